@@ -1,0 +1,237 @@
+// Package desired owns what should exist: the instance files of the desired
+// repository, their meaning, and the revisions at which they stand.
+//
+// It reads and edits the text of files. Where the files are (git, a working
+// copy) is the business of desired/gitrepo; what they cause is the reconciler's.
+package desired
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// The values of Instance.State.
+const (
+	Instantiated    = "instantiated"
+	NotInstantiated = "notInstantiated"
+)
+
+// The values of UpdatePolicy.Strategy.
+const (
+	Rolling   = "rolling"
+	BlueGreen = "blueGreen"
+	Container = "container"
+)
+
+// The values of Instance.Drift.
+const (
+	DriftCorrect = "correct"
+	DriftReport  = "report"
+)
+
+// InstanceFile is the name of the file that makes a directory below instances/
+// an instance.
+const InstanceFile = "vnf.yaml"
+
+// Instance is the whole intent for one VNF: a parsed vnf.yaml. It is immutable
+// once parsed: an edit makes new text, which is parsed again.
+type Instance struct {
+	// ID is the VNF instance id: as written, else derived from the directory.
+	ID          string `json:"id,omitempty"`
+	Name        string `json:"name,omitempty"`
+	Description string `json:"description,omitempty"`
+	VnfdID      string `json:"vnfdId"`
+	// Package is the git tree hash of the package that runs. Jibe fills it in.
+	Package string `json:"package,omitempty"`
+	// State is Instantiated (the default) or NotInstantiated.
+	State   string `json:"state,omitempty"`
+	Flavour string `json:"flavour,omitempty"`
+	// InstantiationLevel is an instantiation level of the flavour; "" is the VNFD's default.
+	InstantiationLevel string `json:"instantiationLevel,omitempty"`
+	// Levels are absolute scale levels by aspect. An aspect that isn't named has
+	// the scale level that the instantiation level gives it.
+	Levels map[string]int `json:"levels,omitempty"`
+	Update UpdatePolicy   `json:"update,omitzero"`
+	// VIM names a file under vims/. "" means VIMConnections, else the default VIM.
+	VIM string `json:"vim,omitempty"`
+	// VIMConnections is vimConnectionInfo as SOL003 4.4.1.6 has it; secrets in
+	// accessInfo are references, never in clear.
+	VIMConnections map[string]VIMConnection `json:"vimConnectionInfo,omitempty"`
+	// Params are the additionalParams of instantiation:
+	// lcm-kubernetes-def-files, namespace, …
+	Params map[string]any `json:"params,omitempty"`
+	// Condemned names incarnations that must not exist (heal): key -> incarnation.
+	Condemned              map[string]string `json:"condemned,omitempty"`
+	Metadata               map[string]any    `json:"metadata,omitempty"`
+	Extensions             map[string]any    `json:"extensions,omitempty"`
+	ConfigurableProperties map[string]any    `json:"vnfConfigurableProperties,omitempty"`
+	// Drift is DriftCorrect (the default) or DriftReport.
+	Drift   string `json:"drift,omitempty"`
+	Suspend bool   `json:"suspend,omitempty"`
+	// Held is the operation that failed on this instance; the next request lifts it.
+	Held string `json:"held,omitempty"`
+}
+
+// UpdatePolicy says how a change of package reaches what runs.
+type UpdatePolicy struct {
+	Strategy string `json:"strategy,omitempty"`
+}
+
+// VIMConnection is one VimConnectionInfo (SOL003 v3.3.1 clause 4.4.1.6).
+type VIMConnection struct {
+	VimID         string            `json:"vimId,omitempty"`
+	VimType       string            `json:"vimType,omitempty"`
+	InterfaceInfo map[string]string `json:"interfaceInfo,omitempty"`
+	AccessInfo    map[string]string `json:"accessInfo,omitempty"`
+	Extra         map[string]any    `json:"extra,omitempty"`
+}
+
+// VIM is a parsed vims/<name>.yaml.
+type VIM struct {
+	Name string `json:"-"`
+	// ID is the vimId by which API clients name it; "" means the name.
+	ID   string `json:"id,omitempty"`
+	Type string `json:"type"`
+	// Default makes it the VIM of instances that name none.
+	Default  bool   `json:"default,omitempty"`
+	Endpoint string `json:"endpoint,omitempty"`
+	// CACert is PEM, or a reference to it.
+	CACert   string `json:"caCert,omitempty"`
+	Insecure bool   `json:"insecure,omitempty"`
+	// Kubeconfig is a reference ("file:/path"); it replaces Endpoint, CACert and Credentials.
+	Kubeconfig  string      `json:"kubeconfig,omitempty"`
+	Credentials Credentials `json:"credentials,omitzero"`
+}
+
+// Credentials are references: "env:NAME", "file:/path", "age:…" (encrypted).
+// Only Username may be literal.
+type Credentials struct {
+	Token      string `json:"token,omitempty"`
+	Username   string `json:"username,omitempty"`
+	Password   string `json:"password,omitempty"`
+	ClientCert string `json:"clientCert,omitempty"`
+	ClientKey  string `json:"clientKey,omitempty"`
+}
+
+// Repository is one entry of repositories.yaml: where packages come from.
+type Repository struct {
+	Name string `json:"name"`
+	// URL is anything that git can fetch; a path relative to the data directory's
+	// packages/ folder names a local bare repository.
+	URL string `json:"url"`
+	// Path is the directory in the repository: a package, or a folder of packages.
+	Path string `json:"path,omitempty"`
+	// Branch is followed if given; else Tags, else the repository's HEAD.
+	Branch string `json:"branch,omitempty"`
+	// Tags is a glob over tag names ("v*"): each matching tag is a version.
+	Tags string `json:"tags,omitempty"`
+	// Hooks allows the repository's packages to run their programs.
+	Hooks bool `json:"hooks,omitempty"`
+}
+
+// Settings is what the desired repository holds beside the instances.
+type Settings struct {
+	Repositories []Repository
+	VIMs         map[string]*VIM // by name
+}
+
+// Revision fixes what was intended for one instance at one moment.
+type Revision struct {
+	Instance string `json:"instance"`
+	// Dir is the directory, without a slash at the end: "instances/site-a/amf".
+	Dir string `json:"dir"`
+	// Commit at which the directory had this content; not always the first.
+	Commit string `json:"commit"`
+	// Tree is the git tree hash of Dir: what is compared. "" means that the
+	// directory doesn't exist.
+	Tree string `json:"tree"`
+}
+
+// Files is the content of one directory: relative path -> content.
+type Files map[string][]byte
+
+// Change makes a directory's new content out of its old one. It is run again
+// when someone else moved the branch meanwhile, so it must not keep state
+// between calls. It must not alter old. An error refuses the write. nil, or a
+// result without files, removes the directory.
+type Change func(at Revision, old Files) (Files, error)
+
+// Write is one commit on one instance's directory.
+type Write struct {
+	// Instance is the id. Dir is used where the instance doesn't exist yet.
+	Instance string
+	Dir      string
+	// Subject is the first line of the commit message, Body the rest, Trailers
+	// stand last, in order ("Vnf-Lcm-Op-Occ: …").
+	Subject, Body string
+	Trailers      []Trailer
+	// By is the author as git writes it, "name <mail>"; "" is Jibe itself.
+	By     string
+	Change Change
+}
+
+// Trailer is one "Key: value" line at the end of a commit message.
+type Trailer struct{ Key, Value string }
+
+// The trailers that Jibe writes.
+const (
+	TrailerOperation   = "Vnf-Lcm-Op-Occ"
+	TrailerType        = "Operation"
+	TrailerRequestedBy = "Requested-By"
+)
+
+// Repo is the desired repository. It is safe for concurrent use, and what it
+// returns is immutable.
+type Repo interface {
+	// Head is the commit of the branch, "" in an empty repository.
+	Head() string
+	// Lookup finds an instance at head.
+	Lookup(instance string) (Revision, bool)
+	// List returns every instance at head, by id.
+	List() []Revision
+	// Settings returns vims/ and repositories.yaml at head.
+	Settings() (*Settings, error)
+	// Read parses the instance at rev, whether head is still there or not.
+	Read(ctx context.Context, rev Revision) (*Instance, error)
+	// Files returns the directory's content at rev.
+	Files(ctx context.Context, rev Revision) (Files, error)
+	// Write makes one commit and returns when it is durable. If Change leaves the
+	// directory as it was, no commit is made and the present revision is returned.
+	Write(ctx context.Context, w Write) (Revision, error)
+	// FindTrailer returns the commit reachable from head that carries the
+	// trailer, looking no further back than the commit since, or ErrNotFound.
+	FindTrailer(ctx context.Context, since, key, value string) (string, error)
+	// Note appends a line to the commit's note (refs/notes/jibe), best effort,
+	// and returns at once.
+	Note(commit, line string)
+}
+
+// Errors that callers decide on.
+var (
+	// ErrNotFound is returned for an instance, commit or file that doesn't exist.
+	ErrNotFound = errors.New("not found in the desired repository")
+	// ErrUnavailable is returned when the repository can't be read or written now
+	// (a remote that is away, a full disk). Nothing was written.
+	ErrUnavailable = errors.New("desired repository unavailable")
+)
+
+// Problem is one thing wrong in a file, for a person to mend.
+type Problem struct {
+	File    string `json:"file"`
+	Line    int    `json:"line,omitempty"` // from 1; 0 is the whole file
+	Message string `json:"message"`
+	Remedy  string `json:"remedy,omitempty"`
+}
+
+func (p *Problem) Error() string {
+	s := p.File
+	if p.Line > 0 {
+		s = fmt.Sprintf("%s:%d", p.File, p.Line)
+	}
+	s += ": " + p.Message
+	if p.Remedy != "" {
+		s += " (" + p.Remedy + ")"
+	}
+	return s
+}

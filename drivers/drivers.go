@@ -1,0 +1,103 @@
+// Package drivers is the boundary between the reconciler and the infrastructure.
+//
+// A [Driver] speaks for one VIM. It renders, observes and acts; it never
+// decides (that is reconciler/plan), never stores and never waits. Packages
+// below this one never import reconciler (but for reconciler/plan), sol or store.
+package drivers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/reconciler/plan"
+	"github.com/jibe-vnfm/jibe/vnfd"
+)
+
+// Source is everything that a render depends on.
+type Source struct {
+	// Instance is the intent. Its State is InstantiatedState: the reconciler
+	// renders nothing for an instance that should not exist.
+	Instance *desired.Instance
+	// Package is the tree that Instance.Package pins.
+	Package *vnfd.Package
+}
+
+// Driver speaks for one VIM. Its methods may be called concurrently for
+// different instances, never for one.
+type Driver interface {
+	// Render turns intent into objects and groups of units. It MUST be pure: the
+	// same source gives the same result, with no I/O beyond reading Package.Files.
+	// Intent that this VIM can never honour is a [*RefusedError] that names it.
+	Render(src Source) (plan.Desired, error)
+
+	// Observe reports every object and unit of the instance, whoever made it. It
+	// MUST NOT return a partial view: when it can't see, it returns an error that
+	// wraps [ErrUnavailable]. Where the driver is a [Watcher] it answers from a
+	// cache, at no cost to the VIM. An instance unknown at the VIM is no error.
+	//
+	// want is what Render made of src (zero when the instance should not exist, in
+	// which case src.Package may be nil): an object whose content has drifted from
+	// it is reported with a Digest that differs.
+	Observe(ctx context.Context, src Source, want plan.Desired) (plan.Observed, error)
+
+	// Verify asks the VIM, changing nothing, whether it would accept the steps.
+	// A refusal is a [*RefusedError].
+	Verify(ctx context.Context, src Source, steps ...plan.Step) error
+
+	// Do starts the steps, in order where order matters, and returns without
+	// waiting for their effect. Doing them twice MUST be the same as once. It MAY
+	// fold a batch into one call. A step that the VIM will never accept is a
+	// [*RefusedError]; anything else may be tried again. After an error, some of
+	// the steps may have been started.
+	Do(ctx context.Context, src Source, steps ...plan.Step) error
+}
+
+// Watcher is implemented by drivers that learn of changes by themselves.
+type Watcher interface {
+	// Watch calls changed with the id of an instance whenever something of it
+	// moved, until ctx ends. It returns nil then, and an error only where
+	// watching can never succeed; a VIM that is away is retried inside. changed
+	// returns at once and may be called from several goroutines.
+	Watch(ctx context.Context, changed func(instance string)) error
+}
+
+// VIM is a connection with its credentials resolved. It is never logged.
+type VIM struct {
+	// Name is that of the file under vims/, or the key in vimConnectionInfo.
+	Name string
+	// Type is the ETSI vimType, "ETSINFV.KUBERNETES.V_1".
+	Type     string
+	Endpoint string
+	// CACert is PEM; empty means the system's roots.
+	CACert []byte
+	// Insecure switches off the check of the server's certificate. Only a vims/
+	// file can ask for it.
+	Insecure bool
+	// Kubeconfig, if set, replaces everything below and Endpoint and CACert.
+	Kubeconfig []byte
+	Token      string
+	Username   string
+	Password   string
+	ClientCert []byte
+	ClientKey  []byte
+}
+
+// ErrUnavailable is returned when the VIM can't be reached, refuses the
+// credentials, throttles or fails by itself. The same call may succeed later.
+var ErrUnavailable = errors.New("VIM unavailable")
+
+// RefusedError is returned when the VIM or the driver will never accept what is
+// asked for, however often it is tried.
+type RefusedError struct {
+	Object string // key of the object, or the field of vnf.yaml
+	Reason string // what is wrong and what to do about it
+}
+
+func (e *RefusedError) Error() string {
+	if e.Object == "" {
+		return e.Reason
+	}
+	return fmt.Sprintf("%s: %s", e.Object, e.Reason)
+}

@@ -1,0 +1,149 @@
+// Package lcm is the VNF lifecycle management operation occurrence: its record
+// and its state machine (SOL003 v3.3.1 clauses 5.5.2.13 and 5.6.2). It is pure:
+// it does no I/O and takes time as an argument. Package lcm/oplog is the only
+// writer of the records.
+package lcm
+
+import (
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/reconciler/plan"
+)
+
+// Type is an LcmOperationType (SOL003 clause 5.5.4.3).
+type Type string
+
+// The types, in falling order of dominance.
+const (
+	Terminate     Type = "TERMINATE"
+	Instantiate   Type = "INSTANTIATE"
+	ChangePackage Type = "CHANGE_VNFPKG"
+	ChangeExtConn Type = "CHANGE_EXT_CONN"
+	Scale         Type = "SCALE"
+	ScaleToLevel  Type = "SCALE_TO_LEVEL"
+	Heal          Type = "HEAL"
+	ModifyInfo    Type = "MODIFY_INFO"
+)
+
+// State is an LcmOperationStateType (SOL003 clause 5.5.4.4), or Prepared.
+type State string
+
+// The states.
+const (
+	// Prepared is invisible to clients: the request was accepted but its commit
+	// isn't known to be durable.
+	Prepared    State = "PREPARED"
+	Starting    State = "STARTING"
+	Processing  State = "PROCESSING"
+	Completed   State = "COMPLETED"
+	FailedTemp  State = "FAILED_TEMP"
+	RollingBack State = "ROLLING_BACK"
+	RolledBack  State = "ROLLED_BACK"
+	Failed      State = "FAILED"
+)
+
+// Ended says whether the state is one that an operation never leaves.
+func (s State) Ended() bool { return s == Completed || s == RolledBack || s == Failed }
+
+// Event is what moves an operation from one state to another.
+type Event string
+
+// The events.
+const (
+	Committed      Event = "committed"      // Prepared: the commit is durable
+	Granted        Event = "granted"        // Starting: go ahead
+	Refused        Event = "refused"        // Starting: the grant or the VIM refuses
+	Converged      Event = "converged"      // what runs is what was desired
+	Broke          Event = "broke"          // a step failed for good, or the deadline passed
+	RetryAsked     Event = "retry"          // SOL003 clause 5.4.14
+	RollbackAsked  Event = "rollback"       // 5.4.15
+	FailAsked      Event = "fail"           // 5.4.16
+	CancelAsked    Event = "cancel"         // 5.4.17
+	Superseded     Event = "superseded"     // a newer commit took the place of a failed one
+	RollbackBroken Event = "rollbackBroken" // the rollback itself failed
+)
+
+// ErrState is returned by Next for an event that the state doesn't allow; the
+// API answers 409.
+var ErrState = errors.New("not possible in this state")
+
+// Problem is ProblemDetails (SOL013 clause 6.3, RFC 7807) as an operation keeps it.
+type Problem struct {
+	Status int    `json:"status"`
+	Title  string `json:"title,omitempty"`
+	Detail string `json:"detail"`
+}
+
+// Operation is one VNF LCM operation occurrence.
+type Operation struct {
+	ID           string    `json:"id"`
+	Instance     string    `json:"instance"`
+	Type         Type      `json:"type"`
+	State        State     `json:"state"`
+	StateEntered time.Time `json:"stateEntered"`
+	Started      time.Time `json:"started"`
+	// Automatic is isAutomaticInvocation: no person or client asked for it.
+	Automatic bool `json:"automatic,omitempty"`
+	// RequestedBy is the API user, or the author of the commit.
+	RequestedBy string `json:"requestedBy,omitempty"`
+	// Before is the last operated revision when the operation was born; After is
+	// the one that it brings about. An empty Tree means "nothing should exist".
+	Before desired.Revision `json:"before"`
+	After  desired.Revision `json:"after"`
+	// Params is operationParams as the API shows it, free of secrets.
+	Params json.RawMessage `json:"params,omitempty"`
+	// Attempt counts from 1; a retry raises it.
+	Attempt        int       `json:"attempt,omitempty"`
+	AttemptStarted time.Time `json:"attemptStarted,omitzero"`
+	// Journal is what plan.Compute can't see at the VIM.
+	Journal plan.Journal `json:"journal"`
+	Error   *Problem     `json:"error,omitempty"`
+	// UnitsBefore are the units seen when the operation started, UnitsAfter when it
+	// last was recorded: resourceChanges is their difference.
+	UnitsBefore []plan.Unit `json:"unitsBefore,omitempty"`
+	UnitsAfter  []plan.Unit `json:"unitsAfter,omitempty"`
+	// ChangedInfo is VnfInfoModifications (SOL003 clause 5.5.2.12a), for MODIFY_INFO.
+	ChangedInfo json.RawMessage `json:"changedInfo,omitempty"`
+	// VNF is what notifications say of the instance, as of the operation's start.
+	VNF VNF `json:"vnf"`
+	// CancelMode is FORCEFUL or GRACEFUL while a cancel is pending, else "".
+	CancelMode string `json:"cancelMode,omitempty"`
+}
+
+// VNF names the instance and its product, for the filters of subscriptions.
+type VNF struct {
+	Name            string `json:"name,omitempty"`
+	VnfdID          string `json:"vnfdId,omitempty"`
+	Provider        string `json:"provider,omitempty"`
+	ProductName     string `json:"productName,omitempty"`
+	SoftwareVersion string `json:"softwareVersion,omitempty"`
+	VnfdVersion     string `json:"vnfdVersion,omitempty"`
+}
+
+// Instance is what the store remembers of a VNF instance.
+type Instance struct {
+	ID string `json:"id"`
+	// Seq counts the operations begun on the instance; part of the ETag.
+	Seq uint64 `json:"seq"`
+	// Open is the operation that hasn't ended, "" when none.
+	Open string `json:"open,omitempty"`
+	// Prepared is the operation whose commit isn't known to be durable yet.
+	Prepared string `json:"prepared,omitempty"`
+	// Operated is the revision of the last operation that was begun: head is
+	// compared with it to see that something new is wanted.
+	Operated desired.Revision `json:"operated"`
+	// Settled is the revision that was last brought about in full: what the API
+	// shows as vnfdId, scaleStatus and instantiationState.
+	Settled desired.Revision `json:"settled"`
+	// Owed is an ended operation whose outcome must still be committed: RolledBack
+	// restores Before's content, Failed does so with held: <operation>.
+	Owed string `json:"owed,omitempty"`
+	// Last is the last operation, ended or not; LastState its state when it ended.
+	Last      string `json:"last,omitempty"`
+	LastState State  `json:"lastState,omitempty"`
+	// Units are those seen at the last record, shown until the VIM's cache has synced.
+	Units []plan.Unit `json:"units,omitempty"`
+}

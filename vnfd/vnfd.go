@@ -1,0 +1,78 @@
+// Package vnfd reads VNF descriptors: the subset of ETSI NFV-SOL001 (TOSCA) that
+// decides what runs and how it scales. It is pure: it reads from an [io/fs.FS]
+// and knows neither git nor a VIM. Package vnfd/csar deals with the archive.
+package vnfd
+
+import "io/fs"
+
+// Package is an expanded VNF package (CSAR), fixed by its git tree hash.
+type Package struct {
+	// Tree is the git tree hash, or "" for a directory that isn't in git.
+	Tree string
+	// Files is the package's content, rooted where TOSCA-Metadata stands.
+	Files fs.FS
+	// VNFD is the descriptor of the package.
+	VNFD *VNFD
+	// Artifacts are the paths that TOSCA.meta or the manifest lists.
+	Artifacts []string
+}
+
+// VNFD is a VNF descriptor (SOL001 clause 6.8.1, tosca.nodes.nfv.VNF).
+type VNFD struct {
+	ID              string // descriptor_id
+	Version         string // descriptor_version
+	Provider        string
+	ProductName     string
+	SoftwareVersion string
+	ProductInfoName string
+	Description     string
+	DefaultFlavour  string
+	Flavours        []Flavour // by id
+	VnfmInfo        []string
+}
+
+// Flavour is a deployment flavour: one topology template whose
+// substitution_mappings carry its flavour_id.
+type Flavour struct {
+	ID          string
+	Description string
+	VDUs        []VDU    // by id
+	Aspects     []Aspect // by id
+	// Levels are the instantiation levels, by id.
+	Levels       []Level
+	DefaultLevel string
+	// Hooks are the Vnflcm interface's operations that have an implementation:
+	// "scale_start" -> path of the program in the package.
+	Hooks map[string]string
+}
+
+// VDU is a tosca.nodes.nfv.Vdu.Compute (or Vdu.OsContainerDeployableUnit).
+type VDU struct {
+	ID   string // the node template's key
+	Name string // properties.name: metadata.name of the workload
+	// Initial is number_of_instances of VduInitialDelta; -1 where there is none.
+	Initial int
+	// Deltas: aspect id -> number of instances that one step of it adds.
+	Deltas map[string]int
+	// Levels: instantiation level id -> number_of_instances (VduInstantiationLevels).
+	Levels map[string]int
+	// Min and Max are vdu_profile's bounds; Max -1 means unbounded.
+	Min, Max int
+	// Image is sw_image_data.name, or "".
+	Image string
+}
+
+// Aspect is a scaling aspect (tosca.policies.nfv.ScalingAspects).
+type Aspect struct {
+	ID          string
+	Name        string
+	Description string
+	MaxLevel    int
+}
+
+// Level is an instantiation level: the scale level of each aspect in it.
+type Level struct {
+	ID          string
+	Description string
+	Aspects     map[string]int
+}
