@@ -1,0 +1,308 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Compute answers what is left to do to make observed jibe with desired: the
+// whole of it, in stages, of which only the first may be done before everything
+// is observed and computed again. An empty answer means converged.
+//
+// The order is: grant, preamble hook, condemned incarnations, waves of objects,
+// waiting until all is ready, pruning of what is no longer desired, waiting
+// until that is gone, postamble hook. Grant and hooks appear only while an
+// operation is open. Waits that lie in the future (behind a step that hasn't
+// been done) are part of the answer, so that a preview shows them.
+func Compute(d Desired, o Observed, j Journal) []Step {
+	p := newPlanner(d, o, j)
+	p.begin()
+	p.condemn()
+	p.waves()
+	p.prune()
+	p.finish()
+	return p.steps
+}
+
+// HookName is the name of an operation's preamble ("start") or postamble
+// ("end") in the VNFD's Vnflcm interface (SOL001 clause 6.7), or "" for an
+// operation that has none.
+func HookName(operation string, rollback bool, side string) string {
+	base, ok := map[string]string{
+		"INSTANTIATE":     "instantiate",
+		"TERMINATE":       "terminate",
+		"SCALE":           "scale",
+		"SCALE_TO_LEVEL":  "scale_to_level",
+		"HEAL":            "heal",
+		"CHANGE_VNFPKG":   "change_current_package",
+		"CHANGE_EXT_CONN": "change_external_connectivity",
+		"MODIFY_INFO":     "modify_information",
+	}[operation]
+	if !ok {
+		return ""
+	}
+	if rollback {
+		base += "_rollback"
+	}
+	return base + "_" + side
+}
+
+type planner struct {
+	desired  Desired
+	observed Observed
+	journal  Journal
+
+	objects map[string]ObservedObject
+	groups  map[string][]Group // by owner
+	units   map[string][]Unit  // by owner
+	stage   int
+	steps   []Step
+	// moved are the keys of objects that this plan creates, changes or deletes:
+	// whatever they are now, they must be waited for afterwards.
+	moved map[string]bool
+}
+
+func newPlanner(d Desired, o Observed, j Journal) *planner {
+	p := &planner{
+		desired: d, observed: o, journal: j,
+		objects: make(map[string]ObservedObject, len(o.Objects)),
+		groups:  make(map[string][]Group, len(d.Groups)),
+		units:   make(map[string][]Unit),
+		moved:   make(map[string]bool),
+	}
+	for _, x := range o.Objects {
+		p.objects[x.Key] = x
+	}
+	for _, g := range d.Groups {
+		p.groups[g.Owner] = append(p.groups[g.Owner], g)
+	}
+	for _, u := range o.Units {
+		p.units[u.Owner] = append(p.units[u.Owner], u)
+	}
+	return p
+}
+
+// add puts the steps into a stage of their own.
+func (p *planner) add(steps ...Step) {
+	if len(steps) == 0 {
+		return
+	}
+	for i := range steps {
+		steps[i].Stage = p.stage
+	}
+	p.steps = append(p.steps, steps...)
+	p.stage++
+}
+
+func (p *planner) begin() {
+	if p.journal.Operation == "" {
+		return
+	}
+	if !p.journal.Granted {
+		p.add(Step{Action: Grant, Object: p.journal.Operation})
+	}
+	p.hook("start")
+}
+
+func (p *planner) finish() {
+	if p.journal.Operation != "" {
+		p.hook("end")
+	}
+}
+
+func (p *planner) hook(side string) {
+	name := HookName(p.journal.Operation, p.journal.Rollback, side)
+	if name != "" && !slices.Contains(p.journal.Hooks, name) {
+		p.add(Step{Action: Hook, Object: name})
+	}
+}
+
+// condemn deletes the incarnations that must not exist. A successor under the
+// same key has another incarnation and is left alone.
+func (p *planner) condemn() {
+	var steps []Step
+	for _, key := range slices.Sorted(maps.Keys(p.desired.Condemned)) {
+		incarnation := p.desired.Condemned[key]
+		if x, ok := p.objects[key]; ok && x.Incarnation == incarnation {
+			p.moved[key] = true
+			if !x.Deleting {
+				steps = append(steps, Step{Action: Delete, Object: key, Incarnation: incarnation, Reason: "condemned"})
+			}
+			continue
+		}
+		for _, u := range p.observed.Units {
+			if u.Key == key && u.ID == incarnation {
+				p.moved[u.Owner] = true
+				if !u.Deleting {
+					steps = append(steps, Step{Action: DeleteUnit, Object: key, Incarnation: incarnation, Reason: "condemned"})
+				}
+			}
+		}
+	}
+	p.add(steps...)
+}
+
+// waves applies the objects wave by wave: the next one only when the earlier
+// are ready (a namespace before what stands in it, a CRD before its resources).
+func (p *planner) waves() {
+	byWave := map[int][]Object{}
+	for _, x := range p.desired.Objects {
+		byWave[x.Wave] = append(byWave[x.Wave], x)
+	}
+	for _, wave := range slices.Sorted(maps.Keys(byWave)) {
+		var steps []Step
+		for _, x := range byWave[wave] {
+			if s, ok := p.change(x); ok {
+				steps = append(steps, s)
+				p.moved[x.Key] = true
+			}
+		}
+		p.add(steps...)
+		var waits []Step
+		for _, x := range byWave[wave] {
+			if s, ok := p.unready(x.Key); ok {
+				waits = append(waits, s)
+			}
+		}
+		p.add(waits...)
+	}
+}
+
+// change is what makes one object what it should be, if it isn't.
+func (p *planner) change(x Object) (Step, bool) {
+	to, counted := p.count(x.Key)
+	now, exists := p.objects[x.Key]
+	switch {
+	case !exists:
+		return Step{Action: Apply, Object: x.Key, From: -1, To: to, Reason: "new"}, true
+	case now.Deleting:
+		// It can only be created again when it is gone; unready waits for that.
+		return Step{}, false
+	case p.moved[x.Key] && p.condemned(x.Key, now.Incarnation):
+		return Step{Action: Apply, Object: x.Key, From: -1, To: to, Reason: "condemned, created again"}, true
+	case now.Digest != x.Digest:
+		return Step{Action: Apply, Object: x.Key, From: now.Count, To: to, Reason: "changed"}, true
+	case counted && now.Count >= 0 && now.Count != to:
+		return Step{Action: Scale, Object: x.Key, From: now.Count, To: to}, true
+	}
+	return Step{}, false
+}
+
+func (p *planner) condemned(key, incarnation string) bool {
+	return incarnation != "" && p.desired.Condemned[key] == incarnation
+}
+
+// count is the number of units that the object should ask for; false where it
+// isn't ours to say.
+func (p *planner) count(key string) (int, bool) {
+	n, counted := 0, false
+	for _, g := range p.groups[key] {
+		if !g.Free {
+			n += g.Count
+			counted = true
+		}
+	}
+	return n, counted
+}
+
+// unready is what must be waited for before the object counts as done.
+func (p *planner) unready(key string) (Step, bool) {
+	wait := Step{Action: Wait, Object: key}
+	now, exists := p.objects[key]
+	switch {
+	case !exists:
+		wait.Reason = "until it is ready"
+		return wait, true
+	case now.Deleting:
+		wait.Reason = because("its predecessor is still being deleted", now.Reason)
+		return wait, true
+	}
+	count, counted := p.count(key)
+	live, ready := 0, 0
+	leaving := false
+	var reason, failure string
+	for _, u := range p.units[key] {
+		if u.Deleting {
+			leaving = true
+			continue
+		}
+		live++
+		if u.Ready {
+			ready++
+			continue
+		}
+		if reason == "" && u.Reason != "" {
+			reason = u.Key + ": " + u.Reason
+		}
+		if failure == "" && u.Failure != "" {
+			failure = u.Key + ": " + u.Failure
+		}
+	}
+	switch {
+	case counted && (ready != count || live != count):
+		wait.Reason = because(fmt.Sprintf("%d of %d units are ready", ready, count), cmp.Or(reason, now.Reason))
+	case leaving:
+		wait.Reason = "units are still being deleted"
+	case ready != live:
+		wait.Reason = because(fmt.Sprintf("%d of %d units are ready", ready, live), reason)
+	case !now.Ready:
+		wait.Reason = cmp.Or(now.Reason, "not ready yet")
+	case p.moved[key]:
+		wait.Reason = "until it is ready"
+	default:
+		return Step{}, false
+	}
+	if p.issued(key) && !p.moved[key] {
+		wait.Failure = cmp.Or(now.Failure, failure)
+	}
+	return wait, true
+}
+
+// issued says whether a step on the object was handed to the driver in this
+// attempt: only then is a failure seen at the VIM ours, and not yesterday's.
+func (p *planner) issued(key string) bool {
+	return slices.ContainsFunc(p.journal.Issued, func(step string) bool {
+		_, object, _ := strings.Cut(step, ":")
+		rest, ok := strings.CutPrefix(object, key)
+		return ok && (rest == "" || rest[0] == '@' || rest[0] == '=')
+	})
+}
+
+// prune deletes what is no longer desired, after everything desired is ready,
+// and in reverse order of creation.
+func (p *planner) prune() {
+	wanted := make(map[string]bool, len(p.desired.Objects))
+	for _, x := range p.desired.Objects {
+		wanted[x.Key] = true
+	}
+	gone := len(p.desired.Objects) == 0
+	var deletes, waits []Step
+	for _, x := range slices.Backward(p.observed.Objects) {
+		if wanted[x.Key] || x.Retention == RetainAlways || x.Retention == RetainWithInstance && !gone {
+			continue
+		}
+		if !x.Deleting {
+			deletes = append(deletes, Step{Action: Delete, Object: x.Key, Incarnation: x.Incarnation, Reason: "no longer desired"})
+		}
+		waits = append(waits, Step{Action: Wait, Object: x.Key, Reason: because("until it is gone", x.Reason)})
+	}
+	for _, u := range p.observed.Units {
+		// Units of objects that go are waited for by themselves: an owner may
+		// vanish before its units do.
+		if !wanted[u.Owner] {
+			waits = append(waits, Step{Action: Wait, Object: u.Key, Reason: "until it is gone"})
+		}
+	}
+	p.add(deletes...)
+	p.add(waits...)
+}
+
+func because(what, why string) string {
+	if why == "" {
+		return what
+	}
+	return what + ": " + why
+}
