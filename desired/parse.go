@@ -1,0 +1,196 @@
+package desired
+
+import (
+	"fmt"
+	"path"
+	"regexp"
+	"strings"
+
+	"github.com/google/uuid"
+	"go.yaml.in/yaml/v3"
+)
+
+// namespace is the UUIDv5 namespace of ids that are derived from a directory. It
+// is UUIDv5(DNS, "jibe-vnfm.github.io") and never changes: ids depend on it.
+const namespace = "3d692d9c-4689-5b78-a2b2-55dce91db509"
+
+const (
+	maxName        = 255  // CreateVnfRequest.vnfInstanceName, as clients know it
+	maxDescription = 1024 // CreateVnfRequest.vnfInstanceDescription
+)
+
+var treeHash = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
+
+// DeriveID is the id of the instance in dir ("instances/site-a/amf") when its
+// file gives none. It is the same on every machine and at every time.
+func DeriveID(dir string) string {
+	return uuid.NewSHA1(uuid.MustParse(namespace), []byte(path.Clean(strings.Trim(dir, "/")))).String()
+}
+
+// APIDir is the directory of an instance that was made through the API.
+func APIDir(id string) string {
+	return path.Join("instances", id[:min(2, len(id))], id)
+}
+
+// ParseInstance reads a vnf.yaml strictly; file is its path in the repository,
+// of which the id is derived where the file gives none. Defaults are filled in.
+// Values of free fields (params, metadata, …) are what JSON has: map[string]any,
+// []any, string, bool, nil, int64 for an integer, float64 for any other number.
+// The error is an [*InvalidError] with everything that is wrong.
+func ParseInstance(file string, data []byte) (*Instance, error) {
+	d := &document{file: file}
+	n := d.root(data)
+	if n == nil {
+		if err := d.err(); err != nil {
+			return nil, err
+		}
+		n = &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: 1}
+	}
+	in := &Instance{
+		State:  Instantiated,
+		Update: UpdatePolicy{Strategy: Rolling},
+		Drift:  DriftCorrect,
+	}
+	str := func(key string, to *string, most int) field {
+		return field{key, func(_, v *yaml.Node) { *to = d.text(v, key, most) }}
+	}
+	object := func(key string, to *map[string]any) field {
+		return field{key, func(_, v *yaml.Node) { *to = d.object(v, key) }}
+	}
+	named := false
+	d.mapping(n, "",
+		field{"id", func(_, v *yaml.Node) { in.ID = d.uuid(v, "id") }},
+		str("name", &in.Name, maxName),
+		str("description", &in.Description, maxDescription),
+		field{"vnfdId", func(_, v *yaml.Node) {
+			named = true
+			if in.VnfdID = d.text(v, "vnfdId", maxName); v.ShortTag() == "!!str" && in.VnfdID == "" {
+				d.fail(v, "name the descriptor_id of a package in repositories.yaml", "\"vnfdId\" is empty")
+			}
+		}},
+		field{"package", func(_, v *yaml.Node) { in.Package = d.tree(v, "package") }},
+		field{"state", func(_, v *yaml.Node) { in.State = d.oneOf(v, "state", Instantiated, NotInstantiated) }},
+		str("flavour", &in.Flavour, maxName),
+		str("instantiationLevel", &in.InstantiationLevel, maxName),
+		field{"levels", func(_, v *yaml.Node) { in.Levels = d.levels(v) }},
+		field{"update", func(_, v *yaml.Node) {
+			d.mapping(v, "update", field{"strategy", func(_, v *yaml.Node) {
+				in.Update.Strategy = d.oneOf(v, "update.strategy", Rolling, BlueGreen, Container)
+			}})
+		}},
+		field{"vim", func(_, v *yaml.Node) {
+			if in.VIM = d.text(v, "vim", 0); in.VIM != "" && !settingName.MatchString(in.VIM) {
+				d.fail(v, "use the name of a file under vims/, without .yaml", "%q can't name a VIM", in.VIM)
+			}
+		}},
+		field{"vimConnectionInfo", func(_, v *yaml.Node) { in.VIMConnections = d.connections(v) }},
+		object("params", &in.Params),
+		field{"condemned", func(_, v *yaml.Node) { in.Condemned = d.texts(v, "condemned") }},
+		object("metadata", &in.Metadata),
+		object("extensions", &in.Extensions),
+		object("vnfConfigurableProperties", &in.ConfigurableProperties),
+		field{"drift", func(_, v *yaml.Node) { in.Drift = d.oneOf(v, "drift", DriftCorrect, DriftReport) }},
+		field{"suspend", func(_, v *yaml.Node) { in.Suspend = d.boolean(v, "suspend") }},
+		str("held", &in.Held, maxName),
+	)
+	if !named && len(d.problems) == 0 {
+		d.fail(n, "name the descriptor_id of a package in repositories.yaml: vnfdId: …", "\"vnfdId\" is missing")
+	}
+	if err := d.err(); err != nil {
+		return nil, err
+	}
+	if in.ID == "" {
+		in.ID = DeriveID(path.Dir(file))
+	}
+	return in, nil
+}
+
+func (d *document) uuid(n *yaml.Node, where string) string {
+	s := d.text(n, where, 0)
+	if u, err := uuid.Parse(s); err == nil && len(s) == 36 {
+		return u.String()
+	}
+	if n.ShortTag() == "!!str" {
+		d.fail(n, "write a UUID, or leave it out: it is then derived from the directory", "%q isn't a UUID: %q", where, clip(s))
+	}
+	return ""
+}
+
+func (d *document) tree(n *yaml.Node, where string) string {
+	s := d.text(n, where, 0)
+	if n.ShortTag() == "!!str" && !treeHash.MatchString(s) {
+		d.fail(n, "leave it out: it is filled in with the git tree hash of the package", "%q isn't a git tree hash: %q", where, clip(s))
+	}
+	return s
+}
+
+func (d *document) levels(n *yaml.Node) map[string]int {
+	out := map[string]int{}
+	d.entries(n, "levels", func(k, v *yaml.Node) {
+		where := dotted("levels", k.Value)
+		var level int32
+		if v.Kind != yaml.ScalarNode || v.ShortTag() != "!!int" || v.Decode(&level) != nil {
+			d.wrongType(v, where, "a whole number")
+			return
+		}
+		if level < 0 {
+			d.fail(v, "write 0 or more", "%q is a scale level and can't be %d", where, level)
+			return
+		}
+		out[k.Value] = int(level)
+	})
+	return out
+}
+
+func (d *document) connections(n *yaml.Node) map[string]VIMConnection {
+	out := map[string]VIMConnection{}
+	d.entries(n, "vimConnectionInfo", func(k, v *yaml.Node) {
+		where := dotted("vimConnectionInfo", k.Value)
+		var c VIMConnection
+		d.mapping(v, where,
+			field{"vimId", func(_, v *yaml.Node) { c.VimID = d.text(v, where+".vimId", maxName) }},
+			field{"vimType", func(_, v *yaml.Node) { c.VimType = d.text(v, where+".vimType", maxName) }},
+			field{"interfaceInfo", func(_, v *yaml.Node) { c.InterfaceInfo = d.texts(v, where+".interfaceInfo") }},
+			field{"accessInfo", func(_, v *yaml.Node) {
+				c.AccessInfo = d.texts(v, where+".accessInfo")
+				d.references(v, where+".accessInfo")
+			}},
+			field{"extra", func(_, v *yaml.Node) { c.Extra = d.object(v, where+".extra") }},
+		)
+		out[k.Value] = c
+	})
+	return out
+}
+
+// references refuses values of secret keys that are in clear. The message must
+// not repeat them.
+func (d *document) references(n *yaml.Node, where string) {
+	if n.Kind != yaml.MappingNode {
+		return
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		k, v := n.Content[i], n.Content[i+1]
+		if IsSecretKey(k.Value) && v.Kind == yaml.ScalarNode && v.ShortTag() == "!!str" {
+			d.reference(v, dotted(where, k.Value))
+		}
+	}
+}
+
+// reference reads a secret, which must be a reference.
+func (d *document) reference(n *yaml.Node, where string) string {
+	s := d.text(n, where, 0)
+	if s != "" && !IsRef(s) || s == "" && n.ShortTag() == "!!str" {
+		d.fail(n, "use \"env:NAME\", \"file:/path\" or \"age:…\" (jibe secret encrypt), and replace the secret, as git keeps it",
+			"%q is a secret in clear", where)
+		return ""
+	}
+	return s
+}
+
+// clip keeps messages short.
+func clip(s string) string {
+	if r := []rune(s); len(r) > 60 {
+		return fmt.Sprintf("%s…", string(r[:60]))
+	}
+	return s
+}
