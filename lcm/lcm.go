@@ -111,6 +111,11 @@ type Operation struct {
 	VNF VNF `json:"vnf"`
 	// CancelMode is FORCEFUL or GRACEFUL while a cancel is pending, else "".
 	CancelMode string `json:"cancelMode,omitempty"`
+	// NoRollback says why the operation can't be rolled back, where its type alone
+	// doesn't tell (one commit that scales in beside other changes); see [NoRollback].
+	NoRollback string `json:"noRollback,omitempty"`
+	// SupersededBy is the operation that took this one's place in FAILED_TEMP.
+	SupersededBy string `json:"supersededBy,omitempty"`
 }
 
 // VNF names the instance and its product, for the filters of subscriptions.
@@ -146,4 +151,7 @@ type Instance struct {
 	LastState State  `json:"lastState,omitempty"`
 	// Units are those seen at the last record, shown until the VIM's cache has synced.
 	Units []plan.Unit `json:"units,omitempty"`
+	// VNF names the product as of the last operation, for the notification that
+	// tells of the identifier's deletion.
+	VNF VNF `json:"vnf,omitzero"`
 }

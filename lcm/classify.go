@@ -1,0 +1,334 @@
+package lcm
+
+import (
+	"encoding/json"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/jibe-vnfm/jibe/desired"
+)
+
+// Classify names the operation that leads from one intent to another, with the
+// operationParams that a REST request to the same end would have had, free of
+// secrets. nil means that the directory doesn't exist. ok is false where no
+// operation is due: nothing that matters changed, or only an identifier was made
+// or removed.
+//
+// Where one commit changes many things, the dominant one names the operation:
+// TERMINATE, INSTANTIATE, CHANGE_VNFPKG, CHANGE_EXT_CONN, SCALE (SCALE_TO_LEVEL for
+// several aspects), HEAL, MODIFY_INFO. A package pin that Jibe filled in is no
+// change; an unpinned after must be pinned before it is classified.
+//
+// Levels are compared as written, an aspect that isn't named as 0. Where the
+// VNFD is at hand, [ClassifyLevels] is exact.
+func Classify(before, after *desired.Instance) (t Type, params json.RawMessage, ok bool) {
+	return ClassifyLevels(before, after, levels(before), levels(after))
+}
+
+// ClassifyLevels is [Classify] with the effective scale level of every aspect, as
+// the VNFD gives it where the instance names none.
+func ClassifyLevels(before, after *desired.Instance, from, to map[string]int) (Type, json.RawMessage, bool) {
+	was, is := runs(before), runs(after)
+	switch {
+	case was && !is:
+		return Terminate, encode(map[string]any{"terminationType": Forceful}), true
+	case !was && is:
+		return Instantiate, instantiateParams(after), true
+	case before == nil || after == nil:
+		return "", nil, false
+	case !was:
+		if before.VnfdID != after.VnfdID || repinned(before, after) || infoChanged(before, after) {
+			return ModifyInfo, modifyParams(before, after), true
+		}
+		return "", nil, false
+	}
+	switch {
+	case packageChanged(before, after):
+		return ChangePackage, changePackageParams(after), true
+	case extConnChanged(before, after):
+		return ChangeExtConn, encode(map[string]any{"extVirtualLinks": redact(after.Params[extVirtualLinks])}), true
+	}
+	if t, params, ok := scaleChange(before, after, from, to); ok {
+		return t, params, true
+	}
+	if fresh := condemnedAnew(before, after); len(fresh) > 0 {
+		return Heal, healParams(fresh), true
+	}
+	if infoChanged(before, after) {
+		return ModifyInfo, modifyParams(before, after), true
+	}
+	return "", nil, false
+}
+
+// NoRollback says why the change can't be rolled back although the type that
+// dominates it could be: one of its parts removes what can't be brought back. ""
+// means that nothing stands against it. It belongs in Operation.NoRollback.
+func NoRollback(before, after *desired.Instance) string {
+	if !runs(before) || !runs(after) {
+		return ""
+	}
+	from, to := levels(before), levels(after)
+	for _, a := range aspects(from, to) {
+		if to[a] < from[a] {
+			return "aspect " + a + " is scaled in, and the units that it removed can't be brought back"
+		}
+	}
+	if len(condemnedAnew(before, after)) > 0 {
+		return "it heals, and the units that it replaced can't be brought back"
+	}
+	return ""
+}
+
+// runs says whether the intent is that the VNF runs.
+func runs(in *desired.Instance) bool { return in != nil && in.State != desired.NotInstantiated }
+
+func levels(in *desired.Instance) map[string]int {
+	if in == nil {
+		return nil
+	}
+	return in.Levels
+}
+
+// aspects are those whose level differs, sorted.
+func aspects(from, to map[string]int) []string {
+	names := map[string]bool{}
+	for a := range from {
+		names[a] = true
+	}
+	for a := range to {
+		names[a] = true
+	}
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(names)), func(a string) bool { return from[a] == to[a] })
+}
+
+// extVirtualLinks is the parameter that CHANGE_EXT_CONN changes.
+const extVirtualLinks = "extVirtualLinks"
+
+func repinned(before, after *desired.Instance) bool {
+	return before.Package != "" && after.Package != "" && before.Package != after.Package
+}
+
+// packageChanged says whether what is deployed differs: another VNFD, package or
+// flavour, or other manifests out of the same package.
+func packageChanged(before, after *desired.Instance) bool {
+	return before.VnfdID != after.VnfdID || before.Flavour != after.Flavour || repinned(before, after) ||
+		!same(without(before.Params), without(after.Params))
+}
+
+func without(params map[string]any) map[string]any {
+	params = maps.Clone(params)
+	delete(params, extVirtualLinks)
+	return params
+}
+
+func extConnChanged(before, after *desired.Instance) bool {
+	return !reflect.DeepEqual(before.Params[extVirtualLinks], after.Params[extVirtualLinks])
+}
+
+func scaleChange(before, after *desired.Instance, from, to map[string]int) (Type, json.RawMessage, bool) {
+	changed := aspects(from, to)
+	switch {
+	case before.InstantiationLevel != after.InstantiationLevel:
+		return ScaleToLevel, encode(map[string]any{"instantiationLevelId": after.InstantiationLevel}), true
+	case len(changed) == 0:
+		return "", nil, false
+	case len(changed) == 1:
+		a := changed[0]
+		p := scaleParams{Type: scaleOut, Aspect: a, Steps: to[a] - from[a]}
+		if p.Steps < 0 {
+			p.Type, p.Steps = scaleIn, -p.Steps
+		}
+		return Scale, encode(p), true
+	}
+	type level struct {
+		Aspect string `json:"aspectId"`
+		Level  int    `json:"scaleLevel"`
+	}
+	var info []level
+	for _, a := range changed {
+		info = append(info, level{a, to[a]})
+	}
+	return ScaleToLevel, encode(map[string]any{"scaleInfo": info}), true
+}
+
+// The values of ScaleVnfRequest.type (SOL003 clause 5.5.2.5).
+const (
+	scaleOut = "SCALE_OUT"
+	scaleIn  = "SCALE_IN"
+)
+
+type scaleParams struct {
+	Type   string `json:"type"`
+	Aspect string `json:"aspectId"`
+	Steps  int    `json:"numberOfSteps"`
+}
+
+// scalesIn reads the direction out of a ScaleVnfRequest. What can't be read counts
+// as scale-in: a rollback is then refused rather than tried.
+func scalesIn(params json.RawMessage) bool {
+	var p scaleParams
+	return json.Unmarshal(params, &p) != nil || p.Type != scaleOut
+}
+
+// condemnedAnew are the tombstones that before doesn't have, by key.
+func condemnedAnew(before, after *desired.Instance) map[string]string {
+	fresh := map[string]string{}
+	for key, incarnation := range after.Condemned {
+		if before.Condemned[key] != incarnation {
+			fresh[key] = incarnation
+		}
+	}
+	return fresh
+}
+
+// healParams names the VNFCs to heal. Objects that are no VNFCs (a whole VNF's
+// heal lists its top-level objects) have no place in HealVnfRequest.
+func healParams(fresh map[string]string) json.RawMessage {
+	var ids []string
+	for key, incarnation := range fresh {
+		kind, _, _ := strings.Cut(key, "/")
+		if kind == "Pod" || kind == "Server" {
+			ids = append(ids, incarnation)
+		}
+	}
+	slices.Sort(ids)
+	p := map[string]any{}
+	if len(ids) > 0 {
+		p["vnfcInstanceId"] = ids
+	}
+	return encode(p)
+}
+
+func infoChanged(before, after *desired.Instance) bool {
+	return before.Name != after.Name || before.Description != after.Description || before.VIM != after.VIM ||
+		!same(before.Metadata, after.Metadata) || !same(before.Extensions, after.Extensions) ||
+		!same(before.ConfigurableProperties, after.ConfigurableProperties) ||
+		!sameConnections(before.VIMConnections, after.VIMConnections)
+}
+
+// same compares two maps; an empty one is an absent one.
+func same(a, b map[string]any) bool {
+	return len(a) == 0 && len(b) == 0 || reflect.DeepEqual(a, b)
+}
+
+func sameConnections(a, b map[string]desired.VIMConnection) bool {
+	return len(a) == 0 && len(b) == 0 || reflect.DeepEqual(a, b)
+}
+
+func instantiateParams(in *desired.Instance) json.RawMessage {
+	p := map[string]any{"flavourId": in.Flavour}
+	if in.InstantiationLevel != "" {
+		p["instantiationLevelId"] = in.InstantiationLevel
+	}
+	if len(in.VIMConnections) > 0 {
+		p["vimConnectionInfo"] = connections(in.VIMConnections)
+	}
+	if links, ok := in.Params[extVirtualLinks]; ok {
+		p[extVirtualLinks] = redact(links)
+	}
+	put(p, "additionalParams", without(in.Params))
+	put(p, "extensions", in.Extensions)
+	put(p, "vnfConfigurableProperties", in.ConfigurableProperties)
+	return encode(p)
+}
+
+func changePackageParams(in *desired.Instance) json.RawMessage {
+	p := map[string]any{"vnfdId": in.VnfdID}
+	put(p, "additionalParams", without(in.Params))
+	return encode(p)
+}
+
+func modifyParams(before, after *desired.Instance) json.RawMessage {
+	p := map[string]any{}
+	if before.Name != after.Name {
+		p["vnfInstanceName"] = after.Name
+	}
+	if before.Description != after.Description {
+		p["vnfInstanceDescription"] = after.Description
+	}
+	if before.VnfdID != after.VnfdID {
+		p["vnfdId"] = after.VnfdID
+	}
+	if !same(before.Metadata, after.Metadata) {
+		p["metadata"] = redact(after.Metadata)
+	}
+	if !same(before.Extensions, after.Extensions) {
+		p["extensions"] = redact(after.Extensions)
+	}
+	if !same(before.ConfigurableProperties, after.ConfigurableProperties) {
+		p["vnfConfigurableProperties"] = redact(after.ConfigurableProperties)
+	}
+	if !sameConnections(before.VIMConnections, after.VIMConnections) {
+		p["vimConnectionInfo"] = connections(after.VIMConnections)
+	}
+	return encode(p)
+}
+
+func put(p map[string]any, key string, m map[string]any) {
+	if len(m) > 0 {
+		p[key] = redact(m)
+	}
+}
+
+// connections shows VIM connections without their access secrets.
+func connections(in map[string]desired.VIMConnection) map[string]any {
+	out := map[string]any{}
+	for id, c := range in {
+		var shown map[string]any
+		if json.Unmarshal(encode(c), &shown) == nil {
+			out[id] = redact(shown)
+		}
+	}
+	return out
+}
+
+// redact is v without what is or may be a secret: the attributes that SOL003 and
+// its VIMs use for secrets, and values that were encrypted or are references.
+func redact(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for k, e := range v {
+			if !secretName(k) && !secretValue(e) {
+				out[k] = redact(e)
+			}
+		}
+		return out
+	case []any:
+		out := make([]any, 0, len(v))
+		for _, e := range v {
+			if !secretValue(e) {
+				out = append(out, redact(e))
+			}
+		}
+		return out
+	}
+	return v
+}
+
+func secretName(k string) bool {
+	k = strings.ToLower(k)
+	for _, word := range []string{"password", "passwd", "secret", "token", "private_key", "privatekey"} {
+		if strings.Contains(k, word) {
+			// configmap_secret_paths and the like name files, not secrets.
+			return !strings.Contains(k, "path") && !strings.Contains(k, "endpoint")
+		}
+	}
+	return false
+}
+
+func secretValue(v any) bool {
+	s, ok := v.(string)
+	return ok && (strings.HasPrefix(s, "age:") || strings.HasPrefix(s, "env:") || strings.Contains(s, "PRIVATE KEY-----"))
+}
+
+// encode can't fail: what it gets came out of YAML or JSON.
+func encode(v any) json.RawMessage {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return nil
+	}
+	return b
+}

@@ -1,0 +1,226 @@
+package oplog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/lcm"
+	"github.com/jibe-vnfm/jibe/store"
+)
+
+// Prepare is the first step of a request's operation: it reserves the instance
+// before the commit is made. The record is invisible until [Log.Commit]. It
+// returns [ErrBusy] while another operation has the instance, but for an
+// automatic one in FAILED_TEMP, whose place the new one will take. Twice is the
+// same as once.
+func (l *Log) Prepare(ctx context.Context, op lcm.Operation) error {
+	if err := checkBirth(op); err != nil {
+		return err
+	}
+	return l.again(ctx, func() error {
+		var b batch
+		inst, version, err := l.instance(ctx, op.Instance)
+		if err != nil {
+			return err
+		}
+		if inst.Prepared == op.ID {
+			return nil
+		}
+		if _, _, err := l.operation(ctx, op.ID); err == nil {
+			return nil // it was committed since
+		} else if !errors.Is(err, store.ErrNotFound) {
+			return err
+		}
+		if inst.Prepared != "" {
+			return ErrBusy{inst.ID, inst.Prepared, lcm.Prepared}
+		}
+		if inst.Open != "" {
+			open, _, err := l.operation(ctx, inst.Open)
+			if err != nil {
+				return err
+			}
+			if !open.Automatic || open.State != lcm.FailedTemp {
+				return ErrBusy{inst.ID, open.ID, open.State}
+			}
+		}
+		if inst.Owed != "" {
+			// The directory still has what failed: a change made on top would keep it.
+			return ErrBusy{inst.ID, inst.Owed, inst.LastState}
+		}
+		op := op
+		op.State = lcm.Prepared
+		if op.StateEntered.IsZero() {
+			op.StateEntered = l.now().UTC()
+		}
+		if version == 0 {
+			l.announce(&b, inst, op.VNF)
+		}
+		inst.Prepared = op.ID
+		b.put(preparedPrefix+op.ID, 0, op)
+		b.put(instancePrefix+inst.ID, version, inst)
+		return l.commit(ctx, &b)
+	})
+}
+
+// Commit is the last step of a request's operation: its commit is durable at
+// after. The operation becomes visible in STARTING (a MODIFY_INFO in PROCESSING)
+// together with its event. It returns [store.ErrNotFound] for an operation that
+// was never prepared or was abandoned. Twice is the same as once.
+func (l *Log) Commit(ctx context.Context, opID string, after desired.Revision) (*lcm.Operation, error) {
+	var done *lcm.Operation
+	err := l.again(ctx, func() error {
+		var b batch
+		op, prepared, err := load[lcm.Operation](ctx, l.store, preparedPrefix, opID)
+		if errors.Is(err, store.ErrNotFound) {
+			if done, err = l.Operation(ctx, opID); err != nil {
+				return fmt.Errorf("commit: neither prepared nor begun: %w", err)
+			}
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		inst, version, err := l.instance(ctx, op.Instance)
+		if err != nil {
+			return err
+		}
+		op.After = after
+		if err := l.begin(ctx, &b, op, inst); err != nil {
+			return err
+		}
+		inst.Prepared = ""
+		b.delete(preparedPrefix+op.ID, prepared)
+		b.put(operationPrefix+op.ID, 0, op)
+		b.put(instancePrefix+inst.ID, version, inst)
+		done = op
+		return l.commit(ctx, &b)
+	})
+	return done, err
+}
+
+// Abandon removes a prepared operation whose commit was not made. One that
+// isn't there is no error.
+func (l *Log) Abandon(ctx context.Context, opID string) error {
+	return l.again(ctx, func() error {
+		var b batch
+		op, prepared, err := load[lcm.Operation](ctx, l.store, preparedPrefix, opID)
+		if errors.Is(err, store.ErrNotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		inst, version, err := l.instance(ctx, op.Instance)
+		if err != nil {
+			return err
+		}
+		b.delete(preparedPrefix+opID, prepared)
+		if inst.Prepared == opID {
+			inst.Prepared = ""
+			b.put(instancePrefix+inst.ID, version, inst)
+		}
+		return l.commit(ctx, &b)
+	})
+}
+
+// Born begins an operation that no request asked for: a push or drift made it.
+// op.ID is given by the caller so that the same cause makes the same id: if the
+// operation exists, it is returned as it is. An open operation in FAILED_TEMP
+// becomes FAILED, superseded, in the same Put. It returns [ErrBusy] while another
+// runs or is prepared.
+func (l *Log) Born(ctx context.Context, op lcm.Operation) (*lcm.Operation, error) {
+	if err := checkBirth(op); err != nil {
+		return nil, err
+	}
+	var done *lcm.Operation
+	err := l.again(ctx, func() error {
+		var b batch
+		old, _, err := l.operation(ctx, op.ID)
+		if err == nil {
+			done = old
+			return nil
+		}
+		if !errors.Is(err, store.ErrNotFound) {
+			return err
+		}
+		inst, version, err := l.instance(ctx, op.Instance)
+		if err != nil {
+			return err
+		}
+		if inst.Prepared != "" {
+			return ErrBusy{inst.ID, inst.Prepared, lcm.Prepared}
+		}
+		op := op
+		op.State = lcm.Prepared
+		if version == 0 {
+			l.announce(&b, inst, op.VNF)
+		}
+		if err := l.begin(ctx, &b, &op, inst); err != nil {
+			return err
+		}
+		b.put(operationPrefix+op.ID, 0, &op)
+		b.put(instancePrefix+inst.ID, version, inst)
+		done = &op
+		return l.commit(ctx, &b)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return done, nil
+}
+
+// begin takes the place of an operation in FAILED_TEMP, if one is open, and moves
+// op out of Prepared. The caller puts op and inst.
+func (l *Log) begin(ctx context.Context, b *batch, op *lcm.Operation, inst *lcm.Instance) error {
+	now := l.now()
+	if inst.Open != "" {
+		old, version, err := l.operation(ctx, inst.Open)
+		if err != nil {
+			return err
+		}
+		if old.State != lcm.FailedTemp {
+			return ErrBusy{inst.ID, old.ID, old.State}
+		}
+		if err := old.Advance(lcm.Superseded, now, nil); err != nil {
+			return err
+		}
+		old.SupersededBy = op.ID
+		b.put(operationPrefix+old.ID, version, old)
+		b.transition(old, lcm.FailedTemp)
+	}
+	op.VNF = vnf(op.VNF, inst.VNF)
+	if op.UnitsBefore == nil {
+		op.UnitsBefore = inst.Units
+	}
+	if err := op.Advance(lcm.Committed, now, nil); err != nil {
+		return err
+	}
+	inst.Open, inst.Last, inst.LastState = op.ID, op.ID, ""
+	inst.Operated = op.After
+	inst.Owed = "" // what a newer operation wants takes the place of what was owed
+	inst.VNF = op.VNF
+	inst.Seq++
+	b.transition(op, lcm.Prepared)
+	return nil
+}
+
+// announce tells of an instance that has no record yet.
+func (l *Log) announce(b *batch, inst *lcm.Instance, v lcm.VNF) {
+	inst.VNF = v
+	b.event(Event{Type: CreatedEvent, Time: l.now().UTC(), Instance: inst.ID, VNF: v})
+}
+
+func checkBirth(op lcm.Operation) error {
+	for noun, id := range map[string]string{"operation": op.ID, "instance": op.Instance} {
+		if id == "" || len(id) > 256 || strings.ContainsAny(id, "/\x00") {
+			return fmt.Errorf("begin %s: %s id %.64q can't be one", op.Type, noun, id)
+		}
+	}
+	if op.Type == "" {
+		return fmt.Errorf("begin operation %s: it has no type", op.ID)
+	}
+	return nil
+}

@@ -1,0 +1,93 @@
+package oplog
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jibe-vnfm/jibe/lcm"
+	"github.com/jibe-vnfm/jibe/store"
+)
+
+// EventType says what an outbox event tells of.
+type EventType string
+
+// The event types.
+const (
+	OperationEvent EventType = "operation" // an operation entered a state
+	CreatedEvent   EventType = "created"   // a VNF instance identifier was created
+	DeletedEvent   EventType = "deleted"   // a VNF instance identifier was deleted
+)
+
+// Event is one thing that subscribers may want to know.
+type Event struct {
+	// Seq orders events; it grows, with gaps. The store gives it.
+	Seq      uint64    `json:"-"`
+	Type     EventType `json:"type"`
+	Time     time.Time `json:"time"`
+	Instance string    `json:"instance"`
+	VNF      lcm.VNF   `json:"vnf"`
+	// Operation is the record as it was in the state that it entered, without the
+	// steps of its journal.
+	Operation *lcm.Operation `json:"operation,omitempty"`
+}
+
+// Events returns at most limit events whose Seq is greater than after, in order.
+// limit <= 0 means all.
+func (l *Log) Events(ctx context.Context, after uint64, limit int) ([]Event, error) {
+	from := ""
+	if after > 0 {
+		from = outboxKey(after)
+	}
+	recs, err := l.store.List(ctx, outboxPrefix, from, limit)
+	if err != nil {
+		return nil, fmt.Errorf("list events: %w", err)
+	}
+	out := make([]Event, 0, len(recs))
+	for _, rec := range recs {
+		var e Event
+		if err := json.Unmarshal(rec.Value, &e); err != nil {
+			return nil, fmt.Errorf("event %s: the record in the store can't be read: %w", rec.Key, err)
+		}
+		if e.Seq, err = strconv.ParseUint(strings.TrimPrefix(rec.Key, outboxPrefix), 10, 64); err != nil {
+			return nil, fmt.Errorf("event %s: %w", rec.Key, err)
+		}
+		out = append(out, e)
+	}
+	return out, nil
+}
+
+// Drop removes events that nobody needs any more. Those already gone are no error.
+func (l *Log) Drop(ctx context.Context, seqs ...uint64) error {
+	recs := make([]store.Record, 0, len(seqs))
+	for _, n := range seqs {
+		recs = append(recs, store.Record{Key: outboxKey(n), Version: 1, Delete: true})
+	}
+	if len(recs) == 0 {
+		return nil
+	}
+	_, err := l.store.Put(ctx, recs...)
+	if err != nil {
+		return fmt.Errorf("drop %d events: %w", len(recs), err)
+	}
+	return nil
+}
+
+// Signal returns a channel that receives after new events, and stop, which ends
+// that. Signals fold: after one, read until nothing is left.
+func (l *Log) Signal() (wake <-chan struct{}, stop func()) {
+	c := make(chan struct{}, 1)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.signals[c] = true
+	return c, func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		delete(l.signals, c)
+	}
+}
+
+func outboxKey(n uint64) string { return fmt.Sprintf("%s%020d", outboxPrefix, n) }

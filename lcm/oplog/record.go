@@ -1,0 +1,230 @@
+package oplog
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/lcm"
+	"github.com/jibe-vnfm/jibe/store"
+)
+
+// Record is the one way in which an operation changes after its birth. It loads
+// the operation and its instance, runs change, and puts both together with an
+// event for every state that the operation passed. change is run again, on fresh
+// records, when someone else wrote meanwhile; so it must not keep anything from a
+// turn before. An error of change is returned as it is, and nothing is written.
+// Where change alters nothing, nothing is written either.
+//
+// When the operation ends, Record closes it on the instance: Open, LastState,
+// Settled, Owed and Units follow from the state that it ended in.
+func (l *Log) Record(ctx context.Context, opID string, change func(op *lcm.Operation, inst *lcm.Instance) error) (*lcm.Operation, error) {
+	var done *lcm.Operation
+	err := l.again(ctx, func() error {
+		var b batch
+		op, opVersion, err := l.operation(ctx, opID)
+		if err != nil {
+			return err
+		}
+		inst, instVersion, err := l.instance(ctx, op.Instance)
+		if err != nil {
+			return err
+		}
+		opWas, instWas, err := encoded(op, inst)
+		if err != nil {
+			return err
+		}
+		state, units, unitsAfter := op.State, inst.Units, op.UnitsAfter
+		if err := change(op, inst); err != nil {
+			return err
+		}
+		if op.ID != opID || inst.ID != op.Instance {
+			return fmt.Errorf("operation %s: a record can't change whose it is", opID)
+		}
+		if op.State != state && inst.Open == op.ID && reflect.DeepEqual(inst.Units, units) {
+			closeUnits(op, inst, state)
+		}
+		if !reflect.DeepEqual(op.UnitsAfter, unitsAfter) && reflect.DeepEqual(inst.Units, units) {
+			inst.Units = op.UnitsAfter
+		}
+		if op.State != state {
+			if inst.Open == op.ID && op.State.Ended() {
+				closeOn(op, inst, state)
+			}
+			b.transition(op, state)
+		}
+		opIs, instIs, err := encoded(op, inst)
+		if err != nil {
+			return err
+		}
+		if !bytes.Equal(opWas, opIs) {
+			b.recs = append(b.recs, store.Record{Key: operationPrefix + op.ID, Version: opVersion, Value: opIs})
+		}
+		if !bytes.Equal(instWas, instIs) {
+			b.recs = append(b.recs, store.Record{Key: instancePrefix + inst.ID, Version: instVersion, Value: instIs})
+		}
+		done = op
+		return l.commit(ctx, &b)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return done, nil
+}
+
+func encoded(op *lcm.Operation, inst *lcm.Instance) (o, i []byte, err error) {
+	if o, err = json.Marshal(op); err != nil {
+		return nil, nil, fmt.Errorf("operation %s: %w", op.ID, err)
+	}
+	if i, err = json.Marshal(inst); err != nil {
+		return nil, nil, fmt.Errorf("instance %s: %w", inst.ID, err)
+	}
+	return o, i, nil
+}
+
+// closeUnits makes the units seen last those of the instance, even where there
+// are none left, as after TERMINATE.
+func closeUnits(op *lcm.Operation, inst *lcm.Instance, from lcm.State) {
+	changed := op.State == lcm.Completed || op.State == lcm.RolledBack && from != lcm.Starting
+	if changed && (op.UnitsAfter != nil || op.Type != lcm.ModifyInfo) {
+		inst.Units = op.UnitsAfter
+	}
+}
+
+// closeOn writes an operation's end into its instance's record.
+func closeOn(op *lcm.Operation, inst *lcm.Instance, from lcm.State) {
+	inst.Open = ""
+	inst.Last, inst.LastState = op.ID, op.State
+	moved := op.Before.Tree != op.After.Tree
+	switch op.State {
+	case lcm.Completed:
+		inst.Settled = op.After
+	case lcm.RolledBack:
+		if from != lcm.Starting {
+			inst.Settled = op.Before
+		}
+		if moved {
+			inst.Owed = op.ID
+		}
+	case lcm.Failed:
+		inst.Owed = op.ID
+	}
+}
+
+// Retry asks for another attempt (SOL003 clause 5.4.14). An operation that isn't
+// in FAILED_TEMP refuses it with [lcm.ErrState]; [ErrBusy] is returned where a
+// newer operation is about to take its place.
+func (l *Log) Retry(ctx context.Context, opID string) (*lcm.Operation, error) {
+	return l.ask(ctx, opID, lcm.RetryAsked)
+}
+
+// Rollback asks for what was before (SOL003 clause 5.4.15). It is refused as Retry
+// is, and where the operation's type doesn't allow it.
+func (l *Log) Rollback(ctx context.Context, opID string) (*lcm.Operation, error) {
+	return l.ask(ctx, opID, lcm.RollbackAsked)
+}
+
+// Fail gives the operation up (SOL003 clause 5.4.16). It is refused as Retry is.
+func (l *Log) Fail(ctx context.Context, opID string) (*lcm.Operation, error) {
+	return l.ask(ctx, opID, lcm.FailAsked)
+}
+
+func (l *Log) ask(ctx context.Context, opID string, e lcm.Event) (*lcm.Operation, error) {
+	return l.Record(ctx, opID, func(op *lcm.Operation, inst *lcm.Instance) error {
+		if inst.Prepared != "" && !op.State.Ended() {
+			return ErrBusy{inst.ID, inst.Prepared, lcm.Prepared}
+		}
+		return op.Advance(e, l.now(), nil)
+	})
+}
+
+// Cancel asks for the operation's end (SOL003 clause 5.4.17); mode is
+// [lcm.Forceful] or [lcm.Graceful]. It is refused with [lcm.ErrState] in
+// FAILED_TEMP and after the end.
+func (l *Log) Cancel(ctx context.Context, opID, mode string) (*lcm.Operation, error) {
+	return l.Record(ctx, opID, func(op *lcm.Operation, _ *lcm.Instance) error {
+		return op.Cancel(mode, l.now())
+	})
+}
+
+// Adopt changes an instance's record outside of any operation: Operated moved
+// without a change of intent, Owed was paid. change is run again when someone else
+// wrote meanwhile. An instance without a record gets none: [store.ErrNotFound].
+func (l *Log) Adopt(ctx context.Context, id string, change func(inst *lcm.Instance) error) error {
+	return l.again(ctx, func() error {
+		var b batch
+		inst, version, err := load[lcm.Instance](ctx, l.store, instancePrefix, id)
+		if err != nil {
+			return err
+		}
+		was, err := json.Marshal(inst)
+		if err != nil {
+			return err
+		}
+		if err := change(inst); err != nil {
+			return err
+		}
+		is, err := json.Marshal(inst)
+		if err != nil {
+			return fmt.Errorf("instance %s: %w", id, err)
+		}
+		if inst.ID != id {
+			return fmt.Errorf("instance %s: a record can't change whose it is", id)
+		}
+		if bytes.Equal(was, is) {
+			return nil
+		}
+		b.recs = append(b.recs, store.Record{Key: instancePrefix + id, Version: version, Value: is})
+		return l.commit(ctx, &b)
+	})
+}
+
+// Created remembers a new instance, not yet instantiated, whose directory stands
+// at rev, and tells of its identifier. Where there is a record already, nothing
+// happens.
+func (l *Log) Created(ctx context.Context, id string, v lcm.VNF, rev desired.Revision) error {
+	return l.again(ctx, func() error {
+		var b batch
+		inst, version, err := l.instance(ctx, id)
+		if err != nil || version > 0 {
+			return err
+		}
+		l.announce(&b, inst, v)
+		inst.Operated, inst.Settled = rev, rev
+		b.put(instancePrefix+id, 0, inst)
+		return l.commit(ctx, &b)
+	})
+}
+
+// Forget removes the instance's record and tells of its identifier's deletion. Its
+// operations stay. It returns [ErrBusy] while an operation has the instance. Where
+// there is no record, nothing happens.
+func (l *Log) Forget(ctx context.Context, id string) error {
+	return l.again(ctx, func() error {
+		var b batch
+		inst, version, err := load[lcm.Instance](ctx, l.store, instancePrefix, id)
+		if errors.Is(err, store.ErrNotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if inst.Prepared != "" {
+			return ErrBusy{id, inst.Prepared, lcm.Prepared}
+		}
+		if inst.Open != "" {
+			open, _, err := l.operation(ctx, inst.Open)
+			if err != nil {
+				return err
+			}
+			return ErrBusy{id, open.ID, open.State}
+		}
+		b.delete(instancePrefix+id, version)
+		b.event(Event{Type: DeletedEvent, Time: l.now().UTC(), Instance: id, VNF: inst.VNF})
+		return l.commit(ctx, &b)
+	})
+}
