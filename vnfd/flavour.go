@@ -1,0 +1,258 @@
+package vnfd
+
+import (
+	"cmp"
+	"errors"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/jibe-vnfm/jibe/vnfd/internal/safeyaml"
+	"go.yaml.in/yaml/v3"
+)
+
+func isStandard(kind string) bool { return strings.HasPrefix(kind, "tosca.") }
+
+// flavour reads one topology: its VDUs, how they scale, and the hooks.
+func (l *loader) flavour(id string, d definition, ts []template) Flavour {
+	f := Flavour{ID: id, Hooks: map[string]string{}}
+	byName := map[string]string{}
+	for _, t := range ts {
+		switch {
+		case l.isVNF(t.kind):
+			if s, ok := safeyaml.Text(l.property(t, "flavour_description")); ok {
+				f.Description = s
+			}
+			l.hooks(&f, t)
+		case l.isVDU(t.kind):
+			if len(f.VDUs) >= maxScaling {
+				l.fail(d.file, t.key, "flavour %s has more than %d VDUs", id, maxScaling)
+				continue
+			}
+			v := l.vdu(t)
+			if other, ok := byName[v.Name]; ok && v.Name != "" {
+				l.fail(d.file, t.key, "VDU %s has the name %q, as VDU %s has: one workload can't be both", v.ID, v.Name, other)
+			}
+			byName[v.Name] = v.ID
+			f.VDUs = append(f.VDUs, v)
+		}
+	}
+	if f.Description == "" {
+		f.Description = l.text(d.file, d.root, "description")
+	}
+	slices.SortFunc(f.VDUs, func(a, b VDU) int { return cmp.Compare(a.ID, b.ID) })
+	l.policies(&f, d)
+	l.reachable(&f, d)
+	return f
+}
+
+func (l *loader) vdu(t template) VDU {
+	file := t.def.file
+	v := VDU{ID: t.id, Initial: -1, Max: -1, Deltas: map[string]int{}, Levels: map[string]int{}}
+	props := l.mapping(file, t.body, "properties")
+	v.Name = l.text(file, props, "name")
+	if v.Name == "" {
+		l.fail(file, t.key, "VDU %s has no properties.name: it must be the name of the VDU's workload", v.ID)
+	}
+	profile := l.mapping(file, props, "vdu_profile")
+	if n, ok := l.number(file, profile, "min_number_of_instances"); ok {
+		v.Min = n
+	}
+	if n, ok := l.number(file, profile, "max_number_of_instances"); ok {
+		v.Max = n
+	}
+	if v.Max >= 0 && v.Max < v.Min {
+		l.fail(file, profile, "VDU %s: max_number_of_instances %d is below min_number_of_instances %d", v.ID, v.Max, v.Min)
+	}
+	v.Image = l.text(file, l.mapping(file, props, "sw_image_data"), "name")
+	return v
+}
+
+// requirements refuses node templates that need themselves or what isn't there.
+func (l *loader) requirements(d definition, ts []template) {
+	known := map[string]template{}
+	for _, t := range ts {
+		known[t.id] = t
+	}
+	needs := map[string][]string{}
+	for _, t := range ts {
+		for n := range requirementTargets(t.body) {
+			name, ok := safeyaml.Text(n)
+			switch {
+			case !ok:
+				l.fail(d.file, n, "a requirement of node template %s must name a node template", t.id)
+			case known[name].body != nil:
+				needs[t.id] = append(needs[t.id], name)
+			case l.types[name] == nil && !isStandard(name):
+				l.fail(d.file, n, "node template %s requires %s, which isn't in this topology", t.id, name)
+			}
+		}
+	}
+	const walking, walked = 1, 2
+	state := map[string]int{}
+	var chain []string
+	var walk func(id string)
+	walk = func(id string) {
+		switch state[id] {
+		case walked:
+			return
+		case walking:
+			i := slices.Index(chain, id)
+			l.fail(d.file, known[id].key, "requirements go in a circle: %s", strings.Join(append(slices.Clone(chain[i:]), id), " -> "))
+			return
+		}
+		state[id] = walking
+		chain = append(chain, id)
+		for _, next := range needs[id] {
+			walk(next)
+		}
+		chain = chain[:len(chain)-1]
+		state[id] = walked
+	}
+	for _, t := range ts {
+		walk(t.id)
+	}
+}
+
+// requirementTargets yields the node of each requirement: "name: target",
+// "name: {node: target}", in a list or a mapping. "name: []" and the optional
+// form without a node name nobody.
+func requirementTargets(body *yaml.Node) func(func(*yaml.Node) bool) {
+	return func(yield func(*yaml.Node) bool) {
+		one := func(n *yaml.Node) bool {
+			for _, v := range safeyaml.Pairs(n) {
+				if v.Kind == yaml.MappingNode {
+					v = safeyaml.Get(v, "node")
+				}
+				if safeyaml.Null(v) || v.Kind == yaml.SequenceNode {
+					continue
+				}
+				if !yield(v) {
+					return false
+				}
+			}
+			return true
+		}
+		reqs := safeyaml.Get(body, "requirements")
+		if !one(reqs) {
+			return
+		}
+		for n := range safeyaml.Items(reqs) {
+			if !one(n) {
+				return
+			}
+		}
+	}
+}
+
+// operations of the Vnflcm interface (SOL001 clause 6.7.2) around which hooks run.
+var operations = []string{
+	"instantiate", "terminate", "scale", "scale_to_level", "heal", "operate", "change_flavour",
+	"change_external_connectivity", "modify_information", "change_current_package",
+}
+
+func isHook(name string) bool {
+	base, ok := strings.CutSuffix(name, "_start")
+	if !ok {
+		base, ok = strings.CutSuffix(name, "_end")
+	}
+	return ok && slices.Contains(operations, strings.TrimSuffix(base, "_rollback"))
+}
+
+// hooks reads interfaces.Vnflcm of the VNF's node template, then those of its
+// type and the type's ancestors; who says it first is right.
+func (l *loader) hooks(f *Flavour, t template) {
+	type source struct {
+		file string
+		body *yaml.Node
+	}
+	sources := []source{{t.def.file, t.body}}
+	chain, _ := lineage(l.types, t.kind, typeVNF)
+	for _, d := range chain {
+		sources = append(sources, source{d.file, d.body})
+	}
+	artifact := func(name string) (*yaml.Node, string) {
+		for _, s := range sources {
+			if a := safeyaml.Get(s.body, "artifacts", name); a != nil {
+				return a, s.file
+			}
+		}
+		return nil, ""
+	}
+	for _, s := range sources {
+		lcm := l.mapping(s.file, s.body, "interfaces", "Vnflcm")
+		ops := []*yaml.Node{lcm, safeyaml.Get(lcm, "operations")}
+		for _, section := range ops {
+			for k, v := range safeyaml.Pairs(section) {
+				if slices.Contains([]string{"type", "inputs", "operations", "notifications", "description"}, k.Value) {
+					continue
+				}
+				name := implementation(v)
+				if name == "" {
+					continue
+				}
+				if !isHook(k.Value) {
+					if slices.Contains(operations, k.Value) {
+						l.warn(s.file, k, "implementation of Vnflcm.%s is ignored: only %[1]s_start and %[1]s_end are run", k.Value)
+					} else {
+						l.fail(s.file, k, "Vnflcm has no operation %q: it would never run", k.Value)
+					}
+					continue
+				}
+				if _, ok := f.Hooks[k.Value]; ok {
+					continue
+				}
+				file, in := name, s.file
+				if a, at := artifact(name); a != nil {
+					in = at
+					if file = l.artifactFile(a); file == "" {
+						l.fail(at, a, "artifact %s has no file", name)
+						continue
+					}
+				} else if !strings.Contains(name, "/") {
+					l.fail(s.file, v, "Vnflcm.%s is implemented by %s, which isn't among the artifacts of node template %s", k.Value, name, t.id)
+					continue
+				}
+				target := path.Join(path.Dir(in), file)
+				if path.IsAbs(file) || !fs.ValidPath(target) || strings.ContainsAny(target, "\\\x00") {
+					l.fail(s.file, v, "the program of Vnflcm.%s, %s, is outside the package", k.Value, file)
+					continue
+				}
+				st, err := fs.Stat(l.files, target)
+				if err != nil && !errors.Is(err, fs.ErrNotExist) {
+					l.err = err
+					return
+				}
+				if err != nil || !st.Mode().IsRegular() {
+					l.fail(s.file, v, "the program of Vnflcm.%s, %s, isn't in the package", k.Value, target)
+					continue
+				}
+				f.Hooks[k.Value] = target
+			}
+		}
+	}
+}
+
+// implementation is the name that an operation gives: "op: name",
+// "op: {implementation: name}", "op: {implementation: {primary: name}}".
+func implementation(op *yaml.Node) string {
+	if s, ok := safeyaml.Text(op); ok {
+		return s
+	}
+	n := safeyaml.Get(op, "implementation")
+	if s, ok := safeyaml.Text(n); ok {
+		return s
+	}
+	s, _ := safeyaml.Text(safeyaml.Get(n, "primary"))
+	return s
+}
+
+// artifactFile is the file of "name: file" or "name: {file: file}".
+func (l *loader) artifactFile(a *yaml.Node) string {
+	if s, ok := safeyaml.Text(a); ok {
+		return s
+	}
+	s, _ := safeyaml.Text(safeyaml.Get(a, "file"))
+	return s
+}

@@ -1,0 +1,284 @@
+package vnfd
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/jibe-vnfm/jibe/vnfd/internal/safeyaml"
+	"go.yaml.in/yaml/v3"
+)
+
+// What one VNFD may hold. Real ones hold a hundredth of it; the bounds keep the
+// work of reading one in proportion to its size.
+const (
+	maxDefinitions = 256  // files that imports reach
+	maxTemplates   = 5000 // node templates in a file, types in all
+	maxScaling     = 500  // VDUs, aspects or instantiation levels of a flavour
+)
+
+// Load reads the package whose root is files. A package that can't be used is
+// an [*InvalidError] with every problem found; another error means that files
+// couldn't be read. The content of artifacts is not looked at: see
+// [VerifyArtifacts]. The caller sets Tree.
+func Load(files fs.FS) (*Package, error) {
+	p, problems, err := Check(files)
+	if err != nil {
+		return nil, err
+	}
+	problems = slices.DeleteFunc(problems, func(p Problem) bool { return p.Severity != SeverityError })
+	if len(problems) > 0 {
+		return nil, &InvalidError{problems}
+	}
+	return p, nil
+}
+
+// Check is [Load] for an author: it returns warnings too, and what could be
+// read of a package with problems. The error means that files couldn't be read.
+func Check(files fs.FS) (*Package, []Problem, error) {
+	meta, problems, err := readMeta(files)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read package: %w", err)
+	}
+	l := &loader{files: files, problems: problems, state: map[string]visit{}, types: map[string]*typeDef{}, policyTypes: map[string]*typeDef{}}
+	p := &Package{Files: files}
+	if meta != nil {
+		for _, a := range meta.Artifacts {
+			p.Artifacts = append(p.Artifacts, a.Path)
+		}
+		if meta.Entry != "" {
+			l.load(meta.Entry, MetaFile, 0, nil)
+			if l.err != nil {
+				return nil, nil, fmt.Errorf("read package: %w", l.err)
+			}
+			l.checkTypes(l.types, "node type")
+			l.checkTypes(l.policyTypes, "policy type")
+			p.VNFD = l.vnfd(meta.Entry)
+			if l.err != nil {
+				return nil, nil, fmt.Errorf("read package: %w", l.err)
+			}
+		}
+	}
+	return p, SortProblems(l.problems), nil
+}
+
+// HasArtifact says whether TOSCA.meta or the manifest lists the path.
+func (p *Package) HasArtifact(name string) bool { return slices.Contains(p.Artifacts, name) }
+
+// loader gathers the definitions that the entry reaches.
+type loader struct {
+	files       fs.FS
+	problems    []Problem
+	err         error // files couldn't be read
+	state       map[string]visit
+	docs        []definition // imported before importing
+	types       map[string]*typeDef
+	policyTypes map[string]*typeDef
+}
+
+type visit int
+
+const (
+	loading visit = 1 + iota
+	loaded
+)
+
+// definition is one TOSCA service template.
+type definition struct {
+	file string
+	root *yaml.Node
+}
+
+func (l *loader) fail(file string, n *yaml.Node, format string, args ...any) {
+	l.note(SeverityError, file, n, format, args)
+}
+
+func (l *loader) warn(file string, n *yaml.Node, format string, args ...any) {
+	l.note(SeverityWarning, file, n, format, args)
+}
+
+// maxProblems bounds what a hostile package can make us say.
+const maxProblems = 100
+
+func (l *loader) note(s Severity, file string, n *yaml.Node, format string, args []any) {
+	if s == SeverityWarning && len(l.problems) >= maxProblems/2 || len(l.problems) >= maxProblems {
+		return
+	}
+	for i, a := range args {
+		if text, ok := a.(string); ok {
+			args[i] = clip(text)
+		}
+	}
+	l.problems = append(l.problems, Problem{file, line(n), fmt.Sprintf(format, args...), s})
+}
+
+// clip shortens what is quoted from a package.
+func clip(s string) string {
+	const most = 400
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "…"
+}
+
+func line(n *yaml.Node) int {
+	if n == nil {
+		return 0
+	}
+	return n.Line
+}
+
+// standard are the files of SOL001 itself. What they define is known here, so
+// they may be in the package or not.
+var standard = regexp.MustCompile(`^etsi_nfv_sol001_[a-z0-9]+_types([-_.0-9v]*)\.ya?ml$`)
+
+// load reads one definition and, before it, what it imports. by and at say who
+// imports it, chain the files on the way from the entry.
+func (l *loader) load(file, by string, at int, chain []string) {
+	if l.err != nil || l.state[file] == loaded {
+		return
+	}
+	importer := &yaml.Node{Line: at}
+	if l.state[file] == loading {
+		i := slices.Index(chain, file)
+		l.fail(by, importer, "imports go in a circle: %s", strings.Join(append(slices.Clone(chain[i:]), file), " -> "))
+		return
+	}
+	if len(l.state) >= maxDefinitions {
+		l.fail(by, importer, "more than %d files are imported", maxDefinitions)
+		return
+	}
+	l.state[file] = loading
+	defer func() { l.state[file] = loaded }()
+	data, err := readFile(l.files, file)
+	unusable, isFile := errors.AsType[*fileError](err)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		l.fail(by, importer, "%s isn't in the package", file)
+		return
+	case isFile:
+		l.fail(file, nil, "%s", unusable.message)
+		return
+	case err != nil:
+		l.err = err
+		return
+	}
+	docs, err := safeyaml.Parse(data)
+	if bad, ok := errors.AsType[*safeyaml.Error](err); ok {
+		l.problems = append(l.problems, Problem{file, bad.Line, bad.Message, SeverityError})
+		return
+	}
+	if len(docs) != 1 || docs[0].Kind != yaml.MappingNode {
+		l.fail(file, nil, "must hold one YAML document that is a mapping")
+		return
+	}
+	root := docs[0]
+	chain = append(slices.Clip(chain), file)
+	for n := range safeyaml.Items(l.list(file, root, "imports")) {
+		l.imported(file, n, chain)
+	}
+	l.declare(l.types, "node type", file, l.mapping(file, root, "node_types"))
+	l.declare(l.policyTypes, "policy type", file, l.mapping(file, root, "policy_types"))
+	l.docs = append(l.docs, definition{file, root})
+}
+
+// imported follows one entry of imports, in any of TOSCA's notations: a name;
+// {file: name}; {label: name}; {label: {file: name}}.
+func (l *loader) imported(file string, n *yaml.Node, chain []string) {
+	name, ok := safeyaml.Text(n)
+	if !ok {
+		name, ok = safeyaml.Text(safeyaml.Get(n, "file"))
+	}
+	if !ok && n.Kind == yaml.MappingNode && len(n.Content) == 2 {
+		for _, v := range safeyaml.Pairs(n) {
+			if name, ok = safeyaml.Text(v); !ok {
+				name, ok = safeyaml.Text(safeyaml.Get(v, "file"))
+			}
+		}
+	}
+	if !ok {
+		l.fail(file, n, "an import must be the name of a file")
+		return
+	}
+	if standard.MatchString(path.Base(name)) {
+		return
+	}
+	if strings.Contains(name, "://") {
+		l.fail(file, n, "import %q would be fetched from a network: put the file into the package", name)
+		return
+	}
+	target := path.Join(path.Dir(file), name)
+	if path.IsAbs(name) || !fs.ValidPath(target) || strings.ContainsAny(target, "\\\x00") {
+		l.fail(file, n, "import %q leaves the package", name)
+		return
+	}
+	l.load(target, file, n.Line, chain)
+}
+
+// mapping returns the mapping under the keys, nil where there is none, and
+// notes it when something else stands there.
+func (l *loader) mapping(file string, n *yaml.Node, keys ...string) *yaml.Node {
+	return l.kind(file, n, yaml.MappingNode, "a mapping", keys)
+}
+
+// list is mapping, for sequences.
+func (l *loader) list(file string, n *yaml.Node, keys ...string) *yaml.Node {
+	return l.kind(file, n, yaml.SequenceNode, "a list", keys)
+}
+
+func (l *loader) kind(file string, n *yaml.Node, kind yaml.Kind, what string, keys []string) *yaml.Node {
+	for i, key := range keys {
+		n = safeyaml.Get(n, key)
+		if safeyaml.Null(n) {
+			return nil
+		}
+		want, name := yaml.MappingNode, "a mapping"
+		if i == len(keys)-1 {
+			want, name = kind, what
+		}
+		if n.Kind != want {
+			// An empty list stands for "nothing" in many published VNFDs.
+			if n.Kind != yaml.SequenceNode || len(n.Content) > 0 {
+				l.fail(file, n, "%s must be %s", strings.Join(keys[:i+1], "."), name)
+			}
+			return nil
+		}
+	}
+	return n
+}
+
+// text returns the scalar under the keys, and notes it when something else
+// stands there.
+func (l *loader) text(file string, n *yaml.Node, keys ...string) string {
+	n = safeyaml.Get(n, keys...)
+	if safeyaml.Null(n) {
+		return ""
+	}
+	s, ok := safeyaml.Text(n)
+	if !ok {
+		l.fail(file, n, "%s must be a text", strings.Join(keys, "."))
+	}
+	return s
+}
+
+// maxNumber bounds numbers of instances and levels, so that no sum overflows.
+const maxNumber = 1_000_000
+
+// number returns the whole number under the keys, and whether there is one.
+func (l *loader) number(file string, n *yaml.Node, keys ...string) (int, bool) {
+	n = safeyaml.Get(n, keys...)
+	if safeyaml.Null(n) {
+		return 0, false
+	}
+	var i int
+	if n.Kind != yaml.ScalarNode || n.Tag != "!!int" || n.Decode(&i) != nil || i < 0 || i > maxNumber {
+		got, _ := safeyaml.Text(n)
+		l.fail(file, n, "%s must be a whole number within 0..%d, not %.40q", strings.Join(keys, "."), maxNumber, got)
+		return 0, false
+	}
+	return i, true
+}

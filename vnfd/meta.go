@@ -1,0 +1,317 @@
+package vnfd
+
+import (
+	"bufio"
+	"bytes"
+	"crypto"
+	_ "crypto/sha256" // SHA-224 and SHA-256
+	_ "crypto/sha512" // SHA-384 and SHA-512
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"strings"
+)
+
+// MetaFile is where a CSAR's TOSCA.meta stands (SOL004 clause 4.1.2).
+const MetaFile = "TOSCA-Metadata/TOSCA.meta"
+
+// MaxFile is the size in bytes that a definition, TOSCA.meta or manifest may have.
+const MaxFile = 1 << 20
+
+// Meta is what TOSCA.meta and the manifest say.
+type Meta struct {
+	// Entry is Entry-Definitions: the path of the top VNFD file.
+	Entry string
+	// Manifest is ETSI-Entry-Manifest, or "".
+	Manifest string
+	// Artifacts in the order in which they are listed, each path once.
+	Artifacts []Artifact
+}
+
+// Artifact is one listed file (SOL004 clause 4.3): a block that starts with
+// Name or Source.
+type Artifact struct {
+	// Path in the package, or a URL.
+	Path        string
+	ContentType string
+	// Algorithm and Hash are as written: "SHA-256" and hexadecimal digits; both
+	// "" where the package gives no checksum.
+	Algorithm, Hash string
+	// File and Line are where it is listed, HashLine where its Hash stands.
+	File           string
+	Line, HashLine int
+}
+
+// Remote says whether the artifact is a URL instead of a file in the package.
+func (a Artifact) Remote() bool {
+	return strings.Contains(a.Path, "://")
+}
+
+// ReadMeta reads TOSCA.meta and the manifest that it names. What is wrong in
+// them is an [*InvalidError].
+func ReadMeta(files fs.FS) (*Meta, error) {
+	m, problems, err := readMeta(files)
+	if err != nil {
+		return nil, err
+	}
+	if len(problems) > 0 {
+		return nil, &InvalidError{SortProblems(problems)}
+	}
+	return m, nil
+}
+
+func readMeta(files fs.FS) (*Meta, []Problem, error) {
+	r := metaReader{meta: &Meta{}, byPath: map[string]int{}}
+	data, err := readFile(files, MetaFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		r.fail(MetaFile, 0, "is missing: is this the root of a VNF package (CSAR)?")
+		return nil, r.problems, nil
+	}
+	if p, ok := errors.AsType[*fileError](err); ok {
+		r.fail(MetaFile, 0, p.message)
+		return nil, r.problems, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	r.read(MetaFile, data)
+	if r.meta.Entry == "" {
+		r.fail(MetaFile, 0, "Entry-Definitions is missing: it names the top VNFD file, such as Definitions/vnfd.yaml")
+	}
+	if mf := r.meta.Manifest; mf != "" {
+		data, err := readFile(files, mf)
+		p, isFile := errors.AsType[*fileError](err)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			r.fail(MetaFile, r.manifestLine, fmt.Sprintf("ETSI-Entry-Manifest names %s, which isn't in the package", mf))
+		case isFile:
+			r.fail(mf, 0, p.message)
+		case err != nil:
+			return nil, nil, err
+		default:
+			r.read(mf, data)
+		}
+	}
+	r.finish()
+	return r.meta, r.problems, nil
+}
+
+// fileError is what is wrong with a file that can be opened but not used.
+type fileError struct{ message string }
+
+func (e *fileError) Error() string { return e.message }
+
+// readFile reads a regular file of at most MaxFile bytes.
+func readFile(files fs.FS, name string) ([]byte, error) {
+	f, err := files.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if st, err := f.Stat(); err != nil {
+		return nil, fmt.Errorf("stat %s: %w", name, err)
+	} else if !st.Mode().IsRegular() {
+		return nil, &fileError{"isn't a regular file"}
+	}
+	data, err := io.ReadAll(io.LimitReader(f, MaxFile+1))
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	if len(data) > MaxFile {
+		return nil, &fileError{fmt.Sprintf("is larger than %d bytes", MaxFile)}
+	}
+	return data, nil
+}
+
+type metaReader struct {
+	meta         *Meta
+	problems     []Problem
+	byPath       map[string]int
+	manifestLine int
+	cur          *Artifact
+}
+
+func (r *metaReader) fail(file string, line int, message string) {
+	r.problems = append(r.problems, Problem{file, line, message, SeverityError})
+}
+
+// read takes the lines "Key: value" of one file. Blocks are told apart by their
+// first key, not by the blank lines between them, as manifests have both styles.
+func (r *metaReader) read(file string, data []byte) {
+	sc := bufio.NewScanner(bytes.NewReader(data))
+	sc.Buffer(nil, MaxFile+1)
+	for line := 1; sc.Scan(); line++ {
+		text := strings.TrimSpace(sc.Text())
+		if strings.HasPrefix(text, "-----BEGIN ") {
+			break // the signature of the manifest, or a certificate: nothing follows
+		}
+		key, value, ok := strings.Cut(text, ":")
+		value = strings.TrimSpace(value)
+		switch {
+		case text == "" || strings.HasPrefix(text, "#"):
+			continue
+		case !ok:
+			if file == MetaFile {
+				r.fail(file, line, fmt.Sprintf("%.60q isn't of the form \"Key: value\"", text))
+			}
+			continue
+		}
+		switch key {
+		case "Entry-Definitions":
+			if file == MetaFile {
+				r.meta.Entry = r.path(file, line, key, value)
+			}
+		case "ETSI-Entry-Manifest":
+			if file == MetaFile {
+				r.meta.Manifest, r.manifestLine = r.path(file, line, key, value), line
+			}
+		case "Name", "Source":
+			r.add()
+			r.cur = &Artifact{File: file, Line: line, Path: value}
+			if !r.cur.Remote() {
+				r.cur.Path = r.path(file, line, key, value)
+			}
+		case "Content-Type":
+			if r.cur != nil {
+				r.cur.ContentType = value
+			}
+		case "Algorithm":
+			if r.cur != nil {
+				r.cur.Algorithm = value
+			}
+		case "Hash":
+			if r.cur != nil {
+				r.cur.Hash, r.cur.HashLine = value, line
+			}
+		}
+	}
+	r.add()
+}
+
+// path checks that a value names something below the package's root.
+func (r *metaReader) path(file string, line int, key, value string) string {
+	p := path.Clean(value)
+	if value == "" || p == "." || !fs.ValidPath(p) || strings.ContainsAny(p, "\\\x00") {
+		r.fail(file, line, fmt.Sprintf("%s: %.200q isn't a path inside the package", key, value))
+		return ""
+	}
+	return p
+}
+
+// add ends the present block. A path may be listed in TOSCA.meta and in the
+// manifest, if they agree.
+func (r *metaReader) add() {
+	a := r.cur
+	r.cur = nil
+	if a == nil || a.Path == "" {
+		return
+	}
+	if (a.Algorithm == "") != (a.Hash == "") {
+		r.fail(a.File, a.Line, fmt.Sprintf("%s has Algorithm or Hash without the other", a.Path))
+		return
+	}
+	i, ok := r.byPath[a.Path]
+	if !ok {
+		r.byPath[a.Path] = len(r.meta.Artifacts)
+		r.meta.Artifacts = append(r.meta.Artifacts, *a)
+		return
+	}
+	switch old := &r.meta.Artifacts[i]; {
+	case a.Hash == "":
+	case old.Hash == "":
+		*old = *a
+	case !strings.EqualFold(old.Hash, a.Hash) && strings.EqualFold(old.Algorithm, a.Algorithm):
+		r.fail(a.File, a.Line, fmt.Sprintf("%s is also listed at %s:%d, with another Hash", a.Path, old.File, old.Line))
+	}
+}
+
+func (r *metaReader) finish() {
+	for _, a := range r.meta.Artifacts {
+		h, ok := Hash(a.Algorithm)
+		switch {
+		case a.Algorithm == "":
+		case !ok:
+			r.fail(a.File, a.Line, fmt.Sprintf("Algorithm %.40q of %s is unknown: use SHA-224, SHA-256, SHA-384 or SHA-512", a.Algorithm, a.Path))
+		default:
+			if sum, err := hex.DecodeString(a.Hash); err != nil || len(sum) != h.Size() {
+				r.fail(a.File, a.HashLine, fmt.Sprintf("Hash of %s isn't %d hexadecimal digits, as %s needs", a.Path, 2*h.Size(), a.Algorithm))
+			}
+		}
+	}
+}
+
+// Hash returns the hash function that Algorithm names.
+func Hash(algorithm string) (crypto.Hash, bool) {
+	switch strings.ToUpper(algorithm) {
+	case "SHA-224":
+		return crypto.SHA224, true
+	case "SHA-256":
+		return crypto.SHA256, true
+	case "SHA-384":
+		return crypto.SHA384, true
+	case "SHA-512":
+		return crypto.SHA512, true
+	}
+	return 0, false
+}
+
+// Sum is the checksum of a file of the package, in hexadecimal digits.
+func Sum(files fs.FS, name string, h crypto.Hash) (string, error) {
+	f, err := files.Open(name)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	sum := h.New()
+	if _, err := io.Copy(sum, f); err != nil {
+		return "", fmt.Errorf("read %s: %w", name, err)
+	}
+	return hex.EncodeToString(sum.Sum(nil)), nil
+}
+
+// VerifyArtifacts checks that every listed artifact is in the package and has
+// the checksum that is listed. An artifact without a checksum, or outside of
+// the package, can't be checked and passes. What doesn't hold is an
+// [*InvalidError].
+func VerifyArtifacts(p *Package) error {
+	m, err := ReadMeta(p.Files)
+	if err != nil {
+		return err
+	}
+	var problems []Problem
+	for _, a := range m.Artifacts {
+		if a.Remote() {
+			continue
+		}
+		st, err := fs.Stat(p.Files, a.Path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			problems = append(problems, Problem{a.File, a.Line, a.Path + " is listed but isn't in the package", SeverityError})
+			continue
+		case err != nil:
+			return fmt.Errorf("stat artifact %s: %w", a.Path, err)
+		case !st.Mode().IsRegular():
+			problems = append(problems, Problem{a.File, a.Line, a.Path + " is listed but isn't a file", SeverityError})
+			continue
+		}
+		h, ok := Hash(a.Algorithm)
+		if !ok {
+			continue
+		}
+		sum, err := Sum(p.Files, a.Path, h)
+		if err != nil {
+			return fmt.Errorf("verify artifact: %w", err)
+		}
+		if !strings.EqualFold(sum, a.Hash) {
+			problems = append(problems, Problem{a.File, a.HashLine,
+				fmt.Sprintf("%s was changed: its %s is %s, not %s", a.Path, a.Algorithm, sum, strings.ToLower(a.Hash)), SeverityError})
+		}
+	}
+	if len(problems) > 0 {
+		return &InvalidError{SortProblems(problems)}
+	}
+	return nil
+}

@@ -1,0 +1,160 @@
+package vnfd
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Errors that callers decide on. The API answers 400 to them and to [*RangeError].
+var (
+	// ErrUnknownAspect is returned for a scaling aspect that the flavour doesn't have.
+	ErrUnknownAspect = errors.New("unknown scaling aspect")
+	// ErrUnknownLevel is returned for an instantiation level that the flavour doesn't have.
+	ErrUnknownLevel = errors.New("unknown instantiation level")
+)
+
+// RangeError is returned for a number outside the bounds that the VNFD sets.
+type RangeError struct {
+	What     string // "scale level of aspect vdu1_aspect"
+	Value    int
+	Min, Max int // Max -1 means unbounded
+}
+
+func (e *RangeError) Error() string {
+	if e.Max < 0 {
+		return fmt.Sprintf("%s is %d, must be at least %d", e.What, e.Value, e.Min)
+	}
+	return fmt.Sprintf("%s is %d, must be within %d..%d", e.What, e.Value, e.Min, e.Max)
+}
+
+// Flavour finds a deployment flavour by its id.
+func (v *VNFD) Flavour(id string) (*Flavour, bool) {
+	return find(v.Flavours, id, func(f *Flavour) string { return f.ID })
+}
+
+// VDU finds a VDU by its id, which is not its name.
+func (f *Flavour) VDU(id string) (*VDU, bool) {
+	return find(f.VDUs, id, func(v *VDU) string { return v.ID })
+}
+
+// Aspect finds a scaling aspect by its id.
+func (f *Flavour) Aspect(id string) (*Aspect, bool) {
+	return find(f.Aspects, id, func(a *Aspect) string { return a.ID })
+}
+
+// Level finds an instantiation level by its id.
+func (f *Flavour) Level(id string) (*Level, bool) {
+	return find(f.Levels, id, func(l *Level) string { return l.ID })
+}
+
+func find[T any](list []T, id string, key func(*T) string) (*T, bool) {
+	for i := range list {
+		if key(&list[i]) == id {
+			return &list[i], true
+		}
+	}
+	return nil, false
+}
+
+// level finds the instantiation level that a request means: the named one, the
+// default where none is named, nil where the flavour has none either.
+func (f *Flavour) level(id string) (*Level, error) {
+	if id == "" {
+		id = f.DefaultLevel
+	}
+	if id == "" {
+		return nil, nil
+	}
+	if l, ok := f.Level(id); ok {
+		return l, nil
+	}
+	return nil, fmt.Errorf("%w %q in flavour %q: it has %s", ErrUnknownLevel, id, f.ID,
+		names(f.Levels, func(l Level) string { return l.ID }))
+}
+
+// ScaleLevels returns the absolute scale level of every aspect: the override,
+// else what the instantiation level's scale_info says ("" is the default
+// level), else 0. It returns [ErrUnknownLevel], [ErrUnknownAspect] or a
+// [*RangeError], all of which name what is wrong and what there is.
+func (f *Flavour) ScaleLevels(instLevel string, overrides map[string]int) (map[string]int, error) {
+	level, err := f.level(instLevel)
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range slices.Sorted(maps.Keys(overrides)) {
+		if _, ok := f.Aspect(id); !ok {
+			return nil, fmt.Errorf("%w %q in flavour %q: it has %s", ErrUnknownAspect, id, f.ID,
+				names(f.Aspects, func(a Aspect) string { return a.ID }))
+		}
+	}
+	levels := make(map[string]int, len(f.Aspects))
+	for _, a := range f.Aspects {
+		n, ok := overrides[a.ID]
+		if !ok && level != nil {
+			n = level.Aspects[a.ID]
+		}
+		if n < 0 || n > a.MaxLevel {
+			return nil, &RangeError{"scale level of aspect " + a.ID, n, 0, a.MaxLevel}
+		}
+		levels[a.ID] = n
+	}
+	return levels, nil
+}
+
+// Count is the number of VNFCs of the VDU. Where aspects scale it, that is its
+// initial delta plus level × delta of each of them; levels is taken as by
+// [Flavour.ScaleLevels]. Without VduInitialDelta the initial number is what the
+// instantiation level's own VduInstantiationLevels leave when its scale levels
+// are taken off. A VDU without an aspect has what VduInstantiationLevels say for
+// the level, else its initial delta, else none. A number outside vdu_profile is
+// a [*RangeError].
+func (f *Flavour) Count(vdu *VDU, instLevel string, levels map[string]int) (int, error) {
+	level, err := f.level(instLevel)
+	if err != nil {
+		return 0, err
+	}
+	all, err := f.ScaleLevels(instLevel, levels)
+	if err != nil {
+		return 0, err
+	}
+	fixed, hasFixed := 0, false
+	if level != nil {
+		fixed, hasFixed = vdu.Levels[level.ID]
+	}
+	count := max(vdu.Initial, 0)
+	switch {
+	case len(vdu.Deltas) == 0 && hasFixed:
+		count = fixed
+	case len(vdu.Deltas) > 0 && vdu.Initial < 0 && hasFixed:
+		count = fixed
+		for aspect, delta := range vdu.Deltas {
+			count -= level.Aspects[aspect] * delta
+		}
+	}
+	for aspect, delta := range vdu.Deltas {
+		count += all[aspect] * delta
+	}
+	if count < vdu.Min || vdu.Max >= 0 && count > vdu.Max || count < 0 {
+		return 0, &RangeError{"number of instances of VDU " + vdu.ID, count, max(vdu.Min, 0), vdu.Max}
+	}
+	return count, nil
+}
+
+// names lists what a user may choose from, the first of it where it is much.
+func names[T any](list []T, key func(T) string) string {
+	if len(list) == 0 {
+		return "none"
+	}
+	var ids []string
+	for i, x := range list {
+		if i == 20 {
+			ids = append(ids, fmt.Sprintf("and %d more", len(list)-i))
+			break
+		}
+		ids = append(ids, key(x))
+	}
+	return strings.Join(ids, ", ")
+}
