@@ -1,0 +1,169 @@
+// Package imports holds Jibe's packages to their import directions: which part may know
+// which. Its test is what enforces them; .golangci.yml says the direct ones again, so
+// that an editor shows a break while it is typed. The package is used by nothing else.
+package imports
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Module is the path of the module whose packages are held to the rules. Patterns name
+// its packages without it.
+const Module = "github.com/jibe-vnfm/jibe"
+
+// Rule is one import direction. Patterns are package paths, for Jibe's own packages
+// without [Module]; "path/..." stands for the path and all below it, and [External] for
+// whatever is outside the standard library.
+type Rule struct {
+	// From are the packages that are bound by the rule.
+	From []string
+	// Never are the packages that these must not reach, directly or through other
+	// packages of Jibe. How a library is made inside is not looked at.
+	Never []string
+	// Except are packages that Never would match and that may be imported all the same.
+	Except []string
+	// Why says what would be lost.
+	Why string
+}
+
+// External is the pattern of everything that is not of the standard library.
+const External = "(external)"
+
+// clients are the ways to reach something outside of the process.
+var clients = []string{
+	"k8s.io/...", "sigs.k8s.io/kustomize/...", "github.com/gophercloud/...", "github.com/go-git/...",
+	"go.etcd.io/...", "golang.org/x/oauth2/...", "net/http", "os/exec",
+}
+
+// Rules returns Jibe's import directions.
+func Rules() []Rule {
+	return []Rule{
+		{
+			From: []string{"reconciler/plan"}, Never: []string{External},
+			Why: "the only decider is pure: it is proven by properties and needs nothing to run",
+		},
+		{
+			From: []string{"sol/..."}, Never: []string{"reconciler/...", "drivers/..."}, Except: []string{"reconciler/plan"},
+			Why: "an API request is a commit: the API must not have another way to a VIM",
+		},
+		{
+			From: []string{"drivers/..."}, Never: []string{"reconciler/...", "sol/...", "store/..."}, Except: []string{"reconciler/plan"},
+			Why: "a driver does single steps at a VIM; what comes next and what is recorded is decided once, above it",
+		},
+		{
+			From: []string{"desired/..."}, Never: []string{"reconciler/...", "drivers/...", "sol/...", "store/..."},
+			Why: "intent is read and written without knowing who acts on it",
+		},
+		{
+			From: []string{"lcm", "vnfd/..."}, Never: append([]string{"drivers/...", "sol/...", "store/...", "reconciler"}, clients...),
+			Why: "the state machine and the descriptor are pure: what they say must not depend on what answers",
+		},
+		{
+			From: []string{"store/..."}, Never: []string{"desired/...", "drivers/...", "lcm/...", "reconciler/...", "sol/...", "vnfd/..."},
+			Why: "a store keeps bytes; a store that knew operations could not be replaced by another",
+		},
+		{
+			From: []string{"..."}, Never: []string{"sigs.k8s.io/controller-runtime/..."},
+			Why: "Jibe is no Kubernetes operator: the pipeline is the same for every VIM",
+		},
+	}
+}
+
+// Package is what the rules look at of one package.
+type Package struct {
+	ImportPath string
+	Standard   bool
+	Imports    []string
+}
+
+// Check returns one line for every rule that is broken, with the chain of imports that
+// breaks it, and one for every rule that binds no package any more. Packages of Jibe
+// that are not in packages are taken as importing nothing.
+func Check(rules []Rule, packages []Package) []string {
+	byPath := make(map[string]Package, len(packages))
+	for _, p := range packages {
+		byPath[p.ImportPath] = p
+	}
+	var broken []string
+	for _, rule := range rules {
+		for _, pattern := range rule.From {
+			bound := false
+			for _, p := range packages {
+				if name, own := ownName(p.ImportPath); own && match(pattern, name) {
+					bound = true
+					broken = append(broken, reach(rule, p, byPath)...)
+				}
+			}
+			if !bound {
+				broken = append(broken, fmt.Sprintf("the rule for %s binds no package: was it renamed?", pattern))
+			}
+		}
+	}
+	slices.Sort(broken)
+	return slices.Compact(broken)
+}
+
+// reach walks breadth-first from p through Jibe's packages, so that the chain that it
+// tells is a shortest one.
+func reach(rule Rule, p Package, byPath map[string]Package) []string {
+	var broken []string
+	via := map[string]string{p.ImportPath: ""}
+	for queue := []string{p.ImportPath}; len(queue) > 0; queue = queue[1:] {
+		at := queue[0]
+		for _, to := range byPath[at].Imports {
+			if _, seen := via[to]; seen {
+				continue
+			}
+			via[to] = at
+			name, own := ownName(to)
+			if forbidden(rule, name, own, byPath[to].Standard) {
+				chain := []string{name}
+				for ; at != ""; at = via[at] {
+					short, _ := ownName(at)
+					chain = append(chain, short)
+				}
+				slices.Reverse(chain)
+				broken = append(broken, fmt.Sprintf("%s: %s", strings.Join(chain, " -> "), rule.Why))
+				at = queue[0]
+				continue
+			}
+			if own {
+				queue = append(queue, to)
+			}
+		}
+	}
+	return broken
+}
+
+func forbidden(rule Rule, name string, own, standard bool) bool {
+	matches := func(pattern string) bool {
+		if pattern == External {
+			return !standard
+		}
+		return match(pattern, name)
+	}
+	if own && slices.ContainsFunc(rule.Except, matches) {
+		return false
+	}
+	return slices.ContainsFunc(rule.Never, matches)
+}
+
+func match(pattern, name string) bool {
+	prefix, below := strings.CutSuffix(pattern, "...")
+	if !below {
+		return pattern == name
+	}
+	return prefix == "" || name+"/" == prefix || strings.HasPrefix(name, prefix)
+}
+
+// ownName returns a package's path as the rules write it, and whether it is Jibe's own.
+func ownName(path string) (string, bool) {
+	if path == Module {
+		return ".", true
+	}
+	name, own := strings.CutPrefix(path, Module+"/")
+	return cmp.Or(name, path), own
+}
