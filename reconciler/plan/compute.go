@@ -292,7 +292,8 @@ func (p *planner) prune() {
 	for _, u := range p.observed.Units {
 		// Units of objects that go are waited for by themselves: an owner may
 		// vanish before its units do.
-		if !wanted[u.Owner] {
+		_, alsoObject := p.objects[u.Key]
+		if !wanted[u.Owner] && !alsoObject {
 			waits = append(waits, Step{Action: Wait, Object: u.Key, Reason: "until it is gone"})
 		}
 	}

@@ -172,3 +172,23 @@ func Next(steps []Step) []Step {
 	}
 	return steps
 }
+
+// String is the step as people read it: "scale Deployment/amf/vdu1 2 -> 3".
+func (s Step) String() string {
+	line := string(s.Action) + " " + s.Object
+	if s.Action == Scale || s.Action == Apply && s.To > 0 {
+		if s.From < 0 {
+			line += " 0"
+		} else {
+			line += " " + strconv.Itoa(s.From)
+		}
+		line += " -> " + strconv.Itoa(s.To)
+	}
+	if why := s.Failure; why != "" {
+		return line + " (failing: " + why + ")"
+	}
+	if s.Reason != "" {
+		line += " (" + s.Reason + ")"
+	}
+	return line
+}

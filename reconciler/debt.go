@@ -1,0 +1,99 @@
+package reconciler
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/lcm"
+)
+
+// payDebt commits the outcome of an operation that ended ROLLED_BACK or FAILED:
+// the directory as it was before, so that git says again what is wanted. The
+// record came first, so a repository that is away never delays a rollback.
+//
+// It is a restore of one directory and not a revert: it can't conflict, and
+// where someone has moved the directory on meanwhile, theirs stands.
+func (p *pass) payDebt(ctx context.Context, inst *lcm.Instance) error {
+	op, err := p.Log.Operation(ctx, inst.Owed)
+	if err != nil {
+		return fmt.Errorf("operation %s, whose outcome is owed to git: %w", inst.Owed, err)
+	}
+	var old desired.Files
+	if op.Before.Tree != "" {
+		if old, err = p.Repo.Files(ctx, op.Before); err != nil {
+			return fmt.Errorf("files of instance %s before operation %s: %w", p.id, op.ID, err)
+		}
+	}
+	subject := fmt.Sprintf("Roll back %s of %s", op.Type, op.After.Dir)
+	if op.State == lcm.Failed {
+		subject = fmt.Sprintf("Take back the failed %s of %s", op.Type, op.After.Dir)
+	}
+	body := ""
+	if op.Error != nil {
+		body = op.Error.Detail
+	}
+	dir := op.After.Dir
+	if dir == "" {
+		dir = op.Before.Dir
+	}
+	settled := false
+	rev, err := p.Repo.Write(ctx, desired.Write{
+		Instance: p.id,
+		Dir:      dir,
+		Subject:  subject,
+		Body:     body,
+		Trailers: []desired.Trailer{
+			{Key: desired.TrailerOperation, Value: op.ID},
+			{Key: desired.TrailerType, Value: string(op.Type)},
+		},
+		Change: func(at desired.Revision, now desired.Files) (desired.Files, error) {
+			settled = at.Tree == op.After.Tree
+			if !settled {
+				return now, nil
+			}
+			return restored(op, dir, old, now)
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("commit the outcome of operation %s: %w", op.ID, err)
+	}
+	return p.Log.Adopt(ctx, p.id, func(i *lcm.Instance) error {
+		if i.Owed != op.ID {
+			return nil
+		}
+		i.Owed = ""
+		if settled {
+			i.Operated = rev
+			if op.State == lcm.RolledBack {
+				i.Settled = rev
+			}
+		}
+		return nil
+	})
+}
+
+// restored is the directory as it was before the operation. Rolling an
+// instantiation back leaves the directory, with nothing running; a failed
+// operation leaves a mark that the next request lifts.
+func restored(op *lcm.Operation, dir string, old, now desired.Files) (desired.Files, error) {
+	var changes []desired.KeyValue
+	if old == nil {
+		if now == nil {
+			return nil, nil
+		}
+		old = now
+		changes = append(changes, desired.KeyValue{Path: []string{"state"}, Value: desired.NotInstantiated})
+	}
+	if op.State == lcm.Failed {
+		changes = append(changes, desired.KeyValue{Path: []string{"held"}, Value: op.ID})
+	}
+	if len(changes) == 0 {
+		return old, nil
+	}
+	text, err := desired.Edit(dir+"/"+desired.InstanceFile, old[desired.InstanceFile], changes...)
+	if err != nil {
+		return nil, err
+	}
+	return with(old, desired.InstanceFile, text), nil
+}

@@ -1,0 +1,279 @@
+package reconciler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/lcm"
+	"github.com/jibe-vnfm/jibe/lcm/oplog"
+	"github.com/jibe-vnfm/jibe/store"
+	"github.com/jibe-vnfm/jibe/vnfd"
+)
+
+// operationSpace makes the ids of operations that were born of a commit: the
+// same commit and instance always give the same id, so that one is born once.
+var operationSpace = uuid.MustParse("7d0c3a52-7d0f-5b86-9d53-0a3f5c1e6f2b")
+
+// OperationID is the id of the operation that a pushed commit causes on an instance.
+func OperationID(commit, instance string) string {
+	return uuid.NewSHA1(operationSpace, []byte(commit+"/"+instance)).String()
+}
+
+// intent compares git's head with what was last operated on, and gives birth to
+// the operation that leads from one to the other. failed is the open operation in
+// FAILED_TEMP, or nil. It returns the operation to carry on with, or nil where
+// there is none: nothing is wanted, or the instance is held or suspended.
+func (p *pass) intent(ctx context.Context, inst *lcm.Instance, failed *lcm.Operation) (*lcm.Operation, error) {
+	head, exists := p.Repo.Lookup(p.id)
+	if !exists {
+		head = desired.Revision{Instance: p.id, Dir: inst.Operated.Dir, Commit: p.Repo.Head()}
+	}
+	if head.Tree == inst.Operated.Tree {
+		if !exists && failed == nil {
+			return nil, p.forget(ctx, inst)
+		}
+		return failed, nil
+	}
+	before, err := p.read(ctx, inst.Operated)
+	if err != nil {
+		return nil, err
+	}
+	after, err := p.read(ctx, head)
+	if err != nil {
+		return nil, err
+	}
+	if after != nil && after.Suspend {
+		return failed, nil
+	}
+	if after != nil && after.State == desired.Instantiated {
+		if pinned, err := p.pin(ctx, head, after); pinned || err != nil {
+			return nil, err // the pin is a commit, which brings the instance back here
+		}
+	}
+	if failed != nil {
+		if back, err := p.pushedBack(ctx, failed, after); back != nil || err != nil {
+			return back, err
+		}
+	}
+	op, due, err := p.birth(ctx, inst.Operated, head, before, after)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.introduce(ctx, inst, after, op.VNF); err != nil {
+		return nil, err
+	}
+	if !due {
+		return failed, p.adopt(ctx, inst, head, exists)
+	}
+	born, err := p.Log.Born(ctx, op)
+	var busy oplog.ErrBusy
+	if errors.As(err, &busy) {
+		return nil, nil // an API request was first; its commit brings the instance back here
+	}
+	if err != nil {
+		return nil, fmt.Errorf("record the operation of commit %s on instance %s: %w", head.Commit, p.id, err)
+	}
+	if born.State.Ended() {
+		// This very commit had its operation already, and is head again.
+		return nil, p.adopt(ctx, inst, head, exists)
+	}
+	p.log.InfoContext(ctx, "operation STARTING", "operation", born.ID, "type", born.Type, "revision", head.Commit)
+	return born, nil
+}
+
+// pushedBack sees whether a push on an instance in FAILED_TEMP wants what was
+// before the operation: that is its rollback.
+func (p *pass) pushedBack(ctx context.Context, failed *lcm.Operation, after *desired.Instance) (*lcm.Operation, error) {
+	was, err := p.read(ctx, failed.Before)
+	if err != nil {
+		return nil, err
+	}
+	if was == nil || after == nil || !desired.Equal(was, after) || failed.CanRollback() != nil {
+		return nil, nil
+	}
+	op, err := p.Log.Rollback(ctx, failed.ID)
+	if err != nil {
+		return nil, fmt.Errorf("roll operation %s back: %w", failed.ID, err)
+	}
+	return op, nil
+}
+
+// birth describes the operation between two revisions; due is false where
+// nothing that matters has changed.
+func (p *pass) birth(ctx context.Context, from, to desired.Revision, before, after *desired.Instance) (op lcm.Operation, due bool, err error) {
+	op = lcm.Operation{
+		ID:       OperationID(to.Commit, p.id),
+		Instance: p.id,
+		Before:   from,
+		After:    to,
+	}
+	named := after
+	if named == nil {
+		named = before
+	}
+	if named == nil {
+		return op, false, nil
+	}
+	pkg, err := p.packageOf(ctx, named)
+	if err != nil {
+		return op, false, err
+	}
+	op.VNF = VNFOf(named, pkg)
+	op.Type, op.Params, due = lcm.ClassifyLevels(before, after, effectiveLevels(before, pkg), effectiveLevels(after, pkg))
+	op.NoRollback = lcm.NoRollback(before, after)
+	op.RequestedBy = p.author(ctx, to.Commit)
+	return op, due, nil
+}
+
+// author is who made the commit, where the repository can tell.
+func (p *pass) author(ctx context.Context, commit string) string {
+	r, ok := p.Repo.(interface {
+		Author(ctx context.Context, commit string) (string, error)
+	})
+	if !ok || commit == "" {
+		return ""
+	}
+	who, err := r.Author(ctx, commit)
+	if err != nil {
+		p.log.DebugContext(ctx, "author of commit unknown", "revision", commit, "error", err)
+	}
+	return who
+}
+
+// packageOf opens the instance's pinned package; nil where none is pinned yet.
+func (r *Reconciler) packageOf(ctx context.Context, inst *desired.Instance) (*vnfd.Package, error) {
+	if inst.Package == "" {
+		return nil, nil
+	}
+	pkg, err := r.Packages.Open(ctx, inst.Package)
+	if err != nil {
+		return nil, fmt.Errorf("package %s of instance %s: %w", inst.Package, inst.ID, err)
+	}
+	return pkg, nil
+}
+
+// VNFOf is what notifications say of an instance. pkg may be nil.
+func VNFOf(inst *desired.Instance, pkg *vnfd.Package) lcm.VNF {
+	v := lcm.VNF{Name: inst.Name, VnfdID: inst.VnfdID}
+	if pkg != nil && pkg.VNFD != nil {
+		v.Provider = pkg.VNFD.Provider
+		v.ProductName = pkg.VNFD.ProductName
+		v.SoftwareVersion = pkg.VNFD.SoftwareVersion
+		v.VnfdVersion = pkg.VNFD.Version
+	}
+	return v
+}
+
+// effectiveLevels are the scale levels that the instance has with its VNFD;
+// those that it names itself where the two don't fit.
+func effectiveLevels(inst *desired.Instance, pkg *vnfd.Package) map[string]int {
+	if inst == nil {
+		return nil
+	}
+	if pkg != nil {
+		if f, ok := pkg.VNFD.Flavour(inst.Flavour); ok {
+			if levels, err := f.ScaleLevels(inst.InstantiationLevel, inst.Levels); err == nil {
+				return levels
+			}
+		}
+	}
+	return inst.Levels
+}
+
+// introduce makes the record of an instance that a push brought.
+func (p *pass) introduce(ctx context.Context, inst *lcm.Instance, after *desired.Instance, vnf lcm.VNF) error {
+	if after == nil || inst.Seq > 0 || inst.Operated.Tree != "" {
+		return nil
+	}
+	if err := p.Log.Created(ctx, p.id, vnf, desired.Revision{}); err != nil {
+		return fmt.Errorf("record instance %s: %w", p.id, err)
+	}
+	return nil
+}
+
+// adopt moves the record to head without an operation: only text has changed
+// that means nothing to the VNF. A directory that went without having been
+// instantiated takes its record along.
+func (p *pass) adopt(ctx context.Context, inst *lcm.Instance, head desired.Revision, exists bool) error {
+	if !exists && inst.Open == "" {
+		return p.forget(ctx, inst)
+	}
+	err := p.Log.Adopt(ctx, p.id, func(i *lcm.Instance) error {
+		if i.Settled.Tree == i.Operated.Tree {
+			i.Settled = head
+		}
+		i.Operated = head
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("record instance %s: %w", p.id, err)
+	}
+	return nil
+}
+
+// forget drops the record of an instance that git no longer has.
+func (p *pass) forget(ctx context.Context, inst *lcm.Instance) error {
+	if inst.Seq == 0 && inst.Operated.Tree == "" && inst.Last == "" {
+		return nil
+	}
+	if err := p.Log.Forget(ctx, p.id); err != nil && !errors.Is(err, store.ErrNotFound) {
+		return fmt.Errorf("forget instance %s: %w", p.id, err)
+	}
+	return nil
+}
+
+// pin commits the package's tree hash, and the id, where the author gave none,
+// and keeps the pinned tree. It says whether it made a commit.
+func (p *pass) pin(ctx context.Context, head desired.Revision, inst *desired.Instance) (bool, error) {
+	tree := inst.Package
+	if tree == "" {
+		var err error
+		if tree, err = p.Packages.Newest(inst.VnfdID); err != nil {
+			return false, fmt.Errorf("package of instance %s: %w", p.id, err)
+		}
+	}
+	if err := p.Packages.Pin(ctx, tree); err != nil {
+		return false, fmt.Errorf("pin package %s of instance %s: %w", tree, p.id, err)
+	}
+	if inst.Package != "" {
+		return false, nil
+	}
+	_, err := p.Repo.Write(ctx, desired.Write{
+		Instance: p.id,
+		Dir:      head.Dir,
+		Subject:  fmt.Sprintf("Pin the package of %s", head.Dir),
+		Body:     "So that a branch or tag that moves never changes what runs.",
+		Change: func(at desired.Revision, old desired.Files) (desired.Files, error) {
+			if at.Tree != head.Tree {
+				return old, nil // someone was faster; the next pass looks at theirs
+			}
+			file := head.Dir + "/" + desired.InstanceFile
+			text, err := desired.Edit(file, old[desired.InstanceFile],
+				desired.KeyValue{Path: []string{"id"}, Value: p.id},
+				desired.KeyValue{Path: []string{"package"}, Value: tree})
+			if err != nil {
+				return nil, err
+			}
+			return with(old, desired.InstanceFile, text), nil
+		},
+	})
+	if err != nil {
+		return false, fmt.Errorf("commit the package pin of instance %s: %w", p.id, err)
+	}
+	p.Enqueue(p.id)
+	return true, nil
+}
+
+// with is files with one of them replaced.
+func with(files desired.Files, name string, content []byte) desired.Files {
+	changed := make(desired.Files, len(files)+1)
+	for k, v := range files {
+		changed[k] = v
+	}
+	changed[name] = content
+	return changed
+}

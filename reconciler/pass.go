@@ -1,0 +1,441 @@
+package reconciler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/lcm"
+	"github.com/jibe-vnfm/jibe/reconciler/plan"
+)
+
+// pass is one look at one instance, from reading git to handing steps to the
+// driver. Whatever interrupts it, the next pass begins from facts.
+type pass struct {
+	*Reconciler
+	id  string
+	log *slog.Logger
+}
+
+// preparedPause is how long to leave an instance to the API request whose
+// commit is under way, should the request never say how it ended.
+const preparedPause = time.Second
+
+// staleBatches bounds the batches of one pass; a plan that still has something
+// to do then is looked at again after a pause, as the cache may be behind.
+const (
+	staleBatches = 16
+	stalePause   = 200 * time.Millisecond
+)
+
+// run makes the pass and returns after how long to look again (0: when
+// something moves).
+func (p *pass) run(ctx context.Context) (time.Duration, error) {
+	inst, err := p.Log.Instance(ctx, p.id)
+	if err != nil {
+		return 0, fmt.Errorf("record of instance %s: %w", p.id, err)
+	}
+	if inst.Prepared != "" {
+		return preparedPause, nil
+	}
+	if inst.Owed != "" {
+		if err := p.payDebt(ctx, inst); err != nil {
+			return 0, err
+		}
+		if inst, err = p.Log.Instance(ctx, p.id); err != nil {
+			return 0, err
+		}
+	}
+	var op *lcm.Operation
+	if inst.Open != "" {
+		if op, err = p.Log.Operation(ctx, inst.Open); err != nil {
+			return 0, fmt.Errorf("operation %s: %w", inst.Open, err)
+		}
+	}
+	if op == nil || op.State == lcm.FailedTemp {
+		if op, err = p.intent(ctx, inst, op); err != nil || op == nil || op.State == lcm.FailedTemp {
+			return 0, err
+		}
+	}
+	return p.operate(ctx, op)
+}
+
+// attempt is the state of an operation while a pass works on it.
+type attempt struct {
+	op   *lcm.Operation
+	src  drivers.Source
+	drv  drivers.Driver
+	want plan.Desired
+	seen plan.Observed
+	// journal runs ahead of the record by what needs no record of its own.
+	journal plan.Journal
+}
+
+// operate carries an open operation on until nothing is left but waiting.
+func (p *pass) operate(ctx context.Context, op *lcm.Operation) (time.Duration, error) {
+	log := p.log.With("operation", op.ID, "revision", op.After.Commit)
+	if left := p.timeLeft(op); left <= 0 {
+		return 0, p.broke(ctx, &attempt{op: op, journal: op.Journal}, p.overdue(op, nil))
+	}
+	a, err := p.begin(ctx, op)
+	if err != nil {
+		return 0, p.giveUp(ctx, &attempt{op: op, journal: op.Journal}, err)
+	}
+	for range staleBatches {
+		if a.seen, err = a.drv.Observe(ctx, a.src, a.want); err != nil {
+			return 0, fmt.Errorf("observe instance %s: %w", p.id, err)
+		}
+		steps := plan.Compute(a.want, a.seen, a.journal)
+		if len(steps) > 0 && steps[0].Action == plan.Grant {
+			if steps, err = p.grant(ctx, a, steps); err != nil {
+				return 0, p.giveUp(ctx, a, err)
+			}
+			if steps == nil {
+				return 0, nil // refused, and recorded so
+			}
+		}
+		steps = p.hooks(ctx, a, steps)
+		if len(steps) == 0 {
+			return 0, p.converged(ctx, a)
+		}
+		batch := plan.Next(steps)
+		waiting := !slices.ContainsFunc(batch, func(s plan.Step) bool { return s.Action != plan.Wait })
+		if done, err := p.cancelled(ctx, a, waiting); done || err != nil {
+			return 0, err
+		}
+		if waiting {
+			return p.wait(ctx, a, batch)
+		}
+		if err := p.issue(ctx, a, batch); err != nil {
+			return 0, err
+		}
+		log.InfoContext(ctx, "steps started", "steps", describe(batch))
+		if err := a.drv.Do(ctx, a.src, batch...); err != nil {
+			return 0, p.giveUp(ctx, a, fmt.Errorf("instance %s: %w", p.id, err))
+		}
+	}
+	return stalePause, nil
+}
+
+// begin finds what the operation should bring about and who can do it.
+func (p *pass) begin(ctx context.Context, op *lcm.Operation) (*attempt, error) {
+	target, other := op.After, op.Before
+	if op.State == lcm.RollingBack {
+		target, other = other, target
+	}
+	a := &attempt{op: op, journal: op.Journal}
+	a.journal.Operation = string(op.Type)
+	a.journal.Rollback = op.State == lcm.RollingBack
+	if op.Type == lcm.ModifyInfo || op.State != lcm.Starting {
+		a.journal.Granted = true
+	}
+	var err error
+	if a.src, a.want, a.drv, err = p.resolve(ctx, target, other); err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+// resolve renders the instance at target. Where nothing should exist there,
+// what must go is found with the help of other.
+func (r *Reconciler) resolve(ctx context.Context, target, other desired.Revision) (src drivers.Source, want plan.Desired, drv drivers.Driver, err error) {
+	inst, err := r.read(ctx, target)
+	if err != nil {
+		return src, want, nil, err
+	}
+	present := inst != nil && inst.State == desired.Instantiated
+	if !present {
+		gone, err := r.read(ctx, other)
+		if err != nil {
+			return src, want, nil, err
+		}
+		if gone != nil {
+			inst = gone
+		}
+	}
+	if inst == nil {
+		return src, want, nil, &drivers.RefusedError{Reason: "neither the desired revision nor the one before it has a " + desired.InstanceFile}
+	}
+	src.Instance = inst
+	if drv, err = r.vims.driver(inst); err != nil {
+		return src, want, nil, err
+	}
+	if !present {
+		return src, want, drv, nil
+	}
+	if src.Package, err = r.Packages.Open(ctx, inst.Package); err != nil {
+		return src, want, nil, fmt.Errorf("package %s of instance %s: %w", inst.Package, inst.ID, err)
+	}
+	if want, err = drv.Render(src); err != nil {
+		return src, want, nil, fmt.Errorf("render instance %s: %w", inst.ID, err)
+	}
+	want.Condemned = inst.Condemned
+	return src, want, drv, nil
+}
+
+// read is Repo.Read, with nil for a directory that doesn't exist.
+func (r *Reconciler) read(ctx context.Context, rev desired.Revision) (*desired.Instance, error) {
+	if rev.Tree == "" {
+		return nil, nil
+	}
+	inst, err := r.Repo.Read(ctx, rev)
+	if err != nil {
+		return nil, fmt.Errorf("instance %s at %s: %w", rev.Instance, rev.Commit, err)
+	}
+	return inst, nil
+}
+
+// grant has the VIM look at the steps and asks for the right to do them. It
+// returns the steps that are left, or nil where the answer was no.
+func (p *pass) grant(ctx context.Context, a *attempt, steps []plan.Step) ([]plan.Step, error) {
+	changes := slices.DeleteFunc(slices.Clone(steps), func(s plan.Step) bool {
+		return s.Action != plan.Apply && s.Action != plan.Scale
+	})
+	if err := a.drv.Verify(ctx, a.src, changes...); err != nil {
+		return nil, err
+	}
+	if err := p.Grant.Grant(ctx, a.op); err != nil {
+		return nil, err
+	}
+	a.journal.Granted = true
+	steps = p.hooks(ctx, a, plan.Compute(a.want, a.seen, a.journal))
+	op, err := p.Log.Record(ctx, a.op.ID, func(op *lcm.Operation, _ *lcm.Instance) error {
+		op.Journal = a.journal
+		op.Journal.Issued = keys(plan.Next(steps))
+		op.UnitsBefore = live(a.seen)
+		op.UnitsAfter = op.UnitsBefore
+		return op.Advance(lcm.Granted, p.Now(), nil)
+	})
+	if err != nil {
+		return nil, err
+	}
+	a.op, a.journal = op, op.Journal
+	if len(steps) == 0 {
+		steps = []plan.Step{}
+	}
+	return steps, nil
+}
+
+// hooks runs the hooks that lead the plan. Programs of packages are not run by
+// this version; the place of each hook is kept in the plan and the journal.
+func (p *pass) hooks(ctx context.Context, a *attempt, steps []plan.Step) []plan.Step {
+	for len(steps) > 0 && steps[0].Action == plan.Hook {
+		name := steps[0].Object
+		if program := hookProgram(a.src, name); program != "" {
+			p.log.WarnContext(ctx, "the package's hook was not run: management drivers are not supported yet",
+				"operation", a.op.ID, "hook", name, "program", program)
+		}
+		a.journal.Hooks = append(slices.Clone(a.journal.Hooks), name)
+		steps = plan.Compute(a.want, a.seen, a.journal)
+	}
+	return steps
+}
+
+func hookProgram(src drivers.Source, name string) string {
+	if src.Package == nil || src.Package.VNFD == nil {
+		return ""
+	}
+	if f, ok := src.Package.VNFD.Flavour(src.Instance.Flavour); ok {
+		return f.Hooks[name]
+	}
+	return ""
+}
+
+// issue records that the batch is about to be started, so that a failure seen
+// afterwards is known to be this attempt's.
+func (p *pass) issue(ctx context.Context, a *attempt, batch []plan.Step) error {
+	fresh := slices.DeleteFunc(keys(batch), func(k string) bool { return slices.Contains(a.journal.Issued, k) })
+	if len(fresh) == 0 && len(a.journal.Hooks) == len(a.op.Journal.Hooks) {
+		return nil
+	}
+	a.journal.Issued = append(slices.Clone(a.journal.Issued), fresh...)
+	op, err := p.Log.Record(ctx, a.op.ID, func(op *lcm.Operation, _ *lcm.Instance) error {
+		op.Journal = a.journal
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("record the steps of operation %s: %w", a.op.ID, err)
+	}
+	a.op = op
+	return nil
+}
+
+// wait decides how long to wait for the batch, or that it is in vain.
+func (p *pass) wait(ctx context.Context, a *attempt, batch []plan.Step) (time.Duration, error) {
+	left := p.timeLeft(a.op)
+	if left <= 0 {
+		return 0, p.broke(ctx, a, p.overdue(a.op, batch))
+	}
+	i := slices.IndexFunc(batch, func(s plan.Step) bool { return s.Failure != "" })
+	if i < 0 {
+		p.stands("")
+		return left, nil
+	}
+	reason := batch[i].Object + ": " + batch[i].Failure
+	if stood := p.stands(reason); stood < p.FailureGrace {
+		return min(left, p.FailureGrace-stood), nil
+	}
+	p.stands("")
+	return 0, p.broke(ctx, a, &lcm.Problem{Status: 500, Title: title(a.op), Detail: reason})
+}
+
+// stands tells for how long the instance has been failing; "" means that it isn't.
+func (p *pass) stands(reason string) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if reason == "" {
+		delete(p.failing, p.id)
+		return 0
+	}
+	f, ok := p.failing[p.id]
+	if !ok {
+		f = failure{reason: reason, since: p.Now()}
+		p.failing[p.id] = f
+	}
+	return p.Now().Sub(f.since)
+}
+
+func (p *pass) timeLeft(op *lcm.Operation) time.Duration {
+	from := op.AttemptStarted
+	if from.IsZero() {
+		from = op.Started
+	}
+	if from.Before(p.started) {
+		from = p.started
+	}
+	return from.Add(p.timeout(op)).Sub(p.Now())
+}
+
+func (p *pass) timeout(op *lcm.Operation) time.Duration {
+	if op.State == lcm.Starting {
+		return p.StartTimeout
+	}
+	return p.Timeout
+}
+
+// overdue says what was waited for when the time was up.
+func (p *pass) overdue(op *lcm.Operation, batch []plan.Step) *lcm.Problem {
+	detail := fmt.Sprintf("not done within %s", p.timeout(op))
+	if len(batch) > 0 {
+		detail += "; still waiting for " + batch[0].Object + ": " + batch[0].Reason
+		if n := len(batch) - 1; n > 0 {
+			detail += fmt.Sprintf(" (and %d more)", n)
+		}
+	} else if err := p.lastTrouble(p.id); err != nil {
+		detail += "; the last error was: " + err.Error()
+	}
+	return &lcm.Problem{Status: 500, Title: title(op), Detail: detail}
+}
+
+// cancelled ends a cancelled operation in FAILED_TEMP: at once if FORCEFUL, else
+// when nothing that was started is still under way.
+func (p *pass) cancelled(ctx context.Context, a *attempt, waiting bool) (bool, error) {
+	if a.op.CancelMode == "" || a.op.CancelMode == "GRACEFUL" && waiting && p.timeLeft(a.op) > 0 {
+		return false, nil
+	}
+	return true, p.broke(ctx, a, &lcm.Problem{Status: 500, Title: title(a.op), Detail: "cancelled on request (" + a.op.CancelMode + ")"})
+}
+
+// giveUp sorts an error: what can never succeed ends the attempt, anything else
+// is returned to be tried again.
+func (p *pass) giveUp(ctx context.Context, a *attempt, err error) error {
+	var refused *drivers.RefusedError
+	var denied *DeniedError
+	var invalid *desired.Problem
+	switch {
+	case errors.As(err, &denied):
+		return p.broke(ctx, a, &lcm.Problem{Status: 403, Title: "Grant refused", Detail: denied.Reason})
+	case errors.As(err, &refused), errors.As(err, &invalid):
+		return p.broke(ctx, a, &lcm.Problem{Status: 422, Title: title(a.op), Detail: err.Error()})
+	}
+	return err
+}
+
+// broke ends the attempt: in ROLLED_BACK while nothing was touched, else in
+// FAILED_TEMP.
+func (p *pass) broke(ctx context.Context, a *attempt, problem *lcm.Problem) error {
+	event := lcm.Broke
+	if a.op.State == lcm.Starting {
+		event = lcm.Refused
+	}
+	op, err := p.Log.Record(ctx, a.op.ID, func(op *lcm.Operation, inst *lcm.Instance) error {
+		if err := op.Advance(event, p.Now(), problem); err != nil {
+			return err
+		}
+		op.Journal = a.journal
+		if a.drv != nil {
+			op.UnitsAfter = live(a.seen)
+			inst.Units = op.UnitsAfter
+		}
+		return nil
+	})
+	return p.ended(ctx, op, err)
+}
+
+func (p *pass) converged(ctx context.Context, a *attempt) error {
+	op, err := p.Log.Record(ctx, a.op.ID, func(op *lcm.Operation, inst *lcm.Instance) error {
+		if err := op.Advance(lcm.Converged, p.Now(), nil); err != nil {
+			return err
+		}
+		op.Journal = a.journal
+		op.UnitsAfter = live(a.seen)
+		inst.Units = op.UnitsAfter
+		return nil
+	})
+	return p.ended(ctx, op, err)
+}
+
+// ended tells people what became of the operation, and looks again: git may
+// have moved on meanwhile, or be owed a commit.
+func (p *pass) ended(ctx context.Context, op *lcm.Operation, err error) error {
+	if err != nil {
+		return fmt.Errorf("record the end of an operation of instance %s: %w", p.id, err)
+	}
+	level, detail := slog.LevelInfo, ""
+	if op.Error != nil {
+		level, detail = slog.LevelWarn, op.Error.Detail
+	}
+	p.log.Log(ctx, level, "operation "+string(op.State), "operation", op.ID, "type", op.Type, "error", detail)
+	if op.State.Ended() && op.After.Commit != "" {
+		p.Repo.Note(op.After.Commit, noteLine(op))
+	}
+	p.Enqueue(p.id)
+	return nil
+}
+
+func noteLine(op *lcm.Operation) string {
+	line := fmt.Sprintf("%s %s %s %s %s", op.StateEntered.UTC().Format(time.RFC3339), op.Instance, op.Type, op.State, op.ID)
+	if op.Error != nil {
+		line += ": " + op.Error.Detail
+	}
+	return line
+}
+
+func title(op *lcm.Operation) string { return string(op.Type) + " failed" }
+
+func live(o plan.Observed) []plan.Unit {
+	return slices.DeleteFunc(slices.Clone(o.Units), func(u plan.Unit) bool { return u.Deleting })
+}
+
+func keys(steps []plan.Step) []string {
+	ks := make([]string, 0, len(steps))
+	for _, s := range steps {
+		if s.Action != plan.Wait {
+			ks = append(ks, s.Key())
+		}
+	}
+	return ks
+}
+
+func describe(steps []plan.Step) []string {
+	ds := make([]string, 0, len(steps))
+	for _, s := range steps {
+		ds = append(ds, s.String())
+	}
+	return ds
+}

@@ -1,0 +1,257 @@
+// Package reconciler makes what runs jibe with what git says.
+//
+// It owns the one pipeline: queue -> lease -> read desired -> observe -> plan ->
+// grant -> do -> record. It is the only caller of drivers, and the only one who
+// decides that an operation has ended. What to do next is decided by
+// reconciler/plan; how an operation's state may move by lcm; what it writes
+// goes through lcm/oplog and desired.Repo. It holds no state of its own that a
+// restart would miss.
+package reconciler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/util/workqueue"
+
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/lcm"
+	"github.com/jibe-vnfm/jibe/lcm/oplog"
+	"github.com/jibe-vnfm/jibe/store"
+	"github.com/jibe-vnfm/jibe/vnfd"
+)
+
+// Packages finds VNF packages and keeps those that are pinned.
+type Packages interface {
+	// Newest returns the tree hash of the newest package with this vnfdId.
+	Newest(vnfdID string) (tree string, err error)
+	Open(ctx context.Context, tree string) (*vnfd.Package, error)
+	// Pin keeps the tree for ever; it is idempotent.
+	Pin(ctx context.Context, tree string) error
+}
+
+// Secrets resolves the references that instances and VIMs carry.
+type Secrets interface {
+	VIM(v *desired.VIM) (drivers.VIM, error)
+	Connection(name string, c desired.VIMConnection) (drivers.VIM, error)
+}
+
+// Granter asks for the right to use resources (SOL003 clause 9). steps are
+// what the operation will do, with the numbers of units that it adds and removes.
+type Granter interface {
+	// Grant returns nil to go ahead, a [*DeniedError] where the answer is no, and
+	// any other error where there was no answer: it is asked again.
+	Grant(ctx context.Context, op *lcm.Operation) error
+}
+
+// DeniedError is a grant that was refused.
+type DeniedError struct{ Reason string }
+
+func (e *DeniedError) Error() string { return "the grant was refused: " + e.Reason }
+
+// LocalGrant grants everything.
+type LocalGrant struct{}
+
+// Grant implements [Granter].
+func (LocalGrant) Grant(context.Context, *lcm.Operation) error { return nil }
+
+// Config is what a Reconciler needs. All fields but the durations, Workers and
+// Metrics are required.
+type Config struct {
+	Repo     desired.Repo
+	Store    store.Store
+	Log      *oplog.Log
+	Packages Packages
+	Secrets  Secrets
+	Grant    Granter
+	// Driver makes the driver of a VIM; it doesn't connect yet. A zero VIM with
+	// only a Type is enough to render.
+	Driver  func(drivers.VIM) (drivers.Driver, error)
+	Logger  *slog.Logger
+	Metrics *Metrics
+	// Now is the clock; Holder names this process in leases.
+	Now    func() time.Time
+	Holder string
+	// Workers is how many instances are worked on at once (default 16).
+	Workers int
+	// Timeout bounds one attempt of an operation (default 500 s), StartTimeout
+	// its STARTING, in which nothing is touched yet (default 60 s).
+	Timeout, StartTimeout time.Duration
+	// FailureGrace is how long a failure must stand before it is believed
+	// (default 3 s): an image that could not be pulled once may be pulled next.
+	FailureGrace time.Duration
+}
+
+// Reconciler runs the pipeline. Make one with [New], then call [Reconciler.Run].
+type Reconciler struct {
+	Config
+	queue   workqueue.TypedRateLimitingInterface[string]
+	vims    *vims
+	checker *Checker
+	// started bounds how old a deadline may be: time in which no process ran
+	// doesn't count against an operation.
+	started time.Time
+
+	mu sync.Mutex
+	// failing: since when a failure has been standing, by instance. Lost at a
+	// restart, which only makes the grace begin anew.
+	failing map[string]failure
+	// trouble is the last error of an instance's pass, for the deadline's message.
+	trouble map[string]error
+}
+
+// failure is one that was seen and not yet believed.
+type failure struct {
+	reason string
+	since  time.Time
+}
+
+// New checks the configuration and fills in its defaults.
+func New(c Config) (*Reconciler, error) {
+	if c.Repo == nil || c.Store == nil || c.Log == nil || c.Packages == nil || c.Secrets == nil || c.Driver == nil || c.Logger == nil {
+		return nil, errors.New("reconciler: the configuration is incomplete")
+	}
+	if c.Grant == nil {
+		c.Grant = LocalGrant{}
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Workers == 0 {
+		c.Workers = 16
+	}
+	if c.Timeout == 0 {
+		c.Timeout = 500 * time.Second
+	}
+	if c.StartTimeout == 0 {
+		c.StartTimeout = 60 * time.Second
+	}
+	if c.FailureGrace == 0 {
+		c.FailureGrace = 3 * time.Second
+	}
+	if c.Metrics == nil {
+		c.Metrics = NewMetrics()
+	}
+	r := &Reconciler{
+		Config: c,
+		queue: workqueue.NewTypedRateLimitingQueue(
+			workqueue.NewTypedItemExponentialFailureRateLimiter[string](100*time.Millisecond, 30*time.Second)),
+		failing: make(map[string]failure),
+		trouble: make(map[string]error),
+	}
+	r.vims = newVIMs(c, r.Enqueue)
+	r.checker = NewChecker(c.Packages, c.Driver)
+	r.started = c.Now()
+	return r, nil
+}
+
+// Enqueue asks for a look at the instance. It never blocks, and asking twice is
+// the same as once.
+func (r *Reconciler) Enqueue(instance string) { r.queue.Add(instance) }
+
+// EnqueueAll asks for a look at every instance that git or the store knows.
+func (r *Reconciler) EnqueueAll(ctx context.Context) error {
+	for _, rev := range r.Repo.List() {
+		r.Enqueue(rev.Instance)
+	}
+	// An instance whose directory is gone may still have an operation to end.
+	known, err := r.Log.Instances(ctx, "", 0)
+	if err != nil {
+		return fmt.Errorf("list instance records: %w", err)
+	}
+	for _, inst := range known {
+		r.Enqueue(inst.ID)
+	}
+	return nil
+}
+
+// Run works until ctx ends, then finishes the passes under way and returns nil.
+func (r *Reconciler) Run(ctx context.Context) error {
+	if err := r.EnqueueAll(ctx); err != nil {
+		return err
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return r.vims.run(ctx) })
+	for range r.Workers {
+		g.Go(func() error {
+			for r.next(ctx) {
+			}
+			return nil
+		})
+	}
+	g.Go(func() error {
+		<-ctx.Done()
+		r.queue.ShutDown()
+		return nil
+	})
+	return g.Wait()
+}
+
+func (r *Reconciler) next(ctx context.Context) bool {
+	id, shutdown := r.queue.Get()
+	if shutdown {
+		return false
+	}
+	defer r.queue.Done(id)
+	start := r.Now()
+	after, err := r.guarded(ctx, id)
+	r.Metrics.pass(r.Now().Sub(start), err, r.queue.Len())
+	switch {
+	case ctx.Err() != nil:
+		// A pass cut short by the end of the process says nothing.
+	case errors.Is(err, store.ErrHeld):
+		r.queue.AddAfter(id, leaseTTL/3)
+	case err != nil:
+		r.note(id, err)
+		r.Logger.WarnContext(ctx, "pass failed, will be tried again", "instance", id, "error", err)
+		r.queue.AddRateLimited(id)
+	default:
+		r.note(id, nil)
+		r.queue.Forget(id)
+		if after > 0 {
+			r.queue.AddAfter(id, after)
+		}
+	}
+	return true
+}
+
+// leaseTTL is how long a process that died keeps others off an instance.
+const leaseTTL = 30 * time.Second
+
+// guarded makes one pass under the instance's lease.
+func (r *Reconciler) guarded(ctx context.Context, id string) (time.Duration, error) {
+	lease, err := r.Store.Acquire(ctx, "instance/"+id, r.Holder, leaseTTL)
+	if err != nil {
+		return 0, fmt.Errorf("lease of instance %s: %w", id, err)
+	}
+	defer func() {
+		// The lease is given back even while the process is stopping.
+		if err := r.Store.Release(context.WithoutCancel(ctx), lease); err != nil {
+			r.Logger.WarnContext(ctx, "lease not given back", "instance", id, "error", err)
+		}
+	}()
+	p := &pass{Reconciler: r, id: id, log: r.Logger.With("instance", id)}
+	return p.run(ctx)
+}
+
+func (r *Reconciler) note(id string, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err == nil {
+		delete(r.trouble, id)
+	} else {
+		r.trouble[id] = err
+	}
+}
+
+func (r *Reconciler) lastTrouble(id string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.trouble[id]
+}

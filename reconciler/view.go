@@ -1,0 +1,166 @@
+package reconciler
+
+import (
+	"context"
+	"errors"
+
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/lcm"
+	"github.com/jibe-vnfm/jibe/reconciler/plan"
+	"github.com/jibe-vnfm/jibe/vnfd"
+)
+
+// View is what the API, the push hook and the CLI may ask: what runs now, and
+// whether a change would be refused. It changes nothing.
+type View struct{ r *Reconciler }
+
+// View returns the reconciler's read-only side.
+func (r *Reconciler) View() *View { return &View{r} }
+
+// Units returns the units of the instance that the VIM's cache last saw. fresh
+// is false where there is no such view now; the units are then those of the last
+// record (hard to tell from none otherwise).
+func (v *View) Units(ctx context.Context, instance string) (units []plan.Unit, fresh bool) {
+	inst, err := v.r.Log.Instance(ctx, instance)
+	if err != nil {
+		return nil, false
+	}
+	at, other, err := v.aim(ctx, inst)
+	if err != nil {
+		return inst.Units, false
+	}
+	src, want, drv, err := v.r.resolve(ctx, at, other)
+	if err != nil {
+		return inst.Units, false
+	}
+	seen, err := drv.Observe(ctx, src, want)
+	if err != nil {
+		return inst.Units, false
+	}
+	return live(seen), true
+}
+
+// aim is the revision by which to look at the instance, and the one that helps
+// where nothing should exist there.
+func (v *View) aim(ctx context.Context, inst *lcm.Instance) (at, other desired.Revision, err error) {
+	if inst.Open == "" {
+		return inst.Operated, inst.Settled, nil
+	}
+	op, err := v.r.Log.Operation(ctx, inst.Open)
+	if err != nil {
+		return at, other, err
+	}
+	return op.After, op.Before, nil
+}
+
+// Check is [Checker.Check]; settings nil means head's.
+func (v *View) Check(ctx context.Context, settings *desired.Settings, before, after *desired.Instance) error {
+	if settings == nil {
+		var err error
+		if settings, err = v.r.Repo.Settings(); err != nil {
+			return err
+		}
+	}
+	return v.r.checker.Check(ctx, settings, before, after)
+}
+
+// Find returns the newest package with this vnfdId.
+func (v *View) Find(ctx context.Context, vnfdID string) (*vnfd.Package, error) {
+	tree, err := v.r.Packages.Newest(vnfdID)
+	if err != nil {
+		return nil, err
+	}
+	return v.r.Packages.Open(ctx, tree)
+}
+
+// Package returns the package that the instance runs, or would run where none
+// is pinned yet.
+func (v *View) Package(ctx context.Context, inst *desired.Instance) (*vnfd.Package, error) {
+	return v.r.checker.pkg(ctx, inst)
+}
+
+// Preview is what a change would cause on one instance.
+type Preview struct {
+	Instance string      `json:"instance"`
+	Dir      string      `json:"dir"`
+	Type     lcm.Type    `json:"operation,omitempty"`
+	Steps    []plan.Step `json:"steps"`
+	// Error says why the change would be refused, or why nothing can be said.
+	Error string `json:"error,omitempty"`
+}
+
+// Plan computes the steps that the change from what runs now to after would
+// cause, by the same planner that will carry it out. after is nil for a
+// directory that goes.
+func (v *View) Plan(ctx context.Context, settings *desired.Settings, rev desired.Revision, after *desired.Instance) Preview {
+	p := Preview{Instance: rev.Instance, Dir: rev.Dir, Steps: []plan.Step{}}
+	if err := v.plan(ctx, settings, rev, after, &p); err != nil {
+		p.Error = err.Error()
+	}
+	return p
+}
+
+func (v *View) plan(ctx context.Context, settings *desired.Settings, rev desired.Revision, after *desired.Instance, p *Preview) error {
+	record, err := v.r.Log.Instance(ctx, rev.Instance)
+	if err != nil {
+		return err
+	}
+	before, err := v.r.read(ctx, record.Operated)
+	if err != nil {
+		return err
+	}
+	if err := v.Check(ctx, settings, before, after); err != nil {
+		return err
+	}
+	named := after
+	if named == nil {
+		named = before
+	}
+	if named == nil {
+		return nil
+	}
+	pkg, err := v.Package(ctx, named)
+	if err != nil {
+		return err
+	}
+	t, _, due := lcm.ClassifyLevels(before, after, effectiveLevels(before, pkg), effectiveLevels(after, pkg))
+	if !due {
+		return nil
+	}
+	p.Type = t
+	src := drivers.Source{Instance: named, Package: pkg}
+	var want plan.Desired
+	drv, err := v.r.vims.driver(named)
+	if err != nil {
+		return err
+	}
+	if after != nil && after.State == desired.Instantiated {
+		if want, err = drv.Render(src); err != nil {
+			return err
+		}
+		want.Condemned = after.Condemned
+	} else if before != nil {
+		src.Instance = before
+	}
+	seen, err := drv.Observe(ctx, src, want)
+	if err != nil {
+		return err
+	}
+	p.Steps = plan.Compute(want, seen, plan.Journal{Operation: string(t), Granted: t == lcm.ModifyInfo})
+	return nil
+}
+
+// Refused says whether err means that a change can never be accepted, and names
+// the field that is at fault.
+func Refused(err error) (field, reason string, ok bool) {
+	var refused *drivers.RefusedError
+	if errors.As(err, &refused) {
+		return refused.Object, refused.Reason, true
+	}
+	var p *desired.Problem
+	if errors.As(err, &p) {
+		return "", p.Error(), true
+	}
+	return "", "", false
+}
