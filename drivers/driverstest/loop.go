@@ -1,0 +1,192 @@
+package driverstest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/reconciler/plan"
+)
+
+// pause between two looks at a VIM that is at work.
+const pause = 10 * time.Millisecond
+
+// id of the n-th instance of a test, the same in every call of one run and new
+// in every run: nothing that an earlier run left can be mistaken for its own.
+func (h Harness) id(t *testing.T, n int) string {
+	return uuid.NewSHA1(run, fmt.Appendf(nil, "%s %d", t.Name(), n)).String()
+}
+
+// run tells this run of the suite from all others.
+var run = uuid.New()
+
+// instantiate brings an instance up and sees to it that it goes with the test.
+func (h Harness) instantiate(t *testing.T, d drivers.Driver, id string, units int) drivers.Source {
+	t.Helper()
+	src := h.Source(t, id, units)
+	h.cleanup(t, src)
+	h.converge(t, d, src, true)
+	return src
+}
+
+func (h Harness) cleanup(t *testing.T, src drivers.Source) {
+	t.Cleanup(func() {
+		d := h.Connect(t)
+		ctx, cancel := context.WithTimeout(context.Background(), h.Patience)
+		defer cancel()
+		src.Package = nil
+		for {
+			o, err := d.Observe(ctx, src, plan.Desired{})
+			if err != nil {
+				t.Logf("clean up: %v", err)
+				return
+			}
+			steps := plan.Next(plan.Compute(plan.Desired{}, o, plan.Journal{}))
+			if len(steps) == 0 {
+				return
+			}
+			if err := d.Do(ctx, src, doable(steps)...); err != nil {
+				t.Logf("clean up: %v", err)
+			}
+			time.Sleep(pause)
+		}
+	})
+}
+
+// terminate takes an instance down, with what the reconciler has at hand then.
+func (h Harness) terminate(t *testing.T, d drivers.Driver, src drivers.Source) {
+	t.Helper()
+	src.Package = nil
+	h.converge(t, d, src, false)
+}
+
+// converge is the reconciler's loop without grant, hooks and record.
+func (h Harness) converge(t *testing.T, d drivers.Driver, src drivers.Source, exists bool) plan.Observed {
+	t.Helper()
+	var o plan.Observed
+	var journal plan.Journal
+	h.until(t, func() error {
+		var want plan.Desired
+		if exists {
+			want = render(t, d, src)
+		}
+		o = h.observe(t, d, src, want)
+		steps := plan.Compute(want, o, journal)
+		if len(steps) == 0 {
+			return nil
+		}
+		next := plan.Next(steps)
+		for _, s := range next {
+			if s.Failure != "" {
+				t.Fatalf("%s will not become ready: %s", s.Object, s.Failure)
+			}
+			journal.Issued = append(journal.Issued, s.Key())
+		}
+		if err := d.Do(t.Context(), src, doable(next)...); err != nil {
+			if isRefused(err) {
+				t.Fatalf("do %+v: %v", next, err)
+			}
+			return fmt.Errorf("do %+v: %w", next, err)
+		}
+		return fmt.Errorf("left to do: %+v", steps)
+	})
+	return o
+}
+
+// until polls: a VIM moves by itself, and not every driver tells of it.
+func (h Harness) until(t *testing.T, done func() error) {
+	t.Helper()
+	deadline := time.Now().Add(h.Patience)
+	for {
+		err := done()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("gave up after %v: %v", h.Patience, err)
+		}
+		time.Sleep(pause)
+	}
+}
+
+func (h Harness) observe(t *testing.T, d drivers.Driver, src drivers.Source, want plan.Desired) plan.Observed {
+	t.Helper()
+	var o plan.Observed
+	h.until(t, func() (err error) {
+		o, err = d.Observe(t.Context(), src, want)
+		if err != nil && !errors.Is(err, drivers.ErrUnavailable) {
+			t.Fatalf("Observe: %v", err)
+		}
+		return err
+	})
+	return o
+}
+
+func (h Harness) do(t *testing.T, d drivers.Driver, src drivers.Source, steps ...plan.Step) {
+	t.Helper()
+	if err := d.Do(t.Context(), src, steps...); err != nil {
+		t.Fatalf("Do %+v: %v", steps, err)
+	}
+}
+
+func render(t *testing.T, d drivers.Driver, src drivers.Source) plan.Desired {
+	t.Helper()
+	want, err := d.Render(src)
+	if err != nil {
+		t.Fatalf("Render: %v", err)
+	}
+	return want
+}
+
+// doable are the steps that are a driver's.
+func doable(steps []plan.Step) []plan.Step {
+	return slices.DeleteFunc(slices.Clone(steps), func(s plan.Step) bool {
+		return s.Action == plan.Wait || s.Action == plan.Grant || s.Action == plan.Hook
+	})
+}
+
+func unitsOf(o plan.Observed, vdu string) []plan.Unit {
+	var units []plan.Unit
+	for _, u := range o.Units {
+		if u.VDU == vdu && !u.Deleting {
+			units = append(units, u)
+		}
+	}
+	return units
+}
+
+func sortedIDs(o plan.Observed) []string {
+	ids := map[string]bool{}
+	for _, u := range o.Units {
+		if !u.Deleting {
+			ids[u.ID] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(ids))
+}
+
+func incarnations(o plan.Observed) map[string]string {
+	m := map[string]string{}
+	for _, x := range o.Objects {
+		m[x.Key] = x.Incarnation
+	}
+	return m
+}
+
+func isRefused(err error) bool {
+	var refused *drivers.RefusedError
+	return errors.As(err, &refused)
+}
+
+func withCancel(t *testing.T) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(cancel)
+	return ctx, cancel
+}
