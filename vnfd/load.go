@@ -58,12 +58,42 @@ func Check(files fs.FS) (*Package, []Problem, error) {
 			l.checkTypes(l.types, "node type")
 			l.checkTypes(l.policyTypes, "policy type")
 			p.VNFD = l.vnfd(meta.Entry)
+			p.definitions = map[string]bool{}
+			for name := range l.state {
+				p.definitions[name] = true
+			}
 			if l.err != nil {
 				return nil, nil, fmt.Errorf("read package: %w", l.err)
 			}
 		}
 	}
 	return p, SortProblems(l.problems), nil
+}
+
+// Unused returns the files in the directories of the VNFD's files that are YAML
+// but that no import leads to, in order. The files of SOL001 itself are not among them.
+func (p *Package) Unused() []string {
+	var unused []string
+	dirs := map[string]bool{}
+	for name := range p.definitions {
+		dirs[path.Dir(name)] = true
+	}
+	for dir := range dirs {
+		entries, err := fs.ReadDir(p.Files, dir)
+		if err != nil {
+			continue // it was read a moment ago; that it can't be is said elsewhere
+		}
+		for _, e := range entries {
+			name := path.Join(dir, e.Name())
+			ext := path.Ext(name)
+			if e.IsDir() || ext != ".yaml" && ext != ".yml" || p.definitions[name] || standard.MatchString(e.Name()) {
+				continue
+			}
+			unused = append(unused, name)
+		}
+	}
+	slices.Sort(unused)
+	return unused
 }
 
 // HasArtifact says whether TOSCA.meta or the manifest lists the path.

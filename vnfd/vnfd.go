@@ -15,6 +15,8 @@ type Package struct {
 	VNFD *VNFD
 	// Artifacts are the paths that TOSCA.meta or the manifest lists.
 	Artifacts []string
+
+	definitions map[string]bool // the VNFD's files
 }
 
 // VNFD is a VNF descriptor (SOL001 clause 6.8.1, tosca.nodes.nfv.VNF).

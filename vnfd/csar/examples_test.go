@@ -1,0 +1,38 @@
+package csar_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/jibe-vnfm/jibe/vnfd/csar"
+)
+
+const examples = "../../examples/packages"
+
+// A wrong checksum here is mended by csar.Rehash.
+func TestEveryExamplePackageIsWithoutProblems(t *testing.T) {
+	dirs, err := os.ReadDir(examples)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, d := range dirs {
+		if !d.IsDir() {
+			continue
+		}
+		n++
+		t.Run(d.Name(), func(t *testing.T) {
+			files, err := csar.Dir(filepath.Join(examples, d.Name()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, p := range csar.Validate(files) {
+				t.Error(p)
+			}
+		})
+	}
+	if n < 2 {
+		t.Errorf("found %d examples", n)
+	}
+}

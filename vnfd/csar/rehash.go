@@ -1,0 +1,105 @@
+package csar
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/jibe-vnfm/jibe/vnfd"
+)
+
+// Rehash brings the checksums in TOSCA.meta and the manifest of the expanded
+// package at dir up to date, changing nothing else in them. Each file is
+// replaced whole or not at all. It returns the paths of the artifacts whose
+// checksum was wrong. A signature in the manifest no longer holds afterwards.
+func Rehash(dir string) ([]string, error) {
+	files, err := Dir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var changed []string
+	// Either file may list the other, so what one round writes may give the next
+	// more to do.
+	for range 4 {
+		meta, err := vnfd.ReadMeta(files)
+		if err != nil {
+			return nil, fmt.Errorf("rehash: %w", err)
+		}
+		var done []string
+		for _, name := range []string{meta.Manifest, vnfd.MetaFile} {
+			if name == "" {
+				continue
+			}
+			d, err := rehash(dir, files, name, meta)
+			if err != nil {
+				return nil, fmt.Errorf("rehash %s: %w", name, err)
+			}
+			done = append(done, d...)
+		}
+		if done == nil {
+			slices.Sort(changed)
+			return slices.Compact(changed), nil
+		}
+		changed = append(changed, done...)
+	}
+	return nil, fmt.Errorf("rehash: %s and the manifest list each other's checksum, which can't hold", vnfd.MetaFile)
+}
+
+// rehash rewrites the Hash lines of one file.
+func rehash(dir string, files fs.FS, name string, meta *vnfd.Meta) ([]string, error) {
+	data, err := fs.ReadFile(files, name)
+	if err != nil {
+		return nil, err
+	}
+	lines := bytes.SplitAfter(data, []byte("\n"))
+	var changed []string
+	for _, a := range meta.Artifacts {
+		h, ok := vnfd.Hash(a.Algorithm)
+		if a.File != name || a.Remote() || !ok {
+			continue
+		}
+		sum, err := vnfd.Sum(files, a.Path, h)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("line %d: %s is listed but isn't in the package", a.Line, a.Path)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if a.Hash == sum {
+			continue
+		}
+		key, value, _ := bytes.Cut(lines[a.HashLine-1], []byte(":"))
+		value = bytes.Replace(value, []byte(a.Hash), []byte(sum), 1)
+		lines[a.HashLine-1] = slices.Concat(key, []byte(":"), value)
+		changed = append(changed, a.Path)
+	}
+	if changed == nil {
+		return nil, nil
+	}
+	return changed, replace(filepath.Join(dir, filepath.FromSlash(name)), bytes.Join(lines, nil))
+}
+
+// replace writes a file beside the old one and puts it in its place.
+func replace(name string, data []byte) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(name), ".rehash-")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			f.Close()
+			os.Remove(f.Name())
+		}
+	}()
+	if _, err := f.Write(data); err != nil {
+		return err
+	}
+	if err := errors.Join(f.Chmod(0o644), f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), name)
+}
