@@ -1,0 +1,362 @@
+// Package bolt keeps the store in one bbolt file. It is the store of a single
+// process: bbolt locks the file, and a second process is refused.
+//
+// One goroutine writes. While it waits for the disk, the Puts of all others
+// queue; then it takes all of them into the next transaction, each still all or
+// none. Nothing waits for a timer: an idle store answers a Put after one fsync,
+// a busy one shares each fsync among all that came meanwhile.
+//
+// It knows nothing of what the values mean.
+package bolt
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	bolt "go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
+
+	"github.com/jibe-vnfm/jibe/store"
+)
+
+// buckets names the three bbolt buckets. records and leases are by key and name;
+// counters hold the last number given under a prefix.
+type buckets struct{ records, counters, leases []byte }
+
+var _ store.Store = (*Store)(nil)
+
+// errAbsent makes a bucket that is missing from an existing file an error.
+var errAbsent = errors.New("a part of the file is missing")
+
+const (
+	// lockTimeout is how long Open waits for another process to let go.
+	lockTimeout = time.Second
+	// maxBatch bounds what one transaction takes in, so that no caller waits long
+	// for the others' data.
+	maxBatch = 1024
+	// maxKey is the longest key in bytes.
+	maxKey = 512
+	// digits is the width of the number that completes an append key.
+	digits = 20
+)
+
+// Store is a [store.Store] in a file.
+type Store struct {
+	db    *bolt.DB
+	names buckets
+	now   func() time.Time
+	queue chan *call
+	done  chan struct{} // closed when the writer goroutine has ended
+
+	mu     sync.RWMutex // held for reading by each call, for writing by Close
+	closed bool
+}
+
+// call is one write waiting for the writer goroutine.
+type call struct {
+	// apply does the write in tx. It must check everything before it writes: what
+	// it returns an error for must have left tx as it was.
+	apply func(tx *bolt.Tx) error
+	err   error
+	done  chan struct{}
+}
+
+// Option changes how a Store works.
+type Option func(*Store)
+
+// WithClock makes leases expire by now instead of the machine's clock.
+func WithClock(now func() time.Time) Option { return func(s *Store) { s.now = now } }
+
+// Open opens the file at path, or makes it (mode 0600). It fails after a second
+// if another process has the file, and at once if the file isn't a sound one.
+func Open(path string, options ...Option) (*Store, error) {
+	s := &Store{
+		names: buckets{[]byte("records"), []byte("counters"), []byte("leases")},
+		now:   time.Now,
+		queue: make(chan *call, maxBatch),
+		done:  make(chan struct{}),
+	}
+	for _, o := range options {
+		o(s)
+	}
+	db, err := openFile(path)
+	if err != nil {
+		return nil, err
+	}
+	s.db = db
+	if err := s.prepare(); err != nil {
+		return nil, errors.Join(fmt.Errorf("store %s: %w", path, err), db.Close())
+	}
+	go s.write()
+	return s, nil
+}
+
+func openFile(path string) (db *bolt.DB, err error) {
+	// bbolt trusts what its pages say of each other: it panics where they lie, and
+	// faults on reading pages that a truncated file no longer has.
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if r := recover(); r != nil {
+			db, err = nil, corrupt(path, fmt.Errorf("%v", r))
+		}
+	}()
+	// The list of free pages stays in the file: to make it anew, bbolt would check
+	// the file in a goroutine of its own, whose panic on a damaged one kills the
+	// process.
+	db, err = bolt.Open(path, 0o600, &bolt.Options{Timeout: lockTimeout, FreelistType: bolt.FreelistMapType})
+	switch {
+	case err == nil:
+		return db, nil
+	case errors.Is(err, bolterrors.ErrTimeout):
+		return nil, fmt.Errorf("store %s: another process has it open: stop that one first", path)
+	case errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrChecksum), errors.Is(err, bolterrors.ErrVersionMismatch):
+		return nil, corrupt(path, err)
+	}
+	return nil, fmt.Errorf("store %s: %w", path, err)
+}
+
+func corrupt(path string, cause error) error {
+	return fmt.Errorf("store %s: the file is damaged (%w): restore it from a backup, or move it away to start without operation history and subscriptions; what runs is in git and is not lost", path, cause)
+}
+
+// prepare makes the buckets of a new file and reads through an old one far
+// enough to know that it is sound.
+func (s *Store) prepare() (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if r := recover(); r != nil {
+			err = corrupt(s.db.Path(), fmt.Errorf("%v", r))
+		}
+	}()
+	sound := false
+	if err := s.db.View(func(tx *bolt.Tx) error {
+		found := 0
+		for _, name := range [][]byte{s.names.records, s.names.counters, s.names.leases} {
+			if tx.Bucket(name) != nil {
+				found++
+			}
+		}
+		sound = found == 3
+		if found == 1 || found == 2 {
+			return corrupt(tx.DB().Path(), errAbsent)
+		}
+		return nil
+	}); err != nil || sound {
+		return err
+	}
+	return s.db.Update(func(tx *bolt.Tx) error {
+		for _, name := range [][]byte{s.names.records, s.names.counters, s.names.leases} {
+			if _, err := tx.CreateBucketIfNotExists(name); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// Close waits for calls under way and closes the file. Twice is the same as once.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		<-s.done
+		return nil
+	}
+	s.closed = true
+	close(s.queue)
+	s.mu.Unlock()
+	<-s.done
+	if err := s.db.Close(); err != nil {
+		return fmt.Errorf("close store %s: %w", s.db.Path(), err)
+	}
+	return nil
+}
+
+// Get implements [store.Store].
+func (s *Store) Get(ctx context.Context, key string) (store.Record, error) {
+	var rec store.Record
+	err := s.view(ctx, func(tx *bolt.Tx) error {
+		v := tx.Bucket(s.names.records).Get([]byte(key))
+		if v == nil {
+			return store.ErrNotFound
+		}
+		var err error
+		rec, err = decode(key, v)
+		return err
+	})
+	if err != nil {
+		return store.Record{}, fmt.Errorf("get %q: %w", key, err)
+	}
+	return rec, nil
+}
+
+// List implements [store.Store].
+func (s *Store) List(ctx context.Context, prefix, after string, limit int) ([]store.Record, error) {
+	var recs []store.Record
+	err := s.view(ctx, func(tx *bolt.Tx) error {
+		c := tx.Bucket(s.names.records).Cursor()
+		k, v := c.Seek([]byte(max(prefix, after)))
+		if k != nil && string(k) == after {
+			k, v = c.Next()
+		}
+		for ; k != nil && bytes.HasPrefix(k, []byte(prefix)); k, v = c.Next() {
+			if limit > 0 && len(recs) == limit {
+				return nil
+			}
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			rec, err := decode(string(k), v)
+			if err != nil {
+				return err
+			}
+			recs = append(recs, rec)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list %q: %w", prefix, err)
+	}
+	return recs, nil
+}
+
+// view runs f in a read transaction, which never waits for the writer.
+func (s *Store) view(ctx context.Context, f func(tx *bolt.Tx) error) (err error) {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.closed {
+		return store.ErrClosed
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = corrupt(s.db.Path(), fmt.Errorf("%v", r))
+		}
+	}()
+	return s.db.View(f)
+}
+
+// Put implements [store.Store].
+func (s *Store) Put(ctx context.Context, recs ...store.Record) ([]store.Record, error) {
+	if len(recs) == 0 {
+		return nil, nil
+	}
+	if err := check(recs); err != nil {
+		return nil, fmt.Errorf("put: %w", err)
+	}
+	var stored []store.Record
+	err := s.submit(ctx, func(tx *bolt.Tx) (err error) {
+		stored, err = s.put(tx, recs)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("put %q: %w", recs[0].Key, err)
+	}
+	return stored, nil
+}
+
+// check refuses what no store could keep.
+func check(recs []store.Record) error {
+	seen := make(map[string]bool, len(recs))
+	for _, r := range recs {
+		switch {
+		case r.Key == "" || len(r.Key) > maxKey || strings.ContainsRune(r.Key, 0) || !utf8.ValidString(r.Key):
+			return fmt.Errorf("key %.64q: keys are UTF-8 without NUL, 1 to %d bytes long", r.Key, maxKey)
+		case strings.HasSuffix(r.Key, "/"):
+			if r.Version != 0 || r.Delete {
+				return fmt.Errorf("key %q: a key that the store completes makes a new record", r.Key)
+			}
+			if len(r.Key)+digits > maxKey {
+				return fmt.Errorf("key %.64q: too long to be completed", r.Key)
+			}
+		case seen[r.Key]:
+			return fmt.Errorf("key %q: twice in one Put", r.Key)
+		}
+		seen[r.Key] = true
+	}
+	return nil
+}
+
+// put compares all records and only then writes any, so that a conflict leaves
+// the transaction, which it shares with others, as it was.
+func (s *Store) put(tx *bolt.Tx, recs []store.Record) ([]store.Record, error) {
+	b := tx.Bucket(s.names.records)
+	for _, r := range recs {
+		if strings.HasSuffix(r.Key, "/") {
+			continue
+		}
+		var have uint64
+		if v := b.Get([]byte(r.Key)); v != nil {
+			old, err := decode(r.Key, v)
+			if err != nil {
+				return nil, err
+			}
+			have = old.Version
+		}
+		if have != r.Version {
+			return nil, fmt.Errorf("%q has version %d, not %d: %w", r.Key, have, r.Version, store.ErrConflict)
+		}
+	}
+	out := make([]store.Record, len(recs))
+	for i, r := range recs {
+		if strings.HasSuffix(r.Key, "/") {
+			n, err := s.count(tx, []byte(r.Key))
+			if err != nil {
+				return nil, err
+			}
+			r.Key = fmt.Sprintf("%s%0*d", r.Key, digits, n)
+		}
+		r.Version++
+		out[i] = r
+		var err error
+		if r.Delete {
+			err = b.Delete([]byte(r.Key))
+		} else {
+			err = b.Put([]byte(r.Key), encode(r))
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%q: %w: %w", r.Key, errHalfway, err)
+		}
+	}
+	return out, nil
+}
+
+// count gives the next number under prefix. The counter outlives the records, so
+// that no number comes twice.
+func (s *Store) count(tx *bolt.Tx, prefix []byte) (uint64, error) {
+	b := tx.Bucket(s.names.counters)
+	var n uint64
+	if v := b.Get(prefix); len(v) == 8 {
+		n = binary.BigEndian.Uint64(v)
+	}
+	n++
+	if err := b.Put(prefix, binary.BigEndian.AppendUint64(nil, n)); err != nil {
+		return 0, fmt.Errorf("count %q: %w: %w", prefix, errHalfway, err)
+	}
+	return n, nil
+}
+
+// encode puts the version, 8 bytes, before the value.
+func encode(r store.Record) []byte {
+	b := make([]byte, 8, 8+len(r.Value))
+	binary.BigEndian.PutUint64(b, r.Version)
+	return append(b, r.Value...)
+}
+
+// decode copies: bbolt's memory is valid only within the transaction.
+func decode(key string, b []byte) (store.Record, error) {
+	if len(b) < 8 {
+		return store.Record{}, fmt.Errorf("record %q is damaged: %d bytes", key, len(b))
+	}
+	return store.Record{Key: key, Version: binary.BigEndian.Uint64(b), Value: bytes.Clone(b[8:])}, nil
+}

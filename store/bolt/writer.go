@@ -1,0 +1,101 @@
+package bolt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"syscall"
+
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/jibe-vnfm/jibe/store"
+)
+
+// submit hands apply to the writer goroutine and waits until it is durable. Once
+// it was taken it is seen through even where ctx ends, so that the caller always
+// learns what became of it.
+func (s *Store) submit(ctx context.Context, apply func(tx *bolt.Tx) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	c := &call{apply: apply, done: make(chan struct{})}
+	s.mu.RLock()
+	if s.closed {
+		s.mu.RUnlock()
+		return store.ErrClosed
+	}
+	select {
+	case s.queue <- c:
+		s.mu.RUnlock()
+	case <-ctx.Done():
+		s.mu.RUnlock()
+		return ctx.Err()
+	}
+	<-c.done
+	return c.err
+}
+
+// write is the writer goroutine: it takes what has queued, commits it with one
+// fsync, answers all, and looks again.
+func (s *Store) write() {
+	defer close(s.done)
+	for first := range s.queue {
+		batch := []*call{first}
+	gather:
+		for len(batch) < maxBatch {
+			select {
+			case c, ok := <-s.queue:
+				if !ok {
+					break gather
+				}
+				batch = append(batch, c)
+			default:
+				break gather
+			}
+		}
+		s.commit(batch)
+		for _, c := range batch {
+			close(c.done)
+		}
+	}
+}
+
+// errHalfway marks a failure in the middle of a call's writes, after which the
+// transaction can't be used. Every other failure came before the call wrote.
+var errHalfway = errors.New("write failed half-way")
+
+// commit puts the batch into one transaction. A call that refuses (a conflict)
+// fails alone. If the disk fails, all others fail and nothing was written.
+func (s *Store) commit(batch []*call) {
+	err := s.update(func(tx *bolt.Tx) error {
+		for _, c := range batch {
+			if c.err = c.apply(tx); errors.Is(c.err, errHalfway) {
+				return c.err
+			}
+		}
+		return nil
+	})
+	if err == nil {
+		return
+	}
+	if errors.Is(err, syscall.ENOSPC) {
+		err = fmt.Errorf("the disk is full, nothing was written: make room in %s: %w", filepath.Dir(s.db.Path()), err)
+	} else {
+		err = fmt.Errorf("nothing was written to %s: %w", s.db.Path(), err)
+	}
+	for _, c := range batch {
+		if c.err == nil || errors.Is(c.err, errHalfway) {
+			c.err = err
+		}
+	}
+}
+
+func (s *Store) update(f func(tx *bolt.Tx) error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = corrupt(s.db.Path(), fmt.Errorf("%v", r))
+		}
+	}()
+	return s.db.Update(f)
+}
