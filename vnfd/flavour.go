@@ -16,6 +16,7 @@ func isStandard(kind string) bool { return strings.HasPrefix(kind, "tosca.") }
 
 // flavour reads one topology: its VDUs, how they scale, and the hooks.
 func (l *loader) flavour(id string, d definition, ts []template) Flavour {
+	before := l.errors()
 	f := Flavour{ID: id, Hooks: map[string]string{}}
 	byName := map[string]string{}
 	for _, t := range ts {
@@ -43,7 +44,9 @@ func (l *loader) flavour(id string, d definition, ts []template) Flavour {
 	}
 	slices.SortFunc(f.VDUs, func(a, b VDU) int { return cmp.Compare(a.ID, b.ID) })
 	l.policies(&f, d)
-	l.reachable(&f, d)
+	if l.errors() == before {
+		l.reachable(&f, d)
+	}
 	return f
 }
 

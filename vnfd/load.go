@@ -47,21 +47,26 @@ func Check(files fs.FS) (*Package, []Problem, error) {
 	l := &loader{files: files, problems: problems, state: map[string]visit{}, types: map[string]*typeDef{}, policyTypes: map[string]*typeDef{}}
 	p := &Package{Files: files}
 	if meta != nil {
+		before := len(l.problems)
 		for _, a := range meta.Artifacts {
 			p.Artifacts = append(p.Artifacts, a.Path)
 		}
 		if meta.Entry != "" {
-			l.load(meta.Entry, MetaFile, 0, nil)
+			l.load(meta.Entry, MetaFile, meta.entryLine, nil)
 			if l.err != nil {
 				return nil, nil, fmt.Errorf("read package: %w", l.err)
 			}
 			l.checkTypes(l.types, "node type")
 			l.checkTypes(l.policyTypes, "policy type")
-			p.VNFD = l.vnfd(meta.Entry)
 			p.definitions = map[string]bool{}
 			for name := range l.state {
 				p.definitions[name] = true
 			}
+			if len(l.problems) > before {
+				// What misses a file or a type would be full of consequences of that.
+				return p, SortProblems(l.problems), nil
+			}
+			p.VNFD = l.vnfd(meta.Entry)
 			if l.err != nil {
 				return nil, nil, fmt.Errorf("read package: %w", l.err)
 			}
@@ -144,6 +149,15 @@ func (l *loader) note(s Severity, file string, n *yaml.Node, format string, args
 		}
 	}
 	l.problems = append(l.problems, Problem{file, line(n), fmt.Sprintf(format, args...), s})
+}
+
+func (l *loader) errors() (n int) {
+	for _, p := range l.problems {
+		if p.Severity == SeverityError {
+			n++
+		}
+	}
+	return n
 }
 
 // clip shortens what is quoted from a package.

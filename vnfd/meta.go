@@ -29,6 +29,8 @@ type Meta struct {
 	Manifest string
 	// Artifacts in the order in which they are listed, each path once.
 	Artifacts []Artifact
+
+	entryLine int
 }
 
 // Artifact is one listed file (SOL004 clause 4.3): a block that starts with
@@ -165,7 +167,7 @@ func (r *metaReader) read(file string, data []byte) {
 		switch key {
 		case "Entry-Definitions":
 			if file == MetaFile {
-				r.meta.Entry = r.path(file, line, key, value)
+				r.meta.Entry, r.meta.entryLine = r.path(file, line, key, value), line
 			}
 		case "ETSI-Entry-Manifest":
 			if file == MetaFile {

@@ -1,0 +1,128 @@
+package vnfd_test
+
+import (
+	"crypto"
+	"errors"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jibe-vnfm/jibe/vnfd"
+)
+
+// listed adds an artifact to the base, with the checksum that it has.
+func listed(t *testing.T, files fstest.MapFS, where, name, algorithm string, data string) {
+	t.Helper()
+	files[name] = &fstest.MapFile{Data: []byte(data)}
+	h, ok := vnfd.Hash(algorithm)
+	if !ok {
+		t.Fatal(algorithm)
+	}
+	sum, err := vnfd.Sum(files, name, h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := "Name"
+	if where != vnfd.MetaFile {
+		key = "Source"
+	}
+	text := string(files[where].Data) + "\r\n\n" + key + ": " + name + "\r\nContent-Type: text/plain\nAlgorithm: " + algorithm + "\nHash: " + sum + "\n"
+	files[where] = &fstest.MapFile{Data: []byte(text)}
+}
+
+func invalid(t *testing.T, err error) string {
+	t.Helper()
+	e, ok := errors.AsType[*vnfd.InvalidError](err)
+	if !ok {
+		t.Fatalf("not an InvalidError: %v", err)
+	}
+	var lines []string
+	for _, p := range e.Problems {
+		lines = append(lines, p.String())
+	}
+	return strings.Join(lines, "\n")
+}
+
+func TestEveryAlgorithmIsVerifiedInMetaAndManifest(t *testing.T) {
+	for _, algorithm := range []string{"SHA-224", "SHA-256", "SHA-384", "sha-512"} {
+		for _, where := range []string{vnfd.MetaFile, "vnf.mf"} {
+			files := base(t)
+			files["vnf.mf"] = &fstest.MapFile{Data: []byte("metadata:\n  vnf_product_name: Sample\n")}
+			files[vnfd.MetaFile].Data = append([]byte("ETSI-Entry-Manifest: vnf.mf\n"), files[vnfd.MetaFile].Data...)
+			listed(t, files, where, "Files/a.txt", algorithm, "hello")
+			p, err := vnfd.Load(files)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !p.HasArtifact("Files/a.txt") {
+				t.Error("not listed:", p.Artifacts)
+			}
+			if err := vnfd.VerifyArtifacts(p); err != nil {
+				t.Error(algorithm, where, err)
+			}
+			files["Files/a.txt"] = &fstest.MapFile{Data: []byte("hellp")}
+			got := invalid(t, vnfd.VerifyArtifacts(p))
+			if !strings.HasPrefix(got, where+":") || !strings.Contains(got, "Files/a.txt was changed: its "+algorithm+" is ") {
+				t.Error(got)
+			}
+			delete(files, "Files/a.txt")
+			got = invalid(t, vnfd.VerifyArtifacts(p))
+			if !strings.HasSuffix(got, "Files/a.txt is listed but isn't in the package") {
+				t.Error(got)
+			}
+		}
+	}
+}
+
+func TestManifestIsReadUpToItsSignature(t *testing.T) {
+	files := base(t)
+	files[vnfd.MetaFile].Data = append([]byte("ETSI-Entry-Manifest: vnf.mf\n"), files[vnfd.MetaFile].Data...)
+	files["vnf.mf"] = &fstest.MapFile{Data: []byte("metadata:\n  vnf_product_name: Sample\n\nnon_mano_artifact_sets:\n  x:\n    Source: Files/x\nSource: Files/y\n-----BEGIN CMS-----\nSource: Files/z\n")}
+	m, err := vnfd.ReadMeta(files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var paths []string
+	for _, a := range m.Artifacts {
+		paths = append(paths, a.Path)
+	}
+	if diff := cmp.Diff([]string{"Scripts/scale.py", "Files/x", "Files/y"}, paths); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestArtifactOutsideThePackageIsListedButNotVerified(t *testing.T) {
+	files := base(t)
+	files[vnfd.MetaFile].Data = append(files[vnfd.MetaFile].Data, "\nName: https://example.com/a.yaml\nAlgorithm: SHA-256\nHash: 00\n"...)
+	p, err := vnfd.Load(files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !p.HasArtifact("https://example.com/a.yaml") {
+		t.Error(p.Artifacts)
+	}
+	if err := vnfd.VerifyArtifacts(p); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestDefinitionLargerThanTheLimitIsRefused(t *testing.T) {
+	files := base(t)
+	files["Definitions/df.yaml"] = &fstest.MapFile{Data: append(files["Definitions/df.yaml"].Data, []byte(strings.Repeat("# filler\n", vnfd.MaxFile/9+1))...)}
+	_, err := vnfd.Load(files)
+	if got := invalid(t, err); got != "Definitions/df.yaml: is larger than 1048576 bytes" {
+		t.Error(got)
+	}
+}
+
+func TestUnknownAlgorithmsAreNotHashes(t *testing.T) {
+	for _, a := range []string{"", "MD5", "SHA-1", "SHA256"} {
+		if h, ok := vnfd.Hash(a); ok {
+			t.Error(a, "is", h)
+		}
+	}
+	if h, _ := vnfd.Hash("SHA-256"); h != crypto.SHA256 {
+		t.Error(h)
+	}
+}
