@@ -1,0 +1,306 @@
+package sol
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"unicode/utf8"
+
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/lcm"
+)
+
+const (
+	maxName        = 255
+	maxDescription = 1024
+)
+
+// createInstance is POST vnf_instances (SOL003 clause 5.4.2.3.1).
+func (a *api) createInstance(w http.ResponseWriter, r *http.Request) error {
+	var req createVnfRequest
+	if err := read(w, r, &req); err != nil {
+		return err
+	}
+	if req.VnfdID == "" {
+		return problem(http.StatusBadRequest, "attribute \"vnfdId\" is missing")
+	}
+	if err := checkNames(req.Name, req.Description); err != nil {
+		return err
+	}
+	if err := checkMapping(req.Metadata); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), writeTimeout)
+	defer cancel()
+	pkg, err := a.View.Find(ctx, req.VnfdID)
+	if err != nil {
+		return fmt.Errorf("vnfdId %s: %w", req.VnfdID, err)
+	}
+	id := a.NewID()
+	in, err := sealer{a.Secrets.Keep}.seal(&desired.Instance{
+		ID: id, Name: req.Name, Description: req.Description, VnfdID: req.VnfdID, Package: pkg.Tree,
+		State: desired.NotInstantiated, Metadata: object(req.Metadata),
+	}, nil)
+	if err != nil {
+		return fmt.Errorf("encrypt the credentials of the new instance: %w", err)
+	}
+	dir := desired.APIDir(id)
+	text, err := desired.Format(in)
+	if err != nil {
+		return fmt.Errorf("new instance: %w", err)
+	}
+	if in, err = desired.ParseInstance(dir+"/"+desired.InstanceFile, text); err != nil {
+		return fmt.Errorf("new instance: %w", err)
+	}
+	if err := a.View.Check(ctx, nil, in); err != nil {
+		return err
+	}
+	rev, err := a.Repo.Write(ctx, desired.Write{
+		Instance: id, Dir: dir, Subject: "CREATE " + dir,
+		Trailers: trailers("", "CREATE", callerOf(ctx)), By: author(callerOf(ctx)),
+		Change: func(at desired.Revision, _ desired.Files) (desired.Files, error) {
+			if at.Tree != "" {
+				return nil, fmt.Errorf("instance %s exists already", id)
+			}
+			return desired.Files{desired.InstanceFile: text}, nil
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("commit the new instance: %w", err)
+	}
+	if err := a.Operations.Created(ctx, id, product(lcm.VNF{Name: in.Name, VnfdID: in.VnfdID}, pkg.VNFD), rev); err != nil {
+		return fmt.Errorf("record instance %s: %w", id, err)
+	}
+	a.Poke(id)
+	k, err := a.find(ctx, id)
+	if err != nil {
+		return err
+	}
+	body, err := a.instanceBody(ctx, k, always)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Location", a.link("vnf_instances", id))
+	w.Header().Set("ETag", k.etag())
+	return reply(w, http.StatusCreated, body)
+}
+
+func always(string) bool { return true }
+
+func checkNames(name, description string) error {
+	if n := utf8.RuneCountInString(name); n > maxName {
+		return problem(http.StatusBadRequest, "vnfInstanceName has %d characters; at most %d are allowed", n, maxName)
+	}
+	if n := utf8.RuneCountInString(description); n > maxDescription {
+		return problem(http.StatusBadRequest, "vnfInstanceDescription has %d characters; at most %d are allowed", n, maxDescription)
+	}
+	return nil
+}
+
+// checkMapping checks metadata.VDU_VNFc_mapping, by which clients choose the ids
+// of VNFCs: VDU id -> list of distinct ids.
+func checkMapping(metadata map[string]any) error {
+	m, ok := metadata["VDU_VNFc_mapping"]
+	if !ok {
+		return nil
+	}
+	vdus, ok := m.(map[string]any)
+	if !ok {
+		return problem(http.StatusBadRequest, "metadata.VDU_VNFc_mapping must map VDU ids to lists of ids")
+	}
+	seen := map[string]bool{}
+	for _, vdu := range slices.Sorted(maps.Keys(vdus)) {
+		ids, ok := vdus[vdu].([]any)
+		if !ok {
+			return problem(http.StatusBadRequest, "metadata.VDU_VNFc_mapping.%s must be a list of ids", vdu)
+		}
+		for _, e := range ids {
+			id, ok := e.(string)
+			if !ok || id == "" {
+				return problem(http.StatusBadRequest, "metadata.VDU_VNFc_mapping.%s holds something that is no id", vdu)
+			}
+			if seen[id] {
+				return problem(http.StatusBadRequest, "metadata.VDU_VNFc_mapping holds the id %q twice", id)
+			}
+			seen[id] = true
+		}
+	}
+	return nil
+}
+
+// showInstance is GET vnf_instances/{id} (clause 5.4.3.3.2).
+func (a *api) showInstance(w http.ResponseWriter, r *http.Request) error {
+	k, err := a.find(r.Context(), r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	body, err := a.instanceBody(r.Context(), k, always)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("ETag", k.etag())
+	return reply(w, http.StatusOK, body)
+}
+
+// deleteInstance is DELETE vnf_instances/{id} (clause 5.4.3.3.5).
+func (a *api) deleteInstance(w http.ResponseWriter, r *http.Request) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), writeTimeout)
+	defer cancel()
+	k, err := a.find(ctx, r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	if err := match(r, k.etag()); err != nil {
+		return err
+	}
+	now, err := a.idle(ctx, k)
+	if err != nil {
+		return err
+	}
+	if now.State == desired.Instantiated {
+		return problem(http.StatusConflict, "VNF instance %s is INSTANTIATED: terminate it first", k.id)
+	}
+	if k.record.Open != "" {
+		return problem(http.StatusConflict, "VNF instance %s has operation %s in FAILED_TEMP: fail it first", k.id, k.record.Open)
+	}
+	_, err = a.Repo.Write(ctx, desired.Write{
+		Instance: k.id, Dir: k.head.Dir, Subject: "DELETE " + k.head.Dir,
+		Trailers: trailers("", "DELETE", callerOf(ctx)), By: author(callerOf(ctx)),
+		Change: func(at desired.Revision, _ desired.Files) (desired.Files, error) {
+			if at.Tree != k.head.Tree {
+				return nil, errMoved
+			}
+			return nil, nil
+		},
+	})
+	if errors.Is(err, errMoved) {
+		return problem(http.StatusConflict, "VNF instance %s was changed meanwhile: read it again and repeat the request", k.id)
+	}
+	if err != nil {
+		return fmt.Errorf("commit the removal of instance %s: %w", k.id, err)
+	}
+	if err := a.Operations.Forget(ctx, k.id); err != nil {
+		// Git has the deletion; the reconciler forgets the record when it looks.
+		a.Logger.WarnContext(ctx, "record of a deleted instance stays for now", "instance", k.id, "error", err)
+	}
+	a.Poke(k.id)
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// modifiable are the attributes of VnfInfoModificationRequest (clause 5.5.2.12),
+// and whether they can be changed through the API.
+func modifiable(attr string) (known, can bool) {
+	switch attr {
+	case "vnfInstanceName", "vnfInstanceDescription", "metadata", "extensions", "vnfConfigurableProperties":
+		return true, true
+	case "vnfdId", "vimConnectionInfo", "vnfcInfoModifications":
+		return true, false
+	}
+	return false, false
+}
+
+// modifyInstance is PATCH vnf_instances/{id} (clause 5.4.3.3.4), a merge patch
+// (RFC 7396).
+func (a *api) modifyInstance(w http.ResponseWriter, r *http.Request) error {
+	patch := map[string]any{}
+	if err := read(w, r, &patch); err != nil {
+		return err
+	}
+	if len(patch) == 0 {
+		return problem(http.StatusBadRequest, "the body names nothing to modify")
+	}
+	for _, attr := range slices.Sorted(maps.Keys(patch)) {
+		known, can := modifiable(attr)
+		switch {
+		case !known:
+			return problem(http.StatusBadRequest, "unknown attribute %q in the body", attr)
+		case !can:
+			return problem(http.StatusUnprocessableEntity, "modifying %s is not supported yet; commit the change to vnf.yaml", attr)
+		}
+	}
+	object(patch)
+	shown, err := json.Marshal(redact(patch))
+	if err != nil {
+		return fmt.Errorf("operationParams: %w", err)
+	}
+	return a.begin(w, r, request{typ: lcm.ModifyInfo, params: shown, changed: shown,
+		next: func(_ context.Context, now *desired.Instance) (*desired.Instance, error) {
+			next := *now
+			next.Held = ""
+			if err := patchText(patch, "vnfInstanceName", &next.Name); err != nil {
+				return nil, err
+			}
+			if err := patchText(patch, "vnfInstanceDescription", &next.Description); err != nil {
+				return nil, err
+			}
+			for attr, to := range map[string]*map[string]any{"metadata": &next.Metadata, "extensions": &next.Extensions,
+				"vnfConfigurableProperties": &next.ConfigurableProperties} {
+				if err := patchMap(patch, attr, to); err != nil {
+					return nil, err
+				}
+			}
+			if err := checkMapping(next.Metadata); err != nil {
+				return nil, err
+			}
+			return &next, checkNames(next.Name, next.Description)
+		}})
+}
+
+func patchText(patch map[string]any, attr string, to *string) error {
+	v, ok := patch[attr]
+	if !ok {
+		return nil
+	}
+	if v == nil {
+		*to = ""
+		return nil
+	}
+	s, ok := v.(string)
+	if !ok {
+		return problem(http.StatusBadRequest, "attribute %q must be a string", attr)
+	}
+	*to = s
+	return nil
+}
+
+func patchMap(patch map[string]any, attr string, to *map[string]any) error {
+	v, ok := patch[attr]
+	if !ok {
+		return nil
+	}
+	if v == nil {
+		*to = nil
+		return nil
+	}
+	m, ok := v.(map[string]any)
+	if !ok {
+		return problem(http.StatusBadRequest, "attribute %q must be an object", attr)
+	}
+	*to = merge(*to, m).(map[string]any)
+	return nil
+}
+
+// merge is MergePatch of RFC 7396 clause 2. Neither argument is altered.
+func merge(target, patch any) any {
+	p, ok := patch.(map[string]any)
+	if !ok {
+		return patch
+	}
+	out := map[string]any{}
+	if t, ok := target.(map[string]any); ok {
+		maps.Copy(out, t)
+	}
+	for k, v := range p {
+		if v == nil {
+			delete(out, k)
+		} else {
+			out[k] = merge(out[k], v)
+		}
+	}
+	return out
+}

@@ -1,0 +1,199 @@
+// Package sol is the ETSI NFV-SOL002/SOL003 v3.3.1 VNF lifecycle management
+// interface (API version 2.0.0): the REST door of Jibe.
+//
+// It turns requests into commits and operation records, and shows what git, the
+// operation log and the VIM say. It decides nothing about what runs, never
+// touches a VIM and never waits for an operation: it writes intent and answers.
+// It imports neither reconciler nor drivers (but for the data of
+// reconciler/plan); what it needs of them is the interface [View].
+package sol
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/lcm/oplog"
+	"github.com/jibe-vnfm/jibe/reconciler/plan"
+	"github.com/jibe-vnfm/jibe/sol/auth"
+	"github.com/jibe-vnfm/jibe/vnfd"
+)
+
+// View is what the API needs to know of what runs, and whether a change would be
+// refused. The reconciler implements it. It is safe for concurrent use.
+type View interface {
+	// Units are the VNFCs of the instance that exist now. fresh is false while the
+	// VIM can't be seen; the API then shows what the last record knew.
+	Units(ctx context.Context, instance string) (units []plan.Unit, fresh bool)
+	// Check says whether the change would be refused: by the render, by the VNFD's
+	// rules or by the driver. before is nil for a new instance. It MUST NOT change
+	// anything. A refusal is an [*InvalidError], a [*desired.Problem] or an error
+	// that wraps one.
+	Check(ctx context.Context, before, after *desired.Instance) error
+	// Find returns the newest package with this vnfdId, or [ErrUnknownPackage].
+	Find(ctx context.Context, vnfdID string) (*vnfd.Package, error)
+	// Package returns the package that the instance pins, else the newest one.
+	Package(ctx context.Context, in *desired.Instance) (*vnfd.Package, error)
+}
+
+// ErrUnknownPackage is returned by [View] for a vnfdId or a pin that no package
+// repository has. The API answers 422.
+var ErrUnknownPackage = errors.New("no package repository has a package with this vnfdId")
+
+// InvalidError refuses a request with an HTTP status of its own.
+type InvalidError struct {
+	Status int
+	Detail string
+}
+
+func (e *InvalidError) Error() string { return e.Detail }
+
+// Secrets encrypts credentials before they are committed; [secret.Keeper] is one.
+type Secrets interface {
+	// Keep returns a reference to plaintext's ciphertext: old, if that stands for
+	// plaintext already.
+	Keep(old, plaintext string) (string, error)
+}
+
+// Config is what the API is made of. Repo, Operations, View and Secrets are required.
+type Config struct {
+	Repo       desired.Repo
+	Operations *oplog.Log
+	View       View
+	Secrets    Secrets
+	// Auth tells who calls; nil lets nobody in.
+	Auth auth.Authenticator
+	// BaseURL is how clients reach the server, "https://vnfm.example:9890": links
+	// and Location start with it.
+	BaseURL string
+	// PageSize is how many entries a list shows at once; 0 is 1,000, a negative
+	// number is no paging.
+	PageSize int
+	Now      func() time.Time
+	NewID    func() string
+	// Poke asks the reconciler to look at an instance. It returns at once.
+	Poke   func(instance string)
+	Logger *slog.Logger
+	// Observe is told of each request that was answered, for metrics. route is the
+	// pattern, not the path.
+	Observe func(route, method string, status int, took time.Duration)
+}
+
+const (
+	defaultPageSize = 1000
+	writeTimeout    = 60 * time.Second
+	apiVersion      = "2.0.0"
+	root            = "/vnflcm/v2"
+)
+
+// api holds the configuration while requests are served.
+type api struct {
+	Config
+	mux *http.ServeMux
+}
+
+// New makes the handler of everything below /vnflcm/. Any other path is 404.
+func New(c Config) http.Handler {
+	if c.PageSize == 0 {
+		c.PageSize = defaultPageSize
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.NewID == nil {
+		c.NewID = uuid.NewString
+	}
+	if c.Poke == nil {
+		c.Poke = func(string) {}
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Auth == nil {
+		c.Auth = nobody{}
+	}
+	if c.Observe == nil {
+		c.Observe = func(string, string, int, time.Duration) {}
+	}
+	c.BaseURL = strings.TrimSuffix(c.BaseURL, "/")
+	a := &api{Config: c, mux: http.NewServeMux()}
+	a.routes()
+	return a
+}
+
+// nobody lets nobody in.
+type nobody struct{}
+
+func (nobody) Authenticate(*http.Request) (auth.Identity, error) {
+	return auth.Identity{}, auth.ErrUnauthenticated
+}
+
+// methods are the handlers of one path.
+type methods map[string]handler
+
+// handler serves one request; an error becomes a ProblemDetails.
+type handler func(w http.ResponseWriter, r *http.Request) error
+
+func (a *api) routes() {
+	a.free("/vnflcm/api_versions", methods{http.MethodGet: a.versions("/vnflcm")})
+	a.free(root+"/api_versions", methods{http.MethodGet: a.versions(root)})
+
+	a.handle("/vnf_instances", methods{http.MethodGet: a.listInstances, http.MethodPost: a.createInstance})
+	a.handle("/vnf_instances/{id}", methods{http.MethodGet: a.showInstance, http.MethodPatch: a.modifyInstance, http.MethodDelete: a.deleteInstance})
+	a.handle("/vnf_instances/{id}/instantiate", methods{http.MethodPost: a.instantiate})
+	a.handle("/vnf_instances/{id}/scale", methods{http.MethodPost: a.scale})
+	a.handle("/vnf_instances/{id}/terminate", methods{http.MethodPost: a.terminate})
+	for _, task := range []string{"scale_to_level", "change_flavour", "heal", "operate", "change_ext_conn", "change_vnfpkg", "create_snapshot", "revert_to_snapshot"} {
+		a.handle("/vnf_instances/{id}/"+task, methods{http.MethodPost: unsupported(task)})
+	}
+
+	a.handle("/vnf_lcm_op_occs", methods{http.MethodGet: a.listOperations})
+	a.handle("/vnf_lcm_op_occs/{id}", methods{http.MethodGet: a.showOperation})
+	a.handle("/vnf_lcm_op_occs/{id}/retry", methods{http.MethodPost: a.retry})
+	a.handle("/vnf_lcm_op_occs/{id}/rollback", methods{http.MethodPost: a.rollback})
+	a.handle("/vnf_lcm_op_occs/{id}/fail", methods{http.MethodPost: a.fail})
+	a.handle("/vnf_lcm_op_occs/{id}/cancel", methods{http.MethodPost: a.cancel})
+
+	a.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		a.serve(w, r, "other", func(w http.ResponseWriter, r *http.Request) error {
+			if _, err := a.caller(r); err != nil {
+				return err
+			}
+			return problem(http.StatusNotFound, "there is no resource %s in this API", r.URL.Path)
+		})
+	})
+}
+
+// unsupported answers for an optional task of SOL003 that isn't offered (yet):
+// such a resource doesn't exist (SOL013 clause 4.3.3.2).
+func unsupported(task string) handler {
+	return func(http.ResponseWriter, *http.Request) error {
+		return problem(http.StatusNotFound, "the task %s is not supported yet", task)
+	}
+}
+
+// link makes an absolute URI of a resource out of the parts of its path.
+func (a *api) link(parts ...string) string {
+	var b strings.Builder
+	b.WriteString(a.BaseURL + root)
+	for _, p := range parts {
+		b.WriteString("/" + url.PathEscape(p))
+	}
+	return b.String()
+}
+
+// versions answers GET api_versions (SOL013 clause 9.3.2).
+func (a *api) versions(prefix string) handler {
+	body := map[string]any{
+		"uriPrefix":   prefix,
+		"apiVersions": []map[string]any{{"version": apiVersion, "isDeprecated": false}},
+	}
+	return func(w http.ResponseWriter, r *http.Request) error { return reply(w, http.StatusOK, body) }
+}

@@ -1,0 +1,281 @@
+package sol
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/lcm"
+	"github.com/jibe-vnfm/jibe/vnfd"
+)
+
+// defFiles is the parameter that names a CNF's manifests, in order.
+const defFiles = "lcm-kubernetes-def-files"
+
+const kubernetes = "ETSINFV.KUBERNETES"
+
+// instantiate is POST vnf_instances/{id}/instantiate (SOL003 clause 5.4.4).
+func (a *api) instantiate(w http.ResponseWriter, r *http.Request) error {
+	var req instantiateVnfRequest
+	if err := read(w, r, &req); err != nil {
+		return err
+	}
+	if req.FlavourID == "" {
+		return problem(http.StatusBadRequest, "attribute \"flavourId\" is missing")
+	}
+	return a.begin(w, r, request{typ: lcm.Instantiate, params: params(req),
+		next: func(ctx context.Context, now *desired.Instance) (*desired.Instance, error) {
+			if now.State == desired.Instantiated {
+				return nil, problem(http.StatusConflict, "VNF instance %s is INSTANTIATED already", now.ID)
+			}
+			if err := suspended(now); err != nil {
+				return nil, err
+			}
+			pkg, err := a.View.Package(ctx, now)
+			if err != nil {
+				return nil, fmt.Errorf("vnfdId %s: %w", now.VnfdID, err)
+			}
+			flavour, err := flavourOf(pkg, req.FlavourID)
+			if err != nil {
+				return nil, err
+			}
+			if _, err := flavour.ScaleLevels(req.InstantiationLevelID, nil); err != nil {
+				return nil, err
+			}
+			next := *now
+			next.State = desired.Instantiated
+			next.Package = cmp.Or(now.Package, pkg.Tree)
+			next.Flavour = req.FlavourID
+			next.InstantiationLevel = req.InstantiationLevelID
+			next.Levels, next.Condemned, next.Held = nil, nil, ""
+			next.Params = object(maps.Clone(req.AdditionalParams))
+			if next.Params == nil {
+				next.Params = map[string]any{}
+			}
+			if req.ExtVirtualLinks != nil {
+				next.Params["extVirtualLinks"] = plain(req.ExtVirtualLinks)
+			}
+			if req.ExtManagedVirtualLinks != nil {
+				next.Params["extManagedVirtualLinks"] = plain(req.ExtManagedVirtualLinks)
+			}
+			next.Extensions = merge(now.Extensions, orEmpty(object(req.Extensions))).(map[string]any)
+			next.ConfigurableProperties = merge(now.ConfigurableProperties, orEmpty(object(req.VnfConfigurableProperties))).(map[string]any)
+			vimType, err := a.placeOn(&next, req.VimConnectionInfo)
+			if err != nil {
+				return nil, err
+			}
+			if strings.HasPrefix(vimType, kubernetes) {
+				if err := checkDefFiles(next.Params[defFiles]); err != nil {
+					return nil, err
+				}
+			}
+			return &next, nil
+		}})
+}
+
+func orEmpty(m map[string]any) map[string]any {
+	if m == nil {
+		return map[string]any{}
+	}
+	return m
+}
+
+func flavourOf(pkg *vnfd.Package, id string) (*vnfd.Flavour, error) {
+	if f, ok := pkg.VNFD.Flavour(id); ok {
+		return f, nil
+	}
+	var have []string
+	for _, f := range pkg.VNFD.Flavours {
+		have = append(have, f.ID)
+	}
+	return nil, problem(http.StatusBadRequest, "Invalid flavourId: VNFD %s has no flavour %q; it has %s", pkg.VNFD.ID, id, strings.Join(have, ", "))
+}
+
+func checkDefFiles(v any) error {
+	files, ok := v.([]any)
+	if !ok || len(files) == 0 {
+		return problem(http.StatusBadRequest, "additionalParams.%s is missing: it lists the package's manifests, in order", defFiles)
+	}
+	for _, f := range files {
+		if s, ok := f.(string); !ok || s == "" {
+			return problem(http.StatusBadRequest, "additionalParams.%s must be a list of paths in the package", defFiles)
+		}
+	}
+	return nil
+}
+
+// suspended refuses what would not be carried out.
+func suspended(in *desired.Instance) error {
+	if in.Suspend {
+		return problem(http.StatusConflict, "VNF instance %s is suspended: remove \"suspend\" from its vnf.yaml first", in.ID)
+	}
+	return nil
+}
+
+// placeOn writes the VIM that the request means into the instance, and returns
+// its type. A connection without interfaceInfo or accessInfo names a VIM of the
+// desired repository; without any connection it is what the instance says already,
+// else the default VIM. Only the first connection by key is ever used, as clients
+// know it.
+func (a *api) placeOn(in *desired.Instance, connections map[string]VimConnectionInfo) (string, error) {
+	settings, err := a.Repo.Settings()
+	if err != nil {
+		return "", fmt.Errorf("VIMs of the desired repository: %w", err)
+	}
+	if len(connections) == 0 {
+		switch {
+		case in.VIM != "":
+			if vim := settings.VIMs[in.VIM]; vim != nil {
+				return vim.Type, nil
+			}
+			return "", problem(http.StatusUnprocessableEntity, "vnf.yaml names the VIM %q, but there is no vims/%s.yaml", in.VIM, in.VIM)
+		case len(in.VIMConnections) > 0:
+			first := slices.Min(slices.Collect(maps.Keys(in.VIMConnections)))
+			return in.VIMConnections[first].VimType, nil
+		}
+		vim := defaultVIM(settings)
+		if vim == nil {
+			return "", problem(http.StatusUnprocessableEntity, "the request has no vimConnectionInfo, and no file under vims/ says default: true")
+		}
+		return vim.Type, nil
+	}
+	inline := map[string]desired.VIMConnection{}
+	var named *desired.VIM
+	first := ""
+	for i, key := range slices.Sorted(maps.Keys(connections)) {
+		c := connections[key]
+		if len(c.InterfaceInfo) == 0 || len(c.AccessInfo) == 0 {
+			vim := vimByID(settings, c.VimID)
+			if vim == nil {
+				return "", problem(http.StatusNotFound, "vimConnectionInfo.%s has no interfaceInfo and accessInfo, and no file under vims/ has the vimId %q", key, c.VimID)
+			}
+			if i == 0 {
+				named = vim
+			}
+			continue
+		}
+		normal, ok := desired.NormalVIMType(c.VimType)
+		if !ok {
+			return "", problem(http.StatusBadRequest, "vimConnectionInfo.%s.vimType %q is not supported", key, c.VimType)
+		}
+		if i == 0 {
+			first = normal
+		}
+		inline[key] = desired.VIMConnection{VimID: c.VimID, VimType: normal, InterfaceInfo: c.InterfaceInfo, AccessInfo: c.AccessInfo, Extra: object(c.Extra)}
+	}
+	if named != nil {
+		in.VIM, in.VIMConnections = named.Name, nil
+		return named.Type, nil
+	}
+	in.VIM, in.VIMConnections = "", inline
+	return first, nil
+}
+
+func vimByID(s *desired.Settings, id string) *desired.VIM {
+	if id == "" {
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.VIMs)) {
+		if s.VIMs[name].ID == id {
+			return s.VIMs[name]
+		}
+	}
+	return s.VIMs[id]
+}
+
+// scale is POST vnf_instances/{id}/scale (clause 5.4.5). What is committed is the
+// absolute level that the steps lead to.
+func (a *api) scale(w http.ResponseWriter, r *http.Request) error {
+	var req scaleVnfRequest
+	if err := read(w, r, &req); err != nil {
+		return err
+	}
+	if req.Type != scaleOut && req.Type != scaleIn {
+		return problem(http.StatusBadRequest, "attribute \"type\" must be %s or %s, not %q", scaleOut, scaleIn, req.Type)
+	}
+	if req.AspectID == "" {
+		return problem(http.StatusBadRequest, "attribute \"aspectId\" is missing")
+	}
+	if !req.NumberOfSteps.set {
+		req.NumberOfSteps = number{1, true}
+	}
+	if req.NumberOfSteps.n < 1 {
+		return problem(http.StatusBadRequest, "Invalid numberOfSteps: %d; it must be at least 1", req.NumberOfSteps.n)
+	}
+	return a.begin(w, r, request{typ: lcm.Scale, params: params(req),
+		next: func(ctx context.Context, now *desired.Instance) (*desired.Instance, error) {
+			if err := running(now); err != nil {
+				return nil, err
+			}
+			pkg, err := a.View.Package(ctx, now)
+			if err != nil {
+				return nil, fmt.Errorf("package of instance %s: %w", now.ID, err)
+			}
+			flavour, err := flavourOf(pkg, now.Flavour)
+			if err != nil {
+				return nil, err
+			}
+			aspect, ok := flavour.Aspect(req.AspectID)
+			if !ok {
+				return nil, problem(http.StatusBadRequest, "Invalid aspectId: flavour %q has no aspect %q", now.Flavour, req.AspectID)
+			}
+			levels, err := flavour.ScaleLevels(now.InstantiationLevel, now.Levels)
+			if err != nil {
+				return nil, err
+			}
+			steps := req.NumberOfSteps.n
+			if req.Type == scaleIn {
+				steps = -steps
+			}
+			level := levels[aspect.ID] + steps
+			if level < 0 || level > aspect.MaxLevel {
+				return nil, problem(http.StatusBadRequest, "Invalid numberOfSteps: aspect %s is at scale level %d, %s by %d leads to %d, outside 0..%d",
+					aspect.ID, levels[aspect.ID], req.Type, req.NumberOfSteps.n, level, aspect.MaxLevel)
+			}
+			next := *now
+			next.Held = ""
+			next.Levels = maps.Clone(now.Levels)
+			if next.Levels == nil {
+				next.Levels = map[string]int{}
+			}
+			next.Levels[aspect.ID] = level
+			return &next, nil
+		}})
+}
+
+func running(in *desired.Instance) error {
+	if in.State != desired.Instantiated {
+		return problem(http.StatusConflict, "VNF instance %s is NOT_INSTANTIATED", in.ID)
+	}
+	return suspended(in)
+}
+
+// terminate is POST vnf_instances/{id}/terminate (clause 5.4.8). The kind of
+// termination stands in the operation's parameters, where the driver finds it.
+func (a *api) terminate(w http.ResponseWriter, r *http.Request) error {
+	var req terminateVnfRequest
+	if err := read(w, r, &req); err != nil {
+		return err
+	}
+	if req.TerminationType != lcm.Forceful && req.TerminationType != lcm.Graceful {
+		return problem(http.StatusBadRequest, "attribute \"terminationType\" must be %s or %s, not %q", lcm.Forceful, lcm.Graceful, req.TerminationType)
+	}
+	if req.GracefulTerminationTimeout.n < 0 {
+		return problem(http.StatusBadRequest, "gracefulTerminationTimeout is %d seconds; it can't be negative", req.GracefulTerminationTimeout.n)
+	}
+	return a.begin(w, r, request{typ: lcm.Terminate, params: params(req),
+		next: func(_ context.Context, now *desired.Instance) (*desired.Instance, error) {
+			if err := running(now); err != nil {
+				return nil, err
+			}
+			next := *now
+			next.State, next.Held = desired.NotInstantiated, ""
+			next.Condemned = nil
+			return &next, nil
+		}})
+}

@@ -1,0 +1,171 @@
+package sol
+
+import (
+	"encoding/json"
+
+	"github.com/jibe-vnfm/jibe/lcm"
+)
+
+// Link is SOL013 clause 6.3: a reference to a resource.
+type Link struct {
+	Href string `json:"href"`
+}
+
+// VnfInstance is SOL003 v3.3.1 clause 5.5.2.2.
+type VnfInstance struct {
+	ID                        string                       `json:"id"`
+	Name                      string                       `json:"vnfInstanceName,omitempty"`
+	Description               string                       `json:"vnfInstanceDescription,omitempty"`
+	VnfdID                    string                       `json:"vnfdId"`
+	Provider                  string                       `json:"vnfProvider"`
+	ProductName               string                       `json:"vnfProductName"`
+	SoftwareVersion           string                       `json:"vnfSoftwareVersion"`
+	VnfdVersion               string                       `json:"vnfdVersion"`
+	VnfConfigurableProperties map[string]any               `json:"vnfConfigurableProperties"`
+	VimConnectionInfo         map[string]VimConnectionInfo `json:"vimConnectionInfo,omitempty"`
+	InstantiationState        string                       `json:"instantiationState"`
+	InstantiatedVnfInfo       *InstantiatedVnfInfo         `json:"instantiatedVnfInfo,omitempty"`
+	Metadata                  map[string]any               `json:"metadata,omitempty"`
+	Extensions                map[string]any               `json:"extensions,omitempty"`
+	Links                     map[string]Link              `json:"_links"`
+}
+
+// The values of instantiationState and vnfState.
+const (
+	stateInstantiated    = "INSTANTIATED"
+	stateNotInstantiated = "NOT_INSTANTIATED"
+	vnfStarted           = "STARTED"
+	vnfStopped           = "STOPPED"
+)
+
+// VimConnectionInfo is SOL003 clause 4.4.1.6.
+type VimConnectionInfo struct {
+	VimID         string            `json:"vimId,omitempty"`
+	VimType       string            `json:"vimType"`
+	InterfaceInfo map[string]string `json:"interfaceInfo,omitempty"`
+	AccessInfo    map[string]string `json:"accessInfo,omitempty"`
+	Extra         map[string]any    `json:"extra,omitempty"`
+}
+
+// InstantiatedVnfInfo is the attribute of that name of VnfInstance.
+type InstantiatedVnfInfo struct {
+	FlavourID        string             `json:"flavourId"`
+	VnfState         string             `json:"vnfState"`
+	ScaleStatus      []ScaleInfo        `json:"scaleStatus,omitempty"`
+	MaxScaleLevels   []ScaleInfo        `json:"maxScaleLevels,omitempty"`
+	VnfcResourceInfo []VnfcResourceInfo `json:"vnfcResourceInfo,omitempty"`
+	VnfcInfo         []VnfcInfo         `json:"vnfcInfo,omitempty"`
+	Metadata         map[string]any     `json:"metadata,omitempty"`
+}
+
+// ScaleInfo is SOL003 clause 5.5.3.4.
+type ScaleInfo struct {
+	AspectID string `json:"aspectId"`
+	VnfdID   string `json:"vnfdId,omitempty"`
+	Level    int    `json:"scaleLevel"`
+}
+
+// VnfcResourceInfo is SOL003 clause 5.5.3.5. Its id is the incarnation: a pod
+// that was replaced under its old name has a new one.
+type VnfcResourceInfo struct {
+	ID              string         `json:"id"`
+	VduID           string         `json:"vduId"`
+	VnfdID          string         `json:"vnfdId,omitempty"`
+	ComputeResource ResourceHandle `json:"computeResource"`
+	Metadata        map[string]any `json:"metadata,omitempty"`
+}
+
+// ResourceHandle is SOL003 clause 4.4.1.7.
+type ResourceHandle struct {
+	VimConnectionID      string `json:"vimConnectionId,omitempty"`
+	ResourceID           string `json:"resourceId"`
+	VimLevelResourceType string `json:"vimLevelResourceType,omitempty"`
+}
+
+// VnfcInfo is SOL003 clause 5.5.3.23.
+type VnfcInfo struct {
+	ID                 string `json:"id"`
+	VduID              string `json:"vduId"`
+	VnfcResourceInfoID string `json:"vnfcResourceInfoId,omitempty"`
+	VnfcState          string `json:"vnfcState"`
+}
+
+// VnfLcmOpOcc is SOL003 clause 5.5.2.13.
+type VnfLcmOpOcc struct {
+	ID                    string           `json:"id"`
+	OperationState        lcm.State        `json:"operationState"`
+	StateEnteredTime      string           `json:"stateEnteredTime"`
+	StartTime             string           `json:"startTime"`
+	VnfInstanceID         string           `json:"vnfInstanceId"`
+	Operation             lcm.Type         `json:"operation"`
+	IsAutomaticInvocation bool             `json:"isAutomaticInvocation"`
+	OperationParams       json.RawMessage  `json:"operationParams,omitempty"`
+	IsCancelPending       bool             `json:"isCancelPending"`
+	CancelMode            string           `json:"cancelMode,omitempty"`
+	Error                 *ProblemDetails  `json:"error,omitempty"`
+	ResourceChanges       *ResourceChanges `json:"resourceChanges,omitempty"`
+	ChangedInfo           json.RawMessage  `json:"changedInfo,omitempty"`
+	Links                 map[string]Link  `json:"_links"`
+}
+
+// ResourceChanges is the attribute of that name of VnfLcmOpOcc.
+type ResourceChanges struct {
+	AffectedVnfcs []AffectedVnfc `json:"affectedVnfcs,omitempty"`
+}
+
+// AffectedVnfc is SOL003 clause 5.5.3.13.
+type AffectedVnfc struct {
+	ID              string         `json:"id"`
+	VduID           string         `json:"vduId"`
+	VnfdID          string         `json:"vnfdId,omitempty"`
+	ChangeType      lcm.ChangeType `json:"changeType"`
+	ComputeResource ResourceHandle `json:"computeResource"`
+	Metadata        map[string]any `json:"metadata,omitempty"`
+}
+
+// createVnfRequest is SOL003 clause 5.5.2.3.
+type createVnfRequest struct {
+	VnfdID      string         `json:"vnfdId"`
+	Name        string         `json:"vnfInstanceName"`
+	Description string         `json:"vnfInstanceDescription"`
+	Metadata    map[string]any `json:"metadata"`
+}
+
+// instantiateVnfRequest is SOL003 clause 5.5.2.4.
+type instantiateVnfRequest struct {
+	FlavourID                 string                       `json:"flavourId"`
+	InstantiationLevelID      string                       `json:"instantiationLevelId,omitempty"`
+	ExtVirtualLinks           []any                        `json:"extVirtualLinks,omitempty"`
+	ExtManagedVirtualLinks    []any                        `json:"extManagedVirtualLinks,omitempty"`
+	VimConnectionInfo         map[string]VimConnectionInfo `json:"vimConnectionInfo,omitempty"`
+	LocalizationLanguage      string                       `json:"localizationLanguage,omitempty"`
+	AdditionalParams          map[string]any               `json:"additionalParams,omitempty"`
+	Extensions                map[string]any               `json:"extensions,omitempty"`
+	VnfConfigurableProperties map[string]any               `json:"vnfConfigurableProperties,omitempty"`
+}
+
+// scaleVnfRequest is SOL003 clause 5.5.2.5.
+type scaleVnfRequest struct {
+	Type             string         `json:"type"`
+	AspectID         string         `json:"aspectId"`
+	NumberOfSteps    number         `json:"numberOfSteps,omitzero"`
+	AdditionalParams map[string]any `json:"additionalParams,omitempty"`
+}
+
+// The values of ScaleVnfRequest.type.
+const (
+	scaleOut = "SCALE_OUT"
+	scaleIn  = "SCALE_IN"
+)
+
+// terminateVnfRequest is SOL003 clause 5.5.2.8.
+type terminateVnfRequest struct {
+	TerminationType            string         `json:"terminationType"`
+	GracefulTerminationTimeout number         `json:"gracefulTerminationTimeout,omitzero"`
+	AdditionalParams           map[string]any `json:"additionalParams,omitempty"`
+}
+
+// cancelMode is SOL003 clause 5.5.2.14.
+type cancelMode struct {
+	CancelMode string `json:"cancelMode"`
+}

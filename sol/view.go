@@ -1,0 +1,342 @@
+package sol
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/lcm"
+	"github.com/jibe-vnfm/jibe/reconciler/plan"
+	"github.com/jibe-vnfm/jibe/vnfd"
+)
+
+// known is an instance as git and the log have it at one moment.
+type known struct {
+	id     string
+	record *lcm.Instance
+	// head is the instance at the branch's head; inHead is false where its
+	// directory is gone already and its last operation still runs.
+	head   desired.Revision
+	inHead bool
+}
+
+// find returns the instance, or 404. One whose directory was removed is found
+// until its last operation has ended.
+func (a *api) find(ctx context.Context, id string) (known, error) {
+	record, err := a.Operations.Instance(ctx, id)
+	if err != nil {
+		return known{}, fmt.Errorf("instance %s: %w", id, err)
+	}
+	k, ok := a.join(id, record)
+	if !ok {
+		return known{}, problem(http.StatusNotFound, "VNF instance %s does not exist", id)
+	}
+	return k, nil
+}
+
+func (a *api) join(id string, record *lcm.Instance) (known, bool) {
+	k := known{id: id, record: record}
+	k.head, k.inHead = a.Repo.Lookup(id)
+	return k, k.inHead || record.Open != "" || record.Owed != ""
+}
+
+// etag identifies what a client saw: the directory's tree and the number of
+// operations begun.
+func (k known) etag() string {
+	tree := k.head.Tree
+	if !k.inHead {
+		tree = k.record.Operated.Tree
+	}
+	return fmt.Sprintf(`"%s-%d"`, tree, k.record.Seq)
+}
+
+// shown is the intent that was last brought about in full. Where nothing ever
+// was, it is head's, and not instantiated.
+func (a *api) shown(ctx context.Context, k known) (*desired.Instance, error) {
+	if k.record.Settled.Tree != "" {
+		in, err := a.Repo.Read(ctx, k.record.Settled)
+		if err != nil {
+			return nil, fmt.Errorf("instance %s: %w", k.id, err)
+		}
+		return in, nil
+	}
+	rev := k.head
+	if !k.inHead {
+		rev = k.record.Operated
+	}
+	if rev.Tree == "" {
+		return &desired.Instance{ID: k.id, Name: k.record.VNF.Name, VnfdID: k.record.VNF.VnfdID, State: desired.NotInstantiated}, nil
+	}
+	in, err := a.Repo.Read(ctx, rev)
+	if err != nil {
+		return nil, fmt.Errorf("instance %s: %w", k.id, err)
+	}
+	fresh := *in
+	fresh.State, fresh.Flavour = desired.NotInstantiated, ""
+	return &fresh, nil
+}
+
+// instanceBody is the instance as clients see it. shows tells which attributes
+// are wanted: the dear ones are left out where they aren't.
+func (a *api) instanceBody(ctx context.Context, k known, shows func(attr string) bool) (*VnfInstance, error) {
+	in, err := a.shown(ctx, k)
+	if err != nil {
+		return nil, err
+	}
+	v := &VnfInstance{
+		ID: k.id, Name: in.Name, Description: in.Description, VnfdID: in.VnfdID,
+		InstantiationState: stateNotInstantiated,
+		Metadata:           redacted(in.Metadata), Extensions: redacted(in.Extensions),
+		VnfConfigurableProperties: redacted(in.ConfigurableProperties),
+	}
+	if v.VnfConfigurableProperties == nil {
+		v.VnfConfigurableProperties = map[string]any{}
+	}
+	pkg, err := a.View.Package(ctx, in)
+	if err == nil {
+		d := pkg.VNFD
+		v.Provider, v.ProductName, v.SoftwareVersion, v.VnfdVersion = d.Provider, d.ProductName, d.SoftwareVersion, d.Version
+	} else {
+		// The instance is shown all the same: what the last operation knew.
+		a.Logger.WarnContext(ctx, "package of an instance can't be read", "instance", k.id, "error", err)
+		n := k.record.VNF
+		v.Provider, v.ProductName, v.SoftwareVersion, v.VnfdVersion = n.Provider, n.ProductName, n.SoftwareVersion, n.VnfdVersion
+	}
+	running := in.State == desired.Instantiated
+	if running {
+		v.InstantiationState = stateInstantiated
+		if shows("vimConnectionInfo") {
+			v.VimConnectionInfo = a.connections(in)
+		}
+	}
+	switch {
+	case !shows("instantiatedVnfInfo"):
+	case running:
+		v.InstantiatedVnfInfo = a.instantiated(ctx, k, in, pkg)
+	case in.Flavour != "":
+		v.InstantiatedVnfInfo = &InstantiatedVnfInfo{FlavourID: in.Flavour, VnfState: vnfStopped}
+	}
+	v.Links = a.instanceLinks(k.id, running)
+	return v, nil
+}
+
+// instanceLinks are the tasks that the state allows (SOL003 clause 5.5.2.2).
+func (a *api) instanceLinks(id string, running bool) map[string]Link {
+	tasks := []string{"instantiate"}
+	if running {
+		tasks = []string{"terminate", "scale"}
+	}
+	links := map[string]Link{"self": {a.link("vnf_instances", id)}}
+	for _, t := range tasks {
+		links[t] = Link{a.link("vnf_instances", id, t)}
+	}
+	return links
+}
+
+// instantiated is what runs now, by the VIM; where that can't be seen, by the
+// last record, marked stale.
+func (a *api) instantiated(ctx context.Context, k known, in *desired.Instance, pkg *vnfd.Package) *InstantiatedVnfInfo {
+	info := &InstantiatedVnfInfo{FlavourID: in.Flavour, VnfState: vnfStarted, Metadata: map[string]any{}}
+	if pkg != nil {
+		if f, ok := pkg.VNFD.Flavour(in.Flavour); ok {
+			info.ScaleStatus, info.MaxScaleLevels = scaleStatus(f, in)
+		}
+	}
+	units, fresh := a.View.Units(ctx, k.id)
+	if !fresh {
+		units = k.record.Units
+		info.Metadata["stale"] = true
+	}
+	vim := a.vimName(in)
+	for _, u := range sorted(units) {
+		info.VnfcResourceInfo = append(info.VnfcResourceInfo, VnfcResourceInfo{
+			ID: u.ID, VduID: u.VDU, ComputeResource: handle(u, vim), Metadata: unitMetadata(u)})
+		info.VnfcInfo = append(info.VnfcInfo, VnfcInfo{
+			ID: u.VDU + "-" + u.Name, VduID: u.VDU, VnfcResourceInfoID: u.ID, VnfcState: vnfStarted})
+	}
+	for _, name := range []string{"namespace", defFiles} {
+		if v, ok := in.Params[name]; ok {
+			info.Metadata[name] = v
+		}
+	}
+	if _, ok := info.Metadata["namespace"]; !ok && len(units) > 0 {
+		if parts := strings.Split(units[0].Key, "/"); len(parts) == 3 {
+			info.Metadata["namespace"] = parts[1]
+		}
+	}
+	if in.Held != "" {
+		info.Metadata["held"] = in.Held
+	}
+	return info
+}
+
+func scaleStatus(f *vnfd.Flavour, in *desired.Instance) (status, most []ScaleInfo) {
+	levels, err := f.ScaleLevels(in.InstantiationLevel, in.Levels)
+	if err != nil {
+		return nil, nil
+	}
+	for _, as := range f.Aspects {
+		status = append(status, ScaleInfo{AspectID: as.ID, Level: levels[as.ID]})
+		most = append(most, ScaleInfo{AspectID: as.ID, Level: as.MaxLevel})
+	}
+	return status, most
+}
+
+// sorted are the units that aren't going, by VDU and name.
+func sorted(units []plan.Unit) []plan.Unit {
+	out := slices.DeleteFunc(slices.Clone(units), func(u plan.Unit) bool { return u.Deleting })
+	slices.SortFunc(out, func(x, y plan.Unit) int {
+		return cmp.Or(cmp.Compare(x.VDU, y.VDU), cmp.Compare(x.Name, y.Name), cmp.Compare(x.ID, y.ID))
+	})
+	return out
+}
+
+func handle(u plan.Unit, vim string) ResourceHandle {
+	return ResourceHandle{VimConnectionID: vim, ResourceID: u.Name, VimLevelResourceType: u.Kind}
+}
+
+func unitMetadata(u plan.Unit) map[string]any {
+	m := make(map[string]any, len(u.Metadata)+2)
+	for k, v := range u.Metadata {
+		m[k] = v
+	}
+	if !u.Ready {
+		m["ready"] = false
+		if why := cmp.Or(u.Failure, u.Reason); why != "" {
+			m["reason"] = why
+		}
+	}
+	if len(m) == 0 {
+		return nil
+	}
+	return m
+}
+
+// vimName is the key of the instance's connection in vimConnectionInfo.
+func (a *api) vimName(in *desired.Instance) string {
+	if in.VIM != "" {
+		return in.VIM
+	}
+	if len(in.VIMConnections) > 0 {
+		return slices.Min(slices.Collect(maps.Keys(in.VIMConnections)))
+	}
+	if settings, err := a.Repo.Settings(); err == nil {
+		if vim := defaultVIM(settings); vim != nil {
+			return vim.Name
+		}
+	}
+	return ""
+}
+
+func defaultVIM(s *desired.Settings) *desired.VIM {
+	for _, name := range slices.Sorted(maps.Keys(s.VIMs)) {
+		if s.VIMs[name].Default {
+			return s.VIMs[name]
+		}
+	}
+	return nil
+}
+
+// connections is vimConnectionInfo without secrets.
+func (a *api) connections(in *desired.Instance) map[string]VimConnectionInfo {
+	out := map[string]VimConnectionInfo{}
+	if in.VIM == "" && len(in.VIMConnections) > 0 {
+		for id, c := range in.VIMConnections {
+			out[id] = VimConnectionInfo{VimID: c.VimID, VimType: c.VimType, InterfaceInfo: withoutSecrets(c.InterfaceInfo),
+				AccessInfo: withoutSecrets(c.AccessInfo), Extra: redacted(c.Extra)}
+		}
+		return out
+	}
+	settings, err := a.Repo.Settings()
+	if err != nil {
+		return nil
+	}
+	if vim := settings.VIMs[a.vimName(in)]; vim != nil {
+		c := VimConnectionInfo{VimID: cmp.Or(vim.ID, vim.Name), VimType: vim.Type}
+		if vim.Endpoint != "" {
+			c.InterfaceInfo = map[string]string{"endpoint": vim.Endpoint}
+		}
+		out[vim.Name] = c
+	}
+	return out
+}
+
+func withoutSecrets(m map[string]string) map[string]string {
+	out := make(map[string]string, len(m))
+	for k, v := range m {
+		if !desired.IsSecretKey(k) && !desired.IsRef(v) {
+			out[k] = v
+		}
+	}
+	return out
+}
+
+func redacted(m map[string]any) map[string]any {
+	if len(m) == 0 {
+		return nil
+	}
+	return redact(m).(map[string]any)
+}
+
+// operationBody is the operation as clients see it.
+func (a *api) operationBody(op *lcm.Operation) *VnfLcmOpOcc {
+	v := &VnfLcmOpOcc{
+		ID: op.ID, OperationState: op.State, StateEnteredTime: stamp(op.StateEntered), StartTime: stamp(op.Started),
+		VnfInstanceID: op.Instance, Operation: op.Type, IsAutomaticInvocation: op.Automatic,
+		OperationParams: op.Params, IsCancelPending: op.CancelMode != "", CancelMode: op.CancelMode,
+	}
+	if op.Error != nil {
+		v.Error = &ProblemDetails{Title: op.Error.Title, Status: op.Error.Status, Detail: op.Error.Detail}
+	}
+	if op.State == lcm.Completed {
+		v.ChangedInfo = op.ChangedInfo
+	}
+	if changes := lcm.Difference(op.UnitsBefore, op.UnitsAfter); len(changes) > 0 && op.Type != lcm.ModifyInfo && op.UnitsAfter != nil || op.State == lcm.Completed && op.Type == lcm.Terminate && len(changes) > 0 {
+		v.ResourceChanges = &ResourceChanges{}
+		for _, c := range changes {
+			v.ResourceChanges.AffectedVnfcs = append(v.ResourceChanges.AffectedVnfcs, AffectedVnfc{
+				ID: c.ID, VduID: c.Unit.VDU, ChangeType: c.ChangeType, ComputeResource: handle(c.Unit, ""), Metadata: unitMetadata(c.Unit)})
+		}
+	}
+	v.Links = map[string]Link{
+		"self":        {a.link("vnf_lcm_op_occs", op.ID)},
+		"vnfInstance": {a.link("vnf_instances", op.Instance)},
+	}
+	// Clients of today's VNFMs find these three whatever the state.
+	for _, task := range []string{"retry", "rollback", "fail"} {
+		v.Links[task] = Link{a.link("vnf_lcm_op_occs", op.ID, task)}
+	}
+	if _, err := lcm.Next(op.State, lcm.CancelAsked); err == nil {
+		v.Links["cancel"] = Link{a.link("vnf_lcm_op_occs", op.ID, "cancel")}
+	}
+	return v
+}
+
+// operationTag is the ETag of an operation: it changes with anything shown.
+func operationTag(body *VnfLcmOpOcc) string {
+	b, _ := json.Marshal(body)
+	sum := sha256.Sum256(b)
+	return `"` + hex.EncodeToString(sum[:12]) + `"`
+}
+
+// match holds If-Match against the resource's ETag (RFC 9110 clause 13.1.1).
+func match(r *http.Request, etag string) error {
+	values := r.Header.Values("If-Match")
+	if len(values) == 0 {
+		return nil
+	}
+	for part := range strings.SplitSeq(strings.Join(values, ","), ",") {
+		if p := strings.TrimSpace(part); p == "*" || p == etag {
+			return nil
+		}
+	}
+	return problem(http.StatusPreconditionFailed, "the resource was changed since it was read: its ETag is %s now; read it again", etag)
+}

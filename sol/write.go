@@ -1,0 +1,285 @@
+package sol
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"path"
+	"reflect"
+	"slices"
+
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/lcm"
+	"github.com/jibe-vnfm/jibe/lcm/oplog"
+	"github.com/jibe-vnfm/jibe/vnfd"
+)
+
+// request is one change of an instance, asked for through the API.
+type request struct {
+	typ lcm.Type
+	// params is operationParams, free of secrets; changed is changedInfo.
+	params, changed json.RawMessage
+	// next makes the intent that is asked for out of the present one, or refuses.
+	next func(ctx context.Context, now *desired.Instance) (*desired.Instance, error)
+}
+
+// begin carries a request out as far as an API does: the operation is reserved,
+// the change is committed, the operation begins, and only then is 202 answered.
+// Whatever happens in between, [Recover] finds out at the next start.
+func (a *api) begin(w http.ResponseWriter, r *http.Request, req request) error {
+	// A client that goes away doesn't stop a write that has begun.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), writeTimeout)
+	defer cancel()
+	k, err := a.find(ctx, r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	if err := match(r, k.etag()); err != nil {
+		return err
+	}
+	now, err := a.idle(ctx, k)
+	if err != nil {
+		return err
+	}
+	next, err := req.next(ctx, now)
+	if err != nil {
+		return err
+	}
+	files, after, err := a.edited(ctx, k, now, next)
+	if err != nil {
+		return err
+	}
+	if err := a.View.Check(ctx, now, after); err != nil {
+		return err
+	}
+	op := lcm.Operation{
+		ID: a.NewID(), Instance: k.id, Type: req.typ, RequestedBy: callerOf(ctx),
+		Before: k.head, Params: req.params, ChangedInfo: req.changed, VNF: a.vnf(ctx, after), UnitsBefore: k.record.Units,
+	}
+	if units, fresh := a.View.Units(ctx, k.id); fresh {
+		op.UnitsBefore = sorted(units)
+	}
+	if err := a.Operations.Prepare(ctx, op); err != nil {
+		return err
+	}
+	rev, err := a.write(ctx, k, op, files)
+	if err != nil {
+		return err
+	}
+	if _, err := a.Operations.Commit(ctx, op.ID, rev); err != nil {
+		return fmt.Errorf("%w: commit %s of operation %s is made, but the store could not record it; the operation goes on when the server is restarted: %w",
+			desired.ErrUnavailable, rev.Commit, op.ID, err)
+	}
+	a.Poke(k.id)
+	a.Logger.InfoContext(ctx, "operation requested", "instance", k.id, "operation", op.ID, "type", op.Type, "revision", rev.Commit, "by", op.RequestedBy)
+	w.Header().Set("Location", a.link("vnf_lcm_op_occs", op.ID))
+	w.WriteHeader(http.StatusAccepted)
+	return nil
+}
+
+// idle returns the present intent if nothing else is under way on the instance.
+// Prepare checks the log's part of it again, and the write git's.
+func (a *api) idle(ctx context.Context, k known) (*desired.Instance, error) {
+	rec := k.record
+	if rec.Prepared != "" {
+		return nil, oplog.ErrBusy{Instance: k.id, Operation: rec.Prepared, State: lcm.Prepared}
+	}
+	if rec.Open != "" {
+		open, err := a.Operations.Operation(ctx, rec.Open)
+		if err != nil {
+			return nil, err
+		}
+		if !open.Automatic || open.State != lcm.FailedTemp {
+			return nil, oplog.ErrBusy{Instance: k.id, Operation: open.ID, State: open.State}
+		}
+	}
+	if rec.Owed != "" {
+		return nil, oplog.ErrBusy{Instance: k.id, Operation: rec.Owed, State: rec.LastState}
+	}
+	if !k.inHead {
+		return nil, problem(http.StatusConflict, "VNF instance %s was removed from the desired repository", k.id)
+	}
+	now, err := a.Repo.Read(ctx, k.head)
+	if err != nil {
+		return nil, fmt.Errorf("instance %s: %w", k.id, err)
+	}
+	if k.head.Tree == rec.Operated.Tree {
+		return now, nil
+	}
+	// A commit that means something is waiting for its operation: it goes first.
+	var was *desired.Instance
+	if rec.Operated.Tree != "" {
+		if was, err = a.Repo.Read(ctx, rec.Operated); err != nil {
+			return nil, fmt.Errorf("instance %s: %w", k.id, err)
+		}
+	}
+	if t, _, due := lcm.Classify(was, now); due {
+		return nil, problem(http.StatusConflict, "commit %s changed VNF instance %s, and its %s has not begun yet: ask again when it has ended", k.head.Commit, k.id, t)
+	}
+	return now, nil
+}
+
+// edited makes the directory's new content out of its present one, and reads it
+// back: what is checked is what will stand there.
+func (a *api) edited(ctx context.Context, k known, now, next *desired.Instance) (desired.Files, *desired.Instance, error) {
+	next, err := sealer{a.Secrets.Keep}.seal(next, now)
+	if err != nil {
+		return nil, nil, fmt.Errorf("encrypt the credentials of instance %s: %w", k.id, err)
+	}
+	old, err := a.Repo.Files(ctx, k.head)
+	if err != nil {
+		return nil, nil, fmt.Errorf("instance %s: %w", k.id, err)
+	}
+	file := path.Join(k.head.Dir, desired.InstanceFile)
+	text, err := desired.Edit(file, old[desired.InstanceFile], differences(now, next)...)
+	if err != nil {
+		return nil, nil, fmt.Errorf("instance %s: %w", k.id, err)
+	}
+	after, err := desired.ParseInstance(file, text)
+	if err != nil {
+		return nil, nil, fmt.Errorf("instance %s: %w", k.id, err)
+	}
+	files := maps.Clone(old)
+	files[desired.InstanceFile] = text
+	return files, after, nil
+}
+
+// differences are the edits that lead from one intent to the other. Maps are
+// edited key by key, so that a person's comments in them stay. The id is written
+// out in every file that Jibe touches: moving the directory is then no new VNF.
+func differences(now, next *desired.Instance) []desired.KeyValue {
+	edits := []desired.KeyValue{{Path: []string{"id"}, Value: now.ID}}
+	text := func(key, was, is string) {
+		if was == is {
+			return
+		}
+		var v any // nil removes the key
+		if is != "" {
+			v = is
+		}
+		edits = append(edits, desired.KeyValue{Path: []string{key}, Value: v})
+	}
+	text("name", now.Name, next.Name)
+	text("description", now.Description, next.Description)
+	text("package", now.Package, next.Package)
+	text("state", now.State, next.State)
+	text("flavour", now.Flavour, next.Flavour)
+	text("instantiationLevel", now.InstantiationLevel, next.InstantiationLevel)
+	text("vim", now.VIM, next.VIM)
+	text("held", now.Held, next.Held)
+	edits = append(edits, entries("levels", now.Levels, next.Levels)...)
+	edits = append(edits, entries("vimConnectionInfo", now.VIMConnections, next.VIMConnections)...)
+	edits = append(edits, entries("params", now.Params, next.Params)...)
+	edits = append(edits, entries("condemned", now.Condemned, next.Condemned)...)
+	edits = append(edits, entries("metadata", now.Metadata, next.Metadata)...)
+	edits = append(edits, entries("extensions", now.Extensions, next.Extensions)...)
+	return append(edits, entries("vnfConfigurableProperties", now.ConfigurableProperties, next.ConfigurableProperties)...)
+}
+
+func entries[V any](key string, now, next map[string]V) []desired.KeyValue {
+	if len(next) == 0 {
+		if len(now) == 0 {
+			return nil
+		}
+		return []desired.KeyValue{{Path: []string{key}}}
+	}
+	if len(now) == 0 {
+		return []desired.KeyValue{{Path: []string{key}, Value: next}}
+	}
+	var edits []desired.KeyValue
+	for _, k := range slices.Sorted(maps.Keys(now)) {
+		if _, ok := next[k]; !ok {
+			edits = append(edits, desired.KeyValue{Path: []string{key, k}})
+		}
+	}
+	for _, k := range slices.Sorted(maps.Keys(next)) {
+		if was, ok := now[k]; !ok || !reflect.DeepEqual(was, next[k]) {
+			edits = append(edits, desired.KeyValue{Path: []string{key, k}, Value: next[k]})
+		}
+	}
+	return edits
+}
+
+// errMoved is returned by a write's function when the directory isn't what the
+// request was checked against.
+var errMoved = errors.New("the instance's directory was changed meanwhile")
+
+// write commits the files for the operation. If there is no commit afterwards,
+// the operation is abandoned; if that can't be told, it stays prepared.
+func (a *api) write(ctx context.Context, k known, op lcm.Operation, files desired.Files) (desired.Revision, error) {
+	since := a.Repo.Head()
+	rev, err := a.Repo.Write(ctx, desired.Write{
+		Instance: k.id, Dir: k.head.Dir,
+		Subject:  fmt.Sprintf("%s %s", op.Type, k.head.Dir),
+		Trailers: trailers(op.ID, string(op.Type), op.RequestedBy),
+		By:       author(op.RequestedBy),
+		Change: func(at desired.Revision, _ desired.Files) (desired.Files, error) {
+			if at.Tree != k.head.Tree {
+				return nil, errMoved
+			}
+			return files, nil
+		},
+	})
+	if err == nil {
+		return rev, nil
+	}
+	if !errors.Is(err, errMoved) {
+		// The error may have come after the commit: ask git before forgetting.
+		look, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
+		defer cancel()
+		commit, lerr := a.Repo.FindTrailer(look, since, desired.TrailerOperation, op.ID)
+		switch {
+		case lerr == nil:
+			if rev, ok := a.Repo.Lookup(k.id); ok && rev.Commit == commit {
+				return rev, nil
+			}
+			return rev, fmt.Errorf("%w: commit %s was made, but the repository then failed; operation %s goes on when the server is restarted: %w", desired.ErrUnavailable, commit, op.ID, err)
+		case !errors.Is(lerr, desired.ErrNotFound):
+			return rev, fmt.Errorf("%w: it isn't known whether operation %s was committed; that shows when the server is restarted: %w", desired.ErrUnavailable, op.ID, errors.Join(err, lerr))
+		}
+	}
+	if aerr := a.Operations.Abandon(context.WithoutCancel(ctx), op.ID); aerr != nil {
+		a.Logger.ErrorContext(ctx, "prepared operation could not be abandoned", "instance", k.id, "operation", op.ID, "error", aerr)
+	}
+	if errors.Is(err, errMoved) {
+		return rev, problem(http.StatusConflict, "VNF instance %s was changed by a commit while the request was checked: read it again and repeat the request", k.id)
+	}
+	return rev, fmt.Errorf("commit the change of instance %s: %w", k.id, err)
+}
+
+func trailers(op, typ, by string) []desired.Trailer {
+	var t []desired.Trailer
+	if op != "" {
+		t = append(t, desired.Trailer{Key: desired.TrailerOperation, Value: op})
+	}
+	t = append(t, desired.Trailer{Key: desired.TrailerType, Value: typ})
+	if by != "" {
+		t = append(t, desired.Trailer{Key: desired.TrailerRequestedBy, Value: by})
+	}
+	return t
+}
+
+// author is the API user as git writes people.
+func author(user string) string {
+	if user == "" {
+		return ""
+	}
+	return user + " <" + user + "@jibe.invalid>"
+}
+
+// vnf is what notifications say of the instance.
+func (a *api) vnf(ctx context.Context, in *desired.Instance) lcm.VNF {
+	v := lcm.VNF{Name: in.Name, VnfdID: in.VnfdID}
+	if pkg, err := a.View.Package(ctx, in); err == nil {
+		v = product(v, pkg.VNFD)
+	}
+	return v
+}
+
+func product(v lcm.VNF, d *vnfd.VNFD) lcm.VNF {
+	v.Provider, v.ProductName, v.SoftwareVersion, v.VnfdVersion = d.Provider, d.ProductName, d.SoftwareVersion, d.Version
+	return v
+}
