@@ -70,6 +70,7 @@ type Log struct {
 	mu       sync.Mutex
 	onChange []func(*lcm.Operation)
 	signals  map[chan struct{}]bool
+	end      uint64 // the newest event known
 }
 
 // New makes a Log over s. now is the clock of all records.
@@ -174,7 +175,7 @@ func list[T any](ctx context.Context, s store.Store, prefix, after string, limit
 	return out, nil
 }
 
-// errID is what an id that can't be one comes to: nothing has it.
+// checkID makes an id that can't be one an id that nothing has.
 func checkID(noun, id string) error {
 	if id == "" || len(id) > 256 || strings.ContainsAny(id, "/\x00") {
 		return fmt.Errorf("%s %.64q: not an id: %w", noun, id, store.ErrNotFound)
@@ -207,7 +208,7 @@ func (b *batch) event(e Event) {
 	b.put(outboxPrefix, 0, e)
 }
 
-// states appends an event for each state that op passed since from.
+// transition appends an event for each state that op passed since from.
 func (b *batch) transition(op *lcm.Operation, from lcm.State) {
 	path := lcm.Path(from, op.State)
 	if from == lcm.Prepared && op.Type == lcm.ModifyInfo {
@@ -233,9 +234,11 @@ func (l *Log) commit(ctx context.Context, b *batch) error {
 	if len(b.recs) == 0 {
 		return nil
 	}
-	if _, err := l.store.Put(ctx, b.recs...); err != nil {
+	stored, err := l.store.Put(ctx, b.recs...)
+	if err != nil {
 		return err
 	}
+	l.seen(stored)
 	l.mu.Lock()
 	hooks := l.onChange
 	if b.events {

@@ -3,6 +3,7 @@ package oplog
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -60,20 +61,58 @@ func (l *Log) Events(ctx context.Context, after uint64, limit int) ([]Event, err
 	return out, nil
 }
 
+// End is the Seq of the newest event, or 0 where there is none: who begins there
+// is told of everything that happens from now on.
+func (l *Log) End(ctx context.Context) (uint64, error) {
+	l.mu.Lock()
+	end := l.end
+	l.mu.Unlock()
+	from := ""
+	if end > 0 {
+		from = outboxKey(end)
+	}
+	recs, err := l.store.List(ctx, outboxPrefix, from, 0)
+	if err != nil {
+		return 0, fmt.Errorf("find the newest event: %w", err)
+	}
+	l.seen(recs)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.end, nil
+}
+
+// seen remembers the newest event among recs.
+func (l *Log) seen(recs []store.Record) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, r := range recs {
+		if n, ok := strings.CutPrefix(r.Key, outboxPrefix); ok {
+			if seq, err := strconv.ParseUint(n, 10, 64); err == nil {
+				l.end = max(l.end, seq)
+			}
+		}
+	}
+}
+
 // Drop removes events that nobody needs any more. Those already gone are no error.
 func (l *Log) Drop(ctx context.Context, seqs ...uint64) error {
-	recs := make([]store.Record, 0, len(seqs))
-	for _, n := range seqs {
-		recs = append(recs, store.Record{Key: outboxKey(n), Version: 1, Delete: true})
-	}
-	if len(recs) == 0 {
+	return l.again(ctx, func() error {
+		var b batch
+		for _, n := range seqs {
+			rec, err := l.store.Get(ctx, outboxKey(n))
+			if errors.Is(err, store.ErrNotFound) {
+				continue
+			}
+			if err != nil {
+				return fmt.Errorf("drop event %d: %w", n, err)
+			}
+			b.delete(rec.Key, rec.Version)
+		}
+		if err := l.commit(ctx, &b); err != nil {
+			return fmt.Errorf("drop %d events: %w", len(seqs), err)
+		}
 		return nil
-	}
-	_, err := l.store.Put(ctx, recs...)
-	if err != nil {
-		return fmt.Errorf("drop %d events: %w", len(recs), err)
-	}
-	return nil
+	})
 }
 
 // Signal returns a channel that receives after new events, and stop, which ends
