@@ -125,10 +125,7 @@ type text struct {
 
 func readText(file string, data []byte) (*text, error) {
 	d := &document{file: file}
-	t := &text{data: data, lines: strings.SplitAfter(string(data), "\n")}
-	if n := len(t.lines); t.lines[n-1] == "" {
-		t.lines = t.lines[:n-1]
-	}
+	t := &text{data: data, lines: splitLines(string(data))}
 	if t.root = d.root(data); t.root == nil {
 		if err := d.err(); err != nil {
 			return nil, err
@@ -141,6 +138,24 @@ func readText(file string, data []byte) (*text, error) {
 	}
 	t.value = d.value(t.root, "").(map[string]any)
 	return t, d.err()
+}
+
+// splitLines splits where YAML counts lines, and keeps the ends.
+func splitLines(s string) []string {
+	var out []string
+	for s != "" {
+		at := strings.IndexAny(s, "\n\r\u0085\u2028\u2029")
+		if at < 0 {
+			return append(out, s)
+		}
+		_, size := utf8.DecodeRuneInString(s[at:])
+		if strings.HasPrefix(s[at:], "\r\n") {
+			size = 2
+		}
+		out = append(out, s[:at+size])
+		s = s[at+size:]
+	}
+	return out
 }
 
 // child is the index of the key's value in the mapping n, or -1.
@@ -292,6 +307,11 @@ func (t *text) extent(at int) (int, int) {
 			break
 		}
 		end--
+	}
+	if last := lastLeaf(t.root.Content[at]); last.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
+		for end < len(t.lines) && strings.TrimSpace(t.lines[end]) == "" {
+			end++ // may be part of the block ("|+")
+		}
 	}
 	return start, end
 }

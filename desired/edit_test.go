@@ -176,9 +176,9 @@ func TestFormatAndParseAreInverse(t *testing.T) {
 func annotate(t *rapid.T, text string) (string, []string) {
 	var b strings.Builder
 	var comments []string
-	block := strings.ContainsAny(text, "|>") // a block's lines can't be told from others
+	block := strings.ContainsAny(text, "|>?") // lines of blocks and long keys are no place for a comment
 	for i, l := range strings.SplitAfter(text, "\n") {
-		top := l != "" && l[0] != ' '
+		top := l != "" && l[0] != ' ' && l[0] != '\n'
 		if top && rapid.Bool().Draw(t, "above") {
 			c := fmt.Sprintf("# above %d", i)
 			comments = append(comments, c)

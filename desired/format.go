@@ -146,17 +146,17 @@ func textNode(s string) *yaml.Node {
 	if err := n.Encode(s); err != nil || n.ShortTag() != "!!str" {
 		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Style: yaml.DoubleQuotedStyle, Value: s}
 	}
-	// Block style is for ordinary lines only: blanks at the edges and control
-	// characters don't survive in it.
+	if strings.ContainsFunc(s, special) {
+		n.Style = yaml.DoubleQuotedStyle
+	}
+	// Block style is for ordinary lines only: blanks at the edges don't survive in it.
 	if n.Style&yaml.LiteralStyle != 0 {
 		for line := range strings.SplitSeq(s, "\n") {
-			if line != strings.TrimSpace(line) && strings.TrimLeft(line, " ") == "" || strings.ContainsFunc(line, func(r rune) bool {
-				return r < ' ' || r == 0x7f || r == 0x85 || r == 0x2028 || r == 0x2029 || r == 0xfeff
-			}) {
+			if line != "" && strings.TrimLeft(line, " ") == "" {
 				n.Style = yaml.DoubleQuotedStyle
 			}
 		}
-		if strings.HasPrefix(s, " ") || strings.HasPrefix(s, "\n") {
+		if strings.HasPrefix(s, " ") || strings.HasPrefix(s, "\n") || strings.HasSuffix(s, "\n\n") {
 			n.Style = yaml.DoubleQuotedStyle
 		}
 	}
@@ -170,4 +170,9 @@ func keyNode(s string) *yaml.Node {
 		n.Style = yaml.DoubleQuotedStyle
 	}
 	return n
+}
+
+// special says whether r looks like nothing, or like an end of line, in a file.
+func special(r rune) bool {
+	return r != '\n' && (r < ' ' || r >= 0x7f && r <= 0xa0 || r == 0x2028 || r == 0x2029 || r == 0xfeff)
 }

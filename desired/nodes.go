@@ -93,3 +93,10 @@ func instead(fresh, old *yaml.Node) *yaml.Node {
 	fresh.HeadComment, fresh.LineComment, fresh.FootComment = old.HeadComment, old.LineComment, old.FootComment
 	return fresh
 }
+
+func lastLeaf(n *yaml.Node) *yaml.Node {
+	for len(n.Content) > 0 {
+		n = n.Content[len(n.Content)-1]
+	}
+	return n
+}

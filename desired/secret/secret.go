@@ -1,0 +1,233 @@
+// Package secret owns the one key of a Jibe installation: it turns credentials
+// into references that may stand in git, and references back into credentials.
+//
+// Credentials that arrive through the API are encrypted with age before they are
+// committed. It never writes into the desired repository, never logs, and never
+// puts a credential into an error.
+package secret
+
+import (
+	"bytes"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"filippo.io/age"
+
+	"github.com/jibe-vnfm/jibe/desired"
+)
+
+// IdentityFile is the name of the file in the data directory that holds the key.
+const IdentityFile = "identity.age"
+
+// maxSecret is the most that a credential may have, in bytes. A kubeconfig with
+// certificates has some 10 kB.
+const maxSecret = 256 << 10
+
+// Errors that callers decide on.
+var (
+	// ErrNotRef is returned for text that isn't a reference to a secret.
+	ErrNotRef = errors.New("not a reference to a secret (env:NAME, file:/path or age:…)")
+	// ErrMissing is returned for a reference to something that isn't there.
+	ErrMissing = errors.New("the secret isn't there")
+	// ErrForeign is returned for a secret that was encrypted for another key, or
+	// whose text was damaged.
+	ErrForeign = errors.New("the secret was not encrypted for this installation's key, or is damaged: encrypt it again for the present recipient")
+)
+
+// Keeper encrypts and resolves secrets. It is safe for concurrent use.
+type Keeper struct {
+	identity *age.X25519Identity
+}
+
+// Open loads the key in dir, or makes one: a file that only its owner can read.
+// A file that is there but can't be used is an error, never replaced: what was
+// encrypted for it would be lost.
+func Open(dir string) (*Keeper, error) {
+	path := filepath.Join(dir, IdentityFile)
+	k, err := load(path)
+	if !errors.Is(err, os.ErrNotExist) {
+		return k, err
+	}
+	id, err := age.GenerateX25519Identity()
+	if err != nil {
+		return nil, fmt.Errorf("make secret key: %w", err)
+	}
+	text := fmt.Sprintf("# Jibe's secret key. Keep a copy: without it encrypted credentials are lost.\n# public key: %s\n%s\n", id.Recipient(), id)
+	if err := create(path, []byte(text)); err != nil && !errors.Is(err, os.ErrExist) {
+		return nil, fmt.Errorf("make secret key: %w", err)
+	}
+	// Load it whoever made it: two processes may have started at once.
+	return load(path)
+}
+
+func load(path string) (*Keeper, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("open secret key: %w", err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("open secret key: %w", err)
+	case info.Mode().Perm()&0o077 != 0:
+		return nil, fmt.Errorf("open secret key: others may read %s: run chmod 600 on it", path)
+	}
+	ids, err := age.ParseIdentities(io.LimitReader(f, maxSecret))
+	if err != nil || len(ids) != 1 {
+		// The library's error may quote the line.
+		return nil, fmt.Errorf("open secret key: %s doesn't hold one age identity: restore it from a copy", path)
+	}
+	id, ok := ids[0].(*age.X25519Identity)
+	if !ok {
+		return nil, fmt.Errorf("open secret key: %s isn't an X25519 identity (AGE-SECRET-KEY-1…)", path)
+	}
+	return &Keeper{identity: id}, nil
+}
+
+// create writes the file so that it is there whole and durable, or not at all,
+// and fails with os.ErrExist where it is there already.
+func create(path string, data []byte) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), ".identity-*") // made with mode 0600
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	// A link, unlike a rename, doesn't replace what another process made.
+	if err := os.Link(f.Name(), path); err != nil {
+		return err
+	}
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}
+
+// Recipient is the public key, for people who encrypt with age themselves.
+func (k *Keeper) Recipient() string { return k.identity.Recipient().String() }
+
+// IsRef says whether s is a well-formed reference; see [desired.IsRef].
+func IsRef(s string) bool { return desired.IsRef(s) }
+
+// Encrypt returns the "age:…" reference that stands for plaintext. Twice the same
+// plaintext gives different references: see [Keeper.Keep].
+func (k *Keeper) Encrypt(plaintext string) (string, error) {
+	if len(plaintext) > maxSecret {
+		return "", fmt.Errorf("encrypt secret: it has %d bytes, at most %d are allowed", len(plaintext), maxSecret)
+	}
+	var b bytes.Buffer
+	w, err := age.Encrypt(&b, k.identity.Recipient())
+	if err != nil {
+		return "", fmt.Errorf("encrypt secret: %w", err)
+	}
+	if _, err := io.WriteString(w, plaintext); err != nil {
+		return "", fmt.Errorf("encrypt secret: %w", err)
+	}
+	if err := w.Close(); err != nil {
+		return "", fmt.Errorf("encrypt secret: %w", err)
+	}
+	return desired.RefAge + base64.RawURLEncoding.EncodeToString(b.Bytes()), nil
+}
+
+// Same says whether old is an encrypted reference to exactly plaintext.
+func (k *Keeper) Same(old, plaintext string) bool {
+	if !strings.HasPrefix(old, desired.RefAge) {
+		return false
+	}
+	was, err := k.Resolve(old)
+	return err == nil && was == plaintext
+}
+
+// Keep is Encrypt, but returns old where that stands for plaintext already, so
+// that a request which changes nothing changes no file. A plaintext that is a
+// reference itself is returned as it is.
+func (k *Keeper) Keep(old, plaintext string) (string, error) {
+	if IsRef(plaintext) {
+		return plaintext, nil
+	}
+	if k.Same(old, plaintext) {
+		return old, nil
+	}
+	return k.Encrypt(plaintext)
+}
+
+// Resolve returns what ref stands for. One newline at the end of a file is not
+// part of it. Text that isn't a reference is [ErrNotRef], also where it might
+// be the secret itself. No error repeats ref or what it stands for, but the name
+// of a variable or file.
+func (k *Keeper) Resolve(ref string) (string, error) {
+	if !IsRef(ref) {
+		return "", ErrNotRef
+	}
+	switch {
+	case strings.HasPrefix(ref, desired.RefEnv):
+		name := strings.TrimPrefix(ref, desired.RefEnv)
+		v, ok := os.LookupEnv(name)
+		if !ok || v == "" {
+			return "", fmt.Errorf("%w: set the environment variable %s for the process", ErrMissing, name)
+		}
+		return v, nil
+	case strings.HasPrefix(ref, desired.RefFile):
+		return resolveFile(strings.TrimPrefix(ref, desired.RefFile))
+	}
+	return k.decrypt(strings.TrimPrefix(ref, desired.RefAge))
+}
+
+func resolveFile(path string) (string, error) {
+	info, err := os.Stat(path) // before opening: a FIFO would block
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", ErrMissing, err)
+	}
+	if !info.Mode().IsRegular() {
+		return "", fmt.Errorf("%w: %s isn't a regular file", ErrMissing, path)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", ErrMissing, err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxSecret+1))
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("%w: %w", ErrMissing, err)
+	case len(data) > maxSecret:
+		return "", fmt.Errorf("%w: %s has more than %d bytes", ErrMissing, path, maxSecret)
+	}
+	s := strings.TrimSuffix(strings.TrimSuffix(string(data), "\n"), "\r")
+	if s == "" {
+		return "", fmt.Errorf("%w: %s is empty", ErrMissing, path)
+	}
+	return s, nil
+}
+
+func (k *Keeper) decrypt(text string) (string, error) {
+	if len(text) > 2*maxSecret {
+		return "", ErrForeign
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(text)
+	if err != nil {
+		return "", ErrForeign
+	}
+	r, err := age.Decrypt(bytes.NewReader(raw), k.identity)
+	if err != nil {
+		return "", ErrForeign
+	}
+	data, err := io.ReadAll(io.LimitReader(r, maxSecret+1))
+	if err != nil || len(data) > maxSecret {
+		return "", ErrForeign
+	}
+	return string(data), nil
+}

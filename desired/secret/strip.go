@@ -1,0 +1,92 @@
+package secret
+
+import (
+	"maps"
+	"reflect"
+	"strings"
+
+	"github.com/jibe-vnfm/jibe/desired"
+)
+
+// IsSecretKey says whether a value of that name is a credential; see
+// [desired.IsSecretKey].
+func IsSecretKey(name string) bool { return desired.IsSecretKey(name) }
+
+// Strip returns a deep copy of a JSON-like value without the entries whose names
+// are those of credentials: what the API may show.
+func Strip(v any) any {
+	return walk(v, func(m map[string]any) {
+		maps.DeleteFunc(m, func(k string, _ any) bool { return IsSecretKey(k) })
+	})
+}
+
+// Redact returns a deep copy of a JSON-like value with "***" in the place of
+// credentials: what a log may hold.
+func Redact(v any) any {
+	return walk(v, func(m map[string]any) {
+		for k := range m {
+			if IsSecretKey(k) {
+				m[k] = "***"
+			}
+		}
+	})
+}
+
+// walk copies v and calls edit on each mapping in it, outermost first.
+func walk(v any, edit func(map[string]any)) any {
+	switch v := v.(type) {
+	case map[string]any:
+		if v == nil {
+			return v
+		}
+		out := maps.Clone(v)
+		edit(out)
+		for k, e := range out {
+			out[k] = walk(e, edit)
+		}
+		return out
+	case map[string]string:
+		if v == nil {
+			return v
+		}
+		wide := make(map[string]any, len(v))
+		for k, e := range v {
+			wide[k] = e
+		}
+		edit(wide)
+		out := make(map[string]string, len(wide))
+		for k, e := range wide {
+			out[k], _ = e.(string)
+		}
+		return out
+	case []any:
+		if v == nil {
+			return v
+		}
+		out := make([]any, len(v))
+		for i, e := range v {
+			out[i] = walk(e, edit)
+		}
+		return out
+	}
+	// Other lists and mappings, such as []map[string]any, without which a
+	// credential could hide behind a type.
+	r := reflect.ValueOf(v)
+	switch {
+	case !r.IsValid():
+		return nil
+	case r.Kind() == reflect.Slice && r.Type().Elem().Kind() != reflect.Uint8 && !r.IsNil():
+		out := make([]any, r.Len())
+		for i := range out {
+			out[i] = walk(r.Index(i).Interface(), edit)
+		}
+		return out
+	case r.Kind() == reflect.Map && r.Type().Key().Kind() == reflect.String && !r.IsNil():
+		out := make(map[string]any, r.Len())
+		for it := r.MapRange(); it.Next(); {
+			out[strings.Clone(it.Key().String())] = it.Value().Interface()
+		}
+		return walk(out, edit)
+	}
+	return v
+}

@@ -1,0 +1,178 @@
+package secret
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"strings"
+
+	"github.com/jibe-vnfm/jibe/desired"
+)
+
+// VIM is a connection with its credentials in clear. It prints and logs without
+// them.
+type VIM struct {
+	// Name is that of the file under vims/, or the key in vimConnectionInfo.
+	Name     string
+	Type     string // desired.VIMKubernetes, …
+	Endpoint string
+	CACert   []byte // PEM; empty means the system's roots
+	Insecure bool
+	// Kubeconfig, if set, replaces everything but Name and Type.
+	Kubeconfig []byte
+	Token      []byte
+	Username   []byte
+	Password   []byte
+	ClientCert []byte // PEM
+	ClientKey  []byte // PEM
+	// Scope is what else Keystone asks for: project, userDomain, projectDomain, region.
+	Scope map[string]string
+}
+
+// ErrConnection is returned for vimConnectionInfo with which no VIM can be reached.
+var ErrConnection = errors.New("vimConnectionInfo can't be used")
+
+// String names the VIM and nothing else of it.
+func (v VIM) String() string { return fmt.Sprintf("VIM %s (%s at %s)", v.Name, v.Type, v.Endpoint) }
+
+// GoString keeps credentials from %#v.
+func (v VIM) GoString() string { return v.String() }
+
+// LogValue keeps credentials from logs.
+func (v VIM) LogValue() slog.Value { return slog.StringValue(v.String()) }
+
+// ResolveVIM resolves the references of a vims/ file. An error names the field.
+func (k *Keeper) ResolveVIM(v *desired.VIM) (VIM, error) {
+	out := VIM{Name: v.Name, Type: v.Type, Endpoint: v.Endpoint, Insecure: v.Insecure, Username: []byte(v.Credentials.Username)}
+	if v.CACert != "" && !IsRef(v.CACert) {
+		out.CACert = []byte(v.CACert)
+		v = &desired.VIM{Name: v.Name, Kubeconfig: v.Kubeconfig, Credentials: v.Credentials}
+	}
+	for _, f := range []struct {
+		name, ref string
+		to        *[]byte
+	}{
+		{"caCert", v.CACert, &out.CACert},
+		{"kubeconfig", v.Kubeconfig, &out.Kubeconfig},
+		{"credentials.token", v.Credentials.Token, &out.Token},
+		{"credentials.password", v.Credentials.Password, &out.Password},
+		{"credentials.clientCert", v.Credentials.ClientCert, &out.ClientCert},
+		{"credentials.clientKey", v.Credentials.ClientKey, &out.ClientKey},
+	} {
+		if f.ref == "" {
+			continue
+		}
+		s, err := k.Resolve(f.ref)
+		if err != nil {
+			return VIM{}, fmt.Errorf("resolve VIM %s: %s: %w", v.Name, f.name, err)
+		}
+		*f.to = []byte(s)
+	}
+	return out, nil
+}
+
+// ResolveConnection resolves one VimConnectionInfo (SOL003 v3.3.1 clause 4.4.1.6),
+// with the keys that today's clients use: interfaceInfo endpoint and ssl_ca_cert
+// (PEM whose line ends may have been folded to blanks), accessInfo bearer_token,
+// or username and password, or client_cert and client_key (PEM); for OpenStack
+// also project, userDomain, projectDomain and region. Without ssl_ca_cert the
+// system's roots are asked; the check can't be switched off from here.
+//
+// An error wraps [ErrConnection], or what Resolve returned, and names the field.
+func (k *Keeper) ResolveConnection(name string, c desired.VIMConnection) (VIM, error) {
+	bad := func(format string, args ...any) (VIM, error) {
+		return VIM{}, fmt.Errorf("%w: %s: %s", ErrConnection, name, fmt.Sprintf(format, args...))
+	}
+	t, ok := desired.NormalVIMType(c.VimType)
+	if !ok {
+		return bad("vimType %q isn't known: use %s or %s", c.VimType, desired.VIMKubernetes, desired.VIMOpenStack)
+	}
+	out := VIM{Name: name, Type: t, Endpoint: c.InterfaceInfo["endpoint"]}
+	if t == desired.VIMSim {
+		return out, nil
+	}
+	if out.Endpoint == "" {
+		return bad("interfaceInfo.endpoint is missing")
+	}
+	u, err := url.Parse(out.Endpoint)
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil {
+		return VIM{}, fmt.Errorf("%w: %s: interfaceInfo.endpoint isn't an http(s) URL without credentials", ErrConnection, name)
+	}
+	if pem := c.InterfaceInfo["ssl_ca_cert"]; pem != "" {
+		if IsRef(pem) {
+			if pem, err = k.Resolve(pem); err != nil {
+				return VIM{}, fmt.Errorf("resolve VIM %s: interfaceInfo.ssl_ca_cert: %w", name, err)
+			}
+		}
+		if out.CACert = unfold(pem); out.CACert == nil {
+			return bad("interfaceInfo.ssl_ca_cert isn't a PEM certificate")
+		}
+	}
+	access := map[string]string{}
+	for key, value := range c.AccessInfo {
+		if IsSecretKey(key) && value != "" || IsRef(value) {
+			if value, err = k.Resolve(value); err != nil {
+				return VIM{}, fmt.Errorf("resolve VIM %s: accessInfo.%s: %w", name, key, err)
+			}
+		}
+		access[key] = value
+	}
+	if access["oidc_token_url"] != "" {
+		return bad("accessInfo.oidc_token_url: tokens of an identity provider aren't fetched: give bearer_token")
+	}
+	out.Token = []byte(access["bearer_token"])
+	out.Username, out.Password = []byte(access["username"]), []byte(access["password"])
+	out.ClientCert, out.ClientKey = []byte(access["client_cert"]), []byte(access["client_key"])
+	switch {
+	case (len(out.Username) == 0) != (len(out.Password) == 0):
+		return bad("accessInfo.username and accessInfo.password belong together")
+	case (len(out.ClientCert) == 0) != (len(out.ClientKey) == 0):
+		return bad("accessInfo.client_cert and accessInfo.client_key belong together")
+	case len(out.Token)+len(out.Username)+len(out.ClientCert) == 0:
+		return bad("accessInfo has neither bearer_token, nor username and password, nor client_cert and client_key")
+	}
+	for _, key := range []string{"project", "userDomain", "projectDomain", "region"} {
+		if access[key] != "" {
+			if out.Scope == nil {
+				out.Scope = map[string]string{}
+			}
+			out.Scope[key] = access[key]
+		}
+	}
+	return out, nil
+}
+
+// unfold restores PEM certificates whose line ends became blanks; nil where
+// there is none.
+func unfold(s string) []byte {
+	const begin, end = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
+	s = strings.NewReplacer(`\r`, " ", `\n`, " ").Replace(s) // escaped twice on the way
+	var out strings.Builder
+	for {
+		_, rest, ok := strings.Cut(s, begin)
+		if !ok {
+			break
+		}
+		body, rest, ok := strings.Cut(rest, end)
+		if !ok {
+			return nil
+		}
+		body = strings.Join(strings.Fields(body), "")
+		if _, err := base64.StdEncoding.DecodeString(body); err != nil || body == "" {
+			return nil
+		}
+		out.WriteString(begin + "\n")
+		for len(body) > 64 {
+			out.WriteString(body[:64] + "\n")
+			body = body[64:]
+		}
+		out.WriteString(body + "\n" + end + "\n")
+		s = rest
+	}
+	if out.Len() == 0 {
+		return nil
+	}
+	return []byte(out.String())
+}
