@@ -79,7 +79,11 @@ func newPlanner(d Desired, o Observed, j Journal) *planner {
 	for _, g := range d.Groups {
 		p.groups[g.Owner] = append(p.groups[g.Owner], g)
 	}
-	for _, u := range o.Units {
+	// A cache lists units in any order; the plan and its reasons must not depend on it.
+	p.observed.Units = slices.SortedFunc(slices.Values(o.Units), func(a, b Unit) int {
+		return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.ID, b.ID))
+	})
+	for _, u := range p.observed.Units {
 		p.units[u.Owner] = append(p.units[u.Owner], u)
 	}
 	return p
@@ -242,6 +246,8 @@ func (p *planner) unready(key string) (Step, bool) {
 		}
 	}
 	switch {
+	case counted && live > count:
+		wait.Reason = fmt.Sprintf("%d units exist, %d should", live, count)
 	case counted && (ready != count || live != count):
 		wait.Reason = because(fmt.Sprintf("%d of %d units are ready", ready, count), cmp.Or(reason, now.Reason))
 	case leaving:
@@ -281,10 +287,12 @@ func (p *planner) prune() {
 	gone := len(p.desired.Objects) == 0
 	var deletes, waits []Step
 	for _, x := range slices.Backward(p.observed.Objects) {
-		if wanted[x.Key] || x.Retention == RetainAlways || x.Retention == RetainWithInstance && !gone {
+		condemned := p.condemned(x.Key, x.Incarnation)
+		retained := x.Retention == RetainAlways || x.Retention == RetainWithInstance && !gone
+		if wanted[x.Key] || retained && !condemned {
 			continue
 		}
-		if !x.Deleting {
+		if !x.Deleting && !condemned { // what is condemned was deleted above
 			deletes = append(deletes, Step{Action: Delete, Object: x.Key, Incarnation: x.Incarnation, Reason: "no longer desired"})
 		}
 		waits = append(waits, Step{Action: Wait, Object: x.Key, Reason: because("until it is gone", x.Reason)})

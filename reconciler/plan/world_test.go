@@ -1,0 +1,292 @@
+package plan_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"pgregory.net/rapid"
+
+	"github.com/jibe-vnfm/jibe/reconciler/plan"
+)
+
+// world is a tiny VIM. It carries steps out at once; what follows from them
+// (pods that come, become ready and go) happens in moves of its own, at random.
+type world struct {
+	objects []*thing // in order of creation
+	units   []*pod
+	nodes   int // units of a DaemonSet
+	born    int // counts incarnations, which are never reused
+}
+
+type thing struct {
+	key, inc, digest string
+	count            int // -1 where the object has no such number
+	ready, deleting  bool
+	retention        plan.Retention
+}
+
+type pod struct {
+	key, id, owner  string
+	ownerInc        string
+	ready, deleting bool
+}
+
+func (w *world) incarnation() string {
+	w.born++
+	return fmt.Sprint("i", w.born)
+}
+
+func (w *world) find(key string) *thing {
+	for _, x := range w.objects {
+		if x.key == key {
+			return x
+		}
+	}
+	return nil
+}
+
+func kindOf(key string) string { return key[:strings.IndexByte(key, '/')] }
+
+func retentionOf(key string) plan.Retention {
+	switch kindOf(key) {
+	case "Namespace":
+		return plan.RetainAlways
+	case "PersistentVolumeClaim":
+		return plan.RetainWithInstance
+	}
+	return plan.RetainNot
+}
+
+// do carries one step out; doing it again changes nothing.
+func (w *world) do(s plan.Step, want plan.Desired) {
+	switch s.Action {
+	case plan.Apply:
+		x := w.find(s.Object)
+		if x == nil {
+			x = &thing{key: s.Object, inc: w.incarnation(), count: -1, retention: retentionOf(s.Object)}
+			w.objects = append(w.objects, x)
+		}
+		for _, d := range want.Objects {
+			if d.Key == s.Object {
+				x.digest = d.Digest
+			}
+		}
+		switch kindOf(s.Object) {
+		case "Deployment", "StatefulSet":
+			x.count = s.To
+		}
+		x.ready = false
+	case plan.Scale:
+		if x := w.find(s.Object); x != nil {
+			x.count, x.ready = s.To, false
+		}
+	case plan.Delete:
+		if x := w.find(s.Object); x != nil && x.inc == s.Incarnation {
+			x.deleting = true
+		}
+	case plan.DeleteUnit:
+		for _, u := range w.units {
+			if u.key == s.Object && u.id == s.Incarnation {
+				u.deleting = true
+			}
+		}
+	}
+}
+
+// wanted is the number of units that the object makes.
+func (w *world) wanted(x *thing) int {
+	switch {
+	case x.deleting:
+		return 0
+	case kindOf(x.key) == "DaemonSet":
+		return w.nodes
+	case x.count > 0:
+		return x.count
+	}
+	return 0
+}
+
+func (w *world) live(x *thing) (live []*pod) {
+	for _, u := range w.units {
+		if u.owner == x.key && u.ownerInc == x.inc && !u.deleting {
+			live = append(live, u)
+		}
+	}
+	return live
+}
+
+// moves are the things that may happen next without anyone's doing. When there
+// are none, the world is at rest.
+func (w *world) moves() (moves []func()) {
+	for _, x := range w.objects {
+		live := w.live(x)
+		ready := len(live) == w.wanted(x) && !slices.ContainsFunc(live, func(u *pod) bool { return !u.ready })
+		switch n := w.wanted(x); {
+		case len(live) < n:
+			moves = append(moves, func() { w.spawn(x) })
+		case len(live) > n:
+			for _, u := range live {
+				moves = append(moves, func() { u.deleting = true })
+			}
+		}
+		if x.deleting { // whether its units are gone or not: collection is in the background
+			moves = append(moves, func() {
+				w.objects = slices.DeleteFunc(w.objects, func(o *thing) bool { return o == x })
+			})
+		} else if x.ready != ready {
+			moves = append(moves, func() { x.ready = ready })
+		}
+	}
+	for _, u := range w.units {
+		owned := slices.ContainsFunc(w.objects, func(x *thing) bool { return x.key == u.owner && x.inc == u.ownerInc })
+		switch {
+		case u.deleting:
+			moves = append(moves, func() {
+				w.units = slices.DeleteFunc(w.units, func(o *pod) bool { return o == u })
+			})
+		case !owned:
+			moves = append(moves, func() { u.deleting = true })
+		case !u.ready:
+			moves = append(moves, func() { u.ready = true })
+		}
+	}
+	return moves
+}
+
+// spawn makes one unit of x: under a fresh name, or a StatefulSet's under the
+// lowest free one, with a claim that outlives it.
+func (w *world) spawn(x *thing) {
+	u := &pod{id: w.incarnation(), owner: x.key, ownerInc: x.inc}
+	u.key = "Pod/" + x.key + "-" + u.id
+	if kindOf(x.key) == "StatefulSet" {
+		taken := func(key string) bool {
+			return slices.ContainsFunc(w.units, func(o *pod) bool { return o.key == key })
+		}
+		n := 0
+		for u.key = fmt.Sprintf("Pod/%s-%d", x.key, n); taken(u.key); n++ {
+			u.key = fmt.Sprintf("Pod/%s-%d", x.key, n+1)
+		}
+		if claim := "PersistentVolumeClaim/" + u.key; w.find(claim) == nil {
+			w.objects = append(w.objects, &thing{key: claim, inc: w.incarnation(), digest: "claim", count: -1, ready: true, retention: retentionOf(claim)})
+		}
+	}
+	w.units = append(w.units, u)
+}
+
+// fault does something that nobody asked for.
+func (w *world) fault(t *rapid.T) {
+	switch rapid.SampledFrom([]string{"kill", "unready", "edit", "resize", "remove", "nodes"}).Draw(t, "fault") {
+	case "kill":
+		if len(w.units) > 0 {
+			i := rapid.IntRange(0, len(w.units)-1).Draw(t, "unit")
+			w.units = slices.Delete(w.units, i, i+1)
+		}
+	case "unready":
+		if len(w.units) > 0 {
+			w.units[rapid.IntRange(0, len(w.units)-1).Draw(t, "unit")].ready = false
+		}
+	case "edit":
+		if len(w.objects) > 0 {
+			w.objects[rapid.IntRange(0, len(w.objects)-1).Draw(t, "object")].digest = "by hand"
+		}
+	case "resize":
+		if len(w.objects) > 0 {
+			if x := w.objects[rapid.IntRange(0, len(w.objects)-1).Draw(t, "object")]; x.count >= 0 {
+				x.count = rapid.IntRange(0, 3).Draw(t, "count")
+			}
+		}
+	case "remove":
+		if len(w.objects) > 0 {
+			w.objects[rapid.IntRange(0, len(w.objects)-1).Draw(t, "object")].deleting = true
+		}
+	case "nodes":
+		w.nodes = rapid.IntRange(0, 2).Draw(t, "nodes")
+	}
+}
+
+// observe is what a driver would report. A bare pod is an object and a unit.
+func (w *world) observe(t *rapid.T) plan.Observed {
+	var o plan.Observed
+	for _, x := range w.objects {
+		ox := plan.ObservedObject{Key: x.key, Incarnation: x.inc, Digest: x.digest, Count: x.count, Ready: x.ready, Deleting: x.deleting, Retention: x.retention}
+		if kindOf(x.key) == "Pod" {
+			o.Units = append(o.Units, plan.Unit{ID: x.inc, Key: x.key, Owner: x.key, Ready: x.ready, Deleting: x.deleting})
+		}
+		o.Objects = append(o.Objects, ox)
+	}
+	for _, u := range w.units {
+		o.Units = append(o.Units, plan.Unit{ID: u.id, Key: u.key, Owner: u.owner, Ready: u.ready, Deleting: u.deleting})
+	}
+	if len(o.Units) > 1 {
+		o.Units = rapid.Permutation(o.Units).Draw(t, "order")
+	}
+	return o
+}
+
+// ready says, by means other than Compute's, whether everything that is desired
+// exists as it should. It is the reference that Compute is judged by.
+func ready(d plan.Desired, o plan.Observed) error {
+	for _, want := range d.Objects {
+		i := slices.IndexFunc(o.Objects, func(x plan.ObservedObject) bool { return x.Key == want.Key })
+		if i < 0 {
+			return fmt.Errorf("%s is missing", want.Key)
+		}
+		x := o.Objects[i]
+		if x.Deleting || !x.Ready || x.Digest != want.Digest {
+			return fmt.Errorf("%s isn't as desired: %+v", want.Key, x)
+		}
+		units, unready := 0, 0
+		for _, u := range o.Units {
+			if u.Owner == want.Key {
+				units++
+				if !u.Ready || u.Deleting {
+					unready++
+				}
+			}
+		}
+		count, free := 0, true
+		for _, g := range d.Groups {
+			if g.Owner == want.Key && !g.Free {
+				free = false
+				count += g.Count
+			}
+		}
+		if unready > 0 || !free && units != count {
+			return fmt.Errorf("%s has %d units, %d of them not ready, and should have %d", want.Key, units, unready, count)
+		}
+		if !free && x.Count >= 0 && x.Count != count {
+			return fmt.Errorf("%s asks for %d units and should for %d", want.Key, x.Count, count)
+		}
+	}
+	return nil
+}
+
+// equal says, by means other than Compute's, whether what exists is what is desired.
+func equal(d plan.Desired, o plan.Observed) error {
+	if err := ready(d, o); err != nil {
+		return err
+	}
+	owners := map[string]bool{}
+	for _, want := range d.Objects {
+		owners[want.Key] = true
+	}
+	for _, x := range o.Objects {
+		kept := x.Retention == plan.RetainAlways || x.Retention == plan.RetainWithInstance && len(d.Objects) > 0
+		if d.Condemned[x.Key] == x.Incarnation {
+			return fmt.Errorf("%s is condemned and still there", x.Key)
+		}
+		if !owners[x.Key] && !kept {
+			return fmt.Errorf("%s isn't desired and still there", x.Key)
+		}
+	}
+	for _, u := range o.Units {
+		if d.Condemned[u.Key] == u.ID {
+			return fmt.Errorf("%s is condemned and still there", u.Key)
+		}
+		if !owners[u.Owner] {
+			return fmt.Errorf("%s of %s isn't desired and still there", u.Key, u.Owner)
+		}
+	}
+	return nil
+}
