@@ -57,7 +57,8 @@ type planner struct {
 
 	objects map[string]ObservedObject
 	groups  map[string][]Group // by owner
-	units   map[string][]Unit  // by owner
+	sorted  []*Unit            // all units, in an order that no cache decides
+	units   map[string][]*Unit // by owner, in the same order
 	stage   int
 	steps   []Step
 	// moved are the keys of objects that this plan creates, changes or deletes:
@@ -70,7 +71,7 @@ func newPlanner(d Desired, o Observed, j Journal) *planner {
 		desired: d, observed: o, journal: j,
 		objects: make(map[string]ObservedObject, len(o.Objects)),
 		groups:  make(map[string][]Group, len(d.Groups)),
-		units:   make(map[string][]Unit),
+		units:   make(map[string][]*Unit),
 		moved:   make(map[string]bool),
 	}
 	for _, x := range o.Objects {
@@ -80,10 +81,17 @@ func newPlanner(d Desired, o Observed, j Journal) *planner {
 		p.groups[g.Owner] = append(p.groups[g.Owner], g)
 	}
 	// A cache lists units in any order; the plan and its reasons must not depend on it.
-	p.observed.Units = slices.SortedFunc(slices.Values(o.Units), func(a, b Unit) int {
-		return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.ID, b.ID))
+	p.sorted = make([]*Unit, len(o.Units))
+	for i := range o.Units {
+		p.sorted[i] = &o.Units[i]
+	}
+	slices.SortFunc(p.sorted, func(a, b *Unit) int {
+		if c := cmp.Compare(a.Key, b.Key); c != 0 {
+			return c
+		}
+		return cmp.Compare(a.ID, b.ID)
 	})
-	for _, u := range p.observed.Units {
+	for _, u := range p.sorted {
 		p.units[u.Owner] = append(p.units[u.Owner], u)
 	}
 	return p
@@ -137,7 +145,7 @@ func (p *planner) condemn() {
 			}
 			continue
 		}
-		for _, u := range p.observed.Units {
+		for _, u := range p.sorted {
 			if u.Key == key && u.ID == incarnation {
 				p.moved[u.Owner] = true
 				if !u.Deleting {
@@ -297,7 +305,7 @@ func (p *planner) prune() {
 		}
 		waits = append(waits, Step{Action: Wait, Object: x.Key, Reason: because("until it is gone", x.Reason)})
 	}
-	for _, u := range p.observed.Units {
+	for _, u := range p.sorted {
 		// Units of objects that go are waited for by themselves: an owner may
 		// vanish before its units do.
 		_, alsoObject := p.objects[u.Key]
