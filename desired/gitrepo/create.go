@@ -1,0 +1,176 @@
+package gitrepo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/jibe-vnfm/jibe/desired"
+)
+
+// repositoryConfig is what every repository of Jibe's is set to at each start.
+// git's default syncs nothing on a push or an update-ref.
+func repositoryConfig() [][2]string {
+	return [][2]string{
+		{"core.fsync", "all"},
+		{"core.fsyncMethod", "fsync"},
+		{"core.logAllRefUpdates", "false"},
+		{"gc.auto", "0"},
+		{"maintenance.auto", "false"},
+		{"receive.autogc", "false"},
+		{"receive.denyDeletes", "true"},
+		{"receive.denyNonFastForwards", "true"},
+		{"receive.advertisePushOptions", "true"},
+		{"receive.fsckObjects", "true"},
+		{"receive.unpackLimit", "1"},
+		{"receive.maxInputSize", "268435456"},
+		{"http.receivepack", "true"},
+		{"uploadpack.allowFilter", "true"},
+		{"pack.threads", "1"},
+		{"pack.writeReverseIndex", "false"},
+		{"repack.writeBitmaps", "false"},
+	}
+}
+
+var versionNumber = regexp.MustCompile(`(\d+)\.(\d+)`)
+
+// checkGit refuses a git that is too old to sync what is pushed.
+func checkGit(ctx context.Context) error {
+	out, err := gitCLI{}.run(ctx, "version")
+	if err != nil {
+		return fmt.Errorf("%w: run git: %w (install git 2.36 or newer)", desired.ErrUnavailable, err)
+	}
+	m := versionNumber.FindStringSubmatch(out)
+	if m == nil {
+		return fmt.Errorf("git version says %q", strings.TrimSpace(out))
+	}
+	major, _ := strconv.Atoi(m[1])
+	minor, _ := strconv.Atoi(m[2])
+	if major < 2 || major == 2 && minor < 36 {
+		return fmt.Errorf("git %s is too old: its core.fsync can't make a push durable (install git 2.36 or newer)", m[0])
+	}
+	return nil
+}
+
+// create makes the bare repository whole under another name and renames it, so
+// that a crash never leaves half of one.
+func create(ctx context.Context, dir, branch string) error {
+	parent := filepath.Dir(dir)
+	if err := os.MkdirAll(parent, 0o700); err != nil {
+		return fmt.Errorf("%w: create the desired repository: %w", desired.ErrUnavailable, err)
+	}
+	tmp, err := os.MkdirTemp(parent, ".new-"+filepath.Base(dir)+"-")
+	if err != nil {
+		return fmt.Errorf("%w: create the desired repository: %w", desired.ErrUnavailable, err)
+	}
+	defer os.RemoveAll(tmp)
+	if _, err := (gitCLI{}).run(ctx, "init", "--quiet", "--bare", "--object-format=sha1", "--template=", "--initial-branch="+branch, tmp); err != nil {
+		return fmt.Errorf("%w: create the desired repository %s: %w", desired.ErrUnavailable, dir, err)
+	}
+	for _, sub := range []string{"hooks", "info", "jibe"} {
+		if err := os.MkdirAll(filepath.Join(tmp, sub), 0o700); err != nil {
+			return fmt.Errorf("%w: create the desired repository: %w", desired.ErrUnavailable, err)
+		}
+	}
+	if err := configure(ctx, tmp); err != nil {
+		return err
+	}
+	// An empty directory that someone made beforehand is fine; rename replaces it.
+	if err := os.Rename(tmp, dir); err != nil {
+		return fmt.Errorf("%w: create the desired repository: %w", desired.ErrUnavailable, err)
+	}
+	if err := syncDir(parent); err != nil {
+		return fmt.Errorf("%w: create the desired repository: %w", desired.ErrUnavailable, err)
+	}
+	return nil
+}
+
+// configure sets what isn't set already.
+func configure(ctx context.Context, dir string) error {
+	git := gitCLI{dir: dir}
+	out, err := git.run(ctx, "config", "--local", "--list", "-z")
+	if err != nil {
+		return fmt.Errorf("read the configuration of %s: %w (the repository is damaged: restore its config file)", dir, err)
+	}
+	have := map[string]string{}
+	for item := range strings.SplitSeq(out, "\x00") {
+		key, value, _ := strings.Cut(item, "\n")
+		have[key] = value
+	}
+	for _, kv := range repositoryConfig() {
+		if have[strings.ToLower(kv[0])] == kv[1] {
+			continue
+		}
+		if _, err := git.run(ctx, "config", "--local", kv[0], kv[1]); err != nil {
+			return fmt.Errorf("%w: configure %s: %w", desired.ErrUnavailable, dir, err)
+		}
+	}
+	return nil
+}
+
+// prepare makes sure that dir is a bare repository that can be used, and makes
+// it on the first start.
+func prepare(ctx context.Context, dir, branch string) error {
+	if err := checkGit(ctx); err != nil {
+		return err
+	}
+	items, err := os.ReadDir(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), err == nil && len(items) == 0:
+		return create(ctx, dir, branch)
+	case err != nil:
+		return fmt.Errorf("%w: open the desired repository: %w", desired.ErrUnavailable, err)
+	}
+	for _, part := range []string{"HEAD", "objects", "refs", "config"} {
+		if _, err := os.Stat(filepath.Join(dir, part)); err != nil {
+			return fmt.Errorf("%s is no bare git repository, or half of one: %w (name an empty or absent directory to start anew, or restore it: git clone --mirror <a clone> %s)", dir, err, dir)
+		}
+	}
+	git := gitCLI{dir: dir}
+	out, err := git.run(ctx, "rev-parse", "--is-bare-repository", "--show-object-format")
+	if err != nil {
+		return fmt.Errorf("open the desired repository %s: %w (restore it: git clone --mirror <a clone> %s)", dir, err, dir)
+	}
+	if f := strings.Fields(out); len(f) != 2 || f[0] != "true" || f[1] != "sha1" {
+		return fmt.Errorf("%s is no bare repository of SHA-1 objects (git init --bare makes one)", dir)
+	}
+	if err := configure(ctx, dir); err != nil {
+		return err
+	}
+	return clearLeftovers(dir)
+}
+
+// clearLeftovers removes what a crash left of a pack that never became visible.
+func clearLeftovers(dir string) error {
+	left, err := filepath.Glob(filepath.Join(dir, "objects", "pack", tmpPrefix+"*"))
+	if err != nil {
+		return err
+	}
+	for _, name := range left {
+		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("%w: remove %s: %w", desired.ErrUnavailable, name, err)
+		}
+	}
+	return os.MkdirAll(filepath.Join(dir, "objects", "pack"), 0o700)
+}
+
+// bornFile says that the branch once had a commit. Without it an absent branch
+// is a fresh repository; with it, a damaged one.
+func bornFile(dir string) string { return filepath.Join(dir, "jibe", "born") }
+
+func markBorn(dir string) error {
+	name := bornFile(dir)
+	if _, err := os.Stat(name); err == nil {
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+		return err
+	}
+	return writeSynced(name, []byte("the branch had a commit\n"))
+}

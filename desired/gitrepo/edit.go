@@ -1,0 +1,304 @@
+package gitrepo
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/jibe-vnfm/jibe/desired"
+)
+
+// batch turns writes into commits on top of one head, without moving the ref.
+// Nothing is kept of a batch whose ref didn't move but its folders, by content.
+type batch struct {
+	*treeEditor
+	r      *Repo
+	parent string
+	slots  map[string]*slot  // by directory; nil is removed
+	ids    map[string]string // id -> directory, "" is removed
+	order  []string          // directories in the order of their writes
+	fresh  []freshObject     // new objects that readers will ask for next
+	// commits counts the commits on the branch; the pack holds more objects.
+	commits int
+}
+
+type freshObject struct {
+	hash string
+	object
+}
+
+func (r *Repo) newBatch(ctx context.Context, reuse map[string]*workTree) *batch {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return &batch{
+		treeEditor: newTreeEditor(ctx, r.Reader, r.root, reuse, newPackBuilder()),
+		r:          r, parent: r.head,
+		slots: map[string]*slot{}, ids: map[string]string{},
+	}
+}
+
+// lookup finds an instance as the batch leaves it so far.
+func (b *batch) lookup(id string) (*slot, bool) {
+	if dir, ok := b.ids[id]; ok {
+		s := b.slots[dir]
+		return s, s != nil
+	}
+	b.r.mu.RLock()
+	defer b.r.mu.RUnlock()
+	s, ok := b.r.index.byID[id]
+	return s, ok
+}
+
+func (b *batch) slotAt(dir string) *slot {
+	if s, ok := b.slots[dir]; ok {
+		return s
+	}
+	b.r.mu.RLock()
+	defer b.r.mu.RUnlock()
+	return b.r.index.byDir[dir]
+}
+
+// apply runs one write and adds its commit. An error refuses that write alone,
+// unless it is desired.ErrUnavailable.
+func (b *batch) apply(w desired.Write) (desired.Revision, error) {
+	at, file, err := b.locate(w)
+	if err != nil {
+		return desired.Revision{}, err
+	}
+	old, entries, err := b.r.readFiles(b.ctx, at.Tree)
+	if err != nil {
+		return desired.Revision{}, fmt.Errorf("%w: %w", desired.ErrUnavailable, b.r.damaged(at.Dir, err))
+	}
+	files, err := w.Change(at, old)
+	if err != nil {
+		return desired.Revision{}, err
+	}
+	next := at
+	if len(files) == 0 {
+		next.Tree = ""
+	} else {
+		if err := checkFiles(at.Dir, files); err != nil {
+			return desired.Revision{}, err
+		}
+		next.Tree = b.addDir(files, old, entries)
+	}
+	if next.Tree == at.Tree {
+		return at, nil
+	}
+	if next.Tree != "" {
+		in, err := b.r.parse(at.Dir, next.Tree, files[desired.InstanceFile])
+		if err != nil {
+			return desired.Revision{}, fmt.Errorf("write instance %s: %w", w.Instance, err)
+		}
+		if in.ID != w.Instance {
+			return desired.Revision{}, fmt.Errorf("write instance %s: %s would have the id %s (an instance keeps its id: write it into the file)", w.Instance, file, in.ID)
+		}
+	}
+	if err := b.splice(at.Dir, entry{mode: modeDir, hash: next.Tree}); err != nil {
+		return desired.Revision{}, err
+	}
+	next.Commit = b.commit(encodeCommit(b.root, b.parent, w.By, b.r.opt.Author, b.r.opt.Now(), message(w)))
+	b.record(next)
+	return next, nil
+}
+
+func (b *batch) commit(data []byte) string {
+	b.parent = b.pack.add(kindCommit, data)
+	b.fresh = append(b.fresh, freshObject{b.parent, object{kindCommit, data}})
+	b.commits++
+	return b.parent
+}
+
+func (b *batch) record(rev desired.Revision) {
+	b.order = append(b.order, rev.Dir)
+	if rev.Tree == "" {
+		b.slots[rev.Dir], b.ids[rev.Instance] = nil, ""
+		return
+	}
+	b.slots[rev.Dir], b.ids[rev.Instance] = &slot{rev: rev}, rev.Dir
+}
+
+// locate finds the directory that a write is about, as it stands now.
+func (b *batch) locate(w desired.Write) (at desired.Revision, file string, err error) {
+	s, known := b.lookup(w.Instance)
+	dir := w.Dir
+	if known {
+		dir = s.rev.Dir
+	}
+	file = path.Join(dir, desired.InstanceFile)
+	if dir == "" {
+		return at, "", fmt.Errorf("%w: instance %s", desired.ErrNotFound, w.Instance)
+	}
+	if err := checkDir(dir); err != nil {
+		return at, "", fmt.Errorf("write instance %s: %w", w.Instance, err)
+	}
+	if !known {
+		if err := b.checkFree(w.Instance, dir); err != nil {
+			return at, "", err
+		}
+	}
+	at = desired.Revision{Instance: w.Instance, Dir: dir, Commit: b.parent}
+	e, found, err := b.entryAt(dir)
+	if err != nil {
+		return at, "", err
+	}
+	if found && !e.isDir() {
+		return at, "", fmt.Errorf("write instance %s: %s is a file", w.Instance, dir)
+	}
+	at.Tree = e.hash
+	if known {
+		if at.Tree == s.rev.Tree {
+			at.Commit = s.rev.Commit
+		}
+		return at, file, nil
+	}
+	b.forget(dir)
+	return at, file, b.checkHolds(w.Instance, dir, at.Tree)
+}
+
+// checkFree refuses a new instance in a directory that is, or is in, another's.
+func (b *batch) checkFree(id, dir string) error {
+	for d := dir; d != "." && d != instancesDir; d = path.Dir(d) {
+		if s := b.slotAt(d); s != nil {
+			owner := s.rev.Instance
+			if owner == "" {
+				owner = "one whose vnf.yaml can't be parsed"
+			}
+			return fmt.Errorf("write instance %s: %s belongs to another instance (%s)", id, d, owner)
+		}
+	}
+	return nil
+}
+
+// checkHolds refuses a new instance in a directory that holds others.
+func (b *batch) checkHolds(id, dir, tree string) error {
+	if tree == "" {
+		return nil
+	}
+	files, err := b.r.listFiles(b.ctx, tree)
+	if err != nil {
+		return fmt.Errorf("write instance %s: %s: %w", id, dir, err)
+	}
+	for _, f := range files {
+		if path.Base(f.path) == desired.InstanceFile {
+			return fmt.Errorf("write instance %s: %s holds another instance in %s", id, dir, path.Dir(f.path))
+		}
+	}
+	return nil
+}
+
+// checkDir accepts a clean path below instances/.
+func checkDir(dir string) error {
+	if path.Clean(dir) != dir || !strings.HasPrefix(dir, instancesDir+"/") || strings.Count(dir, "/") > maxDepth-2 {
+		return fmt.Errorf("%q is no directory below %s/", clip(dir), instancesDir)
+	}
+	return checkPath(dir)
+}
+
+// checkPath refuses what git or a clone on some file system would refuse.
+func checkPath(p string) error {
+	for name := range strings.SplitSeq(p, "/") {
+		switch {
+		case name == "" || name == "." || name == "..",
+			strings.EqualFold(name, ".git") || strings.EqualFold(name, "git~1"),
+			len(name) > 255, strings.ContainsFunc(name, func(c rune) bool { return c < ' ' || c == 0x7f || c == '\\' }):
+			return fmt.Errorf("%q can't be a name in a repository", clip(p))
+		}
+	}
+	return nil
+}
+
+func checkFiles(dir string, files desired.Files) error {
+	if len(files[desired.InstanceFile]) == 0 {
+		return fmt.Errorf("write %s: no %s is left (remove every file to remove the instance)", dir, desired.InstanceFile)
+	}
+	if len(files) > maxFiles {
+		return fmt.Errorf("write %s: more than %d files", dir, maxFiles)
+	}
+	for p, data := range files {
+		if err := checkPath(p); err != nil {
+			return fmt.Errorf("write %s: %w", dir, err)
+		}
+		if len(data) > defaultMaxObject {
+			return fmt.Errorf("write %s/%s: %w: %d bytes", dir, p, errTooLarge, len(data))
+		}
+		for up := path.Dir(p); up != "."; up = path.Dir(up) {
+			if _, ok := files[up]; ok {
+				return fmt.Errorf("write %s: %s is both a file and a folder", dir, up)
+			}
+		}
+	}
+	return nil
+}
+
+// addDir adds the trees and blobs of a directory and returns its tree. A file
+// that didn't change keeps its entry, and every file its mode; symbolic links and
+// submodules, which a Change can't see, stay.
+func (b *batch) addDir(files, old desired.Files, entries []fileEntry) string {
+	folders := map[string][]entry{"": nil}
+	put := func(p string, e entry) {
+		for up := path.Dir(p); up != "."; up = path.Dir(up) {
+			if _, ok := folders[up]; !ok {
+				folders[up] = nil
+			}
+		}
+		up := path.Dir(p)
+		if up == "." {
+			up = ""
+		}
+		folders[up] = append(folders[up], entry{mode: e.mode, name: path.Base(p), hash: e.hash})
+	}
+	was := map[string]entry{}
+	for _, e := range entries {
+		was[e.path] = e.entry
+		if _, replaced := files[e.path]; !e.isFile() && !replaced {
+			put(e.path, e.entry)
+		}
+	}
+	for p, data := range files {
+		e, known := was[p]
+		if content, ok := old[p]; !known || !ok || !bytes.Equal(content, data) {
+			hash := b.pack.add(kindBlob, data)
+			b.fresh = append(b.fresh, freshObject{hash, object{kindBlob, bytes.Clone(data)}})
+			e.hash = hash
+			if !e.isFile() {
+				e.mode = modeFile
+			}
+		}
+		put(p, e)
+	}
+	return b.addFolder(folders, "")
+}
+
+func (b *batch) addFolder(folders map[string][]entry, at string) string {
+	list := folders[at]
+	for sub := range folders {
+		if sub != "" && (path.Dir(sub) == at || at == "" && path.Dir(sub) == ".") {
+			list = append(list, entry{mode: modeDir, name: path.Base(sub), hash: b.addFolder(folders, sub)})
+		}
+	}
+	data := encodeTree(list)
+	hash := b.pack.add(kindTree, data)
+	b.fresh = append(b.fresh, freshObject{hash, object{kindTree, data}})
+	return hash
+}
+
+// keep gives the readers what the batch made: what was just written is read next.
+func (b *batch) keep() {
+	for _, o := range b.fresh {
+		b.r.objects.cache.add(o.hash, o.object, len(o.data))
+	}
+	touched := map[string]bool{"": true}
+	for _, dir := range b.order {
+		for up := parentOf(dir); up != ""; up = parentOf(up) {
+			touched[up] = true
+		}
+	}
+	for up := range touched {
+		if t := b.folder[up]; t != nil && t.hash != "" {
+			b.r.objects.cache.add(t.hash, object{kindTree, bytes.Clone(t.raw)}, len(t.raw))
+		}
+	}
+}

@@ -1,0 +1,59 @@
+package gitrepo
+
+import (
+	"errors"
+	"os"
+)
+
+// healthKind is what of the repository is well or not.
+type healthKind int
+
+const (
+	healthRef    healthKind = iota // the branch can be read
+	healthRemote                   // the remote answers and hasn't been rewritten
+	healthRepack
+)
+
+type healthError struct {
+	kind healthKind
+	err  error
+}
+
+func (e *healthError) Error() string { return e.err.Error() }
+func (e *healthError) Unwrap() error { return e.err }
+
+// Health is nil when the branch is followed; else why it isn't. What was read
+// last stands meanwhile.
+func (r *Repo) Health() error {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.health
+}
+
+func (r *Repo) setHealth(kind healthKind, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var kept []error
+	was := ""
+	if joined, ok := r.health.(interface{ Unwrap() []error }); ok {
+		for _, e := range joined.Unwrap() {
+			if he, ok := errors.AsType[*healthError](e); ok && he.kind == kind {
+				was = he.Error()
+				continue
+			}
+			kept = append(kept, e)
+		}
+	}
+	if err != nil {
+		kept = append(kept, &healthError{kind, err})
+		if was != err.Error() {
+			r.log.Error("desired repository", "error", err)
+		}
+	}
+	r.health = errors.Join(kept...)
+}
+
+func exists(name string) bool {
+	_, err := os.Stat(name)
+	return err == nil
+}

@@ -1,0 +1,290 @@
+package gitrepo
+
+import (
+	"bytes"
+	"compress/zlib"
+	"crypto/sha1" //nolint:gosec // git's checksums
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash/adler32"
+	"hash/crc32"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// The object types of a pack.
+const (
+	packCommit   = 1
+	packTree     = 2
+	packBlob     = 3
+	packOfsDelta = 6
+)
+
+// storedAbove is the size from which a tree isn't compressed when it is written:
+// its hashes don't compress, and a repack deltifies it anyway.
+const storedAbove = 64 << 10
+
+// packBuilder collects the new objects of one batch as a git pack (version 2)
+// and its index. A tree that was spliced from another of the same pack is a
+// delta, so a flat folder of 10,000 instances costs a hundred bytes a commit.
+type packBuilder struct {
+	buf     bytes.Buffer
+	entries []packEntry
+	byHash  map[[20]byte]int
+	zw      *zlib.Writer
+}
+
+type packEntry struct {
+	hash   [20]byte
+	offset int
+	crc    uint32
+}
+
+func newPackBuilder() *packBuilder {
+	p := &packBuilder{byHash: map[[20]byte]int{}}
+	p.buf.WriteString("PACK\x00\x00\x00\x02\x00\x00\x00\x00") // the count is filled in at the end
+	p.zw, _ = zlib.NewWriterLevel(nil, zlib.BestSpeed)
+	return p
+}
+
+func (p *packBuilder) len() int { return len(p.entries) }
+
+// offsetOf returns where an object of this pack starts.
+func (p *packBuilder) offsetOf(hash string) (int, bool) {
+	bin, err := hex.DecodeString(hash)
+	if err != nil || len(bin) != 20 {
+		return 0, false
+	}
+	i, ok := p.byHash[[20]byte(bin)]
+	if !ok {
+		return 0, false
+	}
+	return p.entries[i].offset, true
+}
+
+// add puts an object in, once, and returns its name.
+func (p *packBuilder) add(kind string, data []byte) string {
+	hash := hashObject(kind, data)
+	if _, ok := p.byHash[hash]; !ok {
+		typ := map[string]byte{kindCommit: packCommit, kindTree: packTree, kindBlob: packBlob}[kind]
+		p.write(hash, typ, len(data), nil, data, kind == kindTree && len(data) >= storedAbove)
+	}
+	return hex.EncodeToString(hash[:])
+}
+
+// addSpliced puts in a tree that was made from base (of baseSize bytes) by one splice.
+func (p *packBuilder) addSpliced(data []byte, base string, baseSize int, s splice) string {
+	from, ok := p.offsetOf(base)
+	if !ok || len(data) < 256 {
+		return p.add(kindTree, data)
+	}
+	hash := hashObject(kindTree, data)
+	if _, ok := p.byHash[hash]; !ok {
+		delta := spliceDelta(baseSize, len(data), s)
+		p.write(hash, packOfsDelta, len(delta), ofsEncode(p.buf.Len()-from), delta, false)
+	}
+	return hex.EncodeToString(hash[:])
+}
+
+func (p *packBuilder) write(hash [20]byte, typ byte, size int, base, data []byte, stored bool) {
+	start := p.buf.Len()
+	head := byte(size&15) | typ<<4
+	for size >>= 4; size > 0; size >>= 7 {
+		p.buf.WriteByte(head | 0x80)
+		head = byte(size & 0x7f)
+	}
+	p.buf.WriteByte(head)
+	p.buf.Write(base)
+	if stored {
+		writeStored(&p.buf, data)
+	} else {
+		p.zw.Reset(&p.buf)
+		_, _ = p.zw.Write(data) // a bytes.Buffer doesn't fail
+		_ = p.zw.Close()
+	}
+	p.byHash[hash] = len(p.entries)
+	p.entries = append(p.entries, packEntry{hash: hash, offset: start, crc: crc32.ChecksumIEEE(p.buf.Bytes()[start:])})
+}
+
+// writeStored writes data as a zlib stream of stored blocks.
+func writeStored(w *bytes.Buffer, data []byte) {
+	w.Write([]byte{0x78, 0x01})
+	sum := adler32.Checksum(data)
+	for {
+		n := min(len(data), 0xffff)
+		final := byte(0)
+		if n == len(data) {
+			final = 1
+		}
+		w.Write([]byte{final, byte(n), byte(n >> 8), ^byte(n), ^byte(n >> 8)})
+		w.Write(data[:n])
+		if data = data[n:]; final == 1 {
+			break
+		}
+	}
+	_ = binary.Write(w, binary.BigEndian, sum)
+}
+
+// ofsEncode encodes the distance to a delta's base.
+func ofsEncode(n int) []byte {
+	out := []byte{byte(n & 0x7f)}
+	for n >>= 7; n > 0; n >>= 7 {
+		n--
+		out = append(out, byte(n&0x7f)|0x80)
+	}
+	slices.Reverse(out)
+	return out
+}
+
+// spliceDelta is git's delta: copy what stands before, insert, copy what stands after.
+func spliceDelta(baseSize, size int, s splice) []byte {
+	out := binary.AppendUvarint(nil, uint64(baseSize))
+	out = binary.AppendUvarint(out, uint64(size))
+	out = deltaCopy(out, 0, s.from)
+	for with := s.with; len(with) > 0; {
+		n := min(len(with), 0x7f)
+		out = append(out, byte(n))
+		out = append(out, with[:n]...)
+		with = with[n:]
+	}
+	return deltaCopy(out, s.to, baseSize-s.to)
+}
+
+func deltaCopy(out []byte, offset, size int) []byte {
+	for size > 0 {
+		n := min(size, 0xffff)
+		op, at := byte(0x80), len(out)
+		out = append(out, 0)
+		for i := range 4 {
+			if b := byte(offset >> (8 * i)); b != 0 {
+				out = append(out, b)
+				op |= 1 << i
+			}
+		}
+		for i := range 2 {
+			if b := byte(n >> (8 * i)); b != 0 {
+				out = append(out, b)
+				op |= 0x10 << i
+			}
+		}
+		out[at] = op
+		offset, size = offset+n, size-n
+	}
+	return out
+}
+
+// finish returns the pack and its index (version 2).
+func (p *packBuilder) finish() (pack, idx []byte, name string) {
+	pack = p.buf.Bytes()
+	binary.BigEndian.PutUint32(pack[8:], uint32(len(p.entries)))
+	sum := sha1.Sum(pack) //nolint:gosec // git's checksum
+	p.buf.Write(sum[:])
+	pack = p.buf.Bytes()
+
+	sorted := slices.Clone(p.entries)
+	slices.SortFunc(sorted, func(a, b packEntry) int { return bytes.Compare(a.hash[:], b.hash[:]) })
+	idx = append(idx, "\377tOc\x00\x00\x00\x02"...)
+	n := 0
+	for b := range 256 {
+		for n < len(sorted) && int(sorted[n].hash[0]) <= b {
+			n++
+		}
+		idx = binary.BigEndian.AppendUint32(idx, uint32(n))
+	}
+	for _, e := range sorted {
+		idx = append(idx, e.hash[:]...)
+	}
+	for _, e := range sorted {
+		idx = binary.BigEndian.AppendUint32(idx, e.crc)
+	}
+	var large []byte
+	for _, e := range sorted {
+		if e.offset < 1<<31 {
+			idx = binary.BigEndian.AppendUint32(idx, uint32(e.offset))
+			continue
+		}
+		idx = binary.BigEndian.AppendUint32(idx, 1<<31|uint32(len(large)/8))
+		large = binary.BigEndian.AppendUint64(large, uint64(e.offset))
+	}
+	idx = append(idx, large...)
+	idx = append(idx, sum[:]...)
+	isum := sha1.Sum(idx) //nolint:gosec // git's checksum
+	idx = append(idx, isum[:]...)
+	return pack, idx, hex.EncodeToString(sum[:])
+}
+
+// tmpPrefix begins the names of packs that are being written.
+const tmpPrefix = "tmp_jibe_"
+
+// writePack makes the batch's objects durable: the pack and its index are synced
+// side by side, renamed (the index last: it is what makes a pack visible), and
+// the directory is synced. After an error nothing is visible.
+func (p *packBuilder) writePack(gitDir string) (err error) {
+	dir := filepath.Join(gitDir, "objects", "pack")
+	pack, idx, name := p.finish()
+	files := []struct {
+		ext  string
+		data []byte
+		tmp  string
+	}{{ext: ".pack", data: pack}, {ext: ".idx", data: idx}}
+	defer func() {
+		for _, f := range files {
+			if err != nil && f.tmp != "" {
+				_ = os.Remove(f.tmp)
+			}
+		}
+	}()
+	var g errgroup.Group
+	for i := range files {
+		f := &files[i]
+		f.tmp = filepath.Join(dir, tmpPrefix+name+f.ext)
+		g.Go(func() error { return writeSynced(f.tmp, f.data) })
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	for _, f := range files {
+		if err := os.Rename(f.tmp, filepath.Join(dir, "pack-"+name+f.ext)); err != nil {
+			return err
+		}
+	}
+	return syncDir(dir)
+}
+
+// writeSynced writes a new file and syncs it; one left by a crash is replaced.
+func writeSynced(name string, data []byte) error {
+	if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o444)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Sync()
+	}
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	return err
+}
+
+// syncDir makes renames in a directory durable.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	if err := d.Sync(); err != nil {
+		return fmt.Errorf("sync %s: %w", dir, err)
+	}
+	return nil
+}

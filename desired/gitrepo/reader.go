@@ -1,0 +1,314 @@
+package gitrepo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/jibe-vnfm/jibe/desired"
+)
+
+// errClosed is returned after Close.
+var errClosed = fmt.Errorf("%w: the repository is closed", desired.ErrUnavailable)
+
+// instancesDir is the folder below which instances stand.
+const instancesDir = "instances"
+
+// Bounds on what a push may make a reader walk: a few kilobytes of trees that
+// name each other can unfold to billions of paths.
+const (
+	maxDepth   = 24
+	maxEntries = 2_000_000
+	maxFiles   = 1_000    // in one instance's directory
+	maxDirSize = 32 << 20 // bytes in one instance's directory
+)
+
+// Reader reads any commit of a repository. It is safe for concurrent use. In a
+// hook it sees the objects in quarantine, see [OpenQuarantine].
+type Reader struct {
+	git     gitCLI
+	branch  string
+	objects *objectStore
+	parsed  *lru[*desired.Instance] // by directory and tree
+}
+
+func newReader(git gitCLI, branch string, cacheBytes int) *Reader {
+	return &Reader{
+		git:     git,
+		branch:  branch,
+		objects: newObjectStore(git, cacheBytes),
+		parsed:  newLRU[*desired.Instance](cacheBytes),
+	}
+}
+
+// Close ends the reader's children.
+func (r *Reader) Close() error {
+	r.objects.close()
+	return nil
+}
+
+func (r *Reader) ref() string { return "refs/heads/" + r.branch }
+
+// resolve returns the commit that a revision as git writes them ("v1", "main~2") names.
+func (r *Reader) resolve(ctx context.Context, rev string) (string, error) {
+	if isHash(rev) {
+		return rev, nil
+	}
+	if rev == "" || strings.HasPrefix(rev, "-") {
+		return "", fmt.Errorf("%w: commit %q", desired.ErrNotFound, rev)
+	}
+	out, err := r.git.run(ctx, "rev-parse", "--verify", "--quiet", "--end-of-options", rev+"^{commit}")
+	if ge, ok := errors.AsType[*gitError](err); ok && ge.Code == 1 {
+		return "", fmt.Errorf("%w: commit %q", desired.ErrNotFound, rev)
+	} else if err != nil {
+		return "", fmt.Errorf("resolve %q: %w", rev, err)
+	}
+	return strings.TrimSpace(out), nil
+}
+
+// rootOf returns the root tree of a commit; the empty commit has none.
+func (r *Reader) rootOf(ctx context.Context, commit string) (string, error) {
+	if commit == "" || commit == zeroHash {
+		return "", nil
+	}
+	data, err := r.objects.get(ctx, kindCommit, commit)
+	if err != nil {
+		return "", r.damaged("commit "+commit, err)
+	}
+	c, err := parseCommit(data)
+	if err != nil {
+		return "", r.damaged("commit "+commit, err)
+	}
+	return c.tree, nil
+}
+
+// damaged names what can't be read, and what to do where that is the
+// repository's fault.
+func (r *Reader) damaged(what string, err error) error {
+	if errors.Is(err, errMissing) {
+		return fmt.Errorf("read %s of %s: %w (see git -C %s fsck; restore the object by pushing it from a clone)", what, r.git.dir, err, r.git.dir)
+	}
+	return fmt.Errorf("read %s of %s: %w", what, r.git.dir, err)
+}
+
+// tree decodes a tree; "" is an empty one.
+func (r *Reader) tree(ctx context.Context, hash string) (*tree, error) {
+	if hash == "" {
+		return &tree{}, nil
+	}
+	data, err := r.objects.get(ctx, kindTree, hash)
+	if err != nil {
+		return nil, err
+	}
+	t, err := parseTree(data)
+	if err != nil {
+		return nil, fmt.Errorf("tree %s: %w", hash, err)
+	}
+	return t, nil
+}
+
+// lookupPath finds the entry at a path below a root tree.
+func (r *Reader) lookupPath(ctx context.Context, root, p string) (entry, bool, error) {
+	e := entry{mode: modeDir, hash: root}
+	if root == "" {
+		return entry{}, false, nil
+	}
+	for name := range strings.SplitSeq(p, "/") {
+		if !e.isDir() {
+			return entry{}, false, nil
+		}
+		t, err := r.tree(ctx, e.hash)
+		if err != nil {
+			return entry{}, false, err
+		}
+		var ok bool
+		if e, ok = t.find(name); !ok {
+			return entry{}, false, nil
+		}
+	}
+	return e, true, nil
+}
+
+// fileEntry is one file below a directory.
+type fileEntry struct {
+	path string
+	entry
+}
+
+// listFiles walks a directory's tree; symbolic links and submodules are listed too.
+func (r *Reader) listFiles(ctx context.Context, hash string) ([]fileEntry, error) {
+	var out []fileEntry
+	type folder struct{ prefix, hash string }
+	for level, depth := []folder{{"", hash}}, 0; len(level) > 0; depth++ {
+		if depth > maxDepth {
+			return nil, fmt.Errorf("directories are nested more than %d deep", maxDepth)
+		}
+		hashes := make([]string, len(level))
+		for i, f := range level {
+			hashes[i] = f.hash
+		}
+		raws, err := r.objects.getMany(ctx, kindTree, hashes)
+		if err != nil {
+			return nil, err
+		}
+		var next []folder
+		for i, raw := range raws {
+			t, err := parseTree(raw)
+			if err != nil {
+				return nil, fmt.Errorf("tree %s: %w", hashes[i], err)
+			}
+			for j := range t.len() {
+				e := t.at(j)
+				p := path.Join(level[i].prefix, e.name)
+				if e.isDir() {
+					next = append(next, folder{p, e.hash})
+				} else {
+					out = append(out, fileEntry{p, e})
+				}
+				if len(out)+len(next) > maxFiles {
+					return nil, fmt.Errorf("more than %d files in one instance's directory", maxFiles)
+				}
+			}
+		}
+		level = next
+	}
+	return out, nil
+}
+
+// readFiles returns the regular files below a directory's tree.
+func (r *Reader) readFiles(ctx context.Context, hash string) (desired.Files, []fileEntry, error) {
+	if hash == "" {
+		return desired.Files{}, nil, nil
+	}
+	all, err := r.listFiles(ctx, hash)
+	if err != nil {
+		return nil, nil, err
+	}
+	var paths, hashes []string
+	for _, e := range all {
+		if e.isFile() {
+			paths, hashes = append(paths, e.path), append(hashes, e.hash)
+		}
+	}
+	files, size := make(desired.Files, len(paths)), 0
+	err = r.objects.each(ctx, kindBlob, hashes, func(i int, data []byte, err error) error {
+		if err != nil {
+			return fmt.Errorf("%s: %w", paths[i], err)
+		}
+		if size += len(data); size > maxDirSize {
+			return fmt.Errorf("the directory is larger than %d bytes", maxDirSize)
+		}
+		files[paths[i]] = data
+		return nil
+	})
+	return files, all, err
+}
+
+// Files returns the content of the directory at rev.
+func (r *Reader) Files(ctx context.Context, rev desired.Revision) (desired.Files, error) {
+	if rev.Tree == "" {
+		return nil, fmt.Errorf("%w: instance %s has no directory at %s", desired.ErrNotFound, rev.Instance, rev.Commit)
+	}
+	files, _, err := r.readFiles(ctx, rev.Tree)
+	if err != nil {
+		return nil, notFound(r.damaged(fmt.Sprintf("%s at %s", rev.Dir, rev.Commit), err))
+	}
+	return files, nil
+}
+
+// notFound makes a missing object desired.ErrNotFound for callers that ask for a
+// revision by name: it may simply be one that this repository never had.
+func notFound(err error) error {
+	if errors.Is(err, errMissing) {
+		return fmt.Errorf("%w: %w", desired.ErrNotFound, err)
+	}
+	return err
+}
+
+// Read parses the instance at rev.
+func (r *Reader) Read(ctx context.Context, rev desired.Revision) (*desired.Instance, error) {
+	if in, ok := r.parsed.get(parsedKey(rev.Dir, rev.Tree)); ok {
+		return in, nil
+	}
+	if rev.Tree == "" {
+		return nil, fmt.Errorf("%w: instance %s has no directory at %s", desired.ErrNotFound, rev.Instance, rev.Commit)
+	}
+	file := path.Join(rev.Dir, desired.InstanceFile)
+	e, ok, err := r.lookupPath(ctx, rev.Tree, desired.InstanceFile)
+	if err != nil {
+		return nil, notFound(r.damaged(file+" at "+rev.Commit, err))
+	}
+	if !ok || !e.isFile() {
+		return nil, fmt.Errorf("%w: %s at %s", desired.ErrNotFound, file, rev.Commit)
+	}
+	data, err := r.objects.get(ctx, kindBlob, e.hash)
+	if err != nil {
+		return nil, notFound(r.damaged(file+" at "+rev.Commit, err))
+	}
+	return r.parse(rev.Dir, rev.Tree, data)
+}
+
+// parse parses an instance's file and remembers the result.
+func (r *Reader) parse(dir, tree string, data []byte) (*desired.Instance, error) {
+	in, err := desired.ParseInstance(path.Join(dir, desired.InstanceFile), data)
+	if err != nil {
+		return nil, err
+	}
+	r.parsed.add(parsedKey(dir, tree), in, 1024+8*len(data))
+	return in, nil
+}
+
+func parsedKey(dir, tree string) string { return tree + " " + dir }
+
+// fileAt returns a file of a commit's root tree.
+func (r *Reader) fileAt(ctx context.Context, root, p string) ([]byte, error) {
+	e, ok, err := r.lookupPath(ctx, root, path.Clean(p))
+	if err != nil {
+		return nil, r.damaged(p, err)
+	}
+	if !ok || !e.isFile() {
+		return nil, fmt.Errorf("%w: %s", desired.ErrNotFound, p)
+	}
+	data, err := r.objects.get(ctx, kindBlob, e.hash)
+	if err != nil {
+		return nil, r.damaged(p, err)
+	}
+	return data, nil
+}
+
+// settingsKey is equal for two root trees whose settings are the same.
+func (r *Reader) settingsKey(ctx context.Context, root string) (string, error) {
+	t, err := r.tree(ctx, root)
+	if err != nil {
+		return "", r.damaged("root tree "+root, err)
+	}
+	vims, _ := t.find(desired.VIMDir)
+	repos, _ := t.find(desired.RepositoriesFile)
+	return vims.mode + vims.hash + repos.mode + repos.hash, nil
+}
+
+// settings reads vims/ and repositories.yaml below a root tree.
+func (r *Reader) settings(ctx context.Context, root string) (*desired.Settings, error) {
+	var names []string
+	if e, ok, err := r.lookupPath(ctx, root, desired.RepositoriesFile); err != nil {
+		return nil, r.damaged(desired.RepositoriesFile, err)
+	} else if ok && e.isFile() {
+		names = append(names, desired.RepositoriesFile)
+	}
+	if e, ok, err := r.lookupPath(ctx, root, desired.VIMDir); err != nil {
+		return nil, r.damaged(desired.VIMDir, err)
+	} else if ok && e.isDir() {
+		t, err := r.tree(ctx, e.hash)
+		if err != nil {
+			return nil, r.damaged(desired.VIMDir, err)
+		}
+		for _, v := range t.entries() {
+			if v.isFile() {
+				names = append(names, path.Join(desired.VIMDir, v.name))
+			}
+		}
+	}
+	return desired.SettingsFrom(func(name string) ([]byte, error) { return r.fileAt(ctx, root, name) }, names)
+}

@@ -1,0 +1,346 @@
+package gitrepo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/jibe-vnfm/jibe/desired"
+)
+
+// Options say where the desired repository is and how Jibe writes to it.
+type Options struct {
+	// Dir is the bare repository. It is made where it doesn't exist.
+	Dir string
+	// Branch is the desired state; "" is main.
+	Branch string
+	// Remote is the URL that is followed and pushed to; Dir is then its mirror.
+	// "" means that Dir itself is the desired repository.
+	Remote string
+	// PushOptions are given to every push to the remote.
+	PushOptions []string
+	// PollInterval is how often the remote is asked for commits, and a local ref
+	// looked at in case the file system told nothing; 0 is 30 s.
+	PollInterval time.Duration
+	// Author is the committer, "name <mail>", and the author of writes that name
+	// none; "" is "Jibe <jibe@localhost>".
+	Author string
+	// Now gives commits their dates; nil is time.Now.
+	Now func() time.Time
+	// Log is never nil after Open; nil discards.
+	Log *slog.Logger
+	// MaxBatch is the most commits that one ref update carries; 0 is 256.
+	MaxBatch int
+	// CacheBytes bounds each of the caches of objects and of parsed instances; 0 is 64 MiB.
+	CacheBytes int
+	// RepackAbove is the number of packs from which they are repacked; 0 is 50.
+	RepackAbove int
+}
+
+func (o Options) withDefaults() Options {
+	set := func(s *string, v string) {
+		if *s == "" {
+			*s = v
+		}
+	}
+	set(&o.Branch, "main")
+	set(&o.Author, "Jibe <jibe@localhost>")
+	if o.PollInterval <= 0 {
+		o.PollInterval = 30 * time.Second
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.MaxBatch <= 0 {
+		o.MaxBatch = 256
+	}
+	if o.CacheBytes <= 0 {
+		o.CacheBytes = 64 << 20
+	}
+	if o.RepackAbove <= 0 {
+		o.RepackAbove = 50
+	}
+	return o
+}
+
+// Repo is the desired repository: it implements desired.Repo.
+type Repo struct {
+	*Reader
+	opt    Options
+	log    *slog.Logger
+	ctx    context.Context // ends at Close: of the goroutines that serve all callers
+	cancel context.CancelFunc
+	work   sync.WaitGroup
+
+	// move is held while the branch is read, moved, and the index follows, so that
+	// the index is never behind a commit of Jibe's own.
+	move sync.Mutex
+	refs *refUpdater // under move
+
+	mu       sync.RWMutex
+	head     string
+	root     string
+	index    *index
+	listed   []desired.Revision // list of index, nil when it must be made again
+	settings settingsState
+	health   error
+	watchers map[*watcher]struct{}
+
+	writer writer
+	notes  noteQueue
+	maint  maintenance
+	poke   chan struct{}
+}
+
+type settingsState struct {
+	key      string
+	good     *desired.Settings // the last that could be parsed
+	err      error             // why head's can't
+	problems []*desired.Problem
+}
+
+var _ desired.Repo = (*Repo)(nil)
+
+// Open opens the desired repository, makes it on the first start, reads every
+// instance at head, and follows the branch until Close. A repository that can't
+// be read in full is an error, never an empty one.
+func Open(ctx context.Context, opt Options) (*Repo, error) {
+	opt = opt.withDefaults()
+	dir, err := filepath.Abs(opt.Dir)
+	if err != nil || opt.Dir == "" {
+		return nil, fmt.Errorf("open the desired repository: no directory given")
+	}
+	opt.Dir = dir
+	if err := prepare(ctx, dir, opt.Branch); err != nil {
+		return nil, err
+	}
+	git := gitCLI{dir: dir}
+	r := &Repo{
+		Reader:   newReader(git, opt.Branch, opt.CacheBytes),
+		opt:      opt,
+		log:      opt.Log,
+		refs:     &refUpdater{git: git},
+		index:    newIndex(),
+		watchers: map[*watcher]struct{}{},
+		poke:     make(chan struct{}, 1),
+	}
+	r.writer.init()
+	r.notes.init()
+	r.ctx, r.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	if err := r.open(ctx); err != nil {
+		_ = r.Close()
+		return nil, err
+	}
+	return r, nil
+}
+
+func (r *Repo) open(ctx context.Context) error {
+	if _, err := breakStaleLock(r.opt.Dir, r.ref()); err != nil {
+		return err
+	}
+	if r.opt.Remote != "" {
+		if err := r.firstFetch(ctx); err != nil {
+			return err
+		}
+	}
+	r.move.Lock()
+	err := r.refreshLocked(ctx)
+	r.move.Unlock()
+	if err != nil {
+		return fmt.Errorf("open the desired repository %s: %w", r.opt.Dir, err)
+	}
+	r.maint.count(r.opt.Dir)
+	fw, err := newFollower(r.opt.Dir, r.ref())
+	if err != nil {
+		return fmt.Errorf("watch the desired repository: %w", err)
+	}
+	r.work.Go(func() { r.follow(fw) })
+	r.work.Go(r.writeLoop)
+	if r.opt.Remote != "" {
+		r.work.Go(r.fetchLoop)
+	}
+	return nil
+}
+
+// Close ends what Open started, after the writes and notes that wait. A write
+// that comes later is refused.
+func (r *Repo) Close() error {
+	r.writer.close()
+	r.cancel()
+	r.work.Wait()
+	r.move.Lock()
+	defer r.move.Unlock()
+	r.refs.stop()
+	return r.Reader.Close()
+}
+
+// Refresh makes the index follow the branch now.
+func (r *Repo) Refresh(ctx context.Context) error {
+	r.move.Lock()
+	defer r.move.Unlock()
+	return r.refreshLocked(ctx)
+}
+
+// refreshLocked brings the index to the branch's commit. On an error the index
+// stays at the last commit that could be read, and Health says why.
+func (r *Repo) refreshLocked(ctx context.Context) error {
+	err := r.tryRefresh(ctx)
+	if ctx.Err() == nil {
+		r.setHealth(healthRef, err)
+	}
+	return err
+}
+
+func (r *Repo) tryRefresh(ctx context.Context) error {
+	head, err := readRef(r.opt.Dir, r.ref())
+	if err != nil {
+		return err
+	}
+	r.mu.RLock()
+	oldHead, oldRoot, x := r.head, r.root, r.index
+	r.mu.RUnlock()
+	if head == "" {
+		if oldHead == "" && !exists(bornFile(r.opt.Dir)) {
+			return nil
+		}
+		return fmt.Errorf("branch %s is gone from %s (set it again: git -C %s update-ref %s <commit>; git fsck --lost-found names candidates)",
+			r.opt.Branch, r.opt.Dir, r.opt.Dir, r.ref())
+	}
+	if head == oldHead {
+		return nil
+	}
+	root, err := r.rootOf(ctx, head)
+	if err != nil {
+		return err
+	}
+	m, err := r.prepareMove(ctx, oldRoot, root, head)
+	if err != nil {
+		return err
+	}
+	if oldHead == "" {
+		if err := markBorn(r.opt.Dir); err != nil {
+			return fmt.Errorf("%w: %w", desired.ErrUnavailable, err)
+		}
+	}
+	set, err := r.readSettings(ctx, root)
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	ids := x.apply(m)
+	settingsChanged := set.key != r.settings.key && oldHead != ""
+	r.setHeadLocked(head, root, set)
+	problems := x.problems()
+	r.mu.Unlock()
+	for _, p := range problems {
+		r.log.Warn("desired state not obeyed", "revision", head, "problem", p.Error())
+	}
+	if oldHead != "" {
+		r.notify(ids, settingsChanged)
+	}
+	return nil
+}
+
+func (r *Repo) setHeadLocked(head, root string, set settingsState) {
+	r.head, r.root, r.listed = head, root, nil
+	if set.err != nil && set.good == nil {
+		set.good = r.settings.good
+	}
+	r.settings = set
+}
+
+// readSettings parses the settings below root, unless they are those of now.
+func (r *Repo) readSettings(ctx context.Context, root string) (settingsState, error) {
+	key, err := r.settingsKey(ctx, root)
+	if err != nil {
+		return settingsState{}, err
+	}
+	r.mu.RLock()
+	now := r.settings
+	r.mu.RUnlock()
+	if key == now.key && (now.good != nil || now.err != nil) {
+		return now, nil
+	}
+	set := settingsState{key: key}
+	set.good, err = r.Reader.settings(ctx, root)
+	if inv, ok := errors.AsType[*desired.InvalidError](err); ok {
+		set.good, set.err, set.problems = nil, err, inv.Problems
+	} else if err != nil {
+		return settingsState{}, err
+	}
+	return set, nil
+}
+
+// Head is the commit of the branch, "" in an empty repository.
+func (r *Repo) Head() string {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.head
+}
+
+// Lookup finds an instance at head.
+func (r *Repo) Lookup(instance string) (desired.Revision, bool) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.index.lookup(instance)
+}
+
+// List returns every instance at head, by id. The caller mustn't alter it.
+func (r *Repo) List() []desired.Revision {
+	r.mu.RLock()
+	out := r.listed
+	r.mu.RUnlock()
+	if out != nil {
+		return out
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.listed == nil {
+		r.listed = r.index.list()
+	}
+	return r.listed
+}
+
+// Settings returns vims/ and repositories.yaml at head; where head's can't be
+// parsed, the last good ones, and Problems says why.
+func (r *Repo) Settings() (*desired.Settings, error) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	switch {
+	case r.settings.good != nil:
+		return r.settings.good, nil
+	case r.settings.err != nil:
+		return nil, r.settings.err
+	}
+	return &desired.Settings{VIMs: map[string]*desired.VIM{}}, nil
+}
+
+// Problems says what at head can't be obeyed: files that can't be parsed (the
+// last good revision stands) and duplicate ids (the first by path stands).
+func (r *Repo) Problems() []*desired.Problem {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return append(r.index.problems(), r.settings.problems...)
+}
+
+// At reads the desired state at any commit, as git names commits; only what
+// differs from head is read.
+func (r *Repo) At(ctx context.Context, commit string) (Snapshot, error) {
+	r.mu.RLock()
+	x, root, head := r.index.clone(), r.root, r.head
+	r.mu.RUnlock()
+	if commit == "" {
+		commit = head
+	}
+	if commit == "" {
+		return &commitSnapshot{Reader: r.Reader, ctx: context.WithoutCancel(ctx), index: x}, nil
+	}
+	return r.Reader.at(ctx, commit, x, root)
+}

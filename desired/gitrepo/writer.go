@@ -1,0 +1,308 @@
+package gitrepo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jibe-vnfm/jibe/desired"
+)
+
+// The states of a waiting write.
+const (
+	waiting int32 = iota
+	taken         // its batch has begun: its outcome is awaited whatever the caller's context says
+	abandoned
+)
+
+type pending struct {
+	write  desired.Write
+	state  atomic.Int32
+	rev    desired.Revision
+	err    error
+	done   chan struct{}
+	commit string // "" where the write made none
+}
+
+// writer is the queue before the one goroutine that writes.
+type writer struct {
+	mu     sync.Mutex
+	queue  []*pending
+	closed bool
+	wake   chan struct{} // something is queued, or the queue closed
+}
+
+func (q *writer) init() { q.wake = make(chan struct{}, 1) }
+
+func (q *writer) signal() {
+	select {
+	case q.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (q *writer) put(p *pending) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
+		return errClosed
+	}
+	q.queue = append(q.queue, p)
+	q.signal()
+	return nil
+}
+
+// take returns the writes that wait, in order, but those whose callers have gone.
+func (q *writer) take(most int) []*pending {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	var out []*pending
+	n := 0
+	for ; n < len(q.queue) && len(out) < most; n++ {
+		if p := q.queue[n]; p.state.CompareAndSwap(waiting, taken) {
+			out = append(out, p)
+		}
+	}
+	q.queue = slices.Delete(q.queue, 0, n)
+	return out
+}
+
+func (q *writer) close() {
+	q.mu.Lock()
+	q.closed = true
+	q.mu.Unlock()
+	q.signal()
+}
+
+func (q *writer) isClosed() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.closed
+}
+
+// Write makes one commit on one instance's directory and returns when it is
+// durable: synced and on the branch, and with a remote, on the remote's. Writes
+// that wait at the same time share one pack and one ref update. A context that
+// ends before the write's turn withdraws it; later it has no effect, so that the
+// caller learns what happened. Change runs on the writer's goroutine and mustn't
+// call Write.
+func (r *Repo) Write(ctx context.Context, w desired.Write) (desired.Revision, error) {
+	if w.Instance == "" || w.Change == nil || oneLine(w.Subject) == "" {
+		return desired.Revision{}, fmt.Errorf("write instance %q: the instance, a change and a subject are needed", w.Instance)
+	}
+	if err := ctx.Err(); err != nil {
+		return desired.Revision{}, err
+	}
+	p := &pending{write: w, done: make(chan struct{})}
+	if err := r.writer.put(p); err != nil {
+		return desired.Revision{}, err
+	}
+	select {
+	case <-p.done:
+	case <-ctx.Done():
+		if p.state.CompareAndSwap(waiting, abandoned) {
+			return desired.Revision{}, ctx.Err()
+		}
+		<-p.done
+	}
+	return p.rev, p.err
+}
+
+// noteDelay is how long a note waits for a batch to travel with.
+const noteDelay = 200 * time.Millisecond
+
+func (r *Repo) writeLoop() {
+	reuse := map[string]*workTree{}
+	timer := time.NewTimer(noteDelay)
+	defer timer.Stop()
+	for {
+		// A batch that has begun ends even when the repository closes.
+		ctx := context.WithoutCancel(r.ctx)
+		if ps := r.writer.take(r.opt.MaxBatch); len(ps) > 0 {
+			reuse = r.commitAll(ctx, ps, reuse)
+			for _, p := range ps {
+				close(p.done)
+			}
+			r.maintain()
+			continue
+		}
+		if r.writer.isClosed() {
+			r.flushNotes(ctx)
+			return
+		}
+		timer.Reset(noteDelay)
+		select {
+		case <-r.writer.wake:
+		case <-timer.C:
+			if r.notes.waiting() {
+				r.flushNotes(ctx)
+			} else {
+				select { // nothing to do: sleep without a timer
+				case <-r.writer.wake:
+				case <-r.notes.added():
+				}
+			}
+		}
+	}
+}
+
+// maxTurns bounds how often one batch starts anew because the branch moved.
+const maxTurns = 200
+
+// commitAll answers every write of a batch in its rev and err. It returns the
+// folders that the next batch may start from.
+func (r *Repo) commitAll(ctx context.Context, ps []*pending, reuse map[string]*workTree) map[string]*workTree {
+	fail := func(err error) map[string]*workTree {
+		for _, p := range ps {
+			if p.err == nil {
+				p.rev, p.err = desired.Revision{}, err
+			}
+		}
+		return map[string]*workTree{}
+	}
+	for turn := range maxTurns {
+		b, err := r.tryBatch(ctx, ps, reuse)
+		switch {
+		case err == nil:
+			return b.folder
+		case errors.Is(err, errRefMoved), errors.Is(err, errRefLocked):
+			reuse = map[string]*workTree{}
+			if errors.Is(err, errRefLocked) {
+				if broke, berr := breakStaleLock(r.opt.Dir, r.ref()); berr != nil {
+					return fail(fmt.Errorf("%w: %w", desired.ErrUnavailable, berr))
+				} else if broke {
+					r.log.Warn("removed a ref lock that a crash left", "ref", r.ref())
+				}
+			}
+			// Someone else writes: give way, a little longer each time.
+			wait(ctx, time.Duration(min(turn, 50))*time.Millisecond)
+		case errors.Is(err, desired.ErrUnavailable):
+			return fail(err)
+		default:
+			return fail(fmt.Errorf("%w: %w", desired.ErrUnavailable, err))
+		}
+	}
+	return fail(fmt.Errorf("%w: branch %s moved %d times while the write was tried", desired.ErrUnavailable, r.opt.Branch, maxTurns))
+}
+
+func wait(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
+
+// tryBatch builds the batch on the branch as it stands, makes its objects
+// durable, and moves the ref. Each Change runs on every turn.
+func (r *Repo) tryBatch(ctx context.Context, ps []*pending, reuse map[string]*workTree) (b *batch, err error) {
+	r.move.Lock()
+	defer r.move.Unlock()
+	if err := r.refreshLocked(ctx); err != nil {
+		return nil, err
+	}
+	if err := r.writable(); err != nil {
+		return nil, err
+	}
+	b = r.newBatch(ctx, reuse)
+	base := b.parent
+	b.prefetch(ps)
+	for _, p := range ps {
+		before := b.commits
+		p.rev, p.err = b.apply(p.write)
+		if errors.Is(p.err, desired.ErrUnavailable) {
+			return nil, p.err
+		}
+		if p.commit = ""; b.commits > before {
+			p.commit = b.parent
+		}
+	}
+	if b.commits == 0 {
+		return b, nil
+	}
+	noted := r.buildNotes(ctx, b.pack)
+	defer func() {
+		if err != nil && noted != nil {
+			r.notes.put(noted.notes...)
+		}
+	}()
+	if err := b.pack.writePack(r.opt.Dir); err != nil {
+		return nil, fmt.Errorf("%w: write %d commits: %w", desired.ErrUnavailable, b.commits, err)
+	}
+	r.maint.packs.Add(1)
+	if r.opt.Remote != "" {
+		if err := r.push(ctx, b.parent, base); err != nil {
+			return nil, err
+		}
+	}
+	if base == "" {
+		if err := markBorn(r.opt.Dir); err != nil {
+			return nil, fmt.Errorf("%w: %w", desired.ErrUnavailable, err)
+		}
+	}
+	if err := r.refs.move(ctx, r.ref(), b.parent, base); err != nil {
+		return nil, err
+	}
+	b.keep()
+	r.adopt(b)
+	r.moveNotes(ctx, noted)
+	return b, nil
+}
+
+// prefetch reads the directories of a batch's writes in two exchanges with git
+// instead of two for each.
+func (b *batch) prefetch(ps []*pending) {
+	if len(ps) < 2 {
+		return
+	}
+	var trees []string
+	for _, p := range ps {
+		if s, ok := b.lookup(p.write.Instance); ok {
+			trees = append(trees, s.rev.Tree)
+		}
+	}
+	var blobs []string
+	ignore := func(int, []byte, error) error { return nil }
+	err := b.r.objects.each(b.ctx, kindTree, trees, func(_ int, data []byte, err error) error {
+		if t, perr := parseTree(data); err == nil && perr == nil {
+			for _, e := range t.entries() {
+				if e.isFile() {
+					blobs = append(blobs, e.hash)
+				}
+			}
+		}
+		return nil
+	})
+	if err == nil {
+		_ = b.r.objects.each(b.ctx, kindBlob, blobs, ignore) // the write itself reports what can't be read
+	}
+}
+
+// adopt makes the index follow a batch without reading anything.
+func (r *Repo) adopt(b *batch) {
+	r.mu.Lock()
+	touched := map[string]struct{}{}
+	for _, dir := range b.order {
+		if old := r.index.byDir[dir]; old != nil && old.rev.Instance != "" {
+			touched[old.rev.Instance] = struct{}{}
+		}
+		if s := b.slots[dir]; s != nil {
+			touched[s.rev.Instance] = struct{}{}
+			r.index.put(s)
+		} else {
+			r.index.remove(dir)
+		}
+	}
+	r.setHeadLocked(b.parent, b.root, r.settings)
+	r.mu.Unlock()
+	ids := make([]string, 0, len(touched))
+	for id := range touched {
+		ids = append(ids, id)
+	}
+	r.notify(ids, false)
+}
