@@ -34,6 +34,7 @@ func Validate(files fs.FS) []vnfd.Problem {
 	}
 	v := &validator{files: files, problems: problems, workloads: map[string]bool{}}
 	if meta, err := vnfd.ReadMeta(files); err == nil { // else Check said why not
+		v.listed = true
 		v.artifacts(p, meta)
 	}
 	v.definitions(p)
@@ -44,6 +45,7 @@ func Validate(files fs.FS) []vnfd.Problem {
 type validator struct {
 	files     fs.FS
 	problems  []vnfd.Problem
+	listed    bool // it is known what is listed
 	workloads map[string]bool
 }
 
@@ -99,7 +101,7 @@ func (v *validator) manifests(p *vnfd.Package) {
 		if d.IsDir() {
 			return nil
 		}
-		if !p.HasArtifact(name) {
+		if v.listed && !p.HasArtifact(name) {
 			v.warn(name, 0, "isn't listed in TOSCA.meta or the manifest: an instance can't name it in lcm-kubernetes-def-files")
 		}
 		if slices.Contains([]string{".yaml", ".yml", ".json"}, strings.ToLower(path.Ext(name))) {
