@@ -8,7 +8,6 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
-	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -162,9 +161,7 @@ func load(path string) (*Tokens, error) {
 // create writes the file beside its place and links it there, so that nobody
 // ever reads half of it and an existing one is never replaced.
 func create(path string) error {
-	secret := make([]byte, 32)
-	rand.Read(secret)
-	data, err := yaml.Marshal(file{Tokens: []fileToken{{Name: "admin", Role: Admin, Token: base64.RawURLEncoding.EncodeToString(secret)}}})
+	data, err := yaml.Marshal(file{Tokens: []fileToken{{Name: "admin", Role: Admin, Token: rand.Text() + rand.Text()}}})
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,253 @@
+package sol_test
+
+import (
+	"context"
+	"crypto/sha1"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/reconciler/plan"
+	"github.com/jibe-vnfm/jibe/sol"
+	"github.com/jibe-vnfm/jibe/vnfd"
+)
+
+// memRepo is a desired.Repo in memory: directories by path, every commit kept.
+type memRepo struct {
+	t        *testing.T
+	mu       sync.Mutex
+	commits  []desired.Write
+	dirs     map[string]dir // by instance
+	trees    map[string]desired.Files
+	at       map[string]desired.Revision // commit/instance
+	settings desired.Settings
+	// before runs before each write, outside the lock: someone else's push.
+	before func()
+	// fails is returned by Write: after the commit if late, else without one.
+	fails error
+	late  bool
+}
+
+type dir struct {
+	rev   desired.Revision
+	files desired.Files
+}
+
+func newRepo(t *testing.T) *memRepo {
+	return &memRepo{t: t, dirs: map[string]dir{}, trees: map[string]desired.Files{}, at: map[string]desired.Revision{},
+		settings: desired.Settings{VIMs: map[string]*desired.VIM{}}}
+}
+
+func hash(files desired.Files) string {
+	if len(files) == 0 {
+		return ""
+	}
+	h := sha1.New()
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		fmt.Fprintf(h, "%s\x00%d\x00%s", name, len(files[name]), files[name])
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+func (r *memRepo) head() string {
+	if len(r.commits) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%040d", len(r.commits))
+}
+
+func (r *memRepo) Head() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.head()
+}
+
+func (r *memRepo) Lookup(id string) (desired.Revision, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	d, ok := r.dirs[id]
+	return d.rev, ok
+}
+
+func (r *memRepo) List() []desired.Revision {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var out []desired.Revision
+	for _, id := range slices.Sorted(maps.Keys(r.dirs)) {
+		out = append(out, r.dirs[id].rev)
+	}
+	return out
+}
+
+func (r *memRepo) Settings() (*desired.Settings, error) { return &r.settings, nil }
+
+func (r *memRepo) Files(_ context.Context, rev desired.Revision) (desired.Files, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if f, ok := r.trees[rev.Tree]; ok {
+		return f, nil
+	}
+	return nil, desired.ErrNotFound
+}
+
+func (r *memRepo) Read(ctx context.Context, rev desired.Revision) (*desired.Instance, error) {
+	f, err := r.Files(ctx, rev)
+	if err != nil {
+		return nil, err
+	}
+	return desired.ParseInstance(rev.Dir+"/"+desired.InstanceFile, f[desired.InstanceFile])
+}
+
+func (r *memRepo) Write(_ context.Context, w desired.Write) (desired.Revision, error) {
+	if r.before != nil {
+		r.before()
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.fails != nil && !r.late {
+		return desired.Revision{}, r.fails
+	}
+	old := r.dirs[w.Instance]
+	if old.rev.Dir == "" {
+		old.rev = desired.Revision{Instance: w.Instance, Dir: w.Dir, Commit: r.head()}
+	}
+	files, err := w.Change(old.rev, old.files)
+	if err != nil {
+		return desired.Revision{}, err
+	}
+	if hash(files) == old.rev.Tree {
+		return old.rev, nil
+	}
+	r.commits = append(r.commits, w)
+	rev := desired.Revision{Instance: w.Instance, Dir: old.rev.Dir, Commit: r.head(), Tree: hash(files)}
+	if len(files) == 0 {
+		delete(r.dirs, w.Instance)
+	} else {
+		r.dirs[w.Instance] = dir{rev, files}
+		r.trees[rev.Tree] = files
+	}
+	r.at[rev.Commit+"/"+w.Instance] = rev
+	if r.fails != nil {
+		return desired.Revision{}, r.fails
+	}
+	return rev, nil
+}
+
+func (r *memRepo) locate(_ context.Context, commit, instance string) (desired.Revision, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if rev, ok := r.at[commit+"/"+instance]; ok {
+		return rev, nil
+	}
+	return desired.Revision{}, desired.ErrNotFound
+}
+
+func (r *memRepo) FindTrailer(_ context.Context, _, key, value string) (string, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i, w := range r.commits {
+		if slices.Contains(w.Trailers, desired.Trailer{Key: key, Value: value}) {
+			return fmt.Sprintf("%040d", i+1), nil
+		}
+	}
+	return "", desired.ErrNotFound
+}
+
+func (r *memRepo) Note(string, string) {}
+
+// push writes a file as a person would.
+func (r *memRepo) push(id, text string) desired.Revision {
+	r.t.Helper()
+	before := r.before
+	r.before = nil
+	defer func() { r.before = before }()
+	rev, err := r.Write(r.t.Context(), desired.Write{Instance: id, Dir: "instances/" + id, Subject: "by hand",
+		Change: func(_ desired.Revision, old desired.Files) (desired.Files, error) {
+			if text == "" {
+				return nil, nil
+			}
+			out := maps.Clone(old)
+			if out == nil {
+				out = desired.Files{}
+			}
+			out[desired.InstanceFile] = []byte(text)
+			return out, nil
+		}})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return rev
+}
+
+// text is the instance's file at head.
+func (r *memRepo) text(id string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return string(r.dirs[id].files[desired.InstanceFile])
+}
+
+// memView is a sol.View over one package.
+type memView struct {
+	mu     sync.Mutex
+	units  map[string][]plan.Unit
+	stale  bool
+	refuse error
+	pkg    *vnfd.Package
+}
+
+func newView() *memView {
+	return &memView{units: map[string][]plan.Unit{}, pkg: &vnfd.Package{
+		Tree: "0123456789abcdef0123456789abcdef01234567",
+		VNFD: &vnfd.VNFD{ID: "vnfd-1", Version: "1.0", Provider: "Company", ProductName: "Sample VNF", SoftwareVersion: "2.0",
+			DefaultFlavour: "simple",
+			Flavours: []vnfd.Flavour{{ID: "simple", DefaultLevel: "one",
+				VDUs: []vnfd.VDU{{ID: "VDU1", Name: "vdu1", Initial: 1, Deltas: map[string]int{"vdu1_aspect": 1}, Min: 1, Max: 3},
+					{ID: "VDU2", Name: "vdu2", Initial: 1, Deltas: map[string]int{"vdu2_aspect": 2}, Min: 1, Max: -1}},
+				Aspects: []vnfd.Aspect{{ID: "vdu1_aspect", MaxLevel: 2}, {ID: "vdu2_aspect", MaxLevel: 3}},
+				Levels:  []vnfd.Level{{ID: "one", Aspects: map[string]int{"vdu2_aspect": 1}}, {ID: "big", Aspects: map[string]int{"vdu1_aspect": 2}}}}}}}}
+}
+
+func (v *memView) Units(_ context.Context, id string) ([]plan.Unit, bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.units[id], !v.stale
+}
+
+func (v *memView) Check(_ context.Context, _, after *desired.Instance) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.refuse != nil {
+		return v.refuse
+	}
+	if after.State != desired.Instantiated {
+		return nil
+	}
+	f, ok := v.pkg.VNFD.Flavour(after.Flavour)
+	if !ok {
+		return &sol.InvalidError{Status: 400, Detail: "unknown flavour"}
+	}
+	for i := range f.VDUs {
+		if _, err := f.Count(&f.VDUs[i], after.InstantiationLevel, after.Levels); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (v *memView) Find(_ context.Context, id string) (*vnfd.Package, error) {
+	if id != v.pkg.VNFD.ID {
+		return nil, sol.ErrUnknownPackage
+	}
+	return v.pkg, nil
+}
+
+func (v *memView) Package(ctx context.Context, in *desired.Instance) (*vnfd.Package, error) {
+	return v.Find(ctx, in.VnfdID)
+}
+
+var errBroken = errors.New("broken on purpose")
