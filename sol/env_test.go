@@ -83,6 +83,10 @@ type answer struct {
 // do sends a request with a good token and Version; headers change that ("" removes).
 func (e *env) do(method, path, body string, headers ...string) answer {
 	e.t.Helper()
+	return e.send(e.request(method, path, body, headers...))
+}
+
+func (e *env) request(method, path, body string, headers ...string) *http.Request {
 	r := httptest.NewRequest(method, base+path, strings.NewReader(body))
 	r.Header.Set("Authorization", "Bearer "+operateToken)
 	r.Header.Set("Version", "2.0.0")
@@ -96,6 +100,12 @@ func (e *env) do(method, path, body string, headers ...string) answer {
 			r.Header.Set(headers[i], headers[i+1])
 		}
 	}
+	return r
+}
+
+func (e *env) send(r *http.Request) answer {
+	e.t.Helper()
+	method, path := r.Method, r.URL.Path
 	w := httptest.NewRecorder()
 	e.handler.ServeHTTP(w, r)
 	res := w.Result()
