@@ -48,11 +48,13 @@ func (p *pass) payDebt(ctx context.Context, inst *lcm.Instance) error {
 			{Key: desired.TrailerType, Value: string(op.Type)},
 		},
 		Change: func(at desired.Revision, now desired.Files) (desired.Files, error) {
-			settled = at.Tree == op.After.Tree
-			if !settled {
-				return now, nil
+			if at.Tree == op.After.Tree {
+				settled = true
+				return restored(op, dir, old, now)
 			}
-			return restored(op, dir, old, now)
+			// A push may have asked for the rollback by restoring the content itself.
+			settled = sameIntent(dir, old, now)
+			return now, nil
 		},
 	})
 	if err != nil {
@@ -96,4 +98,14 @@ func restored(op *lcm.Operation, dir string, old, now desired.Files) (desired.Fi
 		return nil, err
 	}
 	return with(old, desired.InstanceFile, text), nil
+}
+
+func sameIntent(dir string, a, b desired.Files) bool {
+	if a == nil || b == nil {
+		return false
+	}
+	file := dir + "/" + desired.InstanceFile
+	x, err1 := desired.ParseInstance(file, a[desired.InstanceFile])
+	y, err2 := desired.ParseInstance(file, b[desired.InstanceFile])
+	return err1 == nil && err2 == nil && desired.Equal(x, y)
 }

@@ -95,6 +95,9 @@ func (p *pass) pushedBack(ctx context.Context, failed *lcm.Operation, after *des
 	if was == nil || after == nil || !desired.Equal(was, after) || failed.CanRollback() != nil {
 		return nil, nil
 	}
+	if failed.Journal.Rollback {
+		return failed, nil // it was tried and failed: from here on a person decides
+	}
 	op, err := p.Log.Rollback(ctx, failed.ID)
 	if err != nil {
 		return nil, fmt.Errorf("roll operation %s back: %w", failed.ID, err)

@@ -79,16 +79,13 @@ type attempt struct {
 // operate carries an open operation on until nothing is left but waiting.
 func (p *pass) operate(ctx context.Context, op *lcm.Operation) (time.Duration, error) {
 	log := p.log.With("operation", op.ID, "revision", op.After.Commit)
-	if left := p.timeLeft(op); left <= 0 {
-		return 0, p.broke(ctx, &attempt{op: op, journal: op.Journal}, p.overdue(op, nil))
-	}
 	a, err := p.begin(ctx, op)
 	if err != nil {
 		return 0, p.giveUp(ctx, &attempt{op: op, journal: op.Journal}, err)
 	}
 	for range staleBatches {
 		if a.seen, err = a.drv.Observe(ctx, a.src, a.want); err != nil {
-			return 0, fmt.Errorf("observe instance %s: %w", p.id, err)
+			return 0, p.giveUp(ctx, a, fmt.Errorf("observe instance %s: %w", p.id, err))
 		}
 		steps := plan.Compute(a.want, a.seen, a.journal)
 		if len(steps) > 0 && steps[0].Action == plan.Grant {
@@ -110,6 +107,9 @@ func (p *pass) operate(ctx context.Context, op *lcm.Operation) (time.Duration, e
 		}
 		if waiting {
 			return p.wait(ctx, a, batch)
+		}
+		if p.timeLeft(a.op) <= 0 {
+			return 0, p.broke(ctx, a, p.overdue(a.op, batch, nil))
 		}
 		if err := p.issue(ctx, a, batch); err != nil {
 			return 0, err
@@ -269,7 +269,7 @@ func (p *pass) issue(ctx context.Context, a *attempt, batch []plan.Step) error {
 func (p *pass) wait(ctx context.Context, a *attempt, batch []plan.Step) (time.Duration, error) {
 	left := p.timeLeft(a.op)
 	if left <= 0 {
-		return 0, p.broke(ctx, a, p.overdue(a.op, batch))
+		return 0, p.broke(ctx, a, p.overdue(a.op, batch, nil))
 	}
 	i := slices.IndexFunc(batch, func(s plan.Step) bool { return s.Failure != "" })
 	if i < 0 {
@@ -318,16 +318,17 @@ func (p *pass) timeout(op *lcm.Operation) time.Duration {
 	return p.Timeout
 }
 
-// overdue says what was waited for when the time was up.
-func (p *pass) overdue(op *lcm.Operation, batch []plan.Step) *lcm.Problem {
+// overdue says what was left, or what stood in the way, when the time was up.
+func (p *pass) overdue(op *lcm.Operation, batch []plan.Step, trouble error) *lcm.Problem {
 	detail := fmt.Sprintf("not done within %s", p.timeout(op))
 	if len(batch) > 0 {
-		detail += "; still waiting for " + batch[0].Object + ": " + batch[0].Reason
+		detail += "; what is left is: " + batch[0].String()
 		if n := len(batch) - 1; n > 0 {
 			detail += fmt.Sprintf(" (and %d more)", n)
 		}
-	} else if err := p.lastTrouble(p.id); err != nil {
-		detail += "; the last error was: " + err.Error()
+	}
+	if trouble != nil {
+		detail += "; the last error was: " + trouble.Error()
 	}
 	return &lcm.Problem{Status: 500, Title: title(op), Detail: detail}
 }
@@ -342,7 +343,7 @@ func (p *pass) cancelled(ctx context.Context, a *attempt, waiting bool) (bool, e
 }
 
 // giveUp sorts an error: what can never succeed ends the attempt, anything else
-// is returned to be tried again.
+// is returned to be tried again until the time is up.
 func (p *pass) giveUp(ctx context.Context, a *attempt, err error) error {
 	var refused *drivers.RefusedError
 	var denied *DeniedError
@@ -352,6 +353,8 @@ func (p *pass) giveUp(ctx context.Context, a *attempt, err error) error {
 		return p.broke(ctx, a, &lcm.Problem{Status: 403, Title: "Grant refused", Detail: denied.Reason})
 	case errors.As(err, &refused), errors.As(err, &invalid):
 		return p.broke(ctx, a, &lcm.Problem{Status: 422, Title: title(a.op), Detail: err.Error()})
+	case p.timeLeft(a.op) <= 0:
+		return p.broke(ctx, a, p.overdue(a.op, nil, err))
 	}
 	return err
 }

@@ -102,8 +102,6 @@ type Reconciler struct {
 	// failing: since when a failure has been standing, by instance. Lost at a
 	// restart, which only makes the grace begin anew.
 	failing map[string]failure
-	// trouble is the last error of an instance's pass, for the deadline's message.
-	trouble map[string]error
 }
 
 // failure is one that was seen and not yet believed.
@@ -143,7 +141,6 @@ func New(c Config) (*Reconciler, error) {
 		queue: workqueue.NewTypedRateLimitingQueue(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[string](100*time.Millisecond, 30*time.Second)),
 		failing: make(map[string]failure),
-		trouble: make(map[string]error),
 	}
 	r.vims = newVIMs(c, r.Enqueue)
 	r.checker = NewChecker(c.Packages, c.Driver)
@@ -208,11 +205,9 @@ func (r *Reconciler) next(ctx context.Context) bool {
 	case errors.Is(err, store.ErrHeld):
 		r.queue.AddAfter(id, leaseTTL/3)
 	case err != nil:
-		r.note(id, err)
 		r.Logger.WarnContext(ctx, "pass failed, will be tried again", "instance", id, "error", err)
 		r.queue.AddRateLimited(id)
 	default:
-		r.note(id, nil)
 		r.queue.Forget(id)
 		if after > 0 {
 			r.queue.AddAfter(id, after)
@@ -238,20 +233,4 @@ func (r *Reconciler) guarded(ctx context.Context, id string) (time.Duration, err
 	}()
 	p := &pass{Reconciler: r, id: id, log: r.Logger.With("instance", id)}
 	return p.run(ctx)
-}
-
-func (r *Reconciler) note(id string, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if err == nil {
-		delete(r.trouble, id)
-	} else {
-		r.trouble[id] = err
-	}
-}
-
-func (r *Reconciler) lastTrouble(id string) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.trouble[id]
 }
