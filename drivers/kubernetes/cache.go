@@ -1,0 +1,399 @@
+package kubernetes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/jibe-vnfm/jibe/drivers"
+)
+
+// cache is what the watches know: one watch a kind, whatever the number of
+// instances, and of each object only the facts that are needed ([fact]).
+type cache struct {
+	client dynamic.Interface
+	mapper *mapper
+	log    *slog.Logger
+	stop   context.CancelFunc
+	life   context.Context // of the watches; nil until the first begins
+
+	mu        sync.RWMutex
+	kinds     map[schema.GroupKind]*kindCache
+	instances map[string]map[string]*fact // instance -> key -> fact
+	// definitions counts changes of CustomResourceDefinitions: a kind that didn't
+	// exist is looked for again when it moves.
+	definitions int
+	absent      map[schema.GroupKind]int
+	watchers    map[int]func(instance string)
+	watcher     int
+	// moved is closed and made anew whenever a watch came up or failed.
+	moved chan struct{}
+}
+
+// syncPatience is how long a reader waits for a VIM that says nothing at all.
+const syncPatience = 15 * time.Second
+
+func newCache(client dynamic.Interface, mapper *mapper, log *slog.Logger) *cache {
+	return &cache{
+		client: client, mapper: mapper, log: log,
+		kinds:     map[schema.GroupKind]*kindCache{},
+		instances: map[string]map[string]*fact{},
+		absent:    map[schema.GroupKind]int{},
+		watchers:  map[int]func(string){},
+		moved:     make(chan struct{}),
+	}
+}
+
+func (c *cache) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.stop != nil {
+		c.stop()
+	}
+}
+
+// sync makes sure that the kinds are watched, and waits until their first list
+// is here. needed kinds that can't be seen are an error; others are left out.
+func (c *cache) sync(ctx context.Context, needed map[schema.GroupKind]bool) error {
+	for gk, need := range needed {
+		if err := c.ensure(ctx, gk); err != nil && need {
+			return err
+		}
+	}
+	timer := time.NewTimer(syncPatience)
+	defer timer.Stop()
+	for {
+		c.mu.RLock()
+		moved, pending := c.moved, ""
+		var failed error
+		for gk, need := range needed {
+			k := c.kinds[gk]
+			if k == nil {
+				continue
+			}
+			switch {
+			case k.err != nil && (need || !isForbidden(k.err)):
+				failed = fmt.Errorf("watch %s: %w", gk.Kind, unavailable(k.err))
+			case k.err == nil && !k.synced:
+				pending = gk.Kind
+			}
+		}
+		c.mu.RUnlock()
+		if failed != nil {
+			return failed
+		}
+		if pending == "" {
+			return nil
+		}
+		select {
+		case <-moved:
+		case <-timer.C:
+			return fmt.Errorf("%w: no answer to the list of %s within %v", drivers.ErrUnavailable, pending, syncPatience)
+		case <-ctx.Done():
+			return fmt.Errorf("%w: waiting for the list of %s: %w", drivers.ErrUnavailable, pending, ctx.Err())
+		}
+	}
+}
+
+// ensure begins to watch the kind, unless it is watched or unknown to the server.
+func (c *cache) ensure(ctx context.Context, gk schema.GroupKind) error {
+	c.mu.RLock()
+	_, watched := c.kinds[gk]
+	tried, absent := c.absent[gk]
+	definitions := c.definitions
+	c.mu.RUnlock()
+	if watched || absent && tried == definitions {
+		return nil
+	}
+	mapping, err := c.mapper.find(gk)
+	if meta.IsNoMatchError(err) {
+		// What doesn't exist as a kind has no objects.
+		c.mu.Lock()
+		c.absent[gk] = definitions
+		c.mu.Unlock()
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("look up kind %s: %w", gk.Kind, unavailable(err))
+	}
+	c.watch(ctx, gk, mapping)
+	return nil
+}
+
+func (c *cache) watch(ctx context.Context, gk schema.GroupKind, mapping *meta.RESTMapping) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, watched := c.kinds[gk]; watched {
+		return
+	}
+	if c.life == nil {
+		// Watches serve every instance: they outlive the call that begins them, and
+		// end with the driver.
+		c.life, c.stop = context.WithCancel(context.WithoutCancel(ctx))
+	}
+	k := &kindCache{cache: c, gk: gk, facts: map[string]*fact{}}
+	c.kinds[gk] = k
+	delete(c.absent, gk)
+	go k.run(c.life, c.client, mapping.Resource)
+}
+
+// signal wakes those that wait in sync. c.mu is held.
+func (c *cache) signal() {
+	close(c.moved)
+	c.moved = make(chan struct{})
+}
+
+// of returns the facts of an instance: a slice that is the caller's, of facts
+// that nobody alters.
+func (c *cache) of(instance string) []*fact {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return slices.Collect(maps.Values(c.instances[instance]))
+}
+
+// get finds an object by its key, whose ever it is, as far as it is watched.
+func (c *cache) get(gk schema.GroupKind, key string) *fact {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	if k := c.kinds[gk]; k != nil {
+		return k.facts[key]
+	}
+	return nil
+}
+
+// written takes note of the answer to a write, so that the next reader sees it
+// before the watch brings it.
+func (c *cache) written(gk schema.GroupKind, obj *unstructured.Unstructured) {
+	f := factOf(gk, obj)
+	c.mu.Lock()
+	k := c.kinds[gk]
+	// What the watch has passed already it may have deleted, too: a ghost would
+	// never go.
+	if k == nil || !k.synced || f.version != 0 && f.version <= k.version {
+		c.mu.Unlock()
+		return
+	}
+	k.put(f)
+	c.mu.Unlock()
+}
+
+// deleting takes note that an incarnation was told to go.
+func (c *cache) deleting(gk schema.GroupKind, key string, uid types.UID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	k := c.kinds[gk]
+	if k == nil {
+		return
+	}
+	if f := k.facts[key]; f != nil && f.uid == uid && !f.deleting {
+		marked := *f
+		marked.deleting, marked.ready = true, false
+		marked.reason = "being deleted"
+		k.put(&marked)
+	}
+}
+
+func (c *cache) subscribe(f func(instance string)) (cancel func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.watcher++
+	n := c.watcher
+	c.watchers[n] = f
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.watchers, n)
+	}
+}
+
+// notify tells the watchers of the instances. c.mu is not held.
+func (c *cache) notify(instances ...string) {
+	c.mu.RLock()
+	watchers := slices.Collect(maps.Values(c.watchers))
+	c.mu.RUnlock()
+	for _, f := range watchers {
+		for _, id := range instances {
+			if id != "" {
+				f(id)
+			}
+		}
+	}
+}
+
+// kindCache holds the facts of one kind. cache.mu guards it.
+type kindCache struct {
+	cache   *cache
+	gk      schema.GroupKind
+	facts   map[string]*fact // by key
+	version uint64           // the newest that the watch has brought
+	synced  bool
+	err     error // why the server isn't seen now
+}
+
+// put replaces the fact under its key unless it is older, and says whether
+// anything that matters changed. cache.mu is held.
+func (k *kindCache) put(f *fact) bool {
+	old := k.facts[f.key]
+	if old != nil && old.uid == f.uid {
+		if f.version < old.version {
+			return false
+		}
+		if old.deleting && !f.deleting {
+			f.deleting, f.ready, f.reason = true, false, old.reason
+		}
+	}
+	if old != nil && old.instance != f.instance {
+		k.unlink(old)
+	}
+	k.facts[f.key] = f
+	if f.instance != "" {
+		of := k.cache.instances[f.instance]
+		if of == nil {
+			of = map[string]*fact{}
+			k.cache.instances[f.instance] = of
+		}
+		of[f.key] = f
+	}
+	if k.gk == kindCRD && (old == nil || old.ready != f.ready) {
+		k.cache.definitions++
+	}
+	return old == nil || !old.same(f)
+}
+
+// drop forgets the incarnation. cache.mu is held.
+func (k *kindCache) drop(key string, uid types.UID) bool {
+	old := k.facts[key]
+	if old == nil || old.uid != uid {
+		return false
+	}
+	delete(k.facts, key)
+	k.unlink(old)
+	return true
+}
+
+func (k *kindCache) unlink(f *fact) {
+	of := k.cache.instances[f.instance]
+	if of[f.key] == f {
+		delete(of, f.key)
+	}
+	if len(of) == 0 {
+		delete(k.cache.instances, f.instance)
+	}
+}
+
+// Add, Update, Delete, Replace, Resync and Bookmark are what a reflector calls.
+
+// Add takes an object that the watch brought.
+func (k *kindCache) Add(obj any) error { return k.Update(obj) }
+
+// Update takes an object that the watch brought.
+func (k *kindCache) Update(obj any) error {
+	u, ok := obj.(*unstructured.Unstructured)
+	if !ok {
+		return fmt.Errorf("watch of %s brought a %T", k.gk.Kind, obj)
+	}
+	f := factOf(k.gk, u)
+	k.cache.mu.Lock()
+	k.version = max(k.version, f.version)
+	changed := k.put(f)
+	k.cache.mu.Unlock()
+	if changed {
+		k.cache.notify(f.instance)
+	}
+	return nil
+}
+
+// Delete takes an object that the watch saw go.
+func (k *kindCache) Delete(obj any) error {
+	u, ok := obj.(*unstructured.Unstructured)
+	if !ok {
+		return fmt.Errorf("watch of %s brought a %T", k.gk.Kind, obj)
+	}
+	f := factOf(k.gk, u)
+	k.cache.mu.Lock()
+	k.version = max(k.version, f.version)
+	gone := k.drop(f.key, f.uid)
+	k.cache.mu.Unlock()
+	if gone {
+		k.cache.notify(f.instance)
+	}
+	return nil
+}
+
+// Replace takes a whole list, after which the kind counts as seen.
+func (k *kindCache) Replace(list []any, version string) error {
+	facts := make(map[string]*fact, len(list))
+	for _, obj := range list {
+		if u, ok := obj.(*unstructured.Unstructured); ok {
+			f := factOf(k.gk, u)
+			facts[f.key] = f
+		}
+	}
+	var moved []string
+	k.cache.mu.Lock()
+	at := parseVersion(version)
+	k.version = max(k.version, at)
+	for key, old := range k.facts {
+		// What was written after the list was made isn't in it.
+		if _, listed := facts[key]; !listed && old.version <= at && k.drop(key, old.uid) {
+			moved = append(moved, old.instance)
+		}
+	}
+	for _, f := range facts {
+		if k.put(f) {
+			moved = append(moved, f.instance)
+		}
+	}
+	k.synced, k.err = true, nil
+	k.cache.signal()
+	k.cache.mu.Unlock()
+	slices.Sort(moved)
+	k.cache.notify(slices.Compact(moved)...)
+	return nil
+}
+
+// Resync has nothing to do: readers see every change when it comes.
+func (k *kindCache) Resync() error { return nil }
+
+// Bookmark takes note of how far the watch is.
+func (k *kindCache) Bookmark(version string) error {
+	k.cache.mu.Lock()
+	defer k.cache.mu.Unlock()
+	k.version = max(k.version, parseVersion(version))
+	return nil
+}
+
+// seen records whether the server answers.
+func (k *kindCache) seen(err error) {
+	if errors.Is(err, context.Canceled) {
+		return
+	}
+	k.cache.mu.Lock()
+	defer k.cache.mu.Unlock()
+	if (err == nil) != (k.err == nil) {
+		if k.err = err; err != nil {
+			k.cache.log.Warn("a watch of the VIM failed and is tried again", "kind", k.gk.Kind, "error", err)
+		}
+		k.cache.signal()
+	}
+}
+
+func parseVersion(s string) uint64 {
+	n, err := strconv.ParseUint(s, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}

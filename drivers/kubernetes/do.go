@@ -1,0 +1,290 @@
+package kubernetes
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/reconciler/plan"
+)
+
+// callPatience bounds one request.
+const callPatience = 30 * time.Second
+
+// paramGrace is how many seconds the pods get to end when they are deleted.
+const paramGrace = "gracefulTerminationTimeout"
+
+// Do applies, scales and deletes: what doesn't depend on each other side by
+// side, workloads after what they need, and deletes the other way round.
+func (d *Driver) Do(ctx context.Context, src drivers.Source, steps ...plan.Step) error {
+	r, err := d.renderFor(src, steps)
+	if err != nil {
+		return err
+	}
+	var batches [2 * int(classes)][]func() error
+	for _, s := range steps {
+		gk, namespace, name, ok := splitKey(s.Object)
+		if !ok {
+			return fmt.Errorf("do %s for instance %s: %q is no key of an object", s.Action, src.Instance.ID, s.Object)
+		}
+		rank := rankOf(gk, name, src.Instance.ID)
+		switch s.Action {
+		case plan.Apply, plan.Scale:
+			batches[rank] = append(batches[rank], func() error { return d.apply(ctx, src, r, s) })
+		case plan.Delete, plan.DeleteUnit:
+			last := int(classes)*2 - 1 - int(rank)
+			batches[last] = append(batches[last], func() error {
+				return d.delete(ctx, src, gk, namespace, name, s)
+			})
+		default:
+			return fmt.Errorf("do for instance %s: a driver doesn't do %q", src.Instance.ID, s.Action)
+		}
+	}
+	for _, batch := range batches {
+		if err := together(batch); err != nil {
+			return fmt.Errorf("instance %s at VIM %s: %w", src.Instance.ID, d.vim.Name, err)
+		}
+	}
+	return nil
+}
+
+func rankOf(gk schema.GroupKind, name, instance string) class {
+	if gk == kindConfigMap && name == inventoryName(instance) {
+		return first
+	}
+	return infoOf(gk).class
+}
+
+func (d *Driver) renderFor(src drivers.Source, steps []plan.Step) (*render, error) {
+	if slices.ContainsFunc(steps, func(s plan.Step) bool { return s.Action == plan.Apply || s.Action == plan.Scale }) {
+		return d.render(src)
+	}
+	return nil, nil
+}
+
+// together runs the calls side by side. A refusal is worth more than an error
+// that passes.
+func together(calls []func() error) error {
+	errs := make([]error, len(calls))
+	if len(calls) == 1 {
+		return calls[0]()
+	}
+	var wg sync.WaitGroup
+	for i, call := range calls {
+		wg.Go(func() { errs[i] = call() })
+	}
+	wg.Wait()
+	var other error
+	for _, err := range errs {
+		var refused *drivers.RefusedError
+		if errors.As(err, &refused) {
+			return err
+		}
+		if other == nil {
+			other = err
+		}
+	}
+	return other
+}
+
+// apply makes one object what it was rendered to, with the step's number of units.
+func (d *Driver) apply(ctx context.Context, src drivers.Source, r *render, s plan.Step) error {
+	obj, gk, err := sized(r, s)
+	if err != nil {
+		return err
+	}
+	api, obj, err := d.resource(obj, gk, s.Object)
+	if err != nil {
+		return d.unknownKind(gk, s.Object, err)
+	}
+	instance := src.Instance.ID
+	if infoOf(gk).shared {
+		if err := d.cache.sync(ctx, map[schema.GroupKind]bool{gk: true}); err != nil {
+			return err
+		}
+		if f := d.cache.get(gk, s.Object); f != nil && f.instance != instance {
+			return nil // used as it stands
+		}
+	}
+	if !d.mine(gk, s.Object, instance) && !d.verified.take(instance+" "+s.Object) {
+		if err := d.checkOwner(ctx, api, obj.GetName(), s.Object, instance); err != nil {
+			return err
+		}
+	}
+	written, err := d.patch(ctx, api, obj, false)
+	if err != nil {
+		return fmt.Errorf("apply %s: %w", s.Object, classify(s.Object, err))
+	}
+	if err := d.cache.ensure(ctx, gk); err != nil {
+		return err
+	}
+	d.accepted(factOf(gk, written), obj)
+	d.cache.written(gk, written)
+	return nil
+}
+
+// sized is the rendered object with the step's number of units.
+func sized(r *render, s plan.Step) (*unstructured.Unstructured, schema.GroupKind, error) {
+	obj := r.objects[s.Object]
+	if obj == nil {
+		return nil, schema.GroupKind{}, &drivers.RefusedError{Object: s.Object, Reason: "is not among the instance's manifests"}
+	}
+	gk := obj.GroupVersionKind().GroupKind()
+	if !r.counted[s.Object] {
+		return obj, gk, nil
+	}
+	obj = obj.DeepCopy()
+	if err := unstructured.SetNestedField(obj.Object, int64(s.To), "spec", "replicas"); err != nil {
+		return nil, gk, &drivers.RefusedError{Object: s.Object, Reason: err.Error()}
+	}
+	return obj, gk, nil
+}
+
+// resource is where the API server has the object. An object that turns out to
+// be in no namespace is sent without, and remembers its key.
+func (d *Driver) resource(obj *unstructured.Unstructured, gk schema.GroupKind, key string) (dynamic.ResourceInterface, *unstructured.Unstructured, error) {
+	mapping, err := d.mapper.find(gk, obj.GroupVersionKind().Version)
+	if err != nil {
+		return nil, nil, err
+	}
+	api := d.client.Resource(mapping.Resource)
+	if mapping.Scope.Name() != meta.RESTScopeNameRoot {
+		return api.Namespace(obj.GetNamespace()), obj, nil
+	}
+	if obj.GetNamespace() != "" {
+		obj = obj.DeepCopy()
+		obj.SetNamespace("")
+		annotate(obj, AnnotationKey, key)
+	}
+	return api, obj, nil
+}
+
+// unknownKind tells a kind whose definition was just applied from one that
+// nobody has defined.
+func (d *Driver) unknownKind(gk schema.GroupKind, key string, err error) error {
+	if meta.IsNoMatchError(err) && d.cache.defined(gk) {
+		return unavailable(fmt.Errorf("%s: its kind isn't served yet: %w", key, err))
+	}
+	return classify(key, err)
+}
+
+// mine says whether the watches know the object as the instance's.
+func (d *Driver) mine(gk schema.GroupKind, key, instance string) bool {
+	f := d.cache.get(gk, key)
+	return f != nil && f.instance == instance
+}
+
+// checkOwner refuses an object that exists and isn't the instance's.
+func (d *Driver) checkOwner(ctx context.Context, api dynamic.ResourceInterface, name, key, instance string) error {
+	release, err := d.slot(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	ctx, cancel := context.WithTimeout(ctx, callPatience)
+	defer cancel()
+	now, err := api.Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("look at %s: %w", key, classify(key, err))
+	}
+	switch owner := now.GetLabels()[LabelInstance]; owner {
+	case instance:
+		return nil
+	case "":
+		return &drivers.RefusedError{Object: key, Reason: "exists already and is not Jibe's: rename it in the package, choose another namespace, or remove it from the cluster"}
+	default:
+		return &drivers.RefusedError{Object: key, Reason: fmt.Sprintf("exists already and belongs to VNF instance %s: rename it in the package, or choose another namespace", owner)}
+	}
+}
+
+func (d *Driver) patch(ctx context.Context, api dynamic.ResourceInterface, obj *unstructured.Unstructured, dryRun bool) (*unstructured.Unstructured, error) {
+	data, err := json.Marshal(obj.Object)
+	if err != nil {
+		return nil, err
+	}
+	release, err := d.slot(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	ctx, cancel := context.WithTimeout(ctx, callPatience)
+	defer cancel()
+	force := true
+	o := metav1.PatchOptions{FieldManager: fieldManager, Force: &force, FieldValidation: metav1.FieldValidationStrict}
+	if dryRun {
+		o.DryRun = []string{metav1.DryRunAll}
+	}
+	return api.Patch(ctx, obj.GetName(), types.ApplyPatchType, data, o)
+}
+
+// delete ends one incarnation. Its absence, and a successor, mean that it is done.
+func (d *Driver) delete(ctx context.Context, src drivers.Source, gk schema.GroupKind, namespace, name string, s plan.Step) error {
+	if s.Incarnation == "" {
+		return fmt.Errorf("delete %s: no incarnation is given", s.Object)
+	}
+	mapping, err := d.mapper.find(gk)
+	if meta.IsNoMatchError(err) {
+		return nil // a kind that isn't served has no objects
+	}
+	if err != nil {
+		return fmt.Errorf("delete %s: %w", s.Object, unavailable(err))
+	}
+	var api dynamic.ResourceInterface = d.client.Resource(mapping.Resource)
+	if mapping.Scope.Name() != meta.RESTScopeNameRoot {
+		api = d.client.Resource(mapping.Resource).Namespace(namespace)
+	}
+	uid := types.UID(s.Incarnation)
+	propagation := metav1.DeletePropagationBackground
+	if infoOf(gk).class == workloads {
+		propagation = metav1.DeletePropagationForeground
+	}
+	o := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}, PropagationPolicy: &propagation}
+	if grace, ok := seconds(src.Instance.Params[paramGrace]); ok && gk == kindPod {
+		o.GracePeriodSeconds = &grace
+	}
+	release, err := d.slot(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	ctx, cancel := context.WithTimeout(ctx, callPatience)
+	defer cancel()
+	err = api.Delete(ctx, name, o)
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("delete %s: %w", s.Object, classify(s.Object, err))
+	}
+	d.cache.deleting(gk, s.Object, uid)
+	return nil
+}
+
+// seconds reads a number of seconds as YAML or JSON gives it.
+func seconds(v any) (int64, bool) {
+	switch n := v.(type) {
+	case int:
+		return int64(n), n >= 0
+	case int64:
+		return n, n >= 0
+	case float64:
+		return int64(n), n >= 0
+	}
+	return 0, false
+}

@@ -1,0 +1,67 @@
+package kubernetes
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/jibe-vnfm/jibe/drivers"
+)
+
+// unavailable marks an error as the VIM's, which may pass.
+func unavailable(err error) error {
+	if errors.Is(err, drivers.ErrUnavailable) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", drivers.ErrUnavailable, err)
+}
+
+func isForbidden(err error) bool { return apierrors.IsForbidden(err) }
+
+// classify tells what the API server will never accept (a [*drivers.RefusedError]
+// that names the object) from what may be accepted later.
+func classify(key string, err error) error {
+	var refused *drivers.RefusedError
+	switch {
+	case err == nil, errors.As(err, &refused), errors.Is(err, drivers.ErrUnavailable):
+		return err
+	case meta.IsNoMatchError(err):
+		return &drivers.RefusedError{Object: key, Reason: fmt.Sprintf("the cluster doesn't know this kind (%v): install its definition first", err)}
+	case apierrors.IsForbidden(err):
+		if lacksRight(err) || comesLater(err) {
+			return unavailable(err)
+		}
+		return &drivers.RefusedError{Object: key, Reason: err.Error()}
+	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsMethodNotSupported(err),
+		apierrors.IsRequestEntityTooLargeError(err), apierrors.IsNotAcceptable(err), apierrors.IsUnsupportedMediaType(err):
+		return &drivers.RefusedError{Object: key, Reason: err.Error()}
+	case apierrors.HasStatusCause(err, "NamespaceTerminating"):
+		return unavailable(err)
+	case apierrors.IsNotFound(err):
+		// Of an apply this can only be the namespace, or the kind.
+		return &drivers.RefusedError{Object: key, Reason: err.Error() + ": create it, or add it to the package's manifests"}
+	}
+	var s apierrors.APIStatus
+	if errors.As(err, &s) && strings.Contains(s.Status().Message, "failed to create typed patch object") {
+		// A field that the kind doesn't have; the server calls it an internal error.
+		return &drivers.RefusedError{Object: key, Reason: s.Status().Message}
+	}
+	return unavailable(err)
+}
+
+var rbacDenial = regexp.MustCompile(`User "[^"]*" cannot `)
+
+// lacksRight tells credentials that may not do this from an object that isn't
+// admitted (quota, webhook, pod security): both are "forbidden".
+func lacksRight(err error) bool { return rbacDenial.MatchString(err.Error()) }
+
+// comesLater is a refusal that ends by itself: a new namespace has no default
+// ServiceAccount for a moment.
+func comesLater(err error) bool {
+	return strings.Contains(err.Error(), `serviceaccount "default" not found`) ||
+		strings.Contains(err.Error(), "because it is being terminated")
+}

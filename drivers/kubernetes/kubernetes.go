@@ -1,0 +1,185 @@
+// Package kubernetes is the driver for Kubernetes.
+//
+// It renders a package's manifests into the objects of one instance, applies
+// them server-side under one field manager, and reports from watches what
+// exists. It owns the labels under [Domain]. It never waits, never decides, never
+// takes an object that is not the instance's, and never tells units by their names.
+package kubernetes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/jibe-vnfm/jibe/drivers"
+)
+
+// Type is the vimType of ETSI NFV-SOL003 for Kubernetes.
+const Type = "ETSINFV.KUBERNETES.V_1"
+
+// Options tune a driver. The zero value serves.
+type Options struct {
+	Log *slog.Logger
+	// QPS and Burst bound the requests a second that the client sends by itself.
+	// 0 is no bound: a server that is busy says so (429), and is heeded.
+	QPS   float32
+	Burst int
+	// Parallel bounds the requests of the driver that are under way; 0 is 32.
+	Parallel int
+	// DigestKey keys the digests that stand in annotations. It must not change:
+	// every object would be applied anew. Without it, whoever may read a Secret's
+	// annotations but not its data could test guesses at the data.
+	DigestKey []byte
+}
+
+// Driver speaks for one Kubernetes API server.
+type Driver struct {
+	vim       drivers.VIM
+	log       *slog.Logger
+	digestKey []byte
+	client    dynamic.Interface
+	mapper    *mapper
+	slots     chan struct{}
+
+	bases sync.Map // tree and files -> []manifest
+	cache *cache
+	// verified remembers what Verify has just found to be free for the taking.
+	verified *recent
+	// fields remembers which sets of managed fields were found complete.
+	fields sync.Map
+}
+
+var (
+	_ drivers.Driver  = (*Driver)(nil)
+	_ drivers.Watcher = (*Driver)(nil)
+)
+
+// New makes a driver for the VIM. It asks the VIM nothing yet: an error means
+// that what it was given can't be a connection.
+func New(vim drivers.VIM, o Options) (*Driver, error) {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Parallel <= 0 {
+		o.Parallel = 32
+	}
+	config, err := restConfig(vim)
+	if err != nil {
+		return nil, fmt.Errorf("VIM %s: %w", vim.Name, err)
+	}
+	config.QPS, config.Burst = o.QPS, o.Burst
+	if o.QPS == 0 {
+		config.QPS = -1
+	}
+	config.UserAgent = "jibe"
+	config.WarningHandler = rest.NoWarnings{}
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("VIM %s: %w", vim.Name, err)
+	}
+	disco, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("VIM %s: %w", vim.Name, err)
+	}
+	cached := memory.NewMemCacheClient(disco)
+	d := &Driver{
+		vim: vim, log: o.Log.With("vim", vim.Name), digestKey: o.DigestKey, client: client,
+		mapper:   &mapper{deferred: restmapper.NewDeferredDiscoveryRESTMapper(cached)},
+		slots:    make(chan struct{}, o.Parallel),
+		verified: newRecent(),
+	}
+	d.cache = newCache(d.client, d.mapper, d.log)
+	return d, nil
+}
+
+// Close ends the watches. The driver can't be used afterwards.
+func (d *Driver) Close() error {
+	d.cache.close()
+	return nil
+}
+
+func restConfig(vim drivers.VIM) (*rest.Config, error) {
+	if len(vim.Kubeconfig) > 0 {
+		config, err := clientcmd.RESTConfigFromKubeConfig(vim.Kubeconfig)
+		if err != nil {
+			return nil, fmt.Errorf("kubeconfig: %w", err)
+		}
+		return config, nil
+	}
+	if vim.Endpoint == "" {
+		return nil, errors.New("neither endpoint nor kubeconfig is given")
+	}
+	if !strings.HasPrefix(vim.Endpoint, "https://") && !strings.HasPrefix(vim.Endpoint, "http://") {
+		return nil, fmt.Errorf("endpoint %q is not an http(s) URL", vim.Endpoint)
+	}
+	config := clientcmdapi.NewConfig()
+	config.Clusters["vim"] = &clientcmdapi.Cluster{
+		Server: vim.Endpoint, CertificateAuthorityData: vim.CACert, InsecureSkipTLSVerify: vim.Insecure,
+	}
+	if vim.Insecure {
+		config.Clusters["vim"].CertificateAuthorityData = nil
+	}
+	config.AuthInfos["vim"] = &clientcmdapi.AuthInfo{
+		Token: vim.Token, Username: vim.Username, Password: vim.Password,
+		ClientCertificateData: vim.ClientCert, ClientKeyData: vim.ClientKey,
+	}
+	config.Contexts["vim"] = &clientcmdapi.Context{Cluster: "vim", AuthInfo: "vim"}
+	config.CurrentContext = "vim"
+	return clientcmd.NewDefaultClientConfig(*config, nil).ClientConfig()
+}
+
+// manifests reads the package, once for each of its trees.
+func (d *Driver) manifests(src drivers.Source) ([]manifest, error) {
+	key := baseKey(src)
+	if found, ok := d.bases.Load(key); ok {
+		return found.([]manifest), nil
+	}
+	files, err := definitionFiles(src.Instance.Params, src.Package)
+	if err != nil {
+		return nil, err
+	}
+	all, err := readManifests(src.Package, files)
+	if err == nil && src.Package.Tree != "" {
+		d.bases.Store(key, all)
+	}
+	return all, err
+}
+
+// baseKey names the manifests of an instance, whatever else differs between
+// instances of its package.
+func baseKey(src drivers.Source) string {
+	key := src.Package.Tree
+	switch list := src.Instance.Params[paramFiles].(type) {
+	case []string:
+		key += "\x00" + strings.Join(list, "\x00")
+	case []any:
+		for _, x := range list {
+			key += "\x00" + fmt.Sprint(x)
+		}
+	case nil:
+	default:
+		key += fmt.Sprintf("\x00%T", list)
+	}
+	return key
+}
+
+// slot waits for leave to send a request.
+func (d *Driver) slot(ctx context.Context) (release func(), err error) {
+	select {
+	case d.slots <- struct{}{}:
+		return func() { <-d.slots }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}

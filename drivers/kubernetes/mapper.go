@@ -1,0 +1,35 @@
+package kubernetes
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/restmapper"
+)
+
+// mapper finds the resource of a kind. What the API server offers is asked once,
+// and again when a kind is missing, as definitions may have come since.
+type mapper struct {
+	deferred *restmapper.DeferredDiscoveryRESTMapper
+	mu       sync.Mutex
+	reset    time.Time
+}
+
+// refreshEvery bounds how often a missing kind makes the mapper ask again.
+const refreshEvery = 500 * time.Millisecond
+
+func (m *mapper) find(gk schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
+	mapping, err := m.deferred.RESTMapping(gk, versions...)
+	if !meta.IsNoMatchError(err) {
+		return mapping, err
+	}
+	m.mu.Lock()
+	if time.Since(m.reset) > refreshEvery {
+		m.deferred.Reset()
+		m.reset = time.Now()
+	}
+	m.mu.Unlock()
+	return m.deferred.RESTMapping(gk, versions...)
+}

@@ -1,0 +1,286 @@
+package kubernetes
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/reconciler/plan"
+)
+
+// Observe reports what the watches know of the instance.
+func (d *Driver) Observe(ctx context.Context, src drivers.Source, want plan.Desired) (plan.Observed, error) {
+	id := src.Instance.ID
+	facts, err := d.facts(ctx, id, want)
+	if err != nil {
+		return plan.Observed{}, fmt.Errorf("observe instance %s at VIM %s: %w", id, d.vim.Name, err)
+	}
+	v := newView(facts)
+	wanted := make(map[string]plan.Object, len(want.Objects))
+	for _, x := range want.Objects {
+		wanted[x.Key] = x
+	}
+	var o plan.Observed
+	for _, f := range facts {
+		if f.gk == kindPod {
+			if u, ok := v.unit(f); ok {
+				o.Units = append(o.Units, u)
+			}
+		}
+	}
+	for _, f := range facts {
+		_, isWanted := wanted[f.key]
+		switch {
+		case f.claimOfSet():
+			o.Objects = append(o.Objects, v.object(f, plan.RetainWithInstance))
+		case !f.topLevel():
+		case f.kinds != "" && !isWanted && v.unusual():
+			// The inventory goes last: without it nobody would look for the others.
+		default:
+			seen := v.object(f, plan.RetainNot)
+			if infoOf(f.gk).shared {
+				seen.Retention = plan.RetainAlways
+			}
+			if x, ok := wanted[f.key]; ok && seen.Digest == x.Digest && d.drifted(src, f) {
+				seen.Digest = "drifted from " + seen.Digest
+			}
+			o.Objects = append(o.Objects, seen)
+		}
+	}
+	o.Objects = append(o.Objects, d.sharedObjects(id, want)...)
+	d.sort(o.Objects)
+	slices.SortFunc(o.Units, func(a, b plan.Unit) int { return cmp.Compare(a.Key, b.Key) })
+	return o, nil
+}
+
+// facts waits until everything that the instance may consist of can be seen.
+func (d *Driver) facts(ctx context.Context, id string, want plan.Desired) ([]*fact, error) {
+	needed := make(map[schema.GroupKind]bool, len(kinds))
+	for gk, info := range kinds {
+		if info.always {
+			needed[gk] = gk == kindPod || gk == kindClaim || gk == kindConfigMap
+		}
+	}
+	for _, x := range want.Objects {
+		gk, _, _, ok := splitKey(x.Key)
+		if ok {
+			needed[gk] = true
+		}
+	}
+	if err := d.cache.sync(ctx, needed); err != nil {
+		return nil, err
+	}
+	facts := d.cache.of(id)
+	more := false
+	for _, f := range facts {
+		if f.kinds == "" || !f.topLevel() {
+			continue
+		}
+		for name := range strings.SplitSeq(f.kinds, ",") {
+			if gk := parseKind(name); !needed[gk] {
+				needed[gk], more = true, true
+			}
+		}
+	}
+	if more {
+		if err := d.cache.sync(ctx, needed); err != nil {
+			return nil, err
+		}
+		facts = d.cache.of(id)
+	}
+	return facts, nil
+}
+
+// sharedObjects are the namespaces and definitions of the render that exist but
+// aren't the instance's own: they are used as they stand.
+func (d *Driver) sharedObjects(id string, want plan.Desired) []plan.ObservedObject {
+	var list []plan.ObservedObject
+	for _, x := range want.Objects {
+		gk, _, _, _ := splitKey(x.Key)
+		if !infoOf(gk).shared {
+			continue
+		}
+		if f := d.cache.get(gk, x.Key); f != nil && f.instance != id {
+			list = append(list, plan.ObservedObject{
+				Key: f.key, Incarnation: string(f.uid), Digest: x.Digest, Count: -1, Ready: f.ready,
+				Deleting: f.deleting, Retention: plan.RetainAlways, Reason: f.reason, Failure: f.failure,
+			})
+		}
+	}
+	return list
+}
+
+// sort puts objects into the order in which they are created.
+func (d *Driver) sort(list []plan.ObservedObject) {
+	rank := func(key string) class {
+		gk, _, name, _ := splitKey(key)
+		if gk == kindConfigMap && strings.HasPrefix(name, inventoryName("")) {
+			return first
+		}
+		return infoOf(gk).class
+	}
+	slices.SortFunc(list, func(a, b plan.ObservedObject) int {
+		return cmp.Or(cmp.Compare(rank(a.Key), rank(b.Key)), cmp.Compare(a.Key, b.Key))
+	})
+}
+
+// view relates the facts of one instance to each other.
+type view struct {
+	facts []*fact
+	byUID map[types.UID]*fact
+	// failing and waiting are, by owner's key, what its first pod in trouble says.
+	failing, waiting map[string]string
+}
+
+func newView(facts []*fact) *view {
+	v := &view{facts: facts, byUID: make(map[types.UID]*fact, len(facts)), failing: map[string]string{}, waiting: map[string]string{}}
+	slices.SortFunc(facts, func(a, b *fact) int { return cmp.Compare(a.key, b.key) })
+	for _, f := range facts {
+		v.byUID[f.uid] = f
+	}
+	for _, f := range facts {
+		if f.gk != kindPod || f.deleting || f.ready || f.pod.finished && f.controller.uid != "" {
+			continue
+		}
+		top := v.top(f)
+		if top == nil {
+			continue
+		}
+		reason, failure := v.trouble(f, top)
+		if failure != "" && v.failing[top.key] == "" {
+			v.failing[top.key] = "pod " + f.name + ": " + failure
+		}
+		if reason != "" && v.waiting[top.key] == "" {
+			v.waiting[top.key] = "pod " + f.name + ": " + reason
+		}
+	}
+	return v
+}
+
+// top is the object of the render to which a pod belongs: itself, or the last
+// of its owners. nil means that it is nobody's.
+func (v *view) top(f *fact) *fact {
+	for range 8 { // owners could form a ring
+		if f.controller.uid == "" {
+			break
+		}
+		owner := v.byUID[f.controller.uid]
+		if owner == nil {
+			return v.byLabel(f)
+		}
+		f = owner
+	}
+	if !f.topLevel() {
+		return nil
+	}
+	return f
+}
+
+// byLabel finds the top of a pod whose ReplicaSet the watch hasn't brought yet:
+// the workload of its VDU. Two watches aren't in step.
+func (v *view) byLabel(f *fact) *fact {
+	for _, x := range v.facts {
+		if f.vdu != "" && x.vdu == f.vdu && x.gk != kindPod && vduKind(x.gk) && x.topLevel() {
+			return x
+		}
+	}
+	return nil
+}
+
+// unusual says whether something exists that only the inventory tells of.
+func (v *view) unusual() bool {
+	return slices.ContainsFunc(v.facts, func(f *fact) bool {
+		info := infoOf(f.gk)
+		return f.topLevel() && !info.always && !info.shared
+	})
+}
+
+// trouble is why a pod isn't ready. What a pod of an old template suffers from
+// is no failure of the new one.
+func (v *view) trouble(f, top *fact) (reason, failure string) {
+	reason, failure = f.reason, f.failure
+	for _, name := range f.pod.claims {
+		claim := v.claim(f.namespace, name)
+		if claim != nil && !claim.ready {
+			reason = fmt.Sprintf("claim %s isn't bound to a volume: %s", name, f.reason)
+			break
+		}
+	}
+	if failure != "" && v.outdated(f, top) {
+		failure = ""
+	}
+	return reason, failure
+}
+
+func (v *view) claim(namespace, name string) *fact {
+	for _, x := range v.facts {
+		if x.gk == kindClaim && x.namespace == namespace && x.name == name {
+			return x
+		}
+	}
+	return nil
+}
+
+func (v *view) outdated(f, top *fact) bool {
+	switch top.gk {
+	case kindDeployment:
+		set := v.byUID[f.controller.uid]
+		return set != nil && set.gk == kindReplicaSet && top.revision != "" && set.revision != top.revision
+	case kindStatefulSet:
+		return top.revision != "" && f.pod.template != "" && f.pod.template != top.revision
+	}
+	return false
+}
+
+// unit makes a VNFC of a pod, if it is one: a live pod of a VDU's workload.
+func (v *view) unit(f *fact) (plan.Unit, bool) {
+	if f.pod.finished && f.controller.uid != "" {
+		return plan.Unit{}, false // its owner replaces it, or has no more use for it
+	}
+	top := v.top(f)
+	vdu, owner, kind := f.vdu, "", f.controller.kind
+	if top != nil {
+		vdu, owner, kind = cmp.Or(top.vdu, f.vdu), top.key, top.gk.Kind
+	}
+	if vdu == "" {
+		return plan.Unit{}, false
+	}
+	u := plan.Unit{
+		ID: string(f.uid), Key: f.key, Name: f.name, VDU: vdu, Owner: owner, Kind: kind,
+		Ready: f.ready, Deleting: f.deleting, Reason: f.reason, Failure: f.failure,
+		Metadata: map[string]string{"namespace": f.namespace},
+	}
+	if top != nil && !f.ready && !f.deleting {
+		u.Reason, u.Failure = v.trouble(f, top)
+	}
+	for name, value := range map[string]string{"node": f.pod.node, "podIP": f.pod.ip, "image": f.pod.image} {
+		if value != "" {
+			u.Metadata[name] = value
+		}
+	}
+	if !f.pod.created.IsZero() {
+		u.Metadata["creationTime"] = f.pod.created.Format(time.RFC3339)
+	}
+	return u, true
+}
+
+func (v *view) object(f *fact, retention plan.Retention) plan.ObservedObject {
+	o := plan.ObservedObject{
+		Key: f.key, Incarnation: string(f.uid), Digest: f.digest, Count: f.count, Ready: f.ready,
+		Deleting: f.deleting, Retention: retention, Reason: f.reason, Failure: f.failure,
+	}
+	if !f.ready && !f.deleting && f.gk != kindPod {
+		o.Failure = cmp.Or(o.Failure, v.failing[f.key])
+		if why := cmp.Or(v.failing[f.key], v.waiting[f.key]); why != "" && f.failure == "" {
+			o.Reason = why
+		}
+	}
+	return o
+}

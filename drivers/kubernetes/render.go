@@ -1,0 +1,310 @@
+package kubernetes
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/reconciler/plan"
+	"github.com/jibe-vnfm/jibe/vnfd"
+)
+
+// paramNamespace is the additionalParam that puts everything into one namespace.
+const paramNamespace = "namespace"
+
+// render is an instance as objects.
+type render struct {
+	desired plan.Desired
+	objects map[string]*unstructured.Unstructured // by key
+	counted map[string]bool                       // keys whose spec.replicas is ours
+	waves   map[string]int
+}
+
+// Render reads the package's manifests and makes the instance's objects of them:
+// in its namespace, labelled, with selectors that no other instance's pods
+// match, and with the number of units that the VNFD gives for its levels.
+func (d *Driver) Render(src drivers.Source) (plan.Desired, error) {
+	r, err := d.render(src)
+	if err != nil {
+		return plan.Desired{}, err
+	}
+	return r.desired, nil
+}
+
+func (d *Driver) render(src drivers.Source) (*render, error) {
+	in := src.Instance
+	if src.Package == nil || src.Package.VNFD == nil {
+		return nil, fmt.Errorf("render instance %s: no package", in.ID)
+	}
+	if errs := validation.IsValidLabelValue(in.ID); in.ID == "" || len(errs) > 0 {
+		return nil, &drivers.RefusedError{Object: "id", Reason: fmt.Sprintf("%q can't be a Kubernetes label: use letters, digits, '-', '_' and '.', at most 63", in.ID)}
+	}
+	manifests, err := d.manifests(src)
+	if err != nil {
+		return nil, err
+	}
+	namespace, err := namespaceOf(in.Params, manifests)
+	if err != nil {
+		return nil, err
+	}
+	scopes := definedScopes(manifests)
+	r := &render{
+		desired: plan.Desired{Condemned: in.Condemned},
+		objects: make(map[string]*unstructured.Unstructured, len(manifests)),
+		counted: map[string]bool{},
+	}
+	vdus, err := matchVDUs(src, manifests)
+	if err != nil {
+		return nil, err
+	}
+	where := make(map[string]string, len(manifests))
+	ordered := slices.Clone(manifests)
+	slices.SortStableFunc(ordered, func(a, b manifest) int { return int(infoOf(a.gk).class) - int(infoOf(b.gk).class) })
+	accounts := serviceAccounts(manifests)
+	var unusual []string
+	for _, m := range ordered {
+		obj := m.obj.DeepCopy()
+		ns := ""
+		if cluster, known := scopes[m.gk]; known && !cluster || !known && !infoOf(m.gk).cluster {
+			ns = namespace
+		}
+		obj.SetNamespace(ns)
+		key := keyOf(m.gk, ns, obj.GetName())
+		if prior, twice := where[key]; twice {
+			return nil, &drivers.RefusedError{Object: m.where, Reason: fmt.Sprintf("%s stands already in %s", key, prior)}
+		}
+		where[key] = m.where
+		own := vdus[m.obj]
+		vdu := ""
+		if own != nil {
+			vdu = own.id
+		}
+		if err := label(obj, m.gk, in.ID, vdu); err != nil {
+			return nil, &drivers.RefusedError{Object: m.where, Reason: err.Error()}
+		}
+		moveSubjects(obj, m.gk, namespace, accounts)
+		if own != nil {
+			g := plan.Group{VDU: own.id, Owner: key, Count: own.count, Free: own.free}
+			r.desired.Groups = append(r.desired.Groups, g)
+			if scalable(m.gk) {
+				unstructured.RemoveNestedField(obj.Object, "spec", "replicas")
+				r.counted[key] = !own.free
+			}
+		}
+		if info := infoOf(m.gk); !info.always && !info.shared {
+			unusual = append(unusual, kindName(m.gk))
+		}
+		wave := 1
+		if infoOf(m.gk).class == first {
+			wave = 0
+		}
+		if err := r.add(d.digestKey, in.ID, key, wave, obj); err != nil {
+			return nil, err
+		}
+	}
+	if len(unusual) > 0 {
+		if err := r.addInventory(d.digestKey, in.ID, namespace, unusual); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+func (r *render) add(digestKey []byte, instance, key string, wave int, obj *unstructured.Unstructured) error {
+	digest, err := digestOf(digestKey, instance, obj)
+	if err != nil {
+		return fmt.Errorf("digest of %s: %w", key, err)
+	}
+	annotate(obj, AnnotationDigest, digest)
+	r.objects[key] = obj
+	r.desired.Objects = append(r.desired.Objects, plan.Object{Key: key, Wave: wave, Digest: digest})
+	return nil
+}
+
+// addInventory adds the ConfigMap that tells a process which has never seen the
+// package what kinds to look for. It is made before and goes after what it lists.
+func (r *render) addInventory(digestKey []byte, instance, namespace string, kinds []string) error {
+	slices.Sort(kinds)
+	u := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "ConfigMap",
+		"metadata": map[string]any{
+			"name": inventoryName(instance), "namespace": namespace,
+			"labels":      map[string]any{LabelInstance: instance},
+			"annotations": map[string]any{AnnotationKinds: strings.Join(slices.Compact(kinds), ",")},
+		},
+	}}
+	key := keyOf(kindConfigMap, namespace, inventoryName(instance))
+	if err := r.add(digestKey, instance, key, 1, u); err != nil {
+		return err
+	}
+	list := r.desired.Objects
+	at := slices.IndexFunc(list, func(x plan.Object) bool { return x.Wave == 1 })
+	inventory := list[len(list)-1]
+	r.desired.Objects = slices.Insert(list[:len(list)-1], at, inventory)
+	return nil
+}
+
+// namespaceOf is the one namespace of the instance: the parameter's, else that
+// on which all manifests agree.
+func namespaceOf(params map[string]any, manifests []manifest) (string, error) {
+	if value, given := params[paramNamespace]; given && value != nil && value != "" {
+		s, ok := value.(string)
+		if errs := validation.IsDNS1123Label(s); !ok || len(errs) > 0 {
+			return "", &drivers.RefusedError{Object: "params." + paramNamespace, Reason: fmt.Sprintf("%v is not the name of a namespace: %s", value, strings.Join(errs, ", "))}
+		}
+		return s, nil
+	}
+	scopes := definedScopes(manifests)
+	namespace, where := "", ""
+	for _, m := range manifests {
+		if cluster, known := scopes[m.gk]; known && cluster || !known && infoOf(m.gk).cluster {
+			continue
+		}
+		ns := m.obj.GetNamespace()
+		if ns == "" {
+			ns = "default"
+		}
+		if namespace != "" && ns != namespace {
+			return "", &drivers.RefusedError{Object: m.where, Reason: fmt.Sprintf(
+				"is in namespace %s but %s in %s: let them agree, or give params.%s", ns, where, namespace, paramNamespace)}
+		}
+		namespace, where = ns, m.where
+	}
+	if namespace == "" {
+		namespace = "default"
+	}
+	return namespace, nil
+}
+
+// definedScopes tells of custom resources whose definition is in the package
+// whether they are cluster-scoped.
+func definedScopes(manifests []manifest) map[schema.GroupKind]bool {
+	var scopes map[schema.GroupKind]bool
+	for _, m := range manifests {
+		if m.gk != kindCRD {
+			continue
+		}
+		if scopes == nil {
+			scopes = map[schema.GroupKind]bool{}
+		}
+		gk, cluster := definition(m.obj)
+		scopes[gk] = cluster
+	}
+	return scopes
+}
+
+// definition reads what a CustomResourceDefinition defines.
+func definition(u *unstructured.Unstructured) (gk schema.GroupKind, cluster bool) {
+	gk.Group, _, _ = unstructured.NestedString(u.Object, "spec", "group")
+	gk.Kind, _, _ = unstructured.NestedString(u.Object, "spec", "names", "kind")
+	scope, _, _ := unstructured.NestedString(u.Object, "spec", "scope")
+	return gk, scope == "Cluster"
+}
+
+// mapped is the VDU that a manifest stands for.
+type mapped struct {
+	id    string
+	count int
+	free  bool
+}
+
+// matchVDUs maps VDUs to workloads: properties.name is metadata.name. A VDU
+// without a manifest, and a workload without a VDU, are as the package wants it.
+func matchVDUs(src drivers.Source, manifests []manifest) (map[*unstructured.Unstructured]*mapped, error) {
+	in := src.Instance
+	id := in.Flavour
+	if id == "" {
+		id = src.Package.VNFD.DefaultFlavour
+	}
+	flavour, ok := src.Package.VNFD.Flavour(id)
+	if !ok {
+		return nil, &drivers.RefusedError{Object: "flavour", Reason: fmt.Sprintf("the VNFD has no deployment flavour %q", id)}
+	}
+	levels, err := flavour.ScaleLevels(in.InstantiationLevel, in.Levels)
+	if err != nil {
+		return nil, refusedLevel(err)
+	}
+	autoscaled := map[string]bool{}
+	for _, m := range manifests {
+		if m.gk == kindHPA {
+			kind, _, _ := unstructured.NestedString(m.obj.Object, "spec", "scaleTargetRef", "kind")
+			name, _, _ := unstructured.NestedString(m.obj.Object, "spec", "scaleTargetRef", "name")
+			autoscaled[kind+"/"+name] = true
+		}
+	}
+	found := map[*unstructured.Unstructured]*mapped{}
+	for i := range flavour.VDUs {
+		vdu := &flavour.VDUs[i]
+		prior := ""
+		for _, m := range manifests {
+			if !vduKind(m.gk) || m.obj.GetName() != vdu.Name {
+				continue
+			}
+			if prior != "" {
+				return nil, &drivers.RefusedError{Object: m.where, Reason: fmt.Sprintf("VDU %s (name %s) also matches %s: one workload a VDU", vdu.ID, vdu.Name, prior)}
+			}
+			if other := found[m.obj]; other != nil {
+				return nil, &drivers.RefusedError{Object: m.where, Reason: fmt.Sprintf("VDUs %s and %s both have the name %s", other.id, vdu.ID, vdu.Name)}
+			}
+			prior = m.where
+			one, err := size(flavour, vdu, in.InstantiationLevel, levels, m, autoscaled)
+			if err != nil {
+				return nil, err
+			}
+			found[m.obj] = one
+		}
+	}
+	return found, nil
+}
+
+// size is how many units the VDU has, and whose decision that is.
+func size(flavour *vnfd.Flavour, vdu *vnfd.VDU, instLevel string, levels map[string]int, m manifest, autoscaled map[string]bool) (*mapped, error) {
+	if errs := validation.IsValidLabelValue(vdu.ID); len(errs) > 0 {
+		return nil, &drivers.RefusedError{Object: "VDU " + vdu.ID, Reason: "its id can't be a Kubernetes label: " + strings.Join(errs, ", ")}
+	}
+	initial, err := flavour.ScaleLevels(instLevel, nil)
+	if err != nil {
+		return nil, refusedLevel(err)
+	}
+	fixed := ""
+	switch {
+	case m.gk == kindDaemonSet:
+		fixed = "is a DaemonSet, which runs on every node"
+	case m.gk == kindPod:
+		fixed = "is a bare Pod, of which there is one"
+	case autoscaled[m.gk.Kind+"/"+m.obj.GetName()]:
+		fixed = "is scaled by a HorizontalPodAutoscaler"
+	}
+	if fixed != "" {
+		for aspect := range vdu.Deltas {
+			if levels[aspect] != initial[aspect] {
+				return nil, &drivers.RefusedError{Object: "levels." + aspect, Reason: fmt.Sprintf(
+					"aspect %s can't be scaled: its VDU %s (%s %s) %s; leave it at level %d",
+					aspect, vdu.ID, m.gk.Kind, vdu.Name, fixed, initial[aspect])}
+			}
+		}
+		if m.gk == kindPod {
+			return &mapped{id: vdu.ID, count: 1}, nil
+		}
+		return &mapped{id: vdu.ID, free: true}, nil
+	}
+	count, err := flavour.Count(vdu, instLevel, levels)
+	if err != nil {
+		return nil, refusedLevel(err)
+	}
+	return &mapped{id: vdu.ID, count: count}, nil
+}
+
+func refusedLevel(err error) error {
+	field := "levels"
+	if errors.Is(err, vnfd.ErrUnknownLevel) {
+		field = "instantiationLevel"
+	}
+	return &drivers.RefusedError{Object: field, Reason: err.Error()}
+}

@@ -1,0 +1,225 @@
+package kubernetes
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// assess fills in whether the object does what it is for, and why not. kstatus
+// knows workloads, definitions and what keeps the conventions of conditions; the
+// kinds about which it is too glad are looked at here.
+//
+// A failure is what doesn't get well by itself. What may (a node that has no
+// room, a volume that isn't there yet) is a reason, and ends by the deadline.
+func assess(f *fact, u *unstructured.Unstructured) {
+	switch {
+	case f.gk == kindPod:
+		assessPod(f, u)
+		return
+	case f.gk == kindNamespace:
+		phase, _, _ := unstructured.NestedString(u.Object, "status", "phase")
+		f.ready, f.reason = phase == "Active", "namespace is "+cmp.Or(phase, "new")
+	case f.gk.Group == core && f.gk.Kind == "PersistentVolume":
+		phase, _, _ := unstructured.NestedString(u.Object, "status", "phase")
+		f.ready, f.reason = phase == "Bound" || phase == "Available", "volume is "+cmp.Or(phase, "new")
+		if phase == "Failed" {
+			f.failure = "volume failed: " + str(u.Object, "status", "message")
+		}
+	case f.gk == kindClaim:
+		phase, _, _ := unstructured.NestedString(u.Object, "status", "phase")
+		f.ready, f.reason = phase == "Bound", fmt.Sprintf("claim is %s, not bound to a volume", cmp.Or(phase, "new"))
+		if phase == "Lost" {
+			f.failure = "the claim's volume is lost"
+		}
+	case f.gk.Group == batch && f.gk.Kind == "Job":
+		assessJob(f, u)
+	case f.gk.Group == "apiregistration.k8s.io":
+		c := condition(u, "Available")
+		f.ready, f.reason = c["status"] != "False", str(c, "message")
+	default:
+		assessByConvention(f, u)
+	}
+	assessFailures(f, u)
+	if f.ready {
+		f.reason = ""
+	}
+}
+
+func assessByConvention(f *fact, u *unstructured.Unstructured) {
+	result, err := status.Compute(u)
+	if err != nil {
+		f.reason = "its status can't be read: " + err.Error()
+		return
+	}
+	f.ready, f.reason = result.Status == status.CurrentStatus, result.Message
+	if result.Status == status.FailedStatus {
+		f.failure = cmp.Or(result.Message, "failed")
+	}
+}
+
+// assessJob asks for success where kstatus is content with a start.
+func assessJob(f *fact, u *unstructured.Unstructured) {
+	if c := condition(u, "Failed"); c["status"] == "True" {
+		f.reason = fmt.Sprintf("job failed: %s", str(c, "message"))
+		f.failure = f.reason
+		return
+	}
+	done := condition(u, "Complete")
+	suspended, _, _ := unstructured.NestedBool(u.Object, "spec", "suspend")
+	f.ready, f.reason = done["status"] == "True" || suspended, "job hasn't completed yet"
+}
+
+// assessFailures reads what workload controllers say of pods that they couldn't
+// make at all, of which no pod can tell.
+func assessFailures(f *fact, u *unstructured.Unstructured) {
+	if !vduKind(f.gk) || f.ready {
+		return
+	}
+	if c := condition(u, "ReplicaFailure"); c["status"] == "True" {
+		// "pods "a" is forbidden: exceeded quota: …": what the API server said.
+		f.failure = fmt.Sprintf("its pods can't be created: %s", str(c, "message"))
+		f.reason = f.failure
+	}
+	if c := condition(u, "Progressing"); c["reason"] == "ProgressDeadlineExceeded" {
+		f.failure = cmp.Or(f.failure, fmt.Sprintf("gave up waiting for its pods (ProgressDeadlineExceeded): %s", str(c, "message")))
+		f.reason = f.failure
+	}
+}
+
+func assessPod(f *fact, u *unstructured.Unstructured) {
+	phase := str(u.Object, "status", "phase")
+	ready := condition(u, "Ready")
+	switch phase {
+	case "Succeeded":
+		f.ready = true
+	case "Failed":
+		why := cmp.Or(str(u.Object, "status", "reason"), exits(u), "it gives no reason")
+		if m := str(u.Object, "status", "message"); m != "" {
+			why += ": " + m
+		}
+		f.reason = "pod failed: " + why
+		if f.controller.uid == "" {
+			f.failure = f.reason // nothing replaces it
+		}
+	default:
+		f.ready = phase == "Running" && ready["status"] == "True"
+		if f.ready {
+			return
+		}
+		f.reason, f.failure = containers(u)
+		if c := condition(u, "PodScheduled"); f.reason == "" && c["status"] == "False" {
+			f.reason = fmt.Sprintf("no node for it (%s): %s", str(c, "reason"), str(c, "message"))
+		}
+		f.reason = cmp.Or(f.reason, str(ready, "message"), "pod is "+cmp.Or(phase, "new"))
+	}
+}
+
+// hopeless are the reasons for which a container waits in vain until someone
+// changes something.
+func hopeless(reason string) bool {
+	return slices.Contains([]string{
+		"ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError",
+		"CrashLoopBackOff", "CreateContainerConfigError", "CreateContainerError", "RunContainerError",
+	}, reason)
+}
+
+// containers tells what the first container that doesn't run waits for.
+func containers(u *unstructured.Unstructured) (reason, failure string) {
+	for _, list := range []string{"initContainerStatuses", "containerStatuses"} {
+		for _, c := range mapsAt(u.Object, "status", list) {
+			name := str(c, "name")
+			waiting := str(c, "state", "waiting", "reason")
+			message := str(c, "state", "waiting", "message")
+			said := fmt.Sprintf("container %s: %s", name, waiting)
+			if message != "" {
+				said += ": " + message
+			}
+			switch {
+			case hopeless(waiting):
+				if code, found, _ := unstructured.NestedInt64(c, "lastState", "terminated", "exitCode"); found {
+					said += fmt.Sprintf(" (exit code %d)", code)
+				}
+				return said, said
+			case waiting != "" && waiting != "ContainerCreating" && waiting != "PodInitializing":
+				reason = cmp.Or(reason, said)
+			}
+			if code, found, _ := unstructured.NestedInt64(c, "state", "terminated", "exitCode"); found && code != 0 {
+				reason = cmp.Or(reason, fmt.Sprintf("container %s ended with exit code %d", name, code))
+			}
+		}
+	}
+	return reason, ""
+}
+
+func exits(u *unstructured.Unstructured) string {
+	for _, c := range mapsAt(u.Object, "status", "containerStatuses") {
+		if code, found, _ := unstructured.NestedInt64(c, "state", "terminated", "exitCode"); found && code != 0 {
+			return fmt.Sprintf("container %s ended with exit code %d", str(c, "name"), code)
+		}
+	}
+	return ""
+}
+
+func podFactOf(u *unstructured.Unstructured) *podFact {
+	phase := str(u.Object, "status", "phase")
+	p := &podFact{
+		node: str(u.Object, "spec", "nodeName"), ip: str(u.Object, "status", "podIP"),
+		created: u.GetCreationTimestamp().UTC(), generation: u.GetLabels()[LabelGeneration],
+		finished: phase == "Succeeded" || phase == "Failed",
+		template: u.GetLabels()["controller-revision-hash"],
+	}
+	var images []string
+	for _, c := range mapsAt(u.Object, "spec", "containers") {
+		images = append(images, str(c, "image"))
+	}
+	p.image = strings.Join(images, ",")
+	if p.waiting = p.node == "" && !p.finished; p.waiting {
+		for _, v := range mapsAt(u.Object, "spec", "volumes") {
+			if claim := str(v, "persistentVolumeClaim", "claimName"); claim != "" {
+				p.claims = append(p.claims, claim)
+			}
+		}
+	}
+	return p
+}
+
+func condition(u *unstructured.Unstructured, kind string) map[string]any {
+	for _, c := range mapsAt(u.Object, "status", "conditions") {
+		if c["type"] == kind {
+			return c
+		}
+	}
+	return nil
+}
+
+// mapsAt is the list of maps at the path; what isn't one is left out.
+func mapsAt(object map[string]any, path ...string) []map[string]any {
+	v, _, _ := unstructured.NestedFieldNoCopy(object, path...)
+	list, _ := v.([]any)
+	all := make([]map[string]any, 0, len(list))
+	for _, x := range list {
+		if m, ok := x.(map[string]any); ok {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+func str(object map[string]any, path ...string) string {
+	s, _, _ := unstructured.NestedString(object, path...)
+	return s
+}
+
+// topLevel says whether Jibe applied the object, and not a controller on its
+// account: controllers copy labels and annotations to what they make.
+func (f *fact) topLevel() bool { return f.digest != "" && f.controller.uid == "" }
+
+// claimOfSet says whether the object is a claim that a StatefulSet made.
+func (f *fact) claimOfSet() bool {
+	return f.gk == kindClaim && f.digest == "" && f.controller.uid == ""
+}

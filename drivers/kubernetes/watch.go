@@ -1,0 +1,76 @@
+package kubernetes
+
+import (
+	"context"
+
+	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+	clientcache "k8s.io/client-go/tools/cache"
+)
+
+// run keeps the facts of the kind up to date until ctx ends. Of all objects of
+// the kind, only those that carry an instance's label cross the wire.
+func (k *kindCache) run(ctx context.Context, client dynamic.Interface, resource schema.GroupVersionResource) {
+	selector := LabelInstance
+	if infoOf(k.gk).shared {
+		selector = ""
+	}
+	api := client.Resource(resource)
+	lw := &clientcache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			o.LabelSelector = selector
+			list, err := api.List(ctx, o)
+			if apierrors.IsNotFound(err) {
+				// The kind is gone, with all its objects.
+				k.Replace(nil, "")
+			}
+			k.seen(ignoreMissingKind(err))
+			return list, err
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			o.LabelSelector = selector
+			w, err := api.Watch(ctx, o)
+			switch {
+			case apierrors.IsNotFound(err):
+				k.Replace(nil, "")
+			case apierrors.IsResourceExpired(err), apierrors.IsGone(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
+				// The reflector lists anew, which tells.
+			default:
+				k.seen(err)
+			}
+			return w, err
+		},
+	}
+	quiet := logr.Discard()
+	clientcache.NewReflectorWithOptions(lw, nil, k, clientcache.ReflectorOptions{
+		Name: "jibe " + k.gk.Kind, Logger: &quiet,
+	}).RunWithContext(ctx)
+}
+
+func ignoreMissingKind(err error) error {
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// Watch calls changed with the instance of every object that moved, until ctx
+// ends. It begins the watches that every VIM has, so that what is there already
+// is told of, too.
+func (d *Driver) Watch(ctx context.Context, changed func(instance string)) error {
+	cancel := d.cache.subscribe(changed)
+	defer cancel()
+	for gk, info := range kinds {
+		if info.always {
+			// A server that is away is asked again by the first Observe.
+			_ = d.cache.ensure(ctx, gk)
+		}
+	}
+	<-ctx.Done()
+	return nil
+}
