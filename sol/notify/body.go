@@ -1,0 +1,124 @@
+package notify
+
+import (
+	"encoding/json"
+	"strconv"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/jibe-vnfm/jibe/lcm"
+	"github.com/jibe-vnfm/jibe/lcm/oplog"
+)
+
+// Notification is what a subscriber gets: VnfLcmOperationOccurrenceNotification,
+// or VnfIdentifierCreationNotification or VnfIdentifierDeletionNotification, which
+// have its first attributes only (SOL003 clauses 5.5.2.17 to 5.5.2.19).
+type Notification struct {
+	ID             string            `json:"id"`
+	Type           string            `json:"notificationType"`
+	SubscriptionID string            `json:"subscriptionId"`
+	TimeStamp      time.Time         `json:"timeStamp"`
+	InstanceID     string            `json:"vnfInstanceId"`
+	Links          NotificationLinks `json:"_links"`
+	*OperationPart
+}
+
+// NotificationLinks is LccnLinks (SOL003 clause 5.5.3.4).
+type NotificationLinks struct {
+	Instance     Link  `json:"vnfInstance"`
+	Subscription Link  `json:"subscription"`
+	Operation    *Link `json:"vnfLcmOpOcc,omitempty"`
+}
+
+// OperationPart is what only VnfLcmOperationOccurrenceNotification has.
+type OperationPart struct {
+	// Status is START or RESULT (LcmOperationOccurrenceNotificationStatus).
+	Status      string       `json:"notificationStatus"`
+	State       lcm.State    `json:"operationState"`
+	Operation   lcm.Type     `json:"operation"`
+	Automatic   bool         `json:"isAutomaticInvocation"`
+	Verbosity   string       `json:"verbosity"`
+	OperationID string       `json:"vnfLcmOpOccId"`
+	Error       *lcm.Problem `json:"error,omitempty"`
+	// With verbosity FULL:
+	AffectedVnfcs []AffectedVnfc  `json:"affectedVnfcs,omitempty"`
+	ChangedInfo   json.RawMessage `json:"changedInfo,omitempty"`
+}
+
+// AffectedVnfc is AffectedVnfc (SOL003 clause 5.5.3.13).
+type AffectedVnfc struct {
+	ID              string            `json:"id"`
+	VduID           string            `json:"vduId"`
+	ChangeType      lcm.ChangeType    `json:"changeType"`
+	ComputeResource ResourceHandle    `json:"computeResource"`
+	Metadata        map[string]string `json:"metadata,omitempty"`
+}
+
+// ResourceHandle is ResourceHandle (SOL003 clause 4.4.1.7).
+type ResourceHandle struct {
+	ResourceID           string `json:"resourceId"`
+	VimLevelResourceType string `json:"vimLevelResourceType,omitempty"`
+}
+
+// Affected shows units that changed as AffectedVnfc does.
+func Affected(changes []lcm.AffectedVnfc) []AffectedVnfc {
+	out := make([]AffectedVnfc, 0, len(changes))
+	for _, c := range changes {
+		out = append(out, AffectedVnfc{
+			ID: c.ID, VduID: c.Unit.VDU, ChangeType: c.ChangeType, Metadata: c.Unit.Metadata,
+			ComputeResource: ResourceHandle{ResourceID: c.Unit.Name, VimLevelResourceType: c.Unit.Kind},
+		})
+	}
+	return out
+}
+
+// NewNotification tells the subscription of the event. It is pure: the same event
+// makes the same notification, id included, in every delivery. base is the root
+// of the API's URIs, without a slash at the end.
+func NewNotification(subscription, verbosity, base string, e oplog.Event) Notification {
+	n := Notification{
+		ID:             notificationID(subscription, e.Seq),
+		Type:           notificationType(e.Type),
+		SubscriptionID: subscription,
+		TimeStamp:      e.Time.UTC(),
+		InstanceID:     e.Instance,
+	}
+	n.Links.Instance.Href = base + "/vnflcm/v2/vnf_instances/" + e.Instance
+	n.Links.Subscription.Href = base + "/vnflcm/v2/subscriptions/" + subscription
+	if e.Type != oplog.OperationEvent {
+		return n
+	}
+	op := e.Operation
+	n.Links.Operation = &Link{base + "/vnflcm/v2/vnf_lcm_op_occs/" + op.ID}
+	n.OperationPart = &OperationPart{
+		Status: "RESULT", State: op.State, Operation: op.Type, Automatic: op.Automatic,
+		Verbosity: verbosity, OperationID: op.ID,
+	}
+	if op.State == lcm.Starting || op.Type == lcm.ModifyInfo && op.State == lcm.Processing && op.Attempt <= 1 {
+		n.Status = "START"
+	}
+	switch op.State {
+	case lcm.FailedTemp, lcm.Failed, lcm.RolledBack:
+		n.Error = op.Error
+	}
+	if verbosity == Full && n.Status == "RESULT" {
+		n.ChangedInfo = op.ChangedInfo
+		// Nothing has been seen to change yet where no units were recorded, but for an
+		// operation that is complete and left none.
+		emptied := op.State == lcm.Completed && op.Type != lcm.ModifyInfo
+		if op.State != lcm.Processing && op.State != lcm.RollingBack && (op.UnitsAfter != nil || emptied) {
+			n.AffectedVnfcs = Affected(lcm.Difference(op.UnitsBefore, op.UnitsAfter))
+		}
+	}
+	return n
+}
+
+// notificationID is the same for each delivery of one event to one subscription.
+func notificationID(subscription string, seq uint64) string {
+	space, err := uuid.Parse(subscription)
+	if err != nil {
+		space = uuid.NewSHA1(uuid.NameSpaceOID, []byte(subscription))
+	}
+	return uuid.NewSHA1(space, strconv.AppendUint(nil, seq, 10)).String()
+}
