@@ -30,7 +30,7 @@ func Load(files fs.FS) (*Package, error) {
 	if err != nil {
 		return nil, err
 	}
-	problems = slices.DeleteFunc(problems, func(p Problem) bool { return p.Severity != SeverityError })
+	problems = slices.DeleteFunc(problems, func(p Problem) bool { return p.Severity != Error })
 	if len(problems) > 0 {
 		return nil, &InvalidError{problems}
 	}
@@ -48,8 +48,12 @@ func Check(files fs.FS) (*Package, []Problem, error) {
 	p := &Package{Files: files}
 	if meta != nil {
 		before := len(l.problems)
+		seen := map[string]bool{}
 		for _, a := range meta.Artifacts {
-			p.Artifacts = append(p.Artifacts, a.Path)
+			if !seen[a.Path] {
+				seen[a.Path] = true
+				p.Artifacts = append(p.Artifacts, a.Path)
+			}
 		}
 		if meta.Entry != "" {
 			l.load(meta.Entry, MetaFile, meta.entryLine, nil)
@@ -129,18 +133,18 @@ type definition struct {
 }
 
 func (l *loader) fail(file string, n *yaml.Node, format string, args ...any) {
-	l.note(SeverityError, file, n, format, args)
+	l.note(Error, file, n, format, args)
 }
 
 func (l *loader) warn(file string, n *yaml.Node, format string, args ...any) {
-	l.note(SeverityWarning, file, n, format, args)
+	l.note(Warning, file, n, format, args)
 }
 
 // maxProblems bounds what a hostile package can make us say.
 const maxProblems = 100
 
 func (l *loader) note(s Severity, file string, n *yaml.Node, format string, args []any) {
-	if s == SeverityWarning && len(l.problems) >= maxProblems/2 || len(l.problems) >= maxProblems {
+	if s == Warning && len(l.problems) >= maxProblems/2 || len(l.problems) >= maxProblems {
 		return
 	}
 	for i, a := range args {
@@ -153,7 +157,7 @@ func (l *loader) note(s Severity, file string, n *yaml.Node, format string, args
 
 func (l *loader) errors() (n int) {
 	for _, p := range l.problems {
-		if p.Severity == SeverityError {
+		if p.Severity == Error {
 			n++
 		}
 	}
@@ -213,7 +217,7 @@ func (l *loader) load(file, by string, at int, chain []string) {
 	}
 	docs, err := safeyaml.Parse(data)
 	if bad, ok := errors.AsType[*safeyaml.Error](err); ok {
-		l.problems = append(l.problems, Problem{file, bad.Line, bad.Message, SeverityError})
+		l.problems = append(l.problems, Problem{file, bad.Line, bad.Message, Error})
 		return
 	}
 	if len(docs) != 1 || docs[0].Kind != yaml.MappingNode {

@@ -27,7 +27,8 @@ type Meta struct {
 	Entry string
 	// Manifest is ETSI-Entry-Manifest, or "".
 	Manifest string
-	// Artifacts in the order in which they are listed, each path once.
+	// Artifacts in the order in which they are listed. A path may be listed in
+	// TOSCA.meta and again in the manifest.
 	Artifacts []Artifact
 
 	entryLine int
@@ -66,7 +67,7 @@ func ReadMeta(files fs.FS) (*Meta, error) {
 }
 
 func readMeta(files fs.FS) (*Meta, []Problem, error) {
-	r := metaReader{meta: &Meta{}, byPath: map[string]int{}}
+	r := metaReader{meta: &Meta{}}
 	data, err := readFile(files, MetaFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		r.fail(MetaFile, 0, "is missing: is this the root of a VNF package (CSAR)?")
@@ -97,7 +98,6 @@ func readMeta(files fs.FS) (*Meta, []Problem, error) {
 			r.read(mf, data)
 		}
 	}
-	r.finish()
 	return r.meta, r.problems, nil
 }
 
@@ -131,7 +131,6 @@ func readFile(files fs.FS, name string) ([]byte, error) {
 type metaReader struct {
 	meta         *Meta
 	problems     []Problem
-	byPath       map[string]int
 	manifestLine int
 	cur          *Artifact
 }
@@ -140,7 +139,7 @@ func (r *metaReader) fail(file string, line int, message string) {
 	if len(r.problems) >= maxProblems {
 		return
 	}
-	r.problems = append(r.problems, Problem{file, line, message, SeverityError})
+	r.problems = append(r.problems, Problem{file, line, message, Error})
 }
 
 // read takes the lines "Key: value" of one file. Blocks are told apart by their
@@ -206,8 +205,7 @@ func (r *metaReader) path(file string, line int, key, value string) string {
 	return p
 }
 
-// add ends the present block. A path may be listed in TOSCA.meta and in the
-// manifest, if they agree.
+// add ends the present block.
 func (r *metaReader) add() {
 	a := r.cur
 	r.cur = nil
@@ -218,27 +216,10 @@ func (r *metaReader) add() {
 		r.fail(a.File, a.Line, fmt.Sprintf("%s has Algorithm or Hash without the other", clip(a.Path)))
 		return
 	}
-	i, ok := r.byPath[a.Path]
-	if !ok {
-		r.byPath[a.Path] = len(r.meta.Artifacts)
-		r.meta.Artifacts = append(r.meta.Artifacts, *a)
-		return
+	if _, ok := Hash(a.Algorithm); !ok && a.Algorithm != "" {
+		r.fail(a.File, a.Line, fmt.Sprintf("Algorithm %.40q of %s is unknown: use SHA-224, SHA-256, SHA-384 or SHA-512", a.Algorithm, clip(a.Path)))
 	}
-	switch old := &r.meta.Artifacts[i]; {
-	case a.Hash == "":
-	case old.Hash == "":
-		*old = *a
-	case !strings.EqualFold(old.Hash, a.Hash) && strings.EqualFold(old.Algorithm, a.Algorithm):
-		r.fail(a.File, a.Line, fmt.Sprintf("%s is also listed at %s:%d, with another Hash", clip(a.Path), old.File, old.Line))
-	}
-}
-
-func (r *metaReader) finish() {
-	for _, a := range r.meta.Artifacts {
-		if _, ok := Hash(a.Algorithm); !ok && a.Algorithm != "" {
-			r.fail(a.File, a.Line, fmt.Sprintf("Algorithm %.40q of %s is unknown: use SHA-224, SHA-256, SHA-384 or SHA-512", a.Algorithm, clip(a.Path)))
-		}
-	}
+	r.meta.Artifacts = append(r.meta.Artifacts, *a)
 }
 
 // Hash returns the hash function that Algorithm names.
@@ -287,12 +268,12 @@ func VerifyArtifacts(p *Package) error {
 		st, err := fs.Stat(p.Files, a.Path)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			problems = append(problems, Problem{a.File, a.Line, a.Path + " is listed but isn't in the package", SeverityError})
+			problems = append(problems, Problem{a.File, a.Line, a.Path + " is listed but isn't in the package", Error})
 			continue
 		case err != nil:
 			return fmt.Errorf("stat artifact %s: %w", a.Path, err)
 		case !st.Mode().IsRegular():
-			problems = append(problems, Problem{a.File, a.Line, a.Path + " is listed but isn't a file", SeverityError})
+			problems = append(problems, Problem{a.File, a.Line, a.Path + " is listed but isn't a file", Error})
 			continue
 		}
 		h, ok := Hash(a.Algorithm)
@@ -305,7 +286,7 @@ func VerifyArtifacts(p *Package) error {
 		}
 		if !strings.EqualFold(sum, a.Hash) {
 			problems = append(problems, Problem{a.File, a.HashLine,
-				fmt.Sprintf("%s was changed: its %s is %s, not %.128s", a.Path, a.Algorithm, sum, a.Hash), SeverityError})
+				fmt.Sprintf("%s was changed: its %s is %s, not %.128s", a.Path, a.Algorithm, sum, a.Hash), Error})
 		}
 	}
 	if len(problems) > 0 {

@@ -75,6 +75,28 @@ func TestEveryAlgorithmIsVerifiedInMetaAndManifest(t *testing.T) {
 	}
 }
 
+func TestArtifactThatIsListedTwiceMustHoldBothTimes(t *testing.T) {
+	files := base(t)
+	files["vnf.mf"] = &fstest.MapFile{Data: []byte("metadata:\n")}
+	files[vnfd.MetaFile].Data = append([]byte("ETSI-Entry-Manifest: vnf.mf\n"), files[vnfd.MetaFile].Data...)
+	listed(t, files, vnfd.MetaFile, "Files/a.txt", "SHA-256", "hello")
+	listed(t, files, "vnf.mf", "Files/a.txt", "SHA-512", "hello")
+	p, err := vnfd.Load(files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"Scripts/scale.py", "Files/a.txt"}, p.Artifacts); diff != "" {
+		t.Error(diff)
+	}
+	if err := vnfd.VerifyArtifacts(p); err != nil {
+		t.Error(err)
+	}
+	files["vnf.mf"].Data = []byte("Source: Files/a.txt\nAlgorithm: SHA-256\nHash: bb\n")
+	if got := invalid(t, vnfd.VerifyArtifacts(p)); got != "vnf.mf:3: Files/a.txt was changed: its SHA-256 is 2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824, not bb" {
+		t.Error(got)
+	}
+}
+
 func TestManifestIsReadUpToItsSignature(t *testing.T) {
 	files := base(t)
 	files[vnfd.MetaFile].Data = append([]byte("ETSI-Entry-Manifest: vnf.mf\n"), files[vnfd.MetaFile].Data...)

@@ -12,10 +12,10 @@ type Severity string
 
 // The severities.
 const (
-	// SeverityError makes the package unusable.
-	SeverityError Severity = "error"
-	// SeverityWarning leaves it usable, though hardly as its author meant it.
-	SeverityWarning Severity = "warning"
+	// Error makes the package unusable.
+	Error Severity = "error"
+	// Warning leaves it usable, though hardly as its author meant it.
+	Warning Severity = "warning"
 )
 
 // Problem is one thing wrong in a package, for its author to mend.
@@ -34,7 +34,7 @@ func (p Problem) String() string {
 		fmt.Fprintf(&b, ":%d", p.Line)
 	}
 	b.WriteString(": ")
-	if p.Severity == SeverityWarning {
+	if p.Severity == Warning {
 		b.WriteString("warning: ")
 	}
 	b.WriteString(p.Message)

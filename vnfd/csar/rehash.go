@@ -14,49 +14,45 @@ import (
 
 // Rehash brings the checksums in TOSCA.meta and the manifest of the expanded
 // package at dir up to date, changing nothing else in them. Each file is
-// replaced whole or not at all. It returns the paths of the artifacts whose
-// checksum was wrong. A signature in the manifest no longer holds afterwards.
-func Rehash(dir string) ([]string, error) {
+// replaced whole or not at all. A signature in the manifest no longer holds
+// afterwards.
+func Rehash(dir string) error {
 	files, err := Dir(dir)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	var changed []string
 	// Either file may list the other, so what one round writes may give the next
 	// more to do.
 	for range 4 {
 		meta, err := vnfd.ReadMeta(files)
 		if err != nil {
-			return nil, fmt.Errorf("rehash: %w", err)
+			return fmt.Errorf("rehash: %w", err)
 		}
-		var done []string
+		done := true
 		for _, name := range []string{meta.Manifest, vnfd.MetaFile} {
 			if name == "" {
 				continue
 			}
-			d, err := rehash(dir, files, name, meta)
+			changed, err := rehash(dir, files, name, meta)
 			if err != nil {
-				return nil, fmt.Errorf("rehash %s: %w", name, err)
+				return fmt.Errorf("rehash %s: %w", name, err)
 			}
-			done = append(done, d...)
+			done = done && !changed
 		}
-		if done == nil {
-			slices.Sort(changed)
-			return slices.Compact(changed), nil
+		if done {
+			return nil
 		}
-		changed = append(changed, done...)
 	}
-	return nil, fmt.Errorf("rehash: %s and the manifest list each other's checksum, which can't hold", vnfd.MetaFile)
+	return fmt.Errorf("rehash: %s and the manifest list each other's checksum, which can't hold", vnfd.MetaFile)
 }
 
-// rehash rewrites the Hash lines of one file.
-func rehash(dir string, files fs.FS, name string, meta *vnfd.Meta) ([]string, error) {
+// rehash rewrites the Hash lines of one file and says whether one was wrong.
+func rehash(dir string, files fs.FS, name string, meta *vnfd.Meta) (changed bool, err error) {
 	data, err := fs.ReadFile(files, name)
 	if err != nil {
-		return nil, err
+		return false, err
 	}
 	lines := bytes.SplitAfter(data, []byte("\n"))
-	var changed []string
 	for _, a := range meta.Artifacts {
 		h, ok := vnfd.Hash(a.Algorithm)
 		if a.File != name || a.Remote() || !ok {
@@ -64,10 +60,10 @@ func rehash(dir string, files fs.FS, name string, meta *vnfd.Meta) ([]string, er
 		}
 		sum, err := vnfd.Sum(files, a.Path, h)
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("line %d: %s is listed but isn't in the package", a.Line, a.Path)
+			return false, fmt.Errorf("line %d: %s is listed but isn't in the package", a.Line, a.Path)
 		}
 		if err != nil {
-			return nil, err
+			return false, err
 		}
 		if a.Hash == sum {
 			continue
@@ -75,12 +71,12 @@ func rehash(dir string, files fs.FS, name string, meta *vnfd.Meta) ([]string, er
 		key, value, _ := bytes.Cut(lines[a.HashLine-1], []byte(":"))
 		value = bytes.Replace(value, []byte(a.Hash), []byte(sum), 1)
 		lines[a.HashLine-1] = slices.Concat(key, []byte(":"), value)
-		changed = append(changed, a.Path)
+		changed = true
 	}
-	if changed == nil {
-		return nil, nil
+	if !changed {
+		return false, nil
 	}
-	return changed, replace(filepath.Join(dir, filepath.FromSlash(name)), bytes.Join(lines, nil))
+	return true, replace(filepath.Join(dir, filepath.FromSlash(name)), bytes.Join(lines, nil))
 }
 
 // replace writes a file beside the old one and puts it in its place.

@@ -30,7 +30,7 @@ const maxManifest = 4 << 20
 func Validate(files fs.FS) []vnfd.Problem {
 	p, problems, err := vnfd.Check(files)
 	if err != nil {
-		return []vnfd.Problem{{File: ".", Message: err.Error(), Severity: vnfd.SeverityError}}
+		return []vnfd.Problem{{File: ".", Message: err.Error(), Severity: vnfd.Error}}
 	}
 	v := &validator{files: files, problems: problems, workloads: map[string]bool{}}
 	if meta, err := vnfd.ReadMeta(files); err == nil { // else Check said why not
@@ -53,14 +53,14 @@ func (v *validator) fail(file string, line int, format string, args ...any) {
 	if len(v.problems) >= maxProblems {
 		return
 	}
-	v.problems = append(v.problems, vnfd.Problem{File: file, Line: line, Message: fmt.Sprintf(format, args...), Severity: vnfd.SeverityError})
+	v.problems = append(v.problems, vnfd.Problem{File: file, Line: line, Message: fmt.Sprintf(format, args...), Severity: vnfd.Error})
 }
 
 func (v *validator) warn(file string, line int, format string, args ...any) {
 	if len(v.problems) >= maxProblems {
 		return
 	}
-	v.problems = append(v.problems, vnfd.Problem{File: file, Line: line, Message: fmt.Sprintf(format, args...), Severity: vnfd.SeverityWarning})
+	v.problems = append(v.problems, vnfd.Problem{File: file, Line: line, Message: fmt.Sprintf(format, args...), Severity: vnfd.Warning})
 }
 
 func (v *validator) artifacts(p *vnfd.Package, meta *vnfd.Meta) {
@@ -70,11 +70,15 @@ func (v *validator) artifacts(p *vnfd.Package, meta *vnfd.Meta) {
 	} else if err != nil {
 		v.fail(vnfd.MetaFile, 0, "%v", err)
 	}
+	hashed := map[string]bool{}
+	for _, a := range meta.Artifacts {
+		hashed[a.Path] = hashed[a.Path] || a.Hash != ""
+	}
 	for _, a := range meta.Artifacts {
 		switch {
 		case a.Remote():
 			v.warn(a.File, a.Line, "%s is outside the package: nobody checks what is there", a.Path)
-		case a.Hash == "":
+		case !hashed[a.Path]:
 			v.warn(a.File, a.Line, "%s has no checksum: add Algorithm and Hash", a.Path)
 		}
 	}
