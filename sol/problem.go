@@ -12,6 +12,7 @@ import (
 	"github.com/jibe-vnfm/jibe/lcm/oplog"
 	"github.com/jibe-vnfm/jibe/sol/auth"
 	"github.com/jibe-vnfm/jibe/sol/filter"
+	"github.com/jibe-vnfm/jibe/sol/notify"
 	"github.com/jibe-vnfm/jibe/store"
 	"github.com/jibe-vnfm/jibe/vnfd"
 )
@@ -44,11 +45,11 @@ func statusOf(err error) int {
 		return http.StatusUnauthorized
 	case errors.As(err, &big):
 		return http.StatusRequestEntityTooLarge
-	case errors.Is(err, ErrUnknownPackage):
+	case errors.Is(err, ErrUnknownPackage), errors.Is(err, notify.ErrCallback):
 		return http.StatusUnprocessableEntity
 	case errors.As(err, &file), errors.As(err, &files), errors.As(err, &outside),
 		errors.Is(err, vnfd.ErrUnknownAspect), errors.Is(err, vnfd.ErrUnknownLevel),
-		errors.Is(err, filter.ErrSyntax), errors.Is(err, filter.ErrStructure):
+		errors.Is(err, notify.ErrInvalid), errors.Is(err, filter.ErrSyntax), errors.Is(err, filter.ErrStructure):
 		return http.StatusBadRequest
 	case errors.Is(err, lcm.ErrState), errors.Is(err, oplog.ErrBusy{}), errors.Is(err, store.ErrConflict):
 		return http.StatusConflict

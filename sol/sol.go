@@ -68,6 +68,8 @@ type Config struct {
 	Operations *oplog.Log
 	View       View
 	Secrets    Secrets
+	// Subscriptions serves /subscriptions; nil answers 404 there.
+	Subscriptions Subscriptions
 	// Auth tells who calls; nil lets nobody in.
 	Auth auth.Authenticator
 	// BaseURL is how clients reach the server, "https://vnfm.example:9890": links
@@ -161,6 +163,10 @@ func (a *api) routes() {
 	a.handle("/vnf_lcm_op_occs/{id}/fail", methods{http.MethodPost: a.fail})
 	a.handle("/vnf_lcm_op_occs/{id}/cancel", methods{http.MethodPost: a.cancel})
 
+	if a.Subscriptions != nil {
+		a.handle("/subscriptions", methods{http.MethodGet: a.listSubscriptions, http.MethodPost: a.createSubscription})
+		a.handle("/subscriptions/{id}", methods{http.MethodGet: a.showSubscription, http.MethodDelete: a.deleteSubscription})
+	}
 	a.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		a.serve(w, r, "other", func(w http.ResponseWriter, r *http.Request) error {
 			if _, err := a.caller(r); err != nil {
