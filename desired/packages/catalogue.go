@@ -1,0 +1,426 @@
+// Package packages is the catalogue of VNF packages: which there are in the
+// package repositories, and the content of each by its git tree hash.
+//
+// Everything lives in the object store of the desired repository: upstreams are
+// fetched below refs/jibe/upstream/<repository>/, and what runs is pinned by
+// refs/jibe/packages/<tree>, so that neither a moved nor a deleted upstream can
+// take it away. It never checks anything out, never runs a package's programs,
+// and never decides which package an instance runs.
+package packages
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/Masterminds/semver/v3"
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/singleflight"
+
+	"github.com/jibe-vnfm/jibe/desired"
+)
+
+// ErrUnknown is returned for a VNFD id or a tree that no package has.
+var ErrUnknown = errors.New("no such package")
+
+// RepositoryError is returned by [Catalogue.Sync] for each repository that could
+// not be fetched or read. What was known of it before stays known.
+type RepositoryError struct {
+	Repository string
+	Err        error
+}
+
+func (e *RepositoryError) Error() string {
+	return fmt.Sprintf("package repository %s: %v", e.Repository, e.Err)
+}
+
+func (e *RepositoryError) Unwrap() error { return e.Err }
+
+// Entry is one version of a package.
+type Entry struct {
+	Repository string
+	// Ref is the branch or tag, by its short name; "HEAD" where the repository
+	// names neither.
+	Ref string
+	// Path is the package's directory in the repository, "" for its root.
+	Path string
+	// Tree is the git tree hash of that directory: the pin.
+	Tree   string
+	VnfdID string
+	// Version is descriptor_version of the VNFD.
+	Version string
+	// Hooks says whether the repository's packages may run their programs.
+	Hooks bool
+}
+
+// Problem is a package that can't be used.
+type Problem struct {
+	Repository, Ref, Path, Tree string
+	Err                         error
+}
+
+func (p Problem) Error() string {
+	return fmt.Sprintf("package %s in repository %s at %s: %v", cmp.Or(p.Path, "."), p.Repository, p.Ref, p.Err)
+}
+
+// Unwrap gives what is wrong.
+func (p Problem) Unwrap() error { return p.Err }
+
+// Catalogue knows the packages. It is safe for concurrent use.
+type Catalogue struct {
+	git      git
+	packages string
+	log      *slog.Logger
+
+	index atomic.Pointer[index]
+
+	sync    sync.Mutex         // one Sync at a time; guards what follows
+	commits map[string]place   // commit and path -> what is there
+	parsed  map[string]summary // tree -> what its VNFD says
+
+	loading singleflight.Group
+	cache   cache
+	pinned  sync.Map // tree -> true
+}
+
+// index is immutable.
+type index struct {
+	entries  []*Entry            // in the order of repositories.yaml, newest first
+	byVnfd   map[string][]*Entry // likewise
+	trees    map[string]*Entry
+	problems []Problem
+}
+
+// summary is what is kept of a package that was read once.
+type summary struct {
+	vnfdID, version string
+	err             error
+}
+
+// place is a folder of packages, or a package, at a commit.
+type place struct {
+	packages []found
+	err      error // why it can't be used
+}
+
+// found is a package's directory at a commit.
+type found struct{ path, tree string }
+
+// New makes an empty catalogue that keeps its objects in the bare repository
+// gitDir. packagesDir is where relative URLs of local repositories begin.
+func New(gitDir, packagesDir string, log *slog.Logger) *Catalogue {
+	if abs, err := filepath.Abs(gitDir); err == nil {
+		gitDir = abs
+	}
+	if abs, err := filepath.Abs(packagesDir); err == nil {
+		packagesDir = abs
+	}
+	c := &Catalogue{
+		git: git{dir: gitDir}, packages: packagesDir, log: log,
+		commits: map[string]place{}, parsed: map[string]summary{},
+	}
+	c.index.Store(&index{})
+	return c
+}
+
+// Sync fetches all repositories, forgets those that aren't listed any more, and
+// brings the catalogue up to date. A repository that can't be fetched keeps what
+// it had, and is a [*RepositoryError] in the joined error; the others are up to
+// date all the same. Packages that can't be used are no error: see
+// [Catalogue.Problems].
+func (c *Catalogue) Sync(ctx context.Context, repos []desired.Repository) error {
+	c.sync.Lock()
+	defer c.sync.Unlock()
+	errs := make([]error, len(repos))
+	var group errgroup.Group
+	group.SetLimit(8)
+	for i, r := range repos {
+		group.Go(func() error {
+			if err := c.git.fetch(ctx, c.location(r), refspec(r)); err != nil {
+				errs[i] = &RepositoryError{r.Name, err}
+				c.log.WarnContext(ctx, "package repository not fetched", "repository", r.Name, "error", err)
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	return errors.Join(append(errs, c.read(ctx, repos, true))...)
+}
+
+// Load brings the catalogue up to date with what was fetched before, without
+// asking any repository: for a start while they are away, and for checks.
+func (c *Catalogue) Load(ctx context.Context, repos []desired.Repository) error {
+	c.sync.Lock()
+	defer c.sync.Unlock()
+	return c.read(ctx, repos, false)
+}
+
+// location is what git fetches from.
+func (c *Catalogue) location(r desired.Repository) string {
+	if strings.Contains(r.URL, ":") || filepath.IsAbs(r.URL) {
+		return r.URL
+	}
+	return filepath.Join(c.packages, filepath.FromSlash(r.URL))
+}
+
+const (
+	upstream = "refs/jibe/upstream/"
+	pins     = "refs/jibe/packages/"
+)
+
+// refspec says what of the repository is fetched, and where to.
+func refspec(r desired.Repository) string {
+	to := upstream + r.Name
+	switch {
+	case r.Branch != "":
+		return fmt.Sprintf("+refs/heads/%s:%s/heads/%s", r.Branch, to, r.Branch)
+	case r.Tags == "":
+		return fmt.Sprintf("+HEAD:%s/HEAD", to)
+	case strings.Count(r.Tags, "*") == 1 && !strings.ContainsAny(r.Tags, `?[]\^~: `) && !strings.Contains(r.Tags, ".."):
+		return fmt.Sprintf("+refs/tags/%s:%s/tags/%s", r.Tags, to, r.Tags)
+	}
+	// Git knows no other patterns: the rest is left out when reading.
+	return fmt.Sprintf("+refs/tags/*:%s/tags/*", to)
+}
+
+// wanted says whether a fetched ref, such as "tags/v1.2", is one that the
+// repository's entry asks for, and its short name.
+func wanted(r desired.Repository, ref string) (string, bool) {
+	kind, name, _ := strings.Cut(ref, "/")
+	switch {
+	case r.Branch != "":
+		return name, kind == "heads" && name == r.Branch
+	case r.Tags == "":
+		return kind, ref == "HEAD"
+	}
+	ok, err := path.Match(r.Tags, name)
+	return name, kind == "tags" && err == nil && ok
+}
+
+// read makes a new index out of the refs. Only commits and trees that it hasn't
+// seen are read.
+func (c *Catalogue) read(ctx context.Context, repos []desired.Repository, prune bool) error {
+	refs, err := c.git.refs(ctx, upstream)
+	if err != nil {
+		return fmt.Errorf("read package catalogue: %w", err)
+	}
+	b := &builder{c: c, next: &index{byVnfd: map[string][]*Entry{}, trees: map[string]*Entry{}}, commits: map[string]bool{}, trees: map[string]bool{}}
+	defer b.close()
+	var stale []string
+	byName := map[string]desired.Repository{}
+	at := map[string][]version{}
+	for _, r := range repos {
+		byName[r.Name] = r
+	}
+	for _, ref := range refs {
+		name, rest, _ := strings.Cut(strings.TrimPrefix(ref.name, upstream), "/")
+		r, known := byName[name]
+		short, ok := wanted(r, rest)
+		if !known || !ok {
+			stale = append(stale, ref.name)
+			continue
+		}
+		at[name] = append(at[name], version{short, ref.commit, semverOf(short)})
+	}
+	var errs []error
+	for _, r := range repos {
+		slices.SortFunc(at[r.Name], func(a, b version) int { return b.compare(a) })
+		if err := b.repository(ctx, r, at[r.Name]); err != nil {
+			errs = append(errs, &RepositoryError{r.Name, err})
+		}
+	}
+	if len(errs) > 0 {
+		// The store itself can't be read: what was known stays.
+		return errors.Join(errs...)
+	}
+	c.index.Store(b.next)
+	maps.DeleteFunc(c.commits, func(k string, _ place) bool { return !b.commits[k] })
+	maps.DeleteFunc(c.parsed, func(k string, _ summary) bool { return !b.trees[k] })
+	if prune && len(stale) > 0 {
+		if err := c.git.deleteRefs(ctx, stale); err != nil {
+			return fmt.Errorf("forget removed package repositories: %w", err)
+		}
+	}
+	return nil
+}
+
+// builder makes one index.
+type builder struct {
+	c       *Catalogue
+	next    *index
+	store   *objects
+	commits map[string]bool // those in use
+	trees   map[string]bool
+}
+
+// objects starts git only when there is something new to read.
+func (b *builder) objects(ctx context.Context) (*objects, error) {
+	if b.store == nil {
+		var err error
+		if b.store, err = b.c.git.objects(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return b.store, nil
+}
+
+func (b *builder) close() {
+	if b.store != nil {
+		b.store.close()
+	}
+}
+
+// repository adds what is at the versions of r, newest first.
+func (b *builder) repository(ctx context.Context, r desired.Repository, versions []version) error {
+	for _, v := range versions {
+		key := v.commit + ":" + r.Path
+		here, seen := b.c.commits[key]
+		if !seen {
+			store, err := b.objects(ctx)
+			if err != nil {
+				return err
+			}
+			here.packages, here.err = store.packages(v.commit, r.Path)
+			if errors.Is(here.err, errStore) {
+				return fmt.Errorf("read %s: %w", v.name, here.err)
+			}
+			b.c.commits[key] = here
+		}
+		b.commits[key] = true
+		if here.err != nil {
+			b.next.problems = append(b.next.problems, Problem{r.Name, v.name, r.Path, "", here.err})
+			continue
+		}
+		ids := map[string]string{} // VNFD id -> path, at this version
+		for _, p := range here.packages {
+			s, err := b.summary(ctx, p.tree)
+			if err != nil {
+				return fmt.Errorf("read %s at %s: %w", cmp.Or(p.path, "."), v.name, err)
+			}
+			if first, twice := ids[s.vnfdID]; twice && s.err == nil {
+				s.err = fmt.Errorf("its VNFD id %s is that of the package %s too: give one of them another id", s.vnfdID, cmp.Or(first, "."))
+			}
+			if s.err != nil {
+				b.next.problems = append(b.next.problems, Problem{r.Name, v.name, p.path, p.tree, s.err})
+				continue
+			}
+			ids[s.vnfdID] = p.path
+			e := &Entry{Repository: r.Name, Ref: v.name, Path: p.path, Tree: p.tree, VnfdID: s.vnfdID, Version: s.version, Hooks: r.Hooks}
+			b.next.entries = append(b.next.entries, e)
+			b.next.byVnfd[e.VnfdID] = append(b.next.byVnfd[e.VnfdID], e)
+			if _, ok := b.next.trees[e.Tree]; !ok {
+				b.next.trees[e.Tree] = e
+			}
+		}
+	}
+	return nil
+}
+
+// summary reads the VNFD in the tree, once. The error is that of the store; what
+// is wrong with the package is in the summary.
+func (b *builder) summary(ctx context.Context, tree string) (summary, error) {
+	b.trees[tree] = true
+	if s, ok := b.c.parsed[tree]; ok {
+		return s, nil
+	}
+	store, err := b.objects(ctx)
+	if err != nil {
+		return summary{}, err
+	}
+	p, _, err := load(store, tree)
+	var s summary
+	switch {
+	case errors.Is(err, errStore):
+		return summary{}, err
+	case err != nil:
+		s.err = err
+	default:
+		s.vnfdID, s.version = p.VNFD.ID, p.VNFD.Version
+	}
+	b.c.parsed[tree] = s
+	return s, nil
+}
+
+// Find returns the newest version of the package with the VNFD id, or
+// [ErrUnknown]. Where several repositories have it, the one that stands first in
+// repositories.yaml counts; in a repository the highest semantic version among
+// its tags. It costs no I/O.
+func (c *Catalogue) Find(vnfdID string) (*Entry, error) {
+	ix := c.index.Load()
+	if e := ix.byVnfd[vnfdID]; len(e) > 0 {
+		out := *e[0]
+		return &out, nil
+	}
+	why := "push the package to one of repositories.yaml"
+	if n := len(ix.problems); n > 0 {
+		why += fmt.Sprintf("; %d packages there can't be used, such as: %v", n, ix.problems[0])
+	}
+	return nil, fmt.Errorf("%w: VNFD id %q (%s)", ErrUnknown, vnfdID, why)
+}
+
+// FindTree returns the entry that has the tree now, or [ErrUnknown]: a pinned
+// tree that upstream has moved on from has none.
+func (c *Catalogue) FindTree(tree string) (*Entry, error) {
+	if e := c.index.Load().trees[tree]; e != nil {
+		out := *e
+		return &out, nil
+	}
+	return nil, fmt.Errorf("%w: no repository has the tree %s now", ErrUnknown, tree)
+}
+
+// List returns every version of every package, in the order in which Find
+// prefers them.
+func (c *Catalogue) List() []Entry {
+	ix := c.index.Load()
+	out := make([]Entry, len(ix.entries))
+	for i, e := range ix.entries {
+		out[i] = *e
+	}
+	return out
+}
+
+// Problems returns the packages that can't be used, as of the last Sync or Load.
+func (c *Catalogue) Problems() []Problem { return slices.Clone(c.index.Load().problems) }
+
+// version is a ref of a repository.
+type version struct {
+	name, commit string
+	semver       *semver.Version
+}
+
+// compare orders by semantic version; names that have none come before, by name.
+func (v version) compare(w version) int {
+	switch {
+	case v.semver != nil && w.semver != nil:
+		if c := v.semver.Compare(w.semver); c != 0 {
+			return c
+		}
+	case v.semver != nil:
+		return 1
+	case w.semver != nil:
+		return -1
+	}
+	return strings.Compare(v.name, w.name)
+}
+
+// semverOf is the version in a tag: "v1.2", "amf/v1.2.0" and "amf-1.2.0" have one.
+func semverOf(tag string) *semver.Version {
+	tag = tag[strings.LastIndexByte(tag, '/')+1:]
+	for _, s := range []string{tag, strings.TrimLeftFunc(tag, func(r rune) bool { return r < '0' || r > '9' })} {
+		if v, err := semver.NewVersion(s); err == nil {
+			return v
+		}
+	}
+	return nil
+}

@@ -1,0 +1,145 @@
+package packages
+
+import (
+	"container/list"
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"sync"
+
+	"github.com/jibe-vnfm/jibe/vnfd"
+)
+
+// cacheSize is how many bytes of packages are kept for the next reader.
+const cacheSize = 256 << 20
+
+var isTree = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
+
+// Open returns the package with the tree hash, whether an upstream still has it
+// or only its pin. A tree that isn't in the store is [ErrUnknown]; a package that
+// can't be used is a [*vnfd.InvalidError], or says what is refused. The result is
+// shared: nobody may change it.
+func (c *Catalogue) Open(ctx context.Context, tree string) (*vnfd.Package, error) {
+	if !isTree.MatchString(tree) {
+		return nil, fmt.Errorf("%w: %q isn't a tree hash", ErrUnknown, tree)
+	}
+	if p := c.cache.get(tree); p != nil {
+		return p, nil
+	}
+	// The work goes on for the others who wait when the first of them gives up.
+	work := context.WithoutCancel(ctx)
+	done := c.loading.DoChan(tree, func() (any, error) {
+		if p := c.cache.get(tree); p != nil {
+			return p, nil
+		}
+		ctx, cancel := context.WithTimeout(work, localTime)
+		defer cancel()
+		store, err := c.git.objects(ctx)
+		if err != nil {
+			return nil, err
+		}
+		defer store.close()
+		p, size, err := load(store, tree)
+		if err != nil {
+			return nil, err
+		}
+		c.cache.put(tree, p, size)
+		return p, nil
+	})
+	select {
+	case <-ctx.Done():
+		return nil, fmt.Errorf("open package %s: %w", tree, ctx.Err())
+	case r := <-done:
+		if r.Err != nil {
+			return nil, fmt.Errorf("open package %s: %w", tree, r.Err)
+		}
+		return r.Val.(*vnfd.Package), nil
+	}
+}
+
+// load reads the package and says how many bytes it holds.
+func load(store *objects, tree string) (*vnfd.Package, int64, error) {
+	files, err := store.files(tree)
+	if err != nil {
+		return nil, 0, err
+	}
+	p, err := vnfd.Load(files)
+	if err != nil {
+		return nil, 0, err
+	}
+	if p.VNFD == nil || p.VNFD.ID == "" {
+		return nil, 0, errors.New("it has no VNFD: TOSCA.meta needs Entry-Definitions")
+	}
+	p.Tree = tree
+	return p, files.size, nil
+}
+
+// Pin keeps the tree for ever, whatever becomes of its upstream. It is durable
+// when it returns, and may be repeated. A tree that isn't in the store is
+// [ErrUnknown].
+func (c *Catalogue) Pin(ctx context.Context, tree string) error {
+	if _, ok := c.pinned.Load(tree); ok {
+		return nil
+	}
+	if !isTree.MatchString(tree) {
+		return fmt.Errorf("pin package: %w: %q isn't a tree hash", ErrUnknown, tree)
+	}
+	store, err := c.git.objects(ctx)
+	if err != nil {
+		return fmt.Errorf("pin package %s: %w", tree, err)
+	}
+	_, _, err = store.get(tree, "tree", maxTree)
+	store.close()
+	if err != nil {
+		return fmt.Errorf("pin package %s: %w", tree, err)
+	}
+	if err := c.git.setRef(ctx, pins+tree, tree); err != nil {
+		return fmt.Errorf("pin package %s: %w", tree, err)
+	}
+	c.pinned.Store(tree, true)
+	return nil
+}
+
+// cache keeps the packages that were used last. Its zero value is empty.
+type cache struct {
+	mu    sync.Mutex
+	order list.List // of *cached, the last used in front
+	byKey map[string]*list.Element
+	size  int64
+}
+
+type cached struct {
+	tree string
+	p    *vnfd.Package
+	size int64
+}
+
+func (c *cache) get(tree string) *vnfd.Package {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e := c.byKey[tree]
+	if e == nil {
+		return nil
+	}
+	c.order.MoveToFront(e)
+	return e.Value.(*cached).p
+}
+
+func (c *cache) put(tree string, p *vnfd.Package, size int64) {
+	size += 64 << 10 // the descriptor and the bookkeeping
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.byKey == nil {
+		c.byKey = map[string]*list.Element{}
+	}
+	if c.byKey[tree] != nil {
+		return
+	}
+	c.byKey[tree] = c.order.PushFront(&cached{tree, p, size})
+	for c.size += size; c.size > cacheSize && c.order.Len() > 1; {
+		last := c.order.Remove(c.order.Back()).(*cached)
+		delete(c.byKey, last.tree)
+		c.size -= last.size
+	}
+}
