@@ -18,7 +18,7 @@ import (
 const (
 	maxDefinitions = 256  // files that imports reach
 	maxTemplates   = 5000 // node templates in a file, types in all
-	maxScaling     = 500  // VDUs, aspects or instantiation levels of a flavour
+	maxScaling     = 200  // VDUs, aspects or instantiation levels of a flavour
 )
 
 // Load reads the package whose root is files. A package that can't be used is

@@ -237,18 +237,26 @@ func (l *loader) required(file string, n *yaml.Node, p policy, keys ...string) (
 // reachable warns of numbers that contradict each other: they are only refused
 // when someone asks for them.
 func (l *loader) reachable(f *Flavour, d definition) {
-	top := safeyaml.Get(d.root, "topology_template", "node_templates")
-	for i := range f.VDUs {
-		v := &f.VDUs[i]
-		at := safeyaml.Get(top, v.ID)
-		for _, level := range f.Levels {
-			n, err := f.Count(v, level.ID, nil)
+	lines := map[string]*yaml.Node{}
+	for k := range safeyaml.Pairs(safeyaml.Get(d.root, "topology_template", "node_templates")) {
+		lines[k.Value] = k
+	}
+	for i := range f.Levels {
+		level := &f.Levels[i]
+		all, err := f.ScaleLevels(level.ID, nil)
+		if err != nil {
+			l.warn(d.file, nil, "instantiation level %s can't be had: %v", level.ID, err)
+			continue
+		}
+		for j := range f.VDUs {
+			v := &f.VDUs[j]
+			n, err := f.count(v, level, all)
 			if err != nil {
-				l.warn(d.file, at, "instantiation level %s can't be had: %v", level.ID, err)
+				l.warn(d.file, lines[v.ID], "instantiation level %s can't be had: %v", level.ID, err)
 				continue
 			}
 			if said, ok := v.Levels[level.ID]; ok && said != n {
-				l.warn(d.file, at, "VDU %s has %d instances at instantiation level %s by its initial delta and the scale levels, not %d as its VduInstantiationLevels say", v.ID, n, level.ID, said)
+				l.warn(d.file, lines[v.ID], "VDU %s has %d instances at instantiation level %s by its initial delta and the scale levels, not %d as its VduInstantiationLevels say", v.ID, n, level.ID, said)
 			}
 		}
 	}

@@ -120,6 +120,11 @@ func (f *Flavour) Count(vdu *VDU, instLevel string, levels map[string]int) (int,
 	if err != nil {
 		return 0, err
 	}
+	return f.count(vdu, level, all)
+}
+
+// count is Count for a known level (or nil) and the scale levels of every aspect.
+func (f *Flavour) count(vdu *VDU, level *Level, all map[string]int) (int, error) {
 	fixed, hasFixed := 0, false
 	if level != nil {
 		fixed, hasFixed = vdu.Levels[level.ID]

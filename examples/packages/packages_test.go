@@ -5,6 +5,7 @@ package packages
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"io"
 	"io/fs"
 	"os"
@@ -32,7 +33,7 @@ func TestManifestsHaveOnlyFieldsThatKubernetesKnows(t *testing.T) {
 		docs := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
 		for {
 			doc, err := docs.Read()
-			if err == io.EOF {
+			if errors.Is(err, io.EOF) {
 				break
 			}
 			if err != nil {
