@@ -256,14 +256,31 @@ func TestPlansOfAnyViewAreSound(t *testing.T) {
 			u.deleting = rapid.IntRange(0, 3).Draw(t, "unit deleting") == 0
 		}
 		o := w.observe(t)
+		for i := range o.Objects {
+			if rapid.Bool().Draw(t, "fails") {
+				o.Objects[i].Failure = "given up"
+			}
+		}
 		d := drawDesired(t, o)
 		j := plan.Journal{
 			Operation: rapid.SampledFrom([]string{"", "SCALE", "OTHER"}).Draw(t, "operation"),
 			Granted:   rapid.Bool().Draw(t, "granted"),
 			Rollback:  rapid.Bool().Draw(t, "rollback"),
 		}
+		issued := map[string]bool{}
+		for _, x := range catalogue() {
+			if issued[x.Key] = rapid.Bool().Draw(t, "issued"); issued[x.Key] {
+				j.Issued = append(j.Issued, plan.Step{Action: plan.Apply, Object: x.Key}.Key())
+			}
+		}
 		wasObjects, wasUnits, wasCondemned := slices.Clone(o.Objects), slices.Clone(o.Units), maps.Clone(d.Condemned)
-		sound(t, d, o, j, plan.Compute(d, o, j))
+		steps := plan.Compute(d, o, j)
+		sound(t, d, o, j, steps)
+		for _, s := range steps {
+			if s.Failure != "" && (s.Action != plan.Wait || !issued[s.Object]) {
+				t.Fatalf("%s fails by what this attempt didn't cause:\n%s", s, render(steps))
+			}
+		}
 		if !slices.Equal(o.Objects, wasObjects) || !reflect.DeepEqual(o.Units, wasUnits) || !maps.Equal(d.Condemned, wasCondemned) {
 			t.Fatal("Compute changed what it was given")
 		}
