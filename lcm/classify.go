@@ -3,7 +3,6 @@ package lcm
 import (
 	"encoding/json"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -39,7 +38,7 @@ func ClassifyLevels(before, after *desired.Instance, from, to map[string]int) (T
 	case before == nil || after == nil:
 		return "", nil, false
 	case !was:
-		if before.VnfdID != after.VnfdID || repinned(before, after) || infoChanged(before, after) {
+		if changed(before, after, "vnfdId") || repinned(before, after) || infoChanged(before, after) {
 			return ModifyInfo, modifyParams(before, after), true
 		}
 		return "", nil, false
@@ -64,12 +63,17 @@ func ClassifyLevels(before, after *desired.Instance, from, to map[string]int) (T
 
 // NoRollback says why the change can't be rolled back although the type that
 // dominates it could be: one of its parts removes what can't be brought back. ""
-// means that nothing stands against it. It belongs in Operation.NoRollback.
+// means that nothing stands against it. It belongs in Operation.NoRollback. Levels
+// are compared as [Classify] does.
 func NoRollback(before, after *desired.Instance) string {
+	return NoRollbackLevels(before, after, levels(before), levels(after))
+}
+
+// NoRollbackLevels is [NoRollback] with the effective scale level of every aspect.
+func NoRollbackLevels(before, after *desired.Instance, from, to map[string]int) string {
 	if !runs(before) || !runs(after) {
 		return ""
 	}
-	from, to := levels(before), levels(after)
 	for _, a := range aspects(from, to) {
 		if to[a] < from[a] {
 			return "aspect " + a + " is scaled in, and the units that it removed can't be brought back"
@@ -113,8 +117,8 @@ func repinned(before, after *desired.Instance) bool {
 // packageChanged says whether what is deployed differs: another VNFD, package or
 // flavour, or other manifests out of the same package.
 func packageChanged(before, after *desired.Instance) bool {
-	return before.VnfdID != after.VnfdID || before.Flavour != after.Flavour || repinned(before, after) ||
-		!same(without(before.Params), without(after.Params))
+	return changed(before, after, "vnfdId", "flavour") || repinned(before, after) ||
+		changed(keeping(before, without(before.Params)), keeping(after, without(after.Params)), "params")
 }
 
 func without(params map[string]any) map[string]any {
@@ -124,18 +128,33 @@ func without(params map[string]any) map[string]any {
 }
 
 func extConnChanged(before, after *desired.Instance) bool {
-	return !reflect.DeepEqual(before.Params[extVirtualLinks], after.Params[extVirtualLinks])
+	only := func(in *desired.Instance) *desired.Instance {
+		return keeping(in, map[string]any{extVirtualLinks: in.Params[extVirtualLinks]})
+	}
+	return changed(only(before), only(after), "params")
+}
+
+// keeping is in with other parameters.
+func keeping(in *desired.Instance, params map[string]any) *desired.Instance {
+	out := *in
+	out.Params = params
+	return &out
+}
+
+// changed says whether one of the keys of vnf.yaml differs in meaning.
+func changed(before, after *desired.Instance, keys ...string) bool {
+	return slices.ContainsFunc(desired.Changed(before, after), func(k string) bool { return slices.Contains(keys, k) })
 }
 
 func scaleChange(before, after *desired.Instance, from, to map[string]int) (Type, json.RawMessage, bool) {
-	changed := aspects(from, to)
+	moved := aspects(from, to)
 	switch {
 	case before.InstantiationLevel != after.InstantiationLevel:
 		return ScaleToLevel, encode(map[string]any{"instantiationLevelId": after.InstantiationLevel}), true
-	case len(changed) == 0:
+	case len(moved) == 0:
 		return "", nil, false
-	case len(changed) == 1:
-		a := changed[0]
+	case len(moved) == 1:
+		a := moved[0]
 		p := scaleParams{Type: scaleOut, Aspect: a, Steps: to[a] - from[a]}
 		if p.Steps < 0 {
 			p.Type, p.Steps = scaleIn, -p.Steps
@@ -147,7 +166,7 @@ func scaleChange(before, after *desired.Instance, from, to map[string]int) (Type
 		Level  int    `json:"scaleLevel"`
 	}
 	var info []level
-	for _, a := range changed {
+	for _, a := range moved {
 		info = append(info, level{a, to[a]})
 	}
 	return ScaleToLevel, encode(map[string]any{"scaleInfo": info}), true
@@ -202,19 +221,7 @@ func healParams(fresh map[string]string) json.RawMessage {
 }
 
 func infoChanged(before, after *desired.Instance) bool {
-	return before.Name != after.Name || before.Description != after.Description || before.VIM != after.VIM ||
-		!same(before.Metadata, after.Metadata) || !same(before.Extensions, after.Extensions) ||
-		!same(before.ConfigurableProperties, after.ConfigurableProperties) ||
-		!sameConnections(before.VIMConnections, after.VIMConnections)
-}
-
-// same compares two maps; an empty one is an absent one.
-func same(a, b map[string]any) bool {
-	return len(a) == 0 && len(b) == 0 || reflect.DeepEqual(a, b)
-}
-
-func sameConnections(a, b map[string]desired.VIMConnection) bool {
-	return len(a) == 0 && len(b) == 0 || reflect.DeepEqual(a, b)
+	return changed(before, after, "name", "description", "vim", "vimConnectionInfo", "metadata", "extensions", "vnfConfigurableProperties")
 }
 
 func instantiateParams(in *desired.Instance) json.RawMessage {
@@ -242,26 +249,23 @@ func changePackageParams(in *desired.Instance) json.RawMessage {
 
 func modifyParams(before, after *desired.Instance) json.RawMessage {
 	p := map[string]any{}
-	if before.Name != after.Name {
-		p["vnfInstanceName"] = after.Name
-	}
-	if before.Description != after.Description {
-		p["vnfInstanceDescription"] = after.Description
-	}
-	if before.VnfdID != after.VnfdID {
-		p["vnfdId"] = after.VnfdID
-	}
-	if !same(before.Metadata, after.Metadata) {
-		p["metadata"] = redact(after.Metadata)
-	}
-	if !same(before.Extensions, after.Extensions) {
-		p["extensions"] = redact(after.Extensions)
-	}
-	if !same(before.ConfigurableProperties, after.ConfigurableProperties) {
-		p["vnfConfigurableProperties"] = redact(after.ConfigurableProperties)
-	}
-	if !sameConnections(before.VIMConnections, after.VIMConnections) {
-		p["vimConnectionInfo"] = connections(after.VIMConnections)
+	for _, key := range desired.Changed(before, after) {
+		switch key {
+		case "name":
+			p["vnfInstanceName"] = after.Name
+		case "description":
+			p["vnfInstanceDescription"] = after.Description
+		case "vnfdId":
+			p["vnfdId"] = after.VnfdID
+		case "metadata":
+			p[key] = redact(after.Metadata)
+		case "extensions":
+			p[key] = redact(after.Extensions)
+		case "vnfConfigurableProperties":
+			p[key] = redact(after.ConfigurableProperties)
+		case "vimConnectionInfo":
+			p[key] = connections(after.VIMConnections)
+		}
 	}
 	return encode(p)
 }
