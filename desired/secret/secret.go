@@ -125,11 +125,15 @@ func IsRef(s string) bool { return desired.IsRef(s) }
 // Encrypt returns the "age:…" reference that stands for plaintext. Twice the same
 // plaintext gives different references: see [Keeper.Keep].
 func (k *Keeper) Encrypt(plaintext string) (string, error) {
+	return encrypt(k.identity.Recipient(), plaintext)
+}
+
+func encrypt(recipient age.Recipient, plaintext string) (string, error) {
 	if len(plaintext) > maxSecret {
 		return "", fmt.Errorf("encrypt secret: it has %d bytes, at most %d are allowed", len(plaintext), maxSecret)
 	}
 	var b bytes.Buffer
-	w, err := age.Encrypt(&b, k.identity.Recipient())
+	w, err := age.Encrypt(&b, recipient)
 	if err != nil {
 		return "", fmt.Errorf("encrypt secret: %w", err)
 	}
