@@ -78,8 +78,8 @@ func create(ctx context.Context, dir, branch string) error {
 			return fmt.Errorf("%w: create the desired repository: %w", desired.ErrUnavailable, err)
 		}
 	}
-	if err := configure(ctx, tmp); err != nil {
-		return err
+	if err := appendConfig(filepath.Join(tmp, "config")); err != nil {
+		return fmt.Errorf("%w: create the desired repository: %w", desired.ErrUnavailable, err)
 	}
 	// An empty directory that someone made beforehand is fine; rename replaces it.
 	if err := os.Rename(tmp, dir); err != nil {
@@ -89,6 +89,24 @@ func create(ctx context.Context, dir, branch string) error {
 		return fmt.Errorf("%w: create the desired repository: %w", desired.ErrUnavailable, err)
 	}
 	return nil
+}
+
+// appendConfig writes the whole configuration at once: a "git config" for each
+// entry would be twenty processes.
+func appendConfig(name string) error {
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		return err
+	}
+	for _, kv := range repositoryConfig() {
+		section, key, _ := strings.Cut(kv[0], ".")
+		if _, err := fmt.Fprintf(f, "[%s]\n\t%s = %s\n", section, key, kv[1]); err != nil {
+			_ = f.Close()
+			return err
+		}
+	}
+	err = f.Sync()
+	return errors.Join(err, f.Close())
 }
 
 // configure sets what isn't set already.

@@ -1,0 +1,121 @@
+package gitrepo
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/jibe-vnfm/jibe/desired"
+)
+
+// RefUpdate is one line of what a push asks for.
+type RefUpdate struct {
+	Ref string
+	// Old and New are commits; "" means that the ref doesn't exist before, or is
+	// to be deleted.
+	Old, New string
+}
+
+// maxUpdates bounds the refs of one push.
+const maxUpdates = 10_000
+
+// ReadPush reads what git gives a pre-receive hook on its standard input:
+// lines of "<old> <new> <ref>".
+func ReadPush(r io.Reader) ([]RefUpdate, error) {
+	var out []RefUpdate
+	sc := bufio.NewScanner(r)
+	for sc.Scan() {
+		f := strings.SplitN(sc.Text(), " ", 3)
+		if len(f) != 3 || !isHash(f[0]) || !isHash(f[1]) || !strings.HasPrefix(f[2], "refs/") {
+			return nil, fmt.Errorf("read push: %q isn't \"<old> <new> <ref>\"", clip(sc.Text()))
+		}
+		if len(out) == maxUpdates {
+			return nil, fmt.Errorf("read push: more than %d refs", maxUpdates)
+		}
+		u := RefUpdate{Old: f[0], New: f[1], Ref: f[2]}
+		if u.Old == zeroHash {
+			u.Old = ""
+		}
+		if u.New == zeroHash {
+			u.New = ""
+		}
+		out = append(out, u)
+	}
+	if err := sc.Err(); err != nil {
+		return nil, fmt.Errorf("read push: %w", err)
+	}
+	return out, nil
+}
+
+// OpenQuarantine opens the repository of the hook that this process runs in, as
+// git's environment names it. It sees the pushed objects, which are in
+// quarantine: no other process does. branch "" is main.
+func OpenQuarantine(ctx context.Context, branch string) (*Reader, error) {
+	if branch == "" {
+		branch = "main"
+	}
+	git := gitCLI{inherit: true}
+	dir, err := git.run(ctx, "rev-parse", "--absolute-git-dir")
+	if err != nil {
+		return nil, fmt.Errorf("open the pushed objects: %w (this runs as a git hook)", err)
+	}
+	git.dir = strings.TrimSpace(dir)
+	return newReader(git, branch, 16<<20), nil
+}
+
+// PushOptions returns the options of the push ("git push -o terminate=12") that
+// git gives a hook in its environment.
+func PushOptions() []string {
+	n, err := strconv.Atoi(os.Getenv("GIT_PUSH_OPTION_COUNT"))
+	if err != nil {
+		return nil
+	}
+	out := make([]string, 0, min(max(n, 0), 100))
+	for i := range min(n, 100) {
+		out = append(out, os.Getenv(fmt.Sprintf("GIT_PUSH_OPTION_%d", i)))
+	}
+	return out
+}
+
+// InstallHooks makes git ask "<jibeBinary> hook pre-receive --socket <socket>"
+// about every push. It may be repeated; a running push sees the old hook or the
+// new one, never half of one.
+func (r *Repo) InstallHooks(jibeBinary, socket string) error {
+	for _, p := range []string{jibeBinary, socket} {
+		if !filepath.IsAbs(p) || strings.ContainsAny(p, "\n\x00") {
+			return fmt.Errorf("install hooks: %q is no absolute path", p)
+		}
+	}
+	script := fmt.Sprintf("#!/bin/sh\n# Written by jibe at each start: changes are lost.\n# It refuses a push that couldn't be obeyed, with the reason.\nexec %s hook pre-receive --socket %s\n",
+		shellQuote(jibeBinary), shellQuote(socket))
+	dir := filepath.Join(r.opt.Dir, "hooks")
+	name := filepath.Join(dir, "pre-receive")
+	if old, err := os.ReadFile(name); err == nil && string(old) == script {
+		return nil
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("%w: install hooks: %w", desired.ErrUnavailable, err)
+	}
+	tmp := filepath.Join(dir, ".pre-receive.new")
+	err := writeSynced(tmp, []byte(script))
+	if err == nil {
+		err = os.Chmod(tmp, 0o755)
+	}
+	if err == nil {
+		err = os.Rename(tmp, name)
+	}
+	if err == nil {
+		err = syncDir(dir)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: install hooks: %w", desired.ErrUnavailable, err)
+	}
+	return nil
+}
+
+func shellQuote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }

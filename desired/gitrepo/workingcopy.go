@@ -1,0 +1,231 @@
+package gitrepo
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/jibe-vnfm/jibe/desired"
+)
+
+// workingCopy is a Snapshot of a plain directory, read whole when it is made.
+type workingCopy struct {
+	dir   string
+	index *index
+	files map[string]desired.Files // by instance directory
+	read  map[string]*desired.Instance
+	extra desired.Files // vims/ and repositories.yaml
+}
+
+// WorkingCopy reads a directory as a clone of the desired repository would stand
+// in it, committed or not; tree hashes are those that git would give. Files
+// larger than the limit and other nested repositories are refused.
+func WorkingCopy(dir string) (Snapshot, error) {
+	st, err := os.Stat(dir)
+	if err != nil {
+		return nil, fmt.Errorf("read working copy: %w", err)
+	}
+	if !st.IsDir() {
+		return nil, fmt.Errorf("read working copy: %s is no directory", dir)
+	}
+	w := &workingCopy{dir: dir, index: newIndex(), files: map[string]desired.Files{}, read: map[string]*desired.Instance{}, extra: desired.Files{}}
+	if err := w.walk(instancesDir, 0); err != nil {
+		return nil, fmt.Errorf("read working copy: %w", err)
+	}
+	if err := w.readSettings(); err != nil {
+		return nil, fmt.Errorf("read working copy: %w", err)
+	}
+	return w, nil
+}
+
+// walk looks for instances at and below a folder.
+func (w *workingCopy) walk(dir string, depth int) error {
+	if depth > maxDepth {
+		return fmt.Errorf("%s: directories are nested more than %d deep", dir, maxDepth)
+	}
+	items, err := os.ReadDir(filepath.Join(w.dir, filepath.FromSlash(dir)))
+	if errors.Is(err, fs.ErrNotExist) && depth == 0 {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, it := range items {
+		if depth > 0 && it.Name() == desired.InstanceFile {
+			return w.add(dir)
+		}
+	}
+	for _, it := range items {
+		if it.IsDir() && it.Name() != ".git" {
+			if err := w.walk(path.Join(dir, it.Name()), depth+1); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (w *workingCopy) add(dir string) error {
+	files := desired.Files{}
+	tree, err := w.hashDir(dir, "", files)
+	if err != nil {
+		return err
+	}
+	s := &slot{rev: desired.Revision{Dir: dir, Tree: tree}}
+	file := path.Join(dir, desired.InstanceFile)
+	if data, ok := files[desired.InstanceFile]; !ok {
+		s.problems = []*desired.Problem{notAFile(file, entry{mode: modeSymlink})}
+	} else if in, err := desired.ParseInstance(file, data); err != nil {
+		s.problems = problemsOf(file, err)
+	} else {
+		s.rev.Instance = in.ID
+		w.read[dir] = in
+	}
+	w.files[dir] = files
+	w.index.put(s)
+	return nil
+}
+
+// hashDir reads the files below a directory and returns the hash of its tree,
+// "" for one without files.
+func (w *workingCopy) hashDir(dir, prefix string, files desired.Files) (string, error) {
+	items, err := os.ReadDir(filepath.Join(w.dir, filepath.FromSlash(dir)))
+	if err != nil {
+		return "", err
+	}
+	var list []entry
+	for _, it := range items {
+		p, name := path.Join(dir, it.Name()), path.Join(prefix, it.Name())
+		full := filepath.Join(w.dir, filepath.FromSlash(p))
+		e := entry{mode: modeFile, name: it.Name()}
+		switch {
+		case it.IsDir() && it.Name() == ".git":
+			continue
+		case it.IsDir():
+			e.mode = modeDir
+			if e.hash, err = w.hashDir(p, name, files); err != nil {
+				return "", err
+			}
+			if e.hash == "" {
+				continue
+			}
+		case it.Type() == fs.ModeSymlink:
+			to, err := os.Readlink(full)
+			if err != nil {
+				return "", err
+			}
+			e.mode, e.hash = modeSymlink, hashHex(kindBlob, []byte(to))
+		case it.Type().IsRegular():
+			st, err := it.Info()
+			if err != nil {
+				return "", err
+			}
+			data, err := readLimited(full)
+			if err != nil {
+				return "", err
+			}
+			if st.Mode()&0o100 != 0 {
+				e.mode = modeExec
+			}
+			if files[name], e.hash = data, hashHex(kindBlob, data); len(files) > maxFiles {
+				return "", fmt.Errorf("%s: more than %d files in one instance's directory", dir, maxFiles)
+			}
+		default:
+			return "", fmt.Errorf("%s is neither a file nor a folder", p)
+		}
+		list = append(list, e)
+	}
+	if len(list) == 0 {
+		return "", nil
+	}
+	return hashHex(kindTree, encodeTree(list)), nil
+}
+
+func hashHex(kind string, data []byte) string {
+	h := hashObject(kind, data)
+	return hex.EncodeToString(h[:])
+}
+
+func readLimited(name string) ([]byte, error) {
+	st, err := os.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	if st.Size() > defaultMaxObject {
+		return nil, fmt.Errorf("%s: %w: %d bytes, the limit is %d", name, errTooLarge, st.Size(), defaultMaxObject)
+	}
+	return os.ReadFile(name)
+}
+
+func (w *workingCopy) readSettings() error {
+	names := []string{desired.RepositoriesFile}
+	items, err := os.ReadDir(filepath.Join(w.dir, desired.VIMDir))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, it := range items {
+		if it.Type().IsRegular() {
+			names = append(names, path.Join(desired.VIMDir, it.Name()))
+		}
+	}
+	for _, name := range names {
+		data, err := readLimited(filepath.Join(w.dir, filepath.FromSlash(name)))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		w.extra[name] = data
+	}
+	return nil
+}
+
+func (w *workingCopy) Commit() string                            { return "" }
+func (w *workingCopy) List() []desired.Revision                  { return w.index.list() }
+func (w *workingCopy) Lookup(id string) (desired.Revision, bool) { return w.index.lookup(id) }
+func (w *workingCopy) Problems() []*desired.Problem              { return w.index.problems() }
+func (w *workingCopy) current(rev desired.Revision) bool {
+	s := w.index.byDir[rev.Dir]
+	return s != nil && s.rev.Tree == rev.Tree
+}
+
+func (w *workingCopy) Read(_ context.Context, rev desired.Revision) (*desired.Instance, error) {
+	if in := w.read[rev.Dir]; in != nil && w.current(rev) {
+		return in, nil
+	}
+	return nil, fmt.Errorf("%w: %s with tree %q in %s", desired.ErrNotFound, rev.Dir, rev.Tree, w.dir)
+}
+
+func (w *workingCopy) Files(_ context.Context, rev desired.Revision) (desired.Files, error) {
+	if files := w.files[rev.Dir]; files != nil && w.current(rev) {
+		return files, nil
+	}
+	return nil, fmt.Errorf("%w: %s with tree %q in %s", desired.ErrNotFound, rev.Dir, rev.Tree, w.dir)
+}
+
+func (w *workingCopy) Settings() (*desired.Settings, error) {
+	var names []string
+	for name := range w.extra {
+		names = append(names, name)
+	}
+	return desired.SettingsFrom(func(name string) ([]byte, error) { return w.extra[name], nil }, names)
+}
+
+func (w *workingCopy) File(_ context.Context, p string) ([]byte, error) {
+	p = path.Clean(p)
+	if path.IsAbs(p) || p == ".." || strings.HasPrefix(p, "../") {
+		return nil, fmt.Errorf("%w: %s", desired.ErrNotFound, p)
+	}
+	data, err := readLimited(filepath.Join(w.dir, filepath.FromSlash(p)))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w: %s", desired.ErrNotFound, p)
+	}
+	return data, err
+}
