@@ -117,6 +117,9 @@ func (e *env) send(r *http.Request) answer {
 	if res.Header.Get("Version") != "2.0.0" || res.Header.Get("Accept-Ranges") != "none" {
 		e.t.Errorf("%s %s: headers %v lack Version or Accept-Ranges", method, path, res.Header)
 	}
+	if _, err := conforms(r, a); err != nil {
+		e.t.Errorf("%s %s: %d doesn't conform: %v\n%.2000s", method, path, res.StatusCode, err, b)
+	}
 	if res.StatusCode >= 400 {
 		var p sol.ProblemDetails
 		if ct := res.Header.Get("Content-Type"); ct != "application/problem+json" || json.Unmarshal(b, &p) != nil || p.Status != res.StatusCode || p.Detail == "" || p.Title == "" {

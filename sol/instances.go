@@ -2,7 +2,6 @@ package sol
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -224,11 +223,7 @@ func (a *api) modifyInstance(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	object(patch)
-	shown, err := json.Marshal(redact(patch))
-	if err != nil {
-		return fmt.Errorf("operationParams: %w", err)
-	}
-	return a.begin(w, r, request{typ: lcm.ModifyInfo, params: shown, changed: shown,
+	return a.begin(w, r, request{typ: lcm.ModifyInfo, params: params(patch), changed: params(changedInfo(patch)),
 		next: func(_ context.Context, now *desired.Instance) (*desired.Instance, error) {
 			next := *now
 			next.Held = ""
@@ -249,6 +244,21 @@ func (a *api) modifyInstance(w http.ResponseWriter, r *http.Request) error {
 			}
 			return &next, checkNames(next.Name, next.Description)
 		}})
+}
+
+// changedInfo is VnfInfoModifications (clause 5.5.2.12a): what was removed is empty.
+func changedInfo(patch map[string]any) map[string]any {
+	out := maps.Clone(patch)
+	for attr, v := range out {
+		switch {
+		case v != nil:
+		case attr == "vnfInstanceName" || attr == "vnfInstanceDescription":
+			out[attr] = ""
+		default:
+			out[attr] = map[string]any{}
+		}
+	}
+	return out
 }
 
 func patchText(patch map[string]any, attr string, to *string) error {
