@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -20,7 +21,7 @@ const (
 	// maxDepth is how deep its values may nest.
 	maxDepth = 64
 	// maxProblems ends the reading of a file that is wrong all over.
-	maxProblems = 50
+	maxProblems = 20
 )
 
 // InvalidError is returned for a file that can't be used, with everything that
@@ -65,7 +66,7 @@ func (d *document) fail(n *yaml.Node, remedy, format string, args ...any) {
 	if len(d.problems) >= maxProblems {
 		return
 	}
-	p := &Problem{File: d.file, Message: fmt.Sprintf(format, args...), Remedy: remedy}
+	p := &Problem{File: d.file, Message: clipTo(fmt.Sprintf(format, args...), 400), Remedy: clipTo(remedy, 400)}
 	if n != nil {
 		p.Line = n.Line
 	}
@@ -303,10 +304,8 @@ func (d *document) oneOf(n *yaml.Node, where string, values ...string) string {
 	if len(d.problems) > before {
 		return ""
 	}
-	for _, v := range values {
-		if s == v {
-			return s
-		}
+	if slices.Contains(values, s) {
+		return s
 	}
 	remedy := "allowed: " + strings.Join(values, ", ")
 	if near := nearest(s, values); near != "" {
@@ -380,6 +379,10 @@ func (d *document) value(n *yaml.Node, where string) any {
 		}
 		return i
 	case "!!float":
+		if strings.Trim(n.Value, "+-0123456789_") == "" {
+			d.fail(n, "put it in quotes, or write it as 1.0e20", "%q is an integer of more than 64 bits", where)
+			return nil
+		}
 		var f float64
 		if err := n.Decode(&f); err != nil || math.IsNaN(f) || math.IsInf(f, 0) {
 			d.fail(n, "put it in quotes", "%q isn't a number that JSON knows", where)

@@ -1,9 +1,9 @@
 package desired
 
 import (
-	"fmt"
 	"path"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/google/uuid"
@@ -130,7 +130,7 @@ func (d *document) levels(n *yaml.Node) map[string]int {
 		where := dotted("levels", k.Value)
 		var level int32
 		if v.Kind != yaml.ScalarNode || v.ShortTag() != "!!int" || v.Decode(&level) != nil {
-			d.wrongType(v, where, "a whole number")
+			d.fail(v, "write a whole number, without quotes", "%q is a scale level and can't be %s", where, described(v))
 			return
 		}
 		if level < 0 {
@@ -140,6 +140,17 @@ func (d *document) levels(n *yaml.Node) map[string]int {
 		out[k.Value] = int(level)
 	})
 	return out
+}
+
+// described is the value itself, where it is short.
+func described(n *yaml.Node) string {
+	if n.Kind != yaml.ScalarNode || n.Value == "" {
+		return kindOf(n)
+	}
+	if n.ShortTag() == "!!str" {
+		return strconv.Quote(clip(n.Value))
+	}
+	return clip(n.Value)
 }
 
 func (d *document) connections(n *yaml.Node) map[string]VIMConnection {
@@ -180,17 +191,20 @@ func (d *document) references(n *yaml.Node, where string) {
 func (d *document) reference(n *yaml.Node, where string) string {
 	s := d.text(n, where, 0)
 	if s != "" && !IsRef(s) || s == "" && n.ShortTag() == "!!str" {
-		d.fail(n, "use \"env:NAME\", \"file:/path\" or \"age:…\" (jibe secret encrypt), and replace the secret, as git keeps it",
-			"%q is a secret in clear", where)
+		d.fail(n, "write \"env:NAME\", \"file:/path\" or \"age:…\" (jibe secret encrypt); a secret that was committed must be replaced, as git keeps it",
+			"%q must be a reference to the secret, never the secret itself", where)
 		return ""
 	}
 	return s
 }
 
-// clip keeps messages short.
-func clip(s string) string {
-	if r := []rune(s); len(r) > 60 {
-		return fmt.Sprintf("%s…", string(r[:60]))
+// clip keeps a value short.
+func clip(s string) string { return clipTo(s, 60) }
+
+func clipTo(s string, most int) string {
+	if len(s) <= most {
+		return s
 	}
-	return s
+	r := []rune(s)
+	return string(r[:min(most, len(r))]) + "…"
 }
