@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	bolt "go.etcd.io/bbolt"
@@ -79,7 +80,7 @@ func (s *Store) commit(batch []*call) {
 	if err == nil {
 		return
 	}
-	if errors.Is(err, syscall.ENOSPC) {
+	if noRoom(err) {
 		err = fmt.Errorf("the disk is full, nothing was written: make room in %s: %w", filepath.Dir(s.db.Path()), err)
 	} else {
 		err = fmt.Errorf("nothing was written to %s: %w", s.db.Path(), err)
@@ -89,6 +90,17 @@ func (s *Store) commit(batch []*call) {
 			c.err = err
 		}
 	}
+}
+
+// noRoom also looks at the text: bbolt doesn't wrap what the system says when the
+// file can't grow.
+func noRoom(err error) bool {
+	for _, e := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG} {
+		if errors.Is(err, e) || strings.Contains(err.Error(), e.Error()) {
+			return true
+		}
+	}
+	return false
 }
 
 func (s *Store) update(f func(tx *bolt.Tx) error) (err error) {
