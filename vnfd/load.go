@@ -16,9 +16,10 @@ import (
 // What one VNFD may hold. Real ones hold a hundredth of it; the bounds keep the
 // work of reading one in proportion to its size.
 const (
-	maxDefinitions = 256  // files that imports reach
-	maxTemplates   = 5000 // node templates in a file, types in all
-	maxScaling     = 200  // VDUs, aspects or instantiation levels of a flavour
+	maxDefinitions = 256     // files that imports reach
+	maxTotal       = 8 << 20 // bytes of all of them
+	maxTemplates   = 5000    // node templates in a file, types in all
+	maxScaling     = 200     // VDUs, aspects or instantiation levels of a flavour
 )
 
 // Load reads the package whose root is files. A package that can't be used is
@@ -114,6 +115,7 @@ type loader struct {
 	problems    []Problem
 	err         error // files couldn't be read
 	state       map[string]visit
+	size        int          // bytes of the files read
 	docs        []definition // imported before importing
 	types       map[string]*typeDef
 	policyTypes map[string]*typeDef
@@ -213,6 +215,10 @@ func (l *loader) load(file, by string, at int, chain []string) {
 		return
 	case err != nil:
 		l.err = err
+		return
+	}
+	if l.size += len(data); l.size > maxTotal {
+		l.fail(file, nil, "the files of the VNFD have more than %d bytes in all", maxTotal)
 		return
 	}
 	docs, err := safeyaml.Parse(data)

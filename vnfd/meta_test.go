@@ -138,6 +138,21 @@ func TestDefinitionLargerThanTheLimitIsRefused(t *testing.T) {
 	}
 }
 
+func TestDefinitionsThatAreTooMuchTogetherAreRefused(t *testing.T) {
+	files := base(t)
+	filler := []byte("# " + strings.Repeat("x", vnfd.MaxFile-10) + "\na: 1\n")
+	imports := "imports:\n"
+	for _, n := range strings.Split("abcdefgh", "") {
+		files["Definitions/"+n+".yaml"] = &fstest.MapFile{Data: filler}
+		imports += "  - " + n + ".yaml\n"
+	}
+	files["Definitions/top.yaml"].Data = []byte(strings.Replace(string(files["Definitions/top.yaml"].Data), "imports:\n", imports, 1))
+	_, err := vnfd.Load(files)
+	if got := invalid(t, err); !strings.Contains(got, "the files of the VNFD have more than 8388608 bytes in all") {
+		t.Error(got)
+	}
+}
+
 func TestUnknownAlgorithmsAreNotHashes(t *testing.T) {
 	for _, a := range []string{"", "MD5", "SHA-1", "SHA256"} {
 		if h, ok := vnfd.Hash(a); ok {

@@ -27,12 +27,13 @@ type typeDef struct {
 	file string
 	node *yaml.Node // its key
 	body *yaml.Node
+	// parent is derived_from, or "". checkTypes cuts it where it leads in a circle
+	// or too far.
+	parent string
 }
 
-func (t *typeDef) parent() string {
-	s, _ := safeyaml.Text(safeyaml.Get(t.body, "derived_from"))
-	return s
-}
+// maxDerivation is how many types one may be derived over.
+const maxDerivation = 32
 
 func (l *loader) declare(types map[string]*typeDef, what, file string, section *yaml.Node) {
 	for k, v := range safeyaml.Pairs(section) {
@@ -48,36 +49,38 @@ func (l *loader) declare(types map[string]*typeDef, what, file string, section *
 			l.fail(file, k, "%s %s is already declared at %s:%d", what, k.Value, old.file, old.node.Line)
 			continue
 		}
-		types[k.Value] = &typeDef{file, k, v}
+		types[k.Value] = &typeDef{file, k, v, l.text(file, v, "derived_from")}
 	}
 }
 
-// checkTypes refuses circles and unknown parents. Types whose name starts with
-// "tosca." belong to a standard and needn't be declared.
+// checkTypes refuses circles, unknown parents and endless lines of descent.
+// Types whose name starts with "tosca." belong to a standard and needn't be
+// declared.
 func (l *loader) checkTypes(types map[string]*typeDef, what string) {
-	done := map[string]bool{}
+	depth := map[string]int{} // of the types that are checked
 	for _, name := range slices.Sorted(maps.Keys(types)) {
 		var chain []string
-		for n := name; !done[n]; {
-			t, ok := types[n]
-			if !ok {
-				break
-			}
-			if i := slices.Index(chain, n); i >= 0 {
-				l.fail(t.file, t.node, "%s is derived from itself: %s", what, strings.Join(append(slices.Clone(chain[i:]), n), " -> "))
-				// The circle is cut here, so that nobody else goes around in it.
-				t.body = &yaml.Node{Kind: yaml.MappingNode}
-				break
-			}
+		on := map[string]bool{}
+		for n := name; types[n] != nil && depth[n] == 0; {
+			t := types[n]
 			chain = append(chain, n)
-			parent := t.parent()
-			if parent != "" && types[parent] == nil && !strings.HasPrefix(parent, "tosca.") {
-				l.fail(t.file, t.node, "%s %s is derived from %s, which no imported file declares", what, n, parent)
+			on[n] = true
+			if on[t.parent] {
+				circle := append(slices.Clone(chain[slices.Index(chain, t.parent):]), t.parent)
+				l.fail(t.file, t.node, "%s is derived from itself: %s", what, strings.Join(circle, " -> "))
+				t.parent = ""
 			}
-			n = parent
+			if t.parent != "" && types[t.parent] == nil && !isStandard(t.parent) {
+				l.fail(t.file, t.node, "%s %s is derived from %s, which no imported file declares", what, n, t.parent)
+			}
+			n = t.parent
 		}
-		for _, n := range chain {
-			done[n] = true
+		for _, n := range slices.Backward(chain) {
+			t := types[n]
+			if depth[n] = depth[t.parent] + 1; depth[n] > maxDerivation {
+				l.fail(t.file, t.node, "%s %s is derived over more than %d types", what, n, maxDerivation)
+				t.parent, depth[n] = "", 1
+			}
 		}
 	}
 }
@@ -95,7 +98,7 @@ func lineage(types map[string]*typeDef, name string, std ...string) ([]*typeDef,
 			return chain, false
 		}
 		chain = append(chain, t)
-		name = t.parent()
+		name = t.parent
 	}
 }
 
