@@ -32,7 +32,7 @@ func Validate(files fs.FS) []vnfd.Problem {
 	if err != nil {
 		return []vnfd.Problem{{File: ".", Message: err.Error(), Severity: vnfd.Error}}
 	}
-	v := &validator{files: files, problems: problems, workloads: map[string]bool{}}
+	v := &validator{files: files, problems: problems, workloads: map[string][]string{}}
 	if meta, err := vnfd.ReadMeta(files); err == nil { // else Check said why not
 		v.listed = true
 		v.artifacts(p, meta)
@@ -46,7 +46,7 @@ type validator struct {
 	files     fs.FS
 	problems  []vnfd.Problem
 	listed    bool // it is known what is listed
-	workloads map[string]bool
+	workloads map[string][]string // metadata.name -> kinds
 }
 
 func (v *validator) fail(file string, line int, format string, args ...any) {
@@ -122,12 +122,19 @@ func (v *validator) manifests(p *vnfd.Package) {
 	}
 	for _, f := range p.VNFD.Flavours {
 		for _, vdu := range f.VDUs {
-			if vdu.Name != "" && !v.workloads[vdu.Name] {
+			kinds := v.workloads[vdu.Name]
+			switch {
+			case len(kinds) == 0:
 				v.warn(manifests, 0, "VDU %s of flavour %s: no Pod, Deployment, ReplicaSet, StatefulSet or DaemonSet has metadata.name %q", vdu.ID, f.ID, vdu.Name)
+			case len(vdu.Deltas) > 0 && !slices.ContainsFunc(kinds, scalable):
+				v.warn(manifests, 0, "VDU %s of flavour %s has a scaling aspect, but its workload %q is a %s, which can't scale: the aspect is refused", vdu.ID, f.ID, vdu.Name, kinds[0])
 			}
 		}
 	}
 }
+
+// scalable says whether the kind of workload has a number of replicas.
+func scalable(kind string) bool { return kind != "DaemonSet" && kind != "Pod" }
 
 func (v *validator) manifest(name string) {
 	f, err := v.files.Open(name)
@@ -186,7 +193,7 @@ func (v *validator) object(file string, n *yaml.Node) {
 	}
 	switch kind {
 	case "Pod", "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet":
-		v.workloads[name] = true
+		v.workloads[name] = append(v.workloads[name], kind)
 	case "Secret":
 		if safeyaml.Get(n, "data") != nil || safeyaml.Get(n, "stringData") != nil {
 			v.warn(file, n.Line, "Secret %s stands here in clear: whoever can read the package has it", name)
