@@ -27,6 +27,22 @@ type AffectedVnfc struct {
 	ChangeType ChangeType `json:"changeType"`
 }
 
+// Changes are the units that the operation affected, as resourceChanges shows them
+// (SOL003 clause 5.5.2.13). There are none before anything was seen to change: in
+// STARTING, PROCESSING and ROLLING_BACK, and where no units were recorded, but for
+// an operation that is complete and left none.
+func (o *Operation) Changes() []AffectedVnfc {
+	switch o.State {
+	case Prepared, Starting, Processing, RollingBack:
+		return nil
+	}
+	emptied := o.State == Completed && o.Type != ModifyInfo
+	if o.UnitsAfter == nil && !emptied {
+		return nil
+	}
+	return Difference(o.UnitsBefore, o.UnitsAfter)
+}
+
 // Difference is the change from one set of units to another, by incarnation: a
 // pod that was replaced under its old name is one REMOVED and one ADDED. A unit
 // that stayed but shows another image, node or address is MODIFIED. Units that

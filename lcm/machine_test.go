@@ -295,3 +295,24 @@ func TestDifferenceIsByIncarnation(t *testing.T) {
 		}
 	}
 }
+
+func TestChangesAreShownOnceTheyWereSeen(t *testing.T) {
+	a, b := []plan.Unit{{ID: "a"}}, []plan.Unit{{ID: "b"}}
+	for _, c := range []struct {
+		op   lcm.Operation
+		want int
+	}{
+		{lcm.Operation{Type: lcm.Scale, State: lcm.Starting, UnitsBefore: a}, 0},
+		{lcm.Operation{Type: lcm.Scale, State: lcm.Processing, UnitsBefore: a, UnitsAfter: b}, 0},
+		{lcm.Operation{Type: lcm.Scale, State: lcm.FailedTemp, UnitsBefore: a}, 0},
+		{lcm.Operation{Type: lcm.Scale, State: lcm.FailedTemp, UnitsBefore: a, UnitsAfter: b}, 2},
+		{lcm.Operation{Type: lcm.Scale, State: lcm.Completed, UnitsBefore: a, UnitsAfter: b}, 2},
+		{lcm.Operation{Type: lcm.Terminate, State: lcm.Completed, UnitsBefore: a}, 1},
+		{lcm.Operation{Type: lcm.ModifyInfo, State: lcm.Completed, UnitsBefore: a}, 0},
+		{lcm.Operation{Type: lcm.Instantiate, State: lcm.RolledBack, UnitsBefore: a}, 0},
+	} {
+		if got := c.op.Changes(); len(got) != c.want {
+			t.Errorf("%s in %s: %v, want %d", c.op.Type, c.op.State, got, c.want)
+		}
+	}
+}

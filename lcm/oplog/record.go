@@ -45,18 +45,16 @@ func (l *Log) Record(ctx context.Context, opID string, change func(op *lcm.Opera
 		if op.ID != opID || inst.ID != op.Instance {
 			return fmt.Errorf("operation %s: a record can't change whose it is", opID)
 		}
-		if op.State != state && inst.Open == op.ID && reflect.DeepEqual(inst.Units, units) {
-			closeUnits(op, inst, state)
-		}
-		if !reflect.DeepEqual(op.UnitsAfter, unitsAfter) && reflect.DeepEqual(inst.Units, units) {
-			inst.Units = op.UnitsAfter
-		}
-		if op.State != state {
-			if inst.Open == op.ID && op.State.Ended() {
-				closeOn(op, inst, state)
+		ended := op.State != state && op.State.Ended() && inst.Open == op.ID
+		if reflect.DeepEqual(inst.Units, units) { // change didn't set them itself
+			if !reflect.DeepEqual(op.UnitsAfter, unitsAfter) || ended && settles(op, state) {
+				inst.Units = op.UnitsAfter
 			}
-			b.transition(op, state)
 		}
+		if ended {
+			closeOn(op, inst, state)
+		}
+		b.transition(op, state)
 		opIs, instIs, err := encoded(op, inst)
 		if err != nil {
 			return err
@@ -86,13 +84,12 @@ func encoded(op *lcm.Operation, inst *lcm.Instance) (o, i []byte, err error) {
 	return o, i, nil
 }
 
-// closeUnits makes the units seen last those of the instance, even where there
-// are none left, as after TERMINATE.
-func closeUnits(op *lcm.Operation, inst *lcm.Instance, from lcm.State) {
-	changed := op.State == lcm.Completed || op.State == lcm.RolledBack && from != lcm.Starting
-	if changed && (op.UnitsAfter != nil || op.Type != lcm.ModifyInfo) {
-		inst.Units = op.UnitsAfter
-	}
+// settles says whether the units seen last are those of the instance from now on,
+// even where there are none left, as after TERMINATE. An operation that changed
+// nothing at the VIM need not have looked.
+func settles(op *lcm.Operation, from lcm.State) bool {
+	reached := op.State == lcm.Completed || op.State == lcm.RolledBack && from != lcm.Starting
+	return reached && (op.UnitsAfter != nil || op.Type != lcm.ModifyInfo)
 }
 
 // closeOn writes an operation's end into its instance's record.

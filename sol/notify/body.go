@@ -104,12 +104,7 @@ func NewNotification(subscription, verbosity, base string, e oplog.Event) Notifi
 	}
 	if verbosity == Full && n.Status == "RESULT" {
 		n.ChangedInfo = op.ChangedInfo
-		// Nothing has been seen to change yet where no units were recorded, but for an
-		// operation that is complete and left none.
-		emptied := op.State == lcm.Completed && op.Type != lcm.ModifyInfo
-		if op.State != lcm.Processing && op.State != lcm.RollingBack && (op.UnitsAfter != nil || emptied) {
-			n.AffectedVnfcs = Affected(lcm.Difference(op.UnitsBefore, op.UnitsAfter))
-		}
+		n.AffectedVnfcs = Affected(op.Changes())
 	}
 	return n
 }
