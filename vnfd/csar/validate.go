@@ -45,7 +45,7 @@ func Validate(files fs.FS) []vnfd.Problem {
 type validator struct {
 	files     fs.FS
 	problems  []vnfd.Problem
-	listed    bool // it is known what is listed
+	listed    bool                // it is known what is listed
 	workloads map[string][]string // metadata.name -> kinds
 }
 
