@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	"github.com/jibe-vnfm/jibe/lcm"
+	"github.com/jibe-vnfm/jibe/sol/notify"
 )
 
 // Link is SOL013 clause 6.3: a reference to a resource.
@@ -110,17 +111,7 @@ type VnfLcmOpOcc struct {
 
 // ResourceChanges is the attribute of that name of VnfLcmOpOcc.
 type ResourceChanges struct {
-	AffectedVnfcs []AffectedVnfc `json:"affectedVnfcs,omitempty"`
-}
-
-// AffectedVnfc is SOL003 clause 5.5.3.13.
-type AffectedVnfc struct {
-	ID              string         `json:"id"`
-	VduID           string         `json:"vduId"`
-	VnfdID          string         `json:"vnfdId,omitempty"`
-	ChangeType      lcm.ChangeType `json:"changeType"`
-	ComputeResource ResourceHandle `json:"computeResource"`
-	Metadata        map[string]any `json:"metadata,omitempty"`
+	AffectedVnfcs []notify.AffectedVnfc `json:"affectedVnfcs,omitempty"`
 }
 
 // createVnfRequest is SOL003 clause 5.5.2.3.

@@ -15,6 +15,7 @@ import (
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/reconciler/plan"
+	"github.com/jibe-vnfm/jibe/sol/notify"
 	"github.com/jibe-vnfm/jibe/vnfd"
 )
 
@@ -299,12 +300,8 @@ func (a *api) operationBody(op *lcm.Operation) *VnfLcmOpOcc {
 	if op.State == lcm.Completed {
 		v.ChangedInfo = op.ChangedInfo
 	}
-	if changes := lcm.Difference(op.UnitsBefore, op.UnitsAfter); len(changes) > 0 && op.Type != lcm.ModifyInfo && op.UnitsAfter != nil || op.State == lcm.Completed && op.Type == lcm.Terminate && len(changes) > 0 {
-		v.ResourceChanges = &ResourceChanges{}
-		for _, c := range changes {
-			v.ResourceChanges.AffectedVnfcs = append(v.ResourceChanges.AffectedVnfcs, AffectedVnfc{
-				ID: c.ID, VduID: c.Unit.VDU, ChangeType: c.ChangeType, ComputeResource: handle(c.Unit, ""), Metadata: unitMetadata(c.Unit)})
-		}
+	if changes := op.Changes(); len(changes) > 0 {
+		v.ResourceChanges = &ResourceChanges{AffectedVnfcs: notify.Affected(changes)}
 	}
 	v.Links = map[string]Link{
 		"self":        {a.link("vnf_lcm_op_occs", op.ID)},
