@@ -30,37 +30,41 @@ type KeyValue struct {
 // The result is parsed: an error is an [*InvalidError] that says why it, or the
 // text before, is no vnf.yaml.
 func Edit(file string, data []byte, changes ...KeyValue) ([]byte, error) {
-	text := data
-	for _, c := range changes {
-		if len(c.Path) == 0 || slices.Contains(c.Path, "") {
-			return nil, fmt.Errorf("edit %s: a change without a key", file)
-		}
-		var err error
-		if text, err = edit(file, text, c); err != nil {
-			return nil, err
-		}
-	}
-	if _, err := ParseInstance(file, text); err != nil {
-		return nil, err
-	}
-	return text, nil
-}
-
-func edit(file string, data []byte, c KeyValue) ([]byte, error) {
 	t, err := readText(file, data)
 	if err != nil {
 		return nil, err
 	}
+	for _, c := range changes {
+		if len(c.Path) == 0 || slices.Contains(c.Path, "") {
+			return nil, fmt.Errorf("edit %s: a change without a key", file)
+		}
+		if t, err = t.edit(file, c); err != nil {
+			return nil, err
+		}
+	}
+	d := &document{file: file}
+	d.instance(t.root)
+	if err := d.err(); err != nil {
+		return nil, err
+	}
+	return t.data, nil
+}
+
+// edit returns the text with the change, or t itself where that changes nothing.
+func (t *text) edit(file string, c KeyValue) (*text, error) {
 	value := plain(reflect.ValueOf(c.Value))
 	want := with(t.value, c.Path, value).(map[string]any)
 	if sameAny(t.value, want) || isDefault(t.value, c.Path, value) {
-		return data, nil
+		return t, nil
 	}
 	// From the least invasive way to the most. Each proves itself: what it wrote
-	// must read as what is wanted. Each reads afresh, as it works on the nodes.
-	for _, way := range []func(*text, []string, any) ([]byte, error){(*text).inPlace, (*text).entry, (*text).whole} {
-		if t, err = readText(file, data); err != nil {
-			return nil, err
+	// must read as what is wanted.
+	for i, way := range []func(*text, []string, any) ([]byte, error){(*text).inPlace, (*text).entry, (*text).whole} {
+		if i > 1 {
+			var err error
+			if t, err = readText(file, t.data); err != nil { // entry worked on its nodes
+				return nil, err
+			}
 		}
 		out, err := way(t, c.Path, c.Value)
 		if err != nil {
@@ -70,7 +74,7 @@ func edit(file string, data []byte, c KeyValue) ([]byte, error) {
 			continue
 		}
 		if got, err := readText(file, out); err == nil && sameAny(got.value, want) {
-			return out, nil
+			return got, nil
 		}
 	}
 	return nil, fmt.Errorf("edit %s: %s can't be set to this value in the present text", file, strings.Join(c.Path, "."))
@@ -118,7 +122,6 @@ func with(tree any, path []string, value any) any {
 type text struct {
 	data  []byte
 	lines []string // with their ends
-	doc   *yaml.Node
 	root  *yaml.Node // a mapping; of no document, if that was empty
 	value map[string]any
 }

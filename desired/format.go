@@ -41,7 +41,7 @@ func Format(in *Instance) ([]byte, error) {
 		if err != nil {
 			return nil, fmt.Errorf("format %s: %s: %w", InstanceFile, f.key, err)
 		}
-		root.Content = append(root.Content, keyNode(f.key), n)
+		root.Content = append(root.Content, fieldNode(f.key), n)
 	}
 	out, err := encode(root, 2, false)
 	if err != nil {
@@ -94,7 +94,7 @@ func node(v reflect.Value) (*yaml.Node, error) {
 				return nil, err
 			}
 			key, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
-			out.Content = append(out.Content, keyNode(key), n)
+			out.Content = append(out.Content, fieldNode(key), n)
 		}
 		return out, nil
 	case reflect.Map:
@@ -175,4 +175,9 @@ func keyNode(s string) *yaml.Node {
 // special says whether r looks like nothing, or like an end of line, in a file.
 func special(r rune) bool {
 	return r != '\n' && (r < ' ' || r >= 0x7f && r <= 0xa0 || r == 0x2028 || r == 0x2029 || r == 0xfeff)
+}
+
+// fieldNode is the key of a struct's field, which needs no quotes.
+func fieldNode(key string) *yaml.Node {
+	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: key}
 }

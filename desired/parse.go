@@ -40,12 +40,24 @@ func APIDir(id string) string {
 func ParseInstance(file string, data []byte) (*Instance, error) {
 	d := &document{file: file}
 	n := d.root(data)
+	if err := d.err(); err != nil {
+		return nil, err
+	}
 	if n == nil {
-		if err := d.err(); err != nil {
-			return nil, err
-		}
 		n = &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: 1}
 	}
+	in := d.instance(n)
+	if err := d.err(); err != nil {
+		return nil, err
+	}
+	if in.ID == "" {
+		in.ID = DeriveID(path.Dir(file))
+	}
+	return in, nil
+}
+
+// instance reads the fields of vnf.yaml.
+func (d *document) instance(n *yaml.Node) *Instance {
 	in := &Instance{
 		State:  Instantiated,
 		Update: UpdatePolicy{Strategy: Rolling},
@@ -96,13 +108,7 @@ func ParseInstance(file string, data []byte) (*Instance, error) {
 	if !named && len(d.problems) == 0 {
 		d.fail(n, "name the descriptor_id of a package in repositories.yaml: vnfdId: …", "\"vnfdId\" is missing")
 	}
-	if err := d.err(); err != nil {
-		return nil, err
-	}
-	if in.ID == "" {
-		in.ID = DeriveID(path.Dir(file))
-	}
-	return in, nil
+	return in
 }
 
 func (d *document) uuid(n *yaml.Node, where string) string {
