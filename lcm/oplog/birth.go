@@ -29,6 +29,11 @@ func (l *Log) Prepare(ctx context.Context, op lcm.Operation) error {
 		if inst.Prepared == op.ID {
 			return nil
 		}
+		if other, err := l.Prepared(ctx, op.ID); err == nil {
+			return fmt.Errorf("prepare operation %s on instance %s: the id is taken by an operation on instance %s", op.ID, op.Instance, other.Instance)
+		} else if !errors.Is(err, store.ErrNotFound) {
+			return err
+		}
 		if _, _, err := l.operation(ctx, op.ID); err == nil {
 			return nil // it was committed since
 		} else if !errors.Is(err, store.ErrNotFound) {

@@ -258,12 +258,19 @@ func (l *Log) commit(ctx context.Context, b *batch) error {
 	return nil
 }
 
+// maxTurns is far more than there can be writers of one instance, each of which
+// makes the others turn once: who meets a conflict so often meets a fault.
+const maxTurns = 10_000
+
 // again runs turn until it doesn't meet a conflict: every turn reads afresh.
 func (l *Log) again(ctx context.Context, turn func() error) error {
-	for {
+	for n := 1; ; n++ {
 		err := turn()
 		if !errors.Is(err, store.ErrConflict) {
 			return err
+		}
+		if n == maxTurns {
+			return fmt.Errorf("%d attempts in vain: %w", n, err)
 		}
 		if err := ctx.Err(); err != nil {
 			return err

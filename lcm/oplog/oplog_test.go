@@ -719,3 +719,16 @@ func TestTheEndIsTheNewestEvent(t *testing.T) {
 		t.Errorf("end after a restart %d, want %d", n, newest)
 	}
 }
+
+func TestAnIdIsNotTakenTwice(t *testing.T) {
+	l, _ := newLog(t)
+	must(t, l.Prepare(t.Context(), newOp("op1", lcm.Instantiate, "", "")))
+	other := newOp("op1", lcm.Instantiate, "", "")
+	other.Instance = "smf"
+	if err := l.Prepare(t.Context(), other); err == nil || !strings.Contains(err.Error(), "amf") {
+		t.Errorf("prepared under a taken id: %v", err)
+	}
+	if inst, err := l.Instance(t.Context(), "smf"); err != nil || inst.Prepared != "" {
+		t.Errorf("instance %+v, %v", inst, err)
+	}
+}

@@ -215,7 +215,9 @@ func (w *worker) deliver(ctx context.Context, e oplog.Event) error {
 		}
 		status, err := w.caller.call(ctx, http.MethodPost, w.rec.CallbackURI, n)
 		if err == nil && status >= 200 && status < 300 {
-			w.logger.Debug("notified", "notification", n.ID, "instance", e.Instance, "type", n.Type)
+			if try > 0 {
+				w.logger.Info("the subscriber takes notifications again", "notification", n.ID, "instance", e.Instance, "tries", try+1)
+			}
 			return nil
 		}
 		if ctx.Err() == nil && try < 10 { // then the log knows
