@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"time"
 )
 
 // zeroHash is how git writes "no object".
@@ -50,6 +51,7 @@ func (g gitCLI) command(ctx context.Context, args ...string) *exec.Cmd {
 	}
 	cmd := exec.CommandContext(ctx, "git", args...)
 	cmd.Env = g.environ()
+	cmd.WaitDelay = 5 * time.Second // a killed git may leave an ssh that holds the pipe
 	if g.dir != "" && !g.inherit {
 		if st, err := os.Stat(g.dir); err == nil && st.IsDir() {
 			cmd.Dir = g.dir

@@ -24,6 +24,7 @@ type noteQueue struct {
 	queue  []note
 	signal chan struct{}
 	folder map[string]*workTree // of the notes' tree, the writer's own
+	pushed string               // what the remote has, the fetch loop's own
 }
 
 func (q *noteQueue) init() { q.signal = make(chan struct{}, 1) }

@@ -219,7 +219,8 @@ func (p *packBuilder) finish() (pack, idx []byte, name string) {
 	return pack, idx, hex.EncodeToString(sum[:])
 }
 
-// tmpPrefix begins the names of packs that are being written.
+// tmpPrefix begins the names of packs that are being written. They mustn't end in
+// .pack or .idx: git repack would take them for packs and remove them.
 const tmpPrefix = "tmp_jibe_"
 
 // writePack makes the batch's objects durable: the pack and its index are synced
@@ -243,7 +244,7 @@ func (p *packBuilder) writePack(gitDir string) (err error) {
 	var g errgroup.Group
 	for i := range files {
 		f := &files[i]
-		f.tmp = filepath.Join(dir, tmpPrefix+name+f.ext)
+		f.tmp = filepath.Join(dir, tmpPrefix+f.ext[1:]+"_"+name)
 		g.Go(func() error { return writeSynced(f.tmp, f.data) })
 	}
 	if err := g.Wait(); err != nil {

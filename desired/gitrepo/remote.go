@@ -1,8 +1,260 @@
 package gitrepo
 
-import "context"
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
 
-func (r *Repo) firstFetch(ctx context.Context) error            { return nil }
-func (r *Repo) fetchLoop()                                      {}
-func (r *Repo) writable() error                                 { return nil }
-func (r *Repo) push(ctx context.Context, to, from string) error { return nil }
+	"github.com/jibe-vnfm/jibe/desired"
+)
+
+// remoteTimeout bounds one exchange with the remote.
+const remoteTimeout = time.Minute
+
+// The refs that hold what was fetched.
+const (
+	fetchedRef   = "refs/jibe/remote/branch"
+	fetchedNotes = "refs/notes/jibe-remote"
+)
+
+// errRewritten is returned while the remote's branch doesn't contain the commit
+// that was read last: nothing is read or written until it does, or a person
+// accepts it.
+var errRewritten = fmt.Errorf("%w: the remote's branch was rewritten", desired.ErrUnavailable)
+
+// Poke makes the repository look for commits now: a webhook calls it.
+func (r *Repo) Poke() {
+	select {
+	case r.poke <- struct{}{}:
+	default:
+	}
+}
+
+// firstFetch reads the remote once. Where it is away, the mirror as it was left
+// stands, and Health says so; without a mirror there is nothing to stand on.
+func (r *Repo) firstFetch(ctx context.Context) error {
+	r.move.Lock()
+	defer r.move.Unlock()
+	if err := r.refreshLocked(ctx); err != nil {
+		return err
+	}
+	err := r.fetchLocked(ctx)
+	if err != nil && r.Head() == "" {
+		return fmt.Errorf("%w: read the remote for the first time: %w", desired.ErrUnavailable, err)
+	}
+	return nil
+}
+
+// fetchLoop asks the remote at the poll interval and at each poke, and brings it
+// the notes.
+func (r *Repo) fetchLoop() {
+	tick := time.NewTicker(r.opt.PollInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-r.ctx.Done():
+			return
+		case <-tick.C:
+		case <-r.poke:
+		}
+		r.move.Lock()
+		err := r.fetchLocked(r.ctx)
+		r.move.Unlock()
+		if err == nil {
+			r.pushNotes(r.ctx)
+		}
+	}
+}
+
+// fetchLocked brings the mirror and the index to the remote's commit. The error
+// is in Health too.
+func (r *Repo) fetchLocked(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, remoteTimeout)
+	defer cancel()
+	err := r.tryFetch(ctx)
+	if !errors.Is(err, context.Canceled) {
+		r.setHealth(healthRemote, err)
+	}
+	return err
+}
+
+func (r *Repo) tryFetch(ctx context.Context) error {
+	hash, err := r.remoteRef(ctx, r.ref())
+	if err != nil {
+		return err
+	}
+	head, err := readRef(r.opt.Dir, r.ref())
+	if err != nil {
+		return err
+	}
+	if hash == head {
+		return r.refreshLocked(ctx)
+	}
+	if hash == "" {
+		return fmt.Errorf("%w: branch %s is gone; it was at %s (push it again, nothing is changed meanwhile)", errRewritten, r.opt.Branch, head)
+	}
+	if hash, err = r.fetch(ctx, r.ref(), fetchedRef); err != nil {
+		return err
+	}
+	if head != "" {
+		if ok, err := r.isAncestor(ctx, head, hash); err != nil {
+			return err
+		} else if !ok {
+			return fmt.Errorf("%w: %s was at %s and is at %s, which doesn't contain it (restore the branch, or accept the new history)", errRewritten, r.opt.Branch, head, hash)
+		}
+	}
+	if err := r.refs.move(ctx, r.ref(), hash, head); err != nil {
+		return err
+	}
+	return r.refreshLocked(ctx)
+}
+
+// AcceptRewrite takes the remote's branch as it is, after a person has decided
+// that its rewritten history is meant.
+func (r *Repo) AcceptRewrite(ctx context.Context) error {
+	if r.opt.Remote == "" {
+		return errors.New("accept rewritten history: there is no remote")
+	}
+	r.move.Lock()
+	defer r.move.Unlock()
+	hash, err := r.fetch(ctx, r.ref(), fetchedRef)
+	if err != nil {
+		return err
+	}
+	head, err := readRef(r.opt.Dir, r.ref())
+	if err != nil {
+		return err
+	}
+	if err := r.refs.move(ctx, r.ref(), hash, head); err != nil {
+		return err
+	}
+	return r.fetchLocked(ctx)
+}
+
+func (r *Repo) isAncestor(ctx context.Context, old, now string) (bool, error) {
+	_, err := r.git.run(ctx, "merge-base", "--is-ancestor", old, now)
+	if ge, ok := errors.AsType[*gitError](err); ok && ge.Code == 1 {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// remoteRef asks the remote where a ref is; "" is nowhere.
+func (r *Repo) remoteRef(ctx context.Context, ref string) (string, error) {
+	out, err := r.git.run(ctx, "ls-remote", "--quiet", "--", r.opt.Remote, ref)
+	if err != nil {
+		return "", fmt.Errorf("%w: ask the remote: %w", desired.ErrUnavailable, err)
+	}
+	for line := range strings.Lines(out) {
+		if hash, name, ok := strings.Cut(strings.TrimSpace(line), "\t"); ok && name == ref && isHash(hash) {
+			return hash, nil
+		}
+	}
+	return "", nil
+}
+
+// fetch gets a ref of the remote and returns where it is.
+func (r *Repo) fetch(ctx context.Context, ref, into string) (string, error) {
+	if _, err := r.git.run(ctx, "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance",
+		"--", r.opt.Remote, "+"+ref+":"+into); err != nil {
+		return "", fmt.Errorf("%w: fetch: %w", desired.ErrUnavailable, err)
+	}
+	r.maint.packs.Add(1)
+	return readRef(r.opt.Dir, into)
+}
+
+// writable refuses writes while the remote's history isn't the one that was read.
+func (r *Repo) writable() error {
+	if r.opt.Remote != "" {
+		if err := r.Health(); errors.Is(err, errRewritten) {
+			return err
+		}
+	}
+	return nil
+}
+
+// push moves the remote's branch from one commit to another, or not at all.
+// git's answer to a refused push has no type, and a lost connection has none:
+// the remote is asked again what happened. errRefMoved means that the mirror
+// has followed the remote and the batch must be built anew.
+func (r *Repo) push(ctx context.Context, to, from string) error {
+	ctx, cancel := context.WithTimeout(ctx, remoteTimeout)
+	defer cancel()
+	args := []string{"push", "--quiet", "--porcelain", "--no-verify", "--force-with-lease=" + r.ref() + ":" + from}
+	for _, o := range r.opt.PushOptions {
+		args = append(args, "--push-option="+o)
+	}
+	_, perr := r.git.run(ctx, append(args, "--", r.opt.Remote, to+":"+r.ref())...)
+	if perr == nil {
+		r.setHealth(healthRemote, nil)
+		return nil
+	}
+	now, err := r.remoteRef(ctx, r.ref())
+	switch {
+	case err != nil:
+		r.setHealth(healthRemote, err)
+		return fmt.Errorf("%w: push: %w; whether the remote took it isn't known until it answers", desired.ErrUnavailable, perr)
+	case now == to:
+		return nil
+	case now == from:
+		return fmt.Errorf("%w: push: %w", desired.ErrUnavailable, perr)
+	}
+	if now != "" {
+		if now, err = r.fetch(ctx, r.ref(), fetchedRef); err != nil {
+			return err
+		}
+		if ours, err := r.isAncestor(ctx, to, now); err != nil || ours {
+			return err // someone has pushed on top of it already
+		}
+	}
+	if err := r.fetchLocked(ctx); err != nil {
+		return err
+	}
+	return fmt.Errorf("%w: the remote's is at %s", errRefMoved, now)
+}
+
+// pushNotes brings the remote the notes, joined with what it has, best effort.
+func (r *Repo) pushNotes(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, remoteTimeout)
+	defer cancel()
+	ours, err := readRef(r.opt.Dir, notesRef)
+	if err != nil || ours == "" || ours == r.notes.pushed {
+		return
+	}
+	err = func() error {
+		theirs, err := r.remoteRef(ctx, notesRef)
+		if err != nil {
+			return err
+		}
+		if theirs != "" && theirs != ours {
+			if err := r.joinNotes(ctx); err != nil {
+				return err
+			}
+		}
+		if ours, err = readRef(r.opt.Dir, notesRef); err != nil {
+			return err
+		}
+		_, err = r.git.run(ctx, "push", "--quiet", "--no-verify", "--", r.opt.Remote, ours+":"+notesRef)
+		return err
+	}()
+	if err != nil {
+		r.log.Warn("notes not pushed", "ref", notesRef, "error", err)
+		return
+	}
+	r.notes.pushed = ours
+}
+
+// joinNotes makes the union of the remote's notes and ours.
+func (r *Repo) joinNotes(ctx context.Context) error {
+	r.move.Lock()
+	defer r.move.Unlock()
+	if _, err := r.fetch(ctx, notesRef, fetchedNotes); err != nil {
+		return err
+	}
+	name, mail, _ := strings.Cut(ident(r.opt.Author, r.opt.Author), " <")
+	_, err := r.git.run(ctx, "-c", "user.name="+name, "-c", "user.email="+strings.TrimSuffix(mail, ">"),
+		"notes", "--ref="+notesRef, "merge", "--quiet", "--strategy=union", fetchedNotes)
+	return err
+}

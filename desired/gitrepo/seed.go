@@ -2,37 +2,75 @@ package gitrepo
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
+
+	"github.com/jibe-vnfm/jibe/desired"
 )
 
 // Seed commits files of any path: what a new desired repository starts with. It
 // is for the first start and for tests; instances are written with [Repo.Write].
-// Files that the branch has already are kept.
+// Files of the same path are replaced, others stay; where nothing differs, no
+// commit is made. It returns when the commit is durable.
 func (r *Repo) Seed(ctx context.Context, files map[string][]byte, subject string) error {
-	now := r.opt.Now()
-	name, mail, _ := strings.Cut(strings.TrimSuffix(r.opt.Author, ">"), " <")
-	var b strings.Builder
-	fmt.Fprintf(&b, "commit %s\ncommitter %s <%s> %d +0000\ndata %d\n%s\n", r.ref(), name, mail, now.Unix(), len(subject)+1, subject+"\n")
-	if head := r.Head(); head != "" {
-		fmt.Fprintf(&b, "from %s\n", head)
+	for turn := range maxTurns {
+		err := r.trySeed(ctx, files, subject)
+		if !errors.Is(err, errRefMoved) && !errors.Is(err, errRefLocked) {
+			if err != nil {
+				return fmt.Errorf("write the first files of the desired repository: %w", err)
+			}
+			return nil
+		}
+		if err := wait(ctx, turnDelay(turn)); err != nil {
+			return err
+		}
 	}
-	for _, path := range slices.Sorted(maps.Keys(files)) {
-		fmt.Fprintf(&b, "M 100644 inline %s\ndata %d\n%s\n", path, len(files[path]), files[path])
-	}
-	if _, err := r.git.runInput(ctx, []byte(b.String()), "fast-import", "--quiet"); err != nil {
-		return fmt.Errorf("write the first files of the desired repository: %w", err)
-	}
-	return r.Refresh(ctx)
+	return fmt.Errorf("%w: branch %s moves too fast", desired.ErrUnavailable, r.opt.Branch)
 }
 
-// Poke asks for a fetch of the remote, or a look at the local branch, now. It
-// returns at once, and asking twice is the same as once.
-func (r *Repo) Poke() {
-	select {
-	case r.poke <- struct{}{}:
-	default:
+func (r *Repo) trySeed(ctx context.Context, files map[string][]byte, subject string) error {
+	r.move.Lock()
+	defer r.move.Unlock()
+	if err := r.refreshLocked(ctx); err != nil {
+		return err
 	}
+	if err := r.writable(); err != nil {
+		return err
+	}
+	r.mu.RLock()
+	head, root := r.head, r.root
+	r.mu.RUnlock()
+	ed := newTreeEditor(ctx, r.Reader, root, nil, newPackBuilder())
+	for _, p := range slices.Sorted(maps.Keys(files)) {
+		if err := checkPath(p); err != nil {
+			return err
+		}
+		e, found, err := ed.entryAt(p)
+		if err != nil {
+			return err
+		}
+		if found && !e.isFile() {
+			return fmt.Errorf("%s is a folder", p)
+		}
+		if !found {
+			e.mode = modeFile
+		}
+		if hash := hashHex(kindBlob, files[p]); hash == e.hash {
+			continue
+		}
+		e.hash = ed.pack.add(kindBlob, files[p])
+		if err := ed.splice(p, e); err != nil {
+			return err
+		}
+	}
+	if ed.root == root {
+		return nil
+	}
+	commit := ed.pack.add(kindCommit, encodeCommit(ed.root, head, "", r.opt.Author, r.opt.Now(), oneLine(subject)+"\n"))
+	if err := r.land(ctx, ed.pack, commit, head); err != nil {
+		return err
+	}
+	return r.refreshLocked(ctx)
 }

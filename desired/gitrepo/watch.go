@@ -124,10 +124,15 @@ func (r *Repo) follow(f *follower) {
 	defer f.fs.Close()
 	tick := time.NewTicker(r.opt.PollInterval)
 	defer tick.Stop()
+	poke := r.poke
+	if r.opt.Remote != "" {
+		poke = nil // the remote is asked: fetchLoop
+	}
 	for {
 		select {
 		case <-r.ctx.Done():
 			return
+		case <-poke:
 		case ev, ok := <-f.fs.Events:
 			if !ok {
 				return

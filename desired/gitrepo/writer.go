@@ -179,7 +179,7 @@ func (r *Repo) commitAll(ctx context.Context, ps []*pending, reuse map[string]*w
 				}
 			}
 			// Someone else writes: give way, a little longer each time.
-			wait(ctx, time.Duration(min(turn, 50))*time.Millisecond)
+			_ = wait(ctx, turnDelay(turn))
 		case errors.Is(err, desired.ErrUnavailable):
 			return fail(err)
 		default:
@@ -189,12 +189,16 @@ func (r *Repo) commitAll(ctx context.Context, ps []*pending, reuse map[string]*w
 	return fail(fmt.Errorf("%w: branch %s moved %d times while the write was tried", desired.ErrUnavailable, r.opt.Branch, maxTurns))
 }
 
-func wait(ctx context.Context, d time.Duration) {
+func turnDelay(turn int) time.Duration { return time.Duration(min(turn, 50)) * time.Millisecond }
+
+func wait(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-t.C:
+		return nil
 	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 
@@ -231,27 +235,33 @@ func (r *Repo) tryBatch(ctx context.Context, ps []*pending, reuse map[string]*wo
 			r.notes.put(noted.notes...)
 		}
 	}()
-	if err := b.pack.writePack(r.opt.Dir); err != nil {
-		return nil, fmt.Errorf("%w: write %d commits: %w", desired.ErrUnavailable, b.commits, err)
-	}
-	r.maint.packs.Add(1)
-	if r.opt.Remote != "" {
-		if err := r.push(ctx, b.parent, base); err != nil {
-			return nil, err
-		}
-	}
-	if base == "" {
-		if err := markBorn(r.opt.Dir); err != nil {
-			return nil, fmt.Errorf("%w: %w", desired.ErrUnavailable, err)
-		}
-	}
-	if err := r.refs.move(ctx, r.ref(), b.parent, base); err != nil {
+	if err := r.land(ctx, b.pack, b.parent, base); err != nil {
 		return nil, err
 	}
 	b.keep()
 	r.adopt(b)
 	r.moveNotes(ctx, noted)
 	return b, nil
+}
+
+// land makes a pack durable and moves the branch, the remote's first, from one
+// commit to another. Nothing is visible before the ref moves.
+func (r *Repo) land(ctx context.Context, pack *packBuilder, to, from string) error {
+	if err := pack.writePack(r.opt.Dir); err != nil {
+		return fmt.Errorf("%w: write the objects of %s: %w", desired.ErrUnavailable, to, err)
+	}
+	r.maint.packs.Add(1)
+	if r.opt.Remote != "" {
+		if err := r.push(ctx, to, from); err != nil {
+			return err
+		}
+	}
+	if from == "" {
+		if err := markBorn(r.opt.Dir); err != nil {
+			return fmt.Errorf("%w: %w", desired.ErrUnavailable, err)
+		}
+	}
+	return r.refs.move(ctx, r.ref(), to, from)
 }
 
 // prefetch reads the directories of a batch's writes in two exchanges with git

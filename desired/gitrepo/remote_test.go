@@ -1,0 +1,112 @@
+package gitrepo
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/jibe-vnfm/jibe/desired"
+)
+
+// bareRemote is a forge's repository.
+func bareRemote(tb testing.TB) string {
+	tb.Helper()
+	dir := filepath.Join(tb.TempDir(), "forge.git")
+	git(tb, "", "init", "-q", "--bare", "-b", "main", dir)
+	return dir
+}
+
+func TestTwoProcessesShareARemoteWithoutLoss(t *testing.T) {
+	forge := bareRemote(t)
+	var acked []string
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for p := range 2 {
+		r := openRepo(t, Options{Remote: forge})
+		all.Go(func() {
+			for i := range 8 {
+				op := strings.Repeat("x", p+1) + string(rune('a'+i))
+				id := testID(p*100 + i)
+				rev, err := r.Write(t.Context(), desired.Write{
+					Instance: id, Dir: shardDir(id), Subject: op,
+					Trailers: []desired.Trailer{{Key: desired.TrailerOperation, Value: op}},
+					Change:   setLevel(id, i),
+				})
+				if err != nil {
+					t.Errorf("%s: %v", op, err)
+					return
+				}
+				if out, err := tryGit(forge, "merge-base", "--is-ancestor", rev.Commit, "main"); err != nil {
+					t.Errorf("%s was acknowledged before it was pushed: %s", op, out)
+				}
+				mu.Lock()
+				acked = append(acked, op)
+				mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+	onceEach(t, history(t, forge), acked)
+}
+
+func TestARemoteThatIsAwayIsUnavailableAndRecovers(t *testing.T) {
+	forge := bareRemote(t)
+	r := openRepo(t, Options{Remote: forge})
+	mustWrite(t, r, testID(1), shardDir(testID(1)), 1)
+	head := r.Head()
+	if err := os.Rename(forge, forge+".away"); err != nil {
+		t.Fatal(err)
+	}
+	_, err := r.Write(t.Context(), desired.Write{Instance: testID(1), Subject: "s", Change: setLevel(testID(1), 2)})
+	if !errors.Is(err, desired.ErrUnavailable) || r.Head() != head || r.Health() == nil {
+		t.Errorf("write = %v, head %s, health %v", err, r.Head(), r.Health())
+	}
+	if err := os.Rename(forge+".away", forge); err != nil {
+		t.Fatal(err)
+	}
+	rev := mustWrite(t, r, testID(1), "", 2)
+	if got := git(t, forge, "rev-parse", "main"); got != rev.Commit {
+		t.Errorf("remote is at %s, want %s", got, rev.Commit)
+	}
+	if err := r.Health(); err != nil {
+		t.Errorf("health %v", err)
+	}
+}
+
+func TestAPokeFetchesAndARewrittenRemoteHolds(t *testing.T) {
+	forge := bareRemote(t)
+	r := openRepo(t, Options{Remote: forge})
+	mustWrite(t, r, testID(1), shardDir(testID(1)), 1)
+	dir := filepath.Join(t.TempDir(), "clone")
+	git(t, "", "clone", "-q", forge, dir)
+	put(t, dir, shardDir(testID(2))+"/vnf.yaml", vnfFile(testID(2), 1))
+	commitPush(t, dir, "Add another")
+	r.Poke()
+	eventually(t, "the commit is followed", func() bool { _, ok := r.Lookup(testID(2)); return ok })
+	r.Note(r.Head(), "COMPLETED")
+	eventually(t, "the note is pushed", func() bool {
+		r.Poke()
+		out, err := tryGit(forge, "notes", "--ref=jibe", "show", "main")
+		return err == nil && out == "COMPLETED"
+	})
+	head := r.Head()
+	git(t, dir, "push", "-q", "-f", "origin", "HEAD~1:main")
+	r.Poke()
+	eventually(t, "the process holds", func() bool { return r.Health() != nil })
+	if _, ok := r.Lookup(testID(2)); !ok || r.Head() != head {
+		t.Error("a rewritten remote was followed")
+	}
+	if _, err := r.Write(t.Context(), desired.Write{Instance: testID(1), Subject: "s", Change: setLevel(testID(1), 5)}); !errors.Is(err, desired.ErrUnavailable) {
+		t.Errorf("a write on rewritten history: %v", err)
+	}
+	if err := r.AcceptRewrite(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := r.Lookup(testID(2)); ok || r.Health() != nil {
+		t.Errorf("accepted history isn't followed: health %v", r.Health())
+	}
+	mustWrite(t, r, testID(1), "", 5)
+}
