@@ -121,7 +121,7 @@ func with(tree any, path []string, value any) any {
 // text is a vnf.yaml as it was written.
 type text struct {
 	data  []byte
-	lines []string // with their ends
+	lines []string   // with their ends
 	root  *yaml.Node // a mapping; of no document, if that was empty
 	value map[string]any
 }
