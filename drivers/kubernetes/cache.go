@@ -35,12 +35,22 @@ type cache struct {
 	// definitions counts changes of CustomResourceDefinitions: a kind that didn't
 	// exist is looked for again when it moves.
 	definitions int
-	absent      map[schema.GroupKind]int
+	absent      map[schema.GroupKind]absence
 	watchers    map[int]func(instance string)
 	watcher     int
 	// moved is closed and made anew whenever a watch came up or failed.
 	moved chan struct{}
 }
+
+// absence is when a kind was found not to exist.
+type absence struct {
+	definitions int
+	until       time.Time
+}
+
+// lookAgain is after how long a kind that didn't exist is looked for again,
+// where no definition was seen to come.
+const lookAgain = 5 * time.Second
 
 // syncPatience is how long a reader waits for a VIM that says nothing at all.
 const syncPatience = 15 * time.Second
@@ -50,7 +60,7 @@ func newCache(client dynamic.Interface, mapper *mapper, log *slog.Logger) *cache
 		client: client, mapper: mapper, log: log,
 		kinds:     map[schema.GroupKind]*kindCache{},
 		instances: map[string]map[string]*fact{},
-		absent:    map[schema.GroupKind]int{},
+		absent:    map[schema.GroupKind]absence{},
 		watchers:  map[int]func(string){},
 		moved:     make(chan struct{}),
 	}
@@ -67,8 +77,8 @@ func (c *cache) close() {
 // sync makes sure that the kinds are watched, and waits until their first list
 // is here. needed kinds that can't be seen are an error; others are left out.
 func (c *cache) sync(ctx context.Context, needed map[schema.GroupKind]bool) error {
-	for gk, need := range needed {
-		if err := c.ensure(ctx, gk); err != nil && need {
+	for gk := range needed {
+		if err := c.ensure(ctx, gk); err != nil {
 			return err
 		}
 	}
@@ -111,17 +121,17 @@ func (c *cache) sync(ctx context.Context, needed map[schema.GroupKind]bool) erro
 func (c *cache) ensure(ctx context.Context, gk schema.GroupKind) error {
 	c.mu.RLock()
 	_, watched := c.kinds[gk]
-	tried, absent := c.absent[gk]
+	missing, absent := c.absent[gk]
 	definitions := c.definitions
 	c.mu.RUnlock()
-	if watched || absent && tried == definitions {
+	if watched || absent && missing.definitions == definitions && time.Now().Before(missing.until) {
 		return nil
 	}
 	mapping, err := c.mapper.find(gk)
 	if meta.IsNoMatchError(err) {
 		// What doesn't exist as a kind has no objects.
 		c.mu.Lock()
-		c.absent[gk] = definitions
+		c.absent[gk] = absence{definitions, time.Now().Add(lookAgain)}
 		c.mu.Unlock()
 		return nil
 	}
@@ -130,6 +140,14 @@ func (c *cache) ensure(ctx context.Context, gk schema.GroupKind) error {
 	}
 	c.watch(ctx, gk, mapping)
 	return nil
+}
+
+// served takes note that the kind exists, as one of its objects was written.
+func (c *cache) served(ctx context.Context, gk schema.GroupKind) error {
+	c.mu.Lock()
+	delete(c.absent, gk)
+	c.mu.Unlock()
+	return c.ensure(ctx, gk)
 }
 
 func (c *cache) watch(ctx context.Context, gk schema.GroupKind, mapping *meta.RESTMapping) {

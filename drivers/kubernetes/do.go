@@ -128,7 +128,7 @@ func (d *Driver) apply(ctx context.Context, src drivers.Source, r *render, s pla
 	if err != nil {
 		return fmt.Errorf("apply %s: %w", s.Object, classify(s.Object, err))
 	}
-	if err := d.cache.ensure(ctx, gk); err != nil {
+	if err := d.cache.served(ctx, gk); err != nil {
 		return err
 	}
 	d.accepted(factOf(gk, written), obj)
@@ -175,10 +175,10 @@ func (d *Driver) resource(obj *unstructured.Unstructured, gk schema.GroupKind, k
 // unknownKind tells a kind whose definition was just applied from one that
 // nobody has defined.
 func (d *Driver) unknownKind(gk schema.GroupKind, key string, err error) error {
-	if meta.IsNoMatchError(err) && d.cache.defined(gk) {
-		return unavailable(fmt.Errorf("%s: its kind isn't served yet: %w", key, err))
+	if meta.IsNoMatchError(err) && !d.cache.defined(gk) {
+		return classify(key, err)
 	}
-	return classify(key, err)
+	return fmt.Errorf("look up the kind of %s: %w", key, unavailable(err))
 }
 
 // mine says whether the watches know the object as the instance's.

@@ -1,6 +1,9 @@
 package kubernetes_test
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
 	"io/fs"
 	"net/http"
 	"net/http/httptest"
@@ -84,7 +87,20 @@ func packaged(id, namespace string, files fs.FS, descriptor *vnfd.VNFD, levels m
 	if namespace != "" {
 		in.Params["namespace"] = namespace
 	}
-	return drivers.Source{Instance: in, Package: &vnfd.Package{Files: files, VNFD: descriptor}}
+	return drivers.Source{Instance: in, Package: &vnfd.Package{Tree: treeOf(files), Files: files, VNFD: descriptor}}
+}
+
+// treeOf stands for the git tree hash: it differs whenever a file does.
+func treeOf(files fs.FS) string {
+	sum := sha256.New()
+	_ = fs.WalkDir(files, ".", func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			content, _ := fs.ReadFile(files, path)
+			fmt.Fprintf(sum, "%s %d %s", path, len(content), content)
+		}
+		return err
+	})
+	return hex.EncodeToString(sum.Sum(nil))
 }
 
 // cluster is the control plane under test.

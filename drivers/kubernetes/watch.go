@@ -66,9 +66,13 @@ func (d *Driver) Watch(ctx context.Context, changed func(instance string)) error
 	cancel := d.cache.subscribe(changed)
 	defer cancel()
 	for gk, info := range kinds {
-		if info.always {
-			// A server that is away is asked again by the first Observe.
-			_ = d.cache.ensure(ctx, gk)
+		if !info.always {
+			continue
+		}
+		if err := d.cache.ensure(ctx, gk); err != nil {
+			// The next Observe asks again.
+			d.log.Warn("the VIM can't be watched yet", "kind", gk.Kind, "error", err)
+			break
 		}
 	}
 	<-ctx.Done()
