@@ -28,8 +28,12 @@ help: ## list the verbs
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
-build: ## bin/jibe, static, with its version in it
-	CGO_ENABLED=0 go build -trimpath -ldflags "-X main.version=$(VERSION)" -o bin/jibe ./cmd/jibe
+build: ## bin/jibe, with its version in it
+	go build -ldflags "-X main.version=$(VERSION)" -o bin/jibe ./cmd/jibe
+
+.PHONY: release
+release: ## bin/jibe as it is given to others: static, stripped, reproducible
+	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/jibe ./cmd/jibe
 
 .PHONY: test
 test: ## all tests, with a real control plane that is started and stopped

@@ -70,8 +70,8 @@ type Config struct {
 	Packages Packages
 	Secrets  Secrets
 	Grant    Granter
-	// Driver makes the driver of a VIM; it doesn't connect yet. A zero VIM with
-	// only a Type is enough to render.
+	// Driver makes the driver of a VIM. It MUST NOT connect yet: a driver that
+	// only renders is made for a VIM that doesn't exist.
 	Driver  func(drivers.VIM) (drivers.Driver, error)
 	Logger  *slog.Logger
 	Metrics *Metrics

@@ -1,0 +1,171 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/desired/packages"
+	"github.com/jibe-vnfm/jibe/desired/secret"
+	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/drivers/kubernetes"
+	"github.com/jibe-vnfm/jibe/drivers/sim"
+	"github.com/jibe-vnfm/jibe/reconciler"
+	"github.com/jibe-vnfm/jibe/sol"
+	"github.com/jibe-vnfm/jibe/vnfd"
+)
+
+// catalogue finds packages for the reconciler. A vnfdId that isn't known yet may
+// have been pushed a moment ago, so the repositories are asked once more before
+// the answer is no.
+type catalogue struct {
+	*packages.Catalogue
+	settings func() (*desired.Settings, error)
+
+	mu   sync.Mutex
+	last time.Time
+}
+
+// resyncPause keeps questions about unknown packages from fetching without end.
+const resyncPause = time.Second
+
+func (c *catalogue) Newest(vnfdID string) (string, error) {
+	e, err := c.Find(vnfdID)
+	if errors.Is(err, packages.ErrUnknown) && c.refresh() {
+		e, err = c.Find(vnfdID)
+	}
+	if err != nil {
+		return "", err
+	}
+	return e.Tree, nil
+}
+
+func (c *catalogue) refresh() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if time.Since(c.last) < resyncPause {
+		return true // someone else has just asked
+	}
+	settings, err := c.settings()
+	if err != nil {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	err = c.Sync(ctx, settings.Repositories)
+	c.last = time.Now()
+	return err == nil
+}
+
+// try fetches what settings name, so that a check can know it before it is true.
+// The next fetch forgets what was not accepted.
+func (c *catalogue) try(ctx context.Context, settings *desired.Settings) []error {
+	err := c.Sync(ctx, settings.Repositories)
+	if err == nil {
+		return nil
+	}
+	if list, ok := err.(interface{ Unwrap() []error }); ok {
+		return list.Unwrap()
+	}
+	return []error{err}
+}
+
+// shelved is a package as `jibe get packages` shows it.
+type shelved struct {
+	VnfdID     string `json:"vnfdId"`
+	Version    string `json:"version"`
+	Repository string `json:"repository"`
+	Ref        string `json:"ref"`
+	Path       string `json:"path"`
+	Tree       string `json:"tree"`
+	Problem    string `json:"problem,omitempty"`
+}
+
+// list is what the repositories hold, the useless ones included.
+func (c *catalogue) list() []shelved {
+	list := []shelved{}
+	for _, e := range c.List() {
+		list = append(list, shelved{VnfdID: e.VnfdID, Version: e.Version, Repository: e.Repository, Ref: e.Ref, Path: e.Path, Tree: e.Tree})
+	}
+	for _, p := range c.Problems() {
+		list = append(list, shelved{Repository: p.Repository, Ref: p.Ref, Path: p.Path, Tree: p.Tree, Problem: p.Err.Error()})
+	}
+	return list
+}
+
+func unknownPackage(err error) bool { return errors.Is(err, packages.ErrUnknown) }
+
+// secrets resolves the connections of VIMs.
+type secrets struct{ *secret.Keeper }
+
+func (s secrets) VIM(v *desired.VIM) (drivers.VIM, error) {
+	r, err := s.ResolveVIM(v)
+	return connection(r), err
+}
+
+func (s secrets) Connection(name string, c desired.VIMConnection) (drivers.VIM, error) {
+	r, err := s.ResolveConnection(name, c)
+	return connection(r), err
+}
+
+func connection(r secret.VIM) drivers.VIM {
+	return drivers.VIM{
+		Name: r.Name, Type: r.Type, Endpoint: r.Endpoint, CACert: r.CACert, Insecure: r.Insecure, Kubeconfig: r.Kubeconfig,
+		Token: string(r.Token), Username: string(r.Username), Password: string(r.Password),
+		ClientCert: r.ClientCert, ClientKey: r.ClientKey,
+	}
+}
+
+// Drivers makes the driver of each type of VIM. key is mixed into the digests
+// that drivers leave at the VIM.
+func Drivers(key []byte, cloud *sim.Cloud, log *slog.Logger) func(drivers.VIM) (drivers.Driver, error) {
+	return func(v drivers.VIM) (drivers.Driver, error) {
+		switch v.Type {
+		case desired.VIMKubernetes:
+			return kubernetes.New(v, kubernetes.Options{Log: log.With("vim", v.Name), DigestKey: key})
+		case desired.VIMSim:
+			return sim.New(cloud, v), nil
+		}
+		return nil, &drivers.RefusedError{Object: "vim", Reason: "VIMs of type " + v.Type + " are not supported yet; use " + desired.VIMKubernetes}
+	}
+}
+
+// apiView is what the API may ask of the reconciler, in the API's words.
+type apiView struct{ *reconciler.View }
+
+// Check implements sol.View.
+func (v apiView) Check(ctx context.Context, before, after *desired.Instance) error {
+	err := v.View.Check(ctx, nil, before, after)
+	if field, reason, ok := reconciler.Refused(err); ok {
+		status := http.StatusBadRequest
+		if field == "vim" {
+			status = http.StatusUnprocessableEntity
+		}
+		return &sol.InvalidError{Status: status, Detail: reason}
+	}
+	return inAPIWords(err)
+}
+
+// Find implements sol.View.
+func (v apiView) Find(ctx context.Context, vnfdID string) (*vnfd.Package, error) {
+	pkg, err := v.View.Find(ctx, vnfdID)
+	return pkg, inAPIWords(err)
+}
+
+// Package implements sol.View.
+func (v apiView) Package(ctx context.Context, in *desired.Instance) (*vnfd.Package, error) {
+	pkg, err := v.View.Package(ctx, in)
+	return pkg, inAPIWords(err)
+}
+
+func inAPIWords(err error) error {
+	if unknownPackage(err) {
+		return fmt.Errorf("%w: %w", sol.ErrUnknownPackage, err)
+	}
+	return err
+}

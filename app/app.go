@@ -1,0 +1,325 @@
+// Package app puts the parts of a Jibe process together: the data directory, the
+// repositories, the store, the reconciler and the listeners. It owns their
+// start, their order and their end; it has no logic of VNFs.
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo"
+	"github.com/jibe-vnfm/jibe/desired/packages"
+	"github.com/jibe-vnfm/jibe/desired/secret"
+	"github.com/jibe-vnfm/jibe/drivers/sim"
+	"github.com/jibe-vnfm/jibe/lcm"
+	"github.com/jibe-vnfm/jibe/lcm/oplog"
+	"github.com/jibe-vnfm/jibe/reconciler"
+	"github.com/jibe-vnfm/jibe/sol"
+	"github.com/jibe-vnfm/jibe/sol/auth"
+	"github.com/jibe-vnfm/jibe/sol/notify"
+	"github.com/jibe-vnfm/jibe/store/bolt"
+)
+
+// Options are what a person may set. Data and Log are required.
+type Options struct {
+	Data    string
+	Listen  string // host:port of the API; port 0 picks one
+	BaseURL string
+	Remote  string
+	Branch  string
+	Poll    time.Duration
+	// InsecureDev lets everyone in without a token.
+	InsecureDev           bool
+	TLSCert, TLSKey       string
+	Timeout, StartTimeout time.Duration
+	Workers               int
+	// Binary is this program, for the repository's hook; "" installs none.
+	Binary  string
+	Version string
+	Log     *slog.Logger
+	// Cloud is what VIMs of type sim run on; nil makes one.
+	Cloud *sim.Cloud
+	// Ready is called once, when requests are served.
+	Ready func(*Server)
+}
+
+// Server is a running process.
+type Server struct {
+	Options
+	data     *Data
+	first    bool
+	keeper   *secret.Keeper
+	repo     *gitrepo.Repo
+	packages *catalogue
+	store    *bolt.Store
+	log      *oplog.Log
+	recon    *reconciler.Reconciler
+	notify   *notify.Service
+	auth     auth.Authenticator
+	registry *prometheus.Registry
+	listener net.Listener
+}
+
+// Run starts everything, calls Ready, and works until ctx ends. Then it stops
+// in an order that loses nothing and returns nil.
+func Run(ctx context.Context, o Options) error {
+	s := &Server{Options: o}
+	// The parts outlive ctx for the moment that an orderly end takes.
+	work, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	if err := s.open(work); err != nil {
+		return errors.Join(err, s.close())
+	}
+	err := s.run(ctx, work)
+	stop()
+	return errors.Join(err, s.close())
+}
+
+// open opens the parts, in the order in which they need each other.
+func (s *Server) open(ctx context.Context) error {
+	var err error
+	if s.data, err = OpenData(s.Data); err != nil {
+		return err
+	}
+	_, statErr := os.Stat(s.data.desired())
+	s.first = errors.Is(statErr, os.ErrNotExist)
+	if err := s.data.firstStart(ctx); err != nil {
+		return fmt.Errorf("package repository: %w", err)
+	}
+	if s.keeper, err = secret.Open(s.data.Dir); err != nil {
+		return err
+	}
+	if s.InsecureDev {
+		s.auth = auth.Anyone{}
+	} else if s.auth, err = auth.LoadOrCreate(TokensFile(s.data.Dir)); err != nil {
+		return err
+	}
+	if s.repo, err = gitrepo.Open(ctx, gitrepo.Options{
+		Dir: s.data.desired(), Branch: s.Branch, Remote: s.Remote, PollInterval: s.Poll, Log: s.Log,
+	}); err != nil {
+		return fmt.Errorf("desired repository: %w", err)
+	}
+	if s.first && s.Remote == "" {
+		if err := s.repo.Seed(ctx, map[string][]byte{"repositories.yaml": []byte(firstRepositories)}, "Say where packages come from"); err != nil {
+			return fmt.Errorf("desired repository: %w", err)
+		}
+	}
+	if s.Binary != "" && s.Remote == "" {
+		if err := s.repo.InstallHooks(s.Binary, s.data.socket()); err != nil {
+			return fmt.Errorf("desired repository: %w", err)
+		}
+	}
+	s.packages = &catalogue{
+		Catalogue: packages.New(s.data.desired(), s.data.packages(), s.Log),
+		settings:  s.repo.Settings,
+	}
+	if err := s.syncPackages(ctx); err != nil {
+		// What was fetched before still serves; a repository that is away is no
+		// reason not to start.
+		s.Log.WarnContext(ctx, "package repositories were not all fetched", "error", err)
+	}
+	if s.store, err = bolt.Open(s.data.path("store.db")); err != nil {
+		return err
+	}
+	return s.wire(ctx)
+}
+
+// wire makes the parts that hold no files.
+func (s *Server) wire(ctx context.Context) error {
+	var err error
+	s.log = oplog.New(s.store, time.Now)
+	if _, err := sol.Recover(ctx, s.repo, s.at, s.log, s.Log); err != nil {
+		return fmt.Errorf("requests that a former process left unfinished: %w", err)
+	}
+	metrics := reconciler.NewMetrics()
+	s.log.OnChange(func(op *lcm.Operation) { metrics.Operation(op) })
+	s.registry = newRegistry(metrics)
+	host, err := os.Hostname()
+	if err != nil {
+		return err
+	}
+	if s.Cloud == nil {
+		s.Cloud = sim.NewCloud()
+	}
+	s.recon, err = reconciler.New(reconciler.Config{
+		Repo: s.repo, Store: s.store, Log: s.log, Packages: s.packages, Secrets: secrets{s.keeper},
+		Driver: Drivers(s.keeper.Derive("render digest"), s.Cloud, s.Log), Logger: s.Log, Metrics: metrics,
+		Holder: fmt.Sprintf("%s/%d", host, os.Getpid()), Workers: s.Workers,
+		Timeout: s.Timeout, StartTimeout: s.StartTimeout,
+	})
+	if err != nil {
+		return err
+	}
+	if s.listener, err = net.Listen("tcp", s.Listen); err != nil {
+		return fmt.Errorf("listen on %s: %w", s.Listen, err)
+	}
+	if s.BaseURL == "" {
+		s.BaseURL = s.scheme() + "://" + s.listener.Addr().String()
+	}
+	s.notify = notify.New(notify.Config{Store: s.store, Log: s.log, Secrets: s.keeper, Base: s.BaseURL, Logger: s.Log})
+	return nil
+}
+
+// at finds an instance as it stood at a commit.
+func (s *Server) at(ctx context.Context, commit, instance string) (desired.Revision, error) {
+	snapshot, err := s.repo.At(ctx, commit)
+	if err != nil {
+		return desired.Revision{}, err
+	}
+	rev, ok := snapshot.Lookup(instance)
+	if !ok {
+		return desired.Revision{Instance: instance, Commit: commit}, nil
+	}
+	return rev, nil
+}
+
+func (s *Server) scheme() string {
+	if s.TLSCert != "" {
+		return "https"
+	}
+	return "http"
+}
+
+// run serves until ctx ends; work is what the parts live in.
+func (s *Server) run(ctx, work context.Context) error {
+	work, stop := context.WithCancel(work)
+	defer stop()
+	server := &http.Server{Handler: s.handler(), ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(s.Log.Handler(), slog.LevelWarn)}
+	local, hooks, err := s.hookServer(work)
+	if err != nil {
+		return err
+	}
+	g, gctx := errgroup.WithContext(work)
+	g.Go(func() error { return s.recon.Run(gctx) })
+	g.Go(func() error { return s.repo.Watch(gctx, s.moved(gctx)) })
+	g.Go(func() error { return s.watchPackages(gctx) })
+	g.Go(func() error { return s.notify.Run(gctx) })
+	g.Go(func() error { return closed(local.Serve(hooks)) })
+	g.Go(func() error {
+		if s.TLSCert != "" {
+			return closed(server.ServeTLS(s.listener, s.TLSCert, s.TLSKey))
+		}
+		return closed(server.Serve(s.listener))
+	})
+	g.Go(func() error {
+		select {
+		case <-ctx.Done():
+		case <-gctx.Done():
+		}
+		// Requests under way are answered before the parts that answer them stop.
+		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+		defer cancel()
+		err := errors.Join(server.Shutdown(grace), local.Shutdown(grace))
+		stop()
+		if errors.Is(err, context.DeadlineExceeded) {
+			err = errors.Join(server.Close(), local.Close())
+		}
+		return err
+	})
+	if s.Ready != nil {
+		s.Ready(s)
+	}
+	err = g.Wait()
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+func closed(err error) error {
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}
+
+// moved is called when the desired repository's branch has moved.
+func (s *Server) moved(ctx context.Context) func(ids []string, settings bool) {
+	return func(ids []string, settings bool) {
+		for _, id := range ids {
+			s.recon.Enqueue(id)
+		}
+		if !settings {
+			return
+		}
+		if err := s.syncPackages(ctx); err != nil {
+			s.Log.WarnContext(ctx, "package repositories were not all fetched", "error", err)
+		}
+		if err := s.recon.EnqueueAll(ctx); err != nil {
+			s.Log.WarnContext(ctx, "instances were not all looked at after a change of settings", "error", err)
+		}
+	}
+}
+
+func (s *Server) syncPackages(ctx context.Context) error {
+	settings, err := s.repo.Settings()
+	if err != nil {
+		return err
+	}
+	return s.packages.Sync(ctx, settings.Repositories)
+}
+
+func (s *Server) close() error {
+	var errs []error
+	if s.listener != nil {
+		if err := s.listener.Close(); !errors.Is(err, net.ErrClosed) {
+			errs = append(errs, err)
+		}
+	}
+	if s.repo != nil {
+		errs = append(errs, s.repo.Close())
+	}
+	if s.store != nil {
+		errs = append(errs, s.store.Close())
+	}
+	if s.data != nil && s.data.lock != nil {
+		errs = append(errs, s.data.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// Address is where the API listens.
+func (s *Server) Address() string { return s.listener.Addr().String() }
+
+// Welcome tells a person how to go on.
+func (s *Server) Welcome(w io.Writer) {
+	var b strings.Builder
+	fmt.Fprintf(&b, "jibe %s serves %s\n", s.Version, s.BaseURL)
+	fmt.Fprintf(&b, "  data directory      %s\n", s.data.Dir)
+	if s.Remote != "" {
+		fmt.Fprintf(&b, "  desired repository  %s (branch %s)\n", s.Remote, s.Branch)
+	} else {
+		fmt.Fprintf(&b, "  desired repository  %s\n", s.data.desired())
+		fmt.Fprintf(&b, "                      %s/git/desired.git\n", s.BaseURL)
+	}
+	locals, _ := filepath.Glob(filepath.Join(s.data.packages(), "*.git"))
+	for _, dir := range locals {
+		fmt.Fprintf(&b, "  package repository  %s\n", dir)
+		fmt.Fprintf(&b, "                      %s/git/packages/%s\n", s.BaseURL, filepath.Base(dir))
+	}
+	if s.InsecureDev {
+		b.WriteString("  API                 open to everyone (--insecure-dev)\n")
+	} else {
+		fmt.Fprintf(&b, "  API tokens          %s\n", TokensFile(s.data.Dir))
+	}
+	fmt.Fprintf(&b, "  secrets             encrypt for %s\n", s.keeper.Recipient())
+	if s.first && s.Remote == "" {
+		fmt.Fprintf(&b, "\nFirst steps:\n  git clone %s\n  add vims/<name>.yaml and instances/<place>/<name>/vnf.yaml, commit, git push\n", s.data.desired())
+	}
+	io.WriteString(w, b.String())
+}
+
+var _ desired.Repo = (*gitrepo.Repo)(nil)

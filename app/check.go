@@ -1,0 +1,200 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo"
+	"github.com/jibe-vnfm/jibe/reconciler"
+)
+
+// Proposal is a change of the desired repository that somebody considers: what
+// differs from its head. It is what the push hook, `jibe validate` and
+// `jibe plan` send.
+type Proposal struct {
+	// Settings are vims/ and repositories.yaml as they would be; nil means as they are.
+	Settings *desired.Settings `json:"settings,omitempty"`
+	// Instances are the directories that would change.
+	Instances []Candidate `json:"instances"`
+}
+
+// Candidate is one instance's directory as it would be.
+type Candidate struct {
+	Dir string `json:"dir"`
+	// Instance is needed only where File is empty.
+	Instance string `json:"instance,omitempty"`
+	// File is the text of vnf.yaml, "" for a directory that would go.
+	File string `json:"file,omitempty"`
+}
+
+// ProposalOf collects what differs between base, by id, and a snapshot.
+func ProposalOf(ctx context.Context, base []desired.Revision, s gitrepo.Snapshot) (*Proposal, error) {
+	p := &Proposal{Instances: []Candidate{}}
+	now := make(map[string]desired.Revision, len(base))
+	for _, rev := range base {
+		now[rev.Instance] = rev
+	}
+	for _, rev := range s.List() {
+		was, known := now[rev.Instance]
+		delete(now, rev.Instance)
+		if known && was.Tree == rev.Tree && was.Dir == rev.Dir {
+			continue
+		}
+		files, err := s.Files(ctx, rev)
+		if err != nil {
+			return nil, err
+		}
+		p.Instances = append(p.Instances, Candidate{Dir: rev.Dir, Instance: rev.Instance, File: string(files[desired.InstanceFile])})
+	}
+	for _, rev := range now {
+		p.Instances = append(p.Instances, Candidate{Dir: rev.Dir, Instance: rev.Instance})
+	}
+	slices.SortFunc(p.Instances, func(a, b Candidate) int { return cmp.Compare(a.Dir, b.Dir) })
+	return p, nil
+}
+
+// judge is what a proposal is held against.
+type judge struct {
+	settings *desired.Settings
+	// before finds an instance as it is now, nil where it isn't.
+	before func(id string) (*desired.Instance, desired.Revision, error)
+	check  func(ctx context.Context, settings *desired.Settings, before, after *desired.Instance) error
+}
+
+// problems holds one candidate against the rules. after is nil where the text
+// can't be read.
+func (j *judge) problems(ctx context.Context, c Candidate) (after *desired.Instance, problems []*desired.Problem, err error) {
+	if c.File == "" {
+		return nil, nil, nil
+	}
+	file := c.Dir + "/" + desired.InstanceFile
+	after, err = desired.ParseInstance(file, []byte(c.File))
+	if ps, ok := problemsOf(err); ok {
+		return nil, ps, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	before, _, err := j.before(after.ID)
+	if err != nil {
+		return nil, nil, err
+	}
+	err = j.check(ctx, j.settings, before, after)
+	if err == nil {
+		return after, nil, nil
+	}
+	p, ok := problemOf(err)
+	if !ok {
+		return nil, nil, err
+	}
+	p.File = file
+	p.Line = lineOf(c.File, p.field)
+	return after, []*desired.Problem{&p.Problem}, nil
+}
+
+type fieldProblem struct {
+	desired.Problem
+	field string
+}
+
+// problemOf makes a refusal a problem of a file; false for an error that isn't
+// about the file at all.
+func problemOf(err error) (fieldProblem, bool) {
+	if field, reason, ok := reconciler.Refused(err); ok {
+		return fieldProblem{field: field, Problem: desired.Problem{Message: reason}}, true
+	}
+	if unknownPackage(err) {
+		return fieldProblem{field: "vnfdId", Problem: desired.Problem{
+			Message: err.Error(),
+			Remedy:  "push the package to one of the repositories in repositories.yaml first; `jibe get packages` lists what is known",
+		}}, true
+	}
+	return fieldProblem{}, false
+}
+
+func problemsOf(err error) ([]*desired.Problem, bool) {
+	var invalid *desired.InvalidError
+	if errors.As(err, &invalid) {
+		return invalid.Problems, true
+	}
+	var p *desired.Problem
+	if errors.As(err, &p) {
+		return []*desired.Problem{p}, true
+	}
+	return nil, false
+}
+
+// lineOf is the line of a top-level key, or 0.
+func lineOf(text, field string) int {
+	key, _, _ := strings.Cut(field, ".")
+	if key == "" {
+		return 0
+	}
+	for i, line := range strings.Split(text, "\n") {
+		if strings.HasPrefix(line, key+":") {
+			return i + 1
+		}
+	}
+	return 0
+}
+
+// Verdict is the answer to a proposal.
+type Verdict struct {
+	Problems []*desired.Problem   `json:"problems"`
+	Previews []reconciler.Preview `json:"previews,omitempty"`
+}
+
+// judge answers a proposal; with steps, it says what would be done.
+func (s *Server) judge(ctx context.Context, p *Proposal, steps bool) (*Verdict, error) {
+	view := s.recon.View()
+	now, err := s.repo.Settings()
+	if err != nil {
+		return nil, err
+	}
+	v := &Verdict{Problems: []*desired.Problem{}}
+	settings := now
+	if p.Settings != nil {
+		settings = p.Settings
+		for name, vim := range settings.VIMs {
+			vim.Name = name // which the encoded form leaves to the key
+		}
+		// New repositories are fetched now, so that their packages are known below.
+		for _, err := range s.packages.try(ctx, settings) {
+			v.Problems = append(v.Problems, &desired.Problem{File: "repositories.yaml", Message: err.Error(),
+				Remedy: "check the url, and that this server may read it"})
+		}
+	}
+	j := &judge{settings: settings, check: view.Check, before: s.atHead(ctx)}
+	for _, c := range p.Instances {
+		after, problems, err := j.problems(ctx, c)
+		if err != nil {
+			return nil, fmt.Errorf("check %s: %w", c.Dir, err)
+		}
+		v.Problems = append(v.Problems, problems...)
+		if !steps || len(problems) > 0 {
+			continue
+		}
+		rev := desired.Revision{Instance: c.Instance, Dir: c.Dir}
+		if after != nil {
+			rev.Instance = after.ID
+		}
+		v.Previews = append(v.Previews, view.Plan(ctx, settings, rev, after))
+	}
+	return v, nil
+}
+
+func (s *Server) atHead(ctx context.Context) func(id string) (*desired.Instance, desired.Revision, error) {
+	return func(id string) (*desired.Instance, desired.Revision, error) {
+		rev, ok := s.repo.Lookup(id)
+		if !ok {
+			return nil, rev, nil
+		}
+		in, err := s.repo.Read(ctx, rev)
+		return in, rev, err
+	}
+}

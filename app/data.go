@@ -1,0 +1,103 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// Data is the data directory of one process.
+type Data struct {
+	Dir  string
+	lock *os.File
+}
+
+// OpenData makes the directory if need be and locks it: two processes on one
+// data directory would each believe that they alone may act.
+func OpenData(dir string) (*Data, error) {
+	if dir == "" {
+		return nil, errors.New("no data directory: give one with --data")
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("data directory: %w", err)
+	}
+	d := &Data{Dir: dir}
+	f, err := os.OpenFile(d.path("lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("lock of the data directory: %w", err)
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		defer f.Close()
+		text, _ := os.ReadFile(f.Name())
+		return nil, fmt.Errorf("data directory %s is in use by process %s; stop it, or give this one another --data",
+			dir, strings.TrimSpace(string(text)))
+	}
+	if err := errors.Join(f.Truncate(0), writeAt(f, strconv.Itoa(os.Getpid())+"\n")); err != nil {
+		return nil, errors.Join(fmt.Errorf("lock of the data directory: %w", err), f.Close())
+	}
+	d.lock = f
+	return d, nil
+}
+
+func writeAt(f *os.File, s string) error {
+	_, err := f.WriteAt([]byte(s), 0)
+	return err
+}
+
+// Close gives the lock back.
+func (d *Data) Close() error { return d.lock.Close() }
+
+func (d *Data) path(name string) string { return filepath.Join(d.Dir, name) }
+
+// The names below the data directory.
+func (d *Data) desired() string  { return d.path("desired.git") }
+func (d *Data) packages() string { return d.path("packages") }
+func (d *Data) socket() string   { return d.path("hook.sock") }
+
+// TokensFile is where the API's static tokens are kept.
+func TokensFile(dir string) string { return filepath.Join(dir, "tokens.yaml") }
+
+// localPackages is the package repository that a first start makes.
+const localPackages = "packages.git"
+
+// firstStart makes the local package repository, and says so in the desired one.
+func (d *Data) firstStart(ctx context.Context) error {
+	dir := filepath.Join(d.packages(), localPackages)
+	if _, err := os.Stat(filepath.Join(dir, "HEAD")); err == nil {
+		return nil
+	}
+	if err := os.MkdirAll(d.packages(), 0o700); err != nil {
+		return err
+	}
+	for _, args := range [][]string{
+		{"init", "--quiet", "--bare", "--initial-branch=main", dir},
+		{"-C", dir, "config", "core.fsync", "all"},
+		{"-C", dir, "config", "http.receivepack", "true"},
+	} {
+		cmd := exec.CommandContext(ctx, "git", args...)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("git %s: %w: %s", strings.Join(args, " "), err, out)
+		}
+	}
+	return nil
+}
+
+// firstRepositories is the repositories.yaml of a new desired repository.
+const firstRepositories = `# Where VNF packages come from: a list of git repositories.
+#   url:    anything that git can fetch; a plain name stands below the data directory's packages/
+#   path:   a package (with TOSCA-Metadata/), or a folder of packages
+#   branch: follow a branch; or tags: "v*" - each matching tag is a version
+- name: packages
+  url: ` + localPackages + `
+  branch: main
+`

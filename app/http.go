@@ -1,0 +1,214 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/http/cgi"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/jibe-vnfm/jibe/reconciler"
+	"github.com/jibe-vnfm/jibe/sol"
+	"github.com/jibe-vnfm/jibe/sol/auth"
+)
+
+func newRegistry(m *reconciler.Metrics) *prometheus.Registry {
+	r := prometheus.NewRegistry()
+	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	r.MustRegister(m.Collectors()...)
+	return r
+}
+
+// handler is everything that the API's address serves.
+func (s *Server) handler() http.Handler {
+	requests := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name:    "jibe_http_request_duration_seconds",
+		Help:    "Duration of API requests, by route, method and status.",
+		Buckets: prometheus.ExponentialBuckets(0.001, 2.5, 10),
+	}, []string{"route", "method", "status"})
+	s.registry.MustRegister(requests)
+	mux := http.NewServeMux()
+	mux.Handle("/vnflcm/", sol.New(sol.Config{
+		Repo: s.repo, Operations: s.log, View: apiView{s.recon.View()}, Secrets: s.keeper,
+		Subscriptions: s.notify, Auth: s.auth, BaseURL: s.BaseURL, Poke: s.recon.Enqueue, Logger: s.Log,
+		Observe: func(route, method string, status int, took time.Duration) {
+			requests.WithLabelValues(route, method, http.StatusText(status)).Observe(took.Seconds())
+		},
+	}))
+	mux.Handle("/jibe/v1/", s.guard(auth.Read, s.ownAPI()))
+	mux.Handle("/git/", s.guardGit(s.git()))
+	mux.HandleFunc("POST /webhook", s.webhook)
+	mux.Handle("GET /metrics", promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{}))
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { respondText(w, http.StatusOK, "ok\n") })
+	mux.HandleFunc("GET /readyz", s.ready)
+	return mux
+}
+
+func respondText(w http.ResponseWriter, status int, text string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = w.Write([]byte(text)) // a client that went away is none of our business
+}
+
+// ready says whether the desired repository can be read and written.
+func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
+	if err := s.repo.Health(); err != nil {
+		respondText(w, http.StatusServiceUnavailable, err.Error()+"\n")
+		return
+	}
+	respondText(w, http.StatusOK, "ok\n")
+}
+
+// webhook makes a fetch happen now. It carries no content that is believed, so
+// it needs no credentials; asking often is the same as asking once.
+func (s *Server) webhook(w http.ResponseWriter, _ *http.Request) {
+	s.repo.Poke()
+	w.WriteHeader(http.StatusAccepted)
+}
+
+// guard lets in who has the role.
+func (s *Server) guard(role auth.Role, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		who, err := s.auth.Authenticate(r)
+		switch {
+		case err != nil:
+			w.Header().Set("WWW-Authenticate", `Bearer realm="jibe"`)
+			respondProblem(w, http.StatusUnauthorized, "a valid bearer token is needed")
+		case !who.Role.Allows(role):
+			respondProblem(w, http.StatusForbidden, "role "+string(role)+" is needed")
+		default:
+			next.ServeHTTP(w, r)
+		}
+	})
+}
+
+// guardGit is guard for git clients, which send the token as a password. A push
+// needs the role that a request to the API would.
+func (s *Server) guardGit(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, token, ok := r.BasicAuth(); ok {
+			r.Header.Set("Authorization", "Bearer "+token)
+		}
+		need := auth.Read
+		if strings.HasSuffix(r.URL.Path, "/git-receive-pack") || r.URL.Query().Get("service") == "git-receive-pack" {
+			need = auth.Operate
+		}
+		who, err := s.auth.Authenticate(r)
+		switch {
+		case err != nil:
+			w.Header().Set("WWW-Authenticate", `Basic realm="jibe: the token is the password"`)
+			respondText(w, http.StatusUnauthorized, "a token is needed as the password\n")
+		case !who.Role.Allows(need):
+			respondText(w, http.StatusForbidden, "role "+string(need)+" is needed\n")
+		default:
+			next.ServeHTTP(w, r)
+		}
+	})
+}
+
+// git serves the local repositories by real git.
+func (s *Server) git() http.Handler {
+	path, err := exec.LookPath("git")
+	if err != nil {
+		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			respondText(w, http.StatusServiceUnavailable, "git is not installed\n")
+		})
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Header.Del("Authorization") // the repositories' hooks have no need of it
+		h := cgi.Handler{
+			Path: path, Args: []string{"http-backend"}, Root: "/git", Dir: s.data.Dir,
+			Env:        []string{"GIT_PROJECT_ROOT=" + s.data.Dir, "GIT_HTTP_EXPORT_ALL=1", "REMOTE_USER=jibe"},
+			InheritEnv: []string{"HOME", "PATH"},
+		}
+		if !s.served(r.URL.Path) {
+			http.NotFound(w, r)
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+// served says whether the path is that of a repository which people may clone.
+func (s *Server) served(path string) bool {
+	return strings.HasPrefix(path, "/git/desired.git/") || strings.HasPrefix(path, "/git/packages/")
+}
+
+// hookServer serves the own API on a socket that only this user can open: what
+// pushes to the local repository are checked through.
+func (s *Server) hookServer(context.Context) (*http.Server, net.Listener, error) {
+	path := s.data.socket()
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, nil, err
+	}
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		return nil, nil, errors.Join(err, l.Close())
+	}
+	return &http.Server{Handler: s.ownAPI(), ReadHeaderTimeout: 10 * time.Second}, l, nil
+}
+
+// settleTime lets the files of one push arrive before it is looked at.
+const settleTime = 5 * time.Millisecond
+
+// watchPackages notices pushes to local package repositories at once, and asks
+// the others every Poll.
+func (s *Server) watchPackages(ctx context.Context) error {
+	w, err := fsnotify.NewWatcher()
+	if err != nil {
+		return err
+	}
+	defer w.Close()
+	dirs, err := filepath.Glob(filepath.Join(s.data.packages(), "*.git"))
+	if err != nil {
+		return err
+	}
+	for _, d := range dirs {
+		for _, sub := range []string{"", "refs/heads", "refs/tags"} {
+			if err := w.Add(filepath.Join(d, sub)); err != nil {
+				return err
+			}
+		}
+	}
+	poll := s.Poll
+	if poll <= 0 {
+		poll = 30 * time.Second
+	}
+	timer := time.NewTimer(poll)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case e, ok := <-w.Events:
+			if !ok {
+				return errors.New("the watch of the package repositories ended")
+			}
+			if !strings.HasSuffix(e.Name, ".lock") && (strings.Contains(e.Name, "/refs/") || filepath.Base(e.Name) == "packed-refs") {
+				timer.Reset(settleTime)
+			}
+			continue
+		case err := <-w.Errors:
+			s.Log.WarnContext(ctx, "watch of the package repositories", "error", err)
+			continue
+		case <-timer.C:
+		}
+		if err := s.syncPackages(ctx); err != nil {
+			s.Log.WarnContext(ctx, "package repositories were not all fetched", "error", err)
+		}
+		timer.Reset(poll)
+	}
+}

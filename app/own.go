@@ -1,0 +1,66 @@
+package app
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/jibe-vnfm/jibe/desired"
+)
+
+// maxProposal bounds the body of a proposal, bytes.
+const maxProposal = 64 << 20
+
+// ownAPI is Jibe's own, for its hook and its CLI: what ETSI has no words for.
+func (s *Server) ownAPI() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /jibe/v1/packages", func(w http.ResponseWriter, _ *http.Request) {
+		respondJSON(w, http.StatusOK, s.packages.list())
+	})
+	mux.HandleFunc("GET /jibe/v1/instances", func(w http.ResponseWriter, _ *http.Request) {
+		respondJSON(w, http.StatusOK, s.repo.List())
+	})
+	mux.HandleFunc("POST /jibe/v1/check", s.answer(false))
+	mux.HandleFunc("POST /jibe/v1/plan", s.answer(true))
+	return mux
+}
+
+func (s *Server) answer(steps bool) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		var p Proposal
+		d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxProposal))
+		d.DisallowUnknownFields()
+		if err := d.Decode(&p); err != nil {
+			var tooLarge *http.MaxBytesError
+			if errors.As(err, &tooLarge) {
+				respondProblem(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("the proposal is larger than %d bytes", maxProposal))
+				return
+			}
+			respondProblem(w, http.StatusBadRequest, err.Error())
+			return
+		}
+		v, err := s.judge(r.Context(), &p, steps)
+		if err != nil {
+			status := http.StatusInternalServerError
+			if errors.Is(err, desired.ErrUnavailable) {
+				status = http.StatusServiceUnavailable
+			}
+			respondProblem(w, status, err.Error())
+			return
+		}
+		respondJSON(w, http.StatusOK, v)
+	}
+}
+
+func respondJSON(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(v) // a client that went away is none of our business
+}
+
+func respondProblem(w http.ResponseWriter, status int, detail string) {
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(map[string]any{"status": status, "title": http.StatusText(status), "detail": detail})
+}

@@ -1,0 +1,309 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
+)
+
+// object is one thing as the API shows it.
+type object = map[string]any
+
+// view is how one kind of thing is got and shown.
+type view struct {
+	use, short, path string
+	one              string // path of one thing; %s is its id
+	columns          []string
+	row              func(o object) []string
+}
+
+func views() []view {
+	return []view{
+		{
+			use: "instances", short: "VNF instances",
+			path: "/vnflcm/v2/vnf_instances?all_fields", one: "/vnflcm/v2/vnf_instances/%s",
+			columns: []string{"ID", "NAME", "STATE", "PRODUCT", "VERSION", "LEVELS", "VNFCS"},
+			row: func(o object) []string {
+				return []string{text(o, "id"), text(o, "vnfInstanceName"), text(o, "instantiationState"), text(o, "vnfProductName"),
+					text(o, "vnfdVersion"), scaleLevels(o), vnfcs(o)}
+			},
+		},
+		{
+			use: "operations", short: "VNF LCM operations",
+			path: "/vnflcm/v2/vnf_lcm_op_occs?all_fields", one: "/vnflcm/v2/vnf_lcm_op_occs/%s",
+			columns: []string{"ID", "OPERATION", "STATE", "INSTANCE", "STARTED", "TOOK", "AUTO", "ERROR"},
+			row: func(o object) []string {
+				return []string{text(o, "id"), text(o, "operation"), text(o, "operationState"), text(o, "vnfInstanceId"),
+					text(o, "startTime"), took(o), text(o, "isAutomaticInvocation"), clip(text(dig(o, "error"), "detail"))}
+			},
+		},
+		{
+			use: "packages", short: "VNF packages that the repositories hold",
+			path:    "/jibe/v1/packages",
+			columns: []string{"VNFD", "VERSION", "REPOSITORY", "REF", "PATH", "TREE"},
+			row: func(o object) []string {
+				return []string{text(o, "vnfdId"), text(o, "version"), text(o, "repository"), text(o, "ref"), text(o, "path"), text(o, "tree")}
+			},
+		},
+		{
+			use: "subscriptions", short: "Subscriptions to notifications",
+			path: "/vnflcm/v2/subscriptions", one: "/vnflcm/v2/subscriptions/%s",
+			columns: []string{"ID", "CALLBACK", "VERBOSITY"},
+			row: func(o object) []string {
+				return []string{text(o, "id"), text(o, "callbackUri"), text(o, "verbosity")}
+			},
+		},
+	}
+}
+
+func newGet() *cobra.Command {
+	get := &cobra.Command{Use: "get", Short: "Show what there is and what is going on"}
+	for _, v := range views() {
+		get.AddCommand(newList(v))
+		if v.one != "" {
+			get.AddCommand(newShow(v))
+		}
+	}
+	return get
+}
+
+func newList(v view) *cobra.Command {
+	var c client
+	var output string
+	var watch bool
+	cmd := &cobra.Command{
+		Use:   v.use,
+		Short: v.short,
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return repeat(cmd.Context(), watch, cmd.OutOrStdout(), func(w io.Writer) error {
+				list, err := c.list(cmd.Context(), v.path)
+				if err != nil {
+					return err
+				}
+				return show(w, output, list, func() { table(w, v, list) })
+			})
+		},
+	}
+	c.flags(cmd.Flags())
+	outputFlags(cmd, &output, &watch)
+	return cmd
+}
+
+func newShow(v view) *cobra.Command {
+	var c client
+	var output string
+	var watch bool
+	name := strings.TrimSuffix(v.use, "s")
+	cmd := &cobra.Command{
+		Use:   name + " ID",
+		Short: "One of the " + v.use,
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return repeat(cmd.Context(), watch, cmd.OutOrStdout(), func(w io.Writer) error {
+				var o object
+				if _, err := c.do(cmd.Context(), http.MethodGet, fmt.Sprintf(v.one, args[0]), nil, &o); err != nil {
+					return err
+				}
+				return show(w, output, o, func() { details(w, v, o) })
+			})
+		},
+	}
+	c.flags(cmd.Flags())
+	outputFlags(cmd, &output, &watch)
+	return cmd
+}
+
+func outputFlags(cmd *cobra.Command, output *string, watch *bool) {
+	cmd.Flags().StringVarP(output, "output", "o", "table", "table, json or yaml")
+	cmd.Flags().BoolVarP(watch, "watch", "w", false, "show again whenever something has changed")
+}
+
+// list gets all pages.
+func (c *client) list(ctx context.Context, path string) ([]object, error) {
+	list := []object{}
+	for path != "" {
+		var page []object
+		h, err := c.do(ctx, http.MethodGet, path, nil, &page)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, page...)
+		path = nextPage(h.Get("Link"))
+	}
+	return list, nil
+}
+
+func nextPage(link string) string {
+	target, params, ok := strings.Cut(link, ";")
+	if !ok || !strings.Contains(params, `rel="next"`) {
+		return ""
+	}
+	return strings.Trim(strings.TrimSpace(target), "<>")
+}
+
+// repeat prints once, or with watch whenever the text has changed, until the
+// user ends it.
+func repeat(ctx context.Context, watch bool, out io.Writer, print func(io.Writer) error) error {
+	last := ""
+	for {
+		var b strings.Builder
+		if err := print(&b); err != nil {
+			return err
+		}
+		if b.String() != last {
+			if last != "" {
+				fmt.Fprintln(out)
+			}
+			last = b.String()
+			fmt.Fprint(out, last)
+		}
+		if !watch {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+func show(w io.Writer, output string, v any, asTable func()) error {
+	switch output {
+	case "table":
+		asTable()
+		return nil
+	case "json":
+		e := json.NewEncoder(w)
+		e.SetIndent("", "  ")
+		return e.Encode(v)
+	case "yaml":
+		data, err := yaml.Marshal(v)
+		if err != nil {
+			return err
+		}
+		_, err = w.Write(data)
+		return err
+	}
+	return fmt.Errorf("--output %q: want table, json or yaml", output)
+}
+
+func table(w io.Writer, v view, list []object) {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, strings.Join(v.columns, "\t"))
+	for _, o := range list {
+		fmt.Fprintln(t, strings.Join(v.row(o), "\t"))
+	}
+	t.Flush()
+	if len(list) == 0 {
+		fmt.Fprintf(w, "no %s\n", v.use)
+	}
+}
+
+// details shows one thing: its columns, then what only it has.
+func details(w io.Writer, v view, o object) {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for i, value := range v.row(o) {
+		if v.columns[i] != "ERROR" && value != "" {
+			fmt.Fprintf(t, "%s\t%s\n", v.columns[i], value)
+		}
+	}
+	t.Flush()
+	if detail := text(dig(o, "error"), "detail"); detail != "" {
+		fmt.Fprintf(w, "\nERROR\n  %s\n", detail)
+	}
+	for _, section := range []struct {
+		title   string
+		list    any
+		columns []string
+	}{
+		{"VNFCS", dig(o, "instantiatedVnfInfo")["vnfcResourceInfo"], []string{"vduId", "computeResource.resourceId", "computeResource.vimLevelResourceType", "id"}},
+		{"RESOURCE CHANGES", dig(o, "resourceChanges")["affectedVnfcs"], []string{"changeType", "vduId", "computeResource.resourceId", "id"}},
+	} {
+		list, _ := section.list.([]any)
+		if len(list) == 0 {
+			continue
+		}
+		fmt.Fprintf(w, "\n%s\n", section.title)
+		t := tabwriter.NewWriter(w, 2, 0, 2, ' ', 0)
+		for _, x := range list {
+			row, _ := x.(object)
+			var cells []string
+			for _, c := range section.columns {
+				cells = append(cells, at(row, c))
+			}
+			fmt.Fprintln(t, "  "+strings.Join(cells, "\t"))
+		}
+		t.Flush()
+	}
+}
+
+func text(o object, key string) string {
+	v, ok := o[key]
+	if !ok || v == nil {
+		return ""
+	}
+	return fmt.Sprint(v)
+}
+
+func dig(o object, key string) object {
+	inner, _ := o[key].(object)
+	return inner
+}
+
+// at is the text at a dotted path.
+func at(o object, path string) string {
+	head, rest, deeper := strings.Cut(path, ".")
+	if !deeper {
+		return text(o, head)
+	}
+	return at(dig(o, head), rest)
+}
+
+func clip(s string) string {
+	const most = 60
+	if r := []rune(s); len(r) > most {
+		return string(r[:most-1]) + "…"
+	}
+	return s
+}
+
+func scaleLevels(o object) string {
+	list, _ := dig(o, "instantiatedVnfInfo")["scaleStatus"].([]any)
+	var parts []string
+	for _, x := range list {
+		s, _ := x.(object)
+		parts = append(parts, text(s, "aspectId")+"="+text(s, "scaleLevel"))
+	}
+	return strings.Join(parts, ",")
+}
+
+func vnfcs(o object) string {
+	if text(o, "instantiationState") != "INSTANTIATED" {
+		return ""
+	}
+	list, _ := dig(o, "instantiatedVnfInfo")["vnfcResourceInfo"].([]any)
+	return fmt.Sprint(len(list))
+}
+
+func took(o object) string {
+	start, err1 := time.Parse(time.RFC3339, text(o, "startTime"))
+	entered, err2 := time.Parse(time.RFC3339, text(o, "stateEnteredTime"))
+	if err1 != nil || err2 != nil {
+		return ""
+	}
+	switch text(o, "operationState") {
+	case "STARTING", "PROCESSING", "ROLLING_BACK":
+		entered = time.Now()
+	}
+	return entered.Sub(start).Round(time.Millisecond).String()
+}

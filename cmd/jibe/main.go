@@ -1,0 +1,82 @@
+// Command jibe is a GitOps VNF manager: the server, the push hook of its
+// repositories, and the client. It only parses and wires.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// version is set by the build (-ldflags -X main.version=…).
+var version = "devel"
+
+// exitError ends the process with a code of its own and prints nothing more.
+type exitError int
+
+func (e exitError) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
+
+func main() {
+	os.Exit(run(os.Args[1:]))
+}
+
+func run(args []string) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	root := newRoot()
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	var exit exitError
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &exit):
+		return int(exit)
+	}
+	fmt.Fprintln(os.Stderr, "jibe:", err)
+	return 1
+}
+
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "jibe",
+		Short: "A GitOps VNF manager",
+		Long: "Jibe keeps the desired state of every VNF in git, makes Kubernetes jibe with it,\n" +
+			"and speaks ETSI NFV SOL002/SOL003. Start with: jibe serve --data DIR",
+		Version:       version,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	root.AddCommand(
+		newServe(),
+		newGet(),
+		newPlan(),
+		newValidate(),
+		newControl("retry", "Try a failed operation again", ""),
+		newControl("rollback", "Undo a failed operation", ""),
+		newControl("fail", "Give a failed operation up", ""),
+		newControl("cancel", "Stop a running operation", "GRACEFUL"),
+		newPackage(),
+		newSecret(),
+		newHook(),
+		newVersion(),
+	)
+	return root
+}
+
+func newVersion() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), "jibe", version)
+			return err
+		},
+	}
+}

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/jibe-vnfm/jibe/vnfd"
+	"github.com/jibe-vnfm/jibe/vnfd/csar"
+)
+
+func newPackage() *cobra.Command {
+	cmd := &cobra.Command{Use: "package", Short: "VNF packages (CSAR)"}
+	cmd.AddCommand(newPackageValidate(), newPackageBuild(), newPackageRehash())
+	return cmd
+}
+
+// judgePackage prints what is wrong with a package; warnings alone are no error.
+func judgePackage(cmd *cobra.Command, dir string) error {
+	files, err := csar.Dir(dir)
+	if err != nil {
+		return err
+	}
+	wrong := 0
+	for _, p := range csar.Validate(files) {
+		fmt.Fprintln(cmd.OutOrStdout(), p.String())
+		if p.Severity != vnfd.Warning {
+			wrong++
+		}
+	}
+	if wrong > 0 {
+		return fmt.Errorf("%d problems in package %s", wrong, dir)
+	}
+	return nil
+}
+
+func newPackageValidate() *cobra.Command {
+	return &cobra.Command{
+		Use:   "validate DIR",
+		Short: "Check an expanded package",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := judgePackage(cmd, args[0]); err != nil {
+				return err
+			}
+			files, err := csar.Dir(args[0])
+			if err != nil {
+				return err
+			}
+			pkg, err := vnfd.Load(files)
+			if err != nil {
+				return err
+			}
+			d := pkg.VNFD
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: valid: %s %s %s, vnfdId %s\n", args[0], d.Provider, d.ProductName, d.Version, d.ID)
+			return err
+		},
+	}
+}
+
+func newPackageBuild() *cobra.Command {
+	var out string
+	cmd := &cobra.Command{
+		Use:   "build DIR",
+		Short: "Make a CSAR (zip) of an expanded package",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := judgePackage(cmd, args[0]); err != nil {
+				return err
+			}
+			files, err := csar.Dir(args[0])
+			if err != nil {
+				return err
+			}
+			abs, err := filepath.Abs(args[0])
+			if err != nil {
+				return err
+			}
+			if out == "" {
+				out = filepath.Base(abs) + ".csar"
+			}
+			// Beside its place first: a build that fails leaves an older one alone.
+			f, err := os.CreateTemp(filepath.Dir(out), ".csar-")
+			if err != nil {
+				return err
+			}
+			defer os.Remove(f.Name())
+			if err := errors.Join(csar.Build(files, f), f.Chmod(0o644), f.Close()); err != nil {
+				return fmt.Errorf("build %s: %w", out, err)
+			}
+			if err := os.Rename(f.Name(), out); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), out)
+			return err
+		},
+	}
+	cmd.Flags().StringVarP(&out, "output", "o", "", "file to write (default: the directory's name and .csar, here)")
+	return cmd
+}
+
+func newPackageRehash() *cobra.Command {
+	return &cobra.Command{
+		Use:   "rehash DIR",
+		Short: "Bring the hashes in TOSCA.meta up to date",
+		Args:  cobra.ExactArgs(1),
+		RunE:  func(_ *cobra.Command, args []string) error { return csar.Rehash(args[0]) },
+	}
+}

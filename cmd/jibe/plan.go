@@ -1,0 +1,201 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/jibe-vnfm/jibe/app"
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo"
+)
+
+// wouldChange is the exit code of `jibe plan` when something would change.
+const wouldChange = exitError(2)
+
+func newPlan() *cobra.Command {
+	var c client
+	var commit, output string
+	cmd := &cobra.Command{
+		Use:   "plan [DIR]",
+		Short: "Print the steps that a working copy or a commit would cause",
+		Long: "Print the steps that the working copy DIR of the desired repository (default: this folder), or a\n" +
+			"commit of it, would cause if it were pushed now. The server's planner computes them.\n" +
+			"Exit code 0: nothing would change; 2: something would; 1: error.",
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			p, err := propose(cmd.Context(), &c, folder(args), commit)
+			if err != nil {
+				return err
+			}
+			var v app.Verdict
+			if _, err := c.do(cmd.Context(), http.MethodPost, "/jibe/v1/plan", p, &v); err != nil {
+				return err
+			}
+			w := cmd.OutOrStdout()
+			if err := show(w, output, v, func() { printPlan(w, v) }); err != nil {
+				return err
+			}
+			if len(v.Problems) > 0 {
+				return fmt.Errorf("%d problems; nothing of this would be accepted", len(v.Problems))
+			}
+			for _, preview := range v.Previews {
+				if preview.Error != "" {
+					return errors.New("not everything could be planned")
+				}
+			}
+			for _, preview := range v.Previews {
+				if preview.Type != "" {
+					return wouldChange
+				}
+			}
+			return nil
+		},
+	}
+	c.flags(cmd.Flags())
+	cmd.Flags().StringVar(&commit, "commit", "", "a commit of DIR's repository, instead of its files")
+	cmd.Flags().StringVarP(&output, "output", "o", "table", "table, json or yaml")
+	return cmd
+}
+
+func newValidate() *cobra.Command {
+	var c client
+	var offline bool
+	cmd := &cobra.Command{
+		Use:   "validate [DIR]",
+		Short: "Say what a push of the working copy would be refused for",
+		Long: "Check the working copy DIR of the desired repository (default: this folder) as the repository's hook\n" +
+			"would. Packages and VIMs are those that the server knows.",
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			dir := folder(args)
+			snapshot, err := gitrepo.WorkingCopy(dir)
+			if err != nil {
+				return err
+			}
+			problems := snapshot.Problems()
+			if _, err := snapshot.Settings(); err != nil {
+				problems = append(problems, unfold(err)...)
+			}
+			w := cmd.OutOrStdout()
+			if len(problems) == 0 && !offline {
+				p, err := propose(cmd.Context(), &c, dir, "")
+				if err != nil {
+					return fmt.Errorf("%w\nthe files themselves are sound; packages, levels and VIMs need the server (or --offline)", err)
+				}
+				var v app.Verdict
+				if _, err := c.do(cmd.Context(), http.MethodPost, "/jibe/v1/check", p, &v); err != nil {
+					return err
+				}
+				problems = v.Problems
+			}
+			for _, p := range problems {
+				fmt.Fprintln(w, p.Error())
+			}
+			if len(problems) > 0 {
+				return fmt.Errorf("%d problems: a push would be refused", len(problems))
+			}
+			if offline {
+				_, err = fmt.Fprintf(w, "%s: %d instances, the files are sound (packages, levels and VIMs were not checked)\n", dir, len(snapshot.List()))
+			} else {
+				_, err = fmt.Fprintf(w, "%s: %d instances, no problems\n", dir, len(snapshot.List()))
+			}
+			return err
+		},
+	}
+	c.flags(cmd.Flags())
+	cmd.Flags().BoolVar(&offline, "offline", false, "check the files alone, asking no server")
+	return cmd
+}
+
+func unfold(err error) []*desired.Problem {
+	var invalid *desired.InvalidError
+	if errors.As(err, &invalid) {
+		return invalid.Problems
+	}
+	return []*desired.Problem{{File: "repositories.yaml", Message: err.Error()}}
+}
+
+func folder(args []string) string {
+	if len(args) == 0 {
+		return "."
+	}
+	return args[0]
+}
+
+// propose collects what differs between the server's head and a working copy, or
+// a commit of it.
+func propose(ctx context.Context, c *client, dir, commit string) (*app.Proposal, error) {
+	if commit != "" {
+		tmp, err := os.MkdirTemp("", "jibe-plan-")
+		if err != nil {
+			return nil, err
+		}
+		defer os.RemoveAll(tmp)
+		if err := export(ctx, dir, commit, tmp); err != nil {
+			return nil, err
+		}
+		dir = tmp
+	}
+	snapshot, err := gitrepo.WorkingCopy(dir)
+	if err != nil {
+		return nil, err
+	}
+	var head []desired.Revision
+	if _, err := c.do(ctx, http.MethodGet, "/jibe/v1/instances", nil, &head); err != nil {
+		return nil, err
+	}
+	p, err := app.ProposalOf(ctx, head, snapshot)
+	if err != nil {
+		return nil, err
+	}
+	p.Settings, err = snapshot.Settings()
+	return p, err
+}
+
+// export writes the files of a commit into a folder.
+func export(ctx context.Context, dir, commit, into string) error {
+	index := filepath.Join(into, ".index")
+	for _, args := range [][]string{
+		{"read-tree", "--end-of-options", commit},
+		{"checkout-index", "--all", "--prefix=" + into + "/"},
+	} {
+		cmd := exec.CommandContext(ctx, "git", append([]string{"-C", dir}, args...)...)
+		cmd.Env = append(os.Environ(), "GIT_INDEX_FILE="+index)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("commit %s of %s: %w: %s", commit, dir, err, out)
+		}
+	}
+	return os.Remove(index)
+}
+
+func printPlan(w io.Writer, v app.Verdict) {
+	for _, p := range v.Problems {
+		fmt.Fprintln(w, p.Error())
+	}
+	changes := 0
+	for _, p := range v.Previews {
+		switch {
+		case p.Error != "":
+			fmt.Fprintf(w, "%s: %s\n", p.Dir, p.Error)
+		case p.Type == "":
+			fmt.Fprintf(w, "%s: no change of what runs\n", p.Dir)
+		default:
+			changes++
+			fmt.Fprintf(w, "%s: %s\n", p.Dir, p.Type)
+			for _, s := range p.Steps {
+				fmt.Fprintf(w, "  %2d. %s\n", s.Stage+1, s)
+			}
+		}
+	}
+	if len(v.Problems) == 0 {
+		fmt.Fprintf(w, "%d instances would change\n", changes)
+	}
+}

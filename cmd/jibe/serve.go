@@ -1,0 +1,67 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/jibe-vnfm/jibe/app"
+)
+
+func newServe() *cobra.Command {
+	o := app.Options{Version: version}
+	var level, format string
+	cmd := &cobra.Command{
+		Use:   "serve --data DIR",
+		Short: "Run the VNF manager",
+		Long: "Run the VNF manager on a data directory. On first start it makes the directory, the\n" +
+			"desired repository, a package repository, an API token and an encryption key.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			log, err := newLogger(level, format)
+			if err != nil {
+				return err
+			}
+			o.Log = log
+			if o.Binary, err = os.Executable(); err != nil {
+				return fmt.Errorf("path of this program, for the repository's hook: %w", err)
+			}
+			o.Ready = func(s *app.Server) { s.Welcome(cmd.OutOrStdout()) }
+			return app.Run(cmd.Context(), o)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.Data, "data", os.Getenv("JIBE_DATA"), "data directory (or $JIBE_DATA)")
+	f.StringVar(&o.Listen, "listen", "127.0.0.1:9890", "address of the API")
+	f.StringVar(&o.BaseURL, "base-url", "", "URL by which clients reach the API (default: the listen address)")
+	f.StringVar(&o.Remote, "remote", "", "URL of a desired repository on a forge; default is a local one in the data directory")
+	f.StringVar(&o.Branch, "branch", "main", "branch of the desired repository")
+	f.DurationVar(&o.Poll, "poll", 30*time.Second, "how often remote repositories are fetched (a webhook makes it at once)")
+	f.BoolVar(&o.InsecureDev, "insecure-dev", false, "accept API requests without a token: for trying things out only")
+	f.StringVar(&o.TLSCert, "tls-cert", "", "PEM file of the API's certificate")
+	f.StringVar(&o.TLSKey, "tls-key", "", "PEM file of its key")
+	f.DurationVar(&o.Timeout, "timeout", 500*time.Second, "how long one attempt of an operation may take")
+	f.DurationVar(&o.StartTimeout, "start-timeout", 60*time.Second, "how long an operation may stay in STARTING")
+	f.IntVar(&o.Workers, "workers", 16, "how many instances are worked on at once")
+	f.StringVar(&level, "log-level", "info", "debug, info, warn or error")
+	f.StringVar(&format, "log-format", "text", "text or json")
+	return cmd
+}
+
+func newLogger(level, format string) (*slog.Logger, error) {
+	var l slog.Level
+	if err := l.UnmarshalText([]byte(level)); err != nil {
+		return nil, fmt.Errorf("--log-level %q: want debug, info, warn or error", level)
+	}
+	o := &slog.HandlerOptions{Level: l}
+	switch format {
+	case "text":
+		return slog.New(slog.NewTextHandler(os.Stderr, o)), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(os.Stderr, o)), nil
+	}
+	return nil, fmt.Errorf("--log-format %q: want text or json", format)
+}
