@@ -26,8 +26,11 @@ type cache struct {
 	client dynamic.Interface
 	mapper *mapper
 	log    *slog.Logger
-	stop   context.CancelFunc
-	life   context.Context // of the watches; nil until the first begins
+
+	complaints *complaints
+
+	stop context.CancelFunc
+	life context.Context // of the watches; nil until the first begins
 
 	mu        sync.RWMutex
 	kinds     map[schema.GroupKind]*kindCache
@@ -57,7 +60,7 @@ const syncPatience = 15 * time.Second
 
 func newCache(client dynamic.Interface, mapper *mapper, log *slog.Logger) *cache {
 	return &cache{
-		client: client, mapper: mapper, log: log,
+		client: client, mapper: mapper, log: log, complaints: newComplaints(),
 		kinds:     map[schema.GroupKind]*kindCache{},
 		instances: map[string]map[string]*fact{},
 		absent:    map[schema.GroupKind]absence{},
@@ -160,6 +163,7 @@ func (c *cache) watch(ctx context.Context, gk schema.GroupKind, mapping *meta.RE
 		// Watches serve every instance: they outlive the call that begins them, and
 		// end with the driver.
 		c.life, c.stop = context.WithCancel(context.WithoutCancel(ctx))
+		go c.complaints.run(c.life, c.client)
 	}
 	k := &kindCache{cache: c, gk: gk, facts: map[string]*fact{}}
 	c.kinds[gk] = k

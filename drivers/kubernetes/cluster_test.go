@@ -402,12 +402,12 @@ spec:
 
 const pause = `containers: [{name: c, image: "registry.k8s.io/pause:3.10"}]`
 
-func TestAnExceededQuotaIsNamedAsTheFailure(t *testing.T) {
-	c := newCluster(t)
-	d, api, namespace := c.connect(t), c.api(t), c.namespace(t)
+// limit bounds the namespace's pods and returns when the bound is in force.
+func limit(t *testing.T, api clientset.Interface, namespace, pods string) {
+	t.Helper()
 	_, err := api.CoreV1().ResourceQuotas(namespace).Create(t.Context(), &corev1.ResourceQuota{
 		ObjectMeta: metav1.ObjectMeta{Name: "tight"},
-		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"pods": resource.MustParse("1")}},
+		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"pods": resource.MustParse(pods)}},
 	}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -419,10 +419,29 @@ func TestAnExceededQuotaIsNamedAsTheFailure(t *testing.T) {
 		}
 		return err
 	})
+}
+
+func TestAnExceededQuotaIsNamedAsTheFailure(t *testing.T) {
+	c := newCluster(t)
+	d, api, namespace := c.connect(t), c.api(t), c.namespace(t)
+	limit(t, api, namespace, "1")
 	src := source(uuid.NewString(), namespace, deployment("one", pause), workloads("one"), map[string]int{"one_aspect": 1})
 	wait := stuck(t, d, src, func(s plan.Step) bool { return s.Failure != "" })
 	if !strings.Contains(wait.Failure, "exceeded quota") || wait.Object != "Deployment/"+namespace+"/one" {
 		t.Errorf("the failure doesn't tell of the quota: %+v", wait)
+	}
+	converge(t, d, src, false)
+}
+
+func TestAStatefulSetBeyondItsQuotaSaysWhy(t *testing.T) {
+	c := newCluster(t)
+	d, api, namespace := c.connect(t), c.api(t), c.namespace(t)
+	limit(t, api, namespace, "0")
+	manifest := strings.Replace(deployment("one", pause), "kind: Deployment", "kind: StatefulSet", 1)
+	src := source(uuid.NewString(), namespace, manifest, workloads("one"), nil)
+	wait := stuck(t, d, src, func(s plan.Step) bool { return strings.Contains(s.Reason, "exceeded quota") })
+	if wait.Object != "StatefulSet/"+namespace+"/one" || wait.Failure != "" {
+		t.Errorf("the wait should give the quota as its reason: %+v", wait)
 	}
 	converge(t, d, src, false)
 }

@@ -23,6 +23,7 @@ func (d *Driver) Observe(ctx context.Context, src drivers.Source, want plan.Desi
 		return plan.Observed{}, fmt.Errorf("observe instance %s at VIM %s: %w", id, d.vim.Name, err)
 	}
 	v := newView(facts)
+	v.complaint = d.cache.complaints.about
 	wanted := make(map[string]plan.Object, len(want.Objects))
 	for _, x := range want.Objects {
 		wanted[x.Key] = x
@@ -137,6 +138,8 @@ type view struct {
 	byUID map[types.UID]*fact
 	// failing and waiting are, by owner's key, what its first pod in trouble says.
 	failing, waiting map[string]string
+	// complaint is why a workload's controller couldn't make a pod, or "".
+	complaint func(types.UID) string
 }
 
 func newView(facts []*fact) *view {
@@ -280,6 +283,8 @@ func (v *view) object(f *fact, retention plan.Retention) plan.ObservedObject {
 		o.Failure = cmp.Or(o.Failure, v.failing[f.key])
 		if why := cmp.Or(v.failing[f.key], v.waiting[f.key]); why != "" && f.failure == "" {
 			o.Reason = why
+		} else if said := v.complaint(f.uid); said != "" && vduKind(f.gk) && f.failure == "" {
+			o.Reason = said
 		}
 	}
 	return o
