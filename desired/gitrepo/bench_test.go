@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -144,7 +143,7 @@ func BenchmarkDurable(b *testing.B) {
 		}
 		b.Run(fmt.Sprintf("pack/%d", writes), func(b *testing.B) {
 			dir := b.TempDir()
-			if err := os.MkdirAll(filepath.Join(dir, "objects", "pack"), 0o755); err != nil {
+			if err := clearLeftovers(dir); err != nil {
 				b.Fatal(err)
 			}
 			for i := 0; b.Loop(); i++ {

@@ -102,7 +102,7 @@ func TestAKilledWriterLosesNothingThatItAcknowledged(t *testing.T) {
 	if len(acked) < kills {
 		t.Errorf("only %d writes were acknowledged", len(acked))
 	}
-	left, _ := filepath.Glob(filepath.Join(dir, "objects/pack", tmpPrefix+"*"))
+	left, _ := filepath.Glob(filepath.Join(ownDir(dir), tmpPrefix+"*"))
 	if len(left) > 0 {
 		t.Errorf("left: %v", left)
 	}

@@ -166,7 +166,7 @@ func prepare(ctx context.Context, dir, branch string) error {
 
 // clearLeftovers removes what a crash left of a pack that never became visible.
 func clearLeftovers(dir string) error {
-	left, err := filepath.Glob(filepath.Join(dir, "objects", "pack", tmpPrefix+"*"))
+	left, err := filepath.Glob(filepath.Join(ownDir(dir), tmpPrefix+"*"))
 	if err != nil {
 		return err
 	}
@@ -175,12 +175,17 @@ func clearLeftovers(dir string) error {
 			return fmt.Errorf("%w: remove %s: %w", desired.ErrUnavailable, name, err)
 		}
 	}
-	return os.MkdirAll(filepath.Join(dir, "objects", "pack"), 0o700)
+	for _, d := range []string{ownDir(dir), filepath.Join(dir, "objects", "pack")} {
+		if err := os.MkdirAll(d, 0o700); err != nil {
+			return fmt.Errorf("%w: make %s: %w", desired.ErrUnavailable, d, err)
+		}
+	}
+	return nil
 }
 
 // bornFile says that the branch once had a commit. Without it an absent branch
 // is a fresh repository; with it, a damaged one.
-func bornFile(dir string) string { return filepath.Join(dir, "jibe", "born") }
+func bornFile(dir string) string { return filepath.Join(ownDir(dir), "born") }
 
 func markBorn(dir string) error {
 	name := bornFile(dir)

@@ -30,6 +30,9 @@ const (
 // its hashes don't compress, and a repack deltifies it anyway.
 const storedAbove = 64 << 10
 
+// storedBelow is the size up to which compression costs more than it saves.
+const storedBelow = 128
+
 // packBuilder collects the new objects of one batch as a git pack (version 2)
 // and its index. A tree that was spliced from another of the same pack is a
 // delta, so a flat folder of 10,000 instances costs a hundred bytes a commit.
@@ -73,7 +76,7 @@ func (p *packBuilder) add(kind string, data []byte) string {
 	hash := hashObject(kind, data)
 	if _, ok := p.byHash[hash]; !ok {
 		typ := map[string]byte{kindCommit: packCommit, kindTree: packTree, kindBlob: packBlob}[kind]
-		p.write(hash, typ, len(data), nil, data, kind == kindTree && len(data) >= storedAbove)
+		p.write(hash, typ, len(data), nil, data, len(data) <= storedBelow || kind == kindTree && len(data) >= storedAbove)
 	}
 	return hex.EncodeToString(hash[:])
 }
@@ -87,7 +90,7 @@ func (p *packBuilder) addSpliced(data []byte, base string, baseSize int, s splic
 	hash := hashObject(kindTree, data)
 	if _, ok := p.byHash[hash]; !ok {
 		delta := spliceDelta(baseSize, len(data), s)
-		p.write(hash, packOfsDelta, len(delta), ofsEncode(p.buf.Len()-from), delta, false)
+		p.write(hash, packOfsDelta, len(delta), ofsEncode(p.buf.Len()-from), delta, len(delta) <= storedBelow)
 	}
 	return hex.EncodeToString(hash[:])
 }
@@ -219,9 +222,13 @@ func (p *packBuilder) finish() (pack, idx []byte, name string) {
 	return pack, idx, hex.EncodeToString(sum[:])
 }
 
-// tmpPrefix begins the names of packs that are being written. They mustn't end in
-// .pack or .idx: git repack would take them for packs and remove them.
-const tmpPrefix = "tmp_jibe_"
+// tmpPrefix begins the names of packs that are being written. They stand outside
+// objects/: git repack would take them for packs, and a local clone copies
+// whatever stands there.
+const tmpPrefix = "tmp_"
+
+// ownDir is Jibe's folder in the repository.
+func ownDir(gitDir string) string { return filepath.Join(gitDir, "jibe") }
 
 // writePack makes the batch's objects durable: the pack and its index are synced
 // side by side, renamed (the index last: it is what makes a pack visible), and
@@ -244,7 +251,7 @@ func (p *packBuilder) writePack(gitDir string) (err error) {
 	var g errgroup.Group
 	for i := range files {
 		f := &files[i]
-		f.tmp = filepath.Join(dir, tmpPrefix+f.ext[1:]+"_"+name)
+		f.tmp = filepath.Join(ownDir(gitDir), tmpPrefix+name+f.ext)
 		g.Go(func() error { return writeSynced(f.tmp, f.data) })
 	}
 	if err := g.Wait(); err != nil {

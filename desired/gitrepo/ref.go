@@ -97,20 +97,26 @@ func (u *refUpdater) move(ctx context.Context, ref, newHash, oldHash string) err
 	if oldHash == "" {
 		oldHash = zeroHash
 	}
-	err := u.transact(ref, newHash, oldHash)
-	if err != nil {
+	for again := true; ; again = false {
+		err := u.transact(ref, newHash, oldHash)
+		if err == nil {
+			break
+		}
 		said := u.stop()
 		now, rerr := readRef(u.git.dir, ref)
-		switch {
-		case rerr != nil:
+		if rerr != nil {
 			return errors.Join(err, rerr)
-		case now == newHash:
-			// Committed; only the answer was lost.
-		case now != oldHash && (now != "" || oldHash != zeroHash):
+		}
+		if now == newHash {
+			break // committed; only the answer was lost
+		}
+		if now != oldHash && (now != "" || oldHash != zeroHash) {
 			return fmt.Errorf("%w: %s is at %s", errRefMoved, ref, now)
-		case strings.Contains(said, ".lock': File exists"):
+		}
+		if strings.Contains(said, ".lock': File exists") {
 			return fmt.Errorf("%w: %s", errRefLocked, said)
-		default:
+		}
+		if said != "" || !again { // a child that says nothing was killed: another is tried once
 			return fmt.Errorf("move %s: %w: %s", ref, err, said)
 		}
 	}

@@ -156,6 +156,9 @@ func (r *Repo) open(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("open the desired repository %s: %w", r.opt.Dir, err)
 	}
+	if err := r.recall(ctx); err != nil {
+		return fmt.Errorf("open the desired repository %s: %w", r.opt.Dir, err)
+	}
 	r.maint.count(r.opt.Dir)
 	fw, err := newFollower(r.opt.Dir, r.ref())
 	if err != nil {
@@ -237,10 +240,14 @@ func (r *Repo) tryRefresh(ctx context.Context) error {
 	ids := x.apply(m)
 	settingsChanged := set.key != r.settings.key && oldHead != ""
 	r.setHeadLocked(head, root, set)
-	problems := x.problems()
 	r.mu.Unlock()
-	for _, p := range problems {
-		r.log.Warn("desired state not obeyed", "revision", head, "problem", p.Error())
+	for _, s := range m.slots {
+		if s == nil {
+			continue
+		}
+		for _, p := range s.problems {
+			r.log.Warn("not obeyed, the last good revision stands", "revision", head, "problem", p.Error())
+		}
 	}
 	if oldHead != "" {
 		r.notify(ids, settingsChanged)
