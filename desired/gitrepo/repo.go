@@ -219,6 +219,7 @@ func (r *Repo) tryRefresh(ctx context.Context) error {
 	if head == oldHead {
 		return nil
 	}
+	r.maint.packs.Add(1) // a push brings a pack
 	root, err := r.rootOf(ctx, head)
 	if err != nil {
 		return err

@@ -150,5 +150,6 @@ func (r *Repo) follow(f *follower) {
 		}
 		// The error is in Health, and the next event or tick tries again.
 		_ = r.Refresh(r.ctx)
+		r.maintain()
 	}
 }
