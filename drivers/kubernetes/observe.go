@@ -279,13 +279,18 @@ func (v *view) object(f *fact, retention plan.Retention) plan.ObservedObject {
 		Key: f.key, Incarnation: string(f.uid), Digest: f.digest, Count: f.count, Ready: f.ready,
 		Deleting: f.deleting, Retention: retention, Reason: f.reason, Failure: f.failure,
 	}
-	if !f.ready && !f.deleting && f.gk != kindPod {
-		o.Failure = cmp.Or(o.Failure, v.failing[f.key])
-		if why := cmp.Or(v.failing[f.key], v.waiting[f.key]); why != "" && f.failure == "" {
-			o.Reason = why
-		} else if said := v.complaint(f.uid); said != "" && vduKind(f.gk) && f.failure == "" {
-			o.Reason = said
-		}
+	if f.ready || f.deleting || f.gk == kindPod {
+		return o
+	}
+	pod := cmp.Or(v.failing[f.key], v.waiting[f.key])
+	switch said := v.complaint(f.uid); {
+	case f.failure != "" && pod != "":
+		o.Failure = f.failure + "; " + pod
+		o.Reason = o.Failure
+	case pod != "":
+		o.Failure, o.Reason = v.failing[f.key], pod
+	case f.failure == "" && vduKind(f.gk) && said != "":
+		o.Reason = said
 	}
 	return o
 }

@@ -80,13 +80,17 @@ func assessFailures(f *fact, u *unstructured.Unstructured) {
 	if !vduKind(f.gk) || f.ready {
 		return
 	}
+	observed, _, _ := unstructured.NestedInt64(u.Object, "status", "observedGeneration")
+	if observed < u.GetGeneration() {
+		return // what the status says is of what was wanted before
+	}
+	if c := condition(u, "Progressing"); c["reason"] == "ProgressDeadlineExceeded" {
+		f.failure = fmt.Sprintf("gave up waiting for its pods (ProgressDeadlineExceeded): %s", str(c, "message"))
+		f.reason = f.failure
+	}
 	if c := condition(u, "ReplicaFailure"); c["status"] == "True" {
 		// "pods "a" is forbidden: exceeded quota: …": what the API server said.
 		f.failure = fmt.Sprintf("its pods can't be created: %s", str(c, "message"))
-		f.reason = f.failure
-	}
-	if c := condition(u, "Progressing"); c["reason"] == "ProgressDeadlineExceeded" {
-		f.failure = cmp.Or(f.failure, fmt.Sprintf("gave up waiting for its pods (ProgressDeadlineExceeded): %s", str(c, "message")))
 		f.reason = f.failure
 	}
 }

@@ -1,0 +1,268 @@
+package kubernetes_test
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clientset "k8s.io/client-go/kubernetes"
+
+	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/drivers/kubernetes"
+	"github.com/jibe-vnfm/jibe/reconciler/plan"
+	"github.com/jibe-vnfm/jibe/test/testenv"
+)
+
+func deployment(name, podSpec string) string {
+	return fmt.Sprintf(`
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: %[1]s}
+spec:
+  selector: {matchLabels: {app: x}}
+  template:
+    metadata: {labels: {app: x}}
+    spec: {terminationGracePeriodSeconds: 0, %[2]s}
+`, name, podSpec)
+}
+
+const pause = `containers: [{name: c, image: "registry.k8s.io/pause:3.10"}]`
+
+// limit bounds the namespace's pods and returns when the bound is in force.
+func limit(t *testing.T, api clientset.Interface, namespace, pods string) {
+	t.Helper()
+	_, err := api.CoreV1().ResourceQuotas(namespace).Create(t.Context(), &corev1.ResourceQuota{
+		ObjectMeta: metav1.ObjectMeta{Name: "tight"},
+		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"pods": resource.MustParse(pods)}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() error {
+		q, err := api.CoreV1().ResourceQuotas(namespace).Get(t.Context(), "tight", metav1.GetOptions{})
+		if err == nil && len(q.Status.Hard) == 0 {
+			return errors.New("the quota isn't in force yet")
+		}
+		return err
+	})
+}
+
+func TestAnExceededQuotaIsNamedAsTheFailure(t *testing.T) {
+	c := newCluster(t)
+	d, api, namespace := c.connect(t), c.api(t), c.namespace(t)
+	limit(t, api, namespace, "1")
+	src := source(uuid.NewString(), namespace, deployment("one", pause), workloads("one"), map[string]int{"one_aspect": 1})
+	wait := stuck(t, d, src, func(s plan.Step) bool { return s.Failure != "" })
+	if !strings.Contains(wait.Failure, "exceeded quota") || wait.Object != "Deployment/"+namespace+"/one" {
+		t.Errorf("the failure doesn't tell of the quota: %+v", wait)
+	}
+	converge(t, d, src, false)
+}
+
+func TestAStatefulSetBeyondItsQuotaSaysWhy(t *testing.T) {
+	c := newCluster(t)
+	d, api, namespace := c.connect(t), c.api(t), c.namespace(t)
+	limit(t, api, namespace, "0")
+	manifest := strings.Replace(deployment("one", pause), "kind: Deployment", "kind: StatefulSet", 1)
+	src := source(uuid.NewString(), namespace, manifest, workloads("one"), nil)
+	wait := stuck(t, d, src, func(s plan.Step) bool { return strings.Contains(s.Reason, "exceeded quota") })
+	if wait.Object != "StatefulSet/"+namespace+"/one" || wait.Failure != "" {
+		t.Errorf("the wait should give the quota as its reason: %+v", wait)
+	}
+	converge(t, d, src, false)
+}
+
+func TestAPodWithoutANodeSaysWhy(t *testing.T) {
+	c := newCluster(t)
+	d, namespace := c.connect(t), c.namespace(t)
+	src := source(uuid.NewString(), namespace, deployment("one", `nodeSelector: {no: where}, `+pause), workloads("one"), nil)
+	wait := stuck(t, d, src, func(s plan.Step) bool { return strings.Contains(s.Reason, "Unschedulable") })
+	if wait.Failure != "" || !strings.Contains(wait.Reason, "one-") || !strings.Contains(wait.Reason, "nodes are available") {
+		t.Errorf("the wait should name the pod and the scheduler's reason, and may end well: %+v", wait)
+	}
+	converge(t, d, src, false)
+}
+
+// A kubelet says so in the pod's status; the test writes what it would.
+func TestAPodThatCannotStartIsAFailure(t *testing.T) {
+	c := newCluster(t)
+	d, api, namespace := c.connect(t), c.api(t), c.namespace(t)
+	src := source(uuid.NewString(), namespace, deployment("one", `nodeSelector: {no: where}, `+pause), workloads("one"), nil)
+	stuck(t, d, src, func(s plan.Step) bool { return strings.Contains(s.Reason, "one-") })
+	pods, err := api.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{})
+	if err != nil || len(pods.Items) != 1 {
+		t.Fatalf("%d pods, %v", len(pods.Items), err)
+	}
+	patch := `{"status":{"containerStatuses":[{"name":"c","ready":false,"restartCount":0,"image":"i","imageID":"",
+		"state":{"waiting":{"reason":"ImagePullBackOff","message":"Back-off pulling image \"i\""}}}]}}`
+	_, err = api.CoreV1().Pods(namespace).Patch(t.Context(), pods.Items[0].Name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}, "status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	wait := stuck(t, d, src, func(s plan.Step) bool { return s.Failure != "" })
+	if !strings.Contains(wait.Failure, pods.Items[0].Name) || !strings.Contains(wait.Failure, "ImagePullBackOff") {
+		t.Errorf("the failure should name the pod and why: %+v", wait)
+	}
+	converge(t, d, src, false)
+}
+
+func TestAForeignObjectIsNeverTaken(t *testing.T) {
+	c := newCluster(t)
+	d, api, namespace := c.connect(t), c.api(t), c.namespace(t)
+	foreign := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "settings"}, Data: map[string]string{"mode": "fast"}}
+	if _, err := api.CoreV1().ConfigMaps(namespace).Create(t.Context(), foreign, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	src := source(uuid.NewString(), namespace, "{apiVersion: v1, kind: ConfigMap, metadata: {name: settings}, data: {mode: fast}}", workloads(), nil)
+	want, err := d.Render(src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps := plan.Next(plan.Compute(want, observe(t, d, src, want), plan.Journal{}))
+	for name, err := range map[string]error{"Verify": d.Verify(t.Context(), src, steps...), "Do": d.Do(t.Context(), src, steps...)} {
+		var refused *drivers.RefusedError
+		if !errors.As(err, &refused) || !strings.Contains(refused.Reason, "not Jibe's") {
+			t.Errorf("%s = %v, want a refusal", name, err)
+		}
+	}
+	now, err := api.CoreV1().ConfigMaps(namespace).Get(t.Context(), "settings", metav1.GetOptions{})
+	if err != nil || len(now.Labels)+len(now.Annotations) > 0 {
+		t.Errorf("the foreign object was touched: %+v, %v", now, err)
+	}
+}
+
+func TestAChangedFieldIsSeenAsDriftAndPutRight(t *testing.T) {
+	c := newCluster(t)
+	d, api, namespace := c.connect(t), c.api(t), c.namespace(t)
+	src := source(uuid.NewString(), namespace, frontAndBack, twoVDUs(), nil)
+	converge(t, d, src, true)
+	for name, change := range map[string]func() error{
+		"a value changed": func() error {
+			_, err := api.CoreV1().ConfigMaps(namespace).Patch(t.Context(), "settings", types.MergePatchType, []byte(`{"data":{"mode":"slow"}}`), metav1.PatchOptions{FieldManager: "person"})
+			return err
+		},
+		"a field removed": func() error {
+			_, err := api.CoreV1().ConfigMaps(namespace).Patch(t.Context(), "settings", types.MergePatchType, []byte(`{"data":{"mode":null}}`), metav1.PatchOptions{FieldManager: "person"})
+			return err
+		},
+		"an item of a list changed": func() error {
+			_, err := api.CoreV1().Services(namespace).Patch(t.Context(), "front", types.StrategicMergePatchType, []byte(`{"spec":{"ports":[{"port":80,"name":"other"}]}}`), metav1.PatchOptions{FieldManager: "person"})
+			return err
+		},
+		"an object deleted": func() error {
+			return api.CoreV1().ConfigMaps(namespace).Delete(t.Context(), "settings", metav1.DeleteOptions{})
+		},
+		"scaled by hand": func() error {
+			_, err := api.AppsV1().Deployments(namespace).Patch(t.Context(), "front", types.MergePatchType, []byte(`{"spec":{"replicas":2}}`), metav1.PatchOptions{FieldManager: "person"})
+			return err
+		},
+	} {
+		if err := change(); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		eventually(t, func() error {
+			if _, steps := turn(t, d, src, true, &plan.Journal{}); len(steps) == 0 {
+				return fmt.Errorf("%s: not noticed", name)
+			}
+			return nil
+		})
+		converge(t, d, src, true)
+		m, err := api.CoreV1().ConfigMaps(namespace).Get(t.Context(), "settings", metav1.GetOptions{})
+		if err != nil || m.Data["mode"] != "fast" {
+			t.Errorf("%s: not put right: %+v, %v", name, m.Data, err)
+		}
+	}
+	// What others add beside is theirs.
+	if _, err := api.CoreV1().ConfigMaps(namespace).Patch(t.Context(), "settings", types.MergePatchType, []byte(`{"data":{"more":"x"}}`), metav1.PatchOptions{FieldManager: "person"}); err != nil {
+		t.Fatal(err)
+	}
+	fresh := c.connect(t)
+	if _, steps := turn(t, fresh, src, true, &plan.Journal{}); len(steps) != 0 {
+		t.Errorf("a field that nobody rendered is drift: %+v", steps)
+	}
+	converge(t, d, src, false)
+}
+
+func TestWhatTheServerRefusesNamesTheObject(t *testing.T) {
+	c := newCluster(t)
+	d, namespace := c.connect(t), c.namespace(t)
+	for name, manifest := range map[string]string{
+		"unknown kind":      "{apiVersion: nowhere.example.com/v1, kind: Nothing, metadata: {name: a}}",
+		"unknown core kind": "{apiVersion: v1, kind: Nothing, metadata: {name: a}}",
+		"unknown field":     "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, dota: {a: b}}",
+		"wrong type":        "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: [a]}",
+		"invalid value":     "{apiVersion: v1, kind: Service, metadata: {name: a}, spec: {ports: [{port: 0}]}}",
+		"missing template":  "{apiVersion: apps/v1, kind: Deployment, metadata: {name: a}, spec: {selector: {matchLabels: {a: b}}}}",
+		"missing namespace": "{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: not-there}}",
+	} {
+		t.Run(name, func(t *testing.T) {
+			ns := namespace
+			if name == "missing namespace" {
+				ns = ""
+			}
+			src := source(uuid.NewString(), ns, manifest, workloads(), nil)
+			want, err := d.Render(src)
+			if err != nil {
+				t.Fatal(err)
+			}
+			steps := plan.Next(plan.Compute(want, plan.Observed{}, plan.Journal{}))
+			for name, err := range map[string]error{"Verify": d.Verify(t.Context(), src, steps...), "Do": d.Do(t.Context(), src, steps...)} {
+				var refused *drivers.RefusedError
+				if !errors.As(err, &refused) || !strings.HasSuffix(refused.Object, "/a") {
+					t.Errorf("%s = %v, want a refusal that names the object", name, err)
+				}
+			}
+			converge(t, d, src, false)
+		})
+	}
+}
+
+func TestAVIMThatFailsIsUnavailable(t *testing.T) {
+	for _, status := range []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusBadGateway} {
+		t.Run(fmt.Sprint(status), func(t *testing.T) {
+			d := away(t, status)
+			src := source("i1", "ns", frontAndBack, twoVDUs(), nil)
+			want, err := d.Render(src)
+			if err != nil {
+				t.Fatal(err)
+			}
+			steps := plan.Next(plan.Compute(want, plan.Observed{}, plan.Journal{}))
+			_, observed := d.Observe(t.Context(), src, want)
+			for name, err := range map[string]error{
+				"Observe": observed, "Verify": d.Verify(t.Context(), src, steps...), "Do": d.Do(t.Context(), src, steps...),
+			} {
+				var refused *drivers.RefusedError
+				if !errors.Is(err, drivers.ErrUnavailable) || errors.As(err, &refused) {
+					t.Errorf("%s = %v, want ErrUnavailable", name, err)
+				}
+			}
+		})
+	}
+}
+
+func TestCredentialsWithoutRightsAreNoRefusalOfTheObject(t *testing.T) {
+	c := newCluster(t)
+	namespace := c.namespace(t)
+	config := testenv.RestConfig(t)
+	vim := drivers.VIM{Name: "powerless", Endpoint: config.Host, CACert: config.CAData, Token: "wrong"}
+	d, err := kubernetes.New(vim, kubernetes.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	src := source(uuid.NewString(), namespace, frontAndBack, twoVDUs(), nil)
+	want, err := d.Render(src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Observe(t.Context(), src, want); !errors.Is(err, drivers.ErrUnavailable) {
+		t.Errorf("Observe = %v, want ErrUnavailable", err)
+	}
+}

@@ -1,0 +1,123 @@
+package kubernetes_test
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/uuid"
+	"k8s.io/client-go/rest"
+
+	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/drivers/kubernetes"
+	"github.com/jibe-vnfm/jibe/reconciler/plan"
+	"github.com/jibe-vnfm/jibe/test/testenv"
+)
+
+// proxy stands before the API server, counts what passes and can cut the line.
+type proxy struct {
+	server *httptest.Server
+	calls  atomic.Int64 // but for watches
+	cut    atomic.Bool
+}
+
+func newProxy(t *testing.T) *proxy {
+	t.Helper()
+	config := testenv.RestConfig(t)
+	transport, err := rest.TransportFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	target, err := url.Parse(config.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	forward := &httputil.ReverseProxy{
+		Transport: transport, FlushInterval: -1,
+		Rewrite:      func(r *httputil.ProxyRequest) { r.SetURL(target) },
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
+	}
+	p := &proxy{}
+	p.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if p.cut.Load() {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		if r.URL.Query().Get("watch") == "" {
+			p.calls.Add(1)
+		}
+		forward.ServeHTTP(w, r)
+	}))
+	t.Cleanup(func() {
+		p.server.CloseClientConnections()
+		p.server.Close()
+	})
+	return p
+}
+
+func (p *proxy) connect(t *testing.T) *kubernetes.Driver {
+	t.Helper()
+	d, err := kubernetes.New(drivers.VIM{Name: "proxied", Endpoint: p.server.URL}, kubernetes.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	return d
+}
+
+func TestAtRestTheAPIServerIsAskedNothing(t *testing.T) {
+	c := newCluster(t)
+	p := newProxy(t)
+	d, namespace := p.connect(t), c.namespace(t)
+	src := source(uuid.NewString(), namespace, frontAndBack, twoVDUs(), nil)
+	converge(t, d, src, true)
+	calls := p.calls.Load()
+	for range 50 {
+		if _, steps := turn(t, d, src, true, &plan.Journal{}); len(steps) > 0 {
+			t.Fatalf("something is to do at rest: %+v", steps)
+		}
+	}
+	if n := p.calls.Load() - calls; n != 0 {
+		t.Errorf("50 resyncs at rest made %d calls", n)
+	}
+	src = source(src.Instance.ID, namespace, frontAndBack, twoVDUs(), map[string]int{"front_aspect": 1})
+	calls = p.calls.Load()
+	converge(t, d, src, true)
+	if n := p.calls.Load() - calls; n != 1 {
+		t.Errorf("scaling made %d calls, want 1", n)
+	}
+	converge(t, d, src, false)
+}
+
+func TestAVIMThatGoesAwayIsNoticedAndFoundAgain(t *testing.T) {
+	c := newCluster(t)
+	p := newProxy(t)
+	d, namespace := p.connect(t), c.namespace(t)
+	src := source(uuid.NewString(), namespace, frontAndBack, twoVDUs(), nil)
+	converge(t, d, src, true)
+	want, err := d.Render(src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.cut.Store(true)
+	p.server.CloseClientConnections()
+	eventually(t, func() error {
+		if _, err := d.Observe(t.Context(), src, want); !errors.Is(err, drivers.ErrUnavailable) {
+			return errors.New("the loss isn't noticed")
+		}
+		return nil
+	})
+	p.cut.Store(false)
+	eventually(t, func() error {
+		o, err := d.Observe(t.Context(), src, want)
+		if err == nil && len(plan.Compute(want, o, plan.Journal{})) > 0 {
+			return errors.New("not converged after the VIM came back")
+		}
+		return err
+	})
+	converge(t, d, src, false)
+}
