@@ -86,6 +86,8 @@ func label(u *unstructured.Unstructured, gk schema.GroupKind, instance, vdu stri
 			return err
 		}
 	case gk.Group == batch && gk.Kind == "Job":
+		// A Job that cleans itself up would be missed, made again and run again.
+		unstructured.RemoveNestedField(u.Object, "spec", "ttlSecondsAfterFinished")
 		if err := merge(u.Object, pods, "spec", "template", "metadata", "labels"); err != nil {
 			return err
 		}
