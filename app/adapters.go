@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -25,6 +26,7 @@ import (
 // the answer is no.
 type catalogue struct {
 	*packages.Catalogue
+	ctx      context.Context // of the process
 	settings func() (*desired.Settings, error)
 
 	mu   sync.Mutex
@@ -55,16 +57,20 @@ func (c *catalogue) refresh() bool {
 	if err != nil {
 		return false
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(c.ctx, 30*time.Second)
 	defer cancel()
-	err = c.Sync(ctx, settings.Repositories)
+	// One repository that is away doesn't make the others' news worthless.
+	_ = c.Sync(ctx, settings.Repositories)
 	c.last = time.Now()
-	return err == nil
+	return true
 }
 
 // try fetches what settings name, so that a check can know it before it is true.
 // The next fetch forgets what was not accepted.
-func (c *catalogue) try(ctx context.Context, settings *desired.Settings) []error {
+func (c *catalogue) try(ctx context.Context, now, settings *desired.Settings) []error {
+	if slices.Equal(now.Repositories, settings.Repositories) {
+		return nil
+	}
 	err := c.Sync(ctx, settings.Repositories)
 	if err == nil {
 		return nil

@@ -124,6 +124,7 @@ func (s *Server) open(ctx context.Context) error {
 	}
 	s.packages = &catalogue{
 		Catalogue: packages.New(s.data.desired(), s.data.packages(), s.Log),
+		ctx:       ctx,
 		settings:  s.repo.Settings,
 	}
 	if err := s.syncPackages(ctx); err != nil {
@@ -319,7 +320,7 @@ func (s *Server) Welcome(w io.Writer) {
 	if s.first && s.Remote == "" {
 		fmt.Fprintf(&b, "\nFirst steps:\n  git clone %s\n  add vims/<name>.yaml and instances/<place>/<name>/vnf.yaml, commit, git push\n", s.data.desired())
 	}
-	io.WriteString(w, b.String())
+	_, _ = io.WriteString(w, b.String()) // nobody reads it where nobody can
 }
 
 var _ desired.Repo = (*gitrepo.Repo)(nil)

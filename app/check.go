@@ -164,7 +164,7 @@ func (s *Server) judge(ctx context.Context, p *Proposal, steps bool) (*Verdict, 
 			vim.Name = name // which the encoded form leaves to the key
 		}
 		// New repositories are fetched now, so that their packages are known below.
-		for _, err := range s.packages.try(ctx, settings) {
+		for _, err := range s.packages.try(ctx, now, settings) {
 			v.Problems = append(v.Problems, &desired.Problem{File: "repositories.yaml", Message: err.Error(),
 				Remedy: "check the url, and that this server may read it"})
 		}

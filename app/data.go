@@ -83,14 +83,32 @@ func (d *Data) firstStart(ctx context.Context) error {
 		{"init", "--quiet", "--bare", "--initial-branch=main", dir},
 		{"-C", dir, "config", "core.fsync", "all"},
 		{"-C", dir, "config", "http.receivepack", "true"},
+		{"-C", dir, "fast-import", "--quiet"},
 	} {
 		cmd := exec.CommandContext(ctx, "git", args...)
+		cmd.Stdin = strings.NewReader(firstPackages)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("git %s: %w: %s", strings.Join(args, " "), err, out)
 		}
 	}
 	return nil
 }
+
+// firstPackages is the first commit of a new package repository, as git
+// fast-import reads it: without one there is no branch to clone.
+const firstPackages = `commit refs/heads/main
+committer Jibe <jibe@localhost> 0 +0000
+data <<.
+Begin the package repository
+.
+M 100644 inline README.md
+data <<.
+# VNF packages
+
+One folder a package: an expanded CSAR with TOSCA-Metadata/TOSCA.meta in it.
+Check one with "jibe package validate DIR" before you push.
+.
+`
 
 // firstRepositories is the repositories.yaml of a new desired repository.
 const firstRepositories = `# Where VNF packages come from: a list of git repositories.

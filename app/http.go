@@ -45,7 +45,7 @@ func (s *Server) handler() http.Handler {
 			requests.WithLabelValues(route, method, http.StatusText(status)).Observe(took.Seconds())
 		},
 	}))
-	mux.Handle("/jibe/v1/", s.guard(auth.Read, s.ownAPI()))
+	mux.Handle("/jibe/v1/", s.guardOwn(s.ownAPI()))
 	mux.Handle("/git/", s.guardGit(s.git()))
 	mux.HandleFunc("POST /webhook", s.webhook)
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{}))
@@ -76,9 +76,14 @@ func (s *Server) webhook(w http.ResponseWriter, _ *http.Request) {
 	w.WriteHeader(http.StatusAccepted)
 }
 
-// guard lets in who has the role.
-func (s *Server) guard(role auth.Role, next http.Handler) http.Handler {
+// guardOwn lets in who may read; a proposal makes the server fetch and render, so
+// that it takes the role of a change.
+func (s *Server) guardOwn(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		role := auth.Read
+		if r.Method != http.MethodGet {
+			role = auth.Operate
+		}
 		who, err := s.auth.Authenticate(r)
 		switch {
 		case err != nil:

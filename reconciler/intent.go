@@ -81,7 +81,7 @@ func (p *pass) intent(ctx context.Context, inst *lcm.Instance, failed *lcm.Opera
 		// This very commit had its operation already, and is head again.
 		return nil, p.adopt(ctx, inst, head, exists)
 	}
-	p.log.InfoContext(ctx, "operation STARTING", "operation", born.ID, "type", born.Type, "revision", head.Commit)
+	p.log.InfoContext(ctx, "operation begins", "operation", born.ID, "type", born.Type, "revision", head.Commit)
 	return born, nil
 }
 
@@ -127,7 +127,7 @@ func (p *pass) birth(ctx context.Context, from, to desired.Revision, before, aft
 	}
 	op.VNF = VNFOf(named, pkg)
 	op.Type, op.Params, due = lcm.ClassifyLevels(before, after, effectiveLevels(before, pkg), effectiveLevels(after, pkg))
-	op.NoRollback = lcm.NoRollback(before, after)
+	op.NoRollback = lcm.NoRollbackLevels(before, after, effectiveLevels(before, pkg), effectiveLevels(after, pkg))
 	op.RequestedBy = p.author(ctx, to.Commit)
 	return op, due, nil
 }
@@ -230,7 +230,8 @@ func (p *pass) forget(ctx context.Context, inst *lcm.Instance) error {
 }
 
 // pin commits the package's tree hash, and the id, where the author gave none,
-// and keeps the pinned tree. It says whether it made a commit.
+// and keeps the pinned tree. A mark of an earlier failure goes with it: what
+// brought us here is the change that lifts it. pin says whether it made a commit.
 func (p *pass) pin(ctx context.Context, head desired.Revision, inst *desired.Instance) (bool, error) {
 	tree := inst.Package
 	if tree == "" {
@@ -242,14 +243,13 @@ func (p *pass) pin(ctx context.Context, head desired.Revision, inst *desired.Ins
 	if err := p.Packages.Pin(ctx, tree); err != nil {
 		return false, fmt.Errorf("pin package %s of instance %s: %w", tree, p.id, err)
 	}
-	if inst.Package != "" {
+	if inst.Package != "" && inst.Held == "" {
 		return false, nil
 	}
 	_, err := p.Repo.Write(ctx, desired.Write{
 		Instance: p.id,
 		Dir:      head.Dir,
-		Subject:  fmt.Sprintf("Pin the package of %s", head.Dir),
-		Body:     "So that a branch or tag that moves never changes what runs.",
+		Subject:  tidySubject(inst, head.Dir),
 		Change: func(at desired.Revision, old desired.Files) (desired.Files, error) {
 			if at.Tree != head.Tree {
 				return old, nil // someone was faster; the next pass looks at theirs
@@ -257,7 +257,8 @@ func (p *pass) pin(ctx context.Context, head desired.Revision, inst *desired.Ins
 			file := head.Dir + "/" + desired.InstanceFile
 			text, err := desired.Edit(file, old[desired.InstanceFile],
 				desired.KeyValue{Path: []string{"id"}, Value: p.id},
-				desired.KeyValue{Path: []string{"package"}, Value: tree})
+				desired.KeyValue{Path: []string{"package"}, Value: tree},
+				desired.KeyValue{Path: []string{"held"}, Value: nil})
 			if err != nil {
 				return nil, err
 			}
@@ -269,6 +270,13 @@ func (p *pass) pin(ctx context.Context, head desired.Revision, inst *desired.Ins
 	}
 	p.Enqueue(p.id)
 	return true, nil
+}
+
+func tidySubject(inst *desired.Instance, dir string) string {
+	if inst.Package == "" {
+		return fmt.Sprintf("Pin the package of %s", dir)
+	}
+	return fmt.Sprintf("Lift the hold on %s, which was changed", dir)
 }
 
 // with is files with one of them replaced.

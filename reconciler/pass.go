@@ -2,9 +2,11 @@ package reconciler
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"time"
 
@@ -138,7 +140,27 @@ func (p *pass) begin(ctx context.Context, op *lcm.Operation) (*attempt, error) {
 	if a.src, a.want, a.drv, err = p.resolve(ctx, target, other); err != nil {
 		return nil, err
 	}
+	if op.Type == lcm.Terminate {
+		a.src.Instance = graceful(a.src.Instance, op.Params)
+	}
 	return a, nil
+}
+
+// graceful is the instance with the time that a termination request leaves it
+// (SOL003 clause 5.5.2.11), where the driver looks for it.
+func graceful(inst *desired.Instance, params json.RawMessage) *desired.Instance {
+	const timeout = "gracefulTerminationTimeout"
+	var req map[string]any
+	if json.Unmarshal(params, &req) != nil || req[timeout] == nil {
+		return inst
+	}
+	changed := *inst
+	changed.Params = maps.Clone(inst.Params)
+	if changed.Params == nil {
+		changed.Params = map[string]any{}
+	}
+	changed.Params[timeout] = req[timeout]
+	return &changed
 }
 
 // resolve renders the instance at target. Where nothing should exist there,
@@ -403,7 +425,7 @@ func (p *pass) ended(ctx context.Context, op *lcm.Operation, err error) error {
 	if op.Error != nil {
 		level, detail = slog.LevelWarn, op.Error.Detail
 	}
-	p.log.Log(ctx, level, "operation "+string(op.State), "operation", op.ID, "type", op.Type, "error", detail)
+	p.log.Log(ctx, level, "operation changed state", "operation", op.ID, "type", op.Type, "state", op.State, "error", detail)
 	if op.State.Ended() && op.After.Commit != "" {
 		p.Repo.Note(op.After.Commit, noteLine(op))
 	}

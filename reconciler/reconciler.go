@@ -231,6 +231,9 @@ func (r *Reconciler) guarded(ctx context.Context, id string) (time.Duration, err
 			r.Logger.WarnContext(ctx, "lease not given back", "instance", id, "error", err)
 		}
 	}()
+	// A pass never outlives its lease.
+	ctx, cancel := context.WithTimeout(ctx, leaseTTL*4/5)
+	defer cancel()
 	p := &pass{Reconciler: r, id: id, log: r.Logger.With("instance", id)}
 	return p.run(ctx)
 }

