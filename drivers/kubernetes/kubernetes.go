@@ -30,6 +30,7 @@ const Type = "ETSINFV.KUBERNETES.V_1"
 
 // Options tune a driver. The zero value serves.
 type Options struct {
+	// Log should carry the VIM's name already.
 	Log *slog.Logger
 	// QPS and Burst bound the requests a second that the client sends by itself.
 	// 0 is no bound: a server that is busy says so (429), and is heeded.
@@ -94,7 +95,7 @@ func New(vim drivers.VIM, o Options) (*Driver, error) {
 	}
 	cached := memory.NewMemCacheClient(disco)
 	d := &Driver{
-		vim: vim, log: o.Log.With("vim", vim.Name), digestKey: o.DigestKey, client: client,
+		vim: vim, log: o.Log, digestKey: o.DigestKey, client: client,
 		mapper:   &mapper{deferred: restmapper.NewDeferredDiscoveryRESTMapper(cached)},
 		slots:    make(chan struct{}, o.Parallel),
 		verified: newRecent(),
