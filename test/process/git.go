@@ -1,0 +1,171 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Git runs git in a folder and returns what it prints, without the last newline.
+func Git(ctx context.Context, dir string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, "git", append([]string{"-C", dir}, args...)...)
+	cmd.Env = Environment()
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		err = fmt.Errorf("git %s: %w: %s%s", strings.Join(args, " "), err, out, stderr.String())
+	}
+	return strings.TrimRight(string(out), "\n"), err
+}
+
+// Desired is the path of the desired repository; a push to it goes through its hook.
+func (s *Server) Desired() string { return filepath.Join(s.Data, "desired.git") }
+
+// DesiredURL is the URL of the desired repository, with the token in it.
+func (s *Server) DesiredURL() string {
+	u, err := url.Parse(s.URL)
+	if err != nil {
+		return s.URL // never: the process printed it
+	}
+	u.User = url.UserPassword("test", s.Token)
+	return u.String() + "/git/desired.git"
+}
+
+// Clone is a person's clone of a repository. It isn't for use by several goroutines.
+type Clone struct {
+	Dir string
+}
+
+// NewClone clones a repository, by path or URL, into a folder that goes when the test ends.
+func NewClone(t testing.TB, remote string) *Clone {
+	t.Helper()
+	c := &Clone{Dir: filepath.Join(t.TempDir(), "clone")}
+	if _, err := Git(t.Context(), filepath.Dir(c.Dir), "clone", "--quiet", "--", remote, c.Dir); err != nil {
+		t.Fatal(err)
+	}
+	// A package repository is empty at first, and so has no branch to follow.
+	if _, err := Git(t.Context(), c.Dir, "symbolic-ref", "HEAD", "refs/heads/main"); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// Write writes a file of the work tree, and the folders above it.
+func (c *Clone) Write(name, content string) error {
+	name = filepath.Join(c.Dir, filepath.FromSlash(name))
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(name, []byte(content), 0o644)
+}
+
+// Read reads a file of the work tree.
+func (c *Clone) Read(name string) (string, error) {
+	text, err := os.ReadFile(filepath.Join(c.Dir, filepath.FromSlash(name)))
+	return string(text), err
+}
+
+// Remove removes a file or folder of the work tree.
+func (c *Clone) Remove(name string) error {
+	return os.RemoveAll(filepath.Join(c.Dir, filepath.FromSlash(name)))
+}
+
+// Commit commits the whole work tree and returns the commit's hash.
+func (c *Clone) Commit(ctx context.Context, message string) (string, error) {
+	if _, err := Git(ctx, c.Dir, "add", "--all"); err != nil {
+		return "", err
+	}
+	if _, err := Git(ctx, c.Dir, "commit", "--quiet", "-m", message); err != nil {
+		return "", err
+	}
+	return Git(ctx, c.Dir, "rev-parse", "HEAD")
+}
+
+// Push pushes the branch main. A nil error means that the push was accepted; another
+// one that it was refused, or that no answer came.
+func (c *Clone) Push(ctx context.Context) error {
+	_, err := Git(ctx, c.Dir, "push", "--quiet", "origin", "HEAD:refs/heads/main")
+	return err
+}
+
+// Reset fetches and makes the clone what the repository's branch is; what was only
+// here is forgotten.
+func (c *Clone) Reset(ctx context.Context) error {
+	if _, err := Git(ctx, c.Dir, "fetch", "--quiet", "origin", "+refs/heads/main:refs/remotes/origin/main"); err != nil {
+		return err
+	}
+	_, err := Git(ctx, c.Dir, "reset", "--quiet", "--hard", "origin/main")
+	return err
+}
+
+// Rebase fetches and puts the clone's own commits on top of the repository's branch.
+// Where they conflict, it gives up and leaves the clone as it was.
+func (c *Clone) Rebase(ctx context.Context) error {
+	if _, err := Git(ctx, c.Dir, "fetch", "--quiet", "origin", "+refs/heads/main:refs/remotes/origin/main"); err != nil {
+		return err
+	}
+	if _, err := Git(ctx, c.Dir, "rebase", "--quiet", "origin/main"); err != nil {
+		_, aborted := Git(ctx, c.Dir, "rebase", "--abort")
+		return errors.Join(err, aborted)
+	}
+	return nil
+}
+
+// PushFiles commits files, by name, to the desired repository and pushes them: VIMs,
+// instances.
+func (s *Server) PushFiles(t testing.TB, files map[string]string) {
+	t.Helper()
+	c := NewClone(t, s.Desired())
+	for name, content := range files {
+		if err := c.Write(name, content); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.commitAndPush(t)
+}
+
+// PushPackages puts expanded packages into the local package repository, and waits
+// until the process knows all of their ids.
+func (s *Server) PushPackages(t testing.TB, vnfdIDs []string, dirs ...string) {
+	t.Helper()
+	c := NewClone(t, filepath.Join(s.Data, "packages", "packages.git"))
+	for _, dir := range dirs {
+		if err := os.CopyFS(filepath.Join(c.Dir, filepath.Base(dir)), os.DirFS(dir)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.commitAndPush(t)
+	err := Poll(t.Context(), startWait, func() error {
+		a, err := s.Do(t.Context(), http.MethodGet, "/jibe/v1/packages", nil)
+		if err != nil {
+			return err
+		}
+		for _, id := range vnfdIDs {
+			if !strings.Contains(string(a.Body), id) {
+				return fmt.Errorf("package %s isn't known: %s", id, a.Body)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (c *Clone) commitAndPush(t testing.TB) {
+	t.Helper()
+	if _, err := c.Commit(t.Context(), "Add what the test needs"); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Push(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}

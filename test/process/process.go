@@ -1,0 +1,210 @@
+// Package process lets a test work with Jibe as people do: the built program as a
+// process of its own, a data directory, HTTP requests and git clones. It owns building,
+// starting, killing and talking to that process; it never looks inside it, and it
+// decides nothing about what a test proves.
+package process
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jibe-vnfm/jibe/app"
+)
+
+// startWait bounds the wait for a process to serve, and for one to end.
+const startWait = 60 * time.Second
+
+// Root is the project's folder.
+func Root() string {
+	_, file, _, _ := runtime.Caller(0)
+	return filepath.Dir(filepath.Dir(filepath.Dir(file)))
+}
+
+// Binary builds the jibe program of this source tree and returns its path. It is kept
+// in the tree's .cache, so that a program that is up to date isn't linked again, not even
+// for another package's tests. flags are more flags of "go build", as -race.
+func Binary(t testing.TB, flags ...string) string {
+	t.Helper()
+	dir := filepath.Join(Root(), ".cache", "test")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	// Packages are tested side by side: the first one builds, the others find it built.
+	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		t.Fatalf("lock %s: %v", lock.Name(), err)
+	}
+	binary := filepath.Join(dir, "jibe"+strings.Join(flags, ""))
+	args := append([]string{"build", "-buildvcs=false", "-o", binary}, flags...)
+	cmd := exec.CommandContext(t.Context(), "go", append(args, "./cmd/jibe")...)
+	cmd.Dir = Root()
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("build jibe: %v\n%s", err, out)
+	}
+	return binary
+}
+
+// Server is a running "jibe serve". Its methods may be called from any goroutine.
+type Server struct {
+	// URL is where its API is; Data its data directory; Token lets in as an admin.
+	URL, Data, Token string
+
+	cmd  *exec.Cmd
+	log  *os.File
+	done chan struct{} // closed when the process has ended
+	err  error         // how it ended; read after done
+}
+
+// Start starts "jibe serve" on a data directory and a free port of the loopback address,
+// with more flags in args, and returns when it serves. The process is killed when the
+// test ends, and the end of its log is shown if the test failed.
+func Start(t testing.TB, data string, args ...string) *Server {
+	t.Helper()
+	s, err := StartBinary(Binary(t), data, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		s.Kill()
+		if t.Failed() {
+			t.Logf("the end of the log of process %d:\n%s", s.Pid(), s.Log())
+		}
+	})
+	return s
+}
+
+// StartBinary is [Start] for a test that restarts the process often, or from another
+// goroutine: the caller ends the process and asks for its log.
+func StartBinary(binary, data string, args ...string) (*Server, error) {
+	cmd := exec.Command(binary, append([]string{"serve", "--data", data, "--listen", "127.0.0.1:0"}, args...)...)
+	// A group of its own, so that KillGroup reaches the git processes below it.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Env = Environment()
+	// A file, as people have it: git processes that outlive a killed server write to it
+	// without harm, and nobody waits for them.
+	log, err := os.CreateTemp("", "jibe-log-")
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Remove(log.Name()); err != nil { // its content stays while it is open
+		return nil, errors.Join(err, log.Close())
+	}
+	cmd.Stderr = log
+	// Not StdoutPipe, which Wait closes: the first line may be read after the end.
+	stdout, w, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	cmd.Stdout = w
+	err = cmd.Start()
+	if err := errors.Join(err, w.Close()); err != nil {
+		return nil, errors.Join(fmt.Errorf("start %s: %w", binary, err), stdout.Close())
+	}
+	s := &Server{Data: data, cmd: cmd, log: log, done: make(chan struct{})}
+	go func() {
+		s.err = cmd.Wait()
+		close(s.done)
+	}()
+	first := make(chan string, 1)
+	go func() {
+		defer stdout.Close()
+		lines := bufio.NewReader(stdout)
+		line, _ := lines.ReadString('\n')
+		first <- line
+		_, _ = io.Copy(io.Discard, lines) // what follows is for people
+	}()
+	select {
+	case line := <-first:
+		_, url, ok := strings.Cut(strings.TrimSpace(line), " serves ")
+		if !ok {
+			s.Kill()
+			return nil, fmt.Errorf("jibe serve did not start, it says %q; its log:\n%s", line, s.Log())
+		}
+		s.URL = url
+	case <-time.After(startWait):
+		s.Kill()
+		return nil, fmt.Errorf("jibe serve did not start in %s; its log:\n%s", startWait, s.Log())
+	}
+	if s.Token, err = app.LocalToken(data); err != nil {
+		s.Kill()
+		return nil, fmt.Errorf("token of %s: %w", data, err)
+	}
+	return s, nil
+}
+
+// Environment is what processes that a test starts get: this one's, without what a
+// person's git configuration would change.
+func Environment() []string {
+	return append(os.Environ(),
+		"GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null", "GIT_TERMINAL_PROMPT=0",
+		"GIT_AUTHOR_NAME=Test", "GIT_AUTHOR_EMAIL=test@example.org",
+		"GIT_COMMITTER_NAME=Test", "GIT_COMMITTER_EMAIL=test@example.org")
+}
+
+// Pid is the process's id.
+func (s *Server) Pid() int { return s.cmd.Process.Pid }
+
+// Exited is closed when the process has ended, however it did.
+func (s *Server) Exited() <-chan struct{} { return s.done }
+
+// Kill ends the process as kill -9 does, and returns when it is gone. The git
+// processes that it had started go on, as they would. Killing twice is the same as once.
+func (s *Server) Kill() {
+	_ = s.cmd.Process.Kill() // it may have ended already
+	<-s.done
+}
+
+// KillGroup is Kill for the process and everything that it started, as when a machine
+// or container dies.
+func (s *Server) KillGroup() {
+	_ = syscall.Kill(-s.Pid(), syscall.SIGKILL) // it may have ended already
+	<-s.done
+}
+
+// Stop asks the process to end in order (SIGTERM), and returns an error unless it does
+// with exit code 0.
+func (s *Server) Stop() error {
+	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		return fmt.Errorf("stop process %d: %w", s.Pid(), err)
+	}
+	select {
+	case <-s.done:
+	case <-time.After(startWait):
+		s.Kill()
+		return fmt.Errorf("process %d did not stop in %s; its log:\n%s", s.Pid(), startWait, s.Log())
+	}
+	if s.err != nil {
+		return fmt.Errorf("process %d: %w; its log:\n%s", s.Pid(), s.err, s.Log())
+	}
+	return nil
+}
+
+// logEnd is how much of a log a failed test shows, bytes.
+const logEnd = 64 << 10
+
+// Log is the end of what the process has logged.
+func (s *Server) Log() string {
+	info, err := s.log.Stat()
+	if err != nil {
+		return err.Error()
+	}
+	text, err := io.ReadAll(io.NewSectionReader(s.log, max(0, info.Size()-logEnd), logEnd))
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
+}
