@@ -5,9 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
-	"net/http/cgi"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
@@ -17,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/jibe-vnfm/jibe/desired/gitrepo"
 	"github.com/jibe-vnfm/jibe/reconciler"
 	"github.com/jibe-vnfm/jibe/sol"
 	"github.com/jibe-vnfm/jibe/sol/auth"
@@ -123,30 +122,29 @@ func (s *Server) guardGit(next http.Handler) http.Handler {
 
 // git serves the local repositories by real git.
 func (s *Server) git() http.Handler {
-	path, err := exec.LookPath("git")
-	if err != nil {
-		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			respondText(w, http.StatusServiceUnavailable, "git is not installed\n")
-		})
-	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	mux := http.NewServeMux()
+	serve := func(w http.ResponseWriter, r *http.Request, dir, prefix string) {
 		r.Header.Del("Authorization") // the repositories' hooks have no need of it
-		h := cgi.Handler{
-			Path: path, Args: []string{"http-backend"}, Root: "/git", Dir: s.data.Dir,
-			Env:        []string{"GIT_PROJECT_ROOT=" + s.data.Dir, "GIT_HTTP_EXPORT_ALL=1", "REMOTE_USER=jibe"},
-			InheritEnv: []string{"HOME", "PATH"},
-		}
-		if !s.served(r.URL.Path) {
+		http.StripPrefix(prefix, gitrepo.ServeHTTP(dir, s.Log)).ServeHTTP(w, r)
+	}
+	mux.HandleFunc("/git/desired.git/", func(w http.ResponseWriter, r *http.Request) {
+		serve(w, r, s.data.desired(), "/git/desired.git")
+	})
+	mux.HandleFunc("/git/packages/{name}/", func(w http.ResponseWriter, r *http.Request) {
+		name := r.PathValue("name")
+		dir := filepath.Join(s.data.packages(), name)
+		if !strings.HasSuffix(name, ".git") || !filepath.IsLocal(name) || !isDir(dir) {
 			http.NotFound(w, r)
 			return
 		}
-		h.ServeHTTP(w, r)
+		serve(w, r, dir, "/git/packages/"+name)
 	})
+	return mux
 }
 
-// served says whether the path is that of a repository which people may clone.
-func (s *Server) served(path string) bool {
-	return strings.HasPrefix(path, "/git/desired.git/") || strings.HasPrefix(path, "/git/packages/")
+func isDir(path string) bool {
+	st, err := os.Stat(path)
+	return err == nil && st.IsDir()
 }
 
 // hookServer serves the own API on a socket that only this user can open: what

@@ -2,8 +2,12 @@ package gitrepo
 
 import (
 	"fmt"
+	"io"
 	"strings"
 	"time"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	gitobject "github.com/go-git/go-git/v5/plumbing/object"
 
 	"github.com/jibe-vnfm/jibe/desired"
 )
@@ -15,41 +19,57 @@ type commitInfo struct {
 }
 
 func parseCommit(data []byte) (commitInfo, error) {
-	var c commitInfo
-	for line := range strings.Lines(string(data)) {
-		key, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
-		switch {
-		case key == "tree" && isHash(value):
-			c.tree = value
-		case key == "parent" && isHash(value):
-			c.parents = append(c.parents, value)
-		case key == "":
-			if c.tree != "" {
-				return c, nil
-			}
-		}
+	raw := new(plumbing.MemoryObject)
+	raw.SetType(plumbing.CommitObject)
+	_, _ = raw.Write(data) // memory doesn't fail
+	var c gitobject.Commit
+	if err := c.Decode(raw); err != nil {
+		return commitInfo{}, fmt.Errorf("malformed commit: %w", err)
 	}
-	if c.tree == "" {
-		return c, fmt.Errorf("malformed commit: no tree")
+	if c.TreeHash.IsZero() {
+		return commitInfo{}, fmt.Errorf("malformed commit: no tree")
 	}
-	return c, nil
+	info := commitInfo{tree: c.TreeHash.String()}
+	for _, parent := range c.ParentHashes {
+		info.parents = append(info.parents, parent.String())
+	}
+	return info, nil
 }
 
 // encodeCommit makes a commit object. by is the author, committer Jibe.
 func encodeCommit(tree, parent, by, committer string, at time.Time, message string) []byte {
-	var b strings.Builder
-	fmt.Fprintf(&b, "tree %s\n", tree)
+	c := gitobject.Commit{
+		TreeHash:  plumbing.NewHash(tree),
+		Author:    signature(ident(by, committer), at),
+		Committer: signature(ident(committer, committer), at),
+		Message:   message,
+	}
 	if parent != "" {
-		fmt.Fprintf(&b, "parent %s\n", parent)
+		c.ParentHashes = []plumbing.Hash{plumbing.NewHash(parent)}
 	}
-	_, zone := at.Zone()
-	sign := '+'
-	if zone < 0 {
-		sign, zone = '-', -zone
+	raw := new(memoryObject)
+	if err := c.Encode(raw); err != nil {
+		panic(err) // memory doesn't fail
 	}
-	when := fmt.Sprintf("%d %c%02d%02d", at.Unix(), sign, zone/3600, zone/60%60)
-	fmt.Fprintf(&b, "author %s %s\ncommitter %s %s\n\n%s", ident(by, committer), when, ident(committer, committer), when, message)
-	return []byte(b.String())
+	return raw.data
+}
+
+// memoryObject is a [plumbing.MemoryObject] whose content can be had without a copy.
+type memoryObject struct {
+	plumbing.MemoryObject
+	data []byte
+}
+
+func (m *memoryObject) Writer() (io.WriteCloser, error) { return m, nil }
+
+func (m *memoryObject) Write(p []byte) (int, error) {
+	m.data = append(m.data, p...)
+	return len(p), nil
+}
+
+func signature(by string, at time.Time) gitobject.Signature {
+	name, mail, _ := strings.Cut(strings.TrimSuffix(by, ">"), " <")
+	return gitobject.Signature{Name: name, Email: mail, When: at}
 }
 
 // ident makes "name <mail>" out of what a caller gave; git refuses a commit

@@ -17,16 +17,19 @@ import (
 // what it unpacks to.
 const maxPush = 256 << 20
 
-// HTTPHandler serves git clone, fetch and push of the repository over HTTP, by
+// HTTPHandler is [ServeHTTP] for the desired repository.
+func (r *Repo) HTTPHandler() http.Handler { return ServeHTTP(r.opt.Dir, r.log) }
+
+// ServeHTTP serves git clone, fetch and push of a bare repository over HTTP, by
 // real git (git http-backend). The request's path is below the repository
 // ("/info/refs"): the caller strips what stands before it, and admits only whom
 // it knows: nobody is refused here.
-func (r *Repo) HTTPHandler() http.Handler {
-	env := append(r.git.environ(), "GIT_PROJECT_ROOT="+r.opt.Dir, "GIT_HTTP_EXPORT_ALL=1")
+func ServeHTTP(dir string, log *slog.Logger) http.Handler {
+	env := append(gitCLI{dir: dir}.environ(), "GIT_PROJECT_ROOT="+dir, "GIT_HTTP_EXPORT_ALL=1")
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		backend, err := httpBackend()
 		if err != nil {
-			r.log.Error("serve git", "error", err)
+			log.Error("serve git", "error", err)
 			http.Error(w, "git http-backend isn't installed on the server", http.StatusInternalServerError)
 			return
 		}
@@ -46,7 +49,7 @@ func (r *Repo) HTTPHandler() http.Handler {
 		(&cgi.Handler{
 			Path:   backend,
 			Env:    env,
-			Logger: slog.NewLogLogger(r.log.Handler(), slog.LevelWarn),
+			Logger: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 			Stderr: io.Discard,
 		}).ServeHTTP(w, req)
 	})

@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/go-git/go-git/v5/plumbing/format/idxfile"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -55,8 +56,6 @@ func newPackBuilder() *packBuilder {
 	p.zw, _ = zlib.NewWriterLevel(nil, zlib.BestSpeed)
 	return p
 }
-
-func (p *packBuilder) len() int { return len(p.entries) }
 
 // offsetOf returns where an object of this pack starts.
 func (p *packBuilder) offsetOf(hash string) (int, bool) {
@@ -183,43 +182,27 @@ func deltaCopy(out []byte, offset, size int) []byte {
 }
 
 // finish returns the pack and its index (version 2).
-func (p *packBuilder) finish() (pack, idx []byte, name string) {
+func (p *packBuilder) finish() (pack, idx []byte, name string, err error) {
 	pack = p.buf.Bytes()
 	binary.BigEndian.PutUint32(pack[8:], uint32(len(p.entries)))
 	sum := sha1.Sum(pack) //nolint:gosec // git's checksum
 	p.buf.Write(sum[:])
-	pack = p.buf.Bytes()
-
-	sorted := slices.Clone(p.entries)
-	slices.SortFunc(sorted, func(a, b packEntry) int { return bytes.Compare(a.hash[:], b.hash[:]) })
-	idx = append(idx, "\377tOc\x00\x00\x00\x02"...)
-	n := 0
-	for b := range 256 {
-		for n < len(sorted) && int(sorted[n].hash[0]) <= b {
-			n++
-		}
-		idx = binary.BigEndian.AppendUint32(idx, uint32(n))
+	index := new(idxfile.Writer)
+	for _, e := range p.entries {
+		index.Add(e.hash, uint64(e.offset), e.crc)
 	}
-	for _, e := range sorted {
-		idx = append(idx, e.hash[:]...)
+	if err := index.OnFooter(sum); err != nil {
+		return nil, nil, "", fmt.Errorf("index of a pack: %w", err)
 	}
-	for _, e := range sorted {
-		idx = binary.BigEndian.AppendUint32(idx, e.crc)
+	sorted, err := index.Index()
+	if err != nil {
+		return nil, nil, "", fmt.Errorf("index of a pack: %w", err)
 	}
-	var large []byte
-	for _, e := range sorted {
-		if e.offset < 1<<31 {
-			idx = binary.BigEndian.AppendUint32(idx, uint32(e.offset))
-			continue
-		}
-		idx = binary.BigEndian.AppendUint32(idx, 1<<31|uint32(len(large)/8))
-		large = binary.BigEndian.AppendUint64(large, uint64(e.offset))
+	var out bytes.Buffer
+	if _, err := idxfile.NewEncoder(&out).Encode(sorted); err != nil {
+		return nil, nil, "", fmt.Errorf("index of a pack: %w", err)
 	}
-	idx = append(idx, large...)
-	idx = append(idx, sum[:]...)
-	isum := sha1.Sum(idx) //nolint:gosec // git's checksum
-	idx = append(idx, isum[:]...)
-	return pack, idx, hex.EncodeToString(sum[:])
+	return p.buf.Bytes(), out.Bytes(), hex.EncodeToString(sum[:]), nil
 }
 
 // tmpPrefix begins the names of packs that are being written. They stand outside
@@ -235,7 +218,10 @@ func ownDir(gitDir string) string { return filepath.Join(gitDir, "jibe") }
 // the directory is synced. After an error nothing is visible.
 func (p *packBuilder) writePack(gitDir string) (err error) {
 	dir := filepath.Join(gitDir, "objects", "pack")
-	pack, idx, name := p.finish()
+	pack, idx, name, err := p.finish()
+	if err != nil {
+		return err
+	}
 	files := []struct {
 		ext  string
 		data []byte
