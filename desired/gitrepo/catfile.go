@@ -279,7 +279,7 @@ func (c *catFile) ask(hashes []string, maxObject int64) ([]catResult, error) {
 		r, err := c.answer(h, maxObject)
 		if err != nil {
 			c.kill() // so that the writer ends too
-			<-wrote
+			<-wrote  //nolint:errcheck // it failed because this side did
 			return nil, fmt.Errorf("git cat-file: %w%s", err, c.stderr.note())
 		}
 		got[i] = r

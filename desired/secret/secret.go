@@ -102,7 +102,7 @@ func create(path string, data []byte) (err error) {
 	if err == nil {
 		err = f.Sync()
 	}
-	if err = errors.Join(err, f.Close()); err != nil {
+	if err := errors.Join(err, f.Close()); err != nil {
 		return err
 	}
 	// A link, unlike a rename, doesn't replace what another process made.

@@ -3,6 +3,7 @@ package secret
 import (
 	"maps"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/jibe-vnfm/jibe/desired"
@@ -36,18 +37,17 @@ func Redact(v any) any {
 func walk(v any, edit func(map[string]any)) any {
 	switch v := v.(type) {
 	case map[string]any:
-		if v == nil {
-			return v
-		}
 		out := maps.Clone(v)
-		edit(out)
+		if out != nil {
+			edit(out)
+		}
 		for k, e := range out {
 			out[k] = walk(e, edit)
 		}
 		return out
 	case map[string]string:
-		if v == nil {
-			return v
+		if len(v) == 0 {
+			return maps.Clone(v)
 		}
 		wide := make(map[string]any, len(v))
 		for k, e := range v {
@@ -60,10 +60,7 @@ func walk(v any, edit func(map[string]any)) any {
 		}
 		return out
 	case []any:
-		if v == nil {
-			return v
-		}
-		out := make([]any, len(v))
+		out := slices.Clone(v)
 		for i, e := range v {
 			out[i] = walk(e, edit)
 		}

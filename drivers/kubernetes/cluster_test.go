@@ -320,8 +320,11 @@ func bindClaims(t *testing.T, api clientset.Interface, namespace string, n int) 
 	t.Helper()
 	eventually(t, func() error {
 		claims, err := api.CoreV1().PersistentVolumeClaims(namespace).List(t.Context(), metav1.ListOptions{})
-		if err != nil || len(claims.Items) < n {
-			return fmt.Errorf("%d claims, %v", len(claims.Items), err)
+		if err != nil {
+			return err
+		}
+		if len(claims.Items) < n {
+			return fmt.Errorf("%d claims, want %d", len(claims.Items), n)
 		}
 		for _, claim := range claims.Items {
 			if claim.Spec.VolumeName != "" {

@@ -127,7 +127,7 @@ func managedFields(u *unstructured.Unstructured) unique.Handle[string] {
 	for _, m := range u.GetManagedFields() {
 		if m.Manager == fieldManager && m.Operation == metav1.ManagedFieldsOperationApply && m.Subresource == "" && m.FieldsV1 != nil {
 			var compact bytes.Buffer
-			if json.Compact(&compact, m.FieldsV1.Raw) == nil {
+			if json.Compact(&compact, m.FieldsV1.GetRawBytes()) == nil {
 				return unique.Make(compact.String())
 			}
 		}

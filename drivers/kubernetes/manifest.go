@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	pathvalidation "k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -207,7 +207,7 @@ func check(where string, u *unstructured.Unstructured) (manifest, error) {
 	if err != nil || name == "" {
 		return refuse("%s has no metadata.name; a generated name can't be found again", kind)
 	}
-	if errs := pathvalidation.IsValidPathSegmentName(name); len(errs) > 0 {
+	if errs := content.IsPathSegmentName(name); len(errs) > 0 {
 		return refuse("%s has metadata.name %q, which %s", kind, name, strings.Join(errs, ", "))
 	}
 	for _, field := range []string{"labels", "annotations"} {

@@ -23,7 +23,6 @@ type render struct {
 	desired plan.Desired
 	objects map[string]*unstructured.Unstructured // by key
 	counted map[string]bool                       // keys whose spec.replicas is ours
-	waves   map[string]int
 }
 
 // Render reads the package's manifests and makes the instance's objects of them:

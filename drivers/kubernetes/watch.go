@@ -27,7 +27,7 @@ func (k *kindCache) run(ctx context.Context, client dynamic.Interface, resource 
 			list, err := api.List(ctx, o)
 			if apierrors.IsNotFound(err) {
 				// The kind is gone, with all its objects.
-				k.Replace(nil, "")
+				_ = k.Replace(nil, "") // nothing to index, nothing to fail
 			}
 			k.seen(ignoreMissingKind(err))
 			return list, err
@@ -37,7 +37,7 @@ func (k *kindCache) run(ctx context.Context, client dynamic.Interface, resource 
 			w, err := api.Watch(ctx, o)
 			switch {
 			case apierrors.IsNotFound(err):
-				k.Replace(nil, "")
+				_ = k.Replace(nil, "") // nothing to index, nothing to fail
 			case apierrors.IsResourceExpired(err), apierrors.IsGone(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
 				// The reflector lists anew, which tells.
 			default:
