@@ -169,3 +169,15 @@ func (c *Clone) commitAndPush(t testing.TB) {
 		t.Fatal(err)
 	}
 }
+
+// SmallVnfd is the vnfdId of the package in SmallPackage: one Deployment, whose scaling
+// aspect "front" has the levels 0 to 4 (1 to 5 pods), and a ConfigMap, in [SmallManifests].
+const SmallVnfd = "3a5c1f0e-6d0b-4f7e-9c55-0f6f2a9e1bc1"
+
+// SmallPackage is the folder of the package for tests that need many instances.
+func SmallPackage() string { return filepath.Join(Root(), "test", "process", "testdata", "small") }
+
+// SmallManifests are the package's manifests, as lcm-kubernetes-def-files lists them.
+func SmallManifests() []string {
+	return []string{"Files/kubernetes/configmap.yaml", "Files/kubernetes/deployment.yaml"}
+}

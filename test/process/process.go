@@ -67,6 +67,8 @@ type Server struct {
 	log  *os.File
 	done chan struct{} // closed when the process has ended
 	err  error         // how it ended; read after done
+
+	first chan string // the first line that it printed, "" where it ended without
 }
 
 // Start starts "jibe serve" on a data directory and a free port of the loopback address,
@@ -90,6 +92,20 @@ func Start(t testing.TB, data string, args ...string) *Server {
 // StartBinary is [Start] for a test that restarts the process often, or from another
 // goroutine: the caller ends the process and asks for its log.
 func StartBinary(binary, data string, args ...string) (*Server, error) {
+	s, err := Spawn(binary, data, args...)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Ready(); err != nil {
+		s.Kill()
+		return nil, fmt.Errorf("%w; its log:\n%s", err, s.Log())
+	}
+	return s, nil
+}
+
+// Spawn starts the process and doesn't wait: only Pid, Kill, KillGroup, Exited, Log and
+// Ready may be called before Ready has returned nil.
+func Spawn(binary, data string, args ...string) (*Server, error) {
 	cmd := exec.Command(binary, append([]string{"serve", "--data", data, "--listen", "127.0.0.1:0"}, args...)...)
 	// A group of its own, so that KillGroup reaches the git processes below it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -114,36 +130,39 @@ func StartBinary(binary, data string, args ...string) (*Server, error) {
 	if err := errors.Join(err, w.Close()); err != nil {
 		return nil, errors.Join(fmt.Errorf("start %s: %w", binary, err), stdout.Close())
 	}
-	s := &Server{Data: data, cmd: cmd, log: log, done: make(chan struct{})}
+	s := &Server{Data: data, cmd: cmd, log: log, done: make(chan struct{}), first: make(chan string, 1)}
 	go func() {
 		s.err = cmd.Wait()
 		close(s.done)
 	}()
-	first := make(chan string, 1)
 	go func() {
 		defer stdout.Close()
 		lines := bufio.NewReader(stdout)
 		line, _ := lines.ReadString('\n')
-		first <- line
+		s.first <- line
 		_, _ = io.Copy(io.Discard, lines) // what follows is for people
 	}()
+	return s, nil
+}
+
+// Ready waits until the process serves, and fills in URL and Token. It is called once.
+func (s *Server) Ready() error {
 	select {
-	case line := <-first:
+	case line := <-s.first:
 		_, url, ok := strings.Cut(strings.TrimSpace(line), " serves ")
 		if !ok {
-			s.Kill()
-			return nil, fmt.Errorf("jibe serve did not start, it says %q; its log:\n%s", line, s.Log())
+			return fmt.Errorf("jibe serve did not start, it says %q", line)
 		}
 		s.URL = url
 	case <-time.After(startWait):
-		s.Kill()
-		return nil, fmt.Errorf("jibe serve did not start in %s; its log:\n%s", startWait, s.Log())
+		return fmt.Errorf("jibe serve did not start in %s", startWait)
 	}
-	if s.Token, err = app.LocalToken(data); err != nil {
-		s.Kill()
-		return nil, fmt.Errorf("token of %s: %w", data, err)
+	token, err := app.LocalToken(s.Data)
+	if err != nil {
+		return fmt.Errorf("token of %s: %w", s.Data, err)
 	}
-	return s, nil
+	s.Token = token
+	return nil
 }
 
 // Environment is what processes that a test starts get: this one's, without what a
