@@ -1,0 +1,237 @@
+// Package e2e proves from outside what a user is promised: it starts the real
+// `jibe serve`, pushes with real git, calls the API over HTTP, and looks at what a
+// real Kubernetes control plane has. It knows nothing of Jibe's own packages.
+//
+// One server is shared by most tests, each of which has its own namespace and its
+// own directory in the desired repository.
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/jibe-vnfm/jibe/test/process"
+	"github.com/jibe-vnfm/jibe/test/testenv"
+)
+
+// house is a server that tests share, started by the first that needs it.
+type house struct {
+	args []string
+	once sync.Once
+	s    *server
+	err  error
+}
+
+var (
+	usual = &house{}
+	// impatient gives up soon, for tests of what happens then.
+	impatient = &house{args: []string{"--timeout", "12s", "--start-timeout", "6s"}}
+)
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	for _, h := range []*house{usual, impatient} {
+		if err := h.close(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+// open starts the server with a VIM and all packages.
+func (h *house) open(t *testing.T) *server {
+	t.Helper()
+	binary := process.Binary(t)
+	h.once.Do(func() {
+		var dir string
+		if dir, h.err = os.MkdirTemp("", "jibe-e2e-"); h.err != nil {
+			return
+		}
+		var p *process.Server
+		if p, h.err = process.StartBinary(binary, filepath.Join(dir, "data"), h.args...); h.err != nil {
+			return
+		}
+		h.s = serverOf(p)
+		h.err = h.s.equip(filepath.Join(dir, "work"))
+	})
+	if h.err != nil {
+		t.Fatal(h.err)
+	}
+	return h.s
+}
+
+// close ends the server, in order.
+func (h *house) close() error {
+	if h.s == nil {
+		return nil
+	}
+	return errors.Join(h.s.process.Stop(), os.RemoveAll(filepath.Dir(h.s.data)))
+}
+
+// equip pushes the packages and the VIM, as a person does once.
+func (s *server) equip(work string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	kubeconfig := os.Getenv(testenv.EnvKubeconfig)
+	for _, repo := range []struct {
+		name string
+		fill func(dir string) error
+	}{
+		{"packages/packages.git", func(dir string) error {
+			for id, vdus := range packages {
+				if err := writePackage(dir, id, vdus); err != nil {
+					return err
+				}
+			}
+			for _, example := range []string{"webapp", "every-kind"} {
+				if err := os.CopyFS(filepath.Join(dir, example), os.DirFS("../../examples/packages/"+example)); err != nil {
+					return err
+				}
+			}
+			return nil
+		}},
+		{"desired.git", func(dir string) error {
+			if err := os.MkdirAll(filepath.Join(dir, "vims"), 0o755); err != nil {
+				return err
+			}
+			vim := "type: kubernetes\ndefault: true\nid: the-cluster\nkubeconfig: file:" + kubeconfig + "\n"
+			return os.WriteFile(filepath.Join(dir, "vims", "local.yaml"), []byte(vim), 0o644)
+		}},
+	} {
+		dir := filepath.Join(work, filepath.Base(repo.name))
+		if out, err := git(ctx, s.data, "clone", "--quiet", repo.name, dir); err != nil {
+			return fmt.Errorf("clone %s: %w\n%s", repo.name, err, out)
+		}
+		if err := repo.fill(dir); err != nil {
+			return err
+		}
+		for _, args := range [][]string{{"add", "--all"}, {"commit", "--quiet", "--message", "Begin"}, {"push", "--quiet", "origin", "HEAD:main"}} {
+			if out, err := git(ctx, dir, args...); err != nil {
+				return fmt.Errorf("%s: git %s: %w\n%s", repo.name, strings.Join(args, " "), err, out)
+			}
+		}
+	}
+	return nil
+}
+
+// bench is what a test works with: a server, the cluster and a namespace.
+type bench struct {
+	*testing.T
+	*server
+	api       kubernetes.Interface
+	namespace string
+}
+
+func newBench(t *testing.T, h *house) *bench {
+	t.Helper()
+	kubeconfig := testenv.Kubeconfig(t)
+	t.Parallel()
+	b := &bench{T: t, server: h.open(t)}
+	var err error
+	if b.api, err = kubernetes.NewForConfig(testenv.RestConfig(t)); err != nil {
+		t.Fatal(err)
+	}
+	b.namespace = testenv.Namespace(t, kubeconfig)
+	return b
+}
+
+// pods are the namespace's live pods by name.
+func (b *bench) pods() map[string]corev1.Pod {
+	b.Helper()
+	list, err := b.api.CoreV1().Pods(b.namespace).List(b.Context(), metav1.ListOptions{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	pods := map[string]corev1.Pod{}
+	for _, p := range list.Items {
+		if p.DeletionTimestamp == nil {
+			pods[p.Name] = p
+		}
+	}
+	return pods
+}
+
+// awaitPods waits until exactly n pods are Ready and there are no others.
+func (b *bench) awaitPods(n int) {
+	b.Helper()
+	eventually(b, func() error {
+		ready := 0
+		pods := b.pods()
+		for _, p := range pods {
+			for _, c := range p.Status.Conditions {
+				if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
+					ready++
+				}
+			}
+		}
+		if len(pods) != n || ready != n {
+			return fmt.Errorf("%d pods, %d ready, want %d", len(pods), ready, n)
+		}
+		return nil
+	})
+}
+
+// create makes an instance of the package through the API and returns its id.
+func (b *bench) create(vnfd string) string {
+	b.Helper()
+	a := b.must(b, 201, "POST", instances, object{"vnfdId": vnfd, "vnfInstanceName": b.Name()})
+	return a.object(b.T).text("id")
+}
+
+// request is the body that instantiates into the bench's namespace on the default VIM.
+func (b *bench) request() object {
+	return object{"flavourId": "simple", "additionalParams": object{
+		"namespace": b.namespace, "lcm-kubernetes-def-files": []string{"Files/kubernetes/all.yaml"}}}
+}
+
+// runs makes and instantiates an instance through the API.
+func (b *bench) runs(vnfd string) string {
+	b.Helper()
+	id := b.create(vnfd)
+	b.server.run(b.T, id, "instantiate", b.request())
+	return id
+}
+
+// bind gives a pod of the scheduler that isn't there a node.
+func (b *bench) bind(pod string) {
+	b.Helper()
+	err := b.api.CoreV1().Pods(b.namespace).Bind(b.Context(), &corev1.Binding{
+		ObjectMeta: metav1.ObjectMeta{Name: pod, Namespace: b.namespace},
+		Target:     corev1.ObjectReference{Kind: "Node", Name: "node-0"},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+// waiting waits for a pod without a node and returns its name.
+func (b *bench) waiting() string {
+	b.Helper()
+	var name string
+	eventually(b, func() error {
+		for n, p := range b.pods() {
+			if p.Spec.NodeName == "" {
+				name = n
+				return nil
+			}
+		}
+		return fmt.Errorf("no pod waits for a node in %s", b.namespace)
+	})
+	return name
+}
+
+// scale is a request body.
+func scale(direction, aspect string, steps int) object {
+	return object{"type": direction, "aspectId": aspect, "numberOfSteps": steps}
+}

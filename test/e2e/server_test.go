@@ -1,0 +1,303 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jibe-vnfm/jibe/test/process"
+)
+
+// patience bounds every wait. It only matters where something is wrong.
+const patience = 60 * time.Second
+
+// server is one `jibe serve` process.
+type server struct {
+	process          *process.Server
+	url, data, token string
+}
+
+func serverOf(p *process.Server) *server {
+	return &server{process: p, url: p.URL, data: p.Data, token: p.Token}
+}
+
+// serve starts a server that ends with the test.
+func serve(t *testing.T, data string, args ...string) *server {
+	t.Helper()
+	return serverOf(process.Start(t, data, args...))
+}
+
+// answer is what the API said.
+type answer struct{ *process.Answer }
+
+// object decodes a body that is a JSON object.
+func (a answer) object(t *testing.T) object {
+	t.Helper()
+	var o object
+	if err := json.Unmarshal(a.Body, &o); err != nil {
+		t.Fatalf("%d: %v: %s", a.Status, err, a.Body)
+	}
+	return o
+}
+
+// object is a JSON object; get reads it by path.
+type object map[string]any
+
+// get is what stands at the path, nil where nothing does.
+func (o object) get(path ...string) any {
+	var at any = map[string]any(o)
+	for _, key := range path {
+		m, ok := at.(map[string]any)
+		if !ok {
+			return nil
+		}
+		at = m[key]
+	}
+	return at
+}
+
+func (o object) text(path ...string) string {
+	s, _ := o.get(path...).(string)
+	return s
+}
+
+func (o object) list(path ...string) []object {
+	list, _ := o.get(path...).([]any)
+	var all []object
+	for _, x := range list {
+		if m, ok := x.(map[string]any); ok {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+// rest makes a request of the API. header holds names and values that are set
+// beside, or instead of, the usual ones.
+func (s *server) rest(t testing.TB, method, path string, body any, header ...string) answer {
+	t.Helper()
+	a, err := s.process.Do(t.Context(), method, path, body, header...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer{a}
+}
+
+// must is rest that has to answer with the status.
+func (s *server) must(t testing.TB, status int, method, path string, body any, header ...string) answer {
+	t.Helper()
+	a := s.rest(t, method, path, body, header...)
+	if a.Status != status {
+		t.Fatalf("%s %s: %d, want %d: %s", method, path, a.Status, status, a.Body)
+	}
+	return a
+}
+
+const instances, operations = "/vnflcm/v2/vnf_instances", "/vnflcm/v2/vnf_lcm_op_occs"
+
+// begin makes a task request and returns the path of the operation.
+func (s *server) begin(t testing.TB, instance, task string, body any) string {
+	t.Helper()
+	a := s.must(t, http.StatusAccepted, http.MethodPost, instances+"/"+instance+"/"+task, body)
+	return strings.TrimPrefix(a.Header.Get("Location"), s.url)
+}
+
+// await follows the operation until it has the state. It gives up at a state
+// from which nothing moves without a request.
+func (s *server) await(t *testing.T, operation, state string) object {
+	t.Helper()
+	var op object
+	eventually(t, func() error {
+		op = s.must(t, http.StatusOK, http.MethodGet, operation, nil).object(t)
+		switch now := op.text("operationState"); now {
+		case state:
+			return nil
+		case "COMPLETED", "FAILED_TEMP", "FAILED", "ROLLED_BACK":
+			t.Fatalf("%s of %s is %s, want %s: %v", op.text("operation"), op.text("vnfInstanceId"), now, state, op["error"])
+		default:
+			return fmt.Errorf("%s is %s, want %s", op.text("operation"), now, state)
+		}
+		return nil
+	})
+	return op
+}
+
+// run is begin and await COMPLETED.
+func (s *server) run(t *testing.T, instance, task string, body any) object {
+	t.Helper()
+	return s.await(t, s.begin(t, instance, task, body), "COMPLETED")
+}
+
+// show is the instance as the API shows it.
+func (s *server) show(t *testing.T, instance string) object {
+	t.Helper()
+	return s.must(t, http.StatusOK, http.MethodGet, instances+"/"+instance, nil).object(t)
+}
+
+// history is the instance's operations, oldest first.
+func (s *server) history(t *testing.T, instance string) []object {
+	t.Helper()
+	a := s.must(t, http.StatusOK, http.MethodGet, operations+"?all_fields&filter=(eq,vnfInstanceId,"+instance+")", nil)
+	list := decodeList(t, a.Body)
+	slices.SortFunc(list, func(x, y object) int { return strings.Compare(x.text("startTime"), y.text("startTime")) })
+	return list
+}
+
+// cli runs the command line client and returns what it printed and its exit code.
+func (s *server) cli(t testing.TB, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), process.Binary(t), args...)
+	cmd.Env = append(process.Environment(), "JIBE_SERVER="+s.url, "JIBE_DATA="+s.data)
+	var out, errs strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
+}
+
+// eventually waits until f has no complaint.
+func eventually(t testing.TB, f func() error) {
+	t.Helper()
+	deadline := time.Now().Add(patience)
+	for {
+		err := f()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("never: %v", err)
+		}
+		select {
+		case <-t.Context().Done():
+			t.Fatal(err)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// desk is a person's clone of a repository.
+type desk struct {
+	t   testing.TB
+	dir string
+}
+
+// pushing keeps tests that push to one repository from each other's way: git
+// would refuse the slower, who would pull and push again.
+var pushing sync.Mutex
+
+func (s *server) clone(t testing.TB, repository string) *desk {
+	t.Helper()
+	d := &desk{t: t, dir: t.TempDir()}
+	d.git("clone", "--quiet", filepath.Join(s.data, repository), d.dir)
+	return d
+}
+
+func git(ctx context.Context, dir string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, "git", append([]string{"-C", dir}, args...)...)
+	cmd.Env = process.Environment()
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+func (d *desk) git(args ...string) string {
+	d.t.Helper()
+	out, err := git(d.t.Context(), d.dir, args...)
+	if err != nil {
+		d.t.Fatalf("git %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return out
+}
+
+func (d *desk) write(path, text string) {
+	d.t.Helper()
+	path = filepath.Join(d.dir, path)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		d.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+func (d *desk) read(path string) string {
+	d.t.Helper()
+	text, err := os.ReadFile(filepath.Join(d.dir, path))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return string(text)
+}
+
+// replace edits a file, which has to contain old.
+func (d *desk) replace(path, old, by string) {
+	d.t.Helper()
+	text := d.read(path)
+	if !strings.Contains(text, old) {
+		d.t.Fatalf("%s has no %q:\n%s", path, old, text)
+	}
+	d.write(path, strings.Replace(text, old, by, 1))
+}
+
+// commit commits everything there is.
+func (d *desk) commit(subject string) {
+	d.t.Helper()
+	d.git("add", "--all")
+	d.git("commit", "--quiet", "--message", subject)
+}
+
+// pull brings the desk up to date.
+func (d *desk) pull() {
+	d.t.Helper()
+	d.git("pull", "--quiet", "--rebase")
+}
+
+// push commits and pushes, and pushes again where somebody was quicker.
+func (d *desk) push(subject string) {
+	d.t.Helper()
+	d.commit(subject)
+	out, err := d.tryPush()
+	if err != nil {
+		d.t.Fatalf("push: %v\n%s", err, out)
+	}
+}
+
+func (d *desk) tryPush(options ...string) (string, error) {
+	d.t.Helper()
+	pushing.Lock()
+	defer pushing.Unlock()
+	args := []string{"push", "--quiet"}
+	for _, o := range options {
+		args = append(args, "--push-option", o)
+	}
+	for {
+		out, err := git(d.t.Context(), d.dir, append(args, "origin", "HEAD:main")...)
+		lost := strings.Contains(out, "fetch first") || strings.Contains(out, "non-fast-forward") ||
+			strings.Contains(out, "failed to update ref") || strings.Contains(out, "cannot lock ref") || strings.Contains(out, "incorrect old value")
+		if err == nil || !lost {
+			return out, err
+		}
+		d.git("pull", "--quiet", "--rebase", "origin", "main")
+	}
+}
+
+func decodeList(t *testing.T, text []byte) []object {
+	t.Helper()
+	var list []object
+	if err := json.Unmarshal(text, &list); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	return list
+}
