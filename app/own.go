@@ -21,6 +21,13 @@ func (s *Server) ownAPI() http.Handler {
 	mux.HandleFunc("GET /jibe/v1/instances", func(w http.ResponseWriter, _ *http.Request) {
 		respondJSON(w, http.StatusOK, s.repo.List())
 	})
+	mux.HandleFunc("POST /jibe/v1/accept", func(w http.ResponseWriter, r *http.Request) {
+		if err := s.repo.Accept(r.Context()); err != nil {
+			respondProblem(w, http.StatusConflict, err.Error())
+			return
+		}
+		w.WriteHeader(http.StatusNoContent)
+	})
 	mux.HandleFunc("POST /jibe/v1/check", s.answer(false))
 	mux.HandleFunc("POST /jibe/v1/plan", s.answer(true))
 	return mux

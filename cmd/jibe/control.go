@@ -34,3 +34,21 @@ func newControl(verb, short, mode string) *cobra.Command {
 	}
 	return cmd
 }
+
+// newAccept takes what the desired repository's remote was held back for.
+func newAccept() *cobra.Command {
+	var c client
+	cmd := &cobra.Command{
+		Use:   "accept",
+		Short: "Accept a remote desired repository that is held back",
+		Long: "Accept the remote's branch as it is now, where it is held back because its history was rewritten or because\n" +
+			"it would end many instances at once. `curl …/readyz` and the log say what it is held back for.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := c.do(cmd.Context(), http.MethodPost, "/jibe/v1/accept", nil, nil)
+			return err
+		},
+	}
+	c.flags(cmd.Flags())
+	return cmd
+}

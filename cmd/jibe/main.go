@@ -61,6 +61,7 @@ func newRoot() *cobra.Command {
 		newControl("rollback", "Undo a failed operation", ""),
 		newControl("fail", "Give a failed operation up", ""),
 		newControl("cancel", "Stop a running operation", "GRACEFUL"),
+		newAccept(),
 		newPackage(),
 		newSecret(),
 		newHook(),

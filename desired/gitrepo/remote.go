@@ -19,10 +19,14 @@ const (
 	fetchedNotes = "refs/notes/jibe-remote"
 )
 
-// errRewritten is returned while the remote's branch doesn't contain the commit
-// that was read last: nothing is read or written until it does, or a person
-// accepts it.
-var errRewritten = fmt.Errorf("%w: the remote's branch was rewritten", desired.ErrUnavailable)
+// errHeld is returned while the remote's branch asks for what only a person can
+// mean: its history was rewritten, or it would end many instances at once.
+// Nothing of it is read, and nothing written, until the branch is mended or a
+// person accepts it.
+var errHeld = fmt.Errorf("%w: the remote's branch is held back", desired.ErrUnavailable)
+
+// asAccept tells how a person accepts what is held back.
+const asAccept = "mend the branch, or accept it with: jibe accept"
 
 // Poke makes the repository look for commits now: a webhook calls it.
 func (r *Repo) Poke() {
@@ -93,7 +97,7 @@ func (r *Repo) tryFetch(ctx context.Context) error {
 		return r.refreshLocked(ctx)
 	}
 	if hash == "" {
-		return fmt.Errorf("%w: branch %s is gone; it was at %s (push it again, nothing is changed meanwhile)", errRewritten, r.opt.Branch, head)
+		return fmt.Errorf("%w: branch %s is gone; it was at %s (push it again, nothing is changed meanwhile)", errHeld, r.opt.Branch, head)
 	}
 	if hash, err = r.fetch(ctx, r.ref(), fetchedRef); err != nil {
 		return err
@@ -102,7 +106,10 @@ func (r *Repo) tryFetch(ctx context.Context) error {
 		if ok, err := r.isAncestor(ctx, head, hash); err != nil {
 			return err
 		} else if !ok {
-			return fmt.Errorf("%w: %s was at %s and is at %s, which doesn't contain it (restore the branch, or accept the new history)", errRewritten, r.opt.Branch, head, hash)
+			return fmt.Errorf("%w: its history was rewritten: %s was at %s and is at %s, which doesn't contain it (%s)", errHeld, r.opt.Branch, head, hash, asAccept)
+		}
+		if err := r.manyEnd(ctx, head, hash); err != nil {
+			return err
 		}
 	}
 	if err := r.refs.move(ctx, r.ref(), hash, head); err != nil {
@@ -111,11 +118,25 @@ func (r *Repo) tryFetch(ctx context.Context) error {
 	return r.refreshLocked(ctx)
 }
 
-// AcceptRewrite takes the remote's branch as it is, after a person has decided
-// that its rewritten history is meant.
-func (r *Repo) AcceptRewrite(ctx context.Context) error {
+// manyEnd refuses commits that would end more instances at once than a local
+// push may without saying so: no hook stands before a remote.
+func (r *Repo) manyEnd(ctx context.Context, head, hash string) error {
+	changes, _, _, _, err := r.diff(ctx, head, hash)
+	if err != nil {
+		return err
+	}
+	problems, err := r.checkTerminations(ctx, changes, PushPolicy{})
+	if err != nil || len(problems) == 0 {
+		return err
+	}
+	return fmt.Errorf("%w: commit %s: %s (%s)", errHeld, hash, problems[0].Message, asAccept)
+}
+
+// Accept takes the remote's branch as it is, after a person has decided that
+// what it was held back for is meant.
+func (r *Repo) Accept(ctx context.Context) error {
 	if r.opt.Remote == "" {
-		return errors.New("accept rewritten history: there is no remote")
+		return errors.New("there is nothing to accept: the desired repository is a local one, whose hook refuses such pushes")
 	}
 	r.move.Lock()
 	defer r.move.Unlock()
@@ -168,7 +189,7 @@ func (r *Repo) fetch(ctx context.Context, ref, into string) (string, error) {
 // writable refuses writes while the remote's history isn't the one that was read.
 func (r *Repo) writable() error {
 	if r.opt.Remote != "" {
-		if err := r.Health(); errors.Is(err, errRewritten) {
+		if err := r.Health(); errors.Is(err, errHeld) {
 			return err
 		}
 	}

@@ -102,11 +102,37 @@ func TestAPokeFetchesAndARewrittenRemoteHolds(t *testing.T) {
 	if _, err := r.Write(t.Context(), desired.Write{Instance: testID(1), Subject: "s", Change: setLevel(testID(1), 5)}); !errors.Is(err, desired.ErrUnavailable) {
 		t.Errorf("a write on rewritten history: %v", err)
 	}
-	if err := r.AcceptRewrite(t.Context()); err != nil {
+	if err := r.Accept(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if _, ok := r.Lookup(testID(2)); ok || r.Health() != nil {
 		t.Errorf("accepted history isn't followed: health %v", r.Health())
 	}
 	mustWrite(t, r, testID(1), "", 5)
+}
+
+func TestARemoteThatWouldEndManyInstancesIsHeldUntilAccepted(t *testing.T) {
+	forge := bareRemote(t)
+	r := openRepo(t, Options{Remote: forge})
+	for i := range DefaultMaxTerminations + 1 {
+		mustWrite(t, r, testID(i), shardDir(testID(i)), 1)
+	}
+	dir := filepath.Join(t.TempDir(), "clone")
+	git(t, "", "clone", "-q", forge, dir)
+	git(t, dir, "rm", "-rq", "instances")
+	commitPush(t, dir, "End them all")
+	r.Poke()
+	eventually(t, "the process holds", func() bool { return r.Health() != nil })
+	if n := len(r.List()); n != DefaultMaxTerminations+1 {
+		t.Fatalf("%d instances are left", n)
+	}
+	if !strings.Contains(r.Health().Error(), "jibe accept") {
+		t.Errorf("health doesn't say how to go on: %v", r.Health())
+	}
+	if err := r.Accept(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(r.List()); n != 0 || r.Health() != nil {
+		t.Errorf("%d instances are left, health %v", n, r.Health())
+	}
 }
