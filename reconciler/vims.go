@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"sync"
@@ -128,8 +129,29 @@ func (v *vims) open(name string, settings *desired.Settings, resolve func() (dri
 			v.watch <- w
 		}
 	}
+	was := v.known[name].fingerprint
 	v.known[name] = resolved{fingerprint: fp, settings: settings, until: v.Now().Add(credentialAge)}
+	if was != "" && was != fp {
+		v.retire(was)
+	}
 	return drv, nil
+}
+
+// retire ends the driver of a connection that nothing names any more: its
+// credentials were changed. Passes that still use it fail and are made again.
+func (v *vims) retire(fp string) {
+	for _, k := range v.known {
+		if k.fingerprint == fp {
+			return
+		}
+	}
+	drv := v.drivers[fp]
+	delete(v.drivers, fp)
+	if c, ok := drv.(io.Closer); ok {
+		if err := c.Close(); err != nil {
+			v.Logger.Warn("driver of a former connection not closed", "error", err)
+		}
+	}
 }
 
 func fingerprint(x any) string {

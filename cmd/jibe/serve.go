@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/klog/v2"
 
 	"github.com/jibe-vnfm/jibe/app"
 )
@@ -26,6 +27,7 @@ func newServe() *cobra.Command {
 				return err
 			}
 			o.Log = log
+			klog.SetSlogLogger(log) // client-go's own messages
 			if o.Binary, err = os.Executable(); err != nil {
 				return fmt.Errorf("path of this program, for the repository's hook: %w", err)
 			}
