@@ -1,0 +1,184 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/test/process"
+)
+
+const (
+	leastWrites  = 500 // commits a second
+	wantedWrites = 1000
+	writeLimit   = 60 * time.Millisecond
+)
+
+// durable measures PATCH requests of many clients, each on an instance of its own:
+// one commit and one operation a request, both synced before the answer.
+func (b *bench) durable(ctx context.Context) error {
+	j, err := b.start(ctx, "writes", map[string]string{"sim": simVIM})
+	if err != nil {
+		return err
+	}
+	defer j.Kill()
+	if err := j.fill(ctx, 0, b.instances, "notInstantiated"); err != nil {
+		return err
+	}
+	if err := j.known(ctx, b.instances, 5*time.Minute); err != nil {
+		return err
+	}
+	if err := b.fsync(ctx, j); err != nil {
+		return err
+	}
+	peers := filepath.Join(b.tmp, "peers.git") // as it stands before the writes
+	if _, err := process.Git(ctx, b.tmp, "clone", "--quiet", "--bare", j.Desired(), peers); err != nil {
+		return err
+	}
+	took, wall, err := b.patches(ctx, j)
+	if err != nil {
+		return err
+	}
+	rate := float64(len(took)) / wall.Seconds()
+	b.value(fmt.Sprintf("%d clients on %d instances: durable writes", b.clients, b.instances), fmt.Sprintf("%.0f commits/s", rate),
+		rate >= leastWrites, fmt.Sprintf(">= %d/s, aim %d/s", leastWrites, wantedWrites), fmt.Sprintf("n=%d in %s", len(took), short(wall)))
+	b.latency("request to 202, of all clients", took, writeLimit, "")
+	start := time.Now()
+	if err := j.completed(ctx, len(took), 5*time.Minute); err != nil {
+		return err
+	}
+	b.value("last answer to all operations COMPLETED", short(time.Since(start)), true, "", "")
+	one, err := b.alone(ctx, j)
+	if err != nil {
+		return err
+	}
+	b.latency("request to 202, one client alone", one, 0, "")
+	if err := j.Stop(); err != nil {
+		return err
+	}
+	return b.gitPeers(ctx, j, peers, rate)
+}
+
+// fsync says what durable means here.
+func (b *bench) fsync(ctx context.Context, j *jibe) error {
+	setting, err := process.Git(ctx, j.Desired(), "config", "core.fsync")
+	if err != nil {
+		return err
+	}
+	f, err := os.Create(filepath.Join(b.tmp, "fsync"))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	var took times
+	for range 100 {
+		start := time.Now()
+		if _, err := f.Write(make([]byte, 4096)); err != nil {
+			return err
+		}
+		if err := f.Sync(); err != nil {
+			return err
+		}
+		took = append(took, time.Since(start))
+	}
+	b.latency("fsync is on (core.fsync="+setting+"); 4 KiB and fsync here", took, 0, "")
+	return nil
+}
+
+// patches is the load: the clients share the instances out among themselves.
+func (b *bench) patches(ctx context.Context, j *jibe) (took times, wall time.Duration, err error) {
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	var next atomic.Int64
+	start := time.Now()
+	for range b.clients {
+		wg.Go(func() {
+			var own times
+			var failed error
+			for i := int(next.Add(1)) - 1; i < b.writes && failed == nil; i = int(next.Add(1)) - 1 {
+				begin := time.Now()
+				failed = j.patch(ctx, instanceID("fill", i), "load")
+				own = append(own, time.Since(begin))
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			took, err = append(took, own...), errors.Join(err, failed)
+		})
+	}
+	wg.Wait()
+	return took, time.Since(start), err
+}
+
+// alone is what a client sees that has the server for itself.
+func (b *bench) alone(ctx context.Context, j *jibe) (took times, err error) {
+	for i := range 3 * b.samples {
+		begin := time.Now()
+		if err := j.patch(ctx, instanceID("fill", i), "alone"); err != nil {
+			return nil, err
+		}
+		took = append(took, time.Since(begin))
+		time.Sleep(5 * time.Millisecond) // the operation's end belongs to no request
+	}
+	return took, nil
+}
+
+func (j *jibe) patch(ctx context.Context, id, name string) error {
+	a, err := j.Do(ctx, http.MethodPatch, process.Instances+"/"+id, map[string]any{
+		"vnfInstanceName": name, "metadata": map[string]any{"by": name}})
+	if err == nil && a.Status != http.StatusAccepted {
+		err = fmt.Errorf("PATCH %s: %d: %s", id, a.Status, a.Body)
+	}
+	return err
+}
+
+// gitPeers measures what git itself takes for such commits.
+func (b *bench) gitPeers(ctx context.Context, j *jibe, peers string, rate float64) error {
+	if _, err := process.Git(ctx, peers, "config", "core.fsync", "all"); err != nil {
+		return err
+	}
+	var in bytes.Buffer
+	for i := range b.writes {
+		id := instanceID("fill", i)
+		text := strings.Replace(j.vnf(id, "notInstantiated", "vim: sim\n"), "name: bench", "name: load", 1)
+		in.WriteString("commit refs/heads/main\ncommitter A Person <person@example.org> 1767323046 +0000\ndata 11\nMODIFY_INFO\n")
+		if i == 0 {
+			in.WriteString("from refs/heads/main^0\n")
+		}
+		fmt.Fprintf(&in, "M 100644 inline %s/%s\ndata %d\n%s\n", desired.APIDir(id), desired.InstanceFile, len(text), text)
+	}
+	start := time.Now()
+	if err := fastImport(ctx, peers, &in); err != nil {
+		return err
+	}
+	fast := float64(b.writes) / time.Since(start).Seconds()
+	b.value("git fast-import of such commits (one fsync at its end)", fmt.Sprintf("%.0f commits/s", fast), true, "", "Jibe: "+ratio(rate, fast))
+
+	work := filepath.Join(b.tmp, "peers")
+	if _, err := process.Git(ctx, b.tmp, "clone", "--quiet", "--shared", peers, work); err != nil {
+		return err
+	}
+	n := min(b.writes, 5*b.samples)
+	start = time.Now()
+	for i := range n {
+		id := instanceID("fill", i)
+		name := desired.APIDir(id) + "/" + desired.InstanceFile
+		if err := os.WriteFile(filepath.Join(work, name), []byte(j.vnf(id, "notInstantiated", "vim: sim\ndescription: again\n")), 0o644); err != nil {
+			return err
+		}
+		if err := commit(ctx, work, "MODIFY_INFO", name); err != nil {
+			return err
+		}
+	}
+	slow := float64(n) / time.Since(start).Seconds()
+	b.value("git add && git commit, one after the other", fmt.Sprintf("%.0f commits/s", slow), true, "", fmt.Sprintf("Jibe: %s  n=%d", ratio(rate, slow), n))
+	return nil
+}

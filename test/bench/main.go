@@ -1,0 +1,182 @@
+// Command bench prints the figures of the whole: how long it takes from a push, or a
+// request, until Kubernetes shows what was wanted, what Jibe adds to the cluster's own
+// time, how many durable writes it does, and what it costs at rest. Each figure stands
+// beside its peer (a bare client, plain git) measured in the same run, as the figures of
+// one machine say nothing about another's.
+//
+// It starts processes of its own on folders of its own, and decides nothing: a target
+// that is missed is printed as such and is no error.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/jibe-vnfm/jibe/test/process"
+	"github.com/jibe-vnfm/jibe/test/testenv"
+)
+
+// options are the sizes of what is measured.
+type options struct {
+	only      []string // parts
+	sizes     []int    // instances in the repository while one is pushed
+	samples   int      // pushes, requests and scalings, each
+	batches   []int    // new instances in one push
+	instances int      // in the repository of the writes and of the rest
+	writes    int      // requests of all clients together
+	clients   int
+	binary    string
+}
+
+// bench is one run.
+type bench struct {
+	options
+	*report
+	tmp     string
+	cluster *cluster // nil where there is none
+}
+
+// part is one group of figures; those of a cluster are left out where there is none.
+type part struct {
+	name, title string
+	cluster     bool
+	run         func(*bench, context.Context) error
+}
+
+func parts() []part {
+	return []part{
+		{"rest", "Instances at rest in the simulator", false, (*bench).rest},
+		{"writes", "Durable writes through the API", false, (*bench).durable},
+		{"push", "From a push, or a request, to the API server", true, (*bench).push},
+		{"share", "Jibe's own share of an operation", true, (*bench).share},
+		{"batch", "Many new instances in one push", true, (*bench).batch},
+	}
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) (err error) {
+	o, err := parse(args)
+	if err != nil {
+		return err
+	}
+	// The clients are many, and none should pay for a new connection each time.
+	http.DefaultTransport.(*http.Transport).MaxIdleConnsPerHost = 2 * o.clients
+	b := &bench{options: o, report: &report{w: os.Stdout}}
+	if b.tmp, err = os.MkdirTemp("", "jibe-bench-"); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(b.tmp)) }()
+	if b.binary == "" {
+		if b.binary, err = build(ctx, b.tmp); err != nil {
+			return err
+		}
+	}
+	if kubeconfig := os.Getenv(testenv.EnvKubeconfig); kubeconfig != "" {
+		if b.cluster, err = newCluster(kubeconfig); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, b.cluster.clean(context.WithoutCancel(ctx))) }()
+	}
+	start := time.Now()
+	for _, p := range parts() {
+		if !slices.Contains(b.only, p.name) {
+			continue
+		}
+		b.section(p.title)
+		if p.cluster && b.cluster == nil {
+			b.note("left out: it needs a control plane, and %s is not set (make bench starts one)", testenv.EnvKubeconfig)
+			continue
+		}
+		if err := p.run(b, ctx); err != nil {
+			return fmt.Errorf("%s: %w", p.name, err)
+		}
+	}
+	b.total(time.Since(start))
+	return nil
+}
+
+func parse(args []string) (options, error) {
+	var names []string
+	for _, p := range parts() {
+		names = append(names, p.name)
+	}
+	o := options{}
+	f := flag.NewFlagSet("bench", flag.ContinueOnError)
+	short := f.Bool("short", false, "small sizes: less than a minute, to see that it works")
+	only := f.String("only", strings.Join(names, ","), "the parts to run")
+	sizes := f.String("sizes", "1,100,300,10000", "instances in the repository while one of them is changed, ascending")
+	batches := f.String("n", "100,300", "new instances in one push")
+	f.IntVar(&o.samples, "samples", 30, "samples of each latency")
+	f.IntVar(&o.instances, "instances", 10_000, "instances in the repository of the writes, and at rest")
+	f.IntVar(&o.writes, "writes", 6_000, "writes of all clients together, at most one an instance")
+	f.IntVar(&o.clients, "clients", 64, "clients that write at once")
+	f.StringVar(&o.binary, "jibe", "", "program to measure instead of one built from this tree")
+	if err := f.Parse(args); err != nil {
+		return o, err
+	}
+	if *short {
+		given := map[string]bool{}
+		f.Visit(func(x *flag.Flag) { given[x.Name] = true })
+		for name, value := range map[string]string{"sizes": "1,100", "n": "20", "samples": "8", "instances": "1000", "writes": "900"} {
+			if !given[name] {
+				if err := f.Set(name, value); err != nil {
+					return o, err
+				}
+			}
+		}
+	}
+	o.only = strings.Split(*only, ",")
+	for _, name := range o.only {
+		if !slices.Contains(names, name) {
+			return o, fmt.Errorf("-only %q: the parts are %s", name, strings.Join(names, ", "))
+		}
+	}
+	var err1, err2 error
+	o.sizes, err1 = numbers(*sizes)
+	o.batches, err2 = numbers(*batches)
+	o.writes = min(o.writes, o.instances)
+	return o, errors.Join(err1, err2)
+}
+
+func numbers(list string) ([]int, error) {
+	var out []int
+	for s := range strings.SplitSeq(list, ",") {
+		n, err := strconv.Atoi(s)
+		if err != nil || n < 1 {
+			return nil, fmt.Errorf("%q: want numbers from 1, with commas between", list)
+		}
+		out = append(out, n)
+	}
+	return out, nil
+}
+
+// build makes the program that is measured.
+func build(ctx context.Context, dir string) (string, error) {
+	binary := filepath.Join(dir, "jibe")
+	cmd := exec.CommandContext(ctx, "go", "build", "-o", binary, "./cmd/jibe")
+	cmd.Dir = process.Root()
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build jibe: %w\n%s", err, out)
+	}
+	return binary, nil
+}
