@@ -26,9 +26,9 @@ func NewChecker(packages Packages, driver func(drivers.VIM) (drivers.Driver, err
 	return &Checker{packages: packages, driver: driver, renderers: make(map[string]drivers.Driver)}
 }
 
-// nowhere is the endpoint of drivers that only render: a driver asks its VIM
+// noEndpoint is the endpoint of drivers that only render: a driver asks its VIM
 // nothing until it has to, and this name never resolves (RFC 6761 clause 6.4).
-const nowhere = "https://nowhere.invalid"
+const noEndpoint = "https://nowhere.invalid"
 
 // renderer is a driver that can render for this type of VIM, connected to none.
 func (c *Checker) renderer(vimType string) (drivers.Driver, error) {
@@ -37,7 +37,7 @@ func (c *Checker) renderer(vimType string) (drivers.Driver, error) {
 	if drv, ok := c.renderers[vimType]; ok {
 		return drv, nil
 	}
-	drv, err := c.driver(drivers.VIM{Name: "none", Type: vimType, Endpoint: nowhere})
+	drv, err := c.driver(drivers.VIM{Name: "none", Type: vimType, Endpoint: noEndpoint})
 	if err == nil {
 		c.renderers[vimType] = drv
 	}

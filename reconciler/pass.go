@@ -184,6 +184,9 @@ func (r *Reconciler) resolve(ctx context.Context, target, other desired.Revision
 		return src, want, nil, &drivers.RefusedError{Reason: "neither the desired revision nor the one before it has a " + desired.InstanceFile}
 	}
 	src.Instance = inst
+	if inst.State != desired.Instantiated {
+		return src, want, nowhere{}, nil // it runs neither before nor after
+	}
 	if drv, err = r.vims.driver(inst); err != nil {
 		return src, want, nil, err
 	}

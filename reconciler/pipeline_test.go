@@ -447,3 +447,14 @@ func TestARollbackThatFailsWaitsForAPerson(t *testing.T) {
 	w.recon.Enqueue(id)
 	w.last(lcm.Scale, lcm.RolledBack)
 }
+
+func TestRenamingAnInstanceThatDoesNotRunNeedsNoVIM(t *testing.T) {
+	w := newWorld(t, nil)
+	w.commit(file("notInstantiated", "vim: elsewhere\n"))
+	w.until("adopted", func() bool {
+		inst, err := w.log.Instance(t.Context(), id)
+		return err == nil && inst.Operated.Tree != ""
+	})
+	w.commit(strings.Replace(file("notInstantiated", "vim: elsewhere\n"), "name: amf", "name: amf-2", 1))
+	w.last(lcm.ModifyInfo, lcm.Completed)
+}

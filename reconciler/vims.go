@@ -16,6 +16,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/reconciler/plan"
 )
 
 // credentialAge is how long resolved credentials are used before their
@@ -162,3 +163,14 @@ func fingerprint(x any) string {
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:])
 }
+
+// nowhere is the driver of an instance that has nothing at any VIM: it needs
+// none, and may name none.
+type nowhere struct{}
+
+func (nowhere) Render(drivers.Source) (plan.Desired, error) { return plan.Desired{}, nil }
+func (nowhere) Observe(context.Context, drivers.Source, plan.Desired) (plan.Observed, error) {
+	return plan.Observed{}, nil
+}
+func (nowhere) Verify(context.Context, drivers.Source, ...plan.Step) error { return nil }
+func (nowhere) Do(context.Context, drivers.Source, ...plan.Step) error     { return nil }
