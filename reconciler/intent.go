@@ -229,22 +229,19 @@ func (p *pass) forget(ctx context.Context, inst *lcm.Instance) error {
 	return nil
 }
 
-// pin commits the package's tree hash, and the id, where the author gave none,
-// and keeps the pinned tree. A mark of an earlier failure goes with it: what
-// brought us here is the change that lifts it. pin says whether it made a commit.
+// pin commits the package's tree hash, and the id, where the author gave none. A
+// mark of an earlier failure goes with it: what brought us here is the change
+// that lifts it. pin says whether it made a commit.
 func (p *pass) pin(ctx context.Context, head desired.Revision, inst *desired.Instance) (bool, error) {
+	if inst.Package != "" && inst.Held == "" {
+		return false, nil
+	}
 	tree := inst.Package
 	if tree == "" {
 		var err error
 		if tree, err = p.Packages.Newest(inst.VnfdID); err != nil {
 			return false, fmt.Errorf("package of instance %s: %w", p.id, err)
 		}
-	}
-	if err := p.Packages.Pin(ctx, tree); err != nil {
-		return false, fmt.Errorf("pin package %s of instance %s: %w", tree, p.id, err)
-	}
-	if inst.Package != "" && inst.Held == "" {
-		return false, nil
 	}
 	_, err := p.Repo.Write(ctx, desired.Write{
 		Instance: p.id,

@@ -215,12 +215,18 @@ func (r *Reconciler) read(ctx context.Context, rev desired.Revision) (*desired.I
 	return inst, nil
 }
 
-// grant has the VIM look at the steps and asks for the right to do them. It
+// grant keeps the package for as long as anyone may need it, has the VIM look at
+// the steps, and asks for the right to do them. It
 // returns the steps that are left, or nil where the answer was no.
 func (p *pass) grant(ctx context.Context, a *attempt, steps []plan.Step) ([]plan.Step, error) {
 	changes := slices.DeleteFunc(slices.Clone(steps), func(s plan.Step) bool {
 		return s.Action != plan.Apply && s.Action != plan.Scale
 	})
+	if a.src.Package != nil {
+		if err := p.Packages.Pin(ctx, a.src.Package.Tree); err != nil {
+			return nil, fmt.Errorf("keep package %s of instance %s: %w", a.src.Package.Tree, p.id, err)
+		}
+	}
 	if err := a.drv.Verify(ctx, a.src, changes...); err != nil {
 		return nil, err
 	}
