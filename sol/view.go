@@ -173,10 +173,24 @@ func (a *api) instantiated(ctx context.Context, k known, in *desired.Instance, p
 			info.Metadata["namespace"] = parts[1]
 		}
 	}
-	if in.Held != "" {
-		info.Metadata["held"] = in.Held
+	if held := a.held(ctx, k); held != "" {
+		info.Metadata["held"] = held
 	}
 	return info
+}
+
+// held is the failed operation for which nothing is done until the next request.
+// Only head tells of it: the mark is younger than what was last brought about.
+func (a *api) held(ctx context.Context, k known) string {
+	if !k.inHead {
+		return ""
+	}
+	in, err := a.Repo.Read(ctx, k.head)
+	if err != nil {
+		a.Logger.WarnContext(ctx, "head of an instance can't be read", "instance", k.id, "error", err)
+		return ""
+	}
+	return in.Held
 }
 
 func scaleStatus(f *vnfd.Flavour, in *desired.Instance) (status, most []ScaleInfo) {
