@@ -24,6 +24,20 @@ import (
 	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
+var built struct {
+	sync.Once
+	path string
+}
+
+// program is the path of the program under test, which is built once.
+func program(t testing.TB) string {
+	built.Do(func() { built.path = process.Binary(t) })
+	if built.path == "" {
+		t.Fatal("jibe couldn't be built")
+	}
+	return built.path
+}
+
 // house is a server that tests share, started by the first that needs it.
 type house struct {
 	args []string
@@ -52,7 +66,7 @@ func TestMain(m *testing.M) {
 // open starts the server with a VIM and all packages.
 func (h *house) open(t *testing.T) *server {
 	t.Helper()
-	binary := process.Binary(t)
+	binary := program(t)
 	h.once.Do(func() {
 		var dir string
 		if dir, h.err = os.MkdirTemp("", "jibe-e2e-"); h.err != nil {

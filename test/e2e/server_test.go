@@ -34,7 +34,17 @@ func serverOf(p *process.Server) *server {
 // serve starts a server that ends with the test.
 func serve(t *testing.T, data string, args ...string) *server {
 	t.Helper()
-	return serverOf(process.Start(t, data, args...))
+	p, err := process.StartBinary(program(t), data, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		p.Kill()
+		if t.Failed() {
+			t.Logf("the end of the log of process %d:\n%s", p.Pid(), p.Log())
+		}
+	})
+	return serverOf(p)
 }
 
 // answer is what the API said.
@@ -156,7 +166,7 @@ func (s *server) history(t *testing.T, instance string) []object {
 // cli runs the command line client and returns what it printed and its exit code.
 func (s *server) cli(t testing.TB, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), process.Binary(t), args...)
+	cmd := exec.CommandContext(t.Context(), program(t), args...)
 	cmd.Env = append(process.Environment(), "JIBE_SERVER="+s.url, "JIBE_DATA="+s.data)
 	var out, errs strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &errs
