@@ -90,6 +90,7 @@ type Catalogue struct {
 	loading singleflight.Group
 	cache   cache
 	pinned  sync.Map // tree -> true
+	pinning sync.Mutex
 }
 
 // index is immutable.

@@ -82,6 +82,12 @@ func (c *Catalogue) Pin(ctx context.Context, tree string) error {
 	if _, ok := c.pinned.Load(tree); ok {
 		return nil
 	}
+	// One at a time: git refuses two that make the same ref.
+	c.pinning.Lock()
+	defer c.pinning.Unlock()
+	if _, ok := c.pinned.Load(tree); ok {
+		return nil
+	}
 	if !isTree.MatchString(tree) {
 		return fmt.Errorf("pin package: %w: %q isn't a tree hash", ErrUnknown, tree)
 	}
