@@ -17,6 +17,10 @@ func unavailable(err error) error {
 	if errors.Is(err, drivers.ErrUnavailable) {
 		return err
 	}
+	if apierrors.IsUnauthorized(err) {
+		// The client library says this in words in which nobody looks for a wrong token.
+		return fmt.Errorf("%w: it refuses the VIM's credentials (401 Unauthorized), replace them: %w", drivers.ErrUnavailable, err)
+	}
 	return fmt.Errorf("%w: %w", drivers.ErrUnavailable, err)
 }
 
