@@ -1,0 +1,296 @@
+package crash_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/test/process"
+)
+
+// maxLevel is the highest scale level of the small package's aspect.
+const maxLevel = 4
+
+// requestWait bounds one request or push; only a hang takes so long.
+const requestWait = time.Minute
+
+// slot works on one instance at a time, one change after another, through the door that
+// its dice choose. Where the instance is gone, it makes the next one.
+type slot struct {
+	*world
+	name  string
+	rng   *rand.Rand
+	clone *process.Clone
+	dir   string // of the present instance, "" before the first
+}
+
+// gitDir is where the slot puts the instances that it makes by git. There it is always
+// the same, so that a VNF is made again where one was removed a moment ago.
+func (s *slot) gitDir() string { return "instances/crash/" + s.name }
+
+func (s *slot) work(ctx context.Context, stop <-chan struct{}) {
+	for ctx.Err() == nil {
+		select {
+		case <-stop:
+			return
+		default:
+		}
+		server := s.await(ctx, stop)
+		if server == nil {
+			return
+		}
+		if err := s.change(ctx, server); err != nil {
+			s.t.Errorf("%s: %v", s.name, err)
+			return
+		}
+		s.pause(time.Duration(s.rng.Int64N(int64(100 * time.Millisecond))))
+	}
+}
+
+// change makes one change of what head says now.
+func (s *slot) change(ctx context.Context, server *process.Server) error {
+	ctx, cancel := context.WithTimeout(ctx, requestWait)
+	defer cancel()
+	now, err := s.intent(ctx, s.dir)
+	if err != nil {
+		return err
+	}
+	dice := s.rng.IntN(100)
+	switch {
+	case now == nil && dice < 50:
+		return s.create(ctx, server)
+	case now == nil:
+		s.dir = s.gitDir()
+		namespace, err := s.namespace(ctx, s.dir)
+		if err != nil {
+			return err
+		}
+		return s.push(ctx, server, "Bring "+s.name, func([]byte) ([]byte, error) {
+			return desired.Format(&desired.Instance{
+				Name: s.name, VnfdID: process.SmallVnfd, State: desired.Instantiated, Flavour: "simple",
+				Levels: map[string]int{"front": s.rng.IntN(maxLevel + 1)}, Params: params(namespace),
+			})
+		})
+	case now.State == desired.NotInstantiated && dice < 20:
+		return s.ask(ctx, server, "DELETE", http.MethodDelete, now.ID, "", nil)
+	case now.State == desired.NotInstantiated:
+		namespace, err := s.namespace(ctx, s.dir)
+		if err != nil {
+			return err
+		}
+		if dice < 60 {
+			return s.ask(ctx, server, "INSTANTIATE", http.MethodPost, now.ID, "/instantiate", map[string]any{"flavourId": "simple", "additionalParams": params(namespace)})
+		}
+		return s.edit(ctx, server, "Instantiate "+s.name,
+			desired.KeyValue{Path: []string{"state"}, Value: desired.Instantiated},
+			desired.KeyValue{Path: []string{"flavour"}, Value: "simple"},
+			desired.KeyValue{Path: []string{"params"}, Value: params(namespace)})
+	case dice < 35:
+		direction := "SCALE_OUT"
+		if level := now.Levels["front"]; level == maxLevel || level > 0 && s.rng.IntN(2) == 0 {
+			direction = "SCALE_IN"
+		}
+		return s.ask(ctx, server, "SCALE", http.MethodPost, now.ID, "/scale", map[string]any{"type": direction, "aspectId": "front", "numberOfSteps": 1})
+	case dice < 65:
+		level := (now.Levels["front"] + 1 + s.rng.IntN(maxLevel)) % (maxLevel + 1)
+		return s.edit(ctx, server, fmt.Sprintf("Let %s be at level %d", s.name, level), desired.KeyValue{Path: []string{"levels", "front"}, Value: level})
+	case dice < 78:
+		return s.ask(ctx, server, "TERMINATE", http.MethodPost, now.ID, "/terminate", map[string]any{"terminationType": "FORCEFUL"})
+	case dice < 83:
+		return s.ask(ctx, server, "MODIFY_INFO", http.MethodPatch, now.ID, "", map[string]any{"vnfInstanceDescription": fmt.Sprintf("number %d", s.rng.IntN(1e6))})
+	case dice < 88:
+		return s.edit(ctx, server, "Stop "+s.name, desired.KeyValue{Path: []string{"state"}, Value: desired.NotInstantiated})
+	}
+	return s.push(ctx, server, "Remove "+s.name, func([]byte) ([]byte, error) { return nil, nil })
+}
+
+func params(namespace string) map[string]any {
+	return map[string]any{"namespace": namespace, "lcm-kubernetes-def-files": process.SmallManifests()}
+}
+
+// create makes an instance through the API.
+func (s *slot) create(ctx context.Context, server *process.Server) error {
+	signal(s.sent)
+	a, err := server.Do(ctx, http.MethodPost, process.Instances, map[string]any{"vnfdId": process.SmallVnfd, "vnfInstanceName": s.name})
+	if err != nil {
+		return s.unanswer(ctx, err) // one that it made all the same stays NOT_INSTANTIATED
+	}
+	if a.Status != http.StatusCreated {
+		return s.refused("CREATE", a)
+	}
+	s.dir = desired.APIDir(a.ID())
+	s.acknowledge(request{"CREATE", "", a.ID(), s.dir})
+	return nil
+}
+
+// ask makes a request on the slot's instance.
+func (s *slot) ask(ctx context.Context, server *process.Server, what, method, instance, task string, body any) error {
+	signal(s.sent)
+	a, err := server.Do(ctx, method, process.Instances+"/"+instance+task, body)
+	if err != nil {
+		return s.unanswer(ctx, err)
+	}
+	switch a.Status {
+	case http.StatusAccepted:
+		s.acknowledge(request{what, a.ID(), instance, s.dir})
+	case http.StatusNoContent:
+		s.acknowledge(request{what, "", instance, s.dir})
+	default:
+		return s.refused(what, a)
+	}
+	return nil
+}
+
+func (s *slot) acknowledge(r request) {
+	signal(s.acked)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.requests = append(s.requests, r)
+}
+
+// unanswer counts what nobody knows of. That a connection was cut is no failure, a
+// request that hangs is one.
+func (s *slot) unanswer(ctx context.Context, err error) error {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return fmt.Errorf("no answer in %s: %w", requestWait, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unanswered++
+	return nil
+}
+
+// refused counts an answer that says no. Only what a client has to expect is in order:
+// the instance is busy, or a push that removed it was faster.
+func (s *slot) refused(what string, a *process.Answer) error {
+	if a.Status != http.StatusConflict && a.Status != http.StatusNotFound {
+		return fmt.Errorf("%s was answered with %d: %s", what, a.Status, a.Body)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refusals[fmt.Sprintf("%s %d", what, a.Status)]++
+	return nil
+}
+
+// intent is the slot's instance at head, nil where there is none. It is read with git,
+// which works while no server does.
+func (w *world) intent(ctx context.Context, dir string) (*desired.Instance, error) {
+	return w.intentAt(ctx, "main", dir)
+}
+
+// intentAt is the instance in a directory as of a commit.
+func (w *world) intentAt(ctx context.Context, commit, dir string) (*desired.Instance, error) {
+	if dir == "" {
+		return nil, nil
+	}
+	repository := filepath.Join(w.data, "desired.git")
+	file := path.Join(dir, desired.InstanceFile)
+	entry, err := process.Git(ctx, repository, "ls-tree", commit, "--", file)
+	if err != nil || entry == "" {
+		return nil, err
+	}
+	blob, err := process.Git(ctx, repository, "cat-file", "blob", strings.Fields(entry)[2])
+	if err != nil {
+		return nil, err
+	}
+	return desired.ParseInstance(file, []byte(blob+"\n"))
+}
+
+// edit pushes an edit of the instance's file.
+func (s *slot) edit(ctx context.Context, server *process.Server, message string, changes ...desired.KeyValue) error {
+	return s.push(ctx, server, message, func(old []byte) ([]byte, error) {
+		if old == nil {
+			return nil, nil // it went meanwhile
+		}
+		return desired.Edit(path.Join(s.dir, desired.InstanceFile), old, changes...)
+	})
+}
+
+// push makes the instance's file what next makes of it, commits and pushes, and does so
+// again where another was faster. nil removes the directory.
+func (s *slot) push(ctx context.Context, server *process.Server, message string, next func(old []byte) ([]byte, error)) error {
+	for {
+		if err := s.clone.Reset(ctx); err != nil {
+			return err
+		}
+		file := path.Join(s.dir, desired.InstanceFile)
+		var old []byte
+		if text, err := s.clone.Read(file); err == nil {
+			old = []byte(text)
+		}
+		text, err := next(old)
+		if err != nil {
+			return err
+		}
+		if slices.Equal(text, old) {
+			return nil
+		}
+		if text == nil {
+			err = s.clone.Remove(s.dir)
+		} else {
+			err = s.clone.Write(file, string(text))
+		}
+		if err != nil {
+			return err
+		}
+		commit, err := s.clone.Commit(ctx, message)
+		if err != nil {
+			return err
+		}
+		signal(s.sent)
+		_, err = process.Git(ctx, s.clone.Dir, "push", "--quiet", s.remote(server), "HEAD:refs/heads/main")
+		switch {
+		case err == nil:
+			signal(s.acked)
+			s.mu.Lock()
+			s.pushes = append(s.pushes, push{commit, identity(s.dir), s.dir})
+			s.mu.Unlock()
+			return nil
+		case ctx.Err() != nil:
+			return fmt.Errorf("push: no end in %s: %w", requestWait, err)
+		case overtaken(err):
+			continue
+		case strings.Contains(err.Error(), "jibe refuses this push"):
+			return err // every push here is in order
+		}
+		s.mu.Lock()
+		s.unanswered++
+		s.mu.Unlock()
+		return nil
+	}
+}
+
+// remote is the repository's path or URL.
+func (s *slot) remote(server *process.Server) string {
+	if s.rng.IntN(2) == 0 {
+		return server.Desired()
+	}
+	return server.DesiredURL()
+}
+
+// overtaken says whether a push failed because the branch had moved.
+func overtaken(err error) bool {
+	for _, sign := range []string{"fetch first", "non-fast-forward", "cannot lock ref", "failed to update ref", "stale info"} {
+		if strings.Contains(err.Error(), sign) {
+			return true
+		}
+	}
+	return false
+}
+
+// identity is the id of the instance in a directory: those made through the API stand
+// in a directory of that name, the others derive theirs from it.
+func identity(dir string) string {
+	if id := path.Base(dir); desired.APIDir(id) == dir {
+		return id
+	}
+	return desired.DeriveID(dir)
+}
