@@ -54,6 +54,12 @@ var (
 
 func TestMain(m *testing.M) {
 	code := m.Run()
+	for _, f := range atEnd {
+		if err := f(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
 	for _, h := range []*house{usual, impatient} {
 		if err := h.close(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -61,6 +67,18 @@ func TestMain(m *testing.M) {
 		}
 	}
 	os.Exit(code)
+}
+
+var (
+	atEnd   []func() error
+	atEndMu sync.Mutex
+)
+
+// afterwards has f called when all tests are over.
+func afterwards(f func() error) {
+	atEndMu.Lock()
+	defer atEndMu.Unlock()
+	atEnd = append(atEnd, f)
 }
 
 // open starts the server with a VIM and all packages.
@@ -124,7 +142,7 @@ func (s *server) equip(work string) error {
 		}},
 	} {
 		dir := filepath.Join(work, filepath.Base(repo.name))
-		if out, err := git(ctx, s.data, "clone", "--quiet", repo.name, dir); err != nil {
+		if out, err := git(ctx, s.data, "clone", "--quiet", "file://"+filepath.Join(s.data, repo.name), dir); err != nil {
 			return fmt.Errorf("clone %s: %w\n%s", repo.name, err, out)
 		}
 		if err := repo.fill(dir); err != nil {
@@ -159,6 +177,9 @@ func newBench(t *testing.T, h *house) *bench {
 	b.namespace = testenv.Namespace(t, kubeconfig)
 	return b
 }
+
+// background is for what happens after the test.
+func (b *bench) background() context.Context { return context.WithoutCancel(b.Context()) }
 
 // pods are the namespace's live pods by name.
 func (b *bench) pods() map[string]corev1.Pod {

@@ -211,7 +211,8 @@ var pushing sync.Mutex
 func (s *server) clone(t testing.TB, repository string) *desk {
 	t.Helper()
 	d := &desk{t: t, dir: t.TempDir()}
-	d.git("clone", "--quiet", filepath.Join(s.data, repository), d.dir)
+	// As a URL: of a plain path git links the files, some of which may be just being written.
+	d.git("clone", "--quiet", "file://"+filepath.Join(s.data, repository), d.dir)
 	return d
 }
 
