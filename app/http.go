@@ -103,9 +103,6 @@ func (s *Server) guardOwn(next http.Handler) http.Handler {
 // needs the role that a request to the API would.
 func (s *Server) guardGit(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if _, token, ok := r.BasicAuth(); ok {
-			r.Header.Set("Authorization", "Bearer "+token)
-		}
 		need := auth.Read
 		if strings.HasSuffix(r.URL.Path, "/git-receive-pack") || r.URL.Query().Get("service") == "git-receive-pack" {
 			need = auth.Operate

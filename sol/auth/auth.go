@@ -183,11 +183,11 @@ func create(path string) error {
 	return os.Link(tmp.Name(), path)
 }
 
-// Authenticate compares the request's bearer token with every known one, in a
+// Authenticate compares the request's token with every known one, in a
 // time that doesn't depend on how much of it is right.
 func (t *Tokens) Authenticate(r *http.Request) (Identity, error) {
-	scheme, token, ok := strings.Cut(r.Header.Get("Authorization"), " ")
-	if !ok || !strings.EqualFold(scheme, "Bearer") {
+	token, ok := tokenOf(r)
+	if !ok {
 		return Identity{}, fmt.Errorf("%w: send the header \"Authorization: Bearer <token>\"", ErrUnauthenticated)
 	}
 	sum := sha256.Sum256([]byte(strings.TrimSpace(token)))
@@ -201,6 +201,20 @@ func (t *Tokens) Authenticate(r *http.Request) (Identity, error) {
 		return Identity{}, fmt.Errorf("%w: the token is not known", ErrUnauthenticated)
 	}
 	return t.entries[found].Identity, nil
+}
+
+// tokenOf finds the request's token: as a bearer token, as the password of HTTP
+// basic authentication (git, and clients that know no other), or in X-Auth-Token,
+// where clients of OpenStack's services put it.
+func tokenOf(r *http.Request) (string, bool) {
+	if _, password, ok := r.BasicAuth(); ok {
+		return password, true
+	}
+	if scheme, token, ok := strings.Cut(r.Header.Get("Authorization"), " "); ok && strings.EqualFold(scheme, "Bearer") {
+		return token, true
+	}
+	token := r.Header.Get("X-Auth-Token")
+	return token, token != ""
 }
 
 // Anyone is the [Authenticator] of a development server: everyone is admin.

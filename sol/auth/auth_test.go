@@ -2,6 +2,7 @@ package auth
 
 import (
 	"errors"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -109,5 +110,25 @@ func TestRolesIncludeEachOther(t *testing.T) {
 	}
 	if Role("").Allows(Read) || Admin.Allows("") {
 		t.Error("the empty role takes part")
+	}
+}
+
+func TestATokenMayComeAsAPasswordOrInXAuthToken(t *testing.T) {
+	tokens, err := Parse([]byte("tokens: [{name: nfvo, role: operate, token: 0123456789abcdef}]"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, set := range map[string]func(r *http.Request, token string){
+		"basic":        func(r *http.Request, token string) { r.SetBasicAuth("anyone", token) },
+		"X-Auth-Token": func(r *http.Request, token string) { r.Header.Set("X-Auth-Token", token) },
+	} {
+		for token, want := range map[string]string{"0123456789abcdef": "nfvo", "0123456789abcdeg": "", "": ""} {
+			r := httptest.NewRequest(http.MethodGet, "/", nil)
+			set(r, token)
+			who, err := tokens.Authenticate(r)
+			if who.Name != want || (err == nil) != (want != "") {
+				t.Errorf("%s %q: %q, %v", name, token, who.Name, err)
+			}
+		}
 	}
 }
