@@ -27,12 +27,12 @@ const (
 	packOfsDelta = 6
 )
 
-// storedAbove is the size from which a tree isn't compressed when it is written:
-// its hashes don't compress, and a repack deltifies it anyway.
-const storedAbove = 64 << 10
-
-// storedBelow is the size up to which compression costs more than it saves.
-const storedBelow = 128
+// storedBelow is the size up to which an object isn't compressed when it is
+// written: what a commit or a common vnf.yaml saves is less than what its file
+// system block leaves empty, and a compressor alone takes a megabyte of memory a
+// batch. Trees aren't compressed at any size: their hashes don't compress, and a
+// repack deltifies them anyway.
+const storedBelow = 1 << 10
 
 // packBuilder collects the new objects of one batch as a git pack (version 2)
 // and its index. A tree that was spliced from another of the same pack is a
@@ -75,7 +75,7 @@ func (p *packBuilder) add(kind string, data []byte) string {
 	hash := hashObject(kind, data)
 	if _, ok := p.byHash[hash]; !ok {
 		typ := map[string]byte{kindCommit: packCommit, kindTree: packTree, kindBlob: packBlob}[kind]
-		p.write(hash, typ, len(data), nil, data, len(data) <= storedBelow || kind == kindTree && len(data) >= storedAbove)
+		p.write(hash, typ, len(data), nil, data, len(data) <= storedBelow || kind == kindTree)
 	}
 	return hex.EncodeToString(hash[:])
 }
