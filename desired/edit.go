@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"maps"
+	"path"
 	"reflect"
 	"slices"
 	"strings"
@@ -30,24 +31,34 @@ type KeyValue struct {
 // The result is parsed: an error is an [*InvalidError] that says why it, or the
 // text before, is no vnf.yaml.
 func Edit(file string, data []byte, changes ...KeyValue) ([]byte, error) {
+	out, _, err := EditInstance(file, data, changes...)
+	return out, err
+}
+
+// EditInstance is [Edit] that also returns what the result says, as
+// [ParseInstance] would.
+func EditInstance(file string, data []byte, changes ...KeyValue) ([]byte, *Instance, error) {
 	t, err := readText(file, data)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for _, c := range changes {
 		if len(c.Path) == 0 || slices.Contains(c.Path, "") {
-			return nil, fmt.Errorf("edit %s: a change without a key", file)
+			return nil, nil, fmt.Errorf("edit %s: a change without a key", file)
 		}
 		if t, err = t.edit(file, c); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	d := &document{file: file}
-	d.instance(t.root)
+	in := d.instance(t.root)
 	if err := d.err(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return t.data, nil
+	if in.ID == "" {
+		in.ID = DeriveID(path.Dir(file))
+	}
+	return t.data, in, nil
 }
 
 // edit returns the text with the change, or t itself where that changes nothing.

@@ -142,6 +142,9 @@ func node(v reflect.Value) (*yaml.Node, error) {
 
 // textNode quotes text where it would be read as something else.
 func textNode(s string) *yaml.Node {
+	if plainWord(s) {
+		return fieldNode(s)
+	}
 	n := &yaml.Node{}
 	if err := n.Encode(s); err != nil || n.ShortTag() != "!!str" {
 		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Style: yaml.DoubleQuotedStyle, Value: s}
@@ -161,6 +164,22 @@ func textNode(s string) *yaml.Node {
 		}
 	}
 	return n
+}
+
+// plainWord says whether s can't be read as anything but text. For what is most
+// text, it spares an encoder, which costs as much as parsing a whole file.
+func plainWord(s string) bool {
+	for i, r := range []byte(s) {
+		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
+		if !letter && (i == 0 || r != '-' && r != '_' && (r < '0' || r > '9')) {
+			return false
+		}
+	}
+	switch strings.ToLower(s) {
+	case "", "y", "n", "yes", "no", "on", "off", "true", "false", "null", "nan", "inf":
+		return false
+	}
+	return true
 }
 
 // keyNode is text that stays on one line.

@@ -134,11 +134,7 @@ func (a *api) edited(ctx context.Context, k known, now, next *desired.Instance) 
 		return nil, nil, fmt.Errorf("instance %s: %w", k.id, err)
 	}
 	file := path.Join(k.head.Dir, desired.InstanceFile)
-	text, err := desired.Edit(file, old[desired.InstanceFile], differences(now, next)...)
-	if err != nil {
-		return nil, nil, fmt.Errorf("instance %s: %w", k.id, err)
-	}
-	after, err := desired.ParseInstance(file, text)
+	text, after, err := desired.EditInstance(file, old[desired.InstanceFile], differences(now, next)...)
 	if err != nil {
 		return nil, nil, fmt.Errorf("instance %s: %w", k.id, err)
 	}
