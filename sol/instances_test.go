@@ -268,28 +268,22 @@ func TestScaleRefusesBadRequests(t *testing.T) {
 	id := e.instantiated()
 	e.want(409, "POST", api+"/vnf_instances/"+fresh+"/scale", `{"type": "SCALE_OUT", "aspectId": "vdu1_aspect"}`)
 	for body, want := range map[string]string{
-		`{"type": "UP", "aspectId": "vdu1_aspect"}`:                               "type",
-		`{"type": "SCALE_OUT"}`:                                                   "aspectId",
-		`{"type": "SCALE_OUT", "aspectId": "nope"}`:                               "Invalid aspectId",
-		`{"type": "SCALE_OUT", "aspectId": "vdu1_aspect", "numberOfSteps": 3}`:    "Invalid numberOfSteps",
-		`{"type": "SCALE_IN", "aspectId": "vdu1_aspect"}`:                         "Invalid numberOfSteps",
-		`{"type": "SCALE_OUT", "aspectId": "vdu1_aspect", "numberOfSteps": 0}`:    "Invalid numberOfSteps",
-		`{"type": "SCALE_OUT", "aspectId": "vdu1_aspect", "numberOfSteps": 1.5}`:  "integer",
-		`{"type": "SCALE_OUT", "aspectId": "vdu1_aspect", "numberOfSteps": "x"}`:  "integer",
-		`{"type": "SCALE_OUT", "aspectId": "vdu1_aspect", "numberOfSteps": null}`: "",
+		`{"type": "UP", "aspectId": "vdu1_aspect"}`:                              "type",
+		`{"type": "SCALE_OUT"}`:                                                  "aspectId",
+		`{"type": "SCALE_OUT", "aspectId": "nope"}`:                              "Invalid aspectId",
+		`{"type": "SCALE_OUT", "aspectId": "vdu1_aspect", "numberOfSteps": 3}`:   "Invalid numberOfSteps",
+		`{"type": "SCALE_IN", "aspectId": "vdu1_aspect"}`:                        "Invalid numberOfSteps",
+		`{"type": "SCALE_OUT", "aspectId": "vdu1_aspect", "numberOfSteps": 0}`:   "Invalid numberOfSteps",
+		`{"type": "SCALE_OUT", "aspectId": "vdu1_aspect", "numberOfSteps": 1.5}`: "integer",
+		`{"type": "SCALE_OUT", "aspectId": "vdu1_aspect", "numberOfSteps": "x"}`: "integer",
 	} {
 		a := e.do("POST", api+"/vnf_instances/"+id+"/scale", body)
-		if want == "" {
-			if a.StatusCode != 202 {
-				t.Errorf("%s: %d", body, a.StatusCode)
-			}
-			e.finish(e.begun(a))
-			continue
-		}
 		if a.StatusCode != 400 || !strings.Contains(a.detail(t), want) {
 			t.Errorf("%s: %d %s; want 400 and %q", body, a.StatusCode, a.body, want)
 		}
 	}
+	// After the others, as it is accepted, and what is out of range depends on the level.
+	e.finish(e.begun(e.want(202, "POST", api+"/vnf_instances/"+id+"/scale", `{"type": "SCALE_OUT", "aspectId": "vdu1_aspect", "numberOfSteps": null}`)))
 	e.view.refuse = &sol.InvalidError{Status: 400, Detail: "VDU1 is a DaemonSet, which can't be scaled"}
 	a := e.want(400, "POST", api+"/vnf_instances/"+id+"/scale", `{"type": "SCALE_OUT", "aspectId": "vdu2_aspect"}`)
 	if !strings.Contains(a.detail(t), "DaemonSet") {
