@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -44,6 +46,10 @@ func (b *bench) durable(ctx context.Context) error {
 	if _, err := process.Git(ctx, b.tmp, "clone", "--quiet", "--bare", j.Desired(), peers); err != nil {
 		return err
 	}
+	before, err := cpuTime(j.Pid())
+	if err != nil {
+		return err
+	}
 	took, wall, err := b.patches(ctx, j)
 	if err != nil {
 		return err
@@ -57,6 +63,12 @@ func (b *bench) durable(ctx context.Context) error {
 		return err
 	}
 	b.value("last answer to all operations COMPLETED", short(time.Since(start)), true, "", "")
+	after, err := cpuTime(j.Pid())
+	if err != nil {
+		return err
+	}
+	b.value("CPU time of the server, for each write and its operation", short((after-before)/time.Duration(len(took))), true, "",
+		fmt.Sprintf("of %d CPUs, which the clients and git share", runtime.NumCPU()))
 	one, err := b.alone(ctx, j)
 	if err != nil {
 		return err
@@ -92,6 +104,25 @@ func (b *bench) fsync(ctx context.Context, j *jibe) error {
 	}
 	b.latency("fsync is on (core.fsync="+setting+"); 4 KiB and fsync here", took, 0, "")
 	return nil
+}
+
+// cpuTime is what a process has used so far.
+func cpuTime(pid int) (time.Duration, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, err
+	}
+	// The name, in brackets, may hold anything: proc(5).
+	_, rest, _ := strings.Cut(string(text[bytes.LastIndexByte(text, ')'):]), " ")
+	var ticks time.Duration
+	for _, f := range strings.Fields(rest)[11:13] { // utime, stime
+		n, err := strconv.Atoi(f)
+		if err != nil {
+			return 0, fmt.Errorf("CPU time of process %d: %w", pid, err)
+		}
+		ticks += time.Duration(n)
+	}
+	return ticks * time.Second / 100, nil // USER_HZ is 100 wherever Go runs on Linux
 }
 
 // patches is the load: the clients share the instances out among themselves.
