@@ -213,7 +213,7 @@ func (s *Server) Stop() error {
 }
 
 // logEnd is how much of a log a failed test shows, bytes.
-const logEnd = 64 << 10
+const logEnd = 16 << 10
 
 // Log is the end of what the process has logged.
 func (s *Server) Log() string {
