@@ -148,6 +148,7 @@ func (s *Server) wire(ctx context.Context) error {
 	metrics := reconciler.NewMetrics()
 	s.log.OnChange(func(op *lcm.Operation) { metrics.Operation(op) })
 	s.registry = newRegistry(metrics)
+	s.registry.MustRegister(newInventory(s.repo, s.log, s.Log))
 	host, err := os.Hostname()
 	if err != nil {
 		return err

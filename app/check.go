@@ -111,7 +111,7 @@ func problemOf(err error) (fieldProblem, bool) {
 	if unknownPackage(err) {
 		return fieldProblem{field: "vnfdId", Problem: desired.Problem{
 			Message: err.Error(),
-			Remedy:  "push the package to one of the repositories in repositories.yaml first; `jibe get packages` lists what is known",
+			Remedy:  "`jibe get packages` lists what is known",
 		}}, true
 	}
 	return fieldProblem{}, false

@@ -32,7 +32,7 @@ func judgePackage(cmd *cobra.Command, dir string) error {
 		}
 	}
 	if wrong > 0 {
-		return fmt.Errorf("%d problems in package %s", wrong, dir)
+		return fmt.Errorf("%s in package %s", count(wrong, "problem"), dir)
 	}
 	return nil
 }

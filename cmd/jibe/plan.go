@@ -44,7 +44,7 @@ func newPlan() *cobra.Command {
 				return err
 			}
 			if len(v.Problems) > 0 {
-				return fmt.Errorf("%d problems; nothing of this would be accepted", len(v.Problems))
+				return fmt.Errorf("%s; nothing of this would be accepted", count(len(v.Problems), "problem"))
 			}
 			for _, preview := range v.Previews {
 				if preview.Error != "" {
@@ -100,12 +100,12 @@ func newValidate() *cobra.Command {
 				fmt.Fprintln(w, p.Error())
 			}
 			if len(problems) > 0 {
-				return fmt.Errorf("%d problems: a push would be refused", len(problems))
+				return fmt.Errorf("%s: a push would be refused", count(len(problems), "problem"))
 			}
 			if offline {
-				_, err = fmt.Fprintf(w, "%s: %d instances, the files are sound (packages, levels and VIMs were not checked)\n", dir, len(snapshot.List()))
+				_, err = fmt.Fprintf(w, "%s: %s, the files are sound (packages, levels and VIMs were not checked)\n", dir, count(len(snapshot.List()), "instance"))
 			} else {
-				_, err = fmt.Fprintf(w, "%s: %d instances, no problems\n", dir, len(snapshot.List()))
+				_, err = fmt.Fprintf(w, "%s: %s, no problems\n", dir, count(len(snapshot.List()), "instance"))
 			}
 			return err
 		},
@@ -196,6 +196,14 @@ func printPlan(w io.Writer, v app.Verdict) {
 		}
 	}
 	if len(v.Problems) == 0 {
-		fmt.Fprintf(w, "%d instances would change\n", changes)
+		fmt.Fprintf(w, "%s would change\n", count(changes, "instance"))
 	}
+}
+
+// count is "1 problem", "2 problems".
+func count(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprintf("%d %s", n, noun)
 }
