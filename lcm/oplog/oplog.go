@@ -66,6 +66,7 @@ func (e ErrBusy) Is(target error) bool { return target == ErrBusy{} }
 type Log struct {
 	store store.Store
 	now   func() time.Time
+	memo  memo
 
 	mu       sync.Mutex
 	onChange []func(*lcm.Operation)
@@ -132,11 +133,18 @@ func (l *Log) operation(ctx context.Context, id string) (*lcm.Operation, uint64,
 
 // instance returns version 0 where there is no record.
 func (l *Log) instance(ctx context.Context, id string) (*lcm.Instance, uint64, error) {
-	inst, version, err := load[lcm.Instance](ctx, l.store, instancePrefix, id)
+	if err := checkID("instance", id); err != nil {
+		return &lcm.Instance{ID: id}, 0, nil
+	}
+	rec, err := l.store.Get(ctx, instancePrefix+id)
 	if errors.Is(err, store.ErrNotFound) {
 		return &lcm.Instance{ID: id}, 0, nil
 	}
-	return inst, version, err
+	if err != nil {
+		return nil, 0, fmt.Errorf("instance %s: %w", id, err)
+	}
+	inst, err := l.memo.instance(rec)
+	return inst, rec.Version, err
 }
 
 func load[T any](ctx context.Context, s store.Store, prefix, id string) (*T, uint64, error) {
