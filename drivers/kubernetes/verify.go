@@ -2,6 +2,7 @@ package kubernetes
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -61,6 +62,14 @@ func (d *Driver) dryRun(ctx context.Context, src drivers.Source, r *render, s pl
 	instance := src.Instance.ID
 	answer, err := d.patch(ctx, api, obj, true)
 	if err != nil {
+		// What the server finds wrong with a change of somebody else's object ("field
+		// is immutable") isn't what is wrong.
+		if !d.mine(gk, s.Object, instance) && !infoOf(gk).shared {
+			var refused *drivers.RefusedError
+			if owner := d.checkOwner(ctx, api, obj.GetName(), s.Object, instance); errors.As(owner, &refused) {
+				return owner
+			}
+		}
 		return fmt.Errorf("dry run of %s: %w", s.Object, classify(s.Object, err))
 	}
 	if d.mine(gk, s.Object, instance) || infoOf(gk).shared {
