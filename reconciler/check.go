@@ -2,6 +2,7 @@ package reconciler
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -88,6 +89,9 @@ func (c *Checker) Check(ctx context.Context, settings *desired.Settings, before,
 			"flavour %q is unknown to VNFD %s; it has %s", after.Flavour, pkg.VNFD.ID, flavourIDs(pkg.VNFD))}
 	}
 	levels, err := flavour.ScaleLevels(after.InstantiationLevel, after.Levels)
+	if errors.Is(err, vnfd.ErrUnknownLevel) {
+		return &drivers.RefusedError{Object: "instantiationLevel", Reason: err.Error()}
+	}
 	if err != nil {
 		return &drivers.RefusedError{Object: "levels", Reason: err.Error()}
 	}
