@@ -121,7 +121,7 @@ func (r *Reader) checkShape(ctx context.Context, root string, dirs []dirChange) 
 			case f.isFile():
 				names, blobs = append(names, file), append(blobs, f.hash)
 				if path.Base(f.path) == desired.InstanceFile && f.path != desired.InstanceFile {
-					out = append(out, &desired.Problem{File: file, Message: "an instance inside the directory of another is never read", Remedy: "move it out of " + d.dir})
+					out = append(out, insideOther(d.dir, f.path))
 				}
 			case f.path == desired.InstanceFile: // reported where it was to be parsed
 			default:
@@ -190,6 +190,11 @@ func (r *Reader) checkMoved(ctx context.Context, u RefUpdate, dirs []dirChange, 
 		}
 	}
 	return out, nil
+}
+
+// insideOther is what is wrong with a file that would make an instance inside dir's.
+func insideOther(dir, name string) *desired.Problem {
+	return &desired.Problem{File: path.Join(dir, name), Message: "an instance inside the directory of another is never read", Remedy: "move it out of " + dir}
 }
 
 func sortedKeys[V any](m map[string]V) []string {

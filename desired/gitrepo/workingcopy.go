@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/jibe-vnfm/jibe/desired"
@@ -86,6 +88,11 @@ func (w *workingCopy) add(dir string) error {
 	} else {
 		s.rev.Instance = in.ID
 		w.read[dir] = in
+	}
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if name != desired.InstanceFile && path.Base(name) == desired.InstanceFile {
+			s.problems = append(s.problems, insideOther(dir, name))
+		}
 	}
 	w.files[dir] = files
 	w.index.put(s)
