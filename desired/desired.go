@@ -202,6 +202,8 @@ type Repo interface {
 	// FindTrailer returns the commit reachable from head that carries the
 	// trailer, looking no further back than the commit since, or ErrNotFound.
 	FindTrailer(ctx context.Context, since, key, value string) (string, error)
+	// Author is who made a commit, as git writes people: "name <mail>".
+	Author(ctx context.Context, commit string) (string, error)
 	// Note appends a line to the commit's note (refs/notes/jibe), best effort,
 	// and returns at once.
 	Note(commit, line string)

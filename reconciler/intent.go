@@ -132,17 +132,12 @@ func (p *pass) birth(ctx context.Context, from, to desired.Revision, before, aft
 	return op, due, nil
 }
 
-// author is who made the commit, where the repository can tell.
+// author is who made the commit; "" where that can't be told, which is no reason
+// to leave the commit undone.
 func (p *pass) author(ctx context.Context, commit string) string {
-	r, ok := p.Repo.(interface {
-		Author(ctx context.Context, commit string) (string, error)
-	})
-	if !ok || commit == "" {
-		return ""
-	}
-	who, err := r.Author(ctx, commit)
+	who, err := p.Repo.Author(ctx, commit)
 	if err != nil {
-		p.log.DebugContext(ctx, "author of commit unknown", "revision", commit, "error", err)
+		p.log.WarnContext(ctx, "author of a commit unknown", "revision", commit, "error", err)
 	}
 	return who
 }
@@ -246,6 +241,7 @@ func (p *pass) pin(ctx context.Context, head desired.Revision, inst *desired.Ins
 	_, err := p.Repo.Write(ctx, desired.Write{
 		Instance: p.id,
 		Dir:      head.Dir,
+		By:       p.author(ctx, head.Commit), // it completes what they asked for
 		Subject:  tidySubject(inst, head.Dir),
 		Change: func(at desired.Revision, old desired.Files) (desired.Files, error) {
 			if at.Tree != head.Tree {

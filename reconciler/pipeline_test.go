@@ -284,6 +284,9 @@ func TestAnUnpinnedInstanceIsPinnedBeforeItRuns(t *testing.T) {
 	if op.After.Tree != rev.Tree {
 		t.Error("the operation ran on a revision without a pin")
 	}
+	if op.RequestedBy != "Ann <ann@example.com>" {
+		t.Errorf("requested by %q, not by who pushed", op.RequestedBy)
+	}
 }
 
 func TestAFailureHoldsTheInstanceAndRollbackRestoresIt(t *testing.T) {

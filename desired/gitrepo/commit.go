@@ -16,6 +16,7 @@ import (
 type commitInfo struct {
 	tree    string
 	parents []string
+	author  string // "name <mail>"
 }
 
 func parseCommit(data []byte) (commitInfo, error) {
@@ -29,7 +30,7 @@ func parseCommit(data []byte) (commitInfo, error) {
 	if c.TreeHash.IsZero() {
 		return commitInfo{}, fmt.Errorf("malformed commit: no tree")
 	}
-	info := commitInfo{tree: c.TreeHash.String()}
+	info := commitInfo{tree: c.TreeHash.String(), author: fmt.Sprintf("%s <%s>", c.Author.Name, c.Author.Email)}
 	for _, parent := range c.ParentHashes {
 		info.parents = append(info.parents, parent.String())
 	}

@@ -73,15 +73,26 @@ func (r *Reader) rootOf(ctx context.Context, commit string) (string, error) {
 	if commit == "" || commit == zeroHash {
 		return "", nil
 	}
-	data, err := r.objects.get(ctx, kindCommit, commit)
+	c, err := r.commit(ctx, commit)
+	return c.tree, err
+}
+
+func (r *Reader) commit(ctx context.Context, hash string) (commitInfo, error) {
+	data, err := r.objects.get(ctx, kindCommit, hash)
 	if err != nil {
-		return "", r.damaged("commit "+commit, err)
+		return commitInfo{}, r.damaged("commit "+hash, err)
 	}
 	c, err := parseCommit(data)
 	if err != nil {
-		return "", r.damaged("commit "+commit, err)
+		return commitInfo{}, r.damaged("commit "+hash, err)
 	}
-	return c.tree, nil
+	return c, nil
+}
+
+// Author is who made a commit, as git writes people: "name <mail>".
+func (r *Reader) Author(ctx context.Context, commit string) (string, error) {
+	c, err := r.commit(ctx, commit)
+	return c.author, err
 }
 
 // damaged names what can't be read, and what to do where that is the
