@@ -227,6 +227,16 @@ func (w *world) head() *desired.Instance {
 	return in
 }
 
+// failToScale instantiates, and commits a scale-out that can't succeed.
+func (w *world) failToScale(why string) (before desired.Revision) {
+	w.t.Helper()
+	before = w.commit(file("instantiated", ""))
+	w.last(lcm.Instantiate, lcm.Completed)
+	w.cloud.Fail(web, why)
+	w.commit(file("instantiated", "levels: {web: 2}\n"))
+	return before
+}
+
 func TestCommitsInstantiateScaleAndTerminate(t *testing.T) {
 	w := newWorld(t, nil)
 	rev := w.commit(file("instantiated", ""))
@@ -291,10 +301,7 @@ func TestAnUnpinnedInstanceIsPinnedBeforeItRuns(t *testing.T) {
 
 func TestAFailureHoldsTheInstanceAndRollbackRestoresIt(t *testing.T) {
 	w := newWorld(t, nil)
-	before := w.commit(file("instantiated", ""))
-	w.last(lcm.Instantiate, lcm.Completed)
-	w.cloud.Fail(web, "image can't be pulled")
-	w.commit(file("instantiated", "levels: {web: 2}\n"))
+	before := w.failToScale("image can't be pulled")
 	op := w.last(lcm.Scale, lcm.FailedTemp)
 	if op.Error == nil || !strings.Contains(op.Error.Detail, "image can't be pulled") {
 		t.Errorf("the error is %+v", op.Error)
@@ -315,10 +322,7 @@ func TestAFailureHoldsTheInstanceAndRollbackRestoresIt(t *testing.T) {
 
 func TestFailTakesTheCommitBackAndMarksTheInstance(t *testing.T) {
 	w := newWorld(t, nil)
-	w.commit(file("instantiated", ""))
-	w.last(lcm.Instantiate, lcm.Completed)
-	w.cloud.Fail(web, "no memory")
-	w.commit(file("instantiated", "levels: {web: 2}\n"))
+	w.failToScale("no memory")
 	op := w.last(lcm.Scale, lcm.FailedTemp)
 	if _, err := w.log.Fail(t.Context(), op.ID); err != nil {
 		t.Fatal(err)
@@ -345,10 +349,7 @@ func TestRetrySucceedsOnceTheCauseIsGone(t *testing.T) {
 
 func TestAPushOnAFailedOperationSupersedesIt(t *testing.T) {
 	w := newWorld(t, nil)
-	w.commit(file("instantiated", ""))
-	w.last(lcm.Instantiate, lcm.Completed)
-	w.cloud.Fail(web, "no memory")
-	w.commit(file("instantiated", "levels: {web: 2}\n"))
+	w.failToScale("no memory")
 	failed := w.last(lcm.Scale, lcm.FailedTemp)
 	w.cloud.Fail(web, "")
 	w.commit(file("instantiated", "levels: {web: 3}\n"))
@@ -364,10 +365,7 @@ func TestAPushOnAFailedOperationSupersedesIt(t *testing.T) {
 
 func TestPushingTheOldContentRollsAFailedOperationBack(t *testing.T) {
 	w := newWorld(t, nil)
-	w.commit(file("instantiated", ""))
-	w.last(lcm.Instantiate, lcm.Completed)
-	w.cloud.Fail(web, "no memory")
-	w.commit(file("instantiated", "levels: {web: 2}\n"))
+	w.failToScale("no memory")
 	w.last(lcm.Scale, lcm.FailedTemp)
 	w.cloud.Fail(web, "")
 	w.commit(file("instantiated", ""))
@@ -433,10 +431,7 @@ func TestACancelledOperationStopsInFailedTemp(t *testing.T) {
 
 func TestARollbackThatFailsWaitsForAPerson(t *testing.T) {
 	w := newWorld(t, nil)
-	w.commit(file("instantiated", ""))
-	w.last(lcm.Instantiate, lcm.Completed)
-	w.cloud.Fail(web, "no memory")
-	w.commit(file("instantiated", "levels: {web: 2}\n"))
+	w.failToScale("no memory")
 	op := w.last(lcm.Scale, lcm.FailedTemp)
 	w.commit(file("instantiated", ""))
 	w.until("the rollback has failed", func() bool {

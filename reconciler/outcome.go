@@ -1,0 +1,175 @@
+package reconciler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/lcm"
+	"github.com/jibe-vnfm/jibe/reconciler/plan"
+)
+
+// wait decides how long to wait for the batch, or that it is in vain.
+func (p *pass) wait(ctx context.Context, a *attempt, batch []plan.Step) (time.Duration, error) {
+	left := p.timeLeft(a.op)
+	if left <= 0 {
+		return 0, p.broke(ctx, a, p.overdue(a.op, batch, nil))
+	}
+	i := slices.IndexFunc(batch, func(s plan.Step) bool { return s.Failure != "" })
+	if i < 0 {
+		p.stands("")
+		return left, nil
+	}
+	reason := batch[i].Object + ": " + batch[i].Failure
+	if stood := p.stands(reason); stood < p.FailureGrace {
+		return min(left, p.FailureGrace-stood), nil
+	}
+	p.stands("")
+	return 0, p.broke(ctx, a, &lcm.Problem{Status: 500, Title: title(a.op), Detail: reason})
+}
+
+// stands tells for how long the instance has been failing; "" means that it isn't.
+func (p *pass) stands(reason string) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if reason == "" {
+		delete(p.failing, p.id)
+		return 0
+	}
+	f, ok := p.failing[p.id]
+	if !ok {
+		f = failure{reason: reason, since: p.Now()}
+		p.failing[p.id] = f
+	}
+	return p.Now().Sub(f.since)
+}
+
+func (p *pass) timeLeft(op *lcm.Operation) time.Duration {
+	from := op.AttemptStarted
+	if from.IsZero() {
+		from = op.Started
+	}
+	if from.Before(p.started) {
+		from = p.started
+	}
+	return from.Add(p.timeout(op)).Sub(p.Now())
+}
+
+func (p *pass) timeout(op *lcm.Operation) time.Duration {
+	if op.State == lcm.Starting {
+		return p.StartTimeout
+	}
+	return p.Timeout
+}
+
+// overdue says what was left, or what stood in the way, when the time was up.
+func (p *pass) overdue(op *lcm.Operation, batch []plan.Step, trouble error) *lcm.Problem {
+	detail := fmt.Sprintf("not done within %s", p.timeout(op))
+	if len(batch) > 0 {
+		detail += "; what is left is: " + batch[0].String()
+		if n := len(batch) - 1; n > 0 {
+			detail += fmt.Sprintf(" (and %d more)", n)
+		}
+	}
+	if trouble != nil {
+		detail += "; the last error was: " + trouble.Error()
+	}
+	return &lcm.Problem{Status: 500, Title: title(op), Detail: detail}
+}
+
+// cancelled ends a cancelled operation in FAILED_TEMP: at once if FORCEFUL, else
+// when nothing that was started is still under way.
+func (p *pass) cancelled(ctx context.Context, a *attempt, waiting bool) (bool, error) {
+	if a.op.CancelMode == "" || a.op.CancelMode == "GRACEFUL" && waiting && p.timeLeft(a.op) > 0 {
+		return false, nil
+	}
+	return true, p.broke(ctx, a, &lcm.Problem{Status: 500, Title: title(a.op), Detail: "cancelled on request (" + a.op.CancelMode + ")"})
+}
+
+// giveUp sorts an error: what can never succeed ends the attempt, anything else
+// is returned to be tried again until the time is up.
+func (p *pass) giveUp(ctx context.Context, a *attempt, err error) error {
+	var refused *drivers.RefusedError
+	var denied *DeniedError
+	var invalid *desired.Problem
+	switch {
+	case errors.As(err, &denied):
+		return p.broke(ctx, a, &lcm.Problem{Status: 403, Title: "Grant refused", Detail: denied.Reason})
+	case errors.As(err, &refused), errors.As(err, &invalid):
+		return p.broke(ctx, a, &lcm.Problem{Status: 422, Title: title(a.op), Detail: err.Error()})
+	case p.timeLeft(a.op) <= 0:
+		return p.broke(ctx, a, p.overdue(a.op, nil, err))
+	}
+	return err
+}
+
+// broke ends the attempt: in ROLLED_BACK while nothing was touched, else in
+// FAILED_TEMP.
+func (p *pass) broke(ctx context.Context, a *attempt, problem *lcm.Problem) error {
+	event := lcm.Broke
+	if a.op.State == lcm.Starting {
+		event = lcm.Refused
+	}
+	op, err := p.Log.Record(ctx, a.op.ID, func(op *lcm.Operation, inst *lcm.Instance) error {
+		if err := op.Advance(event, p.Now(), problem); err != nil {
+			return err
+		}
+		op.Journal = a.journal
+		if a.drv != nil {
+			op.UnitsAfter = live(a.seen)
+			inst.Units = op.UnitsAfter
+		}
+		return nil
+	})
+	return p.ended(ctx, op, err)
+}
+
+func (p *pass) converged(ctx context.Context, a *attempt) error {
+	op, err := p.Log.Record(ctx, a.op.ID, func(op *lcm.Operation, inst *lcm.Instance) error {
+		if err := op.Advance(lcm.Converged, p.Now(), nil); err != nil {
+			return err
+		}
+		op.Journal = a.journal
+		op.UnitsAfter = live(a.seen)
+		inst.Units = op.UnitsAfter
+		return nil
+	})
+	return p.ended(ctx, op, err)
+}
+
+// ended tells people what became of the operation, and looks again: git may
+// have moved on meanwhile, or be owed a commit.
+func (p *pass) ended(ctx context.Context, op *lcm.Operation, err error) error {
+	if err != nil {
+		return fmt.Errorf("record the end of an operation of instance %s: %w", p.id, err)
+	}
+	level, detail := slog.LevelInfo, ""
+	if op.Error != nil {
+		level, detail = slog.LevelWarn, op.Error.Detail
+	}
+	p.log.Log(ctx, level, "operation changed state", "operation", op.ID, "type", op.Type, "state", op.State, "error", detail)
+	if op.State.Ended() && op.After.Commit != "" {
+		p.Repo.Note(op.After.Commit, noteLine(op))
+	}
+	p.Enqueue(p.id)
+	return nil
+}
+
+func noteLine(op *lcm.Operation) string {
+	line := fmt.Sprintf("%s %s %s %s %s", op.StateEntered.UTC().Format(time.RFC3339), op.Instance, op.Type, op.State, op.ID)
+	if op.Error != nil {
+		line += ": " + op.Error.Detail
+	}
+	return line
+}
+
+func title(op *lcm.Operation) string { return string(op.Type) + " failed" }
+
+func live(o plan.Observed) []plan.Unit {
+	return slices.DeleteFunc(slices.Clone(o.Units), func(u plan.Unit) bool { return u.Deleting })
+}
