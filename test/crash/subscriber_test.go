@@ -4,15 +4,20 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/sol/notify"
 	"github.com/jibe-vnfm/jibe/test/process"
 )
+
+// slowest is how long the subscriber takes at most for a notification.
+const slowest = 200 * time.Millisecond
 
 // subscriber keeps the notifications that it was sent, each once, in the order of their
 // first arrival.
@@ -40,6 +45,17 @@ func (s *subscriber) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	text, err := io.ReadAll(r.Body)
 	if err != nil {
 		return // cut off: it will come again
+	}
+	// Now and then it is slow, so that kills meet a delivery. What it could not answer
+	// for, it has not taken.
+	if rand.IntN(5) == 0 {
+		select {
+		case <-time.After(rand.N(slowest)):
+		case <-r.Context().Done():
+		}
+	}
+	if r.Context().Err() != nil {
+		return
 	}
 	var n notify.Notification
 	err = json.Unmarshal(text, &n)
