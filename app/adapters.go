@@ -146,15 +146,7 @@ type apiView struct{ *reconciler.View }
 
 // Check implements sol.View.
 func (v apiView) Check(ctx context.Context, before, after *desired.Instance) error {
-	err := v.View.Check(ctx, nil, before, after)
-	if field, reason, ok := reconciler.Refused(err); ok {
-		status := http.StatusBadRequest
-		if field == "vim" {
-			status = http.StatusUnprocessableEntity
-		}
-		return &sol.InvalidError{Status: status, Detail: reason}
-	}
-	return inAPIWords(err)
+	return inAPIWords(v.View.Check(ctx, nil, before, after))
 }
 
 // Find implements sol.View.
@@ -169,9 +161,18 @@ func (v apiView) Package(ctx context.Context, in *desired.Instance) (*vnfd.Packa
 	return pkg, inAPIWords(err)
 }
 
+// inAPIWords says no as a client can act on it.
 func inAPIWords(err error) error {
-	if unknownPackage(err) {
+	var refused *drivers.RefusedError
+	switch {
+	case unknownPackage(err):
 		return fmt.Errorf("%w: %w", sol.ErrUnknownPackage, err)
+	case !errors.As(err, &refused):
+		return err
+	case refused.Conflict:
+		return &sol.InvalidError{Status: http.StatusConflict, Detail: refused.Reason}
+	case refused.Object == "vim":
+		return &sol.InvalidError{Status: http.StatusUnprocessableEntity, Detail: refused.Reason}
 	}
-	return err
+	return &sol.InvalidError{Status: http.StatusBadRequest, Detail: refused.Reason}
 }

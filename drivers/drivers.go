@@ -93,6 +93,9 @@ var ErrUnavailable = errors.New("VIM unavailable")
 type RefusedError struct {
 	Object string // key of the object, or the field of vnf.yaml
 	Reason string // what is wrong and what to do about it
+	// Conflict says that the request would be right if something else didn't rule
+	// over the object now (an autoscaler): HTTP 409 and not 400.
+	Conflict bool
 }
 
 func (e *RefusedError) Error() string {

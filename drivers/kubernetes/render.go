@@ -272,18 +272,19 @@ func size(flavour *vnfd.Flavour, vdu *vnfd.VDU, instLevel string, levels map[str
 		return nil, refusedLevel(err)
 	}
 	fixed := ""
+	ruled := autoscaled[m.gk.Kind+"/"+m.obj.GetName()]
 	switch {
 	case m.gk == kindDaemonSet:
 		fixed = "is a DaemonSet, which runs on every node"
 	case m.gk == kindPod:
 		fixed = "is a bare Pod, of which there is one"
-	case autoscaled[m.gk.Kind+"/"+m.obj.GetName()]:
+	case ruled:
 		fixed = "is scaled by a HorizontalPodAutoscaler"
 	}
 	if fixed != "" {
 		for aspect := range vdu.Deltas {
 			if levels[aspect] != initial[aspect] {
-				return nil, &drivers.RefusedError{Object: "levels." + aspect, Reason: fmt.Sprintf(
+				return nil, &drivers.RefusedError{Object: "levels." + aspect, Conflict: ruled, Reason: fmt.Sprintf(
 					"aspect %s can't be scaled: its VDU %s (%s %s) %s; leave it at level %d",
 					aspect, vdu.ID, m.gk.Kind, vdu.Name, fixed, initial[aspect])}
 			}

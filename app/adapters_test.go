@@ -1,0 +1,64 @@
+package app
+
+import (
+	"errors"
+	"net/http"
+	"testing"
+
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/desired/packages"
+	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/sol"
+)
+
+func TestARefusalBecomesTheStatusThatAClientCanActOn(t *testing.T) {
+	for name, c := range map[string]struct {
+		err    error
+		status int
+	}{
+		"a level out of range":     {&drivers.RefusedError{Object: "levels", Reason: "r"}, http.StatusBadRequest},
+		"an autoscaler rules":      {&drivers.RefusedError{Object: "levels.web", Reason: "r", Conflict: true}, http.StatusConflict},
+		"a VIM that doesn't exist": {&drivers.RefusedError{Object: "vim", Reason: "r"}, http.StatusUnprocessableEntity},
+	} {
+		var invalid *sol.InvalidError
+		if err := inAPIWords(c.err); !errors.As(err, &invalid) || invalid.Status != c.status || invalid.Detail != "r" {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := inAPIWords(packages.ErrUnknown); !errors.Is(err, sol.ErrUnknownPackage) {
+		t.Errorf("an unknown package: %v", err)
+	}
+	if err := inAPIWords(desired.ErrUnavailable); !errors.Is(err, desired.ErrUnavailable) {
+		t.Errorf("a repository that is away: %v", err)
+	}
+	if err := inAPIWords(nil); err != nil {
+		t.Errorf("no error became %v", err)
+	}
+}
+
+func TestLocalTokenRefusesAFileWithoutOneInClear(t *testing.T) {
+	if _, err := LocalToken(t.TempDir()); err == nil {
+		t.Error("no file, no error")
+	}
+}
+
+func TestTwoProcessesNeverShareADataDirectory(t *testing.T) {
+	dir := t.TempDir()
+	first, err := OpenData(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenData(dir); err == nil {
+		t.Fatal("the second was let in")
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := OpenData(dir)
+	if err != nil {
+		t.Fatalf("after the first has ended: %v", err)
+	}
+	_ = again.Close()
+}
+
+var _ sol.View = apiView{}
