@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/reconciler"
 	"github.com/jibe-vnfm/jibe/test/process"
 )
 
@@ -36,8 +37,7 @@ func (b *bench) batch(ctx context.Context) error {
 	}
 	defer j.Kill()
 	// The first instance brings up what the server and the cluster do only once.
-	done := 0
-	if _, err := b.fromPush(ctx, j, "warm", spaces[:1], &done); err != nil {
+	if _, err := b.fromPush(ctx, j, "warm", spaces[:1]); err != nil {
 		return err
 	}
 	for _, n := range b.batches {
@@ -45,7 +45,7 @@ func (b *bench) batch(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("bare loop: %w", err)
 		}
-		took, err := b.fromPush(ctx, j, strconv.Itoa(n), spaces[:n], &done)
+		took, err := b.fromPush(ctx, j, strconv.Itoa(n), spaces[:n])
 		if err != nil {
 			return err
 		}
@@ -71,7 +71,7 @@ func (b *bench) spaces(ctx context.Context, n int) ([]string, error) {
 type batchTimes struct{ push, all time.Duration }
 
 // fromPush pushes the instances, waits for them, and takes them away again.
-func (b *bench) fromPush(ctx context.Context, j *jibe, kind string, spaces []string, done *int) (took batchTimes, err error) {
+func (b *bench) fromPush(ctx context.Context, j *jibe, kind string, spaces []string) (took batchTimes, err error) {
 	if err := j.follow(ctx); err != nil {
 		return took, err
 	}
@@ -89,11 +89,11 @@ func (b *bench) fromPush(ctx context.Context, j *jibe, kind string, spaces []str
 	if err != nil {
 		return took, err
 	}
-	*done += len(spaces)
-	if err := j.completed(ctx, *done, 10*time.Minute); err != nil {
+	last, err := b.allEnded(ctx, j, kind, len(spaces))
+	if err != nil {
 		return took, err
 	}
-	took = batchTimes{push: returned.Sub(start), all: time.Since(start)}
+	took = batchTimes{push: returned.Sub(start), all: last.Sub(start)}
 	if _, err := process.Git(ctx, j.clone, "rm", "-rq", "instances"); err != nil {
 		return took, err
 	}
@@ -103,11 +103,29 @@ func (b *bench) fromPush(ctx context.Context, j *jibe, kind string, spaces []str
 	if _, err := j.push(ctx, fmt.Sprintf("terminate=%d", len(spaces))); err != nil {
 		return took, err
 	}
-	*done += len(spaces)
-	if err := j.completed(ctx, *done, 10*time.Minute); err != nil {
+	if _, err := b.allEnded(ctx, j, kind, len(spaces)); err != nil {
 		return took, err
 	}
 	return took, j.quiet(ctx, time.Minute)
+}
+
+// allEnded waits for the operations of the clone's last commit, one after the other,
+// and returns when the last of them was COMPLETED.
+func (b *bench) allEnded(ctx context.Context, j *jibe, kind string, n int) (last time.Time, err error) {
+	commit, err := process.Git(ctx, j.clone, "rev-parse", "HEAD")
+	if err != nil {
+		return last, err
+	}
+	for i := range n {
+		at, err := j.ended(ctx, reconciler.OperationID(commit, instanceID(kind, i)))
+		if err != nil {
+			return last, err
+		}
+		if at.After(last) {
+			last = at
+		}
+	}
+	return last, nil
 }
 
 // bareLoop applies the objects, waits until all pods are ready, and takes them away.

@@ -5,11 +5,13 @@ import (
 	"bytes"
 	"context"
 	"embed"
+	"encoding/json"
 	"fmt"
 	"io/fs"
 	"net/http"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -211,32 +213,68 @@ func (j *jibe) counts(ctx context.Context) (c counts, err error) {
 	return c, lines.Err()
 }
 
-// completed waits until n operations have been completed since the server started.
-func (j *jibe) completed(ctx context.Context, n int, limit time.Duration) error {
-	failed := false
-	return process.Poll(ctx, limit, func() error {
+// scrapePause is how often the metrics are asked: each answer looks at all records,
+// which more of them would make a load of its own.
+const scrapePause = 300 * time.Millisecond
+
+// scrape asks for the metrics until they say what is waited for.
+func (j *jibe) scrape(ctx context.Context, limit time.Duration, look func(counts) error) error {
+	deadline := time.Now().Add(limit)
+	for {
 		c, err := j.counts(ctx)
 		if err != nil {
 			return err
 		}
-		if failed = c.failed > 0; failed {
+		if c.failed > 0 {
 			return fmt.Errorf("%d operations failed; the server's log:\n%s", c.failed, j.Log())
 		}
+		if err = look(c); err == nil {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("still so after %s: %w", limit, err)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(scrapePause):
+		}
+	}
+}
+
+// completed waits until n operations have been completed since the server started.
+func (j *jibe) completed(ctx context.Context, n int, limit time.Duration) error {
+	return j.scrape(ctx, limit, func(c counts) error {
 		if c.completed < n {
 			return fmt.Errorf("%d of %d operations completed, %d instances wait", c.completed, n, c.queue)
 		}
 		return nil
-	}, func() bool { return failed })
+	})
+}
+
+// ended waits until an operation is COMPLETED and returns when it was.
+func (j *jibe) ended(ctx context.Context, operation string) (time.Time, error) {
+	var record struct {
+		State   string    `json:"operationState"`
+		Entered time.Time `json:"stateEnteredTime"`
+	}
+	err := process.Poll(ctx, 10*time.Minute, func() error {
+		a, err := j.Do(ctx, http.MethodGet, process.Operations+"/"+path.Base(operation), nil)
+		if err != nil {
+			return err
+		}
+		if err := json.Unmarshal(a.Body, &record); err != nil || record.State != "COMPLETED" {
+			return fmt.Errorf("operation %s: %s; the server's log:\n%s", operation, a.Body, j.Log())
+		}
+		return nil
+	}, func() bool { return record.State == "FAILED_TEMP" || record.State == "ROLLED_BACK" })
+	return record.Entered, err
 }
 
 // quiet waits until nothing is left to do: for a second no instance was looked at.
 func (j *jibe) quiet(ctx context.Context, limit time.Duration) error {
 	last, since := -1, time.Now()
-	return process.Poll(ctx, limit, func() error {
-		c, err := j.counts(ctx)
-		if err != nil {
-			return err
-		}
+	return j.scrape(ctx, limit, func(c counts) error {
 		if c.passes != last || c.queue > 0 {
 			last, since = c.passes, time.Now()
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/reconciler"
 	"github.com/jibe-vnfm/jibe/test/process"
 )
 
@@ -18,7 +19,6 @@ type target struct {
 	*jibe
 	id, ns string
 	level  int
-	done   int // operations completed
 }
 
 // onCluster starts a server with one instance on the cluster, which runs.
@@ -39,8 +39,7 @@ func (b *bench) onCluster(ctx context.Context, name string) (*target, error) {
 		_, err = t.push(ctx)
 	}
 	if err == nil {
-		t.done++
-		err = t.completed(ctx, t.done, time.Minute)
+		err = t.settle(ctx, "")
 	}
 	if err != nil {
 		j.Kill()
@@ -83,10 +82,17 @@ func (t *target) scaleRequest(ctx context.Context) (asked, answered time.Time, o
 	return asked, answered, a.Header.Get("Location"), nil
 }
 
-// settle waits for the end of the operation under way.
-func (t *target) settle(ctx context.Context) error {
-	t.done++
-	return t.completed(ctx, t.done, time.Minute)
+// settle waits for the end of an operation; "" is that of the clone's last commit.
+func (t *target) settle(ctx context.Context, operation string) (err error) {
+	if operation == "" {
+		commit, err := process.Git(ctx, t.clone, "rev-parse", "HEAD")
+		if err != nil {
+			return err
+		}
+		operation = reconciler.OperationID(commit, t.id)
+	}
+	_, err = t.ended(ctx, operation)
+	return err
 }
 
 // push measures how long after a push, and after a 202, the API server shows the new
@@ -160,7 +166,7 @@ func (b *bench) pushes(ctx context.Context, t *target, plain string, size int) e
 			at = returned
 		}
 		shown = append(shown, at.Sub(returned))
-		if err := t.settle(ctx); err != nil {
+		if err := t.settle(ctx, ""); err != nil {
 			return err
 		}
 	}
@@ -179,7 +185,7 @@ func (b *bench) requests(ctx context.Context, t *target, size int) error {
 		if err != nil {
 			return err
 		}
-		asked, returned, _, err := t.scaleRequest(ctx)
+		asked, returned, location, err := t.scaleRequest(ctx)
 		if err != nil {
 			return err
 		}
@@ -194,7 +200,7 @@ func (b *bench) requests(ctx context.Context, t *target, size int) error {
 			at = returned
 		}
 		shown = append(shown, at.Sub(returned))
-		if err := t.settle(ctx); err != nil {
+		if err := t.settle(ctx, location); err != nil {
 			return err
 		}
 	}

@@ -94,12 +94,11 @@ func (b *bench) resting(ctx context.Context, j *jibe, cloud *sim.Cloud) error {
 
 // passed waits until the instances were looked at n times since the start.
 func (j *jibe) passed(ctx context.Context, n int, limit time.Duration) error {
-	return process.Poll(ctx, limit, func() error {
-		c, err := j.counts(ctx)
-		if err == nil && (c.passes < n || c.queue > 0) {
-			err = fmt.Errorf("%d of %d looks, %d instances wait", c.passes, n, c.queue)
+	return j.scrape(ctx, limit, func(c counts) error {
+		if c.passes < n || c.queue > 0 {
+			return fmt.Errorf("%d of %d looks, %d instances wait", c.passes, n, c.queue)
 		}
-		return err
+		return nil
 	})
 }
 

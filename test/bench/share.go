@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"time"
 )
 
@@ -78,21 +77,8 @@ func (b *bench) operation(ctx context.Context, t *target) (o operation, err erro
 	if o.settled, err = w.until(ctx, func(v *view) bool { return v.settled(t.level + 1) }); err != nil {
 		return o, err
 	}
-	if err := t.settle(ctx); err != nil {
-		return o, err
-	}
-	var record struct {
-		State   string    `json:"operationState"`
-		Entered time.Time `json:"stateEnteredTime"`
-	}
-	if err := t.Get(ctx, location, &record); err != nil {
-		return o, err
-	}
-	if record.State != "COMPLETED" {
-		return o, fmt.Errorf("operation %s is %s", location, record.State)
-	}
-	o.ended = record.Entered
-	return o, nil
+	o.ended, err = t.ended(ctx, location)
+	return o, err
 }
 
 // bareScale is how long the cluster takes by itself.
