@@ -1,0 +1,258 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/jibe-vnfm/jibe/test/process"
+)
+
+// fails starts `jibe serve` where it has to end by itself and returns what it says.
+func fails(t *testing.T, data string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), program(t), "serve", "--data", data, "--listen", "127.0.0.1:0")
+	cmd.Env = process.Environment()
+	out, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != 1 {
+		t.Fatalf("jibe serve ended with %v:\n%s", err, out)
+	}
+	return string(out)
+}
+
+func TestASecondProcessExitsNamingTheFirst(t *testing.T) {
+	t.Parallel()
+	s := serve(t, filepath.Join(t.TempDir(), "data"))
+	out := fails(t, s.data)
+	if want := fmt.Sprintf("in use by process %d", s.process.Pid()); !strings.Contains(out, want) {
+		t.Errorf("no %q in %q", want, out)
+	}
+	if n := strings.Count(strings.TrimSpace(out), "\n"); n != 0 {
+		t.Errorf("it says more than the one line that matters:\n%s", out)
+	}
+}
+
+func TestAStoppedProcessEndsInOrderAndTheNextGoesOn(t *testing.T) {
+	b := newBench(t, usual) // for the namespace; the server is one of this test
+	data := filepath.Join(t.TempDir(), "data")
+	first := serve(t, data)
+	if err := first.equip(t.TempDir()); err != nil {
+		t.Fatal(err)
+	}
+	b.server = first
+	id := b.create(byHand)
+	path := b.begin(t, id, "instantiate", b.request())
+	pod := b.waiting()
+	if err := first.process.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	b.server = serve(t, data)
+	b.await(t, path, "PROCESSING")
+	b.bind(pod)
+	b.await(t, path, "COMPLETED")
+	if n := len(b.history(t, id)); n != 1 {
+		t.Errorf("%d operations, want the one", n)
+	}
+}
+
+func TestADesiredRepositoryThatIsDamagedIsSaidToBe(t *testing.T) {
+	t.Parallel()
+	made := func(t *testing.T) string {
+		t.Helper()
+		data := filepath.Join(t.TempDir(), "data")
+		if err := serve(t, data).process.Stop(); err != nil {
+			t.Fatal(err)
+		}
+		return data
+	}
+	for name, damage := range map[string]func(repo string) error{
+		"a file in its place": func(repo string) error {
+			return errors.Join(os.RemoveAll(repo), os.WriteFile(repo, []byte("x"), 0o600))
+		},
+		"half of it gone": func(repo string) error {
+			return errors.Join(os.RemoveAll(filepath.Join(repo, "objects")), os.Remove(filepath.Join(repo, "HEAD")))
+		},
+		"objects gone": func(repo string) error { return os.RemoveAll(filepath.Join(repo, "objects", "pack")) },
+		"branch of no commit": func(repo string) error {
+			return os.WriteFile(filepath.Join(repo, "refs", "heads", "main"), []byte("1111111111111111111111111111111111111111\n"), 0o600)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			data := made(t)
+			repo := filepath.Join(data, "desired.git")
+			if name == "objects gone" { // loose or packed
+				loose, err := filepath.Glob(filepath.Join(repo, "objects", "??"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, dir := range loose {
+					if err := os.RemoveAll(dir); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			if err := damage(repo); err != nil {
+				t.Fatal(err)
+			}
+			out := fails(t, data)
+			t.Log(out)
+			if !strings.Contains(out, "desired.git") && !strings.Contains(out, "desired repository") {
+				t.Errorf("the error doesn't name the repository:\n%s", out)
+			}
+		})
+	}
+}
+
+func TestAFullDiskIsSaidToBeAndPasses(t *testing.T) {
+	t.Parallel()
+	if os.Getuid() != 0 {
+		t.Skip("a small file system can only be mounted by root")
+	}
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=16m"); err != nil {
+		t.Skipf("a small file system can't be mounted: %v", err)
+	}
+	s := serve(t, filepath.Join(dir, "data"))
+	t.Cleanup(func() {
+		s.process.KillGroup()
+		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil { // its git processes end in a moment
+			t.Error(err)
+		}
+	})
+	if err := s.equip(t.TempDir()); err != nil {
+		t.Fatal(err)
+	}
+	full := filepath.Join(dir, "full")
+	f, err := os.Create(full)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for chunk := make([]byte, 64<<10); err == nil; {
+		_, err = f.Write(chunk)
+	}
+	for b := []byte{0}; ; {
+		if _, err := f.Write(b); err != nil {
+			break
+		}
+	}
+	if err := f.Close(); err != nil && !errors.Is(err, syscall.ENOSPC) {
+		t.Fatal(err)
+	}
+	a := s.rest(t, "POST", instances, object{"vnfdId": plain})
+	t.Logf("%d %s", a.Status, a.Body)
+	if a.Status != http.StatusServiceUnavailable && a.Status != http.StatusInsufficientStorage || !strings.Contains(string(a.Body), "no space left") {
+		t.Errorf("a request on a full disk: %d: %s", a.Status, a.Body)
+	}
+	d := s.clone(t, "desired.git")
+	d.write("instances/x/vnf.yaml", "vnfdId: "+plain+"\nstate: notInstantiated\n")
+	d.commit("Onto a full disk")
+	out, pushErr := d.tryPush()
+	if pushErr == nil {
+		t.Errorf("a push onto a full disk is accepted:\n%s", out)
+	}
+	s.must(t, 200, "GET", instances, nil)
+	if err := os.Remove(full); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() error {
+		if a := s.rest(t, "POST", instances, object{"vnfdId": plain}); a.Status != http.StatusCreated {
+			return fmt.Errorf("a request when there is room again: %d: %s", a.Status, a.Body)
+		}
+		return nil
+	})
+	if out, err := d.tryPush(); err != nil {
+		t.Errorf("a push when there is room again: %v\n%s", err, out)
+	}
+	eventually(t, func() error {
+		if n := len(decodeList(t, s.must(t, 200, "GET", instances, nil).Body)); n != 2 {
+			return fmt.Errorf("%d instances, want 2", n)
+		}
+		return nil
+	})
+}
+
+// stable replaces what differs from run to run.
+func stable(text string) string {
+	for _, r := range []struct{ pattern, by string }{
+		{`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`, "ID"}, {`\b[0-9a-f]{40}\b`, "HASH"},
+		{`\d{4}-\d\d-\d\dT[0-9:.]+Z`, "TIME"}, {`\b\d+(\.\d+)?m?s\b`, "TOOK"}, {`http://127.0.0.1:\d+`, "URL"}, {` +`, " "}, {` \n`, "\n"},
+	} {
+		text = regexp.MustCompile(r.pattern).ReplaceAllString(text, r.by)
+	}
+	return strings.TrimSpace(text)
+}
+
+func TestGetShowsWhatIsGoingOn(t *testing.T) {
+	t.Parallel()
+	s := serve(t, filepath.Join(t.TempDir(), "data"))
+	if err := s.equip(t.TempDir()); err != nil {
+		t.Fatal(err)
+	}
+	d := s.clone(t, "desired.git")
+	d.write("vims/cloud.yaml", "type: sim\n")
+	d.write("instances/a/vnf.yaml", "name: web-a\nvnfdId: "+webapp+"\nflavour: simple\nvim: cloud\nlevels: {vdu1_aspect: 1}\n")
+	d.push("Run")
+	var id string
+	eventually(t, func() error {
+		out, errs, code := s.cli(t, "get", "instances")
+		if code != 0 || !strings.Contains(out, " INSTANTIATED") {
+			return fmt.Errorf("%d: %s%s", code, out, errs)
+		}
+		id = strings.Fields(strings.Split(out, "\n")[1])[0]
+		return nil
+	})
+	for args, want := range map[string]string{
+		"get instances": "ID NAME STATE PRODUCT VERSION LEVELS VNFCS\nID web-a INSTANTIATED webapp 1.0 both=0,vdu1_aspect=1,vdu2_aspect=0 3",
+		"get instance " + id: `ID ID
+NAME web-a
+STATE INSTANTIATED
+PRODUCT webapp
+VERSION 1.0
+LEVELS both=0,vdu1_aspect=1,vdu2_aspect=0
+VNFCS 3
+
+VNFCS
+ VDU1 *
+ VDU1 *
+ VDU2 *`,
+		"get operations":           "ID OPERATION STATE INSTANCE STARTED TOOK AUTO ERROR\nID INSTANTIATE COMPLETED ID TIME TOOK false",
+		"get subscriptions":        "ID CALLBACK VERBOSITY\nno subscriptions",
+		"get operations -o json":   `*"operation": "INSTANTIATE"*`,
+		"get instances -o yaml":    `*vnfInstanceName: web-a*`,
+		"get packages":             "VNFD VERSION REPOSITORY REF PATH TREE*" + "ID 1.0 packages main webapp HASH*",
+		"get instances -o nothing": "",
+	} {
+		out, errs, code := s.cli(t, strings.Fields(args)...)
+		if want == "" {
+			if code != 1 || !strings.Contains(errs, "table, json or yaml") {
+				t.Errorf("jibe %s: %d: %s", args, code, errs)
+			}
+			continue
+		}
+		pattern := "^(?s)" + strings.ReplaceAll(regexp.QuoteMeta(want), `\*`, `.*`) + "$"
+		if code != 0 || !regexp.MustCompile(pattern).MatchString(stable(out)) {
+			t.Errorf("jibe %s: %d %s\n%s\nwant\n%s", args, code, errs, stable(out), want)
+		}
+	}
+	out, errs, code := s.cli(t, "get", "operation", "none")
+	if code != 1 || !strings.Contains(errs, "404") || !strings.Contains(errs, "none does not exist") {
+		t.Errorf("an operation that isn't there: %d: %s%s", code, out, errs)
+	}
+	cmd := exec.CommandContext(t.Context(), program(t), "get", "instances", "--server", s.url)
+	cmd.Env = process.Environment()
+	if text, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(text), "--token-file") {
+		t.Errorf("without a token: %v: %s", err, text)
+	}
+	cmd = exec.CommandContext(t.Context(), program(t), "get", "instances", "--server", "http://127.0.0.1:1")
+	if text, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(text), "is `jibe serve` running?") {
+		t.Errorf("without a server: %v: %s", err, text)
+	}
+}
