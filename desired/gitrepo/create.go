@@ -32,7 +32,7 @@ func repositoryConfig() [][2]string {
 		{"receive.maxInputSize", "268435456"},
 		{"http.receivepack", "true"},
 		{"uploadpack.allowFilter", "true"},
-		{"uploadpack.hideRefs", "refs/jibe"}, // pins and fetched packages are no one else's business
+		{"uploadpack.hideRefs", "refs/jibe/upstream"}, // what was fetched is no part of a backup; pins are
 		{"pack.threads", "1"},
 		{"pack.writeReverseIndex", "false"},
 		{"repack.writeBitmaps", "false"},

@@ -48,6 +48,9 @@ func (r *Repo) firstFetch(ctx context.Context) error {
 	if err != nil && r.Head() == "" {
 		return fmt.Errorf("%w: read the remote for the first time: %w", desired.ErrUnavailable, err)
 	}
+	if err == nil {
+		r.fetchPins(ctx)
+	}
 	return nil
 }
 
@@ -68,6 +71,7 @@ func (r *Repo) fetchLoop() {
 		r.move.Unlock()
 		if err == nil {
 			r.pushNotes(r.ctx)
+			r.pushPins(r.ctx)
 		}
 	}
 }

@@ -136,3 +136,20 @@ func TestARemoteThatWouldEndManyInstancesIsHeldUntilAccepted(t *testing.T) {
 		t.Errorf("%d instances are left, health %v", n, r.Health())
 	}
 }
+
+func TestAnotherMirrorOfTheRemoteHasThePinnedPackages(t *testing.T) {
+	forge := bareRemote(t)
+	one := openRepo(t, Options{Remote: forge})
+	rev := mustWrite(t, one, testID(1), shardDir(testID(1)), 1)
+	ref := "refs/jibe/packages/" + rev.Tree // any tree will do
+	git(t, one.opt.Dir, "update-ref", ref, rev.Tree)
+	eventually(t, "the remote keeps the pin", func() bool {
+		one.Poke()
+		out, err := tryGit(forge, "rev-parse", "--verify", "--quiet", ref)
+		return err == nil && out == rev.Tree
+	})
+	other := openRepo(t, Options{Remote: forge})
+	if got := git(t, other.opt.Dir, "rev-parse", ref); got != rev.Tree {
+		t.Errorf("the other mirror has %q, want %s", got, rev.Tree)
+	}
+}

@@ -97,6 +97,7 @@ type Repo struct {
 	notes  noteQueue
 	maint  maintenance
 	poke   chan struct{}
+	pinned string // the pins that the remote was told of; of fetchLoop alone
 }
 
 type settingsState struct {

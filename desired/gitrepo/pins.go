@@ -1,0 +1,36 @@
+package gitrepo
+
+import (
+	"context"
+	"strings"
+)
+
+// pinRefs are the refs that keep the packages which instances run. Package
+// desired/packages makes them; where the desired repository is a remote one, it
+// is told of them, so that another mirror of it never lacks a package.
+const pinRefs = "refs/jibe/packages/*"
+
+// fetchPins gets the pins that other mirrors have made. A remote without any, or
+// one that hides them, is no error.
+func (r *Repo) fetchPins(ctx context.Context) {
+	if _, err := r.git.run(ctx, "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance",
+		"--", r.opt.Remote, pinRefs+":"+pinRefs); err != nil {
+		r.log.Warn("pins of packages not fetched", "error", err)
+	}
+}
+
+// pushPins brings the remote the pins that it hasn't been told of, best effort:
+// what fails is tried again at the next poll.
+func (r *Repo) pushPins(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, remoteTimeout)
+	defer cancel()
+	out, err := r.git.run(ctx, "for-each-ref", "--format=%(refname)", strings.TrimSuffix(pinRefs, "/*"))
+	if err != nil || out == "" || out == r.pinned {
+		return
+	}
+	if _, err := r.git.run(ctx, "push", "--quiet", "--no-verify", "--", r.opt.Remote, pinRefs+":"+pinRefs); err != nil {
+		r.log.Warn("pins of packages not pushed: only this mirror keeps them", "error", err)
+		return
+	}
+	r.pinned = out
+}
