@@ -94,6 +94,35 @@ func (l *Log) seen(recs []store.Record) {
 	}
 }
 
+// dropPage is how many events one Put removes at most.
+const dropPage = 500
+
+// DropThrough removes all events up to and including seq. It doesn't read what they
+// say, so that an outbox of which nobody wants to know costs little.
+func (l *Log) DropThrough(ctx context.Context, seq uint64) error {
+	last := outboxKey(seq)
+	for more := true; more; {
+		err := l.again(ctx, func() error {
+			var b batch
+			recs, err := l.store.List(ctx, outboxPrefix, "", dropPage)
+			if err != nil {
+				return err
+			}
+			for _, rec := range recs {
+				if rec.Key <= last {
+					b.delete(rec.Key, rec.Version)
+				}
+			}
+			more = len(b.recs) == dropPage
+			return l.commit(ctx, &b)
+		})
+		if err != nil {
+			return fmt.Errorf("drop events through %d: %w", seq, err)
+		}
+	}
+	return nil
+}
+
 // Drop removes events that nobody needs any more. Those already gone are no error.
 func (l *Log) Drop(ctx context.Context, seqs ...uint64) error {
 	return l.again(ctx, func() error {

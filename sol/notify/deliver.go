@@ -264,6 +264,9 @@ func (s *Service) trim(ctx context.Context) error {
 		}
 		passed = min(passed, c.After)
 	}
+	if err := s.Log.DropThrough(ctx, passed); err != nil {
+		return err
+	}
 	old := s.Now().Add(-s.Retention)
 	undelivered := 0
 	for after := uint64(0); ; {
@@ -273,14 +276,10 @@ func (s *Service) trim(ctx context.Context) error {
 		}
 		var drop []uint64
 		for _, e := range events {
-			switch {
-			case e.Seq <= passed:
-			case e.Time.Before(old):
+			if e.Time.Before(old) {
 				undelivered++
-			default:
-				continue
+				drop = append(drop, e.Seq)
 			}
-			drop = append(drop, e.Seq)
 		}
 		if err := s.Log.Drop(ctx, drop...); err != nil {
 			return err
