@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 )
 
 // notesRef holds the outcome of operations as notes on their commits:
@@ -22,6 +23,7 @@ type note struct{ commit, line string }
 type noteQueue struct {
 	mu     sync.Mutex
 	queue  []note
+	since  time.Time // the oldest waits
 	signal chan struct{}
 	folder map[string]*workTree // of the notes' tree, the writer's own
 	pushed string               // what the remote has, the fetch loop's own
@@ -37,8 +39,20 @@ func (q *noteQueue) waiting() bool {
 	return len(q.queue) > 0
 }
 
+// ripe says whether the notes have waited long enough to travel with a batch. Under
+// load batches follow each other closely, and a second ref to move and sync in each
+// would make all writes wait for what is best effort.
+func (q *noteQueue) ripe() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.queue) > 0 && time.Since(q.since) >= noteDelay
+}
+
 func (q *noteQueue) put(ns ...note) {
 	q.mu.Lock()
+	if len(q.queue) == 0 {
+		q.since = time.Now()
+	}
 	q.queue = append(q.queue, ns...)
 	if over := len(q.queue) - maxNotes; over > 0 {
 		q.queue = slices.Delete(q.queue, 0, over)
@@ -58,8 +72,8 @@ func (q *noteQueue) take() []note {
 	return ns
 }
 
-// Note appends a line to a commit's note, best effort: it travels with the next
-// batch, or after a moment alone. A line that is there already isn't repeated.
+// Note appends a line to a commit's note, best effort: it waits a moment for
+// a batch to travel with, and then goes alone. A line that is there already isn't repeated.
 func (r *Repo) Note(commit, line string) {
 	if line = oneLine(line); isHash(commit) && line != "" {
 		r.notes.put(note{commit, line})

@@ -229,7 +229,10 @@ func (r *Repo) tryBatch(ctx context.Context, ps []*pending, reuse map[string]*wo
 	if b.commits == 0 {
 		return b, nil
 	}
-	noted := r.buildNotes(ctx, b.pack)
+	var noted *notesMove
+	if r.notes.ripe() {
+		noted = r.buildNotes(ctx, b.pack)
+	}
 	defer func() {
 		if err != nil && noted != nil {
 			r.notes.put(noted.notes...)
