@@ -94,8 +94,6 @@ func (s *Server) open(ctx context.Context) error {
 	if s.data, err = OpenData(s.Data); err != nil {
 		return err
 	}
-	_, statErr := os.Stat(s.data.desired())
-	s.first = errors.Is(statErr, os.ErrNotExist)
 	if err := s.data.firstStart(ctx); err != nil {
 		return fmt.Errorf("package repository: %w", err)
 	}
@@ -112,6 +110,8 @@ func (s *Server) open(ctx context.Context) error {
 	}); err != nil {
 		return fmt.Errorf("desired repository: %w", err)
 	}
+	// A repository without a commit is new, or its first start was cut short.
+	s.first = s.repo.Head() == ""
 	if s.first && s.Remote == "" {
 		if err := s.repo.Seed(ctx, map[string][]byte{"repositories.yaml": []byte(firstRepositories)}, "Say where packages come from"); err != nil {
 			return fmt.Errorf("desired repository: %w", err)

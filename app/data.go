@@ -70,7 +70,8 @@ func TokensFile(dir string) string { return filepath.Join(dir, "tokens.yaml") }
 // localPackages is the package repository that a first start makes.
 const localPackages = "packages.git"
 
-// firstStart makes the local package repository, and says so in the desired one.
+// firstStart makes the local package repository: whole, under another name, so that
+// an end of the process never leaves half of one that would then be taken for it.
 func (d *Data) firstStart(ctx context.Context) error {
 	dir := filepath.Join(d.packages(), localPackages)
 	if _, err := os.Stat(filepath.Join(dir, "HEAD")); err == nil {
@@ -79,11 +80,16 @@ func (d *Data) firstStart(ctx context.Context) error {
 	if err := os.MkdirAll(d.packages(), 0o700); err != nil {
 		return err
 	}
+	// The data directory is locked: what stands there was left by a process that ended.
+	tmp := filepath.Join(d.packages(), ".new-"+localPackages)
+	if err := os.RemoveAll(tmp); err != nil {
+		return err
+	}
 	for _, args := range [][]string{
-		{"init", "--quiet", "--bare", "--initial-branch=main", dir},
-		{"-C", dir, "config", "core.fsync", "all"},
-		{"-C", dir, "config", "http.receivepack", "true"},
-		{"-C", dir, "fast-import", "--quiet"},
+		{"init", "--quiet", "--bare", "--initial-branch=main", tmp},
+		{"-C", tmp, "config", "core.fsync", "all"},
+		{"-C", tmp, "config", "http.receivepack", "true"},
+		{"-C", tmp, "fast-import", "--quiet"},
 	} {
 		cmd := exec.CommandContext(ctx, "git", args...)
 		cmd.Stdin = strings.NewReader(firstPackages)
@@ -91,7 +97,7 @@ func (d *Data) firstStart(ctx context.Context) error {
 			return fmt.Errorf("git %s: %w: %s", strings.Join(args, " "), err, out)
 		}
 	}
-	return nil
+	return os.Rename(tmp, dir)
 }
 
 // firstPackages is the first commit of a new package repository, as git

@@ -3,11 +3,13 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
@@ -147,12 +149,20 @@ func isDir(path string) bool {
 	return err == nil && st.IsDir()
 }
 
+// maxSocketPath is how long the path of a socket may be, bytes: 107 on Linux, and
+// fewer elsewhere.
+const maxSocketPath = len(syscall.RawSockaddrUnix{}.Path) - 1
+
 // hookServer serves the own API on a socket that only this user can open: what
 // pushes to the local repository are checked through.
 func (s *Server) hookServer(context.Context) (*http.Server, net.Listener, error) {
 	path := s.data.socket()
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, nil, err
+	}
+	if len(path) > maxSocketPath {
+		return nil, nil, fmt.Errorf("the path of the hook's socket, %s, has %d bytes, and a socket's may have %d: give a data directory with a shorter path",
+			path, len(path), maxSocketPath)
 	}
 	l, err := net.Listen("unix", path)
 	if err != nil {
