@@ -15,7 +15,7 @@ func TestAPushInstantiatesScalesAndTerminates(t *testing.T) {
 	d.push("Run")
 	b.awaitPods(3)
 	id := b.idOf(b.namespace)
-	ops := b.awaitHistory(id, "INSTANTIATE COMPLETED")
+	b.awaitHistory(id, "INSTANTIATE COMPLETED")
 	d.pull()
 	for _, want := range []string{"# the comment stays", "# and this one", "id: " + id, "package: "} {
 		if !strings.Contains(d.read(file), want) {
@@ -25,7 +25,7 @@ func TestAPushInstantiatesScalesAndTerminates(t *testing.T) {
 	d.replace(file, "vdu1_aspect: 1", "vdu1_aspect: 3")
 	d.push("Scale out")
 	b.awaitPods(5)
-	ops = b.awaitHistory(id, "INSTANTIATE COMPLETED, SCALE COMPLETED")
+	ops := b.awaitHistory(id, "INSTANTIATE COMPLETED, SCALE COMPLETED")
 	if n := len(ops[1].list("resourceChanges", "affectedVnfcs")); n != 2 {
 		t.Errorf("%d affected VNFCs, want 2: %v", n, ops[1])
 	}
