@@ -35,7 +35,7 @@ func (b *bench) onCluster(ctx context.Context, name string) (*target, error) {
 		return nil, err
 	}
 	t := &target{jibe: j, id: instanceID(name, 0), ns: ns}
-	if err := t.commitLevel(ctx, 0); err == nil {
+	if err = t.commitLevel(ctx, 0); err == nil {
 		_, err = t.push(ctx)
 	}
 	if err == nil {

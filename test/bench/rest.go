@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"path/filepath"
 	"runtime/debug"
@@ -109,7 +108,7 @@ func inProcess(ctx context.Context, data string, cloud *sim.Cloud) (j *jibe, sto
 	go func() {
 		done <- app.Run(ctx, app.Options{
 			Data: data, Listen: "127.0.0.1:0", Branch: "main", Cloud: cloud,
-			Log:   slog.New(slog.NewTextHandler(io.Discard, nil)),
+			Log:   slog.New(slog.DiscardHandler),
 			Ready: func(s *app.Server) { ready <- s },
 		})
 	}()
