@@ -158,7 +158,9 @@ func (r *memRepo) FindTrailer(_ context.Context, _, key, value string) (string, 
 	return "", desired.ErrNotFound
 }
 
-func (r *memRepo) Author(context.Context, string) (string, error) { return "Ann <ann@example.com>", nil }
+func (r *memRepo) Author(context.Context, string) (string, error) {
+	return "Ann <ann@example.com>", nil
+}
 
 func (r *memRepo) Note(string, string) {}
 

@@ -149,7 +149,7 @@ func (a *api) showInstance(w http.ResponseWriter, r *http.Request) error {
 func (a *api) deleteInstance(w http.ResponseWriter, r *http.Request) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), writeTimeout)
 	defer cancel()
-	k, err := a.find(ctx, r.PathValue("id"))
+	k, err := a.findSettled(ctx, r.PathValue("id"))
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"path"
 	"reflect"
 	"slices"
+	"time"
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/lcm"
@@ -33,7 +34,7 @@ func (a *api) begin(w http.ResponseWriter, r *http.Request, req request) error {
 	// A client that goes away doesn't stop a write that has begun.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), writeTimeout)
 	defer cancel()
-	k, err := a.find(ctx, r.PathValue("id"))
+	k, err := a.findSettled(ctx, r.PathValue("id"))
 	if err != nil {
 		return err
 	}
@@ -78,6 +79,34 @@ func (a *api) begin(w http.ResponseWriter, r *http.Request, req request) error {
 	w.Header().Set("Location", a.link("vnf_lcm_op_occs", op.ID))
 	w.WriteHeader(http.StatusAccepted)
 	return nil
+}
+
+// owedPatience is how long a request waits for the commit of a former
+// operation's outcome: it follows the record within milliseconds, unless the
+// repository is away.
+const (
+	owedPatience = 2 * time.Second
+	owedPause    = 5 * time.Millisecond
+)
+
+// findSettled is find for a request that changes the instance. A client that
+// saw ROLLED_BACK and asks at once doesn't have to know that git is still to be
+// told of it.
+func (a *api) findSettled(ctx context.Context, id string) (known, error) {
+	patience, cancel := context.WithTimeout(ctx, owedPatience)
+	defer cancel()
+	for {
+		k, err := a.find(ctx, id)
+		if err != nil || k.record.Owed == "" {
+			return k, err
+		}
+		a.Poke(id)
+		select {
+		case <-patience.Done():
+			return k, nil // idle says 409
+		case <-time.After(owedPause):
+		}
+	}
 }
 
 // idle returns the present intent if nothing else is under way on the instance.

@@ -74,9 +74,17 @@ func (g git) run(ctx context.Context, timeout time.Duration, stdin string, args 
 		if ctx.Err() != nil {
 			err = ctx.Err()
 		}
-		return nil, fmt.Errorf("git %s: %w%s", args[0], err, said)
+		return nil, fmt.Errorf("git %s: %w%s", verb(args), err, said)
 	}
 	return out.Bytes(), nil
+}
+
+// verb is git's subcommand among its arguments.
+func verb(args []string) string {
+	for len(args) > 2 && args[0] == "-c" {
+		args = args[2:]
+	}
+	return args[0]
 }
 
 // tail keeps the last 2 kB that are written to it.
@@ -97,7 +105,7 @@ func (t *tail) String() string {
 	if s == "" {
 		return ""
 	}
-	return ": " + userInfo.ReplaceAllString(strings.ReplaceAll(s, "\n", "; "), "://")
+	return ": " + userInfo.ReplaceAllString(strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r == '\n' }), "; "), "://")
 }
 
 // fetch brings refspec from the repository at url, and removes what upstream
