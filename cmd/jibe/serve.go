@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"runtime/debug"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -11,6 +12,10 @@ import (
 
 	"github.com/jibe-vnfm/jibe/app"
 )
+
+// gcPercent trades memory for speed: the heap is small, and under many writes a
+// fifth of the time went into collecting it. $GOGC overrides it.
+const gcPercent = 300
 
 func newServe() *cobra.Command {
 	o := app.Options{Version: version}
@@ -28,6 +33,9 @@ func newServe() *cobra.Command {
 			}
 			o.Log = log
 			klog.SetSlogLogger(log) // client-go's own messages
+			if os.Getenv("GOGC") == "" {
+				debug.SetGCPercent(gcPercent)
+			}
 			if o.Binary, err = os.Executable(); err != nil {
 				return fmt.Errorf("path of this program, for the repository's hook: %w", err)
 			}
