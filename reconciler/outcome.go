@@ -29,7 +29,6 @@ func (p *pass) wait(ctx context.Context, a *attempt, batch []plan.Step) (time.Du
 	if stood := p.stands(reason); stood < p.FailureGrace {
 		return min(left, p.FailureGrace-stood), nil
 	}
-	p.stands("")
 	return 0, p.broke(ctx, a, &lcm.Problem{Status: 500, Title: title(a.op), Detail: reason})
 }
 
@@ -111,6 +110,7 @@ func (p *pass) giveUp(ctx context.Context, a *attempt, err error) error {
 // broke ends the attempt: in ROLLED_BACK while nothing was touched, else in
 // FAILED_TEMP.
 func (p *pass) broke(ctx context.Context, a *attempt, problem *lcm.Problem) error {
+	p.stands("")
 	event := lcm.Broke
 	if a.op.State == lcm.Starting {
 		event = lcm.Refused
@@ -130,6 +130,7 @@ func (p *pass) broke(ctx context.Context, a *attempt, problem *lcm.Problem) erro
 }
 
 func (p *pass) converged(ctx context.Context, a *attempt) error {
+	p.stands("")
 	op, err := p.Log.Record(ctx, a.op.ID, func(op *lcm.Operation, inst *lcm.Instance) error {
 		if err := op.Advance(lcm.Converged, p.Now(), nil); err != nil {
 			return err
