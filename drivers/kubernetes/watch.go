@@ -2,12 +2,14 @@ package kubernetes
 
 import (
 	"context"
+	"time"
 
 	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 	clientcache "k8s.io/client-go/tools/cache"
@@ -49,8 +51,17 @@ func (k *kindCache) run(ctx context.Context, client dynamic.Interface, resource 
 	quiet := logr.Discard()
 	clientcache.NewReflectorWithOptions(lw, nil, k, clientcache.ReflectorOptions{
 		Name: "jibe " + k.gk.Kind, Logger: &quiet,
+		// client-go would wait up to a minute before it looks at a VIM that is back,
+		// or has granted the right that was missing: operations wait for this.
+		Backoff: &wait.Backoff{Duration: retryFirst, Cap: retryMost, Steps: 20, Factor: 1.5, Jitter: 0.2},
 	}).RunWithContext(ctx)
 }
+
+// The pauses between two tries to list or watch a kind.
+const (
+	retryFirst = 300 * time.Millisecond
+	retryMost  = 3 * time.Second
+)
 
 func ignoreMissingKind(err error) error {
 	if apierrors.IsNotFound(err) {

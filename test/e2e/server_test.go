@@ -142,6 +142,22 @@ func (s *server) await(t *testing.T, operation, state string) object {
 	return op
 }
 
+// ended waits until the operation goes on by itself no more, however it ended.
+func (s *server) ended(t *testing.T, operation string) object {
+	t.Helper()
+	var op object
+	eventually(t, func() error {
+		op = s.must(t, http.StatusOK, http.MethodGet, operation, nil).object(t)
+		switch now := op.text("operationState"); now {
+		case "COMPLETED", "FAILED_TEMP", "FAILED", "ROLLED_BACK":
+			return nil
+		default:
+			return fmt.Errorf("%s is %s", op.text("operation"), now)
+		}
+	})
+	return op
+}
+
 // run is begin and await COMPLETED.
 func (s *server) run(t *testing.T, instance, task string, body any) object {
 	t.Helper()
