@@ -5,6 +5,7 @@ package app
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -91,6 +92,11 @@ func Run(ctx context.Context, o Options) error {
 // open opens the parts, in the order in which they need each other.
 func (s *Server) open(ctx context.Context) error {
 	var err error
+	if s.TLSCert != "" || s.TLSKey != "" {
+		if _, err := tls.LoadX509KeyPair(s.TLSCert, s.TLSKey); err != nil {
+			return fmt.Errorf("certificate of the API (--tls-cert, --tls-key): %w", err)
+		}
+	}
 	if s.data, err = OpenData(s.Data); err != nil {
 		return err
 	}
