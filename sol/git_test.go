@@ -20,7 +20,7 @@ import (
 func onGit(t *testing.T) (*env, *gitrepo.Repo, string) {
 	t.Helper()
 	if _, err := exec.LookPath("git"); err != nil {
-		t.Skip("git is not installed")
+		t.Fatal("git is not installed, and Jibe needs it: apt-get install git")
 	}
 	dir := filepath.Join(t.TempDir(), "desired.git")
 	repo, err := gitrepo.Open(t.Context(), gitrepo.Options{Dir: dir})

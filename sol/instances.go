@@ -149,14 +149,7 @@ func (a *api) showInstance(w http.ResponseWriter, r *http.Request) error {
 func (a *api) deleteInstance(w http.ResponseWriter, r *http.Request) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), writeTimeout)
 	defer cancel()
-	k, err := a.findSettled(ctx, r.PathValue("id"))
-	if err != nil {
-		return err
-	}
-	if err := match(r, k.etag()); err != nil {
-		return err
-	}
-	now, err := a.idle(ctx, k)
+	k, now, err := a.ready(ctx, r)
 	if err != nil {
 		return err
 	}

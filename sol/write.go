@@ -34,14 +34,7 @@ func (a *api) begin(w http.ResponseWriter, r *http.Request, req request) error {
 	// A client that goes away doesn't stop a write that has begun.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), writeTimeout)
 	defer cancel()
-	k, err := a.findSettled(ctx, r.PathValue("id"))
-	if err != nil {
-		return err
-	}
-	if err := match(r, k.etag()); err != nil {
-		return err
-	}
-	now, err := a.idle(ctx, k)
+	k, now, err := a.ready(ctx, r)
 	if err != nil {
 		return err
 	}
@@ -107,6 +100,20 @@ func (a *api) findSettled(ctx context.Context, id string) (known, error) {
 		case <-time.After(owedPause):
 		}
 	}
+}
+
+// ready finds the request's instance, holds it against If-Match, and returns its
+// present intent if nothing else is under way on it.
+func (a *api) ready(ctx context.Context, r *http.Request) (known, *desired.Instance, error) {
+	k, err := a.findSettled(ctx, r.PathValue("id"))
+	if err != nil {
+		return k, nil, err
+	}
+	if err := match(r, k.etag()); err != nil {
+		return k, nil, err
+	}
+	now, err := a.idle(ctx, k)
+	return k, now, err
 }
 
 // idle returns the present intent if nothing else is under way on the instance.

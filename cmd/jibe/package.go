@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -18,11 +19,12 @@ func newPackage() *cobra.Command {
 	return cmd
 }
 
-// judgePackage prints what is wrong with a package; warnings alone are no error.
-func judgePackage(cmd *cobra.Command, dir string) error {
+// judgePackage opens a package and prints what is wrong with it; warnings alone
+// are no error.
+func judgePackage(cmd *cobra.Command, dir string) (fs.FS, error) {
 	files, err := csar.Dir(dir)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	wrong := 0
 	for _, p := range csar.Validate(files) {
@@ -32,9 +34,9 @@ func judgePackage(cmd *cobra.Command, dir string) error {
 		}
 	}
 	if wrong > 0 {
-		return fmt.Errorf("%s in package %s", count(wrong, "problem"), dir)
+		return nil, fmt.Errorf("%s in package %s", count(wrong, "problem"), dir)
 	}
-	return nil
+	return files, nil
 }
 
 func newPackageValidate() *cobra.Command {
@@ -43,10 +45,7 @@ func newPackageValidate() *cobra.Command {
 		Short: "Check an expanded package",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := judgePackage(cmd, args[0]); err != nil {
-				return err
-			}
-			files, err := csar.Dir(args[0])
+			files, err := judgePackage(cmd, args[0])
 			if err != nil {
 				return err
 			}
@@ -68,10 +67,7 @@ func newPackageBuild() *cobra.Command {
 		Short: "Make a CSAR (zip) of an expanded package",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := judgePackage(cmd, args[0]); err != nil {
-				return err
-			}
-			files, err := csar.Dir(args[0])
+			files, err := judgePackage(cmd, args[0])
 			if err != nil {
 				return err
 			}
@@ -81,6 +77,9 @@ func newPackageBuild() *cobra.Command {
 			}
 			if out == "" {
 				out = filepath.Base(abs) + ".csar"
+			}
+			if inside(abs, out) {
+				return fmt.Errorf("%s would stand in the package itself: name a file outside of it with --output", out)
 			}
 			// Beside its place first: a build that fails leaves an older one alone.
 			f, err := os.CreateTemp(filepath.Dir(out), ".csar-")
@@ -100,6 +99,16 @@ func newPackageBuild() *cobra.Command {
 	}
 	cmd.Flags().StringVarP(&out, "output", "o", "", "file to write (default: the directory's name and .csar, here)")
 	return cmd
+}
+
+// inside says whether a file stands below a folder.
+func inside(folder, file string) bool {
+	abs, err := filepath.Abs(file)
+	if err != nil {
+		return false
+	}
+	rel, err := filepath.Rel(folder, abs)
+	return err == nil && filepath.IsLocal(rel)
 }
 
 func newPackageRehash() *cobra.Command {
