@@ -6,9 +6,11 @@
 package drivers
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/reconciler/plan"
@@ -63,6 +65,55 @@ type Watcher interface {
 	Watch(ctx context.Context, changed func(instance string)) error
 }
 
+// Examiner is implemented by drivers that can tell how an object came to differ
+// from its render.
+type Examiner interface {
+	// Examine looks closely at what the steps, which plan.Compute found due while
+	// no operation was open, are to mend. It MUST change nothing at the VIM; unlike
+	// Observe it may ask it. An object that shows no difference after all (somebody
+	// manages a field that has the right value) gets no deviation, and Observe MUST
+	// NOT report it as differing again until it has changed. Deviations are in the
+	// order of objects and fields. Values of secrets are never in them.
+	Examine(ctx context.Context, src Source, want plan.Desired, steps ...plan.Step) ([]Deviation, error)
+}
+
+// Deviation is one way in which what runs differs from what was rendered.
+type Deviation struct {
+	Object string `json:"object"` // its key
+	// Field is the path in the object, "spec.template.spec.containers[name=web].image";
+	// "" where the object as a whole is missing, dead or should not exist.
+	Field string `json:"field,omitempty"`
+	// Want and Have are values as JSON, shortened; "" is a value that is absent.
+	Want string `json:"want,omitempty"`
+	Have string `json:"have,omitempty"`
+	// By is who changed it, as the VIM tells (a field manager); "" where it doesn't.
+	By string `json:"by,omitempty"`
+	// At is when, as the VIM tells; zero where it doesn't.
+	At time.Time `json:"at,omitzero"`
+}
+
+// String is the deviation as people read it.
+func (d Deviation) String() string {
+	said := d.Object
+	if d.Field != "" {
+		said += " " + d.Field
+	}
+	said += " is " + cmp.Or(d.Have, "absent") + ", should be " + cmp.Or(d.Want, "absent")
+	if d.By != "" {
+		said += ", changed by " + d.By
+	}
+	return said
+}
+
+// Explainer is implemented by drivers that can tell more of an object that was
+// waited for in vain.
+type Explainer interface {
+	// Explain is the last thing that the VIM noted of the object or unit under the
+	// key (a Kubernetes event: reason, message, age), or "". It may ask the VIM, and
+	// is only called when an operation fails.
+	Explain(ctx context.Context, src Source, key string) string
+}
+
 // VIM is a connection with its credentials resolved. It is never logged.
 type VIM struct {
 	// Name is that of the file under vims/, or the key in vimConnectionInfo.
@@ -96,6 +147,9 @@ type RefusedError struct {
 	// Conflict says that the request would be right if something else didn't rule
 	// over the object now (an autoscaler): HTTP 409 and not 400.
 	Conflict bool
+	// MayPass says that somebody else's program refused (an admission webhook), who
+	// may think otherwise when asked again: it is believed only when it stands.
+	MayPass bool
 }
 
 func (e *RefusedError) Error() string {

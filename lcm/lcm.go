@@ -87,6 +87,9 @@ type Operation struct {
 	Started      time.Time `json:"started"`
 	// Automatic is isAutomaticInvocation: no person or client asked for it.
 	Automatic bool `json:"automatic,omitempty"`
+	// Fight says that it mends what somebody else breaks again and again. It then
+	// goes back to FAILED_TEMP after each repair, and is retried with growing pauses.
+	Fight bool `json:"fight,omitempty"`
 	// RequestedBy is the API user, or the author of the commit.
 	RequestedBy string `json:"requestedBy,omitempty"`
 	// Before is the last operated revision when the operation was born; After is

@@ -234,11 +234,13 @@ func (p *pass) grant(ctx context.Context, a *attempt, steps []plan.Step) ([]plan
 	}
 	a.journal.Granted = true
 	steps = p.hooks(ctx, a, plan.Compute(a.want, a.seen, a.journal))
+	a.journal, _ = a.journal.Issue(plan.Next(steps))
 	op, err := p.Log.Record(ctx, a.op.ID, func(op *lcm.Operation, _ *lcm.Instance) error {
 		op.Journal = a.journal
-		op.Journal.Issued = keys(plan.Next(steps))
-		op.UnitsBefore = live(a.seen)
-		op.UnitsAfter = op.UnitsBefore
+		if len(op.Journal.Targets) == 0 {
+			op.UnitsBefore = live(a.seen)
+		}
+		op.UnitsAfter = live(a.seen)
 		return op.Advance(lcm.Granted, p.Now(), nil)
 	})
 	if err != nil {
@@ -279,11 +281,11 @@ func hookProgram(src drivers.Source, name string) string {
 // issue records that the batch is about to be started, so that a failure seen
 // afterwards is known to be this attempt's.
 func (p *pass) issue(ctx context.Context, a *attempt, batch []plan.Step) error {
-	fresh := slices.DeleteFunc(keys(batch), func(k string) bool { return slices.Contains(a.journal.Issued, k) })
-	if len(fresh) == 0 && len(a.journal.Hooks) == len(a.op.Journal.Hooks) {
+	noted, fresh := a.journal.Issue(batch)
+	if !fresh && len(a.journal.Hooks) == len(a.op.Journal.Hooks) {
 		return nil
 	}
-	a.journal.Issued = append(slices.Clone(a.journal.Issued), fresh...)
+	a.journal = noted
 	op, err := p.Log.Record(ctx, a.op.ID, func(op *lcm.Operation, _ *lcm.Instance) error {
 		op.Journal = a.journal
 		return nil
@@ -293,16 +295,6 @@ func (p *pass) issue(ctx context.Context, a *attempt, batch []plan.Step) error {
 	}
 	a.op = op
 	return nil
-}
-
-func keys(steps []plan.Step) []string {
-	ks := make([]string, 0, len(steps))
-	for _, s := range steps {
-		if s.Action != plan.Wait {
-			ks = append(ks, s.Key())
-		}
-	}
-	return ks
 }
 
 func describe(steps []plan.Step) []string {

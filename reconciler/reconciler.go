@@ -86,6 +86,8 @@ type Config struct {
 	// FailureGrace is how long a failure must stand before it is believed
 	// (default 3 s): an image that could not be pulled once may be pulled next.
 	FailureGrace time.Duration
+	// Timeouts replace Timeout for the types of operation that they name.
+	Timeouts map[lcm.Type]time.Duration
 }
 
 // Reconciler runs the pipeline. Make one with [New], then call [Reconciler.Run].
@@ -97,6 +99,7 @@ type Reconciler struct {
 	// started bounds how old a deadline may be: time in which no process ran
 	// doesn't count against an operation.
 	started time.Time
+	drifts  *drifts
 
 	mu sync.Mutex
 	// failing: since when a failure has been standing, by instance. Lost at a
@@ -145,6 +148,7 @@ func New(c Config) (*Reconciler, error) {
 	r.vims = newVIMs(c, r.Enqueue)
 	r.checker = NewChecker(c.Packages, c.Driver)
 	r.started = c.Now()
+	r.drifts = &drifts{of: make(map[string]Drift)}
 	return r, nil
 }
 

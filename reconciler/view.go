@@ -27,19 +27,34 @@ func (v *View) Units(ctx context.Context, instance string) (units []plan.Unit, f
 	if err != nil {
 		return nil, false
 	}
-	at, other, err := v.aim(ctx, inst)
-	if err != nil {
-		return inst.Units, false
-	}
-	src, want, drv, err := v.r.resolve(ctx, at, other)
-	if err != nil {
-		return inst.Units, false
-	}
-	seen, err := drv.Observe(ctx, src, want)
+	seen, err := v.running(ctx, inst)
 	if err != nil {
 		return inst.Units, false
 	}
 	return live(seen), true
+}
+
+// Running is everything of the instance that the VIM's cache last saw, what is
+// being deleted included. fresh is false where there is no such view now.
+func (v *View) Running(ctx context.Context, instance string) (seen plan.Observed, fresh bool) {
+	inst, err := v.r.Log.Instance(ctx, instance)
+	if err != nil {
+		return seen, false
+	}
+	seen, err = v.running(ctx, inst)
+	return seen, err == nil
+}
+
+func (v *View) running(ctx context.Context, inst *lcm.Instance) (plan.Observed, error) {
+	at, other, err := v.aim(ctx, inst)
+	if err != nil {
+		return plan.Observed{}, err
+	}
+	src, want, drv, err := v.r.resolve(ctx, at, other)
+	if err != nil {
+		return plan.Observed{}, err
+	}
+	return drv.Observe(ctx, src, want)
 }
 
 // aim is the revision by which to look at the instance, and the one that helps

@@ -222,6 +222,10 @@ func (v *memView) Units(_ context.Context, id string) ([]plan.Unit, bool) {
 	return v.units[id], !v.stale
 }
 
+func (v *memView) Running(context.Context, string) (plan.Observed, bool) { return plan.Observed{}, false }
+
+func (v *memView) Drifted(string) []string { return nil }
+
 func (v *memView) Check(_ context.Context, _, after *desired.Instance) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -32,6 +32,11 @@ type View interface {
 	// Units are the VNFCs of the instance that exist now. fresh is false while the
 	// VIM can't be seen; the API then shows what the last record knew.
 	Units(ctx context.Context, instance string) (units []plan.Unit, fresh bool)
+	// Running is everything of the instance that exists now, what is being deleted
+	// included. fresh is false, and seen empty, while the VIM can't be seen.
+	Running(ctx context.Context, instance string) (seen plan.Observed, fresh bool)
+	// Drifted are the keys of objects that are known to differ from what git says.
+	Drifted(instance string) []string
 	// Check says whether the change would be refused: by the render, by the VNFD's
 	// rules or by the driver. before is nil for a new instance. It MUST NOT change
 	// anything. A refusal is an [*InvalidError], a [*desired.Problem] or an error

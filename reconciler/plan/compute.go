@@ -64,6 +64,8 @@ type planner struct {
 	// moved are the keys of objects that this plan creates, changes or deletes:
 	// whatever they are now, they must be waited for afterwards.
 	moved map[string]bool
+	// wanted are the keys of the desired objects.
+	wanted map[string]bool
 }
 
 func newPlanner(d Desired, o Observed, j Journal) *planner {
@@ -73,6 +75,10 @@ func newPlanner(d Desired, o Observed, j Journal) *planner {
 		groups:  make(map[string][]Group, len(d.Groups)),
 		units:   make(map[string][]*Unit),
 		moved:   make(map[string]bool),
+		wanted:  make(map[string]bool, len(d.Objects)),
+	}
+	for _, x := range d.Objects {
+		p.wanted[x.Key] = true
 	}
 	for _, x := range o.Objects {
 		p.objects[x.Key] = x
@@ -132,29 +138,103 @@ func (p *planner) hook(side string) {
 	}
 }
 
-// condemn deletes the incarnations that must not exist. A successor under the
-// same key has another incarnation and is left alone.
+// condemn deletes the incarnations that must not exist, and those of desired
+// objects that will never run again, and waits until they are gone: only then is
+// anything made in their place. A successor under the same key has another
+// incarnation and is left alone.
 func (p *planner) condemn() {
-	var steps []Step
+	var lost, deletes, waits []Step
 	for _, key := range slices.Sorted(maps.Keys(p.desired.Condemned)) {
-		incarnation := p.desired.Condemned[key]
-		if x, ok := p.objects[key]; ok && x.Incarnation == incarnation {
-			p.moved[key] = true
-			if !x.Deleting {
-				steps = append(steps, Step{Action: Delete, Object: key, Incarnation: incarnation, Reason: "condemned"})
-			}
-			continue
-		}
-		for _, u := range p.sorted {
-			if u.Key == key && u.ID == incarnation {
-				p.moved[u.Owner] = true
-				if !u.Deleting {
-					steps = append(steps, Step{Action: DeleteUnit, Object: key, Incarnation: incarnation, Reason: "condemned"})
-				}
-			}
+		if s, ok := p.replaced(key, p.desired.Condemned[key]); ok {
+			lost = append(lost, s)
 		}
 	}
-	p.add(steps...)
+	// In reverse order of creation, as prune deletes.
+	for _, x := range slices.Backward(p.observed.Objects) {
+		if why := p.doomed(x); why != "" {
+			p.moved[x.Key] = true
+			if !x.Deleting {
+				s := Step{Action: Delete, Object: x.Key, Incarnation: x.Incarnation, Reason: why}
+				if p.wanted[x.Key] {
+					s.Keep = x.Keep
+				}
+				deletes = append(deletes, s)
+			}
+			waits = append(waits, Step{Action: Wait, Object: x.Key, Incarnation: x.Incarnation, Reason: because("until it is gone", x.Reason)})
+		}
+	}
+	for _, u := range p.sorted {
+		if p.desired.Condemned[u.Key] != u.ID {
+			continue
+		}
+		if _, alsoObject := p.objects[u.Key]; alsoObject {
+			continue
+		}
+		p.moved[u.Owner] = true
+		if !u.Deleting {
+			deletes = append(deletes, Step{Action: DeleteUnit, Object: u.Key, Incarnation: u.ID, Owner: u.Owner, Reason: "condemned"})
+		}
+		waits = append(waits, Step{Action: Wait, Object: u.Key, Incarnation: u.ID, Reason: because("until it is gone", u.Reason)})
+	}
+	p.add(lost...)
+	p.add(deletes...)
+	p.add(waits...)
+}
+
+// doomed says why the incarnation must go although something of its key is
+// desired; "" where it may stay. One that dies after a step of this attempt was
+// issued on it is a failure, and not made anew once more.
+func (p *planner) doomed(x ObservedObject) string {
+	switch {
+	case p.condemned(x.Key, x.Incarnation):
+		return "condemned"
+	case x.Dead != "" && p.wanted[x.Key] && (!p.journal.IssuedOn(x.Key) || p.issuedAgainst(x.Incarnation)):
+		return x.Dead
+	}
+	return ""
+}
+
+// issuedAgainst says whether a step of this attempt deletes the incarnation.
+func (p *planner) issuedAgainst(incarnation string) bool {
+	return slices.ContainsFunc(p.journal.Issued, func(step string) bool { return strings.HasSuffix(step, "@"+incarnation) })
+}
+
+// replaced tells of a target of the heal that is gone although no step was
+// issued against it: somebody else was faster, and what lives now was never
+// asked to be healed.
+func (p *planner) replaced(key, incarnation string) (Step, bool) {
+	if !slices.Contains(p.journal.Targets, Target(key, incarnation)) || p.observed.Has(key, incarnation) {
+		return Step{}, false
+	}
+	why := fmt.Sprintf("incarnation %s was replaced by the VIM itself before the heal reached it", incarnation)
+	if next := p.successors(key); next != "" {
+		why += "; in its place now: " + next
+	}
+	why += ". Fail this operation; then heal what runs now, if it needs it"
+	return Step{Action: Wait, Object: key, Reason: "it is no longer there", Failure: why}, true
+}
+
+// successors names what may have taken the place of the key: the object or unit of
+// that key, else the units of its VDU that weren't there when the heal was asked for.
+func (p *planner) successors(key string) string {
+	if x, ok := p.objects[key]; ok {
+		return x.Key + " (" + x.Incarnation + ")"
+	}
+	known := make(map[string]bool, len(p.journal.Known))
+	vdu := ""
+	for _, u := range p.journal.Known {
+		known[u.ID] = true
+		if u.Key == key {
+			vdu = u.VDU
+		}
+	}
+	var names []string
+	for _, u := range p.sorted {
+		if !u.Deleting && (u.Key == key || vdu != "" && u.VDU == vdu && !known[u.ID]) {
+			names = append(names, u.Key+" ("+u.ID+")")
+		}
+	}
+	return strings.Join(names, ", ")
 }
 
 // waves applies the objects wave by wave: the next one only when the earlier
@@ -189,12 +269,12 @@ func (p *planner) change(x Object) (Step, bool) {
 	now, exists := p.objects[x.Key]
 	switch {
 	case !exists:
-		return Step{Action: Apply, Object: x.Key, From: -1, To: to, Reason: "new"}, true
+		return Step{Action: Apply, Object: x.Key, From: -1, To: to, Reason: "new", Keep: p.journal.Kept[x.Key]}, true
+	case p.doomed(now) != "":
+		return Step{Action: Apply, Object: x.Key, From: -1, To: to, Reason: "created again", Keep: cmp.Or(now.Keep, p.journal.Kept[x.Key])}, true
 	case now.Deleting:
 		// It can only be created again when it is gone; unready waits for that.
 		return Step{}, false
-	case p.moved[x.Key] && p.condemned(x.Key, now.Incarnation):
-		return Step{Action: Apply, Object: x.Key, From: -1, To: to, Reason: "condemned, created again"}, true
 	case now.Digest != x.Digest:
 		return Step{Action: Apply, Object: x.Key, From: now.Count, To: to, Reason: "changed"}, true
 	case counted && now.Count >= 0 && now.Count != to:
@@ -234,11 +314,11 @@ func (p *planner) unready(key string) (Step, bool) {
 	}
 	count, counted := p.count(key)
 	live, ready := 0, 0
-	leaving := false
+	leaving := ""
 	var reason, failure string
 	for _, u := range p.units[key] {
 		if u.Deleting {
-			leaving = true
+			leaving = cmp.Or(leaving, because(u.Key, u.Reason))
 			continue
 		}
 		live++
@@ -258,8 +338,8 @@ func (p *planner) unready(key string) (Step, bool) {
 		wait.Reason = fmt.Sprintf("%d units exist, %d should", live, count)
 	case counted && (ready != count || live != count):
 		wait.Reason = because(fmt.Sprintf("%d of %d units are ready", ready, count), cmp.Or(reason, now.Reason))
-	case leaving:
-		wait.Reason = "units are still being deleted"
+	case leaving != "":
+		wait.Reason = "units are still being deleted: " + leaving
 	case ready != live:
 		wait.Reason = because(fmt.Sprintf("%d of %d units are ready", ready, live), reason)
 	case !now.Ready:
@@ -269,38 +349,23 @@ func (p *planner) unready(key string) (Step, bool) {
 	default:
 		return Step{}, false
 	}
-	if p.issued(key) && !p.moved[key] {
+	if p.journal.IssuedOn(key) && !p.moved[key] {
 		wait.Failure = cmp.Or(now.Failure, failure)
 	}
 	return wait, true
 }
 
-// issued says whether a step on the object was handed to the driver in this
-// attempt: only then is a failure seen at the VIM ours, and not yesterday's.
-func (p *planner) issued(key string) bool {
-	return slices.ContainsFunc(p.journal.Issued, func(step string) bool {
-		_, object, _ := strings.Cut(step, ":")
-		rest, ok := strings.CutPrefix(object, key)
-		return ok && (rest == "" || rest[0] == '@' || rest[0] == '=')
-	})
-}
-
 // prune deletes what is no longer desired, after everything desired is ready,
 // and in reverse order of creation.
 func (p *planner) prune() {
-	wanted := make(map[string]bool, len(p.desired.Objects))
-	for _, x := range p.desired.Objects {
-		wanted[x.Key] = true
-	}
 	gone := len(p.desired.Objects) == 0
 	var deletes, waits []Step
 	for _, x := range slices.Backward(p.observed.Objects) {
-		condemned := p.condemned(x.Key, x.Incarnation)
 		retained := x.Retention == RetainAlways || x.Retention == RetainWithInstance && !gone
-		if wanted[x.Key] || retained && !condemned {
+		if p.wanted[x.Key] || retained || p.condemned(x.Key, x.Incarnation) { // what is condemned was deleted before
 			continue
 		}
-		if !x.Deleting && !condemned { // what is condemned was deleted above
+		if !x.Deleting {
 			deletes = append(deletes, Step{Action: Delete, Object: x.Key, Incarnation: x.Incarnation, Reason: "no longer desired"})
 		}
 		waits = append(waits, Step{Action: Wait, Object: x.Key, Reason: because("until it is gone", x.Reason)})
@@ -309,7 +374,7 @@ func (p *planner) prune() {
 		// Units of objects that go are waited for by themselves: an owner may
 		// vanish before its units do.
 		_, alsoObject := p.objects[u.Key]
-		if !wanted[u.Owner] && !alsoObject {
+		if !p.wanted[u.Owner] && !alsoObject && p.desired.Condemned[u.Key] != u.ID {
 			waits = append(waits, Step{Action: Wait, Object: u.Key, Reason: "until it is gone"})
 		}
 	}

@@ -6,7 +6,12 @@
 // imports nothing but the standard library.
 package plan
 
-import "strconv"
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
 
 // Desired is what one VNF instance should be at its VIM, as a driver rendered
 // it. The zero value means that nothing of the instance should exist.
@@ -44,14 +49,42 @@ type Group struct {
 type Observed struct {
 	Objects []ObservedObject
 	Units   []Unit
+	// Others live as units do but are no VNFCs (the pods of a Job): nothing is
+	// decided on them. Their Reason tells a person why they can't be healed.
+	Others []Unit
 }
 
-// Retention says when an object that is no longer desired may be deleted.
+// Has says whether the incarnation exists under the key, be it an object or a unit.
+func (o Observed) Has(key, incarnation string) bool {
+	return slices.ContainsFunc(o.Objects, func(x ObservedObject) bool { return x.Key == key && x.Incarnation == incarnation }) ||
+		slices.ContainsFunc(o.Units, func(u Unit) bool { return u.Key == key && u.ID == incarnation })
+}
+
+// Unspent are the tombstones whose incarnation still exists; the others have
+// done their work and may be dropped.
+func (o Observed) Unspent(condemned map[string]string) map[string]string {
+	var left map[string]string
+	for key, incarnation := range condemned {
+		if o.Has(key, incarnation) {
+			if left == nil {
+				left = map[string]string{}
+			}
+			left[key] = incarnation
+		}
+	}
+	return left
+}
+
+// Retention says when an object may be deleted: because it is no longer desired,
+// or because the whole VNF is healed, which creates anew what is RetainNot.
 type Retention string
 
 const (
 	// RetainNot: as soon as it is no longer desired.
 	RetainNot Retention = ""
+	// RetainData: as soon as it is no longer desired, but a heal of the whole VNF
+	// leaves it unless it is told otherwise (claims and volumes of the package).
+	RetainData Retention = "data"
 	// RetainWithInstance: only when the whole instance goes (claims of a StatefulSet).
 	RetainWithInstance Retention = "instance"
 	// RetainAlways: never (namespaces, CRDs).
@@ -76,6 +109,12 @@ type ObservedObject struct {
 	Reason string
 	// Failure, if not empty, tells why the object will not become ready by itself.
 	Failure string
+	// Dead, if not empty, tells why this incarnation will never run again, so that
+	// only a successor can take its place (a bare Pod that was evicted).
+	Dead string
+	// Keep is what a successor must take over of this incarnation, in the driver's
+	// own form (the addresses of a Service); "" where there is nothing.
+	Keep string
 }
 
 // Unit is one VNFC: a pod, a server.
@@ -114,6 +153,70 @@ type Journal struct {
 	// Issued are the keys of the steps handed to the driver in this attempt. A
 	// failure seen at the VIM counts only where a step on that object was issued.
 	Issued []string `json:"issued,omitempty"`
+	// Targets are the condemned incarnations ([Target]) that were alive when the
+	// heal was asked for and that no step was issued against, in any attempt. One
+	// that is gone all the same was replaced by somebody else.
+	Targets []string `json:"targets,omitempty"`
+	// Kept is [ObservedObject.Keep], by key, of objects that were deleted to be made anew.
+	Kept map[string]string `json:"kept,omitempty"`
+	// Known are the units that lived when the operation was asked for. They stand in
+	// its record already, so they aren't encoded once more.
+	Known []Unit `json:"-"`
+}
+
+// Target names a condemned incarnation in [Journal.Targets].
+func Target(key, incarnation string) string { return key + "@" + incarnation }
+
+// Aim is the journal of an operation that begins: the condemned incarnations
+// that are alive now are its targets, beside those that it has already.
+func (j Journal) Aim(d Desired, o Observed) Journal {
+	targets := slices.Clone(j.Targets)
+	for _, key := range slices.Sorted(maps.Keys(d.Condemned)) {
+		t := Target(key, d.Condemned[key])
+		if o.Has(key, d.Condemned[key]) && !slices.Contains(targets, t) {
+			targets = append(targets, t)
+		}
+	}
+	j.Targets = targets
+	return j
+}
+
+// Issue is the journal in which the batch is noted: it MUST be durable before
+// the batch is handed to the driver. fresh is false where everything stands there already.
+func (j Journal) Issue(batch []Step) (noted Journal, fresh bool) {
+	noted = j
+	noted.Issued, noted.Targets, noted.Kept = slices.Clone(j.Issued), slices.Clone(j.Targets), maps.Clone(j.Kept)
+	for _, s := range batch {
+		if s.Action == Wait || slices.Contains(noted.Issued, s.Key()) {
+			continue
+		}
+		fresh = true
+		noted.Issued = append(noted.Issued, s.Key())
+		if s.Incarnation != "" {
+			noted.Targets = slices.DeleteFunc(noted.Targets, func(t string) bool { return t == Target(s.Object, s.Incarnation) })
+		}
+		if s.Action == Delete && s.Keep != "" {
+			if noted.Kept == nil {
+				noted.Kept = map[string]string{}
+			}
+			noted.Kept[s.Object] = s.Keep
+		}
+	}
+	return noted, fresh
+}
+
+// IssuedOn says whether a step on the object, or on a unit of it, was handed to
+// the driver in this attempt: only then is a failure seen at the VIM this
+// attempt's, and not yesterday's.
+func (j Journal) IssuedOn(key string) bool {
+	return slices.ContainsFunc(j.Issued, func(step string) bool {
+		_, object, _ := strings.Cut(step, ":")
+		if _, owner, ok := strings.Cut(object, ownedBy); ok && owner == key {
+			return true
+		}
+		rest, ok := strings.CutPrefix(object, key)
+		return ok && (rest == "" || rest[0] == '@' || rest[0] == '=')
+	})
 }
 
 // Action is what a step does.
@@ -148,7 +251,15 @@ type Step struct {
 	Reason string `json:"reason,omitempty"`
 	// Failure on a Wait says that waiting is in vain, and why.
 	Failure string `json:"failure,omitempty"`
+	// Owner is the key of the object that owns the unit, for DeleteUnit.
+	Owner string `json:"owner,omitempty"`
+	// Keep, on the Delete of an object that will be made anew, is what its
+	// successor must take over; on the Apply of the successor it is that again.
+	Keep string `json:"keep,omitempty"`
 }
+
+// ownedBy stands between a unit and its owner in the key of a step.
+const ownedBy = " of "
 
 // Key identifies the step among all that an instance may ever need: the same
 // action on the same thing to the same end has the same key.
@@ -159,6 +270,9 @@ func (s Step) Key() string {
 	}
 	if s.Action == Scale {
 		k += "=" + strconv.Itoa(s.To)
+	}
+	if s.Owner != "" {
+		k += ownedBy + s.Owner
 	}
 	return k
 }
