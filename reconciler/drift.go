@@ -2,6 +2,7 @@ package reconciler
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -43,7 +44,103 @@ const (
 // a restart sees them anew.
 type drifts struct {
 	mu sync.Mutex
-	of map[string]Drift
+	of map[string]noted
+}
+
+type noted struct {
+	Drift
+	// signature and examined say what was examined, and when.
+	signature uint64
+	examined  time.Time
+}
+
+func newDrifts() *drifts { return &drifts{of: make(map[string]noted)} }
+
+// examineAgain is after how long a drift that is only shown is examined anew
+// although it looks the same: the digest tells that an object differs, not in what.
+const examineAgain = 10 * time.Second
+
+// known says whether this very drift was examined a moment ago.
+func (d *drifts) known(id string, signature uint64, now time.Time) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	x, ok := d.of[id]
+	return ok && x.signature == signature && now.Sub(x.examined) < examineAgain
+}
+
+// note takes a drift down. Its age counts from the first deviation.
+func (d *drifts) note(x Drift, signature uint64, now time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	x.Since = now
+	for _, v := range x.Deviations {
+		if !v.At.IsZero() && v.At.Before(x.Since) {
+			x.Since = v.At
+		}
+	}
+	if was, ok := d.of[x.Instance]; ok && was.Since.Before(x.Since) {
+		x.Since = was.Since
+	}
+	d.of[x.Instance] = noted{x, signature, now}
+}
+
+// state says what is done about the drift, if there is one.
+func (d *drifts) state(id string, s DriftState, operation string, next time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if x, ok := d.of[id]; ok {
+		x.State, x.Operation, x.Next = s, operation, next
+		d.of[id] = x
+	}
+}
+
+func (d *drifts) clear(id string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.of, id)
+}
+
+// storyMost bounds how many deviations a story tells.
+const storyMost = 3
+
+// story tells of the drift in one line.
+func (d *drifts) story(id string) string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	list := d.of[id].Deviations
+	var said []string
+	for _, v := range list[:min(len(list), storyMost)] {
+		said = append(said, v.String())
+	}
+	if more := len(list) - len(said); more > 0 {
+		said = append(said, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(said, "; ")
+}
+
+// absences are the VIMs that were found away, and until when nobody looks again.
+type absences struct {
+	mu    sync.Mutex
+	until map[drivers.Driver]time.Time
+}
+
+func newAbsences() *absences { return &absences{until: make(map[drivers.Driver]time.Time)} }
+
+func (a *absences) left(drv drivers.Driver, now time.Time) time.Duration {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.until[drv].Sub(now)
+}
+
+// mark sets until when; the zero time says that the VIM is there.
+func (a *absences) mark(drv drivers.Driver, until time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if until.IsZero() {
+		delete(a.until, drv)
+		return
+	}
+	a.until[drv] = until
 }
 
 // Drift lists the instances that have drifted, by directory.
@@ -53,9 +150,11 @@ func (v *View) Drift() []Drift {
 	defer d.mu.Unlock()
 	list := make([]Drift, 0, len(d.of))
 	for _, x := range d.of {
-		list = append(list, x)
+		list = append(list, x.Drift)
 	}
-	slices.SortFunc(list, func(a, b Drift) int { return cmp.Or(strings.Compare(a.Dir, b.Dir), strings.Compare(a.Instance, b.Instance)) })
+	slices.SortFunc(list, func(a, b Drift) int {
+		return cmp.Or(strings.Compare(a.Dir, b.Dir), strings.Compare(a.Instance, b.Instance))
+	})
 	return list
 }
 

@@ -14,6 +14,7 @@ type Metrics struct {
 	queue      prometheus.Gauge
 	operations *prometheus.CounterVec
 	durations  *prometheus.HistogramVec
+	repairs    *prometheus.CounterVec
 }
 
 // NewMetrics makes the metrics; register them with [Metrics.Collectors].
@@ -37,12 +38,16 @@ func NewMetrics() *Metrics {
 			Help:    "Time from the start of a VNF LCM operation to its end, by type and end state.",
 			Buckets: prometheus.ExponentialBuckets(0.05, 2.2, 14),
 		}, []string{"type", "state"}),
+		repairs: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "jibe_drift_repairs_total",
+			Help: "Objects that had drifted and were put right, by kind.",
+		}, []string{"kind"}),
 	}
 }
 
 // Collectors are all metrics.
 func (m *Metrics) Collectors() []prometheus.Collector {
-	return []prometheus.Collector{m.passes, m.queue, m.operations, m.durations}
+	return []prometheus.Collector{m.passes, m.queue, m.operations, m.durations, m.repairs}
 }
 
 // Operation counts an operation's change of state.
@@ -52,6 +57,9 @@ func (m *Metrics) Operation(op *lcm.Operation) {
 		m.durations.WithLabelValues(string(op.Type), string(op.State)).Observe(op.StateEntered.Sub(op.Started).Seconds())
 	}
 }
+
+// Repaired counts an object that is put right.
+func (m *Metrics) Repaired(kind string) { m.repairs.WithLabelValues(kind).Inc() }
 
 func (m *Metrics) pass(took time.Duration, err error, waiting int) {
 	result := "ok"

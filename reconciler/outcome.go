@@ -18,7 +18,7 @@ import (
 func (p *pass) wait(ctx context.Context, a *attempt, batch []plan.Step) (time.Duration, error) {
 	left := p.timeLeft(a.op)
 	if left <= 0 {
-		return 0, p.broke(ctx, a, p.overdue(a.op, batch, nil))
+		return 0, p.broke(ctx, a, p.explained(ctx, a, batch))
 	}
 	i := slices.IndexFunc(batch, func(s plan.Step) bool { return s.Failure != "" })
 	if i < 0 {
@@ -32,29 +32,15 @@ func (p *pass) wait(ctx context.Context, a *attempt, batch []plan.Step) (time.Du
 	return 0, p.broke(ctx, a, &lcm.Problem{Status: 500, Title: title(a.op), Detail: reason})
 }
 
-// stands tells for how long the instance has been failing; "" means that it isn't.
-func (p *pass) stands(reason string) time.Duration {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if reason == "" {
-		delete(p.failing, p.id)
-		return 0
-	}
-	f, ok := p.failing[p.id]
-	if !ok {
-		f = failure{reason: reason, since: p.Now()}
-		p.failing[p.id] = f
-	}
-	return p.Now().Sub(f.since)
-}
-
 func (p *pass) timeLeft(op *lcm.Operation) time.Duration {
 	from := op.AttemptStarted
 	if from.IsZero() {
 		from = op.Started
 	}
-	if from.Before(p.started) {
-		from = p.started
+	for _, later := range []time.Time{p.started, p.clock()} {
+		if from.Before(later) {
+			from = later
+		}
 	}
 	return from.Add(p.timeout(op)).Sub(p.Now())
 }
@@ -62,6 +48,9 @@ func (p *pass) timeLeft(op *lcm.Operation) time.Duration {
 func (p *pass) timeout(op *lcm.Operation) time.Duration {
 	if op.State == lcm.Starting {
 		return p.StartTimeout
+	}
+	if t, ok := p.Timeouts[op.Type]; ok {
+		return t
 	}
 	return p.Timeout
 }
@@ -79,6 +68,32 @@ func (p *pass) overdue(op *lcm.Operation, batch []plan.Step, trouble error) *lcm
 		detail += "; the last error was: " + trouble.Error()
 	}
 	return &lcm.Problem{Status: 500, Title: title(op), Detail: detail}
+}
+
+// explained is overdue with what the VIM noted last of the object that was waited
+// for.
+func (p *pass) explained(ctx context.Context, a *attempt, batch []plan.Step) *lcm.Problem {
+	problem := p.overdue(a.op, batch, nil)
+	if x, ok := a.drv.(drivers.Explainer); ok && len(batch) > 0 {
+		if said := x.Explain(ctx, a.src, batch[0].Object); said != "" {
+			problem.Detail += "; its last event was: " + said
+		}
+	}
+	return problem
+}
+
+// blind is for a pass that can't see the VIM. Once an operation has begun, the
+// time for which its VIM is away doesn't count against it; what was asked to be
+// cancelled isn't waited for.
+func (p *pass) blind(ctx context.Context, a *attempt, err error) error {
+	if !errors.Is(err, drivers.ErrUnavailable) || a.op.State == lcm.Starting {
+		return p.giveUp(ctx, a, err)
+	}
+	if done, err := p.cancelled(ctx, a, false); done || err != nil {
+		return err
+	}
+	p.halt()
+	return err
 }
 
 // cancelled ends a cancelled operation in FAILED_TEMP: at once if FORCEFUL, else
@@ -99,6 +114,8 @@ func (p *pass) giveUp(ctx context.Context, a *attempt, err error) error {
 	switch {
 	case errors.As(err, &denied):
 		return p.broke(ctx, a, &lcm.Problem{Status: 403, Title: "Grant refused", Detail: denied.Reason})
+	case errors.As(err, &refused) && refused.MayPass && p.timeLeft(a.op) > 0 && p.doubts(refused.Object) < p.FailureGrace:
+		return err
 	case errors.As(err, &refused), errors.As(err, &invalid):
 		return p.broke(ctx, a, &lcm.Problem{Status: 422, Title: title(a.op), Detail: err.Error()})
 	case p.timeLeft(a.op) <= 0:
@@ -110,7 +127,7 @@ func (p *pass) giveUp(ctx context.Context, a *attempt, err error) error {
 // broke ends the attempt: in ROLLED_BACK while nothing was touched, else in
 // FAILED_TEMP.
 func (p *pass) broke(ctx context.Context, a *attempt, problem *lcm.Problem) error {
-	p.stands("")
+	p.memory.ended(p.id)
 	event := lcm.Broke
 	if a.op.State == lcm.Starting {
 		event = lcm.Refused
@@ -120,6 +137,7 @@ func (p *pass) broke(ctx context.Context, a *attempt, problem *lcm.Problem) erro
 			return err
 		}
 		op.Journal = a.journal
+		op.Fight = a.fight
 		if a.drv != nil {
 			op.UnitsAfter = live(a.seen)
 			inst.Units = op.UnitsAfter
@@ -130,7 +148,10 @@ func (p *pass) broke(ctx context.Context, a *attempt, problem *lcm.Problem) erro
 }
 
 func (p *pass) converged(ctx context.Context, a *attempt) error {
-	p.stands("")
+	if a.fight && len(a.op.Journal.Issued) > 0 {
+		return p.broke(ctx, a, p.fought(a)) // whether it stands this time shows after a pause
+	}
+	p.memory.ended(p.id)
 	op, err := p.Log.Record(ctx, a.op.ID, func(op *lcm.Operation, inst *lcm.Instance) error {
 		if err := op.Advance(lcm.Converged, p.Now(), nil); err != nil {
 			return err

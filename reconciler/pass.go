@@ -59,11 +59,38 @@ func (p *pass) run(ctx context.Context) (time.Duration, error) {
 		}
 	}
 	if op == nil || op.State == lcm.FailedTemp {
-		if op, err = p.intent(ctx, inst, op); err != nil || op == nil || op.State == lcm.FailedTemp {
+		if op, err = p.intent(ctx, inst, op); err != nil {
 			return 0, err
 		}
+		if op == nil || op.State == lcm.FailedTemp {
+			return p.rest(ctx, op)
+		}
+	}
+	if !op.Automatic {
+		p.drifts.clear(p.id)
+	}
+	if suspended, err := p.suspended(ctx); suspended || err != nil {
+		return 0, err
 	}
 	return p.operate(ctx, op)
+}
+
+// suspended says whether a person has stopped everything for the instance. The
+// clock of the operation under way stands still meanwhile.
+func (p *pass) suspended(ctx context.Context) (bool, error) {
+	head, exists := p.Repo.Lookup(p.id)
+	if !exists {
+		return false, nil
+	}
+	now, err := p.read(ctx, head)
+	if err != nil {
+		// What can't be read is not obeyed; the operation has a tree of its own.
+		return false, nil
+	}
+	if now.Suspend {
+		p.halt()
+	}
+	return now.Suspend, nil
 }
 
 // attempt is the state of an operation while a pass works on it.
@@ -75,6 +102,10 @@ type attempt struct {
 	seen plan.Observed
 	// journal runs ahead of the record by what needs no record of its own.
 	journal plan.Journal
+	// last is the batch that was started last.
+	last []plan.Step
+	// fight says that somebody undoes what is done.
+	fight bool
 }
 
 // operate carries an open operation on until nothing is left but waiting.
@@ -82,11 +113,15 @@ func (p *pass) operate(ctx context.Context, op *lcm.Operation) (time.Duration, e
 	log := p.log.With("operation", op.ID, "revision", op.After.Commit)
 	a, err := p.begin(ctx, op)
 	if err != nil {
-		return 0, p.giveUp(ctx, &attempt{op: op, journal: op.Journal}, err)
+		return 0, p.blind(ctx, &attempt{op: op, journal: op.Journal}, err)
 	}
 	for range staleBatches {
 		if a.seen, err = a.drv.Observe(ctx, a.src, a.want); err != nil {
-			return 0, p.giveUp(ctx, a, fmt.Errorf("observe instance %s: %w", p.id, err))
+			return 0, p.blind(ctx, a, fmt.Errorf("observe instance %s: %w", p.id, err))
+		}
+		p.resume()
+		if a.op.State == lcm.Starting {
+			a.journal = a.journal.Aim(a.want, a.seen)
 		}
 		steps := plan.Compute(a.want, a.seen, a.journal)
 		if len(steps) > 0 && steps[0].Action == plan.Grant {
@@ -112,11 +147,22 @@ func (p *pass) operate(ctx context.Context, op *lcm.Operation) (time.Duration, e
 		if p.timeLeft(a.op) <= 0 {
 			return 0, p.broke(ctx, a, p.overdue(a.op, batch, nil))
 		}
-		if err := p.issue(ctx, a, batch); err != nil {
+		fresh, err := p.issue(ctx, a, batch)
+		if err != nil {
 			return 0, err
 		}
+		a.last = batch
+		switch times, wait := p.pace(fresh); {
+		case wait > 0:
+			return wait, nil
+		case a.fight && !fresh, a.op.Automatic && times > patientRepeats:
+			a.fight = true
+			return 0, p.broke(ctx, a, p.fought(a))
+		}
 		log.InfoContext(ctx, "steps started", "steps", describe(batch))
-		if err := a.drv.Do(ctx, a.src, batch...); err != nil {
+		err = a.drv.Do(ctx, a.src, batch...)
+		p.begun(err == nil)
+		if err != nil {
 			return 0, p.giveUp(ctx, a, fmt.Errorf("instance %s: %w", p.id, err))
 		}
 	}
@@ -129,7 +175,8 @@ func (p *pass) begin(ctx context.Context, op *lcm.Operation) (*attempt, error) {
 	if op.State == lcm.RollingBack {
 		target, other = other, target
 	}
-	a := &attempt{op: op, journal: op.Journal}
+	a := &attempt{op: op, journal: op.Journal, fight: op.Fight}
+	a.journal.Known = op.UnitsBefore
 	a.journal.Operation = string(op.Type)
 	a.journal.Rollback = op.State == lcm.RollingBack
 	if op.Type == lcm.ModifyInfo || op.State != lcm.Starting {
@@ -226,11 +273,13 @@ func (p *pass) grant(ctx context.Context, a *attempt, steps []plan.Step) ([]plan
 			return nil, fmt.Errorf("keep package %s of instance %s: %w", a.src.Package.Tree, p.id, err)
 		}
 	}
-	if err := a.drv.Verify(ctx, a.src, changes...); err != nil {
-		return nil, err
-	}
-	if err := p.Grant.Grant(ctx, a.op); err != nil {
-		return nil, err
+	if !a.op.Automatic { // which only restores what was granted before
+		if err := a.drv.Verify(ctx, a.src, changes...); err != nil {
+			return nil, err
+		}
+		if err := p.Grant.Grant(ctx, a.op); err != nil {
+			return nil, err
+		}
 	}
 	a.journal.Granted = true
 	steps = p.hooks(ctx, a, plan.Compute(a.want, a.seen, a.journal))
@@ -246,7 +295,9 @@ func (p *pass) grant(ctx context.Context, a *attempt, steps []plan.Step) ([]plan
 	if err != nil {
 		return nil, err
 	}
+	known := a.journal.Known
 	a.op, a.journal = op, op.Journal
+	a.journal.Known = known
 	if len(steps) == 0 {
 		steps = []plan.Step{}
 	}
@@ -280,10 +331,12 @@ func hookProgram(src drivers.Source, name string) string {
 
 // issue records that the batch is about to be started, so that a failure seen
 // afterwards is known to be this attempt's.
-func (p *pass) issue(ctx context.Context, a *attempt, batch []plan.Step) error {
+//
+// fresh is false where all of it was started in this attempt before.
+func (p *pass) issue(ctx context.Context, a *attempt, batch []plan.Step) (fresh bool, err error) {
 	noted, fresh := a.journal.Issue(batch)
 	if !fresh && len(a.journal.Hooks) == len(a.op.Journal.Hooks) {
-		return nil
+		return false, nil
 	}
 	a.journal = noted
 	op, err := p.Log.Record(ctx, a.op.ID, func(op *lcm.Operation, _ *lcm.Instance) error {
@@ -291,10 +344,10 @@ func (p *pass) issue(ctx context.Context, a *attempt, batch []plan.Step) error {
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("record the steps of operation %s: %w", a.op.ID, err)
+		return false, fmt.Errorf("record the steps of operation %s: %w", a.op.ID, err)
 	}
 	a.op = op
-	return nil
+	return fresh, nil
 }
 
 func describe(steps []plan.Step) []string {

@@ -13,7 +13,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -88,6 +87,9 @@ type Config struct {
 	FailureGrace time.Duration
 	// Timeouts replace Timeout for the types of operation that they name.
 	Timeouts map[lcm.Type]time.Duration
+	// RepairPause is how long an automatic operation that failed rests before it is
+	// tried again for the first time (default 10 s); it doubles up to five minutes.
+	RepairPause time.Duration
 }
 
 // Reconciler runs the pipeline. Make one with [New], then call [Reconciler.Run].
@@ -100,17 +102,8 @@ type Reconciler struct {
 	// doesn't count against an operation.
 	started time.Time
 	drifts  *drifts
-
-	mu sync.Mutex
-	// failing: since when a failure has been standing, by instance. Lost at a
-	// restart, which only makes the grace begin anew.
-	failing map[string]failure
-}
-
-// failure is one that was seen and not yet believed.
-type failure struct {
-	reason string
-	since  time.Time
+	away    *absences
+	memory  *memory
 }
 
 // New checks the configuration and fills in its defaults.
@@ -136,6 +129,9 @@ func New(c Config) (*Reconciler, error) {
 	if c.FailureGrace == 0 {
 		c.FailureGrace = 3 * time.Second
 	}
+	if c.RepairPause == 0 {
+		c.RepairPause = 10 * time.Second
+	}
 	if c.Metrics == nil {
 		c.Metrics = NewMetrics()
 	}
@@ -143,12 +139,13 @@ func New(c Config) (*Reconciler, error) {
 		Config: c,
 		queue: workqueue.NewTypedRateLimitingQueue(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[string](100*time.Millisecond, 30*time.Second)),
-		failing: make(map[string]failure),
+		drifts: newDrifts(),
+		away:   newAbsences(),
+		memory: newMemory(),
 	}
 	r.vims = newVIMs(c, r.Enqueue)
 	r.checker = NewChecker(c.Packages, c.Driver)
 	r.started = c.Now()
-	r.drifts = &drifts{of: make(map[string]Drift)}
 	return r, nil
 }
 

@@ -1,0 +1,181 @@
+package reconciler
+
+import (
+	"reflect"
+	"sync"
+	"time"
+)
+
+// memory is what a process remembers of an instance beyond git, the VIM and the
+// store: when it saw what. A restart loses it, which only makes a clock begin
+// anew; no decision about what should run depends on it.
+type memory struct {
+	mu sync.Mutex
+	of map[string]*recollection
+}
+
+type recollection struct {
+	// failing is the failure of a wait that was seen and is not yet believed,
+	// doubted the refusal.
+	failing, doubted sighting
+	// from is where the clock of the open operation was set again, as nothing could
+	// be done before: the VIM was away, or the instance suspended.
+	from    time.Time
+	stopped bool
+	// repeats counts batches that had to be started again although they had been
+	// before; started says that the last one was, without an error; quiet is until
+	// when nothing is started again.
+	repeats int
+	started bool
+	quiet   time.Time
+	// repairs are, by object, those that followed shortly on each other.
+	repairs map[string]repair
+}
+
+// sighting is something that was seen, and since when.
+type sighting struct {
+	what  string
+	since time.Time
+}
+
+type repair struct {
+	count int
+	last  time.Time
+}
+
+func newMemory() *memory { return &memory{of: make(map[string]*recollection)} }
+
+// with runs f on what is remembered of the instance, and forgets what is empty
+// afterwards.
+func (m *memory) with(id string, f func(*recollection)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := m.of[id]
+	if r == nil {
+		r = &recollection{}
+	}
+	f(r)
+	if reflect.ValueOf(*r).IsZero() {
+		delete(m.of, id)
+		return
+	}
+	m.of[id] = r
+}
+
+// stands tells for how long the instance has been failing; "" means that it isn't.
+func (p *pass) stands(reason string) (stood time.Duration) {
+	p.memory.with(p.id, func(r *recollection) {
+		switch {
+		case reason == "":
+			r.failing = sighting{}
+			return
+		case r.failing.what == "":
+			r.failing = sighting{reason, p.Now()}
+		}
+		stood = p.Now().Sub(r.failing.since)
+	})
+	return stood
+}
+
+// doubts tells for how long the same object has been refused without a pause.
+func (p *pass) doubts(object string) (stood time.Duration) {
+	p.memory.with(p.id, func(r *recollection) {
+		if r.doubted.what != object {
+			r.doubted = sighting{object, p.Now()}
+		}
+		stood = p.Now().Sub(r.doubted.since)
+	})
+	return stood
+}
+
+// halt stops the clock of the operation: nothing can be done for it now.
+func (p *pass) halt() {
+	p.memory.with(p.id, func(r *recollection) { r.stopped = true })
+}
+
+// resume sets the clock anew if it was stopped.
+func (p *pass) resume() {
+	p.memory.with(p.id, func(r *recollection) {
+		if r.stopped {
+			r.stopped, r.from = false, p.Now()
+		}
+	})
+}
+
+// clock is when the time of the operation began.
+func (p *pass) clock() (from time.Time) {
+	p.memory.with(p.id, func(r *recollection) { from = r.from })
+	return from
+}
+
+// A batch that is due again and again although it was started is undone by
+// somebody, or by nobody in sight: it is started with growing pauses.
+const (
+	patientRepeats = 5
+	repeatPause    = 50 * time.Millisecond
+	maxRepeatPause = 10 * time.Second
+)
+
+// pace counts the batches that are started once more, and says how long to wait
+// before this one may be.
+func (p *pass) pace(fresh bool) (times int, wait time.Duration) {
+	now := p.Now()
+	p.memory.with(p.id, func(r *recollection) {
+		if fresh {
+			r.repeats, r.quiet = 0, time.Time{}
+			return
+		}
+		if wait = r.quiet.Sub(now); wait > 0 {
+			return
+		}
+		if r.started {
+			r.repeats++
+		}
+		if over := r.repeats - patientRepeats; over > 0 {
+			r.quiet = now.Add(min(repeatPause<<min(over, 10), maxRepeatPause))
+		}
+		times = r.repeats
+	})
+	return times, wait
+}
+
+// begun notes whether the batch was started without an error.
+func (p *pass) begun(ok bool) {
+	p.memory.with(p.id, func(r *recollection) { r.started = ok })
+}
+
+// ended forgets what concerns one operation only.
+func (m *memory) ended(id string) {
+	m.with(id, func(r *recollection) {
+		*r = recollection{repairs: r.repairs}
+	})
+}
+
+// A fight is told from an accident by repairs of the same object, each of which
+// was due again shortly after the last.
+const (
+	fightRepairs = 5
+	fightWindow  = 10 * time.Second
+)
+
+// repairing counts a repair of the objects, and says whether one of them is
+// fought over.
+func (p *pass) repairing(objects []string) (fight bool) {
+	now := p.Now()
+	p.memory.with(p.id, func(r *recollection) {
+		for key, x := range r.repairs {
+			if now.Sub(x.last) > fightWindow {
+				delete(r.repairs, key)
+			}
+		}
+		if r.repairs == nil {
+			r.repairs = make(map[string]repair)
+		}
+		for _, key := range objects {
+			n := r.repairs[key].count + 1
+			r.repairs[key] = repair{n, now}
+			fight = fight || n > fightRepairs
+		}
+	})
+	return fight
+}

@@ -1,0 +1,307 @@
+package reconciler
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/lcm"
+	"github.com/jibe-vnfm/jibe/lcm/oplog"
+	"github.com/jibe-vnfm/jibe/reconciler/plan"
+)
+
+// Looking at an instance at rest must not keep anyone waiting whose VIM answers.
+const (
+	// lookPatience is how long a look waits for a VIM whose cache isn't there yet.
+	lookPatience = time.Second
+	// awayPause is for how long nobody else looks then, and awayAgain after how long
+	// this instance does if the VIM doesn't tell that it is back.
+	awayPause = 2 * time.Second
+	awayAgain = 15 * time.Second
+)
+
+// rest looks at an instance on which nothing is under way: whether what runs is
+// still what git says. failed is its operation in FAILED_TEMP, or nil. A drift is
+// put right by an operation of its own, unless somebody wants it only shown.
+func (p *pass) rest(ctx context.Context, failed *lcm.Operation) (time.Duration, error) {
+	if failed != nil && !failed.Automatic {
+		p.drifts.clear(p.id)
+		return 0, nil // held until a person decides
+	}
+	inst, err := p.Log.Instance(ctx, p.id)
+	if err != nil {
+		return 0, fmt.Errorf("record of instance %s: %w", p.id, err)
+	}
+	head, policy, err := p.policy(ctx, inst, failed)
+	if err != nil || policy == "" {
+		p.drifts.clear(p.id)
+		return 0, err
+	}
+	l, pause, err := p.look(ctx, inst)
+	if err != nil || pause > 0 {
+		return pause, err
+	}
+	due := drifting(l.want, l.seen)
+	if len(due) > 0 && !p.drifts.known(p.id, signature(l.seen, due), p.Now()) {
+		if due, err = p.examine(ctx, l, due, head); err != nil {
+			return 0, err
+		}
+	}
+	if len(due) == 0 {
+		p.drifts.clear(p.id)
+	}
+	if policy != DriftMending {
+		p.drifts.state(p.id, policy, "", time.Time{})
+		return 0, nil
+	}
+	if failed != nil {
+		return p.again(ctx, failed, due)
+	}
+	if len(due) == 0 {
+		return 0, nil
+	}
+	return p.mend(ctx, inst, l, due)
+}
+
+// policy says what is done about a drift: DriftMending, or why it is only shown.
+// "" means that there is nothing to compare with now.
+func (p *pass) policy(ctx context.Context, inst *lcm.Instance, failed *lcm.Operation) (desired.Revision, DriftState, error) {
+	head, exists := p.Repo.Lookup(p.id)
+	open := ""
+	if failed != nil {
+		open = failed.ID
+	}
+	if !exists || inst.Prepared != "" || inst.Owed != "" || inst.Open != open || inst.Operated.Tree == "" {
+		return head, "", nil
+	}
+	now, err := p.read(ctx, head)
+	if err != nil {
+		return head, "", err
+	}
+	switch {
+	case now.Suspend:
+		return head, DriftSuspended, nil
+	case head.Tree != inst.Operated.Tree:
+		return head, "", nil // something new is wanted, and comes first
+	case now.Held != "":
+		return head, DriftHeld, nil
+	case now.Drift == desired.DriftReport:
+		return head, DriftReported, nil
+	}
+	return head, DriftMending, nil
+}
+
+// sight is what a look at an instance at rest saw.
+type sight struct {
+	src  drivers.Source
+	drv  drivers.Driver
+	want plan.Desired
+	seen plan.Observed
+}
+
+// look compares what git says with what the VIM's cache has. pause says when to
+// look again where nothing can be seen now.
+func (p *pass) look(ctx context.Context, inst *lcm.Instance) (l sight, pause time.Duration, err error) {
+	at, err := p.read(ctx, inst.Operated)
+	if err != nil {
+		return l, 0, err
+	}
+	if at.State != desired.Instantiated {
+		return l, 0, nil
+	}
+	drv, err := p.vims.driver(at)
+	if err != nil {
+		return l, p.unseen(), p.quietly(ctx, err)
+	}
+	if left := p.away.left(drv, p.Now()); left > 0 {
+		return l, left + p.unseen(), nil
+	}
+	if l.src, l.want, l.drv, err = p.resolve(ctx, inst.Operated, inst.Settled); err != nil {
+		return l, p.unseen(), p.quietly(ctx, err)
+	}
+	looking, cancel := context.WithTimeout(ctx, lookPatience)
+	defer cancel()
+	l.seen, err = drv.Observe(looking, l.src, l.want)
+	if errors.Is(err, drivers.ErrUnavailable) {
+		p.away.mark(drv, p.Now().Add(awayPause))
+		return l, p.unseen(), nil
+	}
+	p.away.mark(drv, time.Time{})
+	return l, 0, err
+}
+
+// unseen spreads the next looks at a VIM that is away.
+func (p *pass) unseen() time.Duration { return awayAgain + rand.N(awayAgain) }
+
+// quietly is nil for what doesn't pass by trying again: a VIM that git no longer
+// names, a package that can't be rendered. It is tried again all the same, as
+// seldom as a VIM that is away.
+func (p *pass) quietly(ctx context.Context, err error) error {
+	var refused *drivers.RefusedError
+	if errors.Is(err, drivers.ErrUnavailable) || errors.As(err, &refused) {
+		p.log.DebugContext(ctx, "instance at rest can't be looked at", "error", err)
+		return nil
+	}
+	return err
+}
+
+// drifting are the steps that would put right what differs while no operation is
+// open, and waits for desired objects that somebody is deleting.
+func drifting(want plan.Desired, seen plan.Observed) []plan.Step {
+	leaving := make(map[string]bool)
+	for _, x := range seen.Objects {
+		if x.Deleting && slices.ContainsFunc(want.Objects, func(w plan.Object) bool { return w.Key == x.Key }) {
+			leaving[x.Key] = true
+		}
+	}
+	behind := make(map[string]bool) // doomed objects are deleted and then waited for
+	return slices.DeleteFunc(plan.Compute(want, seen, plan.Journal{}), func(s plan.Step) bool {
+		again := behind[s.Object]
+		behind[s.Object] = true
+		return again || s.Action == plan.Wait && !leaving[s.Object]
+	})
+}
+
+// signature tells one drift from another without asking the VIM.
+func signature(seen plan.Observed, due []plan.Step) uint64 {
+	h := fnv.New64a()
+	for _, s := range due {
+		fmt.Fprintln(h, s.Key())
+		for _, x := range seen.Objects {
+			if x.Key == s.Object {
+				fmt.Fprintln(h, x.Incarnation, x.Digest, x.Count, x.Deleting, x.Dead)
+			}
+		}
+	}
+	return h.Sum64()
+}
+
+// examine finds out what exactly differs, and notes it. It returns the steps that
+// are still due: what differs in nothing that matters is not.
+func (p *pass) examine(ctx context.Context, l sight, due []plan.Step, head desired.Revision) ([]plan.Step, error) {
+	var found []drivers.Deviation
+	if x, ok := l.drv.(drivers.Examiner); ok {
+		var err error
+		if found, err = x.Examine(ctx, l.src, l.want, due...); err != nil {
+			return nil, fmt.Errorf("examine the drift of instance %s: %w", p.id, err)
+		}
+		due = slices.DeleteFunc(due, func(s plan.Step) bool {
+			return !slices.ContainsFunc(found, func(d drivers.Deviation) bool { return d.Object == s.Object })
+		})
+	} else {
+		for _, s := range due {
+			found = append(found, drivers.Deviation{Object: s.Object, Have: s.Reason, Want: "as rendered"})
+		}
+	}
+	if len(due) > 0 {
+		p.drifts.note(Drift{Instance: p.id, Dir: head.Dir, Deviations: found, State: DriftMending}, signature(l.seen, due), p.Now())
+	}
+	return due, nil
+}
+
+// mend begins the operation that puts the drift right, and carries it on.
+func (p *pass) mend(ctx context.Context, inst *lcm.Instance, l sight, due []plan.Step) (time.Duration, error) {
+	cause := "drift: " + p.drifts.story(p.id)
+	params, err := json.Marshal(map[string]string{"cause": cause})
+	if err != nil {
+		return 0, err
+	}
+	born, err := p.Log.Born(ctx, lcm.Operation{
+		ID: uuid.NewString(), Instance: p.id, Type: lcm.Heal, Automatic: true,
+		Before: inst.Operated, After: inst.Operated, Params: params, UnitsBefore: live(l.seen),
+		Fight: p.repairing(objects(due)),
+	})
+	var busy oplog.ErrBusy
+	if errors.As(err, &busy) {
+		return 0, nil // an API request was first; its operation repairs as well
+	}
+	if err != nil {
+		return 0, fmt.Errorf("record the repair of instance %s: %w", p.id, err)
+	}
+	p.log.InfoContext(ctx, "drift is put right", "operation", born.ID, "cause", cause, "fight", born.Fight)
+	p.drifts.state(p.id, DriftMending, born.ID, time.Time{})
+	for _, key := range objects(due) {
+		kind, _, _ := strings.Cut(key, "/")
+		p.Metrics.Repaired(kind)
+	}
+	return p.operate(ctx, born)
+}
+
+// again tries an automatic operation that failed once more: when its pause is
+// over, when everything is right without it, or when something new is wrong.
+func (p *pass) again(ctx context.Context, failed *lcm.Operation, due []plan.Step) (time.Duration, error) {
+	next := failed.StateEntered.Add(p.repairPause(failed))
+	wait := next.Sub(p.Now())
+	mended := len(due) == 0 && !failed.Fight
+	news := len(failed.Journal.Issued) > 0 && slices.ContainsFunc(plan.Next(due), func(s plan.Step) bool { return !failed.Journal.IssuedOn(s.Object) })
+	if wait > 0 && !mended && !news {
+		state := DriftFailing
+		if failed.Fight {
+			state = DriftFight
+		}
+		p.drifts.state(p.id, state, failed.ID, next)
+		return wait, nil
+	}
+	op, err := p.Log.Retry(ctx, failed.ID)
+	var busy oplog.ErrBusy
+	if errors.As(err, &busy) || errors.Is(err, lcm.ErrState) {
+		return 0, nil // somebody else decided meanwhile
+	}
+	if err != nil {
+		return 0, fmt.Errorf("try the repair of instance %s again: %w", p.id, err)
+	}
+	p.drifts.state(p.id, DriftMending, op.ID, time.Time{})
+	return p.operate(ctx, op)
+}
+
+// maxRepairPause bounds the pause between two tries of the same repair.
+const maxRepairPause = 5 * time.Minute
+
+// repairPause is how long an automatic operation rests in FAILED_TEMP.
+func (p *pass) repairPause(op *lcm.Operation) time.Duration {
+	pause := p.RepairPause
+	for range max(op.Attempt, 1) - 1 {
+		if pause *= 2; pause >= maxRepairPause {
+			return maxRepairPause
+		}
+	}
+	return pause
+}
+
+// fought is why an operation that mends what is broken again and again is let
+// rest.
+func (p *pass) fought(a *attempt) *lcm.Problem {
+	story := p.drifts.story(p.id)
+	if story == "" {
+		story = strings.Join(describe(a.last), ", ")
+	}
+	return &lcm.Problem{Status: 409, Title: "Fight over " + fieldsOf(a.last), Detail: fmt.Sprintf(
+		"what is put right is changed again at once: %s. It will be put right again after a pause (now %s), and the longer it goes on the more seldom. "+
+			"Stop whoever changes it, or leave the field out of the package so that it is theirs, or set drift: report", story, p.repairPause(a.op))}
+}
+
+func fieldsOf(steps []plan.Step) string {
+	if len(steps) == 0 {
+		return "an object"
+	}
+	return steps[0].Object
+}
+
+func objects(steps []plan.Step) []string {
+	keys := make([]string, 0, len(steps))
+	for _, s := range steps {
+		keys = append(keys, s.Object)
+	}
+	slices.Sort(keys)
+	return slices.Compact(keys)
+}
