@@ -1,0 +1,318 @@
+package reconciler_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/lcm"
+	"github.com/jibe-vnfm/jibe/reconciler"
+	"github.com/jibe-vnfm/jibe/reconciler/plan"
+)
+
+// running starts a world in which the instance runs.
+func running(t *testing.T, extra string, conf func(*reconciler.Config)) *world {
+	t.Helper()
+	w := newWorld(t, conf)
+	w.commit(file("instantiated", extra))
+	w.last(lcm.Instantiate, lcm.Completed)
+	return w
+}
+
+func soon(c *reconciler.Config) { c.RepairPause = 20 * time.Millisecond }
+
+// operations are those of a type, oldest first.
+func (w *world) operations(typ lcm.Type) []*lcm.Operation {
+	w.t.Helper()
+	ops, err := w.log.Operations(w.t.Context(), "", 0)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	ops = slices.DeleteFunc(ops, func(op *lcm.Operation) bool { return op.Type != typ })
+	slices.SortFunc(ops, func(a, b *lcm.Operation) int { return a.Started.Compare(b.Started) })
+	return ops
+}
+
+// drift is the instance's, once it is in this state.
+func (w *world) drift(state reconciler.DriftState) (d reconciler.Drift) {
+	w.t.Helper()
+	w.until(fmt.Sprintf("the drift is %s", state), func() bool {
+		list := w.recon.View().Drift()
+		if len(list) != 1 || list[0].State != state {
+			return false
+		}
+		d = list[0]
+		return true
+	})
+	return d
+}
+
+func (w *world) unit(vdu string) plan.Unit {
+	w.t.Helper()
+	units, _ := w.recon.View().Units(w.t.Context(), id)
+	i := slices.IndexFunc(units, func(u plan.Unit) bool { return u.VDU == vdu })
+	if i < 0 {
+		w.t.Fatalf("no unit of %s among %v", vdu, units)
+	}
+	return units[i]
+}
+
+func TestADriftIsPutRightByAnAutomaticHeal(t *testing.T) {
+	w := running(t, "", nil)
+	w.cloud.Drift(web)
+	op := w.last(lcm.Heal, lcm.Completed)
+	if !op.Automatic || op.Before != op.After {
+		t.Errorf("automatic %v, from %v to %v", op.Automatic, op.Before, op.After)
+	}
+	var params struct{ Cause string }
+	if err := json.Unmarshal(op.Params, &params); err != nil || !strings.Contains(params.Cause, web) {
+		t.Errorf("the cause is %q (%v), and doesn't name %s", params.Cause, err, web)
+	}
+	w.until("nothing has drifted", func() bool { return len(w.recon.View().Drift()) == 0 })
+	if n := len(w.operations(lcm.Heal)); n != 1 {
+		t.Errorf("%d repairs, want one", n)
+	}
+}
+
+func TestADriftIsOnlyShownWhereThatIsWanted(t *testing.T) {
+	w := running(t, "drift: report\n", nil)
+	w.cloud.Drift(web)
+	if d := w.drift(reconciler.DriftReported); d.Instance != id || d.Since.IsZero() || len(d.Deviations) == 0 || d.Deviations[0].Object != web {
+		t.Errorf("got %+v", d)
+	}
+	if got := w.recon.View().Drifted(id); !slices.Equal(got, []string{web}) {
+		t.Errorf("drifted are %v", got)
+	}
+	if n := len(w.operations(lcm.Heal)); n != 0 {
+		t.Errorf("%d repairs", n)
+	}
+	w.commit(file("instantiated", "drift: correct\n"))
+	w.last(lcm.Heal, lcm.Completed)
+}
+
+func TestASuspendedInstanceIsLeftAloneAndShowsItsDrift(t *testing.T) {
+	w := running(t, "", nil)
+	w.commit(file("instantiated", "suspend: true\nlevels: {web: 3}\n"))
+	w.cloud.Drift(web)
+	w.drift(reconciler.DriftSuspended)
+	if n := w.units("VDU1"); n != 1 {
+		t.Errorf("%d units, want 1", n)
+	}
+	w.commit(file("instantiated", "levels: {web: 3}\n"))
+	w.last(lcm.Scale, lcm.Completed)
+	w.until("nothing has drifted", func() bool { return len(w.recon.View().Drift()) == 0 })
+}
+
+func TestSuspendStopsAnOperationUnderWayAndItsClock(t *testing.T) {
+	w := newWorld(t, func(c *reconciler.Config) { c.Timeout = 300 * time.Millisecond })
+	w.cloud.SetLatency(100 * time.Millisecond)
+	var held atomic.Bool
+	w.cloud.BeforeStep(func(string, plan.Step) error {
+		if held.Load() {
+			return errors.New("no step may be started now")
+		}
+		return nil
+	})
+	w.commit(file("instantiated", ""))
+	w.last(lcm.Instantiate, lcm.Processing)
+	w.commit(file("instantiated", "suspend: true\n"))
+	held.Store(true)
+	time.Sleep(500 * time.Millisecond) // longer than the operation may take
+	op := w.last(lcm.Instantiate, lcm.Processing)
+	if op.Error != nil {
+		t.Errorf("the operation failed while it was suspended: %+v", op.Error)
+	}
+	held.Store(false)
+	w.commit(file("instantiated", ""))
+	w.last(lcm.Instantiate, lcm.Completed)
+}
+
+func TestAHeldInstanceShowsItsDriftAndIsLeftAlone(t *testing.T) {
+	w := newWorld(t, nil)
+	w.failToScale("no memory")
+	op := w.last(lcm.Scale, lcm.FailedTemp)
+	if _, err := w.log.Fail(t.Context(), op.ID); err != nil {
+		t.Fatal(err)
+	}
+	w.recon.Enqueue(id)
+	w.last(lcm.Scale, lcm.Failed)
+	w.drift(reconciler.DriftHeld) // three units run, and git says one
+	if n := len(w.operations(lcm.Heal)); n != 0 {
+		t.Errorf("%d repairs", n)
+	}
+}
+
+func TestAFightIsOneOperationThatNamesItAndGivesWayToRequests(t *testing.T) {
+	w := running(t, "", soon)
+	fighting := atomic.Bool{}
+	fighting.Store(true)
+	go func() {
+		for fighting.Load() {
+			w.cloud.Drift(web)
+			time.Sleep(time.Millisecond)
+		}
+	}()
+	var fight *lcm.Operation
+	w.until("the fight is seen", func() bool {
+		for _, op := range w.operations(lcm.Heal) {
+			if op.Fight && op.State == lcm.FailedTemp && op.Attempt > 2 {
+				fight = op
+			}
+		}
+		return fight != nil
+	})
+	if !strings.Contains(fight.Error.Detail, web) || !strings.Contains(fight.Error.Detail, "drift: report") {
+		t.Errorf("the error is %q", fight.Error.Detail)
+	}
+	if n := len(w.operations(lcm.Heal)); n > 8 {
+		t.Errorf("%d operations for one fight", n)
+	}
+	w.commit(file("instantiated", "levels: {db: 1}\n"))
+	w.until("the request is carried out", func() bool { return w.units("VDU2") == 4 })
+	fighting.Store(false)
+	w.until("everything is at rest", func() bool {
+		inst, err := w.log.Instance(t.Context(), id)
+		return err == nil && inst.Open == "" && inst.LastState == lcm.Completed && len(w.recon.View().Drift()) == 0
+	})
+}
+
+func TestARepairThatFailsIsTriedAgainByItself(t *testing.T) {
+	w := running(t, "", soon)
+	w.cloud.Refuse(web, "quota exceeded")
+	w.cloud.Drift(web)
+	op := w.last(lcm.Heal, lcm.FailedTemp)
+	w.drift(reconciler.DriftFailing)
+	w.until("tried again", func() bool {
+		now, err := w.log.Operation(t.Context(), op.ID)
+		return err == nil && now.Attempt > 2
+	})
+	w.cloud.Refuse(web, "")
+	if done := w.last(lcm.Heal, lcm.Completed); done.ID != op.ID {
+		t.Errorf("operation %s completed, not %s", done.ID, op.ID)
+	}
+}
+
+func TestARepairThatFailsIsSupersededByACommit(t *testing.T) {
+	w := running(t, "", nil)
+	w.cloud.Refuse(web, "quota exceeded")
+	w.cloud.Drift(web)
+	op := w.last(lcm.Heal, lcm.FailedTemp)
+	w.cloud.Refuse(web, "")
+	w.commit(file("instantiated", "levels: {web: 1}\n"))
+	done := w.last(lcm.Scale, lcm.Completed)
+	if old, err := w.log.Operation(t.Context(), op.ID); err != nil || old.State != lcm.Failed || old.SupersededBy != done.ID {
+		t.Errorf("the repair is %+v (%v)", old, err)
+	}
+}
+
+func TestTheTimeForWhichTheVIMIsAwayDoesNotCount(t *testing.T) {
+	w := newWorld(t, func(c *reconciler.Config) { c.Timeout = 300 * time.Millisecond })
+	w.cloud.SetLatency(200 * time.Millisecond)
+	w.commit(file("instantiated", ""))
+	w.last(lcm.Instantiate, lcm.Processing)
+	w.cloud.SetAway(errors.New("no route to host"))
+	time.Sleep(600 * time.Millisecond) // longer than the operation may take
+	if op := w.last(lcm.Instantiate, lcm.Processing); op.Error != nil {
+		t.Errorf("failed while the VIM was away: %+v", op.Error)
+	}
+	w.cloud.SetAway(nil)
+	w.last(lcm.Instantiate, lcm.Completed)
+}
+
+func TestADriftThatHappenedWhileTheVIMWasAwayIsPutRight(t *testing.T) {
+	w := running(t, "", nil)
+	w.cloud.SetAway(errors.New("no route to host"))
+	w.cloud.Drift(web)
+	w.recon.Enqueue(id)
+	w.until("not fresh", func() bool { return w.units("VDU1") == -1 })
+	w.cloud.SetAway(nil)
+	w.last(lcm.Heal, lcm.Completed)
+}
+
+func TestATombstoneInGitHealsOnce(t *testing.T) {
+	w := running(t, "", nil)
+	old := w.unit("VDU1")
+	stone := fmt.Sprintf("condemned: {%q: %s}\n", old.Key, old.ID)
+	w.commit(file("instantiated", stone))
+	op := w.last(lcm.Heal, lcm.Completed)
+	if op.Automatic {
+		t.Error("a heal that a person pushed is called automatic")
+	}
+	successor := w.unit("VDU1")
+	if successor.ID == old.ID {
+		t.Fatalf("%s still runs", old.ID)
+	}
+	w.commit(file("instantiated", "")) // taken back
+	w.commit(file("instantiated", stone))
+	w.last(lcm.Heal, lcm.Completed)
+	w.stop()
+	w.start()
+	w.until("looked at", func() bool { return w.units("VDU1") == 1 })
+	if now := w.unit("VDU1"); now.ID != successor.ID {
+		t.Errorf("%s was healed, though it was never condemned", successor.ID)
+	}
+}
+
+func TestAHealWhoseTargetTheVIMReplacedNamesTheSuccessor(t *testing.T) {
+	w := running(t, "", nil)
+	old := w.unit("VDU1")
+	w.cloud.SetAway(errors.New("no route to host"))
+	w.recon.Enqueue(id)
+	op := lcm.Operation{ID: "11111111-0000-4000-8000-000000000001", Instance: id, Type: lcm.Heal, UnitsBefore: []plan.Unit{old}}
+	op.Journal.Targets = []string{plan.Target(old.Key, old.ID)}
+	inst, err := w.log.Instance(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	op.Before = inst.Operated
+	if err := w.log.Prepare(t.Context(), op); err != nil {
+		t.Fatal(err)
+	}
+	rev := w.commit(file("instantiated", fmt.Sprintf("condemned: {%q: %s}\n", old.Key, old.ID)))
+	if _, err := w.log.Commit(t.Context(), op.ID, rev); err != nil {
+		t.Fatal(err)
+	}
+	w.cloud.Kill(old.ID) // before anything was issued against it
+	w.cloud.SetAway(nil)
+	failed := w.last(lcm.Heal, lcm.FailedTemp)
+	successor := w.unit("VDU1")
+	if !strings.Contains(failed.Error.Detail, successor.ID) || !strings.Contains(failed.Error.Detail, old.ID) {
+		t.Errorf("the error %q names neither %s nor %s", failed.Error.Detail, old.ID, successor.ID)
+	}
+	if _, err := w.log.Fail(t.Context(), op.ID); err != nil {
+		t.Fatal(err)
+	}
+	w.recon.Enqueue(id)
+	w.last(lcm.Heal, lcm.Failed)
+	w.commit(file("instantiated", fmt.Sprintf("condemned: {%q: %s}\n", successor.Key, successor.ID)))
+	w.last(lcm.Heal, lcm.Completed)
+	if w.unit("VDU1").ID == successor.ID {
+		t.Error("the successor still runs")
+	}
+}
+
+func TestARefusalThatPassesIsTriedAgainAndOneThatStandsIsBelieved(t *testing.T) {
+	w := running(t, "", func(c *reconciler.Config) { c.FailureGrace = time.Second })
+	calls := 0
+	w.cloud.BeforeStep(func(_ string, s plan.Step) error {
+		if calls++; calls%2 == 1 {
+			return &drivers.RefusedError{Object: s.Object, Reason: "admission webhook denied the request", MayPass: true}
+		}
+		return nil
+	})
+	w.commit(file("instantiated", "levels: {web: 1}\n"))
+	w.last(lcm.Scale, lcm.Completed)
+	w.cloud.BeforeStep(func(_ string, s plan.Step) error {
+		return &drivers.RefusedError{Object: s.Object, Reason: "admission webhook denied the request", MayPass: true}
+	})
+	w.commit(file("instantiated", "levels: {web: 2}\n"))
+	if op := w.last(lcm.Scale, lcm.FailedTemp); !strings.Contains(op.Error.Detail, "webhook denied") {
+		t.Errorf("the error is %q", op.Error.Detail)
+	}
+}
