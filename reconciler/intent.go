@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/google/uuid"
 
@@ -50,7 +51,7 @@ func (p *pass) intent(ctx context.Context, inst *lcm.Instance, failed *lcm.Opera
 		return failed, nil
 	}
 	if after != nil && after.State == desired.Instantiated {
-		if pinned, err := p.pin(ctx, head, after); pinned || err != nil {
+		if pinned, err := p.pin(ctx, inst, head, after); pinned || err != nil {
 			return nil, err // the pin is a commit, which brings the instance back here
 		}
 	}
@@ -227,7 +228,7 @@ func (p *pass) forget(ctx context.Context, inst *lcm.Instance) error {
 // pin commits the package's tree hash, and the id, where the author gave none. A
 // mark of an earlier failure goes with it: what brought us here is the change
 // that lifts it. pin says whether it made a commit.
-func (p *pass) pin(ctx context.Context, head desired.Revision, inst *desired.Instance) (bool, error) {
+func (p *pass) pin(ctx context.Context, record *lcm.Instance, head desired.Revision, inst *desired.Instance) (bool, error) {
 	if inst.Package != "" && inst.Held == "" {
 		return false, nil
 	}
@@ -238,6 +239,7 @@ func (p *pass) pin(ctx context.Context, head desired.Revision, inst *desired.Ins
 			return false, fmt.Errorf("package of instance %s: %w", p.id, err)
 		}
 	}
+	spent := p.spent(ctx, record, inst)
 	_, err := p.Repo.Write(ctx, desired.Write{
 		Instance: p.id,
 		Dir:      head.Dir,
@@ -248,10 +250,11 @@ func (p *pass) pin(ctx context.Context, head desired.Revision, inst *desired.Ins
 				return old, nil // someone was faster; the next pass looks at theirs
 			}
 			file := head.Dir + "/" + desired.InstanceFile
-			text, err := desired.Edit(file, old[desired.InstanceFile],
-				desired.KeyValue{Path: []string{"id"}, Value: p.id},
-				desired.KeyValue{Path: []string{"package"}, Value: tree},
-				desired.KeyValue{Path: []string{"held"}, Value: nil})
+			text, err := desired.Edit(file, old[desired.InstanceFile], slices.Concat(spent, []desired.KeyValue{
+				{Path: []string{"id"}, Value: p.id},
+				{Path: []string{"package"}, Value: tree},
+				{Path: []string{"held"}},
+			})...)
 			if err != nil {
 				return nil, err
 			}
@@ -263,6 +266,29 @@ func (p *pass) pin(ctx context.Context, head desired.Revision, inst *desired.Ins
 	}
 	p.Enqueue(p.id)
 	return true, nil
+}
+
+// spent are the edits that take out tombstones whose incarnation is gone. Where
+// nothing can be seen now, the next commit does it.
+func (p *pass) spent(ctx context.Context, record *lcm.Instance, inst *desired.Instance) []desired.KeyValue {
+	if len(inst.Condemned) == 0 {
+		return nil
+	}
+	seen, err := p.View().running(ctx, record)
+	if err != nil {
+		return nil
+	}
+	left := seen.Unspent(inst.Condemned)
+	if len(left) == 0 {
+		return []desired.KeyValue{{Path: []string{"condemned"}}}
+	}
+	var edits []desired.KeyValue
+	for key := range inst.Condemned {
+		if left[key] == "" {
+			edits = append(edits, desired.KeyValue{Path: []string{"condemned", key}})
+		}
+	}
+	return edits
 }
 
 func tidySubject(inst *desired.Instance, dir string) string {

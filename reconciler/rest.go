@@ -124,7 +124,7 @@ func (p *pass) look(ctx context.Context, inst *lcm.Instance) (l sight, pause tim
 		return l, p.unseen(), p.quietly(ctx, err)
 	}
 	if left := p.away.left(drv, p.Now()); left > 0 {
-		return l, left + p.unseen(), nil
+		return l, left + rand.N(awayAgain), nil
 	}
 	if l.src, l.want, l.drv, err = p.resolve(ctx, inst.Operated, inst.Settled); err != nil {
 		return l, p.unseen(), p.quietly(ctx, err)

@@ -316,3 +316,21 @@ func TestARefusalThatPassesIsTriedAgainAndOneThatStandsIsBelieved(t *testing.T) 
 		t.Errorf("the error is %q", op.Error.Detail)
 	}
 }
+
+func TestACommitOfJibeTakesSpentTombstonesOut(t *testing.T) {
+	w := running(t, "", nil)
+	old, other := w.unit("VDU1"), w.unit("VDU2")
+	w.commit(file("instantiated", fmt.Sprintf("condemned: {%q: %s}\n", old.Key, old.ID)))
+	w.last(lcm.Heal, lcm.Completed)
+	// The pin is missing, so that Jibe writes it; one tombstone is spent, one is new.
+	text := file("instantiated", fmt.Sprintf("condemned: {%q: %s, %q: %s} # mine\n", old.Key, old.ID, other.Key, other.ID))
+	w.commit(strings.Replace(text, "package: "+pkgTree+"\n", "", 1))
+	w.until("the other is healed", func() bool {
+		units, fresh := w.recon.View().Units(t.Context(), id)
+		return fresh && !slices.ContainsFunc(units, func(u plan.Unit) bool { return u.ID == other.ID })
+	})
+	w.last(lcm.Heal, lcm.Completed)
+	if got := w.head().Condemned; len(got) != 1 || got[other.Key] != other.ID {
+		t.Errorf("condemned is %v, want the one of %s alone", got, other.Key)
+	}
+}
