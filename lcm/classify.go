@@ -295,7 +295,7 @@ func redact(v any) any {
 	case map[string]any:
 		out := make(map[string]any, len(v))
 		for k, e := range v {
-			if !secretName(k) && !secretValue(e) {
+			if !SecretName(k) && !secretValue(e) {
 				out[k] = redact(e)
 			}
 		}
@@ -312,7 +312,8 @@ func redact(v any) any {
 	return v
 }
 
-func secretName(k string) bool {
+// SecretName says whether what has this name is or may be a secret.
+func SecretName(k string) bool {
 	k = strings.ToLower(k)
 	for _, word := range []string{"password", "passwd", "secret", "token", "private_key", "privatekey"} {
 		if strings.Contains(k, word) {

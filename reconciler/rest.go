@@ -195,6 +195,9 @@ func (p *pass) examine(ctx context.Context, l sight, due []plan.Step, head desir
 		if found, err = x.Examine(ctx, l.src, l.want, due...); err != nil {
 			return nil, fmt.Errorf("examine the drift of instance %s: %w", p.id, err)
 		}
+		for i := range found {
+			hide(&found[i])
+		}
 		due = slices.DeleteFunc(due, func(s plan.Step) bool {
 			return !slices.ContainsFunc(found, func(d drivers.Deviation) bool { return d.Object == s.Object })
 		})
@@ -207,6 +210,19 @@ func (p *pass) examine(ctx context.Context, l sight, due []plan.Step, head desir
 		p.drifts.note(Drift{Instance: p.id, Dir: head.Dir, Deviations: found, State: DriftMending}, signature(l.seen, due), p.Now())
 	}
 	return due, nil
+}
+
+// hide takes the values out of a deviation whose field may hold a secret: it is
+// shown, recorded and told of. (Of Secrets the driver tells no values anyway.)
+func hide(d *drivers.Deviation) {
+	if !lcm.SecretName(d.Field) {
+		return
+	}
+	for _, v := range []*string{&d.Want, &d.Have} {
+		if *v != "" {
+			*v = "(hidden)"
+		}
+	}
 }
 
 // mend begins the operation that puts the drift right, and carries it on.
