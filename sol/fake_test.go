@@ -202,18 +202,23 @@ type memView struct {
 	stale  bool
 	refuse error
 	pkg    *vnfd.Package
+	// objects and others run beside the units; drifted differ from git.
+	objects map[string][]plan.ObservedObject
+	others  map[string][]plan.Unit
+	drifted map[string][]string
 }
 
 func newView() *memView {
-	return &memView{units: map[string][]plan.Unit{}, pkg: &vnfd.Package{
-		Tree: "0123456789abcdef0123456789abcdef01234567",
-		VNFD: &vnfd.VNFD{ID: "vnfd-1", Version: "1.0", Provider: "Company", ProductName: "Sample VNF", SoftwareVersion: "2.0",
-			DefaultFlavour: "simple",
-			Flavours: []vnfd.Flavour{{ID: "simple", DefaultLevel: "one",
-				VDUs: []vnfd.VDU{{ID: "VDU1", Name: "vdu1", Initial: 1, Deltas: map[string]int{"vdu1_aspect": 1}, Min: 1, Max: 3},
-					{ID: "VDU2", Name: "vdu2", Initial: 1, Deltas: map[string]int{"vdu2_aspect": 2}, Min: 1, Max: -1}},
-				Aspects: []vnfd.Aspect{{ID: "vdu1_aspect", MaxLevel: 2}, {ID: "vdu2_aspect", MaxLevel: 3}},
-				Levels:  []vnfd.Level{{ID: "one", Aspects: map[string]int{"vdu2_aspect": 1}}, {ID: "big", Aspects: map[string]int{"vdu1_aspect": 2}}}}}}}}
+	return &memView{units: map[string][]plan.Unit{}, objects: map[string][]plan.ObservedObject{}, others: map[string][]plan.Unit{},
+		drifted: map[string][]string{}, pkg: &vnfd.Package{
+			Tree: "0123456789abcdef0123456789abcdef01234567",
+			VNFD: &vnfd.VNFD{ID: "vnfd-1", Version: "1.0", Provider: "Company", ProductName: "Sample VNF", SoftwareVersion: "2.0",
+				DefaultFlavour: "simple",
+				Flavours: []vnfd.Flavour{{ID: "simple", DefaultLevel: "one",
+					VDUs: []vnfd.VDU{{ID: "VDU1", Name: "vdu1", Initial: 1, Deltas: map[string]int{"vdu1_aspect": 1}, Min: 1, Max: 3},
+						{ID: "VDU2", Name: "vdu2", Initial: 1, Deltas: map[string]int{"vdu2_aspect": 2}, Min: 1, Max: -1}},
+					Aspects: []vnfd.Aspect{{ID: "vdu1_aspect", MaxLevel: 2}, {ID: "vdu2_aspect", MaxLevel: 3}},
+					Levels:  []vnfd.Level{{ID: "one", Aspects: map[string]int{"vdu2_aspect": 1}}, {ID: "big", Aspects: map[string]int{"vdu1_aspect": 2}}}}}}}}
 }
 
 func (v *memView) Units(_ context.Context, id string) ([]plan.Unit, bool) {
@@ -222,9 +227,20 @@ func (v *memView) Units(_ context.Context, id string) ([]plan.Unit, bool) {
 	return v.units[id], !v.stale
 }
 
-func (v *memView) Running(context.Context, string) (plan.Observed, bool) { return plan.Observed{}, false }
+func (v *memView) Running(_ context.Context, id string) (plan.Observed, bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.stale {
+		return plan.Observed{}, false
+	}
+	return plan.Observed{Objects: v.objects[id], Units: v.units[id], Others: v.others[id]}, true
+}
 
-func (v *memView) Drifted(string) []string { return nil }
+func (v *memView) Drifted(id string) []string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.drifted[id]
+}
 
 func (v *memView) Check(_ context.Context, _, after *desired.Instance) error {
 	v.mu.Lock()

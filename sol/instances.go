@@ -217,7 +217,7 @@ func (a *api) modifyInstance(w http.ResponseWriter, r *http.Request) error {
 	}
 	object(patch)
 	return a.begin(w, r, request{typ: lcm.ModifyInfo, params: params(patch), changed: params(changedInfo(patch)),
-		next: func(_ context.Context, now *desired.Instance) (*desired.Instance, error) {
+		next: func(_ context.Context, now *desired.Instance, _ sight) (*desired.Instance, error) {
 			next := *now
 			next.Held = ""
 			if err := patchText(patch, "vnfInstanceName", &next.Name); err != nil {

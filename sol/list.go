@@ -26,7 +26,7 @@ const chunk = 256
 // clauses 5.4.2.3.2 and 5.4.12.3.2).
 func instanceShape() filter.Shape {
 	def := []string{"vnfConfigurableProperties", "vimConnectionInfo", "instantiatedVnfInfo", "metadata", "extensions"}
-	return filter.Shape{Default: def, Optional: append([]string{"vnfInstanceName", "vnfInstanceDescription"}, def...)}
+	return filter.Shape{Default: def, Optional: append([]string{"vnfInstanceName", "vnfInstanceDescription", "jibe"}, def...)}
 }
 
 func operationShape() filter.Shape {

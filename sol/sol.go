@@ -157,7 +157,8 @@ func (a *api) routes() {
 	a.handle("/vnf_instances/{id}/instantiate", methods{http.MethodPost: a.instantiate})
 	a.handle("/vnf_instances/{id}/scale", methods{http.MethodPost: a.scale})
 	a.handle("/vnf_instances/{id}/terminate", methods{http.MethodPost: a.terminate})
-	for _, task := range []string{"scale_to_level", "change_flavour", "heal", "operate", "change_ext_conn", "change_vnfpkg", "create_snapshot", "revert_to_snapshot"} {
+	a.handle("/vnf_instances/{id}/heal", methods{http.MethodPost: a.heal})
+	for _, task := range []string{"scale_to_level", "change_flavour", "operate", "change_ext_conn", "change_vnfpkg", "create_snapshot", "revert_to_snapshot"} {
 		a.handle("/vnf_instances/{id}/"+task, methods{http.MethodPost: unsupported(task)})
 	}
 

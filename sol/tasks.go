@@ -29,7 +29,7 @@ func (a *api) instantiate(w http.ResponseWriter, r *http.Request) error {
 		return problem(http.StatusBadRequest, "attribute \"flavourId\" is missing")
 	}
 	return a.begin(w, r, request{typ: lcm.Instantiate, params: params(req),
-		next: func(ctx context.Context, now *desired.Instance) (*desired.Instance, error) {
+		next: func(ctx context.Context, now *desired.Instance, _ sight) (*desired.Instance, error) {
 			if now.State == desired.Instantiated {
 				return nil, problem(http.StatusConflict, "VNF instance %s is INSTANTIATED already", now.ID)
 			}
@@ -208,7 +208,7 @@ func (a *api) scale(w http.ResponseWriter, r *http.Request) error {
 		return problem(http.StatusBadRequest, "Invalid numberOfSteps: %d; it must be at least 1", req.NumberOfSteps.n)
 	}
 	return a.begin(w, r, request{typ: lcm.Scale, params: params(req),
-		next: func(ctx context.Context, now *desired.Instance) (*desired.Instance, error) {
+		next: func(ctx context.Context, now *desired.Instance, _ sight) (*desired.Instance, error) {
 			if err := running(now); err != nil {
 				return nil, err
 			}
@@ -269,7 +269,7 @@ func (a *api) terminate(w http.ResponseWriter, r *http.Request) error {
 		return problem(http.StatusBadRequest, "gracefulTerminationTimeout is %d seconds; it can't be negative", req.GracefulTerminationTimeout.n)
 	}
 	return a.begin(w, r, request{typ: lcm.Terminate, params: params(req),
-		next: func(_ context.Context, now *desired.Instance) (*desired.Instance, error) {
+		next: func(_ context.Context, now *desired.Instance, _ sight) (*desired.Instance, error) {
 			if err := running(now); err != nil {
 				return nil, err
 			}

@@ -29,6 +29,21 @@ type VnfInstance struct {
 	Metadata                  map[string]any               `json:"metadata,omitempty"`
 	Extensions                map[string]any               `json:"extensions,omitempty"`
 	Links                     map[string]Link              `json:"_links"`
+	Jibe                      *InstanceStatus              `json:"jibe,omitempty"`
+}
+
+// InstanceStatus is what ETSI has no words for: an attribute of VnfInstance that
+// other clients pass over. It is absent where all is as it is by default.
+type InstanceStatus struct {
+	// Suspended says that vnf.yaml has suspend: true: nothing is done.
+	Suspended bool `json:"suspended,omitempty"`
+	// Held is the operation that was failed: nothing is done until the next request
+	// or commit.
+	Held string `json:"held,omitempty"`
+	// DriftPolicy is desired.DriftCorrect or desired.DriftReport.
+	DriftPolicy string `json:"driftPolicy,omitempty"`
+	// Drifted are the objects that differ from what git says: "Kind/namespace/name".
+	Drifted []string `json:"drifted,omitempty"`
 }
 
 // The values of instantiationState and vnfState.
@@ -154,6 +169,15 @@ type terminateVnfRequest struct {
 	TerminationType            string         `json:"terminationType"`
 	GracefulTerminationTimeout number         `json:"gracefulTerminationTimeout,omitzero"`
 	AdditionalParams           map[string]any `json:"additionalParams,omitempty"`
+}
+
+// healVnfRequest is HealVnfRequest of SOL003 clause 5.5.2.9, with the attributes
+// that SOL002 has beside them: vnfcInstanceId and healScript.
+type healVnfRequest struct {
+	VnfcInstanceID   vnfcIDs        `json:"vnfcInstanceId,omitzero"`
+	Cause            string         `json:"cause,omitempty"`
+	AdditionalParams map[string]any `json:"additionalParams,omitempty"`
+	HealScript       string         `json:"healScript,omitempty"`
 }
 
 // cancelMode is SOL003 clause 5.5.2.14.

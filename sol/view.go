@@ -125,6 +125,9 @@ func (a *api) instanceBody(ctx context.Context, k known, shows func(attr string)
 	case in.Flavour != "":
 		v.InstantiatedVnfInfo = &InstantiatedVnfInfo{FlavourID: in.Flavour, VnfState: vnfStopped}
 	}
+	if shows("jibe") {
+		v.Jibe = a.status(ctx, k)
+	}
 	v.Links = a.instanceLinks(k.id, running)
 	return v, nil
 }
@@ -133,7 +136,7 @@ func (a *api) instanceBody(ctx context.Context, k known, shows func(attr string)
 func (a *api) instanceLinks(id string, running bool) map[string]Link {
 	tasks := []string{"instantiate"}
 	if running {
-		tasks = []string{"terminate", "scale"}
+		tasks = []string{"terminate", "scale", "heal"}
 	}
 	links := map[string]Link{"self": {a.link("vnf_instances", id)}}
 	for _, t := range tasks {
@@ -173,24 +176,35 @@ func (a *api) instantiated(ctx context.Context, k known, in *desired.Instance, p
 			info.Metadata["namespace"] = parts[1]
 		}
 	}
-	if held := a.held(ctx, k); held != "" {
-		info.Metadata["held"] = held
+	if head := a.intent(ctx, k); head.Held != "" {
+		info.Metadata["held"] = head.Held
 	}
 	return info
 }
 
-// held is the failed operation for which nothing is done until the next request.
-// Only head tells of it: the mark is younger than what was last brought about.
-func (a *api) held(ctx context.Context, k known) string {
+// status is what only Jibe has to say of the instance, nil where that is nothing.
+func (a *api) status(ctx context.Context, k known) *InstanceStatus {
+	head := a.intent(ctx, k)
+	s := InstanceStatus{Suspended: head.Suspend, Held: head.Held, Drifted: a.View.Drifted(k.id), DriftPolicy: cmp.Or(head.Drift, desired.DriftCorrect)}
+	if !s.Suspended && s.Held == "" && len(s.Drifted) == 0 && s.DriftPolicy == desired.DriftCorrect {
+		return nil
+	}
+	return &s
+}
+
+// intent is head's, which alone tells of the operation for which nothing is done
+// (held), of suspend and of drift: they are younger than what was last brought
+// about. It is empty where head can't be read.
+func (a *api) intent(ctx context.Context, k known) *desired.Instance {
 	if !k.inHead {
-		return ""
+		return &desired.Instance{}
 	}
 	in, err := a.Repo.Read(ctx, k.head)
 	if err != nil {
 		a.Logger.WarnContext(ctx, "head of an instance can't be read", "instance", k.id, "error", err)
-		return ""
+		return &desired.Instance{}
 	}
-	return in.Held
+	return in
 }
 
 func scaleStatus(f *vnfd.Flavour, in *desired.Instance) (status, most []ScaleInfo) {

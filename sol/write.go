@@ -15,6 +15,7 @@ import (
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/lcm/oplog"
+	"github.com/jibe-vnfm/jibe/reconciler/plan"
 	"github.com/jibe-vnfm/jibe/vnfd"
 )
 
@@ -24,7 +25,18 @@ type request struct {
 	// params is operationParams, free of secrets; changed is changedInfo.
 	params, changed json.RawMessage
 	// next makes the intent that is asked for out of the present one, or refuses.
-	next func(ctx context.Context, now *desired.Instance) (*desired.Instance, error)
+	next func(ctx context.Context, now *desired.Instance, seen sight) (*desired.Instance, error)
+	// note, if not nil, is the body of the commit's message.
+	note func(seen sight) string
+}
+
+// sight is what was seen of the instance when the request came. There is one for
+// each request: what it condemns, what its operation aims at and what that began
+// with can't contradict each other.
+type sight struct {
+	plan.Observed
+	// fresh is false while the VIM can't be seen; there is then nothing in Observed.
+	fresh bool
 }
 
 // begin carries a request out as far as an API does: the operation is reserved,
@@ -38,9 +50,13 @@ func (a *api) begin(w http.ResponseWriter, r *http.Request, req request) error {
 	if err != nil {
 		return err
 	}
-	next, err := req.next(ctx, now)
+	seen := a.look(ctx, k.id)
+	next, err := req.next(ctx, now, seen)
 	if err != nil {
 		return err
+	}
+	if seen.fresh {
+		next.Condemned = seen.Unspent(next.Condemned)
 	}
 	files, after, err := a.edited(ctx, k, now, next)
 	if err != nil {
@@ -53,13 +69,20 @@ func (a *api) begin(w http.ResponseWriter, r *http.Request, req request) error {
 		ID: a.NewID(), Instance: k.id, Type: req.typ, RequestedBy: callerOf(ctx),
 		Before: k.head, Params: req.params, ChangedInfo: req.changed, VNF: a.vnf(ctx, after), UnitsBefore: k.record.Units,
 	}
-	if units, fresh := a.View.Units(ctx, k.id); fresh {
-		op.UnitsBefore = sorted(units)
+	if seen.fresh {
+		op.UnitsBefore = sorted(seen.Units)
+	}
+	if req.typ == lcm.Heal {
+		op.Journal = op.Journal.Aim(plan.Desired{Condemned: after.Condemned}, seen.Observed)
+	}
+	note := ""
+	if req.note != nil {
+		note = req.note(seen)
 	}
 	if err := a.Operations.Prepare(ctx, op); err != nil {
 		return err
 	}
-	rev, err := a.write(ctx, k, op, files)
+	rev, err := a.write(ctx, k, op, note, files)
 	if err != nil {
 		return err
 	}
@@ -72,6 +95,12 @@ func (a *api) begin(w http.ResponseWriter, r *http.Request, req request) error {
 	w.Header().Set("Location", a.link("vnf_lcm_op_occs", op.ID))
 	w.WriteHeader(http.StatusAccepted)
 	return nil
+}
+
+// look is the one look at the VIM that a request takes.
+func (a *api) look(ctx context.Context, id string) sight {
+	seen, fresh := a.View.Running(ctx, id)
+	return sight{seen, fresh}
 }
 
 // owedPatience is how long a request waits for the commit of a former
@@ -239,13 +268,14 @@ func entries[V any](key string, now, next map[string]V) []desired.KeyValue {
 // request was checked against.
 var errMoved = errors.New("the instance's directory was changed meanwhile")
 
-// write commits the files for the operation. If there is no commit afterwards,
+// write commits the files for the operation; note is the body of the message. If there is no commit afterwards,
 // the operation is abandoned; if that can't be told, it stays prepared.
-func (a *api) write(ctx context.Context, k known, op lcm.Operation, files desired.Files) (desired.Revision, error) {
+func (a *api) write(ctx context.Context, k known, op lcm.Operation, note string, files desired.Files) (desired.Revision, error) {
 	since := a.Repo.Head()
 	rev, err := a.Repo.Write(ctx, desired.Write{
 		Instance: k.id, Dir: k.head.Dir,
 		Subject:  fmt.Sprintf("%s %s", op.Type, k.head.Dir),
+		Body:     note,
 		Trailers: trailers(op.ID, string(op.Type), op.RequestedBy),
 		By:       author(op.RequestedBy),
 		Change: func(at desired.Revision, _ desired.Files) (desired.Files, error) {

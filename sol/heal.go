@@ -1,0 +1,285 @@
+package sol
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/lcm"
+	"github.com/jibe-vnfm/jibe/reconciler/plan"
+)
+
+// heal is POST vnf_instances/{id}/heal (SOL003 clause 5.4.9; SOL002 has the choice
+// of VNFCs). What is committed are tombstones of the incarnations that run now.
+func (a *api) heal(w http.ResponseWriter, r *http.Request) error {
+	var req healVnfRequest
+	if err := read(w, r, &req); err != nil {
+		return err
+	}
+	target, err := targetOf(req)
+	if err != nil {
+		return err
+	}
+	return a.begin(w, r, request{typ: lcm.Heal, params: params(req),
+		next: func(_ context.Context, now *desired.Instance, seen sight) (*desired.Instance, error) {
+			if err := running(now); err != nil {
+				return nil, err
+			}
+			doomed, err := target.choose(now.ID, seen)
+			if err != nil {
+				return nil, err
+			}
+			next := *now
+			next.Held = ""
+			next.Condemned = maps.Clone(now.Condemned)
+			if next.Condemned == nil {
+				next.Condemned = map[string]string{}
+			}
+			maps.Copy(next.Condemned, doomed)
+			return &next, nil
+		},
+		note: func(seen sight) string { return target.note(seen, req.Cause) }})
+}
+
+// healTarget is what a HealVnfRequest is aimed at.
+type healTarget struct {
+	// ids name single VNFCs; none means the whole VNF.
+	ids []string
+	// data says that a heal of the whole VNF takes the claims and volumes of the
+	// package too; units, that it takes the VNFCs alone.
+	data, units bool
+}
+
+// targetOf reads the target out of the request, as far as that can be done
+// without knowing what runs.
+func targetOf(req healVnfRequest) (healTarget, error) {
+	t := healTarget{ids: req.VnfcInstanceID.list}
+	if req.VnfcInstanceID.set && len(t.ids) == 0 {
+		return t, problem(http.StatusBadRequest, "vnfcInstanceId names no VNFC; leave it out to heal the whole VNF")
+	}
+	if v, ok := req.AdditionalParams["all"]; ok {
+		all, ok := v.(bool)
+		if !ok {
+			return t, problem(http.StatusBadRequest, "additionalParams.all must be true or false")
+		}
+		t.data, t.units = all, !all
+	}
+	if t.data && len(t.ids) > 0 {
+		return t, problem(http.StatusBadRequest,
+			"additionalParams.all can't be true together with vnfcInstanceId: Kubernetes can't heal single networks or volumes; leave one of them out")
+	}
+	return t, nil
+}
+
+// choose returns the tombstones of what the target means among what runs.
+func (t healTarget) choose(instance string, seen sight) (map[string]string, error) {
+	if !seen.fresh {
+		return nil, problem(http.StatusServiceUnavailable, "the VIM of VNF instance %s can't be seen now, so it isn't known what runs there: ask again when it is back", instance)
+	}
+	doomed := map[string]string{}
+	if len(t.ids) == 0 && !t.units {
+		for _, o := range t.objects(seen) {
+			doomed[o.Key] = o.Incarnation
+		}
+	} else {
+		units, err := t.vnfcs(instance, seen)
+		if err != nil {
+			return nil, err
+		}
+		for _, u := range units {
+			doomed[u.Key] = u.ID
+		}
+	}
+	if len(doomed) == 0 {
+		return nil, problem(http.StatusConflict, "there is nothing to heal on VNF instance %s: nothing of it runs now that isn't being deleted already", instance)
+	}
+	return doomed, nil
+}
+
+// objects are what a heal of the whole VNF makes anew. What a StatefulSet claimed,
+// namespaces and definitions stay whatever is asked.
+func (t healTarget) objects(seen sight) []plan.ObservedObject {
+	var out []plan.ObservedObject
+	for _, o := range seen.Objects {
+		if !o.Deleting && (o.Retention == plan.RetainNot || t.data && o.Retention == plan.RetainData) {
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+// vnfcs are the units that the ids mean, or all of them without ids. An id is the
+// incarnation (vnfcResourceInfo.id), the VIM's name (computeResource.resourceId)
+// or vnfcInfo.id.
+func (t healTarget) vnfcs(instance string, seen sight) ([]plan.Unit, error) {
+	if len(t.ids) == 0 {
+		return sorted(seen.Units), nil
+	}
+	names := naming(seen.Units)
+	var out []plan.Unit
+	asked := map[string]string{} // incarnation -> the id that it was asked by
+	for _, id := range t.ids {
+		u, err := names.one(instance, id, seen)
+		if err != nil {
+			return nil, err
+		}
+		if was, twice := asked[u.ID]; twice {
+			if was == id {
+				return nil, problem(http.StatusBadRequest, "vnfcInstanceId holds %s twice", quote(id))
+			}
+			return nil, problem(http.StatusBadRequest, "vnfcInstanceId holds the same VNFC twice: %s is %s", quote(id), quote(was))
+		}
+		asked[u.ID] = id
+		out = append(out, u)
+	}
+	return out, nil
+}
+
+// vnfcNames finds units by what clients may call them.
+type vnfcNames map[string][]plan.Unit
+
+// vnfcInfoID is vnfcInfo.id of the unit.
+func vnfcInfoID(u plan.Unit) string { return u.VDU + "-" + u.Name }
+
+func naming(units []plan.Unit) vnfcNames {
+	names := make(vnfcNames, 3*len(units))
+	for _, u := range units {
+		forms := []string{u.ID, u.Name, vnfcInfoID(u)}
+		slices.Sort(forms)
+		for _, form := range slices.Compact(forms) {
+			names[form] = append(names[form], u)
+		}
+	}
+	return names
+}
+
+// one is the unit that the id means; anything else is the client's error.
+func (n vnfcNames) one(instance, id string, seen sight) (plan.Unit, error) {
+	found := n[id]
+	for _, u := range found {
+		if u.ID == id { // nobody else's name can be in its way
+			found = []plan.Unit{u}
+			break
+		}
+	}
+	switch {
+	case len(found) > 1:
+		var ids []string
+		for _, u := range found {
+			ids = append(ids, u.ID)
+		}
+		return plan.Unit{}, problem(http.StatusBadRequest, "vnfcInstanceId %s means more than one VNFC: say which by its vnfcResourceInfo id, one of %s", quote(id), strings.Join(ids, ", "))
+	case len(found) == 1 && found[0].Deleting:
+		return plan.Unit{}, problem(http.StatusBadRequest, "vnfcInstanceId %s: %s is being deleted already; %s", quote(id), found[0].Name, current(instance, seen))
+	case len(found) == 1:
+		return found[0], nil
+	}
+	for _, u := range naming(seen.Others)[id] {
+		return plan.Unit{}, problem(http.StatusBadRequest, "vnfcInstanceId %s can't be healed: %s %s; %s", quote(id), u.Name, orElse(u.Reason, "is no VNFC"), current(instance, seen))
+	}
+	return plan.Unit{}, problem(http.StatusBadRequest, "vnfcInstanceId %s is no VNFC of VNF instance %s; %s", quote(id), instance, current(instance, seen))
+}
+
+func orElse(s, other string) string {
+	if s == "" {
+		return other
+	}
+	return s
+}
+
+// mostIDs is how many VNFCs an error lists.
+const mostIDs = 50
+
+// current tells what could be healed, in the ids of vnfcInfo and vnfcResourceInfo.
+func current(instance string, seen sight) string {
+	units := sorted(seen.Units)
+	if len(units) == 0 {
+		return "it has no VNFC now"
+	}
+	var ids []string
+	for _, u := range units[:min(len(units), mostIDs)] {
+		ids = append(ids, fmt.Sprintf("%s (%s)", vnfcInfoID(u), u.ID))
+	}
+	if more := len(units) - len(ids); more > 0 {
+		ids = append(ids, fmt.Sprintf("and %d more", more))
+	}
+	return "the VNFCs are now: " + strings.Join(ids, ", ")
+}
+
+// mostID is how much of an id an error quotes.
+const mostID = 100
+
+func quote(id string) string {
+	if len(id) > mostID {
+		return fmt.Sprintf("%.*q…", mostID, id)
+	}
+	return fmt.Sprintf("%q", id)
+}
+
+// note is the body of the commit's message: what is healed, and why.
+func (t healTarget) note(seen sight, cause string) string {
+	var b strings.Builder
+	switch {
+	case len(t.ids) > 0:
+		units, _ := t.vnfcs("", seen) // they were found in the same sight before
+		for _, u := range units {
+			fmt.Fprintf(&b, "Heal VNFC %s (%s)\n", u.ID, u.Key)
+		}
+	case t.units:
+		fmt.Fprintf(&b, "Heal the VNFCs of the whole VNF (%d VNFCs)\n", len(sorted(seen.Units)))
+	default:
+		fmt.Fprintf(&b, "Heal the whole VNF (%d objects)\n", len(t.objects(seen)))
+	}
+	if cause = oneLine(cause); cause != "" {
+		fmt.Fprintf(&b, "Cause: %s\n", cause)
+	}
+	return b.String()
+}
+
+// mostCause is how much of a cause stands in the commit, in characters; the whole
+// of it is in the operation's parameters.
+const mostCause = 300
+
+// oneLine is text that can't be taken for anything else in a commit's message:
+// without line ends, control characters or marks that turn the direction of writing.
+func oneLine(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, s)
+	r := []rune(strings.Join(strings.Fields(s), " "))
+	if len(r) > mostCause {
+		return string(r[:mostCause]) + "…"
+	}
+	return string(r)
+}
+
+// vnfcIDs is a list of ids that tells an empty list, and null, from none at all:
+// none means the whole VNF.
+type vnfcIDs struct {
+	list []string
+	set  bool
+}
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (v *vnfcIDs) UnmarshalJSON(b []byte) error {
+	v.list, v.set = nil, true
+	if json.Unmarshal(b, &v.list) != nil {
+		return problem(http.StatusBadRequest, "attribute \"vnfcInstanceId\" must be a list of ids")
+	}
+	return nil
+}
+
+// MarshalJSON implements [json.Marshaler].
+func (v vnfcIDs) MarshalJSON() ([]byte, error) { return json.Marshal(v.list) }
+
+// IsZero keeps an absent list absent.
+func (v vnfcIDs) IsZero() bool { return !v.set }
