@@ -110,7 +110,13 @@ func (d *Driver) apply(ctx context.Context, src drivers.Source, r *render, s pla
 	if err != nil {
 		return d.unknownKind(gk, s.Object, err)
 	}
-	instance := src.Instance.ID
+	rendered, instance := obj, src.Instance.ID
+	if obj, err = takeOver(obj, s.Keep); err != nil {
+		return err
+	}
+	if f := d.cache.get(gk, s.Object); f != nil && f.instance == instance {
+		obj = stillCounted(obj, f)
+	}
 	if infoOf(gk).shared {
 		if err := d.cache.sync(ctx, map[schema.GroupKind]bool{gk: true}); err != nil {
 			return err
@@ -126,12 +132,12 @@ func (d *Driver) apply(ctx context.Context, src drivers.Source, r *render, s pla
 	}
 	written, err := d.patch(ctx, api, obj, false)
 	if err != nil {
-		return fmt.Errorf("apply %s: %w", s.Object, classify(s.Object, err))
+		return fmt.Errorf("apply %s: %w", s.Object, taken(s.Object, s.Keep, classify(s.Object, err)))
 	}
 	if err := d.cache.served(ctx, gk); err != nil {
 		return err
 	}
-	d.accepted(factOf(gk, written), obj)
+	d.accepted(factOf(gk, written), rendered)
 	d.cache.written(gk, written)
 	return nil
 }

@@ -31,13 +31,18 @@ type fact struct {
 	controller
 	deleting bool
 	ready    bool
+	dead     bool // it will never run again, for the reason that is the failure
 	reason   string
 	failure  string
 	// revision numbers a Deployment's present template, and a ReplicaSet's; of a
 	// StatefulSet it names the template that its pods should have.
 	revision string
+	// kept is what a successor takes over of it, of a Service only ([keep]).
+	kept string
 	// fields are those that Jibe manages. Instances of one package share them.
 	fields unique.Handle[string]
+	// touched changes whenever somebody else changes more than status and scale.
+	touched uint64
 	// defines is what a CustomResourceDefinition defines.
 	defines schema.GroupKind
 	pod     *podFact
@@ -88,7 +93,7 @@ func factOf(gk schema.GroupKind, u *unstructured.Unstructured) *fact {
 		digest: annotations[AnnotationDigest], kinds: annotations[AnnotationKinds],
 		count: -1, deleting: u.GetDeletionTimestamp() != nil,
 		revision: annotations["deployment.kubernetes.io/revision"],
-		fields:   managedFields(u),
+		kept:     keptOf(gk, u),
 	}
 	f.key = keyOf(gk, f.namespace, f.name)
 	if k := annotations[AnnotationKey]; k != "" && f.namespace == "" {
@@ -96,6 +101,12 @@ func factOf(gk schema.GroupKind, u *unstructured.Unstructured) *fact {
 	}
 	if owner := metav1.GetControllerOf(u); owner != nil {
 		f.controller = controller{uid: owner.UID, kind: owner.Kind, name: owner.Name}
+	} else if refs := u.GetOwnerReferences(); gk == kindClaim && f.digest == "" && len(refs) > 0 {
+		// A claim goes with whoever owns it, be it called the controller or not.
+		f.controller = controller{uid: refs[0].UID, kind: refs[0].Kind, name: refs[0].Name}
+	}
+	if f.controller.uid == "" {
+		f.fields, f.touched = managed(gk, u) // what is made for others is never compared
 	}
 	if scalable(gk) {
 		f.count = 1
@@ -113,24 +124,37 @@ func factOf(gk schema.GroupKind, u *unstructured.Unstructured) *fact {
 	}
 	assess(f, u)
 	if f.deleting {
-		f.ready, f.failure = false, ""
-		f.reason = "being deleted"
-		if held := u.GetFinalizers(); len(held) > 0 {
-			f.reason = "being deleted, held by finalizer " + strings.Join(held, ", ")
-		}
+		f.ready, f.dead, f.failure = false, false, ""
+		f.reason = leaving(f, u)
 	}
 	return f
 }
 
-// managedFields are the fields that Jibe has applied and still owns.
-func managedFields(u *unstructured.Unstructured) unique.Handle[string] {
-	for _, m := range u.GetManagedFields() {
-		if m.Manager == fieldManager && m.Operation == metav1.ManagedFieldsOperationApply && m.Subresource == "" && m.FieldsV1 != nil {
-			var compact bytes.Buffer
-			if json.Compact(&compact, m.FieldsV1.GetRawBytes()) == nil {
-				return unique.Make(compact.String())
-			}
+// leaving tells what an object that was told to go waits for.
+func leaving(f *fact, u *unstructured.Unstructured) string {
+	said := "being deleted"
+	if f.pod != nil && f.pod.node != "" {
+		said += " on node " + f.pod.node
+	}
+	// A pod's timestamp lies ahead by its time of grace.
+	at := u.GetDeletionTimestamp().UTC()
+	if grace := u.GetDeletionGracePeriodSeconds(); grace != nil {
+		at = at.Add(-time.Duration(*grace) * time.Second)
+	}
+	said += " since " + at.Format(time.RFC3339)
+	held := u.GetFinalizers()
+	if slices.Contains(held, metav1.FinalizerDeleteDependents) {
+		held = slices.DeleteFunc(slices.Clone(held), func(x string) bool { return x == metav1.FinalizerDeleteDependents })
+		said += ", until what it owns is gone"
+	}
+	if len(held) > 0 {
+		said += ", held by finalizer " + strings.Join(held, ", ")
+	}
+	if f.gk == kindPod {
+		// Why the control plane evicts it: "Taint manager: deleting due to NoExecute taint".
+		if c := condition(u, "DisruptionTarget"); c["status"] == "True" && str(c, "message") != "" {
+			said += " (" + str(c, "message") + ")"
 		}
 	}
-	return unique.Make("")
+	return said
 }

@@ -51,6 +51,8 @@ const (
 var (
 	kindPod         = schema.GroupKind{Group: core, Kind: "Pod"}
 	kindClaim       = schema.GroupKind{Group: core, Kind: "PersistentVolumeClaim"}
+	kindVolume      = schema.GroupKind{Group: core, Kind: "PersistentVolume"}
+	kindService     = schema.GroupKind{Group: core, Kind: "Service"}
 	kindConfigMap   = schema.GroupKind{Group: core, Kind: "ConfigMap"}
 	kindNamespace   = schema.GroupKind{Group: core, Kind: "Namespace"}
 	kindDeployment  = schema.GroupKind{Group: apps, Kind: "Deployment"}
@@ -81,9 +83,9 @@ var kinds = map[schema.GroupKind]kindInfo{
 	{Group: rbac, Kind: "ClusterRoleBinding"}:  {class: supports, cluster: true},
 	kindConfigMap:                              {class: supports, always: true},
 	{Group: core, Kind: "Secret"}:              {class: supports, always: true},
-	{Group: core, Kind: "PersistentVolume"}:    {class: supports, cluster: true},
+	kindVolume:                                 {class: supports, cluster: true},
 	kindClaim:                                  {class: supports, always: true},
-	{Group: core, Kind: "Service"}:             {class: supports, always: true},
+	kindService:                                {class: supports, always: true},
 	{Group: core, Kind: "Endpoints"}:           {class: supports},
 	{Group: core, Kind: "PodTemplate"}:         {class: supports},
 	{Group: networking, Kind: "NetworkPolicy"}: {class: supports, always: true},

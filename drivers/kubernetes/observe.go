@@ -30,24 +30,27 @@ func (d *Driver) Observe(ctx context.Context, src drivers.Source, want plan.Desi
 	}
 	var o plan.Observed
 	for _, f := range facts {
-		if f.gk == kindPod {
-			if u, ok := v.unit(f); ok {
-				o.Units = append(o.Units, u)
-			}
+		if f.gk != kindPod {
+			continue
+		}
+		if u, ok := v.unit(f); ok {
+			o.Units = append(o.Units, u)
+		} else if u, ok := v.other(f); ok {
+			o.Others = append(o.Others, u)
 		}
 	}
 	for _, f := range facts {
 		_, isWanted := wanted[f.key]
 		switch {
 		case f.claimOfSet():
-			o.Objects = append(o.Objects, v.object(f, plan.RetainWithInstance))
+			o.Objects = append(o.Objects, v.object(f))
 		case !f.topLevel():
 		case f.kinds != "" && !isWanted && v.unusual():
 			// The inventory goes last: without it nobody would look for the others.
 		default:
-			seen := v.object(f, plan.RetainNot)
-			if infoOf(f.gk).shared {
-				seen.Retention = plan.RetainAlways
+			seen := v.object(f)
+			if isWanted && f.count >= 0 && !counted(want, f.key) {
+				seen.Keep = keptReplicas(f.count)
 			}
 			if x, ok := wanted[f.key]; ok && seen.Digest == x.Digest && d.drifted(src, f) {
 				seen.Digest = "drifted from " + seen.Digest
@@ -59,6 +62,11 @@ func (d *Driver) Observe(ctx context.Context, src drivers.Source, want plan.Desi
 	d.sort(o.Objects)
 	slices.SortFunc(o.Units, func(a, b plan.Unit) int { return cmp.Compare(a.Key, b.Key) })
 	return o, nil
+}
+
+// counted says whether the number of the object's units is Jibe's to say.
+func counted(want plan.Desired, key string) bool {
+	return slices.ContainsFunc(want.Groups, func(g plan.Group) bool { return g.Owner == key && !g.Free })
 }
 
 // facts waits until everything that the instance may consist of can be seen.
@@ -274,10 +282,54 @@ func (v *view) unit(f *fact) (plan.Unit, bool) {
 	return u, true
 }
 
-func (v *view) object(f *fact, retention plan.Retention) plan.ObservedObject {
+// other tells of a pod that lives, or lived, and is no VNFC.
+func (v *view) other(f *fact) (plan.Unit, bool) {
+	if f.pod.finished && f.controller.kind != "Job" {
+		return plan.Unit{}, false
+	}
+	u := plan.Unit{
+		ID: string(f.uid), Key: f.key, Name: f.name, Kind: cmp.Or(f.controller.kind, f.gk.Kind),
+		Ready: f.ready, Deleting: f.deleting,
+	}
+	top := v.top(f)
+	if top != nil {
+		u.Owner, u.Kind = top.key, top.gk.Kind
+	}
+	switch {
+	case f.controller.kind == "Job":
+		u.Reason = "pod of Job " + f.controller.name
+		if top != nil && top.name != f.controller.name {
+			u.Reason += " of " + top.gk.Kind + " " + top.name
+		}
+		u.Reason += ": Kubernetes runs Jobs to completion, they are not healed"
+	case top == nil || top == f:
+		u.Reason = "no VDU of the VNFD stands for this pod: it is no VNFC"
+	default:
+		u.Reason = fmt.Sprintf("pod of %s %s, for which no VDU of the VNFD stands: it is no VNFC", top.gk.Kind, top.name)
+	}
+	return u, true
+}
+
+// retention says when an object may go.
+func retention(f *fact) plan.Retention {
+	switch {
+	case infoOf(f.gk).shared:
+		return plan.RetainAlways
+	case f.claimOfSet(), f.kinds != "":
+		return plan.RetainWithInstance
+	case f.gk == kindClaim, f.gk == kindVolume:
+		return plan.RetainData
+	}
+	return plan.RetainNot
+}
+
+func (v *view) object(f *fact) plan.ObservedObject {
 	o := plan.ObservedObject{
 		Key: f.key, Incarnation: string(f.uid), Digest: f.digest, Count: f.count, Ready: f.ready,
-		Deleting: f.deleting, Retention: retention, Reason: f.reason, Failure: f.failure,
+		Deleting: f.deleting, Retention: retention(f), Reason: f.reason, Failure: f.failure, Keep: f.kept,
+	}
+	if f.dead {
+		o.Dead = f.failure
 	}
 	if f.ready || f.deleting || f.gk == kindPod {
 		return o

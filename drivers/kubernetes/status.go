@@ -24,7 +24,7 @@ func assess(f *fact, u *unstructured.Unstructured) {
 	case f.gk == kindNamespace:
 		phase, _, _ := unstructured.NestedString(u.Object, "status", "phase")
 		f.ready, f.reason = phase == "Active", "namespace is "+cmp.Or(phase, "new")
-	case f.gk.Group == core && f.gk.Kind == "PersistentVolume":
+	case f.gk == kindVolume:
 		phase, _, _ := unstructured.NestedString(u.Object, "status", "phase")
 		f.ready, f.reason = phase == "Bound" || phase == "Available", "volume is "+cmp.Or(phase, "new")
 		if phase == "Failed" {
@@ -108,7 +108,7 @@ func assessPod(f *fact, u *unstructured.Unstructured) {
 		}
 		f.reason = "pod failed: " + why
 		if f.controller.uid == "" {
-			f.failure = f.reason // nothing replaces it
+			f.failure, f.dead = f.reason, true // nothing replaces it
 		}
 	default:
 		f.ready = phase == "Running" && ready["status"] == "True"
@@ -223,7 +223,8 @@ func str(object map[string]any, path ...string) string {
 // account: controllers copy labels and annotations to what they make.
 func (f *fact) topLevel() bool { return f.digest != "" && f.controller.uid == "" }
 
-// claimOfSet says whether the object is a claim that a StatefulSet made.
+// claimOfSet says whether the object is a claim that a StatefulSet made. It has
+// an owner where the set's retention policy wants it to go with the set or a pod.
 func (f *fact) claimOfSet() bool {
-	return f.gk == kindClaim && f.digest == "" && f.controller.uid == ""
+	return f.gk == kindClaim && f.digest == "" && slices.Contains([]string{"", "StatefulSet", "Pod"}, f.controller.kind)
 }

@@ -1,0 +1,203 @@
+package kubernetes
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/jibe-vnfm/jibe/drivers"
+)
+
+// keep is what the successor of an object takes over, in the form in which it
+// stands in plan.ObservedObject.Keep: what the cluster gave the object, on which
+// others may rely.
+type keep struct {
+	// IPs, Families and Policy are a Service's clusterIPs, ipFamilies and ipFamilyPolicy.
+	IPs      []string `json:"ips,omitempty"`
+	Families []string `json:"families,omitempty"`
+	Policy   string   `json:"policy,omitempty"`
+	// NodePorts of a Service, by the port's name, or by "80/TCP" where it has none.
+	NodePorts map[string]int64 `json:"nodePorts,omitempty"`
+	// HealthCheck is a Service's healthCheckNodePort.
+	HealthCheck int64 `json:"healthCheck,omitempty"`
+	// Replicas is the number of units that an autoscaler gave a workload.
+	Replicas *int64 `json:"replicas,omitempty"`
+}
+
+// headless is the clusterIP of a Service that has none.
+const headless = "None"
+
+// keptOf reads what a successor must take over of an object itself; "" where
+// that is nothing, which it is for every kind but Service.
+func keptOf(gk schema.GroupKind, u *unstructured.Unstructured) string {
+	if gk != kindService {
+		return ""
+	}
+	spec, _ := u.Object["spec"].(map[string]any)
+	k := keep{HealthCheck: whole(spec["healthCheckNodePort"])}
+	if ips := stringsAt(spec, "clusterIPs"); len(ips) > 0 && ips[0] != headless {
+		k.IPs, k.Families, k.Policy = ips, stringsAt(spec, "ipFamilies"), str(spec, "ipFamilyPolicy")
+	}
+	for _, port := range mapsAt(spec, "ports") {
+		if n := whole(port["nodePort"]); n > 0 {
+			if k.NodePorts == nil {
+				k.NodePorts = map[string]int64{}
+			}
+			k.NodePorts[portName(port)] = n
+		}
+	}
+	return k.String()
+}
+
+// keptReplicas is that of a workload whose number of units isn't Jibe's to say.
+func keptReplicas(n int) string {
+	replicas := int64(n)
+	return keep{Replicas: &replicas}.String()
+}
+
+func (k keep) String() string {
+	data, err := json.Marshal(k)
+	if err != nil || string(data) == "{}" {
+		return ""
+	}
+	return string(data)
+}
+
+// takeOver is the object with what its predecessor had, where its manifest
+// doesn't say itself what that should be. The digest is the render's, as it was.
+func takeOver(obj *unstructured.Unstructured, kept string) (*unstructured.Unstructured, error) {
+	if kept == "" {
+		return obj, nil
+	}
+	var k keep
+	if err := json.Unmarshal([]byte(kept), &k); err != nil {
+		return nil, fmt.Errorf("what %s %s should take over can't be read: %w", obj.GetKind(), obj.GetName(), err)
+	}
+	obj = obj.DeepCopy()
+	spec, _ := obj.Object["spec"].(map[string]any)
+	if spec == nil {
+		return obj, nil
+	}
+	if _, given := spec["replicas"]; !given && k.Replicas != nil {
+		spec["replicas"] = *k.Replicas
+	}
+	if obj.GroupVersionKind().GroupKind() == kindService {
+		k.intoService(spec)
+	}
+	return obj, nil
+}
+
+// stillCounted is a workload that an autoscaler rules over with the number of
+// units that it has, if Jibe wrote that number when it made the workload: to leave
+// it out would give it up, and the server would fall back to one unit.
+func stillCounted(obj *unstructured.Unstructured, now *fact) *unstructured.Unstructured {
+	spec, _ := obj.Object["spec"].(map[string]any)
+	if spec == nil || spec["replicas"] != nil || now.count < 0 || !strings.Contains(now.fields.Value(), `"f:replicas":`) {
+		return obj
+	}
+	obj = obj.DeepCopy()
+	obj.Object["spec"].(map[string]any)["replicas"] = int64(now.count)
+	return obj
+}
+
+// intoService gives a Service its predecessor's addresses, as far as its manifest
+// still leaves room for them: another type or family of addresses than the
+// predecessor's is wanted on purpose.
+func (k keep) intoService(spec map[string]any) {
+	kind := str(spec, "type")
+	if kind == "ExternalName" {
+		return
+	}
+	if len(k.IPs) > 0 && k.familiesFit(spec) && spec["clusterIP"] == nil && spec["clusterIPs"] == nil {
+		spec["clusterIP"], spec["clusterIPs"] = k.IPs[0], list(k.IPs)
+		if len(k.Families) > 0 {
+			spec["ipFamilies"] = list(k.Families)
+		}
+		if k.Policy != "" {
+			spec["ipFamilyPolicy"] = k.Policy
+		}
+	}
+	if kind != "NodePort" && kind != "LoadBalancer" {
+		return
+	}
+	taken := map[int64]bool{}
+	for _, port := range mapsAt(spec, "ports") {
+		taken[whole(port["nodePort"])] = true
+	}
+	for _, port := range mapsAt(spec, "ports") {
+		n := k.NodePorts[portName(port)]
+		if n == 0 {
+			n = k.NodePorts[portNumber(port)]
+		}
+		if whole(port["nodePort"]) == 0 && n > 0 && !taken[n] {
+			port["nodePort"] = n
+		}
+	}
+	if kind == "LoadBalancer" && str(spec, "externalTrafficPolicy") == "Local" && spec["healthCheckNodePort"] == nil && k.HealthCheck > 0 {
+		spec["healthCheckNodePort"] = k.HealthCheck
+	}
+}
+
+// familiesFit says whether the manifest asks for the families that the
+// predecessor had, or for none in particular.
+func (k keep) familiesFit(spec map[string]any) bool {
+	if p := str(spec, "ipFamilyPolicy"); p != "" && p != k.Policy {
+		return false
+	}
+	families := stringsAt(spec, "ipFamilies")
+	return len(families) == 0 || slices.Equal(families, k.Families)
+}
+
+// taken tells of a refusal because what was to be taken over belongs to somebody
+// else by now; other errors are left as they are.
+func taken(key, kept string, err error) error {
+	var refused *drivers.RefusedError
+	if kept == "" || !errors.As(err, &refused) {
+		return err
+	}
+	if !strings.Contains(refused.Reason, "already allocated") && !strings.Contains(refused.Reason, "already in use") {
+		return err
+	}
+	return &drivers.RefusedError{Object: key, Reason: fmt.Sprintf(
+		"an address or port of its predecessor, which it should take over, was taken by another Service meanwhile: free it and retry, or give others in the manifest (%s)", refused.Reason)}
+}
+
+// whole reads a whole number as JSON or YAML gave it; 0 where there is none.
+func whole(v any) int64 {
+	n, _ := seconds(v)
+	return n
+}
+
+func stringsAt(object map[string]any, field string) []string {
+	list, _, _ := unstructured.NestedStringSlice(object, field)
+	return list
+}
+
+func list(values []string) []any {
+	all := make([]any, len(values))
+	for i, v := range values {
+		all[i] = v
+	}
+	return all
+}
+
+func portName(port map[string]any) string {
+	if name := str(port, "name"); name != "" {
+		return name
+	}
+	return portNumber(port)
+}
+
+func portNumber(port map[string]any) string {
+	protocol := str(port, "protocol")
+	if protocol == "" {
+		protocol = "TCP"
+	}
+	return strconv.FormatInt(whole(port["port"]), 10) + "/" + protocol
+}
