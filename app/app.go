@@ -46,7 +46,9 @@ type Options struct {
 	InsecureDev           bool
 	TLSCert, TLSKey       string
 	Timeout, StartTimeout time.Duration
-	Workers               int
+	// Timeouts replace Timeout for the types of operation that they name.
+	Timeouts map[lcm.Type]time.Duration
+	Workers  int
 	// Binary is this program, for the repository's hook; "" installs none.
 	Binary  string
 	Version string
@@ -154,7 +156,6 @@ func (s *Server) wire(ctx context.Context) error {
 	metrics := reconciler.NewMetrics()
 	s.log.OnChange(func(op *lcm.Operation) { metrics.Operation(op) })
 	s.registry = newRegistry(metrics)
-	s.registry.MustRegister(newInventory(s.repo, s.log, s.Log))
 	host, err := os.Hostname()
 	if err != nil {
 		return err
@@ -166,11 +167,12 @@ func (s *Server) wire(ctx context.Context) error {
 		Repo: s.repo, Store: s.store, Log: s.log, Packages: s.packages, Secrets: secrets{s.keeper},
 		Driver: Drivers(s.keeper.Derive("render digest"), s.Cloud, s.Log), Logger: s.Log, Metrics: metrics,
 		Holder: fmt.Sprintf("%s/%d", host, os.Getpid()), Workers: s.Workers,
-		Timeout: s.Timeout, StartTimeout: s.StartTimeout,
+		Timeout: s.Timeout, StartTimeout: s.StartTimeout, Timeouts: s.Timeouts,
 	})
 	if err != nil {
 		return err
 	}
+	s.registry.MustRegister(newInventory(s.repo, s.log, s.recon.View().Drift, s.Log))
 	if s.listener, err = net.Listen("tcp", s.Listen); err != nil {
 		return fmt.Errorf("listen on %s: %w", s.Listen, err)
 	}

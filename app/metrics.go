@@ -1,37 +1,51 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/jibe-vnfm/jibe/desired/gitrepo"
 	"github.com/jibe-vnfm/jibe/lcm/oplog"
+	"github.com/jibe-vnfm/jibe/reconciler"
 )
 
 // scrapeTimeout bounds how long a scrape may read the store.
 const scrapeTimeout = 10 * time.Second
 
-// inventory tells at each scrape how many instances there are and in which state
-// the operations are that haven't ended: what alerts are made of.
+// inventory tells at each scrape how many instances there are, what is done about
+// them, and in which state the operations are that haven't ended: what alerts are
+// made of.
 type inventory struct {
-	repo      *gitrepo.Repo
-	ops       *oplog.Log
-	log       *slog.Logger
-	instances *prometheus.Desc
-	open      *prometheus.Desc
-	problems  *prometheus.Desc
-	healthy   *prometheus.Desc
+	repo  *gitrepo.Repo
+	ops   *oplog.Log
+	drift func() []reconciler.Drift
+	marks *marks
+	log   *slog.Logger
+
+	instances, suspended, held *prometheus.Desc
+	open, fights, drifted      *prometheus.Desc
+	problems, healthy          *prometheus.Desc
 }
 
-func newInventory(repo *gitrepo.Repo, ops *oplog.Log, log *slog.Logger) *inventory {
+func newInventory(repo *gitrepo.Repo, ops *oplog.Log, drift func() []reconciler.Drift, log *slog.Logger) *inventory {
 	return &inventory{
-		repo: repo, ops: ops, log: log,
+		repo: repo, ops: ops, drift: drift, marks: newMarks(repo), log: log,
 		instances: prometheus.NewDesc("jibe_instances", "VNF instances in the desired repository.", nil, nil),
+		suspended: prometheus.NewDesc("jibe_instances_suspended", "VNF instances for which nothing is done, as suspend: true says.", nil, nil),
+		held: prometheus.NewDesc("jibe_instance_held_since_timestamp_seconds",
+			"When the operation failed for which the VNF instance is held until the next request or commit.", []string{"instance"}, nil),
 		open: prometheus.NewDesc("jibe_lcm_operations_open",
-			"VNF LCM operations that have not ended, by type and state; FAILED_TEMP waits for a person.", []string{"type", "state"}, nil),
+			"VNF LCM operations that have not ended, by type and state; FAILED_TEMP waits for a person, unless the operation is automatic.",
+			[]string{"type", "state", "automatic"}, nil),
+		fights: prometheus.NewDesc("jibe_fights", "Automatic operations whose repairs somebody else undoes again and again.", nil, nil),
+		drifted: prometheus.NewDesc("jibe_drift_since_timestamp_seconds",
+			"When what runs began to differ from what git says, while it does.", []string{"instance", "object", "field", "by", "state"}, nil),
 		problems: prometheus.NewDesc("jibe_desired_problems", "Files at the head of the desired repository that can't be obeyed.", nil, nil),
 		healthy:  prometheus.NewDesc("jibe_desired_repository_healthy", "1 while the desired repository's branch is followed, else 0.", nil, nil),
 	}
@@ -39,7 +53,7 @@ func newInventory(repo *gitrepo.Repo, ops *oplog.Log, log *slog.Logger) *invento
 
 // Describe implements prometheus.Collector.
 func (i *inventory) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{i.instances, i.open, i.problems, i.healthy} {
+	for _, d := range []*prometheus.Desc{i.instances, i.suspended, i.held, i.open, i.fights, i.drifted, i.problems, i.healthy} {
 		ch <- d
 	}
 }
@@ -48,32 +62,82 @@ func (i *inventory) Describe(ch chan<- *prometheus.Desc) {
 func (i *inventory) Collect(ch chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 	defer cancel()
-	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
-	}
-	gauge(i.instances, float64(len(i.repo.List())))
-	gauge(i.problems, float64(len(i.repo.Problems())))
+	list := i.repo.List()
+	gauge(ch, i.instances, float64(len(list)))
+	gauge(ch, i.problems, float64(len(i.repo.Problems())))
 	healthy := 1.0
 	if i.repo.Health() != nil {
 		healthy = 0
 	}
-	gauge(i.healthy, healthy)
+	gauge(ch, i.healthy, healthy)
+	i.collectDrift(ch)
+	i.collectMarks(ctx, ch)
+	i.collectOperations(ctx, ch)
+}
+
+func gauge(ch chan<- prometheus.Metric, d *prometheus.Desc, v float64, labels ...string) {
+	for n, l := range labels {
+		labels[n] = strings.ToValidUTF8(l, "\uFFFD") // a VIM may say anything, and one bad label spoils the scrape
+	}
+	ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+}
+
+func (i *inventory) collectDrift(ch chan<- prometheus.Metric) {
+	type series struct{ instance, object, field, by, state string }
+	since := map[series]time.Time{} // two deviations may differ only in what isn't a label
+	for _, d := range i.drift() {
+		for _, v := range d.Deviations {
+			s := series{d.Instance, v.Object, v.Field, v.By, string(d.State)}
+			at := cmp.Or(v.At, d.Since)
+			if was, ok := since[s]; !ok || at.Before(was) {
+				since[s] = at
+			}
+		}
+	}
+	for s, at := range since {
+		gauge(ch, i.drifted, stamp(at), s.instance, s.object, s.field, s.by, s.state)
+	}
+}
+
+func (i *inventory) collectMarks(ctx context.Context, ch chan<- prometheus.Metric) {
+	suspended, held := i.marks.read(ctx, i.repo.List())
+	gauge(ch, i.suspended, float64(suspended))
+	for instance, m := range held {
+		since := m.seen
+		if op, err := i.ops.Operation(ctx, m.held); err == nil {
+			since = op.StateEntered
+		}
+		gauge(ch, i.held, stamp(since), instance)
+	}
+}
+
+func (i *inventory) collectOperations(ctx context.Context, ch chan<- prometheus.Metric) {
 	records, err := i.ops.Instances(ctx, "", 0)
 	if err != nil {
 		i.log.WarnContext(ctx, "operations can't be counted", "error", err)
 		return
 	}
-	type kind struct{ typ, state string }
+	type kind struct{ typ, state, automatic string }
 	count := map[kind]int{}
+	fights := 0
 	for _, rec := range records {
 		if rec.Open == "" {
 			continue
 		}
-		if op, err := i.ops.Operation(ctx, rec.Open); err == nil {
-			count[kind{string(op.Type), string(op.State)}]++
+		op, err := i.ops.Operation(ctx, rec.Open)
+		if err != nil {
+			continue // it has ended since
+		}
+		count[kind{string(op.Type), string(op.State), strconv.FormatBool(op.Automatic)}]++
+		if op.Fight {
+			fights++
 		}
 	}
 	for k, n := range count {
-		gauge(i.open, float64(n), k.typ, k.state)
+		gauge(ch, i.open, float64(n), k.typ, k.state, k.automatic)
 	}
+	gauge(ch, i.fights, float64(fights))
 }
+
+// stamp is a moment as Prometheus has it: seconds since 1970.
+func stamp(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/reconciler"
 )
 
 // maxProposal bounds the body of a proposal, bytes.
@@ -21,6 +23,7 @@ func (s *Server) ownAPI() http.Handler {
 	mux.HandleFunc("GET /jibe/v1/instances", func(w http.ResponseWriter, _ *http.Request) {
 		respondJSON(w, http.StatusOK, s.repo.List())
 	})
+	mux.HandleFunc("GET /jibe/v1/drift", s.drift)
 	mux.HandleFunc("POST /jibe/v1/accept", func(w http.ResponseWriter, r *http.Request) {
 		if err := s.repo.Accept(r.Context()); err != nil {
 			respondProblem(w, http.StatusConflict, err.Error())
@@ -31,6 +34,20 @@ func (s *Server) ownAPI() http.Handler {
 	mux.HandleFunc("POST /jibe/v1/check", s.answer(false))
 	mux.HandleFunc("POST /jibe/v1/plan", s.answer(true))
 	return mux
+}
+
+// drift answers with what differs from git: everywhere, or at the instance that
+// the query names.
+func (s *Server) drift(w http.ResponseWriter, r *http.Request) {
+	list := s.recon.View().Drift()
+	if id := r.URL.Query().Get("instance"); id != "" {
+		if _, known := s.repo.Lookup(id); !known {
+			respondProblem(w, http.StatusNotFound, "no VNF instance has the id "+id+" (see: jibe get instances)")
+			return
+		}
+		list = slices.DeleteFunc(list, func(d reconciler.Drift) bool { return d.Instance != id })
+	}
+	respondJSON(w, http.StatusOK, list)
 }
 
 func (s *Server) answer(steps bool) http.HandlerFunc {

@@ -32,10 +32,10 @@ func views() []view {
 		{
 			use: "instances", short: "VNF instances",
 			path: "/vnflcm/v2/vnf_instances?all_fields", one: "/vnflcm/v2/vnf_instances/%s",
-			columns: []string{"ID", "NAME", "STATE", "PRODUCT", "VERSION", "LEVELS", "VNFCS"},
+			columns: []string{"ID", "NAME", "STATE", "PRODUCT", "VERSION", "LEVELS", "VNFCS", "NOTE"},
 			row: func(o object) []string {
 				return []string{text(o, "id"), text(o, "vnfInstanceName"), text(o, "instantiationState"), text(o, "vnfProductName"),
-					text(o, "vnfdVersion"), scaleLevels(o), vnfcs(o)}
+					text(o, "vnfdVersion"), scaleLevels(o), vnfcs(o), note(o)}
 			},
 		},
 		{
@@ -75,6 +75,7 @@ func newGet() *cobra.Command {
 			get.AddCommand(newShow(v))
 		}
 	}
+	get.AddCommand(newDrift())
 	return get
 }
 
@@ -227,6 +228,7 @@ func details(w io.Writer, v view, o object) {
 	if detail := text(dig(o, "error"), "detail"); detail != "" {
 		fmt.Fprintf(w, "\nERROR\n  %s\n", detail)
 	}
+	notes(w, o)
 	for _, section := range []struct {
 		title   string
 		list    any

@@ -57,6 +57,7 @@ func newRoot() *cobra.Command {
 		newGet(),
 		newPlan(),
 		newValidate(),
+		newHeal(),
 		newControl("retry", "Try a failed operation again", ""),
 		newControl("rollback", "Undo a failed operation", ""),
 		newControl("fail", "Give a failed operation up", ""),

@@ -3,14 +3,18 @@ package main
 import (
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"runtime/debug"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/klog/v2"
 
 	"github.com/jibe-vnfm/jibe/app"
+	"github.com/jibe-vnfm/jibe/lcm"
 )
 
 // gcPercent trades memory for speed: the heap is small, and under many writes a
@@ -54,11 +58,63 @@ func newServe() *cobra.Command {
 	f.StringVar(&o.TLSCert, "tls-cert", "", "PEM file of the API's certificate")
 	f.StringVar(&o.TLSKey, "tls-key", "", "PEM file of its key")
 	f.DurationVar(&o.Timeout, "timeout", 500*time.Second, "how long one attempt of an operation may take")
+	f.Var((*timeouts)(&o.Timeouts), "timeout-for", "another --timeout for a type of operation, as HEAL=2m; may be repeated, or hold several with commas")
 	f.DurationVar(&o.StartTimeout, "start-timeout", 60*time.Second, "how long an operation may stay in STARTING")
 	f.IntVar(&o.Workers, "workers", 16, "how many instances are worked on at once")
 	f.StringVar(&level, "log-level", "info", "debug, info, warn or error")
 	f.StringVar(&format, "log-format", "text", "text or json")
 	return cmd
+}
+
+// timeouts is the flag --timeout-for.
+type timeouts map[lcm.Type]time.Duration
+
+// timed are the types of operation that have a deadline of their own, by the
+// names of SOL003 clause 5.5.4.3.
+var timed = []lcm.Type{lcm.ChangeExtConn, lcm.ChangePackage, lcm.Heal, lcm.Instantiate, lcm.ModifyInfo, lcm.Scale, lcm.ScaleToLevel, lcm.Terminate}
+
+// Set implements pflag.Value: a bad entry refuses all of text.
+func (t *timeouts) Set(text string) error {
+	next := maps.Clone(*t)
+	if next == nil {
+		next = timeouts{}
+	}
+	for entry := range strings.SplitSeq(text, ",") {
+		name, value, ok := strings.Cut(strings.TrimSpace(entry), "=")
+		if !ok {
+			return fmt.Errorf("%q: want TYPE=DURATION, as HEAL=2m", entry)
+		}
+		if !slices.Contains(timed, lcm.Type(name)) {
+			return fmt.Errorf("%q is no type of operation; there are %s", name, join(timed, ", "))
+		}
+		d, err := time.ParseDuration(value)
+		if err != nil || d <= 0 {
+			return fmt.Errorf("%s=%s: want a duration above zero, as 90s or 2m", name, value)
+		}
+		next[lcm.Type(name)] = d
+	}
+	*t = next
+	return nil
+}
+
+// String implements pflag.Value.
+func (t *timeouts) String() string {
+	var entries []string
+	for _, name := range slices.Sorted(maps.Keys(*t)) {
+		entries = append(entries, string(name)+"="+(*t)[name].String())
+	}
+	return strings.Join(entries, ",")
+}
+
+// Type implements pflag.Value: it is what the help calls the value.
+func (t *timeouts) Type() string { return "TYPE=DURATION" }
+
+func join(types []lcm.Type, by string) string {
+	var names []string
+	for _, t := range types {
+		names = append(names, string(t))
+	}
+	return strings.Join(names, by)
 }
 
 func newLogger(level, format string) (*slog.Logger, error) {

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// newHeal asks for a heal (SOL003 clause 5.4.9).
+func newHeal() *cobra.Command {
+	var c client
+	var cause string
+	var all, pods, wait bool
+	cmd := &cobra.Command{
+		Use:   "heal INSTANCE [VNFC…]",
+		Short: "Make VNFCs, or a whole VNF, anew in place",
+		Long: "Make the named VNFCs anew, or without any the whole VNF: every object of its package, in order.\n" +
+			"INSTANCE is an id, or a vnfInstanceName that only one has. A VNFC is named as the API shows it: by the id in\n" +
+			"vnfcResourceInfo or vnfcInfo, or by its pod's name.",
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			id, err := c.instance(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			body := object{}
+			if len(args) > 1 {
+				body["vnfcInstanceId"] = args[1:]
+			}
+			if cause != "" {
+				body["cause"] = cause
+			}
+			if all || pods {
+				body["additionalParams"] = object{"all": all}
+			}
+			h, err := c.do(cmd.Context(), http.MethodPost, "/vnflcm/v2/vnf_instances/"+url.PathEscape(id)+"/heal", body, nil)
+			if err != nil {
+				return err
+			}
+			op := path.Base(h.Get("Location"))
+			if wait {
+				return c.follow(cmd.Context(), cmd.OutOrStdout(), op)
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "heal asked for: operation %s; follow it with: jibe get operation %s --watch\n", op, op)
+			return err
+		},
+	}
+	c.flags(cmd.Flags())
+	cmd.Flags().BoolVar(&all, "all", false, "whole VNF: also the claims and volumes that its package lists, with the data in them")
+	cmd.Flags().BoolVar(&pods, "pods", false, "whole VNF: only its VNFCs; every other object stays")
+	cmd.Flags().StringVar(&cause, "cause", "", "why, for the operation and the commit")
+	cmd.Flags().BoolVar(&wait, "wait", false, "wait for the end; fail if that isn't COMPLETED")
+	cmd.MarkFlagsMutuallyExclusive("all", "pods")
+	return cmd
+}
+
+// instance is the id of the VNF instance that a person means by its id or its name.
+func (c *client) instance(ctx context.Context, idOrName string) (string, error) {
+	for _, attr := range []string{"id", "vnfInstanceName"} {
+		filter := fmt.Sprintf("(eq,%s,'%s')", attr, strings.ReplaceAll(idOrName, "'", "''"))
+		list, err := c.list(ctx, "/vnflcm/v2/vnf_instances?exclude_default&filter="+url.QueryEscape(filter))
+		if err != nil {
+			return "", err
+		}
+		switch {
+		case len(list) == 1:
+			return text(list[0], "id"), nil
+		case len(list) > 1:
+			var which []string
+			for _, o := range list {
+				which = append(which, fmt.Sprintf("%s (%s)", text(o, "id"), strings.ToLower(text(o, "instantiationState"))))
+			}
+			return "", fmt.Errorf("%d VNF instances have the name %q: say which by its id, one of\n  %s", len(list), idOrName, strings.Join(which, "\n  "))
+		}
+	}
+	return "", fmt.Errorf("no VNF instance has the id or the name %q; jibe get instances lists them", idOrName)
+}
+
+// followPause lies between two looks at an operation.
+const followPause = 200 * time.Millisecond
+
+// follow prints each state of the operation until it stays in one by itself. Any
+// but COMPLETED is an error that says why.
+func (c *client) follow(ctx context.Context, out io.Writer, op string) error {
+	last := ""
+	for {
+		var o object
+		if _, err := c.do(ctx, http.MethodGet, "/vnflcm/v2/vnf_lcm_op_occs/"+url.PathEscape(op), nil, &o); err != nil {
+			return fmt.Errorf("follow operation %s: %w", op, err)
+		}
+		state := text(o, "operationState")
+		if state != last {
+			last = state
+			if _, err := fmt.Fprintf(out, "%s %s %s\n", op, text(o, "operation"), state); err != nil {
+				return err
+			}
+		}
+		switch state {
+		case "COMPLETED":
+			return nil
+		case "FAILED_TEMP":
+			return fmt.Errorf("operation %s is in %s: %s (then: jibe retry|fail %s)", op, state, text(dig(o, "error"), "detail"), op)
+		case "FAILED", "ROLLED_BACK":
+			return fmt.Errorf("operation %s ended in %s: %s", op, state, text(dig(o, "error"), "detail"))
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("operation %s goes on; follow it with: jibe get operation %s --watch: %w", op, op, ctx.Err())
+		case <-time.After(followPause):
+		}
+	}
+}

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+)
+
+// note says in a few words what is out of the ordinary with an instance, by its
+// attribute "jibe", and by the mark in its metadata where that is all there is.
+func note(o object) string {
+	var said []string
+	about := dig(o, "jibe")
+	if suspended, _ := about["suspended"].(bool); suspended {
+		said = append(said, "suspended")
+	}
+	if heldBy(o) != "" {
+		said = append(said, "held")
+	}
+	if n := len(drifted(o)); n > 0 {
+		said = append(said, fmt.Sprintf("drifted (%d)", n))
+	}
+	if text(about, "driftPolicy") == "report" {
+		said = append(said, "drift reported only")
+	}
+	return strings.Join(said, ", ")
+}
+
+// heldBy is the failed operation that the instance is held for, or "".
+func heldBy(o object) string {
+	if op := text(dig(o, "jibe"), "held"); op != "" {
+		return op
+	}
+	return text(dig(dig(o, "instantiatedVnfInfo"), "metadata"), "held")
+}
+
+// drifted are the keys of the instance's objects that differ from git.
+func drifted(o object) []string {
+	list, _ := dig(o, "jibe")["drifted"].([]any)
+	var keys []string
+	for _, x := range list {
+		if key, ok := x.(string); ok {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// notes explains what [note] said of one instance.
+func notes(w io.Writer, o object) {
+	if suspended, _ := dig(o, "jibe")["suspended"].(bool); suspended {
+		fmt.Fprintf(w, "\nSUSPENDED\n  nothing is done for it until suspend: true goes from its vnf.yaml\n")
+	}
+	if op := heldBy(o); op != "" {
+		fmt.Fprintf(w, "\nHELD\n  operation %s was failed; nothing is done until the next request or commit\n  what failed: jibe get operation %s\n", op, op)
+	}
+	if keys := drifted(o); len(keys) > 0 {
+		fmt.Fprintf(w, "\nDRIFTED\n  %s\n  what differs: jibe get drift --instance %s\n", strings.Join(keys, "\n  "), text(o, "id"))
+	}
+}
