@@ -211,7 +211,7 @@ func (p *planner) replaced(key, incarnation string) (Step, bool) {
 		why += "; in its place now: " + next
 	}
 	why += ". Fail this operation; then heal what runs now, if it needs it"
-	return Step{Action: Wait, Object: key, Reason: "it is no longer there", Failure: why}, true
+	return Step{Action: Wait, Object: key, Incarnation: incarnation, Reason: "it is no longer there", Failure: why}, true
 }
 
 // successors names what may have taken the place of the key: the object or unit of
@@ -350,7 +350,7 @@ func (p *planner) unready(key string) (Step, bool) {
 		return Step{}, false
 	}
 	if p.journal.IssuedOn(key) && !p.moved[key] {
-		wait.Failure = cmp.Or(now.Failure, failure)
+		wait.Failure = cmp.Or(now.Failure, now.Dead, failure)
 	}
 	return wait, true
 }

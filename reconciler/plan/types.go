@@ -168,17 +168,61 @@ type Journal struct {
 func Target(key, incarnation string) string { return key + "@" + incarnation }
 
 // Aim is the journal of an operation that begins: the condemned incarnations
-// that are alive now are its targets, beside those that it has already.
+// that are alive now are its targets, beside those that it has already. One that
+// is being deleted already is none: that it goes is what was asked for. What the
+// successors of condemned objects must take over is kept from now on, as somebody
+// else may delete them first.
 func (j Journal) Aim(d Desired, o Observed) Journal {
+	if len(d.Condemned) == 0 {
+		return j
+	}
+	alive := make(map[string]bool, len(d.Condemned))
+	for _, u := range o.Units {
+		if !u.Deleting && d.Condemned[u.Key] == u.ID {
+			alive[u.Key] = true
+		}
+	}
+	j.Kept = maps.Clone(j.Kept)
+	for _, x := range o.Objects {
+		if d.Condemned[x.Key] != x.Incarnation {
+			continue
+		}
+		if !x.Deleting {
+			alive[x.Key] = true
+		}
+		if x.Keep != "" && slices.ContainsFunc(d.Objects, func(w Object) bool { return w.Key == x.Key }) {
+			j.keep(x.Key, x.Keep)
+		}
+	}
 	targets := slices.Clone(j.Targets)
-	for _, key := range slices.Sorted(maps.Keys(d.Condemned)) {
-		t := Target(key, d.Condemned[key])
-		if o.Has(key, d.Condemned[key]) && !slices.Contains(targets, t) {
+	for _, key := range slices.Sorted(maps.Keys(alive)) {
+		if t := Target(key, d.Condemned[key]); !slices.Contains(targets, t) {
 			targets = append(targets, t)
 		}
 	}
 	j.Targets = targets
 	return j
+}
+
+// Inherit is the journal of an operation that takes the place of one that didn't
+// come to its end: what that one deleted to make it anew may be left to this one.
+func (j Journal) Inherit(unfinished Journal) Journal {
+	kept := maps.Clone(unfinished.Kept)
+	if kept == nil {
+		return j
+	}
+	maps.Copy(kept, j.Kept)
+	j.Kept = kept
+	return j
+}
+
+// keep notes what the successor of the object must take over. The map must be
+// the journal's own.
+func (j *Journal) keep(key, what string) {
+	if j.Kept == nil {
+		j.Kept = map[string]string{}
+	}
+	j.Kept[key] = what
 }
 
 // Issue is the journal in which the batch is noted: it MUST be durable before
@@ -196,10 +240,7 @@ func (j Journal) Issue(batch []Step) (noted Journal, fresh bool) {
 			noted.Targets = slices.DeleteFunc(noted.Targets, func(t string) bool { return t == Target(s.Object, s.Incarnation) })
 		}
 		if s.Action == Delete && s.Keep != "" {
-			if noted.Kept == nil {
-				noted.Kept = map[string]string{}
-			}
-			noted.Kept[s.Object] = s.Keep
+			noted.keep(s.Object, s.Keep)
 		}
 	}
 	return noted, fresh
