@@ -1,0 +1,207 @@
+package app_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jibe-vnfm/jibe/app"
+	"github.com/jibe-vnfm/jibe/drivers/sim"
+	"github.com/jibe-vnfm/jibe/reconciler"
+	"github.com/jibe-vnfm/jibe/test/process"
+)
+
+// patience bounds every wait. It only matters where something is wrong.
+const patience = 60 * time.Second
+
+// server runs the whole of Jibe in this process, on a simulated cloud.
+func server(t *testing.T, cloud *sim.Cloud) *process.Server {
+	t.Helper()
+	data := t.TempDir()
+	ctx, stop := context.WithCancel(t.Context())
+	ready, done := make(chan string, 1), make(chan error, 1)
+	go func() {
+		done <- app.Run(ctx, app.Options{Data: data, Listen: "127.0.0.1:0", Branch: "main", Cloud: cloud,
+			Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Ready: func(s *app.Server) { ready <- s.Address() }})
+	}()
+	t.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil {
+			t.Errorf("the end of the server: %v", err)
+		}
+	})
+	select {
+	case err := <-done:
+		done <- nil
+		t.Fatal(err)
+	case address := <-ready:
+		token, err := app.LocalToken(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &process.Server{URL: "http://" + address, Data: data, Token: token}
+	}
+	return nil
+}
+
+// repository is a clone with what the test needs pushed.
+func repository(t *testing.T, s *process.Server, files map[string]string) *process.Clone {
+	t.Helper()
+	packages := process.NewClone(t, filepath.Join(s.Data, "packages", "packages.git"))
+	if err := os.CopyFS(filepath.Join(packages.Dir, "small"), os.DirFS(process.SmallPackage())); err != nil {
+		t.Fatal(err)
+	}
+	push(t, packages)
+	c := process.NewClone(t, s.Desired())
+	change(t, c, files)
+	return c
+}
+
+func change(t *testing.T, c *process.Clone, files map[string]string) {
+	t.Helper()
+	if err := c.Reset(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range files {
+		if err := c.Write(name, text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	push(t, c)
+}
+
+func push(t *testing.T, c *process.Clone) {
+	t.Helper()
+	if _, err := c.Commit(t.Context(), "Change what the test needs"); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Push(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func poll(t *testing.T, look func() error) {
+	t.Helper()
+	if err := process.Poll(t.Context(), patience, look); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// metrics waits until the scrape has all lines that begin like these.
+func metrics(t *testing.T, s *process.Server, lines ...string) {
+	t.Helper()
+	poll(t, func() error {
+		a, err := s.Do(t.Context(), http.MethodGet, "/metrics", nil)
+		if err != nil || a.Status != http.StatusOK {
+			return fmt.Errorf("scrape: %w: %+v", err, a)
+		}
+		for _, line := range lines {
+			if !strings.Contains("\n"+string(a.Body), "\n"+line) {
+				return fmt.Errorf("no %s in\n%s", line, a.Body)
+			}
+		}
+		return nil
+	})
+}
+
+// drift waits for the one drift that there is, in this state.
+func drift(t *testing.T, s *process.Server, query string, state reconciler.DriftState) (d reconciler.Drift) {
+	t.Helper()
+	poll(t, func() error {
+		var list []reconciler.Drift
+		if err := s.Get(t.Context(), "/jibe/v1/drift"+query, &list); err != nil {
+			return err
+		}
+		if len(list) != 1 || list[0].State != state {
+			return fmt.Errorf("want one drift that is %s: %+v", state, list)
+		}
+		d = list[0]
+		return nil
+	})
+	return d
+}
+
+func instance(extra string) string {
+	return "name: web\nvnfdId: " + process.SmallVnfd + "\nflavour: simple\nparams: {namespace: a}\n" + extra
+}
+
+func TestDriftIsToldByTheAPIAndTheMetrics(t *testing.T) {
+	cloud := sim.NewCloud()
+	s := server(t, cloud)
+	const id, object = "3a5c1f0e-0000-4000-8000-00000000000a", "Workload/a/vdu1"
+	c := repository(t, s, map[string]string{
+		"vims/cloud.yaml":       "type: sim\ndefault: true\n",
+		"instances/a/vnf.yaml":  instance("id: " + id + "\ndrift: report\n"),
+		"instances/b/vnf.yaml":  strings.Replace(instance("state: notInstantiated\nheld: 0c6b1a52-5f0e-4d53-9d8a-3c1f5a0e7b11\n"), "namespace: a", "namespace: b", 1),
+		"instances/b/notes.txt": "held by hand\n",
+	})
+	var units struct {
+		InstantiatedVnfInfo struct {
+			VnfcResourceInfo []struct {
+				ComputeResource struct{ ResourceID string }
+				VduID           string
+			}
+		}
+	}
+	poll(t, func() error {
+		if err := s.Get(t.Context(), "/vnflcm/v2/vnf_instances/"+id, &units); err != nil {
+			return err
+		}
+		if len(units.InstantiatedVnfInfo.VnfcResourceInfo) == 0 {
+			return fmt.Errorf("nothing runs yet")
+		}
+		return nil
+	})
+	metrics(t, s, "jibe_instances 2", "jibe_instances_suspended 0", "jibe_fights 0", `jibe_instance_held_since_timestamp_seconds{instance="`)
+	var none []reconciler.Drift
+	if err := s.Get(t.Context(), "/jibe/v1/drift", &none); err != nil || none == nil || len(none) != 0 {
+		t.Fatalf("nothing has drifted yet: %v, %v", none, err)
+	}
+
+	cloud.Drift(object)
+	d := drift(t, s, "", reconciler.DriftReported)
+	if d.Instance != id || d.Dir != "instances/a" || len(d.Deviations) == 0 || d.Deviations[0].Object != object || d.Since.IsZero() {
+		t.Errorf("the drift is told as %+v", d)
+	}
+	drift(t, s, "?instance="+id, reconciler.DriftReported)
+	metrics(t, s, `jibe_drift_since_timestamp_seconds{by="",field="",instance="`+id+`",object="`+object+`",state="reported"} 1.`)
+
+	change(t, c, map[string]string{"instances/a/vnf.yaml": instance("id: " + id + "\ndrift: report\nsuspend: true\n")})
+	drift(t, s, "", reconciler.DriftSuspended)
+	metrics(t, s, "jibe_instances_suspended 1", `jibe_drift_since_timestamp_seconds{by="",field="",instance="`+id+`",object="`+object+`",state="suspended"} 1.`)
+
+	change(t, c, map[string]string{"instances/a/vnf.yaml": instance("id: " + id + "\n")})
+	poll(t, func() error {
+		var list []reconciler.Drift
+		if err := s.Get(t.Context(), "/jibe/v1/drift", &list); err != nil {
+			return err
+		}
+		if len(list) > 0 {
+			return fmt.Errorf("it may be put right now: %+v", list)
+		}
+		return nil
+	})
+	metrics(t, s, "jibe_instances_suspended 0", `jibe_drift_repairs_total{kind="Workload"} 1`)
+	if a, err := s.Do(t.Context(), http.MethodGet, "/metrics", nil); err != nil || strings.Contains(string(a.Body), "jibe_drift_since_timestamp_seconds{") {
+		t.Errorf("the metric of a drift that is over stays: %v", err)
+	}
+}
+
+func TestDriftOfAnUnknownInstanceIsNotFoundRatherThanNone(t *testing.T) {
+	s := server(t, sim.NewCloud())
+	a, err := s.Do(t.Context(), http.MethodGet, "/jibe/v1/drift?instance=nobody", nil)
+	if err != nil || a.Status != http.StatusNotFound || !strings.Contains(string(a.Body), "nobody") {
+		t.Errorf("%v, %+v", err, a)
+	}
+	s.Token = "of nobody at all"
+	if a, err := s.Do(t.Context(), http.MethodGet, "/jibe/v1/drift", nil); err != nil || a.Status != http.StatusUnauthorized {
+		t.Errorf("without a token: %v, %+v", err, a)
+	}
+}
