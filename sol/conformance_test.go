@@ -126,6 +126,19 @@ next:
 	return nil
 }
 
+// describedBody holds a request's body against the published description.
+func describedBody(doc *openapi3.T, method, path, body string) error {
+	var v any
+	if err := json.Unmarshal([]byte(body), &v); err != nil {
+		return err
+	}
+	described := operationFor(doc, method, path).RequestBody
+	if described == nil {
+		return nil // the file forgets CancelMode
+	}
+	return described.Value.Content.Get("application/json").Schema.Value.VisitJSON(v)
+}
+
 // TestAnswersConformToThePublishedOpenAPI walks through a VNF's life. Every other
 // test of this package holds its answers against the description too.
 func TestAnswersConformToThePublishedOpenAPI(t *testing.T) {
@@ -142,6 +155,10 @@ func TestAnswersConformToThePublishedOpenAPI(t *testing.T) {
 	scale := e.begun(e.want(202, "POST", api+in+"/scale", scaleOut))
 	op := "/vnf_lcm_op_occs/" + scale
 	e.move(scale, nil, lcm.Broke)
+	sick, healing := e.sickly()
+	healed := e.begun(e.want(202, "POST", healing+"/heal", `{"cause": "it hangs"}`))
+	e.finish(healed, pod("new", "VDU1", "vdu1-2"))
+	e.repo.push(sick, e.repo.text(sick)+"drift: report\n")
 	sub := e.want(201, "POST", api+"/subscriptions", `{"callbackUri": "`+subscriber(t, 204)+`", "filter": {"vnfInstanceSubscriptionFilter": {"vnfdIds": ["a"],
 		"vnfProductsFromProviders": [{"vnfProvider": "p", "vnfProducts": [{"vnfProductName": "n", "versions": [{"vnfSoftwareVersion": "1", "vnfdVersions": ["2"]}]}]}]}, "operationStates": ["COMPLETED"]}}`).object(t)["id"].(string)
 	for _, tt := range []struct {
@@ -156,6 +173,11 @@ func TestAnswersConformToThePublishedOpenAPI(t *testing.T) {
 		{"GET", in, "", 200},
 		{"GET", "/vnf_instances/nope", "", 404},
 		{"POST", in + "/scale", scaleOut, 409},
+		{"GET", "/vnf_instances/" + sick, "", 200},
+		{"POST", "/vnf_instances/" + sick + "/heal", `{"vnfcInstanceId": ["nope"]}`, 400},
+		{"POST", "/vnf_instances/" + sick + "/heal", `{"vnfcInstanceId": ["new"], "cause": "it hangs", "healScript": "https://x", "additionalParams": {"all": false}}`, 202},
+		{"POST", "/vnf_instances/" + sick + "/heal", `{}`, 409},
+		{"GET", "/vnf_lcm_op_occs/" + healed, "", 200},
 		{"GET", "/vnf_lcm_op_occs?all_fields", "", 200},
 		{"GET", op, "", 200},
 		{"POST", op + "/retry", "", 202},
@@ -175,6 +197,11 @@ func TestAnswersConformToThePublishedOpenAPI(t *testing.T) {
 		if ok, err := conforms(r, a); !ok || err != nil {
 			t.Errorf("%s %s: %d was not held against the description: %v", tt.method, tt.path, tt.status, err)
 		}
+		if tt.status == http.StatusAccepted && tt.body != "" {
+			if err := describedBody(doc, tt.method, tt.path, tt.body); err != nil {
+				t.Errorf("%s %s: we take a body that isn't described: %v", tt.method, tt.path, err)
+			}
+		}
 	}
 	// The oracle tells good from bad.
 	r := e.request("GET", api+in, "")
@@ -182,5 +209,8 @@ func TestAnswersConformToThePublishedOpenAPI(t *testing.T) {
 	a.body = []byte(strings.Replace(string(a.body), `"INSTANTIATED"`, `"RUNNING"`, 1))
 	if _, err := conforms(r, a); err == nil {
 		t.Error("a wrong instantiationState passed")
+	}
+	if describedBody(doc, "POST", in+"/heal", `{"cause": 1}`) == nil {
+		t.Error("a wrong cause passed")
 	}
 }

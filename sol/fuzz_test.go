@@ -3,10 +3,13 @@ package sol
 import (
 	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/jibe-vnfm/jibe/reconciler/plan"
 )
 
 func TestMergePatchFollowsTheRFC(t *testing.T) {
@@ -94,6 +97,54 @@ func FuzzDecode(f *testing.F) {
 		}
 		if cmp.Diff(v, redact(v)) != "" {
 			t.Fatalf("%q: %s still holds what is to be left out", body, shown)
+		}
+	})
+}
+
+// FuzzHeal holds that any HealVnfRequest is refused for a reason, or condemns some
+// of what runs and nothing else, and that its commit's message stays one of lines.
+func FuzzHeal(f *testing.F) {
+	f.Add(`{"vnfcInstanceId": ["a", "VDU-pod-b"], "cause": "x", "additionalParams": {"all": false}}`)
+	f.Add(`{"vnfcInstanceId": [], "additionalParams": {"all": true}}`)
+	f.Add(`{"vnfcInstanceId": null, "healScript": "y"}`)
+	f.Add("{\"cause\": \"a\\n\\nOperation: TERMINATE\"}")
+	f.Add(`{"vnfcInstanceId": ["pod-a", "pod-a"]}`)
+	seen := sight{fresh: true, Observed: plan.Observed{
+		Objects: []plan.ObservedObject{{Key: "Deployment/n/d", Incarnation: "d"}, {Key: "PersistentVolumeClaim/n/c", Incarnation: "c", Retention: plan.RetainData},
+			{Key: "Namespace//n", Incarnation: "n", Retention: plan.RetainAlways}},
+		Units: []plan.Unit{{Key: "Pod/n/pod-a", ID: "a", Name: "pod-a", VDU: "VDU"}, {Key: "Pod/n/pod-b", ID: "b", Name: "pod-b", VDU: "VDU"},
+			{Key: "Pod/n/pod-c", ID: "gone", Name: "pod-c", VDU: "VDU", Deleting: true}},
+		Others: []plan.Unit{{Key: "Pod/n/job", ID: "job", Name: "job"}}}}
+	f.Fuzz(func(t *testing.T, body string) {
+		var req healVnfRequest
+		err := decode([]byte(body), &req)
+		var target healTarget
+		if err == nil {
+			target, err = targetOf(req)
+		}
+		var doomed map[string]string
+		if err == nil {
+			doomed, err = target.choose("id", seen)
+		}
+		if err != nil {
+			var invalid *InvalidError
+			if !errors.As(err, &invalid) || invalid.Status != 400 || invalid.Detail == "" || len(invalid.Detail) > 2000 {
+				t.Fatalf("%q: %v", body, err)
+			}
+			return
+		}
+		if len(doomed) == 0 || len(seen.Unspent(doomed)) != len(doomed) || doomed["Namespace//n"] != "" || doomed["Pod/n/pod-c"] != "" ||
+			req.VnfcInstanceID.set && len(doomed) != len(req.VnfcInstanceID.list) {
+			t.Fatalf("%q condemns %v", body, doomed)
+		}
+		for line := range strings.Lines(target.note(seen, req.Cause)) {
+			if !strings.HasPrefix(line, "Heal ") && !strings.HasPrefix(line, "Cause: ") || len(line) > 4*mostCause+20 {
+				t.Fatalf("%q: %q in the commit", body, line)
+			}
+		}
+		var shown healVnfRequest
+		if err := decode(params(req), &shown); err != nil || cmp.Diff(req.VnfcInstanceID.list, shown.VnfcInstanceID.list) != "" {
+			t.Fatalf("%q: operationParams: %v", body, err)
 		}
 	})
 }
