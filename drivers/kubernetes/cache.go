@@ -41,6 +41,10 @@ type cache struct {
 	absent      map[schema.GroupKind]absence
 	watchers    map[int]func(instance string)
 	watcher     int
+	// missed says that a watch failed since the watchers were last told of all
+	// instances; asked are those that couldn't be looked at, or worked on, since.
+	missed bool
+	asked  map[string]bool
 	// moved is closed and made anew whenever a watch came up or failed.
 	moved chan struct{}
 }
@@ -65,6 +69,7 @@ func newCache(client dynamic.Interface, mapper *mapper, log *slog.Logger) *cache
 		instances: map[string]map[string]*fact{},
 		absent:    map[schema.GroupKind]absence{},
 		watchers:  map[int]func(string){},
+		asked:     map[string]bool{},
 		moved:     make(chan struct{}),
 	}
 }
@@ -254,6 +259,36 @@ func (c *cache) notify(instances ...string) {
 	}
 }
 
+// missing takes note that the VIM failed an instance, of which it may have no
+// object that would tell when it is back.
+func (c *cache) missing(instance string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.asked[instance] = true
+}
+
+// back are the instances to tell of, once, now that a VIM that was away is seen
+// again; none while some of it isn't. A right that is lacking doesn't count: it
+// may be lacking for good. c.mu is held.
+func (c *cache) back() []string {
+	if !c.missed && len(c.asked) == 0 {
+		return nil
+	}
+	for _, k := range c.kinds {
+		if k.err != nil && !isForbidden(k.err) || k.err == nil && !k.synced {
+			return nil
+		}
+	}
+	told := c.asked
+	if c.missed {
+		for id := range c.instances {
+			told[id] = true
+		}
+	}
+	c.missed, c.asked = false, map[string]bool{}
+	return slices.Collect(maps.Keys(told))
+}
+
 // kindCache holds the facts of one kind. cache.mu guards it.
 type kindCache struct {
 	cache   *cache
@@ -354,7 +389,9 @@ func (k *kindCache) Delete(obj any) error {
 	return nil
 }
 
-// Replace takes a whole list, after which the kind counts as seen.
+// Replace takes a whole list, after which the kind counts as seen. A list that is
+// older than what was known is that of a server that was set back (its store was
+// restored): then the list is what there is.
 func (k *kindCache) Replace(list []any, version string) error {
 	facts := make(map[string]*fact, len(list))
 	for _, obj := range list {
@@ -366,10 +403,13 @@ func (k *kindCache) Replace(list []any, version string) error {
 	var moved []string
 	k.cache.mu.Lock()
 	at := parseVersion(version)
-	k.version = max(k.version, at)
+	setBack := version != "" && at < k.version
+	if k.version = max(k.version, at); setBack {
+		k.version = at
+	}
 	for key, old := range k.facts {
 		// What was written after the list was made isn't in it.
-		if _, listed := facts[key]; !listed && old.version <= at && k.drop(key, old.uid) {
+		if _, listed := facts[key]; (setBack || !listed && old.version <= at) && k.drop(key, old.uid) {
 			moved = append(moved, old.instance)
 		}
 	}
@@ -380,6 +420,7 @@ func (k *kindCache) Replace(list []any, version string) error {
 	}
 	k.synced, k.err = true, nil
 	k.cache.signal()
+	moved = append(moved, k.cache.back()...)
 	k.cache.mu.Unlock()
 	slices.Sort(moved)
 	k.cache.notify(slices.Compact(moved)...)
@@ -403,13 +444,19 @@ func (k *kindCache) seen(err error) {
 		return
 	}
 	k.cache.mu.Lock()
-	defer k.cache.mu.Unlock()
 	if (err == nil) != (k.err == nil) {
 		if k.err = err; err != nil {
+			k.cache.missed = true
 			k.cache.log.Warn("a watch of the VIM failed and is tried again", "kind", k.gk.Kind, "error", err)
 		}
 		k.cache.signal()
 	}
+	var back []string
+	if err == nil {
+		back = k.cache.back()
+	}
+	k.cache.mu.Unlock()
+	k.cache.notify(back...)
 }
 
 func parseVersion(s string) uint64 {

@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -24,9 +24,6 @@ import (
 // callPatience bounds one request.
 const callPatience = 30 * time.Second
 
-// paramGrace is how many seconds the pods get to end when they are deleted.
-const paramGrace = "gracefulTerminationTimeout"
-
 // Do applies, scales and deletes: what doesn't depend on each other side by
 // side, workloads after what they need, and deletes the other way round.
 func (d *Driver) Do(ctx context.Context, src drivers.Source, steps ...plan.Step) error {
@@ -34,6 +31,7 @@ func (d *Driver) Do(ctx context.Context, src drivers.Source, steps ...plan.Step)
 	if err != nil {
 		return err
 	}
+	var later atomic.Bool
 	var batches [2 * int(classes)][]func() error
 	for _, s := range steps {
 		gk, namespace, name, ok := splitKey(s.Object)
@@ -47,7 +45,7 @@ func (d *Driver) Do(ctx context.Context, src drivers.Source, steps ...plan.Step)
 		case plan.Delete, plan.DeleteUnit:
 			last := int(classes)*2 - 1 - int(rank)
 			batches[last] = append(batches[last], func() error {
-				return d.delete(ctx, src, gk, namespace, name, s)
+				return d.delete(ctx, src, gk, namespace, name, s, &later)
 			})
 		default:
 			return fmt.Errorf("do for instance %s: a driver doesn't do %q", src.Instance.ID, s.Action)
@@ -55,7 +53,13 @@ func (d *Driver) Do(ctx context.Context, src drivers.Source, steps ...plan.Step)
 	}
 	for _, batch := range batches {
 		if err := together(batch); err != nil {
+			if errors.Is(err, drivers.ErrUnavailable) {
+				d.cache.missing(src.Instance.ID)
+			}
 			return fmt.Errorf("instance %s at VIM %s: %w", src.Instance.ID, d.vim.Name, err)
+		}
+		if later.Load() {
+			return nil // what would go after it has to wait for it
 		}
 	}
 	return nil
@@ -126,7 +130,7 @@ func (d *Driver) apply(ctx context.Context, src drivers.Source, r *render, s pla
 		}
 	}
 	if !d.mine(gk, s.Object, instance) && !d.verified.take(instance+" "+s.Object) {
-		if err := d.checkOwner(ctx, api, obj.GetName(), s.Object, instance); err != nil {
+		if err := d.checkOwner(ctx, api, obj, s.Object, instance); err != nil {
 			return err
 		}
 	}
@@ -205,60 +209,4 @@ func (d *Driver) patch(ctx context.Context, api dynamic.ResourceInterface, obj *
 		o.DryRun = []string{metav1.DryRunAll}
 	}
 	return api.Patch(ctx, obj.GetName(), types.ApplyPatchType, data, o)
-}
-
-// delete ends one incarnation. Its absence, and a successor, mean that it is done.
-func (d *Driver) delete(ctx context.Context, src drivers.Source, gk schema.GroupKind, namespace, name string, s plan.Step) error {
-	if s.Incarnation == "" {
-		return fmt.Errorf("delete %s: no incarnation is given", s.Object)
-	}
-	mapping, err := d.mapper.find(gk)
-	if meta.IsNoMatchError(err) {
-		return nil // a kind that isn't served has no objects
-	}
-	if err != nil {
-		return fmt.Errorf("delete %s: %w", s.Object, unavailable(err))
-	}
-	var api dynamic.ResourceInterface = d.client.Resource(mapping.Resource)
-	if mapping.Scope.Name() != meta.RESTScopeNameRoot {
-		api = d.client.Resource(mapping.Resource).Namespace(namespace)
-	}
-	uid := types.UID(s.Incarnation)
-	propagation := metav1.DeletePropagationBackground
-	if infoOf(gk).class == workloads {
-		propagation = metav1.DeletePropagationForeground
-	}
-	o := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}, PropagationPolicy: &propagation}
-	if grace, ok := seconds(src.Instance.Params[paramGrace]); ok && gk == kindPod {
-		o.GracePeriodSeconds = &grace
-	}
-	release, err := d.slot(ctx)
-	if err != nil {
-		return err
-	}
-	defer release()
-	ctx, cancel := context.WithTimeout(ctx, callPatience)
-	defer cancel()
-	err = api.Delete(ctx, name, o)
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("delete %s: %w", s.Object, classify(s.Object, err))
-	}
-	d.cache.deleting(gk, s.Object, uid)
-	return nil
-}
-
-// seconds reads a number of seconds as YAML or JSON gives it.
-func seconds(v any) (int64, bool) {
-	switch n := v.(type) {
-	case int:
-		return int64(n), n >= 0
-	case int64:
-		return n, n >= 0
-	case float64:
-		return int64(n), n >= 0
-	}
-	return 0, false
 }

@@ -33,6 +33,8 @@ func classify(key string, err error) error {
 	switch {
 	case err == nil, errors.As(err, &refused), errors.Is(err, drivers.ErrUnavailable):
 		return err
+	case deniedByWebhook(err):
+		return &drivers.RefusedError{Object: key, Reason: err.Error(), MayPass: true}
 	case meta.IsNoMatchError(err):
 		return &drivers.RefusedError{Object: key, Reason: fmt.Sprintf("the cluster doesn't know this kind (%v): install its definition first", err)}
 	case apierrors.IsForbidden(err):
@@ -56,6 +58,15 @@ func classify(key string, err error) error {
 	}
 	return unavailable(err)
 }
+
+// deniedByWebhook is a refusal by a program that somebody put before the API
+// server, whatever status it gives. One that can't be called is another matter.
+func deniedByWebhook(err error) bool {
+	var s apierrors.APIStatus
+	return errors.As(err, &s) && webhookDenial.MatchString(s.Status().Message)
+}
+
+var webhookDenial = regexp.MustCompile(`^admission webhook "[^"]*" denied the request`)
 
 var rbacDenial = regexp.MustCompile(`User "[^"]*" cannot `)
 

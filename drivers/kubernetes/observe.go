@@ -20,6 +20,7 @@ func (d *Driver) Observe(ctx context.Context, src drivers.Source, want plan.Desi
 	id := src.Instance.ID
 	facts, err := d.facts(ctx, id, want)
 	if err != nil {
+		d.cache.missing(id)
 		return plan.Observed{}, fmt.Errorf("observe instance %s at VIM %s: %w", id, d.vim.Name, err)
 	}
 	v := newView(facts)

@@ -31,7 +31,9 @@ func (k *kindCache) run(ctx context.Context, client dynamic.Interface, resource 
 				// The kind is gone, with all its objects.
 				_ = k.Replace(nil, "") // nothing to index, nothing to fail
 			}
-			k.seen(ignoreMissingKind(err))
+			if missing := ignoreMissingKind(err); missing != nil {
+				k.seen(missing) // of success Replace tells, when the list is taken over
+			}
 			return list, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
@@ -42,6 +44,8 @@ func (k *kindCache) run(ctx context.Context, client dynamic.Interface, resource 
 				_ = k.Replace(nil, "") // nothing to index, nothing to fail
 			case apierrors.IsResourceExpired(err), apierrors.IsGone(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
 				// The reflector lists anew, which tells.
+			case err == nil && o.SendInitialEvents != nil && *o.SendInitialEvents:
+				// It is a list in other clothes: Replace tells when it is complete.
 			default:
 				k.seen(err)
 			}
@@ -76,16 +80,35 @@ func ignoreMissingKind(err error) error {
 func (d *Driver) Watch(ctx context.Context, changed func(instance string)) error {
 	cancel := d.cache.subscribe(changed)
 	defer cancel()
+	said := false
+	for {
+		gk, err := d.watchAlways(ctx)
+		if err == nil {
+			<-ctx.Done()
+			return nil
+		}
+		if !said {
+			d.log.Warn("the VIM can't be watched yet, and is tried again", "kind", gk.Kind, "error", err)
+			said = true
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(retryMost):
+		}
+	}
+}
+
+// watchAlways begins the watches that every VIM has; the error is of the first
+// kind that can't be looked up.
+func (d *Driver) watchAlways(ctx context.Context) (schema.GroupKind, error) {
 	for gk, info := range kinds {
 		if !info.always {
 			continue
 		}
 		if err := d.cache.ensure(ctx, gk); err != nil {
-			// The next Observe asks again.
-			d.log.Warn("the VIM can't be watched yet", "kind", gk.Kind, "error", err)
-			break
+			return gk, err
 		}
 	}
-	<-ctx.Done()
-	return nil
+	return schema.GroupKind{}, nil
 }

@@ -1,0 +1,126 @@
+package kubernetes
+
+import (
+	"cmp"
+	"context"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/jibe-vnfm/jibe/drivers"
+)
+
+// explainPatience bounds all that an explanation may cost: the operation that
+// waits for it has failed already.
+const explainPatience = 3 * time.Second
+
+// maxEvents bounds how many events are read for one explanation.
+const maxEvents = 1000
+
+// Explain is the newest event about the object, or about what it owns and isn't
+// ready: "FailedScheduling: 0/3 nodes are available (3 s ago, from
+// default-scheduler)". A warning is worth more than what went as it should.
+func (d *Driver) Explain(ctx context.Context, src drivers.Source, key string) string {
+	gk, namespace, name, ok := splitKey(key)
+	if !ok {
+		return ""
+	}
+	ctx, cancel := context.WithTimeout(ctx, explainPatience)
+	defer cancel()
+	about, owns := d.subjects(src.Instance.ID, key)
+	found := d.events(ctx, namespace, "involvedObject.kind="+gk.Kind+",involvedObject.name="+name, func(e *unstructured.Unstructured) bool {
+		uid := types.UID(str(e.Object, "involvedObject", "uid"))
+		return len(about) == 0 || uid == "" || about[uid]
+	})
+	if owns {
+		found = append(found, d.events(ctx, namespace, "type=Warning", func(e *unstructured.Unstructured) bool {
+			return about[types.UID(str(e.Object, "involvedObject", "uid"))]
+		})...)
+	}
+	var best *unstructured.Unstructured
+	for _, e := range found {
+		if best == nil || worth(e, best) {
+			best = e
+		}
+	}
+	if best == nil {
+		return ""
+	}
+	said := str(best.Object, "reason")
+	if message := strings.Join(strings.Fields(str(best.Object, "message")), " "); message != "" {
+		said = strings.TrimPrefix(said+": "+message, ": ")
+	}
+	if what := str(best.Object, "involvedObject", "kind") + "/" + namespace + "/" + str(best.Object, "involvedObject", "name"); what != key {
+		said = what + ": " + said
+	}
+	said += " (" + max(0, time.Since(when(best))).Round(time.Second).String() + " ago"
+	if from := cmp.Or(str(best.Object, "source", "component"), str(best.Object, "reportingComponent")); from != "" {
+		said += ", from " + from
+	}
+	return said + ")"
+}
+
+// subjects are the incarnations that an event may be about: the object's own,
+// those of its pods that aren't ready, and what stands between. owns says that
+// there are such others, or may be.
+func (d *Driver) subjects(instance, key string) (about map[types.UID]bool, owns bool) {
+	about = map[types.UID]bool{}
+	v := newView(d.cache.of(instance))
+	for _, f := range v.facts {
+		switch {
+		case f.key == key:
+			about[f.uid] = true
+			owns = owns || infoOf(f.gk).class == workloads && f.gk != kindPod
+		case f.topLevel():
+		case f.gk == kindPod && f.ready:
+		default:
+			if top := v.top(f); top != nil && top.key == key {
+				about[f.uid] = true
+			}
+		}
+	}
+	return about, owns
+}
+
+// events are those of the namespace that the selector and keep let through; none
+// on any error.
+func (d *Driver) events(ctx context.Context, namespace, selector string, keep func(*unstructured.Unstructured) bool) []*unstructured.Unstructured {
+	// Events about what is in no namespace are in this one.
+	namespace = cmp.Or(namespace, metav1.NamespaceDefault)
+	api := d.client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "events"}).Namespace(namespace)
+	list, err := api.List(ctx, metav1.ListOptions{FieldSelector: selector, Limit: maxEvents})
+	if err != nil {
+		d.log.Debug("the VIM's events can't be read", "namespace", namespace, "error", err)
+		return nil
+	}
+	var found []*unstructured.Unstructured
+	for i := range list.Items {
+		if keep(&list.Items[i]) {
+			found = append(found, &list.Items[i])
+		}
+	}
+	return found
+}
+
+// worth says whether the event tells more than the other.
+func worth(e, than *unstructured.Unstructured) bool {
+	a, b := str(e.Object, "type") == "Warning", str(than.Object, "type") == "Warning"
+	if a != b {
+		return a
+	}
+	return when(e).After(when(than))
+}
+
+// when is the last time that the event happened.
+func when(e *unstructured.Unstructured) time.Time {
+	for _, path := range [][]string{{"series", "lastObservedTime"}, {"lastTimestamp"}, {"eventTime"}, {"firstTimestamp"}} {
+		if t, err := time.Parse(time.RFC3339Nano, str(e.Object, path...)); err == nil {
+			return t
+		}
+	}
+	return e.GetCreationTimestamp().Time
+}
