@@ -193,8 +193,16 @@ func (l *Log) begin(ctx context.Context, b *batch, op *lcm.Operation, inst *lcm.
 			return err
 		}
 		old.SupersededBy = op.ID
+		op.Journal = op.Journal.Inherit(old.Journal)
 		b.put(operationPrefix+old.ID, version, old)
 		b.transition(old, lcm.FailedTemp)
+	}
+	if inst.LastState == lcm.Failed {
+		failed, _, err := l.operation(ctx, inst.Last)
+		if err != nil {
+			return err
+		}
+		op.Journal = op.Journal.Inherit(failed.Journal)
 	}
 	op.VNF = vnf(op.VNF, inst.VNF)
 	if op.UnitsBefore == nil {

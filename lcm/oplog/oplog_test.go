@@ -302,6 +302,33 @@ func TestANewerCommitSupersedesAFailedOperation(t *testing.T) {
 	wantTold(t, l, "created", "op1 STARTING", "op1 PROCESSING", "op1 FAILED_TEMP", "op1 FAILED", "op2 STARTING")
 }
 
+func TestWhatAFailedOperationTookDownIsLeftToTheNextOne(t *testing.T) {
+	for _, how := range []string{"superseded", "failed"} {
+		t.Run(how, func(t *testing.T) {
+			l, _ := newLog(t)
+			born(t, l, newOp("op1", lcm.Heal, "t1", "t2"))
+			advance(t, l, "op1", lcm.Granted, lcm.Broke)
+			_, err := l.Record(t.Context(), "op1", func(op *lcm.Operation, _ *lcm.Instance) error {
+				op.Journal.Kept = map[string]string{"Service/amf/web": "10.0.0.7"}
+				return nil
+			})
+			must(t, err)
+			if how == "failed" {
+				_, err := l.Fail(t.Context(), "op1")
+				must(t, err)
+			}
+			next := born(t, l, newOp("op2", lcm.Heal, "t2", "t3"))
+			if got := next.Journal.Kept["Service/amf/web"]; got != "10.0.0.7" {
+				t.Errorf("the next operation keeps %q", got)
+			}
+			advance(t, l, "op2", lcm.Granted, lcm.Converged)
+			if later := born(t, l, newOp("op3", lcm.Scale, "t3", "t4")); len(later.Journal.Kept) > 0 {
+				t.Errorf("what was made anew is still kept: %v", later.Journal.Kept)
+			}
+		})
+	}
+}
+
 func TestARequestSupersedesOnlyAnAutomaticFailure(t *testing.T) {
 	l, _ := newLog(t)
 	ctx := t.Context()
