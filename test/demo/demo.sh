@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# demo - a walk through Jibe: a CNF is instantiated, scaled and terminated through git
-# and through ETSI's API, on a real Kubernetes control plane.
+# demo - a walk through Jibe: a CNF is instantiated, scaled, healed, kept as git says and
+# terminated, through git and through ETSI's API, on a real Kubernetes control plane.
 #
 #   make demo            uses KUBECONFIG's cluster if it is set, else builds and starts a
 #                        local control plane (the first build takes about 8 minutes)
@@ -15,6 +15,7 @@ CONTROLPLANE=$ROOT/test/controlplane/controlplane
 CLUSTER=$DATA/cluster
 OWN_CLUSTER=
 SERVER_PID=
+WATCH_PID=
 
 if [ -t 1 ]; then BOLD=$'\e[1m' DIM=$'\e[2m' OFF=$'\e[0m'; else BOLD='' DIM='' OFF=''; fi
 step() { printf '\n%s== %s%s\n' "$BOLD" "$*" "$OFF"; }
@@ -27,6 +28,7 @@ die() { printf 'demo: %s\n' "$*" >&2; [ ! -s "$DATA/serve.log" ] || { echo "the 
 finish() {
   rc=$?
   if [ "$rc" = 0 ] && [ "${KEEP:-}" = 1 ]; then keep; return; fi
+  if [ -n "$WATCH_PID" ]; then kill "$WATCH_PID" 2>/dev/null || true; fi
   if [ -n "$SERVER_PID" ]; then kill "$SERVER_PID" 2>/dev/null && wait "$SERVER_PID" 2>/dev/null || true; fi
   if [ -n "$OWN_CLUSTER" ]; then "$CONTROLPLANE" stop --dir "$CLUSTER" >/dev/null 2>&1 || true; fi
   exit "$rc"
@@ -81,6 +83,23 @@ await_state() { # LOCATION STATE
     sleep 0.05
   done
 }
+# watch_object FIELD KIND NAME: begins to write down every change that the API server
+# tells of, "<seconds since 1970> <type of event> <field>" a line, into $SEEN
+watch_object() {
+  SEEN=$DATA/watch.txt
+  : >"$SEEN"
+  "$KUBECTL" --kubeconfig "$KUBECONFIG" -n demo get "$2" "$3" --watch --output-watch-events \
+    -o "jsonpath={.type}{' '}{.object$1}{'\n'}" 2>/dev/null > >(while read -r line; do echo "$EPOCHREALTIME $line"; done >"$SEEN") &
+  WATCH_PID=$!
+  wait_for 20 "$2 $3 is watched" test -s "$SEEN"
+}
+# put_back FORMER: whether the field was something else, or nothing, and then what is wanted
+put_back() { awk -v want="$1" '{ok = $2 != "DELETED" && (want == "" ? $3 != first : $3 == want)} NR == 1 {first = $3; next} !ok {off = 1} off && ok {n++} END {exit !n}' "$SEEN"; }
+# after_ms FORMER: how long it was wrong as the API server's watch saw it
+after_ms() { awk -v want="$1" '{ok = $2 != "DELETED" && (want == "" ? $3 != first : $3 == want)} NR == 1 {first = $3; next} !ok && !at {at = $1} at && ok {printf "%.0f", ($1 - at) * 1000; exit}' "$SEEN"; }
+unwatch() { kill "$WATCH_PID" 2>/dev/null || true; WATCH_PID=; }
+pods() { kube -n demo get pods -l 'vnf.jibe.dev/vdu=VDU1' --sort-by=.metadata.name -o jsonpath='{range .items[?(@.status.phase=="Running")]}{.metadata.name} {.metadata.uid}{"\n"}{end}'; }
+at_rest() { ! jibe get operations -o json | grep -E '"operationState": "(STARTING|PROCESSING|ROLLING_BACK|FAILED_TEMP)"'; }
 push() { # MESSAGE
   git -C "$WORK" add -A
   git -C "$WORK" commit -qm "$1"
@@ -201,7 +220,68 @@ git -C "$WORK" pull -q --rebase
 git -C "$WORK" log -1 --format='%h %s%n%n%b' | sed 's/^/   | /'
 grep vdu1_aspect "$WORK/instances/site-a/web/vnf.yaml" | sed 's/^/   | /'
 
+step "Healing one pod by ETSI's API: only that one is made anew"
+wait_for 60 "the instance is at rest" at_rest
+pods >"$DATA/before.txt"
+SICK=$(sed -n '2s/ .*//p' "$DATA/before.txt")
+kube -n demo get pods -l 'vnf.jibe.dev/vdu=VDU1' | sed "s/^/   /; s/^   $SICK .*/&   <- the sick one/"
+hand "jibe heal web-site-a $SICK --cause 'it answers slowly' --wait"
+t=$(now)
+jibe heal web-site-a "$SICK" --cause 'it answers slowly' --wait >"$DATA/heal.txt" 2>&1 || die "the heal failed: $(cat "$DATA/heal.txt")"
+took "$t"
+sed 's/^/   /' "$DATA/heal.txt"
+pods >"$DATA/after.txt"
+[ "$(wc -l <"$DATA/after.txt")" = 5 ] || die "not 5 pods after the heal"
+! grep -q "^$SICK " "$DATA/after.txt" || die "$SICK was not replaced"
+[ "$(sort "$DATA/before.txt" "$DATA/after.txt" | uniq -d | wc -l)" = 4 ] || die "other pods were touched"
+kube -n demo get pods -l 'vnf.jibe.dev/vdu=VDU1' | awk -v known="$(cut -d' ' -f1 "$DATA/before.txt" | tr '\n' ' ')" \
+  'NR > 1 && !index(known, $1) {$0 = $0 "   <- its successor"} {print "   " $0}'
+note "in git it is a tombstone: that incarnation must not exist"
+git -C "$WORK" pull -q --rebase
+git -C "$WORK" log -1 --format='%h %s%n%n%b' | sed 's/^/   | /'
+
+step "Somebody meddles by hand: it is put back"
+hand "kubectl -n demo scale deployment/vdu1 --replicas=2"
+watch_object .spec.replicas deployment vdu1
+kube -n demo scale deployment/vdu1 --replicas=2 | sed 's/^/   /'
+wait_for 60 "the Deployment has 5 replicas again" put_back 5
+note "5 replicas again, $(after_ms 5) ms after the API server had told of 2"
+unwatch
+hand "kubectl -n demo delete service webapp"
+watch_object .metadata.uid service webapp
+kube -n demo delete service webapp | sed 's/^/   /'
+wait_for 60 "the Service is there again" put_back ''
+note "there again, $(after_ms '') ms after the API server had told that it was gone"
+unwatch
+wait_for 120 "5 pods of VDU1" ready_pods VDU1 5
+wait_for 60 "the instance is at rest" at_rest
+jibe get drift | grep -q 'nothing has drifted' || die "drift is left: $(jibe get drift)"
+note "each repair is an operation like any other, AUTO says that nobody asked for it:"
+jibe get operations >"$DATA/operations.txt"
+sed 's/^/   /' "$DATA/operations.txt"
+[ "$(grep -c ' HEAL .* COMPLETED .* true' "$DATA/operations.txt")" -ge 2 ] || die "the repairs are not there"
+
+step "drift: report only shows it: what, since when, and who did it"
+hand "echo 'drift: report' >> instances/site-a/web/vnf.yaml; git commit -am …; git push"
+hand "kubectl -n demo set image deployment/vdu1 vdu1=registry.k8s.io/pause:3.9"
+git -C "$WORK" pull -q --rebase
+echo 'drift: report' >>"$WORK/instances/site-a/web/vnf.yaml"
+push 'Leave site A alone for the measurements'
+wait_for 60 "the instance is only reported on" sh -c 'jibe get instances | grep -q "drift reported only"'
+kube -n demo set image deployment/vdu1 vdu1=registry.k8s.io/pause:3.9 | sed 's/^/   /'
+wait_for 60 "the drift is seen" sh -c 'jibe get drift | grep -q "pause:3.9.* kubectl.* reported"'
+jibe get drift | sed 's/^/   /'
+note "and without that line it is put right:"
+sed -i '/^drift: report$/d' "$WORK/instances/site-a/web/vnf.yaml"
+t=$(now)
+push 'The measurements are done'
+wait_for 120 "the image is that of the package" sh -c "'$KUBECTL' --kubeconfig '$KUBECONFIG' -n demo get deployment vdu1 -o jsonpath='{.spec.template.spec.containers[0].image}' | grep -q 'pause:3.10'"
+took "$t"
+wait_for 120 "nothing has drifted any more" sh -c 'jibe get drift | grep -q "nothing has drifted"'
+wait_for 60 "the instance is at rest" at_rest
+
 step "Scaling in by git: levels {vdu1_aspect: 0}"
+git -C "$WORK" pull -q --rebase
 sed -i 's/vdu1_aspect: 4/vdu1_aspect: 0/' "$WORK/instances/site-a/web/vnf.yaml"
 t=$(now)
 push 'Fewer web servers for the night'
