@@ -1,8 +1,6 @@
 package kubernetes
 
 import (
-	"bytes"
-	"encoding/json"
 	"slices"
 	"strings"
 	"time"
@@ -93,7 +91,7 @@ func factOf(gk schema.GroupKind, u *unstructured.Unstructured) *fact {
 		digest: annotations[AnnotationDigest], kinds: annotations[AnnotationKinds],
 		count: -1, deleting: u.GetDeletionTimestamp() != nil,
 		revision: annotations["deployment.kubernetes.io/revision"],
-		kept:     keptOf(gk, u),
+		fields:   unique.Make(""), kept: keptOf(gk, u),
 	}
 	f.key = keyOf(gk, f.namespace, f.name)
 	if k := annotations[AnnotationKey]; k != "" && f.namespace == "" {

@@ -57,13 +57,17 @@ type Driver struct {
 	cache *cache
 	// verified remembers what Verify has just found to be free for the taking.
 	verified *recent
-	// fields remembers which sets of managed fields were found complete.
-	fields sync.Map
+	// fields remembers which sets of managed fields were found complete, and
+	// findings what suspects were found to be.
+	fields   *answers
+	findings *findings
 }
 
 var (
-	_ drivers.Driver  = (*Driver)(nil)
-	_ drivers.Watcher = (*Driver)(nil)
+	_ drivers.Driver    = (*Driver)(nil)
+	_ drivers.Watcher   = (*Driver)(nil)
+	_ drivers.Examiner  = (*Driver)(nil)
+	_ drivers.Explainer = (*Driver)(nil)
 )
 
 // New makes a driver for the VIM. It asks the VIM nothing yet: an error means
@@ -98,7 +102,7 @@ func New(vim drivers.VIM, o Options) (*Driver, error) {
 		vim: vim, log: o.Log, digestKey: o.DigestKey, client: client,
 		mapper:   &mapper{deferred: restmapper.NewDeferredDiscoveryRESTMapper(cached)},
 		slots:    make(chan struct{}, o.Parallel),
-		verified: newRecent(),
+		verified: newRecent(), fields: newAnswers(), findings: newFindings(),
 	}
 	d.cache = newCache(d.client, d.mapper, d.log)
 	return d, nil

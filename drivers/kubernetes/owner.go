@@ -6,6 +6,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 
@@ -19,25 +20,43 @@ func (d *Driver) mine(gk schema.GroupKind, key, instance string) bool {
 }
 
 // checkOwner refuses an object that exists and isn't the instance's.
-func (d *Driver) checkOwner(ctx context.Context, api dynamic.ResourceInterface, name, key, instance string) error {
+func (d *Driver) checkOwner(ctx context.Context, api dynamic.ResourceInterface, rendered *unstructured.Unstructured, key, instance string) error {
+	now, err := d.look(ctx, api, rendered.GetName(), key)
+	if err != nil || now == nil {
+		return err
+	}
+	return ownedBy(now, rendered, key, instance)
+}
+
+// look asks the API server for the object; nil if there is none.
+func (d *Driver) look(ctx context.Context, api dynamic.ResourceInterface, name, key string) (*unstructured.Unstructured, error) {
 	release, err := d.slot(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer release()
 	ctx, cancel := context.WithTimeout(ctx, callPatience)
 	defer cancel()
 	now, err := api.Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return nil
+		return nil, nil
 	}
 	if err != nil {
-		return fmt.Errorf("look at %s: %w", key, classify(key, err))
+		return nil, fmt.Errorf("look at %s: %w", key, classify(key, err))
 	}
-	switch owner := now.GetLabels()[LabelInstance]; owner {
-	case instance:
+	return now, nil
+}
+
+// ownedBy refuses an object that isn't the instance's. One that lost its label
+// is known by its digest, which nobody else can make: it is that of this very
+// object of this very instance.
+func ownedBy(now, rendered *unstructured.Unstructured, key, instance string) error {
+	digest := now.GetAnnotations()[AnnotationDigest]
+	proven := digest != "" && digest == rendered.GetAnnotations()[AnnotationDigest]
+	switch owner := now.GetLabels()[LabelInstance]; {
+	case owner == instance, proven:
 		return nil
-	case "":
+	case owner == "":
 		return &drivers.RefusedError{Object: key, Reason: "exists already and is not Jibe's: rename it in the package, choose another namespace, or remove it from the cluster"}
 	default:
 		return &drivers.RefusedError{Object: key, Reason: fmt.Sprintf("exists already and belongs to VNF instance %s: rename it in the package, or choose another namespace", owner)}

@@ -221,7 +221,9 @@ func str(object map[string]any, path ...string) string {
 
 // topLevel says whether Jibe applied the object, and not a controller on its
 // account: controllers copy labels and annotations to what they make.
-func (f *fact) topLevel() bool { return f.digest != "" && f.controller.uid == "" }
+func (f *fact) topLevel() bool {
+	return (f.digest != "" || f.fields.Value() != "") && f.controller.uid == ""
+}
 
 // claimOfSet says whether the object is a claim that a StatefulSet made. It has
 // an owner where the set's retention policy wants it to go with the set or a pod.

@@ -66,7 +66,7 @@ func (d *Driver) dryRun(ctx context.Context, src drivers.Source, r *render, s pl
 		// is immutable") isn't what is wrong.
 		if !d.mine(gk, s.Object, instance) && !infoOf(gk).shared {
 			var refused *drivers.RefusedError
-			if owner := d.checkOwner(ctx, api, obj.GetName(), s.Object, instance); errors.As(owner, &refused) {
+			if owner := d.checkOwner(ctx, api, obj, s.Object, instance); errors.As(owner, &refused) {
 				return owner
 			}
 		}
@@ -77,7 +77,7 @@ func (d *Driver) dryRun(ctx context.Context, src drivers.Source, r *render, s pl
 	}
 	// What would be created has no version yet; what has one exists already.
 	if answer.GetResourceVersion() != "" {
-		return d.checkOwner(ctx, api, obj.GetName(), s.Object, instance)
+		return d.checkOwner(ctx, api, obj, s.Object, instance)
 	}
 	d.verified.add(instance + " " + s.Object)
 	return nil

@@ -1,0 +1,184 @@
+package kubernetes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/reconciler/plan"
+)
+
+// present and foreign are what an object as a whole is, or should be.
+const (
+	present = "present"
+	foreign = "an object that isn't this instance's"
+)
+
+// Examine compares what is to be mended with the render, field by field: it reads
+// the live object and asks the API server what an apply would make of it. The
+// answer is remembered until the object changes.
+func (d *Driver) Examine(ctx context.Context, src drivers.Source, want plan.Desired, steps ...plan.Step) ([]drivers.Deviation, error) {
+	r, err := d.renderFor(src, steps)
+	if err != nil {
+		return nil, err
+	}
+	digests := make(map[string]string, len(want.Objects))
+	for _, x := range want.Objects {
+		digests[x.Key] = x.Digest
+	}
+	found := make([][]drivers.Deviation, len(steps))
+	known := map[string]bool{}
+	var calls []func() error
+	for i, s := range steps {
+		gk, _, _, ok := splitKey(s.Object)
+		if !ok || known[s.Object] {
+			continue // what an earlier step tells of the object as a whole is enough
+		}
+		_, wanted := digests[s.Object]
+		switch s.Action {
+		case plan.Apply, plan.Scale:
+			calls = append(calls, func() (err error) {
+				found[i], err = d.examine(ctx, src, r, digests[s.Object], s)
+				return err
+			})
+		case plan.Delete, plan.DeleteUnit:
+			found[i] = []drivers.Deviation{unwanted(s, wanted)}
+		case plan.Wait:
+			f := d.cache.get(gk, s.Object)
+			if f == nil || !f.deleting || !wanted && !f.topLevel() {
+				continue // it isn't ready yet, which is no difference
+			}
+			found[i] = []drivers.Deviation{leavingObject(s.Object, f.reason, wanted)}
+		default:
+			continue
+		}
+		known[s.Object] = true
+	}
+	if err := together(calls); err != nil {
+		return nil, fmt.Errorf("examine instance %s at VIM %s: %w", src.Instance.ID, d.vim.Name, err)
+	}
+	return slices.Concat(found...), nil
+}
+
+// unwanted tells of an incarnation that must go.
+func unwanted(s plan.Step, wanted bool) drivers.Deviation {
+	if wanted {
+		return drivers.Deviation{Object: s.Object, Want: present, Have: s.Reason} // dead, or condemned
+	}
+	have := present
+	if s.Action == plan.DeleteUnit {
+		have = s.Reason
+	}
+	return drivers.Deviation{Object: s.Object, Have: have}
+}
+
+func leavingObject(key, reason string, wanted bool) drivers.Deviation {
+	x := drivers.Deviation{Object: key, Have: reason}
+	if wanted {
+		x.Want = present
+	}
+	return x
+}
+
+// examine tells what of one object differs, from memory if nothing moved since.
+func (d *Driver) examine(ctx context.Context, src drivers.Source, r *render, want string, s plan.Step) ([]drivers.Deviation, error) {
+	obj, gk, err := sized(r, s)
+	if err != nil {
+		return nil, err
+	}
+	f := d.cache.get(gk, s.Object)
+	if f != nil && f.instance != src.Instance.ID {
+		f = nil
+	}
+	if found, ok := d.findings.get(s.Object, f, want, s.To); ok {
+		return found, nil
+	}
+	missing := []drivers.Deviation{{Object: s.Object, Want: present}}
+	api, obj, err := d.resource(obj, gk, s.Object)
+	if meta.IsNoMatchError(err) {
+		return missing, nil // its kind is gone, and it went with it
+	}
+	if err != nil {
+		return nil, d.unknownKind(gk, s.Object, err)
+	}
+	live, found, err := d.compare(ctx, api, gk, src.Instance.ID, obj, s)
+	if err != nil {
+		return nil, err
+	}
+	if live == nil {
+		if found == nil {
+			found = missing
+		}
+		d.findings.put(s.Object, finding{want: want, to: s.To, until: time.Now().Add(missingFor), deviations: found}, d.cache)
+		return found, nil
+	}
+	now := factOf(gk, live)
+	d.findings.put(s.Object, finding{state: stateOf(now), count: now.count, want: want, to: s.To, deviations: found}, d.cache)
+	return found, nil
+}
+
+// tries bounds how often an object that changes while it is compared is looked
+// at again.
+const tries = 4
+
+// compare looks at the live object, nil if there is none of this instance, and
+// tells what an apply would change of it.
+func (d *Driver) compare(ctx context.Context, api dynamic.ResourceInterface, gk schema.GroupKind, instance string, obj *unstructured.Unstructured, s plan.Step) (*unstructured.Unstructured, []drivers.Deviation, error) {
+	for try := 1; ; try++ {
+		live, err := d.look(ctx, api, obj.GetName(), s.Object)
+		if err != nil || live == nil {
+			return nil, nil, err
+		}
+		if ownedBy(live, obj, s.Object, instance) != nil {
+			return nil, []drivers.Deviation{{Object: s.Object, Want: present, Have: foreign}}, nil
+		}
+		if live.GetDeletionTimestamp() != nil {
+			return live, []drivers.Deviation{leavingObject(s.Object, factOf(gk, live).reason, true)}, nil
+		}
+		if s.Action == plan.Scale {
+			return live, scaled(gk, live, s), nil
+		}
+		// The version makes sure that the answer is about the object that was read.
+		same := stillCounted(obj, factOf(gk, live)).DeepCopy()
+		same.SetResourceVersion(live.GetResourceVersion())
+		dry, err := d.patch(ctx, api, same, true)
+		if err == nil {
+			return live, differing(gk, s.Object, live, dry, obj), nil
+		}
+		if apierrors.IsConflict(err) && try < tries {
+			continue
+		}
+		err = classify(s.Object, err)
+		var refused *drivers.RefusedError
+		if !errors.As(err, &refused) {
+			return nil, nil, fmt.Errorf("dry run of %s: %w", s.Object, err)
+		}
+		// A server that wouldn't take the render, or a webhook that knows no dry run,
+		// is what the repair will meet; what differs can be told without.
+		return live, disowned(gk, s.Object, live, obj), nil
+	}
+}
+
+// scaled tells of a number of units that isn't the rendered one.
+func scaled(gk schema.GroupKind, live *unstructured.Unstructured, s plan.Step) []drivers.Deviation {
+	have, found, err := unstructured.NestedInt64(live.Object, "spec", "replicas")
+	if err != nil || !found {
+		have = 1 // the default of every kind that has the number
+	}
+	if have == int64(s.To) {
+		return nil
+	}
+	d := &difference{gk: gk, key: s.Object}
+	d.begin(live, live)
+	d.report(fieldPath{"f:spec", "f:replicas"}, spot{live: have, dry: int64(s.To)})
+	return d.result()
+}
