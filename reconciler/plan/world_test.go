@@ -1,6 +1,7 @@
 package plan_test
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,6 +18,8 @@ type world struct {
 	units   []*pod
 	nodes   int // units of a DaemonSet
 	born    int // counts incarnations, which are never reused
+	// taken are incarnations that went by what the world did to them itself.
+	taken map[string]bool
 }
 
 type thing struct {
@@ -24,12 +27,16 @@ type thing struct {
 	count            int // -1 where the object has no such number
 	ready, deleting  bool
 	retention        plan.Retention
+	dead             bool   // a bare pod that will never run again
+	keep             string // the address of a Service
+	finalizer        bool   // it doesn't go while this is set
 }
 
 type pod struct {
 	key, id, owner  string
 	ownerInc        string
 	ready, deleting bool
+	finalizer       bool
 }
 
 func (w *world) incarnation() string {
@@ -53,9 +60,30 @@ func retentionOf(key string) plan.Retention {
 	case "Namespace":
 		return plan.RetainAlways
 	case "PersistentVolumeClaim":
+		if key == claim {
+			return plan.RetainData
+		}
 		return plan.RetainWithInstance
 	}
 	return plan.RetainNot
+}
+
+// create makes a new incarnation; a Service takes the address over, or gets a new one.
+func (w *world) create(key, keep string) *thing {
+	x := &thing{key: key, inc: w.incarnation(), count: -1, retention: retentionOf(key)}
+	if kindOf(key) == "Service" {
+		x.keep = cmp.Or(keep, "address of "+x.inc)
+	}
+	w.objects = append(w.objects, x)
+	return x
+}
+
+// take notes that the incarnation goes without anyone having been asked.
+func (w *world) take(incarnation string) {
+	if w.taken == nil {
+		w.taken = map[string]bool{}
+	}
+	w.taken[incarnation] = true
 }
 
 // do carries one step out; doing it again changes nothing.
@@ -64,8 +92,7 @@ func (w *world) do(s plan.Step, want plan.Desired) {
 	case plan.Apply:
 		x := w.find(s.Object)
 		if x == nil {
-			x = &thing{key: s.Object, inc: w.incarnation(), count: -1, retention: retentionOf(s.Object)}
-			w.objects = append(w.objects, x)
+			x = w.create(s.Object, s.Keep)
 		}
 		for _, d := range want.Objects {
 			if d.Key == s.Object {
@@ -127,26 +154,30 @@ func (w *world) moves() (moves []func()) {
 			moves = append(moves, func() { w.spawn(x) })
 		case len(live) > n:
 			for _, u := range live {
-				moves = append(moves, func() { u.deleting = true })
+				moves = append(moves, func() { u.deleting = true; w.take(u.id) })
 			}
+		}
+		if x.deleting && x.finalizer {
+			continue
 		}
 		if x.deleting { // whether its units are gone or not: collection is in the background
 			moves = append(moves, func() {
 				w.objects = slices.DeleteFunc(w.objects, func(o *thing) bool { return o == x })
 			})
-		} else if x.ready != ready {
+		} else if x.ready != ready && !x.dead {
 			moves = append(moves, func() { x.ready = ready })
 		}
 	}
 	for _, u := range w.units {
 		owned := slices.ContainsFunc(w.objects, func(x *thing) bool { return x.key == u.owner && x.inc == u.ownerInc })
 		switch {
+		case u.deleting && u.finalizer:
 		case u.deleting:
 			moves = append(moves, func() {
 				w.units = slices.DeleteFunc(w.units, func(o *pod) bool { return o == u })
 			})
 		case !owned:
-			moves = append(moves, func() { u.deleting = true })
+			moves = append(moves, func() { u.deleting = true; w.take(u.id) })
 		case !u.ready:
 			moves = append(moves, func() { u.ready = true })
 		}
@@ -167,49 +198,96 @@ func (w *world) spawn(x *thing) {
 		for u.key = fmt.Sprintf("Pod/%s-%d", x.key, n); taken(u.key); n++ {
 			u.key = fmt.Sprintf("Pod/%s-%d", x.key, n+1)
 		}
-		if claim := "PersistentVolumeClaim/" + u.key; w.find(claim) == nil {
-			w.objects = append(w.objects, &thing{key: claim, inc: w.incarnation(), digest: "claim", count: -1, ready: true, retention: retentionOf(claim)})
+		if own := "PersistentVolumeClaim/" + u.key; w.find(own) == nil {
+			w.objects = append(w.objects, &thing{key: own, inc: w.incarnation(), digest: "claim", count: -1, ready: true, retention: retentionOf(own)})
 		}
 	}
 	w.units = append(w.units, u)
 }
 
-// fault does something that nobody asked for.
-func (w *world) fault(t *rapid.T) {
-	switch rapid.SampledFrom([]string{"kill", "unready", "edit", "resize", "remove", "nodes"}).Draw(t, "fault") {
-	case "kill":
-		if len(w.units) > 0 {
-			i := rapid.IntRange(0, len(w.units)-1).Draw(t, "unit")
-			w.units = slices.Delete(w.units, i, i+1)
+// meddle does something that nobody asked for: people edit, resize, remove and
+// replace, nodes go, pods die and are replaced, finalizers hold things up.
+func (w *world) meddle(t *rapid.T) {
+	what := rapid.SampledFrom([]string{"kill", "drain", "unready", "evict", "edit", "resize", "remove", "replace", "nodes", "hold up"}).Draw(t, "meddle")
+	if what == "nodes" {
+		w.nodes = rapid.IntRange(0, 2).Draw(t, "nodes")
+		return
+	}
+	if what == "kill" || what == "drain" || what == "unready" {
+		if len(w.units) == 0 {
+			return
 		}
-	case "unready":
-		if len(w.units) > 0 {
-			w.units[rapid.IntRange(0, len(w.units)-1).Draw(t, "unit")].ready = false
+		i := rapid.IntRange(0, len(w.units)-1).Draw(t, "unit")
+		switch u := w.units[i]; what {
+		case "kill":
+			w.take(u.id)
+			w.units = slices.Delete(w.units, i, i+1)
+		case "drain":
+			w.take(u.id)
+			u.deleting = true
+		case "unready":
+			u.ready = false
+		}
+		return
+	}
+	if len(w.objects) == 0 {
+		return
+	}
+	i := rapid.IntRange(0, len(w.objects)-1).Draw(t, "object")
+	switch x := w.objects[i]; what {
+	case "evict":
+		if kindOf(x.key) == "Pod" {
+			x.dead, x.ready = true, false
 		}
 	case "edit":
-		if len(w.objects) > 0 {
-			w.objects[rapid.IntRange(0, len(w.objects)-1).Draw(t, "object")].digest = "by hand"
-		}
+		x.digest = "by hand"
 	case "resize":
-		if len(w.objects) > 0 {
-			if x := w.objects[rapid.IntRange(0, len(w.objects)-1).Draw(t, "object")]; x.count >= 0 {
-				x.count = rapid.IntRange(0, 3).Draw(t, "count")
-			}
+		if x.count >= 0 {
+			x.count = rapid.IntRange(0, 3).Draw(t, "count")
 		}
 	case "remove":
-		if len(w.objects) > 0 {
-			w.objects[rapid.IntRange(0, len(w.objects)-1).Draw(t, "object")].deleting = true
+		w.take(x.inc)
+		x.deleting = true
+	case "replace":
+		w.take(x.inc)
+		w.objects = slices.Delete(w.objects, i, i+1)
+		y := w.create(x.key, "")
+		y.digest, y.count = x.digest, x.count
+	case "hold up":
+		x.finalizer = true
+		for _, u := range w.units {
+			u.finalizer = u.owner == x.key
 		}
-	case "nodes":
-		w.nodes = rapid.IntRange(0, 2).Draw(t, "nodes")
 	}
+}
+
+// release takes every finalizer away.
+func (w *world) release() {
+	for _, x := range w.objects {
+		x.finalizer = false
+	}
+	for _, u := range w.units {
+		u.finalizer = false
+	}
+}
+
+// alive says whether the incarnation exists in truth, on its way out or not.
+func (w *world) alive(incarnation string) bool {
+	return slices.ContainsFunc(w.objects, func(x *thing) bool { return x.inc == incarnation }) ||
+		slices.ContainsFunc(w.units, func(u *pod) bool { return u.id == incarnation })
 }
 
 // observe is what a driver would report. A bare pod is an object and a unit.
 func (w *world) observe(t *rapid.T) plan.Observed {
 	var o plan.Observed
 	for _, x := range w.objects {
-		ox := plan.ObservedObject{Key: x.key, Incarnation: x.inc, Digest: x.digest, Count: x.count, Ready: x.ready, Deleting: x.deleting, Retention: x.retention}
+		ox := plan.ObservedObject{Key: x.key, Incarnation: x.inc, Digest: x.digest, Count: x.count, Ready: x.ready, Deleting: x.deleting, Retention: x.retention, Keep: x.keep}
+		if x.dead {
+			ox.Dead = "Evicted"
+		}
+		if x.finalizer && x.deleting {
+			ox.Reason = "finalizer"
+		}
 		if kindOf(x.key) == "Pod" {
 			o.Units = append(o.Units, plan.Unit{ID: x.inc, Key: x.key, Owner: x.key, Ready: x.ready, Deleting: x.deleting})
 		}
