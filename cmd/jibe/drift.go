@@ -35,7 +35,11 @@ func newDrift() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			path := "/jibe/v1/drift"
 			if instance != "" {
-				path += "?instance=" + url.QueryEscape(instance)
+				id, err := c.instance(cmd.Context(), instance)
+				if err != nil {
+					return err
+				}
+				path += "?instance=" + url.QueryEscape(id)
 			}
 			return repeat(cmd.Context(), watch, cmd.OutOrStdout(), func(w io.Writer) error {
 				list := []reconciler.Drift{}
@@ -52,7 +56,7 @@ func newDrift() *cobra.Command {
 	}
 	c.flags(cmd.Flags())
 	outputFlags(cmd, &output, &watch)
-	cmd.Flags().StringVar(&instance, "instance", "", "only this VNF instance, by its id")
+	cmd.Flags().StringVar(&instance, "instance", "", "only this VNF instance, by its id or a name that only it has")
 	return cmd
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -90,8 +91,13 @@ func TestGetDriftSaysWhenNothingHasDrifted(t *testing.T) {
 	}
 }
 
-func TestGetDriftAsYAMLIsWhatTheServerSays(t *testing.T) {
-	out := said(t, map[string]any{"/jibe/v1/drift?instance=i+1": fights()}, "get", "drift", "--instance", "i 1", "-o", "yaml")
+func TestGetDriftOfANamedInstanceAsYAMLIsWhatTheServerSays(t *testing.T) {
+	const known = "/vnflcm/v2/vnf_instances?exclude_default&filter="
+	out := said(t, map[string]any{
+		known + url.QueryEscape("(eq,id,'web')"):              []any{},
+		known + url.QueryEscape("(eq,vnfInstanceName,'web')"): []any{map[string]any{"id": "i1"}},
+		"/jibe/v1/drift?instance=i1":                          fights(),
+	}, "get", "drift", "--instance", "web", "-o", "yaml")
 	var got []reconciler.Drift
 	if err := yaml.Unmarshal([]byte(out), &got); err != nil {
 		t.Fatal(err)
