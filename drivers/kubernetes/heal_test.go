@@ -1,0 +1,474 @@
+package kubernetes_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clientset "k8s.io/client-go/kubernetes"
+
+	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/drivers/kubernetes"
+	"github.com/jibe-vnfm/jibe/reconciler/plan"
+)
+
+const healable = `
+apiVersion: v1
+kind: Service
+metadata: {name: web}
+spec:
+  type: NodePort
+  selector: {app: web}
+  ports: [{name: http, port: 80}, {port: 81, protocol: UDP, name: other}]
+---
+apiVersion: v1
+kind: Service
+metadata: {name: one}
+spec: {clusterIP: None, selector: {app: one}, ports: [{port: 80}]}
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: mine}
+spec: {storageClassName: jibe-test-none, accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Mi}}}
+---
+apiVersion: coordination.k8s.io/v1
+kind: Lease
+metadata: {name: turn}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec: {terminationGracePeriodSeconds: 0, containers: [{name: c, image: i}]}
+---
+apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata: {name: web}
+spec: {minReplicas: 1, maxReplicas: 9, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: web}}
+---
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: one}
+spec:
+  serviceName: one
+  podManagementPolicy: Parallel
+  persistentVolumeClaimRetentionPolicy: {whenDeleted: Delete, whenScaled: Retain}
+  selector: {matchLabels: {app: one}}
+  template:
+    metadata: {labels: {app: one}}
+    spec: {terminationGracePeriodSeconds: 0, containers: [{name: c, image: i}]}
+  volumeClaimTemplates:
+  - metadata: {name: data}
+    spec: {storageClassName: jibe-test-none, accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Mi}}}
+`
+
+// heal replaces the condemned incarnations as an operation would.
+func heal(t *testing.T, d drivers.Driver, src drivers.Source, condemned map[string]string) plan.Observed {
+	t.Helper()
+	in := *src.Instance
+	in.Condemned = condemned
+	src.Instance = &in
+	journal := plan.Journal{}
+	var o plan.Observed
+	eventually(t, func() error {
+		want, err := d.Render(src)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o = observe(t, d, src, want)
+		steps := plan.Compute(want, o, journal)
+		batch := plan.Next(steps)
+		journal, _ = journal.Issue(batch)
+		var todo []plan.Step
+		for _, s := range batch {
+			if s.Failure != "" {
+				t.Fatalf("%s failed: %s", s.Object, s.Failure)
+			}
+			if s.Action != plan.Wait {
+				todo = append(todo, s)
+			}
+		}
+		if len(todo) > 0 {
+			if err := d.Do(t.Context(), src, todo...); err != nil && !errors.Is(err, drivers.ErrUnavailable) {
+				t.Fatalf("do %+v: %v", todo, err)
+			}
+		}
+		if len(steps) > 0 {
+			return fmt.Errorf("left to do: %+v", steps)
+		}
+		return nil
+	})
+	return o
+}
+
+func incarnations(o plan.Observed, which func(plan.ObservedObject) bool) map[string]string {
+	found := map[string]string{}
+	for _, x := range o.Objects {
+		if which(x) {
+			found[x.Key] = x.Incarnation
+		}
+	}
+	return found
+}
+
+func everything(plan.ObservedObject) bool { return true }
+
+func scale(t *testing.T, api clientset.Interface, namespace, name string, n int32) {
+	t.Helper()
+	now, err := api.AppsV1().Deployments(namespace).GetScale(t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	now.Spec.Replicas = n
+	if _, err := api.AppsV1().Deployments(namespace).UpdateScale(t.Context(), name, now, metav1.UpdateOptions{FieldManager: "autoscaler"}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAHealOfTheWholeKeepsAddressesDataAndWhatAnAutoscalerGave(t *testing.T) {
+	c := newCluster(t)
+	d, api, namespace := c.connect(t), c.api(t), c.namespace(t)
+	id := uuid.NewString()
+	big := source(id, namespace, healable, workloads("web", "one"), map[string]int{"one_aspect": 1})
+	stuck(t, d, big, func(s plan.Step) bool {
+		return strings.Contains(s.Object, "PersistentVolumeClaim/"+namespace+"/mine") || strings.Contains(s.Reason, "claim data-one-")
+	})
+	bindClaims(t, api, namespace, 4)
+	if o := converge(t, d, big, true); count(o, "ONE") != 3 {
+		t.Fatalf("%d units, want 3", count(o, "ONE"))
+	}
+	// Two claims are left behind by a scale-in, and still name the set as their owner.
+	src := source(id, namespace, healable, workloads("web", "one"), nil)
+	scale(t, api, namespace, "web", 4)
+	eventually(t, func() error {
+		if n := count(converge(t, d, src, true), "WEB"); n != 4 {
+			return fmt.Errorf("%d units of the autoscaled Deployment, want 4", n)
+		}
+		return nil
+	})
+	before := converge(t, d, src, true)
+	retention := map[string]plan.Retention{}
+	for _, x := range before.Objects {
+		retention[x.Key] = x.Retention
+	}
+	for key, want := range map[string]plan.Retention{
+		"PersistentVolumeClaim/" + namespace + "/mine":       plan.RetainData,
+		"ConfigMap/" + namespace + "/jibe-" + id:             plan.RetainWithInstance,
+		"Service/" + namespace + "/web":                      plan.RetainNot,
+		"Lease/" + namespace + "/turn":                       plan.RetainNot,
+		"PersistentVolumeClaim/" + namespace + "/data-one-0": plan.RetainWithInstance,
+		"PersistentVolumeClaim/" + namespace + "/data-one-2": plan.RetainWithInstance,
+	} {
+		if got, ok := retention[key]; !ok || got != want {
+			t.Errorf("%s is there %v and has retention %q, want %q", key, ok, got, want)
+		}
+	}
+	service, err := api.CoreV1().Services(namespace).Get(t.Context(), "web", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := func(s *corev1.Service) string {
+		return fmt.Sprint(s.Spec.ClusterIPs, s.Spec.IPFamilies, *s.Spec.IPFamilyPolicy, s.Spec.Ports)
+	}
+
+	condemned := incarnations(before, func(x plan.ObservedObject) bool { return x.Retention == plan.RetainNot })
+	for round := range 2 {
+		after := heal(t, d, src, condemned)
+		now := incarnations(after, everything)
+		for key, was := range incarnations(before, everything) {
+			if condemned[key] != "" && now[key] == was {
+				t.Errorf("round %d: %s was healed and is the same", round, key)
+			}
+			if condemned[key] == "" && now[key] != was {
+				t.Errorf("round %d: %s should have been left: %s, now %s", round, key, was, now[key])
+			}
+		}
+		if n := count(after, "WEB"); n != 4 {
+			t.Errorf("round %d: %d units of the autoscaled Deployment, want 4", round, n)
+		}
+		healed, err := api.CoreV1().Services(namespace).Get(t.Context(), "web", metav1.GetOptions{})
+		if err != nil || spec(healed) != spec(service) {
+			t.Errorf("round %d: addresses %s, now %s, %v", round, spec(service), spec(healed), err)
+		}
+		set, err := api.AppsV1().StatefulSets(namespace).Get(t.Context(), "one", metav1.GetOptions{})
+		if err != nil || set.Spec.PersistentVolumeClaimRetentionPolicy.WhenDeleted != "Delete" {
+			t.Errorf("round %d: the StatefulSet lost its policy: %+v, %v", round, set.Spec.PersistentVolumeClaimRetentionPolicy, err)
+		}
+		if _, steps := turn(t, c.connect(t), src, true, &plan.Journal{}); len(steps) > 0 {
+			t.Errorf("round %d: a new process finds something to do: %+v", round, steps)
+		}
+		before = after
+		condemned = incarnations(after, func(x plan.ObservedObject) bool { return x.Retention == plan.RetainNot })
+	}
+
+	// A later apply, of another render, carries nothing: the server must not give up
+	// what Jibe set once.
+	changed := strings.NewReplacer("port: 81", "port: 82", "image: i", "image: j").Replace(healable)
+	next := source(id, namespace, changed, workloads("web", "one"), nil)
+	if n := count(converge(t, d, next, true), "WEB"); n != 4 {
+		t.Errorf("%d units of the autoscaled Deployment after a change, want 4", n)
+	}
+	now, err := api.CoreV1().Services(namespace).Get(t.Context(), "web", metav1.GetOptions{})
+	if err != nil || !slices.Equal(now.Spec.ClusterIPs, service.Spec.ClusterIPs) || now.Spec.Ports[0].NodePort != service.Spec.Ports[0].NodePort {
+		t.Errorf("addresses %s, after a change %s, %v", spec(service), spec(now), err)
+	}
+	deployment, err := api.AppsV1().Deployments(namespace).Get(t.Context(), "web", metav1.GetOptions{})
+	if err != nil || *deployment.Spec.Replicas != 4 {
+		t.Errorf("a change took the autoscaler's replicas away: %v, %v", deployment.Spec.Replicas, err)
+	}
+
+	converge(t, d, next, false)
+	claims, err := api.CoreV1().PersistentVolumeClaims(namespace).List(t.Context(), metav1.ListOptions{})
+	if err != nil || len(claims.Items) != 0 {
+		t.Errorf("%d claims after terminate, want none (%v)", len(claims.Items), err)
+	}
+	if _, err := api.CoreV1().ConfigMaps(namespace).Get(t.Context(), "jibe-"+id, metav1.GetOptions{}); err == nil {
+		t.Error("the inventory outlived the instance")
+	}
+}
+
+func TestAnAddressTakenMeanwhileIsNamed(t *testing.T) {
+	c := newCluster(t)
+	d, api, namespace := c.connect(t), c.api(t), c.namespace(t)
+	src := source(uuid.NewString(), namespace, "{apiVersion: v1, kind: Service, metadata: {name: web}, spec: {ports: [{port: 80}]}}", workloads(), nil)
+	o := converge(t, d, src, true)
+	kept := o.Objects[0].Keep
+	converge(t, d, src, false)
+	var was string
+	for _, part := range strings.Split(kept, `"`) {
+		if strings.Count(part, ".") == 3 {
+			was = part
+		}
+	}
+	thief := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "thief"}, Spec: corev1.ServiceSpec{ClusterIP: was, Ports: []corev1.ServicePort{{Port: 80}}}}
+	if _, err := api.CoreV1().Services(namespace).Create(t.Context(), thief, metav1.CreateOptions{}); err != nil {
+		t.Fatalf("%s of %s: %v", was, kept, err)
+	}
+	err := d.Do(t.Context(), src, plan.Step{Action: plan.Apply, Object: "Service/" + namespace + "/web", From: -1, Keep: kept})
+	var refused *drivers.RefusedError
+	if !errors.As(err, &refused) || !strings.Contains(refused.Reason, was) || !strings.Contains(refused.Reason, "taken by another Service") {
+		t.Errorf("Do = %v, want a refusal that tells of %s", err, was)
+	}
+	if err := api.CoreV1().Services(namespace).Delete(t.Context(), "thief", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() error {
+		return d.Do(t.Context(), src, plan.Step{Action: plan.Apply, Object: "Service/" + namespace + "/web", From: -1, Keep: kept})
+	})
+	if o := converge(t, d, src, true); o.Objects[0].Keep != kept {
+		t.Errorf("kept %s, now %s", kept, o.Objects[0].Keep)
+	}
+	converge(t, d, src, false)
+}
+
+const barePod = `{apiVersion: v1, kind: Pod, metadata: {name: probe}, spec: {restartPolicy: Never, terminationGracePeriodSeconds: 0, nodeSelector: {no: where}, containers: [{name: c, image: i}]}}`
+
+// end writes what a kubelet would into the status of a pod.
+func end(t *testing.T, api clientset.Interface, namespace, name, status string) {
+	t.Helper()
+	_, err := api.CoreV1().Pods(namespace).Patch(t.Context(), name, types.StrategicMergePatchType, []byte(`{"status":`+status+`}`), metav1.PatchOptions{}, "status")
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestABarePodThatFailedIsDeadAndReplaced(t *testing.T) {
+	c := newCluster(t)
+	d, api, namespace := c.connect(t), c.api(t), c.namespace(t)
+	for name, status := range map[string]string{
+		"disk pressure":                      `{"phase":"Failed","reason":"Evicted","message":"disk pressure"}`,
+		"Pod was terminated":                 `{"phase":"Failed","reason":"Terminated","message":"Pod was terminated in response to imminent node shutdown."}`,
+		"container c ended with exit code 3": `{"phase":"Failed","containerStatuses":[{"name":"c","ready":false,"restartCount":0,"image":"i","imageID":"","state":{"terminated":{"exitCode":3}}}]}`,
+	} {
+		src := source(uuid.NewString(), namespace, barePod, workloads("probe"), nil)
+		wait := stuck(t, d, src, func(s plan.Step) bool { return strings.Contains(s.Reason, "Unschedulable") })
+		end(t, api, namespace, "probe", status)
+		want, err := d.Render(src)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var dead plan.ObservedObject
+		eventually(t, func() error {
+			if dead = observe(t, d, src, want).Objects[0]; dead.Dead == "" {
+				return fmt.Errorf("%s isn't dead: %+v", wait.Object, dead)
+			}
+			return nil
+		})
+		if !strings.Contains(dead.Dead, name) || dead.Failure != dead.Dead {
+			t.Errorf("%s: dead %q, failure %q", name, dead.Dead, dead.Failure)
+		}
+		var journal plan.Journal
+		eventually(t, func() error {
+			o, steps := turn(t, d, src, true, &journal)
+			if len(o.Objects) == 1 && o.Objects[0].Incarnation != dead.Incarnation {
+				return nil
+			}
+			return fmt.Errorf("not replaced: %+v", steps)
+		})
+		converge(t, d, src, false)
+	}
+	src := source(uuid.NewString(), namespace, barePod, workloads("probe"), nil)
+	stuck(t, d, src, func(s plan.Step) bool { return strings.Contains(s.Reason, "Unschedulable") })
+	end(t, api, namespace, "probe", `{"phase":"Succeeded"}`)
+	if o := converge(t, d, src, true); o.Objects[0].Dead != "" || !o.Objects[0].Ready {
+		t.Errorf("a pod that did its work is dead: %+v", o.Objects[0])
+	}
+	converge(t, d, src, false)
+}
+
+const helpers = `
+apiVersion: batch/v1
+kind: Job
+metadata: {name: backup}
+spec: {template: {spec: {restartPolicy: Never, nodeSelector: {no: where}, containers: [{name: c, image: i}]}}}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: side}
+spec:
+  selector: {matchLabels: {app: side}}
+  template: {metadata: {labels: {app: side}}, spec: {terminationGracePeriodSeconds: 0, nodeSelector: {no: where}, containers: [{name: c, image: i}]}}
+`
+
+func TestPodsThatAreNoVNFCsSayWhyTheyAreNotHealed(t *testing.T) {
+	c := newCluster(t)
+	d, api, namespace := c.connect(t), c.api(t), c.namespace(t)
+	src := source(uuid.NewString(), namespace, helpers, workloads(), nil)
+	want, err := d.Render(src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var journal plan.Journal
+	var o plan.Observed
+	others := func() map[string]string {
+		found := map[string]string{}
+		for _, u := range o.Others {
+			found[u.Reason] = u.Name
+		}
+		return found
+	}
+	expect := func() map[string]string {
+		found := map[string]string{}
+		for _, reason := range []string{
+			"pod of Job backup: Kubernetes runs Jobs to completion, they are not healed",
+			"pod of Deployment side, for which no VDU of the VNFD stands: it is no VNFC",
+		} {
+			found[reason] = others()[reason]
+		}
+		return found
+	}
+	eventually(t, func() error {
+		o, _ = turn(t, d, src, true, &journal)
+		if len(o.Others) != 2 {
+			return fmt.Errorf("others %+v", o.Others)
+		}
+		return nil
+	})
+	if got := others(); !maps.Equal(got, expect()) || len(o.Units) != 0 {
+		t.Errorf("others %v, units %+v", got, o.Units)
+	}
+	for _, u := range o.Others {
+		if u.Kind == "Job" {
+			end(t, api, namespace, u.Name, `{"phase":"Succeeded"}`)
+		}
+	}
+	eventually(t, func() error {
+		for _, u := range observe(t, d, src, want).Others {
+			if u.Kind == "Job" && u.Ready {
+				return nil
+			}
+		}
+		return errors.New("a pod that ended isn't told of any more")
+	})
+	converge(t, d, src, false)
+}
+
+func TestWhatHoldsADeletedObjectIsNamed(t *testing.T) {
+	c := newCluster(t)
+	d, api, namespace := c.connect(t), c.api(t), c.namespace(t)
+	manifests := deployment("one", pause) + "---\n{apiVersion: v1, kind: Service, metadata: {name: door, finalizers: [example.com/door]}, spec: {ports: [{port: 80}]}}\n"
+	src := source(uuid.NewString(), namespace, manifests, workloads("one"), nil)
+	o := converge(t, d, src, true)
+	pod := o.Units[0]
+	hold := []byte(`{"metadata":{"finalizers":["example.com/held"]}}`)
+	if _, err := api.CoreV1().Pods(namespace).Patch(t.Context(), pod.Name, types.MergePatchType, hold, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	free := []byte(`{"metadata":{"finalizers":null}}`)
+	if err := d.Do(t.Context(), src,
+		plan.Step{Action: plan.DeleteUnit, Object: pod.Key, Incarnation: pod.ID},
+		plan.Step{Action: plan.Delete, Object: "Service/" + namespace + "/door", Incarnation: incarnations(o, everything)["Service/"+namespace+"/door"]},
+	); err != nil {
+		t.Fatal(err)
+	}
+	want, err := d.Render(src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() error {
+		o := observe(t, d, src, want)
+		for _, u := range o.Units {
+			if u.ID == pod.ID && (!u.Deleting || !strings.Contains(u.Reason, "being deleted on node "+pod.Metadata["node"]+" since 20") || !strings.Contains(u.Reason, "held by finalizer example.com/held")) {
+				return fmt.Errorf("unit %+v", u)
+			}
+		}
+		for _, x := range o.Objects {
+			if strings.HasSuffix(x.Key, "/door") && (!x.Deleting || !strings.Contains(x.Reason, "being deleted since 20") || !strings.Contains(x.Reason, "held by finalizer example.com/door")) {
+				return fmt.Errorf("object %+v", x)
+			}
+		}
+		return nil
+	})
+	if _, err := api.CoreV1().Pods(namespace).Patch(t.Context(), pod.Name, types.MergePatchType, free, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := api.CoreV1().Services(namespace).Patch(t.Context(), "door", types.MergePatchType, free, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	plain := source(src.Instance.ID, namespace, deployment("one", pause), workloads("one"), nil)
+	converge(t, d, plain, true)
+	converge(t, d, plain, false)
+}
+
+func TestExplainGivesTheLastEvent(t *testing.T) {
+	c := newCluster(t)
+	d, namespace := c.connect(t), c.namespace(t)
+	src := source(uuid.NewString(), namespace, deployment("one", `nodeSelector: {no: where}, `+pause), workloads("one"), nil)
+	stuck(t, d, src, func(s plan.Step) bool { return strings.Contains(s.Reason, "Unschedulable") })
+	want, err := d.Render(src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	unit := observe(t, d, src, want).Units[0].Key
+	for _, key := range []string{"Deployment/" + namespace + "/one", unit} {
+		eventually(t, func() error {
+			said := d.Explain(t.Context(), src, key)
+			if !strings.Contains(said, "FailedScheduling: 0/") || !strings.Contains(said, " ago, from default-scheduler)") {
+				return fmt.Errorf("%s: %q", key, said)
+			}
+			if strings.HasPrefix(said, unit) != (key != unit) {
+				return fmt.Errorf("%s should name the pod unless it is asked for: %q", key, said)
+			}
+			return nil
+		})
+	}
+	for _, key := range []string{"", "nonsense", "ConfigMap/" + namespace + "/none"} {
+		if said := d.Explain(t.Context(), src, key); said != "" {
+			t.Errorf("Explain(%q) = %q", key, said)
+		}
+	}
+	if said := away(t, 500).(*kubernetes.Driver).Explain(t.Context(), src, unit); said != "" {
+		t.Errorf("a VIM that fails explains %q", said)
+	}
+	converge(t, d, src, false)
+}
