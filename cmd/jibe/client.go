@@ -105,6 +105,14 @@ func (c *client) do(ctx context.Context, method, path string, body, out any) (ht
 	return resp.Header, nil
 }
 
+// refusal is an answer that says no.
+type refusal struct {
+	status int
+	said   string
+}
+
+func (e *refusal) Error() string { return e.said }
+
 // answered makes an error of an answer that says no.
 func answered(resp *http.Response, data []byte) error {
 	var p struct{ Title, Detail string }
@@ -115,5 +123,5 @@ func answered(resp *http.Response, data []byte) error {
 	if resp.StatusCode == http.StatusUnauthorized {
 		hint = " (give a token with --token-file, $JIBE_TOKEN or --data)"
 	}
-	return fmt.Errorf("%s: %s%s", resp.Status, p.Detail, hint)
+	return &refusal{resp.StatusCode, fmt.Sprintf("%s: %s%s", resp.Status, p.Detail, hint)}
 }

@@ -3,9 +3,11 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -22,16 +24,18 @@ type object = map[string]any
 type view struct {
 	use, short, path string
 	one              string // path of one thing; %s is its id
-	columns          []string
-	row              func(o object) []string
-	order            func(a, b object) int // nil is the server's
+	// id is the thing's id by its name; nil where things have none.
+	id      func(c *client, ctx context.Context, name string) (string, error)
+	columns []string
+	row     func(o object) []string
+	order   func(a, b object) int // nil is the server's
 }
 
 func views() []view {
 	return []view{
 		{
 			use: "instances", short: "VNF instances",
-			path: "/vnflcm/v2/vnf_instances?all_fields", one: "/vnflcm/v2/vnf_instances/%s",
+			path: "/vnflcm/v2/vnf_instances?all_fields", one: "/vnflcm/v2/vnf_instances/%s", id: (*client).instance,
 			columns: []string{"ID", "NAME", "STATE", "PRODUCT", "VERSION", "LEVELS", "VNFCS", "NOTE"},
 			row: func(o object) []string {
 				return []string{text(o, "id"), text(o, "vnfInstanceName"), text(o, "instantiationState"), text(o, "vnfProductName"),
@@ -109,15 +113,26 @@ func newShow(v view) *cobra.Command {
 	var c client
 	var output string
 	var watch bool
-	name := strings.TrimSuffix(v.use, "s")
+	use := strings.TrimSuffix(v.use, "s") + " ID"
+	if v.id != nil {
+		use += "|NAME"
+	}
 	cmd := &cobra.Command{
-		Use:   name + " ID",
+		Use:   use,
 		Short: "One of the " + v.use,
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			id := args[0]
 			return repeat(cmd.Context(), watch, cmd.OutOrStdout(), func(w io.Writer) error {
 				var o object
-				if _, err := c.do(cmd.Context(), http.MethodGet, fmt.Sprintf(v.one, args[0]), nil, &o); err != nil {
+				_, err := c.do(cmd.Context(), http.MethodGet, fmt.Sprintf(v.one, url.PathEscape(id)), nil, &o)
+				var no *refusal
+				if v.id != nil && errors.As(err, &no) && no.status == http.StatusNotFound {
+					if id, err = v.id(&c, cmd.Context(), id); err == nil {
+						_, err = c.do(cmd.Context(), http.MethodGet, fmt.Sprintf(v.one, url.PathEscape(id)), nil, &o)
+					}
+				}
+				if err != nil {
 					return err
 				}
 				return show(w, output, o, func() { details(w, v, o) })

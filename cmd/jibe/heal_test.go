@@ -29,6 +29,8 @@ func (h *healed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.asked = append(h.asked, r.URL.EscapedPath()+" "+string(body))
 		w.Header().Set("Location", "http://elsewhere/vnflcm/v2/vnf_lcm_op_occs/op-1")
 		w.WriteHeader(http.StatusAccepted)
+	case strings.HasSuffix(r.URL.Path, "/vnf_instances/id-1"):
+		answer(object{"id": "id-1", "vnfInstanceName": "it's"})
 	case strings.HasSuffix(r.URL.Path, "/vnf_lcm_op_occs/op-1"):
 		o := object{"id": "op-1", "operation": "HEAL", "operationState": h.states[0]}
 		if h.states[0] != "COMPLETED" {
@@ -38,6 +40,8 @@ func (h *healed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			h.states = h.states[1:]
 		}
 		answer(o)
+	case !strings.HasSuffix(r.URL.Path, "/vnf_instances"):
+		http.NotFound(w, r)
 	default:
 		list := []object{}
 		for id, name := range map[string]string{"id-1": "it's", "id-2": "twin", "id-3": "twin"} {
@@ -61,6 +65,21 @@ func runHeal(t *testing.T, h *healed, args ...string) (out string, err error) {
 	cmd.SetArgs(append([]string{"--server", server.URL}, args...))
 	err = cmd.ExecuteContext(t.Context())
 	return b.String(), err
+}
+
+func TestAnInstanceIsShownByItsNameToo(t *testing.T) {
+	server := httptest.NewServer(&healed{})
+	defer server.Close()
+	for said, want := range map[string]string{"id-1": "id-1", "it's": "id-1", "twin": "", "nobody": ""} {
+		cmd := newGet()
+		var b bytes.Buffer
+		cmd.SilenceUsage, cmd.SilenceErrors = true, true
+		cmd.SetOut(&b)
+		cmd.SetArgs([]string{"instance", said, "--server", server.URL})
+		if err := cmd.ExecuteContext(t.Context()); (err == nil) != (want != "") || !strings.Contains(b.String(), want) || want == "" && !strings.Contains(err.Error(), "name") {
+			t.Errorf("%s: %q, %v", said, b.String(), err)
+		}
+	}
 }
 
 func TestHealSaysWhatItWasTold(t *testing.T) {
