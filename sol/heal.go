@@ -1,6 +1,7 @@
 package sol
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -181,16 +182,9 @@ func (n vnfcNames) one(instance, id string, seen sight) (plan.Unit, error) {
 		return found[0], nil
 	}
 	for _, u := range naming(seen.Others)[id] {
-		return plan.Unit{}, problem(http.StatusBadRequest, "vnfcInstanceId %s can't be healed: %s %s; %s", quote(id), u.Name, orElse(u.Reason, "is no VNFC"), current(instance, seen))
+		return plan.Unit{}, problem(http.StatusBadRequest, "vnfcInstanceId %s (%s) can't be healed: %s; %s", quote(id), u.Key, cmp.Or(u.Reason, "it is no VNFC"), current(instance, seen))
 	}
 	return plan.Unit{}, problem(http.StatusBadRequest, "vnfcInstanceId %s is no VNFC of VNF instance %s; %s", quote(id), instance, current(instance, seen))
-}
-
-func orElse(s, other string) string {
-	if s == "" {
-		return other
-	}
-	return s
 }
 
 // mostIDs is how many VNFCs an error lists.

@@ -34,7 +34,7 @@ func (e *env) sickly() (id, path string) {
 	e.view.mu.Lock()
 	defer e.view.mu.Unlock()
 	e.view.units[id] = []plan.Unit{pod("a-uid", "VDU1", "vdu1-1"), pod("b-uid", "VDU2", "vdu2-1"), going, bare}
-	e.view.others[id] = []plan.Unit{{ID: "job-uid", Key: "Pod/amf/migrate-1", Name: "migrate-1", Reason: "is a pod of Job/amf/migrate, which runs once"}}
+	e.view.others[id] = []plan.Unit{{ID: "job-uid", Key: "Pod/amf/migrate-1", Name: "migrate-1", Reason: "pod of Job migrate: Kubernetes runs Jobs to completion, they are not healed"}}
 	e.view.objects[id] = []plan.ObservedObject{
 		object("Namespace//amf", "ns-uid", plan.RetainAlways), object("ConfigMap/amf/jibe-x", "inv-uid", plan.RetainWithInstance),
 		object("PersistentVolumeClaim/amf/data", "pvc-uid", plan.RetainData), object("PersistentVolumeClaim/amf/www-0", "www-uid", plan.RetainWithInstance),
@@ -160,8 +160,8 @@ func TestHealRefusesBadRequestsAndWritesNothing(t *testing.T) {
 		{`{"vnfcInstanceId": ["d-uid"]}`, now}, // an object is no VNFC
 		{`{"vnfcInstanceId": ["other-uid"]}`, `"other-uid" is no VNFC`},
 		{`{"vnfcInstanceId": ["` + strings.Repeat("x", 5000) + `"]}`, `xxx"… is no VNFC`},
-		{`{"vnfcInstanceId": ["job-uid"]}`, `migrate-1 is a pod of Job/amf/migrate`},
-		{`{"vnfcInstanceId": ["migrate-1", "a-uid"]}`, `migrate-1 is a pod of Job/amf/migrate`},
+		{`{"vnfcInstanceId": ["job-uid"]}`, `"job-uid" (Pod/amf/migrate-1) can't be healed: pod of Job migrate: `},
+		{`{"vnfcInstanceId": ["migrate-1", "a-uid"]}`, `"migrate-1" (Pod/amf/migrate-1) can't be healed: pod of Job migrate: `},
 		{`{"vnfcInstanceId": ["vdu1-0"]}`, `being deleted already`},
 		{`{"vnfcInstanceId": []}`, `leave it out to heal the whole VNF`},
 		{`{"vnfcInstanceId": null}`, `leave it out to heal the whole VNF`},
