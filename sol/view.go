@@ -164,7 +164,7 @@ func (a *api) instantiated(ctx context.Context, k known, in *desired.Instance, p
 		info.VnfcResourceInfo = append(info.VnfcResourceInfo, VnfcResourceInfo{
 			ID: u.ID, VduID: u.VDU, ComputeResource: handle(u, vim), Metadata: unitMetadata(u)})
 		info.VnfcInfo = append(info.VnfcInfo, VnfcInfo{
-			ID: u.VDU + "-" + u.Name, VduID: u.VDU, VnfcResourceInfoID: u.ID, VnfcState: vnfStarted})
+			ID: vnfcInfoID(u), VduID: u.VDU, VnfcResourceInfoID: u.ID, VnfcState: vnfStarted})
 	}
 	for _, name := range []string{"namespace", defFiles} {
 		if v, ok := in.Params[name]; ok {
