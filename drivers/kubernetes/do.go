@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -135,6 +136,13 @@ func (d *Driver) apply(ctx context.Context, src drivers.Source, r *render, s pla
 		}
 	}
 	written, err := d.patch(ctx, api, obj, false)
+	if apierrors.IsInvalid(err) {
+		if freed, failed := d.reclaim(ctx, api, obj, s.Object, err); failed != nil {
+			return failed
+		} else if freed {
+			written, err = d.patch(ctx, api, obj, false)
+		}
+	}
 	if err != nil {
 		return fmt.Errorf("apply %s: %w", s.Object, taken(s.Object, s.Keep, classify(s.Object, err)))
 	}

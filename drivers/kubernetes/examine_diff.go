@@ -184,12 +184,37 @@ func (d *difference) items(path fieldPath, s spot, live, dry, mine []any) {
 func byName(shape fieldSet, items []any, names []string) (map[string]any, []string) {
 	by := make(map[string]any, len(items))
 	for _, item := range items {
-		if name, ok := itemName(shape, item); ok {
-			by[name] = item
-			names = append(names, name)
+		name, ok := itemName(shape, item)
+		if !ok {
+			name = newItemName(shape, item)
 		}
+		by[name] = item
+		names = append(names, name)
 	}
 	return by, names
+}
+
+// newItemName names an item that no manager has, as the list's other items are named.
+func newItemName(shape fieldSet, item any) string {
+	m, _ := item.(map[string]any)
+	for name := range shape {
+		var keys map[string]any
+		if m == nil || !strings.HasPrefix(name, "k:") || json.Unmarshal([]byte(name[2:]), &keys) != nil {
+			continue
+		}
+		for k := range keys {
+			switch value, given := m[k]; {
+			case given:
+				keys[k] = value
+			case k == "protocol":
+				keys[k] = "TCP"
+			default:
+				delete(keys, k)
+			}
+		}
+		return "k:" + inJSON(keys)
+	}
+	return "v:" + inJSON(item)
 }
 
 func (d *difference) report(path fieldPath, s spot) {
