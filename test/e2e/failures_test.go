@@ -297,31 +297,11 @@ func TestAPodWithoutRoomIsNamedWhenTheTimeIsUpAndTheLevelCanBePushedBack(t *test
 
 func TestAScaleOutWhoseClaimsCannotBindSaysSoAndScaleInKeepsClaims(t *testing.T) {
 	b := newBench(t, impatient)
-	volume := func(claim string) {
-		t.Helper()
-		name := b.namespace + "-" + claim
-		_, err := b.api.CoreV1().PersistentVolumes().Create(t.Context(), &corev1.PersistentVolume{
-			ObjectMeta: metav1.ObjectMeta{Name: name},
-			Spec: corev1.PersistentVolumeSpec{
-				Capacity: corev1.ResourceList{"storage": resource.MustParse("1Mi")}, AccessModes: []corev1.PersistentVolumeAccessMode{"ReadWriteOnce"},
-				StorageClassName: "by-hand", ClaimRef: &corev1.ObjectReference{Namespace: b.namespace, Name: claim},
-				PersistentVolumeSource: corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/nowhere"}},
-			},
-		}, metav1.CreateOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			if err := b.api.CoreV1().PersistentVolumes().Delete(b.background(), name, metav1.DeleteOptions{}); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	volume("data-store-0")
+	b.volume("data-store-0")
 	id := b.runs(claims)
 	path := b.begin(t, id, "scale", scale("SCALE_OUT", "store_aspect", 1))
 	b.says(b.await(t, path, "FAILED_TEMP"), "data-store-1", "bound")
-	volume("data-store-1")
+	b.volume("data-store-1")
 	b.awaitPods(2) // the scheduler tries again when it likes, not within this server's patience
 	b.must(t, 202, "POST", path+"/retry", nil)
 	b.await(t, path, "COMPLETED")

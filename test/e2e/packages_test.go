@@ -30,6 +30,10 @@ const (
 	crowdA    = "e2e00000-0000-4000-8000-000000000006"
 	crowdB    = "e2e00000-0000-4000-8000-000000000007"
 	refused   = "e2e00000-0000-4000-8000-000000000008"
+	whole     = "e2e00000-0000-4000-8000-000000000009"
+	twins     = "e2e00000-0000-4000-8000-00000000000a"
+	hpa       = "e2e00000-0000-4000-8000-00000000000b"
+	remote    = "e2e00000-0000-4000-8000-00000000000c"
 )
 
 // nobody is a scheduler that isn't there: the test says when a pod gets its node.
@@ -47,7 +51,53 @@ var packages = map[string][]vdu{
 	crowdA:  {{kind: "Deployment", name: "web", initial: 1, app: "web"}},
 	crowdB:  {{kind: "Deployment", name: "web-1", initial: 2, app: "web"}},
 	refused: {{kind: "Deployment", name: "web", initial: 1, more: "nonsense: true, "}},
+	// One of everything; see beside.
+	whole: {{kind: "Deployment", name: "web", initial: 2, pod: "automountServiceAccountToken: false, "}, {kind: "ReplicaSet", name: "cache", initial: 1},
+		{kind: "StatefulSet", name: "store", initial: 1, more: `serviceName: store, persistentVolumeClaimRetentionPolicy: {whenDeleted: Delete, whenScaled: Retain},
+    volumeClaimTemplates: [{metadata: {name: data}, spec: {storageClassName: by-hand, accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Mi}}}}], `},
+		{kind: "DaemonSet", name: "agent"}, {kind: "Pod", name: "probe", initial: 1}},
+	twins: {{kind: "Deployment", name: "web", initial: 1}, {kind: "Deployment", name: "back", initial: 1}},
+	hpa:   {{kind: "Deployment", name: "web"}, {kind: "Deployment", name: "back", initial: 1}},
+	// Its pod runs on a node that only it may use, and takes its time to end.
+	remote: {{kind: "Deployment", name: "web", initial: 1, pod: `schedulerName: nobody, tolerations: [{key: e2e.test/only, operator: Exists}], `}},
 }
+
+// beside are the objects of packages that no VDU stands for.
+var beside = map[string]string{
+	whole: `---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: widgets.e2e.jibe.test}
+spec:
+  group: e2e.jibe.test
+  scope: Namespaced
+  names: {kind: Widget, listKind: WidgetList, plural: widgets, singular: widget}
+  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]
+---
+{apiVersion: e2e.jibe.test/v1, kind: Widget, metadata: {name: gear}, spec: {teeth: 12}}
+---
+{apiVersion: batch/v1, kind: Job, metadata: {name: once}, spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: "registry.k8s.io/pause:3.10"}]}}}}
+---
+{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: library}, spec: {storageClassName: by-hand, accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Mi}}}}
+---
+{apiVersion: v1, kind: Secret, metadata: {name: login}, stringData: {password: from-the-package}}
+---
+{apiVersion: v1, kind: Service, metadata: {name: store}, spec: {clusterIP: None, selector: {app: store}, ports: [{name: store, port: 6379}]}}
+` + settings + front,
+	twins: settings + front,
+	hpa: `---
+apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata: {name: web}
+spec: {scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: web}, minReplicas: 1, maxReplicas: 9,
+  metrics: [{type: Resource, resource: {name: cpu, target: {type: Utilization, averageUtilization: 80}}}]}
+`,
+}
+
+const (
+	settings = "---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: settings, labels: {tier: gold}}, data: {mode: fast}}\n"
+	front    = "---\n{apiVersion: v1, kind: Service, metadata: {name: front}, spec: {type: NodePort, selector: {app: web}, ports: [{name: http, port: 80, targetPort: 8080}]}}\n"
+)
 
 // writePackage makes the package in a folder of dir.
 func writePackage(dir, id string, vdus []vdu) error {
@@ -70,6 +120,7 @@ func writePackage(dir, id string, vdus []vdu) error {
         properties: {aspect: %[1]s_aspect, deltas: {delta_1: {number_of_instances: 1}}}
         targets: [%[2]s]`, v.name, strings.ToUpper(v.name), v.initial)
 	}
+	manifests.WriteString(beside[id])
 	vnfd := fmt.Sprintf(`tosca_definitions_version: tosca_simple_yaml_1_2
 imports: [etsi_nfv_sol001_common_types.yaml, etsi_nfv_sol001_vnfd_types.yaml]
 topology_template:
