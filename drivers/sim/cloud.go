@@ -29,6 +29,9 @@ type Cloud struct {
 	away      error
 	failing   map[string]string // key -> why its units don't become ready
 	refused   map[string]string // key -> why it is never accepted
+	held      map[string]bool   // key -> that it doesn't go when it is deleted
+	strange   map[uint64]change // by serial: who changed an object's content, and when
+	dead      map[uint64]string // by serial: why an object will never run again
 	before    func(instance string, step plan.Step) error
 	watchers  map[int]func(instance string)
 	watcher   int
@@ -42,6 +45,7 @@ type object struct {
 	vdu     string
 	digest  string
 	serial  uint64
+	address uint64    // of the first incarnation; a successor takes it over
 	leaving time.Time // when the object is gone; zero while it stays
 	units   []unit
 	count   int
@@ -70,6 +74,9 @@ func NewCloud() *Cloud {
 		owners:    make(map[string]string),
 		failing:   make(map[string]string),
 		refused:   make(map[string]string),
+		held:      make(map[string]bool),
+		strange:   make(map[uint64]change),
+		dead:      make(map[uint64]string),
 		watchers:  make(map[int]func(string)),
 	}
 }
@@ -147,19 +154,6 @@ func (c *Cloud) Kill(id string) bool {
 	return false
 }
 
-// Drift changes the content of an object behind everybody's back.
-func (c *Cloud) Drift(key string) {
-	c.mu.Lock()
-	id := c.owners[key]
-	if x := c.instances[id][key]; x != nil {
-		x.digest = "drifted"
-	}
-	c.mu.Unlock()
-	if id != "" {
-		c.changed(id)
-	}
-}
-
 // Calls returns the counters since the Cloud was made.
 func (c *Cloud) Calls() Calls {
 	return Calls{
@@ -194,13 +188,21 @@ func (c *Cloud) observe(instance string) (plan.Observed, error) {
 		failure := c.failing[key]
 		seen := plan.ObservedObject{
 			Key: key, Incarnation: incarnation("object", x.serial), Digest: x.digest, Count: x.count,
-			Deleting: !x.leaving.IsZero(), Failure: failure,
+			Deleting: !x.leaving.IsZero(), Failure: failure, Dead: c.dead[x.serial],
+			Keep: strconv.FormatUint(x.address, 10),
+		}
+		if seen.Deleting && c.held[key] {
+			failure, seen.Failure = "", ""
+			seen.Reason = "being deleted, and held"
+		} else if seen.Dead != "" {
+			failure = seen.Dead
+			seen.Failure = failure
 		}
 		live, ready := 0, 0
 		for _, u := range x.units {
-			name := strings.TrimPrefix(key, kind+"/") + "-" + strconv.FormatUint(u.serial, 36)
+			name := unitName(key, u.serial)
 			seen := plan.Unit{
-				ID: incarnation("unit", u.serial), Key: "Unit/" + name, Name: path(name), VDU: x.vdu, Owner: key,
+				ID: incarnation("unit", u.serial), Key: unitKind + name, Name: path(name), VDU: x.vdu, Owner: key,
 				Deleting: !u.leaving.IsZero(), Kind: kind,
 			}
 			if seen.Ready = failure == "" && !u.ready.After(now); !seen.Ready {
@@ -215,7 +217,7 @@ func (c *Cloud) observe(instance string) (plan.Observed, error) {
 			o.Units = append(o.Units, seen)
 		}
 		if seen.Ready = !seen.Deleting && live == x.count && ready == live; !seen.Ready {
-			seen.Reason = cmp.Or(failure, fmt.Sprintf("%d of %d units are ready", ready, x.count))
+			seen.Reason = cmp.Or(failure, seen.Reason, fmt.Sprintf("%d of %d units are ready", ready, x.count))
 		}
 		o.Objects = append(o.Objects, seen)
 	}
@@ -223,7 +225,8 @@ func (c *Cloud) observe(instance string) (plan.Observed, error) {
 }
 
 // apply makes the object what it should be; it never takes another instance's.
-func (c *Cloud) apply(instance string, key, vdu, digest string, count int) error {
+// A new one takes over what was kept of its predecessor.
+func (c *Cloud) apply(instance string, key, vdu, digest string, count int, keep string) error {
 	if err := c.accept(instance, key); err != nil {
 		return err
 	}
@@ -235,6 +238,10 @@ func (c *Cloud) apply(instance string, key, vdu, digest string, count int) error
 	}
 	if x == nil {
 		x = &object{vdu: vdu, serial: c.next()}
+		x.address = x.serial
+		if kept, err := strconv.ParseUint(keep, 10, 64); err == nil {
+			x.address = kept
+		}
 		if c.instances[instance] == nil {
 			c.instances[instance] = make(map[string]*object, 1)
 		}
@@ -242,6 +249,7 @@ func (c *Cloud) apply(instance string, key, vdu, digest string, count int) error
 		c.owners[key] = instance
 	}
 	x.digest, x.count = digest, count
+	delete(c.strange, x.serial)
 	c.resize(x, now)
 	return nil
 }
@@ -310,14 +318,21 @@ func (c *Cloud) settle(instance string, now time.Time) {
 	gone := func(t time.Time) bool { return !t.IsZero() && !t.After(now) }
 	for key, x := range c.instances[instance] {
 		x.units = slices.DeleteFunc(x.units, func(u unit) bool { return gone(u.leaving) })
-		if gone(x.leaving) && len(x.units) == 0 {
-			delete(c.instances[instance], key)
-			delete(c.owners, key)
+		if gone(x.leaving) && len(x.units) == 0 && !c.held[key] {
+			c.forget(instance, key, x)
 		}
 	}
 	if len(c.instances[instance]) == 0 {
 		delete(c.instances, instance)
 	}
+}
+
+// forget drops all that is known of the object. c.mu is held.
+func (c *Cloud) forget(instance, key string, x *object) {
+	delete(c.instances[instance], key)
+	delete(c.owners, key)
+	delete(c.strange, x.serial)
+	delete(c.dead, x.serial)
 }
 
 func (c *Cloud) available() error {
@@ -368,6 +383,14 @@ func (c *Cloud) watch(ctx context.Context, changed func(string)) {
 
 func incarnation(what string, serial uint64) string {
 	return what + "-" + strconv.FormatUint(serial, 10)
+}
+
+// unitKind begins the keys of units.
+const unitKind = "Unit/"
+
+// unitName is that of a unit of the object, with its place.
+func unitName(key string, serial uint64) string {
+	return strings.TrimPrefix(key, kind+"/") + "-" + strconv.FormatUint(serial, 36)
 }
 
 func path(name string) string { return name[strings.LastIndexByte(name, '/')+1:] }

@@ -30,8 +30,10 @@ type Driver struct {
 }
 
 var (
-	_ drivers.Driver  = (*Driver)(nil)
-	_ drivers.Watcher = (*Driver)(nil)
+	_ drivers.Driver    = (*Driver)(nil)
+	_ drivers.Watcher   = (*Driver)(nil)
+	_ drivers.Examiner  = (*Driver)(nil)
+	_ drivers.Explainer = (*Driver)(nil)
 )
 
 // New connects to the cloud. Connecting never fails, as with any VIM: calls do.
@@ -154,7 +156,7 @@ func (d *Driver) do(instance string, want plan.Desired, s plan.Step) error {
 			err = &drivers.RefusedError{Object: s.Object, Reason: "is not part of the rendered instance"}
 			break
 		}
-		err = c.apply(instance, s.Object, vdu, digest, s.To)
+		err = c.apply(instance, s.Object, vdu, digest, s.To, s.Keep)
 	case plan.Delete, plan.DeleteUnit:
 		c.deletes.Add(1)
 		err = c.remove(instance, s.Incarnation)

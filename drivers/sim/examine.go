@@ -1,0 +1,78 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/reconciler/plan"
+)
+
+// present is the value of an object as a whole.
+const present = "present"
+
+// Examine tells how what the steps would mend differs: an object has a content
+// and a count, and no other fields.
+func (d *Driver) Examine(ctx context.Context, src drivers.Source, want plan.Desired, steps ...plan.Step) ([]drivers.Deviation, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	o, err := d.cloud.observe(src.Instance.ID)
+	if err != nil {
+		return nil, fmt.Errorf("examine instance %s at VIM %s: %w", src.Instance.ID, d.vim.Name, err)
+	}
+	now := make(map[string]plan.ObservedObject, len(o.Objects))
+	for _, x := range o.Objects {
+		now[x.Key] = x
+	}
+	var found []drivers.Deviation
+	known := map[string]bool{}
+	for _, s := range steps {
+		if known[s.Object] {
+			continue
+		}
+		x, exists := now[s.Object]
+		_, digest, wanted := find(want, s.Object)
+		v := drivers.Deviation{Object: s.Object}
+		if wanted {
+			v.Want = present
+		}
+		switch {
+		case s.Action == plan.Wait && (!exists || !x.Deleting):
+			continue // it isn't ready yet, which is no difference
+		case s.Action == plan.Wait:
+			v.Have = x.Reason
+		case s.Action == plan.Delete || s.Action == plan.DeleteUnit:
+			v.Have = s.Reason
+		case s.Action == plan.Scale || s.Action == plan.Apply && exists && x.Digest == digest:
+			if x.Count == s.To {
+				continue
+			}
+			v.Field, v.Want, v.Have = "count", strconv.Itoa(s.To), strconv.Itoa(x.Count)
+		case s.Action == plan.Apply && exists:
+			v.Field, v.Want, v.Have = "content", strconv.Quote(digest), strconv.Quote(x.Digest)
+			who := d.cloud.changedBy(src.Instance.ID, s.Object)
+			v.By, v.At = who.by, who.at
+		case s.Action != plan.Apply:
+			continue
+		}
+		found, known[s.Object] = append(found, v), true
+	}
+	return found, nil
+}
+
+// Explain is what the cloud can tell of the object or unit.
+func (d *Driver) Explain(_ context.Context, src drivers.Source, key string) string {
+	return d.cloud.story(src.Instance.ID, key)
+}
+
+// changedBy is who changed the object last behind everybody's back.
+func (c *Cloud) changedBy(instance, key string) change {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if x := c.instances[instance][key]; x != nil {
+		return c.strange[x.serial]
+	}
+	return change{}
+}
