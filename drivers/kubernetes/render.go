@@ -65,7 +65,7 @@ func (d *Driver) render(src drivers.Source) (*render, error) {
 	where := make(map[string]string, len(manifests))
 	ordered := slices.Clone(manifests)
 	slices.SortStableFunc(ordered, func(a, b manifest) int { return int(infoOf(a.gk).class) - int(infoOf(b.gk).class) })
-	accounts := serviceAccounts(manifests)
+	accounts, autoscaled := serviceAccounts(manifests), autoscaledBy(manifests)
 	var unusual []string
 	for _, m := range ordered {
 		obj := m.obj.DeepCopy()
@@ -95,6 +95,8 @@ func (d *Driver) render(src drivers.Source) (*render, error) {
 				unstructured.RemoveNestedField(obj.Object, "spec", "replicas")
 				r.counted[key] = !own.free
 			}
+		} else if scalable(m.gk) && autoscaled[m.gk.Kind+"/"+obj.GetName()] {
+			unstructured.RemoveNestedField(obj.Object, "spec", "replicas") // the autoscaler's to say
 		}
 		if info := infoOf(m.gk); !info.always && !info.shared {
 			unusual = append(unusual, kindName(m.gk))
@@ -229,14 +231,7 @@ func matchVDUs(src drivers.Source, manifests []manifest) (map[*unstructured.Unst
 	if err != nil {
 		return nil, refusedLevel(err)
 	}
-	autoscaled := map[string]bool{}
-	for _, m := range manifests {
-		if m.gk == kindHPA {
-			kind, _, _ := unstructured.NestedString(m.obj.Object, "spec", "scaleTargetRef", "kind")
-			name, _, _ := unstructured.NestedString(m.obj.Object, "spec", "scaleTargetRef", "name")
-			autoscaled[kind+"/"+name] = true
-		}
-	}
+	autoscaled := autoscaledBy(manifests)
 	found := map[*unstructured.Unstructured]*mapped{}
 	for i := range flavour.VDUs {
 		vdu := &flavour.VDUs[i]
@@ -260,6 +255,19 @@ func matchVDUs(src drivers.Source, manifests []manifest) (map[*unstructured.Unst
 		}
 	}
 	return found, nil
+}
+
+// autoscaledBy are the workloads, "Kind/name", that the package's autoscalers rule over.
+func autoscaledBy(manifests []manifest) map[string]bool {
+	autoscaled := map[string]bool{}
+	for _, m := range manifests {
+		if m.gk == kindHPA {
+			kind, _, _ := unstructured.NestedString(m.obj.Object, "spec", "scaleTargetRef", "kind")
+			name, _, _ := unstructured.NestedString(m.obj.Object, "spec", "scaleTargetRef", "name")
+			autoscaled[kind+"/"+name] = true
+		}
+	}
+	return autoscaled
 }
 
 // size is how many units the VDU has, and whose decision that is.
