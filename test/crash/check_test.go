@@ -12,48 +12,21 @@ import (
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/lcm"
-	"github.com/jibe-vnfm/jibe/reconciler"
 	"github.com/jibe-vnfm/jibe/test/process"
 )
 
-// history is the desired branch, oldest commit first.
-type history struct {
-	commits  []string
-	at       map[string]int   // position by commit
-	trailers map[string][]int // positions by Vnf-Lcm-Op-Occ
-	subjects map[string]int   // how many commits have the subject
-}
-
-func (w *world) history(ctx context.Context) (*history, error) {
-	log, err := process.Git(ctx, filepath.Join(w.data, "desired.git"), "log", "--reverse", "--topo-order",
-		"--format=%H%x1f%s%x1f%(trailers:key="+desired.TrailerOperation+",valueonly,separator=%x1e)", "main")
-	if err != nil {
-		return nil, err
-	}
-	h := &history{at: map[string]int{}, trailers: map[string][]int{}, subjects: map[string]int{}}
-	for i, line := range strings.Split(log, "\n") {
-		f := strings.Split(line, "\x1f")
-		if len(f) != 3 {
-			return nil, fmt.Errorf("git log: %q", line)
-		}
-		h.commits = append(h.commits, f[0])
-		h.at[f[0]] = i
-		h.subjects[f[1]]++
-		for op := range strings.SplitSeq(f[2], "\x1e") {
-			if op != "" {
-				h.trailers[op] = append(h.trailers[op], i)
-			}
-		}
-	}
-	return h, nil
+// history is the desired branch as it is now.
+func (w *world) history(ctx context.Context) (*process.History, error) {
+	return process.ReadHistory(ctx, filepath.Join(w.data, "desired.git"))
 }
 
 // checkAcknowledged says what was acknowledged before a kill and isn't there after it.
 // It is cheap enough to be done at every start.
 func (w *world) checkAcknowledged(ctx context.Context) error {
 	w.mu.Lock()
-	server, requests, pushes := w.server, slices.Clone(w.requests), slices.Clone(w.pushes)
+	requests, pushes := slices.Clone(w.requests), slices.Clone(w.pushes)
 	w.mu.Unlock()
+	server := w.Present()
 	h, err := w.history(ctx)
 	if err != nil {
 		return err
@@ -69,12 +42,12 @@ func (w *world) checkAcknowledged(ctx context.Context) error {
 	var errs []error
 	for _, r := range requests {
 		if r.operation == "" {
-			if n := h.subjects[r.what+" "+r.dir]; n == 0 || n > 1 && identity(r.dir) == path.Base(r.dir) {
+			if n := h.Subjects[r.what+" "+r.dir]; n == 0 || n > 1 && process.Identity(r.dir) == path.Base(r.dir) {
 				errs = append(errs, fmt.Errorf("%d commits are the acknowledged %s of instance %s", n, r.what, r.instance))
 			}
 			continue
 		}
-		if n := len(h.trailers[r.operation]); n != 1 {
+		if n := len(h.Trailers[r.operation]); n != 1 {
 			errs = append(errs, fmt.Errorf("%d commits have the trailer of the acknowledged %s %s", n, r.what, r.operation))
 		}
 		if op, ok := known[r.operation]; !ok || op.Instance != r.instance || op.Type != r.what {
@@ -82,8 +55,8 @@ func (w *world) checkAcknowledged(ctx context.Context) error {
 		}
 	}
 	for _, p := range pushes {
-		if _, ok := h.at[p.commit]; !ok {
-			errs = append(errs, fmt.Errorf("the accepted push of %s to %s is not in the history", p.commit, p.dir))
+		if _, ok := h.At[p.Commit]; !ok {
+			errs = append(errs, fmt.Errorf("the accepted push of %s to %s is not in the history", p.Commit, p.Dir))
 		}
 	}
 	return errors.Join(errs...)
@@ -97,7 +70,7 @@ func (w *world) checkEverything() {
 	var operations []process.Operation
 	err := process.Poll(ctx, settleWait, func() error {
 		var err error
-		if operations, err = process.All[process.Operation](ctx, w.server, process.Operations); err != nil {
+		if operations, err = process.All[process.Operation](ctx, w.Present(), process.Operations); err != nil {
 			return err
 		}
 		for _, op := range operations {
@@ -122,7 +95,7 @@ func (w *world) checkEverything() {
 			switch {
 			case r.what == "CREATE":
 				created = append(created, r.instance)
-			case r.what == "DELETE" && identity(r.dir) == path.Base(r.dir):
+			case r.what == "DELETE" && process.Identity(r.dir) == path.Base(r.dir):
 				deleted = append(deleted, r.instance)
 			}
 		}
@@ -152,7 +125,7 @@ func (w *world) checkInstances(ctx context.Context) error {
 			} `json:"scaleStatus"`
 		} `json:"instantiatedVnfInfo"`
 	}
-	instances, err := process.All[shown](ctx, w.server, process.Instances+"?all_fields")
+	instances, err := process.All[shown](ctx, w.Present(), process.Instances+"?all_fields")
 	if err != nil {
 		return err
 	}
@@ -189,53 +162,13 @@ func (w *world) checkInstances(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// checkPushes says which accepted pushes nothing came of. A push has an operation, or a
-// later one of its instance took it along, or it and the following pushes together have
-// changed nothing that matters.
+// checkPushes says which accepted pushes nothing came of.
 func (w *world) checkPushes(ctx context.Context, operations []process.Operation) error {
 	h, err := w.history(ctx)
 	if err != nil {
 		return err
 	}
-	last := map[string]int{} // position of the last commit that was operated on, by instance
-	for _, op := range operations {
-		for _, at := range h.of(op) {
-			last[op.Instance] = max(last[op.Instance], at)
-		}
-	}
-	var errs []error
-	for _, p := range w.pushes {
-		was, ok := last[p.instance]
-		if ok && was >= h.at[p.commit] {
-			continue
-		}
-		var before *desired.Instance
-		if ok {
-			if before, err = w.intentAt(ctx, h.commits[was], p.dir); err != nil {
-				return err
-			}
-		}
-		after, err := w.intent(ctx, p.dir)
-		if err != nil {
-			return err
-		}
-		if typ, _, due := lcm.Classify(before, after); due {
-			errs = append(errs, fmt.Errorf("the accepted push of %s to %s has no operation, and its %s is due", p.commit, p.dir, typ))
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// of are the positions of the commits that an operation belongs to: a request's by its
-// trailer, a push's by its id.
-func (h *history) of(op process.Operation) []int {
-	at := slices.Clone(h.trailers[op.ID])
-	for i, commit := range h.commits {
-		if reconciler.OperationID(commit, op.Instance) == op.ID {
-			at = append(at, i)
-		}
-	}
-	return at
+	return h.CheckPushes(ctx, w.pushes, operations)
 }
 
 // checkOperations says where an operation isn't that of exactly one commit, or a commit
@@ -253,7 +186,7 @@ func (w *world) checkOperations(ctx context.Context, operations []process.Operat
 		if op.State != string(lcm.Completed) {
 			errs = append(errs, fmt.Errorf("%s is %s: %d %s", what, op.State, op.Error.Status, op.Error.Detail))
 		}
-		commits := h.of(op)
+		commits := h.Of(op)
 		if op.Automatic && len(commits) == 0 {
 			continue // drift: what ran had changed, not what should run
 		}
@@ -261,17 +194,17 @@ func (w *world) checkOperations(ctx context.Context, operations []process.Operat
 			errs = append(errs, fmt.Errorf("%s belongs to %d commits", what, len(commits)))
 			continue
 		}
-		key := h.commits[commits[0]] + " " + op.Instance
+		key := h.Commits[commits[0]] + " " + op.Instance
 		if other, ok := seen[key]; ok {
 			errs = append(errs, fmt.Errorf("%s and %s are of the same commit", what, other))
 		}
 		seen[key] = what
 	}
 	for _, r := range w.requests {
-		if r.what != "DELETE" || identity(r.dir) != path.Base(r.dir) {
+		if r.what != "DELETE" || process.Identity(r.dir) != path.Base(r.dir) {
 			continue
 		}
-		a, err := w.server.Do(ctx, http.MethodGet, process.Instances+"/"+r.instance, nil)
+		a, err := w.Present().Do(ctx, http.MethodGet, process.Instances+"/"+r.instance, nil)
 		if err != nil {
 			return err
 		}

@@ -9,12 +9,9 @@
 package crash_test
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -34,26 +31,26 @@ func TestNothingIsLostOrDoubledByKills(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	points := number(t, "JIBE_CRASH_POINTS", 20)
-	seed := uint64(number(t, "JIBE_CRASH_SEED", int(time.Now().UnixNano()&0x7fffffff)))
+	points := process.Number(t, "JIBE_CRASH_POINTS", 20)
+	seed := uint64(process.Number(t, "JIBE_CRASH_SEED", int(time.Now().UnixNano()&0x7fffffff)))
 	t.Logf("%d kills; repeat with JIBE_CRASH_SEED=%d", points, seed)
 
 	w := &world{
-		t: t, data: filepath.Join(shortTempDir(t), "data"), binary: process.Binary(t), client: client,
-		namespaces: map[string]string{}, sent: make(chan struct{}, 1), acked: make(chan struct{}, 1), up: make(chan struct{}),
+		t: t, data: filepath.Join(process.ShortTempDir(t), "data"), binary: process.Binary(t), client: client,
+		namespaces: map[string]string{}, sent: make(chan struct{}, 1), acked: make(chan struct{}, 1),
 		refusals: map[string]int{},
 	}
 	t.Cleanup(w.removeNamespaces)
 	t.Cleanup(w.end)
 	w.start()
-	w.server.PushPackages(t, []string{process.SmallVnfd}, process.SmallPackage())
-	w.server.PushFiles(t, map[string]string{"vims/test.yaml": "type: kubernetes\ndefault: true\nkubeconfig: file:" + kubeconfig + "\n"})
+	w.Present().PushPackages(t, []string{process.SmallVnfd}, process.SmallPackage())
+	w.Present().PushFiles(t, map[string]string{"vims/test.yaml": "type: kubernetes\ndefault: true\nkubeconfig: file:" + kubeconfig + "\n"})
 	w.subscribe()
 
 	stop := make(chan struct{})
 	var slots sync.WaitGroup
-	for i := range number(t, "JIBE_CRASH_SLOTS", 6) {
-		s := &slot{world: w, name: fmt.Sprintf("slot-%d", i), rng: rand.New(rand.NewPCG(seed, uint64(i+1))), clone: process.NewClone(t, w.server.Desired())}
+	for i := range process.Number(t, "JIBE_CRASH_SLOTS", 6) {
+		s := &slot{world: w, name: fmt.Sprintf("slot-%d", i), rng: rand.New(rand.NewPCG(seed, uint64(i+1))), clone: process.NewClone(t, w.Present().Desired())}
 		slots.Go(func() { s.work(t.Context(), stop) })
 	}
 	killer := rand.New(rand.NewPCG(seed, 0))
@@ -69,41 +66,9 @@ func TestNothingIsLostOrDoubledByKills(t *testing.T) {
 	w.report()
 }
 
-// number is an environment variable; "" is the default.
-func number(t *testing.T, name string, or int) int {
-	t.Helper()
-	text := os.Getenv(name)
-	if text == "" {
-		return or
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 0 {
-		t.Fatalf("%s=%q: want a number", name, text)
-	}
-	return n
-}
-
-// shortTempDir is t.TempDir with a name that leaves room for the path of a socket.
-func shortTempDir(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "jibe-crash-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("the data directory stays for you to look at: %s", dir)
-			return
-		}
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
-	})
-	return dir
-}
-
 // world is what all parts of the test share.
 type world struct {
+	process.Mortal
 	t            *testing.T
 	binary, data string
 	client       kubernetes.Interface
@@ -112,14 +77,12 @@ type world struct {
 	// was acknowledged.
 	sent, acked chan struct{}
 
-	mu     sync.Mutex
-	server *process.Server // nil while there is none
-	up     chan struct{}   // closed while there is one
+	mu sync.Mutex
 	// namespaces are those that were made, and the directory of whose instance each is.
 	namespaces map[string]string
-	requests   []request // acknowledged through the API
-	pushes     []push    // accepted by git
-	unanswered int       // requests and pushes of which nobody knows
+	requests   []request      // acknowledged through the API
+	pushes     []process.Push // accepted by git
+	unanswered int            // requests and pushes of which nobody knows
 	refusals   map[string]int
 	kills      map[string]int
 }
@@ -128,9 +91,6 @@ type world struct {
 // began an operation (202).
 type request struct{ what, operation, instance, dir string }
 
-// push is an accepted push.
-type push struct{ commit, instance, dir string }
-
 // start starts the process and lets the slots at it.
 func (w *world) start() {
 	w.t.Helper()
@@ -138,14 +98,7 @@ func (w *world) start() {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.serve(s)
-}
-
-func (w *world) serve(s *process.Server) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.server = s
-	close(w.up)
+	w.Serve(s)
 }
 
 // strike kills the process at a moment that rng chooses, and starts it again. It
@@ -169,11 +122,7 @@ func (w *world) strike(rng *rand.Rand) int {
 		delay = time.Duration(rng.Int64N(int64(40 * time.Millisecond)))
 	}
 	w.pause(delay)
-	w.mu.Lock()
-	s := w.server
-	w.server, w.up = nil, make(chan struct{})
-	w.mu.Unlock()
-	kill(rng, s)
+	kill(rng, w.Take())
 	w.count(how)
 	for rng.IntN(4) == 0 {
 		s, err := process.Spawn(w.binary, w.data)
@@ -218,30 +167,9 @@ func (w *world) pause(d time.Duration) {
 	}
 }
 
-// await returns the process, waiting for one if need be.
-func (w *world) await(ctx context.Context, stop <-chan struct{}) *process.Server {
-	for {
-		w.mu.Lock()
-		s, up := w.server, w.up
-		w.mu.Unlock()
-		if s != nil {
-			return s
-		}
-		select {
-		case <-up:
-		case <-stop:
-			return nil
-		case <-ctx.Done():
-			return nil
-		}
-	}
-}
-
 // end stops the last process.
 func (w *world) end() {
-	w.mu.Lock()
-	s := w.server
-	w.mu.Unlock()
+	s := w.Present()
 	if s == nil {
 		return
 	}

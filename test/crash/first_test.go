@@ -21,7 +21,7 @@ func TestFirstStartMayBeKilled(t *testing.T) {
 		"desired.git", "desired.git/refs/heads/main", "store.db", "hook.sock",
 	} {
 		t.Run(filepath.Base(made), func(t *testing.T) {
-			data := filepath.Join(shortTempDir(t), "data")
+			data := filepath.Join(process.ShortTempDir(t), "data")
 			s, err := process.Spawn(binary, data)
 			if err != nil {
 				t.Fatal(err)

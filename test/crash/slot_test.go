@@ -8,8 +8,6 @@ import (
 	"net/http"
 	"path"
 	"path/filepath"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/jibe-vnfm/jibe/desired"
@@ -43,7 +41,7 @@ func (s *slot) work(ctx context.Context, stop <-chan struct{}) {
 			return
 		default:
 		}
-		server := s.await(ctx, stop)
+		server := s.Await(ctx, stop)
 		if server == nil {
 			return
 		}
@@ -183,25 +181,7 @@ func (s *slot) refused(what string, a *process.Answer) error {
 // intent is the slot's instance at head, nil where there is none. It is read with git,
 // which works while no server does.
 func (w *world) intent(ctx context.Context, dir string) (*desired.Instance, error) {
-	return w.intentAt(ctx, "main", dir)
-}
-
-// intentAt is the instance in a directory as of a commit.
-func (w *world) intentAt(ctx context.Context, commit, dir string) (*desired.Instance, error) {
-	if dir == "" {
-		return nil, nil
-	}
-	repository := filepath.Join(w.data, "desired.git")
-	file := path.Join(dir, desired.InstanceFile)
-	entry, err := process.Git(ctx, repository, "ls-tree", commit, "--", file)
-	if err != nil || entry == "" {
-		return nil, err
-	}
-	blob, err := process.Git(ctx, repository, "cat-file", "blob", strings.Fields(entry)[2])
-	if err != nil {
-		return nil, err
-	}
-	return desired.ParseInstance(file, []byte(blob+"\n"))
+	return process.Intent(ctx, filepath.Join(w.data, "desired.git"), "main", dir)
 }
 
 // edit pushes an edit of the instance's file.
@@ -214,58 +194,26 @@ func (s *slot) edit(ctx context.Context, server *process.Server, message string,
 	})
 }
 
-// push makes the instance's file what next makes of it, commits and pushes, and does so
-// again where another was faster. nil removes the directory.
+// push pushes what next makes of the instance's file; nil removes its directory.
 func (s *slot) push(ctx context.Context, server *process.Server, message string, next func(old []byte) ([]byte, error)) error {
-	for {
-		if err := s.clone.Reset(ctx); err != nil {
-			return err
-		}
-		file := path.Join(s.dir, desired.InstanceFile)
-		var old []byte
-		if text, err := s.clone.Read(file); err == nil {
-			old = []byte(text)
-		}
-		text, err := next(old)
-		if err != nil {
-			return err
-		}
-		if slices.Equal(text, old) {
-			return nil
-		}
-		if text == nil {
-			err = s.clone.Remove(s.dir)
-		} else {
-			err = s.clone.Write(file, string(text))
-		}
-		if err != nil {
-			return err
-		}
-		commit, err := s.clone.Commit(ctx, message)
-		if err != nil {
-			return err
-		}
+	commit, err := s.clone.ChangeInstance(ctx, func() string {
 		signal(s.sent)
-		_, err = process.Git(ctx, s.clone.Dir, "push", "--quiet", s.remote(server), "HEAD:refs/heads/main")
-		switch {
-		case err == nil:
-			signal(s.acked)
-			s.mu.Lock()
-			s.pushes = append(s.pushes, push{commit, identity(s.dir), s.dir})
-			s.mu.Unlock()
-			return nil
-		case ctx.Err() != nil:
-			return fmt.Errorf("push: no end in %s: %w", requestWait, err)
-		case overtaken(err):
-			continue
-		case strings.Contains(err.Error(), "jibe refuses this push"):
-			return err // every push here is in order
-		}
+		return s.remote(server)
+	}, s.dir, message, next)
+	switch {
+	case errors.Is(err, process.ErrUnanswered):
 		s.mu.Lock()
+		defer s.mu.Unlock()
 		s.unanswered++
-		s.mu.Unlock()
-		return nil
+	case err != nil:
+		return err // every push here is in order
+	case commit != "":
+		signal(s.acked)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.pushes = append(s.pushes, process.Push{Commit: commit, Instance: process.Identity(s.dir), Dir: s.dir})
 	}
+	return nil
 }
 
 // remote is the repository's path or URL.
@@ -274,23 +222,4 @@ func (s *slot) remote(server *process.Server) string {
 		return server.Desired()
 	}
 	return server.DesiredURL()
-}
-
-// overtaken says whether a push failed because the branch had moved.
-func overtaken(err error) bool {
-	for _, sign := range []string{"fetch first", "non-fast-forward", "cannot lock ref", "failed to update ref", "stale info"} {
-		if strings.Contains(err.Error(), sign) {
-			return true
-		}
-	}
-	return false
-}
-
-// identity is the id of the instance in a directory: those made through the API stand
-// in a directory of that name, the others derive theirs from it.
-func identity(dir string) string {
-	if id := path.Base(dir); desired.APIDir(id) == dir {
-		return id
-	}
-	return desired.DeriveID(dir)
 }

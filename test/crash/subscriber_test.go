@@ -34,7 +34,7 @@ func (w *world) subscribe() {
 	w.subscriber.seen = map[string]bool{}
 	s := httptest.NewServer(&w.subscriber)
 	w.t.Cleanup(s.Close)
-	w.server.Want(w.t, http.StatusCreated, http.MethodPost, process.Subscriptions, map[string]any{"callbackUri": s.URL + "/notify"}, nil)
+	w.Present().Want(w.t, http.StatusCreated, http.MethodPost, process.Subscriptions, map[string]any{"callbackUri": s.URL + "/notify"}, nil)
 }
 
 func (s *subscriber) ServeHTTP(w http.ResponseWriter, r *http.Request) {

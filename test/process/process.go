@@ -96,6 +96,23 @@ func StartBinary(binary, data string, args ...string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	return s.whenReady()
+}
+
+// StartLogged is [StartBinary] with a log that stays: it is appended to a file.
+func StartLogged(binary, data, log string, args ...string) (*Server, error) {
+	file, err := os.OpenFile(log, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	s, err := spawn(binary, data, file, args)
+	if err != nil {
+		return nil, err
+	}
+	return s.whenReady()
+}
+
+func (s *Server) whenReady() (*Server, error) {
 	if err := s.Ready(); err != nil {
 		s.Kill()
 		return nil, fmt.Errorf("%w; its log:\n%s", err, s.Log())
@@ -106,10 +123,6 @@ func StartBinary(binary, data string, args ...string) (*Server, error) {
 // Spawn starts the process and doesn't wait: only Pid, Kill, KillGroup, Exited, Log and
 // Ready may be called before Ready has returned nil.
 func Spawn(binary, data string, args ...string) (*Server, error) {
-	cmd := exec.Command(binary, append([]string{"serve", "--data", data, "--listen", "127.0.0.1:0"}, args...)...)
-	// A group of its own, so that KillGroup reaches the git processes below it.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Env = Environment()
 	// A file, as people have it: git processes that outlive a killed server write to it
 	// without harm, and nobody waits for them.
 	log, err := os.CreateTemp("", "jibe-log-")
@@ -119,6 +132,14 @@ func Spawn(binary, data string, args ...string) (*Server, error) {
 	if err := os.Remove(log.Name()); err != nil { // its content stays while it is open
 		return nil, errors.Join(err, log.Close())
 	}
+	return spawn(binary, data, log, args)
+}
+
+func spawn(binary, data string, log *os.File, args []string) (*Server, error) {
+	cmd := exec.Command(binary, append([]string{"serve", "--data", data, "--listen", "127.0.0.1:0"}, args...)...)
+	// A group of its own, so that KillGroup reaches the git processes below it.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Env = Environment()
 	cmd.Stderr = log
 	// Not StdoutPipe, which Wait closes: the first line may be read after the end.
 	stdout, w, err := os.Pipe()
