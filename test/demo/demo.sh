@@ -247,6 +247,7 @@ kube -n demo scale deployment/vdu1 --replicas=2 | sed 's/^/   /'
 wait_for 60 "the Deployment has 5 replicas again" put_back 5
 note "5 replicas again, $(after_ms 5) ms after the API server had told of 2"
 unwatch
+wait_for 60 "the repair has ended" at_rest # else it would mend the Service as well
 hand "kubectl -n demo delete service webapp"
 watch_object .metadata.uid service webapp
 kube -n demo delete service webapp | sed 's/^/   /'
