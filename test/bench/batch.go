@@ -27,7 +27,7 @@ const (
 // batch measures many new instances, each in a namespace of its own, from one push,
 // beside a bare loop that applies the same objects in the same namespaces.
 func (b *bench) batch(ctx context.Context) error {
-	spaces, err := b.spaces(ctx, slices.Max(b.batches))
+	spaces, err := b.spaces(ctx, "batch", slices.Max(b.batches))
 	if err != nil {
 		return err
 	}
@@ -57,11 +57,11 @@ func (b *bench) batch(ctx context.Context) error {
 	return j.Stop()
 }
 
-func (b *bench) spaces(ctx context.Context, n int) ([]string, error) {
+func (b *bench) spaces(ctx context.Context, purpose string, n int) ([]string, error) {
 	spaces := make([]string, n)
 	for i := range spaces {
 		var err error
-		if spaces[i], err = b.cluster.namespace(ctx, strconv.Itoa(i)); err != nil {
+		if spaces[i], err = b.cluster.namespace(ctx, fmt.Sprintf("%s-%d", purpose, i)); err != nil {
 			return nil, err
 		}
 	}

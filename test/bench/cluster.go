@@ -29,6 +29,7 @@ type cluster struct {
 	kubeconfig string
 	run        string // in the names of this run's namespaces
 	spaces     []string
+	nodes      []string // of the benchmark's own
 }
 
 func newCluster(kubeconfig string) (*cluster, error) {
@@ -72,9 +73,12 @@ func (c *cluster) usable(ctx context.Context, spaces ...string) error {
 	return nil
 }
 
-// clean removes the namespaces and doesn't wait for them to be gone.
+// clean removes the namespaces, and nodes, and doesn't wait for them to be gone.
 func (c *cluster) clean(ctx context.Context) error {
 	var errs []error
+	for _, name := range c.nodes {
+		errs = append(errs, c.CoreV1().Nodes().Delete(ctx, name, metav1.DeleteOptions{}))
+	}
 	for _, ns := range c.spaces {
 		if err := c.CoreV1().Namespaces().Delete(ctx, ns, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 			errs = append(errs, err)
@@ -185,12 +189,21 @@ func (c *cluster) watch(ctx context.Context, ns string) (*watched, error) {
 		deployments.Stop()
 		return nil, err
 	}
+	return follow(ctx, deployments, pods), nil
+}
+
+// follow takes down what the watches tell, and when.
+func follow(ctx context.Context, from ...watch.Interface) *watched {
 	w := &watched{
 		view:   view{pods: map[string]*corev1.Pod{}},
 		events: make(chan sighting, 1024), // more than one change of an instance makes
-		stop:   func() { deployments.Stop(); pods.Stop() },
+		stop: func() {
+			for _, x := range from {
+				x.Stop()
+			}
+		},
 	}
-	for _, from := range []watch.Interface{deployments, pods} {
+	for _, from := range from {
 		go func() {
 			for e := range from.ResultChan() {
 				select {
@@ -201,7 +214,7 @@ func (c *cluster) watch(ctx context.Context, ns string) (*watched, error) {
 			}
 		}()
 	}
-	return w, nil
+	return w
 }
 
 // until returns when the condition was first seen to hold.

@@ -23,7 +23,8 @@ import (
 	"github.com/jibe-vnfm/jibe/test/process"
 )
 
-// tiny is the package that all instances run: a Deployment and a ConfigMap.
+// tiny is the package that all instances run: a Deployment and a ConfigMap, and a
+// Service where an instance lists it.
 //
 //go:embed package
 var tiny embed.FS
@@ -31,6 +32,7 @@ var tiny embed.FS
 const (
 	vnfdID   = "3a5c1f0e-6d0b-4f7e-9c55-0f6f2a9e1be0"
 	manifest = "Files/kubernetes/web.yaml"
+	exposed  = "Files/kubernetes/service.yaml"
 	simVIM   = "type: sim\ndefault: true\n"
 )
 
@@ -153,12 +155,17 @@ func (j *jibe) vnf(id, state, more string) string {
 // fill adds the instances from number first up to but not n in one commit, past the
 // hook, as no person could push them in reasonable time.
 func (j *jibe) fill(ctx context.Context, first, n int, state string) error {
+	return j.add(ctx, "fill", first, n, func(_ int, id string) string { return j.vnf(id, state, "vim: sim\n") })
+}
+
+// add is fill for instances of any kind; text makes their vnf.yaml.
+func (j *jibe) add(ctx context.Context, kind string, first, n int, text func(i int, id string) string) error {
 	var in bytes.Buffer
 	in.WriteString("commit refs/heads/main\ncommitter A Person <person@example.org> 1767323046 +0000\ndata 4\nmany\nfrom refs/heads/main^0\n")
 	for i := first; i < n; i++ {
-		id := instanceID("fill", i)
-		text := j.vnf(id, state, "vim: sim\n")
-		fmt.Fprintf(&in, "M 100644 inline %s/%s\ndata %d\n%s\n", desired.APIDir(id), desired.InstanceFile, len(text), text)
+		id := instanceID(kind, i)
+		file := text(i, id)
+		fmt.Fprintf(&in, "M 100644 inline %s/%s\ndata %d\n%s\n", desired.APIDir(id), desired.InstanceFile, len(file), file)
 	}
 	if err := fastImport(ctx, j.Desired(), &in); err != nil {
 		return err

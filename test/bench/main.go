@@ -1,6 +1,7 @@
 // Command bench prints the figures of the whole: how long it takes from a push, or a
 // request, until Kubernetes shows what was wanted, what Jibe adds to the cluster's own
-// time, how many durable writes it does, and what it costs at rest. Each figure stands
+// time, how soon it puts right what broke or was changed by hand, how many durable
+// writes it does, and what it costs at rest. Each figure stands
 // beside its peer (a bare client, plain git) measured in the same run, as the figures of
 // one machine say nothing about another's.
 //
@@ -37,6 +38,8 @@ type options struct {
 	instances int      // in the repository of the writes and of the rest
 	writes    int      // requests of all clients together
 	clients   int
+	standing  int           // instances on the cluster at rest
+	idleFor   time.Duration // how long those are left alone
 	binary    string
 }
 
@@ -61,7 +64,10 @@ func parts() []part {
 		{"writes", "Durable writes through the API", false, (*bench).durable},
 		{"push", "From a push, or a request, to the API server", true, (*bench).push},
 		{"share", "Jibe's own share of an operation", true, (*bench).share},
+		{"heal", "Jibe's own share of a heal", true, (*bench).heal},
+		{"drift", "Changes by hand, put right", true, (*bench).drift},
 		{"batch", "Many new instances in one push", true, (*bench).batch},
+		{"atrest", "Instances at rest on the cluster, and some of them broken at once", true, (*bench).atRest},
 	}
 }
 
@@ -123,7 +129,7 @@ func parse(args []string) (options, error) {
 	}
 	o := options{}
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
-	short := f.Bool("short", false, "small sizes: less than a minute, to see that it works")
+	short := f.Bool("short", false, "small sizes: two minutes, to see that it works")
 	only := f.String("only", strings.Join(names, ","), "the parts to run")
 	sizes := f.String("sizes", "1,100,300,10000", "instances in the repository while one of them is changed, ascending")
 	batches := f.String("n", "100,300", "new instances in one push")
@@ -131,6 +137,8 @@ func parse(args []string) (options, error) {
 	f.IntVar(&o.instances, "instances", 10_000, "instances in the repository of the writes, and at rest")
 	f.IntVar(&o.writes, "writes", 6_000, "writes of all clients together, at most one an instance")
 	f.IntVar(&o.clients, "clients", 64, "clients that write at once")
+	f.IntVar(&o.standing, "standing", 1000, "instances on the cluster at rest, with 5 pods each")
+	f.DurationVar(&o.idleFor, "resting", 5*time.Minute, "how long those are left alone")
 	f.StringVar(&o.binary, "jibe", "", "program to measure instead of one built from this tree")
 	if err := f.Parse(args); err != nil {
 		return o, err
@@ -138,7 +146,8 @@ func parse(args []string) (options, error) {
 	if *short {
 		given := map[string]bool{}
 		f.Visit(func(x *flag.Flag) { given[x.Name] = true })
-		for name, value := range map[string]string{"sizes": "1,100", "n": "20", "samples": "8", "instances": "1000", "writes": "900"} {
+		for name, value := range map[string]string{"sizes": "1,100", "n": "20", "samples": "8", "instances": "1000", "writes": "900",
+			"standing": "100", "resting": "20s"} {
 			if !given[name] {
 				if err := f.Set(name, value); err != nil {
 					return o, err

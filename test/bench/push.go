@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/jibe-vnfm/jibe/desired"
@@ -49,8 +50,9 @@ func (b *bench) onCluster(ctx context.Context, name string) (*target, error) {
 }
 
 // onKubernetes is what an instance of the package on the cluster has in its vnf.yaml.
-func onKubernetes(ns string, level int) string {
-	return fmt.Sprintf("vim: kube\nlevels: {web: %d}\nparams:\n  namespace: %s\n  lcm-kubernetes-def-files: [%s]\n", level, ns, manifest)
+func onKubernetes(ns string, level int, more ...string) string {
+	files := strings.Join(append([]string{manifest}, more...), ", ")
+	return fmt.Sprintf("vim: kube\nlevels: {web: %d}\nparams:\n  namespace: %s\n  lcm-kubernetes-def-files: [%s]\n", level, ns, files)
 }
 
 // commitLevel commits a scale level in the clone, as a person would.

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"time"
 )
@@ -31,6 +32,11 @@ func (r *report) section(title string) { fmt.Fprintf(r.w, "\n%s\n", title) }
 
 // note prints what no figure says.
 func (r *report) note(format string, args ...any) { fmt.Fprintf(r.w, "  - "+format+"\n", args...) }
+
+// progress says how far a long part is, beside the figures.
+func (r *report) progress(format string, args ...any) {
+	fmt.Fprintf(os.Stderr, "bench: "+format+"\n", args...)
+}
 
 // latency prints a figure of many samples. limit bounds the median; 0 is no limit.
 func (r *report) latency(name string, t times, limit time.Duration, more string) {

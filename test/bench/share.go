@@ -15,22 +15,8 @@ func (b *bench) share(ctx context.Context) error {
 		return err
 	}
 	defer t.Kill()
-	ns, err := b.cluster.namespace(ctx, "bare")
+	ns, err := b.bare(ctx, "bare")
 	if err != nil {
-		return err
-	}
-	if err := b.cluster.usable(ctx, ns); err != nil {
-		return err
-	}
-	if err := b.cluster.apply(ctx, ns); err != nil {
-		return err
-	}
-	w, err := b.cluster.watch(ctx, ns)
-	if err != nil {
-		return err
-	}
-	_, err = w.until(ctx, func(v *view) bool { return v.settled(1) })
-	if w.stop(); err != nil {
 		return err
 	}
 	var whole, bare, before, after times
@@ -56,6 +42,26 @@ func (b *bench) share(ctx context.Context) error {
 	b.latency("  of it: request -> replicas at the API server", before, 0, "")
 	b.latency("  of it: pods ready -> COMPLETED", after, 0, "")
 	return t.Stop()
+}
+
+// bare makes a namespace with a workload of the bare client, which runs.
+func (b *bench) bare(ctx context.Context, purpose string) (ns string, err error) {
+	if ns, err = b.cluster.namespace(ctx, purpose); err != nil {
+		return "", err
+	}
+	if err := b.cluster.usable(ctx, ns); err != nil {
+		return "", err
+	}
+	if err := b.cluster.apply(ctx, ns); err != nil {
+		return "", err
+	}
+	w, err := b.cluster.watch(ctx, ns)
+	if err != nil {
+		return "", err
+	}
+	defer w.stop()
+	_, err = w.until(ctx, func(v *view) bool { return v.settled(1) })
+	return ns, err
 }
 
 // operation is the times of one scaling.
