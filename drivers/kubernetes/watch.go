@@ -2,6 +2,8 @@ package kubernetes
 
 import (
 	"context"
+	"errors"
+	"reflect"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -40,6 +42,10 @@ func (k *kindCache) run(ctx context.Context, client dynamic.Interface, resource 
 			o.LabelSelector = selector
 			w, err := api.Watch(ctx, o)
 			switch {
+			case err == nil && reflect.TypeOf(w) == reflect.TypeOf(watch.NewEmptyWatch()):
+				// That is what client-go makes of a connection that was closed, or that timed
+				// out, before there was an answer.
+				k.seen(errNoAnswer)
 			case apierrors.IsNotFound(err):
 				_ = k.Replace(nil, "") // nothing to index, nothing to fail
 			case apierrors.IsResourceExpired(err), apierrors.IsGone(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
@@ -60,6 +66,9 @@ func (k *kindCache) run(ctx context.Context, client dynamic.Interface, resource 
 		Backoff: &wait.Backoff{Duration: retryFirst, Cap: retryMost, Steps: 20, Factor: 1.5, Jitter: 0.2},
 	}).RunWithContext(ctx)
 }
+
+// errNoAnswer is why a kind isn't seen whose watch ended before it began.
+var errNoAnswer = errors.New("no answer: the connection was closed, or timed out")
 
 // The pauses between two tries to list or watch a kind.
 const (
