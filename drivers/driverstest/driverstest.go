@@ -38,8 +38,17 @@ type Harness struct {
 	Refused func(t *testing.T, id string) drivers.Source
 	// Unrenderable is intent that this driver can never honour.
 	Unrenderable func(t *testing.T, id string) drivers.Source
+	// Mortal, if not nil, is intent with an object that die can bring to an end for
+	// good once it runs; die returns its key.
+	Mortal func(t *testing.T, id string) (src drivers.Source, die func(t *testing.T, o plan.Observed) (key string))
+	// MayPass, if not nil, is intent that renders well and that somebody else's
+	// program refuses at the VIM, not the VIM itself.
+	MayPass func(t *testing.T, id string) drivers.Source
 	// Patience is how long a VIM may take for one change; 0 is 30 seconds.
 	Patience time.Duration
+
+	// watchSteps, if not nil, sees each batch before it is done.
+	watchSteps func(o plan.Observed, next []plan.Step)
 }
 
 // Run runs the whole suite. Cases don't share instances, so one VIM serves all.
@@ -62,10 +71,15 @@ func Run(t *testing.T, h Harness) {
 		{"ARestartedProcessSeesTheSame", restartSeesTheSame},
 		{"ADeletedUnitIsReplaced", deletedUnitIsReplaced},
 		{"DeleteNeverHitsASuccessor", deleteSparesSuccessor},
+		{"HealReplacesAUnitOnce", healOfUnit},
+		{"HealReplacesObjectsWhichTakeOverWhatIsKept", healOfObjects},
+		{"ADeadObjectIsReplaced", deadIsReplaced},
+		{"WhatIsMissingIsFoundByExamine", examineAtRest},
 		{"RivalIsRefusedAndClaimsNothing", rivalIsRefused},
 		{"InstancesNeverClaimEachOthersUnits", instancesAreApart},
 		{"VerifyChangesNothing", verifyChangesNothing},
 		{"RefusalIsTyped", refusalIsTyped},
+		{"ARefusalThatMayPassSaysSo", mayPassIsSaid},
 		{"TerminateLeavesNothing", terminateLeavesNothing},
 		{"AnAbsentVIMIsAnErrorNotEmptiness", awayIsAnError},
 		{"WatchTellsOfChanges", watchTells},
@@ -369,6 +383,9 @@ func refusalIsTyped(t *testing.T, h Harness) {
 		var refused *drivers.RefusedError
 		if !errors.As(err, &refused) || refused.Object == "" || refused.Reason == "" {
 			t.Errorf("%s = %v, want a RefusedError that names object and reason", name, err)
+		}
+		if refused != nil && refused.MayPass {
+			t.Errorf("%s = %v is the VIM's own refusal and can't pass", name, err)
 		}
 		if errors.Is(err, drivers.ErrUnavailable) {
 			t.Errorf("%s = %v is both refused and unavailable", name, err)

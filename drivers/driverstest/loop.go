@@ -87,8 +87,11 @@ func (h Harness) converge(t *testing.T, d drivers.Driver, src drivers.Source, ex
 			if s.Failure != "" {
 				t.Fatalf("%s will not become ready: %s", s.Object, s.Failure)
 			}
-			journal.Issued = append(journal.Issued, s.Key())
 		}
+		if h.watchSteps != nil {
+			h.watchSteps(o, next)
+		}
+		journal, _ = journal.Issue(next)
 		if err := d.Do(t.Context(), src, doable(next)...); err != nil {
 			if isRefused(err) {
 				t.Fatalf("do %+v: %v", next, err)

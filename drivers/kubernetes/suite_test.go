@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"strings"
 	"sync"
 	"testing"
 	"testing/fstest"
@@ -17,6 +18,7 @@ import (
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/drivers/driverstest"
 	"github.com/jibe-vnfm/jibe/drivers/kubernetes"
+	"github.com/jibe-vnfm/jibe/reconciler/plan"
 	"github.com/jibe-vnfm/jibe/test/testenv"
 	"github.com/jibe-vnfm/jibe/vnfd"
 )
@@ -172,6 +174,18 @@ func TestKubernetesKeepsTheDriverContract(t *testing.T) {
 		},
 		Refused: func(t *testing.T, id string) drivers.Source {
 			return source(id, place(t, id), "{apiVersion: v1, kind: Service, metadata: {name: a}, spec: {ports: [{port: 99999}]}}", twoVDUs(), nil)
+		},
+		Mortal: func(t *testing.T, id string) (drivers.Source, func(*testing.T, plan.Observed) string) {
+			namespace := place(t, id)
+			pod := strings.Replace(barePod, "nodeSelector: {no: where}, ", "", 1)
+			return source(id, namespace, pod+"\n---\n"+oneConfigMap, workloads("probe"), nil), func(t *testing.T, _ plan.Observed) string {
+				end(t, c.api(t), namespace, "probe", `{"phase":"Failed","reason":"Evicted","message":"disk pressure"}`)
+				return "Pod/" + namespace + "/probe"
+			}
+		},
+		MayPass: func(t *testing.T, id string) drivers.Source {
+			_, src := guarded(t, c, id)
+			return src
 		},
 		Unrenderable: func(t *testing.T, id string) drivers.Source {
 			return source(id, place(t, id), frontAndBack, twoVDUs(), map[string]int{"front_aspect": 9})

@@ -29,6 +29,7 @@ type Cloud struct {
 	away      error
 	failing   map[string]string // key -> why its units don't become ready
 	refused   map[string]string // key -> why it is never accepted
+	denied    map[string]string // key -> why somebody else's program doesn't let it pass
 	held      map[string]bool   // key -> that it doesn't go when it is deleted
 	strange   map[uint64]change // by serial: who changed an object's content, and when
 	dead      map[uint64]string // by serial: why an object will never run again
@@ -74,6 +75,7 @@ func NewCloud() *Cloud {
 		owners:    make(map[string]string),
 		failing:   make(map[string]string),
 		refused:   make(map[string]string),
+		denied:    make(map[string]string),
 		held:      make(map[string]bool),
 		strange:   make(map[uint64]change),
 		dead:      make(map[uint64]string),
@@ -110,6 +112,9 @@ func (c *Cloud) Fail(key, reason string) { c.set(c.failing, key, reason) }
 // Refuse makes the VIM refuse the object that has this key, for the reason
 // given. An empty reason accepts it again.
 func (c *Cloud) Refuse(key, reason string) { c.set(c.refused, key, reason) }
+
+// Deny is Refuse by a program that may think otherwise the next time.
+func (c *Cloud) Deny(key, reason string) { c.set(c.denied, key, reason) }
 
 func (c *Cloud) set(m map[string]string, key, reason string) {
 	c.mu.Lock()
@@ -261,6 +266,9 @@ func (c *Cloud) accept(instance, key string) error {
 	}
 	if why, ok := c.refused[key]; ok {
 		return &drivers.RefusedError{Object: key, Reason: why}
+	}
+	if why, ok := c.denied[key]; ok {
+		return &drivers.RefusedError{Object: key, Reason: why, MayPass: true}
 	}
 	if owner, ok := c.owners[key]; ok && owner != instance {
 		return &drivers.RefusedError{Object: key, Reason: "exists already and belongs to VNF instance " + owner}

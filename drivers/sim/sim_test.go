@@ -59,6 +59,16 @@ func TestSimulatorKeepsTheDriverContract(t *testing.T) {
 					cloud.Refuse("Workload/"+id+"/front", "no such image")
 					return source(id, 1)
 				},
+				Mortal: func(_ *testing.T, id string) (drivers.Source, func(*testing.T, plan.Observed) string) {
+					return source(id, 2), func(*testing.T, plan.Observed) string {
+						cloud.Die("Workload/"+id+"/back", "its host burnt down")
+						return "Workload/" + id + "/back"
+					}
+				},
+				MayPass: func(_ *testing.T, id string) drivers.Source {
+					cloud.Deny("Workload/"+id+"/front", "not today")
+					return source(id, 1)
+				},
 				Unrenderable: func(_ *testing.T, id string) drivers.Source { return source(id, 9) },
 			})
 		})
