@@ -42,12 +42,37 @@ func (d *Driver) Verify(ctx context.Context, src drivers.Source, steps ...plan.S
 		if !ok || s.Action != plan.Apply || coming[namespace] || defined[gk] {
 			continue
 		}
-		calls = append(calls, func() error { return d.dryRun(ctx, src, r, s) })
+		calls = append(calls, func() error {
+			return again(ctx, func() error { return d.dryRun(ctx, src, r, s) })
+		})
 	}
 	if err := together(calls); err != nil {
 		return fmt.Errorf("instance %s at VIM %s: %w", src.Instance.ID, d.vim.Name, err)
 	}
 	return nil
+}
+
+// A webhook that denies now and then would never let all objects pass at one look,
+// as every look asks about all of them: what it denies is asked once more, soon.
+const (
+	askAgain   = 4
+	askedPause = 50 * time.Millisecond
+)
+
+// again repeats ask while the answer is no that may pass.
+func again(ctx context.Context, ask func() error) error {
+	for n := 1; ; n++ {
+		err := ask()
+		var refused *drivers.RefusedError
+		if n > askAgain || !errors.As(err, &refused) || !refused.MayPass {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(time.Duration(n) * askedPause):
+		}
+	}
 }
 
 func (d *Driver) dryRun(ctx context.Context, src drivers.Source, r *render, s plan.Step) error {
