@@ -245,6 +245,8 @@ func TestEveryDriftIsToldFieldByFieldAndPutRight(t *testing.T) {
 			[]drivers.Deviation{{Object: settings, Field: "metadata.annotations[vnf.jibe.dev/digest]"}}},
 		{"a Secret", p.patch("Secret", "pin", `{"stringData":{"pin":"guessed"}}`),
 			[]drivers.Deviation{{Object: "Secret/" + namespace + "/pin", Field: "data.pin", Want: "(hidden)", Have: "(hidden)", By: byHand}}},
+		{"a Secret emptied", p.json("Secret", "pin", `[{"op":"remove","path":"/data"}]`),
+			[]drivers.Deviation{{Object: "Secret/" + namespace + "/pin", Field: "data.pin", Want: "(hidden)"}}},
 		{"a Service's selector", p.patch("Service", "front", `{"spec":{"selector":{"app":"back"}}}`),
 			[]drivers.Deviation{{Object: service, Field: "spec.selector", By: byHand,
 				Want: `{"app":"front","vnf.jibe.dev/instance":"` + src.Instance.ID + `"}`,

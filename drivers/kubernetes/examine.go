@@ -99,7 +99,7 @@ func (d *Driver) examine(ctx context.Context, src drivers.Source, r *render, wan
 	if f != nil && f.instance != src.Instance.ID {
 		f = nil
 	}
-	if found, ok := d.findings.get(s.Object, f, want, s.To); ok {
+	if found, ok := d.findings.get(f, want, s); ok {
 		return found, nil
 	}
 	missing := []drivers.Deviation{{Object: s.Object, Want: present}}
@@ -114,15 +114,18 @@ func (d *Driver) examine(ctx context.Context, src drivers.Source, r *render, wan
 	if err != nil {
 		return nil, err
 	}
-	if live == nil {
-		if found == nil {
-			found = missing
-		}
-		d.findings.put(s.Object, finding{want: want, to: s.To, until: time.Now().Add(missingFor), deviations: found}, d.cache)
-		return found, nil
+	if live == nil && found == nil {
+		found = missing
 	}
-	now := factOf(gk, live)
-	d.findings.put(s.Object, finding{state: stateOf(now), count: now.count, want: want, to: s.To, deviations: found}, d.cache)
+	known := finding{want: want, to: s.To, scale: s.Action == plan.Scale, deviations: found}
+	if live != nil {
+		now := factOf(gk, live)
+		known.state, known.count = stateOf(now), now.count
+	}
+	if f == nil || live == nil {
+		known.until = time.Now().Add(missingFor)
+	}
+	d.findings.put(s.Object, known, d.cache)
 	return found, nil
 }
 

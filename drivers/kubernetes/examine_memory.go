@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/reconciler/plan"
 )
 
 // state is everything of an object by which one can tell, from its fact alone,
@@ -25,6 +26,8 @@ func stateOf(f *fact) state { return state{f.uid, f.digest, f.fields, f.touched}
 // shows no difference, although fields of it are somebody else's.
 type finding struct {
 	state
+	// scale says that only the number of units was looked at.
+	scale bool
 	// count, want and to are what the deviations depend on besides.
 	count int
 	want  string // the digest of the render
@@ -46,7 +49,7 @@ const (
 	// firstLimit is how many findings are kept before it is asked which of the
 	// objects still exist.
 	firstLimit = 1024
-	// missingFor is for how long an object that wasn't there isn't looked for again.
+	// missingFor is for how long an object that no watch brings isn't looked for again.
 	missingFor = 5 * time.Second
 )
 
@@ -57,16 +60,16 @@ func (s *findings) cleared(f *fact) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	x, ok := s.of[f.key]
-	return ok && len(x.deviations) == 0 && x.until.IsZero() && x.state == stateOf(f)
+	return ok && len(x.deviations) == 0 && !x.scale && x.until.IsZero() && x.state == stateOf(f)
 }
 
-// get returns what is known of the object (nil: it is missing), as it is now,
+// get returns what is known of the object, as it is now (nil: no watch brings it),
 // against the render and the number of units.
-func (s *findings) get(key string, f *fact, want string, to int) ([]drivers.Deviation, bool) {
+func (s *findings) get(f *fact, want string, step plan.Step) ([]drivers.Deviation, bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	x, ok := s.of[key]
-	if !ok || x.want != want || x.to != to {
+	x, ok := s.of[step.Object]
+	if !ok || x.want != want || x.to != step.To || x.scale != (step.Action == plan.Scale) {
 		return nil, false
 	}
 	if f == nil {

@@ -48,6 +48,8 @@ func (d *Driver) Observe(ctx context.Context, src drivers.Source, want plan.Desi
 		case !f.topLevel():
 		case f.kinds != "" && !isWanted && v.unusual():
 			// The inventory goes last: without it nobody would look for the others.
+		case !isWanted && len(want.Objects) > 0 && f.relabelled():
+			// Another instance's, which will claim it: nobody's to prune.
 		default:
 			seen := v.object(f)
 			if isWanted && f.count >= 0 && !counted(want, f.key) {

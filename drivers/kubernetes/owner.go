@@ -2,6 +2,7 @@ package kubernetes
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -61,4 +62,14 @@ func ownedBy(now, rendered *unstructured.Unstructured, key, instance string) err
 	default:
 		return &drivers.RefusedError{Object: key, Reason: fmt.Sprintf("exists already and belongs to VNF instance %s: rename it in the package, or choose another namespace", owner)}
 	}
+}
+
+// relabelled says that the object's label, by which it is the instance's, was
+// written by somebody else over what Jibe had applied.
+func (f *fact) relabelled() bool {
+	var set fieldSet
+	if f.fields.Value() == "" || json.Unmarshal([]byte(f.fields.Value()), &set) != nil {
+		return false
+	}
+	return !fieldPath{"f:metadata", "f:labels", "f:" + LabelInstance}.in(set)
 }

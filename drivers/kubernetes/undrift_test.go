@@ -321,3 +321,31 @@ func TestOnlyItsOwnDigestProvesAnObjectTheInstances(t *testing.T) {
 	converge(t, d, src, true)
 	converge(t, d, src, false)
 }
+
+func TestAnObjectThatWasGivenAnothersLabelIsNotDeletedButClaimedBack(t *testing.T) {
+	c := newCluster(t)
+	d, namespace := c.connect(t), c.namespace(t)
+	p := newPerson(t, namespace)
+	mine := source(uuid.NewString(), namespace, "{apiVersion: v1, kind: ConfigMap, metadata: {name: mine}, data: {a: b}}", workloads(), nil)
+	theirs := source(uuid.NewString(), namespace, "{apiVersion: v1, kind: ConfigMap, metadata: {name: theirs}, data: {a: b}}", workloads(), nil)
+	converge(t, d, mine, true)
+	converge(t, d, theirs, true)
+	before := p.get(t, "ConfigMap", "mine").GetUID()
+	if err := p.patch("ConfigMap", "mine", `{"metadata":{"labels":{"vnf.jibe.dev/instance":"`+theirs.Instance.ID+`"}}}`)(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	found := examined(t, d, mine, func(found []drivers.Deviation) bool { return len(found) > 0 })
+	if len(found) != 1 || found[0].Field != "metadata.labels[vnf.jibe.dev/instance]" || found[0].By != byHand {
+		t.Errorf("told is %+v", found)
+	}
+	if _, steps := look(t, d, theirs); len(steps) > 0 {
+		t.Errorf("the other instance would do %+v", steps)
+	}
+	converge(t, d, mine, true)
+	settled(t, d, theirs)
+	if after := p.get(t, "ConfigMap", "mine").GetUID(); after != before {
+		t.Error("the object was made anew")
+	}
+	converge(t, d, mine, false)
+	converge(t, d, theirs, false)
+}
