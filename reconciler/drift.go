@@ -94,6 +94,17 @@ func (d *drifts) state(id string, s DriftState, operation string, next time.Time
 	}
 }
 
+// since says that the drift is older than it looks: a repair that doesn't last
+// doesn't make it new.
+func (d *drifts) since(id string, t time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if x, ok := d.of[id]; ok && t.Before(x.Since) {
+		x.Since = t
+		d.of[id] = x
+	}
+}
+
 func (d *drifts) clear(id string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

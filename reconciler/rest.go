@@ -60,6 +60,9 @@ func (p *pass) rest(ctx context.Context, failed *lcm.Operation) (time.Duration, 
 	if len(due) == 0 {
 		p.drifts.clear(p.id)
 	}
+	if failed != nil {
+		p.drifts.since(p.id, failed.Started)
+	}
 	if policy != DriftMending {
 		p.drifts.state(p.id, policy, "", time.Time{})
 		return 0, nil
@@ -156,8 +159,12 @@ func (p *pass) quietly(ctx context.Context, err error) error {
 }
 
 // drifting are the steps that would put right what differs while no operation is
-// open, and waits for desired objects that somebody is deleting.
+// open, and waits for desired objects that somebody is deleting. What had its work
+// done when the last operation completed may be tidied away.
 func drifting(want plan.Desired, seen plan.Observed) []plan.Step {
+	want.Objects = slices.DeleteFunc(slices.Clone(want.Objects), func(w plan.Object) bool {
+		return w.Once && !slices.ContainsFunc(seen.Objects, func(x plan.ObservedObject) bool { return x.Key == w.Key })
+	})
 	leaving := make(map[string]bool)
 	for _, x := range seen.Objects {
 		if x.Deleting && slices.ContainsFunc(want.Objects, func(w plan.Object) bool { return w.Key == x.Key }) {

@@ -255,7 +255,7 @@ func (p *planner) waves() {
 		p.add(steps...)
 		var waits []Step
 		for _, x := range byWave[wave] {
-			if s, ok := p.unready(x.Key); ok {
+			if s, ok := p.unready(x.Key); ok && !p.spent(x) {
 				waits = append(waits, s)
 			}
 		}
@@ -268,6 +268,8 @@ func (p *planner) change(x Object) (Step, bool) {
 	to, counted := p.count(x.Key)
 	now, exists := p.objects[x.Key]
 	switch {
+	case p.spent(x):
+		return Step{}, false
 	case !exists:
 		return Step{Action: Apply, Object: x.Key, From: -1, To: to, Reason: "new", Keep: p.journal.Kept[x.Key]}, true
 	case p.doomed(now) != "":
@@ -281,6 +283,21 @@ func (p *planner) change(x Object) (Step, bool) {
 		return Step{Action: Scale, Object: x.Key, From: now.Count, To: to}, true
 	}
 	return Step{}, false
+}
+
+// spent says that the object has done its work and is no longer there. It runs
+// when the VNF or its package is new, and when a heal takes it down to run it again.
+func (p *planner) spent(x Object) bool {
+	if _, exists := p.objects[x.Key]; exists || !x.Once {
+		return false
+	}
+	switch p.journal.Operation {
+	case "", "INSTANTIATE", "CHANGE_VNFPKG":
+		return false
+	case "HEAL":
+		return p.desired.Condemned[x.Key] == "" && !p.journal.IssuedOn(x.Key)
+	}
+	return true
 }
 
 func (p *planner) condemned(key, incarnation string) bool {

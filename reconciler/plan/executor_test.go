@@ -76,6 +76,11 @@ func (e *executor) aim(o plan.Observed) {
 		e.j = e.j.Aim(e.d, o)
 		e.j.Known = slices.Clone(o.Units)
 		e.aimed = true
+		for _, x := range o.Objects {
+			if x.Keep != "" && e.d.Condemned[x.Key] == x.Incarnation && wants(e.d, x.Key) {
+				e.owed[x.Key] = x.Keep
+			}
+		}
 	}
 }
 

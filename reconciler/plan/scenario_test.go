@@ -157,7 +157,8 @@ func (s *scenario) set(section string, words []word) error {
 	case "desired object":
 		x := plan.Object{Key: words[1].key, Digest: "a"}
 		s.desired.Objects = append(s.desired.Objects, x)
-		return attributes(words[2:], map[string]any{"wave": &s.desired.Objects[len(s.desired.Objects)-1].Wave, "digest": &s.desired.Objects[len(s.desired.Objects)-1].Digest})
+		return attributes(words[2:], map[string]any{"wave": &s.desired.Objects[len(s.desired.Objects)-1].Wave, "digest": &s.desired.Objects[len(s.desired.Objects)-1].Digest,
+			"once": &s.desired.Objects[len(s.desired.Objects)-1].Once})
 	case "desired group":
 		var g plan.Group
 		g.VDU = words[1].key

@@ -32,6 +32,9 @@ type Object struct {
 	Wave int
 	// Digest identifies the rendered content, without the number of units.
 	Digest string
+	// Once says that the object does its work and may then be tidied away (a Job):
+	// that it isn't there is right unless it is still to be run.
+	Once bool
 }
 
 // Group is the units (VNFCs) of one VDU that one object owns.

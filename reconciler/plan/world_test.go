@@ -213,6 +213,12 @@ func (w *world) meddle(t *rapid.T) {
 		w.nodes = rapid.IntRange(0, 2).Draw(t, "nodes")
 		return
 	}
+	if what == "evict" {
+		if x := w.find("Pod/amf/bare"); x != nil {
+			x.dead, x.ready = true, false
+		}
+		return
+	}
 	if what == "kill" || what == "drain" || what == "unready" {
 		if len(w.units) == 0 {
 			return
@@ -235,10 +241,6 @@ func (w *world) meddle(t *rapid.T) {
 	}
 	i := rapid.IntRange(0, len(w.objects)-1).Draw(t, "object")
 	switch x := w.objects[i]; what {
-	case "evict":
-		if kindOf(x.key) == "Pod" {
-			x.dead, x.ready = true, false
-		}
 	case "edit":
 		x.digest = "by hand"
 	case "resize":
