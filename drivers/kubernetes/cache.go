@@ -364,10 +364,14 @@ func (k *kindCache) Update(obj any) error {
 	f := factOf(k.gk, u)
 	k.cache.mu.Lock()
 	k.version = max(k.version, f.version)
+	told := []string{f.instance}
+	if old := k.facts[f.key]; old != nil && old.instance != f.instance {
+		told = append(told, old.instance) // which has lost it
+	}
 	changed := k.put(f)
 	k.cache.mu.Unlock()
 	if changed {
-		k.cache.notify(f.instance)
+		k.cache.notify(told...)
 	}
 	return nil
 }

@@ -102,7 +102,11 @@ func managed(gk schema.GroupKind, u *unstructured.Unstructured) (fields unique.H
 			ours = compact(m.FieldsV1.GetRawBytes())
 			continue
 		}
-		for _, part := range []string{m.Manager, string(m.Operation), m.Time.UTC().String(), m.FieldsV1.GetRawString()} {
+		at := ""
+		if m.Time != nil { // who writes managedFields may leave it out
+			at = m.Time.UTC().String()
+		}
+		for _, part := range []string{m.Manager, string(m.Operation), at, m.FieldsV1.GetRawString()} {
 			_, _ = io.WriteString(mark, part) // a hash doesn't fail
 			_, _ = mark.Write([]byte{0})
 		}

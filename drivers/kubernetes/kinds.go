@@ -59,6 +59,7 @@ var (
 	kindReplicaSet  = schema.GroupKind{Group: apps, Kind: "ReplicaSet"}
 	kindStatefulSet = schema.GroupKind{Group: apps, Kind: "StatefulSet"}
 	kindDaemonSet   = schema.GroupKind{Group: apps, Kind: "DaemonSet"}
+	kindJob         = schema.GroupKind{Group: batch, Kind: "Job"}
 	kindCRD         = schema.GroupKind{Group: apiext, Kind: "CustomResourceDefinition"}
 	kindHPA         = schema.GroupKind{Group: autoscaling, Kind: "HorizontalPodAutoscaler"}
 )

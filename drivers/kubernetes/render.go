@@ -124,7 +124,8 @@ func (r *render) add(digestKey []byte, instance, key string, wave int, obj *unst
 	}
 	annotate(obj, AnnotationDigest, digest)
 	r.objects[key] = obj
-	r.desired.Objects = append(r.desired.Objects, plan.Object{Key: key, Wave: wave, Digest: digest})
+	once := obj.GroupVersionKind().GroupKind() == kindJob
+	r.desired.Objects = append(r.desired.Objects, plan.Object{Key: key, Wave: wave, Digest: digest, Once: once})
 	return nil
 }
 
