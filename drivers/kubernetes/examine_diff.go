@@ -56,6 +56,7 @@ type spot struct {
 	live, dry, mine any
 	shape, owned    fieldSet
 	isOwned         bool
+	whole           bool // it is managed as a whole, whatever is in it
 }
 
 // differing lists the deviations of live from dry, the answer to the apply of
@@ -127,7 +128,9 @@ func (d *difference) fields(path fieldPath, s spot) {
 // sub is a part of the field.
 func (s spot) sub(name string, live, dry, mine any) spot {
 	part := spot{live: live, dry: dry, mine: mine}
-	part.shape, _ = s.shape[name].(fieldSet)
+	shape, has := s.shape[name]
+	part.shape, _ = shape.(fieldSet)
+	part.whole = has && len(part.shape) == 0
 	owned, has := s.owned[name]
 	part.owned, _ = owned.(fieldSet)
 	part.isOwned = has || s.isOwned && len(s.owned) == 0
@@ -140,7 +143,7 @@ func (d *difference) value(path fieldPath, s spot) {
 	}
 	live, liveIsMap := s.live.(map[string]any)
 	dry, dryIsMap := s.dry.(map[string]any)
-	if (liveIsMap || s.live == nil) && (dryIsMap || s.dry == nil) && len(live)+len(dry) > 0 && len(s.shape) > 0 {
+	if (liveIsMap || s.live == nil) && (dryIsMap || s.dry == nil) && len(live)+len(dry) > 0 && !s.whole {
 		d.fields(path, s)
 		return
 	}
