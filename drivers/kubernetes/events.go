@@ -53,7 +53,7 @@ func (c *complaints) run(ctx context.Context, client dynamic.Interface) {
 	quiet := logr.Discard()
 	clientcache.NewReflectorWithOptions(lw, nil, c, clientcache.ReflectorOptions{
 		Name: "jibe complaints", Logger: &quiet,
-	}).RunWithContext(ctx)
+	}).RunWithContext(logr.NewContext(ctx, quiet))
 }
 
 // Add, Update, Delete, Replace and Resync are what a reflector calls.

@@ -23,11 +23,18 @@ type proxy struct {
 	server *httptest.Server
 	calls  atomic.Int64 // but for watches
 	cut    atomic.Bool
+	// fault, if set, answers a request in place of the API server where it returns true.
+	fault atomic.Pointer[func(w http.ResponseWriter, r *http.Request) bool]
 }
 
 func newProxy(t *testing.T) *proxy {
 	t.Helper()
-	config := testenv.RestConfig(t)
+	return proxyOf(t, testenv.RestConfig(t))
+}
+
+// proxyOf stands before the API server that the configuration is of.
+func proxyOf(t *testing.T, config *rest.Config) *proxy {
+	t.Helper()
 	transport, err := rest.TransportFor(config)
 	if err != nil {
 		t.Fatal(err)
@@ -45,6 +52,9 @@ func newProxy(t *testing.T) *proxy {
 	p.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if p.cut.Load() {
 			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		if fault := p.fault.Load(); fault != nil && (*fault)(w, r) {
 			return
 		}
 		if r.URL.Query().Get("watch") == "" {

@@ -64,7 +64,7 @@ func (k *kindCache) run(ctx context.Context, client dynamic.Interface, resource 
 		// client-go would wait up to a minute before it looks at a VIM that is back,
 		// or has granted the right that was missing: operations wait for this.
 		Backoff: &wait.Backoff{Duration: retryFirst, Cap: retryMost, Steps: 20, Factor: 1.5, Jitter: 0.2},
-	}).RunWithContext(ctx)
+	}).RunWithContext(logr.NewContext(ctx, quiet))
 }
 
 // errNoAnswer is why a kind isn't seen whose watch ended before it began.
