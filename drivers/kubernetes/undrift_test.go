@@ -349,3 +349,22 @@ func TestAnObjectThatWasGivenAnothersLabelIsNotDeletedButClaimedBack(t *testing.
 	converge(t, d, mine, false)
 	converge(t, d, theirs, false)
 }
+
+func TestWhatAnApplyWouldBringFromOthersIsNotTold(t *testing.T) {
+	c := newCluster(t)
+	d, namespace := c.connect(t), c.namespace(t)
+	p := newPerson(t, namespace)
+	src := source(uuid.NewString(), namespace, all, twoVDUs(), nil)
+	converge(t, d, src, true)
+	change := p.patch("Deployment", "helper", `{"spec":{"template":{"spec":{"containers":[{"name":"helper","image":"other:1"}]}}}}`)
+	if err := change(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	injecting(t, c, namespace) // too late for what stands there
+	found := examined(t, d, src, func(found []drivers.Deviation) bool { return len(found) > 0 })
+	if len(found) != 1 || found[0].Field != "spec.template.spec.containers[name=helper].image" {
+		t.Errorf("told is %+v", found)
+	}
+	converge(t, d, src, true)
+	converge(t, d, src, false)
+}
