@@ -129,7 +129,7 @@ func parse(args []string) (options, error) {
 	}
 	o := options{}
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
-	short := f.Bool("short", false, "small sizes: two minutes, to see that it works")
+	short := f.Bool("short", false, "small sizes: some two minutes, to see that it works")
 	only := f.String("only", strings.Join(names, ","), "the parts to run")
 	sizes := f.String("sizes", "1,100,300,10000", "instances in the repository while one of them is changed, ascending")
 	batches := f.String("n", "100,300", "new instances in one push")

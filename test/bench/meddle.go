@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -22,10 +23,9 @@ type meddling struct {
 	id, ns  string
 	service bool // the Service is deleted; else the Deployment is scaled
 
-	answered  time.Time // by the API server
-	back      time.Time // when a watch showed that all was as before
-	wrong     bool      // a watch has shown the change
-	clusterIP string    // of the Service, which the next one keeps
+	answered time.Time // by the API server
+	back     time.Time // when a watch showed that all was as before
+	wrong    bool      // a watch has shown the change
 }
 
 // put is how long it took until all was right again.
@@ -103,10 +103,7 @@ func (m *meddling) see(s sighting, replicas int) bool {
 		if !m.service {
 			return false
 		}
-		if m.clusterIP == "" {
-			m.clusterIP = o.Spec.ClusterIP
-		}
-		right = s.Type != watch.Deleted && o.DeletionTimestamp == nil && o.Spec.ClusterIP == m.clusterIP && o.Spec.Selector["app"] == workload
+		right = s.Type != watch.Deleted && o.DeletionTimestamp == nil && o.Spec.ClusterIP != "" && o.Spec.Selector["app"] == workload
 	default:
 		return false
 	}
@@ -148,7 +145,7 @@ type repair struct {
 // repairs waits until n automatic operations are COMPLETED, and none is under way, and
 // returns them. query narrows the search; it is a filter of SOL013 clause 5.2.
 func (j *jibe) repairs(ctx context.Context, query string, n int) (all []repair, err error) {
-	target := process.Operations + "?filter=(eq,isAutomaticInvocation,true)" + query
+	target := process.Operations + "?filter=" + url.QueryEscape("(eq,isAutomaticInvocation,true)"+query)
 	err = process.Poll(ctx, 5*time.Minute, func() error {
 		if all, err = process.All[repair](ctx, j.Server, target); err != nil {
 			return err
