@@ -137,6 +137,7 @@ func owns(fieldsV1 string, obj *unstructured.Unstructured) bool {
 	if json.Unmarshal([]byte(fieldsV1), &set) != nil {
 		return false
 	}
+	_, builtIn := kinds[obj.GroupVersionKind().GroupKind()]
 	for field, value := range obj.Object {
 		owned, has := set["f:"+field]
 		switch field {
@@ -149,13 +150,13 @@ func owns(fieldsV1 string, obj *unstructured.Unstructured) bool {
 				if part == "name" || part == "namespace" {
 					continue
 				}
-				if owned, has := inMeta["f:"+part]; !ownsValue(owned, has, x) {
+				if owned, has := inMeta["f:"+part]; !ownsValue(owned, has, x, builtIn) {
 					return false
 				}
 			}
 			continue
 		}
-		if !ownsValue(owned, has, value) {
+		if !ownsValue(owned, has, value, builtIn) {
 			return false
 		}
 	}
@@ -167,8 +168,10 @@ func owns(fieldsV1 string, obj *unstructured.Unstructured) bool {
 // as a whole.
 type fieldSet = map[string]any
 
-// ownsValue compares one field. An empty set owns its field as a whole.
-func ownsValue(owned any, has bool, value any) bool {
+// ownsValue compares one field. An empty set owns its field as a whole. Of a custom
+// resource, whose schema may not tell a whole from its parts, it may as well be what
+// is left of a map whose fields others took: that is a suspicion.
+func ownsValue(owned any, has bool, value any, builtIn bool) bool {
 	if value == nil {
 		return true
 	}
@@ -178,20 +181,21 @@ func ownsValue(owned any, has bool, value any) bool {
 	}
 	set, _ := owned.(fieldSet)
 	if len(set) == 0 {
-		return true
+		m, isMap := value.(map[string]any)
+		return builtIn || !isMap || len(m) == 0
 	}
 	switch value := value.(type) {
 	case map[string]any:
 		for k, v := range value {
 			part, has := set["f:"+k]
-			if !ownsValue(part, has, v) {
+			if !ownsValue(part, has, v, builtIn) {
 				return false
 			}
 		}
 	case []any:
 		for _, item := range value {
 			name, has := itemName(set, item)
-			if !has || !ownsValue(set[name], true, item) {
+			if !has || !ownsValue(set[name], true, item, builtIn) {
 				return false
 			}
 		}
