@@ -89,6 +89,14 @@ func TestClassifyNamesTheDominantOperation(t *testing.T) {
 			`{"instantiationLevelId":"big"}`},
 		{"heal", running(), running(condemn("Pod/amf/y", "u2"), condemn("Pod/amf/x", "u1"), name), lcm.Heal, `{"vnfcInstanceId":["u1","u2"]}`},
 		{"heal of the whole VNF", running(), running(condemn("Deployment/amf/x", "d1")), lcm.Heal, `{}`},
+		{"heal of pods beside objects names the pods alone", running(), running(condemn("Deployment/amf/x", "d1"), condemn("Pod/amf/x", "u1")), lcm.Heal,
+			`{"vnfcInstanceId":["u1"]}`},
+		{"heal while an old tombstone stays", running(condemn("Pod/amf/x", "u1")), running(condemn("Pod/amf/x", "u1"), condemn("Pod/amf/y", "u2")), lcm.Heal,
+			`{"vnfcInstanceId":["u2"]}`},
+		{"heal while an old tombstone goes", running(condemn("Pod/amf/x", "u1")), running(condemn("Pod/amf/y", "u2")), lcm.Heal, `{"vnfcInstanceId":["u2"]}`},
+		{"a spent tombstone is dropped beside a scale", running(condemn("Pod/amf/x", "u1")), running(level("a", 2)), lcm.Scale,
+			`{"type":"SCALE_OUT","aspectId":"a","numberOfSteps":1}`},
+		{"a tombstone of one that doesn't run", running(off), running(off, condemn("Pod/amf/x", "u1")), "", ""},
 		{"a second heal", running(condemn("Pod/amf/x", "u1")), running(condemn("Pod/amf/x", "u2")), lcm.Heal, `{"vnfcInstanceId":["u2"]}`},
 		{"a spent tombstone is dropped", running(condemn("Pod/amf/x", "u1")), running(), "", ""},
 		{"info", running(), running(name, func(in *desired.Instance) { in.Metadata = map[string]any{"k": "w", "token": "t"} }), lcm.ModifyInfo,
@@ -96,6 +104,9 @@ func TestClassifyNamesTheDominantOperation(t *testing.T) {
 		{"connection info", running(), running(func(in *desired.Instance) { in.VIMConnections = nil }), lcm.ModifyInfo, `{"vimConnectionInfo":{}}`},
 		{"info of one that doesn't run", running(off), running(off, vnfd), lcm.ModifyInfo, `{"vnfdId":"d2"}`},
 		{"levels of one that doesn't run", running(off), running(off, level("a", 3)), "", ""},
+		{"suspend alone", running(), running(func(in *desired.Instance) { in.Suspend = true }), "", ""},
+		{"drift alone", running(), running(func(in *desired.Instance) { in.Drift = desired.DriftReport }), "", ""},
+		{"held is lifted", running(func(in *desired.Instance) { in.Held = "op" }), running(), "", ""},
 		{"policy is Jibe's own business", running(), running(func(in *desired.Instance) {
 			in.Drift, in.Suspend, in.Held, in.Update.Strategy = desired.DriftReport, true, "op", desired.BlueGreen
 		}), "", ""},
@@ -151,6 +162,10 @@ func TestAChangeThatRemovesForGoodHasNoRollback(t *testing.T) {
 		{running(), running(in), "scaled in"},
 		{running(), running(heal), "heals"},
 		{running(), running(out), ""},
+		{running(), running(func(in *desired.Instance) {
+			in.Levels, in.Condemned = map[string]int{"a": 2, "b": 1}, map[string]string{"Pod/amf/x": "u1"}
+		}), "heals"},
+		{running(heal), running(out), ""}, // the tombstone that goes stands against nothing
 		{nil, running(), ""},
 		{running(), nil, ""},
 	} {

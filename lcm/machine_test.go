@@ -218,6 +218,13 @@ func TestRollbackIsRefusedWhereNothingCanBeBroughtBack(t *testing.T) {
 	}
 }
 
+func TestTheRefusalToRollAHealBackSaysWhy(t *testing.T) {
+	op := lcm.Operation{ID: "op", Type: lcm.Heal, State: lcm.FailedTemp}
+	if err := op.CanRollback(); !errors.Is(err, lcm.ErrState) || !strings.Contains(err.Error(), "what it removed can't be brought back; possible is retry, fail") {
+		t.Errorf("refused with %v", err)
+	}
+}
+
 func TestModifyInfoPassesStartingAtOnce(t *testing.T) {
 	o := &lcm.Operation{ID: "op", Type: lcm.ModifyInfo, State: lcm.Prepared}
 	advance(t, o, t0, lcm.Committed)

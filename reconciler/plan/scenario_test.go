@@ -110,6 +110,9 @@ func render(steps []plan.Step) string {
 		if s.Incarnation != "" {
 			fmt.Fprintf(&b, " [%s]", s.Incarnation)
 		}
+		if s.Keep != "" {
+			fmt.Fprintf(&b, " keep=%q", s.Keep)
+		}
 		b.WriteByte('\n')
 	}
 	return b.String()
@@ -150,7 +153,7 @@ func split(line string) ([]word, error) {
 
 func (s *scenario) set(section string, words []word) error {
 	kind := words[0].key
-	if len(words) < 2 && section != "journal" {
+	if least := map[string]int{"known": 3, "target": 2, "kept": 2}[kind]; len(words) < 2 && section != "journal" || len(words) < least {
 		return fmt.Errorf("%s needs a name", kind)
 	}
 	switch section + " " + kind {
@@ -177,19 +180,35 @@ func (s *scenario) set(section string, words []word) error {
 		x := plan.ObservedObject{Key: words[1].key, Incarnation: "1", Digest: "a", Count: -1}
 		retain := ""
 		if err := attributes(words[2:], map[string]any{"is": &x.Incarnation, "digest": &x.Digest, "count": &x.Count, "ready": &x.Ready,
-			"deleting": &x.Deleting, "retain": &retain, "reason": &x.Reason, "failure": &x.Failure}); err != nil {
+			"deleting": &x.Deleting, "retain": &retain, "reason": &x.Reason, "failure": &x.Failure, "dead": &x.Dead, "keep": &x.Keep}); err != nil {
 			return err
 		}
 		x.Retention = plan.Retention(retain)
 		s.observed.Objects = append(s.observed.Objects, x)
 		return nil
-	case "observed unit":
+	case "observed unit", "journal known":
+		if kind == "known" {
+			words = words[1:] // "known unit KEY …"
+		}
 		u := plan.Unit{Key: words[1].key, ID: "1"}
 		if err := attributes(words[2:], map[string]any{"is": &u.ID, "vdu": &u.VDU, "of": &u.Owner, "ready": &u.Ready,
 			"deleting": &u.Deleting, "reason": &u.Reason, "failure": &u.Failure}); err != nil {
 			return err
 		}
+		if kind == "known" {
+			s.journal.Known = append(s.journal.Known, u)
+			return nil
+		}
 		s.observed.Units = append(s.observed.Units, u)
+		return nil
+	case "journal target":
+		s.journal.Targets = append(s.journal.Targets, plan.Target(words[1].key, words[1].value))
+		return nil
+	case "journal kept":
+		if s.journal.Kept == nil {
+			s.journal.Kept = map[string]string{}
+		}
+		s.journal.Kept[words[1].key] = words[1].value
 		return nil
 	case "journal hook":
 		s.journal.Hooks = append(s.journal.Hooks, words[1].key)
