@@ -15,6 +15,7 @@ GOTESTFLAGS  ?=
 TEST_TIMEOUT ?= 20m
 FUZZTIME     ?= 10s
 CRASH_POINTS ?= 200
+CHAOS_TIME   ?= 10m
 
 # A control plane of its own, unless JIBE_TEST_KUBECONFIG names one that runs.
 ifdef JIBE_TEST_KUBECONFIG
@@ -66,8 +67,9 @@ bench: ## Go benchmarks, then the figures of the whole on a real control plane
 	$(with_cluster) test/bench/run
 
 .PHONY: chaos
-chaos: ## kill the process at CRASH_POINTS (200) random points; SEED repeats a run
-	JIBE_CRASH_POINTS=$(CRASH_POINTS) JIBE_CRASH_SEED=$(SEED) $(with_cluster) go test -count=1 -timeout 2h -v $(GOTESTFLAGS) ./test/crash
+chaos: ## kill Jibe at CRASH_POINTS (200) points, then break everything for CHAOS_TIME (10m); SEED repeats
+	JIBE_CRASH_POINTS=$(CRASH_POINTS) JIBE_CRASH_SEED=$(SEED) JIBE_CHAOS_DURATION=$(CHAOS_TIME) JIBE_CHAOS_SEED=$(SEED) \
+		$(with_cluster) go test -count=1 -p 1 -timeout 2h -v $(GOTESTFLAGS) ./test/crash ./test/chaos
 
 .PHONY: demo
 demo: ## a walk through Jibe on a real control plane; KEEP=1 leaves it running

@@ -1,0 +1,231 @@
+// Package chaos breaks everything at once and proves that it mends: while people work
+// with fifty VNF instances through the API and git push, pods and objects are killed and
+// edited behind Jibe's back, the API server dies and hangs, and so does Jibe itself. At the
+// end all that runs is what git says, and every operation has ended with the right story.
+// It uses the real program, git, store and a Kubernetes control plane of its own.
+//
+// Environment variables steer it: JIBE_CHAOS_DURATION is how long it breaks things (1m),
+// JIBE_CHAOS_SEED repeats the choices of a run (not its timing, which is the machine's),
+// JIBE_CHAOS_INSTANCES is how many instances there are (50).
+package chaos_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/jibe-vnfm/jibe/test/process"
+	"github.com/jibe-vnfm/jibe/test/testenv"
+)
+
+// operationTimeout is --timeout of the process, shortTimeout that of what is asked for
+// during the chaos: short, so that what can't be done is seen to fail while the test runs.
+const (
+	operationTimeout = 2 * time.Minute
+	shortTimeout     = 15 * time.Second
+)
+
+// requestWait bounds one request, push or fault; only a hang takes so long.
+const requestWait = time.Minute
+
+// userCount is how many people work side by side.
+const userCount = 4
+
+func TestEverythingConvergesAfterChaos(t *testing.T) {
+	if testing.Short() {
+		t.Skip("this takes minutes")
+	}
+	testenv.Kubeconfig(t) // whether tests with a control plane are wanted at all
+	duration := time.Minute
+	if text := os.Getenv("JIBE_CHAOS_DURATION"); text != "" {
+		var err error
+		if duration, err = time.ParseDuration(text); err != nil {
+			t.Fatalf("JIBE_CHAOS_DURATION=%q: want a duration, as 10m", text)
+		}
+	}
+	seed := uint64(process.Number(t, "JIBE_CHAOS_SEED", int(time.Now().UnixNano()&0x7fffffff)))
+	t.Logf("chaos for %s; repeat with JIBE_CHAOS_SEED=%d", duration, seed)
+
+	w := newWorld(t)
+	w.populate(process.Number(t, "JIBE_CHAOS_INSTANCES", 50), rand.New(rand.NewPCG(seed, 0)))
+
+	stop := make(chan struct{})
+	var all sync.WaitGroup
+	stream := uint64(0)
+	begin := func(what string, work func(ctx context.Context, rng *rand.Rand, stop <-chan struct{}) error) {
+		stream++
+		rng := rand.New(rand.NewPCG(seed, stream))
+		all.Go(func() {
+			if err := work(t.Context(), rng, stop); err != nil {
+				t.Errorf("%s: %v", what, err)
+			}
+		})
+	}
+	begin("break the API server", w.breakAPIServer)
+	begin("kill Jibe", w.killJibe)
+	begin("break objects", w.breakObjects)
+	for i := range userCount {
+		u := &user{world: w, clone: process.NewClone(t, w.repository)}
+		for j := i; j < len(w.vnfs); j += userCount {
+			u.vnfs = append(u.vnfs, w.vnfs[j])
+		}
+		begin(fmt.Sprintf("user %d", i), u.work)
+	}
+	w.rest(stop, duration)
+	close(stop)
+	all.Wait()
+	w.log.note("chaos", "", "no more chaos")
+	if !t.Failed() {
+		w.settle()
+	}
+	if !t.Failed() {
+		w.checkEverything()
+	}
+	w.report()
+}
+
+// world is what all parts of the test share.
+type world struct {
+	process.Mortal
+	t *testing.T
+	// dir holds all folders and logs; it stays where the test fails.
+	dir, data, binary, repository string
+	plane                         *plane
+	client                        kubernetes.Interface
+	objects                       dynamic.Interface
+	vnfs                          []*vnf
+	log                           *timeline
+
+	mu       sync.Mutex
+	requests []request      // acknowledged through the API
+	pushes   []process.Push // accepted by git
+	ended    map[string]string
+	failed   map[string]bool // UIDs of bare pods that chaos let fail
+	blamed   map[string]bool // ids of instances in errors
+}
+
+// vnf is one instance.
+type vnf struct {
+	id, dir, name, namespace string
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	dir := process.ShortTempDir(t)
+	w := &world{
+		t: t, dir: dir, data: filepath.Join(dir, "data"), repository: filepath.Join(dir, "data", "desired.git"),
+		log: newTimeline(), ended: map[string]string{}, failed: map[string]bool{}, blamed: map[string]bool{},
+	}
+	w.plane = startPlane(t, filepath.Join(dir, "cp"))
+	w.binary = process.Binary(t)
+	config, err := clientcmd.BuildConfigFromFlags("", w.plane.kubeconfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.QPS = -1
+	config.UserAgent = "chaos"
+	config.Timeout = 10 * time.Second
+	if w.client, err = kubernetes.NewForConfig(config); err != nil {
+		t.Fatal(err)
+	}
+	if w.objects, err = dynamic.NewForConfig(config); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if s := w.Take(); s != nil {
+			s.Kill()
+		}
+	})
+	if err := w.startJibe(); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// startJibe starts the process and lets the users at it.
+func (w *world) startJibe() error {
+	s, err := process.StartLogged(w.binary, w.data, filepath.Join(w.dir, "jibe.log"), "--timeout", operationTimeout.String(),
+		"--timeout-for", "HEAL="+shortTimeout.String(), "--timeout-for", "SCALE="+shortTimeout.String())
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(w.dir, "jibe.pid"), []byte(strconv.Itoa(s.Pid())), 0o644); err != nil {
+		return err
+	}
+	w.Serve(s)
+	w.log.note("chaos", "", "Jibe serves, process %d", s.Pid())
+	return nil
+}
+
+// jibeLives is how long a process lives on average.
+const jibeLives = 8 * time.Second
+
+// killJibe kills the process now and then until stop is closed, and always leaves one that
+// serves.
+func (w *world) killJibe(_ context.Context, rng *rand.Rand, stop <-chan struct{}) error {
+	for w.rest(stop, time.Duration(rng.Int64N(int64(2*jibeLives)))) {
+		s := w.Take()
+		w.log.count("Jibe killed")
+		if rng.IntN(3) == 0 {
+			w.log.note("chaos", "", "kill Jibe, process %d, and all that it started", s.Pid())
+			s.KillGroup()
+		} else {
+			w.log.note("chaos", "", "kill Jibe, process %d", s.Pid())
+			s.Kill()
+		}
+		w.rest(stop, time.Duration(rng.Int64N(int64(2*time.Second))))
+		if err := w.startJibe(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rest passes time, and says whether it wasn't stopped meanwhile.
+func (w *world) rest(stop <-chan struct{}, d time.Duration) bool {
+	select {
+	case <-stop:
+		return false
+	case <-w.t.Context().Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
+// about is an error about one instance, whose timeline is shown then.
+func (w *world) about(v *vnf, format string, args ...any) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.blamed[v.id] = true
+	return fmt.Errorf("instance %s (%s, namespace %s): %w", v.id, v.dir, v.namespace, fmt.Errorf(format, args...))
+}
+
+// report says what the run consisted of, so that an idle one can't pass for a proof.
+func (w *world) report() {
+	requests := map[string]int{}
+	for _, r := range w.requests {
+		requests[r.what]++
+	}
+	w.t.Logf("%s", w.log.counted())
+	w.t.Logf("acknowledged: %d requests %v, %d pushes", len(w.requests), requests, len(w.pushes))
+	if len(w.requests) == 0 || len(w.pushes) == 0 {
+		w.t.Error("there were no requests or no pushes: nothing is proven")
+	}
+	if w.t.Failed() {
+		if err := w.tell(); err != nil {
+			w.t.Log(errors.Join(errors.New("the timeline can't be told"), err))
+		}
+	}
+}

@@ -1,0 +1,148 @@
+package chaos_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/lcm"
+	"github.com/jibe-vnfm/jibe/test/process"
+)
+
+// settleWait bounds how long everything may take after the chaos. An automatic operation
+// waits up to five minutes for its next try.
+const settleWait = 7 * time.Minute
+
+// lookEvery is how long to wait between two looks at everything.
+const lookEvery = time.Second
+
+// sayEvery is how often settle says what it waits for.
+const sayEvery = time.Minute
+
+// settle does what a person does who comes back after the storm: lets suspended instances
+// go on and drift be corrected, tries again what failed, gives it up where that fails too,
+// and heals what was given up. Then it waits until all is what git says.
+func (w *world) settle() {
+	w.t.Helper()
+	ctx, s := w.t.Context(), w.Present()
+	if err := w.plane.restart(ctx, clients()...); err != nil {
+		w.t.Fatal(err)
+	}
+	w.release()
+	tried := map[string]int{}
+	begun := time.Now()
+	said := begun
+	for {
+		err := w.tidy(ctx, s, tried)
+		if err == nil {
+			err = errors.Join(w.atRest(ctx, s), w.checkCluster(ctx), w.checkShown(ctx, s))
+		}
+		if err == nil {
+			break
+		}
+		if time.Since(begun) > settleWait {
+			w.t.Errorf("it doesn't come to rest in %s: %v", settleWait, err)
+			return
+		}
+		w.mu.Lock()
+		clear(w.blamed) // not at rest yet is no fault
+		w.mu.Unlock()
+		if time.Since(said) > sayEvery {
+			said = time.Now()
+			w.t.Logf("not at rest after %s: %v", time.Since(begun).Round(time.Second), err)
+		}
+		w.rest(nil, lookEvery)
+	}
+	w.t.Logf("all was at rest %s after the chaos", time.Since(begun).Round(time.Second))
+}
+
+// release lets every instance be looked after again, by one push.
+func (w *world) release() {
+	w.t.Helper()
+	files := map[string]string{}
+	c := process.NewClone(w.t, w.repository)
+	for _, v := range w.vnfs {
+		file := v.dir + "/" + desired.InstanceFile
+		text, err := c.Read(file)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		next, err := desired.Edit(file, []byte(text), desired.KeyValue{Path: []string{"suspend"}}, desired.KeyValue{Path: []string{"drift"}})
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if string(next) != text {
+			files[file] = string(next)
+		}
+	}
+	if len(files) > 0 {
+		w.Present().PushFiles(w.t, files)
+		w.log.note("user", "", "resume and correct all (%d files)", len(files))
+	}
+}
+
+// tidy does what is left to a person: operations in FAILED_TEMP that a person asked for,
+// and instances that are held. It returns an error while there is something.
+func (w *world) tidy(ctx context.Context, s *process.Server, tried map[string]int) error {
+	var errs []error
+	for _, v := range w.vnfs {
+		op, err := w.broken(ctx, s, v)
+		if err != nil {
+			return err
+		}
+		if op != nil {
+			how := "retry"
+			if tried[op.ID]++; tried[op.ID] > 2 {
+				how = "fail"
+			}
+			errs = append(errs, fmt.Errorf("%s %s is in FAILED_TEMP: %s", op.Type, op.ID, op.Error.Detail), w.resolve(ctx, s, v, op, how))
+			continue
+		}
+		now, err := process.Intent(ctx, w.repository, "main", v.dir)
+		if err != nil {
+			return err
+		}
+		if now.Held != "" {
+			errs = append(errs, w.about(v, "it is held by %s", now.Held),
+				w.ask(ctx, s, v, request{what: string(lcm.Heal)}, "/heal", map[string]any{"cause": "it was given up"}))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// atRest says what has not ended, and what drift is known.
+func (w *world) atRest(ctx context.Context, s *process.Server) error {
+	operations, err := process.All[process.Operation](ctx, s, process.Operations+"?all_fields")
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, op := range operations {
+		if !lcm.State(op.State).Ended() {
+			errs = append(errs, w.about(w.vnf(op.Instance), "%s %s is %s (%d %s)", op.Type, op.ID, op.State, op.Error.Status, op.Error.Detail))
+		}
+	}
+	var drifts []struct {
+		Instance string `json:"instance"`
+		State    string `json:"state"`
+	}
+	if err := s.Get(ctx, "/jibe/v1/drift", &drifts); err != nil {
+		return err
+	}
+	for _, d := range drifts {
+		errs = append(errs, w.about(w.vnf(d.Instance), "it has drifted: %s", d.State))
+	}
+	return errors.Join(errs...)
+}
+
+// vnf is the instance with an id.
+func (w *world) vnf(id string) *vnf {
+	for _, v := range w.vnfs {
+		if v.id == id {
+			return v
+		}
+	}
+	return &vnf{id: id, dir: "nobody's"}
+}
