@@ -487,19 +487,17 @@ func TestAHealOfAPodWhoseNodeIsGoneSaysSoAndEndsWhenThePodDoes(t *testing.T) {
 	bind(b.waiting(), node)
 	b.await(t, path, "COMPLETED")
 	lost := b.vnfcs(id, "WEB")[0]
-	// A pod that takes its time to end can be ended by its node alone.
-	b.finalize("Pod/"+lost.pod, true)
+	// A pod that has time left can be ended by its node alone.
 	if err := nodes.Delete(t.Context(), node, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	stands = false
 	path = b.begin(t, id, "heal", chosen(lost.uid))
 	bind(b.waiting(), "node-0")
-	b.says(b.await(t, path, "FAILED_TEMP"), "Pod/"+b.namespace+"/"+lost.pod)
-	b.finalize("Pod/"+lost.pod, false)
-	zero := int64(0)
-	if err := b.api.CoreV1().Pods(b.namespace).Delete(t.Context(), lost.pod, metav1.DeleteOptions{GracePeriodSeconds: &zero}); err != nil {
-		t.Log(err) // it may be gone by now
+	b.says(b.await(t, path, "FAILED_TEMP"), "Pod/"+b.namespace+"/"+lost.pod, node)
+	// A person who knows that the node is gone for good says so.
+	if err := b.api.CoreV1().Pods(b.namespace).Delete(t.Context(), lost.pod, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}); err != nil {
+		t.Fatal(err)
 	}
 	b.must(t, 202, "POST", path+"/retry", nil)
 	op := b.await(t, path, "COMPLETED")

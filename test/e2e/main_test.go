@@ -178,7 +178,23 @@ func newBench(t *testing.T, h *house) *bench {
 		t.Fatal(err)
 	}
 	b.namespace = testenv.Namespace(t, kubeconfig)
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("of the server's log:\n%s", linesWith(b.process.Log(), b.namespace))
+		}
+	})
 	return b
+}
+
+// linesWith are the lines that hold the word.
+func linesWith(text, word string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		if strings.Contains(line, word) {
+			b.WriteString(line)
+		}
+	}
+	return b.String()
 }
 
 // background is for what happens after the test.

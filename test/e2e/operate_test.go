@@ -210,7 +210,7 @@ func TestGetShowsWhatIsGoingOn(t *testing.T) {
 		return nil
 	})
 	for args, want := range map[string]string{
-		"get instances": "ID NAME STATE PRODUCT VERSION LEVELS VNFCS\nID web-a INSTANTIATED webapp 1.0 both=0,vdu1_aspect=1,vdu2_aspect=0 3",
+		"get instances": "ID NAME STATE PRODUCT VERSION LEVELS VNFCS NOTE\nID web-a INSTANTIATED webapp 1.0 both=0,vdu1_aspect=1,vdu2_aspect=0 3",
 		"get instance " + id: `ID ID
 NAME web-a
 STATE INSTANTIATED

@@ -59,7 +59,7 @@ var packages = map[string][]vdu{
 	twins: {{kind: "Deployment", name: "web", initial: 1}, {kind: "Deployment", name: "back", initial: 1}},
 	hpa:   {{kind: "Deployment", name: "web"}, {kind: "Deployment", name: "back", initial: 1}},
 	// Its pod runs on a node that only it may use, and takes its time to end.
-	remote: {{kind: "Deployment", name: "web", initial: 1, pod: `schedulerName: nobody, tolerations: [{key: e2e.test/only, operator: Exists}], `}},
+	remote: {{kind: "Deployment", name: "web", initial: 1, pod: `terminationGracePeriodSeconds: 30, schedulerName: nobody, tolerations: [{key: e2e.test/only, operator: Exists}], `}},
 }
 
 // beside are the objects of packages that no VDU stands for.
@@ -172,7 +172,10 @@ func (v vdu) manifest() string {
 	if strings.HasPrefix(v.pod, "hugePages") {
 		v.pod, cpu = "", "5000"
 	}
-	pod := fmt.Sprintf(`{terminationGracePeriodSeconds: 0, %scontainers: [{name: c, image: "registry.k8s.io/pause:3.10", resources: {requests: {cpu: %q}}}]}`, v.pod, cpu)
+	if !strings.Contains(v.pod, "terminationGracePeriodSeconds") {
+		v.pod += "terminationGracePeriodSeconds: 0, "
+	}
+	pod := fmt.Sprintf(`{%scontainers: [{name: c, image: "registry.k8s.io/pause:3.10", resources: {requests: {cpu: %q}}}]}`, v.pod, cpu)
 	if v.kind == "Pod" {
 		return fmt.Sprintf("---\n{apiVersion: v1, kind: Pod, metadata: {name: %s, labels: {app: %s}}, spec: %s}\n", v.name, app, pod)
 	}

@@ -119,7 +119,7 @@ func TestRESTBringsAVNFThroughItsLifeAndHidesItsSecrets(t *testing.T) {
 			t.Errorf("instantiatedVnfInfo has no %s", attr)
 		}
 	}
-	if got := linksOf(shown); !slices.Equal(got, []string{"scale", "self", "terminate"}) {
+	if got := linksOf(shown); !slices.Equal(got, []string{"heal", "scale", "self", "terminate"}) {
 		t.Errorf("_links of a running instance: %v", got)
 	}
 	if shown.text("vnfInstanceName") != "renamed" || shown.text("instantiationState") != "INSTANTIATED" {
@@ -286,7 +286,7 @@ func TestBodiesAreValidated(t *testing.T) {
 		{400, "POST", instances + "/" + id + "/scale", scale("SCALE_IN", "web_aspect", 1), "outside 0..5"},
 		{400, "POST", instances + "/" + id + "/scale", scale("SCALE_OUT", "web_aspect", 0), "numberOfSteps"},
 		{400, "POST", instances + "/" + id + "/terminate", object{"terminationType": "SOON"}, "SOON"},
-		{404, "POST", instances + "/" + id + "/heal", object{}, "not supported"},
+		{404, "POST", instances + "/" + id + "/operate", object{}, "not supported"},
 		{404, "GET", operations + "/nothing", nil, "nothing"},
 	} {
 		var body any

@@ -1,0 +1,617 @@
+package e2e
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	regv1 "k8s.io/api/admissionregistration/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// mended waits until the instance has one operation more than n, which put a
+// drift right, and that its cause says all words.
+func (b *bench) mended(id string, n int, words ...string) object {
+	b.Helper()
+	var ops []object
+	eventually(b, func() error {
+		if ops = b.history(b.T, id); len(ops) <= n {
+			return fmt.Errorf("nothing is put right (%s)", strings.Join(words, ", "))
+		}
+		if op := ops[n]; op.text("operationState") != "COMPLETED" {
+			return fmt.Errorf("%s is %s: %v", op.text("operation"), op.text("operationState"), op["error"])
+		}
+		return nil
+	})
+	op := ops[n]
+	if op.text("operation") != "HEAL" || op["isAutomaticInvocation"] != true {
+		b.Errorf("%s, automatic: %v", op.text("operation"), op["isAutomaticInvocation"])
+	}
+	cause := op.text("operationParams", "cause")
+	for _, w := range words {
+		if !strings.Contains(cause, w) {
+			b.Errorf("the cause doesn't say %q: %s", w, cause)
+		}
+	}
+	if err := b.counted(id, n+1); err != nil {
+		b.Error(err)
+	}
+	return op
+}
+
+// content is what an object says, without what the server and controllers note on it.
+func content(u *unstructured.Unstructured) string {
+	text, err := json.Marshal(map[string]any{"spec": u.Object["spec"], "data": u.Object["data"], "labels": u.GetLabels()})
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
+}
+
+// damage is something done to an instance behind Jibe's back.
+type damage struct {
+	name   string
+	object string
+	do     func()
+	says   []string
+	// fresh says that the object is made anew; moves, whose pods may be, by the
+	// beginning of their names.
+	fresh bool
+	moves string
+}
+
+// putRight does the damage and proves that one operation puts it right, and that
+// nothing else is touched.
+func (b *bench) putRight(id string, list ...damage) {
+	b.Helper()
+	for _, x := range list {
+		objects, pods, n := b.made(id), b.workers(), len(b.history(b.T, id))
+		x.do()
+		kind, name, _ := strings.Cut(x.object, "/")
+		b.mended(id, n, append(x.says, kind, "/"+b.namespace+"/"+name)...)
+		after := b.made(id)
+		var want []string
+		if x.fresh {
+			want = []string{x.object}
+		}
+		if got := b.renewed(objects, after); !slices.Equal(got, want) {
+			b.Errorf("%s: objects with a new uid: %v, want %v", x.name, got, want)
+		}
+		for name, u := range after {
+			// What the cluster gives to each incarnation differs with it.
+			if x.fresh && name == x.object {
+				continue
+			}
+			if was, is := content(objects[name]), content(u); was != is {
+				b.Errorf("%s: %s was\n%s\nand is\n%s", x.name, name, was, is)
+			}
+		}
+		for _, name := range gone(pods, b.workers()) {
+			if x.moves == "" || !strings.HasPrefix(name, x.moves) {
+				b.Errorf("%s: the pod %s was replaced", x.name, name)
+			}
+		}
+		eventually(b, func() error {
+			if now := len(b.workers()); now != len(pods) {
+				return fmt.Errorf("%s: %d pods, were %d", x.name, now, len(pods))
+			}
+			return nil
+		})
+		b.sameWorkersSoon(id)
+	}
+}
+
+// sameWorkersSoon is sameWorkers that leaves the pods time to settle.
+func (b *bench) sameWorkersSoon(id string) {
+	b.Helper()
+	eventually(b, func() error {
+		pods, list := b.workers(), b.show(b.T, id).list("instantiatedVnfInfo", "vnfcResourceInfo")
+		for _, v := range list {
+			if pods[v.text("id")] == "" {
+				return fmt.Errorf("VNFC %s is no pod that runs", v.text("computeResource", "resourceId"))
+			}
+		}
+		if len(list) != len(pods) {
+			return fmt.Errorf("%d VNFCs, %d pods", len(list), len(pods))
+		}
+		return nil
+	})
+}
+
+// scaled asks for replicas by the scale subresource, as kubectl scale does.
+func (b *bench) scaled(deployment, manager string, replicas int32) {
+	b.Helper()
+	s := &autoscalingv1.Scale{ObjectMeta: metav1.ObjectMeta{Name: deployment, Namespace: b.namespace}, Spec: autoscalingv1.ScaleSpec{Replicas: replicas}}
+	if _, err := b.api.AppsV1().Deployments(b.namespace).UpdateScale(b.Context(), deployment, s, metav1.UpdateOptions{FieldManager: manager}); err != nil {
+		b.Fatal(err)
+	}
+}
+
+func TestWhatIsChangedByHandIsPutBackByOneOperationThatNamesObjectFieldAndManager(t *testing.T) {
+	b := newBench(t, usual)
+	id, _, _ := b.everything()
+	image := "{'spec': {'template': {'spec': {'containers': [{'name': 'c', 'image': 'intruder.example/x:1', 'resources': {'requests': {'cpu': '1m'}}}]}}}}"
+	b.putRight(id,
+		damage{name: "a custom resource", object: "Widget/gear",
+			do: func() { b.patch("Widget/gear", "hand", "{'spec': {'teeth': 13}}") }, says: []string{"spec.teeth", "13", "12", "hand"}},
+		damage{name: "kubectl scale", object: "Deployment/web", moves: "web-",
+			do: func() { b.scaled("web", "kubectl-hand", 4) }, says: []string{"spec.replicas", "is 4, should be 2", "kubectl-hand"}},
+		damage{name: "an update of replicas", object: "StatefulSet/store", moves: "store-",
+			do: func() { b.patch("StatefulSet/store", "hand", "{'spec': {'replicas': 0}}") }, says: []string{"spec.replicas", "hand"}},
+		damage{name: "replicas of a ReplicaSet", object: "ReplicaSet/cache", moves: "cache-",
+			do: func() { b.patch("ReplicaSet/cache", "hand", "{'spec': {'replicas': 2}}") }, says: []string{"spec.replicas", "hand"}},
+		damage{name: "image", object: "Deployment/web", moves: "web-",
+			do: func() { b.patch("Deployment/web", "hand", image) }, says: []string{"image", "intruder.example/x:1", "registry.k8s.io/pause:3.10", "hand"}},
+		damage{name: "image of a DaemonSet", object: "DaemonSet/agent", moves: "agent-",
+			do: func() { b.patch("DaemonSet/agent", "hand", image) }, says: []string{"image", "hand"}},
+		damage{name: "data of a ConfigMap", object: "ConfigMap/settings",
+			do: func() { b.patch("ConfigMap/settings", "hand", "{'data': {'mode': 'slow'}}") }, says: []string{"data.mode", "slow", "fast", "hand"}},
+		damage{name: "a key of a ConfigMap removed", object: "ConfigMap/settings",
+			do: func() { b.patch("ConfigMap/settings", "hand", "{'data': {'mode': null}}") }, says: []string{"data.mode", "absent", "fast"}},
+		damage{name: "a label", object: "ConfigMap/settings",
+			do: func() { b.patch("ConfigMap/settings", "hand", "{'metadata': {'labels': {'tier': 'bronze'}}}") }, says: []string{"metadata.labels", "tier", "bronze", "gold", "hand"}},
+		damage{name: "the instance's label", object: "Service/front",
+			do: func() { b.patch("Service/front", "hand", "{'metadata': {'labels': {'"+instanceLabel+"': null}}}") }},
+		damage{name: "the instance's label, another's", object: "Secret/login",
+			do: func() {
+				b.patch("Secret/login", "hand", "{'metadata': {'labels': {'"+instanceLabel+"': 'somebody-else'}}}")
+			}},
+		damage{name: "ports of a Service", object: "Service/front",
+			do: func() {
+				port := b.read("Service/front").Object["spec"].(map[string]any)["ports"].([]any)[0].(map[string]any)["nodePort"]
+				b.patch("Service/front", "hand", fmt.Sprintf("{'spec': {'ports': [{'name': 'http', 'port': 80, 'targetPort': 9999, 'nodePort': %v}]}}", port))
+			}, says: []string{"spec.ports", "targetPort", "9999", "8080", "hand"}},
+		damage{name: "selector of a Service", object: "Service/front",
+			do: func() { b.patch("Service/front", "hand", "{'spec': {'selector': {'app': 'nothing'}}}") }, says: []string{"spec.selector", "nothing", "web", "hand"}},
+	)
+}
+
+func TestWhatIsDeletedOrEvictedIsMadeAnewByOneOperationThatNamesIt(t *testing.T) {
+	b := newBench(t, usual)
+	id, _, _ := b.everything()
+	evict := func() {
+		status := corev1.PodStatus{Phase: corev1.PodFailed, Reason: "Evicted", Message: "the node was low on resource: memory"}
+		text, err := json.Marshal(object{"status": status})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.api.CoreV1().Pods(b.namespace).Patch(t.Context(), "probe", types.MergePatchType, text, metav1.PatchOptions{}, "status"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	deleted := func(object, moves string) damage {
+		return damage{name: object + " deleted", object: object, fresh: true, moves: moves, do: func() { b.remove(object) }}
+	}
+	b.putRight(id,
+		deleted("Service/front", ""), deleted("Service/store", ""), deleted("ConfigMap/settings", ""), deleted("Secret/login", ""),
+		deleted("Widget/gear", ""), deleted("Pod/probe", "probe"),
+		damage{name: "pod evicted", object: "Pod/probe", fresh: true, moves: "probe", do: evict, says: []string{"Evicted"}},
+		deleted("Deployment/web", "web-"), deleted("ReplicaSet/cache", "cache-"), deleted("DaemonSet/agent", "agent-"),
+	)
+	// The package lets its StatefulSet take its claims along: here it goes alone.
+	b.putRight(id, damage{name: "StatefulSet orphaned its pods", object: "StatefulSet/store", fresh: true, do: func() {
+		if err := b.at("StatefulSet").Delete(t.Context(), "store", metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationOrphan)}); err != nil {
+			t.Fatal(err)
+		}
+	}})
+	if claims := b.made(id); claims["PersistentVolumeClaim/library"] == nil {
+		t.Errorf("the package's claim is gone: %v", claims)
+	}
+	// A Job that has done its work and was tidied up is no drift.
+	n := len(b.history(t, id))
+	b.remove("Job/once")
+	b.remove("ConfigMap/settings")
+	b.mended(id, n, "ConfigMap/"+b.namespace+"/settings")
+	stays(t, quiet, func() error { return b.counted(id, n+1) })
+}
+
+func TestADeletedStatefulSetComesBackToItsClaims(t *testing.T) {
+	b := newBench(t, usual)
+	b.volume("data-store-0")
+	id, _, _ := b.pushed(claims, "")
+	b.putRight(id, damage{name: "deleted", object: "StatefulSet/store", fresh: true, moves: "store-", do: func() { b.remove("StatefulSet/store") }})
+	b.awaitPods(1)
+}
+
+func TestASecretsDriftIsPutBackAndItsValuesAreShownNowhere(t *testing.T) {
+	b := newBench(t, usual)
+	id, file, d := b.everything()
+	const intruder = "of-the-intruder"
+	hidden := []string{intruder, base64.StdEncoding.EncodeToString([]byte(intruder)), "from-the-package", base64.StdEncoding.EncodeToString([]byte("from-the-package"))}
+	without := func(where, text string) {
+		t.Helper()
+		for _, h := range hidden {
+			if strings.Contains(text, h) {
+				t.Errorf("%s shows a secret's value: %s", where, text)
+			}
+		}
+	}
+	change := func() {
+		b.patch("Secret/login", "hand", "{'data': {'password': '"+hidden[1]+"'}}")
+	}
+	b.putRight(id, damage{name: "data", object: "Secret/login", do: change, says: []string{"password", "hand"}})
+	d.pull()
+	d.write(file, d.read(file)+"drift: report\n")
+	d.push("Only tell")
+	change()
+	shown := b.drifted(id, "Secret/"+b.namespace+"/login", "reported")
+	without("GET /jibe/v1/drift", fmt.Sprint(shown))
+	for _, args := range [][]string{{"get", "drift"}, {"get", "drift", "-o", "yaml"}, {"get", "operations", "-o", "json"}, {"get", "instance", id}} {
+		out, errs, _ := b.cli(t, args...)
+		without("jibe "+strings.Join(args, " "), out+errs)
+	}
+	without("the metrics", string(b.must(t, 200, "GET", "/metrics", nil).Body))
+	without("the log", b.process.Log())
+	for _, path := range []string{instances + "/" + id, operations + "?all_fields&filter=(eq,vnfInstanceId," + id + ")"} {
+		without(path, string(b.must(t, 200, "GET", path, nil).Body))
+	}
+}
+
+// drifted waits until the instance's drift is shown to be of the object and in
+// the state, and returns the deviation.
+func (b *bench) drifted(id, key, state string) (deviation object) {
+	b.Helper()
+	eventually(b, func() error {
+		for _, x := range decodeList(b.T, b.must(b, 200, "GET", "/jibe/v1/drift", nil).Body) {
+			if x.text("instance") != id {
+				continue
+			}
+			for _, v := range x.list("deviations") {
+				if v.text("object") == key && x.text("state") == state {
+					deviation = v
+					return nil
+				}
+			}
+			return fmt.Errorf("the drift is %v, want %s of %s", x, state, key)
+		}
+		return fmt.Errorf("no drift of %s is shown, want %s of %s", id, state, key)
+	})
+	return deviation
+}
+
+// undrifted waits until no drift of the instance is shown.
+func (b *bench) undrifted(id string) {
+	b.Helper()
+	eventually(b, func() error {
+		if text := string(b.must(b, 200, "GET", "/jibe/v1/drift", nil).Body); strings.Contains(text, id) {
+			return fmt.Errorf("drift is still shown: %s", text)
+		}
+		return nil
+	})
+}
+
+func TestDriftThatIsToBeReportedIsShownEverywhereAndRepairedWhenThatIsSwitchedOn(t *testing.T) {
+	b := newBench(t, usual)
+	id, file, d := b.pushed(twins, "drift: report\n")
+	key := "ConfigMap/" + b.namespace + "/settings"
+	b.patch("ConfigMap/settings", "hand", "{'data': {'mode': 'slow'}}")
+	v := b.drifted(id, key, "reported")
+	if v.text("field") != "data.mode" || v.text("by") != "hand" || !strings.Contains(v.text("want"), "fast") || !strings.Contains(v.text("have"), "slow") {
+		t.Errorf("the deviation: %v", v)
+	}
+	out, errs, code := b.cli(t, "get", "drift")
+	for _, w := range []string{"INSTANCE", "OBJECT", "FIELD", "WANT", "HAVE", "BY", "SINCE", "STATE", key, "data.mode", "fast", "slow", "hand", "reported"} {
+		if code != 0 || !strings.Contains(out, w) {
+			t.Errorf("jibe get drift (%d) doesn't show %q: %s%s", code, w, out, errs)
+		}
+	}
+	if out, _, _ := b.cli(t, "get", "instances"); !strings.Contains(lineOf(out, id), "drift") {
+		t.Errorf("jibe get instances doesn't tell of it: %s", lineOf(out, id))
+	}
+	shown := b.show(t, id)
+	if shown.text("jibe", "driftPolicy") != "report" || !strings.Contains(fmt.Sprint(shown.get("jibe", "drifted")), key) {
+		t.Errorf("the instance doesn't tell of it: %v", shown["jibe"])
+	}
+	metric := func() string {
+		for line := range strings.SplitSeq(string(b.must(t, 200, "GET", "/metrics", nil).Body), "\n") {
+			if strings.HasPrefix(line, "jibe_drift_since_timestamp_seconds{") && strings.Contains(line, id) {
+				return line
+			}
+		}
+		return ""
+	}
+	for _, w := range []string{key, "data.mode", "hand", "reported"} {
+		if !strings.Contains(metric(), w) {
+			t.Errorf("the metric doesn't show %q: %s", w, metric())
+		}
+	}
+	stays(t, quiet, func() error { return b.counted(id, 1) })
+	if mode, _, _ := unstructured.NestedString(b.read("ConfigMap/settings").Object, "data", "mode"); mode != "slow" {
+		t.Errorf("it was put back: %s", mode)
+	}
+	// An operation that somebody asks for brings about all that git says.
+	b.server.run(t, id, "scale", scale("SCALE_OUT", "back_aspect", 1))
+	if mode, _, _ := unstructured.NestedString(b.read("ConfigMap/settings").Object, "data", "mode"); mode != "fast" {
+		t.Errorf("the data after an operation: %s", mode)
+	}
+	b.undrifted(id)
+	if metric() != "" {
+		t.Errorf("the metric is still there: %s", metric())
+	}
+
+	b.remove("Service/front")
+	b.drifted(id, "Service/"+b.namespace+"/front", "reported")
+	d.pull()
+	d.replace(file, "drift: report", "drift: correct")
+	d.push("Repair it")
+	eventually(t, func() error {
+		ops := b.history(t, id)
+		if last := ops[len(ops)-1]; last.text("operation") != "HEAL" || last.text("operationState") != "COMPLETED" {
+			return fmt.Errorf("the last of %d operations is %s %s", len(ops), last.text("operation"), last.text("operationState"))
+		}
+		return nil
+	})
+	b.read("Service/front")
+	b.undrifted(id)
+}
+
+// lineOf is the line of a table that is about the instance.
+func lineOf(out, id string) string {
+	for line := range strings.SplitSeq(out, "\n") {
+		if strings.Contains(line, id) {
+			return line
+		}
+	}
+	return ""
+}
+
+func TestFieldsOfOtherManagersAreNoDrift(t *testing.T) {
+	b := newBench(t, usual)
+	id, _, _ := b.pushed(twins, "")
+	objects := b.made(id)
+	apply := func(object, text string) {
+		t.Helper()
+		kind, name, _ := strings.Cut(object, "/")
+		if _, err := b.at(kind).Patch(t.Context(), name, types.ApplyPatchType, []byte(strings.ReplaceAll(text, "'", `"`)), metav1.PatchOptions{FieldManager: "another"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	apply("Deployment/web", "{'apiVersion': 'apps/v1', 'kind': 'Deployment', 'metadata': {'name': 'web', 'annotations': {'another.example/x': '1'}, 'labels': {'another': 'yes'}}, 'spec': {'minReadySeconds': 1, 'revisionHistoryLimit': 3}}")
+	apply("ConfigMap/settings", "{'apiVersion': 'v1', 'kind': 'ConfigMap', 'metadata': {'name': 'settings'}, 'data': {'more': 'keys', 'mode': 'fast'}}") // the same value, owned together
+	apply("Service/front", "{'apiVersion': 'v1', 'kind': 'Service', 'metadata': {'name': 'front', 'annotations': {'lb.example/pool': 'a'}}, 'spec': {'externalTrafficPolicy': 'Local'}}")
+	b.patch("Deployment/web", "hand", "{'metadata': {'annotations': {'hand.example/note': 'seen'}}}")
+	b.patch("ConfigMap/settings", "hand", "{'data': {'handwritten': 'too'}}")
+	b.patch("Service/front", "controller", "{'status': {'conditions': []}}", "status")
+	// What follows on the same watches is real: it is put back, and nothing but it.
+	b.scaled("back", "hand", 3)
+	op := b.mended(id, 1, "Deployment/"+b.namespace+"/back", "spec.replicas")
+	b.remove("Service/front")
+	next := b.mended(id, 2, "Service/"+b.namespace+"/front")
+	b.patch("ConfigMap/settings", "hand", "{'data': {'mode': 'slow'}}")
+	last := b.mended(id, 3, "ConfigMap/"+b.namespace+"/settings", "data.mode")
+	for _, op := range []object{op, next, last} {
+		cause := op.text("operationParams", "cause")
+		for _, foreign := range []string{"another", "minReadySeconds", "handwritten", "note", "more", "externalTrafficPolicy"} {
+			if strings.Contains(cause, foreign) {
+				t.Errorf("what is another's is drift: %s", cause)
+			}
+		}
+	}
+	web, config := b.read("Deployment/web"), b.read("ConfigMap/settings")
+	if got, _, _ := unstructured.NestedInt64(web.Object, "spec", "minReadySeconds"); got != 1 || web.GetAnnotations()["hand.example/note"] != "seen" || web.GetLabels()["another"] != "yes" {
+		t.Errorf("what is another's was taken away: %v", web.Object)
+	}
+	if data, _, _ := unstructured.NestedStringMap(config.Object, "data"); data["more"] != "keys" || data["handwritten"] != "too" || data["mode"] != "fast" {
+		t.Errorf("what is another's was taken away: %v", data)
+	}
+	if got := b.renewed(objects, b.made(id)); !slices.Equal(got, []string{"Service/front"}) {
+		t.Errorf("objects with a new uid: %v", got)
+	}
+	stays(t, quiet, func() error { return b.counted(id, 4) })
+}
+
+func TestReplicasThatAnAutoscalerRulesAreNoDriftAndOutliveAHeal(t *testing.T) {
+	b := newBench(t, usual)
+	id, _, _ := b.pushed(hpa, "")
+	replicas := func(deployment string) int64 {
+		t.Helper()
+		n, _, _ := unstructured.NestedInt64(b.read("Deployment/"+deployment).Object, "spec", "replicas")
+		return n
+	}
+	b.scaled("web", "horizontal-pod-autoscaler", 3)
+	b.scaled("back", "hand", 4)
+	op := b.mended(id, 1, "Deployment/"+b.namespace+"/back")
+	if cause := op.text("operationParams", "cause"); strings.Contains(cause, "/web") {
+		t.Errorf("the autoscaler's replicas are drift: %s", cause)
+	}
+	if web, back := replicas("web"), replicas("back"); web != 3 || back != 1 {
+		t.Errorf("%d and %d replicas, want 3 and 1", web, back)
+	}
+	b.awaitPods(4)
+	b.server.run(t, id, "heal", object{})
+	if web := replicas("web"); web != 3 {
+		t.Errorf("%d replicas after the heal, the autoscaler had set 3", web)
+	}
+	b.awaitPods(4)
+	b.remove("HorizontalPodAutoscaler/web")
+	b.mended(id, 3, "HorizontalPodAutoscaler/"+b.namespace+"/web")
+	if web := replicas("web"); web != 3 {
+		t.Errorf("%d replicas after the repair, want 3", web)
+	}
+}
+
+func TestWhatAMutatingWebhookMakesOfObjectsIsNoDrift(t *testing.T) {
+	b := newBench(t, usual)
+	var asked atomic.Int64
+	b.webhook(true, func(r *admissionv1.AdmissionRequest) verdict {
+		asked.Add(1)
+		switch r.Kind.Kind {
+		case "Deployment":
+			if strings.Contains(string(r.Object.Raw), `"name":"sidecar"`) {
+				return verdict{patch: `[{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": "mirror.example/pause:3.10"}]`}
+			}
+			return verdict{patch: `[{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": "mirror.example/pause:3.10"},
+				{"op": "add", "path": "/spec/template/spec/containers/-", "value": {"name": "sidecar", "image": "mirror.example/mesh:1"}},
+				{"op": "add", "path": "/metadata/labels/injected", "value": "yes"}]`}
+		case "Pod":
+			return verdict{patch: `[{"op": "add", "path": "/metadata/labels/meshed", "value": "yes"}]`}
+		}
+		return verdict{}
+	}, rule("apps", "deployments", regv1.Create, regv1.Update), rule("", "pods", regv1.Create))
+	id, _, _ := b.pushed(twins, "")
+	b.remove("ConfigMap/settings")
+	b.mended(id, 1, "ConfigMap/"+b.namespace+"/settings")
+	b.scaled("web", "hand", 3)
+	op := b.mended(id, 2, "Deployment/"+b.namespace+"/web", "spec.replicas")
+	if cause := op.text("operationParams", "cause"); strings.Contains(cause, "mirror.example") || strings.Contains(cause, "sidecar") {
+		t.Errorf("the webhook's work is drift: %s", cause)
+	}
+	b.server.run(t, id, "scale", scale("SCALE_OUT", "back_aspect", 1))
+	containers, _, _ := unstructured.NestedSlice(b.read("Deployment/web").Object, "spec", "template", "spec", "containers")
+	if text := fmt.Sprint(containers); len(containers) != 2 || !strings.Contains(text, "mirror.example/pause:3.10") || asked.Load() == 0 {
+		t.Errorf("the webhook's work was undone: %s", text)
+	}
+	b.awaitPods(3)
+	stays(t, quiet, func() error { return b.counted(id, 4) })
+}
+
+func TestAFightIsOneOperationThatNamesTheOtherManagerAndEndsWithIt(t *testing.T) {
+	b := newBench(t, usual)
+	id, _, _ := b.pushed(twins, "")
+	var undone atomic.Int64
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() { // a controller that has its own idea of the data
+		defer close(stopped)
+		maps := b.api.CoreV1().ConfigMaps(b.namespace)
+		for {
+			select {
+			case <-stop:
+				return
+			case <-b.Context().Done():
+				return
+			case <-time.After(100 * time.Millisecond):
+			}
+			c, err := maps.Get(b.Context(), "settings", metav1.GetOptions{})
+			if err != nil || c.Data["mode"] == "slow" {
+				continue
+			}
+			if _, err := maps.Patch(b.Context(), "settings", types.MergePatchType, []byte(`{"data":{"mode":"slow"}}`), metav1.PatchOptions{FieldManager: "stubborn-operator"}); err == nil {
+				undone.Add(1)
+			}
+		}
+	}()
+	var fight object
+	eventually(t, func() error {
+		ops := b.history(t, id)
+		if fight = ops[len(ops)-1]; fight.text("operationState") != "FAILED_TEMP" {
+			return fmt.Errorf("the last of %d operations is %s %s", len(ops), fight.text("operation"), fight.text("operationState"))
+		}
+		return nil
+	})
+	b.says(fight, "ConfigMap/"+b.namespace+"/settings", "data.mode", "stubborn-operator")
+	b.drifted(id, "ConfigMap/"+b.namespace+"/settings", "fight")
+	if out, _, _ := b.cli(t, "get", "drift"); !strings.Contains(out, "fight") || !strings.Contains(out, "stubborn-operator") {
+		t.Errorf("jibe get drift doesn't tell of the fight: %s", out)
+	}
+	if text := string(b.must(t, 200, "GET", "/metrics", nil).Body); !strings.Contains(text, "jibe_fights 1") {
+		t.Error("the metric jibe_fights isn't 1")
+	}
+	if n := undone.Load(); n > 20 {
+		t.Errorf("it was put right %d times until a pause was made", n)
+	}
+	// A request doesn't have to wait for its end.
+	b.server.run(t, id, "scale", scale("SCALE_OUT", "back_aspect", 1))
+	b.awaitPods(3)
+	close(stop)
+	<-stopped
+	eventually(t, func() error {
+		mode, _, _ := unstructured.NestedString(b.read("ConfigMap/settings").Object, "data", "mode")
+		ops := b.history(t, id)
+		if last := ops[len(ops)-1]; mode != "fast" || last.text("operationState") != "COMPLETED" {
+			return fmt.Errorf("the data is %s, the last of %d operations is %s %s", mode, len(ops), last.text("operation"), last.text("operationState"))
+		}
+		return nil
+	})
+	b.undrifted(id)
+	if n := len(b.history(t, id)); n > 20 || undone.Load() > 30 {
+		t.Errorf("%d operations, %d times undone", n, undone.Load())
+	}
+}
+
+func TestASuspendedInstanceIsLeftAloneAndSaysSoUntilItIsResumed(t *testing.T) {
+	b := newBench(t, usual)
+	id, file, d := b.pushed(twins, "")
+	suspend := func(on bool) {
+		t.Helper()
+		d.pull()
+		if on {
+			d.write(file, d.read(file)+"suspend: true\n")
+		} else {
+			d.replace(file, "suspend: true\n", "")
+		}
+		d.push("Suspend or resume")
+	}
+	suspend(true)
+	key := "ConfigMap/" + b.namespace + "/settings"
+	b.patch("ConfigMap/settings", "hand", "{'data': {'mode': 'slow'}}")
+	b.drifted(id, key, "suspended")
+	for task, body := range map[string]object{"heal": {}, "scale": scale("SCALE_OUT", "back_aspect", 1), "terminate": {"terminationType": "FORCEFUL"}} {
+		a := b.rest(t, "POST", instances+"/"+id+"/"+task, body)
+		if a.Status != 409 || !strings.Contains(string(a.Body), "suspend") {
+			t.Errorf("%s of a suspended instance: %d: %s", task, a.Status, a.Body)
+		}
+	}
+	if b.show(t, id).get("jibe", "suspended") != true {
+		t.Errorf("the instance doesn't say so: %v", b.show(t, id)["jibe"])
+	}
+	if out, _, _ := b.cli(t, "get", "instances"); !strings.Contains(lineOf(out, id), "suspended") {
+		t.Errorf("jibe get instances doesn't say so: %s", lineOf(out, id))
+	}
+	if out, _, _ := b.cli(t, "get", "drift"); !strings.Contains(lineOf(out, key), "suspended") {
+		t.Errorf("jibe get drift doesn't say so: %s", lineOf(out, key))
+	}
+	if text := string(b.must(t, 200, "GET", "/metrics", nil).Body); !strings.Contains(text, "\njibe_instances_suspended ") || strings.Contains(text, "\njibe_instances_suspended 0") {
+		t.Error("the metric jibe_instances_suspended doesn't count it")
+	}
+	stays(t, quiet, func() error { return b.counted(id, 1) })
+	suspend(false)
+	b.mended(id, 1, key, "data.mode")
+	b.undrifted(id)
+	if b.show(t, id).get("jibe", "suspended") != nil {
+		t.Errorf("it still says so: %v", b.show(t, id)["jibe"])
+	}
+}
+
+func TestASuspendedInstancesOperationStandsStillUntilItIsResumed(t *testing.T) {
+	b := newBench(t, impatient)
+	d := b.clone(t, "desired.git")
+	file := "instances/still/" + b.namespace + "/vnf.yaml"
+	text := fmt.Sprintf("name: %[1]s\nvnfdId: %[2]s\nflavour: simple\nparams: {namespace: %[1]s}\n", b.namespace, byHand)
+	d.write(file, text)
+	d.push("Run")
+	pod := b.waiting()
+	id := b.idOf(b.namespace)
+	b.awaitHistory(id, "INSTANTIATE PROCESSING")
+	d.pull()
+	d.write(file, d.read(file)+"suspend: true\n")
+	d.push("Stop")
+	eventually(t, func() error {
+		if b.show(t, id).get("jibe", "suspended") != true {
+			return fmt.Errorf("the instance doesn't show that it is suspended: %v", b.show(t, id)["jibe"])
+		}
+		return nil
+	})
+	b.bind(pod)
+	b.awaitPods(1)
+	// Longer than this server's patience: its clock stands still as well.
+	stays(t, 14*time.Second, func() error {
+		if op := b.history(t, id)[0]; op.text("operationState") != "PROCESSING" {
+			return fmt.Errorf("the operation of a suspended instance is %s: %v", op.text("operationState"), op["error"])
+		}
+		return nil
+	})
+	d.pull()
+	d.replace(file, "suspend: true\n", "")
+	d.push("Go on")
+	b.awaitHistory(id, "INSTANTIATE COMPLETED")
+}

@@ -1,0 +1,256 @@
+package e2e
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	regv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// wired instantiates the package on a VIM behind a wire, which is whole then.
+func (b *bench) wired(vnfd string) (id, path string, w *wire) {
+	b.Helper()
+	w = newWire(b.T)
+	w.mend()
+	c := b.connection(b.account("jibe", "cluster-admin"))
+	c["interfaceInfo"].(object)["endpoint"] = "https://" + w.Addr().String()
+	body := b.request()
+	body["vimConnectionInfo"] = object{"vim1": c}
+	id = b.create(vnfd)
+	return id, b.begin(b.T, id, "instantiate", body), w
+}
+
+func TestAVIMThatIsAwayForLongerThanTheDeadlineFailsNoOperation(t *testing.T) {
+	b := newBench(t, impatient)
+	id, path, w := b.wired(byHand)
+	pod := b.waiting()
+	b.await(t, path, "PROCESSING")
+	w.cut()
+	b.bind(pod)
+	b.awaitPods(1)
+	stays(t, 15*time.Second, func() error { // the deadline is 12 s
+		if op := b.must(t, 200, "GET", path, nil).object(t); op.text("operationState") != "PROCESSING" {
+			return fmt.Errorf("the operation is %s: %v", op.text("operationState"), op["error"])
+		}
+		return nil
+	})
+	// What can't be seen is still shown, as it was seen last, and isn't healed blindly.
+	if list := b.show(t, id).list("instantiatedVnfInfo", "vnfcResourceInfo"); len(list) > 1 {
+		t.Errorf("VNFCs while the VIM is away: %v", list)
+	}
+	w.mend()
+	b.await(t, path, "COMPLETED")
+	b.sameVNFCs(id)
+}
+
+func TestADriftWhileTheVIMWasAwayIsRepairedWhenItIsBack(t *testing.T) {
+	b := newBench(t, usual)
+	id, path, w := b.wired(twins)
+	b.await(t, path, "COMPLETED")
+	w.cut()
+	b.patch("ConfigMap/settings", "hand", "{'data': {'mode': 'slow'}}")
+	b.remove("Service/front")
+	b.scaled("web", "hand", 3)
+	b.awaitPods(4)
+	if err := b.counted(id, 1); err != nil {
+		t.Error(err)
+	}
+	w.mend()
+	eventually(t, func() error {
+		for _, op := range b.history(t, id)[1:] {
+			if op.text("operation") != "HEAL" || op.text("operationState") != "COMPLETED" {
+				return fmt.Errorf("%s is %s: %v", op.text("operation"), op.text("operationState"), op["error"])
+			}
+		}
+		if got := len(b.pods()); got != 2 {
+			return fmt.Errorf("%d pods, want 2", got)
+		}
+		if _, ok := b.made(id)["Service/front"]; !ok {
+			return fmt.Errorf("the service is still gone")
+		}
+		if mode := b.read("ConfigMap/settings").Object["data"]; fmt.Sprint(mode) != "map[mode:fast]" {
+			return fmt.Errorf("the data is %v", mode)
+		}
+		return nil
+	})
+	if n := len(b.history(t, id)); n > 4 { // as many as there were looks, at most one a thing
+		t.Errorf("%d operations", n)
+	}
+	b.undrifted(id)
+}
+
+func TestAHealThatIsStuckIsCancelledRetriedFailedAndSuperseded(t *testing.T) {
+	b := newBench(t, usual)
+	id, file, d := b.pushed(twins, "levels: {back_aspect: 0}\n")
+	web := b.vnfcs(id, "WEB")[0]
+	pod := "Pod/" + web.pod
+	b.finalize(pod, true)
+	path := b.begin(t, id, "heal", chosen(web.uid))
+	op := strings.TrimPrefix(path, operations+"/")
+	do := func(want int, says string, args ...string) {
+		t.Helper()
+		if out, errs, code := b.cli(t, args...); code != want || !strings.Contains(out+errs, says) {
+			t.Errorf("jibe %s: %d: %s%s", strings.Join(args, " "), code, out, errs)
+		}
+	}
+	b.await(t, path, "PROCESSING")
+	for _, verb := range []string{"retry", "rollback", "fail"} {
+		b.must(t, 409, "POST", path+"/"+verb, nil)
+		do(1, "409", verb, op)
+	}
+	do(0, "cancel asked for", "cancel", op, "--mode", "FORCEFUL")
+	b.says(b.await(t, path, "FAILED_TEMP"), "cancelled")
+	b.must(t, 409, "POST", path+"/cancel", object{"cancelMode": "FORCEFUL"})
+	b.must(t, 409, "POST", path+"/rollback", nil)
+	b.must(t, 202, "POST", path+"/retry", nil)
+	b.await(t, path, "PROCESSING")
+	b.must(t, 202, "POST", path+"/cancel", object{"cancelMode": "FORCEFUL"})
+	b.await(t, path, "FAILED_TEMP")
+
+	// A newer commit takes its place, and does what is left of it.
+	d.pull()
+	d.replace(file, "back_aspect: 0", "back_aspect: 1")
+	d.push("Something newer")
+	b.awaitHistory(id, "INSTANTIATE COMPLETED, HEAL FAILED, SCALE PROCESSING")
+	b.finalize(pod, false)
+	ops := b.awaitHistory(id, "INSTANTIATE COMPLETED, HEAL FAILED, SCALE COMPLETED")
+	if ops[1]["error"] == nil {
+		t.Errorf("the superseded operation has no error: %v", ops[1])
+	}
+	b.awaitPods(3)
+	if _, still := b.pods()[web.pod]; still {
+		t.Errorf("%s, which was to be healed, is still there", web.pod)
+	}
+
+	// fail ends one, and what the API shows next can be healed at once.
+	next := b.vnfcs(id, "WEB")[0]
+	b.finalize("Pod/"+next.pod, true)
+	path = b.begin(t, id, "heal", chosen(next.uid))
+	b.await(t, path, "PROCESSING")
+	b.must(t, 202, "POST", path+"/cancel", object{"cancelMode": "FORCEFUL"})
+	b.await(t, path, "FAILED_TEMP")
+	do(0, "fail asked for", "fail", strings.TrimPrefix(path, operations+"/"))
+	b.await(t, path, "FAILED")
+	b.finalize("Pod/"+next.pod, false)
+	b.awaitPods(3)
+	back := b.vnfcs(id, "BACK")
+	b.server.run(t, id, "heal", chosen(back[0].uid, back[1].uid))
+	b.awaitPods(3)
+	b.sameVNFCs(id)
+	stays(t, quiet, func() error { return b.counted(id, 5) })
+}
+
+func TestAWebhookThatRefusesEverySecondRequestDelaysOperationsAndFailsNone(t *testing.T) {
+	b := newBench(t, usual)
+	var asked, refused atomic.Int64
+	b.webhook(false, func(r *admissionv1.AdmissionRequest) verdict {
+		if asked.Add(1)%2 == 1 {
+			refused.Add(1)
+			return verdict{refuse: "come back later"}
+		}
+		return verdict{}
+	}, rule("apps", "*", regv1.Create, regv1.Update, regv1.Delete), rule("", "services", regv1.OperationAll), rule("", "configmaps", regv1.OperationAll))
+	id, _, _ := b.pushed(twins, "")
+	b.server.run(t, id, "scale", scale("SCALE_OUT", "web_aspect", 2))
+	b.awaitPods(4)
+	b.server.run(t, id, "heal", object{})
+	b.awaitPods(4)
+	objects := b.made(id)
+	eventually(t, func() error { // the test's own request may be a refused one
+		return b.at("Service").Delete(t.Context(), "front", metav1.DeleteOptions{})
+	})
+	b.mended(id, 3, "Service/"+b.namespace+"/front")
+	if got := b.renewed(objects, b.made(id)); !slices.Equal(got, []string{"Service/front"}) {
+		t.Errorf("objects with a new uid: %v", got)
+	}
+	b.server.run(t, id, "scale", scale("SCALE_IN", "web_aspect", 2))
+	b.awaitPods(2)
+	b.server.run(t, id, "terminate", object{"terminationType": "FORCEFUL"})
+	b.awaitPods(0)
+	if n := refused.Load(); n < 5 {
+		t.Errorf("only %d of %d requests were refused", n, asked.Load())
+	}
+}
+
+func TestAWebhookThatAlwaysRefusesEndsTheOperationWithItsWords(t *testing.T) {
+	b := newBench(t, usual)
+	id, _, _ := b.pushed(twins, "")
+	var open atomic.Bool
+	b.webhook(false, func(*admissionv1.AdmissionRequest) verdict {
+		if open.Load() {
+			return verdict{}
+		}
+		return verdict{refuse: "no changes on a Friday"}
+	}, rule("apps", "deployments", regv1.Create, regv1.Update))
+	path := b.begin(t, id, "scale", scale("SCALE_OUT", "web_aspect", 1))
+	op := b.ended(t, path)
+	if s := op.text("operationState"); s != "ROLLED_BACK" && s != "FAILED_TEMP" {
+		t.Errorf("the operation is %s", s)
+	}
+	b.says(op, "Deployment/"+b.namespace+"/web", "no changes on a Friday", "hook.e2e.test")
+	open.Store(true)
+	if op.text("operationState") == "FAILED_TEMP" {
+		b.must(t, 202, "POST", path+"/retry", nil)
+		b.await(t, path, "COMPLETED")
+	} else {
+		b.idle(id, "scale", scale("SCALE_OUT", "web_aspect", 1))
+	}
+	b.awaitPods(3)
+}
+
+func TestAHealThatAWebhookStopsHalfwayIsFinishedByARetry(t *testing.T) {
+	b := newBench(t, usual)
+	id, _, _ := b.pushed(twins, "")
+	objects := b.made(id)
+	var open atomic.Bool
+	b.webhook(false, func(r *admissionv1.AdmissionRequest) verdict {
+		if open.Load() || r.DryRun != nil && *r.DryRun {
+			return verdict{}
+		}
+		return verdict{refuse: "no new workloads today"}
+	}, rule("apps", "deployments", regv1.Create))
+	path := b.begin(t, id, "heal", object{})
+	b.says(b.await(t, path, "FAILED_TEMP"), "Deployment/"+b.namespace+"/", "no new workloads today")
+	address := objects["Service/front"].Object["spec"].(map[string]any)["clusterIP"]
+	open.Store(true)
+	b.must(t, 202, "POST", path+"/retry", nil)
+	b.await(t, path, "COMPLETED")
+	if got, want := b.renewed(objects, b.made(id)), []string{"ConfigMap/settings", "Deployment/back", "Deployment/web", "Service/front"}; !slices.Equal(got, want) {
+		t.Errorf("objects with a new uid: %v, want %v", got, want)
+	}
+	if is := b.read("Service/front").Object["spec"].(map[string]any)["clusterIP"]; is != address {
+		t.Errorf("the service's address was %v and is %v", address, is)
+	}
+	b.awaitPods(2)
+	stays(t, quiet, func() error { return b.counted(id, 2) })
+}
+
+func TestTheErrorAtTheDeadlineNamesTheObjectAndItsLastEvent(t *testing.T) {
+	b := newBench(t, impatient)
+	id := b.runs(huge)
+	path := b.begin(t, id, "scale", scale("SCALE_OUT", "web_aspect", 1))
+	op := b.await(t, path, "FAILED_TEMP")
+	var pod string
+	for name := range b.pods() {
+		pod = name
+	}
+	b.says(op, "not done within 12s", "Pod/"+b.namespace+"/"+pod, "FailedScheduling", "Insufficient cpu")
+}
+
+func TestEveryTypeOfOperationMayHaveADeadlineOfItsOwn(t *testing.T) {
+	b := newBench(t, impatient)
+	id := b.runs(plain)
+	web := b.vnfcs(id, "WEB")[0]
+	b.finalize("Pod/"+web.pod, true)
+	path := b.begin(t, id, "heal", chosen(web.uid))
+	b.says(b.await(t, path, "FAILED_TEMP"), "not done within 5s")
+	b.finalize("Pod/"+web.pod, false)
+	b.must(t, 202, "POST", path+"/retry", nil)
+	b.await(t, path, "COMPLETED")
+}
