@@ -140,7 +140,10 @@ func (b *bench) scaled(deployment, manager string, replicas int32) {
 func TestWhatIsChangedByHandIsPutBackByOneOperationThatNamesObjectFieldAndManager(t *testing.T) {
 	b := newBench(t, usual)
 	id, _, _ := b.everything()
-	image := "{'spec': {'template': {'spec': {'containers': [{'name': 'c', 'image': 'intruder.example/x:1', 'resources': {'requests': {'cpu': '1m'}}}]}}}}"
+	container := func(image, mode string) string {
+		return "{'spec': {'template': {'spec': {'containers': [{'name': 'c', 'image': '" + image + "', 'env': [{'name': 'MODE', 'value': '" + mode + "'}], 'resources': {'requests': {'cpu': '1m'}}}]}}}}"
+	}
+	image, env := container("intruder.example/x:1", "fast"), container("registry.k8s.io/pause:3.10", "slow")
 	b.putRight(id,
 		damage{name: "a custom resource", object: "Widget/gear",
 			do: func() { b.patch("Widget/gear", "hand", "{'spec': {'teeth': 13}}") }, says: []string{"spec.teeth", "13", "12", "hand"}},
@@ -154,6 +157,8 @@ func TestWhatIsChangedByHandIsPutBackByOneOperationThatNamesObjectFieldAndManage
 			do: func() { b.patch("Deployment/web", "hand", image) }, says: []string{"image", "intruder.example/x:1", "registry.k8s.io/pause:3.10", "hand"}},
 		damage{name: "image of a DaemonSet", object: "DaemonSet/agent", moves: "agent-",
 			do: func() { b.patch("DaemonSet/agent", "hand", image) }, says: []string{"image", "hand"}},
+		damage{name: "environment", object: "StatefulSet/store", moves: "store-",
+			do: func() { b.patch("StatefulSet/store", "hand", env) }, says: []string{"env[name=MODE].value", "slow", "fast", "hand"}},
 		damage{name: "data of a ConfigMap", object: "ConfigMap/settings",
 			do: func() { b.patch("ConfigMap/settings", "hand", "{'data': {'mode': 'slow'}}") }, says: []string{"data.mode", "slow", "fast", "hand"}},
 		damage{name: "a key of a ConfigMap removed", object: "ConfigMap/settings",
@@ -162,6 +167,8 @@ func TestWhatIsChangedByHandIsPutBackByOneOperationThatNamesObjectFieldAndManage
 			do: func() { b.patch("ConfigMap/settings", "hand", "{'metadata': {'labels': {'tier': 'bronze'}}}") }, says: []string{"metadata.labels", "tier", "bronze", "gold", "hand"}},
 		damage{name: "the instance's label", object: "Service/front",
 			do: func() { b.patch("Service/front", "hand", "{'metadata': {'labels': {'"+instanceLabel+"': null}}}") }},
+		damage{name: "the instance's label of a workload", object: "Deployment/web",
+			do: func() { b.patch("Deployment/web", "hand", "{'metadata': {'labels': {'"+instanceLabel+"': null}}}") }},
 		damage{name: "the instance's label, another's", object: "Secret/login",
 			do: func() {
 				b.patch("Secret/login", "hand", "{'metadata': {'labels': {'"+instanceLabel+"': 'somebody-else'}}}")
@@ -298,6 +305,9 @@ func TestDriftThatIsToBeReportedIsShownEverywhereAndRepairedWhenThatIsSwitchedOn
 	v := b.drifted(id, key, "reported")
 	if v.text("field") != "data.mode" || v.text("by") != "hand" || !strings.Contains(v.text("want"), "fast") || !strings.Contains(v.text("have"), "slow") {
 		t.Errorf("the deviation: %v", v)
+	}
+	if said := b.drifted(id, key, "reported").text("at"); said == "" {
+		t.Error("it isn't told when the data was changed")
 	}
 	out, errs, code := b.cli(t, "get", "drift")
 	for _, w := range []string{"INSTANCE", "OBJECT", "FIELD", "WANT", "HAVE", "BY", "SINCE", "STATE", key, "data.mode", "fast", "slow", "hand", "reported"} {

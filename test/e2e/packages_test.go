@@ -175,7 +175,7 @@ func (v vdu) manifest() string {
 	if !strings.Contains(v.pod, "terminationGracePeriodSeconds") {
 		v.pod += "terminationGracePeriodSeconds: 0, "
 	}
-	pod := fmt.Sprintf(`{%scontainers: [{name: c, image: "registry.k8s.io/pause:3.10", resources: {requests: {cpu: %q}}}]}`, v.pod, cpu)
+	pod := fmt.Sprintf(`{%scontainers: [{name: c, image: "registry.k8s.io/pause:3.10", env: [{name: MODE, value: fast}], resources: {requests: {cpu: %q}}}]}`, v.pod, cpu)
 	if v.kind == "Pod" {
 		return fmt.Sprintf("---\n{apiVersion: v1, kind: Pod, metadata: {name: %s, labels: {app: %s}}, spec: %s}\n", v.name, app, pod)
 	}

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -58,6 +59,18 @@ func TestADriftWhileTheVIMWasAwayIsRepairedWhenItIsBack(t *testing.T) {
 	b.remove("Service/front")
 	b.scaled("web", "hand", 3)
 	b.awaitPods(4)
+	eventually(t, func() error {
+		if b.show(t, id).get("instantiatedVnfInfo", "metadata", "stale") != true {
+			return fmt.Errorf("what is shown isn't marked as stale")
+		}
+		return nil
+	})
+	if n := len(b.show(t, id).list("instantiatedVnfInfo", "vnfcResourceInfo")); n != 2 {
+		t.Errorf("%d VNFCs are shown, 2 were seen last", n)
+	}
+	for _, body := range []object{{}, chosen("web")} { // nothing is healed blindly
+		b.must(t, 503, "POST", instances+"/"+id+"/heal", body)
+	}
 	if err := b.counted(id, 1); err != nil {
 		t.Error(err)
 	}
@@ -83,6 +96,35 @@ func TestADriftWhileTheVIMWasAwayIsRepairedWhenItIsBack(t *testing.T) {
 		t.Errorf("%d operations", n)
 	}
 	b.undrifted(id)
+}
+
+func TestADriftWhileJibeWasDownIsRepairedWhenItIsBack(t *testing.T) {
+	b := newBench(t, usual) // for the namespace; the server is one of this test
+	data := filepath.Join(t.TempDir(), "data")
+	b.server = serve(t, data)
+	if err := b.equip(t.TempDir()); err != nil {
+		t.Fatal(err)
+	}
+	id, _, _ := b.pushed(twins, "")
+	if err := b.process.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	b.patch("ConfigMap/settings", "hand", "{'data': {'mode': 'slow'}}")
+	b.remove("Service/front")
+	b.scaled("back", "hand", 2)
+	pods := b.workers()
+	b.server = serve(t, data)
+	op := b.mended(id, 1, "ConfigMap/"+b.namespace+"/settings", "data.mode", "hand", "Service/"+b.namespace+"/front", "Deployment/"+b.namespace+"/back")
+	if op.text("operationState") != "COMPLETED" {
+		t.Errorf("%v", op)
+	}
+	b.awaitPods(2)
+	for _, name := range gone(pods, b.workers()) {
+		if !strings.HasPrefix(name, "back-") {
+			t.Errorf("the pod %s was replaced", name)
+		}
+	}
+	stays(t, quiet, func() error { return b.counted(id, 2) })
 }
 
 func TestAHealThatIsStuckIsCancelledRetriedFailedAndSuperseded(t *testing.T) {
