@@ -26,6 +26,7 @@ type fact struct {
 	digest    string
 	kinds     string // of an inventory
 	count     int    // spec.replicas, or -1
+	scheduled int    // how many nodes a DaemonSet has a pod for
 	controller
 	deleting bool
 	ready    bool
@@ -113,6 +114,9 @@ func factOf(gk schema.GroupKind, u *unstructured.Unstructured) *fact {
 		}
 	}
 	switch gk {
+	case kindDaemonSet:
+		n, _, _ := unstructured.NestedInt64(u.Object, "status", "desiredNumberScheduled")
+		f.scheduled = int(n)
 	case kindStatefulSet:
 		f.revision, _, _ = unstructured.NestedString(u.Object, "status", "updateRevision")
 	case kindCRD:

@@ -149,22 +149,28 @@ type view struct {
 	byUID map[types.UID]*fact
 	// failing and waiting are, by owner's key, what its first pod in trouble says.
 	failing, waiting map[string]string
+	// running counts, by owner's key, its pods that are ready.
+	running map[string]int
 	// complaint is why a workload's controller couldn't make a pod, or "".
 	complaint func(types.UID) string
 }
 
 func newView(facts []*fact) *view {
-	v := &view{facts: facts, byUID: make(map[types.UID]*fact, len(facts)), failing: map[string]string{}, waiting: map[string]string{}}
+	v := &view{facts: facts, byUID: make(map[types.UID]*fact, len(facts)), failing: map[string]string{}, waiting: map[string]string{}, running: map[string]int{}}
 	slices.SortFunc(facts, func(a, b *fact) int { return cmp.Compare(a.key, b.key) })
 	for _, f := range facts {
 		v.byUID[f.uid] = f
 	}
 	for _, f := range facts {
-		if f.gk != kindPod || f.deleting || f.ready || f.pod.finished && f.controller.uid != "" {
+		if f.gk != kindPod || f.deleting || f.pod.finished && f.controller.uid != "" {
 			continue
 		}
 		top := v.top(f)
 		if top == nil {
+			continue
+		}
+		if f.ready {
+			v.running[top.key]++
 			continue
 		}
 		reason, failure := v.trouble(f, top)
@@ -333,6 +339,10 @@ func (v *view) object(f *fact) plan.ObservedObject {
 	}
 	if f.dead {
 		o.Dead = f.failure
+	}
+	// A controller counts in its status what was; a pod may have gone since.
+	if due := max(f.count, f.scheduled); f.ready && v.running[f.key] < due {
+		o.Ready, o.Reason = false, fmt.Sprintf("%d of %d pods are ready", v.running[f.key], due)
 	}
 	if f.ready || f.deleting || f.gk == kindPod {
 		return o
