@@ -43,7 +43,9 @@ func (d *Driver) delete(ctx context.Context, src drivers.Source, gk schema.Group
 	}
 	uid := types.UID(s.Incarnation)
 	propagation := metav1.DeletePropagationBackground
-	if infoOf(gk).class == workloads {
+	if infoOf(gk).class == workloads && gk != kindPod {
+		// Gone is a workload when its pods are. A pod has nothing below it that runs:
+		// there the garbage collector's turn would only make the successor wait.
 		propagation = metav1.DeletePropagationForeground
 	}
 	o := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}, PropagationPolicy: &propagation}
