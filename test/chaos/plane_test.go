@@ -30,7 +30,7 @@ type plane struct {
 }
 
 // startPlane starts a control plane in a folder, and skips the test where that would mean
-// to build one. It is gone when the test has ended, however it did.
+// to build one. It is gone when the test has ended, however it did, and so is the last Jibe.
 func startPlane(t *testing.T, dir string) *plane {
 	t.Helper()
 	p := &plane{script: filepath.Join(process.Root(), "test", "controlplane", "controlplane"), dir: dir}
@@ -38,7 +38,7 @@ func startPlane(t *testing.T, dir string) *plane {
 		t.Skipf("the binaries of a control plane of its own are not built yet: run %s build (%v)", p.script, err)
 	}
 	// Cleanups don't run in a test that is killed or runs out of time. This process sees
-	// its standard input end whatever happens.
+	// its standard input end whatever happens; it ends Jibe and the control plane then.
 	warden := exec.Command("bash", "-c", `cat >/dev/null
 		pid=$(cat "$2" 2>/dev/null) && grep -q -- "${2%/*}" "/proc/$pid/cmdline" 2>/dev/null && kill -9 "$pid"
 		exec "$0" wipe --dir "$1"`, p.script, p.dir, filepath.Join(filepath.Dir(dir), "jibe.pid"))
