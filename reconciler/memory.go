@@ -139,9 +139,14 @@ func (p *pass) pace(fresh bool) (times int, wait time.Duration) {
 	return times, wait
 }
 
-// begun notes whether the batch was started without an error.
+// begun notes whether the batch was started without an error, as then nothing of
+// it was refused.
 func (p *pass) begun(ok bool) {
-	p.memory.with(p.id, func(r *recollection) { r.started = ok })
+	p.memory.with(p.id, func(r *recollection) {
+		if r.started = ok; ok {
+			r.doubted = sighting{} // a refusal that comes now is another one
+		}
+	})
 }
 
 // ended forgets what concerns one operation only.
