@@ -1,0 +1,154 @@
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+func TestAFightIsOneOperationThatNamesTheOtherManagerAndEndsWithIt(t *testing.T) {
+	b := newBench(t, usual)
+	id, _, _ := b.pushed(twins, "")
+	var undone atomic.Int64
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() { // a controller that has its own idea of the data
+		defer close(stopped)
+		maps := b.api.CoreV1().ConfigMaps(b.namespace)
+		for {
+			select {
+			case <-stop:
+				return
+			case <-b.Context().Done():
+				return
+			case <-time.After(100 * time.Millisecond):
+			}
+			c, err := maps.Get(b.Context(), "settings", metav1.GetOptions{})
+			if err != nil || c.Data["mode"] == "slow" {
+				continue
+			}
+			if _, err := maps.Patch(b.Context(), "settings", types.MergePatchType, []byte(`{"data":{"mode":"slow"}}`), metav1.PatchOptions{FieldManager: "stubborn-operator"}); err == nil {
+				undone.Add(1)
+			}
+		}
+	}()
+	var fight object
+	eventually(t, func() error {
+		ops := b.history(t, id)
+		if fight = ops[len(ops)-1]; fight.text("operationState") != "FAILED_TEMP" {
+			return fmt.Errorf("the last of %d operations is %s %s", len(ops), fight.text("operation"), fight.text("operationState"))
+		}
+		return nil
+	})
+	b.says(fight, "ConfigMap/"+b.namespace+"/settings", "data.mode", "stubborn-operator")
+	b.drifted(id, "ConfigMap/"+b.namespace+"/settings", "fight")
+	if out, _, _ := b.cli(t, "get", "drift"); !strings.Contains(out, "fight") || !strings.Contains(out, "stubborn-operator") {
+		t.Errorf("jibe get drift doesn't tell of the fight: %s", out)
+	}
+	if text := string(b.must(t, 200, "GET", "/metrics", nil).Body); !strings.Contains(text, "jibe_fights 1") {
+		t.Error("the metric jibe_fights isn't 1")
+	}
+	if n := undone.Load(); n > 20 {
+		t.Errorf("it was put right %d times until a pause was made", n)
+	}
+	// A request doesn't have to wait for its end.
+	b.server.run(t, id, "scale", scale("SCALE_OUT", "back_aspect", 1))
+	b.awaitPods(3)
+	close(stop)
+	<-stopped
+	eventually(t, func() error {
+		mode, _, _ := unstructured.NestedString(b.read("ConfigMap/settings").Object, "data", "mode")
+		ops := b.history(t, id)
+		if last := ops[len(ops)-1]; mode != "fast" || last.text("operationState") != "COMPLETED" {
+			return fmt.Errorf("the data is %s, the last of %d operations is %s %s", mode, len(ops), last.text("operation"), last.text("operationState"))
+		}
+		return nil
+	})
+	b.undrifted(id)
+	if n := len(b.history(t, id)); n > 20 || undone.Load() > 30 {
+		t.Errorf("%d operations, %d times undone", n, undone.Load())
+	}
+}
+
+func TestASuspendedInstanceIsLeftAloneAndSaysSoUntilItIsResumed(t *testing.T) {
+	b := newBench(t, usual)
+	id, file, d := b.pushed(twins, "")
+	suspend := func(on bool) {
+		t.Helper()
+		d.pull()
+		if on {
+			d.write(file, d.read(file)+"suspend: true\n")
+		} else {
+			d.replace(file, "suspend: true\n", "")
+		}
+		d.push("Suspend or resume")
+	}
+	suspend(true)
+	key := "ConfigMap/" + b.namespace + "/settings"
+	b.patch("ConfigMap/settings", "hand", "{'data': {'mode': 'slow'}}")
+	b.drifted(id, key, "suspended")
+	for task, body := range map[string]object{"heal": {}, "scale": scale("SCALE_OUT", "back_aspect", 1), "terminate": {"terminationType": "FORCEFUL"}} {
+		a := b.rest(t, "POST", instances+"/"+id+"/"+task, body)
+		if a.Status != 409 || !strings.Contains(string(a.Body), "suspend") {
+			t.Errorf("%s of a suspended instance: %d: %s", task, a.Status, a.Body)
+		}
+	}
+	if b.show(t, id).get("jibe", "suspended") != true {
+		t.Errorf("the instance doesn't say so: %v", b.show(t, id)["jibe"])
+	}
+	if out, _, _ := b.cli(t, "get", "instances"); !strings.Contains(lineOf(out, id), "suspended") {
+		t.Errorf("jibe get instances doesn't say so: %s", lineOf(out, id))
+	}
+	if out, _, _ := b.cli(t, "get", "drift"); !strings.Contains(lineOf(out, key), "suspended") {
+		t.Errorf("jibe get drift doesn't say so: %s", lineOf(out, key))
+	}
+	if text := string(b.must(t, 200, "GET", "/metrics", nil).Body); !strings.Contains(text, "\njibe_instances_suspended ") || strings.Contains(text, "\njibe_instances_suspended 0") {
+		t.Error("the metric jibe_instances_suspended doesn't count it")
+	}
+	stays(t, quiet, func() error { return b.counted(id, 1) })
+	suspend(false)
+	b.mended(id, 1, key, "data.mode")
+	b.undrifted(id)
+	if b.show(t, id).get("jibe", "suspended") != nil {
+		t.Errorf("it still says so: %v", b.show(t, id)["jibe"])
+	}
+}
+
+func TestASuspendedInstancesOperationStandsStillUntilItIsResumed(t *testing.T) {
+	b := newBench(t, impatient)
+	d := b.clone(t, "desired.git")
+	file := "instances/still/" + b.namespace + "/vnf.yaml"
+	text := fmt.Sprintf("name: %[1]s\nvnfdId: %[2]s\nflavour: simple\nparams: {namespace: %[1]s}\n", b.namespace, byHand)
+	d.write(file, text)
+	d.push("Run")
+	pod := b.waiting()
+	id := b.idOf(b.namespace)
+	b.awaitHistory(id, "INSTANTIATE PROCESSING")
+	d.pull()
+	d.write(file, d.read(file)+"suspend: true\n")
+	d.push("Stop")
+	eventually(t, func() error {
+		if b.show(t, id).get("jibe", "suspended") != true {
+			return fmt.Errorf("the instance doesn't show that it is suspended: %v", b.show(t, id)["jibe"])
+		}
+		return nil
+	})
+	b.bind(pod)
+	b.awaitPods(1)
+	// Longer than this server's patience: its clock stands still as well.
+	stays(t, 14*time.Second, func() error {
+		if op := b.history(t, id)[0]; op.text("operationState") != "PROCESSING" {
+			return fmt.Errorf("the operation of a suspended instance is %s: %v", op.text("operationState"), op["error"])
+		}
+		return nil
+	})
+	d.pull()
+	d.replace(file, "suspend: true\n", "")
+	d.push("Go on")
+	b.awaitHistory(id, "INSTANTIATE COMPLETED")
+}
