@@ -62,11 +62,13 @@ func outcome(subject string) bool {
 	return strings.HasPrefix(subject, "Roll back ") || strings.HasPrefix(subject, "Take back the failed ")
 }
 
-// askedBy are the commits that asked for an operation.
+// askedBy are the commits that asked for an operation. One that was pushed while there was
+// no Jibe may be named after any later commit that found the directory so, even after the
+// outcome of another operation.
 func askedBy(h *process.History, op process.Operation) []string {
 	var commits []string
 	for _, at := range h.Of(op) {
-		if !outcome(h.Lines[at]) {
+		if !outcome(h.Lines[at]) || !slices.Contains(h.Trailers[op.ID], at) {
 			commits = append(commits, h.Commits[at])
 		}
 	}
