@@ -120,6 +120,11 @@ func (p *pass) operate(ctx context.Context, op *lcm.Operation) (time.Duration, e
 			return 0, p.blind(ctx, a, fmt.Errorf("observe instance %s: %w", p.id, err))
 		}
 		p.resume()
+		if a.op.Automatic {
+			// A repair isn't the heal that a spent tombstone once asked for: it must not
+			// run again the Job that this took down.
+			a.want.Condemned = a.seen.Unspent(a.want.Condemned)
+		}
 		if a.op.State == lcm.Starting {
 			a.journal = a.journal.Aim(a.want, a.seen)
 		}
