@@ -117,7 +117,7 @@ func (d *difference) fields(path fieldPath, s spot) {
 	dry, _ := s.dry.(map[string]any)
 	mine, _ := s.mine.(map[string]any)
 	for _, name := range slices.Sorted(maps.Keys(merged(live, dry))) {
-		at := append(path[:len(path):len(path)], "f:"+name)
+		at := slices.Concat(path, fieldPath{"f:" + name})
 		if len(at) <= 2 && slices.Contains(noContent, strings.Join(at, "/")) {
 			continue
 		}
@@ -174,7 +174,7 @@ func (d *difference) items(path fieldPath, s spot, live, dry, mine []any) {
 	mineBy, _ := byName(s.shape, mine, nil)
 	slices.Sort(order)
 	for _, name := range slices.Compact(order) {
-		at := append(path[:len(path):len(path)], name)
+		at := slices.Concat(path, fieldPath{name})
 		part := s.sub(name, liveBy[name], dryBy[name], mineBy[name])
 		if part.live != nil && part.dry != nil {
 			d.value(at, part)

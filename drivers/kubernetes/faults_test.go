@@ -136,7 +136,7 @@ func TestNothingIsMissedWhenAWatchHasExpired(t *testing.T) {
 			}
 			eventually(t, func() error {
 				if _, err := d.Observe(t.Context(), src, want); !errors.Is(err, drivers.ErrUnavailable) {
-					return fmt.Errorf("the loss isn't noticed: %v", err)
+					return fmt.Errorf("the loss isn't noticed: %s", fmt.Sprint(err))
 				}
 				return nil
 			})
@@ -192,7 +192,7 @@ func TestEveryInstanceIsToldOnceThatAVIMIsBack(t *testing.T) {
 	}
 	eventually(t, func() error {
 		if _, err := d.Observe(t.Context(), begins, want); !errors.Is(err, drivers.ErrUnavailable) {
-			return fmt.Errorf("the loss isn't noticed: %v", err)
+			return fmt.Errorf("the loss isn't noticed: %s", fmt.Sprint(err))
 		}
 		return nil
 	})
@@ -341,7 +341,7 @@ func TestAnAPIServerThatDiesAndAStoreThatForgetsCostNothing(t *testing.T) {
 	settings := plan.Step{Action: plan.Apply, Object: "ConfigMap/" + namespace + "/settings"}
 	eventually(t, func() error {
 		if err := near.Do(t.Context(), src, settings); !errors.Is(err, drivers.ErrUnavailable) {
-			return fmt.Errorf("Do = %v, want ErrUnavailable", err)
+			return fmt.Errorf("Do = %s, want ErrUnavailable", fmt.Sprint(err))
 		}
 		return nil
 	})

@@ -134,7 +134,7 @@ func split(path []string, set, shape fieldSet, rendered any, lists []string) (le
 		value, at := by[name], path
 		switch {
 		case kind == "f":
-			value, at = object[field], append(path[:len(path):len(path)], field)
+			value, at = object[field], slices.Concat(path, []string{field})
 		case kind == "k" && isList && value == nil:
 			taken[name] = part
 			delete(left, name)
