@@ -19,7 +19,12 @@ func (p *pass) payDebt(ctx context.Context, inst *lcm.Instance) error {
 	if err != nil {
 		return fmt.Errorf("operation %s, whose outcome is owed to git: %w", inst.Owed, err)
 	}
-	var old desired.Files
+	var old, asked desired.Files
+	if op.After.Tree != "" {
+		if asked, err = p.Repo.Files(ctx, op.After); err != nil {
+			return fmt.Errorf("files of instance %s that operation %s was to bring about: %w", p.id, op.ID, err)
+		}
+	}
 	if op.Before.Tree != "" {
 		if old, err = p.Repo.Files(ctx, op.Before); err != nil {
 			return fmt.Errorf("files of instance %s before operation %s: %w", p.id, op.ID, err)
@@ -52,6 +57,10 @@ func (p *pass) payDebt(ctx context.Context, inst *lcm.Instance) error {
 				settled = true
 				return restored(op, dir, old, now)
 			}
+			if beside, ok := besides(dir, asked, now); ok {
+				settled = true
+				return restored(op, dir, old, now, beside...)
+			}
 			// A push may have asked for the rollback by restoring the content itself.
 			settled = sameIntent(dir, old, now)
 			return now, nil
@@ -77,9 +86,8 @@ func (p *pass) payDebt(ctx context.Context, inst *lcm.Instance) error {
 
 // restored is the directory as it was before the operation. Rolling an
 // instantiation back leaves the directory, with nothing running; a failed
-// operation leaves a mark that the next request lifts.
-func restored(op *lcm.Operation, dir string, old, now desired.Files) (desired.Files, error) {
-	var changes []desired.KeyValue
+// operation leaves a mark that the next request lifts. changes are made beside.
+func restored(op *lcm.Operation, dir string, old, now desired.Files, changes ...desired.KeyValue) (desired.Files, error) {
 	if old == nil {
 		if now == nil {
 			return nil, nil
@@ -98,6 +106,33 @@ func restored(op *lcm.Operation, dir string, old, now desired.Files) (desired.Fi
 		return nil, err
 	}
 	return with(old, desired.InstanceFile, text), nil
+}
+
+// besides are the keys in which the directory was moved on since the operation's
+// commit, where none of them is of any concern to an operation: how the instance
+// is looked after. Nothing would ever come of them, so that to let them stand
+// would leave in git what has failed. ok is false where more was changed.
+func besides(dir string, asked, now desired.Files) (changes []desired.KeyValue, ok bool) {
+	if asked == nil || now == nil {
+		return nil, false
+	}
+	file := dir + "/" + desired.InstanceFile
+	was, err1 := desired.ParseInstance(file, asked[desired.InstanceFile])
+	is, err2 := desired.ParseInstance(file, now[desired.InstanceFile])
+	if err1 != nil || err2 != nil {
+		return nil, false
+	}
+	for _, key := range desired.Changed(was, is) {
+		switch key {
+		case "drift":
+			changes = append(changes, desired.KeyValue{Path: []string{key}, Value: is.Drift})
+		case "suspend":
+			changes = append(changes, desired.KeyValue{Path: []string{key}, Value: is.Suspend})
+		default:
+			return nil, false
+		}
+	}
+	return changes, true
 }
 
 func sameIntent(dir string, a, b desired.Files) bool {

@@ -334,6 +334,23 @@ func TestFailTakesTheCommitBackAndMarksTheInstance(t *testing.T) {
 	}
 }
 
+func TestFailTakesTheCommitBackFromBeneathAChangeThatNoOperationCarriesOut(t *testing.T) {
+	w := newWorld(t, nil)
+	w.failToScale("no memory")
+	op := w.last(lcm.Scale, lcm.FailedTemp)
+	asked := w.head()
+	w.commit(file("instantiated", fmt.Sprintf("levels: {web: %d}\ndrift: report\n", asked.Levels["web"])))
+	if _, err := w.log.Fail(t.Context(), op.ID); err != nil {
+		t.Fatal(err)
+	}
+	w.recon.Enqueue(id)
+	w.last(lcm.Scale, lcm.Failed)
+	w.until("the outcome is in git", func() bool { return w.head().Held == op.ID })
+	if in := w.head(); in.Levels["web"] != 0 || in.Drift != desired.DriftReport {
+		t.Errorf("levels %v, drift %q", in.Levels, in.Drift)
+	}
+}
+
 func TestRetrySucceedsOnceTheCauseIsGone(t *testing.T) {
 	w := newWorld(t, nil)
 	w.cloud.Fail(web, "no memory")
