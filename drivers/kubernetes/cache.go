@@ -28,6 +28,7 @@ type cache struct {
 	log    *slog.Logger
 
 	complaints *complaints
+	estate     *estate
 
 	stop context.CancelFunc
 	life context.Context // of the watches; nil until the first begins
@@ -64,7 +65,7 @@ const syncPatience = 15 * time.Second
 
 func newCache(client dynamic.Interface, mapper *mapper, log *slog.Logger) *cache {
 	return &cache{
-		client: client, mapper: mapper, log: log, complaints: newComplaints(),
+		client: client, mapper: mapper, log: log, complaints: newComplaints(), estate: newEstate(),
 		kinds:     map[schema.GroupKind]*kindCache{},
 		instances: map[string]map[string]*fact{},
 		absent:    map[schema.GroupKind]absence{},
@@ -216,6 +217,21 @@ func (c *cache) written(gk schema.GroupKind, obj *unstructured.Unstructured) {
 	c.mu.Unlock()
 }
 
+// tell takes note that it is Jibe who deletes the incarnation.
+func (c *cache) tell(gk schema.GroupKind, key string, uid types.UID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	k := c.kinds[gk]
+	if k == nil {
+		return
+	}
+	if f := k.facts[key]; f != nil && f.uid == uid && !f.told {
+		marked := *f
+		marked.told = true
+		k.put(&marked)
+	}
+}
+
 // deleting takes note that an incarnation was told to go.
 func (c *cache) deleting(gk schema.GroupKind, key string, uid types.UID) {
 	c.mu.Lock()
@@ -307,6 +323,7 @@ func (k *kindCache) put(f *fact) bool {
 		if f.version < old.version {
 			return false
 		}
+		f.told = f.told || old.told
 		if old.deleting && !f.deleting {
 			f.deleting, f.ready, f.reason = true, false, old.reason
 		}
@@ -337,6 +354,7 @@ func (k *kindCache) drop(key string, uid types.UID) bool {
 	}
 	delete(k.facts, key)
 	k.unlink(old)
+	k.cache.estate.bury(old)
 	return true
 }
 

@@ -75,6 +75,7 @@ func (d *Driver) delete(ctx context.Context, src drivers.Source, gk schema.Group
 			}
 		}
 	}
+	d.cache.tell(gk, s.Object, uid) // before the watch brings that it is gone
 	err = api.Delete(ctx, name, o)
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil

@@ -143,6 +143,12 @@ func (d *Driver) apply(ctx context.Context, src drivers.Source, r *render, s pla
 			written, err = d.patch(ctx, api, obj, false)
 		}
 	}
+	if isTaken(err) && s.Keep != "" && s.Keep == d.cache.estate.left(instance, s.Object) {
+		// It was a courtesy: better another address than none.
+		d.log.WarnContext(ctx, "the address of an object that was deleted by hand belongs to another one by now", "instance", instance, "object", s.Object)
+		d.cache.estate.forget(s.Object)
+		written, err = d.patch(ctx, api, rendered, false)
+	}
 	if err != nil {
 		return fmt.Errorf("apply %s: %w", s.Object, taken(s.Object, s.Keep, classify(s.Object, err)))
 	}

@@ -29,6 +29,7 @@ type fact struct {
 	scheduled int    // how many nodes a DaemonSet has a pod for
 	controller
 	deleting bool
+	told     bool // to go, by Jibe
 	ready    bool
 	dead     bool // it will never run again, for the reason that is the failure
 	reason   string

@@ -271,6 +271,52 @@ func TestAnAddressTakenMeanwhileIsNamed(t *testing.T) {
 	converge(t, d, src, false)
 }
 
+func TestAServiceDeletedByHandComesBackUnderItsAddressUnlessThatIsTaken(t *testing.T) {
+	c := newCluster(t)
+	d, api, namespace := c.connect(t), c.api(t), c.namespace(t)
+	src := source(uuid.NewString(), namespace, "{apiVersion: v1, kind: Service, metadata: {name: web}, spec: {type: NodePort, ports: [{port: 80}]}}", workloads(), nil)
+	services := api.CoreV1().Services(namespace)
+	converge(t, d, src, true)
+	was, err := services.Get(t.Context(), "web", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	remove := func(before func()) {
+		t.Helper()
+		if err := services.Delete(t.Context(), "web", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		before()
+		want, err := d.Render(src)
+		if err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, func() error {
+			if o, err := d.Observe(t.Context(), src, want); err != nil || len(o.Left) == 0 {
+				return fmt.Errorf("nothing is left of the Service: %+v, %w", o, err)
+			}
+			return nil
+		})
+		converge(t, d, src, true)
+	}
+	remove(func() {})
+	now, err := services.Get(t.Context(), "web", metav1.GetOptions{})
+	if err != nil || now.UID == was.UID || now.Spec.ClusterIP != was.Spec.ClusterIP || now.Spec.Ports[0].NodePort != was.Spec.Ports[0].NodePort {
+		t.Errorf("it came back as %+v (%v), not with %s and %d", now, err, was.Spec.ClusterIP, was.Spec.Ports[0].NodePort)
+	}
+	remove(func() {
+		thief := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "thief"}, Spec: corev1.ServiceSpec{ClusterIP: was.Spec.ClusterIP, Ports: []corev1.ServicePort{{Port: 80}}}}
+		eventually(t, func() error {
+			_, err := services.Create(t.Context(), thief, metav1.CreateOptions{})
+			return err
+		})
+	})
+	if now, err = services.Get(t.Context(), "web", metav1.GetOptions{}); err != nil || now.Spec.ClusterIP == was.Spec.ClusterIP || now.Spec.ClusterIP == "" {
+		t.Errorf("it came back as %+v (%v)", now, err)
+	}
+	converge(t, d, src, false)
+}
+
 const barePod = `{apiVersion: v1, kind: Pod, metadata: {name: probe}, spec: {restartPolicy: Never, terminationGracePeriodSeconds: 0, nodeSelector: {no: where}, containers: [{name: c, image: i}]}}`
 
 // end writes what a kubelet would into the status of a pod.

@@ -158,14 +158,17 @@ func (k keep) familiesFit(spec map[string]any) bool {
 // else by now; other errors are left as they are.
 func taken(key, kept string, err error) error {
 	var refused *drivers.RefusedError
-	if kept == "" || !errors.As(err, &refused) {
-		return err
-	}
-	if !strings.Contains(refused.Reason, "already allocated") && !strings.Contains(refused.Reason, "already in use") {
+	if kept == "" || !errors.As(err, &refused) || !isTaken(err) {
 		return err
 	}
 	return &drivers.RefusedError{Object: key, Reason: fmt.Sprintf(
 		"an address or port of its predecessor, which it should take over, was taken by another Service meanwhile: free it and retry, or give others in the manifest (%s)", refused.Reason)}
+}
+
+// isTaken says whether the server refused an address or port that it gave to
+// another Service. It has no reason of its own for that.
+func isTaken(err error) bool {
+	return err != nil && (strings.Contains(err.Error(), "already allocated") || strings.Contains(err.Error(), "already in use"))
 }
 
 // whole reads a whole number as JSON or YAML gave it; 0 where there is none.

@@ -62,6 +62,7 @@ func (d *Driver) Observe(ctx context.Context, src drivers.Source, want plan.Desi
 		}
 	}
 	o.Objects = append(o.Objects, d.sharedObjects(id, want)...)
+	o.Left = d.left(id, want)
 	d.sort(o.Objects)
 	slices.SortFunc(o.Units, func(a, b plan.Unit) int { return cmp.Compare(a.Key, b.Key) })
 	return o, nil
@@ -108,6 +109,24 @@ func (d *Driver) facts(ctx context.Context, id string, want plan.Desired) ([]*fa
 		facts = d.cache.of(id)
 	}
 	return facts, nil
+}
+
+// left is what desired objects that are no longer there left to their successors.
+func (d *Driver) left(id string, want plan.Desired) map[string]string {
+	var all map[string]string
+	for _, x := range want.Objects {
+		gk, _, _, _ := splitKey(x.Key)
+		if gk != kindService || d.cache.get(gk, x.Key) != nil {
+			continue
+		}
+		if kept := d.cache.estate.left(id, x.Key); kept != "" {
+			if all == nil {
+				all = map[string]string{}
+			}
+			all[x.Key] = kept
+		}
+	}
+	return all
 }
 
 // sharedObjects are the namespaces and definitions of the render that exist but

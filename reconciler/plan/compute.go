@@ -271,7 +271,7 @@ func (p *planner) change(x Object) (Step, bool) {
 	case p.spent(x):
 		return Step{}, false
 	case !exists:
-		return Step{Action: Apply, Object: x.Key, From: -1, To: to, Reason: "new", Keep: p.journal.Kept[x.Key]}, true
+		return Step{Action: Apply, Object: x.Key, From: -1, To: to, Reason: "new", Keep: cmp.Or(p.journal.Kept[x.Key], p.left(x.Key))}, true
 	case p.doomed(now) != "":
 		return Step{Action: Apply, Object: x.Key, From: -1, To: to, Reason: "created again", Keep: cmp.Or(now.Keep, p.journal.Kept[x.Key])}, true
 	case now.Deleting:
@@ -298,6 +298,15 @@ func (p *planner) spent(x Object) bool {
 		return p.desired.Condemned[x.Key] == "" && !p.journal.IssuedOn(x.Key)
 	}
 	return true
+}
+
+// left is what a predecessor that somebody else deleted left to the object. Only a
+// repair takes it over: what is instantiated anew begins with nothing.
+func (p *planner) left(key string) string {
+	if op := p.journal.Operation; op != "" && op != "HEAL" {
+		return ""
+	}
+	return p.observed.Left[key]
 }
 
 func (p *planner) condemned(key, incarnation string) bool {

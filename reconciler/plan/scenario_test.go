@@ -201,6 +201,12 @@ func (s *scenario) set(section string, words []word) error {
 		}
 		s.observed.Units = append(s.observed.Units, u)
 		return nil
+	case "observed left":
+		if s.observed.Left == nil {
+			s.observed.Left = map[string]string{}
+		}
+		s.observed.Left[words[1].key] = words[1].value
+		return nil
 	case "journal target":
 		s.journal.Targets = append(s.journal.Targets, plan.Target(words[1].key, words[1].value))
 		return nil

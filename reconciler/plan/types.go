@@ -55,6 +55,9 @@ type Observed struct {
 	// Others live as units do but are no VNFCs (the pods of a Job): nothing is
 	// decided on them. Their Reason tells a person why they can't be healed.
 	Others []Unit
+	// Left is what objects that somebody else deleted left to their successors
+	// ([ObservedObject.Keep]), by key, as far as it is remembered.
+	Left map[string]string
 }
 
 // Has says whether the incarnation exists under the key, be it an object or a unit.
