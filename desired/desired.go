@@ -202,8 +202,9 @@ type Repo interface {
 	// FindTrailer returns the commit reachable from head that carries the
 	// trailer, looking no further back than the commit since, or ErrNotFound.
 	FindTrailer(ctx context.Context, since, key, value string) (string, error)
-	// Author is who made a commit, as git writes people: "name <mail>".
-	Author(ctx context.Context, commit string) (string, error)
+	// Author is who brought the directory to its state at rev, as git writes
+	// people: "name <mail>".
+	Author(ctx context.Context, rev Revision) (string, error)
 	// Note appends a line to the commit's note (refs/notes/jibe), best effort,
 	// and returns at once.
 	Note(commit, line string)

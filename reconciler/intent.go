@@ -129,16 +129,16 @@ func (p *pass) birth(ctx context.Context, from, to desired.Revision, before, aft
 	op.VNF = VNFOf(named, pkg)
 	op.Type, op.Params, due = lcm.ClassifyLevels(before, after, effectiveLevels(before, pkg), effectiveLevels(after, pkg))
 	op.NoRollback = lcm.NoRollbackLevels(before, after, effectiveLevels(before, pkg), effectiveLevels(after, pkg))
-	op.RequestedBy = p.author(ctx, to.Commit)
+	op.RequestedBy = p.author(ctx, to)
 	return op, due, nil
 }
 
-// author is who made the commit; "" where that can't be told, which is no reason
+// author is who made the change; "" where that can't be told, which is no reason
 // to leave the commit undone.
-func (p *pass) author(ctx context.Context, commit string) string {
-	who, err := p.Repo.Author(ctx, commit)
+func (p *pass) author(ctx context.Context, rev desired.Revision) string {
+	who, err := p.Repo.Author(ctx, rev)
 	if err != nil {
-		p.log.WarnContext(ctx, "author of a commit unknown", "revision", commit, "error", err)
+		p.log.WarnContext(ctx, "author of a commit unknown", "revision", rev.Commit, "error", err)
 	}
 	return who
 }
@@ -243,7 +243,7 @@ func (p *pass) pin(ctx context.Context, record *lcm.Instance, head desired.Revis
 	_, err := p.Repo.Write(ctx, desired.Write{
 		Instance: p.id,
 		Dir:      head.Dir,
-		By:       p.author(ctx, head.Commit), // it completes what they asked for
+		By:       p.author(ctx, head), // it completes what they asked for
 		Subject:  tidySubject(inst, head.Dir),
 		Change: func(at desired.Revision, old desired.Files) (desired.Files, error) {
 			if at.Tree != head.Tree {

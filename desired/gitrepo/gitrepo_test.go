@@ -215,3 +215,27 @@ func TestAPushIsNoticedAndOnlyWhatChangedIsTold(t *testing.T) {
 	}
 	fsck(t, r)
 }
+
+func TestTheAuthorOfARevisionIsWhoChangedItsDirectory(t *testing.T) {
+	r := openRepo(t, Options{})
+	write := func(n, level int, by string) {
+		t.Helper()
+		if _, err := r.Write(t.Context(), desired.Write{Instance: testID(n), Dir: shardDir(testID(n)), Subject: "set", By: by, Change: setLevel(testID(n), level)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(1, 0, "Ann <ann@example.com>")
+	write(1, 1, "Bob <bob@example.com>")
+	write(2, 1, "Cid <cid@example.com>")
+	write(2, 2, "Dan <dan@example.com>")
+	for n, want := range map[int]string{1: "Bob <bob@example.com>", 2: "Dan <dan@example.com>"} {
+		rev, ok := r.Lookup(testID(n))
+		if !ok {
+			t.Fatalf("instance %d isn't found", n)
+		}
+		rev.Commit = r.Head() // as who sees all four commits at once has it
+		if got, err := r.Author(t.Context(), rev); err != nil || got != want {
+			t.Errorf("instance %d: author %q (%v), want %q", n, got, err, want)
+		}
+	}
+}

@@ -89,10 +89,36 @@ func (r *Reader) commit(ctx context.Context, hash string) (commitInfo, error) {
 	return c, nil
 }
 
-// Author is who made a commit, as git writes people: "name <mail>".
-func (r *Reader) Author(ctx context.Context, commit string) (string, error) {
-	c, err := r.commit(ctx, commit)
-	return c.author, err
+// maxAuthorSearch bounds how many commits are looked at for the one that changed
+// a directory. Whoever sees a revision sees it soon after it was made.
+const maxAuthorSearch = 1000
+
+// Author is who brought the directory to its state at rev, as git writes people:
+// the author of the last commit, along the first parents, that changed it. rev's
+// own commit may be a later one, of somebody else, that came with the same push.
+func (r *Reader) Author(ctx context.Context, rev desired.Revision) (string, error) {
+	c, err := r.commit(ctx, rev.Commit)
+	if err != nil {
+		return "", err
+	}
+	for range maxAuthorSearch {
+		if len(c.parents) == 0 {
+			break
+		}
+		parent, err := r.commit(ctx, c.parents[0])
+		if err != nil {
+			return "", err
+		}
+		dir, _, err := r.lookupPath(ctx, parent.tree, rev.Dir)
+		if err != nil {
+			return "", err
+		}
+		if dir.hash != rev.Tree {
+			break
+		}
+		c = parent
+	}
+	return c.author, nil
 }
 
 // damaged names what can't be read, and what to do where that is the

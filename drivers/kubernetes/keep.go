@@ -161,8 +161,9 @@ func taken(key, kept string, err error) error {
 	if kept == "" || !errors.As(err, &refused) || !isTaken(err) {
 		return err
 	}
-	return &drivers.RefusedError{Object: key, Reason: fmt.Sprintf(
-		"an address or port of its predecessor, which it should take over, was taken by another Service meanwhile: free it and retry, or give others in the manifest (%s)", refused.Reason)}
+	// A cluster whose API server died may take minutes to notice that an address is free.
+	return &drivers.RefusedError{Object: key, MayPass: true, Reason: fmt.Sprintf(
+		"an address or port of its predecessor, which it should take over, was taken by another Service meanwhile, or isn't free yet: free it and retry, or give others in the manifest (%s)", refused.Reason)}
 }
 
 // isTaken says whether the server refused an address or port that it gave to
