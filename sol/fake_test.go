@@ -158,7 +158,7 @@ func (r *memRepo) FindTrailer(_ context.Context, _, key, value string) (string, 
 	return "", desired.ErrNotFound
 }
 
-func (r *memRepo) Author(context.Context, string) (string, error) {
+func (r *memRepo) Author(context.Context, desired.Revision) (string, error) {
 	return "Ann <ann@example.com>", nil
 }
 
