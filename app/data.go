@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // Data is the data directory of one process.
@@ -36,17 +37,41 @@ func OpenData(dir string) (*Data, error) {
 	if err != nil {
 		return nil, fmt.Errorf("lock of the data directory: %w", err)
 	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		defer f.Close()
-		text, _ := os.ReadFile(f.Name())
-		return nil, fmt.Errorf("data directory %s is in use by process %s; stop it, or give this one another --data",
-			dir, strings.TrimSpace(string(text)))
+	if err := lock(f); err != nil {
+		return nil, errors.Join(fmt.Errorf("data directory %s is in use by process %s; stop it, or give this one another --data", dir, holder(f)), f.Close())
 	}
 	if err := errors.Join(f.Truncate(0), writeAt(f, strconv.Itoa(os.Getpid())+"\n")); err != nil {
 		return nil, errors.Join(fmt.Errorf("lock of the data directory: %w", err), f.Close())
 	}
 	d.lock = f
 	return d, nil
+}
+
+// lockPatience is how long to wait for a lock whose holder is dead: a program that
+// it was just starting when it was killed has the lock until it runs.
+const lockPatience = 5 * time.Second
+
+func lock(f *os.File) error {
+	for until := time.Now().Add(lockPatience); ; time.Sleep(10 * time.Millisecond) {
+		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if err == nil || lives(holder(f)) || time.Now().After(until) {
+			return err
+		}
+	}
+}
+
+// holder is the process that wrote itself into the lock.
+func holder(f *os.File) string {
+	text, err := os.ReadFile(f.Name())
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(text))
+}
+
+func lives(process string) bool {
+	pid, err := strconv.Atoi(process)
+	return err == nil && pid > 0 && !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH)
 }
 
 func writeAt(f *os.File, s string) error {
