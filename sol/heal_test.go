@@ -1,13 +1,16 @@
 package sol_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -15,6 +18,7 @@ import (
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/reconciler/plan"
 	"github.com/jibe-vnfm/jibe/sol"
+	"github.com/jibe-vnfm/jibe/store"
 )
 
 // sickly is an instance that runs with objects of every retention, a bare Pod, a
@@ -359,6 +363,36 @@ func TestAHealByItselfGivesWayAndShowsItsCause(t *testing.T) {
 	e.want(202, "POST", path+"/heal", `{}`)
 	if o := occurrence(e, op.ID); o.OperationState != lcm.Failed {
 		t.Errorf("%+v", o)
+	}
+}
+
+func TestARequestWaitsForARepairThatIsUnderWay(t *testing.T) {
+	const repair = "op-drift"
+	e := setup(t, func(c *sol.Config) {
+		log := c.Operations
+		// Who waits asks the reconciler to look, which ends the repair.
+		c.Poke = func(string) {
+			_, err := log.Record(context.Background(), repair, func(op *lcm.Operation, _ *lcm.Instance) error {
+				if op.State != lcm.Processing {
+					return nil
+				}
+				return op.Advance(lcm.Converged, time.Now(), nil)
+			})
+			if err != nil && !errors.Is(err, store.ErrNotFound) {
+				t.Error(err)
+			}
+		}
+	})
+	id, path := e.sickly()
+	head, _ := e.repo.Lookup(id)
+	op, err := e.log.Born(t.Context(), lcm.Operation{ID: repair, Instance: id, Type: lcm.Heal, Automatic: true, Before: head, After: head})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.move(op.ID, nil)
+	e.want(202, "POST", path+"/heal", `{}`)
+	if o := occurrence(e, op.ID); o.OperationState != lcm.Completed {
+		t.Errorf("the repair is %s", o.OperationState)
 	}
 }
 

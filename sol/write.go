@@ -103,32 +103,47 @@ func (a *api) look(ctx context.Context, id string) sight {
 	return sight{seen, fresh}
 }
 
-// owedPatience is how long a request waits for the commit of a former
-// operation's outcome: it follows the record within milliseconds, unless the
-// repository is away.
+// patience is how long a request waits for what Jibe does by itself, and what no
+// client can know of: the commit of a former operation's outcome, which follows the
+// record within milliseconds, and a repair of drift, which takes little more.
 const (
-	owedPatience = 2 * time.Second
-	owedPause    = 5 * time.Millisecond
+	patience = 2 * time.Second
+	pause    = 5 * time.Millisecond
 )
 
-// findSettled is find for a request that changes the instance. A client that
-// saw ROLLED_BACK and asks at once doesn't have to know that git is still to be
-// told of it.
+// findSettled is find for a request that changes the instance.
 func (a *api) findSettled(ctx context.Context, id string) (known, error) {
-	patience, cancel := context.WithTimeout(ctx, owedPatience)
+	patient, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for {
 		k, err := a.find(ctx, id)
-		if err != nil || k.record.Owed == "" {
+		if err != nil {
+			return k, err
+		}
+		repaired, err := a.repaired(ctx, k)
+		if err != nil || repaired && k.record.Owed == "" {
 			return k, err
 		}
 		a.Poke(id)
 		select {
-		case <-patience.Done():
+		case <-patient.Done():
 			return k, nil // idle says 409
-		case <-time.After(owedPause):
+		case <-time.After(pause):
 		}
 	}
+}
+
+// repaired says whether no repair of drift is under way on the instance. One that
+// failed gives way to any request.
+func (a *api) repaired(ctx context.Context, k known) (bool, error) {
+	if k.record.Open == "" {
+		return true, nil
+	}
+	open, err := a.Operations.Operation(ctx, k.record.Open)
+	if err != nil {
+		return false, err
+	}
+	return !open.Automatic || open.State == lcm.FailedTemp, nil
 }
 
 // ready finds the request's instance, holds it against If-Match, and returns its
