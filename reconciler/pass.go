@@ -160,7 +160,7 @@ func (p *pass) operate(ctx context.Context, op *lcm.Operation) (time.Duration, e
 		switch times, wait := p.pace(fresh); {
 		case wait > 0:
 			return wait, nil
-		case a.fight && !fresh, a.op.Automatic && times > patientRepeats:
+		case a.fight && times > 0, a.op.Automatic && times > patientRepeats:
 			a.fight = true
 			return 0, p.broke(ctx, a, p.fought(a))
 		}
