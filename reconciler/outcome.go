@@ -20,6 +20,9 @@ func (p *pass) wait(ctx context.Context, a *attempt, batch []plan.Step) (time.Du
 	if left <= 0 {
 		return 0, p.broke(ctx, a, p.explained(ctx, a, batch))
 	}
+	if a.op.Automatic && p.movedOn(ctx) {
+		return 0, p.broke(ctx, a, &lcm.Problem{Status: 409, Title: title(a.op), Detail: "gives way to a newer commit while it waits: " + batch[0].String()})
+	}
 	i := slices.IndexFunc(batch, func(s plan.Step) bool { return s.Failure != "" })
 	if i < 0 {
 		p.stands("")
@@ -30,6 +33,13 @@ func (p *pass) wait(ctx context.Context, a *attempt, batch []plan.Step) (time.Du
 		return min(left, p.FailureGrace-stood), nil
 	}
 	return 0, p.broke(ctx, a, &lcm.Problem{Status: 500, Title: title(a.op), Detail: reason})
+}
+
+// movedOn says whether git has something that no operation was made of yet.
+func (p *pass) movedOn(ctx context.Context) bool {
+	inst, err := p.Log.Instance(ctx, p.id)
+	head, exists := p.Repo.Lookup(p.id)
+	return err == nil && (!exists || head.Tree != inst.Operated.Tree)
 }
 
 func (p *pass) timeLeft(op *lcm.Operation) time.Duration {

@@ -211,6 +211,27 @@ func TestARepairThatFailsIsSupersededByACommit(t *testing.T) {
 	}
 }
 
+func TestARepairThatOnlyWaitsGivesWayToACommit(t *testing.T) {
+	w := running(t, "", nil)
+	w.cloud.SetLatency(time.Hour)
+	w.cloud.Lose(web)
+	repair := w.last(lcm.Heal, lcm.Processing)
+	w.until("it is made again", func() bool { return w.units("VDU1") == 1 })
+	rev := w.commit(file("instantiated", "# a remark\n")) // of which nothing comes
+	w.until("adopted", func() bool {
+		inst, err := w.log.Instance(t.Context(), id)
+		return err == nil && inst.Operated.Tree == rev.Tree && inst.Open == repair.ID
+	})
+	if op := w.last(lcm.Heal, lcm.Processing); op.Attempt > 3 {
+		t.Errorf("the repair was begun %d times", op.Attempt)
+	}
+	w.commit(file("instantiated", "levels: {db: 1}\n"))
+	scaled := w.last(lcm.Scale, lcm.Processing)
+	if op, err := w.log.Operation(t.Context(), repair.ID); err != nil || op.State != lcm.Failed || op.SupersededBy != scaled.ID {
+		t.Errorf("the repair is %+v (%v)", op, err)
+	}
+}
+
 func TestTheTimeForWhichTheVIMIsAwayDoesNotCount(t *testing.T) {
 	w := newWorld(t, func(c *reconciler.Config) { c.Timeout = 300 * time.Millisecond })
 	w.cloud.SetLatency(200 * time.Millisecond)
