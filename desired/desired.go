@@ -186,6 +186,8 @@ const (
 type Repo interface {
 	// Head is the commit of the branch, "" in an empty repository.
 	Head() string
+	// Refresh makes sure that a push whose end its author has seen is seen here, too.
+	Refresh(ctx context.Context) error
 	// Lookup finds an instance at head.
 	Lookup(instance string) (Revision, bool)
 	// List returns every instance at head, by id.

@@ -158,6 +158,8 @@ func (r *memRepo) FindTrailer(_ context.Context, _, key, value string) (string, 
 	return "", desired.ErrNotFound
 }
 
+func (r *memRepo) Refresh(context.Context) error { return nil }
+
 func (r *memRepo) Author(context.Context, desired.Revision) (string, error) {
 	return "Ann <ann@example.com>", nil
 }

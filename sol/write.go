@@ -149,6 +149,10 @@ func (a *api) repaired(ctx context.Context, k known) (bool, error) {
 // ready finds the request's instance, holds it against If-Match, and returns its
 // present intent if nothing else is under way on it.
 func (a *api) ready(ctx context.Context, r *http.Request) (known, *desired.Instance, error) {
+	// Who pushes and then asks must not be answered on what was before the push.
+	if err := a.Repo.Refresh(ctx); err != nil {
+		return known{}, nil, fmt.Errorf("%w: the desired repository can't be followed: %w", desired.ErrUnavailable, err)
+	}
 	k, err := a.findSettled(ctx, r.PathValue("id"))
 	if err != nil {
 		return k, nil, err
@@ -283,8 +287,9 @@ func entries[V any](key string, now, next map[string]V) []desired.KeyValue {
 // request was checked against.
 var errMoved = errors.New("the instance's directory was changed meanwhile")
 
-// write commits the files for the operation; note is the body of the message. If there is no commit afterwards,
-// the operation is abandoned; if that can't be told, it stays prepared.
+// write commits the files for the operation, with note as the body of the message.
+// If there is no commit afterwards, the operation is abandoned; if that can't be
+// told, it stays prepared.
 func (a *api) write(ctx context.Context, k known, op lcm.Operation, note string, files desired.Files) (desired.Revision, error) {
 	since := a.Repo.Head()
 	rev, err := a.Repo.Write(ctx, desired.Write{

@@ -185,8 +185,12 @@ func (r *Repo) Close() error {
 	return r.Reader.Close()
 }
 
-// Refresh makes the index follow the branch now.
+// Refresh makes the index follow the branch now. Where it does already, that costs
+// no more than to read a small file.
 func (r *Repo) Refresh(ctx context.Context) error {
+	if head, err := readRef(r.opt.Dir, r.ref()); err == nil && head == r.Head() {
+		return nil
+	}
 	r.move.Lock()
 	defer r.move.Unlock()
 	return r.refreshLocked(ctx)
