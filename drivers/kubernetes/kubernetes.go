@@ -53,8 +53,9 @@ type Driver struct {
 	mapper    *mapper
 	slots     chan struct{}
 
-	bases sync.Map // tree and files -> []manifest
-	cache *cache
+	bases   sync.Map // tree and files -> []manifest
+	renders *renders
+	cache   *cache
 	// verified remembers what Verify has just found to be free for the taking.
 	verified *recent
 	// fields remembers which sets of managed fields were found complete, and
@@ -102,6 +103,7 @@ func New(vim drivers.VIM, o Options) (*Driver, error) {
 		vim: vim, log: o.Log, digestKey: o.DigestKey, client: client,
 		mapper:   &mapper{deferred: restmapper.NewDeferredDiscoveryRESTMapper(cached)},
 		slots:    make(chan struct{}, o.Parallel),
+		renders:  newRenders(),
 		verified: newRecent(), fields: newAnswers(), findings: newFindings(),
 	}
 	d.cache = newCache(d.client, d.mapper, d.log)

@@ -36,7 +36,9 @@ func (d *Driver) Render(src drivers.Source) (plan.Desired, error) {
 	return r.desired, nil
 }
 
-func (d *Driver) render(src drivers.Source) (*render, error) {
+func (d *Driver) render(src drivers.Source) (*render, error) { return d.renders.of(src, d.makeRender) }
+
+func (d *Driver) makeRender(src drivers.Source) (*render, error) {
 	in := src.Instance
 	if src.Package == nil || src.Package.VNFD == nil {
 		return nil, fmt.Errorf("render instance %s: no package", in.ID)
