@@ -113,13 +113,20 @@ func (m *meddling) see(s sighting, replicas int) bool {
 	return m.wrong && right
 }
 
-// changes are those of the Deployments and Services, beginning with what is there.
+// changes are those of the Deployments and Services from now on. What is there already
+// isn't shown: an API server that must tell a busy client of thousands of objects first
+// may cut the watch.
 func (c *cluster) changes(ctx context.Context, ns string) (events <-chan sighting, stop func(), err error) {
-	deployments, err := c.AppsV1().Deployments(ns).Watch(ctx, metav1.ListOptions{})
+	now, err := c.CoreV1().Services(ns).List(ctx, metav1.ListOptions{Limit: 1})
 	if err != nil {
 		return nil, nil, err
 	}
-	services, err := c.CoreV1().Services(ns).Watch(ctx, metav1.ListOptions{})
+	from := metav1.ListOptions{ResourceVersion: now.ResourceVersion}
+	deployments, err := c.AppsV1().Deployments(ns).Watch(ctx, from)
+	if err != nil {
+		return nil, nil, err
+	}
+	services, err := c.CoreV1().Services(ns).Watch(ctx, from)
 	if err != nil {
 		deployments.Stop()
 		return nil, nil, err
