@@ -69,28 +69,25 @@ func (p *pass) run(ctx context.Context) (time.Duration, error) {
 	if !op.Automatic {
 		p.drifts.clear(p.id)
 	}
-	if suspended, err := p.suspended(ctx); suspended || err != nil {
-		return 0, err
+	if p.suspended(ctx) {
+		return 0, nil // its end is a commit, which brings the instance back here
 	}
 	return p.operate(ctx, op)
 }
 
 // suspended says whether a person has stopped everything for the instance. The
 // clock of the operation under way stands still meanwhile.
-func (p *pass) suspended(ctx context.Context) (bool, error) {
+func (p *pass) suspended(ctx context.Context) bool {
 	head, exists := p.Repo.Lookup(p.id)
 	if !exists {
-		return false, nil
+		return false
 	}
 	now, err := p.read(ctx, head)
-	if err != nil {
-		// What can't be read is not obeyed; the operation has a tree of its own.
-		return false, nil
+	if err != nil || !now.Suspend {
+		return false // what can't be read is not obeyed; the operation has a tree of its own
 	}
-	if now.Suspend {
-		p.halt()
-	}
-	return now.Suspend, nil
+	p.halt()
+	return true
 }
 
 // attempt is the state of an operation while a pass works on it.

@@ -308,16 +308,9 @@ func (p *pass) fought(a *attempt) *lcm.Problem {
 	if story == "" {
 		story = strings.Join(describe(a.last), ", ")
 	}
-	return &lcm.Problem{Status: 409, Title: "Fight over " + fieldsOf(a.last), Detail: fmt.Sprintf(
+	return &lcm.Problem{Status: 409, Title: title(a.op), Detail: fmt.Sprintf(
 		"what is put right is changed again at once: %s. It will be put right again after a pause (now %s), and the longer it goes on the more seldom. "+
 			"Stop whoever changes it, or leave the field out of the package so that it is theirs, or set drift: report", story, p.repairPause(a.op))}
-}
-
-func fieldsOf(steps []plan.Step) string {
-	if len(steps) == 0 {
-		return "an object"
-	}
-	return steps[0].Object
 }
 
 func objects(steps []plan.Step) []string {
