@@ -44,6 +44,17 @@ type Instance struct {
 	VnfdID      string `json:"vnfdId"`
 	// Package is the git tree hash of the package that runs. Jibe fills it in.
 	Package string `json:"package,omitempty"`
+	// Base is the package whose manifests apply in full, "" where that is Package. It
+	// differs while container updates lie on top of it.
+	Base string `json:"base,omitempty"`
+	// Overlays are the container updates on top of Base, in order. The last one's
+	// package is Package. A heal of the whole VNF and a change of package end them.
+	Overlays []Overlay `json:"overlays,omitempty"`
+	// Generation is the name suffix and the colour of the objects that run, "" for
+	// the first. Only a blue-green change of package changes it.
+	Generation string `json:"generation,omitempty"`
+	// Follow has Jibe commit newer versions of the package as they are published.
+	Follow Follow `json:"follow,omitzero"`
 	// State is Instantiated (the default) or NotInstantiated.
 	State   string `json:"state,omitempty"`
 	Flavour string `json:"flavour,omitempty"`
@@ -75,7 +86,46 @@ type Instance struct {
 
 // UpdatePolicy says how a change of package reaches what runs.
 type UpdatePolicy struct {
+	// Strategy is Rolling (the default), BlueGreen or Container.
 	Strategy string `json:"strategy,omitempty"`
+	// Coordinate are the coordination scripts of a change of package.
+	Coordinate Coordination `json:"coordinate,omitzero"`
+	// Drain is how long connections get after a blue-green switch before the old
+	// generation goes, as time.ParseDuration reads it ("30s"); "" is no time.
+	Drain string `json:"drain,omitempty"`
+	// BarePods lets a blue-green change replace Pods that no workload owns.
+	BarePods bool `json:"barePods,omitempty"`
+}
+
+// Coordination are the programs of the package that coordinate a change of it with
+// the VNF. A path is one in the package: New is taken from the new package, Old from
+// the package that was.
+type Coordination struct {
+	New string `json:"new,omitempty"`
+	Old string `json:"old,omitempty"`
+	// NewClass and OldClass name the class in a script of the reference's contract.
+	NewClass string `json:"newClass,omitempty"`
+	OldClass string `json:"oldClass,omitempty"`
+	// Params are handed to the programs (vdu_params, external_lb_param); secrets in
+	// them are references.
+	Params map[string]any `json:"params,omitempty"`
+}
+
+// Overlay is one container update: ConfigMaps and Secrets of Package, by the paths of
+// their manifests, and the images of its workloads.
+type Overlay struct {
+	Package string   `json:"package"`
+	Paths   []string `json:"paths,omitempty"`
+}
+
+// Follow says which versions of its package an instance follows. In vnf.yaml it may
+// be written as the versions alone.
+type Follow struct {
+	// Versions is a constraint of semantic versions over the tags of the package's
+	// repository: "~1.4". "" follows nothing.
+	Versions string `json:"versions,omitempty"`
+	// Branch is where the commit goes, for a pull request; "" is the branch that runs.
+	Branch string `json:"branch,omitempty"`
 }
 
 // VIMConnection is one VimConnectionInfo (SOL003 v3.3.1 clause 4.4.1.6).

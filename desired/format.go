@@ -26,7 +26,7 @@ func Format(in *Instance) ([]byte, error) {
 		value := v.Field(f.index)
 		switch f.key {
 		case "update":
-			if full.Update.Strategy == Rolling {
+			if reflect.DeepEqual(full.Update, UpdatePolicy{Strategy: Rolling}) {
 				continue
 			}
 		case "drift":

@@ -81,15 +81,15 @@ func (d *document) instance(n *yaml.Node) *Instance {
 			}
 		}},
 		field{"package", func(_, v *yaml.Node) { in.Package = d.tree(v, "package") }},
+		field{"base", func(_, v *yaml.Node) { in.Base = d.tree(v, "base") }},
+		field{"overlays", func(_, v *yaml.Node) { in.Overlays = d.overlays(v) }},
+		field{"generation", func(_, v *yaml.Node) { in.Generation = d.generation(v) }},
+		field{"follow", func(_, v *yaml.Node) { in.Follow = d.follow(v) }},
 		field{"state", func(_, v *yaml.Node) { in.State = d.oneOf(v, "state", Instantiated, NotInstantiated) }},
 		str("flavour", &in.Flavour, maxName),
 		str("instantiationLevel", &in.InstantiationLevel, maxName),
 		field{"levels", func(_, v *yaml.Node) { in.Levels = d.levels(v) }},
-		field{"update", func(_, v *yaml.Node) {
-			d.mapping(v, "update", field{"strategy", func(_, v *yaml.Node) {
-				in.Update.Strategy = d.oneOf(v, "update.strategy", Rolling, BlueGreen, Container)
-			}})
-		}},
+		field{"update", func(_, v *yaml.Node) { d.update(v, &in.Update) }},
 		field{"vim", func(_, v *yaml.Node) {
 			if in.VIM = d.text(v, "vim", 0); in.VIM != "" && !settingName.MatchString(in.VIM) {
 				d.fail(v, "use the name of a file under vims/, without .yaml", "%q can't name a VIM", in.VIM)
@@ -108,6 +108,7 @@ func (d *document) instance(n *yaml.Node) *Instance {
 	if !named && len(d.problems) == 0 {
 		d.fail(n, "name the descriptor_id of a package in repositories.yaml: vnfdId: …", "\"vnfdId\" is missing")
 	}
+	d.stacked(n, in)
 	return in
 }
 

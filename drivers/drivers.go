@@ -24,6 +24,18 @@ type Source struct {
 	Instance *desired.Instance
 	// Package is the tree that Instance.Package pins.
 	Package *vnfd.Package
+	// Base is the tree that Instance.Base pins, nil where it names none: then that
+	// is Package. Overlays are the trees of Instance.Overlays, in their order.
+	Base     *vnfd.Package
+	Overlays []*vnfd.Package
+}
+
+// Foundation is the package whose manifests apply in full.
+func (s Source) Foundation() *vnfd.Package {
+	if s.Base != nil {
+		return s.Base
+	}
+	return s.Package
 }
 
 // Driver speaks for one VIM. Its methods may be called concurrently for
@@ -103,6 +115,39 @@ func (d Deviation) String() string {
 		said += ", changed by " + d.By
 	}
 	return said
+}
+
+// Changer is implemented by drivers at whose VIM the package of a running VNF can
+// be changed. Its methods are pure, as Render is.
+type Changer interface {
+	// Change says whether the way from before to after, both running, can be taken
+	// with after's update strategy, as far as that can be told without the VIM. A
+	// refusal is a [*RefusedError] that names what stands in the way.
+	Change(before, after Source) error
+
+	// Definitions are the files that after's package contributes, in order (for
+	// Kubernetes, the parameter lcm-kubernetes-def-files): those that are listed, and
+	// what of before's must be carried over so that no VDU and no shared object is
+	// lost only because a request didn't list it. The paths of files that were
+	// renamed are the new ones. nil means that there is no such list.
+	Definitions(before, after Source, listed []string) ([]string, error)
+}
+
+// Previewer is implemented by drivers that can tell field by field what steps would
+// change.
+type Previewer interface {
+	// Preview is what the steps would change, in the order of steps and fields,
+	// changing nothing at the VIM. Of an object that would be made anew it tells
+	// every field; one that would go is told of as a whole. Values of secrets are
+	// never in it.
+	Preview(ctx context.Context, src Source, want plan.Desired, steps ...plan.Step) ([]Deviation, error)
+}
+
+// Accessor is implemented by drivers that let programs of packages reach the VIM.
+type Accessor interface {
+	// Access is the content of files, by the environment variable under which a
+	// program finds each one's path ("KUBECONFIG"). It holds credentials.
+	Access() (map[string][]byte, error)
 }
 
 // Explainer is implemented by drivers that can tell more of an object that was

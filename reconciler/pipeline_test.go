@@ -36,6 +36,8 @@ type shelf struct{}
 
 var errUnknown = errors.New("unknown vnfdId")
 
+func (shelf) Hooks(string) bool { return true }
+
 func (shelf) Newest(vnfd string) (string, error) {
 	if vnfd != vnfdID {
 		return "", errUnknown

@@ -20,6 +20,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/drivers/management"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/lcm/oplog"
 	"github.com/jibe-vnfm/jibe/store"
@@ -33,6 +34,14 @@ type Packages interface {
 	Open(ctx context.Context, tree string) (*vnfd.Package, error)
 	// Pin keeps the tree for ever; it is idempotent.
 	Pin(ctx context.Context, tree string) error
+	// Hooks says whether the programs of the package may be run: the repository that
+	// has the tree allows it.
+	Hooks(tree string) bool
+}
+
+// HookRunner runs programs of packages; [management.Runner] is one.
+type HookRunner interface {
+	Run(ctx context.Context, c management.Call) (management.Output, error)
 }
 
 // Secrets resolves the references that instances and VIMs carry.
@@ -69,6 +78,13 @@ type Config struct {
 	Packages Packages
 	Secrets  Secrets
 	Grant    Granter
+	// Hooks runs the programs of packages; nil runs none.
+	Hooks HookRunner
+	// Reveal resolves references to secrets in what a program is given; nil leaves
+	// them as they are.
+	Reveal func(params map[string]any) (map[string]any, error)
+	// HookTimeout bounds one run of a program (default 10 minutes).
+	HookTimeout time.Duration
 	// Driver makes the driver of a VIM. It MUST NOT connect yet: a driver that
 	// only renders is made for a VIM that doesn't exist.
 	Driver  func(drivers.VIM) (drivers.Driver, error)
@@ -128,6 +144,9 @@ func New(c Config) (*Reconciler, error) {
 	}
 	if c.FailureGrace == 0 {
 		c.FailureGrace = 3 * time.Second
+	}
+	if c.HookTimeout == 0 {
+		c.HookTimeout = 10 * time.Minute
 	}
 	if c.RepairPause == 0 {
 		c.RepairPause = 10 * time.Second

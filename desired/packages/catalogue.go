@@ -425,3 +425,9 @@ func semverOf(tag string) *semver.Version {
 	}
 	return nil
 }
+
+// Hooks says whether a repository that has the tree allows its packages to run
+// their programs. A package that no repository has any more may run none.
+func (c *Catalogue) Hooks(tree string) bool {
+	return slices.ContainsFunc(c.index.Load().entries, func(e *Entry) bool { return e.Tree == tree && e.Hooks })
+}

@@ -13,16 +13,29 @@ import (
 // is observed and computed again. An empty answer means converged.
 //
 // The order is: grant, preamble hook, condemned incarnations, waves of objects,
-// waiting until all is ready, pruning of what is no longer desired, waiting
-// until that is gone, postamble hook. Grant and hooks appear only while an
-// operation is open. Waits that lie in the future (behind a step that hasn't
-// been done) are part of the answer, so that a preview shows them.
+// waiting until all is ready, leading traffic there, pruning of what is no longer
+// desired, waiting until that is gone, postamble hook. Where two generations stand
+// side by side, the coordination script of the new VNF runs before traffic is led
+// there, and that of the old one, and the drain, before the old generation goes. Grant
+// and hooks appear only while an operation is open. Waits that lie in the future
+// (behind a step that hasn't been done) are part of the answer, so that a preview
+// shows them.
 func Compute(d Desired, o Observed, j Journal) []Step {
 	p := newPlanner(d, o, j)
 	p.begin()
 	p.condemn()
 	p.waves()
-	p.prune()
+	if p.twofold() {
+		p.coordinateArriving()
+		p.redirect()
+		p.coordinateLeaving()
+		p.drain()
+		p.prune()
+	} else {
+		p.redirect()
+		p.prune()
+		p.coordinateArriving()
+	}
 	p.finish()
 	return p.steps
 }
@@ -190,6 +203,8 @@ func (p *planner) doomed(x ObservedObject) string {
 		return "condemned"
 	case x.Dead != "" && p.wanted[x.Key] && (!p.journal.IssuedOn(x.Key) || p.issuedAgainst(x.Incarnation)):
 		return x.Dead
+	case x.Outgrown != "" && p.wanted[x.Key]:
+		return x.Outgrown
 	}
 	return ""
 }
@@ -245,22 +260,34 @@ func (p *planner) waves() {
 		byWave[x.Wave] = append(byWave[x.Wave], x)
 	}
 	for _, wave := range slices.Sorted(maps.Keys(byWave)) {
-		var steps []Step
-		for _, x := range byWave[wave] {
-			if s, ok := p.change(x); ok {
-				steps = append(steps, s)
-				p.moved[x.Key] = true
-			}
-		}
-		p.add(steps...)
-		var waits []Step
-		for _, x := range byWave[wave] {
-			if s, ok := p.unready(x.Key); ok && !p.spent(x) {
-				waits = append(waits, s)
-			}
-		}
-		p.add(waits...)
+		objects := slices.DeleteFunc(byWave[wave], p.deferred)
+		p.apply(objects)
+		p.renew(objects)
+		p.await(objects)
 	}
+}
+
+// apply brings the objects to their render, side by side.
+func (p *planner) apply(objects []Object) {
+	var steps []Step
+	for _, x := range objects {
+		if s, ok := p.change(x); ok {
+			steps = append(steps, s)
+			p.moved[x.Key] = true
+		}
+	}
+	p.add(steps...)
+}
+
+// await waits until the objects are ready.
+func (p *planner) await(objects []Object) {
+	var waits []Step
+	for _, x := range objects {
+		if s, ok := p.unready(x.Key); ok && !p.spent(x) {
+			waits = append(waits, s)
+		}
+	}
+	p.add(waits...)
 }
 
 // change is what makes one object what it should be, if it isn't.
@@ -271,14 +298,15 @@ func (p *planner) change(x Object) (Step, bool) {
 	case p.spent(x):
 		return Step{}, false
 	case !exists:
-		return Step{Action: Apply, Object: x.Key, From: -1, To: to, Reason: "new", Keep: cmp.Or(p.journal.Kept[x.Key], p.left(x.Key))}, true
+		keep := cmp.Or(p.journal.Kept[x.Key], p.left(x.Key), p.inherited(x.Key))
+		return Step{Action: Apply, Object: x.Key, From: -1, To: to, Reason: "new", Keep: keep}, true
 	case p.doomed(now) != "":
 		return Step{Action: Apply, Object: x.Key, From: -1, To: to, Reason: "created again", Keep: cmp.Or(now.Keep, p.journal.Kept[x.Key])}, true
 	case now.Deleting:
 		// It can only be created again when it is gone; unready waits for that.
 		return Step{}, false
 	case now.Digest != x.Digest:
-		return Step{Action: Apply, Object: x.Key, From: now.Count, To: to, Reason: "changed"}, true
+		return Step{Action: Apply, Object: x.Key, From: now.Count, To: to, Reason: "changed", Directs: p.deferred(x)}, true
 	case counted && now.Count >= 0 && now.Count != to:
 		return Step{Action: Scale, Object: x.Key, From: now.Count, To: to}, true
 	}

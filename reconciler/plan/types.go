@@ -22,6 +22,17 @@ type Desired struct {
 	Groups []Group
 	// Condemned names incarnations that must not exist (heal): key -> incarnation.
 	Condemned map[string]string
+	// Generation is that of the units that should run, "" where the VIM has no
+	// generations. While units or objects of another generation exist, two stand
+	// side by side: traffic is redirected only when the desired one is ready, and the
+	// other goes last (blue-green).
+	Generation string
+	// CoordinateNew and CoordinateOld say that a change of package has a coordination
+	// script for the new VNF, and one for the old VNF.
+	CoordinateNew, CoordinateOld bool
+	// Drain says that, after traffic was redirected, connections get time to end
+	// before the generation that they are on goes.
+	Drain bool
 }
 
 // Object is one thing that the VIM stores: a Kubernetes object, a Heat stack.
@@ -35,6 +46,9 @@ type Object struct {
 	// Once says that the object does its work and may then be tidied away (a Job):
 	// that it isn't there is right unless it is still to be run.
 	Once bool
+	// Directs says that the object leads traffic to units (a Service): one that
+	// exists is changed by a change of package only when those units are ready.
+	Directs bool
 }
 
 // Group is the units (VNFCs) of one VDU that one object owns.
@@ -118,6 +132,11 @@ type ObservedObject struct {
 	// Dead, if not empty, tells why this incarnation will never run again, so that
 	// only a successor can take its place (a bare Pod that was evicted).
 	Dead string
+	// Outgrown, if not empty, tells why this incarnation can't be brought to its
+	// render, so that it must be made anew (a bare Pod whose volumes changed).
+	Outgrown string
+	// Generation is that of which the object is, "" for what generations share.
+	Generation string
 	// Keep is what a successor must take over of this incarnation, in the driver's
 	// own form (the addresses of a Service); "" where there is nothing.
 	Keep string
@@ -138,6 +157,11 @@ type Unit struct {
 	Deleting bool   `json:"deleting,omitempty"`
 	Reason   string `json:"reason,omitempty"`
 	Failure  string `json:"failure,omitempty"`
+	// Generation is that of which the unit is, "" where the VIM has none.
+	Generation string `json:"generation,omitempty"`
+	// Outdated, if not empty, tells in what the unit differs from what its owner makes
+	// now, where the owner won't replace it by itself (a ReplicaSet).
+	Outdated string `json:"-"`
 	// Kind is the VIM's type of the unit's owner, as vimLevelResourceType
 	// reports it: "Deployment", "Pod", "OS::Nova::Server".
 	Kind string `json:"kind,omitempty"`
@@ -154,8 +178,13 @@ type Journal struct {
 	Rollback bool `json:"rollback,omitempty"`
 	// Granted is set once the grant was given, or where none is needed.
 	Granted bool `json:"granted,omitempty"`
-	// Hooks done in this operation, by name ("scale_start").
+	// Hooks done in this operation, by name ("scale_start"); a drain is one of them.
 	Hooks []string `json:"hooks,omitempty"`
+	// Begun are the hooks that were started in this operation, done or not, in any
+	// attempt: one that is begun and not done is run again, and told so.
+	Begun []string `json:"begun,omitempty"`
+	// Redirected is set once a step was issued that leads traffic elsewhere.
+	Redirected bool `json:"redirected,omitempty"`
 	// Issued are the keys of the steps handed to the driver in this attempt. A
 	// failure seen at the VIM counts only where a step on that object was issued.
 	Issued []string `json:"issued,omitempty"`
@@ -248,6 +277,7 @@ func (j Journal) Issue(batch []Step) (noted Journal, fresh bool) {
 		if s.Action == Delete && s.Keep != "" {
 			noted.keep(s.Object, s.Keep)
 		}
+		noted.Redirected = noted.Redirected || s.Directs
 	}
 	return noted, fresh
 }
@@ -277,6 +307,7 @@ const (
 	Scale      Action = "scale"      // change only the number of units of an object
 	DeleteUnit Action = "deleteUnit" // delete one incarnation of a unit
 	Delete     Action = "delete"     // delete one incarnation of an object
+	Drain      Action = "drain"      // leave connections time to end
 	Wait       Action = "wait"       // nothing to do but watch
 )
 
@@ -303,6 +334,8 @@ type Step struct {
 	// Keep, on the Delete of an object that will be made anew, is what its
 	// successor must take over; on the Apply of the successor it is that again.
 	Keep string `json:"keep,omitempty"`
+	// Directs is set on the Apply that leads traffic to other units.
+	Directs bool `json:"directs,omitempty"`
 }
 
 // ownedBy stands between a unit and its owner in the key of a step.

@@ -1,0 +1,163 @@
+// Package management runs the programs of VNF packages: coordination scripts and
+// management drivers ("hooks").
+//
+// A program may be written in any language. It reads one JSON document ([Input])
+// from its standard input and may write one ([Output]) to its standard output; an
+// exit code other than 0 means failure, with what it wrote to standard error as the
+// reason. The package knows nothing of operations beyond that, decides nothing and
+// stores nothing.
+package management
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/jibe-vnfm/jibe/vnfd"
+)
+
+// Version is that of the contract between Jibe and programs. It is raised when an
+// attribute changes its meaning or goes; new attributes may come at any time.
+const Version = 1
+
+// Input is what a program reads.
+type Input struct {
+	Version int `json:"version"`
+	// Hook says what the program is asked for: "coordinate_new", "coordinate_old",
+	// "coordinate_rollback", or the name in the VNFD's Vnflcm interface ("scale_start").
+	Hook string `json:"hook"`
+	// Class is the class that the request names, for scripts of the reference's contract.
+	Class string `json:"class,omitempty"`
+	// Interrupted is true where an earlier run was cut short, so that what it did is
+	// unknown: programs must bear being run again.
+	Interrupted bool `json:"interrupted"`
+	// Rollback is true while the operation is taken back.
+	Rollback  bool      `json:"isRollback"`
+	Operation Operation `json:"operation"`
+	Instance  Instance  `json:"instance"`
+	// Before and After are the package that ran and the one that shall.
+	Before *Package `json:"before,omitempty"`
+	After  *Package `json:"after,omitempty"`
+	// VDUs with their units of both sides, by VDU id.
+	VDUs []VDU `json:"vdus"`
+	// Objects of the instance at its VIM.
+	Objects []Object `json:"objects"`
+	// Services are the objects that lead traffic to the units.
+	Services []Object `json:"services"`
+	// Params are the instance's parameters, CoordinationParams those of the request
+	// (vdu_params, external_lb_param), with secrets in clear.
+	Params             map[string]any `json:"params,omitempty"`
+	CoordinationParams map[string]any `json:"coordinationParams,omitempty"`
+	VIM                VIM            `json:"vim"`
+}
+
+// Operation is the VNF LCM operation occurrence under way.
+type Operation struct {
+	ID      string          `json:"id"`
+	Type    string          `json:"type"`
+	Attempt int             `json:"attempt"`
+	Params  json.RawMessage `json:"params,omitempty"`
+}
+
+// Instance is the VNF instance.
+type Instance struct {
+	ID         string         `json:"id"`
+	Name       string         `json:"name,omitempty"`
+	Namespace  string         `json:"namespace,omitempty"`
+	Generation string         `json:"generation,omitempty"` // that shall run
+	Metadata   map[string]any `json:"metadata,omitempty"`
+	Extensions map[string]any `json:"extensions,omitempty"`
+}
+
+// Package is one version of the VNF package.
+type Package struct {
+	VnfdID          string `json:"vnfdId"`
+	VnfdVersion     string `json:"vnfdVersion,omitempty"`
+	Provider        string `json:"vnfProvider,omitempty"`
+	ProductName     string `json:"vnfProductName,omitempty"`
+	SoftwareVersion string `json:"vnfSoftwareVersion,omitempty"`
+	// Tree is the package's git tree hash.
+	Tree string `json:"package"`
+	// Dir is a working copy of the package, gone when the program ends.
+	Dir string `json:"dir,omitempty"`
+}
+
+// VDU is the units of one VDU: Old those that go, New those that come or stay.
+type VDU struct {
+	ID  string `json:"id"`
+	Old []Unit `json:"old"`
+	New []Unit `json:"new"`
+}
+
+// Unit is one VNFC.
+type Unit struct {
+	ID         string            `json:"id"`   // incarnation (pod UID)
+	Name       string            `json:"name"` // pod name
+	Owner      string            `json:"owner,omitempty"`
+	Generation string            `json:"generation,omitempty"`
+	Address    string            `json:"address,omitempty"`
+	Ready      bool              `json:"ready"`
+	Metadata   map[string]string `json:"metadata,omitempty"`
+}
+
+// Object is one object at the VIM.
+type Object struct {
+	Key        string `json:"key"` // "Kind/namespace/name"
+	Generation string `json:"generation,omitempty"`
+}
+
+// VIM is where the VNF runs. How to reach it stands in files that environment
+// variables name (KUBECONFIG), not here.
+type VIM struct {
+	Name     string `json:"name"`
+	Type     string `json:"type"`
+	Endpoint string `json:"endpoint,omitempty"`
+}
+
+// Output is what a program may write.
+type Output struct {
+	// Message is shown in the log.
+	Message string `json:"message,omitempty"`
+}
+
+// Call is one run of a program.
+type Call struct {
+	// Package holds the program, at the path Program.
+	Package *vnfd.Package
+	Program string
+	Input   Input
+	// Files are written for the time of the run, readable by the program alone; each
+	// one's path stands in the environment variable of its name.
+	Files   map[string][]byte
+	Timeout time.Duration
+	// Orphan is the process of an interrupted run, which is ended first; nil where
+	// there is none.
+	Orphan *Process
+	// Started is called with the process before it is given its input; an error ends it.
+	Started func(Process) error
+}
+
+// Process identifies a process group on this machine for as long as it is up.
+type Process struct {
+	PID int `json:"pid"`
+	// Start is when the process began, in ticks since the machine did, so that its
+	// number can't be taken for another's.
+	Start uint64 `json:"start"`
+	// Boot is the machine's boot id.
+	Boot string `json:"boot"`
+}
+
+// FailedError is returned for a program that didn't succeed, however often it is
+// right to try again.
+type FailedError struct {
+	Program string
+	Reason  string // "exit status 1", "not done within 10m0s", "wrote 1048577 bytes …"
+	Stderr  string // the end of it
+}
+
+func (e *FailedError) Error() string {
+	if e.Stderr == "" {
+		return fmt.Sprintf("program %s failed: %s", e.Program, e.Reason)
+	}
+	return fmt.Sprintf("program %s failed: %s: %s", e.Program, e.Reason, e.Stderr)
+}
