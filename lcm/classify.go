@@ -43,16 +43,21 @@ func ClassifyLevels(before, after *desired.Instance, from, to map[string]int) (T
 		}
 		return "", nil, false
 	}
+	fresh := condemnedAnew(before, after)
 	switch {
+	case containerUpdate(before, after):
+		return ModifyInfo, modifyParams(before, after), true
+	case len(fresh) > 0 && collapses(before, after):
+		return Heal, healParams(fresh), true
 	case packageChanged(before, after):
-		return ChangePackage, changePackageParams(after), true
+		return ChangePackage, changePackageParams(before, after), true
 	case extConnChanged(before, after):
 		return ChangeExtConn, encode(map[string]any{"extVirtualLinks": redact(after.Params[extVirtualLinks])}), true
 	}
 	if t, params, ok := scaleChange(before, after, from, to); ok {
 		return t, params, true
 	}
-	if fresh := condemnedAnew(before, after); len(fresh) > 0 {
+	if len(fresh) > 0 {
 		return Heal, healParams(fresh), true
 	}
 	if infoChanged(before, after) {
@@ -112,13 +117,6 @@ const extVirtualLinks = "extVirtualLinks"
 
 func repinned(before, after *desired.Instance) bool {
 	return before.Package != "" && after.Package != "" && before.Package != after.Package
-}
-
-// packageChanged says whether what is deployed differs: another VNFD, package or
-// flavour, or other manifests out of the same package.
-func packageChanged(before, after *desired.Instance) bool {
-	return changed(before, after, "vnfdId", "flavour") || repinned(before, after) ||
-		changed(keeping(before, without(before.Params)), keeping(after, without(after.Params)), "params")
 }
 
 func without(params map[string]any) map[string]any {
@@ -238,12 +236,6 @@ func instantiateParams(in *desired.Instance) json.RawMessage {
 	put(p, "additionalParams", without(in.Params))
 	put(p, "extensions", in.Extensions)
 	put(p, "vnfConfigurableProperties", in.ConfigurableProperties)
-	return encode(p)
-}
-
-func changePackageParams(in *desired.Instance) json.RawMessage {
-	p := map[string]any{"vnfdId": in.VnfdID}
-	put(p, "additionalParams", without(in.Params))
 	return encode(p)
 }
 

@@ -110,8 +110,8 @@ type Operation struct {
 	UnitsAfter  []plan.Unit `json:"unitsAfter,omitempty"`
 	// ChangedInfo is VnfInfoModifications (SOL003 clause 5.5.2.12a), for MODIFY_INFO.
 	ChangedInfo json.RawMessage `json:"changedInfo,omitempty"`
-	// PkgChange is ModificationsTriggeredByVnfPkgChange (SOL003 clause 5.5.2.12b), for
-	// an operation that changes the package; it is shown once that is done.
+	// PkgChange is ModificationsTriggeredByVnfPkgChange, for an operation that changes
+	// the package; it is shown once that is done.
 	PkgChange json.RawMessage `json:"pkgChange,omitempty"`
 	// HookProcess is the program under way, to be ended if Jibe died meanwhile.
 	HookProcess json.RawMessage `json:"hookProcess,omitempty"`

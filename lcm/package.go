@@ -1,0 +1,89 @@
+package lcm
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+
+	"github.com/jibe-vnfm/jibe/desired"
+)
+
+// packageChanged says whether what is deployed differs: another VNFD, package,
+// generation or flavour, or other manifests out of the same package.
+func packageChanged(before, after *desired.Instance) bool {
+	return changed(before, after, "vnfdId", "flavour", "base", "overlays", "generation") || repinned(before, after) || paramsChanged(before, after)
+}
+
+func paramsChanged(before, after *desired.Instance) bool {
+	return changed(keeping(before, without(before.Params)), keeping(after, without(after.Params)), "params")
+}
+
+// containerUpdate says whether the change only lays container updates on top of what
+// is deployed, or, as its rollback does, takes some off again.
+func containerUpdate(before, after *desired.Instance) bool {
+	if changed(before, after, "flavour", "generation", "levels", "instantiationLevel") || paramsChanged(before, after) ||
+		base(before) != base(after) || len(before.Overlays) == len(after.Overlays) {
+		return false
+	}
+	shorter, longer := before.Overlays, after.Overlays
+	if len(shorter) > len(longer) {
+		shorter, longer = longer, shorter
+	}
+	return slices.EqualFunc(shorter, longer[:len(shorter)], func(a, b desired.Overlay) bool {
+		return a.Package == b.Package && slices.Equal(a.Paths, b.Paths)
+	})
+}
+
+// base is the package whose manifests apply in full.
+func base(in *desired.Instance) string {
+	if in.Base != "" {
+		return in.Base
+	}
+	return in.Package
+}
+
+// collapses says whether the change only lets the package that runs apply in full,
+// after container updates.
+func collapses(before, after *desired.Instance) bool {
+	return len(before.Overlays) > 0 && len(after.Overlays) == 0 && before.Package == after.Package &&
+		!changed(before, after, "vnfdId", "flavour", "generation")
+}
+
+func changePackageParams(before, after *desired.Instance) json.RawMessage {
+	p := map[string]any{"vnfdId": after.VnfdID}
+	additional := map[string]any{"upgrade_type": "RollingUpdate"}
+	if before.Generation != after.Generation {
+		additional["upgrade_type"] = "Blue-Green"
+	}
+	for name, value := range map[string]string{
+		"lcm-operation-coordinate-new-vnf": after.Update.Coordinate.New, "lcm-operation-coordinate-new-vnf-class": after.Update.Coordinate.NewClass,
+		"lcm-operation-coordinate-old-vnf": after.Update.Coordinate.Old, "lcm-operation-coordinate-old-vnf-class": after.Update.Coordinate.OldClass,
+	} {
+		if value != "" {
+			additional[name] = value
+		}
+	}
+	maps.Copy(additional, after.Update.Coordinate.Params)
+	maps.Copy(additional, without(after.Params))
+	put(p, "additionalParams", additional)
+	return encode(p)
+}
+
+// TriggeredByPackage is ModificationsTriggeredByVnfPkgChange of SOL003 v3.3.1: what the change of package altered of the VnfInstance. vnf is that of after.
+func TriggeredByPackage(before, after *desired.Instance, vnf VNF) json.RawMessage {
+	p := map[string]any{
+		"vnfdId": after.VnfdID, "vnfProvider": vnf.Provider, "vnfProductName": vnf.ProductName,
+		"vnfSoftwareVersion": vnf.SoftwareVersion, "vnfdVersion": vnf.VnfdVersion,
+	}
+	for _, key := range desired.Changed(before, after) {
+		switch key {
+		case "metadata":
+			p[key] = redact(after.Metadata)
+		case "extensions":
+			p[key] = redact(after.Extensions)
+		case "vnfConfigurableProperties":
+			p[key] = redact(after.ConfigurableProperties)
+		}
+	}
+	return encode(p)
+}
