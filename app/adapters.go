@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -149,6 +150,18 @@ func (v apiView) Check(ctx context.Context, before, after *desired.Instance) err
 	return inAPIWords(v.View.Check(ctx, nil, before, after))
 }
 
+// Complete implements sol.View.
+func (v apiView) Complete(ctx context.Context, before, after *desired.Instance) (*desired.Instance, error) {
+	full, err := v.View.Complete(ctx, before, after)
+	return full, inAPIWords(err)
+}
+
+// Definitions implements sol.View.
+func (v apiView) Definitions(ctx context.Context, before, after *desired.Instance, listed []string) ([]string, error) {
+	files, err := v.View.Definitions(ctx, before, after, listed)
+	return files, inAPIWords(err)
+}
+
 // Find implements sol.View.
 func (v apiView) Find(ctx context.Context, vnfdID string) (*vnfd.Package, error) {
 	pkg, err := v.View.Find(ctx, vnfdID)
@@ -171,7 +184,7 @@ func inAPIWords(err error) error {
 		return err
 	case refused.Conflict:
 		return &sol.InvalidError{Status: http.StatusConflict, Detail: refused.Reason}
-	case refused.Object == "vim":
+	case refused.Object == "vim", strings.HasPrefix(refused.Object, "update.coordinate"):
 		return &sol.InvalidError{Status: http.StatusUnprocessableEntity, Detail: refused.Reason}
 	}
 	return &sol.InvalidError{Status: http.StatusBadRequest, Detail: refused.Reason}

@@ -67,6 +67,10 @@ func (c *Checker) Check(ctx context.Context, settings *desired.Settings, before,
 	if after == nil {
 		return nil
 	}
+	after, err := c.Complete(ctx, before, after)
+	if err != nil {
+		return err
+	}
 	pkg, err := c.pkg(ctx, after)
 	if err != nil {
 		return fmt.Errorf("package of vnfdId %s: %w", after.VnfdID, err)
@@ -74,11 +78,6 @@ func (c *Checker) Check(ctx context.Context, settings *desired.Settings, before,
 	if pkg.VNFD.ID != after.VnfdID {
 		return &drivers.RefusedError{Object: "package", Reason: fmt.Sprintf(
 			"package %s holds vnfdId %s, not %s", after.Package, pkg.VNFD.ID, after.VnfdID)}
-	}
-	if before != nil && before.State == desired.Instantiated && after.State == desired.Instantiated {
-		if err := unsupported(before, after); err != nil {
-			return err
-		}
 	}
 	if after.State != desired.Instantiated {
 		return nil
@@ -108,19 +107,50 @@ func (c *Checker) Check(ctx context.Context, settings *desired.Settings, before,
 	if err != nil {
 		return &drivers.RefusedError{Object: "vim", Reason: err.Error()}
 	}
-	_, err = drv.Render(drivers.Source{Instance: after, Package: pkg})
+	if before != nil && before.State == desired.Instantiated {
+		if before, err = c.Complete(ctx, nil, before); err != nil {
+			return err
+		}
+		if err := c.change(ctx, drv, before, after); err != nil {
+			return err
+		}
+	}
+	src, err := sourceOf(ctx, c.packages, after)
+	if err != nil {
+		return err
+	}
+	_, err = drv.Render(src)
 	return err
 }
 
-// unsupported refuses what this version can't carry out on a running VNF.
-func unsupported(before, after *desired.Instance) error {
-	switch {
-	case before.VnfdID != after.VnfdID, before.Package != "" && after.Package != "" && before.Package != after.Package:
-		return &drivers.RefusedError{Object: "vnfdId", Reason: "changing the package of a running VNF is not supported yet; set state: notInstantiated first"}
-	case before.Flavour != after.Flavour:
-		return &drivers.RefusedError{Object: "flavour", Reason: "the flavour of a running VNF can't be changed; set state: notInstantiated first"}
+// Definitions is [drivers.Changer.Definitions] of the VIM that after names; nil where
+// it knows none.
+func (c *Checker) Definitions(ctx context.Context, settings *desired.Settings, before, after *desired.Instance, listed []string) ([]string, error) {
+	after, err := c.Complete(ctx, before, after)
+	if err != nil {
+		return nil, err
 	}
-	return nil
+	vimType, err := typeOfVIM(settings, after)
+	if err != nil {
+		return nil, err
+	}
+	drv, err := c.renderer(vimType)
+	if err != nil {
+		return nil, &drivers.RefusedError{Object: "vim", Reason: err.Error()}
+	}
+	changer, ok := drv.(drivers.Changer)
+	if !ok {
+		return nil, nil
+	}
+	from, err := sourceOf(ctx, c.packages, before)
+	if err != nil {
+		return nil, err
+	}
+	to, err := sourceOf(ctx, c.packages, after)
+	if err != nil {
+		return nil, err
+	}
+	return changer.Definitions(from, to, listed)
 }
 
 func typeOfVIM(settings *desired.Settings, inst *desired.Instance) (string, error) {

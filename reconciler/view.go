@@ -81,6 +81,20 @@ func (v *View) Check(ctx context.Context, settings *desired.Settings, before, af
 	return v.r.checker.Check(ctx, settings, before, after)
 }
 
+// Complete is [Checker.Complete].
+func (v *View) Complete(ctx context.Context, before, after *desired.Instance) (*desired.Instance, error) {
+	return v.r.checker.Complete(ctx, before, after)
+}
+
+// Definitions is [Checker.Definitions] with the settings of head.
+func (v *View) Definitions(ctx context.Context, before, after *desired.Instance, listed []string) ([]string, error) {
+	settings, err := v.r.Repo.Settings()
+	if err != nil {
+		return nil, err
+	}
+	return v.r.checker.Definitions(ctx, settings, before, after, listed)
+}
+
 // Find returns the newest package with this vnfdId.
 func (v *View) Find(ctx context.Context, vnfdID string) (*vnfd.Package, error) {
 	tree, err := v.r.Packages.Newest(vnfdID)

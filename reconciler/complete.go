@@ -1,0 +1,282 @@
+package reconciler
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strconv"
+
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/lcm"
+	"github.com/jibe-vnfm/jibe/vnfd"
+)
+
+// pathsKey is the entry of an instance's metadata that names the manifests of
+// ConfigMaps and Secrets that a container update takes over.
+const pathsKey = "configmap_secret_paths"
+
+// Complete fills in what a change leaves to Jibe, so that an upgrade is a change of
+// one line: the pin, the name of a new generation, what a container update lies on,
+// and the scale levels that the new VNFD would otherwise alter. before is the
+// intent that after follows, nil where there is none. What nothing is missing of is
+// returned as it is. Errors are those of [Checker.Check].
+func (c *Checker) Complete(ctx context.Context, before, after *desired.Instance) (*desired.Instance, error) {
+	if after == nil || after.State != desired.Instantiated {
+		return after, nil
+	}
+	next := *after
+	stale := before != nil && next.VnfdID != before.VnfdID && next.Package == before.Package
+	if next.Package == "" || stale {
+		tree, err := c.packages.Newest(next.VnfdID)
+		if err != nil {
+			return nil, fmt.Errorf("package of vnfdId %s: %w", next.VnfdID, err)
+		}
+		next.Package = tree
+	}
+	if before == nil || before.State != desired.Instantiated || before.Package == "" {
+		return &next, nil
+	}
+	if next.Package != before.Package {
+		stack(before, &next)
+		if err := c.keepLevels(ctx, before, &next); err != nil {
+			return nil, err
+		}
+	}
+	if next.Update.Strategy == desired.BlueGreen && next.Generation == before.Generation {
+		if t, _, _ := lcm.Classify(before, &next); t == lcm.ChangePackage {
+			next.Generation = nextGeneration(before.Generation)
+		}
+	}
+	return &next, nil
+}
+
+// stack lays a container update on what runs, or has the new package apply in full.
+func stack(before, next *desired.Instance) {
+	begun := len(next.Overlays) == len(before.Overlays)+1
+	switch {
+	case begun:
+		// The request has said the paths already.
+	case next.Update.Strategy == desired.Container:
+		next.Overlays = append(slices.Clone(before.Overlays), desired.Overlay{Paths: configPaths(next.Metadata)})
+	default:
+		next.Base, next.Overlays = "", nil
+		return
+	}
+	next.Overlays = slices.Clone(next.Overlays)
+	next.Overlays[len(next.Overlays)-1].Package = next.Package
+	next.Base = cmp.Or(before.Base, before.Package)
+}
+
+// configPaths are the manifests that the metadata names.
+func configPaths(metadata map[string]any) []string {
+	var out []string
+	list, _ := metadata[pathsKey].([]any)
+	for _, x := range list {
+		if s, ok := x.(string); ok {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// nextGeneration follows on a generation: "", "1", "2"; after one with a name of its
+// own the numbers begin again.
+func nextGeneration(now string) string {
+	n, err := strconv.Atoi(cmp.Or(now, "0"))
+	if err != nil {
+		return "1"
+	}
+	return strconv.Itoa(n + 1)
+}
+
+// keepLevels writes down the scale levels that the instance has where the new VNFD
+// would give its aspects others.
+func (c *Checker) keepLevels(ctx context.Context, before, next *desired.Instance) error {
+	if len(desired.Changed(&desired.Instance{Levels: before.Levels}, &desired.Instance{Levels: next.Levels})) > 0 ||
+		before.InstantiationLevel != next.InstantiationLevel {
+		return nil // the change says itself what they shall be
+	}
+	from, err := c.flavour(ctx, before)
+	if err != nil || from == nil {
+		return err
+	}
+	to, err := c.flavour(ctx, next)
+	if err != nil || to == nil {
+		return err
+	}
+	now, err := from.ScaleLevels(before.InstantiationLevel, before.Levels)
+	if err != nil {
+		return nil // what is wrong with it is told by Check
+	}
+	levels := map[string]int{}
+	for _, a := range to.Aspects {
+		level, known := now[a.ID]
+		if !known {
+			continue
+		}
+		fresh, err := to.ScaleLevels(next.InstantiationLevel, nil)
+		if _, written := before.Levels[a.ID]; written || err == nil && fresh[a.ID] != level {
+			levels[a.ID] = level
+		}
+	}
+	for aspect, level := range before.Levels {
+		if _, known := to.Aspect(aspect); !known && level > 0 {
+			levels[aspect] = level // which Check refuses, and names
+		}
+	}
+	next.Levels = nil
+	if len(levels) > 0 {
+		next.Levels = levels
+	}
+	return nil
+}
+
+// flavour is the deployment flavour of the instance in its package, nil where the
+// package has none of that id.
+func (c *Checker) flavour(ctx context.Context, inst *desired.Instance) (*vnfd.Flavour, error) {
+	pkg, err := c.pkg(ctx, inst)
+	if err != nil {
+		return nil, fmt.Errorf("package of vnfdId %s: %w", inst.VnfdID, err)
+	}
+	f, ok := pkg.VNFD.Flavour(inst.Flavour)
+	if !ok {
+		return nil, nil
+	}
+	return f, nil
+}
+
+// change refuses what can't be carried out on a running VNF: by the rules of the two
+// VNFDs, by what the operator allows, and by what the driver can never do.
+func (c *Checker) change(ctx context.Context, drv drivers.Driver, before, after *desired.Instance) error {
+	if before.Flavour != after.Flavour {
+		return &drivers.RefusedError{Object: "flavour", Reason: "the flavour of a running VNF can't be changed; set state: notInstantiated first"}
+	}
+	was, is := *before, *after
+	was.Params, is.Params = nil, nil
+	if t, _, _ := lcm.Classify(&was, &is); t != lcm.ChangePackage && len(before.Overlays) == len(after.Overlays) {
+		return nil
+	}
+	from, err := sourceOf(ctx, c.packages, before)
+	if err != nil {
+		return err
+	}
+	to, err := sourceOf(ctx, c.packages, after)
+	if err != nil {
+		return err
+	}
+	if err := sameUnits(before, from.Package, to.Package); err != nil {
+		return err
+	}
+	if err := c.coordinated(after, from.Package, to.Package); err != nil {
+		return err
+	}
+	changer, ok := drv.(drivers.Changer)
+	if !ok {
+		return &drivers.RefusedError{Object: "vnfdId", Reason: "the package of a VNF that runs on this type of VIM can't be changed; set state: notInstantiated first"}
+	}
+	return changer.Change(from, to)
+}
+
+// sameUnits refuses a VNFD that has no place for what runs.
+func sameUnits(before *desired.Instance, from, to *vnfd.Package) error {
+	old, ok := from.VNFD.Flavour(before.Flavour)
+	if !ok {
+		return nil
+	}
+	fresh, ok := to.VNFD.Flavour(before.Flavour)
+	if !ok {
+		return nil // said when the flavour is looked up
+	}
+	levels, err := old.ScaleLevels(before.InstantiationLevel, before.Levels)
+	if err != nil {
+		return nil // it ran with levels that its VNFD doesn't have: nothing can be compared
+	}
+	for i := range old.VDUs {
+		vdu := &old.VDUs[i]
+		n, err := old.Count(vdu, before.InstantiationLevel, levels)
+		if err == nil && n > 0 && !slices.ContainsFunc(fresh.VDUs, func(x vnfd.VDU) bool { return x.ID == vdu.ID }) {
+			return &drivers.RefusedError{Object: "vnfdId", Reason: fmt.Sprintf(
+				"VDU %s runs %d units, but VNFD %s has no VDU of that id: give the new VNFD all VDUs that run", vdu.ID, n, to.VNFD.ID)}
+		}
+	}
+	for _, a := range old.Aspects {
+		if _, known := fresh.Aspect(a.ID); !known && levels[a.ID] > 0 {
+			return &drivers.RefusedError{Object: "levels", Reason: fmt.Sprintf(
+				"aspect %s is at scale level %d, but VNFD %s has no aspect of that id: scale it to 0 first, or keep its name", a.ID, levels[a.ID], to.VNFD.ID)}
+		}
+	}
+	return nil
+}
+
+// coordinated refuses coordination scripts that aren't there or may not be run.
+func (c *Checker) coordinated(after *desired.Instance, from, to *vnfd.Package) error {
+	for _, script := range []struct {
+		field, path string
+		pkg         *vnfd.Package
+	}{
+		{"update.coordinate.new", after.Update.Coordinate.New, to},
+		{"update.coordinate.old", after.Update.Coordinate.Old, from},
+	} {
+		if script.path == "" {
+			continue
+		}
+		if err := c.runnable(script.pkg, script.path); err != nil {
+			return &drivers.RefusedError{Object: script.field, Reason: err.Error()}
+		}
+	}
+	return nil
+}
+
+// runnable says why a program of a package can't be run.
+func (c *Checker) runnable(pkg *vnfd.Package, program string) error {
+	if !c.packages.Hooks(pkg.Tree) {
+		return fmt.Errorf("%s: package %s may not run programs: its entry in repositories.yaml must say hooks: true", program, pkg.VNFD.ID)
+	}
+	if !hasFile(pkg, program) {
+		return fmt.Errorf("package %s of VNFD %s has no file %s", pkg.Tree, pkg.VNFD.ID, program)
+	}
+	return nil
+}
+
+// sourceOf opens every package that the render of an instance depends on.
+func sourceOf(ctx context.Context, packages Packages, inst *desired.Instance) (drivers.Source, error) {
+	src := drivers.Source{Instance: inst}
+	open := func(tree string) (*vnfd.Package, error) {
+		pkg, err := packages.Open(ctx, tree)
+		if err != nil {
+			return nil, fmt.Errorf("package %s of instance %s: %w", tree, inst.ID, err)
+		}
+		return pkg, nil
+	}
+	var err error
+	if src.Package, err = open(inst.Package); err != nil {
+		return src, err
+	}
+	if inst.Base != "" {
+		if src.Base, err = open(inst.Base); err != nil {
+			return src, err
+		}
+	}
+	for _, o := range inst.Overlays {
+		pkg, err := open(o.Package)
+		if err != nil {
+			return src, err
+		}
+		src.Overlays = append(src.Overlays, pkg)
+	}
+	if n := len(inst.Overlays); n > 0 && inst.Overlays[n-1].Package != inst.Package {
+		return src, &drivers.RefusedError{Object: "overlays", Reason: "the last overlay's package must be the one that \"package\" says"}
+	}
+	return src, nil
+}
+
+// hasFile says whether the package has a regular file of that path, which requests
+// may begin with "./".
+func hasFile(pkg *vnfd.Package, name string) bool {
+	info, err := fs.Stat(pkg.Files, path.Clean(name))
+	return err == nil && info.Mode().IsRegular()
+}
