@@ -14,6 +14,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 )
@@ -51,6 +52,9 @@ func TestManifestsHaveOnlyFieldsThatKubernetesKnows(t *testing.T) {
 				"v1 Pod":              &corev1.Pod{},
 				"v1 Service":          &corev1.Service{},
 				"v1 ConfigMap":        &corev1.ConfigMap{},
+				"v1 Secret":           &corev1.Secret{},
+
+				"policy/v1 PodDisruptionBudget": &policyv1.PodDisruptionBudget{},
 			}[head.APIVersion+" "+head.Kind]
 			if !ok {
 				t.Errorf("%s: kind %s %s isn't known to this test", name, head.APIVersion, head.Kind)
@@ -65,6 +69,26 @@ func TestManifestsHaveOnlyFieldsThatKubernetesKnows(t *testing.T) {
 	for _, kind := range []string{"Pod", "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet"} {
 		if !kinds["every-kind/"+kind] {
 			t.Errorf("every-kind has no %s", kind)
+		}
+	}
+}
+
+func TestBothVersionsOfTheBlueGreenExampleHaveTheSameScripts(t *testing.T) {
+	scripts, err := fs.Glob(os.DirFS("."), "blue-green-script-1.1/Scripts/*.py")
+	if err != nil || len(scripts) == 0 {
+		t.Fatal("no scripts", err)
+	}
+	for _, script := range scripts {
+		newer, err := os.ReadFile(script)
+		if err != nil {
+			t.Fatal(err)
+		}
+		older, err := os.ReadFile(path.Join("blue-green-script-1.0/Scripts", path.Base(script)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(newer, older) {
+			t.Errorf("%s is another one in version 1.0", path.Base(script))
 		}
 	}
 }
