@@ -1,6 +1,7 @@
 package sol_test
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha1"
 	"encoding/hex"
@@ -8,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 
@@ -197,13 +199,15 @@ func (r *memRepo) text(id string) string {
 	return string(r.dirs[id].files[desired.InstanceFile])
 }
 
-// memView is a sol.View over one package.
+// memView is a sol.View over a few packages.
 type memView struct {
 	mu     sync.Mutex
 	units  map[string][]plan.Unit
 	stale  bool
 	refuse error
 	pkg    *vnfd.Package
+	// newer are further packages; of those with one vnfdId the last is the newest.
+	newer []*vnfd.Package
 	// objects and others run beside the units; drifted differ from git.
 	objects map[string][]plan.ObservedObject
 	others  map[string][]plan.Unit
@@ -223,12 +227,6 @@ func newView() *memView {
 					Levels:  []vnfd.Level{{ID: "one", Aspects: map[string]int{"vdu2_aspect": 1}}, {ID: "big", Aspects: map[string]int{"vdu1_aspect": 2}}}}}}}}
 }
 
-func (v *memView) Units(_ context.Context, id string) ([]plan.Unit, bool) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.units[id], !v.stale
-}
-
 func (v *memView) Running(_ context.Context, id string) (plan.Observed, bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -244,7 +242,7 @@ func (v *memView) Drifted(id string) []string {
 	return v.drifted[id]
 }
 
-func (v *memView) Check(_ context.Context, _, after *desired.Instance) error {
+func (v *memView) Check(ctx context.Context, _, after *desired.Instance) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.refuse != nil {
@@ -253,7 +251,11 @@ func (v *memView) Check(_ context.Context, _, after *desired.Instance) error {
 	if after.State != desired.Instantiated {
 		return nil
 	}
-	f, ok := v.pkg.VNFD.Flavour(after.Flavour)
+	pkg, err := v.Package(ctx, after)
+	if err != nil {
+		return err
+	}
+	f, ok := pkg.VNFD.Flavour(after.Flavour)
 	if !ok {
 		return &sol.InvalidError{Status: 400, Detail: "unknown flavour"}
 	}
@@ -265,14 +267,71 @@ func (v *memView) Check(_ context.Context, _, after *desired.Instance) error {
 	return nil
 }
 
-func (v *memView) Find(_ context.Context, id string) (*vnfd.Package, error) {
-	if id != v.pkg.VNFD.ID {
-		return nil, sol.ErrUnknownPackage
+// Complete fills in what the fake's packages tell: the same as the reconciler
+// does, but for levels.
+func (v *memView) Complete(ctx context.Context, before, after *desired.Instance) (*desired.Instance, error) {
+	out := *after
+	if out.Package == "" {
+		pkg, err := v.Find(ctx, out.VnfdID)
+		if err != nil {
+			return nil, err
+		}
+		out.Package = pkg.Tree
 	}
-	return v.pkg, nil
+	out.Overlays = slices.Clone(after.Overlays)
+	for i := range out.Overlays {
+		out.Overlays[i].Package = cmp.Or(out.Overlays[i].Package, out.Package)
+	}
+	if out.Package == before.Package || len(out.Overlays) > len(before.Overlays) {
+		return &out, nil
+	}
+	out.Base, out.Overlays = "", nil
+	if out.Update.Strategy == desired.BlueGreen {
+		n, _ := strconv.Atoi(before.Generation)
+		out.Generation = strconv.Itoa(n + 1)
+	}
+	return &out, nil
+}
+
+// Definitions are the files listed, and those of before that the package has.
+func (v *memView) Definitions(ctx context.Context, before, after *desired.Instance, listed []string) ([]string, error) {
+	pkg, err := v.Package(ctx, after)
+	if err != nil {
+		return nil, err
+	}
+	out := slices.Clone(listed)
+	for _, f := range listed {
+		if !pkg.HasArtifact(f) {
+			return nil, &sol.InvalidError{Status: 400, Detail: fmt.Sprintf("%s isn't in the package", f)}
+		}
+	}
+	was, _ := before.Params["lcm-kubernetes-def-files"].([]any)
+	for _, f := range was {
+		if f := f.(string); pkg.HasArtifact(f) && !slices.Contains(out, f) {
+			out = append(out, f)
+		}
+	}
+	return out, nil
+}
+
+func (v *memView) Find(_ context.Context, id string) (*vnfd.Package, error) {
+	for _, p := range slices.Backward(v.newer) {
+		if p.VNFD.ID == id {
+			return p, nil
+		}
+	}
+	if id == v.pkg.VNFD.ID {
+		return v.pkg, nil
+	}
+	return nil, sol.ErrUnknownPackage
 }
 
 func (v *memView) Package(ctx context.Context, in *desired.Instance) (*vnfd.Package, error) {
+	for _, p := range append([]*vnfd.Package{v.pkg}, v.newer...) {
+		if p.Tree == in.Package {
+			return p, nil
+		}
+	}
 	return v.Find(ctx, in.VnfdID)
 }
 

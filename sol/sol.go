@@ -29,11 +29,9 @@ import (
 // View is what the API needs to know of what runs, and whether a change would be
 // refused. The reconciler implements it. It is safe for concurrent use.
 type View interface {
-	// Units are the VNFCs of the instance that exist now. fresh is false while the
-	// VIM can't be seen; the API then shows what the last record knew.
-	Units(ctx context.Context, instance string) (units []plan.Unit, fresh bool)
 	// Running is everything of the instance that exists now, what is being deleted
-	// included. fresh is false, and seen empty, while the VIM can't be seen.
+	// included. fresh is false, and seen empty, while the VIM can't be seen; the API
+	// then shows the units that the last record knew.
 	Running(ctx context.Context, instance string) (seen plan.Observed, fresh bool)
 	// Drifted are the keys of objects that are known to differ from what git says.
 	Drifted(instance string) []string
@@ -42,6 +40,15 @@ type View interface {
 	// anything. A refusal is an [*InvalidError], a [*desired.Problem] or an error
 	// that wraps one.
 	Check(ctx context.Context, before, after *desired.Instance) error
+	// Complete returns after with what a change of package leaves to Jibe filled in:
+	// the pin, the generation, base and overlays, levels. before is the present
+	// intent. An overlay without a package is one of the package that after names. It
+	// alters neither argument; its errors are those of Check, and ErrUnknownPackage.
+	Complete(ctx context.Context, before, after *desired.Instance) (*desired.Instance, error)
+	// Definitions are the files of its package that after, which is complete, is to
+	// list (lcm-kubernetes-def-files), given those that a request lists; nil where
+	// the VIM knows no such list. Its errors are those of Check.
+	Definitions(ctx context.Context, before, after *desired.Instance, listed []string) ([]string, error)
 	// Find returns the newest package with this vnfdId, or [ErrUnknownPackage].
 	Find(ctx context.Context, vnfdID string) (*vnfd.Package, error)
 	// Package returns the package that the instance pins, else the newest one.

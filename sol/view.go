@@ -154,8 +154,9 @@ func (a *api) instantiated(ctx context.Context, k known, in *desired.Instance, p
 			info.ScaleStatus, info.MaxScaleLevels = scaleStatus(f, in)
 		}
 	}
-	units, fresh := a.View.Units(ctx, k.id)
-	if !fresh {
+	seen := a.look(ctx, k.id)
+	units := seen.Units
+	if !seen.fresh {
 		units = k.record.Units
 		info.Metadata["stale"] = true
 	}
