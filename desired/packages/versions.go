@@ -1,0 +1,65 @@
+package packages
+
+import (
+	"slices"
+
+	"github.com/Masterminds/semver/v3"
+)
+
+// Version is one version of a package: an entry whose tag has a semantic version.
+type Version struct {
+	Entry
+	Semver *semver.Version
+}
+
+// Versions returns the versions, ascending, of the package that the tree is one of:
+// what stands at the same path of the same repository, at every tag that has a
+// semantic version. now is the highest of them that is the tree. It costs no I/O.
+//
+// A tree that upstream has moved on from is known by its VNFD id, as long as one
+// version alone has that: a tag was moved. Else, and where the repository has no
+// tags, there are no versions.
+func (c *Catalogue) Versions(tree, vnfdID string) (now *semver.Version, all []Version) {
+	ix := c.index.Load()
+	home := ix.home(tree, vnfdID)
+	if home == nil {
+		return nil, nil
+	}
+	for _, e := range slices.Backward(ix.entries) { // they stand newest first
+		if e.Repository != home.Repository || e.Path != home.Path {
+			continue
+		}
+		v := semverOf(e.Ref)
+		if v == nil {
+			continue
+		}
+		all = append(all, Version{*e, v})
+		if e == home || e.Tree == tree {
+			now = v
+		}
+	}
+	return now, all
+}
+
+// home is an entry with a semantic version that is the tree, or took its place.
+func (ix *index) home(tree, vnfdID string) *Entry {
+	if ix.trees[tree] != nil {
+		for _, e := range ix.entries {
+			if e.Tree == tree && semverOf(e.Ref) != nil {
+				return e
+			}
+		}
+		return nil
+	}
+	var only *Entry
+	for _, e := range ix.byVnfd[vnfdID] {
+		if semverOf(e.Ref) == nil {
+			continue
+		}
+		if only != nil {
+			return nil // which of them it was can't be told
+		}
+		only = e
+	}
+	return only
+}
