@@ -54,6 +54,74 @@ func (c *Checker) Complete(ctx context.Context, before, after *desired.Instance)
 	return &next, nil
 }
 
+// filledIn are the edits that make full of inst, in the keys that Complete fills in.
+func filledIn(inst, full *desired.Instance) []desired.KeyValue {
+	var edits []desired.KeyValue
+	for _, key := range desired.Changed(inst, full) {
+		var value any
+		switch key {
+		case "package":
+			value = full.Package
+		case "base":
+			value = orNil(full.Base)
+		case "overlays":
+			if len(full.Overlays) > 0 {
+				value = full.Overlays
+			}
+		case "generation":
+			value = orNil(full.Generation)
+		case "levels":
+			if len(full.Levels) > 0 {
+				value = full.Levels
+			}
+		default:
+			continue
+		}
+		edits = append(edits, desired.KeyValue{Path: []string{key}, Value: value})
+	}
+	return edits
+}
+
+func orNil(s string) any {
+	if s == "" {
+		return nil
+	}
+	return s
+}
+
+// takenBack says whether now is the intent that was before asked, but for what Jibe
+// has filled in for asked and the author of now left standing.
+func takenBack(was, asked, now *desired.Instance) bool {
+	if was == nil || now == nil {
+		return false
+	}
+	if desired.Equal(was, now) {
+		return true
+	}
+	if asked == nil {
+		return false
+	}
+	back := *now
+	for _, key := range desired.Changed(was, now) {
+		if slices.Contains(desired.Changed(asked, now), key) && (key != "package" || now.Package != "") {
+			return false
+		}
+		switch key {
+		case "package":
+			back.Package = was.Package
+		case "base":
+			back.Base = was.Base
+		case "overlays":
+			back.Overlays = was.Overlays
+		case "generation":
+			back.Generation = was.Generation
+		case "levels":
+			back.Levels = was.Levels
+		}
+	}
+	return back.VnfdID != asked.VnfdID && desired.Equal(was, &back)
+}
+
 // stack lays a container update on what runs, or has the new package apply in full.
 func stack(before, next *desired.Instance) {
 	begun := len(next.Overlays) == len(before.Overlays)+1

@@ -2,6 +2,7 @@ package reconciler
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/jibe-vnfm/jibe/desired"
@@ -61,8 +62,14 @@ func (p *pass) payDebt(ctx context.Context, inst *lcm.Instance) error {
 				settled = true
 				return restored(op, dir, old, now, beside...)
 			}
-			// A push may have asked for the rollback by restoring the content itself.
-			settled = sameIntent(dir, old, now)
+			// A push may have asked for the rollback by taking the change back itself.
+			if same, back := takenBackBy(dir, old, asked, now); same || back {
+				settled = true
+				if same {
+					return now, nil
+				}
+				return restored(op, dir, old, now)
+			}
 			return now, nil
 		},
 	})
@@ -135,12 +142,18 @@ func besides(dir string, asked, now desired.Files) (changes []desired.KeyValue, 
 	return changes, true
 }
 
-func sameIntent(dir string, a, b desired.Files) bool {
-	if a == nil || b == nil {
-		return false
+// takenBackBy says whether now has the intent of old, or has it but for what was
+// filled in for asked.
+func takenBackBy(dir string, old, asked, now desired.Files) (same, back bool) {
+	if old == nil || asked == nil || now == nil {
+		return false, false
 	}
 	file := dir + "/" + desired.InstanceFile
-	x, err1 := desired.ParseInstance(file, a[desired.InstanceFile])
-	y, err2 := desired.ParseInstance(file, b[desired.InstanceFile])
-	return err1 == nil && err2 == nil && desired.Equal(x, y)
+	was, err1 := desired.ParseInstance(file, old[desired.InstanceFile])
+	want, err2 := desired.ParseInstance(file, asked[desired.InstanceFile])
+	is, err3 := desired.ParseInstance(file, now[desired.InstanceFile])
+	if err := errors.Join(err1, err2, err3); err != nil {
+		return false, false
+	}
+	return desired.Equal(was, is), takenBack(was, want, is)
 }

@@ -50,14 +50,14 @@ func (p *pass) intent(ctx context.Context, inst *lcm.Instance, failed *lcm.Opera
 	if after != nil && after.Suspend {
 		return failed, nil
 	}
-	if after != nil && after.State == desired.Instantiated {
-		if pinned, err := p.pin(ctx, inst, head, after); pinned || err != nil {
-			return nil, err // the pin is a commit, which brings the instance back here
-		}
-	}
 	if failed != nil {
 		if back, err := p.pushedBack(ctx, failed, after); back != nil || err != nil {
 			return back, err
+		}
+	}
+	if after != nil && after.State == desired.Instantiated {
+		if pinned, err := p.pin(ctx, inst, head, before, after); pinned || err != nil {
+			return nil, err // the pin is a commit, which brings the instance back here
 		}
 	}
 	op, due, err := p.birth(ctx, inst.Operated, head, before, after)
@@ -93,7 +93,11 @@ func (p *pass) pushedBack(ctx context.Context, failed *lcm.Operation, after *des
 	if err != nil {
 		return nil, err
 	}
-	if was == nil || after == nil || !desired.Equal(was, after) || failed.CanRollback() != nil {
+	asked, err := p.read(ctx, failed.After)
+	if err != nil {
+		return nil, err
+	}
+	if !takenBack(was, asked, after) || failed.CanRollback() != nil {
 		return nil, nil
 	}
 	if failed.Journal.Rollback {
@@ -129,6 +133,9 @@ func (p *pass) birth(ctx context.Context, from, to desired.Revision, before, aft
 	op.VNF = VNFOf(named, pkg)
 	op.Type, op.Params, due = lcm.ClassifyLevels(before, after, effectiveLevels(before, pkg), effectiveLevels(after, pkg))
 	op.NoRollback = lcm.NoRollbackLevels(before, after, effectiveLevels(before, pkg), effectiveLevels(after, pkg))
+	if op.Type == lcm.ChangePackage {
+		op.PkgChange = lcm.TriggeredByPackage(before, after, op.VNF)
+	}
 	op.RequestedBy = p.author(ctx, to)
 	return op, due, nil
 }
@@ -225,36 +232,32 @@ func (p *pass) forget(ctx context.Context, inst *lcm.Instance) error {
 	return nil
 }
 
-// pin commits the package's tree hash, and the id, where the author gave none. A
-// mark of an earlier failure goes with it: what brought us here is the change
-// that lifts it. pin says whether it made a commit.
-func (p *pass) pin(ctx context.Context, record *lcm.Instance, head desired.Revision, inst *desired.Instance) (bool, error) {
-	if inst.Package != "" && inst.Held == "" {
+// pin commits what the author left to Jibe: the package's tree hash, the id, and
+// whatever else a change of package needs ([Checker.Complete]). A mark of an earlier
+// failure goes with it: what brought us here is the change that lifts it. pin says
+// whether it made a commit.
+func (p *pass) pin(ctx context.Context, record *lcm.Instance, head desired.Revision, before, inst *desired.Instance) (bool, error) {
+	full, err := p.checker.Complete(ctx, before, inst)
+	if err != nil {
+		return false, fmt.Errorf("what instance %s leaves to be filled in: %w", p.id, err)
+	}
+	filled := filledIn(inst, full)
+	if len(filled) == 0 && inst.Held == "" {
 		return false, nil
 	}
-	tree := inst.Package
-	if tree == "" {
-		var err error
-		if tree, err = p.Packages.Newest(inst.VnfdID); err != nil {
-			return false, fmt.Errorf("package of instance %s: %w", p.id, err)
-		}
-	}
-	spent := p.spent(ctx, record, inst)
-	_, err := p.Repo.Write(ctx, desired.Write{
+	edits := slices.Concat(p.spent(ctx, record, inst), []desired.KeyValue{{Path: []string{"id"}, Value: p.id}}, filled,
+		[]desired.KeyValue{{Path: []string{"held"}}})
+	_, err = p.Repo.Write(ctx, desired.Write{
 		Instance: p.id,
 		Dir:      head.Dir,
 		By:       p.author(ctx, head), // it completes what they asked for
-		Subject:  tidySubject(inst, head.Dir),
+		Subject:  tidySubject(filled, head.Dir),
 		Change: func(at desired.Revision, old desired.Files) (desired.Files, error) {
 			if at.Tree != head.Tree {
 				return old, nil // someone was faster; the next pass looks at theirs
 			}
 			file := head.Dir + "/" + desired.InstanceFile
-			text, err := desired.Edit(file, old[desired.InstanceFile], slices.Concat(spent, []desired.KeyValue{
-				{Path: []string{"id"}, Value: p.id},
-				{Path: []string{"package"}, Value: tree},
-				{Path: []string{"held"}},
-			})...)
+			text, err := desired.Edit(file, old[desired.InstanceFile], edits...)
 			if err != nil {
 				return nil, err
 			}
@@ -291,8 +294,8 @@ func (p *pass) spent(ctx context.Context, record *lcm.Instance, inst *desired.In
 	return edits
 }
 
-func tidySubject(inst *desired.Instance, dir string) string {
-	if inst.Package == "" {
+func tidySubject(filled []desired.KeyValue, dir string) string {
+	if len(filled) > 0 {
 		return fmt.Sprintf("Pin the package of %s", dir)
 	}
 	return fmt.Sprintf("Lift the hold on %s, which was changed", dir)

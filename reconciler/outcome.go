@@ -148,6 +148,7 @@ func (p *pass) broke(ctx context.Context, a *attempt, problem *lcm.Problem) erro
 		}
 		op.Journal = a.journal
 		op.Fight = a.fight
+		op.HookProcess, op.DrainFrom = nil, time.Time{}
 		if a.drv != nil {
 			op.UnitsAfter = live(a.seen)
 			inst.Units = op.UnitsAfter

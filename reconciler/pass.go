@@ -103,6 +103,8 @@ type attempt struct {
 	last []plan.Step
 	// fight says that somebody undoes what is done.
 	fight bool
+	// drain is how long connections get after traffic was led elsewhere.
+	drain time.Duration
 }
 
 // operate carries an open operation on until nothing is left but waiting.
@@ -134,7 +136,10 @@ func (p *pass) operate(ctx context.Context, op *lcm.Operation) (time.Duration, e
 				return 0, nil // refused, and recorded so
 			}
 		}
-		steps = p.hooks(ctx, a, steps)
+		steps, ready, again, err := p.unobservable(ctx, a, steps)
+		if err != nil || !ready {
+			return again, err
+		}
 		if len(steps) == 0 {
 			return 0, p.converged(ctx, a)
 		}
@@ -188,10 +193,38 @@ func (p *pass) begin(ctx context.Context, op *lcm.Operation) (*attempt, error) {
 	if a.src, a.want, a.drv, err = p.resolve(ctx, target, other); err != nil {
 		return nil, err
 	}
+	if op.Type == lcm.ChangePackage {
+		asked, err := p.read(ctx, op.After) // in both directions: what goes wrong is taken back by the same scripts
+		if err != nil {
+			return nil, err
+		}
+		coordinate(&a.want, asked.Update)
+		a.drain = asked.Update.DrainTime()
+	}
+	if op.Type == lcm.ModifyInfo && len(op.Journal.Issued) == 0 && a.src.Package != nil {
+		if err := p.keep(ctx, a.src.Package.Tree); err != nil { // others are kept when they are granted
+			return nil, err
+		}
+	}
 	if op.Type == lcm.Terminate {
 		a.src.Instance = graceful(a.src.Instance, op.Params)
 	}
 	return a, nil
+}
+
+// coordinate tells the planner how a change of package is coordinated with the VNF.
+func coordinate(want *plan.Desired, update desired.UpdatePolicy) {
+	want.CoordinateNew = update.Coordinate.New != ""
+	want.CoordinateOld = update.Coordinate.Old != ""
+	want.Drain = update.DrainTime() > 0
+}
+
+// keep makes sure that the package stays for as long as anyone may need it.
+func (p *pass) keep(ctx context.Context, tree string) error {
+	if err := p.Packages.Pin(ctx, tree); err != nil {
+		return fmt.Errorf("keep package %s of instance %s: %w", tree, p.id, err)
+	}
+	return nil
 }
 
 // graceful is the instance with the time that a termination request leaves it
@@ -241,8 +274,8 @@ func (r *Reconciler) resolve(ctx context.Context, target, other desired.Revision
 	if !present {
 		return src, want, drv, nil
 	}
-	if src.Package, err = r.Packages.Open(ctx, inst.Package); err != nil {
-		return src, want, nil, fmt.Errorf("package %s of instance %s: %w", inst.Package, inst.ID, err)
+	if src, err = sourceOf(ctx, r.Packages, inst); err != nil {
+		return src, want, nil, err
 	}
 	if want, err = drv.Render(src); err != nil {
 		return src, want, nil, fmt.Errorf("render instance %s: %w", inst.ID, err)
@@ -271,11 +304,14 @@ func (p *pass) grant(ctx context.Context, a *attempt, steps []plan.Step) ([]plan
 		return s.Action != plan.Apply && s.Action != plan.Scale
 	})
 	if a.src.Package != nil {
-		if err := p.Packages.Pin(ctx, a.src.Package.Tree); err != nil {
-			return nil, fmt.Errorf("keep package %s of instance %s: %w", a.src.Package.Tree, p.id, err)
+		if err := p.keep(ctx, a.src.Package.Tree); err != nil {
+			return nil, err
 		}
 	}
 	if !a.op.Automatic { // which only restores what was granted before
+		if err := p.allowed(ctx, a); err != nil {
+			return nil, err
+		}
 		if err := a.drv.Verify(ctx, a.src, changes...); err != nil {
 			return nil, err
 		}
@@ -284,8 +320,13 @@ func (p *pass) grant(ctx context.Context, a *attempt, steps []plan.Step) ([]plan
 		}
 	}
 	a.journal.Granted = true
-	steps = p.hooks(ctx, a, plan.Compute(a.want, a.seen, a.journal))
-	a.journal, _ = a.journal.Issue(plan.Next(steps))
+	steps, err := p.skipped(ctx, a, plan.Compute(a.want, a.seen, a.journal))
+	if err != nil {
+		return nil, err
+	}
+	if batch := plan.Next(steps); len(batch) > 0 && batch[0].Action != plan.Hook {
+		a.journal, _ = a.journal.Issue(batch)
+	}
 	op, err := p.Log.Record(ctx, a.op.ID, func(op *lcm.Operation, _ *lcm.Instance) error {
 		op.Journal = a.journal
 		if len(op.Journal.Targets) == 0 {
@@ -304,31 +345,6 @@ func (p *pass) grant(ctx context.Context, a *attempt, steps []plan.Step) ([]plan
 		steps = []plan.Step{}
 	}
 	return steps, nil
-}
-
-// hooks runs the hooks that lead the plan. Programs of packages are not run by
-// this version; the place of each hook is kept in the plan and the journal.
-func (p *pass) hooks(ctx context.Context, a *attempt, steps []plan.Step) []plan.Step {
-	for len(steps) > 0 && steps[0].Action == plan.Hook {
-		name := steps[0].Object
-		if program := hookProgram(a.src, name); program != "" {
-			p.log.WarnContext(ctx, "the package's hook was not run: management drivers are not supported yet",
-				"operation", a.op.ID, "hook", name, "program", program)
-		}
-		a.journal.Hooks = append(slices.Clone(a.journal.Hooks), name)
-		steps = plan.Compute(a.want, a.seen, a.journal)
-	}
-	return steps
-}
-
-func hookProgram(src drivers.Source, name string) string {
-	if src.Package == nil || src.Package.VNFD == nil {
-		return ""
-	}
-	if f, ok := src.Package.VNFD.Flavour(src.Instance.Flavour); ok {
-		return f.Hooks[name]
-	}
-	return ""
 }
 
 // issue records that the batch is about to be started, so that a failure seen
@@ -350,6 +366,19 @@ func (p *pass) issue(ctx context.Context, a *attempt, batch []plan.Step) (fresh 
 	}
 	a.op = op
 	return fresh, nil
+}
+
+// allowed holds a change of package against the rules once more: one that was pushed
+// to a remote repository has met no hook of ours.
+func (p *pass) allowed(ctx context.Context, a *attempt) error {
+	if a.op.Type != lcm.ChangePackage {
+		return nil
+	}
+	before, err := p.read(ctx, a.op.Before)
+	if err != nil || before == nil {
+		return err
+	}
+	return p.checker.change(ctx, a.drv, before, a.src.Instance)
 }
 
 func describe(steps []plan.Step) []string {

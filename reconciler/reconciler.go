@@ -120,6 +120,7 @@ type Reconciler struct {
 	drifts  *drifts
 	away    *absences
 	memory  *memory
+	runs    *runs
 }
 
 // New checks the configuration and fills in its defaults.
@@ -161,6 +162,7 @@ func New(c Config) (*Reconciler, error) {
 		drifts: newDrifts(),
 		away:   newAbsences(),
 		memory: newMemory(),
+		runs:   newRuns(),
 	}
 	r.vims = newVIMs(c, r.Enqueue)
 	r.checker = NewChecker(c.Packages, c.Driver)
@@ -193,7 +195,9 @@ func (r *Reconciler) Run(ctx context.Context) error {
 	if err := r.EnqueueAll(ctx); err != nil {
 		return err
 	}
+	defer r.runs.wg.Wait()
 	g, ctx := errgroup.WithContext(ctx)
+	r.runs.base = ctx
 	g.Go(func() error { return r.vims.run(ctx) })
 	for range r.Workers {
 		g.Go(func() error {

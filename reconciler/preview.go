@@ -1,0 +1,167 @@
+package reconciler
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/lcm"
+	"github.com/jibe-vnfm/jibe/reconciler/plan"
+)
+
+// Preview is what a change would cause on one instance.
+type Preview struct {
+	Instance string      `json:"instance"`
+	Dir      string      `json:"dir"`
+	Type     lcm.Type    `json:"operation,omitempty"`
+	Steps    []plan.Step `json:"steps"`
+	// Filled is what Jibe would fill in beside the change: "generation: 1".
+	Filled []string `json:"filled,omitempty"`
+	// Diff is what the steps would change, object by object and field by field, where
+	// the VIM can be asked. Values of secrets are never in it.
+	Diff []drivers.Deviation `json:"diff,omitempty"`
+	// Error says why the change would be refused, or why nothing can be said.
+	Error string `json:"error,omitempty"`
+}
+
+// Plan computes the steps that the change from what runs now to after would
+// cause, by the same planner that will carry it out. after is nil for a
+// directory that goes.
+func (v *View) Plan(ctx context.Context, settings *desired.Settings, rev desired.Revision, after *desired.Instance) Preview {
+	p := Preview{Instance: rev.Instance, Dir: rev.Dir, Steps: []plan.Step{}}
+	if err := v.plan(ctx, settings, rev, after, &p); err != nil {
+		p.Error = err.Error()
+	}
+	return p
+}
+
+func (v *View) plan(ctx context.Context, settings *desired.Settings, rev desired.Revision, after *desired.Instance, p *Preview) error {
+	record, err := v.r.Log.Instance(ctx, rev.Instance)
+	if err != nil {
+		return err
+	}
+	before, err := v.r.read(ctx, record.Operated)
+	if err != nil {
+		return err
+	}
+	if err := v.Check(ctx, settings, before, after); err != nil {
+		return err
+	}
+	if after, err = v.complete(ctx, before, after, p); err != nil {
+		return err
+	}
+	named := after
+	if named == nil {
+		named = before
+	}
+	if named == nil {
+		return nil
+	}
+	pkg, err := v.Package(ctx, named)
+	if err != nil {
+		return err
+	}
+	t, _, due := lcm.ClassifyLevels(before, after, effectiveLevels(before, pkg), effectiveLevels(after, pkg))
+	if !due {
+		return nil
+	}
+	p.Type = t
+	src := drivers.Source{Instance: named, Package: pkg}
+	var want plan.Desired
+	drv, known, err := v.look(settings, before, named)
+	if err != nil {
+		return err
+	}
+	if after != nil && after.State == desired.Instantiated {
+		if src, err = sourceOf(ctx, v.r.Packages, after); err != nil {
+			return err
+		}
+		if want, err = drv.Render(src); err != nil {
+			return err
+		}
+		want.Condemned = after.Condemned
+		if t == lcm.ChangePackage {
+			coordinate(&want, after.Update)
+		}
+	} else if before != nil {
+		src.Instance = before
+	}
+	var seen plan.Observed
+	if known {
+		if seen, err = drv.Observe(ctx, src, want); err != nil {
+			return err
+		}
+	}
+	p.Steps = shown(src, plan.Compute(want, seen, plan.Journal{Operation: string(t), Granted: t == lcm.ModifyInfo}))
+	if x, ok := drv.(drivers.Previewer); ok && known {
+		if p.Diff, err = x.Preview(ctx, src, want, p.Steps...); err != nil {
+			return fmt.Errorf("preview of instance %s: %w", rev.Instance, err)
+		}
+		for i := range p.Diff {
+			hide(&p.Diff[i])
+		}
+	}
+	return nil
+}
+
+// complete is the intent as it would be committed.
+func (v *View) complete(ctx context.Context, before, after *desired.Instance, p *Preview) (*desired.Instance, error) {
+	full, err := v.Complete(ctx, before, after)
+	if err != nil || after == nil {
+		return full, err
+	}
+	for _, edit := range filledIn(after, full) {
+		value, err := json.Marshal(edit.Value)
+		if err != nil {
+			return nil, err
+		}
+		p.Filled = append(p.Filled, edit.Path[0]+": "+strings.Trim(string(value), `"`))
+	}
+	return full, nil
+}
+
+// shown leaves out the hooks for which the package has no program.
+func shown(src drivers.Source, steps []plan.Step) []plan.Step {
+	return slices.DeleteFunc(steps, func(s plan.Step) bool {
+		coordinates := s.Object == plan.CoordinateNew || s.Object == plan.CoordinateOld
+		return s.Action == plan.Hook && !coordinates && hookProgram(src, s.Object) == ""
+	})
+}
+
+// look finds the driver to preview an instance with. A VIM that git doesn't hold
+// yet is never connected to: whoever proposes it could have credentials of this
+// installation sent to a place of their choice. known is then false, and nothing
+// is taken to run there.
+func (v *View) look(settings *desired.Settings, before, after *desired.Instance) (drv drivers.Driver, known bool, err error) {
+	head, err := v.r.Repo.Settings()
+	if err != nil {
+		return nil, false, err
+	}
+	if settings == nil {
+		settings = head
+	}
+	if after.VIM == "" && len(after.VIMConnections) > 0 {
+		known = before != nil && reflect.DeepEqual(before.VIMConnections, after.VIMConnections)
+	} else {
+		vim, err := NamedVIM(settings, after)
+		if err != nil {
+			return nil, false, err
+		}
+		known = reflect.DeepEqual(head.VIMs[vim.Name], vim)
+	}
+	if known {
+		drv, err = v.r.vims.driver(after)
+		return drv, true, err
+	}
+	t, err := typeOfVIM(settings, after)
+	if err != nil {
+		return nil, false, err
+	}
+	drv, err = v.r.checker.renderer(t)
+	return drv, false, err
+}
