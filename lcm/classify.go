@@ -45,7 +45,7 @@ func ClassifyLevels(before, after *desired.Instance, from, to map[string]int) (T
 	}
 	fresh := condemnedAnew(before, after)
 	switch {
-	case containerUpdate(before, after):
+	case containerUpdate(before, after) && len(aspects(from, to)) == 0:
 		return ModifyInfo, modifyParams(before, after), true
 	case len(fresh) > 0 && collapses(before, after):
 		return Heal, healParams(fresh), true

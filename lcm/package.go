@@ -21,7 +21,7 @@ func paramsChanged(before, after *desired.Instance) bool {
 // containerUpdate says whether the change only lays container updates on top of what
 // is deployed, or, as its rollback does, takes some off again.
 func containerUpdate(before, after *desired.Instance) bool {
-	if changed(before, after, "flavour", "generation", "levels", "instantiationLevel") || paramsChanged(before, after) ||
+	if changed(before, after, "flavour", "generation", "instantiationLevel") || paramsChanged(before, after) ||
 		base(before) != base(after) || len(before.Overlays) == len(after.Overlays) {
 		return false
 	}

@@ -1,0 +1,205 @@
+package reconciler_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/drivers/sim"
+	"github.com/jibe-vnfm/jibe/reconciler"
+	"github.com/jibe-vnfm/jibe/vnfd"
+)
+
+// The trees and VNFDs of the library: 1, its successor 2, and 3, of which the
+// aspects have other default levels, whose db is gone and whose programs may not run.
+const (
+	tree1, tree2, tree3 = pkgTree, "2222222222222222222222222222222222222222", "3333333333333333333333333333333333333333"
+	vnfd2, vnfd3        = "0a2fbf0c-5b3c-4d8e-9a55-3f2d6e1a7c22", "0a2fbf0c-5b3c-4d8e-9a55-3f2d6e1a7c33"
+)
+
+// library is a package repository with versions of a package.
+type library struct{ shelf }
+
+func (library) Hooks(tree string) bool { return tree != tree3 }
+
+func (library) Newest(vnfd string) (string, error) {
+	switch vnfd {
+	case vnfdID:
+		return tree1, nil
+	case vnfd2:
+		return tree2, nil
+	case vnfd3:
+		return tree3, nil
+	}
+	return "", errUnknown
+}
+
+func (l library) Open(ctx context.Context, tree string) (*vnfd.Package, error) {
+	pkg, err := l.shelf.Open(ctx, tree1)
+	if err != nil {
+		return nil, err
+	}
+	pkg.Tree = tree
+	pkg.Files = fstest.MapFS{"Scripts/new.sh": {Data: []byte("#!/bin/sh\n")}, "Scripts/old.sh": {Data: []byte("#!/bin/sh\n")}}
+	flavour := &pkg.VNFD.Flavours[0]
+	switch tree {
+	case tree1:
+	case tree2:
+		pkg.VNFD.ID, pkg.VNFD.Version, pkg.VNFD.SoftwareVersion = vnfd2, "2.0", "8"
+		flavour.Aspects = flavour.Aspects[:1]
+		flavour.DefaultLevel = "big"
+		flavour.Levels = []vnfd.Level{{ID: "big", Aspects: map[string]int{"web": 3}}}
+	case tree3:
+		pkg.VNFD.ID, pkg.VNFD.Version = vnfd3, "3.0"
+		flavour.VDUs = flavour.VDUs[:1]
+	default:
+		return nil, errUnknown
+	}
+	return pkg, nil
+}
+
+func newChecker() *reconciler.Checker {
+	return reconciler.NewChecker(library{}, func(v drivers.VIM) (drivers.Driver, error) { return sim.New(sim.NewCloud(), v), nil })
+}
+
+func intended(change func(*desired.Instance)) *desired.Instance {
+	in := &desired.Instance{
+		ID: id, VnfdID: vnfdID, Package: tree1, State: desired.Instantiated, Flavour: "simple",
+		Update: desired.UpdatePolicy{Strategy: desired.Rolling}, Drift: desired.DriftCorrect,
+	}
+	if change != nil {
+		change(in)
+	}
+	return in
+}
+
+func TestCompleteFillsInWhatAOneLineChangeLeavesOut(t *testing.T) {
+	const tree2Levels = 0 // what runs, although version 2 would have level 3
+	for name, c := range map[string]struct {
+		before, after, want func(*desired.Instance)
+	}{
+		"nothing is missing": {},
+		"the pin of a new instance": {
+			after: func(in *desired.Instance) { in.Package = "" },
+		},
+		"the pin that the author left": {
+			after: func(in *desired.Instance) { in.VnfdID = vnfd2 },
+			want: func(in *desired.Instance) {
+				in.VnfdID, in.Package, in.Levels = vnfd2, tree2, map[string]int{"web": tree2Levels}
+			},
+		},
+		"the next generation of a blue-green change": {
+			before: func(in *desired.Instance) { in.Generation = "4" },
+			after: func(in *desired.Instance) {
+				in.VnfdID, in.Generation, in.Update.Strategy = vnfd2, "4", desired.BlueGreen
+			},
+			want: func(in *desired.Instance) {
+				in.VnfdID, in.Package, in.Generation, in.Update.Strategy = vnfd2, tree2, "5", desired.BlueGreen
+				in.Levels = map[string]int{"web": tree2Levels}
+			},
+		},
+		"no generation where nothing of the package changes": {
+			before: func(in *desired.Instance) { in.Update.Strategy = desired.BlueGreen },
+			after: func(in *desired.Instance) {
+				in.Update.Strategy, in.Levels = desired.BlueGreen, map[string]int{"web": 2}
+			},
+			want: func(in *desired.Instance) {
+				in.Update.Strategy, in.Levels = desired.BlueGreen, map[string]int{"web": 2}
+			},
+		},
+		"a generation with a name of the author's": {
+			after: func(in *desired.Instance) {
+				in.VnfdID, in.Generation, in.Update.Strategy = vnfd2, "green", desired.BlueGreen
+			},
+			want: func(in *desired.Instance) {
+				in.VnfdID, in.Package, in.Generation, in.Update.Strategy = vnfd2, tree2, "green", desired.BlueGreen
+				in.Levels = map[string]int{"web": tree2Levels}
+			},
+		},
+		"what a container update lies on": {
+			after: func(in *desired.Instance) {
+				in.VnfdID, in.Update.Strategy = vnfd2, desired.Container
+				in.Metadata = map[string]any{"configmap_secret_paths": []any{"Files/kubernetes/c.yaml"}}
+			},
+			want: func(in *desired.Instance) {
+				in.VnfdID, in.Package, in.Update.Strategy = vnfd2, tree2, desired.Container
+				in.Base, in.Overlays = tree1, []desired.Overlay{{Package: tree2, Paths: []string{"Files/kubernetes/c.yaml"}}}
+				in.Metadata = map[string]any{"configmap_secret_paths": []any{"Files/kubernetes/c.yaml"}}
+				in.Levels = map[string]int{"web": tree2Levels}
+			},
+		},
+		"an overlay that a request began": {
+			after: func(in *desired.Instance) {
+				in.VnfdID, in.Package, in.Base, in.Overlays = vnfd2, "", tree1, []desired.Overlay{{Paths: []string{"a.yaml"}}}
+			},
+			want: func(in *desired.Instance) {
+				in.VnfdID, in.Package, in.Base, in.Overlays = vnfd2, tree2, tree1, []desired.Overlay{{Package: tree2, Paths: []string{"a.yaml"}}}
+				in.Levels = map[string]int{"web": tree2Levels}
+			},
+		},
+		"a rolling change ends container updates": {
+			before: func(in *desired.Instance) {
+				in.VnfdID, in.Package, in.Base, in.Overlays = vnfd2, tree2, tree1, []desired.Overlay{{Package: tree2}}
+			},
+			after: func(in *desired.Instance) {
+				in.VnfdID, in.Package, in.Base, in.Overlays = vnfd3, tree2, tree1, []desired.Overlay{{Package: tree2}}
+			},
+			want: func(in *desired.Instance) {
+				// Version 2 gave the aspect level 3, version 3 would give it 0.
+				in.VnfdID, in.Package, in.Levels = vnfd3, tree3, map[string]int{"web": 3}
+			},
+		},
+		"levels that the change states stay": {
+			after: func(in *desired.Instance) { in.VnfdID, in.Levels = vnfd2, map[string]int{"web": 1} },
+			want: func(in *desired.Instance) {
+				in.VnfdID, in.Package, in.Levels = vnfd2, tree2, map[string]int{"web": 1}
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			full, err := newChecker().Complete(t.Context(), intended(c.before), intended(c.after))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(intended(c.want), full); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+			again, err := newChecker().Complete(t.Context(), intended(c.before), full)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(full, again); diff != "" {
+				t.Errorf("what is complete was completed again (-once +twice)\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestAChangeOfPackageThatHasNoPlaceForWhatRunsIsRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		before, after func(*desired.Instance)
+		field         string
+	}{
+		"a VDU that runs is missing":   {after: func(in *desired.Instance) { in.VnfdID = vnfd3 }, field: "vnfdId"},
+		"an aspect that is scaled out": {before: func(in *desired.Instance) { in.Levels = map[string]int{"db": 1} }, after: func(in *desired.Instance) { in.VnfdID, in.Levels = vnfd2, map[string]int{"db": 1} }, field: "levels"},
+		"another flavour":              {after: func(in *desired.Instance) { in.Flavour = "big" }, field: "flavour"},
+		"a script that isn't there": {after: func(in *desired.Instance) {
+			in.VnfdID, in.Update.Coordinate.New = vnfd2, "Scripts/none.sh"
+		}, field: "update.coordinate.new"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			settings := &desired.Settings{VIMs: map[string]*desired.VIM{"lab": {Name: "lab", Type: "sim", Default: true}}}
+			err := newChecker().Check(t.Context(), settings, intended(c.before), intended(c.after))
+			var refused *drivers.RefusedError
+			if !errors.As(err, &refused) || refused.Object != c.field {
+				t.Fatalf("got %v, want a refusal of %s", err, c.field)
+			}
+			t.Log(refused.Reason)
+		})
+	}
+}
