@@ -1,0 +1,203 @@
+package gitrepo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jibe-vnfm/jibe/desired"
+)
+
+// fetchedProposal is where the remote's branch that a proposal continues is fetched to.
+const fetchedProposal = "refs/jibe/remote/proposed"
+
+// Propose makes one commit on the directory of an instance, as [Repo.Write] does, but
+// on another branch than the one that is followed: for a pull request. The branch
+// begins at head where there is none, and where head has all of its commits already;
+// else head is merged into it, and the commit goes on top. With a remote it is the
+// remote's branch.
+//
+// Change is given the directory as the branch has it, and head's where the branch has
+// none. Where it leaves that as it is, nothing is written and the branch isn't made.
+// It is run again when somebody else moved the branch. The result is the directory on
+// the branch.
+func (r *Repo) Propose(ctx context.Context, branch string, w desired.Write) (desired.Revision, error) {
+	if w.Instance == "" || w.Change == nil || oneLine(w.Subject) == "" {
+		return desired.Revision{}, fmt.Errorf("propose a change of instance %q: the instance, a change and a subject are needed", w.Instance)
+	}
+	ref := "refs/heads/" + branch
+	if ref == r.ref() {
+		return desired.Revision{}, fmt.Errorf("propose a change of instance %s: %s is the branch that runs", w.Instance, branch)
+	}
+	if _, err := r.git.run(ctx, "check-ref-format", ref); err != nil {
+		return desired.Revision{}, fmt.Errorf("propose a change of instance %s: %q can't be a branch", w.Instance, clip(branch))
+	}
+	for turn := range maxTurns {
+		rev, err := r.tryPropose(ctx, ref, w)
+		if !errors.Is(err, errRefMoved) && !errors.Is(err, errRefLocked) {
+			if err != nil {
+				err = fmt.Errorf("propose on branch %s: %w", branch, err)
+			}
+			return rev, err
+		}
+		if errors.Is(err, errRefLocked) {
+			if _, err := breakStaleLock(r.opt.Dir, ref); err != nil {
+				return desired.Revision{}, fmt.Errorf("%w: %w", desired.ErrUnavailable, err)
+			}
+		}
+		if err := wait(ctx, turnDelay(turn)); err != nil {
+			return desired.Revision{}, err
+		}
+	}
+	return desired.Revision{}, fmt.Errorf("%w: branch %s moves too fast", desired.ErrUnavailable, branch)
+}
+
+func (r *Repo) tryPropose(ctx context.Context, ref string, w desired.Write) (desired.Revision, error) {
+	r.move.Lock()
+	defer r.move.Unlock()
+	if err := r.refreshLocked(ctx); err != nil {
+		return desired.Revision{}, err
+	}
+	if err := r.writable(); err != nil {
+		return desired.Revision{}, err
+	}
+	head, ok := r.Lookup(w.Instance)
+	if !ok {
+		return desired.Revision{}, fmt.Errorf("%w: instance %s", desired.ErrNotFound, w.Instance)
+	}
+	tip, parent, err := r.proposed(ctx, ref)
+	if err != nil {
+		return desired.Revision{}, err
+	}
+	b, rev, err := r.buildProposal(ctx, head, parent, w)
+	if err != nil || b.commits == 0 {
+		return rev, err
+	}
+	if current, err := r.withHead(ctx, parent); err != nil {
+		return desired.Revision{}, err
+	} else if current != parent {
+		if b, rev, err = r.buildProposal(ctx, head, current, w); err != nil || b.commits == 0 {
+			return rev, err
+		}
+	}
+	if err := b.pack.writePack(r.opt.Dir); err != nil {
+		return desired.Revision{}, fmt.Errorf("%w: write the objects of %s: %w", desired.ErrUnavailable, rev.Commit, err)
+	}
+	r.maint.packs.Add(1)
+	if r.opt.Remote != "" {
+		return rev, r.pushProposed(ctx, ref, rev.Commit, tip)
+	}
+	return rev, r.refs.move(ctx, ref, rev.Commit, tip)
+}
+
+// buildProposal makes the commit on top of parent; the batch has none where nothing
+// is to be changed.
+func (r *Repo) buildProposal(ctx context.Context, head desired.Revision, parent string, w desired.Write) (*batch, desired.Revision, error) {
+	root, err := r.rootOf(ctx, parent)
+	if err != nil {
+		return nil, desired.Revision{}, err
+	}
+	b := &batch{treeEditor: newTreeEditor(ctx, r.Reader, root, nil, newPackBuilder()), r: r, parent: parent}
+	at := desired.Revision{Instance: w.Instance, Dir: head.Dir, Commit: parent, Tree: head.Tree}
+	e, found, err := b.entryAt(head.Dir)
+	switch {
+	case err != nil:
+		return nil, desired.Revision{}, err
+	case found && e.isDir():
+		at.Tree = e.hash
+	}
+	old, entries, err := r.readFiles(ctx, at.Tree)
+	if err != nil {
+		return nil, desired.Revision{}, r.damaged(head.Dir+" at "+parent, err)
+	}
+	files, err := w.Change(at, old)
+	if err != nil {
+		return nil, desired.Revision{}, err
+	}
+	if err := checkFiles(head.Dir, files); err != nil {
+		return nil, desired.Revision{}, err
+	}
+	next := at
+	if next.Tree = b.addDir(files, old, entries); next.Tree == at.Tree {
+		return b, at, nil
+	}
+	in, err := r.parse(head.Dir, next.Tree, files[desired.InstanceFile])
+	if err != nil {
+		return nil, desired.Revision{}, err
+	}
+	if in.ID != w.Instance {
+		return nil, desired.Revision{}, fmt.Errorf("%s would have the id %s, not %s (an instance keeps its id)", head.Dir, in.ID, w.Instance)
+	}
+	b.forget(head.Dir)
+	if err := b.splice(head.Dir, entry{mode: modeDir, hash: next.Tree}); err != nil {
+		return nil, desired.Revision{}, err
+	}
+	next.Commit = b.commit(encodeCommit(b.root, parent, w.By, r.opt.Author, r.opt.Now(), message(w)))
+	return b, next, nil
+}
+
+// withHead is the commit with head merged into it, so that a branch that is behind
+// proposes nothing but what it is meant to. Where they conflict, or this git can't
+// merge without a work tree (before 2.38), it is the commit itself: whoever merges
+// the branch settles it.
+func (r *Repo) withHead(ctx context.Context, commit string) (string, error) {
+	head := r.Head()
+	if has, err := r.isAncestor(ctx, head, commit); err != nil || has {
+		return commit, err
+	}
+	out, err := r.git.run(ctx, "merge-tree", "--write-tree", "--no-messages", commit, head)
+	if err != nil {
+		return commit, ctx.Err()
+	}
+	name, mail, _ := strings.Cut(strings.TrimSuffix(ident(r.opt.Author, r.opt.Author), ">"), " <")
+	merged, err := r.git.run(ctx, "-c", "user.name="+name, "-c", "user.email="+mail,
+		"commit-tree", strings.TrimSpace(out), "-p", commit, "-p", head, "-m", "Merge "+r.opt.Branch)
+	if err != nil {
+		return "", fmt.Errorf("%w: merge %s: %w", desired.ErrUnavailable, r.opt.Branch, err)
+	}
+	return strings.TrimSpace(merged), nil
+}
+
+// proposed is where the branch is, "" where it isn't, and what its next commit
+// stands on.
+func (r *Repo) proposed(ctx context.Context, ref string) (tip, parent string, err error) {
+	if r.opt.Remote == "" {
+		tip, err = readRef(r.opt.Dir, ref)
+	} else if tip, err = r.remoteRef(ctx, ref); tip != "" && err == nil {
+		tip, err = r.fetch(ctx, ref, fetchedProposal)
+	}
+	if err != nil || tip == "" {
+		return tip, r.Head(), err
+	}
+	done, err := r.isAncestor(ctx, tip, r.Head())
+	if err != nil || done {
+		return tip, r.Head(), err
+	}
+	return tip, tip, nil
+}
+
+// pushProposed moves the remote's branch, or not at all: errRefMoved means that
+// somebody else did.
+func (r *Repo) pushProposed(ctx context.Context, ref, to, from string) error {
+	ctx, cancel := context.WithTimeout(ctx, remoteTimeout)
+	defer cancel()
+	args := []string{"push", "--quiet", "--porcelain", "--no-verify", "--force-with-lease=" + ref + ":" + from}
+	for _, o := range r.opt.PushOptions {
+		args = append(args, "--push-option="+o)
+	}
+	_, perr := r.git.run(ctx, append(args, "--", r.opt.Remote, to+":"+ref)...)
+	if perr == nil {
+		return nil
+	}
+	now, err := r.remoteRef(ctx, ref)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w: push: %w; whether the remote took it isn't known until it answers", desired.ErrUnavailable, perr)
+	case now == to:
+		return nil
+	case now == from:
+		return fmt.Errorf("%w: push: %w", desired.ErrUnavailable, perr)
+	}
+	return fmt.Errorf("%w: %s is at %s", errRefMoved, ref, now)
+}

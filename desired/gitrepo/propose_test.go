@@ -1,0 +1,237 @@
+package gitrepo
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/jibe-vnfm/jibe/desired"
+)
+
+const branch = "upgrades/amf"
+
+// propose proposes a level for the n-th test instance.
+func propose(t *testing.T, r *Repo, n, level int) desired.Revision {
+	t.Helper()
+	rev, err := r.Propose(t.Context(), branch, proposal(n, level))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rev
+}
+
+func proposal(n, level int) desired.Write {
+	return desired.Write{
+		Instance: testID(n), Subject: fmt.Sprintf("Scale %d to %d", n, level), Change: setLevel(testID(n), level),
+		Trailers: []desired.Trailer{{Key: desired.TrailerRequestedBy, Value: "follow"}},
+	}
+}
+
+// level is that of the n-th test instance at a commit of a repository.
+func level(t *testing.T, dir, commit string, n int) string {
+	t.Helper()
+	text := git(t, dir, "show", commit+":"+shardDir(testID(n))+"/vnf.yaml")
+	_, after, _ := strings.Cut(text, "vdu1_aspect: ")
+	return strings.TrimSpace(after)
+}
+
+func TestAProposalIsACommitOnABranchOfItsOwnAndChangesNothingThatRuns(t *testing.T) {
+	r := openRepo(t, Options{Now: tick()})
+	mustWrite(t, r, testID(1), shardDir(testID(1)), 1)
+	mustWrite(t, r, testID(2), shardDir(testID(2)), 1)
+	head, was := r.Head(), r.List()
+	rev := propose(t, r, 1, 5)
+
+	if r.Head() != head || git(t, r.opt.Dir, "rev-parse", "main") != head || len(r.List()) != len(was) || r.List()[0] != was[0] || r.List()[1] != was[1] {
+		t.Error("the branch that runs has moved")
+	}
+	if got := git(t, r.opt.Dir, "rev-parse", branch); got != rev.Commit {
+		t.Errorf("the branch is at %s, not at %s", got, rev.Commit)
+	}
+	if got := git(t, r.opt.Dir, "rev-parse", branch+"^"); got != head {
+		t.Errorf("the branch begins at %s, not at head", got)
+	}
+	if got := level(t, r.opt.Dir, branch, 1) + level(t, r.opt.Dir, branch, 2); got != "51" {
+		t.Errorf("levels %s", got)
+	}
+	if got := git(t, r.opt.Dir, "log", "-1", "--format=%s|%an|%(trailers:key=Requested-By,valueonly)", branch); got != "Scale 1 to 5|Jibe|follow" {
+		t.Error(got)
+	}
+	if got := git(t, r.opt.Dir, "diff", "--stat=200", "main", branch, "--", "."); strings.Count(got, "\n") != 1 {
+		t.Errorf("more than one file differs: %s", got)
+	}
+	files, err := r.Files(t.Context(), rev)
+	if err != nil || !strings.Contains(string(files[desired.InstanceFile]), "vdu1_aspect: 5") {
+		t.Errorf("the revision on the branch can't be read: %v", err)
+	}
+	fsck(t, r)
+}
+
+func TestAProposalThatTheBranchHasAlreadyIsNotMadeAgain(t *testing.T) {
+	r := openRepo(t, Options{})
+	mustWrite(t, r, testID(1), shardDir(testID(1)), 1)
+	propose(t, r, 1, 1)
+	if out, err := tryGit(r.opt.Dir, "rev-parse", "--verify", "--quiet", "refs/heads/"+branch); err == nil {
+		t.Errorf("a branch was made at %s for nothing", out)
+	}
+	first := propose(t, r, 1, 2)
+	if again := propose(t, r, 1, 2); again != first {
+		t.Errorf("%+v after %+v", again, first)
+	}
+}
+
+func TestProposalsStandOnEachOtherUntilTheBranchIsMerged(t *testing.T) {
+	r := openRepo(t, Options{})
+	mustWrite(t, r, testID(1), shardDir(testID(1)), 1)
+	mustWrite(t, r, testID(2), shardDir(testID(2)), 1)
+	first := propose(t, r, 1, 2)
+	mustWrite(t, r, testID(3), shardDir(testID(3)), 1) // the branch doesn't know it
+	second := propose(t, r, 2, 2)
+	if got := git(t, r.opt.Dir, "log", "--format=%s", "--first-parent", first.Commit+".."+second.Commit); got != "Scale 2 to 2\nMerge main" {
+		t.Errorf("on the first stand %q", got)
+	}
+	if propose(t, r, 3, 2); level(t, r.opt.Dir, branch, 3) != "2" {
+		t.Error("an instance that is younger than the branch has no proposal")
+	}
+
+	dir := clone(t, r)
+	git(t, dir, "merge", "-q", "-m", "Merge", "origin/"+branch)
+	git(t, dir, "push", "-q", "origin", "HEAD:main")
+	eventually(t, "the merge is followed", func() bool { return r.Head() == git(t, dir, "rev-parse", "HEAD") })
+	merged := r.Head()
+	if rev := propose(t, r, 1, 3); git(t, r.opt.Dir, "rev-parse", rev.Commit+"^") != merged {
+		t.Error("a branch that was merged doesn't begin anew at head")
+	}
+	if got := level(t, r.opt.Dir, "main", 1) + level(t, r.opt.Dir, "main", 2) + level(t, r.opt.Dir, "main", 3); got != "222" {
+		t.Errorf("levels %s", got)
+	}
+}
+
+func TestAPersonsCommitsOnTheBranchAreKept(t *testing.T) {
+	r := openRepo(t, Options{})
+	mustWrite(t, r, testID(1), shardDir(testID(1)), 1)
+	propose(t, r, 1, 2)
+	dir := clone(t, r)
+	git(t, dir, "checkout", "-q", branch)
+	put(t, dir, "README.md", []byte("why\n"))
+	git(t, dir, "add", "-A")
+	git(t, dir, "commit", "-q", "-m", "Say why")
+	git(t, dir, "push", "-q", "origin", branch)
+	propose(t, r, 1, 3)
+	if got := git(t, r.opt.Dir, "log", "--format=%s", "main.."+branch); got != "Scale 1 to 3\nSay why\nScale 1 to 2" {
+		t.Error(got)
+	}
+	if got := git(t, r.opt.Dir, "show", branch+":README.md"); got != "why" {
+		t.Error(got)
+	}
+}
+
+func TestAProposalThatCanNotBeIsRefusedAndWritesNothing(t *testing.T) {
+	r := openRepo(t, Options{})
+	mustWrite(t, r, testID(1), shardDir(testID(1)), 1)
+	errNo := errors.New("no")
+	good := proposal(1, 2)
+	with := func(change desired.Change) desired.Write { w := good; w.Change = change; return w }
+	for name, c := range map[string]struct {
+		branch string
+		w      desired.Write
+	}{
+		"the branch that runs": {"main", good},
+		"no branch":            {"", good},
+		"a command":            {"x\ndelete refs/heads/main", good},
+		"a climb":              {"../../config", good},
+		"an option":            {"-", desired.Write{Instance: testID(1)}},
+		"nobody":               {branch, proposal(7, 1)},
+		"an objection":         {branch, with(func(desired.Revision, desired.Files) (desired.Files, error) { return nil, errNo })},
+		"a removal":            {branch, with(func(desired.Revision, desired.Files) (desired.Files, error) { return nil, nil })},
+		"no instance": {branch, with(func(desired.Revision, desired.Files) (desired.Files, error) {
+			return desired.Files{"vnf.yaml": []byte("name: x\n")}, nil
+		})},
+		"another's id": {branch, with(setLevel(testID(2), 1))},
+	} {
+		if rev, err := r.Propose(t.Context(), c.branch, c.w); err == nil {
+			t.Errorf("%s: %+v", name, rev)
+		}
+	}
+	if got := git(t, r.opt.Dir, "for-each-ref", "--format=%(refname)", "refs/heads"); got != "refs/heads/main" {
+		t.Errorf("branches: %s", got)
+	}
+}
+
+func TestABranchThatConflictsWithHeadIsLeftToWhoeverMergesIt(t *testing.T) {
+	r := openRepo(t, Options{})
+	mustWrite(t, r, testID(1), shardDir(testID(1)), 1)
+	mustWrite(t, r, testID(2), shardDir(testID(2)), 1)
+	first := propose(t, r, 1, 2)
+	mustWrite(t, r, testID(1), "", 3)
+	if rev := propose(t, r, 2, 2); git(t, r.opt.Dir, "rev-parse", rev.Commit+"^") != first.Commit {
+		t.Error("it doesn't stand on what the branch proposes")
+	}
+	if got := level(t, r.opt.Dir, branch, 1) + level(t, r.opt.Dir, branch, 2); got != "22" {
+		t.Errorf("levels %s", got)
+	}
+	fsck(t, r)
+}
+
+func TestProposalsToARemoteAreOnItsBranchAndNoneIsLost(t *testing.T) {
+	forge := bareRemote(t)
+	first := openRepo(t, Options{Remote: forge})
+	const most = 4
+	for n := range 2 * most {
+		mustWrite(t, first, testID(n), shardDir(testID(n)), 1)
+	}
+	second := openRepo(t, Options{Remote: forge})
+	var all sync.WaitGroup
+	for p, r := range []*Repo{first, second} {
+		all.Go(func() {
+			for n := range most {
+				if _, err := r.Propose(t.Context(), branch, proposal(p*most+n, 2)); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	for n := range 2 * most {
+		if got := level(t, forge, branch, n) + level(t, forge, "main", n); got != "21" {
+			t.Errorf("instance %d has %s", n, got)
+		}
+	}
+	if out, err := tryGit(first.opt.Dir, "rev-parse", "--verify", "--quiet", "refs/heads/"+branch); err == nil {
+		t.Errorf("the mirror has a branch of its own at %s", out)
+	}
+
+	if err := os.Rename(forge, forge+".away"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := first.Propose(t.Context(), branch, proposal(0, 3)); !errors.Is(err, desired.ErrUnavailable) {
+		t.Errorf("proposed to a remote that is away: %v", err)
+	}
+	if err := os.Rename(forge+".away", forge); err != nil {
+		t.Fatal(err)
+	}
+	if propose(t, first, 0, 3); level(t, forge, branch, 0) != "3" {
+		t.Error("nothing is proposed once the remote is back")
+	}
+}
+
+func TestALockThatACrashLeftOnTheBranchIsBroken(t *testing.T) {
+	r := openRepo(t, Options{})
+	mustWrite(t, r, testID(1), shardDir(testID(1)), 1)
+	propose(t, r, 1, 2)
+	lock := filepath.Join(r.opt.Dir, "refs", "heads", branch+".lock")
+	if err := os.WriteFile(lock, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	old := tick()()
+	if err := os.Chtimes(lock, old, old); err != nil {
+		t.Fatal(err)
+	}
+	if rev := propose(t, r, 1, 3); git(t, r.opt.Dir, "rev-parse", branch) != rev.Commit {
+		t.Error("not proposed")
+	}
+}
