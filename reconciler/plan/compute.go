@@ -16,7 +16,8 @@ import (
 // waiting until all is ready, leading traffic there, pruning of what is no longer
 // desired, waiting until that is gone, postamble hook. Where two generations stand
 // side by side, the coordination script of the new VNF runs before traffic is led
-// there, and that of the old one, and the drain, before the old generation goes. Grant
+// there, and that of the old one, and the drain, before the old generation goes; a
+// rollback from which traffic needn't be led back takes the new one down first. Grant
 // and hooks appear only while an operation is open. Waits that lie in the future
 // (behind a step that hasn't been done) are part of the answer, so that a preview
 // shows them.
@@ -24,14 +25,20 @@ func Compute(d Desired, o Observed, j Journal) []Step {
 	p := newPlanner(d, o, j)
 	p.begin()
 	p.condemn()
-	p.waves()
-	if p.twofold() {
+	switch {
+	case p.untouched():
+		p.prune()
+		p.waves()
+		p.redirect()
+	case p.twofold():
+		p.waves()
 		p.coordinateArriving()
 		p.redirect()
 		p.coordinateLeaving()
 		p.drain()
 		p.prune()
-	} else {
+	default:
+		p.waves()
 		p.redirect()
 		p.prune()
 		p.coordinateArriving()
@@ -89,6 +96,10 @@ func newPlanner(d Desired, o Observed, j Journal) *planner {
 		units:   make(map[string][]*Unit),
 		moved:   make(map[string]bool),
 		wanted:  make(map[string]bool, len(d.Objects)),
+	}
+	if moot := o.moot(d); len(moot) > 0 {
+		p.desired.Condemned = maps.Clone(d.Condemned)
+		maps.DeleteFunc(p.desired.Condemned, func(key, _ string) bool { return moot[key] != "" })
 	}
 	for _, x := range d.Objects {
 		p.wanted[x.Key] = true
@@ -305,6 +316,8 @@ func (p *planner) change(x Object) (Step, bool) {
 	case now.Deleting:
 		// It can only be created again when it is gone; unready waits for that.
 		return Step{}, false
+	case p.ledBack(x):
+		return Step{Action: Apply, Object: x.Key, From: now.Count, To: to, Reason: "led back", Directs: true}, true
 	case now.Digest != x.Digest:
 		return Step{Action: Apply, Object: x.Key, From: now.Count, To: to, Reason: "changed", Directs: p.deferred(x)}, true
 	case counted && now.Count >= 0 && now.Count != to:
@@ -409,14 +422,17 @@ func (p *planner) unready(key string) (Step, bool) {
 	return wait, true
 }
 
+// retained says whether the object stays although it is no longer desired.
+func (p *planner) retained(x ObservedObject) bool {
+	return x.Retention == RetainAlways || x.Retention == RetainWithInstance && len(p.desired.Objects) > 0
+}
+
 // prune deletes what is no longer desired, after everything desired is ready,
 // and in reverse order of creation.
 func (p *planner) prune() {
-	gone := len(p.desired.Objects) == 0
 	var deletes, waits []Step
 	for _, x := range slices.Backward(p.observed.Objects) {
-		retained := x.Retention == RetainAlways || x.Retention == RetainWithInstance && !gone
-		if p.wanted[x.Key] || retained || p.condemned(x.Key, x.Incarnation) { // what is condemned was deleted before
+		if p.wanted[x.Key] || p.retained(x) || p.condemned(x.Key, x.Incarnation) { // what is condemned was deleted before
 			continue
 		}
 		if !x.Deleting {

@@ -19,14 +19,48 @@ const (
 const changesPackage = "CHANGE_VNFPKG"
 
 // leaving says whether a generation is one that has to go.
-func (p *planner) leaving(generation string) bool {
-	return generation != "" && p.desired.Generation != "" && generation != p.desired.Generation
+func (d Desired) leaving(generation string) bool {
+	return generation != "" && d.Generation != "" && generation != d.Generation
 }
 
-// twofold says whether two generations stand side by side.
+// moot are the tombstones in a generation that goes: it goes as a whole, and not
+// before its time.
+func (o Observed) moot(d Desired) map[string]string {
+	moot := map[string]string{}
+	if len(d.Condemned) == 0 || d.Generation == "" {
+		return moot
+	}
+	for _, x := range o.Objects {
+		if d.leaving(x.Generation) && d.Condemned[x.Key] == x.Incarnation {
+			moot[x.Key] = x.Incarnation
+		}
+	}
+	for _, u := range o.Units {
+		if d.leaving(u.Generation) && d.Condemned[u.Key] == u.ID {
+			moot[u.Key] = u.ID
+		}
+	}
+	return moot
+}
+
+// twofold says whether two generations stand side by side. What is kept of one
+// that went (a claim) is no generation.
 func (p *planner) twofold() bool {
-	return slices.ContainsFunc(p.observed.Objects, func(x ObservedObject) bool { return p.leaving(x.Generation) }) ||
-		slices.ContainsFunc(p.observed.Units, func(u Unit) bool { return p.leaving(u.Generation) })
+	return slices.ContainsFunc(p.observed.Objects, func(x ObservedObject) bool { return p.desired.leaving(x.Generation) && !p.retained(x) }) ||
+		slices.ContainsFunc(p.observed.Units, func(u Unit) bool { return p.desired.leaving(u.Generation) })
+}
+
+// untouched says whether a rollback finds the generation that it goes back to as it
+// was, and traffic still there. The other one is then of no use to anybody and goes
+// first: the units that stay may not be ready because of what it takes up.
+func (p *planner) untouched() bool {
+	if !p.journal.Rollback || p.journal.Redirected || p.coordinated() || !p.twofold() {
+		return false
+	}
+	return !slices.ContainsFunc(p.desired.Objects, func(x Object) bool {
+		_, due := p.change(x)
+		return due || p.objects[x.Key].Deleting
+	})
 }
 
 // deferred says whether the object leads traffic to units that may not be ready
@@ -34,6 +68,13 @@ func (p *planner) twofold() bool {
 func (p *planner) deferred(x Object) bool {
 	now, exists := p.objects[x.Key]
 	return x.Directs && exists && !now.Deleting && p.doomed(now) == "" && (p.twofold() || p.journal.Operation == changesPackage)
+}
+
+// ledBack says whether the rollback still has to lead the object's traffic back: it
+// does so once, even if what is observed doesn't show that it ever left, as that may
+// be behind, and what it left for is about to go.
+func (p *planner) ledBack(x Object) bool {
+	return p.journal.Rollback && p.journal.Redirected && p.deferred(x) && !p.journal.IssuedOn(x.Key)
 }
 
 // redirect leads traffic to the units that are ready now.
@@ -49,15 +90,15 @@ func (p *planner) redirect() {
 }
 
 // inherited is what an object whose units nobody counts takes over of the one that
-// has units of the same VDU in the generation that goes: an autoscaler goes on
-// from the number that it had reached.
+// has units of the same VDU and goes (another generation, another name): an
+// autoscaler goes on from the number that it had reached.
 func (p *planner) inherited(key string) string {
 	for _, g := range p.groups[key] {
 		if !g.Free {
 			continue
 		}
 		for _, u := range p.sorted {
-			if u.VDU == g.VDU && u.Owner != key && p.leaving(u.Generation) {
+			if u.VDU == g.VDU && !p.wanted[u.Owner] {
 				return p.objects[u.Owner].Keep
 			}
 		}
@@ -71,13 +112,17 @@ func (p *planner) coordinateArriving() {
 	if p.journal.Operation != changesPackage {
 		return
 	}
-	begun := slices.Contains(p.journal.Begun, CoordinateNew) || slices.Contains(p.journal.Begun, CoordinateOld)
 	switch {
 	case !p.journal.Rollback && p.desired.CoordinateNew:
 		p.once(Hook, CoordinateNew)
-	case p.journal.Rollback && p.desired.CoordinateOld && begun:
+	case p.journal.Rollback && p.desired.CoordinateOld && p.coordinated():
 		p.once(Hook, CoordinateRollback)
 	}
+}
+
+// coordinated says whether a coordination script was begun.
+func (p *planner) coordinated() bool {
+	return slices.Contains(p.journal.Begun, CoordinateNew) || slices.Contains(p.journal.Begun, CoordinateOld)
 }
 
 // coordinateLeaving runs the coordination script for the VNF that goes.
@@ -124,8 +169,7 @@ func (p *planner) renew(objects []Object) {
 			}
 			queues[x.Key] = append(queues[x.Key], u)
 		}
-		// One that isn't ready is no loss.
-		slices.SortStableFunc(queues[x.Key], func(a, b *Unit) int { return boolRank(a.Ready) - boolRank(b.Ready) })
+		slices.SortStableFunc(queues[x.Key], func(a, b *Unit) int { return p.renewRank(a) - p.renewRank(b) })
 		longest = max(longest, len(queues[x.Key]))
 	}
 	for i := range longest {
@@ -141,15 +185,33 @@ func (p *planner) renew(objects []Object) {
 				waits = append(waits, s)
 			}
 			p.moved[x.Key] = true
-			deletes = append(deletes, Step{Action: DeleteUnit, Object: u.Key, Incarnation: u.ID, Owner: x.Key, Reason: u.Outdated})
+			deletes = append(deletes, renewal(u))
 		}
 		p.add(waits...)
 		p.add(deletes...)
 	}
 }
 
+func renewal(u *Unit) Step {
+	return Step{Action: DeleteUnit, Object: u.Key, Incarnation: u.ID, Owner: u.Owner, Reason: u.Outdated}
+}
+
+// renewRank orders what is renewed: first what was told to go already, so that a
+// view that is behind never has a second one go beside it, then what isn't ready and
+// is no loss.
+func (p *planner) renewRank(u *Unit) int {
+	switch {
+	case slices.Contains(p.journal.Issued, renewal(u).Key()):
+		return 0
+	case !u.Ready:
+		return 1
+	}
+	return 2
+}
+
 // short is the wait for the other units of the owner, where one of them isn't
-// ready or missing.
+// ready or missing. One that isn't ready and will be renewed itself is not waited for:
+// it may never become ready before.
 func (p *planner) short(owner string, but *Unit) (Step, bool) {
 	live := 0
 	wait := Step{Action: Wait, Object: owner}
@@ -159,7 +221,7 @@ func (p *planner) short(owner string, but *Unit) (Step, bool) {
 			return wait, true
 		}
 		live++
-		if u != but && !u.Ready {
+		if u != but && !u.Ready && u.Outdated == "" {
 			wait.Reason = because("until "+u.Key+" is ready", u.Reason)
 			if p.journal.IssuedOn(owner) {
 				wait.Failure = u.Failure
@@ -167,16 +229,13 @@ func (p *planner) short(owner string, but *Unit) (Step, bool) {
 			return wait, true
 		}
 	}
-	if count, counted := p.count(owner); counted && live < count && !p.moved[owner] {
+	count, counted := p.count(owner)
+	if !counted {
+		count = p.objects[owner].Count
+	}
+	if live < count && !p.moved[owner] {
 		wait.Reason = fmt.Sprintf("%d of %d units exist", live, count)
 		return wait, true
 	}
 	return Step{}, false
-}
-
-func boolRank(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }

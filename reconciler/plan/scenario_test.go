@@ -113,6 +113,9 @@ func render(steps []plan.Step) string {
 		if s.Keep != "" {
 			fmt.Fprintf(&b, " keep=%q", s.Keep)
 		}
+		if s.Directs {
+			b.WriteString(" leads traffic")
+		}
 		b.WriteByte('\n')
 	}
 	return b.String()
@@ -153,15 +156,17 @@ func split(line string) ([]word, error) {
 
 func (s *scenario) set(section string, words []word) error {
 	kind := words[0].key
-	if least := map[string]int{"known": 3, "target": 2, "kept": 2}[kind]; len(words) < 2 && section != "journal" || len(words) < least {
+	if least := map[string]int{"object": 2, "group": 2, "condemned": 2, "unit": 2, "left": 2, "known": 3, "target": 2, "kept": 2, "hook": 2, "begun": 2, "issued": 2}[kind]; len(words) < least {
 		return fmt.Errorf("%s needs a name", kind)
 	}
 	switch section + " " + kind {
 	case "desired object":
 		x := plan.Object{Key: words[1].key, Digest: "a"}
+		if err := attributes(words[2:], map[string]any{"wave": &x.Wave, "digest": &x.Digest, "once": &x.Once, "directs": &x.Directs}); err != nil {
+			return err
+		}
 		s.desired.Objects = append(s.desired.Objects, x)
-		return attributes(words[2:], map[string]any{"wave": &s.desired.Objects[len(s.desired.Objects)-1].Wave, "digest": &s.desired.Objects[len(s.desired.Objects)-1].Digest,
-			"once": &s.desired.Objects[len(s.desired.Objects)-1].Once})
+		return nil
 	case "desired group":
 		var g plan.Group
 		g.VDU = words[1].key
@@ -180,7 +185,8 @@ func (s *scenario) set(section string, words []word) error {
 		x := plan.ObservedObject{Key: words[1].key, Incarnation: "1", Digest: "a", Count: -1}
 		retain := ""
 		if err := attributes(words[2:], map[string]any{"is": &x.Incarnation, "digest": &x.Digest, "count": &x.Count, "ready": &x.Ready,
-			"deleting": &x.Deleting, "retain": &retain, "reason": &x.Reason, "failure": &x.Failure, "dead": &x.Dead, "keep": &x.Keep}); err != nil {
+			"deleting": &x.Deleting, "retain": &retain, "reason": &x.Reason, "failure": &x.Failure, "dead": &x.Dead, "keep": &x.Keep,
+			"outgrown": &x.Outgrown, "generation": &x.Generation}); err != nil {
 			return err
 		}
 		x.Retention = plan.Retention(retain)
@@ -192,7 +198,7 @@ func (s *scenario) set(section string, words []word) error {
 		}
 		u := plan.Unit{Key: words[1].key, ID: "1"}
 		if err := attributes(words[2:], map[string]any{"is": &u.ID, "vdu": &u.VDU, "of": &u.Owner, "ready": &u.Ready,
-			"deleting": &u.Deleting, "reason": &u.Reason, "failure": &u.Failure}); err != nil {
+			"deleting": &u.Deleting, "reason": &u.Reason, "failure": &u.Failure, "outdated": &u.Outdated, "generation": &u.Generation}); err != nil {
 			return err
 		}
 		if kind == "known" {
@@ -219,12 +225,20 @@ func (s *scenario) set(section string, words []word) error {
 	case "journal hook":
 		s.journal.Hooks = append(s.journal.Hooks, words[1].key)
 		return nil
+	case "journal begun":
+		s.journal.Begun = append(s.journal.Begun, words[1].key)
+		return nil
 	case "journal issued":
 		s.journal.Issued = append(s.journal.Issued, strings.TrimPrefix(rejoin(words[1:]), " "))
 		return nil
 	}
-	if section == "journal" {
-		return attributes(words, map[string]any{"operation": &s.journal.Operation, "granted": &s.journal.Granted, "rollback": &s.journal.Rollback})
+	switch section {
+	case "desired":
+		return attributes(words, map[string]any{"generation": &s.desired.Generation, "coordinate-new": &s.desired.CoordinateNew,
+			"coordinate-old": &s.desired.CoordinateOld, "drain": &s.desired.Drain})
+	case "journal":
+		return attributes(words, map[string]any{"operation": &s.journal.Operation, "granted": &s.journal.Granted,
+			"rollback": &s.journal.Rollback, "redirected": &s.journal.Redirected})
 	}
 	return fmt.Errorf("%s has no lines that begin with %q", section, kind)
 }

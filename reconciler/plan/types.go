@@ -211,15 +211,16 @@ func (j Journal) Aim(d Desired, o Observed) Journal {
 	if len(d.Condemned) == 0 {
 		return j
 	}
+	moot := o.moot(d)
 	alive := make(map[string]bool, len(d.Condemned))
 	for _, u := range o.Units {
-		if !u.Deleting && d.Condemned[u.Key] == u.ID {
+		if !u.Deleting && d.Condemned[u.Key] == u.ID && moot[u.Key] == "" {
 			alive[u.Key] = true
 		}
 	}
 	j.Kept = maps.Clone(j.Kept)
 	for _, x := range o.Objects {
-		if d.Condemned[x.Key] != x.Incarnation {
+		if d.Condemned[x.Key] != x.Incarnation || moot[x.Key] != "" {
 			continue
 		}
 		if !x.Deleting {
