@@ -386,7 +386,7 @@ func (k *kindCache) Update(obj any) error {
 	if old := k.facts[f.key]; old != nil && old.instance != f.instance {
 		told = append(told, old.instance) // which has lost it
 	}
-	changed := k.put(f)
+	changed := k.put(f) && k.wakes(f.instance)
 	k.cache.mu.Unlock()
 	if changed {
 		k.cache.notify(told...)
@@ -403,7 +403,7 @@ func (k *kindCache) Delete(obj any) error {
 	f := factOf(k.gk, u)
 	k.cache.mu.Lock()
 	k.version = max(k.version, f.version)
-	gone := k.drop(f.key, f.uid)
+	gone := k.drop(f.key, f.uid) && k.wakes(f.instance)
 	k.cache.mu.Unlock()
 	if gone {
 		k.cache.notify(f.instance)
@@ -431,12 +431,12 @@ func (k *kindCache) Replace(list []any, version string) error {
 	}
 	for key, old := range k.facts {
 		// What was written after the list was made isn't in it.
-		if _, listed := facts[key]; (setBack || !listed && old.version <= at) && k.drop(key, old.uid) {
+		if _, listed := facts[key]; (setBack || !listed && old.version <= at) && k.drop(key, old.uid) && k.wakes(old.instance) {
 			moved = append(moved, old.instance)
 		}
 	}
 	for _, f := range facts {
-		if k.put(f) {
+		if k.put(f) && k.wakes(f.instance) {
 			moved = append(moved, f.instance)
 		}
 	}

@@ -20,8 +20,8 @@ import (
 // fieldsKey names a question about managed fields that has one answer for all
 // instances of a package: whose values differ, but not the names of their fields.
 type fieldsKey struct {
-	base, flavour, kind, name string
-	fields                    unique.Handle[string]
+	base, flavour, generation, kind, name string
+	fields                                unique.Handle[string]
 }
 
 // answers remembers which sets of managed fields are complete. The questions are
@@ -58,10 +58,10 @@ func (a *answers) put(key fieldsKey, complete bool) {
 // rendered field is still ours. What Examine cleared isn't suspected until it has
 // changed.
 func (d *Driver) drifted(src drivers.Source, f *fact) bool {
-	if src.Package == nil || src.Package.Tree == "" {
+	if src.Package == nil || src.Package.Tree == "" || src.Foundation().Tree == "" {
 		return false
 	}
-	key := fieldsKey{baseKey(src), src.Instance.Flavour, kindName(f.gk), f.name, f.fields}
+	key := fieldsKey{baseKey(src), src.Instance.Flavour, src.Instance.Generation, kindName(f.gk), f.name, f.fields}
 	if f.kinds != "" {
 		key.name = "" // the inventory's name is the instance's
 	}

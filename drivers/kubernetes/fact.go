@@ -19,6 +19,7 @@ type fact struct {
 	version   uint64 // resourceVersion
 	instance  string
 	vdu       string
+	colour    string // the generation that its label names
 	gk        schema.GroupKind
 	key       string
 	name      string
@@ -43,9 +44,16 @@ type fact struct {
 	fields unique.Handle[string]
 	// touched changes whenever somebody else changes more than status and scale.
 	touched uint64
+	// mould is that of a Pod or Job, of which not everything can be changed.
+	mould string
+	// manual says that its owner leaves units as they are when what it makes changes;
+	// written is then when Jibe last changed it, in seconds since 1970.
+	manual  bool
+	written int64
 	// defines is what a CustomResourceDefinition defines.
 	defines schema.GroupKind
 	pod     *podFact
+	slice   *sliceFact
 }
 
 // controller is the owner that manages the object, if any.
@@ -57,12 +65,16 @@ type controller struct {
 
 // podFact is what is kept of a pod besides.
 type podFact struct {
-	node, ip, image, generation string
-	created                     time.Time
-	finished                    bool // it ran to its end, well or not
-	waiting                     bool // for a node
-	template                    string
-	claims                      []string
+	node, ip string
+	// images are those of its containers, config is AnnotationConfig. Pods of one
+	// package share them.
+	images   unique.Handle[string]
+	config   string
+	created  time.Time
+	finished bool // it ran to its end, well or not
+	waiting  bool // for a node
+	template string
+	claims   []string
 }
 
 // same says whether nothing differs that anyone decides on.
@@ -70,15 +82,19 @@ func (f *fact) same(g *fact) bool {
 	a, b := *f, *g
 	a.version, b.version = 0, 0
 	a.pod, b.pod = nil, nil
+	a.slice, b.slice = nil, nil
 	if f.pod != nil && g.pod != nil {
 		p, q := *f.pod, *g.pod
 		if !slices.Equal(p.claims, q.claims) {
 			return false
 		}
 		p.claims, q.claims = nil, nil
-		if p.node != q.node || p.ip != q.ip || p.image != q.image || p.finished != q.finished || p.waiting != q.waiting || p.template != q.template {
+		if p.node != q.node || p.ip != q.ip || p.images != q.images || p.config != q.config || p.finished != q.finished || p.waiting != q.waiting || p.template != q.template {
 			return false
 		}
+	}
+	if f.slice != nil && g.slice != nil && (f.slice.service != g.slice.service || !slices.Equal(f.slice.endpoints, g.slice.endpoints)) {
+		return false
 	}
 	return a == b
 }
@@ -88,7 +104,7 @@ func factOf(gk schema.GroupKind, u *unstructured.Unstructured) *fact {
 	labels, annotations := u.GetLabels(), u.GetAnnotations()
 	f := &fact{
 		uid: u.GetUID(), version: parseVersion(u.GetResourceVersion()), gk: gk,
-		instance: labels[LabelInstance], vdu: labels[LabelVDU],
+		instance: labels[LabelInstance], vdu: labels[LabelVDU], colour: shared(labels[LabelGeneration]),
 		name: u.GetName(), namespace: u.GetNamespace(),
 		digest: annotations[AnnotationDigest], kinds: annotations[AnnotationKinds],
 		count: -1, deleting: u.GetDeletionTimestamp() != nil,
@@ -105,6 +121,13 @@ func factOf(gk schema.GroupKind, u *unstructured.Unstructured) *fact {
 		// A claim goes with whoever owns it, be it called the controller or not.
 		f.controller = controller{uid: refs[0].UID, kind: refs[0].Kind, name: refs[0].Name}
 	}
+	if gk == kindSlice {
+		f.slice = sliceFactOf(u)
+		if f.controller.uid != "" {
+			f.ready = true
+			return f
+		}
+	}
 	if f.controller.uid == "" {
 		f.fields, f.touched = managed(gk, u) // what is made for others is never compared
 	}
@@ -115,15 +138,24 @@ func factOf(gk schema.GroupKind, u *unstructured.Unstructured) *fact {
 		}
 	}
 	switch gk {
+	case kindJob:
+		f.mould = annotations[AnnotationMould]
+	case kindReplicaSet:
+		f.manual = true
 	case kindDaemonSet:
+		f.manual = onDelete(u)
 		n, _, _ := unstructured.NestedInt64(u.Object, "status", "desiredNumberScheduled")
 		f.scheduled = int(n)
 	case kindStatefulSet:
+		f.manual = onDelete(u)
 		f.revision, _, _ = unstructured.NestedString(u.Object, "status", "updateRevision")
 	case kindCRD:
 		f.defines, _ = definition(u)
 	case kindPod:
-		f.pod = podFactOf(u)
+		f.pod, f.mould = podFactOf(u), annotations[AnnotationMould]
+	}
+	if f.manual = f.manual && f.controller.uid == ""; f.manual {
+		f.written = writtenAt(u)
 	}
 	assess(f, u)
 	if f.deleting {
@@ -131,6 +163,18 @@ func factOf(gk schema.GroupKind, u *unstructured.Unstructured) *fact {
 		f.reason = leaving(f, u)
 	}
 	return f
+}
+
+// shared is s in memory that all facts share which have the same.
+func shared(s string) string { return unique.Make(s).Value() }
+
+// generation is that of which the object is, "" for what generations share or
+// what is made for a while (the pods of a Job).
+func (f *fact) generation() string {
+	if f.claimOfSet() || f.controller.kind == "Job" || f.gk == kindSlice {
+		return ""
+	}
+	return f.colour
 }
 
 // leaving tells what an object that was told to go waits for.

@@ -46,6 +46,7 @@ const (
 	scheduling   = "scheduling.k8s.io"
 	node         = "node.k8s.io"
 	coordination = "coordination.k8s.io"
+	discovering  = "discovery.k8s.io"
 )
 
 var (
@@ -61,6 +62,7 @@ var (
 	kindDaemonSet   = schema.GroupKind{Group: apps, Kind: "DaemonSet"}
 	kindJob         = schema.GroupKind{Group: batch, Kind: "Job"}
 	kindCRD         = schema.GroupKind{Group: apiext, Kind: "CustomResourceDefinition"}
+	kindSlice       = schema.GroupKind{Group: discovering, Kind: "EndpointSlice"}
 	kindHPA         = schema.GroupKind{Group: autoscaling, Kind: "HorizontalPodAutoscaler"}
 )
 
@@ -82,13 +84,14 @@ var kinds = map[schema.GroupKind]kindInfo{
 	{Group: rbac, Kind: "RoleBinding"}:         {class: supports, always: true},
 	{Group: rbac, Kind: "ClusterRole"}:         {class: supports, cluster: true},
 	{Group: rbac, Kind: "ClusterRoleBinding"}:  {class: supports, cluster: true},
-	kindConfigMap:                              {class: supports, always: true},
-	{Group: core, Kind: "Secret"}:              {class: supports, always: true},
-	kindVolume:                                 {class: supports, cluster: true},
-	kindClaim:                                  {class: supports, always: true},
-	kindService:                                {class: supports, always: true},
-	{Group: core, Kind: "Endpoints"}:           {class: supports},
-	{Group: core, Kind: "PodTemplate"}:         {class: supports},
+	kindConfigMap:                      {class: supports, always: true},
+	{Group: core, Kind: "Secret"}:      {class: supports, always: true},
+	kindVolume:                         {class: supports, cluster: true},
+	kindClaim:                          {class: supports, always: true},
+	kindService:                        {class: supports, always: true},
+	{Group: core, Kind: "Endpoints"}:   {class: supports},
+	kindSlice:                          {class: supports, always: true},
+	{Group: core, Kind: "PodTemplate"}: {class: supports},
 	{Group: networking, Kind: "NetworkPolicy"}: {class: supports, always: true},
 
 	kindPod:         {class: workloads, always: true},

@@ -25,23 +25,34 @@ func (d *Driver) Observe(ctx context.Context, src drivers.Source, want plan.Desi
 	}
 	v := newView(facts)
 	v.complaint = d.cache.complaints.about
+	var r *render
+	if len(want.Objects) > 0 {
+		if r, err = d.render(src); err != nil {
+			return plan.Observed{}, fmt.Errorf("observe instance %s: %w", id, err)
+		}
+	}
 	wanted := make(map[string]plan.Object, len(want.Objects))
 	for _, x := range want.Objects {
 		wanted[x.Key] = x
 	}
+	twofold := v.twofold(want.Generation)
+	mints := v.mints(r, wanted)
 	var o plan.Observed
 	for _, f := range facts {
 		if f.gk != kindPod {
 			continue
 		}
 		if u, ok := v.unit(f); ok {
+			if m := mints[u.Owner]; m != nil && f.controller.uid == m.owner.uid && !f.deleting {
+				u.Outdated = m.outdated(f)
+			}
 			o.Units = append(o.Units, u)
 		} else if u, ok := v.other(f); ok {
 			o.Others = append(o.Others, u)
 		}
 	}
 	for _, f := range facts {
-		_, isWanted := wanted[f.key]
+		x, isWanted := wanted[f.key]
 		switch {
 		case f.claimOfSet():
 			o.Objects = append(o.Objects, v.object(f))
@@ -52,11 +63,17 @@ func (d *Driver) Observe(ctx context.Context, src drivers.Source, want plan.Desi
 			// Another instance's, which will claim it: nobody's to prune.
 		default:
 			seen := v.object(f)
-			if isWanted && f.count >= 0 && !counted(want, f.key) {
-				seen.Keep = keptReplicas(f.count)
+			if f.count >= 0 && !(isWanted && counted(want, f.key)) {
+				seen.Keep = keptReplicas(f.count) // one of the next generation may begin with it
 			}
-			if x, ok := wanted[f.key]; ok && seen.Digest == x.Digest && d.drifted(src, f) {
-				seen.Digest = "drifted from " + seen.Digest
+			if isWanted {
+				seen.Outgrown = f.outgrown(r, x)
+				if x.Directs && twofold {
+					d.directs(v, r, f, &seen)
+				}
+				if seen.Digest == x.Digest && d.drifted(src, f) {
+					seen.Digest = "drifted from " + seen.Digest
+				}
 			}
 			o.Objects = append(o.Objects, seen)
 		}
@@ -293,13 +310,13 @@ func (v *view) unit(f *fact) (plan.Unit, bool) {
 	}
 	u := plan.Unit{
 		ID: string(f.uid), Key: f.key, Name: f.name, VDU: vdu, Owner: owner, Kind: kind,
-		Ready: f.ready, Deleting: f.deleting, Reason: f.reason, Failure: f.failure,
+		Ready: f.ready, Deleting: f.deleting, Reason: f.reason, Failure: f.failure, Generation: f.generation(),
 		Metadata: map[string]string{"namespace": f.namespace},
 	}
 	if top != nil && !f.ready && !f.deleting {
 		u.Reason, u.Failure = v.trouble(f, top)
 	}
-	for name, value := range map[string]string{"node": f.pod.node, "podIP": f.pod.ip, "image": f.pod.image} {
+	for name, value := range map[string]string{"node": f.pod.node, "podIP": f.pod.ip, "image": f.pod.image()} {
 		if value != "" {
 			u.Metadata[name] = value
 		}
@@ -355,6 +372,7 @@ func (v *view) object(f *fact) plan.ObservedObject {
 	o := plan.ObservedObject{
 		Key: f.key, Incarnation: string(f.uid), Digest: f.digest, Count: f.count, Ready: f.ready,
 		Deleting: f.deleting, Retention: retention(f), Reason: f.reason, Failure: f.failure, Keep: f.kept,
+		Generation: f.generation(),
 	}
 	if f.dead {
 		o.Dead = f.failure

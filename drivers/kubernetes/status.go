@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -173,15 +172,11 @@ func podFactOf(u *unstructured.Unstructured) *podFact {
 	phase := str(u.Object, "status", "phase")
 	p := &podFact{
 		node: str(u.Object, "spec", "nodeName"), ip: str(u.Object, "status", "podIP"),
-		created: u.GetCreationTimestamp().UTC(), generation: u.GetLabels()[LabelGeneration],
+		created: u.GetCreationTimestamp().UTC(),
+		images:  imagesOf(u.Object, "spec"), config: shared(u.GetAnnotations()[AnnotationConfig]),
 		finished: phase == "Succeeded" || phase == "Failed",
 		template: u.GetLabels()["controller-revision-hash"],
 	}
-	var images []string
-	for _, c := range mapsAt(u.Object, "spec", "containers") {
-		images = append(images, str(c, "image"))
-	}
-	p.image = strings.Join(images, ",")
 	if p.waiting = p.node == "" && !p.finished; p.waiting {
 		for _, v := range mapsAt(u.Object, "spec", "volumes") {
 			if claim := str(v, "persistentVolumeClaim", "claimName"); claim != "" {

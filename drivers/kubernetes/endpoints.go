@@ -1,0 +1,184 @@
+package kubernetes
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/reconciler/plan"
+)
+
+// labelService names the Service of an EndpointSlice. Its controller copies the
+// Service's labels too, so that slices are found by the instance's as all else is.
+const labelService = "kubernetes.io/service-name"
+
+// sliceFact is what is kept of an EndpointSlice besides.
+type sliceFact struct {
+	service   string // its key
+	endpoints []endpoint
+}
+
+// endpoint is a pod to which a Service leads.
+type endpoint struct {
+	pod   types.UID
+	ready bool
+}
+
+func sliceFactOf(u *unstructured.Unstructured) *sliceFact {
+	s := &sliceFact{service: shared(keyOf(kindService, u.GetNamespace(), u.GetLabels()[labelService]))}
+	for _, e := range mapsAt(u.Object, "endpoints") {
+		// A condition that isn't given is to be read as true.
+		ready, given, err := unstructured.NestedBool(e, "conditions", "ready")
+		s.endpoints = append(s.endpoints, endpoint{types.UID(str(e, "targetRef", "uid")), ready || !given || err != nil})
+	}
+	return s
+}
+
+// twofold says whether the instance has objects of more than one generation.
+// c.mu is held.
+func (c *cache) twofold(instance string) bool {
+	seen := ""
+	for _, f := range c.instances[instance] {
+		switch g := f.generation(); {
+		case g == "" || g == seen:
+		case seen == "":
+			seen = g
+		default:
+			return true
+		}
+	}
+	return false
+}
+
+// wakes says whether a change of an object of the kind is of interest to the
+// instance: where traffic goes is only asked while it is led elsewhere. c.mu is held.
+func (k *kindCache) wakes(instance string) bool {
+	return k.gk != kindSlice || k.cache.twofold(instance)
+}
+
+// blind says why objects of the kind can't be seen at all; "" where they can.
+// never says that no right would change that.
+func (c *cache) blind(gk schema.GroupKind) (why string, never bool) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	switch k := c.kinds[gk]; {
+	case k == nil:
+		return fmt.Sprintf("the API server has no %s (%s)", gk.Kind, gk.Group), true
+	case k.err != nil:
+		return fmt.Sprintf("Jibe can't see any %s; let its credentials list and watch them: %v", gk.Kind, k.err), false
+	}
+	return "", false
+}
+
+// twofold says whether something stands there that is of another generation than
+// the one that should.
+func (v *view) twofold(generation string) bool {
+	return generation != "" && slices.ContainsFunc(v.facts, func(f *fact) bool {
+		g := f.generation()
+		return g != "" && g != generation
+	})
+}
+
+// directs makes a Service ready only when traffic goes where it should: all
+// addresses in its EndpointSlices are of pods of the generation, and one at least is
+// ready if the Service selects a pod that is.
+func (d *Driver) directs(v *view, r *render, f *fact, o *plan.ObservedObject) {
+	generation := r.desired.Generation
+	selector, _, _ := unstructured.NestedStringMap(r.objects[f.key].Object, "spec", "selector")
+	if len(selector) == 0 || f.deleting {
+		return
+	}
+	if why, never := d.cache.blind(kindSlice); why != "" {
+		o.Ready, o.Reason = false, "whether traffic goes to generation "+generation+" can't be told: "+why
+		if never {
+			o.Failure = o.Reason
+		}
+		return
+	}
+	others, gone, ready := map[string]int{}, 0, 0
+	for _, slice := range v.facts {
+		if slice.slice == nil || slice.slice.service != f.key || slice.deleting {
+			continue
+		}
+		for _, e := range slice.slice.endpoints {
+			switch pod := v.byUID[e.pod]; {
+			case pod == nil:
+				gone++
+			case pod.colour != generation:
+				others[pod.colour]++
+			case e.ready:
+				ready++
+			}
+		}
+	}
+	switch {
+	case len(others) > 0:
+		other := slices.Min(slices.Collect(maps.Keys(others)))
+		o.Ready, o.Reason = false, fmt.Sprintf("its EndpointSlices still hold %s of generation %s", addresses(others[other]), other)
+	case gone > 0:
+		o.Ready, o.Reason = false, fmt.Sprintf("its EndpointSlices still hold %s of pods that are gone", addresses(gone))
+	case ready == 0 && v.selects(r, f.namespace, selector):
+		o.Ready, o.Reason = false, "its EndpointSlices hold no ready address of generation "+generation+" yet"
+	}
+}
+
+func addresses(n int) string {
+	if n == 1 {
+		return "1 address"
+	}
+	return fmt.Sprintf("%d addresses", n)
+}
+
+// selects says whether a pod of the rendered generation that is ready has the labels.
+// Pods have those of their templates: no fact holds them.
+func (v *view) selects(r *render, namespace string, selector map[string]string) bool {
+	for _, f := range v.facts {
+		if f.gk != kindPod || !f.ready || f.pod.finished || f.namespace != namespace || f.colour != r.desired.Generation {
+			continue
+		}
+		top := v.top(f)
+		if top == nil || r.objects[top.key] == nil {
+			continue
+		}
+		labels, _, _ := unstructured.NestedStringMap(podOf(r.objects[top.key]), "metadata", "labels")
+		matches := true
+		for k, want := range selector {
+			matches = matches && labels[k] == want
+		}
+		if matches {
+			return true
+		}
+	}
+	return false
+}
+
+// podOf is what a workload makes: its template, or the Pod itself.
+func podOf(obj *unstructured.Unstructured) map[string]any {
+	if obj.GroupVersionKind().GroupKind() == kindPod {
+		return obj.Object
+	}
+	template, _, _ := unstructured.NestedFieldNoCopy(obj.Object, "spec", "template")
+	pod, _ := template.(map[string]any)
+	return pod
+}
+
+// redirectable refuses to lead traffic to another generation where nobody could see
+// that it went there.
+func (d *Driver) redirectable(src drivers.Source, r *render, steps []plan.Step) error {
+	directs := func(s plan.Step) bool { return s.Directs }
+	if r == nil || !slices.ContainsFunc(steps, directs) {
+		return nil
+	}
+	if v := newView(d.cache.of(src.Instance.ID)); !v.twofold(r.desired.Generation) {
+		return nil
+	}
+	if why, _ := d.cache.blind(kindSlice); why != "" {
+		return &drivers.RefusedError{Object: "update.strategy", Reason: "a blue-green change can't be seen through here: " + why}
+	}
+	return nil
+}
