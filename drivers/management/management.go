@@ -125,10 +125,18 @@ type Call struct {
 	// Package holds the program, at the path Program.
 	Package *vnfd.Package
 	Program string
-	Input   Input
+	// Other is the other package of a change of package, nil where there is none.
+	// Input.Before.Dir and Input.After.Dir are filled in by the tree of each.
+	Other *vnfd.Package
+	Input Input
 	// Files are written for the time of the run, readable by the program alone; each
 	// one's path stands in the environment variable of its name.
-	Files   map[string][]byte
+	Files map[string][]byte
+	// Secrets are values that are kept from logs and errors, beside those that
+	// Files, and Input under the names of credentials, hold; see [Revealed].
+	Secrets []string
+	// Timeout bounds the run, without the time in which it waits for its turn; 0 is
+	// ten minutes.
 	Timeout time.Duration
 	// Orphan is the process of an interrupted run, which is ended first; nil where
 	// there is none.
@@ -145,6 +153,8 @@ type Process struct {
 	Start uint64 `json:"start"`
 	// Boot is the machine's boot id.
 	Boot string `json:"boot"`
+	// Dir holds what was written for the program.
+	Dir string `json:"dir,omitempty"`
 }
 
 // FailedError is returned for a program that didn't succeed, however often it is

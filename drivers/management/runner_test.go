@@ -1,0 +1,676 @@
+//go:build linux
+
+package management_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/jibe-vnfm/jibe/drivers/management"
+	"github.com/jibe-vnfm/jibe/vnfd"
+)
+
+// newRunner has a directory that any user can reach, and sees that nothing is left in it.
+func newRunner(t *testing.T) *management.Runner {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "jibe-management-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	r := &management.Runner{Dir: filepath.Join(dir, "hooks")}
+	t.Cleanup(func() {
+		if left, err := os.ReadDir(r.Dir); err != nil && !errors.Is(err, fs.ErrNotExist) || len(left) > 0 {
+			t.Errorf("left behind: %v %v", left, err)
+		}
+	})
+	return r
+}
+
+func pack(files map[string]string) *vnfd.Package {
+	m := fstest.MapFS{}
+	for name, content := range files {
+		m[name] = &fstest.MapFile{Data: []byte(content), Mode: 0o444}
+	}
+	return &vnfd.Package{Tree: "tree", Files: m}
+}
+
+// shell is a call of a shell script.
+func shell(script string) management.Call {
+	return management.Call{
+		Package: pack(map[string]string{"Scripts/run": "#!/bin/sh\n" + script}), Program: "Scripts/run",
+		Input: management.Input{Hook: "coordinate_new"}, Timeout: time.Minute,
+	}
+}
+
+// run is the message of a program that succeeds.
+func run(t *testing.T, r *management.Runner, c management.Call) string {
+	t.Helper()
+	out, err := r.Run(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out.Message
+}
+
+// fails is why a program failed.
+func fails(t *testing.T, r *management.Runner, c management.Call) *management.FailedError {
+	t.Helper()
+	out, err := r.Run(t.Context(), c)
+	var failed *management.FailedError
+	if !errors.As(err, &failed) {
+		t.Fatalf("%v, %v: not a failure of the program", out, err)
+	}
+	return failed
+}
+
+func TestAProgramReadsItsInputAndSaysWhatIsLogged(t *testing.T) {
+	c := shell(`m=$(sed 's/.*"operation":{"id":"\([^"]*\)".*/\1/'); echo "{\"message\": \"for $m\", \"later\": {\"attribute\": 1}}"`)
+	c.Input.Operation.ID = "op-1"
+	if got := run(t, newRunner(t), c); got != "for op-1" {
+		t.Errorf("message %q", got)
+	}
+}
+
+func TestInputHasNoNullWhereAListIsAndTellsTheWorkingCopies(t *testing.T) {
+	c := shell(`cat > "$TMPDIR/in"; cat "$(sed 's/.*"before":{[^}]*"dir":"\([^"]*\)".*/\1/' "$TMPDIR/in")/version" >&2; echo >&2
+cat "$(sed 's/.*"after":{[^}]*"dir":"\([^"]*\)".*/\1/' "$TMPDIR/in")/version" >&2; echo >&2; cat "$TMPDIR/in" >&2; exit 1`)
+	c.Package.Files.(fstest.MapFS)["version"] = &fstest.MapFile{Data: []byte("1")}
+	c.Other = &vnfd.Package{Tree: "other", Files: fstest.MapFS{"version": {Data: []byte("2")}}}
+	c.Input.Before = &management.Package{Tree: "tree", VnfdID: "a"}
+	c.Input.After = &management.Package{Tree: "other", VnfdID: "b"}
+	c.Input.VDUs = []management.VDU{{ID: "vdu1"}}
+	failed := fails(t, newRunner(t), c)
+	before, rest, _ := strings.Cut(failed.Stderr, "\n")
+	after, text, _ := strings.Cut(rest, "\n")
+	if before != "1" || after != "2" {
+		t.Errorf("the working copies are %q and %q", before, after)
+	}
+	var in management.Input
+	if err := json.Unmarshal([]byte(text), &in); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(text, "null") || in.Version != management.Version || in.Before.Dir == in.After.Dir {
+		t.Errorf("input %s", text)
+	}
+	if c.Input.Before.Dir != "" || c.Input.VDUs[0].Old != nil {
+		t.Error("the caller's input was changed")
+	}
+}
+
+func TestAProgramNeedNotReadItsInput(t *testing.T) {
+	c := shell(`exec <&-; echo '{"message": "done"}'`)
+	c.Input.Params = map[string]any{"long": strings.Repeat("x", 1<<20)}
+	if got := run(t, newRunner(t), c); got != "done" {
+		t.Errorf("message %q", got)
+	}
+}
+
+func TestTheEnvironmentHoldsNothingOfJibe(t *testing.T) {
+	t.Setenv("JIBE_DATA", "/secret/place")
+	c := shell(`env | sort >&2; cat "$KUBECONFIG" >&2; ls -ld "$HOME" "$TMPDIR" >/dev/null || exit 2; echo x > "$HOME/f" && echo x > "$TMPDIR/f" || exit 3; exit 1`)
+	c.Files = map[string][]byte{"KUBECONFIG": []byte(`{"kind":"Config"}`)}
+	lines := strings.Split(fails(t, newRunner(t), c).Stderr, "\n")
+	var names []string
+	for _, line := range lines[:len(lines)-1] {
+		name, value, _ := strings.Cut(line, "=")
+		if names = append(names, name); strings.Contains(value, "secret") || name == "JIBE_HOOK" && value != "coordinate_new" {
+			t.Error(line)
+		}
+	}
+	if diff := cmp.Diff([]string{"HOME", "JIBE_HOOK", "KUBECONFIG", "LANG", "PATH", "PWD", "TMPDIR"}, names); diff != "" {
+		t.Error(diff)
+	}
+	if got := lines[len(lines)-1]; got != `{"kind":"Config"}` {
+		t.Errorf("the file holds %q", got)
+	}
+}
+
+func TestTheWorkingCopyIsReadOnlyAndProgramsInItCanBeRun(t *testing.T) {
+	c := shell(`cd "$(dirname "$0")/.." || exit 2
+[ "$PWD" = "$(pwd -P)" ] && [ -x Scripts/helper ] && [ -x bin/tool ] && [ ! -x data.txt ] || { ls -lR >&2; exit 3; }
+Scripts/helper || exit 4
+stat -c %a . Scripts data.txt Scripts/helper "$KUBECONFIG" >&2; exit 1`)
+	m := c.Package.Files.(fstest.MapFS)
+	m["Scripts/helper"] = &fstest.MapFile{Data: []byte("#!/bin/sh\nexit 0\n"), Mode: 0o444}
+	m["bin/tool"] = &fstest.MapFile{Data: []byte("anything"), Mode: 0o755}
+	m["data.txt"] = &fstest.MapFile{Data: []byte("x"), Mode: 0o644}
+	c.Files = map[string][]byte{"KUBECONFIG": []byte("x")}
+	if got := fails(t, newRunner(t), c); got.Stderr != "555\n555\n444\n555\n400" {
+		t.Errorf("modes: %v", got)
+	}
+}
+
+func TestPythonIsRunWithoutBeingTold(t *testing.T) {
+	if _, err := os.Stat("/usr/bin/python3"); err != nil {
+		t.Skip("there is no python3")
+	}
+	c := management.Call{Package: pack(map[string]string{"c.py": "import json, sys\nprint(json.dumps({'message': json.load(sys.stdin)['hook']}))\n"}), Program: "./c.py",
+		Input: management.Input{Hook: "scale_start"}}
+	if got := run(t, newRunner(t), c); got != "scale_start" {
+		t.Errorf("message %q", got)
+	}
+}
+
+func TestAnExitCodeIsAFailureWithTheEndOfStandardError(t *testing.T) {
+	r := newRunner(t)
+	got := fails(t, r, shell(`echo no route to the balancer >&2; exit 3`))
+	if got.Error() != "program Scripts/run failed: exit status 3: no route to the balancer" {
+		t.Error(got)
+	}
+	got = fails(t, r, shell(`i=0; while [ $i -lt 3000 ]; do echo "line $i" >&2; i=$((i+1)); done; printf 'the \033[31mend\000' >&2; kill -9 $$`))
+	if !strings.HasPrefix(got.Stderr, "…") || !strings.HasSuffix(got.Stderr, "line 2999\nthe [31mend") || len(got.Stderr) > 8<<10+8 || got.Reason != "signal: killed" {
+		t.Errorf("%s: %d bytes: %q", got.Reason, len(got.Stderr), got.Stderr[len(got.Stderr)-30:])
+	}
+}
+
+func TestGarbageOnStandardOutputIsAFailureThatQuotesIt(t *testing.T) {
+	r := newRunner(t)
+	for script, want := range map[string]string{
+		`echo 'Hello there'`:                 `"Hello there"`,
+		`echo '["a"]'`:                       `a`,
+		`echo null`:                          `"null"`,
+		`echo '{"message": 1}'`:              `\"message\": 1`,
+		`echo '{}'; echo '{"message": "b"}'`: `after top-level value`,
+		`printf '{"message": "cut'`:          `cut`,
+	} {
+		if got := fails(t, r, shell(script)); !strings.Contains(got.Reason, want) || !strings.Contains(got.Reason, "JSON") {
+			t.Errorf("%s: %v", script, got)
+		}
+	}
+	for _, script := range []string{``, `echo`, `echo '{}'`} {
+		if got := run(t, r, shell(script)); got != "" {
+			t.Errorf("%s: %q", script, got)
+		}
+	}
+}
+
+func TestAGigabyteNeitherFillsMemoryNorBlocks(t *testing.T) {
+	r := newRunner(t)
+	var lines int
+	r.Log = func(management.Input, string, string) { lines++ }
+	if got := fails(t, r, shell(`head -c 1000000000 /dev/zero`)); !strings.HasPrefix(got.Reason, "wrote 1000000000 bytes to standard output") {
+		t.Error(got)
+	}
+	if got := fails(t, r, shell(`yes "a line" | head -c 1000000000 >&2; head -c 1000000000 /dev/zero >&2; exit 1`)); got.Reason != "exit status 1" || len(got.Stderr) > 8<<10+8 {
+		t.Errorf("%s: %d bytes", got.Reason, len(got.Stderr))
+	}
+	if lines < 100 || lines > 1001 {
+		t.Errorf("%d lines were logged", lines)
+	}
+}
+
+func TestLinesOfStandardErrorAreLoggedAsTheyCome(t *testing.T) {
+	r := newRunner(t)
+	var lines []string
+	r.Log = func(in management.Input, program, line string) { lines = append(lines, in.Hook+" "+program+" "+line) }
+	run(t, r, shell(`printf 'one\ntw' >&2; printf 'o\n\nthree' >&2`))
+	if diff := cmp.Diff([]string{"coordinate_new Scripts/run one", "coordinate_new Scripts/run two", "coordinate_new Scripts/run three"}, lines); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// note makes scripts tell which processes they are: the test must see them end.
+type note struct{ dir string }
+
+func newNote(t *testing.T) note {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "jibe-note-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	return note{dir}
+}
+
+func (n note) file(name string) string { return filepath.Join(n.dir, name) }
+
+// wait returns the process that wrote itself down.
+func (n note) wait(t *testing.T, name string) int {
+	t.Helper()
+	for range 500 {
+		data, err := os.ReadFile(n.file(name))
+		if pid, perr := strconv.Atoi(strings.TrimSpace(string(data))); err == nil && perr == nil {
+			return pid
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatalf("no process wrote %s", name)
+	return 0
+}
+
+// gone fails where the process still works, after a moment for its parent to bury it.
+func gone(t *testing.T, what string, pid int) {
+	t.Helper()
+	for range 100 {
+		data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil || strings.Contains(string(data), ") Z ") {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Errorf("%s still runs", what)
+}
+
+func TestAProgramThatHangsIsEndedWithAllItStarted(t *testing.T) {
+	r, n := newRunner(t), newNote(t)
+	// The grandchildren ignore the polite signal, hold the pipes, and one leaves the group.
+	c := shell(fmt.Sprintf(`trap "" TERM; (echo $$ > %s; exec sleep 300) & setsid sh -c 'echo $$ > %s; sleep 300' & echo waiting for the balancer >&2; sleep 300; sleep 300`,
+		n.file("child"), n.file("stray")))
+	c.Timeout = 500 * time.Millisecond
+	began := time.Now()
+	got := fails(t, r, c)
+	if got.Reason != "not done within 500ms" || got.Stderr != "waiting for the balancer" {
+		t.Error(got)
+	}
+	if took := time.Since(began); took > 8*time.Second {
+		t.Errorf("it took %s", took)
+	}
+	gone(t, "the program", n.wait(t, "child"))
+	gone(t, "what left its group", n.wait(t, "stray"))
+}
+
+func TestAPoliteProgramIsGivenTimeToEnd(t *testing.T) {
+	r, n := newRunner(t), newNote(t)
+	c := shell(fmt.Sprintf(`trap 'sleep 0.3; echo $$ > %s; exit 0' TERM; while :; do sleep 0.1; done`, n.file("tidied")))
+	c.Timeout = 300 * time.Millisecond
+	if got := fails(t, r, c); got.Reason != "not done within 300ms" {
+		t.Error(got)
+	}
+	n.wait(t, "tidied")
+}
+
+func TestTheEndOfTheContextEndsTheProgram(t *testing.T) {
+	r, n := newRunner(t), newNote(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { n.wait(t, "pid"); cancel() }()
+	_, err := r.Run(ctx, shell(fmt.Sprintf(`echo $$ > %s; sleep 300`, n.file("pid"))))
+	var failed *management.FailedError
+	if !errors.Is(err, context.Canceled) || errors.As(err, &failed) {
+		t.Errorf("error %v", err)
+	}
+	gone(t, "the program", n.wait(t, "pid"))
+}
+
+func TestWhatAProgramLeavesRunningDoesNotOutliveIt(t *testing.T) {
+	r, n := newRunner(t), newNote(t)
+	began := time.Now()
+	got := run(t, r, shell(fmt.Sprintf(`sleep 300 & echo $! > %s; setsid sh -c 'echo $$ > %[2]s; exec sleep 300' & while [ ! -s %[2]s ]; do sleep 0.05; done; echo '{"message": "done"}'`,
+		n.file("child"), n.file("stray"))))
+	if got != "done" || time.Since(began) > 8*time.Second {
+		t.Errorf("%q after %s", got, time.Since(began))
+	}
+	gone(t, "the child", n.wait(t, "child"))
+	gone(t, "what left its group", n.wait(t, "stray"))
+}
+
+func TestTheProcessIsToldOfBeforeItHasItsInput(t *testing.T) {
+	r, n := newRunner(t), newNote(t)
+	c := shell(fmt.Sprintf(`read x; echo $$ > %s; echo '{"message": "'$$'"}'`, n.file("read")))
+	var told management.Process
+	c.Started = func(p management.Process) error {
+		time.Sleep(100 * time.Millisecond)
+		if _, err := os.Stat(n.file("read")); err == nil {
+			t.Error("it had its input already")
+		}
+		told = p
+		return nil
+	}
+	if got := run(t, r, c); got != strconv.Itoa(told.PID) || told.Start == 0 || len(told.Boot) != 36 || filepath.Dir(told.Dir) != r.Dir {
+		t.Errorf("process %s was told of as %+v", got, told)
+	}
+	c.Started = func(p management.Process) error { told = p; return errors.New("the lease is lost") }
+	if _, err := r.Run(t.Context(), c); err == nil || !strings.Contains(err.Error(), "the lease is lost") {
+		t.Errorf("error %v", err)
+	}
+	gone(t, "a process that couldn't be noted", told.PID)
+}
+
+// orphan starts what an interrupted run would have left.
+func orphan(t *testing.T, script string, env ...string) management.Process {
+	t.Helper()
+	cmd := exec.Command("/bin/sh", "-c", script)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	cmd.Env = append([]string{"PATH=/usr/bin:/bin", "JIBE_HOOK=coordinate_new"}, env...)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	pid := cmd.Process.Pid
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() { defer close(done); _ = cmd.Wait() }()
+	t.Cleanup(func() { _ = syscall.Kill(-pid, syscall.SIGKILL); <-done })
+	start, err := strconv.ParseUint(strings.Fields(string(data[strings.LastIndexByte(string(data), ')'):]))[20], 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return management.Process{PID: pid, Start: start, Boot: strings.TrimSpace(string(boot))}
+}
+
+func TestAnInterruptedRunIsEndedFirst(t *testing.T) {
+	for name, script := range map[string]string{
+		"with its leader":    `sleep 300 & echo $! > %s; wait`,
+		"without its leader": `sleep 300 & echo $! > %s`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, n := newRunner(t), newNote(t)
+			left := orphan(t, fmt.Sprintf(script, n.file("child")))
+			child := n.wait(t, "child")
+			if name == "without its leader" {
+				gone(t, "the leader", left.PID)
+			}
+			if err := os.MkdirAll(filepath.Join(r.Dir, "run-old", "files"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			left.Dir = filepath.Join(r.Dir, "run-old")
+			c := shell(fmt.Sprintf(`[ ! -d /proc/%d ] || grep -q ') Z ' /proc/%[1]d/stat || exit 1`, child))
+			c.Orphan = &left
+			run(t, r, c)
+			gone(t, "the orphan", left.PID)
+		})
+	}
+}
+
+func TestANumberThatMeansAnotherProcessIsLeftAlone(t *testing.T) {
+	r, n := newRunner(t), newNote(t)
+	other := orphan(t, fmt.Sprintf(`sleep 300 & echo $! > %s; wait`, n.file("child")))
+	child := n.wait(t, "child")
+	outside := filepath.Join(n.dir, "run-outside")
+	if err := os.Mkdir(outside, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, left := range map[string]management.Process{
+		"begun at another time": {PID: other.PID, Start: other.Start - 1, Boot: other.Boot, Dir: outside},
+		"of another boot":       {PID: other.PID, Start: other.Start, Boot: "another", Dir: r.Dir},
+		"none":                  {},
+	} {
+		c := shell(`exit 0`)
+		c.Orphan = &left
+		run(t, r, c)
+		if err := syscall.Kill(child, 0); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+	}
+	if _, err := os.Stat(outside); err != nil {
+		t.Errorf("a directory that isn't a run's: %v", err)
+	}
+}
+
+func TestASweepLeavesNothingOfAFormerProcess(t *testing.T) {
+	r, n := newRunner(t), newNote(t)
+	if err := r.Sweep(); err != nil {
+		t.Fatal(err) // there is nothing yet
+	}
+	dir := filepath.Join(r.Dir, "run-123")
+	if err := os.MkdirAll(filepath.Join(dir, "files"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "files", "KUBECONFIG"), []byte("x"), 0o400); err != nil {
+		t.Fatal(err)
+	}
+	orphan(t, fmt.Sprintf(`setsid sh -c 'echo $$ > %s; exec sleep 300' & wait`, n.file("stray")), "TMPDIR="+filepath.Join(dir, "tmp"))
+	stray := n.wait(t, "stray")
+	if err := r.Sweep(); err != nil {
+		t.Fatal(err)
+	}
+	gone(t, "a stray", stray)
+	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the directory: %v", err)
+	}
+}
+
+func TestSecretsAreInNoErrorNoLogAndNoMessage(t *testing.T) {
+	r := newRunner(t)
+	var logged strings.Builder
+	r.Log = func(_ management.Input, _, line string) { logged.WriteString(line + "\n") }
+	key := "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkq\nhkiG9w0BAQEFAASC\n-----END PRIVATE KEY-----\n"
+	c := shell(`cat >&2; cat "$KUBECONFIG" >&2; echo >&2; printf '%s\n' "hidden-community" >&2; printf 'hkiG9w0BAQEFAASC\n' >&2
+echo '{"message": "logged in with hunter2"}'; [ "$JIBE_HOOK" = coordinate_new ] && exit 1; [ "$JIBE_HOOK" = garbage ] && echo hunter2; exit 0`)
+	c.Input.CoordinationParams = map[string]any{
+		"vdu_params":        []any{map[string]any{"vdu_id": "vdu1", "new_vnfc_param": map[string]any{"cp_name": "cp1", "username": "admin", "password": "hunter2"}}},
+		"external_lb_param": map[string]string{"ip_address": "10.0.0.1", "password": "lb-pass"},
+	}
+	c.Input.Params = map[string]any{"pin_token": 271828, "other_token": 3.5, "private_key": key, "community": "hidden-community"}
+	c.Input.Operation.Params = json.RawMessage(`{"additionalParams": {"api_token": "from-the-request"}}`)
+	c.Files = map[string][]byte{"KUBECONFIG": []byte(`{"users":[{"user":{"token":"kube-token","client-key-data":"a2V5"}}]}`)}
+	c.Secrets = management.Revealed(map[string]any{"community": "age:xyz", "ns": "a"}, map[string]any{"community": "hidden-community", "ns": "a"})
+	failed := fails(t, r, c)
+	c.Input.Hook = "garbage"
+	garbage := fails(t, r, c)
+	c.Input.Hook = "fine"
+	message := run(t, r, c)
+	if message != "logged in with ***" {
+		t.Errorf("message %q", message)
+	}
+	for _, text := range []string{failed.Error(), garbage.Error(), logged.String()} {
+		for _, secret := range []string{"hunter2", "lb-pass", "271828", "3.5", "hidden-community", "from-the-request", "kube-token", "a2V5", "MIIEvQ", "hkiG9w"} {
+			if strings.Contains(text, secret) {
+				t.Errorf("%s is shown: %s", secret, text)
+			}
+		}
+		if !strings.Contains(text, "***") {
+			t.Errorf("nothing was shown: %s", text)
+		}
+	}
+	for _, plain := range []string{"vdu1", "cp1", "admin", "10.0.0.1"} {
+		if !strings.Contains(failed.Error(), plain) {
+			t.Errorf("%s is no secret: %v", plain, failed)
+		}
+	}
+}
+
+func TestASecretThatIsCutInTwoIsNotShown(t *testing.T) {
+	secret := strings.Repeat("s3cret", 20)
+	for shift := range 30 {
+		c := shell(fmt.Sprintf(`printf '%s' >&2; head -c %d /dev/zero | tr '\0' . >&2; exit 1`, secret, 8<<10-60+shift))
+		c.Input.CoordinationParams = map[string]any{"password": secret}
+		if got := fails(t, newRunner(t), c); strings.Contains(got.Stderr, "ret") {
+			t.Fatalf("shown: %q", got.Stderr[:80])
+		}
+	}
+}
+
+func TestWhatCantBeRunSaysWhatToDo(t *testing.T) {
+	r := newRunner(t)
+	p := pack(map[string]string{
+		"Scripts/run": "#!/bin/sh\n", "data": "just text", "empty": "", "none": "#!/opt/none/perl -w\n", "windows": "#!/bin/sh\r\nexit 0\r\n",
+		"elf": "\x7fELF but not really",
+	})
+	p.Files.(fstest.MapFS)["fifo"] = &fstest.MapFile{Mode: fs.ModeNamedPipe | 0o555}
+	for program, want := range map[string]string{
+		"Scripts/gone": "isn't in the package: add it",
+		"Scripts":      "is a directory: name the program in it",
+		"data":         "#!/bin/sh",
+		"empty":        "is empty",
+		"none":         "/opt/none/perl isn't there: install it",
+		"windows":      "CR LF",
+		"elf":          "isn't a program for this machine",
+		"fifo":         "isn't a regular file",
+		"../secret":    "isn't a path inside the package",
+		"/etc/passwd":  "isn't a path inside the package",
+		"":             "is a directory",
+	} {
+		c := management.Call{Package: p, Program: program}
+		if program != "fifo" {
+			c.Package = &vnfd.Package{Files: without(p.Files.(fstest.MapFS), "fifo")}
+		}
+		if got := fails(t, r, c); !strings.Contains(got.Reason, want) {
+			t.Errorf("%s: %v", program, got)
+		}
+	}
+}
+
+func without(m fstest.MapFS, name string) fstest.MapFS {
+	out := fstest.MapFS{}
+	for k, v := range m {
+		if k != name {
+			out[k] = v
+		}
+	}
+	return out
+}
+
+func TestAHostilePackageIsNotWrittenOut(t *testing.T) {
+	r := newRunner(t)
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "run"), []byte("#!/bin/sh\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("/etc", filepath.Join(dir, "out")); err != nil {
+		t.Fatal(err)
+	}
+	many := fstest.MapFS{"run": {Data: []byte("#!/bin/sh\n")}}
+	for i := range 10_001 {
+		many[fmt.Sprintf("f%d", i)] = &fstest.MapFile{}
+	}
+	big := fstest.MapFS{"run": {Data: []byte("#!/bin/sh\n")}, "a": {Data: make([]byte, 70<<20)}, "b": {Data: make([]byte, 70<<20)}}
+	for want, files := range map[string]fs.FS{
+		`"out" is neither a file nor a directory`: os.DirFS(dir),
+		"more than 10000 files":                   many,
+		"more than 134217728 bytes":               big,
+	} {
+		if _, err := r.Run(t.Context(), management.Call{Package: &vnfd.Package{Files: files}, Program: "run"}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+}
+
+func TestNoMoreProgramsRunAtOnceThanMay(t *testing.T) {
+	r, n := newRunner(t), newNote(t)
+	r.Parallel = 2
+	var wg sync.WaitGroup
+	for i := range 5 {
+		wg.Go(func() {
+			if _, err := r.Run(t.Context(), shell(fmt.Sprintf(`cd %s; touch run-%d; ls run-* | wc -l > seen-%[2]d; sleep 0.3; rm run-%[2]d`, n.dir, i))); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	most := 0
+	for i := range 5 {
+		most = max(most, n.wait(t, fmt.Sprintf("seen-%d", i)))
+	}
+	if most != 2 {
+		t.Errorf("%d ran at once", most)
+	}
+	// Who waits for a turn gives up with its context.
+	ctx, cancel := context.WithCancel(t.Context())
+	busy := shell(fmt.Sprintf(`echo $$ > %s; sleep 300`, n.file("busy")))
+	for range 2 {
+		wg.Go(func() { _, _ = r.Run(ctx, busy) })
+	}
+	n.wait(t, "busy")
+	time.Sleep(50 * time.Millisecond)
+	brief, stop := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer stop()
+	if _, err := r.Run(brief, shell(``)); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("error %v", err)
+	}
+	cancel()
+	wg.Wait()
+}
+
+func TestWhereJibeIsRootProgramsAreNobody(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("Jibe isn't root here")
+	}
+	r := newRunner(t)
+	private := filepath.Join(t.TempDir(), "identity.age")
+	if err := os.WriteFile(private, []byte("key"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := shell(fmt.Sprintf(`[ ! -r %s ] && [ -r "$KUBECONFIG" ] && [ ! -w "$KUBECONFIG" ] && [ ! -w . ] && [ ! -w Scripts/run ] && ! ls %s 2>/dev/null || exit 2
+id -un >&2; id -G >&2; exit 1`, private, r.Dir))
+	c.Files = map[string][]byte{"KUBECONFIG": []byte("x")}
+	nobody, err := user.Lookup("nobody")
+	if err != nil {
+		t.Skip(err)
+	}
+	if got := fails(t, r, c); got.Stderr != "nobody\n"+nobody.Gid || got.Reason != "exit status 1" {
+		t.Error(got)
+	}
+	r.User = nobody.Uid
+	if got := fails(t, r, c); !strings.HasPrefix(got.Stderr, "nobody") {
+		t.Error(got)
+	}
+	r.User = "no-such-user"
+	if _, err := r.Run(t.Context(), c); err == nil || !strings.Contains(err.Error(), `there is no user "no-such-user"`) {
+		t.Errorf("error %v", err)
+	}
+	r.User = ""
+	r.Dir = filepath.Join(t.TempDir(), "hooks") // in a directory that is closed to others
+	if err := os.Chmod(filepath.Dir(r.Dir), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Run(t.Context(), c); err == nil || !strings.Contains(err.Error(), "user nobody can't reach") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestADirectoryThatSomebodyElseMayWriteToIsNotUsed(t *testing.T) {
+	r := newRunner(t)
+	if err := os.Mkdir(r.Dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(r.Dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Run(t.Context(), shell(``)); err == nil || !strings.Contains(err.Error(), "Jibe alone") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestAProgramEndsWithJibe(t *testing.T) {
+	n := newNote(t)
+	if at := os.Getenv("JIBE_TEST_RUN_IN"); at != "" {
+		r := &management.Runner{Dir: at}
+		c := shell(fmt.Sprintf(`echo $$ > %s; sleep 300`, os.Getenv("JIBE_TEST_NOTE")))
+		_, err := r.Run(t.Context(), c)
+		t.Fatal(err)
+	}
+	r := newRunner(t)
+	cmd := exec.Command(os.Args[0], "-test.run=^TestAProgramEndsWithJibe$")
+	cmd.Env = append(os.Environ(), "JIBE_TEST_RUN_IN="+r.Dir, "JIBE_TEST_NOTE="+n.file("pid"))
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	pid := n.wait(t, "pid")
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	gone(t, "the program of a Jibe that was killed", pid)
+	if err := r.Sweep(); err != nil { // and what it left goes with the next start
+		t.Fatal(err)
+	}
+}
