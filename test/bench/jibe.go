@@ -46,6 +46,8 @@ type jibe struct {
 	*process.Server
 	clone string
 	tree  string // of the package
+	// nextTree is that of the package's next version.
+	nextTree string
 }
 
 // start starts the built program on a new folder and gives it the package and VIMs,
@@ -76,6 +78,9 @@ func (j *jibe) provision(ctx context.Context, vims map[string]string) error {
 	if err := os.CopyFS(filepath.Join(work, "tiny"), sub); err != nil {
 		return err
 	}
+	if err := writeSuccessor(filepath.Join(work, "successor"), sub); err != nil {
+		return err
+	}
 	if err := commit(ctx, work, "Add a package"); err != nil {
 		return err
 	}
@@ -85,9 +90,12 @@ func (j *jibe) provision(ctx context.Context, vims map[string]string) error {
 	if j.tree, err = process.Git(ctx, work, "rev-parse", "HEAD:tiny"); err != nil {
 		return err
 	}
+	if j.nextTree, err = process.Git(ctx, work, "rev-parse", "HEAD:successor"); err != nil {
+		return err
+	}
 	if err := process.Poll(ctx, time.Minute, func() error {
 		a, err := j.Do(ctx, http.MethodGet, "/jibe/v1/packages", nil)
-		if err == nil && !bytes.Contains(a.Body, []byte(vnfdID)) {
+		if err == nil && !bytes.Contains(a.Body, []byte(nextVnfdID)) {
 			err = fmt.Errorf("the package isn't known: %s", a.Body)
 		}
 		return err

@@ -38,6 +38,7 @@ type options struct {
 	instances int      // in the repository of the writes and of the rest
 	writes    int      // requests of all clients together
 	clients   int
+	upgraded  int           // instances in one commit
 	standing  int           // instances on the cluster at rest
 	idleFor   time.Duration // how long those are left alone
 	binary    string
@@ -66,6 +67,7 @@ func parts() []part {
 		{"share", "Jibe's own share of an operation", true, (*bench).share},
 		{"heal", "Jibe's own share of a heal", true, (*bench).heal},
 		{"drift", "Changes by hand, put right", true, (*bench).drift},
+		{"upgrade", "Jibe's own share of a change of package, and many in one commit", true, (*bench).upgrade},
 		{"batch", "Many new instances in one push", true, (*bench).batch},
 		{"atrest", "Instances at rest on the cluster, and some of them broken at once", true, (*bench).atRest},
 	}
@@ -137,6 +139,7 @@ func parse(args []string) (options, error) {
 	f.IntVar(&o.instances, "instances", 10_000, "instances in the repository of the writes, and at rest")
 	f.IntVar(&o.writes, "writes", 6_000, "writes of all clients together, at most one an instance")
 	f.IntVar(&o.clients, "clients", 64, "clients that write at once")
+	f.IntVar(&o.upgraded, "upgraded", 200, "instances upgraded by one commit")
 	f.IntVar(&o.standing, "standing", 1000, "instances on the cluster at rest, with 5 pods each")
 	f.DurationVar(&o.idleFor, "resting", 5*time.Minute, "how long those are left alone")
 	f.StringVar(&o.binary, "jibe", "", "program to measure instead of one built from this tree")
@@ -146,7 +149,7 @@ func parse(args []string) (options, error) {
 	if *short {
 		given := map[string]bool{}
 		f.Visit(func(x *flag.Flag) { given[x.Name] = true })
-		for name, value := range map[string]string{"sizes": "1,100", "n": "20", "samples": "8", "instances": "1000", "writes": "900",
+		for name, value := range map[string]string{"sizes": "1,100", "n": "20", "samples": "8", "instances": "1000", "writes": "900", "upgraded": "20",
 			"standing": "100", "resting": "20s"} {
 			if !given[name] {
 				if err := f.Set(name, value); err != nil {
