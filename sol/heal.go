@@ -28,7 +28,7 @@ func (a *api) heal(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return a.begin(w, r, request{typ: lcm.Heal, params: params(req),
-		next: func(_ context.Context, now *desired.Instance, seen sight) (*desired.Instance, error) {
+		next: func(ctx context.Context, now *desired.Instance, seen sight) (*desired.Instance, error) {
 			if err := running(now); err != nil {
 				return nil, err
 			}
@@ -43,7 +43,12 @@ func (a *api) heal(w http.ResponseWriter, r *http.Request) error {
 				next.Condemned = map[string]string{}
 			}
 			maps.Copy(next.Condemned, doomed)
-			return &next, nil
+			if len(now.Overlays) == 0 || !target.whole() {
+				return &next, nil
+			}
+			// Container updates end: what is made anew is made of the new package alone.
+			next.Base, next.Overlays = "", nil
+			return a.listing(ctx, now, &next, nil)
 		},
 		note: func(seen sight) string { return target.note(seen, req.Cause) }})
 }
@@ -78,13 +83,16 @@ func targetOf(req healVnfRequest) (healTarget, error) {
 	return t, nil
 }
 
+// whole says that every object is made anew, and not VNFCs alone.
+func (t healTarget) whole() bool { return len(t.ids) == 0 && !t.units }
+
 // choose returns the tombstones of what the target means among what runs.
 func (t healTarget) choose(instance string, seen sight) (map[string]string, error) {
 	if !seen.fresh {
 		return nil, problem(http.StatusServiceUnavailable, "the VIM of VNF instance %s can't be seen now, so it isn't known what runs there: ask again when it is back", instance)
 	}
 	doomed := map[string]string{}
-	if len(t.ids) == 0 && !t.units {
+	if t.whole() {
 		for _, o := range t.objects(seen) {
 			doomed[o.Key] = o.Incarnation
 		}

@@ -138,7 +138,9 @@ func TestInstantiateCommitsOneOperationAndShowsWhatRuns(t *testing.T) {
 				{ID: "b", VduID: "VDU2", ComputeResource: sol.ResourceHandle{VimConnectionID: "vim1", ResourceID: "vdu2-1", VimLevelResourceType: "Deployment"}, Metadata: map[string]any{"node": "n1", "ready": false, "reason": "starting"}}},
 			VnfcInfo: []sol.VnfcInfo{{ID: "VDU1-vdu1-1", VduID: "VDU1", VnfcResourceInfoID: "a", VnfcState: "STARTED"}, {ID: "VDU2-vdu2-1", VduID: "VDU2", VnfcResourceInfoID: "b", VnfcState: "STARTED"}},
 			Metadata: map[string]any{"namespace": "amf", "lcm-kubernetes-def-files": []any{"Files/a.yaml"}}},
-		Links: map[string]sol.Link{"self": {Href: links}, "terminate": {Href: links + "/terminate"}, "scale": {Href: links + "/scale"}, "heal": {Href: links + "/heal"}}}
+		Metadata: map[string]any{"lcm-kubernetes-def-files": []any{"Files/a.yaml"}},
+		Links: map[string]sol.Link{"self": {Href: links}, "terminate": {Href: links + "/terminate"}, "scale": {Href: links + "/scale"}, "heal": {Href: links + "/heal"},
+			"changeCurrentVnfPkg": {Href: links + "/change_vnfpkg"}}}
 	if d := cmp.Diff(want, in); d != "" {
 		t.Error(d)
 	}
@@ -342,7 +344,7 @@ func TestModifyIsAMergePatch(t *testing.T) {
 		t.Errorf("changedInfo %v, %v", changed, err)
 	}
 	for body, status := range map[string]int{
-		`{}`: 400, `{"x": 1}`: 400, `{"vnfInstanceName": 1}`: 400, `{"metadata": "x"}`: 400, `{"vnfdId": "y"}`: 422,
+		`{}`: 400, `{"x": 1}`: 400, `{"vnfInstanceName": 1}`: 400, `{"metadata": "x"}`: 400,
 		`{"vnfInstanceName": "` + strings.Repeat("n", 256) + `"}`: 400,
 	} {
 		if a := e.do("PATCH", path, body); a.StatusCode != status {

@@ -39,15 +39,15 @@ func TestListsShowWhatSelectorsAskFor(t *testing.T) {
 	id := e.instantiated()
 	mandatory := []string{"_links", "id", "instantiationState", "vnfProductName", "vnfProvider", "vnfSoftwareVersion", "vnfdId", "vnfdVersion"}
 	byDefault := append([]string{"vnfInstanceName"}, mandatory...)
-	all := append([]string{"instantiatedVnfInfo", "vimConnectionInfo", "vnfConfigurableProperties"}, byDefault...)
+	all := append([]string{"instantiatedVnfInfo", "metadata", "vimConnectionInfo", "vnfConfigurableProperties"}, byDefault...)
 	for query, want := range map[string][]string{
 		"":                                     byDefault,
 		"?exclude_default":                     byDefault,
 		"?all_fields":                          all,
 		"?fields=vimConnectionInfo":            append([]string{"vimConnectionInfo"}, mandatory...),
 		"?fields=instantiatedVnfInfo/vnfState": append([]string{"instantiatedVnfInfo"}, mandatory...),
-		"?exclude_fields=instantiatedVnfInfo,vnfConfigurableProperties": append([]string{"vimConnectionInfo"}, byDefault...),
-		"?fields=vimConnectionInfo&exclude_default":                     append([]string{"vimConnectionInfo"}, byDefault...),
+		"?exclude_fields=instantiatedVnfInfo,metadata,vnfConfigurableProperties": append([]string{"vimConnectionInfo"}, byDefault...),
+		"?fields=vimConnectionInfo&exclude_default":                              append([]string{"vimConnectionInfo"}, byDefault...),
 	} {
 		var list []map[string]any
 		e.want(200, "GET", api+"/vnf_instances"+query, "").json(t, &list)

@@ -48,6 +48,7 @@ func (s sealer) seal(in, before *desired.Instance) (*desired.Instance, error) {
 		is, was map[string]any
 	}{
 		{"additionalParams", &out.Params, in.Params, before.Params},
+		{"additionalParams", &out.Update.Coordinate.Params, in.Update.Coordinate.Params, before.Update.Coordinate.Params},
 		{"metadata", &out.Metadata, in.Metadata, before.Metadata},
 		{"extensions", &out.Extensions, in.Extensions, before.Extensions},
 		{"vnfConfigurableProperties", &out.ConfigurableProperties, in.ConfigurableProperties, before.ConfigurableProperties},

@@ -45,9 +45,9 @@ type View interface {
 	// intent. An overlay without a package is one of the package that after names. It
 	// alters neither argument; its errors are those of Check, and ErrUnknownPackage.
 	Complete(ctx context.Context, before, after *desired.Instance) (*desired.Instance, error)
-	// Definitions are the files of its package that after, which is complete, is to
-	// list (lcm-kubernetes-def-files), given those that a request lists; nil where
-	// the VIM knows no such list. Its errors are those of Check.
+	// Definitions are the files of its package that after, complete or not, is to list
+	// (lcm-kubernetes-def-files), given those that a request lists; nil where the VIM
+	// knows no such list. Its errors are those of Complete.
 	Definitions(ctx context.Context, before, after *desired.Instance, listed []string) ([]string, error)
 	// Find returns the newest package with this vnfdId, or [ErrUnknownPackage].
 	Find(ctx context.Context, vnfdID string) (*vnfd.Package, error)
@@ -165,7 +165,8 @@ func (a *api) routes() {
 	a.handle("/vnf_instances/{id}/scale", methods{http.MethodPost: a.scale})
 	a.handle("/vnf_instances/{id}/terminate", methods{http.MethodPost: a.terminate})
 	a.handle("/vnf_instances/{id}/heal", methods{http.MethodPost: a.heal})
-	for _, task := range []string{"scale_to_level", "change_flavour", "operate", "change_ext_conn", "change_vnfpkg", "create_snapshot", "revert_to_snapshot"} {
+	a.handle("/vnf_instances/{id}/change_vnfpkg", methods{http.MethodPost: a.changePackage})
+	for _, task := range []string{"scale_to_level", "change_flavour", "operate", "change_ext_conn", "create_snapshot", "revert_to_snapshot"} {
 		a.handle("/vnf_instances/{id}/"+task, methods{http.MethodPost: unsupported(task)})
 	}
 

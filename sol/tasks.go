@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"slices"
 	"strings"
 
 	"github.com/jibe-vnfm/jibe/desired"
@@ -50,6 +49,7 @@ func (a *api) instantiate(w http.ResponseWriter, r *http.Request) error {
 			next := *now
 			next.State = desired.Instantiated
 			next.Package = cmp.Or(now.Package, pkg.Tree)
+			next.Base, next.Overlays, next.Generation = "", nil, "" // of a former life
 			next.Flavour = req.FlavourID
 			next.InstantiationLevel = req.InstantiationLevelID
 			next.Levels, next.Condemned, next.Held = nil, nil, ""
@@ -115,77 +115,6 @@ func suspended(in *desired.Instance) error {
 		return problem(http.StatusConflict, "VNF instance %s is suspended: remove \"suspend\" from its vnf.yaml first", in.ID)
 	}
 	return nil
-}
-
-// placeOn writes the VIM that the request means into the instance, and returns
-// its type. A connection without interfaceInfo or accessInfo names a VIM of the
-// desired repository; without any connection it is what the instance says already,
-// else the default VIM. Only the first connection by key is ever used, as clients
-// know it.
-func (a *api) placeOn(in *desired.Instance, connections map[string]VimConnectionInfo) (string, error) {
-	settings, err := a.Repo.Settings()
-	if err != nil {
-		return "", fmt.Errorf("VIMs of the desired repository: %w", err)
-	}
-	if len(connections) == 0 {
-		switch {
-		case in.VIM != "":
-			if vim := settings.VIMs[in.VIM]; vim != nil {
-				return vim.Type, nil
-			}
-			return "", problem(http.StatusUnprocessableEntity, "vnf.yaml names the VIM %q, but there is no vims/%s.yaml", in.VIM, in.VIM)
-		case len(in.VIMConnections) > 0:
-			first := slices.Min(slices.Collect(maps.Keys(in.VIMConnections)))
-			return in.VIMConnections[first].VimType, nil
-		}
-		vim := defaultVIM(settings)
-		if vim == nil {
-			return "", problem(http.StatusUnprocessableEntity, "the request has no vimConnectionInfo, and no file under vims/ says default: true")
-		}
-		return vim.Type, nil
-	}
-	inline := map[string]desired.VIMConnection{}
-	var named *desired.VIM
-	first := ""
-	for i, key := range slices.Sorted(maps.Keys(connections)) {
-		c := connections[key]
-		if len(c.InterfaceInfo) == 0 || len(c.AccessInfo) == 0 {
-			vim := vimByID(settings, c.VimID)
-			if vim == nil {
-				return "", problem(http.StatusNotFound, "vimConnectionInfo.%s has no interfaceInfo and accessInfo, and no file under vims/ has the vimId %q", key, c.VimID)
-			}
-			if i == 0 {
-				named = vim
-			}
-			continue
-		}
-		normal, ok := desired.NormalVIMType(c.VimType)
-		if !ok {
-			return "", problem(http.StatusBadRequest, "vimConnectionInfo.%s.vimType %q is not supported", key, c.VimType)
-		}
-		if i == 0 {
-			first = normal
-		}
-		inline[key] = desired.VIMConnection{VimID: c.VimID, VimType: normal, InterfaceInfo: c.InterfaceInfo, AccessInfo: c.AccessInfo, Extra: object(c.Extra)}
-	}
-	if named != nil {
-		in.VIM, in.VIMConnections = named.Name, nil
-		return named.Type, nil
-	}
-	in.VIM, in.VIMConnections = "", inline
-	return first, nil
-}
-
-func vimByID(s *desired.Settings, id string) *desired.VIM {
-	if id == "" {
-		return nil
-	}
-	for _, name := range slices.Sorted(maps.Keys(s.VIMs)) {
-		if s.VIMs[name].ID == id {
-			return s.VIMs[name]
-		}
-	}
-	return s.VIMs[id]
 }
 
 // scale is POST vnf_instances/{id}/scale (clause 5.4.5). What is committed is the

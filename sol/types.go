@@ -65,13 +65,15 @@ type VimConnectionInfo struct {
 
 // InstantiatedVnfInfo is the attribute of that name of VnfInstance.
 type InstantiatedVnfInfo struct {
-	FlavourID        string             `json:"flavourId"`
-	VnfState         string             `json:"vnfState"`
-	ScaleStatus      []ScaleInfo        `json:"scaleStatus,omitempty"`
-	MaxScaleLevels   []ScaleInfo        `json:"maxScaleLevels,omitempty"`
-	VnfcResourceInfo []VnfcResourceInfo `json:"vnfcResourceInfo,omitempty"`
-	VnfcInfo         []VnfcInfo         `json:"vnfcInfo,omitempty"`
-	Metadata         map[string]any     `json:"metadata,omitempty"`
+	FlavourID        string                       `json:"flavourId"`
+	VnfState         string                       `json:"vnfState"`
+	ScaleStatus      []ScaleInfo                  `json:"scaleStatus,omitempty"`
+	MaxScaleLevels   []ScaleInfo                  `json:"maxScaleLevels,omitempty"`
+	VnfcResourceInfo []VnfcResourceInfo           `json:"vnfcResourceInfo,omitempty"`
+	VirtualLinks     []VirtualLinkResourceInfo    `json:"vnfVirtualLinkResourceInfo,omitempty"`
+	VirtualStorages  []VirtualStorageResourceInfo `json:"virtualStorageResourceInfo,omitempty"`
+	VnfcInfo         []VnfcInfo                   `json:"vnfcInfo,omitempty"`
+	Metadata         map[string]any               `json:"metadata,omitempty"`
 }
 
 // ScaleInfo is SOL003 clause 5.5.3.4.
@@ -89,6 +91,21 @@ type VnfcResourceInfo struct {
 	VnfdID          string         `json:"vnfdId,omitempty"`
 	ComputeResource ResourceHandle `json:"computeResource"`
 	Metadata        map[string]any `json:"metadata,omitempty"`
+}
+
+// VirtualLinkResourceInfo is VnfVirtualLinkResourceInfo of SOL003 clause 5.5.3.6: a
+// Service.
+type VirtualLinkResourceInfo struct {
+	ID              string         `json:"id"`
+	VirtualLinkDesc string         `json:"vnfVirtualLinkDescId"`
+	NetworkResource ResourceHandle `json:"networkResource"`
+}
+
+// VirtualStorageResourceInfo is SOL003 clause 5.5.3.7: a claim of storage.
+type VirtualStorageResourceInfo struct {
+	ID                 string         `json:"id"`
+	VirtualStorageDesc string         `json:"virtualStorageDescId"`
+	StorageResource    ResourceHandle `json:"storageResource"`
 }
 
 // ResourceHandle is SOL003 clause 4.4.1.7.
@@ -121,6 +138,7 @@ type VnfLcmOpOcc struct {
 	Error                 *ProblemDetails  `json:"error,omitempty"`
 	ResourceChanges       *ResourceChanges `json:"resourceChanges,omitempty"`
 	ChangedInfo           json.RawMessage  `json:"changedInfo,omitempty"`
+	PkgChange             json.RawMessage  `json:"modificationsTriggeredByVnfPkgChange,omitempty"`
 	Links                 map[string]Link  `json:"_links"`
 }
 
@@ -145,6 +163,17 @@ type instantiateVnfRequest struct {
 	ExtManagedVirtualLinks    []any                        `json:"extManagedVirtualLinks,omitempty"`
 	VimConnectionInfo         map[string]VimConnectionInfo `json:"vimConnectionInfo,omitempty"`
 	LocalizationLanguage      string                       `json:"localizationLanguage,omitempty"`
+	AdditionalParams          map[string]any               `json:"additionalParams,omitempty"`
+	Extensions                map[string]any               `json:"extensions,omitempty"`
+	VnfConfigurableProperties map[string]any               `json:"vnfConfigurableProperties,omitempty"`
+}
+
+// changeVnfPkgRequest is ChangeCurrentVnfPkgRequest of SOL003 clause 5.5.2.11a.
+type changeVnfPkgRequest struct {
+	VnfdID                    string                       `json:"vnfdId"`
+	ExtVirtualLinks           []any                        `json:"extVirtualLinks,omitempty"`
+	ExtManagedVirtualLinks    []any                        `json:"extManagedVirtualLinks,omitempty"`
+	VimConnectionInfo         map[string]VimConnectionInfo `json:"vimConnectionInfo,omitempty"`
 	AdditionalParams          map[string]any               `json:"additionalParams,omitempty"`
 	Extensions                map[string]any               `json:"extensions,omitempty"`
 	VnfConfigurableProperties map[string]any               `json:"vnfConfigurableProperties,omitempty"`

@@ -114,6 +114,7 @@ func (a *api) instanceBody(ctx context.Context, k known, shows func(attr string)
 	running := in.State == desired.Instantiated
 	if running {
 		v.InstantiationState = stateInstantiated
+		v.Metadata = withFiles(v.Metadata, in)
 		if shows("vimConnectionInfo") {
 			v.VimConnectionInfo = a.connections(in)
 		}
@@ -134,13 +135,13 @@ func (a *api) instanceBody(ctx context.Context, k known, shows func(attr string)
 
 // instanceLinks are the tasks that the state allows (SOL003 clause 5.5.2.2).
 func (a *api) instanceLinks(id string, running bool) map[string]Link {
-	tasks := []string{"instantiate"}
+	tasks := map[string]string{"instantiate": "instantiate"}
 	if running {
-		tasks = []string{"terminate", "scale", "heal"}
+		tasks = map[string]string{"terminate": "terminate", "scale": "scale", "heal": "heal", "changeCurrentVnfPkg": "change_vnfpkg"}
 	}
 	links := map[string]Link{"self": {a.link("vnf_instances", id)}}
-	for _, t := range tasks {
-		links[t] = Link{a.link("vnf_instances", id, t)}
+	for name, task := range tasks {
+		links[name] = Link{a.link("vnf_instances", id, task)}
 	}
 	return links
 }
@@ -167,6 +168,7 @@ func (a *api) instantiated(ctx context.Context, k known, in *desired.Instance, p
 		info.VnfcInfo = append(info.VnfcInfo, VnfcInfo{
 			ID: vnfcInfoID(u), VduID: u.VDU, VnfcResourceInfoID: u.ID, VnfcState: vnfStarted})
 	}
+	info.VirtualLinks, info.VirtualStorages = virtualLinks(seen.Objects, vim), virtualStorages(seen.Objects, vim)
 	for _, name := range []string{"namespace", defFiles} {
 		if v, ok := in.Params[name]; ok {
 			info.Metadata[name] = v
@@ -233,10 +235,16 @@ func handle(u plan.Unit, vim string) ResourceHandle {
 	return ResourceHandle{VimConnectionID: vim, ResourceID: u.Name, VimLevelResourceType: u.Kind}
 }
 
+// firstGeneration is that of units which no blue-green change has replaced.
+const firstGeneration = "0"
+
 func unitMetadata(u plan.Unit) map[string]any {
-	m := make(map[string]any, len(u.Metadata)+2)
+	m := make(map[string]any, len(u.Metadata)+3)
 	for k, v := range u.Metadata {
 		m[k] = v
+	}
+	if u.Generation != "" && u.Generation != firstGeneration {
+		m["generation"] = u.Generation
 	}
 	if !u.Ready {
 		m["ready"] = false
@@ -327,7 +335,7 @@ func (a *api) operationBody(op *lcm.Operation) *VnfLcmOpOcc {
 		v.Error = &ProblemDetails{Title: op.Error.Title, Status: op.Error.Status, Detail: op.Error.Detail}
 	}
 	if op.State == lcm.Completed {
-		v.ChangedInfo = op.ChangedInfo
+		v.ChangedInfo, v.PkgChange = op.ChangedInfo, op.PkgChange
 	}
 	if changes := op.Changes(); len(changes) > 0 {
 		v.ResourceChanges = &ResourceChanges{AffectedVnfcs: notify.Affected(changes)}

@@ -22,10 +22,13 @@ import (
 // request is one change of an instance, asked for through the API.
 type request struct {
 	typ lcm.Type
-	// params is operationParams, free of secrets; changed is changedInfo.
-	params, changed json.RawMessage
+	// params is operationParams, free of secrets.
+	params json.RawMessage
 	// next makes the intent that is asked for out of the present one, or refuses.
 	next func(ctx context.Context, now *desired.Instance, seen sight) (*desired.Instance, error)
+	// born, if not nil, adds to the operation what the change from now to after, as it
+	// will be committed, says of it, or refuses.
+	born func(op *lcm.Operation, now, after *desired.Instance) error
 	// note, if not nil, is the body of the commit's message.
 	note func(seen sight) string
 }
@@ -62,12 +65,17 @@ func (a *api) begin(w http.ResponseWriter, r *http.Request, req request) error {
 	if err != nil {
 		return err
 	}
-	if err := a.View.Check(ctx, now, after); err != nil {
-		return err
-	}
 	op := lcm.Operation{
 		ID: a.NewID(), Instance: k.id, Type: req.typ, RequestedBy: callerOf(ctx),
-		Before: k.head, Params: req.params, ChangedInfo: req.changed, VNF: a.vnf(ctx, after), UnitsBefore: k.record.Units,
+		Before: k.head, Params: req.params, VNF: a.vnf(ctx, after), UnitsBefore: k.record.Units,
+	}
+	if req.born != nil {
+		if err := req.born(&op, now, after); err != nil {
+			return err
+		}
+	}
+	if err := a.View.Check(ctx, now, after); err != nil {
+		return err
 	}
 	if seen.fresh {
 		op.UnitsBefore = sorted(seen.Units)
@@ -244,12 +252,16 @@ func differences(now, next *desired.Instance) []desired.KeyValue {
 	}
 	text("name", now.Name, next.Name)
 	text("description", now.Description, next.Description)
+	text("vnfdId", now.VnfdID, next.VnfdID)
 	text("package", now.Package, next.Package)
+	text("base", now.Base, next.Base)
+	text("generation", now.Generation, next.Generation)
 	text("state", now.State, next.State)
 	text("flavour", now.Flavour, next.Flavour)
 	text("instantiationLevel", now.InstantiationLevel, next.InstantiationLevel)
 	text("vim", now.VIM, next.VIM)
 	text("held", now.Held, next.Held)
+	edits = append(edits, updates(now, next)...)
 	edits = append(edits, entries("levels", now.Levels, next.Levels)...)
 	edits = append(edits, entries("vimConnectionInfo", now.VIMConnections, next.VIMConnections)...)
 	edits = append(edits, entries("params", now.Params, next.Params)...)
@@ -257,6 +269,35 @@ func differences(now, next *desired.Instance) []desired.KeyValue {
 	edits = append(edits, entries("metadata", now.Metadata, next.Metadata)...)
 	edits = append(edits, entries("extensions", now.Extensions, next.Extensions)...)
 	return append(edits, entries("vnfConfigurableProperties", now.ConfigurableProperties, next.ConfigurableProperties)...)
+}
+
+// updates are the edits of what a change of package is made by, and leaves behind.
+func updates(now, next *desired.Instance) []desired.KeyValue {
+	var edits []desired.KeyValue
+	if !reflect.DeepEqual(now.Overlays, next.Overlays) {
+		e := desired.KeyValue{Path: []string{"overlays"}}
+		if len(next.Overlays) > 0 {
+			e.Value = next.Overlays
+		}
+		edits = append(edits, e)
+	}
+	was, is := now.Update, next.Update
+	if reflect.DeepEqual(is, desired.UpdatePolicy{}) && !reflect.DeepEqual(was, is) {
+		return append(edits, desired.KeyValue{Path: []string{"update"}})
+	}
+	for _, text := range [][3]string{{"strategy", was.Strategy, is.Strategy}, {"drain", was.Drain, is.Drain}} {
+		if text[1] != text[2] {
+			edits = append(edits, desired.KeyValue{Path: []string{"update", text[0]}, Value: text[2]})
+		}
+	}
+	if !reflect.DeepEqual(was.Coordinate, is.Coordinate) {
+		e := desired.KeyValue{Path: []string{"update", "coordinate"}}
+		if !reflect.DeepEqual(is.Coordinate, desired.Coordination{}) {
+			e.Value = is.Coordinate
+		}
+		edits = append(edits, e)
+	}
+	return edits
 }
 
 func entries[V any](key string, now, next map[string]V) []desired.KeyValue {

@@ -44,6 +44,7 @@ type OperationPart struct {
 	// With verbosity FULL:
 	AffectedVnfcs []AffectedVnfc  `json:"affectedVnfcs,omitempty"`
 	ChangedInfo   json.RawMessage `json:"changedInfo,omitempty"`
+	PkgChange     json.RawMessage `json:"modificationsTriggeredByVnfPkgChange,omitempty"`
 }
 
 // AffectedVnfc is AffectedVnfc (SOL003 clause 5.5.3.13).
@@ -105,6 +106,9 @@ func NewNotification(subscription, verbosity, base string, e oplog.Event) Notifi
 	if verbosity == Full && n.Status == "RESULT" {
 		n.ChangedInfo = op.ChangedInfo
 		n.AffectedVnfcs = Affected(op.Changes())
+		if op.State == lcm.Completed {
+			n.PkgChange = op.PkgChange
+		}
 	}
 	return n
 }

@@ -1,0 +1,283 @@
+package sol
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/lcm"
+)
+
+// pathsKey is the entry of metadata that names the manifests of the ConfigMaps and
+// Secrets that a container update takes over.
+const pathsKey = "configmap_secret_paths"
+
+// modifiable says whether VnfInfoModificationRequest (clause 5.5.2.12) has the
+// attribute.
+func modifiable(attr string) bool {
+	switch attr {
+	case "vnfInstanceName", "vnfInstanceDescription", "metadata", "extensions", "vnfConfigurableProperties",
+		"vnfdId", "vimConnectionInfo", "vnfcInfoModifications":
+		return true
+	}
+	return false
+}
+
+// modifyInstance is PATCH vnf_instances/{id} (clause 5.4.3.3.4), a merge patch
+// (RFC 7396). Another vnfdId is a container update of a VNF that runs.
+func (a *api) modifyInstance(w http.ResponseWriter, r *http.Request) error {
+	patch := map[string]any{}
+	if err := read(w, r, &patch); err != nil {
+		return err
+	}
+	if len(patch) == 0 {
+		return problem(http.StatusBadRequest, "the body names nothing to modify")
+	}
+	for _, attr := range slices.Sorted(maps.Keys(patch)) {
+		switch {
+		case !modifiable(attr):
+			return problem(http.StatusBadRequest, "unknown attribute %q in the body", attr)
+		case attr == "vnfcInfoModifications":
+			return problem(http.StatusUnprocessableEntity,
+				"%s can't be carried out: a VNFC is what its VDU makes of it, and properties of a single one would end with it; modify vnfConfigurableProperties or extensions of the VNF", attr)
+		}
+	}
+	object(patch)
+	if v, ok := patch["vnfdId"]; ok {
+		if _, err := filled(`attribute "vnfdId"`, v); err != nil {
+			return err
+		}
+	}
+	paths, err := configPaths(patch)
+	if err != nil {
+		return err
+	}
+	return a.begin(w, r, request{typ: lcm.ModifyInfo, params: params(patch),
+		next: func(ctx context.Context, now *desired.Instance, _ sight) (*desired.Instance, error) {
+			next := *now
+			next.Held = ""
+			if err := applyPatch(patch, now, &next); err != nil {
+				return nil, err
+			}
+			if err := a.reconnect(patch, now, &next); err != nil {
+				return nil, err
+			}
+			return a.repackage(ctx, patch, paths, now, &next)
+		},
+		born: func(op *lcm.Operation, now, after *desired.Instance) error {
+			op.ChangedInfo = params(changedInfo(patch, now, after, op.VNF))
+			return nil
+		}})
+}
+
+// applyPatch patches what is nothing but information.
+func applyPatch(patch map[string]any, now, next *desired.Instance) error {
+	if err := patchText(patch, "vnfInstanceName", &next.Name); err != nil {
+		return err
+	}
+	if err := patchText(patch, "vnfInstanceDescription", &next.Description); err != nil {
+		return err
+	}
+	if m, ok := patch["metadata"].(map[string]any); ok {
+		patch = maps.Clone(patch)
+		patch["metadata"] = withoutFiles(m, now)
+	}
+	for attr, to := range map[string]*map[string]any{"metadata": &next.Metadata, "extensions": &next.Extensions,
+		"vnfConfigurableProperties": &next.ConfigurableProperties} {
+		if err := patchMap(patch, attr, to); err != nil {
+			return err
+		}
+	}
+	if err := checkMapping(next.Metadata); err != nil {
+		return err
+	}
+	return checkNames(next.Name, next.Description)
+}
+
+// configPaths are the manifests that the patch's metadata names.
+func configPaths(patch map[string]any) ([]string, error) {
+	metadata, _ := patch["metadata"].(map[string]any)
+	v := metadata[pathsKey]
+	if v == nil {
+		return nil, nil
+	}
+	list, ok := v.([]any)
+	paths := make([]string, len(list))
+	for i, e := range list {
+		if paths[i], _ = e.(string); paths[i] == "" {
+			ok = false
+		}
+	}
+	if !ok {
+		return nil, problem(http.StatusBadRequest, "metadata.%s must be a list of paths in the package", pathsKey)
+	}
+	return paths, nil
+}
+
+// repackage has next run the package that the patch names. What runs already gets of
+// it the maps of the paths and the images, on top of what applies in full.
+func (a *api) repackage(ctx context.Context, patch map[string]any, paths []string, now, next *desired.Instance) (*desired.Instance, error) {
+	id, ok := patch["vnfdId"].(string)
+	if !ok {
+		return next, nil
+	}
+	pkg, err := a.View.Find(ctx, id)
+	if err != nil {
+		return nil, fmt.Errorf("vnfdId %s: %w", id, err)
+	}
+	next.VnfdID = id
+	if now.State != desired.Instantiated {
+		next.Package, next.Base, next.Overlays, next.Generation = pkg.Tree, "", nil, ""
+		return next, nil
+	}
+	if err := suspended(now); err != nil {
+		return nil, err
+	}
+	if pkg.Tree != now.Package {
+		next.Package = "" // with the pin of its overlay, the business of Complete
+		next.Base = cmp.Or(now.Base, now.Package)
+		next.Overlays = append(slices.Clone(now.Overlays), desired.Overlay{Paths: paths})
+		return a.View.Complete(ctx, now, next)
+	}
+	if n := len(now.Overlays); n > 0 && len(paths) > 0 && !slices.Equal(paths, now.Overlays[n-1].Paths) {
+		next.Overlays = append(slices.Clone(now.Overlays), desired.Overlay{Package: pkg.Tree, Paths: paths})
+	}
+	return next, nil
+}
+
+// reconnect patches the connection to the VIM that the VNF runs on.
+func (a *api) reconnect(patch map[string]any, now, next *desired.Instance) error {
+	v, ok := patch["vimConnectionInfo"]
+	if !ok {
+		return nil
+	}
+	if now.State != desired.Instantiated {
+		return problem(http.StatusBadRequest, "vimConnectionInfo can't be modified while VNF instance %s is NOT_INSTANTIATED: instantiate takes it", now.ID)
+	}
+	p, ok := v.(map[string]any)
+	if !ok {
+		return problem(http.StatusBadRequest, "attribute \"vimConnectionInfo\" must be an object")
+	}
+	inline := now.VIM == "" && len(now.VIMConnections) > 0
+	var have any
+	if inline {
+		m, err := generic(now.VIMConnections)
+		if err != nil {
+			return fmt.Errorf("instance %s: %w", now.ID, err)
+		}
+		have = object(m)
+	}
+	connections, err := connectionsOf(merge(have, p))
+	if err != nil {
+		return err
+	}
+	if len(connections) == 0 {
+		return problem(http.StatusBadRequest, "vimConnectionInfo: a VNF that runs can't be without a connection to its VIM")
+	}
+	if !inline {
+		for _, key := range slices.Sorted(maps.Keys(connections)) {
+			if c := connections[key]; (len(c.InterfaceInfo) > 0) != (len(c.AccessInfo) > 0) {
+				return problem(http.StatusUnprocessableEntity,
+					"vimConnectionInfo.%s: VNF instance %s runs on a VIM of the desired repository: change its file under vims/, or give both interfaceInfo and accessInfo", key, now.ID)
+			}
+		}
+	}
+	if _, err := a.placeOn(next, connections); err != nil {
+		return err
+	}
+	return a.samePlace(now, next)
+}
+
+// connectionsOf reads a patched vimConnectionInfo. Its errors quote no value.
+func connectionsOf(v any) (map[string]VimConnectionInfo, error) {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	var out map[string]VimConnectionInfo
+	if err := decode(b, &out); err != nil {
+		why, _, _ := strings.Cut(err.Error(), ", at ") // a position in no text that the client sent
+		return nil, problem(http.StatusBadRequest, "vimConnectionInfo as patched can't be used: %s", why)
+	}
+	return out, nil
+}
+
+// changedInfo is VnfInfoModifications (clause 5.5.2.12a): what was removed is empty,
+// and another package changes what is said of the product.
+func changedInfo(patch map[string]any, now, after *desired.Instance, vnf lcm.VNF) map[string]any {
+	out := maps.Clone(patch)
+	for attr, v := range out {
+		switch {
+		case v != nil:
+		case attr == "vnfInstanceName" || attr == "vnfInstanceDescription":
+			out[attr] = ""
+		default:
+			out[attr] = map[string]any{}
+		}
+	}
+	if after.VnfdID != now.VnfdID || after.Package != now.Package {
+		maps.Copy(out, map[string]any{"vnfdId": after.VnfdID, "vnfProvider": vnf.Provider, "vnfProductName": vnf.ProductName,
+			"vnfSoftwareVersion": vnf.SoftwareVersion, "vnfdVersion": vnf.VnfdVersion})
+	}
+	return out
+}
+
+func patchText(patch map[string]any, attr string, to *string) error {
+	v, ok := patch[attr]
+	if !ok {
+		return nil
+	}
+	if v == nil {
+		*to = ""
+		return nil
+	}
+	s, ok := v.(string)
+	if !ok {
+		return problem(http.StatusBadRequest, "attribute %q must be a string", attr)
+	}
+	*to = s
+	return nil
+}
+
+func patchMap(patch map[string]any, attr string, to *map[string]any) error {
+	v, ok := patch[attr]
+	if !ok {
+		return nil
+	}
+	if v == nil {
+		*to = nil
+		return nil
+	}
+	m, ok := v.(map[string]any)
+	if !ok {
+		return problem(http.StatusBadRequest, "attribute %q must be an object", attr)
+	}
+	*to = merge(*to, m).(map[string]any)
+	return nil
+}
+
+// merge is MergePatch of RFC 7396 clause 2. Neither argument is altered.
+func merge(target, patch any) any {
+	p, ok := patch.(map[string]any)
+	if !ok {
+		return patch
+	}
+	out := map[string]any{}
+	if t, ok := target.(map[string]any); ok {
+		maps.Copy(out, t)
+	}
+	for k, v := range p {
+		if v == nil {
+			delete(out, k)
+		} else {
+			out[k] = merge(out[k], v)
+		}
+	}
+	return out
+}

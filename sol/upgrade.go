@@ -1,0 +1,148 @@
+package sol
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/lcm"
+)
+
+// changePackage is POST vnf_instances/{id}/change_vnfpkg (SOL003 clause 5.4.11a).
+// What is committed is the package that is to run, and how it is to be reached.
+func (a *api) changePackage(w http.ResponseWriter, r *http.Request) error {
+	var req changeVnfPkgRequest
+	if err := read(w, r, &req); err != nil {
+		return err
+	}
+	if req.VnfdID == "" {
+		return problem(http.StatusBadRequest, "attribute \"vnfdId\" is missing")
+	}
+	asked := params(req)
+	up, err := upgradeOf(object(req.AdditionalParams))
+	if err != nil {
+		return err
+	}
+	return a.begin(w, r, request{typ: lcm.ChangePackage, params: asked,
+		next: func(ctx context.Context, now *desired.Instance, _ sight) (*desired.Instance, error) {
+			return a.upgraded(ctx, now, req, up)
+		},
+		born: func(op *lcm.Operation, now, after *desired.Instance) error {
+			if !altered(now, after) {
+				return problem(http.StatusConflict, "VNF instance %s runs package %s of VNFD %s already, and the request changes nothing else of it", now.ID, now.Package, now.VnfdID)
+			}
+			op.PkgChange = lcm.TriggeredByPackage(now, after, op.VNF)
+			return nil
+		}})
+}
+
+// altered says whether the two intents differ in more than the way from one to the
+// other.
+func altered(now, after *desired.Instance) bool {
+	return slices.ContainsFunc(desired.Changed(now, after), func(key string) bool {
+		return key != "update" && key != "held" && key != "condemned"
+	})
+}
+
+// upgraded is the intent that the request makes of the present one.
+func (a *api) upgraded(ctx context.Context, now *desired.Instance, req changeVnfPkgRequest, up upgrade) (*desired.Instance, error) {
+	if err := running(now); err != nil {
+		return nil, err
+	}
+	next := *now
+	next.Held = ""
+	var err error
+	if next.Update, err = up.policy(now.Update); err != nil {
+		return nil, err
+	}
+	next.Params = merge(now.Params, orEmpty(up.rest)).(map[string]any)
+	next.Extensions = merge(now.Extensions, orEmpty(object(req.Extensions))).(map[string]any)
+	next.ConfigurableProperties = merge(now.ConfigurableProperties, orEmpty(object(req.VnfConfigurableProperties))).(map[string]any)
+	vimType, err := a.placeOn(&next, req.VimConnectionInfo)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.samePlace(now, &next); err != nil {
+		return nil, err
+	}
+	for attr, links := range map[string][]any{"extVirtualLinks": req.ExtVirtualLinks, "extManagedVirtualLinks": req.ExtManagedVirtualLinks} {
+		switch {
+		case len(links) == 0:
+		case strings.HasPrefix(vimType, kubernetes):
+			return nil, problem(http.StatusUnprocessableEntity,
+				"%s can't be changed on Kubernetes: how a VNF is connected there is said by the manifests of its package; leave the attribute out", attr)
+		default:
+			next.Params[attr] = plain(links)
+		}
+	}
+	next.VnfdID, next.Package = req.VnfdID, "" // the newest, as Complete knows it
+	if err := a.knownVDUs(ctx, up, now, &next); err != nil {
+		return nil, err
+	}
+	listed, err := a.listing(ctx, now, &next, up.files)
+	if err != nil {
+		return nil, err
+	}
+	full, err := a.View.Complete(ctx, now, listed)
+	if err != nil {
+		return nil, fmt.Errorf("vnfdId %s: %w", req.VnfdID, err)
+	}
+	return full, nil
+}
+
+// listing is after with the manifests of its package that it is to list, given those
+// that a request lists (nil where it lists none).
+func (a *api) listing(ctx context.Context, now, after *desired.Instance, listed []string) (*desired.Instance, error) {
+	files, err := a.View.Definitions(ctx, now, after, listed)
+	if err != nil {
+		return nil, fmt.Errorf("manifests of vnfdId %s: %w", after.VnfdID, err)
+	}
+	if files == nil {
+		files = listed
+	}
+	if files == nil {
+		return after, nil
+	}
+	out := *after
+	out.Params = maps.Clone(after.Params)
+	if out.Params == nil {
+		out.Params = map[string]any{}
+	}
+	list := make([]any, len(files))
+	for i, f := range files {
+		list[i] = f
+	}
+	out.Params[defFiles] = list
+	return &out, nil
+}
+
+// knownVDUs refuses parameters for VDUs that neither package has.
+func (a *api) knownVDUs(ctx context.Context, up upgrade, now, after *desired.Instance) error {
+	if len(up.vdus) == 0 {
+		return nil
+	}
+	var have []string
+	for _, in := range []*desired.Instance{now, after} {
+		pkg, err := a.View.Package(ctx, in)
+		if err != nil {
+			return fmt.Errorf("package of vnfdId %s: %w", in.VnfdID, err)
+		}
+		if f, ok := pkg.VNFD.Flavour(in.Flavour); ok {
+			for _, vdu := range f.VDUs {
+				have = append(have, vdu.ID)
+			}
+		}
+	}
+	slices.Sort(have)
+	for i, id := range up.vdus {
+		if !slices.Contains(have, id) {
+			return problem(http.StatusBadRequest, "additionalParams.%s[%d].vdu_id: neither VNFD %s nor VNFD %s has a VDU %s; they have %s",
+				vduParams, i, now.VnfdID, after.VnfdID, quote(id), strings.Join(slices.Compact(have), ", "))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,221 @@
+package sol
+
+import (
+	"cmp"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net/http"
+	"path"
+	"slices"
+	"time"
+
+	"github.com/jibe-vnfm/jibe/desired"
+)
+
+// The parameters of a change of package that mean something to Jibe, beside defFiles.
+const (
+	upgradeType     = "upgrade_type"
+	newScript       = "lcm-operation-coordinate-new-vnf"
+	oldScript       = "lcm-operation-coordinate-old-vnf"
+	newScriptClass  = newScript + "-class"
+	oldScriptClass  = oldScript + "-class"
+	vduParams       = "vdu_params"
+	externalLBParam = "external_lb_param"
+	drainParam      = "drain"
+)
+
+// upgradeTypes are the names that clients have for the strategies.
+func upgradeTypes() map[string]string {
+	return map[string]string{"RollingUpdate": desired.Rolling, "Blue-Green": desired.BlueGreen, "BlueGreen": desired.BlueGreen}
+}
+
+// allowedTypes tells them.
+const allowedTypes = `it must be "RollingUpdate" or "Blue-Green"`
+
+// upgrade is what the additionalParams of a change of package say.
+type upgrade struct {
+	// strategy is "" where they name none.
+	strategy   string
+	coordinate desired.Coordination
+	drain      string
+	// files are the manifests listed, nil where none are.
+	files []string
+	// vdus are those that parameters are given for, in the order of the list.
+	vdus []string
+	// rest is what means nothing to Jibe itself.
+	rest map[string]any
+}
+
+// policy is how the new package is to be reached: as the request says, and for what
+// it doesn't say as vnf.yaml does. Coordination is the request's alone: scripts of a
+// former change have no business in this one.
+func (u upgrade) policy(now desired.UpdatePolicy) (desired.UpdatePolicy, error) {
+	p := now
+	p.Strategy = cmp.Or(u.strategy, now.Strategy)
+	if p.Strategy != desired.Rolling && p.Strategy != desired.BlueGreen {
+		return p, problem(http.StatusBadRequest, "additionalParams.%s is missing, and vnf.yaml has no update.strategy that stands for it: %s", upgradeType, allowedTypes)
+	}
+	p.Drain = cmp.Or(u.drain, now.Drain)
+	p.Coordinate = u.coordinate
+	return p, nil
+}
+
+// upgradeOf reads additionalParams, as far as that can be done without knowing the
+// instance. Its errors name the parameter, and never quote what may be a secret.
+func upgradeOf(params map[string]any) (upgrade, error) {
+	var u upgrade
+	for _, key := range slices.Sorted(maps.Keys(params)) {
+		if err := u.take(key, params[key]); err != nil {
+			return u, err
+		}
+	}
+	for _, pair := range [][3]string{{newScriptClass, u.coordinate.NewClass, newScript}, {oldScriptClass, u.coordinate.OldClass, oldScript}} {
+		if _, script := params[pair[2]]; pair[1] != "" && !script {
+			return u, problem(http.StatusBadRequest, "additionalParams.%s names a class, but additionalParams.%s is missing: give the script that has it", pair[0], pair[2])
+		}
+	}
+	return u, nil
+}
+
+func (u *upgrade) take(key string, v any) (err error) {
+	where := "additionalParams." + key
+	switch key {
+	case upgradeType:
+		name, ok := v.(string)
+		if u.strategy = upgradeTypes()[name]; !ok || u.strategy == "" {
+			return problem(http.StatusBadRequest, "%s isn't known: %s", where, allowedTypes)
+		}
+	case defFiles:
+		if err := checkDefFiles(v); err != nil {
+			return err
+		}
+		for _, f := range v.([]any) {
+			u.files = append(u.files, f.(string))
+		}
+	case newScript:
+		u.coordinate.New, err = scriptPath(where, v)
+	case oldScript:
+		u.coordinate.Old, err = scriptPath(where, v)
+	case newScriptClass:
+		u.coordinate.NewClass, err = filled(where, v)
+	case oldScriptClass:
+		u.coordinate.OldClass, err = filled(where, v)
+	case vduParams:
+		var list []any
+		if list, u.vdus, err = vduList(where, v); err == nil {
+			u.hand(key, list)
+		}
+	case externalLBParam:
+		m, ok := v.(map[string]any)
+		if !ok {
+			return problem(http.StatusBadRequest, "%s must be an object", where)
+		}
+		u.hand(key, m)
+	case drainParam:
+		u.drain, err = drainTime(where, v)
+	default:
+		if u.rest == nil {
+			u.rest = map[string]any{}
+		}
+		u.rest[key] = v
+	}
+	return err
+}
+
+// hand gives the coordination scripts a parameter.
+func (u *upgrade) hand(key string, v any) {
+	if u.coordinate.Params == nil {
+		u.coordinate.Params = map[string]any{}
+	}
+	u.coordinate.Params[key] = v
+}
+
+func filled(where string, v any) (string, error) {
+	if s, ok := v.(string); ok && s != "" {
+		return s, nil
+	}
+	return "", problem(http.StatusBadRequest, "%s must be a string that isn't empty", where)
+}
+
+// scriptPath is the path of a program in its package; clients write "./x" too.
+func scriptPath(where string, v any) (string, error) {
+	s, err := filled(where, v)
+	if err != nil {
+		return "", err
+	}
+	if p := path.Clean(s); fs.ValidPath(p) && p != "." {
+		return p, nil
+	}
+	return "", problem(http.StatusBadRequest, "%s must be the path of a file in the package", where)
+}
+
+func drainTime(where string, v any) (string, error) {
+	s, ok := v.(string)
+	if d, err := time.ParseDuration(s); !ok || err != nil || d < 0 {
+		return "", problem(http.StatusBadRequest, "%s must be a time such as \"30s\" or \"2m\"", where)
+	}
+	return s, nil
+}
+
+// vduList reads vdu_params, a list or its only entry, into the list that scripts
+// get, and the VDUs that it names.
+func vduList(where string, v any) (list []any, vdus []string, err error) {
+	entries, ok := v.([]any)
+	if _, single := v.(map[string]any); single {
+		entries, ok = []any{v}, true
+	}
+	if !ok {
+		return nil, nil, problem(http.StatusBadRequest, "%s must be a list of objects, or one object", where)
+	}
+	for i, e := range entries {
+		at := fmt.Sprintf("%s[%d]", where, i)
+		m, ok := e.(map[string]any)
+		if !ok {
+			return nil, nil, problem(http.StatusBadRequest, "%s must be an object", at)
+		}
+		id, err := filled(at+".vdu_id", m["vdu_id"])
+		if err != nil {
+			return nil, nil, err
+		}
+		m = maps.Clone(m)
+		for _, part := range []string{"old_vnfc_param", "new_vnfc_param"} {
+			v, given := m[part]
+			if !given {
+				continue
+			}
+			if m[part], err = vnfcParam(at+"."+part, v); err != nil {
+				return nil, nil, err
+			}
+		}
+		list, vdus = append(list, m), append(vdus, id)
+	}
+	return list, vdus, nil
+}
+
+// vnfcParam reads how a VNFC is reached. The name of its connection point is written
+// in two ways; scripts find it under cp_name.
+func vnfcParam(where string, v any) (map[string]any, error) {
+	m, ok := v.(map[string]any)
+	if !ok {
+		return nil, problem(http.StatusBadRequest, "%s must be an object", where)
+	}
+	out := map[string]any{}
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		name := k
+		if k == "cp-name" {
+			name = "cp_name"
+		}
+		switch name {
+		case "cp_name", "username", "password":
+			if _, ok := m[k].(string); !ok {
+				return nil, problem(http.StatusBadRequest, "%s.%s must be a string", where, k)
+			}
+			if was, twice := out[name]; twice && was != m[k] {
+				return nil, problem(http.StatusBadRequest, "%s.cp-name and %[1]s.cp_name are the same parameter, and say different things", where)
+			}
+		}
+		out[name] = m[k]
+	}
+	return out, nil
+}
