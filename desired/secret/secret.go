@@ -42,6 +42,7 @@ var (
 // Keeper encrypts and resolves secrets. It is safe for concurrent use.
 type Keeper struct {
 	identity *age.X25519Identity
+	dir      string // that of the key
 }
 
 // Open loads the key in dir, or makes one: a file that only its owner can read.
@@ -87,7 +88,7 @@ func load(path string) (*Keeper, error) {
 	if !ok {
 		return nil, fmt.Errorf("open secret key: %s isn't an X25519 identity (AGE-SECRET-KEY-1…)", path)
 	}
-	return &Keeper{identity: id}, nil
+	return &Keeper{identity: id, dir: filepath.Dir(path)}, nil
 }
 
 // create writes the file so that it is there whole and durable, or not at all,
