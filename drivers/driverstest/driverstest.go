@@ -44,6 +44,15 @@ type Harness struct {
 	// MayPass, if not nil, is intent that renders well and that somebody else's
 	// program refuses at the VIM, not the VIM itself.
 	MayPass func(t *testing.T, id string) drivers.Source
+	// Change, if not nil, are two intents for the instance, the second of another
+	// package, which it comes to by the strategy (desired.Rolling or desired.BlueGreen;
+	// then the generation is another, too). All VDUs have other units then, and as many.
+	// The objects of a rolling change have the same keys in both, and none of them has to
+	// be made anew. In a blue-green change at least one object that both have leads traffic
+	// to the units (plan.Object.Directs), in the second to others.
+	Change func(t *testing.T, id, strategy string) (before, after drivers.Source)
+	// Refusal, if not nil, are two intents between which a drivers.Changer refuses to change.
+	Refusal func(t *testing.T, id string) (before, after drivers.Source)
 	// Patience is how long a VIM may take for one change; 0 is 30 seconds.
 	Patience time.Duration
 
@@ -80,6 +89,11 @@ func Run(t *testing.T, h Harness) {
 		{"VerifyChangesNothing", verifyChangesNothing},
 		{"RefusalIsTyped", refusalIsTyped},
 		{"ARefusalThatMayPassSaysSo", mayPassIsSaid},
+		{"ARollingChangeReachesTheNewPackage", rollingReaches},
+		{"ARollingChangeIsRolledBack", rollingIsRolledBack},
+		{"ABlueGreenChangeEndsWithTheNewGeneration", blueGreenReaches},
+		{"ABlueGreenChangeIsRolledBack", blueGreenIsRolledBack},
+		{"AChangeThatCannotBeMadeIsRefused", changeIsRefused},
 		{"TerminateLeavesNothing", terminateLeavesNothing},
 		{"AnAbsentVIMIsAnErrorNotEmptiness", awayIsAnError},
 		{"WatchTellsOfChanges", watchTells},

@@ -67,18 +67,25 @@ func (h Harness) terminate(t *testing.T, d drivers.Driver, src drivers.Source) {
 	h.converge(t, d, src, false)
 }
 
-// converge is the reconciler's loop without grant, hooks and record.
+// converge is the reconciler's loop without grant and record, and with no operation open.
 func (h Harness) converge(t *testing.T, d drivers.Driver, src drivers.Source, exists bool) plan.Observed {
 	t.Helper()
-	var o plan.Observed
 	var journal plan.Journal
+	return h.operate(t, d, src, exists, &journal, func([]plan.Step) bool { return false })
+}
+
+// operate converges with the journal, of which hooks and drains are done by being
+// noted, until stop says so of a batch that was done.
+func (h Harness) operate(t *testing.T, d drivers.Driver, src drivers.Source, exists bool, journal *plan.Journal, stop func(done []plan.Step) bool) plan.Observed {
+	t.Helper()
+	var o plan.Observed
 	h.until(t, func() error {
 		var want plan.Desired
 		if exists {
 			want = render(t, d, src)
 		}
 		o = h.observe(t, d, src, want)
-		steps := plan.Compute(want, o, journal)
+		steps := plan.Compute(want, o, *journal)
 		if len(steps) == 0 {
 			return nil
 		}
@@ -91,12 +98,20 @@ func (h Harness) converge(t *testing.T, d drivers.Driver, src drivers.Source, ex
 		if h.watchSteps != nil {
 			h.watchSteps(o, next)
 		}
-		journal, _ = journal.Issue(next)
+		for _, s := range next {
+			if s.Action == plan.Hook || s.Action == plan.Drain {
+				journal.Hooks = append(journal.Hooks, s.Object)
+			}
+		}
+		*journal, _ = journal.Issue(next)
 		if err := d.Do(t.Context(), src, doable(next)...); err != nil {
 			if isRefused(err) {
 				t.Fatalf("do %+v: %v", next, err)
 			}
 			return fmt.Errorf("do %+v: %w", next, err)
+		}
+		if stop(next) {
+			return nil
 		}
 		return fmt.Errorf("left to do: %+v", steps)
 	})
@@ -151,7 +166,7 @@ func render(t *testing.T, d drivers.Driver, src drivers.Source) plan.Desired {
 // doable are the steps that are a driver's.
 func doable(steps []plan.Step) []plan.Step {
 	return slices.DeleteFunc(slices.Clone(steps), func(s plan.Step) bool {
-		return s.Action == plan.Wait || s.Action == plan.Grant || s.Action == plan.Hook
+		return s.Action == plan.Wait || s.Action == plan.Grant || s.Action == plan.Hook || s.Action == plan.Drain
 	})
 }
 

@@ -40,20 +40,24 @@ type Cloud struct {
 	verifies, applies, scales, deletes, observes atomic.Int64
 }
 
-// object is a workload. Its units are kept by value: at 10,000 instances it is
-// their number that decides about memory.
+// object is a workload or a router. Its units are kept by value: at 10,000
+// instances it is their number that decides about memory.
 type object struct {
-	vdu     string
-	digest  string
-	serial  uint64
-	address uint64    // of the first incarnation; a successor takes it over
-	leaving time.Time // when the object is gone; zero while it stays
-	units   []unit
-	count   int
+	vdu        string
+	generation string
+	digest     string
+	serial     uint64
+	address    uint64    // of the first incarnation; a successor takes it over
+	leaving    time.Time // when the object is gone; zero while it stays
+	units      []unit
+	count      int
+	mould      uint64 // what its units are made of
+	route      *route // of a router
 }
 
 type unit struct {
 	serial  uint64
+	mould   uint64
 	ready   time.Time // when the unit is ready
 	leaving time.Time // when the unit is gone; zero while it stays
 }
@@ -192,7 +196,7 @@ func (c *Cloud) observe(instance string) (plan.Observed, error) {
 		x := c.instances[instance][key]
 		failure := c.failing[key]
 		seen := plan.ObservedObject{
-			Key: key, Incarnation: incarnation("object", x.serial), Digest: x.digest, Count: x.count,
+			Key: key, Incarnation: incarnation("object", x.serial), Digest: x.digest, Count: x.count, Generation: x.generation,
 			Deleting: !x.leaving.IsZero(), Failure: failure, Dead: c.dead[x.serial],
 			Keep: strconv.FormatUint(x.address, 10),
 		}
@@ -208,7 +212,7 @@ func (c *Cloud) observe(instance string) (plan.Observed, error) {
 			name := unitName(key, u.serial)
 			seen := plan.Unit{
 				ID: incarnation("unit", u.serial), Key: unitKind + name, Name: path(name), VDU: x.vdu, Owner: key,
-				Deleting: !u.leaving.IsZero(), Kind: kind,
+				Deleting: !u.leaving.IsZero(), Kind: kind, Generation: x.generation,
 			}
 			if seen.Ready = failure == "" && !u.ready.After(now); !seen.Ready {
 				seen.Reason, seen.Failure = cmp.Or(failure, "starting"), failure
@@ -221,8 +225,14 @@ func (c *Cloud) observe(instance string) (plan.Observed, error) {
 			}
 			o.Units = append(o.Units, seen)
 		}
-		if seen.Ready = !seen.Deleting && live == x.count && ready == live; !seen.Ready {
-			seen.Reason = cmp.Or(failure, seen.Reason, fmt.Sprintf("%d of %d units are ready", ready, x.count))
+		seen.Ready = !seen.Deleting && live == x.count && ready == live
+		said := fmt.Sprintf("%d of %d units are ready", ready, x.count)
+		if x.route != nil {
+			seen.Count = -1
+			seen.Ready, said = !seen.Deleting && failure == "" && !x.route.since.After(now), "traffic still goes to generation "+x.route.was
+		}
+		if !seen.Ready {
+			seen.Reason = cmp.Or(failure, seen.Reason, said)
 		}
 		o.Objects = append(o.Objects, seen)
 	}
@@ -231,7 +241,8 @@ func (c *Cloud) observe(instance string) (plan.Observed, error) {
 
 // apply makes the object what it should be; it never takes another instance's.
 // A new one takes over what was kept of its predecessor.
-func (c *Cloud) apply(instance string, key, vdu, digest string, count int, keep string) error {
+func (c *Cloud) apply(instance string, p part, count int, keep string) error {
+	key := p.key
 	if err := c.accept(instance, key); err != nil {
 		return err
 	}
@@ -242,7 +253,7 @@ func (c *Cloud) apply(instance string, key, vdu, digest string, count int, keep 
 		return fmt.Errorf("%w: %s is still being deleted", drivers.ErrUnavailable, key)
 	}
 	if x == nil {
-		x = &object{vdu: vdu, serial: c.next()}
+		x = &object{vdu: p.vdu, generation: p.generation, serial: c.next()}
 		x.address = x.serial
 		if kept, err := strconv.ParseUint(keep, 10, 64); err == nil {
 			x.address = kept
@@ -253,9 +264,13 @@ func (c *Cloud) apply(instance string, key, vdu, digest string, count int, keep 
 		c.instances[instance][key] = x
 		c.owners[key] = instance
 	}
-	x.digest, x.count = digest, count
+	x.digest, x.count, x.mould = p.digest, count, p.mould
+	if p.leads != "" {
+		x.lead(p.leads, now.Add(c.latency))
+	}
 	delete(c.strange, x.serial)
 	c.resize(x, now)
+	c.settle(instance, now)
 	return nil
 }
 
@@ -301,30 +316,53 @@ func (c *Cloud) remove(instance, id string) error {
 	return nil
 }
 
-// resize makes and ends units until as many live as the object asks for. The
-// youngest go first.
+// resize makes and ends units until as many live of the present mould as the
+// object asks for. The youngest go first. Those of an older mould are replaced.
 func (c *Cloud) resize(x *object, now time.Time) {
 	live := 0
 	for i := range x.units {
-		if x.units[i].leaving.IsZero() {
+		if x.units[i].leaving.IsZero() && x.units[i].mould == x.mould {
 			live++
 		}
 	}
 	for ; live < x.count; live++ {
-		x.units = append(x.units, unit{serial: c.next(), ready: now.Add(c.latency)})
+		x.units = append(x.units, unit{serial: c.next(), mould: x.mould, ready: now.Add(c.latency)})
 	}
 	for i := len(x.units) - 1; i >= 0 && live > x.count; i-- {
-		if x.units[i].leaving.IsZero() {
+		if x.units[i].leaving.IsZero() && x.units[i].mould == x.mould {
 			x.units[i].leaving = now.Add(c.latency)
 			live--
 		}
 	}
 }
 
-// settle forgets what has gone by now.
+// replace lets units of an older mould go as those of the present one are ready,
+// and says whether any was told to.
+func (c *Cloud) replace(key string, x *object, now time.Time) (moved bool) {
+	ready := 0
+	for _, u := range x.units {
+		if u.leaving.IsZero() && u.mould == x.mould && !u.ready.After(now) && c.failing[key] == "" && c.dead[x.serial] == "" {
+			ready++
+		}
+	}
+	stay := max(0, x.count-ready)
+	for i := range x.units {
+		if u := &x.units[i]; u.leaving.IsZero() && u.mould != x.mould {
+			if stay--; stay < 0 {
+				u.leaving, moved = now.Add(c.latency), true
+			}
+		}
+	}
+	return moved
+}
+
+// settle goes on with what follows from what was by now, and forgets what has gone.
 func (c *Cloud) settle(instance string, now time.Time) {
 	gone := func(t time.Time) bool { return !t.IsZero() && !t.After(now) }
 	for key, x := range c.instances[instance] {
+		if c.replace(key, x, now) && c.latency > 0 {
+			time.AfterFunc(c.latency, func() { c.changed(instance) })
+		}
 		x.units = slices.DeleteFunc(x.units, func(u unit) bool { return gone(u.leaving) })
 		if gone(x.leaving) && len(x.units) == 0 && !c.held[key] {
 			c.forget(instance, key, x)

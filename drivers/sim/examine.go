@@ -33,7 +33,7 @@ func (d *Driver) Examine(ctx context.Context, src drivers.Source, want plan.Desi
 			continue
 		}
 		x, exists := now[s.Object]
-		_, digest, wanted := find(want, s.Object)
+		digest, wanted := digestOf(want, s.Object)
 		v := drivers.Deviation{Object: s.Object}
 		if wanted {
 			v.Want = present
@@ -60,6 +60,16 @@ func (d *Driver) Examine(ctx context.Context, src drivers.Source, want plan.Desi
 		found, known[s.Object] = append(found, v), true
 	}
 	return found, nil
+}
+
+// digestOf is the digest of the desired object; false where none is desired.
+func digestOf(want plan.Desired, key string) (string, bool) {
+	for _, x := range want.Objects {
+		if x.Key == key {
+			return x.Digest, true
+		}
+	}
+	return "", false
 }
 
 // Explain is what the cloud can tell of the object or unit.

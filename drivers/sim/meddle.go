@@ -32,6 +32,15 @@ func (c *Cloud) Resize(key string, n int) {
 	})
 }
 
+// Lead makes a router lead its traffic to another generation behind everybody's
+// back, as a script does.
+func (c *Cloud) Lead(key, generation string) {
+	c.meddle(key, func(_ string, x *object) {
+		x.digest = "led to " + generation
+		x.lead(generation, time.Now().Add(c.latency))
+	})
+}
+
 // Lose makes an object vanish, with its units, as if somebody had deleted it.
 func (c *Cloud) Lose(key string) {
 	c.meddle(key, func(instance string, x *object) {

@@ -69,6 +69,22 @@ func TestSimulatorKeepsTheDriverContract(t *testing.T) {
 					cloud.Deny("Workload/"+id+"/front", "not today")
 					return source(id, 1)
 				},
+				Change: func(_ *testing.T, id, strategy string) (before, after drivers.Source) {
+					before, after = source(id, 2), source(id, 2)
+					before.Instance.Params = map[string]any{"router": true}
+					after.Instance.Params = before.Instance.Params
+					after.Package = &vnfd.Package{Tree: "1a2b3c", VNFD: descriptor()}
+					after.Instance.Update.Strategy = strategy
+					if strategy == desired.BlueGreen {
+						after.Instance.Generation = "1"
+					}
+					return before, after
+				},
+				Refusal: func(_ *testing.T, id string) (before, after drivers.Source) {
+					before, after = source(id, 1), source(id, 1)
+					after.Instance.Params = map[string]any{"refuseChange": "not on this day"}
+					return before, after
+				},
 				Unrenderable: func(_ *testing.T, id string) drivers.Source { return source(id, 9) },
 			})
 		})
