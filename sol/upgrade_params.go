@@ -54,7 +54,7 @@ func (u upgrade) policy(now desired.UpdatePolicy) (desired.UpdatePolicy, error) 
 	p := now
 	p.Strategy = cmp.Or(u.strategy, now.Strategy)
 	if p.Strategy != desired.Rolling && p.Strategy != desired.BlueGreen {
-		return p, problem(http.StatusBadRequest, "additionalParams.%s is missing, and vnf.yaml has no update.strategy that stands for it: %s", upgradeType, allowedTypes)
+		return p, problem(http.StatusBadRequest, "additionalParams.%s is missing, and update.strategy of vnf.yaml is %s: %s", upgradeType, p.Strategy, allowedTypes)
 	}
 	p.Drain = cmp.Or(u.drain, now.Drain)
 	p.Coordinate = u.coordinate

@@ -282,9 +282,6 @@ func updates(now, next *desired.Instance) []desired.KeyValue {
 		edits = append(edits, e)
 	}
 	was, is := now.Update, next.Update
-	if reflect.DeepEqual(is, desired.UpdatePolicy{}) && !reflect.DeepEqual(was, is) {
-		return append(edits, desired.KeyValue{Path: []string{"update"}})
-	}
 	for _, text := range [][3]string{{"strategy", was.Strategy, is.Strategy}, {"drain", was.Drain, is.Drain}} {
 		if text[1] != text[2] {
 			edits = append(edits, desired.KeyValue{Path: []string{"update", text[0]}, Value: text[2]})
