@@ -49,6 +49,10 @@ type Options struct {
 	// Timeouts replace Timeout for the types of operation that they name.
 	Timeouts map[lcm.Type]time.Duration
 	Workers  int
+	// HookTimeout bounds one run of a program of a package; 0 is the reconciler's
+	// default. HookUser is whom they run as where Jibe is root; "" is "nobody".
+	HookTimeout time.Duration
+	HookUser    string
 	// Binary is this program, for the repository's hook; "" installs none.
 	Binary  string
 	Version string
@@ -168,6 +172,7 @@ func (s *Server) wire(ctx context.Context) error {
 		Driver: Drivers(s.keeper.Derive("render digest"), s.Cloud, s.Log), Logger: s.Log, Metrics: metrics,
 		Holder: fmt.Sprintf("%s/%d", host, os.Getpid()), Workers: s.Workers,
 		Timeout: s.Timeout, StartTimeout: s.StartTimeout, Timeouts: s.Timeouts,
+		Hooks: s.programs(), Reveal: s.keeper.Reveal, HookTimeout: s.HookTimeout,
 	})
 	if err != nil {
 		return err

@@ -60,6 +60,8 @@ func newServe() *cobra.Command {
 	f.DurationVar(&o.Timeout, "timeout", 500*time.Second, "how long one attempt of an operation may take")
 	f.Var((*timeouts)(&o.Timeouts), "timeout-for", "another --timeout for a type of operation, as HEAL=2m; may be repeated, or hold several with commas")
 	f.DurationVar(&o.StartTimeout, "start-timeout", 60*time.Second, "how long an operation may stay in STARTING")
+	f.DurationVar(&o.HookTimeout, "hook-timeout", 10*time.Minute, "how long one run of a package's program may take")
+	f.StringVar(&o.HookUser, "hook-user", "", "user that packages' programs run as where Jibe is root, by name or number (default: nobody)")
 	f.IntVar(&o.Workers, "workers", 16, "how many instances are worked on at once")
 	f.StringVar(&level, "log-level", "info", "debug, info, warn or error")
 	f.StringVar(&format, "log-format", "text", "text or json")

@@ -1,0 +1,55 @@
+package app
+
+import (
+	"errors"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/jibe-vnfm/jibe/drivers/management"
+	"github.com/jibe-vnfm/jibe/vnfd"
+)
+
+func TestProgramsOfPackagesReachNothingOfTheDataDirectory(t *testing.T) {
+	data, err := OpenData(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer data.Close()
+	if err := os.Chmod(data.Dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(data.path("identity.age"), []byte("key"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	// A former process left this.
+	left := filepath.Join(data.programs(), "run-1", "files")
+	if err := os.MkdirAll(left, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(data.programs()) })
+	var logged strings.Builder
+	s := &Server{data: data, Options: Options{Log: slog.New(slog.NewTextHandler(&logged, nil))}}
+	r := s.programs()
+	if _, err := os.Stat(left); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("what a former process left: %v", err)
+	}
+	script := "#!/bin/sh\n[ \"$(id -u)\" != 0 ] && [ -z \"$JIBE_DATA\" ] || exit 2\ncat " + data.path("identity.age") + " && exit 3\necho checked >&2\n"
+	if os.Geteuid() != 0 { // then it is Jibe's own user, who may
+		script = "#!/bin/sh\necho checked >&2\n"
+	}
+	_, err = r.Run(t.Context(), management.Call{
+		Package: &vnfd.Package{Files: fstest.MapFS{"run": {Data: []byte(script)}}}, Program: "run",
+		Input: management.Input{Hook: "coordinate_new", Instance: management.Instance{ID: "i-1"}, Operation: management.Operation{ID: "op-1"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(logged.String(), `msg="program wrote" instance=i-1 operation=op-1 hook=coordinate_new program=run line=checked`) {
+		t.Errorf("logged %s", logged.String())
+	}
+}
