@@ -18,9 +18,14 @@ func digestOf(key []byte, instance string, obj *unstructured.Unstructured) (stri
 	if err != nil {
 		return "", err
 	}
+	return seal(key, instance, content), nil
+}
+
+// seal identifies content that must not be guessed from what identifies it.
+func seal(key []byte, instance string, content []byte) string {
 	mac := hmac.New(sha256.New, key)
 	mac.Write([]byte(instance))
 	mac.Write([]byte{0})
 	mac.Write(content)
-	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil)[:18]), nil
+	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil)[:18])
 }

@@ -146,41 +146,6 @@ func restConfig(vim drivers.VIM) (*rest.Config, error) {
 	return clientcmd.NewDefaultClientConfig(*config, nil).ClientConfig()
 }
 
-// manifests reads the package, once for each of its trees.
-func (d *Driver) manifests(src drivers.Source) ([]manifest, error) {
-	key := baseKey(src)
-	if found, ok := d.bases.Load(key); ok {
-		return found.([]manifest), nil
-	}
-	files, err := definitionFiles(src.Instance.Params, src.Package)
-	if err != nil {
-		return nil, err
-	}
-	all, err := readManifests(src.Package, files)
-	if err == nil && src.Package.Tree != "" {
-		d.bases.Store(key, all)
-	}
-	return all, err
-}
-
-// baseKey names the manifests of an instance, whatever else differs between
-// instances of its package.
-func baseKey(src drivers.Source) string {
-	key := src.Package.Tree
-	switch list := src.Instance.Params[paramFiles].(type) {
-	case []string:
-		key += "\x00" + strings.Join(list, "\x00")
-	case []any:
-		for _, x := range list {
-			key += "\x00" + fmt.Sprint(x)
-		}
-	case nil:
-	default:
-		key += fmt.Sprintf("\x00%T", list)
-	}
-	return key
-}
-
 // slot waits for leave to send a request.
 func (d *Driver) slot(ctx context.Context) (release func(), err error) {
 	select {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"path"
 	"slices"
 	"strings"
 
@@ -31,10 +30,29 @@ const maxManifest = 16 << 20
 
 // manifest is one object as the package has it. It is shared and never altered.
 type manifest struct {
+	file  string // "Files/kubernetes/a.yaml"
 	where string // "Files/kubernetes/a.yaml, document 2"
 	gk    schema.GroupKind
+	name  string // without a generation's suffix
 	obj   *unstructured.Unstructured
+	// config is the content of the maps that its pods use and that container
+	// updates changed; nil where there are none.
+	config []byte
+	// written is a Job as the package has it, where obj refers to other names: it is
+	// the same Job in every generation, and isn't run again.
+	written *unstructured.Unstructured
 }
+
+// id names an object among the manifests of a package, which all end up in one
+// namespace.
+type id struct {
+	gk   schema.GroupKind
+	name string
+}
+
+func (m manifest) id() id { return id{m.gk, m.name} }
+
+func (i id) String() string { return i.gk.Kind + " " + i.name }
 
 // definitionFiles are the paths of the manifests: those that the parameter
 // names, else every YAML file under Files/kubernetes.
@@ -44,18 +62,11 @@ func definitionFiles(params map[string]any, pkg *vnfd.Package) ([]string, error)
 	}
 	value, given := params[paramFiles]
 	if !given {
-		var files []string
-		for _, pattern := range []string{"Files/kubernetes/*.yaml", "Files/kubernetes/*.yml"} {
-			found, err := fs.Glob(pkg.Files, pattern)
-			if err != nil {
-				return nil, fmt.Errorf("list the package's manifests: %w", err)
-			}
-			files = append(files, found...)
-		}
-		if slices.Sort(files); len(files) == 0 {
+		files, err := manifestFiles(pkg)
+		if err == nil && len(files) == 0 {
 			return refuse("the package has no manifests under Files/kubernetes: name them here")
 		}
-		return files, nil
+		return files, err
 	}
 	var files []string
 	switch list := value.(type) {
@@ -81,15 +92,40 @@ func definitionFiles(params map[string]any, pkg *vnfd.Package) ([]string, error)
 			return refuse("names %s twice", f)
 		}
 		seen[f] = true
-		if !fs.ValidPath(f) || strings.HasPrefix(path.Clean(f), "..") {
+		if !fs.ValidPath(f) {
 			return refuse("%q is not a path in the package", f)
 		}
-		info, err := fs.Stat(pkg.Files, f)
-		if err != nil || !info.Mode().IsRegular() {
+		if !hasFile(pkg, f) {
 			return refuse("the package has no file %s; see its Files/kubernetes folder", f)
 		}
 	}
 	return files, nil
+}
+
+// manifestFiles are the YAML files under Files/kubernetes, by name.
+func manifestFiles(pkg *vnfd.Package) ([]string, error) {
+	var files []string
+	for _, pattern := range []string{"Files/kubernetes/*.yaml", "Files/kubernetes/*.yml"} {
+		found, err := fs.Glob(pkg.Files, pattern)
+		if err != nil {
+			return nil, fmt.Errorf("list the package's manifests: %w", err)
+		}
+		files = append(files, found...)
+	}
+	slices.Sort(files)
+	return files, nil
+}
+
+// listed says whether the parameters list the manifests.
+func listed(params map[string]any) bool {
+	_, given := params[paramFiles]
+	return given
+}
+
+// hasFile says whether the package has a file, and no folder, at the path.
+func hasFile(pkg *vnfd.Package, file string) bool {
+	info, err := fs.Stat(pkg.Files, file)
+	return err == nil && info.Mode().IsRegular()
 }
 
 // readManifests parses the files into objects, lists expanded, in order.
@@ -159,7 +195,7 @@ func parseManifests(file string, content []byte) ([]manifest, error) {
 		}
 		u := &unstructured.Unstructured{Object: object}
 		if !u.IsList() {
-			m, err := check(where, u)
+			m, err := check(file, where, u)
 			if err != nil {
 				return nil, err
 			}
@@ -169,7 +205,7 @@ func parseManifests(file string, content []byte) ([]manifest, error) {
 		item := 0
 		err = u.EachListItem(func(x runtime.Object) error {
 			item++
-			m, err := check(fmt.Sprintf("%s, item %d", where, item), x.(*unstructured.Unstructured))
+			m, err := check(file, fmt.Sprintf("%s, item %d", where, item), x.(*unstructured.Unstructured))
 			all = append(all, m)
 			return err
 		})
@@ -184,7 +220,7 @@ func parseManifests(file string, content []byte) ([]manifest, error) {
 }
 
 // check refuses what can't be an object, and normalises the rest.
-func check(where string, u *unstructured.Unstructured) (manifest, error) {
+func check(file, where string, u *unstructured.Unstructured) (manifest, error) {
 	refuse := func(format string, args ...any) (manifest, error) {
 		return manifest{}, &drivers.RefusedError{Object: where, Reason: fmt.Sprintf(format, args...)}
 	}
@@ -218,6 +254,7 @@ func check(where string, u *unstructured.Unstructured) (manifest, error) {
 	if _, _, err := unstructured.NestedString(u.Object, "metadata", "namespace"); err != nil {
 		return refuse("%s %s: metadata.namespace must be a string", kind, name)
 	}
-	normalise(u, gv.WithKind(kind).GroupKind())
-	return manifest{where: where, gk: gv.WithKind(kind).GroupKind(), obj: u}, nil
+	gk := gv.WithKind(kind).GroupKind()
+	normalise(u, gk)
+	return manifest{file: file, where: where, gk: gk, name: name, obj: u}, nil
 }

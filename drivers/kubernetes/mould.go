@@ -1,11 +1,52 @@
 package kubernetes
 
+import (
+	"encoding/json"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
 const (
 	// AnnotationConfig, on pods, identifies the content of the ConfigMaps and Secrets
 	// that they use and that a container update changed: it makes their owners
 	// replace them. Pods that use none of those don't have it.
 	AnnotationConfig = Domain + "/config"
 	// AnnotationMould, on Pods and Jobs, identifies what can't be changed in one that
-	// exists: one whose mould differs from that of its render must be made anew.
+	// exists: one whose mould differs from that of its render must be made anew. One
+	// without it is of a Jibe that knew no moulds.
 	AnnotationMould = Domain + "/mould"
 )
+
+// adjustable are the fields of a Job's spec that can be changed while it exists.
+var adjustable = []string{"parallelism", "suspend", "activeDeadlineSeconds", "backoffLimit"}
+
+// mouldOf identifies what can't be changed in the object once it exists: a Pod but
+// for its images, a Job's template. It is "" for other kinds: what their owners make
+// anew is their owners' business.
+func mouldOf(key []byte, instance string, u *unstructured.Unstructured, gk schema.GroupKind) (string, error) {
+	var cast any
+	switch gk {
+	case kindPod:
+		spec := u.DeepCopy().Object["spec"]
+		if m, ok := spec.(map[string]any); ok {
+			for _, c := range podContainers(m) {
+				delete(c, "image")
+			}
+		}
+		cast = []any{spec, u.GetAnnotations()[AnnotationConfig]}
+	case kindJob:
+		cast = u.Object["spec"]
+		if m, ok := cast.(map[string]any); ok {
+			cast = without(m, func(field string, _ any) bool { return slices.Contains(adjustable, field) })
+		}
+	default:
+		return "", nil
+	}
+	content, err := json.Marshal(cast)
+	if err != nil {
+		return "", err
+	}
+	return seal(key, instance, content), nil
+}

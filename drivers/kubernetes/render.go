@@ -55,8 +55,15 @@ func (d *Driver) makeRender(src drivers.Source) (*render, error) {
 		return nil, err
 	}
 	scopes := definedScopes(manifests)
+	if err := refuseTwins(manifests, scopes, namespace); err != nil {
+		return nil, err
+	}
+	if manifests, err = d.generation(src, manifests); err != nil {
+		return nil, err
+	}
+	generation := generationOf(in.Generation)
 	r := &render{
-		desired: plan.Desired{Condemned: in.Condemned},
+		desired: plan.Desired{Condemned: in.Condemned, Generation: generation},
 		objects: make(map[string]*unstructured.Unstructured, len(manifests)),
 		counted: map[string]bool{},
 	}
@@ -64,50 +71,38 @@ func (d *Driver) makeRender(src drivers.Source) (*render, error) {
 	if err != nil {
 		return nil, err
 	}
-	where := make(map[string]string, len(manifests))
 	ordered := slices.Clone(manifests)
 	slices.SortStableFunc(ordered, func(a, b manifest) int { return int(infoOf(a.gk).class) - int(infoOf(b.gk).class) })
-	accounts, autoscaled := serviceAccounts(manifests), autoscaledBy(manifests)
+	mk, err := d.newMaker(in, ordered, scopes, namespace, vdus)
+	if err != nil {
+		return nil, err
+	}
 	var unusual []string
 	for _, m := range ordered {
-		obj := m.obj.DeepCopy()
-		ns := ""
-		if cluster, known := scopes[m.gk]; known && !cluster || !known && !infoOf(m.gk).cluster {
-			ns = namespace
-		}
-		obj.SetNamespace(ns)
-		key := keyOf(m.gk, ns, obj.GetName())
-		if prior, twice := where[key]; twice {
-			return nil, &drivers.RefusedError{Object: m.where, Reason: fmt.Sprintf("%s stands already in %s", key, prior)}
-		}
-		where[key] = m.where
 		own := vdus[m.obj]
-		vdu := ""
-		if own != nil {
-			vdu = own.id
+		obj, err := mk.object(m, m.obj, own)
+		if err != nil {
+			return nil, err
 		}
-		if err := label(obj, m.gk, in.ID, vdu); err != nil {
-			return nil, &drivers.RefusedError{Object: m.where, Reason: err.Error()}
-		}
-		moveSubjects(obj, m.gk, namespace, accounts)
+		key := keyOf(m.gk, obj.GetNamespace(), obj.GetName())
 		if own != nil {
-			g := plan.Group{VDU: own.id, Owner: key, Count: own.count, Free: own.free}
-			r.desired.Groups = append(r.desired.Groups, g)
-			if scalable(m.gk) {
-				unstructured.RemoveNestedField(obj.Object, "spec", "replicas")
-				r.counted[key] = !own.free
-			}
-		} else if scalable(m.gk) && autoscaled[m.gk.Kind+"/"+obj.GetName()] {
-			unstructured.RemoveNestedField(obj.Object, "spec", "replicas") // the autoscaler's to say
+			r.desired.Groups = append(r.desired.Groups, plan.Group{VDU: own.id, Owner: key, Count: own.count, Free: own.free})
+			r.counted[key] = scalable(m.gk) && !own.free
 		}
 		if info := infoOf(m.gk); !info.always && !info.shared {
 			unusual = append(unusual, kindName(m.gk))
+		}
+		written := obj
+		if m.written != nil {
+			if written, err = mk.object(m, m.written, own); err != nil {
+				return nil, err
+			}
 		}
 		wave := 1
 		if infoOf(m.gk).class == first {
 			wave = 0
 		}
-		if err := r.add(d.digestKey, in.ID, key, wave, obj); err != nil {
+		if err := r.add(d.digestKey, in.ID, key, wave, obj, written); err != nil {
 			return nil, err
 		}
 	}
@@ -119,15 +114,26 @@ func (d *Driver) makeRender(src drivers.Source) (*render, error) {
 	return r, nil
 }
 
-func (r *render) add(digestKey []byte, instance, key string, wave int, obj *unstructured.Unstructured) error {
-	digest, err := digestOf(digestKey, instance, obj)
+// add adds the object. written is what identifies it, which is the object but for
+// its names for what is renamed.
+func (r *render) add(digestKey []byte, instance, key string, wave int, obj, written *unstructured.Unstructured) error {
+	gk := obj.GroupVersionKind().GroupKind()
+	digest, err := digestOf(digestKey, instance, written)
 	if err != nil {
 		return fmt.Errorf("digest of %s: %w", key, err)
 	}
+	mould, err := mouldOf(digestKey, instance, written, gk)
+	if err != nil {
+		return fmt.Errorf("mould of %s: %w", key, err)
+	}
 	annotate(obj, AnnotationDigest, digest)
+	if mould != "" {
+		annotate(obj, AnnotationMould, mould)
+	}
 	r.objects[key] = obj
-	once := obj.GroupVersionKind().GroupKind() == kindJob
-	r.desired.Objects = append(r.desired.Objects, plan.Object{Key: key, Wave: wave, Digest: digest, Once: once})
+	r.desired.Objects = append(r.desired.Objects, plan.Object{
+		Key: key, Wave: wave, Digest: digest, Once: gk == kindJob, Directs: gk == kindService && len(selectorOf(obj)) > 0,
+	})
 	return nil
 }
 
@@ -144,7 +150,7 @@ func (r *render) addInventory(digestKey []byte, instance, namespace string, kind
 		},
 	}}
 	key := keyOf(kindConfigMap, namespace, inventoryName(instance))
-	if err := r.add(digestKey, instance, key, 1, u); err != nil {
+	if err := r.add(digestKey, instance, key, 1, u, u); err != nil {
 		return err
 	}
 	list := r.desired.Objects
@@ -240,7 +246,7 @@ func matchVDUs(src drivers.Source, manifests []manifest) (map[*unstructured.Unst
 		vdu := &flavour.VDUs[i]
 		prior := ""
 		for _, m := range manifests {
-			if !vduKind(m.gk) || m.obj.GetName() != vdu.Name {
+			if !vduKind(m.gk) || m.name != vdu.Name {
 				continue
 			}
 			if prior != "" {

@@ -46,14 +46,15 @@ func workloads(names ...string) *vnfd.VNFD {
 	return &vnfd.VNFD{DefaultFlavour: "simple", Flavours: []vnfd.Flavour{f}}
 }
 
-// Each golden file has: "intent" (params, levels, vdus), the package's files, and
-// either "objects" or "refused".
+// Each golden file has: "intent" (params, levels, vdus, generation, and the paths of
+// container updates), the package's files, those of each container update's package
+// under "update-1/" and so on, and the result.
 func TestRenderMakesTheseObjects(t *testing.T) {
 	paths, err := filepath.Glob("testdata/render/*.txtar")
 	if err != nil || len(paths) == 0 {
 		t.Fatal("no golden files", err)
 	}
-	digests := regexp.MustCompile(`(vnf.jibe.dev/digest: ).*`)
+	digests := regexp.MustCompile(`(vnf.jibe.dev/(?:digest|mould|config): ).*`)
 	for _, path := range paths {
 		t.Run(filepath.Base(path), func(t *testing.T) {
 			archive, err := txtar.ParseFile(path)
@@ -61,11 +62,13 @@ func TestRenderMakesTheseObjects(t *testing.T) {
 				t.Fatal(err)
 			}
 			var intent struct {
-				Params map[string]any
-				Levels map[string]int
-				VDUs   []string
+				Params     map[string]any
+				Levels     map[string]int
+				VDUs       []string
+				Generation string
+				Updates    [][]string
 			}
-			files := fstest.MapFS{}
+			files, updates := fstest.MapFS{}, map[string]fstest.MapFS{}
 			want := ""
 			kept := archive.Files[:0:0]
 			for _, f := range archive.Files {
@@ -78,12 +81,22 @@ func TestRenderMakesTheseObjects(t *testing.T) {
 					want = string(f.Data)
 					continue
 				default:
-					files[f.Name] = &fstest.MapFile{Data: f.Data}
+					into, name := files, f.Name
+					if update, rest, ok := strings.Cut(f.Name, "/"); ok && strings.HasPrefix(update, "update-") {
+						if updates[update] == nil {
+							updates[update] = fstest.MapFS{}
+						}
+						into, name = updates[update], rest
+					}
+					into[name] = &fstest.MapFile{Data: f.Data}
 				}
 				kept = append(kept, f)
 			}
 			src := packaged("i1", "", files, workloads(intent.VDUs...), intent.Levels)
-			src.Instance.Params = intent.Params
+			src.Instance.Params, src.Instance.Generation = intent.Params, intent.Generation
+			for i, paths := range intent.Updates {
+				src = updated(src, updates[fmt.Sprintf("update-%d", i+1)], paths...)
+			}
 			d := nowhere(t)
 			got := ""
 			desired, err := d.Render(src)

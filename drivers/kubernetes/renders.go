@@ -18,8 +18,8 @@ type renders struct {
 }
 
 type renderKey struct {
-	instance *desired.Instance
-	pkg      *vnfd.Package
+	instance  *desired.Instance
+	pkg, base *vnfd.Package
 }
 
 // rendersKept is the number of renders after which the older half is forgotten.
@@ -29,7 +29,7 @@ func newRenders() *renders { return &renders{young: map[renderKey]*render{}} }
 
 // of is the render of the source, which build makes if it isn't remembered.
 func (m *renders) of(src drivers.Source, build func(drivers.Source) (*render, error)) (*render, error) {
-	key := renderKey{src.Instance, src.Package}
+	key := renderKey{src.Instance, src.Package, src.Base}
 	m.mu.Lock()
 	r, ok := m.young[key]
 	if !ok {

@@ -52,21 +52,28 @@ func dropNulls(v any) {
 	}
 }
 
-// label marks the object, its selector and what it makes as the instance's.
-// Selectors in affinities, budgets and network policies keep their meaning.
-func label(u *unstructured.Unstructured, gk schema.GroupKind, instance, vdu string) error {
+// label marks the object, its selector and what it makes as the instance's, and as
+// the generation's where each generation has one of its own. Selectors in
+// affinities, budgets and network policies keep their meaning.
+func label(u *unstructured.Unstructured, gk schema.GroupKind, instance, vdu, generation string) error {
+	if !suffixed(gk) {
+		generation = firstGeneration // of what is shared, such as the pods of a Job
+	}
 	own := map[string]string{LabelInstance: instance}
-	pods := map[string]string{LabelInstance: instance, LabelGeneration: firstGeneration}
+	pods := map[string]string{LabelInstance: instance, LabelGeneration: generation}
 	selector := maps.Clone(pods)
 	if vdu != "" {
 		own[LabelVDU] = vdu
 		pods[LabelVDU] = vdu
 	}
+	if generation != firstGeneration {
+		own[LabelGeneration] = generation
+	}
 	switch {
 	case gk == kindPod:
 		own = pods
 	case gk == kindDeployment, gk == kindReplicaSet, gk == kindStatefulSet, gk == kindDaemonSet:
-		own[LabelGeneration] = firstGeneration
+		own[LabelGeneration] = generation
 		// A workload without a selector is refused by the API server, in its words.
 		if _, found, _ := unstructured.NestedMap(u.Object, "spec", "selector"); found {
 			if err := merge(u.Object, selector, "spec", "selector", "matchLabels"); err != nil {
@@ -76,7 +83,7 @@ func label(u *unstructured.Unstructured, gk schema.GroupKind, instance, vdu stri
 		if err := merge(u.Object, pods, "spec", "template", "metadata", "labels"); err != nil {
 			return err
 		}
-	case gk.Group == core && gk.Kind == "ReplicationController":
+	case gk == kindController:
 		if selected, _, _ := unstructured.NestedMap(u.Object, "spec", "selector"); len(selected) > 0 {
 			if err := merge(u.Object, selector, "spec", "selector"); err != nil {
 				return err
@@ -85,18 +92,18 @@ func label(u *unstructured.Unstructured, gk schema.GroupKind, instance, vdu stri
 		if err := merge(u.Object, pods, "spec", "template", "metadata", "labels"); err != nil {
 			return err
 		}
-	case gk.Group == batch && gk.Kind == "Job":
+	case gk == kindJob:
 		// A Job that cleans itself up would be missed, made again and run again.
 		unstructured.RemoveNestedField(u.Object, "spec", "ttlSecondsAfterFinished")
 		if err := merge(u.Object, pods, "spec", "template", "metadata", "labels"); err != nil {
 			return err
 		}
-	case gk.Group == batch && gk.Kind == "CronJob":
+	case gk == kindCronJob:
 		if err := merge(u.Object, pods, "spec", "jobTemplate", "spec", "template", "metadata", "labels"); err != nil {
 			return err
 		}
-	case gk.Group == core && gk.Kind == "Service":
-		// Both generations are behind one Service until it is switched.
+	case gk == kindService:
+		// Of which generation the pods are is said where the workloads are known.
 		if selected, _, _ := unstructured.NestedMap(u.Object, "spec", "selector"); len(selected) > 0 {
 			if err := merge(u.Object, map[string]string{LabelInstance: instance}, "spec", "selector"); err != nil {
 				return err

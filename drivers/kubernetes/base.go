@@ -1,0 +1,67 @@
+package kubernetes
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/jibe-vnfm/jibe/drivers"
+)
+
+// manifests are what the package contributes to every one of its instances, with
+// the container updates that lie on it: read once.
+func (d *Driver) manifests(src drivers.Source) ([]manifest, error) {
+	return d.remembered(src, baseKey(src), func() ([]manifest, error) {
+		files, err := definitionFiles(src.Instance.Params, src.Foundation())
+		if err != nil {
+			return nil, err
+		}
+		all, err := readManifests(src.Foundation(), files)
+		if err != nil {
+			return nil, err
+		}
+		return overlay(src, all)
+	})
+}
+
+// remembered is what read makes, once for each key. A package without a tree hash
+// (a working copy) can change, and isn't remembered.
+func (d *Driver) remembered(src drivers.Source, key string, read func() ([]manifest, error)) ([]manifest, error) {
+	fixed := src.Foundation().Tree != ""
+	for _, pkg := range src.Overlays {
+		fixed = fixed && pkg.Tree != ""
+	}
+	if found, ok := d.bases.Load(key); ok && fixed {
+		return found.([]manifest), nil
+	}
+	all, err := read()
+	if err == nil && fixed {
+		d.bases.Store(key, all)
+	}
+	return all, err
+}
+
+// baseKey names the manifests of an instance, whatever else differs between
+// instances of its package.
+func baseKey(src drivers.Source) string {
+	key := src.Package.Tree
+	if src.Base != nil {
+		key += "\x00\x00" + src.Base.Tree
+	}
+	switch list := src.Instance.Params[paramFiles].(type) {
+	case []string:
+		key += "\x00" + strings.Join(list, "\x00")
+	case []any:
+		for _, x := range list {
+			key += "\x00" + fmt.Sprint(x)
+		}
+	case nil:
+	default:
+		key += fmt.Sprintf("\x00%T", list)
+	}
+	for i, pkg := range src.Overlays {
+		paths, _ := json.Marshal(src.Instance.Overlays[i].Paths) // strings always can be
+		key += "\x00\x00" + pkg.Tree + string(paths)
+	}
+	return key + "\x00\x00" + src.Instance.Generation
+}

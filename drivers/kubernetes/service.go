@@ -1,0 +1,47 @@
+package kubernetes
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// selectorOf is what a Service asks pods for; nil where it asks for nothing, and
+// somebody else says where its traffic goes.
+func selectorOf(u *unstructured.Unstructured) map[string]string {
+	selector, _, _ := unstructured.NestedStringMap(u.Object, "spec", "selector")
+	return selector
+}
+
+// direct makes the Service lead to the pods of the instance's generation alone,
+// where it leads to a workload of the package: otherwise pods that aren't ready to
+// replace others would get traffic. It does so from the first generation on, so
+// that a second can be made beside it.
+//
+// An author may rename a label in the workload and leave it to a script to make
+// the Service follow. In a later generation what no workload has is left out, if a
+// workload is selected then: the generation says which pods are meant.
+func direct(u *unstructured.Unstructured, pods []map[string]string, generation string) {
+	selector := selectorOf(u)
+	selected := func(s map[string]string) bool {
+		return slices.ContainsFunc(pods, func(labels map[string]string) bool { return selects(s, labels) })
+	}
+	if !selected(selector) && generation != firstGeneration {
+		rest := without(selector, func(k, v string) bool {
+			return !slices.ContainsFunc(pods, func(labels map[string]string) bool { return labels[k] == v })
+		})
+		if authored(rest) && selected(rest) {
+			selector = rest
+			// The selector was read as a map of strings, so it can be written.
+			_ = unstructured.SetNestedStringMap(u.Object, selector, "spec", "selector")
+		}
+	}
+	if selected(selector) {
+		_ = merge(u.Object, map[string]string{LabelGeneration: generation}, "spec", "selector")
+	}
+}
+
+// authored says whether the selector holds more than that the pods are the instance's.
+func authored(selector map[string]string) bool {
+	return len(without(selector, func(k, _ string) bool { return k == LabelInstance })) > 0
+}
