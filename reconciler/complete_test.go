@@ -18,7 +18,7 @@ import (
 // The trees and VNFDs of the library: 1, its successor 2, and 3, of which the
 // aspects have other default levels, whose db is gone and whose programs may not run.
 const (
-	tree1, tree2, tree3 = pkgTree, "2222222222222222222222222222222222222222", "3333333333333333333333333333333333333333"
+	tree1, tree2, tree3 = pkgTree, "a222222222222222222222222222222222222222", "a333333333333333333333333333333333333333"
 	vnfd2, vnfd3        = "0a2fbf0c-5b3c-4d8e-9a55-3f2d6e1a7c22", "0a2fbf0c-5b3c-4d8e-9a55-3f2d6e1a7c33"
 )
 

@@ -131,8 +131,15 @@ func (p *pass) birth(ctx context.Context, from, to desired.Revision, before, aft
 		return op, false, err
 	}
 	op.VNF = VNFOf(named, pkg)
-	op.Type, op.Params, due = lcm.ClassifyLevels(before, after, effectiveLevels(before, pkg), effectiveLevels(after, pkg))
-	op.NoRollback = lcm.NoRollbackLevels(before, after, effectiveLevels(before, pkg), effectiveLevels(after, pkg))
+	was := pkg
+	if before != nil && before.Package != named.Package {
+		if was, err = p.packageOf(ctx, before); err != nil {
+			return op, false, err
+		}
+	}
+	levels, next := effectiveLevels(before, was), effectiveLevels(after, pkg)
+	op.Type, op.Params, due = lcm.ClassifyLevels(before, after, levels, next)
+	op.NoRollback = lcm.NoRollbackLevels(before, after, levels, next)
 	if op.Type == lcm.ChangePackage {
 		op.PkgChange = lcm.TriggeredByPackage(before, after, op.VNF)
 	}

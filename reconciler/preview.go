@@ -66,7 +66,13 @@ func (v *View) plan(ctx context.Context, settings *desired.Settings, rev desired
 	if err != nil {
 		return err
 	}
-	t, _, due := lcm.ClassifyLevels(before, after, effectiveLevels(before, pkg), effectiveLevels(after, pkg))
+	was := pkg
+	if before != nil && before.Package != named.Package {
+		if was, err = v.Package(ctx, before); err != nil {
+			return err
+		}
+	}
+	t, _, due := lcm.ClassifyLevels(before, after, effectiveLevels(before, was), effectiveLevels(after, pkg))
 	if !due {
 		return nil
 	}

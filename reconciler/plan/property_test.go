@@ -107,7 +107,7 @@ func sound(t *rapid.T, d plan.Desired, o plan.Observed, j plan.Journal, steps []
 			t.Fatalf("the grant isn't first, or isn't due:\n%s", render(steps))
 		case s.Action == plan.Hook && j.Operation == "":
 			t.Fatalf("a hook without an operation:\n%s", render(steps))
-		case s.Action == plan.Delete && wanted && !condemned && !dead(o, s), s.Action == plan.DeleteUnit && !condemned:
+		case s.Action == plan.Delete && wanted && !condemned && !dead(o, s), s.Action == plan.DeleteUnit && !condemned && !outdated(o, s):
 			t.Fatalf("%s would delete what is desired:\n%s", s, render(steps))
 		case (s.Action == plan.Delete || s.Action == plan.DeleteUnit) && s.Incarnation == "":
 			t.Fatalf("%s names no incarnation:\n%s", s, render(steps))
@@ -118,10 +118,18 @@ func sound(t *rapid.T, d plan.Desired, o plan.Observed, j plan.Journal, steps []
 	}
 }
 
-// dead says whether the step acts on an incarnation that will never run again.
+// outdated says whether the step acts on a unit that its owner leaves as it was.
+func outdated(o plan.Observed, s plan.Step) bool {
+	return slices.ContainsFunc(o.Units, func(u plan.Unit) bool {
+		return u.Key == s.Object && u.ID == s.Incarnation && u.Outdated != ""
+	})
+}
+
+// dead says whether the step acts on an incarnation that will never run again, or
+// never as it should.
 func dead(o plan.Observed, s plan.Step) bool {
 	return slices.ContainsFunc(o.Objects, func(x plan.ObservedObject) bool {
-		return x.Key == s.Object && x.Incarnation == s.Incarnation && x.Dead != ""
+		return x.Key == s.Object && x.Incarnation == s.Incarnation && (x.Dead != "" || x.Outgrown != "")
 	})
 }
 

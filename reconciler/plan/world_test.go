@@ -30,6 +30,9 @@ type thing struct {
 	dead             bool   // a bare pod that will never run again
 	keep             string // the address of a Service
 	finalizer        bool   // it doesn't go while this is set
+	generation       string
+	leads            string // the generation to which a Service leads traffic
+	free             bool   // a Deployment whose number of units an autoscaler decides
 }
 
 type pod struct {
@@ -37,7 +40,21 @@ type pod struct {
 	ownerInc        string
 	ready, deleting bool
 	finalizer       bool
+	generation      string
+	made            string // the digest of the owner that made it
 }
+
+// outdated says whether the owner makes other units now than this one.
+func (u *pod) outdated(x *thing) bool {
+	switch kindOf(x.key) {
+	case "Deployment", "ReplicaSet":
+		return u.owner == x.key && u.ownerInc == x.inc && u.made != x.digest
+	}
+	return false
+}
+
+// broken is the end of the digest of what never becomes ready.
+const broken = " broken"
 
 func (w *world) incarnation() string {
 	w.born++
@@ -51,6 +68,12 @@ func (w *world) find(key string) *thing {
 		}
 	}
 	return nil
+}
+
+// vduOf is the VDU of the workload: its name, without the generation.
+func vduOf(key string) string {
+	vdu, _, _ := strings.Cut(key[strings.LastIndexByte(key, '/')+1:], "-")
+	return vdu
 }
 
 func kindOf(key string) string { return key[:strings.IndexByte(key, '/')] }
@@ -93,6 +116,8 @@ func (w *world) do(s plan.Step, want plan.Desired) {
 		x := w.find(s.Object)
 		if x == nil {
 			x = w.create(s.Object, s.Keep)
+			x.free = slices.ContainsFunc(want.Groups, func(g plan.Group) bool { return g.Owner == x.key && g.Free })
+			x.count = replicas(s.Keep)
 		}
 		for _, d := range want.Objects {
 			if d.Key == s.Object {
@@ -100,8 +125,15 @@ func (w *world) do(s plan.Step, want plan.Desired) {
 			}
 		}
 		switch kindOf(s.Object) {
-		case "Deployment", "StatefulSet":
-			x.count = s.To
+		case "Deployment", "StatefulSet", "ReplicaSet":
+			if !x.free {
+				x.count = s.To
+			}
+			x.generation = want.Generation
+		case "ConfigMap", "Pod":
+			x.generation = want.Generation
+		case "Service":
+			x.leads = want.Generation
 		}
 		x.ready = false
 	case plan.Scale:
@@ -121,6 +153,15 @@ func (w *world) do(s plan.Step, want plan.Desired) {
 	}
 }
 
+// replicas is the number of units that a successor takes over, or -1.
+func replicas(keep string) int {
+	n := 0
+	if _, err := fmt.Sscanf(keep, "%d replicas", &n); err != nil {
+		return -1
+	}
+	return n
+}
+
 // wanted is the number of units that the object makes.
 func (w *world) wanted(x *thing) int {
 	switch {
@@ -130,6 +171,8 @@ func (w *world) wanted(x *thing) int {
 		return w.nodes
 	case x.count > 0:
 		return x.count
+	case x.free:
+		return 1 // until its autoscaler says otherwise
 	}
 	return 0
 }
@@ -148,7 +191,13 @@ func (w *world) live(x *thing) (live []*pod) {
 func (w *world) moves() (moves []func()) {
 	for _, x := range w.objects {
 		live := w.live(x)
-		ready := len(live) == w.wanted(x) && !slices.ContainsFunc(live, func(u *pod) bool { return !u.ready })
+		ready := len(live) == w.wanted(x) && !slices.ContainsFunc(live, func(u *pod) bool { return !u.ready }) && !strings.HasSuffix(x.digest, broken)
+		for _, u := range live {
+			if kindOf(x.key) == "Deployment" && u.outdated(x) {
+				ready = false
+				moves = append(moves, func() { u.deleting = true; w.take(u.id) })
+			}
+		}
 		switch n := w.wanted(x); {
 		case len(live) < n:
 			moves = append(moves, func() { w.spawn(x) })
@@ -178,7 +227,7 @@ func (w *world) moves() (moves []func()) {
 			})
 		case !owned:
 			moves = append(moves, func() { u.deleting = true; w.take(u.id) })
-		case !u.ready:
+		case !u.ready && !strings.HasSuffix(u.made, broken):
 			moves = append(moves, func() { u.ready = true })
 		}
 	}
@@ -188,7 +237,7 @@ func (w *world) moves() (moves []func()) {
 // spawn makes one unit of x: under a fresh name, or a StatefulSet's under the
 // lowest free one, with a claim that outlives it.
 func (w *world) spawn(x *thing) {
-	u := &pod{id: w.incarnation(), owner: x.key, ownerInc: x.inc}
+	u := &pod{id: w.incarnation(), owner: x.key, ownerInc: x.inc, generation: x.generation, made: x.digest}
 	u.key = "Pod/" + x.key + "-" + u.id
 	if kindOf(x.key) == "StatefulSet" {
 		taken := func(key string) bool {
@@ -283,7 +332,10 @@ func (w *world) alive(incarnation string) bool {
 func (w *world) observe(t *rapid.T) plan.Observed {
 	var o plan.Observed
 	for _, x := range w.objects {
-		ox := plan.ObservedObject{Key: x.key, Incarnation: x.inc, Digest: x.digest, Count: x.count, Ready: x.ready, Deleting: x.deleting, Retention: x.retention, Keep: x.keep}
+		ox := plan.ObservedObject{Key: x.key, Incarnation: x.inc, Digest: x.digest, Count: x.count, Ready: x.ready, Deleting: x.deleting, Retention: x.retention, Keep: x.keep, Generation: x.generation}
+		if x.free {
+			ox.Keep = fmt.Sprintf("%d replicas", w.wanted(x))
+		}
 		if x.dead {
 			ox.Dead = "Evicted"
 		}
@@ -291,12 +343,19 @@ func (w *world) observe(t *rapid.T) plan.Observed {
 			ox.Reason = "finalizer"
 		}
 		if kindOf(x.key) == "Pod" {
-			o.Units = append(o.Units, plan.Unit{ID: x.inc, Key: x.key, Owner: x.key, Ready: x.ready, Deleting: x.deleting})
+			o.Units = append(o.Units, plan.Unit{ID: x.inc, Key: x.key, Owner: x.key, VDU: vduOf(x.key), Ready: x.ready, Deleting: x.deleting, Generation: x.generation})
 		}
 		o.Objects = append(o.Objects, ox)
 	}
 	for _, u := range w.units {
-		o.Units = append(o.Units, plan.Unit{ID: u.id, Key: u.key, Owner: u.owner, Ready: u.ready, Deleting: u.deleting})
+		seen := plan.Unit{ID: u.id, Key: u.key, Owner: u.owner, VDU: vduOf(u.owner), Ready: u.ready, Deleting: u.deleting, Generation: u.generation}
+		if strings.HasSuffix(u.made, broken) {
+			seen.Failure = "it is broken"
+		}
+		if x := w.find(u.owner); x != nil && kindOf(x.key) == "ReplicaSet" && u.outdated(x) {
+			seen.Outdated = "it is " + u.made
+		}
+		o.Units = append(o.Units, seen)
 	}
 	if len(o.Units) > 1 {
 		o.Units = rapid.Permutation(o.Units).Draw(t, "order")
@@ -320,7 +379,7 @@ func ready(d plan.Desired, o plan.Observed) error {
 		for _, u := range o.Units {
 			if u.Owner == want.Key {
 				units++
-				if !u.Ready || u.Deleting {
+				if !u.Ready || u.Deleting || u.Outdated != "" {
 					unready++
 				}
 			}
@@ -333,7 +392,7 @@ func ready(d plan.Desired, o plan.Observed) error {
 			}
 		}
 		if unready > 0 || !free && units != count {
-			return fmt.Errorf("%s has %d units, %d of them not ready, and should have %d", want.Key, units, unready, count)
+			return fmt.Errorf("%s has %d units, %d of them not ready or outdated, and should have %d", want.Key, units, unready, count)
 		}
 		if !free && x.Count >= 0 && x.Count != count {
 			return fmt.Errorf("%s asks for %d units and should for %d", want.Key, x.Count, count)
