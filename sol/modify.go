@@ -71,7 +71,7 @@ func (a *api) modifyInstance(w http.ResponseWriter, r *http.Request) error {
 			return a.repackage(ctx, patch, paths, now, &next)
 		},
 		born: func(op *lcm.Operation, now, after *desired.Instance) error {
-			op.ChangedInfo = params(changedInfo(patch, now, after, op.VNF))
+			op.ChangedInfo = params(a.changedInfo(patch, now, after, op.VNF))
 			return nil
 		}})
 }
@@ -210,7 +210,7 @@ func connectionsOf(v any) (map[string]VimConnectionInfo, error) {
 
 // changedInfo is VnfInfoModifications (clause 5.5.2.12a): what was removed is empty,
 // and another package changes what is said of the product.
-func changedInfo(patch map[string]any, now, after *desired.Instance, vnf lcm.VNF) map[string]any {
+func (a *api) changedInfo(patch map[string]any, now, after *desired.Instance, vnf lcm.VNF) map[string]any {
 	out := maps.Clone(patch)
 	for attr, v := range out {
 		switch {
@@ -220,6 +220,15 @@ func changedInfo(patch map[string]any, now, after *desired.Instance, vnf lcm.VNF
 		default:
 			out[attr] = map[string]any{}
 		}
+	}
+	if p, ok := patch["vimConnectionInfo"].(map[string]any); ok {
+		shown := map[string]any{} // connections are told as a whole: the data type asks for it
+		for key, c := range a.connections(after) {
+			if _, named := p[key]; named || after.VIM != "" {
+				shown[key] = c
+			}
+		}
+		out["vimConnectionInfo"] = shown
 	}
 	if after.VnfdID != now.VnfdID || after.Package != now.Package {
 		maps.Copy(out, map[string]any{"vnfdId": after.VnfdID, "vnfProvider": vnf.Provider, "vnfProductName": vnf.ProductName,
