@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -206,6 +207,13 @@ func TestGarbageOnStandardOutputIsAFailureThatQuotesIt(t *testing.T) {
 
 func TestAGigabyteNeitherFillsMemoryNorBlocks(t *testing.T) {
 	r := newRunner(t)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	defer func() {
+		if runtime.ReadMemStats(&after); after.TotalAlloc-before.TotalAlloc > 64<<20 {
+			t.Errorf("%d bytes were allocated", after.TotalAlloc-before.TotalAlloc)
+		}
+	}()
 	var lines int
 	r.Log = func(management.Input, string, string) { lines++ }
 	if got := fails(t, r, shell(`head -c 1000000000 /dev/zero`)); !strings.HasPrefix(got.Reason, "wrote 1000000000 bytes to standard output") {
@@ -673,4 +681,22 @@ func TestAProgramEndsWithJibe(t *testing.T) {
 	if err := r.Sweep(); err != nil { // and what it left goes with the next start
 		t.Fatal(err)
 	}
+}
+
+func TestProgramsThatAreWrittenOutTogetherAllStart(t *testing.T) {
+	r := newRunner(t)
+	tool, err := os.ReadFile("/bin/true")
+	if err != nil {
+		t.Skip(err)
+	}
+	p := &vnfd.Package{Files: fstest.MapFS{"bin/tool": {Data: tool}}}
+	var wg sync.WaitGroup
+	for range 64 {
+		wg.Go(func() {
+			if _, err := r.Run(t.Context(), management.Call{Package: p, Program: "bin/tool"}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
 }
