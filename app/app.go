@@ -74,6 +74,7 @@ type Server struct {
 	store    *bolt.Store
 	log      *oplog.Log
 	recon    *reconciler.Reconciler
+	follower *follower
 	notify   *notify.Service
 	auth     auth.Authenticator
 	registry *prometheus.Registry
@@ -177,6 +178,7 @@ func (s *Server) wire(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	s.follower = newFollower(s)
 	s.registry.MustRegister(newInventory(s.repo, s.log, s.recon.View().Drift, s.Log))
 	if s.listener, err = net.Listen("tcp", s.Listen); err != nil {
 		return fmt.Errorf("listen on %s: %w", s.Listen, err)
@@ -221,6 +223,7 @@ func (s *Server) run(ctx, work context.Context) error {
 	g.Go(func() error { return s.recon.Run(gctx) })
 	g.Go(func() error { return s.repo.Watch(gctx, s.moved(gctx)) })
 	g.Go(func() error { return s.watchPackages(gctx) })
+	g.Go(func() error { return s.follower.run(gctx) })
 	g.Go(func() error { return s.notify.Run(gctx) })
 	g.Go(func() error { return closed(local.Serve(hooks)) })
 	g.Go(func() error {
@@ -267,12 +270,14 @@ func (s *Server) moved(ctx context.Context) func(ids []string, settings bool) {
 		for _, id := range ids {
 			s.recon.Enqueue(id)
 		}
+		s.follower.look(ids...)
 		if !settings {
 			return
 		}
 		if err := s.syncPackages(ctx); err != nil {
 			s.Log.WarnContext(ctx, "package repositories were not all fetched", "error", err)
 		}
+		s.follower.lookAll(true)
 		if err := s.recon.EnqueueAll(ctx); err != nil {
 			s.Log.WarnContext(ctx, "instances were not all looked at after a change of settings", "error", err)
 		}

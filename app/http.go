@@ -222,6 +222,7 @@ func (s *Server) watchPackages(ctx context.Context) error {
 		if err := s.syncPackages(ctx); err != nil {
 			s.Log.WarnContext(ctx, "package repositories were not all fetched", "error", err)
 		}
+		s.follower.lookAll(false)
 		timer.Reset(poll)
 	}
 }
