@@ -44,6 +44,10 @@ var openAPI = sync.OnceValues(func() (*openapi3.T, error) {
 			}
 		}
 	}
+	// It leaves the "vnf" out of the name of an attribute.
+	shown := doc.Paths.Find("/vnf_instances/{vnfInstanceId}").Get.Responses.Status(http.StatusOK).Value.Content.Get("application/json").Schema.Value
+	info := shown.Properties["instantiatedVnfInfo"].Value.Properties
+	info["vnfVirtualLinkResourceInfo"] = info["virtualLinkResourceInfo"]
 	return doc, nil
 })
 
@@ -159,6 +163,13 @@ func TestAnswersConformToThePublishedOpenAPI(t *testing.T) {
 	healed := e.begun(e.want(202, "POST", healing+"/heal", `{"cause": "it hangs"}`))
 	e.finish(healed, pod("new", "VDU1", "vdu1-2"))
 	e.repo.push(sick, e.repo.text(sick)+"drift: report\n")
+	e.successor("vnfd-2", tree2, "2.1")
+	upgraded := e.instantiated()
+	pkg := e.begun(e.want(202, "POST", api+"/vnf_instances/"+upgraded+"/change_vnfpkg", change(``)))
+	e.finish(pkg, pod("new", "VDU1", "vdu1-2"))
+	updated := e.instantiated()
+	patched := e.begun(e.want(202, "PATCH", api+"/vnf_instances/"+updated, updateBody))
+	e.finish(patched, pod("new", "VDU1", "vdu1-2"))
 	sub := e.want(201, "POST", api+"/subscriptions", `{"callbackUri": "`+subscriber(t, 204)+`", "filter": {"vnfInstanceSubscriptionFilter": {"vnfdIds": ["a"],
 		"vnfProductsFromProviders": [{"vnfProvider": "p", "vnfProducts": [{"vnfProductName": "n", "versions": [{"vnfSoftwareVersion": "1", "vnfdVersions": ["2"]}]}]}]}, "operationStates": ["COMPLETED"]}}`).object(t)["id"].(string)
 	for _, tt := range []struct {
@@ -178,6 +189,18 @@ func TestAnswersConformToThePublishedOpenAPI(t *testing.T) {
 		{"POST", "/vnf_instances/" + sick + "/heal", `{"vnfcInstanceId": ["new"], "cause": "it hangs", "healScript": "https://x", "additionalParams": {"all": false}}`, 202},
 		{"POST", "/vnf_instances/" + sick + "/heal", `{}`, 409},
 		{"GET", "/vnf_lcm_op_occs/" + healed, "", 200},
+		{"POST", "/vnf_instances/nope/change_vnfpkg", change(``), 404},
+		{"POST", "/vnf_instances/" + upgraded + "/change_vnfpkg", change(``), 409},
+		{"POST", "/vnf_instances/" + upgraded + "/change_vnfpkg", `{"vnfdId": 1}`, 400},
+		{"GET", "/vnf_lcm_op_occs/" + pkg, "", 200},
+		{"GET", "/vnf_instances/" + upgraded, "", 200},
+		{"POST", "/vnf_instances/" + upgraded + "/change_vnfpkg", `{"vnfdId": "vnfd-1", ` + inlineVIM + `, "extensions": {"a": 1}, "vnfConfigurableProperties": {"b": 2},
+			"additionalParams": {"upgrade_type": "Blue-Green", "lcm-kubernetes-def-files": ["Files/a.yaml"], "lcm-operation-coordinate-new-vnf": "a.sh",
+			"vdu_params": [{"vdu_id": "VDU1", "new_vnfc_param": {"cp_name": "CP1", "username": "u", "password": "p"}}]}}`, 202},
+		{"GET", "/vnf_lcm_op_occs/" + patched, "", 200},
+		{"GET", "/vnf_instances/" + updated, "", 200},
+		{"PATCH", "/vnf_instances/" + updated, `{"vnfdId": 1}`, 400},
+		{"PATCH", "/vnf_instances/" + updated, `{"vnfdId": "vnfd-1", "vimConnectionInfo": {"vim1": {"vimType": "ETSINFV.KUBERNETES.V_1", "extra": {"a": 1}}}}`, 202},
 		{"GET", "/vnf_lcm_op_occs?all_fields", "", 200},
 		{"GET", op, "", 200},
 		{"POST", op + "/retry", "", 202},

@@ -217,7 +217,7 @@ type memView struct {
 func newView() *memView {
 	return &memView{units: map[string][]plan.Unit{}, objects: map[string][]plan.ObservedObject{}, others: map[string][]plan.Unit{},
 		drifted: map[string][]string{}, pkg: &vnfd.Package{
-			Tree: "0123456789abcdef0123456789abcdef01234567",
+			Tree: tree1, Artifacts: []string{"Files/a.yaml"},
 			VNFD: &vnfd.VNFD{ID: "vnfd-1", Version: "1.0", Provider: "Company", ProductName: "Sample VNF", SoftwareVersion: "2.0",
 				DefaultFlavour: "simple",
 				Flavours: []vnfd.Flavour{{ID: "simple", DefaultLevel: "one",

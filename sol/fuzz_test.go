@@ -148,3 +148,58 @@ func FuzzHeal(f *testing.F) {
 		}
 	})
 }
+
+// FuzzUpgrade holds that the additionalParams of any change of package are refused for
+// a reason, or are all kept: for the way to the package, the scripts or the manifests.
+func FuzzUpgrade(f *testing.F) {
+	f.Add(`{"upgrade_type": "Blue-Green", "drain": "30s", "x": {"y": 1}}`)
+	f.Add(`{"vdu_params": [{"vdu_id": "a", "old_vnfc_param": {"cp-name": "c", "password": "p"}}], "external_lb_param": {"password": "p"}}`)
+	f.Add(`{"vdu_params": {"vdu_id": "a", "new_vnfc_param": {"cp-name": "c", "cp_name": {}}}}`)
+	f.Add(`{"lcm-operation-coordinate-new-vnf": "./../x", "lcm-operation-coordinate-new-vnf-class": "C", "lcm-kubernetes-def-files": ["a"]}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		given := map[string]any{}
+		if decode([]byte(text), &given) != nil {
+			return
+		}
+		object(given)
+		was, err := json.Marshal(given)
+		if err != nil {
+			t.Fatal(err)
+		}
+		up, err := upgradeOf(given)
+		if err != nil {
+			var invalid *InvalidError
+			if !errors.As(err, &invalid) || invalid.Status != 400 || !strings.Contains(invalid.Detail, "additionalParams.") {
+				t.Fatalf("%q: %v", text, err)
+			}
+			return
+		}
+		if is, err := json.Marshal(given); err != nil || string(is) != string(was) {
+			t.Fatalf("%q was altered to %s", text, is)
+		}
+		for key := range given {
+			switch _, rest := up.rest[key]; key {
+			case upgradeType, drainParam, defFiles, newScript, newScriptClass, oldScript, oldScriptClass:
+				if rest {
+					t.Fatalf("%q: %s is taken for a parameter of the VNF", text, key)
+				}
+			case vduParams, externalLBParam:
+				if _, handed := up.coordinate.Params[key]; rest || !handed {
+					t.Fatalf("%q: %s doesn't reach the scripts alone", text, key)
+				}
+			default:
+				if !rest {
+					t.Fatalf("%q: %s is lost", text, key)
+				}
+			}
+		}
+		if list, _ := up.coordinate.Params[vduParams].([]any); len(list) != len(up.vdus) {
+			t.Fatalf("%q: %d VDUs of %d", text, len(up.vdus), len(list))
+		}
+		for _, p := range []string{up.coordinate.New, up.coordinate.Old} {
+			if strings.HasPrefix(p, "/") || strings.HasPrefix(p, "../") {
+				t.Fatalf("%q: the script %q is outside the package", text, p)
+			}
+		}
+	})
+}

@@ -154,3 +154,24 @@ func TestRecoverFindsTheRevisionInGit(t *testing.T) {
 		t.Errorf("%+v, %v; want tree %s", op, err, made.Tree)
 	}
 }
+
+func TestACommittedChangeOfPackageHoldsNoSecretAndMovesTheETag(t *testing.T) {
+	e, _, dir := onGit(t)
+	e.successor("vnfd-2", tree2, "2.1")
+	id := e.instantiated()
+	path := api + "/vnf_instances/" + id
+	tag := e.want(200, "GET", path, "").Header.Get("ETag")
+	op := e.begun(e.want(202, "POST", path+"/change_vnfpkg", change(`"vdu_params": {"vdu_id": "VDU1", "new_vnfc_param": {"cp-name": "CP1", "password": "very-secret"}}`), "If-Match", tag))
+	e.finish(op, pod("c", "VDU1", "vdu1-2"))
+	e.want(412, "PATCH", path, `{"vnfdId": "vnfd-1"}`, "If-Match", tag)
+	e.want(202, "PATCH", path, `{"vnfdId": "vnfd-1", "vimConnectionInfo": {"vim1": {"accessInfo": {"bearer_token": "very-secret-too"}}}}`)
+	history := gitLog(t, dir, "-p", "--all")
+	for _, part := range []string{"CHANGE_VNFPKG instances/", "+vnfdId: vnfd-2", "+base: \"" + tree2, "Vnf-Lcm-Op-Occ: " + op, "cp_name: CP1"} {
+		if !strings.Contains(history, part) {
+			t.Errorf("%q isn't in the history:\n%s", part, history)
+		}
+	}
+	if strings.Contains(history, "very-secret") {
+		t.Errorf("a secret is in the history:\n%s", history)
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/sol"
+	"github.com/jibe-vnfm/jibe/sol/notify"
 	"github.com/jibe-vnfm/jibe/vnfd"
 )
 
@@ -306,13 +307,28 @@ func TestSecretsOfAChangeOfPackageStayHidden(t *testing.T) {
 	if sealed() != first {
 		t.Error("an equal password has got another ciphertext")
 	}
+	events, err := e.log.Events(t.Context(), 0, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var notified []byte
+	for _, ev := range events {
+		n, err := json.Marshal(notify.NewNotification("6d1ad17d-6a4c-4a4c-8d3a-1c2f2d1f9d11", notify.Full, base, ev))
+		if err != nil {
+			t.Fatal(err)
+		}
+		notified = append(notified, n...)
+	}
+	if !strings.Contains(string(notified), `"modificationsTriggeredByVnfPkgChange":{"extensions":{}`) {
+		t.Errorf("notified: %s", notified)
+	}
 	for _, w := range e.repo.commits {
 		if strings.Contains(w.Subject+w.Body, "very-secret") {
 			t.Errorf("commit %q %q", w.Subject, w.Body)
 		}
 	}
 	for what, text := range map[string]string{
-		"log": e.logged.String(), "file": e.repo.text(id), "record": string(recorded),
+		"log": e.logged.String(), "file": e.repo.text(id), "record": string(recorded), "notifications": string(notified),
 		"instance": string(e.do("GET", path, "").body), "instances": string(e.do("GET", api+"/vnf_instances?all_fields", "").body),
 		"op occs": string(e.do("GET", api+"/vnf_lcm_op_occs?all_fields", "").body),
 	} {

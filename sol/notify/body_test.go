@@ -32,6 +32,9 @@ func TestNotificationsLookAsSOL003Says(t *testing.T) {
 			op.UnitsBefore, op.UnitsAfter = nil, nil
 			op.ChangedInfo = json.RawMessage(`{"vnfInstanceName":"new"}`)
 		}
+		if t == lcm.ChangePackage {
+			op.PkgChange = json.RawMessage(`{"vnfdId":"d2","vnfSoftwareVersion":"2.0"}`)
+		}
 		return oplog.Event{Seq: 7, Type: oplog.OperationEvent, Time: at, Instance: "amf", Operation: op}
 	}
 	problem := &lcm.Problem{Status: 500, Title: "Deployment failed", Detail: "Deployment/amf/vdu1: image pull"}
@@ -48,6 +51,9 @@ func TestNotificationsLookAsSOL003Says(t *testing.T) {
 		{"completed, short", notify.Short, operation(lcm.Scale, lcm.Completed, nil)},
 		{"failed for now", notify.Full, operation(lcm.Scale, lcm.FailedTemp, problem)},
 		{"failed for now, short", notify.Short, operation(lcm.Scale, lcm.FailedTemp, problem)},
+		{"package was changed", notify.Full, operation(lcm.ChangePackage, lcm.Completed, nil)},
+		{"package was changed, short", notify.Short, operation(lcm.ChangePackage, lcm.Completed, nil)},
+		{"change of package failed for now", notify.Full, operation(lcm.ChangePackage, lcm.FailedTemp, problem)},
 		{"info is being modified", notify.Full, operation(lcm.ModifyInfo, lcm.Processing, nil)},
 		{"info was modified", notify.Full, operation(lcm.ModifyInfo, lcm.Completed, nil)},
 	} {
