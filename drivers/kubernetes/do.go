@@ -116,11 +116,15 @@ func (d *Driver) apply(ctx context.Context, src drivers.Source, r *render, s pla
 		return d.unknownKind(gk, s.Object, err)
 	}
 	rendered, instance := obj, src.Instance.ID
-	if obj, err = takeOver(obj, s.Keep); err != nil {
+	now := d.cache.get(gk, s.Object)
+	if now != nil && now.instance != instance {
+		now = nil
+	}
+	if obj, err = takeOver(obj, s.Keep, now); err != nil {
 		return err
 	}
-	if f := d.cache.get(gk, s.Object); f != nil && f.instance == instance {
-		obj = stillCounted(obj, f)
+	if now != nil {
+		obj = stillCounted(obj, now)
 	}
 	if infoOf(gk).shared {
 		if err := d.cache.sync(ctx, map[schema.GroupKind]bool{gk: true}); err != nil {

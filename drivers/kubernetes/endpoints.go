@@ -87,9 +87,8 @@ func (v *view) twofold(generation string) bool {
 // directs makes a Service ready only when traffic goes where it should: all
 // addresses in its EndpointSlices are of pods of the generation, and one at least is
 // ready if the Service selects a pod that is.
-func (d *Driver) directs(v *view, r *render, f *fact, o *plan.ObservedObject) {
-	generation := r.desired.Generation
-	selector, _, _ := unstructured.NestedStringMap(r.objects[f.key].Object, "spec", "selector")
+func (d *Driver) directs(v *view, r *render, generation string, f *fact, o *plan.ObservedObject) {
+	selector := selectorOf(r.objects[f.key])
 	if len(selector) == 0 || f.deleting {
 		return
 	}
@@ -109,8 +108,8 @@ func (d *Driver) directs(v *view, r *render, f *fact, o *plan.ObservedObject) {
 			switch pod := v.byUID[e.pod]; {
 			case pod == nil:
 				gone++
-			case pod.colour != generation:
-				others[pod.colour]++
+			case pod.generation() != "" && pod.generation() != generation:
+				others[pod.generation()]++
 			case e.ready:
 				ready++
 			}
@@ -122,7 +121,7 @@ func (d *Driver) directs(v *view, r *render, f *fact, o *plan.ObservedObject) {
 		o.Ready, o.Reason = false, fmt.Sprintf("its EndpointSlices still hold %s of generation %s", addresses(others[other]), other)
 	case gone > 0:
 		o.Ready, o.Reason = false, fmt.Sprintf("its EndpointSlices still hold %s of pods that are gone", addresses(gone))
-	case ready == 0 && v.selects(r, f.namespace, selector):
+	case ready == 0 && v.awaited(r, generation, f.namespace, selector):
 		o.Ready, o.Reason = false, "its EndpointSlices hold no ready address of generation "+generation+" yet"
 	}
 }
@@ -134,11 +133,11 @@ func addresses(n int) string {
 	return fmt.Sprintf("%d addresses", n)
 }
 
-// selects says whether a pod of the rendered generation that is ready has the labels.
+// awaited says whether a pod of the generation that is ready has the labels.
 // Pods have those of their templates: no fact holds them.
-func (v *view) selects(r *render, namespace string, selector map[string]string) bool {
+func (v *view) awaited(r *render, generation, namespace string, selector map[string]string) bool {
 	for _, f := range v.facts {
-		if f.gk != kindPod || !f.ready || f.pod.finished || f.namespace != namespace || f.colour != r.desired.Generation {
+		if f.gk != kindPod || !f.ready || f.pod.finished || f.namespace != namespace || f.colour != generation {
 			continue
 		}
 		top := v.top(f)
@@ -146,11 +145,7 @@ func (v *view) selects(r *render, namespace string, selector map[string]string) 
 			continue
 		}
 		labels, _, _ := unstructured.NestedStringMap(podOf(r.objects[top.key]), "metadata", "labels")
-		matches := true
-		for k, want := range selector {
-			matches = matches && labels[k] == want
-		}
-		if matches {
+		if selects(selector, labels) {
 			return true
 		}
 	}

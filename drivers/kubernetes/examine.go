@@ -150,12 +150,9 @@ func (d *Driver) compare(ctx context.Context, api dynamic.ResourceInterface, gk 
 		if s.Action == plan.Scale {
 			return live, scaled(gk, live, s), nil
 		}
-		// The version makes sure that the answer is about the object that was read.
-		same := stillCounted(obj, factOf(gk, live)).DeepCopy()
-		same.SetResourceVersion(live.GetResourceVersion())
-		dry, err := d.patch(ctx, api, same, true)
+		dry, err := d.rehearse(ctx, api, gk, live, obj)
 		if err == nil {
-			return live, differing(gk, s.Object, live, dry, obj), nil
+			return live, differing(gk, s.Object, live, dry, obj, maxDeviations), nil
 		}
 		if apierrors.IsConflict(err) && try < tries {
 			continue
@@ -171,6 +168,14 @@ func (d *Driver) compare(ctx context.Context, api dynamic.ResourceInterface, gk 
 	}
 }
 
+// rehearse asks what an apply would make of the live object. Its version makes sure
+// that the answer is about the object that was read: else it is a conflict.
+func (d *Driver) rehearse(ctx context.Context, api dynamic.ResourceInterface, gk schema.GroupKind, live, obj *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	same := stillCounted(obj, factOf(gk, live)).DeepCopy()
+	same.SetResourceVersion(live.GetResourceVersion())
+	return d.patch(ctx, api, same, true)
+}
+
 // scaled tells of a number of units that isn't the rendered one.
 func scaled(gk schema.GroupKind, live *unstructured.Unstructured, s plan.Step) []drivers.Deviation {
 	have, found, err := unstructured.NestedInt64(live.Object, "spec", "replicas")
@@ -180,7 +185,7 @@ func scaled(gk schema.GroupKind, live *unstructured.Unstructured, s plan.Step) [
 	if have == int64(s.To) {
 		return nil
 	}
-	d := &difference{gk: gk, key: s.Object}
+	d := &difference{gk: gk, key: s.Object, most: maxDeviations}
 	d.begin(live, live)
 	d.report(fieldPath{"f:spec", "f:replicas"}, spot{live: have, dry: int64(s.To)})
 	return d.result()

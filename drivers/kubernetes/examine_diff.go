@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// maxDeviations bounds what is told of one object.
+	// maxDeviations bounds what is told of one object that drifted.
 	maxDeviations = 20
 	// maxValue is the number of characters after which a value is cut.
 	maxValue = 120
@@ -37,6 +37,7 @@ type difference struct {
 	gk      schema.GroupKind
 	key     string
 	entries []managedSet // who manages the live object, but for Jibe
+	most    int          // after how many fields the others are only counted
 	// only, if set, leaves out the fields that are in it.
 	only  fieldSet
 	found []drivers.Deviation
@@ -60,9 +61,9 @@ type spot struct {
 }
 
 // differing lists the deviations of live from dry, the answer to the apply of
-// rendered.
-func differing(gk schema.GroupKind, key string, live, dry, rendered *unstructured.Unstructured) []drivers.Deviation {
-	d := &difference{gk: gk, key: key}
+// rendered: at most as many as are asked for.
+func differing(gk schema.GroupKind, key string, live, dry, rendered *unstructured.Unstructured, most int) []drivers.Deviation {
+	d := &difference{gk: gk, key: key, most: most}
 	s := d.begin(live, rendered)
 	s.dry = dry.Object
 	for _, m := range dry.GetManagedFields() {
@@ -75,7 +76,7 @@ func differing(gk schema.GroupKind, key string, live, dry, rendered *unstructure
 // disowned lists the deviations of live from what was rendered, as far as they
 // can be told without the API server's help: of the fields that aren't Jibe's.
 func disowned(gk schema.GroupKind, key string, live, rendered *unstructured.Unstructured) []drivers.Deviation {
-	d := &difference{gk: gk, key: key}
+	d := &difference{gk: gk, key: key, most: maxDeviations}
 	s := d.begin(live, rendered)
 	s.dry, d.only = rendered.Object, s.owned
 	s.owned, s.isOwned = nil, false
@@ -224,7 +225,7 @@ func (d *difference) report(path fieldPath, s spot) {
 	if d.only != nil && path.in(d.only) {
 		return
 	}
-	if len(d.found) == maxDeviations {
+	if len(d.found) == d.most {
 		d.more++
 		return
 	}
@@ -240,7 +241,7 @@ func (d *difference) report(path fieldPath, s spot) {
 // result is what was found, of which the last tells of what had no room.
 func (d *difference) result() []drivers.Deviation {
 	if d.more > 0 {
-		d.found[maxDeviations-1] = drivers.Deviation{
+		d.found[d.most-1] = drivers.Deviation{
 			Object: d.key, Field: "…", Want: "as rendered", Have: fmt.Sprintf("%d more fields that differ", d.more+1),
 		}
 	}
@@ -258,7 +259,7 @@ func (d *difference) shown(path fieldPath, value any) string {
 			return hidden
 		}
 	}
-	return clip(inJSON(value))
+	return clip(inJSON(veil(d.gk, path, value)))
 }
 
 func inJSON(value any) string {

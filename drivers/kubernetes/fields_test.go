@@ -34,7 +34,7 @@ func TestAnEntryOfManagedFieldsMayLackAnything(t *testing.T) {
 		if owns(f.fields.Value(), rendered) {
 			t.Errorf("%s: Jibe owns all", entry)
 		}
-		if found := differing(kindConfigMap, f.key, u, rendered, rendered); len(found) != 1 {
+		if found := differing(kindConfigMap, f.key, u, rendered, rendered, maxDeviations); len(found) != 1 {
 			t.Errorf("%s: told is %v", entry, found)
 		}
 	}

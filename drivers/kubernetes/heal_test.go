@@ -129,7 +129,7 @@ func scale(t *testing.T, api clientset.Interface, namespace, name string, n int3
 	if err != nil {
 		t.Fatal(err)
 	}
-	now.Spec.Replicas = n
+	now.Spec.Replicas, now.ResourceVersion = n, "" // whatever its controller does meanwhile
 	if _, err := api.AppsV1().Deployments(namespace).UpdateScale(t.Context(), name, now, metav1.UpdateOptions{FieldManager: "autoscaler"}); err != nil {
 		t.Fatal(err)
 	}

@@ -70,8 +70,10 @@ func (k keep) String() string {
 }
 
 // takeOver is the object with what its predecessor had, where its manifest
-// doesn't say itself what that should be. The digest is the render's, as it was.
-func takeOver(obj *unstructured.Unstructured, kept string) (*unstructured.Unstructured, error) {
+// doesn't say itself what that should be. The digest is the render's, as it was. An
+// object that exists by now keeps its own number of units: it began with the
+// predecessor's, and its autoscaler may have gone on from there.
+func takeOver(obj *unstructured.Unstructured, kept string, now *fact) (*unstructured.Unstructured, error) {
 	if kept == "" {
 		return obj, nil
 	}
@@ -84,7 +86,7 @@ func takeOver(obj *unstructured.Unstructured, kept string) (*unstructured.Unstru
 	if spec == nil {
 		return obj, nil
 	}
-	if _, given := spec["replicas"]; !given && k.Replicas != nil {
+	if _, given := spec["replicas"]; !given && k.Replicas != nil && (now == nil || now.deleting) {
 		spec["replicas"] = *k.Replicas
 	}
 	if obj.GroupVersionKind().GroupKind() == kindService {

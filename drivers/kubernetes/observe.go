@@ -69,7 +69,7 @@ func (d *Driver) Observe(ctx context.Context, src drivers.Source, want plan.Desi
 			if isWanted {
 				seen.Outgrown = f.outgrown(r, x)
 				if x.Directs && twofold {
-					d.directs(v, r, f, &seen)
+					d.directs(v, r, want.Generation, f, &seen)
 				}
 				if seen.Digest == x.Digest && d.drifted(src, f) {
 					seen.Digest = "drifted from " + seen.Digest

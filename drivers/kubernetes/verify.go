@@ -2,24 +2,35 @@ package kubernetes
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
 
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/reconciler/plan"
 )
 
-// Verify dry-runs what would be applied. What stands in a namespace, or is of a
-// kind, that comes with the same steps can't be asked about yet and is left out;
-// of a change of numbers there is nothing to ask.
+// Verify dry-runs what would be applied: as a creation where the object that is there
+// goes first, else as a change of it. What stands in a namespace, or is of a kind, that
+// comes with the same steps can't be asked about yet and is left out; of a change of
+// numbers there is nothing to ask.
 func (d *Driver) Verify(ctx context.Context, src drivers.Source, steps ...plan.Step) error {
 	r, err := d.renderFor(src, steps)
 	if err != nil {
 		return err
+	}
+	if err := d.redirectable(src, r, steps); err != nil {
+		return fmt.Errorf("instance %s at VIM %s: %w", src.Instance.ID, d.vim.Name, err)
 	}
 	coming := map[string]bool{}
 	defined := map[schema.GroupKind]bool{}
@@ -85,6 +96,9 @@ func (d *Driver) dryRun(ctx context.Context, src drivers.Source, r *render, s pl
 		return d.unknownKind(gk, s.Object, err)
 	}
 	instance := src.Instance.ID
+	if f := d.cache.get(gk, s.Object); f != nil && f.instance == instance && d.anew(src, r, f) && nameable(gk) {
+		return d.dryCreation(ctx, api, obj, s.Object, f)
+	}
 	answer, err := d.patch(ctx, api, obj, true)
 	if err != nil {
 		// What the server finds wrong with a change of somebody else's object ("field
@@ -106,6 +120,53 @@ func (d *Driver) dryRun(ctx context.Context, src drivers.Source, r *render, s pl
 	}
 	d.verified.add(instance + " " + s.Object)
 	return nil
+}
+
+// anew says whether the object can only be made again when this incarnation is gone.
+func (d *Driver) anew(src drivers.Source, r *render, f *fact) bool {
+	if !f.topLevel() || infoOf(f.gk).shared {
+		return false
+	}
+	if f.deleting || f.dead || src.Instance.Condemned[f.key] == string(f.uid) {
+		return true
+	}
+	return slices.ContainsFunc(r.desired.Objects, func(x plan.Object) bool { return x.Key == f.key && f.outgrown(r, x) != "" })
+}
+
+// nameable says whether an object of the kind would be as right under another name.
+// Of a custom resource nobody knows; an APIService is named after what it serves.
+func nameable(gk schema.GroupKind) bool {
+	_, builtIn := kinds[gk]
+	return builtIn && gk.Group != "apiregistration.k8s.io"
+}
+
+// dryCreation asks whether the object could be made that takes the place of one that
+// is still there: under a name that is free, as that is what it will be then.
+func (d *Driver) dryCreation(ctx context.Context, api dynamic.ResourceInterface, obj *unstructured.Unstructured, key string, now *fact) error {
+	probe := obj.DeepCopy()
+	sum := sha256.Sum256([]byte(now.uid))
+	const room = 40 // for the longest of names that everything may have, and the sum
+	name := obj.GetName()
+	probe.SetName(strings.TrimRight(name[:min(len(name), room)], "-.") + "-" + hex.EncodeToString(sum[:4]))
+	_, err := d.patch(ctx, api, probe, true)
+	if isTaken(err) || overQuota(err) {
+		return nil // by the incarnation that goes first
+	}
+	var refused *drivers.RefusedError
+	if err = classify(key, err); errors.As(err, &refused) {
+		told := *refused
+		told.Reason = strings.ReplaceAll(told.Reason, probe.GetName(), name)
+		err = &told
+	}
+	if err != nil {
+		return fmt.Errorf("dry run of %s: %w", key, err)
+	}
+	return nil
+}
+
+// overQuota says whether there is no room for the object beside what is there.
+func overQuota(err error) bool {
+	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota")
 }
 
 // defined says whether a definition of the kind is known to the watches.

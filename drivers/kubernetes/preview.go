@@ -1,0 +1,163 @@
+package kubernetes
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/reconciler/plan"
+)
+
+const (
+	// maxPreviewed bounds what is told of one object that changes.
+	maxPreviewed = 100
+	// maxFields bounds what is told of one object that is made.
+	maxFields = 200
+)
+
+var _ drivers.Previewer = (*Driver)(nil)
+
+// Preview tells field by field what the steps would change: it compares as Examine
+// does, and remembers nothing.
+func (d *Driver) Preview(ctx context.Context, src drivers.Source, want plan.Desired, steps ...plan.Step) ([]drivers.Deviation, error) {
+	r, err := d.renderFor(src, steps)
+	if err != nil {
+		return nil, err
+	}
+	wanted := make(map[string]bool, len(want.Objects))
+	for _, x := range want.Objects {
+		wanted[x.Key] = true
+	}
+	found := make([][]drivers.Deviation, len(steps))
+	goes := map[string]bool{} // by an earlier step
+	var calls []func() error
+	for i, s := range steps {
+		switch s.Action {
+		case plan.Delete, plan.DeleteUnit:
+			found[i] = []drivers.Deviation{unwanted(s, wanted[s.Object])}
+			goes[s.Object] = true
+		case plan.Apply, plan.Scale:
+			gone := goes[s.Object]
+			calls = append(calls, func() (err error) {
+				found[i], err = d.preview(ctx, src, r, s, gone)
+				return err
+			})
+		}
+	}
+	if err := together(calls); err != nil {
+		return nil, fmt.Errorf("preview of instance %s at VIM %s: %w", src.Instance.ID, d.vim.Name, err)
+	}
+	return slices.Concat(found...), nil
+}
+
+// preview tells what one step would change of its object; gone says that an earlier
+// step removes what is there.
+func (d *Driver) preview(ctx context.Context, src drivers.Source, r *render, s plan.Step, gone bool) ([]drivers.Deviation, error) {
+	obj, gk, err := sized(r, s)
+	if err != nil {
+		return nil, err
+	}
+	now := d.cache.get(gk, s.Object)
+	if now != nil && now.instance != src.Instance.ID {
+		now = nil
+	}
+	if gone || now != nil && d.anew(src, r, now) {
+		return everyField(s.Object, obj), nil
+	}
+	api, sent, err := d.resource(obj, gk, s.Object)
+	if meta.IsNoMatchError(err) {
+		return everyField(s.Object, obj), nil // its definition comes first
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look up the kind of %s: %w", s.Object, unavailable(err))
+	}
+	for try := 1; ; try++ {
+		live, err := d.look(ctx, api, sent.GetName(), s.Object)
+		if err != nil {
+			return nil, err
+		}
+		if live == nil || live.GetDeletionTimestamp() != nil {
+			return everyField(s.Object, obj), nil
+		}
+		if err := ownedBy(live, sent, s.Object, src.Instance.ID); err != nil {
+			if infoOf(gk).shared {
+				return nil, nil // used as it stands
+			}
+			return nil, err
+		}
+		if s.Action == plan.Scale {
+			return scaled(gk, live, s), nil
+		}
+		dry, err := d.rehearse(ctx, api, gk, live, sent)
+		switch {
+		case apierrors.IsConflict(err) && try < tries:
+			continue
+		case err != nil && (len(crowded(err)) > 0 || strings.Contains(err.Error(), "does not support dry run")):
+			dry = sent // it can be applied all the same
+		case err != nil:
+			return nil, fmt.Errorf("dry run of %s: %w", s.Object, classify(s.Object, err))
+		}
+		return slices.DeleteFunc(differing(gk, s.Object, live, dry, sent, maxPreviewed), bookkeeping), nil
+	}
+}
+
+// bookkeeping says whether the field is one in which Jibe notes what it applied.
+func bookkeeping(x drivers.Deviation) bool {
+	const annotation = "metadata.annotations["
+	return x.Field == annotation+AnnotationDigest+"]" || x.Field == annotation+AnnotationMould+"]"
+}
+
+// everyField tells of an object that is made: each of its fields, in their order.
+func everyField(key string, obj *unstructured.Unstructured) []drivers.Deviation {
+	d := &difference{gk: obj.GroupVersionKind().GroupKind(), key: key, most: maxFields}
+	d.flatten(nil, obj.Object)
+	d.found = slices.DeleteFunc(d.found, bookkeeping)
+	if d.more > 0 {
+		d.found = append(d.found, drivers.Deviation{Object: key, Field: "…", Want: fmt.Sprintf("%d more fields", d.more)})
+	}
+	return d.found
+}
+
+// flatten reports every field of the value. Items of a list are told by name where
+// they have one.
+func (d *difference) flatten(path fieldPath, value any) {
+	switch value := value.(type) {
+	case map[string]any:
+		if len(value) == 0 {
+			d.report(path, spot{dry: value})
+		}
+		for _, name := range slices.Sorted(maps.Keys(value)) {
+			at := slices.Concat(path, fieldPath{"f:" + name})
+			if len(at) <= 2 && slices.Contains(noContent, strings.Join(at, "/")) {
+				continue
+			}
+			d.flatten(at, value[name])
+		}
+	case []any:
+		for i, item := range value {
+			m, isMap := item.(map[string]any)
+			if !isMap {
+				d.report(path, spot{dry: value}) // a list of plain values is told as one
+				return
+			}
+			name := "i:" + strconv.Itoa(i)
+			if s := str(m, "name"); s != "" {
+				name = "k:" + inJSON(map[string]any{"name": s})
+			}
+			d.flatten(slices.Concat(path, fieldPath{name}), item)
+		}
+		if len(value) == 0 {
+			d.report(path, spot{dry: value})
+		}
+	default:
+		d.report(path, spot{dry: value})
+	}
+}
