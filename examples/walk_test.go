@@ -1,0 +1,282 @@
+// Package examples_test walks through the examples on a real control plane, with their own
+// files, as their README.md says.
+package examples_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/jibe-vnfm/jibe/test/process"
+	"github.com/jibe-vnfm/jibe/test/testenv"
+)
+
+const patience = 2 * time.Minute
+
+// walk is one example's way through a server and a namespace of its own.
+type walk struct {
+	*testing.T
+	server    *process.Server
+	api       kubernetes.Interface
+	namespace string
+	dir       string // in the desired repository
+	instance  string
+}
+
+// begin puts the packages into the repository, and runs the instance that the example's
+// vnf.yaml describes.
+func begin(t *testing.T, example string, packages ...string) *walk {
+	t.Helper()
+	kubeconfig := testenv.Kubeconfig(t)
+	t.Parallel()
+	w := &walk{T: t, namespace: testenv.Namespace(t, kubeconfig), dir: "instances/site-a/" + example}
+	var err error
+	if w.api, err = kubernetes.NewForConfig(testenv.RestConfig(t)); err != nil {
+		t.Fatal(err)
+	}
+	w.server = process.Start(t, t.TempDir())
+	var dirs, ids []string
+	for _, p := range packages {
+		dirs = append(dirs, filepath.Join("packages", p))
+		ids = append(ids, vnfdID(t, p))
+	}
+	w.server.PushPackages(t, ids, dirs...)
+	w.server.PushFiles(t, map[string]string{
+		"vims/kube-a.yaml":  "type: kubernetes\ndefault: true\nkubeconfig: file:" + kubeconfig + "\n",
+		"repositories.yaml": "- {name: packages, url: packages.git, branch: main, hooks: true}\n",
+	})
+	text := regexp.MustCompile(`namespace: .*`).ReplaceAllString(string(w.file(example, "vnf.yaml")), "namespace: "+w.namespace)
+	w.server.PushFiles(t, map[string]string{w.dir + "/vnf.yaml": text})
+	w.instance = w.done("INSTANTIATE").Instance
+	return w
+}
+
+// vnfdID is the descriptor_id of an example package.
+func vnfdID(t *testing.T, name string) string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join("packages", name, "Definitions", "*_top.vnfd.yaml"))
+	if err != nil || len(files) != 1 {
+		t.Fatal(files, err)
+	}
+	text, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return regexp.MustCompile(`descriptor_id: (\S+)`).FindStringSubmatch(string(text))[1]
+}
+
+func (w *walk) file(example, name string) []byte {
+	w.Helper()
+	text, err := os.ReadFile(filepath.Join(example, name))
+	if err != nil {
+		w.Fatal(err)
+	}
+	return text
+}
+
+// ask sends one of the example's requests and waits until its operation is COMPLETED.
+func (w *walk) ask(method, task string, body []byte, header ...string) {
+	w.Helper()
+	a := w.server.Want(w.T, http.StatusAccepted, method, process.Instances+"/"+w.instance+task, json.RawMessage(body), nil, header...)
+	w.server.Await(w.T, a.ID(), "COMPLETED", patience)
+}
+
+// push changes vnf.yaml and waits until the operation of that type is COMPLETED.
+func (w *walk) push(operation, old, text string) {
+	w.Helper()
+	c := process.NewClone(w.T, w.server.Desired())
+	_, err := c.ChangeInstance(w.Context(), w.server.Desired, w.dir, "Upgrade", func(now []byte) ([]byte, error) {
+		if !strings.Contains(string(now), old) {
+			return nil, fmt.Errorf("vnf.yaml has no %q: %s", old, now)
+		}
+		return []byte(strings.ReplaceAll(string(now), old, text)), nil
+	})
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.done(operation)
+}
+
+// done waits until the one operation of the type is COMPLETED.
+func (w *walk) done(operation string) process.Operation {
+	w.Helper()
+	var found process.Operation
+	err := process.Poll(w.Context(), patience, func() error {
+		all, err := process.All[process.Operation](w.Context(), w.server, process.Operations)
+		if err != nil {
+			return err
+		}
+		for _, op := range all {
+			if op.Type == operation {
+				found = op
+				return nil
+			}
+		}
+		return fmt.Errorf("no %s among %+v", operation, all)
+	})
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.server.Await(w.T, found.ID, "COMPLETED", patience)
+	return found
+}
+
+// pods are those that run, by name.
+func (w *walk) pods() map[string]corev1.Pod {
+	w.Helper()
+	list, err := w.api.CoreV1().Pods(w.namespace).List(w.Context(), metav1.ListOptions{})
+	if err != nil {
+		w.Fatal(err)
+	}
+	pods := make(map[string]corev1.Pod, len(list.Items))
+	for _, p := range list.Items {
+		if p.DeletionTimestamp == nil {
+			pods[p.Name] = p
+		}
+	}
+	return pods
+}
+
+// imagesAre fails unless n pods run, all of the image.
+func (w *walk) imagesAre(n int, image string) {
+	w.Helper()
+	pods := w.pods()
+	if len(pods) != n {
+		w.Errorf("%d pods run, want %d", len(pods), n)
+	}
+	for name, p := range pods {
+		if got := p.Spec.Containers[0].Image; got != image {
+			w.Errorf("pod %s runs %s, want %s", name, got, image)
+		}
+	}
+}
+
+// gone fails unless the error is that of an object that doesn't exist.
+func (w *walk) gone(what string, err error) {
+	w.Helper()
+	if !apierrors.IsNotFound(err) {
+		w.Errorf("%s should be gone: %v", what, err)
+	}
+}
+
+func TestRollingByRequestChangesPodsAddsAndDrops(t *testing.T) {
+	w := begin(t, "rolling", "rolling-1.0", "rolling-1.1")
+	core := w.api.CoreV1()
+	w.imagesAre(3, "nginx:1.27-alpine")
+	before, err := core.Services(w.namespace).Get(t.Context(), "web", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.ask(http.MethodPost, "/change_vnfpkg", w.file("rolling", "change_vnfpkg.json"))
+
+	w.imagesAre(3, "nginx:1.28-alpine")
+	if _, err := w.api.PolicyV1().PodDisruptionBudgets(w.namespace).Get(t.Context(), "web", metav1.GetOptions{}); err != nil {
+		t.Error(err)
+	}
+	_, err = core.ConfigMaps(w.namespace).Get(t.Context(), "web-banner", metav1.GetOptions{})
+	w.gone("ConfigMap web-banner", err)
+	config, err := core.ConfigMaps(w.namespace).Get(t.Context(), "web-config", metav1.GetOptions{})
+	if err != nil || config.Data["greeting"] != "good evening" {
+		t.Errorf("the configuration is %v, %v", config.Data, err)
+	}
+	after, err := core.Services(w.namespace).Get(t.Context(), "web", metav1.GetOptions{})
+	if err != nil || after.UID != before.UID || after.Spec.ClusterIP != before.Spec.ClusterIP {
+		t.Errorf("the Service is another: %v, %v", after, err)
+	}
+}
+
+func TestBlueGreenByPushIsTurnedByTheScript(t *testing.T) {
+	w := begin(t, "blue-green-script", "blue-green-script-1.0", "blue-green-script-1.1")
+	core := w.api.CoreV1()
+	w.imagesAre(2, "nginx:1.27-alpine")
+	before, err := core.Services(w.namespace).Get(t.Context(), "app-svc-name", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.push("CHANGE_VNFPKG", vnfdID(t, "blue-green-script-1.0"), vnfdID(t, "blue-green-script-1.1"))
+
+	w.imagesAre(2, "nginx:1.28-alpine")
+	if _, err := w.api.AppsV1().Deployments(w.namespace).Get(t.Context(), "app-name-new-1", metav1.GetOptions{}); err != nil {
+		t.Error(err)
+	}
+	_, err = w.api.AppsV1().Deployments(w.namespace).Get(t.Context(), "app-name", metav1.GetOptions{})
+	w.gone("Deployment app-name", err)
+	_, err = core.ConfigMaps(w.namespace).Get(t.Context(), "nginx-app-original", metav1.GetOptions{})
+	w.gone("ConfigMap nginx-app-original", err)
+	after, err := core.Services(w.namespace).Get(t.Context(), "app-svc-name", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if after.UID != before.UID || after.Spec.ClusterIP != before.Spec.ClusterIP {
+		t.Errorf("the Service is another: %v", after)
+	}
+	for _, said := range []string{"Service app-svc-name leads to new-version", "no traffic for 2 old pods"} {
+		if !strings.Contains(w.server.Log(), said) {
+			t.Errorf("no script said %q", said)
+		}
+	}
+	slicesOf, err := w.api.DiscoveryV1().EndpointSlices(w.namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "kubernetes.io/service-name=app-svc-name"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var led []string
+	for _, s := range slicesOf.Items {
+		for _, e := range s.Endpoints {
+			led = append(led, e.TargetRef.Name)
+		}
+	}
+	pods := w.pods()
+	if len(led) != 2 || slices.ContainsFunc(led, func(name string) bool { _, runs := pods[name]; return !runs }) {
+		t.Errorf("the Service leads to %v", led)
+	}
+}
+
+func TestContainerUpdateByRequestRestartsOnlyWhoUsesTheFirstSet(t *testing.T) {
+	w := begin(t, "container-update", "container-update-before", "container-update-after")
+	before := w.pods()
+	w.ask(http.MethodPatch, "", w.file("container-update", "modify.json"), "Content-Type", "application/merge-patch+json")
+
+	second := []string{"env-test2", "volume-test2", "deployment2-vdu6-"}
+	after := w.pods()
+	for name, p := range after {
+		untouched := slices.ContainsFunc(second, func(s string) bool { return strings.HasPrefix(name, s) })
+		image := "nginx:1.28-alpine"
+		if untouched {
+			image = "nginx:1.27-alpine"
+			if before[name].UID != p.UID {
+				t.Errorf("%s uses the second set alone, and was made anew", name)
+			}
+		}
+		if got := p.Spec.Containers[0].Image; got != image {
+			t.Errorf("%s runs %s, want %s", name, got, image)
+		}
+	}
+	if len(after) != len(before) {
+		t.Errorf("%d pods run, %d did", len(after), len(before))
+	}
+	config, err := w.api.CoreV1().ConfigMaps(w.namespace).Get(t.Context(), "cm-data", metav1.GetOptions{})
+	if err != nil || !strings.HasPrefix(config.Data["cmKey1.txt"], "configmap2 data2") {
+		t.Errorf("the first set is %v, %v", config.Data, err)
+	}
+	if after["env-test2"].Labels["tier"] != "" {
+		t.Error("a label took effect before a heal of the whole VNF")
+	}
+
+	w.ask(http.MethodPost, "/heal", []byte(`{"cause": "let all of the new package apply"}`))
+	healed := w.pods()
+	if len(healed) != len(before) || healed["env-test2"].Labels["tier"] != "front" {
+		t.Errorf("after a heal of the whole VNF %d pods run, env-test2 with %v", len(healed), healed["env-test2"].Labels)
+	}
+}
