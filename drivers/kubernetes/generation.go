@@ -46,12 +46,12 @@ func (d *Driver) generation(src drivers.Source, manifests []manifest) ([]manifes
 // to nothing that is renamed.
 func rename(manifests []manifest, generation string) ([]manifest, error) {
 	renamed := slices.Clone(manifests)
-	names := map[id]bool{}
+	some := false
 	var given []int
 	var resources []any
 	for i, m := range manifests {
 		if suffixed(m.gk) {
-			names[m.id()] = true
+			some = true
 			if err := fits(m, m.name+"-"+generation, generation); err != nil {
 				return nil, err
 			}
@@ -65,7 +65,7 @@ func rename(manifests []manifest, generation string) ([]manifest, error) {
 			given, resources = append(given, i), append(resources, obj.Object)
 		}
 	}
-	if len(names) == 0 {
+	if !some {
 		return renamed, nil
 	}
 	results, err := suffix(resources, generation)
@@ -78,7 +78,7 @@ func rename(manifests []manifest, generation string) ([]manifest, error) {
 	for n, i := range given {
 		m, obj := manifests[i], results[n]
 		want := m.name
-		if names[m.id()] && suffixed(m.gk) {
+		if suffixed(m.gk) {
 			want += "-" + generation
 		}
 		if obj.GetKind() != m.gk.Kind || obj.GetName() != want {

@@ -38,6 +38,9 @@ type manifest struct {
 	// config is the content of the maps that its pods use and that container
 	// updates changed; nil where there are none.
 	config []byte
+	// stale, of a Pod, is the content that doesn't reach its containers unless it is
+	// made anew.
+	stale []byte
 	// written is a Job as the package has it, where obj refers to other names: it is
 	// the same Job in every generation, and isn't run again.
 	written *unstructured.Unstructured

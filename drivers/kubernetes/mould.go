@@ -23,19 +23,21 @@ const (
 var adjustable = []string{"parallelism", "suspend", "activeDeadlineSeconds", "backoffLimit"}
 
 // mouldOf identifies what can't be changed in the object once it exists: a Pod but
-// for its images, a Job's template. It is "" for other kinds: what their owners make
-// anew is their owners' business.
-func mouldOf(key []byte, instance string, u *unstructured.Unstructured, gk schema.GroupKind) (string, error) {
+// for the images of containers that are restarted with another, with the content
+// that wouldn't reach them; a Job's template. It is "" for other kinds: what their
+// owners make anew is their owners' business.
+func mouldOf(key []byte, instance string, u *unstructured.Unstructured, gk schema.GroupKind, stale []byte) (string, error) {
 	var cast any
 	switch gk {
 	case kindPod:
-		spec := u.DeepCopy().Object["spec"]
-		if m, ok := spec.(map[string]any); ok {
-			for _, c := range podContainers(m) {
+		u = u.DeepCopy()
+		spec := podSpec(u, gk)
+		for _, c := range podContainers(spec) {
+			if restarts(spec, c) {
 				delete(c, "image")
 			}
 		}
-		cast = []any{spec, u.GetAnnotations()[AnnotationConfig]}
+		cast = []any{spec, stale}
 	case kindJob:
 		cast = u.Object["spec"]
 		if m, ok := cast.(map[string]any); ok {

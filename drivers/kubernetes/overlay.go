@@ -33,10 +33,14 @@ func overlay(src drivers.Source, base []manifest) ([]manifest, error) {
 	files := fileSets(base)
 	all := slices.Clone(base)
 	for i, update := range updates {
+		before := slices.Clone(all)
 		if err := overlayMaps(src.Overlays[i], update.Paths, files, all); err != nil {
 			return nil, err
 		}
 		if err := overlayImages(src.Overlays[i], files, all); err != nil {
+			return nil, err
+		}
+		if err := markStale(before, all); err != nil {
 			return nil, err
 		}
 	}
@@ -152,11 +156,11 @@ func succeeds(file string, ids []id, base []fileSet) error {
 	for _, f := range base {
 		if slices.ContainsFunc(f.ids, func(i id) bool { return set[i] }) {
 			return &drivers.RefusedError{Object: file, Reason: fmt.Sprintf(
-				"holds %s, of which %s, which runs, has only a part or more (%s): a file of a container update must hold the same objects; kind and name can't change", names(ids), f.file, f)}
+				"holds %s, while %s, which runs, holds %s: a file of a container update must hold the same objects as the one whose place it takes; kinds and names can't change", names(ids), f.file, f)}
 		}
 	}
 	return &drivers.RefusedError{Object: file, Reason: fmt.Sprintf(
-		"holds %s, which no file that runs does: a container update can't add or rename objects; change the package instead", names(ids))}
+		"holds %s, which no file that runs does: a container update can't add objects, nor change their kinds and names; change the package instead", names(ids))}
 }
 
 // space is the namespace that the manifest names.
@@ -182,31 +186,71 @@ func refill(old, content *unstructured.Unstructured) *unstructured.Unstructured 
 	return filled
 }
 
-// markUsers notes in the workloads the content of the maps that their pods use and
-// that differs from the base's, so that they replace their pods.
-func markUsers(base, all []manifest) error {
+// changedData is the content of the maps that hold something else than they did.
+func changedData(before, after []manifest) map[id]any {
 	changed := map[id]any{}
-	for i, m := range all {
-		if isMap(m.gk) && !sameData(base[i].obj, m.obj) {
+	for i, m := range after {
+		if isMap(m.gk) && !sameData(before[i].obj, m.obj) {
 			changed[m.id()] = []any{m.obj.Object["data"], m.obj.Object["binaryData"]}
 		}
 	}
+	return changed
+}
+
+// contentOf is the part of the content that is used, by name; JSON sorts it.
+func contentOf(changed map[id]any, used map[id]bool) map[string]any {
+	part := map[string]any{}
+	for which := range used {
+		if content, ok := changed[which]; ok {
+			part[which.String()] = content
+		}
+	}
+	return part
+}
+
+// markUsers notes in the workloads the content of the maps that their pods use and
+// that differs from the base's, so that they replace their pods.
+func markUsers(base, all []manifest) error {
+	changed := changedData(base, all)
 	for i, m := range all {
 		if !runs(m.gk) {
 			continue
 		}
-		used := map[string]any{}
-		for which := range uses(podSpec(m.obj, m.gk)) {
-			if content, ok := changed[which]; ok {
-				used[which.String()] = content
-			}
-		}
-		if len(used) == 0 {
+		content := contentOf(changed, uses(podSpec(m.obj, m.gk)))
+		if len(content) == 0 {
 			continue
 		}
 		var err error
-		if all[i].config, err = json.Marshal(used); err != nil {
-			return fmt.Errorf("%s: content of %s: %w", m.where, m.id(), err)
+		if all[i].config, err = json.Marshal(content); err != nil {
+			return fmt.Errorf("%s: content that %s uses: %w", m.where, m.id(), err)
+		}
+	}
+	return nil
+}
+
+// markStale notes in bare Pods that one container update changed what a container
+// uses and left the container itself: nothing restarts it then, and the Pod must be
+// made anew. One whose image changes is restarted where it is.
+func markStale(before, after []manifest) error {
+	changed := changedData(before, after)
+	for i, m := range after {
+		if m.gk != kindPod {
+			continue
+		}
+		spec, was := podSpec(m.obj, m.gk), containerImages(before[i].obj, m.gk)
+		stale := map[string]any{}
+		for _, c := range podContainers(spec) {
+			if restarts(spec, c) && str(c, "image") != was[str(c, "name")] {
+				continue
+			}
+			maps.Copy(stale, contentOf(changed, containerUses(spec, c)))
+		}
+		if len(stale) == 0 {
+			continue
+		}
+		var err error
+		if after[i].stale, err = json.Marshal([]any{before[i].stale, stale}); err != nil {
+			return fmt.Errorf("%s: content that %s uses: %w", m.where, m.id(), err)
 		}
 	}
 	return nil

@@ -1,6 +1,7 @@
 package kubernetes
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -102,7 +103,7 @@ func (d *Driver) makeRender(src drivers.Source) (*render, error) {
 		if infoOf(m.gk).class == first {
 			wave = 0
 		}
-		if err := r.add(d.digestKey, in.ID, key, wave, obj, written); err != nil {
+		if err := r.add(d.digestKey, in.ID, key, wave, obj, identity{written, m.stale}); err != nil {
 			return nil, err
 		}
 	}
@@ -114,15 +115,20 @@ func (d *Driver) makeRender(src drivers.Source) (*render, error) {
 	return r, nil
 }
 
-// add adds the object. written is what identifies it, which is the object but for
-// its names for what is renamed.
-func (r *render) add(digestKey []byte, instance, key string, wave int, obj, written *unstructured.Unstructured) error {
+// identity is what an object is identified by.
+type identity struct {
+	// written is the object, but for the names of what it refers to in a later generation.
+	written *unstructured.Unstructured
+	stale   []byte
+}
+
+func (r *render) add(digestKey []byte, instance, key string, wave int, obj *unstructured.Unstructured, of identity) error {
 	gk := obj.GroupVersionKind().GroupKind()
-	digest, err := digestOf(digestKey, instance, written)
+	digest, err := digestOf(digestKey, instance, of.written)
 	if err != nil {
 		return fmt.Errorf("digest of %s: %w", key, err)
 	}
-	mould, err := mouldOf(digestKey, instance, written, gk)
+	mould, err := mouldOf(digestKey, instance, of.written, gk, of.stale)
 	if err != nil {
 		return fmt.Errorf("mould of %s: %w", key, err)
 	}
@@ -150,7 +156,7 @@ func (r *render) addInventory(digestKey []byte, instance, namespace string, kind
 		},
 	}}
 	key := keyOf(kindConfigMap, namespace, inventoryName(instance))
-	if err := r.add(digestKey, instance, key, 1, u, u); err != nil {
+	if err := r.add(digestKey, instance, key, 1, u, identity{written: u}); err != nil {
 		return err
 	}
 	list := r.desired.Objects
@@ -228,13 +234,9 @@ type mapped struct {
 // without a manifest, and a workload without a VDU, are as the package wants it.
 func matchVDUs(src drivers.Source, manifests []manifest) (map[*unstructured.Unstructured]*mapped, error) {
 	in := src.Instance
-	id := in.Flavour
-	if id == "" {
-		id = src.Package.VNFD.DefaultFlavour
-	}
-	flavour, ok := src.Package.VNFD.Flavour(id)
-	if !ok {
-		return nil, &drivers.RefusedError{Object: "flavour", Reason: fmt.Sprintf("the VNFD has no deployment flavour %q", id)}
+	flavour, err := flavourOf(src)
+	if err != nil {
+		return nil, err
 	}
 	levels, err := flavour.ScaleLevels(in.InstantiationLevel, in.Levels)
 	if err != nil {
@@ -264,6 +266,16 @@ func matchVDUs(src drivers.Source, manifests []manifest) (map[*unstructured.Unst
 		}
 	}
 	return found, nil
+}
+
+// flavourOf is the deployment flavour of the instance.
+func flavourOf(src drivers.Source) (*vnfd.Flavour, error) {
+	named := cmp.Or(src.Instance.Flavour, src.Package.VNFD.DefaultFlavour)
+	flavour, ok := src.Package.VNFD.Flavour(named)
+	if !ok {
+		return nil, &drivers.RefusedError{Object: "flavour", Reason: fmt.Sprintf("the VNFD has no deployment flavour %q", named)}
+	}
+	return flavour, nil
 }
 
 // autoscaledBy are the workloads, "Kind/name", that the package's autoscalers rule over.

@@ -67,33 +67,68 @@ func podContainers(spec map[string]any) []map[string]any {
 	return all
 }
 
+// restarts says whether the pod's container is started again when its image changes:
+// those that run once before the others aren't.
+func restarts(spec, container map[string]any) bool {
+	for _, c := range mapsAt(spec, "initContainers") {
+		if str(c, "name") == str(container, "name") {
+			return str(c, "restartPolicy") == "Always"
+		}
+	}
+	return true
+}
+
 // uses are the ConfigMaps and Secrets whose content reaches the pods' containers.
 func uses(spec map[string]any) map[id]bool {
 	used := map[id]bool{}
-	use := func(gk schema.GroupKind, user map[string]any, path ...string) {
-		if name := str(user, path...); name != "" {
-			used[id{gk, name}] = true
-		}
-	}
 	for _, c := range podContainers(spec) {
-		for _, from := range mapsAt(c, "envFrom") {
-			use(kindConfigMap, from, "configMapRef", "name")
-			use(kindSecret, from, "secretRef", "name")
-		}
-		for _, env := range mapsAt(c, "env") {
-			use(kindConfigMap, env, "valueFrom", "configMapKeyRef", "name")
-			use(kindSecret, env, "valueFrom", "secretKeyRef", "name")
-		}
+		useEnvironment(c, used)
 	}
 	for _, volume := range mapsAt(spec, "volumes") {
-		use(kindConfigMap, volume, "configMap", "name")
-		use(kindSecret, volume, "secret", "secretName")
-		for _, source := range mapsAt(volume, "projected", "sources") {
-			use(kindConfigMap, source, "configMap", "name")
-			use(kindSecret, source, "secret", "name")
+		useVolume(volume, used)
+	}
+	return used
+}
+
+// containerUses are those that reach the container: a volume does where it is mounted.
+func containerUses(spec, container map[string]any) map[id]bool {
+	used := map[id]bool{}
+	useEnvironment(container, used)
+	for _, mount := range mapsAt(container, "volumeMounts") {
+		for _, volume := range mapsAt(spec, "volumes") {
+			if str(volume, "name") == str(mount, "name") {
+				useVolume(volume, used)
+			}
 		}
 	}
 	return used
+}
+
+func useEnvironment(container map[string]any, used map[id]bool) {
+	for _, from := range mapsAt(container, "envFrom") {
+		use(used, kindConfigMap, from, "configMapRef", "name")
+		use(used, kindSecret, from, "secretRef", "name")
+	}
+	for _, env := range mapsAt(container, "env") {
+		use(used, kindConfigMap, env, "valueFrom", "configMapKeyRef", "name")
+		use(used, kindSecret, env, "valueFrom", "secretKeyRef", "name")
+	}
+}
+
+func useVolume(volume map[string]any, used map[id]bool) {
+	use(used, kindConfigMap, volume, "configMap", "name")
+	use(used, kindSecret, volume, "secret", "secretName")
+	for _, source := range mapsAt(volume, "projected", "sources") {
+		use(used, kindConfigMap, source, "configMap", "name")
+		use(used, kindSecret, source, "secret", "name")
+	}
+}
+
+// use notes the object that is named at the path, if one is.
+func use(used map[id]bool, gk schema.GroupKind, user map[string]any, path ...string) {
+	if name := str(user, path...); name != "" {
+		used[id{gk, name}] = true
+	}
 }
 
 // selects says whether the selector, which isn't empty, matches the labels.

@@ -1,0 +1,190 @@
+package kubernetes
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/reconciler/plan"
+)
+
+var _ drivers.Changer = (*Driver)(nil)
+
+// Change refuses a way from before to after on which pods would be lost, share what
+// they can't share, or never get traffic again. What only the API server can tell
+// (an immutable selector) is left to Verify.
+func (d *Driver) Change(before, after drivers.Source) error {
+	was, err := d.render(before)
+	if err != nil {
+		return fmt.Errorf("what runs: %w", err)
+	}
+	is, err := d.render(after)
+	if err != nil {
+		return err
+	}
+	if updatesContainers(before.Instance, after.Instance) {
+		if err := is.keepsUnits(was); err != nil {
+			return err
+		}
+		return is.keepsImmutable(was)
+	}
+	if is.desired.Generation != was.desired.Generation {
+		if err := is.standsBeside(was, after.Instance); err != nil {
+			return err
+		}
+	}
+	return is.keepsTraffic(was)
+}
+
+// updatesContainers says whether after is before with container updates on top.
+func updatesContainers(before, after *desired.Instance) bool {
+	return len(after.Overlays) > len(before.Overlays) &&
+		cmp.Or(before.Base, before.Package) == cmp.Or(after.Base, after.Package) &&
+		slices.EqualFunc(before.Overlays, after.Overlays[:len(before.Overlays)], func(a, b desired.Overlay) bool {
+			return a.Package == b.Package && slices.Equal(a.Paths, b.Paths)
+		})
+}
+
+// keepsUnits refuses a container update whose VNFD has lost or renamed a VDU.
+func (r *render) keepsUnits(was *render) error {
+	for _, g := range was.desired.Groups {
+		if !slices.ContainsFunc(r.desired.Groups, func(x plan.Group) bool { return x.VDU == g.VDU && x.Owner == g.Owner }) {
+			return &drivers.RefusedError{Object: g.Owner, Reason: fmt.Sprintf(
+				"is VDU %s and would be none in the new VNFD: a container update changes configuration and images alone; change the package instead", g.VDU)}
+		}
+	}
+	return nil
+}
+
+// keepsImmutable refuses other content for a map that was declared immutable, and
+// another type for a Secret.
+func (r *render) keepsImmutable(was *render) error {
+	for _, x := range was.desired.Objects {
+		old, next := was.objects[x.Key], r.objects[x.Key]
+		if next == nil || !isMap(old.GroupVersionKind().GroupKind()) {
+			continue
+		}
+		fixed, _, _ := unstructured.NestedBool(old.Object, "immutable")
+		still, _, _ := unstructured.NestedBool(next.Object, "immutable")
+		if fixed && (!still || !sameData(old, next)) {
+			return &drivers.RefusedError{Object: x.Key, Reason: "is immutable, so its content can't change: give it another name in a change of package"}
+		}
+		if a, b := secretType(old), secretType(next); a != b {
+			return &drivers.RefusedError{Object: x.Key, Reason: fmt.Sprintf("is of type %s, and can't become one of type %s", a, b)}
+		}
+	}
+	return nil
+}
+
+// secretType is the type of a Secret as the API server stores it.
+func secretType(u *unstructured.Unstructured) string {
+	if u.GetKind() != kindSecret.Kind {
+		return ""
+	}
+	return cmp.Or(str(u.Object, "type"), "Opaque")
+}
+
+// standsBeside refuses what can't run in two generations at once.
+func (r *render) standsBeside(was *render, in *desired.Instance) error {
+	for _, x := range r.desired.Objects {
+		u := r.objects[x.Key]
+		gk := u.GroupVersionKind().GroupKind()
+		if !suffixed(gk) {
+			continue
+		}
+		if was.objects[x.Key] != nil {
+			return &drivers.RefusedError{Object: x.Key, Reason: fmt.Sprintf(
+				"has this name in generation %s, which is that of an object that runs: give the generation another name", in.Generation)}
+		}
+		if why := r.alone(u, gk, in.Update.BarePods); why != "" {
+			name := strings.TrimSuffix(u.GetName(), "-"+in.Generation)
+			return &drivers.RefusedError{Object: keyOf(gk, u.GetNamespace(), name), Reason: why}
+		}
+	}
+	return nil
+}
+
+// alone tells why there can't be two of the workload side by side, and what to do;
+// "" where there can.
+func (r *render) alone(u *unstructured.Unstructured, gk schema.GroupKind, barePods bool) string {
+	const otherwise = ": change the package by a rolling update"
+	switch {
+	case gk == kindDaemonSet:
+		return "is a DaemonSet, which would run twice on every node" + otherwise
+	case gk == kindPod && !barePods:
+		return "is a bare Pod, which nothing would make again if it failed while two generations stand" + otherwise + ", or allow it by update.barePods"
+	case gk == kindStatefulSet && len(mapsAt(u.Object, "spec", "volumeClaimTemplates")) > 0:
+		return "is a StatefulSet with volumeClaimTemplates: another would begin with empty volumes, and the data would stay with the one that goes" + otherwise
+	}
+	spec := podSpec(u, gk)
+	if host, _, _ := unstructured.NestedBool(spec, "hostNetwork"); host {
+		return "uses hostNetwork, and two generations can't have the same ports of a node" + otherwise
+	}
+	for _, c := range podContainers(spec) {
+		for _, port := range mapsAt(c, "ports") {
+			if n := whole(port["hostPort"]); n > 0 {
+				return fmt.Sprintf("uses hostPort %d, which two generations can't have on one node%s", n, otherwise)
+			}
+		}
+	}
+	for _, volume := range mapsAt(spec, "volumes") {
+		name := str(volume, "persistentVolumeClaim", "claimName")
+		claim := r.objects[keyOf(kindClaim, u.GetNamespace(), name)]
+		if name != "" && claim != nil && oneNode(claim) {
+			return fmt.Sprintf("uses claim %s, which pods on two nodes can't have at once (%s)%s", name, strings.Join(accessModes(claim), ", "), otherwise)
+		}
+	}
+	return ""
+}
+
+func accessModes(claim *unstructured.Unstructured) []string {
+	spec, _ := claim.Object["spec"].(map[string]any)
+	return stringsAt(spec, "accessModes")
+}
+
+// oneNode says whether the claim's volume can be mounted on one node alone.
+func oneNode(claim *unstructured.Unstructured) bool {
+	return !slices.ContainsFunc(accessModes(claim), func(mode string) bool {
+		return mode != "ReadWriteOnce" && mode != "ReadWriteOncePod"
+	})
+}
+
+// keepsTraffic refuses a Service that would lose its pods.
+func (r *render) keepsTraffic(was *render) error {
+	for _, x := range was.desired.Objects {
+		old, next := was.objects[x.Key], r.objects[x.Key]
+		if next == nil || !x.Directs || was.selected(old) == "" || len(selectorOf(next)) == 0 || r.selected(next) != "" {
+			continue
+		}
+		asked := without(selectorOf(next), func(k, _ string) bool { return k == LabelInstance || k == LabelGeneration })
+		var entries []string
+		for _, k := range slices.Sorted(maps.Keys(asked)) {
+			entries = append(entries, k+"="+asked[k])
+		}
+		return &drivers.RefusedError{Object: x.Key, Reason: fmt.Sprintf(
+			"leads to %s and would lead to no pod of the new package, as none has %s: give the pods those labels, or let the Service select what they have",
+			was.selected(old), strings.Join(entries, ", "))}
+	}
+	return nil
+}
+
+// selected is the workload, by key, to whose pods the Service leads, "" where that
+// is none.
+func (r *render) selected(service *unstructured.Unstructured) string {
+	selector := selectorOf(service)
+	for _, x := range r.desired.Objects {
+		u := r.objects[x.Key]
+		gk := u.GroupVersionKind().GroupKind()
+		if runs(gk) && u.GetNamespace() == service.GetNamespace() && selects(selector, podLabels(u, gk)) {
+			return x.Key
+		}
+	}
+	return ""
+}
