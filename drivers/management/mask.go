@@ -36,11 +36,16 @@ func newMask(c Call) *mask {
 		if s = strings.TrimSpace(s); len(s) < minSecret {
 			return
 		}
-		found[s] = true
+		put := func(s string) {
+			for _, form := range spelled(s) {
+				found[form] = true
+			}
+		}
+		put(s)
 		if strings.Contains(s, "\n") {
 			for line := range strings.Lines(s) {
 				if line = strings.TrimSpace(line); len(line) >= minLine && !strings.HasPrefix(line, "-----") {
-					found[line] = true
+					put(line)
 				}
 			}
 		}
@@ -65,6 +70,18 @@ func newMask(c Call) *mask {
 	m.replacer = strings.NewReplacer(pairs...)
 	return m
 }
+
+// spelled is s as it is, and as it stands in JSON and in quotes: programs like to show
+// what they were given.
+func spelled(s string) []string {
+	forms := []string{s, inner(strconv.Quote(s)), inner(strconv.QuoteToASCII(s))}
+	if data, err := json.Marshal(s); err == nil {
+		forms = append(forms, inner(string(data)))
+	}
+	return forms
+}
+
+func inner(quoted string) string { return quoted[1 : len(quoted)-1] }
 
 // decoded is JSON as a value, and nil where it isn't JSON.
 func decoded(data []byte) any {

@@ -136,6 +136,22 @@ func awaitExit(pid int) {
 func killGroup(pid int)      { _ = syscall.Kill(-pid, syscall.SIGKILL) }
 func terminateGroup(pid int) { _ = syscall.Kill(-pid, syscall.SIGTERM) }
 
+// reap buries what the group leaves where Jibe is the first process of its container,
+// and thus the parent of all that lost theirs. Elsewhere there is nothing to bury.
+func reap(group int) {
+	for until := time.Now().Add(grace); time.Now().Before(until); time.Sleep(time.Millisecond) {
+		for {
+			pid, err := syscall.Wait4(-group, nil, syscall.WNOHANG, nil)
+			if err != nil && !errors.Is(err, syscall.EINTR) {
+				return // it has no children of ours
+			}
+			if pid == 0 && err == nil {
+				break // they are still dying
+			}
+		}
+	}
+}
+
 // identify says which process has the number now.
 func identify(pid int) (Process, error) {
 	s, err := readStat(pid)

@@ -28,5 +28,6 @@ func apart(*exec.Cmd, *identity)       {}
 func awaitExit(int)                    {}
 func killGroup(int)                    {}
 func terminateGroup(int)               {}
+func reap(int)                         {}
 func killStrays(string)                {}
 func identify(int) (Process, error)    { return Process{}, errLinux }

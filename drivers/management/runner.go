@@ -177,6 +177,7 @@ func execute(ctx context.Context, cmd *exec.Cmd, t task) (ending, error) {
 		// How it ended is in ProcessState; what else Wait may say is that somebody
 		// still held the pipes.
 		_ = cmd.Wait()
+		reap(pid)
 	}
 	if t.started != nil {
 		p, err := identify(pid)

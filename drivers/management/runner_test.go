@@ -467,7 +467,7 @@ echo '{"message": "logged in with hunter2"}'; [ "$JIBE_HOOK" = coordinate_new ] 
 		"vdu_params":        []any{map[string]any{"vdu_id": "vdu1", "new_vnfc_param": map[string]any{"cp_name": "cp1", "username": "admin", "password": "hunter2"}}},
 		"external_lb_param": map[string]string{"ip_address": "10.0.0.1", "password": "lb-pass"},
 	}
-	c.Input.Params = map[string]any{"pin_token": 271828, "other_token": 3.5, "private_key": key, "community": "hidden-community"}
+	c.Input.Params = map[string]any{"odd_password": "xzy\"zyx<\\>é", "pin_token": 271828, "other_token": 3.5, "private_key": key, "community": "hidden-community"}
 	c.Input.Operation.Params = json.RawMessage(`{"additionalParams": {"api_token": "from-the-request"}}`)
 	c.Files = map[string][]byte{"KUBECONFIG": []byte(`{"users":[{"user":{"token":"kube-token","client-key-data":"a2V5"}}]}`)}
 	c.Secrets = management.Revealed(map[string]any{"community": "age:xyz", "ns": "a"}, map[string]any{"community": "hidden-community", "ns": "a"})
@@ -480,7 +480,7 @@ echo '{"message": "logged in with hunter2"}'; [ "$JIBE_HOOK" = coordinate_new ] 
 		t.Errorf("message %q", message)
 	}
 	for _, text := range []string{failed.Error(), garbage.Error(), logged.String()} {
-		for _, secret := range []string{"hunter2", "lb-pass", "271828", "3.5", "hidden-community", "from-the-request", "kube-token", "a2V5", "MIIEvQ", "hkiG9w"} {
+		for _, secret := range []string{"hunter2", "lb-pass", "271828", "3.5", "hidden-community", "from-the-request", "kube-token", "a2V5", "zyx", "MIIEvQ", "hkiG9w"} {
 			if strings.Contains(text, secret) {
 				t.Errorf("%s is shown: %s", secret, text)
 			}
@@ -699,4 +699,28 @@ func TestProgramsThatAreWrittenOutTogetherAllStart(t *testing.T) {
 		})
 	}
 	wg.Wait()
+}
+
+func TestNothingIsLeftUnburiedWhereJibeIsTheFirstProcess(t *testing.T) {
+	if at := os.Getenv("JIBE_TEST_FIRST_IN"); at != "" {
+		r := &management.Runner{Dir: at}
+		if _, err := r.Run(t.Context(), shell(`sleep 300 & sleep 300 & exit 0`)); err != nil {
+			t.Fatal(err)
+		}
+		if pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil); !errors.Is(err, syscall.ECHILD) {
+			t.Fatalf("child %d is left: %v", pid, err)
+		}
+		return
+	}
+	r := newRunner(t)
+	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
+	cmd.Env = append(os.Environ(), "JIBE_TEST_FIRST_IN="+r.Dir)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS}
+	out, err := cmd.CombinedOutput()
+	if errors.Is(err, syscall.EPERM) {
+		t.Skip("namespaces need root")
+	}
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
 }
