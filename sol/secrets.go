@@ -37,7 +37,7 @@ func (s sealer) seal(in, before *desired.Instance) (*desired.Instance, error) {
 		if c.AccessInfo, err = s.flat(where+".accessInfo", c.AccessInfo, old.AccessInfo); err != nil {
 			return nil, err
 		}
-		if c.Extra, err = s.object(where+".extra", c.Extra, old.Extra); err != nil {
+		if c.Extra, err = s.object(where+".extra", c.Extra, old.Extra, shown); err != nil {
 			return nil, err
 		}
 		out.VIMConnections[name] = c
@@ -46,14 +46,15 @@ func (s sealer) seal(in, before *desired.Instance) (*desired.Instance, error) {
 		where   string
 		to      *map[string]any
 		is, was map[string]any
+		use     use
 	}{
-		{"additionalParams", &out.Params, in.Params, before.Params},
-		{"additionalParams", &out.Update.Coordinate.Params, in.Update.Coordinate.Params, before.Update.Coordinate.Params},
-		{"metadata", &out.Metadata, in.Metadata, before.Metadata},
-		{"extensions", &out.Extensions, in.Extensions, before.Extensions},
-		{"vnfConfigurableProperties", &out.ConfigurableProperties, in.ConfigurableProperties, before.ConfigurableProperties},
+		{"additionalParams", &out.Params, in.Params, before.Params, handedOn},
+		{"additionalParams", &out.Update.Coordinate.Params, in.Update.Coordinate.Params, before.Update.Coordinate.Params, forScripts},
+		{"metadata", &out.Metadata, in.Metadata, before.Metadata, shown},
+		{"extensions", &out.Extensions, in.Extensions, before.Extensions, shown},
+		{"vnfConfigurableProperties", &out.ConfigurableProperties, in.ConfigurableProperties, before.ConfigurableProperties, shown},
 	} {
-		sealed, err := s.object(f.where, f.is, f.was)
+		sealed, err := s.object(f.where, f.is, f.was, f.use)
 		if err != nil {
 			return nil, err
 		}
@@ -86,11 +87,33 @@ func (s sealer) flat(where string, is, was map[string]string) (map[string]string
 	return out, nil
 }
 
-func (s sealer) object(where string, is, was map[string]any) (map[string]any, error) {
+// use is what becomes of free content.
+type use int
+
+const (
+	// shown content is only kept and shown.
+	shown use = iota
+	// handedOn is content that programs of the package get with each reference
+	// resolved: none may come from a client.
+	handedOn
+	// forScripts is content that is there for nothing else, and tells how to reach
+	// machines: whatever may be a credential by its name is one.
+	forScripts
+)
+
+// secret says whether a value of that name is a credential.
+func (u use) secret(name string) bool {
+	if u == forScripts {
+		return desired.IsSecretKey(name)
+	}
+	return credential(name)
+}
+
+func (s sealer) object(where string, is, was map[string]any, u use) (map[string]any, error) {
 	if is == nil {
 		return nil, nil
 	}
-	v, err := s.value(where, is, was, false)
+	v, err := s.value(where, is, was, u, false)
 	if err != nil {
 		return nil, err
 	}
@@ -98,13 +121,16 @@ func (s sealer) object(where string, is, was map[string]any) (map[string]any, er
 }
 
 // value seals what stands in free content below the name of a credential.
-func (s sealer) value(where string, is, was any, secret bool) (any, error) {
+func (s sealer) value(where string, is, was any, u use, secret bool) (any, error) {
 	switch v := is.(type) {
 	case map[string]any:
 		old, _ := was.(map[string]any)
 		out := make(map[string]any, len(v))
 		for _, k := range slices.Sorted(maps.Keys(v)) {
-			e, err := s.value(where+"."+k, v[k], old[k], secret || credential(k))
+			if v[k] == "" && u == forScripts && u.secret(k) {
+				continue
+			}
+			e, err := s.value(where+"."+k, v[k], old[k], u, secret || u.secret(k))
 			if err != nil {
 				return nil, err
 			}
@@ -119,7 +145,7 @@ func (s sealer) value(where string, is, was any, secret bool) (any, error) {
 			if i < len(old) {
 				before = old[i]
 			}
-			sealed, err := s.value(fmt.Sprintf("%s[%d]", where, i), e, before, secret)
+			sealed, err := s.value(fmt.Sprintf("%s[%d]", where, i), e, before, u, secret)
 			if err != nil {
 				return nil, err
 			}
@@ -127,7 +153,8 @@ func (s sealer) value(where string, is, was any, secret bool) (any, error) {
 		}
 		return out, nil
 	case string:
-		if v == "" || !secret && !strings.HasPrefix(v, desired.RefAge) {
+		ref := strings.HasPrefix(v, desired.RefAge) || u != shown && desired.IsRef(v)
+		if v == "" || !secret && !ref {
 			return v, nil
 		}
 		old, _ := was.(string)
@@ -170,7 +197,8 @@ func redactBy(v any, secret func(string) bool) any {
 				continue
 			}
 			inner := secret
-			if k == "accessInfo" || k == "interfaceInfo" {
+			switch k {
+			case "accessInfo", "interfaceInfo", vduParams, externalLBParam:
 				inner = desired.IsSecretKey
 			}
 			out[k] = redactBy(e, inner)

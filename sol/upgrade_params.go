@@ -107,11 +107,10 @@ func (u *upgrade) take(key string, v any) (err error) {
 			u.hand(key, list)
 		}
 	case externalLBParam:
-		m, ok := v.(map[string]any)
-		if !ok {
-			return problem(http.StatusBadRequest, "%s must be an object", where)
+		var m map[string]any
+		if m, err = reached(where, v); err == nil {
+			u.hand(key, m)
 		}
-		u.hand(key, m)
 	case drainParam:
 		u.drain, err = drainTime(where, v)
 	default:
@@ -184,7 +183,7 @@ func vduList(where string, v any) (list []any, vdus []string, err error) {
 			if !given {
 				continue
 			}
-			if m[part], err = vnfcParam(at+"."+part, v); err != nil {
+			if m[part], err = reached(at+"."+part, v); err != nil {
 				return nil, nil, err
 			}
 		}
@@ -193,9 +192,9 @@ func vduList(where string, v any) (list []any, vdus []string, err error) {
 	return list, vdus, nil
 }
 
-// vnfcParam reads how a VNFC is reached. The name of its connection point is written
-// in two ways; scripts find it under cp_name.
-func vnfcParam(where string, v any) (map[string]any, error) {
+// reached reads how a VNFC or a load balancer is reached. The name of a connection
+// point is written in two ways; scripts find it under cp_name.
+func reached(where string, v any) (map[string]any, error) {
 	m, ok := v.(map[string]any)
 	if !ok {
 		return nil, problem(http.StatusBadRequest, "%s must be an object", where)
@@ -207,7 +206,7 @@ func vnfcParam(where string, v any) (map[string]any, error) {
 			name = "cp_name"
 		}
 		switch name {
-		case "cp_name", "username", "password":
+		case "cp_name", "ip_address", "username", "password":
 			if _, ok := m[k].(string); !ok {
 				return nil, problem(http.StatusBadRequest, "%s.%s must be a string", where, k)
 			}
