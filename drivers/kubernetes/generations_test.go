@@ -56,7 +56,7 @@ func redirected(t *testing.T, d drivers.Driver, src drivers.Source, generation s
 	return want
 }
 
-func object(t *testing.T, o plan.Observed, key string) plan.ObservedObject {
+func seen(t *testing.T, o plan.Observed, key string) plan.ObservedObject {
 	t.Helper()
 	for _, x := range o.Objects {
 		if x.Key == key {
@@ -72,7 +72,7 @@ func says(t *testing.T, d drivers.Driver, src drivers.Source, want plan.Desired,
 	t.Helper()
 	var x plan.ObservedObject
 	eventually(t, func() error {
-		if x = object(t, observe(t, d, src, want), key); !right(x) {
+		if x = seen(t, observe(t, d, src, want), key); !right(x) {
 			return fmt.Errorf("%s is %+v", key, x)
 		}
 		return nil
@@ -99,7 +99,7 @@ func TestAServiceIsReadyOnlyWhenItsSlicesHoldTheGenerationAlone(t *testing.T) {
 	want := redirected(t, d, src, "0")
 	key := "Service/" + namespace + "/front"
 	selects(t, api, namespace, "front", map[string]any{kubernetes.LabelGeneration: nil})
-	if x := object(t, observe(t, d, src, want), key); !x.Ready || x.Generation != "" {
+	if x := seen(t, observe(t, d, src, want), key); !x.Ready || x.Generation != "" {
 		t.Fatalf("at rest the Service is %+v", x)
 	}
 	beside(t, api, namespace, "7")
@@ -107,10 +107,10 @@ func TestAServiceIsReadyOnlyWhenItsSlicesHoldTheGenerationAlone(t *testing.T) {
 		return !x.Ready && x.Reason == "its EndpointSlices still hold 2 addresses of generation 7" && x.Failure == ""
 	})
 	o := observe(t, d, src, want)
-	if x := object(t, o, "Deployment/"+namespace+"/front-7"); x.Generation != "7" || x.Keep != `{"replicas":2}` {
+	if x := seen(t, o, "Deployment/"+namespace+"/front-7"); x.Generation != "7" || x.Keep != `{"replicas":2}` {
 		t.Errorf("the Deployment of the other generation is %+v", x)
 	}
-	if x := object(t, o, "Deployment/"+namespace+"/front"); x.Generation != "0" || x.Keep != "" {
+	if x := seen(t, o, "Deployment/"+namespace+"/front"); x.Generation != "0" || x.Keep != "" {
 		t.Errorf("the Deployment is %+v", x)
 	}
 	for _, u := range o.Units {
@@ -283,7 +283,7 @@ spec:
 	if err != nil {
 		t.Fatal(err)
 	}
-	if x := object(t, observe(t, d, after, want), was.Key); x.Outgrown != "" {
+	if x := seen(t, observe(t, d, after, want), was.Key); x.Outgrown != "" {
 		t.Fatalf("%s is outgrown: %s", x.Key, x.Outgrown)
 	}
 	converge(t, d, after, true)
