@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"path"
 	"strings"
 	"time"
 
@@ -26,10 +25,6 @@ func newHeal() *cobra.Command {
 			"vnfcResourceInfo or vnfcInfo, or by its pod's name.",
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			id, err := c.instance(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
 			body := object{}
 			if len(args) > 1 {
 				body["vnfcInstanceId"] = args[1:]
@@ -40,16 +35,7 @@ func newHeal() *cobra.Command {
 			if all || pods {
 				body["additionalParams"] = object{"all": all}
 			}
-			h, err := c.do(cmd.Context(), http.MethodPost, "/vnflcm/v2/vnf_instances/"+url.PathEscape(id)+"/heal", body, nil)
-			if err != nil {
-				return err
-			}
-			op := path.Base(h.Get("Location"))
-			if wait {
-				return c.follow(cmd.Context(), cmd.OutOrStdout(), op)
-			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "heal asked for: operation %s; follow it with: jibe get operation %s --watch\n", op, op)
-			return err
+			return c.begin(cmd, wait, args[0], http.MethodPost, "/heal", "heal", body)
 		},
 	}
 	c.flags(cmd.Flags())

@@ -12,10 +12,10 @@ import (
 )
 
 // healed is a server with three instances, of which two have the same name, that
-// takes heals. states are those of the operation, one a look.
+// takes heals and other changes. states are those of the operation, one a look.
 type healed struct {
 	mu     sync.Mutex
-	asked  []string // "path body"
+	asked  []string // "method path body"
 	states []string
 }
 
@@ -24,9 +24,9 @@ func (h *healed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer h.mu.Unlock()
 	answer := func(v any) { _ = json.NewEncoder(w).Encode(v) }
 	switch {
-	case r.Method == http.MethodPost:
+	case r.Method != http.MethodGet:
 		body, _ := io.ReadAll(r.Body)
-		h.asked = append(h.asked, r.URL.EscapedPath()+" "+string(body))
+		h.asked = append(h.asked, r.Method+" "+r.URL.EscapedPath()+" "+string(body))
 		w.Header().Set("Location", "http://elsewhere/vnflcm/v2/vnf_lcm_op_occs/op-1")
 		w.WriteHeader(http.StatusAccepted)
 	case strings.HasSuffix(r.URL.Path, "/vnf_instances/id-1"):
@@ -83,14 +83,14 @@ func TestAnInstanceIsShownByItsNameToo(t *testing.T) {
 }
 
 func TestHealSaysWhatItWasTold(t *testing.T) {
-	const first = "/vnflcm/v2/vnf_instances/id-1/heal "
+	const first = "POST /vnflcm/v2/vnf_instances/id-1/heal "
 	for line, want := range map[string]string{
 		"id-1":                      first + `{}`,
 		"it's":                      first + `{}`,
 		"it's --all":                first + `{"additionalParams":{"all":true}}`,
 		"id-1 --pods --cause hangs": first + `{"additionalParams":{"all":false},"cause":"hangs"}`,
 		"id-1 vdu1-a VDU1-b":        first + `{"vnfcInstanceId":["vdu1-a","VDU1-b"]}`,
-		"id-2 a --all":              "/vnflcm/v2/vnf_instances/id-2/heal " + `{"additionalParams":{"all":true},"vnfcInstanceId":["a"]}`, // the server says no
+		"id-2 a --all":              "POST /vnflcm/v2/vnf_instances/id-2/heal " + `{"additionalParams":{"all":true},"vnfcInstanceId":["a"]}`, // the server says no
 	} {
 		h := &healed{}
 		out, err := runHeal(t, h, strings.Fields(line)...)

@@ -57,6 +57,8 @@ func newRoot() *cobra.Command {
 		newGet(),
 		newPlan(),
 		newValidate(),
+		newUpgrade(),
+		newUpdate(),
 		newHeal(),
 		newControl("retry", "Try a failed operation again", ""),
 		newControl("rollback", "Undo a failed operation", ""),

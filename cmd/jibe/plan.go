@@ -9,6 +9,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -25,10 +27,15 @@ func newPlan() *cobra.Command {
 	var commit, output string
 	cmd := &cobra.Command{
 		Use:   "plan [DIR]",
-		Short: "Print the steps that a working copy or a commit would cause",
-		Long: "Print the steps that the working copy DIR of the desired repository (default: this folder), or a\n" +
-			"commit of it, would cause if it were pushed now. The server's planner computes them.\n" +
+		Short: "Print the steps that a working copy, a branch or a commit would cause",
+		Long: "Print the steps that the working copy DIR of the desired repository (default: this folder), or a branch\n" +
+			"or commit of it, would cause if it were pushed or merged now. The server's planner computes them, and a dry\n" +
+			"run at the VIM tells what each would change, field by field: \"+\" is new, \"-\" goes, \"~\" is another value;\n" +
+			"values of secrets are hidden. What Jibe would fill in beside the change is marked \"filled in\".\n" +
+			"Of a branch that isn't merged yet, only what it changes itself is looked at, as it would be once merged.\n" +
 			"Exit code 0: nothing would change; 2: something would; 1: error.",
+		Example: "  jibe plan                         the files of this folder\n" +
+			"  jibe plan vnfs --commit upgrade   the branch of a pull request",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p, err := propose(cmd.Context(), &c, folder(args), commit)
@@ -60,7 +67,7 @@ func newPlan() *cobra.Command {
 		},
 	}
 	c.flags(cmd.Flags())
-	cmd.Flags().StringVar(&commit, "commit", "", "a commit of DIR's repository, instead of its files")
+	cmd.Flags().StringVar(&commit, "commit", "", "a branch or commit of DIR's repository, instead of its files")
 	cmd.Flags().StringVarP(&output, "output", "o", "table", "table, json or yaml")
 	return cmd
 }
@@ -131,14 +138,18 @@ func folder(args []string) string {
 }
 
 // propose collects what differs between the server's head and a working copy, or
-// a commit of it.
+// what a branch or commit of it would be once merged.
 func propose(ctx context.Context, c *client, dir, commit string) (*app.Proposal, error) {
+	var changed []string // what the branch changes; nil is everything
 	if commit != "" {
 		tmp, err := os.MkdirTemp("", "jibe-plan-")
 		if err != nil {
 			return nil, err
 		}
 		defer os.RemoveAll(tmp)
+		if commit, changed, err = merged(ctx, dir, commit); err != nil {
+			return nil, err
+		}
 		if err := export(ctx, dir, commit, tmp); err != nil {
 			return nil, err
 		}
@@ -156,8 +167,70 @@ func propose(ctx context.Context, c *client, dir, commit string) (*app.Proposal,
 	if err != nil {
 		return nil, err
 	}
+	if changed != nil {
+		p.Instances = slices.DeleteFunc(p.Instances, func(i app.Candidate) bool {
+			return !slices.ContainsFunc(changed, func(name string) bool { return strings.HasPrefix(name, i.Dir+"/") })
+		})
+		if !slices.ContainsFunc(changed, desired.IsSettings) {
+			return p, nil
+		}
+	}
 	p.Settings, err = snapshot.Settings()
 	return p, err
+}
+
+// merged is the tree that a commit would make if it were merged into the branch that
+// the clone follows, and the files that it would change there. For a commit that is
+// part of that branch, and where the clone follows none, it is the commit's own tree,
+// and everything in it counts.
+func merged(ctx context.Context, dir, commit string) (tree string, changed []string, err error) {
+	at, err := gitIn(ctx, dir, "rev-parse", "--verify", "--quiet", "--end-of-options", commit+"^{commit}")
+	if err != nil {
+		// The branch of a pull request need not have been checked out.
+		if at, err = gitIn(ctx, dir, "rev-parse", "--verify", "--quiet", "--end-of-options", "origin/"+commit+"^{commit}"); err != nil {
+			return "", nil, fmt.Errorf("%s has no branch or commit %q (git fetch?)", dir, commit)
+		}
+	}
+	trunk := ""
+	for _, name := range []string{"origin/HEAD", "origin/main"} {
+		if trunk, err = gitIn(ctx, dir, "rev-parse", "--verify", "--quiet", name+"^{commit}"); err == nil {
+			break
+		}
+	}
+	if trunk == "" {
+		return at, nil, nil
+	}
+	base, err := gitIn(ctx, dir, "merge-base", trunk, at)
+	if err != nil || base == at {
+		return at, nil, nil
+	}
+	tree = at
+	if base != trunk {
+		if out, err := gitIn(ctx, dir, "merge-tree", "--write-tree", "--no-messages", trunk, at); err == nil {
+			tree = out
+		} else if len(out) >= len(at) { // it names a tree with conflicts in it
+			return "", nil, fmt.Errorf("%s conflicts with the branch that it would be merged into: rebase it first", commit)
+		} else {
+			trunk = base // a git that can't merge without a work tree
+		}
+	}
+	out, err := gitIn(ctx, dir, "diff", "--name-only", "--no-renames", "-z", trunk, tree)
+	if err != nil {
+		return "", nil, err
+	}
+	return tree, strings.FieldsFunc(out, func(r rune) bool { return r == 0 }), nil
+}
+
+// gitIn runs git in a clone and returns what it prints, also where it fails.
+func gitIn(ctx context.Context, dir string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, "git", append([]string{"-C", dir}, args...)...)
+	var said strings.Builder
+	cmd.Stderr = &said
+	out, err := cmd.Output()
+	if err != nil {
+		err = fmt.Errorf("git %s in %s: %w: %s", args[0], dir, err, strings.TrimSpace(said.String()))
+	}
+	return strings.TrimSpace(string(out)), err
 }
 
 // export writes the files of a commit into a folder.
@@ -190,9 +263,7 @@ func printPlan(w io.Writer, v app.Verdict) {
 		default:
 			changes++
 			fmt.Fprintf(w, "%s: %s\n", p.Dir, p.Type)
-			for _, s := range p.Steps {
-				fmt.Fprintf(w, "  %2d. %s\n", s.Stage+1, s)
-			}
+			printSteps(w, p)
 		}
 	}
 	if len(v.Problems) == 0 {
