@@ -18,7 +18,7 @@ import (
 // may go to which it leads, and in the end there is one generation, the desired one.
 func TestEveryChangeOfPackageKeepsTrafficAndComesToItsEnd(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		w := &world{nodes: 1}
+		w := &world{rigid: true}
 		from := drawRelease(t, "v0", "0")
 		for i := range from.Objects {
 			from.Objects[i].Digest = healthy(from.Objects[i].Digest)
@@ -67,9 +67,7 @@ func (c *change) disturb(t *rapid.T) {
 		case "act":
 			c.act(t, c.look(t), true)
 		case "act on a stale view":
-			if oldest := max(c.floor, len(c.views)-4); oldest < len(c.views) {
-				c.act(t, c.views[rapid.IntRange(oldest, len(c.views)-1).Draw(t, "view")], true)
-			}
+			c.actOnStaleView(t, 1)
 		case "happen":
 			if moves := c.w.moves(); len(moves) > 0 {
 				moves[rapid.IntRange(0, len(moves)-1).Draw(t, "move")]()
@@ -99,7 +97,22 @@ func (c *change) disturb(t *rapid.T) {
 		case "roll back":
 			if !c.j.Rollback && rapid.IntRange(0, 3).Draw(t, "really") == 0 {
 				c.rollBack()
+				c.actOnStaleView(t, rapid.IntRange(0, 5).Draw(t, "times"))
 			}
+		}
+	}
+}
+
+// actOnStaleView acts by one view that may be behind, again and again.
+func (c *change) actOnStaleView(t *rapid.T, times int) {
+	oldest := max(c.floor, len(c.views)-4)
+	if oldest >= len(c.views) {
+		return
+	}
+	view := rapid.IntRange(oldest, len(c.views)-1).Draw(t, "view")
+	for range times {
+		if view >= c.floor { // no process has crashed since
+			c.act(t, c.views[view], true)
 		}
 	}
 }

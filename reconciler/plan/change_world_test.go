@@ -122,7 +122,10 @@ func (c *change) act(t *rapid.T, o plan.Observed, mayCrash bool) (left int, fail
 	steps := plan.Compute(d, o, c.j)
 	sound(t, d, o, c.j, steps)
 	batch := plan.Next(steps)
-	if slices.ContainsFunc(batch, func(s plan.Step) bool { return s.Failure != "" }) {
+	if i := slices.IndexFunc(batch, func(s plan.Step) bool { return s.Failure != "" }); i >= 0 {
+		if strings.Contains(batch[i].Failure, "was replaced") && c.blueGreen() {
+			t.Fatalf("a tombstone of a generation that goes as a whole is minded: %s", batch[i])
+		}
 		return len(steps), true
 	}
 	crash := len(batch) + 1
@@ -168,7 +171,7 @@ func (c *change) step(t *rapid.T, d plan.Desired, o plan.Observed, s plan.Step) 
 		}
 		c.inherits(t, d, o, s)
 	case plan.Delete:
-		c.mayGo(t, d, s)
+		c.mayGo(t, d, o, s)
 	case plan.DeleteUnit:
 		c.mayRenew(t, d, o, s)
 	}
@@ -185,10 +188,20 @@ func workloads(d plan.Desired) plan.Desired {
 // of the old VNF back.
 func (c *change) hook(t *rapid.T, d plan.Desired, o plan.Observed, s plan.Step) {
 	c.ran = append(c.ran, s.Object)
+	must := plan.Desired{}
 	switch s.Object {
-	case plan.CoordinateNew, plan.CoordinateOld, plan.CoordinateRollback:
-		if err := ready(workloads(d), o); err != nil {
-			t.Fatalf("%s although %v", s, err)
+	case plan.CoordinateNew, plan.CoordinateRollback:
+		must = workloads(d)
+	case plan.CoordinateOld, "drain", "drain_rollback":
+		must = d
+	}
+	if err := ready(must, o); err != nil {
+		t.Fatalf("%s although %v", s, err)
+	}
+	switch s.Object {
+	case plan.CoordinateRollback:
+		if !slices.Contains(c.j.Begun, plan.CoordinateNew) && !slices.Contains(c.j.Begun, plan.CoordinateOld) {
+			t.Fatalf("%s although no script was begun", s)
 		}
 	case "drain", "drain_rollback":
 		if !c.j.Redirected {
@@ -227,7 +240,7 @@ func (c *change) inherits(t *rapid.T, d plan.Desired, o plan.Observed, s plan.St
 }
 
 // mayGo judges the deletion of an object by what is true.
-func (c *change) mayGo(t *rapid.T, d plan.Desired, s plan.Step) {
+func (c *change) mayGo(t *rapid.T, d plan.Desired, o plan.Observed, s plan.Step) {
 	x := c.w.find(s.Object)
 	if x == nil || x.inc != s.Incarnation || x.deleting {
 		return
@@ -243,19 +256,40 @@ func (c *change) mayGo(t *rapid.T, d plan.Desired, s plan.Step) {
 			t.Fatalf("%s while %s leads traffic to generation %s", s, service.key, x.generation)
 		}
 	}
-	if missing := c.missing(d); missing != "" && !c.j.Rollback {
-		t.Fatalf("%s while there is no %s", s, missing)
+	untouched := c.j.Rollback && !c.j.Redirected && !c.pruned
+	if err := ready(d, o); err != nil && !untouched {
+		t.Fatalf("%s although %v", s, err)
+	}
+	if x.generation == "" || x.generation == d.Generation {
+		return
+	}
+	for _, name := range c.hooksBeforeTheEnd(d) {
+		if !slices.Contains(c.j.Hooks, name) {
+			t.Fatalf("%s before %s", s, name)
+		}
 	}
 }
 
-// missing is a desired object that isn't there at all.
-func (c *change) missing(d plan.Desired) string {
-	for _, x := range d.Objects {
-		if c.w.find(x.Key) == nil {
-			return x.Key
+// blueGreen says whether the change is from one generation to another.
+func (c *change) blueGreen() bool { return c.from.Generation != c.to.Generation }
+
+// hooksBeforeTheEnd are those that must be done before a generation may go.
+func (c *change) hooksBeforeTheEnd(d plan.Desired) (due []string) {
+	add := func(name string, is bool) {
+		if is {
+			due = append(due, name)
 		}
 	}
-	return ""
+	if c.j.Rollback {
+		begun := slices.Contains(c.j.Begun, plan.CoordinateNew) || slices.Contains(c.j.Begun, plan.CoordinateOld)
+		add(plan.CoordinateRollback, begun && d.CoordinateOld)
+		add("drain_rollback", c.j.Redirected && d.Drain)
+		return due
+	}
+	add(plan.CoordinateNew, d.CoordinateNew)
+	add(plan.CoordinateOld, d.CoordinateOld)
+	add("drain", c.j.Redirected && d.Drain)
+	return due
 }
 
 // mayRenew judges the deletion of a unit that is outdated.
@@ -373,15 +407,10 @@ func (c *change) ended(t *rapid.T) {
 // hooksDue are those of a change that was never rolled back.
 func (c *change) hooksDue() []string {
 	due := []string{"change_current_package_start"}
-	blueGreen := c.from.Generation != c.to.Generation
-	if c.to.CoordinateNew {
+	if c.blueGreen() {
+		due = append(due, c.hooksBeforeTheEnd(c.to)...)
+	} else if c.to.CoordinateNew {
 		due = append(due, plan.CoordinateNew)
-	}
-	if blueGreen && c.to.CoordinateOld {
-		due = append(due, plan.CoordinateOld)
-	}
-	if blueGreen && c.to.Drain && c.j.Redirected {
-		due = append(due, "drain")
 	}
 	return append(due, "change_current_package_end")
 }

@@ -18,6 +18,8 @@ type world struct {
 	units   []*pod
 	nodes   int // units of a DaemonSet
 	born    int // counts incarnations, which are never reused
+	// rigid says that a pod can't be changed once it is made.
+	rigid bool
 	// taken are incarnations that went by what the world did to them itself.
 	taken map[string]bool
 }
@@ -120,7 +122,7 @@ func (w *world) do(s plan.Step, want plan.Desired) {
 			x.count = replicas(s.Keep)
 		}
 		for _, d := range want.Objects {
-			if d.Key == s.Object {
+			if d.Key == s.Object && !(w.rigid && kindOf(s.Object) == "Pod" && x.digest != "") {
 				x.digest = d.Digest
 			}
 		}
