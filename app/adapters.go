@@ -187,5 +187,9 @@ func inAPIWords(err error) error {
 	case refused.Object == "vim", strings.HasPrefix(refused.Object, "update.coordinate"):
 		return &sol.InvalidError{Status: http.StatusUnprocessableEntity, Detail: refused.Reason}
 	}
-	return &sol.InvalidError{Status: http.StatusBadRequest, Detail: refused.Reason}
+	detail := refused.Reason
+	if strings.ContainsAny(refused.Object, "/ ") { // no field of vnf.yaml, of which the client knows nothing, but a file or an object
+		detail = refused.Error()
+	}
+	return &sol.InvalidError{Status: http.StatusBadRequest, Detail: detail}
 }

@@ -131,12 +131,21 @@ func (v *View) complete(ctx context.Context, before, after *desired.Instance, p 
 	return full, nil
 }
 
-// shown leaves out the hooks for which the package has no program.
+// shown leaves out the hooks for which the package has no program, and numbers the
+// stages that are left.
 func shown(src drivers.Source, steps []plan.Step) []plan.Step {
-	return slices.DeleteFunc(steps, func(s plan.Step) bool {
+	steps = slices.DeleteFunc(steps, func(s plan.Step) bool {
 		coordinates := s.Object == plan.CoordinateNew || s.Object == plan.CoordinateOld
 		return s.Action == plan.Hook && !coordinates && hookProgram(src, s.Object) == ""
 	})
+	was, stage := 0, 0
+	for i := range steps {
+		if i > 0 && steps[i].Stage != was {
+			stage++
+		}
+		was, steps[i].Stage = steps[i].Stage, stage
+	}
+	return steps
 }
 
 // look finds the driver to preview an instance with. A VIM that git doesn't hold
