@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# demo - a walk through Jibe: a CNF is instantiated, scaled, healed, kept as git says and
-# terminated, through git and through ETSI's API, on a real Kubernetes control plane.
+# demo - a walk through Jibe: a CNF is instantiated, scaled, healed, kept as git says,
+# another one upgraded and a bad upgrade taken back, and both terminated, through git and
+# through ETSI's API, on a real Kubernetes control plane.
 #
 #   make demo            uses KUBECONFIG's cluster if it is set, else builds and starts a
 #                        local control plane (the first build takes about 8 minutes)
@@ -288,19 +289,22 @@ t=$(now)
 push 'Fewer web servers for the night'
 wait_for 120 "1 pod of VDU1" ready_pods VDU1 1
 took "$t"
+wait_for 60 "the scale-in is done" sh -c 'jibe get instances | grep -q "vdu1_aspect=0"'
+
+# shellcheck source=test/demo/upgrade.sh
+. test/demo/upgrade.sh
 
 step "What happened"
-wait_for 60 "the scale-in is done" sh -c 'jibe get instances | grep -q "vdu1_aspect=0"'
 jibe get instances | sed 's/^/   /'
 jibe get operations | sed 's/^/   /'
 
-step "Terminating by git: the directory goes, and so does the VNF"
-hand "git rm -r instances/site-a/web; git commit; git push"
-git -C "$WORK" rm -rq instances/site-a/web
+step "Terminating by git: the directories go, and so do the VNFs"
+hand "git rm -r instances/site-a instances/site-b; git commit; git push"
+git -C "$WORK" rm -rq instances/site-a instances/site-b
 t=$(now)
-push 'Close site A'
+push 'Close both sites'
 wait_for 120 "no pods" ready_pods VDU1 0
-wait_for 120 "the instance is gone" sh -c 'jibe get instances | grep -q "no instances"'
+wait_for 120 "the instances are gone" sh -c 'jibe get instances | grep -q "no instances"'
 took "$t"
 git -C "$WORK" fetch -q origin 'refs/notes/*:refs/notes/*' || true
 note "the audit trail, git log --notes=jibe:"
