@@ -123,17 +123,9 @@ func (l *lister) take(file string) error {
 // carry is the file that takes the place of one that runs: one that is put on the
 // list, or that has on it already what this one held; "" where there is none.
 func (l *lister) carry(old predecessor) (string, error) {
-	file := ""
-	for _, path := range old.paths {
-		if file == "" && hasFile(l.look.pkg, path) {
-			file = path
-		}
-	}
-	if file == "" {
-		file = l.look.renamed(old.ids)
-	}
-	if file == "" || slices.Contains(l.files, file) {
-		return file, nil
+	file, err := l.becomes(old)
+	if err != nil || file == "" || slices.Contains(l.files, file) {
+		return file, err
 	}
 	found, err := readManifests(l.look.pkg, []string{file})
 	if err != nil {
@@ -158,6 +150,28 @@ func (l *lister) carry(old predecessor) (string, error) {
 	return "", &drivers.RefusedError{Object: "params." + paramFiles, Reason: fmt.Sprintf(
 		"%s must be among the files for %s, but the others have what takes the place of %s: list files that hold each object once",
 		file, names(missing), names(here))}
+}
+
+// becomes is the file at the path of the one that runs, else the one that holds the
+// same objects; "" where the new package has neither.
+func (l *lister) becomes(old predecessor) (string, error) {
+	for _, path := range old.paths {
+		if hasFile(l.look.pkg, path) {
+			return path, nil
+		}
+	}
+	same := l.look.renamed(old.ids)
+	if at := slices.IndexFunc(same, func(file string) bool { return slices.Contains(l.files, file) }); at >= 0 {
+		return same[at], nil
+	}
+	switch len(same) {
+	case 0:
+		return "", nil
+	case 1:
+		return same[0], nil
+	}
+	return "", &drivers.RefusedError{Object: "params." + paramFiles, Reason: fmt.Sprintf(
+		"%s is gone, and %s hold what it held: list the one that takes its place", old.file, strings.Join(same, " and "))}
 }
 
 // superseded are the workloads that were a VDU and are none any more, while the

@@ -22,3 +22,21 @@ func (d *Driver) RenderYAML(src drivers.Source) (string, error) {
 	}
 	return out, nil
 }
+
+// RenderAnnotations are the annotations of the name that rendered objects have, by
+// key: on their pods, else on themselves.
+func (d *Driver) RenderAnnotations(src drivers.Source, name string) (map[string]string, error) {
+	r, err := d.render(src)
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]string{}
+	for key, u := range r.objects {
+		if value := str(templateOf(u, u.GroupVersionKind().GroupKind()), "metadata", "annotations", name); value != "" {
+			all[key] = value
+		} else if value := u.GetAnnotations()[name]; value != "" {
+			all[key] = value
+		}
+	}
+	return all, nil
+}

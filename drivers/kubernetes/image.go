@@ -3,6 +3,7 @@ package kubernetes
 import (
 	"fmt"
 	"maps"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -58,14 +59,15 @@ func newFinder(pkg *vnfd.Package) (*finder, error) {
 	return look, nil
 }
 
-// renamed is the file that holds the same objects, "" where there is none.
-func (look *finder) renamed(ids []id) string {
+// renamed are the files that hold the same objects.
+func (look *finder) renamed(ids []id) []string {
+	var files []string
 	for _, f := range look.files {
 		if f.same(ids) {
-			return f.file
+			files = append(files, f.file)
 		}
 	}
-	return ""
+	return files
 }
 
 // successor is the workload of the same kind and name: in the file at the same
@@ -85,7 +87,7 @@ func (look *finder) successor(m manifest, from fileSet) (*manifest, error) {
 	same := look.renamed(from.ids)
 	var next *manifest
 	for _, x := range look.all {
-		if x.id() != m.id() || same != "" && x.file != same {
+		if x.id() != m.id() || len(same) > 0 && !slices.Contains(same, x.file) {
 			continue
 		}
 		if next != nil && !maps.Equal(containerImages(next.obj, next.gk), containerImages(x.obj, x.gk)) {
