@@ -190,8 +190,25 @@ func TestKubernetesKeepsTheDriverContract(t *testing.T) {
 		Unrenderable: func(t *testing.T, id string) drivers.Source {
 			return source(id, place(t, id), frontAndBack, twoVDUs(), map[string]int{"front_aspect": 9})
 		},
+		Change: func(t *testing.T, id, strategy string) (before, after drivers.Source) {
+			return changed(id, place(t, id), strategy, strings.ReplaceAll(frontAndBack, "pause:3.10", "pause:3.9"))
+		},
+		Refusal: func(t *testing.T, id string) (before, after drivers.Source) {
+			return changed(id, place(t, id), desired.BlueGreen, strings.Replace(frontAndBack, "containerPort: 8080", "containerPort: 8080, hostPort: 8080", 1))
+		},
 		Patience: 60 * time.Second,
 	})
+}
+
+// changed is the instance of frontAndBack, and what it is after a change of package.
+func changed(id, namespace, strategy, manifests string) (before, after drivers.Source) {
+	before = source(id, namespace, frontAndBack, twoVDUs(), map[string]int{"front_aspect": 1})
+	after = source(id, namespace, manifests, twoVDUs(), map[string]int{"front_aspect": 1})
+	after.Instance.Update.Strategy = strategy
+	if strategy == desired.BlueGreen {
+		after.Instance.Generation = "1"
+	}
+	return before, after
 }
 
 // away is a VIM that gives one answer to everything.
