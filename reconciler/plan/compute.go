@@ -317,9 +317,9 @@ func (p *planner) change(x Object) (Step, bool) {
 		// It can only be created again when it is gone; unready waits for that.
 		return Step{}, false
 	case p.ledBack(x):
-		return Step{Action: Apply, Object: x.Key, From: now.Count, To: to, Reason: "led back", Directs: true}, true
+		return Step{Action: Apply, Object: x.Key, From: max(now.Count, 0), To: to, Reason: "led back", Directs: true}, true
 	case now.Digest != x.Digest:
-		return Step{Action: Apply, Object: x.Key, From: now.Count, To: to, Reason: "changed", Directs: p.deferred(x)}, true
+		return Step{Action: Apply, Object: x.Key, From: max(now.Count, 0), To: to, Reason: "changed", Directs: p.deferred(x)}, true
 	case counted && now.Count >= 0 && now.Count != to:
 		return Step{Action: Scale, Object: x.Key, From: now.Count, To: to}, true
 	}
