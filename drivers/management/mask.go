@@ -1,7 +1,6 @@
 package management
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -24,10 +23,7 @@ const (
 )
 
 // mask hides secrets in what programs write.
-type mask struct {
-	secrets  []string // the longest first
-	replacer *strings.Replacer
-}
+type mask struct{ secrets []string }
 
 // newMask knows the secrets that the program was given.
 func newMask(c Call) *mask {
@@ -60,15 +56,7 @@ func newMask(c Call) *mask {
 	for _, data := range c.Files {
 		secretsIn(decoded(data), false, add)
 	}
-	m := &mask{secrets: slices.SortedFunc(maps.Keys(found), func(a, b string) int {
-		return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b))
-	})}
-	var pairs []string
-	for _, s := range m.secrets {
-		pairs = append(pairs, s, hidden)
-	}
-	m.replacer = strings.NewReplacer(pairs...)
-	return m
+	return &mask{secrets: slices.Collect(maps.Keys(found))}
 }
 
 // spelled is s as it is, and as it stands in JSON and in quotes: programs like to show
@@ -127,30 +115,56 @@ func secretsIn(v any, secret bool, add func(string)) {
 // hide is text without secrets. cutStart and cutEnd say that it is part of a longer
 // text, so that a part of a secret may stand at that end.
 func (m *mask) hide(text string, cutStart, cutEnd bool) string {
-	start, end := 0, 0
+	covered := make([]bool, len(text))
+	cover := func(from, to int) {
+		for i := from; i < to; i++ {
+			covered[i] = true
+		}
+	}
 	for _, s := range m.secrets {
-		if (cutStart || cutEnd) && len(text) >= minSecret && len(text) < len(s) && strings.Contains(s, text) {
+		if len(text) < len(s) && len(text) >= minSecret && (cutStart || cutEnd) && strings.Contains(s, text) {
 			return hidden
 		}
-		for k := min(len(s)-1, len(text)); cutStart && k > start; k-- {
+		// Occurrences may overlap, each other and those of other secrets.
+		for from, until := 0, 0; ; from++ {
+			at := strings.Index(text[from:], s)
+			if at < 0 {
+				break
+			}
+			from += at
+			cover(max(from, until), from+len(s))
+			until = from + len(s)
+		}
+		for k := min(len(s)-1, len(text)); cutStart && k >= minSecret; k-- {
 			if strings.HasPrefix(text, s[len(s)-k:]) {
-				start = k
+				cover(0, k)
+				break
 			}
 		}
-		for k := min(len(s)-1, len(text)); cutEnd && k > end; k-- {
+		for k := min(len(s)-1, len(text)); cutEnd && k >= minSecret; k-- {
 			if strings.HasSuffix(text, s[:k]) {
-				end = k
+				cover(len(text)-k, len(text))
+				break
 			}
 		}
 	}
-	head, foot := "", ""
-	if start >= minSecret {
-		text, head = text[start:], hidden
+	var out strings.Builder
+	for i := range len(text) {
+		switch {
+		case !covered[i]:
+			out.WriteByte(text[i])
+		case i == 0 || !covered[i-1]:
+			out.WriteString(hidden)
+		}
 	}
-	if end >= minSecret && end <= len(text) {
-		text, foot = text[:len(text)-end], hidden
-	}
-	return head + m.replacer.Replace(text) + foot
+	return out.String()
+}
+
+// beginning is at most n characters of text without secrets.
+func (m *mask) beginning(text string, n int) string {
+	most := max(n, maxLine)
+	shown := []rune(m.hide(text[:min(len(text), most)], false, len(text) > most))
+	return string(shown[:min(len(shown), n)])
 }
 
 // Revealed are the strings of clear that stood otherwise in sealed: what was encrypted,

@@ -92,7 +92,7 @@ func (r *Runner) run(ctx context.Context, c Call) (Output, error) {
 	how, err := execute(ctx, cmd, task{
 		who: who, dir: w.dir, input: input, started: c.Started, timeout: cmp.Or(max(c.Timeout, 0), defaultTimeout),
 	})
-	stderr.close(how != exited)
+	stderr.close(how != exited || cmd.ProcessState != nil && !cmd.ProcessState.Exited())
 	fail := func(reason string) (Output, error) {
 		return Output{}, &FailedError{Program: c.Program, Reason: reason, Stderr: stderr.text()}
 	}
@@ -236,11 +236,10 @@ func (h *head) output(m *mask) (out Output, reason string) {
 		err = json.Unmarshal(text, &out)
 	}
 	if err != nil {
-		quoted := []rune(m.hide(string(text), false, false))
 		return Output{}, fmt.Sprintf("wrote to standard output what isn't one JSON object of the contract (%s): %q; write everything else to standard error",
-			m.hide(err.Error(), false, false), string(quoted[:min(len(quoted), 200)]))
+			m.hide(err.Error(), false, false), m.beginning(string(text), 200))
 	}
-	out.Message = printable(m.hide(out.Message, false, false))
+	out.Message = printable(m.beginning(out.Message, maxLine))
 	return out, ""
 }
 
