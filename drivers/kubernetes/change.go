@@ -29,7 +29,7 @@ func (d *Driver) Change(before, after drivers.Source) error {
 	if err != nil {
 		return err
 	}
-	if updatesContainers(before.Instance, after.Instance) {
+	if updatesContainers(before, after) {
 		if err := is.keepsUnits(was); err != nil {
 			return err
 		}
@@ -44,10 +44,10 @@ func (d *Driver) Change(before, after drivers.Source) error {
 }
 
 // updatesContainers says whether after is before with container updates on top.
-func updatesContainers(before, after *desired.Instance) bool {
-	return len(after.Overlays) > len(before.Overlays) &&
-		cmp.Or(before.Base, before.Package) == cmp.Or(after.Base, after.Package) &&
-		slices.EqualFunc(before.Overlays, after.Overlays[:len(before.Overlays)], func(a, b desired.Overlay) bool {
+func updatesContainers(before, after drivers.Source) bool {
+	was, is := before.Instance.Overlays, after.Instance.Overlays
+	return len(is) > len(was) && before.Foundation().Tree == after.Foundation().Tree &&
+		slices.EqualFunc(was, is[:len(was)], func(a, b desired.Overlay) bool {
 			return a.Package == b.Package && slices.Equal(a.Paths, b.Paths)
 		})
 }
