@@ -223,11 +223,43 @@ func (w *workspace) explain(err error, who *identity) error {
 	return &FailedError{Program: w.program, Reason: reason}
 }
 
+// harmless refuses files that must not be written out.
+func harmless(files fs.FS) error {
+	count, size := 0, int64(0)
+	return fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if count++; count > maxCopyFiles+1 {
+			return fmt.Errorf("it has more than %d files and directories", maxCopyFiles)
+		}
+		switch {
+		case !filepath.IsLocal(filepath.FromSlash(name)):
+			return fmt.Errorf("%q leads out of it", name)
+		case entry.IsDir():
+			return nil
+		case !entry.Type().IsRegular():
+			return fmt.Errorf("%q is neither a file nor a directory (%s)", name, entry.Type())
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return err
+		}
+		if size += info.Size(); size > maxCopySize {
+			return fmt.Errorf("its files have more than %d bytes together", maxCopySize)
+		}
+		return nil
+	})
+}
+
 // copyOut writes the files to a directory that doesn't exist yet, read-only. What the
 // system can execute is executable, whatever the package says.
 func copyOut(files fs.FS, to string) error {
 	if files == nil {
 		return errors.New("it has no files")
+	}
+	if err := harmless(files); err != nil {
+		return err
 	}
 	if err := os.Mkdir(to, 0o755); err != nil {
 		return err
@@ -238,37 +270,18 @@ func copyOut(files fs.FS, to string) error {
 	}
 	defer root.Close()
 	var dirs []string
-	count, size := 0, int64(0)
 	err = fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		if count++; count > maxCopyFiles+1 {
-			return fmt.Errorf("it has more than %d files and directories", maxCopyFiles)
-		}
-		switch {
-		case name == ".":
-		case !filepath.IsLocal(filepath.FromSlash(name)):
-			return fmt.Errorf("%q leads out of it", name)
-		case entry.IsDir():
-			if err := root.Mkdir(name, 0o755); err != nil {
-				return err
-			}
-		case entry.Type().IsRegular():
-			info, err := entry.Info()
-			if err != nil {
-				return err
-			}
-			// Asked before it is read: what lies about its size is read no further.
-			if size += info.Size(); size > maxCopySize {
-				return fmt.Errorf("its files have more than %d bytes together", maxCopySize)
-			}
-			return copyFile(files, name, info, root)
-		default:
-			return fmt.Errorf("%q is neither a file nor a directory (%s)", name, entry.Type())
+		if !entry.IsDir() {
+			return copyFile(files, name, entry, root)
 		}
 		dirs = append(dirs, name)
-		return nil
+		if name == "." {
+			return nil
+		}
+		return root.Mkdir(name, 0o755)
 	})
 	for i := len(dirs) - 1; err == nil && i >= 0; i-- {
 		err = root.Chmod(dirs[i], 0o555)
@@ -276,7 +289,11 @@ func copyOut(files fs.FS, to string) error {
 	return err
 }
 
-func copyFile(files fs.FS, name string, info fs.FileInfo, root *os.Root) error {
+func copyFile(files fs.FS, name string, entry fs.DirEntry, root *os.Root) error {
+	info, err := entry.Info()
+	if err != nil {
+		return err
+	}
 	data, err := fs.ReadFile(files, name)
 	if err != nil {
 		return err
