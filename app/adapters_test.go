@@ -25,6 +25,9 @@ func TestARefusalBecomesTheStatusThatAClientCanActOn(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	if err := inAPIWords(&drivers.RefusedError{Object: "DaemonSet/amf/agent", Reason: "runs on every node"}); err.Error() != "DaemonSet/amf/agent: runs on every node" {
+		t.Errorf("the object isn't named: %v", err)
+	}
 	if err := inAPIWords(packages.ErrUnknown); !errors.Is(err, sol.ErrUnknownPackage) {
 		t.Errorf("an unknown package: %v", err)
 	}
