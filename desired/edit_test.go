@@ -126,19 +126,28 @@ func free(depth int) *rapid.Generator[any] {
 func instance() *rapid.Generator[*desired.Instance] {
 	return rapid.Custom(func(t *rapid.T) *desired.Instance {
 		in := &desired.Instance{
-			ID:          desired.DeriveID(word().Draw(t, "dir")),
-			Name:        word().Draw(t, "name"),
-			VnfdID:      word().Draw(t, "vnfdId"),
-			State:       rapid.SampledFrom([]string{desired.Instantiated, desired.NotInstantiated}).Draw(t, "state"),
-			Flavour:     rapid.SampledFrom([]string{"", "simple", "1"}).Draw(t, "flavour"),
-			Levels:      rapid.MapOfN(word(), rapid.IntRange(0, 9), 0, 3).Draw(t, "levels"),
-			Update:      desired.UpdatePolicy{Strategy: rapid.SampledFrom([]string{desired.Rolling, desired.BlueGreen}).Draw(t, "strategy")},
+			ID:         desired.DeriveID(word().Draw(t, "dir")),
+			Name:       word().Draw(t, "name"),
+			VnfdID:     word().Draw(t, "vnfdId"),
+			State:      rapid.SampledFrom([]string{desired.Instantiated, desired.NotInstantiated}).Draw(t, "state"),
+			Flavour:    rapid.SampledFrom([]string{"", "simple", "1"}).Draw(t, "flavour"),
+			Levels:     rapid.MapOfN(word(), rapid.IntRange(0, 9), 0, 3).Draw(t, "levels"),
+			Update:     policy().Draw(t, "update"),
+			Generation: rapid.SampledFrom([]string{"", "1", "2", "007", "green", "1e3", "0x1f"}).Draw(t, "generation"),
+			Follow: desired.Follow{
+				Versions: rapid.SampledFrom([]string{"", "~1.4", "1.4", "*", "1", ">=2.1, <3", "^2 || ~4.0.0-rc.1"}).Draw(t, "versions"),
+				Branch:   rapid.SampledFrom([]string{"", "upgrades/amf", "1.4", "true"}).Draw(t, "branch"),
+			},
 			Drift:       rapid.SampledFrom([]string{desired.DriftCorrect, desired.DriftReport}).Draw(t, "drift"),
 			Params:      rapid.MapOfN(word(), free(2), 0, 3).Draw(t, "params"),
 			Condemned:   rapid.MapOfN(word(), word(), 0, 2).Draw(t, "condemned"),
 			Metadata:    rapid.MapOfN(word(), free(1), 0, 2).Draw(t, "metadata"),
 			Suspend:     rapid.Bool().Draw(t, "suspend"),
 			Description: rapid.SampledFrom([]string{"", "one", "two\nlines\n"}).Draw(t, "description"),
+		}
+		if rapid.Bool().Draw(t, "updated") {
+			in.Base, in.Package = treeA, treeC
+			in.Overlays = []desired.Overlay{{Package: treeB}, {Package: treeC, Paths: rapid.SliceOfN(word(), 1, 3).Draw(t, "paths")}}
 		}
 		if rapid.Bool().Draw(t, "connected") {
 			in.VIMConnections = map[string]desired.VIMConnection{"vim1": {
@@ -147,6 +156,21 @@ func instance() *rapid.Generator[*desired.Instance] {
 			}}
 		}
 		return in
+	})
+}
+
+func policy() *rapid.Generator[desired.UpdatePolicy] {
+	return rapid.Custom(func(t *rapid.T) desired.UpdatePolicy {
+		return desired.UpdatePolicy{
+			Strategy: rapid.SampledFrom([]string{desired.Rolling, desired.BlueGreen}).Draw(t, "strategy"),
+			Drain:    rapid.SampledFrom([]string{"", "0s", "30s", "1h0m0s"}).Draw(t, "drain"),
+			BarePods: rapid.Bool().Draw(t, "barePods"),
+			Coordinate: desired.Coordination{
+				New:    word().Draw(t, "new"),
+				Old:    rapid.SampledFrom([]string{"", "Scripts/old.sh", "yes"}).Draw(t, "old"),
+				Params: rapid.MapOfN(word(), free(2), 0, 2).Draw(t, "coordinate params"),
+			},
+		}
 	})
 }
 
@@ -209,7 +233,7 @@ func TestEditChangesWhatItShouldAndNothingElse(t *testing.T) {
 		text, comments := annotate(t, string(clean))
 		after := *before
 		var change desired.KeyValue
-		switch rapid.IntRange(0, 6).Draw(t, "change") {
+		switch rapid.IntRange(0, 9).Draw(t, "change") {
 		case 0:
 			after.Name = word().Draw(t, "new name")
 			change = desired.KeyValue{Path: []string{"name"}, Value: after.Name}
@@ -237,6 +261,15 @@ func TestEditChangesWhatItShouldAndNothingElse(t *testing.T) {
 		case 6:
 			after.Held = "an-operation"
 			change = desired.KeyValue{Path: []string{"held"}, Value: after.Held}
+		case 7:
+			after.Generation = rapid.SampledFrom([]string{"3", "blue"}).Draw(t, "new generation")
+			change = desired.KeyValue{Path: []string{"generation"}, Value: after.Generation}
+		case 8:
+			after.Follow = desired.Follow{Versions: "~1.5", Branch: after.Follow.Branch}
+			change = desired.KeyValue{Path: []string{"follow"}, Value: after.Follow}
+		case 9:
+			after.Update.Coordinate.New = "Scripts/other.sh"
+			change = desired.KeyValue{Path: []string{"update", "coordinate", "new"}, Value: after.Update.Coordinate.New}
 		}
 		got, err := desired.Edit(someFile, []byte(text), change)
 		if err != nil {

@@ -111,7 +111,11 @@ func (d *document) follow(n *yaml.Node) (f Follow) {
 			f.Versions = d.text(v, "follow.versions", maxName)
 			d.constraint(v, "follow.versions", f.Versions)
 		}},
-		field{"branch", func(_, v *yaml.Node) { f.Branch = d.text(v, "follow.branch", maxName) }},
+		field{"branch", func(_, v *yaml.Node) {
+			if f.Branch = d.text(v, "follow.branch", maxName); f.Branch != "" && !validBranch(f.Branch) {
+				d.fail(v, "write the branch's short name, such as upgrades", "%q can't be a branch", clip(f.Branch))
+			}
+		}},
 	)
 	return f
 }
