@@ -306,6 +306,7 @@ func (s *Server) close() error {
 		errs = append(errs, s.store.Close())
 	}
 	if s.data != nil && s.data.lock != nil {
+		_ = os.Remove(s.data.programs()) // empty, or not there: no program runs any more
 		errs = append(errs, s.data.Close())
 	}
 	return errors.Join(errs...)
