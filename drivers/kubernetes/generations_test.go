@@ -273,7 +273,7 @@ kind: Pod
 metadata: {name: probe}
 spec:
   terminationGracePeriodSeconds: 0
-  initContainers: [{name: first, image: "registry.k8s.io/pause:3.9"}]
+  initContainers: [{name: first, image: "registry.k8s.io/pause:3.9", restartPolicy: Always}]
   containers: [{name: c, image: "registry.k8s.io/pause:3.9"}]
 `
 	before := source(id, namespace, pod, workloads("probe"), nil)

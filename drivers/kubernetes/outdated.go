@@ -26,9 +26,9 @@ func (f *fact) outgrown(r *render, want plan.Object) string {
 	}
 	switch f.gk {
 	case kindPod:
-		return "more of it changes than images, which a Pod can't: it is made anew"
+		return "what changes can't reach a Pod that runs: it is made anew"
 	case kindJob:
-		return "it changes, which a Job can't: it is made and run anew"
+		return "what changes can't be changed in a Job: it is made and run anew"
 	}
 	return ""
 }

@@ -111,6 +111,11 @@ func assessPod(f *fact, u *unstructured.Unstructured) {
 		}
 	default:
 		f.ready = phase == "Running" && ready["status"] == "True"
+		if f.ready && f.controller.uid == "" && unheeded(u) {
+			// Only a Pod that no workload owns is changed while it runs.
+			f.ready, f.reason = false, "its node hasn't taken note of its change yet"
+			return
+		}
 		if f.ready {
 			return
 		}
@@ -120,6 +125,13 @@ func assessPod(f *fact, u *unstructured.Unstructured) {
 		}
 		f.reason = cmp.Or(f.reason, str(ready, "message"), "pod is "+cmp.Or(phase, "new"))
 	}
+}
+
+// unheeded says whether the status is of what was wanted before. A kubelet that
+// doesn't tell of which generation it is can't be asked.
+func unheeded(u *unstructured.Unstructured) bool {
+	observed, told, err := unstructured.NestedInt64(u.Object, "status", "observedGeneration")
+	return told && err == nil && observed < u.GetGeneration()
 }
 
 // hopeless are the reasons for which a container waits in vain until someone

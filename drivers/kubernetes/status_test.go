@@ -18,6 +18,9 @@ func TestStatusTellsReadyFromWaitingFromFailed(t *testing.T) {
 		reason, failure string // parts
 	}{
 		{"running and ready", pod + "status: {phase: Running, conditions: [{type: Ready, status: 'True'}]}", true, "", ""},
+		{"changed in place, not noted", "apiVersion: v1\nkind: Pod\nmetadata: {name: p, generation: 2}\nstatus: {observedGeneration: 1, phase: Running, conditions: [{type: Ready, status: 'True'}]}", false, "hasn't taken note", ""},
+		{"changed in place, noted", "apiVersion: v1\nkind: Pod\nmetadata: {name: p, generation: 2}\nstatus: {observedGeneration: 2, phase: Running, conditions: [{type: Ready, status: 'True'}]}", true, "", ""},
+		{"changed in place, of a kubelet that doesn't tell", "apiVersion: v1\nkind: Pod\nmetadata: {name: p, generation: 2}\nstatus: {phase: Running, conditions: [{type: Ready, status: 'True'}]}", true, "", ""},
 		{"running, not ready", pod + "status: {phase: Running, conditions: [{type: Ready, status: 'False', message: 'containers with unready status: [c]'}]}", false, "unready status", ""},
 		{"new", pod, false, "pod is new", ""},
 		{"unschedulable", pod + "status: {phase: Pending, conditions: [{type: PodScheduled, status: 'False', reason: Unschedulable, message: '0/3 nodes are available'}]}", false, "0/3 nodes", ""},
