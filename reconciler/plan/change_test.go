@@ -57,35 +57,31 @@ func TestEveryChangeOfPackageKeepsTrafficAndComesToItsEnd(t *testing.T) {
 	})
 }
 
-// disturb carries the change on for a while, among all that may go wrong.
+// disturb carries the change on for a while, among all that may go wrong. It may be
+// rolled back at any step of the way.
 func (c *change) disturb(t *rapid.T) {
-	for range rapid.IntRange(0, 40).Draw(t, "rounds") {
+	moment := rapid.IntRange(-8, 12).Draw(t, "acts before a rollback")
+	rough := rapid.Bool().Draw(t, "rough")
+	acts := 0
+	for range rapid.IntRange(0, 60).Draw(t, "rounds") {
+		if acts == moment && !c.j.Rollback {
+			c.rollBack()
+			c.actOnStaleView(t, rapid.IntRange(0, 6).Draw(t, "times"), false)
+		}
 		switch rapid.SampledFrom([]string{
-			"act", "act", "act", "act", "act on a stale view", "happen", "happen", "happen", "happen", "settle",
-			"a unit dies", "a unit isn't ready", "it is scaled automatically", "retry", "roll back",
+			"act", "act", "act", "act", "act on a stale view", "happen", "settle", "settle", "settle", "it is scaled automatically", "retry", "fail",
 		}).Draw(t, "next") {
 		case "act":
 			c.act(t, c.look(t), true)
+			acts++
 		case "act on a stale view":
-			c.actOnStaleView(t, 1)
+			c.actOnStaleView(t, 1, true)
 		case "happen":
 			if moves := c.w.moves(); len(moves) > 0 {
 				moves[rapid.IntRange(0, len(moves)-1).Draw(t, "move")]()
 			}
 		case "settle":
 			c.settle()
-		case "a unit dies":
-			if n := len(c.w.units); n > 0 {
-				i := rapid.IntRange(0, n-1).Draw(t, "unit")
-				c.w.take(c.w.units[i].id)
-				c.w.units = slices.Delete(c.w.units, i, i+1)
-				c.rough = true
-			}
-		case "a unit isn't ready":
-			if n := len(c.w.units); n > 0 {
-				c.w.units[rapid.IntRange(0, n-1).Draw(t, "unit")].ready = false
-				c.rough = true
-			}
 		case "it is scaled automatically":
 			for _, x := range c.w.objects {
 				if x.free {
@@ -94,17 +90,27 @@ func (c *change) disturb(t *rapid.T) {
 			}
 		case "retry":
 			c.j.Issued = nil
-		case "roll back":
-			if !c.j.Rollback && rapid.IntRange(0, 3).Draw(t, "really") == 0 {
-				c.rollBack()
-				c.actOnStaleView(t, rapid.IntRange(0, 5).Draw(t, "times"))
+		case "fail":
+			if n := len(c.w.units); rough && n > 0 {
+				c.unitFails(rapid.IntRange(0, n-1).Draw(t, "unit"), rapid.Bool().Draw(t, "dies"))
 			}
 		}
 	}
 }
 
+// unitFails lets a unit die, or not be ready for a while.
+func (c *change) unitFails(i int, dies bool) {
+	c.rough = true
+	if u := c.w.units[i]; dies {
+		c.w.take(u.id)
+		c.w.units = slices.Delete(c.w.units, i, i+1)
+	} else {
+		u.ready = false
+	}
+}
+
 // actOnStaleView acts by one view that may be behind, again and again.
-func (c *change) actOnStaleView(t *rapid.T, times int) {
+func (c *change) actOnStaleView(t *rapid.T, times int, mayCrash bool) {
 	oldest := max(c.floor, len(c.views)-4)
 	if oldest >= len(c.views) {
 		return
@@ -112,7 +118,7 @@ func (c *change) actOnStaleView(t *rapid.T, times int) {
 	view := rapid.IntRange(oldest, len(c.views)-1).Draw(t, "view")
 	for range times {
 		if view >= c.floor { // no process has crashed since
-			c.act(t, c.views[view], true)
+			c.act(t, c.views[view], mayCrash)
 		}
 	}
 }

@@ -36,8 +36,10 @@ func drawRelease(t *rapid.T, version, generation string) plan.Desired {
 	count := func() int { return rapid.IntRange(1, 3).Draw(t, "count") }
 	d.Objects = append(d.Objects,
 		plan.Object{Key: "Namespace/amf", Digest: "namespace"},
-		plan.Object{Key: "ConfigMap/amf/cfg" + suffix, Wave: 1, Digest: version},
-		plan.Object{Key: "Service/amf/svc", Wave: 1, Digest: "to " + generation, Directs: true})
+		plan.Object{Key: "ConfigMap/amf/cfg" + suffix, Wave: 1, Digest: version})
+	if rapid.IntRange(0, 3).Draw(t, "service") > 0 {
+		d.Objects = append(d.Objects, plan.Object{Key: "Service/amf/svc", Wave: 1, Digest: "to " + generation, Directs: true})
+	}
 	if rapid.Bool().Draw(t, "another service") {
 		d.Objects = append(d.Objects, plan.Object{Key: "Service/amf/extra", Wave: 1, Digest: version + " to " + generation, Directs: true})
 	}
@@ -389,7 +391,7 @@ func (c *change) ended(t *rapid.T) {
 		}
 		return
 	}
-	if _, ok := c.before["Service/amf/svc"]; ok && c.w.find("Service/amf/svc").inc != c.before["Service/amf/svc"] {
+	if wants(c.from, "Service/amf/svc") && wants(c.to, "Service/amf/svc") && c.w.find("Service/amf/svc").inc != c.before["Service/amf/svc"] {
 		t.Fatal("the Service was made anew")
 	}
 	if c.pruned {
