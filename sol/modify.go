@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -164,16 +165,18 @@ func (a *api) reconnect(patch map[string]any, now, next *desired.Instance) error
 	if !ok {
 		return problem(http.StatusBadRequest, "attribute \"vimConnectionInfo\" must be an object")
 	}
+	var connections map[string]VimConnectionInfo
+	var err error
 	inline := now.VIM == "" && len(now.VIMConnections) > 0
-	var have any
 	if inline {
-		m, err := generic(now.VIMConnections)
-		if err != nil {
-			return fmt.Errorf("instance %s: %w", now.ID, err)
+		connections, err = patchedConnections(now.VIMConnections, p)
+	} else {
+		shown := a.connections(now)
+		if back, err := patchedConnections(shown, p); err == nil && reflect.DeepEqual(back, shown) {
+			return nil // what the VIM's file says was read and sent back
 		}
-		have = object(m)
+		connections, err = patchedConnections(nil, p)
 	}
-	connections, err := connectionsOf(merge(have, p))
 	if err != nil {
 		return err
 	}
@@ -194,11 +197,15 @@ func (a *api) reconnect(patch map[string]any, now, next *desired.Instance) error
 	return a.samePlace(now, next)
 }
 
-// connectionsOf reads a patched vimConnectionInfo. Its errors quote no value.
-func connectionsOf(v any) (map[string]VimConnectionInfo, error) {
-	b, err := json.Marshal(v)
+// patchedConnections is vimConnectionInfo with a merge patch. Its errors quote no value.
+func patchedConnections(have any, patch map[string]any) (map[string]VimConnectionInfo, error) {
+	m, err := generic(have)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("vimConnectionInfo: %w", err)
+	}
+	b, err := json.Marshal(merge(object(m), patch))
+	if err != nil {
+		return nil, fmt.Errorf("vimConnectionInfo: %w", err)
 	}
 	var out map[string]VimConnectionInfo
 	if err := decode(b, &out); err != nil {

@@ -278,13 +278,21 @@ func TestAVIMOfTheRepositoryIsPatchedInItsFile(t *testing.T) {
 	if !strings.Contains(a.detail(t), "vims/") {
 		t.Errorf("%s", a.body)
 	}
-	e.want(202, "PATCH", path, `{"vimConnectionInfo": {"kube-a": {"vimId": "kube-a"}}}`)
+	e.want(400, "PATCH", path, `{"vimConnectionInfo": {"kube-a": null}}`)
+	unchanged := e.repo.text(id)
+	for _, same := range []string{`{}`, `{"kube-a": {"vimId": "kube-a"}}`, `{"kube-a": {"vimId": "kube-a", "vimType": "ETSINFV.KUBERNETES.V_1", "interfaceInfo": {"endpoint": "https://a"}}}`} {
+		e.finish(e.begun(e.want(202, "PATCH", path, `{"vimConnectionInfo": `+same+`}`)), pod("a", "VDU1", "vdu1-1"))
+		if e.repo.text(id) != unchanged {
+			t.Errorf("%s sent back as it was read changes the file:\n%s", same, e.repo.text(id))
+		}
+	}
+	e.want(202, "PATCH", path, `{"vimConnectionInfo": {"v": {"vimId": "kube-a"}}}`)
 	if got := e.intent(id); got.VIM != "kube-a" || got.VIMConnections != nil {
 		t.Errorf("%s", e.repo.text(id))
 	}
 }
 
-func TestAShownListOfManifestsIsNotWrittenIntoGit(t *testing.T) {
+func TestWhatIsOnlyShownIsNotWrittenIntoGit(t *testing.T) {
 	e, id, path := upgradable(t)
 	sent := `{"metadata": {"lcm-kubernetes-def-files": ["Files/a.yaml"], "k": "v"}}`
 	e.finish(e.begun(e.want(202, "PATCH", path, sent)), pod("a", "VDU1", "vdu1-1"))
@@ -293,6 +301,16 @@ func TestAShownListOfManifestsIsNotWrittenIntoGit(t *testing.T) {
 	}
 	if got := show(e, id).Metadata; !cmp.Equal(got, map[string]any{"k": "v", "lcm-kubernetes-def-files": []any{"Files/a.yaml"}}) {
 		t.Errorf("shown: %v", got)
+	}
+	// The same holds for the connection, which is shown without its secrets.
+	seen, err := json.Marshal(map[string]any{"vimConnectionInfo": show(e, id).VimConnectionInfo})
+	if err != nil {
+		t.Fatal(err)
+	}
+	was := e.repo.text(id)
+	e.finish(e.begun(e.want(202, "PATCH", path, string(seen))), pod("a", "VDU1", "vdu1-1"))
+	if e.repo.text(id) != was {
+		t.Errorf("%s changes the file:\n%s", seen, e.repo.text(id))
 	}
 	// One that says something else is the client's own, and stays.
 	e.finish(e.begun(e.want(202, "PATCH", path, `{"metadata": {"lcm-kubernetes-def-files": "mine"}}`)), pod("a", "VDU1", "vdu1-1"))

@@ -53,6 +53,9 @@ func (a *api) upgraded(ctx context.Context, now *desired.Instance, req changeVnf
 	if err := running(now); err != nil {
 		return nil, err
 	}
+	if _, err := a.View.Find(ctx, req.VnfdID); err != nil {
+		return nil, fmt.Errorf("vnfdId %s: %w", req.VnfdID, err)
+	}
 	next := *now
 	next.Held = ""
 	var err error

@@ -114,7 +114,9 @@ func (a *api) instanceBody(ctx context.Context, k known, shows func(attr string)
 	running := in.State == desired.Instantiated
 	if running {
 		v.InstantiationState = stateInstantiated
-		v.Metadata = withFiles(v.Metadata, in)
+		if shows("metadata") {
+			v.Metadata = withFiles(v.Metadata, in)
+		}
 		if shows("vimConnectionInfo") {
 			v.VimConnectionInfo = a.connections(in)
 		}
