@@ -106,6 +106,9 @@ type fieldProblem struct {
 // about the file at all.
 func problemOf(err error) (fieldProblem, bool) {
 	if field, reason, ok := reconciler.Refused(err); ok {
+		if strings.ContainsAny(field, "/ ") { // no field of vnf.yaml, but a file or an object
+			reason = field + ": " + reason
+		}
 		return fieldProblem{field: field, Problem: desired.Problem{Message: reason}}, true
 	}
 	if unknownPackage(err) {
