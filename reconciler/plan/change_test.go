@@ -58,22 +58,22 @@ func TestEveryChangeOfPackageKeepsTrafficAndComesToItsEnd(t *testing.T) {
 }
 
 // disturb carries the change on for a while, among all that may go wrong. It may be
-// rolled back at any step of the way.
+// rolled back whenever it has made a step.
 func (c *change) disturb(t *rapid.T) {
-	moment := rapid.IntRange(-8, 12).Draw(t, "acts before a rollback")
 	rough := rapid.Bool().Draw(t, "rough")
-	acts := 0
+	turn := c.turn()
 	for range rapid.IntRange(0, 60).Draw(t, "rounds") {
-		if acts == moment && !c.j.Rollback {
+		if now := c.turn(); now != turn && !c.j.Rollback && rapid.IntRange(0, 6).Draw(t, "roll back") == 0 {
 			c.rollBack()
 			c.actOnStaleView(t, rapid.IntRange(0, 6).Draw(t, "times"), false)
+		} else {
+			turn = now
 		}
 		switch rapid.SampledFrom([]string{
 			"act", "act", "act", "act", "act on a stale view", "happen", "settle", "settle", "settle", "it is scaled automatically", "retry", "fail",
 		}).Draw(t, "next") {
 		case "act":
 			c.act(t, c.look(t), true)
-			acts++
 		case "act on a stale view":
 			c.actOnStaleView(t, 1, true)
 		case "happen":
@@ -96,6 +96,11 @@ func (c *change) disturb(t *rapid.T) {
 			}
 		}
 	}
+}
+
+// turn changes with every step that the change makes.
+func (c *change) turn() string {
+	return fmt.Sprint(len(c.j.Issued), len(c.j.Begun), c.j.Redirected, c.pruned)
 }
 
 // unitFails lets a unit die, or not be ready for a while.
