@@ -70,11 +70,12 @@ func (p *planner) deferred(x Object) bool {
 	return x.Directs && exists && !now.Deleting && p.doomed(now) == "" && (p.twofold() || p.journal.Operation == changesPackage)
 }
 
-// ledBack says whether the rollback still has to lead the object's traffic back: it
-// does so once, even if what is observed doesn't show that it ever left, as that may
-// be behind, and what it left for is about to go.
+// ledBack says whether the rollback still has to lead the object's traffic back, after
+// a step or a script may have led it away: it does so once, even if what is observed
+// doesn't show that it ever left, as that may be behind, and what it left for is about
+// to go.
 func (p *planner) ledBack(x Object) bool {
-	return p.journal.Rollback && p.journal.Redirected && p.deferred(x) && !p.journal.IssuedOn(x.Key)
+	return p.journal.Rollback && (p.journal.Redirected || p.coordinated()) && p.deferred(x) && !p.journal.IssuedOn(x.Key)
 }
 
 // redirect leads traffic to the units that are ready now.

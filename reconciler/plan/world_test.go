@@ -118,7 +118,7 @@ func (w *world) do(s plan.Step, want plan.Desired) {
 		x := w.find(s.Object)
 		if x == nil {
 			x = w.create(s.Object, s.Keep)
-			x.free = slices.ContainsFunc(want.Groups, func(g plan.Group) bool { return g.Owner == x.key && g.Free })
+			x.free = kindOf(x.key) == "Deployment" && slices.ContainsFunc(want.Groups, func(g plan.Group) bool { return g.Owner == x.key && g.Free })
 			x.count = replicas(s.Keep)
 		}
 		for _, d := range want.Objects {
