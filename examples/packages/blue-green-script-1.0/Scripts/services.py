@@ -59,7 +59,7 @@ def turn(kube, key, staying, going):
     }
     kube.call("PATCH", f"/api/v1/namespaces/{namespace}/services/{name}", patch, fieldManager="coordinate")
     await_endpoints(kube, namespace, name, lambda now: now & set(staying) and not now & set(going))
-    return [f"Service {name} leads to {turned.get('version')}"]
+    return [f"Service {name} leads to {new.get('version')}"]
 
 
 def labels(kube, namespace, pods):
