@@ -50,6 +50,14 @@ func assess(f *fact, u *unstructured.Unstructured) {
 }
 
 func assessByConvention(f *fact, u *unstructured.Unstructured) {
+	if f.gk == kindDaemonSet && onDelete(u) {
+		// Which template its pods have isn't its business: kstatus knows that of
+		// StatefulSets only.
+		u = u.DeepCopy()
+		if n, found, err := unstructured.NestedInt64(u.Object, "status", "desiredNumberScheduled"); found && err == nil {
+			_ = unstructured.SetNestedField(u.Object, n, "status", "updatedNumberScheduled") // status is a map, as something was in it
+		}
+	}
 	result, err := status.Compute(u)
 	if err != nil {
 		f.reason = "its status can't be read: " + err.Error()

@@ -39,6 +39,8 @@ func TestStatusTellsReadyFromWaitingFromFailed(t *testing.T) {
 		{"yesterday's failure", deployment + "status: {observedGeneration: 1, conditions: [{type: ReplicaFailure, status: 'True', message: exceeded quota}]}", false, "", ""},
 		{"quota", deployment + "status: {observedGeneration: 2, conditions: [{type: ReplicaFailure, status: 'True', reason: FailedCreate, message: exceeded quota}]}", false, "exceeded quota", "exceeded quota"},
 		{"deadline", deployment + "status: {observedGeneration: 2, replicas: 1, conditions: [{type: Progressing, status: 'False', reason: ProgressDeadlineExceeded, message: timed out}]}", false, "", "timed out"},
+		{"DaemonSet that is being updated", "apiVersion: apps/v1\nkind: DaemonSet\nmetadata: {name: d, generation: 2}\nstatus: {observedGeneration: 2, desiredNumberScheduled: 1, currentNumberScheduled: 1, numberAvailable: 1, numberReady: 1}", false, "Updated: 0/1", ""},
+		{"DaemonSet that somebody has to update", "apiVersion: apps/v1\nkind: DaemonSet\nmetadata: {name: d, generation: 2}\nspec: {updateStrategy: {type: OnDelete}}\nstatus: {observedGeneration: 2, desiredNumberScheduled: 1, currentNumberScheduled: 1, numberAvailable: 1, numberReady: 1}", true, "", ""},
 		{"job running", "apiVersion: batch/v1\nkind: Job\nmetadata: {name: j}\nstatus: {active: 1}", false, "hasn't completed", ""},
 		{"job done", "apiVersion: batch/v1\nkind: Job\nmetadata: {name: j}\nstatus: {conditions: [{type: Complete, status: 'True'}]}", true, "", ""},
 		{"job failed", "apiVersion: batch/v1\nkind: Job\nmetadata: {name: j}\nstatus: {conditions: [{type: Failed, status: 'True', message: backoff limit}]}", false, "", "backoff limit"},

@@ -2,10 +2,14 @@ package kubernetes_test
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/uuid"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/drivers/kubernetes"
@@ -142,5 +146,67 @@ func TestAPodAndAJobThatAreOutgrownAreAskedForAsNewAndMadeAnew(t *testing.T) {
 			t.Errorf("%s wasn't made anew", key)
 		}
 	}
+	converge(t, d, after, false)
+}
+
+const crowded = `
+apiVersion: v1
+kind: ResourceQuota
+metadata: {name: one}
+spec: {hard: {pods: "1"}}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: probe}
+spec: {type: NodePort, clusterIP: CLUSTERIP, selector: {app: probe}, ports: [{port: 80, nodePort: NODEPORT}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: probe, labels: {app: probe}}
+spec:
+  terminationGracePeriodSeconds: 0
+  containers: [{name: c, image: "registry.k8s.io/pause:3.9", env: [{name: A, value: "1"}]}]
+`
+
+// What an object has for itself alone is free when its successor comes.
+func TestWhatIsMadeAnewIsNotRefusedForWhatItsPredecessorHas(t *testing.T) {
+	c := newCluster(t)
+	d, api, namespace := c.connect(t), c.api(t), c.namespace(t)
+	id := uuid.NewString()
+	free, err := api.CoreV1().Services(namespace).Create(t.Context(), &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: "probe"},
+		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, Ports: []corev1.ServicePort{{Port: 80}}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := api.CoreV1().Services(namespace).Delete(t.Context(), "probe", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	manifests := strings.NewReplacer("CLUSTERIP", free.Spec.ClusterIP, "NODEPORT", fmt.Sprint(free.Spec.Ports[0].NodePort)).Replace(crowded)
+	src := source(id, namespace, manifests, workloads("probe"), nil)
+	o := converge(t, d, src, true)
+	after := source(id, namespace, strings.Replace(manifests, `value: "1"`, `value: "2"`, 1), workloads("probe"), nil)
+	after.Instance.Condemned = incarnations(o, func(x plan.ObservedObject) bool { return strings.HasPrefix(x.Key, "Service/") })
+	steps, err := verify(t, d, after, plan.Journal{})
+	if err != nil {
+		t.Errorf("%+v: %v", steps, err)
+	}
+	for _, key := range []string{"Service/" + namespace + "/probe", "Pod/" + namespace + "/probe"} {
+		if !slices.ContainsFunc(steps, func(s plan.Step) bool { return s.Action == plan.Delete && s.Object == key }) {
+			t.Errorf("%s isn't made anew: %+v", key, steps)
+		}
+	}
+	want, err := d.Render(src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := incarnations(observe(t, d, src, want), everything)
+	for key, was := range incarnations(o, everything) {
+		if now[key] != was {
+			t.Errorf("%s moved", key)
+		}
+	}
+	heal(t, d, after, after.Instance.Condemned)
 	converge(t, d, after, false)
 }

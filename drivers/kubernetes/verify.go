@@ -133,11 +133,12 @@ func (d *Driver) anew(src drivers.Source, r *render, f *fact) bool {
 	return slices.ContainsFunc(r.desired.Objects, func(x plan.Object) bool { return x.Key == f.key && f.outgrown(r, x) != "" })
 }
 
-// nameable says whether an object of the kind would be as right under another name.
-// Of a custom resource nobody knows; an APIService is named after what it serves.
+// nameable says whether an object of the kind would be as right under another name,
+// beside the one that is there. Of a custom resource nobody knows; an APIService is
+// named after what it serves, and one PriorityClass may be the default.
 func nameable(gk schema.GroupKind) bool {
 	_, builtIn := kinds[gk]
-	return builtIn && gk.Group != "apiregistration.k8s.io"
+	return builtIn && gk.Group != "apiregistration.k8s.io" && gk.Group != scheduling
 }
 
 // dryCreation asks whether the object could be made that takes the place of one that
