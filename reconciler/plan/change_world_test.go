@@ -82,7 +82,9 @@ func beginChange(t *rapid.T, w *world, from, to plan.Desired) *change {
 	for _, x := range w.objects {
 		c.before[x.key] = x.inc
 	}
-	c.j = c.j.Aim(to, c.look(t))
+	o := c.look(t)
+	c.j = c.j.Aim(to, o)
+	c.j.Known = slices.Clone(o.Units)
 	return c
 }
 

@@ -51,8 +51,9 @@ func (p *planner) twofold() bool {
 }
 
 // untouched says whether a rollback finds the generation that it goes back to as it
-// was, and traffic still there. The other one is then of no use to anybody and goes
-// first: the units that stay may not be ready because of what it takes up.
+// was, with units that lived before, and traffic still there. The other one is then of
+// no use to anybody and goes first: the units that stay may not be ready because of what
+// it takes up.
 func (p *planner) untouched() bool {
 	if !p.journal.Rollback || p.journal.Redirected || p.coordinated() || !p.twofold() {
 		return false
@@ -60,6 +61,10 @@ func (p *planner) untouched() bool {
 	return !slices.ContainsFunc(p.desired.Objects, func(x Object) bool {
 		_, due := p.change(x)
 		return due || p.objects[x.Key].Deleting
+	}) && !slices.ContainsFunc(p.desired.Groups, func(g Group) bool {
+		return (g.Free || g.Count > 0) && !slices.ContainsFunc(p.units[g.Owner], func(u *Unit) bool {
+			return slices.ContainsFunc(p.journal.Known, func(k Unit) bool { return k.ID == u.ID })
+		})
 	})
 }
 
