@@ -75,8 +75,9 @@ func essence(kind string, u *unstructured.Unstructured, same bool) (name, text s
 		}
 	}
 	annotations := u.GetAnnotations()
-	delete(annotations, "deployment.kubernetes.io/revision") // counts changes
-	delete(annotations, "deployment.kubernetes.io/revision-history")
+	for _, counter := range []string{"deployment.kubernetes.io/revision", "deployment.kubernetes.io/revision-history", "deprecated.daemonset.template.generation"} {
+		delete(annotations, counter)
+	}
 	meta := map[string]any{"labels": u.GetLabels(), "annotations": annotations, "uid": string(u.GetUID()), "managed": managed, "finalizers": u.GetFinalizers()}
 	if u.GetDeletionTimestamp() != nil {
 		meta["deleting"] = true
