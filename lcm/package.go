@@ -71,10 +71,38 @@ func changePackageParams(before, after *desired.Instance) json.RawMessage {
 
 // TriggeredByPackage is ModificationsTriggeredByVnfPkgChange of SOL003 v3.3.1: what the change of package altered of the VnfInstance. vnf is that of after.
 func TriggeredByPackage(before, after *desired.Instance, vnf VNF) json.RawMessage {
-	p := map[string]any{
-		"vnfdId": after.VnfdID, "vnfProvider": vnf.Provider, "vnfProductName": vnf.ProductName,
+	p := versions(after, vnf)
+	keyValues(p, before, after)
+	return encode(p)
+}
+
+// ChangedInfo is VnfInfoModifications (SOL003 v3.3.1 clause 5.5.2.12a) of a MODIFY_INFO
+// that a commit asked for: what it altered of the VnfInstance. vnf is that of after.
+func ChangedInfo(before, after *desired.Instance, vnf VNF) json.RawMessage {
+	p := map[string]any{}
+	if before.VnfdID != after.VnfdID || before.Package != after.Package {
+		p = versions(after, vnf)
+	}
+	if before.Name != after.Name {
+		p["vnfInstanceName"] = after.Name
+	}
+	if before.Description != after.Description {
+		p["vnfInstanceDescription"] = after.Description
+	}
+	keyValues(p, before, after)
+	return encode(p)
+}
+
+// versions are the attributes that tell which package the instance runs.
+func versions(inst *desired.Instance, vnf VNF) map[string]any {
+	return map[string]any{
+		"vnfdId": inst.VnfdID, "vnfProvider": vnf.Provider, "vnfProductName": vnf.ProductName,
 		"vnfSoftwareVersion": vnf.SoftwareVersion, "vnfdVersion": vnf.VnfdVersion,
 	}
+}
+
+// keyValues adds the attributes of free form that differ.
+func keyValues(p map[string]any, before, after *desired.Instance) {
 	for _, key := range desired.Changed(before, after) {
 		switch key {
 		case "metadata":
@@ -85,5 +113,4 @@ func TriggeredByPackage(before, after *desired.Instance, vnf VNF) json.RawMessag
 			p[key] = redact(after.ConfigurableProperties)
 		}
 	}
-	return encode(p)
 }

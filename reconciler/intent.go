@@ -140,8 +140,11 @@ func (p *pass) birth(ctx context.Context, from, to desired.Revision, before, aft
 	levels, next := effectiveLevels(before, was), effectiveLevels(after, pkg)
 	op.Type, op.Params, due = lcm.ClassifyLevels(before, after, levels, next)
 	op.NoRollback = lcm.NoRollbackLevels(before, after, levels, next)
-	if op.Type == lcm.ChangePackage {
+	switch {
+	case op.Type == lcm.ChangePackage:
 		op.PkgChange = lcm.TriggeredByPackage(before, after, op.VNF)
+	case op.Type == lcm.ModifyInfo && before != nil && after != nil:
+		op.ChangedInfo = lcm.ChangedInfo(before, after, op.VNF)
 	}
 	op.RequestedBy = p.author(ctx, to)
 	return op, due, nil
