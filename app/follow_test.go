@@ -363,3 +363,43 @@ func TestAVersionThatWouldBeRefusedIsPassedOver(t *testing.T) {
 	f.runs("1.4.2")
 	f.settles("main", "Follow ~1.4: web to 1.4.2")
 }
+
+func TestManyThatFollowMakeOneCommitEachAndThoseThatDoNotNone(t *testing.T) {
+	f := newFollowed(t, "")
+	const many = 100
+	files := map[string]string{}
+	for i := range many {
+		name := fmt.Sprintf("many%d", i)
+		files["instances/"+name+"/vnf.yaml"] = fmt.Sprintf("name: %[1]s\nvnfdId: %[2]s\nflavour: simple\nparams: {namespace: %[1]s}\nfollow: \"*\"\n", name, vnfdID("1.4.0"))
+	}
+	change(t, f.desired, files)
+	run := func(version string, want int) {
+		t.Helper()
+		poll(t, func() error {
+			var list []struct{ VnfdID, InstantiationState string }
+			if err := f.Get(t.Context(), "/vnflcm/v2/vnf_instances", &list); err != nil {
+				return err
+			}
+			n := 0
+			for _, in := range list {
+				if in.VnfdID == vnfdID(version) && in.InstantiationState == "INSTANTIATED" {
+					n++
+				}
+			}
+			if n != want {
+				return fmt.Errorf("%d run %s, not %d", n, version, want)
+			}
+			return nil
+		})
+	}
+	run("1.4.0", many+1)
+	f.release(nil, "1.4.1")
+	run("1.4.1", many)
+	time.Sleep(300 * time.Millisecond)
+	subjects := strings.Split(f.commits("main"), "\n")
+	slices.Sort(subjects)
+	if n := len(subjects); n != many || len(slices.Compact(subjects)) != many {
+		t.Errorf("%d commits for %d instances", n, many)
+	}
+	run("1.4.0", 1)
+}
