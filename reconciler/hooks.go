@@ -160,6 +160,9 @@ func (p *pass) hook(ctx context.Context, a *attempt, name string, call *manageme
 	return false, p.launch(ctx, a, name, call)
 }
 
+// aboutToStart stands for a process that isn't known yet.
+const aboutToStart = "{}"
+
 // launch starts the program. That it was begun is durable before.
 func (p *pass) launch(ctx context.Context, a *attempt, name string, call *management.Call) error {
 	if a.op.HookProcess != nil {
@@ -168,18 +171,24 @@ func (p *pass) launch(ctx context.Context, a *attempt, name string, call *manage
 		if err := json.Unmarshal(a.op.HookProcess, call.Orphan); err != nil {
 			return fmt.Errorf("process of a hook of operation %s: %w", a.op.ID, err)
 		}
+		if call.Orphan.PID == 0 {
+			call.Orphan = nil // it was about to be started
+		}
 	}
 	if !slices.Contains(a.journal.Begun, name) {
 		a.journal.Begun = append(slices.Clone(a.journal.Begun), name)
-		op, err := p.Log.Record(ctx, a.op.ID, func(op *lcm.Operation, _ *lcm.Instance) error {
-			op.Journal = a.journal
-			return nil
-		})
-		if err != nil {
-			return fmt.Errorf("record a hook of operation %s: %w", a.op.ID, err)
-		}
-		a.op = op
 	}
+	op, err := p.Log.Record(ctx, a.op.ID, func(op *lcm.Operation, _ *lcm.Instance) error {
+		op.Journal = a.journal
+		if op.HookProcess == nil {
+			op.HookProcess = json.RawMessage(aboutToStart)
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("record a hook of operation %s: %w", a.op.ID, err)
+	}
+	a.op = op
 	base, cancel := context.WithCancel(p.runs.base)
 	x := &run{operation: a.op.ID, hook: name, cancel: cancel}
 	call.Started = func(at management.Process) error {
@@ -272,8 +281,15 @@ func (p *pass) call(ctx context.Context, a *attempt, name string) (*management.C
 			return nil, fmt.Errorf("access of programs to the VIM of instance %s: %w", p.id, err)
 		}
 	}
-	call.Input, err = p.input(a, sides, name, class)
-	return call, err
+	if call.Other = sides.before.Package; pkg == sides.before.Package {
+		call.Other = sides.after.Package
+	}
+	if call.Input, err = p.input(a, sides, name, class); err != nil {
+		return nil, err
+	}
+	call.Secrets = slices.Concat(management.Revealed(a.src.Instance.Params, call.Input.Params),
+		management.Revealed(sides.policy.Coordinate.Params, call.Input.CoordinationParams))
+	return call, nil
 }
 
 // builtIn says whether the program is one whose work Jibe does itself: the
