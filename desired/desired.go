@@ -42,17 +42,6 @@ type Instance struct {
 	Name        string `json:"name,omitempty"`
 	Description string `json:"description,omitempty"`
 	VnfdID      string `json:"vnfdId"`
-	// Package is the git tree hash of the package that runs. Jibe fills it in.
-	Package string `json:"package,omitempty"`
-	// Base is the package whose manifests apply in full, "" where that is Package. It
-	// differs while container updates lie on top of it.
-	Base string `json:"base,omitempty"`
-	// Overlays are the container updates on top of Base, in order. The last one's
-	// package is Package. A heal of the whole VNF and a change of package end them.
-	Overlays []Overlay `json:"overlays,omitempty"`
-	// Generation is the name suffix and the colour of the objects that run, "" for
-	// the first. Only a blue-green change of package changes it.
-	Generation string `json:"generation,omitempty"`
 	// Follow has Jibe commit newer versions of the package as they are published.
 	Follow Follow `json:"follow,omitzero"`
 	// State is Instantiated (the default) or NotInstantiated.
@@ -63,7 +52,21 @@ type Instance struct {
 	// Levels are absolute scale levels by aspect. An aspect that isn't named has
 	// the scale level that the instantiation level gives it.
 	Levels map[string]int `json:"levels,omitempty"`
-	Update UpdatePolicy   `json:"update,omitzero"`
+	// What Jibe fills in stands apart from VnfdID, so that git can revert a change of
+	// that line alone: lines side by side would conflict.
+
+	// Package is the git tree hash of the package that runs. Jibe fills it in.
+	Package string `json:"package,omitempty"`
+	// Base is the package whose manifests apply in full, "" where that is Package. It
+	// differs while container updates lie on top of it.
+	Base string `json:"base,omitempty"`
+	// Overlays are the container updates on top of Base, in order. The last one's
+	// package is Package. A heal of the whole VNF and a change of package end them.
+	Overlays []Overlay `json:"overlays,omitempty"`
+	// Generation is the name suffix and the colour of the objects that run, "" for
+	// the first. Only a blue-green change of package changes it.
+	Generation string       `json:"generation,omitempty"`
+	Update     UpdatePolicy `json:"update,omitzero"`
 	// VIM names a file under vims/. "" means VIMConnections, else the default VIM.
 	VIM string `json:"vim,omitempty"`
 	// VIMConnections is vimConnectionInfo as SOL003 4.4.1.6 has it; secrets in

@@ -33,6 +33,7 @@ type walk struct {
 	namespace string
 	dir       string // in the desired repository
 	instance  string
+	seen      map[string]bool // operations
 }
 
 // begin puts the packages into the repository, and runs the instance that the example's
@@ -41,7 +42,7 @@ func begin(t *testing.T, example string, packages ...string) *walk {
 	t.Helper()
 	kubeconfig := testenv.Kubeconfig(t)
 	t.Parallel()
-	w := &walk{T: t, namespace: testenv.Namespace(t, kubeconfig), dir: "instances/site-a/" + example}
+	w := &walk{T: t, namespace: testenv.Namespace(t, kubeconfig), dir: "instances/site-a/" + example, seen: map[string]bool{}}
 	var err error
 	if w.api, err = kubernetes.NewForConfig(testenv.RestConfig(t)); err != nil {
 		t.Fatal(err)
@@ -109,7 +110,24 @@ func (w *walk) push(operation, old, text string) {
 	w.done(operation)
 }
 
-// done waits until the one operation of the type is COMPLETED.
+// revert takes the person's newest commit back with git, as the button of a forge does.
+func (w *walk) revert(operation string) {
+	w.Helper()
+	c := process.NewClone(w.T, w.server.Desired())
+	commit, err := process.Git(w.Context(), c.Dir, "log", "-1", "--format=%H", "--grep=^Upgrade$")
+	if err != nil {
+		w.Fatal(err)
+	}
+	if _, err := process.Git(w.Context(), c.Dir, "revert", "--no-edit", commit); err != nil {
+		w.Fatal(err)
+	}
+	if err := c.Push(w.Context()); err != nil {
+		w.Fatal(err)
+	}
+	w.done(operation)
+}
+
+// done waits until a new operation of the type is COMPLETED.
 func (w *walk) done(operation string) process.Operation {
 	w.Helper()
 	var found process.Operation
@@ -119,7 +137,8 @@ func (w *walk) done(operation string) process.Operation {
 			return err
 		}
 		for _, op := range all {
-			if op.Type == operation {
+			if op.Type == operation && !w.seen[op.ID] {
+				w.seen[op.ID] = true
 				found = op
 				return nil
 			}
@@ -240,6 +259,12 @@ func TestBlueGreenByPushIsTurnedByTheScript(t *testing.T) {
 	pods := w.pods()
 	if len(led) != 2 || slices.ContainsFunc(led, func(name string) bool { _, runs := pods[name]; return !runs }) {
 		t.Errorf("the Service leads to %v", led)
+	}
+
+	w.revert("CHANGE_VNFPKG")
+	w.imagesAre(2, "nginx:1.27-alpine")
+	if _, err := w.api.AppsV1().Deployments(w.namespace).Get(t.Context(), "app-name-2", metav1.GetOptions{}); err != nil {
+		t.Error(err)
 	}
 }
 
