@@ -106,6 +106,8 @@ func (d *Driver) directs(v *view, r *render, generation string, f *fact, o *plan
 		}
 		for _, e := range slice.slice.endpoints {
 			switch pod := v.byUID[e.pod]; {
+			case e.pod == "":
+				// Of no pod: what another cluster or a person adds is no generation's.
 			case pod == nil:
 				gone++
 			case pod.generation() != "" && pod.generation() != generation:

@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	clientset "k8s.io/client-go/kubernetes"
@@ -130,6 +131,13 @@ func TestAServiceIsReadyOnlyWhenItsSlicesHoldTheGenerationAlone(t *testing.T) {
 	says(t, d, src, want, key, func(x plan.ObservedObject) bool {
 		return x.Reason == "its EndpointSlices still hold 2 addresses of generation 7"
 	})
+	// An address of no pod (another cluster's) is of no generation.
+	if _, err := api.DiscoveryV1().EndpointSlices(namespace).Create(t.Context(), &discoveryv1.EndpointSlice{
+		ObjectMeta:  metav1.ObjectMeta{Name: "far", Labels: map[string]string{discoveryv1.LabelServiceName: "front", kubernetes.LabelInstance: src.Instance.ID}},
+		AddressType: discoveryv1.AddressTypeIPv4, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"192.0.2.1"}}},
+	}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
 	before := woken.Load()
 	selects(t, api, namespace, "front", map[string]any{kubernetes.LabelGeneration: "0"})
 	says(t, d, src, want, key, func(x plan.ObservedObject) bool { return x.Ready })
@@ -169,7 +177,7 @@ func TestOneWatchOfSlicesServesAVIM(t *testing.T) {
 		converge(t, d, src, true)
 		defer converge(t, d, src, false)
 	}
-	if n := asked.Load(); n < 1 || n > 2 { // a list that is a watch, or a list and a watch
+	if n := asked.Load(); n < 1 || n > 3 { // a list that is a watch, or where there is none a list and a watch
 		t.Errorf("EndpointSlices were asked for %d times", n)
 	}
 }
