@@ -208,8 +208,14 @@ func (w *world) until(what string, ok func() bool) {
 	}
 }
 
+// live are the units that run and don't go; fresh is false where none can be seen.
+func (w *world) live() (units []plan.Unit, fresh bool) {
+	seen, fresh := w.recon.View().Running(w.t.Context(), id)
+	return slices.DeleteFunc(seen.Units, func(u plan.Unit) bool { return u.Deleting }), fresh
+}
+
 func (w *world) units(vdu string) int {
-	units, fresh := w.recon.View().Units(w.t.Context(), id)
+	units, fresh := w.live()
 	if !fresh {
 		return -1
 	}

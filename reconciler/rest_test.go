@@ -55,7 +55,7 @@ func (w *world) drift(state reconciler.DriftState) (d reconciler.Drift) {
 
 func (w *world) unit(vdu string) plan.Unit {
 	w.t.Helper()
-	units, _ := w.recon.View().Units(w.t.Context(), id)
+	units, _ := w.live()
 	i := slices.IndexFunc(units, func(u plan.Unit) bool { return u.VDU == vdu })
 	if i < 0 {
 		w.t.Fatalf("no unit of %s among %v", vdu, units)
@@ -347,7 +347,7 @@ func TestACommitOfJibeTakesSpentTombstonesOut(t *testing.T) {
 	text := file("instantiated", fmt.Sprintf("condemned: {%q: %s, %q: %s} # mine\n", old.Key, old.ID, other.Key, other.ID))
 	w.commit(strings.Replace(text, "package: "+pkgTree+"\n", "", 1))
 	w.until("the other is healed", func() bool {
-		units, fresh := w.recon.View().Units(t.Context(), id)
+		units, fresh := w.live()
 		return fresh && !slices.ContainsFunc(units, func(u plan.Unit) bool { return u.ID == other.ID })
 	})
 	w.last(lcm.Heal, lcm.Completed)

@@ -80,23 +80,10 @@ func upgraded(more string) string {
 	return strings.Replace(file("instantiated", more), vnfdID, vnfd2, 1)
 }
 
-func (w *world) intent() *desired.Instance {
-	w.t.Helper()
-	rev, ok := w.repo.Lookup(id)
-	if !ok {
-		w.t.Fatal("the instance is gone from git")
-	}
-	in, err := w.repo.Read(w.t.Context(), rev)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return in
-}
-
 // generations are those of the live units.
 func (w *world) generations() (all []string) {
 	w.t.Helper()
-	units, _ := w.recon.View().Units(w.t.Context(), id)
+	units, _ := w.live()
 	for _, u := range units {
 		all = append(all, u.Generation)
 	}
@@ -108,7 +95,7 @@ func TestAOneLineCommitUpgradesBlueGreen(t *testing.T) {
 	w, s := upgradable(t, nil)
 	w.commit(upgraded(blueGreen))
 	op := w.last(lcm.ChangePackage, lcm.Completed)
-	in := w.intent()
+	in := w.head()
 	if in.Package != tree2 || in.Generation != "1" {
 		t.Errorf("git says package %s, generation %q; want what was filled in", in.Package, in.Generation)
 	}
@@ -156,7 +143,7 @@ func TestAFailingScriptHoldsTheUpgradeWithItsReasonAndCanBeRetriedOrTakenBack(t 
 	for _, way := range []string{"retry", "rollback", "revert", "revert of the one line"} {
 		t.Run(way, func(t *testing.T) {
 			w, s := upgradable(t, nil)
-			before := w.intent()
+			before := w.head()
 			s.then(func(_ context.Context, c management.Call) error {
 				return &management.FailedError{Program: c.Program, Reason: "exit status 1", Stderr: "no such backend"}
 			})
@@ -193,7 +180,7 @@ func TestAFailingScriptHoldsTheUpgradeWithItsReasonAndCanBeRetriedOrTakenBack(t 
 			if got := w.generations(); !slices.Equal(got, []string{"0"}) {
 				t.Errorf("units of generations %q run, want those of 0 alone", got)
 			}
-			if after := w.intent(); !desired.Equal(before, after) {
+			if after := w.head(); !desired.Equal(before, after) {
 				t.Errorf("git differs from before in %q", desired.Changed(before, after))
 			}
 			if got, want := s.told(), []string{"coordinate_new", "coordinate_rollback"}; !slices.Equal(got, want) {

@@ -18,21 +18,6 @@ type View struct{ r *Reconciler }
 // View returns the reconciler's read-only side.
 func (r *Reconciler) View() *View { return &View{r} }
 
-// Units returns the units of the instance that the VIM's cache last saw. fresh
-// is false where there is no such view now; the units are then those of the last
-// record (hard to tell from none otherwise).
-func (v *View) Units(ctx context.Context, instance string) (units []plan.Unit, fresh bool) {
-	inst, err := v.r.Log.Instance(ctx, instance)
-	if err != nil {
-		return nil, false
-	}
-	seen, err := v.running(ctx, inst)
-	if err != nil {
-		return inst.Units, false
-	}
-	return live(seen), true
-}
-
 // Running is everything of the instance that the VIM's cache last saw, what is
 // being deleted included. fresh is false where there is no such view now.
 func (v *View) Running(ctx context.Context, instance string) (seen plan.Observed, fresh bool) {

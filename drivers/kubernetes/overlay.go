@@ -128,7 +128,7 @@ func readMaps(pkg *vnfd.Package, file string) ([]manifest, error) {
 		return nil, &drivers.RefusedError{Object: fmt.Sprintf("%q", file), Reason: "is not a path in the package"}
 	}
 	if !hasFile(pkg, file) {
-		return refuse("the package of the container update has no such file")
+		return refuse("the package of the container update has no file %s", file)
 	}
 	found, err := readManifests(pkg, []string{file})
 	if err != nil {
