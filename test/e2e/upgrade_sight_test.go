@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -30,7 +29,7 @@ func (b *bench) see(same bool) sight {
 	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) {
 		b.Fatal(err)
 	}
-	all := sight{}
+	texts := map[string][]string{}
 	for _, l := range lists {
 		gv, err := schema.ParseGroupVersion(l.GroupVersion)
 		if err != nil {
@@ -54,12 +53,14 @@ func (b *bench) see(same bool) sight {
 					continue // the past of a Deployment
 				}
 				name, text := essence(r.Kind, u, same)
-				for n := 2; all[name] != ""; n++ {
-					name = fmt.Sprintf("%s (%d)", strings.Split(name, " (")[0], n)
-				}
-				all[name] = text
+				texts[name] = append(texts[name], text)
 			}
 		}
+	}
+	all := sight{}
+	for name, list := range texts {
+		slices.Sort(list) // pods of one owner come in no order
+		all[name] = strings.Join(list, "\n")
 	}
 	return all
 }
@@ -78,22 +79,26 @@ func essence(kind string, u *unstructured.Unstructured, same bool) (name, text s
 	for _, counter := range []string{"deployment.kubernetes.io/revision", "deployment.kubernetes.io/revision-history", "deprecated.daemonset.template.generation"} {
 		delete(annotations, counter)
 	}
-	meta := map[string]any{"labels": u.GetLabels(), "annotations": annotations, "uid": string(u.GetUID()), "managed": managed, "finalizers": u.GetFinalizers()}
+	labels := u.GetLabels()
+	meta := map[string]any{"labels": labels, "annotations": annotations, "uid": string(u.GetUID()), "managed": managed, "finalizers": u.GetFinalizers()}
 	if u.GetDeletionTimestamp() != nil {
 		meta["deleting"] = true
 	}
 	delete(u.Object, "status")
 	u.Object["metadata"] = meta
 	if kind == "Pod" && !same {
-		name = "Pod/of " + u.GetLabels()["app"]
+		name = "Pod/of " + labels["app"]
+		delete(labels, "pod-template-generation") // counts changes
 		delete(meta, "uid")
 		delete(meta, "managed")
 		spec, _ := u.Object["spec"].(map[string]any)
 		delete(spec, "nodeName")
 		strip(spec, "volumes")
-		containers, _ := spec["containers"].([]any)
-		for _, c := range containers {
-			strip(c.(map[string]any), "volumeMounts")
+		for _, key := range []string{"containers", "initContainers"} {
+			containers, _ := spec[key].([]any)
+			for _, c := range containers {
+				strip(c.(map[string]any), "volumeMounts")
+			}
 		}
 	}
 	out, err := json.MarshalIndent(u.Object, "", " ")

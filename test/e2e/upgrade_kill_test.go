@@ -1,0 +1,184 @@
+package e2e
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// moments are the lines of the log at which an upgrade takes a step.
+var moments = []string{`msg="steps started"`, `msg="hook started"`, `msg="hook ended"`, `msg="connections drain"`}
+
+// taken counts the steps that the process has taken so far.
+func taken(s *server) int {
+	n, log := 0, s.process.Log()
+	for _, m := range moments {
+		n += strings.Count(log, m)
+	}
+	return n
+}
+
+// killAt kills the process delay after it took its n-th step from now on. The channel
+// says when that was done; stop ends the attempt.
+func killAt(s *server, n int, delay time.Duration, stop <-chan struct{}) <-chan struct{} {
+	killed := make(chan struct{})
+	n += taken(s)
+	go func() {
+		for taken(s) < n {
+			select {
+			case <-stop:
+				return
+			case <-time.After(2 * time.Millisecond):
+			}
+		}
+		time.Sleep(delay)
+		s.process.Kill()
+		close(killed)
+	}()
+	return killed
+}
+
+// taking is about how long a step takes.
+const taking = 40 * time.Millisecond
+
+// shortScript is a coordination script that takes a moment and may be run again.
+const shortScript = "#!/bin/sh\ncat > /dev/null\nsleep 0.1\n"
+
+// TestAnUpgradeEndsRightAtWhicheverStepJibeIsKilled upgrades to and fro, and kills the
+// process at the first step, then at the second, until there is no such step any more.
+func TestAnUpgradeEndsRightAtWhicheverStepJibeIsKilled(t *testing.T) {
+	for name, tt := range map[string]struct {
+		strategy string
+		steps    int // that there are at least
+		delay    time.Duration
+	}{
+		"rolling, as a step begins":     {strategy: "rolling", steps: 4},
+		"rolling, when it was taken":    {strategy: "rolling", steps: 4, delay: taking},
+		"blue-green, as a step begins":  {strategy: "blueGreen", steps: 8},
+		"blue-green, when it was taken": {strategy: "blueGreen", steps: 8, delay: taking},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newStage(t) // for the namespace; the server is one of this test
+			data := filepath.Join(t.TempDir(), "data")
+			b.server = serve(t, data)
+			if err := b.equip(t.TempDir()); err != nil {
+				t.Fatal(err)
+			}
+			b.permit()
+			versions := []release{standard(1), standard(2)}
+			for i := range versions {
+				versions[i].files = map[string]string{"Scripts/new.sh": shortScript, "Scripts/old.sh": shortScript}
+			}
+			b.publish(versions...)
+			id, file, d := b.pushed(b.vnfdID(1), "levels: {web_aspect: 1}\nupdate: {strategy: "+tt.strategy+", coordinate: {new: Scripts/new.sh, old: Scripts/old.sh}, drain: 200ms}\n")
+			for n := 1; ; n++ {
+				from, to := 2-n%2, 1+n%2
+				if !b.upgradedDespiteAKill(t, id, file, d, tt.strategy, tt.delay, n, from, to) {
+					if n <= tt.steps {
+						t.Errorf("only %d steps were found, there should be %d at least", n-1, tt.steps)
+					}
+					t.Logf("killed at each of %d steps", n-1)
+					return
+				}
+				if t.Failed() {
+					return
+				}
+			}
+		})
+	}
+}
+
+// upgradedDespiteAKill upgrades the instance in its n-th change, kills the process at the
+// n-th step of it, and proves that the next process brings it to its right end. It says
+// false where there is no such step.
+func (b *bench) upgradedDespiteAKill(t *testing.T, id, file string, d *desk, strategy string, delay time.Duration, n, from, to int) bool {
+	t.Helper()
+	f := b.filming()
+	stop := make(chan struct{})
+	killed := killAt(b.server, n, delay, stop)
+	b.upgraded(d, file, from, to)
+	hit := true
+	for waiting := true; waiting; {
+		select {
+		case <-killed:
+			waiting = false
+		case <-time.After(100 * time.Millisecond):
+			a, err := b.process.Do(t.Context(), "GET", operations+"?filter=(eq,vnfInstanceId,"+id+")", nil)
+			if err == nil && a.Status == 200 && strings.Count(string(a.Body), `"COMPLETED"`) == n+1 {
+				hit, waiting = false, false
+			}
+		}
+	}
+	close(stop)
+	if hit {
+		t.Logf("killed at step %d: %.200s", n, lastLine(b.process.Log()))
+		b.server = serve(t, b.data)
+	}
+	b.outcome(id, n, "CHANGE_VNFPKG COMPLETED")
+	b.awaitPods(4)
+	if got := b.running(to); got != 4 {
+		t.Errorf("killed at step %d: %d pods run release %d, want 4", n, got, to)
+	}
+	s := f.shot()
+	if strategy == "blueGreen" {
+		b.cleanly(s, fmt.Sprint(n-1), fmt.Sprint(n))
+		b.only(id, fmt.Sprint(n))
+	} else {
+		for _, m := range s.traffic("front") {
+			if len(m.pods) == 0 {
+				t.Errorf("killed at step %d: at %d the Service led nowhere", n, m.at)
+			}
+		}
+		b.only(id, "0")
+	}
+	b.versions(id, to)
+	b.sameWorkersSoon(id)
+	if err := b.counted(id, n+1); err != nil {
+		t.Errorf("killed at step %d: %v", n, err)
+	}
+	return hit
+}
+
+func lastLine(log string) string {
+	lines := strings.Split(strings.TrimSpace(log), "\n")
+	return lines[len(lines)-1]
+}
+
+func TestAScriptThatAKillInterruptsIsEndedAndRunAgainAndToldSo(t *testing.T) {
+	b := newStage(t) // for the namespace; the server is one of this test
+	data := filepath.Join(t.TempDir(), "data")
+	b.server = serve(t, data)
+	if err := b.equip(t.TempDir()); err != nil {
+		t.Fatal(err)
+	}
+	b.permit()
+	arriving, _ := b.coordinated()
+	id := b.runs(b.vnfdID(1))
+	f := b.filming()
+	path := b.begin(t, id, "change_vnfpkg", b.changing(2, "Blue-Green", "lcm-operation-coordinate-new-vnf", "Scripts/new.sh"))
+	if input := arriving.called(1); input["interrupted"] != false {
+		t.Errorf("the first run is told %v", input["interrupted"])
+	}
+	b.process.Kill()
+	b.server = serve(t, data)
+	if input := arriving.called(2); input["interrupted"] != true {
+		t.Errorf("the second run is told %v", input["interrupted"])
+	}
+	// The first one is gone: it would say so otherwise.
+	arriving.answer(1, "touch "+arriving.dir+"/alive")
+	stays(t, quiet, func() error {
+		if b.exists(arriving.dir + "/alive") {
+			return fmt.Errorf("the interrupted program still runs")
+		}
+		return nil
+	})
+	arriving.answer(2, "exit 0")
+	b.await(t, path, "COMPLETED")
+	b.cleanly(f.shot(), "0", "1")
+	b.only(id, "1")
+	if n := arriving.calls(); n != 2 {
+		t.Errorf("the script was called %d times", n)
+	}
+}
