@@ -56,10 +56,10 @@ func rename(manifests []manifest, generation string) ([]manifest, error) {
 				return nil, err
 			}
 		}
-		switch _, known := kinds[m.gk]; {
+		switch info, known := kinds[m.gk]; {
 		case isRole(m.gk):
 			renamed[i].obj = admit(m.obj, manifests, generation)
-		case known:
+		case known && info.class != first:
 			obj := m.obj.DeepCopy()
 			obj.SetNamespace("") // it has that of the instance, as all others have
 			given, resources = append(given, i), append(resources, obj.Object)
@@ -68,12 +68,15 @@ func rename(manifests []manifest, generation string) ([]manifest, error) {
 	if !some {
 		return renamed, nil
 	}
+	refuse := func(format string, args ...any) ([]manifest, error) {
+		return nil, &drivers.RefusedError{Object: "generation", Reason: "the package's objects can't be named for it: " + fmt.Sprintf(format, args...)}
+	}
 	results, err := suffix(resources, generation)
 	if err != nil {
-		return nil, fmt.Errorf("name the objects of generation %s: %w", generation, err)
+		return refuse("%v", err)
 	}
 	if len(results) != len(given) {
-		return nil, fmt.Errorf("name the objects of generation %s: %d objects became %d", generation, len(given), len(results))
+		return refuse("%d objects became %d", len(given), len(results))
 	}
 	for n, i := range given {
 		m, obj := manifests[i], results[n]
@@ -82,7 +85,7 @@ func rename(manifests []manifest, generation string) ([]manifest, error) {
 			want += "-" + generation
 		}
 		if obj.GetKind() != m.gk.Kind || obj.GetName() != want {
-			return nil, fmt.Errorf("name the objects of generation %s: %s became %s %s", generation, m.id(), obj.GetKind(), obj.GetName())
+			return refuse("%s became %s %s", m.id(), obj.GetKind(), obj.GetName())
 		}
 		obj.SetNamespace(m.obj.GetNamespace())
 		renamed[i].obj = obj

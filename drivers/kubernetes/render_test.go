@@ -171,6 +171,9 @@ func FuzzManifest(f *testing.F) {
 	f.Add([]byte("kind: List\napiVersion: v1\nitems:\n- {apiVersion: v1, kind: ConfigMap, metadata: {name: a}}\n"))
 	f.Add([]byte("a: &a [*a]"))
 	f.Add([]byte("--- \n---\n{}"))
+	f.Add([]byte(everyKind))
+	f.Add([]byte("{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: [b]}\n---\n{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {volumes: {configMap: {name: a}}}}"))
+	f.Add([]byte("{apiVersion: v1, kind: ConfigMapList, metadata: {name: a}}\n---\n{apiVersion: v1, kind: Secret, metadata: {name: a}, items: 1}"))
 	d := nowhere(f)
 	f.Fuzz(func(t *testing.T, manifest []byte) {
 		src := source("i1", "ns", string(manifest), workloads("front"), nil)
@@ -183,6 +186,11 @@ func FuzzManifest(f *testing.F) {
 		again, err2 := d.Render(src)
 		if (err == nil) != (err2 == nil) || !cmp.Equal(want, again) {
 			t.Fatal("rendered twice, made two things")
+		}
+		if later, err3 := d.Render(ofGeneration(src, "1")); err3 != nil && !errors.As(err3, &refused) {
+			t.Fatalf("%T: %v", err3, err3)
+		} else if err == nil && err3 == nil && len(later.Objects) != len(want.Objects) {
+			t.Fatal("a later generation has other objects")
 		}
 	})
 }

@@ -69,10 +69,10 @@ func label(u *unstructured.Unstructured, gk schema.GroupKind, instance, vdu, gen
 	if generation != firstGeneration {
 		own[LabelGeneration] = generation
 	}
-	switch {
-	case gk == kindPod:
+	switch gk {
+	case kindPod:
 		own = pods
-	case gk == kindDeployment, gk == kindReplicaSet, gk == kindStatefulSet, gk == kindDaemonSet:
+	case kindDeployment, kindReplicaSet, kindStatefulSet, kindDaemonSet:
 		own[LabelGeneration] = generation
 		// A workload without a selector is refused by the API server, in its words.
 		if _, found, _ := unstructured.NestedMap(u.Object, "spec", "selector"); found {
@@ -83,7 +83,7 @@ func label(u *unstructured.Unstructured, gk schema.GroupKind, instance, vdu, gen
 		if err := merge(u.Object, pods, "spec", "template", "metadata", "labels"); err != nil {
 			return err
 		}
-	case gk == kindController:
+	case kindController:
 		if selected, _, _ := unstructured.NestedMap(u.Object, "spec", "selector"); len(selected) > 0 {
 			if err := merge(u.Object, selector, "spec", "selector"); err != nil {
 				return err
@@ -92,17 +92,17 @@ func label(u *unstructured.Unstructured, gk schema.GroupKind, instance, vdu, gen
 		if err := merge(u.Object, pods, "spec", "template", "metadata", "labels"); err != nil {
 			return err
 		}
-	case gk == kindJob:
+	case kindJob:
 		// A Job that cleans itself up would be missed, made again and run again.
 		unstructured.RemoveNestedField(u.Object, "spec", "ttlSecondsAfterFinished")
 		if err := merge(u.Object, pods, "spec", "template", "metadata", "labels"); err != nil {
 			return err
 		}
-	case gk == kindCronJob:
+	case kindCronJob:
 		if err := merge(u.Object, pods, "spec", "jobTemplate", "spec", "template", "metadata", "labels"); err != nil {
 			return err
 		}
-	case gk == kindService:
+	case kindService:
 		// Of which generation the pods are is said where the workloads are known.
 		if selected, _, _ := unstructured.NestedMap(u.Object, "spec", "selector"); len(selected) > 0 {
 			if err := merge(u.Object, map[string]string{LabelInstance: instance}, "spec", "selector"); err != nil {
