@@ -143,6 +143,11 @@ func (p *pass) operate(ctx context.Context, op *lcm.Operation) (time.Duration, e
 		if len(steps) == 0 {
 			return 0, p.converged(ctx, a)
 		}
+		if a.op.Type == lcm.ModifyInfo && len(a.op.Journal.Issued) == 0 {
+			if err := p.admit(ctx, a, steps); err != nil {
+				return 0, p.giveUp(ctx, a, err)
+			}
+		}
 		batch := plan.Next(steps)
 		waiting := !slices.ContainsFunc(batch, func(s plan.Step) bool { return s.Action != plan.Wait })
 		if done, err := p.cancelled(ctx, a, waiting); done || err != nil {
@@ -201,11 +206,6 @@ func (p *pass) begin(ctx context.Context, op *lcm.Operation) (*attempt, error) {
 		coordinate(&a.want, asked.Update)
 		a.drain = asked.Update.DrainTime()
 	}
-	if op.Type == lcm.ModifyInfo && len(op.Journal.Issued) == 0 && a.src.Package != nil {
-		if err := p.keep(ctx, a.src.Package.Tree); err != nil { // others are kept when they are granted
-			return nil, err
-		}
-	}
 	if op.Type == lcm.Terminate {
 		a.src.Instance = graceful(a.src.Instance, op.Params)
 	}
@@ -219,12 +219,23 @@ func coordinate(want *plan.Desired, update desired.UpdatePolicy) {
 	want.Drain = update.DrainTime() > 0
 }
 
-// keep makes sure that the package stays for as long as anyone may need it.
-func (p *pass) keep(ctx context.Context, tree string) error {
-	if err := p.Packages.Pin(ctx, tree); err != nil {
-		return fmt.Errorf("keep package %s of instance %s: %w", tree, p.id, err)
+// admit is what comes before anything moves: the package is kept for as long as
+// anyone may need it, and the VIM has a look at the steps.
+func (p *pass) admit(ctx context.Context, a *attempt, steps []plan.Step) error {
+	if a.src.Package != nil {
+		if err := p.Packages.Pin(ctx, a.src.Package.Tree); err != nil {
+			return fmt.Errorf("keep package %s of instance %s: %w", a.src.Package.Tree, p.id, err)
+		}
 	}
-	return nil
+	if a.op.Automatic {
+		return nil // it only restores what was admitted before
+	}
+	if err := p.allowed(ctx, a); err != nil {
+		return err
+	}
+	return a.drv.Verify(ctx, a.src, slices.DeleteFunc(slices.Clone(steps), func(s plan.Step) bool {
+		return s.Action != plan.Apply && s.Action != plan.Scale
+	})...)
 }
 
 // graceful is the instance with the time that a termination request leaves it
@@ -296,25 +307,13 @@ func (r *Reconciler) read(ctx context.Context, rev desired.Revision) (*desired.I
 	return inst, nil
 }
 
-// grant keeps the package for as long as anyone may need it, has the VIM look at
-// the steps, and asks for the right to do them. It
-// returns the steps that are left, or nil where the answer was no.
+// grant asks for the right to do the steps. It returns those that are left, or nil
+// where the answer was no.
 func (p *pass) grant(ctx context.Context, a *attempt, steps []plan.Step) ([]plan.Step, error) {
-	changes := slices.DeleteFunc(slices.Clone(steps), func(s plan.Step) bool {
-		return s.Action != plan.Apply && s.Action != plan.Scale
-	})
-	if a.src.Package != nil {
-		if err := p.keep(ctx, a.src.Package.Tree); err != nil {
-			return nil, err
-		}
+	if err := p.admit(ctx, a, steps); err != nil {
+		return nil, err
 	}
-	if !a.op.Automatic { // which only restores what was granted before
-		if err := p.allowed(ctx, a); err != nil {
-			return nil, err
-		}
-		if err := a.drv.Verify(ctx, a.src, changes...); err != nil {
-			return nil, err
-		}
+	if !a.op.Automatic {
 		if err := p.Grant.Grant(ctx, a.op); err != nil {
 			return nil, err
 		}

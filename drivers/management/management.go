@@ -82,7 +82,8 @@ type Package struct {
 	Dir string `json:"dir,omitempty"`
 }
 
-// VDU is the units of one VDU: Old those that go, New those that come or stay.
+// VDU is the units of one VDU: Old those that ran before the operation, whether they
+// still do or not, New those that came since. A rollback doesn't turn them around.
 type VDU struct {
 	ID  string `json:"id"`
 	Old []Unit `json:"old"`

@@ -7,6 +7,7 @@
 package plan
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -371,13 +372,11 @@ func Next(steps []Step) []Step {
 // String is the step as people read it: "scale Deployment/amf/vdu1 2 -> 3".
 func (s Step) String() string {
 	line := string(s.Action) + " " + s.Object
-	if s.Action == Scale || s.Action == Apply && s.To > 0 {
-		if s.From < 0 {
-			line += " 0"
-		} else {
-			line += " " + strconv.Itoa(s.From)
-		}
-		line += " -> " + strconv.Itoa(s.To)
+	switch {
+	case s.Action == Drain:
+		line = "drain connections"
+	case s.Action == Scale || s.Action == Apply && s.To > 0:
+		line += fmt.Sprintf(" %d -> %d", max(s.From, 0), s.To)
 	}
 	if why := s.Failure; why != "" {
 		return line + " (failing: " + why + ")"
