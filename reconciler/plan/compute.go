@@ -436,7 +436,11 @@ func (p *planner) prune() {
 			continue
 		}
 		if !x.Deleting {
-			deletes = append(deletes, Step{Action: Delete, Object: x.Key, Incarnation: x.Incarnation, Reason: "no longer desired"})
+			s := Step{Action: Delete, Object: x.Key, Incarnation: x.Incarnation, Reason: "no longer desired"}
+			if p.journal.Operation == changesPackage {
+				s.Keep = x.Keep // a rollback makes it anew
+			}
+			deletes = append(deletes, s)
 		}
 		waits = append(waits, Step{Action: Wait, Object: x.Key, Reason: because("until it is gone", x.Reason)})
 	}
