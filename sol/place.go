@@ -136,10 +136,10 @@ func sameForm(endpoint string) string {
 		return endpoint
 	}
 	u.Host = strings.ToLower(u.Host)
-	switch {
-	case u.Scheme == "https":
+	switch u.Scheme {
+	case "https":
 		u.Host = strings.TrimSuffix(u.Host, ":443")
-	case u.Scheme == "http":
+	case "http":
 		u.Host = strings.TrimSuffix(u.Host, ":80")
 	}
 	u.Path = strings.TrimRight(u.Path, "/")

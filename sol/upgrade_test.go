@@ -207,7 +207,7 @@ func change(more string) string {
 }
 
 func TestAChangeOfPackageNeedsAnInstanceAtRest(t *testing.T) {
-	e, id, path := upgradable(t)
+	e, _, path := upgradable(t)
 	e.want(404, "POST", api+"/vnf_instances/nope/change_vnfpkg", change(``))
 	if a := e.want(409, "POST", api+"/vnf_instances/"+e.create()+"/change_vnfpkg", change(``)); !strings.Contains(a.detail(t), "NOT_INSTANTIATED") {
 		t.Errorf("%s", a.body)
@@ -223,8 +223,10 @@ func TestAChangeOfPackageNeedsAnInstanceAtRest(t *testing.T) {
 	e.move(op, nil, lcm.Broke)
 	e.want(409, "POST", path+"/change_vnfpkg", change(``))
 	e.want(202, "POST", api+"/vnf_lcm_op_occs/"+op+"/rollback", "")
+}
 
-	e, id, path = upgradable(t)
+func TestASuspendedInstanceIsNotChanged(t *testing.T) {
+	e, id, path := upgradable(t)
 	e.pushed(id, e.repo.text(id)+"suspend: true\n")
 	for _, r := range [][3]string{{"POST", "/change_vnfpkg", change(``)}, {"PATCH", "", `{"vnfdId": "vnfd-2"}`}} {
 		if a := e.want(409, r[0], path+r[1], r[2]); !strings.Contains(a.detail(t), "suspend") {
