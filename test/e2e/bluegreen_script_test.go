@@ -181,3 +181,38 @@ func TestAScriptThatFailsLeavesTrafficWhereItIsAndARetryGoesOn(t *testing.T) {
 	b.cleanly(f.shot(), "0", "1")
 	b.only(id, "1")
 }
+
+func TestThePreambleAndPostambleOfThePackageRunAroundTheChange(t *testing.T) {
+	b := newStage(t)
+	first, second := standard(1), standard(2)
+	start, startText := b.scripted()
+	end, endText := b.scripted()
+	second.files = map[string]string{"Scripts/start.sh": startText, "Scripts/end.sh": endText}
+	second.vnfd = func(text string) string {
+		return strings.Replace(text, "        vnfm_info: [jibe]\n", `        vnfm_info: [jibe]
+      interfaces:
+        Vnflcm:
+          operations:
+            change_current_package_start: {implementation: at-start}
+            change_current_package_end: {implementation: at-end}
+      artifacts:
+        at-start: {type: tosca.artifacts.Implementation.Python, file: ../Scripts/start.sh}
+        at-end: {type: tosca.artifacts.Implementation.Python, file: ../Scripts/end.sh}
+`, 1)
+	}
+	b.publish(first, second)
+	id := b.runs(b.vnfdID(1))
+	path := b.begin(t, id, "change_vnfpkg", b.changing(2, "Blue-Green"))
+	input := start.called(1)
+	if n := b.running(2); n != 0 || input.text("hook") != "change_current_package_start" {
+		t.Errorf("the preamble %s runs beside %d new pods", input.text("hook"), n)
+	}
+	start.answer(1, "exit 0")
+	input = end.called(1)
+	if n := b.running(1); n != 0 || input.text("hook") != "change_current_package_end" {
+		t.Errorf("the postamble %s runs beside %d old pods", input.text("hook"), n)
+	}
+	b.only(id, "1")
+	end.answer(1, "exit 0")
+	b.await(t, path, "COMPLETED")
+}

@@ -365,3 +365,47 @@ func TestAContainerUpdateOfAnImmutableMapIsRefused(t *testing.T) {
 		}
 	})
 }
+
+func TestContainersAreUpdatedInALaterGeneration(t *testing.T) {
+	b := newStage(t)
+	// Without what can't stand twice.
+	able := func(n int) release {
+		r := boxed(n)
+		var workloads strings.Builder
+		r.vdus = nil
+		for _, x := range boxes(n) {
+			if x.kind == "Deployment" || x.kind == "ReplicaSet" {
+				workloads.WriteString(x.manifest(fmt.Sprintf("release-%d", n)))
+				r.vdus = append(r.vdus, vdu{kind: x.kind, name: x.name, initial: 1})
+			}
+		}
+		r.files["Files/kubernetes/all.yaml"] = workloads.String()
+		return r
+	}
+	b.publish(able(1), able(2), able(3))
+	id, file, d := b.boxedRuns()
+	b.amend(d, file, "Switch", "vnfdId: "+b.vnfdID(1), greenly+"vnfdId: "+b.vnfdID(2), "-1.yaml", "-2.yaml", "-1.yaml", "-2.yaml")
+	b.outcome(id, 1, "CHANGE_VNFPKG COMPLETED")
+	b.awaitPods(4)
+	before := b.states()
+	b.amend(d, file, "Update containers", "vnfdId: "+b.vnfdID(2), "metadata: {configmap_secret_paths: [Files/kubernetes/changing-3.yaml]}\nvnfdId: "+b.vnfdID(3), "strategy: blueGreen", "strategy: container")
+	b.outcome(id, 2, "MODIFY_INFO COMPLETED")
+	b.replaced(before, b.states())
+	b.fields(2)
+	for object, want := range map[string]string{"ConfigMap/changing-1": "release-3", "ConfigMap/staying-1": "release-2"} {
+		if got := b.contents(object, "key"); got != want {
+			t.Errorf("%s holds %q, want %q", object, got, want)
+		}
+	}
+	b.sameWorkersSoon(id)
+
+	// From there it is switched on, to the package in full.
+	b.amend(d, file, "Switch again", "vnfdId: "+b.vnfdID(3), "vnfdId: "+b.vnfdID(1), "strategy: container", "strategy: blueGreen", "-2.yaml", "-1.yaml", "-2.yaml", "-1.yaml")
+	b.outcome(id, 3, "CHANGE_VNFPKG COMPLETED")
+	b.awaitPods(4)
+	b.fields(1)
+	if left := b.made(id)["ConfigMap/changing-1"]; left != nil {
+		t.Error("the former generation's ConfigMap is left over")
+	}
+	b.undrifted(id)
+}

@@ -182,3 +182,71 @@ func TestAScriptThatAKillInterruptsIsEndedAndRunAgainAndToldSo(t *testing.T) {
 		t.Errorf("the script was called %d times", n)
 	}
 }
+
+func TestAKillWhileAnUpgradeIsTakenBackLeavesNothingHalf(t *testing.T) {
+	b := newStage(t) // for the namespace; the server is one of this test
+	b.server = serve(t, filepath.Join(t.TempDir(), "data"))
+	if err := b.equip(t.TempDir()); err != nil {
+		t.Fatal(err)
+	}
+	b.permit()
+	_, leaving := b.coordinated()
+	id := b.runs(b.vnfdID(1))
+	before := b.see(true)
+	body := b.byScript()
+	delete(body["additionalParams"].(object), "lcm-operation-coordinate-new-vnf")
+	delete(body["additionalParams"].(object), "lcm-operation-coordinate-new-vnf-class")
+	for n, call := 1, 1; ; n++ {
+		f := b.filming()
+		path := b.begin(t, id, "change_vnfpkg", body)
+		leaving.each(call, "exit 1")
+		b.await(t, path, "FAILED_TEMP")
+		stop := make(chan struct{})
+		killed := killAt(b.server, n, 0, stop)
+		b.must(t, 202, "POST", path+"/rollback", nil)
+		answered, hit := call, false
+		eventually(t, func() error {
+			select {
+			case <-killed:
+				hit = true
+				return nil
+			default:
+			}
+			if calls := leaving.calls(); calls > answered {
+				answered = calls
+				leaving.each(calls, "exit 0")
+			}
+			a, err := b.process.Do(t.Context(), "GET", path, nil)
+			if err == nil && strings.Contains(string(a.Body), `"ROLLED_BACK"`) {
+				return nil
+			}
+			return fmt.Errorf("neither killed nor done")
+		})
+		close(stop)
+		if hit {
+			b.server = serve(t, b.data)
+			eventually(t, func() error {
+				if calls := leaving.calls(); calls > answered {
+					answered = calls
+					leaving.each(calls, "exit 0")
+				}
+				if s := b.must(t, 200, "GET", path, nil).object(t).text("operationState"); s != "ROLLED_BACK" {
+					return fmt.Errorf("the operation is %s", s)
+				}
+				return nil
+			})
+		}
+		b.unchanged(before, true)
+		if got := f.shot().flow("front"); got != "0, 1, 0" {
+			t.Errorf("killed at step %d of the rollback: the Service led to the generations %q", n, got)
+		}
+		if !hit {
+			if n < 4 {
+				t.Errorf("the rollback has only %d steps", n-1)
+			}
+			t.Logf("killed at each of %d steps of a rollback", n-1)
+			return
+		}
+		call = answered + 1
+	}
+}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 // unplaced are the pods that wait for the test to give them a node, at least one.
@@ -302,4 +304,49 @@ func (b *bench) restoredNames(before sight) {
 		}
 		return nil
 	})
+}
+
+func TestARollingChangeThatFailsAfterItsPruningGetsBackWhatItHadPruned(t *testing.T) {
+	b := newStage(t)
+	coordinate, text := b.scripted()
+	first, second := standard(1), standard(2)
+	first.beside += "---\n{apiVersion: v1, kind: Service, metadata: {name: back-door}, spec: {type: NodePort, selector: {app: back}, ports: [{name: http, port: 81}]}}\n"
+	second.files = map[string]string{"Scripts/new.sh": text}
+	b.publish(first, second)
+	id := b.runs(b.vnfdID(1))
+	before, door := b.see(false), b.read("Service/back-door")
+	path := b.begin(t, id, "change_vnfpkg", b.changing(2, "RollingUpdate", "lcm-operation-coordinate-new-vnf", "Scripts/new.sh"))
+	coordinate.each(1, "echo it is not well >&2; exit 1")
+	b.says(b.await(t, path, "FAILED_TEMP"), "it is not well")
+	if _, still := b.made(id)["Service/back-door"]; still {
+		t.Fatal("nothing was pruned before the script ran")
+	}
+	b.must(t, 202, "POST", path+"/rollback", nil)
+	b.await(t, path, "ROLLED_BACK")
+	spec := func(u *unstructured.Unstructured) string {
+		s := u.Object["spec"].(map[string]any)
+		return fmt.Sprint(s["clusterIP"], s["ports"])
+	}
+	if was, is := spec(door), spec(b.read("Service/back-door")); was != is {
+		t.Errorf("the Service that was pruned had %s and has %s", was, is)
+	}
+	// These are other incarnations of the same; of the Service, what the cluster gave it
+	// is now asked for.
+	for _, name := range []string{"Service/back-door", "ConfigMap/only-in-1"} {
+		after := b.see(false)[name]
+		for _, field := range []string{"uid", "managed"} {
+			before[name] = strings.ReplaceAll(before[name], textOf(before[name], field), textOf(after, field))
+		}
+	}
+	b.unchanged(before, false)
+}
+
+// textOf is the line of the field in a sight of one object.
+func textOf(text, field string) string {
+	for line := range strings.Lines(text) {
+		if strings.Contains(line, `"`+field+`": "`) {
+			return line
+		}
+	}
+	return "no " + field
 }

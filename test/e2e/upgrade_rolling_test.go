@@ -208,3 +208,55 @@ func TestTheCoordinationScriptOfARollingChangeRunsWhenTheNewPodsAreReady(t *test
 		t.Errorf("the script was called %d times", n)
 	}
 }
+
+func TestEveryKindOfWorkloadAndJobIsCarriedOverByARollingChange(t *testing.T) {
+	b := newStage(t)
+	all := func(n int) release {
+		return release{n: n, vdus: []vdu{
+			{kind: "Deployment", name: "web", initial: 2}, {kind: "ReplicaSet", name: "cache", initial: 2}, {kind: "StatefulSet", name: "store", initial: 2, more: "serviceName: store, "},
+			{kind: "DaemonSet", name: "agent"}, {kind: "Pod", name: "probe", initial: 1},
+		}, beside: standardBeside(n) + fmt.Sprintf(`---
+{apiVersion: batch/v1, kind: Job, metadata: {name: once}, spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: "%s"}]}}}}
+`, image(n))}
+	}
+	b.publish(all(1), all(2))
+	id, file, d := b.pushed(b.vnfdID(1), "")
+	pods, objects := b.workers(), b.made(id)
+	probe := b.pods()["probe"].UID
+	f := b.filming()
+	b.upgraded(d, file, 1, 2)
+	b.outcome(id, 1, "CHANGE_VNFPKG COMPLETED")
+	if left := len(pods) - len(gone(pods, b.workers())); left != 1 || b.pods()["probe"].UID != probe {
+		t.Errorf("%d of the old pods still run; only the bare Pod may, whose image was changed where it is", left)
+	}
+	for name, p := range b.pods() {
+		if got := p.Spec.Containers[0].Image; got != image(2) {
+			t.Errorf("%s runs %s", name, got)
+		}
+	}
+	delete(objects, "ConfigMap/only-in-1")
+	after := b.made(id)
+	delete(after, "ConfigMap/only-in-2")
+	if got := b.renewed(objects, after); !slices.Equal(got, []string{"Job/once"}) {
+		t.Errorf("objects with a new uid: %v; a Job's template can't be changed", got)
+	}
+	// A ReplicaSet's pods are replaced one at a time.
+	b.sameWorkersSoon(id)
+	live, least := map[string]bool{}, 99
+	for _, x := range f.shot() {
+		if strings.HasPrefix(x.name, "Pod/cache-") {
+			if x.event == watch.Deleted || x.object.GetDeletionTimestamp() != nil || !isReady(x.object) {
+				delete(live, x.name)
+			} else {
+				live[x.name] = true
+			}
+			if x.event != there {
+				least = min(least, len(live))
+			}
+		}
+	}
+	if least != 1 {
+		t.Errorf("of the ReplicaSet's 2 pods there were %d at least", least)
+	}
+	b.undrifted(id)
+}

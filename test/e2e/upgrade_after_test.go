@@ -1,0 +1,124 @@
+package e2e
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestAVNFInALaterGenerationIsHealedAndTerminatedAsAnyOther(t *testing.T) {
+	b := newStage(t)
+	b.publish(standard(1), standard(2))
+	id := b.runs(b.vnfdID(1))
+	b.server.run(t, id, "change_vnfpkg", b.changing(2, "Blue-Green"))
+	service, objects := b.read("Service/front"), b.made(id)
+	b.server.run(t, id, "heal", object{})
+	b.awaitPods(3)
+	if got := len(b.renewed(objects, b.made(id))); got != len(objects) {
+		t.Errorf("%d of %d objects were made anew", got, len(objects))
+	}
+	b.only(id, "1")
+	for _, field := range []string{"clusterIP", "ports"} {
+		was, is := service.Object["spec"].(map[string]any)[field], b.read("Service/front").Object["spec"].(map[string]any)[field]
+		if fmt.Sprint(was) != fmt.Sprint(is) {
+			t.Errorf("the Service's %s was %v and is %v", field, was, is)
+		}
+	}
+	// What is changed behind its back is put right.
+	n := len(b.history(t, id))
+	b.patch("ConfigMap/settings-1", "hand", "{'data': {'mode': 'slow'}}")
+	b.mended(id, n, "ConfigMap/"+b.namespace+"/settings-1", "data.mode")
+	b.server.run(t, id, "terminate", object{"terminationType": "FORCEFUL"})
+	b.awaitPods(0)
+	if left := b.made(id); len(left) > 0 {
+		t.Errorf("left over: %v", slices.Sorted(maps.Keys(left)))
+	}
+}
+
+func TestAVNFOfWhichTwoGenerationsStandIsTerminatedWhole(t *testing.T) {
+	b := newStage(t)
+	b.publish(standard(1), stuck(2))
+	id := b.runs(b.vnfdID(1))
+	path := b.begin(t, id, "change_vnfpkg", b.changing(2, "Blue-Green"))
+	b.unpullable(2)
+	b.await(t, path, "FAILED_TEMP")
+	b.must(t, 409, "POST", instances+"/"+id+"/terminate", object{"terminationType": "FORCEFUL"})
+	b.must(t, 200, "POST", path+"/fail", nil)
+	b.await(t, path, "FAILED")
+	b.server.run(t, id, "terminate", object{"terminationType": "FORCEFUL"})
+	b.awaitPods(0)
+	if left := b.made(id); len(left) > 0 {
+		t.Errorf("left over: %v", slices.Sorted(maps.Keys(left)))
+	}
+}
+
+func TestAnUpgradeThatIsCancelledIsRolledBackOrGoesOn(t *testing.T) {
+	b := newStage(t)
+	b.publish(standard(1), stuck(2))
+	id := b.runs(b.vnfdID(1))
+	before := b.see(true)
+	f := b.filming()
+	path := b.begin(t, id, "change_vnfpkg", b.changing(2, "Blue-Green"))
+	b.unplaced()
+	b.must(t, 202, "POST", path+"/cancel", object{"cancelMode": "FORCEFUL"})
+	b.says(b.await(t, path, "FAILED_TEMP"), "cancelled")
+	b.must(t, 202, "POST", path+"/rollback", nil)
+	b.await(t, path, "ROLLED_BACK")
+	b.unchanged(before, true)
+
+	path = b.begin(t, id, "change_vnfpkg", b.changing(2, "Blue-Green"))
+	b.unplaced()
+	b.must(t, 202, "POST", path+"/cancel", object{"cancelMode": "FORCEFUL"})
+	b.await(t, path, "FAILED_TEMP")
+	b.must(t, 202, "POST", path+"/retry", nil)
+	b.placing(func() error {
+		if s := b.must(t, 200, "GET", path, nil).object(t).text("operationState"); s != "COMPLETED" {
+			return fmt.Errorf("the operation is %s", s)
+		}
+		return nil
+	})
+	b.cleanly(f.shot(), "0", "1")
+	b.only(id, "1")
+}
+
+func TestANewTreeOfTheSameVnfdIsAnUpgradeToo(t *testing.T) {
+	b := newStage(t)
+	b.publish(standard(1))
+	id, file, d := b.pushed(b.vnfdID(1), greenly)
+	old := b.pin(d, file)
+	mended := standard(1)
+	mended.beside = standardBeside(7)
+	b.publish(mended)
+	eventually(t, func() error { // the catalogue has it under the same id
+		if body := string(b.must(t, 200, "GET", "/jibe/v1/packages", nil).Body); strings.Contains(body, old) {
+			return fmt.Errorf("the old tree is still the newest")
+		}
+		return nil
+	})
+	f := b.filming()
+	b.amend(d, file, "Take the newest", "package: "+old+"\n", "")
+	b.outcome(id, 1, "CHANGE_VNFPKG COMPLETED")
+	if got := f.shot().flow("front"); got != "0, 1" {
+		t.Errorf("the Service led to the generations %q", got)
+	}
+	if data := b.read("ConfigMap/settings-1").Object["data"]; fmt.Sprint(data) != "map[mode:release-7]" {
+		t.Errorf("the ConfigMap holds %v", data)
+	}
+	d.pull()
+	if now := b.pin(d, file); now == old {
+		t.Error("the pin is still the old one")
+	}
+}
+
+// pin is the tree that the instance's file names as its package.
+func (b *bench) pin(d *desk, file string) string {
+	b.Helper()
+	_, rest, ok := strings.Cut(d.read(file), "package: ")
+	if !ok {
+		b.Fatalf("no pin in\n%s", d.read(file))
+	}
+	pin, _, _ := strings.Cut(rest, "\n")
+	return pin
+}
