@@ -2,7 +2,8 @@
 // package repositories, and the content of each by its git tree hash.
 //
 // Everything lives in the object store of the desired repository: upstreams are
-// fetched below refs/jibe/upstream/<repository>/, and what runs is pinned by
+// fetched below refs/jibe/upstream/<repository>/, those that are only proposed below
+// refs/jibe/proposed/ for a moment, and what runs is pinned by
 // refs/jibe/packages/<tree>, so that neither a moved nor a deleted upstream can
 // take it away. It never checks anything out, never runs a package's programs,
 // and never decides which package an instance runs.
@@ -11,10 +12,10 @@ package packages
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"path"
 	"path/filepath"
 	"slices"
@@ -82,23 +83,29 @@ type Catalogue struct {
 	log      *slog.Logger
 
 	index atomic.Pointer[index]
+	sync  sync.Mutex // one Sync at a time; guards swept
+	swept bool       // of what former processes left of proposals
 
-	sync    sync.Mutex         // one Sync at a time; guards what follows
-	commits map[string]place   // commit and path -> what is there
-	parsed  map[string]summary // tree -> what its VNFD says
+	proposing string        // below which refs this process fetches proposals
+	places    chan struct{} // of proposals that are fetched at once
 
 	loading singleflight.Group
-	cache   cache
+	cache   *cache
 	pinned  sync.Map // tree -> true
 	pinning sync.Mutex
 }
 
 // index is immutable.
 type index struct {
-	entries  []*Entry            // in the order of repositories.yaml, newest first
-	byVnfd   map[string][]*Entry // likewise
+	repos    []desired.Repository // what it was made for
+	entries  []*Entry             // in the order of repositories.yaml, newest first
+	byVnfd   map[string][]*Entry  // likewise
 	trees    map[string]*Entry
 	problems []Problem
+
+	// What needn't be read again.
+	commits map[string]place   // commit and path -> what is there
+	parsed  map[string]summary // tree -> what its VNFD says
 }
 
 // summary is what is kept of a package that was read once.
@@ -126,8 +133,8 @@ func New(gitDir, packagesDir string, log *slog.Logger) *Catalogue {
 		packagesDir = abs
 	}
 	c := &Catalogue{
-		git: git{dir: gitDir}, packages: packagesDir, log: log,
-		commits: map[string]place{}, parsed: map[string]summary{},
+		git: git{dir: gitDir}, packages: packagesDir, log: log, cache: &cache{},
+		proposing: proposed + rand.Text() + "/", places: make(chan struct{}, maxProposals),
 	}
 	c.index.Store(&index{})
 	return c
@@ -141,12 +148,18 @@ func New(gitDir, packagesDir string, log *slog.Logger) *Catalogue {
 func (c *Catalogue) Sync(ctx context.Context, repos []desired.Repository) error {
 	c.sync.Lock()
 	defer c.sync.Unlock()
+	return errors.Join(c.fetch(ctx, upstream, repos), c.read(ctx, repos, true))
+}
+
+// fetch brings the repositories below the prefix. What can't be fetched is a
+// [*RepositoryError] each in the joined error.
+func (c *Catalogue) fetch(ctx context.Context, prefix string, repos []desired.Repository) error {
 	errs := make([]error, len(repos))
 	var group errgroup.Group
 	group.SetLimit(8)
 	for i, r := range repos {
 		group.Go(func() error {
-			if err := c.git.fetch(ctx, c.location(r), refspec(r)); err != nil {
+			if err := c.git.fetch(ctx, c.location(r), refspec(r, prefix)); err != nil {
 				errs[i] = &RepositoryError{r.Name, err}
 				c.log.WarnContext(ctx, "package repository not fetched", "repository", r.Name, "error", err)
 			}
@@ -156,7 +169,7 @@ func (c *Catalogue) Sync(ctx context.Context, repos []desired.Repository) error 
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	return errors.Join(append(errs, c.read(ctx, repos, true))...)
+	return errors.Join(errs...)
 }
 
 // Load brings the catalogue up to date with what was fetched before, without
@@ -177,12 +190,13 @@ func (c *Catalogue) location(r desired.Repository) string {
 
 const (
 	upstream = "refs/jibe/upstream/"
+	proposed = "refs/jibe/proposed/" // then a name of the process, then one of the proposal
 	pins     = "refs/jibe/packages/"
 )
 
-// refspec says what of the repository is fetched, and where to.
-func refspec(r desired.Repository) string {
-	to := upstream + r.Name
+// refspec says what of the repository is fetched, and to below which prefix.
+func refspec(r desired.Repository, prefix string) string {
+	to := prefix + r.Name
 	switch {
 	case r.Branch != "":
 		return fmt.Sprintf("+refs/heads/%s:%s/heads/%s", r.Branch, to, r.Branch)
@@ -209,23 +223,40 @@ func wanted(r desired.Repository, ref string) (string, bool) {
 	return name, kind == "tags" && err == nil && ok
 }
 
-// read makes a new index out of the refs. Only commits and trees that it hasn't
-// seen are read.
+// read makes a new index out of the refs.
 func (c *Catalogue) read(ctx context.Context, repos []desired.Repository, prune bool) error {
-	refs, err := c.git.refs(ctx, upstream)
+	at, stale, err := c.fetched(ctx, upstream, repos)
 	if err != nil {
-		return fmt.Errorf("read package catalogue: %w", err)
+		return err
 	}
-	b := &builder{c: c, next: &index{byVnfd: map[string][]*Entry{}, trees: map[string]*Entry{}}, commits: map[string]bool{}, trees: map[string]bool{}}
-	defer b.close()
-	var stale []string
+	next, err := c.build(ctx, repos, at)
+	if err != nil {
+		return err
+	}
+	c.index.Store(next)
+	if !prune {
+		return nil
+	}
+	if err := c.git.deleteRefs(ctx, stale); err != nil {
+		return fmt.Errorf("forget removed package repositories: %w", err)
+	}
+	return c.sweep(ctx)
+}
+
+// fetched is what there is of the repositories below the prefix, by their names, and
+// the refs there that none of them asks for.
+func (c *Catalogue) fetched(ctx context.Context, prefix string, repos []desired.Repository) (at map[string][]version, stale []string, err error) {
+	refs, err := c.git.refs(ctx, prefix)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read package catalogue: %w", err)
+	}
 	byName := map[string]desired.Repository{}
-	at := map[string][]version{}
 	for _, r := range repos {
 		byName[r.Name] = r
 	}
+	at = map[string][]version{}
 	for _, ref := range refs {
-		name, rest, _ := strings.Cut(strings.TrimPrefix(ref.name, upstream), "/")
+		name, rest, _ := strings.Cut(strings.TrimPrefix(ref.name, prefix), "/")
 		r, known := byName[name]
 		short, ok := wanted(r, rest)
 		if !known || !ok {
@@ -234,6 +265,18 @@ func (c *Catalogue) read(ctx context.Context, repos []desired.Repository, prune 
 		}
 		at[name] = append(at[name], version{short, ref.commit, semverOf(short)})
 	}
+	return at, stale, nil
+}
+
+// build makes an index of what there is of the repositories. Only commits and trees
+// that the present one hasn't seen are read. Where the store itself can't be read,
+// there is no index.
+func (c *Catalogue) build(ctx context.Context, repos []desired.Repository, at map[string][]version) (*index, error) {
+	b := &builder{git: c.git, was: c.index.Load(), next: &index{
+		repos: slices.Clone(repos), byVnfd: map[string][]*Entry{}, trees: map[string]*Entry{},
+		commits: map[string]place{}, parsed: map[string]summary{},
+	}}
+	defer b.close()
 	var errs []error
 	for _, r := range repos {
 		slices.SortFunc(at[r.Name], func(a, b version) int { return b.compare(a) })
@@ -242,34 +285,23 @@ func (c *Catalogue) read(ctx context.Context, repos []desired.Repository, prune 
 		}
 	}
 	if len(errs) > 0 {
-		// The store itself can't be read: what was known stays.
-		return errors.Join(errs...)
+		return nil, errors.Join(errs...)
 	}
-	c.index.Store(b.next)
-	maps.DeleteFunc(c.commits, func(k string, _ place) bool { return !b.commits[k] })
-	maps.DeleteFunc(c.parsed, func(k string, _ summary) bool { return !b.trees[k] })
-	if prune && len(stale) > 0 {
-		if err := c.git.deleteRefs(ctx, stale); err != nil {
-			return fmt.Errorf("forget removed package repositories: %w", err)
-		}
-	}
-	return nil
+	return b.next, nil
 }
 
 // builder makes one index.
 type builder struct {
-	c       *Catalogue
-	next    *index
-	store   *objects
-	commits map[string]bool // those in use
-	trees   map[string]bool
+	git       git
+	was, next *index
+	store     *objects
 }
 
 // objects starts git only when there is something new to read.
 func (b *builder) objects(ctx context.Context) (*objects, error) {
 	if b.store == nil {
 		var err error
-		if b.store, err = b.c.git.objects(ctx); err != nil {
+		if b.store, err = b.git.objects(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -286,7 +318,7 @@ func (b *builder) close() {
 func (b *builder) repository(ctx context.Context, r desired.Repository, versions []version) error {
 	for _, v := range versions {
 		key := v.commit + ":" + r.Path
-		here, seen := b.c.commits[key]
+		here, seen := b.was.commits[key]
 		if !seen {
 			store, err := b.objects(ctx)
 			if err != nil {
@@ -296,9 +328,8 @@ func (b *builder) repository(ctx context.Context, r desired.Repository, versions
 			if errors.Is(here.err, errStore) {
 				return fmt.Errorf("read %s: %w", v.name, here.err)
 			}
-			b.c.commits[key] = here
 		}
-		b.commits[key] = true
+		b.next.commits[key] = here
 		if here.err != nil {
 			b.next.problems = append(b.next.problems, Problem{r.Name, v.name, r.Path, "", here.err})
 			continue
@@ -331,9 +362,11 @@ func (b *builder) repository(ctx context.Context, r desired.Repository, versions
 // summary reads the VNFD in the tree, once. The error is that of the store; what
 // is wrong with the package is in the summary.
 func (b *builder) summary(ctx context.Context, tree string) (summary, error) {
-	b.trees[tree] = true
-	if s, ok := b.c.parsed[tree]; ok {
-		return s, nil
+	for _, ix := range []*index{b.next, b.was} {
+		if s, ok := ix.parsed[tree]; ok {
+			b.next.parsed[tree] = s
+			return s, nil
+		}
 	}
 	store, err := b.objects(ctx)
 	if err != nil {
@@ -349,7 +382,7 @@ func (b *builder) summary(ctx context.Context, tree string) (summary, error) {
 	default:
 		s.vnfdID, s.version = p.VNFD.ID, p.VNFD.Version
 	}
-	b.c.parsed[tree] = s
+	b.next.parsed[tree] = s
 	return s, nil
 }
 
@@ -390,6 +423,9 @@ func (c *Catalogue) List() []Entry {
 	}
 	return out
 }
+
+// Repositories returns those that the last Sync or Load was about.
+func (c *Catalogue) Repositories() []desired.Repository { return slices.Clone(c.index.Load().repos) }
 
 // Problems returns the packages that can't be used, as of the last Sync or Load.
 func (c *Catalogue) Problems() []Problem { return slices.Clone(c.index.Load().problems) }

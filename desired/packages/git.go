@@ -145,7 +145,16 @@ func (g git) refs(ctx context.Context, prefix string) ([]ref, error) {
 	return refs, nil
 }
 
+// allRefs returns the names of the refs below prefix, whatever they lead to.
+func (g git) allRefs(ctx context.Context, prefix string) ([]string, error) {
+	out, err := g.run(ctx, localTime, "", "for-each-ref", "--format=%(refname)", prefix)
+	return strings.Fields(string(out)), err
+}
+
 func (g git) deleteRefs(ctx context.Context, names []string) error {
+	if len(names) == 0 {
+		return nil
+	}
 	var b strings.Builder
 	for _, n := range names {
 		b.WriteString("delete " + n + "\n")
