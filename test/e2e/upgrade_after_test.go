@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"k8s.io/apimachinery/pkg/watch"
 )
 
 func TestAVNFInALaterGenerationIsHealedAndTerminatedAsAnyOther(t *testing.T) {
@@ -121,4 +123,95 @@ func (b *bench) pin(d *desk, file string) string {
 	}
 	pin, _, _ := strings.Cut(rest, "\n")
 	return pin
+}
+
+func TestAnUpgradeThatWasFailedAfterTheSwitchIsLedBackByTheNextRequestWithoutAGap(t *testing.T) {
+	b := newStage(t)
+	_, leaving := b.coordinated()
+	id := b.runs(b.vnfdID(1))
+	body := b.byScript()
+	delete(body["additionalParams"].(object), "lcm-operation-coordinate-new-vnf")
+	delete(body["additionalParams"].(object), "lcm-operation-coordinate-new-vnf-class")
+	f := b.filming()
+	path := b.begin(t, id, "change_vnfpkg", body)
+	leaving.each(1, "exit 1")
+	b.await(t, path, "FAILED_TEMP")
+	b.must(t, 200, "POST", path+"/fail", nil)
+	b.await(t, path, "FAILED")
+	// Nothing is done until somebody asks for something.
+	stays(t, quiet, func() error {
+		if n := b.running(1); n != 3 || b.running(2) != 3 {
+			return fmt.Errorf("%d old and %d new pods, want 3 each", n, b.running(2))
+		}
+		return nil
+	})
+	b.server.run(t, id, "scale", scale("SCALE_OUT", "web_aspect", 1))
+	b.awaitPods(4)
+	b.only(id, "0")
+	if got := f.shot().flow("front"); got != "0, 1, 0" {
+		t.Errorf("the Service led to the generations %q", got)
+	}
+	b.versions(id, 1)
+	b.sameVNFCs(id)
+	b.undrifted(id)
+}
+
+func TestWhatIsDamagedWhileAnUpgradeRunsIsMendedByIt(t *testing.T) {
+	b := newStage(t)
+	b.publish(standard(1), stuck(2))
+	id := b.runs(b.vnfdID(1))
+	f := b.filming()
+	path := b.begin(t, id, "change_vnfpkg", b.changing(2, "Blue-Green"))
+	b.unplaced()
+	b.remove("Deployment/web-1")
+	b.patch("ConfigMap/settings-1", "hand", "{'data': {'mode': 'slow'}}")
+	b.placing(func() error {
+		if s := b.must(t, 200, "GET", path, nil).object(t).text("operationState"); s != "COMPLETED" {
+			return fmt.Errorf("the operation is %s", s)
+		}
+		return nil
+	})
+	if data := b.read("ConfigMap/settings-1").Object["data"]; fmt.Sprint(data) != "map[mode:release-2]" {
+		t.Errorf("the ConfigMap holds %v", data)
+	}
+	if got := f.shot().flow("front"); got != "0, 1" {
+		t.Errorf("the Service led to the generations %q", got)
+	}
+	b.awaitPods(3)
+	b.only(id, "1")
+	b.sameVNFCs(id)
+	b.undrifted(id)
+}
+
+func TestSeveralServicesAreSwitchedEachByOneWriteAndOthersAreLeftAlone(t *testing.T) {
+	b := newStage(t)
+	served := func(n int) release {
+		r := standard(n)
+		r.beside += `---
+{apiVersion: v1, kind: Service, metadata: {name: inside}, spec: {clusterIP: None, selector: {app: back}, ports: [{name: http, port: 81}]}}
+---
+{apiVersion: v1, kind: Service, metadata: {name: same-pods}, spec: {selector: {app: web}, ports: [{name: http, port: 82}]}}
+---
+{apiVersion: v1, kind: Service, metadata: {name: elsewhere}, spec: {type: ExternalName, externalName: example.org}}
+---
+{apiVersion: v1, kind: Service, metadata: {name: nobody}, spec: {selector: {app: nobody}, ports: [{name: http, port: 83}]}}
+`
+		return r
+	}
+	b.publish(served(1), served(2))
+	id := b.runs(b.vnfdID(1))
+	f := b.filming()
+	b.server.run(t, id, "change_vnfpkg", b.changing(2, "Blue-Green"))
+	s := f.shot()
+	b.cleanly(s, "0", "1")
+	for service, writes := range map[string]int{"front": 1, "inside": 1, "same-pods": 1, "elsewhere": 0, "nobody": 0} {
+		if n := len(s.of("Service/"+service, watch.Modified)); n != writes {
+			t.Errorf("the Service %s was written %d times, want %d", service, n, writes)
+		}
+		if writes > 0 && s.flow(service) != "0, 1" {
+			t.Errorf("the Service %s led to the generations %q", service, s.flow(service))
+		}
+	}
+	b.only(id, "1")
+	b.undrifted(id)
 }
