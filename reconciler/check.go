@@ -15,32 +15,37 @@ import (
 // Checker says whether a change would be refused, without looking at any VIM.
 // The API, the push hook, `jibe validate` and the reconciler ask the same one.
 type Checker struct {
-	packages Packages
-	driver   func(drivers.VIM) (drivers.Driver, error)
-
-	mu        sync.Mutex
-	renderers map[string]drivers.Driver // by VIM type
+	packages  Packages
+	renderers *renderers
 }
 
 // NewChecker makes a Checker. driver is [Config.Driver].
 func NewChecker(packages Packages, driver func(drivers.VIM) (drivers.Driver, error)) *Checker {
-	return &Checker{packages: packages, driver: driver, renderers: make(map[string]drivers.Driver)}
+	return &Checker{packages, &renderers{driver: driver, byType: make(map[string]drivers.Driver)}}
+}
+
+// renderers are drivers that are connected to no VIM.
+type renderers struct {
+	driver func(drivers.VIM) (drivers.Driver, error)
+
+	mu     sync.Mutex
+	byType map[string]drivers.Driver
 }
 
 // noEndpoint is the endpoint of drivers that only render: a driver asks its VIM
 // nothing until it has to, and this name never resolves (RFC 6761 clause 6.4).
 const noEndpoint = "https://nowhere.invalid"
 
-// renderer is a driver that can render for this type of VIM, connected to none.
-func (c *Checker) renderer(vimType string) (drivers.Driver, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if drv, ok := c.renderers[vimType]; ok {
+// of is a driver that can render for this type of VIM.
+func (r *renderers) of(vimType string) (drivers.Driver, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if drv, ok := r.byType[vimType]; ok {
 		return drv, nil
 	}
-	drv, err := c.driver(drivers.VIM{Name: "none", Type: vimType, Endpoint: noEndpoint})
+	drv, err := r.driver(drivers.VIM{Name: "none", Type: vimType, Endpoint: noEndpoint})
 	if err == nil {
-		c.renderers[vimType] = drv
+		r.byType[vimType] = drv
 	}
 	return drv, err
 }
@@ -103,7 +108,7 @@ func (c *Checker) Check(ctx context.Context, settings *desired.Settings, before,
 	if err != nil {
 		return err
 	}
-	drv, err := c.renderer(vimType)
+	drv, err := c.renderers.of(vimType)
 	if err != nil {
 		return &drivers.RefusedError{Object: "vim", Reason: err.Error()}
 	}
@@ -134,7 +139,7 @@ func (c *Checker) Definitions(ctx context.Context, settings *desired.Settings, b
 	if err != nil {
 		return nil, err
 	}
-	drv, err := c.renderer(vimType)
+	drv, err := c.renderers.of(vimType)
 	if err != nil {
 		return nil, &drivers.RefusedError{Object: "vim", Reason: err.Error()}
 	}

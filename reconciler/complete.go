@@ -20,7 +20,7 @@ import (
 const pathsKey = "configmap_secret_paths"
 
 // Complete fills in what a change leaves to Jibe, so that an upgrade is a change of
-// one line: the pin, the name of a new generation, what a container update lies on,
+// one line: the pin, the name of a new generation, what a container update is and lies on,
 // and the scale levels that the new VNFD would otherwise alter. before is the
 // intent that after follows, nil where there is none. What nothing is missing of is
 // returned as it is. Errors are those of [Checker.Check].
@@ -36,6 +36,10 @@ func (c *Checker) Complete(ctx context.Context, before, after *desired.Instance)
 			return nil, fmt.Errorf("package of vnfdId %s: %w", next.VnfdID, err)
 		}
 		next.Package = tree
+	}
+	if n := len(next.Overlays); n > 0 && next.Overlays[n-1].Package == "" {
+		next.Overlays = slices.Clone(next.Overlays)
+		next.Overlays[n-1].Package = next.Package
 	}
 	if before == nil || before.State != desired.Instantiated || before.Package == "" {
 		return &next, nil

@@ -142,6 +142,18 @@ func TestCompleteFillsInWhatAOneLineChangeLeavesOut(t *testing.T) {
 				in.Levels = map[string]int{"web": tree2Levels}
 			},
 		},
+		"more maps of the package that runs": {
+			before: func(in *desired.Instance) {
+				in.Package, in.VnfdID, in.Base, in.Overlays = tree2, vnfd2, tree1, []desired.Overlay{{Package: tree2}}
+			},
+			after: func(in *desired.Instance) {
+				in.VnfdID, in.Package, in.Base, in.Overlays = vnfd2, "", tree1, []desired.Overlay{{Package: tree2}, {Paths: []string{"a.yaml"}}}
+			},
+			want: func(in *desired.Instance) {
+				in.VnfdID, in.Package, in.Base = vnfd2, tree2, tree1
+				in.Overlays = []desired.Overlay{{Package: tree2}, {Package: tree2, Paths: []string{"a.yaml"}}}
+			},
+		},
 		"a rolling change ends container updates": {
 			before: func(in *desired.Instance) {
 				in.VnfdID, in.Package, in.Base, in.Overlays = vnfd2, tree2, tree1, []desired.Overlay{{Package: tree2}}

@@ -84,7 +84,7 @@ func (v *View) plan(ctx context.Context, settings *desired.Settings, rev desired
 		return err
 	}
 	if after != nil && after.State == desired.Instantiated {
-		if src, err = sourceOf(ctx, v.r.Packages, after); err != nil {
+		if src, err = sourceOf(ctx, v.checker.packages, after); err != nil {
 			return err
 		}
 		if want, err = drv.Render(src); err != nil {
@@ -177,6 +177,6 @@ func (v *View) look(settings *desired.Settings, before, after *desired.Instance)
 	if err != nil {
 		return nil, false, err
 	}
-	drv, err = v.r.checker.renderer(t)
+	drv, err = v.checker.renderers.of(t)
 	return drv, false, err
 }

@@ -13,10 +13,19 @@ import (
 
 // View is what the API, the push hook and the CLI may ask: what runs now, and
 // whether a change would be refused. It changes nothing.
-type View struct{ r *Reconciler }
+type View struct {
+	r       *Reconciler
+	checker *Checker
+}
 
 // View returns the reconciler's read-only side.
-func (r *Reconciler) View() *View { return &View{r} }
+func (r *Reconciler) View() *View { return &View{r, r.checker} }
+
+// With is the view of somebody who considers other packages than those that count.
+// What runs is seen as ever.
+func (v *View) With(packages Packages) *View {
+	return &View{v.r, &Checker{packages, v.checker.renderers}}
+}
 
 // Running is everything of the instance that the VIM's cache last saw, what is
 // being deleted included. fresh is false where there is no such view now.
@@ -62,12 +71,12 @@ func (v *View) Check(ctx context.Context, settings *desired.Settings, before, af
 			return err
 		}
 	}
-	return v.r.checker.Check(ctx, settings, before, after)
+	return v.checker.Check(ctx, settings, before, after)
 }
 
 // Complete is [Checker.Complete].
 func (v *View) Complete(ctx context.Context, before, after *desired.Instance) (*desired.Instance, error) {
-	return v.r.checker.Complete(ctx, before, after)
+	return v.checker.Complete(ctx, before, after)
 }
 
 // Definitions is [Checker.Definitions] with the settings of head.
@@ -76,22 +85,22 @@ func (v *View) Definitions(ctx context.Context, before, after *desired.Instance,
 	if err != nil {
 		return nil, err
 	}
-	return v.r.checker.Definitions(ctx, settings, before, after, listed)
+	return v.checker.Definitions(ctx, settings, before, after, listed)
 }
 
 // Find returns the newest package with this vnfdId.
 func (v *View) Find(ctx context.Context, vnfdID string) (*vnfd.Package, error) {
-	tree, err := v.r.Packages.Newest(vnfdID)
+	tree, err := v.checker.packages.Newest(vnfdID)
 	if err != nil {
 		return nil, err
 	}
-	return v.r.Packages.Open(ctx, tree)
+	return v.checker.packages.Open(ctx, tree)
 }
 
 // Package returns the package that the instance runs, or would run where none
 // is pinned yet.
 func (v *View) Package(ctx context.Context, inst *desired.Instance) (*vnfd.Package, error) {
-	return v.r.checker.pkg(ctx, inst)
+	return v.checker.pkg(ctx, inst)
 }
 
 // Refused says whether err means that a change can never be accepted, and names
