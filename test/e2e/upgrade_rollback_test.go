@@ -186,15 +186,20 @@ func TestARollingChangeThatFailsIsTakenBackToTheObjectsThatWere(t *testing.T) {
 	}
 }
 
-func TestAFailedUpgradeIsTakenBackByWritingTheFormerVnfdIdAlone(t *testing.T) {
+func TestAFailedUpgradeIsTakenBackByTheRevertOfItsOneLine(t *testing.T) {
 	b := newStage(t)
 	b.publish(standard(1), stuck(2))
 	id, file, d := b.pushed(b.vnfdID(1), greenly)
 	text, before := d.read(file), b.see(true)
 	b.upgraded(d, file, 1, 2)
+	commit := strings.TrimSpace(d.git("rev-parse", "HEAD"))
 	b.unpullable(2)
 	b.outcome(id, 1, "CHANGE_VNFPKG FAILED_TEMP")
-	b.upgraded(d, file, 2, 1)
+	d.pull()
+	d.git("revert", "--no-edit", commit) // and not of what Jibe filled in
+	if out, err := d.tryPush(); err != nil {
+		t.Fatalf("the revert: %v\n%s", err, out)
+	}
 	b.awaitHistory(id, "INSTANTIATE COMPLETED, CHANGE_VNFPKG ROLLED_BACK")
 	b.unchanged(before, true)
 	b.versions(id, 1)
