@@ -117,6 +117,7 @@ func (w *world) checkEverything() {
 func (w *world) checkInstances(ctx context.Context) error {
 	type shown struct {
 		ID    string `json:"id"`
+		Vnfd  string `json:"vnfdId"`
 		State string `json:"instantiationState"`
 		Info  struct {
 			Scale []struct {
@@ -131,7 +132,7 @@ func (w *world) checkInstances(ctx context.Context) error {
 	}
 	have := map[string]string{}
 	for _, in := range instances {
-		text := in.State
+		text := in.State + " " + in.Vnfd
 		for _, s := range in.Info.Scale {
 			text += fmt.Sprintf(" %s=%d", s.Aspect, s.Level)
 		}
@@ -147,9 +148,9 @@ func (w *world) checkInstances(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		want := "NOT_INSTANTIATED"
+		want := "NOT_INSTANTIATED " + in.VnfdID
 		if in.State == desired.Instantiated {
-			want = fmt.Sprintf("INSTANTIATED front=%d", in.Levels["front"])
+			want = fmt.Sprintf("INSTANTIATED %s front=%d", in.VnfdID, in.Levels["front"])
 		}
 		if have[in.ID] != want {
 			errs = append(errs, fmt.Errorf("instance %s is shown as %q, head says %q", in.ID, have[in.ID], want))

@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/test/process"
@@ -55,16 +56,17 @@ func (w *world) removeNamespaces() {
 }
 
 // checkCluster says where what runs isn't what head wants: the number of replicas and
-// pods, and nothing at all in the namespaces of instances that are gone.
+// pods, all of one generation and of the version's content, and nothing at all in the
+// namespaces of instances that are gone.
 func (w *world) checkCluster(ctx context.Context) error {
-	want := map[string]int{}
+	want := map[string][]string{}
 	for name, dir := range w.namespaces {
 		in, err := w.intent(ctx, dir)
 		if err != nil {
 			return err
 		}
 		if in != nil && in.State == desired.Instantiated {
-			want[name] = 1 + in.Levels["front"]
+			want[name] = render(in)
 		}
 	}
 	have, err := w.objects(ctx)
@@ -73,18 +75,25 @@ func (w *world) checkCluster(ctx context.Context) error {
 	}
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(w.namespaces)) {
-		var exp []string
-		if n := want[name]; n > 0 {
-			exp = append(exp, fmt.Sprintf("Deployment vdu1 of %d", n), fmt.Sprintf("ReplicaSet of %d", n), "ConfigMap settings")
-			exp = append(exp, slices.Repeat([]string{"Pod"}, n)...)
-		}
-		slices.Sort(exp)
+		slices.Sort(want[name])
 		slices.Sort(have[name])
-		if !slices.Equal(exp, have[name]) {
-			errs = append(errs, fmt.Errorf("namespace %s of %s has %q, want %q", name, w.namespaces[name], have[name], exp))
+		if !slices.Equal(want[name], have[name]) {
+			errs = append(errs, fmt.Errorf("namespace %s of %s has %q, want %q", name, w.namespaces[name], have[name], want[name]))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// render is what objects says of an instance that is what its file says.
+func render(in *desired.Instance) []string {
+	suffix, generation := "", "0"
+	if in.Generation != "" {
+		suffix, generation = "-"+in.Generation, in.Generation
+	}
+	n := 1 + in.Levels["front"]
+	image, level := content(in.VnfdID)
+	return append(slices.Repeat([]string{fmt.Sprintf("Pod of generation %s with %s", generation, image)}, n),
+		fmt.Sprintf("Deployment vdu1%s of %d", suffix, n), fmt.Sprintf("ReplicaSet of %d", n), fmt.Sprintf("ConfigMap settings%s: %s", suffix, level))
 }
 
 // objects are the kinds, names and sizes of what is in each of the test's namespaces.
@@ -99,7 +108,9 @@ func (w *world) objects(ctx context.Context) (map[string][]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	deployed := map[string]types.UID{}
 	for _, d := range deployments.Items {
+		deployed[d.Namespace] = d.UID
 		add(d.Namespace, "Deployment %s of %d", d.Name, *d.Spec.Replicas)
 	}
 	sets, err := w.client.AppsV1().ReplicaSets("").List(ctx, metav1.ListOptions{})
@@ -107,15 +118,17 @@ func (w *world) objects(ctx context.Context) (map[string][]string, error) {
 		return nil, err
 	}
 	for _, r := range sets.Items {
-		add(r.Namespace, "ReplicaSet of %d", *r.Spec.Replicas)
+		if *r.Spec.Replicas > 0 || !metav1.IsControlledBy(&r, &metav1.ObjectMeta{UID: deployed[r.Namespace]}) { // else it is a Deployment's history
+			add(r.Namespace, "ReplicaSet of %d", *r.Spec.Replicas)
+		}
 	}
-	maps, err := w.client.CoreV1().ConfigMaps("").List(ctx, metav1.ListOptions{})
+	settings, err := w.client.CoreV1().ConfigMaps("").List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, err
 	}
-	for _, c := range maps.Items {
+	for _, c := range settings.Items {
 		if c.Name != "kube-root-ca.crt" && !strings.HasPrefix(c.Name, "jibe-") {
-			add(c.Namespace, "ConfigMap %s", c.Name)
+			add(c.Namespace, "ConfigMap %s: %s", c.Name, c.Data["LOG_LEVEL"])
 		}
 	}
 	pods, err := w.client.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
@@ -123,7 +136,7 @@ func (w *world) objects(ctx context.Context) (map[string][]string, error) {
 		return nil, err
 	}
 	for _, p := range pods.Items {
-		add(p.Namespace, "Pod")
+		add(p.Namespace, "Pod of generation %s with %s", p.Labels["vnf.jibe.dev/generation"], p.Spec.Containers[0].Image)
 	}
 	return all, nil
 }

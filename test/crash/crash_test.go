@@ -43,7 +43,7 @@ func TestNothingIsLostOrDoubledByKills(t *testing.T) {
 	t.Cleanup(w.removeNamespaces)
 	t.Cleanup(w.end)
 	w.start()
-	w.Present().PushPackages(t, []string{process.SmallVnfd}, process.SmallPackage())
+	w.Present().PushPackages(t, []string{process.SmallVnfd, nextVnfd}, process.SmallPackage(), nextPackage(t))
 	w.Present().PushFiles(t, map[string]string{"vims/test.yaml": "type: kubernetes\ndefault: true\nkubeconfig: file:" + kubeconfig + "\n"})
 	w.subscribe()
 

@@ -91,20 +91,22 @@ func (s *slot) change(ctx context.Context, server *process.Server) error {
 			desired.KeyValue{Path: []string{"state"}, Value: desired.Instantiated},
 			desired.KeyValue{Path: []string{"flavour"}, Value: "simple"},
 			desired.KeyValue{Path: []string{"params"}, Value: params(namespace)})
-	case dice < 35:
+	case dice < 20:
 		direction := "SCALE_OUT"
 		if level := now.Levels["front"]; level == maxLevel || level > 0 && s.rng.IntN(2) == 0 {
 			direction = "SCALE_IN"
 		}
 		return s.ask(ctx, server, "SCALE", http.MethodPost, now.ID, "/scale", map[string]any{"type": direction, "aspectId": "front", "numberOfSteps": 1})
-	case dice < 65:
+	case dice < 38:
 		level := (now.Levels["front"] + 1 + s.rng.IntN(maxLevel)) % (maxLevel + 1)
 		return s.edit(ctx, server, fmt.Sprintf("Let %s be at level %d", s.name, level), desired.KeyValue{Path: []string{"levels", "front"}, Value: level})
-	case dice < 78:
+	case dice < 70:
+		return s.upgrade(ctx, server, now)
+	case dice < 80:
 		return s.ask(ctx, server, "TERMINATE", http.MethodPost, now.ID, "/terminate", map[string]any{"terminationType": "FORCEFUL"})
-	case dice < 83:
+	case dice < 85:
 		return s.ask(ctx, server, "MODIFY_INFO", http.MethodPatch, now.ID, "", map[string]any{"vnfInstanceDescription": fmt.Sprintf("number %d", s.rng.IntN(1e6))})
-	case dice < 88:
+	case dice < 90:
 		return s.edit(ctx, server, "Stop "+s.name, desired.KeyValue{Path: []string{"state"}, Value: desired.NotInstantiated})
 	}
 	return s.push(ctx, server, "Remove "+s.name, func([]byte) ([]byte, error) { return nil, nil })
