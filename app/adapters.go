@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/Masterminds/semver/v3"
+
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/desired/packages"
 	"github.com/jibe-vnfm/jibe/desired/secret"
@@ -24,62 +26,90 @@ import (
 
 // catalogue finds packages for the reconciler. A vnfdId that isn't known yet may
 // have been pushed a moment ago, so the repositories are asked once more before
-// the answer is no.
+// the answer is no. So they are where repositories.yaml has changed since they were.
 type catalogue struct {
 	*packages.Catalogue
 	ctx      context.Context // of the process
 	settings func() (*desired.Settings, error)
 
-	mu   sync.Mutex
-	last time.Time
+	mu    sync.Mutex
+	last  time.Time
+	asked []desired.Repository // then
 }
 
 // resyncPause keeps questions about unknown packages from fetching without end.
 const resyncPause = time.Second
 
+// Newest implements [reconciler.Packages].
 func (c *catalogue) Newest(vnfdID string) (string, error) {
-	e, err := c.Find(vnfdID)
+	tree, err := newest(c.present(), vnfdID)
 	if errors.Is(err, packages.ErrUnknown) && c.refresh() {
-		e, err = c.Find(vnfdID)
+		return newest(c.Catalogue, vnfdID)
 	}
+	return tree, err
+}
+
+// Hooks implements [reconciler.Packages].
+func (c *catalogue) Hooks(tree string) bool { return c.present().Hooks(tree) }
+
+// Versions is [packages.Catalogue.Versions].
+func (c *catalogue) Versions(tree, vnfdID string) (*semver.Version, []packages.Version) {
+	return c.present().Versions(tree, vnfdID)
+}
+
+func newest(c *packages.Catalogue, vnfdID string) (string, error) {
+	e, err := c.Find(vnfdID)
 	if err != nil {
 		return "", err
 	}
 	return e.Tree, nil
 }
 
-func (c *catalogue) refresh() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if time.Since(c.last) < resyncPause {
-		return true // someone else has just asked
+// present is the catalogue of the repositories that git names now: a commit that
+// changes them counts from its first moment.
+func (c *catalogue) present() *packages.Catalogue {
+	if settings, err := c.settings(); err == nil && !slices.Equal(c.Repositories(), settings.Repositories) {
+		c.refresh()
 	}
+	return c.Catalogue
+}
+
+func (c *catalogue) refresh() bool {
 	settings, err := c.settings()
 	if err != nil {
 		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if time.Since(c.last) < resyncPause && slices.Equal(c.asked, settings.Repositories) {
+		return true // someone else has just asked
 	}
 	ctx, cancel := context.WithTimeout(c.ctx, 30*time.Second)
 	defer cancel()
 	// One repository that is away doesn't make the others' news worthless.
 	_ = c.Sync(ctx, settings.Repositories)
-	c.last = time.Now()
+	c.last, c.asked = time.Now(), settings.Repositories
 	return true
 }
 
-// try fetches what settings name, so that a check can know it before it is true.
-// The next fetch forgets what was not accepted.
-func (c *catalogue) try(ctx context.Context, now, settings *desired.Settings) []error {
-	if slices.Equal(now.Repositories, settings.Repositories) {
-		return nil
-	}
-	err := c.Sync(ctx, settings.Repositories)
-	if err == nil {
-		return nil
+// considered are packages that nobody has accepted, for a check.
+type considered struct{ *packages.Catalogue }
+
+// Newest implements [reconciler.Packages].
+func (c considered) Newest(vnfdID string) (string, error) { return newest(c.Catalogue, vnfdID) }
+
+// consider fetches what the settings name, so that a check can know it before it is
+// true; nothing else ever does. It says which of the repositories can't be fetched.
+func (c *catalogue) consider(ctx context.Context, settings *desired.Settings) (considered, []error, error) {
+	c.refresh() // of those that stay, the proposal has what the live catalogue has
+	other, err := c.Propose(ctx, settings.Repositories)
+	if other == nil {
+		return considered{}, nil, err
 	}
 	if list, ok := err.(interface{ Unwrap() []error }); ok {
-		return list.Unwrap()
+		return considered{other}, list.Unwrap(), nil
 	}
-	return []error{err}
+	return considered{other}, nil, err
 }
 
 // shelved is a package as `jibe get packages` shows it.

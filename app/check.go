@@ -166,11 +166,17 @@ func (s *Server) judge(ctx context.Context, p *Proposal, steps bool) (*Verdict, 
 		for name, vim := range settings.VIMs {
 			vim.Name = name // which the encoded form leaves to the key
 		}
-		// New repositories are fetched now, so that their packages are known below.
-		for _, err := range s.packages.try(ctx, now, settings) {
+	}
+	if !slices.Equal(now.Repositories, settings.Repositories) {
+		other, away, err := s.packages.consider(ctx, settings)
+		if err != nil {
+			return nil, err
+		}
+		for _, err := range away {
 			v.Problems = append(v.Problems, &desired.Problem{File: "repositories.yaml", Message: err.Error(),
 				Remedy: "check the url, and that this server may read it"})
 		}
+		view = view.With(other)
 	}
 	j := &judge{settings: settings, check: view.Check, before: s.atHead(ctx)}
 	for _, c := range p.Instances {

@@ -33,6 +33,7 @@ func repositoryConfig() [][2]string {
 		{"http.receivepack", "true"},
 		{"uploadpack.allowFilter", "true"},
 		{"uploadpack.hideRefs", "refs/jibe/upstream"}, // what was fetched is no part of a backup; pins are
+		{"transfer.hideRefs", "refs/jibe/proposed"},   // nor what was only proposed
 		{"pack.threads", "1"},
 		{"pack.writeReverseIndex", "false"},
 		{"repack.writeBitmaps", "false"},
