@@ -29,8 +29,7 @@ func (c *Checker) Complete(ctx context.Context, before, after *desired.Instance)
 		return after, nil
 	}
 	next := *after
-	stale := before != nil && next.VnfdID != before.VnfdID && next.Package == before.Package
-	if next.Package == "" || stale {
+	if next.Package == "" || c.stale(ctx, before, &next) {
 		tree, err := c.packages.Newest(next.VnfdID)
 		if err != nil {
 			return nil, fmt.Errorf("package of vnfdId %s: %w", next.VnfdID, err)
@@ -56,6 +55,20 @@ func (c *Checker) Complete(ctx context.Context, before, after *desired.Instance)
 		}
 	}
 	return &next, nil
+}
+
+// stale says whether the pin is one that the author left: that of the package which
+// was before the vnfdId changed. Where before is a commit that waits its turn, it has
+// the new vnfdId and the old pin itself.
+func (c *Checker) stale(ctx context.Context, before, next *desired.Instance) bool {
+	if before == nil || next.Package != before.Package {
+		return false
+	}
+	if next.VnfdID != before.VnfdID {
+		return true
+	}
+	pkg, err := c.packages.Open(ctx, next.Package)
+	return err == nil && pkg.VNFD.ID != next.VnfdID
 }
 
 // filledIn are the edits that make full of inst, in the keys that Complete fills in.

@@ -93,6 +93,13 @@ func TestCompleteFillsInWhatAOneLineChangeLeavesOut(t *testing.T) {
 				in.VnfdID, in.Package, in.Levels = vnfd2, tree2, map[string]int{"web": tree2Levels}
 			},
 		},
+		"the pin that a commit before this one left, and that Jibe has yet to fill in": {
+			before: func(in *desired.Instance) { in.VnfdID = vnfd2 },
+			after:  func(in *desired.Instance) { in.VnfdID, in.Suspend = vnfd2, true },
+			want: func(in *desired.Instance) {
+				in.VnfdID, in.Package, in.Suspend, in.Levels = vnfd2, tree2, true, map[string]int{"web": tree2Levels}
+			},
+		},
 		"the next generation of a blue-green change": {
 			before: func(in *desired.Instance) { in.Generation = "4" },
 			after: func(in *desired.Instance) {
