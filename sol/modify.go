@@ -140,16 +140,14 @@ func (a *api) repackage(ctx context.Context, patch map[string]any, paths []strin
 	if err := suspended(now); err != nil {
 		return nil, err
 	}
-	if pkg.Tree != now.Package {
-		next.Package = "" // with the pin of its overlay, the business of Complete
-		next.Base = cmp.Or(now.Base, now.Package)
-		next.Overlays = append(slices.Clone(now.Overlays), desired.Overlay{Paths: paths})
-		return a.View.Complete(ctx, now, next)
+	n := len(now.Overlays)
+	if pkg.Tree == now.Package && (n == 0 || len(paths) == 0 || slices.Equal(paths, now.Overlays[n-1].Paths)) {
+		return next, nil
 	}
-	if n := len(now.Overlays); n > 0 && len(paths) > 0 && !slices.Equal(paths, now.Overlays[n-1].Paths) {
-		next.Overlays = append(slices.Clone(now.Overlays), desired.Overlay{Package: pkg.Tree, Paths: paths})
-	}
-	return next, nil
+	next.Package = "" // with the pin of its overlay, the business of Complete
+	next.Base = cmp.Or(now.Base, now.Package)
+	next.Overlays = append(slices.Clone(now.Overlays), desired.Overlay{Paths: paths})
+	return a.View.Complete(ctx, now, next)
 }
 
 // reconnect patches the connection to the VIM that the VNF runs on.
