@@ -125,3 +125,32 @@ func TestAPackageThatIsGoneFromItsRepositoryCanStillBeRolledBackTo(t *testing.T)
 	b.server.run(t, id, "scale", scale("SCALE_OUT", "web_aspect", 1))
 	b.awaitPods(4)
 }
+
+func TestAnInstanceMayFollowOnABranchThatAPersonMerges(t *testing.T) {
+	b := newStage(t)
+	p := b.ownRepository()
+	b.offer(p, "v1.4.0", standard(1))
+	b.tracked()
+	b.known(b.vnfdID(1))
+	branch := "follow/" + b.namespace
+	id, file, d := b.pushed(b.vnfdID(1), "follow: {versions: ~1.4, branch: "+branch+"}\n")
+	b.offer(p, "v1.4.1", standard(2))
+	eventually(t, func() error {
+		_, err := git(t.Context(), d.dir, "fetch", "--quiet", "origin", branch)
+		return err
+	})
+	proposed := strings.TrimSpace(d.git("rev-parse", "FETCH_HEAD"))
+	if text := d.git("show", proposed+":"+file); !strings.Contains(text, "vnfdId: "+b.vnfdID(2)) {
+		t.Errorf("the branch proposes\n%s", text)
+	}
+	stays(t, quiet, func() error { return b.counted(id, 1) })
+	d.pull()
+	d.git("merge", "--quiet", "--no-edit", proposed)
+	if out, err := d.tryPush(); err != nil {
+		t.Fatalf("push: %v\n%s", err, out)
+	}
+	b.outcome(id, 1, "CHANGE_VNFPKG COMPLETED")
+	b.awaitPods(3)
+	b.versions(id, 2)
+	stays(t, quiet, func() error { return b.counted(id, 2) })
+}
