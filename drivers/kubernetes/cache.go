@@ -327,6 +327,9 @@ func (k *kindCache) put(f *fact) bool {
 		if old.deleting && !f.deleting {
 			f.deleting, f.ready, f.reason = true, false, old.reason
 		}
+		f.lead = f.lead.carried(old.lead)
+	} else {
+		f.lead = f.lead.carried(nil)
 	}
 	if old != nil && old.instance != f.instance {
 		k.unlink(old)
@@ -386,7 +389,7 @@ func (k *kindCache) Update(obj any) error {
 	if old := k.facts[f.key]; old != nil && old.instance != f.instance {
 		told = append(told, old.instance) // which has lost it
 	}
-	changed := k.put(f) && k.wakes(f.instance)
+	changed := k.put(f) && k.cache.wakes(f)
 	k.cache.mu.Unlock()
 	if changed {
 		k.cache.notify(told...)
@@ -403,7 +406,7 @@ func (k *kindCache) Delete(obj any) error {
 	f := factOf(k.gk, u)
 	k.cache.mu.Lock()
 	k.version = max(k.version, f.version)
-	gone := k.drop(f.key, f.uid) && k.wakes(f.instance)
+	gone := k.drop(f.key, f.uid) && k.cache.wakes(f)
 	k.cache.mu.Unlock()
 	if gone {
 		k.cache.notify(f.instance)
@@ -431,12 +434,12 @@ func (k *kindCache) Replace(list []any, version string) error {
 	}
 	for key, old := range k.facts {
 		// What was written after the list was made isn't in it.
-		if _, listed := facts[key]; (setBack || !listed && old.version <= at) && k.drop(key, old.uid) && k.wakes(old.instance) {
+		if _, listed := facts[key]; (setBack || !listed && old.version <= at) && k.drop(key, old.uid) && k.cache.wakes(old) {
 			moved = append(moved, old.instance)
 		}
 	}
 	for _, f := range facts {
-		if k.put(f) && k.wakes(f.instance) {
+		if k.put(f) && k.cache.wakes(f) {
 			moved = append(moved, f.instance)
 		}
 	}

@@ -23,9 +23,9 @@ type sliceFact struct {
 	endpoints []endpoint
 }
 
-// endpoint is a pod to which a Service leads.
+// endpoint is an address to which a Service leads.
 type endpoint struct {
-	pod   types.UID
+	pod   types.UID // "" where it is no pod's
 	ready bool
 }
 
@@ -34,7 +34,11 @@ func sliceFactOf(u *unstructured.Unstructured) *sliceFact {
 	for _, e := range mapsAt(u.Object, "endpoints") {
 		// A condition that isn't given is to be read as true.
 		ready, given, err := unstructured.NestedBool(e, "conditions", "ready")
-		s.endpoints = append(s.endpoints, endpoint{types.UID(str(e, "targetRef", "uid")), ready || !given || err != nil})
+		pod := str(e, "targetRef", "uid")
+		if str(e, "targetRef", "kind") != kindPod.Kind {
+			pod = ""
+		}
+		s.endpoints = append(s.endpoints, endpoint{types.UID(pod), ready || !given || err != nil})
 	}
 	return s
 }
@@ -55,10 +59,10 @@ func (c *cache) twofold(instance string) bool {
 	return false
 }
 
-// wakes says whether a change of an object of the kind is of interest to the
-// instance: where traffic goes is only asked while it is led elsewhere. c.mu is held.
-func (k *kindCache) wakes(instance string) bool {
-	return k.gk != kindSlice || k.cache.twofold(instance)
+// wakes says whether a change of the object is of interest to its instance: where
+// traffic goes is only asked while it is led elsewhere. c.mu is held.
+func (c *cache) wakes(f *fact) bool {
+	return f.gk != kindSlice || f.topLevel() || c.twofold(f.instance)
 }
 
 // blind says why objects of the kind can't be seen at all; "" where they can.
@@ -99,15 +103,16 @@ func (d *Driver) directs(v *view, r *render, generation string, f *fact, o *plan
 		}
 		return
 	}
-	others, gone, ready := map[string]int{}, 0, 0
+	others, gone, ready, newest := map[string]int{}, 0, 0, uint64(0)
 	for _, slice := range v.facts {
 		if slice.slice == nil || slice.slice.service != f.key || slice.deleting {
 			continue
 		}
+		newest = max(newest, slice.version)
 		for _, e := range slice.slice.endpoints {
 			switch pod := v.byUID[e.pod]; {
-			case e.pod == "":
-				// Of no pod: what another cluster or a person adds is no generation's.
+			case e.pod == "", pod == nil && slice.controller.uid == "":
+				// What another cluster or a person adds is no generation's.
 			case pod == nil:
 				gone++
 			case pod.generation() != "" && pod.generation() != generation:
@@ -125,6 +130,11 @@ func (d *Driver) directs(v *view, r *render, generation string, f *fact, o *plan
 		o.Ready, o.Reason = false, fmt.Sprintf("its EndpointSlices still hold %s of pods that are gone", addresses(gone))
 	case ready == 0 && v.awaited(r, generation, f.namespace, selector):
 		o.Ready, o.Reason = false, "its EndpointSlices hold no ready address of generation "+generation+" yet"
+	default:
+		if left := f.lead.unsettled(newest); left > 0 {
+			o.Ready, o.Reason = false, "its EndpointSlices may be those from before it was led to generation "+generation
+			d.cache.remind(f.instance, left)
+		}
 	}
 }
 

@@ -5,6 +5,12 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/jibe-vnfm/jibe/reconciler/plan"
 )
 
 func TestASliceWakesAnInstanceOnlyWhileTwoGenerationsStand(t *testing.T) {
@@ -46,6 +52,196 @@ func TestASliceWakesAnInstanceOnlyWhileTwoGenerationsStand(t *testing.T) {
 	slice(4, false)
 	if woken != 1 {
 		t.Errorf("a slice that changed woke the instance %d times", woken)
+	}
+}
+
+// stage is what watches have brought of the instance "i" in the namespace "n".
+type stage struct {
+	t      *testing.T
+	driver *Driver
+	render *render
+	now    int // the newest version
+}
+
+func newStage(t *testing.T, service string) *stage {
+	t.Helper()
+	c := newCache(nil, nil, slog.New(slog.DiscardHandler))
+	for gk := range kinds {
+		c.kinds[gk] = &kindCache{cache: c, gk: gk, facts: map[string]*fact{}, synced: true}
+	}
+	template := object(t, "{apiVersion: apps/v1, kind: Deployment, metadata: {name: web}, spec: {template: {metadata: {labels: {app: web}}}}}")
+	return &stage{t: t, driver: &Driver{cache: c}, render: &render{objects: map[string]*unstructured.Unstructured{
+		"Service/n/web": object(t, service), "Deployment/n/web": template,
+	}}}
+}
+
+// brings has a watch bring the object, at a version that is newer than all before.
+func (s *stage) brings(text string) {
+	s.t.Helper()
+	u := object(s.t, text)
+	s.now++
+	u.SetNamespace("n")
+	u.SetResourceVersion(fmt.Sprint(s.now))
+	u.SetUID(types.UID(u.GetKind() + u.GetName()))
+	labels := u.GetLabels()
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	labels[LabelInstance] = "i"
+	u.SetLabels(labels)
+	gk := u.GroupVersionKind().GroupKind()
+	if err := s.driver.cache.kinds[gk].Update(u); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *stage) pods(generations ...string) {
+	s.t.Helper()
+	for _, g := range generations {
+		s.brings(fmt.Sprintf("{apiVersion: v1, kind: Pod, metadata: {name: pod%s, labels: {app: web, %s: '%[1]s'}}}", g, LabelGeneration))
+	}
+}
+
+func (s *stage) service(generation string) {
+	s.t.Helper()
+	s.brings(fmt.Sprintf("{apiVersion: v1, kind: Service, metadata: {name: web, annotations: {%s: x}}, spec: {selector: {app: web, %s: '%s'}}}", AnnotationDigest, LabelGeneration, generation))
+}
+
+// slice is one of the Service's controller with the pods of the generations.
+func (s *stage) slice(name string, generations ...string) {
+	s.t.Helper()
+	endpoints := ""
+	for _, g := range generations {
+		endpoints += fmt.Sprintf("{conditions: {ready: true}, targetRef: {kind: Pod, uid: Podpod%s}},", g)
+	}
+	s.brings(fmt.Sprintf(`{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {name: %s, labels: {%s: web},
+		ownerReferences: [{apiVersion: v1, kind: Service, name: web, uid: Serviceweb, controller: true}]}, endpoints: [%s]}`, name, labelService, endpoints))
+}
+
+// waitsFor is why the Service isn't ready for the generation, "" where it is.
+func (s *stage) waitsFor(generation string) string {
+	s.t.Helper()
+	f := s.driver.cache.get(kindService, "Service/n/web")
+	o := plan.ObservedObject{Ready: true}
+	s.driver.directs(newView(s.driver.cache.of("i")), s.render, generation, f, &o)
+	if o.Ready != (o.Reason == "") {
+		s.t.Errorf("ready is %v: %q", o.Ready, o.Reason)
+	}
+	return o.Reason
+}
+
+const webService = "{apiVersion: v1, kind: Service, metadata: {name: web}, spec: {selector: {app: web}}}"
+
+func TestAServiceThatIsLedBackDoesNotTrustTheSlicesFromBefore(t *testing.T) {
+	s := newStage(t, webService)
+	woken := make(chan string, 9)
+	s.pods("0", "1")
+	s.service("0")
+	s.slice("a", "0")
+	s.slice("b", "0")
+	if why := s.waitsFor("0"); why != "" {
+		t.Errorf("before anything moves: %s", why)
+	}
+	s.service("1")
+	if why := s.waitsFor("1"); why != "its EndpointSlices still hold 2 addresses of generation 0" {
+		t.Errorf("before the slices move: %q", why)
+	}
+	// Its controller hasn't written a slice yet, and may be about to write those of 1.
+	s.service("0")
+	s.driver.cache.subscribe(func(instance string) { woken <- instance })
+	began := time.Now()
+	if why := s.waitsFor("0"); why != "its EndpointSlices may be those from before it was led to generation 0" {
+		t.Errorf("led back at once: %q", why)
+	}
+	if id := <-woken; id != "i" || time.Since(began) < settling/2 {
+		t.Errorf("%s was woken after %v", id, time.Since(began))
+	}
+	if why := s.waitsFor("0"); why != "" {
+		t.Errorf("a while later: %s", why)
+	}
+	// Where slices are written, nobody waits for time to pass, whatever else changes.
+	s.service("1")
+	s.slice("a", "1")
+	if why := s.waitsFor("1"); why != "its EndpointSlices still hold 1 address of generation 0" {
+		t.Errorf("with one slice of two: %q", why)
+	}
+	s.slice("b", "1")
+	s.service("1")
+	if why := s.waitsFor("1"); why != "" {
+		t.Errorf("with both slices: %s", why)
+	}
+}
+
+func TestOnlyPodsThatAServiceItselfLedToAreMissed(t *testing.T) {
+	s := newStage(t, webService)
+	s.pods("0", "1")
+	s.service("1")
+	s.slice("a", "1")
+	for name, target := range map[string]string{"none": "", "node": "targetRef: {kind: Node, uid: x}", "foreign": "targetRef: {kind: Pod, uid: y}"} {
+		s.brings(fmt.Sprintf("{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {name: %s, labels: {%s: web}}, endpoints: [{%s}]}", name, labelService, target))
+	}
+	if why := s.waitsFor("1"); why != "" {
+		t.Errorf("with addresses that others added: %s", why)
+	}
+	s.slice("b", "gone")
+	if why := s.waitsFor("1"); why != "its EndpointSlices still hold 1 address of pods that are gone" {
+		t.Errorf("with a pod that is gone: %q", why)
+	}
+}
+
+func TestAServiceThatIsANameForAnotherHostLeadsToNoPod(t *testing.T) {
+	s := newStage(t, "{apiVersion: v1, kind: Service, metadata: {name: web}, spec: {type: ExternalName, externalName: example.com, selector: {app: web}}}")
+	s.pods("0", "1")
+	s.service("1")
+	if why := s.waitsFor("1"); why != "" {
+		t.Errorf("it waits for addresses: %s", why)
+	}
+}
+
+func TestASliceOfThePackageWakesAsAllOfItsObjectsDo(t *testing.T) {
+	s := newStage(t, webService)
+	woken := 0
+	s.driver.cache.subscribe(func(string) { woken++ })
+	slice := fmt.Sprintf("{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {name: own, annotations: {%s: x}, labels: {%s: i}}, endpoints: []}", AnnotationDigest, LabelInstance)
+	s.brings(slice)
+	u := object(t, slice)
+	u.SetNamespace("n")
+	u.SetUID("EndpointSliceown")
+	if err := s.driver.cache.kinds[kindSlice].Delete(u); err != nil || woken != 2 {
+		t.Errorf("it woke the instance %d times, want when it came and went (%v)", woken, err)
+	}
+}
+
+func TestADaemonSetAsksForAPodOfEachNode(t *testing.T) {
+	f := factOf(kindDaemonSet, object(t, fmt.Sprintf(`{apiVersion: apps/v1, kind: DaemonSet, metadata: {name: d, labels: {%s: i}, annotations: {%s: x}},
+		spec: {updateStrategy: {type: OnDelete}}, status: {desiredNumberScheduled: 3}}`, LabelInstance, AnnotationDigest)))
+	v := newView([]*fact{f})
+	v.complaint = func(types.UID) string { return "" }
+	o := v.object(f)
+	if o.Count != 3 || o.Keep != "" {
+		t.Errorf("it is observed as %+v", o)
+	}
+	// Nobody scales it: the number is the cluster's.
+	desired := plan.Desired{Objects: []plan.Object{{Key: f.key, Digest: "x"}}, Groups: []plan.Group{{VDU: "D", Owner: f.key, Free: true}}}
+	pod := func(id, outdated string) plan.Unit {
+		return plan.Unit{ID: id, Key: "Pod/n/" + id, Name: id, VDU: "D", Owner: f.key, Ready: true, Outdated: outdated}
+	}
+	for _, x := range []struct {
+		units []plan.Unit
+		first plan.Action
+	}{
+		{[]plan.Unit{pod("a", "old"), pod("b", "old")}, plan.Wait}, // for the third
+		{[]plan.Unit{pod("a", "old"), pod("b", "old"), pod("c", "")}, plan.DeleteUnit},
+	} {
+		steps := plan.Compute(desired, plan.Observed{Objects: []plan.ObservedObject{o}, Units: x.units}, plan.Journal{})
+		if len(steps) == 0 || steps[0].Action != x.first {
+			t.Errorf("with %d pods due is %v, want %s first", len(x.units), steps, x.first)
+		}
+		for _, step := range steps {
+			if step.Action == plan.Scale {
+				t.Errorf("with %d pods: %s", len(x.units), step)
+			}
+		}
 	}
 }
 

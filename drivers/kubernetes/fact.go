@@ -54,6 +54,7 @@ type fact struct {
 	defines schema.GroupKind
 	pod     *podFact
 	slice   *sliceFact
+	lead    *lead // of a Service
 }
 
 // controller is the owner that manages the object, if any.
@@ -149,6 +150,8 @@ func factOf(gk schema.GroupKind, u *unstructured.Unstructured) *fact {
 	case kindStatefulSet:
 		f.manual = onDelete(u)
 		f.revision, _, _ = unstructured.NestedString(u.Object, "status", "updateRevision")
+	case kindService:
+		f.lead = &lead{generation: shared(selectorOf(u)[LabelGeneration]), version: f.version}
 	case kindCRD:
 		f.defines, _ = definition(u)
 	case kindPod:

@@ -20,7 +20,6 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
 	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/jibe-vnfm/jibe/drivers"
 )
@@ -130,20 +129,7 @@ func restConfig(vim drivers.VIM) (*rest.Config, error) {
 	if !strings.HasPrefix(vim.Endpoint, "https://") && !strings.HasPrefix(vim.Endpoint, "http://") {
 		return nil, fmt.Errorf("endpoint %q is not an http(s) URL", vim.Endpoint)
 	}
-	config := clientcmdapi.NewConfig()
-	config.Clusters["vim"] = &clientcmdapi.Cluster{
-		Server: vim.Endpoint, CertificateAuthorityData: vim.CACert, InsecureSkipTLSVerify: vim.Insecure,
-	}
-	if vim.Insecure {
-		config.Clusters["vim"].CertificateAuthorityData = nil
-	}
-	config.AuthInfos["vim"] = &clientcmdapi.AuthInfo{
-		Token: vim.Token, Username: vim.Username, Password: vim.Password,
-		ClientCertificateData: vim.ClientCert, ClientKeyData: vim.ClientKey,
-	}
-	config.Contexts["vim"] = &clientcmdapi.Context{Cluster: "vim", AuthInfo: "vim"}
-	config.CurrentContext = "vim"
-	return clientcmd.NewDefaultClientConfig(*config, nil).ClientConfig()
+	return clientcmd.NewDefaultClientConfig(*connection(vim), nil).ClientConfig()
 }
 
 // slot waits for leave to send a request.

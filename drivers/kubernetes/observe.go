@@ -374,6 +374,9 @@ func (v *view) object(f *fact) plan.ObservedObject {
 		Deleting: f.deleting, Retention: retention(f), Reason: f.reason, Failure: f.failure, Keep: f.kept,
 		Generation: f.generation(),
 	}
+	if f.gk == kindDaemonSet {
+		o.Count = f.scheduled
+	}
 	if f.dead {
 		o.Dead = f.failure
 	}

@@ -7,8 +7,12 @@ import (
 )
 
 // selectorOf is what a Service asks pods for; nil where it asks for nothing, and
-// somebody else says where its traffic goes.
+// somebody else says where its traffic goes, or where it is only a name for another
+// host, whatever it selects.
 func selectorOf(u *unstructured.Unstructured) map[string]string {
+	if str(u.Object, "spec", "type") == "ExternalName" {
+		return nil
+	}
 	selector, _, _ := unstructured.NestedStringMap(u.Object, "spec", "selector")
 	return selector
 }
