@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/jibe-vnfm/jibe/test/process"
@@ -26,9 +27,14 @@ func (b *bench) ownRepository() *desk {
 	return p
 }
 
+// tracking keeps tests that add to repositories.yaml from each other's way.
+var tracking sync.Mutex
+
 // tracked has the server take packages from the test's own repository.
 func (b *bench) tracked() {
 	b.Helper()
+	tracking.Lock()
+	defer tracking.Unlock()
 	d := b.clone(b.T, "desired.git")
 	d.write("repositories.yaml", d.read("repositories.yaml")+fmt.Sprintf("- name: %[1]s\n  url: %[1]s.git\n  tags: v*\n", b.namespace))
 	d.push("Take packages from one repository more")
