@@ -41,8 +41,8 @@ func (d *Driver) remembered(src drivers.Source, key string, read func() ([]manif
 	return all, err
 }
 
-// baseKey names the manifests of an instance, whatever else differs between
-// instances of its package.
+// baseKey names the manifests of an instance, before they are its generation's,
+// whatever else differs between instances of its package.
 func baseKey(src drivers.Source) string {
 	key := src.Package.Tree
 	if src.Base != nil {
@@ -63,5 +63,5 @@ func baseKey(src drivers.Source) string {
 		paths, _ := json.Marshal(src.Instance.Overlays[i].Paths) // strings always can be
 		key += "\x00\x00" + pkg.Tree + string(paths)
 	}
-	return key + "\x00\x00" + src.Instance.Generation
+	return key
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -156,22 +157,15 @@ func (v *view) awaited(r *render, generation, namespace string, selector map[str
 		if top == nil || r.objects[top.key] == nil {
 			continue
 		}
-		labels, _, _ := unstructured.NestedStringMap(podOf(r.objects[top.key]), "metadata", "labels")
+		labels := podLabels(r.objects[top.key], top.gk)
+		if labels != nil && top.gk == kindStatefulSet {
+			labels[labelPodName], labels[labelPodIndex] = f.name, f.name[strings.LastIndex(f.name, "-")+1:]
+		}
 		if selects(selector, labels) {
 			return true
 		}
 	}
 	return false
-}
-
-// podOf is what a workload makes: its template, or the Pod itself.
-func podOf(obj *unstructured.Unstructured) map[string]any {
-	if obj.GroupVersionKind().GroupKind() == kindPod {
-		return obj.Object
-	}
-	template, _, _ := unstructured.NestedFieldNoCopy(obj.Object, "spec", "template")
-	pod, _ := template.(map[string]any)
-	return pod
 }
 
 // redirectable refuses to lead traffic to another generation where nobody could see

@@ -38,7 +38,7 @@ func (d *Driver) generation(src drivers.Source, manifests []manifest) ([]manifes
 	case firstGeneration:
 		return nil, &drivers.RefusedError{Object: "generation", Reason: fmt.Sprintf("%q is what the first generation is called: leave the field out, or give another", named)}
 	}
-	return d.remembered(src, "generation\x00"+baseKey(src), func() ([]manifest, error) { return rename(manifests, named) })
+	return d.remembered(src, "generation "+named+"\x00"+baseKey(src), func() ([]manifest, error) { return rename(manifests, named) })
 }
 
 // rename gives the suffixed kinds their names in the generation. kustomize knows

@@ -20,12 +20,13 @@ type maker struct {
 	accounts   map[string]bool
 	autoscaled map[string]bool
 	pods       []map[string]string // the labels of those that workloads make
+	sets       map[string]string   // the names of StatefulSets, by those in the package
 }
 
 func (d *Driver) newMaker(in *desired.Instance, manifests []manifest, scopes map[schema.GroupKind]bool, namespace string, vdus map[*unstructured.Unstructured]*mapped) (*maker, error) {
 	mk := &maker{
 		digestKey: d.digestKey, instance: in.ID, generation: generationOf(in.Generation), namespace: namespace,
-		scopes: scopes, accounts: serviceAccounts(manifests), autoscaled: autoscaledBy(manifests),
+		scopes: scopes, accounts: serviceAccounts(manifests), autoscaled: autoscaledBy(manifests), sets: map[string]string{},
 	}
 	for _, m := range manifests {
 		if !runs(m.gk) {
@@ -36,6 +37,9 @@ func (d *Driver) newMaker(in *desired.Instance, manifests []manifest, scopes map
 			return nil, err
 		}
 		mk.pods = append(mk.pods, podLabels(obj, m.gk))
+		if m.gk == kindStatefulSet {
+			mk.sets[m.name] = obj.GetName()
+		}
 	}
 	return mk, nil
 }
@@ -53,7 +57,7 @@ func (mk *maker) object(m manifest, from *unstructured.Unstructured, vdu *mapped
 	}
 	moveSubjects(obj, m.gk, mk.namespace, mk.accounts)
 	if m.gk == kindService {
-		direct(obj, mk.pods, mk.generation)
+		direct(obj, mk.pods, mk.sets, mk.generation)
 	}
 	if m.config != nil {
 		config := map[string]string{AnnotationConfig: seal(mk.digestKey, mk.instance, m.config)}

@@ -12,27 +12,6 @@ import (
 	"github.com/jibe-vnfm/jibe/reconciler/plan"
 )
 
-// outgrown says why this incarnation can't be brought to its render; "" where it
-// can, or stands there already.
-func (f *fact) outgrown(r *render, want plan.Object) string {
-	rendered := r.objects[f.key]
-	if rendered == nil || f.digest == "" || f.digest == want.Digest || !f.topLevel() {
-		return ""
-	}
-	mould := rendered.GetAnnotations()[AnnotationMould]
-	// One from before there were moulds can only be told by its digest.
-	if mould == "" || f.mould == mould {
-		return ""
-	}
-	switch f.gk {
-	case kindPod:
-		return "what changes can't reach a Pod that runs: it is made anew"
-	case kindJob:
-		return "what changes can't be changed in a Job: it is made and run anew"
-	}
-	return ""
-}
-
 // mint is what makes units that their owner doesn't bring up to date.
 type mint struct {
 	owner      *fact
@@ -51,15 +30,13 @@ func (v *view) mints(r *render, digests map[string]plan.Object) map[string]*mint
 		if !f.manual || !isWanted || !f.topLevel() || f.deleting || r.objects[f.key] == nil {
 			continue
 		}
-		pod := podOf(r.objects[f.key])
-		annotations, _, _ := unstructured.NestedStringMap(pod, "metadata", "annotations")
-		labels, _, _ := unstructured.NestedStringMap(pod, "metadata", "labels")
+		pod := templateOf(r.objects[f.key], f.gk)
 		if all == nil {
 			all = map[string]*mint{}
 		}
 		all[f.key] = &mint{
 			owner: f, atRender: f.digest == want.Digest, images: readImages(imagesOf(pod, "spec")),
-			config: annotations[AnnotationConfig], generation: labels[LabelGeneration],
+			config: str(pod, "metadata", "annotations", AnnotationConfig), generation: str(pod, "metadata", "labels", LabelGeneration),
 		}
 	}
 	return all

@@ -2,8 +2,15 @@ package kubernetes
 
 import (
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// The labels that a StatefulSet's controller gives its pods beside those of the template.
+const (
+	labelPodName  = "statefulset.kubernetes.io/pod-name"
+	labelPodIndex = "apps.kubernetes.io/pod-index"
 )
 
 // selectorOf is what a Service asks pods for; nil where it asks for nothing, and
@@ -25,14 +32,27 @@ func selectorOf(u *unstructured.Unstructured) map[string]string {
 // An author may rename a label in the workload and leave it to a script to make
 // the Service follow. In a later generation what no workload has is left out, if a
 // workload is selected then: the generation says which pods are meant.
-func direct(u *unstructured.Unstructured, pods []map[string]string, generation string) {
+//
+// A Service that leads to one pod of a StatefulSet by its name follows it to the name
+// that it has in the generation; sets are those names by the package's.
+func direct(u *unstructured.Unstructured, pods []map[string]string, sets map[string]string, generation string) {
 	selector := selectorOf(u)
 	selected := func(s map[string]string) bool {
+		s = without(s, func(k, _ string) bool { return k == labelPodName || k == labelPodIndex })
 		return slices.ContainsFunc(pods, func(labels map[string]string) bool { return selects(s, labels) })
+	}
+	if pod, named := selector[labelPodName]; named {
+		at := max(strings.LastIndex(pod, "-"), 0)
+		set, known := sets[pod[:at]]
+		if !known {
+			return
+		}
+		_ = merge(u.Object, map[string]string{labelPodName: set + pod[at:]}, "spec", "selector") // it was read as a map
+		selector = selectorOf(u)
 	}
 	if !selected(selector) && generation != firstGeneration {
 		rest := without(selector, func(k, v string) bool {
-			return !slices.ContainsFunc(pods, func(labels map[string]string) bool { return labels[k] == v })
+			return k != labelPodName && k != labelPodIndex && !slices.ContainsFunc(pods, func(labels map[string]string) bool { return labels[k] == v })
 		})
 		if authored(rest) && selected(rest) {
 			selector = rest
