@@ -2,6 +2,8 @@
 // with fifty VNF instances through the API and git push, pods and objects are killed and
 // edited behind Jibe's back, the API server dies and hangs, and so does Jibe itself. At the
 // end all that runs is what git says, and every operation has ended with the right story.
+// Some instances are calm: nobody touches their pods, and their package changes in the
+// blue-green way alone. Their Service always leads somewhere.
 // It uses the real program, git, store and a Kubernetes control plane of its own.
 //
 // Environment variables steer it: JIBE_CHAOS_DURATION is how long it breaks things (1m),
@@ -60,6 +62,7 @@ func TestEverythingConvergesAfterChaos(t *testing.T) {
 	w := newWorld(t)
 	w.populate(process.Number(t, "JIBE_CHAOS_INSTANCES", 50), rand.New(rand.NewPCG(seed, 0)))
 
+	w.record()
 	stop := make(chan struct{})
 	var all sync.WaitGroup
 	stream := uint64(0)
@@ -106,6 +109,8 @@ type world struct {
 	objects                       dynamic.Interface
 	vnfs                          []*vnf
 	log                           *timeline
+	trees                         map[string]*version // by the tree of the package
+	traffic                       *traffic
 
 	mu       sync.Mutex
 	requests []request      // acknowledged through the API
@@ -118,6 +123,7 @@ type world struct {
 // vnf is one instance.
 type vnf struct {
 	id, dir, name, namespace string
+	calm                     bool // its pods are left in peace
 }
 
 func newWorld(t *testing.T) *world {
@@ -156,7 +162,8 @@ func newWorld(t *testing.T) *world {
 // startJibe starts the process and lets the users at it.
 func (w *world) startJibe() error {
 	s, err := process.StartLogged(w.binary, w.data, filepath.Join(w.dir, "jibe.log"), "--timeout", operationTimeout.String(),
-		"--timeout-for", "HEAL="+shortTimeout.String(), "--timeout-for", "SCALE="+shortTimeout.String())
+		"--timeout-for", "HEAL="+shortTimeout.String(), "--timeout-for", "SCALE="+shortTimeout.String(),
+		"--timeout-for", "CHANGE_VNFPKG="+shortTimeout.String(), "--timeout-for", "MODIFY_INFO="+shortTimeout.String())
 	if err != nil {
 		return err
 	}

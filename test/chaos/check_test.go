@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/test/process"
@@ -41,8 +42,9 @@ func (w *world) checkEverything() {
 	for _, err := range []error{
 		w.checkRequests(ctx, history, known),
 		history.CheckPushes(ctx, w.pushes, bare),
-		w.checkStories(history, operations),
-		w.checkDeletions(ctx),
+		w.checkStories(ctx, history, operations),
+		w.checkDeletions(ctx, operations),
+		w.checkTraffic(),
 	} {
 		if err != nil {
 			w.t.Error(err)
@@ -102,6 +104,18 @@ func (w *world) checkRequests(ctx context.Context, h *process.History, known map
 		if r.what == string(lcm.Heal) && len(after.Condemned) == 0 {
 			errs = append(errs, w.about(r.vnf, "HEAL %s: commit %s condemns nothing", r.operation, commits[0]))
 		}
+		if r.vnfd != "" && (after.VnfdID != r.vnfd || w.trees[after.Package] == nil || w.trees[after.Package].vnfd != r.vnfd) {
+			errs = append(errs, w.about(r.vnf, "%s %s to %s: commit %s says %s, %s", r.what, r.operation, r.vnfd, commits[0], after.VnfdID, after.Package))
+		}
+		if r.blueGreen {
+			before, err := process.Intent(ctx, w.repository, commits[0]+"^", r.vnf.dir)
+			if err != nil {
+				return err
+			}
+			if before.Generation == after.Generation {
+				errs = append(errs, w.about(r.vnf, "%s %s: commit %s has no new generation", r.what, r.operation, commits[0]))
+			}
+		}
 		if r.steps != 0 {
 			before, err := process.Intent(ctx, w.repository, commits[0]+"^", r.vnf.dir)
 			if err != nil {
@@ -127,7 +141,7 @@ func hasValue(m map[string]string, value string) bool {
 // checkStories says which operation's end has no reason: one that a person or client asked
 // for belongs to one commit; it has completed, or somebody gave it up, or a newer one took
 // its place. What Jibe began by itself has completed or made way, and says why it was.
-func (w *world) checkStories(h *process.History, operations []occurrence) error {
+func (w *world) checkStories(ctx context.Context, h *process.History, operations []occurrence) error {
 	seen := map[string]string{}
 	var errs []error
 	for _, op := range operations {
@@ -163,7 +177,11 @@ func (w *world) checkStories(h *process.History, operations []occurrence) error 
 				continue
 			}
 		case lcm.RolledBack:
-			if strings.Contains(asked, "rollback") {
+			back, err := w.wentBack(ctx, h, op.Operation)
+			if err != nil {
+				return err
+			}
+			if strings.Contains(asked, "rollback") || back {
 				continue
 			}
 		}
@@ -173,9 +191,9 @@ func (w *world) checkStories(h *process.History, operations []occurrence) error 
 }
 
 // checkDeletions says which pods Jibe has deleted although nobody asked for that very
-// incarnation: a heal hits the pod that it names, and never the successor. The API server's
-// audit log tells it.
-func (w *world) checkDeletions(ctx context.Context) error {
+// incarnation: a heal hits the pod that it names, and never the successor; a change of
+// package may replace the bare Pod. The API server's audit log tells it.
+func (w *world) checkDeletions(ctx context.Context, operations []occurrence) error {
 	log, err := process.Git(ctx, w.repository, "log", "--format=", "-p", "-U0", "main", "--", "instances")
 	if err != nil {
 		return err
@@ -203,7 +221,7 @@ func (w *world) checkDeletions(ctx context.Context) error {
 			return nil
 		}
 		for _, v := range w.vnfs {
-			if v.namespace == a.Ref.Namespace {
+			if v.namespace == a.Ref.Namespace && !(strings.HasPrefix(a.Ref.Name, "probe") && changing(operations, v, a.At)) {
 				errs = append(errs, w.about(v, "Jibe deleted pod %s %q at %s, which no commit condemns", a.Ref.Name, uid, a.At))
 			}
 		}
@@ -217,4 +235,13 @@ func (w *world) checkDeletions(ctx context.Context) error {
 		errs = append(errs, errors.New("the audit log has no pod that Jibe deleted: nothing is proven"))
 	}
 	return errors.Join(append(errs, err)...)
+}
+
+// changing says whether the instance's package was being changed at a moment, or a change
+// that didn't complete had left something over.
+func changing(operations []occurrence, v *vnf, at time.Time) bool {
+	return slices.ContainsFunc(operations, func(op occurrence) bool {
+		return op.Instance == v.id && op.Type == string(lcm.ChangePackage) && !op.Started.After(at) &&
+			(op.State != string(lcm.Completed) || !op.Entered.Before(at))
+	})
 }

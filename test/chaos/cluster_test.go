@@ -5,48 +5,22 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/yaml"
 
 	"github.com/jibe-vnfm/jibe/test/process"
 )
-
-// manifest is one object of the package as its file has it.
-func manifest() (map[string]*unstructured.Unstructured, error) {
-	all := map[string]*unstructured.Unstructured{}
-	for _, file := range manifests() {
-		text, err := os.ReadFile(filepath.Join(trioDir(), file))
-		if err != nil {
-			return nil, err
-		}
-		for doc := range strings.SplitSeq(string(text), "\n---\n") {
-			o := &unstructured.Unstructured{}
-			if err := yaml.Unmarshal([]byte(doc), &o.Object); err != nil {
-				return nil, err
-			}
-			all[strings.ToLower(o.GetKind())+"s/"+o.GetName()] = o
-		}
-	}
-	return all, nil
-}
 
 // checkCluster says where what runs isn't what head wants: the objects with all that the
 // package says of them, as many pods as the scale level says, each with the right image and
 // ready, and nothing else.
 func (w *world) checkCluster(ctx context.Context) error {
-	wanted, err := manifest()
-	if err != nil {
-		return err
-	}
 	live := map[string]map[string]*unstructured.Unstructured{} // by namespace, then resource/name
-	kinds := append(parts(), object{replicaSets(), ""})
+	kinds := append(parts(""), object{replicaSets(), ""})
 	for i, o := range kinds {
 		if slices.ContainsFunc(kinds[:i], func(other object) bool { return other.GroupVersionResource == o.GroupVersionResource }) {
 			continue
@@ -77,17 +51,23 @@ func (w *world) checkCluster(ctx context.Context) error {
 				}
 			}
 		}
-		for _, problem := range compare(wanted, live[v.namespace], int64(1+now.Levels["front"])) {
+		wanted, err := w.render(v.id, now)
+		if err != nil {
+			errs = append(errs, w.about(v, "%w", err))
+			continue
+		}
+		for _, problem := range compare(wanted, live[v.namespace], suffixOf(now), int64(1+now.Levels["front"])) {
 			errs = append(errs, w.about(v, "%w", problem))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// compare says how the objects of one namespace differ from the package's, with a number of
-// front ends.
-func compare(wanted, live map[string]*unstructured.Unstructured, fronts int64) []error {
+// compare says how the objects of one namespace differ from what must run, with a number
+// of front ends. suffix is what the generation puts at the end of names.
+func compare(wanted, live map[string]*unstructured.Unstructured, suffix string, fronts int64) []error {
 	var errs []error
+	web, store, probes := "web"+suffix, "store"+suffix, "pods/probe"+suffix
 	left := maps.Clone(live)
 	delete(left, "configmaps/kube-root-ca.crt")
 	for _, key := range slices.Sorted(maps.Keys(wanted)) {
@@ -97,7 +77,7 @@ func compare(wanted, live map[string]*unstructured.Unstructured, fronts int64) [
 			errs = append(errs, fmt.Errorf("%s is missing", key))
 			continue
 		}
-		if key == "deployments/web" {
+		if key == "deployments/"+web {
 			if err := unstructured.SetNestedField(want.Object, fronts, "spec", "replicas"); err != nil {
 				return append(errs, err)
 			}
@@ -119,22 +99,22 @@ func compare(wanted, live map[string]*unstructured.Unstructured, fronts int64) [
 	for _, key := range slices.Sorted(maps.Keys(left)) {
 		o := left[key]
 		switch kind, _, _ := strings.Cut(key, "/"); {
-		case kind == "replicasets" && owned(o, "Deployment", "web"):
+		case kind == "replicasets" && owned(o, "Deployment", web):
 			if n, _, _ := unstructured.NestedInt64(o.Object, "spec", "replicas"); n > 0 && n != fronts {
 				errs = append(errs, fmt.Errorf("%s has %d replicas, want %d", key, n, fronts))
 			}
 		case kind == "pods" && owned(o, "ReplicaSet", ""):
 			pods["web"]++
-			errs = append(errs, checkPod(o, wanted["deployments/web"], "spec", "template", "spec"))
-		case kind == "pods" && owned(o, "StatefulSet", "store"):
+			errs = append(errs, checkPod(o, wanted["deployments/"+web], "spec", "template", "spec"))
+		case kind == "pods" && owned(o, "StatefulSet", store):
 			pods["store"]++
-			errs = append(errs, checkPod(o, wanted["statefulsets/store"], "spec", "template", "spec"))
+			errs = append(errs, checkPod(o, wanted["statefulsets/"+store], "spec", "template", "spec"))
 		default:
 			errs = append(errs, fmt.Errorf("%s is nobody's", key))
 		}
 	}
-	if probe := live["pods/probe"]; probe != nil {
-		errs = append(errs, checkPod(probe, wanted["pods/probe"], "spec"))
+	if probe := live[probes]; probe != nil {
+		errs = append(errs, checkPod(probe, wanted[probes], "spec"))
 	}
 	if want := map[string]int64{"web": fronts, "store": 1}; !maps.Equal(pods, want) {
 		errs = append(errs, fmt.Errorf("the pods are %v, want %v", pods, want))
@@ -238,6 +218,9 @@ func (w *world) checkShown(ctx context.Context, s *process.Server) error {
 		now, err := process.Intent(ctx, w.repository, "main", v.dir)
 		if err != nil {
 			return err
+		}
+		if in.Vnfd != now.VnfdID {
+			errs = append(errs, w.about(v, "it is shown with vnfdId %s, head says %s", in.Vnfd, now.VnfdID))
 		}
 		if len(in.Info.Scale) != 1 || in.Info.Scale[0].Level != now.Levels["front"] {
 			errs = append(errs, w.about(v, "it is shown at %v, head says level %d", in.Info.Scale, now.Levels["front"]))

@@ -4,12 +4,17 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
+	"strings"
 	"time"
 
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/test/process"
 )
 
 // The resources that an instance consists of.
@@ -37,15 +42,17 @@ type object struct {
 
 func (o object) String() string { return o.Resource + "/" + o.name }
 
-func parts() []object {
+// parts are an instance's objects, where suffix is what its generation puts at the end of
+// their names.
+func parts(suffix string) []object {
 	return []object{
-		{deployments(), "web"}, {statefulSets(), "store"}, {core("pods"), "probe"},
-		{core("configmaps"), "settings"}, {core("services"), "web"}, {core("services"), "store"},
+		{deployments(), "web" + suffix}, {statefulSets(), "store" + suffix}, {core("pods"), "probe" + suffix},
+		{core("configmaps"), "settings" + suffix}, {core("services"), "web"}, {core("services"), "store"},
 	}
 }
 
-// workloads are the parts with an image.
-func workloads() []object { return parts()[:3] }
+// loadedParts is how many of the parts, from the first, have an image.
+const loadedParts = 3
 
 // faultEvery is the mean time between two faults of objects.
 const faultEvery = 150 * time.Millisecond
@@ -55,6 +62,9 @@ const faultEvery = 150 * time.Millisecond
 func (w *world) breakObjects(ctx context.Context, rng *rand.Rand, stop <-chan struct{}) error {
 	for w.rest(stop, time.Duration(rng.Int64N(int64(2*faultEvery)))) {
 		v := w.vnfs[rng.IntN(len(w.vnfs))]
+		if v.calm {
+			continue
+		}
 		ctx, cancel := context.WithTimeout(ctx, requestWait)
 		kind, what, err := w.fault(ctx, rng, v)
 		cancel()
@@ -71,9 +81,16 @@ func (w *world) breakObjects(ctx context.Context, rng *rand.Rand, stop <-chan st
 
 // fault does one of them. It returns its kind and what it was in full.
 func (w *world) fault(ctx context.Context, rng *rand.Rand, v *vnf) (kind, what string, err error) {
-	all := parts()
+	now, err := process.Intent(ctx, w.repository, "main", v.dir)
+	if err != nil {
+		return "", "look for the generation", err
+	}
+	all := parts(suffixOf(now))
+	if n, err := strconv.Atoi(now.Generation); err == nil && rng.IntN(4) == 0 { // what may be about to go
+		all = parts(suffixOf(&desired.Instance{Generation: strings.TrimPrefix(strconv.Itoa(n-1), "0")}))
+	}
 	part := all[rng.IntN(len(all))]
-	loaded := workloads()[rng.IntN(len(workloads()))]
+	loaded := all[rng.IntN(loadedParts)]
 	merge := func(o object, patch string) error {
 		_, err := w.objects.Resource(o.GroupVersionResource).Namespace(v.namespace).
 			Patch(ctx, o.name, types.MergePatchType, []byte(patch), metav1.PatchOptions{FieldManager: "chaos"})
@@ -88,7 +105,8 @@ func (w *world) fault(ctx context.Context, rng *rand.Rand, v *vnf) (kind, what s
 		return "delete " + part.Resource, fmt.Sprintf("delete %s (%s)", part, how), err
 	case dice < 55:
 		image := fmt.Sprintf("registry.k8s.io/pause:3.%d", rng.IntN(9))
-		patch := fmt.Sprintf(`{"containers":[{"name":%q,"image":%q}]}`, loaded.name, image)
+		container, _, _ := strings.Cut(loaded.name, "-")
+		patch := fmt.Sprintf(`{"containers":[{"name":%q,"image":%q}]}`, container, image)
 		if loaded.Resource == "pods" {
 			patch = `{"spec":` + patch + `}`
 		} else {

@@ -16,22 +16,8 @@ import (
 	"github.com/jibe-vnfm/jibe/test/process"
 )
 
-// trio is the vnfdId of the package in testdata: a Deployment whose scaling aspect "front"
-// has the levels 0 to maxLevel (1 to 3 pods), a StatefulSet and a bare Pod.
-const (
-	trio     = "3a5c1f0e-6d0b-4f7e-9c55-0f6f2a9e1bc2"
-	maxLevel = 2
-)
-
-// trioDir is the folder of the package.
-func trioDir() string {
-	return filepath.Join(process.Root(), "test", "chaos", "testdata", "trio")
-}
-
-// manifests are the package's manifests.
-func manifests() []string {
-	return []string{"Files/kubernetes/support.yaml", "Files/kubernetes/workloads.yaml"}
-}
+// calmEvery is how many instances there are for each that is left in peace.
+const calmEvery = 7
 
 // populateWait bounds the instantiation of all instances.
 const populateWait = 4 * time.Minute
@@ -41,11 +27,15 @@ const populateWait = 4 * time.Minute
 func (w *world) populate(n int, rng *rand.Rand) {
 	w.t.Helper()
 	ctx, s := w.t.Context(), w.Present()
-	s.PushPackages(w.t, []string{trio}, trioDir())
+	w.publish()
 	s.PushFiles(w.t, map[string]string{"vims/chaos.yaml": "type: kubernetes\ndefault: true\nkubeconfig: file:" + w.plane.kubeconfig() + "\n"})
 	files := map[string]string{}
 	for i := range n {
-		v := &vnf{name: fmt.Sprintf("vnf-%02d", i), namespace: fmt.Sprintf("chaos-%02d", i)}
+		v := &vnf{name: fmt.Sprintf("vnf-%02d", i), namespace: fmt.Sprintf("chaos-%02d", i), calm: i%calmEvery == 0}
+		policy := desired.UpdatePolicy{Strategy: []string{desired.Rolling, desired.BlueGreen}[rng.IntN(2)], BarePods: true}
+		if v.calm {
+			policy.Strategy = desired.BlueGreen
+		}
 		_, err := w.client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: v.namespace}}, metav1.CreateOptions{})
 		if err != nil {
 			w.t.Fatal(err)
@@ -54,13 +44,18 @@ func (w *world) populate(n int, rng *rand.Rand) {
 		if i%2 == 1 {
 			made := s.Want(w.t, http.StatusCreated, http.MethodPost, process.Instances, map[string]string{"vnfdId": trio, "vnfInstanceName": v.name}, nil)
 			v.id, v.dir = made.ID(), desired.APIDir(made.ID())
+			text, err := desired.Format(&desired.Instance{ID: v.id, Name: v.name, VnfdID: trio, State: desired.NotInstantiated, Update: policy})
+			if err != nil {
+				w.t.Fatal(err)
+			}
+			files[path.Join(v.dir, desired.InstanceFile)] = string(text)
 			continue
 		}
 		v.dir = "instances/chaos/" + v.name
 		v.id = process.Identity(v.dir)
 		text, err := desired.Format(&desired.Instance{
 			Name: v.name, VnfdID: trio, State: desired.Instantiated, Flavour: "simple",
-			Levels: map[string]int{"front": rng.IntN(maxLevel + 1)}, Params: params(v),
+			Levels: map[string]int{"front": rng.IntN(maxLevel + 1)}, Params: params(v), Update: policy,
 		})
 		if err != nil {
 			w.t.Fatal(err)
@@ -105,6 +100,25 @@ func (w *world) populate(n int, rng *rand.Rand) {
 		w.t.Fatal(err)
 	}
 	w.log.note("chaos", "", "all is instantiated")
+}
+
+// publish makes all versions of the package known.
+func (w *world) publish() {
+	w.t.Helper()
+	w.trees = map[string]*version{}
+	versions := makeVersions(w.t)
+	var ids, dirs []string
+	for _, v := range versions {
+		ids, dirs = append(ids, v.vnfd), append(dirs, v.dir)
+	}
+	w.Present().PushPackages(w.t, ids, dirs...)
+	for _, v := range versions {
+		tree, err := process.Git(w.t.Context(), filepath.Join(w.data, "packages", "packages.git"), "rev-parse", "main:"+filepath.Base(v.dir))
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		w.trees[tree] = v
+	}
 }
 
 func params(v *vnf) map[string]any {

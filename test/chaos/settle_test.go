@@ -31,13 +31,14 @@ func (w *world) settle() {
 		w.t.Fatal(err)
 	}
 	w.release()
+	mender := &user{world: w, clone: process.NewClone(w.t, w.repository)}
 	tried := map[string]int{}
 	begun := time.Now()
 	said := begun
 	for {
-		err := w.tidy(ctx, s, tried)
+		err := mender.tidy(ctx, s, tried)
 		if err == nil {
-			err = errors.Join(w.atRest(ctx, s), w.checkCluster(ctx), w.checkShown(ctx, s))
+			err = errors.Join(w.atRest(ctx, s), w.checkCluster(ctx), w.checkShown(ctx, s), w.checkServices(ctx))
 		}
 		if err == nil {
 			break
@@ -85,28 +86,31 @@ func (w *world) release() {
 
 // tidy does what is left to a person: operations in FAILED_TEMP that a person asked for,
 // and instances that are held. It returns an error while there is something.
-func (w *world) tidy(ctx context.Context, s *process.Server, tried map[string]int) error {
+func (u *user) tidy(ctx context.Context, s *process.Server, tried map[string]int) error {
 	var errs []error
-	for _, v := range w.vnfs {
-		op, err := w.broken(ctx, s, v)
+	for _, v := range u.world.vnfs {
+		op, err := u.broken(ctx, s, v)
 		if err != nil {
 			return err
 		}
-		if op != nil {
+		now, err := process.Intent(ctx, u.repository, "main", v.dir)
+		if err != nil {
+			return err
+		}
+		switch {
+		case now.VnfdID == trioStuck:
+			errs = append(errs, u.about(v, "it is to run the version that gets stuck"), u.unstick(ctx, s, v))
+		case op != nil:
 			how := "retry"
 			if tried[op.ID]++; tried[op.ID] > 2 {
 				how = "fail"
 			}
-			errs = append(errs, fmt.Errorf("%s %s is in FAILED_TEMP: %s", op.Type, op.ID, op.Error.Detail), w.resolve(ctx, s, v, op, how))
-			continue
-		}
-		now, err := process.Intent(ctx, w.repository, "main", v.dir)
-		if err != nil {
-			return err
-		}
-		if now.Held != "" {
-			errs = append(errs, w.about(v, "it is held by %s", now.Held),
-				w.ask(ctx, s, v, request{what: string(lcm.Heal)}, "/heal", map[string]any{"cause": "it was given up"}))
+			errs = append(errs, fmt.Errorf("%s %s is in FAILED_TEMP: %s", op.Type, op.ID, op.Error.Detail), u.resolve(ctx, s, v, op, how))
+		case now.Held != "" && v.calm:
+			errs = append(errs, u.about(v, "it is held by %s", now.Held), u.askUpgrade(ctx, s, v, map[bool]string{true: trioNext, false: trio}[now.VnfdID == trio], "Blue-Green"))
+		case now.Held != "":
+			errs = append(errs, u.about(v, "it is held by %s", now.Held),
+				u.ask(ctx, s, v, request{what: string(lcm.Heal)}, "/heal", map[string]any{"cause": "it was given up"}))
 		}
 	}
 	return errors.Join(errs...)

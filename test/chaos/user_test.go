@@ -1,6 +1,7 @@
 package chaos_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,6 +36,10 @@ type request struct {
 	// than none for in.
 	pods  []string
 	steps int
+	// vnfd is the version that it asked for, and blueGreen the way.
+	vnfd      string
+	blueGreen bool
+	method    string // "" is POST
 }
 
 // userEvery is the mean time between two changes that a person asks for.
@@ -70,10 +75,19 @@ func (u *user) change(ctx context.Context, s *process.Server, rng *rand.Rand, v 
 	if err != nil {
 		return u.unanswered(ctx, v, "look for a failed operation", err)
 	}
+	if v.calm {
+		return u.changeCalmly(ctx, s, rng, v, now, broken)
+	}
 	dice := rng.IntN(100)
 	switch {
 	case broken != nil && dice < 75:
-		return u.resolve(ctx, s, v, broken, []string{"retry", "retry", "fail", "rollback"}[rng.IntN(4)])
+		how := []string{"retry", "retry", "fail", "rollback", "rollback", "revert"}[rng.IntN(6)]
+		if how == "revert" {
+			return u.revert(ctx, s, rng, v)
+		}
+		return u.resolve(ctx, s, v, broken, how)
+	case rng.IntN(100) < upgradePart:
+		return u.upgrade(ctx, s, rng, v, now)
 	case now.Suspend && dice < 60:
 		return edit("Resume "+v.name, []string{"suspend"}, nil)
 	case now.Drift == desired.DriftReport && dice < 40:
@@ -117,6 +131,7 @@ type unit struct {
 // shown is what this test reads of a VnfInstance.
 type shown struct {
 	ID    string `json:"id"`
+	Vnfd  string `json:"vnfdId"`
 	State string `json:"instantiationState"`
 	Info  struct {
 		Units []unit `json:"vnfcResourceInfo"`
@@ -162,7 +177,7 @@ func (u *user) healPods(ctx context.Context, s *process.Server, rng *rand.Rand, 
 // ask makes a request and remembers it where it is acknowledged.
 func (w *world) ask(ctx context.Context, s *process.Server, v *vnf, r request, task string, body any) error {
 	what := strings.TrimSpace(r.what + " " + strings.Join(r.pods, ","))
-	a, err := s.Do(ctx, http.MethodPost, process.Instances+"/"+v.id+task, body)
+	a, err := s.Do(ctx, cmp.Or(r.method, http.MethodPost), process.Instances+"/"+v.id+task, body)
 	if err != nil {
 		return w.unanswered(ctx, v, what, err)
 	}
@@ -244,13 +259,13 @@ func (w *world) resolve(ctx context.Context, s *process.Server, v *vnf, op *occu
 }
 
 // push pushes a change of the instance's file.
-func (u *user) push(ctx context.Context, s *process.Server, rng *rand.Rand, v *vnf, message string, change desired.KeyValue) error {
+func (u *user) push(ctx context.Context, s *process.Server, rng *rand.Rand, v *vnf, message string, changes ...desired.KeyValue) error {
 	remote := s.Desired()
 	if rng.IntN(2) == 0 {
 		remote = s.DesiredURL()
 	}
 	commit, err := u.clone.ChangeInstance(ctx, func() string { return remote }, v.dir, message, func(old []byte) ([]byte, error) {
-		return desired.Edit(path.Join(v.dir, desired.InstanceFile), old, change)
+		return desired.Edit(path.Join(v.dir, desired.InstanceFile), old, changes...)
 	})
 	switch {
 	case errors.Is(err, process.ErrUnanswered):

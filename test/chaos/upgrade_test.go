@@ -1,0 +1,150 @@
+package chaos_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/lcm"
+	"github.com/jibe-vnfm/jibe/test/process"
+)
+
+// upgradePart is how many of a hundred changes are of the package.
+const upgradePart = 35
+
+// another is a version that the instance doesn't run; now and then the one that gets stuck.
+func another(rng *rand.Rand, now *desired.Instance) string {
+	stuck := rng.IntN(8) == 0
+	switch {
+	case stuck && now.VnfdID != trioStuck:
+		return trioStuck
+	case now.VnfdID == trio:
+		return trioNext
+	}
+	return trio
+}
+
+// upgrade asks for another version of the package, in one of the ways in which that can be
+// done.
+func (u *user) upgrade(ctx context.Context, s *process.Server, rng *rand.Rand, v *vnf, now *desired.Instance) error {
+	to := another(rng, now)
+	push := func(how, strategy string, more ...desired.KeyValue) error {
+		return u.push(ctx, s, rng, v, how+" "+v.name, append(more, desired.KeyValue{Path: []string{"vnfdId"}, Value: to},
+			desired.KeyValue{Path: []string{"update", "strategy"}, Value: strategy})...)
+	}
+	paths := map[string]any{"configmap_secret_paths": configPaths()}
+	switch rng.IntN(8) {
+	case 0:
+		return u.askUpgrade(ctx, s, v, to, "RollingUpdate")
+	case 1:
+		return u.askUpgrade(ctx, s, v, to, "Blue-Green")
+	case 2:
+		return u.ask(ctx, s, v, request{what: string(lcm.ModifyInfo), vnfd: to, method: http.MethodPatch}, "", map[string]any{"vnfdId": to, "metadata": paths})
+	case 3:
+		return push("Roll", desired.Rolling)
+	case 4:
+		return push("Put a green one beside", desired.BlueGreen)
+	case 5:
+		return push("Update the containers of", desired.Container, desired.KeyValue{Path: []string{"metadata"}, Value: paths})
+	}
+	if now.Update.Strategy == desired.Container {
+		return push("Roll", desired.Rolling)
+	}
+	return u.oneLine(ctx, s, rng, v, to)
+}
+
+func (u *user) askUpgrade(ctx context.Context, s *process.Server, v *vnf, to, kind string) error {
+	return u.ask(ctx, s, v, request{what: string(lcm.ChangePackage), vnfd: to, blueGreen: kind == "Blue-Green"}, "/change_vnfpkg",
+		map[string]any{"vnfdId": to, "additionalParams": map[string]any{"upgrade_type": kind}})
+}
+
+// oneLine pushes the vnfdId alone.
+func (u *user) oneLine(ctx context.Context, s *process.Server, rng *rand.Rand, v *vnf, to string) error {
+	return u.push(ctx, s, rng, v, fmt.Sprintf("Let %s run %s", v.name, to), desired.KeyValue{Path: []string{"vnfdId"}, Value: to})
+}
+
+// revert pushes the vnfdId that the API shows: that of before the operation that failed.
+func (u *user) revert(ctx context.Context, s *process.Server, rng *rand.Rand, v *vnf) error {
+	var in shown
+	if err := s.Get(ctx, process.Instances+"/"+v.id, &in); err != nil {
+		return u.unanswered(ctx, v, "look for what ran", err)
+	}
+	return u.push(ctx, s, rng, v, "Revert "+v.name, desired.KeyValue{Path: []string{"vnfdId"}, Value: in.Vnfd})
+}
+
+// changeCalmly asks for a change that may not interrupt the traffic.
+func (u *user) changeCalmly(ctx context.Context, s *process.Server, rng *rand.Rand, v *vnf, now *desired.Instance, broken *occurrence) error {
+	dice := rng.IntN(100)
+	switch {
+	case broken != nil && dice < 25:
+		return u.revert(ctx, s, rng, v)
+	case broken != nil:
+		return u.resolve(ctx, s, v, broken, []string{"retry", "rollback"}[rng.IntN(2)])
+	case dice < 45:
+		return u.askUpgrade(ctx, s, v, another(rng, now), "Blue-Green")
+	case dice < 90:
+		return u.oneLine(ctx, s, rng, v, another(rng, now))
+	case now.Levels["front"] < maxLevel:
+		return u.ask(ctx, s, v, request{what: string(lcm.Scale), steps: 1}, "/scale", map[string]any{"type": "SCALE_OUT", "aspectId": "front", "numberOfSteps": 1})
+	}
+	return nil
+}
+
+// unstick brings an instance that is to run the version that gets stuck back to the first.
+func (u *user) unstick(ctx context.Context, s *process.Server, v *vnf) error {
+	strategy := desired.Rolling
+	if v.calm {
+		strategy = desired.BlueGreen
+	}
+	return u.push(ctx, s, rand.New(rand.NewPCG(1, 1)), v, "Give up the new version of "+v.name, desired.KeyValue{Path: []string{"vnfdId"}, Value: trio},
+		desired.KeyValue{Path: []string{"update", "strategy"}, Value: strategy})
+}
+
+// wentBack says whether somebody pushed what an operation had found, which is its
+// rollback: nothing but what Jibe fills in is another.
+func (w *world) wentBack(ctx context.Context, h *process.History, op process.Operation) (bool, error) {
+	commits := askedBy(h, op)
+	if len(commits) == 0 {
+		return false, nil
+	}
+	dir := w.vnf(op.Instance).dir
+	var was []*desired.Instance
+	last := h.At[commits[0]]
+	// What the operation found is the directory of some earlier commit: of the last one
+	// that isn't a part of the same change.
+	for at := last - 1; at >= 0 && len(was) < 6; at-- {
+		touched, err := process.Git(ctx, w.repository, "diff-tree", "--no-commit-id", "--name-only", "-r", h.Commits[at], "--", dir)
+		if err != nil {
+			return false, err
+		}
+		if touched == "" {
+			continue
+		}
+		in, err := process.Intent(ctx, w.repository, h.Commits[at], dir)
+		if err != nil {
+			return false, err
+		}
+		was = append(was, in)
+	}
+	for _, p := range w.pushes {
+		if p.Instance != op.Instance || h.At[p.Commit] <= last {
+			continue
+		}
+		now, err := process.Intent(ctx, w.repository, p.Commit, dir)
+		if err != nil {
+			return false, err
+		}
+		for _, before := range was {
+			others := slices.DeleteFunc(desired.Changed(before, now), func(key string) bool {
+				return slices.Contains([]string{"package", "base", "overlays", "generation", "levels"}, key)
+			})
+			if len(others) == 0 {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
+}
