@@ -198,6 +198,25 @@ func TestAServiceThatIsANameForAnotherHostLeadsToNoPod(t *testing.T) {
 	}
 }
 
+func TestAServiceOfOnePodOfAStatefulSetWaitsForThatPod(t *testing.T) {
+	for pod, want := range map[string]string{
+		"db-1-0": "its EndpointSlices hold no ready address of generation 1 yet",
+		"db-1-7": "", // there is no such pod, so that nothing is to be waited for
+	} {
+		s := newStage(t, fmt.Sprintf("{apiVersion: v1, kind: Service, metadata: {name: web}, spec: {selector: {%s: %s, %s: '1'}}}", labelPodName, pod, LabelGeneration))
+		s.render.objects["StatefulSet/n/db-1"] = object(t, fmt.Sprintf("{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: db-1}, spec: {template: {metadata: {labels: {%s: '1'}}}}}", LabelGeneration))
+		s.brings(fmt.Sprintf("{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: db-1, annotations: {%s: x}}}", AnnotationDigest))
+		s.brings(fmt.Sprintf(`{apiVersion: v1, kind: Pod, metadata: {name: db-1-0, labels: {%s: '1'},
+			ownerReferences: [{apiVersion: apps/v1, kind: StatefulSet, name: db-1, uid: StatefulSetdb-1, controller: true}]},
+			status: {phase: Running, conditions: [{type: Ready, status: 'True'}]}}`, LabelGeneration))
+		s.service("1")
+		s.slice("a")
+		if why := s.waitsFor("1"); why != want {
+			t.Errorf("of %s is said %q, want %q", pod, why, want)
+		}
+	}
+}
+
 func TestASliceOfThePackageWakesAsAllOfItsObjectsDo(t *testing.T) {
 	s := newStage(t, webService)
 	woken := 0
