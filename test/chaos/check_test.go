@@ -39,6 +39,9 @@ func (w *world) checkEverything() {
 		}
 		w.log.count("operations: " + op.Type + " " + story)
 	}
+	if w.log.counts["operations: "+string(lcm.ChangePackage)+" "+string(lcm.Completed)] == 0 {
+		w.t.Error("no change of package has completed: nothing is proven of them")
+	}
 	for _, err := range []error{
 		w.checkRequests(ctx, history, known),
 		history.CheckPushes(ctx, w.pushes, bare),
