@@ -184,7 +184,8 @@ func (w *world) checkStories(ctx context.Context, h *process.History, operations
 			if err != nil {
 				return err
 			}
-			if strings.Contains(asked, "rollback") || back {
+			disowned := len(w.stripped[op.Instance]) > 0 && strings.Contains(op.Error.Detail, "is not Jibe's")
+			if strings.Contains(asked, "rollback") || back || disowned {
 				continue
 			}
 		}

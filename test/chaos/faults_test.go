@@ -2,6 +2,7 @@ package chaos_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -126,6 +128,9 @@ func (w *world) fault(ctx context.Context, rng *rand.Rand, v *vnf) (kind, what s
 		return "label of " + part.Resource, fmt.Sprintf("let %s have the label tier %s", part, value),
 			merge(part, fmt.Sprintf(`{"metadata":{"labels":{"tier":%s}}}`, value))
 	case dice < 85:
+		w.mu.Lock()
+		w.stripped[v.id] = append(w.stripped[v.id], part)
+		w.mu.Unlock()
 		return "Jibe's label of " + part.Resource, fmt.Sprintf("take Jibe's label off %s", part),
 			merge(part, `{"metadata":{"labels":{"vnf.jibe.dev/instance":null}}}`)
 	case dice < 93:
@@ -133,6 +138,23 @@ func (w *world) fault(ctx context.Context, rng *rand.Rand, v *vnf) (kind, what s
 		return "data of a configmap", "edit the data of the ConfigMap: " + patch, merge(all[3], `{"data":`+patch+`}`)
 	}
 	return "selector of a service", "let the Service select something else", merge(all[4], `{"spec":{"selector":{"app":"chaos"}}}`)
+}
+
+// relabel gives the objects back the label that was taken off them, as a person does whom
+// Jibe has told that an object isn't its own: it knows one without its label only by what
+// it last rendered, which is another thing once the package has changed.
+func (w *world) relabel(ctx context.Context) error {
+	var errs []error
+	for _, v := range w.vnfs {
+		for _, o := range w.stripped[v.id] {
+			_, err := w.objects.Resource(o.GroupVersionResource).Namespace(v.namespace).Patch(ctx, o.name, types.MergePatchType,
+				fmt.Appendf(nil, `{"metadata":{"labels":{"vnf.jibe.dev/instance":%q}}}`, v.id), metav1.PatchOptions{FieldManager: "chaos"})
+			if !apierrors.IsNotFound(err) {
+				errs = append(errs, err)
+			}
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // breakPod kills one of the instance's pods in one of the ways in which pods go.

@@ -30,6 +30,9 @@ func (w *world) settle() {
 	if err := w.plane.restart(ctx, clients()...); err != nil {
 		w.t.Fatal(err)
 	}
+	if err := process.Poll(ctx, requestWait, func() error { return w.relabel(ctx) }); err != nil {
+		w.t.Fatal(err)
+	}
 	w.release()
 	mender := &user{world: w, clone: process.NewClone(w.t, w.repository)}
 	tried := map[string]int{}
