@@ -92,7 +92,7 @@ func (b *bench) upgrade(ctx context.Context) error {
 		{"Blue-Green", "blue-green", b.bareBlueGreen},
 	} {
 		var whole, bare times
-		for turn := range max(4, b.samples/3) {
+		for turn := range 2 * max(2, b.samples/6) { // there and back
 			took, err := t.changePackage(ctx, way.name, turn)
 			if err != nil {
 				return fmt.Errorf("%s: %w", way.title, err)
