@@ -38,6 +38,7 @@ release: ## bin/jibe as it is given to others: static, stripped, reproducible
 
 .PHONY: test
 test: ## all tests, with a real control plane that is started and stopped
+	@test/need python3 python3 # for the scripts of the example packages
 	$(with_cluster) go test -timeout $(TEST_TIMEOUT) $(GOTESTFLAGS) $(PKG)
 
 .PHONY: unit
