@@ -3,6 +3,7 @@ package gitrepo
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -94,18 +95,41 @@ func TestADiskThatRefusesIsUnavailableAndRecovers(t *testing.T) {
 	fsck(t, r)
 }
 
-func TestALockThatACrashLeftIsBroken(t *testing.T) {
+func TestLocksThatACrashLeftAreBroken(t *testing.T) {
 	r := openRepo(t, Options{})
 	mustWrite(t, r, testID(1), shardDir(testID(1)), 1)
-	lock := filepath.Join(r.opt.Dir, "refs/heads/main.lock")
+	for i, name := range []string{"refs/heads/main.lock", "HEAD.lock", "packed-refs.lock"} {
+		lock := filepath.Join(r.opt.Dir, name)
+		if err := os.WriteFile(lock, nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		old := tick()().AddDate(-1, 0, 0)
+		if err := os.Chtimes(lock, old, old); err != nil {
+			t.Fatal(err)
+		}
+		mustWrite(t, r, testID(1), "", 2+i)
+		if err := r.breakLocks(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(lock); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s is still there: %v", name, err)
+		}
+	}
+}
+
+func TestALockThatIsHeldIsLeftAlone(t *testing.T) {
+	r := openRepo(t, Options{})
+	mustWrite(t, r, testID(1), shardDir(testID(1)), 1)
+	lock := filepath.Join(r.opt.Dir, "HEAD.lock")
 	if err := os.WriteFile(lock, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	old := tick()().AddDate(-1, 0, 0)
-	if err := os.Chtimes(lock, old, old); err != nil {
+	if err := r.breakLocks(); err != nil {
 		t.Fatal(err)
 	}
-	mustWrite(t, r, testID(1), "", 2)
+	if _, err := os.Stat(lock); err != nil {
+		t.Errorf("a lock of now was broken: %v", err)
+	}
 }
 
 func TestADeadUpdaterIsReplaced(t *testing.T) {

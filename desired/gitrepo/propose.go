@@ -42,7 +42,7 @@ func (r *Repo) Propose(ctx context.Context, branch string, w desired.Write) (des
 			return rev, err
 		}
 		if errors.Is(err, errRefLocked) {
-			if _, err := breakStaleLock(r.opt.Dir, ref); err != nil {
+			if _, err := breakStaleLocks(r.opt.Dir, ref); err != nil {
 				return desired.Revision{}, fmt.Errorf("%w: %w", desired.ErrUnavailable, err)
 			}
 		}

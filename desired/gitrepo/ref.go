@@ -177,19 +177,43 @@ func (u *refUpdater) stop() string {
 	return u.stderr.String()
 }
 
-// staleLock is the age from which a ref's lock is held by nobody: git holds one
-// for milliseconds, and only a crash leaves it.
+// staleLock is the age from which a lock is held by nobody: git holds one for
+// milliseconds, and only a crash leaves it.
 const staleLock = 10 * time.Second
 
-// breakStaleLock removes a lock file that a crash left, and says whether it did.
-func breakStaleLock(gitDir, ref string) (bool, error) {
-	name := filepath.Join(gitDir, filepath.FromSlash(ref)+".lock")
-	st, err := os.Stat(name)
-	if err != nil || time.Since(st.ModTime()) < staleLock {
-		return false, nil
+// breakStaleLocks removes lock files that a crash left in the way of moving the ref,
+// and returns their names. Besides the ref, git locks HEAD, where that stands for it,
+// and the packed refs.
+func breakStaleLocks(gitDir, ref string) (broken []string, err error) {
+	for _, locked := range []string{ref, "HEAD", "packed-refs"} {
+		name := filepath.Join(gitDir, filepath.FromSlash(locked)+".lock")
+		st, err := os.Stat(name)
+		if err != nil || time.Since(st.ModTime()) < staleLock {
+			continue
+		}
+		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return broken, fmt.Errorf("remove stale lock: %w", err)
+		}
+		broken = append(broken, locked)
 	}
-	if err := os.Remove(name); err != nil {
-		return false, fmt.Errorf("remove stale lock: %w", err)
+	return broken, nil
+}
+
+// breakLocks is breakStaleLocks for the branch, telling of it.
+func (r *Repo) breakLocks() error {
+	broken, err := breakStaleLocks(r.opt.Dir, r.ref())
+	if len(broken) > 0 {
+		r.log.Warn("removed locks that a crash left", "locks", broken)
 	}
-	return true, nil
+	return err
+}
+
+// keepUnlocked looks for such locks as long as the repository is open: a push meets
+// them as well as a write, and has no way to break them.
+func (r *Repo) keepUnlocked() {
+	for wait(r.ctx, staleLock) == nil {
+		if err := r.breakLocks(); err != nil {
+			r.log.Warn("a lock that a crash left stands in the way of pushes", "error", err)
+		}
+	}
 }

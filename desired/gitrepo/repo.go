@@ -143,7 +143,7 @@ func Open(ctx context.Context, opt Options) (*Repo, error) {
 }
 
 func (r *Repo) open(ctx context.Context) error {
-	if _, err := breakStaleLock(r.opt.Dir, r.ref()); err != nil {
+	if err := r.breakLocks(); err != nil {
 		return err
 	}
 	if r.opt.Remote != "" {
@@ -167,6 +167,7 @@ func (r *Repo) open(ctx context.Context) error {
 	}
 	r.work.Go(func() { r.follow(fw) })
 	r.work.Go(r.writeLoop)
+	r.work.Go(r.keepUnlocked)
 	if r.opt.Remote != "" {
 		r.work.Go(r.fetchLoop)
 	}

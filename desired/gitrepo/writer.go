@@ -172,10 +172,8 @@ func (r *Repo) commitAll(ctx context.Context, ps []*pending, reuse map[string]*w
 		case errors.Is(err, errRefMoved), errors.Is(err, errRefLocked):
 			reuse = map[string]*workTree{}
 			if errors.Is(err, errRefLocked) {
-				if broke, berr := breakStaleLock(r.opt.Dir, r.ref()); berr != nil {
-					return fail(fmt.Errorf("%w: %w", desired.ErrUnavailable, berr))
-				} else if broke {
-					r.log.Warn("removed a ref lock that a crash left", "ref", r.ref())
+				if err := r.breakLocks(); err != nil {
+					return fail(fmt.Errorf("%w: %w", desired.ErrUnavailable, err))
 				}
 			}
 			// Someone else writes: give way, a little longer each time.
