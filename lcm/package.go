@@ -19,17 +19,14 @@ func paramsChanged(before, after *desired.Instance) bool {
 }
 
 // containerUpdate says whether the change only lays container updates on top of what
-// is deployed, or, as its rollback does, takes some off again.
+// is deployed.
 func containerUpdate(before, after *desired.Instance) bool {
+	n := len(before.Overlays)
 	if changed(before, after, "flavour", "generation", "instantiationLevel") || paramsChanged(before, after) ||
-		base(before) != base(after) || len(before.Overlays) == len(after.Overlays) {
+		base(before) != base(after) || len(after.Overlays) <= n {
 		return false
 	}
-	shorter, longer := before.Overlays, after.Overlays
-	if len(shorter) > len(longer) {
-		shorter, longer = longer, shorter
-	}
-	return slices.EqualFunc(shorter, longer[:len(shorter)], func(a, b desired.Overlay) bool {
+	return slices.EqualFunc(before.Overlays, after.Overlays[:n], func(a, b desired.Overlay) bool {
 		return a.Package == b.Package && slices.Equal(a.Paths, b.Paths)
 	})
 }

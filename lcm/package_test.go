@@ -42,7 +42,7 @@ func TestAChangeOfPackageIsToldFromAContainerUpdateAndAHeal(t *testing.T) {
 		{"a container update", running(), running(updated("p1", "p2")), lcm.ModifyInfo},
 		{"a container update with its paths in the metadata", running(), running(updated("p1", "p2"), note), lcm.ModifyInfo},
 		{"a container update on top of one", running(updated("p1", "p2")), running(updated("p1", "p2", "p3")), lcm.ModifyInfo},
-		{"a container update is taken back", running(updated("p1", "p2")), running(), lcm.ModifyInfo},
+		{"a container update is taken back", running(updated("p1", "p2")), running(), lcm.ChangePackage},
 		{"a container update that scales besides", running(), running(updated("p1", "p2"), more), lcm.ChangePackage},
 		{"a container update under which another was replaced", running(updated("p1", "p2")), running(updated("p1", "p3", "p4")), lcm.ChangePackage},
 		{"a container update of another base", running(updated("p1", "p2")), running(updated("p0", "p2", "p3")), lcm.ChangePackage},

@@ -173,6 +173,19 @@ func TestCompleteFillsInWhatAOneLineChangeLeavesOut(t *testing.T) {
 				in.VnfdID, in.Package, in.Levels = vnfd3, tree3, map[string]int{"web": 3}
 			},
 		},
+		"a generation also where the package is the one that container updates lie on": {
+			before: func(in *desired.Instance) {
+				in.VnfdID, in.Package, in.Base, in.Overlays = vnfd2, tree2, tree1, []desired.Overlay{{Package: tree2}}
+				in.Levels = map[string]int{"web": 0}
+			},
+			after: func(in *desired.Instance) {
+				in.Package, in.Base, in.Overlays = tree2, tree1, []desired.Overlay{{Package: tree2}}
+				in.Update.Strategy, in.Levels = desired.BlueGreen, map[string]int{"web": 0}
+			},
+			want: func(in *desired.Instance) {
+				in.Generation, in.Update.Strategy, in.Levels = "1", desired.BlueGreen, map[string]int{"web": 0}
+			},
+		},
 		"levels that the change states stay": {
 			after: func(in *desired.Instance) { in.VnfdID, in.Levels = vnfd2, map[string]int{"web": 1} },
 			want: func(in *desired.Instance) {

@@ -139,7 +139,7 @@ func (w *world) wentBack(ctx context.Context, h *process.History, op process.Ope
 		}
 		for _, before := range was {
 			others := slices.DeleteFunc(desired.Changed(before, now), func(key string) bool {
-				return slices.Contains([]string{"package", "base", "overlays", "generation", "levels"}, key)
+				return slices.Contains([]string{"package", "base", "overlays", "generation", "levels", "condemned"}, key) // spent tombstones go
 			})
 			if len(others) == 0 {
 				return true, nil

@@ -71,9 +71,12 @@ type Push struct{ Commit, Instance, Dir string }
 // changed nothing that matters.
 func (h *History) CheckPushes(ctx context.Context, pushes []Push, operations []Operation) error {
 	last := map[string]int{} // position of the last commit that was operated on, by instance
+	back := map[string]bool{}
 	for _, op := range operations {
 		for _, at := range h.Of(op) {
-			last[op.Instance] = max(last[op.Instance], at)
+			if at >= last[op.Instance] {
+				last[op.Instance], back[op.Instance] = at, op.State == string(lcm.RolledBack)
+			}
 		}
 	}
 	var errs []error
@@ -84,7 +87,7 @@ func (h *History) CheckPushes(ctx context.Context, pushes []Push, operations []O
 			continue
 		}
 		was, ok := last[p.Instance]
-		if ok && was >= at {
+		if ok && was >= at || back[p.Instance] { // a push that takes an operation back is its rollback, and needs no other
 			continue
 		}
 		var before *desired.Instance
