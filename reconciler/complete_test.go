@@ -15,19 +15,19 @@ import (
 	"github.com/jibe-vnfm/jibe/vnfd"
 )
 
-// The trees and VNFDs of the library: 1, its successor 2, and 3, of which the
+// The trees and VNFDs of the catalogue: 1, its successor 2, and 3, of which the
 // aspects have other default levels, whose db is gone and whose programs may not run.
 const (
 	tree1, tree2, tree3 = pkgTree, "a222222222222222222222222222222222222222", "a333333333333333333333333333333333333333"
 	vnfd2, vnfd3        = "0a2fbf0c-5b3c-4d8e-9a55-3f2d6e1a7c22", "0a2fbf0c-5b3c-4d8e-9a55-3f2d6e1a7c33"
 )
 
-// library is a package repository with versions of a package.
-type library struct{ shelf }
+// catalogue is a package repository with versions of a package.
+type catalogue struct{ shelf }
 
-func (library) Hooks(tree string) bool { return tree != tree3 }
+func (catalogue) Hooks(tree string) bool { return tree != tree3 }
 
-func (library) Newest(vnfd string) (string, error) {
+func (catalogue) Newest(vnfd string) (string, error) {
 	switch vnfd {
 	case vnfdID:
 		return tree1, nil
@@ -39,7 +39,7 @@ func (library) Newest(vnfd string) (string, error) {
 	return "", errUnknown
 }
 
-func (l library) Open(ctx context.Context, tree string) (*vnfd.Package, error) {
+func (l catalogue) Open(ctx context.Context, tree string) (*vnfd.Package, error) {
 	pkg, err := l.shelf.Open(ctx, tree1)
 	if err != nil {
 		return nil, err
@@ -64,7 +64,7 @@ func (l library) Open(ctx context.Context, tree string) (*vnfd.Package, error) {
 }
 
 func newChecker() *reconciler.Checker {
-	return reconciler.NewChecker(library{}, func(v drivers.VIM) (drivers.Driver, error) { return sim.New(sim.NewCloud(), v), nil })
+	return reconciler.NewChecker(catalogue{}, func(v drivers.VIM) (drivers.Driver, error) { return sim.New(sim.NewCloud(), v), nil })
 }
 
 func intended(change func(*desired.Instance)) *desired.Instance {

@@ -63,7 +63,7 @@ func (s *stage) then(answer func(ctx context.Context, c management.Call) error) 
 func upgradable(t *testing.T, conf func(*reconciler.Config)) (*world, *stage) {
 	s := &stage{}
 	w := newWorld(t, func(c *reconciler.Config) {
-		c.Packages, c.Hooks = library{}, s
+		c.Packages, c.Hooks = catalogue{}, s
 		if conf != nil {
 			conf(c)
 		}
@@ -253,11 +253,11 @@ func TestAHookOfThePackageRunsWhereItsRepositoryAllowsIt(t *testing.T) {
 	}
 }
 
-// hooked is the library with hooks in its VNFDs.
-type hooked struct{ library }
+// hooked is the catalogue with hooks in its VNFDs.
+type hooked struct{ catalogue }
 
 func (h hooked) Open(ctx context.Context, tree string) (*vnfd.Package, error) {
-	pkg, err := h.library.Open(ctx, tree)
+	pkg, err := h.catalogue.Open(ctx, tree)
 	if err == nil {
 		pkg.VNFD.Flavours[0].Hooks = map[string]string{"scale_start": "Scripts/new.sh", "scale_end": "Scripts/container_update_mgmt_v2.py"}
 	}
