@@ -402,7 +402,7 @@ id -un >&2; id -G >&2; exit 1`, private, r.Dir))
 	c.Files = map[string][]byte{"KUBECONFIG": []byte("x")}
 	nobody, err := user.Lookup("nobody")
 	if err != nil {
-		t.Skip(err)
+		t.Fatal(err)
 	}
 	if got := fails(t, r, c); got.Stderr != "nobody\n"+nobody.Gid || got.Reason != "exit status 1" {
 		t.Error(got)
@@ -442,7 +442,7 @@ func TestProgramsThatAreWrittenOutTogetherAllStart(t *testing.T) {
 	r := newRunner(t)
 	tool, err := os.ReadFile("/bin/true")
 	if err != nil {
-		t.Skip(err)
+		t.Fatal(err)
 	}
 	p := &vnfd.Package{Files: fstest.MapFS{"bin/tool": {Data: tool}}}
 	var wg sync.WaitGroup
