@@ -72,6 +72,13 @@ type Instance struct {
 	// VIMConnections is vimConnectionInfo as SOL003 4.4.1.6 has it; secrets in
 	// accessInfo are references, never in clear.
 	VIMConnections map[string]VIMConnection `json:"vimConnectionInfo,omitempty"`
+	// Placement says which VDUs run at another VIM than the others: VDU -> name of a file
+	// under vims/, or key in VIMConnections.
+	Placement map[string]string `json:"placement,omitempty"`
+	// ExtVirtualLinks and ExtManagedVirtualLinks are the networks that the VNF is
+	// connected to, and those that take the place of its own.
+	ExtVirtualLinks        []ExtVirtualLink        `json:"extVirtualLinks,omitempty"`
+	ExtManagedVirtualLinks []ExtManagedVirtualLink `json:"extManagedVirtualLinks,omitempty"`
 	// Params are the additionalParams of instantiation:
 	// lcm-kubernetes-def-files, namespace, …
 	Params map[string]any `json:"params,omitempty"`
@@ -152,19 +159,32 @@ type VIM struct {
 	// CACert is PEM, or a reference to it.
 	CACert   string `json:"caCert,omitempty"`
 	Insecure bool   `json:"insecure,omitempty"`
+	// Region, Project and the domains are OpenStack's, by name or id; "" of a domain is
+	// "Default".
+	Region        string `json:"region,omitempty"`
+	Project       string `json:"project,omitempty"`
+	ProjectDomain string `json:"projectDomain,omitempty"`
+	UserDomain    string `json:"userDomain,omitempty"`
+	// Clouds is a reference to a clouds.yaml ("file:/path"), and Cloud the entry that is
+	// used: they replace Endpoint, CACert, Insecure, Credentials and what stands above.
+	Clouds string `json:"clouds,omitempty"`
+	Cloud  string `json:"cloud,omitempty"`
 	// Kubeconfig is a reference ("file:/path"); it replaces Endpoint, CACert and Credentials.
 	Kubeconfig  string      `json:"kubeconfig,omitempty"`
 	Credentials Credentials `json:"credentials,omitzero"`
 }
 
 // Credentials are references: "env:NAME", "file:/path", "age:…" (encrypted).
-// Only Username may be literal.
+// Only Username and ApplicationCredentialID may be literal.
 type Credentials struct {
 	Token      string `json:"token,omitempty"`
 	Username   string `json:"username,omitempty"`
 	Password   string `json:"password,omitempty"`
 	ClientCert string `json:"clientCert,omitempty"`
 	ClientKey  string `json:"clientKey,omitempty"`
+	// ApplicationCredentialID may be literal; it and its secret replace Username and Password.
+	ApplicationCredentialID     string `json:"applicationCredentialId,omitempty"`
+	ApplicationCredentialSecret string `json:"applicationCredentialSecret,omitempty"`
 }
 
 // Repository is one entry of repositories.yaml: where packages come from.

@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jibe-vnfm/jibe/desired"
@@ -28,7 +29,13 @@ type Source struct {
 	// is Package. Overlays are the trees of Instance.Overlays, in their order.
 	Base     *vnfd.Package
 	Overlays []*vnfd.Package
+	// VDUs are those that this VIM runs, where the instance is spread over several VIMs;
+	// nil means all that the driver finds in the package.
+	VDUs []string
 }
+
+// Runs says whether the VDU runs at this VIM.
+func (s Source) Runs(vdu string) bool { return s.VDUs == nil || slices.Contains(s.VDUs, vdu) }
 
 // Foundation is the package whose manifests apply in full.
 func (s Source) Foundation() *vnfd.Package {
@@ -178,6 +185,12 @@ type VIM struct {
 	Password   string
 	ClientCert []byte
 	ClientKey  []byte
+	// Region, Project and the domains are OpenStack's, by name or id. Project is not
+	// needed with an application credential, which replaces Username and Password.
+	Region, Project             string
+	ProjectDomain, UserDomain   string
+	ApplicationCredential       string // its id
+	ApplicationCredentialSecret string
 }
 
 // ErrUnavailable is returned when the VIM can't be reached, refuses the

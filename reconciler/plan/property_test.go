@@ -244,7 +244,7 @@ func TestPlansOfAnyViewAreSound(t *testing.T) {
 				t.Fatalf("%s fails by what this attempt didn't cause:\n%s", s, render(steps))
 			}
 		}
-		if !slices.Equal(o.Objects, wasObjects) || !reflect.DeepEqual(o.Units, wasUnits) || !maps.Equal(d.Condemned, wasCondemned) {
+		if !reflect.DeepEqual(o.Objects, wasObjects) || !reflect.DeepEqual(o.Units, wasUnits) || !maps.Equal(d.Condemned, wasCondemned) {
 			t.Fatal("Compute changed what it was given")
 		}
 	})

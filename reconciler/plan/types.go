@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Desired is what one VNF instance should be at its VIM, as a driver rendered
@@ -31,6 +32,9 @@ type Desired struct {
 	// CoordinateNew and CoordinateOld say that a change of package has a coordination
 	// script for the new VNF, and one for the old VNF.
 	CoordinateNew, CoordinateOld bool
+	// CoordinateVDUs are the VDUs to whose units the scripts speak, where they run for
+	// each unit that a change renews; none means all.
+	CoordinateVDUs []string
 	// Drain says that, after traffic was redirected, connections get time to end
 	// before the generation that they are on goes.
 	Drain bool
@@ -67,6 +71,9 @@ type Group struct {
 type Observed struct {
 	Objects []ObservedObject
 	Units   []Unit
+	// Resources are what the units use and the VIM reports beside them. Nothing is
+	// decided on them.
+	Resources []Resource
 	// Others live as units do but are no VNFCs (the pods of a Job): nothing is
 	// decided on them. Their Reason tells a person why they can't be healed.
 	Others []Unit
@@ -122,7 +129,14 @@ type ObservedObject struct {
 	Digest string
 	// Count is the number of units that the object asks the VIM for, or -1
 	// where it has no such number.
-	Count     int
+	Count int
+	// Counts are these numbers by VDU, where the object owns the units of several; nil
+	// where Count says it all.
+	Counts map[string]int
+	// Passive says that the object does nothing for its units by itself (a Heat stack): it
+	// makes no successor of a dead one, loses exactly those that a step names when their
+	// number shrinks, and brings each one to its render when a step says so (Renew).
+	Passive   bool
 	Ready     bool
 	Deleting  bool
 	Retention Retention
@@ -130,6 +144,9 @@ type ObservedObject struct {
 	Reason string
 	// Failure, if not empty, tells why the object will not become ready by itself.
 	Failure string
+	// Stalled, if not empty, tells in which failure the last work on the object ended,
+	// where it goes on only when the object is applied again (a stack in UPDATE_FAILED).
+	Stalled string
 	// Dead, if not empty, tells why this incarnation will never run again, so that
 	// only a successor can take its place (a bare Pod that was evicted).
 	Dead string
@@ -145,7 +162,8 @@ type ObservedObject struct {
 
 // Unit is one VNFC: a pod, a server.
 type Unit struct {
-	// ID is the incarnation (pod UID; server id and launch time).
+	// ID is the incarnation: the VIM's id (a pod UID), and after an @ which of its lives
+	// it is, where the VIM brings one id to life again (a server that is rebuilt).
 	ID string `json:"id"`
 	// Key names the unit in tombstones: "Pod/namespace/name".
 	Key string `json:"key"`
@@ -163,11 +181,60 @@ type Unit struct {
 	// Outdated, if not empty, tells in what the unit differs from what its owner makes
 	// now, where the owner won't replace it by itself (a ReplicaSet).
 	Outdated string `json:"-"`
+	// Dead, if not empty, tells why this incarnation will never run again, where its
+	// owner won't make a successor by itself (a server that was deleted behind Heat).
+	Dead string `json:"-"`
+	// Created is when the unit was made, where its owner is passive: the newest goes first.
+	Created time.Time `json:"created,omitzero"`
 	// Kind is the VIM's type of the unit's owner, as vimLevelResourceType
 	// reports it: "Deployment", "Pod", "OS::Nova::Server".
 	Kind string `json:"kind,omitempty"`
 	// Metadata is shown in vnfcResourceInfo.metadata: node, address, image.
 	Metadata map[string]string `json:"metadata,omitempty"`
+}
+
+// Resource is the VIM's id of the unit, whichever of its lives this one is.
+func (u Unit) Resource() string {
+	id, _, _ := strings.Cut(u.ID, "@")
+	return id
+}
+
+// ResourceKind is what a resource is for: the type of a ResourceDefinition (SOL003
+// v3.3.1 clause 9.5.3.2).
+type ResourceKind string
+
+// The kinds of resources that units use.
+const (
+	LinkPort    ResourceKind = "LINKPORT"
+	Storage     ResourceKind = "STORAGE"
+	VirtualLink ResourceKind = "VL"
+)
+
+// Resource is something that units use and that the VIM reports beside them: a port,
+// a volume, a network.
+type Resource struct {
+	Kind ResourceKind `json:"kind"`
+	// ID is the VIM's id of it, Type the VIM's type ("OS::Neutron::Port").
+	ID   string `json:"id"`
+	Type string `json:"type"`
+	// Name is the VNFD's: of the connection point, the storage, the virtual link.
+	Name string `json:"name"`
+	// Unit is the key of the unit that uses it, "" for what units share.
+	Unit string `json:"unit,omitempty"`
+	// Network is the VIM's id of the network that a port is on. External says that the
+	// network isn't the VNF's own.
+	Network  string `json:"network,omitempty"`
+	External bool   `json:"external,omitempty"`
+	// MAC, Addresses (fixed) and Floating are a port's addresses.
+	MAC       string    `json:"mac,omitempty"`
+	Addresses []Address `json:"addresses,omitempty"`
+	Floating  string    `json:"floating,omitempty"`
+}
+
+// Address is an IP address of a port, and the subnet that it is of.
+type Address struct {
+	IP     string `json:"ip"`
+	Subnet string `json:"subnet,omitempty"`
 }
 
 // Journal holds, for the attempt under way, what the VIM can't tell.
@@ -308,6 +375,7 @@ const (
 	Apply      Action = "apply"      // create the object or bring it to its render
 	Scale      Action = "scale"      // change only the number of units of an object
 	DeleteUnit Action = "deleteUnit" // delete one incarnation of a unit
+	Renew      Action = "renew"      // bring one unit to what its owner makes now, in place or by a successor
 	Delete     Action = "delete"     // delete one incarnation of an object
 	Drain      Action = "drain"      // leave connections time to end
 	Wait       Action = "wait"       // nothing to do but watch
@@ -327,11 +395,15 @@ type Step struct {
 	// object); From is -1 where the object doesn't exist yet.
 	From int `json:"from,omitempty"`
 	To   int `json:"to,omitempty"`
+	// VDU is the one whose units Scale counts, where the object has those of several.
+	VDU string `json:"vdu,omitempty"`
+	// Victims are the incarnations of units that go when Scale shrinks what is passive.
+	Victims []string `json:"victims,omitempty"`
 	// Reason tells a person why: "new", "changed", "2 of 3 pods are ready".
 	Reason string `json:"reason,omitempty"`
 	// Failure on a Wait says that waiting is in vain, and why.
 	Failure string `json:"failure,omitempty"`
-	// Owner is the key of the object that owns the unit, for DeleteUnit.
+	// Owner is the key of the object that owns the unit, for DeleteUnit and Renew.
 	Owner string `json:"owner,omitempty"`
 	// Keep, on the Delete of an object that will be made anew, is what its
 	// successor must take over; on the Apply of the successor it is that again.
@@ -352,6 +424,9 @@ func (s Step) Key() string {
 	}
 	if s.Action == Scale {
 		k += "=" + strconv.Itoa(s.To)
+		if s.VDU != "" {
+			k += "@" + s.VDU
+		}
 	}
 	if s.Owner != "" {
 		k += ownedBy + s.Owner
@@ -372,6 +447,9 @@ func Next(steps []Step) []Step {
 // String is the step as people read it: "scale Deployment/amf/vdu1 2 -> 3".
 func (s Step) String() string {
 	line := string(s.Action) + " " + s.Object
+	if s.VDU != "" {
+		line += " " + s.VDU
+	}
 	switch {
 	case s.Action == Drain:
 		line = "drain connections"
