@@ -108,6 +108,10 @@ type Operation struct {
 	// last was recorded: resourceChanges is their difference.
 	UnitsBefore []plan.Unit `json:"unitsBefore,omitempty"`
 	UnitsAfter  []plan.Unit `json:"unitsAfter,omitempty"`
+	// ResourcesBefore and ResourcesAfter are what those units used, seen at the same
+	// moments (plan.Observed.Resources).
+	ResourcesBefore []plan.Resource `json:"resourcesBefore,omitempty"`
+	ResourcesAfter  []plan.Resource `json:"resourcesAfter,omitempty"`
 	// ChangedInfo is VnfInfoModifications (SOL003 clause 5.5.2.12a), for MODIFY_INFO.
 	ChangedInfo json.RawMessage `json:"changedInfo,omitempty"`
 	// PkgChange is ModificationsTriggeredByVnfPkgChange, for an operation that changes
@@ -161,6 +165,8 @@ type Instance struct {
 	LastState State  `json:"lastState,omitempty"`
 	// Units are those seen at the last record, shown until the VIM's cache has synced.
 	Units []plan.Unit `json:"units,omitempty"`
+	// Resources are what Units used, seen at the same moment.
+	Resources []plan.Resource `json:"resources,omitempty"`
 	// VNF names the product as of the last operation, for the notification that
 	// tells of the identifier's deletion.
 	VNF VNF `json:"vnf,omitzero"`
