@@ -24,6 +24,10 @@ import (
 func Compute(d Desired, o Observed, j Journal) []Step {
 	p := newPlanner(d, o, j)
 	p.begin()
+	if p.stalled() {
+		p.finish()
+		return p.steps
+	}
 	p.condemn()
 	switch {
 	case p.untouched():
@@ -86,6 +90,8 @@ type planner struct {
 	moved map[string]bool
 	// wanted are the keys of the desired objects.
 	wanted map[string]bool
+	// victims are the units that go because their number shrinks, by incarnation.
+	victims map[string]bool
 }
 
 func newPlanner(d Desired, o Observed, j Journal) *planner {
@@ -124,6 +130,7 @@ func newPlanner(d Desired, o Observed, j Journal) *planner {
 	for _, u := range p.sorted {
 		p.units[u.Owner] = append(p.units[u.Owner], u)
 	}
+	p.victims = p.choose()
 	return p
 }
 
@@ -163,8 +170,8 @@ func (p *planner) hook(side string) {
 }
 
 // condemn deletes the incarnations that must not exist, and those of desired
-// objects that will never run again, and waits until they are gone: only then is
-// anything made in their place. A successor under the same key has another
+// objects and their units that will never run again, and waits until they are gone:
+// only then is anything made in their place. A successor under the same key has another
 // incarnation and is left alone.
 func (p *planner) condemn() {
 	var lost, deletes, waits []Step
@@ -188,7 +195,8 @@ func (p *planner) condemn() {
 		}
 	}
 	for _, u := range p.sorted {
-		if p.desired.Condemned[u.Key] != u.ID {
+		why := p.fatal(u)
+		if why == "" {
 			continue
 		}
 		if _, alsoObject := p.objects[u.Key]; alsoObject {
@@ -196,7 +204,7 @@ func (p *planner) condemn() {
 		}
 		p.moved[u.Owner] = true
 		if !u.Deleting {
-			deletes = append(deletes, Step{Action: DeleteUnit, Object: u.Key, Incarnation: u.ID, Owner: u.Owner, Reason: "condemned"})
+			deletes = append(deletes, Step{Action: DeleteUnit, Object: u.Key, Incarnation: u.ID, Owner: u.Owner, Reason: why})
 		}
 		waits = append(waits, Step{Action: Wait, Object: u.Key, Incarnation: u.ID, Reason: because("until it is gone", u.Reason)})
 	}
@@ -274,6 +282,7 @@ func (p *planner) waves() {
 		objects := slices.DeleteFunc(byWave[wave], p.deferred)
 		p.apply(objects)
 		p.renew(objects)
+		p.roll(objects)
 		p.await(objects)
 	}
 }
@@ -284,6 +293,9 @@ func (p *planner) apply(objects []Object) {
 	for _, x := range objects {
 		if s, ok := p.change(x); ok {
 			steps = append(steps, s)
+			p.moved[x.Key] = true
+		} else if scales := p.scales(x); len(scales) > 0 {
+			steps = append(steps, scales...)
 			p.moved[x.Key] = true
 		}
 	}
@@ -320,7 +332,9 @@ func (p *planner) change(x Object) (Step, bool) {
 		return Step{Action: Apply, Object: x.Key, From: max(now.Count, 0), To: to, Reason: "led back", Directs: true}, true
 	case now.Digest != x.Digest:
 		return Step{Action: Apply, Object: x.Key, From: max(now.Count, 0), To: to, Reason: "changed", Directs: p.deferred(x)}, true
-	case counted && now.Count >= 0 && now.Count != to:
+	case now.Stalled != "":
+		return Step{Action: Apply, Object: x.Key, From: max(now.Count, 0), To: to, Reason: because("tried again", now.Stalled)}, true
+	case counted && now.Counts == nil && now.Count >= 0 && now.Count != to:
 		return Step{Action: Scale, Object: x.Key, From: now.Count, To: to}, true
 	}
 	return Step{}, false
@@ -381,6 +395,7 @@ func (p *planner) unready(key string) (Step, bool) {
 	}
 	count, counted := p.count(key)
 	live, ready := 0, 0
+	of := make(map[string]int, len(now.Counts)) // live units by VDU
 	leaving := ""
 	var reason, failure string
 	for _, u := range p.units[key] {
@@ -389,6 +404,7 @@ func (p *planner) unready(key string) (Step, bool) {
 			continue
 		}
 		live++
+		of[u.VDU]++
 		if u.Ready {
 			ready++
 			continue
@@ -396,8 +412,8 @@ func (p *planner) unready(key string) (Step, bool) {
 		if reason == "" && u.Reason != "" {
 			reason = u.Key + ": " + u.Reason
 		}
-		if failure == "" && u.Failure != "" {
-			failure = u.Key + ": " + u.Failure
+		if why := cmp.Or(u.Failure, u.Dead); failure == "" && why != "" {
+			failure = u.Key + ": " + why
 		}
 	}
 	switch {
@@ -405,6 +421,8 @@ func (p *planner) unready(key string) (Step, bool) {
 		wait.Reason = fmt.Sprintf("%d units exist, %d should", live, count)
 	case counted && (ready != count || live != count):
 		wait.Reason = because(fmt.Sprintf("%d of %d units are ready", ready, count), cmp.Or(reason, now.Reason))
+	case now.Counts != nil && p.uneven(key, of) != "":
+		wait.Reason = p.uneven(key, of)
 	case leaving != "":
 		wait.Reason = "units are still being deleted: " + leaving
 	case ready != live:
@@ -417,7 +435,7 @@ func (p *planner) unready(key string) (Step, bool) {
 		return Step{}, false
 	}
 	if p.journal.IssuedOn(key) && !p.moved[key] {
-		wait.Failure = cmp.Or(now.Failure, now.Dead, failure)
+		wait.Failure = cmp.Or(now.Failure, now.Stalled, now.Dead, failure)
 	}
 	return wait, true
 }
@@ -430,6 +448,7 @@ func (p *planner) retained(x ObservedObject) bool {
 // prune deletes what is no longer desired, after everything desired is ready,
 // and in reverse order of creation.
 func (p *planner) prune() {
+	p.grace()
 	var deletes, waits []Step
 	for _, x := range slices.Backward(p.observed.Objects) {
 		if p.wanted[x.Key] || p.retained(x) || p.condemned(x.Key, x.Incarnation) { // what is condemned was deleted before

@@ -60,7 +60,7 @@ func (p *planner) untouched() bool {
 	}
 	return !slices.ContainsFunc(p.desired.Objects, func(x Object) bool {
 		_, due := p.change(x)
-		return due || p.objects[x.Key].Deleting
+		return due || len(p.scales(x)) > 0 || p.objects[x.Key].Deleting
 	}) && !slices.ContainsFunc(p.desired.Groups, func(g Group) bool {
 		return (g.Free || g.Count > 0) && !slices.ContainsFunc(p.units[g.Owner], func(u *Unit) bool {
 			return slices.ContainsFunc(p.journal.Known, func(k Unit) bool { return k.ID == u.ID })
@@ -115,7 +115,7 @@ func (p *planner) inherited(key string) string {
 // coordinateArriving runs the coordination script for the VNF that comes: in a
 // rollback that is the old one, whose script is asked to take back what was begun.
 func (p *planner) coordinateArriving() {
-	if p.journal.Operation != changesPackage {
+	if p.journal.Operation != changesPackage || p.coordinatesEach() {
 		return
 	}
 	switch {
@@ -141,7 +141,8 @@ func (p *planner) coordinateLeaving() {
 // drain leaves connections time to end on the generation that traffic was led away
 // from.
 func (p *planner) drain() {
-	redirected := p.journal.Redirected || slices.ContainsFunc(p.steps, func(s Step) bool { return s.Directs })
+	redirected := p.journal.Redirected || slices.ContainsFunc(p.steps, func(s Step) bool { return s.Directs }) ||
+		p.anyPassive() && (p.coordinated() || !p.journal.Rollback && p.desired.CoordinateNew) // a script led it
 	if p.journal.Operation != changesPackage || !p.desired.Drain || !redirected {
 		return
 	}
@@ -166,8 +167,8 @@ func (p *planner) renew(objects []Object) {
 	longest := 0
 	for _, x := range objects {
 		now := p.objects[x.Key]
-		if now.Deleting || p.doomed(now) != "" {
-			continue // its units go with it
+		if now.Passive || now.Deleting || p.doomed(now) != "" {
+			continue // its units are rolled, or go with it
 		}
 		for _, u := range p.units[x.Key] {
 			if u.Outdated == "" || u.Deleting || p.condemned(u.Key, u.ID) {

@@ -38,6 +38,9 @@ type Desired struct {
 	// Drain says that, after traffic was redirected, connections get time to end
 	// before the generation that they are on goes.
 	Drain bool
+	// Grace says that a termination leaves the units time before they are deleted, where
+	// their owner is passive; others leave it by themselves.
+	Grace bool
 }
 
 // Object is one thing that the VIM stores: a Kubernetes object, a Heat stack.
@@ -342,6 +345,9 @@ func (j Journal) Issue(batch []Step) (noted Journal, fresh bool) {
 		noted.Issued = append(noted.Issued, s.Key())
 		if s.Incarnation != "" {
 			noted.Targets = slices.DeleteFunc(noted.Targets, func(t string) bool { return t == Target(s.Object, s.Incarnation) })
+		}
+		for _, id := range s.Victims {
+			noted.Targets = slices.DeleteFunc(noted.Targets, func(t string) bool { return strings.HasSuffix(t, "@"+id) })
 		}
 		if s.Action == Delete && s.Keep != "" {
 			noted.keep(s.Object, s.Keep)

@@ -1,0 +1,234 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// An owner that is passive ([ObservedObject.Passive]) leaves all of its units' lives to
+// the plan. What that means stands here.
+
+// graceful is the time that a termination leaves units, as [Step.Object] and in
+// [Journal.Hooks].
+const graceful = "graceful"
+
+// eachUnit stands between the name of a script and the key of the unit that it runs for.
+const eachUnit = "@"
+
+// HookUnit splits the name of a hook that runs for one unit into the script's name and
+// the unit's key; unit is "" for one that runs for the whole VNF.
+func HookUnit(name string) (base, unit string) {
+	base, unit, _ = strings.Cut(name, eachUnit)
+	return base, unit
+}
+
+// stalled ends the plan where work on a passive object failed in this attempt: nothing
+// is gained by going on before somebody has looked at it and said so (a retry).
+func (p *planner) stalled() bool {
+	var waits []Step
+	for _, x := range p.desired.Objects {
+		now := p.objects[x.Key]
+		if now.Stalled != "" && p.journal.IssuedOn(x.Key) && !now.Deleting && p.doomed(now) == "" {
+			waits = append(waits, Step{Action: Wait, Object: x.Key, Reason: cmp.Or(now.Reason, "it failed"), Failure: now.Stalled})
+		}
+	}
+	p.add(waits...)
+	return len(waits) > 0
+}
+
+// fatal says why the unit's incarnation must go; "" where it may stay, or goes as one of
+// those that are too many.
+func (p *planner) fatal(u *Unit) string {
+	switch {
+	case p.victims[u.ID]:
+		return ""
+	case p.condemned(u.Key, u.ID):
+		return "condemned"
+	case u.Dead == "" || !p.objects[u.Owner].Passive || !p.wanted[u.Owner] || p.doomed(p.objects[u.Owner]) != "":
+		return ""
+	case p.journal.IssuedOn(u.Key) && !p.issuedAgainst(u.ID):
+		return "" // a successor that died as well: that is a failure
+	}
+	return u.Dead
+}
+
+// choose names the units that go where fewer of a passive owner's should exist: those
+// that must not exist anyway, then dead ones, then the newest.
+func (p *planner) choose() map[string]bool {
+	victims := map[string]bool{}
+	for owner, groups := range p.groups {
+		now := p.objects[owner]
+		if !now.Passive || now.Deleting || p.doomed(now) != "" {
+			continue
+		}
+		for _, g := range groups {
+			many := now.Counts[g.VDU] - g.Count
+			if many <= 0 || g.Free {
+				continue
+			}
+			var units []*Unit
+			for _, u := range p.units[owner] {
+				if u.VDU == g.VDU {
+					units = append(units, u)
+				}
+			}
+			slices.SortStableFunc(units, func(a, b *Unit) int {
+				return cmp.Or(p.dispensable(a)-p.dispensable(b), b.Created.Compare(a.Created), cmp.Compare(b.Key, a.Key))
+			})
+			for _, u := range units[:min(many, len(units))] {
+				victims[u.ID] = true
+			}
+		}
+	}
+	return victims
+}
+
+// dispensable ranks units by how little is lost with them.
+func (p *planner) dispensable(u *Unit) int {
+	switch {
+	case p.condemned(u.Key, u.ID):
+		return 0
+	case u.Dead != "":
+		return 1
+	}
+	return 2
+}
+
+// scales are the steps that bring the numbers of units of an object to what they should
+// be, where it owns those of several VDUs.
+func (p *planner) scales(x Object) []Step {
+	now, exists := p.objects[x.Key]
+	if !exists || now.Counts == nil || now.Deleting || p.doomed(now) != "" {
+		return nil
+	}
+	var steps []Step
+	for _, g := range p.groups[x.Key] {
+		from := now.Counts[g.VDU]
+		if g.Free || from == g.Count {
+			continue
+		}
+		s := Step{Action: Scale, Object: x.Key, VDU: g.VDU, From: from, To: g.Count}
+		for _, u := range p.units[x.Key] {
+			if u.VDU == g.VDU && p.victims[u.ID] {
+				s.Victims = append(s.Victims, u.ID)
+			}
+		}
+		steps = append(steps, s)
+	}
+	return steps
+}
+
+// uneven says of which VDU the owner hasn't the right number of units; "" of none.
+func (p *planner) uneven(owner string, live map[string]int) string {
+	for _, g := range p.groups[owner] {
+		if !g.Free && live[g.VDU] != g.Count {
+			return fmt.Sprintf("%d of %d units of %s exist", live[g.VDU], g.Count, g.VDU)
+		}
+	}
+	return ""
+}
+
+// roll brings the units of passive owners to what these make now: one at a time, and
+// each is coordinated before the next one's turn.
+func (p *planner) roll(objects []Object) {
+	for _, x := range objects {
+		now, exists := p.objects[x.Key]
+		if !exists || !now.Passive || now.Deleting || p.doomed(now) != "" {
+			continue
+		}
+		settle := func() {
+			if s, ok := p.unsettled(x.Key); ok {
+				p.add(s)
+			}
+		}
+		for _, u := range p.order(x.Key) {
+			if u.Outdated != "" {
+				settle()
+				p.add(Step{Action: Renew, Object: u.Key, Incarnation: u.ID, Owner: x.Key, Reason: u.Outdated})
+				p.moved[x.Key] = true
+			}
+			if hook := p.coordination(u); hook != "" {
+				settle()
+				p.add(Step{Action: Hook, Object: hook})
+			}
+		}
+	}
+}
+
+// order is that in which the owner's units have their turn: first those that are
+// renewed already and only wait for their script.
+func (p *planner) order(owner string) []*Unit {
+	var units []*Unit
+	for _, u := range p.units[owner] {
+		if !u.Deleting && !p.victims[u.ID] && p.fatal(u) == "" {
+			units = append(units, u)
+		}
+	}
+	rank := func(u *Unit) int {
+		if u.Outdated == "" {
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(units, func(a, b *Unit) int { return rank(a) - rank(b) })
+	return units
+}
+
+// unsettled is the wait before the next unit's turn. A unit that isn't ready and will be
+// renewed itself isn't waited for: it may never become ready before.
+func (p *planner) unsettled(owner string) (Step, bool) {
+	s, ok := p.unready(owner)
+	if !ok || p.objects[owner].Ready && !p.moved[owner] &&
+		!slices.ContainsFunc(p.units[owner], func(u *Unit) bool { return u.Deleting || !u.Ready && u.Outdated == "" }) {
+		return Step{}, false
+	}
+	return s, true
+}
+
+// coordination is the name of the script that is due for the unit, "" for none. In a
+// rollback that is the old VNF's, for the units with which the new one's was begun.
+func (p *planner) coordination(u *Unit) string {
+	if p.journal.Operation != changesPackage || !p.coordinatesEach() || !p.coordinates(u.VDU) {
+		return ""
+	}
+	name := ""
+	switch {
+	case !p.journal.Rollback && p.desired.CoordinateNew:
+		name = CoordinateNew + eachUnit + u.Key
+	case p.journal.Rollback && p.desired.CoordinateOld && slices.Contains(p.journal.Begun, CoordinateNew+eachUnit+u.Key):
+		name = CoordinateRollback + eachUnit + u.Key
+	}
+	if slices.Contains(p.journal.Hooks, name) {
+		return ""
+	}
+	return name
+}
+
+// coordinates says whether the scripts speak to the units of the VDU.
+func (p *planner) coordinates(vdu string) bool {
+	return len(p.desired.CoordinateVDUs) == 0 || slices.Contains(p.desired.CoordinateVDUs, vdu)
+}
+
+// coordinatesEach says whether the scripts run for each unit by itself: where a passive
+// owner's units are changed in their generation. Once one ran for the whole VNF (in a
+// blue-green change), that was it.
+func (p *planner) coordinatesEach() bool {
+	if p.twofold() || p.coordinated() || slices.Contains(p.journal.Begun, CoordinateRollback) {
+		return false
+	}
+	return slices.ContainsFunc(p.desired.Groups, func(g Group) bool { return p.objects[g.Owner].Passive && p.coordinates(g.VDU) })
+}
+
+func (p *planner) anyPassive() bool {
+	return slices.ContainsFunc(p.observed.Objects, func(x ObservedObject) bool { return x.Passive })
+}
+
+// grace leaves units time before a termination takes them down.
+func (p *planner) grace() {
+	if p.desired.Grace && p.journal.Operation == "TERMINATE" && len(p.desired.Objects) == 0 &&
+		slices.ContainsFunc(p.observed.Objects, func(x ObservedObject) bool { return x.Passive && !x.Deleting }) {
+		p.once(Drain, graceful)
+	}
+}
