@@ -1,0 +1,193 @@
+package openstack
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack"
+
+	"github.com/jibe-vnfm/jibe/drivers"
+)
+
+// service is one API of an OpenStack, by its name in messages.
+type service string
+
+const (
+	heat    service = "Heat"
+	nova    service = "Nova"
+	neutron service = "Neutron"
+	glance  service = "Glance"
+	cinder  service = "Cinder"
+)
+
+// computeMicroversion is Nova's 2.69, of Stein. From 2.47 on a server tells its flavour
+// by name, and from 2.69 on a server whose cell is down is listed with the status
+// UNKNOWN: before, it was left out and looked as if it had been deleted. Nothing later
+// is needed, and a later one could change what is read here.
+const computeMicroversion = "2.69"
+
+// cloud is the connection: one token, and one client a service, made when it is needed.
+type cloud struct {
+	vim  drivers.VIM
+	http *http.Client
+	hide *strings.Replacer
+
+	mu       sync.Mutex
+	provider *gophercloud.ProviderClient // nil until Keystone has given a token
+	services map[service]*gophercloud.ServiceClient
+}
+
+func newCloud(vim drivers.VIM, o Options) (*cloud, error) {
+	t := &tls.Config{InsecureSkipVerify: vim.Insecure, MinVersion: tls.VersionTLS12} //nolint:gosec // only where a vims/ file asks for it
+	if len(vim.CACert) > 0 {
+		t.RootCAs = x509.NewCertPool()
+		if !t.RootCAs.AppendCertsFromPEM(vim.CACert) {
+			return nil, errors.New("caCert holds no certificate in PEM")
+		}
+	}
+	c := &cloud{vim: vim, services: map[service]*gophercloud.ServiceClient{}}
+	c.http = &http.Client{
+		Timeout: o.RequestTimeout,
+		Transport: newPatient(&http.Transport{
+			Proxy:               http.ProxyFromEnvironment,
+			DialContext:         (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
+			TLSClientConfig:     t,
+			TLSHandshakeTimeout: 10 * time.Second,
+			MaxIdleConnsPerHost: o.Parallel,
+			IdleConnTimeout:     90 * time.Second,
+		}, o.Parallel),
+	}
+	var secrets []string
+	for _, s := range []string{vim.Password, vim.ApplicationCredentialSecret, vim.Token} {
+		if s != "" {
+			secrets = append(secrets, s, "***")
+		}
+	}
+	c.hide = strings.NewReplacer(secrets...)
+	return c, nil
+}
+
+func (c *cloud) close() { c.http.CloseIdleConnections() }
+
+// client is that of the service, with a token.
+func (c *cloud) client(ctx context.Context, s service) (*gophercloud.ServiceClient, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if found := c.services[s]; found != nil {
+		return found, nil
+	}
+	if c.provider == nil {
+		p, err := c.authenticate(ctx)
+		if err != nil {
+			return nil, c.unavailable("Keystone", err)
+		}
+		c.provider = p
+	}
+	make := map[service]func(*gophercloud.ProviderClient, gophercloud.EndpointOpts) (*gophercloud.ServiceClient, error){
+		heat: openstack.NewOrchestrationV1, nova: openstack.NewComputeV2, neutron: openstack.NewNetworkV2,
+		glance: openstack.NewImageV2, cinder: openstack.NewBlockStorageV3,
+	}[s]
+	found, err := make(c.provider, gophercloud.EndpointOpts{Region: c.vim.Region})
+	if err != nil {
+		region := ""
+		if c.vim.Region != "" {
+			region = " of region " + c.vim.Region
+		}
+		return nil, fmt.Errorf("%w: Keystone's catalogue%s has no endpoint of %s: %s", drivers.ErrUnavailable, region, s, c.hide.Replace(err.Error()))
+	}
+	if s == nova {
+		found.Microversion = computeMicroversion
+	}
+	c.services[s] = found
+	return found, nil
+}
+
+// authenticate asks Keystone for a token. It is renewed by itself when it is refused.
+func (c *cloud) authenticate(ctx context.Context) (*gophercloud.ProviderClient, error) {
+	p, err := openstack.NewClient(c.vim.Endpoint)
+	if err != nil {
+		return nil, err
+	}
+	p.HTTPClient = *c.http
+	p.UserAgent.Prepend("jibe")
+	return p, openstack.AuthenticateV3(ctx, p, authOptions(c.vim), gophercloud.EndpointOpts{})
+}
+
+func authOptions(vim drivers.VIM) *gophercloud.AuthOptions {
+	o := &gophercloud.AuthOptions{AllowReauth: true}
+	if vim.ApplicationCredential != "" {
+		o.ApplicationCredentialID, o.ApplicationCredentialSecret = vim.ApplicationCredential, vim.ApplicationCredentialSecret
+		return o
+	}
+	o.Username, o.Password = vim.Username, vim.Password
+	o.DomainID, o.DomainName = domain(vim.UserDomain)
+	o.Scope = &gophercloud.AuthScope{}
+	if isID(vim.Project) {
+		o.Scope.ProjectID = vim.Project
+		return o
+	}
+	o.Scope.ProjectName = vim.Project
+	o.Scope.DomainID, o.Scope.DomainName = domain(vim.ProjectDomain)
+	return o
+}
+
+// domain tells a domain's id from its name. The id of the one that Keystone is born
+// with is "default".
+func domain(d string) (id, name string) {
+	switch {
+	case d == "":
+		return "", "Default"
+	case d == "default" || isID(d):
+		return d, ""
+	}
+	return "", d
+}
+
+var idPattern = regexp.MustCompile(`^([0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})$`)
+
+func isID(s string) bool { return idPattern.MatchString(s) }
+
+// request is one call: the path below the service's endpoint, what is sent as JSON, and
+// where the answer goes.
+type request struct {
+	service service
+	method  string
+	path    []string
+	query   string
+	body    any
+	answer  any
+	ok      []int
+}
+
+// ask sends the request. Its error says which service it was, tells a refusal from what
+// may pass, and holds no credential.
+func (c *cloud) ask(ctx context.Context, r request) error {
+	client, err := c.client(ctx, r.service)
+	if err != nil {
+		return err
+	}
+	url := client.ServiceURL(r.path...)
+	if r.query != "" {
+		url += "?" + r.query
+	}
+	o := &gophercloud.RequestOpts{JSONBody: r.body, JSONResponse: r.answer, OkCodes: r.ok}
+	if o.OkCodes == nil {
+		o.OkCodes = []int{http.StatusOK, http.StatusCreated, http.StatusAccepted, http.StatusNoContent}
+	}
+	_, err = client.Request(ctx, r.method, url, o)
+	return c.classify(r.service, err)
+}
+
+func (c *cloud) get(ctx context.Context, s service, answer any, query string, path ...string) error {
+	return c.ask(ctx, request{service: s, method: http.MethodGet, path: path, query: query, answer: answer})
+}

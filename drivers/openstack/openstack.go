@@ -1,0 +1,100 @@
+// Package openstack is the driver for OpenStack.
+//
+// One VNF is one Heat stack (another generation is a second one beside it), a unit is
+// a server. It renders a package's templates through package hot, brings stacks to
+// them through Heat, and reports from Heat, Nova, Neutron and Cinder what exists. It
+// never decides, never waits, never lets Heat choose which server goes, and makes
+// nothing outside its stacks.
+package openstack
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/jibe-vnfm/jibe/drivers"
+)
+
+// Type is the vimType of ETSI NFV-SOL003 for OpenStack.
+const Type = "ETSINFV.OPENSTACK_KEYSTONE.V_3"
+
+// Options tune a driver. The zero value serves.
+type Options struct {
+	// Log should carry the VIM's name already.
+	Log *slog.Logger
+	// Busy is the pause between two looks at the VIM while something is in progress
+	// there, Rest that while nothing is; 0 is a second, and 30 seconds.
+	Busy, Rest time.Duration
+	// StackTimeout is how long Heat may work on a stack before it gives up; 0 is 20
+	// minutes. Heat counts in minutes.
+	StackTimeout time.Duration
+	// RequestTimeout bounds one request; 0 is a minute.
+	RequestTimeout time.Duration
+	// Parallel bounds the requests of the driver that are under way; 0 is 16.
+	Parallel int
+}
+
+// Driver speaks for one project of one OpenStack.
+type Driver struct {
+	vim   drivers.VIM
+	log   *slog.Logger
+	opts  Options
+	cloud *cloud
+}
+
+// New makes a driver for the VIM. It asks the VIM nothing yet: an error means
+// that what it was given can't be a connection.
+func New(vim drivers.VIM, o Options) (*Driver, error) {
+	o = o.withDefaults()
+	if err := check(vim); err != nil {
+		return nil, fmt.Errorf("VIM %s: %w", vim.Name, err)
+	}
+	c, err := newCloud(vim, o)
+	if err != nil {
+		return nil, fmt.Errorf("VIM %s: %w", vim.Name, err)
+	}
+	return &Driver{vim: vim, log: o.Log, opts: o, cloud: c}, nil
+}
+
+// Close ends what the driver does by itself. It can't be used afterwards.
+func (d *Driver) Close() error {
+	d.cloud.close()
+	return nil
+}
+
+func (o Options) withDefaults() Options {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	for _, x := range []struct {
+		value    *time.Duration
+		standard time.Duration
+	}{{&o.Busy, time.Second}, {&o.Rest, 30 * time.Second}, {&o.StackTimeout, 20 * time.Minute}, {&o.RequestTimeout, time.Minute}} {
+		if *x.value <= 0 {
+			*x.value = x.standard
+		}
+	}
+	if o.Parallel <= 0 {
+		o.Parallel = 16
+	}
+	return o
+}
+
+// check tells what is missing of a connection.
+func check(vim drivers.VIM) error {
+	switch {
+	case vim.Endpoint == "":
+		return errors.New("no endpoint is given: it is Keystone's address (https://…/v3)")
+	case !strings.HasPrefix(vim.Endpoint, "https://") && !strings.HasPrefix(vim.Endpoint, "http://"):
+		return fmt.Errorf("endpoint %q is not an http(s) URL", vim.Endpoint)
+	case vim.ApplicationCredential != "" && vim.ApplicationCredentialSecret == "":
+		return errors.New("the application credential has no secret")
+	case vim.ApplicationCredential == "" && (vim.Username == "" || vim.Password == ""):
+		return errors.New("neither an application credential nor username and password are given")
+	case vim.ApplicationCredential == "" && vim.Project == "":
+		return errors.New("no project is given, which a username needs")
+	}
+	return nil
+}
