@@ -40,6 +40,10 @@ type Input struct {
 	After  *Package `json:"after,omitempty"`
 	// VDUs with their units of both sides, by VDU id.
 	VDUs []VDU `json:"vdus"`
+	// Target is the VNFC for which a coordination script runs, where it runs for each by
+	// itself; Targets are all of them where it runs once for the whole VNF.
+	Target  *Target  `json:"target,omitempty"`
+	Targets *Targets `json:"targets,omitempty"`
 	// Objects of the instance at its VIM.
 	Objects []Object `json:"objects"`
 	// Services are the objects that lead traffic to the units.
@@ -92,13 +96,36 @@ type VDU struct {
 
 // Unit is one VNFC.
 type Unit struct {
-	ID         string            `json:"id"`   // incarnation (pod UID)
-	Name       string            `json:"name"` // pod name
+	ID         string            `json:"id"`   // incarnation (pod UID, server id@life)
+	Name       string            `json:"name"` // pod name, server id
 	Owner      string            `json:"owner,omitempty"`
 	Generation string            `json:"generation,omitempty"`
+	VIM        string            `json:"vim,omitempty"` // where a VNF is spread over several
 	Address    string            `json:"address,omitempty"`
 	Ready      bool              `json:"ready"`
 	Metadata   map[string]string `json:"metadata,omitempty"`
+}
+
+// Target is a VNFC that a coordination script speaks to, and how it is reached:
+// vdu_params of the request, resolved for the unit.
+type Target struct {
+	VduID string `json:"vduId"`
+	Unit  Unit   `json:"unit"`
+	// CpName is the connection point that vdu_params names, Address the floating
+	// address of the unit's port there, else its first fixed one; "" where neither
+	// vdu_params nor the VIM tells.
+	CpName   string `json:"cpName,omitempty"`
+	Address  string `json:"address,omitempty"`
+	Username string `json:"username,omitempty"`
+	Password string `json:"password,omitempty"`
+}
+
+// Targets are the VNFCs of the VDUs that vdu_params names, or of all where it names
+// none: Old those of the VNF that ran, New those of the one that comes, as far as they
+// exist. A rollback doesn't turn them around.
+type Targets struct {
+	Old []Target `json:"old"`
+	New []Target `json:"new"`
 }
 
 // Object is one object at the VIM.
