@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/jibe-vnfm/jibe/vnfd/internal/safeyaml"
+	"github.com/jibe-vnfm/jibe/internal/safeyaml"
 	"go.yaml.in/yaml/v3"
 )
 

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/jibe-vnfm/jibe/vnfd/internal/safeyaml"
+	"github.com/jibe-vnfm/jibe/internal/safeyaml"
 	"go.yaml.in/yaml/v3"
 )
 

@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/jibe-vnfm/jibe/internal/safeyaml"
 	"github.com/jibe-vnfm/jibe/vnfd"
-	"github.com/jibe-vnfm/jibe/vnfd/internal/safeyaml"
 	"go.yaml.in/yaml/v3"
 )
 

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/jibe-vnfm/jibe/vnfd/internal/safeyaml"
+	"github.com/jibe-vnfm/jibe/internal/safeyaml"
 )
 
 func TestWhatIsExpensiveOrAmbiguousIsRefusedWithItsLine(t *testing.T) {
