@@ -192,6 +192,8 @@ type Unit struct {
 	// Kind is the VIM's type of the unit's owner, as vimLevelResourceType
 	// reports it: "Deployment", "Pod", "OS::Nova::Server".
 	Kind string `json:"kind,omitempty"`
+	// VIM names the VIM that the unit runs at, where an instance is spread over several.
+	VIM string `json:"vim,omitempty"`
 	// Metadata is shown in vnfcResourceInfo.metadata: node, address, image.
 	Metadata map[string]string `json:"metadata,omitempty"`
 }
@@ -224,6 +226,8 @@ type Resource struct {
 	Name string `json:"name"`
 	// Unit is the key of the unit that uses it, "" for what units share.
 	Unit string `json:"unit,omitempty"`
+	// VIM is as that of a unit.
+	VIM string `json:"vim,omitempty"`
 	// Network is the VIM's id of the network that a port is on. External says that the
 	// network isn't the VNF's own.
 	Network  string `json:"network,omitempty"`
