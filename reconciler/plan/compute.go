@@ -24,7 +24,7 @@ import (
 func Compute(d Desired, o Observed, j Journal) []Step {
 	p := newPlanner(d, o, j)
 	p.begin()
-	if p.stalled() {
+	if p.busy() {
 		p.finish()
 		return p.steps
 	}

@@ -24,14 +24,23 @@ func HookUnit(name string) (base, unit string) {
 	return base, unit
 }
 
-// stalled ends the plan where work on a passive object failed in this attempt: nothing
-// is gained by going on before somebody has looked at it and said so (a retry).
-func (p *planner) stalled() bool {
+// busy ends the plan where work on a passive object is under way: what comes of it isn't
+// known, and more work would have to guess. Where the work failed in this attempt, nothing
+// is gained by going on before somebody has looked at it and said so (a retry). What must
+// go is deleted all the same.
+func (p *planner) busy() bool {
 	var waits []Step
 	for _, x := range p.desired.Objects {
 		now := p.objects[x.Key]
-		if now.Stalled != "" && p.journal.IssuedOn(x.Key) && !now.Deleting && p.doomed(now) == "" {
-			waits = append(waits, Step{Action: Wait, Object: x.Key, Reason: cmp.Or(now.Reason, "it failed"), Failure: now.Stalled})
+		if !now.Passive || now.Ready || now.Deleting || p.doomed(now) != "" {
+			continue
+		}
+		wait, _ := p.unready(x.Key)
+		if now.Stalled == "" {
+			wait.Failure = "" // a unit that failed may be tried again by its owner
+		}
+		if now.Stalled == "" || p.journal.IssuedOn(x.Key) {
+			waits = append(waits, wait)
 		}
 	}
 	p.add(waits...)

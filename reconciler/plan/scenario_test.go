@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -116,6 +117,9 @@ func render(steps []plan.Step) string {
 		if s.Directs {
 			b.WriteString(" leads traffic")
 		}
+		if len(s.Victims) > 0 {
+			fmt.Fprintf(&b, " victims=%s", strings.Join(s.Victims, ","))
+		}
 		b.WriteByte('\n')
 	}
 	return b.String()
@@ -183,11 +187,22 @@ func (s *scenario) set(section string, words []word) error {
 		return nil
 	case "observed object":
 		x := plan.ObservedObject{Key: words[1].key, Incarnation: "1", Digest: "a", Count: -1}
-		retain := ""
+		retain, counts := "", ""
 		if err := attributes(words[2:], map[string]any{"is": &x.Incarnation, "digest": &x.Digest, "count": &x.Count, "ready": &x.Ready,
 			"deleting": &x.Deleting, "retain": &retain, "reason": &x.Reason, "failure": &x.Failure, "dead": &x.Dead, "keep": &x.Keep,
-			"outgrown": &x.Outgrown, "generation": &x.Generation}); err != nil {
+			"outgrown": &x.Outgrown, "generation": &x.Generation, "passive": &x.Passive, "stalled": &x.Stalled, "counts": &counts}); err != nil {
 			return err
+		}
+		for entry := range strings.SplitSeq(counts, ",") { // "vdu1:2,vdu2:1"
+			if vdu, n, ok := strings.Cut(entry, ":"); ok {
+				if x.Counts == nil {
+					x.Counts = map[string]int{}
+				}
+				var err error
+				if x.Counts[vdu], err = strconv.Atoi(n); err != nil {
+					return err
+				}
+			}
 		}
 		x.Retention = plan.Retention(retain)
 		s.observed.Objects = append(s.observed.Objects, x)
@@ -197,9 +212,13 @@ func (s *scenario) set(section string, words []word) error {
 			words = words[1:] // "known unit KEY …"
 		}
 		u := plan.Unit{Key: words[1].key, ID: "1"}
+		created := 0 // the hour
 		if err := attributes(words[2:], map[string]any{"is": &u.ID, "vdu": &u.VDU, "of": &u.Owner, "ready": &u.Ready,
-			"deleting": &u.Deleting, "reason": &u.Reason, "failure": &u.Failure, "outdated": &u.Outdated, "generation": &u.Generation}); err != nil {
+			"deleting": &u.Deleting, "reason": &u.Reason, "failure": &u.Failure, "outdated": &u.Outdated, "generation": &u.Generation, "dead": &u.Dead, "created": &created}); err != nil {
 			return err
+		}
+		if created > 0 {
+			u.Created = time.Date(2026, 1, 1, created, 0, 0, 0, time.UTC)
 		}
 		if kind == "known" {
 			s.journal.Known = append(s.journal.Known, u)
@@ -235,7 +254,7 @@ func (s *scenario) set(section string, words []word) error {
 	switch section {
 	case "desired":
 		return attributes(words, map[string]any{"generation": &s.desired.Generation, "coordinate-new": &s.desired.CoordinateNew,
-			"coordinate-old": &s.desired.CoordinateOld, "drain": &s.desired.Drain})
+			"coordinate-old": &s.desired.CoordinateOld, "drain": &s.desired.Drain, "grace": &s.desired.Grace})
 	case "journal":
 		return attributes(words, map[string]any{"operation": &s.journal.Operation, "granted": &s.journal.Granted,
 			"rollback": &s.journal.Rollback, "redirected": &s.journal.Redirected})
