@@ -313,6 +313,16 @@ func (c *Checker) coordinated(after *desired.Instance, from, to *vnfd.Package) e
 			return &drivers.RefusedError{Object: script.field, Reason: err.Error()}
 		}
 	}
+	known, err := contactsOf(after.Update.Coordinate.Params)
+	if err != nil {
+		return &drivers.RefusedError{Object: "update.coordinate.params", Reason: err.Error()}
+	}
+	for _, vdu := range known.vdus {
+		if f, ok := to.VNFD.Flavour(after.Flavour); ok && !slices.ContainsFunc(f.VDUs, func(x vnfd.VDU) bool { return x.ID == vdu }) {
+			return &drivers.RefusedError{Object: "update.coordinate.params", Reason: fmt.Sprintf(
+				"%s names VDU %s, of which flavour %s of VNFD %s knows nothing", vduParams, vdu, f.ID, to.VNFD.ID)}
+		}
+	}
 	return nil
 }
 

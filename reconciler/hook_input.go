@@ -47,7 +47,7 @@ func (p *pass) sides(ctx context.Context, a *attempt) (sides, error) {
 func (p *pass) input(a *attempt, s sides, name, class string) (management.Input, error) {
 	inst := a.src.Instance
 	in := management.Input{
-		Version: management.Version, Hook: name, Class: class, Rollback: a.journal.Rollback,
+		Version: management.Version, Class: class, Rollback: a.journal.Rollback,
 		Operation: management.Operation{ID: a.op.ID, Type: string(a.op.Type), Attempt: a.op.Attempt, Params: a.op.Params},
 		Instance: management.Instance{ID: inst.ID, Name: inst.Name, Generation: a.want.Generation,
 			Metadata: inst.Metadata, Extensions: inst.Extensions},
@@ -55,6 +55,7 @@ func (p *pass) input(a *attempt, s sides, name, class string) (management.Input,
 		VDUs: vdus(a, a.op), Objects: []management.Object{}, Services: []management.Object{},
 		VIM: management.VIM{Name: inst.VIM},
 	}
+	in.Hook, _ = plan.HookUnit(name)
 	in.Instance.Namespace, _ = inst.Params["namespace"].(string)
 	for _, x := range a.seen.Objects {
 		in.Objects = append(in.Objects, management.Object{Key: x.Key, Generation: x.Generation})
@@ -73,8 +74,14 @@ func (p *pass) input(a *attempt, s sides, name, class string) (management.Input,
 	if in.Params, err = p.reveal(inst.Params); err != nil {
 		return in, err
 	}
-	in.CoordinationParams, err = p.reveal(s.policy.Coordinate.Params)
-	return in, err
+	asked, err := normalCoordination(s.policy.Coordinate.Params)
+	if err != nil {
+		return in, &drivers.RefusedError{Object: "update.coordinate.params", Reason: err.Error()}
+	}
+	if in.CoordinationParams, err = p.reveal(asked); err != nil {
+		return in, err
+	}
+	return in, p.targets(a, s, name, &in)
 }
 
 func (p *pass) reveal(params map[string]any) (map[string]any, error) {
@@ -109,7 +116,7 @@ func vdus(a *attempt, op *lcm.Operation) []management.VDU {
 			by[u.VDU] = v
 			ids = append(ids, u.VDU)
 		}
-		m := management.Unit{ID: u.ID, Name: u.Name, Owner: u.Owner, Generation: u.Generation, Address: u.Metadata["podIP"], Ready: u.Ready, Metadata: u.Metadata}
+		m := told(u, a.seen)
 		if was {
 			v.Old = append(v.Old, m)
 		} else {

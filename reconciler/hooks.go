@@ -84,7 +84,7 @@ func (p *pass) unobservable(ctx context.Context, a *attempt, steps []plan.Step) 
 				}
 			}
 		case plan.Drain:
-			wait, err := p.drained(ctx, a)
+			wait, err := p.drained(ctx, a, name)
 			if err != nil || wait > 0 {
 				return nil, false, wait, err
 			}
@@ -214,8 +214,9 @@ func (p *pass) launch(ctx context.Context, a *attempt, name string, call *manage
 	return nil
 }
 
-// drained waits until connections had their time.
-func (p *pass) drained(ctx context.Context, a *attempt) (time.Duration, error) {
+// drained waits until connections had their time: before a generation goes, or before
+// the whole VNF does.
+func (p *pass) drained(ctx context.Context, a *attempt, name string) (time.Duration, error) {
 	if done, err := p.cancelled(ctx, a, false); done || err != nil {
 		return time.Second, err
 	}
@@ -228,7 +229,7 @@ func (p *pass) drained(ctx context.Context, a *attempt) (time.Duration, error) {
 			return 0, fmt.Errorf("record the drain of operation %s: %w", a.op.ID, err)
 		}
 		a.op = op
-		p.log.InfoContext(ctx, "connections drain", "operation", op.ID, "for", a.drain)
+		p.log.InfoContext(ctx, "connections drain", "operation", op.ID, "drain", name, "for", a.drain)
 	}
 	left := a.op.DrainFrom.Add(a.drain).Sub(p.Now())
 	if left <= 0 {
@@ -244,8 +245,8 @@ func (p *pass) call(ctx context.Context, a *attempt, name string) (*management.C
 	if p.Hooks == nil || a.drv == nil {
 		return nil, nil
 	}
-	coordinates := name == plan.CoordinateNew || name == plan.CoordinateOld || name == plan.CoordinateRollback
-	if own := hookProgram(a.src, name); !coordinates && (own == "" || builtIn(own)) {
+	base, _ := plan.HookUnit(name)
+	if own := hookProgram(a.src, base); !coordinates(base) && (own == "" || builtIn(own)) {
 		return nil, nil
 	}
 	sides, err := p.sides(ctx, a)
@@ -254,13 +255,13 @@ func (p *pass) call(ctx context.Context, a *attempt, name string) (*management.C
 	}
 	program, class, pkg := "", "", a.src.Package
 	coordinate := sides.policy.Coordinate
-	switch name {
+	switch base {
 	case plan.CoordinateNew:
 		program, class, pkg = coordinate.New, coordinate.NewClass, sides.after.Package
 	case plan.CoordinateOld, plan.CoordinateRollback:
 		program, class, pkg = coordinate.Old, coordinate.OldClass, sides.before.Package
 	default:
-		program = hookProgram(a.src, name)
+		program = hookProgram(a.src, base)
 		if pkg == nil || !p.Packages.Hooks(pkg.Tree) {
 			p.log.WarnContext(ctx, "the package's hook was not run: its repository's entry in repositories.yaml doesn't say hooks: true",
 				"operation", a.op.ID, "hook", name, "program", program)

@@ -150,8 +150,8 @@ func (p *pass) broke(ctx context.Context, a *attempt, problem *lcm.Problem) erro
 		op.Fight = a.fight
 		op.HookProcess, op.DrainFrom = nil, time.Time{}
 		if a.drv != nil {
-			op.UnitsAfter = live(a.seen)
-			inst.Units = op.UnitsAfter
+			op.UnitsAfter, op.ResourcesAfter = live(a.seen), inUse(a.seen)
+			inst.Units, inst.Resources = op.UnitsAfter, op.ResourcesAfter
 		}
 		return nil
 	})
@@ -168,8 +168,8 @@ func (p *pass) converged(ctx context.Context, a *attempt) error {
 			return err
 		}
 		op.Journal = a.journal
-		op.UnitsAfter = live(a.seen)
-		inst.Units = op.UnitsAfter
+		op.UnitsAfter, op.ResourcesAfter = live(a.seen), inUse(a.seen)
+		inst.Units, inst.Resources = op.UnitsAfter, op.ResourcesAfter
 		return nil
 	})
 	return p.ended(ctx, op, err)
@@ -205,4 +205,13 @@ func title(op *lcm.Operation) string { return string(op.Type) + " failed" }
 
 func live(o plan.Observed) []plan.Unit {
 	return slices.DeleteFunc(slices.Clone(o.Units), func(u plan.Unit) bool { return u.Deleting })
+}
+
+// inUse are the resources that live units use, or all of them share.
+func inUse(o plan.Observed) []plan.Resource {
+	leaving := make(map[string]bool)
+	for _, u := range o.Units {
+		leaving[u.Key] = u.Deleting
+	}
+	return slices.DeleteFunc(slices.Clone(o.Resources), func(r plan.Resource) bool { return leaving[r.Unit] })
 }

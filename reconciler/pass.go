@@ -103,7 +103,8 @@ type attempt struct {
 	last []plan.Step
 	// fight says that somebody undoes what is done.
 	fight bool
-	// drain is how long connections get after traffic was led elsewhere.
+	// drain is how long connections get after traffic was led elsewhere, or before a
+	// graceful termination.
 	drain time.Duration
 }
 
@@ -203,20 +204,29 @@ func (p *pass) begin(ctx context.Context, op *lcm.Operation) (*attempt, error) {
 		if err != nil {
 			return nil, err
 		}
-		coordinate(&a.want, asked.Update)
+		if err := coordinate(&a.want, asked.Update); err != nil {
+			return nil, err
+		}
 		a.drain = asked.Update.DrainTime()
 	}
 	if op.Type == lcm.Terminate {
 		a.src.Instance = graceful(a.src.Instance, op.Params)
+		a.want.Grace, a.drain = grace(op.Params)
 	}
 	return a, nil
 }
 
 // coordinate tells the planner how a change of package is coordinated with the VNF.
-func coordinate(want *plan.Desired, update desired.UpdatePolicy) {
+func coordinate(want *plan.Desired, update desired.UpdatePolicy) error {
+	known, err := contactsOf(update.Coordinate.Params)
+	if err != nil {
+		return &drivers.RefusedError{Object: "update.coordinate.params", Reason: err.Error()}
+	}
 	want.CoordinateNew = update.Coordinate.New != ""
 	want.CoordinateOld = update.Coordinate.Old != ""
+	want.CoordinateVDUs = known.vdus
 	want.Drain = update.DrainTime() > 0
+	return nil
 }
 
 // admit is what comes before anything moves: the package is kept for as long as
@@ -238,12 +248,18 @@ func (p *pass) admit(ctx context.Context, a *attempt, steps []plan.Step) error {
 	})...)
 }
 
-// graceful is the instance with the time that a termination request leaves it
-// (SOL003 clause 5.5.2.11), where the driver looks for it.
+// graceTimeout is the attribute of a termination request that says how many seconds the
+// VNF is left (SOL003 clause 5.5.2.11).
+const graceTimeout = "gracefulTerminationTimeout"
+
+// graceDefault is the time of a graceful termination that names none, as clients know it.
+const graceDefault = 10 * time.Second
+
+// graceful is the instance with the time that a termination request leaves it, where the
+// driver looks for it.
 func graceful(inst *desired.Instance, params json.RawMessage) *desired.Instance {
-	const timeout = "gracefulTerminationTimeout"
 	var req map[string]any
-	if json.Unmarshal(params, &req) != nil || req[timeout] == nil {
+	if json.Unmarshal(params, &req) != nil || req[graceTimeout] == nil {
 		return inst
 	}
 	changed := *inst
@@ -251,8 +267,24 @@ func graceful(inst *desired.Instance, params json.RawMessage) *desired.Instance 
 	if changed.Params == nil {
 		changed.Params = map[string]any{}
 	}
-	changed.Params[timeout] = req[timeout]
+	changed.Params[graceTimeout] = req[graceTimeout]
 	return &changed
+}
+
+// grace says whether a termination is graceful, and how long units have then where
+// their owner gives them no time by itself.
+func grace(params json.RawMessage) (bool, time.Duration) {
+	var req struct {
+		Type    string   `json:"terminationType"`
+		Seconds *float64 `json:"gracefulTerminationTimeout"`
+	}
+	if json.Unmarshal(params, &req) != nil || req.Type != lcm.Graceful {
+		return false, 0
+	}
+	if req.Seconds == nil {
+		return true, graceDefault
+	}
+	return *req.Seconds > 0, time.Duration(*req.Seconds * float64(time.Second))
 }
 
 // resolve renders the instance at target. Where nothing should exist there,
@@ -329,9 +361,9 @@ func (p *pass) grant(ctx context.Context, a *attempt, steps []plan.Step) ([]plan
 	op, err := p.Log.Record(ctx, a.op.ID, func(op *lcm.Operation, _ *lcm.Instance) error {
 		op.Journal = a.journal
 		if len(op.Journal.Targets) == 0 {
-			op.UnitsBefore = live(a.seen)
+			op.UnitsBefore, op.ResourcesBefore = live(a.seen), inUse(a.seen)
 		}
-		op.UnitsAfter = live(a.seen)
+		op.UnitsAfter, op.ResourcesAfter = live(a.seen), inUse(a.seen)
 		return op.Advance(lcm.Granted, p.Now(), nil)
 	})
 	if err != nil {

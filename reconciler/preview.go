@@ -92,7 +92,9 @@ func (v *View) plan(ctx context.Context, settings *desired.Settings, rev desired
 		}
 		want.Condemned = after.Condemned
 		if t == lcm.ChangePackage {
-			coordinate(&want, after.Update)
+			if err := coordinate(&want, after.Update); err != nil {
+				return err
+			}
 		}
 	} else if before != nil {
 		src.Instance = before
@@ -135,8 +137,8 @@ func (v *View) complete(ctx context.Context, before, after *desired.Instance, p 
 // stages that are left.
 func shown(src drivers.Source, steps []plan.Step) []plan.Step {
 	steps = slices.DeleteFunc(steps, func(s plan.Step) bool {
-		coordinates := s.Object == plan.CoordinateNew || s.Object == plan.CoordinateOld
-		return s.Action == plan.Hook && !coordinates && hookProgram(src, s.Object) == ""
+		base, _ := plan.HookUnit(s.Object)
+		return s.Action == plan.Hook && !coordinates(base) && hookProgram(src, base) == ""
 	})
 	was, stage := 0, 0
 	for i := range steps {

@@ -186,7 +186,12 @@ func signature(seen plan.Observed, due []plan.Step) uint64 {
 		fmt.Fprintln(h, s.Key())
 		for _, x := range seen.Objects {
 			if x.Key == s.Object {
-				fmt.Fprintln(h, x.Incarnation, x.Digest, x.Count, x.Deleting, x.Dead)
+				fmt.Fprintln(h, x.Incarnation, x.Digest, x.Count, x.Counts, x.Deleting, x.Dead, x.Stalled)
+			}
+		}
+		for _, u := range seen.Units {
+			if u.Key == s.Object {
+				fmt.Fprintln(h, u.ID, u.Deleting, u.Dead, u.Outdated)
 			}
 		}
 	}
@@ -241,7 +246,7 @@ func (p *pass) mend(ctx context.Context, inst *lcm.Instance, l sight, due []plan
 	}
 	born, err := p.Log.Born(ctx, lcm.Operation{
 		ID: uuid.NewString(), Instance: p.id, Type: lcm.Heal, Automatic: true,
-		Before: inst.Operated, After: inst.Operated, Params: params, UnitsBefore: live(l.seen),
+		Before: inst.Operated, After: inst.Operated, Params: params, UnitsBefore: live(l.seen), ResourcesBefore: inUse(l.seen),
 		Fight: p.repairing(objects(due)),
 	})
 	var busy oplog.ErrBusy
