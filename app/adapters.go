@@ -155,6 +155,8 @@ func connection(r secret.VIM) drivers.VIM {
 		Name: r.Name, Type: r.Type, Endpoint: r.Endpoint, CACert: r.CACert, Insecure: r.Insecure, Kubeconfig: r.Kubeconfig,
 		Token: string(r.Token), Username: string(r.Username), Password: string(r.Password),
 		ClientCert: r.ClientCert, ClientKey: r.ClientKey,
+		Region: r.Region, Project: r.Project, ProjectDomain: r.ProjectDomain, UserDomain: r.UserDomain,
+		ApplicationCredential: r.ApplicationCredential, ApplicationCredentialSecret: string(r.ApplicationCredentialSecret),
 	}
 }
 

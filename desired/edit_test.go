@@ -149,6 +149,10 @@ func instance() *rapid.Generator[*desired.Instance] {
 			in.Base, in.Package = treeA, treeC
 			in.Overlays = []desired.Overlay{{Package: treeB}, {Package: treeC, Paths: rapid.SliceOfN(word(), 1, 3).Draw(t, "paths")}}
 		}
+		if rapid.Bool().Draw(t, "linked") {
+			in.ExtVirtualLinks, in.ExtManagedVirtualLinks = links(t), []desired.ExtManagedVirtualLink{{ID: "m", VirtualLinkDescID: "vl", ResourceID: "1e3"}}
+			in.Placement = map[string]string{"VDU2": rapid.SampledFrom([]string{"core", "1", "yes"}).Draw(t, "placed")}
+		}
 		if rapid.Bool().Draw(t, "connected") {
 			in.VIMConnections = map[string]desired.VIMConnection{"vim1": {
 				VimType: "kubernetes", InterfaceInfo: map[string]string{"endpoint": "https://[::1]:6443"},
@@ -157,6 +161,19 @@ func instance() *rapid.Generator[*desired.Instance] {
 		}
 		return in
 	})
+}
+
+func links(t *rapid.T) []desired.ExtVirtualLink {
+	name := func(label string) string { return rapid.SampledFrom([]string{"a", "1", "no", "x: y"}).Draw(t, label) }
+	return []desired.ExtVirtualLink{{
+		ID: name("link"), ResourceID: name("network"), ExtLinkPorts: []desired.ExtLinkPort{{ID: "p", ResourceHandle: desired.ResourceHandle{ResourceID: name("port")}}},
+		ExtCps: []desired.ExtCp{{CpdID: name("cpd"), CpConfig: map[string]desired.ExtCpConfig{
+			"1":    {LinkPortID: "p"},
+			"null": {CreateLinkPort: true},
+			"true": {Protocols: []desired.CpProtocol{{LayerProtocol: desired.OverEthernet, IPOverEthernet: &desired.IPOverEthernet{MACAddress: "fa:16:3e:00:00:01",
+				IPAddresses: []desired.IPAddress{{Type: desired.IPv6, FixedAddresses: []string{"::1"}}, {Type: desired.IPv4, NumDynamicAddresses: rapid.IntRange(1, 64).Draw(t, "number"), SubnetID: "1.0"}}}}}},
+		}}},
+	}}
 }
 
 func policy() *rapid.Generator[desired.UpdatePolicy] {

@@ -96,6 +96,9 @@ func (d *document) instance(n *yaml.Node) *Instance {
 			}
 		}},
 		field{"vimConnectionInfo", func(_, v *yaml.Node) { in.VIMConnections = d.connections(v) }},
+		field{"placement", func(_, v *yaml.Node) { in.Placement = d.placement(v) }},
+		field{linksKey, func(_, v *yaml.Node) { in.ExtVirtualLinks = d.links(v) }},
+		field{"extManagedVirtualLinks", func(_, v *yaml.Node) { in.ExtManagedVirtualLinks = d.managed(v) }},
 		object("params", &in.Params),
 		field{"condemned", func(_, v *yaml.Node) { in.Condemned = d.texts(v, "condemned") }},
 		object("metadata", &in.Metadata),
@@ -175,6 +178,9 @@ func (d *document) connections(n *yaml.Node) map[string]VIMConnection {
 			}},
 			field{"extra", func(_, v *yaml.Node) { c.Extra = d.object(v, where+".extra") }},
 		)
+		if gap, remedy := c.Gap(); gap != "" {
+			d.fail(v, remedy, "%q: %s", where, gap)
+		}
 		out[k.Value] = c
 	})
 	return out

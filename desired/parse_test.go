@@ -125,6 +125,70 @@ vimConnectionInfo:
 	}
 }
 
+func TestWhatAVNFIsConnectedToIsReadAsSOL003HasIt(t *testing.T) {
+	in, err := desired.ParseInstance(someFile, []byte(`vnfdId: x
+placement: {VDU2: core}
+extVirtualLinks:
+- id: left
+  vimConnectionId: core
+  resourceId: 45f79286
+  extCps:
+  - cpdId: VDU1_CP1
+    cpConfig:
+      VDU1_CP1_1:
+        cpProtocolData:
+        - layerProtocol: IP_OVER_ETHERNET
+          ipOverEthernet:
+            macAddress: fa:16:3e:00:00:01
+            ipAddresses: [{type: IPV4, fixedAddresses: [10.10.0.5], subnetId: 7a6f}, {type: IPV6, numDynamicAddresses: 1}]
+      VDU1_CP1_2: {linkPortId: p1}
+  extLinkPorts: [{id: p1, resourceHandle: {resourceId: 6b0b, vimLevelResourceType: "OS::Neutron::Port"}}]
+extManagedVirtualLinks: [{id: m1, vnfVirtualLinkDescId: internalVL1, resourceId: 8c1d}]
+condemned: {Server/VDU1/wvxjx: "3f2a@2026-05-25T10:00:00Z", Stack/vnf-1: 5d, Volume/VDU1/wvxjx/data: 7e}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []desired.ExtVirtualLink{{ID: "left", VIMConnectionID: "core", ResourceID: "45f79286",
+		ExtCps: []desired.ExtCp{{CpdID: "VDU1_CP1", CpConfig: map[string]desired.ExtCpConfig{
+			"VDU1_CP1_1": {Protocols: []desired.CpProtocol{{LayerProtocol: "IP_OVER_ETHERNET", IPOverEthernet: &desired.IPOverEthernet{MACAddress: "fa:16:3e:00:00:01",
+				IPAddresses: []desired.IPAddress{{Type: "IPV4", FixedAddresses: []string{"10.10.0.5"}, SubnetID: "7a6f"}, {Type: "IPV6", NumDynamicAddresses: 1}}}}}},
+			"VDU1_CP1_2": {LinkPortID: "p1"}}}},
+		ExtLinkPorts: []desired.ExtLinkPort{{ID: "p1", ResourceHandle: desired.ResourceHandle{ResourceID: "6b0b", Type: "OS::Neutron::Port"}}}}}
+	if d := cmp.Diff(want, in.ExtVirtualLinks); d != "" {
+		t.Error(d)
+	}
+	if d := cmp.Diff([]desired.ExtManagedVirtualLink{{ID: "m1", VirtualLinkDescID: "internalVL1", ResourceID: "8c1d"}}, in.ExtManagedVirtualLinks); d != "" {
+		t.Error(d)
+	}
+	if d := cmp.Diff(map[string]string{"VDU2": "core"}, in.Placement); d != "" || len(in.Condemned) != 3 {
+		t.Errorf("%s%v", d, in.Condemned)
+	}
+	other := *in
+	other.ExtVirtualLinks = nil
+	if got := desired.Changed(in, &other); len(got) != 1 || got[0] != "extVirtualLinks" {
+		t.Errorf("changed: %v", got)
+	}
+}
+
+func TestAVIMOfOpenStackIsReadInAllItsForms(t *testing.T) {
+	for text, want := range map[string]desired.VIM{
+		"type: openstack\nendpoint: https://k:5000/v3\nregion: r\nproject: p\nprojectDomain: pd\nuserDomain: ud\ncaCert: file:/ca\ncredentials: {username: u, password: env:P}\n": {
+			Endpoint: "https://k:5000/v3", Region: "r", Project: "p", ProjectDomain: "pd", UserDomain: "ud", CACert: "file:/ca", Credentials: desired.Credentials{Username: "u", Password: "env:P"}},
+		"type: openstack\nendpoint: https://k:5000/v3\nregion: r\ninsecure: true\ncredentials: {applicationCredentialId: i, applicationCredentialSecret: env:S}\n": {
+			Endpoint: "https://k:5000/v3", Region: "r", Insecure: true, Credentials: desired.Credentials{ApplicationCredentialID: "i", ApplicationCredentialSecret: "env:S"}},
+		"type: openstack\nclouds: file:/etc/openstack/clouds.yaml\ncloud: core\ndefault: true\n": {Clouds: "file:/etc/openstack/clouds.yaml", Cloud: "core", Default: true},
+	} {
+		want.Name, want.Type = "core", desired.VIMOpenStack
+		v, err := desired.ParseVIM("vims/core.yaml", []byte(text))
+		if err != nil {
+			t.Errorf("%s%v", text, err)
+		} else if d := cmp.Diff(&want, v); d != "" {
+			t.Errorf("%s%s", text, d)
+		}
+	}
+}
+
 func TestADerivedIDNeverChanges(t *testing.T) {
 	if got := uuid.NewSHA1(uuid.NameSpaceDNS, []byte("jibe-vnfm.github.io")).String(); got != "3d692d9c-4689-5b78-a2b2-55dce91db509" {
 		t.Fatalf("namespace %s", got)
@@ -180,6 +244,9 @@ func TestVIMTypesHaveOneName(t *testing.T) {
 		text := "type: " + alias + "\n"
 		if want != desired.VIMSim {
 			text += "endpoint: https://x:6443\ncredentials: {token: 'file:/run/token'}\n"
+		}
+		if want == desired.VIMOpenStack {
+			text = "type: " + alias + "\nclouds: file:/etc/clouds.yaml\ncloud: a\n"
 		}
 		v, err := desired.ParseVIM("vims/kube-a.yaml", []byte(text))
 		if err != nil || v.Type != want || v.Name != "kube-a" {
@@ -256,7 +323,7 @@ func TestSettingsAreReadTogether(t *testing.T) {
 func TestSecretNamesAreKnown(t *testing.T) {
 	for name, want := range map[string]bool{
 		"password": true, "bearer_token": true, "client_secret": true, "Password": true, "apiKey": true, "ssh_private_key": true, "client_key": true,
-		"username": false, "oidc_token_url": false, "tokenEndpoint": false, "configmap_secret_paths": false, "secretName": false, "keystone_domain": false, "project": false,
+		"username": false, "oidc_token_url": false, "tokenEndpoint": false, "configmap_secret_paths": false, "secretName": false, "applicationCredentialId": false, "applicationCredentialSecret": true, "secret_id": true, "keystone_domain": false, "project": false,
 	} {
 		if desired.IsSecretKey(name) != want {
 			t.Errorf("%s: %v", name, !want)

@@ -29,10 +29,11 @@ func IsRef(s string) bool {
 
 // IsSecretKey says whether a value of that name is a credential: one that is
 // never shown, and never stands in git in clear. Names that end in url, uri,
-// endpoint, path or name say where a secret is, not what it is.
+// endpoint, path or name say where a secret is, not what it is, and the id of a
+// credential says which one.
 func IsSecretKey(name string) bool {
 	n := strings.ToLower(name)
-	for _, end := range []string{"url", "uri", "endpoint", "path", "paths", "name", "names"} {
+	for _, end := range []string{"url", "uri", "endpoint", "path", "paths", "name", "names", "credentialid", "credential_id"} {
 		if strings.HasSuffix(n, end) {
 			return false
 		}

@@ -252,13 +252,16 @@ func TestAConnectionThatCantWorkIsRefusedByItsField(t *testing.T) {
 	t.Setenv("JIBE_TEST_SECRET", "s3cret")
 	ok := map[string]string{"endpoint": "https://127.0.0.1"}
 	for want, c := range map[string]desired.VIMConnection{
-		"vimType":                   {VimType: "vmware"},
-		"endpoint is missing":       {VimType: "kubernetes"},
-		"without credentials":       {VimType: "kubernetes", InterfaceInfo: map[string]string{"endpoint": "https://u:hunter2@x"}},
-		"ssl_ca_cert":               {VimType: "kubernetes", InterfaceInfo: map[string]string{"endpoint": "https://x", "ssl_ca_cert": "nonsense"}},
-		"neither bearer_token":      {VimType: "kubernetes", InterfaceInfo: ok},
-		"belong together":           {VimType: "kubernetes", InterfaceInfo: ok, AccessInfo: map[string]string{"username": "u"}},
-		"accessInfo.password":       {VimType: "openstack", InterfaceInfo: ok, AccessInfo: map[string]string{"username": "u", "password": "hunter2"}},
+		"vimType":              {VimType: "vmware"},
+		"endpoint is missing":  {VimType: "kubernetes"},
+		"without credentials":  {VimType: "kubernetes", InterfaceInfo: map[string]string{"endpoint": "https://u:hunter2@x"}},
+		"ssl_ca_cert":          {VimType: "kubernetes", InterfaceInfo: map[string]string{"endpoint": "https://x", "ssl_ca_cert": "nonsense"}},
+		"neither bearer_token": {VimType: "kubernetes", InterfaceInfo: ok},
+		"belong together":      {VimType: "kubernetes", InterfaceInfo: ok, AccessInfo: map[string]string{"username": "u"}},
+		"accessInfo.password":  {VimType: "openstack", InterfaceInfo: ok, AccessInfo: map[string]string{"username": "u", "password": "hunter2"}},
+		"accessInfo.project":   {VimType: "openstack", InterfaceInfo: ok, AccessInfo: map[string]string{"username": "u", "password": "env:JIBE_TEST_SECRET"}},
+		"as whom to come": {VimType: "openstack", InterfaceInfo: ok, AccessInfo: map[string]string{"username": "u", "password": "env:JIBE_TEST_SECRET", "project": "p",
+			"applicationCredentialId": "i", "applicationCredentialSecret": "env:JIBE_TEST_SECRET"}},
 		"accessInfo.oidc_token_url": {VimType: "kubernetes", InterfaceInfo: ok, AccessInfo: map[string]string{"oidc_token_url": "https://x"}},
 	} {
 		_, err := k.ResolveConnection("vim1", c)
@@ -268,7 +271,7 @@ func TestAConnectionThatCantWorkIsRefusedByItsField(t *testing.T) {
 	}
 	v, err := k.ResolveConnection("os", desired.VIMConnection{VimType: "openstack", InterfaceInfo: ok,
 		AccessInfo: map[string]string{"username": "u", "password": "env:JIBE_TEST_SECRET", "project": "p", "region": "r"}})
-	if err != nil || string(v.Password) != "s3cret" || v.Scope["project"] != "p" || v.Type != desired.VIMOpenStack {
+	if err != nil || string(v.Password) != "s3cret" || v.Project != "p" || v.Region != "r" || v.Type != desired.VIMOpenStack {
 		t.Errorf("%v %v", v, err)
 	}
 }

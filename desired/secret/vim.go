@@ -27,8 +27,11 @@ type VIM struct {
 	Password   []byte
 	ClientCert []byte // PEM
 	ClientKey  []byte // PEM
-	// Scope is what else Keystone asks for: project, userDomain, projectDomain, region.
-	Scope map[string]string
+	// What OpenStack has beside them: names or ids. An application credential, by its id,
+	// takes the place of Username, Password, Project and the domains.
+	Region, Project, ProjectDomain, UserDomain string
+	ApplicationCredential                      string
+	ApplicationCredentialSecret                []byte
 }
 
 // ErrConnection is returned for vimConnectionInfo with which no VIM can be reached.
@@ -45,7 +48,12 @@ func (v VIM) LogValue() slog.Value { return slog.StringValue(v.String()) }
 
 // ResolveVIM resolves the references of a vims/ file. An error names the field.
 func (k *Keeper) ResolveVIM(v *desired.VIM) (VIM, error) {
-	out := VIM{Name: v.Name, Type: v.Type, Endpoint: v.Endpoint, Insecure: v.Insecure, Username: []byte(v.Credentials.Username)}
+	if v.Clouds != "" {
+		return k.resolveCloud(v)
+	}
+	out := VIM{Name: v.Name, Type: v.Type, Endpoint: v.Endpoint, Insecure: v.Insecure, Username: []byte(v.Credentials.Username),
+		Region: v.Region, Project: v.Project, ProjectDomain: v.ProjectDomain, UserDomain: v.UserDomain,
+		ApplicationCredential: v.Credentials.ApplicationCredentialID}
 	if v.CACert != "" && !IsRef(v.CACert) {
 		out.CACert = []byte(v.CACert)
 		v = &desired.VIM{Name: v.Name, Kubeconfig: v.Kubeconfig, Credentials: v.Credentials}
@@ -60,6 +68,7 @@ func (k *Keeper) ResolveVIM(v *desired.VIM) (VIM, error) {
 		{"credentials.password", v.Credentials.Password, &out.Password},
 		{"credentials.clientCert", v.Credentials.ClientCert, &out.ClientCert},
 		{"credentials.clientKey", v.Credentials.ClientKey, &out.ClientKey},
+		{"credentials.applicationCredentialSecret", v.Credentials.ApplicationCredentialSecret, &out.ApplicationCredentialSecret},
 	} {
 		if f.ref == "" {
 			continue
@@ -76,8 +85,9 @@ func (k *Keeper) ResolveVIM(v *desired.VIM) (VIM, error) {
 // ResolveConnection resolves one VimConnectionInfo (SOL003 v3.3.1 clause 4.4.1.6),
 // with the keys that today's clients use: interfaceInfo endpoint and ssl_ca_cert
 // (PEM whose line ends may have been folded to blanks), accessInfo bearer_token,
-// or username and password, or client_cert and client_key (PEM); for OpenStack
-// also project, userDomain, projectDomain and region. Without ssl_ca_cert the
+// or username and password, or client_cert and client_key (PEM). For OpenStack these
+// are username, password, project, userDomain and projectDomain, or
+// applicationCredentialId and applicationCredentialSecret; and region. Without ssl_ca_cert the
 // system's roots are asked; the check can't be switched off from here.
 //
 // An error wraps [ErrConnection], or what Resolve returned, and names the field.
@@ -125,6 +135,14 @@ func (k *Keeper) ResolveConnection(name string, c desired.VIMConnection) (VIM, e
 	out.Token = []byte(access["bearer_token"])
 	out.Username, out.Password = []byte(access["username"]), []byte(access["password"])
 	out.ClientCert, out.ClientKey = []byte(access["client_cert"]), []byte(access["client_key"])
+	if t == desired.VIMOpenStack {
+		if gap, _ := (desired.VIMConnection{VimType: t, InterfaceInfo: c.InterfaceInfo, AccessInfo: access}).Gap(); gap != "" {
+			return bad("%s", gap)
+		}
+		out.Region, out.Project, out.ProjectDomain, out.UserDomain = access["region"], access["project"], access["projectDomain"], access["userDomain"]
+		out.ApplicationCredential, out.ApplicationCredentialSecret = access["applicationCredentialId"], []byte(access["applicationCredentialSecret"])
+		return out, nil
+	}
 	switch {
 	case (len(out.Username) == 0) != (len(out.Password) == 0):
 		return bad("accessInfo.username and accessInfo.password belong together")
@@ -132,14 +150,6 @@ func (k *Keeper) ResolveConnection(name string, c desired.VIMConnection) (VIM, e
 		return bad("accessInfo.client_cert and accessInfo.client_key belong together")
 	case len(out.Token)+len(out.Username)+len(out.ClientCert) == 0:
 		return bad("accessInfo has neither bearer_token, nor username and password, nor client_cert and client_key")
-	}
-	for _, key := range []string{"project", "userDomain", "projectDomain", "region"} {
-		if access[key] != "" {
-			if out.Scope == nil {
-				out.Scope = map[string]string{}
-			}
-			out.Scope[key] = access[key]
-		}
 	}
 	return out, nil
 }
