@@ -43,6 +43,7 @@ func (l *loader) flavour(id string, d definition, ts []template) Flavour {
 		f.Description = l.text(d.file, d.root, "description")
 	}
 	slices.SortFunc(f.VDUs, func(a, b VDU) int { return cmp.Compare(a.ID, b.ID) })
+	l.connections(&f, d, ts)
 	l.policies(&f, d)
 	if l.errors() == before {
 		l.reachable(&f, d)
@@ -69,6 +70,12 @@ func (l *loader) vdu(t template) VDU {
 		l.fail(file, profile, "VDU %s: max_number_of_instances %d is below min_number_of_instances %d", v.ID, v.Max, v.Min)
 	}
 	v.Image = l.text(file, l.mapping(file, props, "sw_image_data"), "name")
+	v.ComputeFlavour = l.computeFlavour(t)
+	for n := range targetsOf(t.body, "virtual_storage") {
+		if id, ok := safeyaml.Text(n); ok {
+			v.Storages = append(v.Storages, id)
+		}
+	}
 	return v
 }
 
@@ -121,10 +128,16 @@ func (l *loader) requirements(d definition, ts []template) {
 // requirementTargets yields the node of each requirement: "name: target",
 // "name: {node: target}", in a list or a mapping. "name: []" and the optional
 // form without a node name nobody.
-func requirementTargets(body *yaml.Node) func(func(*yaml.Node) bool) {
+func requirementTargets(body *yaml.Node) func(func(*yaml.Node) bool) { return targetsOf(body, "") }
+
+// targetsOf is requirementTargets for the requirements of one name.
+func targetsOf(body *yaml.Node, name string) func(func(*yaml.Node) bool) {
 	return func(yield func(*yaml.Node) bool) {
 		one := func(n *yaml.Node) bool {
-			for _, v := range safeyaml.Pairs(n) {
+			for k, v := range safeyaml.Pairs(n) {
+				if name != "" && k.Value != name {
+					continue
+				}
 				if v.Kind == yaml.MappingNode {
 					v = safeyaml.Get(v, "node")
 				}

@@ -15,6 +15,9 @@ const (
 	typeVNF            = "tosca.nodes.nfv.VNF"
 	typeCompute        = "tosca.nodes.nfv.Vdu.Compute"
 	typeContainer      = "tosca.nodes.nfv.Vdu.OsContainerDeployableUnit"
+	typeVduCp          = "tosca.nodes.nfv.VduCp"
+	typeVirtualLink    = "tosca.nodes.nfv.VnfVirtualLink"
+	typeBlockStorage   = "tosca.nodes.nfv.Vdu.VirtualBlockStorage"
 	typeScalingAspects = "tosca.policies.nfv.ScalingAspects"
 	typeAspectDeltas   = "tosca.policies.nfv.VduScalingAspectDeltas"
 	typeInitialDelta   = "tosca.policies.nfv.VduInitialDelta"
@@ -104,6 +107,11 @@ func lineage(types map[string]*typeDef, name string, std ...string) ([]*typeDef,
 
 func (l *loader) isVDU(name string) bool {
 	_, ok := lineage(l.types, name, typeCompute, typeContainer)
+	return ok
+}
+
+func (l *loader) is(name, std string) bool {
+	_, ok := lineage(l.types, name, std)
 	return ok
 }
 

@@ -43,6 +43,14 @@ type Flavour struct {
 	// Levels are the instantiation levels, by id.
 	Levels       []Level
 	DefaultLevel string
+	// Cps are the connection points of VDUs, Links the virtual links of the VNF itself,
+	// and Storages its block storages, each by id.
+	Cps      []Cp
+	Links    []string
+	Storages []string
+	// ExtCps are the connection points that the VNF shows: the name that
+	// substitution_mappings gives one -> the id of the Cp behind it.
+	ExtCps map[string]string
 	// Hooks are the Vnflcm interface's operations that have an implementation:
 	// "scale_start" -> path of the program in the package.
 	Hooks map[string]string
@@ -62,6 +70,19 @@ type VDU struct {
 	Min, Max int
 	// Image is sw_image_data.name, or "".
 	Image string
+	// ComputeFlavour is what virtual_compute says of a VM's size:
+	// requested_additional_capability_name, or "".
+	ComputeFlavour string
+	// Storages are the ids of the block storages that each instance has.
+	Storages []string
+}
+
+// Cp is a tosca.nodes.nfv.VduCp: what connects the instances of a VDU.
+type Cp struct {
+	ID  string
+	VDU string // the VDU that it is bound to
+	// Link is the VnfVirtualLink that it is on, "" for one outside the VNF.
+	Link string
 }
 
 // Aspect is a scaling aspect (tosca.policies.nfv.ScalingAspects).
