@@ -1,0 +1,383 @@
+package netns
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	_ "embed" // the programs that make a host
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+//go:embed machine.sh
+var machineScript string
+
+//go:embed setup.sh
+var setupScript string
+
+//go:embed web.py
+var webProgram []byte
+
+// WebPort is where a host's application answers.
+const WebPort = 8080
+
+// Spec says what a host is.
+type Spec struct {
+	// Name is its host name.
+	Name string
+	// Addrs are its addresses in the lab's subnet, the first of which names it.
+	Addrs []netip.Addr
+	// Users may log in over SSH with their passwords, and become root with sudo; none
+	// is [DefaultUser] alone.
+	Users []User
+	// Labels are what its application tells of it: server id, version, ….
+	Labels map[string]string
+	// Files are written before anything is started.
+	Files map[string]File
+	// NoWeb leaves out the application, which else answers at [WebPort] with an [Answer].
+	NoWeb bool
+}
+
+// User is an account.
+type User struct{ Name, Password string }
+
+// DefaultUser is the account of hosts whose Spec names none.
+var DefaultUser = User{Name: "ubuntu", Password: "ubuntu"}
+
+// File is the content of one, root's; mode 0 is 0644.
+type File struct {
+	Data []byte
+	Mode os.FileMode
+}
+
+// Host is a machine that runs. Its methods may be called from any goroutine.
+type Host struct {
+	Spec Spec
+	lab  *Lab
+	init *process
+	dir  string
+	log  output // of services
+	up   bool   // guarded by lab.mu
+}
+
+// Add makes a host and waits until one can log in to it.
+func (l *Lab) Add(ctx context.Context, spec Spec) (_ *Host, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("host %s (%v): %w", spec.Name, spec.Addrs, err)
+		}
+	}()
+	if len(spec.Users) == 0 {
+		spec.Users = []User{DefaultUser}
+	}
+	h := &Host{Spec: spec, lab: l}
+	if err := l.take(h); err != nil {
+		return nil, err
+	}
+	// The addresses are spoken for; nobody sees the host before it is one.
+	ctx, cancel := context.WithTimeout(ctx, startWait)
+	defer cancel()
+	if err := h.start(ctx); err != nil {
+		h.end()
+		l.release(h)
+		return nil, err
+	}
+	return h, l.admit(h)
+}
+
+// take speaks for the host's addresses.
+func (l *Lab) take(h *Host) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.hosts == nil {
+		return errors.New("the lab is closed")
+	}
+	if len(h.Spec.Addrs) == 0 {
+		return errors.New("it has no address")
+	}
+	for _, a := range h.Spec.Addrs {
+		switch other := l.hosts[a]; {
+		case !l.Subnet.Contains(a):
+			return fmt.Errorf("%s isn't in the lab's subnet %s", a, l.Subnet)
+		case a == l.Gateway:
+			return fmt.Errorf("%s is this machine's address in the lab", a)
+		case other != nil:
+			return fmt.Errorf("%s is the address of host %s", a, other.Spec.Name)
+		}
+	}
+	for _, a := range h.Spec.Addrs {
+		l.hosts[a] = h
+	}
+	l.number++
+	h.dir = filepath.Join(l.dir, strconv.Itoa(l.number))
+	return nil
+}
+
+func (l *Lab) release(h *Host) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, a := range h.Spec.Addrs {
+		if l.hosts[a] == h {
+			delete(l.hosts, a)
+		}
+	}
+}
+
+// admit lets others see the host, unless the lab was closed meanwhile.
+func (l *Lab) admit(h *Host) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.hosts == nil {
+		h.end()
+		return errors.New("the lab was closed meanwhile")
+	}
+	h.up = true
+	return nil
+}
+
+func (h *Host) start(ctx context.Context) error {
+	if err := os.Mkdir(h.dir, 0o700); err != nil {
+		return err
+	}
+	var err error
+	h.init, err = startProcess(
+		syscall.CLONE_NEWNS|syscall.CLONE_NEWPID|syscall.CLONE_NEWNET|syscall.CLONE_NEWUTS|syscall.CLONE_NEWIPC,
+		"bash", "-c", machineScript, "machine.sh", h.dir, h.Spec.Name)
+	if err != nil {
+		return err
+	}
+	if line, err := bufio.NewReader(h.init.stdout).ReadString('\n'); err != nil {
+		h.init.kill()
+		return fmt.Errorf("its first process said %q: %w: %s", line, err, h.init.stderr)
+	}
+	if err := h.connect(ctx); err != nil {
+		return err
+	}
+	for name, f := range h.Spec.Files {
+		if err := h.WriteFile(name, f.Data, f.Mode); err != nil {
+			return err
+		}
+	}
+	var accounts bytes.Buffer
+	for _, u := range h.Spec.Users {
+		fmt.Fprintf(&accounts, "%s:%s\n", u.Name, u.Password)
+	}
+	if _, err := h.Run(ctx, &accounts, "bash", "-c", setupScript); err != nil {
+		return err
+	}
+	if err := h.await(ctx, 22); err != nil || h.Spec.NoWeb {
+		return err
+	}
+	if err := h.SetLabels(h.Spec.Labels); err != nil {
+		return err
+	}
+	if err := h.WriteFile("/run/web.py", webProgram, 0); err != nil {
+		return err
+	}
+	if err := h.Serve("python3", "/run/web.py", strconv.Itoa(WebPort)); err != nil {
+		return err
+	}
+	return h.await(ctx, WebPort)
+}
+
+// connect lays a wire from the lab's bridge to the host.
+func (h *Host) connect(ctx context.Context) error {
+	// The hardware address follows from the first address, so that no neighbour
+	// remembers another one of a host that was there before.
+	raw := h.Addr().As4()
+	name := fmt.Sprintf("h%02x%02x%02x%02x", raw[0], raw[1], raw[2], raw[3])
+	mac := fmt.Sprintf("02:00:%02x:%02x:%02x:%02x", raw[0], raw[1], raw[2], raw[3])
+	// The wire of a host that has just gone may still be there.
+	_ = ip(ctx, h.lab.bridge, "link delete "+name)
+	err := ip(ctx, h.lab.bridge,
+		fmt.Sprintf("link add %s type veth peer name eth0 address %s netns %d", name, mac, h.init.pid()),
+		fmt.Sprintf("link set %s master bridge up", name))
+	if err != nil {
+		return err
+	}
+	lines := []string{"link set lo up"}
+	for _, a := range h.Spec.Addrs {
+		lines = append(lines, fmt.Sprintf("address add %s/%d dev eth0", a, h.lab.Subnet.Bits()))
+	}
+	return ip(ctx, h.init, append(lines, "link set eth0 up", "route add default via "+h.lab.Gateway.String())...)
+}
+
+// await waits until the port is listened to.
+func (h *Host) await(ctx context.Context, port int) error {
+	for {
+		dialer := net.Dialer{Timeout: time.Second}
+		c, err := dialer.DialContext(ctx, "tcp", h.At(port))
+		if err == nil {
+			return c.Close()
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("nothing answers at port %d: %w: %s", port, err, &h.log)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// Addr is the host's first address.
+func (h *Host) Addr() netip.Addr { return h.Spec.Addrs[0] }
+
+// At is a port of the host's, as net.Dial takes it.
+func (h *Host) At(port int) string { return netip.AddrPortFrom(h.Addr(), uint16(port)).String() }
+
+// Run runs a command on the host as root, and returns what it wrote to standard output.
+// The error tells what it wrote to standard error. stdin may be nil.
+func (h *Host) Run(ctx context.Context, stdin io.Reader, argv ...string) (string, error) {
+	cmd := h.command(ctx, argv...)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, &stdout, &stderr
+	// What it starts in the background may keep these open.
+	cmd.WaitDelay = time.Second
+	if err := cmd.Run(); err != nil && !errors.Is(err, exec.ErrWaitDelay) {
+		return stdout.String(), fmt.Errorf("%s on host %s: %w: %s", argv[0], h.Spec.Name, err, bytes.TrimSpace(stderr.Bytes()))
+	}
+	return stdout.String(), nil
+}
+
+// Serve starts a program that runs until it ends itself, or the host goes. What it writes
+// is in [Host.Log].
+func (h *Host) Serve(argv ...string) error {
+	cmd := h.command(context.Background(), argv...)
+	cmd.Stdout, cmd.Stderr = &h.log, &h.log
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("%s on host %s: %w", argv[0], h.Spec.Name, err)
+	}
+	go func() {
+		// It is killed with the host: how it ended is of no interest.
+		_ = cmd.Wait()
+	}()
+	return nil
+}
+
+func (h *Host) command(ctx context.Context, argv ...string) *exec.Cmd {
+	enter := []string{"--target", strconv.Itoa(h.init.pid()), "--mount", "--uts", "--ipc", "--net", "--pid", "--root", "--wd", "--"}
+	cmd := exec.CommandContext(ctx, "nsenter", append(enter, argv...)...)
+	cmd.Env = []string{"PATH=" + searchPath, "LANG=C.UTF-8", "HOME=/root"}
+	return cmd
+}
+
+// Log is what the host's services wrote.
+func (h *Host) Log() string { return h.log.String() }
+
+// SetLabels changes what the host's application tells of it.
+func (h *Host) SetLabels(labels map[string]string) error {
+	data, err := json.Marshal(labels)
+	if err != nil {
+		return err
+	}
+	return h.WriteFile("/run/machine.json", data, 0)
+}
+
+// WriteFile writes a file on the host, for root; mode 0 is 0644. Directories that are
+// missing are made. Readers see the former content or the new one.
+func (h *Host) WriteFile(name string, data []byte, mode os.FileMode) error {
+	return h.within(func(root *os.Root) error {
+		name := rooted(name)
+		if mode == 0 {
+			mode = 0o644
+		}
+		if err := root.MkdirAll(path.Dir(name), 0o755); err != nil {
+			return err
+		}
+		part := name + ".part"
+		if err := root.WriteFile(part, data, mode); err != nil {
+			return err
+		}
+		if err := root.Chmod(part, mode); err != nil {
+			return err
+		}
+		return root.Rename(part, name)
+	})
+}
+
+// ReadFile reads a file on the host; where there is none, the error is fs.ErrNotExist.
+func (h *Host) ReadFile(name string) (data []byte, err error) {
+	err = h.within(func(root *os.Root) error {
+		data, err = root.ReadFile(rooted(name))
+		return err
+	})
+	return data, err
+}
+
+func rooted(name string) string { return strings.TrimPrefix(path.Clean("/"+name), "/") }
+
+// within gives the file system of the host, as its first process sees it.
+func (h *Host) within(do func(*os.Root) error) error {
+	root, err := os.OpenRoot(fmt.Sprintf("/proc/%d/root", h.init.pid()))
+	if err == nil {
+		defer root.Close()
+		err = do(root)
+	}
+	if err != nil {
+		return fmt.Errorf("host %s: %w", h.Spec.Name, err)
+	}
+	return nil
+}
+
+// Remove takes the host away, as a machine that loses its power: its connections get no
+// answer any more. It may be called again.
+func (h *Host) Remove() {
+	h.end()
+	h.lab.release(h)
+}
+
+func (h *Host) end() {
+	if h.init != nil {
+		h.init.kill()
+	}
+	_ = os.RemoveAll(h.dir)
+}
+
+// Answer is what a host's application tells.
+type Answer struct {
+	Host   string            `json:"host"`
+	Labels map[string]string `json:"labels"`
+	// Config is what stands in /etc/vnf.json on the host.
+	Config map[string]any `json:"config"`
+}
+
+// Ask asks an application for its [Answer], with a connection of its own.
+func Ask(ctx context.Context, url string) (Answer, error) {
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 10 * time.Second}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return Answer{}, err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return Answer{}, err
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return Answer{}, err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return Answer{}, fmt.Errorf("GET %s: %s: %s", url, resp.Status, bytes.TrimSpace(data))
+	}
+	var a Answer
+	if err := json.Unmarshal(data, &a); err != nil {
+		return Answer{}, fmt.Errorf("GET %s: %w", url, err)
+	}
+	return a, nil
+}
+
+// URL is where the host's application answers.
+func (h *Host) URL() string { return "http://" + h.At(WebPort) + "/" }

@@ -1,0 +1,28 @@
+# The first process of a host: machine.sh DIR NAME. It has namespaces of its own for
+# everything, makes itself a file system out of this machine's, of which it keeps all
+# changes in memory, and waits for its standard input to end.
+set -euo pipefail
+dir=$1 name=$2
+mount --make-rprivate /
+mount -t tmpfs -o mode=755 host "$dir"
+mkdir "$dir"/upper "$dir"/work "$dir"/root
+mount -t overlay -o "lowerdir=/,upperdir=$dir/upper,workdir=$dir/work" host "$dir"/root
+cd "$dir"/root
+mount -t proc proc proc
+mount -t sysfs sys sys
+mount --rbind /dev dev
+# What this machine runs and keeps there is nothing of the host's.
+for d in run home root; do mount -t tmpfs -o mode=755 "$d" "$d"; done
+mount -t tmpfs -o mode=1777 tmp tmp
+mkdir run/former run/sshd
+chmod 700 root
+pivot_root . run/former
+umount -l /run/former
+rmdir /run/former
+hostname "$name"
+# Nobody is there to ask for names.
+rm -f /etc/hosts /etc/resolv.conf
+printf '127.0.0.1 localhost\n127.0.1.1 %s\n' "$name" >/etc/hosts
+: >/etc/resolv.conf
+echo ready
+while read -r _; do :; done
