@@ -9,6 +9,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/drivers/multi"
 	"github.com/jibe-vnfm/jibe/vnfd"
 )
 
@@ -21,12 +22,12 @@ type Checker struct {
 
 // NewChecker makes a Checker. driver is [Config.Driver].
 func NewChecker(packages Packages, driver func(drivers.VIM) (drivers.Driver, error)) *Checker {
-	return &Checker{packages, &renderers{driver: driver, byType: make(map[string]drivers.Driver)}}
+	return &Checker{packages, &renderers{make: driver, byType: make(map[string]drivers.Driver)}}
 }
 
 // renderers are drivers that are connected to no VIM.
 type renderers struct {
-	driver func(drivers.VIM) (drivers.Driver, error)
+	make func(drivers.VIM) (drivers.Driver, error)
 
 	mu     sync.Mutex
 	byType map[string]drivers.Driver
@@ -43,11 +44,35 @@ func (r *renderers) of(vimType string) (drivers.Driver, error) {
 	if drv, ok := r.byType[vimType]; ok {
 		return drv, nil
 	}
-	drv, err := r.driver(drivers.VIM{Name: "none", Type: vimType, Endpoint: noEndpoint})
+	drv, err := r.make(drivers.VIM{Name: "none", Type: vimType, Endpoint: noEndpoint, Username: "nobody", Password: "none", Project: "none"})
 	if err == nil {
 		r.byType[vimType] = drv
 	}
 	return drv, err
+}
+
+// driver is one that can render for the VIMs at which the instance runs.
+func (r *renderers) driver(settings *desired.Settings, inst *desired.Instance) (drivers.Driver, error) {
+	list, err := places(settings, inst)
+	if err != nil {
+		return nil, err
+	}
+	parts := make([]multi.Part, len(list))
+	for i, at := range list {
+		t, err := at.vimType()
+		if err != nil {
+			return nil, err
+		}
+		drv, err := r.of(t)
+		if err != nil {
+			return nil, &drivers.RefusedError{Object: "vim", Reason: err.Error()}
+		}
+		parts[i] = multi.Part{Name: at.name, Driver: drv}
+	}
+	if len(parts) == 1 {
+		return parts[0].Driver, nil
+	}
+	return multi.New(parts[0], parts[1:]...), nil
 }
 
 // pkg is the package that the instance runs, or would run where none is pinned.
@@ -104,13 +129,9 @@ func (c *Checker) Check(ctx context.Context, settings *desired.Settings, before,
 			return &drivers.RefusedError{Object: "levels", Reason: err.Error()}
 		}
 	}
-	vimType, err := typeOfVIM(settings, after)
+	drv, err := c.renderers.driver(settings, after)
 	if err != nil {
 		return err
-	}
-	drv, err := c.renderers.of(vimType)
-	if err != nil {
-		return &drivers.RefusedError{Object: "vim", Reason: err.Error()}
 	}
 	if before != nil && before.State == desired.Instantiated {
 		if before, err = c.Complete(ctx, nil, before); err != nil {
@@ -135,13 +156,9 @@ func (c *Checker) Definitions(ctx context.Context, settings *desired.Settings, b
 	if err != nil {
 		return nil, err
 	}
-	vimType, err := typeOfVIM(settings, after)
+	drv, err := c.renderers.driver(settings, after)
 	if err != nil {
 		return nil, err
-	}
-	drv, err := c.renderers.of(vimType)
-	if err != nil {
-		return nil, &drivers.RefusedError{Object: "vim", Reason: err.Error()}
 	}
 	changer, ok := drv.(drivers.Changer)
 	if !ok {
@@ -156,23 +173,6 @@ func (c *Checker) Definitions(ctx context.Context, settings *desired.Settings, b
 		return nil, err
 	}
 	return changer.Definitions(from, to, listed)
-}
-
-func typeOfVIM(settings *desired.Settings, inst *desired.Instance) (string, error) {
-	if inst.VIM == "" && len(inst.VIMConnections) > 0 {
-		for _, c := range inst.VIMConnections {
-			t, ok := desired.NormalVIMType(c.VimType)
-			if !ok {
-				return "", &drivers.RefusedError{Object: "vimConnectionInfo", Reason: fmt.Sprintf("vimType %q is unknown", c.VimType)}
-			}
-			return t, nil
-		}
-	}
-	named, err := NamedVIM(settings, inst)
-	if err != nil {
-		return "", err
-	}
-	return named.Type, nil
 }
 
 func flavourIDs(d *vnfd.VNFD) string {

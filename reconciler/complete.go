@@ -240,6 +240,9 @@ func (c *Checker) change(ctx context.Context, drv drivers.Driver, before, after 
 	if before.Flavour != after.Flavour {
 		return &drivers.RefusedError{Object: "flavour", Reason: "the flavour of a running VNF can't be changed; set state: notInstantiated first"}
 	}
+	if err := staysPlaced(before, after); err != nil {
+		return err
+	}
 	was, is := *before, *after
 	was.Params, is.Params = nil, nil
 	if t, _, _ := lcm.Classify(&was, &is); t != lcm.ChangePackage && len(before.Overlays) == len(after.Overlays) {

@@ -66,8 +66,8 @@ func (p *pass) input(a *attempt, s sides, name, class string) (management.Input,
 		}
 	}
 	if settings, err := p.Repo.Settings(); err == nil {
-		if v, err := NamedVIM(settings, inst); err == nil {
-			in.VIM = management.VIM{Name: v.Name, Type: v.Type, Endpoint: v.Endpoint}
+		if at, err := mainPlace(settings, inst); err == nil {
+			in.VIM = at.told()
 		}
 	}
 	var err error

@@ -399,15 +399,15 @@ func (p *pass) issue(ctx context.Context, a *attempt, batch []plan.Step) (fresh 
 	return fresh, nil
 }
 
-// allowed holds a change of package against the rules once more: one that was pushed
-// to a remote repository has met no hook of ours.
+// allowed holds a change against the rules once more: one that was pushed to a remote
+// repository has met no hook of ours.
 func (p *pass) allowed(ctx context.Context, a *attempt) error {
-	if a.op.Type != lcm.ChangePackage {
-		return nil
-	}
 	before, err := p.read(ctx, a.op.Before)
-	if err != nil || before == nil {
+	if err != nil || before == nil || before.State != desired.Instantiated || a.want.Objects == nil {
 		return err
+	}
+	if a.op.Type != lcm.ChangePackage {
+		return staysPlaced(before, a.src.Instance)
 	}
 	return p.checker.change(ctx, a.drv, before, a.src.Instance)
 }

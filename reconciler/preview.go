@@ -162,23 +162,20 @@ func (v *View) look(settings *desired.Settings, before, after *desired.Instance)
 	if settings == nil {
 		settings = head
 	}
-	if after.VIM == "" && len(after.VIMConnections) > 0 {
-		known = before != nil && reflect.DeepEqual(before.VIMConnections, after.VIMConnections)
-	} else {
-		vim, err := NamedVIM(settings, after)
-		if err != nil {
-			return nil, false, err
-		}
-		known = reflect.DeepEqual(head.VIMs[vim.Name], vim)
+	list, err := places(settings, after)
+	if err != nil {
+		return nil, false, err
 	}
+	known = !slices.ContainsFunc(list, func(at place) bool {
+		if at.conn != nil {
+			return before == nil || !reflect.DeepEqual(before.VIMConnections[at.name], *at.conn)
+		}
+		return !reflect.DeepEqual(head.VIMs[at.name], at.file)
+	})
 	if known {
 		drv, err = v.r.vims.driver(after)
 		return drv, true, err
 	}
-	t, err := typeOfVIM(settings, after)
-	if err != nil {
-		return nil, false, err
-	}
-	drv, err = v.checker.renderers.of(t)
+	drv, err = v.checker.renderers.driver(settings, after)
 	return drv, false, err
 }

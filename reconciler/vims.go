@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -16,6 +16,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/drivers/multi"
 	"github.com/jibe-vnfm/jibe/reconciler/plan"
 )
 
@@ -32,6 +33,7 @@ type vims struct {
 	mu      sync.Mutex
 	drivers map[string]drivers.Driver // by fingerprint of the connection
 	known   map[string]resolved       // by what names the connection
+	spread  map[string]*multi.Driver  // by names and fingerprints of the connections
 	watch   chan drivers.Watcher
 }
 
@@ -47,6 +49,7 @@ func newVIMs(c Config, changed func(string)) *vims {
 		changed: changed,
 		drivers: make(map[string]drivers.Driver),
 		known:   make(map[string]resolved),
+		spread:  make(map[string]*multi.Driver),
 		// Drivers may be made before Run starts their watches.
 		watch: make(chan drivers.Watcher, 1024),
 	}
@@ -71,59 +74,61 @@ func (v *vims) run(ctx context.Context) error {
 }
 
 // driver finds the driver of the instance's VIM: the one that it names, else its
-// own connection, else the default.
+// own connection, else the default. One whose VDUs are spread over several has a driver
+// made of theirs.
 func (v *vims) driver(inst *desired.Instance) (drivers.Driver, error) {
 	settings, err := v.Repo.Settings()
 	if err != nil {
 		return nil, fmt.Errorf("VIMs of the desired repository: %w", err)
 	}
-	if inst.VIM == "" && len(inst.VIMConnections) > 0 {
-		// Only one VIM is used: the first by key, as clients know it.
-		key := slices.Min(slices.Collect(maps.Keys(inst.VIMConnections)))
-		conn := inst.VIMConnections[key]
-		return v.open("connection "+fingerprint(conn), nil, func() (drivers.VIM, error) {
-			return v.Secrets.Connection(key, conn)
-		})
-	}
-	named, err := NamedVIM(settings, inst)
+	list, err := places(settings, inst)
 	if err != nil {
 		return nil, err
 	}
-	return v.open("file "+named.Name, settings, func() (drivers.VIM, error) { return v.Secrets.VIM(named) })
+	parts := make([]multi.Part, len(list))
+	key := ""
+	for i, at := range list {
+		name, under := "file "+at.name, settings
+		resolve := func() (drivers.VIM, error) { return v.Secrets.VIM(at.file) }
+		if at.conn != nil {
+			name, under = "connection "+fingerprint(at.conn), nil
+			resolve = func() (drivers.VIM, error) { return v.Secrets.Connection(at.name, *at.conn) }
+		}
+		drv, fp, err := v.open(name, under, resolve)
+		if err != nil {
+			return nil, err
+		}
+		parts[i] = multi.Part{Name: at.name, Driver: drv}
+		key += at.name + "=" + fp + " "
+	}
+	if len(parts) == 1 {
+		return parts[0].Driver, nil
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	drv := v.spread[key]
+	if drv == nil {
+		drv = multi.New(parts[0], parts[1:]...)
+		v.spread[key] = drv
+	}
+	return drv, nil
 }
 
-// NamedVIM is the VIM file that the instance uses.
-func NamedVIM(settings *desired.Settings, inst *desired.Instance) (*desired.VIM, error) {
-	if inst.VIM != "" {
-		if vim, ok := settings.VIMs[inst.VIM]; ok {
-			return vim, nil
-		}
-		return nil, &drivers.RefusedError{Object: "vim", Reason: fmt.Sprintf(
-			"VIM %q is unknown: there is no vims/%s.yaml; known are %v", inst.VIM, inst.VIM, slices.Sorted(maps.Keys(settings.VIMs)))}
-	}
-	for _, name := range slices.Sorted(maps.Keys(settings.VIMs)) {
-		if settings.VIMs[name].Default {
-			return settings.VIMs[name], nil
-		}
-	}
-	return nil, &drivers.RefusedError{Object: "vim", Reason: "the instance names no VIM, and no file under vims/ says default: true"}
-}
-
-func (v *vims) open(name string, settings *desired.Settings, resolve func() (drivers.VIM, error)) (drivers.Driver, error) {
+func (v *vims) open(name string, settings *desired.Settings, resolve func() (drivers.VIM, error)) (drv drivers.Driver, fp string, err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if k, ok := v.known[name]; ok && k.settings == settings && v.Now().Before(k.until) {
-		return v.drivers[k.fingerprint], nil
+		return v.drivers[k.fingerprint], k.fingerprint, nil
 	}
 	vim, err := resolve()
 	if err != nil {
-		return nil, fmt.Errorf("VIM %s: %w: %w", name, drivers.ErrUnavailable, err)
+		return nil, "", fmt.Errorf("VIM %s: %w: %w", name, drivers.ErrUnavailable, err)
 	}
-	fp := fingerprint(vim)
+	fp = fingerprint(vim)
 	drv, ok := v.drivers[fp]
 	if !ok {
 		if drv, err = v.Driver(vim); err != nil {
-			return nil, fmt.Errorf("VIM %s: %w", name, err)
+			return nil, "", fmt.Errorf("VIM %s: %w", name, err)
 		}
 		v.drivers[fp] = drv
 		if w, ok := drv.(drivers.Watcher); ok {
@@ -135,7 +140,7 @@ func (v *vims) open(name string, settings *desired.Settings, resolve func() (dri
 	if was != "" && was != fp {
 		v.retire(was)
 	}
-	return drv, nil
+	return drv, fp, nil
 }
 
 // retire ends the driver of a connection that nothing names any more: its
@@ -148,6 +153,7 @@ func (v *vims) retire(fp string) {
 	}
 	drv := v.drivers[fp]
 	delete(v.drivers, fp)
+	maps.DeleteFunc(v.spread, func(key string, _ *multi.Driver) bool { return strings.Contains(key, fp) })
 	if c, ok := drv.(io.Closer); ok {
 		if err := c.Close(); err != nil {
 			v.Logger.Warn("driver of a former connection not closed", "error", err)

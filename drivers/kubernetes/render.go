@@ -51,6 +51,9 @@ func (d *Driver) makeRender(src drivers.Source) (*render, error) {
 	if err != nil {
 		return nil, err
 	}
+	if manifests, err = here(src, manifests); err != nil {
+		return nil, err
+	}
 	namespace, err := namespaceOf(in.Params, manifests)
 	if err != nil {
 		return nil, err
@@ -198,6 +201,39 @@ func namespaceOf(params map[string]any, manifests []manifest) (string, error) {
 	return namespace, nil
 }
 
+// here leaves out the workloads of VDUs that run at another VIM, and the autoscalers that
+// rule over them. What belongs to no VDU stays.
+func here(src drivers.Source, manifests []manifest) ([]manifest, error) {
+	if src.VDUs == nil {
+		return manifests, nil
+	}
+	flavour, err := flavourOf(src)
+	if err != nil {
+		return nil, err
+	}
+	elsewhere := map[string]bool{} // "Kind/name"
+	for _, vdu := range flavour.VDUs {
+		found := false
+		for _, m := range manifests {
+			if vduKind(m.gk) && m.name == vdu.Name {
+				found = true
+				elsewhere[m.gk.Kind+"/"+m.name] = !src.Runs(vdu.ID)
+			}
+		}
+		if !found && src.Runs(vdu.ID) {
+			return nil, &drivers.RefusedError{Object: "placement", Reason: fmt.Sprintf(
+				"VDU %s (name %s) is to run at a Kubernetes VIM, but no manifest has a workload of that name: place it at another VIM, or list its manifest in params.%s",
+				vdu.ID, vdu.Name, paramFiles)}
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(manifests), func(m manifest) bool {
+		if m.gk == kindHPA {
+			return elsewhere[ruledBy(m)]
+		}
+		return vduKind(m.gk) && elsewhere[m.gk.Kind+"/"+m.name]
+	}), nil
+}
+
 // definedScopes tells of custom resources whose definition is in the package
 // whether they are cluster-scoped.
 func definedScopes(manifests []manifest) map[schema.GroupKind]bool {
@@ -246,6 +282,9 @@ func matchVDUs(src drivers.Source, manifests []manifest) (map[*unstructured.Unst
 	found := map[*unstructured.Unstructured]*mapped{}
 	for i := range flavour.VDUs {
 		vdu := &flavour.VDUs[i]
+		if !src.Runs(vdu.ID) {
+			continue
+		}
 		prior := ""
 		for _, m := range manifests {
 			if !vduKind(m.gk) || m.name != vdu.Name {
@@ -283,12 +322,17 @@ func autoscaledBy(manifests []manifest) map[string]bool {
 	autoscaled := map[string]bool{}
 	for _, m := range manifests {
 		if m.gk == kindHPA {
-			kind, _, _ := unstructured.NestedString(m.obj.Object, "spec", "scaleTargetRef", "kind")
-			name, _, _ := unstructured.NestedString(m.obj.Object, "spec", "scaleTargetRef", "name")
-			autoscaled[kind+"/"+name] = true
+			autoscaled[ruledBy(m)] = true
 		}
 	}
 	return autoscaled
+}
+
+// ruledBy is the workload, "Kind/name", over which the autoscaler rules.
+func ruledBy(m manifest) string {
+	kind, _, _ := unstructured.NestedString(m.obj.Object, "spec", "scaleTargetRef", "kind")
+	name, _, _ := unstructured.NestedString(m.obj.Object, "spec", "scaleTargetRef", "name")
+	return kind + "/" + name
 }
 
 // size is how many units the VDU has, and whose decision that is.

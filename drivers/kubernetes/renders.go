@@ -1,6 +1,7 @@
 package kubernetes
 
 import (
+	"strings"
 	"sync"
 
 	"github.com/jibe-vnfm/jibe/desired"
@@ -20,6 +21,7 @@ type renders struct {
 type renderKey struct {
 	instance  *desired.Instance
 	pkg, base *vnfd.Package
+	vdus      string // those that run at this VIM, where not all do
 }
 
 // rendersKept is the number of renders after which the older half is forgotten.
@@ -29,7 +31,7 @@ func newRenders() *renders { return &renders{young: map[renderKey]*render{}} }
 
 // of is the render of the source, which build makes if it isn't remembered.
 func (m *renders) of(src drivers.Source, build func(drivers.Source) (*render, error)) (*render, error) {
-	key := renderKey{src.Instance, src.Package, src.Base}
+	key := renderKey{src.Instance, src.Package, src.Base, strings.Join(src.VDUs, " ")}
 	m.mu.Lock()
 	r, ok := m.young[key]
 	if !ok {

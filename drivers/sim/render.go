@@ -86,6 +86,9 @@ func partsOf(src drivers.Source) ([]part, error) {
 	var parts []part
 	for i := range flavour.VDUs {
 		vdu := &flavour.VDUs[i]
+		if !src.Runs(vdu.ID) {
+			continue
+		}
 		count, err := flavour.Count(vdu, in.InstantiationLevel, levels)
 		if err != nil {
 			return nil, &drivers.RefusedError{Object: "levels", Reason: err.Error()}

@@ -1,0 +1,71 @@
+package multi
+
+import (
+	"net/url"
+	"strings"
+	"sync"
+
+	"github.com/jibe-vnfm/jibe/desired"
+)
+
+// vimEnd stands behind the name of the VIM in the key of what isn't the main one's:
+// "Pod/kube-b:amf/vdu1-x7k2p". What the key is of stays in front.
+const vimEnd = ":"
+
+// prefix is how the part's name stands in keys: without what has a meaning there.
+func prefix(p Part) string { return url.QueryEscape(p.Name) + vimEnd }
+
+// outer is a key of the part as everybody else knows it.
+func (d *Driver) outer(i int, key string) string {
+	if i == 0 || key == "" {
+		return key
+	}
+	kind, rest, ok := strings.Cut(key, "/")
+	if !ok {
+		return prefix(d.parts[i]) + key
+	}
+	return kind + "/" + prefix(d.parts[i]) + rest
+}
+
+// inner is whose a key is, and what it is called there.
+func (d *Driver) inner(key string) (i int, own string) {
+	kind, rest, ok := strings.Cut(key, "/")
+	if !ok {
+		kind, rest = "", key
+	}
+	for i, p := range d.parts {
+		if own, found := strings.CutPrefix(rest, prefix(p)); found && i > 0 {
+			if ok {
+				own = kind + "/" + own
+			}
+			return i, own
+		}
+	}
+	return 0, key
+}
+
+// shares remembers the parts' shares of instances: drivers know an instance that they
+// have rendered by its address.
+type shares struct {
+	mu         sync.Mutex
+	young, old map[*desired.Instance][]*desired.Instance
+}
+
+// sharesKept is the number after which the older half is forgotten.
+const sharesKept = 256
+
+func (s *shares) of(in *desired.Instance, build func() []*desired.Instance) []*desired.Instance {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list, ok := s.young[in]
+	if !ok {
+		if list, ok = s.old[in]; !ok {
+			list = build()
+		}
+		if s.young == nil || len(s.young) >= sharesKept {
+			s.young, s.old = make(map[*desired.Instance][]*desired.Instance), s.young
+		}
+		s.young[in] = list
+	}
+	return list
+}

@@ -1,0 +1,282 @@
+// Package multi is the driver for an instance whose VDUs are spread over several VIMs.
+//
+// It is made of the drivers of those VIMs. Each renders, observes and does what is its
+// own ([drivers.Source.VDUs]), and none knows of the others: what package multi adds is
+// that keys of different VIMs can't be taken for each other. It decides nothing, and
+// connects to nothing by itself.
+package multi
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/reconciler/plan"
+)
+
+// Part is one VIM and its driver.
+type Part struct {
+	// Name is what desired.Instance.Placement calls the VIM.
+	Name   string
+	Driver drivers.Driver
+}
+
+// Driver speaks for several VIMs. It has no watch: those of its parts tell of the
+// instance.
+type Driver struct {
+	parts  []Part // the first is the main one
+	shares shares
+}
+
+var (
+	_ drivers.Driver    = (*Driver)(nil)
+	_ drivers.Examiner  = (*Driver)(nil)
+	_ drivers.Changer   = (*Driver)(nil)
+	_ drivers.Previewer = (*Driver)(nil)
+	_ drivers.Accessor  = (*Driver)(nil)
+	_ drivers.Explainer = (*Driver)(nil)
+)
+
+// New makes one driver of several. VDUs that the instance places nowhere run at the VIM
+// of main.
+func New(main Part, others ...Part) *Driver {
+	return &Driver{parts: slices.Concat([]Part{main}, others)}
+}
+
+// Render is what all parts render. A part without VDUs renders nothing.
+func (d *Driver) Render(src drivers.Source) (plan.Desired, error) {
+	var want plan.Desired
+	if src.Instance != nil {
+		want.Condemned = src.Instance.Condemned
+	}
+	if err := d.placed(src); err != nil {
+		return want, err
+	}
+	for i, p := range d.parts {
+		own, runs := d.source(i, src)
+		if !runs {
+			continue
+		}
+		w, err := p.Driver.Render(own)
+		if err != nil {
+			return plan.Desired{}, d.at(i, err)
+		}
+		for _, x := range w.Objects {
+			x.Key = d.outer(i, x.Key)
+			want.Objects = append(want.Objects, x)
+		}
+		for _, g := range w.Groups {
+			g.Owner = d.outer(i, g.Owner)
+			want.Groups = append(want.Groups, g)
+		}
+		want.Generation = cmp.Or(want.Generation, w.Generation)
+	}
+	return want, nil
+}
+
+// Observe is what all parts see. One that can't see makes the others' view worthless.
+func (d *Driver) Observe(ctx context.Context, src drivers.Source, want plan.Desired) (plan.Observed, error) {
+	seen := make([]plan.Observed, len(d.parts))
+	var g errgroup.Group
+	for i, p := range d.parts {
+		g.Go(func() error {
+			own, _ := d.source(i, src)
+			var err error
+			if seen[i], err = p.Driver.Observe(ctx, own, d.want(i, want)); err != nil {
+				return d.at(i, err)
+			}
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return plan.Observed{}, err
+	}
+	var all plan.Observed
+	for i, o := range seen {
+		for _, x := range o.Objects {
+			x.Key = d.outer(i, x.Key)
+			all.Objects = append(all.Objects, x)
+		}
+		all.Units = append(all.Units, d.units(i, o.Units)...)
+		all.Others = append(all.Others, d.units(i, o.Others)...)
+		for _, r := range o.Resources {
+			r.Unit, r.VIM = d.outer(i, r.Unit), d.parts[i].Name
+			all.Resources = append(all.Resources, r)
+		}
+		for key, left := range o.Left {
+			if all.Left == nil {
+				all.Left = map[string]string{}
+			}
+			all.Left[d.outer(i, key)] = left
+		}
+	}
+	return all, nil
+}
+
+func (d *Driver) units(i int, own []plan.Unit) []plan.Unit {
+	all := make([]plan.Unit, 0, len(own))
+	for _, u := range own {
+		u.Key, u.Owner, u.VIM = d.outer(i, u.Key), d.outer(i, u.Owner), d.parts[i].Name
+		all = append(all, u)
+	}
+	return all
+}
+
+// Verify asks every VIM about its own steps.
+func (d *Driver) Verify(ctx context.Context, src drivers.Source, steps ...plan.Step) error {
+	return d.each(src, steps, func(p Part, own drivers.Source, steps []plan.Step) error {
+		return p.Driver.Verify(ctx, own, steps...)
+	})
+}
+
+// Do has every VIM start its own steps, also where another one couldn't.
+func (d *Driver) Do(ctx context.Context, src drivers.Source, steps ...plan.Step) error {
+	return d.each(src, steps, func(p Part, own drivers.Source, steps []plan.Step) error {
+		return p.Driver.Do(ctx, own, steps...)
+	})
+}
+
+// each calls f for every part that has steps, with the keys that the part knows.
+func (d *Driver) each(src drivers.Source, steps []plan.Step, f func(Part, drivers.Source, []plan.Step) error) error {
+	var errs []error
+	for i, own := range d.split(steps) {
+		if len(own) == 0 {
+			continue
+		}
+		share, _ := d.source(i, src)
+		if err := f(d.parts[i], share, own); err != nil {
+			errs = append(errs, d.at(i, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// split sorts steps by the VIM whose they are, and gives them the keys that are known
+// there.
+func (d *Driver) split(steps []plan.Step) [][]plan.Step {
+	own := make([][]plan.Step, len(d.parts))
+	for _, s := range steps {
+		var i int
+		i, s.Object = d.inner(s.Object)
+		_, s.Owner = d.inner(s.Owner)
+		own[i] = append(own[i], s)
+	}
+	return own
+}
+
+// want is the part's share of what is desired.
+func (d *Driver) want(i int, want plan.Desired) plan.Desired {
+	own := want
+	own.Objects, own.Groups, own.Condemned = nil, nil, d.condemned(i, want.Condemned)
+	for _, x := range want.Objects {
+		if at, key := d.inner(x.Key); at == i {
+			x.Key = key
+			own.Objects = append(own.Objects, x)
+		}
+	}
+	for _, g := range want.Groups {
+		if at, key := d.inner(g.Owner); at == i {
+			g.Owner = key
+			own.Groups = append(own.Groups, g)
+		}
+	}
+	if len(own.Objects) == 0 {
+		own.Generation = "" // nothing should exist there
+	}
+	return own
+}
+
+// condemned are the tombstones of the part.
+func (d *Driver) condemned(i int, all map[string]string) map[string]string {
+	var own map[string]string
+	for key, incarnation := range all {
+		if at, key := d.inner(key); at == i {
+			if own == nil {
+				own = map[string]string{}
+			}
+			own[key] = incarnation
+		}
+	}
+	return own
+}
+
+// source is the part's share of the intent; runs is false where it has no VDU there.
+func (d *Driver) source(i int, src drivers.Source) (own drivers.Source, runs bool) {
+	own = src
+	own.Instance = d.shares.of(src.Instance, func() []*desired.Instance { return d.share(src.Instance) })[i]
+	own.VDUs = []string{}
+	if src.Package == nil || src.Package.VNFD == nil {
+		return own, false
+	}
+	named := cmp.Or(src.Instance.Flavour, src.Package.VNFD.DefaultFlavour)
+	if f, ok := src.Package.VNFD.Flavour(named); ok {
+		for _, v := range f.VDUs {
+			if d.place(src.Instance, v.ID) == i {
+				own.VDUs = append(own.VDUs, v.ID)
+			}
+		}
+	} else if i == 0 {
+		own.VDUs = nil // the part says what is wrong with the flavour
+		return own, true
+	}
+	if len(own.VDUs) == 0 {
+		own.Package, own.Base, own.Overlays = nil, nil, nil
+		return own, false
+	}
+	return own, true
+}
+
+// share is the instance as each part is told of it: with the tombstones that are its own.
+func (d *Driver) share(in *desired.Instance) []*desired.Instance {
+	list := make([]*desired.Instance, len(d.parts))
+	for i := range d.parts {
+		list[i] = in
+		if in != nil && len(in.Condemned) > 0 {
+			own := *in
+			own.Condemned = d.condemned(i, in.Condemned)
+			list[i] = &own
+		}
+	}
+	return list
+}
+
+// place is the part at which the VDU runs.
+func (d *Driver) place(in *desired.Instance, vdu string) int {
+	return max(d.part(in.Placement[vdu]), 0)
+}
+
+func (d *Driver) part(name string) int {
+	return slices.IndexFunc(d.parts, func(p Part) bool { return p.Name == name })
+}
+
+// placed refuses a placement of what the VNFD doesn't have.
+func (d *Driver) placed(src drivers.Source) error {
+	if src.Instance == nil || src.Package == nil || src.Package.VNFD == nil {
+		return errors.New("render: no package")
+	}
+	f, ok := src.Package.VNFD.Flavour(cmp.Or(src.Instance.Flavour, src.Package.VNFD.DefaultFlavour))
+	if !ok {
+		return nil
+	}
+	for vdu := range src.Instance.Placement {
+		known := make([]string, 0, len(f.VDUs))
+		for _, v := range f.VDUs {
+			known = append(known, v.ID)
+		}
+		if !slices.Contains(known, vdu) {
+			return &drivers.RefusedError{Object: "placement", Reason: fmt.Sprintf(
+				"VDU %s is unknown to flavour %s of VNFD %s; it has %s", vdu, f.ID, src.Package.VNFD.ID, strings.Join(known, ", "))}
+		}
+	}
+	return nil
+}
+
+// at names the VIM in an error.
+func (d *Driver) at(i int, err error) error { return fmt.Errorf("VIM %s: %w", d.parts[i].Name, err) }
