@@ -1,35 +1,353 @@
 package hot
 
-// Rendered is a package's templates with everything of one instance filled in, but for
-// the number of VNFCs.
-type Rendered struct {
-	// Digest identifies the whole, without numbers.
-	Digest string
-	// VDUs are the definitions of the VDUs that run here, by id.
-	VDUs map[string]*Definition
-}
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+)
+
+// layoutOutput is the stack output that says which resources of the template are whose:
+// VDU -> member -> names, of expanded VDUs. It lets a definition be kept that the present
+// package knows nothing of.
+const layoutOutput = "jibe_members"
 
 // Create is the body of a new stack with that many VNFCs of each VDU.
 func (r *Rendered) Create(counts map[string]int) (*Body, error) {
 	return r.Update(Live{}, Want{Counts: counts})
 }
 
+// composition is a body in the making.
+type composition struct {
+	r         *Rendered
+	live      Live
+	want      Want
+	tree      map[string]any
+	resources map[string]any
+	files     map[string]string
+	values    map[string]any
+	declared  map[string]any
+	counts    map[string]int
+	layout    map[string]any
+	merged    bool
+	existing  bool
+	kept      []string // resources that are as in the live template
+}
+
 // Update is the body of an update of the top stack: the shared part as rendered; each
 // VDU with an outdated member that Want doesn't renew keeps the definition in the live
 // template, the others get the new one; members that aren't victims stay.
 func (r *Rendered) Update(live Live, want Want) (*Body, error) {
-	return nil, nil
+	c := &composition{r: r, live: live, want: want, tree: cloneMap(r.shared), files: maps.Clone(r.files), counts: map[string]int{}, layout: map[string]any{}}
+	c.resources = c.section("resources")
+	c.declared = c.section("parameters")
+	c.values = map[string]any{}
+	for _, vdu := range sorted(r.defs) {
+		compose := c.expanded
+		if r.defs[vdu].Shape == Grouped {
+			compose = c.grouped
+		}
+		if err := compose(r.defs[vdu]); err != nil {
+			return nil, err
+		}
+	}
+	for name, v := range r.valued(c.counts) {
+		c.values[name] = v
+	}
+	c.outputs()
+	c.keepShared()
+	if c.anyOutdated() {
+		// Members that are yet to be renewed are made of the files that stand there.
+		for name, content := range live.Files {
+			if _, ours := c.files[name]; !ours {
+				c.files[name] = content
+			}
+		}
+	}
+	if c.merged {
+		raise(c.tree)
+	}
+	if len(c.declared) == 0 {
+		delete(c.tree, "parameters")
+	}
+	return &Body{Template: c.tree, Files: c.files, Parameters: c.values, Existing: c.existing}, nil
 }
 
-// RenewInGroup is the body of an update of a group's own nested stack (the resource
-// Definition.Resource of the top stack), out of that stack's live template and files,
-// that makes the members new and leaves the others as they are. It is nil where only an
-// update of the top stack can do it: where the definition needs something that only Heat can
-// resolve.
-//
-// Heat keeps a definition for each member in the template of that stack, and any update
-// of the stacks above hands each member its own again: a member whose own stack alone
-// was updated would be put back by the next one.
-func (r *Rendered) RenewInGroup(vdu string, group Live, members ...string) (*Body, error) {
-	return nil, nil
+// section is a section of the template, made where there is none.
+func (c *composition) section(name string) map[string]any {
+	s := section(c.tree, name)
+	if s == nil {
+		s = map[string]any{}
+		c.tree[name] = s
+	}
+	return s
+}
+
+// outdated says whether the member is made of something else than the package now says.
+// One without a server is what it is made of next.
+func (d *definition) outdated(m Member) bool { return m.Digest != "" && m.Digest != d.Digest }
+
+func (c *composition) anyOutdated() bool {
+	for vdu, members := range c.live.Members {
+		d := c.r.defs[vdu]
+		if d == nil || slices.ContainsFunc(members, d.outdated) {
+			return true
+		}
+	}
+	return false
+}
+
+// keeps says whether the member stays as it is in the live template.
+func (c *composition) keeps(d *definition, m Member) bool {
+	return d.outdated(m) && !slices.Contains(c.want.Renew[d.VDU], m.Name) && !slices.Contains(c.want.Victims[d.VDU], m.Name)
+}
+
+// number is how many VNFCs the VDU gets, of whom stay stay.
+func (c *composition) number(d *definition, stay int) (int, error) {
+	n, said := c.want.Counts[d.VDU]
+	if !said {
+		n = stay
+	}
+	if n < stay {
+		return 0, fmt.Errorf("VDU %s would have %d VNFCs and %d stay: which ones go must be said", d.VDU, n, stay)
+	}
+	c.counts[d.VDU] = n
+	return n, nil
+}
+
+func (c *composition) stay(d *definition) []Member {
+	return slices.DeleteFunc(slices.Clone(c.live.Members[d.VDU]), func(m Member) bool { return slices.Contains(c.want.Victims[d.VDU], m.Name) })
+}
+
+func (c *composition) grouped(d *definition) error {
+	stay := c.stay(d)
+	n, err := c.number(d, len(stay))
+	if err != nil {
+		return err
+	}
+	group := resourceOf(c.fill(d, none), d.Resource)
+	now := resourceOf(c.liveResources(), d.Resource)
+	if typeOf(now) == typeGroup && slices.ContainsFunc(stay, func(m Member) bool { return c.keeps(d, m) }) {
+		group = cloneMap(now)
+		c.kept = append(c.kept, d.Resource)
+	}
+	properties := section(group, "properties")
+	properties[keyCapacity] = n
+	// Members are renewed one at a time before the group gets its new definition. What is
+	// left to Heat then must not take a pass over the group for each member.
+	properties["rolling_updates"] = map[string]any{"max_batch_size": max(n, 1)}
+	c.resources[d.Resource] = group
+	return nil
+}
+
+func (c *composition) liveResources() map[string]any { return section(c.live.Template, "resources") }
+
+// fill is one VNFC's resources, or the group, with its parameters filled in.
+func (c *composition) fill(d *definition, index int) map[string]any {
+	as := func(name string) string {
+		own := name + "_" + d.Digest[:8]
+		schema := cloneMap(section(section(c.r.shared, "parameters"), name))
+		delete(schema, "default")
+		c.declared[own], c.values[own] = schema, c.r.params.values[name]
+		return own
+	}
+	maps.Copy(c.files, d.files)
+	c.merged = c.merged || d.merged
+	out := c.r.params.resolve(d.resources, index, as).(map[string]any)
+	for name := range out {
+		prune(resourceOf(out, name))
+	}
+	return out
+}
+
+func (c *composition) expanded(d *definition) error {
+	stay := c.stay(d)
+	n, err := c.number(d, len(stay))
+	if err != nil {
+		return err
+	}
+	taken := map[int]bool{}
+	for _, m := range c.live.Members[d.VDU] {
+		i, err := strconv.Atoi(m.Name)
+		if err != nil || i < 0 {
+			return fmt.Errorf("VDU %s has a member %q, which is no index", d.VDU, m.Name)
+		}
+		taken[i] = true
+	}
+	members := map[string]any{}
+	put := func(index int) {
+		own := c.fill(d, index)
+		names := append([]string{d.Resource}, d.Own...)
+		var all []any
+		for _, name := range names {
+			c.resources[Index(name, index)] = rename(resourceOf(own, name), func(s string) []string {
+				if slices.Contains(names, s) {
+					return []string{Index(s, index)}
+				}
+				return []string{s}
+			})
+			all = append(all, Index(name, index))
+		}
+		members[strconv.Itoa(index)] = all
+	}
+	for _, m := range stay {
+		index, _ := strconv.Atoi(m.Name)
+		names := c.liveOwn(d, index)
+		if !c.keeps(d, m) || len(names) == 0 {
+			put(index)
+			continue
+		}
+		var all []any
+		for _, name := range names {
+			c.resources[name] = clone(c.liveResources()[name])
+			c.kept = append(c.kept, name)
+			all = append(all, name)
+		}
+		members[m.Name] = all
+	}
+	for next := 0; len(members) < n; next++ {
+		// The index of one that goes isn't taken anew by the same update: Heat would let it stay.
+		if !taken[next] {
+			put(next)
+		}
+	}
+	if len(members) > 0 {
+		c.layout[d.VDU] = members
+	}
+	return nil
+}
+
+// liveOwn are the resources of a member in the live template.
+func (c *composition) liveOwn(d *definition, index int) []string {
+	var names []string
+	said := section(section(section(section(c.live.Template, "outputs"), layoutOutput), "value"), d.VDU)
+	for _, x := range anys(said[strconv.Itoa(index)]) {
+		if s, ok := x.(string); ok {
+			names = append(names, s)
+		}
+	}
+	if names == nil {
+		for _, name := range append([]string{d.Resource}, d.Own...) {
+			names = append(names, Index(name, index))
+		}
+	}
+	return slices.DeleteFunc(names, func(s string) bool { return resourceOf(c.liveResources(), s) == nil })
+}
+
+func anys(v any) []any { s, _ := v.([]any); return s }
+
+// outputs has those that speak of a VNFC speak of each one, "<output>-<index>", and what
+// depends on VNFCs depend on all of them.
+func (c *composition) outputs() {
+	outputs := c.section("outputs")
+	for _, name := range sorted(outputs) {
+		vdu, _ := expandedRefs(outputs[name], c.r.owner)
+		if vdu == "" {
+			continue
+		}
+		template := outputs[name].(map[string]any)
+		delete(outputs, name)
+		for index := range section(c.layout, vdu) {
+			i, _ := strconv.Atoi(index)
+			own := rename(template, func(s string) []string {
+				if c.r.owner[s] == vdu {
+					return []string{Index(s, i)}
+				}
+				return []string{s}
+			})
+			if c.resolves(own) {
+				outputs[Index(name, i)] = c.r.params.resolve(own, none, func(s string) string { return s })
+			}
+		}
+	}
+	if len(c.layout) > 0 {
+		outputs[layoutOutput] = map[string]any{"description": "The resources of each VNFC, by VDU.", "value": c.layout}
+	}
+	if len(outputs) == 0 {
+		delete(c.tree, "outputs")
+	}
+	for _, name := range sorted(c.resources) {
+		res := resourceOf(c.resources, name)
+		if !slices.ContainsFunc(dependsOn(res), func(s string) bool { return c.r.owner[s] != "" }) {
+			continue
+		}
+		c.resources[name] = rename(res, func(s string) []string {
+			vdu := c.r.owner[s]
+			if vdu == "" {
+				return []string{s}
+			}
+			var all []string
+			for _, index := range sorted(section(c.layout, vdu)) {
+				i, _ := strconv.Atoi(index)
+				if c.resources[Index(s, i)] != nil && Index(s, i) != name {
+					all = append(all, Index(s, i))
+				}
+			}
+			return all
+		})
+	}
+}
+
+// resolves says whether all resources are there to which v refers.
+func (c *composition) resolves(v any) bool {
+	for name := range uses(v) {
+		if c.resources[name] == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// keepShared lets stand of the live template what kept definitions need and the new
+// one doesn't have: shared resources, and hidden parameters, whose values only Heat knows.
+func (c *composition) keepShared() {
+	now := section(c.live.Template, "parameters")
+	for queue := c.kept; len(queue) > 0; {
+		res := resourceOf(c.resources, queue[0])
+		queue = queue[1:]
+		needs := uses(res)
+		for _, name := range dependsOn(res) {
+			needs[name] = true
+		}
+		for _, name := range sorted(needs) {
+			if c.resources[name] == nil && c.liveResources()[name] != nil {
+				c.resources[name] = clone(c.liveResources()[name])
+				queue = append(queue, name)
+			}
+		}
+		visit(res, func(function string, arg any) {
+			name, _ := first(arg)
+			if function == "get_param" && c.declared[name] == nil && now[name] != nil {
+				c.declared[name] = clone(now[name])
+				c.existing = true
+			}
+		})
+	}
+}
+
+// ThroughTop says whether an update of the top stack, with [Want].Renew, is the way to
+// renew the members, and not [Rendered.RenewInGroup]: always for an expanded VDU; for a
+// group where none is outdated but these, and the group has yet to get its new
+// definition. Heat hands a group's members a definition only when that of the group changes.
+func (r *Rendered) ThroughTop(live Live, vdu string, members ...string) bool {
+	d := r.defs[vdu]
+	if d == nil || d.Shape == Expanded {
+		return true
+	}
+	if slices.ContainsFunc(live.Members[vdu], func(m Member) bool { return d.outdated(m) && !slices.Contains(members, m.Name) }) {
+		return false
+	}
+	return !reflect.DeepEqual(r.memberOf(resourceOf(section(live.Template, "resources"), d.Resource)), r.memberOf(r.group(d)))
+}
+
+// group is the group's new definition.
+func (r *Rendered) group(d *definition) map[string]any {
+	c := &composition{r: r, declared: map[string]any{}, values: map[string]any{}, files: map[string]string{}}
+	return resourceOf(c.fill(d, none), d.Resource)
+}
+
+// memberOf is what a group says of each member, in a form that compares.
+func (r *Rendered) memberOf(group map[string]any) any {
+	return plain(section(section(group, "properties"), "resource"))
 }

@@ -86,6 +86,9 @@ type Body struct {
 	Template   map[string]any    `json:"template"`
 	Files      map[string]string `json:"files"`
 	Parameters map[string]any    `json:"parameters"`
+	// Existing says that an update must keep the values of parameters that it doesn't
+	// name (PATCH, not PUT): a definition that stands on has one that only Heat knows.
+	Existing bool `json:"-"`
 }
 
 // JSON is the body's canonical encoding, for a hash of what was sent.

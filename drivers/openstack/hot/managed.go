@@ -1,0 +1,116 @@
+package hot
+
+import "slices"
+
+// The networks of a template, and what goes with one that an external network replaces.
+var (
+	networkTypes = []string{"OS::Neutron::Net", "OS::Neutron::ProviderNet"}
+	withNetwork  = []string{"OS::Neutron::Subnet", "OS::Neutron::RouterInterface"}
+)
+
+// manage puts external networks in the place of the template's own: the network goes
+// with its subnets, and who refers to it gets the external one's id. A port that asked for
+// an address of such a subnet gets one of the network.
+func (r *Rendered) manage() error {
+	top := section(r.shared, "resources")
+	ids, gone := map[string]string{}, map[string]bool{}
+	for _, link := range r.in.ExtManaged {
+		res := resourceOf(top, link.VirtualLinkDescID)
+		if !slices.Contains(networkTypes, typeOf(res)) {
+			return &InputError{"extManagedVirtualLinks", "virtual link " + link.VirtualLinkDescID + " isn't a network in " + r.Top + ": name one that is"}
+		}
+		ids[link.VirtualLinkDescID] = link.ResourceID
+		gone[link.VirtualLinkDescID] = true
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	for changed := true; changed; {
+		changed = false
+		for _, name := range sorted(top) {
+			if gone[name] || !slices.Contains(withNetwork, typeOf(resourceOf(top, name))) {
+				continue
+			}
+			for target := range uses(top[name]) {
+				gone[name] = gone[name] || gone[target]
+			}
+			changed = changed || gone[name]
+		}
+	}
+	for name := range gone {
+		delete(top, name)
+	}
+	for _, name := range sorted(top) {
+		res := prune(rewrite(top[name], func(function string, arg any) (any, bool) {
+			target, rest := first(arg)
+			switch {
+			case function == "get_resource" && ids[target] != "", function == "get_attr" && ids[target] != "" && len(rest) == 1 && (rest[0] == "id" || rest[0] == "show"):
+				return ids[target], true
+			case (function == "get_resource" || function == "get_attr") && gone[target]:
+				return nil, true
+			}
+			return nil, false
+		}).(map[string]any))
+		res = rename(res, func(s string) []string {
+			if gone[s] {
+				return nil
+			}
+			return []string{s}
+		})
+		for target := range uses(res) {
+			if gone[target] {
+				return r.folder.top.fail([]string{"resources", name}, "resource %s uses %s, whose place an external network takes (extManagedVirtualLinks): let it do without", name, target)
+			}
+		}
+		top[name] = res
+	}
+	outputs := section(r.shared, "outputs")
+	for name := range outputs {
+		for target := range uses(outputs[name]) {
+			if gone[target] {
+				delete(outputs, name)
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// prune takes out of a port what no value was found for: Neutron refuses an address of
+// which nothing is said, where one that isn't asked for is its choice.
+func prune(res map[string]any) map[string]any {
+	properties := section(res, "properties")
+	switch typeOf(res) {
+	case typeServer:
+		if properties["availability_zone"] == "" {
+			delete(properties, "availability_zone")
+		}
+	case "OS::Neutron::Port":
+		fixed, ok := properties["fixed_ips"].([]any)
+		if !ok {
+			break
+		}
+		var left []any
+		for _, x := range fixed {
+			m, isMap := x.(map[string]any)
+			if !isMap {
+				left = append(left, x)
+				continue
+			}
+			kept := map[string]any{}
+			for k, v := range m {
+				if v != nil && v != "" {
+					kept[k] = v
+				}
+			}
+			if len(kept) > 0 {
+				left = append(left, kept)
+			}
+		}
+		delete(properties, "fixed_ips")
+		if len(left) > 0 {
+			properties["fixed_ips"] = left
+		}
+	}
+	return res
+}

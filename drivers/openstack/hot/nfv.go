@@ -1,0 +1,260 @@
+package hot
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/vnfd"
+)
+
+// The keys of nfv: those of an entry of VDU, and those of an entry of CP.
+const (
+	keyFlavour  = "computeFlavourId"
+	keyImage    = "vcImageId"
+	keyZone     = "locationConstraints"
+	keyCapacity = "desired_capacity"
+	keyNetwork  = "network"
+	keyFixed    = "fixed_ips"
+)
+
+// maxAddresses bounds the addresses of a connection point on one subnet.
+const maxAddresses = 64
+
+// Input is what templates are filled in with.
+type Input struct {
+	Instance, Generation string
+	// Flavour is the VNFD's, whose VDUs are looked for in the templates. Runs says which
+	// of them run here; nil means all.
+	Flavour *vnfd.Flavour
+	Runs    func(vdu string) bool
+	// Params are the instance's: the values of plain parameters, and under "nfv" what
+	// goes before anything that is found elsewhere. Strict refuses those that the top
+	// template doesn't have.
+	Params map[string]any
+	Strict bool
+	// ExtVirtualLinks are networks for connection points, ExtManaged those that take the
+	// place of networks in the template.
+	ExtVirtualLinks []desired.ExtVirtualLink
+	ExtManaged      []desired.ExtManagedVirtualLink
+	// Key keys the digests, so that they tell nothing of what is secret.
+	Key []byte
+}
+
+// InputError is what is wrong in the instance's intent.
+type InputError struct {
+	Field   string // of vnf.yaml: "params.flavor_name"
+	Message string
+}
+
+func (e *InputError) Error() string { return e.Field + ": " + e.Message }
+
+// asked are the paths [nfv, …] that the templates read, in order, each with where it
+// stands.
+func (f *Folder) asked() (paths [][]string, where map[string]*template) {
+	where = map[string]*template{}
+	for _, file := range sorted(f.byFile) {
+		t := f.byFile[file]
+		visit(t.tree, func(function string, arg any) {
+			name, rest := first(arg)
+			if function != "get_param" || name != nfvParam {
+				return
+			}
+			path := make([]string, len(rest))
+			for i, x := range rest {
+				path[i] = fmt.Sprint(x)
+			}
+			if key := fmt.Sprint(path); where[key] == nil {
+				where[key] = t
+				paths = append(paths, path)
+			}
+		})
+	}
+	slices.SortFunc(paths, slices.Compare[[]string])
+	return paths, where
+}
+
+// nfv makes the parameter: what the templates read of it, out of the VNFD and the
+// networks, with the instance's own words last.
+func (f *Folder) nfv(in *Input) (map[string]any, error) {
+	if section(f.top.tree, "parameters")[nfvParam] == nil {
+		return nil, nil
+	}
+	own, ok := in.Params[nfvParam].(map[string]any)
+	if !ok && in.Params[nfvParam] != nil {
+		return nil, &InputError{"params.nfv", "must be a mapping with VDU and CP"}
+	}
+	vdus, cps := map[string]any{}, map[string]any{}
+	paths, where := f.asked()
+	entry := func(all map[string]any, name string) map[string]any {
+		if all[name] == nil {
+			all[name] = map[string]any{}
+		}
+		return section(all, name)
+	}
+	for _, path := range paths {
+		if len(path) < 2 {
+			continue // handed on as a whole: what is read of it is found in a nested file
+		}
+		name := path[1]
+		switch path[0] {
+		case "VDU":
+			e := entry(vdus, name)
+			if vdu, ok := in.vdu(name); ok {
+				set(e, keyFlavour, vdu.ComputeFlavour)
+				set(e, keyImage, vdu.Image)
+			}
+		case "CP":
+			if e := entry(cps, name); len(e) == 0 {
+				in.connect(cps, name)
+			}
+		}
+	}
+	made := map[string]any{"VDU": vdus, "CP": cps}
+	if err := f.spelled(own, paths); err != nil {
+		return nil, err
+	}
+	made = merge(made, own)
+	for _, path := range paths {
+		if err := in.filled(made, path, where[fmt.Sprint(path)]); err != nil {
+			return nil, err
+		}
+	}
+	return made, nil
+}
+
+func set(m map[string]any, key, value string) {
+	if value != "" {
+		m[key] = value
+	}
+}
+
+// vdu finds what the templates call by a VDU's id, or by its name.
+func (in *Input) vdu(name string) (*vnfd.VDU, bool) {
+	if v, ok := in.Flavour.VDU(name); ok {
+		return v, true
+	}
+	for i := range in.Flavour.VDUs {
+		if v := &in.Flavour.VDUs[i]; v.Name == name {
+			return v, true
+		}
+	}
+	return nil, false
+}
+
+// filled refuses what the templates need and nobody gives.
+func (in *Input) filled(made map[string]any, path []string, t *template) error {
+	if len(path) < 3 {
+		return nil
+	}
+	steps := make([]any, len(path))
+	for i, s := range path {
+		steps[i] = s
+	}
+	if v := lookup(made, steps); v != nil && v != "" {
+		return nil
+	}
+	if vdu, known := in.vdu(path[1]); path[0] == "VDU" && known && in.Runs != nil && !in.Runs(vdu.ID) {
+		return nil
+	}
+	field := "params.nfv." + path[0] + "." + path[1] + "." + path[2]
+	switch {
+	case path[2] == keyZone || path[2] == keyCapacity || path[0] == "CP" && path[2] == keyFixed:
+		return nil
+	case path[0] == "VDU" && path[2] == keyFlavour:
+		return &InputError{field, fmt.Sprintf("no flavour is known, which %s asks for: give it, or have the VNFD name it (requested_additional_capability_name)", t.file)}
+	case path[0] == "VDU" && path[2] == keyImage:
+		return &InputError{field, fmt.Sprintf("no image is known, which %s asks for: give it, or have the VNFD name it (sw_image_data.name)", t.file)}
+	case path[0] == "CP" && path[2] == keyNetwork:
+		return &InputError{"extVirtualLinks", fmt.Sprintf("no network is known for connection point %s, which %s asks for: name one here (extCps), or give %s", path[1], t.file, field)}
+	}
+	return &InputError{field, fmt.Sprintf("nothing is given, and %s asks for it: give it", t.file)}
+}
+
+// spelled refuses entries of the instance's nfv that no template reads.
+func (f *Folder) spelled(own map[string]any, paths [][]string) error {
+	for _, kind := range sorted(own) {
+		entries, ok := own[kind].(map[string]any)
+		if !ok {
+			return &InputError{"params.nfv." + kind, "must be a mapping"}
+		}
+		for _, name := range sorted(entries) {
+			values, ok := entries[name].(map[string]any)
+			if !ok {
+				return &InputError{"params.nfv." + kind + "." + name, "must be a mapping"}
+			}
+			for _, key := range sorted(values) {
+				if !slices.ContainsFunc(paths, func(p []string) bool {
+					return len(p) < 2 || p[0] == kind && (p[1] == name || p[1] == unindexed(name)) && (len(p) == 2 || p[2] == key)
+				}) {
+					return &InputError{"params.nfv." + kind + "." + name + "." + key, fmt.Sprintf("the templates in %s don't read it: mend the name, or leave it out", f.Dir)}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// unindexed is the name without the index of a VNFC.
+func unindexed(name string) string {
+	base, _, _ := Split(name)
+	return cmp.Or(base, name)
+}
+
+// connect notes the network and the addresses of a connection point: of all its VNFCs,
+// and of single ones where the instance names several.
+func (in *Input) connect(cps map[string]any, name string) {
+	for _, link := range in.ExtVirtualLinks {
+		for _, cp := range link.ExtCps {
+			if cp.CpdID != name && in.Flavour.ExtCps[cp.CpdID] != name {
+				continue
+			}
+			e := section(cps, name)
+			e[keyNetwork] = link.ResourceID
+			at := 0
+			for i, id := range sorted(cp.CpConfig) {
+				fixed := fixedIPs(cp.CpConfig[id])
+				if len(fixed) == 0 {
+					continue
+				}
+				if i == 0 {
+					e[keyFixed] = fixed
+				}
+				if len(cp.CpConfig) > 1 {
+					cps[name+"-"+strconv.Itoa(at)] = map[string]any{keyNetwork: link.ResourceID, keyFixed: fixed}
+				}
+				at++
+			}
+		}
+	}
+}
+
+// fixedIPs are the addresses by number, as templates read them. A subnet without an
+// address lets the network choose one.
+func fixedIPs(c desired.ExtCpConfig) map[string]any {
+	out := map[string]any{}
+	add := func(subnet, ip string) {
+		e := map[string]any{}
+		set(e, "subnet", subnet)
+		set(e, "ip_address", ip)
+		if len(e) > 0 {
+			out[strconv.Itoa(len(out))] = e
+		}
+	}
+	for _, p := range c.Protocols {
+		if p.IPOverEthernet == nil {
+			continue
+		}
+		for _, a := range p.IPOverEthernet.IPAddresses {
+			for _, ip := range a.FixedAddresses {
+				add(a.SubnetID, ip)
+			}
+			for range min(a.NumDynamicAddresses, maxAddresses) {
+				add(a.SubnetID, "")
+			}
+		}
+	}
+	return out
+}

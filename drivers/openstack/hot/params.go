@@ -1,0 +1,241 @@
+package hot
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// nfvParam is the parameter in which a template is given what the VNFD and the
+// networks say.
+const nfvParam = "nfv"
+
+var parameterTypes = []string{"string", "number", "json", "comma_delimited_list", "boolean"}
+
+func checkParameters(t *template) error {
+	params := section(t.tree, "parameters")
+	for _, name := range sorted(params) {
+		p, ok := params[name].(map[string]any)
+		kind, _ := p["type"].(string)
+		if !ok || !slices.Contains(parameterTypes, kind) {
+			return t.fail([]string{"parameters", name}, "parameter %.80s needs a type: %s", name, strings.Join(parameterTypes, ", "))
+		}
+	}
+	return nil
+}
+
+// cast gives a value the type that the parameter's schema says, as Heat does.
+func cast(kind string, v any) (any, error) {
+	s, isText := v.(string)
+	switch kind {
+	case "string":
+		switch x := v.(type) {
+		case string:
+			return x, nil
+		case bool:
+			return strconv.FormatBool(x), nil
+		case int, int64, float64, json.Number:
+			return fmt.Sprint(x), nil
+		}
+	case "number":
+		switch x := v.(type) {
+		case int:
+			return int64(x), nil
+		case int64:
+			return x, nil
+		case float64:
+			if x == math.Trunc(x) && math.Abs(x) < 1<<53 {
+				return int64(x), nil
+			}
+			return x, nil
+		case json.Number:
+			return cast(kind, x.String())
+		}
+		if n, err := strconv.ParseInt(s, 10, 64); isText && err == nil {
+			return n, nil
+		}
+		if n, err := strconv.ParseFloat(s, 64); isText && err == nil && !math.IsInf(n, 0) && !math.IsNaN(n) {
+			return n, nil
+		}
+	case "boolean":
+		if b, ok := v.(bool); ok {
+			return b, nil
+		}
+		switch strings.ToLower(fmt.Sprint(v)) {
+		case "t", "true", "on", "y", "yes", "1":
+			return true, nil
+		case "f", "false", "off", "n", "no", "0":
+			return false, nil
+		}
+	case "comma_delimited_list":
+		if list, ok := v.([]any); ok {
+			return list, nil
+		}
+		if isText {
+			list := []any{}
+			for part := range strings.SplitSeq(s, ",") {
+				if s != "" {
+					list = append(list, strings.TrimSpace(part))
+				}
+			}
+			return list, nil
+		}
+	case "json":
+		switch v.(type) {
+		case map[string]any, []any:
+			return v, nil
+		}
+		var x any
+		if isText && json.Unmarshal([]byte(s), &x) == nil {
+			return x, nil
+		}
+	}
+	return nil, fmt.Errorf("is no %s", kind)
+}
+
+// parameters are the values of a template's parameters.
+type parameters struct {
+	values map[string]any
+	// hidden are those that nobody should read in a template.
+	hidden map[string]bool
+}
+
+// parametersOf gives each parameter of the top template its value: what the instance
+// says, else the default. nfv is made by [Input.nfv].
+func (f *Folder) parametersOf(in *Input, nfv map[string]any) (*parameters, error) {
+	declared := section(f.top.tree, "parameters")
+	p := &parameters{values: map[string]any{}, hidden: map[string]bool{}}
+	for _, name := range sorted(declared) {
+		schema := section(declared, name)
+		kind := schema["type"].(string)
+		if hidden, err := cast("boolean", schema["hidden"]); err == nil && hidden == true {
+			p.hidden[name] = true
+		}
+		given, has := in.Params[name]
+		if name == nfvParam {
+			given, has = nfv, true
+		}
+		if !has || given == nil {
+			given, has = schema["default"], schema["default"] != nil
+			if _, empty := schema["default"]; empty && !has {
+				given, has = "", kind == "string"
+			}
+		}
+		if !has {
+			return nil, &InputError{"params." + name, fmt.Sprintf("the parameter is missing, which %s asks for: give it", f.top.file)}
+		}
+		v, err := cast(kind, given)
+		if err != nil {
+			shown := fmt.Sprintf("%.80v ", given)
+			if p.hidden[name] {
+				shown = "its value "
+			}
+			return nil, &InputError{"params." + name, fmt.Sprintf("%s%v, as %s declares the parameter", shown, err, f.top.file)}
+		}
+		p.values[name] = v
+	}
+	if in.Strict {
+		for _, name := range sorted(in.Params) {
+			if _, ok := declared[name]; !ok && name != nfvParam && !foreign(name) {
+				return nil, &InputError{"params." + name, fmt.Sprintf("%s has no such parameter: it has %s", f.top.file, list(sorted(declared)))}
+			}
+		}
+	}
+	if _, given := in.Params[nfvParam]; given && declared[nfvParam] == nil {
+		return nil, &InputError{"params.nfv", fmt.Sprintf("%s has no parameter nfv: it has %s", f.top.file, list(sorted(declared)))}
+	}
+	return p, nil
+}
+
+// foreign says whether a parameter is known to be for somebody else than the templates.
+func foreign(name string) bool {
+	return strings.HasPrefix(name, "lcm-") || strings.HasPrefix(name, "helm_") || name == "namespace" || name == "all" ||
+		name == "upgrade_type" || name == "vdu_params" || name == "external_lb_param"
+}
+
+// lookup is what get_param gives: nothing where the path leads to nothing.
+func lookup(v any, path []any) any {
+	for _, step := range path {
+		switch x := v.(type) {
+		case map[string]any:
+			v = x[fmt.Sprint(step)]
+		case []any:
+			i, err := strconv.Atoi(fmt.Sprint(step))
+			if err != nil || i < 0 || i >= len(x) {
+				return nil
+			}
+			v = x[i]
+		default:
+			return nil
+		}
+	}
+	return v
+}
+
+// index is that of a member of an expanded VDU; none stands for all of them.
+const none = -1
+
+// resolve fills the parameters in. What must stay a parameter stays one, under the name
+// that as gives it: what is hidden, and how many VNFCs there are. A member with an
+// index finds nfv's entries for it, "<name>-<index>", before those of the name alone.
+func (p *parameters) resolve(v any, index int, as func(hidden string) string) any {
+	return rewrite(v, func(function string, arg any) (any, bool) {
+		if function != "get_param" {
+			return nil, false
+		}
+		name, path := first(arg)
+		value, known := p.values[name]
+		switch {
+		case !known || slices.ContainsFunc(path, func(x any) bool { _, _, ok := call(x); return ok }):
+			return nil, false // OS::stack_name and its like, or what only Heat can tell
+		case p.hidden[name]:
+			renamed := append([]any{as(name)}, path...)
+			if len(path) == 0 {
+				return map[string]any{"get_param": renamed[0]}, true
+			}
+			return map[string]any{"get_param": renamed}, true
+		case name == nfvParam && len(path) == 3 && path[2] == keyCapacity:
+			return nil, false
+		}
+		if name == nfvParam && index != none && len(path) > 2 {
+			own := slices.Clone(path)
+			own[1] = fmt.Sprintf("%v-%d", path[1], index)
+			if found := lookup(value, own); found != nil {
+				return clone(found), true
+			}
+		}
+		return clone(lookup(value, path)), true
+	})
+}
+
+// merge puts what over says into base, keeping what it doesn't name.
+func merge(base, over map[string]any) map[string]any {
+	out := maps.Clone(base)
+	for k, v := range over {
+		below, isMap := v.(map[string]any)
+		if under, ok := out[k].(map[string]any); ok && isMap {
+			out[k] = merge(under, below)
+		} else {
+			out[k] = v
+		}
+	}
+	return out
+}
+
+// sorted are the keys of a map, in order.
+func sorted[T any](m map[string]T) []string { return slices.Sorted(maps.Keys(m)) }
+
+// list names what there is, the first of it where it is much.
+func list(names []string) string {
+	switch {
+	case len(names) == 0:
+		return "none"
+	case len(names) > 20:
+		return strings.Join(names[:20], ", ") + ", …"
+	}
+	return strings.Join(names, ", ")
+}

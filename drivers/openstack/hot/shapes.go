@@ -1,0 +1,218 @@
+package hot
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// place is where a VDU stands in the top template.
+type place struct {
+	vdu      string
+	shape    Shape
+	resource string
+	server   string
+	own      []string
+}
+
+// Index is the name of one member's resource.
+func Index(name string, index int) string { return name + "-" + strconv.Itoa(index) }
+
+// Split takes "<name>-<index>" apart; ok is false for a name without an index.
+func Split(name string) (base string, index int, ok bool) {
+	i := strings.LastIndexByte(name, '-')
+	if i <= 0 {
+		return "", 0, false
+	}
+	n, err := strconv.Atoi(name[i+1:])
+	if err != nil || n < 0 || strconv.Itoa(n) != name[i+1:] {
+		return "", 0, false
+	}
+	return name[:i], n, true
+}
+
+// servers are the names of the servers that the resource makes when it is made once:
+// itself, or those in the file that it is a type of.
+func (f *Folder) servers(t *template, name string) ([]string, error) {
+	r := resourceOf(t.resources(), name)
+	if typeOf(r) == typeServer {
+		return []string{name}, nil
+	}
+	var all []string
+	for i, kind := range typesIn(r) {
+		var inner []string
+		if kind == typeServer && i > 0 {
+			inner = []string{name}
+		}
+		if target := t.nested[kind]; target != "" {
+			nested := f.byFile[target]
+			for _, below := range sorted(nested.resources()) {
+				found, err := f.servers(nested, below)
+				if err != nil {
+					return nil, err
+				}
+				inner = append(inner, found...)
+			}
+		}
+		if len(inner) > 0 && i > 0 && (t != f.top || typeOf(r) != typeGroup) {
+			return nil, t.fail([]string{"resources", name}, "resource %s of type %s makes servers by number: only %s in the top template may, as Heat would choose which one goes", name, typeOf(r), typeGroup)
+		}
+		all = append(all, inner...)
+	}
+	return all, nil
+}
+
+// places finds the VDUs in the top template.
+func (f *Folder) places(in *Input) ([]place, error) {
+	var found []place
+	by := map[string]string{}
+	for _, name := range sorted(f.top.resources()) {
+		r := resourceOf(f.top.resources(), name)
+		servers, err := f.servers(f.top, name)
+		if err != nil {
+			return nil, err
+		}
+		at := []string{"resources", name}
+		if len(servers) == 0 {
+			continue
+		}
+		p := place{shape: Expanded, resource: name, server: servers[0]}
+		if typeOf(r) == typeGroup {
+			p.shape = Grouped
+			if typesIn(r)[1] == typeServer {
+				return nil, f.top.fail(at, "group %s must be of a nested file with the server in it: a server alone has nothing that tells its VNFC", name)
+			}
+		}
+		if len(servers) > 1 {
+			return nil, f.top.fail(at, "resource %s makes %d servers at once (%s): a VNFC is one server, so give each a file of its own", name, len(servers), list(servers))
+		}
+		vdu, ok := in.vdu(p.server)
+		if !ok || p.server != name && in.Flavour != nil && vdu.ID != p.server {
+			if other, also := in.vdu(name); also {
+				vdu, ok = other, true
+			}
+		}
+		if !ok {
+			return nil, f.top.fail(at, "server %s (resource %s) is no VDU of flavour %s: call either as a VDU's id; there are %s", p.server, name, in.Flavour.ID, list(in.ids()))
+		}
+		if by[vdu.ID] != "" {
+			return nil, f.top.fail(at, "resources %s and %s both stand for VDU %s: one is needed", by[vdu.ID], name, vdu.ID)
+		}
+		by[vdu.ID], p.vdu = name, vdu.ID
+		found = append(found, p)
+	}
+	return found, f.assign(found)
+}
+
+func (in *Input) ids() []string {
+	var ids []string
+	for _, v := range in.Flavour.VDUs {
+		ids = append(ids, v.ID)
+	}
+	return ids
+}
+
+// attached are the types of resources that belong to a server where no other one uses
+// them. What isn't among them is shared unless it refers to what belongs to one.
+var attached = []string{
+	"OS::Neutron::Port", "OS::Cinder::Volume", "OS::Cinder::VolumeAttachment", "OS::Neutron::FloatingIP",
+	"OS::Neutron::FloatingIPAssociation", "OS::Neutron::Trunk", "OS::Heat::WaitConditionHandle", "OS::Heat::WaitCondition",
+	"OS::Heat::SwiftSignalHandle", "OS::Heat::UpdateWaitConditionHandle",
+}
+
+// assign gives each expanded VDU what belongs to its server alone: what refers to it,
+// and the ports, volumes and addresses that it and those use and no other VDU does.
+func (f *Folder) assign(places []place) error {
+	resources := f.top.resources()
+	refs := map[string]map[string]bool{}
+	for name := range resources {
+		refs[name] = uses(resources[name])
+	}
+	owner := map[string]int{} // resource -> place
+	for i, p := range places {
+		owner[p.resource] = i
+	}
+	users := func(name string) map[int]bool { // the places that use a resource, through what they own
+		by := map[int]bool{}
+		for other, i := range owner {
+			if refs[other][name] {
+				by[i] = true
+			}
+		}
+		return by
+	}
+	// What refers to a VNFC's own is looked for first, so that all users of a thing are
+	// known before it is given to one of them.
+	for down, changed := false, true; changed || !down; {
+		down, changed = !changed, false
+		for _, name := range sorted(resources) {
+			if _, has := owner[name]; has {
+				continue
+			}
+			mine := map[int]bool{}
+			for target := range refs[name] {
+				if i, ok := owner[target]; ok && places[i].shape == Expanded {
+					mine[i] = true
+				}
+			}
+			if len(mine) > 1 {
+				return f.top.fail([]string{"resources", name}, "resource %s refers to what VDUs %s have for each VNFC: let it refer to one of them", name, f.named(places, mine))
+			}
+			by := users(name)
+			if down && len(mine) == 0 && slices.Contains(attached, typeOf(resourceOf(resources, name))) && len(by) == 1 {
+				mine = by
+			}
+			for i := range mine {
+				if places[i].shape == Expanded {
+					owner[name] = i
+					changed = true
+				}
+			}
+		}
+		// One VDU may have taken what a later one turned out to use as well.
+		for _, name := range sorted(owner) {
+			i := owner[name]
+			by := users(name)
+			delete(by, i)
+			if places[i].resource == name || len(by) == 0 {
+				continue
+			}
+			by[i] = true
+			return f.top.fail([]string{"resources", name}, "resource %s belongs to each VNFC of several VDUs at once (%s): give each VDU its own", name, f.named(places, by))
+		}
+	}
+	for name, i := range owner {
+		if places[i].resource != name {
+			places[i].own = append(places[i].own, name)
+		}
+	}
+	for i := range places {
+		slices.Sort(places[i].own)
+	}
+	return nil
+}
+
+func (f *Folder) named(places []place, which map[int]bool) string {
+	var ids []string
+	for _, i := range slices.Sorted(maps.Keys(which)) {
+		ids = append(ids, places[i].vdu)
+	}
+	return strings.Join(ids, ", ")
+}
+
+// expandedRefs says which expanded VDU a part of the template refers to; "" is none.
+func expandedRefs(v any, owner map[string]string) (string, error) {
+	vdu := ""
+	for _, name := range sorted(uses(v)) {
+		switch of := owner[name]; {
+		case of == "" || of == vdu:
+		case vdu == "":
+			vdu = of
+		default:
+			return "", fmt.Errorf("refers to VNFCs of both VDU %s and VDU %s, whose numbers differ: let it refer to one", vdu, of)
+		}
+	}
+	return vdu, nil
+}
