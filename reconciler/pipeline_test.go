@@ -260,7 +260,7 @@ func TestCommitsInstantiateScaleAndTerminate(t *testing.T) {
 	if n := w.units("VDU1"); n != 4 {
 		t.Errorf("got %d units, want 4", n)
 	}
-	if n := len(lcm.Difference(op.UnitsBefore, op.UnitsAfter)); n != 3 {
+	if n := len(lcm.Difference(op.UnitsBefore, op.UnitsAfter, op.ResourcesBefore, op.ResourcesAfter)); n != 3 {
 		t.Errorf("the operation tells of %d changed units, want 3", n)
 	}
 	w.commit(file("instantiated", "levels: {web: 1}\n"))

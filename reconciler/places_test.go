@@ -1,0 +1,129 @@
+package reconciler_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/drivers/sim"
+	"github.com/jibe-vnfm/jibe/lcm"
+	"github.com/jibe-vnfm/jibe/reconciler"
+	"github.com/jibe-vnfm/jibe/reconciler/plan"
+)
+
+// spread is an instance whose VDU2 runs at a VIM of its own.
+const spread = "vim: lab\nvimConnectionInfo: {edge: {vimType: sim}}\nplacement: {VDU2: edge}\n"
+
+const edgeDB = "Workload/edge:" + id + "/db"
+
+// spreadWorld is a world with a second cloud, at which VDU2 is placed.
+func spreadWorld(t *testing.T) (*world, *sim.Cloud) {
+	edge := sim.NewCloud()
+	var w *world
+	w = newWorld(t, func(c *reconciler.Config) {
+		c.Packages = catalogue{}
+		c.Driver = func(v drivers.VIM) (drivers.Driver, error) {
+			if v.Name == "edge" {
+				return sim.New(edge, v), nil
+			}
+			return sim.New(w.cloud, v), nil
+		}
+	})
+	w.commit(file("instantiated", spread))
+	w.last(lcm.Instantiate, lcm.Completed)
+	return w, edge
+}
+
+func at(units []plan.Unit) []string {
+	var list []string
+	for _, u := range units {
+		list = append(list, u.VDU+" at "+u.VIM)
+	}
+	slices.Sort(list)
+	return list
+}
+
+func TestOneInstanceRunsAtTwoVIMs(t *testing.T) {
+	w, edge := spreadWorld(t)
+	units, _ := w.live()
+	if got, want := at(units), []string{"VDU1 at lab", "VDU2 at edge", "VDU2 at edge"}; !slices.Equal(got, want) {
+		t.Errorf("units run as %q, want %q", got, want)
+	}
+	w.commit(file("instantiated", spread+"levels: {web: 1}\n"))
+	w.last(lcm.Scale, lcm.Completed)
+	if a, b := w.units("VDU1"), w.units("VDU2"); a != 2 || b != 2 {
+		t.Errorf("%d and %d units after the scale-out", a, b)
+	}
+	w.commit(upgraded(spread + "levels: {web: 1}\n"))
+	w.last(lcm.ChangePackage, lcm.Completed)
+	units, _ = w.live()
+	sick := units[slices.IndexFunc(units, func(u plan.Unit) bool { return u.VIM == "edge" })]
+	w.commit(strings.Replace(upgraded(spread+"levels: {web: 1}\n"), pkgTree, tree2, 1) + "condemned: {\"" + sick.Key + "\": " + sick.ID + "}\n")
+	w.last(lcm.Heal, lcm.Completed)
+	if units, _ = w.live(); slices.ContainsFunc(units, func(u plan.Unit) bool { return u.Key == sick.Key }) {
+		t.Errorf("the condemned unit %s still runs at the other VIM", sick.Key)
+	}
+	w.commit(strings.Replace(file("notInstantiated", spread), vnfdID, vnfd2, 1))
+	w.last(lcm.Terminate, lcm.Completed)
+	if left := slices.Concat(w.cloud.Instances(), edge.Instances()); len(left) > 0 {
+		t.Errorf("left at the VIMs: %q", left)
+	}
+}
+
+func TestDriftAtTheOtherVIMIsPutRight(t *testing.T) {
+	w, edge := spreadWorld(t)
+	edge.Lose("Workload/" + id + "/db")
+	op := w.last(lcm.Heal, lcm.Completed)
+	if !op.Automatic || !strings.Contains(string(op.Params), edgeDB) {
+		t.Errorf("the operation is %+v, want a repair that names %s", op.Params, edgeDB)
+	}
+	if n := w.units("VDU2"); n != 2 {
+		t.Errorf("%d units after the repair, want 2", n)
+	}
+}
+
+func TestWhileOneOfTwoVIMsIsAwayNothingOfTheInstanceIsJudged(t *testing.T) {
+	w, edge := spreadWorld(t)
+	edge.SetAway(drivers.ErrUnavailable)
+	w.cloud.Lose(web)
+	if _, fresh := w.live(); fresh {
+		t.Error("a view with one VIM away counts as fresh")
+	}
+	w.commit(file("instantiated", spread+"levels: {web: 1}\n"))
+	op := w.last(lcm.Scale, lcm.Starting)
+	edge.SetAway(nil)
+	w.last(lcm.Scale, lcm.Completed)
+	if n := w.units("VDU1"); n != 2 || len(op.Journal.Issued) > 0 {
+		t.Errorf("%d units after the scale-out, want 2; before the VIM was back, %q were begun", n, op.Journal.Issued)
+	}
+}
+
+func TestAPlacementIsCheckedAndARunningVDUStaysWhereItIs(t *testing.T) {
+	settings := &desired.Settings{VIMs: map[string]*desired.VIM{
+		"lab": {Name: "lab", Type: desired.VIMSim, Default: true}, "edge": {Name: "edge", Type: desired.VIMSim}}}
+	placed := func(where map[string]string) *desired.Instance {
+		return intended(func(in *desired.Instance) { in.Placement = where })
+	}
+	for name, c := range map[string]struct {
+		before, after *desired.Instance
+		refused       string
+	}{
+		"two VIMs":           {nil, placed(map[string]string{"VDU2": "edge"}), ""},
+		"a VIM of no file":   {nil, placed(map[string]string{"VDU2": "moon"}), `"moon"`},
+		"a VDU of no VNFD":   {nil, placed(map[string]string{"VDU7": "edge"}), "VDU7"},
+		"a VDU that moves":   {placed(nil), placed(map[string]string{"VDU2": "edge"}), "VDU2 runs"},
+		"a VDU that returns": {placed(map[string]string{"VDU2": "edge"}), placed(nil), "VDU2 runs"},
+	} {
+		err := newChecker().Check(t.Context(), settings, c.before, c.after)
+		var refused *drivers.RefusedError
+		switch {
+		case c.refused == "" && err != nil:
+			t.Errorf("%s: %v", name, err)
+		case c.refused != "" && (!errors.As(err, &refused) || refused.Object != "placement" || !strings.Contains(refused.Reason, c.refused)):
+			t.Errorf("%s: got %v, want a refusal that tells of %s", name, err, c.refused)
+		}
+	}
+}
