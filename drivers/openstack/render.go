@@ -1,0 +1,213 @@
+package openstack
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"regexp"
+	"strings"
+	"sync"
+
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/drivers/openstack/hot"
+	"github.com/jibe-vnfm/jibe/reconciler/plan"
+	"github.com/jibe-vnfm/jibe/vnfd"
+)
+
+// firstGeneration is what the generation of instances that name none is called.
+const firstGeneration = "0"
+
+// generationOf is the generation as the planner tells it apart.
+func generationOf(named string) string { return cmp.Or(named, firstGeneration) }
+
+// stackName is the name of the instance's stack in its generation.
+func stackName(in *desired.Instance) string {
+	name := stackPrefix + in.ID
+	if in.Generation != "" {
+		name += "-" + in.Generation
+	}
+	return name
+}
+
+// maxStackName is the most that Heat takes.
+const maxStackName = 255
+
+var stackWord = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9_.-]*$`)
+
+// render is an instance as its stack.
+type render struct {
+	desired plan.Desired
+	hot     *hot.Rendered
+}
+
+// Render makes one stack of the package's templates, with a group of units for each VDU that
+// they hold.
+func (d *Driver) Render(src drivers.Source) (plan.Desired, error) {
+	r, err := d.render(src)
+	if err != nil {
+		return plan.Desired{}, err
+	}
+	return r.desired, nil
+}
+
+// rendered is the stack of the source in the form that requests are composed of.
+func (d *Driver) rendered(src drivers.Source) (*hot.Rendered, error) {
+	r, err := d.render(src)
+	if err != nil {
+		return nil, err
+	}
+	return r.hot, nil
+}
+
+func (d *Driver) render(src drivers.Source) (*render, error) {
+	return d.renders.of(src, func() (*render, error) { return makeRender(src, d.opts.DigestKey) })
+}
+
+func makeRender(src drivers.Source, key []byte) (*render, error) {
+	in := src.Instance
+	if src.Package == nil || src.Package.VNFD == nil {
+		return nil, fmt.Errorf("render instance %s: no package", in.ID)
+	}
+	name := stackName(in)
+	switch {
+	case in.Generation == firstGeneration:
+		return nil, &drivers.RefusedError{Object: "generation", Reason: fmt.Sprintf("%q is what the first generation is called: leave the field out, or give another", in.Generation)}
+	case in.ID == "" || !stackWord.MatchString(name) || len(name) > maxStackName:
+		return nil, &drivers.RefusedError{Object: "id", Reason: fmt.Sprintf("%q can't be the name of a stack: use letters, digits, '-', '_' and '.', at most %d", name, maxStackName)}
+	}
+	flavour, err := flavourOf(src)
+	if err != nil {
+		return nil, err
+	}
+	folder, err := hot.Parse(src.Package.Files, flavour.ID)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, &drivers.RefusedError{Object: "BaseHOT/" + flavour.ID, Reason: "isn't in the package: it holds the Heat templates of the flavour"}
+	}
+	if err != nil {
+		return nil, refusedRender(err)
+	}
+	r, err := folder.Render(hot.Input{
+		Instance: in.ID, Generation: in.Generation, Flavour: flavour, Runs: src.Runs, Params: in.Params,
+		// Where programs of the package read parameters too, or another VIM's manifests, one
+		// that the templates don't have may be theirs.
+		Strict:          src.VDUs == nil && len(flavour.Hooks) == 0,
+		ExtVirtualLinks: in.ExtVirtualLinks, ExtManaged: in.ExtManagedVirtualLinks, Key: key,
+	})
+	if err != nil {
+		return nil, refusedRender(err)
+	}
+	counts, err := countsOf(src, flavour, r)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.Check(counts); err != nil {
+		return nil, refusedRender(err)
+	}
+	stack := stackKey(name)
+	out := &render{hot: r, desired: plan.Desired{
+		Objects:   []plan.Object{{Key: stack, Digest: r.Digest}},
+		Condemned: in.Condemned, Generation: generationOf(in.Generation),
+	}}
+	for i := range flavour.VDUs {
+		if vdu := flavour.VDUs[i].ID; r.VDUs[vdu] != nil {
+			out.desired.Groups = append(out.desired.Groups, plan.Group{VDU: vdu, Owner: stack, Count: counts[vdu]})
+		}
+	}
+	return out, nil
+}
+
+// countsOf is how many VNFCs each VDU of the templates has at the instance's levels.
+func countsOf(src drivers.Source, flavour *vnfd.Flavour, r *hot.Rendered) (map[string]int, error) {
+	in := src.Instance
+	levels, err := flavour.ScaleLevels(in.InstantiationLevel, in.Levels)
+	if err != nil {
+		return nil, refusedLevel(err)
+	}
+	counts := map[string]int{}
+	for i := range flavour.VDUs {
+		vdu := &flavour.VDUs[i]
+		if r.VDUs[vdu.ID] == nil {
+			if src.VDUs != nil && src.Runs(vdu.ID) {
+				return nil, &drivers.RefusedError{Object: "placement." + vdu.ID, Reason: fmt.Sprintf("the VDU isn't in %s, so it can't run at this VIM", r.Top)}
+			}
+			continue
+		}
+		if counts[vdu.ID], err = flavour.Count(vdu, in.InstantiationLevel, levels); err != nil {
+			return nil, refusedLevel(err)
+		}
+	}
+	return counts, nil
+}
+
+// flavourOf is the deployment flavour of the instance.
+func flavourOf(src drivers.Source) (*vnfd.Flavour, error) {
+	named := cmp.Or(src.Instance.Flavour, src.Package.VNFD.DefaultFlavour)
+	flavour, ok := src.Package.VNFD.Flavour(named)
+	if !ok {
+		return nil, &drivers.RefusedError{Object: "flavour", Reason: fmt.Sprintf("the VNFD has no deployment flavour %q", named)}
+	}
+	return flavour, nil
+}
+
+func refusedLevel(err error) error {
+	field := "levels"
+	if errors.Is(err, vnfd.ErrUnknownLevel) {
+		field = "instantiationLevel"
+	}
+	return &drivers.RefusedError{Object: field, Reason: err.Error()}
+}
+
+// refusedRender names the file of the package or the field of the instance that is wrong.
+func refusedRender(err error) error {
+	if e, ok := errors.AsType[*hot.Error](err); ok {
+		return &drivers.RefusedError{Object: e.Where(), Reason: e.Message}
+	}
+	if e, ok := errors.AsType[*hot.InputError](err); ok {
+		return &drivers.RefusedError{Object: e.Field, Reason: e.Message}
+	}
+	return err
+}
+
+// renders remembers the renders that were made last, by what they were made of:
+// instances and packages are immutable. What it returns is shared and never altered.
+type renders struct {
+	mu         sync.Mutex
+	young, old map[renderKey]*render
+}
+
+type renderKey struct {
+	instance *desired.Instance
+	pkg      *vnfd.Package
+	vdus     string
+}
+
+// rendersKept is the number of renders after which the older half is forgotten.
+const rendersKept = 256
+
+func (m *renders) of(src drivers.Source, build func() (*render, error)) (*render, error) {
+	key := renderKey{src.Instance, src.Package, "all"}
+	if src.VDUs != nil {
+		key.vdus = "only " + strings.Join(src.VDUs, " ")
+	}
+	m.mu.Lock()
+	r, ok := m.young[key]
+	if !ok {
+		r, ok = m.old[key]
+	}
+	m.mu.Unlock()
+	if !ok {
+		var err error
+		if r, err = build(); err != nil {
+			return nil, err
+		}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.young == nil || len(m.young) >= rendersKept {
+		m.young, m.old = map[renderKey]*render{}, m.young
+	}
+	m.young[key] = r
+	return r, nil
+}
