@@ -70,6 +70,18 @@ func preReceive(ctx context.Context, stdin io.Reader, stderr io.Writer, socket s
 			fmt.Fprintf(stderr, "jibe: no server answers, so only the files were checked: packages, levels and VIMs are when it runs (%v)\n", err)
 			continue
 		}
+		if len(v.Problems) == 0 {
+			continue
+		}
+		// The server holds it against the newest commit, which may be one that the pusher
+		// doesn't know: its pin of a package, say. What stands in the way is that alone.
+		overtaken, err := pushed.Overtaken(u)
+		if err != nil {
+			return err
+		}
+		if overtaken {
+			v.Problems = []*desired.Problem{{File: u.Ref, Message: "another commit was faster than this push", Remedy: "fetch first, then push again"}}
+		}
 		problems = append(problems, v.Problems...)
 	}
 	if len(problems) == 0 {

@@ -68,6 +68,14 @@ func OpenQuarantine(ctx context.Context, branch string) (*Reader, error) {
 	return newReader(git, branch, 16<<20), nil
 }
 
+// Overtaken says whether the ref has moved since the pusher was told where it stands:
+// git will refuse the update then, whatever a hook says, and what holds it against the
+// ref as it is now can find in it what nobody has pushed.
+func (r *Reader) Overtaken(u RefUpdate) (bool, error) {
+	now, err := readRef(r.git.dir, u.Ref)
+	return err == nil && now != u.Old, err
+}
+
 // PushOptions returns the options of the push ("git push -o terminate=12") that
 // git gives a hook in its environment.
 func PushOptions() []string {
