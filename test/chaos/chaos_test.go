@@ -19,6 +19,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -27,19 +28,24 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/test/process"
 	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
-// operationTimeout is --timeout of the process, shortTimeout that of what is asked for
-// during the chaos: short, so that what can't be done is seen to fail while the test runs.
+// operationTimeout is --timeout and --start-timeout of the process: the API server is away
+// for longer than the default where the machine is slow, which must end no operation.
+// shortTimeout is that of what is asked for during the chaos: short, so that what can't be
+// done is seen to fail while the test runs. Afterwards it is calmTimeout: all that can be
+// done gets done, however slow the machine is.
 const (
-	operationTimeout = 2 * time.Minute
+	operationTimeout = 4 * time.Minute
 	shortTimeout     = 15 * time.Second
+	calmTimeout      = time.Minute
 )
 
 // requestWait bounds one request, push or fault; only a hang takes so long.
-const requestWait = time.Minute
+const requestWait = 3 * time.Minute
 
 // userCount is how many people work side by side.
 const userCount = 4
@@ -71,7 +77,7 @@ func TestEverythingConvergesAfterChaos(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, stream))
 		all.Go(func() {
 			if err := work(t.Context(), rng, stop); err != nil {
-				t.Errorf("%s: %v", what, err)
+				w.fail(fmt.Errorf("%s: %w", what, err))
 			}
 		})
 	}
@@ -89,6 +95,7 @@ func TestEverythingConvergesAfterChaos(t *testing.T) {
 	close(stop)
 	all.Wait()
 	w.log.note("chaos", "", "no more chaos")
+	w.timeout = calmTimeout
 	if !t.Failed() {
 		w.settle()
 	}
@@ -111,8 +118,10 @@ type world struct {
 	log                           *timeline
 	trees                         map[string]*version // by the tree of the package
 	traffic                       *traffic
+	timeout                       time.Duration // of the operations that people ask for
 
 	mu       sync.Mutex
+	reasons  []string       // why it failed
 	requests []request      // acknowledged through the API
 	pushes   []process.Push // accepted by git
 	ended    map[string]string
@@ -133,7 +142,7 @@ func newWorld(t *testing.T) *world {
 	w := &world{
 		t: t, dir: dir, data: filepath.Join(dir, "data"), repository: filepath.Join(dir, "data", "desired.git"),
 		log: newTimeline(), ended: map[string]string{}, failed: map[string]bool{}, blamed: map[string]bool{},
-		stripped: map[string][]object{},
+		stripped: map[string][]object{}, timeout: shortTimeout,
 	}
 	w.plane = startPlane(t, filepath.Join(dir, "cp"))
 	w.binary = process.Binary(t)
@@ -143,7 +152,7 @@ func newWorld(t *testing.T) *world {
 	}
 	config.QPS = -1
 	config.UserAgent = "chaos"
-	config.Timeout = 10 * time.Second
+	config.Timeout = 30 * time.Second
 	if w.client, err = kubernetes.NewForConfig(config); err != nil {
 		t.Fatal(err)
 	}
@@ -163,9 +172,11 @@ func newWorld(t *testing.T) *world {
 
 // startJibe starts the process and lets the users at it.
 func (w *world) startJibe() error {
-	s, err := process.StartLogged(w.binary, w.data, filepath.Join(w.dir, "jibe.log"), "--timeout", operationTimeout.String(),
-		"--timeout-for", "HEAL="+shortTimeout.String(), "--timeout-for", "SCALE="+shortTimeout.String(),
-		"--timeout-for", "CHANGE_VNFPKG="+shortTimeout.String(), "--timeout-for", "MODIFY_INFO="+shortTimeout.String())
+	args := []string{"--timeout", operationTimeout.String(), "--start-timeout", operationTimeout.String()}
+	for _, what := range []lcm.Type{lcm.Heal, lcm.Scale, lcm.ChangePackage, lcm.ModifyInfo} {
+		args = append(args, "--timeout-for", fmt.Sprintf("%s=%s", what, w.timeout))
+	}
+	s, err := process.StartLogged(w.binary, w.data, filepath.Join(w.dir, "jibe.log"), args...)
 	if err != nil {
 		return err
 	}
@@ -221,6 +232,16 @@ func (w *world) about(v *vnf, format string, args ...any) error {
 	return fmt.Errorf("instance %s (%s, namespace %s): %w", v.id, v.dir, v.namespace, fmt.Errorf(format, args...))
 }
 
+// fail fails the test and remembers why, as the reasons are told once more at the very
+// end: long timelines follow them, of which a reader may see the end alone.
+func (w *world) fail(err error) {
+	w.t.Helper()
+	w.t.Error(err)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.reasons = append(w.reasons, err.Error())
+}
+
 // report says what the run consisted of, so that an idle one can't pass for a proof.
 func (w *world) report() {
 	requests := map[string]int{}
@@ -236,5 +257,6 @@ func (w *world) report() {
 		if err := w.tell(); err != nil {
 			w.t.Log(errors.Join(errors.New("the timeline can't be told"), err))
 		}
+		w.t.Logf("it failed because:\n%s", strings.Join(w.reasons, "\n"))
 	}
 }

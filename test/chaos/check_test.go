@@ -50,13 +50,13 @@ func (w *world) checkEverything() {
 		w.checkTraffic(),
 	} {
 		if err != nil {
-			w.t.Error(err)
+			w.fail(err)
 		}
 	}
 	for _, repository := range []string{"desired.git", "packages/packages.git"} {
 		out, err := process.Git(ctx, filepath.Join(w.data, repository), "fsck", "--full", "--strict", "--no-dangling", "--no-progress")
 		if err != nil || out != "" {
-			w.t.Errorf("git fsck of %s: %v\n%s", repository, err, out)
+			w.fail(fmt.Errorf("git fsck of %s: %v\n%s", repository, err, out))
 		}
 	}
 }

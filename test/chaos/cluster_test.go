@@ -12,13 +12,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/test/process"
 )
 
 // checkCluster says where what runs isn't what head wants: the objects with all that the
 // package says of them, as many pods as the scale level says, each with the right image and
 // ready, and nothing else.
-func (w *world) checkCluster(ctx context.Context) error {
+func (w *world) checkCluster(ctx context.Context, intents map[string]*desired.Instance) error {
 	live := map[string]map[string]*unstructured.Unstructured{} // by namespace, then resource/name
 	kinds := append(parts(""), object{replicaSets(), ""})
 	for i, o := range kinds {
@@ -38,10 +39,7 @@ func (w *world) checkCluster(ctx context.Context) error {
 	}
 	var errs []error
 	for _, v := range w.vnfs {
-		now, err := process.Intent(ctx, w.repository, "main", v.dir)
-		if err != nil {
-			return err
-		}
+		now := intents[v.id]
 		for key, incarnation := range now.Condemned {
 			if strings.HasPrefix(key, "Pod/") {
 				for _, o := range live[v.namespace] {
@@ -187,7 +185,7 @@ func within(where string, want, have any) error {
 }
 
 // checkShown compares the VNFCs that the API shows with the pods that run.
-func (w *world) checkShown(ctx context.Context, s *process.Server) error {
+func (w *world) checkShown(ctx context.Context, s *process.Server, intents map[string]*desired.Instance) error {
 	instances, err := process.All[shown](ctx, s, process.Instances+"?all_fields")
 	if err != nil {
 		return err
@@ -215,9 +213,9 @@ func (w *world) checkShown(ctx context.Context, s *process.Server) error {
 		if in.State != "INSTANTIATED" || !slices.Equal(ids, run[v.namespace]) {
 			errs = append(errs, w.about(v, "it is shown as %s with the VNFCs %v, and the pods are %v", in.State, ids, run[v.namespace]))
 		}
-		now, err := process.Intent(ctx, w.repository, "main", v.dir)
-		if err != nil {
-			return err
+		now := intents[in.ID]
+		if now == nil {
+			return fmt.Errorf("an instance is shown that nobody made: %s", in.ID)
 		}
 		if in.Vnfd != now.VnfdID {
 			errs = append(errs, w.about(v, "it is shown with vnfdId %s, head says %s", in.Vnfd, now.VnfdID))

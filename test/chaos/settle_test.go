@@ -13,7 +13,7 @@ import (
 
 // settleWait bounds how long everything may take after the chaos. An automatic operation
 // waits up to five minutes for its next try.
-const settleWait = 7 * time.Minute
+const settleWait = 12 * time.Minute
 
 // lookEvery is how long to wait between two looks at everything.
 const lookEvery = time.Second
@@ -26,7 +26,11 @@ const sayEvery = time.Minute
 // and heals what was given up. Then it waits until all is what git says.
 func (w *world) settle() {
 	w.t.Helper()
-	ctx, s := w.t.Context(), w.Present()
+	ctx := w.t.Context()
+	if err := w.calm(); err != nil {
+		w.t.Fatal(err)
+	}
+	s := w.Present()
 	if err := w.plane.restart(ctx, clients()...); err != nil {
 		w.t.Fatal(err)
 	}
@@ -39,21 +43,19 @@ func (w *world) settle() {
 	begun := time.Now()
 	said := begun
 	for {
-		err := mender.tidy(ctx, s, tried)
-		if err == nil {
-			err = errors.Join(w.atRest(ctx, s), w.checkCluster(ctx), w.checkShown(ctx, s), w.checkServices(ctx))
-		}
+		telling := time.Since(said) > sayEvery || time.Since(begun) > settleWait
+		err := mender.look(ctx, s, tried, telling)
 		if err == nil {
 			break
 		}
-		if time.Since(begun) > settleWait {
-			w.t.Errorf("it doesn't come to rest in %s: %v", settleWait, err)
+		if telling && time.Since(begun) > settleWait {
+			w.fail(fmt.Errorf("it doesn't come to rest in %s: %w", settleWait, err))
 			return
 		}
 		w.mu.Lock()
 		clear(w.blamed) // not at rest yet is no fault
 		w.mu.Unlock()
-		if time.Since(said) > sayEvery {
+		if telling {
 			said = time.Now()
 			w.t.Logf("not at rest after %s: %v", time.Since(begun).Round(time.Second), err)
 		}
@@ -62,44 +64,91 @@ func (w *world) settle() {
 	w.t.Logf("all was at rest %s after the chaos", time.Since(begun).Round(time.Second))
 }
 
+// calm ends Jibe in order, and starts it with the time for its operations that people
+// give it who are in no hurry.
+func (w *world) calm() error {
+	s := w.Take()
+	w.log.note("chaos", "", "stop Jibe, process %d", s.Pid())
+	if err := s.Stop(); err != nil {
+		return err
+	}
+	return w.startJibe()
+}
+
+// look mends what is left to a person and says what isn't as git says. It looks no
+// further than at what is known to be wrong, so that it takes little of the machine from
+// those who mend it, unless all is to be told.
+func (u *user) look(ctx context.Context, s *process.Server, tried map[string]int, all bool) error {
+	intents, err := u.intents(ctx)
+	if err != nil {
+		return err
+	}
+	err = errors.Join(u.tidy(ctx, s, tried, intents), u.atRest(ctx, s))
+	if err == nil || all {
+		err = errors.Join(err, u.checkCluster(ctx, intents), u.checkShown(ctx, s, intents), u.checkServices(ctx, intents))
+	}
+	return err
+}
+
+// intents are the instances as head has them, by id.
+func (u *user) intents(ctx context.Context) (map[string]*desired.Instance, error) {
+	if err := u.clone.Reset(ctx); err != nil {
+		return nil, err
+	}
+	all := map[string]*desired.Instance{}
+	for _, v := range u.world.vnfs {
+		file := v.dir + "/" + desired.InstanceFile
+		text, err := u.clone.Read(file)
+		if err != nil {
+			return nil, err
+		}
+		if all[v.id], err = desired.ParseInstance(file, []byte(text)); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
 // release lets every instance be looked after again, by one push.
 func (w *world) release() {
 	w.t.Helper()
-	files := map[string]string{}
-	c := process.NewClone(w.t, w.repository)
-	for _, v := range w.vnfs {
-		file := v.dir + "/" + desired.InstanceFile
-		text, err := c.Read(file)
-		if err != nil {
-			w.t.Fatal(err)
+	n := w.Present().PushChange(w.t, process.NewClone(w.t, w.repository), func(c *process.Clone) (map[string]string, error) {
+		files := map[string]string{}
+		for _, v := range w.vnfs {
+			file := v.dir + "/" + desired.InstanceFile
+			text, err := c.Read(file)
+			if err != nil {
+				return nil, err
+			}
+			next, err := desired.Edit(file, []byte(text), desired.KeyValue{Path: []string{"suspend"}}, desired.KeyValue{Path: []string{"drift"}})
+			if err != nil {
+				return nil, err
+			}
+			if string(next) != text {
+				files[file] = string(next)
+			}
 		}
-		next, err := desired.Edit(file, []byte(text), desired.KeyValue{Path: []string{"suspend"}}, desired.KeyValue{Path: []string{"drift"}})
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		if string(next) != text {
-			files[file] = string(next)
-		}
-	}
-	if len(files) > 0 {
-		w.Present().PushFiles(w.t, files)
-		w.log.note("user", "", "resume and correct all (%d files)", len(files))
-	}
+		return files, nil
+	})
+	w.log.note("user", "", "resume and correct all (%d files)", n)
 }
 
 // tidy does what is left to a person: operations in FAILED_TEMP that a person asked for,
 // and instances that are held. It returns an error while there is something.
-func (u *user) tidy(ctx context.Context, s *process.Server, tried map[string]int) error {
+func (u *user) tidy(ctx context.Context, s *process.Server, tried map[string]int, intents map[string]*desired.Instance) error {
+	failed, err := process.All[occurrence](ctx, s, process.Operations+"?all_fields&filter=(eq,operationState,FAILED_TEMP)")
+	if err != nil {
+		return err
+	}
+	broken := map[string]*occurrence{}
+	for i, op := range failed {
+		if !op.Automatic {
+			broken[op.Instance] = &failed[i]
+		}
+	}
 	var errs []error
 	for _, v := range u.world.vnfs {
-		op, err := u.broken(ctx, s, v)
-		if err != nil {
-			return err
-		}
-		now, err := process.Intent(ctx, u.repository, "main", v.dir)
-		if err != nil {
-			return err
-		}
+		now, op := intents[v.id], broken[v.id]
 		switch {
 		case now.VnfdID == trioStuck:
 			errs = append(errs, u.about(v, "it is to run the version that gets stuck"), u.unstick(ctx, s, v))
@@ -121,15 +170,14 @@ func (u *user) tidy(ctx context.Context, s *process.Server, tried map[string]int
 
 // atRest says what has not ended, and what drift is known.
 func (w *world) atRest(ctx context.Context, s *process.Server) error {
-	operations, err := process.All[process.Operation](ctx, s, process.Operations+"?all_fields")
+	ended := fmt.Sprintf("(nin,operationState,%s,%s,%s)", lcm.Completed, lcm.RolledBack, lcm.Failed)
+	operations, err := process.All[process.Operation](ctx, s, process.Operations+"?all_fields&filter="+ended)
 	if err != nil {
 		return err
 	}
 	var errs []error
 	for _, op := range operations {
-		if !lcm.State(op.State).Ended() {
-			errs = append(errs, w.about(w.vnf(op.Instance), "%s %s is %s (%d %s)", op.Type, op.ID, op.State, op.Error.Status, op.Error.Detail))
-		}
+		errs = append(errs, w.about(w.vnf(op.Instance), "%s %s is %s (%d %s)", op.Type, op.ID, op.State, op.Error.Status, op.Error.Detail))
 	}
 	var drifts []struct {
 		Instance string `json:"instance"`

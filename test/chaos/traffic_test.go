@@ -12,7 +12,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/jibe-vnfm/jibe/test/process"
+	"github.com/jibe-vnfm/jibe/desired"
 )
 
 // traffic is where the Services "web" of calm instances lead, as the watch of the
@@ -163,7 +163,7 @@ func (w *world) checkTraffic() error {
 
 // checkServices says where a Service doesn't lead to exactly the ready pods of its
 // instance's generation.
-func (w *world) checkServices(ctx context.Context) error {
+func (w *world) checkServices(ctx context.Context, intents map[string]*desired.Instance) error {
 	lists, err := w.client.DiscoveryV1().EndpointSlices("").List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return err
@@ -180,10 +180,7 @@ func (w *world) checkServices(ctx context.Context) error {
 	}
 	var errs []error
 	for _, v := range w.vnfs {
-		now, err := process.Intent(ctx, w.repository, "main", v.dir)
-		if err != nil {
-			return err
-		}
+		now := intents[v.id]
 		want := map[string][]string{}
 		for _, p := range pods.Items {
 			if p.Namespace == v.namespace && p.Labels[generationLabel] == generationOf(now) && p.Labels["app"] != "probe" {

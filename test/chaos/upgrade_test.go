@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/lcm"
@@ -103,8 +104,21 @@ func (u *user) unstick(ctx context.Context, s *process.Server, v *vnf) error {
 		desired.KeyValue{Path: []string{"update", "strategy"}, Value: strategy})
 }
 
+// byJibe says whether Jibe made the commit: for a request, as an outcome, or to fill in
+// what a push left to it.
+func byJibe(h *process.History, commit string) bool {
+	at := h.At[commit]
+	for _, of := range h.Trailers {
+		if slices.Contains(of, at) {
+			return true
+		}
+	}
+	return outcome(h.Lines[at]) || strings.HasPrefix(h.Lines[at], "Pin the package of ") || strings.HasPrefix(h.Lines[at], "Lift the hold on ")
+}
+
 // wentBack says whether somebody pushed what an operation had found, which is its
-// rollback: nothing but what Jibe fills in is another.
+// rollback: nothing but what Jibe fills in is another. A push may have been accepted
+// without anybody's knowing, so that the history is asked and not the pushers.
 func (w *world) wentBack(ctx context.Context, h *process.History, op process.Operation) (bool, error) {
 	commits := askedBy(h, op)
 	if len(commits) == 0 {
@@ -129,11 +143,15 @@ func (w *world) wentBack(ctx context.Context, h *process.History, op process.Ope
 		}
 		was = append(was, in)
 	}
-	for _, p := range w.pushes {
-		if p.Instance != op.Instance || h.At[p.Commit] <= last {
+	after, err := process.Git(ctx, w.repository, "log", "--format=%H", h.Commits[last]+"..main", "--", dir)
+	if err != nil {
+		return false, err
+	}
+	for commit := range strings.FieldsSeq(after) {
+		if byJibe(h, commit) {
 			continue
 		}
-		now, err := process.Intent(ctx, w.repository, p.Commit, dir)
+		now, err := process.Intent(ctx, w.repository, commit, dir)
 		if err != nil {
 			return false, err
 		}

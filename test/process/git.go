@@ -123,13 +123,40 @@ func (c *Clone) Rebase(ctx context.Context) error {
 // instances.
 func (s *Server) PushFiles(t testing.TB, files map[string]string) {
 	t.Helper()
-	c := NewClone(t, s.Desired())
-	for name, content := range files {
-		if err := c.Write(name, content); err != nil {
+	s.PushChange(t, NewClone(t, s.Desired()), func(*Clone) (map[string]string, error) { return files, nil })
+}
+
+// PushChange commits the files that change makes of the newest state of a clone of the
+// desired repository, and pushes them. Where another push was faster, git refuses this
+// one, and it begins again, as a person does. It returns how many files it has changed.
+func (s *Server) PushChange(t testing.TB, c *Clone, change func(*Clone) (map[string]string, error)) int {
+	t.Helper()
+	for {
+		if err := c.Reset(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		files, err := change(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(files) == 0 {
+			return 0
+		}
+		for name, content := range files {
+			if err := c.Write(name, content); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := c.Commit(t.Context(), "Add what the test needs"); err != nil {
+			t.Fatal(err)
+		}
+		switch err := c.Push(t.Context()); {
+		case err == nil:
+			return len(files)
+		case !overtaken(err):
 			t.Fatal(err)
 		}
 	}
-	c.commitAndPush(t)
 }
 
 // PushPackages puts expanded packages into the local package repository, and waits
@@ -142,7 +169,12 @@ func (s *Server) PushPackages(t testing.TB, vnfdIDs []string, dirs ...string) {
 			t.Fatal(err)
 		}
 	}
-	c.commitAndPush(t)
+	if _, err := c.Commit(t.Context(), "Add what the test needs"); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Push(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	err := Poll(t.Context(), startWait, func() error {
 		a, err := s.Do(t.Context(), http.MethodGet, "/jibe/v1/packages", nil)
 		if err != nil {
@@ -156,16 +188,6 @@ func (s *Server) PushPackages(t testing.TB, vnfdIDs []string, dirs ...string) {
 		return nil
 	})
 	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-func (c *Clone) commitAndPush(t testing.TB) {
-	t.Helper()
-	if _, err := c.Commit(t.Context(), "Add what the test needs"); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Push(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 }

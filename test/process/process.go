@@ -22,7 +22,7 @@ import (
 )
 
 // startWait bounds the wait for a process to serve, and for one to end.
-const startWait = 60 * time.Second
+const startWait = 3 * time.Minute
 
 // Root is the project's folder.
 func Root() string {
