@@ -8,6 +8,7 @@
 package openstack
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -32,17 +33,34 @@ type Options struct {
 	StackTimeout time.Duration
 	// RequestTimeout bounds one request; 0 is a minute.
 	RequestTimeout time.Duration
+	// DigestKey keys the digests that stand in tags and metadata, so that they tell nothing
+	// of secrets among the parameters. It must not change: all would be applied anew.
+	DigestKey []byte
 	// Parallel bounds the requests of the driver that are under way; 0 is 16.
 	Parallel int
 }
 
 // Driver speaks for one project of one OpenStack.
 type Driver struct {
-	vim   drivers.VIM
-	log   *slog.Logger
-	opts  Options
-	cloud *cloud
+	vim     drivers.VIM
+	log     *slog.Logger
+	opts    Options
+	renders renders
+	cloud   *cloud
+
+	life   context.Context // of the driver: what it does by itself ends with it
+	end    context.CancelFunc
+	poller *poller
+	ours   ours
 }
+
+var (
+	_ drivers.Driver    = (*Driver)(nil)
+	_ drivers.Watcher   = (*Driver)(nil)
+	_ drivers.Examiner  = (*Driver)(nil)
+	_ drivers.Explainer = (*Driver)(nil)
+	_ drivers.Accessor  = (*Driver)(nil)
+)
 
 // New makes a driver for the VIM. It asks the VIM nothing yet: an error means
 // that what it was given can't be a connection.
@@ -55,11 +73,14 @@ func New(vim drivers.VIM, o Options) (*Driver, error) {
 	if err != nil {
 		return nil, fmt.Errorf("VIM %s: %w", vim.Name, err)
 	}
-	return &Driver{vim: vim, log: o.Log, opts: o, cloud: c}, nil
+	d := &Driver{vim: vim, log: o.Log, opts: o, cloud: c, poller: newPoller()}
+	d.life, d.end = context.WithCancel(context.Background())
+	return d, nil
 }
 
 // Close ends what the driver does by itself. It can't be used afterwards.
 func (d *Driver) Close() error {
+	d.end()
 	d.cloud.close()
 	return nil
 }

@@ -1,0 +1,110 @@
+package openstack
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/jibe-vnfm/jibe/drivers/openstack/hot"
+)
+
+// asked is how many VNFCs of the VDU the stack asks for.
+func asked(live *liveBody, def *hot.Definition) int {
+	resources, _ := live.Template["resources"].(map[string]any)
+	if def.Shape == hot.Grouped {
+		group, _ := resources[def.Resource].(map[string]any)
+		properties, _ := group["properties"].(map[string]any)
+		n, _ := number(live.resolve(properties["desired_capacity"]))
+		return n
+	}
+	n := 0
+	for name := range resources {
+		if base, _, ok := hot.Split(name); ok && base == def.Resource {
+			n++
+		}
+	}
+	return n
+}
+
+// resolve is the value, or what the parameter that it names holds.
+func (b *liveBody) resolve(v any) any {
+	call, ok := v.(map[string]any)
+	if !ok {
+		return v
+	}
+	var path []any
+	switch p := call["get_param"].(type) {
+	case string:
+		path = []any{p}
+	case []any:
+		path = p
+	}
+	if len(call) != 1 || len(path) == 0 {
+		return nil
+	}
+	name := fmt.Sprint(path[0])
+	found, ok := b.Parameters[name]
+	if !ok {
+		declared, _ := b.Template["parameters"].(map[string]any)
+		parameter, _ := declared[name].(map[string]any)
+		found = parameter["default"]
+	}
+	for _, key := range path[1:] {
+		if text, ok := found.(string); ok { // clients send JSON as a string, too
+			found = nil
+			_ = json.Unmarshal([]byte(text), &found) // what is no JSON has no keys
+		}
+		m, _ := found.(map[string]any)
+		found = m[fmt.Sprint(key)]
+	}
+	return found
+}
+
+func number(v any) (int, bool) {
+	n, err := strconv.Atoi(fmt.Sprint(v))
+	if f, ok := v.(float64); ok {
+		return int(f), true
+	}
+	return n, err == nil
+}
+
+// vdu is the one that the resource of the top stack holds servers of, as they are
+// marked in the template and in nested files.
+func (b *liveBody) vdu(name string) string {
+	resources, _ := b.Template["resources"].(map[string]any)
+	return b.marked(resources[name], map[string]bool{})
+}
+
+func (b *liveBody) marked(v any, been map[string]bool) string {
+	switch v := v.(type) {
+	case map[string]any:
+		if vdu, ok := v[hot.MetaVDU].(string); ok {
+			return vdu
+		}
+		for _, inner := range v {
+			if vdu := b.marked(inner, been); vdu != "" {
+				return vdu
+			}
+		}
+	case []any:
+		for _, inner := range v {
+			if vdu := b.marked(inner, been); vdu != "" {
+				return vdu
+			}
+		}
+	case string:
+		file, ok := b.Files[v]
+		if !ok || been[v] {
+			return ""
+		}
+		been[v] = true
+		var nested map[string]any
+		if yaml.Unmarshal([]byte(file), &nested) != nil {
+			return ""
+		}
+		return b.marked(nested["resources"], been)
+	}
+	return ""
+}

@@ -1,0 +1,273 @@
+package openstack
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/drivers/openstack/hot"
+	"github.com/jibe-vnfm/jibe/reconciler/plan"
+)
+
+// work is what a batch of steps asks of one stack.
+type work struct {
+	name   string
+	delete string         // the stack's id
+	apply  bool           // create it, or bring it to its render
+	counts map[string]int // by VDU
+	// victims and renew are units' incarnations, dead those to be made anew, volumes the
+	// ids of volumes to be made anew.
+	victims, renew, dead, volumes map[string]bool
+}
+
+// Do implements [drivers.Driver]. What a batch asks of one stack becomes one request to
+// Heat, composed out of what the stack is now; resources that must go are marked before.
+// After a crash between any two requests the same plan comes to the same end.
+func (d *Driver) Do(ctx context.Context, src drivers.Source, steps ...plan.Step) error {
+	works, err := fold(src.Instance.ID, steps)
+	if err != nil {
+		return err
+	}
+	// What is seen from now on may be of before.
+	defer d.doing(src.Instance.ID)
+	for _, w := range works {
+		if err := d.work(ctx, src, w); err != nil {
+			return fmt.Errorf("stack %s at VIM %s: %w", w.name, d.vim.Name, err)
+		}
+	}
+	return nil
+}
+
+// fold gathers what the steps ask of each stack.
+func fold(instance string, steps []plan.Step) ([]*work, error) {
+	var works []*work
+	of := func(key string) *work {
+		name := strings.TrimPrefix(key, "Stack/")
+		i := slices.IndexFunc(works, func(w *work) bool { return w.name == name })
+		if i < 0 {
+			i = len(works)
+			works = append(works, &work{name: name, counts: map[string]int{}, victims: map[string]bool{},
+				renew: map[string]bool{}, dead: map[string]bool{}, volumes: map[string]bool{}})
+		}
+		return works[i]
+	}
+	for _, s := range steps {
+		kind, _, _ := strings.Cut(s.Object, "/")
+		switch {
+		case s.Action == plan.Delete && kind == "Volume":
+			parts := strings.Split(s.Object, "/") // Volume/<VDU>/<member>/<name>[/<generation>]
+			name := stackPrefix + instance
+			if len(parts) == 5 {
+				name += "-" + parts[4]
+			}
+			of(name).volumes[s.Incarnation] = true
+		case s.Action == plan.Delete:
+			of(s.Object).delete = s.Incarnation
+		case s.Action == plan.Apply:
+			of(s.Object).apply = true
+		case s.Action == plan.Scale:
+			w := of(s.Object)
+			w.counts[s.VDU] = s.To
+			for _, id := range s.Victims {
+				w.victims[id] = true
+			}
+		case s.Action == plan.DeleteUnit:
+			of(s.Owner).dead[s.Incarnation] = true
+		case s.Action == plan.Renew:
+			of(s.Owner).renew[s.Incarnation] = true
+		default:
+			return nil, fmt.Errorf("a driver doesn't do %q", s.Action)
+		}
+	}
+	return works, nil
+}
+
+func (d *Driver) work(ctx context.Context, src drivers.Source, w *work) error {
+	if w.delete != "" {
+		return d.deleteStack(ctx, stackID{w.name, w.delete})
+	}
+	found, err := d.cloud.findStack(ctx, w.name)
+	if err != nil {
+		return err
+	}
+	if found == nil {
+		if !w.apply {
+			return nil // what the steps act on is gone
+		}
+		if found, err = d.create(ctx, src, w); found == nil || err != nil {
+			return err
+		}
+	}
+	if found.deleting() {
+		if !w.apply {
+			return nil
+		}
+		return fmt.Errorf("%w: its predecessor is still being deleted", drivers.ErrUnavailable)
+	}
+	return d.update(ctx, src, w, found)
+}
+
+// deleteStack deletes that incarnation. Heat takes the name and the id together, so that
+// a successor of the name isn't hit.
+func (d *Driver) deleteStack(ctx context.Context, s stackID) error {
+	found, err := d.cloud.findStack(ctx, s.name, s.id)
+	if err != nil || found == nil || found.deleting() {
+		return err
+	}
+	err = d.cloud.ask(ctx, request{service: heat, method: http.MethodDelete, path: s.path()})
+	if is(err, http.StatusNotFound) {
+		return nil
+	}
+	return d.cloud.asUnavailable(err)
+}
+
+// create makes the stack. If somebody made one of the name meanwhile, it is returned: it
+// is the instance's, as only its name is made so, and is adopted.
+func (d *Driver) create(ctx context.Context, src drivers.Source, w *work) (*stackRecord, error) {
+	r, err := d.render(src)
+	if err != nil {
+		return nil, err
+	}
+	if stackName(src.Instance) != w.name {
+		return nil, &drivers.RefusedError{Object: stackKey(w.name), Reason: "is not part of the rendered instance"}
+	}
+	counts := map[string]int{}
+	for _, g := range r.desired.Groups {
+		counts[g.VDU] = g.Count
+	}
+	rendered := r.hot
+	body, err := rendered.Create(counts)
+	if err != nil {
+		return nil, &drivers.RefusedError{Object: stackKey(w.name), Reason: err.Error()}
+	}
+	send, err := d.send(src, rendered, body)
+	if err != nil {
+		return nil, err
+	}
+	send["stack_name"] = w.name
+	send["disable_rollback"] = true // what failed stays to be looked at and gone on with
+	err = d.cloud.ask(ctx, request{service: heat, method: http.MethodPost, path: []string{"stacks"}, body: send})
+	if is(err, http.StatusConflict) {
+		found, err := d.cloud.findStack(ctx, w.name)
+		if err == nil && found == nil { // it may be another project's alone to see
+			err = fmt.Errorf("%w: a stack of that name is in the way", drivers.ErrUnavailable)
+		}
+		return found, err
+	}
+	return nil, d.refused(stackKey(w.name), err)
+}
+
+// send is what of a request is the same for new stacks and for updates.
+func (d *Driver) send(src drivers.Source, rendered *hot.Rendered, body *hot.Body) (map[string]any, error) {
+	hash, err := (&liveBody{Template: body.Template, Files: body.Files, Parameters: body.Parameters}).hash()
+	if err != nil {
+		return nil, err
+	}
+	tags := []string{tagJibe, tagInstance + src.Instance.ID, tagDigest + rendered.Digest, tagBody + hash}
+	return map[string]any{
+		"template": body.Template, "files": nonNil(body.Files), "parameters": nonNil(body.Parameters),
+		"timeout_mins": d.minutes(), "tags": strings.Join(tags, ","),
+	}, nil
+}
+
+// minutes is how long Heat may work on a stack.
+func (d *Driver) minutes() int { return max(1, int(d.opts.StackTimeout/time.Minute)) }
+
+// nonNil is the map: Heat refuses null in place of an empty one.
+func nonNil[M ~map[K]V, K comparable, V any](m M) M {
+	if m == nil {
+		return M{}
+	}
+	return m
+}
+
+// refused makes of Heat's answer to a request about the stack one that callers decide on.
+func (d *Driver) refused(key string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case is(err, http.StatusBadRequest), is(err, http.StatusForbidden), is(err, http.StatusRequestEntityTooLarge), is(err, http.StatusUnprocessableEntity):
+		return &drivers.RefusedError{Object: key, Reason: err.Error()}
+	}
+	return d.cloud.asUnavailable(err)
+}
+
+// present is a stack as it was just fetched, for what is composed out of it.
+type present struct {
+	*stack
+	units map[string]*node // its servers, by incarnation
+}
+
+func (d *Driver) fetch(ctx context.Context, r *stackRecord) (*present, error) {
+	s := &stack{stackRecord: *r}
+	if err := d.look(ctx, s, nil, nil, true); err != nil {
+		return nil, d.cloud.asUnavailable(err)
+	}
+	p := &present{stack: s, units: map[string]*node{}}
+	for _, n := range s.tree.all {
+		if n.Type == typeServer && n.Physical != "" {
+			p.units[incarnation(s, n.Physical)] = n
+		}
+	}
+	return p, nil
+}
+
+// unit is the node of the incarnation, nil if it is no longer there. Of a server that is
+// gone nobody knows any more when it was launched.
+func (p *present) unit(incarnation string) *node {
+	if n := p.units[incarnation]; n != nil {
+		return n
+	}
+	id, _, _ := strings.Cut(incarnation, "@")
+	if n := p.units[id+"@"]; n != nil && p.servers[id] == nil {
+		return n
+	}
+	return nil
+}
+
+// members are the VNFCs that Heat counts, by VDU.
+func (p *present) members(rendered *hot.Rendered) map[string][]hot.Member {
+	all := map[string][]hot.Member{}
+	seen := map[string]bool{}
+	add := func(vdu, name, digest string) {
+		if vdu != "" && !seen[vdu+"/"+name] {
+			seen[vdu+"/"+name] = true
+			all[vdu] = append(all[vdu], hot.Member{Name: name, Digest: digest})
+		}
+	}
+	for _, n := range p.tree.all {
+		if n.Type != typeServer {
+			continue
+		}
+		digest := ""
+		if v := p.servers[n.Physical]; v != nil {
+			digest = v.Metadata[hot.MetaDigest]
+		}
+		add(p.vdu(n), n.memberName(), digest)
+	}
+	for _, n := range p.tree.all { // members that never came to a server
+		if n.parent != nil && n.parent.Type == typeGroup {
+			add(p.live.vdu(n.top().Name), n.Name, "")
+		}
+	}
+	resources, _ := p.live.Template["resources"].(map[string]any)
+	for name := range resources {
+		base, index, ok := hot.Split(name)
+		for _, vdu := range slices.Sorted(maps.Keys(rendered.VDUs)) {
+			if def := rendered.VDUs[vdu]; ok && def.Shape == hot.Expanded && def.Resource == base {
+				add(vdu, strconv.Itoa(index), "")
+			}
+		}
+	}
+	for _, members := range all {
+		slices.SortFunc(members, func(a, b hot.Member) int { return cmp.Compare(a.Name, b.Name) })
+	}
+	return all
+}

@@ -1,0 +1,145 @@
+package openstack
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/drivers/openstack/hot"
+	"github.com/jibe-vnfm/jibe/reconciler/plan"
+)
+
+var errClosed = fmt.Errorf("%w: the driver is closed", drivers.ErrUnavailable)
+
+// unavailableIn says that nothing came before the context ended.
+func unavailableIn(ctx context.Context) error {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return ctx.Err()
+	}
+	return fmt.Errorf("%w: no answer in time: %w", drivers.ErrUnavailable, ctx.Err())
+}
+
+// Observe implements [drivers.Driver]: out of the last snapshot, unless that began
+// before the last Do on the instance.
+func (d *Driver) Observe(ctx context.Context, src drivers.Source, want plan.Desired) (plan.Observed, error) {
+	id := src.Instance.ID
+	now, err := d.seenSince(ctx, id)
+	if err != nil {
+		return plan.Observed{}, fmt.Errorf("observe instance %s at VIM %s: %w", id, d.vim.Name, err)
+	}
+	v := view{instance: id, digests: map[string]string{}}
+	for _, x := range want.Objects {
+		v.digests[x.Key] = x.Digest
+	}
+	if len(want.Objects) > 0 && src.Package != nil {
+		if v.rendered, err = d.rendered(src); err != nil {
+			return plan.Observed{}, err
+		}
+	}
+	var o plan.Observed
+	for _, s := range d.ofInstance(now, id, want) {
+		if s.err != nil {
+			return plan.Observed{}, fmt.Errorf("observe instance %s at VIM %s: %w", id, d.vim.Name, s.err)
+		}
+		if err := v.stack(&o, s, d.tampered(s)); err != nil {
+			return plan.Observed{}, err
+		}
+	}
+	return o, nil
+}
+
+// ofInstance are the stacks of the instance: those that say so, and those that have the
+// name of one that is desired and say nothing.
+func (d *Driver) ofInstance(now *snapshot, id string, want plan.Desired) []*stack {
+	stacks := slices.Clone(now.stacks[id])
+	for _, x := range want.Objects {
+		name, _ := strings.CutPrefix(x.Key, "Stack/")
+		for _, s := range now.stacks[strings.TrimPrefix(name, stackPrefix)] {
+			if s.Name == name && !slices.Contains(stacks, s) {
+				stacks = append(stacks, s)
+			}
+		}
+	}
+	return stacks
+}
+
+// view makes plan's facts of stacks.
+type view struct {
+	instance string
+	digests  map[string]string // of the desired objects
+	rendered *hot.Rendered     // nil where nothing is desired
+}
+
+func (v *view) stack(o *plan.Observed, s *stack, tampered bool) error {
+	x := plan.ObservedObject{
+		Key: stackKey(s.Name), Incarnation: s.ID, Digest: s.tag(tagDigest), Count: -1, Passive: true,
+		Ready: s.working() && !s.busy(), Deleting: s.deleting(), Retention: plan.RetainData,
+		Generation: generationOf(s.generation(v.instance)),
+	}
+	if tampered {
+		x.Digest = ""
+	}
+	switch {
+	case s.failed():
+		x.Stalled = s.Status + ": " + s.why()
+	case s.inProgress():
+		x.Reason = s.Status + s.waitsFor()
+	case !x.Ready:
+		x.Reason = s.Status + s.waitsFor()
+	}
+	for name, g := range s.groups {
+		if g.failed() && !s.busy() && x.Stalled == "" {
+			x.Ready, x.Stalled = false, fmt.Sprintf("%s: %s: %s", name, g.Status, short(g.Reason))
+		}
+	}
+	x.Reason = cmp.Or(x.Reason, x.Stalled)
+	desired := v.rendered != nil && v.digests[x.Key] != ""
+	if desired {
+		x.Counts = map[string]int{}
+		for vdu, def := range v.rendered.VDUs {
+			x.Counts[vdu] = asked(s.live, def)
+		}
+	}
+	o.Objects = append(o.Objects, x)
+	w := &wiring{view: v, stack: s, object: x, desired: desired, suffix: s.generation(v.instance)}
+	w.units(o)
+	w.volumes(o)
+	w.links(o)
+	return nil
+}
+
+// why is Heat's reason for a failure: the stack's own names the innermost resource.
+func (s *stack) why() string {
+	if s.Reason != "" {
+		return short(s.Reason)
+	}
+	for _, n := range s.tree.all {
+		if strings.HasSuffix(n.Status, failed) {
+			return short(n.Name + ": " + n.Reason)
+		}
+	}
+	return "Heat gives no reason"
+}
+
+// waitsFor names what is in progress.
+func (s *stack) waitsFor() string {
+	var names []string
+	for _, n := range s.tree.all {
+		if n.inProgress() && n.nested.id == "" {
+			names = append(names, n.Name)
+		}
+	}
+	const most = 5
+	if len(names) == 0 {
+		return ""
+	}
+	more := ""
+	if len(names) > most {
+		names, more = names[:most], ", …"
+	}
+	return ": " + strings.Join(names, ", ") + more
+}

@@ -1,0 +1,214 @@
+package openstack
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// snapshot is what the VIM had at one moment, of all instances.
+type snapshot struct {
+	began  time.Time
+	stacks map[string][]*stack // by instance
+	busy   bool                // something is in progress
+}
+
+// stack is one stack, with what is known of it beyond the list.
+type stack struct {
+	stackRecord
+	print string // moves when the stack or one of its servers does
+	tree  *tree
+	// live is what it was made of, for the work that began at liveOf.
+	live   *liveBody
+	liveOf string
+	ports  map[string]*port
+	// servers are those that the tree names, nil under the id of one that is gone.
+	servers map[string]*server
+	// launched remembers when servers that are gone were launched.
+	launched map[string]string
+	// groups are the states of the groups' own stacks, which may be updated by themselves.
+	groups map[string]*stackRecord
+	// err is why all this isn't known.
+	err error
+}
+
+func (s *stack) id() stackID { return stackID{s.Name, s.ID} }
+
+// busy says whether work is under way on the stack, or on one in it.
+func (s *stack) busy() bool {
+	if s.inProgress() {
+		return true
+	}
+	for _, g := range s.groups {
+		if g.inProgress() {
+			return true
+		}
+	}
+	return s.tree != nil && slices.ContainsFunc(s.tree.all, func(n *node) bool { return n.inProgress() })
+}
+
+// take looks at the VIM: two lists, and what moved since the last look or was worked on
+// (touched, by instance).
+func (d *Driver) take(ctx context.Context, last *snapshot, touched map[string]bool) (*snapshot, error) {
+	now := &snapshot{began: time.Now(), stacks: map[string][]*stack{}}
+	var records []*stackRecord
+	var servers map[string]*server
+	err := together(
+		func() (err error) { records, err = d.cloud.listStacks(ctx); return err },
+		func() (err error) { servers, err = d.cloud.listServers(ctx); return err },
+	)
+	if err != nil {
+		return nil, err
+	}
+	known := map[string]*stack{}
+	if last != nil {
+		for _, stacks := range last.stacks {
+			for _, s := range stacks {
+				known[s.ID] = s
+			}
+		}
+	}
+	var mu sync.Mutex
+	var looks []func() error
+	for _, r := range records {
+		instance := r.instance()
+		if instance == "" || r.Status == "DELETE"+complete {
+			continue
+		}
+		s := &stack{stackRecord: *r}
+		s.print = printOf(s, known[r.ID], servers)
+		before := known[r.ID]
+		if before != nil && before.print == s.print && before.err == nil && !before.busy() && !touched[instance] {
+			same := *before
+			same.stackRecord = *r
+			now.add(instance, &same)
+			continue
+		}
+		looks = append(looks, func() error {
+			err := d.look(ctx, s, before, servers, touched[instance])
+			if is(err, http.StatusNotFound) || s.Status == "DELETE"+complete {
+				return nil // it went meanwhile
+			}
+			s.err = d.cloud.asUnavailable(err)
+			mu.Lock()
+			defer mu.Unlock()
+			now.add(instance, s)
+			return nil
+		})
+	}
+	if err := together(looks...); err != nil {
+		return nil, err
+	}
+	for _, stacks := range now.stacks {
+		slices.SortFunc(stacks, func(a, b *stack) int { return strings.Compare(a.Name, b.Name) })
+	}
+	return now, nil
+}
+
+func (n *snapshot) add(instance string, s *stack) {
+	n.stacks[instance] = append(n.stacks[instance], s)
+	if s.busy() || s.err != nil {
+		n.busy = true
+	}
+	for _, v := range s.servers {
+		if v != nil && !v.settled() {
+			n.busy = true
+		}
+	}
+}
+
+// printOf is what of the stack and its servers the lists tell.
+func printOf(s, before *stack, servers map[string]*server) string {
+	parts := []string{s.Status, s.Updated, strings.Join(s.Tags, ",")}
+	if before != nil && before.tree != nil {
+		for _, id := range before.tree.servers() {
+			if v := servers[id]; v != nil {
+				parts = append(parts, v.print())
+			}
+		}
+	}
+	return strings.Join(parts, "\n")
+}
+
+// look finds out about the stack what the lists don't tell.
+func (d *Driver) look(ctx context.Context, s, before *stack, servers map[string]*server, touched bool) error {
+	if before == nil {
+		before = &stack{}
+	}
+	work := s.Updated + s.Status[:strings.Index(s.Status+"_", "_")]
+	steps := []func() error{func() error {
+		found, err := d.cloud.resources(ctx, s.id())
+		if err == nil {
+			s.tree = newTree(s.id(), found)
+		}
+		return err
+	}}
+	if s.live, s.liveOf = before.live, before.liveOf; s.live == nil || s.liveOf != work || touched {
+		steps = append(steps, func() (err error) {
+			s.live, err = d.cloud.body(ctx, s.id())
+			s.liveOf = work
+			return err
+		})
+	}
+	if err := together(steps...); err != nil {
+		return err
+	}
+	s.groups = map[string]*stackRecord{}
+	for _, n := range s.tree.all {
+		if n.Type != typeGroup || n.nested.id == "" {
+			continue
+		}
+		g, err := d.cloud.findStack(ctx, n.nested.name, n.nested.id)
+		if err != nil {
+			return err
+		}
+		if g != nil {
+			s.groups[n.Name] = g
+		}
+	}
+	if err := d.findServers(ctx, s, before, servers); err != nil {
+		return err
+	}
+	s.print = printOf(s, s, servers)
+	var err error
+	s.ports, err = d.cloud.ports(ctx, s.tree.servers(), s.tree.physical(typePort))
+	return err
+}
+
+// findServers takes the tree's servers out of the list. One that isn't in it is asked
+// for, as it may have been made after the list: nothing is dead that was only not seen.
+func (d *Driver) findServers(ctx context.Context, s, before *stack, servers map[string]*server) error {
+	s.servers, s.launched = map[string]*server{}, map[string]string{}
+	for _, id := range s.tree.servers() {
+		v := servers[id]
+		if v == nil {
+			var err error
+			if v, err = d.cloud.findServer(ctx, id); err != nil {
+				return err
+			}
+		}
+		s.servers[id] = v
+		if v != nil {
+			s.launched[id] = v.Launched
+		} else {
+			s.launched[id] = before.launched[id]
+		}
+	}
+	return nil
+}
+
+// together runs the functions side by side and joins their errors: how many requests
+// are under way the connection bounds.
+func together(fs ...func() error) error {
+	errs := make([]error, len(fs))
+	var wg sync.WaitGroup
+	for i, f := range fs {
+		wg.Go(func() { errs[i] = f() })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}

@@ -1,0 +1,254 @@
+package openstack
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"reflect"
+	"slices"
+
+	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/drivers/openstack/hot"
+)
+
+// update does the work on a stack that exists. Nothing is done to one on which other work
+// is under way, unless that is this very work.
+func (d *Driver) update(ctx context.Context, src drivers.Source, w *work, found *stackRecord) error {
+	rendered, err := d.rendered(src)
+	if err != nil {
+		return err
+	}
+	if w.apply && len(w.counts)+len(w.dead)+len(w.renew)+len(w.volumes) == 0 && found.inProgress() &&
+		found.tag(tagDigest) == rendered.Digest && found.tag(tagInstance) == src.Instance.ID {
+		return nil // it is under way
+	}
+	p, err := d.fetch(ctx, found)
+	if err != nil {
+		return err
+	}
+	c := p.compare(rendered, w)
+	if c.nothing() && !w.apply {
+		return nil
+	}
+	live := hot.Live{Template: p.live.Template, Files: p.live.Files, Members: c.members}
+	if !w.apply && c.onlyGroups(live, rendered) {
+		if done, err := d.renewInGroups(ctx, w, p, c, live, rendered); done || err != nil {
+			return err
+		}
+		// What the group hands its members only Heat can tell, and it tells it to all: they
+		// are renewed in one update, as the group's policy has it.
+		c.all(rendered)
+	}
+	body, err := rendered.Update(live, c.want)
+	if err != nil {
+		return &drivers.RefusedError{Object: stackKey(w.name), Reason: err.Error()}
+	}
+	send, err := d.send(src, rendered, body)
+	if err != nil {
+		return err
+	}
+	now, err := p.live.hash()
+	if err != nil {
+		return err
+	}
+	sent, err := (&liveBody{Template: body.Template, Files: body.Files, Parameters: body.Parameters}).hash()
+	if err != nil {
+		return err
+	}
+	marked := !slices.ContainsFunc(c.marks, func(n *node) bool { return !n.marked() })
+	same := now == sent && found.tag(tagBody) == sent && found.tag(tagDigest) == rendered.Digest && found.tag(tagInstance) == src.Instance.ID
+	if p.busy() {
+		if same && marked {
+			return nil // it is under way
+		}
+		return busyWith(found)
+	}
+	if same && len(c.marks) == 0 && !found.failed() {
+		return nil
+	}
+	if err := d.mark(ctx, c.marks); err != nil {
+		return err
+	}
+	err = d.cloud.ask(ctx, request{service: heat, method: method(body), path: p.id().path(), body: send})
+	return d.updated(ctx, w.name, p.id(), err)
+}
+
+// method is PUT, or PATCH where the values of parameters that aren't sent stay.
+func method(body *hot.Body) string {
+	if body.Existing {
+		return http.MethodPatch
+	}
+	return http.MethodPut
+}
+
+func busyWith(found *stackRecord) error {
+	return fmt.Errorf("%w: Heat works on it (%s), which must end first", drivers.ErrUnavailable, found.Status)
+}
+
+// updated notes an update as one of ours, if Heat took it.
+func (d *Driver) updated(ctx context.Context, name string, id stackID, err error) error {
+	switch {
+	case is(err, http.StatusNotFound):
+		return d.cloud.asUnavailable(err) // it went meanwhile, and is looked at again
+	case err != nil:
+		return d.refused(stackKey(name), err)
+	}
+	now, err := d.cloud.findStack(ctx, id.name, id.id)
+	if now != nil {
+		d.ours.put(now.ID, now.Updated)
+	}
+	return err
+}
+
+// mark has Heat make the resources anew in its next update.
+func (d *Driver) mark(ctx context.Context, nodes []*node) error {
+	for _, n := range nodes {
+		if n.marked() {
+			continue
+		}
+		err := d.cloud.ask(ctx, request{
+			service: heat, method: http.MethodPatch, path: n.stack.path("resources", n.Name),
+			body: map[string]any{"mark_unhealthy": true, "resource_status_reason": unhealthy},
+		})
+		if is(err, http.StatusNotFound) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("mark %s: %w", n.Name, d.cloud.asUnavailable(err))
+		}
+	}
+	return nil
+}
+
+// composed is what the work comes to on what the stack is now.
+type composed struct {
+	members map[string][]hot.Member
+	want    hot.Want
+	marks   []*node // that Heat must be told of before
+	renewed []*node // servers
+}
+
+func (c *composed) nothing() bool {
+	return len(c.marks)+len(c.renewed)+len(c.want.Counts)+len(c.want.Victims) == 0
+}
+
+// compare finds what of the work is still to be done.
+func (p *present) compare(rendered *hot.Rendered, w *work) *composed {
+	c := &composed{members: p.members(rendered), want: hot.Want{Counts: map[string]int{}, Victims: map[string][]string{}, Renew: map[string][]string{}}}
+	for _, id := range slices.Sorted(maps.Keys(w.victims)) {
+		n := p.unit(id)
+		if n == nil {
+			continue
+		}
+		vdu := p.vdu(n)
+		c.want.Victims[vdu] = append(c.want.Victims[vdu], n.memberName())
+		if n.grouped() {
+			c.marks = append(c.marks, n.member())
+		}
+	}
+	for vdu, n := range w.counts {
+		if len(c.members[vdu]) != n || asked(p.live, rendered.VDUs[vdu]) != n {
+			c.want.Counts[vdu] = n
+		}
+	}
+	if w.apply { // what was asked for before stays asked for, also where Heat didn't come to it
+		for vdu, def := range rendered.VDUs {
+			if _, ok := c.want.Counts[vdu]; !ok && len(c.members[vdu]) > 0 {
+				c.want.Counts[vdu] = max(asked(p.live, def), len(c.members[vdu])-len(c.want.Victims[vdu]))
+			}
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(w.dead)) {
+		if n := p.unit(id); n != nil {
+			c.marks = append(c.marks, n)
+		}
+	}
+	for _, n := range p.tree.all {
+		if n.Type == typeVolume && w.volumes[n.Physical] {
+			c.marks = append(c.marks, n)
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(w.renew)) {
+		n := p.unit(id)
+		if n == nil {
+			continue
+		}
+		vdu := p.vdu(n)
+		if def := rendered.VDUs[vdu]; def == nil || p.servers[n.Physical] != nil && p.servers[n.Physical].Metadata[hot.MetaDigest] == def.Digest {
+			continue
+		}
+		c.renewed = append(c.renewed, n)
+		c.want.Renew[vdu] = append(c.want.Renew[vdu], n.memberName())
+	}
+	return c
+}
+
+// onlyGroups says whether nothing is asked for but to renew members of groups, and the
+// groups' own stacks are the place for that.
+func (c *composed) onlyGroups(live hot.Live, rendered *hot.Rendered) bool {
+	if len(c.renewed) == 0 || len(c.marks)+len(c.want.Counts)+len(c.want.Victims) > 0 {
+		return false
+	}
+	for vdu, names := range c.want.Renew {
+		if rendered.ThroughTop(live, vdu, names...) {
+			return false
+		}
+	}
+	return true
+}
+
+// renewInGroups updates the groups' own stacks. It answers false where that can't be done.
+func (d *Driver) renewInGroups(ctx context.Context, w *work, p *present, c *composed, top hot.Live, rendered *hot.Rendered) (bool, error) {
+	for _, vdu := range slices.Sorted(maps.Keys(c.want.Renew)) {
+		i := slices.IndexFunc(c.renewed, func(n *node) bool { return p.vdu(n) == vdu })
+		group := c.renewed[i].member().parent.nested
+		live, err := d.cloud.body(ctx, group)
+		if err != nil {
+			return false, d.cloud.asUnavailable(err)
+		}
+		members := map[string][]hot.Member{vdu: c.members[vdu]}
+		body, err := rendered.RenewInGroup(vdu, top, hot.Live{Template: live.Template, Files: live.Files, Members: members}, c.want.Renew[vdu]...)
+		if err != nil {
+			return false, &drivers.RefusedError{Object: stackKey(w.name), Reason: err.Error()}
+		}
+		if body == nil {
+			return false, nil
+		}
+		if p.busy() {
+			if sameTemplate(live.Template, body.Template) {
+				continue // it is under way
+			}
+			return false, busyWith(&p.stackRecord)
+		}
+		err = d.cloud.ask(ctx, request{service: heat, method: http.MethodPatch, path: group.path(), body: map[string]any{
+			"template": body.Template, "files": nonNil(body.Files), "parameters": nonNil(body.Parameters), "timeout_mins": d.minutes(),
+		}})
+		if is(err, http.StatusNotFound) {
+			return false, d.cloud.asUnavailable(err) // the group went meanwhile, and is looked at again
+		}
+		if err != nil {
+			return false, d.refused(stackKey(w.name), err)
+		}
+	}
+	return true, nil
+}
+
+func sameTemplate(a, b map[string]any) bool {
+	x, err := plain(a)
+	y, err2 := plain(b)
+	return err == nil && err2 == nil && reflect.DeepEqual(x, y)
+}
+
+// all has every outdated member of the VDUs renewed at once.
+func (c *composed) all(rendered *hot.Rendered) {
+	for vdu := range c.want.Renew {
+		var names []string
+		for _, m := range c.members[vdu] {
+			if m.Digest != rendered.VDUs[vdu].Digest {
+				names = append(names, m.Name)
+			}
+		}
+		c.want.Renew[vdu] = names
+	}
+}
