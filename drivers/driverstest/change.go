@@ -73,7 +73,7 @@ func has(steps []plan.Step, action plan.Action) bool {
 func facts(o plan.Observed) map[string]string {
 	m := map[string]string{}
 	for _, x := range o.Objects {
-		m[x.Key] = fmt.Sprintf("digest %s, generation %q, count %d, %s", x.Digest, x.Generation, x.Count, x.Retention)
+		m[x.Key] = fmt.Sprintf("digest %s, generation %q, count %d %v, %s", x.Digest, x.Generation, x.Count, x.Counts, x.Retention)
 	}
 	units := map[string]int{}
 	for _, u := range o.Units {
@@ -89,8 +89,10 @@ func rollingReaches(t *testing.T, h Harness) {
 	c := h.changing(t, desired.Rolling)
 	now := c.forward(t, toTheEnd)
 	c.arrived(t, now)
-	if a, b := incarnations(c.was), incarnations(now); !cmp.Equal(a, b) {
-		t.Errorf("a rolling change made objects anew: %v, then %v", a, b)
+	for _, x := range render(t, c.d, c.after).Objects {
+		if a, b := incarnations(c.was)[x.Key], incarnations(now)[x.Key]; a != b {
+			t.Errorf("a rolling change made %s anew: %s, then %s", x.Key, a, b)
+		}
 	}
 }
 
@@ -98,11 +100,17 @@ func blueGreenReaches(t *testing.T, h Harness) {
 	c := h.changing(t, desired.BlueGreen)
 	want := render(t, c.d, c.after)
 	led, beside := false, false
+	passive := slices.ContainsFunc(c.was.Objects, func(x plan.ObservedObject) bool { return x.Passive })
 	c.watchSteps = func(o plan.Observed, next []plan.Step) {
 		for _, s := range next {
 			switch {
 			case s.Directs:
 				led = true
+				if err := allReady(want, o); err != nil {
+					t.Errorf("%s, although %v", s, err)
+				}
+			case s.Action == plan.Delete && passive:
+				led = true // the scripts have done it
 				if err := allReady(want, o); err != nil {
 					t.Errorf("%s, although %v", s, err)
 				}
@@ -133,7 +141,7 @@ func allReady(want plan.Desired, o plan.Observed) error {
 	for _, g := range want.Groups {
 		ready := 0
 		for _, u := range o.Units {
-			if u.Owner == g.Owner && u.Ready && !u.Deleting {
+			if u.Owner == g.Owner && (u.VDU == g.VDU || g.Free) && u.Ready && !u.Deleting {
 				ready++
 			}
 		}

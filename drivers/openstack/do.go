@@ -59,15 +59,9 @@ func fold(instance string, steps []plan.Step) ([]*work, error) {
 		return works[i]
 	}
 	for _, s := range steps {
-		kind, _, _ := strings.Cut(s.Object, "/")
 		switch {
-		case s.Action == plan.Delete && kind == "Volume":
-			parts := strings.Split(s.Object, "/") // Volume/<VDU>/<member>/<name>[/<generation>]
-			name := stackPrefix + instance
-			if len(parts) == 5 {
-				name += "-" + parts[4]
-			}
-			of(name).volumes[s.Incarnation] = true
+		case s.Action == plan.Delete && strings.HasPrefix(s.Object, "Volume/"):
+			of(stackOf(instance, s.Object)).volumes[s.Incarnation] = true
 		case s.Action == plan.Delete:
 			of(s.Object).delete = s.Incarnation
 		case s.Action == plan.Apply:
@@ -79,14 +73,25 @@ func fold(instance string, steps []plan.Step) ([]*work, error) {
 				w.victims[id] = true
 			}
 		case s.Action == plan.DeleteUnit:
-			of(s.Owner).dead[s.Incarnation] = true
+			of(stackOf(instance, s.Object)).dead[s.Incarnation] = true
 		case s.Action == plan.Renew:
-			of(s.Owner).renew[s.Incarnation] = true
+			of(stackOf(instance, s.Object)).renew[s.Incarnation] = true
 		default:
 			return nil, fmt.Errorf("a driver doesn't do %q", s.Action)
 		}
 	}
 	return works, nil
+}
+
+// stackOf is the key of the stack that the unit or volume under the key is of.
+func stackOf(instance, key string) string {
+	parts := strings.Split(key, "/")
+	generation := map[string]int{"Server": 3, "Volume": 4}[parts[0]]
+	name := stackPrefix + instance
+	if len(parts) > generation {
+		name += "-" + parts[generation]
+	}
+	return stackKey(name)
 }
 
 func (d *Driver) work(ctx context.Context, src drivers.Source, w *work) error {
