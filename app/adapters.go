@@ -18,6 +18,7 @@ import (
 	"github.com/jibe-vnfm/jibe/desired/secret"
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/drivers/kubernetes"
+	"github.com/jibe-vnfm/jibe/drivers/openstack"
 	"github.com/jibe-vnfm/jibe/drivers/sim"
 	"github.com/jibe-vnfm/jibe/reconciler"
 	"github.com/jibe-vnfm/jibe/sol"
@@ -167,10 +168,12 @@ func Drivers(key []byte, cloud *sim.Cloud, log *slog.Logger) func(drivers.VIM) (
 		switch v.Type {
 		case desired.VIMKubernetes:
 			return kubernetes.New(v, kubernetes.Options{Log: log.With("vim", v.Name), DigestKey: key})
+		case desired.VIMOpenStack:
+			return openstack.New(v, openstack.Options{Log: log.With("vim", v.Name)})
 		case desired.VIMSim:
 			return sim.New(cloud, v), nil
 		}
-		return nil, &drivers.RefusedError{Object: "vim", Reason: "VIMs of type " + v.Type + " are not supported yet; use " + desired.VIMKubernetes}
+		return nil, &drivers.RefusedError{Object: "vim", Reason: "VIMs of type " + v.Type + " aren't known; use " + desired.VIMKubernetes + " or " + desired.VIMOpenStack}
 	}
 }
 

@@ -1,0 +1,81 @@
+package app
+
+import (
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/desired/secret"
+	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/drivers/sim"
+)
+
+const cloudsYAML = `clouds:
+  lab:
+    auth: {auth_url: "https://k:5000/v3", username: ann, password: PASSWORD, project_name: vnf, project_domain_name: d1, user_domain_name: d2}
+    region_name: east
+`
+
+func TestAConnectionToOpenStackIsTheSameInAllItsForms(t *testing.T) {
+	keeper, err := secret.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	clouds := filepath.Join(t.TempDir(), "clouds.yaml")
+	if err := os.WriteFile(clouds, []byte(cloudsYAML), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("VIM_PASSWORD", "PASSWORD")
+	s := secrets{keeper}
+	want := drivers.VIM{
+		Name: "lab", Type: desired.VIMOpenStack, Endpoint: "https://k:5000/v3", Username: "ann", Password: "PASSWORD",
+		Project: "vnf", ProjectDomain: "d1", UserDomain: "d2", Region: "east",
+	}
+	for name, resolve := range map[string]func() (drivers.VIM, error){
+		"a file under vims/": func() (drivers.VIM, error) {
+			return s.VIM(&desired.VIM{Name: "lab", Type: desired.VIMOpenStack, Endpoint: want.Endpoint, Region: "east", Project: "vnf",
+				ProjectDomain: "d1", UserDomain: "d2", Credentials: desired.Credentials{Username: "ann", Password: "env:VIM_PASSWORD"}})
+		},
+		"an entry of a clouds.yaml": func() (drivers.VIM, error) {
+			return s.VIM(&desired.VIM{Name: "lab", Type: desired.VIMOpenStack, Clouds: "file:" + clouds, Cloud: "lab"})
+		},
+		"vimConnectionInfo": func() (drivers.VIM, error) {
+			return s.Connection("lab", desired.VIMConnection{VimType: desired.VIMOpenStack,
+				InterfaceInfo: map[string]string{"endpoint": want.Endpoint},
+				AccessInfo: map[string]string{"username": "ann", "password": "env:VIM_PASSWORD", "project": "vnf",
+					"projectDomain": "d1", "userDomain": "d2", "region": "east"}})
+		},
+	} {
+		got, err := resolve()
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+	got, err := s.VIM(&desired.VIM{Name: "lab", Type: desired.VIMOpenStack, Endpoint: want.Endpoint,
+		Credentials: desired.Credentials{ApplicationCredentialID: "abc", ApplicationCredentialSecret: "env:VIM_PASSWORD"}})
+	if err != nil || got.ApplicationCredential != "abc" || got.ApplicationCredentialSecret != "PASSWORD" || got.Username != "" {
+		t.Errorf("an application credential is resolved to %+v (%v)", got, err)
+	}
+}
+
+func TestEveryKnownTypeOfVIMHasADriverThatRendersWithoutOne(t *testing.T) {
+	make := Drivers([]byte("key"), sim.NewCloud(), slog.New(slog.DiscardHandler))
+	for _, vimType := range []string{desired.VIMKubernetes, desired.VIMOpenStack, desired.VIMSim} {
+		v := drivers.VIM{Name: "none", Type: vimType, Endpoint: "https://nowhere.invalid", Username: "nobody", Password: "none", Project: "none"}
+		if drv, err := make(v); err != nil || drv == nil {
+			t.Errorf("%s: %v", vimType, err)
+		}
+	}
+	if _, err := make(drivers.VIM{Type: "vcenter"}); err == nil {
+		t.Error("a type that isn't known has a driver")
+	}
+}
