@@ -74,21 +74,34 @@ func TestManifestsHaveOnlyFieldsThatKubernetesKnows(t *testing.T) {
 }
 
 func TestBothVersionsOfTheBlueGreenExampleHaveTheSameScripts(t *testing.T) {
-	scripts, err := fs.Glob(os.DirFS("."), "blue-green-script-1.1/Scripts/*.py")
+	sameScripts(t, "blue-green-script-1.1/Scripts", "blue-green-script-1.0/Scripts")
+}
+
+func TestAllPackagesOfVirtualMachinesHaveTheSameScripts(t *testing.T) {
+	sameScripts(t, "vm-blue-green-1.1/Scripts",
+		"vm-blue-green-1.0/Scripts", "vm-asg-1.0/Scripts", "vm-asg-1.1/Scripts", "vm-indexed-1.0/Scripts", "vm-indexed-1.1/Scripts",
+		"vm-sample-1.0", "vm-sample-1.1")
+}
+
+func sameScripts(t *testing.T, first string, others ...string) {
+	t.Helper()
+	scripts, err := fs.Glob(os.DirFS("."), first+"/*.py")
 	if err != nil || len(scripts) == 0 {
 		t.Fatal("no scripts", err)
 	}
 	for _, script := range scripts {
-		newer, err := os.ReadFile(script)
+		one, err := os.ReadFile(script)
 		if err != nil {
 			t.Fatal(err)
 		}
-		older, err := os.ReadFile(path.Join("blue-green-script-1.0/Scripts", path.Base(script)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !bytes.Equal(newer, older) {
-			t.Errorf("%s is another one in version 1.0", path.Base(script))
+		for _, dir := range others {
+			another, err := os.ReadFile(path.Join(dir, path.Base(script)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(one, another) {
+				t.Errorf("%s is another one in %s", path.Base(script), dir)
+			}
 		}
 	}
 }

@@ -121,9 +121,12 @@ func (v *validator) manifests(p *vnfd.Package) {
 		return // a VNF of servers, or of a Helm chart
 	}
 	for _, f := range p.VNFD.Flavours {
+		_, err := fs.Stat(v.files, path.Join("BaseHOT", f.ID))
+		servers := err == nil // of a VNF on two VIMs: other VDUs stand in Heat's templates
 		for _, vdu := range f.VDUs {
 			kinds := v.workloads[vdu.Name]
 			switch {
+			case len(kinds) == 0 && servers:
 			case len(kinds) == 0:
 				v.warn(manifests, 0, "VDU %s of flavour %s: no Pod, Deployment, ReplicaSet, StatefulSet or DaemonSet has metadata.name %q", vdu.ID, f.ID, vdu.Name)
 			case len(vdu.Deltas) > 0 && !slices.ContainsFunc(kinds, scalable):
