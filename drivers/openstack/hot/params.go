@@ -102,13 +102,15 @@ type parameters struct {
 	values map[string]any
 	// hidden are those that nobody should read in a template.
 	hidden map[string]bool
+	// counted are plain parameters that say how many members a group has, with its VDU.
+	counted map[string]string
 }
 
 // parametersOf gives each parameter of the top template its value: what the instance
 // says, else the default. nfv is made by [Input.nfv].
-func (f *Folder) parametersOf(in *Input, nfv map[string]any) (*parameters, error) {
+func (f *Folder) parametersOf(in *Input, nfv map[string]any, places []place) (*parameters, error) {
 	declared := section(f.top.tree, "parameters")
-	p := &parameters{values: map[string]any{}, hidden: map[string]bool{}}
+	p := &parameters{values: map[string]any{}, hidden: map[string]bool{}, counted: f.counted(places)}
 	for _, name := range sorted(declared) {
 		schema := section(declared, name)
 		kind := schema["type"].(string)
@@ -118,6 +120,9 @@ func (f *Folder) parametersOf(in *Input, nfv map[string]any) (*parameters, error
 		given, has := in.Params[name]
 		if name == nfvParam {
 			given, has = nfv, true
+		}
+		if p.counted[name] != "" {
+			given, has = 0, true // the VNFD's levels say it, whatever the request says
 		}
 		if !has || given == nil {
 			given, has = schema["default"], schema["default"] != nil
@@ -149,6 +154,21 @@ func (f *Folder) parametersOf(in *Input, nfv map[string]any) (*parameters, error
 		return nil, &InputError{"params.nfv", fmt.Sprintf("%s has no parameter nfv: it has %s", f.top.file, list(sorted(declared)))}
 	}
 	return p, nil
+}
+
+// counted are the plain parameters that the groups' desired_capacity reads.
+func (f *Folder) counted(places []place) map[string]string {
+	out := map[string]string{}
+	for _, p := range places {
+		if p.shape != Grouped {
+			continue
+		}
+		function, arg, _ := call(section(resourceOf(f.top.resources(), p.resource), "properties")[keyCapacity])
+		if name, path := first(arg); function == "get_param" && name != nfvParam && len(path) == 0 {
+			out[name] = p.vdu
+		}
+	}
+	return out
 }
 
 // foreign says whether a parameter is known to be for somebody else than the templates.
@@ -208,7 +228,10 @@ func (p *parameters) resolve(v any, index int, as func(hidden string) string) an
 				return clone(found), true
 			}
 		}
-		return clone(lookup(value, path)), true
+		if found := lookup(value, path); found != nil {
+			return clone(found), true
+		}
+		return "", true // as Heat has it
 	})
 }
 

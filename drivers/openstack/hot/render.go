@@ -50,7 +50,7 @@ func (f *Folder) Render(in Input) (*Rendered, error) {
 	if err != nil {
 		return nil, err
 	}
-	params, err := f.parametersOf(&in, nfv)
+	params, err := f.parametersOf(&in, nfv, places)
 	if err != nil {
 		return nil, err
 	}
@@ -198,6 +198,11 @@ func (r *Rendered) uncounted() map[string]any { return r.valued(nil) }
 // valued are the values of the parameters, nfv's with the numbers of VNFCs.
 func (r *Rendered) valued(counts map[string]int) map[string]any {
 	out := maps.Clone(r.params.values)
+	for name, vdu := range r.params.counted {
+		if out[name] != nil {
+			out[name] = counts[vdu]
+		}
+	}
 	nfv, ok := out[nfvParam].(map[string]any)
 	if !ok {
 		return out
