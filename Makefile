@@ -7,6 +7,7 @@ SHELL := bash
 
 VERSION      ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 CONTROLPLANE := test/controlplane/controlplane
+OPENSTACK    := test/openstack/openstack
 GOLANGCI     := go tool -modfile=tools/go.mod golangci-lint
 
 # For your own wishes: PKG=./lcm/... GOTESTFLAGS="-race -run TestScale" FUZZTIME=1m SEED=7
@@ -24,9 +25,22 @@ else
 with_cluster := $(CONTROLPLANE) run -- env JIBE_TEST_REQUIRE=1
 endif
 
+# An OpenStack of its own, unless JIBE_TEST_OS_CLOUD names a cloud of clouds.yaml, or
+# OS_CLOUD does, as for all of OpenStack's clients.
+ifdef JIBE_TEST_OS_CLOUD
+with_openstack := env JIBE_TEST_REQUIRE_OPENSTACK=1
+else ifdef OS_CLOUD
+with_openstack := env JIBE_TEST_REQUIRE_OPENSTACK=1 JIBE_TEST_OS_CLOUD=$(OS_CLOUD)
+else
+with_openstack := $(OPENSTACK) run -- env JIBE_TEST_REQUIRE_OPENSTACK=1
+endif
+# What test-openstack runs: the packages with tests that ask for a cloud.
+OS_PKG ?= $(shell grep -rlF 'testenv.OpenStack(' --include='*_test.go' . | xargs -r -n1 dirname | sort -u)
+OS_RUN ?= .
+
 .PHONY: help
 help: ## list the verbs
-	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: ## bin/jibe, with its version in it
@@ -37,13 +51,17 @@ release: ## bin/jibe as it is given to others: static, stripped, reproducible
 	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/jibe ./cmd/jibe
 
 .PHONY: test
-test: ## all tests, with a real control plane that is started and stopped
+test: ## all tests, with a real Kubernetes and OpenStack (Debian 12) that are started and stopped
 	@test/need python3 python3 # for the scripts of the example packages
-	$(with_cluster) go test -timeout $(TEST_TIMEOUT) $(GOTESTFLAGS) $(PKG)
+	$(with_openstack) $(with_cluster) go test -timeout $(TEST_TIMEOUT) $(GOTESTFLAGS) $(PKG)
 
 .PHONY: unit
-unit: ## the tests that need no control plane; the others are skipped
-	env -u JIBE_TEST_KUBECONFIG -u JIBE_TEST_REQUIRE go test -timeout $(TEST_TIMEOUT) $(GOTESTFLAGS) $(PKG)
+unit: ## the tests that need no Kubernetes and no OpenStack; the others are skipped
+	env -u JIBE_TEST_KUBECONFIG -u JIBE_TEST_REQUIRE -u JIBE_TEST_OS_CLOUD -u JIBE_TEST_REQUIRE_OPENSTACK go test -timeout $(TEST_TIMEOUT) $(GOTESTFLAGS) $(PKG)
+
+.PHONY: test-openstack
+test-openstack: ## the tests on a real OpenStack alone; OS_CLOUD names another cloud, OS_RUN a pattern
+	$(with_openstack) go test -count=1 -p 1 -timeout $(TEST_TIMEOUT) -run '$(OS_RUN)' $(GOTESTFLAGS) $(OS_PKG)
 
 .PHONY: lint
 lint: ## gofmt, go vet and golangci-lint, which is built the first time (3 minutes)
@@ -65,7 +83,7 @@ fuzz: ## every fuzz target for FUZZTIME (10s)
 .PHONY: bench
 bench: ## Go benchmarks, then the figures of the whole on a real control plane
 	go test -run '^$$' -bench . -benchmem $(GOTESTFLAGS) $(PKG)
-	$(with_cluster) test/bench/run
+	$(with_openstack) $(with_cluster) test/bench/run
 
 .PHONY: chaos
 chaos: ## kill Jibe at CRASH_POINTS (200) points, then break everything for CHAOS_TIME (10m); SEED repeats
@@ -76,12 +94,26 @@ chaos: ## kill Jibe at CRASH_POINTS (200) points, then break everything for CHAO
 demo: ## a walk through Jibe on a real control plane; KEEP=1 leaves it running
 	test/demo/demo.sh
 
+.PHONY: demo-openstack
+demo-openstack: ## a walk through VNFs of virtual machines on a real OpenStack; KEEP=1 leaves it running
+	test/demo/openstack.sh
+
 .PHONY: controlplane
 controlplane: ## start a control plane to play with, and say how to reach it
 	@kubeconfig=$$($(CONTROLPLANE) start); \
 	echo; echo "export KUBECONFIG=$$kubeconfig PATH=$$($(CONTROLPLANE) path):\$$PATH"; \
 	echo "stop it with: $(CONTROLPLANE) stop (or wipe, which forgets its data too)"
 
+.PHONY: openstack
+openstack: ## install and start an OpenStack (Debian 12) to play with, and say how to reach it
+	@clouds=$$($(OPENSTACK) start); \
+	echo; echo "export OS_CLIENT_CONFIG_FILE=$$clouds OS_CLOUD=jibe"; \
+	echo "/usr/bin/openstack server list; make test-openstack; stop it with: make openstack-down"
+
+.PHONY: openstack-down
+openstack-down: ## stop it; test/openstack/openstack wipe forgets its data too
+	@$(OPENSTACK) stop
+
 .PHONY: clean
-clean: ## remove what was built here; the control plane's binaries stay in the cache
+clean: ## remove what was built here; what was prepared of Kubernetes and OpenStack stays in the cache
 	rm -rf bin .cache demo-data
