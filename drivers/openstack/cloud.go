@@ -27,7 +27,6 @@ const (
 	nova    service = "Nova"
 	neutron service = "Neutron"
 	glance  service = "Glance"
-	cinder  service = "Cinder"
 )
 
 // computeMicroversion is Nova's 2.69, of Stein. From 2.47 on a server tells its flavour
@@ -95,7 +94,7 @@ func (c *cloud) client(ctx context.Context, s service) (*gophercloud.ServiceClie
 	}
 	make := map[service]func(*gophercloud.ProviderClient, gophercloud.EndpointOpts) (*gophercloud.ServiceClient, error){
 		heat: openstack.NewOrchestrationV1, nova: openstack.NewComputeV2, neutron: openstack.NewNetworkV2,
-		glance: openstack.NewImageV2, cinder: openstack.NewBlockStorageV3,
+		glance: openstack.NewImageV2,
 	}[s]
 	found, err := make(c.provider, gophercloud.EndpointOpts{Region: c.vim.Region})
 	if err != nil {

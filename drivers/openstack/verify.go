@@ -4,13 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
-
-	"go.yaml.in/yaml/v3"
 
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/drivers/openstack/hot"
@@ -44,14 +40,12 @@ func (d *Driver) verify(ctx context.Context, src drivers.Source, s plan.Step) er
 	if err != nil {
 		return &drivers.RefusedError{Object: s.Object, Reason: err.Error()}
 	}
-	live, err := asLive(body)
-	if err != nil {
-		return err
-	}
 	var checks []func() error
-	for what, names := range live.named() {
-		for _, name := range slices.Sorted(maps.Keys(names)) {
-			checks = append(checks, func() error { return d.exists(ctx, what, name, names[name]) })
+	seen := map[string]bool{}
+	for _, f := range rendered.Facts() {
+		if what := string(f.Kind) + " " + f.Value; f.Kind.Shareable() && !seen[what] {
+			seen[what] = true
+			checks = append(checks, func() error { return d.exists(ctx, f) })
 		}
 	}
 	if err := together(checks...); err != nil {
@@ -68,106 +62,18 @@ func (d *Driver) verify(ctx context.Context, src drivers.Source, s plan.Step) er
 	return d.refused(s.Object, err)
 }
 
-// asLive is the body as Heat will tell it.
-func asLive(b *hot.Body) (*liveBody, error) {
-	same, err := plain(b.Template)
-	if err != nil {
-		return nil, err
-	}
-	t, _ := same.(map[string]any)
-	return &liveBody{Template: t, Files: b.Files, Parameters: b.Parameters}, nil
-}
-
-// thing is a kind of what a template names and doesn't make itself.
-type thing string
-
-const (
-	image   thing = "image"
-	flavour thing = "flavour"
-	network thing = "network"
-)
-
-// named are the things that the servers and ports of the template name, with the name of
-// a resource that does. What only Heat can resolve is left out.
-func (b *liveBody) named() map[thing]map[string]string {
-	found := map[thing]map[string]string{image: {}, flavour: {}, network: {}}
-	b.walk(b.Template, b.Parameters, found, 0)
-	return found
-}
-
-func (b *liveBody) walk(template map[string]any, parameters map[string]any, found map[thing]map[string]string, depth int) {
-	if depth > 5 {
-		return // deeper than Heat may nest
-	}
-	here := &liveBody{Template: template, Parameters: parameters}
-	note := func(what thing, resource string, value any) {
-		if name, ok := here.resolve(value).(string); ok && name != "" {
-			if found[what][name] == "" {
-				found[what][name] = resource
-			}
-		}
-	}
-	resources, _ := template["resources"].(map[string]any)
-	for name, r := range resources {
-		r, _ := r.(map[string]any)
-		properties, _ := r["properties"].(map[string]any)
-		kind, _ := r["type"].(string)
-		switch kind {
-		case typeServer:
-			note(image, name, properties["image"])
-			note(flavour, name, properties["flavor"])
-			nics, _ := properties["networks"].([]any)
-			for _, nic := range nics {
-				nic, _ := nic.(map[string]any)
-				note(network, name, nic["network"])
-			}
-		case typePort:
-			note(network, name, properties["network"])
-			note(network, name, properties["network_id"])
-		case typeVolume:
-			note(image, name, properties["image"])
-		case typeGroup:
-			inner, _ := properties["resource"].(map[string]any)
-			b.into(here, inner, found, depth)
-		default:
-			b.into(here, r, found, depth)
-		}
-	}
-}
-
-// into looks into the nested file that the resource is made of, if it is one.
-func (b *liveBody) into(here *liveBody, r map[string]any, found map[thing]map[string]string, depth int) {
-	kind, _ := r["type"].(string)
-	file, ok := b.Files[kind]
-	if !ok {
-		return
-	}
-	var nested map[string]any
-	if yaml.Unmarshal([]byte(file), &nested) != nil {
-		return // Heat says it better
-	}
-	properties, _ := r["properties"].(map[string]any)
-	values := map[string]any{}
-	for name, v := range properties {
-		if v = here.resolve(v); v != nil {
-			values[name] = v
-		}
-	}
-	b.walk(nested, values, found, depth+1)
-}
-
-// exists asks the service that has such things. An id is looked for first, as Heat does.
-func (d *Driver) exists(ctx context.Context, what thing, name, resource string) error {
+// exists asks the service that has such things.
+func (d *Driver) exists(ctx context.Context, f hot.Fact) error {
 	missing := func() error {
-		return &drivers.RefusedError{Object: resource, Reason: fmt.Sprintf("the VIM has no %s %q: name one that exists, or have it made", what, name)}
+		return &drivers.RefusedError{Object: f.Where, Reason: fmt.Sprintf("the VIM has no %s %q: name one that exists, or have it made", f.Kind, f.Value)}
 	}
-	switch what {
-	case flavour:
-		return d.flavourExists(ctx, name, missing)
-	case image:
-		return d.listed(ctx, glance, name, missing, "images", "v2", "images")
+	switch f.Kind {
+	case hot.FactFlavour:
+		return d.flavourExists(ctx, f.Value, missing)
+	case hot.FactImage:
+		return d.listed(ctx, glance, f.Value, missing, "images", "v2", "images")
 	default:
-		return d.listed(ctx, neutron, name, missing, "networks", "networks")
+		return d.listed(ctx, neutron, f.Value, missing, "networks", "networks")
 	}
 }
 

@@ -1,0 +1,269 @@
+package openstack_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/drivers/openstack"
+	"github.com/jibe-vnfm/jibe/reconciler/plan"
+	"github.com/jibe-vnfm/jibe/vnfd"
+)
+
+// The front end is in a group, the store is expanded; its volume can be healed.
+const grouped = `
+heat_template_version: 2018-08-31
+parameters:
+  nfv: {type: json}
+resources:
+  front_group:
+    type: OS::Heat::AutoScalingGroup
+    properties:
+      min_size: 0
+      max_size: 5
+      desired_capacity: {get_param: [nfv, VDU, VDU1, desired_capacity]}
+      resource:
+        type: VDU1.yaml
+        properties:
+          flavor: {get_param: [nfv, VDU, VDU1, computeFlavourId]}
+          image: {get_param: [nfv, VDU, VDU1, vcImageId]}
+          network: {get_param: [nfv, CP, CP1, network]}
+`
+
+const expanded = `
+heat_template_version: 2018-08-31
+parameters:
+  nfv: {type: json}
+resources:
+  VDU1:
+    type: VDU1.yaml
+    properties:
+      flavor: {get_param: [nfv, VDU, VDU1, computeFlavourId]}
+      image: {get_param: [nfv, VDU, VDU1, vcImageId]}
+      network: {get_param: [nfv, CP, CP1, network]}
+`
+
+const front = `
+heat_template_version: 2018-08-31
+parameters:
+  flavor: {type: string}
+  image: {type: string}
+  network: {type: string}
+resources:
+  VDU1:
+    type: OS::Nova::Server
+    properties:
+      flavor: {get_param: flavor}
+      image: {get_param: image}
+      networks: [{port: {get_resource: CP1}}]
+  CP1:
+    type: OS::Neutron::Port
+    properties: {network: {get_param: network}}
+`
+
+const store = `
+  VDU2:
+    type: OS::Nova::Server
+    properties:
+      flavor: {get_param: [nfv, VDU, VDU2, computeFlavourId]}
+      image: {get_param: [nfv, VDU, VDU2, vcImageId]}
+      networks: [{port: {get_resource: CP2}}]
+  CP2:
+    type: OS::Neutron::Port
+    properties: {network: {get_param: [nfv, CP, CP2, network]}}
+  data:
+    type: OS::Cinder::Volume
+    properties: {size: 1}
+  data_attachment:
+    type: OS::Cinder::VolumeAttachment
+    properties: {instance_uuid: {get_resource: VDU2}, volume_id: {get_resource: data}}
+`
+
+func descriptor() *vnfd.VNFD {
+	return &vnfd.VNFD{
+		ID: "b1bb0ce7-ebca-4fa7-95ed-4840d70a1177", DefaultFlavour: "simple",
+		Flavours: []vnfd.Flavour{{
+			ID: "simple",
+			VDUs: []vnfd.VDU{
+				{ID: "VDU1", Name: "VDU1", Initial: 1, Deltas: map[string]int{"front_aspect": 1}, Max: 5},
+				{ID: "VDU2", Name: "VDU2", Initial: 1, Max: 1},
+			},
+			Aspects: []vnfd.Aspect{{ID: "front_aspect", MaxLevel: 4}},
+		}},
+	}
+}
+
+// source is an instance whose front end has the top template's shape.
+func source(id, top string, units int, images ...string) drivers.Source {
+	image := "img1"
+	if len(images) > 0 {
+		image = images[0]
+	}
+	files := fstest.MapFS{
+		"BaseHOT/simple/top.yaml":         {Data: []byte(top + store)},
+		"BaseHOT/simple/nested/VDU1.yaml": {Data: []byte(front)},
+	}
+	sum := sha256.Sum256([]byte(top + image))
+	vdu := map[string]any{"computeFlavourId": "m1.tiny", "vcImageId": image}
+	return drivers.Source{
+		Package: &vnfd.Package{Tree: hex.EncodeToString(sum[:20]), Files: files, VNFD: descriptor()},
+		Instance: &desired.Instance{
+			ID: id, Flavour: "simple", Levels: map[string]int{"front_aspect": units - 1},
+			Params: map[string]any{"nfv": map[string]any{
+				"VDU": map[string]any{"VDU1": vdu, "VDU2": maps.Clone(vdu)},
+				"CP":  map[string]any{"CP1": map[string]any{"network": "net0"}, "CP2": map[string]any{"network": "net0"}},
+			}},
+		},
+	}
+}
+
+func condemned(src drivers.Source, incarnations map[string]string) drivers.Source {
+	in := *src.Instance
+	in.Condemned = incarnations
+	src.Instance = &in
+	return src
+}
+
+// vnf is one instance at work, as the reconciler works it.
+type vnf struct {
+	t        *testing.T
+	vim      drivers.VIM
+	d        *openstack.Driver
+	id       string
+	patience time.Duration
+}
+
+func connect(t *testing.T, vim drivers.VIM, o openstack.Options) *openstack.Driver {
+	t.Helper()
+	d, err := openstack.New(vim, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return d
+}
+
+// begin makes an instance that is gone at the end of the test.
+func begin(t *testing.T, vim drivers.VIM, patience time.Duration) *vnf {
+	t.Helper()
+	v := &vnf{t: t, vim: vim, id: uuid.NewString(), patience: patience, d: connect(t, vim, openstack.Options{Busy: patience / 600})}
+	t.Cleanup(func() {
+		d, err := openstack.New(vim, openstack.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		src := drivers.Source{Instance: &desired.Instance{ID: v.id}}
+		for ctx.Err() == nil {
+			o, err := d.Observe(ctx, src, plan.Desired{})
+			if err == nil {
+				next := plan.Next(plan.Compute(plan.Desired{}, o, plan.Journal{}))
+				if len(next) == 0 {
+					return
+				}
+				if next[0].Action != plan.Wait {
+					err = d.Do(ctx, src, next...)
+				}
+			}
+			if err != nil {
+				t.Logf("clean up: %v", err)
+			}
+			time.Sleep(patience / 600)
+		}
+		t.Errorf("instance %s is still there", v.id)
+	})
+	return v
+}
+
+// operate works towards the source until nothing is left to do, which it answers with
+// what is there then, or until waiting is in vain: then that is why.
+func (v *vnf) operate(src drivers.Source, j *plan.Journal) (o plan.Observed, failure string) {
+	v.t.Helper()
+	var last string
+	for deadline := time.Now().Add(v.patience); time.Now().Before(deadline); time.Sleep(v.patience / 3000) {
+		want := plan.Desired{}
+		var err error
+		if src.Package != nil {
+			if want, err = v.d.Render(src); err != nil {
+				v.t.Fatal(err)
+			}
+		}
+		if o, err = v.d.Observe(v.t.Context(), src, want); err != nil {
+			last = err.Error()
+			continue
+		}
+		next := plan.Next(plan.Compute(want, o, *j))
+		if len(next) == 0 {
+			return o, ""
+		}
+		if said := fmt.Sprint(next); said != last {
+			v.t.Logf("%s", said)
+			last = said
+		}
+		*j, _ = j.Issue(next)
+		switch next[0].Action {
+		case plan.Wait:
+			if next[0].Failure != "" {
+				return o, next[0].Failure
+			}
+		case plan.Hook, plan.Drain:
+			j.Hooks = append(j.Hooks, next[0].Object)
+			j.Begun = append(j.Begun, next[0].Object)
+		default:
+			if err := v.d.Do(v.t.Context(), src, next...); err != nil {
+				v.t.Logf("do %v: %v", next, err)
+				last = err.Error()
+			}
+		}
+	}
+	v.t.Fatalf("gave up after %v: %s", v.patience, last)
+	return o, ""
+}
+
+// reach is operate without an operation; nothing may fail.
+func (v *vnf) reach(src drivers.Source) plan.Observed {
+	v.t.Helper()
+	o, failure := v.operate(src, &plan.Journal{})
+	if failure != "" {
+		v.t.Fatal(failure)
+	}
+	return o
+}
+
+// gone takes the instance down.
+func (v *vnf) gone() plan.Observed {
+	v.t.Helper()
+	return v.reach(drivers.Source{Instance: &desired.Instance{ID: v.id}})
+}
+
+func unitsOf(o plan.Observed, vdu string) []plan.Unit {
+	units := slices.DeleteFunc(slices.Clone(o.Units), func(u plan.Unit) bool { return u.VDU != vdu })
+	slices.SortFunc(units, func(a, b plan.Unit) int { return strings.Compare(a.Key, b.Key) })
+	return units
+}
+
+func names(units []plan.Unit) []string {
+	var all []string
+	for _, u := range units {
+		all = append(all, u.Resource())
+	}
+	slices.Sort(all)
+	return all
+}
