@@ -286,8 +286,12 @@ func (p *pass) call(ctx context.Context, a *attempt, name string) (*management.C
 	if call.Input, err = p.input(a, sides, name, class); err != nil {
 		return nil, err
 	}
+	asked, err := normalCoordination(coordinate.Params)
+	if err != nil {
+		return nil, err
+	}
 	call.Secrets = slices.Concat(management.Revealed(a.src.Instance.Params, call.Input.Params),
-		management.Revealed(sides.policy.Coordinate.Params, call.Input.CoordinationParams))
+		management.Revealed(asked, call.Input.CoordinationParams))
 	return call, nil
 }
 
