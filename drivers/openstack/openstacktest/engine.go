@@ -1,0 +1,333 @@
+package openstacktest
+
+import (
+	"container/heap"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// work is what Heat does to a stack and those nested in it: half way the resources are
+// there, at the end they are ready.
+type work struct {
+	stack     *stack
+	action    string
+	at        time.Time // when its next part is due
+	half      bool      // whether the first part is done
+	failed    string    // why it will not succeed
+	fault     string    // what is to go wrong, from the test
+	resources []*resource
+	ready     []func() // what becomes ready at the end
+	cleanup   []func() // what goes at the end
+	over      bool     // something else is done to the stack instead
+}
+
+// schedule is the work that is due, soonest first.
+type schedule []*work
+
+func (s schedule) Len() int           { return len(s) }
+func (s schedule) Less(i, j int) bool { return s[i].at.Before(s[j].at) }
+func (s schedule) Swap(i, j int)      { s[i], s[j] = s[j], s[i] }
+func (s *schedule) Push(x any)        { *s = append(*s, x.(*work)) }
+func (s *schedule) Pop() any {
+	old := *s
+	x := old[len(old)-1]
+	*s = old[:len(old)-1]
+	return x
+}
+
+// begin starts the action; what was being done to the stack ends where it is, and what
+// it had yet to clean up or to wait for is the new work's.
+func (c *Cloud) begin(s *stack, action string) {
+	w := &work{stack: s, action: action, at: time.Now().Add(c.opts.Delay / 2), fault: c.failureOf(s, action), cleanup: s.leftover}
+	s.leftover = nil
+	for _, x := range s.below() {
+		w.absorb(x)
+	}
+	s.work = w
+	if action != create {
+		s.updated = later(s.updated)
+	}
+	s.state(action, inProgress, "Stack "+action+" started")
+	heap.Push(&c.due, w)
+}
+
+func (w *work) absorb(s *stack) {
+	old := s.work
+	if old == nil || old == w {
+		return
+	}
+	old.over, s.work = true, nil
+	w.ready = append(w.ready, old.ready...)
+	w.cleanup = append(w.cleanup, old.cleanup...)
+	w.resources = append(w.resources, old.resources...)
+}
+
+// advance does what is due by now.
+func (c *Cloud) advance(now time.Time) {
+	var later []*work
+	for len(c.due) > 0 && !c.due[0].at.After(now) {
+		w := heap.Pop(&c.due).(*work)
+		switch {
+		case w.over:
+		case c.stuck[w.stack.name]:
+			later = append(later, w)
+		case !w.half:
+			w.half = true
+			c.doFirst(w)
+			w.at = w.at.Add(c.opts.Delay - c.opts.Delay/2)
+			heap.Push(&c.due, w)
+		default:
+			c.finish(w)
+		}
+	}
+	for _, w := range later {
+		heap.Push(&c.due, w)
+	}
+}
+
+func (c *Cloud) doFirst(w *work) {
+	var err error
+	if w.action == remove {
+		err = c.empty(w, w.stack)
+	} else {
+		err = c.fill(w, w.stack)
+	}
+	if err == nil && w.fault != "" {
+		err = errors.New(w.fault)
+	}
+	if err != nil {
+		w.failed = err.Error()
+	}
+}
+
+func (c *Cloud) finish(w *work) {
+	for _, f := range w.ready {
+		f()
+	}
+	for _, r := range w.resources {
+		if r.status == inProgress {
+			r.state(r.action, complete, "state changed")
+		}
+	}
+	if w.failed == "" {
+		for _, f := range w.cleanup {
+			f()
+		}
+	} else {
+		w.stack.leftover = w.cleanup
+	}
+	w.stack.work = nil
+	for _, s := range w.stack.below() {
+		switch {
+		case s.status != inProgress:
+		case s == w.stack && w.failed != "":
+			s.state(w.action, failed, fmt.Sprintf("Resource %s failed: %s", w.action, w.failed))
+		default:
+			s.state(s.action, complete, "Stack "+s.action+" completed successfully")
+		}
+	}
+	if w.action == remove && w.failed == "" {
+		c.bury(w.stack)
+	}
+}
+
+// bury forgets the stack but for its record.
+func (c *Cloud) bury(s *stack) {
+	s.deleted = time.Now()
+	s.action, s.status, s.reason = remove, complete, "Stack DELETE completed successfully"
+	if c.named[s.name] == s {
+		delete(c.named, s.name)
+	}
+	c.order = slices.DeleteFunc(c.order, func(x *stack) bool { return x == s })
+}
+
+// born gives the stack its place.
+func (c *Cloud) born(s *stack) {
+	s.id = uuid.NewString()
+	s.created = time.Now().Truncate(time.Second)
+	s.resources = map[string]*resource{}
+	c.stacks[s.id], c.named[s.name] = s, s
+	c.order = append(c.order, s)
+}
+
+// troubled is an error of one resource, as Heat tells of it.
+type troubled struct {
+	r    *resource
+	kind string
+	err  error
+}
+
+func (t *troubled) Error() string {
+	return fmt.Sprintf("%s: resources.%s: %s", t.kind, t.r.path(), t.err)
+}
+
+// fill brings the stack's resources to its template. The first error ends it.
+func (c *Cloud) fill(w *work, s *stack) error {
+	for _, name := range s.template.order {
+		if err := c.ensure(w, s, s.template.resources[name]); err != nil {
+			return err
+		}
+	}
+	for _, r := range slices.Backward(s.living()) {
+		if s.template.resources[r.name] != nil {
+			continue
+		}
+		w.cleanup = append(w.cleanup, func() {
+			if s.resources[r.name] == r && s.template.resources[r.name] == nil {
+				c.destroy(r)
+				s.drop(r.name)
+			}
+		})
+	}
+	return nil
+}
+
+// ensure brings one resource to its definition.
+func (c *Cloud) ensure(w *work, s *stack, d *definition) error {
+	kind, file := c.kindOf(s, d.kind)
+	resolved, err := c.scope(s).resolve(d.properties)
+	if err != nil {
+		return err
+	}
+	properties, _ := resolved.(object)
+	if properties == nil {
+		properties = object{}
+	}
+	old := s.resources[d.name]
+	if old == nil {
+		return c.make(w, &resource{stack: s, name: d.name, kind: d.kind, retain: d.retain}, kind, file, properties)
+	}
+	if old.kind != d.kind || c.mustReplace(old, kind, properties) {
+		w.cleanup = append(w.cleanup, func() { c.destroy(old) })
+		return c.make(w, &resource{stack: s, name: d.name, kind: d.kind, retain: d.retain}, kind, file, properties)
+	}
+	same := reflect.DeepEqual(old.properties, properties)
+	if same && !kind.nests && old.status != failed {
+		return nil
+	}
+	old.state(update, inProgress, "state changed")
+	old.touch()
+	w.resources = append(w.resources, old)
+	if err := c.trouble(w, kind); err != nil {
+		return c.stumble(w, old, err)
+	}
+	if kind.nests {
+		err = c.nest(w, old, kind, file, properties)
+	} else if !same {
+		err = kind.update(c, w, old, properties)
+	}
+	if err != nil {
+		return c.stumble(w, old, err)
+	}
+	old.properties = properties
+	return nil
+}
+
+// make creates what the resource stands for.
+func (c *Cloud) make(w *work, r *resource, kind *kind, file string, properties object) error {
+	r.created = time.Now().Truncate(time.Second)
+	r.updated = r.created
+	r.stack.put(r)
+	r.state(create, inProgress, "state changed")
+	w.resources = append(w.resources, r)
+	r.properties = properties
+	err := c.trouble(w, kind)
+	switch {
+	case err != nil:
+	case kind.nests:
+		err = c.nest(w, r, kind, file, properties)
+	default:
+		r.id, err = kind.create(c, w, r, properties)
+	}
+	if err != nil {
+		return c.stumble(w, r, err)
+	}
+	return nil
+}
+
+// trouble is what a test wants to go wrong, at the first server.
+func (c *Cloud) trouble(w *work, kind *kind) error {
+	if w.fault == "" || !kind.server {
+		return nil
+	}
+	reason := w.fault
+	w.fault = ""
+	return errors.New(reason)
+}
+
+// stumble marks the resource, and the stacks above it within the work, as failed.
+func (c *Cloud) stumble(w *work, r *resource, err error) error {
+	var t *troubled
+	if !errors.As(err, &t) {
+		kind := "ResourceInError"
+		if k, rest, ok := strings.Cut(err.Error(), "|"); ok {
+			kind, err = k, errors.New(rest)
+		}
+		t = &troubled{r, kind, err}
+	}
+	r.state(r.action, failed, t.Error())
+	if s := r.stack; s != w.stack && s.status == inProgress {
+		s.state(s.action, failed, fmt.Sprintf("Resource %s failed: %s", s.action, t))
+	}
+	return t
+}
+
+// mustReplace says whether the resource gets a successor instead of an update.
+func (c *Cloud) mustReplace(r *resource, k *kind, next object) bool {
+	switch {
+	case r.status == failed && r.action == check:
+		return true
+	case r.status == failed && r.id == "" && r.nested == nil:
+		return true
+	case k.nests:
+		return false
+	case r.status == failed && k.broken(c, r):
+		return true
+	}
+	return k.replaces(r.properties, next)
+}
+
+// empty deletes the stack's resources, the last made first.
+func (c *Cloud) empty(w *work, s *stack) error {
+	for _, r := range slices.Backward(s.living()) {
+		kind, _ := c.kindOf(s, r.kind)
+		r.state(remove, inProgress, "state changed")
+		if err := c.trouble(w, kind); err != nil {
+			return c.stumble(w, r, err)
+		}
+		if r.nested != nil {
+			r.nested.state(remove, inProgress, "Stack DELETE started")
+			if err := c.empty(w, r.nested); err != nil {
+				return c.stumble(w, r, err)
+			}
+		}
+		c.destroy(r)
+		s.drop(r.name)
+	}
+	return nil
+}
+
+// destroy deletes what the resource stands for, if it still exists.
+func (c *Cloud) destroy(r *resource) {
+	if r.nested != nil {
+		for _, inner := range slices.Backward(r.nested.living()) {
+			c.destroy(inner)
+			r.nested.drop(inner.name)
+		}
+		if r.nested.work != nil {
+			r.nested.work.over = true
+		}
+		c.bury(r.nested)
+		return
+	}
+	kind, _ := c.kindOf(r.stack, r.kind)
+	if r.id != "" && !r.retain {
+		kind.destroy(c, r)
+	}
+}
