@@ -15,6 +15,7 @@ import (
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack"
+	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
 
 	"github.com/jibe-vnfm/jibe/drivers"
 )
@@ -92,23 +93,56 @@ func (c *cloud) client(ctx context.Context, s service) (*gophercloud.ServiceClie
 		}
 		c.provider = p
 	}
-	make := map[service]func(*gophercloud.ProviderClient, gophercloud.EndpointOpts) (*gophercloud.ServiceClient, error){
-		heat: openstack.NewOrchestrationV1, nova: openstack.NewComputeV2, neutron: openstack.NewNetworkV2,
-		glance: openstack.NewImageV2,
-	}[s]
-	found, err := make(c.provider, gophercloud.EndpointOpts{Region: c.vim.Region})
+	endpoint, err := c.locate(s)
 	if err != nil {
-		region := ""
-		if c.vim.Region != "" {
-			region = " of region " + c.vim.Region
-		}
-		return nil, fmt.Errorf("%w: Keystone's catalogue%s has no endpoint of %s: %s", drivers.ErrUnavailable, region, s, c.hide.Replace(err.Error()))
+		return nil, err
 	}
+	found := &gophercloud.ServiceClient{ProviderClient: c.provider, Endpoint: endpoint, Type: catalogued[s].kind}
 	if s == nova {
 		found.Microversion = computeMicroversion
 	}
 	c.services[s] = found
 	return found, nil
+}
+
+// catalogued is how Keystone's catalogue calls a service, and the version of its API that is
+// spoken here, which stands in an endpoint or is left out there. What versions a service has isn't
+// asked for: the documents that tell it are often not there behind a proxy.
+var catalogued = map[service]struct{ kind, version string }{
+	heat: {"orchestration", ""}, nova: {"compute", "v2.1"}, neutron: {"network", "v2.0"}, glance: {"image", "v2"},
+}
+
+var versioned = regexp.MustCompile(`/v[0-9][0-9.]*/?$`)
+
+// locate is the service's endpoint in the token's catalogue.
+func (c *cloud) locate(s service) (string, error) {
+	token, ok := c.provider.GetAuthResult().(tokens.CreateResult)
+	if !ok {
+		return "", fmt.Errorf("%w: Keystone gave no token", drivers.ErrUnavailable)
+	}
+	catalogue, err := token.ExtractServiceCatalog()
+	if err != nil {
+		return "", c.unavailable("Keystone", err)
+	}
+	for _, entry := range catalogue.Entries {
+		if entry.Type != catalogued[s].kind {
+			continue
+		}
+		for _, e := range entry.Endpoints {
+			if e.Interface != "public" || c.vim.Region != "" && e.Region != c.vim.Region && e.RegionID != c.vim.Region {
+				continue
+			}
+			if version := catalogued[s].version; version != "" && !versioned.MatchString(e.URL) {
+				return gophercloud.NormalizeURL(e.URL) + version + "/", nil
+			}
+			return gophercloud.NormalizeURL(e.URL), nil
+		}
+	}
+	region := ""
+	if c.vim.Region != "" {
+		region = " of region " + c.vim.Region
+	}
+	return "", fmt.Errorf("%w: Keystone's catalogue has no public endpoint%s for %s (%s)", drivers.ErrUnavailable, region, s, catalogued[s].kind)
 }
 
 // authenticate asks Keystone for a token. It is renewed by itself when it is refused.

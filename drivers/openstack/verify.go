@@ -71,7 +71,7 @@ func (d *Driver) exists(ctx context.Context, f hot.Fact) error {
 	case hot.FactFlavour:
 		return d.flavourExists(ctx, f.Value, missing)
 	case hot.FactImage:
-		return d.listed(ctx, glance, f.Value, missing, "images", "v2", "images")
+		return d.listed(ctx, glance, f.Value, missing, "images", "images")
 	default:
 		return d.listed(ctx, neutron, f.Value, missing, "networks", "networks")
 	}

@@ -1,0 +1,216 @@
+package openstack_test
+
+import (
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/drivers/openstack"
+	"github.com/jibe-vnfm/jibe/reconciler/plan"
+)
+
+const secret = "s3cret-pa55word"
+
+// keystone is a Keystone, Heat and Nova that have nothing; answer may take a request over.
+func keystone(t *testing.T, answer func(w http.ResponseWriter, r *http.Request) bool) *httptest.Server {
+	t.Helper()
+	var server *httptest.Server
+	server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if answer != nil && answer(w, r) {
+			return
+		}
+		reply := func(status int, v any) {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(status)
+			if err := json.NewEncoder(w).Encode(v); err != nil {
+				t.Error(err)
+			}
+		}
+		switch r.URL.Path {
+		case "/v3/auth/tokens":
+			catalogue := []any{}
+			for _, kind := range []string{"orchestration", "compute", "network", "image"} {
+				catalogue = append(catalogue, map[string]any{"type": kind, "name": kind, "endpoints": []any{
+					map[string]any{"interface": "public", "region": "RegionOne", "region_id": "RegionOne", "url": server.URL + "/" + kind},
+				}})
+			}
+			w.Header().Set("X-Subject-Token", uuid.NewString())
+			reply(http.StatusCreated, map[string]any{"token": map[string]any{"expires_at": time.Now().Add(time.Hour).Format(time.RFC3339), "catalog": catalogue}})
+		case "/orchestration/stacks":
+			reply(http.StatusOK, map[string]any{"stacks": []any{}})
+		case "/compute/v2.1/servers/detail":
+			reply(http.StatusOK, map[string]any{"servers": []any{}})
+		default:
+			reply(http.StatusNotFound, map[string]any{"error": map[string]any{"message": "there is no " + r.URL.Path}})
+		}
+	}))
+	server.Start()
+	t.Cleanup(server.Close)
+	return server
+}
+
+func vimOf(url string) drivers.VIM {
+	return drivers.VIM{Name: "test", Type: openstack.Type, Endpoint: url + "/v3", Region: "RegionOne",
+		Username: "jibe", Password: secret, Project: "nfv", ProjectDomain: "Default", UserDomain: "Default"}
+}
+
+func observe(t *testing.T, d *openstack.Driver) error {
+	t.Helper()
+	_, err := d.Observe(t.Context(), drivers.Source{Instance: &desired.Instance{ID: uuid.NewString()}}, plan.Desired{})
+	if err != nil && strings.Contains(err.Error(), secret) {
+		t.Errorf("the error holds the password: %v", err)
+	}
+	return err
+}
+
+func TestWhatIsNoConnectionIsRefusedAtOnce(t *testing.T) {
+	good := vimOf("https://keystone.example")
+	for name, spoil := range map[string]func(v *drivers.VIM){
+		"no endpoint":                 func(v *drivers.VIM) { v.Endpoint = "" },
+		"endpoint without a scheme":   func(v *drivers.VIM) { v.Endpoint = "keystone.example:5000" },
+		"no password":                 func(v *drivers.VIM) { v.Password = "" },
+		"no project":                  func(v *drivers.VIM) { v.Project = "" },
+		"CA that is no certificate":   func(v *drivers.VIM) { v.CACert = []byte("no PEM") },
+		"application without secret":  func(v *drivers.VIM) { v.ApplicationCredential = "4711" },
+		"neither user nor credential": func(v *drivers.VIM) { v.Username, v.Password = "", "" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := good
+			spoil(&v)
+			if _, err := openstack.New(v, openstack.Options{}); err == nil || strings.Contains(err.Error(), secret) {
+				t.Errorf("New = %v", err)
+			}
+		})
+	}
+}
+
+func TestEachAnswerOfAServiceIsUnavailability(t *testing.T) {
+	for _, status := range []int{401, 403, 408, 409, 429, 500, 502, 503, 504} {
+		for _, path := range []string{"/v3/auth/tokens", "/orchestration/stacks", "/compute/v2.1/servers/detail"} {
+			t.Run(http.StatusText(status)+" of "+path, func(t *testing.T) {
+				s := keystone(t, func(w http.ResponseWriter, r *http.Request) bool {
+					if r.URL.Path != path {
+						return false
+					}
+					w.Header().Set("Retry-After", "3600")
+					w.WriteHeader(status)
+					_, _ = w.Write([]byte(`{"error": {"message": "no, ` + secret + `"}}`))
+					return true
+				})
+				d := connect(t, vimOf(s.URL), openstack.Options{Busy: 10 * time.Millisecond})
+				if err := observe(t, d); !errors.Is(err, drivers.ErrUnavailable) {
+					t.Errorf("Observe = %v, want ErrUnavailable", err)
+				}
+			})
+		}
+	}
+}
+
+func TestATokenThatEndsIsRenewed(t *testing.T) {
+	var refused atomic.Bool
+	s := keystone(t, func(w http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path != "/orchestration/stacks" || refused.Swap(true) {
+			return false
+		}
+		w.WriteHeader(http.StatusUnauthorized)
+		return true
+	})
+	if err := observe(t, connect(t, vimOf(s.URL), openstack.Options{})); err != nil {
+		t.Errorf("Observe = %v", err)
+	}
+}
+
+func TestAServiceThatAsksForAPauseGetsIt(t *testing.T) {
+	var asked atomic.Int32
+	s := keystone(t, func(w http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path != "/compute/v2.1/servers/detail" || asked.Add(1) > 1 {
+			return false
+		}
+		w.Header().Set("Retry-After", "1")
+		w.WriteHeader(http.StatusTooManyRequests)
+		return true
+	})
+	began := time.Now()
+	if err := observe(t, connect(t, vimOf(s.URL), openstack.Options{})); err != nil {
+		t.Errorf("Observe = %v", err)
+	}
+	if took := time.Since(began); took < 900*time.Millisecond || asked.Load() != 2 {
+		t.Errorf("asked %d times in %v", asked.Load(), took)
+	}
+}
+
+func TestAPrivateCAIsBelievedAndNothingElse(t *testing.T) {
+	s := httptest.NewTLSServer(http.NotFoundHandler())
+	t.Cleanup(s.Close)
+	plain := keystone(t, nil)
+	front := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { plain.Config.Handler.ServeHTTP(w, r) }))
+	front.StartTLS()
+	t.Cleanup(front.Close)
+	vim := vimOf(front.URL)
+	if err := observe(t, connect(t, vim, openstack.Options{})); !errors.Is(err, drivers.ErrUnavailable) {
+		t.Errorf("with the system's roots Observe = %v", err)
+	}
+	vim.CACert = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: front.Certificate().Raw})
+	if err := observe(t, connect(t, vim, openstack.Options{})); err != nil {
+		t.Errorf("with its own CA Observe = %v", err)
+	}
+	vim.CACert, vim.Insecure = nil, true
+	if err := observe(t, connect(t, vim, openstack.Options{})); err != nil {
+		t.Errorf("without a check Observe = %v", err)
+	}
+}
+
+func TestARegionThatIsNotThereIsNamed(t *testing.T) {
+	vim := vimOf(keystone(t, nil).URL)
+	vim.Region = "RegionTwo"
+	if err := observe(t, connect(t, vim, openstack.Options{})); !errors.Is(err, drivers.ErrUnavailable) || !strings.Contains(err.Error(), "RegionTwo") {
+		t.Errorf("Observe = %v", err)
+	}
+}
+
+func TestRequestsAtRestDoNotGrowWithInstances(t *testing.T) {
+	var asked atomic.Int32
+	s := keystone(t, func(_ http.ResponseWriter, _ *http.Request) bool { asked.Add(1); return false })
+	d := connect(t, vimOf(s.URL), openstack.Options{})
+	for range 100 {
+		if err := observe(t, d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := asked.Load(); n > 4 { // a token, stacks, servers
+		t.Errorf("%d requests for 100 instances", n)
+	}
+}
+
+func TestProgramsGetAWayToTheVIM(t *testing.T) {
+	vim := vimOf("https://keystone.example")
+	vim.CACert = nil
+	d := connect(t, vim, openstack.Options{})
+	files, err := d.Access()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got struct {
+		Clouds map[string]struct {
+			Auth   map[string]string `json:"auth"`
+			Region string            `json:"region_name"`
+		} `json:"clouds"`
+	}
+	if err := json.Unmarshal(files["OS_CLIENT_CONFIG_FILE"], &got); err != nil {
+		t.Fatal(err)
+	}
+	c := got.Clouds["openstack"]
+	if c.Auth["password"] != secret || c.Auth["project_name"] != "nfv" || c.Auth["project_domain_name"] != "Default" || c.Region != "RegionOne" {
+		t.Errorf("clouds.yaml has %+v", got)
+	}
+}

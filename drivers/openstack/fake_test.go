@@ -1,0 +1,92 @@
+package openstack_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/drivers/driverstest"
+	"github.com/jibe-vnfm/jibe/drivers/openstack"
+	"github.com/jibe-vnfm/jibe/drivers/openstack/openstacktest"
+)
+
+// fastDelay is how long the fake's Heat works on a stack.
+const fastDelay = 20 * time.Millisecond
+
+// fast lets a driver look at a fake cloud as often as a second's polling is to a real one.
+var fast = openstack.Options{Busy: 5 * time.Millisecond, Rest: 50 * time.Millisecond}
+
+func fakeCloud(t *testing.T) *openstacktest.Cloud {
+	t.Helper()
+	return openstacktest.New(t, openstacktest.Options{Delay: fastDelay})
+}
+
+func TestTheContractHoldsAtAFakeCloud(t *testing.T) {
+	for name, top := range map[string]string{"in a group": grouped, "expanded": expanded} {
+		t.Run(name, func(t *testing.T) { driverstest.Run(t, harness(fakeCloud(t).VIM(), top, fast, 20*time.Second)) })
+	}
+}
+
+func TestTheContractHoldsAtARealCloud(t *testing.T) {
+	driverstest.Run(t, harness(lab(t), grouped, openstack.Options{}, realPatience))
+}
+
+// harness tells the suite of drivers about the VIM, where the front end has the shape of
+// the top template.
+func harness(vim drivers.VIM, top string, o openstack.Options, patience time.Duration) driverstest.Harness {
+	return driverstest.Harness{
+		Connect: func(t *testing.T) drivers.Driver { return connect(t, vim, o) },
+		ConnectAway: func(t *testing.T) drivers.Driver {
+			away := vim
+			away.Endpoint = "http://127.0.0.1:1/v3"
+			return connect(t, away, o)
+		},
+		VDU:    "VDU1",
+		Source: func(_ *testing.T, id string, units int) drivers.Source { return source(id, top, units) },
+		Refused: func(_ *testing.T, id string) drivers.Source {
+			return source(id, top, 1, "no-such-image")
+		},
+		Unrenderable: func(_ *testing.T, id string) drivers.Source {
+			src := source(id, top, 1)
+			src.Instance.Flavour = "none"
+			return src
+		},
+		Change: func(_ *testing.T, id, strategy string) (before, after drivers.Source) {
+			before, after = source(id, top, 2), source(id, top, 2, "img2")
+			after.Instance.Update.Strategy = strategy
+			if strategy == desired.BlueGreen {
+				after.Instance.Generation = "1"
+			}
+			return before, after
+		},
+		Refusal: func(_ *testing.T, id string) (before, after drivers.Source) {
+			other := expanded
+			if top == expanded {
+				other = grouped
+			}
+			before, after = source(id, top, 2), source(id, other, 2)
+			after.Instance.Update.Strategy = desired.Rolling
+			return before, after
+		},
+		Patience: patience,
+	}
+}
+
+func TestAVNFLivesAtAFakeCloud(t *testing.T) {
+	for name, top := range map[string]string{"in a group": grouped, "expanded": expanded} {
+		t.Run(name, func(t *testing.T) {
+			cloud := fakeCloud(t)
+			live(t, start(t, cloud), top)
+			if left := cloud.Left(); len(left) > 0 {
+				t.Errorf("terminating left %v", left)
+			}
+		})
+	}
+}
+
+// start makes an instance at the fake cloud.
+func start(t *testing.T, cloud *openstacktest.Cloud) *vnf {
+	t.Helper()
+	return begin(t, cloud.VIM(), 20*time.Second)
+}
