@@ -38,7 +38,7 @@ type Server struct {
 
 // Followed says how a lab follows a cloud.
 type Followed struct {
-	// Every is the time between two looks at the cloud; 0 is 300 ms.
+	// Every is the time between two looks at the cloud; 0 is a second.
 	Every time.Duration
 	// Only chooses servers; nil takes all that have an address in the lab's subnet.
 	Only func(Server) bool
@@ -62,7 +62,7 @@ func (l *Lab) Follow(ctx context.Context, cloud Cloud, how Followed) {
 		f.log = slog.New(slog.DiscardHandler)
 	}
 	if how.Every <= 0 {
-		f.how.Every = 300 * time.Millisecond
+		f.how.Every = time.Second
 	}
 	for ctx.Err() == nil {
 		f.look(ctx)
