@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/reconciler/plan"
 )
 
 // Classify names the operation that leads from one intent to another, with the
@@ -52,9 +53,9 @@ func ClassifyLevels(before, after *desired.Instance, from, to map[string]int) (T
 	case packageChanged(before, after):
 		return ChangePackage, changePackageParams(before, after), true
 	case extConnChanged(before, after):
-		return ChangeExtConn, encode(map[string]any{"extVirtualLinks": redact(after.Params[extVirtualLinks])}), true
+		return ChangeExtConn, encode(map[string]any{"extVirtualLinks": after.ExtVirtualLinks}), true
 	}
-	if t, params, ok := scaleChange(before, after, from, to); ok {
+	if t, params, ok := scaleChange(before, after, from, to, fresh); ok {
 		return t, params, true
 	}
 	if len(fresh) > 0 {
@@ -112,31 +113,12 @@ func aspects(from, to map[string]int) []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(names)), func(a string) bool { return from[a] == to[a] })
 }
 
-// extVirtualLinks is the parameter that CHANGE_EXT_CONN changes.
-const extVirtualLinks = "extVirtualLinks"
-
 func repinned(before, after *desired.Instance) bool {
 	return before.Package != "" && after.Package != "" && before.Package != after.Package
 }
 
-func without(params map[string]any) map[string]any {
-	params = maps.Clone(params)
-	delete(params, extVirtualLinks)
-	return params
-}
-
 func extConnChanged(before, after *desired.Instance) bool {
-	only := func(in *desired.Instance) *desired.Instance {
-		return keeping(in, map[string]any{extVirtualLinks: in.Params[extVirtualLinks]})
-	}
-	return changed(only(before), only(after), "params")
-}
-
-// keeping is in with other parameters.
-func keeping(in *desired.Instance, params map[string]any) *desired.Instance {
-	out := *in
-	out.Params = params
-	return &out
+	return changed(before, after, "extVirtualLinks")
 }
 
 // changed says whether one of the keys of vnf.yaml differs in meaning.
@@ -144,7 +126,7 @@ func changed(before, after *desired.Instance, keys ...string) bool {
 	return slices.ContainsFunc(desired.Changed(before, after), func(k string) bool { return slices.Contains(keys, k) })
 }
 
-func scaleChange(before, after *desired.Instance, from, to map[string]int) (Type, json.RawMessage, bool) {
+func scaleChange(before, after *desired.Instance, from, to map[string]int, victims map[string]string) (Type, json.RawMessage, bool) {
 	moved := aspects(from, to)
 	switch {
 	case before.InstantiationLevel != after.InstantiationLevel:
@@ -156,6 +138,9 @@ func scaleChange(before, after *desired.Instance, from, to map[string]int) (Type
 		p := scaleParams{Type: scaleOut, Aspect: a, Steps: to[a] - from[a]}
 		if p.Steps < 0 {
 			p.Type, p.Steps = scaleIn, -p.Steps
+			if ids, _ := condemnedVNFCs(victims); len(ids) > 0 {
+				p.AdditionalParams = map[string]any{"vnfcInstanceId": ids}
+			}
 		}
 		return Scale, encode(p), true
 	}
@@ -180,6 +165,8 @@ type scaleParams struct {
 	Type   string `json:"type"`
 	Aspect string `json:"aspectId"`
 	Steps  int    `json:"numberOfSteps"`
+
+	AdditionalParams map[string]any `json:"additionalParams,omitempty"`
 }
 
 // scalesIn reads the direction out of a ScaleVnfRequest. What can't be read counts
@@ -201,25 +188,37 @@ func condemnedAnew(before, after *desired.Instance) map[string]string {
 }
 
 // healParams names the VNFCs to heal. Objects that are no VNFCs (a whole VNF's
-// heal lists its top-level objects) have no place in HealVnfRequest.
+// heal lists its top-level objects) have no place in HealVnfRequest, but that single
+// VNFCs are healed together with their storage can be said there.
 func healParams(fresh map[string]string) json.RawMessage {
-	var ids []string
-	for key, incarnation := range fresh {
-		kind, _, _ := strings.Cut(key, "/")
-		if kind == "Pod" || kind == "Server" {
-			ids = append(ids, incarnation)
-		}
-	}
-	slices.Sort(ids)
+	ids, stored := condemnedVNFCs(fresh)
 	p := map[string]any{}
 	if len(ids) > 0 {
 		p["vnfcInstanceId"] = ids
 	}
+	if len(ids) > 0 && stored {
+		p["additionalParams"] = map[string]any{"all": true}
+	}
 	return encode(p)
 }
 
+// condemnedVNFCs are the ids of the VNFCs among the condemned, sorted, and whether
+// storage stands beside them.
+func condemnedVNFCs(fresh map[string]string) (ids []string, stored bool) {
+	for key, incarnation := range fresh {
+		switch kind, _, _ := strings.Cut(key, "/"); kind {
+		case "Pod", "Server":
+			ids = append(ids, plan.Unit{ID: incarnation}.Resource())
+		case "Volume":
+			stored = true
+		}
+	}
+	slices.Sort(ids)
+	return ids, stored
+}
+
 func infoChanged(before, after *desired.Instance) bool {
-	return changed(before, after, "name", "description", "vim", "vimConnectionInfo", "metadata", "extensions", "vnfConfigurableProperties")
+	return changed(before, after, "name", "description", "vim", "vimConnectionInfo", "placement", "metadata", "extensions", "vnfConfigurableProperties")
 }
 
 func instantiateParams(in *desired.Instance) json.RawMessage {
@@ -230,10 +229,20 @@ func instantiateParams(in *desired.Instance) json.RawMessage {
 	if len(in.VIMConnections) > 0 {
 		p["vimConnectionInfo"] = connections(in.VIMConnections)
 	}
-	if links, ok := in.Params[extVirtualLinks]; ok {
-		p[extVirtualLinks] = redact(links)
+	if len(in.ExtVirtualLinks) > 0 {
+		p["extVirtualLinks"] = in.ExtVirtualLinks
 	}
-	put(p, "additionalParams", without(in.Params))
+	if len(in.ExtManagedVirtualLinks) > 0 {
+		p["extManagedVirtualLinks"] = in.ExtManagedVirtualLinks
+	}
+	additional := maps.Clone(in.Params)
+	if len(in.Placement) > 0 {
+		if additional == nil {
+			additional = map[string]any{}
+		}
+		additional["placement"] = in.Placement
+	}
+	put(p, "additionalParams", additional)
 	put(p, "extensions", in.Extensions)
 	put(p, "vnfConfigurableProperties", in.ConfigurableProperties)
 	return encode(p)

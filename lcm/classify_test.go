@@ -48,9 +48,13 @@ func TestClassifyNamesTheDominantOperation(t *testing.T) {
 		}
 	}
 	links := func(in *desired.Instance) {
-		in.Params = maps.Clone(in.Params)
-		in.Params["extVirtualLinks"] = []any{map[string]any{"id": "net"}}
+		in.ExtVirtualLinks = []desired.ExtVirtualLink{{ID: "net", ResourceID: "n0", ExtCps: []desired.ExtCp{{CpdID: "cp", CpConfig: map[string]desired.ExtCpConfig{"a": {CreateLinkPort: true}}}}}}
 	}
+	const net = `"extVirtualLinks":[{"id":"net","resourceId":"n0","extCps":[{"cpdId":"cp","cpConfig":{"a":{"createExtLinkPort":true}}}]}]`
+	managed := func(in *desired.Instance) {
+		in.ExtManagedVirtualLinks = []desired.ExtManagedVirtualLink{{ID: "m", VirtualLinkDescID: "vl", ResourceID: "n1"}}
+	}
+	placed := func(in *desired.Instance) { in.Placement = map[string]string{"VDU2": "core"} }
 	for _, c := range []struct {
 		name          string
 		before, after *desired.Instance
@@ -66,10 +70,10 @@ func TestClassifyNamesTheDominantOperation(t *testing.T) {
 		{"a directory that runs at once", nil, running(), lcm.Instantiate,
 			`{"flavourId":"simple","vimConnectionInfo":{"vim1":{"vimId":"v","vimType":"kubernetes","accessInfo":{"username":"u"}}},
 			  "additionalParams":{"namespace":"amf","lcm-kubernetes-def-files":["x.yaml"]}}`},
-		{"it is to run", running(off), running(links), lcm.Instantiate,
+		{"it is to run", running(off), running(links, managed, placed), lcm.Instantiate,
 			`{"flavourId":"simple","vimConnectionInfo":{"vim1":{"vimId":"v","vimType":"kubernetes","accessInfo":{"username":"u"}}},
-			  "extVirtualLinks":[{"id":"net"}],
-			  "additionalParams":{"namespace":"amf","lcm-kubernetes-def-files":["x.yaml"]}}`},
+			  ` + net + `, "extManagedVirtualLinks":[{"id":"m","vnfVirtualLinkDescId":"vl","resourceId":"n1"}],
+			  "additionalParams":{"namespace":"amf","lcm-kubernetes-def-files":["x.yaml"],"placement":{"VDU2":"core"}}}`},
 		{"it is to run no longer", running(), running(off), lcm.Terminate, `{"terminationType":"FORCEFUL"}`},
 		{"its directory is gone", running(), nil, lcm.Terminate, `{"terminationType":"FORCEFUL"}`},
 		{"terminate dominates all", running(), running(off, vnfd, level("a", 3), name), lcm.Terminate, `{"terminationType":"FORCEFUL"}`},
@@ -77,7 +81,18 @@ func TestClassifyNamesTheDominantOperation(t *testing.T) {
 			`{"vnfdId":"d1","additionalParams":{"upgrade_type":"RollingUpdate","namespace":"amf","lcm-kubernetes-def-files":["x.yaml"]}}`},
 		{"package dominates scale, heal and info", running(), running(vnfd, level("a", 3), condemn("Pod/amf/x", "u1"), name), lcm.ChangePackage,
 			`{"vnfdId":"d2","additionalParams":{"upgrade_type":"RollingUpdate","namespace":"amf","lcm-kubernetes-def-files":["x.yaml"]}}`},
-		{"links", running(), running(links, level("a", 2)), lcm.ChangeExtConn, `{"extVirtualLinks":[{"id":"net"}]}`},
+		{"links", running(), running(links, level("a", 2)), lcm.ChangeExtConn, "{" + net + "}"},
+		{"links dominate scale, heal and info", running(), running(links, level("a", 3), condemn("Server/vdu/x", "u1@t"), name), lcm.ChangeExtConn, "{" + net + "}"},
+		{"package dominates links", running(), running(links, pin("p2")), lcm.ChangePackage,
+			`{"vnfdId":"d1", ` + net + `, "additionalParams":{"upgrade_type":"RollingUpdate","namespace":"amf","lcm-kubernetes-def-files":["x.yaml"]}}`},
+		{"other networks in the place of its own", running(), running(managed), lcm.ChangePackage,
+			`{"vnfdId":"d1", "extManagedVirtualLinks":[{"id":"m","vnfVirtualLinkDescId":"vl","resourceId":"n1"}],
+			  "additionalParams":{"upgrade_type":"RollingUpdate","namespace":"amf","lcm-kubernetes-def-files":["x.yaml"]}}`},
+		{"placement", running(), running(placed), lcm.ModifyInfo, `{}`},
+		{"scale in of the VNFCs named", running(), running(level("b", 0), condemn("Server/vdu/x", "u1@2026-05-25T10:00:00Z")), lcm.Scale,
+			`{"type":"SCALE_IN","aspectId":"b","numberOfSteps":1,"additionalParams":{"vnfcInstanceId":["u1"]}}`},
+		{"heal of a server and its volumes", running(), running(condemn("Server/vdu/x", "u1@t"), condemn("Volume/vdu/x/data", "v1")), lcm.Heal,
+			`{"vnfcInstanceId":["u1"],"additionalParams":{"all":true}}`},
 		{"scale out", running(), running(level("a", 3)), lcm.Scale, `{"type":"SCALE_OUT","aspectId":"a","numberOfSteps":2}`},
 		{"scale in", running(), running(level("b", 0)), lcm.Scale, `{"type":"SCALE_IN","aspectId":"b","numberOfSteps":1}`},
 		{"an aspect that wasn't named", running(), running(level("c", 2)), lcm.Scale, `{"type":"SCALE_OUT","aspectId":"c","numberOfSteps":2}`},

@@ -20,50 +20,82 @@ const (
 
 // AffectedVnfc is one unit that an operation added, removed or modified.
 type AffectedVnfc struct {
-	// ID is the unit's incarnation, which vnfcResourceInfo.id shows.
+	// ID is the VIM's id of the unit, which vnfcResourceInfo.id shows.
 	ID string `json:"id"`
 	// Unit is the one that was added or modified, or the one that is gone.
 	Unit       plan.Unit  `json:"unit"`
 	ChangeType ChangeType `json:"changeType"`
+	// Ports are those of the unit's ports that came, went or have other addresses.
+	Ports []plan.Resource `json:"ports,omitempty"`
+	// Added and Removed are storages that the unit has got, and no longer has.
+	Added   []plan.Resource `json:"added,omitempty"`
+	Removed []plan.Resource `json:"removed,omitempty"`
 }
 
-// Changes are the units that the operation affected, as resourceChanges shows them
-// (SOL003 clause 5.5.2.13). There are none before anything was seen to change: in
-// STARTING, PROCESSING and ROLLING_BACK, and where no units were recorded, but for
-// an operation that is complete and left none.
-func (o *Operation) Changes() []AffectedVnfc {
+// Changes are what an operation affected, as resourceChanges shows it (SOL003 clause
+// 5.5.2.13).
+type Changes struct {
+	Vnfcs    []AffectedVnfc
+	Links    []AffectedLink
+	Storages []AffectedResource
+	// Ports are those on networks outside the VNF.
+	Ports []AffectedResource
+}
+
+// Empty says that nothing was affected.
+func (c Changes) Empty() bool {
+	return len(c.Vnfcs)+len(c.Links)+len(c.Storages)+len(c.Ports) == 0
+}
+
+// Changes are what the operation affected. There are none before anything was seen to
+// change: in STARTING, PROCESSING and ROLLING_BACK, and where no units were recorded, but
+// for an operation that is complete and left none.
+func (o *Operation) Changes() Changes {
 	switch o.State {
 	case Prepared, Starting, Processing, RollingBack:
-		return nil
+		return Changes{}
 	}
 	emptied := o.State == Completed && o.Type != ModifyInfo
 	if o.UnitsAfter == nil && !emptied {
-		return nil
+		return Changes{}
 	}
-	return Difference(o.UnitsBefore, o.UnitsAfter)
+	before, after := o.ResourcesBefore, o.ResourcesAfter
+	c := Changes{Vnfcs: Difference(o.UnitsBefore, o.UnitsAfter, before, after)}
+	if before == nil && len(o.UnitsBefore) > 0 || after == nil && len(o.UnitsAfter) > 0 {
+		return c // it wasn't seen what they used
+	}
+	c.Links, c.Storages = linkChanges(before, after), resourceChanges(before, after, storages)
+	c.Ports = resourceChanges(before, after, external(before, after))
+	return c
 }
 
-// Difference is the change from one set of units to another, by incarnation: a
-// pod that was replaced under its old name is one REMOVED and one ADDED. A unit
-// that stayed but shows another image, node or address is MODIFIED. Units that
-// are being deleted count as gone. The order is that of VDU, name and id, REMOVED
-// first.
-func Difference(before, after []plan.Unit) []AffectedVnfc {
-	old := live(before)
-	now := live(after)
+// Difference is the change from one set of units, with what they used, to another. Units
+// are told apart by the VIM's id of them: a pod that was replaced under its old name is
+// one REMOVED and one ADDED, a server that was rebuilt under its old id is MODIFIED. So is
+// a unit that stayed but shows another image, node or address, or has other ports or
+// storages. Units that are being deleted count as gone. The order is that of VDU, name and
+// id, REMOVED first.
+func Difference(before, after []plan.Unit, used, uses []plan.Resource) []AffectedVnfc {
+	old, now := live(before), live(after)
+	had, has := byUnit(used), byUnit(uses)
 	var out []AffectedVnfc
 	for id, u := range old {
 		if _, ok := now[id]; !ok {
-			out = append(out, AffectedVnfc{ID: id, Unit: u, ChangeType: Removed})
+			out = append(out, affected(Removed, u, had[u.Key], nil))
 		}
 	}
 	for id, u := range now {
 		was, ok := old[id]
-		switch {
-		case !ok:
-			out = append(out, AffectedVnfc{ID: id, Unit: u, ChangeType: Added})
-		case modified(was, u):
-			out = append(out, AffectedVnfc{ID: id, Unit: u, ChangeType: Modified})
+		if !ok {
+			out = append(out, affected(Added, u, nil, has[u.Key]))
+			continue
+		}
+		c := affected(Modified, u, had[was.Key], has[u.Key])
+		if used == nil || uses == nil { // it wasn't seen what was used
+			c = affected(Modified, u, nil, nil)
+		}
+		if was.ID != u.ID || modified(was, u) || len(c.Ports)+len(c.Added)+len(c.Removed) > 0 {
+			out = append(out, c)
 		}
 	}
 	slices.SortFunc(out, func(a, b AffectedVnfc) int {
@@ -73,11 +105,34 @@ func Difference(before, after []plan.Unit) []AffectedVnfc {
 	return out
 }
 
+// affected is the unit with what of the resources that it had is different.
+func affected(t ChangeType, u plan.Unit, had, has []plan.Resource) AffectedVnfc {
+	c := AffectedVnfc{ID: u.Resource(), Unit: u, ChangeType: t}
+	for _, r := range had {
+		switch {
+		case r.Kind == plan.LinkPort && !slices.ContainsFunc(has, func(x plan.Resource) bool { return x.ID == r.ID }):
+			c.Ports = append(c.Ports, r)
+		case r.Kind == plan.Storage && !slices.ContainsFunc(has, func(x plan.Resource) bool { return x.ID == r.ID }):
+			c.Removed = append(c.Removed, r)
+		}
+	}
+	for _, r := range has {
+		switch {
+		case r.Kind == plan.LinkPort && !slices.ContainsFunc(had, func(x plan.Resource) bool { return samePort(x, r) }):
+			c.Ports = append(c.Ports, r)
+		case r.Kind == plan.Storage && !slices.ContainsFunc(had, func(x plan.Resource) bool { return x.ID == r.ID }):
+			c.Added = append(c.Added, r)
+		}
+	}
+	return c
+}
+
+// live are the units that aren't going, by the VIM's id of them.
 func live(units []plan.Unit) map[string]plan.Unit {
 	m := make(map[string]plan.Unit, len(units))
 	for _, u := range units {
 		if !u.Deleting {
-			m[u.ID] = u
+			m[u.Resource()] = u
 		}
 	}
 	return m

@@ -117,6 +117,9 @@ type Operation struct {
 	// PkgChange is ModificationsTriggeredByVnfPkgChange, for an operation that changes
 	// the package; it is shown once that is done.
 	PkgChange json.RawMessage `json:"pkgChange,omitempty"`
+	// ExtLinks are the networks outside the VNF to which the operation changes the
+	// connection ([ChangedLinks]), shown as changedExtConnectivity once it is done.
+	ExtLinks []desired.ExtVirtualLink `json:"extLinks,omitempty"`
 	// HookProcess is the program under way, to be ended if Jibe died meanwhile.
 	HookProcess json.RawMessage `json:"hookProcess,omitempty"`
 	// DrainFrom is when the drain under way began.

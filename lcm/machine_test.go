@@ -289,12 +289,13 @@ func TestDifferenceIsByIncarnation(t *testing.T) {
 		{"replaced under its name", []plan.Unit{u("1", "a", "1")}, []plan.Unit{u("2", "a", "1")}, []string{"REMOVED 1", "ADDED 2"}},
 		{"another image in place", []plan.Unit{u("1", "a", "1")}, []plan.Unit{u("1", "a", "2")}, []string{"MODIFIED 1"}},
 		{"an attribute appears", []plan.Unit{u("1", "a", "")}, []plan.Unit{u("1", "a", "1")}, nil},
+		{"rebuilt under its id", []plan.Unit{u("1@t1", "1", "1")}, []plan.Unit{u("1@t2", "1", "1")}, []string{"MODIFIED 1"}},
 		{"one that goes is gone", []plan.Unit{u("5", "e", "1")}, []plan.Unit{gone}, []string{"REMOVED 5"}},
 		{"all in order", []plan.Unit{u("9", "z", "1"), u("8", "y", "1"), u("7", "x", "1")}, []plan.Unit{u("7", "x", "2"), u("6", "w", "1"), u("3", "c", "1")},
 			[]string{"REMOVED 8", "REMOVED 9", "MODIFIED 7", "ADDED 3", "ADDED 6"}},
 	} {
 		var got []string
-		for _, d := range lcm.Difference(c.before, c.after) {
+		for _, d := range lcm.Difference(c.before, c.after, nil, nil) {
 			got = append(got, fmt.Sprint(d.ChangeType, " ", d.ID))
 		}
 		if !slices.Equal(got, c.want) {
@@ -318,7 +319,7 @@ func TestChangesAreShownOnceTheyWereSeen(t *testing.T) {
 		{lcm.Operation{Type: lcm.ModifyInfo, State: lcm.Completed, UnitsBefore: a}, 0},
 		{lcm.Operation{Type: lcm.Instantiate, State: lcm.RolledBack, UnitsBefore: a}, 0},
 	} {
-		if got := c.op.Changes(); len(got) != c.want {
+		if got := c.op.Changes(); len(got.Vnfcs) != c.want || got.Empty() != (c.want == 0) {
 			t.Errorf("%s in %s: %v, want %d", c.op.Type, c.op.State, got, c.want)
 		}
 	}

@@ -9,20 +9,17 @@ import (
 )
 
 // packageChanged says whether what is deployed differs: another VNFD, package,
-// generation or flavour, or other manifests out of the same package.
+// generation or flavour, other manifests out of the same package, or other networks in
+// the place of its own.
 func packageChanged(before, after *desired.Instance) bool {
-	return changed(before, after, "vnfdId", "flavour", "base", "overlays", "generation") || repinned(before, after) || paramsChanged(before, after)
-}
-
-func paramsChanged(before, after *desired.Instance) bool {
-	return changed(keeping(before, without(before.Params)), keeping(after, without(after.Params)), "params")
+	return changed(before, after, "vnfdId", "flavour", "base", "overlays", "generation", "params", "extManagedVirtualLinks") || repinned(before, after)
 }
 
 // containerUpdate says whether the change only lays container updates on top of what
 // is deployed.
 func containerUpdate(before, after *desired.Instance) bool {
 	n := len(before.Overlays)
-	if changed(before, after, "flavour", "generation", "instantiationLevel") || paramsChanged(before, after) ||
+	if changed(before, after, "flavour", "generation", "instantiationLevel", "params", "extVirtualLinks", "extManagedVirtualLinks") ||
 		base(before) != base(after) || len(after.Overlays) <= n {
 		return false
 	}
@@ -61,8 +58,14 @@ func changePackageParams(before, after *desired.Instance) json.RawMessage {
 		}
 	}
 	maps.Copy(additional, after.Update.Coordinate.Params)
-	maps.Copy(additional, without(after.Params))
+	maps.Copy(additional, after.Params)
 	put(p, "additionalParams", additional)
+	if extConnChanged(before, after) {
+		p["extVirtualLinks"] = after.ExtVirtualLinks
+	}
+	if changed(before, after, "extManagedVirtualLinks") {
+		p["extManagedVirtualLinks"] = after.ExtManagedVirtualLinks
+	}
 	return encode(p)
 }
 

@@ -93,7 +93,7 @@ func TestUnknownPathsAndMethods(t *testing.T) {
 	for _, path := range []string{"/", "/vnflcm", "/vnflcm/v1/vnf_instances", api, api + "/nothing", api + "/vnf_instances/x/nothing", api + "/vnf_instances/", api + "/subscriptions"} {
 		e.want(404, "GET", path, "")
 	}
-	for _, task := range []string{"operate", "scale_to_level", "change_flavour", "change_ext_conn", "create_snapshot", "revert_to_snapshot"} {
+	for _, task := range []string{"operate", "scale_to_level", "change_flavour", "create_snapshot", "revert_to_snapshot"} {
 		a := e.want(404, "POST", api+"/vnf_instances/x/"+task, "{}")
 		if !strings.Contains(a.detail(t), "not supported") {
 			t.Errorf("%s: %s", task, a.body)

@@ -140,7 +140,7 @@ func TestInstantiateCommitsOneOperationAndShowsWhatRuns(t *testing.T) {
 			Metadata: map[string]any{"namespace": "amf", "lcm-kubernetes-def-files": []any{"Files/a.yaml"}}},
 		Metadata: map[string]any{"lcm-kubernetes-def-files": []any{"Files/a.yaml"}},
 		Links: map[string]sol.Link{"self": {Href: links}, "terminate": {Href: links + "/terminate"}, "scale": {Href: links + "/scale"}, "heal": {Href: links + "/heal"},
-			"changeCurrentVnfPkg": {Href: links + "/change_vnfpkg"}}}
+			"changeCurrentVnfPkg": {Href: links + "/change_vnfpkg"}, "changeExtConn": {Href: links + "/change_ext_conn"}}}
 	if d := cmp.Diff(want, in); d != "" {
 		t.Error(d)
 	}

@@ -165,9 +165,14 @@ func (a *api) reconnect(patch map[string]any, now, next *desired.Instance) error
 	}
 	var connections map[string]VimConnectionInfo
 	var err error
-	inline := now.VIM == "" && len(now.VIMConnections) > 0
+	inline := len(now.VIMConnections) > 0
+	for key := range p {
+		_, own := now.VIMConnections[key]
+		inline = inline && (own || now.VIM == "")
+	}
 	if inline {
 		connections, err = patchedConnections(now.VIMConnections, p)
+		next.VIMConnections = nil // what is removed doesn't stay
 	} else {
 		shown := a.connections(now)
 		if back, err := patchedConnections(shown, p); err == nil && reflect.DeepEqual(back, shown) {
@@ -189,7 +194,7 @@ func (a *api) reconnect(patch map[string]any, now, next *desired.Instance) error
 			}
 		}
 	}
-	if _, err := a.placeOn(next, connections); err != nil {
+	if _, err := a.placeOn(next, connections, now.Placement); err != nil {
 		return err
 	}
 	return a.samePlace(now, next)

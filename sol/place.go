@@ -12,63 +12,128 @@ import (
 	"github.com/jibe-vnfm/jibe/desired"
 )
 
-// placeOn writes the VIM that the request means into the instance, and returns
-// its type. A connection without interfaceInfo or accessInfo names a VIM of the
-// desired repository; without any connection it is what the instance says already,
-// else the default VIM. Only the first connection by key is ever used, as clients
-// know it.
-func (a *api) placeOn(in *desired.Instance, connections map[string]VimConnectionInfo) (string, error) {
+// placeOn writes the VIMs that the request means into the instance, and returns their
+// types. A connection without interfaceInfo or accessInfo names a VIM of the desired
+// repository; without any connection it is what the instance says already, else the
+// default VIM. placement says which VDUs run elsewhere than the others, by keys of
+// connections, or names or ids of VIMs of the repository; the others run at the first
+// connection by key at which none is placed.
+func (a *api) placeOn(in *desired.Instance, connections map[string]VimConnectionInfo, placement map[string]string) ([]string, error) {
 	settings, err := a.Repo.Settings()
 	if err != nil {
-		return "", fmt.Errorf("VIMs of the desired repository: %w", err)
+		return nil, fmt.Errorf("VIMs of the desired repository: %w", err)
 	}
-	if len(connections) == 0 {
-		switch {
-		case in.VIM != "":
-			if vim := settings.VIMs[in.VIM]; vim != nil {
-				return vim.Type, nil
-			}
-			return "", problem(http.StatusUnprocessableEntity, "vnf.yaml names the VIM %q, but there is no vims/%s.yaml", in.VIM, in.VIM)
-		case len(in.VIMConnections) > 0:
-			first := slices.Min(slices.Collect(maps.Keys(in.VIMConnections)))
-			return in.VIMConnections[first].VimType, nil
-		}
-		vim := defaultVIM(settings)
-		if vim == nil {
-			return "", problem(http.StatusUnprocessableEntity, "the request has no vimConnectionInfo, and no file under vims/ says default: true")
-		}
-		return vim.Type, nil
-	}
+	files := map[string]string{} // by key of a connection, the name of the file that it means
 	inline := map[string]desired.VIMConnection{}
-	var named *desired.VIM
-	first := ""
-	for i, key := range slices.Sorted(maps.Keys(connections)) {
+	for _, key := range slices.Sorted(maps.Keys(connections)) {
 		c := connections[key]
 		if len(c.InterfaceInfo) == 0 || len(c.AccessInfo) == 0 {
 			vim := vimByID(settings, c.VimID)
 			if vim == nil {
-				return "", problem(http.StatusNotFound, "vimConnectionInfo.%s has no interfaceInfo and accessInfo, and no file under vims/ has the vimId %q", key, c.VimID)
+				return nil, problem(http.StatusNotFound, "vimConnectionInfo.%s has no interfaceInfo and accessInfo, and no file under vims/ has the vimId %q", key, c.VimID)
 			}
-			if i == 0 {
-				named = vim
-			}
+			files[key] = vim.Name
 			continue
 		}
-		normal, ok := desired.NormalVIMType(c.VimType)
-		if !ok {
-			return "", problem(http.StatusBadRequest, "vimConnectionInfo.%s.vimType %q is not supported", key, c.VimType)
+		if inline[key], err = inlineConnection(key, c); err != nil {
+			return nil, err
 		}
-		if i == 0 {
-			first = normal
+	}
+	next := *in
+	next.Placement = nil
+	for _, vdu := range slices.Sorted(maps.Keys(placement)) {
+		name := cmp.Or(files[placement[vdu]], placement[vdu])
+		_, given := inline[name]
+		_, had := in.VIMConnections[name]
+		if vim := vimByID(settings, name); !given && !had && vim != nil {
+			name = vim.Name
+		} else if !given && !had {
+			return nil, problem(http.StatusBadRequest, "additionalParams.%s.%s names %s, which is neither a key of vimConnectionInfo nor a VIM under vims/", placementKey, vdu, quote(name))
 		}
-		inline[key] = desired.VIMConnection{VimID: c.VimID, VimType: normal, InterfaceInfo: c.InterfaceInfo, AccessInfo: c.AccessInfo, Extra: object(c.Extra)}
+		if next.Placement == nil {
+			next.Placement = map[string]string{}
+		}
+		next.Placement[vdu] = name
 	}
-	if named != nil {
-		in.VIM, in.VIMConnections = named.Name, nil
-		return named.Type, nil
+	if len(connections) > 0 {
+		connect(&next, slices.Collect(maps.Keys(connections)), files, inline, placement, defaultVIM(settings))
 	}
-	in.VIM, in.VIMConnections = "", inline
-	return first, nil
+	types, err := vimTypes(settings, &next)
+	if err == nil {
+		*in = next
+	}
+	return types, err
+}
+
+// connect has the instance run at the connections of the keys given: files under vims/,
+// or its own. Those of its connections stay at which something is placed; where
+// something is placed at all of the keys, its main one, else the default, stays too.
+func connect(in *desired.Instance, keys []string, files map[string]string, inline map[string]desired.VIMConnection, placement map[string]string, fallback *desired.VIM) {
+	slices.Sort(keys)
+	asked, placed := slices.Collect(maps.Values(placement)), slices.Collect(maps.Values(in.Placement))
+	i := slices.IndexFunc(keys, func(k string) bool { return !slices.Contains(asked, k) })
+	stays := ""
+	switch {
+	case i >= 0:
+		in.VIM = files[keys[i]]
+	case in.VIM == "" && len(in.VIMConnections) > 0:
+		stays = mainConnection(in)
+	case in.VIM == "" && fallback != nil:
+		in.VIM = fallback.Name
+	}
+	kept := map[string]desired.VIMConnection{}
+	for key, c := range in.VIMConnections {
+		if key == stays || slices.Contains(placed, key) {
+			kept[key] = c
+		}
+	}
+	for key, c := range inline {
+		if in.VIM == "" || slices.Contains(placed, key) {
+			kept[key] = c
+		}
+	}
+	in.VIMConnections = kept
+	if len(kept) == 0 {
+		in.VIMConnections = nil
+	}
+}
+
+// inlineConnection is a connection that is told in full.
+func inlineConnection(key string, c VimConnectionInfo) (desired.VIMConnection, error) {
+	normal, ok := desired.NormalVIMType(c.VimType)
+	if !ok {
+		return desired.VIMConnection{}, problem(http.StatusBadRequest, "vimConnectionInfo.%s.vimType %q is not supported", key, c.VimType)
+	}
+	out := desired.VIMConnection{VimID: c.VimID, VimType: normal, InterfaceInfo: c.InterfaceInfo, AccessInfo: c.AccessInfo, Extra: object(c.Extra)}
+	if gap, remedy := out.Gap(); gap != "" {
+		return out, problem(http.StatusBadRequest, "vimConnectionInfo.%s: %s; %s", key, gap, remedy)
+	}
+	return out, nil
+}
+
+// mainKey is the connection of what is placed nowhere: the first by key at which nothing
+// is placed, else the first.
+func mainKey(keys []string, placement map[string]string) string {
+	slices.Sort(keys)
+	placed := slices.Collect(maps.Values(placement))
+	return keys[max(slices.IndexFunc(keys, func(k string) bool { return !slices.Contains(placed, k) }), 0)]
+}
+
+// vimTypes are the types of the VIMs at which the instance runs, its main one first.
+func vimTypes(settings *desired.Settings, in *desired.Instance) ([]string, error) {
+	var types []string
+	for _, vdu := range append([]string{""}, slices.Sorted(maps.Keys(in.Placement))...) {
+		p := placeOf(settings, in, vdu)
+		switch {
+		case p.vimType != "":
+			types = append(types, p.vimType)
+		case p.name != "":
+			return nil, problem(http.StatusUnprocessableEntity, "vnf.yaml names the VIM %q, but there is no vims/%s.yaml", p.name, p.name)
+		default:
+			return nil, problem(http.StatusUnprocessableEntity, "the request has no vimConnectionInfo, and no file under vims/ says default: true")
+		}
+	}
+	return types, nil
 }
 
 func vimByID(s *desired.Settings, id string) *desired.VIM {
@@ -83,50 +148,69 @@ func vimByID(s *desired.Settings, id string) *desired.VIM {
 	return s.VIMs[id]
 }
 
-// place is where an instance runs, as far as git tells.
+// place is where something of an instance runs, as far as git tells.
 type place struct {
 	// name is that of a file under vims/, or "".
 	name, vimType, endpoint string
+	// region and project are OpenStack's, "" where they aren't told.
+	region, project string
 }
 
-// placeOf is where the intent has the instance run.
-func (a *api) placeOf(in *desired.Instance) (place, error) {
-	if in.VIM == "" && len(in.VIMConnections) > 0 {
-		c := in.VIMConnections[slices.Min(slices.Collect(maps.Keys(in.VIMConnections)))]
+// placeOf is where the intent has the VDU run; "" is any that is placed nowhere.
+func placeOf(settings *desired.Settings, in *desired.Instance, vdu string) place {
+	key := in.Placement[vdu]
+	if key == "" && in.VIM == "" && len(in.VIMConnections) > 0 {
+		key = mainConnection(in)
+	}
+	if c, ok := in.VIMConnections[key]; ok {
 		normal, _ := desired.NormalVIMType(c.VimType)
-		return place{vimType: normal, endpoint: sameForm(c.InterfaceInfo["endpoint"])}, nil
+		return place{vimType: normal, endpoint: sameForm(c.InterfaceInfo["endpoint"]), region: c.AccessInfo["region"], project: c.AccessInfo["project"]}
 	}
-	settings, err := a.Repo.Settings()
-	if err != nil {
-		return place{}, fmt.Errorf("VIMs of the desired repository: %w", err)
-	}
-	vim := settings.VIMs[in.VIM]
-	if in.VIM == "" {
+	name := cmp.Or(key, in.VIM)
+	vim := settings.VIMs[name]
+	if name == "" {
 		vim = defaultVIM(settings)
 	}
 	if vim == nil {
-		return place{name: in.VIM}, nil
+		return place{name: name}
 	}
-	return place{name: vim.Name, vimType: vim.Type, endpoint: sameForm(vim.Endpoint)}, nil
+	return place{name: vim.Name, vimType: vim.Type, endpoint: sameForm(vim.Endpoint), region: vim.Region, project: vim.Project}
 }
 
-// samePlace refuses to take a VNF that runs to another VIM.
+// same says whether the two are one place, as far as git tells.
+func (p place) same(q place) bool {
+	if p.name != "" && p.name == q.name {
+		return true
+	}
+	known := p.endpoint != "" || p.name == "" && q.name == ""
+	differ := func(a, b string) bool { return a != "" && b != "" && a != b }
+	return known && p.vimType == q.vimType && p.endpoint == q.endpoint && !differ(p.region, q.region) && !differ(p.project, q.project)
+}
+
+// samePlace refuses to take a VNF that runs, or a VDU of it, to another VIM.
 func (a *api) samePlace(now, next *desired.Instance) error {
-	was, err := a.placeOf(now)
+	settings, err := a.Repo.Settings()
 	if err != nil {
-		return err
+		return fmt.Errorf("VIMs of the desired repository: %w", err)
 	}
-	is, err := a.placeOf(next)
-	if err != nil {
-		return err
+	vdus := map[string]bool{"": true}
+	for _, placed := range []map[string]string{now.Placement, next.Placement} {
+		for vdu := range placed {
+			vdus[vdu] = true
+		}
 	}
-	known := was.endpoint != "" || was.name == "" && is.name == ""
-	if was.name != "" && was.name == is.name || known && was.vimType == is.vimType && was.endpoint == is.endpoint {
-		return nil
+	for _, vdu := range slices.Sorted(maps.Keys(vdus)) {
+		if was := placeOf(settings, now, vdu); !was.same(placeOf(settings, next, vdu)) {
+			what := "VNF instance " + now.ID
+			if vdu != "" {
+				what = "VDU " + vdu + " of " + what
+			}
+			return problem(http.StatusUnprocessableEntity,
+				"vimConnectionInfo names another VIM than %s runs on (%s): a VNF that runs can't be taken elsewhere; terminate it and instantiate it there",
+				what, cmp.Or(was.endpoint, was.name, was.vimType))
+		}
 	}
-	return problem(http.StatusUnprocessableEntity,
-		"vimConnectionInfo names another VIM than VNF instance %s runs on (%s): a VNF that runs can't be taken elsewhere; terminate it and instantiate it there",
-		now.ID, cmp.Or(was.endpoint, was.name, was.vimType))
+	return nil
 }
 
 // sameForm writes the endpoint of a VIM so that two ways of writing it are equal.

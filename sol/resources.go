@@ -7,34 +7,76 @@ import (
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/reconciler/plan"
+	"github.com/jibe-vnfm/jibe/sol/notify"
 )
 
-// The kinds of Kubernetes that are shown as virtual links and storages.
+// The kinds of objects and units that are shown by what they are.
 const (
+	kindPod         = "Pod"
+	kindStack       = "Stack"
 	kindService     = "Service"
 	kindClaim       = "PersistentVolumeClaim"
 	kindStatefulSet = "StatefulSet"
 )
 
-// namesOf are the names of the objects of a kind that aren't going, with their
-// incarnations, in the order of objects.
-func namesOf(objects []plan.ObservedObject, kind string) (names, incarnations []string) {
+// VnfcResourceInfo is SOL003 clause 5.5.3.5. Its id is the VIM's id of the unit: a pod
+// that was replaced under its old name has a new one, a server that was rebuilt in place
+// hasn't.
+type VnfcResourceInfo struct {
+	ID                 string         `json:"id"`
+	VduID              string         `json:"vduId"`
+	VnfdID             string         `json:"vnfdId,omitempty"`
+	ComputeResource    ResourceHandle `json:"computeResource"`
+	StorageResourceIDs []string       `json:"storageResourceIds,omitempty"`
+	VnfcCpInfo         []VnfcCpInfo   `json:"vnfcCpInfo,omitempty"`
+	Metadata           map[string]any `json:"metadata,omitempty"`
+}
+
+// VirtualLinkResourceInfo is VnfVirtualLinkResourceInfo of SOL003 clause 5.5.3.6: a
+// Service, or a network of the VNF.
+type VirtualLinkResourceInfo struct {
+	ID              string            `json:"id"`
+	VirtualLinkDesc string            `json:"vnfVirtualLinkDescId"`
+	NetworkResource ResourceHandle    `json:"networkResource"`
+	VnfLinkPorts    []VnfLinkPortInfo `json:"vnfLinkPorts,omitempty"`
+}
+
+// VirtualStorageResourceInfo is SOL003 clause 5.5.3.7: a claim of storage, or a volume.
+type VirtualStorageResourceInfo struct {
+	ID                 string         `json:"id"`
+	VirtualStorageDesc string         `json:"virtualStorageDescId"`
+	StorageResource    ResourceHandle `json:"storageResource"`
+}
+
+// ResourceHandle is SOL003 clause 4.4.1.7.
+type ResourceHandle = notify.ResourceHandle
+
+// named is an object of the instance as its key names it.
+type named struct{ name, incarnation, vim string }
+
+// namedOf are the objects of a kind that aren't going, in their order; vim is the
+// connection of those whose key names none.
+func namedOf(objects []plan.ObservedObject, kind, vim string) (out []named) {
 	for _, o := range objects {
 		rest, ok := strings.CutPrefix(o.Key, kind+"/")
-		_, name, _ := strings.Cut(rest, "/")
-		if ok && !o.Deleting {
-			names, incarnations = append(names, name), append(incarnations, o.Incarnation)
+		namespace, name, _ := strings.Cut(rest, "/")
+		if !ok || o.Deleting {
+			continue
 		}
+		n := named{name, o.Incarnation, vim}
+		if at, _, spread := strings.Cut(namespace, ":"); spread {
+			n.vim = at
+		}
+		out = append(out, n)
 	}
-	return names, incarnations
+	return out
 }
 
 // virtualLinks are the Services.
 func virtualLinks(objects []plan.ObservedObject, vim string) (out []VirtualLinkResourceInfo) {
-	names, incarnations := namesOf(objects, kindService)
-	for i, name := range names {
-		out = append(out, VirtualLinkResourceInfo{ID: incarnations[i], VirtualLinkDesc: name,
-			NetworkResource: ResourceHandle{VimConnectionID: vim, ResourceID: name, VimLevelResourceType: kindService}})
+	for _, n := range namedOf(objects, kindService, vim) {
+		out = append(out, VirtualLinkResourceInfo{ID: n.incarnation, VirtualLinkDesc: n.name,
+			NetworkResource: ResourceHandle{VimConnectionID: n.vim, ResourceID: n.name, VimLevelResourceType: kindService}})
 	}
 	return out
 }
@@ -42,24 +84,23 @@ func virtualLinks(objects []plan.ObservedObject, vim string) (out []VirtualLinkR
 // virtualStorages are the claims: those of the package by their name, those of a
 // StatefulSet by the name of the template that they are made of.
 func virtualStorages(objects []plan.ObservedObject, vim string) (out []VirtualStorageResourceInfo) {
-	names, incarnations := namesOf(objects, kindClaim)
-	sets, _ := namesOf(objects, kindStatefulSet)
-	for i, name := range names {
-		out = append(out, VirtualStorageResourceInfo{ID: incarnations[i], VirtualStorageDesc: template(name, sets),
-			StorageResource: ResourceHandle{VimConnectionID: vim, ResourceID: name, VimLevelResourceType: kindClaim}})
+	sets := namedOf(objects, kindStatefulSet, vim)
+	for _, n := range namedOf(objects, kindClaim, vim) {
+		out = append(out, VirtualStorageResourceInfo{ID: n.incarnation, VirtualStorageDesc: template(n.name, sets),
+			StorageResource: ResourceHandle{VimConnectionID: n.vim, ResourceID: n.name, VimLevelResourceType: kindClaim}})
 	}
 	return out
 }
 
 // template is the name of the claim template of a StatefulSet that the claim was made
 // of ("<template>-<set>-<ordinal>"), or the claim's own where it was made of none.
-func template(claim string, sets []string) string {
+func template(claim string, sets []named) string {
 	head := strings.TrimRight(claim, "0123456789")
 	if head == claim {
 		return claim
 	}
 	for _, set := range sets {
-		if t, ok := strings.CutSuffix(head, "-"+set+"-"); ok && t != "" {
+		if t, ok := strings.CutSuffix(head, "-"+set.name+"-"); ok && t != "" {
 			return t
 		}
 	}

@@ -166,7 +166,8 @@ func (a *api) routes() {
 	a.handle("/vnf_instances/{id}/terminate", methods{http.MethodPost: a.terminate})
 	a.handle("/vnf_instances/{id}/heal", methods{http.MethodPost: a.heal})
 	a.handle("/vnf_instances/{id}/change_vnfpkg", methods{http.MethodPost: a.changePackage})
-	for _, task := range []string{"scale_to_level", "change_flavour", "operate", "change_ext_conn", "create_snapshot", "revert_to_snapshot"} {
+	a.handle("/vnf_instances/{id}/change_ext_conn", methods{http.MethodPost: a.changeExtConn})
+	for _, task := range []string{"scale_to_level", "change_flavour", "operate", "create_snapshot", "revert_to_snapshot"} {
 		a.handle("/vnf_instances/{id}/"+task, methods{http.MethodPost: unsupported(task)})
 	}
 

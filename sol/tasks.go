@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/jibe-vnfm/jibe/desired"
@@ -57,19 +58,27 @@ func (a *api) instantiate(w http.ResponseWriter, r *http.Request) error {
 			if next.Params == nil {
 				next.Params = map[string]any{}
 			}
-			if req.ExtVirtualLinks != nil {
-				next.Params["extVirtualLinks"] = plain(req.ExtVirtualLinks)
+			delete(next.Params, placementKey)
+			if next.ExtVirtualLinks, err = linksOf(req.ExtVirtualLinks); err != nil {
+				return nil, err
 			}
-			if req.ExtManagedVirtualLinks != nil {
-				next.Params["extManagedVirtualLinks"] = plain(req.ExtManagedVirtualLinks)
+			if next.ExtManagedVirtualLinks, err = managedOf(nil, req.ExtManagedVirtualLinks); err != nil {
+				return nil, err
 			}
 			next.Extensions = merge(now.Extensions, orEmpty(object(req.Extensions))).(map[string]any)
 			next.ConfigurableProperties = merge(now.ConfigurableProperties, orEmpty(object(req.VnfConfigurableProperties))).(map[string]any)
-			vimType, err := a.placeOn(&next, req.VimConnectionInfo)
+			placement, err := placementOf(object(req.AdditionalParams))
 			if err != nil {
 				return nil, err
 			}
-			if strings.HasPrefix(vimType, kubernetes) {
+			if err := knownPlaces(flavour, placement); err != nil {
+				return nil, err
+			}
+			vims, err := a.placeOn(&next, req.VimConnectionInfo, placement)
+			if err != nil {
+				return nil, err
+			}
+			if slices.ContainsFunc(vims, func(t string) bool { return strings.HasPrefix(t, kubernetes) }) {
 				if err := checkDefFiles(next.Params[defFiles]); err != nil {
 					return nil, err
 				}
@@ -94,6 +103,20 @@ func flavourOf(pkg *vnfd.Package, id string) (*vnfd.Flavour, error) {
 		have = append(have, f.ID)
 	}
 	return nil, problem(http.StatusBadRequest, "Invalid flavourId: VNFD %s has no flavour %q; it has %s", pkg.VNFD.ID, id, strings.Join(have, ", "))
+}
+
+// knownPlaces refuses to place VDUs that the flavour doesn't have.
+func knownPlaces(f *vnfd.Flavour, placement map[string]string) error {
+	var have []string
+	for _, vdu := range f.VDUs {
+		have = append(have, vdu.ID)
+	}
+	for _, vdu := range slices.Sorted(maps.Keys(placement)) {
+		if !slices.Contains(have, vdu) {
+			return problem(http.StatusBadRequest, "additionalParams.%s: flavour %q has no VDU %s; it has %s", placementKey, f.ID, quote(vdu), strings.Join(have, ", "))
+		}
+	}
+	return nil
 }
 
 func checkDefFiles(v any) error {

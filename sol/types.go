@@ -70,6 +70,9 @@ type InstantiatedVnfInfo struct {
 	ScaleStatus      []ScaleInfo                  `json:"scaleStatus,omitempty"`
 	MaxScaleLevels   []ScaleInfo                  `json:"maxScaleLevels,omitempty"`
 	VnfcResourceInfo []VnfcResourceInfo           `json:"vnfcResourceInfo,omitempty"`
+	ExtCpInfo        []ExtCpInfo                  `json:"extCpInfo,omitempty"`
+	ExtVirtualLinks  []notify.ExtVirtualLinkInfo  `json:"extVirtualLinkInfo,omitempty"`
+	ExtManagedLinks  []ExtManagedVirtualLinkInfo  `json:"extManagedVirtualLinkInfo,omitempty"`
 	VirtualLinks     []VirtualLinkResourceInfo    `json:"vnfVirtualLinkResourceInfo,omitempty"`
 	VirtualStorages  []VirtualStorageResourceInfo `json:"virtualStorageResourceInfo,omitempty"`
 	VnfcInfo         []VnfcInfo                   `json:"vnfcInfo,omitempty"`
@@ -83,38 +86,6 @@ type ScaleInfo struct {
 	Level    int    `json:"scaleLevel"`
 }
 
-// VnfcResourceInfo is SOL003 clause 5.5.3.5. Its id is the incarnation: a pod
-// that was replaced under its old name has a new one.
-type VnfcResourceInfo struct {
-	ID              string         `json:"id"`
-	VduID           string         `json:"vduId"`
-	VnfdID          string         `json:"vnfdId,omitempty"`
-	ComputeResource ResourceHandle `json:"computeResource"`
-	Metadata        map[string]any `json:"metadata,omitempty"`
-}
-
-// VirtualLinkResourceInfo is VnfVirtualLinkResourceInfo of SOL003 clause 5.5.3.6: a
-// Service.
-type VirtualLinkResourceInfo struct {
-	ID              string         `json:"id"`
-	VirtualLinkDesc string         `json:"vnfVirtualLinkDescId"`
-	NetworkResource ResourceHandle `json:"networkResource"`
-}
-
-// VirtualStorageResourceInfo is SOL003 clause 5.5.3.7: a claim of storage.
-type VirtualStorageResourceInfo struct {
-	ID                 string         `json:"id"`
-	VirtualStorageDesc string         `json:"virtualStorageDescId"`
-	StorageResource    ResourceHandle `json:"storageResource"`
-}
-
-// ResourceHandle is SOL003 clause 4.4.1.7.
-type ResourceHandle struct {
-	VimConnectionID      string `json:"vimConnectionId,omitempty"`
-	ResourceID           string `json:"resourceId"`
-	VimLevelResourceType string `json:"vimLevelResourceType,omitempty"`
-}
-
 // VnfcInfo is SOL003 clause 5.5.3.23.
 type VnfcInfo struct {
 	ID                 string `json:"id"`
@@ -125,26 +96,22 @@ type VnfcInfo struct {
 
 // VnfLcmOpOcc is SOL003 clause 5.5.2.13.
 type VnfLcmOpOcc struct {
-	ID                    string           `json:"id"`
-	OperationState        lcm.State        `json:"operationState"`
-	StateEnteredTime      string           `json:"stateEnteredTime"`
-	StartTime             string           `json:"startTime"`
-	VnfInstanceID         string           `json:"vnfInstanceId"`
-	Operation             lcm.Type         `json:"operation"`
-	IsAutomaticInvocation bool             `json:"isAutomaticInvocation"`
-	OperationParams       json.RawMessage  `json:"operationParams,omitempty"`
-	IsCancelPending       bool             `json:"isCancelPending"`
-	CancelMode            string           `json:"cancelMode,omitempty"`
-	Error                 *ProblemDetails  `json:"error,omitempty"`
-	ResourceChanges       *ResourceChanges `json:"resourceChanges,omitempty"`
-	ChangedInfo           json.RawMessage  `json:"changedInfo,omitempty"`
-	PkgChange             json.RawMessage  `json:"modificationsTriggeredByVnfPkgChange,omitempty"`
-	Links                 map[string]Link  `json:"_links"`
-}
-
-// ResourceChanges is the attribute of that name of VnfLcmOpOcc.
-type ResourceChanges struct {
-	AffectedVnfcs []notify.AffectedVnfc `json:"affectedVnfcs,omitempty"`
+	ID                    string                      `json:"id"`
+	OperationState        lcm.State                   `json:"operationState"`
+	StateEnteredTime      string                      `json:"stateEnteredTime"`
+	StartTime             string                      `json:"startTime"`
+	VnfInstanceID         string                      `json:"vnfInstanceId"`
+	Operation             lcm.Type                    `json:"operation"`
+	IsAutomaticInvocation bool                        `json:"isAutomaticInvocation"`
+	OperationParams       json.RawMessage             `json:"operationParams,omitempty"`
+	IsCancelPending       bool                        `json:"isCancelPending"`
+	CancelMode            string                      `json:"cancelMode,omitempty"`
+	Error                 *ProblemDetails             `json:"error,omitempty"`
+	ResourceChanges       *notify.ResourceChanges     `json:"resourceChanges,omitempty"`
+	ChangedInfo           json.RawMessage             `json:"changedInfo,omitempty"`
+	ChangedExtConn        []notify.ExtVirtualLinkInfo `json:"changedExtConnectivity,omitempty"`
+	PkgChange             json.RawMessage             `json:"modificationsTriggeredByVnfPkgChange,omitempty"`
+	Links                 map[string]Link             `json:"_links"`
 }
 
 // createVnfRequest is SOL003 clause 5.5.2.3.
@@ -177,6 +144,13 @@ type changeVnfPkgRequest struct {
 	AdditionalParams          map[string]any               `json:"additionalParams,omitempty"`
 	Extensions                map[string]any               `json:"extensions,omitempty"`
 	VnfConfigurableProperties map[string]any               `json:"vnfConfigurableProperties,omitempty"`
+}
+
+// changeExtConnRequest is ChangeExtVnfConnectivityRequest of SOL003 clause 5.5.2.11.
+type changeExtConnRequest struct {
+	ExtVirtualLinks   []any                        `json:"extVirtualLinks"`
+	VimConnectionInfo map[string]VimConnectionInfo `json:"vimConnectionInfo,omitempty"`
+	AdditionalParams  map[string]any               `json:"additionalParams,omitempty"`
 }
 
 // scaleVnfRequest is SOL003 clause 5.5.2.5.

@@ -65,22 +65,29 @@ func (a *api) upgraded(ctx context.Context, now *desired.Instance, req changeVnf
 	next.Params = merge(now.Params, orEmpty(up.rest)).(map[string]any)
 	next.Extensions = merge(now.Extensions, orEmpty(object(req.Extensions))).(map[string]any)
 	next.ConfigurableProperties = merge(now.ConfigurableProperties, orEmpty(object(req.VnfConfigurableProperties))).(map[string]any)
-	vimType, err := a.placeOn(&next, req.VimConnectionInfo)
+	vims, err := a.placeOn(&next, req.VimConnectionInfo, now.Placement)
 	if err != nil {
 		return nil, err
 	}
 	if err := a.samePlace(now, &next); err != nil {
 		return nil, err
 	}
-	for attr, links := range map[string][]any{"extVirtualLinks": req.ExtVirtualLinks, "extManagedVirtualLinks": req.ExtManagedVirtualLinks} {
-		switch {
-		case len(links) == 0:
-		case strings.HasPrefix(vimType, kubernetes):
-			return nil, problem(http.StatusUnprocessableEntity,
-				"%s can't be changed on Kubernetes: how a VNF is connected there is said by the manifests of its package; leave the attribute out", attr)
-		default:
-			next.Params[attr] = plain(links)
+	for _, given := range []struct {
+		attr  string
+		links []any
+	}{{"extVirtualLinks", req.ExtVirtualLinks}, {"extManagedVirtualLinks", req.ExtManagedVirtualLinks}} {
+		if len(given.links) == 0 {
+			continue
 		}
+		if err := connectable(given.attr, vims); err != nil {
+			return nil, err
+		}
+	}
+	if next.ExtVirtualLinks, err = reconnected(now.ExtVirtualLinks, req.ExtVirtualLinks); err != nil {
+		return nil, err
+	}
+	if next.ExtManagedVirtualLinks, err = managedOf(now.ExtManagedVirtualLinks, req.ExtManagedVirtualLinks); err != nil {
+		return nil, err
 	}
 	next.VnfdID, next.Package = req.VnfdID, "" // the newest, as Complete knows it
 	if err := a.knownVDUs(ctx, up, now, &next); err != nil {

@@ -139,7 +139,7 @@ func (a *api) instanceBody(ctx context.Context, k known, shows func(attr string)
 func (a *api) instanceLinks(id string, running bool) map[string]Link {
 	tasks := map[string]string{"instantiate": "instantiate"}
 	if running {
-		tasks = map[string]string{"terminate": "terminate", "scale": "scale", "heal": "heal", "changeCurrentVnfPkg": "change_vnfpkg"}
+		tasks = map[string]string{"terminate": "terminate", "scale": "scale", "heal": "heal", "changeCurrentVnfPkg": "change_vnfpkg", "changeExtConn": "change_ext_conn"}
 	}
 	links := map[string]Link{"self": {a.link("vnf_instances", id)}}
 	for name, task := range tasks {
@@ -158,29 +158,27 @@ func (a *api) instantiated(ctx context.Context, k known, in *desired.Instance, p
 		}
 	}
 	seen := a.look(ctx, k.id)
-	units := seen.Units
+	units, used := seen.Units, seen.Resources
 	if !seen.fresh {
-		units = k.record.Units
+		units, used = k.record.Units, k.record.Resources
 		info.Metadata["stale"] = true
 	}
+	units = sorted(units)
 	vim := a.vimName(in)
-	for _, u := range sorted(units) {
+	for _, u := range units {
 		info.VnfcResourceInfo = append(info.VnfcResourceInfo, VnfcResourceInfo{
-			ID: u.ID, VduID: u.VDU, ComputeResource: handle(u, vim), Metadata: unitMetadata(u)})
+			ID: u.Resource(), VduID: u.VDU, ComputeResource: handle(u, cmp.Or(u.VIM, in.Placement[u.VDU], vim)), Metadata: unitMetadata(u)})
 		info.VnfcInfo = append(info.VnfcInfo, VnfcInfo{
-			ID: vnfcInfoID(u), VduID: u.VDU, VnfcResourceInfoID: u.ID, VnfcState: vnfStarted})
+			ID: vnfcInfoID(u), VduID: u.VDU, VnfcResourceInfoID: u.Resource(), VnfcState: vnfStarted})
 	}
 	info.VirtualLinks, info.VirtualStorages = virtualLinks(seen.Objects, vim), virtualStorages(seen.Objects, vim)
+	info.resources(in, units, used, vim)
 	for _, name := range []string{"namespace", defFiles} {
 		if v, ok := in.Params[name]; ok {
 			info.Metadata[name] = v
 		}
 	}
-	if _, ok := info.Metadata["namespace"]; !ok && len(units) > 0 {
-		if parts := strings.Split(units[0].Key, "/"); len(parts) == 3 {
-			info.Metadata["namespace"] = parts[1]
-		}
-	}
+	whereabouts(info.Metadata, in, units, seen.Objects)
 	if head := a.intent(ctx, k); head.Held != "" {
 		info.Metadata["held"] = head.Held
 	}
@@ -260,13 +258,14 @@ func unitMetadata(u plan.Unit) map[string]any {
 	return m
 }
 
-// vimName is the key of the instance's connection in vimConnectionInfo.
+// vimName is the key in vimConnectionInfo of the VIM that runs all VDUs which are placed
+// nowhere else.
 func (a *api) vimName(in *desired.Instance) string {
 	if in.VIM != "" {
 		return in.VIM
 	}
 	if len(in.VIMConnections) > 0 {
-		return slices.Min(slices.Collect(maps.Keys(in.VIMConnections)))
+		return mainConnection(in)
 	}
 	if settings, err := a.Repo.Settings(); err == nil {
 		if vim := defaultVIM(settings); vim != nil {
@@ -274,6 +273,12 @@ func (a *api) vimName(in *desired.Instance) string {
 		}
 	}
 	return ""
+}
+
+// mainConnection is the connection of the instance's own that runs all VDUs which are
+// placed nowhere else.
+func mainConnection(in *desired.Instance) string {
+	return mainKey(slices.Collect(maps.Keys(in.VIMConnections)), in.Placement)
 }
 
 func defaultVIM(s *desired.Settings) *desired.VIM {
@@ -285,28 +290,53 @@ func defaultVIM(s *desired.Settings) *desired.VIM {
 	return nil
 }
 
-// connections is vimConnectionInfo without secrets.
+// connections is vimConnectionInfo without secrets: the VIM of the instance, and those at
+// which it places VDUs.
 func (a *api) connections(in *desired.Instance) map[string]VimConnectionInfo {
 	out := map[string]VimConnectionInfo{}
-	if in.VIM == "" && len(in.VIMConnections) > 0 {
-		for id, c := range in.VIMConnections {
-			out[id] = VimConnectionInfo{VimID: c.VimID, VimType: c.VimType, InterfaceInfo: withoutSecrets(c.InterfaceInfo),
-				AccessInfo: withoutSecrets(c.AccessInfo), Extra: redacted(c.Extra)}
-		}
-		return out
-	}
 	settings, err := a.Repo.Settings()
 	if err != nil {
-		return nil
+		settings = &desired.Settings{}
 	}
-	if vim := settings.VIMs[a.vimName(in)]; vim != nil {
-		c := VimConnectionInfo{VimID: cmp.Or(vim.ID, vim.Name), VimType: vim.Type}
-		if vim.Endpoint != "" {
-			c.InterfaceInfo = map[string]string{"endpoint": vim.Endpoint}
+	for _, name := range append(slices.Collect(maps.Values(in.Placement)), a.vimName(in)) {
+		c, inline := in.VIMConnections[name]
+		vim := settings.VIMs[name]
+		switch {
+		case inline && name != in.VIM:
+			out[name] = shownConnection(c)
+		case vim != nil:
+			out[name] = connectionTo(vim)
 		}
-		out[vim.Name] = c
+	}
+	if in.VIM == "" { // others that a request gave are kept, and shown
+		for name, c := range in.VIMConnections {
+			out[name] = shownConnection(c)
+		}
 	}
 	return out
+}
+
+func shownConnection(c desired.VIMConnection) VimConnectionInfo {
+	return VimConnectionInfo{VimID: c.VimID, VimType: c.VimType, InterfaceInfo: withoutSecrets(c.InterfaceInfo),
+		AccessInfo: withoutSecrets(c.AccessInfo), Extra: redacted(c.Extra)}
+}
+
+// connectionTo shows a file under vims/.
+func connectionTo(vim *desired.VIM) VimConnectionInfo {
+	c := VimConnectionInfo{VimID: cmp.Or(vim.ID, vim.Name), VimType: vim.Type}
+	if vim.Endpoint != "" {
+		c.InterfaceInfo = map[string]string{"endpoint": vim.Endpoint}
+	}
+	for key, value := range map[string]string{"region": vim.Region, "project": vim.Project, "projectDomain": vim.ProjectDomain, "userDomain": vim.UserDomain} {
+		if value == "" {
+			continue
+		}
+		if c.AccessInfo == nil {
+			c.AccessInfo = map[string]string{}
+		}
+		c.AccessInfo[key] = value
+	}
+	return c
 }
 
 func withoutSecrets(m map[string]string) map[string]string {
@@ -339,9 +369,7 @@ func (a *api) operationBody(op *lcm.Operation) *VnfLcmOpOcc {
 	if op.State == lcm.Completed {
 		v.ChangedInfo, v.PkgChange = op.ChangedInfo, op.PkgChange
 	}
-	if changes := op.Changes(); len(changes) > 0 {
-		v.ResourceChanges = &ResourceChanges{AffectedVnfcs: notify.Affected(changes)}
-	}
+	v.ResourceChanges, v.ChangedExtConn = notify.Affected(op), notify.ChangedExtConnectivity(op)
 	v.Links = map[string]Link{
 		"self":        {a.link("vnf_lcm_op_occs", op.ID)},
 		"vnfInstance": {a.link("vnf_instances", op.Instance)},

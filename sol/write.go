@@ -68,6 +68,7 @@ func (a *api) begin(w http.ResponseWriter, r *http.Request, req request) error {
 	op := lcm.Operation{
 		ID: a.NewID(), Instance: k.id, Type: req.typ, RequestedBy: callerOf(ctx),
 		Before: k.head, Params: req.params, VNF: a.vnf(ctx, after), UnitsBefore: k.record.Units,
+		ResourcesBefore: k.record.Resources, ExtLinks: lcm.ChangedLinks(now, after),
 	}
 	if req.born != nil {
 		if err := req.born(&op, now, after); err != nil {
@@ -78,7 +79,7 @@ func (a *api) begin(w http.ResponseWriter, r *http.Request, req request) error {
 		return err
 	}
 	if seen.fresh {
-		op.UnitsBefore = sorted(seen.Units)
+		op.UnitsBefore, op.ResourcesBefore = sorted(seen.Units), seen.Resources
 	}
 	if req.typ == lcm.Heal {
 		op.Journal = op.Journal.Aim(plan.Desired{Condemned: after.Condemned}, seen.Observed)
@@ -264,6 +265,9 @@ func differences(now, next *desired.Instance) []desired.KeyValue {
 	edits = append(edits, updates(now, next)...)
 	edits = append(edits, entries("levels", now.Levels, next.Levels)...)
 	edits = append(edits, entries("vimConnectionInfo", now.VIMConnections, next.VIMConnections)...)
+	edits = append(edits, entries("placement", now.Placement, next.Placement)...)
+	edits = append(edits, list("extVirtualLinks", now.ExtVirtualLinks, next.ExtVirtualLinks)...)
+	edits = append(edits, list("extManagedVirtualLinks", now.ExtManagedVirtualLinks, next.ExtManagedVirtualLinks)...)
 	edits = append(edits, entries("params", now.Params, next.Params)...)
 	edits = append(edits, entries("condemned", now.Condemned, next.Condemned)...)
 	edits = append(edits, entries("metadata", now.Metadata, next.Metadata)...)
@@ -273,14 +277,7 @@ func differences(now, next *desired.Instance) []desired.KeyValue {
 
 // updates are the edits of what a change of package is made by, and leaves behind.
 func updates(now, next *desired.Instance) []desired.KeyValue {
-	var edits []desired.KeyValue
-	if !reflect.DeepEqual(now.Overlays, next.Overlays) {
-		e := desired.KeyValue{Path: []string{"overlays"}}
-		if len(next.Overlays) > 0 {
-			e.Value = next.Overlays
-		}
-		edits = append(edits, e)
-	}
+	edits := list("overlays", now.Overlays, next.Overlays)
 	was, is := now.Update, next.Update
 	for _, text := range [][3]string{{"strategy", was.Strategy, is.Strategy}, {"drain", was.Drain, is.Drain}} {
 		if text[1] != text[2] {
@@ -295,6 +292,18 @@ func updates(now, next *desired.Instance) []desired.KeyValue {
 		edits = append(edits, e)
 	}
 	return edits
+}
+
+// list is the edit of a list, which is written as a whole.
+func list[V any](key string, now, next []V) []desired.KeyValue {
+	if len(now) == 0 && len(next) == 0 || reflect.DeepEqual(now, next) {
+		return nil
+	}
+	e := desired.KeyValue{Path: []string{key}}
+	if len(next) > 0 {
+		e.Value = next
+	}
+	return []desired.KeyValue{e}
 }
 
 func entries[V any](key string, now, next map[string]V) []desired.KeyValue {

@@ -206,7 +206,7 @@ func (l *Log) begin(ctx context.Context, b *batch, op *lcm.Operation, inst *lcm.
 	}
 	op.VNF = vnf(op.VNF, inst.VNF)
 	if op.UnitsBefore == nil {
-		op.UnitsBefore = inst.Units
+		op.UnitsBefore, op.ResourcesBefore = inst.Units, inst.Resources
 	}
 	if err := op.Advance(lcm.Committed, now, nil); err != nil {
 		return err

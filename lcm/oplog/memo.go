@@ -31,7 +31,7 @@ type remembered struct {
 const memoSize = 1024
 
 // instance decodes a record. The result is the caller's to change, but for what
-// stands behind the pointers of its units.
+// stands behind the pointers of its units and resources.
 func (m *memo) instance(rec store.Record) (*lcm.Instance, error) {
 	m.mu.Lock()
 	known, ok := m.young[rec.Key]
@@ -51,7 +51,7 @@ func (m *memo) instance(rec store.Record) (*lcm.Instance, error) {
 		m.mu.Unlock()
 	}
 	inst := known.inst
-	inst.Units = slices.Clone(inst.Units)
+	inst.Units, inst.Resources = slices.Clone(inst.Units), slices.Clone(inst.Resources)
 	return &inst, nil
 }
 

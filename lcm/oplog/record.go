@@ -39,6 +39,7 @@ func (l *Log) Record(ctx context.Context, opID string, change func(op *lcm.Opera
 			return err
 		}
 		state, units, unitsAfter := op.State, inst.Units, op.UnitsAfter
+		resources, resourcesAfter := inst.Resources, op.ResourcesAfter
 		if err := change(op, inst); err != nil {
 			return err
 		}
@@ -49,6 +50,11 @@ func (l *Log) Record(ctx context.Context, opID string, change func(op *lcm.Opera
 		if reflect.DeepEqual(inst.Units, units) { // change didn't set them itself
 			if !reflect.DeepEqual(op.UnitsAfter, unitsAfter) || ended && settles(op, state) {
 				inst.Units = op.UnitsAfter
+			}
+		}
+		if reflect.DeepEqual(inst.Resources, resources) {
+			if !reflect.DeepEqual(op.ResourcesAfter, resourcesAfter) || ended && settles(op, state) {
+				inst.Resources = op.ResourcesAfter
 			}
 		}
 		if ended {

@@ -42,36 +42,10 @@ type OperationPart struct {
 	OperationID string       `json:"vnfLcmOpOccId"`
 	Error       *lcm.Problem `json:"error,omitempty"`
 	// With verbosity FULL:
-	AffectedVnfcs []AffectedVnfc  `json:"affectedVnfcs,omitempty"`
-	ChangedInfo   json.RawMessage `json:"changedInfo,omitempty"`
-	PkgChange     json.RawMessage `json:"modificationsTriggeredByVnfPkgChange,omitempty"`
-}
-
-// AffectedVnfc is AffectedVnfc (SOL003 clause 5.5.3.13).
-type AffectedVnfc struct {
-	ID              string            `json:"id"`
-	VduID           string            `json:"vduId"`
-	ChangeType      lcm.ChangeType    `json:"changeType"`
-	ComputeResource ResourceHandle    `json:"computeResource"`
-	Metadata        map[string]string `json:"metadata,omitempty"`
-}
-
-// ResourceHandle is ResourceHandle (SOL003 clause 4.4.1.7).
-type ResourceHandle struct {
-	ResourceID           string `json:"resourceId"`
-	VimLevelResourceType string `json:"vimLevelResourceType,omitempty"`
-}
-
-// Affected shows units that changed as AffectedVnfc does.
-func Affected(changes []lcm.AffectedVnfc) []AffectedVnfc {
-	out := make([]AffectedVnfc, 0, len(changes))
-	for _, c := range changes {
-		out = append(out, AffectedVnfc{
-			ID: c.ID, VduID: c.Unit.VDU, ChangeType: c.ChangeType, Metadata: c.Unit.Metadata,
-			ComputeResource: ResourceHandle{ResourceID: c.Unit.Name, VimLevelResourceType: c.Unit.Kind},
-		})
-	}
-	return out
+	*ResourceChanges
+	ChangedInfo    json.RawMessage      `json:"changedInfo,omitempty"`
+	ChangedExtConn []ExtVirtualLinkInfo `json:"changedExtConnectivity,omitempty"`
+	PkgChange      json.RawMessage      `json:"modificationsTriggeredByVnfPkgChange,omitempty"`
 }
 
 // NewNotification tells the subscription of the event. It is pure: the same event
@@ -105,7 +79,8 @@ func NewNotification(subscription, verbosity, base string, e oplog.Event) Notifi
 	}
 	if verbosity == Full && n.Status == "RESULT" {
 		n.ChangedInfo = op.ChangedInfo
-		n.AffectedVnfcs = Affected(op.Changes())
+		n.ResourceChanges = Affected(op)
+		n.ChangedExtConn = ChangedExtConnectivity(op)
 		if op.State == lcm.Completed {
 			n.PkgChange = op.PkgChange
 		}

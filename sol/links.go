@@ -1,0 +1,237 @@
+package sol
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/lcm"
+)
+
+// changeExtConn is POST vnf_instances/{id}/change_ext_conn (SOL003 clause 5.4.11). What is
+// committed is how the VNF is connected afterwards.
+func (a *api) changeExtConn(w http.ResponseWriter, r *http.Request) error {
+	var req changeExtConnRequest
+	if err := read(w, r, &req); err != nil {
+		return err
+	}
+	if len(req.ExtVirtualLinks) == 0 {
+		return problem(http.StatusBadRequest, "attribute \"extVirtualLinks\" is missing: it names the networks, and the connection points that are to be on them")
+	}
+	return a.begin(w, r, request{typ: lcm.ChangeExtConn, params: params(req),
+		next: func(_ context.Context, now *desired.Instance, _ sight) (*desired.Instance, error) {
+			if err := running(now); err != nil {
+				return nil, err
+			}
+			next := *now
+			next.Held = ""
+			vims, err := a.placeOn(&next, req.VimConnectionInfo, now.Placement)
+			if err != nil {
+				return nil, err
+			}
+			if err := a.samePlace(now, &next); err != nil {
+				return nil, err
+			}
+			if err := connectable("extVirtualLinks", vims); err != nil {
+				return nil, err
+			}
+			next.ExtVirtualLinks, err = reconnected(now.ExtVirtualLinks, req.ExtVirtualLinks)
+			return &next, err
+		},
+		born: func(_ *lcm.Operation, now, after *desired.Instance) error {
+			if !slices.Contains(desired.Changed(now, after), "extVirtualLinks") {
+				return problem(http.StatusConflict, "VNF instance %s is connected as the request asks already", now.ID)
+			}
+			return nil
+		}})
+}
+
+// connectable refuses to change how a VNF is connected where no VIM of it knows networks
+// of its own.
+func connectable(attr string, vims []string) error {
+	if slices.ContainsFunc(vims, func(t string) bool { return !strings.HasPrefix(t, kubernetes) }) {
+		return nil
+	}
+	return problem(http.StatusUnprocessableEntity,
+		"%s can't be changed on Kubernetes: how a VNF is connected there is said by the manifests of its package; leave the attribute out", attr)
+}
+
+// exactly reads what a request gives as free content into v, refusing what v doesn't know.
+func exactly(attr string, is, v any) error {
+	b, err := json.Marshal(map[string]any{attr: is})
+	if err != nil {
+		return fmt.Errorf("%s: %w", attr, err)
+	}
+	var body map[string]json.RawMessage
+	if err := json.Unmarshal(b, &body); err != nil {
+		return fmt.Errorf("%s: %w", attr, err)
+	}
+	wrapped := struct {
+		To any `json:"value"`
+	}{v}
+	if err := decode(fmt.Appendf(nil, `{"value": %s}`, body[attr]), &wrapped); err != nil {
+		why, _, _ := strings.Cut(err.Error(), ", at ") // a position in no text that the client sent
+		return problem(http.StatusBadRequest, "%s can't be used: %s", attr, why)
+	}
+	return nil
+}
+
+// linksOf are the extVirtualLinks of a VNF that isn't connected yet.
+func linksOf(asked []any) ([]desired.ExtVirtualLink, error) { return reconnected(nil, asked) }
+
+// managedOf is have with the extManagedVirtualLinks asked for: one for the same virtual
+// link takes another one's place.
+func managedOf(have []desired.ExtManagedVirtualLink, asked []any) ([]desired.ExtManagedVirtualLink, error) {
+	var fresh []desired.ExtManagedVirtualLink
+	if err := exactly("extManagedVirtualLinks", asked, &fresh); err != nil {
+		return nil, err
+	}
+	kept := slices.DeleteFunc(slices.Clone(have), func(l desired.ExtManagedVirtualLink) bool {
+		return slices.ContainsFunc(fresh, func(f desired.ExtManagedVirtualLink) bool {
+			return f.VirtualLinkDescID == l.VirtualLinkDescID || f.ID == l.ID
+		})
+	})
+	return append(kept, fresh...), nil
+}
+
+// askedLink is ExtVirtualLinkData as a change gives it: entries of cpConfig are merge
+// patches, null takes one away (clause 4.4.1.12).
+type askedLink struct {
+	ID              string                `json:"id"`
+	VIMConnectionID string                `json:"vimConnectionId"`
+	ProviderID      string                `json:"resourceProviderId"`
+	ResourceID      string                `json:"resourceId"`
+	ExtCps          []askedCp             `json:"extCps"`
+	ExtLinkPorts    []desired.ExtLinkPort `json:"extLinkPorts"`
+}
+
+type askedCp struct {
+	CpdID    string         `json:"cpdId"`
+	CpConfig map[string]any `json:"cpConfig"`
+}
+
+// connects says whether some instance of the connection point is to be on the network.
+func (c askedCp) connects() bool {
+	for _, v := range c.CpConfig {
+		if v != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// reconnected is have with the extVirtualLinks asked for (clause 5.5.2.11): a connection
+// point that is put on a network leaves the one that it was on, and a network on which
+// none is left is left out.
+func reconnected(have []desired.ExtVirtualLink, asked []any) ([]desired.ExtVirtualLink, error) {
+	const attr = "extVirtualLinks"
+	var links []askedLink
+	if err := exactly(attr, asked, &links); err != nil {
+		return nil, err
+	}
+	out := slices.Clone(have)
+	seen := map[string]bool{}
+	for i, l := range links {
+		switch {
+		case l.ID == "":
+			return nil, problem(http.StatusBadRequest, "%s[%d].id is missing", attr, i)
+		case seen[l.ID]:
+			return nil, problem(http.StatusBadRequest, "%s names %s twice", attr, quote(l.ID))
+		case l.ResourceID == "":
+			return nil, problem(http.StatusBadRequest, "%s[%d].resourceId is missing: it is the id of the network at the VIM", attr, i)
+		case len(l.ExtCps) == 0:
+			return nil, problem(http.StatusBadRequest, "%s[%d].extCps is missing: it names the connection points that are on the network", attr, i)
+		}
+		seen[l.ID] = true
+		for _, cp := range l.ExtCps {
+			if cp.connects() {
+				out = without(out, l.ID, cp.CpdID)
+			}
+		}
+		at := slices.IndexFunc(out, func(x desired.ExtVirtualLink) bool { return x.ID == l.ID })
+		if at < 0 {
+			out, at = append(out, desired.ExtVirtualLink{ID: l.ID}), len(out)
+		}
+		linked, err := l.onto(out[at], fmt.Sprintf("%s[%d]", attr, i))
+		if err != nil {
+			return nil, err
+		}
+		out[at] = linked
+	}
+	return slices.DeleteFunc(out, func(l desired.ExtVirtualLink) bool { return len(l.ExtCps) == 0 }), nil
+}
+
+// without are the links, but with the connection point on none but one.
+func without(links []desired.ExtVirtualLink, but, cpd string) []desired.ExtVirtualLink {
+	for i, l := range links {
+		if l.ID != but {
+			links[i].ExtCps = slices.DeleteFunc(slices.Clone(l.ExtCps), func(cp desired.ExtCp) bool { return cp.CpdID == cpd })
+		}
+	}
+	return links
+}
+
+// onto is now with what is asked for. Ports that nothing uses any more are left out.
+func (l askedLink) onto(now desired.ExtVirtualLink, where string) (desired.ExtVirtualLink, error) {
+	out := desired.ExtVirtualLink{ID: l.ID, VIMConnectionID: l.VIMConnectionID, ProviderID: l.ProviderID, ResourceID: l.ResourceID, ExtCps: slices.Clone(now.ExtCps)}
+	for i, cp := range l.ExtCps {
+		at := slices.IndexFunc(out.ExtCps, func(x desired.ExtCp) bool { return x.CpdID == cp.CpdID })
+		if at < 0 {
+			out.ExtCps, at = append(out.ExtCps, desired.ExtCp{CpdID: cp.CpdID}), len(out.ExtCps)
+		}
+		was, err := generic(out.ExtCps[at])
+		if err != nil {
+			return out, err
+		}
+		config := map[string]desired.ExtCpConfig{}
+		if err := exactly(fmt.Sprintf("%s.extCps[%d].cpConfig", where, i), merge(was["cpConfig"], cp.CpConfig), &config); err != nil {
+			return out, err
+		}
+		out.ExtCps[at].CpConfig = config
+	}
+	out.ExtCps = slices.DeleteFunc(out.ExtCps, func(cp desired.ExtCp) bool { return len(cp.CpConfig) == 0 && len(now.ExtCps) > 0 })
+	ports := slices.DeleteFunc(slices.Clone(now.ExtLinkPorts), func(p desired.ExtLinkPort) bool {
+		return slices.ContainsFunc(l.ExtLinkPorts, func(x desired.ExtLinkPort) bool { return x.ID == p.ID }) || !usesPort(out.ExtCps, p.ID)
+	})
+	out.ExtLinkPorts = append(ports, l.ExtLinkPorts...)
+	return out, nil
+}
+
+func usesPort(cps []desired.ExtCp, id string) bool {
+	return slices.ContainsFunc(cps, func(cp desired.ExtCp) bool {
+		for c := range maps.Values(cp.CpConfig) {
+			if c.LinkPortID == id {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// placementKey is the parameter that says which VDUs run at another VIM than the others:
+// VDU -> key in vimConnectionInfo, or name or vimId of a VIM of the desired repository.
+const placementKey = "placement"
+
+// placementOf reads it; nil where params have none.
+func placementOf(params map[string]any) (map[string]string, error) {
+	v, ok := params[placementKey]
+	if !ok {
+		return nil, nil
+	}
+	m, ok := v.(map[string]any)
+	out := map[string]string{}
+	for _, vdu := range slices.Sorted(maps.Keys(m)) {
+		if out[vdu], _ = m[vdu].(string); out[vdu] == "" {
+			ok = false
+		}
+	}
+	if !ok {
+		return nil, problem(http.StatusBadRequest, "additionalParams.%s must map ids of VDUs to keys of vimConnectionInfo", placementKey)
+	}
+	return out, nil
+}
