@@ -20,7 +20,7 @@ import (
 )
 
 // patience bounds every wait. It only matters where something is wrong.
-const patience = 60 * time.Second
+const patience = 2 * time.Minute
 
 // server runs the whole of Jibe in this process, on a simulated cloud.
 func server(t *testing.T, cloud *sim.Cloud) *process.Server {

@@ -195,7 +195,7 @@ func (w *world) last(typ lcm.Type, state lcm.State) *lcm.Operation {
 
 func (w *world) until(what string, ok func() bool) {
 	w.t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for !ok() {
 		if time.Now().After(deadline) {
 			ops, _ := w.log.Operations(w.t.Context(), "", 0)

@@ -125,9 +125,9 @@ func fsck(tb testing.TB, r *Repo) {
 // eventually polls until what it is told holds.
 func eventually(tb testing.TB, what string, ok func() bool) {
 	tb.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !ok(); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !ok(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
-			tb.Fatalf("%s: not so within 20 s", what)
+			tb.Fatalf("%s: not so within a minute", what)
 		}
 	}
 }

@@ -23,7 +23,11 @@ import (
 )
 
 // settleWait bounds how long everything that was asked for may take after the last kill.
-const settleWait = 3 * time.Minute
+const settleWait = 8 * time.Minute
+
+// startTimeout is --start-timeout of the process: on a slow machine an operation may wait
+// longer for its turn than people would want it to.
+const startTimeout = 5 * time.Minute
 
 func TestNothingIsLostOrDoubledByKills(t *testing.T) {
 	kubeconfig := testenv.Kubeconfig(t)
@@ -94,7 +98,7 @@ type request struct{ what, operation, instance, dir string }
 // start starts the process and lets the slots at it.
 func (w *world) start() {
 	w.t.Helper()
-	s, err := process.StartBinary(w.binary, w.data)
+	s, err := process.StartBinary(w.binary, w.data, "--start-timeout", startTimeout.String())
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -125,7 +129,7 @@ func (w *world) strike(rng *rand.Rand) int {
 	kill(rng, w.Take())
 	w.count(how)
 	for rng.IntN(4) == 0 {
-		s, err := process.Spawn(w.binary, w.data)
+		s, err := process.Spawn(w.binary, w.data, "--start-timeout", startTimeout.String())
 		if err != nil {
 			w.t.Fatal(err)
 		}

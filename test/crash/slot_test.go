@@ -18,7 +18,7 @@ import (
 const maxLevel = 4
 
 // requestWait bounds one request or push; only a hang takes so long.
-const requestWait = time.Minute
+const requestWait = 3 * time.Minute
 
 // slot works on one instance at a time, one change after another, through the door that
 // its dice choose. Where the instance is gone, it makes the next one.

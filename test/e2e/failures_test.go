@@ -286,7 +286,7 @@ func TestAPodWithoutRoomIsNamedWhenTheTimeIsUpAndTheLevelCanBePushedBack(t *test
 	d.replace(file, "web_aspect: 0", "web_aspect: 1")
 	d.push("One that is too large")
 	ops := b.awaitHistory(id, "INSTANTIATE COMPLETED, SCALE FAILED_TEMP")
-	b.says(ops[1], "not done within 12s", "web-", "Insufficient cpu")
+	b.says(ops[1], "not done within 20s", "web-", "Insufficient cpu")
 	d.pull()
 	d.replace(file, "web_aspect: 1", "web_aspect: 0")
 	d.push("Back again")

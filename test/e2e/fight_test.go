@@ -141,7 +141,7 @@ func TestASuspendedInstancesOperationStandsStillUntilItIsResumed(t *testing.T) {
 	b.bind(pod)
 	b.awaitPods(1)
 	// Longer than this server's patience: its clock stands still as well.
-	stays(t, 14*time.Second, func() error {
+	stays(t, 22*time.Second, func() error {
 		if op := b.history(t, id)[0]; op.text("operationState") != "PROCESSING" {
 			return fmt.Errorf("the operation of a suspended instance is %s: %v", op.text("operationState"), op["error"])
 		}

@@ -49,7 +49,7 @@ type house struct {
 var (
 	usual = &house{}
 	// impatient gives up soon, for tests of what happens then.
-	impatient = &house{args: []string{"--timeout", "12s", "--timeout-for", "HEAL=5s", "--start-timeout", "6s"}}
+	impatient = &house{args: []string{"--timeout", "20s", "--timeout-for", "HEAL=10s", "--start-timeout", "10s"}}
 )
 
 func TestMain(m *testing.M) {

@@ -35,7 +35,7 @@ func TestAVIMThatIsAwayForLongerThanTheDeadlineFailsNoOperation(t *testing.T) {
 	w.cut()
 	b.bind(pod)
 	b.awaitPods(1)
-	stays(t, 15*time.Second, func() error { // the deadline is 12 s
+	stays(t, 23*time.Second, func() error { // the deadline is 20 s
 		if op := b.must(t, 200, "GET", path, nil).object(t); op.text("operationState") != "PROCESSING" {
 			return fmt.Errorf("the operation is %s: %v", op.text("operationState"), op["error"])
 		}
@@ -282,7 +282,7 @@ func TestTheErrorAtTheDeadlineNamesTheObjectAndItsLastEvent(t *testing.T) {
 	for name := range b.pods() {
 		pod = name
 	}
-	b.says(op, "not done within 12s", "Pod/"+b.namespace+"/"+pod, "FailedScheduling", "Insufficient cpu")
+	b.says(op, "not done within 20s", "Pod/"+b.namespace+"/"+pod, "FailedScheduling", "Insufficient cpu")
 }
 
 func TestEveryTypeOfOperationMayHaveADeadlineOfItsOwn(t *testing.T) {
@@ -291,7 +291,7 @@ func TestEveryTypeOfOperationMayHaveADeadlineOfItsOwn(t *testing.T) {
 	web := b.vnfcs(id, "WEB")[0]
 	b.finalize("Pod/"+web.pod, true)
 	path := b.begin(t, id, "heal", chosen(web.uid))
-	b.says(b.await(t, path, "FAILED_TEMP"), "not done within 5s")
+	b.says(b.await(t, path, "FAILED_TEMP"), "not done within 10s")
 	b.finalize("Pod/"+web.pod, false)
 	b.must(t, 202, "POST", path+"/retry", nil)
 	b.await(t, path, "COMPLETED")

@@ -19,7 +19,7 @@ import (
 )
 
 // patience bounds every wait. It only matters where something is wrong.
-const patience = 60 * time.Second
+const patience = 2 * time.Minute
 
 // server is one `jibe serve` process.
 type server struct {

@@ -122,7 +122,7 @@ func strip(of map[string]any, key string) {
 func (b *bench) unchanged(before sight, same bool) {
 	b.Helper()
 	var diff string
-	for end := time.Now().Add(5 * time.Second); ; time.Sleep(50 * time.Millisecond) { // what was deleted may still be going
+	for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) { // what was deleted may still be going
 		if diff = cmp.Diff(before, b.see(same)); diff == "" {
 			return
 		}

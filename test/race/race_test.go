@@ -29,7 +29,7 @@ const (
 	// clients is the number of writers of each kind.
 	clients = 3
 	// settleWait bounds how long the last operations may take.
-	settleWait = time.Minute
+	settleWait = 5 * time.Minute
 )
 
 func TestNoWriteIsLostBetweenAPIAndGit(t *testing.T) {

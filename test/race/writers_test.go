@@ -198,7 +198,7 @@ func edit(ctx context.Context, c *process.Clone, file, key string) (string, erro
 
 // overtaken says whether a push failed because the branch had moved.
 func overtaken(err error) bool {
-	for _, sign := range []string{"fetch first", "non-fast-forward", "cannot lock ref", "failed to update ref", "stale info"} {
+	for _, sign := range []string{"fetch first", "non-fast-forward", "cannot lock ref", "failed to update ref", "incorrect old value", "stale info"} {
 		if strings.Contains(err.Error(), sign) {
 			return true
 		}
