@@ -26,16 +26,15 @@ func (r *Rendered) RenewInGroup(vdu string, top, group Live, members ...string) 
 	resources := section(tree, "resources")
 	was := section(section(resourceOf(section(top.Template, "resources"), d.Resource), "properties"), "resource")
 	is := section(section(r.group(d), "properties"), "resource")
+	next, ok := resolved(is, was, resources)
+	if !ok {
+		return nil, nil
+	}
 	for _, name := range members {
-		now := resourceOf(resources, name)
-		if now == nil {
+		if resourceOf(resources, name) == nil {
 			return nil, fmt.Errorf("VDU %s has no member %s now", vdu, name)
 		}
-		next, ok := resolved(is, was, now)
-		if !ok {
-			return nil, nil
-		}
-		resources[name] = next
+		resources[name] = clone(next)
 	}
 	files := maps.Clone(group.Files)
 	if files == nil {
@@ -45,41 +44,54 @@ func (r *Rendered) RenewInGroup(vdu string, top, group Live, members ...string) 
 	return &Body{Template: tree, Files: files, Parameters: map[string]any{}, Existing: true}, nil
 }
 
-// resolved is the member's new definition: what the group says of it, where each part
-// that only Heat can resolve is what Heat made of the same words before.
-func resolved(is, was, now map[string]any) (map[string]any, bool) {
-	var fill func(is, was, now any) (any, bool)
-	fill = func(is, was, now any) (any, bool) {
-		if !dynamic(is) {
-			return clone(is), true
+// resolved is the definition of a new member: what the group will say of its members,
+// where each part that only Heat can resolve is what Heat made of the same words before.
+// The name of a nested file tells which words a member was made of, as the digest in
+// it is over all of them.
+func resolved(is, was, members map[string]any) (map[string]any, bool) {
+	for _, name := range sorted(members) {
+		if m := resourceOf(members, name); typeOf(m) == typeOf(is) {
+			return m, true
 		}
-		if reflect.DeepEqual(plain(is), plain(was)) && now != nil && !dynamic(now) {
-			return clone(now), true
-		}
-		if _, _, ok := call(is); ok {
-			return nil, false
-		}
-		switch x := is.(type) {
-		case map[string]any:
-			then, _ := was.(map[string]any)
-			made, _ := now.(map[string]any)
-			out := map[string]any{}
-			for k, v := range x {
-				y, ok := fill(v, then[k], made[k])
-				if !ok {
-					return nil, false
-				}
-				out[k] = y
-			}
-			return out, true
-		}
-		return nil, false
 	}
-	v, ok := fill(is, was, now)
+	var made any
+	for _, name := range sorted(members) {
+		if m := resourceOf(members, name); typeOf(m) == typeOf(was) {
+			made = m
+		}
+	}
+	v, ok := fillFrom(is, was, made)
 	if !ok {
 		return nil, false
 	}
 	return v.(map[string]any), true
+}
+
+// fillFrom copies v, taking out of made, which was made of was, what there is a
+// function for in v. It answers false where the two have other words for it.
+func fillFrom(v, was, made any) (any, bool) {
+	if !dynamic(v) {
+		return clone(v), true
+	}
+	if _, isMap := v.(map[string]any); !isMap || isCall(v) {
+		return clone(made), made != nil && !dynamic(made) && reflect.DeepEqual(plain(v), plain(was))
+	}
+	then, _ := was.(map[string]any)
+	now, _ := made.(map[string]any)
+	out := map[string]any{}
+	for k, x := range v.(map[string]any) {
+		y, ok := fillFrom(x, then[k], now[k])
+		if !ok {
+			return nil, false
+		}
+		out[k] = y
+	}
+	return out, true
+}
+
+func isCall(v any) bool {
+	_, _, ok := call(v)
+	return ok
 }
 
 // dynamic says whether there is a function in v.

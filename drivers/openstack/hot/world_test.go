@@ -127,6 +127,28 @@ func digest(resource any, files map[string]string) string {
 	return ""
 }
 
+// resolved is a value with the ids of the resources that it names.
+func resolved(v any) any {
+	switch x := v.(type) {
+	case map[string]any:
+		if name, ok := x["get_resource"].(string); ok {
+			return "id of " + name
+		}
+		out := map[string]any{}
+		for k, e := range x {
+			out[k] = resolved(e)
+		}
+		return out
+	case []any:
+		out := []any{}
+		for _, e := range x {
+			out = append(out, resolved(e))
+		}
+		return out
+	}
+	return v
+}
+
 func asList(v any) []any { l, _ := v.([]any); return l }
 
 // update has the world take a body. Victims are members of groups that were marked before.
@@ -146,8 +168,8 @@ func (w *world) update(r *hot.Rendered, b *hot.Body, victims map[string][]string
 			}
 		} else {
 			now, old := at(body.Template, "resources", d.Resource, "properties"), at(before.Template, "resources", d.Resource, "properties")
-			definition := at(now, "resource").(map[string]any)
-			changed := fmt.Sprint(definition) != fmt.Sprint(at(old, "resource"))
+			changed := fmt.Sprint(at(now, "resource")) != fmt.Sprint(at(old, "resource"))
+			definition := resolved(at(now, "resource")).(map[string]any)
 			left := map[string]map[string]any{}
 			for name, def := range w.group[vdu] {
 				if slices.Contains(victims[vdu], name) {
