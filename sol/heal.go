@@ -38,11 +38,7 @@ func (a *api) heal(w http.ResponseWriter, r *http.Request) error {
 			}
 			next := *now
 			next.Held = ""
-			next.Condemned = maps.Clone(now.Condemned)
-			if next.Condemned == nil {
-				next.Condemned = map[string]string{}
-			}
-			maps.Copy(next.Condemned, doomed)
+			next.Condemned = merged(now.Condemned, doomed)
 			if len(now.Overlays) == 0 || !target.whole() {
 				return &next, nil
 			}
@@ -53,12 +49,25 @@ func (a *api) heal(w http.ResponseWriter, r *http.Request) error {
 		note: func(seen sight) string { return target.note(seen, req.Cause) }})
 }
 
+// merged are the tombstones that stand already, and more.
+func merged(standing, more map[string]string) map[string]string {
+	if len(more) == 0 {
+		return standing
+	}
+	out := maps.Clone(standing)
+	if out == nil {
+		out = map[string]string{}
+	}
+	maps.Copy(out, more)
+	return out
+}
+
 // healTarget is what a HealVnfRequest is aimed at.
 type healTarget struct {
 	// ids name single VNFCs; none means the whole VNF.
 	ids []string
-	// data says that a heal of the whole VNF takes the claims and volumes of the
-	// package too; units, that it takes the VNFCs alone.
+	// data says that a heal takes storage too: of the whole VNF the claims and volumes of
+	// the package, of single VNFCs their own; units, that it takes the VNFCs alone.
 	data, units bool
 }
 
@@ -76,10 +85,6 @@ func targetOf(req healVnfRequest) (healTarget, error) {
 		}
 		t.data, t.units = all, !all
 	}
-	if t.data && len(t.ids) > 0 {
-		return t, problem(http.StatusBadRequest,
-			"additionalParams.all can't be true together with vnfcInstanceId: Kubernetes can't heal single networks or volumes; leave one of them out")
-	}
 	return t, nil
 }
 
@@ -91,19 +96,16 @@ func (t healTarget) choose(instance string, seen sight) (map[string]string, erro
 	if !seen.fresh {
 		return nil, problem(http.StatusServiceUnavailable, "the VIM of VNF instance %s can't be seen now, so it isn't known what runs there: ask again when it is back", instance)
 	}
+	objects, units, err := t.means(instance, seen)
+	if err != nil {
+		return nil, err
+	}
 	doomed := map[string]string{}
-	if t.whole() {
-		for _, o := range t.objects(seen) {
-			doomed[o.Key] = o.Incarnation
-		}
-	} else {
-		units, err := t.vnfcs(instance, seen)
-		if err != nil {
-			return nil, err
-		}
-		for _, u := range units {
-			doomed[u.Key] = u.ID
-		}
+	for _, o := range objects {
+		doomed[o.Key] = o.Incarnation
+	}
+	for _, u := range units {
+		doomed[u.Key] = u.ID
 	}
 	if len(doomed) == 0 {
 		return nil, problem(http.StatusConflict, "there is nothing to heal on VNF instance %s: nothing of it runs now that isn't being deleted already", instance)
@@ -111,21 +113,60 @@ func (t healTarget) choose(instance string, seen sight) (map[string]string, erro
 	return doomed, nil
 }
 
-// objects are what a heal of the whole VNF makes anew. What a StatefulSet claimed,
-// namespaces and definitions stay whatever is asked.
-func (t healTarget) objects(seen sight) []plan.ObservedObject {
-	var out []plan.ObservedObject
+// means are the objects and the units that the target is. What a StatefulSet claimed,
+// namespaces and definitions stay whatever is asked for the whole VNF.
+func (t healTarget) means(instance string, seen sight) (objects []plan.ObservedObject, units []plan.Unit, err error) {
+	if !t.whole() {
+		if units, err = t.vnfcs(instance, seen); err == nil && t.data {
+			objects, err = storageOf(units, seen)
+		}
+		return objects, units, err
+	}
+	kept := map[string]bool{}
 	for _, o := range seen.Objects {
-		if !o.Deleting && (o.Retention == plan.RetainNot || t.data && o.Retention == plan.RetainData) {
-			out = append(out, o)
+		switch {
+		case o.Deleting:
+		case o.Retention == plan.RetainNot || t.data && o.Retention == plan.RetainData:
+			objects = append(objects, o)
+		case o.Retention == plan.RetainData:
+			kept[o.Key] = true
 		}
 	}
-	return out
+	for _, u := range sorted(seen.Units) {
+		if kept[u.Owner] { // what owns it stays, but it is made anew
+			units = append(units, u)
+		}
+	}
+	return objects, units, nil
 }
 
-// vnfcs are the units that the ids mean, or all of them without ids. An id is the
-// incarnation (vnfcResourceInfo.id), the VIM's name (computeResource.resourceId)
-// or vnfcInfo.id.
+// storageOf are the volumes that only the units use, where the VIM can make those of
+// single units anew: where their owner doesn't look after them itself.
+func storageOf(units []plan.Unit, seen sight) ([]plan.ObservedObject, error) {
+	var out []plan.ObservedObject
+	for _, u := range units {
+		if !passive(u, seen) {
+			return nil, problem(http.StatusBadRequest,
+				"additionalParams.all can't be true together with vnfcInstanceId: Kubernetes can't heal single networks or volumes; leave one of them out")
+		}
+		for _, o := range seen.Objects {
+			if !o.Deleting && slices.ContainsFunc(seen.Resources, func(r plan.Resource) bool {
+				return r.Kind == plan.Storage && r.Unit == u.Key && r.ID == o.Incarnation
+			}) {
+				out = append(out, o)
+			}
+		}
+	}
+	return out, nil
+}
+
+// passive says whether the unit's owner leaves to Jibe what becomes of it.
+func passive(u plan.Unit, seen sight) bool {
+	return slices.ContainsFunc(seen.Objects, func(o plan.ObservedObject) bool { return o.Key == u.Owner && o.Passive })
+}
+
+// vnfcs are the units that the ids mean, or all of them without ids. An id is
+// vnfcResourceInfo.id, the VIM's name (computeResource.resourceId) or vnfcInfo.id.
 func (t healTarget) vnfcs(instance string, seen sight) ([]plan.Unit, error) {
 	if len(t.ids) == 0 {
 		return sorted(seen.Units), nil
@@ -159,7 +200,7 @@ func vnfcInfoID(u plan.Unit) string { return u.VDU + "-" + u.Name }
 func naming(units []plan.Unit) vnfcNames {
 	names := make(vnfcNames, 3*len(units))
 	for _, u := range units {
-		forms := []string{u.ID, u.Name, vnfcInfoID(u)}
+		forms := []string{u.ID, u.Resource(), u.Name, vnfcInfoID(u)}
 		slices.Sort(forms)
 		for _, form := range slices.Compact(forms) {
 			names[form] = append(names[form], u)
@@ -172,7 +213,7 @@ func naming(units []plan.Unit) vnfcNames {
 func (n vnfcNames) one(instance, id string, seen sight) (plan.Unit, error) {
 	found := n[id]
 	for _, u := range found {
-		if u.ID == id { // nobody else's name can be in its way
+		if u.Resource() == id { // nobody else's name can be in its way
 			found = []plan.Unit{u}
 			break
 		}
@@ -181,7 +222,7 @@ func (n vnfcNames) one(instance, id string, seen sight) (plan.Unit, error) {
 	case len(found) > 1:
 		var ids []string
 		for _, u := range found {
-			ids = append(ids, u.ID)
+			ids = append(ids, u.Resource())
 		}
 		return plan.Unit{}, problem(http.StatusBadRequest, "vnfcInstanceId %s means more than one VNFC: say which by its vnfcResourceInfo id, one of %s", quote(id), strings.Join(ids, ", "))
 	case len(found) == 1 && found[0].Deleting:
@@ -206,7 +247,7 @@ func current(instance string, seen sight) string {
 	}
 	var ids []string
 	for _, u := range units[:min(len(units), mostIDs)] {
-		ids = append(ids, fmt.Sprintf("%s (%s)", vnfcInfoID(u), u.ID))
+		ids = append(ids, fmt.Sprintf("%s (%s)", vnfcInfoID(u), u.Resource()))
 	}
 	if more := len(units) - len(ids); more > 0 {
 		ids = append(ids, fmt.Sprintf("and %d more", more))
@@ -227,16 +268,21 @@ func quote(id string) string {
 // note is the body of the commit's message: what is healed, and why.
 func (t healTarget) note(seen sight, cause string) string {
 	var b strings.Builder
+	objects, units, _ := t.means("", seen) // it was found in the same sight before
 	switch {
 	case len(t.ids) > 0:
-		units, _ := t.vnfcs("", seen) // they were found in the same sight before
 		for _, u := range units {
-			fmt.Fprintf(&b, "Heal VNFC %s (%s)\n", u.ID, u.Key)
+			fmt.Fprintf(&b, "Heal VNFC %s (%s)\n", u.Resource(), u.Key)
+		}
+		for _, o := range objects {
+			fmt.Fprintf(&b, "Heal its storage %s (%s)\n", o.Incarnation, o.Key)
 		}
 	case t.units:
-		fmt.Fprintf(&b, "Heal the VNFCs of the whole VNF (%d VNFCs)\n", len(sorted(seen.Units)))
+		fmt.Fprintf(&b, "Heal the VNFCs of the whole VNF (%d VNFCs)\n", len(units))
+	case len(units) > 0:
+		fmt.Fprintf(&b, "Heal the whole VNF (%d objects and %d VNFCs)\n", len(objects), len(units))
 	default:
-		fmt.Fprintf(&b, "Heal the whole VNF (%d objects)\n", len(t.objects(seen)))
+		fmt.Fprintf(&b, "Heal the whole VNF (%d objects)\n", len(objects))
 	}
 	if cause = oneLine(cause); cause != "" {
 		fmt.Fprintf(&b, "Cause: %s\n", cause)

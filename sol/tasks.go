@@ -159,8 +159,12 @@ func (a *api) scale(w http.ResponseWriter, r *http.Request) error {
 	if req.NumberOfSteps.n < 1 {
 		return problem(http.StatusBadRequest, "Invalid numberOfSteps: %d; it must be at least 1", req.NumberOfSteps.n)
 	}
+	victims, err := victimsOf(req)
+	if err != nil {
+		return err
+	}
 	return a.begin(w, r, request{typ: lcm.Scale, params: params(req),
-		next: func(ctx context.Context, now *desired.Instance, _ sight) (*desired.Instance, error) {
+		next: func(ctx context.Context, now *desired.Instance, seen sight) (*desired.Instance, error) {
 			if err := running(now); err != nil {
 				return nil, err
 			}
@@ -196,6 +200,11 @@ func (a *api) scale(w http.ResponseWriter, r *http.Request) error {
 				next.Levels = map[string]int{}
 			}
 			next.Levels[aspect.ID] = level
+			doomed, err := victims.choose(now.ID, aspect.ID, req.NumberOfSteps.n, flavour, seen)
+			if err != nil {
+				return nil, err
+			}
+			next.Condemned = merged(now.Condemned, doomed)
 			return &next, nil
 		}})
 }
