@@ -161,7 +161,7 @@ func connect(t *testing.T, vim drivers.VIM, o openstack.Options) *openstack.Driv
 // begin makes an instance that is gone at the end of the test.
 func begin(t *testing.T, vim drivers.VIM, patience time.Duration) *vnf {
 	t.Helper()
-	v := &vnf{t: t, vim: vim, id: uuid.NewString(), patience: patience, d: connect(t, vim, openstack.Options{Busy: patience / 600})}
+	v := &vnf{t: t, vim: vim, id: uuid.NewString(), patience: patience, d: connect(t, vim, openstack.Options{Busy: patience / 600, Rest: patience / 60})}
 	t.Cleanup(func() {
 		d, err := openstack.New(vim, openstack.Options{})
 		if err != nil {
