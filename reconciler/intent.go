@@ -140,6 +140,7 @@ func (p *pass) birth(ctx context.Context, from, to desired.Revision, before, aft
 	levels, next := effectiveLevels(before, was), effectiveLevels(after, pkg)
 	op.Type, op.Params, due = lcm.ClassifyLevels(before, after, levels, next)
 	op.NoRollback = lcm.NoRollbackLevels(before, after, levels, next)
+	op.ExtLinks = lcm.ChangedLinks(before, after)
 	switch {
 	case op.Type == lcm.ChangePackage:
 		op.PkgChange = lcm.TriggeredByPackage(before, after, op.VNF)
@@ -247,7 +248,7 @@ func (p *pass) forget(ctx context.Context, inst *lcm.Instance) error {
 // failure goes with it: what brought us here is the change that lifts it. pin says
 // whether it made a commit.
 func (p *pass) pin(ctx context.Context, record *lcm.Instance, head desired.Revision, before, inst *desired.Instance) (bool, error) {
-	full, err := p.checker.Complete(ctx, before, inst)
+	full, err := p.checker.Complete(ctx, before, p.checker.unpinned(ctx, before, inst))
 	if err != nil {
 		return false, fmt.Errorf("what instance %s leaves to be filled in: %w", p.id, err)
 	}
