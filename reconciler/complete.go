@@ -49,6 +49,10 @@ func (c *Checker) Complete(ctx context.Context, before, after *desired.Instance)
 			return nil, err
 		}
 	}
+	if next.Update.Strategy == desired.Container {
+		// Another one was filled in for a blue-green change that this one overtook before it began.
+		next.Generation = before.Generation
+	}
 	if next.Update.Strategy == desired.BlueGreen && next.Generation == before.Generation {
 		if t, _, _ := lcm.Classify(before, &next); t == lcm.ChangePackage {
 			next.Generation = nextGeneration(before.Generation)
@@ -69,6 +73,22 @@ func (c *Checker) stale(ctx context.Context, before, next *desired.Instance) boo
 	}
 	pkg, err := c.packages.Open(ctx, next.Package)
 	return err == nil && pkg.VNFD.ID != next.VnfdID
+}
+
+// unpinned is after without the pin of another vnfdId than its own, and without what was
+// filled in with that: a later push overtook the change which they were for before it
+// began. before is what after is to follow.
+func (c *Checker) unpinned(ctx context.Context, before, after *desired.Instance) *desired.Instance {
+	if before == nil || after.Package == "" || after.Package == before.Package {
+		return after
+	}
+	pkg, err := c.packages.Open(ctx, after.Package)
+	if err != nil || pkg.VNFD.ID == after.VnfdID {
+		return after
+	}
+	next := *after
+	next.Package, next.Base, next.Overlays, next.Generation = "", before.Base, before.Overlays, before.Generation
+	return &next
 }
 
 // filledIn are the edits that make full of inst, in the keys that Complete fills in.

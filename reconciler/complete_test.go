@@ -100,6 +100,12 @@ func TestCompleteFillsInWhatAOneLineChangeLeavesOut(t *testing.T) {
 				in.VnfdID, in.Package, in.Suspend, in.Levels = vnfd2, tree2, true, map[string]int{"web": tree2Levels}
 			},
 		},
+		"a generation that was filled in for a blue-green change which a container update overtook": {
+			after: func(in *desired.Instance) {
+				in.Generation, in.Update.Strategy = "1", desired.Container
+			},
+			want: func(in *desired.Instance) { in.Update.Strategy = desired.Container },
+		},
 		"the next generation of a blue-green change": {
 			before: func(in *desired.Instance) { in.Generation = "4" },
 			after: func(in *desired.Instance) {

@@ -244,6 +244,33 @@ func TestConnectionsDrainBeforeTheOldGenerationGoes(t *testing.T) {
 	}
 }
 
+func TestWhatWasFilledInForAChangeThatALaterPushOvertookIsTakenOutAgain(t *testing.T) {
+	for name, left := range map[string]string{
+		"for a blue-green change":  "generation: \"1\"\nupdate: {strategy: blueGreen}\n",
+		"for a container update":   "base: " + tree1 + "\noverlays: [{package: " + tree2 + "}]\n",
+		"then a container update":  "generation: \"1\"\nupdate: {strategy: container}\n",
+		"then one that is rolling": "generation: \"1\"\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, _ := upgradable(t, nil)
+			// The author has taken the vnfdId back, and left the rest as Jibe had put it.
+			w.commit(strings.Replace(file("instantiated", "params: {router: true}\nlevels: {web: 1}\n"+left), tree1, tree2, 1))
+			w.last(lcm.Scale, lcm.Completed)
+			rev, _ := w.repo.Lookup(id)
+			in, err := w.repo.Read(t.Context(), rev)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if in.VnfdID != vnfdID || in.Package != tree1 || in.Base != "" || in.Overlays != nil || in.Generation != "" {
+				t.Errorf("head has vnfdId %s, package %s, base %q, overlays %v, generation %q", in.VnfdID, in.Package, in.Base, in.Overlays, in.Generation)
+			}
+			if got := len(w.generations()); got != 1 {
+				t.Errorf("%d generations run", got)
+			}
+		})
+	}
+}
+
 func TestAHookOfThePackageRunsWhereItsRepositoryAllowsIt(t *testing.T) {
 	w, s := upgradable(t, func(c *reconciler.Config) { c.Packages = hooked{} })
 	w.commit(file("instantiated", "params: {router: true}\nlevels: {web: 1}\n"))
