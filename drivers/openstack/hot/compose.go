@@ -128,11 +128,11 @@ func (c *composition) grouped(d *definition) error {
 	}
 	group := resourceOf(c.fill(d, none), d.Resource)
 	now := resourceOf(c.liveResources(), d.Resource)
+	properties := section(group, "properties")
 	if typeOf(now) == typeGroup && slices.ContainsFunc(stay, func(m Member) bool { return c.keeps(d, m) }) {
-		group = cloneMap(now)
+		properties["resource"] = clone(section(now, "properties")["resource"])
 		c.kept = append(c.kept, d.Resource)
 	}
-	properties := section(group, "properties")
 	properties[keyCapacity] = n
 	// Members are renewed one at a time before the group gets its new definition. What is
 	// left to Heat then must not take a pass over the group for each member.
@@ -301,8 +301,11 @@ func (c *composition) resolves(v any) bool {
 
 // keepShared lets stand of the live template what kept definitions need and the new
 // one doesn't have: shared resources, and hidden parameters, whose values only Heat knows.
+// The members of a group name a network by its id, so that nothing shared goes while
+// one of them is yet to be renewed.
 func (c *composition) keepShared() {
 	now := section(c.live.Template, "parameters")
+	c.keepForGroups()
 	for queue := c.kept; len(queue) > 0; {
 		res := resourceOf(c.resources, queue[0])
 		queue = queue[1:]
@@ -323,6 +326,38 @@ func (c *composition) keepShared() {
 				c.existing = true
 			}
 		})
+	}
+}
+
+func (c *composition) keepForGroups() {
+	waiting := false
+	for vdu, d := range c.r.defs {
+		waiting = waiting || d.Shape == Grouped && slices.ContainsFunc(c.live.Members[vdu], func(m Member) bool { return c.keeps(d, m) })
+	}
+	if !waiting {
+		return
+	}
+	theirs := map[string]bool{} // the resources of VNFCs
+	for _, vdu := range section(section(section(c.live.Template, "outputs"), layoutOutput), "value") {
+		members, _ := vdu.(map[string]any)
+		for _, names := range members {
+			for _, name := range anys(names) {
+				theirs[fmt.Sprint(name)] = true
+			}
+		}
+	}
+	for changed := true; changed; {
+		changed = false
+		for _, name := range sorted(c.liveResources()) {
+			res := resourceOf(c.liveResources(), name)
+			kind := typeOf(res)
+			if c.resources[name] != nil || theirs[name] || kind == typeServer || kind == typeGroup || isTemplate(kind) || !c.resolves(res) {
+				continue
+			}
+			c.resources[name] = clone(res)
+			c.kept = append(c.kept, name)
+			changed = true
+		}
 	}
 }
 

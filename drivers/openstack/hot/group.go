@@ -16,7 +16,10 @@ import (
 //
 // Heat keeps a definition for each member in the template of that stack, and any update
 // of the stacks above hands each member its own again: a member whose own stack alone
-// was updated would be put back by the next one.
+// was updated would be put back by the next one. (Seen on Heat 19: the member alone is
+// rebuilt, in place and with its id; an update of the top stack with the group's old
+// definition leaves it so; and one that changes the definition hands it to those that
+// have another, while servers whose metadata alone differs keep running.)
 func (r *Rendered) RenewInGroup(vdu string, top, group Live, members ...string) (*Body, error) {
 	d := r.defs[vdu]
 	if d == nil || d.Shape != Grouped {

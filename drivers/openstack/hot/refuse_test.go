@@ -76,6 +76,7 @@ resources:
 		{"by number", folder(byNumber, "one.yaml", one), "top.yaml:3: resource VDU1 of type OS::Heat::ResourceGroup makes servers by number"},
 		{"bounds", folder(strings.Replace(group, "max_size: 2", "max_size: many", 1), "one.yaml", one), "top.yaml:5: max_size of group VDU1 must be a whole number"},
 		{"shape twice", folder("heat_template_version: 2021-04-16\nresources:\n  a: {type: one.yaml}\n  b: {type: one.yaml}", "one.yaml", one), "resources a and b both stand for VDU VDU1"},
+		{"name of a VNFC", folder(minimal + "  VDU1-0: {type: OS::Heat::Value}\n"), "top.yaml:14: resource VDU1-0 has the name that VDU1 gets for one of its VNFCs"},
 		{"no top", fstest.MapFS{"BaseHOT/simple/nested/a.yaml": &fstest.MapFile{Data: []byte(one)}}, "BaseHOT/simple: holds no top template"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -103,7 +103,18 @@ func (f *Folder) places(in *Input) ([]place, error) {
 		by[vdu.ID], p.vdu = name, vdu.ID
 		found = append(found, p)
 	}
-	return found, f.assign(found)
+	if err := f.assign(found); err != nil {
+		return nil, err
+	}
+	for _, p := range found {
+		for _, name := range sorted(f.top.resources()) {
+			base, _, ok := Split(name)
+			if ok && p.shape == Expanded && (base == p.resource || slices.Contains(p.own, base)) {
+				return nil, f.top.fail([]string{"resources", name}, "resource %s has the name that %s gets for one of its VNFCs: call it otherwise", name, base)
+			}
+		}
+	}
+	return found, nil
 }
 
 func (in *Input) ids() []string {
