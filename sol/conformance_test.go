@@ -48,8 +48,48 @@ var openAPI = sync.OnceValues(func() (*openapi3.T, error) {
 	shown := doc.Paths.Find("/vnf_instances/{vnfInstanceId}").Get.Responses.Status(http.StatusOK).Value.Content.Get("application/json").Schema.Value
 	info := shown.Properties["instantiatedVnfInfo"].Value.Properties
 	info["vnfVirtualLinkResourceInfo"] = info["virtualLinkResourceInfo"]
+	// It demands of an interface what an address has to have.
+	for _, item := range doc.Paths.Map() {
+		for _, op := range item.Operations() {
+			if op.RequestBody != nil {
+				mended(op.RequestBody.Value.Content)
+			}
+			for _, status := range []int{http.StatusOK, http.StatusCreated} {
+				if ref := op.Responses.Status(status); ref != nil {
+					mended(ref.Value.Content)
+				}
+			}
+		}
+	}
 	return doc, nil
 })
+
+// mended takes what is wrong with ipOverEthernet out of the schemas.
+func mended(content openapi3.Content) {
+	for _, media := range content {
+		if media.Schema != nil {
+			mend(media.Schema.Value)
+		}
+	}
+}
+
+func mend(s *openapi3.Schema) {
+	if s == nil {
+		return
+	}
+	for name, p := range s.Properties {
+		if name == "ipOverEthernet" {
+			p.Value.OneOf = nil
+		}
+		mend(p.Value)
+	}
+	if s.Items != nil {
+		mend(s.Items.Value)
+	}
+	if more := s.AdditionalProperties.Schema; more != nil {
+		mend(more.Value)
+	}
+}
 
 // conforms holds an answer against the published description: its headers, and
 // its body by the schema. A known defect of that file is made up for: two
