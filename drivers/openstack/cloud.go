@@ -28,6 +28,7 @@ const (
 	nova    service = "Nova"
 	neutron service = "Neutron"
 	glance  service = "Glance"
+	cinder  service = "Cinder"
 )
 
 // computeMicroversion is Nova's 2.69, of Stein. From 2.47 on a server tells its flavour
@@ -48,7 +49,7 @@ type cloud struct {
 }
 
 func newCloud(vim drivers.VIM, o Options) (*cloud, error) {
-	t := &tls.Config{InsecureSkipVerify: vim.Insecure, MinVersion: tls.VersionTLS12} //nolint:gosec // only where a vims/ file asks for it
+	t := &tls.Config{InsecureSkipVerify: vim.Insecure, MinVersion: tls.VersionTLS12} // only where a vims/ file asks for it
 	if len(vim.CACert) > 0 {
 		t.RootCAs = x509.NewCertPool()
 		if !t.RootCAs.AppendCertsFromPEM(vim.CACert) {
@@ -110,6 +111,7 @@ func (c *cloud) client(ctx context.Context, s service) (*gophercloud.ServiceClie
 // asked for: the documents that tell it are often not there behind a proxy.
 var catalogued = map[service]struct{ kind, version string }{
 	heat: {"orchestration", ""}, nova: {"compute", "v2.1"}, neutron: {"network", "v2.0"}, glance: {"image", "v2"},
+	cinder: {"volumev3", ""},
 }
 
 var versioned = regexp.MustCompile(`/v[0-9][0-9.]*/?$`)

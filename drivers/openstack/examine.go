@@ -2,10 +2,13 @@ package openstack
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"reflect"
+	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/drivers/openstack/hot"
@@ -49,7 +52,7 @@ func (d *Driver) Examine(ctx context.Context, src drivers.Source, _ plan.Desired
 
 // examine tells in what the stack differs from its render.
 func (d *Driver) examine(ctx context.Context, src drivers.Source, s plan.Step) ([]drivers.Deviation, error) {
-	w := &work{name: s.Object[len("Stack/"):], apply: true}
+	w := &work{name: strings.TrimPrefix(s.Object, "Stack/"), apply: true}
 	found, err := d.cloud.findStack(ctx, w.name)
 	if err != nil {
 		return nil, err
@@ -68,11 +71,7 @@ func (d *Driver) examine(ctx context.Context, src drivers.Source, s plan.Step) (
 	if err != nil {
 		return nil, err
 	}
-	body, err := rendered.Update(hot.Live{Template: p.live.Template, Files: p.live.Files, Members: p.members(rendered)}, p.compare(rendered, w).want)
-	if err != nil {
-		return nil, &drivers.RefusedError{Object: s.Object, Reason: err.Error()}
-	}
-	differ, err := differences(s.Object, p.live, &liveBody{Template: body.Template, Files: body.Files, Parameters: body.Parameters})
+	differ, err := d.differ(s.Object, rendered, p, w)
 	if err != nil {
 		return nil, err
 	}
@@ -85,9 +84,17 @@ func (d *Driver) examine(ctx context.Context, src drivers.Source, s plan.Step) (
 	return differ, nil
 }
 
-// differences are the resources, files and parameters in which a stack differs from what
-// it should be made of. What of a template may be secret (a parameter, user data) is not
-// told, only where it is.
+// differ composes what the work would make of the stack, and compares.
+func (d *Driver) differ(key string, rendered *hot.Rendered, p *present, w *work) ([]drivers.Deviation, error) {
+	c := p.compare(rendered, w)
+	body, err := rendered.Update(hot.Live{Template: p.live.Template, Files: p.live.Files, Members: c.members}, c.want)
+	if err != nil {
+		return nil, &drivers.RefusedError{Object: key, Reason: err.Error()}
+	}
+	return differences(key, p.live, &liveBody{Template: body.Template, Files: body.Files, Parameters: body.Parameters})
+}
+
+// differences are where a stack differs from what it should be made of.
 func differences(key string, have, want *liveBody) ([]drivers.Deviation, error) {
 	a, err := plain(map[string]any{"parameters": nonNil(have.Parameters), "files": nonNil(have.Files), "template": have.Template})
 	if err != nil {
@@ -98,42 +105,61 @@ func differences(key string, have, want *liveBody) ([]drivers.Deviation, error) 
 		return nil, err
 	}
 	var found []drivers.Deviation
-	differing("", a, b, 3, func(path string, has, wants bool) {
-		d := drivers.Deviation{Object: key, Field: path}
-		if has {
-			d.Have = "something else"
+	differing(nil, a, b, func(path []string, have, want any) {
+		if len(found) < mostDifferences {
+			found = append(found, drivers.Deviation{Object: key, Field: strings.Join(path, "."), Have: shown(path, have), Want: shown(path, want)})
 		}
-		if wants {
-			d.Want = "as rendered"
-		}
-		found = append(found, d)
 	})
 	return found, nil
 }
 
-// differing walks both values down to the depth and tells where they differ.
-func differing(path string, a, b any, depth int, tell func(path string, has, wants bool)) {
+// mostDifferences bounds how many differences of one stack are told.
+const mostDifferences = 50
+
+// differing walks both values and tells where they differ.
+func differing(path []string, a, b any, tell func(path []string, a, b any)) {
 	if reflect.DeepEqual(a, b) {
 		return
 	}
 	x, ok := a.(map[string]any)
 	y, ok2 := b.(map[string]any)
-	if !ok || !ok2 || depth == 0 {
-		tell(path, a != nil, b != nil)
+	if !ok || !ok2 {
+		tell(path, a, b)
 		return
 	}
-	keys := map[string]bool{}
-	for k := range x {
-		keys[k] = true
-	}
-	for k := range y {
-		keys[k] = true
-	}
+	keys := maps.Clone(x)
+	maps.Copy(keys, y)
 	for _, k := range slices.Sorted(maps.Keys(keys)) {
-		below := k
-		if path != "" {
-			below = path + "." + k
-		}
-		differing(below, x[k], y[k], depth-1, tell)
+		differing(append(slices.Clone(path), k), x[k], y[k], tell)
 	}
+}
+
+// mayBeSecret are the names of properties whose values aren't told, beside all
+// parameters and files: only that they differ.
+var mayBeSecret = regexp.MustCompile(`(?i)(user_data|pass|secret|token|private|credential|^config$|personality)`)
+
+// longestValue bounds what is told of a value.
+const longestValue = 120
+
+func shown(path []string, v any) string {
+	switch {
+	case v == nil:
+		return ""
+	case path[0] != "template" || slices.ContainsFunc(path, mayBeSecret.MatchString):
+		return "(not shown)"
+	}
+	if m, ok := v.(map[string]any); ok {
+		if kind, ok := m["type"].(string); ok { // a whole resource
+			return kind
+		}
+		return "(not shown)"
+	}
+	text, err := json.Marshal(v)
+	if err != nil {
+		return "(not shown)"
+	}
+	if len(text) > longestValue {
+		return strings.ToValidUTF8(string(text[:longestValue]), "") + "…"
+	}
+	return string(text)
 }

@@ -171,13 +171,13 @@ func (c *cloud) findStack(ctx context.Context, path ...string) (*stackRecord, er
 	}
 	err := c.get(ctx, heat, &found, "", append([]string{"stacks"}, path...)...)
 	if is(err, http.StatusNotFound) {
-		return nil, nil //nolint:nilnil // there is none, which is no error
+		return nil, nil // there is none, which is no error
 	}
 	if err != nil {
 		return nil, fmt.Errorf("stack %s: %w", path[0], c.asUnavailable(err))
 	}
 	if found.Stack.Status == "DELETE"+complete {
-		return nil, nil //nolint:nilnil // Heat shows it by its id for a while
+		return nil, nil // Heat shows it by its id for a while
 	}
 	return found.Stack, nil
 }

@@ -102,12 +102,31 @@ func (c *cloud) findServer(ctx context.Context, id string) (*server, error) {
 	}
 	err := c.get(ctx, nova, &found, "", "servers", id)
 	if is(err, http.StatusNotFound) {
-		return nil, nil //nolint:nilnil // there is none, which is no error
+		return nil, nil // there is none, which is no error
 	}
 	if err != nil {
 		return nil, fmt.Errorf("server %s: %w", id, c.asUnavailable(err))
 	}
 	return found.Server, nil
+}
+
+// bootImage is the id of the image that the volume was made of, "" where it was made of
+// none.
+func (c *cloud) bootImage(ctx context.Context, volume string) (string, error) {
+	var found struct {
+		Volume struct {
+			Image map[string]any `json:"volume_image_metadata"`
+		} `json:"volume"`
+	}
+	err := c.get(ctx, cinder, &found, "", "volumes", volume)
+	if is(err, http.StatusNotFound) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("volume %s: %w", volume, c.asUnavailable(err))
+	}
+	id, _ := found.Volume.Image["image_id"].(string)
+	return id, nil
 }
 
 // port is a port as Neutron tells it.

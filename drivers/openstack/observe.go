@@ -84,6 +84,9 @@ func (v *view) stack(o *plan.Observed, s *stack, tampered bool) error {
 		x.Digest = ""
 	}
 	switch {
+	case s.Status == "DELETE"+failed:
+		// Heat neither updates it nor goes on by itself: it is deleted again.
+		x.Dead = s.Status + ": " + s.why()
 	case s.failed():
 		x.Stalled = s.Status + ": " + s.why()
 	case s.inProgress():
@@ -92,11 +95,11 @@ func (v *view) stack(o *plan.Observed, s *stack, tampered bool) error {
 		x.Reason = s.Status + s.waitsFor()
 	}
 	for name, g := range s.groups {
-		if g.failed() && !s.busy() && x.Stalled == "" {
+		if g.failed() && !s.busy() && x.Stalled+x.Dead == "" {
 			x.Ready, x.Stalled = false, fmt.Sprintf("%s: %s: %s", name, g.Status, short(g.Reason))
 		}
 	}
-	x.Reason = cmp.Or(x.Reason, x.Stalled)
+	x.Reason = cmp.Or(x.Reason, x.Stalled, x.Dead)
 	desired := v.rendered != nil && v.digests[x.Key] != ""
 	if desired {
 		x.Counts = map[string]int{}

@@ -30,6 +30,8 @@ type stack struct {
 	servers map[string]*server
 	// launched remembers when servers that are gone were launched.
 	launched map[string]string
+	// images are the images of the volumes that servers start from, by the volume's id.
+	images map[string]string
 	// groups are the states of the groups' own stacks, which may be updated by themselves.
 	groups map[string]*stackRecord
 	// err is why all this isn't known.
@@ -182,7 +184,7 @@ func (d *Driver) look(ctx context.Context, s, before *stack, servers map[string]
 // findServers takes the tree's servers out of the list. One that isn't in it is asked
 // for, as it may have been made after the list: nothing is dead that was only not seen.
 func (d *Driver) findServers(ctx context.Context, s, before *stack, servers map[string]*server) error {
-	s.servers, s.launched = map[string]*server{}, map[string]string{}
+	s.servers, s.launched, s.images = map[string]*server{}, map[string]string{}, map[string]string{}
 	for _, id := range s.tree.servers() {
 		v := servers[id]
 		if v == nil {
@@ -196,9 +198,36 @@ func (d *Driver) findServers(ctx context.Context, s, before *stack, servers map[
 			s.launched[id] = v.Launched
 		} else {
 			s.launched[id] = before.launched[id]
+			continue
+		}
+		if v.image() != "" {
+			continue
+		}
+		for _, x := range v.Volumes {
+			image, known := before.images[x.ID]
+			if !known {
+				var err error
+				if image, err = d.cloud.bootImage(ctx, x.ID); err != nil {
+					return err
+				}
+			}
+			s.images[x.ID] = image
 		}
 	}
 	return nil
+}
+
+// image is the id of the image that the server runs.
+func (s *stack) image(v *server) string {
+	if id := v.image(); id != "" {
+		return id
+	}
+	for _, x := range v.Volumes {
+		if id := s.images[x.ID]; id != "" {
+			return id
+		}
+	}
+	return ""
 }
 
 // together runs the functions side by side and joins their errors: how many requests

@@ -33,6 +33,19 @@ func (o *ours) put(id, updated string) {
 	o.stack[id] = updated
 }
 
+// forget drops what is known of stacks that are gone.
+func (o *ours) forget(now *snapshot) {
+	there := map[string]bool{}
+	for _, stacks := range now.stacks {
+		for _, s := range stacks {
+			there[s.ID] = true
+		}
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	maps.DeleteFunc(o.stack, func(id, _ string) bool { return !there[id] })
+}
+
 // tampered says whether the stack was made by Jibe and then changed by hand.
 func (d *Driver) tampered(s *stack) bool {
 	said := s.tag(tagBody)

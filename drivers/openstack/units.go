@@ -131,7 +131,7 @@ func (w *wiring) metadata(n *node, vdu string, v *server) map[string]string {
 	} else {
 		m["vdu_idx"] = n.memberName()
 	}
-	for name, value := range map[string]string{"flavor": v.Flavor.Name, "image-" + vdu: v.image(), "zone": v.Zone} {
+	for name, value := range map[string]string{"flavor": v.Flavor.Name, "image-" + vdu: w.stack.image(v), "zone": v.Zone} {
 		if value != "" {
 			m[name] = value
 		}

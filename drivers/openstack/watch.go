@@ -31,6 +31,7 @@ type poller struct {
 	snapshot *snapshot     // the last that succeeded
 	tried    time.Time     // when the last look began
 	err      error         // of the last look
+	failures int           // looks that failed in a row
 	looked   chan struct{} // closed at the end of the next look
 	// done is when the last Do of an instance ended, until a snapshot has seen it.
 	done   map[string]time.Time
@@ -73,7 +74,10 @@ func (d *Driver) pause() time.Duration {
 	p := d.poller
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.err != nil || p.snapshot == nil || p.snapshot.busy || len(p.done) > 0 || time.Since(p.lately) < afterwards {
+	if p.err != nil {
+		return min(d.opts.Busy<<min(p.failures, 4), max(d.opts.Rest, d.opts.Busy))
+	}
+	if p.snapshot == nil || p.snapshot.busy || len(p.done) > 0 || time.Since(p.lately) < afterwards {
 		return d.opts.Busy
 	}
 	return d.opts.Rest
@@ -103,10 +107,12 @@ func (d *Driver) lookOnce(ctx context.Context) {
 		}
 	}
 	p.err = err
+	p.failures++
 	var moved []string
 	if err == nil {
 		moved = movedBetween(last, now)
-		p.snapshot = now
+		p.snapshot, p.failures = now, 0
+		d.ours.forget(now)
 		for instance, at := range p.done {
 			if at.Before(began) {
 				delete(p.done, instance)

@@ -1,0 +1,78 @@
+package openstack
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/reconciler/plan"
+)
+
+var _ drivers.Previewer = (*Driver)(nil)
+
+// Preview implements [drivers.Previewer]: of a stack that exists, where its template and
+// files would change; of a new one, its resources.
+func (d *Driver) Preview(ctx context.Context, src drivers.Source, _ plan.Desired, steps ...plan.Step) ([]drivers.Deviation, error) {
+	works, err := fold(src.Instance.ID, slices.DeleteFunc(slices.Clone(steps), func(s plan.Step) bool {
+		return s.Action != plan.Apply && s.Action != plan.Scale && s.Action != plan.Renew
+	}))
+	if err != nil {
+		return nil, err
+	}
+	var found []drivers.Deviation
+	for _, w := range works {
+		more, err := d.preview(ctx, src, w)
+		if err != nil {
+			return nil, fmt.Errorf("preview stack %s at VIM %s: %w", w.name, d.vim.Name, err)
+		}
+		found = append(found, more...)
+	}
+	for _, s := range steps {
+		switch s.Action {
+		case plan.Delete:
+			found = append(found, drivers.Deviation{Object: s.Object, Have: isThere})
+		case plan.DeleteUnit:
+			found = append(found, drivers.Deviation{Object: s.Object, Have: s.Incarnation, Want: "a successor"})
+		}
+	}
+	return found, nil
+}
+
+func (d *Driver) preview(ctx context.Context, src drivers.Source, w *work) ([]drivers.Deviation, error) {
+	r, err := d.render(src)
+	if err != nil {
+		return nil, err
+	}
+	found, err := d.cloud.findStack(ctx, w.name)
+	if err != nil {
+		return nil, err
+	}
+	if found != nil && !found.deleting() {
+		p, err := d.fetch(ctx, found)
+		if err != nil {
+			return nil, err
+		}
+		return d.differ(stackKey(w.name), r.hot, p, w)
+	}
+	counts := map[string]int{}
+	for _, g := range r.desired.Groups {
+		counts[g.VDU] = g.Count
+	}
+	body, err := r.hot.Create(counts)
+	if err != nil {
+		return nil, &drivers.RefusedError{Object: stackKey(w.name), Reason: err.Error()}
+	}
+	same, err := plain(body.Template["resources"])
+	if err != nil {
+		return nil, err
+	}
+	resources, _ := same.(map[string]any)
+	var all []drivers.Deviation
+	for _, name := range slices.Sorted(maps.Keys(resources)) {
+		path := []string{"template", "resources", name}
+		all = append(all, drivers.Deviation{Object: stackKey(w.name), Field: "template.resources." + name, Want: shown(path, resources[name])})
+	}
+	return all, nil
+}
