@@ -88,5 +88,7 @@ func TestAVNFLivesAtAFakeCloud(t *testing.T) {
 // start makes an instance at the fake cloud.
 func start(t *testing.T, cloud *openstacktest.Cloud) *vnf {
 	t.Helper()
-	return begin(t, cloud.VIM(), 20*time.Second)
+	v := begin(t, cloud.VIM(), 20*time.Second)
+	t.Cleanup(cloud.Clear)
+	return v
 }

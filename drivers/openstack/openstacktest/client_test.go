@@ -129,6 +129,7 @@ parameters:
 resources:
   VDU1_group:
     type: OS::Heat::AutoScalingGroup
+    depends_on: subnet
     properties:
       min_size: 0
       max_size: 10

@@ -14,6 +14,8 @@ type Fault struct {
 	Path    string  // what the path contains; "" is each path
 	// Status is the answer's; 0 cuts the connection, as if nothing listened.
 	Status int
+	// Lost means that the service does what it is asked, and the answer is lost.
+	Lost bool
 	// RetryAfter, if positive, goes with the answer (429, 503), in seconds.
 	RetryAfter int
 	// Message is the service's own; "" is the usual one.

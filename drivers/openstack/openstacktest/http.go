@@ -94,42 +94,50 @@ func (c *Cloud) handler(s Service) http.Handler {
 
 // serve answers one request; cut means that the connection breaks instead.
 func (c *Cloud) serve(s Service, r *http.Request, body []byte) (a answer, cut bool) {
-	if f := c.fault(s, r.Method, r.URL.Path); f != nil {
-		if f.Status == 0 {
-			return answer{}, true
-		}
-		return c.faulty(s, f), false
+	f := c.fault(s, r.Method, r.URL.Path)
+	switch {
+	case f == nil:
+		return c.reply(s, r, body), false
+	case f.Lost:
+		c.reply(s, r, body)
+		return answer{}, true
+	case f.Status == 0:
+		return answer{}, true
 	}
+	return c.faulty(s, f), false
+}
+
+func (c *Cloud) reply(s Service, r *http.Request, body []byte) answer {
 	c.advance(time.Now())
 	in := &call{method: r.Method, query: r.URL.Query(), header: r.Header, body: body}
 	path := strings.Trim(r.URL.Path, "/")
 	under := strings.Trim(strings.TrimPrefix(c.endpoint(s), c.URL(s)), "/")
 	if s == Keystone {
-		return c.keystone(in, path), false
+		return c.keystone(in, path)
 	}
 	if path == "" || path == strings.Split(under, "/")[0] && s != Glance {
-		return c.versions(s, path), false
+		return c.versions(s, path)
 	}
 	if !c.authorized(r.Header.Get("X-Auth-Token")) {
-		return c.unauthorized(s), false
+		return c.unauthorized(s)
 	}
 	if path != under && !strings.HasPrefix(path, strings.TrimPrefix(under+"/", "/")) {
-		return fail(s, http.StatusNotFound, "HTTPNotFound", "The resource could not be found."), false
+		return fail(s, http.StatusNotFound, "HTTPNotFound", "The resource could not be found.")
 	}
 	for _, p := range strings.Split(strings.Trim(strings.TrimPrefix(path, under), "/"), "/") {
 		in.path = append(in.path, p)
 	}
 	switch s {
 	case Heat:
-		return c.heat(in), false
+		return c.heat(in)
 	case Nova:
-		return c.compute(in), false
+		return c.compute(in)
 	case Neutron:
-		return c.network(in), false
+		return c.network(in)
 	case Glance:
-		return c.image(in), false
+		return c.image(in)
 	}
-	return c.cinder(in), false
+	return c.cinder(in)
 }
 
 // versions is what a service says of itself at its root, to anybody.

@@ -212,15 +212,15 @@ func TestTokensExpireAndFaultsAreCounted(t *testing.T) {
 func TestThousandsOfStacksAreCheap(t *testing.T) {
 	_, c := fake(t, 0)
 	began := time.Now()
-	for i := range 1000 {
+	for i := range 400 {
 		c.ask(http.StatusCreated, "POST", "orchestration", "/stacks", body(fmt.Sprintf("vnf-%d", i), 2, "img1"))
 	}
-	if n := len(c.ask(http.StatusOK, "GET", "orchestration", "/stacks", nil).body["stacks"].([]any)); n != 1000 {
+	if n := len(c.ask(http.StatusOK, "GET", "orchestration", "/stacks", nil).body["stacks"].([]any)); n != 400 {
 		t.Errorf("%d stacks are listed", n)
 	}
 	first := c.ask(http.StatusOK, "GET", "compute", "/servers/detail", nil)
 	if n, links := len(first.body["servers"].([]any)), first.body["servers_links"]; n != 1000 || links == nil {
 		t.Errorf("Nova lists %d servers at once, and leads on to %v", n, links)
 	}
-	t.Logf("1000 stacks of 3000 servers: %v", time.Since(began))
+	t.Logf("400 stacks of 1200 servers: %v", time.Since(began))
 }

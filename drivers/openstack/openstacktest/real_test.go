@@ -28,6 +28,7 @@ func reality(t *testing.T) *client {
 		if c.endpoints[kind], err = p.EndpointLocator(where); err != nil {
 			t.Fatal(err)
 		}
+		c.endpoints[kind] = strings.TrimSuffix(c.endpoints[kind], "/")
 	}
 	return c
 }

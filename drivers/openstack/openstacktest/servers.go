@@ -111,6 +111,9 @@ func (c *Cloud) plug(r *resource, s *server, networks []object) error {
 		if !found {
 			return fmt.Errorf("BadRequest|Port id %s could not be found. (HTTP 400) (Request-ID: %s)", id, requestID())
 		}
+		if len(p.fixed) == 0 {
+			return fmt.Errorf("BadRequest|Port %s requires a FixedIP in order to be used. (HTTP 400) (Request-ID: %s)", id, requestID())
+		}
 		p.device, p.owner, p.updated = s.id, "compute:"+s.zone, time.Now()
 		ports = append(ports, id)
 	}

@@ -128,6 +128,13 @@ func (t *template) link(d *definition) error {
 			need[to] = true
 		}
 	})
+	if d.kind == "OS::Neutron::Port" || d.kind == "OS::Nova::Server" { // as Heat has it
+		for name, other := range t.resources {
+			if other.kind == "OS::Neutron::Subnet" {
+				need[name] = true
+			}
+		}
+	}
 	d.after = slices.Sorted(maps.Keys(need))
 	return bad
 }

@@ -1,0 +1,443 @@
+package openstack_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/drivers/openstack"
+	"github.com/jibe-vnfm/jibe/drivers/openstack/openstacktest"
+	"github.com/jibe-vnfm/jibe/reconciler/plan"
+)
+
+// one wants the instance to have one stack, and the VDU as many servers as told.
+func one(t *testing.T, cloud *openstacktest.Cloud, o plan.Observed, units int) openstacktest.StackRecord {
+	t.Helper()
+	stacks := cloud.Stacks()
+	if len(stacks) != 1 || len(unitsOf(o, "VDU1")) != units || len(cloud.Servers()) != units+1 {
+		t.Fatalf("there are the stacks %+v, the servers %+v and the units %v, want %d", stacks, cloud.Servers(), names(o.Units), units)
+	}
+	return stacks[0]
+}
+
+// changes are how often Heat was asked to make, change or delete something.
+func changes(cloud *openstacktest.Cloud) int {
+	n := 0
+	for _, r := range cloud.Asked() {
+		if r.Service == openstacktest.Heat && r.Method != http.MethodGet && !strings.HasSuffix(r.Path, "/validate") {
+			n++
+		}
+	}
+	return n
+}
+
+func TestAKeystoneThatIsDownIsWaitedForWithAndWithoutAToken(t *testing.T) {
+	cloud := fakeCloud(t)
+	v := start(t, cloud)
+	cloud.Down(openstacktest.Keystone)
+	src := source(v.id, grouped, 1)
+	if _, err := v.d.Observe(t.Context(), src, plan.Desired{}); !errors.Is(err, drivers.ErrUnavailable) || !strings.Contains(err.Error(), "Keystone") {
+		t.Fatalf("Observe = %v, want ErrUnavailable of Keystone", err)
+	}
+	cloud.Clear()
+	one(t, cloud, v.reach(src), 1)
+	cloud.Down(openstacktest.Keystone)
+	cloud.ExpireTokens()
+	if err := eventually(t, v.d, src); !errors.Is(err, drivers.ErrUnavailable) {
+		t.Errorf("Observe = %v, want ErrUnavailable", err)
+	}
+	cloud.Clear()
+	one(t, cloud, v.reach(source(v.id, grouped, 2)), 2)
+}
+
+// eventually is the first error of Observe; looks that began before a fault don't know it.
+func eventually(t *testing.T, d *openstack.Driver, src drivers.Source) error {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		if _, err := d.Observe(t.Context(), src, plan.Desired{}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func TestATokenThatExpiresInTheMiddleOfAnOperationIsRenewed(t *testing.T) {
+	cloud := fakeCloud(t)
+	v := start(t, cloud)
+	over, done := context.WithCancel(t.Context())
+	var ticking sync.WaitGroup
+	ticking.Go(func() {
+		for over.Err() == nil {
+			cloud.ExpireTokens()
+			time.Sleep(25 * time.Millisecond)
+		}
+	})
+	before := one(t, cloud, v.reach(source(v.id, grouped, 1)), 1)
+	after := one(t, cloud, v.reach(source(v.id, grouped, 3)), 3)
+	done()
+	ticking.Wait()
+	if before.ID != after.ID {
+		t.Errorf("the stack was %s and is %s", before.ID, after.ID)
+	}
+}
+
+var everyService = []openstacktest.Service{openstacktest.Keystone, openstacktest.Heat, openstacktest.Nova, openstacktest.Neutron, openstacktest.Cinder}
+
+func TestAServiceThatFailsForAWhileDelaysAnOperationAndNoMore(t *testing.T) {
+	for _, service := range everyService {
+		for _, status := range []int{0, 401, 403, 409, 429, 500, 503} {
+			t.Run(fmt.Sprintf("%s %d", service, status), func(t *testing.T) {
+				t.Parallel()
+				cloud := fakeCloud(t)
+				v := start(t, cloud)
+				before := one(t, cloud, v.reach(source(v.id, grouped, 1)), 1)
+				if service == openstacktest.Keystone {
+					cloud.ExpireTokens()
+				}
+				f := openstacktest.Fault{Service: service, Status: status, Times: 4}
+				if status == http.StatusTooManyRequests {
+					f.RetryAfter, f.Times = 1, 2
+				}
+				cloud.Inject(f)
+				after := one(t, cloud, v.reach(source(v.id, grouped, 2)), 2)
+				if before.ID != after.ID {
+					t.Errorf("the stack was %s and is %s", before.ID, after.ID)
+				}
+			})
+		}
+	}
+}
+
+func TestAServiceThatFailsIsUnavailableAndNeverEmptiness(t *testing.T) {
+	for _, service := range []openstacktest.Service{openstacktest.Keystone, openstacktest.Heat, openstacktest.Nova, openstacktest.Neutron} {
+		for _, status := range []int{0, 401, 403, 409, 429, 500, 503} {
+			t.Run(fmt.Sprintf("%s %d", service, status), func(t *testing.T) {
+				t.Parallel()
+				cloud := fakeCloud(t)
+				v := start(t, cloud)
+				src := source(v.id, grouped, 1)
+				v.reach(src)
+				cloud.Inject(openstacktest.Fault{Service: service, Status: status, RetryAfter: 600})
+				d := connect(t, cloud.VIM(), fast)
+				if o, err := d.Observe(t.Context(), src, plan.Desired{}); !errors.Is(err, drivers.ErrUnavailable) {
+					t.Errorf("Observe = %d objects, %d units, %v; want ErrUnavailable", len(o.Objects), len(o.Units), err)
+				}
+			})
+		}
+	}
+}
+
+func TestAStackThatIsStuckIsWaitedForAndLeftAlone(t *testing.T) {
+	cloud := fakeCloud(t)
+	v := start(t, cloud)
+	src := source(v.id, grouped, 1)
+	one(t, cloud, v.reach(src), 1)
+	cloud.Stick("vnf-" + v.id)
+	more := source(v.id, grouped, 3)
+	var j plan.Journal
+	v.d = connect(t, cloud.VIM(), fast)
+	asked := 0
+	for range 40 {
+		want, o := v.look(more)
+		next := plan.Next(plan.Compute(want, o, j))
+		if len(next) == 0 {
+			t.Fatal("nothing is left to do although the stack is stuck")
+		}
+		j, _ = j.Issue(next)
+		if next[0].Action == plan.Wait {
+			if asked == 0 {
+				asked = changes(cloud)
+			}
+			if next[0].Failure != "" {
+				t.Fatalf("a stack in progress is a failure: %s", next[0].Failure)
+			}
+		} else if err := v.d.Do(t.Context(), more, next...); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	if n := changes(cloud); asked == 0 || n != asked {
+		t.Errorf("Heat was asked %d times for changes while it worked, and %d before", n, asked)
+	}
+	cloud.Unstick("vnf-" + v.id)
+	one(t, cloud, v.reach(more), 3)
+}
+
+// look renders and observes.
+func (v *vnf) look(src drivers.Source) (plan.Desired, plan.Observed) {
+	v.t.Helper()
+	want, err := v.d.Render(src)
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	o, err := v.d.Observe(v.t.Context(), src, want)
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	return want, o
+}
+
+// fails works towards the source, which must fail for the reason; then it is tried again.
+func (v *vnf) fails(src drivers.Source, operation, reason string) {
+	v.t.Helper()
+	if _, failure := v.operate(src, &plan.Journal{Operation: operation, Granted: true}); !strings.Contains(failure, reason) {
+		v.t.Fatalf("the operation fails with %q, want %q in it", failure, reason)
+	}
+}
+
+func TestAnUpdateThatFailedIsTriedAgain(t *testing.T) {
+	for name, top := range map[string]string{"in a group": grouped, "expanded": expanded} {
+		t.Run(name, func(t *testing.T) {
+			cloud := fakeCloud(t)
+			v := start(t, cloud)
+			before := one(t, cloud, v.reach(source(v.id, top, 1)), 1)
+			cloud.FailNext("vnf-", "UPDATE", "No valid host was found. There are not enough hosts available.")
+			more := source(v.id, top, 3)
+			v.fails(more, "SCALE", "No valid host was found")
+			j := plan.Journal{Operation: "SCALE", Granted: true}
+			o, failure := v.operate(more, &j)
+			if failure != "" {
+				t.Fatal(failure)
+			}
+			if after := one(t, cloud, o, 3); after.ID != before.ID {
+				t.Errorf("the stack was %s and is %s", before.ID, after.ID)
+			}
+		})
+	}
+}
+
+func TestAQuotaIsTheReasonAndTheStackGoesOnWhenItIsRaised(t *testing.T) {
+	for name, top := range map[string]string{"in a group": grouped, "expanded": expanded} {
+		t.Run(name, func(t *testing.T) {
+			cloud := fakeCloud(t)
+			v := start(t, cloud)
+			cloud.Quota(1)
+			src := source(v.id, top, 2)
+			v.fails(src, "INSTANTIATE", "Quota exceeded for instances")
+			before := cloud.Stacks()
+			cloud.Clear()
+			j := plan.Journal{Operation: "INSTANTIATE", Granted: true}
+			o, failure := v.operate(src, &j)
+			if failure != "" {
+				t.Fatal(failure)
+			}
+			if after := one(t, cloud, o, 2); len(before) != 1 || after.ID != before[0].ID {
+				t.Errorf("the stacks were %+v, now it is %+v", before, after)
+			}
+		})
+	}
+}
+
+func TestWhatTheVIMLacksIsSaidBeforeTheStackIsTouched(t *testing.T) {
+	flavour := func(src drivers.Source) drivers.Source {
+		nfv := src.Instance.Params["nfv"].(map[string]any)
+		nfv["VDU"].(map[string]any)["VDU1"].(map[string]any)["computeFlavourId"] = "m9.none"
+		return src
+	}
+	for name, c := range map[string]struct {
+		src  func(id string) drivers.Source
+		said string
+	}{
+		"image":   {func(id string) drivers.Source { return source(id, grouped, 1, "no-image") }, "no-image"},
+		"flavour": {func(id string) drivers.Source { return flavour(source(id, grouped, 1)) }, "m9.none"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cloud := fakeCloud(t)
+			v := start(t, cloud)
+			src := c.src(v.id)
+			for _, there := range []bool{false, true} {
+				if there {
+					v.reach(source(v.id, grouped, 1))
+				}
+				n := changes(cloud)
+				want, o := v.look(src)
+				err := v.d.Verify(t.Context(), src, plan.Next(plan.Compute(want, o, plan.Journal{}))...)
+				var refused *drivers.RefusedError
+				if !errors.As(err, &refused) || !strings.Contains(err.Error(), c.said) {
+					t.Errorf("Verify = %v, want a refusal that names %s", err, c.said)
+				}
+				if changes(cloud) != n {
+					t.Error("Heat was asked for a change")
+				}
+			}
+		})
+	}
+}
+
+func TestWhatHeatSaysOfATemplateThatItRejectsIsShown(t *testing.T) {
+	cloud := fakeCloud(t)
+	v := start(t, cloud)
+	src := source(v.id, grouped+`
+  broken:
+    type: OS::Neutron::Nett
+`, 1)
+	want, o := v.look(src)
+	next := plan.Next(plan.Compute(want, o, plan.Journal{}))
+	for what, err := range map[string]error{"Verify": v.d.Verify(t.Context(), src, next...), "Do": v.d.Do(t.Context(), src, next...)} {
+		var refused *drivers.RefusedError
+		if !errors.As(err, &refused) || !strings.Contains(err.Error(), "The Resource Type (OS::Neutron::Nett) could not be found.") {
+			t.Errorf("%s = %v, want a refusal with Heat's message", what, err)
+		}
+	}
+	if n := len(cloud.Stacks()); n != 0 {
+		t.Errorf("there are %d stacks", n)
+	}
+}
+
+func TestAStackDeletedByHandIsMadeAnewOnce(t *testing.T) {
+	cloud := fakeCloud(t)
+	v := start(t, cloud)
+	v.d = connect(t, cloud.VIM(), fast)
+	src := source(v.id, grouped, 2)
+	before := one(t, cloud, v.reach(src), 2)
+	cloud.DeleteStack(before.Name)
+	v.d = connect(t, cloud.VIM(), fast)
+	if _, o := v.look(src); len(o.Objects)+len(o.Units) != 0 {
+		t.Fatalf("of a stack that is gone there is %+v", o)
+	}
+	if after := one(t, cloud, v.reach(src), 2); after.ID == before.ID {
+		t.Error("the stack is the same")
+	}
+}
+
+func TestTwoProcessesMakeOneStack(t *testing.T) {
+	cloud := fakeCloud(t)
+	v := start(t, cloud)
+	src := source(v.id, grouped, 2)
+	want, o := v.look(src)
+	next := plan.Next(plan.Compute(want, o, plan.Journal{}))
+	var both sync.WaitGroup
+	errs := make([]error, 4)
+	for i := range errs {
+		d := connect(t, cloud.VIM(), fast)
+		both.Go(func() { errs[i] = d.Do(t.Context(), src, next...) })
+	}
+	both.Wait()
+	for _, err := range errs {
+		if err != nil && !errors.Is(err, drivers.ErrUnavailable) {
+			t.Errorf("Do = %v", err)
+		}
+	}
+	one(t, cloud, v.reach(src), 2)
+	v.d = connect(t, cloud.VIM(), fast)
+	one(t, cloud, v.reach(src), 2)
+}
+
+func TestAProcessThatDiesRightAfterACreateLeavesOneStackToTheNext(t *testing.T) {
+	for name, lost := range map[string]bool{"it saw the answer": false, "the answer was lost": true} {
+		t.Run(name, func(t *testing.T) {
+			cloud := fakeCloud(t)
+			v := start(t, cloud)
+			src := source(v.id, grouped, 2)
+			want, o := v.look(src)
+			if lost {
+				cloud.Inject(openstacktest.Fault{Service: openstacktest.Heat, Method: http.MethodPost, Path: "/stacks", Lost: true, Times: 1})
+			}
+			err := v.d.Do(t.Context(), src, plan.Next(plan.Compute(want, o, plan.Journal{}))...)
+			if lost != errors.Is(err, drivers.ErrUnavailable) || !lost && err != nil {
+				t.Fatalf("Do = %v", err)
+			}
+			first := cloud.Stacks()
+			v.d = connect(t, cloud.VIM(), fast)
+			if after := one(t, cloud, v.reach(src), 2); len(first) != 1 || after.ID != first[0].ID {
+				t.Errorf("the first process made %+v, now it is %+v", first, after)
+			}
+		})
+	}
+}
+
+func TestAnUpdateWhoseAnswerIsLostIsNotDoneTwice(t *testing.T) {
+	cloud := fakeCloud(t)
+	v := start(t, cloud)
+	one(t, cloud, v.reach(source(v.id, grouped, 1)), 1)
+	cloud.Inject(openstacktest.Fault{Service: openstacktest.Heat, Method: http.MethodPut, Lost: true, Times: 1})
+	cloud.Inject(openstacktest.Fault{Service: openstacktest.Heat, Method: http.MethodPatch, Lost: true, Times: 1})
+	one(t, cloud, v.reach(source(v.id, grouped, 3)), 3)
+}
+
+func TestAServerThatIsGoneOrBrokenIsReplacedAndOthersAreNot(t *testing.T) {
+	for name, hurt := range map[string]func(c *openstacktest.Cloud, id string) bool{
+		"deleted":  func(c *openstacktest.Cloud, id string) bool { return c.DeleteServer(id) },
+		"in ERROR": func(c *openstacktest.Cloud, id string) bool { return c.BreakServer(id, "the host is on fire") },
+	} {
+		for shape, top := range map[string]string{"in a group": grouped, "expanded": expanded} {
+			t.Run(name+" "+shape, func(t *testing.T) {
+				cloud := fakeCloud(t)
+				v := start(t, cloud)
+				src := source(v.id, top, 3)
+				before := unitsOf(v.reach(src), "VDU1")
+				victim := before[1]
+				if !hurt(cloud, victim.Resource()) {
+					t.Fatalf("there is no server %s", victim.Resource())
+				}
+				v.d = connect(t, cloud.VIM(), fast)
+				_, o := v.look(src)
+				i := slices.IndexFunc(o.Units, func(u plan.Unit) bool { return u.Resource() == victim.Resource() })
+				if i < 0 || o.Units[i].Dead == "" || o.Units[i].Ready {
+					t.Fatalf("the server is observed as %+v", o.Units)
+				}
+				if name == "in ERROR" && !strings.Contains(o.Units[i].Dead, "the host is on fire") {
+					t.Errorf("it is dead because %q", o.Units[i].Dead)
+				}
+				o = v.reach(src)
+				one(t, cloud, o, 3)
+				for _, u := range unitsOf(o, "VDU1") {
+					if u.Resource() == victim.Resource() {
+						t.Error("the server is still there")
+					}
+					if u.Key != victim.Key && !slices.Contains(names(before), u.Resource()) {
+						t.Errorf("%s was replaced, too", u.Key)
+					}
+				}
+			})
+		}
+	}
+}
+
+func TestADeleteThatFailedIsTriedAgainUntilNothingIsLeft(t *testing.T) {
+	cloud := fakeCloud(t)
+	v := start(t, cloud)
+	v.reach(source(v.id, grouped, 2))
+	for range 2 {
+		cloud.FailNext("vnf-", "DELETE", "the volume is still in use")
+	}
+	if o := v.gone(); len(o.Objects)+len(o.Units) > 0 {
+		t.Errorf("observed at the end: %+v", o)
+	}
+	if left := cloud.Left(); len(left) > 0 {
+		t.Errorf("left %v", left)
+	}
+	if n := deletes(cloud); n != 3 {
+		t.Errorf("Heat was asked %d times to delete a stack, want 3", n)
+	}
+}
+
+// deletes are how often Heat was asked to delete a stack.
+func deletes(cloud *openstacktest.Cloud) int {
+	n := 0
+	for _, r := range cloud.Asked() {
+		if r.Service == openstacktest.Heat && r.Method == http.MethodDelete {
+			n++
+		}
+	}
+	return n
+}
+
+func TestAStackIsTakenOverByAnApplicationCredential(t *testing.T) {
+	cloud := fakeCloud(t)
+	v := start(t, cloud)
+	src := source(v.id, grouped, 1)
+	before := one(t, cloud, v.reach(src), 1)
+	v.d = connect(t, cloud.ApplicationCredentialVIM(), fast)
+	after := one(t, cloud, v.reach(source(v.id, grouped, 2)), 2)
+	if after.ID != before.ID {
+		t.Errorf("the stack was %s and is %s", before.ID, after.ID)
+	}
+}
