@@ -134,9 +134,15 @@ func (c *composition) grouped(d *definition) error {
 		c.kept = append(c.kept, d.Resource)
 	}
 	properties[keyCapacity] = n
-	// Members are renewed one at a time before the group gets its new definition. What is
-	// left to Heat then must not take a pass over the group for each member.
-	properties["rolling_updates"] = map[string]any{"max_batch_size": max(n, 1)}
+	// Members are renewed one at a time before the group gets its new definition: what is
+	// left to Heat then must not take a pass over the group for each member. Where Heat has
+	// to renew several, it takes one after the other.
+	batch := max(n, 1)
+	renewed := slices.DeleteFunc(slices.Clone(stay), func(m Member) bool { return !d.outdated(m) || c.keeps(d, m) })
+	if len(renewed) > 1 {
+		batch = 1
+	}
+	properties["rolling_updates"] = map[string]any{"max_batch_size": batch}
 	c.resources[d.Resource] = group
 	return nil
 }

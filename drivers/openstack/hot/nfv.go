@@ -131,14 +131,19 @@ func set(m map[string]any, key, value string) {
 	}
 }
 
-// vdu finds what the templates call by a VDU's id, or by its name.
-func (in *Input) vdu(name string) (*vnfd.VDU, bool) {
-	if v, ok := in.Flavour.VDU(name); ok {
-		return v, true
-	}
-	for i := range in.Flavour.VDUs {
-		if v := &in.Flavour.VDUs[i]; v.Name == name {
+// vdu finds what the templates call by a VDU's id, else by its name: the first of the
+// names that is one.
+func (in *Input) vdu(names ...string) (*vnfd.VDU, bool) {
+	for _, name := range names {
+		if v, ok := in.Flavour.VDU(name); ok {
 			return v, true
+		}
+	}
+	for _, name := range names {
+		for i := range in.Flavour.VDUs {
+			if v := &in.Flavour.VDUs[i]; v.Name == name {
+				return v, true
+			}
 		}
 	}
 	return nil, false

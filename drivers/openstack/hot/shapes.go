@@ -88,12 +88,7 @@ func (f *Folder) places(in *Input) ([]place, error) {
 		if len(servers) > 1 {
 			return nil, f.top.fail(at, "resource %s makes %d servers at once (%s): a VNFC is one server, so give each a file of its own", name, len(servers), list(servers))
 		}
-		vdu, ok := in.vdu(p.server)
-		if !ok || p.server != name && in.Flavour != nil && vdu.ID != p.server {
-			if other, also := in.vdu(name); also {
-				vdu, ok = other, true
-			}
-		}
+		vdu, ok := in.vdu(p.server, name)
 		if !ok {
 			return nil, f.top.fail(at, "server %s (resource %s) is no VDU of flavour %s: call either as a VDU's id; there are %s", p.server, name, in.Flavour.ID, list(in.ids()))
 		}

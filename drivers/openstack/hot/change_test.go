@@ -1,0 +1,118 @@
+package hot_test
+
+import (
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/drivers/openstack/hot"
+	"github.com/jibe-vnfm/jibe/vnfd"
+)
+
+const (
+	networkTop = `heat_template_version: 2021-04-16
+resources:
+  NET: {type: OS::Neutron::Net}
+  VDU1:
+    type: OS::Heat::AutoScalingGroup
+    properties: {min_size: 0, max_size: 9, resource: {type: one.yaml, properties: {net: {get_resource: NET}}}}
+`
+	networkNested = `heat_template_version: 2021-04-16
+parameters: {net: {type: string}}
+resources: {VDU1: {type: OS::Nova::Server, properties: {flavor: FLAVOUR, networks: [{network: {get_param: net}}]}}}
+`
+)
+
+// network is a package of one group on a network, under a name and with a flavour.
+func network(t *testing.T, name, flavour string) *hot.Rendered {
+	t.Helper()
+	var files fstest.MapFS = folder(strings.ReplaceAll(networkTop, "NET", name), "nested/one.yaml", strings.Replace(networkNested, "FLAVOUR", flavour, 1))
+	r, err := render(files, vdu1(""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func started(t *testing.T, r *hot.Rendered, count int) *world {
+	t.Helper()
+	b, err := r.Create(map[string]int{"VDU1": count})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{}
+	w.update(r, b, nil)
+	return w
+}
+
+func TestASharedNetworkStandsUntilTheLastMemberOfTheGroupIsRenewed(t *testing.T) {
+	old, next := network(t, "inner", "small"), network(t, "outer", "small")
+	w := started(t, old, 2)
+	b, err := next.Update(w.live, hot.Want{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.update(next, b, nil)
+	if at(b.Template, "resources", "inner") == nil || at(b.Template, "resources", "outer") == nil {
+		t.Errorf("the networks don't stand side by side: %s", text(t, b.Template))
+	}
+	// What the new network's id is, only Heat knows: the group is renewed as a whole.
+	if b, err = w.renew(next, "VDU1", "m1"); b != nil || err != nil {
+		t.Errorf("a member got a network that nobody knows: %v %v", b, err)
+	}
+	if b, err = next.Update(w.live, hot.Want{Renew: map[string][]string{"VDU1": {"m1", "m2"}}}); err != nil {
+		t.Fatal(err)
+	}
+	if at(b.Template, "resources", "inner") != nil {
+		t.Error("the old network stays for nobody")
+	}
+	if got := at(b.Template, "resources", "VDU1", "properties", "rolling_updates", "max_batch_size"); got != 1 {
+		t.Errorf("Heat may renew %v members at once", got)
+	}
+}
+
+func TestARollbackPutsBackTheMembersThatWereRenewedThoughTheGroupNeverChanged(t *testing.T) {
+	old, next := network(t, "inner", "small"), network(t, "inner", "large")
+	w := started(t, old, 3)
+	b, err := next.Update(w.live, hot.Want{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.update(next, b, nil)
+	if _, err := w.renew(next, "VDU1", "m2"); err != nil {
+		t.Fatal(err)
+	}
+	if d := digests(w.live, "VDU1"); d["m2"] != next.VDUs["VDU1"].Digest || d["m1"] != old.VDUs["VDU1"].Digest {
+		t.Fatalf("after the renewal of m2 there are %v", d)
+	}
+	if b, err = old.Update(w.live, hot.Want{}); err != nil {
+		t.Fatal(err)
+	}
+	w.update(old, b, nil)
+	if old.ThroughTop(w.live, "VDU1", "m2") {
+		t.Error("an update in which the group stays as it is would renew nobody")
+	}
+	if b, err := w.renew(old, "VDU1", "m2"); b == nil || err != nil || digests(w.live, "VDU1")["m2"] != old.VDUs["VDU1"].Digest {
+		t.Errorf("m2 wasn't put back: %v %v", err, digests(w.live, "VDU1"))
+	}
+}
+
+func TestAConnectionPointIsFoundByTheNameThatTheVNFShows(t *testing.T) {
+	top := strings.Replace(minimal, "network: net0", "network: {get_param: [nfv, CP, CP1, network]}", 1)
+	f, err := hot.Parse(folder(top), "simple")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := f.Render(hot.Input{
+		Instance: "i1", Flavour: &vnfd.Flavour{ID: "simple", VDUs: vdu1("img1").VDUs, ExtCps: map[string]string{"front": "CP1"}},
+		ExtVirtualLinks: []desired.ExtVirtualLink{{ID: "l", ResourceID: "net7", ExtCps: []desired.ExtCp{{CpdID: "front"}}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := r.Create(map[string]int{"VDU1": 1})
+	if err != nil || at(b.Template, "resources", "CP1-0", "properties", "network") != "net7" {
+		t.Errorf("%v %s", err, text(t, b))
+	}
+}
