@@ -230,7 +230,10 @@ func (p *planner) doomed(x ObservedObject) string {
 
 // issuedAgainst says whether a step of this attempt deletes the incarnation.
 func (p *planner) issuedAgainst(incarnation string) bool {
-	return slices.ContainsFunc(p.journal.Issued, func(step string) bool { return strings.HasSuffix(step, "@"+incarnation) })
+	return slices.ContainsFunc(p.journal.Issued, func(step string) bool {
+		step, _, _ = strings.Cut(step, ownedBy)
+		return strings.HasPrefix(step, string(Delete)) && strings.HasSuffix(step, "@"+incarnation)
+	})
 }
 
 // replaced tells of a target of the heal that is gone although no step was
