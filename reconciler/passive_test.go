@@ -193,6 +193,15 @@ func TestAServerThatDiedIsReplacedByAnAutomaticHeal(t *testing.T) {
 	}
 }
 
+func TestAServerThatDiedIsReplacedInOneAttemptAlthoughTheVIMThrottles(t *testing.T) {
+	w, r, _ := machines(t, nil)
+	r.meddle(func(x *stack) { x.servers[0].dead = "it is in ERROR"; r.refusing = 2 })
+	w.recon.Enqueue(id)
+	if op := w.last(lcm.Heal, lcm.Completed); op.Attempt > 1 {
+		t.Errorf("it took %d attempts", op.Attempt)
+	}
+}
+
 func TestAStackThatFailedAtRestIsTriedAgain(t *testing.T) {
 	w, r, _ := machines(t, nil)
 	r.meddle(func(x *stack) { x.stalled = "UPDATE_FAILED: no valid host" })

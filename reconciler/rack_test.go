@@ -21,6 +21,8 @@ type rack struct {
 	born   int
 	// did are the steps in their order, as people read them.
 	did []string
+	// refusing is how many calls still fail, as those of a VIM that throttles.
+	refusing int
 }
 
 type stack struct {
@@ -94,6 +96,10 @@ func (r *rack) Verify(context.Context, drivers.Source, ...plan.Step) error { ret
 func (r *rack) Do(_ context.Context, src drivers.Source, steps ...plan.Step) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.refusing > 0 {
+		r.refusing--
+		return drivers.ErrUnavailable
+	}
 	for _, s := range steps {
 		r.did = append(r.did, string(s.Action)+" "+s.Object)
 		if err := r.do(src, s); err != nil {
