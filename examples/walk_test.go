@@ -33,7 +33,10 @@ type walk struct {
 	namespace string
 	dir       string // in the desired repository
 	instance  string
-	seen      map[string]bool // operations
+	patience  time.Duration
+	seen      map[string]bool   // operations
+	vims      map[string]string // what the desired repository holds beside the instance
+	edits     map[string]string // of vnf.yaml, by pattern: what this place has for what stands there
 }
 
 // begin puts the packages into the repository, and runs the instance that the example's
@@ -42,11 +45,33 @@ func begin(t *testing.T, example string, packages ...string) *walk {
 	t.Helper()
 	kubeconfig := testenv.Kubeconfig(t)
 	t.Parallel()
-	w := &walk{T: t, namespace: testenv.Namespace(t, kubeconfig), dir: "instances/site-a/" + example, seen: map[string]bool{}}
+	w := newWalk(t, example)
+	w.onKubernetes(kubeconfig)
+	w.run(example, packages...)
+	return w
+}
+
+func newWalk(t *testing.T, example string) *walk {
+	return &walk{T: t, dir: "instances/site-a/" + example, patience: patience, seen: map[string]bool{},
+		vims: map[string]string{}, edits: map[string]string{}}
+}
+
+// onKubernetes gives the walk a namespace of its own, and the VIM kube-a.
+func (w *walk) onKubernetes(kubeconfig string) {
+	w.Helper()
+	w.namespace = testenv.Namespace(w, kubeconfig)
 	var err error
-	if w.api, err = kubernetes.NewForConfig(testenv.RestConfig(t)); err != nil {
-		t.Fatal(err)
+	if w.api, err = kubernetes.NewForConfig(testenv.RestConfig(w)); err != nil {
+		w.Fatal(err)
 	}
+	w.vims["vims/kube-a.yaml"] = "type: kubernetes\ndefault: true\nkubeconfig: file:" + kubeconfig + "\n"
+	w.edits[`namespace: .*`] = "namespace: " + w.namespace
+}
+
+// run starts a server with the packages and VIMs, and the instance.
+func (w *walk) run(example string, packages ...string) {
+	w.Helper()
+	t := w.T
 	w.server = process.Start(t, t.TempDir())
 	var dirs, ids []string
 	for _, p := range packages {
@@ -54,14 +79,14 @@ func begin(t *testing.T, example string, packages ...string) *walk {
 		ids = append(ids, vnfdID(t, p))
 	}
 	w.server.PushPackages(t, ids, dirs...)
-	w.server.PushFiles(t, map[string]string{
-		"vims/kube-a.yaml":  "type: kubernetes\ndefault: true\nkubeconfig: file:" + kubeconfig + "\n",
-		"repositories.yaml": "- {name: packages, url: packages.git, branch: main, hooks: true}\n",
-	})
-	text := regexp.MustCompile(`namespace: .*`).ReplaceAllString(string(w.file(example, "vnf.yaml")), "namespace: "+w.namespace)
+	w.vims["repositories.yaml"] = "- {name: packages, url: packages.git, branch: main, hooks: true}\n"
+	w.server.PushFiles(t, w.vims)
+	text := string(w.file(example, "vnf.yaml"))
+	for old, now := range w.edits {
+		text = regexp.MustCompile(old).ReplaceAllString(text, now)
+	}
 	w.server.PushFiles(t, map[string]string{w.dir + "/vnf.yaml": text})
 	w.instance = w.done("INSTANTIATE").Instance
-	return w
 }
 
 // vnfdID is the descriptor_id of an example package.
@@ -91,7 +116,8 @@ func (w *walk) file(example, name string) []byte {
 func (w *walk) ask(method, task string, body []byte, header ...string) {
 	w.Helper()
 	a := w.server.Want(w.T, http.StatusAccepted, method, process.Instances+"/"+w.instance+task, json.RawMessage(body), nil, header...)
-	w.server.Await(w.T, a.ID(), "COMPLETED", patience)
+	w.server.Await(w.T, a.ID(), "COMPLETED", w.patience)
+	w.seen[a.ID()] = true
 }
 
 // push changes vnf.yaml and waits until the operation of that type is COMPLETED.
@@ -131,7 +157,7 @@ func (w *walk) revert(operation string) {
 func (w *walk) done(operation string) process.Operation {
 	w.Helper()
 	var found process.Operation
-	err := process.Poll(w.Context(), patience, func() error {
+	err := process.Poll(w.Context(), w.patience, func() error {
 		all, err := process.All[process.Operation](w.Context(), w.server, process.Operations)
 		if err != nil {
 			return err
@@ -148,7 +174,7 @@ func (w *walk) done(operation string) process.Operation {
 	if err != nil {
 		w.Fatal(err)
 	}
-	w.server.Await(w.T, found.ID, "COMPLETED", patience)
+	w.server.Await(w.T, found.ID, "COMPLETED", w.patience)
 	return found
 }
 

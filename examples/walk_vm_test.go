@@ -1,0 +1,258 @@
+package examples_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2/openstack"
+
+	"github.com/jibe-vnfm/jibe/test/netns"
+	"github.com/jibe-vnfm/jibe/test/process"
+	"github.com/jibe-vnfm/jibe/test/testenv"
+)
+
+// vmPatience is for a cloud that other tests use at the same time.
+const vmPatience = 15 * time.Minute
+
+// vmWalk is an example's way through a real cloud, whose servers one reaches at the
+// addresses that it reports.
+type vmWalk struct {
+	*walk
+	network *netns.Network
+}
+
+// onOpenStack gives the walk a network of its own and the VIM openstack-a.
+func onOpenStack(w *walk, cloud testenv.Cloud, subnet string) *vmWalk {
+	w.Helper()
+	v := &vmWalk{walk: w, network: netns.StartOpenStack(w, cloud, subnet, netns.Followed{})}
+	w.patience = vmPatience
+	w.vims["vims/openstack-a.yaml"] = cloud.VIM()
+	w.edits[`resourceId: net0`] = "resourceId: " + v.network.Name
+	// A walk that fails half-way leaves no stack, on whose servers the network's end hangs.
+	w.Cleanup(v.clear)
+	return v
+}
+
+func (v *vmWalk) clear() {
+	if v.instance == "" || !v.Failed() {
+		return
+	}
+	v.server.Kill()
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	defer cancel()
+	heat, err := openstack.NewOrchestrationV1(v.network.Provider, v.network.Where)
+	if err != nil {
+		v.Error(err)
+		return
+	}
+	for ; ctx.Err() == nil; time.Sleep(time.Second) {
+		var body struct {
+			Stacks []struct {
+				Name string `json:"stack_name"`
+				ID   string `json:"id"`
+			} `json:"stacks"`
+		}
+		resp, err := heat.Get(ctx, heat.ServiceURL("stacks"), &body, nil)
+		if err != nil {
+			continue
+		}
+		resp.Body.Close()
+		left := 0
+		for _, s := range body.Stacks {
+			if !strings.HasPrefix(s.Name, "vnf-"+v.instance) {
+				continue
+			}
+			left++
+			if resp, err := heat.Delete(ctx, heat.ServiceURL("stacks", s.Name, s.ID), nil); err == nil {
+				resp.Body.Close()
+			}
+		}
+		if left == 0 {
+			return
+		}
+	}
+}
+
+// machines waits until there are n that serve, and returns what they tell, by address.
+func (v *vmWalk) machines(n int) map[string]netns.Answer {
+	v.Helper()
+	var told map[string]netns.Answer
+	err := process.Poll(v.Context(), time.Minute, func() error {
+		told = map[string]netns.Answer{}
+		for _, h := range v.network.Hosts() {
+			if h.Spec.NoWeb {
+				continue // the load balancer
+			}
+			a, err := netns.Ask(v.Context(), h.URL())
+			if err != nil {
+				return err
+			}
+			told[h.Addr().String()] = a
+		}
+		if len(told) != n {
+			return fmt.Errorf("%d machines serve, want %d: %v", len(told), n, told)
+		}
+		return nil
+	})
+	if err != nil {
+		v.Fatal(err)
+	}
+	return told
+}
+
+// ids are the servers that stand behind the machines of a VDU, in order.
+func ids(told map[string]netns.Answer, vdu string) []string {
+	var all []string
+	for _, a := range told {
+		if a.Labels["jibe_vdu"] == vdu {
+			all = append(all, a.Labels["server"])
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// terminate ends the instance, and fails where a machine is left.
+func (v *vmWalk) terminate() {
+	v.Helper()
+	v.ask(http.MethodPost, "/terminate", []byte(`{"terminationType": "FORCEFUL"}`))
+	v.machines(0)
+}
+
+func TestRollingRenewsOneVirtualMachineAfterTheOtherAndConfiguresEach(t *testing.T) {
+	cloud := testenv.OpenStack(t)
+	t.Parallel()
+	v := onOpenStack(newWalk(t, "vm-rolling"), cloud, "10.203.1.0/24")
+	v.run("vm-rolling", "vm-asg-1.0", "vm-asg-1.1")
+	before := v.machines(3)
+	v.ask(http.MethodPost, "/change_vnfpkg", v.file("vm-rolling", "change_vnfpkg.json"))
+	after := v.machines(3)
+	for addr, a := range after {
+		if a.Config["version"] != "1.1" || a.Config["role"] != "active" || a.Config["vdu"] != a.Labels["jibe_vdu"] {
+			t.Errorf("%s is configured as %v", addr, a.Config)
+		}
+		if a.Labels["jibe_vdu"] == "VDU1" && a.Labels["image"] != "img2" {
+			t.Errorf("%s has the image %s", addr, a.Labels["image"])
+		}
+	}
+	// Heat rebuilds a server of an image in place, and makes another one for another disk.
+	if was, is := ids(before, "VDU1"), ids(after, "VDU1"); !slices.Equal(was, is) || len(is) != 2 {
+		t.Errorf("the servers of VDU1 were %v and are %v", was, is)
+	}
+	if was, is := ids(before, "VDU2"), ids(after, "VDU2"); slices.Equal(was, is) || len(is) != 1 {
+		t.Errorf("the servers of VDU2 were %v and are %v", was, is)
+	}
+	v.terminate()
+}
+
+// clients ask the address without a pause, each time with a connection of its own, until
+// stopped, and fail the test for every request that isn't answered.
+func (v *vmWalk) clients(url string) (stop func() (answers int)) {
+	ctx, cancel := context.WithCancel(v.Context())
+	var all sync.WaitGroup
+	n := 0
+	all.Go(func() {
+		for ; ctx.Err() == nil; time.Sleep(50 * time.Millisecond) {
+			if _, err := netns.Ask(v.Context(), url); err != nil {
+				v.Error(err)
+			}
+			n++
+		}
+	})
+	return func() int { cancel(); all.Wait(); return n }
+}
+
+func TestBlueGreenMovesTheBalancerToASecondStackAndBack(t *testing.T) {
+	cloud := testenv.OpenStack(t)
+	t.Parallel()
+	v := onOpenStack(newWalk(t, "vm-blue-green"), cloud, "10.203.2.0/24")
+	balancer, err := v.network.AddBalancer(t.Context(), netip.MustParseAddr("10.203.2.50"), netns.Spec{Name: "lb"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	password := filepath.Join(t.TempDir(), "password")
+	if err := os.WriteFile(password, []byte("ubuntu"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	v.edits[`file:/etc/jibe/[a-z]+-password`] = "file:" + password
+	v.edits[`10\.10\.0\.50`] = balancer.Addr().String()
+	v.run("vm-blue-green", "vm-blue-green-1.0", "vm-blue-green-1.1")
+
+	// The operator puts the first version behind the balancer.
+	old := v.machines(2)
+	config, err := balancer.ReadFile("/etc/haproxy/haproxy.cfg")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, addr := range slices.Sorted(maps.Keys(old)) {
+		config = fmt.Appendf(config, "    server first-%d %s:%d\n", i, addr, netns.WebPort)
+	}
+	if err := balancer.WriteFile("/etc/haproxy/haproxy.cfg", config, 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := balancer.Run(t.Context(), nil, "sh", "-c", "kill -USR2 $(cat /run/haproxy.pid)"); err != nil {
+		t.Fatal(err)
+	}
+	front := "http://" + balancer.At(netns.BalancerPort) + "/"
+	leads := func(to map[string]netns.Answer, version, image string) {
+		t.Helper()
+		for range 4 {
+			a, err := netns.Ask(t.Context(), front)
+			if err != nil {
+				t.Fatal(err)
+			}
+			known := slices.ContainsFunc(slices.Collect(maps.Values(to)), func(m netns.Answer) bool { return m.Labels["server"] == a.Labels["server"] })
+			if !known || a.Labels["image"] != image || version != "" && a.Config["version"] != version {
+				t.Errorf("the balancer leads to %+v", a)
+			}
+		}
+	}
+	err = process.Poll(t.Context(), time.Minute, func() error { _, err := netns.Ask(t.Context(), front); return err })
+	if err != nil {
+		t.Fatal(err)
+	}
+	leads(old, "", "img1")
+	stop := v.clients(front)
+
+	v.push("CHANGE_VNFPKG", vnfdID(t, "vm-blue-green-1.0"), vnfdID(t, "vm-blue-green-1.1"))
+	green := v.machines(2)
+	leads(green, "1.1", "img2")
+	v.revert("CHANGE_VNFPKG")
+	blue := v.machines(2)
+	leads(blue, "1.0", "img1")
+	if n := stop(); n < 20 {
+		t.Errorf("the clients got %d answers: too few to prove anything", n)
+	}
+	v.terminate()
+}
+
+func TestOneVNFHasPodsAndAVirtualMachine(t *testing.T) {
+	kubeconfig := testenv.Kubeconfig(t)
+	cloud := testenv.OpenStack(t)
+	t.Parallel()
+	w := newWalk(t, "vm-mixed")
+	w.onKubernetes(kubeconfig)
+	v := onOpenStack(w, cloud, "10.203.3.0/24")
+	v.run("vm-mixed", "mixed-1.0")
+	v.imagesAre(2, "nginx:1.27-alpine")
+	if told := v.machines(1); len(ids(told, "DB")) != 1 {
+		t.Errorf("the machine is %v", told)
+	}
+	v.ask(http.MethodPost, "/scale", []byte(`{"type": "SCALE_OUT", "aspectId": "db_aspect", "numberOfSteps": 1}`))
+	v.machines(2)
+	v.imagesAre(2, "nginx:1.27-alpine")
+	v.terminate()
+	if pods := v.pods(); len(pods) != 0 {
+		t.Errorf("pods are left: %v", slices.Collect(maps.Keys(pods)))
+	}
+}
