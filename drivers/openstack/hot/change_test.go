@@ -5,9 +5,7 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/drivers/openstack/hot"
-	"github.com/jibe-vnfm/jibe/vnfd"
 )
 
 const (
@@ -95,24 +93,5 @@ func TestARollbackPutsBackTheMembersThatWereRenewedThoughTheGroupNeverChanged(t 
 	}
 	if b, err := w.renew(old, "VDU1", "m2"); b == nil || err != nil || digests(w.live, "VDU1")["m2"] != old.VDUs["VDU1"].Digest {
 		t.Errorf("m2 wasn't put back: %v %v", err, digests(w.live, "VDU1"))
-	}
-}
-
-func TestAConnectionPointIsFoundByTheNameThatTheVNFShows(t *testing.T) {
-	top := strings.Replace(minimal, "network: net0", "network: {get_param: [nfv, CP, CP1, network]}", 1)
-	f, err := hot.Parse(folder(top), "simple")
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := f.Render(hot.Input{
-		Instance: "i1", Flavour: &vnfd.Flavour{ID: "simple", VDUs: vdu1("img1").VDUs, ExtCps: map[string]string{"front": "CP1"}},
-		ExtVirtualLinks: []desired.ExtVirtualLink{{ID: "l", ResourceID: "net7", ExtCps: []desired.ExtCp{{CpdID: "front"}}}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := r.Create(map[string]int{"VDU1": 1})
-	if err != nil || at(b.Template, "resources", "CP1-0", "properties", "network") != "net7" {
-		t.Errorf("%v %s", err, text(t, b))
 	}
 }

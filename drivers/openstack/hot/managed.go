@@ -85,7 +85,15 @@ func prune(res map[string]any) map[string]any {
 		if properties["availability_zone"] == "" {
 			delete(properties, "availability_zone")
 		}
+		for _, x := range anys(properties["networks"]) {
+			if nic, ok := x.(map[string]any); ok && nic["port"] == "" {
+				delete(nic, "port")
+			}
+		}
 	case "OS::Neutron::Port":
+		if properties["mac_address"] == "" {
+			delete(properties, "mac_address")
+		}
 		fixed, ok := properties["fixed_ips"].([]any)
 		if !ok {
 			break

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/vnfd"
@@ -18,6 +17,8 @@ const (
 	keyCapacity = "desired_capacity"
 	keyNetwork  = "network"
 	keyFixed    = "fixed_ips"
+	keyPort     = "port"
+	keyMAC      = "mac_address"
 )
 
 // maxAddresses bounds the addresses of a connection point on one subnet.
@@ -116,6 +117,9 @@ func (f *Folder) nfv(in *Input) (map[string]any, error) {
 	if err := f.spelled(own, paths); err != nil {
 		return nil, err
 	}
+	if err := f.heeded(in, paths); err != nil {
+		return nil, err
+	}
 	made = merge(made, own)
 	for _, path := range paths {
 		if err := in.filled(made, path, where[fmt.Sprint(path)]); err != nil {
@@ -166,7 +170,7 @@ func (in *Input) filled(made map[string]any, path []string, t *template) error {
 	}
 	field := "params.nfv." + path[0] + "." + path[1] + "." + path[2]
 	switch {
-	case path[2] == keyZone || path[2] == keyCapacity || path[0] == "CP" && path[2] == keyFixed:
+	case path[2] == keyZone || path[2] == keyCapacity || path[0] == "CP" && (path[2] == keyFixed || path[2] == keyPort || path[2] == keyMAC):
 		return nil
 	case path[0] == "VDU" && path[2] == keyFlavour:
 		return &InputError{field, fmt.Sprintf("no flavour is known, which %s asks for: give it, or have the VNFD name it (requested_additional_capability_name)", t.file)}
@@ -206,60 +210,4 @@ func (f *Folder) spelled(own map[string]any, paths [][]string) error {
 func unindexed(name string) string {
 	base, _, _ := Split(name)
 	return cmp.Or(base, name)
-}
-
-// connect notes the network and the addresses of a connection point: of all its VNFCs,
-// and of single ones where the instance names several.
-func (in *Input) connect(cps map[string]any, name string) {
-	for _, link := range in.ExtVirtualLinks {
-		for _, cp := range link.ExtCps {
-			if cp.CpdID != name && in.Flavour.ExtCps[cp.CpdID] != name {
-				continue
-			}
-			e := section(cps, name)
-			e[keyNetwork] = link.ResourceID
-			at := 0
-			for i, id := range sorted(cp.CpConfig) {
-				fixed := fixedIPs(cp.CpConfig[id])
-				if len(fixed) == 0 {
-					continue
-				}
-				if i == 0 {
-					e[keyFixed] = fixed
-				}
-				if len(cp.CpConfig) > 1 {
-					cps[name+"-"+strconv.Itoa(at)] = map[string]any{keyNetwork: link.ResourceID, keyFixed: fixed}
-				}
-				at++
-			}
-		}
-	}
-}
-
-// fixedIPs are the addresses by number, as templates read them. A subnet without an
-// address lets the network choose one.
-func fixedIPs(c desired.ExtCpConfig) map[string]any {
-	out := map[string]any{}
-	add := func(subnet, ip string) {
-		e := map[string]any{}
-		set(e, "subnet", subnet)
-		set(e, "ip_address", ip)
-		if len(e) > 0 {
-			out[strconv.Itoa(len(out))] = e
-		}
-	}
-	for _, p := range c.Protocols {
-		if p.IPOverEthernet == nil {
-			continue
-		}
-		for _, a := range p.IPOverEthernet.IPAddresses {
-			for _, ip := range a.FixedAddresses {
-				add(a.SubnetID, ip)
-			}
-			for range min(a.NumDynamicAddresses, maxAddresses) {
-				add(a.SubnetID, "")
-			}
-		}
-	}
-	return out
 }

@@ -224,8 +224,12 @@ func (p *parameters) resolve(v any, index int, as func(hidden string) string) an
 		if name == nfvParam && index != none && len(path) > 2 {
 			own := slices.Clone(path)
 			own[1] = fmt.Sprintf("%v-%d", path[1], index)
-			if found := lookup(value, own); found != nil {
+			found := lookup(value, own)
+			switch {
+			case found != nil:
 				return clone(found), true
+			case path[0] == "CP" && path[2] != keyNetwork && lookup(value, own[:2]) != nil:
+				return "", true // another one's address isn't its own
 			}
 		}
 		if found := lookup(value, path); found != nil {

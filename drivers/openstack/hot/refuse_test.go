@@ -7,6 +7,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/drivers/openstack/hot"
 	"github.com/jibe-vnfm/jibe/vnfd"
 )
@@ -99,6 +100,9 @@ func TestWhatIsMissingOrUnknownInTheIntentIsRefusedByName(t *testing.T) {
 	}{
 		{"image", minimal, vdu1(""), "params.nfv.VDU.VDU1.vcImageId: no image is known"},
 		{"network", link, vdu1("img1"), "extVirtualLinks: no network is known for connection point CP1"},
+		{"address that isn't read", link, said{VDUs: vdu1("img1").VDUs, ExtVirtualLinks: []desired.ExtVirtualLink{{ID: "l", ResourceID: "n", ExtCps: []desired.ExtCp{{CpdID: "CP1", CpConfig: map[string]desired.ExtCpConfig{
+			"a": {Protocols: []desired.CpProtocol{{IPOverEthernet: &desired.IPOverEthernet{MACAddress: "fa:16:3e:00:00:01"}}}},
+		}}}}}}, "extVirtualLinks: mac_address is given for connection point CP1, and no template in BaseHOT/simple reads [nfv, CP, CP1, mac_address]"},
 		{"nfv misspelled", minimal, with(vdu1("img1"), map[string]any{"nfv": map[string]any{"VDU": map[string]any{"VDU1": map[string]any{"vcImage": "x"}}}}), "params.nfv.VDU.VDU1.vcImage: the templates in BaseHOT/simple don't read it"},
 		{"nfv isn't read", plain, with(vdu1("img1"), map[string]any{"image_id": "x", "nfv": map[string]any{}}), "params.nfv: BaseHOT/simple/top.yaml has no parameter nfv: it has image_id, size"},
 		{"parameter", plain, vdu1(""), "params.image_id: the parameter is missing"},
