@@ -15,6 +15,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 
 	"github.com/jibe-vnfm/jibe/lcm"
+	"github.com/jibe-vnfm/jibe/reconciler/plan"
 )
 
 // published is where the published OpenAPI file is looked for, beside the
@@ -210,6 +211,10 @@ func TestAnswersConformToThePublishedOpenAPI(t *testing.T) {
 	updated := e.instantiated()
 	patched := e.begun(e.want(202, "PATCH", api+"/vnf_instances/"+updated, updateBody))
 	e.finish(patched, pod("new", "VDU1", "vdu1-2"))
+	spread, servers := e.servers()
+	e.finish(e.begun(e.want(202, "POST", servers+"/heal", `{"vnfcInstanceId": ["s1"], "additionalParams": {"all": true}}`)), server("VDU1", "a", "s1", "t2"))
+	connected := e.begun(e.want(202, "POST", servers+"/change_ext_conn", `{"extVirtualLinks": [`+on("right", "ext2", "CP1", `{"a": `+anyAddress+`}`)+`]}`))
+	e.record(connected, []plan.Unit{server("VDU1", "a", "s1", "t3")}, []plan.Resource{port(server("VDU1", "a", "s1", "t3"), "p8", "CP1", "ext2", true, "10.1.0.1")})
 	sub := e.want(201, "POST", api+"/subscriptions", `{"callbackUri": "`+subscriber(t, 204)+`", "filter": {"vnfInstanceSubscriptionFilter": {"vnfdIds": ["a"],
 		"vnfProductsFromProviders": [{"vnfProvider": "p", "vnfProducts": [{"vnfProductName": "n", "versions": [{"vnfSoftwareVersion": "1", "vnfdVersions": ["2"]}]}]}]}, "operationStates": ["COMPLETED"]}}`).object(t)["id"].(string)
 	for _, tt := range []struct {
@@ -241,6 +246,11 @@ func TestAnswersConformToThePublishedOpenAPI(t *testing.T) {
 		{"GET", "/vnf_instances/" + updated, "", 200},
 		{"PATCH", "/vnf_instances/" + updated, `{"vnfdId": 1}`, 400},
 		{"PATCH", "/vnf_instances/" + updated, `{"vnfdId": "vnfd-1", "vimConnectionInfo": {"vim1": {"vimType": "ETSINFV.KUBERNETES.V_1", "extra": {"a": 1}}}}`, 202},
+		{"GET", "/vnf_instances/" + spread, "", 200},
+		{"GET", "/vnf_lcm_op_occs/" + connected, "", 200},
+		{"POST", "/vnf_instances/" + spread + "/change_ext_conn", `{"extVirtualLinks": []}`, 400},
+		{"POST", "/vnf_instances/" + spread + "/change_ext_conn", `{"extVirtualLinks": [` + leftLink + `]}`, 202},
+		{"POST", "/vnf_instances/" + spread + "/change_ext_conn", `{"extVirtualLinks": [` + leftLink + `]}`, 409},
 		{"GET", "/vnf_lcm_op_occs?all_fields", "", 200},
 		{"GET", op, "", 200},
 		{"POST", op + "/retry", "", 202},

@@ -250,7 +250,13 @@ func details(w io.Writer, v view, o object) {
 		columns []string
 	}{
 		{"VNFCS", dig(o, "instantiatedVnfInfo")["vnfcResourceInfo"], []string{"vduId", "computeResource.resourceId", "computeResource.vimLevelResourceType", "id"}},
+		{"CONNECTION POINTS", dig(o, "instantiatedVnfInfo")["extCpInfo"], []string{"cpdId", "cpProtocolInfo.ipOverEthernet.ipAddresses.addresses", "associatedVnfcCpId", "id"}},
+		{"NETWORKS", dig(o, "instantiatedVnfInfo")["vnfVirtualLinkResourceInfo"], []string{"vnfVirtualLinkDescId", "networkResource.resourceId", "networkResource.vimLevelResourceType"}},
+		{"STORAGES", dig(o, "instantiatedVnfInfo")["virtualStorageResourceInfo"], []string{"virtualStorageDescId", "storageResource.resourceId", "storageResource.vimLevelResourceType"}},
 		{"RESOURCE CHANGES", dig(o, "resourceChanges")["affectedVnfcs"], []string{"changeType", "vduId", "computeResource.resourceId", "id"}},
+		{"NETWORK CHANGES", dig(o, "resourceChanges")["affectedVirtualLinks"], []string{"changeType", "vnfVirtualLinkDescId", "networkResource.resourceId", "vnfLinkPortIds"}},
+		{"PORT CHANGES", dig(o, "resourceChanges")["affectedExtLinkPorts"], []string{"changeType", "extCpInstanceId", "resourceHandle.resourceId"}},
+		{"STORAGE CHANGES", dig(o, "resourceChanges")["affectedVirtualStorages"], []string{"changeType", "virtualStorageDescId", "storageResource.resourceId"}},
 	} {
 		list, _ := section.list.([]any)
 		if len(list) == 0 {
@@ -283,13 +289,27 @@ func dig(o object, key string) object {
 	return inner
 }
 
-// at is the text at a dotted path.
+// at is the text at a dotted path; of lists on the way, those of all entries.
 func at(o object, path string) string {
 	head, rest, deeper := strings.Cut(path, ".")
-	if !deeper {
-		return text(o, head)
+	list, isList := o[head].([]any)
+	if !isList {
+		if !deeper {
+			return text(o, head)
+		}
+		return at(dig(o, head), rest)
 	}
-	return at(dig(o, head), rest)
+	var all []string
+	for _, x := range list {
+		inner, ok := x.(object)
+		switch {
+		case ok && deeper:
+			all = append(all, at(inner, rest))
+		case !ok && !deeper:
+			all = append(all, fmt.Sprint(x))
+		}
+	}
+	return strings.Join(all, ",")
 }
 
 func clip(s string) string {

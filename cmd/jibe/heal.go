@@ -22,7 +22,7 @@ func newHeal() *cobra.Command {
 		Short: "Make VNFCs, or a whole VNF, anew in place",
 		Long: "Make the named VNFCs anew, or without any the whole VNF: every object of its package, in order.\n" +
 			"INSTANCE is an id, or a vnfInstanceName that only one has. A VNFC is named as the API shows it: by the id in\n" +
-			"vnfcResourceInfo or vnfcInfo, or by its pod's name.",
+			"vnfcResourceInfo or vnfcInfo, or by its pod's name or server's id.",
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			body := object{}
@@ -39,7 +39,7 @@ func newHeal() *cobra.Command {
 		},
 	}
 	c.flags(cmd.Flags())
-	cmd.Flags().BoolVar(&all, "all", false, "whole VNF: also the claims and volumes that its package lists, with the data in them")
+	cmd.Flags().BoolVar(&all, "all", false, "also the claims and volumes that the package lists, of single servers their volumes, with the data in them")
 	cmd.Flags().BoolVar(&pods, "pods", false, "whole VNF: only its VNFCs; every other object stays")
 	cmd.Flags().StringVar(&cause, "cause", "", "why, for the operation and the commit")
 	cmd.Flags().BoolVar(&wait, "wait", false, "wait for the end; fail if that isn't COMPLETED")

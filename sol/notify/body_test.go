@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/lcm/oplog"
 	"github.com/jibe-vnfm/jibe/reconciler/plan"
@@ -37,6 +38,19 @@ func TestNotificationsLookAsSOL003Says(t *testing.T) {
 		}
 		return oplog.Event{Seq: 7, Type: oplog.OperationEvent, Time: at, Instance: "amf", Operation: op}
 	}
+	server := func(id string) plan.Unit {
+		return plan.Unit{ID: id, Key: "Server/VDU1/a", Name: "s1", VDU: "VDU1", Kind: "OS::Nova::Server", VIM: "core"}
+	}
+	port := func(id, network string, external bool) plan.Resource {
+		return plan.Resource{Kind: plan.LinkPort, ID: id, Type: "OS::Neutron::Port", Name: "CP1", Unit: "Server/VDU1/a", VIM: "core", Network: network, External: external,
+			Addresses: []plan.Address{{IP: "10.0.0.8"}}}
+	}
+	connected := operation(lcm.ChangeExtConn, lcm.Completed, nil)
+	connected.Operation.UnitsBefore, connected.Operation.UnitsAfter = []plan.Unit{server("s1@t1")}, []plan.Unit{server("s1@t2")}
+	connected.Operation.ResourcesBefore, connected.Operation.ResourcesAfter = []plan.Resource{port("p1", "ext1", true)}, []plan.Resource{port("p2", "ext2", true)}
+	connected.Operation.ExtLinks = []desired.ExtVirtualLink{{ID: "right", ResourceID: "ext2", ExtCps: []desired.ExtCp{{CpdID: "CP1", CpConfig: map[string]desired.ExtCpConfig{"a": {LinkPortID: "given"}}}},
+		ExtLinkPorts: []desired.ExtLinkPort{{ID: "given", ResourceHandle: desired.ResourceHandle{ResourceID: "p2"}}}}}
+	connected.Operation.Params = json.RawMessage(`{"extVirtualLinks":[{"id":"right","resourceId":"ext2","extLinkPorts":[{"id":"given","resourceHandle":{"resourceId":"p2"}}]}]}`)
 	problem := &lcm.Problem{Status: 500, Title: "Deployment failed", Detail: "Deployment/amf/vdu1: image pull"}
 	var b bytes.Buffer
 	for _, c := range []struct {
@@ -56,6 +70,8 @@ func TestNotificationsLookAsSOL003Says(t *testing.T) {
 		{"change of package failed for now", notify.Full, operation(lcm.ChangePackage, lcm.FailedTemp, problem)},
 		{"info is being modified", notify.Full, operation(lcm.ModifyInfo, lcm.Processing, nil)},
 		{"info was modified", notify.Full, operation(lcm.ModifyInfo, lcm.Completed, nil)},
+		{"connected to another network by a port that was given", notify.Full, connected},
+		{"connected to another network, short", notify.Short, connected},
 	} {
 		text, err := json.MarshalIndent(notify.NewNotification("6d1ad17d-6a4c-4a4c-8d3a-1c2f2d1f9d11", c.verbosity, "http://vnfm", c.event), "", "  ")
 		if err != nil {
