@@ -75,6 +75,7 @@ func (w *wiring) unit(n *node, vdu, key string) plan.Unit {
 		return u
 	}
 	u.Created = parseTime(v.Created)
+	u.Deleting = u.Deleting || v.Task == "deleting"
 	u.Metadata = w.metadata(n, vdu, v)
 	switch v.Status {
 	case "ERROR":

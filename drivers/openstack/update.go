@@ -31,6 +31,12 @@ func (d *Driver) update(ctx context.Context, src drivers.Source, w *work, found 
 	if c.nothing() && !w.apply {
 		return nil
 	}
+	if len(c.broken) > 0 {
+		if p.busy() {
+			return busyWith(found)
+		}
+		return d.deleteServers(ctx, c.broken)
+	}
 	live := hot.Live{Template: p.live.Template, Files: p.live.Files, Members: c.members}
 	if !w.apply && c.onlyGroups(live, rendered) {
 		if done, err := d.renewInGroups(ctx, w, p, c, live, rendered); done || err != nil {
@@ -121,11 +127,25 @@ func (d *Driver) mark(ctx context.Context, nodes []*node) error {
 	return nil
 }
 
+// deleteServers deletes servers in ERROR. Heat takes the ports off a server before it
+// makes another in its place, but not off one in ERROR: its successor would find them in
+// use. Once such a server is gone it is as dead as before, and is replaced then.
+func (d *Driver) deleteServers(ctx context.Context, nodes []*node) error {
+	for _, n := range nodes {
+		err := d.cloud.ask(ctx, request{service: nova, method: http.MethodDelete, path: []string{"servers", n.Physical}})
+		if err != nil && !is(err, http.StatusNotFound) && !is(err, http.StatusConflict) { // it is being deleted
+			return fmt.Errorf("delete server %s: %w", n.Physical, d.cloud.asUnavailable(err))
+		}
+	}
+	return nil
+}
+
 // composed is what the work comes to on what the stack is now.
 type composed struct {
 	members map[string][]hot.Member
 	want    hot.Want
 	marks   []*node // that Heat must be told of before
+	broken  []*node // servers in ERROR, which must be gone before
 	renewed []*node // servers
 }
 
@@ -160,8 +180,13 @@ func (p *present) compare(rendered *hot.Rendered, w *work) *composed {
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(w.dead)) {
-		if n := p.unit(id); n != nil {
-			c.marks = append(c.marks, n)
+		n := p.unit(id)
+		if n == nil {
+			continue
+		}
+		c.marks = append(c.marks, n)
+		if v := p.servers[n.Physical]; v != nil && v.Status == "ERROR" {
+			c.broken = append(c.broken, n)
 		}
 	}
 	for _, n := range p.tree.all {
