@@ -139,7 +139,7 @@ func (r *resource) link(rel string) stackID {
 func (r *resource) inProgress() bool { return strings.HasSuffix(r.Status, inProgress) }
 
 // pageSize is how many stacks are asked for at once. Nova decides by itself.
-const pageSize = 200
+const pageSize = 1000
 
 // listStacks are all stacks of the project, but for nested ones.
 func (c *cloud) listStacks(ctx context.Context) ([]*stackRecord, error) {

@@ -28,7 +28,7 @@ func (c *Cloud) heat(in *call) answer {
 	case in.is(http.MethodPost, "validate"):
 		return c.validateTemplate(in)
 	case in.path[0] != "stacks":
-		return fail(Heat, http.StatusNotFound, "HTTPNotFound", "The resource could not be found.")
+		return unrouted()
 	}
 	s, redirect := c.lookup(in)
 	switch {
@@ -36,6 +36,8 @@ func (c *Cloud) heat(in *call) answer {
 		return answer{status: http.StatusFound, header: map[string]string{"Location": redirect}, body: object{
 			"code": http.StatusFound, "title": "Found", "message": "The resource was found at <a href=\"" + redirect + "\">" + redirect + "</a>;",
 		}}
+	case s == nil && len(in.path) > 3 && c.stacks[in.path[2]] == nil && c.named[in.path[1]] != nil:
+		return unrouted()
 	case s == nil:
 		return missing("Stack", in.path[1])
 	}
@@ -44,6 +46,11 @@ func (c *Cloud) heat(in *call) answer {
 		a.body = object{"message": "The request is accepted for processing.<br /><br />\n\n\n", "code": "202 Accepted", "title": "Accepted"}
 	}
 	return a
+}
+
+// unrouted is the answer where Heat has nothing at all.
+func unrouted() answer {
+	return answer{status: http.StatusNotFound, body: object{"message": "The resource could not be found.<br /><br />\n\n\n", "code": "404 Not Found", "title": "Not Found"}}
 }
 
 func missing(what, name string) answer {
@@ -57,7 +64,7 @@ func (c *Cloud) lookup(in *call) (s *stack, redirect string) {
 		if s := c.stacks[in.path[2]]; s != nil && s.name == in.path[1] {
 			return s, ""
 		}
-		if !slices.Contains([]string{"resources", "events", "template", "files", "environment", "outputs"}, in.path[2]) {
+		if len(in.path) > 3 || !slices.Contains([]string{"resources", "events", "template", "files", "environment", "outputs"}, in.path[2]) {
 			return nil, ""
 		}
 	}
@@ -118,7 +125,7 @@ func (c *Cloud) stackCall(s *stack, in *call) answer {
 	case in.is(http.MethodPatch, "resources", "*"):
 		return c.mark(s, in)
 	}
-	return fail(Heat, http.StatusNotFound, "HTTPNotFound", "The resource could not be found.")
+	return unrouted()
 }
 
 func noResource(s *stack, name string) answer {

@@ -122,7 +122,7 @@ func (c *Cloud) reply(s Service, r *http.Request, body []byte) answer {
 		return c.unauthorized(s)
 	}
 	if path != under && !strings.HasPrefix(path, strings.TrimPrefix(under+"/", "/")) {
-		return fail(s, http.StatusNotFound, "HTTPNotFound", "The resource could not be found.")
+		return unrouted()
 	}
 	for _, p := range strings.Split(strings.Trim(strings.TrimPrefix(path, under), "/"), "/") {
 		in.path = append(in.path, p)

@@ -76,7 +76,9 @@ func shapes(t *testing.T, c *client) map[string][]string {
 	note("template", heat(http.StatusOK, "GET", "/stacks/"+name+"/template", nil))
 	note("events", heat(http.StatusOK, "GET", "/stacks/"+name+"/events", nil))
 	note("no stack", heat(http.StatusNotFound, "GET", "/stacks/none", nil))
-	note("no resource", heat(http.StatusNotFound, "GET", "/stacks/"+name+"/resources/none", nil))
+	note("no resource", heat(http.StatusNotFound, "GET", "/stacks/"+name+"/"+id(c, name)+"/resources/none", nil))
+	note("no such path", heat(http.StatusNotFound, "GET", "/stacks/"+name+"/resources/none", nil))
+	note("marked", heat(http.StatusOK, "PATCH", "/stacks/"+name+"/"+id(c, name)+"/resources/VDU2", object{"mark_unhealthy": true, "resource_status_reason": "by test"}))
 	note("updated", heat(http.StatusAccepted, "PATCH", "/stacks/"+name+"/"+id(c, name), object{"parameters": nfv(1, "img1")}))
 	all := c.resources(name)
 	for i, kind := range []string{"OS::Heat::AutoScalingGroup", "VDU1.yaml", "OS::Nova::Server", "OS::Neutron::Port"} {
@@ -88,8 +90,8 @@ func shapes(t *testing.T, c *client) map[string][]string {
 	}
 	for what, bad := range map[string][2]string{
 		"unknown type": {"OS::Neutron::Net}", "OS::Neutron::Nett}"}, "unknown image": {"image: img1", "image: none"}, "unknown flavour": {"m1.tiny", "none"},
-		"unknown network": {"net0", "none"}, "wrong reference": {"get_resource: volume", "get_resource: none"}, "unknown property": {"size: 1", "sizes: 1"},
-		"unknown parameter": {"desired_capacity]", "desired_capacity], bad: {get_param: none}"},
+		"unknown network": {"net0", "none"}, "wrong reference": {"get_resource: volume", "get_resource: none"}, "unknown property": {"{size: 1}", "{sizes: 1}"},
+		"unknown parameter": {"{size: 1}", "{size: {get_param: none}}"},
 	} {
 		b := body(name+"-bad", 1, "img1")
 		b["template"] = strings.Replace(groupTemplate, bad[0], bad[1], 1)
