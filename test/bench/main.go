@@ -35,6 +35,7 @@ type options struct {
 	sizes     []int    // instances in the repository while one is pushed
 	samples   int      // pushes, requests and scalings, each
 	batches   []int    // new instances in one push
+	stacks    int      // at Heat, one after the other
 	instances int      // in the repository of the writes and of the rest
 	writes    int      // requests of all clients together
 	clients   int
@@ -50,26 +51,37 @@ type bench struct {
 	*report
 	tmp     string
 	cluster *cluster // nil where there is none
+	cloud   *cloud   // nil where there is none
 }
 
-// part is one group of figures; those of a cluster are left out where there is none.
+// part is one group of figures; those of what isn't there are left out.
 type part struct {
 	name, title string
-	cluster     bool
+	needs       needs
 	run         func(*bench, context.Context) error
 }
 
+// needs is what a part is measured on.
+type needs int
+
+const (
+	onNothing needs = iota
+	onCluster       // a control plane
+	onCloud         // a cloud
+)
+
 func parts() []part {
 	return []part{
-		{"rest", "Instances at rest in the simulator", false, (*bench).rest},
-		{"writes", "Durable writes through the API", false, (*bench).durable},
-		{"push", "From a push, or a request, to the API server", true, (*bench).push},
-		{"share", "Jibe's own share of an operation", true, (*bench).share},
-		{"heal", "Jibe's own share of a heal", true, (*bench).heal},
-		{"drift", "Changes by hand, put right", true, (*bench).drift},
-		{"upgrade", "Jibe's own share of a change of package, and many in one commit", true, (*bench).upgrade},
-		{"batch", "Many new instances in one push", true, (*bench).batch},
-		{"atrest", "Instances at rest on the cluster, and some of them broken at once", true, (*bench).atRest},
+		{"rest", "Instances at rest in the simulator", onNothing, (*bench).rest},
+		{"writes", "Durable writes through the API", onNothing, (*bench).durable},
+		{"push", "From a push, or a request, to the API server", onCluster, (*bench).push},
+		{"share", "Jibe's own share of an operation", onCluster, (*bench).share},
+		{"heal", "Jibe's own share of a heal", onCluster, (*bench).heal},
+		{"drift", "Changes by hand, put right", onCluster, (*bench).drift},
+		{"upgrade", "Jibe's own share of a change of package, and many in one commit", onCluster, (*bench).upgrade},
+		{"batch", "Many new instances in one push", onCluster, (*bench).batch},
+		{"atrest", "Instances at rest on the cluster, and some of them broken at once", onCluster, (*bench).atRest},
+		{"openstack", "Jibe's own share of operations on virtual machines", onCloud, (*bench).machines},
 	}
 }
 
@@ -106,14 +118,23 @@ func run(ctx context.Context, args []string) (err error) {
 		}
 		defer func() { err = errors.Join(err, b.cluster.clean(context.WithoutCancel(ctx))) }()
 	}
+	if c, err := testenv.FindCloud(); err == nil {
+		if b.cloud, err = newCloud(ctx, c); err != nil {
+			return err
+		}
+	}
 	start := time.Now()
 	for _, p := range parts() {
 		if !slices.Contains(b.only, p.name) {
 			continue
 		}
 		b.section(p.title)
-		if p.cluster && b.cluster == nil {
+		switch {
+		case p.needs == onCluster && b.cluster == nil:
 			b.note("left out: it needs a control plane, and %s is not set (make bench starts one)", testenv.EnvKubeconfig)
+			continue
+		case p.needs == onCloud && b.cloud == nil:
+			b.note("left out: it needs an OpenStack, and %s is not set (make bench starts one)", testenv.EnvCloud)
 			continue
 		}
 		if err := p.run(b, ctx); err != nil {
@@ -136,6 +157,7 @@ func parse(args []string) (options, error) {
 	sizes := f.String("sizes", "1,100,300,10000", "instances in the repository while one of them is changed, ascending")
 	batches := f.String("n", "100,300", "new instances in one push")
 	f.IntVar(&o.samples, "samples", 30, "samples of each latency")
+	f.IntVar(&o.stacks, "stacks", 8, "stacks at Heat that go through all operations, and as many of a bare client")
 	f.IntVar(&o.instances, "instances", 10_000, "instances in the repository of the writes, and at rest")
 	f.IntVar(&o.writes, "writes", 6_000, "writes of all clients together, at most one an instance")
 	f.IntVar(&o.clients, "clients", 64, "clients that write at once")
@@ -150,7 +172,7 @@ func parse(args []string) (options, error) {
 		given := map[string]bool{}
 		f.Visit(func(x *flag.Flag) { given[x.Name] = true })
 		for name, value := range map[string]string{"sizes": "1,100", "n": "20", "samples": "8", "instances": "1000", "writes": "900", "upgraded": "20",
-			"standing": "100", "resting": "20s"} {
+			"standing": "100", "resting": "20s", "stacks": "2"} {
 			if !given[name] {
 				if err := f.Set(name, value); err != nil {
 					return o, err

@@ -1,0 +1,67 @@
+# shellcheck shell=bash disable=SC2154 # read by the demos, which set what is used here
+# What all demos use: how they speak, wait, and talk to Jibe.
+
+if [ -t 1 ]; then BOLD=$'\e[1m' DIM=$'\e[2m' OFF=$'\e[0m'; else BOLD='' DIM='' OFF=''; fi
+step() { printf '\n%s== %s%s\n' "$BOLD" "$*" "$OFF"; }
+hand() { printf '%s   by hand: %s%s\n' "$DIM" "$*" "$OFF"; }
+note() { printf '   %s\n' "$*"; }
+now() { date +%s%N; }
+took() { awk -v a="$1" -v b="$(now)" 'BEGIN {printf "   done in %.2f s\n", (b - a) / 1e9}'; }
+die() { printf 'demo: %s\n' "$*" >&2; [ ! -s "$DATA/serve.log" ] || { echo "the end of $DATA/serve.log:" >&2; tail -n 20 "$DATA/serve.log" >&2; }; exit 1; }
+
+need() { command -v "$1" >/dev/null && return 0
+  if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+    echo "installing $2 (apt-get)"; apt-get update -q >/dev/null && DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "$2" >/dev/null && return 0
+  fi
+  die "the command $1 is missing (Debian: apt-get install $2)"; }
+
+# wait_for SECONDS WHAT COMMAND...: until the command succeeds
+wait_for() {
+  local until=$((SECONDS + $1)) what=$2; shift 2
+  until "$@" >/dev/null 2>&1; do
+    [ "$SECONDS" -lt "$until" ] || die "never: $what"
+    sleep 0.05
+  done
+}
+api() { # METHOD PATH [BODY]: prints status, Location and body
+  local body=(); [ $# -lt 3 ] || body=(-H 'Content-Type: application/json' -d "$3")
+  curl -sS -X "$1" -H "Authorization: Bearer $TOKEN" -H 'Version: 2.0.0' "${body[@]}" -w '\n%{http_code} %header{location}\n' "$JIBE_SERVER$2"
+}
+await_state() { # LOCATION STATE
+  local until=$((SECONDS + ${PATIENCE:-120})) body
+  while :; do
+    body=$(curl -sS -H "Authorization: Bearer $TOKEN" -H 'Version: 2.0.0' "$1")
+    case $body in
+      *"\"operationState\":\"$2\""*) return 0 ;;
+      *'"operationState":"FAILED_TEMP"'* | *'"operationState":"ROLLED_BACK"'*) die "the operation failed: $body" ;;
+    esac
+    [ "$SECONDS" -lt "$until" ] || die "the operation never became $2: $body"
+    sleep 0.05
+  done
+}
+at_rest() { ! jibe get operations -o json | grep -E '"operationState": "(STARTING|PROCESSING|ROLLING_BACK|FAILED_TEMP)"'; }
+push() { # MESSAGE
+  git -C "$WORK" add -A
+  git -C "$WORK" commit -qm "$1"
+  git -C "$WORK" push -q 2>&1 | sed 's/^/   /'
+}
+
+# serve starts Jibe on a new data directory: SERVER_PID, JIBE_SERVER, JIBE_DATA, TOKEN.
+serve() {
+  step "Starting jibe on a new data directory"
+  rm -rf "$DATA/jibe" "$DATA/work" "$DATA/packages" "$DATA/serve.log"
+  mkdir -p "$DATA"
+  export JIBE_DATA=$DATA/jibe
+  hand "jibe serve --data $JIBE_DATA"
+  t=$(now)
+  jibe serve --data "$JIBE_DATA" --listen 127.0.0.1:0 >"$DATA/serve.out" 2>"$DATA/serve.log" &
+  SERVER_PID=$!
+  wait_for 30 "jibe serves" grep -q '^jibe .* serves ' "$DATA/serve.out"
+  JIBE_SERVER=$(sed -n 's/^jibe .* serves //p' "$DATA/serve.out")
+  export JIBE_SERVER
+  TOKEN=$(sed -n 's/.*token: *//p' "$JIBE_DATA/tokens.yaml")
+  sed 's/^/   /' "$DATA/serve.out"
+  took "$t"
+}
+
+export GIT_AUTHOR_NAME=Demo GIT_AUTHOR_EMAIL=demo@example.com GIT_COMMITTER_NAME=Demo GIT_COMMITTER_EMAIL=demo@example.com

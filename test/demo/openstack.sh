@@ -1,0 +1,237 @@
+#!/usr/bin/env bash
+# openstack - a walk through Jibe with virtual machines: a VNF is instantiated, scaled,
+# healed, upgraded one server at a time; another one blue-green behind a load balancer, a
+# bad upgrade of it is taken back; both are terminated. Through git and ETSI's API, on
+# real Keystone, Heat, Nova, Neutron, Glance and Cinder.
+#
+#   make demo-openstack            installs and starts an OpenStack (Debian 12, as root)
+#   OS_CLOUD=… make demo-openstack uses that cloud of your clouds.yaml; it needs a network
+#                                  net0 of 10.10.0.0/16, images img1 and img2, flavour m1.tiny
+#   KEEP=1 make demo-openstack     leaves everything running at the end
+#
+# Nova's hypervisor is a fake, so hosts in network namespaces (sshd, a web server, one
+# haproxy) stand where its servers would: at their addresses, as long as they live.
+# Everything is kept under DEMO_DATA (default: demo-data in the project's folder).
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+ROOT=$PWD
+DATA=${DEMO_DATA:-$ROOT/demo-data}
+OPENSTACK=$ROOT/test/openstack/openstack
+CLOUD_DIR=$DATA/openstack
+OWN_CLOUD=
+SERVER_PID=
+FOLLOW_PID=
+PATIENCE=900
+SUBNET=10.10.0.0/16
+BALANCER=10.10.200.50
+NOBODY=10.10.200.51
+
+# shellcheck source=test/demo/common.sh
+. test/demo/common.sh
+
+finish() {
+  rc=$?
+  if [ "$rc" = 0 ] && [ "${KEEP:-}" = 1 ]; then keep; return; fi
+  for pid in $SERVER_PID $FOLLOW_PID; do kill "$pid" 2>/dev/null && wait "$pid" 2>/dev/null || true; done
+  if [ -n "$OWN_CLOUD" ]; then "$OPENSTACK" stop --dir "$CLOUD_DIR" >/dev/null 2>&1 || true; fi
+  exit "$rc"
+}
+trap finish EXIT
+trap 'exit 130' INT TERM
+
+keep() {
+  disown -a
+  cat <<TXT
+
+Left running (KEEP=1). To go on:
+  export OS_CLIENT_CONFIG_FILE=$OS_CLIENT_CONFIG_FILE OS_CLOUD=$OS_CLOUD JIBE_SERVER=$JIBE_SERVER JIBE_DATA=$JIBE_DATA PATH=$PATH
+  cd $WORK                 # a clone of the desired repository
+  jibe get instances       # and: /usr/bin/openstack stack list, curl http://$BALANCER/
+To stop: kill $SERVER_PID $FOLLOW_PID${OWN_CLOUD:+; $OPENSTACK wipe --dir $CLOUD_DIR}
+TXT
+}
+
+os() { /usr/bin/openstack "$@"; }
+# servers: those of one VNF, as Nova has them
+servers() { os server list -f value -c ID -c Status -c Image -c Networks --sort-column ID; }
+shows() { # NUMBER
+  servers >"$DATA/servers.txt"
+  sed 's/^/   | /' "$DATA/servers.txt"
+  [ "$(grep -c ' ACTIVE ' "$DATA/servers.txt")" = "$1" ] || die "not $1 servers"
+}
+# ops TYPE STATE: how many such operations there are
+ops() { jibe get operations | grep -c " $1 .* $2" || true; }
+# await_op TYPE STATE NUMBER: until so many such operations are there
+await_op() {
+  local until=$((SECONDS + PATIENCE))
+  until [ "$(ops "$1" "$2")" -ge "$3" ]; do
+    if [ "$2" != FAILED_TEMP ] && jibe get operations | grep -q ' FAILED_TEMP'; then die "an operation failed: $(jibe get operations -o json | grep '"detail"')"; fi
+    [ "$SECONDS" -lt "$until" ] || die "no $1 became $2"
+    sleep 0.2
+  done
+}
+# ask PATH BODY: a request for the instance $ID, whose operation is waited for
+ask() {
+  local answer
+  answer=$(api POST "/vnflcm/v2/vnf_instances/$ID/$1" "$2")
+  case $answer in *"202 "*) ;; *) die "$1 was not accepted: $answer" ;; esac
+  LOCATION=${answer##* }
+  await_state "$LOCATION" "${3:-COMPLETED}"
+}
+id_of() { # NAME
+  jibe get instances -o json | awk -v name="\"$1\"" -F'"' '$2 == "id" {id = $4} $2 == "name" && "\"" $4 "\"" == name {print id; exit}'
+}
+edit() { git -C "$WORK" pull -q --rebase; sed -i "$1" "$2"; }
+
+need git git; need curl curl
+export PATH=$ROOT/bin:$PATH:/usr/local/go/bin
+command -v go >/dev/null || die "Go is missing: install Go 1.26 or newer (https://go.dev/dl)"
+[ "$(id -u)" = 0 ] || die "hosts in network namespaces need root: run this as root"
+
+step "Building jibe"
+t=$(now); make -s build; go build -o "$ROOT/.cache/follow" ./test/netns/follow; took "$t"
+mkdir -p "$DATA"
+
+if [ -n "${OS_CLOUD:-}" ]; then
+  step "Using the cloud $OS_CLOUD"
+  export OS_CLIENT_CONFIG_FILE=${OS_CLIENT_CONFIG_FILE:-$HOME/.config/openstack/clouds.yaml}
+else
+  step "Starting a real OpenStack (Keystone, Heat, Nova, Neutron, Glance, Cinder; Nova's fake plays the hypervisor)"
+  t=$(now)
+  OWN_CLOUD=1
+  # The last one's data go: what it left is nobody's.
+  "$OPENSTACK" wipe --dir "$CLOUD_DIR" 2>/dev/null
+  OS_CLIENT_CONFIG_FILE=$("$OPENSTACK" start --dir "$CLOUD_DIR")
+  export OS_CLIENT_CONFIG_FILE OS_CLOUD=jibe
+  took "$t"
+fi
+
+step "Hosts follow the servers: real sshd and web servers at the addresses that Neutron gives, and an haproxy at $BALANCER"
+"$ROOT/.cache/follow" -cloud "$OS_CLOUD" -subnet "$SUBNET" -balancer "$BALANCER" 2>"$DATA/follow.log" &
+FOLLOW_PID=$!
+wait_for 120 "the load balancer" sh -c "grep -q 'msg=following' '$DATA/follow.log'"
+
+serve
+
+step "Putting VNF packages into the package repository: BaseHOT templates, scripts, two versions each"
+hand "git clone $JIBE_DATA/packages/packages.git; cp -r examples/packages/vm-asg-1.0 …; git push"
+git clone -q "$JIBE_DATA/packages/packages.git" "$DATA/packages" 2>/dev/null
+cp -r examples/packages/vm-asg-1.{0,1} examples/packages/vm-blue-green-1.{0,1} "$DATA/packages/"
+git -C "$DATA/packages" add -A
+git -C "$DATA/packages" commit -qm 'Add packages of virtual machines'
+git -C "$DATA/packages" push -q origin HEAD:main
+wait_for 60 "the packages are known" sh -c 'jibe get packages | grep -c 1b[46][01] | grep -q 4'
+jibe get packages | sed 's/^/   /'
+
+step "Instantiate by git: one server of each VDU, in one Heat stack"
+WORK=$DATA/work
+git clone -q "$JIBE_DATA/desired.git" "$WORK"
+WEB=$WORK/instances/site-a/web/vnf.yaml
+SHOP=$WORK/instances/site-b/shop/vnf.yaml
+mkdir -p "$WORK/vims" "$(dirname "$WEB")" "$(dirname "$SHOP")"
+printf 'type: openstack\nclouds: file:%s\ncloud: %s\n' "$OS_CLIENT_CONFIG_FILE" "$OS_CLOUD" >"$WORK/vims/openstack-a.yaml"
+sed -i 's/^- name: packages$/&\n  hooks: true/' "$WORK/repositories.yaml"
+sed 's/^name: .*/name: web/; s/VDU1_aspect: 1.*/VDU1_aspect: 0}/; s/^levels:.*/levels: {VDU1_aspect: 0}/' examples/vm-rolling/vnf.yaml >"$WEB"
+sed 's/^/   | /' "$WEB"
+jibe plan "$WORK" | sed 's/^/   /' || [ "${PIPESTATUS[0]}" = 2 ]
+t=$(now)
+push 'Run the web servers at site A'
+await_op INSTANTIATE COMPLETED 1
+took "$t"
+os stack list -f value -c 'Stack Name' -c 'Stack Status' | sed 's/^/   | /'
+shows 2
+ID=$(id_of web)
+[ -n "$ID" ] || die "no instance id"
+
+step "Scale 1 -> 3 by git"
+hand "sed -i 's/VDU1_aspect: 0/VDU1_aspect: 2/' instances/site-a/web/vnf.yaml; git commit -am …; git push"
+edit 's/VDU1_aspect: 0/VDU1_aspect: 2/' "$WEB"
+t=$(now)
+push 'More web servers for the evening'
+await_op SCALE COMPLETED 1
+took "$t"
+shows 4
+
+step "Scale 3 -> 2 by ETSI's API (SOL003): the newest one goes"
+hand "curl -X POST …/vnf_instances/$ID/scale -d '{\"type\": \"SCALE_IN\", \"aspectId\": \"VDU1_aspect\", \"numberOfSteps\": 1}'"
+t=$(now)
+ask scale '{"type": "SCALE_IN", "aspectId": "VDU1_aspect", "numberOfSteps": 1}'
+took "$t"
+shows 3
+
+step "Heal one VNFC: its server is replaced, the others are not touched"
+cp "$DATA/servers.txt" "$DATA/before.txt"
+SICK=$(jibe get instances -o json | sed -n 's/.*"computeResource".*//; s/.*"resourceId": "\([0-9a-f-]\{36\}\)".*/\1/p' | head -1)
+[ -n "$SICK" ] || SICK=$(head -1 "$DATA/before.txt" | cut -d' ' -f1)
+hand "jibe heal web $SICK --wait"
+t=$(now)
+jibe heal web "$SICK" --cause 'it answers slowly' --wait >"$DATA/heal.txt" 2>&1 || die "the heal failed: $(cat "$DATA/heal.txt")"
+took "$t"
+shows 3
+! grep -q "^$SICK " "$DATA/servers.txt" || die "$SICK was not replaced"
+[ "$(sort <(cut -d' ' -f1 "$DATA/before.txt") <(cut -d' ' -f1 "$DATA/servers.txt") | uniq -d | wc -l)" = 2 ] || die "other servers were touched"
+
+step "Change the package, rolling (SOL003): one server after the other, its coordination script after each"
+hand "curl -X POST …/vnf_instances/$ID/change_vnfpkg -d @examples/vm-rolling/change_vnfpkg.json"
+t=$(now)
+ask change_vnfpkg "$(cat examples/vm-rolling/change_vnfpkg.json)"
+took "$t"
+shows 3
+note "what the hosts tell that the script has configured:"
+for a in $(grep -o '10\.10\.[0-9.]*' "$DATA/servers.txt"); do curl -sS -m 10 "http://$a:8080/" | cut -c1-160 | sed "s/^/   | $a /"; echo; done
+
+step "A second VNF, with a load balancer before it"
+sed "s/^name: .*/name: shop/; s/^levels:.*/levels: {VDU1_aspect: 0}/; /^update:/,\$d" examples/vm-blue-green/vnf.yaml >"$SHOP"
+git -C "$WORK" pull -q --rebase
+t=$(now)
+push 'Open the shop at site B'
+await_op INSTANTIATE COMPLETED 2
+took "$t"
+ID=$(id_of shop)
+os stack list -f value -c 'Stack Name' -c 'Stack Status' | sed 's/^/   | /'
+
+step "A bad blue-green change: the load balancer that it names isn't there; it fails, and is taken back"
+t=$(now)
+ask change_vnfpkg "$(sed "s/10\.10\.0\.50/$NOBODY/" examples/vm-blue-green/change_vnfpkg.json)" FAILED_TEMP
+jibe get operations | grep FAILED_TEMP | sed 's/^/   | /'
+os stack list -f value -c 'Stack Name' -c 'Stack Status' | sed 's/^/   | /'
+hand "jibe rollback ${LOCATION##*/}"
+jibe rollback "${LOCATION##*/}" | sed 's/^/   /'
+await_op CHANGE_VNFPKG ROLLED_BACK 1
+took "$t"
+os stack list -f value -c 'Stack Name' -c 'Stack Status' | sed 's/^/   | /'
+
+step "The same with the right one, by git: a second stack, the scripts, then the first one goes"
+printf ubuntu >"$DATA/password"
+git -C "$WORK" pull -q --rebase
+sed -n '/^update:/,$p' examples/vm-blue-green/vnf.yaml | sed "s/10\.10\.0\.50/$BALANCER/; s|file:/etc/jibe/[a-z-]*|file:$DATA/password|" >>"$SHOP"
+sed -i 's/^vnfdId: .*/vnfdId: 3a5c1f0e-6d0b-4f7e-9c55-0f6f2a9e1b61/' "$SHOP"
+t=$(now)
+push 'Renew the shop'
+await_op CHANGE_VNFPKG COMPLETED 2
+took "$t"
+os stack list -f value -c 'Stack Name' -c 'Stack Status' | sed 's/^/   | /'
+note "through the load balancer:"
+wait_for 60 "the load balancer leads somewhere" curl -fsS -m 5 "http://$BALANCER/"
+curl -fsS -m 10 "http://$BALANCER/" | sed 's/^/   | /'; echo
+
+step "What happened"
+jibe get instances | sed 's/^/   /'
+jibe get operations | sed 's/^/   /'
+
+step "Terminate: one by ETSI's API, one by git"
+t=$(now)
+ask terminate '{"terminationType": "FORCEFUL"}'
+git -C "$WORK" pull -q --rebase
+git -C "$WORK" rm -rq instances/site-a
+push 'Close site A'
+wait_for "$PATIENCE" "site A is closed" sh -c '! jibe get instances | grep -q " web "'
+took "$t"
+[ -z "$(os stack list -f value)" ] || die "a stack is left: $(os stack list)"
+[ -z "$(os server list -f value)" ] || die "a server is left: $(os server list)"
+[ -z "$(os port list -f value)" ] || die "a port is left: $(os port list)"
+[ -z "$(os volume list -f value)" ] || die "a volume is left: $(os volume list)"
+note "no stack, no server, no port, no volume is left"
+
+step "Done"
+[ "${KEEP:-}" = 1 ] || note "nothing was left running (KEEP=1 leaves it); the data are in $DATA"
