@@ -35,6 +35,7 @@ type vmWalk struct {
 func onOpenStack(w *walk, cloud testenv.Cloud, subnet string) *vmWalk {
 	w.Helper()
 	v := &vmWalk{walk: w, network: netns.StartOpenStack(w, cloud, subnet, netns.Followed{})}
+	netns.NeedParamiko(w)
 	w.patience = vmPatience
 	w.vims["vims/openstack-a.yaml"] = cloud.VIM()
 	w.edits[`resourceId: net0`] = "resourceId: " + v.network.Name

@@ -33,6 +33,7 @@ type site struct {
 func newSite(t *testing.T, subnet string, vnfcs ...string) *site {
 	t.Helper()
 	s := &site{T: t, lab: netns.Start(t, subnet), vnfcs: map[string]*netns.Host{}}
+	netns.NeedParamiko(t)
 	// Not below the test's own directory, which nobody else may pass through.
 	dir, err := os.MkdirTemp("", "programs-")
 	if err != nil {

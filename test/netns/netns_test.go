@@ -57,6 +57,7 @@ sys.exit(out.channel.recv_exit_status())`
 
 func TestAProgramOfNobodysLogsInWithAPasswordAndBecomesRoot(t *testing.T) {
 	l := Start(t, "10.201.1.0/24")
+	NeedParamiko(t)
 	h := add(t, l, Spec{
 		Name: "vm1", Addrs: addrs("10.201.1.10"), Users: []User{{"operator7", "very secret"}, {"root", "toor"}},
 	})
@@ -117,7 +118,7 @@ func TestAHostThatIsRemovedNoLongerAnswersAndItsAddressIsFree(t *testing.T) {
 	h.Remove()
 	// The lab's subnet still leads to the bridge, where nobody takes the packet.
 	if c, err := net.DialTimeout("tcp", h.At(22), 300*time.Millisecond); err == nil {
-		c.Close()
+		_ = c.Close()
 		t.Error("it still answers")
 	}
 	anew := add(t, l, Spec{Name: "new", Addrs: addrs("10.201.3.10"), Labels: map[string]string{"server": "new"}})

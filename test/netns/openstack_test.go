@@ -19,6 +19,7 @@ import (
 func TestOneLogsInAtTheAddressThatOpenStackReports(t *testing.T) {
 	cloud := testenv.OpenStack(t)
 	n := StartOpenStack(t, cloud, "10.201.8.0/24", Followed{})
+	NeedParamiko(t)
 	nova, err := openstack.NewComputeV2(n.Provider, n.Where)
 	if err != nil {
 		t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"testing"
 )
 
 // tools are the commands that hosts and their makers need, and Debian's packages of them.
@@ -41,6 +42,19 @@ func need(ctx context.Context, command, debian string) error {
 		return fmt.Errorf("%s: %w: %s", command, err, bytes.TrimSpace(out))
 	}
 	return nil
+}
+
+// NeedParamiko installs Debian's package of the SSH client that scripts in Python use, and
+// that they import wherever they run, where it is missing.
+func NeedParamiko(t testing.TB) {
+	t.Helper()
+	if exec.CommandContext(t.Context(), "/usr/bin/python3", "-c", "import paramiko").Run() == nil {
+		return
+	}
+	// A module has no command: none of that name is ever there, so that it is installed.
+	if err := need(t.Context(), "paramiko (a module of python3)", "python3-paramiko"); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // process is the first process of namespaces: they last as long as it does, and it as
