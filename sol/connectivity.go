@@ -115,12 +115,11 @@ func (info *InstantiatedVnfInfo) resources(in *desired.Instance, units []plan.Un
 			case r.Kind == plan.Storage:
 				c.StorageResourceIDs = append(c.StorageResourceIDs, r.ID)
 			case r.Kind == plan.LinkPort:
-				cp := VnfcCpInfo{ID: notify.CpID(r.Name, u), CpdID: r.Name, CpProtocolInfo: protocols(r), Metadata: portMetadata(r)}
+				cp := VnfcCpInfo{VnfLinkPortID: r.ID}
 				if p, ok := outside[r.ID]; ok {
-					cp.VnfExtCpID = p.CpInstanceID()
-				} else {
-					cp.VnfLinkPortID = r.ID
+					r, cp = p.Resource, VnfcCpInfo{VnfExtCpID: p.CpInstanceID()}
 				}
+				cp.ID, cp.CpdID, cp.CpProtocolInfo, cp.Metadata = notify.CpID(r.Name, u), r.Name, protocols(r), portMetadata(r)
 				c.VnfcCpInfo = append(c.VnfcCpInfo, cp)
 			}
 		}

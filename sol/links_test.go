@@ -118,6 +118,34 @@ func TestAChangeOfConnectivityCanBeRolledBack(t *testing.T) {
 	}
 }
 
+func TestAChangeOfPackageMayConnectTheVNFAnew(t *testing.T) {
+	e := setup(t)
+	e.successor("vnfd-2", tree2, "2.1")
+	id, path := e.servers()
+	op := e.begun(e.want(202, "POST", path+"/change_vnfpkg", `{"vnfdId": "vnfd-2", "additionalParams": {"upgrade_type": "RollingUpdate"},
+		"extVirtualLinks": [`+on("right", "ext2", "CP1", `{"a": `+anyAddress+`}`)+`],
+		"extManagedVirtualLinks": [{"id": "m2", "vnfVirtualLinkDescId": "internalVL2", "resourceId": "net9"}, {"id": "m3", "vnfVirtualLinkDescId": "internalVL3", "resourceId": "net3"}]}`))
+	in := e.intent(id)
+	if len(in.ExtVirtualLinks) != 1 || in.ExtVirtualLinks[0].ID != "right" || in.VnfdID != "vnfd-2" {
+		t.Errorf("%+v", in.ExtVirtualLinks)
+	}
+	if d := cmp.Diff([]desired.ExtManagedVirtualLink{{ID: "m2", VirtualLinkDescID: "internalVL2", ResourceID: "net9"}, {ID: "m3", VirtualLinkDescID: "internalVL3", ResourceID: "net3"}}, in.ExtManagedVirtualLinks); d != "" {
+		t.Error(d)
+	}
+	e.record(op, []plan.Unit{server("VDU1", "a", "s1", "t2")}, nil)
+	if o := occurrence(e, op); o.Operation != lcm.ChangePackage || len(o.ChangedExtConn) != 1 {
+		t.Errorf("%+v", o)
+	}
+	for body, want := range map[string]string{
+		`{"vnfdId": "vnfd-2", "additionalParams": {}, "extManagedVirtualLinks": [{"id": "m4", "vnfVirtualLinkDescId": "internalVL4"}]}`:                             "resourceId",
+		`{"vnfdId": "vnfd-2", "additionalParams": {}, "extManagedVirtualLinks": [{"id": "m4", "vnfVirtualLinkDescId": "x", "resourceId": "y", "vnfLinkPort": []}]}`: "vnfLinkPort",
+	} {
+		if got := e.want(400, "POST", path+"/change_vnfpkg", body).detail(t); !strings.Contains(got, want) {
+			t.Errorf("%s: %s", body, got)
+		}
+	}
+}
+
 func TestVDUsArePlacedAtTheConnectionsThatTheRequestNames(t *testing.T) {
 	const kube = `{"vimType": "kubernetes", "interfaceInfo": {"endpoint": "https://k8s:6443"}, "accessInfo": {"bearer_token": "very-secret"}}`
 	body := func(connections, placement string) string {

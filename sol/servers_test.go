@@ -44,7 +44,7 @@ func (e *env) servers() (id, path string) {
 	c.Created = time.Unix(0, 0)
 	used := []plan.Resource{
 		{Kind: plan.VirtualLink, ID: "net1", Type: "OS::Neutron::Net", Name: "internalVL1"},
-		port(a, "p1", "CP1", "ext1", true, "10.0.0.1"), port(b, "p3", "CP1", "ext1", true, "10.0.0.9"),
+		port(a, "p1", "CP1", "ext1", true, "10.0.0.1"), port(b, "p3", "port0", "ext1", true, "10.0.0.9"), // given, so that the VIM knows no connection point
 		port(a, "p2", "CP2", "net1", false, "192.168.0.2"), port(c, "p4", "CP3", "net2", true, "fd00::4"),
 		{Kind: plan.Storage, ID: "v1", Type: "OS::Cinder::Volume", Name: "data", Unit: a.Key},
 	}

@@ -397,15 +397,21 @@ func TestHowAnOperationEndsIsWrittenIntoItsInstance(t *testing.T) {
 func TestTerminateLeavesNoUnits(t *testing.T) {
 	l, _ := newLog(t)
 	must(t, l.Created(t.Context(), "amf", lcm.VNF{}, rev("t0")))
-	must(t, l.Adopt(t.Context(), "amf", func(inst *lcm.Instance) error { inst.Units = []plan.Unit{{ID: "u"}}; return nil }))
-	born(t, l, newOp("op1", lcm.Terminate, "t0", ""))
+	must(t, l.Adopt(t.Context(), "amf", func(inst *lcm.Instance) error {
+		inst.Units, inst.Resources = []plan.Unit{{ID: "u"}}, []plan.Resource{{ID: "r"}}
+		return nil
+	}))
+	op := born(t, l, newOp("op1", lcm.Terminate, "t0", ""))
+	if len(op.UnitsBefore) != 1 || len(op.ResourcesBefore) != 1 {
+		t.Errorf("it began with %+v, %+v", op.UnitsBefore, op.ResourcesBefore)
+	}
 	advance(t, l, "op1", lcm.Granted)
-	if inst := instance(t, l); len(inst.Units) != 1 {
-		t.Errorf("units while terminating: %+v", inst.Units)
+	if inst := instance(t, l); len(inst.Units) != 1 || len(inst.Resources) != 1 {
+		t.Errorf("units while terminating: %+v, %+v", inst.Units, inst.Resources)
 	}
 	advance(t, l, "op1", lcm.Converged)
-	if inst := instance(t, l); len(inst.Units) != 0 {
-		t.Errorf("units left: %+v", inst.Units)
+	if inst := instance(t, l); len(inst.Units) != 0 || len(inst.Resources) != 0 {
+		t.Errorf("units left: %+v, %+v", inst.Units, inst.Resources)
 	}
 }
 

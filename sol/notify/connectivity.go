@@ -33,7 +33,8 @@ type ExtLinkPortInfo struct {
 	CpInstanceID   string         `json:"cpInstanceId,omitempty"`
 }
 
-// ExtPort is a port on a network outside the VNF.
+// ExtPort is a port on a network outside the VNF. Its Name is that of the connection
+// point, also where the VIM doesn't know it.
 type ExtPort struct {
 	plan.Resource
 	// LinkID is the id of the network: that which the intent gives it, else the VIM's.
@@ -74,7 +75,7 @@ func ExtPorts(links []desired.ExtVirtualLink, managed []desired.ExtManagedVirtua
 			if given := givenID(l, r.ID); given != "" {
 				p.PortID = "req-" + given
 			}
-			p.ConfigID = configOf(l, cp, r, taken)
+			p.Name, p.ConfigID = cp.CpdID, configOf(l, cp, r, taken)
 			taken[p.ConfigID] = true
 		}
 		out = append(out, p)
@@ -90,16 +91,22 @@ func sorted(resources []plan.Resource) []plan.Resource {
 	return out
 }
 
-// linkOf is the network that has the port's connection point, by its id at the VIM where
-// there are several: an intent may name the network in another way.
-func linkOf(links []desired.ExtVirtualLink, port plan.Resource) (*desired.ExtVirtualLink, *desired.ExtCp) {
-	var link *desired.ExtVirtualLink
-	var cp *desired.ExtCp
+// linkOf is the network and the connection point that the port is of: one that was given
+// tells by itself, of others it is the connection point of their name, on the network of
+// the same id at the VIM where there are several: an intent may name it in another way.
+func linkOf(links []desired.ExtVirtualLink, port plan.Resource) (link *desired.ExtVirtualLink, cp *desired.ExtCp) {
 	for i := range links {
 		l := &links[i]
-		j := slices.IndexFunc(l.ExtCps, func(cp desired.ExtCp) bool { return cp.CpdID == port.Name })
-		if j >= 0 && (link == nil || l.ResourceID == port.Network) {
-			link, cp = l, &l.ExtCps[j]
+		given := givenID(l, port.ID)
+		for j := range l.ExtCps {
+			at := &l.ExtCps[j]
+			uses := func(c desired.ExtCpConfig) bool { return c.LinkPortID == given }
+			switch {
+			case given != "" && slices.ContainsFunc(slices.Collect(maps.Values(at.CpConfig)), uses):
+				return l, at
+			case at.CpdID == port.Name && (link == nil || l.ResourceID == port.Network):
+				link, cp = l, at
+			}
 		}
 	}
 	return link, cp
