@@ -173,66 +173,115 @@ func (v *vmWalk) clients(url string) (stop func() (answers int)) {
 	return func() int { cancel(); all.Wait(); return n }
 }
 
+// front is a load balancer, where an operator has put the machines that run behind it.
+type front struct {
+	*vmWalk
+	balancer *netns.Host
+	url      string
+}
+
+// balancer makes one that leads nowhere, at the address.
+func (v *vmWalk) balancer(addr string) *front {
+	v.Helper()
+	h, err := v.network.AddBalancer(v.Context(), netip.MustParseAddr(addr), netns.Spec{Name: "lb"})
+	if err != nil {
+		v.Fatal(err)
+	}
+	return &front{vmWalk: v, balancer: h, url: "http://" + h.At(netns.BalancerPort) + "/"}
+}
+
+// put puts machines behind the balancer.
+func (f *front) put(machines map[string]netns.Answer) {
+	f.Helper()
+	config, err := f.balancer.ReadFile("/etc/haproxy/haproxy.cfg")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for i, addr := range slices.Sorted(maps.Keys(machines)) {
+		config = fmt.Appendf(config, "    server first-%d %s:%d\n", i, addr, netns.WebPort)
+	}
+	if err := f.balancer.WriteFile("/etc/haproxy/haproxy.cfg", config, 0); err != nil {
+		f.Fatal(err)
+	}
+	if _, err := f.balancer.Run(f.Context(), nil, "sh", "-c", "kill -USR2 $(cat /run/haproxy.pid)"); err != nil {
+		f.Fatal(err)
+	}
+	err = process.Poll(f.Context(), time.Minute, func() error { _, err := netns.Ask(f.Context(), f.url); return err })
+	if err != nil {
+		f.Fatal(err)
+	}
+}
+
+// leads fails unless the balancer leads to the machines alone, whose application is
+// configured for the version.
+func (f *front) leads(to map[string]netns.Answer, version string) {
+	f.Helper()
+	known := map[string]bool{}
+	for _, m := range to {
+		known[m.Labels["server"]] = true
+	}
+	for range 2 * len(to) {
+		a, err := netns.Ask(f.Context(), f.url)
+		if err != nil {
+			f.Fatal(err)
+		}
+		if !known[a.Labels["server"]] || a.Config["version"] != version {
+			f.Errorf("the balancer leads to %+v, want one of version %s among %v", a, version, to)
+		}
+	}
+}
+
 func TestBlueGreenMovesTheBalancerToASecondStackAndBack(t *testing.T) {
 	cloud := testenv.OpenStack(t)
 	t.Parallel()
 	v := onOpenStack(newWalk(t, "vm-blue-green"), cloud, "10.203.2.0/24")
-	balancer, err := v.network.AddBalancer(t.Context(), netip.MustParseAddr("10.203.2.50"), netns.Spec{Name: "lb"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := v.balancer("10.203.2.50")
 	password := filepath.Join(t.TempDir(), "password")
 	if err := os.WriteFile(password, []byte("ubuntu"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	v.edits[`file:/etc/jibe/[a-z]+-password`] = "file:" + password
-	v.edits[`10\.10\.0\.50`] = balancer.Addr().String()
+	v.edits[`10\.10\.0\.50`] = "10.203.2.50"
 	v.run("vm-blue-green", "vm-blue-green-1.0", "vm-blue-green-1.1")
-
-	// The operator puts the first version behind the balancer.
-	old := v.machines(2)
-	config, err := balancer.ReadFile("/etc/haproxy/haproxy.cfg")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, addr := range slices.Sorted(maps.Keys(old)) {
-		config = fmt.Appendf(config, "    server first-%d %s:%d\n", i, addr, netns.WebPort)
-	}
-	if err := balancer.WriteFile("/etc/haproxy/haproxy.cfg", config, 0); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := balancer.Run(t.Context(), nil, "sh", "-c", "kill -USR2 $(cat /run/haproxy.pid)"); err != nil {
-		t.Fatal(err)
-	}
-	front := "http://" + balancer.At(netns.BalancerPort) + "/"
-	leads := func(to map[string]netns.Answer, version, image string) {
-		t.Helper()
-		for range 4 {
-			a, err := netns.Ask(t.Context(), front)
-			if err != nil {
-				t.Fatal(err)
-			}
-			known := slices.ContainsFunc(slices.Collect(maps.Values(to)), func(m netns.Answer) bool { return m.Labels["server"] == a.Labels["server"] })
-			if !known || a.Labels["image"] != image || version != "" && a.Config["version"] != version {
-				t.Errorf("the balancer leads to %+v", a)
-			}
-		}
-	}
-	err = process.Poll(t.Context(), time.Minute, func() error { _, err := netns.Ask(t.Context(), front); return err })
-	if err != nil {
-		t.Fatal(err)
-	}
-	leads(old, "", "img1")
-	stop := v.clients(front)
+	f.put(v.machines(2))
+	stop := v.clients(f.url)
 
 	v.push("CHANGE_VNFPKG", vnfdID(t, "vm-blue-green-1.0"), vnfdID(t, "vm-blue-green-1.1"))
 	green := v.machines(2)
-	leads(green, "1.1", "img2")
+	f.leads(green, "1.1")
 	v.revert("CHANGE_VNFPKG")
 	blue := v.machines(2)
-	leads(blue, "1.0", "img1")
+	f.leads(blue, "1.0")
+	for image, told := range map[string]map[string]netns.Answer{"img2": green, "img1": blue} {
+		for addr, a := range told {
+			if a.Labels["image"] != image {
+				t.Errorf("%s has the image %s, want %s", addr, a.Labels["image"], image)
+			}
+		}
+	}
 	if n := stop(); n < 20 {
 		t.Errorf("the clients got %d answers: too few to prove anything", n)
+	}
+	v.terminate()
+}
+
+func TestATemplateWithPlainParametersIsUpgradedByARequestInTheFormOfOtherManagers(t *testing.T) {
+	cloud := testenv.OpenStack(t)
+	t.Parallel()
+	v := onOpenStack(newWalk(t, "vm-sample"), cloud, "10.203.4.0/24")
+	f := v.balancer("10.203.4.50")
+	v.edits[`ext_network_id: net0`] = "ext_network_id: " + v.network.Name
+	v.run("vm-sample", "vm-sample-1.0", "vm-sample-1.1")
+	old := v.machines(1)
+	f.put(old)
+	request := strings.ReplaceAll(string(v.file("vm-sample", "change_vnfpkg.json")), "10.10.0.50", "10.203.4.50")
+	v.ask(http.MethodPost, "/change_vnfpkg", []byte(request))
+	now := v.machines(1)
+	f.leads(now, "1.1")
+	for addr, a := range now {
+		if _, same := old[addr]; same || a.Labels["edition"] != "1.1" {
+			t.Errorf("%s is %v, and was %v", addr, a.Labels, old)
+		}
 	}
 	v.terminate()
 }
