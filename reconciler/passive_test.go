@@ -136,12 +136,26 @@ func TestAConnectionPointThatAVNFCDoesNotHaveIsNamed(t *testing.T) {
 	}
 }
 
-func TestABlueGreenChangeTellsTheScriptsOfAllVNFCsOfBothSides(t *testing.T) {
-	w, _, s := machines(t, nil)
+func TestABlueGreenChangeTellsTheScriptsOfAllVNFCsOfBothSidesAlsoWhenItIsTakenBack(t *testing.T) {
+	w, r, s := machines(t, nil)
+	s.then(func(_ context.Context, c management.Call) error {
+		if c.Input.Hook == plan.CoordinateOld {
+			return &management.FailedError{Program: c.Program, Reason: "exit status 1"}
+		}
+		return nil
+	})
 	w.commit(upgraded(coordinated("blueGreen", "CP1")))
-	w.last(lcm.ChangePackage, lcm.Completed)
-	if got, want := s.told(), []string{"coordinate_new", "coordinate_old"}; !slices.Equal(got, want) {
+	op := w.last(lcm.ChangePackage, lcm.FailedTemp)
+	if _, err := w.log.Rollback(t.Context(), op.ID); err != nil {
+		t.Fatal(err)
+	}
+	w.recon.Enqueue(id)
+	w.last(lcm.ChangePackage, lcm.RolledBack)
+	if got, want := s.told(), []string{"coordinate_new", "coordinate_old", "coordinate_rollback"}; !slices.Equal(got, want) {
 		t.Fatalf("hooks %q, want %q", got, want)
+	}
+	if got := r.steps(plan.Delete); !slices.Equal(got, []string{"delete Stack/vnf-" + id + "-1"}) {
+		t.Errorf("deleted were %q, want the new stack alone", got)
 	}
 	for _, c := range s.calls {
 		x := c.Input.Targets
