@@ -3,6 +3,7 @@ package openstack
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -196,8 +197,8 @@ func nonNil[M ~map[K]V, K comparable, V any](m M) M {
 // refused makes of Heat's answer to a request about the stack one that callers decide on.
 func (d *Driver) refused(key string, err error) error {
 	switch {
-	case err == nil:
-		return nil
+	case err == nil || errors.Is(err, drivers.ErrUnavailable): // such as a right that the credentials lack
+		return err
 	case is(err, http.StatusBadRequest), is(err, http.StatusForbidden), is(err, http.StatusRequestEntityTooLarge), is(err, http.StatusUnprocessableEntity):
 		return &drivers.RefusedError{Object: key, Reason: err.Error()}
 	}

@@ -134,6 +134,26 @@ func TestAServiceThatFailsIsUnavailableAndNeverEmptiness(t *testing.T) {
 	}
 }
 
+func TestAServiceThatFailsWhileItIsAskedForLeaveIsNoRefusal(t *testing.T) {
+	for _, service := range []openstacktest.Service{openstacktest.Heat, openstacktest.Nova, openstacktest.Neutron, openstacktest.Glance} {
+		for _, status := range []int{0, 401, 403, 409, 429, 500, 503} {
+			t.Run(fmt.Sprintf("%s %d", service, status), func(t *testing.T) {
+				t.Parallel()
+				cloud := fakeCloud(t)
+				v := start(t, cloud)
+				src := source(v.id, grouped, 1)
+				want, o := v.look(src)
+				cloud.Inject(openstacktest.Fault{Service: service, Status: status, RetryAfter: 600})
+				err := v.d.Verify(t.Context(), src, plan.Next(plan.Compute(want, o, plan.Journal{}))...)
+				var refused *drivers.RefusedError
+				if errors.As(err, &refused) || !errors.Is(err, drivers.ErrUnavailable) {
+					t.Errorf("Verify = %v, want ErrUnavailable", err)
+				}
+			})
+		}
+	}
+}
+
 func TestAStackThatIsStuckIsWaitedForAndLeftAlone(t *testing.T) {
 	cloud := fakeCloud(t)
 	v := start(t, cloud)

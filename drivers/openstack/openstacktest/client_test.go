@@ -103,7 +103,11 @@ func (c *client) ask(want int, method, service, path string, body any, header ..
 // await waits until nothing is in progress with the stack; it is the status then.
 func (c *client) await(stack string) string {
 	c.t.Helper()
-	for end := time.Now().Add(3 * time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	patience := time.Minute
+	if c.slow {
+		patience = 15 * time.Minute
+	}
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		r := c.send("GET", c.endpoints["orchestration"]+"/stacks/"+stack, nil)
 		if r.status == http.StatusNotFound {
 			return "DELETE_COMPLETE"

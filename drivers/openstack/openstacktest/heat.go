@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -23,8 +22,6 @@ func (c *Cloud) heat(in *call) answer {
 		return c.listStacks(in)
 	case in.is(http.MethodPost, "stacks"):
 		return c.createStack(in)
-	case in.is(http.MethodPost, "stacks", "preview"):
-		return c.previewStack(in)
 	case in.is(http.MethodPost, "validate"):
 		return c.validateTemplate(in)
 	case in.path[0] != "stacks":
@@ -99,8 +96,6 @@ func (c *Cloud) stackCall(s *stack, in *call) answer {
 		return ok(object{"stack": c.stackJSON(s)})
 	case in.is(http.MethodPut), in.is(http.MethodPatch):
 		return c.updateStack(s, in)
-	case in.is(http.MethodPut, "preview"), in.is(http.MethodPatch, "preview"):
-		return c.previewUpdate(s, in)
 	case in.is(http.MethodDelete):
 		if s.action != remove || s.status == failed {
 			c.begin(s, remove)
@@ -266,77 +261,6 @@ func orEmpty(m object) object {
 		return object{}
 	}
 	return m
-}
-
-func (c *Cloud) previewStack(in *call) answer {
-	q, err := parseRequest(in)
-	if err != nil {
-		return refusedBy(err)
-	}
-	s, err := c.planned(q)
-	if err != nil {
-		return refusedBy(err)
-	}
-	if c.named[q.Name] != nil {
-		return fail(Heat, http.StatusConflict, "StackExists", fmt.Sprintf("The Stack (%s) already exists.", q.Name))
-	}
-	s.id = "None"
-	shown := c.stackJSON(s)
-	delete(shown, "stack_status")
-	delete(shown, "stack_status_reason")
-	list := []any{}
-	for _, name := range s.template.order {
-		list = append(list, c.previewJSON(s, name))
-	}
-	shown["resources"] = list
-	return ok(object{"stack": shown})
-}
-
-func (c *Cloud) previewJSON(s *stack, name string) object {
-	d := s.template.resources[name]
-	at := object{"tenant": c.project, "stack_name": s.name, "stack_id": s.id, "path": ""}
-	id := object{"tenant": c.project, "stack_name": s.name, "stack_id": s.id, "path": "/resources/" + name}
-	properties, _ := d.properties.(object)
-	return object{
-		"updated_time": nil, "creation_time": nil, "resource_name": name, "physical_resource_id": "", "resource_action": "INIT",
-		"resource_status": complete, "resource_status_reason": "", "resource_type": d.kind, "resource_identity": id, "stack_identity": at,
-		"stack_name": s.name, "required_by": s.template.requiredBy(name), "description": "", "metadata": object{}, "attributes": object{}, "properties": orEmpty(properties),
-	}
-}
-
-// previewUpdate tells what an update would change, without looking into nested stacks.
-func (c *Cloud) previewUpdate(s *stack, in *call) answer {
-	next, err := c.nextOf(s, in, in.method == http.MethodPatch)
-	if err != nil {
-		return refusedBy(err)
-	}
-	changes := map[string][]any{"unchanged": {}, "updated": {}, "replaced": {}, "added": {}, "deleted": {}}
-	for _, name := range next.template.order {
-		d := next.template.resources[name]
-		old := s.resources[name]
-		kind, _ := c.kindOf(next, d.kind)
-		resolved, err := c.scope(next).resolve(d.properties)
-		if err != nil {
-			return refusedBy(err)
-		}
-		properties, _ := resolved.(object)
-		what := "unchanged"
-		switch {
-		case old == nil:
-			what = "added"
-		case old.kind != d.kind || c.mustReplace(old, kind, orEmpty(properties)):
-			what = "replaced"
-		case kind.nests || !reflect.DeepEqual(old.properties, orEmpty(properties)):
-			what = "updated"
-		}
-		changes[what] = append(changes[what], c.previewJSON(next, name))
-	}
-	for _, r := range s.living() {
-		if next.template.resources[r.name] == nil {
-			changes["deleted"] = append(changes["deleted"], c.previewJSON(s, r.name))
-		}
-	}
-	return ok(object{"resource_changes": changes})
 }
 
 // mark is the request that says of a resource that it is of no use, or is after all.

@@ -78,7 +78,6 @@ func shapes(t *testing.T, c *client) map[string][]string {
 	note("no stack", heat(http.StatusNotFound, "GET", "/stacks/none", nil))
 	note("no resource", heat(http.StatusNotFound, "GET", "/stacks/"+name+"/"+id(c, name)+"/resources/none", nil))
 	note("no such path", heat(http.StatusNotFound, "GET", "/stacks/"+name+"/resources/none", nil))
-	note("marked", heat(http.StatusOK, "PATCH", "/stacks/"+name+"/"+id(c, name)+"/resources/VDU2", object{"mark_unhealthy": true, "resource_status_reason": "by test"}))
 	note("updated", heat(http.StatusAccepted, "PATCH", "/stacks/"+name+"/"+id(c, name), object{"parameters": nfv(1, "img1")}))
 	all := c.resources(name)
 	for i, kind := range []string{"OS::Heat::AutoScalingGroup", "VDU1.yaml", "OS::Nova::Server", "OS::Neutron::Port"} {
