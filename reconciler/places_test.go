@@ -4,7 +4,10 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/drivers"
@@ -98,6 +101,47 @@ func TestWhileOneOfTwoVIMsIsAwayNothingOfTheInstanceIsJudged(t *testing.T) {
 	w.last(lcm.Scale, lcm.Completed)
 	if n := w.units("VDU1"); n != 2 || len(op.Journal.Issued) > 0 {
 		t.Errorf("%d units after the scale-out, want 2; before the VIM was back, %q were begun", n, op.Journal.Issued)
+	}
+}
+
+// rotating gives connections a password that can be changed.
+type rotating struct {
+	noSecrets
+	password atomic.Value
+}
+
+func (r *rotating) Connection(name string, c desired.VIMConnection) (drivers.VIM, error) {
+	v, err := r.noSecrets.Connection(name, c)
+	v.Password = r.password.Load().(string)
+	return v, err
+}
+
+func TestACredentialThatChangesReachesAnInstanceAtTwoVIMs(t *testing.T) {
+	secrets := &rotating{}
+	secrets.password.Store("old")
+	var later atomic.Int64
+	edge := sim.NewCloud()
+	var known sync.Map // passwords with which drivers were made
+	var w *world
+	w = newWorld(t, func(c *reconciler.Config) {
+		c.Secrets = secrets
+		c.Now = func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
+		c.Driver = func(v drivers.VIM) (drivers.Driver, error) {
+			if v.Name == "edge" {
+				known.Store(v.Password, true)
+				return sim.New(edge, v), nil
+			}
+			return sim.New(w.cloud, v), nil
+		}
+	})
+	w.commit(file("instantiated", spread))
+	w.last(lcm.Instantiate, lcm.Completed)
+	secrets.password.Store("new")
+	later.Store(int64(2 * time.Minute))
+	w.commit(file("instantiated", spread+"levels: {db: 1}\n"))
+	w.last(lcm.Scale, lcm.Completed)
+	if _, ok := known.Load("new"); !ok || w.units("VDU2") != 4 {
+		t.Errorf("a driver with the new password: %v; %d units, want 4", ok, w.units("VDU2"))
 	}
 }
 
