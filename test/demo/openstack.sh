@@ -78,9 +78,7 @@ ask() {
   LOCATION=${answer##* }
   await_state "$LOCATION" "${3:-COMPLETED}"
 }
-id_of() { # NAME
-  jibe get instances -o json | awk -v name="\"$1\"" -F'"' '$2 == "id" {id = $4} $2 == "name" && "\"" $4 "\"" == name {print id; exit}'
-}
+id_of() { jibe get instances | awk -v name="$1" '$2 == name {print $1}'; } # NAME
 edit() { git -C "$WORK" pull -q --rebase; sed -i "$1" "$2"; }
 
 need git git; need curl curl
@@ -131,7 +129,7 @@ SHOP=$WORK/instances/site-b/shop/vnf.yaml
 mkdir -p "$WORK/vims" "$(dirname "$WEB")" "$(dirname "$SHOP")"
 printf 'type: openstack\nclouds: file:%s\ncloud: %s\n' "$OS_CLIENT_CONFIG_FILE" "$OS_CLOUD" >"$WORK/vims/openstack-a.yaml"
 sed -i 's/^- name: packages$/&\n  hooks: true/' "$WORK/repositories.yaml"
-sed 's/^name: .*/name: web/; s/VDU1_aspect: 1.*/VDU1_aspect: 0}/; s/^levels:.*/levels: {VDU1_aspect: 0}/' examples/vm-rolling/vnf.yaml >"$WEB"
+sed 's/^name: .*/name: web/; s/^levels:.*/levels: {VDU1_aspect: 0}/' examples/vm-rolling/vnf.yaml >"$WEB"
 sed 's/^/   | /' "$WEB"
 jibe plan "$WORK" | sed 's/^/   /' || [ "${PIPESTATUS[0]}" = 2 ]
 t=$(now)
@@ -161,8 +159,7 @@ shows 3
 
 step "Heal one VNFC: its server is replaced, the others are not touched"
 cp "$DATA/servers.txt" "$DATA/before.txt"
-SICK=$(jibe get instances -o json | sed -n 's/.*"computeResource".*//; s/.*"resourceId": "\([0-9a-f-]\{36\}\)".*/\1/p' | head -1)
-[ -n "$SICK" ] || SICK=$(head -1 "$DATA/before.txt" | cut -d' ' -f1)
+SICK=$(sed -n 's/ .* img1$//p' "$DATA/before.txt" | head -1)
 hand "jibe heal web $SICK --wait"
 t=$(now)
 jibe heal web "$SICK" --cause 'it answers slowly' --wait >"$DATA/heal.txt" 2>&1 || die "the heal failed: $(cat "$DATA/heal.txt")"
