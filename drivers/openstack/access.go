@@ -10,9 +10,13 @@ import (
 // path of clouds.yaml.
 const accessVariable = "OS_CLIENT_CONFIG_FILE"
 
+// caVariable is the one in which OpenStack's clients look for the path of CAs. They have
+// one of their own, OS_CACERT, but take it for a whole cloud beside clouds.yaml.
+const caVariable = "REQUESTS_CA_BUNDLE"
+
 // Access implements [drivers.Accessor]: a clouds.yaml, written as JSON, which is YAML too.
-// Its only cloud is called openstack, which clients take where OS_CLOUD says so, and
-// where there is but one. A private CA stands beside it: clients want it in a file.
+// Its only cloud is called openstack, which clients take where there is
+// but one. A private CA stands beside it: clients want it in a file.
 func (d *Driver) Access() (map[string][]byte, error) {
 	auth := map[string]string{"auth_url": d.vim.Endpoint}
 	cloud := map[string]any{"auth": auth, "identity_api_version": "3"}
@@ -43,7 +47,7 @@ func (d *Driver) Access() (map[string][]byte, error) {
 	}
 	files := map[string][]byte{accessVariable: append(text, '\n')}
 	if ca := strings.TrimSpace(string(d.vim.CACert)); ca != "" && !d.vim.Insecure {
-		files["OS_CACERT"] = []byte(ca + "\n")
+		files[caVariable] = []byte(ca + "\n")
 	}
 	return files, nil
 }

@@ -26,6 +26,8 @@ type stack struct {
 	live   *liveBody
 	liveOf string
 	ports  map[string]*port
+	// portsFor are the servers and ports for which they were looked for.
+	portsFor string
 	// servers are those that the tree names, nil under the id of one that is gone.
 	servers map[string]*server
 	// launched remembers when servers that are gone were launched.
@@ -159,26 +161,46 @@ func (d *Driver) look(ctx context.Context, s, before *stack, servers map[string]
 	if err := together(steps...); err != nil {
 		return err
 	}
+	if err := d.findServers(ctx, s, before, servers); err != nil {
+		return err
+	}
+	s.print = printOf(s, s, servers)
+	rest := d.findGroups(ctx, s)
+	if s.portsFor = s.tree.portsPrint(); s.inProgress() && s.portsFor == before.portsFor {
+		s.ports = before.ports // they are looked at again at the end of the work
+	} else {
+		rest = append(rest, func() (err error) {
+			s.ports, err = d.cloud.ports(ctx, s.tree.servers(), s.tree.physical(typePort))
+			return err
+		})
+	}
+	return together(rest...)
+}
+
+// findGroups looks at the groups' own stacks. While the top stack is worked on, that
+// says it all.
+func (d *Driver) findGroups(ctx context.Context, s *stack) []func() error {
+	if s.inProgress() {
+		return nil
+	}
+	var mu sync.Mutex
+	var looks []func() error
 	s.groups = map[string]*stackRecord{}
 	for _, n := range s.tree.all {
 		if n.Type != typeGroup || n.nested.id == "" {
 			continue
 		}
-		g, err := d.cloud.findStack(ctx, n.nested.name, n.nested.id)
-		if err != nil {
+		looks = append(looks, func() error {
+			g, err := d.cloud.findStack(ctx, n.nested.name, n.nested.id)
+			mu.Lock()
+			defer mu.Unlock()
+			if g != nil {
+				s.groups[n.Name] = g
+			}
 			return err
-		}
-		if g != nil {
-			s.groups[n.Name] = g
-		}
+		})
 	}
-	if err := d.findServers(ctx, s, before, servers); err != nil {
-		return err
-	}
-	s.print = printOf(s, s, servers)
-	var err error
-	s.ports, err = d.cloud.ports(ctx, s.tree.servers(), s.tree.physical(typePort))
-	return err
+	return looks
 }
 
 // findServers takes the tree's servers out of the list. One that isn't in it is asked

@@ -105,3 +105,8 @@ func (t *tree) physical(kind string) []string {
 	}
 	return ids
 }
+
+// portsPrint moves when there are other servers or ports.
+func (t *tree) portsPrint() string {
+	return strings.Join(t.servers(), " ") + "\n" + strings.Join(t.physical(typePort), " ")
+}
