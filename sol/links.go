@@ -134,7 +134,7 @@ func reconnected(have []desired.ExtVirtualLink, asked []any) ([]desired.ExtVirtu
 	if err := exactly(attr, asked, &links); err != nil {
 		return nil, err
 	}
-	out := slices.Clone(have)
+	out := left(have, links)
 	seen := map[string]bool{}
 	for i, l := range links {
 		switch {
@@ -148,11 +148,6 @@ func reconnected(have []desired.ExtVirtualLink, asked []any) ([]desired.ExtVirtu
 			return nil, problem(http.StatusBadRequest, "%s[%d].extCps is missing: it names the connection points that are on the network", attr, i)
 		}
 		seen[l.ID] = true
-		for _, cp := range l.ExtCps {
-			if cp.connects() {
-				out = without(out, l.ID, cp.CpdID)
-			}
-		}
 		at := slices.IndexFunc(out, func(x desired.ExtVirtualLink) bool { return x.ID == l.ID })
 		if at < 0 {
 			out, at = append(out, desired.ExtVirtualLink{ID: l.ID}), len(out)
@@ -166,20 +161,32 @@ func reconnected(have []desired.ExtVirtualLink, asked []any) ([]desired.ExtVirtu
 	return slices.DeleteFunc(out, func(l desired.ExtVirtualLink) bool { return len(l.ExtCps) == 0 }), nil
 }
 
-// without are the links, but with the connection point on none but one.
-func without(links []desired.ExtVirtualLink, but, cpd string) []desired.ExtVirtualLink {
-	for i, l := range links {
-		if l.ID != but {
-			links[i].ExtCps = slices.DeleteFunc(slices.Clone(l.ExtCps), func(cp desired.ExtCp) bool { return cp.CpdID == cpd })
+// left is have without the connection points that are to be on other networks.
+func left(have []desired.ExtVirtualLink, asked []askedLink) []desired.ExtVirtualLink {
+	to := map[string][]string{} // by connection point, the networks that it is to be on
+	for _, l := range asked {
+		for _, cp := range l.ExtCps {
+			if cp.connects() {
+				to[cp.CpdID] = append(to[cp.CpdID], l.ID)
+			}
 		}
 	}
-	return links
+	out := slices.Clone(have)
+	for i, l := range out {
+		out[i].ExtCps = slices.DeleteFunc(slices.Clone(l.ExtCps), func(cp desired.ExtCp) bool {
+			return to[cp.CpdID] != nil && !slices.Contains(to[cp.CpdID], l.ID)
+		})
+	}
+	return out
 }
 
 // onto is now with what is asked for. Ports that nothing uses any more are left out.
 func (l askedLink) onto(now desired.ExtVirtualLink, where string) (desired.ExtVirtualLink, error) {
 	out := desired.ExtVirtualLink{ID: l.ID, VIMConnectionID: l.VIMConnectionID, ProviderID: l.ProviderID, ResourceID: l.ResourceID, ExtCps: slices.Clone(now.ExtCps)}
 	for i, cp := range l.ExtCps {
+		if cp.CpdID == "" || len(cp.CpConfig) == 0 {
+			return out, problem(http.StatusBadRequest, "%s.extCps[%d] must have cpdId, and cpConfig with an entry for each instance of the connection point", where, i)
+		}
 		at := slices.IndexFunc(out.ExtCps, func(x desired.ExtCp) bool { return x.CpdID == cp.CpdID })
 		if at < 0 {
 			out.ExtCps, at = append(out.ExtCps, desired.ExtCp{CpdID: cp.CpdID}), len(out.ExtCps)
@@ -194,7 +201,7 @@ func (l askedLink) onto(now desired.ExtVirtualLink, where string) (desired.ExtVi
 		}
 		out.ExtCps[at].CpConfig = config
 	}
-	out.ExtCps = slices.DeleteFunc(out.ExtCps, func(cp desired.ExtCp) bool { return len(cp.CpConfig) == 0 && len(now.ExtCps) > 0 })
+	out.ExtCps = slices.DeleteFunc(out.ExtCps, func(cp desired.ExtCp) bool { return len(cp.CpConfig) == 0 })
 	ports := slices.DeleteFunc(slices.Clone(now.ExtLinkPorts), func(p desired.ExtLinkPort) bool {
 		return slices.ContainsFunc(l.ExtLinkPorts, func(x desired.ExtLinkPort) bool { return x.ID == p.ID }) || !usesPort(out.ExtCps, p.ID)
 	})
