@@ -58,10 +58,19 @@ type stack struct {
 	Updated string `json:"updated_time"`
 }
 
+// call makes one request of Heat, which is to be answered with this status.
+func (c *cloud) call(ctx context.Context, method, url string, status int, body, out any) error {
+	response, err := c.heat.Request(ctx, method, url, &gophercloud.RequestOpts{JSONBody: body, JSONResponse: out, OkCodes: []int{status}})
+	if response != nil {
+		response.Body.Close()
+	}
+	return err
+}
+
 // get asks for a stack by name or id.
 func (c *cloud) get(ctx context.Context, name string) (stack, error) {
 	var body struct{ Stack stack }
-	_, err := c.heat.Get(ctx, c.heat.ServiceURL("stacks", name)+"?resolve_outputs=false", &body, nil)
+	err := c.call(ctx, http.MethodGet, c.heat.ServiceURL("stacks", name)+"?resolve_outputs=false", http.StatusOK, nil, &body)
 	if gophercloud.ResponseCodeIs(err, http.StatusNotFound) {
 		return stack{}, nil
 	}
@@ -100,8 +109,8 @@ func updated(was stack) func(stack) bool {
 	return func(s stack) bool { return s.Status == "UPDATE_COMPLETE" && s.Updated != was.Updated }
 }
 
-// body is what makes a stack of the package with so many servers.
-func body(capacity int) (map[string]any, error) {
+// request is what makes a stack of the package with so many servers.
+func request(capacity int) (map[string]any, error) {
 	top, err := fleet.ReadFile(fleetHOT + "/machines.yaml")
 	if err != nil {
 		return nil, err
@@ -123,15 +132,15 @@ func body(capacity int) (map[string]any, error) {
 	}, err
 }
 
-// make creates a stack and waits for it.
-func (c *cloud) make(ctx context.Context, name string, capacity int) (time.Duration, error) {
-	b, err := body(capacity)
+// create makes a stack and waits for it.
+func (c *cloud) create(ctx context.Context, name string, capacity int) (time.Duration, error) {
+	b, err := request(capacity)
 	if err != nil {
 		return 0, err
 	}
 	b["stack_name"] = name
 	start := time.Now()
-	if _, err := c.heat.Post(ctx, c.heat.ServiceURL("stacks"), b, nil, &gophercloud.RequestOpts{OkCodes: []int{http.StatusCreated}}); err != nil {
+	if err := c.call(ctx, http.MethodPost, c.heat.ServiceURL("stacks"), http.StatusCreated, b, nil); err != nil {
 		return 0, fmt.Errorf("create stack %s: %w", name, err)
 	}
 	at, err := c.until(ctx, name, created)
@@ -141,7 +150,7 @@ func (c *cloud) make(ctx context.Context, name string, capacity int) (time.Durat
 // update makes the stack have so many servers, those that are marked unhealthy anew, and
 // waits for it.
 func (c *cloud) update(ctx context.Context, name string, capacity int) (time.Duration, error) {
-	b, err := body(capacity)
+	b, err := request(capacity)
 	if err != nil {
 		return 0, err
 	}
@@ -150,7 +159,7 @@ func (c *cloud) update(ctx context.Context, name string, capacity int) (time.Dur
 		return 0, err
 	}
 	start := time.Now()
-	if _, err := c.heat.Put(ctx, c.heat.ServiceURL("stacks", name, was.ID), b, nil, &gophercloud.RequestOpts{OkCodes: []int{http.StatusAccepted}}); err != nil {
+	if err := c.call(ctx, http.MethodPut, c.heat.ServiceURL("stacks", name, was.ID), http.StatusAccepted, b, nil); err != nil {
 		return 0, fmt.Errorf("update stack %s: %w", name, err)
 	}
 	at, err := c.until(ctx, name, updated(was))
@@ -171,7 +180,7 @@ func (c *cloud) replace(ctx context.Context, name string, capacity int) (time.Du
 			Links []struct{ Href, Rel string }
 		}
 	}
-	if _, err := c.heat.Get(ctx, c.heat.ServiceURL("stacks", name, was.ID, "resources")+"?nested_depth=2", &all, nil); err != nil {
+	if err := c.call(ctx, http.MethodGet, c.heat.ServiceURL("stacks", name, was.ID, "resources")+"?nested_depth=2", http.StatusOK, nil, &all); err != nil {
 		return 0, fmt.Errorf("resources of stack %s: %w", name, err)
 	}
 	for _, r := range all.Resources {
@@ -183,7 +192,7 @@ func (c *cloud) replace(ctx context.Context, name string, capacity int) (time.Du
 				continue
 			}
 			mark := map[string]any{"mark_unhealthy": true, "resource_status_reason": "benchmark"}
-			if _, err := c.heat.Patch(ctx, l.Href, mark, nil, &gophercloud.RequestOpts{OkCodes: []int{http.StatusOK}}); err != nil {
+			if err := c.call(ctx, http.MethodPatch, l.Href, http.StatusOK, mark, nil); err != nil {
 				return 0, fmt.Errorf("mark a server of stack %s unhealthy: %w", name, err)
 			}
 			asked := time.Now()
@@ -201,7 +210,8 @@ func (c *cloud) remove(ctx context.Context, name string) (time.Duration, error) 
 		return 0, err
 	}
 	start := time.Now()
-	if _, err := c.heat.Delete(ctx, c.heat.ServiceURL("stacks", name, was.ID), nil); err != nil && !gophercloud.ResponseCodeIs(err, http.StatusNotFound) {
+	err = c.call(ctx, http.MethodDelete, c.heat.ServiceURL("stacks", name, was.ID), http.StatusNoContent, nil, nil)
+	if err != nil && !gophercloud.ResponseCodeIs(err, http.StatusNotFound) {
 		return 0, fmt.Errorf("delete stack %s: %w", name, err)
 	}
 	at, err := c.until(ctx, name, deleted)

@@ -38,7 +38,7 @@ func actions() []action {
 		{
 			"instantiate", "instantiate", plain(map[string]any{"flavourId": "simple"}),
 			func(stack) func(stack) bool { return created },
-			func(c *cloud, ctx context.Context, name string) (time.Duration, error) { return c.make(ctx, name, 1) },
+			func(c *cloud, ctx context.Context, name string) (time.Duration, error) { return c.create(ctx, name, 1) },
 		},
 		{
 			"scale out", "scale", plain(map[string]any{"type": "SCALE_OUT", "aspectId": "web", "numberOfSteps": 1}), updated,

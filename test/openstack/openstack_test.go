@@ -223,9 +223,12 @@ func TestTheCloudHasWhatTestsUse(t *testing.T) {
 			continue
 		}
 		var body json.RawMessage
-		if _, err := p.Request(t.Context(), http.MethodGet, endpoint+x.path, &gophercloud.RequestOpts{JSONResponse: &body, OkCodes: []int{http.StatusOK}}); err != nil {
+		response, err := p.Request(t.Context(), http.MethodGet, endpoint+x.path, &gophercloud.RequestOpts{JSONResponse: &body, OkCodes: []int{http.StatusOK}})
+		if err != nil {
 			t.Errorf("%s: %v", x.service, err)
+			continue
 		}
+		response.Body.Close()
 		for _, name := range x.names {
 			if !bytes.Contains(body, []byte(strconv.Quote(name))) {
 				t.Errorf("%s: %s has no %s: %s", x.service, x.path, name, body)
