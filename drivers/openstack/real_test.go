@@ -9,7 +9,7 @@ import (
 )
 
 // realPatience is how long one operation may take at a real cloud.
-const realPatience = 10 * time.Minute
+const realPatience = 20 * time.Minute
 
 func TestAVNFLivesAtARealCloud(t *testing.T) {
 	vim := lab(t)
