@@ -115,7 +115,7 @@ func (p *planner) inherited(key string) string {
 // coordinateArriving runs the coordination script for the VNF that comes: in a
 // rollback that is the old one, whose script is asked to take back what was begun.
 func (p *planner) coordinateArriving() {
-	if p.journal.Operation != changesPackage || p.coordinatesEach() {
+	if p.journal.Operation != changesPackage || p.coordinatesEach() && !p.coordinatesOthers() {
 		return
 	}
 	switch {

@@ -230,6 +230,12 @@ func (p *planner) coordinatesEach() bool {
 	return slices.ContainsFunc(p.desired.Groups, func(g Group) bool { return p.objects[g.Owner].Passive && p.coordinates(g.VDU) })
 }
 
+// coordinatesOthers says whether the scripts speak to units, too, that aren't changed one
+// by one: they run once more for the whole VNF, when all is changed.
+func (p *planner) coordinatesOthers() bool {
+	return slices.ContainsFunc(p.desired.Groups, func(g Group) bool { return !p.objects[g.Owner].Passive && p.coordinates(g.VDU) })
+}
+
 func (p *planner) anyPassive() bool {
 	return slices.ContainsFunc(p.observed.Objects, func(x ObservedObject) bool { return x.Passive })
 }
