@@ -24,7 +24,10 @@ func fakeCloud(t *testing.T) *openstacktest.Cloud {
 
 func TestTheContractHoldsAtAFakeCloud(t *testing.T) {
 	for name, top := range map[string]string{"in a group": grouped, "expanded": expanded} {
-		t.Run(name, func(t *testing.T) { driverstest.Run(t, harness(fakeCloud(t).VIM(), top, fast, 20*time.Second)) })
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			driverstest.Run(t, harness(fakeCloud(t).VIM(), top, fast, 20*time.Second))
+		})
 	}
 }
 

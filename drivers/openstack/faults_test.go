@@ -215,6 +215,7 @@ func (v *vnf) fails(src drivers.Source, operation, reason string) {
 func TestAnUpdateThatFailedIsTriedAgain(t *testing.T) {
 	for name, top := range map[string]string{"in a group": grouped, "expanded": expanded} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			cloud := fakeCloud(t)
 			v := start(t, cloud)
 			before := one(t, cloud, v.reach(source(v.id, top, 1)), 1)
@@ -233,9 +234,42 @@ func TestAnUpdateThatFailedIsTriedAgain(t *testing.T) {
 	}
 }
 
+func TestARollingChangeThatFailsIsGoneOnWithOrRolledBack(t *testing.T) {
+	for shape, top := range map[string]string{"in a group": grouped, "expanded": expanded} {
+		for _, back := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s back=%v", shape, back), func(t *testing.T) {
+				t.Parallel()
+				cloud := fakeCloud(t)
+				v := start(t, cloud)
+				was, is := source(v.id, top, 3), source(v.id, top, 3, "img2")
+				before := one(t, cloud, v.reach(was), 3)
+				cloud.FailNext(before.Name, "UPDATE", "No valid host was found.")
+				v.fails(is, "CHANGE_VNFPKG", "No valid host was found.")
+				j, to, image := plan.Journal{Operation: "CHANGE_VNFPKG", Granted: true, Rollback: back}, is, "img2"
+				if back {
+					to, image = was, "img1"
+				}
+				o, failure := v.operate(to, &j)
+				if failure != "" {
+					t.Fatal(failure)
+				}
+				if after := one(t, cloud, o, 3); after.ID != before.ID {
+					t.Errorf("the stack was %s and is %s", before.ID, after.ID)
+				}
+				for _, s := range cloud.Servers() {
+					if s.Image != image || s.Status != "ACTIVE" {
+						t.Errorf("server %+v, want image %s", s, image)
+					}
+				}
+			})
+		}
+	}
+}
+
 func TestAQuotaIsTheReasonAndTheStackGoesOnWhenItIsRaised(t *testing.T) {
 	for name, top := range map[string]string{"in a group": grouped, "expanded": expanded} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			cloud := fakeCloud(t)
 			v := start(t, cloud)
 			cloud.Quota(1)
@@ -389,6 +423,7 @@ func TestAServerThatIsGoneOrBrokenIsReplacedAndOthersAreNot(t *testing.T) {
 	} {
 		for shape, top := range map[string]string{"in a group": grouped, "expanded": expanded} {
 			t.Run(name+" "+shape, func(t *testing.T) {
+				t.Parallel()
 				cloud := fakeCloud(t)
 				v := start(t, cloud)
 				src := source(v.id, top, 3)
