@@ -15,8 +15,8 @@ const accessVariable = "OS_CLIENT_CONFIG_FILE"
 const caVariable = "REQUESTS_CA_BUNDLE"
 
 // Access implements [drivers.Accessor]: a clouds.yaml, written as JSON, which is YAML too.
-// Its only cloud is called openstack, which clients take where there is
-// but one. A private CA stands beside it: clients want it in a file.
+// Its only cloud is called openstack: libraries take the only one, the command-line client
+// wants it named. A private CA stands beside it, as clients want it in a file.
 func (d *Driver) Access() (map[string][]byte, error) {
 	auth := map[string]string{"auth_url": d.vim.Endpoint}
 	cloud := map[string]any{"auth": auth, "identity_api_version": "3"}
