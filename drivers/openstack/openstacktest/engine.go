@@ -70,13 +70,13 @@ func (w *work) absorb(s *stack) {
 
 // advance does what is due by now.
 func (c *Cloud) advance(now time.Time) {
-	var later []*work
+	var held []*work
 	for len(c.due) > 0 && !c.due[0].at.After(now) {
 		w := heap.Pop(&c.due).(*work)
 		switch {
 		case w.over:
 		case c.stuck[w.stack.name]:
-			later = append(later, w)
+			held = append(held, w)
 		case !w.half:
 			w.half = true
 			c.doFirst(w)
@@ -86,7 +86,7 @@ func (c *Cloud) advance(now time.Time) {
 			c.finish(w)
 		}
 	}
-	for _, w := range later {
+	for _, w := range held {
 		heap.Push(&c.due, w)
 	}
 }

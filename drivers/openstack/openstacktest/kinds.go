@@ -133,9 +133,6 @@ func groupKind() *kind {
 	}
 }
 
-// reference is what get_resource says of the resource.
-func (c *Cloud) reference(r *resource) any { return r.id }
-
 // attribute is what get_attr says; nil where there is nothing to say.
 func (c *Cloud) attribute(r *resource, path []any) any {
 	if len(path) == 0 {

@@ -55,8 +55,8 @@ func (c *Cloud) Servers() []ServerRecord {
 	return list
 }
 
-// Left is how many servers, ports, volumes, networks and floating IPs exist beyond those
-// that the cloud began with: nought when all stacks are gone and nothing was orphaned.
+// Left is how many things exist that only stacks make, by kind: empty when all stacks are
+// gone and nothing was orphaned.
 func (c *Cloud) Left() map[string]int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -115,17 +115,6 @@ func (c *Cloud) BreakServer(id, message string) bool {
 	s, found := c.servers.get(id)
 	if found {
 		s.status, s.fault, s.updated = "ERROR", message, time.Now()
-	}
-	return found
-}
-
-// RemoveImage takes an image away. It returns false if there is none.
-func (c *Cloud) RemoveImage(name string) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	i, found := c.findImage(name)
-	if found {
-		c.images.remove(i.id)
 	}
 	return found
 }

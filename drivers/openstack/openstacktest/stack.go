@@ -235,7 +235,7 @@ func (c *Cloud) scope(s *stack) *scope {
 		parameters: values, files: s.files,
 		reference: func(name string) any {
 			if r := s.resources[name]; r != nil && r.id != "" {
-				return c.reference(r)
+				return r.id
 			}
 			return unknown{}
 		},
