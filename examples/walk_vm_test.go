@@ -16,6 +16,10 @@ import (
 
 	"github.com/gophercloud/gophercloud/v2/openstack"
 
+	"github.com/google/uuid"
+
+	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/drivers/openstack/openstacktest"
 	"github.com/jibe-vnfm/jibe/test/netns"
 	"github.com/jibe-vnfm/jibe/test/process"
 	"github.com/jibe-vnfm/jibe/test/testenv"
@@ -24,26 +28,53 @@ import (
 // vmPatience is for a cloud that other tests use at the same time.
 const vmPatience = 15 * time.Minute
 
-// vmWalk is an example's way through a real cloud, whose servers one reaches at the
-// addresses that it reports.
+// vmWalk is an example's way through a cloud whose servers one reaches at the addresses
+// that it reports.
 type vmWalk struct {
 	*walk
 	network *netns.Network
+	real    bool // the cloud isn't the one inside this process
 }
 
-// onOpenStack gives the walk a network of its own and the VIM openstack-a.
-func onOpenStack(w *walk, cloud testenv.Cloud, subnet string) *vmWalk {
+// onOpenStack gives the walk a network of its own and the VIM openstack-a: the real cloud
+// where one is given, else one inside this process.
+func onOpenStack(w *walk, subnet string) *vmWalk {
 	w.Helper()
-	v := &vmWalk{walk: w, network: netns.StartOpenStack(w, cloud, subnet, netns.Followed{})}
+	cloud, err := testenv.FindCloud()
+	v := &vmWalk{walk: w}
+	if err == nil || os.Getenv(testenv.EnvRequireCloud) == "1" {
+		cloud, v.real = testenv.OpenStack(w), true
+		v.network = netns.StartOpenStack(w, cloud, subnet, netns.Followed{})
+		w.patience = vmPatience
+	} else {
+		fake := openstacktest.New(w, openstacktest.Options{Delay: time.Second})
+		fake.AddNetwork("front", "front", subnet)
+		cloud = cloudsFile(w.T, fake.VIM())
+		v.network = netns.FollowOpenStack(w, cloud, subnet, "front", netns.Followed{Every: 200 * time.Millisecond})
+	}
 	netns.NeedParamiko(w)
-	w.patience = vmPatience
 	w.vims["vims/openstack-a.yaml"] = cloud.VIM()
 	w.edits[`resourceId: net0`] = "resourceId: " + v.network.Name
+	// Its id follows from its directory else, and others walk at the same cloud.
+	w.edits[`\Aname:`] = "id: " + uuid.NewString() + "\nname:"
 	// A walk that fails half-way leaves no stack, on whose servers the network's end hangs.
 	w.Cleanup(v.clear)
 	return v
 }
 
+// cloudsFile writes a clouds.yaml that leads to the VIM.
+func cloudsFile(t *testing.T, vim drivers.VIM) testenv.Cloud {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "clouds.yaml")
+	text := fmt.Sprintf("clouds: {fake: {region_name: %s, auth: {auth_url: %q, username: %s, password: %s, project_name: %s, "+
+		"user_domain_name: %s, project_domain_name: %s}}}\n", vim.Region, vim.Endpoint, vim.Username, vim.Password, vim.Project, vim.UserDomain, vim.ProjectDomain)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return testenv.Cloud{File: file, Name: "fake"}
+}
+
+// clear takes the stacks of a walk that failed away.
 func (v *vmWalk) clear() {
 	if v.instance == "" || !v.Failed() {
 		return
@@ -131,9 +162,8 @@ func (v *vmWalk) terminate() {
 }
 
 func TestRollingRenewsOneVirtualMachineAfterTheOtherAndConfiguresEach(t *testing.T) {
-	cloud := testenv.OpenStack(t)
 	t.Parallel()
-	v := onOpenStack(newWalk(t, "vm-rolling"), cloud, "10.203.1.0/24")
+	v := onOpenStack(newWalk(t, "vm-rolling"), "10.203.1.0/24")
 	v.run("vm-rolling", "vm-asg-1.0", "vm-asg-1.1")
 	before := v.machines(3)
 	v.ask(http.MethodPost, "/change_vnfpkg", v.file("vm-rolling", "change_vnfpkg.json"))
@@ -146,8 +176,9 @@ func TestRollingRenewsOneVirtualMachineAfterTheOtherAndConfiguresEach(t *testing
 			t.Errorf("%s has the image %s", addr, a.Labels["image"])
 		}
 	}
-	// Heat rebuilds a server of an image in place, and makes another one for another disk.
-	if was, is := ids(before, "VDU1"), ids(after, "VDU1"); !slices.Equal(was, is) || len(is) != 2 {
+	// Heat rebuilds a server of an image in place, though its nested file has another name
+	// now, and makes another one for another disk. How that ends is for Heat alone to say.
+	if was, is := ids(before, "VDU1"), ids(after, "VDU1"); v.real && !slices.Equal(was, is) || len(is) != 2 {
 		t.Errorf("the servers of VDU1 were %v and are %v", was, is)
 	}
 	if was, is := ids(before, "VDU2"), ids(after, "VDU2"); slices.Equal(was, is) || len(is) != 1 {
@@ -232,9 +263,8 @@ func (f *front) leads(to map[string]netns.Answer, version string) {
 }
 
 func TestBlueGreenMovesTheBalancerToASecondStackAndBack(t *testing.T) {
-	cloud := testenv.OpenStack(t)
 	t.Parallel()
-	v := onOpenStack(newWalk(t, "vm-blue-green"), cloud, "10.203.2.0/24")
+	v := onOpenStack(newWalk(t, "vm-blue-green"), "10.203.2.0/24")
 	f := v.balancer("10.203.2.50")
 	password := filepath.Join(t.TempDir(), "password")
 	if err := os.WriteFile(password, []byte("ubuntu"), 0o600); err != nil {
@@ -266,9 +296,8 @@ func TestBlueGreenMovesTheBalancerToASecondStackAndBack(t *testing.T) {
 }
 
 func TestATemplateWithPlainParametersIsUpgradedByARequestInTheFormOfOtherManagers(t *testing.T) {
-	cloud := testenv.OpenStack(t)
 	t.Parallel()
-	v := onOpenStack(newWalk(t, "vm-sample"), cloud, "10.203.4.0/24")
+	v := onOpenStack(newWalk(t, "vm-sample"), "10.203.4.0/24")
 	f := v.balancer("10.203.4.50")
 	v.edits[`ext_network_id: net0`] = "ext_network_id: " + v.network.Name
 	v.run("vm-sample", "vm-sample-1.0", "vm-sample-1.1")
@@ -288,11 +317,10 @@ func TestATemplateWithPlainParametersIsUpgradedByARequestInTheFormOfOtherManager
 
 func TestOneVNFHasPodsAndAVirtualMachine(t *testing.T) {
 	kubeconfig := testenv.Kubeconfig(t)
-	cloud := testenv.OpenStack(t)
 	t.Parallel()
 	w := newWalk(t, "vm-mixed")
 	w.onKubernetes(kubeconfig)
-	v := onOpenStack(w, cloud, "10.203.3.0/24")
+	v := onOpenStack(w, "10.203.3.0/24")
 	v.run("vm-mixed", "mixed-1.0")
 	v.imagesAre(2, "nginx:1.27-alpine")
 	if told := v.machines(1); len(ids(told, "DB")) != 1 {

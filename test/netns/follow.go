@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -43,7 +44,7 @@ type Followed struct {
 	// Only chooses servers; nil takes all that have an address in the lab's subnet.
 	Only func(Server) bool
 	// Spec may change what is made for a server: its users, files, labels; nil leaves it.
-	// It is called with the server's name, its addresses in the subnet, and its labels:
+	// It is called with a host name made of the server's name, its addresses in the subnet, and its labels:
 	// server (the id), name, image, flavor, launchedAt, and its metadata.
 	Spec func(Server, *Spec)
 	// Log is told what comes and goes; nil is nobody.
@@ -149,7 +150,7 @@ func (f *follower) add(ctx context.Context, wanted map[string]Server) {
 }
 
 func (f *follower) spec(s Server) Spec {
-	spec := Spec{Name: s.Name, Addrs: s.Addrs, Labels: map[string]string{
+	spec := Spec{Name: hostName(s.Name), Addrs: s.Addrs, Labels: map[string]string{
 		"server": s.ID, "name": s.Name, "image": s.Image, "flavor": s.Flavor, "launchedAt": s.LaunchedAt,
 	}}
 	maps.Copy(spec.Labels, s.Metadata)
@@ -157,6 +158,20 @@ func (f *follower) spec(s Server) Spec {
 		f.how.Spec(s, &spec)
 	}
 	return spec
+}
+
+// hostName is the server's name as a host may have it.
+func hostName(server string) string {
+	name := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '-'
+	}, server)
+	if name = strings.Trim(name[:min(len(name), 63)], "-"); name == "" {
+		return "server"
+	}
+	return name
 }
 
 // trouble tells what doesn't work, once while it is the same; it is tried again.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -120,4 +121,15 @@ func TestAServerWhoseAddressIsTakenGetsItsHostOnceThatIsFree(t *testing.T) {
 	}
 	squatter.Remove()
 	server(t, l, "10.201.7.10", "s-1")
+}
+
+func TestAnyNameOfAServerMakesAHostName(t *testing.T) {
+	for server, want := range map[string]string{
+		"sample_server": "sample-server", "VDU1-0": "VDU1-0", "_": "server", "": "server", "vm.example.org/ü": "vm-example-org",
+		strings.Repeat("a", 62) + "_b": strings.Repeat("a", 62),
+	} {
+		if got := hostName(server); got != want {
+			t.Errorf("%q becomes %q, want %q", server, got, want)
+		}
+	}
 }

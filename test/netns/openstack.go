@@ -115,48 +115,67 @@ type Network struct {
 // for. Where this machine can't have hosts, the test is skipped as [Start] says.
 func StartOpenStack(t testing.TB, cloud testenv.Cloud, subnet string, how Followed) *Network {
 	t.Helper()
-	n := &Network{Lab: Start(t, subnet), Name: fmt.Sprintf("lab-%d", time.Now().UnixNano())}
-	var err error
-	if n.Provider, n.Where, err = cloud.Connect(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	neutron, err := openstack.NewNetworkV2(n.Provider, n.Where)
+	lab := Start(t, subnet)
+	provider, where, err := cloud.Connect(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	servers, err := OpenStack(n.Provider, n.Where)
+	neutron, err := openstack.NewNetworkV2(provider, where)
 	if err != nil {
 		t.Fatal(err)
 	}
-	made, err := networks.Create(t.Context(), neutron, networks.CreateOpts{Name: n.Name}).Extract()
+	name := fmt.Sprintf("lab-%d", time.Now().UnixNano())
+	made, err := networks.Create(t.Context(), neutron, networks.CreateOpts{Name: name}).Extract()
 	if err != nil {
-		t.Fatalf("create network %s: %v", n.Name, err)
+		t.Fatalf("create network %s: %v", name, err)
 	}
 	t.Cleanup(func() {
 		// t.Context() has ended by now, and the network is to go all the same.
 		ctx, cancel := context.WithTimeout(context.Background(), startWait)
 		defer cancel()
 		if err := networks.Delete(ctx, neutron, made.ID).ExtractErr(); err != nil {
-			t.Errorf("delete network %s, on which nothing should be any more: %v", n.Name, err)
+			t.Errorf("delete network %s, on which nothing should be any more: %v", name, err)
 		}
 	})
-	first, last := upperHalf(n.Subnet)
+	first, last := upperHalf(lab.Subnet)
 	dhcp := false
 	_, err = subnets.Create(t.Context(), neutron, subnets.CreateOpts{
-		NetworkID: made.ID, Name: n.Name, IPVersion: gophercloud.IPv4, CIDR: n.Subnet.String(), EnableDHCP: &dhcp,
+		NetworkID: made.ID, Name: name, IPVersion: gophercloud.IPv4, CIDR: lab.Subnet.String(), EnableDHCP: &dhcp,
 		AllocationPools: []subnets.AllocationPool{{Start: first.String(), End: last.String()}},
 	}).Extract()
 	if err != nil {
-		t.Fatalf("create subnet %s: %v", n.Subnet, err)
+		t.Fatalf("create subnet %s: %v", lab.Subnet, err)
+	}
+	return lab.follow(t, name, provider, where, how)
+}
+
+// FollowOpenStack is [StartOpenStack] for a network that the cloud has already, with the
+// subnet.
+func FollowOpenStack(t testing.TB, cloud testenv.Cloud, subnet, network string, how Followed) *Network {
+	t.Helper()
+	lab := Start(t, subnet)
+	provider, where, err := cloud.Connect(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lab.follow(t, network, provider, where, how)
+}
+
+// follow has the lab follow the cloud until the test ends.
+func (l *Lab) follow(t testing.TB, network string, provider *gophercloud.ProviderClient, where gophercloud.EndpointOpts, how Followed) *Network {
+	t.Helper()
+	cloud, err := OpenStack(provider, where)
+	if err != nil {
+		t.Fatal(err)
 	}
 	if how.Log == nil {
 		how.Log = slog.New(slog.NewTextHandler(t.Output(), nil))
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan struct{})
-	go func() { defer close(done); n.Follow(ctx, servers, how) }()
+	go func() { defer close(done); l.Follow(ctx, cloud, how) }()
 	t.Cleanup(func() { stop(); <-done })
-	return n
+	return &Network{Lab: l, Name: network, Provider: provider, Where: where}
 }
 
 // upperHalf are the first and the last address of a subnet's upper half, without that to
