@@ -265,7 +265,8 @@ func (c *Checker) change(ctx context.Context, drv drivers.Driver, before, after 
 	}
 	was, is := *before, *after
 	was.Params, is.Params = nil, nil
-	if t, _, _ := lcm.Classify(&was, &is); t != lcm.ChangePackage && len(before.Overlays) == len(after.Overlays) {
+	t, _, _ := lcm.Classify(&was, &is)
+	if t != lcm.ChangePackage && t != lcm.ChangeExtConn && len(before.Overlays) == len(after.Overlays) {
 		return nil
 	}
 	from, err := sourceOf(ctx, c.packages, before)

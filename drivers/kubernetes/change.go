@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -21,6 +22,9 @@ var _ drivers.Changer = (*Driver)(nil)
 // they can't share, or never get traffic again. What only the API server can tell
 // (an immutable selector) is left to Verify.
 func (d *Driver) Change(before, after drivers.Source) error {
+	if after.VDUs == nil && !reflect.DeepEqual(before.Instance.ExtVirtualLinks, after.Instance.ExtVirtualLinks) {
+		return &drivers.RefusedError{Object: "extVirtualLinks", Reason: "pods are on no networks that could be changed from outside: leave it as it was"}
+	}
 	was, err := d.render(before)
 	if err != nil {
 		return fmt.Errorf("what runs: %w", err)

@@ -171,3 +171,19 @@ func TestContainerUpdatesThatCanNotBeDoneAreRefusedByName(t *testing.T) {
 		}
 	})
 }
+
+func TestConnectingPodsToOtherNetworksIsRefused(t *testing.T) {
+	before := runningOf(deploymentOf("web", "{app: web}", ""))
+	in := *before.Instance
+	in.ExtVirtualLinks = []desired.ExtVirtualLink{{ID: "ext", ResourceID: "net-a"}}
+	after := before
+	after.Instance = &in
+	const want = "extVirtualLinks: pods are on no networks that could be changed from outside: leave it as it was"
+	if got := refusal(t, before, after); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	after.VDUs = []string{"web"} // the others are servers, which are on networks
+	if got := refusal(t, before, after); got != "" {
+		t.Errorf("beside servers: %q", got)
+	}
+}
