@@ -275,9 +275,9 @@ func (c *Cloud) network(in *call) answer {
 		c.subnets.all(func(x *subnet) bool { all = append(all, c.subnetJSON(x)); return true })
 	case "ports":
 		one, kind, noun = "port", "PortNotFound", "Port"
-		wanted := in.query["device_id"]
+		devices, ids := in.query["device_id"], in.query["id"]
 		c.ports.all(func(x *port) bool {
-			if len(wanted) == 0 || slices.Contains(wanted, x.device) {
+			if (len(devices) == 0 || slices.Contains(devices, x.device)) && (len(ids) == 0 || slices.Contains(ids, x.id)) {
 				all = append(all, c.portJSON(x))
 			}
 			return true
