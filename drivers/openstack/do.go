@@ -97,7 +97,7 @@ func stackOf(instance, key string) string {
 
 func (d *Driver) work(ctx context.Context, src drivers.Source, w *work) error {
 	if w.delete != "" {
-		return d.deleteStack(ctx, stackID{w.name, w.delete})
+		return d.deleteStack(ctx, src.Instance.ID, stackID{w.name, w.delete})
 	}
 	found, err := d.cloud.findStack(ctx, w.name)
 	if err != nil {
@@ -122,9 +122,16 @@ func (d *Driver) work(ctx context.Context, src drivers.Source, w *work) error {
 
 // deleteStack deletes that incarnation. Heat takes the name and the id together, so that
 // a successor of the name isn't hit.
-func (d *Driver) deleteStack(ctx context.Context, s stackID) error {
+func (d *Driver) deleteStack(ctx context.Context, instance string, s stackID) error {
 	found, err := d.cloud.findStack(ctx, s.name, s.id)
 	if err != nil || found == nil || found.deleting() {
+		return err
+	}
+	broken, err := d.brokenServers(ctx, instance, found.generation(instance))
+	if err != nil {
+		return err
+	}
+	if err := d.deleteServers(ctx, broken...); err != nil {
 		return err
 	}
 	err = d.cloud.ask(ctx, request{service: heat, method: http.MethodDelete, path: s.path()})

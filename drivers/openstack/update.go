@@ -35,7 +35,7 @@ func (d *Driver) update(ctx context.Context, src drivers.Source, w *work, found 
 		if p.busy() {
 			return busyWith(found)
 		}
-		return d.deleteServers(ctx, c.broken)
+		return d.deleteServers(ctx, c.broken...) // they are as dead when they are gone, and are replaced then
 	}
 	live := hot.Live{Template: p.live.Template, Files: p.live.Files, Members: c.members}
 	if !w.apply && c.onlyGroups(live, rendered) {
@@ -72,6 +72,11 @@ func (d *Driver) update(ctx context.Context, src drivers.Source, w *work, found 
 	}
 	if same && len(c.marks) == 0 && !found.failed() {
 		return nil
+	}
+	if found.failed() {
+		if err := d.sweep(ctx, src.Instance.ID, p); err != nil {
+			return err
+		}
 	}
 	if err := d.mark(ctx, c.marks); err != nil {
 		return err
@@ -127,26 +132,13 @@ func (d *Driver) mark(ctx context.Context, nodes []*node) error {
 	return nil
 }
 
-// deleteServers deletes servers in ERROR. Heat takes the ports off a server before it
-// makes another in its place, but not off one in ERROR: its successor would find them in
-// use. Once such a server is gone it is as dead as before, and is replaced then.
-func (d *Driver) deleteServers(ctx context.Context, nodes []*node) error {
-	for _, n := range nodes {
-		err := d.cloud.ask(ctx, request{service: nova, method: http.MethodDelete, path: []string{"servers", n.Physical}})
-		if err != nil && !is(err, http.StatusNotFound) && !is(err, http.StatusConflict) { // it is being deleted
-			return fmt.Errorf("delete server %s: %w", n.Physical, d.cloud.asUnavailable(err))
-		}
-	}
-	return nil
-}
-
 // composed is what the work comes to on what the stack is now.
 type composed struct {
 	members map[string][]hot.Member
 	want    hot.Want
-	marks   []*node // that Heat must be told of before
-	broken  []*node // servers in ERROR, which must be gone before
-	renewed []*node // servers
+	marks   []*node  // that Heat must be told of before
+	broken  []string // servers in ERROR, which must be gone before
+	renewed []*node  // servers
 }
 
 func (c *composed) nothing() bool {
@@ -186,7 +178,7 @@ func (p *present) compare(rendered *hot.Rendered, w *work) *composed {
 		}
 		c.marks = append(c.marks, n)
 		if v := p.servers[n.Physical]; v != nil && v.Status == "ERROR" {
-			c.broken = append(c.broken, n)
+			c.broken = append(c.broken, n.Physical)
 		}
 	}
 	for _, n := range p.tree.all {
