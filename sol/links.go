@@ -205,7 +205,7 @@ func (l askedLink) onto(now desired.ExtVirtualLink, where string) (desired.ExtVi
 	ports := slices.DeleteFunc(slices.Clone(now.ExtLinkPorts), func(p desired.ExtLinkPort) bool {
 		return slices.ContainsFunc(l.ExtLinkPorts, func(x desired.ExtLinkPort) bool { return x.ID == p.ID }) || !usesPort(out.ExtCps, p.ID)
 	})
-	out.ExtLinkPorts = append(ports, l.ExtLinkPorts...)
+	out.ExtLinkPorts = slices.Concat(ports, l.ExtLinkPorts)
 	return out, nil
 }
 

@@ -12,7 +12,9 @@ import (
 
 // Servers in ERROR stand in Heat's way: it takes neither ports nor volumes off one. Their
 // successors would find the ports in use, and a deletion would wait for the volumes until
-// it times out. So they go before Heat is asked for anything.
+// it times out. So they go before Heat is asked for anything. And so does a server that starts
+// from a volume, where it is to be made anew: Heat makes the successor first, for which the
+// volume that stays isn't free.
 
 // deleteServers deletes the servers.
 func (d *Driver) deleteServers(ctx context.Context, ids ...string) error {

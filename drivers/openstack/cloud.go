@@ -219,7 +219,7 @@ func (c *cloud) ask(ctx context.Context, r request) error {
 	if o.OkCodes == nil {
 		o.OkCodes = []int{http.StatusOK, http.StatusCreated, http.StatusAccepted, http.StatusNoContent}
 	}
-	_, err = client.Request(ctx, r.method, url, o)
+	_, err = client.Request(ctx, r.method, url, o) //nolint:bodyclose // gophercloud closes it where nobody asks to keep it
 	return c.classify(r.service, err)
 }
 

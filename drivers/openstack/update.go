@@ -137,7 +137,7 @@ type composed struct {
 	members map[string][]hot.Member
 	want    hot.Want
 	marks   []*node  // that Heat must be told of before
-	broken  []string // servers in ERROR, which must be gone before
+	broken  []string // servers that must be gone before
 	renewed []*node  // servers
 }
 
@@ -177,7 +177,7 @@ func (p *present) compare(rendered *hot.Rendered, w *work) *composed {
 			continue
 		}
 		c.marks = append(c.marks, n)
-		if v := p.servers[n.Physical]; v != nil && v.Status == "ERROR" {
+		if v := p.servers[n.Physical]; v != nil && (v.Status == "ERROR" || v.image() == "") {
 			c.broken = append(c.broken, n.Physical)
 		}
 	}

@@ -56,7 +56,7 @@ func (w *world) checkEverything() {
 	for _, repository := range []string{"desired.git", "packages/packages.git"} {
 		out, err := process.Git(ctx, filepath.Join(w.data, repository), "fsck", "--full", "--strict", "--no-dangling", "--no-progress")
 		if err != nil || out != "" {
-			w.fail(fmt.Errorf("git fsck of %s: %v\n%s", repository, err, out))
+			w.fail(fmt.Errorf("git fsck of %s: %w\n%s", repository, err, out))
 		}
 	}
 }

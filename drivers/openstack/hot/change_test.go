@@ -3,7 +3,6 @@ package hot_test
 import (
 	"strings"
 	"testing"
-	"testing/fstest"
 
 	"github.com/jibe-vnfm/jibe/drivers/openstack/hot"
 )
@@ -25,7 +24,7 @@ resources: {VDU1: {type: OS::Nova::Server, properties: {flavor: FLAVOUR, network
 // network is a package of one group on a network, under a name and with a flavour.
 func network(t *testing.T, name, flavour string) *hot.Rendered {
 	t.Helper()
-	var files fstest.MapFS = folder(strings.ReplaceAll(networkTop, "NET", name), "nested/one.yaml", strings.Replace(networkNested, "FLAVOUR", flavour, 1))
+	files := folder(strings.ReplaceAll(networkTop, "NET", name), "nested/one.yaml", strings.Replace(networkNested, "FLAVOUR", flavour, 1))
 	r, err := render(files, vdu1(""))
 	if err != nil {
 		t.Fatal(err)

@@ -258,7 +258,20 @@ func (c *Cloud) trouble(w *work, kind *kind) error {
 	}
 	reason := w.fault
 	w.fault = ""
-	return errors.New(reason)
+	if kind, rest, ok := strings.Cut(reason, "|"); ok {
+		return says(kind, "%s", rest)
+	}
+	return says("", "%s", reason)
+}
+
+// saying is an error in the words of the service that would say it, as a part of what
+// Heat says then: kind is the name of its exception there.
+type saying struct{ kind, text string }
+
+func (s *saying) Error() string { return s.text }
+
+func says(kind, format string, args ...any) error {
+	return &saying{kind, fmt.Sprintf(format, args...)}
 }
 
 // stumble marks the resource, and the stacks above it within the work, as failed.
@@ -266,8 +279,9 @@ func (c *Cloud) stumble(w *work, r *resource, err error) error {
 	var t *troubled
 	if !errors.As(err, &t) {
 		kind := "ResourceInError"
-		if k, rest, ok := strings.Cut(err.Error(), "|"); ok {
-			kind, err = k, errors.New(rest)
+		var said *saying
+		if errors.As(err, &said) && said.kind != "" {
+			kind = said.kind
 		}
 		t = &troubled{r, kind, err}
 	}

@@ -124,9 +124,7 @@ func (c *Cloud) reply(s Service, r *http.Request, body []byte) answer {
 	if path != under && !strings.HasPrefix(path, strings.TrimPrefix(under+"/", "/")) {
 		return unrouted()
 	}
-	for _, p := range strings.Split(strings.Trim(strings.TrimPrefix(path, under), "/"), "/") {
-		in.path = append(in.path, p)
-	}
+	in.path = append(in.path, strings.Split(strings.Trim(strings.TrimPrefix(path, under), "/"), "/")...)
 	switch s {
 	case Heat:
 		return c.heat(in)

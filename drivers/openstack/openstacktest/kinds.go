@@ -12,8 +12,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// kind is what Heat knows of a type of resource. Errors of create and update may begin
-// with the name of an exception and "|".
+// kind is what Heat knows of a type of resource. Errors of create and update may be a
+// saying.
 type kind struct {
 	nests, group, server bool
 	// updatable are the properties that can change in place, others those that can't,

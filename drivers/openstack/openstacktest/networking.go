@@ -1,7 +1,6 @@
 package openstacktest
 
 import (
-	"fmt"
 	"net/netip"
 	"reflect"
 	"time"
@@ -31,7 +30,7 @@ func portKind() *kind {
 			}
 			n, ok := c.findNetwork(ref)
 			if !ok {
-				return "", fmt.Errorf("NotFound|Unable to find network with name or id '%s'", ref)
+				return "", says("NotFound", "Unable to find network with name or id '%s'", ref)
 			}
 			made, err := c.makePort(physicalName(r, p, 0), n, list(p["fixed_ips"]))
 			if err != nil {
@@ -45,7 +44,7 @@ func portKind() *kind {
 		update: func(c *Cloud, w *work, r *resource, p object) error {
 			x, ok := c.ports.get(r.id)
 			if !ok {
-				return fmt.Errorf("PortNotFoundClient|Port %s could not be found.", r.id)
+				return says("PortNotFoundClient", "Port %s could not be found.", r.id)
 			}
 			if !reflect.DeepEqual(r.properties["fixed_ips"], p["fixed_ips"]) {
 				before := x.fixed
@@ -107,11 +106,11 @@ func subnetKind() *kind {
 		create: func(c *Cloud, w *work, r *resource, p object) (string, error) {
 			n, ok := c.findNetwork(asText(p["network"]))
 			if !ok {
-				return "", fmt.Errorf("NotFound|Unable to find network with name or id '%v'", p["network"])
+				return "", says("NotFound", "Unable to find network with name or id '%v'", p["network"])
 			}
 			prefix, err := netip.ParsePrefix(asText(p["cidr"]))
 			if err != nil {
-				return "", fmt.Errorf("BadRequest|Invalid input for cidr. Reason: %w", err)
+				return "", says("BadRequest", "Invalid input for cidr. Reason: %v", err)
 			}
 			s, err := c.makeSubnet(n, physicalName(r, p, 0), prefix)
 			if err != nil {
@@ -162,7 +161,7 @@ func floatingKind() *kind {
 		}
 		to, ok := c.ports.get(f.port)
 		if !ok || len(to.fixed) == 0 {
-			return fmt.Errorf("PortNotFoundClient|Port %s could not be found.", f.port)
+			return says("PortNotFoundClient", "Port %s could not be found.", f.port)
 		}
 		f.fixed = to.fixed[0].addr
 		return nil
@@ -180,7 +179,7 @@ func floatingKind() *kind {
 			}
 			n, ok := c.findNetwork(ref)
 			if !ok {
-				return "", fmt.Errorf("NotFound|Unable to find network with name or id '%s'", ref)
+				return "", says("NotFound", "Unable to find network with name or id '%s'", ref)
 			}
 			s, err := c.subnetFor(n, object{}, netip.Addr{})
 			if err != nil {
@@ -199,7 +198,7 @@ func floatingKind() *kind {
 		update: func(c *Cloud, w *work, r *resource, p object) error {
 			f, ok := c.floating.get(r.id)
 			if !ok {
-				return fmt.Errorf("NotFound|Floating IP %s could not be found", r.id)
+				return says("NotFound", "Floating IP %s could not be found", r.id)
 			}
 			return point(c, f, p)
 		},

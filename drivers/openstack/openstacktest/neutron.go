@@ -1,7 +1,6 @@
 package openstacktest
 
 import (
-	"fmt"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -57,7 +56,7 @@ func (c *Cloud) makeNetwork(name string) *network {
 func (c *Cloud) makeSubnet(n *network, name string, prefix netip.Prefix) (*subnet, error) {
 	for _, id := range n.subnets {
 		if other, ok := c.subnets.get(id); ok && other.prefix.Overlaps(prefix) {
-			return nil, fmt.Errorf("BadRequest|Invalid input for operation: Requested subnet with cidr: %s for network: %s overlaps with another subnet.", prefix, n.id)
+			return nil, says("BadRequest", "Invalid input for operation: Requested subnet with cidr: %s for network: %s overlaps with another subnet.", prefix, n.id)
 		}
 	}
 	s := &subnet{id: uuid.NewString(), name: name, network: n.id, prefix: prefix.Masked(), used: map[netip.Addr]bool{}, created: time.Now()}
@@ -87,10 +86,10 @@ func (c *Cloud) findSubnet(ref string) (*subnet, bool) {
 func (s *subnet) take(want netip.Addr) (netip.Addr, error) {
 	if want.IsValid() {
 		if !s.prefix.Contains(want) {
-			return want, fmt.Errorf("BadRequest|Invalid input for operation: IP address %s is not a valid IP for the specified subnet.", want)
+			return want, says("BadRequest", "Invalid input for operation: IP address %s is not a valid IP for the specified subnet.", want)
 		}
 		if s.used[want] {
-			return want, fmt.Errorf("IpAddressAlreadyAllocatedClient|IP address %s already allocated in subnet %s", want, s.id)
+			return want, says("IpAddressAlreadyAllocatedClient", "IP address %s already allocated in subnet %s", want, s.id)
 		}
 		s.used[want] = true
 		return want, nil
@@ -106,7 +105,7 @@ func (s *subnet) take(want netip.Addr) (netip.Addr, error) {
 			return a, nil
 		}
 	}
-	return netip.Addr{}, fmt.Errorf("IpAddressGenerationFailureClient|No more IP addresses available on network %s.", s.network)
+	return netip.Addr{}, says("IpAddressGenerationFailureClient", "No more IP addresses available on network %s.", s.network)
 }
 
 // addresses gives the port those that are asked for, else one of the first subnet.
@@ -120,7 +119,7 @@ func (c *Cloud) addresses(p *port, wanted []object) error {
 		if text := asText(want["ip_address"]); text != "" {
 			var err error
 			if addr, err = netip.ParseAddr(text); err != nil {
-				return fmt.Errorf("BadRequest|Invalid input for fixed_ips. Reason: '%s' is not a valid IP address.", text)
+				return says("BadRequest", "Invalid input for fixed_ips. Reason: '%s' is not a valid IP address.", text)
 			}
 		}
 		s, err := c.subnetFor(n, want, addr)
@@ -143,7 +142,7 @@ func (c *Cloud) subnetFor(n *network, want object, addr netip.Addr) (*subnet, er
 	if ref != "" {
 		s, ok := c.findSubnet(ref)
 		if !ok || s.network != n.id {
-			return nil, fmt.Errorf("BadRequest|Invalid input for operation: Failed to create port on network %s, because fixed_ips included invalid subnet %s.", n.id, ref)
+			return nil, says("BadRequest", "Invalid input for operation: Failed to create port on network %s, because fixed_ips included invalid subnet %s.", n.id, ref)
 		}
 		return s, nil
 	}
@@ -152,7 +151,7 @@ func (c *Cloud) subnetFor(n *network, want object, addr netip.Addr) (*subnet, er
 			return s, nil
 		}
 	}
-	return nil, fmt.Errorf("BadRequest|Invalid input for operation: IP address %s is not a valid IP for any of the subnets on the specified network.", addr)
+	return nil, says("BadRequest", "Invalid input for operation: IP address %s is not a valid IP for any of the subnets on the specified network.", addr)
 }
 
 func (c *Cloud) release(p *port) {

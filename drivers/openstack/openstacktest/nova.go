@@ -264,7 +264,7 @@ func (c *Cloud) addressesOf(s *server) object {
 // boot makes a server; it runs when the work is done.
 func (c *Cloud) boot(w *work, s *server) error {
 	if n := len(c.servers.byID); c.quota >= 0 && n >= c.quota {
-		return fmt.Errorf("Forbidden|Quota exceeded for instances: Requested 1, but already used %d of %d instances (HTTP 403) (Request-ID: %s)", n, c.quota, requestID())
+		return says("Forbidden", "Quota exceeded for instances: Requested 1, but already used %d of %d instances (HTTP 403) (Request-ID: %s)", n, c.quota, requestID())
 	}
 	s.id, s.status = uuid.NewString(), "BUILD"
 	s.created, s.updated = time.Now(), time.Now()

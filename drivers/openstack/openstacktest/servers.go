@@ -63,7 +63,7 @@ func verifyServer(c *Cloud, where string, p object) error {
 func createServer(c *Cloud, w *work, r *resource, p object) (string, error) {
 	f, found := c.findFlavor(asText(p["flavor"]))
 	if !found {
-		return "", fmt.Errorf("NotFound|No Flavor matching {'name': '%v'}. (HTTP 404)", p["flavor"])
+		return "", says("NotFound", "No Flavor matching {'name': '%v'}. (HTTP 404)", p["flavor"])
 	}
 	s := &server{name: physicalName(r, p, 53), flavor: f.id, metadata: texts(p["metadata"]), zone: "nova", key: asText(p["key_name"])}
 	if z := asText(p["availability_zone"]); z != "" {
@@ -72,7 +72,7 @@ func createServer(c *Cloud, w *work, r *resource, p object) (string, error) {
 	if ref := asText(p["image"]); ref != "" {
 		i, found := c.findImage(ref)
 		if !found {
-			return "", fmt.Errorf("NotFound|No images matching {'name': '%s'}.", ref)
+			return "", says("NotFound", "No images matching {'name': '%s'}.", ref)
 		}
 		s.image = i.id
 	}
@@ -94,7 +94,7 @@ func (c *Cloud) plug(r *resource, s *server, networks []object) error {
 		if id == "" {
 			net, found := c.findNetwork(asText(n["network"]))
 			if !found {
-				return fmt.Errorf("NotFound|Unable to find network with name or id '%v'", n["network"])
+				return says("NotFound", "Unable to find network with name or id '%v'", n["network"])
 			}
 			var wanted []object
 			if ip := asText(n["fixed_ip"]); ip != "" {
@@ -109,10 +109,10 @@ func (c *Cloud) plug(r *resource, s *server, networks []object) error {
 		}
 		p, found := c.ports.get(id)
 		if !found {
-			return fmt.Errorf("BadRequest|Port id %s could not be found. (HTTP 400) (Request-ID: %s)", id, requestID())
+			return says("BadRequest", "Port id %s could not be found. (HTTP 400) (Request-ID: %s)", id, requestID())
 		}
 		if len(p.fixed) == 0 {
-			return fmt.Errorf("BadRequest|Port %s requires a FixedIP in order to be used. (HTTP 400) (Request-ID: %s)", id, requestID())
+			return says("BadRequest", "Port %s requires a FixedIP in order to be used. (HTTP 400) (Request-ID: %s)", id, requestID())
 		}
 		p.device, p.owner, p.updated = s.id, "compute:"+s.zone, time.Now()
 		ports = append(ports, id)
@@ -146,7 +146,7 @@ func (c *Cloud) disks(s *server, p object) error {
 		}
 		v, found := c.volumes.get(id)
 		if !found {
-			return fmt.Errorf("BadRequest|Block Device Mapping is Invalid: failed to get volume %s. (HTTP 400) (Request-ID: %s)", id, requestID())
+			return says("BadRequest", "Block Device Mapping is Invalid: failed to get volume %s. (HTTP 400) (Request-ID: %s)", id, requestID())
 		}
 		c.attach(v, s)
 		if goes {
@@ -159,7 +159,7 @@ func (c *Cloud) disks(s *server, p object) error {
 func updateServer(c *Cloud, w *work, r *resource, p object) error {
 	s, found := c.servers.get(r.id)
 	if !found {
-		return fmt.Errorf("NotFound|Instance %s could not be found. (HTTP 404) (Request-ID: %s)", r.id, requestID())
+		return says("NotFound", "Instance %s could not be found. (HTTP 404) (Request-ID: %s)", r.id, requestID())
 	}
 	differs := func(name string) bool { return !reflect.DeepEqual(r.properties[name], p[name]) }
 	if differs("metadata") {
@@ -172,7 +172,7 @@ func updateServer(c *Cloud, w *work, r *resource, p object) error {
 	if differs("flavor") {
 		f, found := c.findFlavor(asText(p["flavor"]))
 		if !found {
-			return fmt.Errorf("NotFound|No Flavor matching {'name': '%v'}. (HTTP 404)", p["flavor"])
+			return says("NotFound", "No Flavor matching {'name': '%v'}. (HTTP 404)", p["flavor"])
 		}
 		if f.id != s.flavor {
 			s.flavor, s.status = f.id, "RESIZE"
@@ -182,7 +182,7 @@ func updateServer(c *Cloud, w *work, r *resource, p object) error {
 	if differs("image") {
 		i, found := c.findImage(asText(p["image"]))
 		if !found {
-			return fmt.Errorf("NotFound|No images matching {'name': '%v'}.", p["image"])
+			return says("NotFound", "No images matching {'name': '%v'}.", p["image"])
 		}
 		if i.id != s.image {
 			s.image, s.status = i.id, "REBUILD"

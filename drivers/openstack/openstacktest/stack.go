@@ -89,14 +89,6 @@ func (r *resource) state(action, status, reason string) {
 
 func (r *resource) touch() { r.updated = later(r.updated) }
 
-// root is the stack at the top of those that it is nested in.
-func (s *stack) root() *stack {
-	for s.parent != nil {
-		s = s.parent
-	}
-	return s
-}
-
 // path names the resource as Heat does in reasons: "group.resources.member.resources.x".
 func (r *resource) path() string {
 	at := r.name

@@ -170,10 +170,10 @@ func volumeKind() *kind {
 		update: func(c *Cloud, w *work, r *resource, p object) error {
 			v, ok := c.volumes.get(r.id)
 			if !ok {
-				return fmt.Errorf("NotFound|Volume %s could not be found. (HTTP 404)", r.id)
+				return says("NotFound", "Volume %s could not be found. (HTTP 404)", r.id)
 			}
 			if size := whole(p["size"]); size < v.size {
-				return fmt.Errorf("NotSupported|Shrinking volume is not supported.")
+				return says("NotSupported", "Shrinking volume is not supported.")
 			} else if size > v.size {
 				v.size = size
 			}
@@ -200,11 +200,11 @@ func attachmentKind() *kind {
 	join := func(c *Cloud, p object) (string, error) {
 		v, ok := c.volumes.get(asText(p["volume_id"]))
 		if !ok {
-			return "", fmt.Errorf("NotFound|Volume %v could not be found. (HTTP 404)", p["volume_id"])
+			return "", says("NotFound", "Volume %v could not be found. (HTTP 404)", p["volume_id"])
 		}
 		s, ok := c.servers.get(asText(p["instance_uuid"]))
 		if !ok {
-			return "", fmt.Errorf("NotFound|Instance %v could not be found. (HTTP 404)", p["instance_uuid"])
+			return "", says("NotFound", "Instance %v could not be found. (HTTP 404)", p["instance_uuid"])
 		}
 		c.attach(v, s)
 		return v.id, nil

@@ -253,14 +253,14 @@ func ofType(kind string, value any) (any, error) {
 		case "false", "f", "no", "n", "off", "0", "":
 			return false, nil
 		}
-		return nil, fmt.Errorf("Unrecognized value '%v', acceptable values are: '0', '1', 'f', 'false', 'n', 'no', 'off', 'on', 't', 'true', 'y', 'yes'", value)
+		return nil, says("", "Unrecognized value '%v', acceptable values are: '0', '1', 'f', 'false', 'n', 'no', 'off', 'on', 't', 'true', 'y', 'yes'", value)
 	case "json":
 		if !isText {
 			return value, nil
 		}
 		var parsed any
 		if err := yaml.Unmarshal([]byte(text), &parsed); err != nil {
-			return nil, fmt.Errorf("Value must be valid JSON: %w", err)
+			return nil, says("", "Value must be valid JSON: %v", err)
 		}
 		return parsed, nil
 	case "comma_delimited_list":
@@ -275,7 +275,7 @@ func ofType(kind string, value any) (any, error) {
 		}
 		return list, nil
 	}
-	return nil, fmt.Errorf("Invalid type (%s)", kind)
+	return nil, says("", "Invalid type (%s)", kind)
 }
 
 // nestedFile is the file that stands for a resource of this type; "" where it is one of
