@@ -37,7 +37,8 @@ type stack struct {
 	// groups are the states of the groups' own stacks, which may be updated by themselves.
 	groups map[string]*stackRecord
 	// err is why all this isn't known.
-	err error
+	err    error
+	looked time.Time // when all this was found out
 }
 
 func (s *stack) id() stackID { return stackID{s.Name, s.ID} }
@@ -86,13 +87,14 @@ func (d *Driver) take(ctx context.Context, last *snapshot, touched map[string]bo
 		s := &stack{stackRecord: *r}
 		s.print = printOf(s, known[r.ID], servers)
 		before := known[r.ID]
-		if before != nil && before.print == s.print && before.err == nil && !before.busy() && !touched[instance] {
+		if before != nil && before.print == s.print && !touched[instance] && d.knows(before) {
 			same := *before
 			same.stackRecord = *r
 			now.add(instance, &same)
 			continue
 		}
 		looks = append(looks, func() error {
+			s.looked = time.Now()
 			err := d.look(ctx, s, before, servers, touched[instance])
 			if is(err, http.StatusNotFound) || s.Status == "DELETE"+complete {
 				return nil // it went meanwhile
@@ -111,6 +113,20 @@ func (d *Driver) take(ctx context.Context, last *snapshot, touched map[string]bo
 		slices.SortFunc(stacks, func(a, b *stack) int { return strings.Compare(a.Name, b.Name) })
 	}
 	return now, nil
+}
+
+// looksApart is how many looks at the VIM there may be between two at one stack that is in
+// progress: each is hard work for Heat, which has the stack to work on, and the lists tell
+// when that ends.
+const looksApart = 5
+
+// knows says whether nothing new can be found out about a stack of which the lists tell
+// what they told before.
+func (d *Driver) knows(s *stack) bool {
+	if s.err != nil {
+		return false
+	}
+	return !s.busy() || s.inProgress() && time.Since(s.looked) < looksApart*d.opts.Busy
 }
 
 func (n *snapshot) add(instance string, s *stack) {

@@ -69,18 +69,27 @@ func (d *Driver) poll(ctx context.Context) {
 	}
 }
 
-// pause is the time until the VIM is to be looked at again.
+// pause is the time until the VIM is to be looked at again: looks begin at the pace that
+// the options give, with a fourth of it between two at least.
 func (d *Driver) pause() time.Duration {
+	pace, began := d.pace()
+	return max(pace-time.Since(began), pace/4)
+}
+
+// pace is how long after the last look, which began when the second result says, the next
+// one is to begin.
+func (d *Driver) pace() (time.Duration, time.Time) {
 	p := d.poller
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.err != nil {
-		return min(d.opts.Busy<<min(p.failures, 4), max(d.opts.Rest, d.opts.Busy))
+	switch {
+	case p.err != nil:
+		return min(d.opts.Busy<<min(p.failures, 4), max(d.opts.Rest, d.opts.Busy)), p.tried
+	case p.snapshot == nil || p.snapshot.busy || len(p.done) > 0 || time.Since(p.lately) < afterwards:
+		return d.opts.Busy, p.tried
+	default:
+		return d.opts.Rest, p.tried
 	}
-	if p.snapshot == nil || p.snapshot.busy || len(p.done) > 0 || time.Since(p.lately) < afterwards {
-		return d.opts.Busy
-	}
-	return d.opts.Rest
 }
 
 // lookOnce makes a snapshot and tells who waits for it, and who watches.

@@ -203,7 +203,9 @@ func (c *Cloud) ensure(w *work, s *stack, d *definition) error {
 	if old == nil {
 		return c.make(w, &resource{stack: s, name: d.name, kind: d.kind, retain: d.retain}, kind, file, properties)
 	}
-	if old.kind != d.kind || c.mustReplace(old, kind, properties) {
+	// To Heat all nested files are one type.
+	sameType := old.kind == d.kind || file != "" && old.nested != nil && old.kind != "OS::Heat::AutoScalingGroup"
+	if !sameType || c.mustReplace(old, kind, properties) {
 		w.cleanup = append(w.cleanup, func() { c.destroy(old) })
 		return c.make(w, &resource{stack: s, name: d.name, kind: d.kind, retain: d.retain}, kind, file, properties)
 	}
@@ -225,7 +227,7 @@ func (c *Cloud) ensure(w *work, s *stack, d *definition) error {
 	if err != nil {
 		return c.stumble(w, old, err)
 	}
-	old.properties = properties
+	old.kind, old.properties = d.kind, properties
 	return nil
 }
 
