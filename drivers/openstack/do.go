@@ -97,9 +97,10 @@ func stackOf(instance, key string) string {
 
 func (d *Driver) work(ctx context.Context, src drivers.Source, w *work) error {
 	if w.delete != "" {
-		return d.deleteStack(ctx, src.Instance.ID, stackID{w.name, w.delete})
+		name, _, _ := strings.Cut(w.name, "/") // of a twin the id follows
+		return d.deleteStack(ctx, src.Instance.ID, stackID{name, w.delete})
 	}
-	found, err := d.cloud.findStack(ctx, w.name)
+	found, err := d.cloud.standing(ctx, w.name)
 	if err != nil {
 		return err
 	}
@@ -123,7 +124,7 @@ func (d *Driver) work(ctx context.Context, src drivers.Source, w *work) error {
 // deleteStack deletes that incarnation. Heat takes the name and the id together, so that
 // a successor of the name isn't hit.
 func (d *Driver) deleteStack(ctx context.Context, instance string, s stackID) error {
-	found, err := d.cloud.findStack(ctx, s.name, s.id)
+	found, err := d.cloud.findStack(ctx, s)
 	if err != nil || found == nil || found.deleting() {
 		return err
 	}
@@ -168,7 +169,7 @@ func (d *Driver) create(ctx context.Context, src drivers.Source, w *work) (*stac
 	send["disable_rollback"] = true // what failed stays to be looked at and gone on with
 	err = d.cloud.ask(ctx, request{service: heat, method: http.MethodPost, path: []string{"stacks"}, body: send})
 	if is(err, http.StatusConflict) {
-		found, err := d.cloud.findStack(ctx, w.name)
+		found, err := d.cloud.standing(ctx, w.name)
 		if err == nil && found == nil { // it may be another project's alone to see
 			err = fmt.Errorf("%w: a stack of that name is in the way", drivers.ErrUnavailable)
 		}

@@ -53,7 +53,7 @@ func (d *Driver) Examine(ctx context.Context, src drivers.Source, _ plan.Desired
 // examine tells in what the stack differs from its render.
 func (d *Driver) examine(ctx context.Context, src drivers.Source, s plan.Step) ([]drivers.Deviation, error) {
 	w := &work{name: strings.TrimPrefix(s.Object, "Stack/"), apply: true}
-	found, err := d.cloud.findStack(ctx, w.name)
+	found, err := d.cloud.standing(ctx, w.name)
 	if err != nil {
 		return nil, err
 	}

@@ -39,7 +39,7 @@ func (d *Driver) Explain(ctx context.Context, src drivers.Source, key string) st
 		member = parts[1]
 		name = stackName(src.Instance)
 	}
-	s, err := d.cloud.findStack(ctx, name)
+	s, err := d.cloud.standing(ctx, name)
 	if err != nil || s == nil {
 		return ""
 	}

@@ -1,6 +1,7 @@
 package openstack
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -164,17 +165,47 @@ func (c *cloud) listStacks(ctx context.Context) ([]*stackRecord, error) {
 	}
 }
 
-// findStack is the stack of the name or id, nil if there is none.
-func (c *cloud) findStack(ctx context.Context, path ...string) (*stackRecord, error) {
+// standing is the stack of the name, nil if there is none.
+func (c *cloud) standing(ctx context.Context, name string) (*stackRecord, error) {
+	var page struct {
+		Stacks []*stackRecord `json:"stacks"`
+	}
+	if err := c.get(ctx, heat, &page, url.Values{"name": {name}}.Encode(), "stacks"); err != nil {
+		return nil, fmt.Errorf("stack %s: %w", name, c.asUnavailable(err))
+	}
+	var found *stackRecord
+	for _, s := range page.Stacks {
+		if s.Name == name && s.Status != "DELETE"+complete && (found == nil || s.order(found) < 0) {
+			found = s
+		}
+	}
+	return found, nil
+}
+
+// order puts the stack to keep of those with one name first. Heat looks for the name first
+// and makes the stack later: where two ask at once, both may get one. All processes keep
+// the same one, the oldest.
+func (s *stackRecord) order(other *stackRecord) int {
+	if s.deleting() != other.deleting() {
+		if other.deleting() {
+			return -1
+		}
+		return 1
+	}
+	return cmp.Or(strings.Compare(s.Created, other.Created), strings.Compare(s.ID, other.ID))
+}
+
+// findStack is the stack of the name and the id, nil if there is none.
+func (c *cloud) findStack(ctx context.Context, id stackID) (*stackRecord, error) {
 	var found struct {
 		Stack *stackRecord `json:"stack"`
 	}
-	err := c.get(ctx, heat, &found, "", append([]string{"stacks"}, path...)...)
+	err := c.get(ctx, heat, &found, "", id.path()...)
 	if is(err, http.StatusNotFound) {
 		return nil, nil // there is none, which is no error
 	}
 	if err != nil {
-		return nil, fmt.Errorf("stack %s: %w", path[0], c.asUnavailable(err))
+		return nil, fmt.Errorf("stack %s: %w", id.name, c.asUnavailable(err))
 	}
 	if found.Stack.Status == "DELETE"+complete {
 		return nil, nil // Heat shows it by its id for a while

@@ -41,10 +41,16 @@ func (d *Driver) Observe(ctx context.Context, src drivers.Source, want plan.Desi
 		}
 	}
 	var o plan.Observed
+	names := map[string]bool{}
 	for _, s := range d.ofInstance(now, id, want) {
 		if s.err != nil {
 			return plan.Observed{}, fmt.Errorf("observe instance %s at VIM %s: %w", id, d.vim.Name, s.err)
 		}
+		if names[s.Name] {
+			o.Objects = append(o.Objects, v.twin(s))
+			continue
+		}
+		names[s.Name] = true
 		if err := v.stack(&o, s, d.tampered(s)); err != nil {
 			return plan.Observed{}, err
 		}
@@ -113,6 +119,15 @@ func (v *view) stack(o *plan.Observed, s *stack, tampered bool) error {
 	w.volumes(o)
 	w.links(o)
 	return nil
+}
+
+// twin is a stack that has the name of another one, which is kept: nobody desires it, and
+// its servers are no VNFCs.
+func (v *view) twin(s *stack) plan.ObservedObject {
+	return plan.ObservedObject{
+		Key: stackKey(s.Name) + "/" + s.ID, Incarnation: s.ID, Count: -1, Passive: true, Deleting: s.deleting(),
+		Generation: generationOf(s.generation(v.instance)), Reason: s.Status,
+	}
 }
 
 // why is Heat's reason for a failure: the stack's own names the innermost resource.

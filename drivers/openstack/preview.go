@@ -45,7 +45,7 @@ func (d *Driver) preview(ctx context.Context, src drivers.Source, w *work) ([]dr
 	if err != nil {
 		return nil, err
 	}
-	found, err := d.cloud.findStack(ctx, w.name)
+	found, err := d.cloud.standing(ctx, w.name)
 	if err != nil {
 		return nil, err
 	}

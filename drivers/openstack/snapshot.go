@@ -1,6 +1,7 @@
 package openstack
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -110,7 +111,9 @@ func (d *Driver) take(ctx context.Context, last *snapshot, touched map[string]bo
 		return nil, err
 	}
 	for _, stacks := range now.stacks {
-		slices.SortFunc(stacks, func(a, b *stack) int { return strings.Compare(a.Name, b.Name) })
+		slices.SortFunc(stacks, func(a, b *stack) int {
+			return cmp.Or(strings.Compare(a.Name, b.Name), a.order(&b.stackRecord))
+		})
 	}
 	return now, nil
 }
@@ -207,7 +210,7 @@ func (d *Driver) findGroups(ctx context.Context, s *stack) []func() error {
 			continue
 		}
 		looks = append(looks, func() error {
-			g, err := d.cloud.findStack(ctx, n.nested.name, n.nested.id)
+			g, err := d.cloud.findStack(ctx, n.nested)
 			mu.Lock()
 			defer mu.Unlock()
 			if g != nil {

@@ -105,7 +105,7 @@ func (d *Driver) updated(ctx context.Context, name string, id stackID, err error
 	case err != nil:
 		return d.refused(stackKey(name), err)
 	}
-	now, err := d.cloud.findStack(ctx, id.name, id.id)
+	now, err := d.cloud.findStack(ctx, id)
 	if now != nil {
 		d.ours.put(now.ID, now.Updated)
 	}

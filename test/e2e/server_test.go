@@ -19,7 +19,7 @@ import (
 )
 
 // patience bounds every wait. It only matters where something is wrong.
-const patience = 2 * time.Minute
+const patience = 4 * time.Minute
 
 // server is one `jibe serve` process.
 type server struct {

@@ -2,6 +2,8 @@
 # The services' configuration: one machine, loopback, no agents, no hypervisor, nothing
 # durable. write_config writes all of it into $DIR/etc.
 
+PASSWORD=of-nothing-durable # nothing else is called so: tests look for it where it mustn't be
+
 url() { # url SERVICE: its endpoint, as the catalogue has it
   case $1 in
     identity) echo "http://127.0.0.1:$P_KEYSTONE/v3" ;;
@@ -61,6 +63,8 @@ write_config() {
   config_glance >"$etc/glance-api.conf"
   config_placement >"$etc/placement/placement.conf"
   config_nova >"$etc/nova.conf"
+  # Tests break servers of their own project, which needs an administrator else.
+  echo '"os_compute_api:os-admin-actions:reset_state": "project_id:%(project_id)s"' >"$etc/nova-policy.yaml"
   config_neutron >"$etc/neutron.conf"
   config_heat >"$etc/heat.conf"
   config_cinder >"$etc/cinder.conf"
@@ -202,6 +206,8 @@ send_service_user_token = true
 $(login nova)
 [oslo_concurrency]
 lock_path = $DIR/lock
+[oslo_policy]
+policy_file = $DIR/etc/nova-policy.yaml
 [vnc]
 enabled = false
 $(authtoken nova)

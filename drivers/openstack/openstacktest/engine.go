@@ -141,10 +141,15 @@ func (c *Cloud) finish(w *work) {
 func (c *Cloud) bury(s *stack) {
 	s.deleted = time.Now()
 	s.action, s.status, s.reason = remove, complete, "Stack DELETE completed successfully"
-	if c.named[s.name] == s {
-		delete(c.named, s.name)
-	}
 	c.order = slices.DeleteFunc(c.order, func(x *stack) bool { return x == s })
+}
+
+// byName is the oldest living stack of the name, nil if there is none.
+func (c *Cloud) byName(name string) *stack {
+	if i := slices.IndexFunc(c.order, func(s *stack) bool { return s.name == name }); i >= 0 {
+		return c.order[i]
+	}
+	return nil
 }
 
 // born gives the stack its place.
@@ -152,7 +157,7 @@ func (c *Cloud) born(s *stack) {
 	s.id = uuid.NewString()
 	s.created = time.Now().Truncate(time.Second)
 	s.resources = map[string]*resource{}
-	c.stacks[s.id], c.named[s.name] = s, s
+	c.stacks[s.id] = s
 	c.order = append(c.order, s)
 }
 

@@ -131,6 +131,14 @@ func (c *Cloud) Unstick(name string) {
 	delete(c.stuck, name)
 }
 
+// Race makes the next n stacks though there may be others of their names already, as
+// Heat does where two ask at once.
+func (c *Cloud) Race(n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.racing = n
+}
+
 // Quota bounds the number of servers in the project.
 func (c *Cloud) Quota(n int) {
 	c.mu.Lock()

@@ -97,7 +97,7 @@ func getParam(s *scope, args any) (any, error) {
 	name := asText(path[0])
 	value, ok := s.parameters[name]
 	if !ok {
-		return nil, refuse("UserParameterMissing", "The Parameter (%s) was not provided.", name)
+		return nil, invalid("The Parameter (%s) was not provided.", name)
 	}
 	found := dig(value, resolved.([]any))
 	if found == nil && len(path) > 1 {

@@ -33,7 +33,7 @@ func (c *Cloud) heat(in *call) answer {
 		return answer{status: http.StatusFound, header: map[string]string{"Location": redirect}, body: object{
 			"code": http.StatusFound, "title": "Found", "message": "The resource was found at <a href=\"" + redirect + "\">" + redirect + "</a>;",
 		}}
-	case s == nil && len(in.path) > 3 && c.stacks[in.path[2]] == nil && c.named[in.path[1]] != nil:
+	case s == nil && len(in.path) > 3 && c.stacks[in.path[2]] == nil && c.byName(in.path[1]) != nil:
 		return unrouted()
 	case s == nil:
 		return missing("Stack", in.path[1])
@@ -65,7 +65,7 @@ func (c *Cloud) lookup(in *call) (s *stack, redirect string) {
 			return nil, ""
 		}
 	}
-	s = c.named[in.path[1]]
+	s = c.byName(in.path[1])
 	if s == nil {
 		s = c.stacks[in.path[1]]
 	}
@@ -167,7 +167,9 @@ func (c *Cloud) createStack(in *call) answer {
 	if err != nil {
 		return refusedBy(err)
 	}
-	if c.named[q.Name] != nil {
+	if c.racing > 0 {
+		c.racing-- // Heat looks whether the name is taken, and makes the stack later
+	} else if c.byName(q.Name) != nil {
 		return fail(Heat, http.StatusConflict, "StackExists", fmt.Sprintf("The Stack (%s) already exists.", q.Name))
 	}
 	c.born(s)

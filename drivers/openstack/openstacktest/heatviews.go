@@ -33,7 +33,7 @@ func (c *Cloud) listStacks(in *call) answer {
 	list := []any{}
 	for _, s := range shown {
 		list = append(list, object{
-			"id": s.id, "links": c.stackLinks(s), "project": c.project, "stack_name": s.name, "description": "",
+			"id": s.id, "links": c.stackLinks(s), "stack_name": s.name, "description": "",
 			"stack_status": s.action + "_" + s.status, "stack_status_reason": s.reason, "creation_time": zulu(s.created),
 			"updated_time": orNull(s.updated), "deletion_time": orNull(s.deleted), "stack_owner": userName, "parent": parentID(s),
 			"stack_user_project_id": c.project, "tags": s.tagList(true),
@@ -237,7 +237,7 @@ func (c *Cloud) eventsJSON(s *stack) []any {
 func (c *Cloud) AsRead(name string) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s := c.named[name]
+	s := c.byName(name)
 	if s == nil {
 		return name + " doesn't exist"
 	}

@@ -203,8 +203,6 @@ func (c *Cloud) serverAttribute(s *server, name string) any {
 			out[name] = addresses
 		}
 		return out
-	case "instance_name":
-		return shown["OS-EXT-SRV-ATTR:instance_name"]
 	}
 	return plainly(shown)[name]
 }

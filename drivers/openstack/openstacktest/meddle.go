@@ -78,7 +78,7 @@ func (c *Cloud) Left() map[string]int {
 func (c *Cloud) DeleteStack(name string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s := c.named[name]
+	s := c.byName(name)
 	if s == nil {
 		return false
 	}

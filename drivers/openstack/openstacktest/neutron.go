@@ -195,7 +195,6 @@ func (c *Cloud) networkJSON(n *network) object {
 		"status": "ACTIVE", "subnets": subnets, "shared": false, "availability_zone_hints": []any{}, "availability_zones": []any{},
 		"ipv4_address_scope": nil, "ipv6_address_scope": nil, "router:external": false, "description": "", "port_security_enabled": true,
 		"tags": []any{}, "created_at": zulu(n.created), "updated_at": zulu(n.created), "revision_number": 2,
-		"provider:network_type": "local", "provider:physical_network": nil, "provider:segmentation_id": nil,
 	}
 }
 

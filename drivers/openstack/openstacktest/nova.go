@@ -32,7 +32,6 @@ type server struct {
 	volumes          []string
 	zone, key        string
 	fault            string
-	number           int
 	created, updated time.Time
 	launched         time.Time // zero until it ran
 }
@@ -189,13 +188,13 @@ func (c *Cloud) serverJSON(s *server, version int, alone bool) object {
 		}
 		volumes = append(volumes, v)
 	}
+	// What only administrators see isn't there.
 	out := object{
 		"id": s.id, "name": s.name, "status": s.status, "tenant_id": c.project, "user_id": c.user, "metadata": s.metadata,
 		"hostId": strings.Repeat("a", 56), "image": "", "created": zulu(s.created), "updated": zulu(s.updated),
 		"addresses": c.addressesOf(s), "accessIPv4": "", "accessIPv6": "", "links": c.links("servers", s.id), "OS-DCF:diskConfig": "MANUAL",
 		"OS-EXT-AZ:availability_zone": s.zone, "config_drive": "", "key_name": key, "OS-SRV-USG:launched_at": launched, "OS-SRV-USG:terminated_at": nil,
-		"OS-EXT-SRV-ATTR:host": "lab-compute", "OS-EXT-SRV-ATTR:instance_name": fmt.Sprintf("instance-%08x", s.number),
-		"OS-EXT-SRV-ATTR:hypervisor_hostname": "lab-compute", "OS-EXT-STS:task_state": task, "OS-EXT-STS:vm_state": state[0],
+		"OS-EXT-STS:task_state": task, "OS-EXT-STS:vm_state": state[0],
 		"OS-EXT-STS:power_state": power, "os-extended-volumes:volumes_attached": volumes, "security_groups": []any{object{"name": "default"}},
 	}
 	if s.status == "ERROR" {
@@ -213,9 +212,8 @@ func (c *Cloud) serverJSON(s *server, version int, alone bool) object {
 		out["flavor"] = object{"vcpus": f.cpus, "ram": f.memory, "disk": 1, "ephemeral": 0, "swap": 0, "original_name": f.name, "extra_specs": object{}}
 	}
 	for since, more := range map[int]object{
-		3: {"OS-EXT-SRV-ATTR:reservation_id": "r-" + s.id[:8], "OS-EXT-SRV-ATTR:launch_index": 0, "OS-EXT-SRV-ATTR:hostname": strings.ToLower(s.name),
-			"OS-EXT-SRV-ATTR:kernel_id": "", "OS-EXT-SRV-ATTR:ramdisk_id": "", "OS-EXT-SRV-ATTR:root_device_name": "/dev/sda", "OS-EXT-SRV-ATTR:user_data": ""},
-		9: {"locked": false}, 16: {"host_status": "UP"}, 19: {"description": nil}, 26: {"tags": []any{}}, 63: {"trusted_image_certificates": nil}, 73: {"locked_reason": nil},
+		9: {"locked": false}, 19: {"description": nil}, 26: {"tags": []any{}}, 63: {"trusted_image_certificates": nil}, 73: {"locked_reason": nil},
+		90: {"OS-EXT-SRV-ATTR:hostname": strings.ToLower(s.name)},
 	} {
 		for k, v := range more {
 			if version >= since {
@@ -268,7 +266,6 @@ func (c *Cloud) boot(w *work, s *server) error {
 	}
 	s.id, s.status = uuid.NewString(), "BUILD"
 	s.created, s.updated = time.Now(), time.Now()
-	s.number = len(c.servers.order) + 1
 	c.servers.add(s.id, s)
 	w.ready = append(w.ready, func() { c.launch(s, "BUILD") })
 	return nil

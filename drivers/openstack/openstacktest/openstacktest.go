@@ -70,8 +70,7 @@ type Cloud struct {
 	mu       sync.Mutex
 	tokens   map[string]token
 	stacks   map[string]*stack // by id; the deleted ones too, as Heat remembers them
-	named    map[string]*stack // the living ones by name
-	order    []*stack          // as they were made
+	order    []*stack          // the living ones, as they were made
 	due      schedule
 	servers  shelf[*server]
 	ports    shelf[*port]
@@ -86,6 +85,7 @@ type Cloud struct {
 	faults   []*Fault
 	failing  []failure
 	stuck    map[string]bool
+	racing   int // requests that don't see that a stack's name is taken
 	quota    int // of servers; -1 is none
 	counts   map[Service]int
 	seen     []Request
@@ -100,7 +100,7 @@ func New(t testing.TB, o Options) *Cloud {
 	}
 	c := &Cloud{
 		opts: o, project: hexID(), user: hexID(), listeners: map[Service]*httptest.Server{},
-		tokens: map[string]token{}, stacks: map[string]*stack{}, named: map[string]*stack{},
+		tokens: map[string]token{}, stacks: map[string]*stack{},
 		stuck: map[string]bool{}, quota: -1, counts: map[Service]int{},
 	}
 	for _, s := range services {

@@ -121,8 +121,7 @@ func (c *Cloud) volumeJSON(v *volume) object {
 		"id": v.id, "status": status, "size": v.size, "availability_zone": "nova", "created_at": micro(v.created), "updated_at": micro(v.updated),
 		"name": v.name, "description": nil, "volume_type": v.kind, "snapshot_id": nil, "source_volid": nil, "metadata": v.metadata,
 		"links": c.volumeLinks(v), "user_id": c.user, "bootable": boots, "encrypted": false, "replication_status": nil, "consistencygroup_id": nil,
-		"multiattach": false, "attachments": attachments, "migration_status": nil, "os-vol-tenant-attr:tenant_id": c.project,
-		"os-vol-mig-status-attr:migstat": nil, "os-vol-mig-status-attr:name_id": nil, "os-vol-host-attr:host": "lab@fake#fake",
+		"multiattach": false, "attachments": attachments, "os-vol-tenant-attr:tenant_id": c.project,
 	}
 }
 
