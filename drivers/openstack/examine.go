@@ -75,6 +75,11 @@ func (d *Driver) examine(ctx context.Context, src drivers.Source, s plan.Step) (
 	if err != nil {
 		return nil, err
 	}
+	for _, n := range p.tree.all {
+		if n.Type == typePort && p.bare[n.Physical] {
+			differ = append(differ, drivers.Deviation{Object: s.Object, Field: n.Name + ".fixed_ips", Want: "an address", Have: "none"})
+		}
+	}
 	for i := range differ {
 		differ[i].At = parseTime(found.Updated)
 	}

@@ -32,6 +32,7 @@ func TestTheContractHoldsAtAFakeCloud(t *testing.T) {
 }
 
 func TestTheContractHoldsAtARealCloud(t *testing.T) {
+	t.Parallel()
 	driverstest.Run(t, harness(lab(t), grouped, openstack.Options{}, realPatience))
 }
 

@@ -225,6 +225,7 @@ func (v *vnf) until(src drivers.Source, seen func(o plan.Observed) bool) {
 }
 
 func TestWhatOthersDoAtARealCloudIsMended(t *testing.T) {
+	t.Parallel()
 	vim := lab(t)
 	troubled(t, begin(t, vim, realPatience), newHands(t, vim), expanded)
 }

@@ -173,6 +173,37 @@ func (c *cloud) ports(ctx context.Context, servers, ids []string) (map[string]*p
 	return all, c.floating(ctx, all)
 }
 
+// bare are those of the ports with the ids that have no address, though their networks have
+// subnets. Heat takes the addresses off a port before it makes its successor, and gives
+// them back only in rollbacks of its own.
+func (c *cloud) bare(ctx context.Context, ports map[string]*port, ids []string) (map[string]bool, error) {
+	suspects := map[string][]string{} // by network
+	for _, id := range ids {
+		if p := ports[id]; p != nil && len(p.Fixed) == 0 {
+			suspects[p.Network] = append(suspects[p.Network], id)
+		}
+	}
+	bare := map[string]bool{}
+	for network, ports := range suspects {
+		var found struct {
+			Network struct {
+				Subnets []string `json:"subnets"`
+			} `json:"network"`
+		}
+		err := c.get(ctx, neutron, &found, "", "networks", network)
+		if err != nil && !is(err, http.StatusNotFound) {
+			return nil, fmt.Errorf("network %s: %w", network, c.asUnavailable(err))
+		}
+		if len(found.Network.Subnets) == 0 {
+			continue
+		}
+		for _, id := range ports {
+			bare[id] = true
+		}
+	}
+	return bare, nil
+}
+
 // floating notes the floating IPs of the ports.
 func (c *cloud) floating(ctx context.Context, ports map[string]*port) error {
 	for chunk := range slices.Chunk(slices.Sorted(maps.Keys(ports)), perQuery) {

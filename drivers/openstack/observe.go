@@ -51,7 +51,7 @@ func (d *Driver) Observe(ctx context.Context, src drivers.Source, want plan.Desi
 			continue
 		}
 		names[s.Name] = true
-		if err := v.stack(&o, s, d.tampered(s)); err != nil {
+		if err := v.stack(&o, s, d.tampered(s) || len(s.bare) > 0 && !s.busy()); err != nil {
 			return plan.Observed{}, err
 		}
 	}

@@ -29,6 +29,8 @@ type stack struct {
 	ports  map[string]*port
 	// portsFor are the servers and ports for which they were looked for.
 	portsFor string
+	// bare are ports that have no address and should.
+	bare map[string]bool
 	// servers are those that the tree names, nil under the id of one that is gone.
 	servers map[string]*server
 	// launched remembers when servers that are gone were launched.
@@ -189,7 +191,11 @@ func (d *Driver) look(ctx context.Context, s, before *stack, servers map[string]
 		s.ports = before.ports // they are looked at again at the end of the work
 	} else {
 		rest = append(rest, func() (err error) {
-			s.ports, err = d.cloud.ports(ctx, s.tree.servers(), s.tree.physical(typePort))
+			own := s.tree.physical(typePort)
+			if s.ports, err = d.cloud.ports(ctx, s.tree.servers(), own); err != nil {
+				return err
+			}
+			s.bare, err = d.cloud.bare(ctx, s.ports, own)
 			return err
 		})
 	}

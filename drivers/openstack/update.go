@@ -182,7 +182,7 @@ func (p *present) compare(rendered *hot.Rendered, w *work) *composed {
 		}
 	}
 	for _, n := range p.tree.all {
-		if n.Type == typeVolume && w.volumes[n.Physical] {
+		if n.Type == typeVolume && w.volumes[n.Physical] || n.Type == typePort && p.bare[n.Physical] {
 			c.marks = append(c.marks, n)
 		}
 	}
