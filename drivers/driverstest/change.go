@@ -194,43 +194,49 @@ func (c *changing) atRest(t *testing.T, src drivers.Source) {
 	}
 }
 
-func rollingIsRolledBack(t *testing.T, h Harness) {
+// at runs the test at each moment at which a change of the strategy is rolled back.
+func (h Harness) at(t *testing.T, strategy string, test func(t *testing.T, come func([]plan.Step) bool)) {
 	for _, m := range moments {
-		t.Run(m.name, func(t *testing.T) {
-			c := h.changing(t, desired.Rolling)
-			c.forward(t, m.come)
-			now := c.back(t)
-			if diff := cmp.Diff(facts(c.was), facts(now)); diff != "" {
-				t.Errorf("what stands after the rollback isn't what stood before the change:\n%s", diff)
-			}
-			c.atRest(t, c.before)
-		})
+		if h.Moments != nil && !slices.Contains(h.Moments[strategy], m.name) {
+			continue
+		}
+		t.Run(m.name, func(t *testing.T) { test(t, m.come) })
 	}
 }
 
+func rollingIsRolledBack(t *testing.T, h Harness) {
+	h.at(t, desired.Rolling, func(t *testing.T, come func([]plan.Step) bool) {
+		c := h.changing(t, desired.Rolling)
+		c.forward(t, come)
+		now := c.back(t)
+		if diff := cmp.Diff(facts(c.was), facts(now)); diff != "" {
+			t.Errorf("what stands after the rollback isn't what stood before the change:\n%s", diff)
+		}
+		c.atRest(t, c.before)
+	})
+}
+
 func blueGreenIsRolledBack(t *testing.T, h Harness) {
-	for _, m := range moments {
-		t.Run(m.name, func(t *testing.T) {
-			c := h.changing(t, desired.BlueGreen)
-			deleted := false
-			c.forward(t, func(done []plan.Step) bool {
-				deleted = deleted || has(done, plan.Delete)
-				return m.come(done)
-			})
-			now := c.back(t)
-			if diff := cmp.Diff(facts(c.was), facts(now)); diff != "" {
-				t.Errorf("what stands after the rollback isn't what stood before the change:\n%s", diff)
-			}
-			if !deleted && (!cmp.Equal(incarnations(c.was), incarnations(now)) || !slices.Equal(sortedIDs(c.was), sortedIDs(now))) {
-				t.Errorf("the old generation was touched: %v %v, then %v %v",
-					incarnations(c.was), sortedIDs(c.was), incarnations(now), sortedIDs(now))
-			}
-			if a, b := kept(c.was), kept(now); !deleted && !cmp.Equal(a, b) {
-				t.Errorf("successors should take over %v after the rollback, and would %v", a, b)
-			}
-			c.atRest(t, c.before)
+	h.at(t, desired.BlueGreen, func(t *testing.T, come func([]plan.Step) bool) {
+		c := h.changing(t, desired.BlueGreen)
+		deleted := false
+		c.forward(t, func(done []plan.Step) bool {
+			deleted = deleted || has(done, plan.Delete)
+			return come(done)
 		})
-	}
+		now := c.back(t)
+		if diff := cmp.Diff(facts(c.was), facts(now)); diff != "" {
+			t.Errorf("what stands after the rollback isn't what stood before the change:\n%s", diff)
+		}
+		if !deleted && (!cmp.Equal(incarnations(c.was), incarnations(now)) || !slices.Equal(sortedIDs(c.was), sortedIDs(now))) {
+			t.Errorf("the old generation was touched: %v %v, then %v %v",
+				incarnations(c.was), sortedIDs(c.was), incarnations(now), sortedIDs(now))
+		}
+		if a, b := kept(c.was), kept(now); !deleted && !cmp.Equal(a, b) {
+			t.Errorf("successors should take over %v after the rollback, and would %v", a, b)
+		}
+		c.atRest(t, c.before)
+	})
 }
 
 func changeIsRefused(t *testing.T, h Harness) {

@@ -54,6 +54,9 @@ type Harness struct {
 	Change func(t *testing.T, id, strategy string) (before, after drivers.Source)
 	// Refusal, if not nil, are two intents between which a drivers.Changer refuses to change.
 	Refusal func(t *testing.T, id string) (before, after drivers.Source)
+	// Moments are those, by strategy, at which a change is rolled back, for a driver where
+	// others of the suite's never come; nil is all.
+	Moments map[string][]string
 	// Patience is how long a VIM may take for one change; 0 is 30 seconds.
 	Patience time.Duration
 

@@ -73,6 +73,11 @@ func harness(vim drivers.VIM, top string, o openstack.Options, patience time.Dur
 			after.Instance.Update.Strategy = desired.Rolling
 			return before, after
 		},
+		// Scripts lead the traffic, and no stack goes in a rolling change.
+		Moments: map[string][]string{
+			desired.Rolling:   {"when the new one comes up", "at the end"},
+			desired.BlueGreen: {"when the new one comes up", "when the old one goes", "at the end"},
+		},
 		Patience: patience,
 	}
 }

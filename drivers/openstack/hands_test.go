@@ -20,10 +20,10 @@ import (
 
 // hands are somebody's who works at the cloud beside Jibe.
 type hands struct {
-	t          *testing.T
-	heat, nova *gophercloud.ServiceClient
-	// breakServer puts a server into ERROR.
-	breakServer func(id string)
+	t                   *testing.T
+	heat, nova, neutron *gophercloud.ServiceClient
+	// breakServer puts a server into ERROR, stripPort takes the addresses off a port.
+	breakServer, stripPort func(id string)
 }
 
 func newHands(t *testing.T, vim drivers.VIM) *hands {
@@ -42,6 +42,12 @@ func newHands(t *testing.T, vim drivers.VIM) *hands {
 	}
 	if h.nova, err = goopenstack.NewComputeV2(p, region); err != nil {
 		t.Fatal(err)
+	}
+	if h.neutron, err = goopenstack.NewNetworkV2(p, region); err != nil {
+		t.Fatal(err)
+	}
+	h.stripPort = func(id string) {
+		h.ask(h.neutron, http.MethodPut, map[string]any{"port": map[string]any{"fixed_ips": []string{}}}, nil, "ports", id)
 	}
 	h.breakServer = func(id string) {
 		h.ask(h.nova, http.MethodPost, map[string]any{"os-resetState": map[string]any{"state": "error"}}, nil, "servers", id, "action")
@@ -163,6 +169,24 @@ func troubled(t *testing.T, v *vnf, h *hands, top string) {
 		t.Errorf("putting the template back changed servers: %v, then %v", names(before.Units), names(o.Units))
 	}
 
+	t.Log("a port has no address any more, as after a change that failed")
+	port := func() plan.Resource {
+		i := slices.IndexFunc(o.Resources, func(r plan.Resource) bool { return r.Kind == plan.LinkPort && r.Unit == unitsOf(o, "VDU1")[0].Key })
+		if i < 0 {
+			t.Fatalf("VDU1 has no port among %+v", o.Resources)
+		}
+		return o.Resources[i]
+	}
+	h.stripPort(port().ID)
+	// Ports are looked at where their stack moved, as in such a change, and by a new process.
+	v.d = connect(t, v.vim, openstack.Options{Busy: v.patience / 600, Rest: v.patience / 60})
+	v.until(src, func(o plan.Observed) bool {
+		return slices.ContainsFunc(o.Objects, func(x plan.ObservedObject) bool { return x.Key == "Stack/"+name && x.Digest == "" })
+	})
+	if o = v.reach(src); len(port().Addresses) == 0 {
+		t.Errorf("it has none yet: %+v", port())
+	}
+
 	t.Log("a blue-green change")
 	green := source(v.id, top, 1, "img2")
 	green.Instance.Generation, green.Instance.Update.Strategy = "1", desired.BlueGreen
@@ -237,6 +261,7 @@ func TestWhatOthersDoAtAFakeCloudIsMended(t *testing.T) {
 			h := newHands(t, cloud.VIM())
 			cloud.Race(2)
 			h.breakServer = func(id string) { cloud.BreakServer(id, "its host burnt down") }
+			h.stripPort = func(id string) { cloud.StripPort(id) }
 			troubled(t, start(t, cloud), h, top)
 			if left := cloud.Left(); len(left) > 0 {
 				t.Errorf("terminating left %v", left)

@@ -118,3 +118,14 @@ func (c *Cloud) BreakServer(id, message string) bool {
 	}
 	return found
 }
+
+// StripPort takes the addresses off the port. It returns false if there is none.
+func (c *Cloud) StripPort(id string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p, found := c.ports.get(id)
+	if found {
+		c.release(p)
+	}
+	return found
+}
