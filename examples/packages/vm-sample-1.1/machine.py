@@ -20,14 +20,15 @@ COMMAND = 60  # seconds for one command
 class Machine:
     """One session: with Machine(address, user, password) as machine."""
 
-    def __init__(self, address, username, password, port=22):
+    def __init__(self, address, username, password, port=22, patience=PATIENCE):
         if not address or not username:
             sys.exit("vdu_params or external_lb_param is incomplete: an address and a username are needed")
         self.address, self.username, self.password, self.port = address, username, password, port
+        self.patience = patience
         self.client = None
 
     def __enter__(self):
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + self.patience
         while True:
             client = paramiko.SSHClient()
             # A machine that Jibe just had made has a key that nobody knows yet. Where yours
@@ -53,7 +54,7 @@ class Machine:
             except (OSError, EOFError, paramiko.SSHException) as e:
                 client.close()
                 if time.monotonic() > deadline:
-                    sys.exit(f"{self.address} can't be reached over SSH within {PATIENCE} s: {e}")
+                    sys.exit(f"{self.address} can't be reached over SSH within {self.patience} s: {e}")
                 time.sleep(0.5)
 
     def __exit__(self, *_):

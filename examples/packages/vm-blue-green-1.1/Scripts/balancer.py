@@ -19,6 +19,7 @@ from machine import Machine
 
 CONFIG = "/etc/haproxy/haproxy.cfg"
 PORT = 8080
+PATIENCE = 15  # seconds in which it must let one in: it stands there already
 # A section begins in the first column.
 SECTION = re.compile(r"^[a-z]", re.MULTILINE)
 # The pid file is that of the master under Debian's unit as well. A reload is done when the
@@ -47,7 +48,7 @@ def lead(task, targets):
     if not targets:
         sys.exit("the load balancer would lead nowhere: no VNFC with an address is there")
     backend, port = where.get("backend", "vnf"), int(where.get("port", PORT))
-    with Machine(where.get("ip_address"), where.get("username"), where.get("password")) as machine:
+    with Machine(where.get("ip_address"), where.get("username"), where.get("password"), patience=PATIENCE) as machine:
         config = machine.read(CONFIG)
         wanted = with_servers(config, backend, [(t["unit"]["name"], t["address"], port) for t in targets])
         if wanted != config:
