@@ -37,7 +37,7 @@ func ServeHTTP(dir string, log *slog.Logger) http.Handler {
 			http.NotFound(w, req)
 			return
 		}
-		done, err := lengthKnown(w, req)
+		done, err := spool(w, req)
 		defer done()
 		if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
 			http.Error(w, fmt.Sprintf("the push is larger than %d bytes", maxPush), http.StatusRequestEntityTooLarge)
@@ -73,29 +73,27 @@ func httpBackend() (string, error) {
 	return name, nil
 }
 
-// lengthKnown puts a body of unknown length (git sends large pushes in chunks,
-// CGI wants a length) into a temporary file. done removes it.
-func lengthKnown(w http.ResponseWriter, req *http.Request) (done func(), err error) {
+// spool puts the body into a temporary file: CGI wants to know its length, which git
+// doesn't say of large pushes, and http-backend would wait in a busy loop, for ever, for
+// the rest of one whose sender, or whose server, has died. The file has no name any more,
+// so nothing is left of it; done closes it.
+func spool(w http.ResponseWriter, req *http.Request) (done func(), err error) {
 	done = func() {}
 	if req.Body == nil || req.Body == http.NoBody {
 		return done, nil
 	}
-	req.Body = http.MaxBytesReader(w, req.Body, maxPush)
-	if req.ContentLength >= 0 {
-		if req.ContentLength > maxPush {
-			return done, &http.MaxBytesError{Limit: maxPush}
-		}
-		return done, nil
+	if req.ContentLength > maxPush {
+		return done, &http.MaxBytesError{Limit: maxPush}
 	}
 	f, err := os.CreateTemp("", "jibe-push-")
 	if err != nil {
 		return done, err
 	}
-	done = func() {
-		_ = f.Close()
-		_ = os.Remove(f.Name())
+	done = func() { _ = f.Close() }
+	if err := os.Remove(f.Name()); err != nil {
+		return done, err
 	}
-	n, err := io.Copy(f, req.Body)
+	n, err := io.Copy(f, http.MaxBytesReader(w, req.Body, maxPush))
 	if err == nil {
 		_, err = f.Seek(0, io.SeekStart)
 	}

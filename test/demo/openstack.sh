@@ -24,7 +24,6 @@ FOLLOW_PID=
 PATIENCE=900
 SUBNET=10.10.0.0/16
 BALANCER=10.10.200.50
-NOBODY=10.10.200.51
 
 # shellcheck source=test/demo/common.sh
 . test/demo/common.sh
@@ -187,9 +186,9 @@ took "$t"
 ID=$(id_of shop)
 os stack list -f value -c 'Stack Name' -c 'Stack Status' | sed 's/^/   | /'
 
-step "A bad blue-green change: the load balancer that it names isn't there; it fails, and is taken back"
+step "A bad blue-green change: the script can't log in to the new server; it fails, and is taken back"
 t=$(now)
-ask change_vnfpkg "$(sed "s/10\.10\.0\.50/$NOBODY/" examples/vm-blue-green/change_vnfpkg.json)" FAILED_TEMP
+ask change_vnfpkg "$(sed "s/10\.10\.0\.50/$BALANCER/; /new_vnfc_param/s/\"password\": \"ubuntu\"/\"password\": \"forgotten\"/" examples/vm-blue-green/change_vnfpkg.json)" FAILED_TEMP
 jibe get operations | grep FAILED_TEMP | sed 's/^/   | /'
 os stack list -f value -c 'Stack Name' -c 'Stack Status' | sed 's/^/   | /'
 hand "jibe rollback ${LOCATION##*/}"
