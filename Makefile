@@ -13,7 +13,7 @@ GOLANGCI     := go tool -modfile=tools/go.mod golangci-lint
 # For your own wishes: PKG=./lcm/... GOTESTFLAGS="-race -run TestScale" FUZZTIME=1m SEED=7
 PKG          ?= ./...
 GOTESTFLAGS  ?=
-TEST_TIMEOUT ?= 60m
+TEST_TIMEOUT ?= 80m
 FUZZTIME     ?= 10s
 CRASH_POINTS ?= 200
 CHAOS_TIME   ?= 10m
