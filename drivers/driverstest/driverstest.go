@@ -54,6 +54,8 @@ type Harness struct {
 	Change func(t *testing.T, id, strategy string) (before, after drivers.Source)
 	// Refusal, if not nil, are two intents between which a drivers.Changer refuses to change.
 	Refusal func(t *testing.T, id string) (before, after drivers.Source)
+	// Only names the cases to run, for a VIM where each takes minutes; nil is all.
+	Only []string
 	// Moments are those, by strategy, at which a change is rolled back, for a driver where
 	// others of the suite's never come; nil is all.
 	Moments map[string][]string
@@ -102,7 +104,9 @@ func Run(t *testing.T, h Harness) {
 		{"AnAbsentVIMIsAnErrorNotEmptiness", awayIsAnError},
 		{"WatchTellsOfChanges", watchTells},
 	} {
-		t.Run(c.name, func(t *testing.T) { c.run(t, h) })
+		if h.Only == nil || slices.Contains(h.Only, c.name) {
+			t.Run(c.name, func(t *testing.T) { c.run(t, h) })
+		}
 	}
 }
 

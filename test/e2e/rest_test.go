@@ -119,7 +119,7 @@ func TestRESTBringsAVNFThroughItsLifeAndHidesItsSecrets(t *testing.T) {
 			t.Errorf("instantiatedVnfInfo has no %s", attr)
 		}
 	}
-	if got := linksOf(shown); !slices.Equal(got, []string{"changeCurrentVnfPkg", "heal", "scale", "self", "terminate"}) {
+	if got := linksOf(shown); !slices.Equal(got, []string{"changeCurrentVnfPkg", "changeExtConn", "heal", "scale", "self", "terminate"}) {
 		t.Errorf("_links of a running instance: %v", got)
 	}
 	if shown.text("vnfInstanceName") != "renamed" || shown.text("instantiationState") != "INSTANTIATED" {
