@@ -154,6 +154,11 @@ type Verdict struct {
 
 // judge answers a proposal; with steps, it says what would be done.
 func (s *Server) judge(ctx context.Context, p *Proposal, steps bool) (*Verdict, error) {
+	// The ref moves before this process knows of it: who has seen a commit, Jibe's own
+	// pin of a package for one, may push on top of it at once.
+	if err := s.repo.Refresh(ctx); err != nil {
+		return nil, err
+	}
 	view := s.recon.View()
 	now, err := s.repo.Settings()
 	if err != nil {

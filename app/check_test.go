@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -105,5 +106,45 @@ func TestACommitThatBringsARepositoryGetsItsPinsFromThere(t *testing.T) {
 	})
 	if text := f.git(f.Desired(), "show", "main:instances/b/vnf.yaml"); !strings.Contains(text, want) {
 		t.Errorf("not %q: %s", want, text)
+	}
+}
+
+func TestAProposalIsHeldAgainstTheCommitThatItsAuthorHasSeen(t *testing.T) {
+	f := newFollowed(t, "")
+	f.release(nil, "1.4.1")
+	f.known("1.4.1")
+	pin := func(version string) string {
+		return f.git(filepath.Join(f.Data, "packages/packages.git"), "rev-parse", "v"+version+":small")
+	}
+	// What Jibe pins for an upgrade, in the repository a moment before the server knows:
+	// written through another name, it causes no event where the server watches.
+	old := f.git(f.Desired(), "show", "main:instances/a/vnf.yaml")
+	upgraded := strings.NewReplacer(vnfdID("1.4.0"), vnfdID("1.4.1"), pin("1.4.0"), pin("1.4.1")).Replace(old)
+	if err := f.desired.Reset(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.desired.Write("instances/a/vnf.yaml", upgraded); err != nil {
+		t.Fatal(err)
+	}
+	commit, err := f.desired.Commit(t.Context(), "Upgrade")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.git(f.desired.Dir, "push", "--quiet", "origin", commit+":refs/heads/side")
+	ref := filepath.Join(t.TempDir(), "main")
+	if err := os.Link(filepath.Join(f.Desired(), "refs/heads/main"), ref); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(ref, []byte(commit+"\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	a, err := f.Do(t.Context(), http.MethodPost, "/jibe/v1/plan", app.Proposal{Instances: []app.Candidate{
+		{Dir: "instances/a", File: strings.Replace(upgraded, vnfdID("1.4.1"), vnfdID("1.4.0"), 1)}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var v app.Verdict
+	if err := json.Unmarshal(a.Body, &v); err != nil || len(v.Problems) > 0 {
+		t.Errorf("what takes it back is answered with %s (%v)", a.Body, err)
 	}
 }

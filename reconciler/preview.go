@@ -49,6 +49,9 @@ func (v *View) plan(ctx context.Context, settings *desired.Settings, rev desired
 	if err != nil {
 		return err
 	}
+	if after != nil {
+		after = v.checker.unpinned(ctx, before, after)
+	}
 	if err := v.Check(ctx, settings, before, after); err != nil {
 		return err
 	}
