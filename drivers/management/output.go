@@ -2,6 +2,7 @@ package management
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"unicode"
 )
@@ -13,14 +14,23 @@ const (
 	maxLines  = 1000    // for the log, a run
 )
 
+// tooMuch is why a program failed that wrote more than [maxOutput].
+var tooMuch = fmt.Sprintf("wrote more than %d bytes to standard output", maxOutput)
+
 // head keeps the beginning of what is written to it, and swallows the rest.
 type head struct {
 	data []byte
-	size int64
+	over chan struct{} // closed when there is a rest
+	full bool
 }
 
+func newHead() *head { return &head{over: make(chan struct{})} }
+
 func (h *head) Write(p []byte) (int, error) {
-	h.size += int64(len(p))
+	if len(p) > maxOutput-len(h.data) && !h.full {
+		h.full = true
+		close(h.over)
+	}
 	h.data = append(h.data, p[:min(len(p), maxOutput-len(h.data))]...)
 	return len(p), nil
 }

@@ -82,7 +82,7 @@ func (r *Runner) run(ctx context.Context, c Call) (Output, error) {
 		return Output{}, fmt.Errorf("write its input: %w", err)
 	}
 	m := newMask(c)
-	stdout, stderr := &head{}, &tail{mask: m}
+	stdout, stderr := newHead(), &tail{mask: m}
 	if r.Log != nil {
 		stderr.log = func(line string) { r.Log(w.input, c.Program, line) }
 	}
@@ -90,7 +90,7 @@ func (r *Runner) run(ctx context.Context, c Call) (Output, error) {
 	cmd.Dir, cmd.Env = w.copy, w.env
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = stdout, stderr, grace
 	how, err := execute(ctx, cmd, task{
-		who: who, dir: w.dir, input: input, started: c.Started, timeout: cmp.Or(max(c.Timeout, 0), defaultTimeout),
+		who: who, dir: w.dir, input: input, started: c.Started, over: stdout.over, timeout: cmp.Or(max(c.Timeout, 0), defaultTimeout),
 	})
 	stderr.close(how != exited || cmd.ProcessState != nil && !cmd.ProcessState.Exited())
 	fail := func(reason string) (Output, error) {
@@ -106,8 +106,12 @@ func (r *Runner) run(ctx context.Context, c Call) (Output, error) {
 		return Output{}, ctx.Err()
 	case how == late:
 		return fail(fmt.Sprintf("not done within %s", cmp.Or(max(c.Timeout, 0), defaultTimeout)))
+	case how == loud:
+		return fail(tooMuch)
 	case !cmd.ProcessState.Success():
 		return fail(cmd.ProcessState.String())
+	case stdout.full:
+		return fail(tooMuch)
 	}
 	out, reason := stdout.output(m)
 	if reason != "" {
@@ -137,6 +141,7 @@ const (
 	exited    ending = iota // by itself
 	late                    // killed: its time had passed
 	cancelled               // killed: the context had ended
+	loud                    // killed: it wrote too much
 )
 
 // task is what execute needs beside the command.
@@ -145,6 +150,7 @@ type task struct {
 	dir     string
 	input   []byte
 	started func(Process) error
+	over    <-chan struct{} // closed when it has written too much
 	timeout time.Duration
 }
 
@@ -205,6 +211,8 @@ func execute(ctx context.Context, cmd *exec.Cmd, t task) (ending, error) {
 		how = late
 	case <-ctx.Done():
 		how = cancelled
+	case <-t.over:
+		how = loud
 	}
 	if how != exited {
 		terminateGroup(pid)
@@ -220,9 +228,6 @@ func execute(ctx context.Context, cmd *exec.Cmd, t task) (ending, error) {
 
 // output reads what the program wrote; the reason says why it can't be used.
 func (h *head) output(m *mask) (out Output, reason string) {
-	if h.size > maxOutput {
-		return Output{}, fmt.Sprintf("wrote %d bytes to standard output, at most %d are allowed", h.size, maxOutput)
-	}
 	text := bytes.TrimSpace(h.data)
 	if len(text) == 0 {
 		return Output{}, ""

@@ -215,7 +215,7 @@ func TestAGigabyteNeitherFillsMemoryNorBlocks(t *testing.T) {
 	}()
 	var lines int
 	r.Log = func(management.Input, string, string) { lines++ }
-	if got := fails(t, r, shell(`head -c 1000000000 /dev/zero`)); !strings.HasPrefix(got.Reason, "wrote 1000000000 bytes to standard output") {
+	if got := fails(t, r, shell(`head -c 1000000000 /dev/zero`)); !strings.HasPrefix(got.Reason, "wrote more than 1048576 bytes to standard output") {
 		t.Error(got)
 	}
 	if got := fails(t, r, shell(`yes "a line" | head -c 1000000000 >&2; head -c 1000000000 /dev/zero >&2; exit 1`)); got.Reason != "exit status 1" || len(got.Stderr) > 8<<10+8 {

@@ -257,7 +257,7 @@ spec: {scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: web}, minRe
 func TestConnectionsHaveTheDrainTimeToEndBeforeTheOldGenerationGoes(t *testing.T) {
 	b := newStage(t)
 	b.publish(standard(1), standard(2))
-	id, file, d := b.pushed(b.vnfdID(1), "update: {strategy: blueGreen, drain: 3s}\n")
+	id, file, d := b.pushed(b.vnfdID(1), "update: {strategy: blueGreen, drain: 12s}\n")
 	f := b.filming()
 	b.upgraded(d, file, 1, 2)
 	eventually(t, func() error {

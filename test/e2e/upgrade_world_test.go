@@ -13,7 +13,7 @@ import (
 
 // programmed is a server whose package repository lets packages run programs, and
 // that is quick to give up on one.
-var programmed = &house{args: []string{"--hook-timeout", "4s", "--timeout", "60s"}}
+var programmed = &house{args: []string{"--hook-timeout", "10s", "--timeout", "60s"}}
 
 var programs struct {
 	sync.Once
