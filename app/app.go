@@ -173,7 +173,7 @@ func (s *Server) wire(ctx context.Context) error {
 		Driver: Drivers(s.keeper.Derive("render digest"), s.Cloud, s.Log), Logger: s.Log, Metrics: metrics,
 		Holder: fmt.Sprintf("%s/%d", host, os.Getpid()), Workers: s.Workers,
 		Timeout: s.Timeout, StartTimeout: s.StartTimeout, Timeouts: s.Timeouts,
-		Hooks: s.programs(), Reveal: s.keeper.Reveal, HookTimeout: s.HookTimeout,
+		Hooks: s.programs(), Reveal: s.keeper.Reveal, Seal: s.keeper.Encrypt, HookTimeout: s.HookTimeout,
 	})
 	if err != nil {
 		return err

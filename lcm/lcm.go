@@ -7,6 +7,7 @@ package lcm
 import (
 	"encoding/json"
 	"errors"
+	"maps"
 	"time"
 
 	"github.com/jibe-vnfm/jibe/desired"
@@ -122,6 +123,11 @@ type Operation struct {
 	ExtLinks []desired.ExtVirtualLink `json:"extLinks,omitempty"`
 	// HookProcess is the program under way, to be ended if Jibe died meanwhile.
 	HookProcess json.RawMessage `json:"hookProcess,omitempty"`
+	// HandOver is what programs of this operation left for the next one, encrypted.
+	HandOver string `json:"handOver,omitempty"`
+	// Modified is what programs of this operation want the instance's entries to be. It
+	// reaches git when the operation is done.
+	Modified Entries `json:"modified,omitzero"`
 	// DrainFrom is when the drain under way began.
 	DrainFrom time.Time `json:"drainFrom,omitzero"`
 	// VNF is what notifications say of the instance, as of the operation's start.
@@ -133,6 +139,40 @@ type Operation struct {
 	NoRollback string `json:"noRollback,omitempty"`
 	// SupersededBy is the operation that took this one's place in FAILED_TEMP.
 	SupersededBy string `json:"supersededBy,omitempty"`
+}
+
+// Entries are entries of an instance's metadata and extensions to set, and with nil to
+// take away.
+type Entries struct {
+	Metadata   map[string]any `json:"metadata,omitempty"`
+	Extensions map[string]any `json:"extensions,omitempty"`
+}
+
+// IsZero says that there is nothing to set or to take away.
+func (m Entries) IsZero() bool { return len(m.Metadata) == 0 && len(m.Extensions) == 0 }
+
+// With is m with later's entries, which count where both have one.
+func (m Entries) With(later Entries) Entries {
+	return Entries{Metadata: merged(m.Metadata, later.Metadata), Extensions: merged(m.Extensions, later.Extensions)}
+}
+
+// Apply is the entries as m makes them.
+func (m Entries) Apply(metadata, extensions map[string]any) (newMetadata, newExtensions map[string]any) {
+	drop := func(_ string, v any) bool { return v == nil }
+	newMetadata, newExtensions = merged(metadata, m.Metadata), merged(extensions, m.Extensions)
+	maps.DeleteFunc(newMetadata, drop)
+	maps.DeleteFunc(newExtensions, drop)
+	return newMetadata, newExtensions
+}
+
+func merged(a, b map[string]any) map[string]any {
+	if len(b) == 0 {
+		return maps.Clone(a)
+	}
+	out := make(map[string]any, len(a)+len(b))
+	maps.Copy(out, a)
+	maps.Copy(out, b)
+	return out
 }
 
 // VNF names the instance and its product, for the filters of subscriptions.
@@ -161,7 +201,8 @@ type Instance struct {
 	// shows as vnfdId, scaleStatus and instantiationState.
 	Settled desired.Revision `json:"settled"`
 	// Owed is an ended operation whose outcome must still be committed: RolledBack
-	// restores Before's content, Failed does so with held: <operation>.
+	// restores Before's content, Failed does so with held: <operation>, Completed sets
+	// what its programs modified.
 	Owed string `json:"owed,omitempty"`
 	// Last is the last operation, ended or not; LastState its state when it ended.
 	Last      string `json:"last,omitempty"`

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/drivers/management"
@@ -170,12 +171,33 @@ func address(port plan.Resource) string {
 	return port.Addresses[0].IP
 }
 
+// addresses are all of the port's, the floating one first.
+func addresses(port plan.Resource) []string {
+	var out []string
+	if port.Floating != "" {
+		out = append(out, port.Floating)
+	}
+	for _, a := range port.Addresses {
+		out = append(out, a.IP)
+	}
+	return out
+}
+
 // told is the unit as programs are told of it.
 func told(u plan.Unit, seen plan.Observed) management.Unit {
 	m := management.Unit{ID: u.ID, Name: u.Name, Owner: u.Owner, Generation: u.Generation, VIM: u.VIM,
 		Address: u.Metadata["podIP"], Ready: u.Ready, Metadata: u.Metadata}
+	if !u.Created.IsZero() {
+		m.Created = u.Created.UTC().Format(time.RFC3339)
+	}
 	fixed := ""
 	for _, r := range seen.Resources {
+		if r.Kind == plan.LinkPort && r.Unit == u.Key {
+			if m.Addresses == nil {
+				m.Addresses = map[string][]string{}
+			}
+			m.Addresses[r.Name] = append(m.Addresses[r.Name], addresses(r)...)
+		}
 		if m.Address != "" || r.Kind != plan.LinkPort || r.Unit != u.Key {
 			continue
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/lcm"
@@ -19,6 +20,9 @@ func (p *pass) payDebt(ctx context.Context, inst *lcm.Instance) error {
 	op, err := p.Log.Operation(ctx, inst.Owed)
 	if err != nil {
 		return fmt.Errorf("operation %s, whose outcome is owed to git: %w", inst.Owed, err)
+	}
+	if op.State == lcm.Completed {
+		return p.keepModified(ctx, op)
 	}
 	var old, asked desired.Files
 	if op.After.Tree != "" {
@@ -89,6 +93,57 @@ func (p *pass) payDebt(ctx context.Context, inst *lcm.Instance) error {
 		}
 		return nil
 	})
+}
+
+// keepModified commits what the programs of a completed operation want the instance's
+// metadata and extensions to be. Where someone has moved the directory on meanwhile, the
+// entries are set in theirs.
+func (p *pass) keepModified(ctx context.Context, op *lcm.Operation) error {
+	settled := false
+	rev, err := p.Repo.Write(ctx, desired.Write{
+		Instance: p.id,
+		Dir:      op.After.Dir,
+		Subject:  fmt.Sprintf("Keep what programs of %s of %s found", op.Type, op.After.Dir),
+		Trailers: []desired.Trailer{
+			{Key: desired.TrailerOperation, Value: op.ID},
+			{Key: desired.TrailerType, Value: string(op.Type)},
+		},
+		Change: func(at desired.Revision, now desired.Files) (desired.Files, error) {
+			settled = at.Tree == op.After.Tree
+			if now == nil {
+				return nil, nil
+			}
+			text, err := desired.Edit(at.Dir+"/"+desired.InstanceFile, now[desired.InstanceFile], entries(op.Modified)...)
+			if err != nil {
+				return nil, err
+			}
+			return with(now, desired.InstanceFile, text), nil
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("commit what programs of operation %s found: %w", op.ID, err)
+	}
+	return p.Log.Adopt(ctx, p.id, func(i *lcm.Instance) error {
+		if i.Owed != op.ID {
+			return nil
+		}
+		i.Owed = ""
+		if settled {
+			i.Operated, i.Settled = rev, rev
+		}
+		return nil
+	})
+}
+
+// entries are the edits that make the instance's file say what was modified.
+func entries(m lcm.Entries) (edits []desired.KeyValue) {
+	for key, values := range map[string]map[string]any{"metadata": m.Metadata, "extensions": m.Extensions} {
+		for name, value := range values {
+			edits = append(edits, desired.KeyValue{Path: []string{key, name}, Value: value})
+		}
+	}
+	slices.SortFunc(edits, func(a, b desired.KeyValue) int { return slices.Compare(a.Path, b.Path) })
+	return edits
 }
 
 // restored is the directory as it was before the operation. Rolling an

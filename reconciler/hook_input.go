@@ -2,8 +2,10 @@ package reconciler
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/drivers"
@@ -49,14 +51,27 @@ func (p *pass) input(a *attempt, s sides, name, class string) (management.Input,
 	in := management.Input{
 		Version: management.Version, Class: class, Rollback: a.journal.Rollback,
 		Operation: management.Operation{ID: a.op.ID, Type: string(a.op.Type), Attempt: a.op.Attempt, Params: a.op.Params},
-		Instance: management.Instance{ID: inst.ID, Name: inst.Name, Generation: a.want.Generation,
-			Metadata: inst.Metadata, Extensions: inst.Extensions},
-		Before: version(s.before.Package), After: version(s.after.Package),
+		Instance:  instanceOf(inst, a.src.Package),
+		Before:    version(s.before.Package), After: version(s.after.Package),
 		VDUs: vdus(a, a.op), Objects: []management.Object{}, Services: []management.Object{},
 		VIM: management.VIM{Name: inst.VIM},
 	}
 	in.Hook, _ = plan.HookUnit(name)
-	in.Instance.Namespace, _ = inst.Params["namespace"].(string)
+	in.Instance.Generation = a.want.Generation
+	in.Instance.Metadata, in.Instance.Extensions = a.op.Modified.Apply(in.Instance.Metadata, in.Instance.Extensions)
+	if s.before.Instance != nil {
+		was := instanceOf(s.before.Instance, s.before.Package)
+		in.InstanceBefore = &was
+	}
+	in.Added, in.Removed = moved(a)
+	in.Grant = management.Grant{Instance: inst.ID, Operation: a.op.ID, Add: granted(in.Added), Remove: granted(in.Removed)}
+	if a.op.HandOver != "" {
+		clear, err := p.reveal(map[string]any{"handOver": a.op.HandOver})
+		if err != nil {
+			return in, err
+		}
+		in.HandOver = json.RawMessage(clear["handOver"].(string))
+	}
 	for _, x := range a.seen.Objects {
 		in.Objects = append(in.Objects, management.Object{Key: x.Key, Generation: x.Generation})
 	}
@@ -82,6 +97,58 @@ func (p *pass) input(a *attempt, s sides, name, class string) (management.Input,
 		return in, err
 	}
 	return in, p.targets(a, s, name, &in)
+}
+
+// instanceOf is the instance as programs are told of it.
+func instanceOf(inst *desired.Instance, pkg *vnfd.Package) management.Instance {
+	i := management.Instance{ID: inst.ID, Name: inst.Name, VnfdID: inst.VnfdID, State: inst.State, Flavour: inst.Flavour,
+		Generation: inst.Generation, Levels: effectiveLevels(inst, pkg), Metadata: inst.Metadata, Extensions: inst.Extensions,
+		ConfigurableProperties: inst.ConfigurableProperties}
+	i.Namespace, _ = inst.Params["namespace"].(string)
+	return i
+}
+
+// moved are the units that the operation has added so far, and those that it takes away:
+// those that went, and those of which the plan says, or said when the first program was
+// begun, that they will.
+func moved(a *attempt) (added, removed []management.Target) {
+	lives := map[string]bool{}
+	target := func(u plan.Unit, seen plan.Observed) management.Target {
+		return management.Target{VduID: u.VDU, Unit: told(u, seen)}
+	}
+	was := map[string]bool{}
+	for _, u := range a.op.UnitsBefore {
+		was[u.ID] = true
+	}
+	goes := a.journal.Leaving
+	if !a.journal.Rollback && len(goes) == 0 {
+		goes = plan.Leaving(a.want, a.seen, a.journal)
+	}
+	for _, u := range live(a.seen) {
+		lives[u.ID] = true
+		switch {
+		case !was[u.ID]:
+			added = append(added, target(u, a.seen))
+		case slices.Contains(goes, u.ID):
+			removed = append(removed, target(u, a.seen))
+		}
+	}
+	for _, u := range a.op.UnitsBefore {
+		if !lives[u.ID] {
+			u.Ready = false
+			removed = append(removed, target(u, plan.Observed{Resources: a.op.ResourcesBefore}))
+		}
+	}
+	return added, removed
+}
+
+func granted(targets []management.Target) []management.GrantedUnit {
+	out := make([]management.GrantedUnit, 0, len(targets))
+	for _, t := range targets {
+		id, _, _ := strings.Cut(t.Unit.ID, "@")
+		out = append(out, management.GrantedUnit{ID: id, Type: "COMPUTE", VduID: t.VduID})
+	}
+	return out
 }
 
 func (p *pass) reveal(params map[string]any) (map[string]any, error) {

@@ -21,6 +21,7 @@ type run struct {
 	operation, hook string
 	cancel          context.CancelFunc
 	done            bool
+	out             management.Output
 	err             error
 }
 
@@ -142,6 +143,9 @@ func (p *pass) hook(ctx context.Context, a *attempt, name string, call *manageme
 		p.halt() // the program has a time limit of its own
 		return false, nil
 	case known && now.err == nil:
+		if err := p.left(ctx, a, now.out); err != nil {
+			return false, err
+		}
 		p.runs.drop(p.id)
 		p.resume()
 		return true, nil
@@ -150,12 +154,45 @@ func (p *pass) hook(ctx context.Context, a *attempt, name string, call *manageme
 		if errors.Is(now.err, context.Canceled) {
 			return false, nil // the process is stopping; the next one runs it again
 		}
+		if err := p.left(ctx, a, management.Output{HandOver: now.out.HandOver}); err != nil {
+			return false, err
+		}
 		return false, p.broke(ctx, a, &lcm.Problem{Status: 422, Title: "Hook " + name + " failed", Detail: now.err.Error()})
 	}
 	if done, err := p.cancelled(ctx, a, false); done || err != nil {
 		return false, err
 	}
 	return false, p.launch(ctx, a, name, call)
+}
+
+// left records what the program left for later ones and for git. A process that dies
+// before that, or before the program is noted as done, runs it again.
+func (p *pass) left(ctx context.Context, a *attempt, out management.Output) error {
+	if len(out.HandOver) == 0 && len(out.Metadata) == 0 && len(out.Extensions) == 0 {
+		return nil
+	}
+	sealed := ""
+	if s := string(out.HandOver); s != "" && s != "null" {
+		sealed = s
+		if p.Seal != nil {
+			var err error
+			if sealed, err = p.Seal(s); err != nil {
+				return fmt.Errorf("encrypt the hand-over of operation %s: %w", a.op.ID, err)
+			}
+		}
+	}
+	op, err := p.Log.Record(ctx, a.op.ID, func(op *lcm.Operation, _ *lcm.Instance) error {
+		if len(out.HandOver) > 0 {
+			op.HandOver = sealed
+		}
+		op.Modified = op.Modified.With(lcm.Entries{Metadata: out.Metadata, Extensions: out.Extensions})
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("record what a program of operation %s left: %w", a.op.ID, err)
+	}
+	a.op = op
+	return nil
 }
 
 // aboutToStart stands for a process that isn't known yet.
@@ -175,6 +212,9 @@ func (p *pass) launch(ctx context.Context, a *attempt, name string, call *manage
 	}
 	if !slices.Contains(a.journal.Begun, name) {
 		a.journal.Begun = append(slices.Clone(a.journal.Begun), name)
+		if name == plan.HookName(string(a.op.Type), false, "start") {
+			a.journal.Leaving = plan.Leaving(a.want, a.seen, a.journal)
+		}
 	}
 	op, err := p.Log.Record(ctx, a.op.ID, func(op *lcm.Operation, _ *lcm.Instance) error {
 		op.Journal = a.journal
@@ -207,7 +247,7 @@ func (p *pass) launch(ctx context.Context, a *attempt, name string, call *manage
 		out, err := p.Hooks.Run(base, *call)
 		p.log.InfoContext(base, "hook ended", "operation", x.operation, "hook", name, "message", out.Message, "error", err)
 		p.runs.mu.Lock()
-		x.done, x.err = true, err
+		x.done, x.out, x.err = true, out, err
 		p.runs.mu.Unlock()
 		p.Enqueue(p.id)
 	})

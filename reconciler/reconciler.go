@@ -83,6 +83,9 @@ type Config struct {
 	// Reveal resolves references to secrets in what a program is given; nil leaves
 	// them as they are.
 	Reveal func(params map[string]any) (map[string]any, error)
+	// Seal encrypts what a program hands over to the next one, so that Reveal gives it
+	// back; nil leaves it as it is.
+	Seal func(clear string) (string, error)
 	// HookTimeout bounds one run of a program (default 10 minutes).
 	HookTimeout time.Duration
 	// Driver makes the driver of a VIM. It MUST NOT connect yet: a driver that

@@ -21,6 +21,8 @@ type stage struct {
 	mu     sync.Mutex
 	calls  []management.Call
 	answer func(ctx context.Context, c management.Call) error
+	// leave is what a program writes, whether it fails or not; nil writes nothing.
+	leave func(c management.Call) management.Output
 }
 
 func (s *stage) Run(ctx context.Context, c management.Call) (management.Output, error) {
@@ -29,12 +31,16 @@ func (s *stage) Run(ctx context.Context, c management.Call) (management.Output, 
 	}
 	s.mu.Lock()
 	s.calls = append(s.calls, c)
-	answer := s.answer
+	answer, leave := s.answer, s.leave
 	s.mu.Unlock()
-	if answer != nil {
-		return management.Output{}, answer(ctx, c)
+	var out management.Output
+	if leave != nil {
+		out = leave(c)
 	}
-	return management.Output{}, nil
+	if answer != nil {
+		return out, answer(ctx, c)
+	}
+	return out, nil
 }
 
 // told are the hooks that were run so far, with a mark on those that were told of

@@ -34,12 +34,25 @@ type Input struct {
 	// Rollback is true while the operation is taken back.
 	Rollback  bool      `json:"isRollback"`
 	Operation Operation `json:"operation"`
-	Instance  Instance  `json:"instance"`
+	// Instance is the VNF instance as the operation is to leave it; InstanceBefore is it
+	// as the operation found it, nil where nothing was there.
+	Instance       Instance  `json:"instance"`
+	InstanceBefore *Instance `json:"instanceBefore,omitempty"`
 	// Before and After are the package that ran and the one that shall.
 	Before *Package `json:"before,omitempty"`
 	After  *Package `json:"after,omitempty"`
 	// VDUs with their units of both sides, by VDU id.
 	VDUs []VDU `json:"vdus"`
+	// Added are the units that the operation has added so far, Removed those that it takes
+	// away: all that went, and those still there of which it is known that they will go.
+	// A rollback doesn't turn them around.
+	Added   []Target `json:"added"`
+	Removed []Target `json:"removed"`
+	// Grant is what the operation was granted.
+	Grant Grant `json:"grant"`
+	// HandOver is what an earlier program of this operation left for later ones, in
+	// whatever attempt or direction; absent where none did.
+	HandOver json.RawMessage `json:"handOver,omitempty"`
 	// Target is the VNFC for which a coordination script runs, where it runs for each by
 	// itself; Targets are all of them where it runs once for the whole VNF.
 	Target  *Target  `json:"target,omitempty"`
@@ -65,12 +78,35 @@ type Operation struct {
 
 // Instance is the VNF instance.
 type Instance struct {
-	ID         string         `json:"id"`
-	Name       string         `json:"name,omitempty"`
-	Namespace  string         `json:"namespace,omitempty"`
-	Generation string         `json:"generation,omitempty"` // that shall run
-	Metadata   map[string]any `json:"metadata,omitempty"`
-	Extensions map[string]any `json:"extensions,omitempty"`
+	ID         string `json:"id"`
+	Name       string `json:"name,omitempty"`
+	VnfdID     string `json:"vnfdId,omitempty"`
+	State      string `json:"state,omitempty"` // "instantiated" or "notInstantiated"
+	Flavour    string `json:"flavour,omitempty"`
+	Namespace  string `json:"namespace,omitempty"`
+	Generation string `json:"generation,omitempty"` // that shall run
+	// Levels are the scale levels by aspect.
+	Levels                 map[string]int `json:"levels,omitempty"`
+	Metadata               map[string]any `json:"metadata,omitempty"`
+	Extensions             map[string]any `json:"extensions,omitempty"`
+	ConfigurableProperties map[string]any `json:"vnfConfigurableProperties,omitempty"`
+}
+
+// Grant is what the operation may do: Jibe grants by itself what the plan needs.
+type Grant struct {
+	Instance  string `json:"vnfInstanceId"`
+	Operation string `json:"vnfLcmOpOccId"`
+	// Add and Remove are the units, as far as they are known: those of Input.Added and
+	// Input.Removed.
+	Add    []GrantedUnit `json:"addResources"`
+	Remove []GrantedUnit `json:"removeResources"`
+}
+
+// GrantedUnit is a unit in a [Grant].
+type GrantedUnit struct {
+	ID    string `json:"id"`
+	Type  string `json:"type"` // COMPUTE
+	VduID string `json:"vduId"`
 }
 
 // Package is one version of the VNF package.
@@ -96,14 +132,19 @@ type VDU struct {
 
 // Unit is one VNFC.
 type Unit struct {
-	ID         string            `json:"id"`   // incarnation (pod UID, server id@life)
-	Name       string            `json:"name"` // pod name, server id
-	Owner      string            `json:"owner,omitempty"`
-	Generation string            `json:"generation,omitempty"`
-	VIM        string            `json:"vim,omitempty"` // where a VNF is spread over several
-	Address    string            `json:"address,omitempty"`
-	Ready      bool              `json:"ready"`
-	Metadata   map[string]string `json:"metadata,omitempty"`
+	ID         string `json:"id"`   // incarnation (pod UID, server id@life)
+	Name       string `json:"name"` // pod name, server id
+	Owner      string `json:"owner,omitempty"`
+	Generation string `json:"generation,omitempty"`
+	VIM        string `json:"vim,omitempty"` // where a VNF is spread over several
+	Address    string `json:"address,omitempty"`
+	// Addresses are all that its ports have, by connection point: a floating one before
+	// the fixed ones.
+	Addresses map[string][]string `json:"addresses,omitempty"`
+	// Created is when the VIM made it (RFC 3339), where it tells.
+	Created  string            `json:"created,omitempty"`
+	Ready    bool              `json:"ready"`
+	Metadata map[string]string `json:"metadata,omitempty"`
 }
 
 // Target is a VNFC that a coordination script speaks to, and how it is reached:
@@ -146,6 +187,13 @@ type VIM struct {
 type Output struct {
 	// Message is shown in the log.
 	Message string `json:"message,omitempty"`
+	// Metadata and Extensions are entries of the instance's to set, and with null to take
+	// away. They reach git when the operation is done.
+	Metadata   map[string]any `json:"metadata,omitempty"`
+	Extensions map[string]any `json:"extensions,omitempty"`
+	// HandOver takes the place of Input.HandOver for the programs that follow in this
+	// operation, its retries and its rollback included; null takes it away.
+	HandOver json.RawMessage `json:"handOver,omitempty"`
 }
 
 // Call is one run of a program.

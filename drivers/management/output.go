@@ -8,10 +8,11 @@ import (
 )
 
 const (
-	maxOutput = 1 << 20 // of standard output
-	maxStderr = 8 << 10 // of standard error that is kept
-	maxLine   = 8 << 10 // of a line for the log
-	maxLines  = 1000    // for the log, a run
+	maxOutput = 1 << 20  // of standard output
+	maxStderr = 8 << 10  // of standard error that is kept
+	maxLine   = 8 << 10  // of a line for the log
+	maxLines  = 1000     // for the log, a run
+	maxKept   = 64 << 10 // of what is kept: hand-over, metadata, extensions
 )
 
 // tooMuch is why a program failed that wrote more than [maxOutput].

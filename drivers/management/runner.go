@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/jibe-vnfm/jibe/desired"
 )
 
 const (
@@ -33,6 +35,9 @@ type Runner struct {
 	// User is whom programs run as where Jibe runs as root, by name or number; "" is
 	// "nobody". Where Jibe doesn't, they run as Jibe does.
 	User string
+	// Tool is a program that all others find in their PATH by its own name ("jibe", for
+	// its commands for scripts), as a copy that User may run; "" is none.
+	Tool string
 	// Parallel is how many programs run at once at most; 0 is 8.
 	Parallel int
 	// Log is given each line that a program writes to standard error, without secrets;
@@ -41,10 +46,15 @@ type Runner struct {
 
 	once  sync.Once
 	slots chan struct{}
+	tool  struct {
+		sync.Mutex
+		copied bool
+	}
 }
 
 // Run waits for its turn, runs the program to its end, and returns what it wrote.
-// Where it can't be started, or fails, the error is a [*FailedError]. When ctx ends,
+// Where it can't be started, or fails, the error is a [*FailedError], and of what it
+// wrote only Output.HandOver is left. When ctx ends,
 // the whole process group is killed and the context's error returned. Any other error
 // is trouble of this machine's, not of the program. Nothing of the program's is left
 // behind: neither processes nor files.
@@ -109,7 +119,10 @@ func (r *Runner) run(ctx context.Context, c Call) (Output, error) {
 	case how == loud:
 		return fail(tooMuch)
 	case !cmd.ProcessState.Success():
-		return fail(cmd.ProcessState.String())
+		// What it wants the next try to know is kept; all else it failed to bring about.
+		out, _ := stdout.output(m)
+		_, err := fail(cmd.ProcessState.String())
+		return Output{HandOver: out.HandOver}, err
 	case stdout.full:
 		return fail(tooMuch)
 	}
@@ -245,7 +258,29 @@ func (h *head) output(m *mask) (out Output, reason string) {
 			m.hide(err.Error(), false, false), m.beginning(string(text), 200))
 	}
 	out.Message = printable(m.beginning(out.Message, maxLine))
-	return out, ""
+	return out, out.unfit(m)
+}
+
+// unfit says why Jibe can't keep what the program wants it to, "" where it can.
+func (o *Output) unfit(m *mask) string {
+	if len(o.HandOver) > maxKept {
+		return fmt.Sprintf("wrote %d bytes of handOver, at most %d are kept", len(o.HandOver), maxKept)
+	}
+	for name, entries := range map[string]map[string]any{"metadata": o.Metadata, "extensions": o.Extensions} {
+		data, err := json.Marshal(entries)
+		if err != nil {
+			return fmt.Sprintf("wrote %s that can't be kept: %v", name, err)
+		}
+		if len(data) > maxKept {
+			return fmt.Sprintf("wrote %d bytes of %s, at most %d are kept", len(data), name, maxKept)
+		}
+		leaks := m.hide(string(data), false, false) != string(data)
+		secretsIn(entries, false, func(value string) { leaks = leaks || !desired.IsRef(value) })
+		if leaks {
+			return fmt.Sprintf("wrote %s with a secret in clear, which would stand in git: leave it in handOver, which is kept encrypted for the time of the operation", name)
+		}
+	}
+	return ""
 }
 
 // interpreter is the path of a program that is on [searchPath], or "".

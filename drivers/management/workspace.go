@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -75,8 +76,14 @@ func (r *Runner) prepare(c Call, who *identity) (_ *workspace, err error) {
 		}
 	}
 	w.input = given(c, w.copy, other)
+	search := searchPath
+	if tool, err := r.placeTool(); err != nil {
+		return nil, fmt.Errorf("place %s where programs find it: %w", r.Tool, err)
+	} else if tool != "" {
+		search = tool + ":" + search
+	}
 	w.env = []string{
-		"PATH=" + searchPath, "LANG=C.UTF-8", "HOME=" + home, "TMPDIR=" + tmp, hookVariable + "=" + c.Input.Hook,
+		"PATH=" + search, "LANG=C.UTF-8", "HOME=" + home, "TMPDIR=" + tmp, hookVariable + "=" + c.Input.Hook,
 	}
 	if err := os.Mkdir(files, 0o711); err != nil {
 		return nil, err
@@ -121,11 +128,56 @@ func given(c Call, program, other string) Input {
 	in.Version = cmp.Or(in.Version, Version)
 	in.Before, in.After = place(in.Before), place(in.After)
 	in.Objects, in.Services = listed(in.Objects), listed(in.Services)
+	in.Added, in.Removed = listed(in.Added), listed(in.Removed)
+	in.Grant.Add, in.Grant.Remove = listed(in.Grant.Add), listed(in.Grant.Remove)
 	in.VDUs = append([]VDU{}, in.VDUs...)
 	for i, v := range in.VDUs {
 		in.VDUs[i].Old, in.VDUs[i].New = listed(v.Old), listed(v.New)
 	}
 	return in
+}
+
+// toolDir is where the copy of [Runner.Tool] stands, below Runner.Dir.
+const toolDir = "bin"
+
+// placeTool copies the tool to where the user of programs may run it, once in the life
+// of the Runner, and returns the directory; "" where there is no tool. A program that
+// still runs an older copy keeps it: the new one takes its name.
+func (r *Runner) placeTool() (dir string, err error) {
+	if r.Tool == "" {
+		return "", nil
+	}
+	r.tool.Lock()
+	defer r.tool.Unlock()
+	dir = filepath.Join(r.Dir, toolDir)
+	if r.tool.copied {
+		return dir, nil
+	}
+	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", err
+	}
+	if err := os.Chmod(dir, 0o755); err != nil {
+		return "", err
+	}
+	from, err := os.Open(r.Tool)
+	if err != nil {
+		return "", err
+	}
+	defer from.Close()
+	to, err := os.CreateTemp(dir, ".new-")
+	if err != nil {
+		return "", err
+	}
+	defer os.Remove(to.Name())
+	_, err = io.Copy(to, from)
+	if err := errors.Join(err, to.Chmod(0o755), to.Close()); err != nil {
+		return "", err
+	}
+	if err := os.Rename(to.Name(), filepath.Join(dir, filepath.Base(r.Tool))); err != nil {
+		return "", err
+	}
+	r.tool.copied = true
+	return dir, nil
 }
 
 // listed makes no list an empty one: programs needn't know null.

@@ -106,6 +106,9 @@ func closeOn(op *lcm.Operation, inst *lcm.Instance, from lcm.State) {
 	switch op.State {
 	case lcm.Completed:
 		inst.Settled = op.After
+		if !op.Modified.IsZero() && op.After.Tree != "" {
+			inst.Owed = op.ID
+		}
 	case lcm.RolledBack:
 		if from != lcm.Starting {
 			inst.Settled = op.Before

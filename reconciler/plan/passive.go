@@ -99,10 +99,31 @@ func (p *planner) dispensable(u *Unit) int {
 	switch {
 	case p.condemned(u.Key, u.ID):
 		return 0
-	case u.Dead != "":
+	case slices.Contains(p.journal.Leaving, u.ID):
 		return 1
+	case u.Dead != "":
+		return 2
 	}
-	return 2
+	return 3
+}
+
+// Leaving are the units, by incarnation, that the plan takes away, as far as it names
+// them: what makes its pods itself chooses by itself which of them go.
+func Leaving(d Desired, o Observed, j Journal) []string {
+	p := newPlanner(d, o, j)
+	goes := map[string]bool{} // keys of objects
+	for _, s := range Compute(d, o, j) {
+		if s.Action == Delete {
+			goes[s.Object] = true
+		}
+	}
+	var out []string
+	for _, u := range p.sorted {
+		if !u.Deleting && (p.victims[u.ID] || p.condemned(u.Key, u.ID) || goes[u.Owner] || goes[u.Key]) {
+			out = append(out, u.ID)
+		}
+	}
+	return out
 }
 
 // scales are the steps that bring the numbers of units of an object to what they should

@@ -267,6 +267,9 @@ type Journal struct {
 	// heal was asked for and that no step was issued against, in any attempt. One
 	// that is gone all the same was replaced by somebody else.
 	Targets []string `json:"targets,omitempty"`
+	// Leaving are the units, by incarnation, that the program at the operation's beginning
+	// was told will go ([Leaving]): it has prepared for these, so these it must be.
+	Leaving []string `json:"leaving,omitempty"`
 	// Kept is [ObservedObject.Keep], by key, of objects that were deleted to be made anew.
 	Kept map[string]string `json:"kept,omitempty"`
 	// Known are the units that lived when the operation was asked for. They stand in

@@ -1,0 +1,81 @@
+//go:build linux
+
+package management_test
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/jibe-vnfm/jibe/drivers/management"
+)
+
+func TestWhatAProgramWantsToBeKeptIsRead(t *testing.T) {
+	got, err := newRunner(t).Run(t.Context(), shell(`echo '{"metadata": {"nodes": 3, "old": null}, "extensions": {"a": {"b": [1]}}, "handOver": {"token": "t0ken"}}'`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := management.Output{
+		Metadata: map[string]any{"nodes": 3.0, "old": nil}, Extensions: map[string]any{"a": map[string]any{"b": []any{1.0}}},
+		HandOver: json.RawMessage(`{"token": "t0ken"}`),
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestOfAProgramThatFailsTheHandOverAloneIsKept(t *testing.T) {
+	out, err := newRunner(t).Run(t.Context(), shell(`echo '{"message": "m", "metadata": {"nodes": 3}, "handOver": [1]}'; exit 3`))
+	var failed *management.FailedError
+	if !errors.As(err, &failed) || failed.Reason != "exit status 3" {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(management.Output{HandOver: json.RawMessage(`[1]`)}, out); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestWhatMustNotStandInGitIsRefused(t *testing.T) {
+	r := newRunner(t)
+	for name, x := range map[string]struct{ output, says string }{
+		"a secret that it was given":    {`{"metadata": {"note": "it is hunter2-secret"}}`, "metadata with a secret"},
+		"a credential by its name":      {`{"extensions": {"node": {"password": "anything"}}}`, "extensions with a secret"},
+		"more than 64 KiB of metadata":  {`{"metadata": {"note": "'$(printf %070000d 0)'"}}`, "at most 65536 are kept"},
+		"more than 64 KiB of hand-over": {`{"handOver": "'$(printf %070000d 0)'"}`, "at most 65536 are kept"},
+		"metadata that is no object":    {`{"metadata": ["a"]}`, "isn't one JSON object of the contract"},
+	} {
+		c := shell("echo '" + x.output + "'")
+		c.Secrets = []string{"hunter2-secret"}
+		if got := fails(t, r, c); !strings.Contains(got.Reason, x.says) || strings.Contains(got.Reason, "hunter2") {
+			t.Errorf("%s: %s", name, got.Reason)
+		}
+	}
+	c := shell(`echo '{"handOver": {"password": "hunter2-secret"}, "metadata": {"password": "age:abc"}}'`)
+	c.Secrets = []string{"hunter2-secret"}
+	run(t, r, c)
+}
+
+func TestProgramsFindJibesToolInTheirPathAndNobodyMayChangeIt(t *testing.T) {
+	r := newRunner(t)
+	tool := filepath.Join(t.TempDir(), "jibe")
+	if err := os.WriteFile(tool, []byte("#!/bin/sh\necho \"{\\\"message\\\": \\\"$1\\\"}\"\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	r.Tool = tool
+	for range 2 {
+		if got := run(t, r, shell(`jibe ssh`)); got != "ssh" {
+			t.Errorf("it says %q", got)
+		}
+	}
+	if os.Geteuid() == 0 {
+		fails(t, r, shell(`echo changed > "$(command -v jibe)"`))
+	}
+	if err := os.RemoveAll(filepath.Join(r.Dir, "bin")); err != nil {
+		t.Error(err)
+	}
+}
