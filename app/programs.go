@@ -18,6 +18,9 @@ func (s *Server) programs() *management.Runner {
 			s.Log.Info("program wrote", "instance", in.Instance.ID, "operation", in.Operation.ID, "hook", in.Hook, "program", program, "line", line)
 		},
 	}
+	if tool, err := os.Executable(); err == nil {
+		r.Tool = tool // for jibe ssh
+	}
 	if err := r.Sweep(); err != nil {
 		s.Log.Warn("what programs of a former process left was not removed", "dir", r.Dir, "error", err)
 	}

@@ -35,7 +35,7 @@ type Runner struct {
 	// User is whom programs run as where Jibe runs as root, by name or number; "" is
 	// "nobody". Where Jibe doesn't, they run as Jibe does.
 	User string
-	// Tool is a program that all others find in their PATH by its own name ("jibe", for
+	// Tool is a program that all others find in their PATH by the name of jibe (for
 	// its commands for scripts), as a copy that User may run; "" is none.
 	Tool string
 	// Parallel is how many programs run at once at most; 0 is 8.

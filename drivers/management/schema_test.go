@@ -155,31 +155,35 @@ func TestTheSchemasSayWhatTheGoTypesDo(t *testing.T) {
 }
 
 func TestTheGuidesExamplesFitTheContract(t *testing.T) {
-	guide, err := os.ReadFile(filepath.Join("..", "..", "docs", "guide", "coordination.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	parts := strings.Split(string(guide), "```json\n")[1:]
-	if len(parts) != 2 {
-		t.Fatalf("the guide has %d examples in JSON, want an input and an output", len(parts))
-	}
-	for i, x := range []struct {
-		schema string
-		into   any
-	}{{"program-input.schema.json", &management.Input{}}, {"program-output.schema.json", &management.Output{}}} {
-		text, _, _ := strings.Cut(parts[i], "```")
-		strict := json.NewDecoder(strings.NewReader(text))
-		strict.DisallowUnknownFields()
-		if err := strict.Decode(x.into); err != nil {
-			t.Errorf("%s: %v", x.schema, err)
-		}
-		var v any
-		if err := json.Unmarshal([]byte(text), &v); err != nil {
+	const input, output = "program-input.schema.json", "program-output.schema.json"
+	for guide, schemas := range map[string][]string{"coordination.md": {input, output}, "management-drivers.md": {output}} {
+		text, err := os.ReadFile(filepath.Join("..", "..", "docs", "guide", guide))
+		if err != nil {
 			t.Fatal(err)
 		}
-		s := readSchema(t, x.schema)
-		for _, wrong := range s.valid("example", s, v) {
-			t.Error(wrong)
+		parts := strings.Split(string(text), "```json\n")[1:]
+		if len(parts) != len(schemas) {
+			t.Fatalf("%s has %d examples in JSON, want %q", guide, len(parts), schemas)
+		}
+		for i, schema := range schemas {
+			example, _, _ := strings.Cut(parts[i], "```")
+			strict := json.NewDecoder(strings.NewReader(example))
+			strict.DisallowUnknownFields()
+			var into any = &management.Input{}
+			if schema == output {
+				into = &management.Output{}
+			}
+			if err := strict.Decode(into); err != nil {
+				t.Errorf("%s, %s: %v", guide, schema, err)
+			}
+			var v any
+			if err := json.Unmarshal([]byte(example), &v); err != nil {
+				t.Fatal(err)
+			}
+			s := readSchema(t, schema)
+			for _, wrong := range s.valid(guide, s, v) {
+				t.Error(wrong)
+			}
 		}
 	}
 }

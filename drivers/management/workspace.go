@@ -137,8 +137,11 @@ func given(c Call, program, other string) Input {
 	return in
 }
 
-// toolDir is where the copy of [Runner.Tool] stands, below Runner.Dir.
-const toolDir = "bin"
+// toolDir is where the copy of [Runner.Tool] stands, below Runner.Dir, and toolName its name.
+const (
+	toolDir  = "bin"
+	toolName = "jibe"
+)
 
 // placeTool copies the tool to where the user of programs may run it, once in the life
 // of the Runner, and returns the directory; "" where there is no tool. A program that
@@ -173,7 +176,7 @@ func (r *Runner) placeTool() (dir string, err error) {
 	if err := errors.Join(err, to.Chmod(0o755), to.Close()); err != nil {
 		return "", err
 	}
-	if err := os.Rename(to.Name(), filepath.Join(dir, filepath.Base(r.Tool))); err != nil {
+	if err := os.Rename(to.Name(), filepath.Join(dir, toolName)); err != nil {
 		return "", err
 	}
 	r.tool.copied = true

@@ -1,0 +1,188 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/drivers/management"
+	"github.com/jibe-vnfm/jibe/vnfd"
+)
+
+func newPackageTestHook() *cobra.Command {
+	var (
+		flavour, input, user, program string
+		timeout                       time.Duration
+	)
+	cmd := &cobra.Command{
+		Use:   "test-hook DIR HOOK",
+		Short: "Run a package's program for a hook here, as jibe serve would",
+		Long: "Run the program that the VNFD of the expanded package DIR names for HOOK (scale_start, instantiate_end, …)\n" +
+			"on this machine, as jibe serve would: with a clean environment, its input as JSON, a time limit, and as user\n" +
+			"nobody where this is root. What it is told is made up of the VNFD: one VNFC of each VDU that the operation\n" +
+			"would add or remove. A file given with --input says it better: attributes that it has take the place of those.",
+		Example: "  jibe package test-hook ./my-package scale_start\n" +
+			"  jibe package test-hook ./my-package coordinate_new --program Scripts/coordinate.py --input input.json",
+		Args: cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			files, err := judgePackage(cmd, args[0])
+			if err != nil {
+				return err
+			}
+			pkg, err := vnfd.Load(files)
+			if err != nil {
+				return err
+			}
+			pkg.Tree = "local"
+			f, err := flavourOf(pkg.VNFD, flavour)
+			if err != nil {
+				return err
+			}
+			if program == "" {
+				if program = f.Hooks[args[1]]; program == "" {
+					return fmt.Errorf("flavour %s of the VNFD names no program for %s; it has %s (name one with --program)", f.ID, args[1], hookList(f))
+				}
+			}
+			in := sampleInput(pkg, f, args[1])
+			if input != "" {
+				if err := readInput(cmd.InOrStdin(), input, &in); err != nil {
+					return err
+				}
+			}
+			return runHook(cmd, management.Call{Package: pkg, Program: program, Input: in, Timeout: timeout}, user)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&flavour, "flavour", "", "deployment flavour, where the VNFD has several")
+	flags.StringVar(&input, "input", "", "file with attributes of the input, as JSON; - is standard input")
+	flags.StringVar(&program, "program", "", "path of the program in the package, instead of the VNFD's")
+	flags.StringVar(&user, "user", "", "whom the program runs as where this is root (default nobody)")
+	flags.DurationVar(&timeout, "timeout", 10*time.Minute, "how long it may take")
+	return cmd
+}
+
+func flavourOf(d *vnfd.VNFD, id string) (*vnfd.Flavour, error) {
+	var ids []string
+	for i := range d.Flavours {
+		if f := &d.Flavours[i]; f.ID == id || id == "" && len(d.Flavours) == 1 {
+			return f, nil
+		}
+		ids = append(ids, d.Flavours[i].ID)
+	}
+	return nil, fmt.Errorf("name one of the VNFD's flavours with --flavour: %s", strings.Join(ids, ", "))
+}
+
+func hookList(f *vnfd.Flavour) string {
+	if len(f.Hooks) == 0 {
+		return "none"
+	}
+	return strings.Join(slices.Sorted(maps.Keys(f.Hooks)), ", ")
+}
+
+// sampleInput is what the program is told where the author says nothing: an operation
+// that adds or removes one VNFC of each VDU.
+func sampleInput(pkg *vnfd.Package, f *vnfd.Flavour, hook string) management.Input {
+	const instance, operation = "00000000-0000-4000-8000-000000000001", "00000000-0000-4000-8000-000000000002"
+	base, _, rollback := strings.Cut(hook, "_rollback")
+	base = strings.TrimSuffix(strings.TrimSuffix(base, "_start"), "_end")
+	d := pkg.VNFD
+	in := management.Input{
+		Version: management.Version, Hook: hook, Rollback: rollback || hook == "coordinate_rollback",
+		Operation: management.Operation{ID: operation, Type: operationType(base), Attempt: 1},
+		Instance: management.Instance{ID: instance, Name: "test", VnfdID: d.ID, State: desired.Instantiated,
+			Flavour: f.ID, Levels: map[string]int{}},
+		After: &management.Package{VnfdID: d.ID, VnfdVersion: d.Version, Provider: d.Provider, ProductName: d.ProductName,
+			SoftwareVersion: d.SoftwareVersion, Tree: pkg.Tree},
+		Grant: management.Grant{Instance: instance, Operation: operation},
+		VIM:   management.VIM{Name: "test", Type: desired.VIMKubernetes},
+	}
+	if base != "instantiate" {
+		was := in.Instance
+		in.InstanceBefore, in.Before = &was, in.After
+	}
+	for i, v := range f.VDUs {
+		u := management.Unit{ID: fmt.Sprintf("unit-%d", i+1), Name: fmt.Sprintf("unit-%d", i+1), Ready: true, Address: "127.0.0.1"}
+		t := management.Target{VduID: v.ID, Unit: u, Address: u.Address}
+		vdu := management.VDU{ID: v.ID, Old: []management.Unit{u}}
+		switch base {
+		case "instantiate":
+			in.Added, vdu.Old, vdu.New = append(in.Added, t), nil, []management.Unit{u}
+		case "terminate", "heal", "scale":
+			in.Removed = append(in.Removed, t)
+		}
+		in.VDUs = append(in.VDUs, vdu)
+	}
+	return in
+}
+
+func operationType(base string) string {
+	types := map[string]string{
+		"change_current_package": "CHANGE_VNFPKG", "change_external_connectivity": "CHANGE_EXT_CONN", "modify_information": "MODIFY_INFO",
+		"coordinate_new": "CHANGE_VNFPKG", "coordinate_old": "CHANGE_VNFPKG", "coordinate": "CHANGE_VNFPKG",
+	}
+	if t := types[base]; t != "" {
+		return t
+	}
+	return strings.ToUpper(base)
+}
+
+// readInput reads attributes over those that are there.
+func readInput(stdin io.Reader, name string, in *management.Input) error {
+	var data []byte
+	var err error
+	if name == "-" {
+		data, err = io.ReadAll(stdin)
+	} else {
+		data, err = os.ReadFile(name)
+	}
+	if err != nil {
+		return err
+	}
+	strict := json.NewDecoder(bytes.NewReader(data))
+	strict.DisallowUnknownFields()
+	if err := strict.Decode(in); err != nil {
+		return fmt.Errorf("%s: %w (docs/schema/program-input.schema.json says what there is)", name, err)
+	}
+	return nil
+}
+
+// runHook runs the program, and prints what it wrote.
+func runHook(cmd *cobra.Command, c management.Call, user string) error {
+	dir, err := os.MkdirTemp("", "jibe-test-hook-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	if err := os.Chmod(dir, 0o711); err != nil {
+		return err
+	}
+	c.Started = func(management.Process) error { return nil }
+	r := &management.Runner{Dir: filepath.Join(dir, "run"), User: user, Log: func(_ management.Input, program, line string) {
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", program, line)
+	}}
+	if r.Tool, err = os.Executable(); err != nil {
+		return err
+	}
+	out, err := r.Run(cmd.Context(), c)
+	var failed *management.FailedError
+	if errors.As(err, &failed) {
+		return fmt.Errorf("%s failed: %s; the operation would be FAILED_TEMP", failed.Program, failed.Reason)
+	}
+	if err != nil {
+		return err
+	}
+	enc := json.NewEncoder(cmd.OutOrStdout())
+	enc.SetIndent("", "  ")
+	return enc.Encode(out)
+}
