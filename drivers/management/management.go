@@ -146,6 +146,12 @@ type VIM struct {
 type Output struct {
 	// Message is shown in the log.
 	Message string `json:"message,omitempty"`
+	// Metadata and Extensions are merged into the instance's (RFC 7396): null deletes.
+	Metadata   map[string]any `json:"metadata,omitempty"`
+	Extensions map[string]any `json:"extensions,omitempty"`
+	// HandOver is given to the next attempt of the operation, and to its rollback. It
+	// counts from a program that fails, too.
+	HandOver json.RawMessage `json:"handOver,omitempty"`
 }
 
 // Call is one run of a program.

@@ -44,7 +44,8 @@ type Runner struct {
 }
 
 // Run waits for its turn, runs the program to its end, and returns what it wrote.
-// Where it can't be started, or fails, the error is a [*FailedError]. When ctx ends,
+// Where it can't be started, or fails, the error is a [*FailedError]; what one that
+// exited by itself hands over to the next attempt is returned with it. When ctx ends,
 // the whole process group is killed and the context's error returned. Any other error
 // is trouble of this machine's, not of the program. Nothing of the program's is left
 // behind: neither processes nor files.
@@ -107,7 +108,9 @@ func (r *Runner) run(ctx context.Context, c Call) (Output, error) {
 	case how == late:
 		return fail(fmt.Sprintf("not done within %s", cmp.Or(max(c.Timeout, 0), defaultTimeout)))
 	case !cmd.ProcessState.Success():
-		return fail(cmd.ProcessState.String())
+		_, err := fail(cmd.ProcessState.String())
+		out, _ := stdout.output(m)
+		return Output{HandOver: out.HandOver}, err
 	}
 	out, reason := stdout.output(m)
 	if reason != "" {
