@@ -313,6 +313,8 @@ def request_of(doc):
     """The body of the request, with credentials."""
     out = dict(doc['operation'].get('params') or {})
     params, asked = doc.get('params') or {}, doc.get('coordinationParams') or {}
+    if doc['operation']['type'] == 'MODIFY_INFO':
+        return out
     if out.get('additionalParams') is None:
         out['additionalParams'] = copy.deepcopy(params)
     else:
