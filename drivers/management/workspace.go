@@ -20,7 +20,8 @@ const runPrefix = "run-"
 
 // workspace is what is written for one run, in a directory of its own:
 //
-//	package/, other/   working copies, read-only
+//	package/, other/   working copies, read-only but for scripts of the older contract
+//	older.py           what runs those
 //	files/             what Call.Files holds
 //	home/, tmp/        the program's own
 type workspace struct {
@@ -29,9 +30,11 @@ type workspace struct {
 	argv  []string
 	env   []string
 	input Input
-	// program is the path in the package, first the beginning of its first line.
+	// program is the path in the package, first the beginning of its first line; older
+	// says that it speaks the older contract.
 	program string
 	first   string
+	older   bool
 }
 
 // prepare writes all that the program needs. An error that is the program's is a
@@ -101,7 +104,7 @@ func (r *Runner) prepare(c Call, who *identity) (_ *workspace, err error) {
 		}
 		w.env = append(w.env, name+"="+to)
 	}
-	return w, w.command()
+	return w, w.command(who)
 }
 
 // hookVariable tells programs what Input.Hook does, and them from other processes.
@@ -226,20 +229,27 @@ func (w *workspace) look(files fs.FS) error {
 	if w.first = string(line); !executable(line) && path.Ext(w.program) != ".py" {
 		return fail("this machine can't tell how to run it: begin it with a line such as #!/bin/sh or #!/usr/bin/env python3")
 	}
+	if w.older, err = speaksOlder(files, w.program); err != nil {
+		return fmt.Errorf("read the package: %w", err)
+	}
 	return nil
 }
 
 // command is how the program is run.
-func (w *workspace) command() error {
+func (w *workspace) command(who *identity) error {
 	file := filepath.Join(w.copy, filepath.FromSlash(w.program))
 	w.argv = []string{file}
-	if !executable([]byte(w.first)) {
-		python := interpreter("python3")
-		if python == "" {
-			return &FailedError{Program: w.program, Reason: "python3 isn't in " + searchPath + ": install it where Jibe runs"}
-		}
-		w.argv = []string{python, file}
+	if executable([]byte(w.first)) && !w.older {
+		return nil
 	}
+	python := interpreter("python3")
+	if python == "" {
+		return &FailedError{Program: w.program, Reason: "python3 isn't in " + searchPath + ": install it where Jibe runs"}
+	}
+	if w.older {
+		return w.adapt(python, file, who)
+	}
+	w.argv = []string{python, file}
 	return nil
 }
 
