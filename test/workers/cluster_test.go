@@ -115,6 +115,7 @@ func (c *cluster) host(name string) *netns.Host {
 // may become root. More settings are NAME=value. It returns what the script said.
 func (c *cluster) install(ctx context.Context, h *netns.Host, action string, settings ...string) (string, error) {
 	var text strings.Builder
+	// Through standard input, so that no list of processes shows the token.
 	fmt.Fprintf(&text, "export JIBE_K8S_ACTION=%s JIBE_K8S_NODE_NAME=%s JIBE_K8S_NODE_ADDRESS=%s\n", action, h.Spec.Name, h.Addr())
 	for _, s := range settings {
 		fmt.Fprintf(&text, "export %s\n", s)
@@ -125,6 +126,7 @@ func (c *cluster) install(ctx context.Context, h *netns.Host, action string, set
 	cmd.Env = append(os.Environ(), "SSHPASS="+netns.DefaultUser.Password)
 	cmd.Stdin = strings.NewReader(text.String())
 	out, err := cmd.CombinedOutput()
+	c.Logf("%s on %s: %s", action, h.Spec.Name, out)
 	if err != nil {
 		err = fmt.Errorf("%s on %s: %w: %s", action, h.Spec.Name, err, out)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 	"sync"
@@ -111,6 +112,25 @@ func again(c *cluster, h *netns.Host) {
 	if after, err := h.ReadFile("/etc/kubernetes/kubelet.conf"); err != nil || string(after) != string(before) {
 		c.Errorf("the kubelet.conf is another one, %v", err)
 	}
+	nodes := c.CoreV1().Nodes()
+	if err := nodes.Delete(c.Context(), h.Spec.Name, metav1.DeleteOptions{}); err != nil {
+		c.Fatal(err)
+	}
+	// Who was a member registers again, as a kubelet that is restarted does.
+	c.must(h, "join-worker", c.joining("")...)
+	if n, err := nodes.Get(c.Context(), h.Spec.Name, metav1.GetOptions{}); err != nil || !readyNode(n) {
+		c.Errorf("the node that was deleted is not back: %v", err)
+	}
+	// Who is reset is no member, and its name is another's until its Node is deleted.
+	c.must(h, "reset")
+	c.must(h, "reset")
+	if _, err := h.ReadFile("/etc/kubernetes/kubelet.conf"); !errors.Is(err, fs.ErrNotExist) {
+		c.Errorf("after a reset, the kubelet.conf: %v", err)
+	}
+	if err := nodes.Delete(c.Context(), h.Spec.Name, metav1.DeleteOptions{}); err != nil {
+		c.Fatal(err)
+	}
+	c.must(h, "join-worker", c.joining(goodToken)...)
 }
 
 func restricted(c *cluster, h *netns.Host) {
