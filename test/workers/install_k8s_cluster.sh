@@ -44,6 +44,7 @@ init() {
 init_real() { # init_real ENDPOINT
   if done_already "$ADMIN"; then return 0; fi
   local args=(--apiserver-advertise-address "$JIBE_K8S_NODE_ADDRESS" --control-plane-endpoint "$1" --node-name "$NAME")
+  args+=(--skip-token-print --skip-certificate-key-print) # what this prints is kept in logs
   [ -z "${JIBE_K8S_POD_CIDR:-}" ] || args+=(--pod-network-cidr "$JIBE_K8S_POD_CIDR")
   [ -z "${JIBE_K8S_TOKEN:-}" ] || args+=(--token "$JIBE_K8S_TOKEN")
   [ -z "${JIBE_K8S_CERTIFICATE_KEY:-}" ] || args+=(--upload-certs --certificate-key "$JIBE_K8S_CERTIFICATE_KEY")
