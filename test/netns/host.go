@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/netip"
@@ -16,6 +17,7 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -47,6 +49,10 @@ type Spec struct {
 	Labels map[string]string
 	// Files are written before anything is started.
 	Files map[string]File
+	// Mounts are files and directories of this machine that the host has too, read-only: the
+	// place on the host, absolute, and the one here. A host else sees nothing of what is
+	// below this machine's /home, /root, /run and /tmp.
+	Mounts map[string]string
 	// NoWeb leaves out the application, which else answers at [WebPort] with an [Answer].
 	NoWeb bool
 }
@@ -152,10 +158,13 @@ func (h *Host) start(ctx context.Context) error {
 	if err := os.Mkdir(h.dir, 0o700); err != nil {
 		return err
 	}
+	argv := []string{"bash", "-c", machineScript, "machine.sh", h.dir, h.Spec.Name}
+	for _, place := range slices.Sorted(maps.Keys(h.Spec.Mounts)) {
+		argv = append(argv, place, h.Spec.Mounts[place])
+	}
 	var err error
 	h.init, err = startProcess(
-		syscall.CLONE_NEWNS|syscall.CLONE_NEWPID|syscall.CLONE_NEWNET|syscall.CLONE_NEWUTS|syscall.CLONE_NEWIPC,
-		"bash", "-c", machineScript, "machine.sh", h.dir, h.Spec.Name)
+		syscall.CLONE_NEWNS|syscall.CLONE_NEWPID|syscall.CLONE_NEWNET|syscall.CLONE_NEWUTS|syscall.CLONE_NEWIPC, argv...)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -106,6 +107,26 @@ print(told["host"], told["labels"]["server"], told["config"]["role"])`)
 	}
 	if _, err := two.Run(t.Context(), nil, "sh", "-c", "echo not so >&2; exit 3"); err == nil || !strings.Contains(err.Error(), "not so") {
 		t.Errorf("a command that fails: %v", err)
+	}
+}
+
+func TestAHostHasWhatIsMountedAndCannotChangeIt(t *testing.T) {
+	l := Start(t, "10.201.9.0/24")
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "tool"), []byte("#!/bin/sh\necho done by $0\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	h := add(t, l, Spec{Name: "vm", Addrs: addrs("10.201.9.10"), NoWeb: true, Mounts: map[string]string{
+		"/opt/tools": dir, "/usr/local/bin/tool": filepath.Join(dir, "tool"),
+	}})
+	out, err := h.Run(t.Context(), nil, "sh", "-c", "/opt/tools/tool; /usr/local/bin/tool; touch /opt/tools/new || echo no")
+	if want := "done by /opt/tools/tool\ndone by /usr/local/bin/tool\nno\n"; err != nil || out != want {
+		t.Errorf("it said %q, %v; want %q", out, err, want)
+	}
+	if _, err := l.Add(t.Context(), Spec{Name: "lost", Addrs: addrs("10.201.9.11"), Mounts: map[string]string{
+		"/opt/tools": filepath.Join(dir, "missing"),
+	}}); err == nil || !strings.Contains(err.Error(), "missing") {
+		t.Errorf("a source that isn't there: %v", err)
 	}
 }
 

@@ -3,7 +3,7 @@
 // library alone, so that the script needs neither openssl nor curl, and it never starts
 // or stops a process.
 //
-//	helper pki DIR                         certificates and keys in DIR, unless they are there
+//	helper pki DIR [IP]                    certificates and keys in DIR, unless they are there
 //	helper kubeconfig PKI NAME URL FILE    a kubeconfig of its own, with NAME's certificate in it
 //	helper ports N                         N free TCP ports of 127.0.0.1, one a line
 //	helper await SECONDS PID URL [PKI]     until URL answers 200; PKI holds the admin's certificate
@@ -13,6 +13,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"strconv"
 	"time"
@@ -30,7 +31,13 @@ func run(args []string) error {
 	switch {
 	case len(verb) == 0:
 	case verb[0] == "pki" && len(args) == 1:
-		return makePKI(args[0])
+		return makePKI(args[0], nil)
+	case verb[0] == "pki" && len(args) == 2:
+		addr := net.ParseIP(args[1])
+		if addr == nil {
+			return fmt.Errorf("pki: %q is no address", args[1])
+		}
+		return makePKI(args[0], addr)
 	case verb[0] == "kubeconfig" && len(args) == 4:
 		return writeKubeconfig(args[0], args[1], args[2], args[3])
 	case verb[0] == "ports" && len(args) == 1:
@@ -56,5 +63,5 @@ func run(args []string) error {
 		defer cancel()
 		return await(ctx, pid, args[2], pki)
 	}
-	return errors.New("want: pki DIR | kubeconfig PKI NAME URL FILE | ports N | await SECONDS PID URL [PKI]")
+	return errors.New("want: pki DIR [IP] | kubeconfig PKI NAME URL FILE | ports N | await SECONDS PID URL [PKI]")
 }

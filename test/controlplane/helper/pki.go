@@ -4,6 +4,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/base64"
@@ -15,12 +16,16 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 )
 
 // lifetime is longer than any test cluster lives, so that one found again after a
 // holiday still works.
 const lifetime = 10 * 365 * 24 * time.Hour
+
+// server is the leaf that the API server shows.
+const server = "apiserver"
 
 // leaves are the certificates of one control plane. Only the API server's is shown to
 // clients; the others prove who a client is, by the names that Kubernetes' own RBAC
@@ -32,7 +37,7 @@ var leaves = []struct {
 	dns     []string
 }{
 	{
-		name: "apiserver", subject: pkix.Name{CommonName: "kube-apiserver"},
+		name: server, subject: pkix.Name{CommonName: "kube-apiserver"},
 		ips: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv4(10, 96, 0, 1)},
 		dns: []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"},
 	},
@@ -43,10 +48,14 @@ var leaves = []struct {
 }
 
 // makePKI fills dir with one certificate authority, the leaves that it signed and the
-// key that signs service account tokens. A dir that exists is whole, for it is made
-// beside itself and renamed, and is left alone.
-func makePKI(dir string) error {
+// key that signs service account tokens. The API server's certificate is good at 127.0.0.1
+// and at addr, if that isn't nil. A dir that exists is whole, for it is made beside itself
+// and renamed, and is left alone.
+func makePKI(dir string, addr net.IP) error {
 	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		if err == nil && addr != nil {
+			err = goodAt(dir, addr)
+		}
 		return err
 	}
 	tmp, err := os.MkdirTemp(filepath.Dir(dir), ".pki-")
@@ -66,6 +75,9 @@ func makePKI(dir string) error {
 		return err
 	}
 	for i, l := range leaves {
+		if l.name == server && addr != nil {
+			l.ips = append(slices.Clone(l.ips), addr)
+		}
 		cert := &x509.Certificate{
 			SerialNumber: big.NewInt(int64(i) + 2), Subject: l.subject, IPAddresses: l.ips, DNSNames: l.dns,
 			NotBefore: now.Add(-time.Minute), NotAfter: now.Add(lifetime),
@@ -81,6 +93,18 @@ func makePKI(dir string) error {
 	}
 	if err := os.Rename(tmp, dir); err != nil {
 		return fmt.Errorf("certificates: %w", err)
+	}
+	return nil
+}
+
+// goodAt refuses an API server's certificate that says nothing of addr.
+func goodAt(dir string, addr net.IP) error {
+	pair, err := tls.LoadX509KeyPair(filepath.Join(dir, server+".crt"), filepath.Join(dir, server+".key"))
+	if err != nil {
+		return fmt.Errorf("certificate of the API server: %w", err)
+	}
+	if err := pair.Leaf.VerifyHostname(addr.String()); err != nil {
+		return fmt.Errorf("certificate of the API server: %w: wipe the control plane and start it anew", err)
 	}
 	return nil
 }

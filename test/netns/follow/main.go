@@ -4,6 +4,9 @@
 //
 //	go run ./test/netns/follow -subnet 10.10.0.0/16 -balancer 10.10.0.50
 //
+// With -kubernetes the machines can become masters and workers of a Kubernetes cluster
+// (package workers).
+//
 // It needs root on Linux, and a clouds.yaml where OpenStack's clients look for it, or where
 // OS_CLIENT_CONFIG_FILE says.
 package main
@@ -23,6 +26,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/test/netns"
 	"github.com/jibe-vnfm/jibe/test/testenv"
+	"github.com/jibe-vnfm/jibe/test/workers"
 )
 
 func main() {
@@ -41,6 +45,7 @@ func run(ctx context.Context, args []string) error {
 	subnet := flags.String("subnet", "10.10.0.0/16", "servers with an address in this `subnet` get a machine")
 	balancer := flags.String("balancer", "", "`address` of a machine with an haproxy, which no server may have")
 	user := flags.String("user", netns.DefaultUser.Name+":"+netns.DefaultUser.Password, "`name:password` of the account of every machine")
+	kubernetes := flags.Bool("kubernetes", false, "machines have what test/workers/install_k8s_cluster.sh needs")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -68,6 +73,19 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+	outfit := func(*netns.Spec) {}
+	if *kubernetes {
+		dir, err := os.MkdirTemp("", "follow-")
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(dir)
+		kit, err := workers.Prepare(ctx, dir)
+		if err != nil {
+			return fmt.Errorf("-kubernetes: %w", err)
+		}
+		outfit = kit.Outfit
+	}
 	lab, err := netns.Open(ctx, prefix)
 	if err != nil {
 		return err
@@ -86,8 +104,11 @@ func run(ctx context.Context, args []string) error {
 	}
 	log.Info("following", "cloud", *cloud, "subnet", lab.Subnet.String(), "gateway", lab.Gateway.String())
 	lab.Follow(ctx, servers, netns.Followed{
-		Log:  log,
-		Spec: func(_ netns.Server, spec *netns.Spec) { spec.Users = users },
+		Log: log,
+		Spec: func(_ netns.Server, spec *netns.Spec) {
+			spec.Users = users
+			outfit(spec)
+		},
 	})
 	return nil
 }
