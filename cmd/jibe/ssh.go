@@ -45,7 +45,13 @@ func newSSH() *cobra.Command {
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return s.run(cmd, args) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			// Flags have ended with the host already, so that this is left to us.
+			if len(args) > 1 && args[1] == "--" {
+				args = append(args[:1:1], args[2:]...)
+			}
+			return s.run(cmd, args)
+		},
 	}
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return failSSH(err) })
 	f := cmd.Flags()
@@ -108,13 +114,18 @@ func (s *sshCommand) do(ctx context.Context, cmd *cobra.Command, args []string) 
 	if err != nil {
 		return nil, err
 	}
+	// Before anything is done: a file that isn't there must not be noticed half-way.
 	var uploads []upload
+	defer func() {
+		for _, u := range uploads {
+			u.file.Close()
+		}
+	}()
 	for _, text := range s.uploads {
 		u, err := parseUpload(text)
 		if err != nil {
 			return nil, err
 		}
-		defer u.file.Close()
 		uploads = append(uploads, u)
 	}
 	if len(args) == 1 && len(uploads) == 0 {

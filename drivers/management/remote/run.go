@@ -89,14 +89,16 @@ func (c *Conn) Run(ctx context.Context, cmd Command) error {
 	defer stop(nil)
 	r := newRun(cmd, stop)
 	defer r.close()
-	done := make(chan error, 1)
-	go func() { done <- r.do(c.client, line) }()
+	go func() {
+		defer close(r.done)
+		r.result = r.do(c.client, line)
+	}()
 	finished := false
 	select {
-	case err = <-done:
+	case <-r.done:
 		finished = true
 	case <-ctx.Done():
-		r.kill(done)
+		r.kill()
 	}
 	why := context.Cause(ctx)
 	var own *streamError
@@ -104,7 +106,7 @@ func (c *Conn) Run(ctx context.Context, cmd Command) error {
 	case errors.As(why, &own):
 		return own.err
 	case finished:
-		return c.explain(err, r)
+		return c.explain(r.result, r)
 	}
 	if lost := c.lost(); lost != nil {
 		why = errors.Join(why, lost)
@@ -193,6 +195,8 @@ type run struct {
 	stdout, stderr *gate
 	tail           *tail
 	stop           context.CancelCauseFunc
+	done           chan struct{}
+	result         error // once it is done
 
 	mu      sync.Mutex
 	session *ssh.Session // nil until it is open
@@ -205,7 +209,7 @@ type streamError struct{ err error }
 func (e *streamError) Error() string { return e.err.Error() }
 
 func newRun(cmd Command, stop context.CancelCauseFunc) *run {
-	r := &run{stdin: cmd.Stdin, stdout: newGate(cmd.Stdout), tail: &tail{}, stop: stop}
+	r := &run{stdin: cmd.Stdin, stdout: newGate(cmd.Stdout), tail: &tail{}, stop: stop, done: make(chan struct{})}
 	switch {
 	case cmd.Stderr == nil:
 		r.stderr = newGate(r.tail)
@@ -300,7 +304,7 @@ func (r *run) copy(to *gate, from io.Reader) {
 }
 
 // kill ends the command as far as the host lets it.
-func (r *run) kill(done <-chan error) {
+func (r *run) kill() {
 	r.mu.Lock()
 	s := r.session
 	r.over = true
@@ -313,7 +317,7 @@ func (r *run) kill(done <-chan error) {
 			go tell() // on a dead line, it wouldn't return
 		}
 		select {
-		case <-done:
+		case <-r.done:
 			return
 		case <-time.After(grace):
 		}
