@@ -22,6 +22,9 @@ const (
 	grace = 2 * time.Second
 	// keptStderr is how much of standard error an [ExitError] tells.
 	keptStderr = 4 << 10
+	// openTime is how long a session is asked for that the host refuses.
+	openTime  = 5 * time.Second
+	openPause = 50 * time.Millisecond
 )
 
 // Command is what runs on a host: without a terminal, in the login directory, by the
@@ -229,16 +232,12 @@ func same(a, b io.Writer) bool {
 
 // do runs the command to its end.
 func (r *run) do(client *ssh.Client, line string) error {
-	s, err := client.NewSession()
+	s, err := r.open(client)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	r.mu.Lock()
-	r.session = s
-	over := r.over
-	r.mu.Unlock()
-	if over {
+	if !r.take(s) {
 		return nil // nobody waits for it any more
 	}
 	stdin, err := s.StdinPipe()
@@ -264,6 +263,26 @@ func (r *run) do(client *ssh.Client, line string) error {
 	err = s.Wait()
 	copies.Wait()
 	return err
+}
+
+// open opens a session. The host counts those that have just ended for a moment longer
+// than we do, so that one that it refuses, of which nothing was seen there, is asked for again.
+func (r *run) open(client *ssh.Client) (*ssh.Session, error) {
+	for until := time.Now().Add(openTime); ; time.Sleep(openPause) {
+		s, err := client.NewSession()
+		var refused *ssh.OpenChannelError
+		if !errors.As(err, &refused) || refused.Reason != ssh.ConnectionFailed || time.Now().After(until) || !r.take(nil) {
+			return s, err
+		}
+	}
+}
+
+// take notes the session, and says whether the command is still wanted.
+func (r *run) take(s *ssh.Session) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.session = s
+	return !r.over
 }
 
 // feed gives the command what it reads. One that ends, or closes its input, before it has

@@ -192,6 +192,26 @@ func TestOneConnectionRunsManyCommandsAtOnce(t *testing.T) {
 	all.Wait()
 }
 
+func TestAHostThatAllowsFewSessionsIsAskedAgain(t *testing.T) {
+	s := newSite(t)
+	vm, none := s.add(nil), s.add(nil)
+	restart(t, vm, "MaxSessions 1")
+	c := dial(t, knownTo(t, vm), Options{Sessions: 2})
+	for range 20 {
+		var both sync.WaitGroup
+		for range 2 {
+			both.Go(func() {
+				if err := c.Run(soon(t), Command{Cmd: "true"}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		both.Wait()
+	}
+	restart(t, none, "MaxSessions 0")
+	says(t, dial(t, knownTo(t, none), Options{}).Run(soon(t), Command{Cmd: "true"}), "MaxSessions")
+}
+
 func TestACommandThatWaitsForItsTurnEndsWithItsContext(t *testing.T) {
 	_, c := one(t, Options{Sessions: 1})
 	_ = waiting(t, c, "sleep 1000")
