@@ -68,6 +68,7 @@ func newRoot() *cobra.Command {
 		newPackage(),
 		newSecret(),
 		newSSH(),
+		newDriver(),
 		newHook(),
 		newVersion(),
 	)

@@ -13,8 +13,10 @@
 #   JIBE_K8S_TOKEN         a bootstrap token (init: the cluster takes it for a day; may be left out)
 #   JIBE_K8S_CA_HASH       "sha256:…" of the cluster's CA; the joins need it
 #   JIBE_K8S_CERTIFICATE_KEY  what the CA's key is encrypted with while masters join
-#                          (init: uploads it with this; join-master needs it)
+#                          (init: uploads it with this, also on a master that is one
+#                          already; join-master needs it)
 #   JIBE_K8S_POD_CIDR      the subnet of pods (init)
+#   JIBE_K8S_SERVICE_CIDR  the subnet of Services (init; the stand-in has one of its own)
 #   JIBE_K8S_CNI           manifest of the pod network, a file or a URL (init; may be left out)
 #
 # A host that has kubeadm uses it. One of a test's that has not uses stand-ins that say so
@@ -42,10 +44,16 @@ init() {
 }
 
 init_real() { # init_real ENDPOINT
-  if done_already "$ADMIN"; then return 0; fi
+  if done_already "$ADMIN"; then
+    # What it prints is the key.
+    [ -z "${JIBE_K8S_CERTIFICATE_KEY:-}" ] ||
+      kubeadm init phase upload-certs --upload-certs --certificate-key "$JIBE_K8S_CERTIFICATE_KEY" >/dev/null
+    return 0
+  fi
   local args=(--apiserver-advertise-address "$JIBE_K8S_NODE_ADDRESS" --control-plane-endpoint "$1" --node-name "$NAME")
   args+=(--skip-token-print --skip-certificate-key-print) # what this prints is kept in logs
   [ -z "${JIBE_K8S_POD_CIDR:-}" ] || args+=(--pod-network-cidr "$JIBE_K8S_POD_CIDR")
+  [ -z "${JIBE_K8S_SERVICE_CIDR:-}" ] || args+=(--service-cidr "$JIBE_K8S_SERVICE_CIDR")
   [ -z "${JIBE_K8S_TOKEN:-}" ] || args+=(--token "$JIBE_K8S_TOKEN")
   [ -z "${JIBE_K8S_CERTIFICATE_KEY:-}" ] || args+=(--upload-certs --certificate-key "$JIBE_K8S_CERTIFICATE_KEY")
   kubeadm init "${args[@]}"

@@ -1,0 +1,64 @@
+package kubecluster
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const (
+	// tokenLife is how long a bootstrap token is good for, which is longer than a hook takes.
+	tokenLife = time.Hour
+	// clearTime bounds clearing away, also where the run is being ended.
+	clearTime = 5 * time.Second
+)
+
+// token makes a bootstrap token with which machines join, and how it is taken away again. Its
+// Secret has the same name in all tries of an operation: one that a killed run left is
+// overwritten.
+func (d *driver) token(ctx context.Context, c *cluster) (token string, remove func(), err error) {
+	sum := sha256.Sum256([]byte(d.in.Operation.ID))
+	id := hex.EncodeToString(sum[:])[:6]
+	random := make([]byte, 8)
+	_, _ = rand.Read(random) // never fails
+	secret := hex.EncodeToString(random)
+	token = id + "." + secret
+	d.hide(token)
+	d.hide(secret)
+	want := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: "bootstrap-token-" + id},
+		Type:       corev1.SecretTypeBootstrapToken,
+		StringData: map[string]string{
+			"description": "Jibe: nodes of VNF instance " + d.in.Instance.ID + ", operation " + d.in.Operation.ID,
+			"token-id":    id, "token-secret": secret,
+			"expiration":                     time.Now().Add(tokenLife).UTC().Format(time.RFC3339),
+			"usage-bootstrap-authentication": "true", "usage-bootstrap-signing": "true",
+			"auth-extra-groups": "system:bootstrappers:kubeadm:default-node-token",
+		},
+	}
+	secrets := c.CoreV1().Secrets(metav1.NamespaceSystem)
+	err = retried(ctx, func() error {
+		_, err := secrets.Create(ctx, want, metav1.CreateOptions{})
+		if apierrors.IsAlreadyExists(err) {
+			_, err = secrets.Update(ctx, want, metav1.UpdateOptions{})
+		}
+		return err
+	})
+	if err != nil {
+		return "", nil, fmt.Errorf("make a bootstrap token in the cluster: %w", err)
+	}
+	return token, func() {
+		clear, cancel := context.WithTimeout(context.WithoutCancel(ctx), clearTime)
+		defer cancel()
+		if err := secrets.Delete(clear, want.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+			d.say("the bootstrap token wasn't removed; it expires within %s: %v", tokenLife, err)
+		}
+	}, nil
+}
