@@ -64,7 +64,7 @@ func TestEachVDUOfVirtualMachinesScalesFromTheVNFDsLeastToItsMost(t *testing.T) 
 		"vm-sample-1.1":     {plain, nil, map[string]hot.Shape{"VDU1": hot.Grouped}},
 		"k8s-cluster-1.0": {nil, []string{"masterNode_CP1", "workerNode_CP1"},
 			map[string]hot.Shape{"MasterVDU": hot.Grouped, "WorkerVDU": hot.Grouped}},
-		"mixed-1.0":         {nil, []string{"DB_CP"}, map[string]hot.Shape{"DB": hot.Expanded}},
+		"mixed-1.0": {nil, []string{"DB_CP"}, map[string]hot.Shape{"DB": hot.Expanded}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var links []desired.ExtVirtualLink

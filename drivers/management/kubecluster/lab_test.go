@@ -436,7 +436,9 @@ func (s *site) watched() (least func() int) {
 		for e := range w.ResultChan() {
 			p, ok := e.Object.(*corev1.Pod)
 			if !ok {
-				s.Errorf("the watch ended: %v", e.Object)
+				if ctx.Err() == nil {
+					s.Errorf("the watch ended: %v", e.Object)
+				}
 				return
 			}
 			healthy[p.Name] = e.Type != "DELETED" && counts(p)
@@ -446,8 +448,8 @@ func (s *site) watched() (least func() int) {
 	return func() int {
 		// The last changes are on their way.
 		time.Sleep(200 * time.Millisecond)
-		w.Stop()
 		stop()
+		w.Stop()
 		done.Wait()
 		return lowest
 	}
