@@ -3,8 +3,6 @@ package kubecluster
 import (
 	"encoding/json"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -33,6 +31,10 @@ func TestAClusterOnMachinesGrowsAndShrinks(t *testing.T) {
 	s.sub("KilledWhileItDrains", killedDraining)
 	s.sub("AWorkerThatIsDeadIsHealed", healDead)
 	s.sub("ScriptsThatFailAreToldFromEachOther", scripts)
+	s.sub("AMachineThatStillBootsIsWaitedFor", booting)
+	s.sub("AConnectionThatIsCutIsMadeAgain", cut)
+	s.sub("AMasterThatForwardsNothingIsReachedDirectly", forwardless)
+	s.sub("AsAProgramOfThePackage", asAProgram)
 	s.sub("OneJoinAndTenAtOnce", ten)
 }
 
@@ -405,45 +407,6 @@ func healDead(s *site) {
 	s.w.units = append(s.w.units, successor)
 	s.want("master2 " + name + " worker3")
 	s.in(successor)
-	s.want("master2 worker3")
-}
-
-// scripts has scripts that fail in ways of their own.
-func scripts(s *site) {
-	for name, test := range map[string]struct {
-		script string
-		why    []string
-	}{
-		"fails":              {"#!/bin/bash\necho \"no such module\" >&2\nexit 3", []string{"exit status 3", "no such module"}},
-		"hangs":              {"#!/bin/bash\necho working\nsleep 1000", []string{"didn't end within", "working", "join_timeout"}},
-		"prints forever":     {"#!/bin/bash\nyes 'all is well'", []string{"printed more than", "all is well"}},
-		"asks":               {"#!/bin/bash\nread -p 'Continue?' -r answer || { echo nobody answers; exit 9; }", []string{"exit status 9", "nobody answers"}},
-		"tells its settings": {"#!/bin/bash\necho token $JIBE_K8S_TOKEN; exit 5", []string{"exit status 5", "token ***"}},
-	} {
-		s.T.Run(name, func(t *testing.T) {
-			own := *s
-			own.T = t
-			own.begin()
-			m := own.machine("WorkerVDU")
-			in := with(own.input("scale_end", []management.Target{m}, nil), map[string]any{"join_timeout": "10s", "script_path": "install.sh"})
-			in.After = &management.Package{Tree: "other", Dir: t.TempDir()}
-			in.Params[paramName].(map[string]any)["worker_node"] = map[string]any{
-				"vdu_id": "WorkerVDU", "ssh_cp_name": "workerNode_CP1", "nic_cp_name": "workerNode_CP1", "username": "ubuntu", "password": password,
-			}
-			if err := os.WriteFile(filepath.Join(in.After.Dir, "install.sh"), []byte(test.script+"\n"), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			own.refused(in, append(test.why, m.Unit.Name)...)
-			own.eventually("nothing of it is left on the machine", func() bool {
-				left, err := own.host(m).Run(t.Context(), nil, "sh", "-c", "ls /tmp | grep jibe-; pgrep -f 'yes all|sleep 1000'; true")
-				if err != nil {
-					t.Fatal(err)
-				}
-				return left == ""
-			})
-			own.host(m).Remove()
-		})
-	}
 	s.want("master2 worker3")
 }
 
