@@ -100,6 +100,27 @@ func (s *site) scriptThat(first string) string {
 	return dir
 }
 
+// masterHealed has a second master, which the stand-in of a control plane can't be: it is one
+// by its name and place alone. What the driver does for it is the same.
+func masterHealed(s *site) {
+	s.begin()
+	before := s.w.units
+	m := s.machine("MasterVDU")
+	in := s.input("heal_end", []management.Target{m}, nil)
+	in.After = &management.Package{Tree: "other", Dir: s.scriptThat(
+		`if [ "$JIBE_K8S_ACTION" = join-master ]; then [ ${#JIBE_K8S_CERTIFICATE_KEY} = 64 ] || exit 7; JIBE_K8S_ACTION=join-worker; fi`)}
+	in.Params = workerByVDU(in)
+	s.must(in)
+	name := strings.Replace(workerName(m), "worker", "master", 1)
+	s.want("master2 " + name + " worker3")
+	s.w.units = append(slices.Clone(before), m)
+	s.begin()
+	s.must(s.input("heal_start", nil, []management.Target{m}))
+	s.want("master2 worker3")
+	s.host(m).Remove()
+	s.w.units = before
+}
+
 // forwardless has a master whose SSH server forwards nothing.
 func forwardless(s *site) {
 	host := s.w.hosts["server-2"]

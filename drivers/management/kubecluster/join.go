@@ -68,6 +68,7 @@ func (d *driver) joinAll(ctx context.Context, c *cluster, all []machine) error {
 		missing = append(missing, m)
 	}
 	if len(missing) == 0 {
+		d.removeToken(ctx, c)
 		return nil
 	}
 	masters, workers := part(missing)
@@ -98,8 +99,6 @@ func isReady(n *corev1.Node) bool {
 // with the key.
 func (d *driver) joinMasters(ctx context.Context, c *cluster, masters []machine, names, env map[string]string) error {
 	key := d.certificateKey()
-	limited, cancel := context.WithTimeout(ctx, d.joinTime)
-	defer cancel()
 	nodes, err := c.nodes(ctx)
 	if err != nil {
 		return err
@@ -108,7 +107,7 @@ func (d *driver) joinMasters(ctx context.Context, c *cluster, masters []machine,
 	if own == nil {
 		return fmt.Errorf("%s has no node in its own cluster", c.master)
 	}
-	if err := d.install(limited, c.master, "init", d.initial(c.master, own.Name, key, "")); err != nil {
+	if err := d.install(ctx, time.Now().Add(d.joinTime), c.master, "init", d.initial(c.master, own.Name, key, "")); err != nil {
 		return err
 	}
 	with := map[string]string{"JIBE_K8S_CERTIFICATE_KEY": key}
@@ -128,17 +127,18 @@ func (d *driver) certificateKey() string {
 
 // joinOne makes one machine a node.
 func (d *driver) joinOne(ctx context.Context, c *cluster, m machine, name, action string, env map[string]string) error {
-	limited, cancel := context.WithTimeout(ctx, d.joinTime)
-	defer cancel()
 	d.say("%s: joins as node %s", m, name)
 	began := time.Now()
+	until := began.Add(d.joinTime)
 	with := map[string]string{"JIBE_K8S_NODE_NAME": name, "JIBE_K8S_NODE_ADDRESS": m.nodeAddress()}
 	for k, v := range env {
 		with[k] = v
 	}
-	if err := d.install(limited, m, action, with); err != nil {
+	if err := d.install(ctx, until, m, action, with); err != nil {
 		return err
 	}
+	limited, cancel := context.WithDeadline(ctx, until)
+	defer cancel()
 	if err := c.awaitReady(limited, name, m.nodeAddress()); err != nil {
 		return fmt.Errorf("%s: %w", m, err)
 	}
@@ -196,14 +196,15 @@ func (d *driver) build(ctx context.Context) error {
 	if len(masters) > 1 {
 		key = d.certificateKey()
 	}
-	limited, cancel := context.WithTimeout(ctx, d.joinTime)
+	until := time.Now().Add(d.joinTime)
+	limited, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
 	name := d.noted(first.Name)
 	if name == "" {
 		name = first.names()[0]
 	}
 	d.say("%s: becomes the first master, as node %s", first, name)
-	if err := d.install(limited, first, "init", d.initial(first, name, key, "")); err != nil {
+	if err := d.install(ctx, until, first, "init", d.initial(first, name, key, "")); err != nil {
 		return err
 	}
 	c, err := d.answering(limited, first)

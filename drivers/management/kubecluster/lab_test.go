@@ -324,8 +324,10 @@ func (s *site) nodes() string {
 
 func (s *site) want(nodes string) {
 	s.Helper()
-	if got := s.nodes(); got != nodes {
-		s.Errorf("the nodes are %q, want %q", got, nodes)
+	names := strings.Fields(nodes)
+	slices.Sort(names)
+	if got := s.nodes(); got != strings.Join(names, " ") {
+		s.Errorf("the nodes are %q, want %q", got, names)
 	}
 }
 

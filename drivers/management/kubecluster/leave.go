@@ -107,9 +107,7 @@ func (d *driver) drainAll(ctx context.Context, c *cluster, victims []victim) err
 // expel takes a node out of the cluster, and a master out of etcd.
 func (d *driver) expel(ctx context.Context, c *cluster, v victim) error {
 	if v.isMaster() {
-		limited, cancel := context.WithTimeout(ctx, d.joinTime)
-		defer cancel()
-		if err := d.install(limited, c.master, "remove-member", map[string]string{"JIBE_K8S_NODE_NAME": v.node.Name}); err != nil {
+		if err := d.install(ctx, time.Now().Add(d.joinTime), c.master, "remove-member", map[string]string{"JIBE_K8S_NODE_NAME": v.node.Name}); err != nil {
 			return err
 		}
 	}
@@ -133,6 +131,7 @@ func (d *driver) takeBack(ctx context.Context) error {
 		return err
 	}
 	defer c.close()
+	d.removeToken(ctx, c)
 	if err := d.undoJoins(ctx, c, added); err != nil {
 		return err
 	}
@@ -236,9 +235,7 @@ func (d *driver) rejoin(ctx context.Context, c *cluster, back []machine) error {
 		return nil
 	}
 	err = each(back, d.parallel, func(m machine) error {
-		limited, cancel := context.WithTimeout(ctx, d.joinTime)
-		defer cancel()
-		return d.install(limited, m, "reset", map[string]string{"JIBE_K8S_NODE_ADDRESS": m.nodeAddress()})
+		return d.install(ctx, time.Now().Add(d.joinTime), m, "reset", map[string]string{"JIBE_K8S_NODE_ADDRESS": m.nodeAddress()})
 	})
 	if err != nil {
 		return err

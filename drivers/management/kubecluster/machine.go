@@ -114,14 +114,13 @@ func (d *driver) knownHosts(id, address string, port int) string {
 	return text
 }
 
-// install runs the package's script on a machine until it has succeeded, its time is over, or
-// it has failed. A connection that is lost is made again, and the script run again: it bears
-// that. The machine may be one that boots.
-func (d *driver) install(ctx context.Context, m machine, action string, env map[string]string) error {
-	until, ok := ctx.Deadline()
-	if !ok {
-		until = time.Now().Add(d.joinTime)
-	}
+// install runs the package's script on a machine until it has succeeded, it has failed, or it
+// is late. A connection that is lost is made again, and the script run again: it bears that.
+// The machine may be one that boots.
+func (d *driver) install(ctx context.Context, until time.Time, m machine, action string, env map[string]string) error {
+	// The machine ends its script first, and says how far that came.
+	ctx, cancel := context.WithDeadline(ctx, until.Add(lateness))
+	defer cancel()
 	for {
 		err := d.installOnce(ctx, m, action, env, until)
 		if !errors.Is(err, remote.ErrLost) || ctx.Err() != nil || time.Until(until) < lostPause {
@@ -188,11 +187,9 @@ func (d *driver) run(ctx context.Context, conn *remote.Conn, m machine, action, 
 	}
 	stdin.WriteString("\n")
 	left := max(time.Until(until).Round(time.Second), time.Second)
-	limited, cancel := context.WithDeadline(ctx, time.Now().Add(left+lateness))
-	defer cancel()
 	printed := &tail{}
 	began := time.Now()
-	err := conn.Run(limited, remote.Command{
+	err := conn.Run(ctx, remote.Command{
 		Cmd:   remote.Quote("sh", "-c", asRoot, "sh", "sh", "-c", runScript, "sh", script, strconv.Itoa(int(left.Seconds()))),
 		Stdin: &stdin, Stdout: printed, Stderr: printed,
 	})
@@ -204,7 +201,7 @@ func (d *driver) run(ctx context.Context, conn *remote.Conn, m machine, action, 
 		return nil
 	case errors.Is(err, errTooLoud):
 		return fmt.Errorf("%s was stopped: %w; the last was%s", what, err, printed)
-	case errors.As(err, &exit) && exit.Status == 124, limited.Err() != nil && ctx.Err() == nil:
+	case errors.As(err, &exit) && exit.Status == 124, errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return fmt.Errorf("%s didn't end within %s (join_timeout is %s); the last it printed was%s", what, left, d.joinTime, printed)
 	case errors.As(err, &exit) && exit.Status == 75 && printed.len == 0:
 		return fmt.Errorf("%s waited for %s for an earlier run of the script on that machine, which doesn't end", what, left)

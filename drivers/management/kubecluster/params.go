@@ -277,7 +277,7 @@ func (f *fields) boolean(name string) bool {
 }
 
 func (f *fields) number(name string, otherwise, least, most int) int {
-	n := otherwise
+	var n int
 	switch v := f.get(name).(type) {
 	case nil:
 		return otherwise

@@ -31,6 +31,7 @@ func TestAClusterOnMachinesGrowsAndShrinks(t *testing.T) {
 	s.sub("KilledWhileItDrains", killedDraining)
 	s.sub("AWorkerThatIsDeadIsHealed", healDead)
 	s.sub("ScriptsThatFailAreToldFromEachOther", scripts)
+	s.sub("AMasterIsHealed", masterHealed)
 	s.sub("AMachineThatStillBootsIsWaitedFor", booting)
 	s.sub("AConnectionThatIsCutIsMadeAgain", cut)
 	s.sub("AMasterThatForwardsNothingIsReachedDirectly", forwardless)

@@ -24,8 +24,7 @@ const (
 // Secret has the same name in all tries of an operation: one that a killed run left is
 // overwritten.
 func (d *driver) token(ctx context.Context, c *cluster) (token string, remove func(), err error) {
-	sum := sha256.Sum256([]byte(d.in.Operation.ID))
-	id := hex.EncodeToString(sum[:])[:6]
+	id := d.tokenID()
 	random := make([]byte, 8)
 	_, _ = rand.Read(random) // never fails
 	secret := hex.EncodeToString(random)
@@ -33,7 +32,7 @@ func (d *driver) token(ctx context.Context, c *cluster) (token string, remove fu
 	d.hide(token)
 	d.hide(secret)
 	want := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Name: "bootstrap-token-" + id},
+		ObjectMeta: metav1.ObjectMeta{Name: tokenPrefix + id},
 		Type:       corev1.SecretTypeBootstrapToken,
 		StringData: map[string]string{
 			"description": "Jibe: nodes of VNF instance " + d.in.Instance.ID + ", operation " + d.in.Operation.ID,
@@ -54,11 +53,24 @@ func (d *driver) token(ctx context.Context, c *cluster) (token string, remove fu
 	if err != nil {
 		return "", nil, fmt.Errorf("make a bootstrap token in the cluster: %w", err)
 	}
-	return token, func() {
-		clear, cancel := context.WithTimeout(context.WithoutCancel(ctx), clearTime)
-		defer cancel()
-		if err := secrets.Delete(clear, want.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
-			d.say("the bootstrap token wasn't removed; it expires within %s: %v", tokenLife, err)
-		}
-	}, nil
+	return token, func() { d.removeToken(ctx, c) }, nil
+}
+
+// tokenPrefix is how the Secrets of bootstrap tokens are called.
+const tokenPrefix = "bootstrap-token-"
+
+// tokenID is the public half of the operation's token.
+func (d *driver) tokenID() string {
+	sum := sha256.Sum256([]byte(d.in.Operation.ID))
+	return hex.EncodeToString(sum[:])[:6]
+}
+
+// removeToken takes the operation's token away, also one that a killed run has left.
+func (d *driver) removeToken(ctx context.Context, c *cluster) {
+	clear, cancel := context.WithTimeout(context.WithoutCancel(ctx), clearTime)
+	defer cancel()
+	err := c.CoreV1().Secrets(metav1.NamespaceSystem).Delete(clear, tokenPrefix+d.tokenID(), metav1.DeleteOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		d.say("the bootstrap token wasn't removed; it expires within %s: %v", tokenLife, err)
+	}
 }
