@@ -130,8 +130,10 @@ remove_member() {
 
 # remove_etcd_member: a worker has none, and one that is gone already needs nothing.
 remove_etcd_member() {
-  local etcd id pki=/etc/kubernetes/pki/etcd
-  etcd=$(kube -n kube-system get pods -l component=etcd -o name --field-selector "spec.nodeName=$(hostname)")
+  local etcd id own pki=/etc/kubernetes/pki/etcd
+  # The node may have another name than its host.
+  own=$(sed -n 's/^ *- --name=//p' /etc/kubernetes/manifests/etcd.yaml)
+  etcd=$(kube -n kube-system get pods -l component=etcd -o name --field-selector "spec.nodeName=$own")
   [ -n "$etcd" ] || die "this host runs no etcd: run it on a master that stays"
   etcdctl() {
     kube -n kube-system exec "$etcd" -- etcdctl --endpoints https://127.0.0.1:2379 \

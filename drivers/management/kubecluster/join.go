@@ -204,7 +204,8 @@ func (d *driver) build(ctx context.Context) error {
 		name = first.names()[0]
 	}
 	d.say("%s: becomes the first master, as node %s", first, name)
-	if err := d.install(ctx, until, first, "init", d.initial(first, name, key, "")); err != nil {
+	// kubeadm makes a token in any case: this one is known by its name, and goes in the end.
+	if err := d.install(ctx, until, first, "init", d.initial(first, name, key, d.newToken())); err != nil {
 		return err
 	}
 	c, err := d.answering(limited, first)

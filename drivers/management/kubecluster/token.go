@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,17 +21,21 @@ const (
 	clearTime = 5 * time.Second
 )
 
+// newToken is a bootstrap token that the cluster doesn't know yet.
+func (d *driver) newToken() string {
+	random := make([]byte, 8)
+	_, _ = rand.Read(random) // never fails
+	secret := hex.EncodeToString(random)
+	d.hide(secret)
+	return d.tokenID() + "." + secret
+}
+
 // token makes a bootstrap token with which machines join, and how it is taken away again. Its
 // Secret has the same name in all tries of an operation: one that a killed run left is
 // overwritten.
 func (d *driver) token(ctx context.Context, c *cluster) (token string, remove func(), err error) {
-	id := d.tokenID()
-	random := make([]byte, 8)
-	_, _ = rand.Read(random) // never fails
-	secret := hex.EncodeToString(random)
-	token = id + "." + secret
-	d.hide(token)
-	d.hide(secret)
+	token = d.newToken()
+	id, secret, _ := strings.Cut(token, ".")
 	want := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: tokenPrefix + id},
 		Type:       corev1.SecretTypeBootstrapToken,
