@@ -14,7 +14,7 @@ import (
 
 // annotationCordoned marks a node that this driver has cordoned, with the operation's id,
 // so that one which somebody else has cordoned stays so.
-const annotationCordoned = "jibe-vnfm.github.io/cordoned-by"
+const annotationCordoned = "vnf.jibe.dev/cordoned-by"
 
 // pollPause is between two looks at something that is waited for.
 const pollPause = time.Second

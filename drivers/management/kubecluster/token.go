@@ -26,8 +26,10 @@ func (d *driver) newToken() string {
 	random := make([]byte, 8)
 	_, _ = rand.Read(random) // never fails
 	secret := hex.EncodeToString(random)
+	token := d.tokenID() + "." + secret
+	d.hide(token)
 	d.hide(secret)
-	return d.tokenID() + "." + secret
+	return token
 }
 
 // token makes a bootstrap token with which machines join, and how it is taken away again. Its
