@@ -67,6 +67,7 @@ func newRoot() *cobra.Command {
 		newAccept(),
 		newPackage(),
 		newSecret(),
+		newSSH(),
 		newHook(),
 		newVersion(),
 	)
