@@ -62,10 +62,10 @@ func TestAttributesOfAHooksInputAreTakenFromAFile(t *testing.T) {
 		t.Error(err)
 	}
 	bad := filepath.Join(t.TempDir(), "bad.json")
-	if err := os.WriteFile(bad, []byte(`{"handover": 1, "attemp": 2}`), 0o600); err != nil {
+	if err := os.WriteFile(bad, []byte(`{"handover": 1, "tries": 2}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := tryHook(t, program, "scale_end", "--program", "Scripts/hook.sh", "--input", bad); err == nil || !strings.Contains(err.Error(), `"attemp"`) {
+	if _, _, err := tryHook(t, program, "scale_end", "--program", "Scripts/hook.sh", "--input", bad); err == nil || !strings.Contains(err.Error(), `"tries"`) {
 		t.Errorf("an attribute that there isn't: %v", err)
 	}
 }

@@ -60,6 +60,14 @@ func TestWhatMustNotStandInGitIsRefused(t *testing.T) {
 	run(t, r, c)
 }
 
+func TestCredentialsThatWereHandedOverAreKeptFromLogsToo(t *testing.T) {
+	c := shell(`echo "the token is t0ken-of-before" >&2; exit 1`)
+	c.Input.HandOver = json.RawMessage(`{"join": {"token": "t0ken-of-before"}}`)
+	if got := fails(t, newRunner(t), c); got.Stderr != "the token is ***" {
+		t.Errorf("the error says %q", got.Stderr)
+	}
+}
+
 func TestProgramsFindJibesToolInTheirPathAndNobodyMayChangeIt(t *testing.T) {
 	r := newRunner(t)
 	tool := filepath.Join(t.TempDir(), "jibe")

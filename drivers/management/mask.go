@@ -50,7 +50,7 @@ func newMask(c Call) *mask {
 		add(s)
 	}
 	in := c.Input
-	for _, v := range []any{in.Params, in.CoordinationParams, in.Instance.Metadata, in.Instance.Extensions, decoded(in.Operation.Params)} {
+	for _, v := range []any{in.Params, in.CoordinationParams, in.Instance.Metadata, in.Instance.Extensions, decoded(in.Operation.Params), decoded(in.HandOver)} {
 		secretsIn(v, false, add)
 	}
 	for _, data := range c.Files {

@@ -474,6 +474,26 @@ func TestADeleteThatFailedIsTriedAgainUntilNothingIsLeft(t *testing.T) {
 	}
 }
 
+func TestAStackIsGoneWhenItsNameIsFree(t *testing.T) {
+	cloud := fakeCloud(t)
+	v := start(t, cloud)
+	src := source(v.id, grouped, 1)
+	v.reach(src)
+	const linger = 500 * time.Millisecond
+	cloud.Linger(linger)
+	begun := time.Now()
+	if o := v.gone(); len(o.Objects)+len(o.Units) > 0 {
+		t.Errorf("observed at the end: %+v", o)
+	}
+	if took := time.Since(begun); took < linger {
+		t.Errorf("it was taken for gone after %s, and kept its name for %s", took, linger)
+	}
+	if n := deletes(cloud); n != 1 {
+		t.Errorf("Heat was asked %d times to delete a stack, want once", n)
+	}
+	v.reach(src)
+}
+
 // deletes are how often Heat was asked to delete a stack.
 func deletes(cloud *openstacktest.Cloud) int {
 	n := 0

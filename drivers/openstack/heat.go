@@ -30,9 +30,15 @@ const (
 	failed     = "_FAILED"
 )
 
-func (s *stackRecord) inProgress() bool { return strings.HasSuffix(s.Status, inProgress) }
-func (s *stackRecord) failed() bool     { return strings.HasSuffix(s.Status, failed) }
-func (s *stackRecord) deleting() bool   { return s.Status == "DELETE"+inProgress }
+func (s *stackRecord) inProgress() bool {
+	return strings.HasSuffix(s.Status, inProgress) || s.deleting()
+}
+func (s *stackRecord) failed() bool   { return strings.HasSuffix(s.Status, failed) }
+func (s *stackRecord) deleting() bool { return s.Status == "DELETE"+inProgress || s.deleted() }
+
+// deleted says that all of the stack's resources are gone. It stays in Heat's list, and
+// keeps its name, for as long as Heat takes to forget it: it isn't gone before.
+func (s *stackRecord) deleted() bool { return s.Status == "DELETE"+complete }
 
 // working says whether the last work on the stack succeeded and left something that runs.
 func (s *stackRecord) working() bool {
@@ -175,7 +181,7 @@ func (c *cloud) standing(ctx context.Context, name string) (*stackRecord, error)
 	}
 	var found *stackRecord
 	for _, s := range page.Stacks {
-		if s.Name == name && s.Status != "DELETE"+complete && (found == nil || s.order(found) < 0) {
+		if s.Name == name && (found == nil || s.order(found) < 0) {
 			found = s
 		}
 	}
@@ -207,8 +213,8 @@ func (c *cloud) findStack(ctx context.Context, id stackID) (*stackRecord, error)
 	if err != nil {
 		return nil, fmt.Errorf("stack %s: %w", id.name, c.asUnavailable(err))
 	}
-	if found.Stack.Status == "DELETE"+complete {
-		return nil, nil // Heat shows it by its id for a while
+	if found.Stack.deleted() {
+		return nil, nil // Heat shows it by its id long after it has forgotten the name
 	}
 	return found.Stack, nil
 }

@@ -51,6 +51,10 @@ func (d *Driver) Observe(ctx context.Context, src drivers.Source, want plan.Desi
 			continue
 		}
 		names[s.Name] = true
+		if s.deleted() {
+			o.Objects = append(o.Objects, v.leaving(s))
+			continue
+		}
 		if err := v.stack(&o, s, d.tampered(s) || len(s.bare) > 0 && !s.busy()); err != nil {
 			return plan.Observed{}, err
 		}
@@ -126,6 +130,14 @@ func (v *view) stack(o *plan.Observed, s *stack, tampered bool) error {
 func (v *view) twin(s *stack) plan.ObservedObject {
 	return plan.ObservedObject{
 		Key: stackKey(s.Name) + "/" + s.ID, Incarnation: s.ID, Count: -1, Passive: true, Deleting: s.deleting(),
+		Generation: generationOf(s.generation(v.instance)), Reason: s.Status,
+	}
+}
+
+// leaving is a stack of which nothing is left but its name.
+func (v *view) leaving(s *stack) plan.ObservedObject {
+	return plan.ObservedObject{
+		Key: stackKey(s.Name), Incarnation: s.ID, Count: -1, Passive: true, Deleting: true,
 		Generation: generationOf(s.generation(v.instance)), Reason: s.Status,
 	}
 }

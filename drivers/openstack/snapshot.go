@@ -84,10 +84,14 @@ func (d *Driver) take(ctx context.Context, last *snapshot, touched map[string]bo
 	var looks []func() error
 	for _, r := range records {
 		instance := r.instance()
-		if instance == "" || r.Status == "DELETE"+complete {
+		if instance == "" {
 			continue
 		}
 		s := &stack{stackRecord: *r}
+		if s.deleted() {
+			now.add(instance, s) // there is nothing to look at
+			continue
+		}
 		s.print = printOf(s, known[r.ID], servers)
 		before := known[r.ID]
 		if before != nil && before.print == s.print && !touched[instance] && d.knows(before) {
@@ -99,7 +103,7 @@ func (d *Driver) take(ctx context.Context, last *snapshot, touched map[string]bo
 		looks = append(looks, func() error {
 			s.looked = time.Now()
 			err := d.look(ctx, s, before, servers, touched[instance])
-			if is(err, http.StatusNotFound) || s.Status == "DELETE"+complete {
+			if is(err, http.StatusNotFound) {
 				return nil // it went meanwhile
 			}
 			s.err = d.cloud.asUnavailable(err)

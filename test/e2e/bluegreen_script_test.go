@@ -207,12 +207,24 @@ func TestThePreambleAndPostambleOfThePackageRunAroundTheChange(t *testing.T) {
 	if n := b.running(2); n != 0 || input.text("hook") != "change_current_package_start" {
 		t.Errorf("the preamble %s runs beside %d new pods", input.text("hook"), n)
 	}
-	start.answer(1, "exit 0")
+	start.answer(1, `echo '{"handOver": {"from": "the preamble"}}'`)
 	input = end.called(1)
 	if n := b.running(1); n != 0 || input.text("hook") != "change_current_package_end" {
 		t.Errorf("the postamble %s runs beside %d old pods", input.text("hook"), n)
 	}
 	b.only(id, "1")
-	end.answer(1, "exit 0")
+	if handed := input.text("handOver", "from"); handed != "the preamble" {
+		t.Errorf("the preamble handed over %q", handed)
+	}
+	end.answer(1, `echo '{"metadata": {"licence": "L-7"}, "extensions": {"peer": "10.0.0.9"}}'`)
 	b.await(t, path, "COMPLETED")
+	eventually(t, func() error {
+		got := b.must(b, 200, "GET", instances+"/"+id, nil).object(t)
+		if got.text("metadata", "licence") != "L-7" || got.text("extensions", "peer") != "10.0.0.9" {
+			return fmt.Errorf("the instance has metadata %v and extensions %v", got["metadata"], got["extensions"])
+		}
+		return nil
+	})
+	stays(t, quiet, func() error { return b.counted(id, 2) })
+	b.undrifted(id)
 }

@@ -70,6 +70,9 @@ func (w *work) absorb(s *stack) {
 
 // advance does what is due by now.
 func (c *Cloud) advance(now time.Time) {
+	if c.linger > 0 {
+		c.forget(now)
+	}
 	var held []*work
 	for len(c.due) > 0 && !c.due[0].at.After(now) {
 		w := heap.Pop(&c.due).(*work)
@@ -141,7 +144,13 @@ func (c *Cloud) finish(w *work) {
 func (c *Cloud) bury(s *stack) {
 	s.deleted = time.Now()
 	s.action, s.status, s.reason = remove, complete, "Stack DELETE completed successfully"
-	c.order = slices.DeleteFunc(c.order, func(x *stack) bool { return x == s })
+	s.forgotten = s.deleted.Add(c.linger)
+	c.forget(s.deleted)
+}
+
+// forget takes stacks that are deleted, and whose time has come, out of the list.
+func (c *Cloud) forget(now time.Time) {
+	c.order = slices.DeleteFunc(c.order, func(s *stack) bool { return !s.deleted.IsZero() && !s.forgotten.After(now) })
 }
 
 // byName is the oldest living stack of the name, nil if there is none.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Fault makes requests fail. It is put in with [Cloud.Inject].
@@ -129,6 +130,14 @@ func (c *Cloud) Unstick(name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.stuck, name)
+}
+
+// Linger has deleted stacks stay in the list, and keep their names, for a while, as Heat's
+// do until it has tidied up after them.
+func (c *Cloud) Linger(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.linger = d
 }
 
 // Race makes the next n stacks though there may be others of their names already, as

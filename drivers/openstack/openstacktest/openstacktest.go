@@ -85,8 +85,9 @@ type Cloud struct {
 	faults   []*Fault
 	failing  []failure
 	stuck    map[string]bool
-	racing   int // requests that don't see that a stack's name is taken
-	quota    int // of servers; -1 is none
+	racing   int           // requests that don't see that a stack's name is taken
+	linger   time.Duration // for which deleted stacks keep their names
+	quota    int           // of servers; -1 is none
 	counts   map[Service]int
 	seen     []Request
 }
