@@ -49,7 +49,7 @@ func (v *View) plan(ctx context.Context, settings *desired.Settings, rev desired
 	if err != nil {
 		return err
 	}
-	if after != nil {
+	if after != nil { // what head was filled in with may be for an operation that hasn't begun
 		after = v.checker.unpinned(ctx, before, after)
 	}
 	if err := v.Check(ctx, settings, before, after); err != nil {

@@ -50,6 +50,8 @@ type fact struct {
 	// written is then when Jibe last changed it, in seconds since 1970.
 	manual  bool
 	written int64
+	// makes is the instance that the object's pods are labelled with.
+	makes string
 	// defines is what a CustomResourceDefinition defines.
 	defines schema.GroupKind
 	pod     *podFact
@@ -110,7 +112,7 @@ func factOf(gk schema.GroupKind, u *unstructured.Unstructured) *fact {
 		digest: annotations[AnnotationDigest], kinds: annotations[AnnotationKinds],
 		count: -1, deleting: u.GetDeletionTimestamp() != nil,
 		revision: annotations["deployment.kubernetes.io/revision"],
-		fields:   unique.Make(""), kept: keptOf(gk, u),
+		fields:   unique.Make(""), kept: keptOf(gk, u), makes: shared(podLabels(u, gk)[LabelInstance]),
 	}
 	f.key = keyOf(gk, f.namespace, f.name)
 	if k := annotations[AnnotationKey]; k != "" && f.namespace == "" {

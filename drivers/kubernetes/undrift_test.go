@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -348,6 +349,26 @@ func TestAnObjectThatWasGivenAnothersLabelIsNotDeletedButClaimedBack(t *testing.
 	}
 	converge(t, d, mine, false)
 	converge(t, d, theirs, false)
+}
+
+func TestAWorkloadWhoseLabelAPersonPutBackGoesWhenItIsNoLongerDesired(t *testing.T) {
+	c := newCluster(t)
+	d, namespace, id := c.connect(t), c.namespace(t), uuid.NewString()
+	p := newPerson(t, namespace)
+	settings, web, helper := mapOf("cm", "a"), work("web", "cm"), work("helper", "cm")
+	both := source(id, namespace, settings+"\n---\n"+web+"\n---\n"+helper, workloads("web", "helper"), nil)
+	one := source(id, namespace, settings+"\n---\n"+web, workloads("web"), nil)
+	converge(t, d, both, true)
+	for _, label := range []string{"null", `"` + id + `"`} {
+		if err := p.patch("Deployment", "helper", `{"metadata":{"labels":{"vnf.jibe.dev/instance":`+label+`}}}`)(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	converge(t, d, one, true)
+	if _, err := p.of("Deployment").Get(t.Context(), "helper", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the workload that is no longer desired stays (%v)", err)
+	}
+	converge(t, d, one, false)
 }
 
 func TestWhatAnApplyWouldBringFromOthersIsNotTold(t *testing.T) {

@@ -138,7 +138,8 @@ func (v *view) twin(s *stack) plan.ObservedObject {
 func (v *view) leaving(s *stack) plan.ObservedObject {
 	return plan.ObservedObject{
 		Key: stackKey(s.Name), Incarnation: s.ID, Count: -1, Passive: true, Deleting: true,
-		Generation: generationOf(s.generation(v.instance)), Reason: s.Status,
+		Generation: generationOf(s.generation(v.instance)),
+		Reason:     s.Status + ", but Heat still lists it: if that stays so, delete stack " + s.ID + " again with OpenStack's client",
 	}
 }
 

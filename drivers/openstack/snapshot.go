@@ -41,13 +41,20 @@ type stack struct {
 	groups map[string]*stackRecord
 	// err is why all this isn't known.
 	err    error
-	looked time.Time // when all this was found out
+	looked time.Time // when all this was found out; of a deleted one, when that was first seen
 }
 
 func (s *stack) id() stackID { return stackID{s.Name, s.ID} }
 
+// forgetting is how long Heat may take to forget a deleted stack before that is no longer
+// looked for at the pace of work: an engine that died over it never will.
+const forgetting = time.Minute
+
 // busy says whether work is under way on the stack, or on one in it.
 func (s *stack) busy() bool {
+	if s.deleted() {
+		return time.Since(s.looked) < forgetting
+	}
 	if s.inProgress() {
 		return true
 	}
@@ -88,8 +95,11 @@ func (d *Driver) take(ctx context.Context, last *snapshot, touched map[string]bo
 			continue
 		}
 		s := &stack{stackRecord: *r}
-		if s.deleted() {
-			now.add(instance, s) // there is nothing to look at
+		if s.deleted() { // there is nothing to look at
+			if s.looked = time.Now(); known[r.ID] != nil && known[r.ID].deleted() {
+				s.looked = known[r.ID].looked
+			}
+			now.add(instance, s)
 			continue
 		}
 		s.print = printOf(s, known[r.ID], servers)

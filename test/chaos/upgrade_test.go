@@ -37,7 +37,11 @@ func (u *user) upgrade(ctx context.Context, s *process.Server, rng *rand.Rand, v
 			desired.KeyValue{Path: []string{"update", "strategy"}, Value: strategy})...)
 	}
 	paths := map[string]any{"configmap_secret_paths": configPaths()}
-	switch rng.IntN(8) {
+	dice := rng.IntN(8)
+	if now.VnfdID == trioStuck && (dice == 2 || dice == 5) {
+		dice = 3 // a container update would lie on the version that gets stuck
+	}
+	switch dice {
 	case 0:
 		return u.askUpgrade(ctx, s, v, to, "RollingUpdate")
 	case 1:

@@ -153,7 +153,7 @@ func (c *Cloud) forget(now time.Time) {
 	c.order = slices.DeleteFunc(c.order, func(s *stack) bool { return !s.deleted.IsZero() && !s.forgotten.After(now) })
 }
 
-// byName is the oldest living stack of the name, nil if there is none.
+// byName is the oldest stack that has the name, nil if there is none.
 func (c *Cloud) byName(name string) *stack {
 	if i := slices.IndexFunc(c.order, func(s *stack) bool { return s.name == name }); i >= 0 {
 		return c.order[i]

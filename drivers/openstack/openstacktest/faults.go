@@ -42,7 +42,7 @@ func (c *Cloud) Down(s Service) { c.Inject(Fault{Service: s}) }
 func (c *Cloud) Clear() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.faults, c.failing, c.quota = nil, nil, -1
+	c.faults, c.failing, c.quota, c.linger = nil, nil, -1, 0
 	clear(c.stuck)
 }
 
