@@ -69,10 +69,19 @@ type judge struct {
 // problems holds one candidate against the rules. after is nil where the text
 // can't be read.
 func (j *judge) problems(ctx context.Context, c Candidate) (after *desired.Instance, problems []*desired.Problem, err error) {
-	if c.File == "" {
-		return nil, nil, nil
-	}
 	file := c.Dir + "/" + desired.InstanceFile
+	if c.File == "" {
+		before, _, err := j.before(c.Instance)
+		if err != nil {
+			return nil, nil, nil // to take away what can't be read is always right
+		}
+		err = j.check(ctx, j.settings, before, nil)
+		if p, ok := problemOf(err); ok {
+			p.File = file
+			return nil, []*desired.Problem{&p.Problem}, nil
+		}
+		return nil, nil, err
+	}
 	after, err = desired.ParseInstance(file, []byte(c.File))
 	if ps, ok := problemsOf(err); ok {
 		return nil, ps, nil

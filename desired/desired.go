@@ -154,7 +154,10 @@ type VIM struct {
 	ID   string `json:"id,omitempty"`
 	Type string `json:"type"`
 	// Default makes it the VIM of instances that name none.
-	Default  bool   `json:"default,omitempty"`
+	Default bool `json:"default,omitempty"`
+	// Instance is the VNF instance that is this VIM, a Kubernetes cluster: it has written
+	// the file, and its termination removes it.
+	Instance string `json:"instance,omitempty"`
 	Endpoint string `json:"endpoint,omitempty"`
 	// CACert is PEM, or a reference to it.
 	CACert   string `json:"caCert,omitempty"`
@@ -271,6 +274,10 @@ type Repo interface {
 	Read(ctx context.Context, rev Revision) (*Instance, error)
 	// Files returns the directory's content at rev.
 	Files(ctx context.Context, rev Revision) (Files, error)
+	// WriteVIM changes vims/<name>.yaml with one commit and returns when it is durable.
+	// change is given what the file holds, nil where there is none, and returns what it
+	// shall, nil to remove it; it may run several times.
+	WriteVIM(ctx context.Context, name, subject string, trailers []Trailer, change func(now []byte) ([]byte, error)) error
 	// Write makes one commit and returns when it is durable. If Change leaves the
 	// directory as it was, no commit is made and the present revision is returned.
 	Write(ctx context.Context, w Write) (Revision, error)

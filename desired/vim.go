@@ -62,6 +62,7 @@ func ParseVIM(file string, data []byte) (*VIM, error) {
 		str("id", &v.ID),
 		field{"type", func(_, n *yaml.Node) { v.Type = d.vimType(n) }},
 		field{"default", func(_, n *yaml.Node) { v.Default = d.boolean(n, "default") }},
+		str("instance", &v.Instance),
 		field{"endpoint", func(_, n *yaml.Node) { v.Endpoint = d.endpoint(n, "endpoint") }},
 		field{"caCert", func(_, n *yaml.Node) { v.CACert = d.certificate(n, "caCert") }},
 		field{"insecure", func(_, n *yaml.Node) { v.Insecure = d.boolean(n, "insecure") }},
@@ -99,6 +100,8 @@ func (d *document) completeVIM(n *yaml.Node, v *VIM) {
 	switch {
 	case v.Type == "":
 		d.fail(n, "add type: kubernetes (or openstack, sim)", "\"type\" is missing")
+	case v.Instance != "" && v.Type != VIMKubernetes:
+		d.fail(n, "remove it", "\"instance\" is for a Kubernetes cluster that is a VNF instance")
 	case v.Type == VIMSim:
 	case v.Kubeconfig != "" && v.Type != VIMKubernetes:
 		d.fail(n, "remove it, and give endpoint and credentials", "\"kubeconfig\" is for Kubernetes only")

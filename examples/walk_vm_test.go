@@ -36,20 +36,26 @@ type vmWalk struct {
 }
 
 // onOpenStack gives the walk a network of its own and the VIM openstack-a: the real cloud
-// where one is given, else one inside this process.
-func onOpenStack(w *walk, subnet string) *vmWalk {
+// where one is given, else one inside this process. outfit may add to the machines.
+func onOpenStack(w *walk, subnet string, outfit ...func(*netns.Spec)) *vmWalk {
 	w.Helper()
 	var cloud testenv.Cloud
 	v := &vmWalk{walk: w}
+	how := netns.Followed{Spec: func(_ netns.Server, spec *netns.Spec) {
+		for _, add := range outfit {
+			add(spec)
+		}
+	}}
 	if _, err := testenv.FindCloud(); err == nil || os.Getenv(testenv.EnvRequireCloud) == "1" {
 		cloud = testenv.OpenStack(w)
-		v.network = netns.StartOpenStack(w, cloud, subnet, netns.Followed{})
+		v.network = netns.StartOpenStack(w, cloud, subnet, how)
 		w.patience = vmPatience
 	} else {
 		fake := openstacktest.New(w, openstacktest.Options{Delay: time.Second})
 		fake.AddNetwork("front", "front", subnet)
 		cloud = cloudsFile(w.T, fake.VIM())
-		v.network = netns.FollowOpenStack(w, cloud, subnet, "front", netns.Followed{Every: 200 * time.Millisecond})
+		how.Every = 200 * time.Millisecond
+		v.network = netns.FollowOpenStack(w, cloud, subnet, "front", how)
 	}
 	netns.NeedParamiko(w)
 	w.vims["vims/openstack-a.yaml"] = cloud.VIM()

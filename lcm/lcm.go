@@ -125,8 +125,8 @@ type Operation struct {
 	HookProcess json.RawMessage `json:"hookProcess,omitempty"`
 	// HandOver is what programs of this operation left for the next one, encrypted.
 	HandOver string `json:"handOver,omitempty"`
-	// Modified is what programs of this operation want the instance's entries to be. It
-	// reaches git when the operation is done.
+	// Modified is what programs of this operation want the instance's entries to be, and
+	// which VIMs it provides then. It reaches git when the operation is done.
 	Modified Entries `json:"modified,omitzero"`
 	// DrainFrom is when the drain under way began.
 	DrainFrom time.Time `json:"drainFrom,omitzero"`
@@ -141,19 +141,24 @@ type Operation struct {
 	SupersededBy string `json:"supersededBy,omitempty"`
 }
 
-// Entries are entries of an instance's metadata and extensions to set, and with nil to
-// take away.
+// Entries are entries of an instance's metadata and extensions, and VIMs that it provides,
+// to set, and with nil to take away.
 type Entries struct {
 	Metadata   map[string]any `json:"metadata,omitempty"`
 	Extensions map[string]any `json:"extensions,omitempty"`
+	// VIMs by name. Their credentials are references.
+	VIMs map[string]*desired.VIM `json:"vims,omitempty"`
 }
 
 // IsZero says that there is nothing to set or to take away.
-func (m Entries) IsZero() bool { return len(m.Metadata) == 0 && len(m.Extensions) == 0 }
+func (m Entries) IsZero() bool { return !m.OfInstance() && len(m.VIMs) == 0 }
+
+// OfInstance says that entries of the instance's own file are among them.
+func (m Entries) OfInstance() bool { return len(m.Metadata) > 0 || len(m.Extensions) > 0 }
 
 // With is m with later's entries, which count where both have one.
 func (m Entries) With(later Entries) Entries {
-	return Entries{Metadata: merged(m.Metadata, later.Metadata), Extensions: merged(m.Extensions, later.Extensions)}
+	return Entries{Metadata: merged(m.Metadata, later.Metadata), Extensions: merged(m.Extensions, later.Extensions), VIMs: merged(m.VIMs, later.VIMs)}
 }
 
 // Apply is the entries as m makes them.
@@ -165,11 +170,11 @@ func (m Entries) Apply(metadata, extensions map[string]any) (newMetadata, newExt
 	return newMetadata, newExtensions
 }
 
-func merged(a, b map[string]any) map[string]any {
+func merged[V any](a, b map[string]V) map[string]V {
 	if len(b) == 0 {
 		return maps.Clone(a)
 	}
-	out := make(map[string]any, len(a)+len(b))
+	out := make(map[string]V, len(a)+len(b))
 	maps.Copy(out, a)
 	maps.Copy(out, b)
 	return out

@@ -143,7 +143,13 @@ func (p *pass) hook(ctx context.Context, a *attempt, name string, call *manageme
 		p.halt() // the program has a time limit of its own
 		return false, nil
 	case known && now.err == nil:
-		if err := p.left(ctx, a, now.out); err != nil {
+		var refused *drivers.RefusedError
+		err := p.left(ctx, a, now.out)
+		switch {
+		case errors.As(err, &refused):
+			p.runs.drop(p.id)
+			return false, p.broke(ctx, a, &lcm.Problem{Status: 422, Title: "Hook " + name + " failed", Detail: err.Error()})
+		case err != nil:
 			return false, err
 		}
 		p.runs.drop(p.id)
@@ -168,24 +174,25 @@ func (p *pass) hook(ctx context.Context, a *attempt, name string, call *manageme
 // left records what the program left for later ones and for git. A process that dies
 // before that, or before the program is noted as done, runs it again.
 func (p *pass) left(ctx context.Context, a *attempt, out management.Output) error {
-	if len(out.HandOver) == 0 && len(out.Metadata) == 0 && len(out.Extensions) == 0 {
+	found := lcm.Entries{Metadata: out.Metadata, Extensions: out.Extensions}
+	if len(out.HandOver) == 0 && found.IsZero() && len(out.VIMs) == 0 {
 		return nil
 	}
 	sealed := ""
+	var err error
 	if s := string(out.HandOver); s != "" && s != "null" {
-		sealed = s
-		if p.Seal != nil {
-			var err error
-			if sealed, err = p.Seal(s); err != nil {
-				return fmt.Errorf("encrypt the hand-over of operation %s: %w", a.op.ID, err)
-			}
+		if sealed, err = p.sealed(s); err != nil {
+			return fmt.Errorf("encrypt the hand-over of operation %s: %w", a.op.ID, err)
 		}
+	}
+	if found.VIMs, err = p.provided(out.VIMs); err != nil {
+		return err
 	}
 	op, err := p.Log.Record(ctx, a.op.ID, func(op *lcm.Operation, _ *lcm.Instance) error {
 		if len(out.HandOver) > 0 {
 			op.HandOver = sealed
 		}
-		op.Modified = op.Modified.With(lcm.Entries{Metadata: out.Metadata, Extensions: out.Extensions})
+		op.Modified = op.Modified.With(found)
 		return nil
 	})
 	if err != nil {
@@ -193,6 +200,14 @@ func (p *pass) left(ctx context.Context, a *attempt, out management.Output) erro
 	}
 	a.op = op
 	return nil
+}
+
+// sealed is a secret as it may be kept.
+func (p *pass) sealed(clear string) (string, error) {
+	if p.Seal == nil {
+		return clear, nil
+	}
+	return p.Seal(clear)
 }
 
 // aboutToStart stands for a process that isn't known yet.

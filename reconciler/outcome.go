@@ -162,6 +162,10 @@ func (p *pass) converged(ctx context.Context, a *attempt) error {
 	if a.fight && len(a.op.Journal.Issued) > 0 {
 		return p.broke(ctx, a, p.fought(a)) // whether it stands this time shows after a pause
 	}
+	withdrawn, err := p.withdrawn(a.op)
+	if err != nil {
+		return err
+	}
 	p.memory.ended(p.id)
 	op, err := p.Log.Record(ctx, a.op.ID, func(op *lcm.Operation, inst *lcm.Instance) error {
 		if err := op.Advance(lcm.Converged, p.Now(), nil); err != nil {
@@ -170,6 +174,7 @@ func (p *pass) converged(ctx context.Context, a *attempt) error {
 		op.Journal = a.journal
 		op.UnitsAfter, op.ResourcesAfter = live(a.seen), inUse(a.seen)
 		inst.Units, inst.Resources = op.UnitsAfter, op.ResourcesAfter
+		op.Modified = op.Modified.With(withdrawn)
 		return nil
 	})
 	return p.ended(ctx, op, err)

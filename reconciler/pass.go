@@ -403,6 +403,9 @@ func (p *pass) issue(ctx context.Context, a *attempt, batch []plan.Step) (fresh 
 // repository has met no hook of ours.
 func (p *pass) allowed(ctx context.Context, a *attempt) error {
 	before, err := p.read(ctx, a.op.Before)
+	if err == nil && a.op.Type == lcm.Terminate {
+		return p.stillUnused(ctx, before)
+	}
 	if err != nil || before == nil || before.State != desired.Instantiated || a.want.Objects == nil {
 		return err
 	}

@@ -63,13 +63,17 @@ func (v *View) aim(ctx context.Context, inst *lcm.Instance) (at, other desired.R
 	return op.After, op.Before, nil
 }
 
-// Check is [Checker.Check]; settings nil means head's.
+// Check is [Checker.Check] that also refuses to end a VNF that is a VIM on which others
+// run; settings nil means head's.
 func (v *View) Check(ctx context.Context, settings *desired.Settings, before, after *desired.Instance) error {
 	if settings == nil {
 		var err error
 		if settings, err = v.r.Repo.Settings(); err != nil {
 			return err
 		}
+	}
+	if err := v.r.unused(ctx, settings, before, after); err != nil {
+		return err
 	}
 	return v.checker.Check(ctx, settings, before, after)
 }

@@ -105,6 +105,10 @@ func (r *memRepo) Read(ctx context.Context, rev desired.Revision) (*desired.Inst
 	return desired.ParseInstance(rev.Dir+"/"+desired.InstanceFile, f[desired.InstanceFile])
 }
 
+func (r *memRepo) WriteVIM(context.Context, string, string, []desired.Trailer, func([]byte) ([]byte, error)) error {
+	return errors.New("the API writes no VIMs")
+}
+
 func (r *memRepo) Write(_ context.Context, w desired.Write) (desired.Revision, error) {
 	if r.before != nil {
 		r.before()

@@ -191,9 +191,24 @@ type Output struct {
 	// away. They reach git when the operation is done.
 	Metadata   map[string]any `json:"metadata,omitempty"`
 	Extensions map[string]any `json:"extensions,omitempty"`
+	// VIMs are Kubernetes clusters that the instance is: files under vims/, by name, with
+	// null to take one away. They reach git when the operation is done, and go with the
+	// instance's termination.
+	VIMs map[string]*ProvidedVIM `json:"vims,omitempty"`
 	// HandOver takes the place of Input.HandOver for the programs that follow in this
 	// operation, its retries and its rollback included; null takes it away.
 	HandOver json.RawMessage `json:"handOver,omitempty"`
+}
+
+// ProvidedVIM is how a Kubernetes cluster is reached: as an administrator of it, with a
+// token or with a client's certificate and key. All of it reaches git encrypted but the
+// endpoint and the CA's certificate.
+type ProvidedVIM struct {
+	Endpoint   string `json:"endpoint"`         // https://host:port
+	CACert     string `json:"caCert,omitempty"` // PEM
+	Token      string `json:"token,omitempty"`
+	ClientCert string `json:"clientCert,omitempty"` // PEM
+	ClientKey  string `json:"clientKey,omitempty"`  // PEM
 }
 
 // Call is one run of a program.

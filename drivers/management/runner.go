@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -266,6 +267,11 @@ func (o *Output) unfit(m *mask) string {
 	if len(o.HandOver) > maxKept {
 		return fmt.Sprintf("wrote %d bytes of handOver, at most %d are kept", len(o.HandOver), maxKept)
 	}
+	for name, v := range o.VIMs {
+		if why := v.unfit(); why != "" {
+			return fmt.Sprintf("wrote a VIM %q that can't be reached: %s", name, why)
+		}
+	}
 	for name, entries := range map[string]map[string]any{"metadata": o.Metadata, "extensions": o.Extensions} {
 		data, err := json.Marshal(entries)
 		if err != nil {
@@ -278,6 +284,28 @@ func (o *Output) unfit(m *mask) string {
 		secretsIn(entries, false, func(value string) { leaks = leaks || !desired.IsRef(value) })
 		if leaks {
 			return fmt.Sprintf("wrote %s with a secret in clear, which would stand in git: leave it in handOver, which is kept encrypted for the time of the operation", name)
+		}
+	}
+	return ""
+}
+
+// unfit says why nobody could use the VIM.
+func (v *ProvidedVIM) unfit() string {
+	switch {
+	case v == nil:
+		return ""
+	case len(v.Endpoint)+len(v.CACert)+len(v.Token)+len(v.ClientCert)+len(v.ClientKey) > maxKept:
+		return fmt.Sprintf("it has more than %d bytes", maxKept)
+	case !strings.HasPrefix(v.Endpoint, "https://"):
+		return "endpoint must be https://host:port, as what is sent there are credentials"
+	case (v.ClientCert == "") != (v.ClientKey == ""):
+		return "clientCert and clientKey belong together"
+	case v.Token == "" && v.ClientCert == "":
+		return "it needs a token, or clientCert and clientKey"
+	}
+	if v.ClientCert != "" {
+		if _, err := tls.X509KeyPair([]byte(v.ClientCert), []byte(v.ClientKey)); err != nil {
+			return "clientCert and clientKey aren't a certificate and its key" // the error may tell of them
 		}
 	}
 	return ""

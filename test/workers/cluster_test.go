@@ -2,12 +2,10 @@ package workers
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/netip"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -47,7 +45,7 @@ func newCluster(t *testing.T, subnet string) *cluster {
 	if out, err := exec.CommandContext(t.Context(), "../need", "sshpass", "sshpass").CombinedOutput(); err != nil {
 		t.Fatalf("sshpass: %v: %s", err, out)
 	}
-	c.kit = prepare(t)
+	c.kit = Need(t)
 	c.master = c.host("master")
 	start := time.Now()
 	c.must(c.master, "init", "JIBE_K8S_POD_CIDR=10.244.0.0/16", "JIBE_K8S_TOKEN="+goodToken)
@@ -74,28 +72,6 @@ func newCluster(t *testing.T, subnet string) *cluster {
 	}
 	c.hash = strings.TrimSpace(hash)
 	return c
-}
-
-// prepare builds the kit. Where that would mean to build a control plane, it skips the
-// test, unless tests must not be left out.
-func prepare(t *testing.T) *Kit {
-	t.Helper()
-	dir := t.TempDir()
-	kit, err := Prepare(t.Context(), dir)
-	if errors.Is(err, ErrNotBuilt) && os.Getenv(netns.EnvRequire) == "1" {
-		script := filepath.Join("..", "controlplane", "controlplane")
-		if out, err := exec.CommandContext(t.Context(), script, "build").CombinedOutput(); err != nil {
-			t.Fatalf("%s build: %v: %s", script, err, out)
-		}
-		kit, err = Prepare(t.Context(), dir)
-	}
-	if errors.Is(err, ErrNotBuilt) {
-		t.Skip(err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return kit
 }
 
 // host makes one with the kit, at the next address.

@@ -47,6 +47,7 @@ type cluster struct {
 	// endpoint is host:port of the API server, caHash that of the cluster's CA, as kubeadm
 	// writes it.
 	endpoint, caHash string
+	admin            *rest.Config // the connection as the master's kubeconfig has it
 }
 
 func (c *cluster) close() { c.way.close() }
@@ -120,6 +121,7 @@ func (c *cluster) connect(ctx context.Context, d *driver) error {
 		return fmt.Errorf("%s: %s: %w", c.master, d.kubeconfig, err)
 	}
 	d.hide(config.BearerToken)
+	c.admin = rest.CopyConfig(config)
 	config.Dial = c.way.dial
 	config.QPS = -1
 	config.Timeout = apiTime

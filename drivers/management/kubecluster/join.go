@@ -29,6 +29,11 @@ func (d *driver) enter(ctx context.Context) error {
 	if err := d.joinAll(ctx, c, added); err != nil {
 		return err
 	}
+	if masters, _ := part(added); len(masters) > 0 {
+		if err := d.provide(c); err != nil { // what the last one was given may have been the master's that went
+			return err
+		}
+	}
 	d.tell(c.endpoint)
 	d.message = fmt.Sprintf("%s joined the cluster at %s", counted(len(added), "node"), c.endpoint)
 	return nil
@@ -227,6 +232,9 @@ func (d *driver) build(ctx context.Context) error {
 	defer cancel()
 	if err := c.awaitReady(last, name, first.nodeAddress()); err != nil {
 		return fmt.Errorf("%s: %w", first, err)
+	}
+	if err := d.provide(c); err != nil {
+		return err
 	}
 	d.tell(c.endpoint)
 	d.message = fmt.Sprintf("a cluster of %s and %s answers at %s", counted(len(masters), "master"), counted(len(workers), "worker"), c.endpoint)

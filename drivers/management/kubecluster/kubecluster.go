@@ -36,7 +36,7 @@ func Run(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer) error {
 	d := &driver{in: in, stderr: stderr, keys: map[string]string{}}
 	err := d.serve(ctx)
 	d.keepKeys()
-	out := management.Output{Message: d.mask(d.message), Metadata: d.metadata}
+	out := management.Output{Message: d.mask(d.message), Metadata: d.metadata, VIMs: d.vims}
 	if err != nil {
 		// What failed keeps nothing but the hand-over.
 		out = management.Output{}
@@ -76,6 +76,7 @@ type driver struct {
 
 	message  string
 	metadata map[string]any
+	vims     map[string]*management.ProvidedVIM
 }
 
 // serve switches on the hook.
@@ -215,6 +216,22 @@ func (d *driver) tell(endpoint string) {
 	case d.in.Instance.Metadata[metaKeys] != nil:
 		d.metadata[metaKeys] = nil
 	}
+}
+
+// provide makes the cluster a VIM, where the parameters call it one.
+func (d *driver) provide(c *cluster) error {
+	if d.vim == "" {
+		return nil
+	}
+	to := c.admin
+	if to.ServerName != "" {
+		return fmt.Errorf("%s: %s: with tls-server-name the cluster can't be the VIM %s: have its certificate name the server's address", c.master, d.kubeconfig, d.vim)
+	}
+	d.vims = map[string]*management.ProvidedVIM{d.vim: {
+		Endpoint: "https://" + to.Host, CACert: string(to.CAData), Token: to.BearerToken,
+		ClientCert: string(to.CertData), ClientKey: string(to.KeyData),
+	}}
+	return nil
 }
 
 // keepKeys hands the accepted host keys over, so that they count before they are in git.

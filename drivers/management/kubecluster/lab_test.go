@@ -4,11 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"net/netip"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -63,23 +61,8 @@ func newSite(t *testing.T, subnet string) *site {
 	t.Helper()
 	s := &site{T: t, lab: netns.Start(t, subnet), next: new(netip.Addr), w: &world{metadata: map[string]any{}, hosts: map[string]*netns.Host{}}}
 	*s.next = s.lab.Gateway
-	dir := t.TempDir()
-	var err error
-	s.kit, err = workers.Prepare(t.Context(), dir)
-	if errors.Is(err, workers.ErrNotBuilt) && os.Getenv(netns.EnvRequire) == "1" {
-		script := filepath.Join("..", "..", "..", "test", "controlplane", "controlplane")
-		if out, err := exec.CommandContext(t.Context(), script, "build").CombinedOutput(); err != nil {
-			t.Fatalf("%s build: %v: %s", script, err, out)
-		}
-		s.kit, err = workers.Prepare(t.Context(), dir)
-	}
-	if errors.Is(err, workers.ErrNotBuilt) {
-		t.Skip(err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.w.jibe = filepath.Join(dir, "jibe")
+	s.kit = workers.Need(t)
+	s.w.jibe = filepath.Join(t.TempDir(), "jibe")
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", s.w.jibe, "../../../cmd/jibe").CombinedOutput(); err != nil {
 		t.Fatalf("build jibe: %v: %s", err, out)
 	}
@@ -149,7 +132,7 @@ func (s *site) input(hook string, added, removed []management.Target) management
 	if err != nil {
 		s.Fatal(err)
 	}
-	p := &management.Package{VnfdID: "3a5c1f0e-6d0b-4f7e-9c55-0f6f2a9e1b80", Tree: "here", Dir: dir}
+	p := &management.Package{VnfdID: "3a5c1f0e-6d0b-4f7e-9c55-0f6f2a9e1b90", Tree: "here", Dir: dir}
 	in := management.Input{
 		Version: management.Version, Hook: hook, Rollback: strings.Contains(hook, "_rollback_"),
 		Operation: management.Operation{ID: fmt.Sprintf("operation-%d", s.w.operation), Type: "SCALE", Attempt: 1},

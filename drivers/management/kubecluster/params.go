@@ -32,7 +32,9 @@ type settings struct {
 	// for the first master; "" leaves it to its script.
 	podCIDR, serviceCIDR, cni string
 	// at is host:port of the API server where it isn't the first master.
-	at    string
+	at string
+	// vim is what the cluster is called as a VIM; "" makes it none.
+	vim   string
 	proxy map[string]string // environment of the script
 	ssh   sshSettings
 	// drainTime bounds moving pods away, joinTime bringing one machine in; forceAfter is how
@@ -84,11 +86,11 @@ func readSettings(params map[string]any) (settings, []string, error) {
 		kubeconfig: f.text("kubeconfig_path", false),
 		cni:        f.text("cni", false),
 		at:         f.text("endpoint", false),
+		vim:        f.text("vim_name", false),
 	}
 	if s.kubeconfig == "" {
 		s.kubeconfig = defaultKubeconfig
 	}
-	_ = f.text("vim_name", false) // users of older drivers have it; nothing here needs it
 	m := f.sub("master_node")
 	s.podCIDR, s.serviceCIDR = m.subnet("pod_cidr"), m.subnet("cluster_cidr")
 	f.readProxy(&s)

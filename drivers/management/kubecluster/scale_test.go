@@ -60,6 +60,9 @@ func instantiate(s *site) {
 	if nodes[master.Unit.Name] != "master2" || nodes[worker.Unit.Name] != "worker3" || out.Metadata[metaEndpoint] != s.host(master).At(6443) {
 		s.Errorf("the metadata are %v", out.Metadata)
 	}
+	if vim := out.VIMs["kubernetes_vim"]; vim == nil || vim.Endpoint != "https://"+s.host(master).At(6443) || !strings.Contains(vim.CACert, "BEGIN CERTIFICATE") || vim.ClientKey == "" {
+		s.Errorf("the VIMs are %+v", out.VIMs)
+	}
 	if keys := texts(out.Metadata[metaKeys]); len(keys) != 2 || !strings.HasPrefix(keys[worker.Unit.ID], "ssh-ed25519 ") {
 		s.Errorf("the host keys that were accepted are %v", keys)
 	}

@@ -1,0 +1,146 @@
+package reconciler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/drivers/management"
+	"github.com/jibe-vnfm/jibe/lcm"
+)
+
+// provided are the VIMs that a program says the instance is, as they may reach git. What
+// can't be one, or has the name of somebody else's, is a [*drivers.RefusedError].
+func (p *pass) provided(vims map[string]*management.ProvidedVIM) (map[string]*desired.VIM, error) {
+	if len(vims) == 0 {
+		return nil, nil
+	}
+	settings, err := p.Repo.Settings()
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[string]*desired.VIM, len(vims))
+	for _, name := range slices.Sorted(maps.Keys(vims)) {
+		if was := settings.VIMs[name]; was != nil && was.Instance != p.id {
+			return nil, &drivers.RefusedError{Object: "vims", Reason: fmt.Sprintf(
+				"the VNF would be the VIM %s, and %s is there already and isn't its own: choose another name", name, desired.VIMFile(name))}
+		}
+		v := vims[name]
+		if v == nil {
+			out[name] = nil
+			continue
+		}
+		vim := &desired.VIM{Name: name, Type: desired.VIMKubernetes, Instance: p.id, Endpoint: v.Endpoint, CACert: v.CACert}
+		c := &vim.Credentials
+		for _, secret := range []struct {
+			clear string
+			to    *string
+		}{{v.Token, &c.Token}, {v.ClientCert, &c.ClientCert}, {v.ClientKey, &c.ClientKey}} {
+			if secret.clear == "" {
+				continue
+			}
+			if *secret.to, err = p.sealed(secret.clear); err != nil {
+				return nil, fmt.Errorf("encrypt the credentials of VIM %s: %w", name, err)
+			}
+		}
+		if _, err := desired.ProvideVIM(vim, nil); err != nil {
+			return nil, &drivers.RefusedError{Object: "vims", Reason: err.Error()}
+		}
+		out[name] = vim
+	}
+	return out, nil
+}
+
+// withdrawn are the VIMs that end with the operation.
+func (p *pass) withdrawn(op *lcm.Operation) (lcm.Entries, error) {
+	if op.Type != lcm.Terminate {
+		return lcm.Entries{}, nil
+	}
+	settings, err := p.Repo.Settings()
+	if err != nil {
+		return lcm.Entries{}, err
+	}
+	gone := map[string]*desired.VIM{}
+	for _, name := range settings.Provided(p.id) {
+		gone[name] = nil
+	}
+	return lcm.Entries{VIMs: gone}, nil
+}
+
+// publish commits the VIMs that the instance provides from now on, and takes away those
+// that it doesn't any more. Where somebody has taken the name meanwhile, theirs stands.
+func (p *pass) publish(ctx context.Context, op *lcm.Operation) error {
+	for _, name := range slices.Sorted(maps.Keys(op.Modified.VIMs)) {
+		vim := op.Modified.VIMs[name]
+		subject := fmt.Sprintf("Provide VIM %s, which %s is", name, op.After.Dir)
+		if vim == nil {
+			subject = "Take away VIM " + name + ", which is no more"
+		}
+		err := p.Repo.WriteVIM(ctx, name, subject, []desired.Trailer{
+			{Key: desired.TrailerOperation, Value: op.ID},
+			{Key: desired.TrailerType, Value: string(op.Type)},
+		}, func(now []byte) ([]byte, error) {
+			if vim == nil {
+				was, err := desired.ParseVIM(desired.VIMFile(name), now)
+				if err != nil || was.Instance != p.id {
+					return now, nil
+				}
+				return nil, nil
+			}
+			provided := *vim
+			provided.Name = name // which the encoded form leaves to the key
+			return desired.ProvideVIM(&provided, now)
+		})
+		if errors.Is(err, desired.ErrVIMTaken) {
+			p.log.ErrorContext(ctx, "the VIM that the instance is was not published: rename the other one, and heal the instance or write the file by hand",
+				"vim", name, "operation", op.ID, "error", err)
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("commit VIM %s, which instance %s provides: %w", name, p.id, err)
+		}
+	}
+	return nil
+}
+
+// unused refuses to end an instance that is a VIM on which others run: they would be gone
+// with it, and Jibe would have no way to look after them.
+func (r *Reconciler) unused(ctx context.Context, settings *desired.Settings, before, after *desired.Instance) error {
+	if before == nil || before.State != desired.Instantiated || after != nil && after.State == desired.Instantiated {
+		return nil
+	}
+	own := settings.Provided(before.ID)
+	if len(own) == 0 {
+		return nil
+	}
+	var users []string
+	for _, rev := range r.Repo.List() {
+		in, err := r.read(ctx, rev)
+		if err != nil || in == nil || in.State != desired.Instantiated || in.ID == before.ID {
+			continue // what can't be read isn't run
+		}
+		list, err := places(settings, in)
+		if err == nil && slices.ContainsFunc(list, func(at place) bool { return at.file != nil && slices.Contains(own, at.name) }) {
+			users = append(users, rev.Dir)
+		}
+	}
+	if len(users) == 0 {
+		return nil
+	}
+	return &drivers.RefusedError{Object: "state", Conflict: true, Reason: fmt.Sprintf(
+		"the VNF is the VIM %s, on which others run: terminate %s first", strings.Join(own, ", "), strings.Join(users, ", "))}
+}
+
+// stillUnused is unused when a termination begins.
+func (p *pass) stillUnused(ctx context.Context, before *desired.Instance) error {
+	settings, err := p.Repo.Settings()
+	if err != nil {
+		return err
+	}
+	return p.unused(ctx, settings, before, nil)
+}

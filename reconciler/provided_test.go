@@ -1,0 +1,119 @@
+package reconciler_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/drivers/management"
+	"github.com/jibe-vnfm/jibe/lcm"
+)
+
+// edgeVIM is what the programs of a cluster tell of it.
+func edgeVIM(endpoint string) func(management.Call) management.Output {
+	return func(c management.Call) management.Output {
+		if c.Input.Hook != "scale_end" {
+			return management.Output{}
+		}
+		return management.Output{VIMs: map[string]*management.ProvidedVIM{"edge": {Endpoint: endpoint, Token: "hush"}}}
+	}
+}
+
+// provides is the VIM edge as the settings have it, nil where they have none.
+func (w *world) provides() *desired.VIM {
+	w.t.Helper()
+	settings, err := w.repo.Settings()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return settings.VIMs["edge"]
+}
+
+func TestAClusterIsAVIMUntilItIsTerminated(t *testing.T) {
+	w, _, s := managed(t)
+	s.leaves(edgeVIM("https://10.0.0.1:6443"))
+	op := w.scale(file("instantiated", "levels: {web: 2}\n"), lcm.Completed)
+	if v := w.provides(); v == nil || v.Instance != id || v.Endpoint != "https://10.0.0.1:6443" || v.Credentials.Token != "env:hush" || v.Default {
+		t.Fatalf("the VIM is %+v", v)
+	}
+	inst, err := w.log.Instance(t.Context(), id)
+	if err != nil || inst.Last != op.ID || inst.Owed != "" {
+		t.Errorf("afterwards the record is %+v (%v)", inst, err)
+	}
+	// Somebody makes it the default; what it provides next leaves that alone.
+	name := desired.VIMFile("edge")
+	text := "type: kubernetes\nid: a-name\ninstance: " + id + "\nendpoint: https://10.0.0.1:6443\ncredentials: {token: env:hush}\n"
+	if err := w.repo.Seed(t.Context(), map[string][]byte{name: []byte(text)}, "Name it"); err != nil {
+		t.Fatal(err)
+	}
+	s.leaves(edgeVIM("https://10.0.0.2:6443"))
+	w.scale(file("instantiated", "levels: {web: 1}\n"), lcm.Completed)
+	if v := w.provides(); v == nil || v.Endpoint != "https://10.0.0.2:6443" || v.ID != "a-name" {
+		t.Errorf("then it is %+v", v)
+	}
+	w.commit("")
+	w.until("the VIM has gone", func() bool { return w.provides() == nil })
+	w.until("the instance is forgotten", func() bool {
+		inst, err := w.log.Instance(t.Context(), id)
+		return err == nil && inst.Last == ""
+	})
+}
+
+func TestAClusterOnWhichOthersRunIsNotTerminated(t *testing.T) {
+	w, r, s := managed(t)
+	s.leaves(edgeVIM("https://10.0.0.1:6443"))
+	w.scale(file("instantiated", "levels: {web: 2}\n"), lcm.Completed)
+	const other = "0a9de5b4-6b2a-4b5c-8f0a-4f7d0d8f0001"
+	_, err := w.repo.Write(t.Context(), desired.Write{Instance: other, Dir: "instances/on-edge", Subject: "A user",
+		Change: func(desired.Revision, desired.Files) (desired.Files, error) {
+			text := strings.Replace(file("instantiated", "vim: edge\nsuspend: true\n"), id, other, 1)
+			return desired.Files{desired.InstanceFile: []byte(text)}, nil
+		}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := w.head()
+	for _, after := range []*desired.Instance{nil, {ID: id, State: desired.NotInstantiated}} {
+		err := w.recon.View().Check(t.Context(), nil, before, after)
+		var refused *drivers.RefusedError
+		if !errors.As(err, &refused) || !refused.Conflict || !strings.Contains(err.Error(), "instances/on-edge") {
+			t.Errorf("to end it gets %v", err)
+		}
+	}
+	serving := r.serves("VDU1")
+	w.commit(file("notInstantiated", "levels: {web: 2}\n")) // as in a remote repository, which asks nobody
+	op := w.last(lcm.Terminate, lcm.RolledBack)
+	if op.Error == nil || !strings.Contains(op.Error.Detail, "instances/on-edge") {
+		t.Errorf("the termination ended with %+v", op.Error)
+	}
+	if now := r.serves("VDU1"); !slices.Equal(now, serving) || w.head().State != desired.Instantiated {
+		t.Errorf("afterwards %q run, and git says %s", now, w.head().State)
+	}
+}
+
+func TestAProgramCanTakeNoVIMOfSomebodyElse(t *testing.T) {
+	w, _, s := managed(t)
+	if err := w.repo.Seed(t.Context(), map[string][]byte{"vims/edge.yaml": []byte("type: sim\n")}, "Another VIM"); err != nil {
+		t.Fatal(err)
+	}
+	s.leaves(edgeVIM("https://10.0.0.1:6443"))
+	op := w.scale(file("instantiated", "levels: {web: 2}\n"), lcm.FailedTemp)
+	if !strings.Contains(op.Error.Detail, "vims/edge.yaml is there already") {
+		t.Errorf("it failed with %s", op.Error.Detail)
+	}
+	if v := w.provides(); v == nil || v.Type != desired.VIMSim {
+		t.Errorf("the other one is %+v", v)
+	}
+	s.leaves(edgeVIM("http://10.0.0.1:6443\nx"))
+	if _, err := w.log.Retry(t.Context(), op.ID); err != nil {
+		t.Fatal(err)
+	}
+	w.recon.Enqueue(id)
+	w.until("it has failed again", func() bool {
+		now, err := w.log.Operation(t.Context(), op.ID)
+		return err == nil && now.Attempt > op.Attempt && now.State == lcm.FailedTemp
+	})
+}

@@ -1,0 +1,35 @@
+package workers
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"github.com/jibe-vnfm/jibe/test/netns"
+)
+
+// Need builds the kit for the time of a test. Where that would mean to build a control
+// plane, it skips the test, unless tests must not be left out.
+func Need(t testing.TB) *Kit {
+	t.Helper()
+	dir := t.TempDir()
+	kit, err := Prepare(t.Context(), dir)
+	if errors.Is(err, ErrNotBuilt) && os.Getenv(netns.EnvRequire) == "1" {
+		_, file, _, _ := runtime.Caller(0)
+		script := filepath.Join(filepath.Dir(file), "..", "controlplane", "controlplane")
+		if out, err := exec.CommandContext(t.Context(), script, "build").CombinedOutput(); err != nil {
+			t.Fatalf("%s build: %v: %s", script, err, out)
+		}
+		kit, err = Prepare(t.Context(), dir)
+	}
+	if errors.Is(err, ErrNotBuilt) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kit
+}
