@@ -102,6 +102,10 @@ demo: ## a walk through Jibe on a real control plane; KEEP=1 leaves it running
 demo-openstack: ## a walk through VNFs of virtual machines on a real OpenStack; KEEP=1 leaves it running
 	test/demo/openstack.sh
 
+.PHONY: demo-workers
+demo-workers: ## a walk through a Kubernetes cluster that is a VNF, on virtual machines; KEEP=1 leaves it running
+	test/demo/workers.sh
+
 .PHONY: controlplane
 controlplane: ## start a control plane to play with, and say how to reach it
 	@kubeconfig=$$($(CONTROLPLANE) start); \

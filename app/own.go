@@ -8,7 +8,9 @@ import (
 	"slices"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/reconciler"
+	"github.com/jibe-vnfm/jibe/store"
 )
 
 // maxProposal bounds the body of a proposal, bytes.
@@ -24,6 +26,7 @@ func (s *Server) ownAPI() http.Handler {
 		respondJSON(w, http.StatusOK, s.repo.List())
 	})
 	mux.HandleFunc("GET /jibe/v1/drift", s.drift)
+	mux.HandleFunc("GET /jibe/v1/operations/{id}/story", s.story)
 	mux.HandleFunc("POST /jibe/v1/accept", func(w http.ResponseWriter, r *http.Request) {
 		if err := s.repo.Accept(r.Context()); err != nil {
 			respondProblem(w, http.StatusConflict, err.Error())
@@ -48,6 +51,21 @@ func (s *Server) drift(w http.ResponseWriter, r *http.Request) {
 		list = slices.DeleteFunc(list, func(d reconciler.Drift) bool { return d.Instance != id })
 	}
 	respondJSON(w, http.StatusOK, list)
+}
+
+// story answers with what an operation has done so far: [lcm.Told], the oldest first.
+func (s *Server) story(w http.ResponseWriter, r *http.Request) {
+	op, err := s.log.Operation(r.Context(), r.PathValue("id"))
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		respondProblem(w, http.StatusNotFound, "no operation has the id "+r.PathValue("id")+" (see: jibe get operations)")
+	case err != nil:
+		respondProblem(w, http.StatusInternalServerError, err.Error())
+	case op.Story == nil:
+		respondJSON(w, http.StatusOK, []lcm.Told{})
+	default:
+		respondJSON(w, http.StatusOK, op.Story)
+	}
 }
 
 func (s *Server) answer(steps bool) http.HandlerFunc {

@@ -22,6 +22,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/test/netns"
 	"github.com/jibe-vnfm/jibe/test/process"
 	"github.com/jibe-vnfm/jibe/test/workers"
@@ -151,13 +152,25 @@ func (c *clusterWalk) killed(op, hook string) {
 	c.server = process.Start(c.T, data)
 }
 
-// scale asks for it, kills the server while the hook runs, and waits until it is done.
-func (c *clusterWalk) scale(body, hook string) {
+// scale asks for it, kills the server while the hook runs, and waits until it is done and
+// has told its steps.
+func (c *clusterWalk) scale(body, hook string, steps ...string) {
 	c.Helper()
 	a := c.server.Want(c.T, http.StatusAccepted, http.MethodPost, process.Instances+"/"+c.instance+"/scale", json.RawMessage(body), nil)
 	c.killed(a.ID(), hook)
 	c.server.Await(c.T, a.ID(), "COMPLETED", c.patience)
 	c.seen[a.ID()] = true
+	var story []lcm.Told
+	c.server.Want(c.T, http.StatusOK, http.MethodGet, "/jibe/v1/operations/"+a.ID()+"/story", nil, &story)
+	var all strings.Builder
+	for _, line := range story {
+		fmt.Fprintln(&all, line.At.Format(time.TimeOnly), line.Text)
+	}
+	for _, part := range append(steps, "again, as it was cut short", "COMPLETED") {
+		if !strings.Contains(all.String(), part) {
+			c.Errorf("the operation tells nothing of %q:\n%s", part, &all)
+		}
+	}
 }
 
 // provided is the VIM that the cluster is, "" where it is none.
@@ -196,7 +209,8 @@ func TestAClusterOfMachinesGrowsAndShrinksUnderLoadAndRunsAnotherVNF(t *testing.
 	c.occupy(2)
 	stop := c.guard(2)
 
-	c.scale(string(c.file("k8s-cluster", "scale_out.json")), "scale_end")
+	c.scale(string(c.file("k8s-cluster", "scale_out.json")), "scale_end",
+		"joins as node", "is Ready after", "2 nodes joined the cluster")
 	c.nodesAre(3)
 	c.machines(4)
 
@@ -211,7 +225,8 @@ func TestAClusterOfMachinesGrowsAndShrinksUnderLoadAndRunsAnotherVNF(t *testing.
 		t.Fatalf("VNFCs %v, nodes %v, pods on %v", vnfcs, nodes, on)
 	}
 	victim := vnfcs[i]
-	c.scale(`{"type": "SCALE_IN", "aspectId": "worker_instance", "additionalParams": {"vnfcInstanceId": ["`+victim.ID+`"]}}`, "scale_start")
+	c.scale(`{"type": "SCALE_IN", "aspectId": "worker_instance", "additionalParams": {"vnfcInstanceId": ["`+victim.ID+`"]}}`, "scale_start",
+		"takes no more pods", "drained of", "its node "+nodes[victim.Compute.ID]+" is deleted")
 	c.nodesAre(2)
 	for _, a := range c.machines(3) {
 		if a.Labels["server"] == victim.Compute.ID {

@@ -130,6 +130,8 @@ type Operation struct {
 	Modified Entries `json:"modified,omitzero"`
 	// DrainFrom is when the drain under way began.
 	DrainFrom time.Time `json:"drainFrom,omitzero"`
+	// Story is what the operation has done so far, for people.
+	Story []Told `json:"story,omitempty"`
 	// VNF is what notifications say of the instance, as of the operation's start.
 	VNF VNF `json:"vnf"`
 	// CancelMode is FORCEFUL or GRACEFUL while a cancel is pending, else "".

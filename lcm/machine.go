@@ -165,6 +165,11 @@ func (o *Operation) Advance(e Event, now time.Time, p *Problem) error {
 	if to == Completed {
 		o.Error = nil
 	}
+	line := string(to)
+	if p != nil {
+		line += ": " + p.Detail
+	}
+	o.Tell(now, line)
 	if to != o.State {
 		o.StateEntered = now
 		o.CancelMode = "" // a cancel is pending only in the state in which it was asked for

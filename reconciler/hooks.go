@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -231,11 +232,16 @@ func (p *pass) launch(ctx context.Context, a *attempt, name string, call *manage
 			a.journal.Leaving = plan.Leaving(a.want, a.seen, a.journal)
 		}
 	}
+	begins := name + ": " + call.Program + " runs"
+	if call.Input.Interrupted {
+		begins += " again, as it was cut short"
+	}
 	op, err := p.Log.Record(ctx, a.op.ID, func(op *lcm.Operation, _ *lcm.Instance) error {
 		op.Journal = a.journal
 		if op.HookProcess == nil {
 			op.HookProcess = json.RawMessage(aboutToStart)
 		}
+		op.Tell(p.Now(), begins)
 		return nil
 	})
 	if err != nil {
@@ -257,9 +263,16 @@ func (p *pass) launch(ctx context.Context, a *attempt, name string, call *manage
 	p.runs.mu.Unlock()
 	p.log.InfoContext(ctx, "hook started", "operation", x.operation, "hook", name, "program", call.Program, "interrupted", call.Input.Interrupted)
 	p.halt()
+	story := &teller{}
+	call.Said = func(line string) { story.say(p.Now(), name+": "+line) }
+	stop := p.tells(base, x.operation, story)
 	p.runs.wg.Go(func() {
 		defer cancel()
 		out, err := p.Hooks.Run(base, *call)
+		if err == nil {
+			story.say(p.Now(), strings.TrimSuffix(name+" is done: "+out.Message, ": "))
+		}
+		stop()
 		p.log.InfoContext(base, "hook ended", "operation", x.operation, "hook", name, "message", out.Message, "error", err)
 		p.runs.mu.Lock()
 		x.done, x.out, x.err = true, out, err
@@ -278,6 +291,7 @@ func (p *pass) drained(ctx context.Context, a *attempt, name string) (time.Durat
 	if a.op.DrainFrom.IsZero() {
 		op, err := p.Log.Record(ctx, a.op.ID, func(op *lcm.Operation, _ *lcm.Instance) error {
 			op.Journal, op.DrainFrom = a.journal, p.Now()
+			op.Tell(p.Now(), fmt.Sprintf("connections drain for %s", a.drain))
 			return nil
 		})
 		if err != nil {

@@ -216,6 +216,32 @@ func TestWhatAProgramHandsOverReachesTheNextOneAndARetryAndIsStoredEncrypted(t *
 	}
 }
 
+func TestTheStoryOfAnOperationTellsItsStepsAndWhatProgramsSay(t *testing.T) {
+	w, _, s := managed(t)
+	s.leaves(func(c management.Call) management.Output {
+		c.Said("worker5 joins")
+		return management.Output{Message: "1 node joined"}
+	})
+	op := w.scale(file("instantiated", "levels: {web: 2}\n"), lcm.Completed)
+	var got []string
+	for _, line := range op.Story {
+		got = append(got, line.Text)
+	}
+	program := func(hook string) []string {
+		return []string{hook + ": Scripts/new.sh runs", hook + ": worker5 joins", hook + " is done: 1 node joined"}
+	}
+	all := strings.Join(got, "\n")
+	parts := slices.Concat([]string{"STARTING", "PROCESSING"}, program("scale_start"), []string{"scale "}, program("scale_end"), []string{"COMPLETED"})
+	at := 0
+	for _, part := range parts {
+		i := strings.Index(all[at:], part)
+		if i < 0 {
+			t.Fatalf("%q doesn't follow in\n%s", part, all)
+		}
+		at += i + len(part)
+	}
+}
+
 func TestWhatAProgramFoundOutIsInGitWhenTheOperationIsDoneAndCausesNoOther(t *testing.T) {
 	w, _, s := managed(t)
 	w.commit(file("instantiated", "levels: {web: 1}\nmetadata: {old: goes, kept: stays}\nextensions: {beside: it}\n"))

@@ -390,6 +390,9 @@ func (p *pass) issue(ctx context.Context, a *attempt, batch []plan.Step) (fresh 
 	a.journal = noted
 	op, err := p.Log.Record(ctx, a.op.ID, func(op *lcm.Operation, _ *lcm.Instance) error {
 		op.Journal = a.journal
+		if fresh {
+			op.Tell(p.Now(), describe(batch)...)
+		}
 		return nil
 	})
 	if err != nil {

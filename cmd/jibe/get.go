@@ -15,6 +15,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
+
+	"github.com/jibe-vnfm/jibe/lcm"
 )
 
 // object is one thing as the API shows it.
@@ -24,6 +26,7 @@ type object = map[string]any
 type view struct {
 	use, short, path string
 	one              string // path of one thing; %s is its id
+	story            string // path of what one thing has done so far, where it does something
 	// id is the thing's id by its name; nil where things have none.
 	id      func(c *client, ctx context.Context, name string) (string, error)
 	columns []string
@@ -44,7 +47,7 @@ func views() []view {
 		},
 		{
 			use: "operations", short: "VNF LCM operations",
-			path: "/vnflcm/v2/vnf_lcm_op_occs?all_fields", one: "/vnflcm/v2/vnf_lcm_op_occs/%s",
+			path: "/vnflcm/v2/vnf_lcm_op_occs?all_fields", one: "/vnflcm/v2/vnf_lcm_op_occs/%s", story: "/jibe/v1/operations/%s/story",
 			order:   func(a, b object) int { return strings.Compare(text(a, "startTime"), text(b, "startTime")) },
 			columns: []string{"ID", "OPERATION", "STATE", "INSTANCE", "STARTED", "TOOK", "AUTO", "ERROR"},
 			row: func(o object) []string {
@@ -135,7 +138,17 @@ func newShow(v view) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return show(w, output, o, func() { details(w, v, o) })
+				var story []lcm.Told
+				if v.story != "" && output == "table" {
+					_, err := c.do(cmd.Context(), http.MethodGet, fmt.Sprintf(v.story, url.PathEscape(id)), nil, &story)
+					if err != nil && !(errors.As(err, &no) && no.status == http.StatusNotFound) { // an older server tells none
+						return err
+					}
+				}
+				return show(w, output, o, func() {
+					details(w, v, o)
+					told(w, story)
+				})
 			})
 		},
 	}
@@ -273,6 +286,17 @@ func details(w io.Writer, v view, o object) {
 			fmt.Fprintln(t, "  "+strings.Join(cells, "\t"))
 		}
 		t.Flush()
+	}
+}
+
+// told shows what an operation has done so far.
+func told(w io.Writer, story []lcm.Told) {
+	if len(story) == 0 {
+		return
+	}
+	fmt.Fprintln(w, "\nSTEPS")
+	for _, line := range story {
+		fmt.Fprintf(w, "  %s  %s\n", line.At.Format(time.TimeOnly), line.Text)
 	}
 }
 

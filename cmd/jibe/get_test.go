@@ -3,6 +3,9 @@ package main
 import (
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/jibe-vnfm/jibe/lcm"
 )
 
 func TestWhatServersUseIsShown(t *testing.T) {
@@ -18,6 +21,7 @@ func TestWhatServersUseIsShown(t *testing.T) {
 		"affectedExtLinkPorts":    []any{object{"changeType": "ADDED", "extCpInstanceId": "cp-p5", "resourceHandle": handle("p5", "")}},
 		"affectedVirtualStorages": []any{object{"changeType": "REMOVED", "virtualStorageDescId": "data", "storageResource": handle("v1", "")}},
 	}}
+	story := []lcm.Told{{At: moment, Text: "PROCESSING"}, {At: moment.Add(time.Second), Text: "scale_end: worker5 joins"}}
 	for what, c := range map[string]struct {
 		answer object
 		args   []string
@@ -26,9 +30,10 @@ func TestWhatServersUseIsShown(t *testing.T) {
 		"/vnflcm/v2/vnf_instances/i1": {instance, []string{"get", "instance", "i1"}, []string{
 			"CONNECTION POINTS\n  CP1  10.0.0.1,10.0.0.2,fd00::1  CP1-s1  cp-p1", "NETWORKS\n  internal  net1  OS::Neutron::Net", "STORAGES\n  data  v1  OS::Cinder::Volume"}},
 		"/vnflcm/v2/vnf_lcm_op_occs/o1": {operation, []string{"get", "operation", "o1"}, []string{
-			"NETWORK CHANGES\n  LINK_PORT_ADDED  internal  net1  p6,p7", "PORT CHANGES\n  ADDED  cp-p5  p5", "STORAGE CHANGES\n  REMOVED  data  v1"}},
+			"NETWORK CHANGES\n  LINK_PORT_ADDED  internal  net1  p6,p7", "PORT CHANGES\n  ADDED  cp-p5  p5", "STORAGE CHANGES\n  REMOVED  data  v1",
+			"STEPS\n  03:02:01  PROCESSING\n  03:02:02  scale_end: worker5 joins\n"}},
 	} {
-		got := said(t, map[string]any{what: c.answer}, c.args...)
+		got := said(t, map[string]any{what: c.answer, "/jibe/v1/operations/o1/story": story}, c.args...)
 		for _, part := range c.want {
 			if !strings.Contains(got, part) {
 				t.Errorf("%q isn't in\n%s", part, got)

@@ -232,6 +232,9 @@ type Call struct {
 	// Orphan is the process of an interrupted run, which is ended first; nil where
 	// there is none.
 	Orphan *Process
+	// Said is called with each line that the program writes to standard error, as it may
+	// be shown; nil where nobody listens.
+	Said func(line string)
 	// Started is called with the process before it is given its input; an error ends it.
 	Started func(Process) error
 }

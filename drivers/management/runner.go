@@ -94,8 +94,15 @@ func (r *Runner) run(ctx context.Context, c Call) (Output, error) {
 	}
 	m := newMask(c)
 	stdout, stderr := newHead(), &tail{mask: m}
-	if r.Log != nil {
-		stderr.log = func(line string) { r.Log(w.input, c.Program, line) }
+	if r.Log != nil || c.Said != nil {
+		stderr.log = func(line string) {
+			if r.Log != nil {
+				r.Log(w.input, c.Program, line)
+			}
+			if c.Said != nil {
+				c.Said(line)
+			}
+		}
 	}
 	cmd := exec.Command(w.argv[0], w.argv[1:]...)
 	cmd.Dir, cmd.Env = w.copy, w.env

@@ -16,27 +16,12 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 ROOT=$PWD
 DATA=${DEMO_DATA:-$ROOT/demo-data}
-OPENSTACK=$ROOT/test/openstack/openstack
-CLOUD_DIR=$DATA/openstack
-OWN_CLOUD=
-SERVER_PID=
-FOLLOW_PID=
-PATIENCE=900
-SUBNET=10.10.0.0/16
 BALANCER=10.10.200.50
 
 # shellcheck source=test/demo/common.sh
 . test/demo/common.sh
-
-finish() {
-  rc=$?
-  if [ "$rc" = 0 ] && [ "${KEEP:-}" = 1 ]; then keep; return; fi
-  for pid in $SERVER_PID $FOLLOW_PID; do kill "$pid" 2>/dev/null && wait "$pid" 2>/dev/null || true; done
-  if [ -n "$OWN_CLOUD" ]; then "$OPENSTACK" stop --dir "$CLOUD_DIR" >/dev/null 2>&1 || true; fi
-  exit "$rc"
-}
-trap finish EXIT
-trap 'exit 130' INT TERM
+# shellcheck source=test/demo/machines.sh
+. test/demo/machines.sh
 
 keep() {
   disown -a
@@ -50,84 +35,19 @@ To stop: kill $SERVER_PID $FOLLOW_PID${OWN_CLOUD:+; $OPENSTACK wipe --dir $CLOUD
 TXT
 }
 
-os() { /usr/bin/openstack "$@"; }
-# servers: those of one VNF, as Nova has them
-servers() { os server list -f value -c ID -c Status -c Image -c Networks --sort-column ID; }
-shows() { # NUMBER
-  servers >"$DATA/servers.txt"
-  sed 's/^/   | /' "$DATA/servers.txt"
-  [ "$(grep -c ' ACTIVE ' "$DATA/servers.txt")" = "$1" ] || die "not $1 servers"
-}
-# ops TYPE STATE: how many such operations there are
-ops() { jibe get operations | grep -c " $1 .* $2" || true; }
-# await_op TYPE STATE NUMBER: until so many such operations are there
-await_op() {
-  local until=$((SECONDS + PATIENCE))
-  until [ "$(ops "$1" "$2")" -ge "$3" ]; do
-    if [ "$2" != FAILED_TEMP ] && jibe get operations | grep -q ' FAILED_TEMP'; then die "an operation failed: $(jibe get operations -o json | grep '"detail"')"; fi
-    [ "$SECONDS" -lt "$until" ] || die "no $1 became $2"
-    sleep 0.2
-  done
-}
-# ask PATH BODY: a request for the instance $ID, whose operation is waited for
-ask() {
-  local answer
-  answer=$(api POST "/vnflcm/v2/vnf_instances/$ID/$1" "$2")
-  case $answer in *"202 "*) ;; *) die "$1 was not accepted: $answer" ;; esac
-  LOCATION=${answer##* }
-  await_state "$LOCATION" "${3:-COMPLETED}"
-}
-id_of() { jibe get instances | awk -v name="$1" '$2 == name {print $1}'; } # NAME
-edit() { git -C "$WORK" pull -q --rebase; sed -i "$1" "$2"; }
-
-need git git; need curl curl
-export PATH=$ROOT/bin:$PATH:/usr/local/go/bin
-command -v go >/dev/null || die "Go is missing: install Go 1.26 or newer (https://go.dev/dl)"
-[ "$(id -u)" = 0 ] || die "hosts in network namespaces need root: run this as root"
-
-step "Building jibe"
-t=$(now); make -s build; go build -o "$ROOT/.cache/follow" ./test/netns/follow; took "$t"
-mkdir -p "$DATA"
-
-if [ -n "${OS_CLOUD:-}" ]; then
-  step "Using the cloud $OS_CLOUD"
-  export OS_CLIENT_CONFIG_FILE=${OS_CLIENT_CONFIG_FILE:-$HOME/.config/openstack/clouds.yaml}
-else
-  step "Starting a real OpenStack (Keystone, Heat, Nova, Neutron, Glance, Cinder; Nova's fake plays the hypervisor)"
-  t=$(now)
-  OWN_CLOUD=1
-  # The last one's data go: what it left is nobody's.
-  "$OPENSTACK" wipe --dir "$CLOUD_DIR" 2>/dev/null
-  OS_CLIENT_CONFIG_FILE=$("$OPENSTACK" start --dir "$CLOUD_DIR")
-  export OS_CLIENT_CONFIG_FILE OS_CLOUD=jibe
-  took "$t"
-fi
-
-step "Hosts follow the servers: real sshd and web servers at the addresses that Neutron gives, and an haproxy at $BALANCER"
-"$ROOT/.cache/follow" -cloud "$OS_CLOUD" -subnet "$SUBNET" -balancer "$BALANCER" 2>"$DATA/follow.log" &
-FOLLOW_PID=$!
-wait_for 120 "the load balancer" sh -c "grep -q 'msg=following' '$DATA/follow.log'"
-
+begin
+cloud
+follow "real sshd and web servers at the addresses that Neutron gives, and an haproxy at $BALANCER" -balancer "$BALANCER"
 serve
 
 step "Putting VNF packages into the package repository: BaseHOT templates, scripts, two versions each"
-hand "git clone $JIBE_DATA/packages/packages.git; cp -r examples/packages/vm-asg-1.0 …; git push"
-git clone -q "$JIBE_DATA/packages/packages.git" "$DATA/packages" 2>/dev/null
-cp -r examples/packages/vm-asg-1.{0,1} examples/packages/vm-blue-green-1.{0,1} "$DATA/packages/"
-git -C "$DATA/packages" add -A
-git -C "$DATA/packages" commit -qm 'Add packages of virtual machines'
-git -C "$DATA/packages" push -q origin HEAD:main
-wait_for 60 "the packages are known" sh -c 'jibe get packages | grep -c 1b[46][01] | grep -q 4'
-jibe get packages | sed 's/^/   /'
+publish vm-asg-1.{0,1} vm-blue-green-1.{0,1}
 
 step "Instantiate by git: one server of each VDU, in one Heat stack"
-WORK=$DATA/work
-git clone -q "$JIBE_DATA/desired.git" "$WORK"
+desired
 WEB=$WORK/instances/site-a/web/vnf.yaml
 SHOP=$WORK/instances/site-b/shop/vnf.yaml
-mkdir -p "$WORK/vims" "$(dirname "$WEB")" "$(dirname "$SHOP")"
-printf 'type: openstack\nclouds: file:%s\ncloud: %s\n' "$OS_CLIENT_CONFIG_FILE" "$OS_CLOUD" >"$WORK/vims/openstack-a.yaml"
-sed -i 's/^- name: packages$/&\n  hooks: true/' "$WORK/repositories.yaml"
+mkdir -p "$(dirname "$WEB")" "$(dirname "$SHOP")"
 sed 's/^name: .*/name: web/; s/^levels:.*/levels: {VDU1_aspect: 0}/' examples/vm-rolling/vnf.yaml >"$WEB"
 sed 's/^/   | /' "$WEB"
 jibe plan "$WORK" | sed 's/^/   /' || [ "${PIPESTATUS[0]}" = 2 ]

@@ -59,14 +59,19 @@ func (d *driver) drain(ctx context.Context, c *cluster, node string, needed bool
 			}
 			for i := range left {
 				p := &left[i]
-				moved[p.Namespace+"/"+p.Name] = true
+				name := p.Namespace + "/" + p.Name
+				moved[name] = true
 				if p.DeletionTimestamp != nil {
 					continue
 				}
 				if err := c.evict(ctx, p); err != nil {
-					refused[p.Namespace+"/"+p.Name] = why(err)
+					if refused[name] == "" {
+						d.say("node %s: pod %s has to wait: %s", node, name, why(err))
+					}
+					refused[name] = why(err)
 				} else {
-					delete(refused, p.Namespace+"/"+p.Name)
+					d.say("node %s: pod %s is evicted", node, name)
+					delete(refused, name)
 				}
 			}
 		case ctx.Err() == nil && lasting(err):

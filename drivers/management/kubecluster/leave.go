@@ -80,7 +80,13 @@ func (d *driver) victims(ctx context.Context, c *cluster, removed []machine) ([]
 
 func (d *driver) cordonAll(ctx context.Context, c *cluster, victims []victim) error {
 	k := &cordoner{cluster: c, operation: d.in.Operation.ID}
-	return each(victims, d.parallel, func(v victim) error { return k.cordon(ctx, v.node) })
+	return each(victims, d.parallel, func(v victim) error {
+		if err := k.cordon(ctx, v.node); err != nil {
+			return err
+		}
+		d.say("%s: its node %s takes no more pods", v.machine, v.node.Name)
+		return nil
+	})
 }
 
 // drainAll moves the pods of all away.
