@@ -9,6 +9,7 @@
 package management
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -31,6 +32,8 @@ type Input struct {
 	// Interrupted is true where an earlier run was cut short, so that what it did is
 	// unknown: programs must bear being run again.
 	Interrupted bool `json:"interrupted"`
+	// TimeoutSeconds is how long this run may take; then it is ended.
+	TimeoutSeconds int `json:"timeoutSeconds,omitempty"`
 	// Rollback is true while the operation is taken back.
 	Rollback  bool      `json:"isRollback"`
 	Operation Operation `json:"operation"`
@@ -238,6 +241,9 @@ type Call struct {
 	// Started is called with the process before it is given its input; an error ends it.
 	Started func(Process) error
 }
+
+// timeout is how long the run may take.
+func (c Call) timeout() time.Duration { return cmp.Or(max(c.Timeout, 0), defaultTimeout) }
 
 // Process identifies a process group on this machine for as long as it is up.
 type Process struct {

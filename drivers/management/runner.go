@@ -108,7 +108,7 @@ func (r *Runner) run(ctx context.Context, c Call) (Output, error) {
 	cmd.Dir, cmd.Env = w.copy, w.env
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = stdout, stderr, grace
 	how, err := execute(ctx, cmd, task{
-		who: who, dir: w.dir, input: input, started: c.Started, over: stdout.over, timeout: cmp.Or(max(c.Timeout, 0), defaultTimeout),
+		who: who, dir: w.dir, input: input, started: c.Started, over: stdout.over, timeout: c.timeout(),
 	})
 	stderr.close(how != exited || cmd.ProcessState != nil && !cmd.ProcessState.Exited())
 	fail := func(reason string) (Output, error) {

@@ -79,6 +79,7 @@ func (r *Runner) prepare(c Call, who *identity) (_ *workspace, err error) {
 		}
 	}
 	w.input = given(c, w.copy, other)
+	w.input.TimeoutSeconds = int(c.timeout().Seconds())
 	search := searchPath
 	if tool, err := r.placeTool(); err != nil {
 		return nil, fmt.Errorf("place %s where programs find it: %w", r.Tool, err)

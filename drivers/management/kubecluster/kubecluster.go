@@ -18,12 +18,16 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/jibe-vnfm/jibe/drivers/management"
 )
 
 // maxInput bounds what is read from standard input, in bytes.
 const maxInput = 64 << 20
+
+// lastWords is how long before its end a run gives up by itself.
+const lastWords = 20 * time.Second
 
 // Run serves one hook: it reads a [management.Input] and writes a [management.Output], also
 // where it fails, as the hand-over tells how far it came. Lines to stderr say what it does.
@@ -34,6 +38,13 @@ func Run(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer) error {
 		return fmt.Errorf("standard input must be the JSON of a management driver's input: %w", err)
 	}
 	d := &driver{in: in, stderr: stderr, keys: map[string]string{}}
+	if in.TimeoutSeconds > 0 {
+		// Who is ended can't tell what it waited for, nor how far it came.
+		limit := time.Duration(in.TimeoutSeconds) * time.Second
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, limit-min(limit/10, lastWords))
+		defer cancel()
+	}
 	err := d.serve(ctx)
 	d.keepKeys()
 	out := management.Output{Message: d.mask(d.message), Metadata: d.metadata, VIMs: d.vims}

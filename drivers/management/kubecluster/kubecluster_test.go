@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -120,6 +121,25 @@ func TestHooksWithoutWorkSucceedAtOnce(t *testing.T) {
 		if _, err := runHere(t, in); err == nil {
 			t.Errorf("%s: without parameters, it succeeds", hook)
 		}
+	}
+}
+
+func TestARunGivesUpByItselfBeforeItIsEnded(t *testing.T) {
+	in := management.Input{Hook: "scale_end", Params: goodParams(nil), TimeoutSeconds: 3}
+	// Nobody has an address of that subnet (RFC 5737).
+	at := func(vdu, address string) management.Target {
+		return management.Target{VduID: vdu, Unit: management.Unit{ID: address, Name: address, Ready: true, Addresses: map[string][]string{"CP": {address}}}}
+	}
+	master, worker := at("M", "192.0.2.1"), at("W", "192.0.2.2")
+	in.VDUs = []management.VDU{{ID: "M", Old: []management.Unit{master.Unit}}, {ID: "W", New: []management.Unit{worker.Unit}}}
+	in.Added = []management.Target{worker}
+	began := time.Now()
+	_, err := runHere(t, in)
+	if took := time.Since(began); err == nil || took > 3*time.Second {
+		t.Errorf("after %s: %v", took, err)
+	}
+	if err != nil && !strings.Contains(err.Error(), "192.0.2.1") {
+		t.Errorf("it doesn't say who was asked: %v", err)
 	}
 }
 
