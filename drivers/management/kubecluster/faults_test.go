@@ -210,9 +210,9 @@ func scripts(s *site) {
 		"asks":               {"#!/bin/bash\nread -p 'Continue?' -r answer || { echo nobody answers; exit 9; }", []string{"exit status 9", "nobody answers"}},
 		"tells its settings": {"#!/bin/bash\necho token $JIBE_K8S_TOKEN; exit 5", []string{"exit status 5", "token ***"}},
 	} {
-		s.T.Run(name, func(t *testing.T) {
+		s.TB.(*testing.T).Run(name, func(t *testing.T) {
 			own := *s
-			own.T = t
+			own.TB = t
 			own.begin()
 			m := own.machine("WorkerVDU")
 			in := own.input("scale_end", []management.Target{m}, nil)

@@ -39,7 +39,7 @@ const (
 // site is machines that are, or may become, a cluster, and the VNF instance as it is known
 // between operations.
 type site struct {
-	*testing.T
+	testing.TB
 	kubernetes.Interface // the cluster's, once it is there
 	lab                  *netns.Lab
 	kit                  *workers.Kit
@@ -53,13 +53,14 @@ type world struct {
 	params    map[string]any
 	metadata  map[string]any
 	units     []management.Target // that live
+	mu        sync.Mutex          // guards hosts
 	hosts     map[string]*netns.Host
 	operation int
 }
 
-func newSite(t *testing.T, subnet string) *site {
+func newSite(t testing.TB, subnet string) *site {
 	t.Helper()
-	s := &site{T: t, lab: netns.Start(t, subnet), next: new(netip.Addr), w: &world{metadata: map[string]any{}, hosts: map[string]*netns.Host{}}}
+	s := &site{TB: t, lab: netns.Start(t, subnet), next: new(netip.Addr), w: &world{metadata: map[string]any{}, hosts: map[string]*netns.Host{}}}
 	*s.next = s.lab.Gateway
 	s.kit = workers.Need(t)
 	s.w.jibe = filepath.Join(t.TempDir(), "jibe")
@@ -86,24 +87,37 @@ func newSite(t *testing.T, subnet string) *site {
 // sub runs a part; without it, the parts that follow are of no use.
 func (s *site) sub(name string, do func(*site)) {
 	s.Helper()
-	ok := s.T.Run(name, func(t *testing.T) {
+	ok := s.TB.(*testing.T).Run(name, func(t *testing.T) {
 		own := *s
-		own.T = t
+		own.TB = t
 		do(&own)
 		s.Interface = own.Interface
 	})
 	if !ok {
-		s.T.FailNow()
+		s.FailNow()
 	}
 }
 
 // machine makes a host and its unit, which isn't the VNF's yet.
 func (s *site) machine(vdu string) management.Target {
 	s.Helper()
-	*s.next = s.next.Next()
-	name := fmt.Sprintf("server-%d", s.next.As4()[3])
-	s.boot(name, *s.next)
-	return target(vdu, name, *s.next)
+	return s.machines(vdu, 1)[0]
+}
+
+// machines makes n of them, side by side.
+func (s *site) machines(vdu string, n int) []management.Target {
+	s.Helper()
+	var all []management.Target
+	var made sync.WaitGroup
+	for range n {
+		*s.next = s.next.Next()
+		name := fmt.Sprintf("server-%d", s.next.As4()[3])
+		t := target(vdu, name, *s.next)
+		all = append(all, t)
+		made.Go(func() { s.boot(name, netip.MustParseAddr(t.Unit.Address)) })
+	}
+	made.Wait()
+	return all
 }
 
 func target(vdu, name string, at netip.Addr) management.Target {
@@ -119,8 +133,11 @@ func (s *site) boot(name string, at netip.Addr) {
 	s.kit.Outfit(&spec)
 	h, err := s.lab.Add(s.Context(), spec)
 	if err != nil {
-		s.Fatal(err)
+		s.Error(err)
+		return
 	}
+	s.w.mu.Lock()
+	defer s.w.mu.Unlock()
 	s.w.hosts[name] = h
 }
 
@@ -186,13 +203,17 @@ func (s *site) run(in management.Input) (management.Output, error) {
 	var stdout, stderr bytes.Buffer
 	began := time.Now()
 	err = Run(s.Context(), bytes.NewReader(text), &stdout, &stderr)
-	s.Logf("%s in %s: %v\n%s%s", in.Hook, time.Since(began).Round(time.Millisecond), err, &stderr, &stdout)
-	if told := fmt.Sprint(err, &stderr, &stdout); strings.Contains(told, password) || strings.Contains(told, "PRIVATE KEY") {
-		s.Errorf("a secret is told: %s", told)
-	}
+	took := time.Since(began).Round(time.Millisecond)
 	var out management.Output
 	if e := json.Unmarshal(stdout.Bytes(), &out); e != nil {
 		s.Fatalf("standard output %q: %v", &stdout, e)
+	}
+	shown := out
+	shown.VIMs = nil // the one place that has the cluster's credentials
+	said := fmt.Sprintf("%v\n%s%+v", err, &stderr, shown)
+	s.Logf("%s in %s: %s", in.Hook, took, said)
+	if strings.Contains(said, password) || strings.Contains(said, "PRIVATE KEY") {
+		s.Errorf("a secret is told: %s", said)
 	}
 	return out, err
 }

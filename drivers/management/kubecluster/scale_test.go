@@ -39,7 +39,7 @@ func TestAClusterOnMachinesGrowsAndShrinks(t *testing.T) {
 	s.sub("AConnectionThatIsCutIsMadeAgain", cut)
 	s.sub("AMasterThatForwardsNothingIsReachedDirectly", forwardless)
 	s.sub("AsAProgramOfThePackage", asAProgram)
-	s.sub("OneJoinAndTenAtOnce", ten)
+	s.sub("TenJoinAndLeaveAtOnce", ten)
 }
 
 func instantiate(s *site) {
@@ -426,23 +426,39 @@ func healDead(s *site) {
 // ten tells how long one join takes and ten at once do; on how many processors, and how busy
 // these were, says what part of the difference is the test's, whose machines share them.
 func ten(s *site) {
-	measure := func(what string, do func()) {
-		began, busy := time.Now(), s.busy()
-		do()
-		took, used := time.Since(began), s.busy()-busy
-		s.Logf("%s: %v; the %d processors worked for %v, which is %.0f %% of what they can", what, took.Round(time.Millisecond), runtime.NumCPU(), used,
-			100*used.Seconds()/took.Seconds()/float64(runtime.NumCPU()))
-	}
-	one := s.machine("WorkerVDU")
-	measure("one worker joins", func() { s.out(one) })
-	var many []management.Target
-	for range 10 {
-		many = append(many, s.machine("WorkerVDU"))
-	}
+	many := s.machines("WorkerVDU", 10)
 	s.begin()
-	measure("ten workers join at once", func() { s.must(with(s.input("scale_end", many, nil), map[string]any{"parallel": 10})) })
+	s.must(with(s.input("scale_end", many, nil), map[string]any{"parallel": 10}))
 	s.w.units = append(slices.Clone(s.w.units), many...)
-	measure("ten workers leave at once", func() { s.in(many...) })
+	s.in(many...)
+}
+
+// BenchmarkWorkersJoin is ten machines beside one, from their making to Ready nodes.
+func BenchmarkWorkersJoin(b *testing.B) {
+	s := newSite(b, "10.208.2.0/24")
+	instantiate(s)
+	measure := func(n int) (time.Duration, float64) {
+		began, busy := time.Now(), s.busy()
+		all := s.machines("WorkerVDU", n)
+		s.begin()
+		s.must(with(s.input("scale_end", all, nil), map[string]any{"parallel": 10}))
+		took, used := time.Since(began), s.busy()-busy
+		s.w.units = append(slices.Clone(s.w.units), all...)
+		s.in(all...)
+		return took, used.Seconds() / took.Seconds() / float64(runtime.NumCPU())
+	}
+	var one, ten time.Duration
+	var share float64
+	for b.Loop() {
+		took, _ := measure(1)
+		one += took
+		took, share = measure(10)
+		ten += took
+	}
+	b.ReportMetric(one.Seconds()/float64(b.N), "s/1")
+	b.ReportMetric(ten.Seconds()/float64(b.N), "s/10")
+	b.ReportMetric(ten.Seconds()/one.Seconds(), "10:1")
+	b.ReportMetric(100*share, "%cpu/10")
 }
 
 // busy is how long the processors of this machine have worked until now, all together.
