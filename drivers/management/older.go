@@ -1,7 +1,7 @@
 package management
 
 import (
-	_ "embed" // the adapter
+	"embed"
 	"errors"
 	"io"
 	"io/fs"
@@ -15,8 +15,8 @@ import (
 // on standard output where the script has something to hand back. It reads and writes
 // Jibe's own contract, and needs python3 alone.
 //
-//go:embed older.py
-var older []byte
+//go:embed older/*.py
+var older embed.FS
 
 // importsPickle matches Python that imports pickle: what speaks the older contract must.
 var importsPickle = regexp.MustCompile(`(?m)^[ \t]*(?:import[ \t]+(?:[\w., \t]+,[ \t]*)?pickle\b|from[ \t]+pickle[ \t]+import\b)`)
@@ -42,8 +42,8 @@ func speaksOlder(files fs.FS, program string) (bool, error) {
 // adapt makes the workspace one for a script of the older contract: it is run by the
 // adapter, and may write to the copies of the packages, which were its own to change.
 func (w *workspace) adapt(python, file string, who *identity) error {
-	adapter := filepath.Join(w.dir, "older.py")
-	if err := errors.Join(os.WriteFile(adapter, older, 0o400), who.give(adapter)); err != nil {
+	adapter := filepath.Join(w.dir, "older")
+	if err := errors.Join(os.CopyFS(w.dir, older), release(adapter, who)); err != nil {
 		return err
 	}
 	for _, name := range []string{"package", "other"} {
@@ -51,8 +51,9 @@ func (w *workspace) adapt(python, file string, who *identity) error {
 			return err
 		}
 	}
-	// -I: nothing of the package takes the place of a module that the adapter imports.
-	w.argv = []string{python, "-I", adapter, file}
+	// -I: nothing of the package takes the place of a module that the adapter imports;
+	// -B: it leaves nothing behind.
+	w.argv = []string{python, "-I", "-B", adapter, file}
 	return nil
 }
 

@@ -18,7 +18,7 @@ import (
 func given(t *testing.T, in string, env ...string) object {
 	t.Helper()
 	needPython(t)
-	cmd := exec.CommandContext(t.Context(), "python3", "-I", "older.py", filepath.Join("testdata", "older", "tell.py"))
+	cmd := exec.CommandContext(t.Context(), "python3", "-I", "-B", "older", filepath.Join("testdata", "older", "tell.py"))
 	cmd.Stdin, cmd.Env = strings.NewReader(in), append(os.Environ(), env...)
 	var stderr strings.Builder
 	cmd.Stderr = &stderr

@@ -21,7 +21,7 @@ const runPrefix = "run-"
 // workspace is what is written for one run, in a directory of its own:
 //
 //	package/, other/   working copies, read-only but for scripts of the older contract
-//	older.py           what runs those
+//	older/             what runs those
 //	files/             what Call.Files holds
 //	home/, tmp/        the program's own
 type workspace struct {
