@@ -250,6 +250,16 @@ func TestAClusterOfMachinesGrowsAndShrinksUnderLoadAndRunsAnotherVNF(t *testing.
 
 	// The cluster stays as long as somebody runs on it.
 	c.server.Want(t, http.StatusConflict, http.MethodPost, process.Instances+"/"+c.instance+"/terminate", json.RawMessage(`{"terminationType": "FORCEFUL"}`), nil)
+	clone := process.NewClone(t, c.server.Desired())
+	if err := clone.Remove(c.dir); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := clone.Commit(t.Context(), "Close the edge"); err != nil {
+		t.Fatal(err)
+	}
+	if err := clone.Push(t.Context()); err == nil || !strings.Contains(err.Error(), "instances/site-a/web-on-edge") {
+		t.Errorf("a push that ends the cluster gets %v", err)
+	}
 	cluster := c.instance
 	c.instance = c.tenant
 	c.ask(http.MethodPost, "/terminate", []byte(`{"terminationType": "FORCEFUL"}`))

@@ -40,6 +40,13 @@ func TestOfAProgramThatFailsTheHandOverAloneIsKept(t *testing.T) {
 	}
 }
 
+func TestOfAProgramThatFailsNoMoreIsKeptThanOfAnother(t *testing.T) {
+	out, err := newRunner(t).Run(t.Context(), shell(`echo '{"handOver": "'$(printf %070000d 0)'"}'; exit 3`))
+	if err == nil || len(out.HandOver) > 0 {
+		t.Errorf("%d bytes of hand-over are kept (%v)", len(out.HandOver), err)
+	}
+}
+
 func TestWhatMustNotStandInGitIsRefused(t *testing.T) {
 	r := newRunner(t)
 	for name, x := range map[string]struct{ output, says string }{
@@ -47,6 +54,10 @@ func TestWhatMustNotStandInGitIsRefused(t *testing.T) {
 		"a credential by its name":      {`{"extensions": {"node": {"password": "anything"}}}`, "extensions with a secret"},
 		"more than 64 KiB of metadata":  {`{"metadata": {"note": "'$(printf %070000d 0)'"}}`, "at most 65536 are kept"},
 		"more than 64 KiB of hand-over": {`{"handOver": "'$(printf %070000d 0)'"}`, "at most 65536 are kept"},
+		"a VIM without TLS":             {`{"vims": {"edge": {"endpoint": "http://h:6443", "token": "hunter2"}}}`, "must be https://"},
+		"a VIM without credentials":     {`{"vims": {"edge": {"endpoint": "https://h:6443"}}}`, "needs a token"},
+		"a VIM with half of them":       {`{"vims": {"edge": {"endpoint": "https://h:6443", "clientCert": "hunter2"}}}`, "belong together"},
+		"a VIM whose key is none":       {`{"vims": {"edge": {"endpoint": "https://h:6443", "clientCert": "hunter2", "clientKey": "hunter2"}}}`, "aren't a certificate and its key"},
 		"metadata that is no object":    {`{"metadata": ["a"]}`, "isn't one JSON object of the contract"},
 	} {
 		c := shell("echo '" + x.output + "'")

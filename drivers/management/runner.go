@@ -130,6 +130,9 @@ func (r *Runner) run(ctx context.Context, c Call) (Output, error) {
 		// What it wants the next try to know is kept; all else it failed to bring about.
 		out, _ := stdout.output(m)
 		_, err := fail(cmd.ProcessState.String())
+		if len(out.HandOver) > maxKept {
+			return Output{}, err
+		}
 		return Output{HandOver: out.HandOver}, err
 	case stdout.full:
 		return fail(tooMuch)
