@@ -237,10 +237,11 @@ func TestAClusterOfMachinesGrowsAndShrinksUnderLoadAndRunsAnotherVNF(t *testing.
 		t.Errorf("afterwards VNFCs %v, nodes %v", left, now)
 	}
 	if err := process.Poll(t.Context(), time.Minute, func() error {
-		if on, n, err := c.onNodes(t.Context()); err != nil || n != 3 || on[nodes[victim.Compute.ID]] > 0 {
-			return fmt.Errorf("%d pods, on %v: %v", n, on, err)
+		on, n, err := c.onNodes(t.Context())
+		if err == nil && (n != 3 || on[nodes[victim.Compute.ID]] > 0) {
+			err = fmt.Errorf("%d pods, on %v", n, on)
 		}
-		return nil
+		return err
 	}); err != nil {
 		t.Error(err)
 	}
