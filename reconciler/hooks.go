@@ -1,6 +1,7 @@
 package reconciler
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -343,7 +344,7 @@ func (p *pass) call(ctx context.Context, a *attempt, name string) (*management.C
 	if err := p.checker.runnable(pkg, program); err != nil {
 		return nil, &drivers.RefusedError{Object: name, Reason: err.Error()}
 	}
-	call := &management.Call{Package: pkg, Program: path.Clean(program), Timeout: p.HookTimeout}
+	call := &management.Call{Package: pkg, Program: path.Clean(program), Timeout: cmp.Or(hookTimeout(a.src, base), p.HookTimeout)}
 	if x, ok := a.drv.(drivers.Accessor); ok {
 		if call.Files, err = x.Access(); err != nil {
 			return nil, fmt.Errorf("access of programs to the VIM of instance %s: %w", p.id, err)
@@ -369,6 +370,18 @@ func (p *pass) call(ctx context.Context, a *attempt, name string) (*management.C
 func builtIn(program string) bool {
 	ok, _ := path.Match("container_update_mgmt*.py", path.Base(program))
 	return ok
+}
+
+// hookTimeout is how long the VNFD lets the hook's program run, 0 where it says nothing.
+func hookTimeout(src drivers.Source, name string) time.Duration {
+	if src.Package == nil || src.Package.VNFD == nil {
+		return 0
+	}
+	f, _ := src.Package.VNFD.Flavour(src.Instance.Flavour)
+	if f == nil {
+		return 0
+	}
+	return f.HookTimeouts[name]
 }
 
 func hookProgram(src drivers.Source, name string) string {

@@ -25,6 +25,7 @@ func (d driven) Open(ctx context.Context, tree string) (*vnfd.Package, error) {
 			"scale_start": "Scripts/new.sh", "scale_end": "Scripts/new.sh",
 			"scale_rollback_start": "Scripts/new.sh", "scale_rollback_end": "Scripts/new.sh",
 		}
+		pkg.VNFD.Flavours[0].HookTimeouts = map[string]time.Duration{"scale_end": time.Hour}
 	}
 	return pkg, err
 }
@@ -213,6 +214,20 @@ func TestWhatAProgramHandsOverReachesTheNextOneAndARetryAndIsStoredEncrypted(t *
 	last := s.inputs()[3]
 	if len(last.Added) == 0 || !last.Rollback {
 		t.Errorf("the rollback isn't told what was added: %+v", last)
+	}
+}
+
+func TestAHookHasTheTimeThatTheVNFDGivesIt(t *testing.T) {
+	w, _, s := managed(t)
+	w.scale(file("instantiated", "levels: {web: 2}\n"), lcm.Completed)
+	got := map[string]time.Duration{}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.calls {
+		got[c.Input.Hook] = c.Timeout
+	}
+	if got["scale_start"] != 10*time.Minute || got["scale_end"] != time.Hour {
+		t.Errorf("they have %v", got)
 	}
 }
 

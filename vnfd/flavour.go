@@ -3,10 +3,13 @@ package vnfd
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"io/fs"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/jibe-vnfm/jibe/internal/safeyaml"
 	"go.yaml.in/yaml/v3"
@@ -245,9 +248,33 @@ func (l *loader) hooks(f *Flavour, t template) {
 					continue
 				}
 				f.Hooks[k.Value] = target
+				if n := safeyaml.Get(v, "implementation", "timeout"); n != nil {
+					limit, err := hookTimeout(n)
+					if err != nil {
+						l.fail(s.file, n, "the timeout of Vnflcm.%s %v", k.Value, err)
+						continue
+					}
+					if f.HookTimeouts == nil {
+						f.HookTimeouts = map[string]time.Duration{}
+					}
+					f.HookTimeouts[k.Value] = limit
+				}
 			}
 		}
 	}
+}
+
+// maxHookTimeout is far more than an operation should take.
+const maxHookTimeout = 24 * time.Hour
+
+// hookTimeout is a number of seconds.
+func hookTimeout(n *yaml.Node) (time.Duration, error) {
+	text, _ := safeyaml.Text(n)
+	seconds, err := strconv.Atoi(text)
+	if limit := time.Duration(seconds) * time.Second; err == nil && seconds > 0 && seconds <= int(maxHookTimeout.Seconds()) {
+		return limit, nil
+	}
+	return 0, fmt.Errorf("must be whole seconds, 1 to %d, not %q", int(maxHookTimeout.Seconds()), text)
 }
 
 // implementation is the name that an operation gives: "op: name",

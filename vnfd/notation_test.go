@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/jibe-vnfm/jibe/vnfd"
@@ -47,6 +48,7 @@ topology_template:
           operations:
             heal_start: hooks/heal.sh
             heal_end: {implementation: heal}
+            scale_end: {implementation: {primary: heal, timeout: 1200}}
       artifacts:
         heal: hooks/heal.sh
     A:
@@ -77,7 +79,9 @@ topology_template:
 			ID:      "only",
 			VDUs:    []vnfd.VDU{{ID: "A", Name: "a", Initial: 1, Deltas: map[string]int{"x": 3}, Levels: map[string]int{}, Max: -1}},
 			Aspects: []vnfd.Aspect{{ID: "x", MaxLevel: 2}},
-			Hooks:   map[string]string{"heal_start": "hooks/heal.sh", "heal_end": "hooks/heal.sh"},
+			Hooks:   map[string]string{"heal_start": "hooks/heal.sh", "heal_end": "hooks/heal.sh", "scale_end": "hooks/heal.sh"},
+
+			HookTimeouts: map[string]time.Duration{"scale_end": 20 * time.Minute},
 		}},
 	}
 	if diff := cmp.Diff(want, p.VNFD); diff != "" {

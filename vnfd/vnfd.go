@@ -3,7 +3,10 @@
 // and knows neither git nor a VIM. Package vnfd/csar deals with the archive.
 package vnfd
 
-import "io/fs"
+import (
+	"io/fs"
+	"time"
+)
 
 // Package is an expanded VNF package (CSAR), fixed by its git tree hash.
 type Package struct {
@@ -54,6 +57,9 @@ type Flavour struct {
 	// Hooks are the Vnflcm interface's operations that have an implementation:
 	// "scale_start" -> path of the program in the package.
 	Hooks map[string]string
+	// HookTimeouts are how long those may take whose implementation says it (TOSCA 1.3
+	// clause 3.6.17): "scale_start" -> time.
+	HookTimeouts map[string]time.Duration `json:",omitempty"`
 }
 
 // VDU is a tosca.nodes.nfv.Vdu.Compute (or Vdu.OsContainerDeployableUnit).

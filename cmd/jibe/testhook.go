@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -60,6 +61,9 @@ func newPackageTestHook() *cobra.Command {
 					return err
 				}
 			}
+			if !cmd.Flags().Changed("timeout") {
+				timeout = cmp.Or(f.HookTimeouts[args[1]], timeout)
+			}
 			return runHook(cmd, management.Call{Package: pkg, Program: program, Input: in, Timeout: timeout}, user)
 		},
 	}
@@ -68,7 +72,7 @@ func newPackageTestHook() *cobra.Command {
 	flags.StringVar(&input, "input", "", "file with attributes of the input, as JSON; - is standard input")
 	flags.StringVar(&program, "program", "", "path of the program in the package, instead of the VNFD's")
 	flags.StringVar(&user, "user", "", "whom the program runs as where this is root (default nobody)")
-	flags.DurationVar(&timeout, "timeout", 10*time.Minute, "how long it may take")
+	flags.DurationVar(&timeout, "timeout", 10*time.Minute, "how long it may take, where the VNFD doesn't say")
 	return cmd
 }
 
