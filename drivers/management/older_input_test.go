@@ -19,7 +19,8 @@ func given(t *testing.T, in string, env ...string) object {
 	t.Helper()
 	needPython(t)
 	cmd := exec.CommandContext(t.Context(), "python3", "-I", "-B", "older", filepath.Join("testdata", "older", "tell.py"))
-	cmd.Stdin, cmd.Env = strings.NewReader(in), append(os.Environ(), env...)
+	// As bare as Jibe's: a KUBECONFIG of the test's own is none of the script's.
+	cmd.Stdin, cmd.Env = strings.NewReader(in), append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir()}, env...)
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	if err := cmd.Run(); err != nil {
