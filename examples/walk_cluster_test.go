@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
@@ -111,6 +112,31 @@ func (c *clusterWalk) occupy(least int) {
 	}
 }
 
+// stuck asks for the victim to go while the budget lets none of its pods go, and takes that
+// back.
+func (c *clusterWalk) stuck(victim vnfc) {
+	c.Helper()
+	budget := func(least int) {
+		patch := fmt.Appendf(nil, `{"spec": {"minAvailable": %d}}`, least)
+		if _, err := c.inside.PolicyV1().PodDisruptionBudgets("default").Patch(c.Context(), "web", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+			c.Fatal(err)
+		}
+	}
+	budget(3)
+	a := c.server.Want(c.T, http.StatusAccepted, http.MethodPost, process.Instances+"/"+c.instance+"/scale",
+		json.RawMessage(`{"type": "SCALE_IN", "aspectId": "worker_instance", "additionalParams": {"vnfcInstanceId": ["`+victim.ID+`"]}}`), nil)
+	failed := c.server.Await(c.T, a.ID(), "FAILED_TEMP", c.patience)
+	for _, part := range []string{"not drained after", "PodDisruptionBudget default/web", "no node was deleted"} {
+		if !strings.Contains(failed.Error.Detail, part) {
+			c.Errorf("the operation failed with %q, which doesn't tell %q", failed.Error.Detail, part)
+		}
+	}
+	c.server.Want(c.T, http.StatusAccepted, http.MethodPost, process.Operations+"/"+a.ID()+"/rollback", nil, nil)
+	c.server.Await(c.T, a.ID(), "ROLLED_BACK", c.patience)
+	c.seen[a.ID()] = true
+	budget(2)
+}
+
 // guard fails the test where fewer than least pods of the workload are Ready, until stopped.
 func (c *clusterWalk) guard(least int) (stop func() (looks int)) {
 	ctx, cancel := context.WithCancel(c.Context())
@@ -199,6 +225,7 @@ func TestAClusterOfMachinesGrowsAndShrinksUnderLoadAndRunsAnotherVNF(t *testing.
 		t.Fatal(err)
 	}
 	c.edits[`file:/etc/jibe/machine-password`] = "file:" + password
+	c.edits[`ssh: {accept_new: true}`] = "ssh: {accept_new: true}\n    drain_timeout: 20s"
 	c.run("k8s-cluster", "k8s-cluster-1.0", "rolling-1.0")
 	c.connect()
 	c.nodesAre(1)
@@ -225,6 +252,9 @@ func TestAClusterOfMachinesGrowsAndShrinksUnderLoadAndRunsAnotherVNF(t *testing.
 		t.Fatalf("VNFCs %v, nodes %v, pods on %v", vnfcs, nodes, on)
 	}
 	victim := vnfcs[i]
+	c.stuck(victim)
+	c.nodesAre(3)
+	c.machines(4)
 	c.scale(`{"type": "SCALE_IN", "aspectId": "worker_instance", "additionalParams": {"vnfcInstanceId": ["`+victim.ID+`"]}}`, "scale_start",
 		"takes no more pods", "drained of", "its node "+nodes[victim.Compute.ID]+" is deleted")
 	c.nodesAre(2)

@@ -202,8 +202,9 @@ func (o *Operation) Cancel(mode string, now time.Time) error {
 	return o.Advance(CancelAsked, now, nil)
 }
 
-// CanRollback returns nil if the operation's type allows a rollback, else
-// [ErrState] wrapped with the reason. It doesn't look at the state.
+// CanRollback returns nil if the operation's type allows a rollback, or where it is one that
+// removes and has removed nothing yet, else [ErrState] wrapped with the reason. It doesn't
+// look at the state.
 func (o *Operation) CanRollback() error {
 	why := o.NoRollback
 	if why == "" {
@@ -217,8 +218,15 @@ func (o *Operation) CanRollback() error {
 			why = "what it removed can't be brought back"
 		}
 	}
-	if why == "" {
+	if why == "" || o.preparing() {
 		return nil
 	}
 	return fmt.Errorf("operation %s: rollback of %s is %w: %s; possible is retry, fail", o.ID, o.Type, ErrState, why)
+}
+
+// preparing says that nothing was touched at the VIM yet: at most, programs have made
+// preparations, which their twins take back. A repair has nothing to go back to, and of a
+// termination what runs is half-way gone in the eyes of those programs.
+func (o *Operation) preparing() bool {
+	return !o.Automatic && o.Type != Terminate && !o.Journal.Touched && len(o.Journal.Issued) == 0
 }

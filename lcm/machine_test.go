@@ -190,6 +190,7 @@ func TestACancelIsPendingUntilTheWorkIsLetGo(t *testing.T) {
 }
 
 func TestRollbackIsRefusedWhereNothingCanBeBroughtBack(t *testing.T) {
+	touched := plan.Journal{Touched: true}
 	for _, c := range []struct {
 		op      lcm.Operation
 		allowed bool
@@ -200,11 +201,17 @@ func TestRollbackIsRefusedWhereNothingCanBeBroughtBack(t *testing.T) {
 		{lcm.Operation{Type: lcm.ModifyInfo}, true},
 		{lcm.Operation{Type: lcm.ScaleToLevel}, true},
 		{lcm.Operation{Type: lcm.Scale, Params: []byte(`{"type":"SCALE_OUT","aspectId":"a"}`)}, true},
-		{lcm.Operation{Type: lcm.Scale, Params: []byte(`{"type":"SCALE_IN","aspectId":"a"}`)}, false},
-		{lcm.Operation{Type: lcm.Scale, Params: []byte(`?`)}, false},
-		{lcm.Operation{Type: lcm.Heal}, false},
+		{lcm.Operation{Type: lcm.Scale, Params: []byte(`{"type":"SCALE_IN","aspectId":"a"}`), Journal: touched}, false},
+		{lcm.Operation{Type: lcm.Scale, Params: []byte(`?`), Journal: plan.Journal{Issued: []string{"scale:x"}}}, false},
+		{lcm.Operation{Type: lcm.Heal, Journal: touched}, false},
+		{lcm.Operation{Type: lcm.Terminate, Journal: touched}, false},
+		{lcm.Operation{Type: lcm.ChangePackage, NoRollback: "aspect a is scaled in", Journal: touched}, false},
+		// Preparations alone can be taken back, but for a repair and a termination.
+		{lcm.Operation{Type: lcm.Scale, Params: []byte(`{"type":"SCALE_IN","aspectId":"a"}`)}, true},
+		{lcm.Operation{Type: lcm.Heal}, true},
+		{lcm.Operation{Type: lcm.Heal, Automatic: true}, false},
 		{lcm.Operation{Type: lcm.Terminate}, false},
-		{lcm.Operation{Type: lcm.ChangePackage, NoRollback: "aspect a is scaled in"}, false},
+		{lcm.Operation{Type: lcm.ChangePackage, NoRollback: "aspect a is scaled in"}, true},
 	} {
 		c.op.ID, c.op.State = "op", lcm.FailedTemp
 		was := c.op
@@ -219,7 +226,7 @@ func TestRollbackIsRefusedWhereNothingCanBeBroughtBack(t *testing.T) {
 }
 
 func TestTheRefusalToRollAHealBackSaysWhy(t *testing.T) {
-	op := lcm.Operation{ID: "op", Type: lcm.Heal, State: lcm.FailedTemp}
+	op := lcm.Operation{ID: "op", Type: lcm.Heal, State: lcm.FailedTemp, Journal: plan.Journal{Touched: true}}
 	if err := op.CanRollback(); !errors.Is(err, lcm.ErrState) || !strings.Contains(err.Error(), "what it removed can't be brought back; possible is retry, fail") {
 		t.Errorf("refused with %v", err)
 	}

@@ -171,6 +171,45 @@ func TestTheVNFCsThatAManagementDriverWasToldOfAreTheOnesThatGo(t *testing.T) {
 	}
 }
 
+func TestAScaleInThatOnlyPreparedIsRolledBack(t *testing.T) {
+	w, r, s := managed(t)
+	w.scale(file("instantiated", "levels: {web: 2}\n"), lcm.Completed)
+	serving, calls := r.serves("VDU1"), len(s.inputs())
+	s.then(func(_ context.Context, c management.Call) error {
+		if c.Input.Hook == "scale_start" {
+			return &management.FailedError{Program: c.Program, Reason: "exit status 1", Stderr: "a budget allows it never"}
+		}
+		return nil
+	})
+	op := w.scale(file("instantiated", "levels: {web: 1}\n"), lcm.FailedTemp)
+	if _, err := w.log.Retry(t.Context(), op.ID); err != nil { // which changes nothing of that
+		t.Fatal(err)
+	}
+	w.recon.Enqueue(id)
+	w.until("the retry has failed", func() bool {
+		op, err := w.log.Operation(t.Context(), op.ID)
+		return err == nil && op.Attempt == 2 && op.State == lcm.FailedTemp
+	})
+	if _, err := w.log.Rollback(t.Context(), op.ID); err != nil {
+		t.Fatal(err)
+	}
+	w.recon.Enqueue(id)
+	w.last(lcm.Scale, lcm.RolledBack)
+	var hooks []string
+	for _, in := range s.inputs()[calls:] {
+		hooks = append(hooks, in.Hook)
+		if len(in.Removed) == 0 && in.Hook != "scale_rollback_end" {
+			t.Errorf("%s isn't told who was to go", in.Hook)
+		}
+	}
+	if want := []string{"scale_start", "scale_start", "scale_rollback_start", "scale_rollback_end"}; !slices.Equal(hooks, want) {
+		t.Errorf("run were %q", hooks)
+	}
+	if now := r.serves("VDU1"); !slices.Equal(now, serving) || w.head().Levels["web"] != 2 {
+		t.Errorf("afterwards %q serve, and git says %v", now, w.head().Levels)
+	}
+}
+
 func TestWhatAProgramHandsOverReachesTheNextOneAndARetryAndIsStoredEncrypted(t *testing.T) {
 	w, _, s := managed(t)
 	s.leaves(func(c management.Call) management.Output {

@@ -213,6 +213,7 @@ func (e *env) move(op string, units []plan.Unit, events ...lcm.Event) {
 				return err
 			}
 		}
+		op.Journal.Touched = true
 		for _, ev := range events {
 			if err := op.Advance(ev, time.Now(), &lcm.Problem{Status: 500, Title: "Broken", Detail: "Pod/amf/vdu1-1: image can't be pulled"}); err != nil {
 				return err

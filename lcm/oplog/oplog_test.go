@@ -477,7 +477,9 @@ func TestARefusedChangeWritesNothing(t *testing.T) {
 func TestRetryRollbackFailAndCancelSayWhatIsPossible(t *testing.T) {
 	l, _ := newLog(t)
 	ctx := t.Context()
-	born(t, l, newOp("op1", lcm.Heal, "t0", "t1"))
+	heal := newOp("op1", lcm.Heal, "t0", "t1")
+	heal.Journal.Touched = true
+	born(t, l, heal)
 	for name, ask := range map[string]func() (*lcm.Operation, error){
 		"retry":    func() (*lcm.Operation, error) { return l.Retry(ctx, "op1") },
 		"rollback": func() (*lcm.Operation, error) { return l.Rollback(ctx, "op1") },

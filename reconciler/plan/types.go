@@ -263,6 +263,8 @@ type Journal struct {
 	// Issued are the keys of the steps handed to the driver in this attempt. A
 	// failure seen at the VIM counts only where a step on that object was issued.
 	Issued []string `json:"issued,omitempty"`
+	// Touched is set once any step was handed to the driver, in any attempt.
+	Touched bool `json:"touched,omitempty"`
 	// Targets are the condemned incarnations ([Target]) that were alive when the
 	// heal was asked for and that no step was issued against, in any attempt. One
 	// that is gone all the same was replaced by somebody else.
@@ -348,7 +350,7 @@ func (j Journal) Issue(batch []Step) (noted Journal, fresh bool) {
 		if s.Action == Wait || slices.Contains(noted.Issued, s.Key()) {
 			continue
 		}
-		fresh = true
+		fresh, noted.Touched = true, true
 		noted.Issued = append(noted.Issued, s.Key())
 		if s.Incarnation != "" {
 			noted.Targets = slices.DeleteFunc(noted.Targets, func(t string) bool { return t == Target(s.Object, s.Incarnation) })
