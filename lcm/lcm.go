@@ -148,6 +148,8 @@ type Operation struct {
 type Entries struct {
 	Metadata   map[string]any `json:"metadata,omitempty"`
 	Extensions map[string]any `json:"extensions,omitempty"`
+	// Params is a merge patch (RFC 7396) of the instance's params.
+	Params map[string]any `json:"params,omitempty"`
 	// VIMs by name. Their credentials are references.
 	VIMs map[string]*desired.VIM `json:"vims,omitempty"`
 }
@@ -156,11 +158,14 @@ type Entries struct {
 func (m Entries) IsZero() bool { return !m.OfInstance() && len(m.VIMs) == 0 }
 
 // OfInstance says that entries of the instance's own file are among them.
-func (m Entries) OfInstance() bool { return len(m.Metadata) > 0 || len(m.Extensions) > 0 }
+func (m Entries) OfInstance() bool {
+	return len(m.Metadata) > 0 || len(m.Extensions) > 0 || len(m.Params) > 0
+}
 
 // With is m with later's entries, which count where both have one.
 func (m Entries) With(later Entries) Entries {
-	return Entries{Metadata: merged(m.Metadata, later.Metadata), Extensions: merged(m.Extensions, later.Extensions), VIMs: merged(m.VIMs, later.VIMs)}
+	return Entries{Metadata: merged(m.Metadata, later.Metadata), Extensions: merged(m.Extensions, later.Extensions),
+		Params: patched(m.Params, later.Params, true), VIMs: merged(m.VIMs, later.VIMs)}
 }
 
 // Apply is the entries as m makes them.
@@ -170,6 +175,31 @@ func (m Entries) Apply(metadata, extensions map[string]any) (newMetadata, newExt
 	maps.DeleteFunc(newMetadata, drop)
 	maps.DeleteFunc(newExtensions, drop)
 	return newMetadata, newExtensions
+}
+
+// Patch is params as m makes them.
+func (m Entries) Patch(params map[string]any) map[string]any { return patched(params, m.Params, false) }
+
+// patched is a merge patch applied to a document, or with whole to another patch, which
+// then keeps what takes entries away.
+func patched(to, patch map[string]any, whole bool) map[string]any {
+	out := merged(to, nil)
+	for key, value := range patch {
+		inner, deep := value.(map[string]any)
+		switch {
+		case deep:
+			was, _ := out[key].(map[string]any)
+			value = patched(was, inner, whole)
+		case value == nil && !whole:
+			delete(out, key)
+			continue
+		}
+		if out == nil {
+			out = map[string]any{}
+		}
+		out[key] = value
+	}
+	return out
 }
 
 func merged[V any](a, b map[string]V) map[string]V {

@@ -129,6 +129,9 @@ func (c *Checker) Check(ctx context.Context, settings *desired.Settings, before,
 			return &drivers.RefusedError{Object: "levels", Reason: err.Error()}
 		}
 	}
+	if err := c.userData(pkg, after); err != nil {
+		return err
+	}
 	drv, err := c.renderers.driver(settings, after)
 	if err != nil {
 		return err

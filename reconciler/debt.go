@@ -153,7 +153,21 @@ func entries(m lcm.Entries) (edits []desired.KeyValue) {
 			edits = append(edits, desired.KeyValue{Path: []string{key, name}, Value: value})
 		}
 	}
+	edits = append(edits, leaves([]string{"params"}, m.Params)...)
 	slices.SortFunc(edits, func(a, b desired.KeyValue) int { return slices.Compare(a.Path, b.Path) })
+	return edits
+}
+
+// leaves are the edits that a merge patch makes below a path.
+func leaves(path []string, patch map[string]any) (edits []desired.KeyValue) {
+	for name, value := range patch {
+		at := append(slices.Clone(path), name)
+		if inner, deep := value.(map[string]any); deep && len(inner) > 0 {
+			edits = append(edits, leaves(at, inner)...)
+			continue
+		}
+		edits = append(edits, desired.KeyValue{Path: at, Value: value})
+	}
 	return edits
 }
 

@@ -105,6 +105,10 @@ func instanceOf(inst *desired.Instance, pkg *vnfd.Package) management.Instance {
 		Generation: inst.Generation, Levels: effectiveLevels(inst, pkg), Metadata: inst.Metadata, Extensions: inst.Extensions,
 		ConfigurableProperties: inst.ConfigurableProperties}
 	i.Namespace, _ = inst.Params["namespace"].(string)
+	if len(inst.ExtVirtualLinks) > 0 {
+		// They came as JSON or YAML, and are free of what JSON can't hold.
+		i.ExtVirtualLinks, _ = json.Marshal(inst.ExtVirtualLinks)
+	}
 	return i
 }
 

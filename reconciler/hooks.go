@@ -100,6 +100,10 @@ func (p *pass) unobservable(ctx context.Context, a *attempt, steps []plan.Step) 
 				return nil, false, 0, err
 			}
 		}
+		if a.stale {
+			p.Enqueue(p.id) // what is wanted is another since the program has computed it
+			return nil, false, 0, nil
+		}
 		steps = plan.Compute(a.want, a.seen, a.journal)
 	}
 	return steps, true, 0, nil
@@ -176,7 +180,7 @@ func (p *pass) hook(ctx context.Context, a *attempt, name string, call *manageme
 // left records what the program left for later ones and for git. A process that dies
 // before that, or before the program is noted as done, runs it again.
 func (p *pass) left(ctx context.Context, a *attempt, out management.Output) error {
-	found := lcm.Entries{Metadata: out.Metadata, Extensions: out.Extensions}
+	found := lcm.Entries{Metadata: out.Metadata, Extensions: out.Extensions, Params: out.Params}
 	if len(out.HandOver) == 0 && found.IsZero() && len(out.VIMs) == 0 {
 		return nil
 	}
@@ -200,7 +204,7 @@ func (p *pass) left(ctx context.Context, a *attempt, out management.Output) erro
 	if err != nil {
 		return fmt.Errorf("record what a program of operation %s left: %w", a.op.ID, err)
 	}
-	a.op = op
+	a.op, a.stale = op, len(out.Params) > 0
 	return nil
 }
 
@@ -316,7 +320,7 @@ func (p *pass) call(ctx context.Context, a *attempt, name string) (*management.C
 		return nil, nil
 	}
 	base, _ := plan.HookUnit(name)
-	if own := hookProgram(a.src, base); !coordinates(base) && (own == "" || builtIn(own)) {
+	if own := hookProgram(a.src, base); !coordinates(base) && base != plan.UserData && (own == "" || builtIn(own)) {
 		return nil, nil
 	}
 	sides, err := p.sides(ctx, a)
@@ -331,7 +335,9 @@ func (p *pass) call(ctx context.Context, a *attempt, name string) (*management.C
 	case plan.CoordinateOld, plan.CoordinateRollback:
 		program, class, pkg = coordinate.Old, coordinate.OldClass, sides.before.Package
 	default:
-		program = hookProgram(a.src, base)
+		if program = hookProgram(a.src, base); base == plan.UserData {
+			program, class = userData(a.src.Instance)
+		}
 		if pkg == nil || !p.Packages.Hooks(pkg.Tree) {
 			p.log.WarnContext(ctx, "the package's hook was not run: its repository's entry in repositories.yaml doesn't say hooks: true",
 				"operation", a.op.ID, "hook", name, "program", program)

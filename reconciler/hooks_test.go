@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/drivers/management"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/reconciler"
@@ -319,5 +320,25 @@ func TestWhatAProgramFoundOutIsInGitWhenTheOperationIsDoneAndCausesNoOther(t *te
 	inst, err := w.log.Instance(t.Context(), id)
 	if err != nil || inst.Last != op.ID || inst.Owed != "" || inst.Operated.Tree != inst.Settled.Tree {
 		t.Errorf("afterwards the record is %+v (%v)", inst, err)
+	}
+}
+
+func TestHalfOfWhatNamesAUserDataClassIsRefused(t *testing.T) {
+	w, _, _ := managed(t)
+	before := w.head()
+	for params, why := range map[string]string{
+		"{lcm-operation-user-data: Scripts/new.sh}":                                   "give both or neither",
+		"{lcm-operation-user-data-class: C}":                                          "give both or neither",
+		"{lcm-operation-user-data: nowhere.py, lcm-operation-user-data-class: C}":     "has no file nowhere.py",
+		"{lcm-operation-user-data: Scripts/new.sh, lcm-operation-user-data-class: C}": "",
+	} {
+		after, err := desired.ParseInstance(dir+"/vnf.yaml", []byte(file("instantiated", "params: "+params+"\n")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = w.recon.View().Check(t.Context(), nil, before, after)
+		if why == "" && err != nil || why != "" && (err == nil || !strings.Contains(err.Error(), why)) {
+			t.Errorf("%s: %v", params, err)
+		}
 	}
 }

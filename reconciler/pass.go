@@ -101,6 +101,8 @@ type attempt struct {
 	journal plan.Journal
 	// last is the batch that was started last.
 	last []plan.Step
+	// stale says that want was made of other params than those that count by now.
+	stale bool
 	// fight says that somebody undoes what is done.
 	fight bool
 	// drain is how long connections get after traffic was led elsewhere, or before a
@@ -197,6 +199,9 @@ func (p *pass) begin(ctx context.Context, op *lcm.Operation) (*attempt, error) {
 	}
 	var err error
 	if a.src, a.want, a.drv, err = p.resolve(ctx, target, other); err != nil {
+		return nil, err
+	}
+	if err := p.computed(a); err != nil {
 		return nil, err
 	}
 	if op.Type == lcm.ChangePackage {

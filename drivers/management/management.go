@@ -93,6 +93,8 @@ type Instance struct {
 	Metadata               map[string]any `json:"metadata,omitempty"`
 	Extensions             map[string]any `json:"extensions,omitempty"`
 	ConfigurableProperties map[string]any `json:"vnfConfigurableProperties,omitempty"`
+	// ExtVirtualLinks are the networks outside that it is connected to (SOL003 clause 4.4.1.11).
+	ExtVirtualLinks json.RawMessage `json:"extVirtualLinks,omitempty"`
 }
 
 // Grant is what the operation may do: Jibe grants by itself what the plan needs.
@@ -194,6 +196,10 @@ type Output struct {
 	// away. They reach git when the operation is done.
 	Metadata   map[string]any `json:"metadata,omitempty"`
 	Extensions map[string]any `json:"extensions,omitempty"`
+	// Params are entries of the instance's params to set, as a merge patch (RFC 7396). What
+	// is computed of them, a Heat stack's parameters, counts from now on in this operation;
+	// they reach git when it is done.
+	Params map[string]any `json:"params,omitempty"`
 	// VIMs are Kubernetes clusters that the instance is: files under vims/, by name, with
 	// null to take one away. They reach git when the operation is done, and go with the
 	// instance's termination.

@@ -24,11 +24,16 @@ var importsPickle = regexp.MustCompile(`(?m)^[ \t]*(?:import[ \t]+(?:[\w., \t]+,
 // maxScript is how much of a script is looked at.
 const maxScript = 1 << 20
 
+// UserData is the hook of LCM user data classes, which compute what a Heat template is
+// given. Jibe's own contract has no such programs.
+const UserData = "user_data"
+
 // speaksOlder says which contract a program speaks. This is the one place that decides:
-// a *.py that imports pickle speaks the older one, everything else Jibe's own.
-func speaksOlder(files fs.FS, program string) (bool, error) {
-	if path.Ext(program) != ".py" {
-		return false, nil
+// a *.py that imports pickle, or has a user data class, speaks the older one, everything
+// else Jibe's own.
+func speaksOlder(files fs.FS, program, hook string) (bool, error) {
+	if path.Ext(program) != ".py" || hook == UserData {
+		return hook == UserData, nil
 	}
 	f, err := files.Open(program)
 	if err != nil {

@@ -282,7 +282,7 @@ func (o *Output) unfit(m *mask) string {
 			return fmt.Sprintf("wrote a VIM %q that can't be reached: %s", name, why)
 		}
 	}
-	for name, entries := range map[string]map[string]any{"metadata": o.Metadata, "extensions": o.Extensions} {
+	for name, entries := range map[string]map[string]any{"metadata": o.Metadata, "extensions": o.Extensions, "params": o.Params} {
 		data, err := json.Marshal(entries)
 		if err != nil {
 			return fmt.Sprintf("wrote %s that can't be kept: %v", name, err)

@@ -44,7 +44,7 @@ func (r *Runner) prepare(c Call, who *identity) (_ *workspace, err error) {
 		return nil, errors.New("no package is given")
 	}
 	w := &workspace{program: path.Clean(c.Program)}
-	if err := w.look(c.Package.Files); err != nil {
+	if err := w.look(c.Package.Files, c.Input.Hook); err != nil {
 		return nil, err
 	}
 	if err := r.makeDir(); err != nil {
@@ -196,7 +196,7 @@ func listed[T any](list []T) []T {
 }
 
 // look sees that the program is one, before anything is written.
-func (w *workspace) look(files fs.FS) error {
+func (w *workspace) look(files fs.FS, hook string) error {
 	fail := func(format string, args ...any) error {
 		return &FailedError{Program: w.program, Reason: fmt.Sprintf(format, args...)}
 	}
@@ -230,7 +230,7 @@ func (w *workspace) look(files fs.FS) error {
 	if w.first = string(line); !executable(line) && path.Ext(w.program) != ".py" {
 		return fail("this machine can't tell how to run it: begin it with a line such as #!/bin/sh or #!/usr/bin/env python3")
 	}
-	if w.older, err = speaksOlder(files, w.program); err != nil {
+	if w.older, err = speaksOlder(files, w.program, hook); err != nil {
 		return fmt.Errorf("read the package: %w", err)
 	}
 	return nil

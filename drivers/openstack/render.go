@@ -93,6 +93,7 @@ func makeRender(src drivers.Source, key []byte) (*render, error) {
 		// Where programs of the package read parameters too, or another VIM's manifests, one
 		// that the templates don't have may be theirs.
 		Strict:          src.VDUs == nil && len(flavour.Hooks) == 0,
+		Computed:        in.Params["lcm-operation-user-data-class"] != nil,
 		ExtVirtualLinks: in.ExtVirtualLinks, ExtManaged: in.ExtManagedVirtualLinks, Key: key,
 	})
 	if err != nil {

@@ -51,6 +51,9 @@ func Compute(d Desired, o Observed, j Journal) []Step {
 	return p.steps
 }
 
+// UserData is the hook of a program that computes parameters ([Desired.UserData]).
+const UserData = "user_data"
+
 // HookName is the name of an operation's preamble ("start") or postamble
 // ("end") in the VNFD's Vnflcm interface (SOL001 clause 6.7), or "" for an
 // operation that has none.
@@ -152,6 +155,9 @@ func (p *planner) begin() {
 	}
 	if !p.journal.Granted {
 		p.add(Step{Action: Grant, Object: p.journal.Operation})
+	}
+	if p.desired.UserData && !p.journal.Rollback {
+		p.once(Hook, UserData)
 	}
 	p.hook("start")
 }

@@ -29,6 +29,8 @@ type Desired struct {
 	// side by side: traffic is redirected only when the desired one is ready, and the
 	// other goes last (blue-green).
 	Generation string
+	// UserData says that a program of the package computes parameters before all else.
+	UserData bool
 	// CoordinateNew and CoordinateOld say that a change of package has a coordination
 	// script for the new VNF, and one for the old VNF.
 	CoordinateNew, CoordinateOld bool

@@ -15,9 +15,10 @@ import subprocess
 import sys
 import tempfile
 
+import userdata
 from common import Failure, note
 from given import coordination_inputs, driver_input
-from back import output_of, unpickled
+from back import output_of, plain, unpickled
 
 # The most that a script may write to standard output. Far more than Jibe takes: a
 # script hands the whole instance back, and only what it changed goes on.
@@ -76,9 +77,17 @@ def manage(script, doc):
     return code
 
 
+def compute(script, doc):
+    found = userdata.run(script, doc)
+    if found:
+        json.dump({'params': plain(found, 'parameters')}, sys.stdout, allow_nan=False)
+        sys.stdout.flush()
+    return 0
+
+
 def main():
     doc = json.load(sys.stdin.buffer)
-    work = coordinate if doc['hook'].startswith('coordinate_') else manage
+    work = coordinate if doc['hook'].startswith('coordinate_') else compute if doc['hook'] == 'user_data' else manage
     try:
         return work(sys.argv[1], doc)
     except Failure as e:

@@ -36,6 +36,8 @@ type Input struct {
 	// template doesn't have.
 	Params map[string]any
 	Strict bool
+	// Computed says that a program computes parameters later, which may be missing yet.
+	Computed bool
 	// ExtVirtualLinks are networks for connection points, ExtManaged those that take the
 	// place of networks in the template.
 	ExtVirtualLinks []desired.ExtVirtualLink
@@ -162,7 +164,7 @@ func (in *Input) filled(made map[string]any, path []string, t *template) error {
 	for i, s := range path {
 		steps[i] = s
 	}
-	if v := lookup(made, steps); v != nil && v != "" {
+	if v := lookup(made, steps); v != nil && v != "" || in.Computed {
 		return nil
 	}
 	if vdu, known := in.vdu(path[1]); path[0] == "VDU" && known && in.Runs != nil && !in.Runs(vdu.ID) {

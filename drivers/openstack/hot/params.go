@@ -130,6 +130,9 @@ func (f *Folder) parametersOf(in *Input, nfv map[string]any, places []place) (*p
 				given, has = "", kind == "string"
 			}
 		}
+		if !has && in.Computed {
+			continue
+		}
 		if !has {
 			return nil, &InputError{"params." + name, fmt.Sprintf("the parameter is missing, which %s asks for: give it", f.top.file)}
 		}

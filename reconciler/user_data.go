@@ -1,0 +1,78 @@
+package reconciler
+
+import (
+	"fmt"
+
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/lcm"
+	"github.com/jibe-vnfm/jibe/vnfd"
+)
+
+// The parameters that name an LCM user data class, as clients of other VNF managers know
+// them.
+const (
+	userDataParam      = "lcm-operation-user-data"
+	userDataClassParam = "lcm-operation-user-data-class"
+)
+
+// userData is the program of the package with a user data class, and the class; "" where
+// the instance names none.
+func userData(inst *desired.Instance) (program, class string) {
+	program, _ = inst.Params[userDataParam].(string)
+	class, _ = inst.Params[userDataClassParam].(string)
+	return program, class
+}
+
+// userData refuses half of what names a class, and a script that isn't there.
+func (c *Checker) userData(pkg *vnfd.Package, inst *desired.Instance) error {
+	program, class := userData(inst)
+	switch {
+	case (program == "") != (class == ""):
+		return &drivers.RefusedError{Object: "params", Reason: fmt.Sprintf("%s and %s belong together: give both or neither", userDataParam, userDataClassParam)}
+	case program != "" && !hasFile(pkg, program):
+		return &drivers.RefusedError{Object: "params", Reason: fmt.Sprintf("%s: package %s of VNFD %s has no file %s", userDataParam, pkg.Tree, pkg.VNFD.ID, program)}
+	}
+	return nil
+}
+
+// computed has a user data class run where an operation brings a package to an OpenStack,
+// and what programs have computed of the instance's params count.
+func (p *pass) computed(a *attempt) error {
+	if a.journal.Rollback || a.src.Instance == nil || a.src.Package == nil {
+		return nil
+	}
+	if len(a.op.Modified.Params) > 0 {
+		inst := *a.src.Instance
+		inst.Params = a.op.Modified.Patch(inst.Params)
+		a.src.Instance = &inst
+		condemned := a.want.Condemned
+		var err error
+		if a.want, err = a.drv.Render(a.src); err != nil {
+			return err
+		}
+		a.want.Condemned = condemned
+	}
+	program, _ := userData(a.src.Instance)
+	brings := a.op.Type == lcm.Instantiate || a.op.Type == lcm.ChangePackage
+	a.want.UserData = program != "" && brings && p.onOpenStack(a.src.Instance)
+	return nil
+}
+
+// onOpenStack says whether any of the instance runs on an OpenStack.
+func (p *pass) onOpenStack(inst *desired.Instance) bool {
+	settings, err := p.Repo.Settings()
+	if err != nil {
+		return false
+	}
+	list, err := places(settings, inst)
+	if err != nil {
+		return false
+	}
+	for _, at := range list {
+		if t, err := at.vimType(); err == nil && t == desired.VIMOpenStack {
+			return true
+		}
+	}
+	return false
+}
