@@ -58,6 +58,19 @@ func (w *world) scale(text string, state lcm.State) *lcm.Operation {
 	return w.last(lcm.Scale, state)
 }
 
+// retriedInVain retries the operation for the first time, and waits until that has failed.
+func (w *world) retriedInVain(op string) {
+	w.t.Helper()
+	if _, err := w.log.Retry(w.t.Context(), op); err != nil {
+		w.t.Fatal(err)
+	}
+	w.recon.Enqueue(id)
+	w.until("the retry has failed", func() bool {
+		op, err := w.log.Operation(w.t.Context(), op)
+		return err == nil && op.Attempt == 2 && op.State == lcm.FailedTemp
+	})
+}
+
 // names are the VIM's names of the targets.
 func names(targets []management.Target) (list []string) {
 	for _, t := range targets {
@@ -183,14 +196,7 @@ func TestAScaleInThatOnlyPreparedIsRolledBack(t *testing.T) {
 		return nil
 	})
 	op := w.scale(file("instantiated", "levels: {web: 1}\n"), lcm.FailedTemp)
-	if _, err := w.log.Retry(t.Context(), op.ID); err != nil { // which changes nothing of that
-		t.Fatal(err)
-	}
-	w.recon.Enqueue(id)
-	w.until("the retry has failed", func() bool {
-		op, err := w.log.Operation(t.Context(), op.ID)
-		return err == nil && op.Attempt == 2 && op.State == lcm.FailedTemp
-	})
+	w.retriedInVain(op.ID) // which changes nothing of that
 	if _, err := w.log.Rollback(t.Context(), op.ID); err != nil {
 		t.Fatal(err)
 	}
@@ -226,14 +232,7 @@ func TestWhatAProgramHandsOverReachesTheNextOneAndARetryAndIsStoredEncrypted(t *
 	if op.HandOver != `env:{"seen":"scale_end"}` {
 		t.Errorf("stored is %q", op.HandOver)
 	}
-	if _, err := w.log.Retry(t.Context(), op.ID); err != nil {
-		t.Fatal(err)
-	}
-	w.recon.Enqueue(id)
-	w.until("the retry has failed", func() bool {
-		op, err := w.log.Operation(t.Context(), op.ID)
-		return err == nil && op.Attempt == 2 && op.State == lcm.FailedTemp
-	})
+	w.retriedInVain(op.ID)
 	if _, err := w.log.Rollback(t.Context(), op.ID); err != nil {
 		t.Fatal(err)
 	}

@@ -17,8 +17,6 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
-
-	"github.com/jibe-vnfm/jibe/test/workers"
 )
 
 // A misspelt field would be dropped by the API server without a word.
@@ -83,17 +81,6 @@ func TestAllPackagesOfVirtualMachinesHaveTheSameScripts(t *testing.T) {
 	sameScripts(t, "vm-blue-green-1.1/Scripts",
 		"vm-blue-green-1.0/Scripts", "vm-asg-1.0/Scripts", "vm-asg-1.1/Scripts", "vm-indexed-1.0/Scripts", "vm-indexed-1.1/Scripts",
 		"vm-sample-1.0", "vm-sample-1.1")
-}
-
-// A test runs the script on hosts of its own; it must be the one that users get.
-func TestTheClustersInstallScriptIsTheOneThatIsTested(t *testing.T) {
-	one, err := os.ReadFile("k8s-cluster-1.0/Scripts/install_k8s_cluster.sh")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(one, workers.Install) {
-		t.Error("k8s-cluster-1.0/Scripts/install_k8s_cluster.sh isn't test/workers/install_k8s_cluster.sh: copy one over the other, then jibe package rehash")
-	}
 }
 
 func sameScripts(t *testing.T, first string, others ...string) {

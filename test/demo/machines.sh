@@ -10,6 +10,19 @@ FOLLOW_PID=
 PATIENCE=900
 SUBNET=10.10.0.0/16
 
+# keep: what is left running, and LOOK, which is a command more to look at it
+keep() {
+  disown -a
+  cat <<TXT
+
+Left running (KEEP=1). To go on:
+  export OS_CLIENT_CONFIG_FILE=$OS_CLIENT_CONFIG_FILE OS_CLOUD=$OS_CLOUD JIBE_SERVER=$JIBE_SERVER JIBE_DATA=$JIBE_DATA PATH=$PATH
+  cd $WORK                 # a clone of the desired repository
+  jibe get instances       # and: $LOOK
+To stop: kill $SERVER_PID $FOLLOW_PID${OWN_CLOUD:+; $OPENSTACK wipe --dir $CLOUD_DIR}
+TXT
+}
+
 finish() {
   rc=$?
   if [ "$rc" = 0 ] && [ "${KEEP:-}" = 1 ]; then keep; return; fi

@@ -18,22 +18,12 @@ ROOT=$PWD
 DATA=${DEMO_DATA:-$ROOT/demo-data}
 BALANCER=10.10.200.50
 
+LOOK="/usr/bin/openstack stack list, curl http://$BALANCER/"
+
 # shellcheck source=test/demo/common.sh
 . test/demo/common.sh
 # shellcheck source=test/demo/machines.sh
 . test/demo/machines.sh
-
-keep() {
-  disown -a
-  cat <<TXT
-
-Left running (KEEP=1). To go on:
-  export OS_CLIENT_CONFIG_FILE=$OS_CLIENT_CONFIG_FILE OS_CLOUD=$OS_CLOUD JIBE_SERVER=$JIBE_SERVER JIBE_DATA=$JIBE_DATA PATH=$PATH
-  cd $WORK                 # a clone of the desired repository
-  jibe get instances       # and: /usr/bin/openstack stack list, curl http://$BALANCER/
-To stop: kill $SERVER_PID $FOLLOW_PID${OWN_CLOUD:+; $OPENSTACK wipe --dir $CLOUD_DIR}
-TXT
-}
 
 begin
 cloud

@@ -20,22 +20,12 @@ CONTROLPLANE=$ROOT/test/controlplane/controlplane
 GUARD_PID=
 LEAST=2 # pods that the budget wants
 
+LOOK="/usr/bin/openstack server list"
+
 # shellcheck source=test/demo/common.sh
 . test/demo/common.sh
 # shellcheck source=test/demo/machines.sh
 . test/demo/machines.sh
-
-keep() {
-  disown -a
-  cat <<TXT
-
-Left running (KEEP=1). To go on:
-  export OS_CLIENT_CONFIG_FILE=$OS_CLIENT_CONFIG_FILE OS_CLOUD=$OS_CLOUD JIBE_SERVER=$JIBE_SERVER JIBE_DATA=$JIBE_DATA PATH=$PATH
-  cd $WORK                 # a clone of the desired repository
-  jibe get instances       # and: /usr/bin/openstack server list
-To stop: kill $SERVER_PID $FOLLOW_PID${OWN_CLOUD:+; $OPENSTACK wipe --dir $CLOUD_DIR}
-TXT
-}
 
 kube() { kubectl --kubeconfig "$DATA/cluster.kubeconfig" "$@"; }
 nodes() { kube get nodes --no-headers -o custom-columns=NODE:.metadata.name,ADDRESS:'.status.addresses[?(@.type=="InternalIP")].address',READY:'.status.conditions[?(@.type=="Ready")].status',SINCE:.metadata.creationTimestamp | sed 's/^/   | /'; }

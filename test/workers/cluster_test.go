@@ -96,7 +96,7 @@ func (c *cluster) install(ctx context.Context, h *netns.Host, action string, set
 	for _, s := range settings {
 		fmt.Fprintf(&text, "export %s\n", s)
 	}
-	text.Write(Install)
+	text.Write(Install(c))
 	cmd := exec.CommandContext(ctx, "sshpass", "-e", "ssh", "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null",
 		"-o", "LogLevel=ERROR", netns.DefaultUser.Name+"@"+h.Addr().String(), "sudo -n bash -s")
 	cmd.Env = append(os.Environ(), "SSHPASS="+netns.DefaultUser.Password)

@@ -11,6 +11,19 @@ import (
 	"github.com/jibe-vnfm/jibe/test/netns"
 )
 
+// Install is the example package's script that makes a host a node; its head tells how it is
+// used.
+func Install(t testing.TB) []byte {
+	t.Helper()
+	_, file, _, _ := runtime.Caller(0)
+	script := filepath.Join(filepath.Dir(file), "..", "..", "examples", "packages", "k8s-cluster-1.0", "Scripts", "install_k8s_cluster.sh")
+	text, err := os.ReadFile(script)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
 // Need builds the kit for the time of a test. Where that would mean to build a control
 // plane, it skips the test, unless tests must not be left out.
 func Need(t testing.TB) *Kit {

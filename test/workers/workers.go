@@ -1,8 +1,8 @@
 // Package workers makes hosts of a test (package netns) able to become nodes of a Kubernetes
 // cluster, whose control plane is a real one on the host that is the master.
 //
-// install_k8s_cluster.sh is what a package would run on each host over SSH. Where a host has
-// no kubeadm it uses two stand-ins, which [Kit] gives it: jibe-test-kubernetes starts the
+// install_k8s_cluster.sh of the example package of a cluster is what runs on each host over
+// SSH. Where a host has no kubeadm it uses two stand-ins, which [Kit] gives it: jibe-test-kubernetes starts the
 // control plane of test/controlplane in the host's namespaces, jibe-test-join (package join)
 // joins and registers as kubeadm and a kubelet do. Nodes and pods are played by kwok, which
 // runs beside the control plane: a node stays Ready until it is deleted, even if its host
@@ -12,7 +12,6 @@ package workers
 import (
 	"bytes"
 	"context"
-	_ "embed" // the script
 	"errors"
 	"fmt"
 	"maps"
@@ -23,11 +22,6 @@ import (
 
 	"github.com/jibe-vnfm/jibe/test/netns"
 )
-
-// Install is the script install_k8s_cluster.sh; its head tells how it is used.
-//
-//go:embed install_k8s_cluster.sh
-var Install []byte
 
 // ErrNotBuilt is returned when the control plane's binaries aren't built on this machine.
 var ErrNotBuilt = errors.New("the binaries of a control plane are not built yet: run test/controlplane/controlplane build")

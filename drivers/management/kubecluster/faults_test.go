@@ -92,7 +92,7 @@ func (s *site) scriptThat(first string) string {
 	if err := os.Mkdir(filepath.Join(dir, "Scripts"), 0o755); err != nil {
 		s.Fatal(err)
 	}
-	head, rest, _ := bytes.Cut(workers.Install, []byte("\n"))
+	head, rest, _ := bytes.Cut(workers.Install(s), []byte("\n"))
 	text := slices.Concat(head, []byte("\n"+first+"\n"), rest)
 	if err := os.WriteFile(filepath.Join(dir, "Scripts", "install_k8s_cluster.sh"), text, 0o755); err != nil {
 		s.Fatal(err)

@@ -45,7 +45,7 @@ func run(ctx context.Context, args []string) error {
 	subnet := flags.String("subnet", "10.10.0.0/16", "servers with an address in this `subnet` get a machine")
 	balancer := flags.String("balancer", "", "`address` of a machine with an haproxy, which no server may have")
 	user := flags.String("user", netns.DefaultUser.Name+":"+netns.DefaultUser.Password, "`name:password` of the account of every machine")
-	kubernetes := flags.Bool("kubernetes", false, "machines have what test/workers/install_k8s_cluster.sh needs")
+	kubernetes := flags.Bool("kubernetes", false, "machines have what the example package of a Kubernetes cluster needs")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
