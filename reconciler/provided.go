@@ -28,7 +28,7 @@ func (p *pass) provided(vims map[string]*management.ProvidedVIM) (map[string]*de
 	for _, name := range slices.Sorted(maps.Keys(vims)) {
 		if was := settings.VIMs[name]; was != nil && was.Instance != p.id {
 			return nil, &drivers.RefusedError{Object: "vims", Reason: fmt.Sprintf(
-				"the VNF would be the VIM %s, and %s is there already and isn't its own: choose another name", name, desired.VIMFile(name))}
+				"the VNF would be the VIM %s, and %s is there already and isn't its own: rename that one and retry, or commit another name", name, desired.VIMFile(name))}
 		}
 		v := vims[name]
 		if v == nil {
@@ -97,7 +97,7 @@ func (p *pass) publish(ctx context.Context, op *lcm.Operation) error {
 			return desired.ProvideVIM(&provided, now)
 		})
 		if errors.Is(err, desired.ErrVIMTaken) {
-			p.log.ErrorContext(ctx, "the VIM that the instance is was not published: rename the other one, and heal the instance or write the file by hand",
+			p.log.ErrorContext(ctx, "the cluster is no VIM, as somebody else's file took its name meanwhile: give that one another name, and write this one's by hand, with an admin's kubeconfig from a master",
 				"vim", name, "operation", op.ID, "error", err)
 			continue
 		}
@@ -118,8 +118,17 @@ func (r *Reconciler) unused(ctx context.Context, settings *desired.Settings, bef
 	if len(own) == 0 {
 		return nil
 	}
+	// Those that shall run there, and those that do: a termination may be under way.
+	revs := slices.Clone(r.Repo.List())
+	known, err := r.Log.Instances(ctx, "", 0)
+	if err != nil {
+		return fmt.Errorf("instances that run at VIM %s: %w", strings.Join(own, ", "), err)
+	}
+	for _, inst := range known {
+		revs = append(revs, inst.Settled)
+	}
 	var users []string
-	for _, rev := range r.Repo.List() {
+	for _, rev := range revs {
 		in, err := r.read(ctx, rev)
 		if err != nil || in == nil || in.State != desired.Instantiated || in.ID == before.ID {
 			continue // what can't be read isn't run
@@ -132,6 +141,8 @@ func (r *Reconciler) unused(ctx context.Context, settings *desired.Settings, bef
 	if len(users) == 0 {
 		return nil
 	}
+	slices.Sort(users)
+	users = slices.Compact(users)
 	return &drivers.RefusedError{Object: "state", Conflict: true, Reason: fmt.Sprintf(
 		"the VNF is the VIM %s, on which others run: terminate %s first", strings.Join(own, ", "), strings.Join(users, ", "))}
 }

@@ -94,6 +94,47 @@ func TestAClusterOnWhichOthersRunIsNotTerminated(t *testing.T) {
 	}
 }
 
+func TestAClusterOnWhichATerminationIsUnderWayStays(t *testing.T) {
+	w, _, s := managed(t)
+	s.leaves(edgeVIM("https://10.0.0.1:6443"))
+	w.scale(file("instantiated", "levels: {web: 2}\n"), lcm.Completed)
+	const other = "0a9de5b4-6b2a-4b5c-8f0a-4f7d0d8f0001"
+	write := func(state, extra string) {
+		t.Helper()
+		_, err := w.repo.Write(t.Context(), desired.Write{Instance: other, Dir: "instances/on-edge", Subject: "A user",
+			Change: func(desired.Revision, desired.Files) (desired.Files, error) {
+				return desired.Files{desired.InstanceFile: []byte(strings.Replace(file(state, "vim: edge\n"+extra), id, other, 1))}, nil
+			}})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("instantiated", "")
+	w.until("the other one runs", func() bool {
+		inst, err := w.log.Instance(t.Context(), other)
+		return err == nil && inst.LastState == lcm.Completed && inst.Open == ""
+	})
+	write("notInstantiated", "suspend: true\n") // it isn't begun
+	end := func() error {
+		return w.recon.View().Check(t.Context(), nil, w.head(), nil)
+	}
+	if err := end(); err == nil || !strings.Contains(err.Error(), "terminate instances/on-edge first") {
+		t.Errorf("to end the cluster gets %v", err)
+	}
+	write("notInstantiated", "")
+	w.until("the other one is terminated", func() bool {
+		inst, err := w.log.Instance(t.Context(), other)
+		if err != nil || inst.Open != "" || inst.Last == "" {
+			return false
+		}
+		op, err := w.log.Operation(t.Context(), inst.Last)
+		return err == nil && op.Type == lcm.Terminate && op.State == lcm.Completed
+	})
+	if err := end(); err != nil {
+		t.Errorf("then it gets %v", err)
+	}
+}
+
 func TestAProgramCanTakeNoVIMOfSomebodyElse(t *testing.T) {
 	w, _, s := managed(t)
 	if err := w.repo.Seed(t.Context(), map[string][]byte{"vims/edge.yaml": []byte("type: sim\n")}, "Another VIM"); err != nil {
