@@ -19,7 +19,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/google/uuid"
 	"github.com/jibe-vnfm/jibe/desired"
@@ -313,22 +312,10 @@ func TestAClusterOfMachinesGrowsAndShrinksUnderLoadAndRunsAnotherVNF(t *testing.
 func (c *clusterWalk) connect() {
 	c.Helper()
 	for _, h := range c.network.Hosts() {
-		if h.Spec.Labels["jibe_vdu"] != "MasterVDU" {
-			continue
+		if h.Spec.Labels["jibe_vdu"] == "MasterVDU" {
+			c.inside = workers.Connect(c, h)
+			return
 		}
-		admin, err := h.ReadFile("/etc/kubernetes/admin.conf")
-		if err != nil {
-			c.Fatal(err)
-		}
-		config, err := clientcmd.RESTConfigFromKubeConfig(admin)
-		if err != nil {
-			c.Fatal(err)
-		}
-		config.QPS = -1
-		if c.inside, err = kubernetes.NewForConfig(config); err != nil {
-			c.Fatal(err)
-		}
-		return
 	}
 	c.Fatal("there is no master")
 }

@@ -8,6 +8,9 @@ import (
 	"runtime"
 	"testing"
 
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+
 	"github.com/jibe-vnfm/jibe/test/netns"
 )
 
@@ -22,6 +25,25 @@ func Install(t testing.TB) []byte {
 		t.Fatal(err)
 	}
 	return text
+}
+
+// Connect leads to the cluster of a host that is a master.
+func Connect(t testing.TB, master *netns.Host) kubernetes.Interface {
+	t.Helper()
+	admin, err := master.ReadFile("/etc/kubernetes/admin.conf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := clientcmd.RESTConfigFromKubeConfig(admin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.QPS = -1
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
 }
 
 // Need builds the kit for the time of a test. Where that would mean to build a control

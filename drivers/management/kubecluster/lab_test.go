@@ -21,7 +21,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/jibe-vnfm/jibe/drivers/management"
 	"github.com/jibe-vnfm/jibe/test/netns"
@@ -288,18 +287,7 @@ func (s *site) killed(in management.Input, when func() bool) {
 // connect leads to the cluster of a master.
 func (s *site) connect(m management.Target) {
 	s.Helper()
-	text, err := s.host(m).ReadFile("/etc/kubernetes/admin.conf")
-	if err != nil {
-		s.Fatal(err)
-	}
-	config, err := clientcmd.RESTConfigFromKubeConfig(text)
-	if err != nil {
-		s.Fatal(err)
-	}
-	config.QPS = -1
-	if s.Interface, err = kubernetes.NewForConfig(config); err != nil {
-		s.Fatal(err)
-	}
+	s.Interface = workers.Connect(s, s.host(m))
 }
 
 // nodes are the names of the nodes that are Ready, "!" before those that aren't, and "-" after
