@@ -126,7 +126,8 @@ type Operation struct {
 	// HandOver is what programs of this operation left for the next one, encrypted.
 	HandOver string `json:"handOver,omitempty"`
 	// Modified is what programs of this operation want the instance's entries to be, and
-	// which VIMs it provides then. It reaches git when the operation is done.
+	// which VIMs it provides then. VIMs reach git just before the operation is done, entries
+	// just after.
 	Modified Entries `json:"modified,omitzero"`
 	// DrainFrom is when the drain under way began.
 	DrainFrom time.Time `json:"drainFrom,omitzero"`

@@ -96,20 +96,9 @@ func (p *pass) payDebt(ctx context.Context, inst *lcm.Instance) error {
 }
 
 // keepModified commits what the programs of a completed operation want the instance's
-// metadata and extensions to be, and the VIMs that it provides. Where someone has moved the directory on meanwhile, the
+// metadata and extensions to be. Where someone has moved the directory on meanwhile, the
 // entries are set in theirs.
 func (p *pass) keepModified(ctx context.Context, op *lcm.Operation) error {
-	if err := p.publish(ctx, op); err != nil {
-		return err
-	}
-	if !op.Modified.OfInstance() || op.After.Tree == "" {
-		return p.Log.Adopt(ctx, p.id, func(i *lcm.Instance) error {
-			if i.Owed == op.ID {
-				i.Owed = ""
-			}
-			return nil
-		})
-	}
 	settled := false
 	rev, err := p.Repo.Write(ctx, desired.Write{
 		Instance: p.id,

@@ -166,6 +166,17 @@ func (p *pass) converged(ctx context.Context, a *attempt) error {
 	if err != nil {
 		return err
 	}
+	// Before the end: who is told of it may at once ask for a VNF there.
+	vims := withdrawn
+	if a.op.State != lcm.RollingBack {
+		vims = a.op.Modified.With(withdrawn)
+	}
+	if err := p.publish(ctx, a.op, vims.VIMs); err != nil {
+		if done, err := p.cancelled(ctx, a, false); done || err != nil {
+			return err
+		}
+		return p.giveUp(ctx, a, err)
+	}
 	p.memory.ended(p.id)
 	op, err := p.Log.Record(ctx, a.op.ID, func(op *lcm.Operation, inst *lcm.Instance) error {
 		if err := op.Advance(lcm.Converged, p.Now(), nil); err != nil {

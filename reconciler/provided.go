@@ -56,9 +56,10 @@ func (p *pass) provided(vims map[string]*management.ProvidedVIM) (map[string]*de
 	return out, nil
 }
 
-// withdrawn are the VIMs that end with the operation.
+// withdrawn are the VIMs that end with the operation: after it nothing runs. (They may have
+// been published in an attempt at an instantiation that is taken back.)
 func (p *pass) withdrawn(op *lcm.Operation) (lcm.Entries, error) {
-	if op.Type != lcm.Terminate {
+	if op.Type != lcm.Terminate && (op.Type != lcm.Instantiate || op.State != lcm.RollingBack) {
 		return lcm.Entries{}, nil
 	}
 	settings, err := p.Repo.Settings()
@@ -73,10 +74,10 @@ func (p *pass) withdrawn(op *lcm.Operation) (lcm.Entries, error) {
 }
 
 // publish commits the VIMs that the instance provides from now on, and takes away those
-// that it doesn't any more. Where somebody has taken the name meanwhile, theirs stands.
-func (p *pass) publish(ctx context.Context, op *lcm.Operation) error {
-	for _, name := range slices.Sorted(maps.Keys(op.Modified.VIMs)) {
-		vim := op.Modified.VIMs[name]
+// that it doesn't any more (nil). Where somebody has taken the name meanwhile, theirs stands.
+func (p *pass) publish(ctx context.Context, op *lcm.Operation, vims map[string]*desired.VIM) error {
+	for _, name := range slices.Sorted(maps.Keys(vims)) {
+		vim := vims[name]
 		subject := fmt.Sprintf("Provide VIM %s, which %s is", name, op.After.Dir)
 		if vim == nil {
 			subject = "Take away VIM " + name + ", which is no more"

@@ -1,15 +1,20 @@
 package reconciler_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/drivers/management"
 	"github.com/jibe-vnfm/jibe/lcm"
+	"github.com/jibe-vnfm/jibe/reconciler"
+	"github.com/jibe-vnfm/jibe/vnfd"
 )
 
 // edgeVIM is what the programs of a cluster tell of it.
@@ -60,6 +65,72 @@ func TestAClusterIsAVIMUntilItIsTerminated(t *testing.T) {
 		inst, err := w.log.Instance(t.Context(), id)
 		return err == nil && inst.Last == ""
 	})
+}
+
+// lateRepo is a repository of which no answer comes back when a VIM is written, for as long
+// as it is away.
+type lateRepo struct {
+	desired.Repo
+	away  atomic.Bool
+	asked atomic.Int64
+}
+
+func (r *lateRepo) WriteVIM(ctx context.Context, name, subject string, trailers []desired.Trailer, change func([]byte) ([]byte, error)) error {
+	r.asked.Add(1)
+	if err := r.Repo.WriteVIM(ctx, name, subject, trailers, change); err != nil || !r.away.Load() {
+		return err
+	}
+	return fmt.Errorf("%w: no answer", desired.ErrUnavailable)
+}
+
+// builds is the catalogue with a program that builds a cluster.
+type builds struct{ catalogue }
+
+func (d builds) Open(ctx context.Context, tree string) (*vnfd.Package, error) {
+	pkg, err := d.catalogue.Open(ctx, tree)
+	if err == nil {
+		pkg.VNFD.Flavours[0].Hooks = map[string]string{"instantiate_end": "Scripts/new.sh"}
+	}
+	return pkg, err
+}
+
+func TestAClusterIsAVIMBeforeItsOperationHasEnded(t *testing.T) {
+	r, s, repo := newRack(), &stage{}, &lateRepo{}
+	s.leaves(func(management.Call) management.Output {
+		return management.Output{VIMs: map[string]*management.ProvidedVIM{"edge": {Endpoint: "https://10.0.0.1:6443"}}}
+	})
+	w := newWorld(t, func(c *reconciler.Config) {
+		c.Packages, c.Hooks = builds{}, s
+		c.Driver = func(drivers.VIM) (drivers.Driver, error) { return r, nil }
+		repo.Repo = c.Repo
+		c.Repo = repo
+	})
+	instantiated := file("instantiated", twoWebs)
+	repo.away.Store(true)
+	w.commit(instantiated)
+	w.until("it was asked for twice", func() bool { return repo.asked.Load() > 1 })
+	op := w.last(lcm.Instantiate, lcm.Processing)
+	// What was published in vain is taken back with the rest.
+	if _, err := w.log.Cancel(t.Context(), op.ID, lcm.Forceful); err != nil {
+		t.Fatal(err)
+	}
+	w.recon.Enqueue(id)
+	w.last(lcm.Instantiate, lcm.FailedTemp)
+	if w.provides() == nil {
+		t.Fatal("nothing was published: the rest proves nothing")
+	}
+	repo.away.Store(false)
+	if _, err := w.log.Rollback(t.Context(), op.ID); err != nil {
+		t.Fatal(err)
+	}
+	w.recon.Enqueue(id)
+	w.until("it is rolled back", func() bool {
+		op, err := w.log.Operation(t.Context(), op.ID)
+		return err == nil && op.State == lcm.RolledBack
+	})
+	if v := w.provides(); v != nil {
+		t.Errorf("after the rollback there is the VIM %+v", v)
+	}
 }
 
 func TestAClusterOnWhichOthersRunIsNotTerminated(t *testing.T) {

@@ -389,3 +389,32 @@ func TestARemovedDirectoryIsShownUntilItsOperationEnds(t *testing.T) {
 	e.finish(op.ID)
 	e.want(404, "GET", api+"/vnf_instances/"+id, "")
 }
+
+func TestWhatProgramsFoundIsShownFromTheEndOfTheOperationOn(t *testing.T) {
+	e := setup(t)
+	id := e.create()
+	path := api + "/vnf_instances/" + id
+	op := e.begun(e.want(202, "POST", path+"/instantiate", instantiateBody))
+	if _, err := e.log.Record(t.Context(), op, func(op *lcm.Operation, _ *lcm.Instance) error {
+		op.Modified = lcm.Entries{Metadata: map[string]any{"nodes": "two"}, Extensions: map[string]any{"endpoint": "there"}}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	shown := func() (metadata, extensions any) {
+		in := e.want(200, "GET", path, "").object(t)
+		m, _ := in["metadata"].(map[string]any)
+		x, _ := in["extensions"].(map[string]any)
+		return m["nodes"], x["endpoint"]
+	}
+	if m, x := shown(); m != nil || x != nil {
+		t.Errorf("before the end: %v, %v", m, x)
+	}
+	e.finish(op, pod("a", "VDU1", "vdu1-1"))
+	if in, err := e.log.Instance(t.Context(), id); err != nil || in.Owed != op {
+		t.Fatalf("the record is %+v (%v): git has it already", in, err)
+	}
+	if m, x := shown(); m != "two" || x != "there" {
+		t.Errorf("after the end: %v, %v", m, x)
+	}
+}

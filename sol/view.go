@@ -67,7 +67,7 @@ func (a *api) shown(ctx context.Context, k known) (*desired.Instance, error) {
 		if err != nil {
 			return nil, fmt.Errorf("instance %s: %w", k.id, err)
 		}
-		return in, nil
+		return a.withOwed(ctx, k, in)
 	}
 	rev := k.head
 	if !k.inHead {
@@ -83,6 +83,22 @@ func (a *api) shown(ctx context.Context, k known) (*desired.Instance, error) {
 	fresh := *in
 	fresh.State, fresh.Flavour = desired.NotInstantiated, ""
 	return &fresh, nil
+}
+
+// withOwed is the instance with what programs of its last operation found: that is the
+// instance's from the moment when the operation is COMPLETED, though git has it a little later.
+func (a *api) withOwed(ctx context.Context, k known, in *desired.Instance) (*desired.Instance, error) {
+	if k.record.Owed == "" || k.record.LastState != lcm.Completed {
+		return in, nil
+	}
+	op, err := a.Operations.Operation(ctx, k.record.Owed)
+	if err != nil {
+		return nil, fmt.Errorf("instance %s: operation %s: %w", k.id, k.record.Owed, err)
+	}
+	now := *in
+	now.Metadata, now.Extensions = op.Modified.Apply(in.Metadata, in.Extensions)
+	now.Params = op.Modified.Patch(in.Params)
+	return &now, nil
 }
 
 // instanceBody is the instance as clients see it. shows tells which attributes

@@ -106,7 +106,7 @@ func closeOn(op *lcm.Operation, inst *lcm.Instance, from lcm.State) {
 	switch op.State {
 	case lcm.Completed:
 		inst.Settled = op.After
-		if op.Modified.OfInstance() && op.After.Tree != "" || len(op.Modified.VIMs) > 0 {
+		if op.Modified.OfInstance() && op.After.Tree != "" {
 			inst.Owed = op.ID
 		}
 	case lcm.RolledBack:

@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
@@ -27,7 +28,10 @@ import (
 var ErrNotBuilt = errors.New("the binaries of a control plane are not built yet: run test/controlplane/controlplane build")
 
 // Kit is what hosts need to become masters and workers.
-type Kit struct{ mounts map[string]string }
+type Kit struct {
+	mounts map[string]string
+	held   string // hosts don't join as long as the file is there
+}
 
 // Prepare builds a kit in dir, which must stay while hosts are made. It doesn't build a
 // control plane, which takes minutes: where that isn't done yet, it returns [ErrNotBuilt].
@@ -46,7 +50,12 @@ func Prepare(ctx context.Context, dir string) (*Kit, error) {
 	if out, err := build.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("build test/workers/join: %w: %s", err, bytes.TrimSpace(out))
 	}
-	return &Kit{mounts: map[string]string{
+	hold := filepath.Join(dir, "hold")
+	if err := os.MkdirAll(hold, 0o755); err != nil {
+		return nil, err
+	}
+	return &Kit{held: filepath.Join(hold, "join"), mounts: map[string]string{
+		"/opt/jibe-test/hold":                 hold,
 		"/usr/local/bin/jibe-test-join":       join,
 		"/usr/local/bin/jibe-test-kubernetes": filepath.Join(here, "kubernetes"),
 		"/usr/local/bin/kubectl":              filepath.Join(binaries, "kubectl"),
@@ -64,4 +73,13 @@ func (k *Kit) Outfit(spec *netns.Spec) {
 	}
 	maps.Copy(all, k.mounts)
 	spec.Mounts = all
+}
+
+// Hold keeps hosts that are about to join from it, until they are released: for tests that
+// interrupt who waits for them.
+func (k *Kit) Hold() (release func() error, err error) {
+	if err := os.WriteFile(k.held, nil, 0o644); err != nil {
+		return nil, err
+	}
+	return func() error { return os.Remove(k.held) }, nil
 }
