@@ -21,11 +21,13 @@ func taken(s *server) int {
 }
 
 // killAt kills the process delay after it took its n-th step from now on. The channel
-// says when that was done; stop ends the attempt.
-func killAt(s *server, n int, delay time.Duration, stop <-chan struct{}) <-chan struct{} {
-	killed := make(chan struct{})
+// is closed when that is done. end gives it up where that step wasn't taken, and says
+// whether the process was killed; afterwards nothing kills it any more.
+func killAt(s *server, n int, delay time.Duration) (killed <-chan struct{}, end func() bool) {
+	done, stop, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	n += taken(s)
 	go func() {
+		defer close(ended)
 		for taken(s) < n {
 			select {
 			case <-stop:
@@ -35,9 +37,18 @@ func killAt(s *server, n int, delay time.Duration, stop <-chan struct{}) <-chan 
 		}
 		time.Sleep(delay)
 		s.process.Kill()
-		close(killed)
+		close(done)
 	}()
-	return killed
+	return done, func() bool {
+		close(stop)
+		<-ended
+		select {
+		case <-done:
+			return true
+		default:
+			return false
+		}
+	}
 }
 
 // taking is about how long a step takes.
@@ -96,10 +107,8 @@ func TestAnUpgradeEndsRightAtWhicheverStepJibeIsKilled(t *testing.T) {
 func (b *bench) upgradedDespiteAKill(t *testing.T, id, file string, d *desk, strategy string, delay time.Duration, n, from, to int) bool {
 	t.Helper()
 	f := b.filming()
-	stop := make(chan struct{})
-	killed := killAt(b.server, n, delay, stop)
+	killed, end := killAt(b.server, n, delay)
 	b.upgraded(d, file, from, to)
-	hit := true
 	for waiting := true; waiting; {
 		select {
 		case <-killed:
@@ -107,11 +116,11 @@ func (b *bench) upgradedDespiteAKill(t *testing.T, id, file string, d *desk, str
 		case <-time.After(100 * time.Millisecond):
 			a, err := b.process.Do(t.Context(), "GET", operations+"?filter=(eq,vnfInstanceId,"+id+")", nil)
 			if err == nil && a.Status == 200 && strings.Count(string(a.Body), `"COMPLETED"`) == n+1 {
-				hit, waiting = false, false
+				waiting = false
 			}
 		}
 	}
-	close(stop)
+	hit := end()
 	if hit {
 		t.Logf("killed at step %d: %.200s", n, lastLine(b.process.Log()))
 		b.server = serve(t, b.data)
@@ -201,14 +210,12 @@ func TestAKillWhileAnUpgradeIsTakenBackLeavesNothingHalf(t *testing.T) {
 		path := b.begin(t, id, "change_vnfpkg", body)
 		leaving.each(call, "exit 1")
 		b.await(t, path, "FAILED_TEMP")
-		stop := make(chan struct{})
-		killed := killAt(b.server, n, 0, stop)
+		killed, end := killAt(b.server, n, 0)
 		b.must(t, 202, "POST", path+"/rollback", nil)
-		answered, hit := call, false
+		answered := call
 		eventually(t, func() error {
 			select {
 			case <-killed:
-				hit = true
 				return nil
 			default:
 			}
@@ -222,7 +229,7 @@ func TestAKillWhileAnUpgradeIsTakenBackLeavesNothingHalf(t *testing.T) {
 			}
 			return fmt.Errorf("neither killed nor done")
 		})
-		close(stop)
+		hit := end()
 		if hit {
 			b.server = serve(t, b.data)
 			eventually(t, func() error {
