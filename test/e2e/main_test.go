@@ -260,13 +260,16 @@ func (b *bench) runs(vnfd string) string {
 // bind gives a pod of the scheduler that isn't there a node.
 func (b *bench) bind(pod string) {
 	b.Helper()
-	err := b.api.CoreV1().Pods(b.namespace).Bind(b.Context(), &corev1.Binding{
+	if err := b.place(pod); err != nil {
+		b.Fatal(err)
+	}
+}
+
+func (b *bench) place(pod string) error {
+	return b.api.CoreV1().Pods(b.namespace).Bind(b.Context(), &corev1.Binding{
 		ObjectMeta: metav1.ObjectMeta{Name: pod, Namespace: b.namespace},
 		Target:     corev1.ObjectReference{Kind: "Node", Name: "node-0"},
 	}, metav1.CreateOptions{})
-	if err != nil {
-		b.Fatal(err)
-	}
 }
 
 // waiting waits for a pod without a node and returns its name.

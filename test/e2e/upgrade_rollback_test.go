@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
@@ -41,7 +42,10 @@ func (b *bench) placing(done func() error) {
 	eventually(b, func() error {
 		for name, p := range b.pods() {
 			if p.Spec.SchedulerName == "nobody" && p.Spec.NodeName == "" {
-				b.bind(name)
+				// It may go in this moment.
+				if err := b.place(name); err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+					return err
+				}
 			}
 		}
 		return done()
