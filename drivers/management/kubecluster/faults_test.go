@@ -50,10 +50,7 @@ func cut(s *site) {
 	s.want("master2 worker3 " + workerName(m))
 	s.w.units = append(slices.Clone(s.w.units), m)
 
-	if err := s.CoreV1().Pods("default").DeleteCollection(s.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
-		s.Fatal(err)
-	}
-	s.healthy(6)
+	s.occupied(workerName(m))
 	s.budget(6)
 	s.begin()
 	start := s.input("scale_start", nil, []management.Target{m})

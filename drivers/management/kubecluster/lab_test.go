@@ -19,6 +19,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes"
 
@@ -385,6 +386,40 @@ func (s *site) budget(least int32) {
 		b, err := s.PolicyV1().PodDisruptionBudgets("default").Get(s.Context(), "keep-web", metav1.GetOptions{})
 		return err == nil && b.Status.ObservedGeneration == b.Generation
 	})
+}
+
+// occupied has the scheduler place all pods anew until some are on each of the nodes, as it
+// is free not to spread them: a node that has just come may bear its taint a moment longer.
+// All of them are healthy then.
+func (s *site) occupied(nodes ...string) {
+	s.Helper()
+	old := map[types.UID]bool{}
+	s.eventually(fmt.Sprintf("pods are on %q", nodes), func() bool {
+		list, err := s.CoreV1().Pods("default").List(s.Context(), metav1.ListOptions{LabelSelector: "app=web"})
+		if err != nil {
+			s.Fatal(err)
+		}
+		on, all := map[string]bool{}, true
+		for i := range list.Items {
+			p := &list.Items[i]
+			on[p.Spec.NodeName] = true
+			all = all && counts(p) && !old[p.UID]
+		}
+		if !all || len(list.Items) != 6 {
+			return false
+		}
+		if !slices.ContainsFunc(nodes, func(n string) bool { return !on[n] }) {
+			return true
+		}
+		for i := range list.Items {
+			old[list.Items[i].UID] = true
+		}
+		if err := s.CoreV1().Pods("default").DeleteCollection(s.Context(), metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: "app=web"}); err != nil {
+			s.Fatal(err)
+		}
+		return false
+	})
+	s.healthy(6)
 }
 
 // podsOn is how many pods of the workload are on a node.

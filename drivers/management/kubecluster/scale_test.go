@@ -153,9 +153,7 @@ func scaleOut(s *site) {
 
 func scaleIn(s *site) {
 	s.deploy(6, 5)
-	if s.podsOn("worker5") == 0 || s.podsOn("worker4") == 0 {
-		s.Fatal("no pods are on the victims")
-	}
+	s.occupied("worker4", "worker5")
 	least := s.watched()
 	s.in(s.worker(1), s.worker(2))
 	s.healthy(6)
@@ -182,11 +180,7 @@ func scaleIn(s *site) {
 func held(s *site) {
 	s.out(s.machine("WorkerVDU"))
 	s.want("master2 worker3 worker8")
-	if err := s.CoreV1().Pods("default").DeleteCollection(s.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
-		s.Fatal(err)
-	}
-	s.healthy(6)
-	s.eventually("pods are on it", func() bool { return s.podsOn("worker8") > 0 })
+	s.occupied("worker8")
 	s.budget(6)
 	s.begin()
 	victim := []management.Target{s.worker(1)}
@@ -358,10 +352,7 @@ func killedJoining(s *site) {
 
 func killedDraining(s *site) {
 	s.begin()
-	if err := s.CoreV1().Pods("default").DeleteCollection(s.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
-		s.Fatal(err)
-	}
-	s.healthy(6)
+	s.occupied("worker17", "worker18")
 	s.budget(6)
 	victims := []management.Target{s.worker(1), s.worker(2)}
 	in := s.input("scale_start", nil, victims)
