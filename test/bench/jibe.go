@@ -72,7 +72,7 @@ func (j *jibe) provision(ctx context.Context, vims map[string]string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := process.Git(ctx, j.Data, "clone", "--quiet", filepath.Join(j.Data, "packages", "packages.git"), work); err != nil {
+	if _, err := process.Git(ctx, j.Data, "clone", "--quiet", "--no-local", filepath.Join(j.Data, "packages", "packages.git"), work); err != nil {
 		return err
 	}
 	if err := os.CopyFS(filepath.Join(work, "tiny"), sub); err != nil {
@@ -102,7 +102,7 @@ func (j *jibe) provision(ctx context.Context, vims map[string]string) error {
 	}); err != nil {
 		return err
 	}
-	if _, err := process.Git(ctx, j.Data, "clone", "--quiet", j.Desired(), j.clone); err != nil {
+	if _, err := process.Git(ctx, j.Data, "clone", "--quiet", "--no-local", j.Desired(), j.clone); err != nil {
 		return err
 	}
 	for name, text := range vims {

@@ -48,7 +48,8 @@ type Clone struct {
 func NewClone(t testing.TB, remote string) *Clone {
 	t.Helper()
 	c := &Clone{Dir: filepath.Join(t.TempDir(), "clone")}
-	if _, err := Git(t.Context(), filepath.Dir(c.Dir), "clone", "--quiet", "--", remote, c.Dir); err != nil {
+	// Not by copying files, which may go meanwhile: the server may be writing.
+	if _, err := Git(t.Context(), filepath.Dir(c.Dir), "clone", "--quiet", "--no-local", "--", remote, c.Dir); err != nil {
 		t.Fatal(err)
 	}
 	// A package repository is empty at first, and so has no branch to follow.
