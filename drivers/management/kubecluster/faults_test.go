@@ -53,7 +53,8 @@ func cut(s *site) {
 	s.occupied(workerName(m))
 	s.budget(6)
 	s.begin()
-	start := s.input("scale_start", nil, []management.Target{m})
+	// Of an eviction that is cut short, the budget may keep a note for two minutes.
+	start := with(s.input("scale_start", nil, []management.Target{m}), map[string]any{"drain_timeout": "4m"})
 	ended := make(chan error, 1)
 	go func() {
 		_, err := s.run(start)
