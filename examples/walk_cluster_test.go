@@ -162,7 +162,7 @@ func (c *clusterWalk) guard(least int) (stop func() (looks int)) {
 
 // scale asks for it, kills the server once a program of the operation has written the line,
 // starts another on the same data, lets the program go on, and waits until the operation is
-// done. Of what it tells, a line must match each of steps.
+// done. What it tells must match each of steps.
 func (c *clusterWalk) scale(body, line string, goOn func(), steps ...string) {
 	c.Helper()
 	a := c.server.Want(c.T, http.StatusAccepted, http.MethodPost, process.Instances+"/"+c.instance+"/scale", json.RawMessage(body), nil)

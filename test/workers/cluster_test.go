@@ -13,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/jibe-vnfm/jibe/test/netns"
 )
@@ -50,22 +49,11 @@ func newCluster(t *testing.T, subnet string) *cluster {
 	start := time.Now()
 	c.must(c.master, "init", "JIBE_K8S_POD_CIDR=10.244.0.0/16", "JIBE_K8S_TOKEN="+goodToken)
 	t.Logf("init took %v", time.Since(start).Round(100*time.Millisecond))
-	admin, err := c.master.ReadFile("/etc/kubernetes/admin.conf")
-	if err != nil {
-		t.Fatal(err)
-	}
-	config, err := clientcmd.RESTConfigFromKubeConfig(admin)
-	if err != nil {
-		t.Fatal(err)
-	}
-	config.QPS = -1
 	c.endpoint = c.master.At(6443)
-	if want := "https://" + c.endpoint; config.Host != want {
-		t.Fatalf("admin.conf leads to %s, not to the master's address %s", config.Host, want)
+	if got, want := Config(t, c.master).Host, "https://"+c.endpoint; got != want {
+		t.Fatalf("admin.conf leads to %s, not to the master's address %s", got, want)
 	}
-	if c.Interface, err = kubernetes.NewForConfig(config); err != nil {
-		t.Fatal(err)
-	}
+	c.Interface = Connect(t, c.master)
 	hash, err := c.master.Run(t.Context(), nil, "/usr/local/bin/jibe-test-join", "hash", "-conf", "/etc/kubernetes/admin.conf")
 	if err != nil {
 		t.Fatal(err)

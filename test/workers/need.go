@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/jibe-vnfm/jibe/test/netns"
@@ -27,8 +28,8 @@ func Install(t testing.TB) []byte {
 	return text
 }
 
-// Connect leads to the cluster of a host that is a master.
-func Connect(t testing.TB, master *netns.Host) kubernetes.Interface {
+// Config leads to the cluster of a host that is a master, without a limit of requests.
+func Config(t testing.TB, master *netns.Host) *rest.Config {
 	t.Helper()
 	admin, err := master.ReadFile("/etc/kubernetes/admin.conf")
 	if err != nil {
@@ -39,7 +40,13 @@ func Connect(t testing.TB, master *netns.Host) kubernetes.Interface {
 		t.Fatal(err)
 	}
 	config.QPS = -1
-	client, err := kubernetes.NewForConfig(config)
+	return config
+}
+
+// Connect leads to the cluster of a host that is a master.
+func Connect(t testing.TB, master *netns.Host) kubernetes.Interface {
+	t.Helper()
+	client, err := kubernetes.NewForConfig(Config(t, master))
 	if err != nil {
 		t.Fatal(err)
 	}
