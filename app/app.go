@@ -118,8 +118,12 @@ func (s *Server) open(ctx context.Context) error {
 	} else if s.auth, err = auth.LoadOrCreate(TokensFile(s.data.Dir)); err != nil {
 		return err
 	}
+	if s.store, err = bolt.Open(s.data.path("store.db")); err != nil {
+		return err
+	}
+	s.log = oplog.New(s.store, time.Now)
 	if s.repo, err = gitrepo.Open(ctx, gitrepo.Options{
-		Dir: s.data.desired(), Branch: s.Branch, Remote: s.Remote, PollInterval: s.Poll, Log: s.Log,
+		Dir: s.data.desired(), Branch: s.Branch, Remote: s.Remote, PollInterval: s.Poll, Log: s.Log, Operated: s.operated,
 	}); err != nil {
 		return fmt.Errorf("desired repository: %w", err)
 	}
@@ -145,16 +149,26 @@ func (s *Server) open(ctx context.Context) error {
 		// reason not to start.
 		s.Log.WarnContext(ctx, "package repositories were not all fetched", "error", err)
 	}
-	if s.store, err = bolt.Open(s.data.path("store.db")); err != nil {
-		return err
-	}
 	return s.wire(ctx)
+}
+
+// operated are the revisions that were last operated on.
+func (s *Server) operated(ctx context.Context) ([]desired.Revision, error) {
+	all, err := s.log.Instances(ctx, "", 0)
+	if err != nil {
+		return nil, err
+	}
+	var revs []desired.Revision
+	for _, inst := range all {
+		if inst.Operated.Tree != "" {
+			revs = append(revs, inst.Operated)
+		}
+	}
+	return revs, nil
 }
 
 // wire makes the parts that hold no files.
 func (s *Server) wire(ctx context.Context) error {
-	var err error
-	s.log = oplog.New(s.store, time.Now)
 	if _, err := sol.Recover(ctx, s.repo, s.at, s.log, s.Log); err != nil {
 		return fmt.Errorf("requests that a former process left unfinished: %w", err)
 	}

@@ -13,6 +13,11 @@ import (
 	"github.com/jibe-vnfm/jibe/store"
 )
 
+// Accepted is the answer to accept: what was held back, and is taken now.
+type Accepted struct {
+	Taken []*desired.Problem `json:"taken"`
+}
+
 // maxProposal bounds the body of a proposal, bytes.
 const maxProposal = 64 << 20
 
@@ -28,11 +33,12 @@ func (s *Server) ownAPI() http.Handler {
 	mux.HandleFunc("GET /jibe/v1/drift", s.drift)
 	mux.HandleFunc("GET /jibe/v1/operations/{id}/story", s.story)
 	mux.HandleFunc("POST /jibe/v1/accept", func(w http.ResponseWriter, r *http.Request) {
-		if err := s.repo.Accept(r.Context()); err != nil {
+		taken, err := s.repo.Accept(r.Context())
+		if err != nil {
 			respondProblem(w, http.StatusConflict, err.Error())
 			return
 		}
-		w.WriteHeader(http.StatusNoContent)
+		respondJSON(w, http.StatusOK, Accepted{Taken: append([]*desired.Problem{}, taken...)})
 	})
 	mux.HandleFunc("POST /jibe/v1/check", s.answer(false))
 	mux.HandleFunc("POST /jibe/v1/plan", s.answer(true))

@@ -301,12 +301,26 @@ var (
 	ErrUnavailable = errors.New("desired repository unavailable")
 )
 
+// HeldError is returned for a write to an instance of which git's head isn't obeyed, as
+// only a person can say what it means. Nothing was written.
+type HeldError struct {
+	Instance string
+	// Problem is what is wrong at head.
+	Problem *Problem
+}
+
+func (e *HeldError) Error() string {
+	return fmt.Sprintf("VNF instance %s is held as it was: %s", e.Instance, e.Problem.Error())
+}
+
 // Problem is one thing wrong in a file, for a person to mend.
 type Problem struct {
 	File    string `json:"file"`
 	Line    int    `json:"line,omitempty"` // from 1; 0 is the whole file
 	Message string `json:"message"`
 	Remedy  string `json:"remedy,omitempty"`
+	// Instance is the VNF instance that it concerns, where that isn't the one in File.
+	Instance string `json:"instance,omitempty"`
 }
 
 func (p *Problem) Error() string {

@@ -37,6 +37,7 @@ func statusOf(err error) int {
 	var file *desired.Problem
 	var files *desired.InvalidError
 	var outside *vnfd.RangeError
+	var held *desired.HeldError
 	var big *http.MaxBytesError
 	switch {
 	case errors.As(err, &invalid):
@@ -51,7 +52,8 @@ func statusOf(err error) int {
 		errors.Is(err, vnfd.ErrUnknownAspect), errors.Is(err, vnfd.ErrUnknownLevel),
 		errors.Is(err, notify.ErrInvalid), errors.Is(err, filter.ErrSyntax), errors.Is(err, filter.ErrStructure):
 		return http.StatusBadRequest
-	case errors.Is(err, lcm.ErrState), errors.Is(err, oplog.ErrBusy{}), errors.Is(err, store.ErrConflict):
+	case errors.Is(err, lcm.ErrState), errors.Is(err, oplog.ErrBusy{}), errors.Is(err, store.ErrConflict),
+		errors.As(err, &held):
 		return http.StatusConflict
 	case errors.Is(err, desired.ErrNotFound), errors.Is(err, store.ErrNotFound):
 		return http.StatusNotFound

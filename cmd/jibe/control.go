@@ -5,6 +5,8 @@ import (
 	"net/http"
 
 	"github.com/spf13/cobra"
+
+	"github.com/jibe-vnfm/jibe/app"
 )
 
 // newControl is a command that asks something of an operation (SOL003 clauses
@@ -35,18 +37,29 @@ func newControl(verb, short, mode string) *cobra.Command {
 	return cmd
 }
 
-// newAccept takes what the desired repository's remote was held back for.
+// newAccept takes what the desired repository's branch, or an instance, was held back for.
 func newAccept() *cobra.Command {
 	var c client
 	cmd := &cobra.Command{
 		Use:   "accept",
-		Short: "Accept a remote desired repository that is held back",
-		Long: "Accept the remote's branch as it is now, where it is held back because its history was rewritten or because\n" +
-			"it would end many instances at once. `curl …/readyz` and the log say what it is held back for.",
+		Short: "Accept what is held back of the desired repository",
+		Long: "Accept the desired repository's branch as it is now. A remote's is held back where its history was rewritten or\n" +
+			"where it would end many instances at once; `curl …/readyz` and the log say so. A single instance is held back\n" +
+			"where its id was changed, or lost with a move, while it runs: to accept that terminates the VNF and begins\n" +
+			"another. `jibe get problems` lists what would be taken.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := c.do(cmd.Context(), http.MethodPost, "/jibe/v1/accept", nil, nil)
-			return err
+			var done app.Accepted
+			if _, err := c.do(cmd.Context(), http.MethodPost, "/jibe/v1/accept", nil, &done); err != nil {
+				return err
+			}
+			for _, p := range done.Taken {
+				fmt.Fprintf(cmd.OutOrStdout(), "accepted: %s: %s\n", p.File, p.Message)
+			}
+			if len(done.Taken) == 0 {
+				fmt.Fprintln(cmd.OutOrStdout(), "accepted: the branch as it is")
+			}
+			return nil
 		},
 	}
 	c.flags(cmd.Flags())

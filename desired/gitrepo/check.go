@@ -53,19 +53,26 @@ func (r *Reader) CheckPush(ctx context.Context, updates []RefUpdate, policy Push
 }
 
 func (r *Reader) checkMain(ctx context.Context, u RefUpdate, policy PushPolicy) ([]*desired.Problem, error) {
-	changes, dirs, settings, problems, err := r.diff(ctx, u.Old, u.New)
+	d, err := r.diff(ctx, u.Old, u.New)
 	if err != nil {
 		return nil, err
+	}
+	problems := d.problems
+	for _, l := range d.losses {
+		// An id that was derived from the directory is lost by a plain git mv, whether the VNF
+		// runs or not.
+		if l.running || l.moved() {
+			problems = append(problems, l.problem())
+		}
 	}
 	root, err := r.rootOf(ctx, u.New)
 	if err != nil {
 		return nil, err
 	}
 	for _, check := range []func() ([]*desired.Problem, error){
-		func() ([]*desired.Problem, error) { return r.checkShape(ctx, root, dirs) },
-		func() ([]*desired.Problem, error) { return r.checkMoved(ctx, u, dirs, changes) },
-		func() ([]*desired.Problem, error) { return r.checkDuplicates(ctx, u.New, dirs, changes, policy) },
-		func() ([]*desired.Problem, error) { return r.checkTerminations(ctx, changes, policy) },
+		func() ([]*desired.Problem, error) { return r.checkShape(ctx, root, d.dirs) },
+		func() ([]*desired.Problem, error) { return r.checkDuplicates(ctx, u.New, d.dirs, d.changes, policy) },
+		func() ([]*desired.Problem, error) { return r.checkTerminations(ctx, d.changes, policy) },
 	} {
 		ps, err := check()
 		if err != nil {
@@ -73,7 +80,7 @@ func (r *Reader) checkMain(ctx context.Context, u RefUpdate, policy PushPolicy) 
 		}
 		problems = append(problems, ps...)
 	}
-	if settings {
+	if d.settings {
 		_, err := r.settings(ctx, root)
 		if inv, ok := errors.AsType[*desired.InvalidError](err); ok {
 			problems = append(problems, inv.Problems...)
@@ -149,47 +156,6 @@ func (r *Reader) checkShape(ctx context.Context, root string, dirs []dirChange) 
 
 func notAFolder(name string) *desired.Problem {
 	return &desired.Problem{File: name, Message: "is not a folder", Remedy: "commit a plain folder"}
-}
-
-// checkMoved refuses git mv of a directory whose id is derived from its name:
-// that would terminate the instance and make another.
-func (r *Reader) checkMoved(ctx context.Context, u RefUpdate, dirs []dirChange, changes []Change) ([]*desired.Problem, error) {
-	added := map[string]*desired.Instance{}
-	byDir := map[string]desired.Revision{}
-	for _, c := range changes {
-		if c.After.Tree != "" && c.Before.Tree == "" && c.After.Instance == desired.DeriveID(c.After.Dir) {
-			in, err := r.Read(ctx, c.After)
-			if err != nil {
-				return nil, err
-			}
-			added[c.After.Dir], byDir[c.After.Dir] = in, c.After
-		}
-	}
-	var out []*desired.Problem
-	for _, c := range changes {
-		if c.After.Tree != "" || c.Before.Instance != desired.DeriveID(c.Before.Dir) {
-			continue
-		}
-		was, err := r.Read(ctx, c.Before)
-		if err != nil {
-			return nil, err
-		}
-		for _, dir := range sortedKeys(added) {
-			in := added[dir]
-			same := byDir[dir].Tree == c.Before.Tree || in.VnfdID == was.VnfdID && in.Name != "" && in.Name == was.Name
-			if !same {
-				continue
-			}
-			out = append(out, &desired.Problem{
-				File:    path.Join(dir, desired.InstanceFile),
-				Message: fmt.Sprintf("moving %s would terminate the instance, as its id is derived from the directory", c.Before.Dir),
-				Remedy:  "write its id into the moved file: id: " + c.Before.Instance,
-			})
-			delete(added, dir)
-			break
-		}
-	}
-	return out, nil
 }
 
 // insideOther is what is wrong with a file that would make an instance inside dir's.

@@ -51,6 +51,24 @@ func (b *batch) lookup(id string) (*slot, bool) {
 	return s, ok
 }
 
+// heldBack is why nothing is written to an instance: its directory isn't its own at head.
+func (b *batch) heldBack(id string) *desired.Problem {
+	b.r.mu.RLock()
+	defer b.r.mu.RUnlock()
+	x := b.r.index
+	if h := x.held[id]; h != nil {
+		if h.by != "" {
+			return x.byDir[h.by].problems[0]
+		}
+		dirs := x.claimants(id)
+		return disputed(id, dirs[0], dirs, h.rev)
+	}
+	if s := x.byID[id]; s != nil && s.lost {
+		return s.problems[0]
+	}
+	return nil
+}
+
 func (b *batch) slotAt(dir string) *slot {
 	if s, ok := b.slots[dir]; ok {
 		return s
@@ -75,7 +93,7 @@ func (b *batch) apply(w desired.Write) (desired.Revision, error) {
 	if err != nil {
 		return desired.Revision{}, err
 	}
-	next := at
+	next, name := at, ""
 	if len(files) == 0 {
 		next.Tree = ""
 	} else {
@@ -95,12 +113,13 @@ func (b *batch) apply(w desired.Write) (desired.Revision, error) {
 		if in.ID != w.Instance {
 			return desired.Revision{}, fmt.Errorf("write instance %s: %s would have the id %s (an instance keeps its id: write it into the file)", w.Instance, file, in.ID)
 		}
+		name = in.Name
 	}
 	if err := b.splice(at.Dir, entry{mode: modeDir, hash: next.Tree}); err != nil {
 		return desired.Revision{}, err
 	}
 	next.Commit = b.commit(encodeCommit(b.root, b.parent, w.By, b.r.opt.Author, b.r.opt.Now(), message(w)))
-	b.record(next)
+	b.record(next, name)
 	return next, nil
 }
 
@@ -111,18 +130,21 @@ func (b *batch) commit(data []byte) string {
 	return b.parent
 }
 
-func (b *batch) record(rev desired.Revision) {
+func (b *batch) record(rev desired.Revision, name string) {
 	b.order = append(b.order, rev.Dir)
 	if rev.Tree == "" {
 		b.slots[rev.Dir], b.ids[rev.Instance] = nil, ""
 		return
 	}
-	b.slots[rev.Dir], b.ids[rev.Instance] = &slot{rev: rev}, rev.Dir
+	b.slots[rev.Dir], b.ids[rev.Instance] = &slot{rev: rev, name: name}, rev.Dir
 }
 
 // locate finds the directory that a write is about, as it stands now.
 func (b *batch) locate(w desired.Write) (at desired.Revision, file string, err error) {
 	s, known := b.lookup(w.Instance)
+	if p := b.heldBack(w.Instance); p != nil {
+		return at, "", &desired.HeldError{Instance: w.Instance, Problem: p}
+	}
 	dir := w.Dir
 	if known {
 		dir = s.rev.Dir

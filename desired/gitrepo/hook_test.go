@@ -92,6 +92,20 @@ func TestABadPushIsRefusedWithTheReason(t *testing.T) {
 			git(t, dir, "mv", derived, "instances/elsewhere")
 			put(t, dir, "instances/elsewhere/vnf.yaml", vnfFile(desired.DeriveID(derived), 1))
 		}},
+		{name: "another id for what runs", edit: func(t *testing.T, dir string) {
+			put(t, dir, shardDir(testID(1))+"/vnf.yaml", vnfFile(testID(99), 1))
+		}, refuse: "put it back: id: " + testID(1)},
+		{name: "no id any more for what runs", edit: func(t *testing.T, dir string) {
+			put(t, dir, shardDir(testID(1))+"/vnf.yaml", vnfFile("", 1))
+		}, refuse: "put it back: id: " + testID(1)},
+		{name: "a move that loses the id", edit: func(t *testing.T, dir string) {
+			git(t, dir, "rm", "-q", "-r", shardDir(testID(1)))
+			put(t, dir, "instances/elsewhere/vnf.yaml", vnfFile("", 7))
+		}, refuse: "instances/elsewhere/vnf.yaml: moving " + shardDir(testID(1)) + " without its id would terminate VNF instance " + testID(1)},
+		{name: "a copy beside a change of the original", edit: func(t *testing.T, dir string) {
+			put(t, dir, shardDir(testID(1))+"/vnf.yaml", vnfFile(testID(1), 5))
+			put(t, dir, "instances/00/vnf.yaml", vnfFile(testID(1), 5))
+		}, refuse: "instances/00/vnf.yaml: id " + testID(1) + " is already that of " + shardDir(testID(1))},
 		{name: "too many removed", edit: func(t *testing.T, dir string) {
 			for i := range 11 {
 				git(t, dir, "rm", "-q", "-r", shardDir(testID(i)))

@@ -9,6 +9,7 @@ import (
 	"path"
 	"runtime"
 	"slices"
+	"strings"
 
 	"golang.org/x/sync/errgroup"
 
@@ -17,82 +18,198 @@ import (
 
 // slot is what stands in one directory. It is immutable.
 type slot struct {
-	rev desired.Revision // Instance "" where no content could ever be parsed
+	rev  desired.Revision // Instance "" where no content could ever be parsed
+	name string           // of the VNF
 	// problems say why the directory's content isn't rev's: rev is then the last
 	// good revision.
 	problems []*desired.Problem
+	// lost says that the directory has lost the id of what runs; a person may accept that.
+	lost bool
 }
 
 // index knows every instance at one commit. It isn't safe for concurrent use
 // while it is changed.
 type index struct {
 	byDir map[string]*slot
-	byID  map[string]*slot
-	// rivals are the directories that claim one id, where there are several, in
-	// order: the first is in byID.
+	// byID has what is obeyed for each id.
+	byID map[string]*slot
+	// rivals are the directories that claim one id, in order, where they are several or
+	// the id is held.
 	rivals map[string][]string
 	bad    map[string]*slot // those with problems
+	// held are the instances whose last good revision stands although no directory has
+	// it any more, by id. A person decides what becomes of them.
+	held   map[string]*hold
+	byName map[string]map[string]struct{} // name -> directories
+}
+
+// hold is why an instance stands as it was.
+type hold struct {
+	slot
+	// by is the directory to which it was moved without its id; "" where several
+	// directories claim the id.
+	by string
 }
 
 func newIndex() *index {
-	return &index{byDir: map[string]*slot{}, byID: map[string]*slot{}, rivals: map[string][]string{}, bad: map[string]*slot{}}
+	return &index{
+		byDir: map[string]*slot{}, byID: map[string]*slot{}, rivals: map[string][]string{}, bad: map[string]*slot{},
+		held: map[string]*hold{}, byName: map[string]map[string]struct{}{},
+	}
 }
 
 func (x *index) clone() *index {
-	c := &index{byDir: maps.Clone(x.byDir), byID: maps.Clone(x.byID), rivals: map[string][]string{}, bad: maps.Clone(x.bad)}
+	c := &index{
+		byDir: maps.Clone(x.byDir), byID: maps.Clone(x.byID), rivals: map[string][]string{}, bad: maps.Clone(x.bad),
+		held: maps.Clone(x.held), byName: map[string]map[string]struct{}{},
+	}
 	for id, dirs := range x.rivals {
 		c.rivals[id] = slices.Clone(dirs)
+	}
+	for name, dirs := range x.byName {
+		c.byName[name] = maps.Clone(dirs)
 	}
 	return c
 }
 
 func (x *index) remove(dir string) {
-	s, ok := x.byDir[dir]
-	if !ok {
-		return
-	}
-	delete(x.byDir, dir)
-	delete(x.bad, dir)
-	id := s.rev.Instance
-	if id == "" {
-		return
-	}
-	dirs := slices.DeleteFunc(x.rivals[id], func(d string) bool { return d == dir })
-	switch len(dirs) {
-	case 0:
-		delete(x.byID, id)
-	case 1:
-		delete(x.rivals, id)
-		x.byID[id] = x.byDir[dirs[0]]
-	default:
-		x.rivals[id] = dirs
-		x.byID[id] = x.byDir[dirs[0]]
+	if s := x.byDir[dir]; s != nil {
+		was := x.byID[s.rev.Instance]
+		x.take(dir)
+		x.settle(s.rev.Instance, was)
 	}
 }
 
 func (x *index) put(s *slot) {
-	x.remove(s.rev.Dir)
-	x.byDir[s.rev.Dir] = s
+	ids := []string{s.rev.Instance}
+	if old := x.byDir[s.rev.Dir]; old != nil && old.rev.Instance != s.rev.Instance {
+		ids = append(ids, old.rev.Instance)
+	}
+	was := map[string]*slot{}
+	for _, id := range ids {
+		was[id] = x.byID[id]
+	}
+	x.take(s.rev.Dir)
+	x.place(s)
+	for _, id := range ids {
+		x.settle(id, was[id])
+	}
+}
+
+// claimants are the directories that have an id, in order.
+func (x *index) claimants(id string) []string {
+	if dirs, several := x.rivals[id]; several {
+		return dirs
+	}
+	if s := x.byID[id]; s != nil {
+		return []string{s.rev.Dir}
+	}
+	return nil
+}
+
+// take empties a directory; who has its id now is for settle to say.
+func (x *index) take(dir string) {
+	s := x.byDir[dir]
+	if s == nil {
+		return
+	}
+	delete(x.byDir, dir)
+	delete(x.bad, dir)
+	if dirs := x.byName[s.name]; s.name != "" {
+		if delete(dirs, dir); len(dirs) == 0 {
+			delete(x.byName, s.name)
+		}
+	}
+	id := s.rev.Instance
+	if dirs, several := x.rivals[id]; several {
+		x.rivals[id] = slices.DeleteFunc(dirs, func(d string) bool { return d == dir })
+	} else if x.byID[id] == s {
+		delete(x.byID, id)
+	}
+}
+
+// place adds what stands in a directory that take has emptied.
+func (x *index) place(s *slot) {
+	dir := s.rev.Dir
+	x.byDir[dir] = s
 	if len(s.problems) > 0 {
-		x.bad[s.rev.Dir] = s
+		x.bad[dir] = s
+	}
+	if s.name != "" {
+		if x.byName[s.name] == nil {
+			x.byName[s.name] = map[string]struct{}{}
+		}
+		x.byName[s.name][dir] = struct{}{}
 	}
 	id := s.rev.Instance
 	if id == "" {
 		return
 	}
-	first, taken := x.byID[id]
-	if !taken {
+	dirs, several := x.rivals[id]
+	switch owner := x.byID[id]; {
+	case several:
+		at, _ := slices.BinarySearch(dirs, dir)
+		x.rivals[id] = slices.Insert(dirs, at, dir)
+	case owner != nil:
+		dirs = []string{owner.rev.Dir, dir}
+		slices.Sort(dirs)
+		x.rivals[id] = dirs
+	default:
 		x.byID[id] = s
+	}
+}
+
+// settle says which of the directories that claim an id is obeyed. was is what was obeyed
+// for it before, nil where nothing was: the directory that had the id keeps it, one to
+// which all was moved as it stood takes it along, and one that is alone has it. What can't
+// be told so is held for a person. Alphabetical order decides nothing.
+func (x *index) settle(id string, was *slot) {
+	dirs, several := x.rivals[id]
+	if id == "" || !several {
 		return
 	}
-	dirs := x.rivals[id]
-	if len(dirs) == 0 {
-		dirs = []string{first.rev.Dir}
+	h := x.held[id]
+	switch {
+	case len(dirs) == 0 && h != nil && h.by != "":
+	case len(dirs) == 0:
+		delete(x.rivals, id)
+		delete(x.held, id)
+		delete(x.byID, id)
+	case len(dirs) == 1:
+		x.own(id, dirs[0])
+		delete(x.rivals, id)
+	case was != nil && slices.Contains(dirs, was.rev.Dir):
+		x.own(id, was.rev.Dir)
+	case h != nil:
+	case was == nil:
+		x.hold(id, &hold{})
+	default:
+		same := slices.DeleteFunc(slices.Clone(dirs), func(d string) bool { return x.byDir[d].rev.Tree != was.rev.Tree })
+		if len(same) == 1 {
+			x.own(id, same[0])
+			return
+		}
+		x.hold(id, &hold{slot: slot{rev: was.rev, name: was.name}})
 	}
-	dirs = append(dirs, s.rev.Dir)
-	slices.Sort(dirs)
-	x.rivals[id] = dirs
-	x.byID[id] = x.byDir[dirs[0]]
+}
+
+// own has a directory be the one that is obeyed for an id that it claims.
+func (x *index) own(id, dir string) {
+	x.byID[id] = x.byDir[dir]
+	delete(x.held, id)
+}
+
+// hold has an instance stand as it was. Where nothing is known that could stand, h has
+// no revision, and nothing is obeyed.
+func (x *index) hold(id string, h *hold) {
+	x.held[id] = h
+	if _, several := x.rivals[id]; !several {
+		x.rivals[id] = []string{}
+	}
+	delete(x.byID, id)
+	if h.rev.Tree != "" {
+		x.byID[id] = &h.slot
+	}
 }
 
 // list returns the instances by id.
@@ -120,8 +237,16 @@ func (x *index) problems() []*desired.Problem {
 		out = append(out, s.problems...)
 	}
 	for id, dirs := range x.rivals {
-		for _, d := range dirs[1:] {
-			out = append(out, duplicate(id, d, dirs[0]))
+		if x.held[id] != nil {
+			for _, d := range dirs {
+				out = append(out, disputed(id, d, dirs, x.held[id].rev))
+			}
+			continue
+		}
+		for _, d := range dirs {
+			if first := x.byID[id].rev.Dir; d != first {
+				out = append(out, duplicate(id, d, first))
+			}
 		}
 	}
 	slices.SortFunc(out, func(a, b *desired.Problem) int {
@@ -134,8 +259,24 @@ func duplicate(id, dir, first string) *desired.Problem {
 	return &desired.Problem{
 		File:    path.Join(dir, desired.InstanceFile),
 		Message: fmt.Sprintf("id %s is already that of %s", id, path.Join(first, desired.InstanceFile)),
-		Remedy:  "give one of them another id; until then only the first is obeyed",
+		Remedy:  "give it another id, or none; until then only the other file is obeyed",
 	}
+}
+
+// disputed is what is wrong with a directory that claims an id which nobody can tell to
+// be its own.
+func disputed(id, dir string, all []string, stands desired.Revision) *desired.Problem {
+	others := slices.DeleteFunc(slices.Clone(all), func(d string) bool { return d == dir })
+	p := &desired.Problem{
+		File:     path.Join(dir, desired.InstanceFile),
+		Instance: id,
+		Message:  fmt.Sprintf("id %s is also that of %s, and neither had it before", id, strings.Join(others, ", ")),
+		Remedy:   "leave it in the file of the VNF that runs, and give the others another id, or none; until then none of them is obeyed",
+	}
+	if stands.Tree != "" {
+		p.Remedy += ", and " + stands.Dir + " stands as it was"
+	}
+	return p
 }
 
 // headMove is what differs between two root trees, read and parsed, ready to be
@@ -143,6 +284,7 @@ func duplicate(id, dir, first string) *desired.Problem {
 type headMove struct {
 	changes []dirChange
 	slots   []*slot // nil where an instance is gone
+	losses  []loss  // of instances that run
 }
 
 // prepareMove reads what differs between two root trees, and nothing else.
@@ -152,36 +294,96 @@ func (r *Reader) prepareMove(ctx context.Context, oldRoot, newRoot, commit strin
 		return headMove{}, err
 	}
 	slots, err := r.readSlots(ctx, changes, commit)
-	return headMove{changes, slots}, err
+	return headMove{changes: changes, slots: slots}, err
+}
+
+// judge finds what the move would end by a slip; see [Reader.losses].
+func (r *Reader) judge(ctx context.Context, x *index, m *headMove) error {
+	before := make([]*slot, len(m.changes))
+	changed := make(map[string]int, len(m.changes))
+	for i, c := range m.changes {
+		before[i], changed[c.dir] = x.byDir[c.dir], i
+	}
+	for _, h := range x.held {
+		if i, ok := changed[h.by]; ok {
+			before[i] = &h.slot
+		}
+	}
+	losses, err := r.losses(ctx, m.changes, before, m.slots, func(id string) bool {
+		return slices.ContainsFunc(x.claimants(id), func(dir string) bool { _, moves := changed[dir]; return !moves && x.byDir[dir] != nil })
+	})
+	m.losses = slices.DeleteFunc(losses, func(l loss) bool { return !l.running })
+	return err
 }
 
 // apply makes the move and returns the ids whose revision changed or that are
 // gone, in order.
 func (x *index) apply(m headMove) []string {
+	was := map[string]*slot{}
 	touched := map[string]desired.Revision{}
 	note := func(id string) {
 		if _, ok := touched[id]; !ok && id != "" {
+			was[id] = x.byID[id]
 			touched[id], _ = x.lookup(id)
 		}
 	}
+	held := map[string]string{} // by directory, the id that is held because of it
+	for id, h := range x.held {
+		if h.by != "" {
+			held[h.by] = id
+		}
+	}
+	lost := map[string]loss{} // by the directory that took the place
+	for _, l := range m.losses {
+		lost[l.now.Dir] = l
+	}
+	stands := make([]*slot, len(m.changes)) // what is placed, nil where nothing is
 	for i, c := range m.changes {
-		old := x.byDir[c.dir]
+		old, s := x.byDir[c.dir], m.slots[i]
 		if old != nil {
 			note(old.rev.Instance)
 		}
-		switch s := m.slots[i]; {
+		l, slip := lost[c.dir]
+		switch {
 		case s == nil:
-			x.remove(c.dir)
-		case len(s.problems) > 0 && old != nil && old.rev.Instance != "":
+		case len(s.problems) > 0 && old != nil:
 			// The last good revision stands until the file is mended.
-			x.put(&slot{rev: old.rev, problems: s.problems})
+			stands[i] = &slot{rev: old.rev, name: old.name, problems: s.problems}
+			if old.rev.Instance == "" {
+				stands[i].rev = s.rev
+			}
+			delete(held, c.dir)
+		case slip && l.moved():
+			stands[i] = &slot{rev: desired.Revision{Dir: c.dir, Commit: s.rev.Commit, Tree: s.rev.Tree}, problems: []*desired.Problem{l.problem()}, lost: true}
+		case slip:
+			stands[i] = &slot{rev: l.was, problems: []*desired.Problem{l.problem()}, lost: true}
 		default:
-			note(s.rev.Instance)
-			x.put(s)
+			stands[i] = s
+		}
+		if stands[i] != nil {
+			note(stands[i].rev.Instance)
+		}
+		x.take(c.dir)
+		if id := held[c.dir]; id != "" {
+			note(id)
+			delete(x.held, id)
+			delete(x.byID, id)
+		}
+	}
+	for _, s := range stands {
+		if s != nil {
+			x.place(s)
+		}
+	}
+	for _, l := range m.losses {
+		if l.moved() {
+			note(l.was.Instance)
+			x.hold(l.was.Instance, &hold{slot: slot{rev: l.was}, by: l.now.Dir})
 		}
 	}
 	var ids []string
 	for id, before := range touched {
+		x.settle(id, was[id])
 		if now, _ := x.lookup(id); now != before {
 			ids = append(ids, id)
 		}
@@ -217,7 +419,7 @@ func (r *Reader) readSlotChunk(ctx context.Context, changes []dirChange, slots [
 			continue
 		}
 		if in, ok := r.parsed.get(parsedKey(c.dir, c.after)); ok {
-			slots[i].rev.Instance = in.ID
+			slots[i].rev.Instance, slots[i].name = in.ID, in.Name
 			continue
 		}
 		hashes, at = append(hashes, c.file.hash), append(at, i)
@@ -237,7 +439,7 @@ func (r *Reader) readSlotChunk(ctx context.Context, changes []dirChange, slots [
 			s.problems = problemsOf(file, err)
 			return nil
 		}
-		s.rev.Instance = in.ID
+		s.rev.Instance, s.name = in.ID, in.Name
 		return nil
 	})
 }

@@ -125,25 +125,38 @@ func (r *Repo) tryFetch(ctx context.Context) error {
 // manyEnd refuses commits that would end more instances at once than a local
 // push may without saying so: no hook stands before a remote.
 func (r *Repo) manyEnd(ctx context.Context, head, hash string) error {
-	changes, _, _, _, err := r.diff(ctx, head, hash)
+	d, err := r.diff(ctx, head, hash)
 	if err != nil {
 		return err
 	}
-	problems, err := r.checkTerminations(ctx, changes, PushPolicy{})
+	problems, err := r.checkTerminations(ctx, d.changes, PushPolicy{})
 	if err != nil || len(problems) == 0 {
 		return err
 	}
 	return fmt.Errorf("%w: commit %s: %s (%s)", errHeld, hash, problems[0].Message, asAccept)
 }
 
-// Accept takes the remote's branch as it is, after a person has decided that
-// what it was held back for is meant.
-func (r *Repo) Accept(ctx context.Context) error {
-	if r.opt.Remote == "" {
-		return errors.New("there is nothing to accept: the desired repository is a local one, whose hook refuses such pushes")
-	}
+// Accept takes the branch as it is, after a person has decided that what it, or an
+// instance of it, was held back for is meant. It returns what was wrong with the
+// instances that are taken now.
+func (r *Repo) Accept(ctx context.Context) ([]*desired.Problem, error) {
 	r.move.Lock()
 	defer r.move.Unlock()
+	if r.opt.Remote != "" {
+		if err := r.acceptBranch(ctx); err != nil {
+			return nil, err
+		}
+	}
+	taken, err := r.acceptLost(ctx)
+	if err == nil && r.opt.Remote == "" && len(taken) == 0 {
+		err = errors.New("there is nothing to accept: no instance is held back, and the desired repository is a local one, whose hook refuses such pushes")
+	}
+	return taken, err
+}
+
+// acceptBranch takes the remote's branch although it was rewritten, or ends many
+// instances.
+func (r *Repo) acceptBranch(ctx context.Context) error {
 	hash, err := r.fetch(ctx, r.ref(), fetchedRef)
 	if err != nil {
 		return err

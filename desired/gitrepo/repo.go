@@ -39,6 +39,9 @@ type Options struct {
 	CacheBytes int
 	// RepackAbove is the number of packs from which they are repacked; 0 is 50.
 	RepackAbove int
+	// Operated tells, at Open, the last operated revision of each instance that has one.
+	// It decides who has an id where head is ambiguous. nil tells nothing.
+	Operated func(ctx context.Context) ([]desired.Revision, error)
 }
 
 func (o Options) withDefaults() Options {
@@ -160,6 +163,9 @@ func (r *Repo) open(ctx context.Context) error {
 	if err := r.recall(ctx); err != nil {
 		return fmt.Errorf("open the desired repository %s: %w", r.opt.Dir, err)
 	}
+	if err := r.recallOwners(ctx); err != nil {
+		return fmt.Errorf("open the desired repository %s: %w", r.opt.Dir, err)
+	}
 	r.maint.count(r.opt.Dir)
 	fw, err := newFollower(r.opt.Dir, r.ref())
 	if err != nil {
@@ -234,6 +240,9 @@ func (r *Repo) tryRefresh(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := r.judge(ctx, x, &m); err != nil {
+		return err
+	}
 	if oldHead == "" {
 		if err := markBorn(r.opt.Dir); err != nil {
 			return fmt.Errorf("%w: %w", desired.ErrUnavailable, err)
@@ -255,6 +264,9 @@ func (r *Repo) tryRefresh(ctx context.Context) error {
 		for _, p := range s.problems {
 			r.log.Warn("not obeyed, the last good revision stands", "revision", head, "problem", p.Error())
 		}
+	}
+	for _, l := range m.losses {
+		r.log.Warn("not obeyed, the last good revision stands", "instance", l.was.Instance, "revision", head, "problem", l.problem().Error())
 	}
 	if oldHead != "" {
 		r.notify(ids, settingsChanged)
@@ -336,8 +348,9 @@ func (r *Repo) Settings() (*desired.Settings, error) {
 	return &desired.Settings{VIMs: map[string]*desired.VIM{}}, nil
 }
 
-// Problems says what at head can't be obeyed: files that can't be parsed (the
-// last good revision stands) and duplicate ids (the first by path stands).
+// Problems says what at head can't be obeyed: files that can't be parsed, and ids of
+// VNFs that run that were lost (the last good revision stands), and ids that several
+// directories claim (the one that had it stands).
 func (r *Repo) Problems() []*desired.Problem {
 	r.mu.RLock()
 	defer r.mu.RUnlock()

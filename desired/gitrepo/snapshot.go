@@ -87,32 +87,44 @@ type Change struct {
 // whether vims/ or repositories.yaml do. "" is the empty repository. Content
 // that can't be parsed is an error, an *desired.InvalidError.
 func (r *Reader) Diff(ctx context.Context, oldCommit, newCommit string) (changes []Change, settingsChanged bool, err error) {
-	changes, _, settingsChanged, problems, err := r.diff(ctx, oldCommit, newCommit)
-	if err == nil && len(problems) > 0 {
-		err = &desired.InvalidError{Problems: problems}
+	d, err := r.diff(ctx, oldCommit, newCommit)
+	if err == nil && len(d.problems) > 0 {
+		err = &desired.InvalidError{Problems: d.problems}
 	}
-	return changes, settingsChanged, err
+	return d.changes, d.settings, err
 }
 
-func (r *Reader) diff(ctx context.Context, oldCommit, newCommit string) (changes []Change, dirs []dirChange, settingsChanged bool, problems []*desired.Problem, err error) {
+// difference is what differs between two commits.
+type difference struct {
+	changes  []Change
+	dirs     []dirChange
+	losses   []loss
+	settings bool // vims/ or repositories.yaml
+	problems []*desired.Problem
+}
+
+func (r *Reader) diff(ctx context.Context, oldCommit, newCommit string) (d difference, err error) {
 	oldRoot, err := r.rootOf(ctx, oldCommit)
 	if err != nil {
-		return nil, nil, false, nil, notFound(err)
+		return d, notFound(err)
 	}
 	newRoot, err := r.rootOf(ctx, newCommit)
 	if err != nil {
-		return nil, nil, false, nil, notFound(err)
+		return d, notFound(err)
 	}
-	if dirs, err = r.diffDirs(ctx, oldRoot, newRoot); err != nil {
-		return nil, nil, false, nil, err
+	if d.dirs, err = r.diffDirs(ctx, oldRoot, newRoot); err != nil {
+		return d, err
 	}
-	after, err := r.readSlots(ctx, dirs, newCommit)
+	after, err := r.readSlots(ctx, d.dirs, newCommit)
 	if err != nil {
-		return nil, nil, false, nil, err
+		return d, err
 	}
-	before, err := r.oldSlots(ctx, oldRoot, oldCommit, dirs)
+	before, err := r.oldSlots(ctx, oldRoot, oldCommit, d.dirs)
 	if err != nil {
-		return nil, nil, false, nil, err
+		return d, err
+	}
+	if d.losses, err = r.losses(ctx, d.dirs, before, after, func(string) bool { return false }); err != nil {
+		return d, err
 	}
 	byID := map[string]*Change{}
 	at := func(id string) *Change {
@@ -123,7 +135,7 @@ func (r *Reader) diff(ctx context.Context, oldCommit, newCommit string) (changes
 		}
 		return c
 	}
-	for i := range dirs {
+	for i := range d.dirs {
 		if b := before[i]; b != nil && b.rev.Instance != "" {
 			if after[i] != nil && len(after[i].problems) > 0 {
 				continue // unreadable now, not gone: it is reported, not terminated
@@ -131,17 +143,23 @@ func (r *Reader) diff(ctx context.Context, oldCommit, newCommit string) (changes
 			at(b.rev.Instance).Before = b.rev
 		}
 	}
-	for i, d := range dirs {
+	kept := func(i int) bool { return before[i] != nil && before[i].rev.Instance == after[i].rev.Instance }
+	for i := range d.dirs { // who had an id has it before those that are new to it
+		if s := after[i]; s != nil && s.rev.Instance != "" && kept(i) {
+			at(s.rev.Instance).After = s.rev
+		}
+	}
+	for i := range d.dirs {
 		s := after[i]
 		if s == nil {
 			continue
 		}
-		if problems = append(problems, s.problems...); s.rev.Instance == "" {
+		if d.problems = append(d.problems, s.problems...); s.rev.Instance == "" || kept(i) {
 			continue
 		}
 		c := at(s.rev.Instance)
 		if c.After.Tree != "" {
-			problems = append(problems, duplicate(s.rev.Instance, d.dir, c.After.Dir))
+			d.problems = append(d.problems, duplicate(s.rev.Instance, s.rev.Dir, c.After.Dir))
 			continue
 		}
 		c.After = s.rev
@@ -153,18 +171,16 @@ func (r *Reader) diff(ctx context.Context, oldCommit, newCommit string) (changes
 		if c.After.Dir == "" {
 			c.After.Dir = c.Before.Dir
 		}
-		changes = append(changes, *c)
+		d.changes = append(d.changes, *c)
 	}
-	slices.SortFunc(changes, func(a, b Change) int { return cmp.Compare(a.After.Instance, b.After.Instance) })
+	slices.SortFunc(d.changes, func(a, b Change) int { return cmp.Compare(a.After.Instance, b.After.Instance) })
 	oldKey, err := r.settingsKey(ctx, oldRoot)
 	if err != nil {
-		return nil, nil, false, nil, err
+		return d, err
 	}
 	newKey, err := r.settingsKey(ctx, newRoot)
-	if err != nil {
-		return nil, nil, false, nil, err
-	}
-	return changes, dirs, oldKey != newKey, problems, nil
+	d.settings = oldKey != newKey
+	return d, err
 }
 
 // oldSlots reads the instances before a change. One that can't be parsed never

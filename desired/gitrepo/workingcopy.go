@@ -86,7 +86,7 @@ func (w *workingCopy) add(dir string) error {
 	} else if in, err := desired.ParseInstance(file, data); err != nil {
 		s.problems = problemsOf(file, err)
 	} else {
-		s.rev.Instance = in.ID
+		s.rev.Instance, s.name = in.ID, in.Name
 		w.read[dir] = in
 	}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
