@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/desired/gitrepo"
@@ -76,9 +75,8 @@ func (j *judge) problems(ctx context.Context, c Candidate) (after *desired.Insta
 			return nil, nil, nil // to take away what can't be read is always right
 		}
 		err = j.check(ctx, j.settings, before, nil)
-		if p, ok := problemOf(err); ok {
-			p.File = file
-			return nil, []*desired.Problem{&p.Problem}, nil
+		if p, ok := reconciler.ProblemOf(c.Dir, "", err); ok {
+			return nil, []*desired.Problem{p}, nil
 		}
 		return nil, nil, err
 	}
@@ -97,36 +95,11 @@ func (j *judge) problems(ctx context.Context, c Candidate) (after *desired.Insta
 	if err == nil {
 		return after, nil, nil
 	}
-	p, ok := problemOf(err)
+	p, ok := reconciler.ProblemOf(c.Dir, c.File, err)
 	if !ok {
 		return nil, nil, err
 	}
-	p.File = file
-	p.Line = lineOf(c.File, p.field)
-	return after, []*desired.Problem{&p.Problem}, nil
-}
-
-type fieldProblem struct {
-	desired.Problem
-	field string
-}
-
-// problemOf makes a refusal a problem of a file; false for an error that isn't
-// about the file at all.
-func problemOf(err error) (fieldProblem, bool) {
-	if field, reason, ok := reconciler.Refused(err); ok {
-		if strings.ContainsAny(field, "/ ") { // no field of vnf.yaml, but a file or an object
-			reason = field + ": " + reason
-		}
-		return fieldProblem{field: field, Problem: desired.Problem{Message: reason}}, true
-	}
-	if unknownPackage(err) {
-		return fieldProblem{field: "vnfdId", Problem: desired.Problem{
-			Message: err.Error(),
-			Remedy:  "`jibe get packages` lists what is known",
-		}}, true
-	}
-	return fieldProblem{}, false
+	return after, []*desired.Problem{p}, nil
 }
 
 func problemsOf(err error) ([]*desired.Problem, bool) {
@@ -139,20 +112,6 @@ func problemsOf(err error) ([]*desired.Problem, bool) {
 		return []*desired.Problem{p}, true
 	}
 	return nil, false
-}
-
-// lineOf is the line of a top-level key, or 0.
-func lineOf(text, field string) int {
-	key, _, _ := strings.Cut(field, ".")
-	if key == "" {
-		return 0
-	}
-	for i, line := range strings.Split(text, "\n") {
-		if strings.HasPrefix(line, key+":") {
-			return i + 1
-		}
-	}
-	return 0
 }
 
 // Verdict is the answer to a proposal.

@@ -33,12 +33,26 @@ func (p *pass) intent(ctx context.Context, inst *lcm.Instance, failed *lcm.Opera
 	if !exists {
 		head = desired.Revision{Instance: p.id, Dir: inst.Operated.Dir, Commit: p.Repo.Head()}
 	}
+	if !exists {
+		p.obeyed()
+	}
 	if head.Tree == inst.Operated.Tree {
 		if !exists && failed == nil {
 			return nil, p.forget(ctx, inst)
 		}
 		return failed, nil
 	}
+	op, err := p.change(ctx, inst, failed, head, exists)
+	if err != nil {
+		return nil, p.stuck(ctx, head, err)
+	}
+	p.obeyed()
+	return op, nil
+}
+
+// change gives birth to the operation that leads to head, which differs from what was
+// last operated on. It returns what [pass.intent] does.
+func (p *pass) change(ctx context.Context, inst *lcm.Instance, failed *lcm.Operation, head desired.Revision, exists bool) (*lcm.Operation, error) {
 	before, err := p.read(ctx, inst.Operated)
 	if err != nil {
 		return nil, err
@@ -56,6 +70,9 @@ func (p *pass) intent(ctx context.Context, inst *lcm.Instance, failed *lcm.Opera
 		}
 	}
 	if after != nil && after.State == desired.Instantiated {
+		if err := p.feasible(ctx, before, after); err != nil {
+			return nil, err
+		}
 		if pinned, err := p.pin(ctx, inst, head, before, after); pinned || err != nil {
 			return nil, err // the pin is a commit, which brings the instance back here
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/desired/gitrepo"
+	"github.com/jibe-vnfm/jibe/desired/packages"
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/drivers/sim"
 	"github.com/jibe-vnfm/jibe/lcm"
@@ -34,7 +35,7 @@ const (
 // shelf is a package repository with one package.
 type shelf struct{}
 
-var errUnknown = errors.New("unknown vnfdId")
+var errUnknown = fmt.Errorf("%w: unknown vnfdId", packages.ErrUnknown)
 
 func (shelf) Hooks(string) bool { return true }
 
@@ -402,7 +403,8 @@ func TestPushingTheOldContentRollsAFailedOperationBack(t *testing.T) {
 
 func TestARefusalInStartingEndsRolledBackWithNothingDone(t *testing.T) {
 	w := newWorld(t, nil)
-	w.commit(file("instantiated", "levels: {web: 99}\n"))
+	w.cloud.Refuse(web, "no room for it")
+	w.commit(file("instantiated", ""))
 	op := w.last(lcm.Instantiate, lcm.RolledBack)
 	if op.Error == nil || op.Error.Status != 422 {
 		t.Errorf("the error is %+v", op.Error)

@@ -119,11 +119,12 @@ type Reconciler struct {
 	checker *Checker
 	// started bounds how old a deadline may be: time in which no process ran
 	// doesn't count against an operation.
-	started time.Time
-	drifts  *drifts
-	away    *absences
-	memory  *memory
-	runs    *runs
+	started  time.Time
+	drifts   *drifts
+	problems *unobeyed
+	away     *absences
+	memory   *memory
+	runs     *runs
 }
 
 // New checks the configuration and fills in its defaults.
@@ -162,10 +163,11 @@ func New(c Config) (*Reconciler, error) {
 		Config: c,
 		queue: workqueue.NewTypedRateLimitingQueue(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[string](100*time.Millisecond, 30*time.Second)),
-		drifts: newDrifts(),
-		away:   newAbsences(),
-		memory: newMemory(),
-		runs:   newRuns(),
+		drifts:   newDrifts(),
+		problems: newUnobeyed(),
+		away:     newAbsences(),
+		memory:   newMemory(),
+		runs:     newRuns(),
 	}
 	r.vims = newVIMs(c, r.Enqueue)
 	r.checker = NewChecker(c.Packages, c.Driver)

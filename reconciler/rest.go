@@ -36,6 +36,7 @@ const (
 func (p *pass) rest(ctx context.Context, failed *lcm.Operation) (time.Duration, error) {
 	if failed != nil && !failed.Automatic {
 		p.drifts.clear(p.id)
+		p.obeyed()
 		return 0, nil // held until a person decides
 	}
 	inst, err := p.Log.Instance(ctx, p.id)
@@ -51,6 +52,7 @@ func (p *pass) rest(ctx context.Context, failed *lcm.Operation) (time.Duration, 
 	if err != nil || pause > 0 {
 		return pause, err
 	}
+	p.obeyed()
 	due := drifting(l.want, l.seen)
 	if len(due) > 0 && !p.drifts.known(p.id, signature(l.seen, due), p.Now()) {
 		if due, err = p.examine(ctx, l, due, head); err != nil {
@@ -120,17 +122,17 @@ func (p *pass) look(ctx context.Context, inst *lcm.Instance) (l sight, pause tim
 		return l, 0, err
 	}
 	if at.State != desired.Instantiated {
-		return l, 0, nil
+		return l, p.missing(ctx, inst.Operated, at), nil
 	}
 	drv, err := p.vims.driver(at)
 	if err != nil {
-		return l, p.unseen(), p.quietly(ctx, err)
+		return l, p.unseen(), p.quietly(ctx, p.stuck(ctx, inst.Operated, err))
 	}
 	if left := p.away.left(drv, p.Now()); left > 0 {
 		return l, left + rand.N(awayAgain), nil
 	}
 	if l.src, l.want, l.drv, err = p.resolve(ctx, inst.Operated, inst.Settled); err != nil {
-		return l, p.unseen(), p.quietly(ctx, err)
+		return l, p.unseen(), p.quietly(ctx, p.stuck(ctx, inst.Operated, err))
 	}
 	looking, cancel := context.WithTimeout(ctx, lookPatience)
 	defer cancel()
@@ -141,6 +143,19 @@ func (p *pass) look(ctx context.Context, inst *lcm.Instance) (l sight, pause tim
 	}
 	p.away.mark(drv, time.Time{})
 	return l, 0, err
+}
+
+// missing notes that no repository has a package for an instance that isn't to run yet.
+// It returns after how long to look again, 0 where there is one.
+func (p *pass) missing(ctx context.Context, rev desired.Revision, at *desired.Instance) time.Duration {
+	if at.Package != "" {
+		return 0
+	}
+	if _, err := p.Packages.Newest(at.VnfdID); err != nil {
+		_ = p.stuck(ctx, rev, err) // nothing fails of it
+		return p.unseen()
+	}
+	return 0
 }
 
 // unseen spreads the next looks at a VIM that is away.

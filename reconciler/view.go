@@ -2,10 +2,8 @@ package reconciler
 
 import (
 	"context"
-	"errors"
 
 	"github.com/jibe-vnfm/jibe/desired"
-	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/reconciler/plan"
 	"github.com/jibe-vnfm/jibe/vnfd"
@@ -105,18 +103,4 @@ func (v *View) Find(ctx context.Context, vnfdID string) (*vnfd.Package, error) {
 // is pinned yet.
 func (v *View) Package(ctx context.Context, inst *desired.Instance) (*vnfd.Package, error) {
 	return v.checker.pkg(ctx, inst)
-}
-
-// Refused says whether err means that a change can never be accepted, and names
-// the field that is at fault.
-func Refused(err error) (field, reason string, ok bool) {
-	var refused *drivers.RefusedError
-	if errors.As(err, &refused) {
-		return refused.Object, refused.Reason, true
-	}
-	var p *desired.Problem
-	if errors.As(err, &p) {
-		return "", p.Error(), true
-	}
-	return "", "", false
 }

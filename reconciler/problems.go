@@ -1,0 +1,171 @@
+package reconciler
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/desired/packages"
+	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/vnfd"
+)
+
+// Problem is a file at the head of the desired repository that isn't obeyed, and why.
+type Problem struct {
+	desired.Problem
+	// Instance is the id of the VNF instance that the file is of, "" where that isn't known.
+	Instance string `json:"instance,omitempty"`
+	// Since is when this process saw it first.
+	Since time.Time `json:"since,omitzero"`
+}
+
+// unobeyed holds why git's head isn't obeyed, for every instance of which that is so.
+// It is a view of facts: a restart sees them anew.
+type unobeyed struct {
+	mu sync.Mutex
+	of map[string]Problem
+}
+
+func newUnobeyed() *unobeyed { return &unobeyed{of: make(map[string]Problem)} }
+
+// note takes down what is wrong. Its age counts from when the instance's file wasn't
+// obeyed first for this reason.
+func (u *unobeyed) note(instance string, problem desired.Problem, now time.Time) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	x := Problem{Problem: problem, Instance: instance, Since: now}
+	if was, ok := u.of[instance]; ok && was.Message == x.Message {
+		x.Since = was.Since
+	}
+	u.of[instance] = x
+}
+
+func (u *unobeyed) clear(instance string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	delete(u.of, instance)
+}
+
+// unobeyed notes why what head asks of the instance isn't done. It stands until
+// [pass.obeyed] is called. A problem that names no file is one of the instance's own.
+func (p *pass) unobeyed(head desired.Revision, problem *desired.Problem) {
+	noted := *problem
+	noted.File = cmp.Or(noted.File, path.Join(head.Dir, desired.InstanceFile))
+	p.problems.note(p.id, noted, p.Now())
+}
+
+// stuck notes what of err is the fault of the instance's file at head, and returns err:
+// it is tried again, as what stands in the way may go without a commit.
+func (p *pass) stuck(ctx context.Context, head desired.Revision, err error) error {
+	text := ""
+	if files, failed := p.Repo.Files(ctx, head); failed == nil {
+		text = string(files[desired.InstanceFile])
+	}
+	if problem, ok := ProblemOf(head.Dir, text, err); ok {
+		p.unobeyed(head, problem)
+	}
+	return err
+}
+
+// feasible says whether what head asks for could be done at all. A commit that was
+// pushed to a remote repository has met no hook of ours: nothing is begun for what would
+// be refused, so that the file stays as its author left it, and is shown.
+func (p *pass) feasible(ctx context.Context, before, after *desired.Instance) error {
+	settings, err := p.Repo.Settings()
+	if err != nil {
+		return fmt.Errorf("VIMs of the desired repository: %w", err)
+	}
+	return p.checker.Check(ctx, settings, before, p.checker.unpinned(ctx, before, after))
+}
+
+// obeyed notes that nothing keeps git's head from being obeyed.
+func (p *pass) obeyed() { p.problems.clear(p.id) }
+
+// Problems lists why git's head isn't obeyed, by file: an instance whose file can be
+// read, but asks for what can't be done. Files that can't be read are told by the
+// desired repository itself.
+func (v *View) Problems() []Problem {
+	u := v.r.problems
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	list := make([]Problem, 0, len(u.of))
+	for _, x := range u.of {
+		list = append(list, x)
+	}
+	slices.SortFunc(list, func(a, b Problem) int {
+		return cmp.Or(strings.Compare(a.File, b.File), strings.Compare(a.Instance, b.Instance))
+	})
+	return list
+}
+
+// Problem says why git's head of one instance isn't obeyed; false where it is.
+func (v *View) Problem(instance string) (Problem, bool) {
+	u := v.r.problems
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	x, ok := u.of[instance]
+	return x, ok
+}
+
+// EnqueueUnobeyed asks for a look at every instance whose head isn't obeyed: what stood
+// in the way may have gone.
+func (r *Reconciler) EnqueueUnobeyed() {
+	for _, x := range r.View().Problems() {
+		r.Enqueue(x.Instance)
+	}
+}
+
+// ProblemOf makes a refusal a problem of the instance's file in the directory dir, whose
+// text is text; false for an error that isn't about the file at all.
+func ProblemOf(dir, text string, err error) (*desired.Problem, bool) {
+	p := &desired.Problem{File: path.Join(dir, desired.InstanceFile)}
+	var broken *vnfd.InvalidError
+	if errors.Is(err, packages.ErrUnknown) || errors.As(err, &broken) {
+		p.Line, p.Message, p.Remedy = lineOf(text, "vnfdId"), err.Error(), "`jibe get packages` lists what is known"
+		return p, true
+	}
+	field, reason, ok := Refused(err)
+	if !ok {
+		return nil, false
+	}
+	if strings.ContainsAny(field, "/ ") { // no field of vnf.yaml, but a file or an object
+		reason = field + ": " + reason
+	}
+	p.Line, p.Message = lineOf(text, field), reason
+	return p, true
+}
+
+// Refused says whether err means that a change can never be accepted, and names
+// the field that is at fault.
+func Refused(err error) (field, reason string, ok bool) {
+	var refused *drivers.RefusedError
+	if errors.As(err, &refused) {
+		return refused.Object, refused.Reason, true
+	}
+	var p *desired.Problem
+	if errors.As(err, &p) {
+		return "", p.Error(), true
+	}
+	return "", "", false
+}
+
+// lineOf is the line of a top-level key, or 0.
+func lineOf(text, field string) int {
+	key, _, _ := strings.Cut(field, ".")
+	if key == "" {
+		return 0
+	}
+	for i, line := range strings.Split(text, "\n") {
+		if strings.HasPrefix(line, key+":") {
+			return i + 1
+		}
+	}
+	return 0
+}
