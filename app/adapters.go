@@ -178,7 +178,13 @@ func Drivers(key []byte, cloud *sim.Cloud, log *slog.Logger) func(drivers.VIM) (
 }
 
 // apiView is what the API may ask of the reconciler, in the API's words.
-type apiView struct{ *reconciler.View }
+type apiView struct {
+	*reconciler.View
+	problems *problems
+}
+
+// Problems implements sol.View.
+func (v apiView) Problems(instance string) []desired.Problem { return v.problems.of(instance) }
 
 // Check implements sol.View.
 func (v apiView) Check(ctx context.Context, before, after *desired.Instance) error {

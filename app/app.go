@@ -74,6 +74,7 @@ type Server struct {
 	store    *bolt.Store
 	log      *oplog.Log
 	recon    *reconciler.Reconciler
+	problems *problems
 	follower *follower
 	notify   *notify.Service
 	auth     auth.Authenticator
@@ -193,7 +194,8 @@ func (s *Server) wire(ctx context.Context) error {
 		return err
 	}
 	s.follower = newFollower(s)
-	s.registry.MustRegister(newInventory(s.repo, s.log, s.recon.View().Drift, s.Log))
+	s.problems = newProblems(s)
+	s.registry.MustRegister(newInventory(s))
 	if s.listener, err = net.Listen("tcp", s.Listen); err != nil {
 		return fmt.Errorf("listen on %s: %w", s.Listen, err)
 	}
@@ -237,6 +239,7 @@ func (s *Server) run(ctx, work context.Context) error {
 	g.Go(func() error { return s.recon.Run(gctx) })
 	g.Go(func() error { return s.repo.Watch(gctx, s.moved(gctx)) })
 	g.Go(func() error { return s.watchPackages(gctx) })
+	g.Go(func() error { return s.problems.run(gctx) })
 	g.Go(func() error { return s.follower.run(gctx) })
 	g.Go(func() error { return s.notify.Run(gctx) })
 	g.Go(func() error { return closed(local.Serve(hooks)) })

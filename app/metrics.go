@@ -25,17 +25,19 @@ type inventory struct {
 	repo  *gitrepo.Repo
 	ops   *oplog.Log
 	drift func() []reconciler.Drift
+	amiss func() []reconciler.Problem
 	marks *marks
 	log   *slog.Logger
 
 	instances, suspended, held *prometheus.Desc
 	open, fights, drifted      *prometheus.Desc
-	problems, healthy          *prometheus.Desc
+	problems, problemSince     *prometheus.Desc
+	healthy                    *prometheus.Desc
 }
 
-func newInventory(repo *gitrepo.Repo, ops *oplog.Log, drift func() []reconciler.Drift, log *slog.Logger) *inventory {
+func newInventory(s *Server) *inventory {
 	return &inventory{
-		repo: repo, ops: ops, drift: drift, marks: newMarks(repo), log: log,
+		repo: s.repo, ops: s.log, drift: s.recon.View().Drift, amiss: s.problems.list, marks: newMarks(s.repo), log: s.Log,
 		instances: prometheus.NewDesc("jibe_instances", "VNF instances in the desired repository.", nil, nil),
 		suspended: prometheus.NewDesc("jibe_instances_suspended", "VNF instances for which nothing is done, as suspend: true says.", nil, nil),
 		held: prometheus.NewDesc("jibe_instance_held_since_timestamp_seconds",
@@ -46,14 +48,16 @@ func newInventory(repo *gitrepo.Repo, ops *oplog.Log, drift func() []reconciler.
 		fights: prometheus.NewDesc("jibe_fights", "Automatic operations whose repairs somebody else undoes again and again.", nil, nil),
 		drifted: prometheus.NewDesc("jibe_drift_since_timestamp_seconds",
 			"When what runs began to differ from what git says, while it does.", []string{"instance", "object", "field", "by", "state"}, nil),
-		problems: prometheus.NewDesc("jibe_desired_problems", "Files at the head of the desired repository that can't be obeyed.", nil, nil),
-		healthy:  prometheus.NewDesc("jibe_desired_repository_healthy", "1 while the desired repository's branch is followed, else 0.", nil, nil),
+		problems: prometheus.NewDesc("jibe_desired_problems", "What at the head of the desired repository can't be obeyed: the lines of jibe get problems.", nil, nil),
+		problemSince: prometheus.NewDesc("jibe_desired_problem_since_timestamp_seconds",
+			"When a file at the head of the desired repository was first seen not to be obeyed, while it isn't.", []string{"file", "instance"}, nil),
+		healthy: prometheus.NewDesc("jibe_desired_repository_healthy", "1 while the desired repository's branch is followed, else 0.", nil, nil),
 	}
 }
 
 // Describe implements prometheus.Collector.
 func (i *inventory) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{i.instances, i.suspended, i.held, i.open, i.fights, i.drifted, i.problems, i.healthy} {
+	for _, d := range []*prometheus.Desc{i.instances, i.suspended, i.held, i.open, i.fights, i.drifted, i.problems, i.problemSince, i.healthy} {
 		ch <- d
 	}
 }
@@ -64,7 +68,7 @@ func (i *inventory) Collect(ch chan<- prometheus.Metric) {
 	defer cancel()
 	list := i.repo.List()
 	gauge(ch, i.instances, float64(len(list)))
-	gauge(ch, i.problems, float64(len(i.repo.Problems())))
+	i.collectProblems(ch)
 	healthy := 1.0
 	if i.repo.Health() != nil {
 		healthy = 0
@@ -80,6 +84,22 @@ func gauge(ch chan<- prometheus.Metric, d *prometheus.Desc, v float64, labels ..
 		labels[n] = strings.ToValidUTF8(l, "\uFFFD") // a VIM may say anything, and one bad label spoils the scrape
 	}
 	ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+}
+
+func (i *inventory) collectProblems(ch chan<- prometheus.Metric) {
+	list := i.amiss()
+	gauge(ch, i.problems, float64(len(list)))
+	type series struct{ file, instance string }
+	since := map[series]time.Time{} // a file may be wrong in several places
+	for _, x := range list {
+		s := series{x.File, x.Instance}
+		if was, ok := since[s]; !ok || x.Since.Before(was) {
+			since[s] = x.Since
+		}
+	}
+	for s, at := range since {
+		gauge(ch, i.problemSince, stamp(at), s.file, s.instance)
+	}
 }
 
 func (i *inventory) collectDrift(ch chan<- prometheus.Metric) {

@@ -31,6 +31,7 @@ func (s *Server) ownAPI() http.Handler {
 		respondJSON(w, http.StatusOK, s.repo.List())
 	})
 	mux.HandleFunc("GET /jibe/v1/drift", s.drift)
+	mux.HandleFunc("GET /jibe/v1/problems", s.unobeyed)
 	mux.HandleFunc("GET /jibe/v1/operations/{id}/story", s.story)
 	mux.HandleFunc("POST /jibe/v1/accept", func(w http.ResponseWriter, r *http.Request) {
 		taken, err := s.repo.Accept(r.Context())

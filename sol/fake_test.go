@@ -216,13 +216,15 @@ type memView struct {
 	objects map[string][]plan.ObservedObject
 	others  map[string][]plan.Unit
 	drifted map[string][]string
+	// problems are why files aren't obeyed.
+	problems map[string][]desired.Problem
 	// resources are what the units use.
 	resources map[string][]plan.Resource
 }
 
 func newView() *memView {
 	return &memView{units: map[string][]plan.Unit{}, objects: map[string][]plan.ObservedObject{}, others: map[string][]plan.Unit{},
-		drifted: map[string][]string{}, resources: map[string][]plan.Resource{}, pkg: &vnfd.Package{
+		drifted: map[string][]string{}, problems: map[string][]desired.Problem{}, resources: map[string][]plan.Resource{}, pkg: &vnfd.Package{
 			Tree: tree1, Artifacts: []string{"Files/a.yaml"},
 			VNFD: &vnfd.VNFD{ID: "vnfd-1", Version: "1.0", Provider: "Company", ProductName: "Sample VNF", SoftwareVersion: "2.0",
 				DefaultFlavour: "simple",
@@ -240,6 +242,12 @@ func (v *memView) Running(_ context.Context, id string) (plan.Observed, bool) {
 		return plan.Observed{}, false
 	}
 	return plan.Observed{Objects: v.objects[id], Units: v.units[id], Others: v.others[id], Resources: v.resources[id]}, true
+}
+
+func (v *memView) Problems(id string) []desired.Problem {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.problems[id]
 }
 
 func (v *memView) Drifted(id string) []string {

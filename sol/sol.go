@@ -35,6 +35,8 @@ type View interface {
 	Running(ctx context.Context, instance string) (seen plan.Observed, fresh bool)
 	// Drifted are the keys of objects that are known to differ from what git says.
 	Drifted(instance string) []string
+	// Problems are why the instance's file at head isn't obeyed; none where it is.
+	Problems(instance string) []desired.Problem
 	// Check says whether the change would be refused: by the render, by the VNFD's
 	// rules or by the driver. before is nil for a new instance. It MUST NOT change
 	// anything. A refusal is an [*InvalidError], a [*desired.Problem] or an error

@@ -3,6 +3,7 @@ package sol
 import (
 	"encoding/json"
 
+	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/sol/notify"
 )
@@ -44,6 +45,20 @@ type InstanceStatus struct {
 	DriftPolicy string `json:"driftPolicy,omitempty"`
 	// Drifted are the objects that differ from what git says: "Kind/namespace/name".
 	Drifted []string `json:"drifted,omitempty"`
+	// Failed is the operation in FAILED_TEMP: it waits for a person, unless it is
+	// automatic.
+	Failed *FailedOperation `json:"failed,omitempty"`
+	// Problems are why the instance's file in git isn't obeyed.
+	Problems []desired.Problem `json:"problems,omitempty"`
+}
+
+// FailedOperation is an operation in FAILED_TEMP as the instance tells of it.
+type FailedOperation struct {
+	ID        string   `json:"id"`
+	Operation lcm.Type `json:"operation"`
+	// Automatic says that it is tried again by itself.
+	Automatic bool   `json:"automatic,omitempty"`
+	Reason    string `json:"reason,omitempty"`
 }
 
 // The values of instantiationState and vnfState.

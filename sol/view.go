@@ -204,11 +204,30 @@ func (a *api) instantiated(ctx context.Context, k known, in *desired.Instance, p
 // status is what only Jibe has to say of the instance, nil where that is nothing.
 func (a *api) status(ctx context.Context, k known) *InstanceStatus {
 	head := a.intent(ctx, k)
-	s := InstanceStatus{Suspended: head.Suspend, Held: head.Held, Drifted: a.View.Drifted(k.id), DriftPolicy: cmp.Or(head.Drift, desired.DriftCorrect)}
-	if !s.Suspended && s.Held == "" && len(s.Drifted) == 0 && s.DriftPolicy == desired.DriftCorrect {
+	s := InstanceStatus{
+		Suspended: head.Suspend, Held: head.Held, Drifted: a.View.Drifted(k.id), DriftPolicy: cmp.Or(head.Drift, desired.DriftCorrect),
+		Failed: a.failed(ctx, k), Problems: a.View.Problems(k.id),
+	}
+	if !s.Suspended && s.Held == "" && len(s.Drifted) == 0 && s.DriftPolicy == desired.DriftCorrect && s.Failed == nil && len(s.Problems) == 0 {
 		return nil
 	}
 	return &s
+}
+
+// failed is the instance's operation in FAILED_TEMP, or nil.
+func (a *api) failed(ctx context.Context, k known) *FailedOperation {
+	if k.record.Open == "" {
+		return nil
+	}
+	op, err := a.Operations.Operation(ctx, k.record.Open)
+	if err != nil || op.State != lcm.FailedTemp {
+		return nil // or it has ended since
+	}
+	f := &FailedOperation{ID: op.ID, Operation: op.Type, Automatic: op.Automatic}
+	if op.Error != nil {
+		f.Reason = op.Error.Detail
+	}
+	return f
 }
 
 // intent is head's, which alone tells of the operation for which nothing is done

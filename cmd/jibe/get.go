@@ -83,6 +83,7 @@ func newGet() *cobra.Command {
 		}
 	}
 	get.AddCommand(newDrift())
+	get.AddCommand(newProblems())
 	return get
 }
 

@@ -17,6 +17,12 @@ func note(o object) string {
 	if heldBy(o) != "" {
 		said = append(said, "held")
 	}
+	if f := dig(about, "failed"); f != nil {
+		said = append(said, clip(strings.Join(strings.Fields("failed "+text(f, "operation")+" "+clipID(text(f, "id"))+": "+text(f, "reason")), " ")))
+	}
+	if list := problemsOf(o); len(list) > 0 {
+		said = append(said, clip("not obeyed: "+strings.Join(strings.Fields(text(list[0], "message")), " ")))
+	}
 	if n := len(drifted(o)); n > 0 {
 		said = append(said, fmt.Sprintf("drifted (%d)", n))
 	}
@@ -32,6 +38,24 @@ func heldBy(o object) string {
 		return op
 	}
 	return text(dig(dig(o, "instantiatedVnfInfo"), "metadata"), "held")
+}
+
+// clipID is as much of an id as tells it from others at a glance.
+func clipID(id string) string {
+	head, _, _ := strings.Cut(id, "-")
+	return head
+}
+
+// problemsOf are why the instance's file in git isn't obeyed.
+func problemsOf(o object) []object {
+	list, _ := dig(o, "jibe")["problems"].([]any)
+	var all []object
+	for _, x := range list {
+		if p, ok := x.(object); ok {
+			all = append(all, p)
+		}
+	}
+	return all
 }
 
 // drifted are the keys of the instance's objects that differ from git.
@@ -53,6 +77,24 @@ func notes(w io.Writer, o object) {
 	}
 	if op := heldBy(o); op != "" {
 		fmt.Fprintf(w, "\nHELD\n  operation %s was failed; nothing is done until the next request or commit\n  what failed: jibe get operation %s\n", op, op)
+	}
+	if f := dig(dig(o, "jibe"), "failed"); f != nil {
+		next := fmt.Sprintf("it waits for you: jibe retry, rollback or fail %s", text(f, "id"))
+		if automatic, _ := f["automatic"].(bool); automatic {
+			next = "it is tried again by itself"
+		}
+		fmt.Fprintf(w, "\nFAILED\n  %s %s: %s\n  %s\n", text(f, "operation"), text(f, "id"), text(f, "reason"), next)
+	}
+	if list := problemsOf(o); len(list) > 0 {
+		fmt.Fprintf(w, "\nNOT OBEYED\n")
+		for _, p := range list {
+			at := text(p, "file")
+			if line := text(p, "line"); line != "" {
+				at += ":" + line
+			}
+			fmt.Fprintf(w, "  %s: %s\n", at, text(p, "message"))
+		}
+		fmt.Fprintf(w, "  what to do: jibe get problems --instance %s\n", text(o, "id"))
 	}
 	if keys := drifted(o); len(keys) > 0 {
 		fmt.Fprintf(w, "\nDRIFTED\n  %s\n  what differs: jibe get drift --instance %s\n", strings.Join(keys, "\n  "), text(o, "id"))

@@ -1,0 +1,161 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/desired/packages"
+	"github.com/jibe-vnfm/jibe/reconciler"
+)
+
+// problems gathers what at the head of the desired repository can't be obeyed, from
+// whoever knows of it: the repository (files that can't be read, or aren't taken), the
+// reconciler (files that ask for what can't be done) and the catalogue (places in
+// repositories.yaml without packages). It decides nothing and stores nothing but when
+// each was seen first.
+type problems struct {
+	repo         problemRepo
+	infeasible   func() []reconciler.Problem
+	infeasibleOf func(instance string) (reconciler.Problem, bool)
+	packages     func() []packages.Problem
+	now          func() time.Time
+	log          *slog.Logger
+
+	mu    sync.Mutex // guards what follows; one look at a time
+	since map[desired.Problem]time.Time
+	files filed
+}
+
+// problemRepo is what problems need of the desired repository.
+type problemRepo interface {
+	Head() string
+	Problems() []*desired.Problem
+	Whose(file string) string
+}
+
+// filed is what the files at one commit alone are refused for.
+type filed struct {
+	head string
+	at   time.Time
+	of   map[string][]desired.Problem // by instance
+}
+
+// filedAge bounds for how long the answer about one commit is used again: what is held
+// back of it may be accepted without a commit.
+const filedAge = time.Second
+
+func newProblems(s *Server) *problems {
+	view := s.recon.View()
+	return &problems{
+		repo: s.repo, infeasible: view.Problems, infeasibleOf: view.Problem, packages: s.packages.Problems,
+		now: time.Now, log: s.Log, since: map[desired.Problem]time.Time{},
+	}
+}
+
+// list is all that can't be obeyed now, by file and line.
+func (p *problems) list() []reconciler.Problem {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	list := p.infeasible()
+	for _, x := range p.inFiles() {
+		list = append(list, reconciler.Problem{Problem: x, Instance: p.repo.Whose(x.File)})
+	}
+	there := make(map[desired.Problem]time.Time, len(list))
+	for i := range list {
+		x := &list[i]
+		was, known := p.since[x.Problem]
+		if !known {
+			p.log.Warn("a file is not obeyed", "file", x.File, "line", x.Line, "instance", x.Instance, "error", x.Message)
+			was = p.now()
+		}
+		x.Since = cmp.Or(x.Since, was)
+		there[x.Problem] = x.Since
+	}
+	for x := range p.since {
+		if _, still := there[x]; !still {
+			p.log.Info("a file is obeyed again", "file", x.File, "line", x.Line, "error", x.Message)
+		}
+	}
+	p.since = there
+	slices.SortFunc(list, func(a, b reconciler.Problem) int {
+		return cmp.Or(strings.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), strings.Compare(a.Message, b.Message))
+	})
+	return list
+}
+
+// inFiles are the problems that show without looking at what runs.
+func (p *problems) inFiles() []desired.Problem {
+	var list []desired.Problem
+	for _, x := range p.repo.Problems() {
+		list = append(list, *x)
+	}
+	for _, x := range p.packages() {
+		if x.Tree == "" { // no package is there; one that is broken is its own author's to mend
+			list = append(list, desired.Problem{File: "repositories.yaml",
+				Message: fmt.Sprintf("repository %s: %s at %s: %v", x.Repository, cmp.Or(x.Path, "."), x.Ref, x.Err),
+				Remedy:  "mend its path, branch or tags"})
+		}
+	}
+	slices.SortFunc(list, func(a, b desired.Problem) int {
+		return cmp.Or(strings.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), strings.Compare(a.Message, b.Message))
+	})
+	return slices.Compact(list)
+}
+
+// of are the problems of one instance's file.
+func (p *problems) of(instance string) []desired.Problem {
+	var list []desired.Problem
+	if x, ok := p.infeasibleOf(instance); ok {
+		list = append(list, x.Problem)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if head := p.repo.Head(); p.files.of == nil || p.files.head != head || p.now().Sub(p.files.at) > filedAge {
+		p.files = filed{head: head, at: p.now(), of: map[string][]desired.Problem{}}
+		for _, x := range p.repo.Problems() {
+			if id := p.repo.Whose(x.File); id != "" {
+				p.files.of[id] = append(p.files.of[id], *x)
+			}
+		}
+	}
+	return append(list, p.files.of[instance]...)
+}
+
+// lookAgain is how often the head is looked at for problems that nobody asks for, so
+// that they are in the log, and their age is right.
+const lookAgain = time.Second
+
+// run notices what isn't obeyed until ctx ends.
+func (p *problems) run(ctx context.Context) error {
+	tick := time.NewTicker(lookAgain)
+	defer tick.Stop()
+	for {
+		p.list()
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// unobeyed answers with what can't be obeyed: everywhere, or at the instance that the
+// query names.
+func (s *Server) unobeyed(w http.ResponseWriter, r *http.Request) {
+	list := s.problems.list()
+	if id := r.URL.Query().Get("instance"); id != "" {
+		list = slices.DeleteFunc(list, func(x reconciler.Problem) bool { return x.Instance != id })
+	}
+	if list == nil {
+		list = []reconciler.Problem{}
+	}
+	respondJSON(w, http.StatusOK, list)
+}

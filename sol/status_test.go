@@ -1,0 +1,46 @@
+package sol_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/lcm"
+	"github.com/jibe-vnfm/jibe/sol"
+)
+
+func TestAnInstanceTellsOfItsFailedOperationAndWhyItsFileIsNotObeyed(t *testing.T) {
+	e := setup(t)
+	id := e.instantiated()
+	path := api + "/vnf_instances/" + id
+	status := func() *sol.InstanceStatus {
+		t.Helper()
+		var v sol.VnfInstance
+		e.want(200, "GET", path, "").json(t, &v)
+		return v.Jibe
+	}
+	problem := desired.Problem{File: "instances/a/vnf.yaml", Line: 4, Message: "too many", Remedy: "ask for fewer"}
+	e.view.mu.Lock()
+	e.view.problems[id] = []desired.Problem{problem}
+	e.view.mu.Unlock()
+	if d := cmp.Diff(&sol.InstanceStatus{DriftPolicy: "correct", Problems: []desired.Problem{problem}}, status()); d != "" {
+		t.Error(d)
+	}
+	e.view.mu.Lock()
+	delete(e.view.problems, id)
+	e.view.mu.Unlock()
+	op := e.begun(e.want(202, "POST", path+"/scale", `{"type": "SCALE_OUT", "aspectId": "vdu1_aspect"}`))
+	if got := status(); got != nil {
+		t.Errorf("while it goes on: %+v", got)
+	}
+	e.move(op, nil, lcm.Broke)
+	got := status()
+	if got == nil || got.Failed == nil || got.Failed.Reason == "" {
+		t.Fatalf("after it failed: %+v", got)
+	}
+	want := &sol.InstanceStatus{DriftPolicy: "correct", Failed: &sol.FailedOperation{ID: op, Operation: lcm.Scale, Reason: got.Failed.Reason}}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+}
