@@ -66,7 +66,7 @@ func (p *problems) list() []reconciler.Problem {
 	defer p.mu.Unlock()
 	list := p.infeasible()
 	for _, x := range p.inFiles() {
-		list = append(list, reconciler.Problem{Problem: x, Instance: p.repo.Whose(x.File)})
+		list = append(list, reconciler.Problem{Problem: x, Instance: p.whose(x)})
 	}
 	there := make(map[desired.Problem]time.Time, len(list))
 	for i := range list {
@@ -121,13 +121,17 @@ func (p *problems) of(instance string) []desired.Problem {
 	if head := p.repo.Head(); p.files.of == nil || p.files.head != head || p.now().Sub(p.files.at) > filedAge {
 		p.files = filed{head: head, at: p.now(), of: map[string][]desired.Problem{}}
 		for _, x := range p.repo.Problems() {
-			if id := p.repo.Whose(x.File); id != "" {
+			if id := p.whose(*x); id != "" {
 				p.files.of[id] = append(p.files.of[id], *x)
 			}
 		}
 	}
 	return append(list, p.files.of[instance]...)
 }
+
+// whose is the instance that a problem concerns: the one that it names, else that of its
+// file.
+func (p *problems) whose(x desired.Problem) string { return cmp.Or(x.Instance, p.repo.Whose(x.File)) }
 
 // lookAgain is how often the head is looked at for problems that nobody asks for, so
 // that they are in the log, and their age is right.

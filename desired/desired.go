@@ -67,7 +67,8 @@ type Instance struct {
 	// the first. Only a blue-green change of package changes it.
 	Generation string       `json:"generation,omitempty"`
 	Update     UpdatePolicy `json:"update,omitzero"`
-	// VIM names a file under vims/. "" means VIMConnections, else the default VIM.
+	// VIM names a file under vims/. "" means VIMConnections, else the default VIM, which
+	// Jibe fills in when the VNF is instantiated.
 	VIM string `json:"vim,omitempty"`
 	// VIMConnections is vimConnectionInfo as SOL003 4.4.1.6 has it; secrets in
 	// accessInfo are references, never in clear.
@@ -92,6 +93,8 @@ type Instance struct {
 	Suspend bool   `json:"suspend,omitempty"`
 	// Held is the operation that failed on this instance; the next request lifts it.
 	Held string `json:"held,omitempty"`
+	// Derived says that the file gives no id, so that ID follows from the directory.
+	Derived bool `json:"-"`
 }
 
 // UpdatePolicy says how a change of package reaches what runs.

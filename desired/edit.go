@@ -56,7 +56,7 @@ func EditInstance(file string, data []byte, changes ...KeyValue) ([]byte, *Insta
 		return nil, nil, err
 	}
 	if in.ID == "" {
-		in.ID = DeriveID(path.Dir(file))
+		in.ID, in.Derived = DeriveID(path.Dir(file)), true
 	}
 	return t.data, in, nil
 }

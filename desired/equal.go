@@ -38,10 +38,11 @@ type keyed struct {
 // instanceFields are the keys of vnf.yaml, in the order in which they are written.
 func instanceFields() []keyed {
 	t := reflect.TypeFor[Instance]()
-	out := make([]keyed, t.NumField())
-	for i := range out {
-		key, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
-		out[i] = keyed{key, i}
+	out := make([]keyed, 0, t.NumField())
+	for i := range t.NumField() {
+		if key, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ","); key != "-" {
+			out = append(out, keyed{key, i})
+		}
 	}
 	return out
 }

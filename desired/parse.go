@@ -51,7 +51,7 @@ func ParseInstance(file string, data []byte) (*Instance, error) {
 		return nil, err
 	}
 	if in.ID == "" {
-		in.ID = DeriveID(path.Dir(file))
+		in.ID, in.Derived = DeriveID(path.Dir(file)), true
 	}
 	return in, nil
 }

@@ -111,7 +111,7 @@ vimConnectionInfo:
 		t.Fatal(err)
 	}
 	want := &desired.Instance{
-		ID: desired.DeriveID("instances/site-a/amf"), VnfdID: "b1bb0ce7-ebca-4fa7-95ed-4840d70a1177",
+		ID: desired.DeriveID("instances/site-a/amf"), Derived: true, VnfdID: "b1bb0ce7-ebca-4fa7-95ed-4840d70a1177",
 		State: desired.Instantiated, Drift: desired.DriftCorrect, Update: desired.UpdatePolicy{Strategy: desired.Rolling},
 		Levels: map[string]int{"vdu1_aspect": 2},
 		Params: map[string]any{"n": int64(3), "f": 1.5, "whole": 2.0, "list": []any{true, nil, "x"}, "date": "2020-01-01",

@@ -63,7 +63,7 @@ func TestHowAPackageIsChangedAndFollowedIsRead(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 			continue
 		}
-		want.ID, want.VnfdID, want.State, want.Drift = in.ID, "x", desired.Instantiated, desired.DriftCorrect
+		want.ID, want.Derived, want.VnfdID, want.State, want.Drift = in.ID, true, "x", desired.Instantiated, desired.DriftCorrect
 		if diff := cmp.Diff(&want, in); diff != "" {
 			t.Errorf("%s: %s", text, diff)
 		}

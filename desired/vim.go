@@ -162,3 +162,24 @@ func (d *document) certificate(n *yaml.Node, where string) string {
 	}
 	return s
 }
+
+// SameEndpoint says whether two endpoints of VIMs are one, in whichever way they are
+// written.
+func SameEndpoint(a, b string) bool { return endpointForm(a) == endpointForm(b) }
+
+// endpointForm writes the endpoint of a VIM so that two ways of writing it are equal.
+func endpointForm(endpoint string) string {
+	u, err := url.Parse(endpoint)
+	if err != nil || u.Host == "" {
+		return endpoint
+	}
+	u.Host = strings.ToLower(u.Host)
+	switch u.Scheme {
+	case "https":
+		u.Host = strings.TrimSuffix(u.Host, ":443")
+	case "http":
+		u.Host = strings.TrimSuffix(u.Host, ":80")
+	}
+	u.Path = strings.TrimRight(u.Path, "/")
+	return u.String()
+}

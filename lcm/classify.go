@@ -18,8 +18,9 @@ import (
 //
 // Where one commit changes many things, the dominant one names the operation:
 // TERMINATE, INSTANTIATE, CHANGE_VNFPKG, CHANGE_EXT_CONN, SCALE (SCALE_TO_LEVEL for
-// several aspects), HEAL, MODIFY_INFO. A package pin that Jibe filled in is no
-// change; an unpinned after must be pinned before it is classified.
+// several aspects), HEAL, MODIFY_INFO. A pin that Jibe filled in (package, vim) is no
+// change; an unpinned after must be pinned before it is classified. What runs isn't taken
+// to another VIM by any operation.
 //
 // Levels are compared as written, an aspect that isn't named as 0. Where the
 // VNFD is at hand, [ClassifyLevels] is exact.
@@ -218,7 +219,7 @@ func condemnedVNFCs(fresh map[string]string) (ids []string, stored bool) {
 }
 
 func infoChanged(before, after *desired.Instance) bool {
-	return changed(before, after, "name", "description", "vim", "vimConnectionInfo", "placement", "metadata", "extensions", "vnfConfigurableProperties")
+	return changed(before, after, "name", "description", "vimConnectionInfo", "placement", "metadata", "extensions", "vnfConfigurableProperties")
 }
 
 func instantiateParams(in *desired.Instance) json.RawMessage {

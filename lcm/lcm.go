@@ -140,6 +140,8 @@ type Operation struct {
 	// NoRollback says why the operation can't be rolled back, where its type alone
 	// doesn't tell (one commit that scales in beside other changes); see [NoRollback].
 	NoRollback string `json:"noRollback,omitempty"`
+	// PinnedVIM is the VIM that an INSTANTIATE had filled in as vim:, as nobody had named one.
+	PinnedVIM string `json:"pinnedVim,omitempty"`
 	// SupersededBy is the operation that took this one's place in FAILED_TEMP.
 	SupersededBy string `json:"supersededBy,omitempty"`
 }
@@ -238,6 +240,12 @@ type Instance struct {
 	// Settled is the revision that was last brought about in full: what the API
 	// shows as vnfdId, scaleStatus and instantiationState.
 	Settled desired.Revision `json:"settled"`
+	// PinnedVIM is the VIM that Jibe filled in as vim: when the VNF was instantiated, as
+	// nobody had named one; it leaves the file when the VNF is terminated.
+	PinnedVIM string `json:"pinnedVim,omitempty"`
+	// VIMs is where the VNF was instantiated: what each VIM said that it is, by the name
+	// that the instance has for it. A VIM that can't tell has no entry.
+	VIMs map[string]string `json:"vims,omitempty"`
 	// Owed is an ended operation whose outcome must still be committed: RolledBack
 	// restores Before's content, Failed does so with held: <operation>, Completed sets
 	// what its programs modified.

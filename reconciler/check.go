@@ -97,7 +97,7 @@ func (c *Checker) Check(ctx context.Context, settings *desired.Settings, before,
 	if after == nil {
 		return nil
 	}
-	after, err := c.Complete(ctx, before, after)
+	after, err := c.Complete(ctx, settings, before, after)
 	if err != nil {
 		return err
 	}
@@ -137,10 +137,10 @@ func (c *Checker) Check(ctx context.Context, settings *desired.Settings, before,
 		return err
 	}
 	if before != nil && before.State == desired.Instantiated {
-		if before, err = c.Complete(ctx, nil, before); err != nil {
+		if before, err = c.Complete(ctx, settings, nil, before); err != nil {
 			return err
 		}
-		if err := c.change(ctx, drv, before, after); err != nil {
+		if err := c.change(ctx, settings, drv, before, after); err != nil {
 			return err
 		}
 	}
@@ -155,7 +155,7 @@ func (c *Checker) Check(ctx context.Context, settings *desired.Settings, before,
 // Definitions is [drivers.Changer.Definitions] of the VIM that after names; nil where
 // it knows none.
 func (c *Checker) Definitions(ctx context.Context, settings *desired.Settings, before, after *desired.Instance, listed []string) ([]string, error) {
-	after, err := c.Complete(ctx, before, after)
+	after, err := c.Complete(ctx, settings, before, after)
 	if err != nil {
 		return nil, err
 	}

@@ -21,14 +21,15 @@ const pathsKey = "configmap_secret_paths"
 
 // Complete fills in what a change leaves to Jibe, so that an upgrade is a change of
 // one line: the pin, the name of a new generation, what a container update is and lies on,
-// and the scale levels that the new VNFD would otherwise alter. before is the
+// and the scale levels that the new VNFD would otherwise alter, and the VIM. before is the
 // intent that after follows, nil where there is none. What nothing is missing of is
 // returned as it is. Errors are those of [Checker.Check].
-func (c *Checker) Complete(ctx context.Context, before, after *desired.Instance) (*desired.Instance, error) {
+func (c *Checker) Complete(ctx context.Context, settings *desired.Settings, before, after *desired.Instance) (*desired.Instance, error) {
 	if after == nil || after.State != desired.Instantiated {
 		return after, nil
 	}
 	next := *after
+	pinVIM(settings, before, &next)
 	if next.Package == "" || c.stale(ctx, before, &next) {
 		tree, err := c.packages.Newest(next.VnfdID)
 		if err != nil {
@@ -107,6 +108,8 @@ func filledIn(inst, full *desired.Instance) []desired.KeyValue {
 			}
 		case "generation":
 			value = orNil(full.Generation)
+		case "vim":
+			value = orNil(full.VIM)
 		case "levels":
 			if len(full.Levels) > 0 {
 				value = full.Levels
@@ -152,6 +155,8 @@ func takenBack(was, asked, now *desired.Instance) bool {
 			back.Overlays = was.Overlays
 		case "generation":
 			back.Generation = was.Generation
+		case "vim":
+			back.VIM = was.VIM
 		case "levels":
 			back.Levels = was.Levels
 		}
@@ -256,11 +261,11 @@ func (c *Checker) flavour(ctx context.Context, inst *desired.Instance) (*vnfd.Fl
 
 // change refuses what can't be carried out on a running VNF: by the rules of the two
 // VNFDs, by what the operator allows, and by what the driver can never do.
-func (c *Checker) change(ctx context.Context, drv drivers.Driver, before, after *desired.Instance) error {
+func (c *Checker) change(ctx context.Context, settings *desired.Settings, drv drivers.Driver, before, after *desired.Instance) error {
 	if before.Flavour != after.Flavour {
 		return &drivers.RefusedError{Object: "flavour", Reason: "the flavour of a running VNF can't be changed; set state: notInstantiated first"}
 	}
-	if err := staysPlaced(before, after); err != nil {
+	if err := staysPlaced(settings, before, after); err != nil {
 		return err
 	}
 	was, is := *before, *after

@@ -200,14 +200,14 @@ func TestCompleteFillsInWhatAOneLineChangeLeavesOut(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			full, err := newChecker().Complete(t.Context(), intended(c.before), intended(c.after))
+			full, err := newChecker().Complete(t.Context(), &desired.Settings{}, intended(c.before), intended(c.after))
 			if err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(intended(c.want), full); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
-			again, err := newChecker().Complete(t.Context(), intended(c.before), full)
+			again, err := newChecker().Complete(t.Context(), &desired.Settings{}, intended(c.before), full)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/google/uuid"
 
@@ -40,14 +39,23 @@ func (p *pass) intent(ctx context.Context, inst *lcm.Instance, failed *lcm.Opera
 		if !exists && failed == nil {
 			return nil, p.forget(ctx, inst)
 		}
+		if exists && failed == nil {
+			p.settled(ctx, inst, head)
+		}
 		return failed, nil
 	}
 	op, err := p.change(ctx, inst, failed, head, exists)
-	if err != nil {
-		return nil, p.stuck(ctx, head, err)
+	if err == nil {
+		p.obeyed()
+		return op, nil
 	}
-	p.obeyed()
-	return op, nil
+	if !p.stuck(ctx, head, err) {
+		return nil, err
+	}
+	// What was operated on last stands, and is looked after. What is in the way may go
+	// without a commit, so head is held against the rules again.
+	p.heldBack = true
+	return failed, nil
 }
 
 // change gives birth to the operation that leads to head, which differs from what was
@@ -76,8 +84,12 @@ func (p *pass) change(ctx context.Context, inst *lcm.Instance, failed *lcm.Opera
 		if pinned, err := p.pin(ctx, inst, head, before, after); pinned || err != nil {
 			return nil, err // the pin is a commit, which brings the instance back here
 		}
+	} else if after != nil {
+		if unpinned, err := p.unpin(ctx, inst, head, before, after); unpinned || err != nil {
+			return nil, err
+		}
 	}
-	op, due, err := p.birth(ctx, inst.Operated, head, before, after)
+	op, due, err := p.birth(ctx, inst, head, before, after)
 	if err != nil {
 		return nil, err
 	}
@@ -129,11 +141,11 @@ func (p *pass) pushedBack(ctx context.Context, failed *lcm.Operation, after *des
 
 // birth describes the operation between two revisions; due is false where
 // nothing that matters has changed.
-func (p *pass) birth(ctx context.Context, from, to desired.Revision, before, after *desired.Instance) (op lcm.Operation, due bool, err error) {
+func (p *pass) birth(ctx context.Context, record *lcm.Instance, to desired.Revision, before, after *desired.Instance) (op lcm.Operation, due bool, err error) {
 	op = lcm.Operation{
 		ID:       OperationID(to.Commit, p.id),
 		Instance: p.id,
-		Before:   from,
+		Before:   record.Operated,
 		After:    to,
 	}
 	named := after
@@ -159,6 +171,8 @@ func (p *pass) birth(ctx context.Context, from, to desired.Revision, before, aft
 	op.NoRollback = lcm.NoRollbackLevels(before, after, levels, next)
 	op.ExtLinks = lcm.ChangedLinks(before, after)
 	switch {
+	case op.Type == lcm.Instantiate && after.VIM == record.PinnedVIM:
+		op.PinnedVIM = record.PinnedVIM
 	case op.Type == lcm.ChangePackage:
 		op.PkgChange = lcm.TriggeredByPackage(before, after, op.VNF)
 	case op.Type == lcm.ModifyInfo && before != nil && after != nil:
@@ -258,83 +272,4 @@ func (p *pass) forget(ctx context.Context, inst *lcm.Instance) error {
 		return fmt.Errorf("forget instance %s: %w", p.id, err)
 	}
 	return nil
-}
-
-// pin commits what the author left to Jibe: the package's tree hash, the id, and
-// whatever else a change of package needs ([Checker.Complete]). A mark of an earlier
-// failure goes with it: what brought us here is the change that lifts it. pin says
-// whether it made a commit.
-func (p *pass) pin(ctx context.Context, record *lcm.Instance, head desired.Revision, before, inst *desired.Instance) (bool, error) {
-	full, err := p.checker.Complete(ctx, before, p.checker.unpinned(ctx, before, inst))
-	if err != nil {
-		return false, fmt.Errorf("what instance %s leaves to be filled in: %w", p.id, err)
-	}
-	filled := filledIn(inst, full)
-	if len(filled) == 0 && inst.Held == "" {
-		return false, nil
-	}
-	edits := slices.Concat(p.spent(ctx, record, inst), []desired.KeyValue{{Path: []string{"id"}, Value: p.id}}, filled,
-		[]desired.KeyValue{{Path: []string{"held"}}})
-	_, err = p.Repo.Write(ctx, desired.Write{
-		Instance: p.id,
-		Dir:      head.Dir,
-		By:       p.author(ctx, head), // it completes what they asked for
-		Subject:  tidySubject(filled, head.Dir),
-		Change: func(at desired.Revision, old desired.Files) (desired.Files, error) {
-			if at.Tree != head.Tree {
-				return old, nil // someone was faster; the next pass looks at theirs
-			}
-			file := head.Dir + "/" + desired.InstanceFile
-			text, err := desired.Edit(file, old[desired.InstanceFile], edits...)
-			if err != nil {
-				return nil, err
-			}
-			return with(old, desired.InstanceFile, text), nil
-		},
-	})
-	if err != nil {
-		return false, fmt.Errorf("commit the package pin of instance %s: %w", p.id, err)
-	}
-	p.Enqueue(p.id)
-	return true, nil
-}
-
-// spent are the edits that take out tombstones whose incarnation is gone. Where
-// nothing can be seen now, the next commit does it.
-func (p *pass) spent(ctx context.Context, record *lcm.Instance, inst *desired.Instance) []desired.KeyValue {
-	if len(inst.Condemned) == 0 {
-		return nil
-	}
-	seen, err := p.View().running(ctx, record)
-	if err != nil {
-		return nil
-	}
-	left := seen.Unspent(inst.Condemned)
-	if len(left) == 0 {
-		return []desired.KeyValue{{Path: []string{"condemned"}}}
-	}
-	var edits []desired.KeyValue
-	for key := range inst.Condemned {
-		if left[key] == "" {
-			edits = append(edits, desired.KeyValue{Path: []string{"condemned", key}})
-		}
-	}
-	return edits
-}
-
-func tidySubject(filled []desired.KeyValue, dir string) string {
-	if len(filled) > 0 {
-		return fmt.Sprintf("Pin the package of %s", dir)
-	}
-	return fmt.Sprintf("Lift the hold on %s, which was changed", dir)
-}
-
-// with is files with one of them replaced.
-func with(files desired.Files, name string, content []byte) desired.Files {
-	changed := make(desired.Files, len(files)+1)
-	for k, v := range files {
-		changed[k] = v
-	}
-	changed[name] = content
-	return changed
 }

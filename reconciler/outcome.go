@@ -39,7 +39,7 @@ func (p *pass) wait(ctx context.Context, a *attempt, batch []plan.Step) (time.Du
 func (p *pass) movedOn(ctx context.Context) bool {
 	inst, err := p.Log.Instance(ctx, p.id)
 	head, exists := p.Repo.Lookup(p.id)
-	return err == nil && (!exists || head.Tree != inst.Operated.Tree)
+	return err == nil && !p.problems.at(head) && (!exists || head.Tree != inst.Operated.Tree)
 }
 
 func (p *pass) timeLeft(op *lcm.Operation) time.Duration {

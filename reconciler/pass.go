@@ -21,7 +21,12 @@ type pass struct {
 	*Reconciler
 	id  string
 	log *slog.Logger
+	// heldBack says that head isn't obeyed, and that what was operated on last stands.
+	heldBack bool
 }
+
+// headAgain is after how long a head that isn't obeyed is held against the rules again.
+const headAgain = 15 * time.Second
 
 // preparedPause is how long to leave an instance to the API request whose
 // commit is under way, should the request never say how it ended.
@@ -63,7 +68,11 @@ func (p *pass) run(ctx context.Context) (time.Duration, error) {
 			return 0, err
 		}
 		if op == nil || op.State == lcm.FailedTemp {
-			return p.rest(ctx, op)
+			again, err := p.rest(ctx, op)
+			if p.heldBack && (again == 0 || again > headAgain) {
+				again = headAgain
+			}
+			return again, err
 		}
 	}
 	if !op.Automatic {
@@ -417,10 +426,14 @@ func (p *pass) allowed(ctx context.Context, a *attempt) error {
 	if err != nil || before == nil || before.State != desired.Instantiated || a.want.Objects == nil {
 		return err
 	}
-	if a.op.Type != lcm.ChangePackage {
-		return staysPlaced(before, a.src.Instance)
+	settings, err := p.Repo.Settings()
+	if err != nil {
+		return fmt.Errorf("VIMs of the desired repository: %w", err)
 	}
-	return p.checker.change(ctx, a.drv, before, a.src.Instance)
+	if a.op.Type != lcm.ChangePackage {
+		return staysPlaced(settings, before, a.src.Instance)
+	}
+	return p.checker.change(ctx, settings, a.drv, before, a.src.Instance)
 }
 
 func describe(steps []plan.Step) []string {

@@ -1,6 +1,7 @@
 package reconciler
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -103,9 +104,35 @@ func (p place) told() management.VIM {
 	return m
 }
 
-// staysPlaced refuses to take VDUs that run to another VIM: nothing would lead from one
-// to the other, and what is left behind would belong to nobody.
-func staysPlaced(before, after *desired.Instance) error {
+// pinVIM fills in the VIM of an instance that names none: the one at which before runs,
+// else the default. A connection of the instance's own is in its file already.
+func pinVIM(settings *desired.Settings, before, next *desired.Instance) {
+	if next.VIM != "" {
+		return
+	}
+	if before != nil && before.State == desired.Instantiated && before.VIM != "" {
+		if len(next.VIMConnections) == 0 {
+			next.VIM = before.VIM
+		}
+		return
+	}
+	if at, err := mainPlace(settings, next); err == nil && at.conn == nil {
+		next.VIM = at.name
+	} // which Check refuses, and names
+}
+
+// staysPlaced refuses to take what runs to another VIM: nothing would lead from one to the
+// other, and what is left behind would belong to nobody. Both are as [Checker.Complete]
+// leaves them.
+func staysPlaced(settings *desired.Settings, before, after *desired.Instance) error {
+	was, err1 := mainPlace(settings, before)
+	is, err2 := mainPlace(settings, after)
+	if err := errors.Join(err1, err2); err != nil && (before.VIM != after.VIM || len(before.VIMConnections) > 0 || len(after.VIMConnections) > 0) {
+		return err // who can't tell where one of them is, can't tell that they are one place
+	} else if err == nil && !was.same(is) {
+		return &drivers.RefusedError{Object: is.field(), Reason: fmt.Sprintf(
+			"the VNF runs at %s, and can't be taken to %s: nothing would lead from one to the other; terminate it first (state: notInstantiated), and instantiate it there when that is done", was, is)}
+	}
 	for _, moved := range []map[string]string{before.Placement, after.Placement} {
 		for _, vdu := range slices.Sorted(maps.Keys(moved)) {
 			if before.Placement[vdu] != after.Placement[vdu] {
@@ -115,4 +142,39 @@ func staysPlaced(before, after *desired.Instance) error {
 		}
 	}
 	return nil
+}
+
+// field is the key of vnf.yaml that says so.
+func (p place) field() string {
+	if p.conn != nil {
+		return "vimConnectionInfo"
+	}
+	return "vim"
+}
+
+// String tells people of it.
+func (p place) String() string {
+	if p.conn != nil {
+		return fmt.Sprintf("its own connection %s (%s)", p.name, p.conn.InterfaceInfo["endpoint"])
+	}
+	return "VIM " + p.name
+}
+
+// same says whether the two are one VIM, as far as git tells.
+func (p place) same(q place) bool {
+	if p.conn == nil && q.conn == nil {
+		return p.name == q.name
+	}
+	a, b := p.told(), q.told()
+	x, y := p.scope(), q.scope()
+	return a.Type == b.Type && a.Endpoint != "" && desired.SameEndpoint(a.Endpoint, b.Endpoint) &&
+		!slices.ContainsFunc([]int{0, 1}, func(i int) bool { return x[i] != "" && y[i] != "" && x[i] != y[i] })
+}
+
+// scope is OpenStack's region and project, "" where they aren't told.
+func (p place) scope() [2]string {
+	if p.conn != nil {
+		return [2]string{p.conn.AccessInfo["region"], p.conn.AccessInfo["project"]}
+	}
+	return [2]string{p.file.Region, p.file.Project}
 }

@@ -24,6 +24,8 @@ type Problem struct {
 	Instance string `json:"instance,omitempty"`
 	// Since is when this process saw it first.
 	Since time.Time `json:"since,omitzero"`
+
+	tree string // of the directory that isn't obeyed
 }
 
 // unobeyed holds why git's head isn't obeyed, for every instance of which that is so.
@@ -37,14 +39,22 @@ func newUnobeyed() *unobeyed { return &unobeyed{of: make(map[string]Problem)} }
 
 // note takes down what is wrong. Its age counts from when the instance's file wasn't
 // obeyed first for this reason.
-func (u *unobeyed) note(instance string, problem desired.Problem, now time.Time) {
+func (u *unobeyed) note(head desired.Revision, problem desired.Problem, now time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	x := Problem{Problem: problem, Instance: instance, Since: now}
-	if was, ok := u.of[instance]; ok && was.Message == x.Message {
+	x := Problem{Problem: problem, Instance: head.Instance, Since: now, tree: head.Tree}
+	if was, ok := u.of[head.Instance]; ok && was.Message == x.Message {
 		x.Since = was.Since
 	}
-	u.of[instance] = x
+	u.of[head.Instance] = x
+}
+
+// at says whether this very content isn't obeyed.
+func (u *unobeyed) at(head desired.Revision) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	x, ok := u.of[head.Instance]
+	return ok && x.tree == head.Tree
 }
 
 func (u *unobeyed) clear(instance string) {
@@ -58,20 +68,21 @@ func (u *unobeyed) clear(instance string) {
 func (p *pass) unobeyed(head desired.Revision, problem *desired.Problem) {
 	noted := *problem
 	noted.File = cmp.Or(noted.File, path.Join(head.Dir, desired.InstanceFile))
-	p.problems.note(p.id, noted, p.Now())
+	p.problems.note(head, noted, p.Now())
 }
 
-// stuck notes what of err is the fault of the instance's file at head, and returns err:
-// it is tried again, as what stands in the way may go without a commit.
-func (p *pass) stuck(ctx context.Context, head desired.Revision, err error) error {
+// stuck notes what of err is the fault of the instance's file at head, and says whether
+// that is all of it: what stands in the way may go without a commit.
+func (p *pass) stuck(ctx context.Context, head desired.Revision, err error) bool {
 	text := ""
 	if files, failed := p.Repo.Files(ctx, head); failed == nil {
 		text = string(files[desired.InstanceFile])
 	}
-	if problem, ok := ProblemOf(head.Dir, text, err); ok {
+	problem, ok := ProblemOf(head.Dir, text, err)
+	if ok {
 		p.unobeyed(head, problem)
 	}
-	return err
+	return ok
 }
 
 // feasible says whether what head asks for could be done at all. A commit that was

@@ -122,6 +122,7 @@ type Reconciler struct {
 	started  time.Time
 	drifts   *drifts
 	problems *unobeyed
+	pins     pause
 	away     *absences
 	memory   *memory
 	runs     *runs

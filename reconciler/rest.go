@@ -36,7 +36,9 @@ const (
 func (p *pass) rest(ctx context.Context, failed *lcm.Operation) (time.Duration, error) {
 	if failed != nil && !failed.Automatic {
 		p.drifts.clear(p.id)
-		p.obeyed()
+		if !p.heldBack {
+			p.obeyed()
+		}
 		return 0, nil // held until a person decides
 	}
 	inst, err := p.Log.Instance(ctx, p.id)
@@ -52,7 +54,9 @@ func (p *pass) rest(ctx context.Context, failed *lcm.Operation) (time.Duration, 
 	if err != nil || pause > 0 {
 		return pause, err
 	}
-	p.obeyed()
+	if !p.heldBack {
+		p.obeyed()
+	}
 	due := drifting(l.want, l.seen)
 	if len(due) > 0 && !p.drifts.known(p.id, signature(l.seen, due), p.Now()) {
 		if due, err = p.examine(ctx, l, due, head); err != nil {
@@ -82,6 +86,9 @@ func (p *pass) rest(ctx context.Context, failed *lcm.Operation) (time.Duration, 
 // "" means that there is nothing to compare with now.
 func (p *pass) policy(ctx context.Context, inst *lcm.Instance, failed *lcm.Operation) (desired.Revision, DriftState, error) {
 	head, exists := p.Repo.Lookup(p.id)
+	if p.heldBack {
+		head = inst.Operated
+	}
 	open := ""
 	if failed != nil {
 		open = failed.ID
@@ -126,13 +133,15 @@ func (p *pass) look(ctx context.Context, inst *lcm.Instance) (l sight, pause tim
 	}
 	drv, err := p.vims.driver(at)
 	if err != nil {
-		return l, p.unseen(), p.quietly(ctx, p.stuck(ctx, inst.Operated, err))
+		p.stuck(ctx, inst.Operated, err)
+		return l, p.unseen(), p.quietly(ctx, err)
 	}
 	if left := p.away.left(drv, p.Now()); left > 0 {
 		return l, left + rand.N(awayAgain), nil
 	}
 	if l.src, l.want, l.drv, err = p.resolve(ctx, inst.Operated, inst.Settled); err != nil {
-		return l, p.unseen(), p.quietly(ctx, p.stuck(ctx, inst.Operated, err))
+		p.stuck(ctx, inst.Operated, err)
+		return l, p.unseen(), p.quietly(ctx, err)
 	}
 	looking, cancel := context.WithTimeout(ctx, lookPatience)
 	defer cancel()
@@ -152,7 +161,7 @@ func (p *pass) missing(ctx context.Context, rev desired.Revision, at *desired.In
 		return 0
 	}
 	if _, err := p.Packages.Newest(at.VnfdID); err != nil {
-		_ = p.stuck(ctx, rev, err) // nothing fails of it
+		p.stuck(ctx, rev, err)
 		return p.unseen()
 	}
 	return 0

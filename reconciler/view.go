@@ -76,9 +76,13 @@ func (v *View) Check(ctx context.Context, settings *desired.Settings, before, af
 	return v.checker.Check(ctx, settings, before, after)
 }
 
-// Complete is [Checker.Complete].
+// Complete is [Checker.Complete] with the settings of head.
 func (v *View) Complete(ctx context.Context, before, after *desired.Instance) (*desired.Instance, error) {
-	return v.checker.Complete(ctx, before, after)
+	settings, err := v.r.Repo.Settings()
+	if err != nil {
+		return nil, err
+	}
+	return v.checker.Complete(ctx, settings, before, after)
 }
 
 // Definitions is [Checker.Definitions] with the settings of head.

@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"net/url"
 	"slices"
-	"strings"
 
 	"github.com/jibe-vnfm/jibe/desired"
 )
@@ -164,7 +162,7 @@ func placeOf(settings *desired.Settings, in *desired.Instance, vdu string) place
 	}
 	if c, ok := in.VIMConnections[key]; ok {
 		normal, _ := desired.NormalVIMType(c.VimType)
-		return place{vimType: normal, endpoint: sameForm(c.InterfaceInfo["endpoint"]), region: c.AccessInfo["region"], project: c.AccessInfo["project"]}
+		return place{vimType: normal, endpoint: c.InterfaceInfo["endpoint"], region: c.AccessInfo["region"], project: c.AccessInfo["project"]}
 	}
 	name := cmp.Or(key, in.VIM)
 	vim := settings.VIMs[name]
@@ -174,7 +172,7 @@ func placeOf(settings *desired.Settings, in *desired.Instance, vdu string) place
 	if vim == nil {
 		return place{name: name}
 	}
-	return place{name: vim.Name, vimType: vim.Type, endpoint: sameForm(vim.Endpoint), region: vim.Region, project: vim.Project}
+	return place{name: vim.Name, vimType: vim.Type, endpoint: vim.Endpoint, region: vim.Region, project: vim.Project}
 }
 
 // same says whether the two are one place, as far as git tells.
@@ -184,7 +182,7 @@ func (p place) same(q place) bool {
 	}
 	known := p.endpoint != "" || p.name == "" && q.name == ""
 	differ := func(a, b string) bool { return a != "" && b != "" && a != b }
-	return known && p.vimType == q.vimType && p.endpoint == q.endpoint && !differ(p.region, q.region) && !differ(p.project, q.project)
+	return known && p.vimType == q.vimType && desired.SameEndpoint(p.endpoint, q.endpoint) && !differ(p.region, q.region) && !differ(p.project, q.project)
 }
 
 // samePlace refuses to take a VNF that runs, or a VDU of it, to another VIM.
@@ -211,21 +209,4 @@ func (a *api) samePlace(now, next *desired.Instance) error {
 		}
 	}
 	return nil
-}
-
-// sameForm writes the endpoint of a VIM so that two ways of writing it are equal.
-func sameForm(endpoint string) string {
-	u, err := url.Parse(endpoint)
-	if err != nil || u.Host == "" {
-		return endpoint
-	}
-	u.Host = strings.ToLower(u.Host)
-	switch u.Scheme {
-	case "https":
-		u.Host = strings.TrimSuffix(u.Host, ":443")
-	case "http":
-		u.Host = strings.TrimSuffix(u.Host, ":80")
-	}
-	u.Path = strings.TrimRight(u.Path, "/")
-	return u.String()
 }

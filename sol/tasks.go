@@ -28,7 +28,12 @@ func (a *api) instantiate(w http.ResponseWriter, r *http.Request) error {
 	if req.FlavourID == "" {
 		return problem(http.StatusBadRequest, "attribute \"flavourId\" is missing")
 	}
+	pinned := "" // the VIM that nobody named
 	return a.begin(w, r, request{typ: lcm.Instantiate, params: params(req),
+		born: func(op *lcm.Operation, _, _ *desired.Instance) error {
+			op.PinnedVIM = pinned
+			return nil
+		},
 		next: func(ctx context.Context, now *desired.Instance, _ sight) (*desired.Instance, error) {
 			if now.State == desired.Instantiated {
 				return nil, problem(http.StatusConflict, "VNF instance %s is INSTANTIATED already", now.ID)
@@ -83,7 +88,14 @@ func (a *api) instantiate(w http.ResponseWriter, r *http.Request) error {
 					return nil, err
 				}
 			}
-			return &next, nil
+			full, err := a.View.Complete(ctx, now, &next)
+			if err != nil {
+				return nil, fmt.Errorf("vnfdId %s: %w", next.VnfdID, err)
+			}
+			if pinned = ""; next.VIM == "" {
+				pinned = full.VIM
+			}
+			return full, nil
 		}})
 }
 
@@ -230,13 +242,16 @@ func (a *api) terminate(w http.ResponseWriter, r *http.Request) error {
 		return problem(http.StatusBadRequest, "gracefulTerminationTimeout is %d seconds; it can't be negative", req.GracefulTerminationTimeout.n)
 	}
 	return a.begin(w, r, request{typ: lcm.Terminate, params: params(req),
-		next: func(_ context.Context, now *desired.Instance, _ sight) (*desired.Instance, error) {
+		next: func(_ context.Context, now *desired.Instance, seen sight) (*desired.Instance, error) {
 			if err := running(now); err != nil {
 				return nil, err
 			}
 			next := *now
 			next.State, next.Held = desired.NotInstantiated, ""
 			next.Condemned = nil
+			if next.VIM == seen.pinnedVIM {
+				next.VIM = "" // it was filled in when the VNF was instantiated
+			}
 			return &next, nil
 		}})
 }

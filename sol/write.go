@@ -40,6 +40,8 @@ type sight struct {
 	plan.Observed
 	// fresh is false while the VIM can't be seen; there is then nothing in Observed.
 	fresh bool
+	// pinnedVIM is the VIM that was filled in when the VNF was instantiated.
+	pinnedVIM string
 }
 
 // begin carries a request out as far as an API does: the operation is reserved,
@@ -54,6 +56,7 @@ func (a *api) begin(w http.ResponseWriter, r *http.Request, req request) error {
 		return err
 	}
 	seen := a.look(ctx, k.id)
+	seen.pinnedVIM = k.record.PinnedVIM
 	next, err := req.next(ctx, now, seen)
 	if err != nil {
 		return err
@@ -109,7 +112,7 @@ func (a *api) begin(w http.ResponseWriter, r *http.Request, req request) error {
 // look is the one look at the VIM that a request takes.
 func (a *api) look(ctx context.Context, id string) sight {
 	seen, fresh := a.View.Running(ctx, id)
-	return sight{seen, fresh}
+	return sight{Observed: seen, fresh: fresh}
 }
 
 // patience is how long a request waits for what Jibe does by itself, and what no
@@ -211,6 +214,12 @@ func (a *api) idle(ctx context.Context, k known) (*desired.Instance, error) {
 	}
 	if t, _, due := lcm.Classify(was, now); due {
 		return nil, problem(http.StatusConflict, "commit %s changed VNF instance %s, and its %s has not begun yet: ask again when it has ended", k.head.Commit, k.id, t)
+	}
+	if was != nil {
+		// A commit that met no hook may ask for what is refused. Nothing is built on that.
+		if err := a.View.Check(ctx, was, now); err != nil {
+			return nil, problem(http.StatusConflict, "commit %s of VNF instance %s is not obeyed: %v", k.head.Commit, k.id, err)
+		}
 	}
 	return now, nil
 }

@@ -213,6 +213,9 @@ func (l *Log) begin(ctx context.Context, b *batch, op *lcm.Operation, inst *lcm.
 	}
 	inst.Open, inst.Last, inst.LastState = op.ID, op.ID, ""
 	inst.Operated = op.After
+	if op.Type == lcm.Instantiate {
+		inst.PinnedVIM, inst.VIMs = op.PinnedVIM, nil
+	}
 	inst.Owed = "" // what a newer operation wants takes the place of what was owed
 	inst.VNF = op.VNF
 	inst.Seq++

@@ -1,0 +1,177 @@
+package reconciler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/lcm"
+	"github.com/jibe-vnfm/jibe/store"
+)
+
+// pin commits what the author left to Jibe: the package's tree hash, the id, the VIM, and
+// whatever else a change of package needs ([Checker.Complete]). A mark of an earlier
+// failure goes with it: what brought us here is the change that lifts it. pin says
+// whether it made a commit.
+func (p *pass) pin(ctx context.Context, record *lcm.Instance, head desired.Revision, before, inst *desired.Instance) (bool, error) {
+	settings, err := p.Repo.Settings()
+	if err != nil {
+		return false, fmt.Errorf("VIMs of the desired repository: %w", err)
+	}
+	full, err := p.checker.Complete(ctx, settings, before, p.checker.unpinned(ctx, before, inst))
+	if err != nil {
+		return false, fmt.Errorf("what instance %s leaves to be filled in: %w", p.id, err)
+	}
+	filled := filledIn(inst, full)
+	if len(filled) == 0 && inst.Held == "" && !inst.Derived {
+		return false, nil
+	}
+	if err := p.notePinned(ctx, record, inst, full); err != nil {
+		return false, err
+	}
+	edits := slices.Concat(p.spent(ctx, record, inst), filled, []desired.KeyValue{{Path: []string{"held"}}})
+	return true, p.fillIn(ctx, head, tidySubject(filled, head.Dir), edits)
+}
+
+// unpin commits that a VNF which is to be terminated has no VIM any more, where that was
+// Jibe's to say: the next instantiation finds its own. It says whether it made a commit.
+func (p *pass) unpin(ctx context.Context, record *lcm.Instance, head desired.Revision, before, after *desired.Instance) (bool, error) {
+	if before == nil || before.State != desired.Instantiated || record.PinnedVIM == "" || after.VIM != record.PinnedVIM {
+		return false, nil
+	}
+	return true, p.fillIn(ctx, head, "Leave the VIM of "+head.Dir+" open, which is to be terminated", []desired.KeyValue{{Path: []string{"vim"}}})
+}
+
+// pinPause is how long to leave it after pins of instances that run couldn't be committed.
+const pinPause = time.Minute
+
+// pause is until when something isn't tried again.
+type pause struct{ until atomic.Int64 }
+
+func (x *pause) rest(until time.Time)       { x.until.Store(until.UnixNano()) }
+func (x *pause) resting(now time.Time) bool { return now.UnixNano() < x.until.Load() }
+
+// settled pins what ran before pins were written, or lost them by an edit that meant
+// nothing: the id and the VIM. Care of the instance doesn't depend on it, so an error is
+// only told.
+func (p *pass) settled(ctx context.Context, record *lcm.Instance, head desired.Revision) {
+	if p.pins.resting(p.Now()) {
+		return
+	}
+	inst, err := p.read(ctx, head)
+	if err != nil || inst.State != desired.Instantiated || inst.Suspend || !inst.Derived && (inst.VIM != "" || len(inst.VIMConnections) > 0) {
+		return
+	}
+	settings, err := p.Repo.Settings()
+	if err == nil {
+		full := *inst
+		pinVIM(settings, nil, &full)
+		if full.VIM == inst.VIM && !inst.Derived {
+			return // there is no default VIM, which is told where it is looked for
+		}
+		if err = p.notePinned(ctx, record, inst, &full); err == nil {
+			err = p.fillIn(ctx, head, "Pin the id and the VIM of "+head.Dir, filledIn(inst, &full))
+		}
+	}
+	if err != nil {
+		p.pins.rest(p.Now().Add(pinPause))
+		p.log.WarnContext(ctx, "an instance that runs was not pinned to its id and VIM", "error", err)
+	}
+}
+
+// notePinned remembers that the VIM is filled in, and wasn't named by anybody. It comes
+// before the commit: a commit that isn't remembered would pin the VIM for ever.
+func (p *pass) notePinned(ctx context.Context, record *lcm.Instance, inst, full *desired.Instance) error {
+	if full.VIM == inst.VIM {
+		return nil
+	}
+	err := p.Log.Adopt(ctx, p.id, func(i *lcm.Instance) error {
+		i.PinnedVIM = full.VIM
+		return nil
+	})
+	if errors.Is(err, store.ErrNotFound) {
+		pkg, err := p.packageOf(ctx, full)
+		if err != nil {
+			return err
+		}
+		if err := p.introduce(ctx, record, full, VNFOf(full, pkg)); err != nil {
+			return err
+		}
+		return p.notePinned(ctx, record, inst, full)
+	}
+	if err != nil {
+		return fmt.Errorf("record instance %s: %w", p.id, err)
+	}
+	return nil
+}
+
+// fillIn commits edits that complete what the author of head asked for.
+func (p *pass) fillIn(ctx context.Context, head desired.Revision, subject string, edits []desired.KeyValue) error {
+	edits = append([]desired.KeyValue{{Path: []string{"id"}, Value: p.id}}, edits...)
+	_, err := p.Repo.Write(ctx, desired.Write{
+		Instance: p.id,
+		Dir:      head.Dir,
+		By:       p.author(ctx, head),
+		Subject:  subject,
+		Change: func(at desired.Revision, old desired.Files) (desired.Files, error) {
+			if at.Tree != head.Tree {
+				return old, nil // someone was faster; the next pass looks at theirs
+			}
+			file := head.Dir + "/" + desired.InstanceFile
+			text, err := desired.Edit(file, old[desired.InstanceFile], edits...)
+			if err != nil {
+				return nil, err
+			}
+			return with(old, desired.InstanceFile, text), nil
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("commit what is filled in for instance %s: %w", p.id, err)
+	}
+	p.Enqueue(p.id)
+	return nil
+}
+
+// spent are the edits that take out tombstones whose incarnation is gone. Where
+// nothing can be seen now, the next commit does it.
+func (p *pass) spent(ctx context.Context, record *lcm.Instance, inst *desired.Instance) []desired.KeyValue {
+	if len(inst.Condemned) == 0 {
+		return nil
+	}
+	seen, err := p.View().running(ctx, record)
+	if err != nil {
+		return nil
+	}
+	left := seen.Unspent(inst.Condemned)
+	if len(left) == 0 {
+		return []desired.KeyValue{{Path: []string{"condemned"}}}
+	}
+	var edits []desired.KeyValue
+	for key := range inst.Condemned {
+		if left[key] == "" {
+			edits = append(edits, desired.KeyValue{Path: []string{"condemned", key}})
+		}
+	}
+	return edits
+}
+
+func tidySubject(filled []desired.KeyValue, dir string) string {
+	if len(filled) > 0 {
+		return fmt.Sprintf("Pin the package of %s", dir)
+	}
+	return fmt.Sprintf("Lift the hold on %s, which was changed", dir)
+}
+
+// with is files with one of them replaced.
+func with(files desired.Files, name string, content []byte) desired.Files {
+	changed := make(desired.Files, len(files)+1)
+	for k, v := range files {
+		changed[k] = v
+	}
+	changed[name] = content
+	return changed
+}
