@@ -176,7 +176,7 @@ func (v *View) look(settings *desired.Settings, before, after *desired.Instance)
 		return !reflect.DeepEqual(head.VIMs[at.name], at.file)
 	})
 	if known {
-		drv, err = v.r.vims.driver(after)
+		drv, _, err = v.r.vims.connect(after)
 		return drv, true, err
 	}
 	drv, err = v.checker.renderers.driver(settings, after)

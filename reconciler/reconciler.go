@@ -171,6 +171,11 @@ func New(c Config) (*Reconciler, error) {
 		runs:     newRuns(),
 	}
 	r.vims = newVIMs(c, r.Enqueue)
+	c.Log.OnChange(func(op *lcm.Operation) {
+		if op.State.Ended() {
+			r.vims.lookForUnused() // it may have been the last that needed a VIM
+		}
+	})
 	r.checker = NewChecker(c.Packages, c.Driver)
 	r.started = c.Now()
 	return r, nil
@@ -180,8 +185,10 @@ func New(c Config) (*Reconciler, error) {
 // the same as once.
 func (r *Reconciler) Enqueue(instance string) { r.queue.Add(instance) }
 
-// EnqueueAll asks for a look at every instance that git or the store knows.
+// EnqueueAll asks for a look at every instance that git or the store knows, and at
+// which VIMs are still named.
 func (r *Reconciler) EnqueueAll(ctx context.Context) error {
+	r.vims.lookForUnused()
 	for _, rev := range r.Repo.List() {
 		r.Enqueue(rev.Instance)
 	}
@@ -201,6 +208,7 @@ func (r *Reconciler) Run(ctx context.Context) error {
 	if err := r.EnqueueAll(ctx); err != nil {
 		return err
 	}
+	defer r.vims.close() // when no pass uses a driver any more
 	defer r.runs.wg.Wait()
 	g, ctx := errgroup.WithContext(ctx)
 	r.runs.base = ctx

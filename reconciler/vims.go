@@ -1,13 +1,16 @@
 package reconciler
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -25,21 +28,34 @@ import (
 const credentialAge = time.Minute
 
 // vims keeps one driver for each connection, however many instances and names
-// share it, and runs their watches.
+// share it, and runs their watches. A driver that nothing names any more is retired:
+// its watch ends, and it asks its VIM nothing more.
 type vims struct {
 	Config
 	changed func(instance string)
 
 	mu      sync.Mutex
-	drivers map[string]drivers.Driver // by fingerprint of the connection
-	known   map[string]resolved       // by what names the connection
-	spread  map[string]*multi.Driver  // by names and fingerprints of the connections
-	watch   chan drivers.Watcher
+	drivers map[string]*connected    // by fingerprint of the connection
+	known   map[string]resolved      // by what names the connection
+	users   map[string][]string      // by instance: the names by which it was last worked on
+	spread  map[string]*multi.Driver // by names and fingerprints of the connections
+	watch   chan *connected
+	stale   chan struct{} // something may have lost its last user
 }
 
+// connected is a driver and its life, with which its watch ends.
+type connected struct {
+	drivers.Driver
+	vim  string // by which name it was first connected to
+	life context.Context
+	end  context.CancelFunc
+}
+
+// resolved is what a name was found to mean.
 type resolved struct {
+	at          place
 	fingerprint string
-	settings    *desired.Settings
+	settings    *desired.Settings // that it was found in; nil for an instance's own connection
 	until       time.Time
 }
 
@@ -47,24 +63,37 @@ func newVIMs(c Config, changed func(string)) *vims {
 	return &vims{
 		Config:  c,
 		changed: changed,
-		drivers: make(map[string]drivers.Driver),
+		drivers: make(map[string]*connected),
 		known:   make(map[string]resolved),
+		users:   make(map[string][]string),
 		spread:  make(map[string]*multi.Driver),
 		// Drivers may be made before Run starts their watches.
-		watch: make(chan drivers.Watcher, 1024),
+		watch: make(chan *connected, 1024),
+		stale: make(chan struct{}, 1),
 	}
 }
 
-// run runs the watches of all drivers until ctx ends.
+// sweepPause is the least time between two looks for drivers that nothing names.
+const sweepPause = time.Second
+
+// run runs the watches of all drivers, and retires those that nothing names, until
+// ctx ends.
 func (v *vims) run(ctx context.Context) error {
 	var g errgroup.Group
+	g.Go(func() error {
+		v.sweepAgain(ctx)
+		return nil
+	})
 	for {
 		select {
 		case <-ctx.Done():
 			return g.Wait()
-		case w := <-v.watch:
+		case c := <-v.watch:
 			g.Go(func() error {
-				if err := w.Watch(ctx, v.changed); err != nil {
+				watching, stop := context.WithCancel(c.life)
+				defer stop()
+				defer context.AfterFunc(ctx, stop)()
+				if err := c.Driver.(drivers.Watcher).Watch(watching, v.changed); err != nil {
 					v.Logger.ErrorContext(ctx, "watch ended", "error", err)
 				}
 				return nil
@@ -73,91 +102,277 @@ func (v *vims) run(ctx context.Context) error {
 	}
 }
 
-// driver finds the driver of the instance's VIM: the one that it names, else its
-// own connection, else the default. One whose VDUs are spread over several has a driver
-// made of theirs.
+// sweepAgain sweeps whenever something may have lost its last user, and at least as
+// often as credentials are read again, until ctx ends.
+func (v *vims) sweepAgain(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-v.stale:
+		case <-time.After(credentialAge):
+		}
+		v.sweep(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(sweepPause):
+		}
+	}
+}
+
+// lookForUnused has drivers that nothing names any more retired soon.
+func (v *vims) lookForUnused() {
+	select {
+	case v.stale <- struct{}{}:
+	default:
+	}
+}
+
+// close ends all drivers. It is for the end of the process.
+func (v *vims) close() {
+	v.mu.Lock()
+	clear(v.known)
+	gone := v.unnamed()
+	v.mu.Unlock()
+	v.retire(gone)
+}
+
+// driver finds the driver of the instance's VIM, as connect does, and notes that the
+// instance needs it from now on.
 func (v *vims) driver(inst *desired.Instance) (drivers.Driver, error) {
+	drv, names, err := v.connect(inst)
+	var refused *drivers.RefusedError
+	if err != nil && names == nil && !errors.As(err, &refused) {
+		return nil, err // what git names isn't known now
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, was := range v.users[inst.ID] {
+		if !slices.Contains(names, was) {
+			v.lookForUnused()
+		}
+	}
+	if v.users[inst.ID] = names; len(names) == 0 {
+		delete(v.users, inst.ID)
+	}
+	return drv, err
+}
+
+// connect finds the driver of the instance's VIM: the one that it names, else its
+// own connection, else the default. One whose VDUs are spread over several has a driver
+// made of theirs. names are what it is known by, also where there is no driver now.
+func (v *vims) connect(inst *desired.Instance) (drv drivers.Driver, names []string, err error) {
 	settings, err := v.Repo.Settings()
 	if err != nil {
-		return nil, fmt.Errorf("VIMs of the desired repository: %w", err)
+		return nil, nil, fmt.Errorf("VIMs of the desired repository: %w", err)
 	}
 	list, err := places(settings, inst)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	parts := make([]multi.Part, len(list))
 	key := ""
 	for i, at := range list {
-		name, under := "file "+at.name, settings
-		resolve := func() (drivers.VIM, error) { return v.Secrets.VIM(at.file) }
+		name, under := at.key(), settings
 		if at.conn != nil {
-			name, under = "connection "+fingerprint(at.conn), nil
-			resolve = func() (drivers.VIM, error) { return v.Secrets.Connection(at.name, *at.conn) }
+			under = nil
 		}
-		drv, fp, err := v.open(name, under, resolve)
-		if err != nil {
-			return nil, err
+		names = append(names, name)
+		part, fp, openErr := v.open(name, under, at)
+		if openErr != nil {
+			err = cmp.Or(err, openErr)
+			continue
 		}
-		parts[i] = multi.Part{Name: at.name, Driver: drv}
+		parts[i] = multi.Part{Name: at.name, Driver: part}
 		key += at.name + "=" + fp + " "
 	}
+	if err != nil {
+		return nil, names, err
+	}
 	if len(parts) == 1 {
-		return parts[0].Driver, nil
+		return parts[0].Driver, names, nil
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	drv := v.spread[key]
-	if drv == nil {
-		drv = multi.New(parts[0], parts[1:]...)
-		v.spread[key] = drv
+	all := v.spread[key]
+	if all == nil {
+		all = multi.New(parts[0], parts[1:]...)
+		v.spread[key] = all
 	}
-	return drv, nil
+	return all, names, nil
 }
 
-func (v *vims) open(name string, settings *desired.Settings, resolve func() (drivers.VIM, error)) (drv drivers.Driver, fp string, err error) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if k, ok := v.known[name]; ok && k.settings == settings && v.Now().Before(k.until) {
-		return v.drivers[k.fingerprint], k.fingerprint, nil
+// key tells the place from all others in the installation.
+func (p place) key() string {
+	if p.conn != nil {
+		return "connection " + fingerprint(p.conn)
 	}
-	vim, err := resolve()
+	return "file " + p.name
+}
+
+// open is the driver of the place, which is made where there is none yet.
+func (v *vims) open(name string, settings *desired.Settings, at place) (drv drivers.Driver, fp string, err error) {
+	v.mu.Lock()
+	if k, ok := v.known[name]; ok && k.settings == settings && v.Now().Before(k.until) {
+		defer v.mu.Unlock()
+		return v.drivers[k.fingerprint].Driver, k.fingerprint, nil
+	}
+	c, fp, gone, err := v.renew(name, settings, at)
+	v.mu.Unlock()
+	v.retire(gone)
 	if err != nil {
-		return nil, "", fmt.Errorf("VIM %s: %w: %w", name, drivers.ErrUnavailable, err)
+		return nil, "", err
+	}
+	return c.Driver, fp, nil
+}
+
+// renew finds out what the name means now. gone are the drivers that it meant before,
+// and that nothing else names. v.mu is held.
+func (v *vims) renew(name string, settings *desired.Settings, at place) (c *connected, fp string, gone []*connected, err error) {
+	vim, err := v.resolve(at)
+	if err != nil {
+		return nil, "", nil, fmt.Errorf("VIM %s: %w: %w", name, drivers.ErrUnavailable, err)
 	}
 	fp = fingerprint(vim)
-	drv, ok := v.drivers[fp]
+	c, ok := v.drivers[fp]
 	if !ok {
-		if drv, err = v.Driver(vim); err != nil {
-			return nil, "", fmt.Errorf("VIM %s: %w", name, err)
+		drv, err := v.Driver(vim)
+		if err != nil {
+			return nil, "", nil, fmt.Errorf("VIM %s: %w", name, err)
 		}
-		v.drivers[fp] = drv
-		if w, ok := drv.(drivers.Watcher); ok {
-			v.watch <- w
+		c = &connected{Driver: drv, vim: at.name}
+		c.life, c.end = context.WithCancel(context.Background())
+		v.drivers[fp] = c
+		if _, ok := drv.(drivers.Watcher); ok {
+			v.watch <- c
 		}
 	}
-	was := v.known[name].fingerprint
-	v.known[name] = resolved{fingerprint: fp, settings: settings, until: v.Now().Add(credentialAge)}
-	if was != "" && was != fp {
-		v.retire(was)
-	}
-	return drv, fp, nil
+	v.known[name] = resolved{at: at, fingerprint: fp, settings: settings, until: v.Now().Add(credentialAge)}
+	return c, fp, v.unnamed(), nil
 }
 
-// retire ends the driver of a connection that nothing names any more: its
-// credentials were changed. Passes that still use it fail and are made again.
-func (v *vims) retire(fp string) {
-	for _, k := range v.known {
-		if k.fingerprint == fp {
-			return
+func (v *vims) resolve(at place) (drivers.VIM, error) {
+	if at.conn != nil {
+		return v.Secrets.Connection(at.name, *at.conn)
+	}
+	return v.Secrets.VIM(at.file)
+}
+
+// sweep forgets the names that neither the settings nor an instance has, and what the
+// others mean no longer, and retires the drivers that are left without a name.
+func (v *vims) sweep(ctx context.Context) {
+	settings, err := v.Repo.Settings()
+	if err != nil {
+		return // what git names isn't known now
+	}
+	v.mu.Lock()
+	needed := v.needed(ctx, settings)
+	var look []string
+	for name, k := range v.known {
+		if k.named(settings) {
+			if k.settings != settings {
+				k.at.file, k.settings, k.until = settings.VIMs[k.at.name], settings, time.Time{}
+			}
+		} else if !needed[name] {
+			delete(v.known, name)
+			continue
+		}
+		if v.Now().Before(k.until) {
+			continue
+		}
+		if vim, err := v.resolve(k.at); err == nil && fingerprint(vim) == k.fingerprint {
+			k.until = v.Now().Add(credentialAge)
+			v.known[name] = k
+			continue
+		}
+		// It is connected to anew by whoever needs it.
+		delete(v.known, name)
+		for instance, names := range v.users {
+			if slices.Contains(names, name) {
+				look = append(look, instance)
+			}
 		}
 	}
-	drv := v.drivers[fp]
-	delete(v.drivers, fp)
-	maps.DeleteFunc(v.spread, func(key string, _ *multi.Driver) bool { return strings.Contains(key, fp) })
-	if c, ok := drv.(io.Closer); ok {
-		if err := c.Close(); err != nil {
-			v.Logger.Warn("driver of a former connection not closed", "error", err)
+	gone := v.unnamed()
+	v.mu.Unlock()
+	v.retire(gone)
+	for _, instance := range look {
+		v.changed(instance)
+	}
+}
+
+// named says whether the settings have it, so that it stays also where no instance is.
+func (k resolved) named(settings *desired.Settings) bool {
+	return k.at.conn == nil && settings.VIMs[k.at.name] != nil
+}
+
+// needed are the names of what instances run on, as far as the settings don't have them.
+// Instances that have ended are forgotten. v.mu is held.
+func (v *vims) needed(ctx context.Context, settings *desired.Settings) map[string]bool {
+	needed := make(map[string]bool)
+	for instance, names := range v.users {
+		var kept []string
+		for _, name := range names {
+			if k, ok := v.known[name]; ok && !k.named(settings) {
+				kept = append(kept, name)
+			}
 		}
+		if len(kept) == 0 {
+			continue
+		}
+		if !v.runs(ctx, instance) {
+			delete(v.users, instance)
+			continue
+		}
+		for _, name := range kept {
+			needed[name] = true
+		}
+	}
+	return needed
+}
+
+// runs says whether the instance has, or may have, anything at a VIM. Where that can't
+// be told, it has.
+func (v *vims) runs(ctx context.Context, instance string) bool {
+	rec, err := v.Log.Instance(ctx, instance)
+	if err != nil || rec.Open != "" || rec.Prepared != "" {
+		return true
+	}
+	if rec.Operated.Tree == "" {
+		return false
+	}
+	at, err := v.Repo.Read(ctx, rec.Operated)
+	return err != nil || at.State == desired.Instantiated
+}
+
+// unnamed takes out the drivers that no name means any more. v.mu is held.
+func (v *vims) unnamed() (gone []*connected) {
+	named := make(map[string]bool, len(v.known))
+	for _, k := range v.known {
+		named[k.fingerprint] = true
+	}
+	for fp, c := range v.drivers {
+		if named[fp] {
+			continue
+		}
+		delete(v.drivers, fp)
+		maps.DeleteFunc(v.spread, func(key string, _ *multi.Driver) bool { return strings.Contains(key, fp) })
+		gone = append(gone, c)
+	}
+	return gone
+}
+
+// retire ends drivers. Passes that still use them fail and are made again.
+func (v *vims) retire(gone []*connected) {
+	for _, c := range gone {
+		c.end()
+		if closer, ok := c.Driver.(io.Closer); ok {
+			if err := closer.Close(); err != nil {
+				v.Logger.Warn("driver of a former connection not closed", "vim", c.vim, "error", err)
+			}
+		}
+		v.Logger.Info("a connection that nothing names any more has ended", "vim", c.vim)
 	}
 }
 

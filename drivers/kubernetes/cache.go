@@ -30,8 +30,9 @@ type cache struct {
 	complaints *complaints
 	estate     *estate
 
-	stop context.CancelFunc
-	life context.Context // of the watches; nil until the first begins
+	life    context.Context // of the watches: they serve every instance, and end with the driver
+	stop    context.CancelFunc
+	running sync.WaitGroup // the watches
 
 	mu        sync.RWMutex
 	kinds     map[schema.GroupKind]*kindCache
@@ -64,7 +65,7 @@ const lookAgain = 5 * time.Second
 const syncPatience = 15 * time.Second
 
 func newCache(client dynamic.Interface, mapper *mapper, log *slog.Logger) *cache {
-	return &cache{
+	c := &cache{
 		client: client, mapper: mapper, log: log, complaints: newComplaints(), estate: newEstate(),
 		kinds:     map[schema.GroupKind]*kindCache{},
 		instances: map[string]map[string]*fact{},
@@ -73,21 +74,23 @@ func newCache(client dynamic.Interface, mapper *mapper, log *slog.Logger) *cache
 		asked:     map[string]bool{},
 		moved:     make(chan struct{}),
 	}
+	c.life, c.stop = context.WithCancel(context.Background())
+	return c
 }
 
+// close ends the watches and waits until they have ended.
 func (c *cache) close() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.stop != nil {
-		c.stop()
-	}
+	c.mu.Lock() // no watch begins between the end and the wait
+	c.stop()
+	c.mu.Unlock()
+	c.running.Wait()
 }
 
 // sync makes sure that the kinds are watched, and waits until their first list
 // is here. needed kinds that can't be seen are an error; others are left out.
 func (c *cache) sync(ctx context.Context, needed map[schema.GroupKind]bool) error {
 	for gk := range needed {
-		if err := c.ensure(ctx, gk); err != nil {
+		if err := c.ensure(gk); err != nil {
 			return err
 		}
 	}
@@ -118,6 +121,8 @@ func (c *cache) sync(ctx context.Context, needed map[schema.GroupKind]bool) erro
 		}
 		select {
 		case <-moved:
+		case <-c.life.Done():
+			return errClosed
 		case <-timer.C:
 			return fmt.Errorf("%w: no answer to the list of %s within %v", drivers.ErrUnavailable, pending, syncPatience)
 		case <-ctx.Done():
@@ -127,7 +132,10 @@ func (c *cache) sync(ctx context.Context, needed map[schema.GroupKind]bool) erro
 }
 
 // ensure begins to watch the kind, unless it is watched or unknown to the server.
-func (c *cache) ensure(ctx context.Context, gk schema.GroupKind) error {
+func (c *cache) ensure(gk schema.GroupKind) error {
+	if c.life.Err() != nil {
+		return errClosed
+	}
 	c.mu.RLock()
 	_, watched := c.kinds[gk]
 	missing, absent := c.absent[gk]
@@ -147,34 +155,31 @@ func (c *cache) ensure(ctx context.Context, gk schema.GroupKind) error {
 	if err != nil {
 		return fmt.Errorf("look up kind %s: %w", gk.Kind, unavailable(err))
 	}
-	c.watch(ctx, gk, mapping)
+	c.watch(gk, mapping)
 	return nil
 }
 
 // served takes note that the kind exists, as one of its objects was written.
-func (c *cache) served(ctx context.Context, gk schema.GroupKind) error {
+func (c *cache) served(gk schema.GroupKind) error {
 	c.mu.Lock()
 	delete(c.absent, gk)
 	c.mu.Unlock()
-	return c.ensure(ctx, gk)
+	return c.ensure(gk)
 }
 
-func (c *cache) watch(ctx context.Context, gk schema.GroupKind, mapping *meta.RESTMapping) {
+func (c *cache) watch(gk schema.GroupKind, mapping *meta.RESTMapping) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if _, watched := c.kinds[gk]; watched {
+	if _, watched := c.kinds[gk]; watched || c.life.Err() != nil {
 		return
 	}
-	if c.life == nil {
-		// Watches serve every instance: they outlive the call that begins them, and
-		// end with the driver.
-		c.life, c.stop = context.WithCancel(context.WithoutCancel(ctx))
-		go c.complaints.run(c.life, c.client)
+	if len(c.kinds) == 0 {
+		c.running.Go(func() { c.complaints.run(c.life, c.client) })
 	}
 	k := &kindCache{cache: c, gk: gk, facts: map[string]*fact{}}
 	c.kinds[gk] = k
 	delete(c.absent, gk)
-	go k.run(c.life, c.client, mapping.Resource)
+	c.running.Go(func() { k.run(c.life, c.client, mapping.Resource) })
 }
 
 // signal wakes those that wait in sync. c.mu is held.
@@ -465,7 +470,7 @@ func (k *kindCache) Bookmark(version string) error {
 
 // seen records whether the server answers.
 func (k *kindCache) seen(err error) {
-	if errors.Is(err, context.Canceled) {
+	if errors.Is(err, context.Canceled) || errors.Is(err, errClosed) {
 		return
 	}
 	k.cache.mu.Lock()

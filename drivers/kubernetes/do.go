@@ -156,7 +156,7 @@ func (d *Driver) apply(ctx context.Context, src drivers.Source, r *render, s pla
 	if err != nil {
 		return fmt.Errorf("apply %s: %w", s.Object, taken(s.Object, s.Keep, classify(s.Object, err)))
 	}
-	if err := d.cache.served(ctx, gk); err != nil {
+	if err := d.cache.served(gk); err != nil {
 		return err
 	}
 	d.accepted(factOf(gk, written), rendered)

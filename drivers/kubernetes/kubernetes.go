@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"strings"
 	"sync"
 
@@ -55,6 +56,8 @@ type Driver struct {
 	bases   sync.Map // tree and files -> []manifest
 	renders *renders
 	cache   *cache
+	// line is what all requests go through, and ends with the driver.
+	line *line
 	// verified remembers what Verify has just found to be free for the taking.
 	verified *recent
 	// fields remembers which sets of managed fields were found complete, and
@@ -89,17 +92,21 @@ func New(vim drivers.VIM, o Options) (*Driver, error) {
 	}
 	config.UserAgent = "jibe"
 	config.WarningHandler = rest.NoWarnings{}
-	client, err := dynamic.NewForConfig(config)
+	through, err := newLine(config)
 	if err != nil {
 		return nil, fmt.Errorf("VIM %s: %w", vim.Name, err)
 	}
-	disco, err := discovery.NewDiscoveryClientForConfig(config)
+	client, err := dynamic.NewForConfigAndClient(config, &http.Client{Transport: through, Timeout: config.Timeout})
+	if err != nil {
+		return nil, fmt.Errorf("VIM %s: %w", vim.Name, err)
+	}
+	disco, err := discovery.NewDiscoveryClientForConfigAndClient(config, &http.Client{Transport: through, Timeout: discoveryPatience})
 	if err != nil {
 		return nil, fmt.Errorf("VIM %s: %w", vim.Name, err)
 	}
 	cached := memory.NewMemCacheClient(disco)
 	d := &Driver{
-		vim: vim, log: o.Log, digestKey: o.DigestKey, client: client,
+		vim: vim, log: o.Log, digestKey: o.DigestKey, client: client, line: through,
 		mapper:   &mapper{deferred: restmapper.NewDeferredDiscoveryRESTMapper(cached)},
 		slots:    make(chan struct{}, o.Parallel),
 		renders:  newRenders(),
@@ -109,9 +116,13 @@ func New(vim drivers.VIM, o Options) (*Driver, error) {
 	return d, nil
 }
 
-// Close ends the watches. The driver can't be used afterwards.
+// Close ends the watches and returns when they have ended. No request is sent
+// afterwards: the driver's methods return an error that wraps
+// [drivers.ErrUnavailable]. Twice is the same as once.
 func (d *Driver) Close() error {
+	d.line.close()
 	d.cache.close()
+	d.line.closeIdle()
 	return nil
 }
 

@@ -84,16 +84,22 @@ func ignoreMissingKind(err error) error {
 }
 
 // Watch calls changed with the instance of every object that moved, until ctx
-// ends. It begins the watches that every VIM has, so that what is there already
+// ends or the driver is closed. It begins the watches that every VIM has, so that what is there already
 // is told of, too.
 func (d *Driver) Watch(ctx context.Context, changed func(instance string)) error {
 	cancel := d.cache.subscribe(changed)
 	defer cancel()
 	said := false
 	for {
-		gk, err := d.watchAlways(ctx)
+		gk, err := d.watchAlways()
 		if err == nil {
-			<-ctx.Done()
+			select {
+			case <-ctx.Done():
+			case <-d.cache.life.Done():
+			}
+			return nil
+		}
+		if d.cache.life.Err() != nil {
 			return nil
 		}
 		if !said {
@@ -103,6 +109,8 @@ func (d *Driver) Watch(ctx context.Context, changed func(instance string)) error
 		select {
 		case <-ctx.Done():
 			return nil
+		case <-d.cache.life.Done():
+			return nil
 		case <-time.After(retryMost):
 		}
 	}
@@ -110,12 +118,12 @@ func (d *Driver) Watch(ctx context.Context, changed func(instance string)) error
 
 // watchAlways begins the watches that every VIM has; the error is of the first
 // kind that can't be looked up.
-func (d *Driver) watchAlways(ctx context.Context) (schema.GroupKind, error) {
+func (d *Driver) watchAlways() (schema.GroupKind, error) {
 	for gk, info := range kinds {
 		if !info.always {
 			continue
 		}
-		if err := d.cache.ensure(ctx, gk); err != nil {
+		if err := d.cache.ensure(gk); err != nil {
 			return gk, err
 		}
 	}

@@ -48,7 +48,7 @@ type cloud struct {
 	services map[service]*gophercloud.ServiceClient
 }
 
-func newCloud(vim drivers.VIM, o Options) (*cloud, error) {
+func newCloud(life context.Context, vim drivers.VIM, o Options) (*cloud, error) {
 	t := &tls.Config{InsecureSkipVerify: vim.Insecure, MinVersion: tls.VersionTLS12} // only where a vims/ file asks for it
 	if len(vim.CACert) > 0 {
 		t.RootCAs = x509.NewCertPool()
@@ -59,7 +59,7 @@ func newCloud(vim drivers.VIM, o Options) (*cloud, error) {
 	c := &cloud{vim: vim, services: map[service]*gophercloud.ServiceClient{}}
 	c.http = &http.Client{
 		Timeout: o.RequestTimeout,
-		Transport: newPatient(&http.Transport{
+		Transport: newPatient(life, &http.Transport{
 			Proxy:               http.ProxyFromEnvironment,
 			DialContext:         (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
 			TLSClientConfig:     t,

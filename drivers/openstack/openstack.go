@@ -69,18 +69,24 @@ func New(vim drivers.VIM, o Options) (*Driver, error) {
 	if err := check(vim); err != nil {
 		return nil, fmt.Errorf("VIM %s: %w", vim.Name, err)
 	}
-	c, err := newCloud(vim, o)
-	if err != nil {
+	d := &Driver{vim: vim, log: o.Log, opts: o, poller: newPoller()}
+	d.life, d.end = context.WithCancel(context.Background())
+	var err error
+	if d.cloud, err = newCloud(d.life, vim, o); err != nil {
+		d.end()
 		return nil, fmt.Errorf("VIM %s: %w", vim.Name, err)
 	}
-	d := &Driver{vim: vim, log: o.Log, opts: o, cloud: c, poller: newPoller()}
-	d.life, d.end = context.WithCancel(context.Background())
 	return d, nil
 }
 
-// Close ends what the driver does by itself. It can't be used afterwards.
+// Close ends what the driver does by itself, and returns when that has ended. No request
+// is sent afterwards: the driver's methods return an error that wraps
+// [drivers.ErrUnavailable]. Twice is the same as once.
 func (d *Driver) Close() error {
+	d.poller.mu.Lock() // no looking begins between the end and the wait
 	d.end()
+	d.poller.mu.Unlock()
+	d.poller.looking.Wait()
 	d.cloud.close()
 	return nil
 }

@@ -1,6 +1,7 @@
 package openstack
 
 import (
+	"context"
 	"net/http"
 	"strconv"
 	"sync"
@@ -17,16 +18,18 @@ const (
 
 // patient bounds how many requests are under way, and heeds services that say they have
 // too many (429, or 503 with Retry-After): nobody asks them before the time that they name.
+// Once it is closed, it sends nothing any more.
 type patient struct {
 	next  http.RoundTripper
 	slots chan struct{}
+	life  context.Context // of the driver
 
 	mu    sync.Mutex
 	until map[string]time.Time // by host and port: when it may be asked again
 }
 
-func newPatient(next http.RoundTripper, parallel int) *patient {
-	return &patient{next: next, slots: make(chan struct{}, parallel), until: map[string]time.Time{}}
+func newPatient(life context.Context, next http.RoundTripper, parallel int) *patient {
+	return &patient{life: life, next: next, slots: make(chan struct{}, parallel), until: map[string]time.Time{}}
 }
 
 // RoundTrip implements [http.RoundTripper].
@@ -38,6 +41,7 @@ func (p *patient) RoundTrip(r *http.Request) (*http.Response, error) {
 			}
 			select {
 			case <-time.After(wait):
+			case <-p.life.Done(): // which once says
 			case <-r.Context().Done():
 				return nil, r.Context().Err()
 			}
@@ -63,6 +67,12 @@ func (p *patient) once(r *http.Request) (*http.Response, error) {
 	select {
 	case p.slots <- struct{}{}:
 		defer func() { <-p.slots }()
+		if p.life.Err() != nil {
+			if r.Body != nil {
+				_ = r.Body.Close() // as the contract of RoundTripper has it; nobody reads it
+			}
+			return nil, errClosed
+		}
 		return p.next.RoundTrip(r)
 	case <-r.Context().Done():
 		return nil, r.Context().Err()

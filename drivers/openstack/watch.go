@@ -24,7 +24,8 @@ const afterwards = 5 * time.Second
 
 // poller is the only one that makes snapshots, so that no two are made side by side.
 type poller struct {
-	wake chan struct{}
+	wake    chan struct{}
+	looking sync.WaitGroup
 
 	mu       sync.Mutex
 	started  bool
@@ -49,11 +50,11 @@ func (d *Driver) start() {
 	p := d.poller
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.started {
+	if p.started || d.life.Err() != nil {
 		return
 	}
 	p.started = true
-	go d.poll(d.life)
+	p.looking.Go(func() { d.poll(d.life) })
 }
 
 func (d *Driver) poll(ctx context.Context) {

@@ -1,0 +1,52 @@
+package kubernetes
+
+import (
+	"fmt"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/client-go/rest"
+
+	"github.com/jibe-vnfm/jibe/drivers"
+)
+
+// discoveryPatience bounds one question about the kinds that the API server has.
+const discoveryPatience = 32 * time.Second
+
+// errClosed is what a request gets that comes after the driver's end.
+var errClosed = fmt.Errorf("%w: the driver is closed, as its VIM was removed or is reached in another way now", drivers.ErrUnavailable)
+
+// line is the way of all requests to the API server. It stands before whatever adds
+// credentials to them, so that nothing is asked for credentials either once the line is
+// closed.
+type line struct {
+	next   http.RoundTripper
+	closed atomic.Bool
+}
+
+func newLine(config *rest.Config) (*line, error) {
+	next, err := rest.TransportFor(config)
+	if err != nil {
+		return nil, err
+	}
+	return &line{next: next}, nil
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (l *line) RoundTrip(r *http.Request) (*http.Response, error) {
+	if l.closed.Load() {
+		if r.Body != nil {
+			_ = r.Body.Close() // as the contract of RoundTripper has it; nobody reads it
+		}
+		return nil, errClosed
+	}
+	return l.next.RoundTrip(r)
+}
+
+func (l *line) close() { l.closed.Store(true) }
+
+// closeIdle ends the connections on which nothing is under way. Connections may be
+// shared with drivers whose VIM has the same certificates; those make new ones.
+func (l *line) closeIdle() { utilnet.CloseIdleConnectionsFor(l.next) }
