@@ -96,6 +96,15 @@ type Examiner interface {
 	Examine(ctx context.Context, src Source, want plan.Desired, steps ...plan.Step) ([]Deviation, error)
 }
 
+// Identifier is implemented by drivers whose VIM can say which one it is.
+type Identifier interface {
+	// Identity is the same for as long as the VIM exists, whatever address it is reached at
+	// and whatever it is called: the uid of a cluster's namespace kube-system, the id of the
+	// project in Keystone. "" means that it can't be told, as the credentials may not see it.
+	// An error is [ErrUnavailable] where asking again may help.
+	Identity(ctx context.Context) (string, error)
+}
+
 // Deviation is one way in which what runs differs from what was rendered.
 type Deviation struct {
 	Object string `json:"object"` // its key
@@ -208,6 +217,9 @@ type RefusedError struct {
 	// MayPass says that somebody else's program refused (an admission webhook), who
 	// may think otherwise when asked again: it is believed only when it stands.
 	MayPass bool
+	// Owner is the VNF instance that has the object, where that is why: it is refused only
+	// as long as that one doesn't give it up.
+	Owner string
 }
 
 func (e *RefusedError) Error() string {

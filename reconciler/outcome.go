@@ -122,6 +122,8 @@ func (p *pass) giveUp(ctx context.Context, a *attempt, err error) error {
 	var denied *DeniedError
 	var invalid *desired.Problem
 	switch {
+	case errors.As(err, &refused) && refused.Owner != "" && p.leaving(ctx, refused.Owner):
+		return p.await(ctx, a, refused)
 	case errors.As(err, &denied):
 		return p.broke(ctx, a, &lcm.Problem{Status: 403, Title: "Grant refused", Detail: denied.Reason})
 	case errors.As(err, &refused) && refused.MayPass && p.timeLeft(a.op) > 0 && p.doubts(refused.Object) < p.FailureGrace:
@@ -132,6 +134,54 @@ func (p *pass) giveUp(ctx context.Context, a *attempt, err error) error {
 		return p.broke(ctx, a, p.overdue(a.op, nil, err))
 	}
 	return err
+}
+
+// ownerPause is how often it is looked whether an instance that terminates has given up
+// its objects.
+const ownerPause = 250 * time.Millisecond
+
+// await leaves the operation until the instance that has what it needs is gone: it is
+// being terminated, or will be. That time doesn't count against the operation.
+func (p *pass) await(ctx context.Context, a *attempt, refused *drivers.RefusedError) error {
+	if done, err := p.cancelled(ctx, a, false); done || err != nil {
+		return err
+	}
+	told := "wait for the termination of VNF instance " + refused.Owner + ", which still has " + refused.Object
+	if n := len(a.op.Story); n == 0 || a.op.Story[n-1].Text != told {
+		if _, err := p.Log.Record(ctx, a.op.ID, func(op *lcm.Operation, _ *lcm.Instance) error {
+			op.Tell(p.Now(), told)
+			return nil
+		}); err != nil {
+			return fmt.Errorf("record what operation %s waits for: %w", a.op.ID, err)
+		}
+	}
+	p.halt()
+	p.queue.AddAfter(p.id, ownerPause)
+	return nil
+}
+
+// leaving says whether an instance is on its way out: it is being terminated, or git says
+// that it shall be.
+func (p *pass) leaving(ctx context.Context, instance string) bool {
+	record, err := p.Log.Instance(ctx, instance)
+	if err != nil {
+		return false
+	}
+	if record.Open != "" {
+		if op, err := p.Log.Operation(ctx, record.Open); err == nil && op.Type == lcm.Terminate {
+			return true
+		}
+	}
+	ran, err := p.read(ctx, record.Operated)
+	if err != nil || ran == nil || ran.State != desired.Instantiated {
+		return false
+	}
+	head, exists := p.Repo.Lookup(instance)
+	if !exists {
+		return true
+	}
+	shall, err := p.read(ctx, head)
+	return err == nil && shall.State != desired.Instantiated
 }
 
 // broke ends the attempt: in ROLLED_BACK while nothing was touched, else in

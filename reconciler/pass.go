@@ -126,6 +126,11 @@ func (p *pass) operate(ctx context.Context, op *lcm.Operation) (time.Duration, e
 	if err != nil {
 		return 0, p.blind(ctx, &attempt{op: op, journal: op.Journal}, err)
 	}
+	if record, err := p.Log.Instance(ctx, p.id); err != nil {
+		return 0, fmt.Errorf("record of instance %s: %w", p.id, err)
+	} else if err := p.home(ctx, record, a.src.Instance); err != nil {
+		return 0, p.blind(ctx, a, err)
+	}
 	for range staleBatches {
 		if a.seen, err = a.drv.Observe(ctx, a.src, a.want); err != nil {
 			return 0, p.blind(ctx, a, fmt.Errorf("observe instance %s: %w", p.id, err))

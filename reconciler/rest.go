@@ -58,6 +58,12 @@ func (p *pass) rest(ctx context.Context, failed *lcm.Operation) (time.Duration, 
 		p.obeyed()
 	}
 	due := drifting(l.want, l.seen)
+	if len(due) > 0 || len(inst.VIMs) == 0 && l.src.Instance != nil {
+		if err := p.home(ctx, inst, l.src.Instance); err != nil {
+			p.stuck(ctx, head, err)
+			return p.unseen(), p.quietly(ctx, err)
+		}
+	}
 	if len(due) > 0 && !p.drifts.known(p.id, signature(l.seen, due), p.Now()) {
 		if due, err = p.examine(ctx, l, due, head); err != nil {
 			return 0, err

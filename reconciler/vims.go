@@ -46,9 +46,11 @@ type vims struct {
 // connected is a driver and its life, with which its watch ends.
 type connected struct {
 	drivers.Driver
-	vim  string // by which name it was first connected to
-	life context.Context
-	end  context.CancelFunc
+	vim string // by which name it was first connected to
+
+	identity identity
+	life     context.Context
+	end      context.CancelFunc
 }
 
 // resolved is what a name was found to mean.

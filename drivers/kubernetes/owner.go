@@ -60,7 +60,7 @@ func ownedBy(now, rendered *unstructured.Unstructured, key, instance string) err
 	case owner == "":
 		return &drivers.RefusedError{Object: key, Reason: "exists already and is not Jibe's: rename it in the package, choose another namespace, or remove it from the cluster"}
 	default:
-		return &drivers.RefusedError{Object: key, Reason: fmt.Sprintf("exists already and belongs to VNF instance %s: rename it in the package, or choose another namespace", owner)}
+		return &drivers.RefusedError{Object: key, Owner: owner, Reason: fmt.Sprintf("exists already and belongs to VNF instance %s: rename it in the package, or choose another namespace", owner)}
 	}
 }
 

@@ -31,10 +31,15 @@ var (
 	_ drivers.Explainer = (*Driver)(nil)
 	_ drivers.Changer   = (*Driver)(nil)
 	_ drivers.Accessor  = (*Driver)(nil)
+
+	_ drivers.Identifier = (*Driver)(nil)
 )
 
 // New connects to the cloud. Connecting never fails, as with any VIM: calls do.
 func New(cloud *Cloud, vim drivers.VIM) *Driver { return &Driver{cloud: cloud, vim: vim} }
+
+// Identity is the endpoint, so that a VIM at another one is another VIM.
+func (d *Driver) Identity(ctx context.Context) (string, error) { return d.vim.Endpoint, ctx.Err() }
 
 // Observe reports what the cloud has of the instance.
 func (d *Driver) Observe(ctx context.Context, src drivers.Source, _ plan.Desired) (plan.Observed, error) {

@@ -1,0 +1,124 @@
+package reconciler
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/lcm"
+)
+
+// identityAge is for how long a VIM is taken to be the one that it said it is.
+const identityAge = time.Minute
+
+// identity is what a VIM said that it is.
+type identity struct {
+	mu    sync.Mutex
+	is    string
+	until time.Time
+}
+
+// identify asks the VIM which one it is; "" where it can't tell.
+func (c *connected) identify(ctx context.Context, now time.Time) (string, error) {
+	x, ok := c.Driver.(drivers.Identifier)
+	if !ok {
+		return "", nil
+	}
+	c.identity.mu.Lock()
+	defer c.identity.mu.Unlock()
+	if now.Before(c.identity.until) {
+		return c.identity.is, nil
+	}
+	is, err := x.Identity(ctx)
+	if err != nil {
+		return "", err
+	}
+	c.identity.is, c.identity.until = is, now.Add(identityAge)
+	return is, nil
+}
+
+// identities are what the VIMs of an instance say that they are, by the names that it has
+// for them.
+func (v *vims) identities(ctx context.Context, inst *desired.Instance) (map[string]string, error) {
+	settings, err := v.Repo.Settings()
+	if err != nil {
+		return nil, fmt.Errorf("VIMs of the desired repository: %w", err)
+	}
+	list, err := places(settings, inst)
+	if err != nil {
+		return nil, err
+	}
+	found := make(map[string]string, len(list))
+	for _, at := range list {
+		under := settings
+		if at.conn != nil {
+			under = nil
+		}
+		_, fp, err := v.open(at.key(), under, at)
+		if err != nil {
+			return nil, err
+		}
+		v.mu.Lock()
+		c := v.drivers[fp]
+		v.mu.Unlock()
+		if c == nil {
+			return nil, fmt.Errorf("VIM %s: %w: its connection has just been replaced", at.name, drivers.ErrUnavailable)
+		}
+		is, err := c.identify(ctx, v.Now())
+		if err != nil {
+			return nil, fmt.Errorf("ask VIM %s which one it is: %w", at.name, err)
+		}
+		if is != "" {
+			found[at.name] = is
+		}
+	}
+	return found, nil
+}
+
+// home makes sure that the instance's VIMs are those at which it was instantiated: a file
+// under vims/ that leads elsewhere by now would have the VNF built a second time there, and
+// left behind where it runs. What isn't known yet is remembered, without an operation.
+func (p *pass) home(ctx context.Context, record *lcm.Instance, inst *desired.Instance) error {
+	if inst.State != desired.Instantiated {
+		return nil // it runs nowhere
+	}
+	found, err := p.vims.identities(ctx, inst)
+	if err != nil {
+		return err
+	}
+	news := false
+	for name, is := range found {
+		switch was := record.VIMs[name]; was {
+		case is:
+		case "":
+			news = true
+		default:
+			return &drivers.RefusedError{Object: "vim", Reason: fmt.Sprintf(
+				"VIM %s isn't the one at which the VNF was instantiated: it says that it is %s, and that was %s; have vims/%s.yaml lead there again, or terminate the VNF there before",
+				name, is, was, name)}
+		}
+	}
+	if !news {
+		return nil
+	}
+	err = p.Log.Adopt(ctx, p.id, func(i *lcm.Instance) error {
+		i.VIMs = maps.Clone(i.VIMs)
+		if i.VIMs == nil {
+			i.VIMs = make(map[string]string, len(found))
+		}
+		for name, is := range found {
+			if i.VIMs[name] == "" {
+				i.VIMs[name] = is
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("record the VIMs of instance %s: %w", p.id, err)
+	}
+	return nil
+}
