@@ -63,43 +63,58 @@ type judge struct {
 	// before finds an instance as it is now, nil where it isn't.
 	before func(id string) (*desired.Instance, desired.Revision, error)
 	check  func(ctx context.Context, settings *desired.Settings, before, after *desired.Instance) error
+	// names is the rule that tells names of secrets in the instance from others.
+	names func(ctx context.Context, in *desired.Instance) desired.SecretNames
+	// warnings are of what is let pass.
+	warnings []*desired.Problem
 }
 
 // problems holds one candidate against the rules. after is nil where the text
 // can't be read.
 func (j *judge) problems(ctx context.Context, c Candidate) (after *desired.Instance, problems []*desired.Problem, err error) {
+	after, before, problems, err := j.refusals(ctx, c)
+	if after == nil || err != nil {
+		return after, problems, err
+	}
+	added, left := desired.Exposed(c.Dir+"/"+desired.InstanceFile, []byte(c.File), before, after, j.names(ctx, after))
+	j.warnings = append(j.warnings, left...)
+	return after, append(problems, added...), nil
+}
+
+// refusals are what the candidate would be refused for by those who carry it out.
+func (j *judge) refusals(ctx context.Context, c Candidate) (after, before *desired.Instance, problems []*desired.Problem, err error) {
 	file := c.Dir + "/" + desired.InstanceFile
 	if c.File == "" {
 		before, _, err := j.before(c.Instance)
 		if err != nil {
-			return nil, nil, nil // to take away what can't be read is always right
+			return nil, nil, nil, nil // to take away what can't be read is always right
 		}
 		err = j.check(ctx, j.settings, before, nil)
 		if p, ok := reconciler.ProblemOf(c.Dir, "", err); ok {
-			return nil, []*desired.Problem{p}, nil
+			return nil, nil, []*desired.Problem{p}, nil
 		}
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	after, err = desired.ParseInstance(file, []byte(c.File))
 	if ps, ok := problemsOf(err); ok {
-		return nil, ps, nil
+		return nil, nil, ps, nil
 	}
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
-	before, _, err := j.before(after.ID)
+	before, _, err = j.before(after.ID)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	err = j.check(ctx, j.settings, before, after)
 	if err == nil {
-		return after, nil, nil
+		return after, before, nil, nil
 	}
 	p, ok := reconciler.ProblemOf(c.Dir, c.File, err)
 	if !ok {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
-	return after, []*desired.Problem{p}, nil
+	return after, before, []*desired.Problem{p}, nil
 }
 
 func problemsOf(err error) ([]*desired.Problem, bool) {
@@ -116,7 +131,9 @@ func problemsOf(err error) ([]*desired.Problem, bool) {
 
 // Verdict is the answer to a proposal.
 type Verdict struct {
-	Problems []*desired.Problem   `json:"problems"`
+	Problems []*desired.Problem `json:"problems"`
+	// Warnings don't stand in the way.
+	Warnings []*desired.Problem   `json:"warnings,omitempty"`
 	Previews []reconciler.Preview `json:"previews,omitempty"`
 }
 
@@ -151,7 +168,7 @@ func (s *Server) judge(ctx context.Context, p *Proposal, steps bool) (*Verdict, 
 		}
 		view = view.With(other)
 	}
-	j := &judge{settings: settings, check: view.Check, before: s.atHead(ctx)}
+	j := &judge{settings: settings, check: view.Check, names: view.SecretNames, before: s.atHead(ctx)}
 	for _, c := range p.Instances {
 		after, problems, err := j.problems(ctx, c)
 		if err != nil {
@@ -167,6 +184,7 @@ func (s *Server) judge(ctx context.Context, p *Proposal, steps bool) (*Verdict, 
 		}
 		v.Previews = append(v.Previews, view.Plan(ctx, settings, rev, after))
 	}
+	v.Warnings = j.warnings
 	return v, nil
 }
 

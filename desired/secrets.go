@@ -1,9 +1,6 @@
 package desired
 
-import (
-	"regexp"
-	"strings"
-)
+import "regexp"
 
 // The schemes of a reference to a secret.
 const (
@@ -25,24 +22,4 @@ var (
 // itself.
 func IsRef(s string) bool {
 	return refAge.MatchString(s) || refEnv.MatchString(s) || refFile.MatchString(s)
-}
-
-// IsSecretKey says whether a value of that name is a credential: one that is
-// never shown, and never stands in git in clear. Names that end in url, uri,
-// endpoint, path or name say where a secret is, not what it is, and the id of a
-// credential says which one.
-func IsSecretKey(name string) bool {
-	n := strings.ToLower(name)
-	for _, end := range []string{"url", "uri", "endpoint", "path", "paths", "name", "names", "credentialid", "credential_id"} {
-		if strings.HasSuffix(n, end) {
-			return false
-		}
-	}
-	n = strings.ReplaceAll(n, "keystone", "")
-	for _, part := range []string{"token", "secret", "passw", "passphrase", "credential", "key"} {
-		if strings.Contains(n, part) {
-			return true
-		}
-	}
-	return false
 }

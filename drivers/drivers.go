@@ -32,6 +32,25 @@ type Source struct {
 	// VDUs are those that this VIM runs, where the instance is spread over several VIMs;
 	// nil means all that the driver finds in the package.
 	VDUs []string
+	// Clear is Instance.Params with what the references to secrets in it stand for, as the
+	// VIM needs them; nil where there are none. Secrets are these values. Neither is ever
+	// told of, and nothing but requests to the VIM may hold them. Sealed is why they
+	// couldn't be resolved.
+	Clear   map[string]any
+	Secrets []string
+	Sealed  error
+}
+
+// Params are the instance's parameters as the VIM gets them. An error is a
+// [*RefusedError].
+func (s Source) Params() (map[string]any, error) {
+	switch {
+	case s.Sealed != nil:
+		return nil, &RefusedError{Object: "params", Reason: s.Sealed.Error()}
+	case s.Clear != nil:
+		return s.Clear, nil
+	}
+	return s.Instance.Params, nil
 }
 
 // Runs says whether the VDU runs at this VIM.

@@ -290,46 +290,9 @@ func connections(in map[string]desired.VIMConnection) map[string]any {
 	return out
 }
 
-// redact is v without what is or may be a secret: the attributes that SOL003 and
-// its VIMs use for secrets, and values that were encrypted or are references.
-func redact(v any) any {
-	switch v := v.(type) {
-	case map[string]any:
-		out := make(map[string]any, len(v))
-		for k, e := range v {
-			if !SecretName(k) && !secretValue(e) {
-				out[k] = redact(e)
-			}
-		}
-		return out
-	case []any:
-		out := make([]any, 0, len(v))
-		for _, e := range v {
-			if !secretValue(e) {
-				out = append(out, redact(e))
-			}
-		}
-		return out
-	}
-	return v
-}
-
-// SecretName says whether what has this name is or may be a secret.
-func SecretName(k string) bool {
-	k = strings.ToLower(k)
-	for _, word := range []string{"password", "passwd", "secret", "token", "private_key", "privatekey"} {
-		if strings.Contains(k, word) {
-			// configmap_secret_paths and the like name files, not secrets.
-			return !strings.Contains(k, "path") && !strings.Contains(k, "endpoint")
-		}
-	}
-	return false
-}
-
-func secretValue(v any) bool {
-	s, ok := v.(string)
-	return ok && (strings.HasPrefix(s, "age:") || strings.HasPrefix(s, "env:") || strings.Contains(s, "PRIVATE KEY-----"))
-}
+// redact is v without what is secret by the one rule. What a VNFD declares beside it is
+// taken out by who knows the VNFD.
+func redact(v any) any { return desired.SecretNames{}.Strip(v) }
 
 // encode can't fail: what it gets came out of YAML or JSON.
 func encode(v any) json.RawMessage {

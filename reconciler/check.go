@@ -18,11 +18,12 @@ import (
 type Checker struct {
 	packages  Packages
 	renderers *renderers
+	reveal    reveal
 }
 
-// NewChecker makes a Checker. driver is [Config.Driver].
-func NewChecker(packages Packages, driver func(drivers.VIM) (drivers.Driver, error)) *Checker {
-	return &Checker{packages, &renderers{make: driver, byType: make(map[string]drivers.Driver)}}
+// NewChecker makes a Checker. driver and reveal are [Config.Driver] and [Config.Reveal].
+func NewChecker(packages Packages, driver func(drivers.VIM) (drivers.Driver, error), reveal func(params map[string]any) (map[string]any, error)) *Checker {
+	return &Checker{packages: packages, reveal: reveal, renderers: &renderers{make: driver, byType: make(map[string]drivers.Driver)}}
 }
 
 // renderers are drivers that are connected to no VIM.
@@ -144,7 +145,7 @@ func (c *Checker) Check(ctx context.Context, settings *desired.Settings, before,
 			return err
 		}
 	}
-	src, err := sourceOf(ctx, c.packages, after)
+	src, err := sourceOf(ctx, c.packages, c.reveal, after)
 	if err != nil {
 		return err
 	}
@@ -167,11 +168,11 @@ func (c *Checker) Definitions(ctx context.Context, settings *desired.Settings, b
 	if !ok {
 		return nil, nil
 	}
-	from, err := sourceOf(ctx, c.packages, before)
+	from, err := sourceOf(ctx, c.packages, c.reveal, before)
 	if err != nil {
 		return nil, err
 	}
-	to, err := sourceOf(ctx, c.packages, after)
+	to, err := sourceOf(ctx, c.packages, c.reveal, after)
 	if err != nil {
 		return nil, err
 	}

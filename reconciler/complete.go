@@ -274,11 +274,11 @@ func (c *Checker) change(ctx context.Context, settings *desired.Settings, drv dr
 	if t != lcm.ChangePackage && t != lcm.ChangeExtConn && len(before.Overlays) == len(after.Overlays) {
 		return nil
 	}
-	from, err := sourceOf(ctx, c.packages, before)
+	from, err := sourceOf(ctx, c.packages, c.reveal, before)
 	if err != nil {
 		return err
 	}
-	to, err := sourceOf(ctx, c.packages, after)
+	to, err := sourceOf(ctx, c.packages, c.reveal, after)
 	if err != nil {
 		return err
 	}
@@ -364,38 +364,6 @@ func (c *Checker) runnable(pkg *vnfd.Package, program string) error {
 		return fmt.Errorf("package %s of VNFD %s has no file %s", pkg.Tree, pkg.VNFD.ID, program)
 	}
 	return nil
-}
-
-// sourceOf opens every package that the render of an instance depends on.
-func sourceOf(ctx context.Context, packages Packages, inst *desired.Instance) (drivers.Source, error) {
-	src := drivers.Source{Instance: inst}
-	open := func(tree string) (*vnfd.Package, error) {
-		pkg, err := packages.Open(ctx, tree)
-		if err != nil {
-			return nil, fmt.Errorf("package %s of instance %s: %w", tree, inst.ID, err)
-		}
-		return pkg, nil
-	}
-	var err error
-	if src.Package, err = open(inst.Package); err != nil {
-		return src, err
-	}
-	if inst.Base != "" {
-		if src.Base, err = open(inst.Base); err != nil {
-			return src, err
-		}
-	}
-	for _, o := range inst.Overlays {
-		pkg, err := open(o.Package)
-		if err != nil {
-			return src, err
-		}
-		src.Overlays = append(src.Overlays, pkg)
-	}
-	if n := len(inst.Overlays); n > 0 && inst.Overlays[n-1].Package != inst.Package {
-		return src, &drivers.RefusedError{Object: "overlays", Reason: "the last overlay's package must be the one that \"package\" says"}
-	}
-	return src, nil
 }
 
 // hasFile says whether the package has a regular file of that path, which requests

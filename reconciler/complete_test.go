@@ -64,7 +64,7 @@ func (l catalogue) Open(ctx context.Context, tree string) (*vnfd.Package, error)
 }
 
 func newChecker() *reconciler.Checker {
-	return reconciler.NewChecker(catalogue{}, func(v drivers.VIM) (drivers.Driver, error) { return sim.New(sim.NewCloud(), v), nil })
+	return reconciler.NewChecker(catalogue{}, func(v drivers.VIM) (drivers.Driver, error) { return sim.New(sim.NewCloud(), v), nil }, nil)
 }
 
 func intended(change func(*desired.Instance)) *desired.Instance {

@@ -3,6 +3,7 @@ package reconciler
 import (
 	"testing"
 
+	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/drivers"
 )
 
@@ -14,7 +15,7 @@ func TestADeviationNeverShowsWhatMayBeASecret(t *testing.T) {
 		"data.token_path": false,
 	} {
 		d := drivers.Deviation{Object: "ConfigMap/a/b", Field: field, Want: `"x"`}
-		hide(&d)
+		hide(&d, desired.SecretNames{}, nil)
 		if got := d.Want == "(hidden)"; got != hidden || d.Have != "" {
 			t.Errorf("%s: got %+v, hidden should be %v", field, d, hidden)
 		}

@@ -368,6 +368,7 @@ func (p *pass) call(ctx context.Context, a *attempt, name string) (*management.C
 	}
 	call.Secrets = slices.Concat(management.Revealed(a.src.Instance.Params, call.Input.Params),
 		management.Revealed(asked, call.Input.CoordinationParams))
+	call.Names = declared(sides.before.Package, sides.after.Package)
 	return call, nil
 }
 

@@ -178,6 +178,8 @@ func (p *pass) birth(ctx context.Context, record *lcm.Instance, to desired.Revis
 	case op.Type == lcm.ModifyInfo && before != nil && after != nil:
 		op.ChangedInfo = lcm.ChangedInfo(before, after, op.VNF)
 	}
+	names := declared(pkg, was)
+	op.Params, op.PkgChange, op.ChangedInfo = names.StripJSON(op.Params), names.StripJSON(op.PkgChange), names.StripJSON(op.ChangedInfo)
 	op.RequestedBy = p.author(ctx, to)
 	return op, due, nil
 }

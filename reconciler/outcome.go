@@ -10,6 +10,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/drivers/management"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/reconciler/plan"
 )
@@ -188,6 +189,7 @@ func (p *pass) leaving(ctx context.Context, instance string) bool {
 // FAILED_TEMP.
 func (p *pass) broke(ctx context.Context, a *attempt, problem *lcm.Problem) error {
 	p.memory.ended(p.id)
+	problem.Detail = management.Hide(problem.Detail, a.src.Secrets) // a VIM likes to quote what it refuses
 	event := lcm.Broke
 	if a.op.State == lcm.Starting {
 		event = lcm.Refused

@@ -336,7 +336,7 @@ func (r *Reconciler) resolve(ctx context.Context, target, other desired.Revision
 	if !present {
 		return src, want, drv, nil
 	}
-	if src, err = sourceOf(ctx, r.Packages, inst); err != nil {
+	if src, err = sourceOf(ctx, r.Packages, r.Reveal, inst); err != nil {
 		return src, want, nil, err
 	}
 	if want, err = drv.Render(src); err != nil {

@@ -87,7 +87,7 @@ func (v *View) plan(ctx context.Context, settings *desired.Settings, rev desired
 		return err
 	}
 	if after != nil && after.State == desired.Instantiated {
-		if src, err = sourceOf(ctx, v.checker.packages, after); err != nil {
+		if src, err = sourceOf(ctx, v.checker.packages, v.checker.reveal, after); err != nil {
 			return err
 		}
 		if want, err = drv.Render(src); err != nil {
@@ -114,7 +114,7 @@ func (v *View) plan(ctx context.Context, settings *desired.Settings, rev desired
 			return fmt.Errorf("preview of instance %s: %w", rev.Instance, err)
 		}
 		for i := range p.Diff {
-			hide(&p.Diff[i])
+			hide(&p.Diff[i], declared(pkg), src.Secrets)
 		}
 	}
 	return nil

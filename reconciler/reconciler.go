@@ -176,7 +176,7 @@ func New(c Config) (*Reconciler, error) {
 			r.vims.lookForUnused() // it may have been the last that needed a VIM
 		}
 	})
-	r.checker = NewChecker(c.Packages, c.Driver)
+	r.checker = NewChecker(c.Packages, c.Driver, c.Reveal)
 	r.started = c.Now()
 	return r, nil
 }

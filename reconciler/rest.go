@@ -15,6 +15,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/drivers/management"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/lcm/oplog"
 	"github.com/jibe-vnfm/jibe/reconciler/plan"
@@ -238,7 +239,7 @@ func (p *pass) examine(ctx context.Context, l sight, due []plan.Step, head desir
 			return nil, fmt.Errorf("examine the drift of instance %s: %w", p.id, err)
 		}
 		for i := range found {
-			hide(&found[i])
+			hide(&found[i], declared(l.src.Package), l.src.Secrets)
 		}
 		due = slices.DeleteFunc(due, func(s plan.Step) bool {
 			return !slices.ContainsFunc(found, func(d drivers.Deviation) bool { return d.Object == s.Object })
@@ -255,16 +256,32 @@ func (p *pass) examine(ctx context.Context, l sight, due []plan.Step, head desir
 }
 
 // hide takes the values out of a deviation whose field may hold a secret: it is
-// shown, recorded and told of. (Of Secrets the driver tells no values anyway.)
-func hide(d *drivers.Deviation) {
-	if !lcm.SecretName(d.Field) {
-		return
-	}
+// shown, recorded and told of. (Of what drivers know to be secret they tell no values
+// anyway.) secrets are what references of the instance stand for.
+func hide(d *drivers.Deviation, names desired.SecretNames, secrets []string) {
 	for _, v := range []*string{&d.Want, &d.Have} {
-		if *v != "" {
+		if *v != "" && (secretField(names, d.Field) || desired.IsSecretValue(*v) || management.Hide(*v, secrets) != *v) {
 			*v = "(hidden)"
 		}
 	}
+}
+
+// secretField says whether a name on the way to the field is that of a secret. An item of
+// a list may be called as it likes, but for the variable whose value is meant.
+func secretField(names desired.SecretNames, field string) bool {
+	_, last, isValue := strings.Cut(field, "].value")
+	for part := range strings.FieldsFuncSeq(field, func(r rune) bool { return r == '.' || r == '[' || r == ']' }) {
+		key, item, isItem := strings.Cut(part, "=")
+		if isItem && isValue && last == "" && key == "name" {
+			key = item
+		} else if isItem {
+			continue
+		}
+		if names.Match(key) {
+			return true
+		}
+	}
+	return false
 }
 
 // mend begins the operation that puts the drift right, and carries it on.

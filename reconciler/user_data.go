@@ -46,6 +46,7 @@ func (p *pass) computed(a *attempt) error {
 		inst := *a.src.Instance
 		inst.Params = a.op.Modified.Patch(inst.Params)
 		a.src.Instance = &inst
+		a.src.Clear, a.src.Secrets, a.src.Sealed = reveal(p.Reveal).params(&inst)
 		condemned := a.want.Condemned
 		var err error
 		if a.want, err = a.drv.Render(a.src); err != nil {

@@ -22,7 +22,7 @@ func (r *Reconciler) View() *View { return &View{r, r.checker} }
 // With is the view of somebody who considers other packages than those that count.
 // What runs is seen as ever.
 func (v *View) With(packages Packages) *View {
-	return &View{v.r, &Checker{packages, v.checker.renderers}}
+	return &View{v.r, &Checker{packages: packages, renderers: v.checker.renderers, reveal: v.checker.reveal}}
 }
 
 // Running is everything of the instance that the VIM's cache last saw, what is
@@ -107,4 +107,14 @@ func (v *View) Find(ctx context.Context, vnfdID string) (*vnfd.Package, error) {
 // is pinned yet.
 func (v *View) Package(ctx context.Context, inst *desired.Instance) (*vnfd.Package, error) {
 	return v.checker.pkg(ctx, inst)
+}
+
+// SecretNames is the rule that tells names of secrets in the instance from others, with
+// those that its VNFD declares. A package that isn't to be had declares nothing.
+func (v *View) SecretNames(ctx context.Context, inst *desired.Instance) desired.SecretNames {
+	pkg, err := v.checker.pkg(ctx, inst)
+	if err != nil {
+		return desired.SecretNames{}
+	}
+	return declared(pkg)
 }

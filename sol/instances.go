@@ -40,7 +40,7 @@ func (a *api) createInstance(w http.ResponseWriter, r *http.Request) error {
 		return fmt.Errorf("vnfdId %s: %w", req.VnfdID, err)
 	}
 	id := a.NewID()
-	in, err := sealer{a.Secrets.Keep}.seal(&desired.Instance{
+	in, err := sealer{a.Secrets.Keep, desired.SecretNames{}.With(pkg.VNFD.SecretParams...)}.seal(&desired.Instance{
 		ID: id, Name: req.Name, Description: req.Description, VnfdID: req.VnfdID, Package: pkg.Tree,
 		State: desired.NotInstantiated, Metadata: object(req.Metadata),
 	}, nil)

@@ -1,6 +1,7 @@
 package sol
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"net/http"
@@ -13,6 +14,23 @@ import (
 // sealer replaces credentials by references to their ciphertext.
 type sealer struct {
 	keep func(old, plaintext string) (string, error)
+	// names is the rule that tells credentials by their names.
+	names desired.SecretNames
+}
+
+// secretNames is the rule that tells names of secrets, with those that the VNFDs of the
+// intents declare. One whose package isn't to be had declares nothing.
+func (a *api) secretNames(ctx context.Context, intents ...*desired.Instance) desired.SecretNames {
+	var names desired.SecretNames
+	for _, in := range intents {
+		if in == nil {
+			continue
+		}
+		if pkg, err := a.View.Package(ctx, in); err == nil {
+			names = names.With(pkg.VNFD.SecretParams...)
+		}
+	}
+	return names
 }
 
 // seal returns in with every credential in clear encrypted. One that before
@@ -49,7 +67,7 @@ func (s sealer) seal(in, before *desired.Instance) (*desired.Instance, error) {
 		use     use
 	}{
 		{"additionalParams", &out.Params, in.Params, before.Params, handedOn},
-		{"additionalParams", &out.Update.Coordinate.Params, in.Update.Coordinate.Params, before.Update.Coordinate.Params, forScripts},
+		{"additionalParams", &out.Update.Coordinate.Params, in.Update.Coordinate.Params, before.Update.Coordinate.Params, handedOn},
 		{"metadata", &out.Metadata, in.Metadata, before.Metadata, shown},
 		{"extensions", &out.Extensions, in.Extensions, before.Extensions, shown},
 		{"vnfConfigurableProperties", &out.ConfigurableProperties, in.ConfigurableProperties, before.ConfigurableProperties, shown},
@@ -71,7 +89,7 @@ func (s sealer) flat(where string, is, was map[string]string) (map[string]string
 	out := make(map[string]string, len(is))
 	for _, k := range slices.Sorted(maps.Keys(is)) {
 		v := is[k]
-		secret := desired.IsSecretKey(k)
+		secret := s.names.Match(k) || desired.IsSecretValue(v)
 		switch {
 		case secret && v == "":
 			continue
@@ -96,18 +114,7 @@ const (
 	// handedOn is content that programs of the package get with each reference
 	// resolved: none may come from a client.
 	handedOn
-	// forScripts is content that is there for nothing else, and tells how to reach
-	// machines: whatever may be a credential by its name is one.
-	forScripts
 )
-
-// secret says whether a value of that name is a credential.
-func (u use) secret(name string) bool {
-	if u == forScripts {
-		return desired.IsSecretKey(name)
-	}
-	return credential(name)
-}
 
 func (s sealer) object(where string, is, was map[string]any, u use) (map[string]any, error) {
 	if is == nil {
@@ -120,17 +127,16 @@ func (s sealer) object(where string, is, was map[string]any, u use) (map[string]
 	return v.(map[string]any), nil
 }
 
-// value seals what stands in free content below the name of a credential.
+// value seals what stands in free content below the name of a credential, and what is one
+// whatever its name is. A number becomes the text of it.
 func (s sealer) value(where string, is, was any, u use, secret bool) (any, error) {
 	switch v := is.(type) {
 	case map[string]any:
 		old, _ := was.(map[string]any)
 		out := make(map[string]any, len(v))
+		pair := s.names.Pair(v)
 		for _, k := range slices.Sorted(maps.Keys(v)) {
-			if v[k] == "" && u == forScripts && u.secret(k) {
-				continue
-			}
-			e, err := s.value(where+"."+k, v[k], old[k], u, secret || u.secret(k))
+			e, err := s.value(where+"."+k, v[k], old[k], u, secret || k == pair || s.names.Match(k))
 			if err != nil {
 				return nil, err
 			}
@@ -154,13 +160,19 @@ func (s sealer) value(where string, is, was any, u use, secret bool) (any, error
 		return out, nil
 	case string:
 		ref := strings.HasPrefix(v, desired.RefAge) || u != shown && desired.IsRef(v)
-		if v == "" || !secret && !ref {
+		if v == "" || !secret && !ref && !desired.IsSecretValue(v) {
 			return v, nil
 		}
 		old, _ := was.(string)
 		return s.one(where, v, old)
+	case nil, bool:
+		return v, nil
 	}
-	return is, nil
+	if !secret {
+		return is, nil
+	}
+	old, _ := was.(string)
+	return s.one(where, desired.Decimal(is), old)
 }
 
 func (s sealer) one(where, v, old string) (string, error) {
@@ -173,46 +185,5 @@ func (s sealer) one(where, v, old string) (string, error) {
 	return s.keep(old, v)
 }
 
-// credential says whether a value of that name in free content (parameters,
-// metadata) is a credential. It is narrower than [desired.IsSecretKey], as
-// "key1" is what many clients call a key of metadata.
-func credential(name string) bool {
-	n := strings.ToLower(name)
-	if !desired.IsSecretKey(name) {
-		return false
-	}
-	return slices.ContainsFunc([]string{"passw", "passphrase", "secret", "token", "credential", "private_key", "privatekey", "private-key", "api_key", "apikey", "client_key"},
-		func(part string) bool { return strings.Contains(n, part) })
-}
-
 // redact returns v, JSON, without what is or may be a secret.
-func redact(v any) any { return redactBy(v, credential) }
-
-func redactBy(v any, secret func(string) bool) any {
-	switch v := v.(type) {
-	case map[string]any:
-		out := make(map[string]any, len(v))
-		for k, e := range v {
-			if s, ok := e.(string); secret(k) || ok && desired.IsRef(s) {
-				continue
-			}
-			inner := secret
-			switch k {
-			case "accessInfo", "interfaceInfo", vduParams, externalLBParam:
-				inner = desired.IsSecretKey
-			}
-			out[k] = redactBy(e, inner)
-		}
-		return out
-	case []any:
-		out := make([]any, 0, len(v))
-		for _, e := range v {
-			if s, ok := e.(string); ok && desired.IsRef(s) {
-				continue
-			}
-			out = append(out, redactBy(e, secret))
-		}
-		return out
-	}
-	return v
-}
+func redact(v any) any { return desired.SecretNames{}.Strip(v) }

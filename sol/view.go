@@ -111,21 +111,22 @@ func (a *api) instanceBody(ctx context.Context, k known, shows func(attr string)
 	v := &VnfInstance{
 		ID: k.id, Name: in.Name, Description: in.Description, VnfdID: in.VnfdID,
 		InstantiationState: stateNotInstantiated,
-		Metadata:           redacted(in.Metadata), Extensions: redacted(in.Extensions),
-		VnfConfigurableProperties: redacted(in.ConfigurableProperties),
 	}
-	if v.VnfConfigurableProperties == nil {
-		v.VnfConfigurableProperties = map[string]any{}
-	}
+	var names desired.SecretNames
 	pkg, err := a.View.Package(ctx, in)
 	if err == nil {
 		d := pkg.VNFD
+		names = names.With(d.SecretParams...)
 		v.Provider, v.ProductName, v.SoftwareVersion, v.VnfdVersion = d.Provider, d.ProductName, d.SoftwareVersion, d.Version
 	} else {
 		// The instance is shown all the same: what the last operation knew.
 		a.Logger.WarnContext(ctx, "package of an instance can't be read", "instance", k.id, "error", err)
 		n := k.record.VNF
 		v.Provider, v.ProductName, v.SoftwareVersion, v.VnfdVersion = n.Provider, n.ProductName, n.SoftwareVersion, n.VnfdVersion
+	}
+	v.Metadata, v.Extensions, v.VnfConfigurableProperties = redacted(names, in.Metadata), redacted(names, in.Extensions), redacted(names, in.ConfigurableProperties)
+	if v.VnfConfigurableProperties == nil {
+		v.VnfConfigurableProperties = map[string]any{}
 	}
 	running := in.State == desired.Instantiated
 	if running {
@@ -353,7 +354,7 @@ func (a *api) connections(in *desired.Instance) map[string]VimConnectionInfo {
 
 func shownConnection(c desired.VIMConnection) VimConnectionInfo {
 	return VimConnectionInfo{VimID: c.VimID, VimType: c.VimType, InterfaceInfo: withoutSecrets(c.InterfaceInfo),
-		AccessInfo: withoutSecrets(c.AccessInfo), Extra: redacted(c.Extra)}
+		AccessInfo: withoutSecrets(c.AccessInfo), Extra: redacted(desired.SecretNames{}, c.Extra)}
 }
 
 // connectionTo shows a file under vims/.
@@ -377,18 +378,18 @@ func connectionTo(vim *desired.VIM) VimConnectionInfo {
 func withoutSecrets(m map[string]string) map[string]string {
 	out := make(map[string]string, len(m))
 	for k, v := range m {
-		if !desired.IsSecretKey(k) && !desired.IsRef(v) {
+		if !desired.IsSecretKey(k) && !desired.IsRef(v) && !desired.IsSecretValue(v) {
 			out[k] = v
 		}
 	}
 	return out
 }
 
-func redacted(m map[string]any) map[string]any {
+func redacted(names desired.SecretNames, m map[string]any) map[string]any {
 	if len(m) == 0 {
 		return nil
 	}
-	return redact(m).(map[string]any)
+	return names.Strip(m).(map[string]any)
 }
 
 // operationBody is the operation as clients see it.

@@ -68,9 +68,10 @@ func (a *api) begin(w http.ResponseWriter, r *http.Request, req request) error {
 	if err != nil {
 		return err
 	}
+	names := a.secretNames(ctx, now, after)
 	op := lcm.Operation{
 		ID: a.NewID(), Instance: k.id, Type: req.typ, RequestedBy: callerOf(ctx),
-		Before: k.head, Params: req.params, VNF: a.vnf(ctx, after), UnitsBefore: k.record.Units,
+		Before: k.head, Params: names.StripJSON(req.params), VNF: a.vnf(ctx, after), UnitsBefore: k.record.Units,
 		ResourcesBefore: k.record.Resources, ExtLinks: lcm.ChangedLinks(now, after),
 	}
 	if req.born != nil {
@@ -78,6 +79,7 @@ func (a *api) begin(w http.ResponseWriter, r *http.Request, req request) error {
 			return err
 		}
 	}
+	op.ChangedInfo, op.PkgChange = names.StripJSON(op.ChangedInfo), names.StripJSON(op.PkgChange)
 	if err := a.View.Check(ctx, now, after); err != nil {
 		return err
 	}
@@ -227,7 +229,7 @@ func (a *api) idle(ctx context.Context, k known) (*desired.Instance, error) {
 // edited makes the directory's new content out of its present one, and reads it
 // back: what is checked is what will stand there.
 func (a *api) edited(ctx context.Context, k known, now, next *desired.Instance) (desired.Files, *desired.Instance, error) {
-	next, err := sealer{a.Secrets.Keep}.seal(next, now)
+	next, err := sealer{a.Secrets.Keep, a.secretNames(ctx, now, next)}.seal(next, now)
 	if err != nil {
 		return nil, nil, fmt.Errorf("encrypt the credentials of instance %s: %w", k.id, err)
 	}

@@ -214,6 +214,7 @@ func (l *loader) properties(v *VNFD, entry string, vnfs []template) {
 			l.fail(file, n, "vnfm_info must be a list of texts")
 		}
 	}
+	v.SecretParams = l.secretParams(vnfs)
 	if n, _ := find("flavour_id"); n != nil {
 		v.DefaultFlavour, _ = safeyaml.Text(n)
 	}

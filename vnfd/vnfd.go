@@ -34,6 +34,9 @@ type VNFD struct {
 	DefaultFlavour  string
 	Flavours        []Flavour // by id
 	VnfmInfo        []string
+	// SecretParams are names that count as those of secrets for the instances of this
+	// VNFD, beside those that always do.
+	SecretParams []string `json:",omitempty"`
 }
 
 // Flavour is a deployment flavour: one topology template whose

@@ -70,6 +70,9 @@ func preReceive(ctx context.Context, stdin io.Reader, stderr io.Writer, socket s
 			fmt.Fprintf(stderr, "jibe: no server answers, so only the files were checked: packages, levels and VIMs are when it runs (%v)\n", err)
 			continue
 		}
+		for _, warning := range v.Warnings {
+			fmt.Fprintln(stderr, "jibe warns: "+warning.Error())
+		}
 		if len(v.Problems) == 0 {
 			continue
 		}

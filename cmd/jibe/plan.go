@@ -87,7 +87,7 @@ func newValidate() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			problems := snapshot.Problems()
+			problems, warnings := snapshot.Problems(), []*desired.Problem(nil)
 			if _, err := snapshot.Settings(); err != nil {
 				problems = append(problems, unfold(err)...)
 			}
@@ -101,7 +101,12 @@ func newValidate() *cobra.Command {
 				if _, err := c.do(cmd.Context(), http.MethodPost, "/jibe/v1/check", p, &v); err != nil {
 					return err
 				}
-				problems = v.Problems
+				problems, warnings = v.Problems, v.Warnings
+			} else if offline {
+				warnings = snapshot.Exposed() // whether the push brings them isn't known here
+			}
+			for _, p := range warnings {
+				fmt.Fprintln(w, "warning: "+p.Error())
 			}
 			for _, p := range problems {
 				fmt.Fprintln(w, p.Error())
@@ -250,6 +255,9 @@ func export(ctx context.Context, dir, commit, into string) error {
 }
 
 func printPlan(w io.Writer, v app.Verdict) {
+	for _, p := range v.Warnings {
+		fmt.Fprintln(w, "warning: "+p.Error())
+	}
 	for _, p := range v.Problems {
 		fmt.Fprintln(w, p.Error())
 	}

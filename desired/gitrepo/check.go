@@ -29,8 +29,8 @@ type PushPolicy struct {
 
 // CheckPush says what of a push is refused for reasons that stand in git alone:
 // files that can't be parsed, duplicate ids, moved directories without an id,
-// links and submodules, oversized files, too many terminations, and refs that
-// are Jibe's own. Other branches and tags pass. An error means that the push
+// links and submodules, oversized files, too many terminations, secrets in clear
+// that weren't there before, and refs that are Jibe's own. Other branches and tags pass. An error means that the push
 // couldn't be checked, and must be refused too.
 func (r *Reader) CheckPush(ctx context.Context, updates []RefUpdate, policy PushPolicy) ([]*desired.Problem, error) {
 	var out []*desired.Problem
@@ -73,6 +73,7 @@ func (r *Reader) checkMain(ctx context.Context, u RefUpdate, policy PushPolicy) 
 		func() ([]*desired.Problem, error) { return r.checkShape(ctx, root, d.dirs) },
 		func() ([]*desired.Problem, error) { return r.checkDuplicates(ctx, u.New, d.dirs, d.changes, policy) },
 		func() ([]*desired.Problem, error) { return r.checkTerminations(ctx, d.changes, policy) },
+		func() ([]*desired.Problem, error) { return r.checkSecrets(ctx, d.changes) },
 	} {
 		ps, err := check()
 		if err != nil {
@@ -274,6 +275,38 @@ func nested(dir string, others map[string]bool) bool {
 		}
 	}
 	return false
+}
+
+// checkSecrets refuses secrets in clear that the push brings. It knows the names that are
+// usual; those that a VNFD declares are known to a server.
+func (r *Reader) checkSecrets(ctx context.Context, changes []Change) ([]*desired.Problem, error) {
+	var out []*desired.Problem
+	for _, c := range changes {
+		if c.After.Tree == "" {
+			continue
+		}
+		after, err := r.Read(ctx, c.After)
+		if err != nil {
+			return nil, err
+		}
+		var names desired.SecretNames
+		if len(after.Secrets(names)) == 0 {
+			continue
+		}
+		var before *desired.Instance
+		if c.Before.Tree != "" {
+			if before, err = r.Read(ctx, c.Before); err != nil {
+				return nil, err
+			}
+		}
+		files, err := r.Files(ctx, c.After)
+		if err != nil {
+			return nil, err
+		}
+		added, _ := desired.Exposed(path.Join(c.After.Dir, desired.InstanceFile), files[desired.InstanceFile], before, after, names)
+		out = append(out, added...)
+	}
+	return out, nil
 }
 
 // checkTerminations bounds what one push can end by mistake.

@@ -25,6 +25,8 @@ type slot struct {
 	problems []*desired.Problem
 	// lost says that the directory has lost the id of what runs; a person may accept that.
 	lost bool
+	// exposed are the secrets that stand in the file in clear. It is obeyed all the same.
+	exposed []*desired.Problem
 }
 
 // index knows every instance at one commit. It isn't safe for concurrent use
@@ -36,7 +38,7 @@ type index struct {
 	// rivals are the directories that claim one id, in order, where they are several or
 	// the id is held.
 	rivals map[string][]string
-	bad    map[string]*slot // those with problems
+	bad    map[string]*slot // those with problems, or secrets in clear
 	// held are the instances whose last good revision stands although no directory has
 	// it any more, by id. A person decides what becomes of them.
 	held   map[string]*hold
@@ -132,7 +134,7 @@ func (x *index) take(dir string) {
 func (x *index) place(s *slot) {
 	dir := s.rev.Dir
 	x.byDir[dir] = s
-	if len(s.problems) > 0 {
+	if len(s.problems)+len(s.exposed) > 0 {
 		x.bad[dir] = s
 	}
 	if s.name != "" {
@@ -249,10 +251,30 @@ func (x *index) problems() []*desired.Problem {
 			}
 		}
 	}
-	slices.SortFunc(out, func(a, b *desired.Problem) int {
+	return sorted(out)
+}
+
+// exposed says which secrets stand in the instances' files in clear, by file.
+func (x *index) exposed() []*desired.Problem {
+	var out []*desired.Problem
+	for _, s := range x.bad {
+		out = append(out, s.exposed...)
+	}
+	return sorted(out)
+}
+
+func sorted(problems []*desired.Problem) []*desired.Problem {
+	slices.SortFunc(problems, func(a, b *desired.Problem) int {
 		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line))
 	})
-	return out
+	return problems
+}
+
+// secretsIn are the secrets that a file has in clear.
+func secretsIn(file string, data []byte, in *desired.Instance) []*desired.Problem {
+	// Held against itself, as what stands at a commit is out of the bag already.
+	_, exposed := desired.Exposed(file, data, in, in, desired.SecretNames{})
+	return exposed
 }
 
 func duplicate(id, dir, first string) *desired.Problem {
@@ -418,7 +440,7 @@ func (r *Reader) readSlotChunk(ctx context.Context, changes []dirChange, slots [
 			slots[i].problems = []*desired.Problem{notAFile(path.Join(c.dir, desired.InstanceFile), c.file)}
 			continue
 		}
-		if in, ok := r.parsed.get(parsedKey(c.dir, c.after)); ok {
+		if in, ok := r.parsed.get(parsedKey(c.dir, c.after)); ok && len(secretsIn("", nil, in)) == 0 {
 			slots[i].rev.Instance, slots[i].name = in.ID, in.Name
 			continue
 		}
@@ -439,7 +461,7 @@ func (r *Reader) readSlotChunk(ctx context.Context, changes []dirChange, slots [
 			s.problems = problemsOf(file, err)
 			return nil
 		}
-		s.rev.Instance, s.name = in.ID, in.Name
+		s.rev.Instance, s.name, s.exposed = in.ID, in.Name, secretsIn(file, data, in)
 		return nil
 	})
 }

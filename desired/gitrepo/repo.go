@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -264,6 +265,9 @@ func (r *Repo) tryRefresh(ctx context.Context) error {
 		for _, p := range s.problems {
 			r.log.Warn("not obeyed, the last good revision stands", "revision", head, "problem", p.Error())
 		}
+		for _, p := range s.exposed {
+			r.log.Warn("a secret stands in git in clear", "revision", head, "problem", p.Error())
+		}
 	}
 	for _, l := range m.losses {
 		r.log.Warn("not obeyed, the last good revision stands", "instance", l.was.Instance, "revision", head, "problem", l.problem().Error())
@@ -350,11 +354,12 @@ func (r *Repo) Settings() (*desired.Settings, error) {
 
 // Problems says what at head can't be obeyed: files that can't be parsed, and ids of
 // VNFs that run that were lost (the last good revision stands), and ids that several
-// directories claim (the one that had it stands).
+// directories claim (the one that had it stands). Secrets that stand there in clear are
+// among it, though these files are obeyed: a forge has no hook that would have refused them.
 func (r *Repo) Problems() []*desired.Problem {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	return append(r.index.problems(), r.settings.problems...)
+	return slices.Concat(r.index.problems(), r.index.exposed(), r.settings.problems)
 }
 
 // At reads the desired state at any commit, as git names commits; only what

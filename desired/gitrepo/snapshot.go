@@ -28,6 +28,8 @@ type Snapshot interface {
 	File(ctx context.Context, path string) ([]byte, error)
 	// Problems says what in the instances' directories can't be obeyed.
 	Problems() []*desired.Problem
+	// Exposed says which secrets stand in the instances' files in clear.
+	Exposed() []*desired.Problem
 }
 
 // commitSnapshot is a Snapshot of a commit.
@@ -51,6 +53,7 @@ func (s *commitSnapshot) File(ctx context.Context, p string) ([]byte, error) {
 	return s.fileAt(ctx, s.root, p)
 }
 func (s *commitSnapshot) Problems() []*desired.Problem { return s.index.problems() }
+func (s *commitSnapshot) Exposed() []*desired.Problem  { return s.index.exposed() }
 
 // At reads the desired state at any commit, named as git names them. Every
 // instance is read; [Repo.At] reads only what differs from head.

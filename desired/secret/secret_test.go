@@ -176,34 +176,6 @@ func TestReferencesResolveOrSayWhatIsMissing(t *testing.T) {
 	}
 }
 
-func TestStripAndRedactLeaveNoCredentialAndNoTrace(t *testing.T) {
-	in := map[string]any{
-		"accessInfo": map[string]string{"username": "u", "password": "p", "bearer_token": "b", "oidc_token_url": "https://x"},
-		"list":       []any{map[string]any{"client_secret": "c", "name": "n"}, 1},
-		"typed":      []map[string]any{{"sshKey": "k", "id": 2}},
-		"metadata":   map[string]any{"configmap_secret_paths": []any{"a.yaml"}},
-		"nothing":    nil,
-		"apiKey":     map[string]any{"nested": "x"},
-	}
-	want := map[string]any{
-		"accessInfo": map[string]string{"username": "u", "oidc_token_url": "https://x"},
-		"list":       []any{map[string]any{"name": "n"}, 1},
-		"typed":      []any{map[string]any{"id": 2}},
-		"metadata":   map[string]any{"configmap_secret_paths": []any{"a.yaml"}},
-		"nothing":    nil,
-	}
-	before := fmt.Sprint(in)
-	if diff := cmp.Diff(any(want), secret.Strip(in)); diff != "" {
-		t.Error(diff)
-	}
-	if s := fmt.Sprint(secret.Redact(in)); !strings.Contains(s, "password:***") || !strings.Contains(s, "apiKey:***") || strings.Contains(s, "client_secret:c") {
-		t.Errorf("redacted: %s", s)
-	}
-	if fmt.Sprint(in) != before {
-		t.Error("the argument was changed")
-	}
-}
-
 func certificate() string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte(strings.Repeat("certificate", 20))}))
 }

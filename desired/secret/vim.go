@@ -122,7 +122,7 @@ func (k *Keeper) ResolveConnection(name string, c desired.VIMConnection) (VIM, e
 	}
 	access := map[string]string{}
 	for key, value := range c.AccessInfo {
-		if IsSecretKey(key) && value != "" || IsRef(value) {
+		if desired.IsSecretKey(key) && value != "" || IsRef(value) {
 			if value, err = k.Resolve(value); err != nil {
 				return VIM{}, fmt.Errorf("resolve VIM %s: accessInfo.%s: %w", name, key, err)
 			}

@@ -110,7 +110,7 @@ func (d *Driver) examine(ctx context.Context, src drivers.Source, r *render, wan
 	if err != nil {
 		return nil, d.unknownKind(gk, s.Object, err)
 	}
-	live, found, err := d.compare(ctx, api, gk, src.Instance.ID, obj, s)
+	live, found, err := d.compare(ctx, api, gk, src, obj, s)
 	if err != nil {
 		return nil, err
 	}
@@ -135,13 +135,13 @@ const tries = 4
 
 // compare looks at the live object, nil if there is none of this instance, and
 // tells what an apply would change of it.
-func (d *Driver) compare(ctx context.Context, api dynamic.ResourceInterface, gk schema.GroupKind, instance string, obj *unstructured.Unstructured, s plan.Step) (*unstructured.Unstructured, []drivers.Deviation, error) {
+func (d *Driver) compare(ctx context.Context, api dynamic.ResourceInterface, gk schema.GroupKind, src drivers.Source, obj *unstructured.Unstructured, s plan.Step) (*unstructured.Unstructured, []drivers.Deviation, error) {
 	for try := 1; ; try++ {
 		live, err := d.look(ctx, api, obj.GetName(), s.Object)
 		if err != nil || live == nil {
 			return nil, nil, err
 		}
-		if ownedBy(live, obj, s.Object, instance) != nil {
+		if ownedBy(live, obj, s.Object, src.Instance.ID) != nil {
 			return nil, []drivers.Deviation{{Object: s.Object, Want: present, Have: foreign}}, nil
 		}
 		if live.GetDeletionTimestamp() != nil {
@@ -152,7 +152,7 @@ func (d *Driver) compare(ctx context.Context, api dynamic.ResourceInterface, gk 
 		}
 		dry, err := d.rehearse(ctx, api, gk, live, obj)
 		if err == nil {
-			return live, differing(gk, s.Object, live, dry, obj, maxDeviations), nil
+			return live, differing(secretNames(src), gk, s.Object, live, dry, obj, maxDeviations), nil
 		}
 		if apierrors.IsConflict(err) && try < tries {
 			continue
@@ -164,7 +164,7 @@ func (d *Driver) compare(ctx context.Context, api dynamic.ResourceInterface, gk 
 		}
 		// A server that wouldn't take the render, or a webhook that knows no dry run,
 		// is what the repair will meet; what differs can be told without.
-		return live, disowned(gk, s.Object, live, obj), nil
+		return live, disowned(secretNames(src), gk, s.Object, live, obj), nil
 	}
 }
 

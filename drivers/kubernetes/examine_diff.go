@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/drivers"
 )
 
@@ -36,6 +37,7 @@ const (
 type difference struct {
 	gk      schema.GroupKind
 	key     string
+	names   desired.SecretNames
 	entries []managedSet // who manages the live object, but for Jibe
 	most    int          // after how many fields the others are only counted
 	// only, if set, leaves out the fields that are in it.
@@ -62,8 +64,8 @@ type spot struct {
 
 // differing lists the deviations of live from dry, the answer to the apply of
 // rendered: at most as many as are asked for.
-func differing(gk schema.GroupKind, key string, live, dry, rendered *unstructured.Unstructured, most int) []drivers.Deviation {
-	d := &difference{gk: gk, key: key, most: most}
+func differing(names desired.SecretNames, gk schema.GroupKind, key string, live, dry, rendered *unstructured.Unstructured, most int) []drivers.Deviation {
+	d := &difference{names: names, gk: gk, key: key, most: most}
 	s := d.begin(live, rendered)
 	s.dry = dry.Object
 	for _, m := range dry.GetManagedFields() {
@@ -75,8 +77,8 @@ func differing(gk schema.GroupKind, key string, live, dry, rendered *unstructure
 
 // disowned lists the deviations of live from what was rendered, as far as they
 // can be told without the API server's help: of the fields that aren't Jibe's.
-func disowned(gk schema.GroupKind, key string, live, rendered *unstructured.Unstructured) []drivers.Deviation {
-	d := &difference{gk: gk, key: key, most: maxDeviations}
+func disowned(names desired.SecretNames, gk schema.GroupKind, key string, live, rendered *unstructured.Unstructured) []drivers.Deviation {
+	d := &difference{names: names, gk: gk, key: key, most: maxDeviations}
 	s := d.begin(live, rendered)
 	s.dry, d.only = rendered.Object, s.owned
 	s.owned, s.isOwned = nil, false
@@ -259,7 +261,7 @@ func (d *difference) shown(path fieldPath, value any) string {
 			return hidden
 		}
 	}
-	return clip(inJSON(veil(d.gk, path, value)))
+	return clip(inJSON(veil(d.names, d.gk, path, value)))
 }
 
 func inJSON(value any) string {

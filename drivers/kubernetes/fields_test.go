@@ -6,6 +6,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
+
+	"github.com/jibe-vnfm/jibe/desired"
 )
 
 func object(t *testing.T, manifest string) *unstructured.Unstructured {
@@ -34,7 +36,7 @@ func TestAnEntryOfManagedFieldsMayLackAnything(t *testing.T) {
 		if owns(f.fields.Value(), rendered) {
 			t.Errorf("%s: Jibe owns all", entry)
 		}
-		if found := differing(kindConfigMap, f.key, u, rendered, rendered, maxDeviations); len(found) != 1 {
+		if found := differing(desired.SecretNames{}, kindConfigMap, f.key, u, rendered, rendered, maxDeviations); len(found) != 1 {
 			t.Errorf("%s: told is %v", entry, found)
 		}
 	}

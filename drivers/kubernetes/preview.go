@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/reconciler/plan"
 )
@@ -70,11 +71,11 @@ func (d *Driver) preview(ctx context.Context, src drivers.Source, r *render, s p
 		now = nil
 	}
 	if gone || now != nil && d.anew(src, r, now) {
-		return everyField(s.Object, obj), nil
+		return everyField(secretNames(src), s.Object, obj), nil
 	}
 	api, sent, err := d.resource(obj, gk, s.Object)
 	if meta.IsNoMatchError(err) {
-		return everyField(s.Object, obj), nil // its definition comes first
+		return everyField(secretNames(src), s.Object, obj), nil // its definition comes first
 	}
 	if err != nil {
 		return nil, fmt.Errorf("look up the kind of %s: %w", s.Object, unavailable(err))
@@ -85,7 +86,7 @@ func (d *Driver) preview(ctx context.Context, src drivers.Source, r *render, s p
 			return nil, err
 		}
 		if live == nil || live.GetDeletionTimestamp() != nil {
-			return everyField(s.Object, obj), nil
+			return everyField(secretNames(src), s.Object, obj), nil
 		}
 		if err := ownedBy(live, sent, s.Object, src.Instance.ID); err != nil {
 			if infoOf(gk).shared {
@@ -105,7 +106,7 @@ func (d *Driver) preview(ctx context.Context, src drivers.Source, r *render, s p
 		case err != nil:
 			return nil, fmt.Errorf("dry run of %s: %w", s.Object, classify(s.Object, err))
 		}
-		return slices.DeleteFunc(differing(gk, s.Object, live, dry, sent, maxPreviewed), bookkeeping), nil
+		return slices.DeleteFunc(differing(secretNames(src), gk, s.Object, live, dry, sent, maxPreviewed), bookkeeping), nil
 	}
 }
 
@@ -116,8 +117,8 @@ func bookkeeping(x drivers.Deviation) bool {
 }
 
 // everyField tells of an object that is made: each of its fields, in their order.
-func everyField(key string, obj *unstructured.Unstructured) []drivers.Deviation {
-	d := &difference{gk: obj.GroupVersionKind().GroupKind(), key: key, most: maxFields}
+func everyField(names desired.SecretNames, key string, obj *unstructured.Unstructured) []drivers.Deviation {
+	d := &difference{names: names, gk: obj.GroupVersionKind().GroupKind(), key: key, most: maxFields}
 	d.flatten(nil, obj.Object)
 	d.found = slices.DeleteFunc(d.found, bookkeeping)
 	if d.more > 0 {

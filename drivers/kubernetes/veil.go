@@ -6,19 +6,22 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/drivers"
 )
 
-// veil is the value at the path without what may be a secret, by its name: of
-// Secrets, whose contents are hidden as a whole, it needn't know.
-func veil(gk schema.GroupKind, path fieldPath, value any) any {
-	if secretAt(gk, path) {
+// veil is the value at the path without what may be a secret, by its name or by what it
+// is: of Secrets, whose contents are hidden as a whole, it needn't know.
+func veil(names desired.SecretNames, gk schema.GroupKind, path fieldPath, value any) any {
+	if secretAt(names, gk, path) {
 		return hidden
 	}
 	switch value := value.(type) {
 	case map[string]any:
 		veiled := make(map[string]any, len(value))
 		for name, part := range value {
-			veiled[name] = veil(gk, slices.Concat(path, fieldPath{"f:" + name}), part)
+			veiled[name] = veil(names, gk, slices.Concat(path, fieldPath{"f:" + name}), part)
 		}
 		return veiled
 	case []any:
@@ -28,18 +31,22 @@ func veil(gk schema.GroupKind, path fieldPath, value any) any {
 			if m, ok := item.(map[string]any); ok {
 				name = "k:" + inJSON(map[string]any{"name": str(m, "name")})
 			}
-			veiled[i] = veil(gk, slices.Concat(path, fieldPath{name}), item)
+			veiled[i] = veil(names, gk, slices.Concat(path, fieldPath{name}), item)
 		}
 		if isArguments(path) {
-			veilArguments(veiled)
+			veilArguments(names, veiled)
 		}
 		return veiled
+	case string:
+		if desired.IsSecretValue(value) {
+			return hidden
+		}
 	}
 	return value
 }
 
 // secretAt says whether the names on the path are those of a secret's value.
-func secretAt(gk schema.GroupKind, path fieldPath) bool {
+func secretAt(names desired.SecretNames, gk schema.GroupKind, path fieldPath) bool {
 	_, builtIn := kinds[gk]
 	for i, part := range path {
 		kind, name, _ := strings.Cut(part, ":")
@@ -50,16 +57,16 @@ func secretAt(gk schema.GroupKind, path fieldPath) bool {
 		switch {
 		case name == lastApplied:
 			return true
-		case kind == "f" && builtIn && slices.Contains(freeMaps, before) && looksSecret(name):
+		case kind == "f" && builtIn && slices.Contains(freeMaps, before) && names.Match(name):
 			return true
-		case kind == "f" && !builtIn && looksSecret(name) && !isReference(name):
+		case kind == "f" && !builtIn && names.Match(name) && !isReference(name):
 			return true
 		case kind == "k" && path[len(path)-1] == "f:value":
 			var keys map[string]any
 			if json.Unmarshal([]byte(name), &keys) != nil {
 				continue
 			}
-			if s, _ := keys["name"].(string); looksSecret(s) {
+			if s, _ := keys["name"].(string); names.Match(s) {
 				return true // env[name=DB_PASSWORD].value
 			}
 		}
@@ -71,20 +78,19 @@ func secretAt(gk schema.GroupKind, path fieldPath) bool {
 // other names say what Kubernetes means by them ("secretName").
 var freeMaps = []string{"f:data", "f:binaryData", "f:annotations", "f:labels", "f:parameters", "f:volumeAttributes", "f:options"}
 
-// isReference says whether what has the name says where a secret is.
+// isReference says whether what has the name in Kubernetes' own kinds, and in those that
+// hold parts of them, tells of a token that the cluster makes.
 func isReference(name string) bool {
-	name = strings.ToLower(name)
-	return slices.ContainsFunc([]string{"secretname", "secretref", "secretkeyref", "secretnamespace", "pullsecrets", "accounttoken"}, func(end string) bool {
-		return strings.HasSuffix(name, end)
-	})
+	return name == "serviceAccountToken" || name == "automountServiceAccountToken"
 }
 
-// looksSecret says whether what has this name may be a secret.
-func looksSecret(name string) bool {
-	name = strings.NewReplacer("-", "", "_", "", ".", "").Replace(strings.ToLower(name))
-	return slices.ContainsFunc([]string{"passw", "passphrase", "secret", "token", "credential", "privatekey", "apikey", "accesskey"}, func(word string) bool {
-		return strings.Contains(name, word)
-	})
+// secretNames is the rule by which what may be a secret is told from other things.
+func secretNames(src drivers.Source) desired.SecretNames {
+	var names desired.SecretNames
+	if src.Package != nil && src.Package.VNFD != nil {
+		names = names.With(src.Package.VNFD.SecretParams...)
+	}
+	return names
 }
 
 func isArguments(path fieldPath) bool {
@@ -97,7 +103,7 @@ func isArguments(path fieldPath) bool {
 
 // veilArguments hides the values of arguments that look secret: "--password=…", and
 // what follows "--password".
-func veilArguments(arguments []any) {
+func veilArguments(names desired.SecretNames, arguments []any) {
 	follows := false
 	for i, x := range arguments {
 		s, _ := x.(string)
@@ -105,9 +111,9 @@ func veilArguments(arguments []any) {
 		switch {
 		case follows && !strings.HasPrefix(s, "-"):
 			arguments[i] = hidden
-		case given && looksSecret(name):
+		case given && names.Match(name):
 			arguments[i] = name + "=" + hidden
 		}
-		follows = !given && strings.HasPrefix(s, "-") && looksSecret(s)
+		follows = !given && strings.HasPrefix(s, "-") && names.Match(s)
 	}
 }

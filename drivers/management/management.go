@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/vnfd"
 )
 
@@ -235,6 +236,8 @@ type Call struct {
 	// Secrets are values that are kept from logs and errors, beside those that
 	// Files, and Input under the names of credentials, hold; see [Revealed].
 	Secrets []string
+	// Names tells under which names values are secrets.
+	Names desired.SecretNames
 	// Timeout bounds the run, without the time in which it waits for its turn; 0 is
 	// ten minutes.
 	Timeout time.Duration

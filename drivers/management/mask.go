@@ -2,9 +2,7 @@ package management
 
 import (
 	"encoding/json"
-	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,7 +21,10 @@ const (
 )
 
 // mask hides secrets in what programs write.
-type mask struct{ secrets []string }
+type mask struct {
+	secrets []string
+	names   desired.SecretNames
+}
 
 // newMask knows the secrets that the program was given.
 func newMask(c Call) *mask {
@@ -51,12 +52,20 @@ func newMask(c Call) *mask {
 	}
 	in := c.Input
 	for _, v := range []any{in.Params, in.CoordinationParams, in.Instance.Metadata, in.Instance.Extensions, decoded(in.Operation.Params), decoded(in.HandOver)} {
-		secretsIn(v, false, add)
+		secretsIn(c.Names, v, add)
 	}
 	for _, data := range c.Files {
-		secretsIn(decoded(data), false, add)
+		secretsIn(c.Names, decoded(data), add)
 	}
-	return &mask{secrets: slices.Collect(maps.Keys(found))}
+	return &mask{secrets: slices.Collect(maps.Keys(found)), names: c.Names}
+}
+
+// Hide is text without the secrets, of which a part may stand at its end.
+func Hide(text string, secrets []string) string {
+	if len(secrets) == 0 {
+		return text
+	}
+	return newMask(Call{Secrets: secrets}).hide(text, false, true)
 }
 
 // spelled is s as it is, and as it stands in JSON and in quotes: programs like to show
@@ -80,35 +89,10 @@ func decoded(data []byte) any {
 	return v
 }
 
-// secretsIn calls add with the values that stand under the names of credentials; all
-// of v's do where secret is true.
-func secretsIn(v any, secret bool, add func(string)) {
-	switch v := v.(type) {
-	case string:
-		if secret {
-			add(v)
-		}
-		return
-	case float64:
-		if secret {
-			add(strconv.FormatFloat(v, 'f', -1, 64))
-		}
-		return
-	}
-	r := reflect.ValueOf(v)
-	switch r.Kind() {
-	case reflect.Map:
-		for it := r.MapRange(); it.Next(); {
-			secretsIn(it.Value().Interface(), secret || desired.IsSecretKey(fmt.Sprint(it.Key().Interface())), add)
-		}
-	case reflect.Slice:
-		for i := range r.Len() {
-			secretsIn(r.Index(i).Interface(), secret, add)
-		}
-	default:
-		if secret && r.CanInt() {
-			add(fmt.Sprint(v))
-		}
+// secretsIn calls add with the values of v that are secrets by the rule.
+func secretsIn(names desired.SecretNames, v any, add func(string)) {
+	for _, s := range names.Find(v) {
+		add(s.Value)
 	}
 }
 

@@ -291,7 +291,7 @@ func (o *Output) unfit(m *mask) string {
 			return fmt.Sprintf("wrote %d bytes of %s, at most %d are kept", len(data), name, maxKept)
 		}
 		leaks := m.hide(string(data), false, false) != string(data)
-		secretsIn(entries, false, func(value string) { leaks = leaks || !desired.IsRef(value) })
+		secretsIn(m.names, entries, func(value string) { leaks = leaks || !desired.IsRef(value) })
 		if leaks {
 			return fmt.Sprintf("wrote %s with a secret in clear, which would stand in git: leave it in handOver, which is kept encrypted for the time of the operation", name)
 		}

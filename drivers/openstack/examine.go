@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/drivers/openstack/hot"
 	"github.com/jibe-vnfm/jibe/reconciler/plan"
@@ -139,9 +139,12 @@ func differing(path []string, a, b any, tell func(path []string, a, b any)) {
 	}
 }
 
-// mayBeSecret are the names of properties whose values aren't told, beside all
-// parameters and files: only that they differ.
-var mayBeSecret = regexp.MustCompile(`(?i)(user_data|pass|secret|token|private|credential|^config$|personality)`)
+// mayHoldSecrets says whether the property's value isn't told, beside all parameters and
+// files, but only that it differs: what has the name of a secret, and what machines are
+// set up with.
+func mayHoldSecrets(name string) bool {
+	return name == "config" || name == "personality" || strings.Contains(name, "user_data") || desired.IsSecretKey(name)
+}
 
 // longestValue bounds what is told of a value.
 const longestValue = 120
@@ -150,7 +153,7 @@ func shown(path []string, v any) string {
 	switch {
 	case v == nil:
 		return ""
-	case path[0] != "template" || slices.ContainsFunc(path, mayBeSecret.MatchString):
+	case path[0] != "template" || slices.ContainsFunc(path, mayHoldSecrets):
 		return "(not shown)"
 	}
 	if m, ok := v.(map[string]any); ok {
@@ -159,8 +162,8 @@ func shown(path []string, v any) string {
 		}
 		return "(not shown)"
 	}
-	text, err := json.Marshal(v)
-	if err != nil {
+	text, err := json.Marshal(desired.SecretNames{}.Strip(v))
+	if s, ok := v.(string); err != nil || ok && desired.IsSecretValue(s) {
 		return "(not shown)"
 	}
 	if len(text) > longestValue {

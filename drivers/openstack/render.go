@@ -2,6 +2,7 @@ package openstack
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -88,8 +89,12 @@ func makeRender(src drivers.Source, key []byte) (*render, error) {
 	if err != nil {
 		return nil, refusedRender(err)
 	}
+	params, err := src.Params()
+	if err != nil {
+		return nil, err
+	}
 	r, err := folder.Render(hot.Input{
-		Instance: in.ID, Generation: in.Generation, Flavour: flavour, Runs: src.Runs, Params: in.Params,
+		Instance: in.ID, Generation: in.Generation, Flavour: flavour, Runs: src.Runs, Params: params, Secrets: src.Secrets,
 		// Where programs of the package read parameters too, or another VIM's manifests, one
 		// that the templates don't have may be theirs.
 		Strict:          src.VDUs == nil && len(flavour.Hooks) == 0,
@@ -182,15 +187,19 @@ type renderKey struct {
 	instance *desired.Instance
 	pkg      *vnfd.Package
 	vdus     string
+	secrets  [sha256.Size]byte
 }
 
 // rendersKept is the number of renders after which the older half is forgotten.
 const rendersKept = 256
 
 func (m *renders) of(src drivers.Source, build func() (*render, error)) (*render, error) {
-	key := renderKey{src.Instance, src.Package, "all"}
+	key := renderKey{instance: src.Instance, pkg: src.Package, vdus: "all"}
 	if src.VDUs != nil {
 		key.vdus = "only " + strings.Join(src.VDUs, " ")
+	}
+	if len(src.Secrets) > 0 {
+		key.secrets = sha256.Sum256([]byte(strings.Join(src.Secrets, "\x00"))) // what references stand for may change
 	}
 	m.mu.Lock()
 	r, ok := m.young[key]

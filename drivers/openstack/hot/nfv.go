@@ -36,6 +36,8 @@ type Input struct {
 	// template doesn't have.
 	Params map[string]any
 	Strict bool
+	// Secrets are values in Params that no message may quote.
+	Secrets []string
 	// Computed says that a program computes parameters later, which may be missing yet.
 	Computed bool
 	// ExtVirtualLinks are networks for connection points, ExtManaged those that take the

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/jibe-vnfm/jibe/desired"
 )
 
 // nfvParam is the parameter in which a template is given what the VNFD and the
@@ -139,7 +141,7 @@ func (f *Folder) parametersOf(in *Input, nfv map[string]any, places []place) (*p
 		v, err := cast(kind, given)
 		if err != nil {
 			shown := fmt.Sprintf("%.80v ", given)
-			if p.hidden[name] {
+			if text := fmt.Sprint(given); p.hidden[name] || desired.IsSecretKey(name) || desired.IsSecretValue(text) || slices.Contains(in.Secrets, text) {
 				shown = "its value "
 			}
 			return nil, &InputError{"params." + name, fmt.Sprintf("%s%v, as %s declares the parameter", shown, err, f.top.file)}

@@ -5,33 +5,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-
-	"github.com/jibe-vnfm/jibe/desired"
 )
-
-// IsSecretKey says whether a value of that name is a credential; see
-// [desired.IsSecretKey].
-func IsSecretKey(name string) bool { return desired.IsSecretKey(name) }
-
-// Strip returns a deep copy of a JSON-like value without the entries whose names
-// are those of credentials: what the API may show.
-func Strip(v any) any {
-	return walk(v, func(m map[string]any) {
-		maps.DeleteFunc(m, func(k string, _ any) bool { return IsSecretKey(k) })
-	})
-}
-
-// Redact returns a deep copy of a JSON-like value with "***" in the place of
-// credentials: what a log may hold.
-func Redact(v any) any {
-	return walk(v, func(m map[string]any) {
-		for k := range m {
-			if IsSecretKey(k) {
-				m[k] = "***"
-			}
-		}
-	})
-}
 
 // walk copies v and calls edit on each mapping in it, outermost first.
 func walk(v any, edit func(map[string]any)) any {

@@ -1,0 +1,74 @@
+package reconciler
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/drivers/management"
+	"github.com/jibe-vnfm/jibe/vnfd"
+)
+
+// reveal is [Config.Reveal].
+type reveal func(params map[string]any) (map[string]any, error)
+
+// params are the instance's parameters with what the references in them stand for, and
+// these values; nil where there are none.
+func (r reveal) params(inst *desired.Instance) (clear map[string]any, secrets []string, err error) {
+	if r == nil || !slices.ContainsFunc(inst.Secrets(desired.SecretNames{}), func(s desired.Secret) bool {
+		return s.Path[0] == "params" && desired.IsRef(s.Value)
+	}) {
+		return nil, nil, nil
+	}
+	if clear, err = r(inst.Params); err != nil {
+		return nil, nil, err
+	}
+	return clear, management.Revealed(inst.Params, clear), nil
+}
+
+// sourceOf opens every package that the render of an instance depends on, and resolves
+// the references in its parameters as far as it can: not every VIM needs them.
+func sourceOf(ctx context.Context, packages Packages, reveal reveal, inst *desired.Instance) (drivers.Source, error) {
+	src := drivers.Source{Instance: inst}
+	open := func(tree string) (*vnfd.Package, error) {
+		pkg, err := packages.Open(ctx, tree)
+		if err != nil {
+			return nil, fmt.Errorf("package %s of instance %s: %w", tree, inst.ID, err)
+		}
+		return pkg, nil
+	}
+	var err error
+	if src.Package, err = open(inst.Package); err != nil {
+		return src, err
+	}
+	if inst.Base != "" {
+		if src.Base, err = open(inst.Base); err != nil {
+			return src, err
+		}
+	}
+	for _, o := range inst.Overlays {
+		pkg, err := open(o.Package)
+		if err != nil {
+			return src, err
+		}
+		src.Overlays = append(src.Overlays, pkg)
+	}
+	if n := len(inst.Overlays); n > 0 && inst.Overlays[n-1].Package != inst.Package {
+		return src, &drivers.RefusedError{Object: "overlays", Reason: "the last overlay's package must be the one that \"package\" says"}
+	}
+	src.Clear, src.Secrets, src.Sealed = reveal.params(inst)
+	return src, nil
+}
+
+// declared is the rule that tells names of secrets, with those that the VNFDs declare.
+func declared(packages ...*vnfd.Package) desired.SecretNames {
+	var names desired.SecretNames
+	for _, pkg := range packages {
+		if pkg != nil && pkg.VNFD != nil {
+			names = names.With(pkg.VNFD.SecretParams...)
+		}
+	}
+	return names
+}
