@@ -67,7 +67,7 @@ func (s sealer) seal(in, before *desired.Instance) (*desired.Instance, error) {
 		use     use
 	}{
 		{"additionalParams", &out.Params, in.Params, before.Params, handedOn},
-		{"additionalParams", &out.Update.Coordinate.Params, in.Update.Coordinate.Params, before.Update.Coordinate.Params, handedOn},
+		{"additionalParams", &out.Update.Coordinate.Params, in.Update.Coordinate.Params, before.Update.Coordinate.Params, forScripts},
 		{"metadata", &out.Metadata, in.Metadata, before.Metadata, shown},
 		{"extensions", &out.Extensions, in.Extensions, before.Extensions, shown},
 		{"vnfConfigurableProperties", &out.ConfigurableProperties, in.ConfigurableProperties, before.ConfigurableProperties, shown},
@@ -114,6 +114,9 @@ const (
 	// handedOn is content that programs of the package get with each reference
 	// resolved: none may come from a client.
 	handedOn
+	// forScripts is content that is there for nothing else. A credential that is empty is
+	// left out of it.
+	forScripts
 )
 
 func (s sealer) object(where string, is, was map[string]any, u use) (map[string]any, error) {
@@ -136,6 +139,9 @@ func (s sealer) value(where string, is, was any, u use, secret bool) (any, error
 		out := make(map[string]any, len(v))
 		pair := s.names.Pair(v)
 		for _, k := range slices.Sorted(maps.Keys(v)) {
+			if v[k] == "" && u == forScripts && s.names.Match(k) {
+				continue
+			}
 			e, err := s.value(where+"."+k, v[k], old[k], u, secret || k == pair || s.names.Match(k))
 			if err != nil {
 				return nil, err

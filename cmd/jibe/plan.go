@@ -102,8 +102,11 @@ func newValidate() *cobra.Command {
 					return err
 				}
 				problems, warnings = v.Problems, v.Warnings
-			} else if offline {
-				warnings = snapshot.Exposed() // whether the push brings them isn't known here
+			}
+			for _, p := range snapshot.Exposed() { // of what a push wouldn't change, too
+				if !slices.ContainsFunc(slices.Concat(problems, warnings), func(told *desired.Problem) bool { return told.File == p.File && told.Line == p.Line }) {
+					warnings = append(warnings, p)
+				}
 			}
 			for _, p := range warnings {
 				fmt.Fprintln(w, "warning: "+p.Error())

@@ -93,7 +93,7 @@ func (b *batch) apply(w desired.Write) (desired.Revision, error) {
 	if err != nil {
 		return desired.Revision{}, err
 	}
-	next, name := at, ""
+	next, s := at, &slot{}
 	if len(files) == 0 {
 		next.Tree = ""
 	} else {
@@ -113,13 +113,14 @@ func (b *batch) apply(w desired.Write) (desired.Revision, error) {
 		if in.ID != w.Instance {
 			return desired.Revision{}, fmt.Errorf("write instance %s: %s would have the id %s (an instance keeps its id: write it into the file)", w.Instance, file, in.ID)
 		}
-		name = in.Name
+		s.name, s.exposed = in.Name, secretsIn(file, files[desired.InstanceFile], in)
 	}
 	if err := b.splice(at.Dir, entry{mode: modeDir, hash: next.Tree}); err != nil {
 		return desired.Revision{}, err
 	}
 	next.Commit = b.commit(encodeCommit(b.root, b.parent, w.By, b.r.opt.Author, b.r.opt.Now(), message(w)))
-	b.record(next, name)
+	s.rev = next
+	b.record(w.Instance, s)
 	return next, nil
 }
 
@@ -130,13 +131,14 @@ func (b *batch) commit(data []byte) string {
 	return b.parent
 }
 
-func (b *batch) record(rev desired.Revision, name string) {
-	b.order = append(b.order, rev.Dir)
-	if rev.Tree == "" {
-		b.slots[rev.Dir], b.ids[rev.Instance] = nil, ""
+// record notes what a write leaves in its directory; a slot without a tree is gone.
+func (b *batch) record(id string, s *slot) {
+	b.order = append(b.order, s.rev.Dir)
+	if s.rev.Tree == "" {
+		b.slots[s.rev.Dir], b.ids[id] = nil, ""
 		return
 	}
-	b.slots[rev.Dir], b.ids[rev.Instance] = &slot{rev: rev, name: name}, rev.Dir
+	b.slots[s.rev.Dir], b.ids[id] = s, s.rev.Dir
 }
 
 // locate finds the directory that a write is about, as it stands now.
