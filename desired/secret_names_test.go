@@ -143,3 +143,66 @@ func wrapped(s string) string {
 	}
 	return b.String() + s + "\n"
 }
+
+func TestASecretInClearIsToldByItsLineAndNeverByItsValue(t *testing.T) {
+	const before = `vnfdId: x
+params:
+  password: stood-there
+  users: [{name: a, token: stood-too}]
+`
+	const after = `vnfdId: x
+params:
+  # moved, and one more in front
+  users:
+  - {name: b, token: brought-1}
+  - {name: a, token: stood-too}
+  password: stood-there
+  sealed: {api_key: "age:abc", file: "file:/run/x"}
+  pin: 4711
+metadata:
+  cert: |
+    -----BEGIN PRIVATE KEY-----
+    brought-2
+update:
+  strategy: rolling
+vimConnectionInfo:
+  v:
+    vimType: sim
+    extra: {secret: brought-3}
+`
+	was, err := desired.ParseInstance("instances/a/vnf.yaml", []byte(before))
+	if err != nil {
+		t.Fatal(err)
+	}
+	is, err := desired.ParseInstance("instances/a/vnf.yaml", []byte(after))
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := func(problems []*desired.Problem) (lines []string) {
+		for _, p := range problems {
+			text := p.Error()
+			for _, value := range []string{"brought", "stood", "4711"} {
+				if strings.Contains(text, value) {
+					t.Errorf("a value is told: %s", text)
+				}
+			}
+			if !strings.Contains(text, "jibe secret encrypt") {
+				t.Errorf("no way out is told: %s", text)
+			}
+			line, _, _ := strings.Cut(text, " is a secret")
+			lines = append(lines, line)
+		}
+		return lines
+	}
+	added, left := desired.Exposed("instances/a/vnf.yaml", []byte(after), was, is, desired.SecretNames{})
+	if diff := cmp.Diff([]string{`instances/a/vnf.yaml:9: "params.pin"`, `instances/a/vnf.yaml:5: "params.users[0].token"`,
+		`instances/a/vnf.yaml:11: "metadata.cert"`, `instances/a/vnf.yaml:19: "vimConnectionInfo.v.extra.secret"`}, said(added)); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]string{`instances/a/vnf.yaml:7: "params.password"`, `instances/a/vnf.yaml:6: "params.users[1].token"`}, said(left)); diff != "" {
+		t.Error(diff)
+	}
+	if added, left := desired.Exposed("f", []byte(after), nil, is, desired.SecretNames{}); len(added) != 6 || len(left) != 0 {
+		t.Errorf("of a new file %d are new and %d were there", len(added), len(left))
+	}
+}

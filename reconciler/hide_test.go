@@ -21,3 +21,25 @@ func TestADeviationNeverShowsWhatMayBeASecret(t *testing.T) {
 		}
 	}
 }
+
+func TestADeviationHidesWhatIsSecretByItsValueOrByDeclaration(t *testing.T) {
+	names := desired.SecretNames{}.With("snmp_community")
+	for name, d := range map[string]struct {
+		drivers.Deviation
+		hidden bool
+	}{
+		"a declared name":               {drivers.Deviation{Field: "data.snmpCommunity", Want: `"x"`}, true},
+		"a variable of a declared name": {drivers.Deviation{Field: "spec.containers[name=a].env[name=SNMP_COMMUNITY].value", Want: `"x"`}, true},
+		"a key in an annotation":        {drivers.Deviation{Field: "metadata.annotations[acme.org/api-key]", Have: `"x"`}, true},
+		"a private key":                 {drivers.Deviation{Field: "data.note", Have: `"-----BEGIN PRIVATE KEY-----\nMII"`}, true},
+		"what a reference stands for":   {drivers.Deviation{Field: "template.resources.VDU1.properties.name", Want: `"vm-resolved-1"`}, true},
+		"a container that is called so": {drivers.Deviation{Field: "spec.containers[name=auth].image", Want: `"a:1"`}, false},
+		"the name of a Secret":          {drivers.Deviation{Field: "spec.secretName", Want: `"login"`}, false},
+		"something else":                {drivers.Deviation{Field: "spec.replicas", Want: "3"}, false},
+	} {
+		hide(&d.Deviation, names, []string{"resolved"})
+		if got := d.Want+d.Have == "(hidden)"; got != d.hidden {
+			t.Errorf("%s: %+v, hidden should be %v", name, d.Deviation, d.hidden)
+		}
+	}
+}
