@@ -16,6 +16,8 @@ const (
 	beginEncoded = "LS0tLS1CRUdJTi"
 	// labelEncoded is how much of such base64 holds the block's label.
 	labelEncoded = 80
+	// shortestSecret is less than any key or token has, in bytes.
+	shortestSecret = 16
 	// maxEncoded is the longest text that is decoded as a whole, in bytes.
 	maxEncoded = 256 << 10
 )
@@ -23,17 +25,19 @@ const (
 var (
 	privateKey = regexp.MustCompile(`-----BEGIN [A-Z0-9 ]*PRIVATE KEY( BLOCK)?-----|AGE-SECRET-KEY-1|PuTTY-User-Key-File-`)
 	webToken   = regexp.MustCompile(`eyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]*`)
-	encoded    = regexp.MustCompile(`^[A-Za-z0-9+/_\s-]{24,}={0,2}\s*$`)
 )
 
 // IsSecretValue says whether s is or holds a secret whatever its name is: a private key
 // (PEM, OpenSSH, PGP, age, PuTTY), also in base64 and in the middle of other text, or a
 // JSON web token (RFC 7519).
 func IsSecretValue(s string) bool {
+	if len(s) < shortestSecret {
+		return false
+	}
 	if holdsSecret(s) {
 		return true
 	}
-	if len(s) > maxEncoded || !encoded.MatchString(s) {
+	if len(s) > maxEncoded || !isEncoded(s) {
 		return false
 	}
 	clear, ok := decode64(s)
@@ -41,7 +45,7 @@ func IsSecretValue(s string) bool {
 }
 
 func holdsSecret(s string) bool {
-	if privateKey.MatchString(s) {
+	if (strings.Contains(s, "KEY") || strings.Contains(s, "PuTTY")) && privateKey.MatchString(s) {
 		return true
 	}
 	for rest := s; ; {
@@ -55,6 +59,9 @@ func holdsSecret(s string) bool {
 		}
 		rest = rest[len(beginEncoded):]
 	}
+	if !strings.Contains(s, "eyJ") {
+		return false
+	}
 	for _, t := range webToken.FindAllString(s, -1) {
 		head, _, _ := strings.Cut(t, ".")
 		var h struct {
@@ -67,12 +74,19 @@ func holdsSecret(s string) bool {
 	return false
 }
 
+// isEncoded says whether all of s may be base64.
+func isEncoded(s string) bool {
+	return strings.IndexFunc(strings.TrimRight(s, "= \r\n"), func(r rune) bool { return !in64(r) && !strings.ContainsRune("-_ \r\n", r) }) < 0
+}
+
+func in64(r rune) bool {
+	return r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '+' || r == '/'
+}
+
 // decode64 decodes as much of s as is base64, in either alphabet.
 func decode64(s string) (string, bool) {
 	s = strings.NewReplacer("\n", "", "\r", "", " ", "", "-", "+", "_", "/").Replace(s)
-	if end := strings.IndexFunc(s, func(r rune) bool {
-		return !(r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '+' || r == '/')
-	}); end >= 0 {
+	if end := strings.IndexFunc(s, func(r rune) bool { return !in64(r) }); end >= 0 {
 		s = s[:end]
 	}
 	if len(s)%4 == 1 {

@@ -13,9 +13,9 @@ import (
 
 func TestTheNamesThatAVNFDDeclaresSecretAreRead(t *testing.T) {
 	for written, want := range map[string][]string{
-		"":                                         nil,
-		"{secret_params: [snmp_community, b]}":     {"b", "snmp_community"},
-		"{secret_params: 'snmp_community, b,b'}":   {"b", "snmp_community"},
+		"":                                       nil,
+		"{secret_params: [snmp_community, b]}":   {"b", "snmp_community"},
+		"{secret_params: 'snmp_community, b,b'}": {"b", "snmp_community"},
 		"{secret_params: one, other: [not, read]}": {"one"},
 		"{secret_params: }":                        nil,
 	} {
