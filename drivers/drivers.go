@@ -247,3 +247,13 @@ func (e *RefusedError) Error() string {
 	}
 	return fmt.Sprintf("%s: %s", e.Object, e.Reason)
 }
+
+// About puts before err what it is about, unless err is a refusal that names its object
+// itself. It is nil where err is.
+func About(what string, err error) error {
+	var refused *RefusedError
+	if err == nil || errors.As(err, &refused) && refused.Object != "" {
+		return err
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}

@@ -161,7 +161,7 @@ func (p *pass) reveal(params map[string]any) (map[string]any, error) {
 	}
 	clear, err := p.Reveal(params)
 	if err != nil {
-		return nil, fmt.Errorf("secrets of instance %s: %w", p.id, err)
+		return nil, fmt.Errorf("secrets that programs are given: %w", err)
 	}
 	return clear, nil
 }

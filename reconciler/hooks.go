@@ -353,7 +353,7 @@ func (p *pass) call(ctx context.Context, a *attempt, name string) (*management.C
 	call := &management.Call{Package: pkg, Program: path.Clean(program), Timeout: cmp.Or(hookTimeout(a.src, base), p.HookTimeout)}
 	if x, ok := a.drv.(drivers.Accessor); ok {
 		if call.Files, err = x.Access(); err != nil {
-			return nil, fmt.Errorf("access of programs to the VIM of instance %s: %w", p.id, err)
+			return nil, fmt.Errorf("access of programs to the VIM: %w", err)
 		}
 	}
 	if call.Other = sides.before.Package; pkg == sides.before.Package {

@@ -201,7 +201,7 @@ func (r *Reconciler) packageOf(ctx context.Context, inst *desired.Instance) (*vn
 	}
 	pkg, err := r.Packages.Open(ctx, inst.Package)
 	if err != nil {
-		return nil, fmt.Errorf("package %s of instance %s: %w", inst.Package, inst.ID, err)
+		return nil, fmt.Errorf("package %s: %w", inst.Package, err)
 	}
 	return pkg, nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/jibe-vnfm/jibe/desired"
@@ -76,7 +77,7 @@ func (p *pass) overdue(op *lcm.Operation, batch []plan.Step, trouble error) *lcm
 		}
 	}
 	if trouble != nil {
-		detail += "; the last error was: " + trouble.Error()
+		detail += "; the last error was: " + sentence(trouble)
 	}
 	return &lcm.Problem{Status: 500, Title: title(op), Detail: detail}
 }
@@ -130,7 +131,7 @@ func (p *pass) giveUp(ctx context.Context, a *attempt, err error) error {
 	case errors.As(err, &refused) && refused.MayPass && p.timeLeft(a.op) > 0 && p.doubts(refused.Object) < p.FailureGrace:
 		return err
 	case errors.As(err, &refused), errors.As(err, &invalid):
-		return p.broke(ctx, a, &lcm.Problem{Status: 422, Title: title(a.op), Detail: err.Error()})
+		return p.broke(ctx, a, &lcm.Problem{Status: 422, Title: title(a.op), Detail: sentence(err)})
 	case p.timeLeft(a.op) <= 0:
 		return p.broke(ctx, a, p.overdue(a.op, nil, err))
 	}
@@ -184,6 +185,9 @@ func (p *pass) leaving(ctx context.Context, instance string) bool {
 	shall, err := p.read(ctx, head)
 	return err == nil && shall.State != desired.Instantiated
 }
+
+// sentence is an error in one line: several that came together stand side by side.
+func sentence(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
 
 // broke ends the attempt: in ROLLED_BACK while nothing was touched, else in
 // FAILED_TEMP.

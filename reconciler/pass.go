@@ -133,7 +133,7 @@ func (p *pass) operate(ctx context.Context, op *lcm.Operation) (time.Duration, e
 	}
 	for range staleBatches {
 		if a.seen, err = a.drv.Observe(ctx, a.src, a.want); err != nil {
-			return 0, p.blind(ctx, a, fmt.Errorf("observe instance %s: %w", p.id, err))
+			return 0, p.blind(ctx, a, err)
 		}
 		p.resume()
 		if a.op.Automatic {
@@ -192,7 +192,7 @@ func (p *pass) operate(ctx context.Context, op *lcm.Operation) (time.Duration, e
 		err = a.drv.Do(ctx, a.src, batch...)
 		p.begun(err == nil)
 		if err != nil {
-			return 0, p.giveUp(ctx, a, fmt.Errorf("instance %s: %w", p.id, err))
+			return 0, p.giveUp(ctx, a, err)
 		}
 	}
 	return stalePause, nil
@@ -253,7 +253,7 @@ func coordinate(want *plan.Desired, update desired.UpdatePolicy) error {
 func (p *pass) admit(ctx context.Context, a *attempt, steps []plan.Step) error {
 	if a.src.Package != nil {
 		if err := p.Packages.Pin(ctx, a.src.Package.Tree); err != nil {
-			return fmt.Errorf("keep package %s of instance %s: %w", a.src.Package.Tree, p.id, err)
+			return fmt.Errorf("keep package %s: %w", a.src.Package.Tree, err)
 		}
 	}
 	if a.op.Automatic {
@@ -340,7 +340,7 @@ func (r *Reconciler) resolve(ctx context.Context, target, other desired.Revision
 		return src, want, nil, err
 	}
 	if want, err = drv.Render(src); err != nil {
-		return src, want, nil, fmt.Errorf("render instance %s: %w", inst.ID, err)
+		return src, want, nil, err
 	}
 	want.Condemned = inst.Condemned
 	return src, want, drv, nil
@@ -353,7 +353,7 @@ func (r *Reconciler) read(ctx context.Context, rev desired.Revision) (*desired.I
 	}
 	inst, err := r.Repo.Read(ctx, rev)
 	if err != nil {
-		return nil, fmt.Errorf("instance %s at %s: %w", rev.Instance, rev.Commit, err)
+		return nil, fmt.Errorf("%s/%s at %s: %w", rev.Dir, desired.InstanceFile, rev.Commit, err)
 	}
 	return inst, nil
 }

@@ -24,7 +24,7 @@ func (p *pass) pin(ctx context.Context, record *lcm.Instance, head desired.Revis
 	}
 	full, err := p.checker.Complete(ctx, settings, before, p.checker.unpinned(ctx, before, inst))
 	if err != nil {
-		return false, fmt.Errorf("what instance %s leaves to be filled in: %w", p.id, err)
+		return false, fmt.Errorf("what is left to be filled in: %w", err)
 	}
 	filled := filledIn(inst, full)
 	if len(filled) == 0 && inst.Held == "" && !inst.Derived {

@@ -111,7 +111,7 @@ func (v *View) plan(ctx context.Context, settings *desired.Settings, rev desired
 	p.Steps = shown(src, plan.Compute(want, seen, plan.Journal{Operation: string(t), Granted: t == lcm.ModifyInfo}))
 	if x, ok := drv.(drivers.Previewer); ok && known {
 		if p.Diff, err = x.Preview(ctx, src, want, p.Steps...); err != nil {
-			return fmt.Errorf("preview of instance %s: %w", rev.Instance, err)
+			return fmt.Errorf("preview: %w", err)
 		}
 		for i := range p.Diff {
 			hide(&p.Diff[i], declared(pkg), src.Secrets)

@@ -103,7 +103,7 @@ func (p *pass) publish(ctx context.Context, op *lcm.Operation, vims map[string]*
 			continue
 		}
 		if err != nil {
-			return fmt.Errorf("commit VIM %s, which instance %s provides: %w", name, p.id, err)
+			return fmt.Errorf("commit VIM %s, which this VNF provides: %w", name, err)
 		}
 	}
 	return nil

@@ -236,7 +236,7 @@ func (p *pass) examine(ctx context.Context, l sight, due []plan.Step, head desir
 	if x, ok := l.drv.(drivers.Examiner); ok {
 		var err error
 		if found, err = x.Examine(ctx, l.src, l.want, due...); err != nil {
-			return nil, fmt.Errorf("examine the drift of instance %s: %w", p.id, err)
+			return nil, fmt.Errorf("examine the drift: %w", err)
 		}
 		for i := range found {
 			hide(&found[i], declared(l.src.Package), l.src.Secrets)

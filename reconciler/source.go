@@ -35,7 +35,7 @@ func sourceOf(ctx context.Context, packages Packages, reveal reveal, inst *desir
 	open := func(tree string) (*vnfd.Package, error) {
 		pkg, err := packages.Open(ctx, tree)
 		if err != nil {
-			return nil, fmt.Errorf("package %s of instance %s: %w", tree, inst.ID, err)
+			return nil, fmt.Errorf("package %s: %w", tree, err)
 		}
 		return pkg, nil
 	}

@@ -52,7 +52,7 @@ func views() []view {
 			columns: []string{"ID", "OPERATION", "STATE", "INSTANCE", "STARTED", "TOOK", "AUTO", "ERROR"},
 			row: func(o object) []string {
 				return []string{text(o, "id"), text(o, "operation"), text(o, "operationState"), text(o, "vnfInstanceId"),
-					second(text(o, "startTime")), took(o), text(o, "isAutomaticInvocation"), clip(text(dig(o, "error"), "detail"))}
+					second(text(o, "startTime")), took(o), text(o, "isAutomaticInvocation"), reason(text(dig(o, "error"), "detail"))}
 			},
 		},
 		{
@@ -337,8 +337,12 @@ func at(o object, path string) string {
 	return strings.Join(all, ",")
 }
 
-func clip(s string) string {
-	const most = 60
+func clip(s string) string { return clipTo(s, 60) }
+
+// reason is why something failed, in the last column of a line.
+func reason(s string) string { return clipTo(strings.Join(strings.Fields(s), " "), 120) }
+
+func clipTo(s string, most int) string {
 	if r := []rune(s); len(r) > most {
 		return string(r[:most-1]) + "…"
 	}

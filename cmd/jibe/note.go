@@ -18,10 +18,10 @@ func note(o object) string {
 		said = append(said, "held")
 	}
 	if f := dig(about, "failed"); f != nil {
-		said = append(said, clip(strings.Join(strings.Fields("failed "+text(f, "operation")+" "+clipID(text(f, "id"))+": "+text(f, "reason")), " ")))
+		said = append(said, reason(fmt.Sprintf("%s %s failed: %s", text(f, "operation"), clipID(text(f, "id")), text(f, "reason"))))
 	}
 	if list := problemsOf(o); len(list) > 0 {
-		said = append(said, clip("not obeyed: "+strings.Join(strings.Fields(text(list[0], "message")), " ")))
+		said = append(said, reason("not obeyed: "+text(list[0], "message")))
 	}
 	if n := len(drifted(o)); n > 0 {
 		said = append(said, fmt.Sprintf("drifted (%d)", n))

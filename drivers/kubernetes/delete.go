@@ -62,7 +62,7 @@ func (d *Driver) delete(ctx context.Context, src drivers.Source, gk schema.Group
 	if gk == kindStatefulSet {
 		comesBack, err := d.comesBack(src, s.Object)
 		if err != nil {
-			return fmt.Errorf("delete %s: %w", s.Object, err)
+			return drivers.About("delete "+s.Object, err)
 		}
 		if comesBack {
 			free, err := d.freeClaims(ctx, api, src.Instance.ID, namespace, name, uid)
@@ -81,7 +81,7 @@ func (d *Driver) delete(ctx context.Context, src drivers.Source, gk schema.Group
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("delete %s: %w", s.Object, classify(s.Object, err))
+		return drivers.About("delete "+s.Object, classify(s.Object, err))
 	}
 	d.cache.deleting(gk, s.Object, uid)
 	return nil

@@ -37,7 +37,7 @@ func (d *Driver) Do(ctx context.Context, src drivers.Source, steps ...plan.Step)
 	for _, s := range steps {
 		gk, namespace, name, ok := splitKey(s.Object)
 		if !ok {
-			return fmt.Errorf("do %s for instance %s: %q is no key of an object", s.Action, src.Instance.ID, s.Object)
+			return fmt.Errorf("%s: %q is no key of an object", s.Action, s.Object)
 		}
 		rank := rankOf(gk, name, src.Instance.ID)
 		switch s.Action {
@@ -49,7 +49,7 @@ func (d *Driver) Do(ctx context.Context, src drivers.Source, steps ...plan.Step)
 				return d.delete(ctx, src, gk, namespace, name, s, &later)
 			})
 		default:
-			return fmt.Errorf("do for instance %s: a driver doesn't do %q", src.Instance.ID, s.Action)
+			return fmt.Errorf("a driver doesn't do %q", s.Action)
 		}
 	}
 	for _, batch := range batches {
@@ -57,7 +57,7 @@ func (d *Driver) Do(ctx context.Context, src drivers.Source, steps ...plan.Step)
 			if errors.Is(err, drivers.ErrUnavailable) {
 				d.cache.missing(src.Instance.ID)
 			}
-			return fmt.Errorf("instance %s at VIM %s: %w", src.Instance.ID, d.vim.Name, err)
+			return fmt.Errorf("VIM %s: %w", d.vim.Name, err)
 		}
 		if later.Load() {
 			return nil // what would go after it has to wait for it
@@ -154,7 +154,7 @@ func (d *Driver) apply(ctx context.Context, src drivers.Source, r *render, s pla
 		written, err = d.patch(ctx, api, rendered, false)
 	}
 	if err != nil {
-		return fmt.Errorf("apply %s: %w", s.Object, taken(s.Object, s.Keep, classify(s.Object, err)))
+		return drivers.About("apply "+s.Object, taken(s.Object, s.Keep, classify(s.Object, err)))
 	}
 	if err := d.cache.served(gk); err != nil {
 		return err

@@ -64,7 +64,7 @@ func (d *Driver) Examine(ctx context.Context, src drivers.Source, want plan.Desi
 		known[s.Object] = true
 	}
 	if err := together(calls); err != nil {
-		return nil, fmt.Errorf("examine instance %s at VIM %s: %w", src.Instance.ID, d.vim.Name, err)
+		return nil, fmt.Errorf("VIM %s: %w", d.vim.Name, err)
 	}
 	return slices.Concat(found...), nil
 }

@@ -21,14 +21,14 @@ func (d *Driver) Observe(ctx context.Context, src drivers.Source, want plan.Desi
 	facts, err := d.facts(ctx, id, want)
 	if err != nil {
 		d.cache.missing(id)
-		return plan.Observed{}, fmt.Errorf("observe instance %s at VIM %s: %w", id, d.vim.Name, err)
+		return plan.Observed{}, fmt.Errorf("VIM %s: %w", d.vim.Name, err)
 	}
 	v := newView(facts)
 	v.complaint = d.cache.complaints.about
 	var r *render
 	if len(want.Objects) > 0 {
 		if r, err = d.render(src); err != nil {
-			return plan.Observed{}, fmt.Errorf("observe instance %s: %w", id, err)
+			return plan.Observed{}, err
 		}
 	}
 	wanted := make(map[string]plan.Object, len(want.Objects))

@@ -104,7 +104,7 @@ func (d *Driver) preview(ctx context.Context, src drivers.Source, r *render, s p
 		case err != nil && (len(crowded(err)) > 0 || strings.Contains(err.Error(), "does not support dry run")):
 			dry = sent // it can be applied all the same
 		case err != nil:
-			return nil, fmt.Errorf("dry run of %s: %w", s.Object, classify(s.Object, err))
+			return nil, drivers.About("dry run of "+s.Object, classify(s.Object, err))
 		}
 		return slices.DeleteFunc(differing(secretNames(src), gk, s.Object, live, dry, sent, maxPreviewed), bookkeeping), nil
 	}

@@ -42,7 +42,7 @@ func (d *Driver) render(src drivers.Source) (*render, error) { return d.renders.
 func (d *Driver) makeRender(src drivers.Source) (*render, error) {
 	in := src.Instance
 	if src.Package == nil || src.Package.VNFD == nil {
-		return nil, fmt.Errorf("render instance %s: no package", in.ID)
+		return nil, errors.New("there is no package to render")
 	}
 	if errs := validation.IsValidLabelValue(in.ID); in.ID == "" || len(errs) > 0 {
 		return nil, &drivers.RefusedError{Object: "id", Reason: fmt.Sprintf("%q can't be a Kubernetes label: use letters, digits, '-', '_' and '.', at most 63", in.ID)}

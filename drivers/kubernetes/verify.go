@@ -30,7 +30,7 @@ func (d *Driver) Verify(ctx context.Context, src drivers.Source, steps ...plan.S
 		return err
 	}
 	if err := d.redirectable(src, r, steps); err != nil {
-		return fmt.Errorf("instance %s at VIM %s: %w", src.Instance.ID, d.vim.Name, err)
+		return fmt.Errorf("VIM %s: %w", d.vim.Name, err)
 	}
 	coming := map[string]bool{}
 	defined := map[schema.GroupKind]bool{}
@@ -58,7 +58,7 @@ func (d *Driver) Verify(ctx context.Context, src drivers.Source, steps ...plan.S
 		})
 	}
 	if err := together(calls); err != nil {
-		return fmt.Errorf("instance %s at VIM %s: %w", src.Instance.ID, d.vim.Name, err)
+		return fmt.Errorf("VIM %s: %w", d.vim.Name, err)
 	}
 	return nil
 }
@@ -109,7 +109,7 @@ func (d *Driver) dryRun(ctx context.Context, src drivers.Source, r *render, s pl
 				return owner
 			}
 		}
-		return fmt.Errorf("dry run of %s: %w", s.Object, classify(s.Object, err))
+		return drivers.About("dry run of "+s.Object, classify(s.Object, err))
 	}
 	if d.mine(gk, s.Object, instance) || infoOf(gk).shared {
 		return nil
@@ -160,7 +160,7 @@ func (d *Driver) dryCreation(ctx context.Context, api dynamic.ResourceInterface,
 		err = &told
 	}
 	if err != nil {
-		return fmt.Errorf("dry run of %s: %w", key, err)
+		return drivers.About("dry run of "+key, err)
 	}
 	return nil
 }

@@ -278,5 +278,11 @@ func (d *Driver) placed(src drivers.Source) error {
 	return nil
 }
 
-// at names the VIM in an error.
-func (d *Driver) at(i int, err error) error { return fmt.Errorf("VIM %s: %w", d.parts[i].Name, err) }
+// at names the VIM in an error, unless its driver did.
+func (d *Driver) at(i int, err error) error {
+	vim := "VIM " + d.parts[i].Name + ": "
+	if strings.HasPrefix(err.Error(), vim) {
+		return err
+	}
+	return fmt.Errorf("%s%w", vim, err)
+}

@@ -40,7 +40,7 @@ func (d *Driver) Do(ctx context.Context, src drivers.Source, steps ...plan.Step)
 	defer d.doing(src.Instance.ID)
 	for _, w := range works {
 		if err := d.work(ctx, src, w); err != nil {
-			return fmt.Errorf("stack %s at VIM %s: %w", w.name, d.vim.Name, err)
+			return fmt.Errorf("VIM %s: %w", d.vim.Name, drivers.About(stackKey(w.name), err))
 		}
 	}
 	return nil

@@ -31,7 +31,7 @@ func (d *Driver) Examine(ctx context.Context, src drivers.Source, _ plan.Desired
 		case plan.Apply:
 			more, err := d.examine(ctx, src, s)
 			if err != nil {
-				return nil, fmt.Errorf("examine instance %s at VIM %s: %w", src.Instance.ID, d.vim.Name, err)
+				return nil, fmt.Errorf("VIM %s: %w", d.vim.Name, err)
 			}
 			found = append(found, more...)
 		case plan.Scale:

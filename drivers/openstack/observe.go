@@ -29,7 +29,7 @@ func (d *Driver) Observe(ctx context.Context, src drivers.Source, want plan.Desi
 	id := src.Instance.ID
 	now, err := d.seenSince(ctx, id)
 	if err != nil {
-		return plan.Observed{}, fmt.Errorf("observe instance %s at VIM %s: %w", id, d.vim.Name, err)
+		return plan.Observed{}, fmt.Errorf("VIM %s: %w", d.vim.Name, err)
 	}
 	v := view{instance: id, digests: map[string]string{}}
 	for _, x := range want.Objects {
@@ -44,7 +44,7 @@ func (d *Driver) Observe(ctx context.Context, src drivers.Source, want plan.Desi
 	names := map[string]bool{}
 	for _, s := range d.ofInstance(now, id, want) {
 		if s.err != nil {
-			return plan.Observed{}, fmt.Errorf("observe instance %s at VIM %s: %w", id, d.vim.Name, s.err)
+			return plan.Observed{}, fmt.Errorf("VIM %s: %w", d.vim.Name, s.err)
 		}
 		if names[s.Name] {
 			o.Objects = append(o.Objects, v.twin(s))

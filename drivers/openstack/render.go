@@ -69,7 +69,7 @@ func (d *Driver) render(src drivers.Source) (*render, error) {
 func makeRender(src drivers.Source, key []byte) (*render, error) {
 	in := src.Instance
 	if src.Package == nil || src.Package.VNFD == nil {
-		return nil, fmt.Errorf("render instance %s: no package", in.ID)
+		return nil, errors.New("there is no package to render")
 	}
 	name := stackName(in)
 	switch {

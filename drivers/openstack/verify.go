@@ -21,7 +21,7 @@ func (d *Driver) Verify(ctx context.Context, src drivers.Source, steps ...plan.S
 			continue
 		}
 		if err := d.verify(ctx, src, s); err != nil {
-			return fmt.Errorf("verify %s of instance %s: %w", s.Object, src.Instance.ID, err)
+			return fmt.Errorf("VIM %s: %w", d.vim.Name, drivers.About(s.Object, err))
 		}
 	}
 	return nil

@@ -20,7 +20,7 @@ func (d *Driver) Examine(ctx context.Context, src drivers.Source, want plan.Desi
 	}
 	o, err := d.cloud.observe(src.Instance.ID)
 	if err != nil {
-		return nil, fmt.Errorf("examine instance %s at VIM %s: %w", src.Instance.ID, d.vim.Name, err)
+		return nil, fmt.Errorf("VIM %s: %w", d.vim.Name, err)
 	}
 	now := make(map[string]plan.ObservedObject, len(o.Objects))
 	for _, x := range o.Objects {

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/jibe-vnfm/jibe/drivers"
@@ -63,7 +64,7 @@ func (d *Driver) Render(src drivers.Source) (plan.Desired, error) {
 func partsOf(src drivers.Source) ([]part, error) {
 	in := src.Instance
 	if src.Package == nil || src.Package.VNFD == nil {
-		return nil, fmt.Errorf("render instance %s: no package", in.ID)
+		return nil, errors.New("there is no package to render")
 	}
 	id := cmp.Or(in.Flavour, src.Package.VNFD.DefaultFlavour)
 	flavour, ok := src.Package.VNFD.Flavour(id)

@@ -48,7 +48,7 @@ func (d *Driver) Observe(ctx context.Context, src drivers.Source, _ plan.Desired
 	}
 	o, err := d.cloud.observe(src.Instance.ID)
 	if err != nil {
-		return plan.Observed{}, fmt.Errorf("observe instance %s at VIM %s: %w", src.Instance.ID, d.vim.Name, err)
+		return plan.Observed{}, fmt.Errorf("VIM %s: %w", d.vim.Name, err)
 	}
 	return o, nil
 }
@@ -67,7 +67,7 @@ func (d *Driver) Verify(ctx context.Context, src drivers.Source, steps ...plan.S
 		err := d.cloud.accept(src.Instance.ID, s.Object)
 		d.cloud.mu.Unlock()
 		if err != nil {
-			return fmt.Errorf("verify %s of instance %s: %w", s.Object, src.Instance.ID, err)
+			return fmt.Errorf("VIM %s: %w", d.vim.Name, drivers.About(s.Object, err))
 		}
 	}
 	return nil
@@ -87,7 +87,7 @@ func (d *Driver) Do(ctx context.Context, src drivers.Source, steps ...plan.Step)
 			}
 		}
 		if err := d.do(src.Instance.ID, parts, s); err != nil {
-			return fmt.Errorf("%s %s of instance %s: %w", s.Action, s.Object, src.Instance.ID, err)
+			return fmt.Errorf("VIM %s: %w", d.vim.Name, drivers.About(fmt.Sprintf("%s %s", s.Action, s.Object), err))
 		}
 	}
 	return nil
