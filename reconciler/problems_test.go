@@ -1,8 +1,10 @@
 package reconciler_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/reconciler"
@@ -111,4 +113,30 @@ func TestAHeadThatCannotBeDoneIsSeenAgainAfterARestart(t *testing.T) {
 	w.stop()
 	w.start()
 	w.problem("elsewhere")
+}
+
+func TestTheErrorOfAnOperationIsASentenceThatDoesNotNameTheInstance(t *testing.T) {
+	for what, tt := range map[string]struct {
+		prepare func(w *world)
+		state   lcm.State
+		want    string
+	}{
+		"refused before anything is touched": {func(w *world) { w.cloud.Refuse(web, "no room for it") }, lcm.RolledBack, "VIM lab: " + web + ": no room for it"},
+		"failed while it ran":                {func(w *world) { w.cloud.Fail(web, "no memory") }, lcm.FailedTemp, web + ": no memory"},
+		"the VIM was away": {func(w *world) { w.cloud.SetAway(errors.New("nobody answers")) }, lcm.RolledBack,
+			"not done within 50ms; the last error was: VIM lab: VIM unavailable: nobody answers"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			w := newWorld(t, func(c *reconciler.Config) {
+				if what == "the VIM was away" {
+					c.StartTimeout = 50 * time.Millisecond
+				}
+			})
+			tt.prepare(w)
+			w.commit(file("instantiated", ""))
+			if op := w.last(lcm.Instantiate, tt.state); op.Error == nil || op.Error.Detail != tt.want {
+				t.Errorf("the error is %+v, want %q", op.Error, tt.want)
+			}
+		})
+	}
 }
