@@ -51,8 +51,10 @@ func (p *pass) run(ctx context.Context) (time.Duration, error) {
 	}
 	if inst.Owed != "" {
 		if err := p.payDebt(ctx, inst); err != nil {
+			p.owing(inst, err)
 			return 0, err
 		}
+		p.obeyed()
 		if inst, err = p.Log.Instance(ctx, p.id); err != nil {
 			return 0, err
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/desired/packages"
 	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/vnfd"
 )
 
@@ -94,6 +95,19 @@ func (p *pass) feasible(ctx context.Context, before, after *desired.Instance) er
 		return fmt.Errorf("VIMs of the desired repository: %w", err)
 	}
 	return p.checker.Check(ctx, settings, before, p.checker.unpinned(ctx, before, after))
+}
+
+// owing notes that git still asks for what an operation has ended with, as the outcome
+// can't be committed.
+func (p *pass) owing(inst *lcm.Instance, err error) {
+	head, exists := p.Repo.Lookup(p.id)
+	if !exists {
+		head.Dir = inst.Operated.Dir
+	}
+	p.unobeyed(head, &desired.Problem{
+		Message: fmt.Sprintf("operation %s has ended, and git doesn't say so yet: %v", inst.Owed, err),
+		Remedy:  "the repository must take Jibe's commits; it is tried again",
+	})
 }
 
 // obeyed notes that nothing keeps git's head from being obeyed.

@@ -1,11 +1,15 @@
 package reconciler_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/reconciler"
 )
@@ -113,6 +117,37 @@ func TestAHeadThatCannotBeDoneIsSeenAgainAfterARestart(t *testing.T) {
 	w.stop()
 	w.start()
 	w.problem("elsewhere")
+}
+
+// closedRepo takes no commit of the reconciler's while it is closed.
+type closedRepo struct {
+	desired.Repo
+	closed atomic.Bool
+}
+
+func (r *closedRepo) Write(ctx context.Context, w desired.Write) (desired.Revision, error) {
+	if r.closed.Load() {
+		return desired.Revision{}, fmt.Errorf("%w: protected branch", desired.ErrUnavailable)
+	}
+	return r.Repo.Write(ctx, w)
+}
+
+func TestAnOutcomeThatGitDoesNotTakeIsAProblemUntilItDoes(t *testing.T) {
+	repo := &closedRepo{}
+	w := newWorld(t, func(c *reconciler.Config) {
+		repo.Repo = c.Repo
+		c.Repo = repo
+	})
+	repo.closed.Store(true)
+	w.cloud.Refuse(web, "no room for it")
+	w.commit(file("instantiated", ""))
+	if p := w.problem("protected branch"); p.File != dir+"/vnf.yaml" || p.Instance != id || p.Remedy == "" {
+		t.Errorf("the problem is %+v", p)
+	}
+	repo.closed.Store(false)
+	w.recon.Enqueue(id)
+	w.last(lcm.Instantiate, lcm.RolledBack)
+	w.obeyed()
 }
 
 func TestTheErrorOfAnOperationIsASentenceThatDoesNotNameTheInstance(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -124,6 +125,9 @@ func TestAnInstantiationThatFailsIsRolledBackAndCanBeAskedForAgain(t *testing.T)
 	pod := b.waiting()
 	b.kubelet(pod, "ImagePullBackOff", `Back-off pulling image "registry.invalid/web:1"`, 0)
 	b.says(b.await(t, path, "FAILED_TEMP"), pod, "ImagePullBackOff", "registry.invalid/web:1")
+	if out, _, _ := b.cli(t, "get", "instances"); !strings.Contains(lineOf(out, id), "INSTANTIATE "+strings.Split(filepath.Base(path), "-")[0]+" failed: ") {
+		t.Errorf("jibe get instances has no note of the failed operation: %s", lineOf(out, id))
+	}
 	b.must(t, 202, "POST", path+"/rollback", nil)
 	b.await(t, path, "ROLLED_BACK")
 	b.awaitPods(0)

@@ -17,8 +17,9 @@ import (
 // forge is a desired repository on which no hook of Jibe runs, and a process that follows it.
 type forge struct {
 	*process.Server
-	t     *testing.T
-	clone *process.Clone
+	t      *testing.T
+	clone  *process.Clone
+	binary string
 }
 
 func newForge(t *testing.T) *forge {
@@ -27,7 +28,7 @@ func newForge(t *testing.T) *forge {
 	if _, err := process.Git(t.Context(), t.TempDir(), "init", "--quiet", "--bare", "--initial-branch", "main", bare); err != nil {
 		t.Fatal(err)
 	}
-	f := &forge{t: t, clone: process.NewClone(t, bare)}
+	f := &forge{t: t, clone: process.NewClone(t, bare), binary: process.Binary(t)}
 	f.write(map[string]string{
 		"repositories.yaml": "- name: packages\n  url: packages.git\n  branch: main\n",
 		"vims/sim.yaml":     "type: sim\ndefault: true\n",
@@ -75,7 +76,7 @@ func (f *forge) push(files map[string]string) {
 // cli is what the program prints, and its exit code.
 func (f *forge) cli(args ...string) (string, int) {
 	f.t.Helper()
-	cmd := exec.CommandContext(f.t.Context(), process.Binary(f.t), append(args, "--server", f.URL, "--data", f.Data)...)
+	cmd := exec.CommandContext(f.t.Context(), f.binary, append(args, "--server", f.URL, "--data", f.Data)...)
 	cmd.Env = process.Environment()
 	out, err := cmd.CombinedOutput()
 	if err != nil && cmd.ProcessState == nil {
@@ -170,7 +171,7 @@ func TestEachFileOnAForgeThatCannotBeObeyedIsANoteAProblemAndInTheMetrics(t *tes
 		{"a VIM that can't be read", "vims/bad.yaml", "type: mainframe\n", "type:", "mainframe", ""},
 	} {
 		t.Run(tt.what, func(t *testing.T) {
-			f := &forge{f.Server, t, f.clone}
+			f := &forge{f.Server, t, f.clone, f.binary}
 			f.push(map[string]string{tt.file: tt.text})
 			words := tt.says
 			if words == "" {
