@@ -44,11 +44,38 @@ const resyncPause = time.Second
 // Newest implements [reconciler.Packages].
 func (c *catalogue) Newest(vnfdID string) (string, error) {
 	tree, err := newest(c.present(), vnfdID)
-	if errors.Is(err, packages.ErrUnknown) && c.refresh() {
+	// What is unsound may have been mended a moment ago, likewise.
+	if (errors.Is(err, packages.ErrUnknown) || errors.Is(err, packages.ErrUnsound)) && c.refresh() {
 		return newest(c.Catalogue, vnfdID)
 	}
 	return tree, err
 }
+
+// Verify implements [reconciler.Packages].
+func (c *catalogue) Verify(ctx context.Context, tree string) error {
+	return verify(ctx, c.Catalogue, tree)
+}
+
+func verify(ctx context.Context, c *packages.Catalogue, tree string) error {
+	return unsound(c.Verify(ctx, tree), "package")
+}
+
+// unsound makes [packages.ErrUnsound] a refusal too, at the fault of a field of
+// vnf.yaml; any other error stays what it is.
+func unsound(err error, field string) error {
+	if !errors.Is(err, packages.ErrUnsound) {
+		return err
+	}
+	return unsoundError{err, &drivers.RefusedError{Object: field, Reason: err.Error()}}
+}
+
+type unsoundError struct {
+	error
+	refused *drivers.RefusedError
+}
+
+// Unwrap implements the interface that [errors.As] asks for.
+func (e unsoundError) Unwrap() []error { return []error{e.error, e.refused} }
 
 // Hooks implements [reconciler.Packages].
 func (c *catalogue) Hooks(tree string) bool { return c.present().Hooks(tree) }
@@ -61,7 +88,7 @@ func (c *catalogue) Versions(tree, vnfdID string) (*semver.Version, []packages.V
 func newest(c *packages.Catalogue, vnfdID string) (string, error) {
 	e, err := c.Find(vnfdID)
 	if err != nil {
-		return "", err
+		return "", unsound(err, "vnfdId")
 	}
 	return e.Tree, nil
 }
@@ -99,6 +126,11 @@ type considered struct{ *packages.Catalogue }
 // Newest implements [reconciler.Packages].
 func (c considered) Newest(vnfdID string) (string, error) { return newest(c.Catalogue, vnfdID) }
 
+// Verify implements [reconciler.Packages].
+func (c considered) Verify(ctx context.Context, tree string) error {
+	return verify(ctx, c.Catalogue, tree)
+}
+
 // consider fetches what the settings name, so that a check can know it before it is
 // true; nothing else ever does. It says which of the repositories can't be fetched.
 func (c *catalogue) consider(ctx context.Context, settings *desired.Settings) (considered, []error, error) {
@@ -131,7 +163,7 @@ func (c *catalogue) list() []shelved {
 		list = append(list, shelved{VnfdID: e.VnfdID, Version: e.Version, Repository: e.Repository, Ref: e.Ref, Path: e.Path, Tree: e.Tree})
 	}
 	for _, p := range c.Problems() {
-		list = append(list, shelved{Repository: p.Repository, Ref: p.Ref, Path: p.Path, Tree: p.Tree, Problem: p.Err.Error()})
+		list = append(list, shelved{VnfdID: p.VnfdID, Version: p.Version, Repository: p.Repository, Ref: p.Ref, Path: p.Path, Tree: p.Tree, Problem: p.Err.Error()})
 	}
 	return list
 }
@@ -221,6 +253,8 @@ func inAPIWords(err error) error {
 	switch {
 	case unknownPackage(err):
 		return fmt.Errorf("%w: %w", sol.ErrUnknownPackage, err)
+	case errors.Is(err, packages.ErrUnsound):
+		return &sol.InvalidError{Status: http.StatusUnprocessableEntity, Detail: err.Error()}
 	case !errors.As(err, &refused):
 		return err
 	case refused.Conflict:

@@ -2,7 +2,9 @@ package app
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/jibe-vnfm/jibe/desired"
@@ -30,6 +32,11 @@ func TestARefusalBecomesTheStatusThatAClientCanActOn(t *testing.T) {
 	}
 	if err := inAPIWords(packages.ErrUnknown); !errors.Is(err, sol.ErrUnknownPackage) {
 		t.Errorf("an unknown package: %v", err)
+	}
+	var invalid *sol.InvalidError
+	if err := inAPIWords(unsound(fmt.Errorf("%w: a was changed", packages.ErrUnsound), "vnfdId")); !errors.As(err, &invalid) ||
+		invalid.Status != http.StatusUnprocessableEntity || !strings.Contains(invalid.Detail, "a was changed") {
+		t.Errorf("a package with a wrong checksum: %v", err)
 	}
 	if err := inAPIWords(desired.ErrUnavailable); !errors.Is(err, desired.ErrUnavailable) {
 		t.Errorf("a repository that is away: %v", err)

@@ -10,6 +10,7 @@ import (
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/drivers/multi"
+	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/vnfd"
 )
 
@@ -113,6 +114,11 @@ func (c *Checker) Check(ctx context.Context, settings *desired.Settings, before,
 	if after.State != desired.Instantiated {
 		return nil
 	}
+	if _, _, due := lcm.Classify(before, after); due {
+		if err := c.sound(ctx, after); err != nil {
+			return err
+		}
+	}
 	flavour, ok := pkg.VNFD.Flavour(after.Flavour)
 	if !ok {
 		return &drivers.RefusedError{Object: "flavour", Reason: fmt.Sprintf(
@@ -151,6 +157,25 @@ func (c *Checker) Check(ctx context.Context, settings *desired.Settings, before,
 	}
 	_, err = drv.Render(src)
 	return err
+}
+
+// sound says whether the checksums hold of every package of which the instance is to
+// be made. What runs already of one of which they don't is left alone: it was accepted
+// once, and is better mended by a sound package than ended.
+func (c *Checker) sound(ctx context.Context, inst *desired.Instance) error {
+	trees := []string{inst.Package, inst.Base}
+	for _, o := range inst.Overlays {
+		trees = append(trees, o.Package)
+	}
+	for _, tree := range trees {
+		if tree == "" {
+			continue
+		}
+		if err := c.packages.Verify(ctx, tree); err != nil {
+			return fmt.Errorf("package of vnfdId %s: %w", inst.VnfdID, err)
+		}
+	}
+	return nil
 }
 
 // Definitions is [drivers.Changer.Definitions] of the VIM that after names; nil where

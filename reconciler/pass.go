@@ -253,6 +253,12 @@ func coordinate(want *plan.Desired, update desired.UpdatePolicy) error {
 // admit is what comes before anything moves: the package is kept for as long as
 // anyone may need it, and the VIM has a look at the steps.
 func (p *pass) admit(ctx context.Context, a *attempt, steps []plan.Step) error {
+	// A rollback leads back to what was accepted before.
+	if a.src.Package != nil && !a.op.Automatic && a.op.Type != lcm.Terminate && a.op.State != lcm.RollingBack {
+		if err := p.checker.sound(ctx, a.src.Instance); err != nil {
+			return err
+		}
+	}
 	if a.src.Package != nil {
 		if err := p.Packages.Pin(ctx, a.src.Package.Tree); err != nil {
 			return fmt.Errorf("keep package %s: %w", a.src.Package.Tree, err)

@@ -48,6 +48,8 @@ func (shelf) Newest(vnfd string) (string, error) {
 
 func (shelf) Pin(context.Context, string) error { return nil }
 
+func (shelf) Verify(context.Context, string) error { return nil }
+
 func (shelf) Open(_ context.Context, tree string) (*vnfd.Package, error) {
 	if tree != pkgTree {
 		return nil, errUnknown

@@ -29,9 +29,15 @@ import (
 
 // Packages finds VNF packages and keeps those that are pinned.
 type Packages interface {
-	// Newest returns the tree hash of the newest package with this vnfdId.
+	// Newest returns the tree hash of the newest package with this vnfdId. One whose
+	// checksums don't hold is refused with a [*drivers.RefusedError].
 	Newest(vnfdID string) (tree string, err error)
+	// Open returns the package, whether its checksums hold or not: what runs of it must
+	// be looked after.
 	Open(ctx context.Context, tree string) (*vnfd.Package, error)
+	// Verify is a [*drivers.RefusedError] where the files of the package aren't those
+	// that it lists itself. The second answer for a tree costs nothing.
+	Verify(ctx context.Context, tree string) error
 	// Pin keeps the tree for ever; it is idempotent.
 	Pin(ctx context.Context, tree string) error
 	// Hooks says whether the programs of the package may be run: the repository that

@@ -3,6 +3,7 @@ package vnfd_test
 import (
 	"crypto"
 	"errors"
+	"io/fs"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -161,5 +162,29 @@ func TestUnknownAlgorithmsAreNotHashes(t *testing.T) {
 	}
 	if h, _ := vnfd.Hash("SHA-256"); h != crypto.SHA256 {
 		t.Error(h)
+	}
+}
+
+// counted counts how often each file is opened.
+type counted struct {
+	fstest.MapFS
+	opened map[string]int
+}
+
+func (c counted) Open(name string) (fs.File, error) {
+	c.opened[name]++
+	return c.MapFS.Open(name)
+}
+
+func TestAFileThatIsListedAThousandTimesIsReadOnce(t *testing.T) {
+	meta := "Entry-Definitions: a.yaml\n" + strings.Repeat("Name: a.txt\nAlgorithm: SHA-256\nHash: 00\n", 5000)
+	files := counted{fstest.MapFS{vnfd.MetaFile: {Data: []byte(meta)}, "a.txt": {Data: []byte("hello")}}, map[string]int{}}
+	err := vnfd.VerifyArtifacts(&vnfd.Package{Files: files})
+	bad, ok := errors.AsType[*vnfd.InvalidError](err)
+	if !ok || len(bad.Problems) != 1000 || files.opened["a.txt"] > 2 {
+		t.Errorf("%T with %d problems, %d readings", err, len(bad.Problems), files.opened["a.txt"])
+	}
+	if said := err.Error(); strings.Count(said, "was changed") != 20 || !strings.Contains(said, "and 980 more") {
+		t.Errorf("it says %d times what is wrong", strings.Count(said, "was changed"))
 	}
 }

@@ -56,10 +56,17 @@ type InvalidError struct {
 	Problems []Problem
 }
 
+// maxTold is how many problems an error tells in words.
+const maxTold = 20
+
 func (e *InvalidError) Error() string {
-	lines := make([]string, len(e.Problems))
+	lines := make([]string, 0, min(len(e.Problems), maxTold+1))
 	for i, p := range e.Problems {
-		lines[i] = p.String()
+		if i == maxTold {
+			lines = append(lines, fmt.Sprintf("and %d more (jibe package validate lists them all)", len(e.Problems)-i))
+			break
+		}
+		lines = append(lines, p.String())
 	}
 	return "the VNF package is invalid: " + strings.Join(lines, "; ")
 }

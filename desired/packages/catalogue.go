@@ -33,6 +33,10 @@ import (
 // ErrUnknown is returned for a VNFD id or a tree that no package has.
 var ErrUnknown = errors.New("no such package")
 
+// ErrUnsound is returned for a package whose files aren't those that its own
+// TOSCA.meta or manifest lists: whoever changed them, nobody vouches for them.
+var ErrUnsound = errors.New("the package can't be used")
+
 // RepositoryError is returned by [Catalogue.Sync] for each repository that could
 // not be fetched or read. What was known of it before stays known.
 type RepositoryError struct {
@@ -66,7 +70,9 @@ type Entry struct {
 // Problem is a package that can't be used.
 type Problem struct {
 	Repository, Ref, Path, Tree string
-	Err                         error
+	// VnfdID and Version are what its VNFD says, "" where that can't be read.
+	VnfdID, Version string
+	Err             error
 }
 
 func (p Problem) Error() string {
@@ -91,6 +97,7 @@ type Catalogue struct {
 
 	loading singleflight.Group
 	cache   *cache
+	sound   *verdicts
 	pinned  sync.Map // tree -> true
 	pinning sync.Mutex
 }
@@ -102,6 +109,9 @@ type index struct {
 	byVnfd   map[string][]*Entry  // likewise
 	trees    map[string]*Entry
 	problems []Problem
+	// unsound are the entries that nobody may choose, and why: what runs may be of
+	// one that was chosen before anybody looked.
+	unsound map[*Entry]Problem
 
 	// What needn't be read again.
 	commits map[string]place   // commit and path -> what is there
@@ -111,7 +121,8 @@ type index struct {
 // summary is what is kept of a package that was read once.
 type summary struct {
 	vnfdID, version string
-	err             error
+	err             error // it can't be read
+	unsound         error // it isn't what it says itself
 }
 
 // place is a folder of packages, or a package, at a commit.
@@ -133,7 +144,7 @@ func New(gitDir, packagesDir string, log *slog.Logger) *Catalogue {
 		packagesDir = abs
 	}
 	c := &Catalogue{
-		git: git{dir: gitDir}, packages: packagesDir, log: log, cache: &cache{},
+		git: git{dir: gitDir}, packages: packagesDir, log: log, cache: &cache{}, sound: &verdicts{},
 		proposing: proposed + rand.Text() + "/", places: make(chan struct{}, maxProposals),
 	}
 	c.index.Store(&index{})
@@ -272,8 +283,8 @@ func (c *Catalogue) fetched(ctx context.Context, prefix string, repos []desired.
 // that the present one hasn't seen are read. Where the store itself can't be read,
 // there is no index.
 func (c *Catalogue) build(ctx context.Context, repos []desired.Repository, at map[string][]version) (*index, error) {
-	b := &builder{git: c.git, was: c.index.Load(), next: &index{
-		repos: slices.Clone(repos), byVnfd: map[string][]*Entry{}, trees: map[string]*Entry{},
+	b := &builder{git: c.git, sound: c.sound, was: c.index.Load(), next: &index{
+		repos: slices.Clone(repos), byVnfd: map[string][]*Entry{}, trees: map[string]*Entry{}, unsound: map[*Entry]Problem{},
 		commits: map[string]place{}, parsed: map[string]summary{},
 	}}
 	defer b.close()
@@ -293,6 +304,7 @@ func (c *Catalogue) build(ctx context.Context, repos []desired.Repository, at ma
 // builder makes one index.
 type builder struct {
 	git       git
+	sound     *verdicts
 	was, next *index
 	store     *objects
 }
@@ -331,7 +343,7 @@ func (b *builder) repository(ctx context.Context, r desired.Repository, versions
 		}
 		b.next.commits[key] = here
 		if here.err != nil {
-			b.next.problems = append(b.next.problems, Problem{r.Name, v.name, r.Path, "", here.err})
+			b.next.problems = append(b.next.problems, Problem{Repository: r.Name, Ref: v.name, Path: r.Path, Err: here.err})
 			continue
 		}
 		ids := map[string]string{} // VNFD id -> path, at this version
@@ -343,12 +355,18 @@ func (b *builder) repository(ctx context.Context, r desired.Repository, versions
 			if first, twice := ids[s.vnfdID]; twice && s.err == nil {
 				s.err = fmt.Errorf("its VNFD id %s is that of the package %s too: give one of them another id", s.vnfdID, cmp.Or(first, "."))
 			}
+			problem := Problem{Repository: r.Name, Ref: v.name, Path: p.path, Tree: p.tree, VnfdID: s.vnfdID, Version: s.version, Err: cmp.Or(s.err, s.unsound)}
+			if problem.Err != nil {
+				b.next.problems = append(b.next.problems, problem)
+			}
 			if s.err != nil {
-				b.next.problems = append(b.next.problems, Problem{r.Name, v.name, p.path, p.tree, s.err})
 				continue
 			}
 			ids[s.vnfdID] = p.path
 			e := &Entry{Repository: r.Name, Ref: v.name, Path: p.path, Tree: p.tree, VnfdID: s.vnfdID, Version: s.version, Hooks: r.Hooks}
+			if s.unsound != nil {
+				b.next.unsound[e] = problem
+			}
 			b.next.entries = append(b.next.entries, e)
 			b.next.byVnfd[e.VnfdID] = append(b.next.byVnfd[e.VnfdID], e)
 			if _, ok := b.next.trees[e.Tree]; !ok {
@@ -381,6 +399,7 @@ func (b *builder) summary(ctx context.Context, tree string) (summary, error) {
 		s.err = err
 	default:
 		s.vnfdID, s.version = p.VNFD.ID, p.VNFD.Version
+		s.unsound = b.sound.of(p)
 	}
 	b.next.parsed[tree] = s
 	return s, nil
@@ -389,10 +408,14 @@ func (b *builder) summary(ctx context.Context, tree string) (summary, error) {
 // Find returns the newest version of the package with the VNFD id, or
 // [ErrUnknown]. Where several repositories have it, the one that stands first in
 // repositories.yaml counts; in a repository the highest semantic version among
-// its tags. It costs no I/O.
+// its tags. Where that is one whose checksums don't hold, Find answers [ErrUnsound]:
+// an older one isn't what anybody asked for. It costs no I/O.
 func (c *Catalogue) Find(vnfdID string) (*Entry, error) {
 	ix := c.index.Load()
 	if e := ix.byVnfd[vnfdID]; len(e) > 0 {
+		if problem, bad := ix.unsound[e[0]]; bad {
+			return nil, fmt.Errorf("%w: VNFD id %q: %w (%s)", ErrUnsound, vnfdID, problem, mendIt)
+		}
 		out := *e[0]
 		return &out, nil
 	}
@@ -404,7 +427,8 @@ func (c *Catalogue) Find(vnfdID string) (*Entry, error) {
 }
 
 // FindTree returns the entry that has the tree now, or [ErrUnknown]: a pinned
-// tree that upstream has moved on from has none.
+// tree that upstream has moved on from has none. It answers for a package whose
+// checksums don't hold too: see [Catalogue.Verify].
 func (c *Catalogue) FindTree(tree string) (*Entry, error) {
 	if e := c.index.Load().trees[tree]; e != nil {
 		out := *e
@@ -413,13 +437,15 @@ func (c *Catalogue) FindTree(tree string) (*Entry, error) {
 	return nil, fmt.Errorf("%w: no repository has the tree %s now", ErrUnknown, tree)
 }
 
-// List returns every version of every package, in the order in which Find
-// prefers them.
+// List returns every version of every package that can be used, in the order in
+// which Find prefers them; the others are [Catalogue.Problems].
 func (c *Catalogue) List() []Entry {
 	ix := c.index.Load()
-	out := make([]Entry, len(ix.entries))
-	for i, e := range ix.entries {
-		out[i] = *e
+	out := make([]Entry, 0, len(ix.entries))
+	for _, e := range ix.entries {
+		if _, bad := ix.unsound[e]; !bad {
+			out = append(out, *e)
+		}
 	}
 	return out
 }
@@ -463,7 +489,9 @@ func semverOf(tag string) *semver.Version {
 }
 
 // Hooks says whether a repository that has the tree allows its packages to run
-// their programs. A package that no repository has any more may run none.
+// their programs. A package that no repository has any more may run none. What runs
+// of a package whose checksums don't hold is ended by its programs as any other: that
+// no more becomes of such a package is [Catalogue.Verify]'s to see to.
 func (c *Catalogue) Hooks(tree string) bool {
 	return slices.ContainsFunc(c.index.Load().entries, func(e *Entry) bool { return e.Tree == tree && e.Hooks })
 }

@@ -18,8 +18,9 @@ var isTree = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
 
 // Open returns the package with the tree hash, whether an upstream still has it
 // or only its pin. A tree that isn't in the store is [ErrUnknown]; a package that
-// can't be used is a [*vnfd.InvalidError], or says what is refused. The result is
-// shared: nobody may change it.
+// can't be read is a [*vnfd.InvalidError], or says what is refused. Whether its files
+// are those that it lists is [Catalogue.Verify]'s to say: what runs of a package must
+// be looked after even where they aren't. The result is shared: nobody may change it.
 func (c *Catalogue) Open(ctx context.Context, tree string) (*vnfd.Package, error) {
 	if !isTree.MatchString(tree) {
 		return nil, fmt.Errorf("%w: %q isn't a tree hash", ErrUnknown, tree)
@@ -56,6 +57,53 @@ func (c *Catalogue) Open(ctx context.Context, tree string) (*vnfd.Package, error
 		}
 		return r.Val.(*vnfd.Package), nil
 	}
+}
+
+// mendIt is what to do about a package whose checksums don't hold.
+const mendIt = "put the files back, or run `jibe package rehash` where the change is meant, and push that to its repository"
+
+// Verify says whether the files of the tree's package are those that its TOSCA.meta
+// and manifest list, by the checksums there: what `jibe package validate` says of
+// them. [ErrUnsound] names each that isn't. A package without checksums passes. Each
+// tree is only ever checked once, as it never changes.
+func (c *Catalogue) Verify(ctx context.Context, tree string) error {
+	err, known := c.sound.known(tree)
+	if !known {
+		p, oerr := c.Open(ctx, tree)
+		if oerr != nil {
+			return oerr
+		}
+		err = c.sound.of(p)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: package %s: %w (%s)", ErrUnsound, tree, err, mendIt)
+	}
+	return nil
+}
+
+// verdicts remember of which trees the checksums hold. The zero value knows none.
+type verdicts struct{ byTree sync.Map }
+
+// verdict is what is wrong, nil for nothing.
+type verdict struct{ err error }
+
+func (v *verdicts) known(tree string) (error, bool) {
+	known, ok := v.byTree.Load(tree)
+	if !ok {
+		return nil, false
+	}
+	return known.(verdict).err, true
+}
+
+// of checks the package unless that was done before. Its files are in memory, so that
+// there is no other error than what is wrong with it.
+func (v *verdicts) of(p *vnfd.Package) error {
+	if err, known := v.known(p.Tree); known {
+		return err
+	}
+	err := vnfd.VerifyArtifacts(p)
+	v.byTree.Store(p.Tree, verdict{err})
+	return err
 }
 
 // load reads the package and says how many bytes it holds.

@@ -57,7 +57,7 @@ func (c *Catalogue) Propose(ctx context.Context, repos []desired.Repository) (*C
 		return nil, err
 	}
 	p := New(c.git.dir, c.packages, c.log)
-	p.cache = c.cache
+	p.cache, p.sound = c.cache, c.sound
 	p.index.Store(next)
 	return p, failed
 }

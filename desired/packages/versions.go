@@ -14,7 +14,8 @@ type Version struct {
 
 // Versions returns the versions, ascending, of the package that the tree is one of:
 // what stands at the same path of the same repository, at every tag that has a
-// semantic version. now is the highest of them that is the tree. It costs no I/O.
+// semantic version. now is the highest of them that is the tree. One whose checksums
+// don't hold is left out of all. It costs no I/O.
 //
 // A tree that upstream has moved on from is known by its VNFD id, as long as one
 // version alone has that: a tag was moved. Else, and where the repository has no
@@ -33,9 +34,11 @@ func (c *Catalogue) Versions(tree, vnfdID string) (now *semver.Version, all []Ve
 		if v == nil {
 			continue
 		}
-		all = append(all, Version{*e, v})
 		if e == home || e.Tree == tree {
 			now = v
+		}
+		if _, bad := ix.unsound[e]; !bad {
+			all = append(all, Version{*e, v})
 		}
 	}
 	return now, all
