@@ -17,11 +17,13 @@ import (
 	"github.com/jibe-vnfm/jibe/lcm/oplog"
 	"github.com/jibe-vnfm/jibe/reconciler/plan"
 	"github.com/jibe-vnfm/jibe/sol/notify"
+	"github.com/jibe-vnfm/jibe/test/published"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
 func TestNotificationsLookAsSOL003Says(t *testing.T) {
+	published.Held(t)
 	at := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
 	pod := func(id, name string) plan.Unit {
 		return plan.Unit{ID: id, Name: name, VDU: "vdu1", Kind: "Deployment", Metadata: map[string]string{"node": "n1"}}
@@ -78,6 +80,9 @@ func TestNotificationsLookAsSOL003Says(t *testing.T) {
 			t.Fatal(err)
 		}
 		fmt.Fprintf(&b, "-- %s --\n%s\n", c.name, text)
+		if err := published.Notification(text); err != nil {
+			t.Errorf("%s: it doesn't conform: %v", c.name, err)
+		}
 	}
 	golden := filepath.Join("testdata", "notifications.txt")
 	if *update {

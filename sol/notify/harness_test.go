@@ -24,6 +24,7 @@ import (
 	"github.com/jibe-vnfm/jibe/sol/notify"
 	"github.com/jibe-vnfm/jibe/store"
 	"github.com/jibe-vnfm/jibe/store/bolt"
+	"github.com/jibe-vnfm/jibe/test/published"
 )
 
 // secrets seals by a reversible code, which is all that a test needs to tell
@@ -201,6 +202,7 @@ func (n notification) String() string {
 
 func newSubscriber(t *testing.T) *subscriber {
 	t.Helper()
+	published.Held(t)
 	s := &subscriber{}
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
@@ -224,6 +226,9 @@ func newSubscriber(t *testing.T) *subscriber {
 		var n notification
 		if err != nil || json.Unmarshal(body, &n) != nil || r.Header.Get("Content-Type") != "application/json" {
 			t.Errorf("unreadable notification %q, %v", body, err)
+		}
+		if err := published.Notification(body); err != nil {
+			t.Errorf("the notification %s doesn't conform: %v", body, err)
 		}
 		status := http.StatusNoContent
 		if answer != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/sol/notify"
 	"github.com/jibe-vnfm/jibe/test/process"
+	"github.com/jibe-vnfm/jibe/test/published"
 )
 
 // slowest is how long the subscriber takes at most for a notification.
@@ -31,6 +32,7 @@ type subscriber struct {
 // subscribe starts the subscriber, which outlives every process, and subscribes it.
 func (w *world) subscribe() {
 	w.t.Helper()
+	published.Held(w.t)
 	w.subscriber.seen = map[string]bool{}
 	s := httptest.NewServer(&w.subscriber)
 	w.t.Cleanup(s.Close)
@@ -67,6 +69,9 @@ func (s *subscriber) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case !s.seen[n.ID]:
 		s.seen[n.ID] = true
 		s.order = append(s.order, n)
+		if err := published.Notification(text); err != nil {
+			s.broken = append(s.broken, fmt.Sprintf("%s doesn't conform: %v", text, err))
+		}
 	case s.order[len(s.order)-1].ID != n.ID:
 		// Only the last one can have been without an answer.
 		s.broken = append(s.broken, fmt.Sprintf("%s of %s %s came again after later ones", n.ID, n.Type, n.InstanceID))

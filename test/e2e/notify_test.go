@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/jibe-vnfm/jibe/test/published"
 )
 
 const subscriptions = "/vnflcm/v2/subscriptions"
@@ -25,6 +27,7 @@ type receiver struct {
 
 func newReceiver(t *testing.T) *receiver {
 	t.Helper()
+	published.Held(t)
 	r := &receiver{seen: map[string]bool{}}
 	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		r.mu.Lock()
@@ -44,6 +47,9 @@ func newReceiver(t *testing.T) *receiver {
 			var o object
 			if err != nil || json.Unmarshal(body, &o) != nil {
 				t.Errorf("notification %q: %v", body, err)
+			}
+			if err := published.Notification(body); err != nil {
+				t.Errorf("the notification %s doesn't conform: %v", body, err)
 			}
 			if id := o.text("id"); !r.seen[id] { // a repetition has the same id
 				r.seen[id] = true

@@ -1,0 +1,157 @@
+package published
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/getkin/kin-openapi/openapi3"
+)
+
+// operationOccurrence is the kind of notification that tells of operations.
+const operationOccurrence = "VnfLcmOperationOccurrenceNotification"
+
+// notificationBodies are the schemas of the bodies of notifications, by standard and
+// notificationType; nil where they aren't there.
+func notificationBodies() (map[string]map[string]*openapi3.Schema, error) {
+	if missing() != nil {
+		return nil, nil
+	}
+	all := map[string]map[string]*openapi3.Schema{}
+	for _, standard := range []string{"SOL002", "SOL003"} {
+		// Their definitions alone: the paths lead to those of all other resources.
+		file := "VNFLifecycleManagementNotification/definitions/" + standard + "VNFLifecycleManagementNotification_def.yaml"
+		doc := openapi3.T{OpenAPI: "3.0.2", Components: &openapi3.Components{Schemas: openapi3.Schemas{}}}
+		for _, kind := range []string{operationOccurrence, "VnfIdentifierCreationNotification", "VnfIdentifierDeletionNotification"} {
+			doc.Components.Schemas[kind] = openapi3.NewSchemaRef(file+"#/definitions/"+kind, nil)
+		}
+		at := &url.URL{Path: filepath.ToSlash(filepath.Join(folder(), edition371, standard)) + "/"}
+		if err := loader().ResolveRefsIn(&doc, at); err != nil {
+			return nil, fmt.Errorf("published definitions %s%s: %w", at.Path, file, err)
+		}
+		all[standard] = map[string]*openapi3.Schema{}
+		for kind, schema := range doc.Components.Schemas {
+			all[standard][kind] = schema.Value
+		}
+	}
+	return all, nil
+}
+
+// Notification holds the body of a notification against the published definitions, and
+// against what they say in words of its attributes. It is nil for any body where the
+// definitions aren't there.
+func Notification(body []byte) error {
+	all, err := bodies()
+	if all == nil {
+		return err
+	}
+	var n map[string]any
+	if err := json.Unmarshal(body, &n); err != nil {
+		return fmt.Errorf("a notification that isn't JSON: %w", err)
+	}
+	kind, _ := n["notificationType"].(string)
+	var errs []error
+	for _, standard := range []string{"SOL002", "SOL003"} {
+		schema := all[standard][kind]
+		if schema == nil {
+			return fmt.Errorf("no notification of %s is a %q", standard, kind)
+		}
+		if err := schema.VisitJSON(n, openapi3.EnableFormatValidation(), openapi3.MultiErrors()); err != nil {
+			errs = append(errs, fmt.Errorf("%s v3.7.1: %w", standard, err))
+		}
+		if more := unknown(schema, n, ""); len(more) > 0 {
+			errs = append(errs, fmt.Errorf("%s v3.7.1 knows nothing of %s", standard, strings.Join(more, ", ")))
+		}
+	}
+	if kind == operationOccurrence {
+		errs = append(errs, inWords(n))
+	}
+	return errors.Join(errs...)
+}
+
+// unknown are the attributes of v that the schema doesn't name, where it doesn't leave
+// them to others: a name that is misspelt breaks no rule of the schema.
+func unknown(s *openapi3.Schema, v any, at string) (names []string) {
+	if s == nil {
+		return nil
+	}
+	switch v := v.(type) {
+	case []any:
+		for i, item := range v {
+			if s.Items != nil {
+				names = append(names, unknown(s.Items.Value, item, fmt.Sprintf("%s/%d", at, i))...)
+			}
+		}
+	case map[string]any:
+		known := properties(s)
+		if len(known) == 0 {
+			return nil // key-value pairs
+		}
+		for name, value := range v {
+			p, ok := known[name]
+			if !ok {
+				names = append(names, at+"/"+name)
+				continue
+			}
+			names = append(names, unknown(p.Value, value, at+"/"+name)...)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// properties are those of the schema and of all that it is made of.
+func properties(s *openapi3.Schema) openapi3.Schemas {
+	all := openapi3.Schemas{}
+	for name, p := range s.Properties {
+		all[name] = p
+	}
+	for _, list := range []openapi3.SchemaRefs{s.AllOf, s.OneOf, s.AnyOf} {
+		for _, part := range list {
+			for name, p := range properties(part.Value) {
+				all[name] = p
+			}
+		}
+	}
+	return all
+}
+
+// results are the attributes that only the notification of a result has, in full.
+var results = []string{"affectedVnfcs", "affectedVirtualLinks", "affectedExtLinkPorts", "affectedVirtualStorages", "affectedVipCps",
+	"changedInfo", "changedExtConnectivity", "modificationsTriggeredByVnfPkgChange"}
+
+// inWords holds a VnfLcmOperationOccurrenceNotification against what its definition (of
+// SOL003, whose words are the younger ones) can only say in words.
+func inWords(n map[string]any) error {
+	var errs []error
+	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if n["notificationStatus"] != "RESULT" || n["verbosity"] == "SHORT" {
+		for _, name := range results {
+			if _, there := n[name]; there {
+				fail("%s shall be absent: notificationStatus is %v, verbosity is %v", name, n["notificationStatus"], n["verbosity"])
+			}
+		}
+	}
+	_, info := n["changedInfo"]
+	_, pkg := n["modificationsTriggeredByVnfPkgChange"]
+	if info && (pkg || n["operation"] == "CHANGE_VNFPKG") || pkg && n["operation"] != "CHANGE_VNFPKG" {
+		fail("of a %v there shall not be changedInfo (%v) or modificationsTriggeredByVnfPkgChange (%v)", n["operation"], info, pkg)
+	}
+	failed := slices.Contains([]any{"FAILED_TEMP", "FAILED", "ROLLED_BACK"}, n["operationState"])
+	if _, there := n["error"]; there != failed {
+		fail("error shall be there in FAILED_TEMP, FAILED and ROLLED_BACK alone: %v in %v", there, n["operationState"])
+	}
+	for link, attribute := range map[string]string{"vnfInstance": "vnfInstanceId", "vnfLcmOpOcc": "vnfLcmOpOccId", "subscription": "subscriptionId"} {
+		links, _ := n["_links"].(map[string]any)
+		to, _ := links[link].(map[string]any)
+		href, _ := to["href"].(string)
+		if id, _ := n[attribute].(string); !strings.HasSuffix(href, "/"+id) {
+			fail("the link %s is %q and not that of %s %s", link, href, attribute, id)
+		}
+	}
+	return errors.Join(errs...)
+}
