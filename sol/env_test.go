@@ -2,6 +2,7 @@ package sol_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -20,7 +21,9 @@ import (
 	"github.com/jibe-vnfm/jibe/reconciler/plan"
 	"github.com/jibe-vnfm/jibe/sol"
 	"github.com/jibe-vnfm/jibe/sol/auth"
+	"github.com/jibe-vnfm/jibe/sol/notify"
 	"github.com/jibe-vnfm/jibe/store/bolt"
+	"github.com/jibe-vnfm/jibe/test/published"
 )
 
 const (
@@ -71,7 +74,29 @@ func setup(t *testing.T, change ...func(*sol.Config)) *env {
 		f(&e.config)
 	}
 	e.handler = sol.New(e.config)
+	published.Held(t)
+	t.Cleanup(e.told)
 	return e
+}
+
+// told holds what subscribers would be told of what the test did against the published
+// definitions.
+func (e *env) told() {
+	events, err := e.log.Events(context.Background(), 0, 1000)
+	if err != nil {
+		e.t.Errorf("what subscribers would be told: %v", err)
+	}
+	for _, ev := range events {
+		for _, verbosity := range []string{notify.Full, notify.Short} {
+			n, err := json.Marshal(notify.NewNotification("6d1ad17d-6a4c-4a4c-8d3a-1c2f2d1f9d11", verbosity, base, ev))
+			if err == nil {
+				err = published.Notification(n)
+			}
+			if err != nil {
+				e.t.Errorf("the notification %s doesn't conform: %v", n, err)
+			}
+		}
+	}
 }
 
 // answer is what the API said.

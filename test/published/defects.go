@@ -2,56 +2,93 @@ package published
 
 import (
 	"net/http"
+	"slices"
 
 	"github.com/getkin/kin-openapi/openapi3"
 )
 
 // mend331 puts right what is known to be wrong in the file of v3.3.1.
 func mend331(doc *openapi3.T) {
-	// It demands one of changedInfo and modificationsTriggeredByVnfPkgChange of every
-	// operation; the standard forbids both at once.
-	for _, path := range []string{"/vnf_lcm_op_occs", "/vnf_lcm_op_occs/{vnfLcmOpOccId}", "/vnf_lcm_op_occs/{vnfLcmOpOccId}/fail"} {
-		for _, op := range doc.Paths.Find(path).Operations() {
-			if ref := op.Responses.Status(http.StatusOK); ref != nil {
-				s := ref.Value.Content.Get("application/json").Schema.Value
-				s.OneOf, s.AnyOf = nil, nil
-			}
-		}
-	}
 	// It leaves the "vnf" out of the name of an attribute.
 	shown := doc.Paths.Find("/vnf_instances/{vnfInstanceId}").Get.Responses.Status(http.StatusOK).Value.Content.Get("application/json").Schema.Value
 	info := shown.Properties["instantiatedVnfInfo"].Value.Properties
 	info["vnfVirtualLinkResourceInfo"] = info["virtualLinkResourceInfo"]
-	visit(doc, ipOverEthernet)
+	eachSchema(doc, misplaced)
 }
 
-// mend371 puts right what is known to be wrong in the files of v3.7.1.
-func mend371(*openapi3.T) {}
+// mend371 puts right what is known to be wrong in the files of v3.7.1, and what is
+// demanded there of a VNF that Jibe can't have.
+func mend371(doc *openapi3.T) {
+	eachSchema(doc, misplaced)
+	eachSchema(doc, undemanded)
+}
 
-// visit shows f every schema of the description's requests and of its good answers.
-func visit(doc *openapi3.T, f func(name string, s *openapi3.Schema)) {
+// misplaced puts demands, which both editions have, where they belong.
+func misplaced(s *openapi3.Schema) {
+	// They demand of every operation either changedInfo or
+	// modificationsTriggeredByVnfPkgChange; the note beside it only forbids both at once.
+	info, pkg := s.Properties["changedInfo"], s.Properties["modificationsTriggeredByVnfPkgChange"]
+	if info != nil && pkg != nil && len(s.OneOf)+len(s.AnyOf) > 0 {
+		s.OneOf, s.AnyOf = nil, nil
+		s.Not = openapi3.NewSchemaRef("", &openapi3.Schema{Required: []string{"changedInfo", "modificationsTriggeredByVnfPkgChange"}})
+	}
+	// They demand of an interface what each of its addresses has to have.
+	if on := s.Properties["ipOverEthernet"]; on != nil && on.Value.Properties["ipAddresses"] != nil && len(on.Value.OneOf) > 0 {
+		item := on.Value.Properties["ipAddresses"].Value.Items.Value
+		item.OneOf, on.Value.OneOf = on.Value.OneOf, nil
+	}
+}
+
+// beyond331 are the attributes that v3.7.1 demands and v3.3.1, which Jibe implements,
+// doesn't, by the attributes that their structure has besides.
+var beyond331 = []struct {
+	attribute string
+	of        []string
+	why       string
+}{
+	{"extCpInfo", []string{"vnfState", "vnfcResourceInfo"}, "a VNF of containers has no external connection point of which its VIM knows, and an empty list isn't allowed"},
+}
+
+// undemanded takes back the demands of beyond331.
+func undemanded(s *openapi3.Schema) {
+	for _, more := range beyond331 {
+		if !slices.ContainsFunc(more.of, func(name string) bool { return s.Properties[name] == nil }) {
+			s.Required = slices.DeleteFunc(slices.Clone(s.Required), func(name string) bool { return name == more.attribute })
+		}
+	}
+}
+
+// eachSchema shows f every schema of the description: its components, its requests and
+// its good answers, and what these are made of.
+func eachSchema(doc *openapi3.T, f func(s *openapi3.Schema)) {
 	seen := map[*openapi3.Schema]bool{}
-	var down func(name string, s *openapi3.SchemaRef)
-	down = func(name string, s *openapi3.SchemaRef) {
-		if s == nil || s.Value == nil || seen[s.Value] {
+	var down func(ref *openapi3.SchemaRef)
+	down = func(ref *openapi3.SchemaRef) {
+		if ref == nil || ref.Value == nil || seen[ref.Value] {
 			return
 		}
-		seen[s.Value] = true
-		f(name, s.Value)
-		for name, p := range s.Value.Properties {
-			down(name, p)
+		s := ref.Value
+		seen[s] = true
+		f(s)
+		for _, p := range s.Properties {
+			down(p)
 		}
-		for _, list := range []openapi3.SchemaRefs{s.Value.AllOf, s.Value.OneOf, s.Value.AnyOf} {
+		for _, list := range []openapi3.SchemaRefs{s.AllOf, s.OneOf, s.AnyOf} {
 			for _, part := range list {
-				down(name, part)
+				down(part)
 			}
 		}
-		down("", s.Value.Items)
-		down("", s.Value.AdditionalProperties.Schema)
+		down(s.Items)
+		down(s.AdditionalProperties.Schema)
 	}
 	content := func(c openapi3.Content) {
 		for _, media := range c {
-			down("", media.Schema)
+			down(media.Schema)
+		}
+	}
+	if doc.Components != nil {
+		for _, s := range doc.Components.Schemas {
+			down(s)
 		}
 	}
 	for _, item := range doc.Paths.Map() {
@@ -65,12 +102,5 @@ func visit(doc *openapi3.T, f func(name string, s *openapi3.Schema)) {
 				}
 			}
 		}
-	}
-}
-
-// ipOverEthernet takes out that an interface needs what an address has to have.
-func ipOverEthernet(name string, s *openapi3.Schema) {
-	if name == "ipOverEthernet" {
-		s.OneOf = nil
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 
@@ -124,4 +125,13 @@ func loader() *openapi3.Loader {
 		return os.ReadFile(filepath.FromSlash(location.Path))
 	}
 	return loader
+}
+
+// Holds holds a value, as encoding/json reads it, against a schema of the definitions. The
+// error says for each thing that is wrong where it is and why.
+func Holds(s *openapi3.Schema, v any, more ...openapi3.SchemaValidationOption) error {
+	told := openapi3.SetSchemaErrorMessageCustomizer(func(err *openapi3.SchemaError) string {
+		return "/" + strings.Join(err.JSONPointer(), "/") + ": " + err.Reason
+	})
+	return s.VisitJSON(v, append([]openapi3.SchemaValidationOption{told, openapi3.MultiErrors()}, more...)...)
 }

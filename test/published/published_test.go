@@ -39,17 +39,17 @@ func TestANotificationThatBreaksARuleIsTold(t *testing.T) {
 		t.Error(err)
 	}
 	for says, change := range map[string]map[string]any{
-		`property "vnfLcmOpOccId" is missing`:      {"vnfLcmOpOccId": nil},
-		`property "_links" is missing`:             {"_links": nil},
-		"value is not one of the allowed":          {"operationState": "DONE"},
-		`property "computeResource" is missing`:    {"affectedVnfcs": []any{map[string]any{"id": "a", "vduId": "V", "changeType": "ADDED"}}},
-		`"/timeStamp": string doesn't match`:       {"timeStamp": "yesterday"},
-		"SOL003 v3.7.1 knows nothing of /vnfState": {"vnfState": "STARTED"},
-		`no notification of SOL002 is a "Other"`:   {"notificationType": "Other"},
-		"affectedVnfcs shall be absent":            {"verbosity": "SHORT"},
-		"error shall be there in":                  {"error": problem},
-		"of a SCALE there shall not be":            {"modificationsTriggeredByVnfPkgChange": map[string]any{"vnfdId": "d"}},
-		"the link vnfInstance is":                  {"vnfInstanceId": "j"},
+		`property "vnfLcmOpOccId" is missing`:    {"vnfLcmOpOccId": nil},
+		`property "_links" is missing`:           {"_links": nil},
+		"value is not one of the allowed":        {"operationState": "DONE"},
+		`property "computeResource" is missing`:  {"affectedVnfcs": []any{map[string]any{"id": "a", "vduId": "V", "changeType": "ADDED"}}},
+		`/timeStamp: string doesn't match`:       {"timeStamp": "yesterday"},
+		"SOL003 v3.7.1 knows /vnfState":          {"vnfState": "STARTED"},
+		`no notification of SOL002 is a "Other"`: {"notificationType": "Other"},
+		"affectedVnfcs shall be absent":          {"verbosity": "SHORT"},
+		"error shall be there in":                {"error": problem},
+		"of a SCALE there shall not be":          {"modificationsTriggeredByVnfPkgChange": map[string]any{"vnfdId": "d"}},
+		"the link vnfInstance is":                {"vnfInstanceId": "j"},
 	} {
 		if err := Notification(notification(t, change)); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%v: %v, which doesn't say %q", slices.Collect(maps.Keys(change)), err, says)
