@@ -39,14 +39,15 @@ func misplaced(s *openapi3.Schema) {
 	}
 }
 
-// beyond331 are the attributes that v3.7.1 demands and v3.3.1, which Jibe implements,
-// doesn't, by the attributes that their structure has besides.
+// beyond331 are the attributes that a file of v3.7.1 demands and v3.3.1, which Jibe
+// implements, doesn't, by attributes that their structure has besides.
 var beyond331 = []struct {
 	attribute string
 	of        []string
 	why       string
 }{
 	{"extCpInfo", []string{"vnfState", "vnfcResourceInfo"}, "a VNF of containers has no external connection point of which its VIM knows, and an empty list isn't allowed"},
+	{"vnfLinkPorts", []string{"vnfVirtualLinkDescId", "networkResource"}, "a Service is a link without ports; SOL003 v3.7.1 doesn't demand it either"},
 }
 
 // undemanded takes back the demands of beyond331.

@@ -66,7 +66,7 @@ func Notification(body []byte) error {
 		if err := Holds(schema, n, openapi3.EnableFormatValidation()); err != nil {
 			errs = append(errs, fmt.Errorf("%s v3.7.1: %w", standard, err))
 		}
-		for _, name := range unknown(schema, n, "") {
+		for _, name := range Unknown(schema, n) {
 			unknowns[name]++
 		}
 	}
@@ -80,52 +80,6 @@ func Notification(body []byte) error {
 		errs = append(errs, inWords(n))
 	}
 	return errors.Join(errs...)
-}
-
-// unknown are the attributes of v that the schema doesn't name, where it doesn't leave
-// them to others: a name that is misspelt breaks no rule of the schema.
-func unknown(s *openapi3.Schema, v any, at string) (names []string) {
-	if s == nil {
-		return nil
-	}
-	switch v := v.(type) {
-	case []any:
-		for i, item := range v {
-			if s.Items != nil {
-				names = append(names, unknown(s.Items.Value, item, fmt.Sprintf("%s/%d", at, i))...)
-			}
-		}
-	case map[string]any:
-		known := properties(s)
-		if len(known) == 0 {
-			return nil // key-value pairs
-		}
-		for name, value := range v {
-			p, ok := known[name]
-			if !ok {
-				names = append(names, at+"/"+name)
-				continue
-			}
-			names = append(names, unknown(p.Value, value, at+"/"+name)...)
-		}
-	}
-	return names
-}
-
-// properties are those of the schema and of all that it is made of.
-func properties(s *openapi3.Schema) openapi3.Schemas {
-	all := openapi3.Schemas{}
-	for name, p := range s.Properties {
-		all[name] = p
-	}
-	for _, list := range []openapi3.SchemaRefs{s.AllOf, s.OneOf, s.AnyOf} {
-		for _, part := range list {
-			for name, p := range properties(part.Value) {
-				all[name] = p
-			}
-		}
-	}
-	return all
 }
 
 // results are the attributes that only the notification of a result has, in full.

@@ -82,38 +82,45 @@ func Held(t *testing.T) {
 	t.Run("what is received is held against the published definitions", func(t *testing.T) { Need(t) })
 }
 
-// API is the description of VNF life cycle management of SOL003 v3.3.1, the edition that
-// Jibe implements; nil where it isn't there. It is shared: nobody may change it.
-func API() (*openapi3.T, error) { return api331() }
+// Edition is one description of VNF life cycle management.
+type Edition struct {
+	Name string // "SOL003 v3.3.1"
+	*openapi3.T
+}
 
-// NewerAPI is that of SOL003 v3.7.1, likewise.
-func NewerAPI() (*openapi3.T, error) { return api371() }
+// Editions are the descriptions, first that of SOL003 v3.3.1, which Jibe implements; none
+// where they aren't there. They are shared: nobody may change them.
+func Editions() ([]Edition, error) { return editions() }
 
 // Read once in a process, as that takes longer than most tests.
 var (
-	api331 = sync.OnceValues(func() (*openapi3.T, error) {
-		return load(mend331, edition331, "VNFLifecycleManagement.json")
-	})
-	api371 = sync.OnceValues(func() (*openapi3.T, error) {
-		return load(mend371, edition371, "SOL003", "VNFLifecycleManagement", "VNFLifecycleManagement.yaml")
-	})
-	bodies = sync.OnceValues(notificationBodies)
+	editions = sync.OnceValues(readEditions)
+	bodies   = sync.OnceValues(notificationBodies)
 )
 
-// load reads a description with what it refers to beside it, and puts it right.
-func load(mend func(*openapi3.T), path ...string) (*openapi3.T, error) {
+func readEditions() (all []Edition, err error) {
 	if missing() != nil {
 		return nil, nil
 	}
-	file := filepath.Join(append([]string{folder()}, path...)...)
-	doc, err := loader().LoadFromFile(file)
-	if err != nil {
-		return nil, fmt.Errorf("published definitions %s: %w", file, err)
+	for _, e := range []struct {
+		name, file string
+		mend       func(*openapi3.T)
+	}{
+		{"SOL003 v3.3.1", edition331 + "/VNFLifecycleManagement.json", mend331},
+		{"SOL003 v3.7.1", edition371 + "/SOL003/VNFLifecycleManagement/VNFLifecycleManagement.yaml", mend371},
+		{"SOL002 v3.7.1", edition371 + "/SOL002/VNFLifecycleManagement/VNFLifecycleManagement.yaml", mend371},
+	} {
+		doc, err := loader().LoadFromFile(filepath.Join(folder(), filepath.FromSlash(e.file)))
+		if err != nil {
+			return nil, fmt.Errorf("published definitions of %s: %w", e.name, err)
+		}
+		e.mend(doc)
+		all = append(all, Edition{e.name, doc})
 	}
-	mend(doc)
-	return doc, nil
+	return all, nil
 }
 
+// loader reads a description with what it refers to beside it.
 func loader() *openapi3.Loader {
 	loader := openapi3.NewLoader()
 	loader.IsExternalRefsAllowed = true
@@ -134,4 +141,53 @@ func Holds(s *openapi3.Schema, v any, more ...openapi3.SchemaValidationOption) e
 		return "/" + strings.Join(err.JSONPointer(), "/") + ": " + err.Reason
 	})
 	return s.VisitJSON(v, append([]openapi3.SchemaValidationOption{told, openapi3.MultiErrors()}, more...)...)
+}
+
+// Unknown are the attributes of v, such as "/instantiatedVnfInfo/vnfState", that the schema
+// doesn't name, where it doesn't leave them to others: a name that is misspelt breaks no
+// rule of a schema. Places in lists are left out.
+func Unknown(s *openapi3.Schema, v any) []string { return unknown(s, v, "") }
+
+func unknown(s *openapi3.Schema, v any, at string) (names []string) {
+	if s == nil {
+		return nil
+	}
+	switch v := v.(type) {
+	case []any:
+		for _, item := range v {
+			if s.Items != nil {
+				names = append(names, unknown(s.Items.Value, item, at)...)
+			}
+		}
+	case map[string]any:
+		known := properties(s)
+		if len(known) == 0 {
+			return nil // key-value pairs
+		}
+		for name, value := range v {
+			p, ok := known[name]
+			if !ok {
+				names = append(names, at+"/"+name)
+				continue
+			}
+			names = append(names, unknown(p.Value, value, at+"/"+name)...)
+		}
+	}
+	return names
+}
+
+// properties are those of the schema and of all that it is made of.
+func properties(s *openapi3.Schema) openapi3.Schemas {
+	all := openapi3.Schemas{}
+	for name, p := range s.Properties {
+		all[name] = p
+	}
+	for _, list := range []openapi3.SchemaRefs{s.AllOf, s.OneOf, s.AnyOf} {
+		for _, part := range list {
+			for name, p := range properties(part.Value) {
+				all[name] = p
+			}
+		}
+	}
+	return all
 }

@@ -2,10 +2,15 @@ package published
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
 )
 
 // notification is one that breaks no rule, but for what change does.
@@ -54,5 +59,79 @@ func TestANotificationThatBreaksARuleIsTold(t *testing.T) {
 		if err := Notification(notification(t, change)); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%v: %v, which doesn't say %q", slices.Collect(maps.Keys(change)), err, says)
 		}
+	}
+}
+
+// recorder notes what a helper does to its test, and ends it as the real one would.
+type recorder struct {
+	testing.TB
+	skipped, failed string
+}
+
+func (r *recorder) Helper()                           {}
+func (r *recorder) Skipf(format string, args ...any)  { r.skipped = fmt.Sprintf(format, args...) }
+func (r *recorder) Fatalf(format string, args ...any) { r.failed = fmt.Sprintf(format, args...) }
+
+func TestMissingDefinitionsSkipAndSaySoUnlessTheyAreRequired(t *testing.T) {
+	empty, full := t.TempDir(), t.TempDir()
+	for _, edition := range []string{edition331, edition371} {
+		if err := os.Mkdir(filepath.Join(full, edition), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, test := range []struct {
+		name, definitions, require string
+		skipped, failed            bool
+	}{
+		{name: "where somebody says", definitions: full},
+		{name: "where somebody says, required", definitions: full, require: "1"},
+		{name: "not where somebody says", definitions: empty, failed: true},
+		{name: "not where somebody says, required", definitions: empty, require: "1", failed: true},
+		{name: "nobody says", skipped: missing() != nil},
+		{name: "nobody says, required", require: "1", failed: missing() != nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Setenv(EnvDefinitions, test.definitions)
+			t.Setenv(EnvRequire, test.require)
+			r := &recorder{TB: t}
+			Need(r)
+			if (r.skipped != "") != test.skipped || (r.failed != "") != test.failed {
+				t.Errorf("skipped %q, failed %q; want %v, %v", r.skipped, r.failed, test.skipped, test.failed)
+			}
+			if said := r.skipped + r.failed; said != "" && !strings.Contains(said, EnvDefinitions) {
+				t.Errorf("%q doesn't say what to do", said)
+			}
+		})
+	}
+}
+
+func TestEveryCorrectionOfTheDefinitionsStillCorrectsSomething(t *testing.T) {
+	Need(t)
+	demanded := map[string]bool{}
+	misplacements := 0
+	for _, file := range []string{"SOL002/VNFLifecycleManagement/VNFLifecycleManagement.yaml", "SOL003/VNFLifecycleManagement/VNFLifecycleManagement.yaml"} {
+		doc, err := loader().LoadFromFile(filepath.Join(folder(), edition371, filepath.FromSlash(file)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		eachSchema(doc, func(s *openapi3.Schema) {
+			for _, attribute := range slices.Clone(s.Required) {
+				undemanded(s)
+				demanded[attribute] = demanded[attribute] || !slices.Contains(s.Required, attribute)
+			}
+			if before := len(s.OneOf); before > 0 {
+				if misplaced(s); len(s.OneOf) < before {
+					misplacements++
+				}
+			}
+		})
+	}
+	for _, more := range beyond331 {
+		if !demanded[more.attribute] {
+			t.Errorf("%s isn't demanded any more: take it out of the table", more.attribute)
+		}
+	}
+	if misplacements == 0 {
+		t.Error("nothing is misplaced any more")
 	}
 }
