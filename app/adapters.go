@@ -194,12 +194,12 @@ func connection(r secret.VIM) drivers.VIM {
 }
 
 // Drivers makes the driver of each type of VIM. key is mixed into the digests
-// that drivers leave at the VIM.
-func Drivers(key []byte, cloud *sim.Cloud, log *slog.Logger) func(drivers.VIM) (drivers.Driver, error) {
+// that drivers leave at the VIM; exec lets kubeconfigs name commands and files.
+func Drivers(key []byte, exec bool, cloud *sim.Cloud, log *slog.Logger) func(drivers.VIM) (drivers.Driver, error) {
 	return func(v drivers.VIM) (drivers.Driver, error) {
 		switch v.Type {
 		case desired.VIMKubernetes:
-			return kubernetes.New(v, kubernetes.Options{Log: log.With("vim", v.Name), DigestKey: key})
+			return kubernetes.New(v, kubernetes.Options{Log: log.With("vim", v.Name), DigestKey: key, KubeconfigExec: exec})
 		case desired.VIMOpenStack:
 			return openstack.New(v, openstack.Options{Log: log.With("vim", v.Name)})
 		case desired.VIMSim:

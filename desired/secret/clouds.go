@@ -38,7 +38,9 @@ type cloud struct {
 // resolveCloud is the connection that an entry of a clouds.yaml describes. Errors
 // never quote the file.
 func (k *Keeper) resolveCloud(v *desired.VIM) (VIM, error) {
-	bad := func(err error) (VIM, error) { return VIM{}, fmt.Errorf("resolve VIM %s: clouds: %w", v.Name, err) }
+	bad := func(err error) (VIM, error) {
+		return VIM{}, fmt.Errorf("resolve VIM %s: %w", v.Name, of("clouds", err))
+	}
 	text, err := k.Resolve(v.Clouds)
 	if err != nil {
 		return bad(err)
@@ -69,7 +71,7 @@ func (k *Keeper) resolveCloud(v *desired.VIM) (VIM, error) {
 	if c.CACert != "" && !out.Insecure {
 		pem, err := k.Resolve(desired.RefFile + c.CACert)
 		if err != nil {
-			return VIM{}, fmt.Errorf("resolve VIM %s: cacert of cloud %s: %w", v.Name, v.Cloud, err)
+			return VIM{}, fmt.Errorf("resolve VIM %s: %w", v.Name, of("cacert of cloud "+v.Cloud, err))
 		}
 		out.CACert = []byte(pem)
 	}

@@ -13,9 +13,9 @@ import (
 )
 
 func TestTheWaysToKeystoneAreResolvedAlike(t *testing.T) {
-	k := open(t, t.TempDir())
-	t.Setenv("JIBE_TEST_SECRET", "s3cret")
 	dir := t.TempDir()
+	k := reaching(t, dir)
+	t.Setenv("JIBE_TEST_SECRET", "s3cret")
 	ca := filepath.Join(dir, "ca.pem")
 	if err := os.WriteFile(ca, []byte(certificate()), 0o600); err != nil {
 		t.Fatal(err)

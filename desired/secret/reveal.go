@@ -1,21 +1,14 @@
 package secret
 
 import (
-	"errors"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
-
-	"github.com/jibe-vnfm/jibe/desired"
 )
 
 // Reveal returns a deep copy of params in which each reference is what it stands for;
-// all other values are as they were. An error names the entry. A file of the
-// installation's own, below the directory of its key, is [ErrMissing]: what is
-// revealed goes to programs, and parameters come from whoever may operate a VNF.
+// all other values are as they were. An error names the entry.
 func (k *Keeper) Reveal(params map[string]any) (map[string]any, error) {
 	if params == nil {
 		return nil, nil
@@ -34,10 +27,7 @@ func (k *Keeper) reveal(at string, v any) (any, error) {
 		if !IsRef(v) {
 			return v, nil
 		}
-		clear, err := "", k.outside(v)
-		if err == nil {
-			clear, err = k.Resolve(v)
-		}
+		clear, err := k.Resolve(v)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", at, err)
 		}
@@ -68,24 +58,4 @@ func (k *Keeper) reveal(at string, v any) (any, error) {
 		}
 	}
 	return v, nil
-}
-
-// outside refuses references to files of the installation itself.
-func (k *Keeper) outside(ref string) error {
-	path, ok := strings.CutPrefix(ref, desired.RefFile)
-	if !ok || k.dir == "" {
-		return nil
-	}
-	own, ownErr := filepath.EvalSymlinks(k.dir)
-	target, err := filepath.EvalSymlinks(path)
-	if errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("%w: %w", ErrMissing, err)
-	}
-	if err := errors.Join(ownErr, err); err != nil {
-		return err
-	}
-	if rel, err := filepath.Rel(own, target); err != nil || filepath.IsLocal(rel) {
-		return fmt.Errorf("%w: %s belongs to Jibe itself: keep what programs need outside of its data directory", ErrMissing, path)
-	}
-	return nil
 }

@@ -1,7 +1,6 @@
 package secret_test
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,13 +13,14 @@ import (
 )
 
 func TestParametersAreRevealedWhereverAReferenceStands(t *testing.T) {
-	k := open(t, t.TempDir())
+	outside := t.TempDir()
+	k := reaching(t, outside)
 	sealed, err := k.Encrypt("hunter2")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("JIBE_TEST_SECRET", "from-env")
-	file := filepath.Join(t.TempDir(), "password")
+	file := filepath.Join(outside, "password")
 	if err := os.WriteFile(file, []byte("from-file\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -57,17 +57,26 @@ func TestParametersAreRevealedWhereverAReferenceStands(t *testing.T) {
 func TestWhatCantBeRevealedIsNamed(t *testing.T) {
 	dir := t.TempDir()
 	k := open(t, dir)
-	link := filepath.Join(t.TempDir(), "link")
-	if err := os.Symlink(filepath.Join(dir, secret.IdentityFile), link); err != nil {
+	secrets := filepath.Join(dir, secret.DefaultDir)
+	if err := os.Mkdir(secrets, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for _, ref := range []string{
-		"env:JIBE_TEST_UNSET", "file:/nonexistent/x", "file:" + filepath.Join(dir, secret.IdentityFile), "file:" + link,
-		"file:" + filepath.Join(dir, "..", filepath.Base(dir), "tokens.yaml"),
+	if err := os.Symlink("../"+secret.IdentityFile, filepath.Join(secrets, "link")); err != nil {
+		t.Fatal(err)
+	}
+	for ref, want := range map[string]string{
+		"env:JIBE_SECRET_UNSET":     secret.ErrMissing.Error(),
+		"file:" + secrets + "/none": secret.ErrMissing.Error(),
+		"env:HOME":                  "the environment variable HOME isn't one",
+		"file:/nonexistent/x":       "the file /nonexistent/x is outside",
+		"file:" + filepath.Join(dir, secret.IdentityFile):      "is outside of what references may name, " + secrets + " (move it there)",
+		"file:" + secrets + "/../" + secret.IdentityFile:       "is outside",
+		"file:" + secrets + "/link":                            "leads out of " + secrets + " by a symbolic link",
+		"file:" + secrets + "/../../" + filepath.Base(dir)[1:]: "is outside",
 	} {
 		got, err := k.Reveal(map[string]any{"a": []any{map[string]any{"b": ref}}})
-		if got != nil || !errors.Is(err, secret.ErrMissing) || !strings.HasPrefix(err.Error(), "a[0].b: ") {
-			t.Errorf("%s: %v, %v", ref, got, err)
+		if got != nil || err == nil || !strings.HasPrefix(err.Error(), "a[0].b: ") || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, %v, want %s", ref, got, err, want)
 		}
 	}
 }

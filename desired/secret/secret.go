@@ -42,13 +42,18 @@ var (
 // Keeper encrypts and resolves secrets. It is safe for concurrent use.
 type Keeper struct {
 	identity *age.X25519Identity
-	dir      string // that of the key
+	dir      string // that of the key, absolute
+	reach    Reach
 }
 
 // Open loads the key in dir, or makes one: a file that only its owner can read.
 // A file that is there but can't be used is an error, never replaced: what was
-// encrypted for it would be lost.
+// encrypted for it would be lost. Its references reach what an empty [Reach] says.
 func Open(dir string) (*Keeper, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, fmt.Errorf("open secret key: %w", err)
+	}
 	path := filepath.Join(dir, IdentityFile)
 	k, err := load(path)
 	if !errors.Is(err, os.ErrNotExist) {
@@ -88,7 +93,8 @@ func load(path string) (*Keeper, error) {
 	if !ok {
 		return nil, fmt.Errorf("open secret key: %s isn't an X25519 identity (AGE-SECRET-KEY-1…)", path)
 	}
-	return &Keeper{identity: id, dir: filepath.Dir(path)}, nil
+	k := &Keeper{identity: id, dir: filepath.Dir(path)}
+	return k.With(Reach{})
 }
 
 // create writes the file so that it is there whole and durable, or not at all,
@@ -171,8 +177,9 @@ func (k *Keeper) Keep(old, plaintext string) (string, error) {
 
 // Resolve returns what ref stands for. One newline at the end of a file is not
 // part of it. Text that isn't a reference is [ErrNotRef], also where it might
-// be the secret itself. No error repeats ref or what it stands for, but the name
-// of a variable or file.
+// be the secret itself; one that the keeper's [Reach] doesn't let it follow is a
+// [*ForbiddenError]. No error repeats ref or what it stands for, but the name of a
+// variable or file.
 func (k *Keeper) Resolve(ref string) (string, error) {
 	if !IsRef(ref) {
 		return "", ErrNotRef
@@ -180,42 +187,18 @@ func (k *Keeper) Resolve(ref string) (string, error) {
 	switch {
 	case strings.HasPrefix(ref, desired.RefEnv):
 		name := strings.TrimPrefix(ref, desired.RefEnv)
+		if err := k.permitEnv(name); err != nil {
+			return "", err
+		}
 		v, ok := os.LookupEnv(name)
 		if !ok || v == "" {
 			return "", fmt.Errorf("%w: set the environment variable %s for the process", ErrMissing, name)
 		}
 		return v, nil
 	case strings.HasPrefix(ref, desired.RefFile):
-		return resolveFile(strings.TrimPrefix(ref, desired.RefFile))
+		return k.resolveFile(strings.TrimPrefix(ref, desired.RefFile))
 	}
 	return k.decrypt(strings.TrimPrefix(ref, desired.RefAge))
-}
-
-func resolveFile(path string) (string, error) {
-	info, err := os.Stat(path) // before opening: a FIFO would block
-	if err != nil {
-		return "", fmt.Errorf("%w: %w", ErrMissing, err)
-	}
-	if !info.Mode().IsRegular() {
-		return "", fmt.Errorf("%w: %s isn't a regular file", ErrMissing, path)
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return "", fmt.Errorf("%w: %w", ErrMissing, err)
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxSecret+1))
-	switch {
-	case err != nil:
-		return "", fmt.Errorf("%w: %w", ErrMissing, err)
-	case len(data) > maxSecret:
-		return "", fmt.Errorf("%w: %s has more than %d bytes", ErrMissing, path, maxSecret)
-	}
-	s := strings.TrimSuffix(strings.TrimSuffix(string(data), "\n"), "\r")
-	if s == "" {
-		return "", fmt.Errorf("%w: %s is empty", ErrMissing, path)
-	}
-	return s, nil
 }
 
 func (k *Keeper) decrypt(text string) (string, error) {

@@ -125,8 +125,8 @@ func TestEncryptedSecretsResolveToThemselves(t *testing.T) {
 }
 
 func TestReferencesResolveOrSayWhatIsMissing(t *testing.T) {
-	k := open(t, t.TempDir())
 	dir := t.TempDir()
+	k := reaching(t, dir)
 	file := func(name, content string) string {
 		path := filepath.Join(dir, name)
 		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
@@ -135,15 +135,15 @@ func TestReferencesResolveOrSayWhatIsMissing(t *testing.T) {
 		return "file:" + path
 	}
 	t.Setenv("JIBE_TEST_SECRET", "s3cret")
-	t.Setenv("JIBE_TEST_EMPTY", "")
+	t.Setenv("JIBE_SECRET_EMPTY", "")
 	fifo := filepath.Join(dir, "fifo")
 	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for ref, want := range map[string]any{
 		"env:JIBE_TEST_SECRET":                     "s3cret",
-		"env:JIBE_TEST_EMPTY":                      secret.ErrMissing,
-		"env:JIBE_TEST_UNSET":                      secret.ErrMissing,
+		"env:JIBE_SECRET_EMPTY":                    secret.ErrMissing,
+		"env:JIBE_SECRET_UNSET":                    secret.ErrMissing,
 		file("line", "tok\n"):                      "tok",
 		file("lines", "a\nb\n\n"):                  "a\nb\n",
 		file("windows", "tok\r\n"):                 "tok",
@@ -219,7 +219,7 @@ func TestAConnectionIsReadAsClientsWriteIt(t *testing.T) {
 }
 
 func TestAConnectionThatCantWorkIsRefusedByItsField(t *testing.T) {
-	k := open(t, t.TempDir())
+	k := reaching(t, t.TempDir())
 	t.Setenv("JIBE_TEST_SECRET", "s3cret")
 	ok := map[string]string{"endpoint": "https://127.0.0.1"}
 	for want, c := range map[string]desired.VIMConnection{
@@ -248,14 +248,15 @@ func TestAConnectionThatCantWorkIsRefusedByItsField(t *testing.T) {
 }
 
 func TestAVIMFileIsResolvedFieldByField(t *testing.T) {
-	k := open(t, t.TempDir())
+	dir := t.TempDir()
+	k := reaching(t, dir)
 	t.Setenv("JIBE_TEST_SECRET", "s3cret")
 	v, err := k.ResolveVIM(&desired.VIM{Name: "a", Type: desired.VIMKubernetes, Endpoint: "https://x", CACert: certificate(),
 		Credentials: desired.Credentials{Token: "env:JIBE_TEST_SECRET", Username: "u"}})
 	if err != nil || string(v.Token) != "s3cret" || string(v.CACert) != certificate() || string(v.Username) != "u" || v.Endpoint != "https://x" {
 		t.Errorf("%v %v", v, err)
 	}
-	_, err = k.ResolveVIM(&desired.VIM{Name: "a", Kubeconfig: "file:/nonexistent/kubeconfig"})
+	_, err = k.ResolveVIM(&desired.VIM{Name: "a", Kubeconfig: "file:" + dir + "/none"})
 	if !errors.Is(err, secret.ErrMissing) || !strings.Contains(err.Error(), "VIM a: kubeconfig: ") {
 		t.Errorf("error: %v", err)
 	}

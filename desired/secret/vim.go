@@ -46,7 +46,9 @@ func (v VIM) GoString() string { return v.String() }
 // LogValue keeps credentials from logs.
 func (v VIM) LogValue() slog.Value { return slog.StringValue(v.String()) }
 
-// ResolveVIM resolves the references of a vims/ file. An error names the field.
+// ResolveVIM resolves the references of a vims/ file. An error names the field. A
+// reference, or a kubeconfig behind one, that the keeper's [Reach] rules out is a
+// [*ForbiddenError].
 func (k *Keeper) ResolveVIM(v *desired.VIM) (VIM, error) {
 	if v.Clouds != "" {
 		return k.resolveCloud(v)
@@ -74,12 +76,23 @@ func (k *Keeper) ResolveVIM(v *desired.VIM) (VIM, error) {
 			continue
 		}
 		s, err := k.Resolve(f.ref)
+		if err == nil && f.name == "kubeconfig" {
+			err = k.harmless([]byte(s))
+		}
 		if err != nil {
-			return VIM{}, fmt.Errorf("resolve VIM %s: %s: %w", v.Name, f.name, err)
+			return VIM{}, fmt.Errorf("resolve VIM %s: %w", v.Name, of(f.name, err))
 		}
 		*f.to = []byte(s)
 	}
 	return out, nil
+}
+
+// of says which field of a VIM the error is about.
+func of(field string, err error) error {
+	if no, ok := errors.AsType[*ForbiddenError](err); ok {
+		return &ForbiddenError{Field: field, Reason: no.Reason, Remedy: no.Remedy}
+	}
+	return fmt.Errorf("%s: %w", field, err)
 }
 
 // ResolveConnection resolves one VimConnectionInfo (SOL003 v3.3.1 clause 4.4.1.6),
@@ -113,7 +126,7 @@ func (k *Keeper) ResolveConnection(name string, c desired.VIMConnection) (VIM, e
 	if pem := c.InterfaceInfo["ssl_ca_cert"]; pem != "" {
 		if IsRef(pem) {
 			if pem, err = k.Resolve(pem); err != nil {
-				return VIM{}, fmt.Errorf("resolve VIM %s: interfaceInfo.ssl_ca_cert: %w", name, err)
+				return VIM{}, fmt.Errorf("resolve VIM %s: %w", name, of("interfaceInfo.ssl_ca_cert", err))
 			}
 		}
 		if out.CACert = unfold(pem); out.CACert == nil {
@@ -124,7 +137,7 @@ func (k *Keeper) ResolveConnection(name string, c desired.VIMConnection) (VIM, e
 	for key, value := range c.AccessInfo {
 		if desired.IsSecretKey(key) && value != "" || IsRef(value) {
 			if value, err = k.Resolve(value); err != nil {
-				return VIM{}, fmt.Errorf("resolve VIM %s: accessInfo.%s: %w", name, key, err)
+				return VIM{}, fmt.Errorf("resolve VIM %s: %w", name, of("accessInfo."+key, err))
 			}
 		}
 		access[key] = value

@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/internal/kubeconfig"
 )
 
 // Type is the vimType of ETSI NFV-SOL003 for Kubernetes.
@@ -42,6 +43,9 @@ type Options struct {
 	// every object would be applied anew. Without it, whoever may read a Secret's
 	// annotations but not its data could test guesses at the data.
 	DigestKey []byte
+	// KubeconfigExec lets a kubeconfig name commands, files and proxies, which are then
+	// run, read and used. Without it such a one is refused.
+	KubeconfigExec bool
 }
 
 // Driver speaks for one Kubernetes API server.
@@ -82,7 +86,7 @@ func New(vim drivers.VIM, o Options) (*Driver, error) {
 	if o.Parallel <= 0 {
 		o.Parallel = 32
 	}
-	config, err := restConfig(vim)
+	config, err := restConfig(vim, o.KubeconfigExec)
 	if err != nil {
 		return nil, fmt.Errorf("VIM %s: %w", vim.Name, err)
 	}
@@ -126,8 +130,13 @@ func (d *Driver) Close() error {
 	return nil
 }
 
-func restConfig(vim drivers.VIM) (*rest.Config, error) {
+func restConfig(vim drivers.VIM, exec bool) (*rest.Config, error) {
 	if len(vim.Kubeconfig) > 0 {
+		if !exec {
+			if _, err := kubeconfig.Load(vim.Kubeconfig); err != nil {
+				return nil, fmt.Errorf("kubeconfig: %w", err)
+			}
+		}
 		config, err := clientcmd.RESTConfigFromKubeConfig(vim.Kubeconfig)
 		if err != nil {
 			return nil, fmt.Errorf("kubeconfig: %w", err)

@@ -17,11 +17,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/client-go/util/cert"
 
 	"github.com/jibe-vnfm/jibe/drivers/management/remote"
+	"github.com/jibe-vnfm/jibe/internal/kubeconfig"
 )
 
 const (
@@ -163,13 +163,13 @@ func (c *cluster) ready(ctx context.Context) error {
 	return err
 }
 
-// readConf reads a kubeconfig that a machine shows: of what it says, only what can do no
-// harm here is taken, which is where the cluster is and the credentials that it holds. Host
+// readConf reads a kubeconfig that a machine shows: one that could do harm here is refused,
+// and of the others where the cluster is and the credentials that it holds are taken. Host
 // is host:port.
 func readConf(text []byte) (*rest.Config, string, error) {
-	conf, err := clientcmd.Load(text)
+	conf, err := kubeconfig.Load(text)
 	if err != nil {
-		return nil, "", errors.New("it is no kubeconfig") // the error may tell of its content
+		return nil, "", err
 	}
 	at := conf.Contexts[conf.CurrentContext]
 	if at == nil {

@@ -185,6 +185,10 @@ func TestNodesAreNamedByTheirAddressesWithoutCollision(t *testing.T) {
 
 // A kubeconfig comes from a machine of the VNF: it must not make this machine do anything.
 func TestOfAKubeconfigOnlyWhatItHoldsIsTaken(t *testing.T) {
+	harm := `{"current-context":"c","contexts":[{"name":"c","context":{"cluster":"c","user":"u"}}],"clusters":[{"name":"c","cluster":{"server":"https://h:6443"}}],"users":[{"name":"u","user":{"token":"t","tokenFile":"/etc/passwd"}}]}`
+	if _, _, err := readConf([]byte(harm)); err == nil || !strings.Contains(err.Error(), `users["u"].user.tokenFile names a file`) {
+		t.Errorf("the field at fault isn't named: %v", err)
+	}
 	for name, conf := range map[string]string{
 		"a command":  `{"current-context":"c","contexts":[{"name":"c","context":{"cluster":"c","user":"u"}}],"clusters":[{"name":"c","cluster":{"server":"https://h:6443"}}],"users":[{"name":"u","user":{"exec":{"apiVersion":"client.authentication.k8s.io/v1","command":"touch"}}}]}`,
 		"a file":     `{"current-context":"c","contexts":[{"name":"c","context":{"cluster":"c","user":"u"}}],"clusters":[{"name":"c","cluster":{"server":"https://h:6443","certificate-authority":"/etc/passwd"}}],"users":[{"name":"u","user":{"tokenFile":"/etc/passwd"}}]}`,
