@@ -15,7 +15,6 @@ import (
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/desired/packages"
-	"github.com/jibe-vnfm/jibe/desired/secret"
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/drivers/kubernetes"
 	"github.com/jibe-vnfm/jibe/drivers/openstack"
@@ -169,29 +168,6 @@ func (c *catalogue) list() []shelved {
 }
 
 func unknownPackage(err error) bool { return errors.Is(err, packages.ErrUnknown) }
-
-// secrets resolves the connections of VIMs.
-type secrets struct{ *secret.Keeper }
-
-func (s secrets) VIM(v *desired.VIM) (drivers.VIM, error) {
-	r, err := s.ResolveVIM(v)
-	return connection(r), err
-}
-
-func (s secrets) Connection(name string, c desired.VIMConnection) (drivers.VIM, error) {
-	r, err := s.ResolveConnection(name, c)
-	return connection(r), err
-}
-
-func connection(r secret.VIM) drivers.VIM {
-	return drivers.VIM{
-		Name: r.Name, Type: r.Type, Endpoint: r.Endpoint, CACert: r.CACert, Insecure: r.Insecure, Kubeconfig: r.Kubeconfig,
-		Token: string(r.Token), Username: string(r.Username), Password: string(r.Password),
-		ClientCert: r.ClientCert, ClientKey: r.ClientKey,
-		Region: r.Region, Project: r.Project, ProjectDomain: r.ProjectDomain, UserDomain: r.UserDomain,
-		ApplicationCredential: r.ApplicationCredential, ApplicationCredentialSecret: string(r.ApplicationCredentialSecret),
-	}
-}
 
 // Drivers makes the driver of each type of VIM. key is mixed into the digests
 // that drivers leave at the VIM; exec lets kubeconfigs name commands and files.

@@ -53,6 +53,9 @@ type Options struct {
 	// default. HookUser is whom they run as where Jibe is root; "" is "nobody".
 	HookTimeout time.Duration
 	HookUser    string
+	// Reach bounds what references in the desired repository may make this process read;
+	// its directories default to one in the data directory, which is made.
+	Reach secret.Reach
 	// Binary is this program, for the repository's hook; "" installs none.
 	Binary  string
 	Version string
@@ -111,7 +114,7 @@ func (s *Server) open(ctx context.Context) error {
 	if err := s.data.firstStart(ctx); err != nil {
 		return fmt.Errorf("package repository: %w", err)
 	}
-	if s.keeper, err = secret.Open(s.data.Dir); err != nil {
+	if s.keeper, err = s.data.keeper(s.Reach); err != nil {
 		return err
 	}
 	if s.InsecureDev {
@@ -184,11 +187,11 @@ func (s *Server) wire(ctx context.Context) error {
 		s.Cloud = sim.NewCloud()
 	}
 	s.recon, err = reconciler.New(reconciler.Config{
-		Repo: s.repo, Store: s.store, Log: s.log, Packages: s.packages, Secrets: secrets{s.keeper},
-		Driver: Drivers(s.keeper.Derive("render digest"), s.Cloud, s.Log), Logger: s.Log, Metrics: metrics,
+		Repo: s.repo, Store: s.store, Log: s.log, Packages: s.packages, Secrets: secrets{s.keeper}, Permit: secrets{s.keeper}.Permit,
+		Driver: Drivers(s.keeper.Derive("render digest"), s.Reach.KubeconfigExec, s.Cloud, s.Log), Logger: s.Log, Metrics: metrics,
 		Holder: fmt.Sprintf("%s/%d", host, os.Getpid()), Workers: s.Workers,
 		Timeout: s.Timeout, StartTimeout: s.StartTimeout, Timeouts: s.Timeouts,
-		Hooks: s.programs(), Reveal: s.keeper.Reveal, Seal: s.keeper.Encrypt, HookTimeout: s.HookTimeout,
+		Hooks: s.programs(), Reveal: secrets{s.keeper}.Reveal, Seal: s.keeper.Encrypt, HookTimeout: s.HookTimeout,
 	})
 	if err != nil {
 		return err

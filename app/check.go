@@ -157,6 +157,8 @@ func (s *Server) judge(ctx context.Context, p *Proposal, steps bool) (*Verdict, 
 			vim.Name = name // which the encoded form leaves to the key
 		}
 	}
+	// What is there already is a problem that is shown, and not this change's.
+	v.Problems = append(v.Problems, forbiddenVIMs(s.keeper, settings, now)...)
 	if !slices.Equal(now.Repositories, settings.Repositories) {
 		other, away, err := s.packages.consider(ctx, settings)
 		if err != nil {

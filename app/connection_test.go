@@ -22,11 +22,12 @@ const cloudsYAML = `clouds:
 `
 
 func TestAConnectionToOpenStackIsTheSameInAllItsForms(t *testing.T) {
-	keeper, err := secret.Open(t.TempDir())
+	data := &Data{Dir: t.TempDir()}
+	keeper, err := data.keeper(secret.Reach{Env: []string{"VIM_PASSWORD"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	clouds := filepath.Join(t.TempDir(), "clouds.yaml")
+	clouds := filepath.Join(data.secrets(), "clouds.yaml")
 	if err := os.WriteFile(clouds, []byte(cloudsYAML), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +69,7 @@ func TestAConnectionToOpenStackIsTheSameInAllItsForms(t *testing.T) {
 }
 
 func TestEveryKnownTypeOfVIMHasADriverThatRendersWithoutOne(t *testing.T) {
-	make := Drivers([]byte("key"), sim.NewCloud(), slog.New(slog.DiscardHandler))
+	make := Drivers([]byte("key"), false, sim.NewCloud(), slog.New(slog.DiscardHandler))
 	for _, vimType := range []string{desired.VIMKubernetes, desired.VIMOpenStack, desired.VIMSim} {
 		v := drivers.VIM{Name: "none", Type: vimType, Endpoint: "https://nowhere.invalid", Username: "nobody", Password: "none", Project: "none"}
 		if drv, err := make(v); err != nil || drv == nil {

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/jibe-vnfm/jibe/desired/secret"
 )
 
 // Data is the data directory of one process.
@@ -88,6 +90,21 @@ func (d *Data) path(name string) string { return filepath.Join(d.Dir, name) }
 func (d *Data) desired() string  { return d.path("desired.git") }
 func (d *Data) packages() string { return d.path("packages") }
 func (d *Data) socket() string   { return d.path("hook.sock") }
+func (d *Data) secrets() string  { return d.path(secret.DefaultDir) }
+
+// keeper opens the key. Where no directories of secrets are given it makes the usual one.
+func (d *Data) keeper(reach secret.Reach) (*secret.Keeper, error) {
+	if len(reach.Dirs) == 0 {
+		if err := os.MkdirAll(d.secrets(), 0o700); err != nil {
+			return nil, fmt.Errorf("directory of secrets: %w", err)
+		}
+	}
+	k, err := secret.Open(d.Dir)
+	if err != nil {
+		return nil, err
+	}
+	return k.With(reach)
+}
 
 // TokensFile is where the API's static tokens are kept.
 func TokensFile(dir string) string { return filepath.Join(dir, "tokens.yaml") }

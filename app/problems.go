@@ -19,13 +19,15 @@ import (
 // problems gathers what at the head of the desired repository can't be obeyed, from
 // whoever knows of it: the repository (files that can't be read, or aren't taken), the
 // reconciler (files that ask for what can't be done) and the catalogue (places in
-// repositories.yaml without packages). It decides nothing and stores nothing but when
+// repositories.yaml without packages), and whoever resolves references (VIMs that are
+// never used). It decides nothing and stores nothing but when
 // each was seen first.
 type problems struct {
 	repo         problemRepo
 	infeasible   func() []reconciler.Problem
 	infeasibleOf func(instance string) (reconciler.Problem, bool)
 	packages     func() []packages.Problem
+	forbidden    func() []*desired.Problem
 	now          func() time.Time
 	log          *slog.Logger
 
@@ -56,6 +58,13 @@ func newProblems(s *Server) *problems {
 	view := s.recon.View()
 	return &problems{
 		repo: s.repo, infeasible: view.Problems, infeasibleOf: view.Problem, packages: s.packages.Problems,
+		forbidden: func() []*desired.Problem {
+			settings, err := s.repo.Settings()
+			if err != nil {
+				return nil // which the repository tells itself
+			}
+			return forbiddenVIMs(s.keeper, settings, nil)
+		},
 		now: time.Now, log: s.Log, since: map[desired.Problem]time.Time{},
 	}
 }
@@ -95,6 +104,9 @@ func (p *problems) list() []reconciler.Problem {
 func (p *problems) inFiles() []desired.Problem {
 	var list []desired.Problem
 	for _, x := range p.repo.Problems() {
+		list = append(list, *x)
+	}
+	for _, x := range p.forbidden() {
 		list = append(list, *x)
 	}
 	for _, x := range p.packages() {

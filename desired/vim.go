@@ -2,8 +2,11 @@ package desired
 
 import (
 	"fmt"
+	"iter"
+	"maps"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -182,4 +185,22 @@ func endpointForm(endpoint string) string {
 	}
 	u.Path = strings.TrimRight(u.Path, "/")
 	return u.String()
+}
+
+// ofKubeconfig refuses what a kubeconfig has and a connection hasn't: it would be passed
+// over, and might name commands and files of the machine.
+func (c VIMConnection) ofKubeconfig() (gap, remedy string) {
+	for _, where := range []struct {
+		name string
+		keys iter.Seq[string]
+	}{{"interfaceInfo", maps.Keys(c.InterfaceInfo)}, {"accessInfo", maps.Keys(c.AccessInfo)}, {"extra", maps.Keys(c.Extra)}} {
+		for _, key := range slices.Sorted(where.keys) {
+			switch strings.ToLower(key) {
+			case "kubeconfig", "kube_config", "kube-config", "exec", "auth-provider", "tokenfile", "client-certificate", "client-key", "certificate-authority", "proxy-url":
+				return fmt.Sprintf("%s.%s isn't taken: a connection is no kubeconfig, and names no commands and files", where.name, clip(key)),
+					"give interfaceInfo.endpoint and ssl_ca_cert, and accessInfo.bearer_token, or client_cert and client_key"
+			}
+		}
+	}
+	return "", ""
 }

@@ -436,6 +436,9 @@ func (p *pass) allowed(ctx context.Context, a *attempt) error {
 	if err == nil && a.op.Type == lcm.Terminate {
 		return p.stillUnused(ctx, before)
 	}
+	if err == nil && p.Permit != nil {
+		err = p.Permit(before, a.src.Instance)
+	}
 	if err != nil || before == nil || before.State != desired.Instantiated || a.want.Objects == nil {
 		return err
 	}

@@ -50,7 +50,8 @@ type HookRunner interface {
 	Run(ctx context.Context, c management.Call) (management.Output, error)
 }
 
-// Secrets resolves the references that instances and VIMs carry.
+// Secrets resolves the references that instances and VIMs carry. A connection that is
+// never to be used, as what it refers to is forbidden, is a [*drivers.RefusedError].
 type Secrets interface {
 	VIM(v *desired.VIM) (drivers.VIM, error)
 	Connection(name string, c desired.VIMConnection) (drivers.VIM, error)
@@ -89,6 +90,9 @@ type Config struct {
 	// Reveal resolves references to secrets in what a program is given; nil leaves
 	// them as they are.
 	Reveal func(params map[string]any) (map[string]any, error)
+	// Permit refuses, with a [*drivers.RefusedError], a change of an instance that brings
+	// references to secrets which may not be followed; before may be nil. nil permits all.
+	Permit func(before, after *desired.Instance) error
 	// Seal encrypts what a program hands over to the next one, so that Reveal gives it
 	// back; nil leaves it as it is.
 	Seal func(clear string) (string, error)

@@ -62,7 +62,8 @@ func (v *View) aim(ctx context.Context, inst *lcm.Instance) (at, other desired.R
 }
 
 // Check is [Checker.Check] that also refuses to end a VNF that is a VIM on which others
-// run; settings nil means head's.
+// run, and to run one by references or at a VIM that are forbidden; settings nil means
+// head's.
 func (v *View) Check(ctx context.Context, settings *desired.Settings, before, after *desired.Instance) error {
 	if settings == nil {
 		var err error
@@ -73,7 +74,15 @@ func (v *View) Check(ctx context.Context, settings *desired.Settings, before, af
 	if err := v.r.unused(ctx, settings, before, after); err != nil {
 		return err
 	}
-	return v.checker.Check(ctx, settings, before, after)
+	if err := v.checker.Check(ctx, settings, before, after); err != nil || after == nil {
+		return err
+	}
+	if v.r.Permit != nil {
+		if err := v.r.Permit(before, after); err != nil {
+			return err
+		}
+	}
+	return v.r.vims.refused(settings, after)
 }
 
 // Complete is [Checker.Complete] with the settings of head.

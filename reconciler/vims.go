@@ -213,10 +213,16 @@ func (p place) key() string {
 	return "file " + p.name
 }
 
+// fresh says whether the connection was resolved not long ago. v.mu is held.
+func (v *vims) fresh(name string, settings *desired.Settings) (resolved, bool) {
+	k, ok := v.known[name]
+	return k, ok && k.settings == settings && v.Now().Before(k.until)
+}
+
 // open is the driver of the place, which is made where there is none yet.
 func (v *vims) open(name string, settings *desired.Settings, at place) (drv drivers.Driver, fp string, err error) {
 	v.mu.Lock()
-	if k, ok := v.known[name]; ok && k.settings == settings && v.Now().Before(k.until) {
+	if k, ok := v.fresh(name, settings); ok {
 		defer v.mu.Unlock()
 		return v.drivers[k.fingerprint].Driver, k.fingerprint, nil
 	}
@@ -233,6 +239,10 @@ func (v *vims) open(name string, settings *desired.Settings, at place) (drv driv
 // and that nothing else names. v.mu is held.
 func (v *vims) renew(name string, settings *desired.Settings, at place) (c *connected, fp string, gone []*connected, err error) {
 	vim, err := v.resolve(at)
+	var no *drivers.RefusedError
+	if errors.As(err, &no) {
+		return nil, "", nil, &unusedError{no}
+	}
 	if err != nil {
 		return nil, "", nil, fmt.Errorf("VIM %s: %w: %w", name, drivers.ErrUnavailable, err)
 	}

@@ -14,6 +14,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/jibe-vnfm/jibe/app"
+	"github.com/jibe-vnfm/jibe/desired/secret"
 	"github.com/jibe-vnfm/jibe/lcm"
 )
 
@@ -62,6 +63,9 @@ func newServe() *cobra.Command {
 	f.DurationVar(&o.StartTimeout, "start-timeout", 60*time.Second, "how long an operation may stay in STARTING")
 	f.DurationVar(&o.HookTimeout, "hook-timeout", 10*time.Minute, "how long one run of a package's program may take")
 	f.StringVar(&o.HookUser, "hook-user", "", "user that packages' programs run as where Jibe is root, by name or number (default: nobody)")
+	f.StringArrayVar(&o.Reach.Dirs, "secret-dir", nil, "directory whose files \"file:\" references may name; may be repeated (default: secrets/ in the data directory)")
+	f.StringArrayVar(&o.Reach.Env, "secret-env", nil, "environment variable that \"env:\" references may name beside those that begin with "+secret.EnvPrefix+"; may be repeated")
+	f.BoolVar(&o.Reach.KubeconfigExec, "allow-kubeconfig-exec", false, "use kubeconfigs that name commands, which are run as this process's user, files and proxies")
 	f.IntVar(&o.Workers, "workers", 16, "how many instances are worked on at once")
 	f.StringVar(&level, "log-level", "info", "debug, info, warn or error")
 	f.StringVar(&format, "log-format", "text", "text or json")

@@ -62,6 +62,9 @@ var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 func (k *Keeper) With(r Reach) (*Keeper, error) {
 	dirs := make([]string, len(r.Dirs))
 	for i, dir := range r.Dirs {
+		if dir == "" {
+			return nil, errors.New("directory of secrets (--secret-dir) has no name")
+		}
 		dir, err := filepath.Abs(dir)
 		if err != nil {
 			return nil, fmt.Errorf("directory of secrets (--secret-dir) %s: %w", dir, err)

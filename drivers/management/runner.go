@@ -310,6 +310,8 @@ func (v *ProvidedVIM) unfit() string {
 		return "endpoint must be https://host:port, as what is sent there are credentials"
 	case (v.ClientCert == "") != (v.ClientKey == ""):
 		return "clientCert and clientKey belong together"
+	case v.CACert != "" && !strings.Contains(v.CACert, "-----BEGIN CERTIFICATE-----"):
+		return "caCert must be a certificate in PEM"
 	case v.Token == "" && v.ClientCert == "":
 		return "it needs a token, or clientCert and clientKey"
 	}

@@ -1,0 +1,99 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/desired/secret"
+	"github.com/jibe-vnfm/jibe/drivers"
+)
+
+// secrets resolves what instances and VIMs refer to. What the installation forbids is a
+// [*drivers.RefusedError]: only a commit, or other flags, can help.
+type secrets struct{ *secret.Keeper }
+
+// VIM implements [reconciler.Secrets].
+func (s secrets) VIM(v *desired.VIM) (drivers.VIM, error) {
+	r, err := s.ResolveVIM(v)
+	return connection(r), refused("vim", desired.VIMFile(v.Name)+": ", err)
+}
+
+// Connection implements [reconciler.Secrets].
+func (s secrets) Connection(name string, c desired.VIMConnection) (drivers.VIM, error) {
+	r, err := s.ResolveConnection(name, c)
+	return connection(r), refused("vimConnectionInfo", "vimConnectionInfo."+name+".", err)
+}
+
+// Reveal is [secret.Keeper.Reveal].
+func (s secrets) Reveal(params map[string]any) (map[string]any, error) {
+	out, err := s.Keeper.Reveal(params)
+	return out, refused("params", "", err)
+}
+
+// Permit refuses a change that brings a reference which may not be followed. Those that
+// before has already are left to when they are resolved: else nothing could be done any
+// more about an instance that was made under other rules.
+func (s secrets) Permit(before, after *desired.Instance) error {
+	had := map[string]bool{}
+	if before != nil {
+		for _, r := range before.References() {
+			had[r.Ref] = true
+		}
+	}
+	for _, r := range after.References() {
+		if had[r.Ref] {
+			continue
+		}
+		field, _, _ := strings.Cut(r.Field, ".")
+		if err := refused(field, r.Field+": ", s.Keeper.Permit(r.Ref)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// refused is err, or the refusal that it is, about a field of vnf.yaml; what the keeper
+// says follows where.
+func refused(field, where string, err error) error {
+	no, ok := errors.AsType[*secret.ForbiddenError](err)
+	if !ok {
+		return err
+	}
+	if where == "" {
+		return &drivers.RefusedError{Object: field, Reason: err.Error()}
+	}
+	return &drivers.RefusedError{Object: field, Reason: where + no.Error()}
+}
+
+func connection(r secret.VIM) drivers.VIM {
+	return drivers.VIM{
+		Name: r.Name, Type: r.Type, Endpoint: r.Endpoint, CACert: r.CACert, Insecure: r.Insecure, Kubeconfig: r.Kubeconfig,
+		Token: string(r.Token), Username: string(r.Username), Password: string(r.Password),
+		ClientCert: r.ClientCert, ClientKey: r.ClientKey,
+		Region: r.Region, Project: r.Project, ProjectDomain: r.ProjectDomain, UserDomain: r.UserDomain,
+		ApplicationCredential: r.ApplicationCredential, ApplicationCredentialSecret: string(r.ApplicationCredentialSecret),
+	}
+}
+
+// forbiddenVIMs says which of the VIMs the installation doesn't use, as what their files
+// refer to is forbidden. Those that are the same in known, which may be nil, are passed
+// over.
+func forbiddenVIMs(keeper *secret.Keeper, settings, known *desired.Settings) []*desired.Problem {
+	var out []*desired.Problem
+	for _, name := range slices.Sorted(maps.Keys(settings.VIMs)) {
+		vim := settings.VIMs[name]
+		if known != nil && known.VIMs[name] != nil && reflect.DeepEqual(*known.VIMs[name], *vim) {
+			continue
+		}
+		_, err := keeper.ResolveVIM(vim)
+		if no, ok := errors.AsType[*secret.ForbiddenError](err); ok {
+			out = append(out, &desired.Problem{File: desired.VIMFile(name), Message: fmt.Sprintf("%q: %s", no.Field, no.Reason), Remedy: no.Remedy})
+		}
+	}
+	return out
+}

@@ -1,0 +1,45 @@
+package reconciler
+
+import (
+	"errors"
+
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/drivers"
+)
+
+// unusedError is a VIM that is never used as its file is. To what runs there it is one that
+// is away; what would begin there is refused.
+type unusedError struct{ no *drivers.RefusedError }
+
+func (e *unusedError) Error() string   { return e.no.Reason }
+func (e *unusedError) Unwrap() []error { return []error{drivers.ErrUnavailable, e.no} }
+
+// refused says whether the instance would run at a VIM that is never used. No driver is
+// made: the settings may be a proposal's.
+func (v *vims) refused(settings *desired.Settings, inst *desired.Instance) error {
+	if inst.State != desired.Instantiated {
+		return nil
+	}
+	list, err := places(settings, inst)
+	if err != nil {
+		return err
+	}
+	for _, at := range list {
+		under := settings
+		if at.conn != nil {
+			under = nil
+		}
+		v.mu.Lock()
+		_, fresh := v.fresh(at.key(), under)
+		v.mu.Unlock()
+		if fresh {
+			continue
+		}
+		_, err := v.resolve(at)
+		var no *drivers.RefusedError
+		if errors.As(err, &no) {
+			return no
+		}
+	}
+	return nil
+}
