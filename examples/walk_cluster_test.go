@@ -220,7 +220,7 @@ func TestAClusterOfMachinesGrowsAndShrinksUnderLoadAndRunsAnotherVNF(t *testing.
 	if err := os.WriteFile(password, []byte(netns.DefaultUser.Password), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c.edits[`file:/etc/jibe/machine-password`] = "file:" + password
+	c.edits[`file:/var/lib/jibe/secrets/machine-password`] = "file:" + password
 	c.edits[`ssh: {accept_new: true}`] = "ssh: {accept_new: true}\n    drain_timeout: 20s"
 	c.run("k8s-cluster", "k8s-cluster-1.0", "rolling-1.0")
 	c.connect()

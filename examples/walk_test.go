@@ -80,12 +80,15 @@ func (w *walk) run(example string, packages ...string) {
 	}
 	w.server.PushPackages(t, ids, dirs...)
 	w.vims["repositories.yaml"] = "- {name: packages, url: packages.git, branch: main, hooks: true}\n"
+	for name, vim := range w.vims {
+		w.vims[name] = w.server.Keep(t, vim)
+	}
 	w.server.PushFiles(t, w.vims)
 	text := string(w.file(example, "vnf.yaml"))
 	for old, now := range w.edits {
 		text = regexp.MustCompile(old).ReplaceAllString(text, now)
 	}
-	w.server.PushFiles(t, map[string]string{w.dir + "/vnf.yaml": text})
+	w.server.PushFiles(t, map[string]string{w.dir + "/vnf.yaml": w.server.Keep(t, text)})
 	w.instance = w.done("INSTANTIATE").Instance
 }
 

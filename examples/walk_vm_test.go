@@ -275,7 +275,7 @@ func TestBlueGreenMovesTheBalancerToASecondStackAndBack(t *testing.T) {
 	if err := os.WriteFile(password, []byte("ubuntu"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	v.edits[`file:/etc/jibe/[a-z]+-password`] = "file:" + password
+	v.edits[`file:/var/lib/jibe/secrets/[a-z]+-password`] = "file:" + password
 	v.edits[`10\.10\.0\.50`] = "10.203.2.50"
 	v.run("vm-blue-green", "vm-blue-green-1.0", "vm-blue-green-1.1")
 	f.put(v.machines(2))

@@ -59,6 +59,12 @@ func (b *bench) start(ctx context.Context, name string, vims map[string]string) 
 		return nil, err
 	}
 	j := &jibe{Server: s, clone: data + "-clone"}
+	for name, vim := range vims {
+		if vims[name], err = process.Keep(data, vim); err != nil {
+			s.Kill()
+			return nil, err
+		}
+	}
 	if err := j.provision(ctx, vims); err != nil {
 		s.Kill()
 		return nil, fmt.Errorf("%w; the server's log:\n%s", err, s.Log())

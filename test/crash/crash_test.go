@@ -48,7 +48,7 @@ func TestNothingIsLostOrDoubledByKills(t *testing.T) {
 	t.Cleanup(w.end)
 	w.start()
 	w.Present().PushPackages(t, []string{process.SmallVnfd, nextVnfd}, process.SmallPackage(), nextPackage(t))
-	w.Present().PushFiles(t, map[string]string{"vims/test.yaml": "type: kubernetes\ndefault: true\nkubeconfig: file:" + kubeconfig + "\n"})
+	w.Present().PushFiles(t, map[string]string{"vims/test.yaml": w.Present().Keep(t, "type: kubernetes\ndefault: true\nkubeconfig: file:"+kubeconfig+"\n")})
 	w.subscribe()
 
 	stop := make(chan struct{})

@@ -105,13 +105,15 @@ VNFD=$(jibe get packages -o json | sed -n 's/.*"vnfdId": "\(.*\)".*/\1/p' | head
 
 step "Committing an instance: git says what should run, and it runs"
 WORK=$DATA/work
+hand "kubectl config view --raw --minify --flatten >$JIBE_DATA/secrets/local"
+kube config view --raw --minify --flatten >"$JIBE_DATA/secrets/local"
 hand "git clone $JIBE_DATA/desired.git; edit vims/local.yaml and instances/site-a/web/vnf.yaml; git push"
 git clone -q "$JIBE_DATA/desired.git" "$WORK"
 mkdir -p "$WORK/vims" "$WORK/instances/site-a/web"
 cat >"$WORK/vims/local.yaml" <<YAML
 type: kubernetes
 default: true
-kubeconfig: file:$KUBECONFIG
+kubeconfig: file:$JIBE_DATA/secrets/local
 YAML
 cat >"$WORK/instances/site-a/web/vnf.yaml" <<YAML
 name: web-site-a

@@ -108,9 +108,9 @@ took "$t"
 os stack list -f value -c 'Stack Name' -c 'Stack Status' | sed 's/^/   | /'
 
 step "The same with the right one, by git: a second stack, the scripts, then the first one goes"
-printf ubuntu >"$DATA/password"
+printf ubuntu >"$JIBE_DATA/secrets/password"
 git -C "$WORK" pull -q --rebase
-sed -n '/^update:/,$p' examples/vm-blue-green/vnf.yaml | sed "s/10\.10\.0\.50/$BALANCER/; s|file:/etc/jibe/[a-z-]*|file:$DATA/password|" >>"$SHOP"
+sed -n '/^update:/,$p' examples/vm-blue-green/vnf.yaml | sed "s/10\.10\.0\.50/$BALANCER/; s|file:/var/lib/jibe/secrets/[a-z-]*|file:$JIBE_DATA/secrets/password|" >>"$SHOP"
 sed -i 's/^vnfdId: .*/vnfdId: 3a5c1f0e-6d0b-4f7e-9c55-0f6f2a9e1b61/' "$SHOP"
 t=$(now)
 push 'Renew the shop'

@@ -58,10 +58,11 @@ publish k8s-cluster-1.0 rolling-1.0
 step "Build the cluster by git: one master and one worker"
 desired
 printf ubuntu >"$DATA/password"
+cp "$DATA/password" "$JIBE_DATA/secrets/password"
 CLUSTER=$WORK/instances/site-a/k8s-cluster/vnf.yaml
 WEB=$WORK/instances/site-a/web-on-edge/vnf.yaml
 mkdir -p "$(dirname "$CLUSTER")" "$(dirname "$WEB")"
-sed "s|file:/etc/jibe/machine-password|file:$DATA/password|" examples/k8s-cluster/vnf.yaml >"$CLUSTER"
+sed "s|file:/var/lib/jibe/secrets/machine-password|file:$JIBE_DATA/secrets/password|" examples/k8s-cluster/vnf.yaml >"$CLUSTER"
 sed 's/^/   | /' "$CLUSTER"
 t=$(now)
 push 'Build the edge cluster'

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/jibe-vnfm/jibe/test/process"
 	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
@@ -27,9 +28,13 @@ func TestAVNFCThatWasReplacedBeforeItsHealIsNotHealedInItsSuccessor(t *testing.T
 	}
 	d := &desk{t: t, dir: gate + "/work"}
 	d.write("repositories.yaml", "- name: packages\n  url: packages.git\n  branch: main\n")
-	d.write("vims/local.yaml", "type: kubernetes\ndefault: true\nkubeconfig: file:"+testenv.Kubeconfig(t)+"\n")
-	d.push("Begin")
 	data := filepath.Join(t.TempDir(), "data")
+	vim, err := process.Keep(data, "type: kubernetes\ndefault: true\nkubeconfig: file:"+testenv.Kubeconfig(t)+"\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.write("vims/local.yaml", vim)
+	d.push("Begin")
 	b.server = serve(t, data, "--remote", "file://"+forge, "--poll", "200ms")
 	p := b.clone(t, "packages/packages.git")
 	if err := writePackage(p.dir, plain, packages[plain]); err != nil {

@@ -141,6 +141,10 @@ func (s *server) equip(work string) error {
 			if kubeconfig == "" { // some tests need no cluster
 				vim = "type: sim\ndefault: true\n"
 			}
+			vim, err := process.Keep(s.data, vim)
+			if err != nil {
+				return err
+			}
 			return os.WriteFile(filepath.Join(dir, "vims", "local.yaml"), []byte(vim), 0o644)
 		}},
 	} {

@@ -17,7 +17,7 @@ func TestOneFileRunsAVNFAtKubernetesAndOpenStack(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := c.clone(t, "desired.git")
-	d.write("vims/kube-a.yaml", "type: kubernetes\nkubeconfig: file:"+kubeconfig+"\n")
+	d.write("vims/kube-a.yaml", c.process.Keep(t, "type: kubernetes\nkubeconfig: file:"+kubeconfig+"\n"))
 	const file = "instances/site-a/mixed/vnf.yaml"
 	d.write(file, machinesFile("mixed", mixed1, "kube-a", "placement: {DB: openstack-a}\nlevels: {web_aspect: 1}\nparams: {namespace: "+c.namespace+"}\n", link("database", "net0", "DB_CP")))
 	d.push("Run")

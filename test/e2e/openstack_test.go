@@ -71,7 +71,7 @@ func newCloud(t *testing.T, packages ...string) *cloud {
 	c.start(filepath.Join(process.ShortTempDir(t), "data"))
 	d := c.clone(t, "desired.git")
 	d.write("repositories.yaml", "- name: packages\n  url: packages.git\n  branch: main\n  hooks: true\n")
-	d.write("vims/openstack-a.yaml", at.VIM())
+	d.write("vims/openstack-a.yaml", c.process.Keep(t, at.VIM()))
 	d.push("Begin")
 	d = c.clone(t, "packages/packages.git")
 	for _, id := range packages {
