@@ -64,7 +64,7 @@ func TestAChangeThatWouldUseAPackageWithAWrongChecksumIsRefused(t *testing.T) {
 		"another package":                       {tree3, nil, func(in *desired.Instance) { in.Levels = map[string]int{"web": 2} }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			checker := reconciler.NewChecker((&tampered{}).with(c.bad), func(v drivers.VIM) (drivers.Driver, error) { return sim.New(sim.NewCloud(), v), nil })
+			checker := reconciler.NewChecker((&tampered{}).with(c.bad), func(v drivers.VIM) (drivers.Driver, error) { return sim.New(sim.NewCloud(), v), nil }, nil)
 			settings := &desired.Settings{VIMs: map[string]*desired.VIM{"lab": {Name: "lab", Type: "sim", Default: true}}}
 			err := checker.Check(t.Context(), settings, intended(c.before), intended(c.after))
 			field, reason, refused := reconciler.Refused(err)
