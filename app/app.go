@@ -357,6 +357,7 @@ func (s *Server) Welcome(w io.Writer) {
 		fmt.Fprintf(&b, "  API tokens          %s\n", TokensFile(s.data.Dir))
 	}
 	fmt.Fprintf(&b, "  secrets             encrypt for %s\n", s.keeper.Recipient())
+	fmt.Fprintf(&b, "                      or keep them below %s\n", strings.Join(s.keeper.Dirs(), ", "))
 	if s.first && s.Remote == "" {
 		fmt.Fprintf(&b, "\nFirst steps:\n  git clone %s\n  add vims/<name>.yaml and instances/<place>/<name>/vnf.yaml, commit, git push\n", s.data.desired())
 	}

@@ -35,14 +35,21 @@ func (s secrets) Reveal(params map[string]any) (map[string]any, error) {
 	return out, refused("params", "", err)
 }
 
-// Permit refuses a change that brings a reference which may not be followed. Those that
-// before has already are left to when they are resolved: else nothing could be done any
-// more about an instance that was made under other rules.
+// Permit refuses a change that brings a reference which may not be followed, or a connection
+// that is a kubeconfig. Those that before has already are left to when they are resolved:
+// else nothing could be done any more about an instance that was made under other rules.
 func (s secrets) Permit(before, after *desired.Instance) error {
-	had := map[string]bool{}
+	had, were := map[string]bool{}, map[string]desired.VIMConnection{}
 	if before != nil {
+		were = before.VIMConnections
 		for _, r := range before.References() {
 			had[r.Ref] = true
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(after.VIMConnections)) {
+		c := after.VIMConnections[name]
+		if found, remedy := c.OfKubeconfig(); found != "" && !reflect.DeepEqual(were[name], c) {
+			return &drivers.RefusedError{Object: "vimConnectionInfo", Reason: fmt.Sprintf("vimConnectionInfo.%s: %s (%s)", name, found, remedy)}
 		}
 	}
 	for _, r := range after.References() {

@@ -187,9 +187,13 @@ func endpointForm(endpoint string) string {
 	return u.String()
 }
 
-// ofKubeconfig refuses what a kubeconfig has and a connection hasn't: it would be passed
-// over, and might name commands and files of the machine.
-func (c VIMConnection) ofKubeconfig() (gap, remedy string) {
+// OfKubeconfig says what of a connection only a kubeconfig has, and what to do about it; ""
+// where nothing is. It would be passed over, and whoever gave it would believe that Jibe
+// runs the commands and reads the files that it names.
+func (c VIMConnection) OfKubeconfig() (found, remedy string) {
+	if t, _ := NormalVIMType(c.VimType); t != VIMKubernetes {
+		return "", ""
+	}
 	for _, where := range []struct {
 		name string
 		keys iter.Seq[string]

@@ -56,16 +56,11 @@ func (d *document) completeClouds(n *yaml.Node, v *VIM) {
 	}
 }
 
-// Gap says what a connection to OpenStack lacks, or in what it contradicts itself, what of
-// one to Kubernetes would be a kubeconfig's, and what to do about it; "" where nothing does,
-// and for other types of VIM. Which keys of interfaceInfo and accessInfo there are is told in
-// package desired/secret.
+// Gap says what a connection to OpenStack lacks, or in what it contradicts itself, and
+// what to do about it; "" where nothing does, and for other types of VIM. Which keys of
+// interfaceInfo and accessInfo there are is told in package desired/secret.
 func (c VIMConnection) Gap() (gap, remedy string) {
-	switch t, _ := NormalVIMType(c.VimType); t {
-	case VIMOpenStack:
-	case VIMKubernetes:
-		return c.ofKubeconfig()
-	default:
+	if t, _ := NormalVIMType(c.VimType); t != VIMOpenStack {
 		return "", ""
 	}
 	id, secret := c.AccessInfo["applicationCredentialId"], c.AccessInfo["applicationCredentialSecret"]

@@ -190,16 +190,18 @@ func TestInstantiateRefusesBadRequests(t *testing.T) {
 		detail string
 	}{
 		`{}`: {400, "flavourId"},
-		`{"flavourId": "none", ` + inlineVIM + files:                                                          {400, "flavourId"},
-		`{"flavourId": "simple", "instantiationLevelId": "none", ` + inlineVIM + files:                        {400, "none"},
-		`{"flavourId": "simple"` + files:                                                                      {422, "vimConnectionInfo"},
-		`{"flavourId": "simple", "vimConnectionInfo": {"a": {"vimId": "nope"}}` + files:                       {404, "nope"},
-		`{"flavourId": "simple", ` + inlineVIM + `}`:                                                          {400, "lcm-kubernetes-def-files"},
-		`{"flavourId": "simple", ` + inlineVIM + strings.Replace(files, `["a.yaml"]`, `[1]`, 1):               {400, "lcm-kubernetes-def-files"},
-		`{"flavourId": "simple", ` + strings.Replace(inlineVIM, "KUBERNETES", "WHAT", 1) + files:              {400, "vimType"},
-		`{"flavourId": "simple", ` + strings.Replace(inlineVIM, "very-secret", "file:/etc/shadow", 1) + files: {400, "reference"},
-		`{"flavourId": "simple", ` + strings.Replace(inlineVIM, "very-secret", "age:YWJj", 1) + files:         {400, "reference"},
-		`{"flavourId": "simple", "grantId": "x", ` + inlineVIM + files:                                        {400, "grantId"},
+		`{"flavourId": "none", ` + inlineVIM + files:                                                                                           {400, "flavourId"},
+		`{"flavourId": "simple", "instantiationLevelId": "none", ` + inlineVIM + files:                                                         {400, "none"},
+		`{"flavourId": "simple"` + files:                                                                                                       {422, "vimConnectionInfo"},
+		`{"flavourId": "simple", "vimConnectionInfo": {"a": {"vimId": "nope"}}` + files:                                                        {404, "nope"},
+		`{"flavourId": "simple", ` + inlineVIM + `}`:                                                                                           {400, "lcm-kubernetes-def-files"},
+		`{"flavourId": "simple", ` + inlineVIM + strings.Replace(files, `["a.yaml"]`, `[1]`, 1):                                                {400, "lcm-kubernetes-def-files"},
+		`{"flavourId": "simple", ` + strings.Replace(inlineVIM, "KUBERNETES", "WHAT", 1) + files:                                               {400, "vimType"},
+		`{"flavourId": "simple", ` + strings.Replace(inlineVIM, "very-secret", "file:/etc/shadow", 1) + files:                                  {400, "reference"},
+		`{"flavourId": "simple", ` + strings.Replace(inlineVIM, "very-secret", "age:YWJj", 1) + files:                                          {400, "reference"},
+		`{"flavourId": "simple", ` + strings.Replace(inlineVIM, `"bearer_token"`, `"kubeconfig": "apiVersion: v1", "bearer_token"`, 1) + files: {400, "accessInfo.kubeconfig isn't taken"},
+		`{"flavourId": "simple", ` + strings.Replace(inlineVIM, `"bearer_token"`, `"tokenFile": "/etc/passwd", "bearer_token"`, 1) + files:     {400, "accessInfo.tokenFile isn't taken"},
+		`{"flavourId": "simple", "grantId": "x", ` + inlineVIM + files:                                                                         {400, "grantId"},
 	} {
 		a := e.do("POST", api+"/vnf_instances/"+id+"/instantiate", body)
 		if a.StatusCode != want.status || !strings.Contains(a.detail(t), want.detail) {

@@ -106,6 +106,9 @@ func inlineConnection(key string, c VimConnectionInfo) (desired.VIMConnection, e
 	if gap, remedy := out.Gap(); gap != "" {
 		return out, problem(http.StatusBadRequest, "vimConnectionInfo.%s: %s; %s", key, gap, remedy)
 	}
+	if found, remedy := out.OfKubeconfig(); found != "" {
+		return out, problem(http.StatusBadRequest, "vimConnectionInfo.%s: %s; %s", key, found, remedy)
+	}
 	return out, nil
 }
 

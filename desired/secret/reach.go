@@ -96,6 +96,9 @@ func (k *Keeper) With(r Reach) (*Keeper, error) {
 	return &Keeper{identity: k.identity, dir: k.dir, reach: Reach{Dirs: dirs, Env: slices.Clone(r.Env), KubeconfigExec: r.KubeconfigExec}}, nil
 }
 
+// Dirs are the directories whose files references may name.
+func (k *Keeper) Dirs() []string { return slices.Clone(k.reach.Dirs) }
+
 // Permit says whether the reference may be resolved, as far as its text tells: nothing is
 // read. The error is a [*ForbiddenError], or [ErrNotRef].
 func (k *Keeper) Permit(ref string) error {

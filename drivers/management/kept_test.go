@@ -58,6 +58,7 @@ func TestWhatMustNotStandInGitIsRefused(t *testing.T) {
 		"a VIM without credentials":     {`{"vims": {"edge": {"endpoint": "https://h:6443"}}}`, "needs a token"},
 		"a VIM with half of them":       {`{"vims": {"edge": {"endpoint": "https://h:6443", "clientCert": "hunter2"}}}`, "belong together"},
 		"a VIM whose key is none":       {`{"vims": {"edge": {"endpoint": "https://h:6443", "clientCert": "hunter2", "clientKey": "hunter2"}}}`, "aren't a certificate and its key"},
+		"a VIM whose CA is a file":      {`{"vims": {"edge": {"endpoint": "https://h:6443", "caCert": "file:/etc/hunter2", "token": "t"}}}`, "caCert must be a certificate in PEM"},
 		"metadata that is no object":    {`{"metadata": ["a"]}`, "isn't one JSON object of the contract"},
 	} {
 		c := shell("echo '" + x.output + "'")

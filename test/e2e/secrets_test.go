@@ -156,7 +156,7 @@ func TestAPushThatWouldRunACommandOrReadAFileOfTheServerIsRefused(t *testing.T) 
 			if code != 1 {
 				t.Errorf("jibe validate: exit code %d: %s%s", code, validated, errs)
 			}
-			if out, errs, code := b.cli(t, "validate", "--offline", d.dir); name != "a connection's kubeconfig" && code != 0 {
+			if out, errs, code := b.cli(t, "validate", "--offline", d.dir); code != 0 {
 				t.Errorf("jibe validate without the server, whose flags it can't know: exit code %d: %s%s", code, out, errs)
 			}
 			d.commit("Something bad")
