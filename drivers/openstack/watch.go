@@ -198,6 +198,9 @@ func (p *poller) rouse() {
 
 // seenSince is a snapshot that began after the last Do of the instance ended.
 func (d *Driver) seenSince(ctx context.Context, instance string) (*snapshot, error) {
+	if d.life.Err() != nil {
+		return nil, errClosed
+	}
 	d.start()
 	p := d.poller
 	asked := time.Now()
