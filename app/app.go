@@ -75,6 +75,7 @@ type Server struct {
 	repo     *gitrepo.Repo
 	packages *catalogue
 	store    *bolt.Store
+	disk     *disk
 	log      *oplog.Log
 	recon    *reconciler.Reconciler
 	problems *problems
@@ -198,6 +199,7 @@ func (s *Server) wire(ctx context.Context) error {
 	}
 	s.follower = newFollower(s)
 	s.problems = newProblems(s)
+	s.disk = &disk{repo: s.repo, store: s.store, dirs: []string{s.data.Dir, s.data.desired()}, log: s.Log}
 	s.registry.MustRegister(newInventory(s))
 	if s.listener, err = net.Listen("tcp", s.Listen); err != nil {
 		return fmt.Errorf("listen on %s: %w", s.Listen, err)
@@ -245,6 +247,7 @@ func (s *Server) run(ctx, work context.Context) error {
 	g.Go(func() error { return s.problems.run(gctx) })
 	g.Go(func() error { return s.follower.run(gctx) })
 	g.Go(func() error { return s.notify.Run(gctx) })
+	g.Go(func() error { return s.disk.run(gctx) })
 	g.Go(func() error { return closed(local.Serve(hooks)) })
 	g.Go(func() error {
 		if s.TLSCert != "" {

@@ -61,9 +61,10 @@ func respondText(w http.ResponseWriter, status int, text string) {
 	_, _ = w.Write([]byte(text)) // a client that went away is none of our business
 }
 
-// ready says whether the desired repository can be read and written.
+// ready says whether the desired repository can be read and followed, and whether it and
+// the store can be written.
 func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
-	if err := s.repo.Health(); err != nil {
+	if err := errors.Join(s.repo.Health(), s.disk.health()); err != nil {
 		respondText(w, http.StatusServiceUnavailable, err.Error()+"\n")
 		return
 	}

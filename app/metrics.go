@@ -27,17 +27,18 @@ type inventory struct {
 	drift func() []reconciler.Drift
 	amiss func() []reconciler.Problem
 	marks *marks
+	disk  *disk
 	log   *slog.Logger
 
 	instances, suspended, held *prometheus.Desc
 	open, fights, drifted      *prometheus.Desc
 	problems, problemSince     *prometheus.Desc
-	healthy                    *prometheus.Desc
+	healthy, writable          *prometheus.Desc
 }
 
 func newInventory(s *Server) *inventory {
 	return &inventory{
-		repo: s.repo, ops: s.log, drift: s.recon.View().Drift, amiss: s.problems.list, marks: newMarks(s.repo), log: s.Log,
+		repo: s.repo, ops: s.log, drift: s.recon.View().Drift, amiss: s.problems.list, marks: newMarks(s.repo), disk: s.disk, log: s.Log,
 		instances: prometheus.NewDesc("jibe_instances", "VNF instances in the desired repository.", nil, nil),
 		suspended: prometheus.NewDesc("jibe_instances_suspended", "VNF instances for which nothing is done, as suspend: true says.", nil, nil),
 		held: prometheus.NewDesc("jibe_instance_held_since_timestamp_seconds",
@@ -51,13 +52,14 @@ func newInventory(s *Server) *inventory {
 		problems: prometheus.NewDesc("jibe_desired_problems", "What at the head of the desired repository can't be obeyed: the lines of jibe get problems.", nil, nil),
 		problemSince: prometheus.NewDesc("jibe_desired_problem_since_timestamp_seconds",
 			"When a file at the head of the desired repository was first seen not to be obeyed, while it isn't.", []string{"file", "instance"}, nil),
-		healthy: prometheus.NewDesc("jibe_desired_repository_healthy", "1 while the desired repository's branch is followed, else 0.", nil, nil),
+		healthy:  prometheus.NewDesc("jibe_desired_repository_healthy", "1 while the desired repository's branch is followed, else 0.", nil, nil),
+		writable: prometheus.NewDesc("jibe_data_writable", "1 while the store and the desired repository can be written, else 0: a full disk.", nil, nil),
 	}
 }
 
 // Describe implements prometheus.Collector.
 func (i *inventory) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{i.instances, i.suspended, i.held, i.open, i.fights, i.drifted, i.problems, i.problemSince, i.healthy} {
+	for _, d := range []*prometheus.Desc{i.instances, i.suspended, i.held, i.open, i.fights, i.drifted, i.problems, i.problemSince, i.healthy, i.writable} {
 		ch <- d
 	}
 }
@@ -74,6 +76,11 @@ func (i *inventory) Collect(ch chan<- prometheus.Metric) {
 		healthy = 0
 	}
 	gauge(ch, i.healthy, healthy)
+	writable := 1.0
+	if i.disk.health() != nil {
+		writable = 0
+	}
+	gauge(ch, i.writable, writable)
 	i.collectDrift(ch)
 	i.collectMarks(ctx, ch)
 	i.collectOperations(ctx, ch)

@@ -2,7 +2,11 @@ package gitrepo
 
 import (
 	"errors"
+	"fmt"
 	"os"
+	"path/filepath"
+
+	"github.com/jibe-vnfm/jibe/desired"
 )
 
 // healthKind is what of the repository is well or not.
@@ -51,6 +55,20 @@ func (r *Repo) setHealth(kind healthKind, err error) {
 		}
 	}
 	r.health = errors.Join(kept...)
+}
+
+// Probe finds out whether the repository can be written, by writing size bytes to the
+// disk that nobody reads, and removing them again.
+func (r *Repo) Probe(size int) error {
+	name := filepath.Join(ownDir(r.opt.Dir), tmpPrefix+"probe")
+	err := writeSynced(name, make([]byte, size))
+	if gone := os.Remove(name); err == nil {
+		err = gone
+	}
+	if err != nil {
+		return fmt.Errorf("%w: the desired repository can't be written: %w", desired.ErrUnavailable, err)
+	}
+	return nil
 }
 
 func exists(name string) bool {

@@ -18,6 +18,7 @@ import (
 	"runtime/debug"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -55,6 +56,7 @@ type Store struct {
 	now   func() time.Time
 	queue chan *call
 	done  chan struct{} // closed when the writer goroutine has ended
+	last  atomic.Pointer[outcome]
 
 	leases leases
 

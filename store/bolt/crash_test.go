@@ -145,12 +145,19 @@ func fillTheDisk(path string) {
 		}
 	}
 	fmt.Println("error:", err)
+	_, last := s.LastWrite()
+	fmt.Println("known:", last != nil, s.Probe(context.Background(), 1<<20) != nil)
 	a, errA := s.List(context.Background(), "a/", "", 0)
 	log, errLog := s.List(context.Background(), "log/", "", 0)
 	fmt.Println("kept:", len(a) == n && len(log) == n && n > 0, errA, errLog)
 	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &was); err != nil {
 		fmt.Println("limit:", err)
 	}
+	_, last = s.LastWrite()
+	fmt.Println("still known:", last != nil)
+	err = s.Probe(context.Background(), 1<<20)
+	_, last = s.LastWrite()
+	fmt.Println("known to be over:", err, last)
 	out, err := s.Put(context.Background(), store.Record{Key: "after", Value: make([]byte, 100_000)}, store.Record{Key: "log/"})
 	fmt.Println("with room again:", err)
 	fmt.Println("number:", err == nil && out[1].Key == fmt.Sprintf("log/%020d", n+1))
@@ -164,7 +171,7 @@ func TestAFullDiskIsAClearErrorAndNothingIsHalfWritten(t *testing.T) {
 		t.Fatalf("%v: %s", err, text)
 	}
 	for _, want := range []string{"error: put \"a/x", "disk is full", "nothing was written", filepath.Dir(path),
-		"kept: true <nil> <nil>", "with room again: <nil>", "number: true", "close: <nil>"} {
+		"known: true true", "still known: true", "known to be over: <nil> <nil>", "kept: true <nil> <nil>", "with room again: <nil>", "number: true", "close: <nil>"} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
 	bolt "go.etcd.io/bbolt"
 
@@ -78,6 +79,7 @@ func (s *Store) commit(batch []*call) {
 		return nil
 	})
 	if err == nil {
+		s.last.Store(&outcome{at: time.Now()})
 		return
 	}
 	if noRoom(err) {
@@ -85,6 +87,7 @@ func (s *Store) commit(batch []*call) {
 	} else {
 		err = fmt.Errorf("nothing was written to %s: %w", s.db.Path(), err)
 	}
+	s.last.Store(&outcome{at: time.Now(), err: err})
 	for _, c := range batch {
 		if c.err == nil || errors.Is(c.err, errHalfway) {
 			c.err = err

@@ -111,6 +111,20 @@ func TestADesiredRepositoryThatIsDamagedIsSaidToBe(t *testing.T) {
 	}
 }
 
+// writable waits until the server says so of its disk: by /readyz and by its metric.
+func (s *server) writable(t *testing.T, status int, says, metric string) {
+	t.Helper()
+	eventually(t, func() error {
+		if a := s.rest(t, "GET", "/readyz", nil); a.Status != status || !strings.Contains(string(a.Body), says) {
+			return fmt.Errorf("/readyz is %d: %s", a.Status, a.Body)
+		}
+		return nil
+	})
+	if a := s.must(t, http.StatusOK, "GET", "/metrics", nil); !strings.Contains(string(a.Body), "\n"+metric+"\n") {
+		t.Errorf("the metrics don't hold %s", metric)
+	}
+}
+
 func TestAFullDiskIsSaidToBeAndPasses(t *testing.T) {
 	t.Parallel()
 	if os.Getuid() != 0 {
@@ -159,9 +173,11 @@ func TestAFullDiskIsSaidToBeAndPasses(t *testing.T) {
 		t.Errorf("a push onto a full disk is accepted:\n%s", out)
 	}
 	s.must(t, 200, "GET", instances, nil)
+	s.writable(t, http.StatusServiceUnavailable, "no space left", "jibe_data_writable 0")
 	if err := os.Remove(full); err != nil {
 		t.Fatal(err)
 	}
+	s.writable(t, http.StatusOK, "ok", "jibe_data_writable 1")
 	eventually(t, func() error {
 		if a := s.rest(t, "POST", instances, object{"vnfdId": plain}); a.Status != http.StatusCreated {
 			return fmt.Errorf("a request when there is room again: %d: %s", a.Status, a.Body)
