@@ -109,7 +109,7 @@ func (s *Server) open(ctx context.Context) error {
 			return fmt.Errorf("certificate of the API (--tls-cert, --tls-key): %w", err)
 		}
 	}
-	if s.data, err = OpenData(s.Data); err != nil {
+	if s.data, err = openData(s.Data, s.Log); err != nil {
 		return err
 	}
 	if err := s.data.firstStart(ctx); err != nil {
@@ -123,7 +123,7 @@ func (s *Server) open(ctx context.Context) error {
 	} else if s.auth, err = auth.LoadOrCreate(TokensFile(s.data.Dir)); err != nil {
 		return err
 	}
-	if s.store, err = bolt.Open(s.data.path("store.db")); err != nil {
+	if s.store, err = bolt.Open(s.data.path("store.db"), bolt.WithLockTimeout(endPatience)); err != nil {
 		return err
 	}
 	s.log = oplog.New(s.store, time.Now)
@@ -201,7 +201,7 @@ func (s *Server) wire(ctx context.Context) error {
 	s.problems = newProblems(s)
 	s.disk = &disk{repo: s.repo, store: s.store, dirs: []string{s.data.Dir, s.data.desired()}, log: s.Log}
 	s.registry.MustRegister(newInventory(s))
-	if s.listener, err = net.Listen("tcp", s.Listen); err != nil {
+	if s.listener, err = s.data.listen(s.Listen, s.Log); err != nil {
 		return fmt.Errorf("listen on %s: %w", s.Listen, err)
 	}
 	if s.BaseURL == "" {

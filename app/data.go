@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,11 +21,16 @@ import (
 type Data struct {
 	Dir  string
 	lock *os.File
+	// crashed says that the last process that had the directory didn't end in order, so
+	// that what it held may be held for another moment.
+	crashed bool
 }
 
 // OpenData makes the directory if need be and locks it: two processes on one
 // data directory would each believe that they alone may act.
-func OpenData(dir string) (*Data, error) {
+func OpenData(dir string) (*Data, error) { return openData(dir, slog.New(slog.DiscardHandler)) }
+
+func openData(dir string, log *slog.Logger) (*Data, error) {
 	if dir == "" {
 		return nil, errors.New("no data directory: give one with --data")
 	}
@@ -39,9 +46,10 @@ func OpenData(dir string) (*Data, error) {
 	if err != nil {
 		return nil, fmt.Errorf("lock of the data directory: %w", err)
 	}
-	if err := lock(f); err != nil {
+	if err := lock(f, log); err != nil {
 		return nil, errors.Join(fmt.Errorf("data directory %s is in use by process %s; stop it, or give this one another --data", dir, holder(f)), f.Close())
 	}
+	d.crashed = holder(f) != ""
 	if err := errors.Join(f.Truncate(0), writeAt(f, strconv.Itoa(os.Getpid())+"\n")); err != nil {
 		return nil, errors.Join(fmt.Errorf("lock of the data directory: %w", err), f.Close())
 	}
@@ -49,15 +57,23 @@ func OpenData(dir string) (*Data, error) {
 	return d, nil
 }
 
-// lockPatience is how long to wait for a lock whose holder is dead: a program that
-// it was just starting when it was killed has the lock until it runs.
-const lockPatience = 5 * time.Second
+// endPatience is how long to wait for what a process that was killed still holds: it has
+// its files and addresses until the last of its threads has ended, and a program that it
+// was just starting has them until it runs.
+const endPatience = 10 * time.Second
 
-func lock(f *os.File) error {
-	for until := time.Now().Add(lockPatience); ; time.Sleep(10 * time.Millisecond) {
+// lock takes the lock. One whose holder is dead, or dies, is waited for; one whose holder
+// lives isn't.
+func lock(f *os.File, log *slog.Logger) error {
+	said := false
+	for until := time.Now().Add(endPatience); ; time.Sleep(10 * time.Millisecond) {
 		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 		if err == nil || lives(holder(f)) || time.Now().After(until) {
 			return err
+		}
+		if !said {
+			log.Info("the data directory's lock is that of a process that has just ended, waiting for it", "process", holder(f), "most", endPatience)
+			said = true
 		}
 	}
 }
@@ -71,18 +87,29 @@ func holder(f *os.File) string {
 	return strings.TrimSpace(string(text))
 }
 
-func lives(process string) bool {
-	pid, err := strconv.Atoi(process)
-	return err == nil && pid > 0 && !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH)
-}
-
 func writeAt(f *os.File, s string) error {
 	_, err := f.WriteAt([]byte(s), 0)
 	return err
 }
 
-// Close gives the lock back.
-func (d *Data) Close() error { return d.lock.Close() }
+// Close gives the lock back, and leaves word that this was an end in order.
+func (d *Data) Close() error { return errors.Join(d.lock.Truncate(0), d.lock.Close()) }
+
+// listen is [net.Listen] that waits for an address which the killed process may still
+// hold.
+func (d *Data) listen(address string, log *slog.Logger) (net.Listener, error) {
+	said := false
+	for until := time.Now().Add(endPatience); ; time.Sleep(10 * time.Millisecond) {
+		l, err := net.Listen("tcp", address)
+		if err == nil || !d.crashed || !errors.Is(err, syscall.EADDRINUSE) || time.Now().After(until) {
+			return l, err
+		}
+		if !said {
+			log.Info("the address is in use, maybe by the process that has just ended, waiting for it", "address", address, "most", endPatience)
+			said = true
+		}
+	}
+}
 
 func (d *Data) path(name string) string { return filepath.Join(d.Dir, name) }
 

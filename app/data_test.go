@@ -1,11 +1,16 @@
 package app
 
 import (
+	"errors"
+	"log/slog"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -66,4 +71,82 @@ func TestTheLockOfALivingServerIsRefusedNamingIt(t *testing.T) {
 	if _, err := OpenData(dir); err == nil || !strings.Contains(err.Error(), "process "+me) {
 		t.Errorf("OpenData = %v", err)
 	}
+}
+
+func TestTheLockOfAServerThatIsDeadButNotBuriedIsWaitedFor(t *testing.T) {
+	dead := exec.Command("true")
+	if err := dead.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = dead.Wait() }() // until then it is a zombie, as under a shell that hasn't looked
+	for alive(dead.Process.Pid) {
+		runtime.Gosched()
+	}
+	dir, end := held(t, strconv.Itoa(dead.Process.Pid))
+	done := make(chan error)
+	go func() {
+		d, err := OpenData(dir)
+		if err == nil {
+			err = d.Close()
+		}
+		done <- err
+	}()
+	end()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAnAddressIsWaitedForOnlyAfterAnEndWithoutOrder(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	address := l.Addr().String()
+	log := slog.New(slog.DiscardHandler)
+	dir := t.TempDir()
+	d, err := OpenData(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.listen(address, log); !errors.Is(err, syscall.EADDRINUSE) {
+		t.Errorf("listen = %v", err)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if d, err = OpenData(dir); err != nil || d.crashed {
+		t.Fatalf("after an end in order, crashed is %v (%v)", d.crashed, err)
+	}
+	if err := d.lock.Close(); err != nil { // as a kill does
+		t.Fatal(err)
+	}
+	if d, err = OpenData(dir); err != nil || !d.crashed {
+		t.Fatalf("after an end without order, crashed is %v (%v)", d.crashed, err)
+	}
+	defer d.Close()
+	waiting := make(chan struct{})
+	seen := slog.New(slog.NewTextHandler(closer{waiting}, nil))
+	got := make(chan error)
+	go func() {
+		l, err := d.listen(address, seen)
+		if err == nil {
+			err = l.Close()
+		}
+		got <- err
+	}()
+	<-waiting
+	l.Close()
+	if err := <-got; err != nil {
+		t.Errorf("the address that became free isn't taken: %v", err)
+	}
+}
+
+// closer closes a channel at the first thing that is written.
+type closer struct{ c chan struct{} }
+
+func (c closer) Write(p []byte) (int, error) {
+	close(c.c)
+	return len(p), nil
 }

@@ -38,7 +38,7 @@ var _ store.Store = (*Store)(nil)
 var errAbsent = errors.New("a part of the file is missing")
 
 const (
-	// lockTimeout is how long Open waits for another process to let go.
+	// lockTimeout is how long Open waits for another process to let go by default.
 	lockTimeout = time.Second
 	// maxBatch bounds what one transaction takes in, so that no caller waits long
 	// for the others' data.
@@ -57,6 +57,8 @@ type Store struct {
 	queue chan *call
 	done  chan struct{} // closed when the writer goroutine has ended
 	last  atomic.Pointer[outcome]
+	// locked is how long to wait for another process to let go of the file.
+	locked time.Duration
 
 	leases leases
 
@@ -79,19 +81,23 @@ type Option func(*Store)
 // WithClock makes leases expire by now instead of the machine's clock.
 func WithClock(now func() time.Time) Option { return func(s *Store) { s.now = now } }
 
+// WithLockTimeout makes Open wait as long as d, instead of a second, for another process
+// that has the file.
+func WithLockTimeout(d time.Duration) Option { return func(s *Store) { s.locked = d } }
+
 // Open opens the file at path, or makes it (mode 0600). It fails after a second
 // if another process has the file, and at once if the file isn't a sound one.
 func Open(path string, options ...Option) (*Store, error) {
 	s := &Store{
 		names: buckets{[]byte("records"), []byte("counters")},
-		now:   time.Now,
+		now:   time.Now, locked: lockTimeout,
 		queue: make(chan *call, maxBatch),
 		done:  make(chan struct{}),
 	}
 	for _, o := range options {
 		o(s)
 	}
-	db, err := openFile(path)
+	db, err := openFile(path, s.locked)
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +110,7 @@ func Open(path string, options ...Option) (*Store, error) {
 	return s, nil
 }
 
-func openFile(path string) (db *bolt.DB, err error) {
+func openFile(path string, locked time.Duration) (db *bolt.DB, err error) {
 	// bbolt trusts what its pages say of each other: it panics where they lie, and
 	// faults on reading pages that a truncated file no longer has.
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
@@ -116,7 +122,7 @@ func openFile(path string) (db *bolt.DB, err error) {
 	// The list of free pages stays in the file: to make it anew, bbolt would check
 	// the file in a goroutine of its own, whose panic on a damaged one kills the
 	// process.
-	db, err = bolt.Open(path, 0o600, &bolt.Options{Timeout: lockTimeout, FreelistType: bolt.FreelistMapType})
+	db, err = bolt.Open(path, 0o600, &bolt.Options{Timeout: locked, FreelistType: bolt.FreelistMapType})
 	switch {
 	case err == nil:
 		return db, nil

@@ -1,0 +1,83 @@
+package e2e
+
+import (
+	"context"
+	"net"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/jibe-vnfm/jibe/test/process"
+)
+
+func TestAServerThatIsKilledAtWorkStartsAgainAtOnce(t *testing.T) {
+	t.Parallel()
+	data := filepath.Join(process.ShortTempDir(t), "data")
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String() // one and the same each time, as an installation's is
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s := serve(t, data, "--listen", address)
+	if err := s.equip(t.TempDir()); err != nil {
+		t.Fatal(err)
+	}
+	made := 0
+	for range 20 {
+		made += s.burdened(t, 5)
+		// Nobody waits for its end: the next one is started while it dies.
+		if err := syscall.Kill(s.process.Pid(), syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		s = serve(t, data, "--listen", address)
+	}
+	if n := len(decodeList(t, s.must(t, 200, "GET", instances, nil).Body)); n < made {
+		t.Errorf("%d instances, though %d requests were answered", n, made)
+	}
+}
+
+// burdened has clients create instances, each of which starts git processes, and returns
+// how many were answered as soon as that is n; the clients go on until the server is gone.
+func (s *server) burdened(t *testing.T, n int) int {
+	t.Helper()
+	answered := make(chan struct{})
+	var clients sync.WaitGroup
+	t.Cleanup(clients.Wait)
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(cancel)
+	for range 8 {
+		clients.Go(func() {
+			for {
+				a, err := s.process.Do(ctx, "POST", instances, object{"vnfdId": plain})
+				if err != nil {
+					return // it was killed
+				}
+				if a.Status != 201 {
+					continue
+				}
+				select {
+				case answered <- struct{}{}:
+				case <-ctx.Done():
+					return
+				}
+			}
+		})
+	}
+	for range n {
+		<-answered
+	}
+	go func() {
+		for {
+			select {
+			case <-answered:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return n
+}
