@@ -112,6 +112,9 @@ func (s *Server) open(ctx context.Context) error {
 	if s.data, err = openData(s.Data, s.Log); err != nil {
 		return err
 	}
+	if err := s.data.complete(s.Remote); err != nil {
+		return err
+	}
 	if err := s.data.firstStart(ctx); err != nil {
 		return fmt.Errorf("package repository: %w", err)
 	}
@@ -123,14 +126,22 @@ func (s *Server) open(ctx context.Context) error {
 	} else if s.auth, err = auth.LoadOrCreate(TokensFile(s.data.Dir)); err != nil {
 		return err
 	}
-	if s.store, err = bolt.Open(s.data.path("store.db"), bolt.WithLockTimeout(endPatience)); err != nil {
+	if s.store, err = bolt.Open(s.data.path(storeFile), bolt.WithLockTimeout(endPatience)); err != nil {
 		return err
 	}
 	s.log = oplog.New(s.store, time.Now)
+	fresh := !present(s.data.desired())
 	if s.repo, err = gitrepo.Open(ctx, gitrepo.Options{
 		Dir: s.data.desired(), Branch: s.Branch, Remote: s.Remote, PollInterval: s.Poll, Log: s.Log, Operated: s.operated,
 	}); err != nil {
 		return fmt.Errorf("desired repository: %w", err)
+	}
+	if err := s.recognise(ctx); err != nil {
+		if fresh { // the mirror of a wrong remote would stand in the right one's way
+			err = errors.Join(err, s.repo.Close(), os.RemoveAll(s.data.desired()))
+			s.repo = nil
+		}
+		return err
 	}
 	// A repository without a commit is new, or its first start was cut short.
 	s.first = s.repo.Head() == ""

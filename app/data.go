@@ -38,6 +38,9 @@ func openData(dir string, log *slog.Logger) (*Data, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := noRepository(dir); err != nil {
+		return nil, err
+	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
