@@ -239,6 +239,10 @@ type RefusedError struct {
 	// Owner is the VNF instance that has the object, where that is why: it is refused only
 	// as long as that one doesn't give it up.
 	Owner string
+	// Awaited says that something is missing at the VIM beside the instance's own objects (a
+	// namespace, the definition of a kind), and that the driver's watch tells of the
+	// instance when it comes.
+	Awaited bool
 }
 
 func (e *RefusedError) Error() string {

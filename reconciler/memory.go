@@ -4,6 +4,8 @@ import (
 	"reflect"
 	"sync"
 	"time"
+
+	"github.com/jibe-vnfm/jibe/lcm"
 )
 
 // memory is what a process remembers of an instance beyond git, the VIM and the
@@ -28,6 +30,8 @@ type recollection struct {
 	repeats int
 	started bool
 	quiet   time.Time
+	// blocked is what the VIM last said to a repair that rests.
+	blocked answer
 	// repairs are, by object, those that followed shortly on each other.
 	repairs map[string]repair
 }
@@ -36,6 +40,14 @@ type recollection struct {
 type sighting struct {
 	what  string
 	since time.Time
+}
+
+// answer is what the VIM said when it was asked about an attempt of an operation.
+type answer struct {
+	operation string
+	attempt   int
+	refused   bool // at any time since the attempt failed
+	at        time.Time
 }
 
 type repair struct {
@@ -86,6 +98,32 @@ func (p *pass) doubts(object string) (stood time.Duration) {
 		stood = p.Now().Sub(r.doubted.since)
 	})
 	return stood
+}
+
+// refusedBefore says whether the VIM has refused the repair since this attempt failed, and
+// when it was asked last; the zero time where it wasn't.
+func (p *pass) refusedBefore(failed *lcm.Operation) (refused bool, asked time.Time) {
+	p.memory.with(p.id, func(r *recollection) {
+		if r.blocked.operation == failed.ID && r.blocked.attempt == failed.Attempt {
+			refused, asked = r.blocked.refused, r.blocked.at
+		}
+	})
+	return refused, asked
+}
+
+// asked notes what the VIM said of the repair.
+func (p *pass) asked(failed *lcm.Operation, refused bool) {
+	was, _ := p.refusedBefore(failed)
+	p.memory.with(p.id, func(r *recollection) {
+		r.blocked = answer{failed.ID, failed.Attempt, refused || was, p.Now()}
+	})
+}
+
+// obstructed notes that the attempt has just met what its VIM tells of when it has gone.
+func (p *pass) obstructed(op *lcm.Operation) {
+	p.memory.with(p.id, func(r *recollection) {
+		r.blocked = answer{operation: op.ID, attempt: op.Attempt, refused: true}
+	})
 }
 
 // halt stops the clock of the operation: nothing can be done for it now.

@@ -131,7 +131,11 @@ func (p *pass) giveUp(ctx context.Context, a *attempt, err error) error {
 	case errors.As(err, &refused) && refused.MayPass && p.timeLeft(a.op) > 0 && p.doubts(refused.Object) < p.FailureGrace:
 		return err
 	case errors.As(err, &refused), errors.As(err, &invalid):
-		return p.broke(ctx, a, &lcm.Problem{Status: 422, Title: title(a.op), Detail: sentence(err)})
+		broke := p.broke(ctx, a, &lcm.Problem{Status: 422, Title: title(a.op), Detail: sentence(err)})
+		if refused != nil && refused.Awaited {
+			p.obstructed(a.op)
+		}
+		return broke
 	case p.timeLeft(a.op) <= 0:
 		return p.broke(ctx, a, p.overdue(a.op, nil, err))
 	}

@@ -81,7 +81,7 @@ func (p *pass) rest(ctx context.Context, failed *lcm.Operation) (time.Duration, 
 		return 0, nil
 	}
 	if failed != nil {
-		return p.again(ctx, failed, due)
+		return p.again(ctx, failed, l, due)
 	}
 	if len(due) == 0 {
 		return 0, nil
@@ -313,8 +313,9 @@ func (p *pass) mend(ctx context.Context, inst *lcm.Instance, l sight, due []plan
 }
 
 // again tries an automatic operation that failed once more: when its pause is
-// over, when everything is right without it, or when something new is wrong.
-func (p *pass) again(ctx context.Context, failed *lcm.Operation, due []plan.Step) (time.Duration, error) {
+// over, when everything is right without it, when something new is wrong, or when
+// what stood in its way has gone.
+func (p *pass) again(ctx context.Context, failed *lcm.Operation, l sight, due []plan.Step) (time.Duration, error) {
 	next := failed.StateEntered.Add(p.repairPause(failed))
 	wait := next.Sub(p.Now())
 	mended := len(due) == 0 && !failed.Fight
@@ -325,7 +326,13 @@ func (p *pass) again(ctx context.Context, failed *lcm.Operation, due []plan.Step
 			state = DriftFight
 		}
 		p.drifts.state(p.id, state, failed.ID, next)
-		return wait, nil
+		freed, look := p.freed(ctx, failed, l, due)
+		if !freed {
+			if look > 0 {
+				wait = min(wait, look)
+			}
+			return wait, nil
+		}
 	}
 	op, err := p.Log.Retry(ctx, failed.ID)
 	var busy oplog.ErrBusy
@@ -337,6 +344,34 @@ func (p *pass) again(ctx context.Context, failed *lcm.Operation, due []plan.Step
 	}
 	p.drifts.state(p.id, DriftMending, op.ID, time.Time{})
 	return p.operate(ctx, op)
+}
+
+// freedPause is the least time between two questions whether a repair would be refused
+// now.
+const freedPause = time.Second
+
+// freed says whether the VIM would take a repair again that it refused a moment ago: it is
+// asked without changing anything when something has moved. Only an obstacle that was met in
+// this very pause can be seen to end: what fails although the VIM would take it, and what
+// somebody undoes, waits as ever. look is when to ask again, if that is known; 0 is when
+// something moves.
+func (p *pass) freed(ctx context.Context, failed *lcm.Operation, l sight, due []plan.Step) (freed bool, look time.Duration) {
+	due = slices.DeleteFunc(slices.Clone(due), func(s plan.Step) bool { return s.Action != plan.Apply && s.Action != plan.Scale })
+	if failed.Fight || len(due) == 0 {
+		return false, 0
+	}
+	stands := p.Now().Sub(failed.StateEntered)
+	was, asked := p.refusedBefore(failed)
+	if left := asked.Add(freedPause).Sub(p.Now()); left > 0 {
+		return false, left
+	}
+	err := l.drv.Verify(ctx, l.src, due...)
+	var refused *drivers.RefusedError
+	p.asked(failed, err != nil && !(errors.As(err, &refused) && refused.MayPass)) // what is refused now and then hasn't gone
+	if errors.Is(err, drivers.ErrUnavailable) {
+		return false, max(freedPause, stands/2) // it passes without a word (a namespace that is being terminated)
+	}
+	return err == nil && was, 0
 }
 
 // maxRepairPause bounds the pause between two tries of the same repair.

@@ -355,3 +355,39 @@ func TestACommitOfJibeTakesSpentTombstonesOut(t *testing.T) {
 		t.Errorf("condemned is %v, want the one of %s alone", got, other.Key)
 	}
 }
+
+func TestARepairThatTheVIMRefusedGoesOnAtOnceWhenItIsTaken(t *testing.T) {
+	w := running(t, "", func(c *reconciler.Config) { c.RepairPause = time.Hour })
+	w.cloud.Refuse(web, "namespaces \"vnf\" not found")
+	asked := w.cloud.Calls().Verifies
+	w.cloud.Drift(web)
+	failed := w.last(lcm.Heal, lcm.FailedTemp)
+	w.until("the VIM was asked whether it still refuses", func() bool { return w.cloud.Calls().Verifies > asked })
+	for range 5 {
+		w.recon.Enqueue(id) // something moves, and nothing is better
+	}
+	w.until("it was asked again", func() bool { return w.cloud.Calls().Verifies > asked+1 })
+	if op := w.last(lcm.Heal, lcm.FailedTemp); op.Attempt != failed.Attempt {
+		t.Errorf("it was tried again, as attempt %d, while it was refused", op.Attempt)
+	}
+	w.cloud.Refuse(web, "")
+	w.recon.Enqueue(id) // as the VIM's watch does
+	if op := w.last(lcm.Heal, lcm.Completed); op.ID != failed.ID {
+		t.Errorf("operation %s mended it, not %s that had failed", op.ID, failed.ID)
+	}
+}
+
+func TestARepairThatFailsThoughTheVIMWouldTakeItWaitsOutItsPause(t *testing.T) {
+	w := running(t, "", func(c *reconciler.Config) { c.RepairPause = time.Hour })
+	w.cloud.BeforeStep(func(_ string, s plan.Step) error { return &drivers.RefusedError{Object: s.Object, Reason: "no"} })
+	asked := w.cloud.Calls().Verifies
+	w.cloud.Drift(web)
+	failed := w.last(lcm.Heal, lcm.FailedTemp)
+	w.until("it was looked at again and again", func() bool {
+		w.recon.Enqueue(id)
+		return w.cloud.Calls().Verifies > asked+2
+	})
+	if op := w.last(lcm.Heal, lcm.FailedTemp); op.ID != failed.ID || op.Attempt != failed.Attempt {
+		t.Errorf("it was tried again, as attempt %d of %s, before its pause was over", op.Attempt, op.ID)
+	}
+}

@@ -47,6 +47,9 @@ type cache struct {
 	// instances; asked are those that couldn't be looked at, or worked on, since.
 	missed bool
 	asked  map[string]bool
+	// awaited are, by a namespace that isn't there, the instances that need it; those
+	// under "" need a definition of some kind.
+	awaited map[string]map[string]bool
 	// moved is closed and made anew whenever a watch came up or failed.
 	moved chan struct{}
 }
@@ -72,6 +75,7 @@ func newCache(client dynamic.Interface, mapper *mapper, log *slog.Logger) *cache
 		absent:    map[schema.GroupKind]absence{},
 		watchers:  map[int]func(string){},
 		asked:     map[string]bool{},
+		awaited:   map[string]map[string]bool{},
 		moved:     make(chan struct{}),
 	}
 	c.life, c.stop = context.WithCancel(context.Background())
@@ -395,6 +399,9 @@ func (k *kindCache) Update(obj any) error {
 		told = append(told, old.instance) // which has lost it
 	}
 	changed := k.put(f) && k.cache.wakes(f)
+	if changed {
+		told = append(told, k.cache.awaiting(f)...)
+	}
 	k.cache.mu.Unlock()
 	if changed {
 		k.cache.notify(told...)
@@ -445,7 +452,7 @@ func (k *kindCache) Replace(list []any, version string) error {
 	}
 	for _, f := range facts {
 		if k.put(f) && k.cache.wakes(f) {
-			moved = append(moved, f.instance)
+			moved = append(append(moved, f.instance), k.cache.awaiting(f)...)
 		}
 	}
 	k.synced, k.err = true, nil

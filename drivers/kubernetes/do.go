@@ -113,6 +113,7 @@ func (d *Driver) apply(ctx context.Context, src drivers.Source, r *render, s pla
 	}
 	api, obj, err := d.resource(obj, gk, s.Object)
 	if err != nil {
+		d.await(src.Instance.ID, "", err)
 		return d.unknownKind(gk, s.Object, err)
 	}
 	rendered, instance := obj, src.Instance.ID
@@ -154,6 +155,7 @@ func (d *Driver) apply(ctx context.Context, src drivers.Source, r *render, s pla
 		written, err = d.patch(ctx, api, rendered, false)
 	}
 	if err != nil {
+		d.await(instance, obj.GetNamespace(), err)
 		return drivers.About("apply "+s.Object, taken(s.Object, s.Keep, classify(s.Object, err)))
 	}
 	if err := d.cache.served(gk); err != nil {

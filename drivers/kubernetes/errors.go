@@ -36,7 +36,7 @@ func classify(key string, err error) error {
 	case deniedByWebhook(err):
 		return &drivers.RefusedError{Object: key, Reason: err.Error(), MayPass: true}
 	case meta.IsNoMatchError(err):
-		return &drivers.RefusedError{Object: key, Reason: fmt.Sprintf("the cluster doesn't know this kind (%v): install its definition first", err)}
+		return &drivers.RefusedError{Object: key, Reason: fmt.Sprintf("the cluster doesn't know this kind (%v): install its definition first", err), Awaited: true}
 	case apierrors.IsForbidden(err):
 		if lacksRight(err) || comesLater(err) {
 			return unavailable(err)
@@ -49,7 +49,7 @@ func classify(key string, err error) error {
 		return unavailable(err)
 	case apierrors.IsNotFound(err):
 		// Of an apply this can only be the namespace, or the kind.
-		return &drivers.RefusedError{Object: key, Reason: err.Error() + ": create it, or add it to the package's manifests"}
+		return &drivers.RefusedError{Object: key, Reason: err.Error() + ": create it, or add it to the package's manifests", Awaited: true}
 	}
 	var s apierrors.APIStatus
 	if errors.As(err, &s) && strings.Contains(s.Status().Message, "failed to create typed patch object") {

@@ -60,7 +60,9 @@ func TestAClosedDriverAsksItsVIMNothingMore(t *testing.T) {
 		"Verify": func() error {
 			return d.Verify(t.Context(), src, plan.Step{Action: plan.Apply, Object: want.Objects[0].Key})
 		},
-		"Do":    func() error { return d.Do(t.Context(), src, plan.Step{Action: plan.Apply, Object: want.Objects[0].Key}) },
+		"Do": func() error {
+			return d.Do(t.Context(), src, plan.Step{Action: plan.Apply, Object: want.Objects[0].Key})
+		},
 		"Watch": func() error { return errors.Join(d.Watch(t.Context(), func(string) {}), drivers.ErrUnavailable) },
 	} {
 		if err := do(); !errors.Is(err, drivers.ErrUnavailable) {

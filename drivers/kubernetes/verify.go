@@ -93,6 +93,7 @@ func (d *Driver) dryRun(ctx context.Context, src drivers.Source, r *render, s pl
 	}
 	api, obj, err := d.resource(obj, gk, s.Object)
 	if err != nil {
+		d.await(src.Instance.ID, "", err)
 		return d.unknownKind(gk, s.Object, err)
 	}
 	instance := src.Instance.ID
@@ -101,6 +102,7 @@ func (d *Driver) dryRun(ctx context.Context, src drivers.Source, r *render, s pl
 	}
 	answer, err := d.patch(ctx, api, obj, true)
 	if err != nil {
+		d.await(instance, obj.GetNamespace(), err)
 		// What the server finds wrong with a change of somebody else's object ("field
 		// is immutable") isn't what is wrong.
 		if !d.mine(gk, s.Object, instance) && !infoOf(gk).shared {

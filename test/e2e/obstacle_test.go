@@ -1,0 +1,88 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func TestARepairGoesOnAtOnceWhenTheNamespaceIsBack(t *testing.T) {
+	b := newBench(t, usual)
+	namespaces := b.api.CoreV1().Namespaces()
+	b.namespace += "-lost"
+	create := func() {
+		t.Helper()
+		if _, err := namespaces.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: b.namespace}}, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	remove := func() error {
+		return namespaces.Delete(b.background(), b.namespace, metav1.DeleteOptions{})
+	}
+	create()
+	t.Cleanup(func() { _ = remove() }) // it is gone where the test ended early
+	id, file := uuid.NewString(), "instances/lost/"+b.namespace+"/vnf.yaml"
+	d := b.clone(t, "desired.git")
+	d.write(file, fmt.Sprintf("id: %s\nname: %[2]s\nvnfdId: %s\nflavour: simple\nparams: {namespace: %[2]s}\n", id, b.namespace, plain))
+	d.push("Run")
+	b.awaitPods(1)
+
+	if err := remove(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() error {
+		if _, err := namespaces.Get(t.Context(), b.namespace, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("the namespace is still there (%v)", err)
+		}
+		return nil
+	})
+	var heal string
+	var next time.Time
+	eventually(t, func() error { // until the pause is long
+		for _, x := range decodeList(t, b.must(t, http.StatusOK, "GET", "/jibe/v1/drift", nil).Body) {
+			if x.text("instance") != id || x.text("state") != "failing" {
+				continue
+			}
+			heal = x.text("operation")
+			var err error
+			if next, err = time.Parse(time.RFC3339Nano, x.text("next")); err != nil {
+				return err
+			}
+			if left := time.Until(next); left < 30*time.Second {
+				return fmt.Errorf("the pause is over in %s", left)
+			}
+			return nil
+		}
+		return fmt.Errorf("no repair has failed")
+	})
+	create()
+	op := b.repaired(t, heal)
+	if at, err := time.Parse(time.RFC3339Nano, op.text("stateEnteredTime")); err != nil || !at.Before(next) {
+		t.Errorf("it was mended at %s, when the pause was over at %s (%v)", at, next, err)
+	}
+	b.awaitPods(1)
+	d.pull()
+	d.git("rm", "-r", "--quiet", "instances/lost/"+b.namespace)
+	d.push("Terminate")
+	b.awaitPods(0)
+}
+
+// repaired waits until the operation, which was FAILED_TEMP, is COMPLETED.
+func (s *server) repaired(t *testing.T, id string) object {
+	t.Helper()
+	var op object
+	eventually(t, func() error {
+		op = s.must(t, http.StatusOK, http.MethodGet, operations+"/"+id, nil).object(t)
+		if now := op.text("operationState"); now != "COMPLETED" {
+			return fmt.Errorf("the repair is %s: %v", now, op["error"])
+		}
+		return nil
+	})
+	return op
+}
