@@ -88,7 +88,7 @@ func (d *disk) try(ctx context.Context) {
 func (d *disk) room() bool {
 	for _, dir := range d.dirs {
 		var s syscall.Statfs_t
-		if err := syscall.Statfs(dir, &s); err == nil && uint64(s.Bavail)*uint64(s.Bsize) < littleRoom {
+		if err := syscall.Statfs(dir, &s); err == nil && s.Bavail*uint64(s.Bsize) < littleRoom {
 			return false
 		}
 	}

@@ -3,7 +3,6 @@ package app
 import (
 	"errors"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -30,8 +29,8 @@ func alive(pid int) bool {
 	if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
 		return false
 	}
-	proc := filepath.Join("/proc", strconv.Itoa(pid))
-	status, err := os.ReadFile(filepath.Join(proc, "status"))
+	proc := "/proc/" + strconv.Itoa(pid)
+	status, err := os.ReadFile(proc + "/status")
 	if errors.Is(err, os.ErrNotExist) {
 		_, err := os.Stat("/proc/self/status")
 		return err != nil
@@ -57,7 +56,7 @@ const flagExiting = 0x4
 
 // exiting says whether the process whose folder below /proc this is has begun to end.
 func exiting(proc string) bool {
-	stat, err := os.ReadFile(filepath.Join(proc, "stat"))
+	stat, err := os.ReadFile(proc + "/stat")
 	if err != nil {
 		return false
 	}

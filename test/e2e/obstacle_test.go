@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"net/http"
 	"testing"
@@ -37,10 +39,11 @@ func TestARepairGoesOnAtOnceWhenTheNamespaceIsBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, func() error {
-		if _, err := namespaces.Get(t.Context(), b.namespace, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("the namespace is still there (%v)", err)
+		_, err := namespaces.Get(t.Context(), b.namespace, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return nil
 		}
-		return nil
+		return cmp.Or(err, errors.New("the namespace is still there"))
 	})
 	var heal string
 	var next time.Time
