@@ -126,11 +126,15 @@ func (s *Server) open(ctx context.Context) error {
 	} else if s.auth, err = auth.LoadOrCreate(TokensFile(s.data.Dir)); err != nil {
 		return err
 	}
+	fresh := !present(s.data.desired())
+	// Before the store: one without its repository is refused at the next start.
+	if err := gitrepo.Create(ctx, s.data.desired(), s.Branch); err != nil {
+		return fmt.Errorf("desired repository: %w", err)
+	}
 	if s.store, err = bolt.Open(s.data.path(storeFile), bolt.WithLockTimeout(endPatience)); err != nil {
 		return err
 	}
 	s.log = oplog.New(s.store, time.Now)
-	fresh := !present(s.data.desired())
 	if s.repo, err = gitrepo.Open(ctx, gitrepo.Options{
 		Dir: s.data.desired(), Branch: s.Branch, Remote: s.Remote, PollInterval: s.Poll, Log: s.Log, Operated: s.operated,
 	}); err != nil {

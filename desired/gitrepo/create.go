@@ -134,6 +134,11 @@ func configure(ctx context.Context, dir string) error {
 	return nil
 }
 
+// Create makes the bare repository at dir where there is none yet; [Open] does so too.
+func Create(ctx context.Context, dir, branch string) error {
+	return prepare(ctx, dir, Options{Branch: branch}.withDefaults().Branch)
+}
+
 // prepare makes sure that dir is a bare repository that can be used, and makes
 // it on the first start.
 func prepare(ctx context.Context, dir, branch string) error {
