@@ -79,6 +79,9 @@ func (e unsoundError) Unwrap() []error { return []error{e.error, e.refused} }
 // Hooks implements [reconciler.Packages].
 func (c *catalogue) Hooks(tree string) bool { return c.present().Hooks(tree) }
 
+// RepositoriesOf implements [reconciler.Packages].
+func (c *catalogue) RepositoriesOf(tree string) []string { return c.present().RepositoriesOf(tree) }
+
 // Versions is [packages.Catalogue.Versions].
 func (c *catalogue) Versions(tree, vnfdID string) (*semver.Version, []packages.Version) {
 	return c.present().Versions(tree, vnfdID)
@@ -235,7 +238,7 @@ func inAPIWords(err error) error {
 		return err
 	case refused.Conflict:
 		return &sol.InvalidError{Status: http.StatusConflict, Detail: refused.Reason}
-	case refused.Object == "vim", strings.HasPrefix(refused.Object, "update.coordinate"):
+	case refused.Object == "vim", refused.Object == "hooks", strings.HasPrefix(refused.Object, "update.coordinate"):
 		return &sol.InvalidError{Status: http.StatusUnprocessableEntity, Detail: refused.Reason}
 	}
 	detail := refused.Reason

@@ -30,6 +30,9 @@ const (
 	DriftReport  = "report"
 )
 
+// HooksSkip is the value of Instance.Hooks that leaves the programs of the package out.
+const HooksSkip = "skip"
+
 // InstanceFile is the name of the file that makes a directory below instances/
 // an instance.
 const InstanceFile = "vnf.yaml"
@@ -89,7 +92,10 @@ type Instance struct {
 	Extensions             map[string]any    `json:"extensions,omitempty"`
 	ConfigurableProperties map[string]any    `json:"vnfConfigurableProperties,omitempty"`
 	// Drift is DriftCorrect (the default) or DriftReport.
-	Drift   string `json:"drift,omitempty"`
+	Drift string `json:"drift,omitempty"`
+	// Hooks is "" where operations run the programs that the package names for them (an
+	// operation whose programs may not run is refused), or HooksSkip: they run none.
+	Hooks   string `json:"hooks,omitempty"`
 	Suspend bool   `json:"suspend,omitempty"`
 	// Held is the operation that failed on this instance; the next request lifts it.
 	Held string `json:"held,omitempty"`

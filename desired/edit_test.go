@@ -139,6 +139,7 @@ func instance() *rapid.Generator[*desired.Instance] {
 				Branch:   rapid.SampledFrom([]string{"", "upgrades/amf", "1.4", "true"}).Draw(t, "branch"),
 			},
 			Drift:       rapid.SampledFrom([]string{desired.DriftCorrect, desired.DriftReport}).Draw(t, "drift"),
+			Hooks:       rapid.SampledFrom([]string{"", desired.HooksSkip}).Draw(t, "hooks"),
 			Params:      rapid.MapOfN(word(), free(2), 0, 3).Draw(t, "params"),
 			Condemned:   rapid.MapOfN(word(), word(), 0, 2).Draw(t, "condemned"),
 			Metadata:    rapid.MapOfN(word(), free(1), 0, 2).Draw(t, "metadata"),

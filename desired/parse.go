@@ -105,6 +105,7 @@ func (d *document) instance(n *yaml.Node) *Instance {
 		object("extensions", &in.Extensions),
 		object("vnfConfigurableProperties", &in.ConfigurableProperties),
 		field{"drift", func(_, v *yaml.Node) { in.Drift = d.oneOf(v, "drift", DriftCorrect, DriftReport) }},
+		field{"hooks", func(_, v *yaml.Node) { in.Hooks = d.oneOf(v, "hooks", HooksSkip) }},
 		field{"suspend", func(_, v *yaml.Node) { in.Suspend = d.boolean(v, "suspend") }},
 		str("held", &in.Held, maxName),
 	)

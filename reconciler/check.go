@@ -97,7 +97,7 @@ func (c *Checker) pkg(ctx context.Context, inst *desired.Instance) (*vnfd.Packag
 // would meet.
 func (c *Checker) Check(ctx context.Context, settings *desired.Settings, before, after *desired.Instance) error {
 	if after == nil {
-		return nil
+		return c.programs(ctx, settings, before, nil)
 	}
 	after, err := c.Complete(ctx, settings, before, after)
 	if err != nil {
@@ -112,7 +112,7 @@ func (c *Checker) Check(ctx context.Context, settings *desired.Settings, before,
 			"package %s holds vnfdId %s, not %s", after.Package, pkg.VNFD.ID, after.VnfdID)}
 	}
 	if after.State != desired.Instantiated {
-		return nil
+		return c.programs(ctx, settings, before, after)
 	}
 	if _, _, due := lcm.Classify(before, after); due {
 		if err := c.sound(ctx, after); err != nil {
@@ -141,6 +141,9 @@ func (c *Checker) Check(ctx context.Context, settings *desired.Settings, before,
 	}
 	drv, err := c.renderers.driver(settings, after)
 	if err != nil {
+		return err
+	}
+	if err := c.programs(ctx, settings, before, after); err != nil {
 		return err
 	}
 	if before != nil && before.State == desired.Instantiated {

@@ -338,7 +338,7 @@ func (c *Checker) coordinated(after *desired.Instance, from, to *vnfd.Package) e
 		if script.path == "" {
 			continue
 		}
-		if err := c.runnable(script.pkg, script.path); err != nil {
+		if err := c.runnable(script.pkg, script.path, after.Hooks == desired.HooksSkip); err != nil {
 			return &drivers.RefusedError{Object: script.field, Reason: err.Error()}
 		}
 	}
@@ -355,10 +355,11 @@ func (c *Checker) coordinated(after *desired.Instance, from, to *vnfd.Package) e
 	return nil
 }
 
-// runnable says why a program of a package can't be run.
-func (c *Checker) runnable(pkg *vnfd.Package, program string) error {
-	if !c.packages.Hooks(pkg.Tree) {
-		return fmt.Errorf("%s: package %s may not run programs: its entry in repositories.yaml must say hooks: true", program, pkg.VNFD.ID)
+// runnable says why a program of a package can't be run; whether it may doesn't matter to
+// one that is left out.
+func (c *Checker) runnable(pkg *vnfd.Package, program string, leftOut bool) error {
+	if !leftOut && !c.packages.Hooks(pkg.Tree) {
+		return fmt.Errorf("%s: package %s may not run programs. %s", program, pkg.VNFD.ID, waysOut(c.allowing(pkg)))
 	}
 	if !hasFile(pkg, program) {
 		return fmt.Errorf("package %s of VNFD %s has no file %s", pkg.Tree, pkg.VNFD.ID, program)

@@ -202,6 +202,8 @@ func besides(dir string, asked, now desired.Files) (changes []desired.KeyValue, 
 		switch key {
 		case "drift":
 			changes = append(changes, desired.KeyValue{Path: []string{key}, Value: is.Drift})
+		case "hooks":
+			changes = append(changes, desired.KeyValue{Path: []string{key}, Value: orNil(is.Hooks)})
 		case "suspend":
 			changes = append(changes, desired.KeyValue{Path: []string{key}, Value: is.Suspend})
 		default:

@@ -22,6 +22,8 @@ type Drift struct {
 	Since time.Time `json:"since"`
 	// Next is when the next repair is tried, where it is known.
 	Next time.Time `json:"next,omitzero"`
+	// Refused is why no repair begins, in the state DriftRefused.
+	Refused string `json:"refused,omitempty"`
 	// Operation is the HEAL that mends it, if one is open.
 	Operation  string              `json:"operation,omitempty"`
 	Deviations []drivers.Deviation `json:"deviations"`
@@ -38,6 +40,7 @@ const (
 	DriftMending   DriftState = "mending"   // a HEAL is under way
 	DriftFailing   DriftState = "failing"   // the HEAL failed and will be tried again
 	DriftFight     DriftState = "fight"     // somebody else undoes every repair
+	DriftRefused   DriftState = "refused"   // the HEAL needs programs that may not run
 )
 
 // drifts holds the drift of every instance that has one. It is a view of facts:
@@ -78,8 +81,13 @@ func (d *drifts) note(x Drift, signature uint64, now time.Time) {
 			x.Since = v.At
 		}
 	}
-	if was, ok := d.of[x.Instance]; ok && was.Since.Before(x.Since) {
-		x.Since = was.Since
+	if was, ok := d.of[x.Instance]; ok {
+		if was.Since.Before(x.Since) {
+			x.Since = was.Since
+		}
+		if was.State == DriftRefused {
+			x.State, x.Refused = was.State, was.Refused // until that is asked again
+		}
 	}
 	d.of[x.Instance] = noted{x, signature, now}
 }
@@ -89,9 +97,23 @@ func (d *drifts) state(id string, s DriftState, operation string, next time.Time
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if x, ok := d.of[id]; ok {
-		x.State, x.Operation, x.Next = s, operation, next
+		x.State, x.Operation, x.Next, x.Refused = s, operation, next, ""
 		d.of[id] = x
 	}
+}
+
+// refused says that no repair begins, and why. It returns false where that was known.
+func (d *drifts) refused(id, why string) (news bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	x, ok := d.of[id]
+	if !ok {
+		return false
+	}
+	news = x.State != DriftRefused || x.Refused != why
+	x.State, x.Operation, x.Next, x.Refused = DriftRefused, "", time.Time{}, why
+	d.of[id] = x
+	return news
 }
 
 // since says that the drift is older than it looks: a repair that doesn't last

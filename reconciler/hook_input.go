@@ -51,7 +51,7 @@ func (p *pass) input(a *attempt, s sides, name, class string) (management.Input,
 	in := management.Input{
 		Version: management.Version, Class: class, Rollback: a.journal.Rollback,
 		Operation: management.Operation{ID: a.op.ID, Type: string(a.op.Type), Attempt: a.op.Attempt, Params: a.op.Params},
-		Instance:  instanceOf(inst, a.src.Package),
+		Instance:  instanceOf(inst, a.programs.Package),
 		Before:    version(s.before.Package), After: version(s.after.Package),
 		VDUs: vdus(a, a.op), Objects: []management.Object{}, Services: []management.Object{},
 		VIM: management.VIM{Name: inst.VIM},

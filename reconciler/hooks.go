@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/drivers/management"
 	"github.com/jibe-vnfm/jibe/lcm"
@@ -95,7 +96,7 @@ func (p *pass) unobservable(ctx context.Context, a *attempt, steps []plan.Step) 
 			return steps, true, 0, nil
 		}
 		a.journal.Hooks = append(slices.Clone(a.journal.Hooks), name)
-		if done && slices.Contains(a.journal.Begun, name) || steps[0].Action == plan.Drain {
+		if done && slices.Contains(a.journal.Begun, name) || steps[0].Action == plan.Drain || len(a.skipped) > 0 {
 			if err := p.note(ctx, a); err != nil {
 				return nil, false, 0, err
 			}
@@ -109,8 +110,8 @@ func (p *pass) unobservable(ctx context.Context, a *attempt, steps []plan.Step) 
 	return steps, true, 0, nil
 }
 
-// skipped takes the hooks off the head of the plan that have no program to run.
-func (p *pass) skipped(ctx context.Context, a *attempt, steps []plan.Step) ([]plan.Step, error) {
+// withoutProgram takes the hooks off the head of the plan that have no program to run.
+func (p *pass) withoutProgram(ctx context.Context, a *attempt, steps []plan.Step) ([]plan.Step, error) {
 	for len(steps) > 0 && steps[0].Action == plan.Hook {
 		call, err := p.call(ctx, a, steps[0].Object)
 		if call != nil || err != nil {
@@ -122,16 +123,18 @@ func (p *pass) skipped(ctx context.Context, a *attempt, steps []plan.Step) ([]pl
 	return steps, nil
 }
 
-// note makes the journal durable; a program or a drain has ended.
+// note makes the journal durable; a program or a drain has ended, or a program was left
+// out.
 func (p *pass) note(ctx context.Context, a *attempt) error {
 	op, err := p.Log.Record(ctx, a.op.ID, func(op *lcm.Operation, _ *lcm.Instance) error {
 		op.Journal, op.HookProcess, op.DrainFrom = a.journal, nil, time.Time{}
+		op.Tell(p.Now(), a.skipped...)
 		return nil
 	})
 	if err != nil {
 		return fmt.Errorf("record a hook of operation %s: %w", a.op.ID, err)
 	}
-	a.op = op
+	a.op, a.skipped = op, nil
 	return nil
 }
 
@@ -320,14 +323,14 @@ func (p *pass) call(ctx context.Context, a *attempt, name string) (*management.C
 		return nil, nil
 	}
 	base, _ := plan.HookUnit(name)
-	if own := hookProgram(a.src, base); !coordinates(base) && base != plan.UserData && (own == "" || builtIn(own)) {
+	if own := hookProgram(a.programs, base); !coordinates(base) && base != plan.UserData && (own == "" || builtIn(own)) {
 		return nil, nil
 	}
 	sides, err := p.sides(ctx, a)
 	if err != nil {
 		return nil, err
 	}
-	program, class, pkg := "", "", a.src.Package
+	program, class, pkg := "", "", a.programs.Package
 	coordinate := sides.policy.Coordinate
 	switch base {
 	case plan.CoordinateNew:
@@ -335,22 +338,21 @@ func (p *pass) call(ctx context.Context, a *attempt, name string) (*management.C
 	case plan.CoordinateOld, plan.CoordinateRollback:
 		program, class, pkg = coordinate.Old, coordinate.OldClass, sides.before.Package
 	default:
-		if program = hookProgram(a.src, base); base == plan.UserData {
+		if program = hookProgram(a.programs, base); base == plan.UserData {
 			program, class = userData(a.src.Instance)
-		}
-		if pkg == nil || !p.Packages.Hooks(pkg.Tree) {
-			p.log.WarnContext(ctx, "the package's hook was not run: its repository's entry in repositories.yaml doesn't say hooks: true",
-				"operation", a.op.ID, "hook", name, "program", program)
-			return nil, nil
 		}
 	}
 	if program == "" || pkg == nil {
 		return nil, nil
 	}
-	if err := p.checker.runnable(pkg, program); err != nil {
+	if a.skips {
+		a.skipped = append(a.skipped, fmt.Sprintf("%s: %s was skipped, as %s says hooks: %s", name, path.Clean(program), desired.InstanceFile, desired.HooksSkip))
+		return nil, nil
+	}
+	if err := p.checker.runnable(pkg, program, false); err != nil {
 		return nil, &drivers.RefusedError{Object: name, Reason: err.Error()}
 	}
-	call := &management.Call{Package: pkg, Program: path.Clean(program), Timeout: cmp.Or(hookTimeout(a.src, base), p.HookTimeout)}
+	call := &management.Call{Package: pkg, Program: path.Clean(program), Timeout: cmp.Or(hookTimeout(a.programs, base), p.HookTimeout)}
 	if x, ok := a.drv.(drivers.Accessor); ok {
 		if call.Files, err = x.Access(); err != nil {
 			return nil, fmt.Errorf("access of programs to the VIM: %w", err)

@@ -103,11 +103,17 @@ func (p *pass) suspended(ctx context.Context) bool {
 
 // attempt is the state of an operation while a pass works on it.
 type attempt struct {
-	op   *lcm.Operation
-	src  drivers.Source
-	drv  drivers.Driver
-	want plan.Desired
-	seen plan.Observed
+	op  *lcm.Operation
+	src drivers.Source
+	// programs has the package whose programs take part, also where nothing shall run any
+	// more and src has none. skips says that they are left out, and skipped what has to be
+	// told of that.
+	programs drivers.Source
+	skips    bool
+	skipped  []string
+	drv      drivers.Driver
+	want     plan.Desired
+	seen     plan.Observed
 	// journal runs ahead of the record by what needs no record of its own.
 	journal plan.Journal
 	// last is the batch that was started last.
@@ -215,6 +221,9 @@ func (p *pass) begin(ctx context.Context, op *lcm.Operation) (*attempt, error) {
 	}
 	var err error
 	if a.src, a.want, a.drv, err = p.resolve(ctx, target, other); err != nil {
+		return nil, err
+	}
+	if err := p.takingPart(ctx, a); err != nil {
 		return nil, err
 	}
 	if err := p.computed(a); err != nil {
@@ -378,7 +387,7 @@ func (p *pass) grant(ctx context.Context, a *attempt, steps []plan.Step) ([]plan
 		}
 	}
 	a.journal.Granted = true
-	steps, err := p.skipped(ctx, a, plan.Compute(a.want, a.seen, a.journal))
+	steps, err := p.withoutProgram(ctx, a, plan.Compute(a.want, a.seen, a.journal))
 	if err != nil {
 		return nil, err
 	}
@@ -391,11 +400,16 @@ func (p *pass) grant(ctx context.Context, a *attempt, steps []plan.Step) ([]plan
 			op.UnitsBefore, op.ResourcesBefore = live(a.seen), inUse(a.seen)
 		}
 		op.UnitsAfter, op.ResourcesAfter = live(a.seen), inUse(a.seen)
-		return op.Advance(lcm.Granted, p.Now(), nil)
+		if err := op.Advance(lcm.Granted, p.Now(), nil); err != nil {
+			return err
+		}
+		op.Tell(p.Now(), a.skipped...)
+		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
+	a.skipped = nil
 	known := a.journal.Known
 	a.op, a.journal = op, op.Journal
 	a.journal.Known = known

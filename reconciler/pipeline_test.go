@@ -39,6 +39,8 @@ var errUnknown = fmt.Errorf("%w: unknown vnfdId", packages.ErrUnknown)
 
 func (shelf) Hooks(string) bool { return true }
 
+func (shelf) RepositoriesOf(string) []string { return []string{"shelf"} }
+
 func (shelf) Newest(vnfd string) (string, error) {
 	if vnfd != vnfdID {
 		return "", errUnknown

@@ -108,7 +108,7 @@ func (v *View) plan(ctx context.Context, settings *desired.Settings, rev desired
 			return err
 		}
 	}
-	p.Steps = shown(src, plan.Compute(want, seen, plan.Journal{Operation: string(t), Granted: t == lcm.ModifyInfo}))
+	p.Steps = shown(src, skipsHooks(before, after), plan.Compute(want, seen, plan.Journal{Operation: string(t), Granted: t == lcm.ModifyInfo}))
 	if x, ok := drv.(drivers.Previewer); ok && known {
 		if p.Diff, err = x.Preview(ctx, src, want, p.Steps...); err != nil {
 			return fmt.Errorf("preview: %w", err)
@@ -137,12 +137,17 @@ func (v *View) complete(ctx context.Context, before, after *desired.Instance, p 
 }
 
 // shown leaves out the hooks for which the package has no program, and numbers the
-// stages that are left.
-func shown(src drivers.Source, steps []plan.Step) []plan.Step {
+// stages that are left. skips says that what programs there are is left out.
+func shown(src drivers.Source, skips bool, steps []plan.Step) []plan.Step {
 	steps = slices.DeleteFunc(steps, func(s plan.Step) bool {
 		base, _ := plan.HookUnit(s.Object)
 		return s.Action == plan.Hook && !coordinates(base) && hookProgram(src, base) == ""
 	})
+	for i := range steps {
+		if skips && steps[i].Action == plan.Hook {
+			steps[i].Reason = "skipped: " + desired.InstanceFile + " says hooks: " + desired.HooksSkip
+		}
+	}
 	was, stage := 0, 0
 	for i := range steps {
 		if i > 0 && steps[i].Stage != was {

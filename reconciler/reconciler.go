@@ -43,6 +43,8 @@ type Packages interface {
 	// Hooks says whether the programs of the package may be run: the repository that
 	// has the tree allows it.
 	Hooks(tree string) bool
+	// RepositoriesOf names the repositories that have the package.
+	RepositoriesOf(tree string) []string
 }
 
 // HookRunner runs programs of packages; [management.Runner] is one.

@@ -286,6 +286,9 @@ func secretField(names desired.SecretNames, field string) bool {
 
 // mend begins the operation that puts the drift right, and carries it on.
 func (p *pass) mend(ctx context.Context, inst *lcm.Instance, l sight, due []plan.Step) (time.Duration, error) {
+	if err := p.mayRun(ctx, lcm.Heal, true, l.src.Instance, l.src.Instance); err != nil {
+		return p.unmended(ctx, err)
+	}
 	cause := "drift: " + p.drifts.story(p.id)
 	params, err := json.Marshal(map[string]string{"cause": cause})
 	if err != nil {
@@ -310,6 +313,20 @@ func (p *pass) mend(ctx context.Context, inst *lcm.Instance, l sight, due []plan
 		p.Metrics.Repaired(kind)
 	}
 	return p.operate(ctx, born)
+}
+
+// unmended shows a drift whose repair would need programs that may not run. To put it
+// right without them would be what the package's author has ruled out, and an operation
+// would only be refused, again and again.
+func (p *pass) unmended(ctx context.Context, err error) (time.Duration, error) {
+	refused, ok := errors.AsType[*drivers.RefusedError](err)
+	if !ok {
+		return 0, err
+	}
+	if p.drifts.refused(p.id, refused.Reason) {
+		p.log.WarnContext(ctx, "drift is not put right", "error", refused.Reason)
+	}
+	return awayAgain, nil // a commit that allows them brings the instance back here before
 }
 
 // again tries an automatic operation that failed once more: when its pause is

@@ -56,24 +56,13 @@ func (p *pass) computed(a *attempt) error {
 	}
 	program, _ := userData(a.src.Instance)
 	brings := a.op.Type == lcm.Instantiate || a.op.Type == lcm.ChangePackage
-	a.want.UserData = program != "" && brings && p.onOpenStack(a.src.Instance)
-	return nil
-}
-
-// onOpenStack says whether any of the instance runs on an OpenStack.
-func (p *pass) onOpenStack(inst *desired.Instance) bool {
+	if program == "" || !brings {
+		return nil
+	}
 	settings, err := p.Repo.Settings()
 	if err != nil {
-		return false
+		return err
 	}
-	list, err := places(settings, inst)
-	if err != nil {
-		return false
-	}
-	for _, at := range list {
-		if t, err := at.vimType(); err == nil && t == desired.VIMOpenStack {
-			return true
-		}
-	}
-	return false
+	a.want.UserData = onOpenStack(settings, a.src.Instance)
+	return nil
 }

@@ -28,6 +28,7 @@ func newDrift() *cobra.Command {
 			"  mending    it is being put right\n" +
 			"  failing    putting it right failed, and is tried again\n" +
 			"  fight      somebody undoes every repair, so that it is repaired more and more seldom\n" +
+			"  refused    the repair needs programs of the package that may not run\n" +
 			"  reported   drift: report in vnf.yaml\n" +
 			"  suspended  suspend: true in vnf.yaml\n" +
 			"  held       an operation was failed; the next request or commit lifts it",
@@ -97,6 +98,9 @@ func since(at, now time.Time) string {
 // state says what is done about a drift, and when next.
 func state(d reconciler.Drift, now time.Time) string {
 	said := string(d.State)
+	if d.Refused != "" {
+		said += ": " + d.Refused
+	}
 	switch wait := d.Next.Sub(now); {
 	case d.Next.IsZero():
 	case now.IsZero():

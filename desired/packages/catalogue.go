@@ -488,6 +488,18 @@ func semverOf(tag string) *semver.Version {
 	return nil
 }
 
+// RepositoriesOf names the repositories that have the tree, each once, in the order of
+// repositories.yaml.
+func (c *Catalogue) RepositoriesOf(tree string) []string {
+	var names []string
+	for _, e := range c.index.Load().entries {
+		if e.Tree == tree && !slices.Contains(names, e.Repository) {
+			names = append(names, e.Repository)
+		}
+	}
+	return names
+}
+
 // Hooks says whether a repository that has the tree allows its packages to run
 // their programs. A package that no repository has any more may run none. What runs
 // of a package whose checksums don't hold is ended by its programs as any other: that
