@@ -21,6 +21,10 @@ type Accepted struct {
 // maxProposal bounds the body of a proposal, bytes.
 const maxProposal = 64 << 20
 
+// HeadHeader is the header of GET /jibe/v1/instances that names the commit of the desired
+// repository at which the server stands.
+const HeadHeader = "Jibe-Head"
+
 // ownAPI is Jibe's own, for its hook and its CLI: what ETSI has no words for.
 func (s *Server) ownAPI() http.Handler {
 	mux := http.NewServeMux()
@@ -28,6 +32,7 @@ func (s *Server) ownAPI() http.Handler {
 		respondJSON(w, http.StatusOK, s.packages.list())
 	})
 	mux.HandleFunc("GET /jibe/v1/instances", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set(HeadHeader, s.repo.Head())
 		respondJSON(w, http.StatusOK, s.repo.List())
 	})
 	mux.HandleFunc("GET /jibe/v1/drift", s.drift)

@@ -53,40 +53,34 @@ func preReceive(ctx context.Context, stdin io.Reader, stderr io.Writer, socket s
 		return err
 	}
 	defer pushed.Close()
-	problems, err := pushed.CheckPush(ctx, updates, gitrepo.PushPolicy{Options: gitrepo.PushOptions()})
-	if err != nil {
-		return err
-	}
-	for _, u := range updates {
-		if len(problems) > 0 || u.Ref != "refs/heads/"+branch || u.New == "" {
-			continue
-		}
+	v, err := heldAgainst(ctx, pushed, "refs/heads/"+branch, updates, gitrepo.PushOptions(), func(u gitrepo.RefUpdate) (*app.Verdict, error) {
 		p, err := proposalOf(ctx, pushed, u)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		v, err := ask(ctx, socket, p)
 		if err != nil {
 			fmt.Fprintf(stderr, "jibe: no server answers, so only the files were checked: packages, levels and VIMs are when it runs (%v)\n", err)
-			continue
+			return &app.Verdict{}, nil
 		}
 		for _, warning := range v.Warnings {
 			fmt.Fprintln(stderr, "jibe warns: "+warning.Error())
 		}
 		if len(v.Problems) == 0 {
-			continue
+			return v, nil
 		}
 		// The server holds it against the newest commit, which may be one that the pusher
 		// doesn't know: its pin of a package, say. What stands in the way is that alone.
 		overtaken, err := pushed.Overtaken(u)
-		if err != nil {
-			return err
-		}
 		if overtaken {
-			v.Problems = []*desired.Problem{{File: u.Ref, Message: "another commit was faster than this push", Remedy: "fetch first, then push again"}}
+			v.Problems = []*desired.Problem{{File: u.Ref, Message: "another commit was faster than this push", Remedy: fetchFirst}}
 		}
-		problems = append(problems, v.Problems...)
+		return v, err
+	})
+	if err != nil {
+		return err
 	}
+	problems := v.Problems
 	if len(problems) == 0 {
 		return nil
 	}
@@ -95,6 +89,25 @@ func preReceive(ctx context.Context, stdin io.Reader, stderr io.Writer, socket s
 		fmt.Fprintln(stderr, "  "+p.Error())
 	}
 	return exitError(1)
+}
+
+// fetchFirst is what to do where a push is not based on the newest commit.
+const fetchFirst = "fetch first, then push again"
+
+// heldAgainst is what a push is held against, here and for `jibe validate` and `jibe plan`,
+// which ask about a push that nobody has made: the rules that git alone can tell, and where
+// they find nothing, what the server says of the update of ref, the desired branch.
+func heldAgainst(ctx context.Context, r *gitrepo.Reader, ref string, updates []gitrepo.RefUpdate, options []string, answer func(gitrepo.RefUpdate) (*app.Verdict, error)) (*app.Verdict, error) {
+	problems, err := r.CheckPush(ctx, updates, gitrepo.PushPolicy{Options: options})
+	if err != nil || len(problems) > 0 {
+		return &app.Verdict{Problems: problems}, err
+	}
+	for _, u := range updates {
+		if u.Ref == ref && u.New != "" {
+			return answer(u)
+		}
+	}
+	return &app.Verdict{}, nil
 }
 
 // desiredBranch is the branch that the repository's HEAD names.

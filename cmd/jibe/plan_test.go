@@ -142,7 +142,7 @@ func TestThePlanOfABranchIsWhatItWouldChangeOnceMerged(t *testing.T) {
 	}
 	// The files of the folder.
 	p.write("instances/b/vnf.yaml", "name: b\nvnfdId: v4\n")
-	if what, out, err := p.plan(); what != "b, settings" {
+	if what, out, err := p.plan(); what != "b" {
 		t.Errorf("%s, %v: %s", what, err, out)
 	}
 }

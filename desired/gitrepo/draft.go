@@ -1,0 +1,284 @@
+package gitrepo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/jibe-vnfm/jibe/desired"
+)
+
+// FindRoot finds the desired repository that dir stands in: the root of a clone, from any
+// folder of it (clone is true), or dir itself where it is a plain folder with the files of
+// one. The error says what such a repository looks like.
+func FindRoot(ctx context.Context, dir string) (root string, clone bool, err error) {
+	dir, err = filepath.Abs(dir)
+	if err != nil {
+		return "", false, err
+	}
+	if st, err := os.Stat(dir); err != nil {
+		return "", false, err
+	} else if !st.IsDir() {
+		return "", false, fmt.Errorf("%s is no folder", dir)
+	}
+	top, err := (&draftGit{root: dir}).run(ctx, "rev-parse", "--show-toplevel")
+	if top = strings.TrimSuffix(top, "\n"); err == nil && looksDesired(top) {
+		return top, true, nil
+	}
+	if looksDesired(dir) {
+		return dir, false, nil
+	}
+	looked := dir
+	if err == nil && top != dir {
+		looked += ", in the git repository " + top + ","
+	}
+	return "", false, fmt.Errorf("%s is no desired repository: that has %s/, with a folder for each instance, %s/ and %s. Give a folder of a clone of it (git clone <data directory>/desired.git)",
+		looked, instancesDir, desired.VIMDir, desired.RepositoriesFile)
+}
+
+// looksDesired says whether the folder has what a desired repository has at its root.
+func looksDesired(dir string) bool {
+	for _, name := range []string{instancesDir, desired.VIMDir, desired.RepositoriesFile} {
+		if st, err := os.Lstat(filepath.Join(dir, name)); err == nil && st.IsDir() == (name != desired.RepositoriesFile) {
+			return true
+		}
+	}
+	return false
+}
+
+// Draft is a push that nobody has made: the files of a clone as they stand, or a branch as
+// it would be once merged, as a commit that is in a folder of its own. The clone, its index
+// and its objects stay as they are. It is read as any commit is.
+type Draft struct {
+	*Reader
+	// Update is what the push would be. Its Old is "" where the clone doesn't tell what it
+	// is based on: then all of New is new, and what it would move or end can't be told.
+	Update RefUpdate
+	// Behind says that the branch has commits which the clone's files aren't based on: git
+	// would refuse the push and ask to fetch first.
+	Behind bool
+
+	tmp string
+}
+
+// NewDraft makes the draft of a clone at root ([FindRoot]). head is the commit at which the
+// server stands, "" where it can't be asked. commit is a branch or commit of the clone; ""
+// is its files, committed or not, but for those that git ignores. [Draft.Close] removes it.
+func NewDraft(ctx context.Context, root, head, commit string) (*Draft, error) {
+	tmp, err := os.MkdirTemp("", "jibe-draft-")
+	if err != nil {
+		return nil, err
+	}
+	d := &Draft{tmp: tmp}
+	if err := d.make(ctx, root, head, commit); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	return d, nil
+}
+
+// Close ends the children of the reader and removes the draft.
+func (d *Draft) Close() error {
+	var err error
+	if d.Reader != nil {
+		err = d.Reader.Close()
+	}
+	return errors.Join(err, os.RemoveAll(d.tmp))
+}
+
+func (d *Draft) make(ctx context.Context, root, head, commit string) error {
+	git := &draftGit{root: root}
+	objects, err := git.run(ctx, "rev-parse", "--path-format=absolute", "--git-path", "objects")
+	if err != nil {
+		return err
+	}
+	objects = strings.TrimSuffix(objects, "\n")
+	repo := filepath.Join(d.tmp, "draft.git")
+	if _, err := git.run(ctx, "init", "--quiet", "--bare", "--template=", "--initial-branch="+draftBranch, repo); err != nil {
+		return err
+	}
+	own := filepath.Join(repo, "objects")
+	if err := os.MkdirAll(filepath.Join(own, "info"), 0o700); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(own, "info", "alternates"), []byte(objects+"\n"), 0o600); err != nil {
+		return err
+	}
+	git.env = []string{"GIT_OBJECT_DIRECTORY=" + own, "GIT_ALTERNATE_OBJECT_DIRECTORIES=" + objects, "GIT_INDEX_FILE=" + filepath.Join(d.tmp, "index")}
+	d.Reader = newReader(gitCLI{dir: repo}, draftBranch, 16<<20)
+
+	trunk, err := git.trunk(ctx, head)
+	if err != nil {
+		return err
+	}
+	d.Behind = head != "" && trunk != head
+	var old, tree string
+	if commit == "" {
+		if old, tree, err = d.files(ctx, git, trunk); err != nil {
+			return err
+		}
+	} else if old, tree, err = git.merged(ctx, commit, trunk); err != nil {
+		return err
+	}
+	args := []string{"commit-tree", "-m", "Draft", tree}
+	if old != "" {
+		args = append(args, "-p", old)
+	}
+	made, err := git.run(ctx, args...)
+	if err != nil {
+		return err
+	}
+	d.Update = RefUpdate{Ref: d.ref(), Old: old, New: strings.TrimSpace(made)}
+	return nil
+}
+
+// draftBranch is the branch that stands for the desired one in a draft.
+const draftBranch = "main"
+
+// files is the tree of the clone's files, and the commit that a push of them would be held
+// against: the newest of the branch that they are based on.
+func (d *Draft) files(ctx context.Context, git *draftGit, trunk string) (old, tree string, err error) {
+	at, err := git.commit(ctx, "HEAD")
+	if err != nil {
+		return "", "", err
+	}
+	if at != "" && trunk != "" {
+		base, err := git.mergeBase(ctx, trunk, at)
+		if err != nil {
+			return "", "", err
+		}
+		d.Behind = d.Behind || base != trunk
+		old = base
+	}
+	// What stands in the clone's index is known to git by its size and times, and isn't read.
+	index, err := git.run(ctx, "rev-parse", "--path-format=absolute", "--git-path", "index")
+	if err != nil {
+		return "", "", err
+	}
+	if err := copyFile(strings.TrimSuffix(index, "\n"), filepath.Join(d.tmp, "index")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", "", err
+	}
+	if _, err := git.run(ctx, "-c", "core.splitIndex=false", "-c", "core.fsmonitor=false", "-c", "core.safecrlf=false",
+		"-c", "advice.addEmbeddedRepo=false", "add", "--all", "--", ":/"); err != nil {
+		return "", "", err
+	}
+	tree, err = git.run(ctx, "-c", "core.splitIndex=false", "write-tree")
+	return old, strings.TrimSpace(tree), err
+}
+
+// draftGit runs git in a clone that stays as it is.
+type draftGit struct {
+	root string
+	env  []string
+}
+
+// run returns the standard output, also where git fails.
+func (g *draftGit) run(ctx context.Context, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, "git", append([]string{"-C", g.root}, args...)...)
+	cmd.Env = append(gitCLI{}.environ(), "GIT_AUTHOR_NAME=jibe", "GIT_AUTHOR_EMAIL=jibe@localhost", "GIT_COMMITTER_NAME=jibe", "GIT_COMMITTER_EMAIL=jibe@localhost")
+	cmd.Env = append(cmd.Env, g.env...)
+	var out, said strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &said
+	if err := cmd.Run(); err != nil {
+		if ctx.Err() != nil {
+			err = ctx.Err()
+		}
+		ge := &gitError{Command: args[0] + " in " + g.root, Code: -1, Stderr: strings.TrimSpace(said.String()), err: err}
+		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+			ge.Code = exit.ExitCode()
+		}
+		return out.String(), ge
+	}
+	return out.String(), nil
+}
+
+// commit is the hash of a commit, "" where the clone has none of that name.
+func (g *draftGit) commit(ctx context.Context, name string) (string, error) {
+	out, err := g.run(ctx, "rev-parse", "--verify", "--quiet", "--end-of-options", name+"^{commit}")
+	if _, said := errors.AsType[*gitError](err); said && ctx.Err() == nil {
+		return "", nil
+	}
+	return strings.TrimSpace(out), err
+}
+
+// mergeBase is the commit from which two have parted, "" where they have nothing in common.
+func (g *draftGit) mergeBase(ctx context.Context, a, b string) (string, error) {
+	out, err := g.run(ctx, "merge-base", a, b)
+	if ge, ok := errors.AsType[*gitError](err); ok && ge.Code == 1 {
+		return "", nil
+	}
+	return strings.TrimSpace(out), err
+}
+
+// trunk is the desired branch as far as the clone knows it: the server's head, else where
+// its origin stood when it was fetched; "" where it knows neither.
+func (g *draftGit) trunk(ctx context.Context, head string) (string, error) {
+	names := []string{"refs/remotes/origin/HEAD", "refs/remotes/origin/main"}
+	if isHash(head) {
+		names = append([]string{head}, names...)
+	}
+	for _, name := range names {
+		if c, err := g.commit(ctx, name); c != "" || err != nil {
+			return c, err
+		}
+	}
+	return "", nil
+}
+
+// merged is the tree that a branch or commit would make if it were merged into the trunk,
+// and what it is to be held against there. A commit that is part of the trunk leads back to
+// its own tree; where there is no trunk, all of its tree counts.
+func (g *draftGit) merged(ctx context.Context, name, trunk string) (old, tree string, err error) {
+	at, err := g.commit(ctx, name)
+	if err == nil && at == "" {
+		at, err = g.commit(ctx, "refs/remotes/origin/"+name) // the branch of a pull request need not have been checked out
+	}
+	if err != nil {
+		return "", "", err
+	}
+	if at == "" {
+		return "", "", fmt.Errorf("%s has no branch or commit %q (git fetch?)", g.root, name)
+	}
+	tree = at + "^{tree}"
+	if trunk == "" {
+		return "", tree, nil
+	}
+	base, err := g.mergeBase(ctx, trunk, at)
+	if err != nil || base == trunk || base == at || base == "" {
+		return trunk, tree, err
+	}
+	out, err := g.run(ctx, "merge-tree", "--write-tree", "--no-messages", trunk, at)
+	if out = strings.TrimSpace(out); err == nil {
+		return trunk, out, nil
+	}
+	if len(out) >= len(at) { // it names a tree with conflicts in it
+		return "", "", fmt.Errorf("%s conflicts with the branch that it would be merged into: rebase it first", name)
+	}
+	return base, tree, nil // a git that can't merge without a work tree
+}
+
+func copyFile(from, to string) error {
+	src, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer src.Close()
+	dst, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(dst, src)
+	if err = errors.Join(err, dst.Close()); err != nil {
+		return err
+	}
+	st, err := src.Stat()
+	if err != nil {
+		return err
+	}
+	return os.Chtimes(to, st.ModTime(), st.ModTime()) // by which git tells what it must read again
+}
