@@ -125,10 +125,10 @@ func (d *draft) hint(w io.Writer) {
 	switch {
 	case d.clone == nil:
 		fmt.Fprintf(w, "%s is no git clone: which directories a push would move, and how many instances it would end, can't be told\n", d.root)
+	case d.clone.Update.Old == "":
+		fmt.Fprintf(w, "this clone doesn't have the commits that it is based on: which directories a push would move, and how many instances it would end, can't be told (git fetch --unshallow)\n")
 	case d.clone.Behind:
 		fmt.Fprintf(w, "the branch has commits that this clone isn't based on: %s\n", fetchFirst)
-	case d.clone.Update.Old == "":
-		fmt.Fprintf(w, "this clone doesn't tell which branch it is based on (git fetch?): which directories a push would move, and how many instances it would end, can't be told\n")
 	}
 }
 

@@ -77,8 +77,9 @@ func (p *planned) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		defer repo.Close()
+		w.Header().Set(app.HeadHeader, repo.Head())
 		_ = json.NewEncoder(w).Encode(repo.List())
-	case "/jibe/v1/plan":
+	case "/jibe/v1/plan", "/jibe/v1/check":
 		p.asked = app.Proposal{}
 		if err := json.NewDecoder(r.Body).Decode(&p.asked); err != nil {
 			p.Error(err)
