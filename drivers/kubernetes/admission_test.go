@@ -32,6 +32,12 @@ type doorman struct {
 
 func newDoorman(t *testing.T, api clientset.Interface, namespace string) *doorman {
 	t.Helper()
+	return newDoormanFor(t, api, namespace, "", "configmaps")
+}
+
+// newDoormanFor is one for another resource.
+func newDoormanFor(t *testing.T, api clientset.Interface, namespace, group, resource string) *doorman {
+	t.Helper()
 	d := &doorman{}
 	d.code.Store(http.StatusForbidden)
 	d.server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -57,7 +63,7 @@ func newDoorman(t *testing.T, api clientset.Interface, namespace string) *doorma
 			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/metadata.name": namespace}},
 			Rules: []admission.RuleWithOperations{{
 				Operations: []admission.OperationType{admission.Create, admission.Update, admission.Delete},
-				Rule:       admission.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"configmaps"}},
+				Rule:       admission.Rule{APIGroups: []string{group}, APIVersions: []string{"v1"}, Resources: []string{resource}},
 			}},
 		}},
 	}, metav1.CreateOptions{})

@@ -94,9 +94,6 @@ func (d *Driver) preview(ctx context.Context, src drivers.Source, r *render, s p
 			}
 			return nil, err
 		}
-		if s.Action == plan.Scale {
-			return scaled(gk, live, s), nil
-		}
 		dry, err := d.rehearse(ctx, api, gk, live, sent)
 		switch {
 		case apierrors.IsConflict(err) && try < tries:
@@ -105,6 +102,9 @@ func (d *Driver) preview(ctx context.Context, src drivers.Source, r *render, s p
 			dry = sent // it can be applied all the same
 		case err != nil:
 			return nil, drivers.About("dry run of "+s.Object, classify(s.Object, err))
+		}
+		if s.Action == plan.Scale {
+			return scaled(gk, live, s), nil // whatever else differs isn't what the step is for
 		}
 		return slices.DeleteFunc(differing(secretNames(src), gk, s.Object, live, dry, sent, maxPreviewed), bookkeeping), nil
 	}

@@ -203,3 +203,47 @@ func TestAPreviewTellsOfARefusal(t *testing.T) {
 	}
 	converge(t, d, before, false)
 }
+
+func TestThePreviewOfAScaleTellsWhatTheAPIServerWouldRefuse(t *testing.T) {
+	c := newCluster(t)
+	d, api, namespace := c.connect(t), c.api(t), c.namespace(t)
+	door := newDoormanFor(t, api, namespace, "apps", "deployments")
+	door.open.Store(true)
+	id := uuid.NewString()
+	converge(t, d, source(id, namespace, previewed, workloads("front"), nil), true)
+	after := source(id, namespace, previewed, workloads("front"), map[string]int{"front_aspect": 1})
+	want, err := d.Render(after)
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps := slices.DeleteFunc(plan.Compute(want, observe(t, d, after, want), plan.Journal{}), func(s plan.Step) bool { return s.Action == plan.Wait })
+	if len(steps) != 1 || steps[0].Action != plan.Scale {
+		t.Fatalf("the steps are %v, want one that scales", steps)
+	}
+	generation := func() int64 {
+		t.Helper()
+		x, err := api.AppsV1().Deployments(namespace).Get(t.Context(), "front", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return x.Generation
+	}
+	before := generation()
+	door.open.Store(false)
+	eventually(t, func() error { // once the webhook is in force
+		_, err := d.Preview(t.Context(), after, want, steps...)
+		var refused *drivers.RefusedError
+		if !errors.As(err, &refused) || refused.Object != steps[0].Object || !strings.Contains(refused.Reason, "come back tomorrow") {
+			return fmt.Errorf("a scaling that a webhook denies: %w", errors.Join(errors.New("it isn't refused"), err))
+		}
+		return nil
+	})
+	door.open.Store(true)
+	found, err := d.Preview(t.Context(), after, want, steps...)
+	if got := told(namespace, found); err != nil || !slices.Equal(got, []string{"Deployment/front spec.replicas: 1 -> 3"}) {
+		t.Errorf("one that it lets pass: %q (%v)", got, err)
+	}
+	if now := generation(); now != before {
+		t.Errorf("the preview has changed the Deployment: generation %d became %d", before, now)
+	}
+}
