@@ -108,16 +108,21 @@ func whole(ctx context.Context, now []desired.Revision, s gitrepo.Snapshot) (*ap
 	return p, err
 }
 
-// count is the number of instances.
-func (d *draft) count(ctx context.Context) (int, error) {
-	if d.plain != nil {
-		return len(d.plain.List()), nil
+// standing is the number of instances, and what can't be obeyed of the files although no
+// push would be refused for it: the branch has it already, as one on a forge may, where no
+// hook asks.
+func (d *draft) standing(ctx context.Context) (instances int, problems []*desired.Problem, err error) {
+	s := d.plain
+	if d.clone != nil {
+		if s, err = d.clone.At(ctx, d.clone.Update.New); err != nil {
+			return 0, nil, err
+		}
 	}
-	s, err := d.clone.At(ctx, d.clone.Update.New)
-	if err != nil {
-		return 0, err
+	problems = s.Problems()
+	if _, err := s.Settings(); err != nil {
+		problems = append(problems, unfold(err)...)
 	}
-	return len(s.List()), nil
+	return len(s.List()), problems, nil
 }
 
 // hint says what the answer can't tell.

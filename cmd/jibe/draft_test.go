@@ -252,6 +252,16 @@ func TestNeitherTheCloneNorItsIndexChangesAndWhatGitIgnoresDoesNotCount(t *testi
 	}
 }
 
+func TestValidateNamesWhatCanNotBeObeyedOfTheBranchAsItStands(t *testing.T) {
+	p := newPlanned(t)
+	p.write("instances/bad/vnf.yaml", "nam: x\n")
+	p.commit("push", "-q", "origin", "HEAD:main") // as on a forge, which asks no hook
+	out, _, err := p.validate()
+	if err == nil || !strings.Contains(out, "instances/bad/vnf.yaml:1") || !strings.Contains(err.Error(), "the branch has them already") {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
 func TestACloneThatIsBehindIsToldToFetchFirstAndTakesNothingOfOthersBack(t *testing.T) {
 	p := newPlanned(t)
 	other := *p

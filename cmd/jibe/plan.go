@@ -119,9 +119,15 @@ func newValidate() *cobra.Command {
 			if away {
 				return fmt.Errorf("%w\nthe files themselves are sound; packages, levels and VIMs need the server (or --offline)", err)
 			}
-			n, err := d.count(cmd.Context())
+			n, problems, err := d.standing(cmd.Context())
 			if err != nil {
 				return err
+			}
+			for _, p := range problems {
+				fmt.Fprintln(w, p.Error())
+			}
+			if len(problems) > 0 {
+				return fmt.Errorf("%s: the branch has them already, and a push that leaves them there isn't refused for that", count(len(problems), "problem"))
 			}
 			said := "no problems"
 			if offline {
