@@ -159,7 +159,7 @@ func TestTheStoryTellsOfEachProgramThatHooksSkipLeftOut(t *testing.T) {
 		scaled := w.scale(file("instantiated", "hooks: skip\nlevels: {web: 2}\n"), lcm.Completed)
 		w.commit(file("instantiated", "hooks: skip\nlevels: {web: 2}\ndescription: x\n"))
 		modified := w.last(lcm.ModifyInfo, lcm.Completed)
-		w.commit("")
+		w.commit(file("notInstantiated", "hooks: skip\nlevels: {web: 2}\ndescription: x\n"))
 		ended := w.last(lcm.Terminate, lcm.Completed)
 		for _, c := range []struct {
 			op    *lcm.Operation
@@ -193,7 +193,7 @@ func TestTheProgramsOfATerminationAndOfTheRollbackOfAnInstantiationRun(t *testin
 	w.cloud.Fail(web, "")
 	w.commit(file("instantiated", "# again\n"))
 	w.last(lcm.Instantiate, lcm.Completed)
-	w.commit("")
+	w.commit(file("notInstantiated", ""))
 	w.last(lcm.Terminate, lcm.Completed)
 	if got, want := s.told(), []string{"instantiate_rollback_start", "instantiate_rollback_end", "terminate_start", "terminate_end"}; !slices.Equal(got, want) {
 		t.Errorf("hooks %q were run, want %q", got, want)

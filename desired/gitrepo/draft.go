@@ -273,7 +273,7 @@ func copyFile(from, to string) error {
 		return err
 	}
 	_, err = io.Copy(dst, src)
-	if err = errors.Join(err, dst.Close()); err != nil {
+	if err := errors.Join(err, dst.Close()); err != nil {
 		return err
 	}
 	st, err := src.Stat()
