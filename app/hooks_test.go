@@ -27,7 +27,6 @@ func TestAScalingWhoseProgramMayNotRunIsRefusedByAPIAndPlanAndGoesThroughWithHoo
 	// ended waits for the instance's newest operation of the type to be in the state.
 	ended := func(typ lcm.Type, state lcm.State) (op struct {
 		ID, Operation, OperationState string
-		Error                         struct{ Detail string }
 	}) {
 		t.Helper()
 		poll(t, func() error {
@@ -79,7 +78,14 @@ func TestAScalingWhoseProgramMayNotRunIsRefusedByAPIAndPlanAndGoesThroughWithHoo
 	}
 	// This server has installed no hook, as on a forge.
 	change(t, f.desired, map[string]string{"instances/b/vnf.yaml": file(scaled)})
-	refused("the operation", ended(lcm.Scale, lcm.RolledBack).Error.Detail)
+	poll(t, func() error {
+		a, err := f.Do(t.Context(), http.MethodGet, "/jibe/v1/problems", nil)
+		if err != nil || !strings.Contains(string(a.Body), hookedID) {
+			return fmt.Errorf("the file isn't shown as one that can't be obeyed: %s (%w)", a.Body, err)
+		}
+		refused("the problem", string(a.Body))
+		return nil
+	})
 
 	change(t, f.desired, map[string]string{"instances/b/vnf.yaml": file(scaled + "hooks: skip\n")})
 	op := ended(lcm.Scale, lcm.Completed)

@@ -122,6 +122,10 @@ func (c *Checker) programs(ctx context.Context, settings *desired.Settings, befo
 	if before != nil && before.Package == "" {
 		before = nil // nothing has come of it yet
 	}
+	before, err := c.Complete(ctx, settings, nil, before) // what is filled in is no change
+	if err != nil {
+		return err
+	}
 	from, err := c.running(ctx, before)
 	if err != nil {
 		return err

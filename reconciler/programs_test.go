@@ -81,6 +81,7 @@ func TestAnOperationWhoseProgramsMayNotRunIsRefusedWithTheirNamesAndBothWaysOut(
 		"a change of package":                        {all, pushed(nil), pushed(func(in *desired.Instance) { in.VnfdID, in.Package = vnfd2, "" }), []string{"CHANGE_VNFPKG", "(change_current_package_start)"}},
 		"a coordination script":                      {nil, pushed(nil), pushed(scripted), []string{"CHANGE_VNFPKG", "Scripts/new.sh (coordinate_new)"}},
 		"a coordination script that is left out":     {nil, pushed(nil), pushed(func(in *desired.Instance) { scripted(in); in.Hooks = desired.HooksSkip }), nil},
+		"a default VIM that is filled in":            {all, pushed(nil), pushed(func(in *desired.Instance) { in.VIM = "lab" }), nil},
 		"hooks: skip":                                {all, pushed(nil), pushed(skipping), nil},
 		"hooks: skip alone, which is no operation":   {all, pushed(nil), pushed(func(in *desired.Instance) { in.Hooks = desired.HooksSkip }), nil},
 		"hooks: skip taken away alone":               {all, pushed(func(in *desired.Instance) { in.Hooks = desired.HooksSkip }), pushed(nil), nil},
@@ -130,23 +131,38 @@ func TestAUserDataClassThatMayNotRunIsRefusedWhereItWouldRun(t *testing.T) {
 	}
 }
 
-func TestAPushedOperationWhoseProgramsMayNotRunIsRolledBackWithNothingDone(t *testing.T) {
+func TestAPushedChangeWhoseProgramsMayNotRunIsShownAndNotBegunUntilTheyMay(t *testing.T) {
 	v := newVendor(false, "scale_end")
 	w, s := vended(t, v)
 	w.commit(file("instantiated", "")) // no program takes part in that
 	w.last(lcm.Instantiate, lcm.Completed)
-	before := w.head()
-	op := w.scale(file("instantiated", "levels: {web: 2}\n"), lcm.RolledBack)
-	if !strings.Contains(op.Error.Detail, "SCALE needs programs of the package that may not run: Scripts/new.sh (scale_end)") || !strings.Contains(op.Error.Detail, "hooks: skip") {
-		t.Errorf("the error is %q", op.Error.Detail)
-	}
-	if n := w.units("VDU1"); n != 1 || len(s.told()) != 0 || !desired.Equal(before, w.head()) {
-		t.Errorf("%d units run, hooks %q were run, git differs in %q", n, s.told(), desired.Changed(before, w.head()))
+	w.commit(file("instantiated", "levels: {web: 2}\n"))
+	w.until("it is shown why the file isn't obeyed", func() bool {
+		p, shown := w.recon.View().Problem(id)
+		return shown && strings.Contains(p.Message, "SCALE needs programs of the package that may not run: Scripts/new.sh (scale_end)") && strings.Contains(p.Message, "hooks: skip")
+	})
+	if n := w.units("VDU1"); n != 1 || len(s.told()) != 0 || len(w.operations(lcm.Scale)) != 0 || w.head().Levels["web"] != 2 {
+		t.Errorf("%d units run, hooks %q were run, %d operations were begun, git says %v", n, s.told(), len(w.operations(lcm.Scale)), w.head().Levels)
 	}
 	v.allowed.Store(true)
-	w.scale(file("instantiated", "levels: {web: 2}\n# once more\n"), lcm.Completed)
-	if got := s.told(); !slices.Equal(got, []string{"scale_end"}) {
-		t.Errorf("once it is allowed, hooks %q were run", got)
+	w.recon.Enqueue(id)
+	w.last(lcm.Scale, lcm.Completed)
+	if _, shown := w.recon.View().Problem(id); shown || !slices.Equal(s.told(), []string{"scale_end"}) {
+		t.Errorf("once it is allowed, hooks %q were run, and shown as a problem is %t", s.told(), shown)
+	}
+}
+
+func TestATerminationWhoseProgramsMayNotRunIsRolledBackWithNothingDone(t *testing.T) {
+	w, s := vended(t, newVendor(false, "terminate_end"))
+	w.commit(file("instantiated", ""))
+	w.last(lcm.Instantiate, lcm.Completed)
+	w.commit(file("notInstantiated", ""))
+	op := w.last(lcm.Terminate, lcm.RolledBack)
+	if !strings.Contains(op.Error.Detail, "TERMINATE needs programs of the package that may not run: Scripts/new.sh (terminate_end)") || !strings.Contains(op.Error.Detail, "hooks: skip") {
+		t.Errorf("the error is %q", op.Error.Detail)
+	}
+	if n := w.units("VDU1"); n != 1 || len(s.told()) != 0 || w.head().State != desired.Instantiated {
+		t.Errorf("%d units run, hooks %q were run, git says %s", n, s.told(), w.head().State)
 	}
 }
 
