@@ -94,7 +94,7 @@ func TestAnOperationWhoseProgramsMayNotRunIsRefusedWithTheirNamesAndBothWaysOut(
 				if name == "what Jibe does itself" {
 					v.hooks["modify_information_end"] = "Scripts/container_update_mgmt.py"
 				}
-				checker := reconciler.NewChecker(v, func(v drivers.VIM) (drivers.Driver, error) { return sim.New(sim.NewCloud(), v), nil })
+				checker := reconciler.NewChecker(v, func(v drivers.VIM) (drivers.Driver, error) { return sim.New(sim.NewCloud(), v), nil }, nil)
 				err := checker.Check(t.Context(), settings, c.before, c.after)
 				if allowed || len(c.names) == 0 {
 					if err != nil {
@@ -116,7 +116,7 @@ func TestAnOperationWhoseProgramsMayNotRunIsRefusedWithTheirNamesAndBothWaysOut(
 }
 
 func TestAUserDataClassThatMayNotRunIsRefusedWhereItWouldRun(t *testing.T) {
-	checker := reconciler.NewChecker(newVendor(false), func(drivers.VIM) (drivers.Driver, error) { return newRack(), nil })
+	checker := reconciler.NewChecker(newVendor(false), func(drivers.VIM) (drivers.Driver, error) { return newRack(), nil }, nil)
 	after := intended(func(in *desired.Instance) {
 		in.Params = map[string]any{"lcm-operation-user-data": "Scripts/new.sh", "lcm-operation-user-data-class": "C"}
 	})

@@ -108,21 +108,21 @@ func whole(ctx context.Context, now []desired.Revision, s gitrepo.Snapshot) (*ap
 	return p, err
 }
 
-// standing is the number of instances, and what can't be obeyed of the files although no
-// push would be refused for it: the branch has it already, as one on a forge may, where no
-// hook asks.
-func (d *draft) standing(ctx context.Context) (instances int, problems []*desired.Problem, err error) {
+// standing is the number of instances, what can't be obeyed of the files although no push
+// would be refused for it (the branch has it already, as one on a forge may, where no hook
+// asks), and which secrets stand in them in clear.
+func (d *draft) standing(ctx context.Context) (instances int, problems, exposed []*desired.Problem, err error) {
 	s := d.plain
 	if d.clone != nil {
 		if s, err = d.clone.At(ctx, d.clone.Update.New); err != nil {
-			return 0, nil, err
+			return 0, nil, nil, err
 		}
 	}
 	problems = s.Problems()
 	if _, err := s.Settings(); err != nil {
 		problems = append(problems, unfold(err)...)
 	}
-	return len(s.List()), problems, nil
+	return len(s.List()), problems, s.Exposed(), nil
 }
 
 // hint says what the answer can't tell.

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/jibe-vnfm/jibe/app"
+	"github.com/jibe-vnfm/jibe/desired"
 )
 
 // wouldChange is the exit code of `jibe plan` when something would change.
@@ -109,7 +111,17 @@ func newValidate() *cobra.Command {
 				return checkErr
 			}
 			d.hint(cmd.ErrOrStderr())
+			n, problems, exposed, standErr := d.standing(cmd.Context())
+			warnings := v.Warnings
+			for _, p := range exposed { // of what a push wouldn't change, too
+				if !slices.ContainsFunc(slices.Concat(v.Problems, warnings), func(told *desired.Problem) bool { return told.File == p.File && told.Line == p.Line }) {
+					warnings = append(warnings, p)
+				}
+			}
 			w := cmd.OutOrStdout()
+			for _, p := range warnings {
+				fmt.Fprintln(w, "warning: "+p.Error())
+			}
 			for _, p := range v.Problems {
 				fmt.Fprintln(w, p.Error())
 			}
@@ -119,9 +131,8 @@ func newValidate() *cobra.Command {
 			if away {
 				return fmt.Errorf("%w\nthe files themselves are sound; packages, levels and VIMs need the server (or --offline)", err)
 			}
-			n, problems, err := d.standing(cmd.Context())
-			if err != nil {
-				return err
+			if standErr != nil {
+				return standErr
 			}
 			for _, p := range problems {
 				fmt.Fprintln(w, p.Error())
@@ -155,6 +166,9 @@ func folder(args []string) string {
 }
 
 func printPlan(w io.Writer, v app.Verdict) {
+	for _, p := range v.Warnings {
+		fmt.Fprintln(w, "warning: "+p.Error())
+	}
 	for _, p := range v.Problems {
 		fmt.Fprintln(w, p.Error())
 	}
