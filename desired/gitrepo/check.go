@@ -43,6 +43,9 @@ func (r *Reader) CheckPush(ctx context.Context, updates []RefUpdate, policy Push
 			out = append(out, &desired.Problem{File: u.Ref, Message: "the branch of the desired state can't be deleted", Remedy: "to terminate instances, remove their directories in a commit"})
 		default:
 			ps, err := r.checkMain(ctx, u, policy)
+			if errors.Is(err, errUnfolds) {
+				ps, err = []*desired.Problem{{File: instancesDir, Message: err.Error(), Remedy: "push fewer directories at once"}}, nil
+			}
 			if err != nil {
 				return nil, fmt.Errorf("check push of %s: %w", u.Ref, err)
 			}

@@ -3,7 +3,9 @@ package gitrepo
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"math"
 	"path"
 
 	"github.com/jibe-vnfm/jibe/desired"
@@ -17,11 +19,37 @@ type dirChange struct {
 }
 
 // pair is one folder in two trees; "" where it is absent or not looked into.
-type pair struct{ dir, before, after string }
+type pair struct{ before, after string }
 
-// diffDirs finds the instances' directories that differ between two root trees,
-// reading only trees that differ, level by level.
-func (r *Reader) diffDirs(ctx context.Context, oldRoot, newRoot string) ([]dirChange, error) {
+// pairNode is what differs at and below a pair, wherever it stands.
+type pairNode struct {
+	before, after bool  // whether it is an instance's directory
+	file          entry // vnf.yaml after
+	subs          []namedPair
+	// Of what is below, once it was counted: how many instances' directories differ,
+	// and how deep they nest.
+	counted      bool
+	many, height int
+}
+
+type namedPair struct {
+	name string
+	pair
+}
+
+// maxChanged bounds the instances' directories that may differ in what is about to be
+// accepted. A few kilobytes of trees that name each other can unfold to billions.
+const maxChanged = 1_000_000
+
+// errUnfolds is returned for a change of more directories than a reader should walk.
+var errUnfolds = errors.New("unfolds to too much")
+
+// diffDirs finds the instances' directories that differ between two root trees, in the
+// order of their paths. It reads only trees that differ, each once however often it
+// stands there, and unfolds what they make only where instances are and when it is
+// known how many. limit bounds their number; 0 is no bound, for what the branch has
+// already: it was held against the bound when it came.
+func (r *Reader) diffDirs(ctx context.Context, oldRoot, newRoot string, limit int) ([]dirChange, error) {
 	oldTop, err := r.instancesTree(ctx, oldRoot)
 	if err != nil {
 		return nil, err
@@ -33,11 +61,28 @@ func (r *Reader) diffDirs(ctx context.Context, oldRoot, newRoot string) ([]dirCh
 	if oldTop == newTop {
 		return nil, nil
 	}
-	var out []dirChange
-	seen := 0
-	for level, depth := []pair{{instancesDir, oldTop, newTop}}, 0; len(level) > 0; depth++ {
+	if limit <= 0 {
+		limit = math.MaxInt
+	}
+	top := pair{oldTop, newTop}
+	nodes, err := r.readPairs(ctx, top, limit)
+	if err != nil {
+		return nil, err
+	}
+	if err := nodes.count(top, instancesDir, 0, limit); err != nil {
+		return nil, err
+	}
+	return nodes.unfold(top, instancesDir, make([]dirChange, 0, nodes[top].many)), nil
+}
+
+type pairNodes map[pair]*pairNode
+
+// readPairs reads the pairs that differ at and below top, level by level, each once.
+func (r *Reader) readPairs(ctx context.Context, top pair, limit int) (pairNodes, error) {
+	nodes := pairNodes{top: {}}
+	for level, depth := []pair{top}, 0; len(level) > 0; depth++ {
 		if depth > maxDepth {
-			return nil, fmt.Errorf("%s: directories are nested more than %d deep", level[0].dir, maxDepth)
+			return nil, tooDeep(instancesDir)
 		}
 		trees, err := r.loadTrees(ctx, level)
 		if err != nil {
@@ -45,38 +90,99 @@ func (r *Reader) diffDirs(ctx context.Context, oldRoot, newRoot string) ([]dirCh
 		}
 		var next []pair
 		for _, p := range level {
-			before, after := trees[p.before], trees[p.after]
+			n, before, after := nodes[p], trees[p.before], trees[p.after]
 			if depth > 0 { // instances/ itself is never an instance
-				c := dirChange{dir: p.dir}
 				if _, ok := before.find(desired.InstanceFile); ok {
-					c.before, before = p.before, &tree{}
+					n.before, before = true, &tree{}
 				}
 				if f, ok := after.find(desired.InstanceFile); ok {
-					c.after, c.file, after = p.after, f, &tree{}
-				}
-				if c.before != "" || c.after != "" {
-					out = append(out, c)
+					n.after, n.file, after = true, f, &tree{}
 				}
 			}
 			diffTrees(before, after, func(b, a entry) {
-				sub := pair{dir: p.dir + "/"}
+				var sub namedPair
 				if b.isDir() {
-					sub.before, sub.dir = b.hash, path.Join(p.dir, b.name)
+					sub.before, sub.name = b.hash, b.name
 				}
 				if a.isDir() {
-					sub.after, sub.dir = a.hash, path.Join(p.dir, a.name)
+					sub.after, sub.name = a.hash, a.name
 				}
-				if sub.before != sub.after {
-					next = append(next, sub)
+				if sub.before == sub.after {
+					return
+				}
+				n.subs = append(n.subs, sub)
+				if nodes[sub.pair] == nil {
+					nodes[sub.pair] = &pairNode{}
+					next = append(next, sub.pair)
 				}
 			})
-			if seen += len(next); seen > maxEntries {
-				return nil, fmt.Errorf("%s/ unfolds to more than %d directories", instancesDir, maxEntries)
+			if len(nodes) > limit {
+				return nil, tooMany(instancesDir, limit)
 			}
 		}
 		level = next
 	}
-	return out, nil
+	return nodes, nil
+}
+
+// count adds up what is at and below a pair that stands in dir.
+func (ns pairNodes) count(p pair, dir string, depth, limit int) error {
+	n := ns[p]
+	if n.counted {
+		if depth+n.height > maxDepth {
+			return tooDeep(dir)
+		}
+		return nil
+	}
+	if depth > maxDepth {
+		return tooDeep(dir)
+	}
+	if n.before || n.after {
+		n.many = 1
+	}
+	for _, s := range n.subs {
+		below := path.Join(dir, s.name)
+		if err := ns.count(s.pair, below, depth+1, limit); err != nil {
+			return err
+		}
+		sub := ns[s.pair]
+		n.height = max(n.height, sub.height+1)
+		if sub.many > limit-n.many {
+			return tooMany(dir, limit)
+		}
+		n.many += sub.many
+	}
+	n.counted = true
+	return nil
+}
+
+// unfold lists what is at and below a pair that stands in dir.
+func (ns pairNodes) unfold(p pair, dir string, out []dirChange) []dirChange {
+	n := ns[p]
+	if n.before || n.after {
+		c := dirChange{dir: dir, file: n.file}
+		if n.before {
+			c.before = p.before
+		}
+		if n.after {
+			c.after = p.after
+		}
+		out = append(out, c)
+	}
+	for _, s := range n.subs {
+		if ns[s.pair].many > 0 {
+			out = ns.unfold(s.pair, path.Join(dir, s.name), out)
+		}
+	}
+	return out
+}
+
+func tooMany(dir string, limit int) error {
+	return fmt.Errorf("%s/ %w: more than %d directories of instances differ", dir, errUnfolds, limit)
+}
+
+func tooDeep(dir string) error {
+	return fmt.Errorf("%s: %w: directories are nested more than %d deep", dir, errUnfolds, maxDepth)
 }
 
 func (r *Reader) instancesTree(ctx context.Context, root string) (string, error) {

@@ -309,9 +309,10 @@ type headMove struct {
 	losses  []loss  // of instances that run
 }
 
-// prepareMove reads what differs between two root trees, and nothing else.
-func (r *Reader) prepareMove(ctx context.Context, oldRoot, newRoot, commit string) (headMove, error) {
-	changes, err := r.diffDirs(ctx, oldRoot, newRoot)
+// prepareMove reads what differs between two root trees, and nothing else. limit is
+// that of diffDirs.
+func (r *Reader) prepareMove(ctx context.Context, oldRoot, newRoot, commit string, limit int) (headMove, error) {
+	changes, err := r.diffDirs(ctx, oldRoot, newRoot, limit)
 	if err != nil {
 		return headMove{}, err
 	}

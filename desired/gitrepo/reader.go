@@ -20,7 +20,6 @@ const instancesDir = "instances"
 // name each other can unfold to billions of paths.
 const (
 	maxDepth   = 24
-	maxEntries = 2_000_000
 	maxFiles   = 1_000    // in one instance's directory
 	maxDirSize = 32 << 20 // bytes in one instance's directory
 )

@@ -113,13 +113,38 @@ func (r *Repo) tryFetch(ctx context.Context) error {
 			return fmt.Errorf("%w: its history was rewritten: %s was at %s and is at %s, which doesn't contain it (%s)", errHeld, r.opt.Branch, head, hash, asAccept)
 		}
 		if err := r.manyEnd(ctx, head, hash); err != nil {
-			return err
+			return r.unfolds(hash, err)
 		}
+	} else if err := r.within(ctx, head, hash); err != nil {
+		return err
 	}
 	if err := r.refs.move(ctx, r.ref(), hash, head); err != nil {
 		return err
 	}
 	return r.refreshLocked(ctx)
+}
+
+// within refuses a commit that differs from head by more than a reader should walk:
+// what the branch has once is read without bounds.
+func (r *Repo) within(ctx context.Context, head, hash string) error {
+	oldRoot, err := r.rootOf(ctx, head)
+	if err != nil {
+		return err
+	}
+	newRoot, err := r.rootOf(ctx, hash)
+	if err != nil {
+		return err
+	}
+	_, err = r.diffDirs(ctx, oldRoot, newRoot, maxChanged)
+	return r.unfolds(hash, err)
+}
+
+// unfolds says that a commit is held back for its size, which nobody can accept.
+func (r *Repo) unfolds(hash string, err error) error {
+	if errors.Is(err, errUnfolds) {
+		return fmt.Errorf("%w: commit %s: %w (mend the branch)", errHeld, hash, err)
+	}
+	return err
 }
 
 // manyEnd refuses commits that would end more instances at once than a local
@@ -163,6 +188,9 @@ func (r *Repo) acceptBranch(ctx context.Context) error {
 	}
 	head, err := readRef(r.opt.Dir, r.ref())
 	if err != nil {
+		return err
+	}
+	if err := r.within(ctx, head, hash); err != nil {
 		return err
 	}
 	if err := r.refs.move(ctx, r.ref(), hash, head); err != nil {

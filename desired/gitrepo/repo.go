@@ -237,7 +237,7 @@ func (r *Repo) tryRefresh(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	m, err := r.prepareMove(ctx, oldRoot, root, head)
+	m, err := r.prepareMove(ctx, oldRoot, root, head, 0)
 	if err != nil {
 		return err
 	}

@@ -71,7 +71,7 @@ func (r *Reader) at(ctx context.Context, commit string, x *index, root string) (
 	if err != nil {
 		return nil, notFound(err)
 	}
-	m, err := r.prepareMove(ctx, root, newRoot, hash)
+	m, err := r.prepareMove(ctx, root, newRoot, hash, maxChanged)
 	if err != nil {
 		return nil, fmt.Errorf("read desired state at %s: %w", hash, err)
 	}
@@ -115,7 +115,7 @@ func (r *Reader) diff(ctx context.Context, oldCommit, newCommit string) (d diffe
 	if err != nil {
 		return d, notFound(err)
 	}
-	if d.dirs, err = r.diffDirs(ctx, oldRoot, newRoot); err != nil {
+	if d.dirs, err = r.diffDirs(ctx, oldRoot, newRoot, maxChanged); err != nil {
 		return d, err
 	}
 	after, err := r.readSlots(ctx, d.dirs, newCommit)

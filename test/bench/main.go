@@ -33,6 +33,7 @@ import (
 type options struct {
 	only      []string // parts
 	sizes     []int    // instances in the repository while one is pushed
+	grown     []int    // instances in the repository at start, restart and one push
 	samples   int      // pushes, requests and scalings, each
 	batches   []int    // new instances in one push
 	stacks    int      // at Heat, one after the other
@@ -73,6 +74,7 @@ const (
 func parts() []part {
 	return []part{
 		{"rest", "Instances at rest in the simulator", onNothing, (*bench).rest},
+		{"scale", "Start, restart and one push, by the size of the repository", onNothing, (*bench).scale},
 		{"writes", "Durable writes through the API", onNothing, (*bench).durable},
 		{"push", "From a push, or a request, to the API server", onCluster, (*bench).push},
 		{"share", "Jibe's own share of an operation", onCluster, (*bench).share},
@@ -155,6 +157,7 @@ func parse(args []string) (options, error) {
 	short := f.Bool("short", false, "small sizes: some two minutes, to see that it works")
 	only := f.String("only", strings.Join(names, ","), "the parts to run")
 	sizes := f.String("sizes", "1,100,300,10000", "instances in the repository while one of them is changed, ascending")
+	grown := f.String("grown", "1000,10000,100000", "instances in the repository at start, restart and one push, ascending")
 	batches := f.String("n", "100,300", "new instances in one push")
 	f.IntVar(&o.samples, "samples", 30, "samples of each latency")
 	f.IntVar(&o.stacks, "stacks", 8, "stacks at Heat that go through all operations, and as many of a bare client")
@@ -171,7 +174,7 @@ func parse(args []string) (options, error) {
 	if *short {
 		given := map[string]bool{}
 		f.Visit(func(x *flag.Flag) { given[x.Name] = true })
-		for name, value := range map[string]string{"sizes": "1,100", "n": "20", "samples": "8", "instances": "1000", "writes": "900", "upgraded": "20",
+		for name, value := range map[string]string{"sizes": "1,100", "grown": "100,1000", "n": "20", "samples": "8", "instances": "1000", "writes": "900", "upgraded": "20",
 			"standing": "100", "resting": "20s", "stacks": "2"} {
 			if !given[name] {
 				if err := f.Set(name, value); err != nil {
@@ -186,11 +189,12 @@ func parse(args []string) (options, error) {
 			return o, fmt.Errorf("-only %q: the parts are %s", name, strings.Join(names, ", "))
 		}
 	}
-	var err1, err2 error
+	var err1, err2, err3 error
 	o.sizes, err1 = numbers(*sizes)
 	o.batches, err2 = numbers(*batches)
+	o.grown, err3 = numbers(*grown)
 	o.writes = min(o.writes, o.instances)
-	return o, errors.Join(err1, err2)
+	return o, errors.Join(err1, err2, err3)
 }
 
 func numbers(list string) ([]int, error) {
