@@ -18,8 +18,9 @@ type Accepted struct {
 	Taken []*desired.Problem `json:"taken"`
 }
 
-// maxProposal bounds the body of a proposal, bytes.
-const maxProposal = 64 << 20
+// maxProposal bounds the body of a proposal, bytes: one commit may change 100,000
+// instances.
+const maxProposal = 256 << 20
 
 // HeadHeader is the header of GET /jibe/v1/instances that names the commit of the desired
 // repository at which the server stands.

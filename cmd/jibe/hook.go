@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -59,9 +60,13 @@ func preReceive(ctx context.Context, stdin io.Reader, stderr io.Writer, socket s
 			return nil, err
 		}
 		v, err := ask(ctx, socket, p)
-		if err != nil {
+		var none *net.OpError
+		switch {
+		case errors.As(err, &none) && none.Op == "dial", errors.Is(err, os.ErrNotExist):
 			fmt.Fprintf(stderr, "jibe: no server answers, so only the files were checked: packages, levels and VIMs are when it runs (%v)\n", err)
 			return &app.Verdict{}, nil
+		case err != nil:
+			return nil, fmt.Errorf("the server couldn't check this push, so nothing was changed (push fewer instances at once if it is a large one): %w", err)
 		}
 		for _, warning := range v.Warnings {
 			fmt.Fprintln(stderr, "jibe warns: "+warning.Error())

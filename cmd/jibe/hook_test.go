@@ -15,9 +15,21 @@ import (
 	"github.com/jibe-vnfm/jibe/test/process"
 )
 
-// pushed is a repository with a commit that isn't on its branch yet, as a hook finds
-// it. meanwhile is called when the server is asked about it, which then refuses it.
+// pushed is [asked] with a server that refuses. meanwhile is called when it is asked.
 func pushed(t *testing.T, meanwhile func(git func(args ...string) string)) (said string, err error) {
+	t.Helper()
+	return asked(t, func(w http.ResponseWriter, git func(args ...string) string) {
+		meanwhile(git)
+		problem := &desired.Problem{File: "instances/a/vnf.yaml", Message: "it holds another package"}
+		if err := json.NewEncoder(w).Encode(app.Verdict{Problems: []*desired.Problem{problem}}); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// asked is a repository with a commit that isn't on its branch yet, as a hook finds it.
+// answer is the server's when it is asked about it.
+func asked(t *testing.T, answer func(w http.ResponseWriter, git func(args ...string) string)) (said string, err error) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "jibe-hook-") // short, for the socket's path
 	if err != nil {
@@ -44,11 +56,7 @@ func pushed(t *testing.T, meanwhile func(git func(args ...string) string)) (said
 		t.Fatal(err)
 	}
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		meanwhile(git)
-		problem := &desired.Problem{File: "instances/a/vnf.yaml", Message: "it holds another package"}
-		if err := json.NewEncoder(w).Encode(app.Verdict{Problems: []*desired.Problem{problem}}); err != nil {
-			t.Error(err)
-		}
+		answer(w, git)
 	}))
 	server.Listener = listener
 	server.Start()
@@ -72,6 +80,15 @@ func TestAPushThatAnotherCommitOvertookIsToldToFetchFirst(t *testing.T) {
 func TestAPushThatTheServerRefusesIsToldWhy(t *testing.T) {
 	said, err := pushed(t, func(func(args ...string) string) {})
 	if err == nil || !strings.Contains(said, "instances/a/vnf.yaml: it holds another package") || strings.Contains(said, "fetch first") {
+		t.Errorf("it ends with %v and says %q", err, said)
+	}
+}
+
+func TestAPushThatTheServerCanNotCheckIsRefused(t *testing.T) {
+	said, err := asked(t, func(w http.ResponseWriter, _ func(args ...string) string) {
+		w.WriteHeader(http.StatusRequestEntityTooLarge)
+	})
+	if err == nil || !strings.Contains(err.Error(), "413") || strings.Contains(said, "no server answers") {
 		t.Errorf("it ends with %v and says %q", err, said)
 	}
 }

@@ -213,17 +213,27 @@ func (r *Reader) checkDuplicates(ctx context.Context, commit string, dirs []dirC
 	return out, nil
 }
 
+// fewClaims is how many ids git looks for one by one.
+const fewClaims = 4
+
+// uuidPattern is what every id is.
+const uuidPattern = "[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+
 // owners finds the unchanged directories that have one of the ids, without
 // parsing every file: those whose text names an id, and those from whose path it
 // is derived.
 func (r *Reader) owners(ctx context.Context, commit string, claims map[string]string, changed map[string]bool) (map[string]string, error) {
-	var patterns strings.Builder
-	for _, id := range sortedKeys(claims) {
-		patterns.WriteString(id + "\n")
-	}
 	glob := ":(glob)" + instancesDir + "/**/" + desired.InstanceFile
+	// git tries each pattern on each file, so that the ids of many are looked for as what
+	// they all are.
+	args, patterns := []string{"grep", "-z", "-l", "-i", "--no-color", "-F", "-f", "-", commit, "--", glob}, ""
+	if len(claims) > fewClaims {
+		args = []string{"grep", "-z", "-o", "-i", "--no-color", "-E", "-e", uuidPattern, commit, "--", glob}
+	} else {
+		patterns = strings.Join(sortedKeys(claims), "\n") + "\n"
+	}
 	// git grep ends with 1 where nothing is found.
-	texts, err := r.git.runInput(ctx, []byte(patterns.String()), "grep", "-z", "-l", "-i", "--no-color", "-F", "-f", "-", commit, "--", glob)
+	texts, err := r.git.runInput(ctx, []byte(patterns), args...)
 	if ge, ok := errors.AsType[*gitError](err); err != nil && (!ok || ge.Code != 1) {
 		return nil, fmt.Errorf("look for duplicate ids: %w", err)
 	}
@@ -232,9 +242,21 @@ func (r *Reader) owners(ctx context.Context, commit string, claims map[string]st
 		return nil, fmt.Errorf("look for duplicate ids: %w", err)
 	}
 	candidates := map[string]bool{}
-	for name := range strings.SplitSeq(texts, "\x00") {
-		if _, file, ok := strings.Cut(name, ":"); ok {
-			candidates[path.Dir(file)] = true
+	if len(claims) > fewClaims {
+		for line := range strings.Lines(texts) {
+			name, id, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\x00")
+			if _, ok := claims[strings.ToLower(id)]; !ok {
+				continue
+			}
+			if _, file, ok := strings.Cut(name, ":"); ok {
+				candidates[path.Dir(file)] = true
+			}
+		}
+	} else {
+		for name := range strings.SplitSeq(texts, "\x00") {
+			if _, file, ok := strings.Cut(name, ":"); ok {
+				candidates[path.Dir(file)] = true
+			}
 		}
 	}
 	for name := range strings.SplitSeq(all, "\x00") {

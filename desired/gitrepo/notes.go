@@ -151,13 +151,19 @@ func (r *Repo) appendNote(ctx context.Context, ed *treeEditor, commit string, li
 	if text != "" && !strings.HasSuffix(text, "\n") {
 		text += "\n"
 	}
-	have := strings.Split(text, "\n")
+	// One commit may have changed very many instances, each with its line.
+	have := map[string]bool{}
+	for l := range strings.SplitSeq(text, "\n") {
+		have[l] = true
+	}
+	var more strings.Builder
 	for _, l := range lines {
-		if !slices.Contains(have, l) {
-			have = append(have, l)
-			text += l + "\n"
+		if !have[l] {
+			have[l] = true
+			more.WriteString(l + "\n")
 		}
 	}
+	text += more.String()
 	hash := ed.pack.add(kindBlob, []byte(text))
 	r.objects.cache.add(hash, object{kindBlob, []byte(text)}, len(text))
 	if e, ok, err := ed.entryAt(at); err == nil && ok && e.hash == hash {

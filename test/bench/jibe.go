@@ -235,17 +235,23 @@ func (j *jibe) counts(ctx context.Context) (c counts, err error) {
 }
 
 // scrapePause is how often the metrics are asked: each answer looks at all records,
-// which more of them would make a load of its own.
-const scrapePause = 300 * time.Millisecond
+// which more of them would make a load of its own. Where there are so many that an answer
+// takes long, the pause is several times as long.
+const (
+	scrapePause = 300 * time.Millisecond
+	scrapeShare = 5
+)
 
 // scrape asks for the metrics until they say what is waited for.
 func (j *jibe) scrape(ctx context.Context, limit time.Duration, look func(counts) error) error {
 	deadline := time.Now().Add(limit)
 	for {
+		asked := time.Now()
 		c, err := j.counts(ctx)
 		if err != nil {
 			return err
 		}
+		took := time.Since(asked)
 		if c.failed > 0 {
 			return fmt.Errorf("%d operations failed; the server's log:\n%s", c.failed, j.Log())
 		}
@@ -258,7 +264,7 @@ func (j *jibe) scrape(ctx context.Context, limit time.Duration, look func(counts
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(scrapePause):
+		case <-time.After(max(scrapePause, scrapeShare*took)):
 		}
 	}
 }
