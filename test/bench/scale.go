@@ -141,17 +141,15 @@ const standingEach = 100
 // layOut commits n instances at once, past the hook, while no server runs, and clones
 // the repository without its files, which a person of one site needn't have.
 func (j *jibe) layOut(ctx context.Context, l layout, n int) error {
-	var in bytes.Buffer
-	in.WriteString("commit refs/heads/main\ncommitter A Person <person@example.org> 1767323046 +0000\ndata 4\nmany\nfrom refs/heads/main^0\n")
+	files := map[string]string{}
 	for i := range n {
 		id, state := instanceID("scale", i), "notInstantiated"
 		if i%standingEach == 0 {
 			state = "instantiated"
 		}
-		file := j.vnf(id, state, "vim: sim\n")
-		fmt.Fprintf(&in, "M 100644 inline %s/%s\ndata %d\n%s\n", l.dir(i, id), desired.InstanceFile, len(file), file)
+		files[l.dir(i, id)+"/"+desired.InstanceFile] = j.vnf(id, state, "vim: sim\n")
 	}
-	if err := fastImport(ctx, j.Desired(), &in); err != nil {
+	if err := process.Fill(ctx, j.Desired(), "Many", files); err != nil {
 		return err
 	}
 	j.clone += "-bare.git"

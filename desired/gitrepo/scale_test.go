@@ -1,0 +1,100 @@
+package gitrepo
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// packInstances fills a new repository with n instances, closed: in one pack, as git
+// fast-import takes minutes for a folder of so many.
+func packInstances(tb testing.TB, n int, where func(i int) string) string {
+	tb.Helper()
+	dir := filepath.Join(tb.TempDir(), "desired.git")
+	r, err := Open(tb.Context(), Options{Dir: dir})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	pack := newPackBuilder()
+	folders := map[string][]entry{} // by path, those of instances left out
+	for i := range n {
+		file := pack.add(kindBlob, vnfFile(testID(i), 1))
+		at := where(i)
+		folders[path.Dir(at)] = append(folders[path.Dir(at)], entry{modeDir, path.Base(at), pack.add(kindTree, encodeTree([]entry{{modeFile, "vnf.yaml", file}}))})
+	}
+	for _, at := range slices.Sorted(maps.Keys(folders)) {
+		if at != instancesDir {
+			folders[instancesDir] = append(folders[instancesDir], entry{modeDir, path.Base(at), pack.add(kindTree, encodeTree(folders[at]))})
+		}
+	}
+	top := pack.add(kindTree, encodeTree(folders[instancesDir]))
+	root := pack.add(kindTree, encodeTree([]entry{{modeDir, instancesDir, top}}))
+	commit := pack.add(kindCommit, encodeCommit(root, "", "", "p <p>", time.Unix(1767323046, 0), "Many\n"))
+	if err := pack.writePack(dir); err != nil {
+		tb.Fatal(err)
+	}
+	if err := r.Close(); err != nil {
+		tb.Fatal(err)
+	}
+	git(tb, dir, "update-ref", "refs/heads/main", commit)
+	return dir
+}
+
+func TestAHundredThousandInstancesAreOpenedChangedAndOpenedAgain(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes half a minute")
+	}
+	const n = 100_000
+	for name, where := range map[string]func(i int) string{
+		"as the API makes them": func(i int) string { return shardDir(testID(i)) },
+		"in a hundred folders":  func(i int) string { return fmt.Sprintf("instances/site-%02d/%s", i%100, testID(i)) },
+		"in one folder":         func(i int) string { return flatDir(testID(i)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := packInstances(t, n, where)
+			r := openRepo(t, Options{Dir: dir})
+			first := r.Head()
+			if got := len(r.List()); got != n {
+				t.Fatalf("there are %d instances", got)
+			}
+			rev := mustWrite(t, r, testID(1), "", 2)
+			if rev.Dir != where(1) {
+				t.Errorf("the write is at %s", rev.Dir)
+			}
+			problems, err := r.CheckPush(t.Context(), []RefUpdate{{Ref: "refs/heads/main", Old: first, New: rev.Commit}}, PushPolicy{})
+			if err != nil || len(problems) > 0 {
+				t.Errorf("a push of that would be refused: %v, %v", problems, err)
+			}
+			if err := r.Close(); err != nil {
+				t.Fatal(err)
+			}
+			again := openRepo(t, Options{Dir: dir})
+			if got, ok := again.Lookup(testID(1)); !ok || got.Tree != rev.Tree || len(again.List()) != n {
+				t.Errorf("after a restart there are %d instances, and the one that was changed is %+v", len(again.List()), got)
+			}
+		})
+	}
+}
+
+func TestTheIdsOfManyNewInstancesAreHeldAgainstThoseThatAreThere(t *testing.T) {
+	r := withHook(t)
+	mustWrite(t, r, testID(0), "instances/there", 1)
+	dir := clone(t, r)
+	for i := range 3 * fewClaims {
+		put(t, dir, fmt.Sprintf("instances/new/%d/vnf.yaml", i), vnfFile(testID(i+1), 1))
+	}
+	put(t, dir, "instances/new/twice/vnf.yaml", vnfFile(testID(0), 1))
+	git(t, dir, "add", "-A")
+	git(t, dir, "-c", "user.name=p", "-c", "user.email=p", "commit", "-qm", "Many")
+	out, err := tryGit(dir, "push", "origin", "main")
+	if want := "id " + testID(0) + " is already that of instances/there/vnf.yaml"; err == nil || strings.Count(out, want) != 1 {
+		t.Errorf("it is pushed with %v:\n%s\nwant %q once", err, out, want)
+	}
+	git(t, dir, "rm", "-rqf", "instances/new/twice")
+	commitPush(t, dir, "Mended")
+}
