@@ -1,6 +1,7 @@
 package gitrepo
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io/fs"
@@ -224,4 +225,21 @@ func TestNotesAreReadByGit(t *testing.T) {
 		t.Errorf("write after Close: %v", err)
 	}
 	fsck(t, r)
+}
+
+func TestANoteThatIsFullKeepsNoOtherFromBeingWritten(t *testing.T) {
+	r := openRepo(t, Options{})
+	full := mustWrite(t, r, testID(1), shardDir(testID(1)), 1)
+	other := mustWrite(t, r, testID(1), "", 2)
+	text := filepath.Join(t.TempDir(), "note")
+	if err := os.WriteFile(text, bytes.Repeat([]byte("op COMPLETED\n"), defaultMaxObject/12), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	git(t, r.opt.Dir, "-c", "user.name=p", "-c", "user.email=p", "notes", "--ref=jibe", "add", "-F", text, full.Commit)
+	r.Note(full.Commit, "op-1 COMPLETED")
+	r.Note(other.Commit, "op-2 COMPLETED")
+	eventually(t, "the other note is there", func() bool {
+		out, err := tryGit(r.opt.Dir, "notes", "--ref=jibe", "show", other.Commit)
+		return err == nil && out == "op-2 COMPLETED"
+	})
 }

@@ -113,7 +113,12 @@ func (r *Repo) buildNotes(ctx context.Context, pack *packBuilder) *notesMove {
 			lines[n.commit] = append(lines[n.commit], n.line)
 		}
 		for _, commit := range order {
-			if err := r.appendNote(ctx, m.editor, commit, lines[commit]); err != nil {
+			err := r.appendNote(ctx, m.editor, commit, lines[commit])
+			if errors.Is(err, errTooLarge) {
+				r.log.Warn("the note of a commit is full", "revision", commit, "error", err)
+				continue // the others' are written all the same
+			}
+			if err != nil {
 				return err
 			}
 		}
