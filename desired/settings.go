@@ -167,8 +167,6 @@ func IsSettings(file string) bool {
 func SettingsFrom(read func(name string) ([]byte, error), names []string) (*Settings, error) {
 	s := &Settings{VIMs: map[string]*VIM{}}
 	var problems []*Problem
-	var defaultVIM string
-	ids := map[string]string{}
 	for _, name := range slices.Sorted(slices.Values(names)) {
 		if !IsSettings(name) {
 			continue
@@ -182,21 +180,8 @@ func SettingsFrom(read func(name string) ([]byte, error), names []string) (*Sett
 		} else {
 			var v *VIM
 			if v, err = ParseVIM(name, data); err == nil {
+				problems = append(problems, s.Clash(v)...)
 				s.VIMs[v.Name] = v
-				if v.Default && defaultVIM != "" {
-					problems = append(problems, &Problem{File: name, Message: fmt.Sprintf("VIM %q is the default already", defaultVIM), Remedy: "keep default: true in one file"})
-				}
-				if v.Default {
-					defaultVIM = v.Name
-				}
-				id := v.ID
-				if id == "" {
-					id = v.Name
-				}
-				if other, ok := ids[id]; ok {
-					problems = append(problems, &Problem{File: name, Message: fmt.Sprintf("VIM %q has the id %q too", other, clip(id)), Remedy: "give each VIM an id of its own"})
-				}
-				ids[id] = v.Name
 			}
 		}
 		var invalid *InvalidError

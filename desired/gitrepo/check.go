@@ -91,6 +91,11 @@ func (r *Reader) checkMain(ctx context.Context, u RefUpdate, policy PushPolicy) 
 		} else if err != nil {
 			return nil, err
 		}
+		ps, err := r.checkNeeds(ctx, u, d.changes)
+		if err != nil {
+			return nil, err
+		}
+		problems = append(problems, ps...)
 	}
 	return problems, nil
 }

@@ -3,7 +3,6 @@ package gitrepo
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/jibe-vnfm/jibe/desired"
 )
@@ -22,16 +21,15 @@ func (r *Repo) recall(ctx context.Context) error {
 			bad = append(bad, s)
 		}
 	}
-	set := r.settings
 	r.mu.RUnlock()
 	for _, s := range bad {
 		file := s.rev.Dir + "/" + desired.InstanceFile
-		err := r.eachCommit(ctx, head, []string{file}, func(commit, root string) (bool, error) {
-			e, ok, err := r.lookupPath(ctx, root, s.rev.Dir)
+		err := r.eachCommit(ctx, head, []string{file}, func(c pastCommit) (bool, error) {
+			e, ok, err := r.lookupPath(ctx, c.root, s.rev.Dir)
 			if err != nil || !ok || !e.isDir() {
 				return false, err
 			}
-			rev := desired.Revision{Dir: s.rev.Dir, Commit: commit, Tree: e.hash}
+			rev := desired.Revision{Dir: s.rev.Dir, Commit: c.hash, Tree: e.hash}
 			in, err := r.Read(ctx, rev)
 			if err != nil {
 				return false, nil //nolint:nilerr // not a good one either
@@ -45,34 +43,6 @@ func (r *Repo) recall(ctx context.Context) error {
 		})
 		if err != nil {
 			return fmt.Errorf("look for the last good %s: %w", file, err)
-		}
-	}
-	if set.err == nil || set.good != nil {
-		return nil
-	}
-	return r.eachCommit(ctx, head, []string{desired.VIMDir, desired.RepositoriesFile}, func(_, root string) (bool, error) {
-		good, err := r.Reader.settings(ctx, root)
-		if err != nil {
-			return false, nil //nolint:nilerr // not good ones either
-		}
-		r.mu.Lock()
-		r.settings.good = good
-		r.mu.Unlock()
-		return true, nil
-	})
-}
-
-// eachCommit calls fn for the commits that touched the paths, newest first,
-// until it says that it is done.
-func (r *Repo) eachCommit(ctx context.Context, head string, paths []string, fn func(commit, root string) (bool, error)) error {
-	out, err := r.git.run(ctx, append([]string{"--literal-pathspecs", "log", fmt.Sprintf("-n%d", maxHistory), "--format=%H %T", head, "--"}, paths...)...)
-	if err != nil {
-		return err
-	}
-	for line := range strings.Lines(out) {
-		commit, root, _ := strings.Cut(strings.TrimSpace(line), " ")
-		if done, err := fn(commit, root); done || err != nil {
-			return err
 		}
 	}
 	return nil

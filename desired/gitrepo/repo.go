@@ -2,7 +2,6 @@ package gitrepo
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"path/filepath"
@@ -43,6 +42,9 @@ type Options struct {
 	// Operated tells, at Open, the last operated revision of each instance that has one.
 	// It decides who has an id where head is ambiguous. nil tells nothing.
 	Operated func(ctx context.Context) ([]desired.Revision, error)
+	// NeededRepositories says who needs a package repository that is gone from
+	// repositories.yaml; nil: nobody does.
+	NeededRepositories NeededRepositories
 }
 
 func (o Options) withDefaults() Options {
@@ -104,13 +106,6 @@ type Repo struct {
 	pinned string // the pins that the remote was told of; of fetchLoop alone
 }
 
-type settingsState struct {
-	key      string
-	good     *desired.Settings // the last that could be parsed
-	err      error             // why head's can't
-	problems []*desired.Problem
-}
-
 var _ desired.Repo = (*Repo)(nil)
 
 // Open opens the desired repository, makes it on the first start, reads every
@@ -165,6 +160,9 @@ func (r *Repo) open(ctx context.Context) error {
 		return fmt.Errorf("open the desired repository %s: %w", r.opt.Dir, err)
 	}
 	if err := r.recallOwners(ctx); err != nil {
+		return fmt.Errorf("open the desired repository %s: %w", r.opt.Dir, err)
+	}
+	if err := r.recallSettings(ctx, r.Head()); err != nil {
 		return fmt.Errorf("open the desired repository %s: %w", r.opt.Dir, err)
 	}
 	r.maint.count(r.opt.Dir)
@@ -249,15 +247,24 @@ func (r *Repo) tryRefresh(ctx context.Context) error {
 			return fmt.Errorf("%w: %w", desired.ErrUnavailable, err)
 		}
 	}
-	set, err := r.readSettings(ctx, root)
+	set, err := r.readSettings(ctx, root, r.settings, instances{before: x.lookup, list: func() []desired.Revision {
+		next := x.clone()
+		next.apply(m)
+		return next.list()
+	}})
 	if err != nil {
 		return err
 	}
 	r.mu.Lock()
 	ids := x.apply(m)
-	settingsChanged := set.key != r.settings.key && oldHead != ""
+	settingsChanged := set.good != r.settings.good && oldHead != ""
 	r.setHeadLocked(head, root, set)
 	r.mu.Unlock()
+	if settingsChanged {
+		for _, p := range set.problems {
+			r.log.Warn("not obeyed, the last good definition counts", "revision", head, "problem", p.Error())
+		}
+	}
 	for _, s := range m.slots {
 		if s == nil {
 			continue
@@ -280,32 +287,7 @@ func (r *Repo) tryRefresh(ctx context.Context) error {
 
 func (r *Repo) setHeadLocked(head, root string, set settingsState) {
 	r.head, r.root, r.listed = head, root, nil
-	if set.err != nil && set.good == nil {
-		set.good = r.settings.good
-	}
 	r.settings = set
-}
-
-// readSettings parses the settings below root, unless they are those of now.
-func (r *Repo) readSettings(ctx context.Context, root string) (settingsState, error) {
-	key, err := r.settingsKey(ctx, root)
-	if err != nil {
-		return settingsState{}, err
-	}
-	r.mu.RLock()
-	now := r.settings
-	r.mu.RUnlock()
-	if key == now.key && (now.good != nil || now.err != nil) {
-		return now, nil
-	}
-	set := settingsState{key: key}
-	set.good, err = r.Reader.settings(ctx, root)
-	if inv, ok := errors.AsType[*desired.InvalidError](err); ok {
-		set.good, set.err, set.problems = nil, err, inv.Problems
-	} else if err != nil {
-		return settingsState{}, err
-	}
-	return set, nil
 }
 
 // Head is the commit of the branch, "" in an empty repository.
@@ -338,8 +320,8 @@ func (r *Repo) List() []desired.Revision {
 	return r.listed
 }
 
-// Settings returns vims/ and repositories.yaml at head; where head's can't be
-// parsed, the last good ones, and Problems says why.
+// Settings returns vims/ and repositories.yaml at head. A file that can't be parsed, and
+// one that is gone although instances need it, counts as it last was: Problems says why.
 func (r *Repo) Settings() (*desired.Settings, error) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -353,9 +335,10 @@ func (r *Repo) Settings() (*desired.Settings, error) {
 }
 
 // Problems says what at head can't be obeyed: files that can't be parsed, and ids of
-// VNFs that run that were lost (the last good revision stands), and ids that several
-// directories claim (the one that had it stands). Secrets that stand there in clear are
-// among it, though these files are obeyed: a forge has no hook that would have refused them.
+// VNFs that run that were lost (the last good revision stands), ids that several
+// directories claim (the one that had it stands), and settings that are gone and needed
+// (the last good ones count). Secrets that stand there in clear are among it, though these
+// files are obeyed: a forge has no hook that would have refused them.
 func (r *Repo) Problems() []*desired.Problem {
 	r.mu.RLock()
 	defer r.mu.RUnlock()

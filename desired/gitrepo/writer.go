@@ -241,6 +241,9 @@ func (r *Repo) tryBatch(ctx context.Context, ps []*pending, reuse map[string]*wo
 	}
 	b.keep()
 	r.adopt(b)
+	if err := r.reviewLocked(ctx); err != nil {
+		r.log.Warn("settings that are held were not looked at, the next commit does", "error", err)
+	}
 	r.moveNotes(ctx, noted)
 	return b, nil
 }

@@ -1,0 +1,355 @@
+package gitrepo
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/jibe-vnfm/jibe/desired"
+)
+
+// forgeWith is a clone of a forge's repository that holds the files.
+func forgeWith(t *testing.T, files map[string]string) (forge, dir string) {
+	t.Helper()
+	forge = bareRemote(t)
+	dir = filepath.Join(t.TempDir(), "clone")
+	git(t, "", "clone", "-q", forge, dir)
+	put(t, dir, "README.md", []byte("what runs"))
+	change(t, dir, files)
+	return forge, dir
+}
+
+// change commits and pushes files; "" removes one.
+func change(t *testing.T, dir string, files map[string]string) {
+	t.Helper()
+	for name, text := range files {
+		if text != "" {
+			put(t, dir, name, []byte(text))
+		} else if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	commitPush(t, dir, "Change "+strings.Join(sortedKeys(files), ", "))
+}
+
+// followed waits until the repository stands where the clone does.
+func followed(t *testing.T, r *Repo, dir string) {
+	t.Helper()
+	head := git(t, dir, "rev-parse", "HEAD")
+	eventually(t, "the push is followed", func() bool {
+		r.Poke()
+		return r.Head() == head
+	})
+}
+
+// running is a vnf.yaml with more lines.
+func running(id string, lines ...string) string {
+	return string(vnfFile(id, 1)) + strings.Join(append(lines, ""), "\n")
+}
+
+func problemText(ps []*desired.Problem) string {
+	var all []string
+	for _, p := range ps {
+		all = append(all, p.Error())
+	}
+	return strings.Join(all, "\n")
+}
+
+// bothWays checks a repository, and another process on its directory after it has ended.
+func bothWays(t *testing.T, r *Repo, check func(t *testing.T, r *Repo)) *Repo {
+	t.Helper()
+	t.Run("live", func(t *testing.T) { check(t, r) })
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again := openRepo(t, r.opt)
+	t.Run("after a restart", func(t *testing.T) { check(t, again) })
+	return again
+}
+
+func TestAVIMThatInstancesNeedCountsUntilTheyDoNotAlsoAfterARestart(t *testing.T) {
+	for name, line := range map[string]string{
+		"named": "vim: a", "by placement": "vim: b\nplacement: {vdu1: a}", "the default": "",
+	} {
+		t.Run(name, func(t *testing.T) {
+			forge, dir := forgeWith(t, map[string]string{
+				"vims/a.yaml":             "type: sim\ndefault: true\nendpoint: https://a.example.org\n",
+				"vims/b.yaml":             "type: sim\n",
+				"instances/x/vnf.yaml":    running(testID(1), line),
+				"instances/idle/vnf.yaml": running(testID(2), "state: notInstantiated", "vim: b"),
+			})
+			r := openRepo(t, Options{Remote: forge})
+			change(t, dir, map[string]string{"vims": "", "README.md": "no VIMs any more"})
+			followed(t, r, dir)
+			r = bothWays(t, r, func(t *testing.T, r *Repo) {
+				s, err := r.Settings()
+				if err != nil || s.VIMs["a"] == nil || s.VIMs["a"].Endpoint != "https://a.example.org" || s.DefaultVIM() != "a" {
+					t.Errorf("settings %+v, %v", s, err)
+				}
+				if name != "by placement" && s.VIMs["b"] != nil {
+					t.Error("what only a VNF names that isn't instantiated stays")
+				}
+				if got := problemText(r.Problems()); !strings.Contains(got, "vims/a.yaml: can't go: 1 instance runs at VIM a: instances/x") || !strings.Contains(got, "terminate them first") {
+					t.Errorf("problems: %s", got)
+				}
+			})
+			// Something else changes, and then what needs it goes.
+			change(t, dir, map[string]string{"instances/idle/vnf.yaml": running(testID(2), "state: notInstantiated")})
+			followed(t, r, dir)
+			if s, err := r.Settings(); err != nil || s.VIMs["a"] == nil {
+				t.Errorf("after another commit: settings %+v, %v", s, err)
+			}
+			told := make(chan bool, 8)
+			watched := watching(t, r, func(_ []string, settings bool) { told <- settings })
+			change(t, dir, map[string]string{"instances/x/vnf.yaml": running(testID(1), line, "state: notInstantiated")})
+			followed(t, r, dir)
+			if s, err := r.Settings(); err != nil || len(s.VIMs) > 0 || len(r.Problems()) > 0 {
+				t.Errorf("nothing needs it: settings %+v, %v; problems: %s", s, err, problemText(r.Problems()))
+			}
+			if !<-told {
+				t.Error("nobody was told that the settings are others")
+			}
+			watched()
+		})
+	}
+}
+
+// watching calls changed until the function that it returns is called.
+func watching(t *testing.T, r *Repo, changed func([]string, bool)) func() {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		_ = r.Watch(ctx, changed)
+		close(done)
+	}()
+	eventually(t, "the watch has begun", func() bool {
+		r.mu.RLock()
+		defer r.mu.RUnlock()
+		return len(r.watchers) > 0
+	})
+	return func() { stop(); <-done }
+}
+
+func TestWhatJibeCommitsItselfLetsGoOfAVIMThatIsNeededNoMore(t *testing.T) {
+	forge, dir := forgeWith(t, map[string]string{
+		"vims/a.yaml": "type: sim\n", "instances/x/vnf.yaml": running(testID(1), "vim: a"),
+	})
+	r := openRepo(t, Options{Remote: forge})
+	change(t, dir, map[string]string{"vims": ""})
+	followed(t, r, dir)
+	if s, err := r.Settings(); err != nil || s.VIMs["a"] == nil {
+		t.Fatalf("settings %+v, %v", s, err)
+	}
+	_, err := r.Write(t.Context(), desired.Write{Instance: testID(1), Subject: "Terminate", Change: func(desired.Revision, desired.Files) (desired.Files, error) {
+		return desired.Files{"vnf.yaml": []byte(running(testID(1), "vim: a", "state: notInstantiated"))}, nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s, err := r.Settings(); err != nil || s.VIMs["a"] != nil || len(r.Problems()) > 0 {
+		t.Errorf("settings %+v, %v; problems: %s", s, err, problemText(r.Problems()))
+	}
+}
+
+func TestAVIMThatIsGoneForLongIsNotTakenUpByAnInstanceThatNamesItLater(t *testing.T) {
+	forge, dir := forgeWith(t, map[string]string{"vims/a.yaml": "type: sim\n", "vims/b.yaml": "type: sim\n"})
+	r := openRepo(t, Options{Remote: forge})
+	change(t, dir, map[string]string{"vims/a.yaml": ""})
+	change(t, dir, map[string]string{"instances/x/vnf.yaml": running(testID(1), "vim: a")})
+	followed(t, r, dir)
+	bothWays(t, r, func(t *testing.T, r *Repo) {
+		if s, err := r.Settings(); err != nil || s.VIMs["a"] != nil || s.VIMs["b"] == nil {
+			t.Errorf("settings %+v, %v", s, err)
+		}
+		rev, _ := r.Lookup(testID(1))
+		if s, err := r.FormerSettings(t.Context(), rev.Commit, func(s *desired.Settings) bool { return s.VIMs["a"] != nil }); !errors.Is(err, desired.ErrNotFound) {
+			t.Errorf("it would run by %+v, %v", s, err)
+		}
+	})
+}
+
+func TestAFileOfTheSettingsThatCanNotBeParsedHoldsNoOther(t *testing.T) {
+	forge, dir := forgeWith(t, map[string]string{
+		"vims/a.yaml": "type: sim\n", "vims/b.yaml": "type: sim\n", "vims/c.yaml": "type: sim\ndefault: true\n",
+		"repositories.yaml": "- {name: one, url: one.git}\n",
+	})
+	r := openRepo(t, Options{Remote: forge})
+	change(t, dir, map[string]string{
+		"vims/a.yaml": "typ: sim\n",                 // broken
+		"vims/b.yaml": "type: sim\ndefault: true\n", // c is
+		"vims/c.yaml": "type: sim\ndefault: true\nid: c2\n",
+		"vims/d.yaml": "type: [\n", // never was good
+		"vims/e.yaml": "type: sim\n",
+	})
+	change(t, dir, map[string]string{"repositories.yaml": "- {name: one}\n"})
+	followed(t, r, dir)
+	r = bothWays(t, r, func(t *testing.T, r *Repo) {
+		s, err := r.Settings()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(sortedKeys(s.VIMs), " "); got != "a b c e" || s.DefaultVIM() != "c" || s.VIMs["b"].Default || s.VIMs["c"].ID != "c2" {
+			t.Errorf("VIMs %s, default %s", got, s.DefaultVIM())
+		}
+		if len(s.Repositories) != 1 || s.Repositories[0].URL != "one.git" {
+			t.Errorf("repositories %+v", s.Repositories)
+		}
+		var files []string
+		for _, p := range r.Problems() {
+			files = append(files, p.File)
+		}
+		if got := strings.Join(slices.Compact(files), " "); got != "repositories.yaml vims/a.yaml vims/b.yaml vims/d.yaml" {
+			t.Errorf("problems in %s", got)
+		}
+	})
+	change(t, dir, map[string]string{"vims/a.yaml": "type: sim\nid: a2\n", "vims/b.yaml": "type: sim\n", "vims/d.yaml": "", "repositories.yaml": "- {name: two, url: two.git}\n"})
+	followed(t, r, dir)
+	if s, err := r.Settings(); err != nil || s.VIMs["a"].ID != "a2" || s.Repositories[0].Name != "two" || len(r.Problems()) > 0 {
+		t.Errorf("mended: %+v, %v; problems: %s", s, err, problemText(r.Problems()))
+	}
+}
+
+func TestAPackageRepositoryThatIsNeededCountsUntilItIsNotAlsoAfterARestart(t *testing.T) {
+	forge, dir := forgeWith(t, map[string]string{
+		"repositories.yaml":    "- {name: one, url: one.git, hooks: true}\n- {name: two, url: two.git}\n",
+		"instances/x/vnf.yaml": running(testID(1), "params: {from: one}"),
+	})
+	needed := func(_ context.Context, gone, stay []desired.Repository) (func(*desired.Instance) []string, error) {
+		if slices.ContainsFunc(stay, func(r desired.Repository) bool { return r.URL == "one.git" }) {
+			return nil, nil
+		}
+		return func(in *desired.Instance) []string {
+			var names []string
+			for _, r := range gone {
+				if r.Name == in.Params["from"] {
+					names = append(names, r.Name)
+				}
+			}
+			return names
+		}, nil
+	}
+	r := openRepo(t, Options{Remote: forge, NeededRepositories: needed})
+	for _, text := range []string{"- {name: two, url: two.git}\n", "# none\n", ""} {
+		change(t, dir, map[string]string{"repositories.yaml": text})
+		followed(t, r, dir)
+		r = bothWays(t, r, func(t *testing.T, r *Repo) {
+			s, err := r.Settings()
+			if err != nil || !slices.ContainsFunc(s.Repositories, func(r desired.Repository) bool {
+				return r == desired.Repository{Name: "one", URL: "one.git", Hooks: true}
+			}) {
+				t.Errorf("%q: settings %+v, %v", text, s, err)
+			}
+			if two := len(s.Repositories) == 2; two != strings.Contains(text, "two") {
+				t.Errorf("%q: what nothing needs: %+v", text, s.Repositories)
+			}
+			if got := problemText(r.Problems()); !strings.Contains(got, "repositories.yaml: can't go: 1 instance runs packages that repository one alone has: instances/x") {
+				t.Errorf("%q: problems: %s", text, got)
+			}
+		})
+	}
+	change(t, dir, map[string]string{"repositories.yaml": "- {name: renamed, url: one.git}\n"})
+	followed(t, r, dir)
+	if s, err := r.Settings(); err != nil || len(s.Repositories) != 1 || s.Repositories[0].Name != "renamed" || len(r.Problems()) > 0 {
+		t.Errorf("renamed: %+v, %v; problems: %s", s, err, problemText(r.Problems()))
+	}
+}
+
+func TestTheFormerDefinitionOfAVIMIsFoundForWhatGoesWithIt(t *testing.T) {
+	forge, dir := forgeWith(t, map[string]string{
+		"vims/a.yaml": "type: sim\n", "instances/x/vnf.yaml": running(testID(1), "vim: a"),
+	})
+	r := openRepo(t, Options{Remote: forge})
+	rev, _ := r.Lookup(testID(1))
+	change(t, dir, map[string]string{"vims/a.yaml": "type: sim\nendpoint: https://new.example.org\n"})
+	change(t, dir, map[string]string{"vims/a.yaml": "typ: sim\n"})
+	put(t, dir, "README.md", []byte("closed")) // three commits, one push
+	if err := os.RemoveAll(filepath.Join(dir, "vims")); err != nil {
+		t.Fatal(err)
+	}
+	git(t, dir, "add", "-A")
+	git(t, dir, "commit", "-q", "-m", "Close the VIM")
+	change(t, dir, map[string]string{"instances/x": ""})
+	followed(t, r, dir)
+	if s, err := r.Settings(); err != nil || len(s.VIMs) > 0 || len(r.Problems()) > 0 {
+		t.Errorf("settings %+v, %v; problems: %s", s, err, problemText(r.Problems()))
+	}
+	bothWays(t, r, func(t *testing.T, r *Repo) {
+		for _, since := range []string{"", rev.Commit} {
+			s, err := r.FormerSettings(t.Context(), since, func(s *desired.Settings) bool { return s.VIMs["a"] != nil })
+			if err != nil || s.VIMs["a"].Endpoint != "https://new.example.org" {
+				t.Errorf("since %q: %+v, %v", since, s, err)
+			}
+		}
+	})
+}
+
+func TestAPushThatTakesAwayAVIMOrTheRepositoriesThatAreNeededIsRefusedByName(t *testing.T) {
+	dir := t.TempDir()
+	git(t, "", "init", "-q", "-b", "main", dir)
+	base := map[string]string{
+		"repositories.yaml": "- {name: one, url: one.git}\n",
+		"vims/a.yaml":       "type: sim\ndefault: true\n", "vims/b.yaml": "type: sim\n", "vims/c.yaml": "type: sim\n", "vims/idle.yaml": "type: sim\n",
+		"instances/default/vnf.yaml": running(testID(1)),
+		"instances/named/vnf.yaml":   running(testID(2), "vim: b"),
+		"instances/placed/vnf.yaml":  running(testID(3), "vim: b", "placement: {vdu1: c}"),
+		"instances/off/vnf.yaml":     running(testID(4), "vim: idle", "state: notInstantiated"),
+	}
+	for _, tc := range []struct {
+		name   string
+		change map[string]string
+		want   []string // of each problem a part; none: accepted
+	}{
+		{"the default", map[string]string{"vims/a.yaml": ""}, []string{"vims/a.yaml: can't go: 1 instance runs at VIM a: instances/default"}},
+		{"another becomes the default", map[string]string{"vims/a.yaml": "", "vims/b.yaml": "type: sim\ndefault: true\n"}, []string{"vims/a.yaml: can't go"}},
+		{"renamed", map[string]string{"vims/b.yaml": "", "vims/b2.yaml": "type: sim\n"}, []string{"vims/b.yaml: can't go: 2 instances run at VIM b: instances/named, instances/placed (terminate them first"}},
+		{"all", map[string]string{"vims": ""}, []string{"vims/a.yaml", "vims/b.yaml", "vims/c.yaml: can't go: 1 instance runs at VIM c: instances/placed"}},
+		{"and the instance goes elsewhere", map[string]string{"vims/b.yaml": "", "instances/named/vnf.yaml": running(testID(2), "vim: a"), "instances/placed": ""}, []string{"vims/b.yaml: can't go: 1 instance runs at VIM b: instances/named"}},
+		{"one that nothing needs", map[string]string{"vims/idle.yaml": ""}, nil},
+		{"with what runs there", map[string]string{"vims/b.yaml": "", "instances/named": "", "instances/placed/vnf.yaml": running(testID(3), "vim: b", "placement: {vdu1: c}", "state: notInstantiated")}, nil},
+		{"no repositories.yaml", map[string]string{"repositories.yaml": ""}, []string{"repositories.yaml: can't go or be emptied while VNFs are instantiated, such as instances/"}},
+		{"an empty one", map[string]string{"repositories.yaml": "# none\n"}, []string{"repositories.yaml: can't go or be emptied"}},
+		{"no repositories and nothing that runs", map[string]string{"repositories.yaml": "", "vims": "", "instances": ""}, nil},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			commit := func(files map[string]string) string {
+				for name, text := range files {
+					if text == "" {
+						if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
+							t.Fatal(err)
+						}
+						continue
+					}
+					put(t, dir, name, []byte(text))
+				}
+				git(t, dir, "add", "-A")
+				git(t, dir, "commit", "-q", "--allow-empty", "-m", "c")
+				return git(t, dir, "rev-parse", "HEAD")
+			}
+			if err := os.RemoveAll(filepath.Join(dir, "vims")); err != nil {
+				t.Fatal(err)
+			}
+			old := commit(base)
+			next := commit(tc.change)
+			r := newReader(gitCLI{dir: filepath.Join(dir, ".git")}, "main", 1<<20)
+			defer r.Close()
+			ps, err := r.CheckPush(t.Context(), []RefUpdate{{Ref: "refs/heads/main", Old: old, New: next}}, PushPolicy{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := problemText(ps)
+			if len(ps) != len(tc.want) {
+				t.Errorf("%d problems, want %d:\n%s", len(ps), len(tc.want), got)
+			}
+			for _, want := range tc.want {
+				if !strings.Contains(got, want) {
+					t.Errorf("no %q in\n%s", want, got)
+				}
+			}
+		})
+	}
+}
