@@ -135,8 +135,14 @@ func (s *Server) open(ctx context.Context) error {
 		return err
 	}
 	s.log = oplog.New(s.store, time.Now)
+	s.packages = &catalogue{
+		Catalogue: packages.New(s.data.desired(), s.data.packages(), s.Log),
+		ctx:       ctx,
+		settings:  func() (*desired.Settings, error) { return s.repo.Settings() },
+	}
 	if s.repo, err = gitrepo.Open(ctx, gitrepo.Options{
 		Dir: s.data.desired(), Branch: s.Branch, Remote: s.Remote, PollInterval: s.Poll, Log: s.Log, Operated: s.operated,
+		NeededRepositories: s.packages.needed,
 	}); err != nil {
 		return fmt.Errorf("desired repository: %w", err)
 	}
@@ -158,11 +164,6 @@ func (s *Server) open(ctx context.Context) error {
 		if err := s.repo.InstallHooks(s.Binary, s.data.socket()); err != nil {
 			return fmt.Errorf("desired repository: %w", err)
 		}
-	}
-	s.packages = &catalogue{
-		Catalogue: packages.New(s.data.desired(), s.data.packages(), s.Log),
-		ctx:       ctx,
-		settings:  s.repo.Settings,
 	}
 	if err := s.syncPackages(ctx); err != nil {
 		// What was fetched before still serves; a repository that is away is no
@@ -327,7 +328,8 @@ func (s *Server) syncPackages(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.packages.Sync(ctx, settings.Repositories)
+	err = s.packages.Sync(ctx, settings.Repositories)
+	return errors.Join(err, s.repo.ReviewSettings(ctx)) // another one may have what was needed
 }
 
 func (s *Server) close() error {

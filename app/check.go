@@ -9,6 +9,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/desired/gitrepo"
+	"github.com/jibe-vnfm/jibe/desired/packages"
 	"github.com/jibe-vnfm/jibe/reconciler"
 )
 
@@ -159,6 +160,7 @@ func (s *Server) judge(ctx context.Context, p *Proposal, steps bool) (*Verdict, 
 	}
 	// What is there already is a problem that is shown, and not this change's.
 	v.Problems = append(v.Problems, forbiddenVIMs(s.keeper, settings, now)...)
+	var proposed *packages.Catalogue
 	if !slices.Equal(now.Repositories, settings.Repositories) {
 		other, away, err := s.packages.consider(ctx, settings)
 		if err != nil {
@@ -169,7 +171,15 @@ func (s *Server) judge(ctx context.Context, p *Proposal, steps bool) (*Verdict, 
 				Remedy: "check the url, and that this server may read it"})
 		}
 		view = view.With(other)
+		if len(away) == 0 { // else it isn't known what they have
+			proposed = other.Catalogue
+		}
 	}
+	needed, err := s.needs(ctx, now, p, settings, proposed)
+	if err != nil {
+		return nil, err
+	}
+	v.Problems = append(v.Problems, needed...)
 	j := &judge{settings: settings, check: view.Check, names: view.SecretNames, before: s.atHead(ctx)}
 	for _, c := range p.Instances {
 		after, problems, err := j.problems(ctx, c)

@@ -277,8 +277,12 @@ type Repo interface {
 	Lookup(instance string) (Revision, bool)
 	// List returns every instance at head, by id.
 	List() []Revision
-	// Settings returns vims/ and repositories.yaml at head.
+	// Settings returns vims/ and repositories.yaml at head. What instances need counts as
+	// it last was where head has it no more, or broken.
 	Settings() (*Settings, error)
+	// FormerSettings are the newest settings in head's history that ok accepts, no older
+	// than those of the commit since ("": however old), or ErrNotFound.
+	FormerSettings(ctx context.Context, since string, ok func(*Settings) bool) (*Settings, error)
 	// Read parses the instance at rev, whether head is still there or not.
 	Read(ctx context.Context, rev Revision) (*Instance, error)
 	// Files returns the directory's content at rev.

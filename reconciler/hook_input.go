@@ -46,7 +46,7 @@ func (p *pass) sides(ctx context.Context, a *attempt) (sides, error) {
 }
 
 // input is what the program is told.
-func (p *pass) input(a *attempt, s sides, name, class string) (management.Input, error) {
+func (p *pass) input(ctx context.Context, a *attempt, s sides, name, class string) (management.Input, error) {
 	inst := a.src.Instance
 	in := management.Input{
 		Version: management.Version, Class: class, Rollback: a.journal.Rollback,
@@ -80,10 +80,8 @@ func (p *pass) input(a *attempt, s sides, name, class string) (management.Input,
 			in.Services = append(in.Services, management.Object{Key: x.Key})
 		}
 	}
-	if settings, err := p.Repo.Settings(); err == nil {
-		if at, err := mainPlace(settings, inst); err == nil {
-			in.VIM = at.told()
-		}
+	if _, list, err := placesIn(ctx, p.Repo, inst); err == nil {
+		in.VIM = list[0].told()
 	}
 	var err error
 	if in.Params, err = p.reveal(inst.Params); err != nil {

@@ -361,7 +361,7 @@ func (p *pass) call(ctx context.Context, a *attempt, name string) (*management.C
 	if call.Other = sides.before.Package; pkg == sides.before.Package {
 		call.Other = sides.after.Package
 	}
-	if call.Input, err = p.input(a, sides, name, class); err != nil {
+	if call.Input, err = p.input(ctx, a, sides, name, class); err != nil {
 		return nil, err
 	}
 	asked, err := normalCoordination(coordinate.Params)

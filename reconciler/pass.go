@@ -347,7 +347,7 @@ func (r *Reconciler) resolve(ctx context.Context, target, other desired.Revision
 	if inst.State != desired.Instantiated {
 		return src, want, nowhere{}, nil // it runs neither before nor after
 	}
-	if drv, err = r.vims.driver(inst); err != nil {
+	if drv, err = r.vims.driver(ctx, inst); err != nil {
 		return src, want, nil, err
 	}
 	if !present {

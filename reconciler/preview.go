@@ -82,7 +82,10 @@ func (v *View) plan(ctx context.Context, settings *desired.Settings, rev desired
 	p.Type = t
 	src := drivers.Source{Instance: named, Package: pkg}
 	var want plan.Desired
-	drv, known, err := v.look(settings, before, named)
+	if after == nil || after.State != desired.Instantiated {
+		settings = nil // what ends is taken down by what there is, which may go with it
+	}
+	drv, known, err := v.look(ctx, settings, before, named)
 	if err != nil {
 		return err
 	}
@@ -162,7 +165,7 @@ func shown(src drivers.Source, skips bool, steps []plan.Step) []plan.Step {
 // yet is never connected to: whoever proposes it could have credentials of this
 // installation sent to a place of their choice. known is then false, and nothing
 // is taken to run there.
-func (v *View) look(settings *desired.Settings, before, after *desired.Instance) (drv drivers.Driver, known bool, err error) {
+func (v *View) look(ctx context.Context, settings *desired.Settings, before, after *desired.Instance) (drv drivers.Driver, known bool, err error) {
 	head, err := v.r.Repo.Settings()
 	if err != nil {
 		return nil, false, err
@@ -181,7 +184,7 @@ func (v *View) look(settings *desired.Settings, before, after *desired.Instance)
 		return !reflect.DeepEqual(head.VIMs[at.name], at.file)
 	})
 	if known {
-		drv, _, err = v.r.vims.connect(after)
+		drv, _, err = v.r.vims.connect(ctx, after)
 		return drv, true, err
 	}
 	drv, err = v.checker.renderers.driver(settings, after)

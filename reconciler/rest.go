@@ -138,7 +138,7 @@ func (p *pass) look(ctx context.Context, inst *lcm.Instance) (l sight, pause tim
 	if at.State != desired.Instantiated {
 		return l, p.missing(ctx, inst.Operated, at), nil
 	}
-	drv, err := p.vims.driver(at)
+	drv, err := p.vims.driver(ctx, at)
 	if err != nil {
 		p.stuck(ctx, inst.Operated, err)
 		return l, p.unseen(), p.quietly(ctx, err)

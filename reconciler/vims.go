@@ -142,8 +142,8 @@ func (v *vims) close() {
 
 // driver finds the driver of the instance's VIM, as connect does, and notes that the
 // instance needs it from now on.
-func (v *vims) driver(inst *desired.Instance) (drivers.Driver, error) {
-	drv, names, err := v.connect(inst)
+func (v *vims) driver(ctx context.Context, inst *desired.Instance) (drivers.Driver, error) {
+	drv, names, err := v.connect(ctx, inst)
 	var refused *drivers.RefusedError
 	if err != nil && names == nil && !errors.As(err, &refused) {
 		return nil, err // what git names isn't known now
@@ -164,12 +164,8 @@ func (v *vims) driver(inst *desired.Instance) (drivers.Driver, error) {
 // connect finds the driver of the instance's VIM: the one that it names, else its
 // own connection, else the default. One whose VDUs are spread over several has a driver
 // made of theirs. names are what it is known by, also where there is no driver now.
-func (v *vims) connect(inst *desired.Instance) (drv drivers.Driver, names []string, err error) {
-	settings, err := v.Repo.Settings()
-	if err != nil {
-		return nil, nil, fmt.Errorf("VIMs of the desired repository: %w", err)
-	}
-	list, err := places(settings, inst)
+func (v *vims) connect(ctx context.Context, inst *desired.Instance) (drv drivers.Driver, names []string, err error) {
+	settings, list, err := placesIn(ctx, v.Repo, inst)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -105,6 +105,10 @@ func (r *memRepo) Read(ctx context.Context, rev desired.Revision) (*desired.Inst
 	return desired.ParseInstance(rev.Dir+"/"+desired.InstanceFile, f[desired.InstanceFile])
 }
 
+func (r *memRepo) FormerSettings(context.Context, string, func(*desired.Settings) bool) (*desired.Settings, error) {
+	return nil, errors.New("the API has no need of former settings")
+}
+
 func (r *memRepo) WriteVIM(context.Context, string, string, []desired.Trailer, func([]byte) ([]byte, error)) error {
 	return errors.New("the API writes no VIMs")
 }

@@ -56,10 +56,17 @@ func (c *Catalogue) Propose(ctx context.Context, repos []desired.Repository) (*C
 	if err != nil {
 		return nil, err
 	}
-	p := New(c.git.dir, c.packages, c.log)
-	p.cache, p.sound = c.cache, c.sound
+	p := c.Apart()
 	p.index.Store(next)
 	return p, failed
+}
+
+// Apart is an empty catalogue of the same store: what is loaded there changes nothing
+// that c answers. It MUST NOT be synced.
+func (c *Catalogue) Apart() *Catalogue {
+	p := New(c.git.dir, c.packages, c.log)
+	p.cache, p.sound = c.cache, c.sound
+	return p
 }
 
 // forget removes the refs below the prefix. What it can't remove, the next start does.
