@@ -33,6 +33,7 @@ type followed struct {
 	cloud    *sim.Cloud
 	packages *process.Clone
 	desired  *process.Clone
+	remote   string // of which the desired repository is a mirror, "" where it is the one
 	stop     func()
 }
 
@@ -64,7 +65,7 @@ func (f *followed) start(data string) {
 	ctx, cancel := context.WithCancel(f.Context())
 	ready, done := make(chan string, 1), make(chan error, 1)
 	go func() {
-		done <- app.Run(ctx, app.Options{Data: data, Listen: "127.0.0.1:0", Branch: "main", Cloud: f.cloud,
+		done <- app.Run(ctx, app.Options{Data: data, Listen: "127.0.0.1:0", Branch: "main", Cloud: f.cloud, Remote: f.remote, Poll: 50 * time.Millisecond,
 			Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Ready: func(s *app.Server) { ready <- s.Address() }})
 	}()
 	f.stop = func() {
