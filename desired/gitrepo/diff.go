@@ -16,6 +16,7 @@ type dirChange struct {
 	dir           string
 	before, after string // tree hashes, "" where it is no instance
 	file          entry  // vnf.yaml after
+	stray         string // tree hash after where it is no instance, and files in it differ
 }
 
 // pair is one folder in two trees; "" where it is absent or not looked into.
@@ -25,6 +26,7 @@ type pair struct{ before, after string }
 type pairNode struct {
 	before, after bool  // whether it is an instance's directory
 	file          entry // vnf.yaml after
+	files         bool  // a file that could be meant as an instance's differs
 	subs          []namedPair
 	// Of what is below, once it was counted: how many instances' directories differ,
 	// and how deep they nest.
@@ -75,6 +77,9 @@ func (r *Reader) diffDirs(ctx context.Context, oldRoot, newRoot string, limit in
 	return nodes.unfold(top, instancesDir, make([]dirChange, 0, nodes[top].many)), nil
 }
 
+// counts says whether the directory itself is one of those that differ.
+func (n *pairNode) counts() bool { return n.before || n.after || n.files }
+
 type pairNodes map[pair]*pairNode
 
 // readPairs reads the pairs that differ at and below top, level by level, each once.
@@ -100,6 +105,7 @@ func (r *Reader) readPairs(ctx context.Context, top pair, limit int) (pairNodes,
 				}
 			}
 			diffTrees(before, after, func(b, a entry) {
+				n.files = n.files || depth > 0 && (readable(b) || readable(a))
 				var sub namedPair
 				if b.isDir() {
 					sub.before, sub.name = b.hash, b.name
@@ -137,7 +143,7 @@ func (ns pairNodes) count(p pair, dir string, depth, limit int) error {
 	if depth > maxDepth {
 		return tooDeep(dir)
 	}
-	if n.before || n.after {
+	if n.counts() {
 		n.many = 1
 	}
 	for _, s := range n.subs {
@@ -159,13 +165,15 @@ func (ns pairNodes) count(p pair, dir string, depth, limit int) error {
 // unfold lists what is at and below a pair that stands in dir.
 func (ns pairNodes) unfold(p pair, dir string, out []dirChange) []dirChange {
 	n := ns[p]
-	if n.before || n.after {
+	if n.counts() {
 		c := dirChange{dir: dir, file: n.file}
 		if n.before {
 			c.before = p.before
 		}
 		if n.after {
 			c.after = p.after
+		} else {
+			c.stray = p.after
 		}
 		out = append(out, c)
 	}

@@ -75,7 +75,10 @@ func (b *batch) slotAt(dir string) *slot {
 	}
 	b.r.mu.RLock()
 	defer b.r.mu.RUnlock()
-	return b.r.index.byDir[dir]
+	if s := b.r.index.byDir[dir]; s != nil && !s.stray {
+		return s
+	}
+	return nil
 }
 
 // apply runs one write and adds its commit. An error refuses that write alone,

@@ -27,6 +27,8 @@ type slot struct {
 	lost bool
 	// exposed are the secrets that stand in the file in clear. It is obeyed all the same.
 	exposed []*desired.Problem
+	// stray says that the problems are of no matter unless rev is an instance, see misnamed.
+	stray bool
 }
 
 // index knows every instance at one commit. It isn't safe for concurrent use
@@ -236,7 +238,9 @@ func (x *index) lookup(id string) (desired.Revision, bool) {
 func (x *index) problems() []*desired.Problem {
 	var out []*desired.Problem
 	for _, s := range x.bad {
-		out = append(out, s.problems...)
+		if !s.stray {
+			out = append(out, s.problems...)
+		}
 	}
 	for id, dirs := range x.rivals {
 		if x.held[id] != nil {
@@ -373,7 +377,7 @@ func (x *index) apply(m headMove) []string {
 			// The last good revision stands until the file is mended.
 			stands[i] = &slot{rev: old.rev, name: old.name, problems: s.problems}
 			if old.rev.Instance == "" {
-				stands[i].rev = s.rev
+				stands[i].rev, stands[i].stray = s.rev, s.stray
 			}
 			delete(held, c.dir)
 		case slip && l.moved():
@@ -434,6 +438,13 @@ func (r *Reader) readSlotChunk(ctx context.Context, changes []dirChange, slots [
 	var at []int
 	for i, c := range changes {
 		if c.after == "" {
+			var err error
+			if c.stray != "" {
+				slots[i], err = r.misnamed(ctx, c, commit)
+			}
+			if err != nil {
+				return err
+			}
 			continue
 		}
 		slots[i] = &slot{rev: desired.Revision{Dir: c.dir, Commit: commit, Tree: c.after}}

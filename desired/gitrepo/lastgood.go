@@ -27,9 +27,15 @@ func (r *Repo) recall(ctx context.Context) error {
 		err := r.eachCommit(ctx, head, []string{file}, func(c pastCommit) (bool, error) {
 			e, ok, err := r.lookupPath(ctx, c.root, s.rev.Dir)
 			if err != nil || !ok || !e.isDir() {
-				return false, err
+				return true, err // what was there before is another life
 			}
 			rev := desired.Revision{Dir: s.rev.Dir, Commit: c.hash, Tree: e.hash}
+			if _, ok, err := r.lookupPath(ctx, e.hash, desired.InstanceFile); err != nil {
+				return false, err
+			} else if !ok {
+				odd, err := r.wasMisnamed(ctx, s.rev.Dir, e.hash, c)
+				return !odd, err
+			}
 			in, err := r.Read(ctx, rev)
 			if err != nil {
 				return false, nil //nolint:nilerr // not a good one either

@@ -266,7 +266,7 @@ func (r *Repo) tryRefresh(ctx context.Context) error {
 		}
 	}
 	for _, s := range m.slots {
-		if s == nil {
+		if s == nil || s.stray {
 			continue
 		}
 		for _, p := range s.problems {

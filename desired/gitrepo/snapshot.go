@@ -154,7 +154,7 @@ func (r *Reader) diff(ctx context.Context, oldCommit, newCommit string) (d diffe
 	}
 	for i := range d.dirs {
 		s := after[i]
-		if s == nil {
+		if s == nil || s.stray {
 			continue
 		}
 		if d.problems = append(d.problems, s.problems...); s.rev.Instance == "" || kept(i) {

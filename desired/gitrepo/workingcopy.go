@@ -64,6 +64,9 @@ func (w *workingCopy) walk(dir string, depth int) error {
 		}
 	}
 	for _, it := range items {
+		if depth > 0 && it.Type().IsRegular() && misname(it.Name()) {
+			w.index.put(&slot{rev: desired.Revision{Dir: dir}, problems: []*desired.Problem{misnamedAs(dir, it.Name())}})
+		}
 		if it.IsDir() && it.Name() != ".git" {
 			if err := w.walk(path.Join(dir, it.Name()), depth+1); err != nil {
 				return err
