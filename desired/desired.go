@@ -277,6 +277,9 @@ type Repo interface {
 	Lookup(instance string) (Revision, bool)
 	// List returns every instance at head, by id.
 	List() []Revision
+	// Earlier calls fn with what the instance's file said, the newest first, until it
+	// answers true: in the directory that it has at head, and not without end.
+	Earlier(ctx context.Context, instance string, fn func(*Instance) bool) error
 	// Settings returns vims/ and repositories.yaml at head. What instances need counts as
 	// it last was where head has it no more, or broken.
 	Settings() (*Settings, error)

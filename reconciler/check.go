@@ -20,6 +20,8 @@ type Checker struct {
 	packages  Packages
 	renderers *renderers
 	reveal    reveal
+	// earlier is [desired.Repo.Earlier]; nil knows of nothing earlier.
+	earlier func(ctx context.Context, instance string, fn func(*desired.Instance) bool) error
 }
 
 // NewChecker makes a Checker. driver and reveal are [Config.Driver] and [Config.Reveal].
@@ -82,7 +84,7 @@ func (c *Checker) pkg(ctx context.Context, inst *desired.Instance) (*vnfd.Packag
 	tree := inst.Package
 	if tree == "" {
 		var err error
-		if tree, err = c.packages.Newest(inst.VnfdID); err != nil {
+		if tree, err = c.newest(ctx, inst); err != nil {
 			return nil, err
 		}
 	}

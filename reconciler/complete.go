@@ -8,6 +8,7 @@ import (
 	"path"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/drivers"
@@ -31,7 +32,7 @@ func (c *Checker) Complete(ctx context.Context, settings *desired.Settings, befo
 	next := *after
 	pinVIM(settings, before, &next)
 	if next.Package == "" || c.stale(ctx, before, &next) {
-		tree, err := c.packages.Newest(next.VnfdID)
+		tree, err := c.newest(ctx, &next)
 		if err != nil {
 			return nil, fmt.Errorf("package of vnfdId %s: %w", next.VnfdID, err)
 		}
@@ -60,6 +61,42 @@ func (c *Checker) Complete(ctx context.Context, settings *desired.Settings, befo
 		}
 	}
 	return &next, nil
+}
+
+// newest is the tree of the newest package with the instance's vnfdId. Where it has left
+// its repository, it is the one that the instance ran last, and where that can't be told
+// of one that ran something, the only one that is kept.
+func (c *Checker) newest(ctx context.Context, inst *desired.Instance) (string, error) {
+	tree, unknown := c.packages.Newest(inst.VnfdID)
+	if unknown == nil || c.earlier == nil {
+		return tree, unknown
+	}
+	kept, err := c.packages.Kept(ctx, inst.VnfdID)
+	if err != nil {
+		return "", err
+	}
+	if len(kept) == 0 {
+		return "", unknown
+	}
+	ran := false
+	err = c.earlier(ctx, inst.ID, func(was *desired.Instance) bool {
+		ran = ran || was.Package != ""
+		if slices.Contains(kept, was.Package) {
+			tree = was.Package
+		}
+		return tree != ""
+	})
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("what instance %s ran before: %w", inst.ID, err)
+	case tree != "":
+		return tree, nil
+	case ran && len(kept) == 1:
+		return kept[0], nil
+	case ran:
+		return "", fmt.Errorf("%w; of what ran once %d builds of it are kept, and this instance ran none: name one of them by package: %s", unknown, len(kept), strings.Join(kept, ", "))
+	}
+	return "", unknown
 }
 
 // stale says whether the pin is one that the author left: that of the package which

@@ -48,6 +48,8 @@ func (shelf) Newest(vnfd string) (string, error) {
 	return pkgTree, nil
 }
 
+func (shelf) Kept(context.Context, string) ([]string, error) { return nil, nil }
+
 func (shelf) Pin(context.Context, string) error { return nil }
 
 func (shelf) Verify(context.Context, string) error { return nil }

@@ -40,6 +40,9 @@ type Packages interface {
 	Verify(ctx context.Context, tree string) error
 	// Pin keeps the tree for ever; it is idempotent.
 	Pin(ctx context.Context, tree string) error
+	// Kept returns the pinned trees that are packages with this vnfdId, whether a
+	// repository has them still or not.
+	Kept(ctx context.Context, vnfdID string) ([]string, error)
 	// Hooks says whether the programs of the package may be run: the repository that
 	// has the tree allows it.
 	Hooks(tree string) bool
@@ -189,6 +192,7 @@ func New(c Config) (*Reconciler, error) {
 		}
 	})
 	r.checker = NewChecker(c.Packages, c.Driver, c.Reveal)
+	r.checker.earlier = c.Repo.Earlier
 	r.started = c.Now()
 	return r, nil
 }

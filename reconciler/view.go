@@ -22,7 +22,9 @@ func (r *Reconciler) View() *View { return &View{r, r.checker} }
 // With is the view of somebody who considers other packages than those that count.
 // What runs is seen as ever.
 func (v *View) With(packages Packages) *View {
-	return &View{v.r, &Checker{packages: packages, renderers: v.checker.renderers, reveal: v.checker.reveal}}
+	other := *v.checker
+	other.packages = packages
+	return &View{v.r, &other}
 }
 
 // Running is everything of the instance that the VIM's cache last saw, what is
@@ -103,7 +105,7 @@ func (v *View) Definitions(ctx context.Context, before, after *desired.Instance,
 	return v.checker.Definitions(ctx, settings, before, after, listed)
 }
 
-// Find returns the newest package with this vnfdId.
+// Find returns the newest package with this vnfdId that a repository has.
 func (v *View) Find(ctx context.Context, vnfdID string) (*vnfd.Package, error) {
 	tree, err := v.checker.packages.Newest(vnfdID)
 	if err != nil {
@@ -113,7 +115,7 @@ func (v *View) Find(ctx context.Context, vnfdID string) (*vnfd.Package, error) {
 }
 
 // Package returns the package that the instance runs, or would run where none
-// is pinned yet.
+// is pinned yet: also one that has left its repository, where the instance ran it.
 func (v *View) Package(ctx context.Context, inst *desired.Instance) (*vnfd.Package, error) {
 	return v.checker.pkg(ctx, inst)
 }

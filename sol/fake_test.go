@@ -105,6 +105,10 @@ func (r *memRepo) Read(ctx context.Context, rev desired.Revision) (*desired.Inst
 	return desired.ParseInstance(rev.Dir+"/"+desired.InstanceFile, f[desired.InstanceFile])
 }
 
+func (r *memRepo) Earlier(context.Context, string, func(*desired.Instance) bool) error {
+	return errors.New("the API has no need of earlier files")
+}
+
 func (r *memRepo) FormerSettings(context.Context, string, func(*desired.Settings) bool) (*desired.Settings, error) {
 	return nil, errors.New("the API has no need of former settings")
 }

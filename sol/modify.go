@@ -128,7 +128,7 @@ func (a *api) repackage(ctx context.Context, patch map[string]any, paths []strin
 	if !ok {
 		return next, nil
 	}
-	pkg, err := a.View.Find(ctx, id)
+	pkg, err := a.View.Package(ctx, &desired.Instance{ID: now.ID, VnfdID: id})
 	if err != nil {
 		return nil, fmt.Errorf("vnfdId %s: %w", id, err)
 	}

@@ -53,7 +53,7 @@ func (a *api) upgraded(ctx context.Context, now *desired.Instance, req changeVnf
 	if err := running(now); err != nil {
 		return nil, err
 	}
-	if _, err := a.View.Find(ctx, req.VnfdID); err != nil {
+	if _, err := a.View.Package(ctx, &desired.Instance{ID: now.ID, VnfdID: req.VnfdID}); err != nil {
 		return nil, fmt.Errorf("vnfdId %s: %w", req.VnfdID, err)
 	}
 	next := *now

@@ -296,7 +296,11 @@ type pastCommit struct {
 // eachCommit calls fn for the commits that touched the paths, newest first,
 // until it says that it is done. It tries no more than maxHistory.
 func (r *Reader) eachCommit(ctx context.Context, commits string, paths []string, fn func(c pastCommit) (bool, error)) error {
-	out, err := r.git.run(ctx, append([]string{"--literal-pathspecs", "log", fmt.Sprintf("-n%d", maxHistory), "--format=%H %T %P", commits, "--"}, paths...)...)
+	return r.each(ctx, maxHistory, commits, paths, fn)
+}
+
+func (r *Reader) each(ctx context.Context, most int, commits string, paths []string, fn func(c pastCommit) (bool, error)) error {
+	out, err := r.git.run(ctx, append([]string{"--literal-pathspecs", "log", fmt.Sprintf("-n%d", most), "--format=%H %T %P", commits, "--"}, paths...)...)
 	if err != nil {
 		return err
 	}

@@ -53,3 +53,29 @@ func (r *Repo) recall(ctx context.Context) error {
 	}
 	return nil
 }
+
+// maxEarlier bounds how many commits on an instance's file [Repo.Earlier] looks at.
+const maxEarlier = 1000
+
+// Earlier implements [desired.Repo].
+func (r *Repo) Earlier(ctx context.Context, instance string, fn func(*desired.Instance) bool) error {
+	at, ok := r.Lookup(instance)
+	if !ok {
+		return nil
+	}
+	err := r.each(ctx, maxEarlier, r.Head(), []string{at.Dir + "/" + desired.InstanceFile}, func(c pastCommit) (bool, error) {
+		e, ok, err := r.lookupPath(ctx, c.root, at.Dir)
+		if err != nil || !ok || !e.isDir() {
+			return false, err
+		}
+		in, err := r.Read(ctx, desired.Revision{Instance: instance, Dir: at.Dir, Commit: c.hash, Tree: e.hash})
+		if err != nil || in.ID != instance {
+			return false, nil //nolint:nilerr // what couldn't be parsed was never obeyed
+		}
+		return fn(in), nil
+	})
+	if err != nil {
+		return fmt.Errorf("earlier files of instance %s: %w", instance, err)
+	}
+	return nil
+}

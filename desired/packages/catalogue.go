@@ -100,6 +100,7 @@ type Catalogue struct {
 	sound   *verdicts
 	pinned  sync.Map // tree -> true
 	pinning sync.Mutex
+	kept    sync.Map // pinned tree -> its VNFD id
 }
 
 // index is immutable.

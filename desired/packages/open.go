@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"strings"
 	"sync"
 
 	"github.com/jibe-vnfm/jibe/vnfd"
@@ -153,6 +154,47 @@ func (c *Catalogue) Pin(ctx context.Context, tree string) error {
 	}
 	c.pinned.Store(tree, true)
 	return nil
+}
+
+// Kept returns the pinned trees that are packages with the VNFD id, in order, whether a
+// repository still has them or not. It costs no I/O but for the list once all are known.
+func (c *Catalogue) Kept(ctx context.Context, vnfdID string) ([]string, error) {
+	refs, err := c.git.allRefs(ctx, pins)
+	if err != nil {
+		return nil, fmt.Errorf("packages that are pinned: %w", err)
+	}
+	var store *objects
+	defer func() {
+		if store != nil {
+			store.close()
+		}
+	}()
+	var trees []string
+	for _, ref := range refs {
+		tree := strings.TrimPrefix(ref, pins)
+		id, known := c.kept.Load(tree)
+		if !known {
+			if store == nil {
+				if store, err = c.git.objects(ctx); err != nil {
+					return nil, fmt.Errorf("packages that are pinned: %w", err)
+				}
+			}
+			p, _, err := load(store, tree)
+			switch {
+			case errors.Is(err, errStore):
+				return nil, fmt.Errorf("package %s, which is pinned: %w", tree, err)
+			case err != nil:
+				id = "" // it is of no use to anyone by now
+			default:
+				id = p.VNFD.ID
+			}
+			c.kept.Store(tree, id)
+		}
+		if id == vnfdID {
+			trees = append(trees, tree)
+		}
+	}
+	return trees, nil
 }
 
 // cache keeps the packages that were used last. Its zero value is empty.

@@ -1,0 +1,108 @@
+package app_test
+
+import (
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/jibe-vnfm/jibe/app"
+)
+
+// upgrade changes the line of the vnfdId by git and returns the commit.
+func (f *followed) upgrade(from, to string) string {
+	f.Helper()
+	if err := f.desired.Reset(f.Context()); err != nil {
+		f.Fatal(err)
+	}
+	text, err := f.desired.Read("instances/a/vnf.yaml")
+	if err != nil {
+		f.Fatal(err)
+	}
+	change(f.T, f.desired, map[string]string{"instances/a/vnf.yaml": strings.Replace(text, vnfdID(from), vnfdID(to), 1)})
+	commit := f.git(f.desired.Dir, "rev-parse", "HEAD")
+	f.runs(to)
+	return commit
+}
+
+// pin is the tree that the instance's file names.
+func (f *followed) pin() string {
+	f.Helper()
+	_, pin, _ := strings.Cut(f.git(f.Desired(), "show", "main:instances/a/vnf.yaml"), "\npackage: ")
+	pin, _, _ = strings.Cut(pin, "\n")
+	return pin
+}
+
+func TestAGitRevertToAPackageThatHasLeftItsRepositoryRunsItAgain(t *testing.T) {
+	f := newFollowed(t, "")
+	was := f.pin()
+	// The same version of another build, which is kept as another instance ran it.
+	f.upstream("other.git", func(text string) string { return text + "# another build\n" }, "1.4.0")
+	f.release(nil, "1.4.1")
+	f.known("1.4.1")
+	commit := f.upgrade("1.4.0", "1.4.1")
+	change(t, f.desired, map[string]string{"repositories.yaml": "- {name: small, url: packages.git, path: small, tags: \"v*\"}\n- {name: other, url: other.git, path: small, tags: \"v*\"}\n"})
+	f.withdrawn("packages.git", "1.4.0", was)
+	change(t, f.desired, map[string]string{"instances/b/vnf.yaml": "vnfdId: " + vnfdID("1.4.0") + "\nflavour: simple\nparams: {namespace: b}\n"})
+	poll(t, func() error {
+		if pins := f.git(f.Desired(), "for-each-ref", "refs/jibe/packages"); strings.Count(pins, "\n") != 2 {
+			return fmt.Errorf("pins: %s", pins)
+		}
+		return nil
+	})
+	build := f.git(filepath.Join(f.Data, "packages", "other.git"), "rev-parse", "v1.4.0:small")
+	f.withdrawn("other.git", "1.4.0", build)
+
+	if err := f.desired.Reset(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	f.git(f.desired.Dir, "revert", "--no-edit", commit)
+	text, err := f.desired.Read("instances/a/vnf.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(text, was) {
+		t.Fatal("the pin came back by itself: the rest proves nothing")
+	}
+	if got := f.judged(app.Proposal{Instances: []app.Candidate{{Dir: "instances/a", File: text}}}); got != "" {
+		t.Errorf("it would be refused: %s", got)
+	}
+	f.git(f.desired.Dir, "push", "--quiet", "origin", "HEAD:refs/heads/main")
+	f.runs("1.4.0")
+	if now := f.pin(); now != was {
+		t.Errorf("it runs %s, and ran %s", now, was)
+	}
+	if err := f.desired.Reset(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+
+	// The API finds it, too.
+	f.upgrade("1.4.0", "1.4.1")
+	a, err := f.Do(t.Context(), http.MethodPost, "/vnflcm/v2/vnf_instances/"+followID+"/change_vnfpkg", map[string]any{"vnfdId": vnfdID("1.4.0")})
+	if err != nil || a.Status != http.StatusAccepted {
+		t.Fatalf("change_vnfpkg: %v %d %s", err, a.Status, a.Body)
+	}
+	f.runs("1.4.0")
+	if now := f.pin(); now != was {
+		t.Errorf("by the API it runs %s, and ran %s", now, was)
+	}
+	// A VNF that ran nothing before has no claim on it.
+	fresh := "vnfdId: " + vnfdID("1.4.0") + "\nflavour: simple\nparams: {namespace: c}\n"
+	if got := f.judged(app.Proposal{Instances: []app.Candidate{{Dir: "instances/c", File: fresh}}}); !strings.Contains(got, "no such package") {
+		t.Errorf("a new one: %q", got)
+	}
+}
+
+// withdrawn takes a version out of a package repository and waits until the build is
+// unknown.
+func (f *followed) withdrawn(repository, version, tree string) {
+	f.Helper()
+	f.git(filepath.Join(f.Data, "packages", repository), "tag", "-d", "v"+version)
+	poll(f.T, func() error {
+		if strings.Contains(f.catalogue(), tree) {
+			return fmt.Errorf("build %s of %s is still known", tree, version)
+		}
+		return nil
+	})
+}
