@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -515,4 +516,42 @@ func FuzzParseTree(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestWhatIsKeptIsFoundByItsVNFDIdWhateverTheRepositoriesHave(t *testing.T) {
+	l := newLab(t)
+	up := l.upstream("amf")
+	repo := desired.Repository{Name: "amf", URL: "amf", Branch: "main"}
+	var trees []string
+	for _, p := range [][2]string{{"amf-id", "1.0"}, {"smf-id", "1.0"}, {"amf-id", "1.1"}} {
+		l.put(up, p[0], p[1])
+		trees = append(trees, l.commit(up, ""))
+		l.sync(repo)
+	}
+	l.put(up, "amf-id", "2.0") // which nobody has run
+	l.commit(up, "")
+	l.sync(repo)
+	for _, tree := range trees {
+		if err := l.c.Pin(t.Context(), tree); err != nil {
+			t.Fatal(err)
+		}
+	}
+	amf := []string{trees[0], trees[2]}
+	slices.Sort(amf)
+	check := func(c *Catalogue) {
+		t.Helper()
+		for id, want := range map[string][]string{"amf-id": amf, "smf-id": trees[1:2], "upf-id": nil} {
+			for range 2 { // the second time from memory
+				if got, err := c.Kept(t.Context(), id); err != nil || !slices.Equal(got, want) {
+					t.Errorf("of %s are kept %v, %v; want %v", id, got, err, want)
+				}
+			}
+		}
+	}
+	check(l.c)
+	if err := os.RemoveAll(up); err != nil {
+		t.Fatal(err)
+	}
+	l.sync()
+	check(l.catalogue())
 }
