@@ -175,7 +175,7 @@ func (r *Repo) holdNeeded(ctx context.Context, was settingsState, next *settings
 
 func (s *settingsState) hold(p *desired.Problem) {
 	s.held = true
-	p.Message += "; until then it counts as it last was"
+	p.Message += "; meanwhile it counts as it last was"
 	s.problems = append(s.problems, p)
 }
 
