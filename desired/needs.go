@@ -21,7 +21,7 @@ func (s *Settings) VIMsOf(in *Instance) []string {
 	}
 	switch {
 	case in.VIM != "":
-		add(in.VIM)
+		names = append(names, in.VIM)
 	case len(in.VIMConnections) == 0:
 		add(s.DefaultVIM())
 	}

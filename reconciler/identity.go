@@ -44,11 +44,7 @@ func (c *connected) identify(ctx context.Context, now time.Time) (string, error)
 // identities are what the VIMs of an instance say that they are, by the names that it has
 // for them.
 func (v *vims) identities(ctx context.Context, inst *desired.Instance) (map[string]string, error) {
-	settings, err := v.Repo.Settings()
-	if err != nil {
-		return nil, fmt.Errorf("VIMs of the desired repository: %w", err)
-	}
-	list, err := places(settings, inst)
+	settings, list, err := placesIn(ctx, v.Repo, inst)
 	if err != nil {
 		return nil, err
 	}
