@@ -34,7 +34,7 @@ func TestAPackageThatHasLeftItsRepositoryIsFoundByWhatTheInstanceRan(t *testing.
 		"one for an instance that never ran any": {[]string{"a"}, []string{""}, "", "no repository has it"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			checker := NewChecker(left{kept: c.kept}, nil)
+			checker := NewChecker(left{kept: c.kept}, nil, nil)
 			checker.earlier = func(_ context.Context, _ string, fn func(*desired.Instance) bool) error {
 				for _, tree := range c.ran {
 					if fn(&desired.Instance{Package: tree}) {
