@@ -177,7 +177,7 @@ func (w *world) commit(text string) desired.Revision {
 }
 
 func file(state, extra string) string {
-	if !strings.Contains(extra, "vim:") {
+	if !strings.Contains(extra, "vim:") && !strings.Contains(extra, "vimConnectionInfo:") {
 		extra = "vim: lab\n" + extra // nothing is left to be filled in
 	}
 	return fmt.Sprintf("id: %s\nname: amf\nvnfdId: %s\nstate: %s\nflavour: simple\npackage: %s\n%s", id, vnfdID, state, pkgTree, extra)

@@ -53,7 +53,7 @@ func (v *vault) VIM(f *desired.VIM) (drivers.VIM, error) {
 }
 
 func (v *vault) Connection(name string, c desired.VIMConnection) (drivers.VIM, error) {
-	return drivers.VIM{Name: name, Type: c.VimType, Endpoint: c.InterfaceInfo["endpoint"]}, nil
+	return drivers.VIM{Name: name, Type: c.VimType, Endpoint: c.InterfaceInfo["endpoint"], Token: c.AccessInfo["username"]}, nil
 }
 
 // lives is a world in which drivers are known by their VIM and token.
@@ -196,16 +196,16 @@ func TestADriverThatNoInstanceUsesEndsWhenTheCredentialsOfItsVIMAreReplaced(t *t
 }
 
 func TestAnInstancesOwnConnectionEndsWithTheInstance(t *testing.T) {
-	own := func(endpoint string) string {
-		return "vimConnectionInfo: {mine: {vimType: sim, interfaceInfo: {endpoint: \"" + endpoint + "\"}}}\n"
+	own := func(user string) string {
+		return "vimConnectionInfo: {mine: {vimType: sim, interfaceInfo: {endpoint: \"https://a\"}, accessInfo: {username: " + user + "}}}\n"
 	}
 	l := newLives(t, nil)
-	l.commit(file("instantiated", own("https://a")))
+	l.commit(file("instantiated", own("first")))
 	l.last(lcm.Instantiate, lcm.Completed)
-	a := l.of("mine", "", "https://a")
-	l.commit(file("instantiated", own("https://b")))
+	a := l.of("mine", "first", "https://a")
+	l.commit(file("instantiated", own("second")))
 	l.until("the connection that was replaced has ended", a.ended)
-	b := l.of("mine", "", "https://b")
+	b := l.of("mine", "second", "https://a")
 	l.cloud.Drift(web)
 	l.last(lcm.Heal, lcm.Completed)
 	if b.retired.Load() {

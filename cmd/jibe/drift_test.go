@@ -132,7 +132,6 @@ func TestInstancesCarryANoteOfWhatIsOutOfTheOrdinary(t *testing.T) {
 		{`{"instantiatedVnfInfo": {"metadata": {"held": "op1"}}}`, "held"},
 		{`{"jibe": {"driftPolicy": "report", "drifted": ["Deployment/demo/vdu1", "Service/demo/web"]}}`, "drifted (2), drift reported only"},
 		{`{"jibe": {"suspended": true, "held": "op1", "drifted": ["a/b/c"]}}`, "suspended, held, drifted (1)"},
-		{`{"jibe": {"problem": "the package can't be used", "drifted": ["a/b/c"]}}`, "the package can't be used, drifted (1)"},
 		{`{"jibe": "of another kind"}`, ""},
 		{`{"jibe": {"drifted": "of another kind", "suspended": "yes"}}`, ""},
 	} {
@@ -149,7 +148,8 @@ func TestInstancesCarryANoteOfWhatIsOutOfTheOrdinary(t *testing.T) {
 func TestGetInstanceSaysWhatIsHeldAndWhatHasDrifted(t *testing.T) {
 	odd := map[string]any{"id": "i1", "instantiationState": "INSTANTIATED",
 		"jibe": map[string]any{"suspended": true, "held": "op7", "drifted": []string{"Service/demo/web"}}}
-	sick := map[string]any{"id": "i2", "jibe": map[string]any{"problem": "the package can't be used: " + strings.Repeat("a.yaml was changed; ", 9)}}
+	sick := map[string]any{"id": "i2", "jibe": map[string]any{"problems": []any{map[string]any{
+		"file": "instances/a/vnf.yaml", "message": "the package can't be used: " + strings.Repeat("a.yaml was changed; ", 9)}}}}
 	if got := said(t, map[string]any{"/vnflcm/v2/vnf_instances/i2": sick}, "get", "instance", "i2"); strings.Count(got, "a.yaml was changed") < 9 {
 		t.Errorf("it doesn't tell all of the problem:\n%s", got)
 	}
