@@ -66,6 +66,10 @@ type judge struct {
 	check  func(ctx context.Context, settings *desired.Settings, before, after *desired.Instance) error
 	// names is the rule that tells names of secrets in the instance from others.
 	names func(ctx context.Context, in *desired.Instance) desired.SecretNames
+	// named are the directories at head whose instances have a name.
+	named func(name string) []string
+	// fresh are the directories of the proposal by the names that it gives.
+	fresh map[string][]string
 	// warnings are of what is let pass.
 	warnings []*desired.Problem
 }
@@ -79,7 +83,26 @@ func (j *judge) problems(ctx context.Context, c Candidate) (after *desired.Insta
 	}
 	added, left := desired.Exposed(c.Dir+"/"+desired.InstanceFile, []byte(c.File), before, after, j.names(ctx, after))
 	j.warnings = append(j.warnings, left...)
+	if p := j.namesake(c, before, after); p != nil {
+		j.warnings = append(j.warnings, p)
+	}
 	return after, append(problems, added...), nil
+}
+
+// namesake warns of a name that another instance has: people go by names, and a copied
+// directory is often meant to be another VNF.
+func (j *judge) namesake(c Candidate, before, after *desired.Instance) *desired.Problem {
+	if after.Name == "" || before != nil && before.Name == after.Name {
+		return nil
+	}
+	others := slices.Concat(j.named(after.Name), j.fresh[after.Name])
+	j.fresh[after.Name] = append(j.fresh[after.Name], c.Dir)
+	i := slices.IndexFunc(others, func(dir string) bool { return dir != c.Dir })
+	if i < 0 {
+		return nil
+	}
+	return &desired.Problem{File: c.Dir + "/" + desired.InstanceFile, Line: reconciler.LineOf(c.File, "name"),
+		Message: fmt.Sprintf("the name %q is also that of %s", after.Name, others[i]), Remedy: "give it a name of its own, unless that is meant"}
 }
 
 // refusals are what the candidate would be refused for by those who carry it out.
@@ -180,7 +203,7 @@ func (s *Server) judge(ctx context.Context, p *Proposal, steps bool) (*Verdict, 
 		return nil, err
 	}
 	v.Problems = append(v.Problems, needed...)
-	j := &judge{settings: settings, check: view.Check, names: view.SecretNames, before: s.atHead(ctx)}
+	j := &judge{settings: settings, check: view.Check, names: view.SecretNames, before: s.atHead(ctx), named: s.repo.Named, fresh: map[string][]string{}}
 	for _, c := range p.Instances {
 		after, problems, err := j.problems(ctx, c)
 		if err != nil {

@@ -153,7 +153,7 @@ func ProblemOf(dir, text string, err error) (*desired.Problem, bool) {
 	p := &desired.Problem{File: path.Join(dir, desired.InstanceFile)}
 	var broken *vnfd.InvalidError
 	if errors.Is(err, packages.ErrUnknown) || errors.As(err, &broken) {
-		p.Line, p.Message, p.Remedy = lineOf(text, "vnfdId"), err.Error(), "`jibe get packages` lists what is known"
+		p.Line, p.Message, p.Remedy = LineOf(text, "vnfdId"), err.Error(), "`jibe get packages` lists what is known"
 		return p, true
 	}
 	field, reason, ok := Refused(err)
@@ -163,7 +163,7 @@ func ProblemOf(dir, text string, err error) (*desired.Problem, bool) {
 	if strings.ContainsAny(field, "/ ") { // no field of vnf.yaml, but a file or an object
 		reason = field + ": " + reason
 	}
-	p.Line, p.Message = lineOf(text, field), reason
+	p.Line, p.Message = LineOf(text, field), reason
 	return p, true
 }
 
@@ -181,8 +181,8 @@ func Refused(err error) (field, reason string, ok bool) {
 	return "", "", false
 }
 
-// lineOf is the line of a top-level key, or 0.
-func lineOf(text, field string) int {
+// LineOf is the line of a top-level key, or 0.
+func LineOf(text, field string) int {
 	key, _, _ := strings.Cut(field, ".")
 	if key == "" {
 		return 0

@@ -81,7 +81,7 @@ func Start(t testing.TB, data string, args ...string) *Server {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		s.Kill()
+		s.KillGroup() // a git that it had started would still write where folders are removed
 		if t.Failed() {
 			t.Logf("the end of the log of process %d:\n%s", s.Pid(), s.Log())
 		}
