@@ -1,0 +1,141 @@
+package reconciler_test
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo"
+	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/lcm"
+	"github.com/jibe-vnfm/jibe/lcm/oplog"
+	"github.com/jibe-vnfm/jibe/reconciler"
+	"github.com/jibe-vnfm/jibe/store/bolt"
+)
+
+// vimFile writes vims/<name>.yaml.
+func (w *world) vimFile(name, text string) {
+	w.t.Helper()
+	err := w.repo.WriteVIM(w.t.Context(), name, "Change a VIM", nil, func([]byte) ([]byte, error) { return []byte(text), nil })
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if err := w.recon.EnqueueAll(w.t.Context()); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// problem waits until the instance's problem has these words in it.
+func (w *world) problemSays(words string) {
+	w.t.Helper()
+	w.until("the problem says "+words, func() bool {
+		p, ok := w.recon.View().Problem(id)
+		return ok && strings.Contains(p.Message, words)
+	})
+}
+
+func TestWhatRanBeforeVIMsWerePinnedIsPinnedAtTheFirstLookWithoutAnOperation(t *testing.T) {
+	w := newWorld(t, nil)
+	w.commit(file("instantiated", ""))
+	w.last(lcm.Instantiate, lcm.Completed)
+	w.stop()
+	unpinned(t, w.data)
+	w.start()
+	w.until("the VIM is pinned", func() bool { return w.head().VIM == "lab" })
+	w.until("the pin is taken for what it is", func() bool {
+		inst, err := w.log.Instance(t.Context(), id)
+		head, _ := w.repo.Lookup(id)
+		return err == nil && inst.Operated.Tree == head.Tree && inst.VIMs == nil
+	})
+	if n := len(w.operations(lcm.Instantiate)) + len(w.operations(lcm.ModifyInfo)); n != 1 {
+		t.Errorf("%d operations, want that which began it all", n)
+	}
+	w.commit(file("notInstantiated", ""))
+	w.last(lcm.Terminate, lcm.Completed)
+	if in := w.head(); in.VIM != "" {
+		t.Errorf("terminated, it has still the VIM %q that nobody had named", in.VIM)
+	}
+}
+
+// unpinned leaves a data directory as a process that pinned no VIMs would have.
+func unpinned(t *testing.T, data string) {
+	t.Helper()
+	repo, err := gitrepo.Open(t.Context(), gitrepo.Options{Dir: filepath.Join(data, "desired.git")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer repo.Close()
+	db, err := bolt.Open(filepath.Join(data, "store.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	rev, err := repo.Write(t.Context(), desired.Write{Instance: id, Subject: "Without a VIM", Change: func(_ desired.Revision, old desired.Files) (desired.Files, error) {
+		return desired.Files{"vnf.yaml": []byte(strings.Replace(string(old["vnf.yaml"]), "vim: lab\n", "", 1))}, nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := oplog.New(db, time.Now).Adopt(t.Context(), id, func(i *lcm.Instance) error {
+		i.Operated, i.Settled, i.PinnedVIM, i.VIMs = rev, rev, "", nil
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestWhatRunsIsLookedAfterWhileItsHeadAsksForAnotherVIM(t *testing.T) {
+	w := newWorld(t, nil)
+	w.vimFile("other", "type: sim\n")
+	w.commit(file("instantiated", ""))
+	w.last(lcm.Instantiate, lcm.Completed)
+	w.commit(file("instantiated", "vim: other\nlevels: {web: 3}\n"))
+	w.problemSays("the VNF runs at VIM lab, and can't be taken to VIM other")
+	w.cloud.Lose(web)
+	if op := w.last(lcm.Heal, lcm.Completed); !op.Automatic || w.units("VDU1") != 1 {
+		t.Errorf("repaired by %+v, %d units", op, w.units("VDU1"))
+	}
+	w.problemSays("can't be taken to VIM other")
+	w.commit(file("instantiated", "levels: {web: 3}\n"))
+	w.last(lcm.Scale, lcm.Completed)
+	if p, ok := w.recon.View().Problem(id); ok || w.units("VDU1") != 4 {
+		t.Errorf("mended, the problem is %+v, and there are %d units", p, w.units("VDU1"))
+	}
+}
+
+// addressed gives every VIM its endpoint, by which the simulator tells which one it is.
+type addressed struct{ noSecrets }
+
+func (addressed) VIM(v *desired.VIM) (drivers.VIM, error) {
+	return drivers.VIM{Name: v.Name, Type: v.Type, Endpoint: v.Endpoint}, nil
+}
+
+func TestAVIMThatLeadsElsewhereUnderItsNameIsRefusedUntilItLeadsBack(t *testing.T) {
+	w := newWorld(t, func(c *reconciler.Config) { c.Secrets = addressed{} })
+	const a, b = "type: sim\ndefault: true\nendpoint: https://a\n", "type: sim\ndefault: true\nendpoint: https://b\n"
+	w.vimFile("lab", a)
+	w.commit(file("instantiated", ""))
+	w.last(lcm.Instantiate, lcm.Completed)
+	w.vimFile("lab", b)
+	w.cloud.Lose(web)
+	w.problemSays("VIM lab isn't the one at which the VNF was instantiated")
+	if n := len(w.operations(lcm.Heal)); n != 0 {
+		t.Errorf("%d repairs were begun there", n)
+	}
+	w.commit(file("instantiated", "levels: {web: 2}\n"))
+	if op := w.last(lcm.Scale, lcm.RolledBack); op.Error == nil || !strings.Contains(op.Error.Detail, "isn't the one at which") {
+		t.Errorf("scaled there: %+v", op.Error)
+	}
+	w.commit(file("notInstantiated", ""))
+	if op := w.last(lcm.Terminate, lcm.RolledBack); op.Error == nil || !strings.Contains(op.Error.Detail, "isn't the one at which") {
+		t.Errorf("terminated there: %+v", op.Error)
+	}
+	w.vimFile("lab", a)
+	if op := w.last(lcm.Heal, lcm.Completed); !op.Automatic || w.units("VDU1") != 1 {
+		t.Errorf("repaired by %+v, %d units", op, w.units("VDU1"))
+	}
+	w.commit(file("notInstantiated", ""))
+	w.last(lcm.Terminate, lcm.Completed)
+}
