@@ -1,0 +1,75 @@
+package docs
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// root is the project's folder.
+const root = "../.."
+
+func TestEveryRowOfThePageOfSlipsIsATest(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join(root, "docs", "guide", "slips.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := testsOf(t)
+	named := regexp.MustCompile("`(Test[A-Za-z0-9_]+)`")
+	rows := 0
+	for i, line := range strings.Split(string(page), "\n") {
+		if !strings.HasPrefix(line, "| ") || strings.HasPrefix(line, "| What happens if I") {
+			continue
+		}
+		rows++
+		cells := strings.Split(strings.Trim(line, "| "), " | ")
+		if len(cells) != 3 {
+			t.Errorf("line %d has %d cells, want what is done, what happens, and the test", i+1, len(cells))
+			continue
+		}
+		found := named.FindAllStringSubmatch(cells[2], -1)
+		if len(found) == 0 {
+			t.Errorf("line %d names no test: %s", i+1, line)
+		}
+		for _, name := range found {
+			if !tests[name[1]] {
+				t.Errorf("line %d names %s, which isn't a test", i+1, name[1])
+			}
+		}
+	}
+	if rows < 40 {
+		t.Errorf("only %d rows were read: the page has another form", rows)
+	}
+}
+
+// testsOf are the names of all tests.
+func testsOf(t *testing.T) map[string]bool {
+	t.Helper()
+	declared := regexp.MustCompile(`(?m)^func (Test[A-Za-z0-9_]+)\(`)
+	all := map[string]bool{}
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && strings.HasPrefix(d.Name(), ".") && len(d.Name()) > 2:
+			return fs.SkipDir
+		case !strings.HasSuffix(path, "_test.go"):
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		for _, m := range declared.FindAllStringSubmatch(string(text), -1) {
+			all[m[1]] = true
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
