@@ -55,7 +55,7 @@ func (v *View) plan(ctx context.Context, settings *desired.Settings, rev desired
 	if err := v.Check(ctx, settings, before, after); err != nil {
 		return err
 	}
-	if after, err = v.complete(ctx, before, after, p); err != nil {
+	if after, err = v.complete(ctx, settings, before, after, p); err != nil {
 		return err
 	}
 	named := after
@@ -124,8 +124,14 @@ func (v *View) plan(ctx context.Context, settings *desired.Settings, rev desired
 }
 
 // complete is the intent as it would be committed.
-func (v *View) complete(ctx context.Context, before, after *desired.Instance, p *Preview) (*desired.Instance, error) {
-	full, err := v.Complete(ctx, before, after)
+func (v *View) complete(ctx context.Context, settings *desired.Settings, before, after *desired.Instance, p *Preview) (*desired.Instance, error) {
+	if settings == nil {
+		var err error
+		if settings, err = v.r.Repo.Settings(); err != nil {
+			return nil, err
+		}
+	}
+	full, err := v.checker.Complete(ctx, settings, before, after)
 	if err != nil || after == nil {
 		return full, err
 	}

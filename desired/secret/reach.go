@@ -133,7 +133,9 @@ func (k *Keeper) outside(path string) error {
 		remedy = "move it there"
 	}
 	dir := filepath.Dir(filepath.Clean(path))
-	if _, own := within(dir, k.dir); !own {
+	if _, own := within(k.dir, filepath.Clean(path)); own {
+		remedy = "what else is in Jibe's data directory is its own: put the secret into a file of " + strings.Join(k.reach.Dirs, " or ")
+	} else if _, own := within(dir, k.dir); !own {
 		if _, below := within(k.dir, dir); !below {
 			remedy += ", or start jibe serve with --secret-dir " + dir + ", if that holds nothing but such secrets"
 		}

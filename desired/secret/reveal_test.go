@@ -69,7 +69,7 @@ func TestWhatCantBeRevealedIsNamed(t *testing.T) {
 		"file:" + secrets + "/none": secret.ErrMissing.Error(),
 		"env:HOME":                  "the environment variable HOME isn't one",
 		"file:/nonexistent/x":       "the file /nonexistent/x is outside",
-		"file:" + filepath.Join(dir, secret.IdentityFile):      "is outside of what references may name, " + secrets + " (move it there)",
+		"file:" + filepath.Join(dir, secret.IdentityFile):      "is outside of what references may name, " + secrets + " (what else is in Jibe's data directory is its own: put the secret into a file of ",
 		"file:" + secrets + "/../" + secret.IdentityFile:       "is outside",
 		"file:" + secrets + "/link":                            "leads out of " + secrets + " by a symbolic link",
 		"file:" + secrets + "/../../" + filepath.Base(dir)[1:]: "is outside",

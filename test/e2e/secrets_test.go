@@ -136,7 +136,7 @@ func TestAPushThatWouldRunACommandOrReadAFileOfTheServerIsRefused(t *testing.T) 
 		"a command, in a file":         {map[string]string{"vims/evil.yaml": kubeconfig("file:" + secrets + "/conf")}, command},
 		"a command, in a variable":     {map[string]string{"vims/evil.yaml": kubeconfig("env:JIBE_SECRET_CONF")}, command},
 		"a command, of what runs":      {map[string]string{"vims/evil.yaml": kubeconfig(b.sealed(b.conf())), "instances/evil/vnf.yaml": instanceAt("evil")}, command},
-		"the key":                      {map[string]string{"vims/evil.yaml": token("file:" + data + "/identity.age")}, []string{`vims/evil.yaml: "credentials.token": the file ` + data + "/identity.age is outside", "move it there"}},
+		"the key":                      {map[string]string{"vims/evil.yaml": token("file:" + data + "/identity.age")}, []string{`vims/evil.yaml: "credentials.token": the file ` + data + "/identity.age is outside", "put the secret into a file of"}},
 		"the key, by dots":             {map[string]string{"vims/evil.yaml": token("file:" + secrets + "/../identity.age")}, []string{`"credentials.token"`, "is outside"}},
 		"the key, by a link":           {map[string]string{"vims/evil.yaml": token("file:" + secrets + "/link")}, []string{`"credentials.token"`, "leads out of " + secrets + " by a symbolic link"}},
 		"a file of the system":         {map[string]string{"vims/evil.yaml": token("file:/etc/passwd")}, []string{"the file /etc/passwd is outside", "--secret-dir /etc"}},
@@ -239,7 +239,7 @@ func TestACommitOnAForgeNeverRunsTheCommandOfItsKubeconfigAndShowsTheProblem(t *
 	shown := func() {
 		t.Helper()
 		out, errs, _ := b.cli(t, "get", "problems")
-		for _, w := range []string{"vims/evil.yaml", `users["u"].user.exec`, "--allow-kubeconfig-exec", "vims/leak.yaml", `"credentials.token"`, "move it there"} {
+		for _, w := range []string{"vims/evil.yaml", `users["u"].user.exec`, "--allow-kubeconfig-exec", "vims/leak.yaml", `"credentials.token"`, "put the secret into a file of"} {
 			if !strings.Contains(out, w) {
 				t.Errorf("no %q in jibe get problems:\n%s%s", w, out, errs)
 			}
@@ -247,9 +247,12 @@ func TestACommitOnAForgeNeverRunsTheCommandOfItsKubeconfigAndShowsTheProblem(t *
 		if a := b.rest(t, "GET", "/metrics", nil); !strings.Contains(string(a.Body), "\njibe_desired_problems 2\n") {
 			t.Error("the metrics don't count the problems")
 		}
-		if log := b.process.Log(); !strings.Contains(log, "VIM is not used") || !strings.Contains(log, "vims/evil.yaml") {
-			t.Errorf("the log doesn't tell:\n%s", log)
-		}
+		eventually(t, func() error { // what isn't obeyed is looked for each second
+			if log := b.process.Log(); !strings.Contains(log, "a file is not obeyed") || !strings.Contains(log, "vims/evil.yaml") {
+				return fmt.Errorf("the log doesn't tell:\n%s", log)
+			}
+			return nil
+		})
 	}
 	shown()
 	id := b.must(t, 201, "POST", instances, object{"vnfdId": plain}).object(t).text("id")
