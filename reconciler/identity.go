@@ -12,13 +12,19 @@ import (
 	"github.com/jibe-vnfm/jibe/lcm"
 )
 
-// identityAge is for how long a VIM is taken to be the one that it said it is.
-const identityAge = time.Minute
+const (
+	// identityAge is for how long a VIM is taken to be the one that it said it is.
+	identityAge = time.Minute
+	// identityPatience bounds the wait for its word, and for how long it isn't asked again
+	// where none came: all instances at the VIM wait for one answer.
+	identityPatience = 2 * time.Second
+)
 
-// identity is what a VIM said that it is.
+// identity is what a VIM said that it is, or why it didn't.
 type identity struct {
 	mu    sync.Mutex
 	is    string
+	err   error
 	until time.Time
 }
 
@@ -31,14 +37,22 @@ func (c *connected) identify(ctx context.Context, now time.Time) (string, error)
 	c.identity.mu.Lock()
 	defer c.identity.mu.Unlock()
 	if now.Before(c.identity.until) {
-		return c.identity.is, nil
+		return c.identity.is, c.identity.err
 	}
-	is, err := x.Identity(ctx)
-	if err != nil {
+	asking, cancel := context.WithTimeout(ctx, identityPatience)
+	defer cancel()
+	is, err := x.Identity(asking)
+	age := identityAge
+	if err != nil && ctx.Err() == nil {
+		age = identityPatience
+		if asking.Err() != nil { // its time was up, and not the caller's
+			err = fmt.Errorf("%w: no answer within %s: %w", drivers.ErrUnavailable, identityPatience, err)
+		}
+	} else if err != nil {
 		return "", err
 	}
-	c.identity.is, c.identity.until = is, now.Add(identityAge)
-	return is, nil
+	c.identity.is, c.identity.err, c.identity.until = is, err, now.Add(age)
+	return is, err
 }
 
 // identities are what the VIMs of an instance say that they are, by the names that it has

@@ -63,7 +63,7 @@ func (p *pass) settled(ctx context.Context, record *lcm.Instance, head desired.R
 		return
 	}
 	inst, err := p.read(ctx, head)
-	if err != nil || inst.State != desired.Instantiated || inst.Suspend || !inst.Derived && (inst.VIM != "" || len(inst.VIMConnections) > 0) {
+	if err != nil || inst.State != desired.Instantiated || inst.Suspend || inst.Held != "" || !inst.Derived && (inst.VIM != "" || len(inst.VIMConnections) > 0) {
 		return
 	}
 	settings, err := p.Repo.Settings()

@@ -3,8 +3,8 @@ package kubernetes_test
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
