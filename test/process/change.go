@@ -55,7 +55,7 @@ func (c *Clone) ChangeInstance(ctx context.Context, remote func() string, dir, m
 			return commit, nil
 		case ctx.Err() != nil:
 			return "", fmt.Errorf("push: no end in time: %w", err)
-		case overtaken(err):
+		case Overtaken(err):
 			continue
 		case strings.Contains(err.Error(), "jibe refuses this push"):
 			return "", err
@@ -64,8 +64,8 @@ func (c *Clone) ChangeInstance(ctx context.Context, remote func() string, dir, m
 	}
 }
 
-// overtaken says whether a push failed because the branch had moved.
-func overtaken(err error) bool {
+// Overtaken says whether a push failed because the branch had moved.
+func Overtaken(err error) bool {
 	for _, sign := range []string{"fetch first", "non-fast-forward", "cannot lock ref", "failed to update ref", "incorrect old value", "stale info"} {
 		if strings.Contains(err.Error(), sign) {
 			return true

@@ -154,7 +154,7 @@ func (s *Server) PushChange(t testing.TB, c *Clone, change func(*Clone) (map[str
 		switch err := c.Push(t.Context()); {
 		case err == nil:
 			return len(files)
-		case !overtaken(err):
+		case !Overtaken(err):
 			t.Fatal(err)
 		}
 	}

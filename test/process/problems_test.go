@@ -63,14 +63,26 @@ func (f *forge) commit(message string) {
 	}
 }
 
-// push commits files on top of what Jibe has pushed meanwhile.
+// push commits files on top of what Jibe has pushed meanwhile, and again where it was
+// faster.
 func (f *forge) push(files map[string]string) {
 	f.t.Helper()
-	if err := f.clone.Reset(f.t.Context()); err != nil {
-		f.t.Fatal(err)
+	for {
+		if err := f.clone.Reset(f.t.Context()); err != nil {
+			f.t.Fatal(err)
+		}
+		f.write(files)
+		if _, err := f.clone.Commit(f.t.Context(), "Change something"); err != nil {
+			f.t.Fatal(err)
+		}
+		err := f.clone.Push(f.t.Context())
+		if err == nil {
+			return
+		}
+		if !process.Overtaken(err) {
+			f.t.Fatal(err)
+		}
 	}
-	f.write(files)
-	f.commit("Change something")
 }
 
 // cli is what the program prints, and its exit code.
