@@ -31,8 +31,6 @@ func (p *pass) intent(ctx context.Context, inst *lcm.Instance, failed *lcm.Opera
 	head, exists := p.Repo.Lookup(p.id)
 	if !exists {
 		head = desired.Revision{Instance: p.id, Dir: inst.Operated.Dir, Commit: p.Repo.Head()}
-	}
-	if !exists {
 		p.obeyed()
 	}
 	if head.Tree == inst.Operated.Tree {
