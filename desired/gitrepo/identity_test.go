@@ -259,3 +259,19 @@ func TestAMoveAsItStoodTakesTheIDAlongThoughThereIsACopy(t *testing.T) {
 		}
 	}
 }
+
+func TestALostIDStaysHeldThoughTheFileIsBrokenAfterwardsAndTheServerStartsAgain(t *testing.T) {
+	r, clone, was := forged(t)
+	put(t, clone, "instances/m/amf/vnf.yaml", named(testID(9), "amf", 3))
+	follow(t, r, clone, "Another id")
+	put(t, clone, "instances/m/amf/vnf.yaml", []byte("nonsense: 1\n"))
+	follow(t, r, clone, "Break it")
+	for _, r := range []*Repo{r, restarted(t, r, was)} {
+		if rev, ok := r.Lookup(testID(1)); !ok || rev != was || len(r.Problems()) != 1 {
+			t.Errorf("the instance is at %+v, %v; want %+v; problems: %s", rev, ok, was, problemsAt(r))
+		}
+		if rev, ok := r.Lookup(testID(9)); ok {
+			t.Errorf("what took its place is obeyed: %+v", rev)
+		}
+	}
+}

@@ -373,6 +373,10 @@ func (x *index) apply(m headMove) []string {
 		l, slip := lost[c.dir]
 		switch {
 		case s == nil:
+		case slip && l.moved():
+			stands[i] = &slot{rev: desired.Revision{Dir: c.dir, Commit: s.rev.Commit, Tree: s.rev.Tree}, problems: []*desired.Problem{l.problem()}, lost: true}
+		case slip:
+			stands[i] = &slot{rev: l.was, problems: []*desired.Problem{l.problem()}, lost: true}
 		case len(s.problems) > 0 && old != nil:
 			// The last good revision stands until the file is mended.
 			stands[i] = &slot{rev: old.rev, name: old.name, problems: s.problems}
@@ -380,10 +384,6 @@ func (x *index) apply(m headMove) []string {
 				stands[i].rev, stands[i].stray = s.rev, s.stray
 			}
 			delete(held, c.dir)
-		case slip && l.moved():
-			stands[i] = &slot{rev: desired.Revision{Dir: c.dir, Commit: s.rev.Commit, Tree: s.rev.Tree}, problems: []*desired.Problem{l.problem()}, lost: true}
-		case slip:
-			stands[i] = &slot{rev: l.was, problems: []*desired.Problem{l.problem()}, lost: true}
 		default:
 			stands[i] = s
 		}

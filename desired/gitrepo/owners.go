@@ -144,8 +144,8 @@ func (r *Repo) recallLost(ctx context.Context, operated map[string]desired.Revis
 		if r.index.byID[id] != nil || r.index.held[id] != nil {
 			continue
 		}
-		if now := r.index.byDir[rev.Dir]; now != nil && len(now.problems) > 0 {
-			continue
+		if now := r.index.byDir[rev.Dir]; now != nil && now.rev.Instance == "" {
+			continue // nothing of it could ever be read
 		}
 		if _, err := r.Read(ctx, rev); err != nil {
 			r.log.Warn("what an instance that is gone was can't be read", "instance", id, "revision", rev.Commit, "error", err)
