@@ -3,9 +3,11 @@ package gitrepo
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path"
 	"slices"
+	"strings"
 
 	"github.com/jibe-vnfm/jibe/desired"
 )
@@ -90,6 +92,61 @@ func (r *Reader) losses(ctx context.Context, dirs []dirChange, before, after []*
 		}
 	}
 	return out, nil
+}
+
+// slipped says whether one commit on the way to head made the loss, along the first
+// parents: it found the VNF to be running, and left it under another id. What was ended or
+// removed by one commit, and begun by another, was meant, however fast they came.
+func (r *Reader) slipped(ctx context.Context, head string, l loss) (bool, error) {
+	file := path.Join(l.was.Dir, desired.InstanceFile)
+	out, err := r.git.run(ctx, "--literal-pathspecs", "rev-list", "--first-parent", fmt.Sprintf("-n%d", maxHistory), head, "--", file)
+	if err != nil {
+		return false, err
+	}
+	for commit := range strings.Lines(out) {
+		c, err := r.commit(ctx, strings.TrimSpace(commit))
+		if err != nil || len(c.parents) == 0 {
+			return false, err
+		}
+		root, err := r.rootOf(ctx, c.parents[0])
+		if err != nil {
+			return false, err
+		}
+		was, err := r.instanceAt(ctx, root, l.was.Dir)
+		if err != nil {
+			return false, err
+		}
+		if was == nil || was.ID != l.was.Instance {
+			continue
+		}
+		now, err := r.instanceAt(ctx, c.tree, l.now.Dir)
+		if err != nil || now == nil || was.State != desired.Instantiated {
+			return false, err
+		}
+		if !l.moved() {
+			return true, nil
+		}
+		there, err := r.instanceAt(ctx, root, l.now.Dir)
+		return there == nil, err
+	}
+	return false, nil
+}
+
+// instanceAt is the instance in a directory below a root tree, nil where none can be read.
+func (r *Reader) instanceAt(ctx context.Context, root, dir string) (*desired.Instance, error) {
+	file := path.Join(dir, desired.InstanceFile)
+	data, err := r.fileAt(ctx, root, file)
+	if errors.Is(err, desired.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	in, err := desired.ParseInstance(file, data)
+	if err != nil {
+		return nil, nil //nolint:nilerr // it is none that could be obeyed
+	}
+	return in, nil
 }
 
 // meaning is the same for two files that mean one VNF but for its id: they give it

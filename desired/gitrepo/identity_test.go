@@ -275,3 +275,35 @@ func TestALostIDStaysHeldThoughTheFileIsBrokenAfterwardsAndTheServerStartsAgain(
 		}
 	}
 }
+
+func TestWhatOneCommitEndsAndAnotherBeginsIsNoLostIDHoweverFastTheyCome(t *testing.T) {
+	for name, slip := range map[string]func(t *testing.T, clone string){
+		"removed, and one of its name added elsewhere": func(t *testing.T, clone string) {
+			git(t, clone, "rm", "-rq", "instances/m/amf")
+			commitPush(t, clone, "Remove it")
+			put(t, clone, "instances/z/amf/vnf.yaml", named(testID(9), "amf", 3))
+		},
+		"removed, and another one added in its place": func(t *testing.T, clone string) {
+			git(t, clone, "rm", "-rq", "instances/m/amf")
+			commitPush(t, clone, "Remove it")
+			put(t, clone, "instances/m/amf/vnf.yaml", named(testID(9), "amf", 3))
+		},
+		"terminated, and its directory given to another one": func(t *testing.T, clone string) {
+			put(t, clone, "instances/m/amf/vnf.yaml", append(named(testID(1), "amf", 1), "state: notInstantiated\n"...))
+			commitPush(t, clone, "Terminate it")
+			put(t, clone, "instances/m/amf/vnf.yaml", named(testID(9), "amf", 3))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, clone, was := forged(t)
+			slip(t, clone)
+			follow(t, r, clone, "Begin another")
+			for _, r := range []*Repo{r, restarted(t, r, was)} {
+				_, old := r.Lookup(testID(1))
+				if _, fresh := r.Lookup(testID(9)); old || !fresh || len(r.Problems()) > 0 {
+					t.Errorf("the old one is there: %v, the new one: %v; problems: %s", old, fresh, problemsAt(r))
+				}
+			}
+		})
+	}
+}

@@ -324,8 +324,15 @@ func (r *Reader) prepareMove(ctx context.Context, oldRoot, newRoot, commit strin
 	return headMove{changes: changes, slots: slots}, err
 }
 
-// judge finds what the move would end by a slip; see [Reader.losses].
-func (r *Reader) judge(ctx context.Context, x *index, m *headMove) error {
+// isLost says whether a directory is held as it was, as it has lost its id.
+func (x *index) isLost(was desired.Revision) bool {
+	s := x.byDir[was.Dir]
+	return s != nil && s.lost && s.rev == was
+}
+
+// judge finds what the move to a commit would end by a slip; see [Reader.losses]. What is
+// held for that already stays so until it is mended.
+func (r *Reader) judge(ctx context.Context, x *index, m *headMove, head string) error {
 	before := make([]*slot, len(m.changes))
 	changed := make(map[string]int, len(m.changes))
 	for i, c := range m.changes {
@@ -339,8 +346,21 @@ func (r *Reader) judge(ctx context.Context, x *index, m *headMove) error {
 	losses, err := r.losses(ctx, m.changes, before, m.slots, func(id string) bool {
 		return slices.ContainsFunc(x.claimants(id), func(dir string) bool { _, moves := changed[dir]; return !moves && x.byDir[dir] != nil })
 	})
-	m.losses = slices.DeleteFunc(losses, func(l loss) bool { return !l.running })
-	return err
+	if err != nil {
+		return err
+	}
+	for _, l := range losses {
+		if again := x.held[l.was.Instance] != nil || x.isLost(l.was); !again && l.running {
+			if again, err = r.slipped(ctx, head, l); err != nil {
+				return err
+			}
+			l.running = again
+		}
+		if l.running {
+			m.losses = append(m.losses, l)
+		}
+	}
+	return nil
 }
 
 // apply makes the move and returns the ids whose revision changed or that are

@@ -170,12 +170,21 @@ func (r *Repo) recallLost(ctx context.Context, operated map[string]desired.Revis
 		return headMove{}, err
 	}
 	lost := headMove{}
+	r.mu.RLock()
+	head := r.head
+	r.mu.RUnlock()
 	for _, l := range losses {
 		tree, err := accepted(l.now.Dir)
 		if err != nil {
 			return headMove{}, err
 		}
+		slip := false
 		if l.running && tree != l.now.Tree {
+			if slip, err = r.slipped(ctx, head, l); err != nil {
+				return headMove{}, err
+			}
+		}
+		if slip {
 			lost.losses = append(lost.losses, l)
 			lost.changes = append(lost.changes, dirChange{dir: l.now.Dir})
 			lost.slots = append(lost.slots, r.index.byDir[l.now.Dir])

@@ -239,7 +239,7 @@ func (r *Repo) tryRefresh(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := r.judge(ctx, x, &m); err != nil {
+	if err := r.judge(ctx, x, &m, head); err != nil {
 		return err
 	}
 	if oldHead == "" {
