@@ -420,7 +420,11 @@ func (c *Cloud) watch(ctx context.Context, changed func(string)) {
 	c.watcher++
 	n := c.watcher
 	c.watchers[n] = changed
+	there := slices.Collect(maps.Keys(c.instances))
 	c.mu.Unlock()
+	for _, id := range there { // what moved before nobody has told yet: a real watch begins with a list
+		changed(id)
+	}
 	<-ctx.Done()
 	c.mu.Lock()
 	delete(c.watchers, n)
