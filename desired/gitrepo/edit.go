@@ -57,11 +57,14 @@ func (b *batch) heldBack(id string) *desired.Problem {
 	defer b.r.mu.RUnlock()
 	x := b.r.index
 	if h := x.held[id]; h != nil {
-		if h.by != "" {
-			return x.byDir[h.by].problems[0]
+		if s := x.byDir[h.by]; s != nil && len(s.problems) > 0 {
+			return s.problems[0]
 		}
-		dirs := x.claimants(id)
-		return disputed(id, dirs[0], dirs, h.rev)
+		if dirs := x.claimants(id); len(dirs) > 0 {
+			return disputed(id, dirs[0], dirs, h.rev)
+		}
+		return &desired.Problem{File: path.Join(h.rev.Dir, desired.InstanceFile), Instance: id,
+			Message: "no directory has it any more, and a person has to say what is meant", Remedy: "see jibe get problems"}
 	}
 	if s := x.byID[id]; s != nil && s.lost {
 		return s.problems[0]
