@@ -105,6 +105,13 @@ func (c *Checker) Check(ctx context.Context, settings *desired.Settings, before,
 	if err != nil {
 		return err
 	}
+	if after.State != desired.Instantiated && c.stale(ctx, before, after) {
+		// It is to end before its change of package was pinned, and the next
+		// instantiation pins anew.
+		open := *after
+		open.Package = ""
+		after = &open
+	}
 	pkg, err := c.pkg(ctx, after)
 	if err != nil {
 		return fmt.Errorf("package of vnfdId %s: %w", after.VnfdID, err)

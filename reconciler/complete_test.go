@@ -241,3 +241,23 @@ func TestAChangeOfPackageThatHasNoPlaceForWhatRunsIsRefused(t *testing.T) {
 		})
 	}
 }
+
+func TestAVNFMayBeEndedBeforeItsChangeOfPackageIsPinned(t *testing.T) {
+	settings := &desired.Settings{VIMs: map[string]*desired.VIM{"lab": {Name: "lab", Type: "sim", Default: true}}}
+	upgraded := intended(func(in *desired.Instance) { in.VnfdID = vnfd2 })
+	ended := intended(func(in *desired.Instance) { in.VnfdID, in.State = vnfd2, desired.NotInstantiated })
+	for name, before := range map[string]*desired.Instance{
+		"in the commit after the upgrade": upgraded,
+		"in the commit of the upgrade":    intended(nil),
+		"in the commit before this one":   ended,
+	} {
+		if err := newChecker().Check(t.Context(), settings, before, ended); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	wrong := intended(func(in *desired.Instance) { in.Package, in.State = tree3, desired.NotInstantiated })
+	var refused *drivers.RefusedError
+	if err := newChecker().Check(t.Context(), settings, upgraded, wrong); !errors.As(err, &refused) || refused.Object != "package" {
+		t.Errorf("a pin of another vnfdId that the author wrote: %v, want a refusal of package", err)
+	}
+}

@@ -117,7 +117,14 @@ func (v *View) Find(ctx context.Context, vnfdID string) (*vnfd.Package, error) {
 // Package returns the package that the instance runs, or would run where none
 // is pinned yet: also one that has left its repository, where the instance ran it.
 func (v *View) Package(ctx context.Context, inst *desired.Instance) (*vnfd.Package, error) {
-	return v.checker.pkg(ctx, inst)
+	pkg, err := v.checker.pkg(ctx, inst)
+	if err == nil && inst.State == desired.NotInstantiated && pkg.VNFD.ID != inst.VnfdID {
+		// It ended before its change of package was pinned.
+		open := *inst
+		open.Package = ""
+		return v.checker.pkg(ctx, &open)
+	}
+	return pkg, err
 }
 
 // SecretNames is the rule that tells names of secrets in the instance from others, with
