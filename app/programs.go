@@ -6,15 +6,15 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/jibe-vnfm/jibe/drivers/management"
+	"github.com/jibe-vnfm/jibe/hooks"
 )
 
 // programs runs the programs of packages. What a former process left of any is ended
 // and removed first; the lock of the data directory says that it is no other's.
-func (s *Server) programs() *management.Runner {
-	r := &management.Runner{
+func (s *Server) programs() *hooks.Runner {
+	r := &hooks.Runner{
 		Dir: s.data.programs(), User: s.HookUser,
-		Log: func(in management.Input, program, line string) {
+		Log: func(in hooks.Input, program, line string) {
 			s.Log.Info("program wrote", "instance", in.Instance.ID, "operation", in.Operation.ID, "hook", in.Hook, "program", program, "line", line)
 		},
 	}

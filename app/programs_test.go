@@ -10,7 +10,7 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"github.com/jibe-vnfm/jibe/drivers/management"
+	"github.com/jibe-vnfm/jibe/hooks"
 	"github.com/jibe-vnfm/jibe/vnfd"
 )
 
@@ -42,9 +42,9 @@ func TestProgramsOfPackagesReachNothingOfTheDataDirectory(t *testing.T) {
 	if os.Geteuid() != 0 { // then it is Jibe's own user, who may
 		script = "#!/bin/sh\necho checked >&2\n"
 	}
-	_, err = r.Run(t.Context(), management.Call{
+	_, err = r.Run(t.Context(), hooks.Call{
 		Package: &vnfd.Package{Files: fstest.MapFS{"run": {Data: []byte(script)}}}, Program: "run",
-		Input: management.Input{Hook: "coordinate_new", Instance: management.Instance{ID: "i-1"}, Operation: management.Operation{ID: "op-1"}},
+		Input: hooks.Input{Hook: "coordinate_new", Instance: hooks.Instance{ID: "i-1"}, Operation: hooks.Operation{ID: "op-1"}},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -1,8 +1,8 @@
 // Package drivers is the boundary between the reconciler and the infrastructure.
 //
 // A [Driver] speaks for one VIM. It renders, observes and acts; it never
-// decides (that is reconciler/plan), never stores and never waits. Packages
-// below this one never import reconciler (but for reconciler/plan), sol or store.
+// decides (that is plan), never stores and never waits. Packages
+// below this one never import reconciler (but for plan), sol or store.
 package drivers
 
 import (
@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/jibe-vnfm/jibe/desired"
-	"github.com/jibe-vnfm/jibe/reconciler/plan"
+	"github.com/jibe-vnfm/jibe/plan"
 	"github.com/jibe-vnfm/jibe/vnfd"
 )
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/jibe-vnfm/jibe/desired"
-	"github.com/jibe-vnfm/jibe/reconciler/plan"
+	"github.com/jibe-vnfm/jibe/plan"
 )
 
 // Classify names the operation that leads from one intent to another, with the

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/jibe-vnfm/jibe/desired"
-	"github.com/jibe-vnfm/jibe/reconciler/plan"
+	"github.com/jibe-vnfm/jibe/plan"
 )
 
 // Type is an LcmOperationType (SOL003 clause 5.5.4.3).

@@ -16,7 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/jibe-vnfm/jibe/lcm"
-	"github.com/jibe-vnfm/jibe/reconciler/plan"
+	"github.com/jibe-vnfm/jibe/plan"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")

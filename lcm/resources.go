@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/jibe-vnfm/jibe/desired"
-	"github.com/jibe-vnfm/jibe/reconciler/plan"
+	"github.com/jibe-vnfm/jibe/plan"
 )
 
 // The change types that only a virtual link has (AffectedVirtualLink.changeType, SOL003

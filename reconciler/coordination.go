@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/jibe-vnfm/jibe/drivers"
-	"github.com/jibe-vnfm/jibe/drivers/management"
-	"github.com/jibe-vnfm/jibe/reconciler/plan"
+	"github.com/jibe-vnfm/jibe/hooks"
+	"github.com/jibe-vnfm/jibe/plan"
 )
 
 // The parameters of coordination scripts that mean something to Jibe, as the request of
@@ -129,8 +129,8 @@ func contactsOf(params map[string]any) (contacts, error) {
 }
 
 // target is the VNFC as the script is told of it.
-func (c contact) target(u plan.Unit, seen plan.Observed) (management.Target, error) {
-	t := management.Target{VduID: u.VDU, Unit: told(u, seen), CpName: c.cp, Username: c.username, Password: c.password}
+func (c contact) target(u plan.Unit, seen plan.Observed) (hooks.Target, error) {
+	t := hooks.Target{VduID: u.VDU, Unit: told(u, seen), CpName: c.cp, Username: c.username, Password: c.password}
 	var ports []plan.Resource
 	for _, r := range seen.Resources {
 		if r.Kind == plan.LinkPort && r.Unit == u.Key {
@@ -184,8 +184,8 @@ func addresses(port plan.Resource) []string {
 }
 
 // told is the unit as programs are told of it.
-func told(u plan.Unit, seen plan.Observed) management.Unit {
-	m := management.Unit{ID: u.ID, Name: u.Name, Owner: u.Owner, Generation: u.Generation, VIM: u.VIM,
+func told(u plan.Unit, seen plan.Observed) hooks.Unit {
+	m := hooks.Unit{ID: u.ID, Name: u.Name, Owner: u.Owner, Generation: u.Generation, VIM: u.VIM,
 		Address: u.Metadata["podIP"], Ready: u.Ready, Metadata: u.Metadata}
 	if !u.Created.IsZero() {
 		m.Created = u.Created.UTC().Format(time.RFC3339)
@@ -209,7 +209,7 @@ func told(u plan.Unit, seen plan.Observed) management.Unit {
 
 // targets fills in for whom a coordination script runs: one VNFC, or those of the whole
 // VNF.
-func (p *pass) targets(a *attempt, s sides, hook string, in *management.Input) error {
+func (p *pass) targets(a *attempt, s sides, hook string, in *hooks.Input) error {
 	base, unit := plan.HookUnit(hook)
 	if !coordinates(base) {
 		return nil
@@ -232,7 +232,7 @@ func (p *pass) targets(a *attempt, s sides, hook string, in *management.Input) e
 		in.Target = &t
 		return err
 	}
-	in.Targets = &management.Targets{Old: []management.Target{}, New: []management.Target{}}
+	in.Targets = &hooks.Targets{Old: []hooks.Target{}, New: []hooks.Target{}}
 	fresh := newcomers(a, s)
 	slices.SortFunc(units, func(x, y plan.Unit) int { return cmp.Or(cmp.Compare(x.VDU, y.VDU), cmp.Compare(x.Key, y.Key)) })
 	for _, u := range units {

@@ -9,9 +9,9 @@ import (
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/drivers"
-	"github.com/jibe-vnfm/jibe/drivers/management"
+	"github.com/jibe-vnfm/jibe/hooks"
 	"github.com/jibe-vnfm/jibe/lcm"
-	"github.com/jibe-vnfm/jibe/reconciler/plan"
+	"github.com/jibe-vnfm/jibe/plan"
 	"github.com/jibe-vnfm/jibe/vnfd"
 )
 
@@ -46,15 +46,15 @@ func (p *pass) sides(ctx context.Context, a *attempt) (sides, error) {
 }
 
 // input is what the program is told.
-func (p *pass) input(ctx context.Context, a *attempt, s sides, name, class string) (management.Input, error) {
+func (p *pass) input(ctx context.Context, a *attempt, s sides, name, class string) (hooks.Input, error) {
 	inst := a.src.Instance
-	in := management.Input{
-		Version: management.Version, Class: class, Rollback: a.journal.Rollback,
-		Operation: management.Operation{ID: a.op.ID, Type: string(a.op.Type), Attempt: a.op.Attempt, Params: a.op.Params},
+	in := hooks.Input{
+		Version: hooks.Version, Class: class, Rollback: a.journal.Rollback,
+		Operation: hooks.Operation{ID: a.op.ID, Type: string(a.op.Type), Attempt: a.op.Attempt, Params: a.op.Params},
 		Instance:  instanceOf(inst, a.programs.Package),
 		Before:    version(s.before.Package), After: version(s.after.Package),
-		VDUs: vdus(a, a.op), Objects: []management.Object{}, Services: []management.Object{},
-		VIM: management.VIM{Name: inst.VIM},
+		VDUs: vdus(a, a.op), Objects: []hooks.Object{}, Services: []hooks.Object{},
+		VIM: hooks.VIM{Name: inst.VIM},
 	}
 	in.Hook, _ = plan.HookUnit(name)
 	in.Instance.Generation = a.want.Generation
@@ -64,7 +64,7 @@ func (p *pass) input(ctx context.Context, a *attempt, s sides, name, class strin
 		in.InstanceBefore = &was
 	}
 	in.Added, in.Removed = moved(a)
-	in.Grant = management.Grant{Instance: inst.ID, Operation: a.op.ID, Add: granted(in.Added), Remove: granted(in.Removed)}
+	in.Grant = hooks.Grant{Instance: inst.ID, Operation: a.op.ID, Add: granted(in.Added), Remove: granted(in.Removed)}
 	if a.op.HandOver != "" {
 		clear, err := p.reveal(map[string]any{"handOver": a.op.HandOver})
 		if err != nil {
@@ -73,11 +73,11 @@ func (p *pass) input(ctx context.Context, a *attempt, s sides, name, class strin
 		in.HandOver = json.RawMessage(clear["handOver"].(string))
 	}
 	for _, x := range a.seen.Objects {
-		in.Objects = append(in.Objects, management.Object{Key: x.Key, Generation: x.Generation})
+		in.Objects = append(in.Objects, hooks.Object{Key: x.Key, Generation: x.Generation})
 	}
 	for _, x := range a.want.Objects {
 		if x.Directs {
-			in.Services = append(in.Services, management.Object{Key: x.Key})
+			in.Services = append(in.Services, hooks.Object{Key: x.Key})
 		}
 	}
 	if _, list, err := placesIn(ctx, p.Repo, inst); err == nil {
@@ -98,8 +98,8 @@ func (p *pass) input(ctx context.Context, a *attempt, s sides, name, class strin
 }
 
 // instanceOf is the instance as programs are told of it.
-func instanceOf(inst *desired.Instance, pkg *vnfd.Package) management.Instance {
-	i := management.Instance{ID: inst.ID, Name: inst.Name, VnfdID: inst.VnfdID, State: inst.State, Flavour: inst.Flavour,
+func instanceOf(inst *desired.Instance, pkg *vnfd.Package) hooks.Instance {
+	i := hooks.Instance{ID: inst.ID, Name: inst.Name, VnfdID: inst.VnfdID, State: inst.State, Flavour: inst.Flavour,
 		Generation: inst.Generation, Levels: effectiveLevels(inst, pkg), Metadata: inst.Metadata, Extensions: inst.Extensions,
 		ConfigurableProperties: inst.ConfigurableProperties}
 	i.Namespace, _ = inst.Params["namespace"].(string)
@@ -113,10 +113,10 @@ func instanceOf(inst *desired.Instance, pkg *vnfd.Package) management.Instance {
 // moved are the units that the operation has added so far, and those that it takes away:
 // those that went, and those of which the plan says, or said when the first program was
 // begun, that they will.
-func moved(a *attempt) (added, removed []management.Target) {
+func moved(a *attempt) (added, removed []hooks.Target) {
 	lives := map[string]bool{}
-	target := func(u plan.Unit, seen plan.Observed) management.Target {
-		return management.Target{VduID: u.VDU, Unit: told(u, seen)}
+	target := func(u plan.Unit, seen plan.Observed) hooks.Target {
+		return hooks.Target{VduID: u.VDU, Unit: told(u, seen)}
 	}
 	was := map[string]bool{}
 	for _, u := range a.op.UnitsBefore {
@@ -144,11 +144,11 @@ func moved(a *attempt) (added, removed []management.Target) {
 	return added, removed
 }
 
-func granted(targets []management.Target) []management.GrantedUnit {
-	out := make([]management.GrantedUnit, 0, len(targets))
+func granted(targets []hooks.Target) []hooks.GrantedUnit {
+	out := make([]hooks.GrantedUnit, 0, len(targets))
 	for _, t := range targets {
 		id, _, _ := strings.Cut(t.Unit.ID, "@")
-		out = append(out, management.GrantedUnit{ID: id, Type: "COMPUTE", VduID: t.VduID})
+		out = append(out, hooks.GrantedUnit{ID: id, Type: "COMPUTE", VduID: t.VduID})
 	}
 	return out
 }
@@ -164,24 +164,24 @@ func (p *pass) reveal(params map[string]any) (map[string]any, error) {
 	return clear, nil
 }
 
-func version(pkg *vnfd.Package) *management.Package {
+func version(pkg *vnfd.Package) *hooks.Package {
 	if pkg == nil {
 		return nil
 	}
-	return &management.Package{VnfdID: pkg.VNFD.ID, VnfdVersion: pkg.VNFD.Version, Provider: pkg.VNFD.Provider,
+	return &hooks.Package{VnfdID: pkg.VNFD.ID, VnfdVersion: pkg.VNFD.Version, Provider: pkg.VNFD.Provider,
 		ProductName: pkg.VNFD.ProductName, SoftwareVersion: pkg.VNFD.SoftwareVersion, Tree: pkg.Tree}
 }
 
 // vdus are the units of both sides by VDU. Old are those of what ran before the
 // operation, whether they still exist or not; New are the others that live.
-func vdus(a *attempt, op *lcm.Operation) []management.VDU {
+func vdus(a *attempt, op *lcm.Operation) []hooks.VDU {
 	old := make(map[string]bool, len(op.UnitsBefore))
-	by := map[string]*management.VDU{}
+	by := map[string]*hooks.VDU{}
 	var ids []string
 	put := func(u plan.Unit, was bool) {
 		v := by[u.VDU]
 		if v == nil {
-			v = &management.VDU{ID: u.VDU, Old: []management.Unit{}, New: []management.Unit{}}
+			v = &hooks.VDU{ID: u.VDU, Old: []hooks.Unit{}, New: []hooks.Unit{}}
 			by[u.VDU] = v
 			ids = append(ids, u.VDU)
 		}
@@ -211,7 +211,7 @@ func vdus(a *attempt, op *lcm.Operation) []management.VDU {
 		}
 	}
 	slices.Sort(ids)
-	out := make([]management.VDU, 0, len(ids))
+	out := make([]hooks.VDU, 0, len(ids))
 	for _, id := range ids {
 		out = append(out, *by[id])
 	}

@@ -14,9 +14,9 @@ import (
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/drivers"
-	"github.com/jibe-vnfm/jibe/drivers/management"
+	"github.com/jibe-vnfm/jibe/hooks"
 	"github.com/jibe-vnfm/jibe/lcm"
-	"github.com/jibe-vnfm/jibe/reconciler/plan"
+	"github.com/jibe-vnfm/jibe/plan"
 )
 
 // run is one program under way, or ended and not yet taken note of.
@@ -24,7 +24,7 @@ type run struct {
 	operation, hook string
 	cancel          context.CancelFunc
 	done            bool
-	out             management.Output
+	out             hooks.Output
 	err             error
 }
 
@@ -139,7 +139,7 @@ func (p *pass) note(ctx context.Context, a *attempt) error {
 }
 
 // hook starts the program, or sees how it ended.
-func (p *pass) hook(ctx context.Context, a *attempt, name string, call *management.Call) (done bool, err error) {
+func (p *pass) hook(ctx context.Context, a *attempt, name string, call *hooks.Call) (done bool, err error) {
 	now, known := p.runs.get(p.id, a.op.ID, name)
 	switch {
 	case known && !now.done:
@@ -169,7 +169,7 @@ func (p *pass) hook(ctx context.Context, a *attempt, name string, call *manageme
 		if errors.Is(now.err, context.Canceled) {
 			return false, nil // the process is stopping; the next one runs it again
 		}
-		if err := p.left(ctx, a, management.Output{HandOver: now.out.HandOver}); err != nil {
+		if err := p.left(ctx, a, hooks.Output{HandOver: now.out.HandOver}); err != nil {
 			return false, err
 		}
 		return false, p.broke(ctx, a, &lcm.Problem{Status: 422, Title: "Hook " + name + " failed", Detail: now.err.Error()})
@@ -182,7 +182,7 @@ func (p *pass) hook(ctx context.Context, a *attempt, name string, call *manageme
 
 // left records what the program left for later ones and for git. A process that dies
 // before that, or before the program is noted as done, runs it again.
-func (p *pass) left(ctx context.Context, a *attempt, out management.Output) error {
+func (p *pass) left(ctx context.Context, a *attempt, out hooks.Output) error {
 	found := lcm.Entries{Metadata: out.Metadata, Extensions: out.Extensions, Params: out.Params}
 	if len(out.HandOver) == 0 && found.IsZero() && len(out.VIMs) == 0 {
 		return nil
@@ -223,10 +223,10 @@ func (p *pass) sealed(clear string) (string, error) {
 const aboutToStart = "{}"
 
 // launch starts the program. That it was begun is durable before.
-func (p *pass) launch(ctx context.Context, a *attempt, name string, call *management.Call) error {
+func (p *pass) launch(ctx context.Context, a *attempt, name string, call *hooks.Call) error {
 	if a.op.HookProcess != nil {
 		call.Input.Interrupted = true
-		call.Orphan = &management.Process{}
+		call.Orphan = &hooks.Process{}
 		if err := json.Unmarshal(a.op.HookProcess, call.Orphan); err != nil {
 			return fmt.Errorf("process of a hook of operation %s: %w", a.op.ID, err)
 		}
@@ -258,7 +258,7 @@ func (p *pass) launch(ctx context.Context, a *attempt, name string, call *manage
 	a.op = op
 	base, cancel := context.WithCancel(p.runs.base)
 	x := &run{operation: a.op.ID, hook: name, cancel: cancel}
-	call.Started = func(at management.Process) error {
+	call.Started = func(at hooks.Process) error {
 		_, err := p.Log.Record(base, x.operation, func(op *lcm.Operation, _ *lcm.Instance) error {
 			encoded, err := json.Marshal(at)
 			op.HookProcess = encoded
@@ -318,7 +318,7 @@ func (p *pass) drained(ctx context.Context, a *attempt, name string) (time.Durat
 }
 
 // call describes the run of the hook's program, nil where it has none to run.
-func (p *pass) call(ctx context.Context, a *attempt, name string) (*management.Call, error) {
+func (p *pass) call(ctx context.Context, a *attempt, name string) (*hooks.Call, error) {
 	if p.Hooks == nil || a.drv == nil {
 		return nil, nil
 	}
@@ -352,7 +352,7 @@ func (p *pass) call(ctx context.Context, a *attempt, name string) (*management.C
 	if err := p.checker.runnable(pkg, program, false); err != nil {
 		return nil, &drivers.RefusedError{Object: name, Reason: err.Error()}
 	}
-	call := &management.Call{Package: pkg, Program: path.Clean(program), Timeout: cmp.Or(hookTimeout(a.programs, base), p.HookTimeout)}
+	call := &hooks.Call{Package: pkg, Program: path.Clean(program), Timeout: cmp.Or(hookTimeout(a.programs, base), p.HookTimeout)}
 	if x, ok := a.drv.(drivers.Accessor); ok {
 		if call.Files, err = x.Access(); err != nil {
 			return nil, fmt.Errorf("access of programs to the VIM: %w", err)
@@ -368,8 +368,8 @@ func (p *pass) call(ctx context.Context, a *attempt, name string) (*management.C
 	if err != nil {
 		return nil, err
 	}
-	call.Secrets = slices.Concat(management.Revealed(a.src.Instance.Params, call.Input.Params),
-		management.Revealed(asked, call.Input.CoordinationParams))
+	call.Secrets = slices.Concat(hooks.Revealed(a.src.Instance.Params, call.Input.Params),
+		hooks.Revealed(asked, call.Input.CoordinationParams))
 	call.Names = declared(sides.before.Package, sides.after.Package)
 	return call, nil
 }

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/jibe-vnfm/jibe/desired"
-	"github.com/jibe-vnfm/jibe/drivers/management"
+	"github.com/jibe-vnfm/jibe/hooks"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/reconciler"
 	"github.com/jibe-vnfm/jibe/vnfd"
@@ -72,7 +72,7 @@ func (w *world) retriedInVain(op string) {
 }
 
 // names are the VIM's names of the targets.
-func names(targets []management.Target) (list []string) {
+func names(targets []hooks.Target) (list []string) {
 	for _, t := range targets {
 		list = append(list, t.VduID+" "+t.Unit.Name)
 	}
@@ -80,7 +80,7 @@ func names(targets []management.Target) (list []string) {
 }
 
 // inputs are what the programs were told so far.
-func (s *stage) inputs() (list []management.Input) {
+func (s *stage) inputs() (list []hooks.Input) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, c := range s.calls {
@@ -89,7 +89,7 @@ func (s *stage) inputs() (list []management.Input) {
 	return list
 }
 
-func (s *stage) leaves(leave func(c management.Call) management.Output) {
+func (s *stage) leaves(leave func(c hooks.Call) hooks.Output) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.leave = leave
@@ -153,8 +153,8 @@ func TestAManagementDriverIsToldWhichVNFCsGoBeforeTheyDoAndWhichHaveCome(t *test
 func TestTheVNFCsThatAManagementDriverWasToldOfAreTheOnesThatGo(t *testing.T) {
 	w, r, s := managed(t)
 	w.scale(file("instantiated", "levels: {web: 2}\n"), lcm.Completed)
-	s.then(func(_ context.Context, c management.Call) error {
-		return &management.FailedError{Program: c.Program, Reason: "exit status 1"}
+	s.then(func(_ context.Context, c hooks.Call) error {
+		return &hooks.FailedError{Program: c.Program, Reason: "exit status 1"}
 	})
 	op := w.scale(file("instantiated", "levels: {web: 1}\n"), lcm.FailedTemp)
 	told := s.inputs()[2].Removed
@@ -189,9 +189,9 @@ func TestAScaleInThatOnlyPreparedIsRolledBack(t *testing.T) {
 	w, r, s := managed(t)
 	w.scale(file("instantiated", "levels: {web: 2}\n"), lcm.Completed)
 	serving, calls := r.serves("VDU1"), len(s.inputs())
-	s.then(func(_ context.Context, c management.Call) error {
+	s.then(func(_ context.Context, c hooks.Call) error {
 		if c.Input.Hook == "scale_start" {
-			return &management.FailedError{Program: c.Program, Reason: "exit status 1", Stderr: "a budget allows it never"}
+			return &hooks.FailedError{Program: c.Program, Reason: "exit status 1", Stderr: "a budget allows it never"}
 		}
 		return nil
 	})
@@ -219,12 +219,12 @@ func TestAScaleInThatOnlyPreparedIsRolledBack(t *testing.T) {
 
 func TestWhatAProgramHandsOverReachesTheNextOneAndARetryAndIsStoredEncrypted(t *testing.T) {
 	w, _, s := managed(t)
-	s.leaves(func(c management.Call) management.Output {
-		return management.Output{HandOver: json.RawMessage(`{"seen":"` + c.Input.Hook + `"}`), Metadata: map[string]any{"dropped": "by a failure"}}
+	s.leaves(func(c hooks.Call) hooks.Output {
+		return hooks.Output{HandOver: json.RawMessage(`{"seen":"` + c.Input.Hook + `"}`), Metadata: map[string]any{"dropped": "by a failure"}}
 	})
-	s.then(func(_ context.Context, c management.Call) error {
+	s.then(func(_ context.Context, c hooks.Call) error {
 		if c.Input.Hook == "scale_end" {
-			return &management.FailedError{Program: c.Program, Reason: "exit status 1"}
+			return &hooks.FailedError{Program: c.Program, Reason: "exit status 1"}
 		}
 		return nil
 	})
@@ -272,9 +272,9 @@ func TestAHookHasTheTimeThatTheVNFDGivesIt(t *testing.T) {
 
 func TestTheStoryOfAnOperationTellsItsStepsAndWhatProgramsSay(t *testing.T) {
 	w, _, s := managed(t)
-	s.leaves(func(c management.Call) management.Output {
+	s.leaves(func(c hooks.Call) hooks.Output {
 		c.Said("worker5 joins")
-		return management.Output{Message: "1 node joined"}
+		return hooks.Output{Message: "1 node joined"}
 	})
 	op := w.scale(file("instantiated", "levels: {web: 2}\n"), lcm.Completed)
 	var got []string
@@ -300,11 +300,11 @@ func TestWhatAProgramFoundOutIsInGitWhenTheOperationIsDoneAndCausesNoOther(t *te
 	w, _, s := managed(t)
 	w.commit(file("instantiated", "levels: {web: 1}\nmetadata: {old: goes, kept: stays}\nextensions: {beside: it}\n"))
 	w.last(lcm.ModifyInfo, lcm.Completed)
-	s.leaves(func(c management.Call) management.Output {
+	s.leaves(func(c hooks.Call) hooks.Output {
 		if c.Input.Hook == "scale_start" {
-			return management.Output{Metadata: map[string]any{"old": nil, "nodes": 2}}
+			return hooks.Output{Metadata: map[string]any{"old": nil, "nodes": 2}}
 		}
-		return management.Output{Metadata: map[string]any{"nodes": 3}, Extensions: map[string]any{"endpoint": "https://10.0.0.1:6443"}}
+		return hooks.Output{Metadata: map[string]any{"nodes": 3}, Extensions: map[string]any{"endpoint": "https://10.0.0.1:6443"}}
 	})
 	op := w.scale(file("instantiated", "levels: {web: 2}\nmetadata: {old: goes, kept: stays}\nextensions: {beside: it}\n"), lcm.Completed)
 	in := w.head()

@@ -11,9 +11,9 @@ import (
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/drivers"
-	"github.com/jibe-vnfm/jibe/drivers/management"
+	"github.com/jibe-vnfm/jibe/hooks"
 	"github.com/jibe-vnfm/jibe/lcm"
-	"github.com/jibe-vnfm/jibe/reconciler/plan"
+	"github.com/jibe-vnfm/jibe/plan"
 )
 
 // wait decides how long to wait for the batch, or that it is in vain.
@@ -197,7 +197,7 @@ func sentence(err error) string { return strings.ReplaceAll(err.Error(), "\n", "
 // FAILED_TEMP.
 func (p *pass) broke(ctx context.Context, a *attempt, problem *lcm.Problem) error {
 	p.memory.ended(p.id)
-	problem.Detail = management.Hide(problem.Detail, a.src.Secrets) // a VIM likes to quote what it refuses
+	problem.Detail = hooks.Hide(problem.Detail, a.src.Secrets) // a VIM likes to quote what it refuses
 	event := lcm.Broke
 	if a.op.State == lcm.Starting {
 		event = lcm.Refused

@@ -11,10 +11,10 @@ import (
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/drivers"
-	"github.com/jibe-vnfm/jibe/drivers/management"
+	"github.com/jibe-vnfm/jibe/hooks"
 	"github.com/jibe-vnfm/jibe/lcm"
+	"github.com/jibe-vnfm/jibe/plan"
 	"github.com/jibe-vnfm/jibe/reconciler"
-	"github.com/jibe-vnfm/jibe/reconciler/plan"
 )
 
 // machines is a world of virtual machines, with two of VDU1 and two of VDU2.
@@ -96,9 +96,9 @@ func TestARollingChangeRunsTheScriptForEachVNFCWithItsAddress(t *testing.T) {
 func TestARollingChangeThatIsTakenBackRunsTheOldScriptForVNFCsThatHadTheNewOne(t *testing.T) {
 	w, _, s := machines(t, nil)
 	runs := 0
-	s.then(func(_ context.Context, c management.Call) error {
+	s.then(func(_ context.Context, c hooks.Call) error {
 		if runs++; runs == 2 {
-			return &management.FailedError{Program: c.Program, Reason: "exit status 1"}
+			return &hooks.FailedError{Program: c.Program, Reason: "exit status 1"}
 		}
 		return nil
 	})
@@ -138,9 +138,9 @@ func TestAConnectionPointThatAVNFCDoesNotHaveIsNamed(t *testing.T) {
 
 func TestABlueGreenChangeTellsTheScriptsOfAllVNFCsOfBothSidesAlsoWhenItIsTakenBack(t *testing.T) {
 	w, r, s := machines(t, nil)
-	s.then(func(_ context.Context, c management.Call) error {
+	s.then(func(_ context.Context, c hooks.Call) error {
 		if c.Input.Hook == plan.CoordinateOld {
-			return &management.FailedError{Program: c.Program, Reason: "exit status 1"}
+			return &hooks.FailedError{Program: c.Program, Reason: "exit status 1"}
 		}
 		return nil
 	})

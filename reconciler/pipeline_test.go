@@ -18,8 +18,8 @@ import (
 	"github.com/jibe-vnfm/jibe/drivers/sim"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/lcm/oplog"
+	"github.com/jibe-vnfm/jibe/plan"
 	"github.com/jibe-vnfm/jibe/reconciler"
-	"github.com/jibe-vnfm/jibe/reconciler/plan"
 	"github.com/jibe-vnfm/jibe/store/bolt"
 	"github.com/jibe-vnfm/jibe/vnfd"
 )

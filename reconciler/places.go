@@ -8,7 +8,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/drivers"
-	"github.com/jibe-vnfm/jibe/drivers/management"
+	"github.com/jibe-vnfm/jibe/hooks"
 )
 
 // place is a VIM as an instance names it: a file under vims/, or a connection of its own.
@@ -91,8 +91,8 @@ func (p place) vimType() (string, error) {
 }
 
 // told is the VIM as programs are told of it.
-func (p place) told() management.VIM {
-	m := management.VIM{Name: p.name}
+func (p place) told() hooks.VIM {
+	m := hooks.VIM{Name: p.name}
 	if t, err := p.vimType(); err == nil {
 		m.Type = t
 	}

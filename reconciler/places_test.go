@@ -13,8 +13,8 @@ import (
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/drivers/sim"
 	"github.com/jibe-vnfm/jibe/lcm"
+	"github.com/jibe-vnfm/jibe/plan"
 	"github.com/jibe-vnfm/jibe/reconciler"
-	"github.com/jibe-vnfm/jibe/reconciler/plan"
 )
 
 // spread is an instance whose VDU2 runs at a VIM of its own.

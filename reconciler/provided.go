@@ -10,13 +10,13 @@ import (
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/drivers"
-	"github.com/jibe-vnfm/jibe/drivers/management"
+	"github.com/jibe-vnfm/jibe/hooks"
 	"github.com/jibe-vnfm/jibe/lcm"
 )
 
 // provided are the VIMs that a program says the instance is, as they may reach git. What
 // can't be one, or has the name of somebody else's, is a [*drivers.RefusedError].
-func (p *pass) provided(vims map[string]*management.ProvidedVIM) (map[string]*desired.VIM, error) {
+func (p *pass) provided(vims map[string]*hooks.ProvidedVIM) (map[string]*desired.VIM, error) {
 	if len(vims) == 0 {
 		return nil, nil
 	}

@@ -11,19 +11,19 @@ import (
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/drivers"
-	"github.com/jibe-vnfm/jibe/drivers/management"
+	"github.com/jibe-vnfm/jibe/hooks"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/reconciler"
 	"github.com/jibe-vnfm/jibe/vnfd"
 )
 
 // edgeVIM is what the programs of a cluster tell of it.
-func edgeVIM(endpoint string) func(management.Call) management.Output {
-	return func(c management.Call) management.Output {
+func edgeVIM(endpoint string) func(hooks.Call) hooks.Output {
+	return func(c hooks.Call) hooks.Output {
 		if c.Input.Hook != "scale_end" {
-			return management.Output{}
+			return hooks.Output{}
 		}
-		return management.Output{VIMs: map[string]*management.ProvidedVIM{"edge": {Endpoint: endpoint, Token: "hush"}}}
+		return hooks.Output{VIMs: map[string]*hooks.ProvidedVIM{"edge": {Endpoint: endpoint, Token: "hush"}}}
 	}
 }
 
@@ -96,8 +96,8 @@ func (d builds) Open(ctx context.Context, tree string) (*vnfd.Package, error) {
 
 func TestAClusterIsAVIMBeforeItsOperationHasEnded(t *testing.T) {
 	r, s, repo := newRack(), &stage{}, &lateRepo{}
-	s.leaves(func(management.Call) management.Output {
-		return management.Output{VIMs: map[string]*management.ProvidedVIM{"edge": {Endpoint: "https://10.0.0.1:6443"}}}
+	s.leaves(func(hooks.Call) hooks.Output {
+		return hooks.Output{VIMs: map[string]*hooks.ProvidedVIM{"edge": {Endpoint: "https://10.0.0.1:6443"}}}
 	})
 	w := newWorld(t, func(c *reconciler.Config) {
 		c.Packages, c.Hooks = builds{}, s

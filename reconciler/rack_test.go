@@ -10,7 +10,7 @@ import (
 	"sync"
 
 	"github.com/jibe-vnfm/jibe/drivers"
-	"github.com/jibe-vnfm/jibe/reconciler/plan"
+	"github.com/jibe-vnfm/jibe/plan"
 )
 
 // rack is a VIM of virtual machines: one stack a generation owns the servers of all VDUs

@@ -3,7 +3,7 @@
 // It owns the one pipeline: queue -> lease -> read desired -> observe -> plan ->
 // grant -> do -> record. It is the only caller of drivers, and the only one who
 // decides that an operation has ended. What to do next is decided by
-// reconciler/plan; how an operation's state may move by lcm; what it writes
+// plan; how an operation's state may move by lcm; what it writes
 // goes through lcm/oplog and desired.Repo. It holds no state of its own that a
 // restart would miss.
 package reconciler
@@ -20,7 +20,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/drivers"
-	"github.com/jibe-vnfm/jibe/drivers/management"
+	"github.com/jibe-vnfm/jibe/hooks"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/lcm/oplog"
 	"github.com/jibe-vnfm/jibe/store"
@@ -50,9 +50,9 @@ type Packages interface {
 	RepositoriesOf(tree string) []string
 }
 
-// HookRunner runs programs of packages; [management.Runner] is one.
+// HookRunner runs programs of packages; [hooks.Runner] is one.
 type HookRunner interface {
-	Run(ctx context.Context, c management.Call) (management.Output, error)
+	Run(ctx context.Context, c hooks.Call) (hooks.Output, error)
 }
 
 // Secrets resolves the references that instances and VIMs carry. A connection that is

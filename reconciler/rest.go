@@ -15,10 +15,10 @@ import (
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/drivers"
-	"github.com/jibe-vnfm/jibe/drivers/management"
+	"github.com/jibe-vnfm/jibe/hooks"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/lcm/oplog"
-	"github.com/jibe-vnfm/jibe/reconciler/plan"
+	"github.com/jibe-vnfm/jibe/plan"
 )
 
 // Looking at an instance at rest must not keep anyone waiting whose VIM answers.
@@ -260,7 +260,7 @@ func (p *pass) examine(ctx context.Context, l sight, due []plan.Step, head desir
 // anyway.) secrets are what references of the instance stand for.
 func hide(d *drivers.Deviation, names desired.SecretNames, secrets []string) {
 	for _, v := range []*string{&d.Want, &d.Have} {
-		if *v != "" && (secretField(names, d.Field) || desired.IsSecretValue(*v) || management.Hide(*v, secrets) != *v) {
+		if *v != "" && (secretField(names, d.Field) || desired.IsSecretValue(*v) || hooks.Hide(*v, secrets) != *v) {
 			*v = "(hidden)"
 		}
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/drivers"
-	"github.com/jibe-vnfm/jibe/drivers/management"
+	"github.com/jibe-vnfm/jibe/hooks"
 	"github.com/jibe-vnfm/jibe/vnfd"
 )
 
@@ -25,7 +25,7 @@ func (r reveal) params(inst *desired.Instance) (clear map[string]any, secrets []
 	if clear, err = r(inst.Params); err != nil {
 		return nil, nil, err
 	}
-	return clear, management.Revealed(inst.Params, clear), nil
+	return clear, hooks.Revealed(inst.Params, clear), nil
 }
 
 // sourceOf opens every package that the render of an instance depends on, and resolves

@@ -10,8 +10,8 @@ import (
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/lcm"
+	"github.com/jibe-vnfm/jibe/plan"
 	"github.com/jibe-vnfm/jibe/reconciler"
-	"github.com/jibe-vnfm/jibe/reconciler/plan"
 )
 
 // fickle resolves VIMs until they are forbidden.

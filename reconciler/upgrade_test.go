@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/jibe-vnfm/jibe/desired"
-	"github.com/jibe-vnfm/jibe/drivers/management"
+	"github.com/jibe-vnfm/jibe/hooks"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/reconciler"
 	"github.com/jibe-vnfm/jibe/vnfd"
@@ -19,21 +19,21 @@ import (
 // stage runs no programs: it takes down what they would be told, and answers for them.
 type stage struct {
 	mu     sync.Mutex
-	calls  []management.Call
-	answer func(ctx context.Context, c management.Call) error
+	calls  []hooks.Call
+	answer func(ctx context.Context, c hooks.Call) error
 	// leave is what a program writes, whether it fails or not; nil writes nothing.
-	leave func(c management.Call) management.Output
+	leave func(c hooks.Call) hooks.Output
 }
 
-func (s *stage) Run(ctx context.Context, c management.Call) (management.Output, error) {
-	if err := c.Started(management.Process{PID: 1 << 30, Start: 7, Boot: "none"}); err != nil {
-		return management.Output{}, err
+func (s *stage) Run(ctx context.Context, c hooks.Call) (hooks.Output, error) {
+	if err := c.Started(hooks.Process{PID: 1 << 30, Start: 7, Boot: "none"}); err != nil {
+		return hooks.Output{}, err
 	}
 	s.mu.Lock()
 	s.calls = append(s.calls, c)
 	answer, leave := s.answer, s.leave
 	s.mu.Unlock()
-	var out management.Output
+	var out hooks.Output
 	if leave != nil {
 		out = leave(c)
 	}
@@ -58,7 +58,7 @@ func (s *stage) told() (names []string) {
 	return names
 }
 
-func (s *stage) then(answer func(ctx context.Context, c management.Call) error) {
+func (s *stage) then(answer func(ctx context.Context, c hooks.Call) error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.answer = answer
@@ -150,8 +150,8 @@ func TestAFailingScriptHoldsTheUpgradeWithItsReasonAndCanBeRetriedOrTakenBack(t 
 		t.Run(way, func(t *testing.T) {
 			w, s := upgradable(t, nil)
 			before := w.head()
-			s.then(func(_ context.Context, c management.Call) error {
-				return &management.FailedError{Program: c.Program, Reason: "exit status 1", Stderr: "no such backend"}
+			s.then(func(_ context.Context, c hooks.Call) error {
+				return &hooks.FailedError{Program: c.Program, Reason: "exit status 1", Stderr: "no such backend"}
 			})
 			w.commit(upgraded(blueGreen))
 			op := w.last(lcm.ChangePackage, lcm.FailedTemp)
@@ -199,7 +199,7 @@ func TestAFailingScriptHoldsTheUpgradeWithItsReasonAndCanBeRetriedOrTakenBack(t 
 func TestAScriptThatACrashCutShortIsEndedAndRunAgain(t *testing.T) {
 	w, s := upgradable(t, nil)
 	reached := make(chan struct{}, 1)
-	s.then(func(ctx context.Context, _ management.Call) error {
+	s.then(func(ctx context.Context, _ hooks.Call) error {
 		reached <- struct{}{}
 		<-ctx.Done()
 		return ctx.Err()
@@ -221,7 +221,7 @@ func TestAScriptThatACrashCutShortIsEndedAndRunAgain(t *testing.T) {
 func TestACancelEndsAScriptThatHangs(t *testing.T) {
 	w, s := upgradable(t, nil)
 	reached, ended := make(chan struct{}, 1), make(chan struct{}, 1)
-	s.then(func(ctx context.Context, _ management.Call) error {
+	s.then(func(ctx context.Context, _ hooks.Call) error {
 		reached <- struct{}{}
 		<-ctx.Done()
 		ended <- struct{}{}

@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"github.com/jibe-vnfm/jibe/desired"
-	"github.com/jibe-vnfm/jibe/reconciler/plan"
+	"github.com/jibe-vnfm/jibe/plan"
 	"github.com/jibe-vnfm/jibe/sol"
 	"github.com/jibe-vnfm/jibe/vnfd"
 )

@@ -9,7 +9,7 @@ import (
 	jsonpatch "github.com/evanphx/json-patch/v5"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/jibe-vnfm/jibe/reconciler/plan"
+	"github.com/jibe-vnfm/jibe/plan"
 )
 
 func TestMergePatchFollowsTheRFC(t *testing.T) {

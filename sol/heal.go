@@ -13,7 +13,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/lcm"
-	"github.com/jibe-vnfm/jibe/reconciler/plan"
+	"github.com/jibe-vnfm/jibe/plan"
 )
 
 // heal is POST vnf_instances/{id}/heal (SOL003 clause 5.4.9; SOL002 has the choice

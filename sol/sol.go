@@ -5,7 +5,7 @@
 // operation log and the VIM say. It decides nothing about what runs, never
 // touches a VIM and never waits for an operation: it writes intent and answers.
 // It imports neither reconciler nor drivers (but for the data of
-// reconciler/plan); what it needs of them is the interface [View].
+// plan); what it needs of them is the interface [View].
 package sol
 
 import (
@@ -21,7 +21,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/lcm/oplog"
-	"github.com/jibe-vnfm/jibe/reconciler/plan"
+	"github.com/jibe-vnfm/jibe/plan"
 	"github.com/jibe-vnfm/jibe/sol/auth"
 	"github.com/jibe-vnfm/jibe/vnfd"
 )

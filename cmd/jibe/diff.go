@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/plan"
 	"github.com/jibe-vnfm/jibe/reconciler"
-	"github.com/jibe-vnfm/jibe/reconciler/plan"
 )
 
 // indent stands before what is told of a step.

@@ -3,7 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/jibe-vnfm/jibe/drivers/management/kubecluster"
+	"github.com/jibe-vnfm/jibe/hooks/kubecluster"
 )
 
 // newDriver are the management drivers that come with Jibe: a package's program only needs

@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"github.com/jibe-vnfm/jibe/drivers/management/remote"
+	"github.com/jibe-vnfm/jibe/hooks/ssh"
 )
 
 // What `jibe ssh` ends with where it isn't the command that ended: as OpenSSH's ssh does,
@@ -81,7 +81,7 @@ type sshCommand struct {
 	jump             string
 	uploads          []string
 	timeout          time.Duration
-	options          remote.Options
+	options          ssh.Options
 }
 
 func (s *sshCommand) run(cmd *cobra.Command, args []string) error {
@@ -109,7 +109,7 @@ func (s *sshCommand) run(cmd *cobra.Command, args []string) error {
 }
 
 // do returns how the command failed, or why it didn't run to its end.
-func (s *sshCommand) do(ctx context.Context, cmd *cobra.Command, args []string) (*remote.ExitError, error) {
+func (s *sshCommand) do(ctx context.Context, cmd *cobra.Command, args []string) (*ssh.ExitError, error) {
 	host, err := s.host(args[0])
 	if err != nil {
 		return nil, err
@@ -131,7 +131,7 @@ func (s *sshCommand) do(ctx context.Context, cmd *cobra.Command, args []string) 
 	if len(args) == 1 && len(uploads) == 0 {
 		return nil, errors.New("there is nothing to do: name a command, or files with --upload")
 	}
-	conn, err := remote.Dial(ctx, host, s.options)
+	conn, err := ssh.Dial(ctx, host, s.options)
 	if err != nil {
 		return nil, err
 	}
@@ -146,10 +146,10 @@ func (s *sshCommand) do(ctx context.Context, cmd *cobra.Command, args []string) 
 	}
 	line := args[1]
 	if len(args) > 2 {
-		line = remote.Quote(args[1:]...)
+		line = ssh.Quote(args[1:]...)
 	}
-	err = conn.Run(ctx, remote.Command{Cmd: line, Stdin: passedOn(cmd.InOrStdin()), Stdout: cmd.OutOrStdout(), Stderr: cmd.ErrOrStderr()})
-	var exit *remote.ExitError
+	err = conn.Run(ctx, ssh.Command{Cmd: line, Stdin: passedOn(cmd.InOrStdin()), Stdout: cmd.OutOrStdout(), Stderr: cmd.ErrOrStderr()})
+	var exit *ssh.ExitError
 	if errors.As(err, &exit) {
 		return exit, nil
 	}
@@ -165,7 +165,7 @@ func passedOn(stdin io.Reader) io.Reader {
 }
 
 // host is the machine, with all that the flags tell of it.
-func (s *sshCommand) host(text string) (remote.Host, error) {
+func (s *sshCommand) host(text string) (ssh.Host, error) {
 	h, err := parseHost(text)
 	if err != nil {
 		return h, err
@@ -184,7 +184,7 @@ func (s *sshCommand) host(text string) (remote.Host, error) {
 		return h, fmt.Errorf("--known-hosts: %w", err)
 	}
 	if s.acceptNew {
-		s.options.Accept = remote.AcceptInto(s.knownHosts)
+		s.options.Accept = ssh.AcceptInto(s.knownHosts)
 	}
 	if s.jump == "" {
 		if s.jumpLogin != (loginFlags{prefix: s.jumpLogin.prefix}) {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/jibe-vnfm/jibe/drivers/management/remote"
+	"github.com/jibe-vnfm/jibe/hooks/ssh"
 )
 
 // loginFlags are where credentials stand. None is an argument itself: those are seen by
@@ -33,7 +33,7 @@ func (l *loginFlags) register(f *pflag.FlagSet, prefix, of string) {
 }
 
 // into reads the credentials.
-func (l *loginFlags) into(h *remote.Host) (err error) {
+func (l *loginFlags) into(h *ssh.Host) (err error) {
 	if l.identity != "" {
 		if h.Key, err = readSmall(l.identity); err != nil {
 			return fmt.Errorf("--%sidentity: %w", l.prefix, err)
@@ -86,7 +86,7 @@ func readSmall(name string) ([]byte, error) {
 }
 
 // parseHost reads [user@]host[:port]; an IPv6 address with a port stands in brackets.
-func parseHost(text string) (h remote.Host, err error) {
+func parseHost(text string) (h ssh.Host, err error) {
 	at := text
 	if i := strings.LastIndex(text, "@"); i >= 0 {
 		h.User, at = text[:i], text[i+1:]

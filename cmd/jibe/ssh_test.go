@@ -18,10 +18,10 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/crypto/ssh"
+	xssh "golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/knownhosts"
 
-	"github.com/jibe-vnfm/jibe/drivers/management/remote"
+	"github.com/jibe-vnfm/jibe/hooks/ssh"
 	"github.com/jibe-vnfm/jibe/test/netns"
 )
 
@@ -95,13 +95,13 @@ func (s *sshSite) know(vm *netns.Host) {
 
 func (s *sshSite) knownHosts() string { return filepath.Join(s.dir, "known_hosts") }
 
-func (s *sshSite) key(vm *netns.Host) ssh.PublicKey {
+func (s *sshSite) key(vm *netns.Host) xssh.PublicKey {
 	s.Helper()
 	text, err := vm.ReadFile("/etc/ssh/ssh_host_ed25519_key.pub")
 	if err != nil {
 		s.Fatal(err)
 	}
-	key, _, _, _, err := ssh.ParseAuthorizedKey(text)
+	key, _, _, _, err := xssh.ParseAuthorizedKey(text)
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -250,7 +250,7 @@ func TestSSHPassesItsInputOnUnlessThatIsATerminal(t *testing.T) {
 	if got := s.result(cmd); got != (result{0, "1048576\n", ""}) {
 		t.Errorf("a pipe: %+v", got)
 	}
-	line := remote.Quote(append([]string{os.Args[0], "ssh"}, s.args(vm, "--", "cat; echo ended")...)...)
+	line := ssh.Quote(append([]string{os.Args[0], "ssh"}, s.args(vm, "--", "cat; echo ended")...)...)
 	cmd = s.command()
 	cmd.Path, cmd.Args = "/usr/bin/script", []string{"script", "-qec", line, "/dev/null"}
 	r, w := io.Pipe() // somebody sits there, and types nothing
@@ -313,7 +313,7 @@ func TestSSHStoresNewKeysAndRefusesOthersFromThenOn(t *testing.T) {
 	vm.Remove()
 	vm = s.add(addr, "ubuntu", "very secret")
 	got := s.ssh(vm, "--accept-new", "--", "echo in")
-	if got.status != 255 || !strings.Contains(got.stderr, ssh.FingerprintSHA256(old)) || !strings.Contains(got.stderr, ssh.FingerprintSHA256(s.key(vm))) {
+	if got.status != 255 || !strings.Contains(got.stderr, xssh.FingerprintSHA256(old)) || !strings.Contains(got.stderr, xssh.FingerprintSHA256(s.key(vm))) {
 		t.Errorf("another key: %+v", got)
 	}
 	if after, err := os.ReadFile(s.knownHosts()); err != nil || !bytes.Equal(after, stored) {
@@ -371,16 +371,16 @@ func TestSSHGoesThroughAJumpHostWithKeys(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	block, err := ssh.MarshalPrivateKeyWithPassphrase(key, "", []byte("very secret"))
+	block, err := xssh.MarshalPrivateKeyWithPassphrase(key, "", []byte("very secret"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.write("key", string(pem.EncodeToMemory(block)))
-	signer, err := ssh.NewSignerFromKey(key)
+	signer, err := xssh.NewSignerFromKey(key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	line := ssh.MarshalAuthorizedKey(signer.PublicKey())
+	line := xssh.MarshalAuthorizedKey(signer.PublicKey())
 	for user, host := range map[string]*netns.Host{"ubuntu": jump, "inner": vm} {
 		if err := host.WriteFile("/home/"+user+"/.ssh/authorized_keys", line, 0o644); err != nil {
 			t.Fatal(err)
@@ -402,7 +402,7 @@ func TestSSHGoesThroughAJumpHostWithKeys(t *testing.T) {
 }
 
 func TestHostsAreReadWithUserAndPort(t *testing.T) {
-	for text, want := range map[string]remote.Host{
+	for text, want := range map[string]ssh.Host{
 		"host":                  {Address: "host"},
 		"u@host":                {User: "u", Address: "host"},
 		"u@host:2222":           {User: "u", Address: "host", Port: 2222},

@@ -17,7 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/jibe-vnfm/jibe/desired"
-	"github.com/jibe-vnfm/jibe/drivers/management"
+	"github.com/jibe-vnfm/jibe/hooks"
 	"github.com/jibe-vnfm/jibe/vnfd"
 )
 
@@ -64,7 +64,7 @@ func newPackageTestHook() *cobra.Command {
 			if !cmd.Flags().Changed("timeout") {
 				timeout = cmp.Or(f.HookTimeouts[args[1]], timeout)
 			}
-			return runHook(cmd, management.Call{Package: pkg, Program: program, Input: in, Timeout: timeout}, user)
+			return runHook(cmd, hooks.Call{Package: pkg, Program: program, Input: in, Timeout: timeout}, user)
 		},
 	}
 	flags := cmd.Flags()
@@ -96,32 +96,32 @@ func hookList(f *vnfd.Flavour) string {
 
 // sampleInput is what the program is told where the author says nothing: an operation
 // that adds or removes one VNFC of each VDU.
-func sampleInput(pkg *vnfd.Package, f *vnfd.Flavour, hook string) management.Input {
+func sampleInput(pkg *vnfd.Package, f *vnfd.Flavour, hook string) hooks.Input {
 	const instance, operation = "00000000-0000-4000-8000-000000000001", "00000000-0000-4000-8000-000000000002"
 	base, _, rollback := strings.Cut(hook, "_rollback")
 	base = strings.TrimSuffix(strings.TrimSuffix(base, "_start"), "_end")
 	d := pkg.VNFD
-	in := management.Input{
-		Version: management.Version, Hook: hook, Rollback: rollback || hook == "coordinate_rollback",
-		Operation: management.Operation{ID: operation, Type: operationType(base), Attempt: 1},
-		Instance: management.Instance{ID: instance, Name: "test", VnfdID: d.ID, State: desired.Instantiated,
+	in := hooks.Input{
+		Version: hooks.Version, Hook: hook, Rollback: rollback || hook == "coordinate_rollback",
+		Operation: hooks.Operation{ID: operation, Type: operationType(base), Attempt: 1},
+		Instance: hooks.Instance{ID: instance, Name: "test", VnfdID: d.ID, State: desired.Instantiated,
 			Flavour: f.ID, Levels: map[string]int{}},
-		After: &management.Package{VnfdID: d.ID, VnfdVersion: d.Version, Provider: d.Provider, ProductName: d.ProductName,
+		After: &hooks.Package{VnfdID: d.ID, VnfdVersion: d.Version, Provider: d.Provider, ProductName: d.ProductName,
 			SoftwareVersion: d.SoftwareVersion, Tree: pkg.Tree},
-		Grant: management.Grant{Instance: instance, Operation: operation},
-		VIM:   management.VIM{Name: "test", Type: desired.VIMKubernetes},
+		Grant: hooks.Grant{Instance: instance, Operation: operation},
+		VIM:   hooks.VIM{Name: "test", Type: desired.VIMKubernetes},
 	}
 	if base != "instantiate" {
 		was := in.Instance
 		in.InstanceBefore, in.Before = &was, in.After
 	}
 	for i, v := range f.VDUs {
-		u := management.Unit{ID: fmt.Sprintf("unit-%d", i+1), Name: fmt.Sprintf("unit-%d", i+1), Ready: true, Address: "127.0.0.1"}
-		t := management.Target{VduID: v.ID, Unit: u, Address: u.Address}
-		vdu := management.VDU{ID: v.ID, Old: []management.Unit{u}}
+		u := hooks.Unit{ID: fmt.Sprintf("unit-%d", i+1), Name: fmt.Sprintf("unit-%d", i+1), Ready: true, Address: "127.0.0.1"}
+		t := hooks.Target{VduID: v.ID, Unit: u, Address: u.Address}
+		vdu := hooks.VDU{ID: v.ID, Old: []hooks.Unit{u}}
 		switch base {
 		case "instantiate":
-			in.Added, vdu.Old, vdu.New = append(in.Added, t), nil, []management.Unit{u}
+			in.Added, vdu.Old, vdu.New = append(in.Added, t), nil, []hooks.Unit{u}
 		case "terminate", "heal", "scale":
 			in.Removed = append(in.Removed, t)
 		}
@@ -142,7 +142,7 @@ func operationType(base string) string {
 }
 
 // readInput reads attributes over those that are there.
-func readInput(stdin io.Reader, name string, in *management.Input) error {
+func readInput(stdin io.Reader, name string, in *hooks.Input) error {
 	var data []byte
 	var err error
 	if name == "-" {
@@ -162,7 +162,7 @@ func readInput(stdin io.Reader, name string, in *management.Input) error {
 }
 
 // runHook runs the program, and prints what it wrote.
-func runHook(cmd *cobra.Command, c management.Call, user string) error {
+func runHook(cmd *cobra.Command, c hooks.Call, user string) error {
 	dir, err := os.MkdirTemp("", "jibe-test-hook-")
 	if err != nil {
 		return err
@@ -171,15 +171,15 @@ func runHook(cmd *cobra.Command, c management.Call, user string) error {
 	if err := os.Chmod(dir, 0o711); err != nil {
 		return err
 	}
-	c.Started = func(management.Process) error { return nil }
-	r := &management.Runner{Dir: filepath.Join(dir, "run"), User: user, Log: func(_ management.Input, program, line string) {
+	c.Started = func(hooks.Process) error { return nil }
+	r := &hooks.Runner{Dir: filepath.Join(dir, "run"), User: user, Log: func(_ hooks.Input, program, line string) {
 		fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", program, line)
 	}}
 	if r.Tool, err = os.Executable(); err != nil {
 		return err
 	}
 	out, err := r.Run(cmd.Context(), c)
-	var failed *management.FailedError
+	var failed *hooks.FailedError
 	if errors.As(err, &failed) {
 		return fmt.Errorf("%s failed: %s; the operation would be FAILED_TEMP", failed.Program, failed.Reason)
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/jibe-vnfm/jibe/drivers"
-	"github.com/jibe-vnfm/jibe/reconciler/plan"
+	"github.com/jibe-vnfm/jibe/plan"
 )
 
 // Harness is what the suite must be told about a driver and its VIM.

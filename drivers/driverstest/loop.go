@@ -12,7 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/jibe-vnfm/jibe/drivers"
-	"github.com/jibe-vnfm/jibe/reconciler/plan"
+	"github.com/jibe-vnfm/jibe/plan"
 )
 
 // pause between two looks at a VIM that is at work.

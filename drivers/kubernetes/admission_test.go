@@ -20,7 +20,7 @@ import (
 	clientset "k8s.io/client-go/kubernetes"
 
 	"github.com/jibe-vnfm/jibe/drivers"
-	"github.com/jibe-vnfm/jibe/reconciler/plan"
+	"github.com/jibe-vnfm/jibe/plan"
 )
 
 // doorman is an admission webhook for the ConfigMaps of one namespace.

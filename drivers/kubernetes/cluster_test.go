@@ -17,7 +17,7 @@ import (
 	clientset "k8s.io/client-go/kubernetes"
 
 	"github.com/jibe-vnfm/jibe/drivers"
-	"github.com/jibe-vnfm/jibe/reconciler/plan"
+	"github.com/jibe-vnfm/jibe/plan"
 	"github.com/jibe-vnfm/jibe/test/testenv"
 	"github.com/jibe-vnfm/jibe/vnfd"
 )

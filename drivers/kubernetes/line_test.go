@@ -10,7 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/jibe-vnfm/jibe/drivers"
-	"github.com/jibe-vnfm/jibe/reconciler/plan"
+	"github.com/jibe-vnfm/jibe/plan"
 )
 
 // counted counts the requests that reach the proxy, watches too, and the connections

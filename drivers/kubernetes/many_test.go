@@ -9,7 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/jibe-vnfm/jibe/drivers"
-	"github.com/jibe-vnfm/jibe/reconciler/plan"
+	"github.com/jibe-vnfm/jibe/plan"
 )
 
 // One push may bring many instances, each a Deployment and a ConfigMap.

@@ -18,7 +18,7 @@ import (
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/drivers/driverstest"
 	"github.com/jibe-vnfm/jibe/drivers/kubernetes"
-	"github.com/jibe-vnfm/jibe/reconciler/plan"
+	"github.com/jibe-vnfm/jibe/plan"
 	"github.com/jibe-vnfm/jibe/test/testenv"
 	"github.com/jibe-vnfm/jibe/vnfd"
 )

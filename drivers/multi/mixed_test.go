@@ -18,7 +18,7 @@ import (
 	"github.com/jibe-vnfm/jibe/drivers/multi"
 	"github.com/jibe-vnfm/jibe/drivers/openstack"
 	"github.com/jibe-vnfm/jibe/drivers/openstack/openstacktest"
-	"github.com/jibe-vnfm/jibe/reconciler/plan"
+	"github.com/jibe-vnfm/jibe/plan"
 	"github.com/jibe-vnfm/jibe/test/testenv"
 	"github.com/jibe-vnfm/jibe/vnfd"
 )

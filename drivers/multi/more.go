@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/jibe-vnfm/jibe/drivers"
-	"github.com/jibe-vnfm/jibe/reconciler/plan"
+	"github.com/jibe-vnfm/jibe/plan"
 )
 
 // Examine is what the parts find out about their own steps. Of one that can't tell more,

@@ -9,7 +9,7 @@ import (
 	"github.com/jibe-vnfm/jibe/drivers/driverstest"
 	"github.com/jibe-vnfm/jibe/drivers/multi"
 	"github.com/jibe-vnfm/jibe/drivers/sim"
-	"github.com/jibe-vnfm/jibe/reconciler/plan"
+	"github.com/jibe-vnfm/jibe/plan"
 	"github.com/jibe-vnfm/jibe/vnfd"
 )
 

@@ -15,7 +15,7 @@ import (
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/drivers/openstack"
-	"github.com/jibe-vnfm/jibe/reconciler/plan"
+	"github.com/jibe-vnfm/jibe/plan"
 )
 
 // hands are somebody's who works at the cloud beside Jibe.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/drivers/openstack/hot"
-	"github.com/jibe-vnfm/jibe/reconciler/plan"
+	"github.com/jibe-vnfm/jibe/plan"
 )
 
 var errClosed = fmt.Errorf("%w: the driver is closed", drivers.ErrUnavailable)

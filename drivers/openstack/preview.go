@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/jibe-vnfm/jibe/drivers"
-	"github.com/jibe-vnfm/jibe/reconciler/plan"
+	"github.com/jibe-vnfm/jibe/plan"
 )
 
 var _ drivers.Previewer = (*Driver)(nil)

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jibe-vnfm/jibe/reconciler/plan"
+	"github.com/jibe-vnfm/jibe/plan"
 )
 
 // realPatience is how long one operation may take at a real cloud.

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/jibe-vnfm/jibe/drivers/openstack/hot"
-	"github.com/jibe-vnfm/jibe/reconciler/plan"
+	"github.com/jibe-vnfm/jibe/plan"
 )
 
 // unhealthy is what Jibe writes into the status of a resource that Heat is to make anew.

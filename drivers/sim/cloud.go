@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/jibe-vnfm/jibe/drivers"
-	"github.com/jibe-vnfm/jibe/reconciler/plan"
+	"github.com/jibe-vnfm/jibe/plan"
 )
 
 // Cloud is a VIM in memory. It outlives the drivers that are connected to it,

@@ -6,7 +6,7 @@ import (
 	"strconv"
 
 	"github.com/jibe-vnfm/jibe/drivers"
-	"github.com/jibe-vnfm/jibe/reconciler/plan"
+	"github.com/jibe-vnfm/jibe/plan"
 )
 
 // present is the value of an object as a whole.

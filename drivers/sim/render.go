@@ -10,7 +10,7 @@ import (
 	"fmt"
 
 	"github.com/jibe-vnfm/jibe/drivers"
-	"github.com/jibe-vnfm/jibe/reconciler/plan"
+	"github.com/jibe-vnfm/jibe/plan"
 )
 
 // The kinds of objects: a workload for each VDU, which owns its units, and a router,

@@ -12,7 +12,7 @@ import (
 	"slices"
 
 	"github.com/jibe-vnfm/jibe/drivers"
-	"github.com/jibe-vnfm/jibe/reconciler/plan"
+	"github.com/jibe-vnfm/jibe/plan"
 )
 
 // Type is the vimType of a simulated VIM.

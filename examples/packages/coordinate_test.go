@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jibe-vnfm/jibe/drivers/management"
+	"github.com/jibe-vnfm/jibe/hooks"
 	"github.com/jibe-vnfm/jibe/test/netns"
 	"github.com/jibe-vnfm/jibe/vnfd"
 )
@@ -26,7 +26,7 @@ type site struct {
 	*testing.T
 	lab      *netns.Lab
 	balancer *netns.Host
-	runner   *management.Runner
+	runner   *hooks.Runner
 	vnfcs    map[string]*netns.Host // by name
 }
 
@@ -40,7 +40,7 @@ func newSite(t *testing.T, subnet string, vnfcs ...string) *site {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	s.runner = &management.Runner{Dir: filepath.Join(dir, "runs"), Log: func(_ management.Input, program, line string) { t.Log(program, line) }}
+	s.runner = &hooks.Runner{Dir: filepath.Join(dir, "runs"), Log: func(_ hooks.Input, program, line string) { t.Log(program, line) }}
 	if err := os.Chmod(dir, 0o711); err != nil {
 		t.Fatal(err)
 	}
@@ -58,11 +58,11 @@ func newSite(t *testing.T, subnet string, vnfcs ...string) *site {
 	return s
 }
 
-func (s *site) targets(names ...string) []management.Target {
-	var all []management.Target
+func (s *site) targets(names ...string) []hooks.Target {
+	var all []hooks.Target
 	for _, name := range names {
-		all = append(all, management.Target{
-			VduID: "VDU1", Unit: management.Unit{ID: name + "@1", Name: name, Ready: true}, CpName: "CP1",
+		all = append(all, hooks.Target{
+			VduID: "VDU1", Unit: hooks.Unit{ID: name + "@1", Name: name, Ready: true}, CpName: "CP1",
 			Address: s.vnfcs[name].Addr().String(), Username: "ubuntu", Password: "ubuntu",
 		})
 	}
@@ -70,25 +70,25 @@ func (s *site) targets(names ...string) []management.Target {
 }
 
 // run runs a script of the package as Jibe does.
-func (s *site) run(script string, change func(*management.Input)) (string, error) {
+func (s *site) run(script string, change func(*hooks.Input)) (string, error) {
 	s.Helper()
-	in := management.Input{
+	in := hooks.Input{
 		Hook:     strings.TrimSuffix(script, ".py"),
-		Instance: management.Instance{ID: "9c5f0b1a-4c1d-5c55-8f0f-6f2a9e1b0143"},
-		Before:   &management.Package{VnfdID: "a", SoftwareVersion: "1.0", Tree: "1"},
-		After:    &management.Package{VnfdID: "b", SoftwareVersion: "1.1", Tree: "2"},
+		Instance: hooks.Instance{ID: "9c5f0b1a-4c1d-5c55-8f0f-6f2a9e1b0143"},
+		Before:   &hooks.Package{VnfdID: "a", SoftwareVersion: "1.0", Tree: "1"},
+		After:    &hooks.Package{VnfdID: "b", SoftwareVersion: "1.1", Tree: "2"},
 		CoordinationParams: map[string]any{"external_lb_param": map[string]any{
 			"ip_address": s.balancer.Addr().String(), "username": "ubuntu", "password": "ubuntu",
 		}},
 	}
 	change(&in)
-	out, err := s.runner.Run(s.Context(), management.Call{
+	out, err := s.runner.Run(s.Context(), hooks.Call{
 		Package: &vnfd.Package{Tree: "2", Files: os.DirFS("vm-blue-green-1.1")}, Program: "Scripts/" + script, Input: in, Timeout: 2 * time.Minute,
 	})
 	return out.Message, err
 }
 
-func (s *site) mustRun(script string, change func(*management.Input)) string {
+func (s *site) mustRun(script string, change func(*hooks.Input)) string {
 	s.Helper()
 	said, err := s.run(script, change)
 	if err != nil {
@@ -164,22 +164,22 @@ func (s *site) clients() (stop func() int) {
 func TestTheBalancerIsMovedToTheNewVNFAndBackAndNoRequestFails(t *testing.T) {
 	s := newSite(t, "10.202.1.0/24", "old-a", "old-b", "new-a", "new-b")
 	// The old version came here as the new one of an earlier change.
-	s.mustRun("coordinate_new_vnf.py", func(in *management.Input) {
+	s.mustRun("coordinate_new_vnf.py", func(in *hooks.Input) {
 		in.After = in.Before
-		in.Targets = &management.Targets{Old: []management.Target{}, New: s.targets("old-a", "old-b")}
+		in.Targets = &hooks.Targets{Old: []hooks.Target{}, New: s.targets("old-a", "old-b")}
 	})
 	s.leadsTo("old-a", "old-b")
 	s.told("old-b", "active", "1.0")
 	stop := s.clients()
 
-	both := &management.Targets{Old: s.targets("old-a", "old-b"), New: s.targets("new-a", "new-b")}
-	said := s.mustRun("coordinate_new_vnf.py", func(in *management.Input) { in.Targets = both })
+	both := &hooks.Targets{Old: s.targets("old-a", "old-b"), New: s.targets("new-a", "new-b")}
+	said := s.mustRun("coordinate_new_vnf.py", func(in *hooks.Input) { in.Targets = both })
 	if want := fmt.Sprintf("%s leads to %s, %s", s.balancer.Addr(), s.vnfcs["new-a"].Addr(), s.vnfcs["new-b"].Addr()); !strings.HasSuffix(said, want) {
 		t.Errorf("the script said %q, want … %q", said, want)
 	}
 	s.leadsTo("new-a", "new-b")
 	s.told("new-a", "active", "1.1")
-	said = s.mustRun("coordinate_old_vnf.py", func(in *management.Input) { in.Targets = both })
+	said = s.mustRun("coordinate_old_vnf.py", func(in *hooks.Input) { in.Targets = both })
 	if strings.Contains(said, "cut") {
 		t.Errorf("connections were left: %s", said)
 	}
@@ -187,7 +187,7 @@ func TestTheBalancerIsMovedToTheNewVNFAndBackAndNoRequestFails(t *testing.T) {
 
 	// A rollback, twice, as one that was cut short is run again.
 	for range 2 {
-		s.mustRun("coordinate_old_vnf.py", func(in *management.Input) {
+		s.mustRun("coordinate_old_vnf.py", func(in *hooks.Input) {
 			in.Hook, in.Rollback, in.Targets = "coordinate_rollback", true, both
 		})
 	}
@@ -196,8 +196,8 @@ func TestTheBalancerIsMovedToTheNewVNFAndBackAndNoRequestFails(t *testing.T) {
 	s.told("old-b", "active", "1.0")
 
 	// Forward again, and now the old machines go, as Jibe has them go.
-	s.mustRun("coordinate_new_vnf.py", func(in *management.Input) { in.Targets = both })
-	s.mustRun("coordinate_old_vnf.py", func(in *management.Input) { in.Targets = both })
+	s.mustRun("coordinate_new_vnf.py", func(in *hooks.Input) { in.Targets = both })
+	s.mustRun("coordinate_old_vnf.py", func(in *hooks.Input) { in.Targets = both })
 	s.vnfcs["old-a"].Remove()
 	s.vnfcs["old-b"].Remove()
 	time.Sleep(time.Second)
@@ -214,12 +214,12 @@ func TestARollingChangeConfiguresTheOneVNFCAndLeavesTheBalancer(t *testing.T) {
 		t.Fatal(err)
 	}
 	target := s.targets("vm-a")[0]
-	s.mustRun("coordinate_new_vnf.py", func(in *management.Input) { in.Target = &target })
+	s.mustRun("coordinate_new_vnf.py", func(in *hooks.Input) { in.Target = &target })
 	s.told("vm-a", "active", "1.1")
 	if _, err := s.vnfcs["vm-b"].ReadFile("/etc/vnf.json"); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the other VNFC was configured too: %v", err)
 	}
-	s.mustRun("coordinate_old_vnf.py", func(in *management.Input) {
+	s.mustRun("coordinate_old_vnf.py", func(in *hooks.Input) {
 		in.Hook, in.Rollback, in.Target = "coordinate_rollback", true, &target
 	})
 	s.told("vm-a", "active", "1.0")
@@ -230,28 +230,28 @@ func TestARollingChangeConfiguresTheOneVNFCAndLeavesTheBalancer(t *testing.T) {
 
 func TestTheScriptsSayWhatIsWrongAndLeaveABalancerThatWorks(t *testing.T) {
 	s := newSite(t, "10.202.3.0/24", "old-a", "new-a")
-	both := &management.Targets{Old: s.targets("old-a"), New: s.targets("new-a")}
-	s.mustRun("coordinate_old_vnf.py", func(in *management.Input) {
+	both := &hooks.Targets{Old: s.targets("old-a"), New: s.targets("new-a")}
+	s.mustRun("coordinate_old_vnf.py", func(in *hooks.Input) {
 		in.Hook, in.Rollback, in.Targets = "coordinate_rollback", true, both
 	})
 	for name, test := range map[string]struct {
-		change func(*management.Input, map[string]any)
+		change func(*hooks.Input, map[string]any)
 		want   string
 	}{
-		"a wrong password":     {func(in *management.Input, lb map[string]any) { lb["password"] = "guessed" }, "the password isn't accepted"},
-		"no such section":      {func(in *management.Input, lb map[string]any) { lb["backend"] = "other" }, `has no section "backend other"`},
-		"what haproxy refuses": {func(in *management.Input, lb map[string]any) { lb["port"] = "70000" }, "exit status"},
-		"no username":          {func(in *management.Input, lb map[string]any) { delete(lb, "username") }, "external_lb_param is incomplete"},
-		"nowhere to lead to": {func(in *management.Input, lb map[string]any) {
-			in.Targets = &management.Targets{Old: in.Targets.Old, New: []management.Target{}}
+		"a wrong password":     {func(in *hooks.Input, lb map[string]any) { lb["password"] = "guessed" }, "the password isn't accepted"},
+		"no such section":      {func(in *hooks.Input, lb map[string]any) { lb["backend"] = "other" }, `has no section "backend other"`},
+		"what haproxy refuses": {func(in *hooks.Input, lb map[string]any) { lb["port"] = "70000" }, "exit status"},
+		"no username":          {func(in *hooks.Input, lb map[string]any) { delete(lb, "username") }, "external_lb_param is incomplete"},
+		"nowhere to lead to": {func(in *hooks.Input, lb map[string]any) {
+			in.Targets = &hooks.Targets{Old: in.Targets.Old, New: []hooks.Target{}}
 		}, "would lead nowhere"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := s.run("coordinate_new_vnf.py", func(in *management.Input) {
+			_, err := s.run("coordinate_new_vnf.py", func(in *hooks.Input) {
 				in.Targets = both
 				test.change(in, in.CoordinationParams["external_lb_param"].(map[string]any))
 			})
-			var failed *management.FailedError
+			var failed *hooks.FailedError
 			if !errors.As(err, &failed) || !strings.Contains(failed.Stderr, test.want) {
 				t.Errorf("it failed with %v, want … %s", err, test.want)
 			}

@@ -17,7 +17,7 @@ import (
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/lcm/oplog"
-	"github.com/jibe-vnfm/jibe/reconciler/plan"
+	"github.com/jibe-vnfm/jibe/plan"
 	"github.com/jibe-vnfm/jibe/store"
 	"github.com/jibe-vnfm/jibe/store/bolt"
 )

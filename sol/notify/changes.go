@@ -4,7 +4,7 @@ import (
 	"cmp"
 
 	"github.com/jibe-vnfm/jibe/lcm"
-	"github.com/jibe-vnfm/jibe/reconciler/plan"
+	"github.com/jibe-vnfm/jibe/plan"
 )
 
 // ResourceChanges is the attribute of that name of VnfLcmOpOcc (SOL003 clause 5.5.2.13);

@@ -8,7 +8,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/lcm"
-	"github.com/jibe-vnfm/jibe/reconciler/plan"
+	"github.com/jibe-vnfm/jibe/plan"
 )
 
 // ExtVirtualLinkInfo is ExtVirtualLinkInfo (SOL003 clause 5.5.3.2): a network outside the

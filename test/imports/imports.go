@@ -23,8 +23,6 @@ type Rule struct {
 	// Never are the packages that these must not reach, directly or through other
 	// packages of Jibe. How a library is made inside is not looked at.
 	Never []string
-	// Except are packages that Never would match and that may be imported all the same.
-	Except []string
 	// Why says what would be lost.
 	Why string
 }
@@ -42,16 +40,20 @@ var clients = []string{
 func Rules() []Rule {
 	return []Rule{
 		{
-			From: []string{"reconciler/plan"}, Never: []string{External},
+			From: []string{"plan"}, Never: []string{External},
 			Why: "the only decider is pure: it is proven by properties and needs nothing to run",
 		},
 		{
-			From: []string{"sol/..."}, Never: []string{"reconciler/...", "drivers/..."}, Except: []string{"reconciler/plan"},
+			From: []string{"sol/..."}, Never: []string{"reconciler/...", "drivers/...", "hooks/..."},
 			Why: "an API request is a commit: the API must not have another way to a VIM",
 		},
 		{
-			From: []string{"drivers/..."}, Never: []string{"reconciler/...", "sol/...", "store/..."}, Except: []string{"reconciler/plan"},
+			From: []string{"drivers/..."}, Never: []string{"reconciler/...", "sol/...", "store/...", "hooks/..."},
 			Why: "a driver does single steps at a VIM; what comes next and what is recorded is decided once, above it",
+		},
+		{
+			From: []string{"hooks/..."}, Never: []string{"drivers/...", "reconciler/...", "sol/...", "store/..."},
+			Why: "a hook is run with what is handed to it; when it runs and what is recorded of it is decided above",
 		},
 		{
 			From: []string{"desired/..."}, Never: []string{"reconciler/...", "drivers/...", "sol/...", "store/..."},
@@ -119,7 +121,7 @@ func reach(rule Rule, p Package, byPath map[string]Package) []string {
 			}
 			via[to] = at
 			name, own := ownName(to)
-			if forbidden(rule, name, own, byPath[to].Standard) {
+			if forbidden(rule, name, byPath[to].Standard) {
 				chain := []string{name}
 				for ; at != ""; at = via[at] {
 					short, _ := ownName(at)
@@ -138,15 +140,12 @@ func reach(rule Rule, p Package, byPath map[string]Package) []string {
 	return broken
 }
 
-func forbidden(rule Rule, name string, own, standard bool) bool {
+func forbidden(rule Rule, name string, standard bool) bool {
 	matches := func(pattern string) bool {
 		if pattern == External {
 			return !standard
 		}
 		return match(pattern, name)
-	}
-	if own && slices.ContainsFunc(rule.Except, matches) {
-		return false
 	}
 	return slices.ContainsFunc(rule.Never, matches)
 }

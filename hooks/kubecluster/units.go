@@ -1,0 +1,217 @@
+package kubecluster
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/jibe-vnfm/jibe/hooks"
+	"github.com/jibe-vnfm/jibe/vnfd"
+)
+
+// machine is a unit that is, or is to be, a node.
+type machine struct {
+	hooks.Unit
+	*role
+	vduID string
+}
+
+// String names it to people, by what leads to it.
+func (m machine) String() string {
+	text := m.vduID + " " + m.Name
+	if a := m.sshAddress(); a != "" {
+		text += " (" + a + ")"
+	}
+	return text
+}
+
+func (m machine) isMaster() bool { return m.field == "master_node" }
+
+// sshAddress is where it is logged in to, "" where nobody knows.
+func (m machine) sshAddress() string { return m.address(m.sshCP, false) }
+
+// nodeAddress is its address as a node: a fixed one, as it must be one that the machine
+// knows itself. "" where nobody knows.
+func (m machine) nodeAddress() string { return m.address(m.nicCP, true) }
+
+// address is one at a connection point; floating ones stand before the fixed ones.
+func (m machine) address(cp string, fixed bool) string {
+	all := m.Addresses[cp]
+	if len(all) == 0 {
+		return ""
+	}
+	if !fixed {
+		return all[0]
+	}
+	for _, a := range slices.Backward(all) {
+		if ip, err := netip.ParseAddr(a); err == nil && ip.Is4() {
+			return a
+		}
+	}
+	return all[len(all)-1]
+}
+
+// reachable refuses a machine without the connection points that the parameters name.
+func (m machine) reachable() error {
+	for _, cp := range []string{m.sshCP, m.nicCP} {
+		if len(m.Addresses[cp]) == 0 {
+			return fmt.Errorf("%s has no address at the connection point %q; see %s in the parameters (it has %s)", m, cp, m.field, connectionPoints(m.Unit))
+		}
+	}
+	return nil
+}
+
+func connectionPoints(u hooks.Unit) string {
+	var names []string
+	for name := range u.Addresses {
+		names = append(names, name)
+	}
+	if slices.Sort(names); len(names) == 0 {
+		return "none"
+	}
+	return strings.Join(names, ", ")
+}
+
+// findVDUs says which VDUs are masters and workers where the parameters name an aspect.
+func (d *driver) findVDUs() error {
+	for _, one := range []*role{&d.master, &d.worker} {
+		if one.vdu != "" {
+			one.vdus = []string{one.vdu}
+			continue
+		}
+		vdus, err := d.scaledBy(one.aspect)
+		if err != nil {
+			return fmt.Errorf("params.%s.%s.aspect_id: %w; name the VDU with vdu_id in its place", paramName, one.field, err)
+		}
+		one.vdus = vdus
+	}
+	for _, vdu := range d.master.vdus {
+		if slices.Contains(d.worker.vdus, vdu) {
+			return fmt.Errorf("params.%s: VDU %s can't be both master_node and worker_node", paramName, vdu)
+		}
+	}
+	return nil
+}
+
+// scaledBy are the VDUs that an aspect scales.
+func (d *driver) scaledBy(aspect string) ([]string, error) {
+	dir, err := d.packageDir()
+	if err != nil {
+		return nil, err
+	}
+	p, err := vnfd.Load(os.DirFS(dir))
+	if err != nil {
+		return nil, err
+	}
+	var vdus []string
+	for _, f := range p.VNFD.Flavours {
+		if d.in.Instance.Flavour != "" && f.ID != d.in.Instance.Flavour {
+			continue
+		}
+		for _, v := range f.VDUs {
+			if _, ok := v.Deltas[aspect]; ok {
+				vdus = append(vdus, v.ID)
+			}
+		}
+	}
+	if len(vdus) == 0 {
+		return nil, fmt.Errorf("the VNFD has no VDU that aspect %q scales", aspect)
+	}
+	return vdus, nil
+}
+
+// packageDir is where the package's files are.
+func (d *driver) packageDir() (string, error) {
+	for _, p := range []*hooks.Package{d.in.After, d.in.Before} {
+		if p != nil && p.Dir != "" {
+			return p.Dir, nil
+		}
+	}
+	return os.Getwd() // programs run in their package
+}
+
+func (d *driver) roleOf(vdu string) *role {
+	switch {
+	case slices.Contains(d.master.vdus, vdu):
+		return &d.master
+	case slices.Contains(d.worker.vdus, vdu):
+		return &d.worker
+	}
+	return nil
+}
+
+// of are those of the targets that are the cluster's, in an order that stays: masters
+// first, then by address.
+func (d *driver) of(targets []hooks.Target) []machine {
+	var out []machine
+	for _, t := range targets {
+		if r := d.roleOf(t.VduID); r != nil {
+			out = append(out, machine{Unit: t.Unit, role: r, vduID: t.VduID})
+		}
+	}
+	slices.SortFunc(out, func(a, b machine) int {
+		switch {
+		case a.isMaster() != b.isMaster() && a.isMaster():
+			return -1
+		case a.isMaster() != b.isMaster():
+			return 1
+		}
+		x, _ := netip.ParseAddr(a.nodeAddress())
+		y, _ := netip.ParseAddr(b.nodeAddress())
+		return cmp.Or(x.Compare(y), cmp.Compare(a.Name, b.Name))
+	})
+	return out
+}
+
+// masters are those that may answer: all that there are but those that this operation has
+// taken away, or is about to.
+func (d *driver) masters() []machine {
+	goes := map[string]bool{}
+	for _, t := range d.in.Removed {
+		// A rollback keeps those that are still there.
+		goes[t.Unit.ID] = !strings.Contains(d.in.Hook, "_rollback_") || !t.Unit.Ready
+	}
+	var all []hooks.Target
+	for _, v := range d.in.VDUs {
+		for _, u := range slices.Concat(v.Old, v.New) {
+			if slices.Contains(d.master.vdus, v.ID) && !goes[u.ID] {
+				all = append(all, hooks.Target{VduID: v.ID, Unit: u})
+			}
+		}
+	}
+	return slices.DeleteFunc(d.of(all), func(m machine) bool { return m.sshAddress() == "" })
+}
+
+// part splits masters from workers.
+func part(all []machine) (masters, workers []machine) {
+	for _, m := range all {
+		if m.isMaster() {
+			masters = append(masters, m)
+		} else {
+			workers = append(workers, m)
+		}
+	}
+	return masters, workers
+}
+
+// names are those that a machine's node may have, the shortest first: users know nodes as
+// worker and the last number of the address.
+func (m machine) names() []string {
+	prefix := "worker"
+	if m.isMaster() {
+		prefix = "master"
+	}
+	ip, err := netip.ParseAddr(m.nodeAddress())
+	if err != nil || !ip.Is4() {
+		return []string{prefix + "-" + strings.Trim(strings.NewReplacer(":", "-", ".", "-").Replace(m.nodeAddress()), "-")}
+	}
+	numbers := strings.Split(ip.String(), ".")
+	var out []string
+	for i := range slices.Backward(numbers) {
+		out = append(out, prefix+strings.Join(numbers[i:], "-"))
+	}
+	return out
+}

@@ -1,0 +1,33 @@
+//go:build !linux
+
+package hooks
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+)
+
+// errLinux is returned for every run on a system whose processes can't be held
+// together as Linux's can.
+var errLinux = errors.New("programs of packages are run on Linux only")
+
+type identity struct{}
+
+func (*identity) String() string    { return "the user that Jibe runs as" }
+func (*identity) give(string) error { return errLinux }
+
+func (r *Runner) identity() (*identity, error)       { return nil, errLinux }
+func (r *Runner) makeDir() error                     { return os.MkdirAll(r.Dir, 0o700) }
+func (r *Runner) end(context.Context, Process) error { return errLinux }
+
+func reachable(string, *identity) bool { return true }
+func lockThread() (free func())        { return func() {} }
+func apart(*exec.Cmd, *identity)       {}
+func awaitExit(int)                    {}
+func killGroup(int)                    {}
+func terminateGroup(int)               {}
+func reap(int)                         {}
+func killStrays(string)                {}
+func identify(int) (Process, error)    { return Process{}, errLinux }
