@@ -2,7 +2,7 @@
 //
 // A [Driver] speaks for one VIM. It renders, observes and acts; it never
 // decides (that is plan), never stores and never waits. Packages
-// below this one never import reconciler (but for plan), sol or store.
+// below this one never import reconciler, sol or store.
 package drivers
 
 import (
@@ -64,55 +64,128 @@ func (s Source) Foundation() *vnfd.Package {
 	return s.Package
 }
 
+// Rendering is what an instance should be at a VIM: what [Driver.Render] made of a source.
+// It is a value that is handed to the driver's other methods, so that none of them renders
+// again. Nobody but the driver that made it looks into Form. The zero value but for
+// Source.Instance is that of an instance that should not exist ([Absent]).
+type Rendering struct {
+	// Desired is what the planner compares. Whoever plans an operation adds to it what the
+	// operation asks for; the driver looks at its objects and groups alone.
+	plan.Desired
+	// Source is what it was rendered from. Package is nil where nothing should exist.
+	Source Source
+	// Form is the driver's own: the objects themselves, as it sends them.
+	Form any
+}
+
+// Absent is the rendering of an instance that should not exist: its driver finds what is
+// left of it by the instance's id.
+func Absent(in *desired.Instance) Rendering { return Rendering{Source: Source{Instance: in}} }
+
 // Driver speaks for one VIM. Its methods may be called concurrently for
-// different instances, never for one.
+// different instances, never for one. A driver embeds [Defaults] for what it doesn't offer.
 type Driver interface {
 	// Render turns intent into objects and groups of units. It MUST be pure: the
 	// same source gives the same result, with no I/O beyond reading Package.Files.
-	// Intent that this VIM can never honour is a [*RefusedError] that names it.
-	Render(src Source) (plan.Desired, error)
+	// A rendering is never altered afterwards, so it may be used as long as the source
+	// is the same. Intent that this VIM can never honour is a [*RefusedError] that names it.
+	Render(src Source) (Rendering, error)
 
 	// Observe reports every object and unit of the instance, whoever made it. It
 	// MUST NOT return a partial view: when it can't see, it returns an error that
 	// wraps [ErrUnavailable]. Where the driver is a [Watcher] it answers from a
-	// cache, at no cost to the VIM. An instance unknown at the VIM is no error.
-	//
-	// want is what Render made of src (zero when the instance should not exist, in
-	// which case src.Package may be nil): an object whose content has drifted from
-	// it is reported with a Digest that differs.
-	Observe(ctx context.Context, src Source, want plan.Desired) (plan.Observed, error)
+	// cache, at no cost to the VIM. An instance unknown at the VIM is no error. An object
+	// whose content has drifted from the rendering is reported with a Digest that differs.
+	Observe(ctx context.Context, r Rendering) (plan.Observed, error)
 
 	// Verify asks the VIM, changing nothing, whether it would accept the steps.
 	// A refusal is a [*RefusedError].
-	Verify(ctx context.Context, src Source, steps ...plan.Step) error
+	Verify(ctx context.Context, r Rendering, steps ...plan.Step) error
 
 	// Do starts the steps, in order where order matters, and returns without
 	// waiting for their effect. Doing them twice MUST be the same as once. It MAY
 	// fold a batch into one call. A step that the VIM will never accept is a
 	// [*RefusedError]; anything else may be tried again. After an error, some of
 	// the steps may have been started.
-	Do(ctx context.Context, src Source, steps ...plan.Step) error
+	Do(ctx context.Context, r Rendering, steps ...plan.Step) error
+
+	// Examine looks closely at what the steps, which plan.Compute found due while
+	// no operation was open, are to repair. It MUST change nothing at the VIM; unlike
+	// Observe it may ask it. An object that shows no difference after all (somebody
+	// manages a field that has the right value) gets no deviation, and Observe MUST
+	// NOT report it as differing again until it has changed. Deviations are in the
+	// order of objects and fields. Values of secrets are never in them.
+	Examine(ctx context.Context, r Rendering, steps ...plan.Step) ([]Deviation, error)
+
+	// Preview reports field by field what the steps would change, in the order of steps and
+	// fields, changing nothing at the VIM. Of an object that would be made anew it reports
+	// every field; one that would go is reported as a whole. Values of secrets are never in it.
+	Preview(ctx context.Context, r Rendering, steps ...plan.Step) ([]Deviation, error)
+
+	// Explain is the last thing that the VIM noted of the object or unit under the
+	// key (a Kubernetes event: reason, message, age), or "". It may ask the VIM, and
+	// is only called when an operation fails.
+	Explain(ctx context.Context, r Rendering, key string) string
+
+	// Change says whether the way from before to after, both running, can be taken
+	// with after's update strategy, as far as that can be told without the VIM. It is pure,
+	// as Render is. A refusal is a [*RefusedError] that names what stands in the way.
+	Change(before, after Source) error
+
+	// Definitions are the files that after's package contributes, in order (for
+	// Kubernetes, the parameter lcm-kubernetes-def-files): those that are listed, and
+	// what of before's must be carried over so that no VDU and no shared object is
+	// lost only because a request didn't list it. The paths of files that were
+	// renamed are the new ones. nil means that there is no such list. It is pure, as
+	// Render is.
+	Definitions(before, after Source, listed []string) ([]string, error)
+
+	// Access is the content of files with which hooks reach the VIM, by the environment
+	// variable under which a hook finds each one's path ("KUBECONFIG"). It holds
+	// credentials. nil means that there are none.
+	Access() (map[string][]byte, error)
 }
 
-// Watcher is implemented by drivers that learn of changes by themselves.
+// Defaults are the answers of a driver that can't tell more than the steps do, and at
+// whose VIM the package of a running VNF can't be changed. It is for embedding.
+type Defaults struct{}
+
+// Examine gives the reason of each step.
+func (Defaults) Examine(_ context.Context, _ Rendering, steps ...plan.Step) ([]Deviation, error) {
+	var found []Deviation
+	for _, s := range steps {
+		found = append(found, Deviation{Object: s.Object, Have: s.Reason, Want: "as rendered"})
+	}
+	return found, nil
+}
+
+// Preview reports nothing beyond the steps.
+func (Defaults) Preview(context.Context, Rendering, ...plan.Step) ([]Deviation, error) {
+	return nil, nil
+}
+
+// Explain knows nothing more.
+func (Defaults) Explain(context.Context, Rendering, string) string { return "" }
+
+// Change refuses.
+func (Defaults) Change(Source, Source) error {
+	return &RefusedError{Object: "vnfdId", Reason: "the package of a VNF that runs on this type of VIM can't be changed; set state: notInstantiated first"}
+}
+
+// Definitions are none: there are no lists of files.
+func (Defaults) Definitions(Source, Source, []string) ([]string, error) { return nil, nil }
+
+// Access is nothing.
+func (Defaults) Access() (map[string][]byte, error) { return nil, nil }
+
+// Watcher is implemented by drivers that learn of changes by themselves. One that is made
+// of others ([github.com/jibe-vnfm/jibe/drivers/multi]) isn't: theirs tell.
 type Watcher interface {
 	// Watch calls changed with the id of an instance whenever something of it
 	// moved, until ctx ends. It returns nil then, and an error only where
 	// watching can never succeed; a VIM that is away is retried inside. changed
 	// returns at once and may be called from several goroutines.
 	Watch(ctx context.Context, changed func(instance string)) error
-}
-
-// Examiner is implemented by drivers that can tell how an object came to differ
-// from its render.
-type Examiner interface {
-	// Examine looks closely at what the steps, which plan.Compute found due while
-	// no operation was open, are to mend. It MUST change nothing at the VIM; unlike
-	// Observe it may ask it. An object that shows no difference after all (somebody
-	// manages a field that has the right value) gets no deviation, and Observe MUST
-	// NOT report it as differing again until it has changed. Deviations are in the
-	// order of objects and fields. Values of secrets are never in them.
-	Examine(ctx context.Context, src Source, want plan.Desired, steps ...plan.Step) ([]Deviation, error)
 }
 
 // Identifier is implemented by drivers whose VIM can say which one it is.
@@ -150,48 +223,6 @@ func (d Deviation) String() string {
 		said += ", changed by " + d.By
 	}
 	return said
-}
-
-// Changer is implemented by drivers at whose VIM the package of a running VNF can
-// be changed. Its methods are pure, as Render is.
-type Changer interface {
-	// Change says whether the way from before to after, both running, can be taken
-	// with after's update strategy, as far as that can be told without the VIM. A
-	// refusal is a [*RefusedError] that names what stands in the way.
-	Change(before, after Source) error
-
-	// Definitions are the files that after's package contributes, in order (for
-	// Kubernetes, the parameter lcm-kubernetes-def-files): those that are listed, and
-	// what of before's must be carried over so that no VDU and no shared object is
-	// lost only because a request didn't list it. The paths of files that were
-	// renamed are the new ones. nil means that there is no such list.
-	Definitions(before, after Source, listed []string) ([]string, error)
-}
-
-// Previewer is implemented by drivers that can tell field by field what steps would
-// change.
-type Previewer interface {
-	// Preview is what the steps would change, in the order of steps and fields,
-	// changing nothing at the VIM. Of an object that would be made anew it tells
-	// every field; one that would go is told of as a whole. Values of secrets are
-	// never in it.
-	Preview(ctx context.Context, src Source, want plan.Desired, steps ...plan.Step) ([]Deviation, error)
-}
-
-// Accessor is implemented by drivers that let programs of packages reach the VIM.
-type Accessor interface {
-	// Access is the content of files, by the environment variable under which a
-	// program finds each one's path ("KUBECONFIG"). It holds credentials.
-	Access() (map[string][]byte, error)
-}
-
-// Explainer is implemented by drivers that can tell more of an object that was
-// waited for in vain.
-type Explainer interface {
-	// Explain is the last thing that the VIM noted of the object or unit under the
-	// key (a Kubernetes event: reason, message, age), or "". It may ask the VIM, and
-	// is only called when an operation fails.
-	Explain(ctx context.Context, src Source, key string) string
 }
 
 // VIM is a connection with its credentials resolved. It is never logged.

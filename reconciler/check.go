@@ -190,7 +190,7 @@ func (c *Checker) sound(ctx context.Context, inst *desired.Instance) error {
 	return nil
 }
 
-// Definitions is [drivers.Changer.Definitions] of the VIM that after names; nil where
+// Definitions is [drivers.Driver.Definitions] of the VIM that after names; nil where
 // it knows none.
 func (c *Checker) Definitions(ctx context.Context, settings *desired.Settings, before, after *desired.Instance, listed []string) ([]string, error) {
 	after, err := c.Complete(ctx, settings, before, after)
@@ -201,10 +201,6 @@ func (c *Checker) Definitions(ctx context.Context, settings *desired.Settings, b
 	if err != nil {
 		return nil, err
 	}
-	changer, ok := drv.(drivers.Changer)
-	if !ok {
-		return nil, nil
-	}
 	from, err := sourceOf(ctx, c.packages, c.reveal, before)
 	if err != nil {
 		return nil, err
@@ -213,7 +209,7 @@ func (c *Checker) Definitions(ctx context.Context, settings *desired.Settings, b
 	if err != nil {
 		return nil, err
 	}
-	return changer.Definitions(from, to, listed)
+	return drv.Definitions(from, to, listed)
 }
 
 func flavourIDs(d *vnfd.VNFD) string {

@@ -325,11 +325,7 @@ func (c *Checker) change(ctx context.Context, settings *desired.Settings, drv dr
 	if err := c.coordinated(after, from.Package, to.Package); err != nil {
 		return err
 	}
-	changer, ok := drv.(drivers.Changer)
-	if !ok {
-		return &drivers.RefusedError{Object: "vnfdId", Reason: "the package of a VNF that runs on this type of VIM can't be changed; set state: notInstantiated first"}
-	}
-	return changer.Change(from, to)
+	return drv.Change(from, to)
 }
 
 // sameUnits refuses a VNFD that has no place for what runs.

@@ -47,7 +47,7 @@ func (p *pass) sides(ctx context.Context, a *attempt) (sides, error) {
 
 // input is what the program is told.
 func (p *pass) input(ctx context.Context, a *attempt, s sides, name, class string) (hooks.Input, error) {
-	inst := a.src.Instance
+	inst := a.want.Source.Instance
 	in := hooks.Input{
 		Version: hooks.Version, Class: class, Rollback: a.journal.Rollback,
 		Operation: hooks.Operation{ID: a.op.ID, Type: string(a.op.Type), Attempt: a.op.Attempt, Params: a.op.Params},
@@ -124,7 +124,7 @@ func moved(a *attempt) (added, removed []hooks.Target) {
 	}
 	goes := a.journal.Leaving
 	if !a.journal.Rollback && len(goes) == 0 {
-		goes = plan.Leaving(a.want, a.seen, a.journal)
+		goes = plan.Leaving(a.want.Desired, a.seen, a.journal)
 	}
 	for _, u := range live(a.seen) {
 		lives[u.ID] = true

@@ -105,7 +105,7 @@ func (p *pass) unobservable(ctx context.Context, a *attempt, steps []plan.Step) 
 			p.Enqueue(p.id) // what is wanted is another since the program has computed it
 			return nil, false, 0, nil
 		}
-		steps = plan.Compute(a.want, a.seen, a.journal)
+		steps = plan.Compute(a.want.Desired, a.seen, a.journal)
 	}
 	return steps, true, 0, nil
 }
@@ -118,7 +118,7 @@ func (p *pass) withoutProgram(ctx context.Context, a *attempt, steps []plan.Step
 			return steps, err
 		}
 		a.journal.Hooks = append(slices.Clone(a.journal.Hooks), steps[0].Object)
-		steps = plan.Compute(a.want, a.seen, a.journal)
+		steps = plan.Compute(a.want.Desired, a.seen, a.journal)
 	}
 	return steps, nil
 }
@@ -237,7 +237,7 @@ func (p *pass) launch(ctx context.Context, a *attempt, name string, call *hooks.
 	if !slices.Contains(a.journal.Begun, name) {
 		a.journal.Begun = append(slices.Clone(a.journal.Begun), name)
 		if name == plan.HookName(string(a.op.Type), false, "start") {
-			a.journal.Leaving = plan.Leaving(a.want, a.seen, a.journal)
+			a.journal.Leaving = plan.Leaving(a.want.Desired, a.seen, a.journal)
 		}
 	}
 	begins := name + ": " + call.Program + " runs"
@@ -339,7 +339,7 @@ func (p *pass) call(ctx context.Context, a *attempt, name string) (*hooks.Call, 
 		program, class, pkg = coordinate.Old, coordinate.OldClass, sides.before.Package
 	default:
 		if program = hookProgram(a.programs, base); base == plan.UserData {
-			program, class = userData(a.src.Instance)
+			program, class = userData(a.want.Source.Instance)
 		}
 	}
 	if program == "" || pkg == nil {
@@ -353,10 +353,8 @@ func (p *pass) call(ctx context.Context, a *attempt, name string) (*hooks.Call, 
 		return nil, &drivers.RefusedError{Object: name, Reason: err.Error()}
 	}
 	call := &hooks.Call{Package: pkg, Program: path.Clean(program), Timeout: cmp.Or(hookTimeout(a.programs, base), p.HookTimeout)}
-	if x, ok := a.drv.(drivers.Accessor); ok {
-		if call.Files, err = x.Access(); err != nil {
-			return nil, fmt.Errorf("access of programs to the VIM: %w", err)
-		}
+	if call.Files, err = a.drv.Access(); err != nil {
+		return nil, fmt.Errorf("access of programs to the VIM: %w", err)
 	}
 	if call.Other = sides.before.Package; pkg == sides.before.Package {
 		call.Other = sides.after.Package
@@ -368,7 +366,7 @@ func (p *pass) call(ctx context.Context, a *attempt, name string) (*hooks.Call, 
 	if err != nil {
 		return nil, err
 	}
-	call.Secrets = slices.Concat(hooks.Revealed(a.src.Instance.Params, call.Input.Params),
+	call.Secrets = slices.Concat(hooks.Revealed(a.want.Source.Instance.Params, call.Input.Params),
 		hooks.Revealed(asked, call.Input.CoordinationParams))
 	call.Names = declared(sides.before.Package, sides.after.Package)
 	return call, nil

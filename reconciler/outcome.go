@@ -86,8 +86,8 @@ func (p *pass) overdue(op *lcm.Operation, batch []plan.Step, trouble error) *lcm
 // for.
 func (p *pass) explained(ctx context.Context, a *attempt, batch []plan.Step) *lcm.Problem {
 	problem := p.overdue(a.op, batch, nil)
-	if x, ok := a.drv.(drivers.Explainer); ok && len(batch) > 0 {
-		if said := x.Explain(ctx, a.src, batch[0].Object); said != "" {
+	if len(batch) > 0 {
+		if said := a.drv.Explain(ctx, a.want, batch[0].Object); said != "" {
 			problem.Detail += "; its last event was: " + said
 		}
 	}
@@ -197,7 +197,7 @@ func sentence(err error) string { return strings.ReplaceAll(err.Error(), "\n", "
 // FAILED_TEMP.
 func (p *pass) broke(ctx context.Context, a *attempt, problem *lcm.Problem) error {
 	p.memory.ended(p.id)
-	problem.Detail = hooks.Hide(problem.Detail, a.src.Secrets) // a VIM likes to quote what it refuses
+	problem.Detail = hooks.Hide(problem.Detail, a.want.Source.Secrets) // a VIM likes to quote what it refuses
 	event := lcm.Broke
 	if a.op.State == lcm.Starting {
 		event = lcm.Refused

@@ -103,16 +103,15 @@ func (p *pass) suspended(ctx context.Context) bool {
 
 // attempt is the state of an operation while a pass works on it.
 type attempt struct {
-	op  *lcm.Operation
-	src drivers.Source
+	op *lcm.Operation
 	// programs has the package whose programs take part, also where nothing shall run any
-	// more and src has none. skips says that they are left out, and skipped what has to be
+	// more and want has none. skips says that they are left out, and skipped what has to be
 	// told of that.
 	programs drivers.Source
 	skips    bool
 	skipped  []string
 	drv      drivers.Driver
-	want     plan.Desired
+	want     drivers.Rendering
 	seen     plan.Observed
 	// journal runs ahead of the record by what needs no record of its own.
 	journal plan.Journal
@@ -136,11 +135,11 @@ func (p *pass) operate(ctx context.Context, op *lcm.Operation) (time.Duration, e
 	}
 	if record, err := p.Log.Instance(ctx, p.id); err != nil {
 		return 0, fmt.Errorf("record of instance %s: %w", p.id, err)
-	} else if err := p.home(ctx, record, a.src.Instance); err != nil {
+	} else if err := p.home(ctx, record, a.want.Source.Instance); err != nil {
 		return 0, p.blind(ctx, a, err)
 	}
 	for range staleBatches {
-		if a.seen, err = a.drv.Observe(ctx, a.src, a.want); err != nil {
+		if a.seen, err = a.drv.Observe(ctx, a.want); err != nil {
 			return 0, p.blind(ctx, a, err)
 		}
 		p.resume()
@@ -150,9 +149,9 @@ func (p *pass) operate(ctx context.Context, op *lcm.Operation) (time.Duration, e
 			a.want.Condemned = a.seen.Unspent(a.want.Condemned)
 		}
 		if a.op.State == lcm.Starting {
-			a.journal = a.journal.Aim(a.want, a.seen)
+			a.journal = a.journal.Aim(a.want.Desired, a.seen)
 		}
-		steps := plan.Compute(a.want, a.seen, a.journal)
+		steps := plan.Compute(a.want.Desired, a.seen, a.journal)
 		if len(steps) > 0 && steps[0].Action == plan.Grant {
 			if steps, err = p.grant(ctx, a, steps); err != nil {
 				return 0, p.giveUp(ctx, a, err)
@@ -197,7 +196,7 @@ func (p *pass) operate(ctx context.Context, op *lcm.Operation) (time.Duration, e
 			return 0, p.broke(ctx, a, p.fought(a))
 		}
 		log.InfoContext(ctx, "steps started", "steps", describe(batch))
-		err = a.drv.Do(ctx, a.src, batch...)
+		err = a.drv.Do(ctx, a.want, batch...)
 		p.begun(err == nil)
 		if err != nil {
 			return 0, p.giveUp(ctx, a, err)
@@ -220,7 +219,7 @@ func (p *pass) begin(ctx context.Context, op *lcm.Operation) (*attempt, error) {
 		a.journal.Granted = true
 	}
 	var err error
-	if a.src, a.want, a.drv, err = p.resolve(ctx, target, other); err != nil {
+	if a.want, a.drv, err = p.resolve(ctx, target, other); err != nil {
 		return nil, err
 	}
 	if err := p.takingPart(ctx, a); err != nil {
@@ -234,13 +233,13 @@ func (p *pass) begin(ctx context.Context, op *lcm.Operation) (*attempt, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := coordinate(&a.want, asked.Update); err != nil {
+		if err := coordinate(&a.want.Desired, asked.Update); err != nil {
 			return nil, err
 		}
 		a.drain = asked.Update.DrainTime()
 	}
 	if op.Type == lcm.Terminate {
-		a.src.Instance = graceful(a.src.Instance, op.Params)
+		a.want.Source.Instance = graceful(a.want.Source.Instance, op.Params)
 		a.want.Grace, a.drain = grace(op.Params)
 	}
 	return a, nil
@@ -263,14 +262,14 @@ func coordinate(want *plan.Desired, update desired.UpdatePolicy) error {
 // anyone may need it, and the VIM has a look at the steps.
 func (p *pass) admit(ctx context.Context, a *attempt, steps []plan.Step) error {
 	// A rollback leads back to what was accepted before.
-	if a.src.Package != nil && !a.op.Automatic && a.op.Type != lcm.Terminate && a.op.State != lcm.RollingBack {
-		if err := p.checker.sound(ctx, a.src.Instance); err != nil {
+	if a.want.Source.Package != nil && !a.op.Automatic && a.op.Type != lcm.Terminate && a.op.State != lcm.RollingBack {
+		if err := p.checker.sound(ctx, a.want.Source.Instance); err != nil {
 			return err
 		}
 	}
-	if a.src.Package != nil {
-		if err := p.Packages.Pin(ctx, a.src.Package.Tree); err != nil {
-			return fmt.Errorf("keep package %s: %w", a.src.Package.Tree, err)
+	if a.want.Source.Package != nil {
+		if err := p.Packages.Pin(ctx, a.want.Source.Package.Tree); err != nil {
+			return fmt.Errorf("keep package %s: %w", a.want.Source.Package.Tree, err)
 		}
 	}
 	if a.op.Automatic {
@@ -279,7 +278,7 @@ func (p *pass) admit(ctx context.Context, a *attempt, steps []plan.Step) error {
 	if err := p.allowed(ctx, a); err != nil {
 		return err
 	}
-	return a.drv.Verify(ctx, a.src, slices.DeleteFunc(slices.Clone(steps), func(s plan.Step) bool {
+	return a.drv.Verify(ctx, a.want, slices.DeleteFunc(slices.Clone(steps), func(s plan.Step) bool {
 		return s.Action != plan.Apply && s.Action != plan.Scale
 	})...)
 }
@@ -325,42 +324,43 @@ func grace(params json.RawMessage) (bool, time.Duration) {
 
 // resolve renders the instance at target. Where nothing should exist there,
 // what must go is found with the help of other.
-func (r *Reconciler) resolve(ctx context.Context, target, other desired.Revision) (src drivers.Source, want plan.Desired, drv drivers.Driver, err error) {
+func (r *Reconciler) resolve(ctx context.Context, target, other desired.Revision) (want drivers.Rendering, drv drivers.Driver, err error) {
 	inst, err := r.read(ctx, target)
 	if err != nil {
-		return src, want, nil, err
+		return want, nil, err
 	}
 	present := inst != nil && inst.State == desired.Instantiated
 	if !present {
 		gone, err := r.read(ctx, other)
 		if err != nil {
-			return src, want, nil, err
+			return want, nil, err
 		}
 		if gone != nil {
 			inst = gone
 		}
 	}
 	if inst == nil {
-		return src, want, nil, &drivers.RefusedError{Reason: "neither the desired revision nor the one before it has a " + desired.InstanceFile}
+		return want, nil, &drivers.RefusedError{Reason: "neither the desired revision nor the one before it has a " + desired.InstanceFile}
 	}
-	src.Instance = inst
+	want = drivers.Absent(inst)
 	if inst.State != desired.Instantiated {
-		return src, want, nowhere{}, nil // it runs neither before nor after
+		return want, nowhere{}, nil // it runs neither before nor after
 	}
 	if drv, err = r.vims.driver(ctx, inst); err != nil {
-		return src, want, nil, err
+		return want, nil, err
 	}
 	if !present {
-		return src, want, drv, nil
+		return want, drv, nil
 	}
-	if src, err = sourceOf(ctx, r.Packages, r.Reveal, inst); err != nil {
-		return src, want, nil, err
+	src, err := sourceOf(ctx, r.Packages, r.Reveal, inst)
+	if err != nil {
+		return want, nil, err
 	}
-	if want, err = drv.Render(src); err != nil {
-		return src, want, nil, err
+	if want, err = r.renderings.of(drv, target, src); err != nil {
+		return want, nil, err
 	}
 	want.Condemned = inst.Condemned
-	return src, want, drv, nil
+	return want, drv, nil
 }
 
 // read is Repo.Read, with nil for a directory that doesn't exist.
@@ -387,7 +387,7 @@ func (p *pass) grant(ctx context.Context, a *attempt, steps []plan.Step) ([]plan
 		}
 	}
 	a.journal.Granted = true
-	steps, err := p.withoutProgram(ctx, a, plan.Compute(a.want, a.seen, a.journal))
+	steps, err := p.withoutProgram(ctx, a, plan.Compute(a.want.Desired, a.seen, a.journal))
 	if err != nil {
 		return nil, err
 	}
@@ -451,7 +451,7 @@ func (p *pass) allowed(ctx context.Context, a *attempt) error {
 		return p.stillUnused(ctx, before)
 	}
 	if err == nil && p.Permit != nil {
-		err = p.Permit(before, a.src.Instance)
+		err = p.Permit(before, a.want.Source.Instance)
 	}
 	if err != nil || before == nil || before.State != desired.Instantiated || a.want.Objects == nil {
 		return err
@@ -461,9 +461,9 @@ func (p *pass) allowed(ctx context.Context, a *attempt) error {
 		return fmt.Errorf("VIMs of the desired repository: %w", err)
 	}
 	if a.op.Type != lcm.ChangePackage {
-		return staysPlaced(settings, before, a.src.Instance)
+		return staysPlaced(settings, before, a.want.Source.Instance)
 	}
-	return p.checker.change(ctx, settings, a.drv, before, a.src.Instance)
+	return p.checker.change(ctx, settings, a.drv, before, a.want.Source.Instance)
 }
 
 func describe(steps []plan.Step) []string {

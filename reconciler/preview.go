@@ -80,8 +80,7 @@ func (v *View) plan(ctx context.Context, settings *desired.Settings, rev desired
 		return nil
 	}
 	p.Type = t
-	src := drivers.Source{Instance: named, Package: pkg}
-	var want plan.Desired
+	want := drivers.Rendering{Source: drivers.Source{Instance: named, Package: pkg}}
 	if after == nil || after.State != desired.Instantiated {
 		settings = nil // what ends is taken down by what there is, which may go with it
 	}
@@ -90,7 +89,8 @@ func (v *View) plan(ctx context.Context, settings *desired.Settings, rev desired
 		return err
 	}
 	if after != nil && after.State == desired.Instantiated {
-		if src, err = sourceOf(ctx, v.checker.packages, v.checker.reveal, after); err != nil {
+		src, err := sourceOf(ctx, v.checker.packages, v.checker.reveal, after)
+		if err != nil {
 			return err
 		}
 		if want, err = drv.Render(src); err != nil {
@@ -98,26 +98,26 @@ func (v *View) plan(ctx context.Context, settings *desired.Settings, rev desired
 		}
 		want.Condemned = after.Condemned
 		if t == lcm.ChangePackage {
-			if err := coordinate(&want, after.Update); err != nil {
+			if err := coordinate(&want.Desired, after.Update); err != nil {
 				return err
 			}
 		}
 	} else if before != nil {
-		src.Instance = before
+		want.Source.Instance = before
 	}
 	var seen plan.Observed
 	if known {
-		if seen, err = drv.Observe(ctx, src, want); err != nil {
+		if seen, err = drv.Observe(ctx, want); err != nil {
 			return err
 		}
 	}
-	p.Steps = shown(src, skipsHooks(before, after), plan.Compute(want, seen, plan.Journal{Operation: string(t), Granted: t == lcm.ModifyInfo}))
-	if x, ok := drv.(drivers.Previewer); ok && known {
-		if p.Diff, err = x.Preview(ctx, src, want, p.Steps...); err != nil {
+	p.Steps = shown(want.Source, skipsHooks(before, after), plan.Compute(want.Desired, seen, plan.Journal{Operation: string(t), Granted: t == lcm.ModifyInfo}))
+	if known {
+		if p.Diff, err = drv.Preview(ctx, want, p.Steps...); err != nil {
 			return fmt.Errorf("preview: %w", err)
 		}
 		for i := range p.Diff {
-			hide(&p.Diff[i], declared(pkg), src.Secrets)
+			hide(&p.Diff[i], declared(pkg), want.Source.Secrets)
 		}
 	}
 	return nil

@@ -174,10 +174,10 @@ func (p *pass) mayRun(ctx context.Context, t lcm.Type, automatic bool, before, a
 // takingPart finds the package whose programs take part in the operation, and refuses
 // one that begins and needs programs that may not run.
 func (p *pass) takingPart(ctx context.Context, a *attempt) error {
-	a.programs = a.src
-	if _, never := a.drv.(nowhere); a.src.Package == nil && !never {
+	a.programs = a.want.Source
+	if _, never := a.drv.(nowhere); a.want.Source.Package == nil && !never {
 		var err error
-		if a.programs.Package, err = p.packageOf(ctx, a.src.Instance); err != nil {
+		if a.programs.Package, err = p.packageOf(ctx, a.want.Source.Instance); err != nil {
 			return err
 		}
 	}

@@ -16,6 +16,8 @@ import (
 // rack is a VIM of virtual machines: one stack a generation owns the servers of all VDUs
 // and does nothing for them by itself. Everything is done at once.
 type rack struct {
+	drivers.Defaults
+
 	mu     sync.Mutex
 	stacks map[string]*stack // by key
 	born   int
@@ -42,9 +44,7 @@ func newRack() *rack { return &rack{stacks: map[string]*stack{}} }
 // Change lets every change of package pass.
 func (r *rack) Change(_, _ drivers.Source) error { return nil }
 
-func (r *rack) Definitions(_, _ drivers.Source, _ []string) ([]string, error) { return nil, nil }
-
-func (r *rack) Render(src drivers.Source) (plan.Desired, error) {
+func (r *rack) Render(src drivers.Source) (drivers.Rendering, error) {
 	in := src.Instance
 	f, _ := src.Package.VNFD.Flavour(in.Flavour)
 	key := "Stack/vnf-" + in.ID
@@ -55,19 +55,19 @@ func (r *rack) Render(src drivers.Source) (plan.Desired, error) {
 		Objects: []plan.Object{{Key: key, Digest: src.Package.Tree}}}
 	levels, err := f.ScaleLevels(in.InstantiationLevel, in.Levels)
 	if err != nil {
-		return want, &drivers.RefusedError{Object: "levels", Reason: err.Error()}
+		return drivers.Rendering{}, &drivers.RefusedError{Object: "levels", Reason: err.Error()}
 	}
 	for i := range f.VDUs {
 		n, err := f.Count(&f.VDUs[i], in.InstantiationLevel, levels)
 		if err != nil {
-			return want, &drivers.RefusedError{Object: "levels", Reason: err.Error()}
+			return drivers.Rendering{}, &drivers.RefusedError{Object: "levels", Reason: err.Error()}
 		}
 		want.Groups = append(want.Groups, plan.Group{VDU: f.VDUs[i].ID, Owner: key, Count: n})
 	}
-	return want, nil
+	return drivers.Rendering{Desired: want, Source: src}, nil
 }
 
-func (r *rack) Observe(context.Context, drivers.Source, plan.Desired) (plan.Observed, error) {
+func (r *rack) Observe(context.Context, drivers.Rendering) (plan.Observed, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var o plan.Observed
@@ -91,9 +91,9 @@ func (r *rack) Observe(context.Context, drivers.Source, plan.Desired) (plan.Obse
 	return o, nil
 }
 
-func (r *rack) Verify(context.Context, drivers.Source, ...plan.Step) error { return nil }
+func (r *rack) Verify(context.Context, drivers.Rendering, ...plan.Step) error { return nil }
 
-func (r *rack) Do(_ context.Context, src drivers.Source, steps ...plan.Step) error {
+func (r *rack) Do(_ context.Context, want drivers.Rendering, steps ...plan.Step) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.refusing > 0 {
@@ -102,20 +102,16 @@ func (r *rack) Do(_ context.Context, src drivers.Source, steps ...plan.Step) err
 	}
 	for _, s := range steps {
 		r.did = append(r.did, string(s.Action)+" "+s.Object)
-		if err := r.do(src, s); err != nil {
+		if err := r.do(want, s); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (r *rack) do(src drivers.Source, s plan.Step) error {
+func (r *rack) do(want drivers.Rendering, s plan.Step) error {
 	switch s.Action {
 	case plan.Apply:
-		want, err := r.Render(src)
-		if err != nil {
-			return err
-		}
 		x := r.stacks[s.Object]
 		if x == nil {
 			x = &stack{counts: map[string]int{}, generation: want.Generation}
@@ -183,7 +179,4 @@ func (r *rack) steps(action plan.Action) (list []string) {
 	return list
 }
 
-var (
-	_ drivers.Driver  = (*rack)(nil)
-	_ drivers.Changer = (*rack)(nil)
-)
+var _ drivers.Driver = (*rack)(nil)

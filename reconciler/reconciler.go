@@ -134,13 +134,15 @@ type Reconciler struct {
 	checker *Checker
 	// started bounds how old a deadline may be: time in which no process ran
 	// doesn't count against an operation.
-	started  time.Time
-	drifts   *drifts
-	problems *unobeyed
-	pins     pause
-	away     *absences
-	memory   *memory
-	runs     *runs
+	started time.Time
+	drifts  *drifts
+
+	renderings *renderings
+	problems   *unobeyed
+	pins       pause
+	away       *absences
+	memory     *memory
+	runs       *runs
 }
 
 // New checks the configuration and fills in its defaults.
@@ -184,6 +186,8 @@ func New(c Config) (*Reconciler, error) {
 		away:     newAbsences(),
 		memory:   newMemory(),
 		runs:     newRuns(),
+
+		renderings: newRenderings(),
 	}
 	r.vims = newVIMs(c, r.Enqueue)
 	c.Log.OnChange(func(op *lcm.Operation) {

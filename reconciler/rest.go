@@ -58,9 +58,9 @@ func (p *pass) rest(ctx context.Context, failed *lcm.Operation) (time.Duration, 
 	if !p.heldBack {
 		p.obeyed()
 	}
-	due := drifting(l.want, l.seen)
-	if len(due) > 0 || len(inst.VIMs) == 0 && l.src.Instance != nil {
-		if err := p.home(ctx, inst, l.src.Instance); err != nil {
+	due := drifting(l.want.Desired, l.seen)
+	if len(due) > 0 || len(inst.VIMs) == 0 && l.want.Source.Instance != nil {
+		if err := p.home(ctx, inst, l.want.Source.Instance); err != nil {
 			p.stuck(ctx, head, err)
 			return p.unseen(), p.quietly(ctx, err)
 		}
@@ -122,9 +122,8 @@ func (p *pass) policy(ctx context.Context, inst *lcm.Instance, failed *lcm.Opera
 
 // sight is what a look at an instance at rest saw.
 type sight struct {
-	src  drivers.Source
 	drv  drivers.Driver
-	want plan.Desired
+	want drivers.Rendering
 	seen plan.Observed
 }
 
@@ -146,13 +145,13 @@ func (p *pass) look(ctx context.Context, inst *lcm.Instance) (l sight, pause tim
 	if left := p.away.left(drv, p.Now()); left > 0 {
 		return l, left + rand.N(awayAgain), nil
 	}
-	if l.src, l.want, l.drv, err = p.resolve(ctx, inst.Operated, inst.Settled); err != nil {
+	if l.want, l.drv, err = p.resolve(ctx, inst.Operated, inst.Settled); err != nil {
 		p.stuck(ctx, inst.Operated, err)
 		return l, p.unseen(), p.quietly(ctx, err)
 	}
 	looking, cancel := context.WithTimeout(ctx, lookPatience)
 	defer cancel()
-	l.seen, err = drv.Observe(looking, l.src, l.want)
+	l.seen, err = drv.Observe(looking, l.want)
 	if errors.Is(err, drivers.ErrUnavailable) {
 		p.away.mark(drv, p.Now().Add(awayPause))
 		return l, p.unseen(), nil
@@ -232,23 +231,16 @@ func signature(seen plan.Observed, due []plan.Step) uint64 {
 // examine finds out what exactly differs, and notes it. It returns the steps that
 // are still due: what differs in nothing that matters is not.
 func (p *pass) examine(ctx context.Context, l sight, due []plan.Step, head desired.Revision) ([]plan.Step, error) {
-	var found []drivers.Deviation
-	if x, ok := l.drv.(drivers.Examiner); ok {
-		var err error
-		if found, err = x.Examine(ctx, l.src, l.want, due...); err != nil {
-			return nil, fmt.Errorf("examine the drift: %w", err)
-		}
-		for i := range found {
-			hide(&found[i], declared(l.src.Package), l.src.Secrets)
-		}
-		due = slices.DeleteFunc(due, func(s plan.Step) bool {
-			return !slices.ContainsFunc(found, func(d drivers.Deviation) bool { return d.Object == s.Object })
-		})
-	} else {
-		for _, s := range due {
-			found = append(found, drivers.Deviation{Object: s.Object, Have: s.Reason, Want: "as rendered"})
-		}
+	found, err := l.drv.Examine(ctx, l.want, due...)
+	if err != nil {
+		return nil, fmt.Errorf("examine the drift: %w", err)
 	}
+	for i := range found {
+		hide(&found[i], declared(l.want.Source.Package), l.want.Source.Secrets)
+	}
+	due = slices.DeleteFunc(due, func(s plan.Step) bool {
+		return !slices.ContainsFunc(found, func(d drivers.Deviation) bool { return d.Object == s.Object })
+	})
 	if len(due) > 0 {
 		p.drifts.note(Drift{Instance: p.id, Dir: head.Dir, Deviations: found, State: DriftMending}, signature(l.seen, due), p.Now())
 	}
@@ -286,7 +278,7 @@ func secretField(names desired.SecretNames, field string) bool {
 
 // mend begins the operation that puts the drift right, and carries it on.
 func (p *pass) mend(ctx context.Context, inst *lcm.Instance, l sight, due []plan.Step) (time.Duration, error) {
-	if err := p.mayRun(ctx, lcm.Heal, true, l.src.Instance, l.src.Instance); err != nil {
+	if err := p.mayRun(ctx, lcm.Heal, true, l.want.Source.Instance, l.want.Source.Instance); err != nil {
 		return p.unmended(ctx, err)
 	}
 	cause := "drift: " + p.drifts.story(p.id)
@@ -382,7 +374,7 @@ func (p *pass) freed(ctx context.Context, failed *lcm.Operation, l sight, due []
 	if left := asked.Add(freedPause).Sub(p.Now()); left > 0 {
 		return false, left
 	}
-	err := l.drv.Verify(ctx, l.src, due...)
+	err := l.drv.Verify(ctx, l.want, due...)
 	var refused *drivers.RefusedError
 	p.asked(failed, err != nil && !(errors.As(err, &refused) && refused.MayPass)) // what is refused now and then hasn't gone
 	if errors.Is(err, drivers.ErrUnavailable) {

@@ -39,22 +39,22 @@ func (c *Checker) userData(pkg *vnfd.Package, inst *desired.Instance) error {
 // computed has a user data class run where an operation brings a package to an OpenStack,
 // and what programs have computed of the instance's params count.
 func (p *pass) computed(a *attempt) error {
-	if a.journal.Rollback || a.src.Instance == nil || a.src.Package == nil {
+	if a.journal.Rollback || a.want.Source.Instance == nil || a.want.Source.Package == nil {
 		return nil
 	}
 	if len(a.op.Modified.Params) > 0 {
-		inst := *a.src.Instance
+		inst, src := *a.want.Source.Instance, a.want.Source
 		inst.Params = a.op.Modified.Patch(inst.Params)
-		a.src.Instance = &inst
-		a.src.Clear, a.src.Secrets, a.src.Sealed = reveal(p.Reveal).params(&inst)
+		src.Instance = &inst
+		src.Clear, src.Secrets, src.Sealed = reveal(p.Reveal).params(&inst)
 		condemned := a.want.Condemned
 		var err error
-		if a.want, err = a.drv.Render(a.src); err != nil {
+		if a.want, err = a.drv.Render(src); err != nil {
 			return err
 		}
 		a.want.Condemned = condemned
 	}
-	program, _ := userData(a.src.Instance)
+	program, _ := userData(a.want.Source.Instance)
 	brings := a.op.Type == lcm.Instantiate || a.op.Type == lcm.ChangePackage
 	if program == "" || !brings {
 		return nil
@@ -63,6 +63,6 @@ func (p *pass) computed(a *attempt) error {
 	if err != nil {
 		return err
 	}
-	a.want.UserData = onOpenStack(settings, a.src.Instance)
+	a.want.UserData = onOpenStack(settings, a.want.Source.Instance)
 	return nil
 }

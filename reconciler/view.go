@@ -43,11 +43,11 @@ func (v *View) running(ctx context.Context, inst *lcm.Instance) (plan.Observed, 
 	if err != nil {
 		return plan.Observed{}, err
 	}
-	src, want, drv, err := v.r.resolve(ctx, at, other)
+	want, drv, err := v.r.resolve(ctx, at, other)
 	if err != nil {
 		return plan.Observed{}, err
 	}
-	return drv.Observe(ctx, src, want)
+	return drv.Observe(ctx, want)
 }
 
 // aim is the revision by which to look at the instance, and the one that helps

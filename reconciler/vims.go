@@ -395,11 +395,14 @@ func fingerprint(x any) string {
 
 // nowhere is the driver of an instance that has nothing at any VIM: it needs
 // none, and may name none.
-type nowhere struct{}
+type nowhere struct{ drivers.Defaults }
 
-func (nowhere) Render(drivers.Source) (plan.Desired, error) { return plan.Desired{}, nil }
-func (nowhere) Observe(context.Context, drivers.Source, plan.Desired) (plan.Observed, error) {
+func (nowhere) Render(src drivers.Source) (drivers.Rendering, error) {
+	return drivers.Absent(src.Instance), nil
+}
+
+func (nowhere) Observe(context.Context, drivers.Rendering) (plan.Observed, error) {
 	return plan.Observed{}, nil
 }
-func (nowhere) Verify(context.Context, drivers.Source, ...plan.Step) error { return nil }
-func (nowhere) Do(context.Context, drivers.Source, ...plan.Step) error     { return nil }
+func (nowhere) Verify(context.Context, drivers.Rendering, ...plan.Step) error { return nil }
+func (nowhere) Do(context.Context, drivers.Rendering, ...plan.Step) error     { return nil }

@@ -52,7 +52,7 @@ type Harness struct {
 	// to the units (plan.Object.Directs), in the second to others; at a VIM that knows no
 	// such objects (Passive) there is none.
 	Change func(t *testing.T, id, strategy string) (before, after drivers.Source)
-	// Refusal, if not nil, are two intents between which a drivers.Changer refuses to change.
+	// Refusal, if not nil, are two intents between which the driver refuses to change.
 	Refusal func(t *testing.T, id string) (before, after drivers.Source)
 	// Only names the cases to run, for a VIM where each takes minutes; nil is all.
 	Only []string
@@ -114,7 +114,7 @@ func renderIsDeterministic(t *testing.T, h Harness) {
 	src := h.Source(t, h.id(t, 1), 2)
 	a := render(t, h.Connect(t), src)
 	b := render(t, h.Connect(t), src)
-	if diff := cmp.Diff(a, b); diff != "" {
+	if diff := cmp.Diff(a.Desired, b.Desired); diff != "" {
 		t.Errorf("two renders of one source differ:\n%s", diff)
 	}
 	more := render(t, h.Connect(t), h.Source(t, h.id(t, 1), 3))
@@ -151,7 +151,7 @@ func renderRefuses(t *testing.T, h Harness) {
 func unknownObservesEmpty(t *testing.T, h Harness) {
 	src := h.Source(t, h.id(t, 1), 1)
 	src.Package = nil
-	o := h.observe(t, h.Connect(t), src, plan.Desired{})
+	o := h.observe(t, h.Connect(t), drivers.Rendering{Source: src})
 	if len(o.Objects)+len(o.Units) != 0 {
 		t.Errorf("an instance that never was shows %+v", o)
 	}
@@ -161,7 +161,7 @@ func instantiateConverges(t *testing.T, h Harness) {
 	d := h.Connect(t)
 	src := h.instantiate(t, d, h.id(t, 1), 2)
 	want := render(t, d, src)
-	o := h.observe(t, d, src, want)
+	o := h.observe(t, d, want)
 	ids := map[string]bool{}
 	for _, u := range o.Units {
 		if u.ID == "" || u.Name == "" || u.Key == "" || u.Kind == "" || u.VDU == "" {
@@ -199,7 +199,7 @@ func doTwiceIsDoOnce(t *testing.T, h Harness) {
 	src := h.Source(t, h.id(t, 1), 2)
 	h.cleanup(t, src)
 	want := render(t, d, src)
-	steps := doable(plan.Next(plan.Compute(want, h.observe(t, d, src, want), plan.Journal{})))
+	steps := doable(plan.Next(plan.Compute(want.Desired, h.observe(t, d, want), plan.Journal{})))
 	if len(steps) == 0 {
 		t.Fatal("nothing to do for a new instance")
 	}
@@ -217,7 +217,7 @@ func atRestNothingIsToDo(t *testing.T, h Harness) {
 	src := h.instantiate(t, d, h.id(t, 1), 1)
 	for range 20 {
 		want := render(t, d, src)
-		if steps := plan.Compute(want, h.observe(t, d, src, want), plan.Journal{}); len(steps) > 0 {
+		if steps := plan.Compute(want.Desired, h.observe(t, d, want), plan.Journal{}); len(steps) > 0 {
 			t.Fatalf("a converged instance still has %+v", steps)
 		}
 	}
@@ -227,7 +227,7 @@ func scaleOutKeepsUnits(t *testing.T, h Harness) {
 	d := h.Connect(t)
 	id := h.id(t, 1)
 	src := h.instantiate(t, d, id, 1)
-	before := h.observe(t, d, src, render(t, d, src))
+	before := h.observe(t, d, render(t, d, src))
 	src = h.Source(t, id, 3)
 	after := h.converge(t, d, src, true)
 	if n := len(unitsOf(after, h.VDU)); n != 3 {
@@ -244,7 +244,7 @@ func scaleInRemovesUnits(t *testing.T, h Harness) {
 	d := h.Connect(t)
 	id := h.id(t, 1)
 	src := h.instantiate(t, d, id, 3)
-	before := h.observe(t, d, src, render(t, d, src))
+	before := h.observe(t, d, render(t, d, src))
 	src = h.Source(t, id, 1)
 	after := h.converge(t, d, src, true)
 	if n := len(unitsOf(after, h.VDU)); n != 1 {
@@ -264,20 +264,20 @@ func restartSeesTheSame(t *testing.T, h Harness) {
 	d := h.Connect(t)
 	src := h.instantiate(t, d, h.id(t, 1), 2)
 	want := render(t, d, src)
-	before := h.observe(t, d, src, want)
-	after := h.observe(t, h.Connect(t), src, want)
+	before := h.observe(t, d, want)
+	after := h.observe(t, h.Connect(t), want)
 	if diff := cmp.Diff(incarnations(before), incarnations(after)); diff != "" {
 		t.Errorf("a new process sees other objects:\n%s", diff)
 	}
 	if a, b := sortedIDs(before), sortedIDs(after); !slices.Equal(a, b) {
 		t.Errorf("a new process sees other units: %v, then %v", a, b)
 	}
-	if steps := plan.Compute(want, after, plan.Journal{}); len(steps) > 0 {
+	if steps := plan.Compute(want.Desired, after, plan.Journal{}); len(steps) > 0 {
 		t.Errorf("a new process finds something to do: %+v", steps)
 	}
 	bare := src
 	bare.Package = nil
-	blind := h.observe(t, h.Connect(t), bare, plan.Desired{})
+	blind := h.observe(t, h.Connect(t), drivers.Rendering{Source: bare})
 	if diff := cmp.Diff(incarnations(before), incarnations(blind)); diff != "" {
 		t.Errorf("without package and render a new process sees other objects:\n%s", diff)
 	}
@@ -286,11 +286,11 @@ func restartSeesTheSame(t *testing.T, h Harness) {
 func deletedUnitIsReplaced(t *testing.T, h Harness) {
 	d := h.Connect(t)
 	src := h.instantiate(t, d, h.id(t, 1), 2)
-	before := h.observe(t, d, src, render(t, d, src))
+	before := h.observe(t, d, render(t, d, src))
 	victim := unitsOf(before, h.VDU)[0]
 	h.do(t, d, src, plan.Step{Action: plan.DeleteUnit, Object: victim.Key, Incarnation: victim.ID, Owner: victim.Owner})
 	h.until(t, func() error {
-		o := h.observe(t, d, src, render(t, d, src))
+		o := h.observe(t, d, render(t, d, src))
 		if slices.ContainsFunc(o.Units, func(u plan.Unit) bool { return u.ID == victim.ID }) {
 			return fmt.Errorf("unit %s is still there", victim.ID)
 		}
@@ -311,10 +311,10 @@ func deleteSparesSuccessor(t *testing.T, h Harness) {
 	d := h.Connect(t)
 	id := h.id(t, 1)
 	src := h.instantiate(t, d, id, 1)
-	old := h.observe(t, d, src, render(t, d, src))
+	old := h.observe(t, d, render(t, d, src))
 	h.terminate(t, d, src)
 	src = h.instantiate(t, d, id, 1)
-	now := h.observe(t, d, src, render(t, d, src))
+	now := h.observe(t, d, render(t, d, src))
 	var steps []plan.Step
 	for _, x := range old.Objects {
 		if x.Retention != plan.RetainAlways {
@@ -339,18 +339,18 @@ func rivalIsRefused(t *testing.T, h Harness) {
 	d := h.Connect(t)
 	first, second := h.id(t, 1), h.id(t, 2)
 	src := h.instantiate(t, d, first, 2)
-	before := h.observe(t, d, src, render(t, d, src))
+	before := h.observe(t, d, render(t, d, src))
 
 	rival := h.Rival(t, second)
 	want := render(t, d, rival)
-	if o := h.observe(t, d, rival, want); len(o.Units) != 0 {
+	if o := h.observe(t, d, want); len(o.Units) != 0 {
 		t.Errorf("an instance that never ran claims units %+v", o.Units)
 	}
-	steps := doable(plan.Next(plan.Compute(want, h.observe(t, d, rival, want), plan.Journal{})))
-	if err := d.Verify(t.Context(), rival, steps...); !isRefused(err) {
+	steps := doable(plan.Next(plan.Compute(want.Desired, h.observe(t, d, want), plan.Journal{})))
+	if err := d.Verify(t.Context(), rendering(t, d, rival), steps...); !isRefused(err) {
 		t.Errorf("Verify of objects that another instance owns = %v, want a RefusedError", err)
 	}
-	if err := d.Do(t.Context(), rival, steps...); !isRefused(err) {
+	if err := d.Do(t.Context(), rendering(t, d, rival), steps...); !isRefused(err) {
 		t.Errorf("Do on objects that another instance owns = %v, want a RefusedError", err)
 	}
 	after := h.converge(t, d, src, true)
@@ -367,7 +367,7 @@ func instancesAreApart(t *testing.T, h Harness) {
 	d := h.Connect(t)
 	a := h.instantiate(t, d, h.id(t, 1), 2)
 	b := h.instantiate(t, d, h.id(t, 2), 1)
-	of := func(src drivers.Source) []string { return sortedIDs(h.observe(t, d, src, render(t, d, src))) }
+	of := func(src drivers.Source) []string { return sortedIDs(h.observe(t, d, render(t, d, src))) }
 	idsA, idsB := of(a), of(b)
 	for _, id := range idsA {
 		if slices.Contains(idsB, id) {
@@ -385,11 +385,11 @@ func verifyChangesNothing(t *testing.T, h Harness) {
 	src := h.Source(t, h.id(t, 1), 1)
 	h.cleanup(t, src)
 	want := render(t, d, src)
-	steps := doable(plan.Compute(want, h.observe(t, d, src, want), plan.Journal{}))
-	if err := d.Verify(t.Context(), src, steps...); err != nil {
+	steps := doable(plan.Compute(want.Desired, h.observe(t, d, want), plan.Journal{}))
+	if err := d.Verify(t.Context(), rendering(t, d, src), steps...); err != nil {
 		t.Fatalf("Verify of a good instance: %v", err)
 	}
-	if o := h.observe(t, h.Connect(t), src, want); len(o.Objects)+len(o.Units) != 0 {
+	if o := h.observe(t, h.Connect(t), want); len(o.Objects)+len(o.Units) != 0 {
 		t.Errorf("Verify made %+v", o)
 	}
 }
@@ -399,10 +399,10 @@ func refusalIsTyped(t *testing.T, h Harness) {
 	src := h.Refused(t, h.id(t, 1))
 	h.cleanup(t, src)
 	want := render(t, d, src)
-	steps := doable(plan.Next(plan.Compute(want, h.observe(t, d, src, want), plan.Journal{})))
+	steps := doable(plan.Next(plan.Compute(want.Desired, h.observe(t, d, want), plan.Journal{})))
 	for name, call := range map[string]func() error{
-		"Verify": func() error { return d.Verify(t.Context(), src, steps...) },
-		"Do":     func() error { return d.Do(t.Context(), src, steps...) },
+		"Verify": func() error { return d.Verify(t.Context(), rendering(t, d, src), steps...) },
+		"Do":     func() error { return d.Do(t.Context(), rendering(t, d, src), steps...) },
 	} {
 		err := call()
 		var refused *drivers.RefusedError
@@ -424,7 +424,7 @@ func terminateLeavesNothing(t *testing.T, h Harness) {
 	// The process that terminates is another than the one that made the instance.
 	d = h.Connect(t)
 	h.terminate(t, d, src)
-	o := h.observe(t, h.Connect(t), src, plan.Desired{})
+	o := h.observe(t, h.Connect(t), drivers.Rendering{Source: src})
 	for _, x := range o.Objects {
 		if x.Retention != plan.RetainAlways {
 			t.Errorf("terminating left %s", x.Key)
@@ -439,14 +439,14 @@ func awayIsAnError(t *testing.T, h Harness) {
 	d := h.ConnectAway(t)
 	src := h.Source(t, h.id(t, 1), 1)
 	want := render(t, d, src)
-	if o, err := d.Observe(t.Context(), src, want); !errors.Is(err, drivers.ErrUnavailable) {
+	if o, err := d.Observe(t.Context(), want); !errors.Is(err, drivers.ErrUnavailable) {
 		t.Errorf("Observe = %+v, %v; want ErrUnavailable", o, err)
 	}
-	steps := doable(plan.Compute(want, plan.Observed{}, plan.Journal{}))
-	if err := d.Do(t.Context(), src, steps...); !errors.Is(err, drivers.ErrUnavailable) || isRefused(err) {
+	steps := doable(plan.Compute(want.Desired, plan.Observed{}, plan.Journal{}))
+	if err := d.Do(t.Context(), rendering(t, d, src), steps...); !errors.Is(err, drivers.ErrUnavailable) || isRefused(err) {
 		t.Errorf("Do = %v, want ErrUnavailable", err)
 	}
-	if err := d.Verify(t.Context(), src, steps...); !errors.Is(err, drivers.ErrUnavailable) || isRefused(err) {
+	if err := d.Verify(t.Context(), rendering(t, d, src), steps...); !errors.Is(err, drivers.ErrUnavailable) || isRefused(err) {
 		t.Errorf("Verify = %v, want ErrUnavailable", err)
 	}
 }

@@ -24,7 +24,7 @@ func condemned(src drivers.Source, incarnations map[string]string) drivers.Sourc
 func healOfUnit(t *testing.T, h Harness) {
 	d := h.Connect(t)
 	src := h.instantiate(t, d, h.id(t, 1), 3)
-	before := h.observe(t, d, src, render(t, d, src))
+	before := h.observe(t, d, render(t, d, src))
 	victim := unitsOf(before, h.VDU)[0]
 	src = condemned(src, map[string]string{victim.Key: victim.ID})
 	after := h.converge(t, d, src, true)
@@ -51,7 +51,7 @@ func healOfUnit(t *testing.T, h Harness) {
 func healOfObjects(t *testing.T, h Harness) {
 	d := h.Connect(t)
 	src := h.instantiate(t, d, h.id(t, 1), 2)
-	before := h.observe(t, d, src, render(t, d, src))
+	before := h.observe(t, d, render(t, d, src))
 	all := map[string]string{}
 	var deletes []plan.Step
 	passive := slices.ContainsFunc(before.Objects, func(x plan.ObservedObject) bool { return x.Passive })
@@ -94,7 +94,7 @@ func healOfObjects(t *testing.T, h Harness) {
 	if !cmp.Equal(now, incarnations(again)) || !slices.Equal(sortedIDs(after), sortedIDs(again)) {
 		t.Errorf("repeated deletes hit successors: %v, then %v", now, incarnations(again))
 	}
-	if steps := plan.Compute(render(t, d, src), h.observe(t, h.Connect(t), src, render(t, d, src)), plan.Journal{}); len(steps) > 0 {
+	if steps := plan.Compute(render(t, d, src).Desired, h.observe(t, h.Connect(t), render(t, d, src)), plan.Journal{}); len(steps) > 0 {
 		t.Errorf("a healed instance drifts: %+v", steps)
 	}
 }
@@ -124,7 +124,7 @@ func deadIsReplaced(t *testing.T, h Harness) {
 		t.Fatalf("%q, which is to die, isn't among %v", key, incarnations(before))
 	}
 	h.until(t, func() error {
-		for _, x := range h.observe(t, d, src, render(t, d, src)).Objects {
+		for _, x := range h.observe(t, d, render(t, d, src)).Objects {
 			if x.Key == key && (x.Incarnation != was || x.Dead != "" && x.Failure != "" && !x.Ready) {
 				return nil
 			}
@@ -147,8 +147,8 @@ func mayPassIsSaid(t *testing.T, h Harness) {
 	src := h.MayPass(t, h.id(t, 1))
 	h.cleanup(t, src)
 	want := render(t, d, src)
-	steps := doable(plan.Next(plan.Compute(want, h.observe(t, d, src, want), plan.Journal{})))
-	for name, err := range map[string]error{"Verify": d.Verify(t.Context(), src, steps...), "Do": d.Do(t.Context(), src, steps...)} {
+	steps := doable(plan.Next(plan.Compute(want.Desired, h.observe(t, d, want), plan.Journal{})))
+	for name, err := range map[string]error{"Verify": d.Verify(t.Context(), rendering(t, d, src), steps...), "Do": d.Do(t.Context(), rendering(t, d, src), steps...)} {
 		var refused *drivers.RefusedError
 		if !errors.As(err, &refused) || !refused.MayPass || refused.Object == "" {
 			t.Errorf("%s = %v, want a RefusedError that may pass", name, err)
@@ -158,29 +158,25 @@ func mayPassIsSaid(t *testing.T, h Harness) {
 
 func examineAtRest(t *testing.T, h Harness) {
 	d := h.Connect(t)
-	x, ok := d.(drivers.Examiner)
-	if !ok {
-		t.Skip("this driver doesn't examine")
-	}
 	src := h.instantiate(t, d, h.id(t, 1), 1)
 	want := render(t, d, src)
-	if found, err := x.Examine(t.Context(), src, want, plan.Compute(want, h.observe(t, d, src, want), plan.Journal{})...); err != nil || len(found) > 0 {
+	if found, err := d.Examine(t.Context(), want, plan.Compute(want.Desired, h.observe(t, d, want), plan.Journal{})...); err != nil || len(found) > 0 {
 		t.Errorf("at rest Examine = %+v, %v", found, err)
 	}
 	// Somebody deletes an object behind everybody's back.
 	var victim plan.ObservedObject
-	for _, x := range h.observe(t, d, src, want).Objects {
+	for _, x := range h.observe(t, d, want).Objects {
 		if slices.ContainsFunc(want.Objects, func(w plan.Object) bool { return w.Key == x.Key }) {
 			victim = x
 		}
 	}
 	h.do(t, d, src, plan.Step{Action: plan.Delete, Object: victim.Key, Incarnation: victim.Incarnation})
 	h.until(t, func() error {
-		steps := plan.Compute(want, h.observe(t, d, src, want), plan.Journal{})
+		steps := plan.Compute(want.Desired, h.observe(t, d, want), plan.Journal{})
 		if len(steps) == 0 || steps[0].Action != plan.Apply {
 			return fmt.Errorf("the loss of %s isn't seen: %+v", victim.Key, steps)
 		}
-		found, err := x.Examine(t.Context(), src, want, steps...)
+		found, err := d.Examine(t.Context(), want, steps...)
 		if err != nil {
 			t.Fatalf("Examine: %v", err)
 		}

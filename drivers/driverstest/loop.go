@@ -43,7 +43,7 @@ func (h Harness) cleanup(t *testing.T, src drivers.Source) {
 		defer cancel()
 		src.Package = nil
 		for {
-			o, err := d.Observe(ctx, src, plan.Desired{})
+			o, err := d.Observe(ctx, drivers.Rendering{Source: src})
 			if err != nil {
 				t.Logf("clean up: %v", err)
 				return
@@ -52,7 +52,7 @@ func (h Harness) cleanup(t *testing.T, src drivers.Source) {
 			if len(steps) == 0 {
 				return
 			}
-			if err := d.Do(ctx, src, doable(steps)...); err != nil {
+			if err := d.Do(ctx, drivers.Rendering{Source: src}, doable(steps)...); err != nil {
 				t.Logf("clean up: %v", err)
 			}
 			time.Sleep(pause)
@@ -80,12 +80,12 @@ func (h Harness) operate(t *testing.T, d drivers.Driver, src drivers.Source, exi
 	t.Helper()
 	var o plan.Observed
 	h.until(t, func() error {
-		var want plan.Desired
+		want := drivers.Rendering{Source: src}
 		if exists {
 			want = render(t, d, src)
 		}
-		o = h.observe(t, d, src, want)
-		steps := plan.Compute(want, o, *journal)
+		o = h.observe(t, d, want)
+		steps := plan.Compute(want.Desired, o, *journal)
 		if len(steps) == 0 {
 			return nil
 		}
@@ -104,7 +104,7 @@ func (h Harness) operate(t *testing.T, d drivers.Driver, src drivers.Source, exi
 			}
 		}
 		*journal, _ = journal.Issue(next)
-		if err := d.Do(t.Context(), src, doable(next)...); err != nil {
+		if err := d.Do(t.Context(), want, doable(next)...); err != nil {
 			if isRefused(err) {
 				t.Fatalf("do %+v: %v", next, err)
 			}
@@ -134,11 +134,11 @@ func (h Harness) until(t *testing.T, done func() error) {
 	}
 }
 
-func (h Harness) observe(t *testing.T, d drivers.Driver, src drivers.Source, want plan.Desired) plan.Observed {
+func (h Harness) observe(t *testing.T, d drivers.Driver, want drivers.Rendering) plan.Observed {
 	t.Helper()
 	var o plan.Observed
 	h.until(t, func() (err error) {
-		o, err = d.Observe(t.Context(), src, want)
+		o, err = d.Observe(t.Context(), want)
 		if err != nil && !errors.Is(err, drivers.ErrUnavailable) {
 			t.Fatalf("Observe: %v", err)
 		}
@@ -149,12 +149,21 @@ func (h Harness) observe(t *testing.T, d drivers.Driver, src drivers.Source, wan
 
 func (h Harness) do(t *testing.T, d drivers.Driver, src drivers.Source, steps ...plan.Step) {
 	t.Helper()
-	if err := d.Do(t.Context(), src, steps...); err != nil {
+	if err := d.Do(t.Context(), rendering(t, d, src), steps...); err != nil {
 		t.Fatalf("Do %+v: %v", steps, err)
 	}
 }
 
-func render(t *testing.T, d drivers.Driver, src drivers.Source) plan.Desired {
+// rendering is what exists of the source, also where that is nothing.
+func rendering(t *testing.T, d drivers.Driver, src drivers.Source) drivers.Rendering {
+	t.Helper()
+	if src.Package == nil {
+		return drivers.Rendering{Source: src}
+	}
+	return render(t, d, src)
+}
+
+func render(t *testing.T, d drivers.Driver, src drivers.Source) drivers.Rendering {
 	t.Helper()
 	want, err := d.Render(src)
 	if err != nil {

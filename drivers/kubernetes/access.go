@@ -15,9 +15,7 @@ import (
 // accessVariable is the environment variable that every Kubernetes client heeds.
 const accessVariable = "KUBECONFIG"
 
-var _ drivers.Accessor = (*Driver)(nil)
-
-// Access implements [drivers.Accessor]: a kubeconfig with everything in it, written as
+// Access implements [drivers.Driver]: a kubeconfig with everything in it, written as
 // JSON. That is YAML too, so that any client reads it, and so does a script that has
 // no library for YAML. Contexts that aren't the current one are left out.
 func (d *Driver) Access() (map[string][]byte, error) {

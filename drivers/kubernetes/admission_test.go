@@ -91,7 +91,7 @@ func guarded(t *testing.T, c *cluster, id string) (*doorman, drivers.Source) {
 	src := source(id, namespace, oneConfigMap, workloads(), nil)
 	d := c.connect(t)
 	eventually(t, func() error {
-		err := d.Verify(t.Context(), src, plan.Step{Action: plan.Apply, Object: "ConfigMap/" + namespace + "/settings", From: -1})
+		err := d.Verify(t.Context(), rendering(t, d, src), plan.Step{Action: plan.Apply, Object: "ConfigMap/" + namespace + "/settings", From: -1})
 		if err == nil {
 			return errors.New("the webhook isn't in force yet")
 		}
@@ -109,7 +109,7 @@ func TestWhatAWebhookDeniesMayPassAndAPolicyStandsFirm(t *testing.T) {
 	var refused *drivers.RefusedError
 	for _, code := range []int32{http.StatusForbidden, http.StatusInternalServerError, http.StatusUnprocessableEntity, http.StatusTooManyRequests} {
 		door.code.Store(code)
-		for name, err := range map[string]error{"Verify": d.Verify(t.Context(), src, apply), "Do": d.Do(t.Context(), src, apply)} {
+		for name, err := range map[string]error{"Verify": d.Verify(t.Context(), rendering(t, d, src), apply), "Do": d.Do(t.Context(), rendering(t, d, src), apply)} {
 			if !errors.As(err, &refused) || !refused.MayPass || errors.Is(err, drivers.ErrUnavailable) || !strings.Contains(refused.Reason, "come back tomorrow") {
 				t.Errorf("%s, denied with %d = %v, want a refusal that may pass", name, code, err)
 			}
@@ -120,16 +120,16 @@ func TestWhatAWebhookDeniesMayPassAndAPolicyStandsFirm(t *testing.T) {
 	o := converge(t, d, src, true)
 	door.open.Store(false)
 	gone := plan.Step{Action: plan.Delete, Object: apply.Object, Incarnation: o.Objects[0].Incarnation}
-	if err := d.Do(t.Context(), src, gone); !errors.As(err, &refused) || !refused.MayPass {
+	if err := d.Do(t.Context(), rendering(t, d, src), gone); !errors.As(err, &refused) || !refused.MayPass {
 		t.Errorf("a denied delete = %v, want a refusal that may pass", err)
 	}
 	door.open.Store(true)
 	door.server.CloseClientConnections()
 	door.server.Close()
-	if err := d.Do(t.Context(), src, gone); !errors.Is(err, drivers.ErrUnavailable) || errors.As(err, &refused) && refused == nil {
+	if err := d.Do(t.Context(), rendering(t, d, src), gone); !errors.Is(err, drivers.ErrUnavailable) || errors.As(err, &refused) && refused == nil {
 		t.Errorf("a webhook that can't be called = %v, want ErrUnavailable", err)
 	}
-	if err := d.Verify(t.Context(), src, apply); !errors.Is(err, drivers.ErrUnavailable) {
+	if err := d.Verify(t.Context(), rendering(t, d, src), apply); !errors.Is(err, drivers.ErrUnavailable) {
 		t.Errorf("a webhook that can't be called = %v, want ErrUnavailable", err)
 	}
 

@@ -112,7 +112,7 @@ func TestThroughoutABlueGreenChangeTheServiceLeadsToAReadyPod(t *testing.T) {
 		}
 		switched := false
 		eventually(t, func() error {
-			steps := plan.Compute(want, observe(t, d, target.src, want), target.journal)
+			steps := plan.Compute(want.Desired, observe(t, d, target.src, want), target.journal)
 			next := plan.Next(steps)
 			target.journal, _ = target.journal.Issue(next)
 			var todo []plan.Step
@@ -176,11 +176,11 @@ func TestTheNextGenerationBeginsWithAsManyPodsAsTheAutoscalerGaveTheLast(t *test
 	if err != nil {
 		t.Fatal(err)
 	}
-	steps := plan.Compute(want, observe(t, d, after, want), plan.Journal{})
-	if err := d.Verify(t.Context(), after, steps...); err != nil {
+	steps := plan.Compute(want.Desired, observe(t, d, after, want), plan.Journal{})
+	if err := d.Verify(t.Context(), rendering(t, d, after), steps...); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Do(t.Context(), after, plan.Next(steps)...); err != nil {
+	if err := d.Do(t.Context(), rendering(t, d, after), plan.Next(steps)...); err != nil {
 		t.Fatal(err)
 	}
 	x, err := api.AppsV1().Deployments(namespace).Get(t.Context(), "web-1", metav1.GetOptions{})

@@ -16,8 +16,6 @@ import (
 	"github.com/jibe-vnfm/jibe/plan"
 )
 
-var _ drivers.Changer = (*Driver)(nil)
-
 // Change refuses a way from before to after on which pods would be lost, share what
 // they can't share, or never get traffic again. What only the API server can tell
 // (an immutable selector) is left to Verify.

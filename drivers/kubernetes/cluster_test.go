@@ -51,7 +51,7 @@ func eventually(t *testing.T, done func() error) {
 
 func observe(t *testing.T, d drivers.Driver, src drivers.Source, want plan.Desired) plan.Observed {
 	t.Helper()
-	o, err := d.Observe(t.Context(), src, want)
+	o, err := d.Observe(t.Context(), want)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +69,7 @@ func turn(t *testing.T, d drivers.Driver, src drivers.Source, exists bool, journ
 		}
 	}
 	o := observe(t, d, src, want)
-	steps := plan.Compute(want, o, *journal)
+	steps := plan.Compute(want.Desired, o, *journal)
 	var todo []plan.Step
 	for _, s := range plan.Next(steps) {
 		journal.Issued = append(journal.Issued, s.Key())
@@ -78,7 +78,7 @@ func turn(t *testing.T, d drivers.Driver, src drivers.Source, exists bool, journ
 		}
 	}
 	if len(todo) > 0 {
-		if err := d.Do(t.Context(), src, todo...); err != nil && !errors.Is(err, drivers.ErrUnavailable) {
+		if err := d.Do(t.Context(), rendering(t, d, src), todo...); err != nil && !errors.Is(err, drivers.ErrUnavailable) {
 			t.Fatalf("do %+v: %v", todo, err)
 		}
 	}
@@ -265,7 +265,7 @@ func TestUnusualKindsAreFoundWithoutThePackage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Verify(t.Context(), src, plan.Compute(want, observe(t, d, src, want), plan.Journal{})...); err != nil {
+	if err := d.Verify(t.Context(), rendering(t, d, src), plan.Compute(want.Desired, observe(t, d, src, want), plan.Journal{})...); err != nil {
 		t.Fatalf("Verify: %v", err)
 	}
 	up := converge(t, d, src, true)

@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
-	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/plan"
 )
@@ -26,7 +25,7 @@ const paramGrace = "gracefulTerminationTimeout"
 // delete ends one incarnation. Its absence, and a successor, mean that it is done.
 // It sets later where the claims of a StatefulSet must be freed of it first: the
 // step is due again at the next look.
-func (d *Driver) delete(ctx context.Context, src drivers.Source, gk schema.GroupKind, namespace, name string, s plan.Step, later *atomic.Bool) error {
+func (d *Driver) delete(ctx context.Context, src drivers.Source, r *render, gk schema.GroupKind, namespace, name string, s plan.Step, later *atomic.Bool) error {
 	if s.Incarnation == "" {
 		return fmt.Errorf("delete %s: no incarnation is given", s.Object)
 	}
@@ -60,11 +59,7 @@ func (d *Driver) delete(ctx context.Context, src drivers.Source, gk schema.Group
 	ctx, cancel := context.WithTimeout(ctx, callPatience)
 	defer cancel()
 	if gk == kindStatefulSet {
-		comesBack, err := d.comesBack(src, s.Object)
-		if err != nil {
-			return drivers.About("delete "+s.Object, err)
-		}
-		if comesBack {
+		if comesBack(r, s.Object) {
 			free, err := d.freeClaims(ctx, api, src.Instance.ID, namespace, name, uid)
 			if err != nil {
 				return fmt.Errorf("free the claims of %s: %w", s.Object, classify(s.Object, err))
@@ -88,16 +83,7 @@ func (d *Driver) delete(ctx context.Context, src drivers.Source, gk schema.Group
 }
 
 // comesBack says whether the object is deleted only to be made anew.
-func (d *Driver) comesBack(src drivers.Source, key string) (bool, error) {
-	if src.Instance.State == desired.NotInstantiated || src.Package == nil {
-		return false, nil
-	}
-	r, err := d.render(src)
-	if err != nil {
-		return false, err
-	}
-	return r.objects[key] != nil, nil
-}
+func comesBack(r *render, key string) bool { return r != nil && r.objects[key] != nil }
 
 // freeClaims sees to it that the claims of a StatefulSet outlive this incarnation
 // of it, whatever its persistentVolumeClaimRetentionPolicy: that is meant for the

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,11 +26,8 @@ const callPatience = 30 * time.Second
 
 // Do applies, scales and deletes: what doesn't depend on each other side by
 // side, workloads after what they need, and deletes the other way round.
-func (d *Driver) Do(ctx context.Context, src drivers.Source, steps ...plan.Step) error {
-	r, err := d.renderFor(src, steps)
-	if err != nil {
-		return err
-	}
+func (d *Driver) Do(ctx context.Context, rendering drivers.Rendering, steps ...plan.Step) error {
+	src, r := rendering.Source, formOf(rendering)
 	var later atomic.Bool
 	var batches [2 * int(classes)][]func() error
 	for _, s := range steps {
@@ -46,7 +42,7 @@ func (d *Driver) Do(ctx context.Context, src drivers.Source, steps ...plan.Step)
 		case plan.Delete, plan.DeleteUnit:
 			last := int(classes)*2 - 1 - int(rank)
 			batches[last] = append(batches[last], func() error {
-				return d.delete(ctx, src, gk, namespace, name, s, &later)
+				return d.delete(ctx, src, r, gk, namespace, name, s, &later)
 			})
 		default:
 			return fmt.Errorf("a driver doesn't do %q", s.Action)
@@ -71,13 +67,6 @@ func rankOf(gk schema.GroupKind, name, instance string) class {
 		return first
 	}
 	return infoOf(gk).class
-}
-
-func (d *Driver) renderFor(src drivers.Source, steps []plan.Step) (*render, error) {
-	if slices.ContainsFunc(steps, func(s plan.Step) bool { return s.Action == plan.Apply || s.Action == plan.Scale }) {
-		return d.render(src)
-	}
-	return nil, nil
 }
 
 // together runs the calls side by side. A refusal is worth more than an error
@@ -168,7 +157,10 @@ func (d *Driver) apply(ctx context.Context, src drivers.Source, r *render, s pla
 
 // sized is the rendered object with the step's number of units.
 func sized(r *render, s plan.Step) (*unstructured.Unstructured, schema.GroupKind, error) {
-	obj := r.objects[s.Object]
+	var obj *unstructured.Unstructured
+	if r != nil {
+		obj = r.objects[s.Object]
+	}
 	if obj == nil {
 		return nil, schema.GroupKind{}, &drivers.RefusedError{Object: s.Object, Reason: "is not among the instance's manifests"}
 	}

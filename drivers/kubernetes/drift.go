@@ -57,8 +57,8 @@ func (a *answers) put(key fieldsKey, complete bool) {
 // becomes its manager, so no value has to be kept or read: it is enough that each
 // rendered field is still ours. What Examine cleared isn't suspected until it has
 // changed.
-func (d *Driver) drifted(src drivers.Source, f *fact) bool {
-	if src.Package == nil || src.Package.Tree == "" || src.Foundation().Tree == "" {
+func (d *Driver) drifted(src drivers.Source, r *render, f *fact) bool {
+	if r == nil || src.Package == nil || src.Package.Tree == "" || src.Foundation().Tree == "" {
 		return false
 	}
 	key := fieldsKey{baseKey(src), src.Instance.Flavour, src.Instance.Generation, kindName(f.gk), f.name, f.fields}
@@ -67,8 +67,7 @@ func (d *Driver) drifted(src drivers.Source, f *fact) bool {
 	}
 	complete, known := d.fields.get(key)
 	if !known {
-		r, err := d.render(src)
-		if err != nil || r.objects[f.key] == nil {
+		if r.objects[f.key] == nil {
 			return false
 		}
 		complete = owns(f.fields.Value(), r.objects[f.key])

@@ -175,9 +175,9 @@ func examined(t *testing.T, d *kubernetes.Driver, src drivers.Source, fits func(
 	}
 	var found []drivers.Deviation
 	eventually(t, func() error {
-		steps := plan.Compute(want, observe(t, d, src, want), plan.Journal{})
+		steps := plan.Compute(want.Desired, observe(t, d, src, want), plan.Journal{})
 		var err error
-		if found, err = d.Examine(t.Context(), src, want, steps...); err != nil {
+		if found, err = d.Examine(t.Context(), want, steps...); err != nil {
 			t.Fatal(err)
 		}
 		if !fits(found) {
@@ -206,7 +206,7 @@ func look(t *testing.T, d drivers.Driver, src drivers.Source) (plan.Desired, []p
 	if err != nil {
 		t.Fatal(err)
 	}
-	return want, plan.Compute(want, observe(t, d, src, want), plan.Journal{})
+	return want, plan.Compute(want.Desired, observe(t, d, src, want), plan.Journal{})
 }
 
 func TestEveryDriftIsToldFieldByFieldAndPutRight(t *testing.T) {

@@ -26,11 +26,8 @@ const (
 // Examine compares what is to be mended with the render, field by field: it reads
 // the live object and asks the API server what an apply would make of it. The
 // answer is remembered until the object changes.
-func (d *Driver) Examine(ctx context.Context, src drivers.Source, want plan.Desired, steps ...plan.Step) ([]drivers.Deviation, error) {
-	r, err := d.renderFor(src, steps)
-	if err != nil {
-		return nil, err
-	}
+func (d *Driver) Examine(ctx context.Context, rendering drivers.Rendering, steps ...plan.Step) ([]drivers.Deviation, error) {
+	src, want, r := rendering.Source, rendering.Desired, formOf(rendering)
 	digests := make(map[string]string, len(want.Objects))
 	for _, x := range want.Objects {
 		digests[x.Key] = x.Digest

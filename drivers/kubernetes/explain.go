@@ -24,14 +24,14 @@ const maxEvents = 1000
 // Explain is the newest event about the object, or about what it owns and isn't
 // ready: "FailedScheduling: 0/3 nodes are available (3 s ago, from
 // default-scheduler)". A warning is worth more than what went as it should.
-func (d *Driver) Explain(ctx context.Context, src drivers.Source, key string) string {
+func (d *Driver) Explain(ctx context.Context, r drivers.Rendering, key string) string {
 	gk, namespace, name, ok := splitKey(key)
 	if !ok {
 		return ""
 	}
 	ctx, cancel := context.WithTimeout(ctx, explainPatience)
 	defer cancel()
-	about, owns := d.subjects(src.Instance.ID, key)
+	about, owns := d.subjects(r.Source.Instance.ID, key)
 	found := d.events(ctx, namespace, "involvedObject.kind="+gk.Kind+",involvedObject.name="+name, func(e *unstructured.Unstructured) bool {
 		uid := types.UID(str(e.Object, "involvedObject", "uid"))
 		return len(about) == 0 || uid == "" || about[uid]

@@ -126,8 +126,8 @@ func TestAForeignObjectIsNeverTaken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	steps := plan.Next(plan.Compute(want, observe(t, d, src, want), plan.Journal{}))
-	for name, err := range map[string]error{"Verify": d.Verify(t.Context(), src, steps...), "Do": d.Do(t.Context(), src, steps...)} {
+	steps := plan.Next(plan.Compute(want.Desired, observe(t, d, src, want), plan.Journal{}))
+	for name, err := range map[string]error{"Verify": d.Verify(t.Context(), rendering(t, d, src), steps...), "Do": d.Do(t.Context(), rendering(t, d, src), steps...)} {
 		var refused *drivers.RefusedError
 		if !errors.As(err, &refused) || !strings.Contains(refused.Reason, "not Jibe's") {
 			t.Errorf("%s = %v, want a refusal", name, err)
@@ -215,8 +215,8 @@ func TestWhatTheServerRefusesNamesTheObject(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			steps := plan.Next(plan.Compute(want, plan.Observed{}, plan.Journal{}))
-			for name, err := range map[string]error{"Verify": d.Verify(t.Context(), src, steps...), "Do": d.Do(t.Context(), src, steps...)} {
+			steps := plan.Next(plan.Compute(want.Desired, plan.Observed{}, plan.Journal{}))
+			for name, err := range map[string]error{"Verify": d.Verify(t.Context(), rendering(t, d, src), steps...), "Do": d.Do(t.Context(), rendering(t, d, src), steps...)} {
 				var refused *drivers.RefusedError
 				if !errors.As(err, &refused) || !strings.HasSuffix(refused.Object, "/a") {
 					t.Errorf("%s = %v, want a refusal that names the object", name, err)
@@ -236,10 +236,10 @@ func TestAVIMThatFailsIsUnavailable(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			steps := plan.Next(plan.Compute(want, plan.Observed{}, plan.Journal{}))
-			_, observed := d.Observe(t.Context(), src, want)
+			steps := plan.Next(plan.Compute(want.Desired, plan.Observed{}, plan.Journal{}))
+			_, observed := d.Observe(t.Context(), want)
 			for name, err := range map[string]error{
-				"Observe": observed, "Verify": d.Verify(t.Context(), src, steps...), "Do": d.Do(t.Context(), src, steps...),
+				"Observe": observed, "Verify": d.Verify(t.Context(), rendering(t, d, src), steps...), "Do": d.Do(t.Context(), rendering(t, d, src), steps...),
 			} {
 				var refused *drivers.RefusedError
 				if !errors.Is(err, drivers.ErrUnavailable) || errors.As(err, &refused) {
@@ -265,7 +265,7 @@ func TestCredentialsWithoutRightsAreNoRefusalOfTheObject(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.Observe(t.Context(), src, want); !errors.Is(err, drivers.ErrUnavailable) {
+	if _, err := d.Observe(t.Context(), want); !errors.Is(err, drivers.ErrUnavailable) {
 		t.Errorf("Observe = %v, want ErrUnavailable", err)
 	}
 }

@@ -135,7 +135,7 @@ func TestNothingIsMissedWhenAWatchHasExpired(t *testing.T) {
 				t.Fatal(err)
 			}
 			eventually(t, func() error {
-				if _, err := d.Observe(t.Context(), src, want); !errors.Is(err, drivers.ErrUnavailable) {
+				if _, err := d.Observe(t.Context(), want); !errors.Is(err, drivers.ErrUnavailable) {
 					return fmt.Errorf("the loss isn't noticed: %s", fmt.Sprint(err))
 				}
 				return nil
@@ -155,7 +155,7 @@ func TestNothingIsMissedWhenAWatchHasExpired(t *testing.T) {
 			p.fault.Store(&fault)
 			p.cut.Store(false)
 			eventually(t, func() error {
-				o, err := d.Observe(t.Context(), src, want)
+				o, err := d.Observe(t.Context(), want)
 				if err != nil {
 					return err
 				}
@@ -191,7 +191,7 @@ func TestEveryInstanceIsToldOnceThatAVIMIsBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, func() error {
-		if _, err := d.Observe(t.Context(), begins, want); !errors.Is(err, drivers.ErrUnavailable) {
+		if _, err := d.Observe(t.Context(), want); !errors.Is(err, drivers.ErrUnavailable) {
 			return fmt.Errorf("the loss isn't noticed: %s", fmt.Sprint(err))
 		}
 		return nil
@@ -225,7 +225,7 @@ func TestAVIMThatIsAwayFromTheStartTellsWhenItComes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.Observe(t.Context(), src, want); !errors.Is(err, drivers.ErrUnavailable) {
+	if _, err := d.Observe(t.Context(), want); !errors.Is(err, drivers.ErrUnavailable) {
 		t.Fatalf("Observe = %v, want ErrUnavailable", err)
 	}
 	p.cut.Store(false)
@@ -371,7 +371,7 @@ func TestAnAPIServerThatDiesAndAStoreThatForgetsCostNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, func() error {
-		o, err := far.Observe(t.Context(), elsewhere, want)
+		o, err := far.Observe(t.Context(), want)
 		if err == nil && len(o.Objects) > 0 {
 			return fmt.Errorf("what was deleted is still seen: %+v", o.Objects)
 		}

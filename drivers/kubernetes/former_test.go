@@ -127,7 +127,7 @@ func TestWhatAFormerVersionMadeIsRepairedOnceWithoutTouchingAPod(t *testing.T) {
 	var steps []plan.Step
 	eventually(t, func() error {
 		before = observe(t, d, src, want)
-		steps = plan.Compute(want, before, plan.Journal{})
+		steps = plan.Compute(want.Desired, before, plan.Journal{})
 		for _, s := range steps {
 			if s.Action != plan.Apply && s.Reason != "until it is ready" {
 				return fmt.Errorf("%s isn't what a repair begins with", s)
@@ -143,7 +143,7 @@ func TestWhatAFormerVersionMadeIsRepairedOnceWithoutTouchingAPod(t *testing.T) {
 	if all := []string{"Job/" + namespace + "/once", "Pod/" + namespace + "/probe", "Service/" + namespace + "/store", "Service/" + namespace + "/web"}; !slices.Equal(due, all) {
 		t.Errorf("due are %v, want %v", due, all)
 	}
-	found, err := d.Examine(t.Context(), src, want, plan.Next(steps)...)
+	found, err := d.Examine(t.Context(), want, plan.Next(steps)...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -206,7 +206,7 @@ func TestTheAPIServerTakesALaterGeneration(t *testing.T) {
 	for _, x := range want.Objects {
 		steps = append(steps, plan.Step{Action: plan.Apply, Object: x.Key})
 	}
-	if err := d.Verify(t.Context(), src, steps...); err != nil {
+	if err := d.Verify(t.Context(), rendering(t, d, src), steps...); err != nil {
 		t.Error(err)
 	}
 }

@@ -200,7 +200,7 @@ func TestWithoutEndpointSlicesOnlyABlueGreenChangeIsRefused(t *testing.T) {
 	converge(t, d, src, true)
 	want := redirected(t, d, src, "0")
 	step := plan.Step{Action: plan.Apply, Object: "Service/" + namespace + "/front", From: -1, Directs: true}
-	if err := d.Verify(t.Context(), src, step); err != nil {
+	if err := d.Verify(t.Context(), rendering(t, d, src), step); err != nil {
 		t.Errorf("a change of a Service with one generation: %v", err)
 	}
 	beside(t, api, namespace, "7")

@@ -86,7 +86,7 @@ func heal(t *testing.T, d drivers.Driver, src drivers.Source, condemned map[stri
 			t.Fatal(err)
 		}
 		o = observe(t, d, src, want)
-		steps := plan.Compute(want, o, journal)
+		steps := plan.Compute(want.Desired, o, journal)
 		batch := plan.Next(steps)
 		journal, _ = journal.Issue(batch)
 		var todo []plan.Step
@@ -99,7 +99,7 @@ func heal(t *testing.T, d drivers.Driver, src drivers.Source, condemned map[stri
 			}
 		}
 		if len(todo) > 0 {
-			if err := d.Do(t.Context(), src, todo...); err != nil && !errors.Is(err, drivers.ErrUnavailable) {
+			if err := d.Do(t.Context(), rendering(t, d, src), todo...); err != nil && !errors.Is(err, drivers.ErrUnavailable) {
 				t.Fatalf("do %+v: %v", todo, err)
 			}
 		}
@@ -254,7 +254,7 @@ func TestAnAddressTakenMeanwhileIsNamed(t *testing.T) {
 	if _, err := api.CoreV1().Services(namespace).Create(t.Context(), thief, metav1.CreateOptions{}); err != nil {
 		t.Fatalf("%s of %s: %v", was, kept, err)
 	}
-	err := d.Do(t.Context(), src, plan.Step{Action: plan.Apply, Object: "Service/" + namespace + "/web", From: -1, Keep: kept})
+	err := d.Do(t.Context(), rendering(t, d, src), plan.Step{Action: plan.Apply, Object: "Service/" + namespace + "/web", From: -1, Keep: kept})
 	var refused *drivers.RefusedError
 	if !errors.As(err, &refused) || !strings.Contains(refused.Reason, was) || !strings.Contains(refused.Reason, "taken by another Service") {
 		t.Errorf("Do = %v, want a refusal that tells of %s", err, was)
@@ -263,7 +263,7 @@ func TestAnAddressTakenMeanwhileIsNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, func() error {
-		return d.Do(t.Context(), src, plan.Step{Action: plan.Apply, Object: "Service/" + namespace + "/web", From: -1, Keep: kept})
+		return d.Do(t.Context(), rendering(t, d, src), plan.Step{Action: plan.Apply, Object: "Service/" + namespace + "/web", From: -1, Keep: kept})
 	})
 	if o := converge(t, d, src, true); o.Objects[0].Keep != kept {
 		t.Errorf("kept %s, now %s", kept, o.Objects[0].Keep)
@@ -292,7 +292,7 @@ func TestAServiceDeletedByHandComesBackUnderItsAddressUnlessThatIsTaken(t *testi
 			t.Fatal(err)
 		}
 		eventually(t, func() error {
-			if o, err := d.Observe(t.Context(), src, want); err != nil || len(o.Left) == 0 {
+			if o, err := d.Observe(t.Context(), want); err != nil || len(o.Left) == 0 {
 				return fmt.Errorf("nothing is left of the Service: %+v, %w", o, err)
 			}
 			return nil

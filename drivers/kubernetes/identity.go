@@ -7,11 +7,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-
-	"github.com/jibe-vnfm/jibe/drivers"
 )
-
-var _ drivers.Identifier = (*Driver)(nil)
 
 // Identity is the uid of the namespace kube-system, which every cluster has from its
 // beginning to its end. Credentials of one namespace may not see it.

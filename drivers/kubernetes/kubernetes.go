@@ -57,9 +57,8 @@ type Driver struct {
 	mapper    *mapper
 	slots     chan struct{}
 
-	bases   sync.Map // tree and files -> []manifest
-	renders *renders
-	cache   *cache
+	bases sync.Map // tree and files -> []manifest
+	cache *cache
 	// line is what all requests go through, and ends with the driver.
 	line *line
 	// verified remembers what Verify has just found to be free for the taking.
@@ -71,10 +70,9 @@ type Driver struct {
 }
 
 var (
-	_ drivers.Driver    = (*Driver)(nil)
-	_ drivers.Watcher   = (*Driver)(nil)
-	_ drivers.Examiner  = (*Driver)(nil)
-	_ drivers.Explainer = (*Driver)(nil)
+	_ drivers.Driver     = (*Driver)(nil)
+	_ drivers.Watcher    = (*Driver)(nil)
+	_ drivers.Identifier = (*Driver)(nil)
 )
 
 // New makes a driver for the VIM. It asks the VIM nothing yet: an error means
@@ -113,7 +111,6 @@ func New(vim drivers.VIM, o Options) (*Driver, error) {
 		vim: vim, log: o.Log, digestKey: o.DigestKey, client: client, line: through,
 		mapper:   &mapper{deferred: restmapper.NewDeferredDiscoveryRESTMapper(cached)},
 		slots:    make(chan struct{}, o.Parallel),
-		renders:  newRenders(),
 		verified: newRecent(), fields: newAnswers(), findings: newFindings(),
 	}
 	d.cache = newCache(d.client, d.mapper, d.log)

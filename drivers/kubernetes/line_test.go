@@ -56,12 +56,12 @@ func TestAClosedDriverAsksItsVIMNothingMore(t *testing.T) {
 	}
 	asked := requests.Load()
 	for what, do := range map[string]func() error{
-		"Observe": func() error { _, err := d.Observe(t.Context(), src, want); return err },
+		"Observe": func() error { _, err := d.Observe(t.Context(), want); return err },
 		"Verify": func() error {
-			return d.Verify(t.Context(), src, plan.Step{Action: plan.Apply, Object: want.Objects[0].Key})
+			return d.Verify(t.Context(), rendering(t, d, src), plan.Step{Action: plan.Apply, Object: want.Objects[0].Key})
 		},
 		"Do": func() error {
-			return d.Do(t.Context(), src, plan.Step{Action: plan.Apply, Object: want.Objects[0].Key})
+			return d.Do(t.Context(), rendering(t, d, src), plan.Step{Action: plan.Apply, Object: want.Objects[0].Key})
 		},
 		"Watch": func() error { return errors.Join(d.Watch(t.Context(), func(string) {}), drivers.ErrUnavailable) },
 	} {

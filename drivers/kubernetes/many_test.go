@@ -31,16 +31,16 @@ func TestManyInstancesComeUpSideBySide(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			o, err := d.Observe(t.Context(), src, want)
+			o, err := d.Observe(t.Context(), want)
 			if err != nil {
 				t.Error(err)
 				return
 			}
-			steps := plan.Next(plan.Compute(want, o, plan.Journal{}))
-			if err := d.Verify(t.Context(), src, steps...); err != nil {
+			steps := plan.Next(plan.Compute(want.Desired, o, plan.Journal{}))
+			if err := d.Verify(t.Context(), rendering(t, d, src), steps...); err != nil {
 				t.Error(err)
 			}
-			if err := d.Do(t.Context(), src, steps...); err != nil {
+			if err := d.Do(t.Context(), rendering(t, d, src), steps...); err != nil {
 				t.Error(err)
 			}
 		})

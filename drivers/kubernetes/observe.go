@@ -16,7 +16,8 @@ import (
 )
 
 // Observe reports what the watches know of the instance.
-func (d *Driver) Observe(ctx context.Context, src drivers.Source, want plan.Desired) (plan.Observed, error) {
+func (d *Driver) Observe(ctx context.Context, rendering drivers.Rendering) (plan.Observed, error) {
+	src, want, r := rendering.Source, rendering.Desired, formOf(rendering)
 	id := src.Instance.ID
 	facts, err := d.facts(ctx, id, want)
 	if err != nil {
@@ -25,12 +26,6 @@ func (d *Driver) Observe(ctx context.Context, src drivers.Source, want plan.Desi
 	}
 	v := newView(facts)
 	v.complaint = d.cache.complaints.about
-	var r *render
-	if len(want.Objects) > 0 {
-		if r, err = d.render(src); err != nil {
-			return plan.Observed{}, err
-		}
-	}
 	wanted := make(map[string]plan.Object, len(want.Objects))
 	for _, x := range want.Objects {
 		wanted[x.Key] = x
@@ -71,7 +66,7 @@ func (d *Driver) Observe(ctx context.Context, src drivers.Source, want plan.Desi
 				if x.Directs && twofold {
 					d.directs(v, r, want.Generation, f, &seen)
 				}
-				if seen.Digest == x.Digest && d.drifted(src, f) {
+				if seen.Digest == x.Digest && d.drifted(src, r, f) {
 					seen.Digest = "drifted from " + seen.Digest
 				}
 			}

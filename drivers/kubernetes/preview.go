@@ -24,15 +24,10 @@ const (
 	maxFields = 200
 )
 
-var _ drivers.Previewer = (*Driver)(nil)
-
 // Preview tells field by field what the steps would change: it compares as Examine
 // does, and remembers nothing.
-func (d *Driver) Preview(ctx context.Context, src drivers.Source, want plan.Desired, steps ...plan.Step) ([]drivers.Deviation, error) {
-	r, err := d.renderFor(src, steps)
-	if err != nil {
-		return nil, err
-	}
+func (d *Driver) Preview(ctx context.Context, rendering drivers.Rendering, steps ...plan.Step) ([]drivers.Deviation, error) {
+	src, want, r := rendering.Source, rendering.Desired, formOf(rendering)
 	wanted := make(map[string]bool, len(want.Objects))
 	for _, x := range want.Objects {
 		wanted[x.Key] = true

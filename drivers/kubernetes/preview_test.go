@@ -54,8 +54,8 @@ func previewOf(t *testing.T, d *kubernetes.Driver, src drivers.Source) ([]plan.S
 	if err != nil {
 		t.Fatal(err)
 	}
-	steps := plan.Compute(want, observe(t, d, src, want), plan.Journal{})
-	found, err := d.Preview(t.Context(), src, want, steps...)
+	steps := plan.Compute(want.Desired, observe(t, d, src, want), plan.Journal{})
+	found, err := d.Preview(t.Context(), want, steps...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -196,7 +196,7 @@ func TestAPreviewTellsOfARefusal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = d.Preview(t.Context(), after, want, plan.Compute(want, observe(t, d, after, want), plan.Journal{})...)
+	_, err = d.Preview(t.Context(), want, plan.Compute(want.Desired, observe(t, d, after, want), plan.Journal{})...)
 	var refused *drivers.RefusedError
 	if !errors.As(err, &refused) || !strings.Contains(refused.Reason, "field is immutable") {
 		t.Errorf("told is %v", err)
@@ -216,7 +216,7 @@ func TestThePreviewOfAScaleTellsWhatTheAPIServerWouldRefuse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	steps := slices.DeleteFunc(plan.Compute(want, observe(t, d, after, want), plan.Journal{}), func(s plan.Step) bool { return s.Action == plan.Wait })
+	steps := slices.DeleteFunc(plan.Compute(want.Desired, observe(t, d, after, want), plan.Journal{}), func(s plan.Step) bool { return s.Action == plan.Wait })
 	if len(steps) != 1 || steps[0].Action != plan.Scale {
 		t.Fatalf("the steps are %v, want one that scales", steps)
 	}
@@ -231,7 +231,7 @@ func TestThePreviewOfAScaleTellsWhatTheAPIServerWouldRefuse(t *testing.T) {
 	before := generation()
 	door.open.Store(false)
 	eventually(t, func() error { // once the webhook is in force
-		_, err := d.Preview(t.Context(), after, want, steps...)
+		_, err := d.Preview(t.Context(), want, steps...)
 		var refused *drivers.RefusedError
 		if !errors.As(err, &refused) || refused.Object != steps[0].Object || !strings.Contains(refused.Reason, "come back tomorrow") {
 			return fmt.Errorf("a scaling that a webhook denies: %w", errors.Join(errors.New("it isn't refused"), err))
@@ -239,7 +239,7 @@ func TestThePreviewOfAScaleTellsWhatTheAPIServerWouldRefuse(t *testing.T) {
 		return nil
 	})
 	door.open.Store(true)
-	found, err := d.Preview(t.Context(), after, want, steps...)
+	found, err := d.Preview(t.Context(), want, steps...)
 	if got := told(namespace, found); err != nil || !slices.Equal(got, []string{"Deployment/front spec.replicas: 1 -> 3"}) {
 		t.Errorf("one that it lets pass: %q (%v)", got, err)
 	}

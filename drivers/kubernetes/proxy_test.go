@@ -116,15 +116,15 @@ func TestAVIMThatGoesAwayIsNoticedAndFoundAgain(t *testing.T) {
 	p.cut.Store(true)
 	p.server.CloseClientConnections()
 	eventually(t, func() error {
-		if _, err := d.Observe(t.Context(), src, want); !errors.Is(err, drivers.ErrUnavailable) {
+		if _, err := d.Observe(t.Context(), want); !errors.Is(err, drivers.ErrUnavailable) {
 			return errors.New("the loss isn't noticed")
 		}
 		return nil
 	})
 	p.cut.Store(false)
 	eventually(t, func() error {
-		o, err := d.Observe(t.Context(), src, want)
-		if err == nil && len(plan.Compute(want, o, plan.Journal{})) > 0 {
+		o, err := d.Observe(t.Context(), want)
+		if err == nil && len(plan.Compute(want.Desired, o, plan.Journal{})) > 0 {
 			return errors.New("not converged after the VIM came back")
 		}
 		return err

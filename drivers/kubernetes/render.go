@@ -29,17 +29,21 @@ type render struct {
 // Render reads the package's manifests and makes the instance's objects of them:
 // in its namespace, labelled, with selectors that no other instance's pods
 // match, and with the number of units that the VNFD gives for its levels.
-func (d *Driver) Render(src drivers.Source) (plan.Desired, error) {
+func (d *Driver) Render(src drivers.Source) (drivers.Rendering, error) {
 	r, err := d.render(src)
 	if err != nil {
-		return plan.Desired{}, err
+		return drivers.Rendering{}, err
 	}
-	return r.desired, nil
+	return drivers.Rendering{Desired: r.desired, Source: src, Form: r}, nil
 }
 
-func (d *Driver) render(src drivers.Source) (*render, error) { return d.renders.of(src, d.makeRender) }
+// formOf is the driver's own part of a rendering; nil where nothing should exist.
+func formOf(r drivers.Rendering) *render {
+	form, _ := r.Form.(*render)
+	return form
+}
 
-func (d *Driver) makeRender(src drivers.Source) (*render, error) {
+func (d *Driver) render(src drivers.Source) (*render, error) {
 	in := src.Instance
 	if src.Package == nil || src.Package.VNFD == nil {
 		return nil, errors.New("there is no package to render")

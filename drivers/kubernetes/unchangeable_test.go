@@ -23,8 +23,8 @@ func verify(t *testing.T, d *kubernetes.Driver, src drivers.Source, journal plan
 	if err != nil {
 		t.Fatal(err)
 	}
-	steps := plan.Compute(want, observe(t, d, src, want), journal)
-	return steps, d.Verify(t.Context(), src, steps...)
+	steps := plan.Compute(want.Desired, observe(t, d, src, want), journal)
+	return steps, d.Verify(t.Context(), rendering(t, d, src), steps...)
 }
 
 const unchangeable = `

@@ -39,7 +39,7 @@ func cleared(t *testing.T, d *kubernetes.Driver, src drivers.Source) (told []dri
 	t.Helper()
 	eventually(t, func() error {
 		want, steps := look(t, d, src)
-		found, err := d.Examine(t.Context(), src, want, steps...)
+		found, err := d.Examine(t.Context(), want, steps...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -116,7 +116,7 @@ func TestWhatOthersOwnIsNoDrift(t *testing.T) {
 	seen := func() error {
 		want, steps := look(t, d, src)
 		if len(steps) > 0 {
-			_, err := d.Examine(t.Context(), src, want, steps...)
+			_, err := d.Examine(t.Context(), want, steps...)
 			return errors.Join(fmt.Errorf("left to do: %+v", steps), err)
 		}
 		if n := count(observe(t, d, src, want), "VDU2"); n != 3 {
@@ -176,7 +176,7 @@ func TestAFieldOfSomebodyElseWithTheRightValueIsClearedUntilItChanges(t *testing
 	})
 	calls := line.calls.Load()
 	for range 10 {
-		if found, err := d.Examine(t.Context(), src, want, steps...); err != nil || len(found) > 0 {
+		if found, err := d.Examine(t.Context(), want, steps...); err != nil || len(found) > 0 {
 			t.Fatalf("Examine = %v, %v", found, err)
 		}
 	}
@@ -310,10 +310,10 @@ func TestOnlyItsOwnDigestProvesAnObjectTheInstances(t *testing.T) {
 	_, steps := look(t, d, src)
 	steps = slices.DeleteFunc(steps, func(s plan.Step) bool { return s.Action != plan.Apply })
 	var refused *drivers.RefusedError
-	if err := d.Do(t.Context(), src, steps...); !errors.As(err, &refused) || !strings.Contains(refused.Reason, "not Jibe's") {
+	if err := d.Do(t.Context(), rendering(t, d, src), steps...); !errors.As(err, &refused) || !strings.Contains(refused.Reason, "not Jibe's") {
 		t.Errorf("Do = %v, want a refusal", err)
 	}
-	if err := d.Verify(t.Context(), src, steps...); !errors.As(err, &refused) {
+	if err := d.Verify(t.Context(), rendering(t, d, src), steps...); !errors.As(err, &refused) {
 		t.Errorf("Verify = %v, want a refusal", err)
 	}
 	if err := p.delete("ConfigMap", "two")(t.Context()); err != nil {

@@ -24,11 +24,8 @@ import (
 // goes first, else as a change of it. What stands in a namespace, or is of a kind, that
 // comes with the same steps can't be asked about yet and is left out; of a change of
 // numbers there is nothing to ask.
-func (d *Driver) Verify(ctx context.Context, src drivers.Source, steps ...plan.Step) error {
-	r, err := d.renderFor(src, steps)
-	if err != nil {
-		return err
-	}
+func (d *Driver) Verify(ctx context.Context, rendering drivers.Rendering, steps ...plan.Step) error {
+	src, r := rendering.Source, formOf(rendering)
 	if err := d.redirectable(src, r, steps); err != nil {
 		return fmt.Errorf("VIM %s: %w", d.vim.Name, err)
 	}
@@ -39,7 +36,7 @@ func (d *Driver) Verify(ctx context.Context, src drivers.Source, steps ...plan.S
 		if s.Action != plan.Apply {
 			continue
 		}
-		switch obj := r.objects[s.Object]; {
+		switch obj, _, _ := sized(r, s); {
 		case gk == kindNamespace:
 			coming[name] = true
 		case gk == kindCRD && obj != nil:

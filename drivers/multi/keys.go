@@ -3,9 +3,6 @@ package multi
 import (
 	"net/url"
 	"strings"
-	"sync"
-
-	"github.com/jibe-vnfm/jibe/desired"
 )
 
 // vimEnd stands behind the name of the VIM in the key of what isn't the main one's:
@@ -42,30 +39,4 @@ func (d *Driver) inner(key string) (i int, own string) {
 		}
 	}
 	return 0, key
-}
-
-// shares remembers the parts' shares of instances: drivers know an instance that they
-// have rendered by its address.
-type shares struct {
-	mu         sync.Mutex
-	young, old map[*desired.Instance][]*desired.Instance
-}
-
-// sharesKept is the number after which the older half is forgotten.
-const sharesKept = 256
-
-func (s *shares) of(in *desired.Instance, build func() []*desired.Instance) []*desired.Instance {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	list, ok := s.young[in]
-	if !ok {
-		if list, ok = s.old[in]; !ok {
-			list = build()
-		}
-		if s.young == nil || len(s.young) >= sharesKept {
-			s.young, s.old = make(map[*desired.Instance][]*desired.Instance), s.young
-		}
-		s.young[in] = list
-	}
-	return list
 }

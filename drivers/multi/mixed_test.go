@@ -79,18 +79,18 @@ func carry(t *testing.T, d *multi.Driver, src drivers.Source, operation string) 
 	journal := plan.Journal{Operation: operation, Granted: true, Hooks: []string{plan.HookName(operation, false, "start"), plan.HookName(operation, false, "end")}}
 	deadline := time.Now().Add(patience)
 	for {
-		var want plan.Desired
+		want := drivers.Rendering{Source: src}
 		if src.Package != nil {
 			var err error
 			if want, err = d.Render(src); err != nil {
 				t.Fatal(err)
 			}
 		}
-		seen, err := d.Observe(t.Context(), src, want)
+		seen, err := d.Observe(t.Context(), want)
 		if err != nil {
 			t.Fatal(err)
 		}
-		steps := plan.Compute(want, seen, journal)
+		steps := plan.Compute(want.Desired, seen, journal)
 		if len(steps) == 0 {
 			return seen
 		}
@@ -101,7 +101,7 @@ func carry(t *testing.T, d *multi.Driver, src drivers.Source, operation string) 
 		journal, _ = journal.Issue(batch)
 		batch = slices.DeleteFunc(slices.Clone(batch), func(s plan.Step) bool { return s.Action == plan.Wait })
 		if len(batch) > 0 {
-			if err := d.Do(t.Context(), src, batch...); err != nil {
+			if err := d.Do(t.Context(), want, batch...); err != nil {
 				t.Fatalf("%v: %v", batch, err)
 			}
 			continue

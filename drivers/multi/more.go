@@ -10,40 +10,28 @@ import (
 	"github.com/jibe-vnfm/jibe/plan"
 )
 
-// Examine is what the parts find out about their own steps. Of one that can't tell more,
-// the reason of the step is all that is known.
-func (d *Driver) Examine(ctx context.Context, src drivers.Source, want plan.Desired, steps ...plan.Step) ([]drivers.Deviation, error) {
-	return d.compare(src, want, steps, func(p Part, own drivers.Source, want plan.Desired, steps []plan.Step) ([]drivers.Deviation, error) {
-		if x, ok := p.Driver.(drivers.Examiner); ok {
-			return x.Examine(ctx, own, want, steps...)
-		}
-		var found []drivers.Deviation
-		for _, s := range steps {
-			found = append(found, drivers.Deviation{Object: s.Object, Have: s.Reason, Want: "as rendered"})
-		}
-		return found, nil
+// Examine is what the parts find out about their own steps.
+func (d *Driver) Examine(ctx context.Context, r drivers.Rendering, steps ...plan.Step) ([]drivers.Deviation, error) {
+	return d.compare(r, steps, func(p Part, own drivers.Rendering, steps []plan.Step) ([]drivers.Deviation, error) {
+		return p.Driver.Examine(ctx, own, steps...)
 	})
 }
 
-// Preview is what the parts tell of their own steps, where they can.
-func (d *Driver) Preview(ctx context.Context, src drivers.Source, want plan.Desired, steps ...plan.Step) ([]drivers.Deviation, error) {
-	return d.compare(src, want, steps, func(p Part, own drivers.Source, want plan.Desired, steps []plan.Step) ([]drivers.Deviation, error) {
-		if x, ok := p.Driver.(drivers.Previewer); ok {
-			return x.Preview(ctx, own, want, steps...)
-		}
-		return nil, nil
+// Preview is what the parts report of their own steps.
+func (d *Driver) Preview(ctx context.Context, r drivers.Rendering, steps ...plan.Step) ([]drivers.Deviation, error) {
+	return d.compare(r, steps, func(p Part, own drivers.Rendering, steps []plan.Step) ([]drivers.Deviation, error) {
+		return p.Driver.Preview(ctx, own, steps...)
 	})
 }
 
-func (d *Driver) compare(src drivers.Source, want plan.Desired, steps []plan.Step,
-	f func(Part, drivers.Source, plan.Desired, []plan.Step) ([]drivers.Deviation, error)) ([]drivers.Deviation, error) {
+func (d *Driver) compare(r drivers.Rendering, steps []plan.Step,
+	f func(Part, drivers.Rendering, []plan.Step) ([]drivers.Deviation, error)) ([]drivers.Deviation, error) {
 	var all []drivers.Deviation
 	for i, own := range d.split(steps) {
 		if len(own) == 0 {
 			continue
 		}
-		share, _ := d.source(i, src)
-		found, err := f(d.parts[i], share, d.want(i, want), own)
+		found, err := f(d.parts[i], d.own(i, r), own)
 		if err != nil {
 			return nil, d.at(i, err)
 		}
@@ -70,11 +58,7 @@ func (d *Driver) Change(before, after drivers.Source) error {
 		if !ran || !runs {
 			continue
 		}
-		x, ok := p.Driver.(drivers.Changer)
-		if !ok {
-			return &drivers.RefusedError{Object: "vnfdId", Reason: "the package of a VNF can't be changed at VIM " + p.Name + "; set state: notInstantiated first"}
-		}
-		if err := x.Change(was, is); err != nil {
+		if err := p.Driver.Change(was, is); err != nil {
 			return d.at(i, err)
 		}
 	}
@@ -87,11 +71,10 @@ func (d *Driver) Definitions(before, after drivers.Source, listed []string) ([]s
 	for i, p := range d.parts {
 		was, ran := d.source(i, before)
 		is, runs := d.source(i, after)
-		x, ok := p.Driver.(drivers.Changer)
-		if !ok || !ran || !runs {
+		if !ran || !runs {
 			continue
 		}
-		files, err := x.Definitions(was, is, listed)
+		files, err := p.Driver.Definitions(was, is, listed)
 		if err != nil {
 			return nil, d.at(i, err)
 		}
@@ -110,11 +93,7 @@ func (d *Driver) Definitions(before, after drivers.Source, listed []string) ([]s
 func (d *Driver) Access() (map[string][]byte, error) {
 	var all map[string][]byte
 	for i, p := range d.parts {
-		x, ok := p.Driver.(drivers.Accessor)
-		if !ok {
-			continue
-		}
-		files, err := x.Access()
+		files, err := p.Driver.Access()
 		if err != nil {
 			return nil, d.at(i, err)
 		}
@@ -146,12 +125,7 @@ func variable(name string) string {
 }
 
 // Explain asks the VIM whose the key is.
-func (d *Driver) Explain(ctx context.Context, src drivers.Source, key string) string {
+func (d *Driver) Explain(ctx context.Context, r drivers.Rendering, key string) string {
 	i, own := d.inner(key)
-	x, ok := d.parts[i].Driver.(drivers.Explainer)
-	if !ok {
-		return ""
-	}
-	share, _ := d.source(i, src)
-	return x.Explain(ctx, share, own)
+	return d.parts[i].Driver.Explain(ctx, d.own(i, r), own)
 }

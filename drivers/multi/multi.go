@@ -31,18 +31,10 @@ type Part struct {
 // Driver speaks for several VIMs. It has no watch: those of its parts tell of the
 // instance.
 type Driver struct {
-	parts  []Part // the first is the main one
-	shares shares
+	parts []Part // the first is the main one
 }
 
-var (
-	_ drivers.Driver    = (*Driver)(nil)
-	_ drivers.Examiner  = (*Driver)(nil)
-	_ drivers.Changer   = (*Driver)(nil)
-	_ drivers.Previewer = (*Driver)(nil)
-	_ drivers.Accessor  = (*Driver)(nil)
-	_ drivers.Explainer = (*Driver)(nil)
-)
+var _ drivers.Driver = (*Driver)(nil)
 
 // New makes one driver of several. VDUs that the instance places nowhere run at the VIM
 // of main.
@@ -50,46 +42,59 @@ func New(main Part, others ...Part) *Driver {
 	return &Driver{parts: slices.Concat([]Part{main}, others)}
 }
 
+// form is what a rendering is made of: those of the parts, with the keys that each knows.
+type form []drivers.Rendering
+
 // Render is what all parts render. A part without VDUs renders nothing.
-func (d *Driver) Render(src drivers.Source) (plan.Desired, error) {
-	var want plan.Desired
-	if src.Instance != nil {
-		want.Condemned = src.Instance.Condemned
-	}
+func (d *Driver) Render(src drivers.Source) (drivers.Rendering, error) {
 	if err := d.placed(src); err != nil {
-		return want, err
+		return drivers.Rendering{}, err
+	}
+	own := make(form, len(d.parts))
+	all := drivers.Rendering{Source: src, Form: own}
+	if src.Instance != nil {
+		all.Condemned = src.Instance.Condemned
 	}
 	for i, p := range d.parts {
-		own, runs := d.source(i, src)
+		share, runs := d.source(i, src)
 		if !runs {
+			own[i] = drivers.Rendering{Source: share}
 			continue
 		}
-		w, err := p.Driver.Render(own)
-		if err != nil {
-			return plan.Desired{}, d.at(i, err)
+		var err error
+		if own[i], err = p.Driver.Render(share); err != nil {
+			return drivers.Rendering{}, d.at(i, err)
 		}
-		for _, x := range w.Objects {
+		for _, x := range own[i].Objects {
 			x.Key = d.outer(i, x.Key)
-			want.Objects = append(want.Objects, x)
+			all.Objects = append(all.Objects, x)
 		}
-		for _, g := range w.Groups {
+		for _, g := range own[i].Groups {
 			g.Owner = d.outer(i, g.Owner)
-			want.Groups = append(want.Groups, g)
+			all.Groups = append(all.Groups, g)
 		}
-		want.Generation = cmp.Or(want.Generation, w.Generation)
+		all.Generation = cmp.Or(all.Generation, own[i].Generation)
 	}
-	return want, nil
+	return all, nil
+}
+
+// own is the part's share of a rendering.
+func (d *Driver) own(i int, r drivers.Rendering) drivers.Rendering {
+	if parts, ok := r.Form.(form); ok {
+		return parts[i]
+	}
+	share, _ := d.source(i, r.Source)
+	return drivers.Rendering{Source: share}
 }
 
 // Observe is what all parts see. One that can't see makes the others' view worthless.
-func (d *Driver) Observe(ctx context.Context, src drivers.Source, want plan.Desired) (plan.Observed, error) {
+func (d *Driver) Observe(ctx context.Context, r drivers.Rendering) (plan.Observed, error) {
 	seen := make([]plan.Observed, len(d.parts))
 	var g errgroup.Group
 	for i, p := range d.parts {
 		g.Go(func() error {
-			own, _ := d.source(i, src)
 			var err error
-			if seen[i], err = p.Driver.Observe(ctx, own, d.want(i, want)); err != nil {
+			if seen[i], err = p.Driver.Observe(ctx, d.own(i, r)); err != nil {
 				return d.at(i, err)
 			}
 			return nil
@@ -130,28 +135,27 @@ func (d *Driver) units(i int, own []plan.Unit) []plan.Unit {
 }
 
 // Verify asks every VIM about its own steps.
-func (d *Driver) Verify(ctx context.Context, src drivers.Source, steps ...plan.Step) error {
-	return d.each(src, steps, func(p Part, own drivers.Source, steps []plan.Step) error {
+func (d *Driver) Verify(ctx context.Context, r drivers.Rendering, steps ...plan.Step) error {
+	return d.each(r, steps, func(p Part, own drivers.Rendering, steps []plan.Step) error {
 		return p.Driver.Verify(ctx, own, steps...)
 	})
 }
 
 // Do has every VIM start its own steps, also where another one couldn't.
-func (d *Driver) Do(ctx context.Context, src drivers.Source, steps ...plan.Step) error {
-	return d.each(src, steps, func(p Part, own drivers.Source, steps []plan.Step) error {
+func (d *Driver) Do(ctx context.Context, r drivers.Rendering, steps ...plan.Step) error {
+	return d.each(r, steps, func(p Part, own drivers.Rendering, steps []plan.Step) error {
 		return p.Driver.Do(ctx, own, steps...)
 	})
 }
 
 // each calls f for every part that has steps, with the keys that the part knows.
-func (d *Driver) each(src drivers.Source, steps []plan.Step, f func(Part, drivers.Source, []plan.Step) error) error {
+func (d *Driver) each(r drivers.Rendering, steps []plan.Step, f func(Part, drivers.Rendering, []plan.Step) error) error {
 	var errs []error
 	for i, own := range d.split(steps) {
 		if len(own) == 0 {
 			continue
 		}
-		share, _ := d.source(i, src)
-		if err := f(d.parts[i], share, own); err != nil {
+		if err := f(d.parts[i], d.own(i, r), own); err != nil {
 			errs = append(errs, d.at(i, err))
 		}
 	}
@@ -167,28 +171,6 @@ func (d *Driver) split(steps []plan.Step) [][]plan.Step {
 		i, s.Object = d.inner(s.Object)
 		_, s.Owner = d.inner(s.Owner)
 		own[i] = append(own[i], s)
-	}
-	return own
-}
-
-// want is the part's share of what is desired.
-func (d *Driver) want(i int, want plan.Desired) plan.Desired {
-	own := want
-	own.Objects, own.Groups, own.Condemned = nil, nil, d.condemned(i, want.Condemned)
-	for _, x := range want.Objects {
-		if at, key := d.inner(x.Key); at == i {
-			x.Key = key
-			own.Objects = append(own.Objects, x)
-		}
-	}
-	for _, g := range want.Groups {
-		if at, key := d.inner(g.Owner); at == i {
-			g.Owner = key
-			own.Groups = append(own.Groups, g)
-		}
-	}
-	if len(own.Objects) == 0 {
-		own.Generation = "" // nothing should exist there
 	}
 	return own
 }
@@ -210,7 +192,7 @@ func (d *Driver) condemned(i int, all map[string]string) map[string]string {
 // source is the part's share of the intent; runs is false where it has no VDU there.
 func (d *Driver) source(i int, src drivers.Source) (own drivers.Source, runs bool) {
 	own = src
-	own.Instance = d.shares.of(src.Instance, func() []*desired.Instance { return d.share(src.Instance) })[i]
+	own.Instance = d.share(i, src.Instance)
 	own.VDUs = []string{}
 	if src.Package == nil || src.Package.VNFD == nil {
 		return own, false
@@ -233,18 +215,14 @@ func (d *Driver) source(i int, src drivers.Source) (own drivers.Source, runs boo
 	return own, true
 }
 
-// share is the instance as each part is told of it: with the tombstones that are its own.
-func (d *Driver) share(in *desired.Instance) []*desired.Instance {
-	list := make([]*desired.Instance, len(d.parts))
-	for i := range d.parts {
-		list[i] = in
-		if in != nil && len(in.Condemned) > 0 {
-			own := *in
-			own.Condemned = d.condemned(i, in.Condemned)
-			list[i] = &own
-		}
+// share is the instance as the part knows it: with the tombstones that are its own.
+func (d *Driver) share(i int, in *desired.Instance) *desired.Instance {
+	if in == nil || len(in.Condemned) == 0 {
+		return in
 	}
-	return list
+	own := *in
+	own.Condemned = d.condemned(i, in.Condemned)
+	return &own
 }
 
 // place is the part at which the VDU runs.

@@ -38,7 +38,7 @@ func newSite(t *testing.T) *site {
 	return s
 }
 
-func (s *site) render() plan.Desired {
+func (s *site) render() drivers.Rendering {
 	s.t.Helper()
 	want, err := s.drv.Render(s.src)
 	if err != nil {
@@ -47,9 +47,9 @@ func (s *site) render() plan.Desired {
 	return want
 }
 
-func (s *site) observe(want plan.Desired) plan.Observed {
+func (s *site) observe(want drivers.Rendering) plan.Observed {
 	s.t.Helper()
-	seen, err := s.drv.Observe(s.t.Context(), s.src, want)
+	seen, err := s.drv.Observe(s.t.Context(), want)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -57,17 +57,17 @@ func (s *site) observe(want plan.Desired) plan.Observed {
 }
 
 // settle does what the planner says until nothing is left, and returns what it did.
-func (s *site) settle(want plan.Desired) (did []string) {
+func (s *site) settle(want drivers.Rendering) (did []string) {
 	s.t.Helper()
 	for range 20 {
-		batch := plan.Next(plan.Compute(want, s.observe(want), plan.Journal{}))
+		batch := plan.Next(plan.Compute(want.Desired, s.observe(want), plan.Journal{}))
 		if len(batch) == 0 {
 			return did
 		}
 		for _, x := range batch {
 			did = append(did, x.String())
 		}
-		if err := s.drv.Do(s.t.Context(), s.src, batch...); err != nil {
+		if err := s.drv.Do(s.t.Context(), want, batch...); err != nil {
 			s.t.Fatal(err)
 		}
 	}
@@ -135,7 +135,7 @@ func TestWithoutIntentEverythingGoesAtBothVIMs(t *testing.T) {
 	s := newSite(t)
 	s.settle(s.render())
 	s.src.Package = nil
-	s.settle(plan.Desired{})
+	s.settle(drivers.Rendering{Source: s.src})
 	if a, b := s.main.Instances(), s.edge.Instances(); len(a)+len(b) > 0 {
 		t.Errorf("left are %q and %q", a, b)
 	}
@@ -146,7 +146,7 @@ func TestAVIMThatIsAwayBlindsTheWholeViewAndIsNamed(t *testing.T) {
 	want := s.render()
 	s.settle(want)
 	s.edge.SetAway(drivers.ErrUnavailable)
-	_, err := s.drv.Observe(t.Context(), s.src, want)
+	_, err := s.drv.Observe(t.Context(), want)
 	if !errors.Is(err, drivers.ErrUnavailable) || !strings.Contains(err.Error(), "VIM edge b") {
 		t.Errorf("got %v", err)
 	}
@@ -156,12 +156,12 @@ func TestOneVIMThatRefusesDoesNotKeepTheOtherFromItsSteps(t *testing.T) {
 	s := newSite(t)
 	want := s.render()
 	s.main.Refuse(web, "no room")
-	steps := plan.Next(plan.Compute(want, s.observe(want), plan.Journal{}))
+	steps := plan.Next(plan.Compute(want.Desired, s.observe(want), plan.Journal{}))
 	var refused *drivers.RefusedError
-	if err := s.drv.Verify(t.Context(), s.src, steps...); !errors.As(err, &refused) || refused.Reason != "no room" {
+	if err := s.drv.Verify(t.Context(), want, steps...); !errors.As(err, &refused) || refused.Reason != "no room" {
 		t.Errorf("verify says %v", err)
 	}
-	if err := s.drv.Do(t.Context(), s.src, steps...); !errors.As(err, &refused) || !strings.Contains(err.Error(), "VIM core") {
+	if err := s.drv.Do(t.Context(), want, steps...); !errors.As(err, &refused) || !strings.Contains(err.Error(), "VIM core") {
 		t.Errorf("do says %v", err)
 	}
 	if s.edge.Calls().Applies != 1 {
@@ -174,8 +174,8 @@ func TestDriftIsExaminedWhereItIs(t *testing.T) {
 	want := s.render()
 	s.settle(want)
 	s.edge.DriftBy("Workload/"+id+"/db", "somebody")
-	steps := plan.Next(plan.Compute(want, s.observe(want), plan.Journal{}))
-	found, err := s.drv.Examine(t.Context(), s.src, want, steps...)
+	steps := plan.Next(plan.Compute(want.Desired, s.observe(want), plan.Journal{}))
+	found, err := s.drv.Examine(t.Context(), want, steps...)
 	if err != nil || len(found) != 1 || found[0].Object != db || found[0].By != "somebody" {
 		t.Errorf("found %v (%v), want a deviation of %s", found, err, db)
 	}
@@ -211,7 +211,9 @@ func (p part) Definitions(_, _ drivers.Source, listed []string) ([]string, error
 	return append(slices.Clone(listed), p.list...), nil
 }
 
-func (p part) Explain(_ context.Context, _ drivers.Source, key string) string { return "about " + key }
+func (p part) Explain(_ context.Context, _ drivers.Rendering, key string) string {
+	return "about " + key
+}
 
 func TestWhatPartsTellIsPutTogether(t *testing.T) {
 	s := newSite(t)
@@ -226,7 +228,7 @@ func TestWhatPartsTellIsPutTogether(t *testing.T) {
 	if err != nil || !slices.Equal(list, []string{"l", "x", "y"}) {
 		t.Errorf("definitions: %q (%v)", list, err)
 	}
-	if said := d.Explain(t.Context(), s.src, "Pod/edge+b:ns/p"); said != "about Pod/ns/p" {
+	if said := d.Explain(t.Context(), drivers.Rendering{Source: s.src}, "Pod/edge+b:ns/p"); said != "about Pod/ns/p" {
 		t.Errorf("explained %q", said)
 	}
 	if err := d.Change(s.src, s.src); err != nil {

@@ -100,7 +100,7 @@ func apart(t *testing.T, c *sim.Cloud) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Do(t.Context(), src, plan.Compute(want, plan.Observed{}, plan.Journal{})[0]); err != nil {
+	if err := d.Do(t.Context(), want, plan.Compute(want.Desired, plan.Observed{}, plan.Journal{})[0]); err != nil {
 		t.Fatal(err)
 	}
 }

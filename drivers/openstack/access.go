@@ -14,7 +14,7 @@ const accessVariable = "OS_CLIENT_CONFIG_FILE"
 // one of their own, OS_CACERT, but take it for a whole cloud beside clouds.yaml.
 const caVariable = "REQUESTS_CA_BUNDLE"
 
-// Access implements [drivers.Accessor]: a clouds.yaml, written as JSON, which is YAML too.
+// Access implements [drivers.Driver]: a clouds.yaml, written as JSON, which is YAML too.
 // Its only cloud is called openstack: libraries take the only one, the command-line client
 // wants it named. A private CA stands beside it, as clients want it in a file.
 func (d *Driver) Access() (map[string][]byte, error) {

@@ -7,9 +7,7 @@ import (
 	"github.com/jibe-vnfm/jibe/drivers/openstack/hot"
 )
 
-var _ drivers.Changer = (*Driver)(nil)
-
-// Change implements [drivers.Changer]. In a rolling change a VDU must keep its shape and
+// Change implements [drivers.Driver]. In a rolling change a VDU must keep its shape and
 // the name of its group or resource, as Heat would make all its servers anew at once
 // otherwise; in a blue-green change nothing may be needed that only one stack can have.
 func (d *Driver) Change(before, after drivers.Source) error {
@@ -65,5 +63,5 @@ func standsBeside(was, is *hot.Rendered) error {
 	return nil
 }
 
-// Definitions implements [drivers.Changer]: templates aren't listed, they are all used.
+// Definitions implements [drivers.Driver]: templates aren't listed, they are all used.
 func (d *Driver) Definitions(_, _ drivers.Source, _ []string) ([]string, error) { return nil, nil }

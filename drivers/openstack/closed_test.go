@@ -25,7 +25,7 @@ func TestAClosedDriverAsksItsVIMNothingMore(t *testing.T) {
 	}
 	watch := make(chan error)
 	go func() { watch <- d.Watch(t.Context(), func(string) {}) }()
-	if _, err := d.Observe(t.Context(), src, want); err != nil {
+	if _, err := d.Observe(t.Context(), want); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 { // twice is the same as once
@@ -41,7 +41,7 @@ func TestAClosedDriverAsksItsVIMNothingMore(t *testing.T) {
 	lookAgain := func() {
 		t.Helper()
 		for until := other.Requests("") + 50; other.Requests("") < until; {
-			if _, err := still.Observe(t.Context(), src, want); err != nil {
+			if _, err := still.Observe(t.Context(), want); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -53,12 +53,12 @@ func TestAClosedDriverAsksItsVIMNothingMore(t *testing.T) {
 	}
 	step := plan.Step{Action: plan.Apply, Object: want.Objects[0].Key}
 	for what, do := range map[string]func() error{
-		"Verify": func() error { return d.Verify(t.Context(), src, step) },
-		"Do":     func() error { return d.Do(t.Context(), src, step) },
+		"Verify": func() error { return d.Verify(t.Context(), rendering(t, d, src), step) },
+		"Do":     func() error { return d.Do(t.Context(), rendering(t, d, src), step) },
 		"Observe": func() error {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			_, err := d.Observe(ctx, src, want)
+			_, err := d.Observe(ctx, want)
 			return err
 		},
 	} {

@@ -31,15 +31,15 @@ type work struct {
 // Do implements [drivers.Driver]. What a batch asks of one stack becomes one request to
 // Heat, composed out of what the stack is now; resources that must go are marked before.
 // After a crash between any two requests the same plan comes to the same end.
-func (d *Driver) Do(ctx context.Context, src drivers.Source, steps ...plan.Step) error {
-	works, err := fold(src.Instance.ID, steps)
+func (d *Driver) Do(ctx context.Context, r drivers.Rendering, steps ...plan.Step) error {
+	works, err := fold(r.Source.Instance.ID, steps)
 	if err != nil {
 		return err
 	}
 	// What is seen from now on may be of before.
-	defer d.doing(src.Instance.ID)
+	defer d.doing(r.Source.Instance.ID)
 	for _, w := range works {
-		if err := d.work(ctx, src, w); err != nil {
+		if err := d.work(ctx, r, w); err != nil {
 			return fmt.Errorf("VIM %s: %w", d.vim.Name, drivers.About(stackKey(w.name), err))
 		}
 	}
@@ -95,10 +95,10 @@ func stackOf(instance, key string) string {
 	return stackKey(name)
 }
 
-func (d *Driver) work(ctx context.Context, src drivers.Source, w *work) error {
+func (d *Driver) work(ctx context.Context, r drivers.Rendering, w *work) error {
 	if w.delete != "" {
 		name, _, _ := strings.Cut(w.name, "/") // of a twin the id follows
-		return d.deleteStack(ctx, src.Instance.ID, stackID{name, w.delete})
+		return d.deleteStack(ctx, r.Source.Instance.ID, stackID{name, w.delete})
 	}
 	found, err := d.cloud.standing(ctx, w.name)
 	if err != nil {
@@ -108,7 +108,7 @@ func (d *Driver) work(ctx context.Context, src drivers.Source, w *work) error {
 		if !w.apply {
 			return nil // what the steps act on is gone
 		}
-		if found, err = d.create(ctx, src, w); found == nil || err != nil {
+		if found, err = d.create(ctx, r, w); found == nil || err != nil {
 			return err
 		}
 	}
@@ -118,7 +118,7 @@ func (d *Driver) work(ctx context.Context, src drivers.Source, w *work) error {
 		}
 		return fmt.Errorf("%w: its predecessor is still being deleted", drivers.ErrUnavailable)
 	}
-	return d.update(ctx, src, w, found)
+	return d.update(ctx, r, w, found)
 }
 
 // deleteStack deletes that incarnation. Heat takes the name and the id together, so that
@@ -144,24 +144,23 @@ func (d *Driver) deleteStack(ctx context.Context, instance string, s stackID) er
 
 // create makes the stack. If somebody made one of the name meanwhile, it is returned: it
 // is the instance's, as only its name is made so, and is adopted.
-func (d *Driver) create(ctx context.Context, src drivers.Source, w *work) (*stackRecord, error) {
-	r, err := d.render(src)
+func (d *Driver) create(ctx context.Context, r drivers.Rendering, w *work) (*stackRecord, error) {
+	rendered, err := formOf(r)
 	if err != nil {
 		return nil, err
 	}
-	if stackName(src.Instance) != w.name {
+	if stackName(r.Source.Instance) != w.name {
 		return nil, &drivers.RefusedError{Object: stackKey(w.name), Reason: "is not part of the rendered instance"}
 	}
 	counts := map[string]int{}
-	for _, g := range r.desired.Groups {
+	for _, g := range r.Groups {
 		counts[g.VDU] = g.Count
 	}
-	rendered := r.hot
 	body, err := rendered.Create(counts)
 	if err != nil {
 		return nil, &drivers.RefusedError{Object: stackKey(w.name), Reason: err.Error()}
 	}
-	send, err := d.send(src, rendered, body)
+	send, err := d.send(r.Source.Instance.ID, rendered, body)
 	if err != nil {
 		return nil, err
 	}
@@ -179,12 +178,12 @@ func (d *Driver) create(ctx context.Context, src drivers.Source, w *work) (*stac
 }
 
 // send is what of a request is the same for new stacks and for updates.
-func (d *Driver) send(src drivers.Source, rendered *hot.Rendered, body *hot.Body) (map[string]any, error) {
+func (d *Driver) send(instance string, rendered *hot.Rendered, body *hot.Body) (map[string]any, error) {
 	hash, err := (&liveBody{Template: body.Template, Files: body.Files, Parameters: body.Parameters}).hash()
 	if err != nil {
 		return nil, err
 	}
-	tags := []string{tagJibe, tagInstance + src.Instance.ID, tagDigest + rendered.Digest, tagBody + hash}
+	tags := []string{tagJibe, tagInstance + instance, tagDigest + rendered.Digest, tagBody + hash}
 	return map[string]any{
 		"template": body.Template, "files": nonNil(body.Files), "parameters": nonNil(body.Parameters),
 		"timeout_mins": d.minutes(), "tags": strings.Join(tags, ","),

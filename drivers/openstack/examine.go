@@ -18,9 +18,9 @@ import (
 // isThere is what an object as a whole should be.
 const isThere = "present"
 
-// Examine implements [drivers.Examiner]. The cache knows most of it; only of a template
+// Examine implements [drivers.Driver]. The cache knows most of it; only of a template
 // that was changed by hand the request that would mend it is composed and compared.
-func (d *Driver) Examine(ctx context.Context, src drivers.Source, _ plan.Desired, steps ...plan.Step) ([]drivers.Deviation, error) {
+func (d *Driver) Examine(ctx context.Context, r drivers.Rendering, steps ...plan.Step) ([]drivers.Deviation, error) {
 	var found []drivers.Deviation
 	known := map[string]bool{}
 	for _, s := range steps {
@@ -29,7 +29,7 @@ func (d *Driver) Examine(ctx context.Context, src drivers.Source, _ plan.Desired
 		}
 		switch s.Action {
 		case plan.Apply:
-			more, err := d.examine(ctx, src, s)
+			more, err := d.examine(ctx, r, s)
 			if err != nil {
 				return nil, fmt.Errorf("VIM %s: %w", d.vim.Name, err)
 			}
@@ -51,7 +51,7 @@ func (d *Driver) Examine(ctx context.Context, src drivers.Source, _ plan.Desired
 }
 
 // examine tells in what the stack differs from its render.
-func (d *Driver) examine(ctx context.Context, src drivers.Source, s plan.Step) ([]drivers.Deviation, error) {
+func (d *Driver) examine(ctx context.Context, r drivers.Rendering, s plan.Step) ([]drivers.Deviation, error) {
 	w := &work{name: strings.TrimPrefix(s.Object, "Stack/"), apply: true}
 	found, err := d.cloud.standing(ctx, w.name)
 	if err != nil {
@@ -63,7 +63,7 @@ func (d *Driver) examine(ctx context.Context, src drivers.Source, s plan.Step) (
 	if found.deleting() || found.failed() {
 		return []drivers.Deviation{{Object: s.Object, Want: isThere, Have: found.Status + ": " + short(found.Reason), At: parseTime(found.Updated)}}, nil
 	}
-	rendered, err := d.rendered(src)
+	rendered, err := formOf(r)
 	if err != nil {
 		return nil, err
 	}

@@ -24,9 +24,9 @@ type event struct {
 	Physical string `json:"physical_resource_id"`
 }
 
-// Explain implements [drivers.Explainer]: the last event in which something of the stack
+// Explain implements [drivers.Driver]: the last event in which something of the stack
 // failed, else its last event. Of a unit it is one about its own resource.
-func (d *Driver) Explain(ctx context.Context, src drivers.Source, key string) string {
+func (d *Driver) Explain(ctx context.Context, r drivers.Rendering, key string) string {
 	ctx, cancel := context.WithTimeout(ctx, explainPatience)
 	defer cancel()
 	kind, rest, _ := strings.Cut(key, "/")
@@ -37,7 +37,7 @@ func (d *Driver) Explain(ctx context.Context, src drivers.Source, key string) st
 			return ""
 		}
 		member = parts[1]
-		name = stackName(src.Instance)
+		name = stackName(r.Source.Instance)
 	}
 	s, err := d.cloud.standing(ctx, name)
 	if err != nil || s == nil {

@@ -43,7 +43,7 @@ func TestAKeystoneThatIsDownIsWaitedForWithAndWithoutAToken(t *testing.T) {
 	v := start(t, cloud)
 	cloud.Down(openstacktest.Keystone)
 	src := source(v.id, grouped, 1)
-	if _, err := v.d.Observe(t.Context(), src, plan.Desired{}); !errors.Is(err, drivers.ErrUnavailable) || !strings.Contains(err.Error(), "Keystone") {
+	if _, err := v.d.Observe(t.Context(), drivers.Rendering{Source: src}); !errors.Is(err, drivers.ErrUnavailable) || !strings.Contains(err.Error(), "Keystone") {
 		t.Fatalf("Observe = %v, want ErrUnavailable of Keystone", err)
 	}
 	cloud.Clear()
@@ -61,7 +61,7 @@ func TestAKeystoneThatIsDownIsWaitedForWithAndWithoutAToken(t *testing.T) {
 func eventually(t *testing.T, d *openstack.Driver, src drivers.Source) error {
 	t.Helper()
 	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-		if _, err := d.Observe(t.Context(), src, plan.Desired{}); err != nil {
+		if _, err := d.Observe(t.Context(), drivers.Rendering{Source: src}); err != nil {
 			return err
 		}
 	}
@@ -126,7 +126,7 @@ func TestAServiceThatFailsIsUnavailableAndNeverEmptiness(t *testing.T) {
 				v.reach(src)
 				cloud.Inject(openstacktest.Fault{Service: service, Status: status, RetryAfter: 600})
 				d := connect(t, cloud.VIM(), fast)
-				if o, err := d.Observe(t.Context(), src, plan.Desired{}); !errors.Is(err, drivers.ErrUnavailable) {
+				if o, err := d.Observe(t.Context(), drivers.Rendering{Source: src}); !errors.Is(err, drivers.ErrUnavailable) {
 					t.Errorf("Observe = %d objects, %d units, %v; want ErrUnavailable", len(o.Objects), len(o.Units), err)
 				}
 			})
@@ -144,7 +144,7 @@ func TestAServiceThatFailsWhileItIsAskedForLeaveIsNoRefusal(t *testing.T) {
 				src := source(v.id, grouped, 1)
 				want, o := v.look(src)
 				cloud.Inject(openstacktest.Fault{Service: service, Status: status, RetryAfter: 600})
-				err := v.d.Verify(t.Context(), src, plan.Next(plan.Compute(want, o, plan.Journal{}))...)
+				err := v.d.Verify(t.Context(), rendering(t, d, src), plan.Next(plan.Compute(want.Desired, o, plan.Journal{}))...)
 				var refused *drivers.RefusedError
 				if errors.As(err, &refused) || !errors.Is(err, drivers.ErrUnavailable) {
 					t.Errorf("Verify = %v, want ErrUnavailable", err)
@@ -166,7 +166,7 @@ func TestAStackThatIsStuckIsWaitedForAndLeftAlone(t *testing.T) {
 	asked := 0
 	for range 40 {
 		want, o := v.look(more)
-		next := plan.Next(plan.Compute(want, o, j))
+		next := plan.Next(plan.Compute(want.Desired, o, j))
 		if len(next) == 0 {
 			t.Fatal("nothing is left to do although the stack is stuck")
 		}
@@ -197,7 +197,7 @@ func (v *vnf) look(src drivers.Source) (plan.Desired, plan.Observed) {
 	if err != nil {
 		v.t.Fatal(err)
 	}
-	o, err := v.d.Observe(v.t.Context(), src, want)
+	o, err := v.d.Observe(v.t.Context(), want)
 	if err != nil {
 		v.t.Fatal(err)
 	}
@@ -312,7 +312,7 @@ func TestWhatTheVIMLacksIsSaidBeforeTheStackIsTouched(t *testing.T) {
 				}
 				n := changes(cloud)
 				want, o := v.look(src)
-				err := v.d.Verify(t.Context(), src, plan.Next(plan.Compute(want, o, plan.Journal{}))...)
+				err := v.d.Verify(t.Context(), rendering(t, d, src), plan.Next(plan.Compute(want.Desired, o, plan.Journal{}))...)
 				var refused *drivers.RefusedError
 				if !errors.As(err, &refused) || !strings.Contains(err.Error(), c.said) {
 					t.Errorf("Verify = %v, want a refusal that names %s", err, c.said)
@@ -333,8 +333,8 @@ func TestWhatHeatSaysOfATemplateThatItRejectsIsShown(t *testing.T) {
     type: OS::Neutron::Nett
 `, 1)
 	want, o := v.look(src)
-	next := plan.Next(plan.Compute(want, o, plan.Journal{}))
-	for what, err := range map[string]error{"Verify": v.d.Verify(t.Context(), src, next...), "Do": v.d.Do(t.Context(), src, next...)} {
+	next := plan.Next(plan.Compute(want.Desired, o, plan.Journal{}))
+	for what, err := range map[string]error{"Verify": v.d.Verify(t.Context(), rendering(t, d, src), next...), "Do": v.d.Do(t.Context(), rendering(t, d, src), next...)} {
 		var refused *drivers.RefusedError
 		if !errors.As(err, &refused) || !strings.Contains(err.Error(), "The Resource Type (OS::Neutron::Nett) could not be found.") {
 			t.Errorf("%s = %v, want a refusal with Heat's message", what, err)
@@ -366,12 +366,12 @@ func TestTwoProcessesMakeOneStack(t *testing.T) {
 	v := start(t, cloud)
 	src := source(v.id, grouped, 2)
 	want, o := v.look(src)
-	next := plan.Next(plan.Compute(want, o, plan.Journal{}))
+	next := plan.Next(plan.Compute(want.Desired, o, plan.Journal{}))
 	var both sync.WaitGroup
 	errs := make([]error, 4)
 	for i := range errs {
 		d := connect(t, cloud.VIM(), fast)
-		both.Go(func() { errs[i] = d.Do(t.Context(), src, next...) })
+		both.Go(func() { errs[i] = d.Do(t.Context(), rendering(t, d, src), next...) })
 	}
 	both.Wait()
 	for _, err := range errs {
@@ -394,7 +394,7 @@ func TestAProcessThatDiesRightAfterACreateLeavesOneStackToTheNext(t *testing.T) 
 			if lost {
 				cloud.Inject(openstacktest.Fault{Service: openstacktest.Heat, Method: http.MethodPost, Path: "/stacks", Lost: true, Times: 1})
 			}
-			err := v.d.Do(t.Context(), src, plan.Next(plan.Compute(want, o, plan.Journal{}))...)
+			err := v.d.Do(t.Context(), rendering(t, d, src), plan.Next(plan.Compute(want.Desired, o, plan.Journal{}))...)
 			if lost != errors.Is(err, drivers.ErrUnavailable) || !lost && err != nil {
 				t.Fatalf("Do = %v", err)
 			}

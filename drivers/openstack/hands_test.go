@@ -123,7 +123,7 @@ func troubled(t *testing.T, v *vnf, h *hands, top string) {
 	for range 2 {
 		d := connect(t, v.vim, openstack.Options{})
 		wg.Go(func() {
-			if err := d.Do(t.Context(), src, plan.Compute(want, plan.Observed{}, plan.Journal{})[0]); err != nil && !errors.Is(err, drivers.ErrUnavailable) {
+			if err := d.Do(t.Context(), rendering(t, d, src), plan.Compute(want.Desired, plan.Observed{}, plan.Journal{})[0]); err != nil && !errors.Is(err, drivers.ErrUnavailable) {
 				t.Errorf("Do = %v", err)
 			}
 		})
@@ -160,7 +160,7 @@ func troubled(t *testing.T, v *vnf, h *hands, top string) {
 	v.until(src, func(o plan.Observed) bool {
 		return slices.ContainsFunc(o.Objects, func(x plan.ObservedObject) bool { return x.Key == "Stack/"+name && x.Digest == "" })
 	})
-	found, err := v.d.Examine(t.Context(), src, want, plan.Step{Action: plan.Apply, Object: "Stack/" + name})
+	found, err := v.d.Examine(t.Context(), want, plan.Step{Action: plan.Apply, Object: "Stack/" + name})
 	if err != nil || !slices.ContainsFunc(found, func(d drivers.Deviation) bool { return d.Field == "template.description" }) {
 		t.Errorf("Examine = %+v, %v", found, err)
 	}
@@ -241,7 +241,7 @@ func (v *vnf) until(src drivers.Source, seen func(o plan.Observed) bool) {
 		v.t.Fatal(err)
 	}
 	for deadline := time.Now().Add(v.patience); time.Now().Before(deadline); time.Sleep(v.patience / 3000) {
-		if o, err := v.d.Observe(v.t.Context(), src, want); err == nil && seen(o) {
+		if o, err := v.d.Observe(v.t.Context(), want); err == nil && seen(o) {
 			return
 		}
 	}

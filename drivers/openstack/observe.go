@@ -25,24 +25,20 @@ func unavailableIn(ctx context.Context) error {
 
 // Observe implements [drivers.Driver]: out of the last snapshot, unless that began
 // before the last Do on the instance.
-func (d *Driver) Observe(ctx context.Context, src drivers.Source, want plan.Desired) (plan.Observed, error) {
-	id := src.Instance.ID
+func (d *Driver) Observe(ctx context.Context, r drivers.Rendering) (plan.Observed, error) {
+	id := r.Source.Instance.ID
 	now, err := d.seenSince(ctx, id)
 	if err != nil {
 		return plan.Observed{}, fmt.Errorf("VIM %s: %w", d.vim.Name, err)
 	}
 	v := view{instance: id, digests: map[string]string{}}
-	for _, x := range want.Objects {
+	for _, x := range r.Objects {
 		v.digests[x.Key] = x.Digest
 	}
-	if len(want.Objects) > 0 && src.Package != nil {
-		if v.rendered, err = d.rendered(src); err != nil {
-			return plan.Observed{}, err
-		}
-	}
+	v.rendered, _ = formOf(r)
 	var o plan.Observed
 	names := map[string]bool{}
-	for _, s := range d.ofInstance(now, id, want) {
+	for _, s := range d.ofInstance(now, id, r.Desired) {
 		if s.err != nil {
 			return plan.Observed{}, fmt.Errorf("VIM %s: %w", d.vim.Name, s.err)
 		}

@@ -42,11 +42,10 @@ type Options struct {
 
 // Driver speaks for one project of one OpenStack.
 type Driver struct {
-	vim     drivers.VIM
-	log     *slog.Logger
-	opts    Options
-	renders renders
-	cloud   *cloud
+	vim   drivers.VIM
+	log   *slog.Logger
+	opts  Options
+	cloud *cloud
 
 	life   context.Context // of the driver: what it does by itself ends with it
 	end    context.CancelFunc
@@ -55,11 +54,8 @@ type Driver struct {
 }
 
 var (
-	_ drivers.Driver    = (*Driver)(nil)
-	_ drivers.Watcher   = (*Driver)(nil)
-	_ drivers.Examiner  = (*Driver)(nil)
-	_ drivers.Explainer = (*Driver)(nil)
-	_ drivers.Accessor  = (*Driver)(nil)
+	_ drivers.Driver  = (*Driver)(nil)
+	_ drivers.Watcher = (*Driver)(nil)
 )
 
 // New makes a driver for the VIM. It asks the VIM nothing yet: an error means

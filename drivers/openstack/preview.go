@@ -10,12 +10,10 @@ import (
 	"github.com/jibe-vnfm/jibe/plan"
 )
 
-var _ drivers.Previewer = (*Driver)(nil)
-
-// Preview implements [drivers.Previewer]: of a stack that exists, where its template and
+// Preview implements [drivers.Driver]: of a stack that exists, where its template and
 // files would change; of a new one, its resources.
-func (d *Driver) Preview(ctx context.Context, src drivers.Source, _ plan.Desired, steps ...plan.Step) ([]drivers.Deviation, error) {
-	works, err := fold(src.Instance.ID, slices.DeleteFunc(slices.Clone(steps), func(s plan.Step) bool {
+func (d *Driver) Preview(ctx context.Context, r drivers.Rendering, steps ...plan.Step) ([]drivers.Deviation, error) {
+	works, err := fold(r.Source.Instance.ID, slices.DeleteFunc(slices.Clone(steps), func(s plan.Step) bool {
 		return s.Action != plan.Apply && s.Action != plan.Scale && s.Action != plan.Renew
 	}))
 	if err != nil {
@@ -23,7 +21,7 @@ func (d *Driver) Preview(ctx context.Context, src drivers.Source, _ plan.Desired
 	}
 	var found []drivers.Deviation
 	for _, w := range works {
-		more, err := d.preview(ctx, src, w)
+		more, err := d.preview(ctx, r, w)
 		if err != nil {
 			return nil, fmt.Errorf("preview stack %s at VIM %s: %w", w.name, d.vim.Name, err)
 		}
@@ -40,8 +38,8 @@ func (d *Driver) Preview(ctx context.Context, src drivers.Source, _ plan.Desired
 	return found, nil
 }
 
-func (d *Driver) preview(ctx context.Context, src drivers.Source, w *work) ([]drivers.Deviation, error) {
-	r, err := d.render(src)
+func (d *Driver) preview(ctx context.Context, r drivers.Rendering, w *work) ([]drivers.Deviation, error) {
+	form, err := formOf(r)
 	if err != nil {
 		return nil, err
 	}
@@ -54,13 +52,13 @@ func (d *Driver) preview(ctx context.Context, src drivers.Source, w *work) ([]dr
 		if err != nil {
 			return nil, err
 		}
-		return d.differ(stackKey(w.name), r.hot, p, w)
+		return d.differ(stackKey(w.name), form, p, w)
 	}
 	counts := map[string]int{}
-	for _, g := range r.desired.Groups {
+	for _, g := range r.Groups {
 		counts[g.VDU] = g.Count
 	}
-	body, err := r.hot.Create(counts)
+	body, err := form.Create(counts)
 	if err != nil {
 		return nil, &drivers.RefusedError{Object: stackKey(w.name), Reason: err.Error()}
 	}

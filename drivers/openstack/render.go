@@ -2,13 +2,10 @@ package openstack
 
 import (
 	"cmp"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
 	"regexp"
-	"strings"
-	"sync"
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/drivers"
@@ -45,28 +42,28 @@ type render struct {
 
 // Render makes one stack of the package's templates, with a group of units for each VDU that
 // they hold.
-func (d *Driver) Render(src drivers.Source) (plan.Desired, error) {
+func (d *Driver) Render(src drivers.Source) (drivers.Rendering, error) {
 	r, err := d.render(src)
 	if err != nil {
-		return plan.Desired{}, err
+		return drivers.Rendering{}, err
 	}
-	return r.desired, nil
+	return drivers.Rendering{Desired: r.desired, Source: src, Form: r.hot}, nil
 }
 
-// rendered is the stack of the source in the form that requests are composed of.
-func (d *Driver) rendered(src drivers.Source) (*hot.Rendered, error) {
-	r, err := d.render(src)
-	if err != nil {
-		return nil, err
+// errAbsent is returned for a step that makes something of an instance that should not exist.
+var errAbsent = errors.New("the instance should not exist at this VIM")
+
+// formOf is the stack of a rendering in the form that requests are composed of.
+func formOf(r drivers.Rendering) (*hot.Rendered, error) {
+	form, _ := r.Form.(*hot.Rendered)
+	if form == nil {
+		return nil, errAbsent
 	}
-	return r.hot, nil
+	return form, nil
 }
 
 func (d *Driver) render(src drivers.Source) (*render, error) {
-	return d.renders.of(src, func() (*render, error) { return makeRender(src, d.opts.DigestKey) })
-}
-
-func makeRender(src drivers.Source, key []byte) (*render, error) {
+	key := d.opts.DigestKey
 	in := src.Instance
 	if src.Package == nil || src.Package.VNFD == nil {
 		return nil, errors.New("there is no package to render")
@@ -174,50 +171,4 @@ func refusedRender(err error) error {
 		return &drivers.RefusedError{Object: e.Field, Reason: e.Message}
 	}
 	return err
-}
-
-// renders remembers the renders that were made last, by what they were made of:
-// instances and packages are immutable. What it returns is shared and never altered.
-type renders struct {
-	mu         sync.Mutex
-	young, old map[renderKey]*render
-}
-
-type renderKey struct {
-	instance *desired.Instance
-	pkg      *vnfd.Package
-	vdus     string
-	secrets  [sha256.Size]byte
-}
-
-// rendersKept is the number of renders after which the older half is forgotten.
-const rendersKept = 256
-
-func (m *renders) of(src drivers.Source, build func() (*render, error)) (*render, error) {
-	key := renderKey{instance: src.Instance, pkg: src.Package, vdus: "all"}
-	if src.VDUs != nil {
-		key.vdus = "only " + strings.Join(src.VDUs, " ")
-	}
-	if len(src.Secrets) > 0 {
-		key.secrets = sha256.Sum256([]byte(strings.Join(src.Secrets, "\x00"))) // what references stand for may change
-	}
-	m.mu.Lock()
-	r, ok := m.young[key]
-	if !ok {
-		r, ok = m.old[key]
-	}
-	m.mu.Unlock()
-	if !ok {
-		var err error
-		if r, err = build(); err != nil {
-			return nil, err
-		}
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.young == nil || len(m.young) >= rendersKept {
-		m.young, m.old = map[renderKey]*render{}, m.young
-	}
-	m.young[key] = r
-	return r, nil
 }

@@ -59,11 +59,11 @@ func sweep(tb testing.TB, d *openstack.Driver, sources []drivers.Source) (due in
 		if err != nil {
 			tb.Fatal(err)
 		}
-		o, err := d.Observe(tb.Context(), src, want)
+		o, err := d.Observe(tb.Context(), want)
 		if err != nil {
 			tb.Fatal(err)
 		}
-		if len(plan.Compute(want, o, plan.Journal{})) > 0 {
+		if len(plan.Compute(want.Desired, o, plan.Journal{})) > 0 {
 			due++
 		}
 	}

@@ -14,13 +14,13 @@ import (
 
 // update does the work on a stack that exists. Nothing is done to one on which other work
 // is under way, unless that is this very work.
-func (d *Driver) update(ctx context.Context, src drivers.Source, w *work, found *stackRecord) error {
-	rendered, err := d.rendered(src)
+func (d *Driver) update(ctx context.Context, r drivers.Rendering, w *work, found *stackRecord) error {
+	rendered, err := formOf(r)
 	if err != nil {
 		return err
 	}
 	if w.apply && len(w.counts)+len(w.dead)+len(w.renew)+len(w.volumes) == 0 && found.inProgress() &&
-		found.tag(tagDigest) == rendered.Digest && found.tag(tagInstance) == src.Instance.ID {
+		found.tag(tagDigest) == rendered.Digest && found.tag(tagInstance) == r.Source.Instance.ID {
 		return nil // it is under way
 	}
 	p, err := d.fetch(ctx, found)
@@ -50,7 +50,7 @@ func (d *Driver) update(ctx context.Context, src drivers.Source, w *work, found 
 	if err != nil {
 		return &drivers.RefusedError{Object: stackKey(w.name), Reason: err.Error()}
 	}
-	send, err := d.send(src, rendered, body)
+	send, err := d.send(r.Source.Instance.ID, rendered, body)
 	if err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func (d *Driver) update(ctx context.Context, src drivers.Source, w *work, found 
 		return err
 	}
 	marked := !slices.ContainsFunc(c.marks, func(n *node) bool { return !n.marked() })
-	same := now == sent && found.tag(tagBody) == sent && found.tag(tagDigest) == rendered.Digest && found.tag(tagInstance) == src.Instance.ID
+	same := now == sent && found.tag(tagBody) == sent && found.tag(tagDigest) == rendered.Digest && found.tag(tagInstance) == r.Source.Instance.ID
 	if p.busy() {
 		if same && marked {
 			return nil // it is under way
@@ -74,7 +74,7 @@ func (d *Driver) update(ctx context.Context, src drivers.Source, w *work, found 
 		return nil
 	}
 	if found.failed() {
-		if err := d.sweep(ctx, src.Instance.ID, p); err != nil {
+		if err := d.sweep(ctx, r.Source.Instance.ID, p); err != nil {
 			return err
 		}
 	}

@@ -15,20 +15,20 @@ import (
 
 // Verify implements [drivers.Driver]: images, flavours and networks that the servers and
 // ports name must exist, and Heat must take the template. Quotas are Heat's to find.
-func (d *Driver) Verify(ctx context.Context, src drivers.Source, steps ...plan.Step) error {
+func (d *Driver) Verify(ctx context.Context, r drivers.Rendering, steps ...plan.Step) error {
 	for _, s := range steps {
 		if s.Action != plan.Apply {
 			continue
 		}
-		if err := d.verify(ctx, src, s); err != nil {
+		if err := d.verify(ctx, r, s); err != nil {
 			return fmt.Errorf("VIM %s: %w", d.vim.Name, drivers.About(s.Object, err))
 		}
 	}
 	return nil
 }
 
-func (d *Driver) verify(ctx context.Context, src drivers.Source, s plan.Step) error {
-	rendered, err := d.rendered(src)
+func (d *Driver) verify(ctx context.Context, r drivers.Rendering, s plan.Step) error {
+	rendered, err := formOf(r)
 	if err != nil {
 		return err
 	}

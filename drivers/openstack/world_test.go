@@ -172,14 +172,14 @@ func begin(t *testing.T, vim drivers.VIM, patience time.Duration) *vnf {
 		defer cancel()
 		src := drivers.Source{Instance: &desired.Instance{ID: v.id}}
 		for ctx.Err() == nil {
-			o, err := d.Observe(ctx, src, plan.Desired{})
+			o, err := d.Observe(ctx, drivers.Rendering{Source: src})
 			if err == nil {
 				next := plan.Next(plan.Compute(plan.Desired{}, o, plan.Journal{}))
 				if len(next) == 0 {
 					return
 				}
 				if next[0].Action != plan.Wait {
-					err = d.Do(ctx, src, next...)
+					err = d.Do(ctx, rendering(t, d, src), next...)
 				}
 			}
 			if err != nil {
@@ -205,11 +205,11 @@ func (v *vnf) operate(src drivers.Source, j *plan.Journal) (o plan.Observed, fai
 				v.t.Fatal(err)
 			}
 		}
-		if o, err = v.d.Observe(v.t.Context(), src, want); err != nil {
+		if o, err = v.d.Observe(v.t.Context(), want); err != nil {
 			last = err.Error()
 			continue
 		}
-		next := plan.Next(plan.Compute(want, o, *j))
+		next := plan.Next(plan.Compute(want.Desired, o, *j))
 		if len(next) == 0 {
 			return o, ""
 		}
@@ -227,7 +227,7 @@ func (v *vnf) operate(src drivers.Source, j *plan.Journal) (o plan.Observed, fai
 			j.Hooks = append(j.Hooks, next[0].Object)
 			j.Begun = append(j.Begun, next[0].Object)
 		default:
-			if err := v.d.Do(v.t.Context(), src, next...); err != nil {
+			if err := v.d.Do(v.t.Context(), rendering(t, d, src), next...); err != nil {
 				v.t.Logf("do %v: %v", next, err)
 				last = err.Error()
 			}

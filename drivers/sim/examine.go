@@ -14,11 +14,11 @@ const present = "present"
 
 // Examine tells how what the steps would mend differs: an object has a content
 // and a count, and no other fields.
-func (d *Driver) Examine(ctx context.Context, src drivers.Source, want plan.Desired, steps ...plan.Step) ([]drivers.Deviation, error) {
+func (d *Driver) Examine(ctx context.Context, r drivers.Rendering, steps ...plan.Step) ([]drivers.Deviation, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	o, err := d.cloud.observe(src.Instance.ID)
+	o, err := d.cloud.observe(r.Source.Instance.ID)
 	if err != nil {
 		return nil, fmt.Errorf("VIM %s: %w", d.vim.Name, err)
 	}
@@ -33,7 +33,7 @@ func (d *Driver) Examine(ctx context.Context, src drivers.Source, want plan.Desi
 			continue
 		}
 		x, exists := now[s.Object]
-		digest, wanted := digestOf(want, s.Object)
+		digest, wanted := digestOf(r.Desired, s.Object)
 		v := drivers.Deviation{Object: s.Object}
 		if wanted {
 			v.Want = present
@@ -52,7 +52,7 @@ func (d *Driver) Examine(ctx context.Context, src drivers.Source, want plan.Desi
 			v.Field, v.Want, v.Have = "count", strconv.Itoa(s.To), strconv.Itoa(x.Count)
 		case s.Action == plan.Apply && exists:
 			v.Field, v.Want, v.Have = "content", strconv.Quote(digest), strconv.Quote(x.Digest)
-			who := d.cloud.changedBy(src.Instance.ID, s.Object)
+			who := d.cloud.changedBy(r.Source.Instance.ID, s.Object)
 			v.By, v.At = who.by, who.at
 		case s.Action != plan.Apply:
 			continue
@@ -73,8 +73,8 @@ func digestOf(want plan.Desired, key string) (string, bool) {
 }
 
 // Explain is what the cloud can tell of the object or unit.
-func (d *Driver) Explain(_ context.Context, src drivers.Source, key string) string {
-	return d.cloud.story(src.Instance.ID, key)
+func (d *Driver) Explain(_ context.Context, r drivers.Rendering, key string) string {
+	return d.cloud.story(r.Source.Instance.ID, key)
 }
 
 // changedBy is who changed the object last behind everybody's back.

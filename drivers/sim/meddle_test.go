@@ -18,7 +18,7 @@ type world struct {
 	cloud *sim.Cloud
 	d     *sim.Driver
 	src   drivers.Source
-	want  plan.Desired
+	want  drivers.Rendering
 }
 
 func running(t *testing.T) *world {
@@ -29,7 +29,7 @@ func running(t *testing.T) *world {
 	if w.want, err = w.d.Render(w.src); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.d.Do(t.Context(), w.src, plan.Next(w.due(t))...); err != nil {
+	if err := w.d.Do(t.Context(), w.want, plan.Next(w.due(t))...); err != nil {
 		t.Fatal(err)
 	}
 	if left := w.due(t); len(left) > 0 {
@@ -40,11 +40,11 @@ func running(t *testing.T) *world {
 
 func (w *world) due(t *testing.T) []plan.Step {
 	t.Helper()
-	o, err := w.d.Observe(t.Context(), w.src, w.want)
+	o, err := w.d.Observe(t.Context(), w.want)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return plan.Compute(w.want, o, plan.Journal{})
+	return plan.Compute(w.want.Desired, o, plan.Journal{})
 }
 
 func TestExamineTellsWhatDiffersAndWhoDidIt(t *testing.T) {
@@ -69,7 +69,7 @@ func TestExamineTellsWhatDiffersAndWhoDidIt(t *testing.T) {
 					}
 				}
 			}
-			found, err := w.d.Examine(t.Context(), w.src, w.want, w.due(t)...)
+			found, err := w.d.Examine(t.Context(), w.want, w.due(t)...)
 			if diff := cmp.Diff([]drivers.Deviation{c.expect}, found, cmpopts.IgnoreFields(drivers.Deviation{}, "At")); err != nil || diff != "" {
 				t.Errorf("%v, -want +got:\n%s", err, diff)
 			}
@@ -78,7 +78,7 @@ func TestExamineTellsWhatDiffersAndWhoDidIt(t *testing.T) {
 			}
 			for range 4 { // the dead one goes before it comes again
 				if next := plan.Next(w.due(t)); len(next) > 0 && next[0].Action != plan.Wait {
-					if err := w.d.Do(t.Context(), w.src, next...); err != nil {
+					if err := w.d.Do(t.Context(), w.want, next...); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -86,7 +86,7 @@ func TestExamineTellsWhatDiffersAndWhoDidIt(t *testing.T) {
 			if left := w.due(t); len(left) > 0 {
 				t.Errorf("not put right: %+v", left)
 			}
-			if found, err := w.d.Examine(t.Context(), w.src, w.want, w.due(t)...); err != nil || len(found) > 0 {
+			if found, err := w.d.Examine(t.Context(), w.want, w.due(t)...); err != nil || len(found) > 0 {
 				t.Errorf("at rest there is drift: %+v, %v", found, err)
 			}
 		})
@@ -96,7 +96,7 @@ func TestExamineTellsWhatDiffersAndWhoDidIt(t *testing.T) {
 func TestExamineOfAVIMThatIsAwayIsUnavailable(t *testing.T) {
 	w := running(t)
 	w.cloud.SetAway(errors.New("connection refused"))
-	if found, err := w.d.Examine(t.Context(), w.src, w.want); !errors.Is(err, drivers.ErrUnavailable) {
+	if found, err := w.d.Examine(t.Context(), w.want); !errors.Is(err, drivers.ErrUnavailable) {
 		t.Errorf("Examine = %+v, %v; want ErrUnavailable", found, err)
 	}
 }
@@ -105,13 +105,13 @@ func TestAHeldObjectGoesWhenItIsLetGo(t *testing.T) {
 	const web = "Workload/i1/front"
 	w := running(t)
 	w.cloud.Hold(web, true)
-	o, err := w.d.Observe(t.Context(), w.src, w.want)
+	o, err := w.d.Observe(t.Context(), w.want)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, x := range o.Objects {
 		if x.Key == web {
-			if err := w.d.Do(t.Context(), w.src, plan.Step{Action: plan.Delete, Object: web, Incarnation: x.Incarnation}); err != nil {
+			if err := w.d.Do(t.Context(), w.want, plan.Step{Action: plan.Delete, Object: web, Incarnation: x.Incarnation}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -120,7 +120,7 @@ func TestAHeldObjectGoesWhenItIsLetGo(t *testing.T) {
 	if len(due) != 1 || due[0].Action != plan.Wait || !strings.Contains(due[0].Reason, "held") {
 		t.Errorf("while it is held: %+v", due)
 	}
-	if said := w.d.Explain(t.Context(), w.src, web); !strings.HasPrefix(said, "Held: ") {
+	if said := w.d.Explain(t.Context(), w.want, web); !strings.HasPrefix(said, "Held: ") {
 		t.Errorf("Explain = %q", said)
 	}
 	w.cloud.Hold(web, false)
@@ -133,19 +133,19 @@ func TestExplainTellsOfObjectsAndUnits(t *testing.T) {
 	const web = "Workload/i1/front"
 	w := running(t)
 	w.cloud.Fail(web, "no such image")
-	o, err := w.d.Observe(t.Context(), w.src, w.want)
+	o, err := w.d.Observe(t.Context(), w.want)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, u := range o.Units {
-		if said := w.d.Explain(t.Context(), w.src, u.Key); (said == "Failed: no such image") != (u.Owner == web) {
+		if said := w.d.Explain(t.Context(), w.want, u.Key); (said == "Failed: no such image") != (u.Owner == web) {
 			t.Errorf("%s: %q", u.Key, said)
 		}
 	}
-	if said := w.d.Explain(t.Context(), w.src, web); said != "Failed: no such image" {
+	if said := w.d.Explain(t.Context(), w.want, web); said != "Failed: no such image" {
 		t.Errorf("%s: %q", web, said)
 	}
-	if said := w.d.Explain(t.Context(), w.src, "Workload/i1/none"); said != "" {
+	if said := w.d.Explain(t.Context(), w.want, "Workload/i1/none"); said != "" {
 		t.Errorf("what doesn't exist has the story %q", said)
 	}
 }

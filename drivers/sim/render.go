@@ -46,10 +46,10 @@ type part struct {
 // a "Router/<place>/router". The place is the instance's id, or params.namespace,
 // where names of two instances may meet. Workloads of a later generation than the
 // first have "-<generation>" at the end of their keys.
-func (d *Driver) Render(src drivers.Source) (plan.Desired, error) {
+func (d *Driver) Render(src drivers.Source) (drivers.Rendering, error) {
 	parts, err := partsOf(src)
 	if err != nil {
-		return plan.Desired{}, err
+		return drivers.Rendering{}, err
 	}
 	want := plan.Desired{Condemned: src.Instance.Condemned, Generation: cmp.Or(src.Instance.Generation, firstGeneration)}
 	for _, x := range parts {
@@ -58,7 +58,7 @@ func (d *Driver) Render(src drivers.Source) (plan.Desired, error) {
 			want.Groups = append(want.Groups, plan.Group{VDU: x.vdu, Owner: x.key, Count: x.count})
 		}
 	}
-	return want, nil
+	return drivers.Rendering{Desired: want, Source: src, Form: parts}, nil
 }
 
 func partsOf(src drivers.Source) ([]part, error) {
@@ -134,9 +134,3 @@ func (d *Driver) Change(_, after drivers.Source) error {
 	}
 	return nil
 }
-
-// Definitions are none: this VIM knows no lists of files.
-func (d *Driver) Definitions(_, _ drivers.Source, _ []string) ([]string, error) { return nil, nil }
-
-// Access is nothing: a simulated VIM is reached from inside its process alone.
-func (d *Driver) Access() (map[string][]byte, error) { return nil, nil }

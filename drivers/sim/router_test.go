@@ -39,7 +39,7 @@ func (w *world) operate(t *testing.T, src drivers.Source, j *plan.Journal) (fail
 		if err != nil {
 			t.Fatal(err)
 		}
-		o, err := w.d.Observe(t.Context(), src, want)
+		o, err := w.d.Observe(t.Context(), want)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -47,7 +47,7 @@ func (w *world) operate(t *testing.T, src drivers.Source, j *plan.Journal) (fail
 		if served = served || len(ids) > 0; served && (len(ids) == 0 || !led) {
 			t.Fatalf("nobody serves while this is observed: %+v", o)
 		}
-		next := plan.Next(plan.Compute(want, o, *j))
+		next := plan.Next(plan.Compute(want.Desired, o, *j))
 		if len(next) == 0 {
 			return ""
 		}
@@ -61,7 +61,7 @@ func (w *world) operate(t *testing.T, src drivers.Source, j *plan.Journal) (fail
 		case plan.Hook, plan.Drain:
 			j.Hooks = append(j.Hooks, next[0].Object)
 		default:
-			if err := w.d.Do(t.Context(), src, next...); err != nil {
+			if err := w.d.Do(t.Context(), want, next...); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -105,7 +105,7 @@ func TestAFailureIsOfOneGenerationAlone(t *testing.T) {
 	if strings.Join(now, " ") != strings.Join(before, " ") {
 		t.Errorf("traffic goes to %v, after %v", now, before)
 	}
-	o, err := w.d.Observe(t.Context(), w.src, plan.Desired{})
+	o, err := w.d.Observe(t.Context(), drivers.Rendering{Source: w.src})
 	if err != nil || len(o.Objects) != 3 {
 		t.Errorf("after the rollback there is %+v, %v", o.Objects, err)
 	}
@@ -118,12 +118,12 @@ func TestARouterThatAScriptLedIsBroughtToItsRender(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := w.d.Do(t.Context(), after, plan.Step{Action: plan.Apply, Object: "Workload/i1/front-1", To: 2}); err != nil {
+	if err := w.d.Do(t.Context(), want, plan.Step{Action: plan.Apply, Object: "Workload/i1/front-1", To: 2}); err != nil {
 		t.Fatal(err)
 	}
 	w.cloud.Lead("Router/i1/router", "1")
 	w.operate(t, after, &j)
-	o, err := w.d.Observe(t.Context(), after, want)
+	o, err := w.d.Observe(t.Context(), want)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,18 +20,14 @@ const Type = "JIBE.SIM.V_1"
 
 // Driver speaks for one [Cloud].
 type Driver struct {
+	drivers.Defaults
 	cloud *Cloud
 	vim   drivers.VIM
 }
 
 var (
-	_ drivers.Driver    = (*Driver)(nil)
-	_ drivers.Watcher   = (*Driver)(nil)
-	_ drivers.Examiner  = (*Driver)(nil)
-	_ drivers.Explainer = (*Driver)(nil)
-	_ drivers.Changer   = (*Driver)(nil)
-	_ drivers.Accessor  = (*Driver)(nil)
-
+	_ drivers.Driver     = (*Driver)(nil)
+	_ drivers.Watcher    = (*Driver)(nil)
 	_ drivers.Identifier = (*Driver)(nil)
 )
 
@@ -42,11 +38,11 @@ func New(cloud *Cloud, vim drivers.VIM) *Driver { return &Driver{cloud: cloud, v
 func (d *Driver) Identity(ctx context.Context) (string, error) { return d.vim.Endpoint, ctx.Err() }
 
 // Observe reports what the cloud has of the instance.
-func (d *Driver) Observe(ctx context.Context, src drivers.Source, _ plan.Desired) (plan.Observed, error) {
+func (d *Driver) Observe(ctx context.Context, r drivers.Rendering) (plan.Observed, error) {
 	if err := ctx.Err(); err != nil {
 		return plan.Observed{}, err
 	}
-	o, err := d.cloud.observe(src.Instance.ID)
+	o, err := d.cloud.observe(r.Source.Instance.ID)
 	if err != nil {
 		return plan.Observed{}, fmt.Errorf("VIM %s: %w", d.vim.Name, err)
 	}
@@ -54,7 +50,7 @@ func (d *Driver) Observe(ctx context.Context, src drivers.Source, _ plan.Desired
 }
 
 // Verify asks the cloud whether it would refuse.
-func (d *Driver) Verify(ctx context.Context, src drivers.Source, steps ...plan.Step) error {
+func (d *Driver) Verify(ctx context.Context, r drivers.Rendering, steps ...plan.Step) error {
 	for _, s := range steps {
 		if s.Action != plan.Apply && s.Action != plan.Scale {
 			continue
@@ -64,7 +60,7 @@ func (d *Driver) Verify(ctx context.Context, src drivers.Source, steps ...plan.S
 		}
 		d.cloud.verifies.Add(1)
 		d.cloud.mu.Lock()
-		err := d.cloud.accept(src.Instance.ID, s.Object)
+		err := d.cloud.accept(r.Source.Instance.ID, s.Object)
 		d.cloud.mu.Unlock()
 		if err != nil {
 			return fmt.Errorf("VIM %s: %w", d.vim.Name, drivers.About(s.Object, err))
@@ -74,19 +70,13 @@ func (d *Driver) Verify(ctx context.Context, src drivers.Source, steps ...plan.S
 }
 
 // Do starts the steps in the order given.
-func (d *Driver) Do(ctx context.Context, src drivers.Source, steps ...plan.Step) error {
-	var parts []part // made at the first step that needs them
+func (d *Driver) Do(ctx context.Context, r drivers.Rendering, steps ...plan.Step) error {
+	parts, _ := r.Form.([]part)
 	for _, s := range steps {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if (s.Action == plan.Apply || s.Action == plan.Scale) && parts == nil {
-			var err error
-			if parts, err = partsOf(src); err != nil {
-				return err
-			}
-		}
-		if err := d.do(src.Instance.ID, parts, s); err != nil {
+		if err := d.do(r.Source.Instance.ID, parts, s); err != nil {
 			return fmt.Errorf("VIM %s: %w", d.vim.Name, drivers.About(fmt.Sprintf("%s %s", s.Action, s.Object), err))
 		}
 	}

@@ -100,12 +100,12 @@ func TestFailureNamesTheUnitUntilMended(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	steps := plan.Next(plan.Compute(want, plan.Observed{}, plan.Journal{}))
-	if err := d.Do(t.Context(), src, steps...); err != nil {
+	steps := plan.Next(plan.Compute(want.Desired, plan.Observed{}, plan.Journal{}))
+	if err := d.Do(t.Context(), want, steps...); err != nil {
 		t.Fatal(err)
 	}
 	failures := func() (n int) {
-		o, err := d.Observe(t.Context(), src, want)
+		o, err := d.Observe(t.Context(), want)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -141,21 +141,21 @@ func TestAnInterruptedBatchIsTakenUpAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Do(t.Context(), src, plan.Next(plan.Compute(want, plan.Observed{}, plan.Journal{}))...); !errors.Is(err, crash) {
+	if err := d.Do(t.Context(), want, plan.Next(plan.Compute(want.Desired, plan.Observed{}, plan.Journal{}))...); !errors.Is(err, crash) {
 		t.Fatalf("Do = %v, want the crash", err)
 	}
 	d = sim.New(cloud, drivers.VIM{})
 	for range 10 {
-		o, err := d.Observe(t.Context(), src, want)
+		o, err := d.Observe(t.Context(), want)
 		if err != nil {
 			t.Fatal(err)
 		}
-		steps := plan.Compute(want, o, plan.Journal{})
+		steps := plan.Compute(want.Desired, o, plan.Journal{})
 		if len(steps) == 0 {
 			return
 		}
 		if next := plan.Next(steps); next[0].Action != plan.Wait {
-			if err := d.Do(t.Context(), src, next...); err != nil {
+			if err := d.Do(t.Context(), want, next...); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -168,24 +168,24 @@ func TestObservingAtRestCallsNoVIM(t *testing.T) {
 	d := sim.New(cloud, drivers.VIM{})
 	const instances = 1000
 	sources := make([]drivers.Source, instances)
-	wants := make([]plan.Desired, instances)
+	wants := make([]drivers.Rendering, instances)
 	for i := range sources {
 		sources[i] = source(fmt.Sprint("i", i), 1)
 		var err error
 		if wants[i], err = d.Render(sources[i]); err != nil {
 			t.Fatal(err)
 		}
-		if err := d.Do(t.Context(), sources[i], plan.Next(plan.Compute(wants[i], plan.Observed{}, plan.Journal{}))...); err != nil {
+		if err := d.Do(t.Context(), wants[i], plan.Next(plan.Compute(wants[i].Desired, plan.Observed{}, plan.Journal{}))...); err != nil {
 			t.Fatal(err)
 		}
 	}
 	calls := cloud.Calls().VIM()
 	for i := range sources {
-		o, err := d.Observe(t.Context(), sources[i], wants[i])
+		o, err := d.Observe(t.Context(), wants[i])
 		if err != nil {
 			t.Fatal(err)
 		}
-		if steps := plan.Compute(wants[i], o, plan.Journal{}); len(steps) != 0 {
+		if steps := plan.Compute(wants[i].Desired, o, plan.Journal{}); len(steps) != 0 {
 			t.Fatalf("at rest there is something to do: %+v", steps)
 		}
 	}
@@ -205,11 +205,11 @@ func BenchmarkObserveAtRest(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	if err := d.Do(b.Context(), src, plan.Next(plan.Compute(want, plan.Observed{}, plan.Journal{}))...); err != nil {
+	if err := d.Do(b.Context(), want, plan.Next(plan.Compute(want.Desired, plan.Observed{}, plan.Journal{}))...); err != nil {
 		b.Fatal(err)
 	}
 	for b.Loop() {
-		if _, err := d.Observe(b.Context(), src, want); err != nil {
+		if _, err := d.Observe(b.Context(), want); err != nil {
 			b.Fatal(err)
 		}
 	}
