@@ -65,7 +65,7 @@ func unsound(err error, field string) error {
 	if !errors.Is(err, packages.ErrUnsound) {
 		return err
 	}
-	return unsoundError{err, &drivers.RefusedError{Object: field, Reason: err.Error()}}
+	return unsoundError{err, &drivers.RefusedError{Field: field, Reason: err.Error()}}
 }
 
 type unsoundError struct {
@@ -184,7 +184,7 @@ func Drivers(key []byte, exec bool, cloud *sim.Cloud, log *slog.Logger) func(dri
 		case desired.VIMSim:
 			return sim.New(cloud, v), nil
 		}
-		return nil, &drivers.RefusedError{Object: "vim", Reason: "VIMs of type " + v.Type + " aren't known; use " + desired.VIMKubernetes + " or " + desired.VIMOpenStack}
+		return nil, &drivers.RefusedError{Field: "vim", Reason: "VIMs of type " + v.Type + " aren't known; use " + desired.VIMKubernetes + " or " + desired.VIMOpenStack}
 	}
 }
 
@@ -238,11 +238,11 @@ func inAPIWords(err error) error {
 		return err
 	case refused.Conflict:
 		return &sol.InvalidError{Status: http.StatusConflict, Detail: refused.Reason}
-	case refused.Object == "vim", refused.Object == "hooks", strings.HasPrefix(refused.Object, "update.coordinate"):
+	case refused.Field == "vim", refused.Field == "hooks", strings.HasPrefix(refused.Field, "update.coordinate"):
 		return &sol.InvalidError{Status: http.StatusUnprocessableEntity, Detail: refused.Reason}
 	}
 	detail := refused.Reason
-	if strings.ContainsAny(refused.Object, "/ ") { // no field of vnf.yaml, of which the client knows nothing, but a file or an object
+	if refused.Object != "" { // a client knows nothing of fields of vnf.yaml
 		detail = refused.Error()
 	}
 	return &sol.InvalidError{Status: http.StatusBadRequest, Detail: detail}

@@ -49,7 +49,7 @@ func (s secrets) Permit(before, after *desired.Instance) error {
 	for _, name := range slices.Sorted(maps.Keys(after.VIMConnections)) {
 		c := after.VIMConnections[name]
 		if found, remedy := c.OfKubeconfig(); found != "" && !reflect.DeepEqual(were[name], c) {
-			return &drivers.RefusedError{Object: "vimConnectionInfo", Reason: fmt.Sprintf("vimConnectionInfo.%s: %s (%s)", name, found, remedy)}
+			return &drivers.RefusedError{Field: "vimConnectionInfo", Reason: fmt.Sprintf("vimConnectionInfo.%s: %s (%s)", name, found, remedy)}
 		}
 	}
 	for _, r := range after.References() {
@@ -72,9 +72,9 @@ func refused(field, where string, err error) error {
 		return err
 	}
 	if where == "" {
-		return &drivers.RefusedError{Object: field, Reason: err.Error()}
+		return &drivers.RefusedError{Field: field, Reason: err.Error()}
 	}
-	return &drivers.RefusedError{Object: field, Reason: where + no.Error()}
+	return &drivers.RefusedError{Field: field, Reason: where + no.Error()}
 }
 
 func connection(r secret.VIM) drivers.VIM {

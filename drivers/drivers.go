@@ -46,7 +46,7 @@ type Source struct {
 func (s Source) Params() (map[string]any, error) {
 	switch {
 	case s.Sealed != nil:
-		return nil, &RefusedError{Object: "params", Reason: s.Sealed.Error()}
+		return nil, &RefusedError{Field: "params", Reason: s.Sealed.Error()}
 	case s.Clear != nil:
 		return s.Clear, nil
 	}
@@ -169,7 +169,7 @@ func (Defaults) Explain(context.Context, Rendering, string) string { return "" }
 
 // Change refuses.
 func (Defaults) Change(Source, Source) error {
-	return &RefusedError{Object: "vnfdId", Reason: "the package of a VNF that runs on this type of VIM can't be changed; set state: notInstantiated first"}
+	return &RefusedError{Field: "vnfdId", Reason: "the package of a VNF that runs on this type of VIM can't be changed; set state: notInstantiated first"}
 }
 
 // Definitions are none: there are no lists of files.
@@ -259,7 +259,9 @@ var ErrUnavailable = errors.New("VIM unavailable")
 // RefusedError is returned when the VIM or the driver will never accept what is
 // asked for, however often it is tried.
 type RefusedError struct {
-	Object string // key of the object, or the field of vnf.yaml
+	// Field is the one of vnf.yaml that is at fault ("levels", "update.strategy"), Object
+	// the key of the object at the VIM, or the file of the package; at most one is set.
+	Field, Object string
 	Reason string // what is wrong and what to do about it
 	// Conflict says that the request would be right if something else didn't rule
 	// over the object now (an autoscaler): HTTP 409 and not 400.
@@ -277,17 +279,20 @@ type RefusedError struct {
 }
 
 func (e *RefusedError) Error() string {
-	if e.Object == "" {
+	if e.Subject() == "" {
 		return e.Reason
 	}
-	return fmt.Sprintf("%s: %s", e.Object, e.Reason)
+	return fmt.Sprintf("%s: %s", e.Subject(), e.Reason)
 }
 
-// About puts before err what it is about, unless err is a refusal that names its object
+// Subject is the field or the object that the refusal is about, "" where it names none.
+func (e *RefusedError) Subject() string { return cmp.Or(e.Field, e.Object) }
+
+// About puts before err what it is about, unless err is a refusal that names its subject
 // itself. It is nil where err is.
 func About(what string, err error) error {
 	var refused *RefusedError
-	if err == nil || errors.As(err, &refused) && refused.Object != "" {
+	if err == nil || errors.As(err, &refused) && refused.Subject() != "" {
 		return err
 	}
 	return fmt.Errorf("%s: %w", what, err)

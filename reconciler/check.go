@@ -69,7 +69,7 @@ func (r *renderers) driver(settings *desired.Settings, inst *desired.Instance) (
 		}
 		drv, err := r.of(t)
 		if err != nil {
-			return nil, &drivers.RefusedError{Object: "vim", Reason: err.Error()}
+			return nil, &drivers.RefusedError{Field: "vim", Reason: err.Error()}
 		}
 		parts[i] = multi.Part{Name: at.name, Driver: drv}
 	}
@@ -117,7 +117,7 @@ func (c *Checker) Check(ctx context.Context, settings *desired.Settings, before,
 		return fmt.Errorf("package of vnfdId %s: %w", after.VnfdID, err)
 	}
 	if pkg.VNFD.ID != after.VnfdID {
-		return &drivers.RefusedError{Object: "package", Reason: fmt.Sprintf(
+		return &drivers.RefusedError{Field: "package", Reason: fmt.Sprintf(
 			"package %s holds vnfdId %s, not %s", after.Package, pkg.VNFD.ID, after.VnfdID)}
 	}
 	if after.State != desired.Instantiated {
@@ -130,19 +130,19 @@ func (c *Checker) Check(ctx context.Context, settings *desired.Settings, before,
 	}
 	flavour, ok := pkg.VNFD.Flavour(after.Flavour)
 	if !ok {
-		return &drivers.RefusedError{Object: "flavour", Reason: fmt.Sprintf(
+		return &drivers.RefusedError{Field: "flavour", Reason: fmt.Sprintf(
 			"flavour %q is unknown to VNFD %s; it has %s", after.Flavour, pkg.VNFD.ID, flavourIDs(pkg.VNFD))}
 	}
 	levels, err := flavour.ScaleLevels(after.InstantiationLevel, after.Levels)
 	if errors.Is(err, vnfd.ErrUnknownLevel) {
-		return &drivers.RefusedError{Object: "instantiationLevel", Reason: err.Error()}
+		return &drivers.RefusedError{Field: "instantiationLevel", Reason: err.Error()}
 	}
 	if err != nil {
-		return &drivers.RefusedError{Object: "levels", Reason: err.Error()}
+		return &drivers.RefusedError{Field: "levels", Reason: err.Error()}
 	}
 	for i := range flavour.VDUs {
 		if _, err := flavour.Count(&flavour.VDUs[i], after.InstantiationLevel, levels); err != nil {
-			return &drivers.RefusedError{Object: "levels", Reason: err.Error()}
+			return &drivers.RefusedError{Field: "levels", Reason: err.Error()}
 		}
 	}
 	if err := c.userData(pkg, after); err != nil {

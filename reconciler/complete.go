@@ -300,7 +300,7 @@ func (c *Checker) flavour(ctx context.Context, inst *desired.Instance) (*vnfd.Fl
 // VNFDs, by what the operator allows, and by what the driver can never do.
 func (c *Checker) change(ctx context.Context, settings *desired.Settings, drv drivers.Driver, before, after *desired.Instance) error {
 	if before.Flavour != after.Flavour {
-		return &drivers.RefusedError{Object: "flavour", Reason: "the flavour of a running VNF can't be changed; set state: notInstantiated first"}
+		return &drivers.RefusedError{Field: "flavour", Reason: "the flavour of a running VNF can't be changed; set state: notInstantiated first"}
 	}
 	if err := staysPlaced(settings, before, after); err != nil {
 		return err
@@ -346,13 +346,13 @@ func sameUnits(before *desired.Instance, from, to *vnfd.Package) error {
 		vdu := &old.VDUs[i]
 		n, err := old.Count(vdu, before.InstantiationLevel, levels)
 		if err == nil && n > 0 && !slices.ContainsFunc(fresh.VDUs, func(x vnfd.VDU) bool { return x.ID == vdu.ID }) {
-			return &drivers.RefusedError{Object: "vnfdId", Reason: fmt.Sprintf(
+			return &drivers.RefusedError{Field: "vnfdId", Reason: fmt.Sprintf(
 				"VDU %s runs %d units, but VNFD %s has no VDU of that id: give the new VNFD all VDUs that run", vdu.ID, n, to.VNFD.ID)}
 		}
 	}
 	for _, a := range old.Aspects {
 		if _, known := fresh.Aspect(a.ID); !known && levels[a.ID] > 0 {
-			return &drivers.RefusedError{Object: "levels", Reason: fmt.Sprintf(
+			return &drivers.RefusedError{Field: "levels", Reason: fmt.Sprintf(
 				"aspect %s is at scale level %d, but VNFD %s has no aspect of that id: scale it to 0 first, or keep its name", a.ID, levels[a.ID], to.VNFD.ID)}
 		}
 	}
@@ -372,16 +372,16 @@ func (c *Checker) coordinated(after *desired.Instance, from, to *vnfd.Package) e
 			continue
 		}
 		if err := c.runnable(script.pkg, script.path, after.Hooks == desired.HooksSkip); err != nil {
-			return &drivers.RefusedError{Object: script.field, Reason: err.Error()}
+			return &drivers.RefusedError{Field: script.field, Reason: err.Error()}
 		}
 	}
 	known, err := contactsOf(after.Update.Coordinate.Params)
 	if err != nil {
-		return &drivers.RefusedError{Object: "update.coordinate.params", Reason: err.Error()}
+		return &drivers.RefusedError{Field: "update.coordinate.params", Reason: err.Error()}
 	}
 	for _, vdu := range known.vdus {
 		if f, ok := to.VNFD.Flavour(after.Flavour); ok && !slices.ContainsFunc(f.VDUs, func(x vnfd.VDU) bool { return x.ID == vdu }) {
-			return &drivers.RefusedError{Object: "update.coordinate.params", Reason: fmt.Sprintf(
+			return &drivers.RefusedError{Field: "update.coordinate.params", Reason: fmt.Sprintf(
 				"%s names VDU %s, of which flavour %s of VNFD %s knows nothing", vduParams, vdu, f.ID, to.VNFD.ID)}
 		}
 	}

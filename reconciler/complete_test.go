@@ -234,7 +234,7 @@ func TestAChangeOfPackageThatHasNoPlaceForWhatRunsIsRefused(t *testing.T) {
 			settings := &desired.Settings{VIMs: map[string]*desired.VIM{"lab": {Name: "lab", Type: "sim", Default: true}}}
 			err := newChecker().Check(t.Context(), settings, intended(c.before), intended(c.after))
 			var refused *drivers.RefusedError
-			if !errors.As(err, &refused) || refused.Object != c.field {
+			if !errors.As(err, &refused) || refused.Field != c.field {
 				t.Fatalf("got %v, want a refusal of %s", err, c.field)
 			}
 			t.Log(refused.Reason)
@@ -257,7 +257,7 @@ func TestAVNFMayBeEndedBeforeItsChangeOfPackageIsPinned(t *testing.T) {
 	}
 	wrong := intended(func(in *desired.Instance) { in.Package, in.State = tree3, desired.NotInstantiated })
 	var refused *drivers.RefusedError
-	if err := newChecker().Check(t.Context(), settings, upgraded, wrong); !errors.As(err, &refused) || refused.Object != "package" {
+	if err := newChecker().Check(t.Context(), settings, upgraded, wrong); !errors.As(err, &refused) || refused.Field != "package" {
 		t.Errorf("a pin of another vnfdId that the author wrote: %v, want a refusal of package", err)
 	}
 }

@@ -154,7 +154,7 @@ func (c contact) target(u plan.Unit, seen plan.Observed) (hooks.Target, error) {
 			names = append(names, r.Name)
 		}
 		slices.Sort(names)
-		return t, &drivers.RefusedError{Object: "update.coordinate.params." + vduParams, Reason: fmt.Sprintf(
+		return t, &drivers.RefusedError{Field: "update.coordinate.params." + vduParams, Reason: fmt.Sprintf(
 			"VNFC %s of VDU %s has no connection point %s; it has %s", u.Key, u.VDU, c.cp, strings.Join(names, ", "))}
 	}
 	if t.Address = address(ports[i]); t.Address == "" {
@@ -216,7 +216,7 @@ func (p *pass) targets(a *attempt, s sides, hook string, in *hooks.Input) error 
 	}
 	known, err := contactsOf(in.CoordinationParams)
 	if err != nil {
-		return &drivers.RefusedError{Object: "update.coordinate.params", Reason: err.Error()}
+		return &drivers.RefusedError{Field: "update.coordinate.params", Reason: err.Error()}
 	}
 	units := live(a.seen)
 	if unit != "" {

@@ -89,7 +89,7 @@ func (p *pass) input(ctx context.Context, a *attempt, s sides, name, class strin
 	}
 	asked, err := normalCoordination(s.policy.Coordinate.Params)
 	if err != nil {
-		return in, &drivers.RefusedError{Object: "update.coordinate.params", Reason: err.Error()}
+		return in, &drivers.RefusedError{Field: "update.coordinate.params", Reason: err.Error()}
 	}
 	if in.CoordinationParams, err = p.reveal(asked); err != nil {
 		return in, err

@@ -107,7 +107,7 @@ func (p *pass) home(ctx context.Context, record *lcm.Instance, inst *desired.Ins
 		case "":
 			news = true
 		default:
-			return &drivers.RefusedError{Object: "vim", Reason: fmt.Sprintf(
+			return &drivers.RefusedError{Field: "vim", Reason: fmt.Sprintf(
 				"VIM %s isn't the one at which the VNF was instantiated: it says that it is %s, and that was %s; have vims/%s.yaml lead there again, or terminate the VNF there before",
 				name, is, was, name)}
 		}

@@ -128,7 +128,7 @@ func (p *pass) giveUp(ctx context.Context, a *attempt, err error) error {
 		return p.await(ctx, a, refused)
 	case errors.As(err, &denied):
 		return p.broke(ctx, a, &lcm.Problem{Status: 403, Title: "Grant refused", Detail: denied.Reason})
-	case errors.As(err, &refused) && refused.MayPass && p.timeLeft(a.op) > 0 && p.doubts(refused.Object) < p.FailureGrace:
+	case errors.As(err, &refused) && refused.MayPass && p.timeLeft(a.op) > 0 && p.doubts(refused.Subject()) < p.FailureGrace:
 		return err
 	case errors.As(err, &refused), errors.As(err, &invalid):
 		broke := p.broke(ctx, a, &lcm.Problem{Status: 422, Title: title(a.op), Detail: sentence(err)})

@@ -249,7 +249,7 @@ func (p *pass) begin(ctx context.Context, op *lcm.Operation) (*attempt, error) {
 func coordinate(want *plan.Desired, update desired.UpdatePolicy) error {
 	known, err := contactsOf(update.Coordinate.Params)
 	if err != nil {
-		return &drivers.RefusedError{Object: "update.coordinate.params", Reason: err.Error()}
+		return &drivers.RefusedError{Field: "update.coordinate.params", Reason: err.Error()}
 	}
 	want.CoordinateNew = update.Coordinate.New != ""
 	want.CoordinateOld = update.Coordinate.Old != ""

@@ -184,7 +184,7 @@ func TestCoordinationParametersThatMakeNoSenseAreRefused(t *testing.T) {
 		})
 		err := newChecker().Check(t.Context(), settings, intended(nil), after)
 		var refused *drivers.RefusedError
-		if !errors.As(err, &refused) || refused.Object != "update.coordinate.params" || !strings.Contains(refused.Reason, says) {
+		if !errors.As(err, &refused) || refused.Field != "update.coordinate.params" || !strings.Contains(refused.Reason, says) {
 			t.Errorf("%v: got %v, want a refusal that says %q", params, err, says)
 		}
 	}

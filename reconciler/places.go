@@ -35,7 +35,7 @@ func places(settings *desired.Settings, inst *desired.Instance) ([]place, error)
 		if conn, ok := inst.VIMConnections[name]; ok {
 			p.conn = &conn
 		} else if p.file, ok = settings.VIMs[name]; !ok {
-			return nil, &drivers.RefusedError{Object: "placement", Reason: fmt.Sprintf(
+			return nil, &drivers.RefusedError{Field: "placement", Reason: fmt.Sprintf(
 				"VDU %s is placed at VIM %q, which is unknown: there is no vims/%s.yaml, and vimConnectionInfo has no such key; known are %v",
 				vdu, name, name, slices.Sorted(maps.Keys(settings.VIMs)))}
 		}
@@ -67,7 +67,7 @@ func NamedVIM(settings *desired.Settings, inst *desired.Instance) (*desired.VIM,
 		if vim, ok := settings.VIMs[inst.VIM]; ok {
 			return vim, nil
 		}
-		return nil, &drivers.RefusedError{Object: "vim", Reason: fmt.Sprintf(
+		return nil, &drivers.RefusedError{Field: "vim", Reason: fmt.Sprintf(
 			"VIM %q is unknown: there is no vims/%s.yaml; known are %v", inst.VIM, inst.VIM, slices.Sorted(maps.Keys(settings.VIMs)))}
 	}
 	for _, name := range slices.Sorted(maps.Keys(settings.VIMs)) {
@@ -75,7 +75,7 @@ func NamedVIM(settings *desired.Settings, inst *desired.Instance) (*desired.VIM,
 			return settings.VIMs[name], nil
 		}
 	}
-	return nil, &drivers.RefusedError{Object: "vim", Reason: "the instance names no VIM, and no file under vims/ says default: true"}
+	return nil, &drivers.RefusedError{Field: "vim", Reason: "the instance names no VIM, and no file under vims/ says default: true"}
 }
 
 // vimType is the type of the VIM after parsing.
@@ -85,7 +85,7 @@ func (p place) vimType() (string, error) {
 	}
 	t, ok := desired.NormalVIMType(p.conn.VimType)
 	if !ok {
-		return "", &drivers.RefusedError{Object: "vimConnectionInfo", Reason: fmt.Sprintf("vimType %q is unknown", p.conn.VimType)}
+		return "", &drivers.RefusedError{Field: "vimConnectionInfo", Reason: fmt.Sprintf("vimType %q is unknown", p.conn.VimType)}
 	}
 	return t, nil
 }
@@ -136,7 +136,7 @@ func staysPlaced(settings *desired.Settings, before, after *desired.Instance) er
 	for _, moved := range []map[string]string{before.Placement, after.Placement} {
 		for _, vdu := range slices.Sorted(maps.Keys(moved)) {
 			if before.Placement[vdu] != after.Placement[vdu] {
-				return &drivers.RefusedError{Object: "placement", Reason: fmt.Sprintf(
+				return &drivers.RefusedError{Field: "placement", Reason: fmt.Sprintf(
 					"VDU %s runs, and can't be taken to another VIM; set state: notInstantiated first", vdu)}
 			}
 		}

@@ -170,7 +170,7 @@ func TestAPlacementIsCheckedAndARunningVDUStaysWhereItIs(t *testing.T) {
 		switch {
 		case c.refused == "" && err != nil:
 			t.Errorf("%s: %v", name, err)
-		case c.refused != "" && (!errors.As(err, &refused) || refused.Object != "placement" || !strings.Contains(refused.Reason, c.refused)):
+		case c.refused != "" && (!errors.As(err, &refused) || refused.Field != "placement" || !strings.Contains(refused.Reason, c.refused)):
 			t.Errorf("%s: got %v, want a refusal that tells of %s", name, err, c.refused)
 		}
 	}

@@ -160,19 +160,19 @@ func ProblemOf(dir, text string, err error) (*desired.Problem, bool) {
 	if !ok {
 		return nil, false
 	}
-	if strings.ContainsAny(field, "/ ") { // no field of vnf.yaml, but a file or an object
-		reason = field + ": " + reason
-	}
 	p.Line, p.Message = LineOf(text, field), reason
 	return p, true
 }
 
 // Refused says whether err means that a change can never be accepted, and names
-// the field that is at fault.
+// the field that is at fault, "" where that is an object or a file, which reason names then.
 func Refused(err error) (field, reason string, ok bool) {
 	var refused *drivers.RefusedError
 	if errors.As(err, &refused) {
-		return refused.Object, refused.Reason, true
+		if refused.Object != "" {
+			return "", refused.Error(), true
+		}
+		return refused.Field, refused.Reason, true
 	}
 	var p *desired.Problem
 	if errors.As(err, &p) {

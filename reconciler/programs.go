@@ -84,7 +84,7 @@ func (c *Checker) permitted(t lcm.Type, skips bool, list []program) error {
 	if len(barred) == 0 {
 		return nil
 	}
-	return &drivers.RefusedError{Object: "hooks", Reason: fmt.Sprintf(
+	return &drivers.RefusedError{Field: "hooks", Reason: fmt.Sprintf(
 		"%s needs programs of the package that may not run: %s. %s", t, strings.Join(barred, ", "), waysOut(remedies...))}
 }
 

@@ -27,7 +27,7 @@ func (p *pass) provided(vims map[string]*hooks.ProvidedVIM) (map[string]*desired
 	out := make(map[string]*desired.VIM, len(vims))
 	for _, name := range slices.Sorted(maps.Keys(vims)) {
 		if was := settings.VIMs[name]; was != nil && was.Instance != p.id {
-			return nil, &drivers.RefusedError{Object: "vims", Reason: fmt.Sprintf(
+			return nil, &drivers.RefusedError{Field: "vims", Reason: fmt.Sprintf(
 				"the VNF would be the VIM %s, and %s is there already and isn't its own: rename that one and retry, or commit another name", name, desired.VIMFile(name))}
 		}
 		v := vims[name]
@@ -49,7 +49,7 @@ func (p *pass) provided(vims map[string]*hooks.ProvidedVIM) (map[string]*desired
 			}
 		}
 		if _, err := desired.ProvideVIM(vim, nil); err != nil {
-			return nil, &drivers.RefusedError{Object: "vims", Reason: err.Error()}
+			return nil, &drivers.RefusedError{Field: "vims", Reason: err.Error()}
 		}
 		out[name] = vim
 	}
@@ -144,7 +144,7 @@ func (r *Reconciler) unused(ctx context.Context, settings *desired.Settings, bef
 	}
 	slices.Sort(users)
 	users = slices.Compact(users)
-	return &drivers.RefusedError{Object: "state", Conflict: true, Reason: fmt.Sprintf(
+	return &drivers.RefusedError{Field: "state", Conflict: true, Reason: fmt.Sprintf(
 		"the VNF is the VIM %s, on which others run: terminate %s first", strings.Join(own, ", "), strings.Join(users, ", "))}
 }
 

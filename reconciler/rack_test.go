@@ -55,12 +55,12 @@ func (r *rack) Render(src drivers.Source) (drivers.Rendering, error) {
 		Objects: []plan.Object{{Key: key, Digest: src.Package.Tree}}}
 	levels, err := f.ScaleLevels(in.InstantiationLevel, in.Levels)
 	if err != nil {
-		return drivers.Rendering{}, &drivers.RefusedError{Object: "levels", Reason: err.Error()}
+		return drivers.Rendering{}, &drivers.RefusedError{Field: "levels", Reason: err.Error()}
 	}
 	for i := range f.VDUs {
 		n, err := f.Count(&f.VDUs[i], in.InstantiationLevel, levels)
 		if err != nil {
-			return drivers.Rendering{}, &drivers.RefusedError{Object: "levels", Reason: err.Error()}
+			return drivers.Rendering{}, &drivers.RefusedError{Field: "levels", Reason: err.Error()}
 		}
 		want.Groups = append(want.Groups, plan.Group{VDU: f.VDUs[i].ID, Owner: key, Count: n})
 	}

@@ -56,7 +56,7 @@ func sourceOf(ctx context.Context, packages Packages, reveal reveal, inst *desir
 		src.Overlays = append(src.Overlays, pkg)
 	}
 	if n := len(inst.Overlays); n > 0 && inst.Overlays[n-1].Package != inst.Package {
-		return src, &drivers.RefusedError{Object: "overlays", Reason: "the last overlay's package must be the one that \"package\" says"}
+		return src, &drivers.RefusedError{Field: "overlays", Reason: "the last overlay's package must be the one that \"package\" says"}
 	}
 	src.Clear, src.Secrets, src.Sealed = reveal.params(inst)
 	return src, nil

@@ -28,7 +28,7 @@ func (p *tampered) with(tree string) *tampered {
 
 func (p *tampered) Verify(_ context.Context, tree string) error {
 	if bad := p.tree.Load(); bad != nil && *bad == tree {
-		return &drivers.RefusedError{Object: "package", Reason: wrongChecksum}
+		return &drivers.RefusedError{Field: "package", Reason: wrongChecksum}
 	}
 	return nil
 }
@@ -36,7 +36,7 @@ func (p *tampered) Verify(_ context.Context, tree string) error {
 func (p *tampered) Newest(vnfd string) (string, error) {
 	tree, err := p.catalogue.Newest(vnfd)
 	if err == nil && p.Verify(context.Background(), tree) != nil {
-		return "", &drivers.RefusedError{Object: "vnfdId", Reason: wrongChecksum}
+		return "", &drivers.RefusedError{Field: "vnfdId", Reason: wrongChecksum}
 	}
 	return tree, err
 }

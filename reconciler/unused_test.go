@@ -38,7 +38,7 @@ func TestAVIMThatIsForbiddenRefusesWhatWouldBeginAndLeavesWhatRunsAlone(t *testi
 	})
 	w.commit(file("instantiated", ""))
 	w.last(lcm.Instantiate, lcm.Completed)
-	secrets.no.Store(&drivers.RefusedError{Object: "vim", Reason: "vims/lab.yaml: the file is elsewhere (move it)"})
+	secrets.no.Store(&drivers.RefusedError{Field: "vim", Reason: "vims/lab.yaml: the file is elsewhere (move it)"})
 	later.Store(int64(2 * time.Minute)) // after which references are read again
 
 	before := w.head()
@@ -70,7 +70,7 @@ func TestAnOperationWhoseVIMIsForbiddenMeanwhileWaitsForIt(t *testing.T) {
 	w.cloud.BeforeStep(func(string, plan.Step) error { return errors.New("not now") })
 	w.commit(file("instantiated", "levels: {web: 2}\n"))
 	w.last(lcm.Scale, lcm.Processing)
-	secrets.no.Store(&drivers.RefusedError{Object: "vim", Reason: "forbidden"})
+	secrets.no.Store(&drivers.RefusedError{Field: "vim", Reason: "forbidden"})
 	later.Store(int64(2 * time.Minute))
 	again := func() {
 		t.Helper()

@@ -29,9 +29,9 @@ func (c *Checker) userData(pkg *vnfd.Package, inst *desired.Instance) error {
 	program, class := userData(inst)
 	switch {
 	case (program == "") != (class == ""):
-		return &drivers.RefusedError{Object: "params", Reason: fmt.Sprintf("%s and %s belong together: give both or neither", userDataParam, userDataClassParam)}
+		return &drivers.RefusedError{Field: "params", Reason: fmt.Sprintf("%s and %s belong together: give both or neither", userDataParam, userDataClassParam)}
 	case program != "" && !hasFile(pkg, program):
-		return &drivers.RefusedError{Object: "params", Reason: fmt.Sprintf("%s: package %s of VNFD %s has no file %s", userDataParam, pkg.Tree, pkg.VNFD.ID, program)}
+		return &drivers.RefusedError{Field: "params", Reason: fmt.Sprintf("%s: package %s of VNFD %s has no file %s", userDataParam, pkg.Tree, pkg.VNFD.ID, program)}
 	}
 	return nil
 }

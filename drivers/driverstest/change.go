@@ -246,7 +246,7 @@ func changeIsRefused(t *testing.T, h Harness) {
 	d := h.Connect(t)
 	err := d.Change(h.Refusal(t, h.id(t, 1)))
 	var refused *drivers.RefusedError
-	if !errors.As(err, &refused) || refused.Object == "" || refused.Reason == "" {
+	if !errors.As(err, &refused) || refused.Subject() == "" || refused.Reason == "" {
 		t.Errorf("Change = %v, want a RefusedError that names object and reason", err)
 	}
 	if h.Change == nil {

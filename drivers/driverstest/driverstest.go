@@ -143,7 +143,7 @@ func renderIsDeterministic(t *testing.T, h Harness) {
 func renderRefuses(t *testing.T, h Harness) {
 	_, err := h.Connect(t).Render(h.Unrenderable(t, h.id(t, 1)))
 	var refused *drivers.RefusedError
-	if !errors.As(err, &refused) || refused.Object == "" || refused.Reason == "" {
+	if !errors.As(err, &refused) || refused.Subject() == "" || refused.Reason == "" {
 		t.Errorf("Render = %v, want a RefusedError that names object and reason", err)
 	}
 }
@@ -406,7 +406,7 @@ func refusalIsTyped(t *testing.T, h Harness) {
 	} {
 		err := call()
 		var refused *drivers.RefusedError
-		if !errors.As(err, &refused) || refused.Object == "" || refused.Reason == "" {
+		if !errors.As(err, &refused) || refused.Subject() == "" || refused.Reason == "" {
 			t.Errorf("%s = %v, want a RefusedError that names object and reason", name, err)
 		}
 		if refused != nil && refused.MayPass {

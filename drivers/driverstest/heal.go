@@ -150,7 +150,7 @@ func mayPassIsSaid(t *testing.T, h Harness) {
 	steps := doable(plan.Next(plan.Compute(want.Desired, h.observe(t, d, want), plan.Journal{})))
 	for name, err := range map[string]error{"Verify": d.Verify(t.Context(), rendering(t, d, src), steps...), "Do": d.Do(t.Context(), rendering(t, d, src), steps...)} {
 		var refused *drivers.RefusedError
-		if !errors.As(err, &refused) || !refused.MayPass || refused.Object == "" {
+		if !errors.As(err, &refused) || !refused.MayPass || refused.Subject() == "" {
 			t.Errorf("%s = %v, want a RefusedError that may pass", name, err)
 		}
 	}

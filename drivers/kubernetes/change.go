@@ -21,7 +21,7 @@ import (
 // (an immutable selector) is left to Verify.
 func (d *Driver) Change(before, after drivers.Source) error {
 	if after.VDUs == nil && !reflect.DeepEqual(before.Instance.ExtVirtualLinks, after.Instance.ExtVirtualLinks) {
-		return &drivers.RefusedError{Object: "extVirtualLinks", Reason: "pods are on no networks that could be changed from outside: leave it as it was"}
+		return &drivers.RefusedError{Field: "extVirtualLinks", Reason: "pods are on no networks that could be changed from outside: leave it as it was"}
 	}
 	was, err := d.render(before)
 	if err != nil {

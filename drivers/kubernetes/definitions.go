@@ -147,7 +147,7 @@ func (l *lister) carry(old predecessor) (string, error) {
 	case len(missing) == 0:
 		return instead, nil
 	}
-	return "", &drivers.RefusedError{Object: "params." + paramFiles, Reason: fmt.Sprintf(
+	return "", &drivers.RefusedError{Field: "params." + paramFiles, Reason: fmt.Sprintf(
 		"%s must be among the files for %s, but the others have what takes the place of %s: list files that hold each object once",
 		file, names(missing), names(here))}
 }
@@ -170,7 +170,7 @@ func (l *lister) becomes(old predecessor) (string, error) {
 	case 1:
 		return same[0], nil
 	}
-	return "", &drivers.RefusedError{Object: "params." + paramFiles, Reason: fmt.Sprintf(
+	return "", &drivers.RefusedError{Field: "params." + paramFiles, Reason: fmt.Sprintf(
 		"%s is gone, and %s hold what it held: list the one that takes its place", old.file, strings.Join(same, " and "))}
 }
 
@@ -238,7 +238,7 @@ func (l *lister) serve(after drivers.Source) error {
 			continue // a VDU without a manifest is as the package wants it
 		case 1:
 		default:
-			return &drivers.RefusedError{Object: "params." + paramFiles, Reason: fmt.Sprintf(
+			return &drivers.RefusedError{Field: "params." + paramFiles, Reason: fmt.Sprintf(
 				"VDU %s (name %s) is in %s: list the one that is meant", vdu.ID, vdu.Name, strings.Join(files, " and in "))}
 		}
 		if _, err := l.carry(predecessor{paths: files}); err != nil {

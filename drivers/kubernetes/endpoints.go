@@ -179,7 +179,7 @@ func (d *Driver) redirectable(src drivers.Source, r *render, steps []plan.Step) 
 		return nil
 	}
 	if why, _ := d.cache.blind(kindSlice); why != "" {
-		return &drivers.RefusedError{Object: "update.strategy", Reason: "a blue-green change can't be seen through here: " + why}
+		return &drivers.RefusedError{Field: "update.strategy", Reason: "a blue-green change can't be seen through here: " + why}
 	}
 	return nil
 }

@@ -36,7 +36,7 @@ func (d *Driver) generation(src drivers.Source, manifests []manifest) ([]manifes
 	case "":
 		return manifests, nil
 	case firstGeneration:
-		return nil, &drivers.RefusedError{Object: "generation", Reason: fmt.Sprintf("%q is what the first generation is called: leave the field out, or give another", named)}
+		return nil, &drivers.RefusedError{Field: "generation", Reason: fmt.Sprintf("%q is what the first generation is called: leave the field out, or give another", named)}
 	}
 	return d.remembered(src, "generation "+named+"\x00"+baseKey(src), func() ([]manifest, error) { return rename(manifests, named) })
 }
@@ -69,7 +69,7 @@ func rename(manifests []manifest, generation string) ([]manifest, error) {
 		return renamed, nil
 	}
 	refuse := func(format string, args ...any) ([]manifest, error) {
-		return nil, &drivers.RefusedError{Object: "generation", Reason: "the package's objects can't be named for it: " + fmt.Sprintf(format, args...)}
+		return nil, &drivers.RefusedError{Field: "generation", Reason: "the package's objects can't be named for it: " + fmt.Sprintf(format, args...)}
 	}
 	results, err := suffix(resources, generation)
 	if err != nil {

@@ -61,7 +61,7 @@ func (i id) String() string { return i.gk.Kind + " " + i.name }
 // names, else every YAML file under Files/kubernetes.
 func definitionFiles(params map[string]any, pkg *vnfd.Package) ([]string, error) {
 	refuse := func(format string, args ...any) ([]string, error) {
-		return nil, &drivers.RefusedError{Object: "params." + paramFiles, Reason: fmt.Sprintf(format, args...)}
+		return nil, &drivers.RefusedError{Field: "params." + paramFiles, Reason: fmt.Sprintf(format, args...)}
 	}
 	value, given := params[paramFiles]
 	if !given {

@@ -49,7 +49,7 @@ func (d *Driver) render(src drivers.Source) (*render, error) {
 		return nil, errors.New("there is no package to render")
 	}
 	if errs := validation.IsValidLabelValue(in.ID); in.ID == "" || len(errs) > 0 {
-		return nil, &drivers.RefusedError{Object: "id", Reason: fmt.Sprintf("%q can't be a Kubernetes label: use letters, digits, '-', '_' and '.', at most 63", in.ID)}
+		return nil, &drivers.RefusedError{Field: "id", Reason: fmt.Sprintf("%q can't be a Kubernetes label: use letters, digits, '-', '_' and '.', at most 63", in.ID)}
 	}
 	manifests, err := d.manifests(src)
 	if err != nil {
@@ -179,7 +179,7 @@ func namespaceOf(params map[string]any, manifests []manifest) (string, error) {
 	if value, given := params[paramNamespace]; given && value != nil && value != "" {
 		s, ok := value.(string)
 		if errs := validation.IsDNS1123Label(s); !ok || len(errs) > 0 {
-			return "", &drivers.RefusedError{Object: "params." + paramNamespace, Reason: fmt.Sprintf("%v is not the name of a namespace: %s", value, strings.Join(errs, ", "))}
+			return "", &drivers.RefusedError{Field: "params." + paramNamespace, Reason: fmt.Sprintf("%v is not the name of a namespace: %s", value, strings.Join(errs, ", "))}
 		}
 		return s, nil
 	}
@@ -225,7 +225,7 @@ func here(src drivers.Source, manifests []manifest) ([]manifest, error) {
 			}
 		}
 		if !found && src.Runs(vdu.ID) {
-			return nil, &drivers.RefusedError{Object: "placement", Reason: fmt.Sprintf(
+			return nil, &drivers.RefusedError{Field: "placement", Reason: fmt.Sprintf(
 				"VDU %s (name %s) is to run at a Kubernetes VIM, but no manifest has a workload of that name: place it at another VIM, or list its manifest in params.%s",
 				vdu.ID, vdu.Name, paramFiles)}
 		}
@@ -316,7 +316,7 @@ func flavourOf(src drivers.Source) (*vnfd.Flavour, error) {
 	named := cmp.Or(src.Instance.Flavour, src.Package.VNFD.DefaultFlavour)
 	flavour, ok := src.Package.VNFD.Flavour(named)
 	if !ok {
-		return nil, &drivers.RefusedError{Object: "flavour", Reason: fmt.Sprintf("the VNFD has no deployment flavour %q", named)}
+		return nil, &drivers.RefusedError{Field: "flavour", Reason: fmt.Sprintf("the VNFD has no deployment flavour %q", named)}
 	}
 	return flavour, nil
 }
@@ -361,7 +361,7 @@ func size(flavour *vnfd.Flavour, vdu *vnfd.VDU, instLevel string, levels map[str
 	if fixed != "" {
 		for aspect := range vdu.Deltas {
 			if levels[aspect] != initial[aspect] {
-				return nil, &drivers.RefusedError{Object: "levels." + aspect, Conflict: ruled, Reason: fmt.Sprintf(
+				return nil, &drivers.RefusedError{Field: "levels." + aspect, Conflict: ruled, Reason: fmt.Sprintf(
 					"aspect %s can't be scaled: its VDU %s (%s %s) %s; leave it at level %d",
 					aspect, vdu.ID, m.gk.Kind, vdu.Name, fixed, initial[aspect])}
 			}
@@ -383,5 +383,5 @@ func refusedLevel(err error) error {
 	if errors.Is(err, vnfd.ErrUnknownLevel) {
 		field = "instantiationLevel"
 	}
-	return &drivers.RefusedError{Object: field, Reason: err.Error()}
+	return &drivers.RefusedError{Field: field, Reason: err.Error()}
 }

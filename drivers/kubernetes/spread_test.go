@@ -65,7 +65,7 @@ func TestOnlyTheVDUsThatRunHereAreRendered(t *testing.T) {
 func TestAVDUThatIsPlacedHereMustHaveAWorkload(t *testing.T) {
 	_, err := nowhere(t).Render(spread("ONE", "THREE"))
 	var refused *drivers.RefusedError
-	if !errors.As(err, &refused) || refused.Object != "placement" || !strings.Contains(refused.Reason, "THREE") {
+	if !errors.As(err, &refused) || refused.Field != "placement" || !strings.Contains(refused.Reason, "THREE") {
 		t.Errorf("got %v, want a refusal of VDU THREE", err)
 	}
 }

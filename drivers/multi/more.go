@@ -51,7 +51,7 @@ func (d *Driver) Change(before, after drivers.Source) error {
 		is, runs := d.source(i, after)
 		for _, vdu := range was.VDUs {
 			if at := d.place(after.Instance, vdu); at != i {
-				return &drivers.RefusedError{Object: "placement", Reason: "VDU " + vdu + " runs at VIM " + p.Name +
+				return &drivers.RefusedError{Field: "placement", Reason: "VDU " + vdu + " runs at VIM " + p.Name +
 					": a change of package can't take it to another one; change the placement before or afterwards"}
 			}
 		}

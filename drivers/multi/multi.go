@@ -249,7 +249,7 @@ func (d *Driver) placed(src drivers.Source) error {
 			known = append(known, v.ID)
 		}
 		if !slices.Contains(known, vdu) {
-			return &drivers.RefusedError{Object: "placement", Reason: fmt.Sprintf(
+			return &drivers.RefusedError{Field: "placement", Reason: fmt.Sprintf(
 				"VDU %s is unknown to flavour %s of VNFD %s; it has %s", vdu, f.ID, src.Package.VNFD.ID, strings.Join(known, ", "))}
 		}
 	}

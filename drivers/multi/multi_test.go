@@ -186,7 +186,7 @@ func TestAPlacementOfWhatTheVNFDDoesNotHaveIsRefused(t *testing.T) {
 	s.src.Instance.Placement["VDU9"] = "edge b"
 	_, err := s.drv.Render(s.src)
 	var refused *drivers.RefusedError
-	if !errors.As(err, &refused) || refused.Object != "placement" || !strings.Contains(refused.Reason, "VDU9") {
+	if !errors.As(err, &refused) || refused.Field != "placement" || !strings.Contains(refused.Reason, "VDU9") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -202,7 +202,7 @@ func (p part) Access() (map[string][]byte, error) { return p.files, nil }
 
 func (p part) Change(_, after drivers.Source) error {
 	if slices.Contains(after.VDUs, "VDU2") && after.Instance.Params["no"] != nil {
-		return &drivers.RefusedError{Object: "update", Reason: "not so"}
+		return &drivers.RefusedError{Field: "update", Reason: "not so"}
 	}
 	return nil
 }

@@ -71,9 +71,9 @@ func (d *Driver) render(src drivers.Source) (*render, error) {
 	name := stackName(in)
 	switch {
 	case in.Generation == firstGeneration:
-		return nil, &drivers.RefusedError{Object: "generation", Reason: fmt.Sprintf("%q is what the first generation is called: leave the field out, or give another", in.Generation)}
+		return nil, &drivers.RefusedError{Field: "generation", Reason: fmt.Sprintf("%q is what the first generation is called: leave the field out, or give another", in.Generation)}
 	case in.ID == "" || !stackWord.MatchString(name) || len(name) > maxStackName:
-		return nil, &drivers.RefusedError{Object: "id", Reason: fmt.Sprintf("%q can't be the name of a stack: use letters, digits, '-', '_' and '.', at most %d", name, maxStackName)}
+		return nil, &drivers.RefusedError{Field: "id", Reason: fmt.Sprintf("%q can't be the name of a stack: use letters, digits, '-', '_' and '.', at most %d", name, maxStackName)}
 	}
 	flavour, err := flavourOf(src)
 	if err != nil {
@@ -133,7 +133,7 @@ func countsOf(src drivers.Source, flavour *vnfd.Flavour, r *hot.Rendered) (map[s
 		vdu := &flavour.VDUs[i]
 		if r.VDUs[vdu.ID] == nil {
 			if src.VDUs != nil && src.Runs(vdu.ID) {
-				return nil, &drivers.RefusedError{Object: "placement." + vdu.ID, Reason: fmt.Sprintf("the VDU isn't in %s, so it can't run at this VIM", r.Top)}
+				return nil, &drivers.RefusedError{Field: "placement." + vdu.ID, Reason: fmt.Sprintf("the VDU isn't in %s, so it can't run at this VIM", r.Top)}
 			}
 			continue
 		}
@@ -149,7 +149,7 @@ func flavourOf(src drivers.Source) (*vnfd.Flavour, error) {
 	named := cmp.Or(src.Instance.Flavour, src.Package.VNFD.DefaultFlavour)
 	flavour, ok := src.Package.VNFD.Flavour(named)
 	if !ok {
-		return nil, &drivers.RefusedError{Object: "flavour", Reason: fmt.Sprintf("the VNFD has no deployment flavour %q", named)}
+		return nil, &drivers.RefusedError{Field: "flavour", Reason: fmt.Sprintf("the VNFD has no deployment flavour %q", named)}
 	}
 	return flavour, nil
 }
@@ -159,7 +159,7 @@ func refusedLevel(err error) error {
 	if errors.Is(err, vnfd.ErrUnknownLevel) {
 		field = "instantiationLevel"
 	}
-	return &drivers.RefusedError{Object: field, Reason: err.Error()}
+	return &drivers.RefusedError{Field: field, Reason: err.Error()}
 }
 
 // refusedRender names the file of the package or the field of the instance that is wrong.
@@ -168,7 +168,7 @@ func refusedRender(err error) error {
 		return &drivers.RefusedError{Object: e.Where(), Reason: e.Message}
 	}
 	if e, ok := errors.AsType[*hot.InputError](err); ok {
-		return &drivers.RefusedError{Object: e.Field, Reason: e.Message}
+		return &drivers.RefusedError{Field: e.Field, Reason: e.Message}
 	}
 	return err
 }

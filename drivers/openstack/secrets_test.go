@@ -55,7 +55,7 @@ func TestARefusalNeverQuotesWhatAReferenceStandsFor(t *testing.T) {
 	d := connect(t, fakeCloud(t).VIM(), fast)
 	_, err := d.Render(sealed("id-1", "number", "plain-login"))
 	var refused *drivers.RefusedError
-	if !errors.As(err, &refused) || refused.Object != "params.login" || strings.Contains(err.Error(), "plain-login") {
+	if !errors.As(err, &refused) || refused.Field != "params.login" || strings.Contains(err.Error(), "plain-login") {
 		t.Errorf("a number that is none: %v", err)
 	}
 	src := sealed("id-1", "string", "x")

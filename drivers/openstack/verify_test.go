@@ -54,7 +54,7 @@ func verified(t *testing.T, vim drivers.VIM) {
 				switch {
 				case c.lacks == "" && err != nil:
 					t.Errorf("Verify = %v", err)
-				case c.lacks != "" && (!errors.As(err, &refused) || !strings.Contains(refused.Reason, c.lacks) || refused.Object == ""):
+				case c.lacks != "" && (!errors.As(err, &refused) || !strings.Contains(refused.Reason, c.lacks) || refused.Subject() == ""):
 					t.Errorf("Verify = %v, want a refusal that names %s", err, c.lacks)
 				}
 			})

@@ -69,11 +69,11 @@ func partsOf(src drivers.Source) ([]part, error) {
 	id := cmp.Or(in.Flavour, src.Package.VNFD.DefaultFlavour)
 	flavour, ok := src.Package.VNFD.Flavour(id)
 	if !ok {
-		return nil, &drivers.RefusedError{Object: "flavour", Reason: fmt.Sprintf("the VNFD has no deployment flavour %q", id)}
+		return nil, &drivers.RefusedError{Field: "flavour", Reason: fmt.Sprintf("the VNFD has no deployment flavour %q", id)}
 	}
 	levels, err := flavour.ScaleLevels(in.InstantiationLevel, in.Levels)
 	if err != nil {
-		return nil, &drivers.RefusedError{Object: "levels", Reason: err.Error()}
+		return nil, &drivers.RefusedError{Field: "levels", Reason: err.Error()}
 	}
 	place := in.ID
 	if ns, ok := in.Params[paramNamespace].(string); ok && ns != "" {
@@ -92,7 +92,7 @@ func partsOf(src drivers.Source) ([]part, error) {
 		}
 		count, err := flavour.Count(vdu, in.InstantiationLevel, levels)
 		if err != nil {
-			return nil, &drivers.RefusedError{Object: "levels", Reason: err.Error()}
+			return nil, &drivers.RefusedError{Field: "levels", Reason: err.Error()}
 		}
 		made := []any{in.Package, src.Package.Tree, src.Foundation().Tree, in.Overlays, vdu.Image}
 		mould, err := sum(made)
@@ -122,7 +122,7 @@ func partsOf(src drivers.Source) ([]part, error) {
 func sum(values ...any) ([sha256.Size]byte, error) {
 	content, err := json.Marshal(values)
 	if err != nil {
-		return [sha256.Size]byte{}, &drivers.RefusedError{Object: "params", Reason: err.Error()}
+		return [sha256.Size]byte{}, &drivers.RefusedError{Field: "params", Reason: err.Error()}
 	}
 	return sha256.Sum256(content), nil
 }
@@ -130,7 +130,7 @@ func sum(values ...any) ([sha256.Size]byte, error) {
 // Change refuses nothing but what params.refuseChange asks to be refused.
 func (d *Driver) Change(_, after drivers.Source) error {
 	if why, ok := after.Instance.Params[paramRefuse].(string); ok && why != "" {
-		return &drivers.RefusedError{Object: "update", Reason: why}
+		return &drivers.RefusedError{Field: "update", Reason: why}
 	}
 	return nil
 }
