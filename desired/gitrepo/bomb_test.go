@@ -13,6 +13,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/internal/git"
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 // mktree makes a tree of a repository from lines of "<mode> <type> <hash>\t<name>".
@@ -32,7 +34,7 @@ func mktree(tb testing.TB, dir string, lines ...string) string {
 func commitBomb(tb testing.TB, dir string, depth int, file string) {
 	tb.Helper()
 	put(tb, dir, "content", vnfFile("", 1))
-	blob := git(tb, dir, "hash-object", "-w", "content")
+	blob := runGit(tb, dir, "hash-object", "-w", "content")
 	tree := mktree(tb, dir, "100644 blob "+blob+"\t"+file)
 	for range depth {
 		var lines []string
@@ -42,8 +44,8 @@ func commitBomb(tb testing.TB, dir string, depth int, file string) {
 		tree = mktree(tb, dir, lines...)
 	}
 	root := mktree(tb, dir, "040000 tree "+tree+"\tinstances")
-	commit := git(tb, dir, "-c", "user.name=p", "-c", "user.email=p", "commit-tree", "-p", "HEAD", "-m", "Unfold", root)
-	git(tb, dir, "update-ref", "refs/heads/main", commit)
+	commit := runGit(tb, dir, "-c", "user.name=p", "-c", "user.email=p", "commit-tree", "-p", "HEAD", "-m", "Unfold", root)
+	runGit(tb, dir, "update-ref", "refs/heads/main", commit)
 }
 
 func TestATreeThatUnfoldsToBillionsIsRefusedAtAdmission(t *testing.T) {
@@ -84,12 +86,12 @@ func TestATreeOfARemoteThatUnfoldsToBillionsIsHeldAndARestartSurvivesIt(t *testi
 	r := openRepo(t, Options{Remote: forge})
 	mustWrite(t, r, testID(1), shardDir(testID(1)), 1)
 	dir := filepath.Join(t.TempDir(), "clone")
-	git(t, "", "clone", "-q", forge, dir)
-	good := git(t, dir, "rev-parse", "HEAD")
+	runGit(t, "", "clone", "-q", forge, dir)
+	good := runGit(t, dir, "rev-parse", "HEAD")
 	commitBomb(t, dir, 9, desired.InstanceFile)
-	git(t, dir, "push", "-q", "origin", "main")
+	runGit(t, dir, "push", "-q", "origin", "main")
 	r.Poke()
-	eventually(t, "the process holds", func() bool { return r.Health() != nil })
+	kit.Until(t, "the process holds", func() bool { return r.Health() != nil })
 	if !strings.Contains(r.Health().Error(), "unfolds to too much") {
 		t.Errorf("health: %v", r.Health())
 	}
@@ -103,9 +105,9 @@ func TestATreeOfARemoteThatUnfoldsToBillionsIsHeldAndARestartSurvivesIt(t *testi
 	if _, ok := again.Lookup(testID(1)); !ok || again.Health() == nil {
 		t.Errorf("after a restart the instance is there: %t, health %v", ok, again.Health())
 	}
-	git(t, dir, "push", "-q", "--force", "origin", good+":main")
+	runGit(t, dir, "push", "-q", "--force", "origin", good+":main")
 	again.Poke()
-	eventually(t, "the mended branch is followed", func() bool { return again.Health() == nil })
+	kit.Until(t, "the mended branch is followed", func() bool { return again.Health() == nil })
 	mustWrite(t, again, testID(1), "", 2)
 }
 
@@ -114,7 +116,7 @@ func TestDirectoriesThatAreNestedTooDeepAreRefusedHoweverTheyAreReached(t *testi
 	mustWrite(t, r, testID(1), shardDir(testID(1)), 1)
 	dir := clone(t, r)
 	put(t, dir, "content", vnfFile("", 1))
-	blob := git(t, dir, "hash-object", "-w", "content")
+	blob := runGit(t, dir, "hash-object", "-w", "content")
 	// Each folder leads to the next one and to the one after that, so that every one of
 	// them is near the top by some path.
 	below, tree := "", mktree(t, dir, "100644 blob "+blob+"\t"+desired.InstanceFile)
@@ -126,7 +128,7 @@ func TestDirectoriesThatAreNestedTooDeepAreRefusedHoweverTheyAreReached(t *testi
 		below, tree = tree, mktree(t, dir, lines...)
 	}
 	root := mktree(t, dir, "040000 tree "+tree+"\tinstances")
-	commit := git(t, dir, "-c", "user.name=p", "-c", "user.email=p", "commit-tree", "-p", "HEAD", "-m", "Nest", root)
+	commit := runGit(t, dir, "-c", "user.name=p", "-c", "user.email=p", "commit-tree", "-p", "HEAD", "-m", "Nest", root)
 	if out, err := tryGit(dir, "push", "origin", commit+":refs/heads/main"); err == nil || !strings.Contains(out, "nested more than 24 deep") {
 		t.Errorf("it is pushed with %v:\n%s", err, out)
 	}
@@ -135,7 +137,7 @@ func TestDirectoriesThatAreNestedTooDeepAreRefusedHoweverTheyAreReached(t *testi
 func TestTheBoundIsOnWhatComesAndNotOnWhatIsThere(t *testing.T) {
 	dir := manyInstances(t, 20, shardDir)
 	r := openRepo(t, Options{Dir: dir})
-	root := git(t, dir, "rev-parse", "main^{tree}")
+	root := runGit(t, dir, "rev-parse", "main^{tree}")
 	if _, err := r.diffDirs(t.Context(), "", root, 19); err == nil {
 		t.Error("20 directories are within a bound of 19")
 	}
@@ -152,7 +154,7 @@ func TestTheDirectoriesThatDifferAreThoseOfANaiveLook(t *testing.T) {
 	r := openRepo(t, Options{})
 	gitDir := r.opt.Dir
 	rapid.Check(t, func(rt *rapid.T) {
-		pack := newPackBuilder()
+		pack := git.NewPack()
 		var roots [2]string
 		var have [2]map[string]string
 		for side := range roots {
@@ -165,10 +167,10 @@ func TestTheDirectoriesThatDifferAreThoseOfANaiveLook(t *testing.T) {
 			have[side] = map[string]string{}
 			top := filesTree(pack, files, "", have[side], true)
 			if top != "" {
-				roots[side] = pack.add(kindTree, encodeTree([]entry{{modeDir, instancesDir, top}}))
+				roots[side] = pack.Add(git.KindTree, git.EncodeTree([]git.Entry{{Mode: git.ModeDir, Name: instancesDir, Hash: top}}))
 			}
 		}
-		if err := pack.writePack(gitDir); err != nil {
+		if err := pack.Write(gitDir, ownDir(gitDir)); err != nil {
 			rt.Fatal(err)
 		}
 		changes, err := r.diffDirs(t.Context(), roots[0], roots[1], maxChanged)
@@ -197,10 +199,10 @@ func TestTheDirectoriesThatDifferAreThoseOfANaiveLook(t *testing.T) {
 
 // filesTree adds the tree of the files below a folder and notes the instances in it: the
 // topmost directories with a vnf.yaml.
-func filesTree(pack *packBuilder, files map[string]string, dir string, instances map[string]string, outside bool) string {
+func filesTree(pack *git.Pack, files map[string]string, dir string, instances map[string]string, outside bool) string {
 	_, is := files[path.Join(dir, desired.InstanceFile)]
 	is = is && dir != "" && outside
-	entries := map[string]entry{}
+	entries := map[string]git.Entry{}
 	for _, file := range slices.Sorted(maps.Keys(files)) {
 		rest, ok := strings.CutPrefix(file, dir+"/")
 		if dir == "" {
@@ -211,15 +213,15 @@ func filesTree(pack *packBuilder, files map[string]string, dir string, instances
 		}
 		name, _, nested := strings.Cut(rest, "/")
 		if !nested {
-			entries[name] = entry{modeFile, name, pack.add(kindBlob, []byte(files[file]))}
+			entries[name] = git.Entry{Mode: git.ModeFile, Name: name, Hash: pack.Add(git.KindBlob, []byte(files[file]))}
 		} else if _, done := entries[name]; !done {
-			entries[name] = entry{modeDir, name, filesTree(pack, files, path.Join(dir, name), instances, outside && !is)}
+			entries[name] = git.Entry{Mode: git.ModeDir, Name: name, Hash: filesTree(pack, files, path.Join(dir, name), instances, outside && !is)}
 		}
 	}
 	if len(entries) == 0 {
 		return ""
 	}
-	hash := pack.add(kindTree, encodeTree(slices.Collect(maps.Values(entries))))
+	hash := pack.Add(git.KindTree, git.EncodeTree(slices.Collect(maps.Values(entries))))
 	if is {
 		instances[dir] = hash
 	}

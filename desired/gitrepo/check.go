@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
 // DefaultMaxTerminations is how many instances one push may terminate without
@@ -111,7 +112,7 @@ func (r *Reader) checkShape(ctx context.Context, root string, dirs []dirChange) 
 	for _, top := range []string{instancesDir, desired.VIMDir} {
 		if e, ok, err := r.lookupPath(ctx, root, top); err != nil {
 			return nil, err
-		} else if ok && !e.isDir() {
+		} else if ok && !e.IsDir() {
 			out = append(out, notAFolder(top))
 		}
 	}
@@ -123,7 +124,7 @@ func (r *Reader) checkShape(ctx context.Context, root string, dirs []dirChange) 
 			out = append(out, &desired.Problem{File: d.dir, Message: err.Error(), Remedy: "rename the directory"})
 		}
 		files, err := r.listFiles(ctx, d.after)
-		if errors.Is(err, errMissing) {
+		if errors.Is(err, git.ErrMissing) {
 			return nil, err
 		}
 		if err != nil {
@@ -134,23 +135,23 @@ func (r *Reader) checkShape(ctx context.Context, root string, dirs []dirChange) 
 		for _, f := range files {
 			file := path.Join(d.dir, f.path)
 			switch {
-			case f.isFile():
-				names, blobs = append(names, file), append(blobs, f.hash)
+			case f.IsFile():
+				names, blobs = append(names, file), append(blobs, f.Hash)
 				if path.Base(f.path) == desired.InstanceFile && f.path != desired.InstanceFile {
 					out = append(out, insideOther(d.dir, f.path))
 				}
 			case f.path == desired.InstanceFile: // reported where it was to be parsed
 			default:
-				out = append(out, notAFile(file, f.entry))
+				out = append(out, notAFile(file, f.Entry))
 			}
 		}
 		if len(blobs) > 0 {
-			err := r.objects.each(ctx, kindBlob, blobs, func(i int, _ []byte, err error) error {
-				if errors.Is(err, errTooLarge) && path.Base(names[i]) != desired.InstanceFile {
+			err := r.objects.Each(ctx, git.KindBlob, blobs, func(i int, _ []byte, err error) error {
+				if errors.Is(err, git.ErrTooLarge) && path.Base(names[i]) != desired.InstanceFile {
 					out = append(out, &desired.Problem{File: names[i], Message: err.Error(), Remedy: "keep large files elsewhere"})
 					return nil
 				}
-				if errors.Is(err, errTooLarge) {
+				if errors.Is(err, git.ErrTooLarge) {
 					return nil
 				}
 				return err
@@ -238,11 +239,11 @@ func (r *Reader) owners(ctx context.Context, commit string, claims map[string]st
 		patterns = strings.Join(sortedKeys(claims), "\n") + "\n"
 	}
 	// git grep ends with 1 where nothing is found.
-	texts, err := r.git.runInput(ctx, []byte(patterns), args...)
-	if ge, ok := errors.AsType[*gitError](err); err != nil && (!ok || ge.Code != 1) {
+	texts, err := r.git.RunInput(ctx, patterns, args...)
+	if err != nil && git.ExitCode(err) != 1 {
 		return nil, fmt.Errorf("look for duplicate ids: %w", err)
 	}
-	all, err := r.git.run(ctx, "ls-tree", "-r", "-z", "--name-only", "--full-tree", commit, instancesDir+"/")
+	all, err := r.git.Run(ctx, "ls-tree", "-r", "-z", "--name-only", "--full-tree", commit, instancesDir+"/")
 	if err != nil {
 		return nil, fmt.Errorf("look for duplicate ids: %w", err)
 	}

@@ -1,7 +1,6 @@
 package gitrepo
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,14 +8,15 @@ import (
 	"path"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
 // dirChange is an instance's directory that differs between two root trees.
 type dirChange struct {
 	dir           string
-	before, after string // tree hashes, "" where it is no instance
-	file          entry  // vnf.yaml after
-	stray         string // tree hash after where it is no instance, and files in it differ
+	before, after string    // tree hashes, "" where it is no instance
+	file          git.Entry // vnf.yaml after
+	stray         string    // tree hash after where it is no instance, and files in it differ
 }
 
 // pair is one folder in two trees; "" where it is absent or not looked into.
@@ -24,9 +24,9 @@ type pair struct{ before, after string }
 
 // pairNode is what differs at and below a pair, wherever it stands.
 type pairNode struct {
-	before, after bool  // whether it is an instance's directory
-	file          entry // vnf.yaml after
-	files         bool  // a file that could be meant as an instance's differs
+	before, after bool      // whether it is an instance's directory
+	file          git.Entry // vnf.yaml after
+	files         bool      // a file that could be meant as an instance's differs
 	subs          []namedPair
 	// Of what is below, once it was counted: how many instances' directories differ,
 	// and how deep they nest.
@@ -97,21 +97,21 @@ func (r *Reader) readPairs(ctx context.Context, top pair, limit int) (pairNodes,
 		for _, p := range level {
 			n, before, after := nodes[p], trees[p.before], trees[p.after]
 			if depth > 0 { // instances/ itself is never an instance
-				if _, ok := before.find(desired.InstanceFile); ok {
-					n.before, before = true, &tree{}
+				if _, ok := before.Find(desired.InstanceFile); ok {
+					n.before, before = true, &git.Tree{}
 				}
-				if f, ok := after.find(desired.InstanceFile); ok {
-					n.after, n.file, after = true, f, &tree{}
+				if f, ok := after.Find(desired.InstanceFile); ok {
+					n.after, n.file, after = true, f, &git.Tree{}
 				}
 			}
-			diffTrees(before, after, func(b, a entry) {
+			git.DiffTrees(before, after, func(b, a git.Entry) {
 				n.files = n.files || depth > 0 && (readable(b) || readable(a))
 				var sub namedPair
-				if b.isDir() {
-					sub.before, sub.name = b.hash, b.name
+				if b.IsDir() {
+					sub.before, sub.name = b.Hash, b.Name
 				}
-				if a.isDir() {
-					sub.after, sub.name = a.hash, a.name
+				if a.IsDir() {
+					sub.after, sub.name = a.Hash, a.Name
 				}
 				if sub.before == sub.after {
 					return
@@ -198,15 +198,15 @@ func (r *Reader) instancesTree(ctx context.Context, root string) (string, error)
 	if err != nil {
 		return "", r.damaged("root tree "+root, err)
 	}
-	if !ok || !e.isDir() {
+	if !ok || !e.IsDir() {
 		return "", nil
 	}
-	return e.hash, nil
+	return e.Hash, nil
 }
 
 // loadTrees decodes the trees on both sides of a level in one exchange with git.
-func (r *Reader) loadTrees(ctx context.Context, level []pair) (map[string]*tree, error) {
-	out := map[string]*tree{"": {}}
+func (r *Reader) loadTrees(ctx context.Context, level []pair) (map[string]*git.Tree, error) {
+	out := map[string]*git.Tree{"": {}}
 	var hashes []string
 	for _, p := range level {
 		for _, h := range []string{p.before, p.after} {
@@ -216,9 +216,9 @@ func (r *Reader) loadTrees(ctx context.Context, level []pair) (map[string]*tree,
 			}
 		}
 	}
-	err := r.objects.each(ctx, kindTree, hashes, func(i int, data []byte, err error) error {
+	err := r.objects.Each(ctx, git.KindTree, hashes, func(i int, data []byte, err error) error {
 		if err == nil {
-			out[hashes[i]], err = parseTree(data)
+			out[hashes[i]], err = git.ParseTree(data)
 		}
 		if err != nil {
 			return r.damaged("tree "+hashes[i], err)
@@ -226,37 +226,4 @@ func (r *Reader) loadTrees(ctx context.Context, level []pair) (map[string]*tree,
 		return nil
 	})
 	return out, err
-}
-
-// diffTrees calls fn for every entry that differs; an absent one is zero.
-func diffTrees(a, b *tree, fn func(before, after entry)) {
-	for i, j := 0, 0; i < a.len() || j < b.len(); {
-		switch {
-		case i == a.len():
-			fn(entry{}, b.at(j))
-			j++
-		case j == b.len():
-			fn(a.at(i), entry{})
-			i++
-		default:
-			if bytes.Equal(a.raw[a.offs[i]:a.end(i)], b.raw[b.offs[j]:b.end(j)]) {
-				i++
-				j++
-				continue
-			}
-			ea, eb := a.at(i), b.at(j)
-			switch c := compareNames(ea.name, ea.isDir(), eb.name, eb.isDir()); {
-			case c == 0:
-				fn(ea, eb)
-				i++
-				j++
-			case c < 0:
-				fn(ea, entry{})
-				i++
-			default:
-				fn(entry{}, eb)
-				j++
-			}
-		}
-	}
 }

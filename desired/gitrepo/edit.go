@@ -8,13 +8,15 @@ import (
 	"strings"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
 // batch turns writes into commits on top of one head, without moving the ref.
 // Nothing is kept of a batch whose ref didn't move but its folders, by content.
 type batch struct {
-	*treeEditor
+	*git.TreeEditor
 	r      *Repo
+	ctx    context.Context // of the batch
 	parent string
 	slots  map[string]*slot  // by directory; nil is removed
 	ids    map[string]string // id -> directory, "" is removed
@@ -26,17 +28,29 @@ type batch struct {
 
 type freshObject struct {
 	hash string
-	object
+	git.Object
 }
 
-func (r *Repo) newBatch(ctx context.Context, reuse map[string]*workTree) *batch {
+func (r *Repo) newBatch(ctx context.Context, reuse git.Folders) *batch {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return &batch{
-		treeEditor: newTreeEditor(ctx, r.Reader, r.root, reuse, newPackBuilder()),
-		r:          r, parent: r.head,
+		TreeEditor: r.editTrees(ctx, r.root, reuse, git.NewPack()),
+		r:          r, ctx: ctx, parent: r.head,
 		slots: map[string]*slot{}, ids: map[string]string{},
 	}
+}
+
+// editTrees edits the trees below root. Trees that can't be read refuse all writes, as
+// none of them is to blame.
+func (r *Reader) editTrees(ctx context.Context, root string, reuse git.Folders, pack *git.Pack) *git.TreeEditor {
+	return git.NewTreeEditor(func(dir, hash string) (*git.Tree, error) {
+		t, err := r.tree(ctx, hash)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", desired.ErrUnavailable, r.damaged(dir+" (tree "+hash+")", err))
+		}
+		return t, nil
+	}, root, reuse, pack)
 }
 
 // lookup finds an instance as the batch leaves it so far.
@@ -121,18 +135,18 @@ func (b *batch) apply(w desired.Write) (desired.Revision, error) {
 		}
 		s.name, s.exposed = in.Name, secretsIn(file, files[desired.InstanceFile], in)
 	}
-	if err := b.splice(at.Dir, entry{mode: modeDir, hash: next.Tree}); err != nil {
+	if err := b.Set(at.Dir, git.Entry{Mode: git.ModeDir, Hash: next.Tree}); err != nil {
 		return desired.Revision{}, err
 	}
-	next.Commit = b.commit(encodeCommit(b.root, b.parent, w.By, b.r.opt.Author, b.r.opt.Now(), message(w)))
+	next.Commit = b.commit(git.EncodeCommit(b.Root(), b.parent, w.By, b.r.opt.Author, b.r.opt.Now(), message(w)))
 	s.rev = next
 	b.record(w.Instance, s)
 	return next, nil
 }
 
 func (b *batch) commit(data []byte) string {
-	b.parent = b.pack.add(kindCommit, data)
-	b.fresh = append(b.fresh, freshObject{b.parent, object{kindCommit, data}})
+	b.parent = b.Pack.Add(git.KindCommit, data)
+	b.fresh = append(b.fresh, freshObject{b.parent, git.Object{Kind: git.KindCommit, Data: data}})
 	b.commits++
 	return b.parent
 }
@@ -170,21 +184,21 @@ func (b *batch) locate(w desired.Write) (at desired.Revision, file string, err e
 		}
 	}
 	at = desired.Revision{Instance: w.Instance, Dir: dir, Commit: b.parent}
-	e, found, err := b.entryAt(dir)
+	e, found, err := b.EntryAt(dir)
 	if err != nil {
 		return at, "", err
 	}
-	if found && !e.isDir() {
+	if found && !e.IsDir() {
 		return at, "", fmt.Errorf("write instance %s: %s is a file", w.Instance, dir)
 	}
-	at.Tree = e.hash
+	at.Tree = e.Hash
 	if known {
 		if at.Tree == s.rev.Tree {
 			at.Commit = s.rev.Commit
 		}
 		return at, file, nil
 	}
-	b.forget(dir)
+	b.Forget(dir)
 	return at, file, b.checkHolds(w.Instance, dir, at.Tree)
 }
 
@@ -251,8 +265,8 @@ func checkFiles(dir string, files desired.Files) error {
 		if err := checkPath(p); err != nil {
 			return fmt.Errorf("write %s: %w", dir, err)
 		}
-		if len(data) > defaultMaxObject {
-			return fmt.Errorf("write %s/%s: %w: %d bytes", dir, p, errTooLarge, len(data))
+		if len(data) > maxObject {
+			return fmt.Errorf("write %s/%s: %w: %d bytes", dir, p, git.ErrTooLarge, len(data))
 		}
 		for up := path.Dir(p); up != "."; up = path.Dir(up) {
 			if _, ok := files[up]; ok {
@@ -267,8 +281,8 @@ func checkFiles(dir string, files desired.Files) error {
 // that didn't change keeps its entry, and every file its mode; symbolic links and
 // submodules, which a Change can't see, stay.
 func (b *batch) addDir(files, old desired.Files, entries []fileEntry) string {
-	folders := map[string][]entry{"": nil}
-	put := func(p string, e entry) {
+	folders := map[string][]git.Entry{"": nil}
+	put := func(p string, e git.Entry) {
 		for up := path.Dir(p); up != "."; up = path.Dir(up) {
 			if _, ok := folders[up]; !ok {
 				folders[up] = nil
@@ -278,23 +292,23 @@ func (b *batch) addDir(files, old desired.Files, entries []fileEntry) string {
 		if up == "." {
 			up = ""
 		}
-		folders[up] = append(folders[up], entry{mode: e.mode, name: path.Base(p), hash: e.hash})
+		folders[up] = append(folders[up], git.Entry{Mode: e.Mode, Name: path.Base(p), Hash: e.Hash})
 	}
-	was := map[string]entry{}
+	was := map[string]git.Entry{}
 	for _, e := range entries {
-		was[e.path] = e.entry
-		if _, replaced := files[e.path]; !e.isFile() && !replaced {
-			put(e.path, e.entry)
+		was[e.path] = e.Entry
+		if _, replaced := files[e.path]; !e.IsFile() && !replaced {
+			put(e.path, e.Entry)
 		}
 	}
 	for p, data := range files {
 		e, known := was[p]
 		if content, ok := old[p]; !known || !ok || !bytes.Equal(content, data) {
-			hash := b.pack.add(kindBlob, data)
-			b.fresh = append(b.fresh, freshObject{hash, object{kindBlob, bytes.Clone(data)}})
-			e.hash = hash
-			if !e.isFile() {
-				e.mode = modeFile
+			hash := b.Pack.Add(git.KindBlob, data)
+			b.fresh = append(b.fresh, freshObject{hash, git.Object{Kind: git.KindBlob, Data: bytes.Clone(data)}})
+			e.Hash = hash
+			if !e.IsFile() {
+				e.Mode = git.ModeFile
 			}
 		}
 		put(p, e)
@@ -302,33 +316,33 @@ func (b *batch) addDir(files, old desired.Files, entries []fileEntry) string {
 	return b.addFolder(folders, "")
 }
 
-func (b *batch) addFolder(folders map[string][]entry, at string) string {
+func (b *batch) addFolder(folders map[string][]git.Entry, at string) string {
 	list := folders[at]
 	for sub := range folders {
 		if sub != "" && (path.Dir(sub) == at || at == "" && path.Dir(sub) == ".") {
-			list = append(list, entry{mode: modeDir, name: path.Base(sub), hash: b.addFolder(folders, sub)})
+			list = append(list, git.Entry{Mode: git.ModeDir, Name: path.Base(sub), Hash: b.addFolder(folders, sub)})
 		}
 	}
-	data := encodeTree(list)
-	hash := b.pack.add(kindTree, data)
-	b.fresh = append(b.fresh, freshObject{hash, object{kindTree, data}})
+	data := git.EncodeTree(list)
+	hash := b.Pack.Add(git.KindTree, data)
+	b.fresh = append(b.fresh, freshObject{hash, git.Object{Kind: git.KindTree, Data: data}})
 	return hash
 }
 
 // keep gives the readers what the batch made: what was just written is read next.
 func (b *batch) keep() {
 	for _, o := range b.fresh {
-		b.r.objects.cache.add(o.hash, o.object, len(o.data))
+		b.r.objects.Keep(o.hash, o.Object)
 	}
 	touched := map[string]bool{"": true}
 	for _, dir := range b.order {
-		for up := parentOf(dir); up != ""; up = parentOf(up) {
+		for up := git.Parent(dir); up != ""; up = git.Parent(up) {
 			touched[up] = true
 		}
 	}
 	for up := range touched {
-		if t := b.folder[up]; t != nil && t.hash != "" {
-			b.r.objects.cache.add(t.hash, object{kindTree, bytes.Clone(t.raw)}, len(t.raw))
+		if hash, data := b.Tree(up); hash != "" {
+			b.r.objects.Keep(hash, git.Object{Kind: git.KindTree, Data: data})
 		}
 	}
 }

@@ -138,7 +138,7 @@ func (r *Repo) lastGood(ctx context.Context, head, file string, removed func(com
 
 // goneVIMs are the VIMs whose files are gone although instances needed them then and do now.
 func (r *Repo) goneVIMs(ctx context.Context, head string, now settingsState) (map[string]*inForce, error) {
-	out, err := r.git.run(ctx, "log", "--diff-filter=D", "--no-renames", "--name-only", "--format=", head, "--", desired.VIMDir)
+	out, err := r.git.Run(ctx, "log", "--diff-filter=D", "--no-renames", "--name-only", "--format=", head, "--", desired.VIMDir)
 	if err != nil {
 		return nil, fmt.Errorf("look for VIMs that are gone: %w", err)
 	}
@@ -300,7 +300,7 @@ func (r *Reader) eachCommit(ctx context.Context, commits string, paths []string,
 }
 
 func (r *Reader) each(ctx context.Context, most int, commits string, paths []string, fn func(c pastCommit) (bool, error)) error {
-	out, err := r.git.run(ctx, append([]string{"--literal-pathspecs", "log", fmt.Sprintf("-n%d", most), "--format=%H %T %P", commits, "--"}, paths...)...)
+	out, err := r.git.Run(ctx, append([]string{"--literal-pathspecs", "log", fmt.Sprintf("-n%d", most), "--format=%H %T %P", commits, "--"}, paths...)...)
 	if err != nil {
 		return err
 	}

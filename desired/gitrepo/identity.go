@@ -99,16 +99,16 @@ func (r *Reader) losses(ctx context.Context, dirs []dirChange, before, after []*
 // removed by one commit, and begun by another, was meant, however fast they came.
 func (r *Reader) slipped(ctx context.Context, head string, l loss) (bool, error) {
 	file := path.Join(l.was.Dir, desired.InstanceFile)
-	out, err := r.git.run(ctx, "--literal-pathspecs", "rev-list", "--first-parent", fmt.Sprintf("-n%d", maxHistory), head, "--", file)
+	out, err := r.git.Run(ctx, "--literal-pathspecs", "rev-list", "--first-parent", fmt.Sprintf("-n%d", maxHistory), head, "--", file)
 	if err != nil {
 		return false, err
 	}
 	for commit := range strings.Lines(out) {
 		c, err := r.commit(ctx, strings.TrimSpace(commit))
-		if err != nil || len(c.parents) == 0 {
+		if err != nil || len(c.Parents) == 0 {
 			return false, err
 		}
-		root, err := r.rootOf(ctx, c.parents[0])
+		root, err := r.rootOf(ctx, c.Parents[0])
 		if err != nil {
 			return false, err
 		}
@@ -119,7 +119,7 @@ func (r *Reader) slipped(ctx context.Context, head string, l loss) (bool, error)
 		if was == nil || was.ID != l.was.Instance {
 			continue
 		}
-		now, err := r.instanceAt(ctx, c.tree, l.now.Dir)
+		now, err := r.instanceAt(ctx, c.Tree, l.now.Dir)
 		if err != nil || now == nil || was.State != desired.Instantiated {
 			return false, err
 		}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 // named is a vnf.yaml with or without an id.
@@ -23,7 +24,7 @@ func forged(t *testing.T) (r *Repo, clone string, amf desired.Revision) {
 	forge := bareRemote(t)
 	r = openRepo(t, Options{Remote: forge})
 	clone = filepath.Join(t.TempDir(), "clone")
-	git(t, "", "clone", "-q", forge, clone)
+	runGit(t, "", "clone", "-q", forge, clone)
 	put(t, clone, "instances/m/amf/vnf.yaml", named(testID(1), "amf", 1))
 	put(t, clone, "instances/m/smf/vnf.yaml", named(testID(2), "smf", 1))
 	follow(t, r, clone, "Begin")
@@ -38,9 +39,9 @@ func forged(t *testing.T) (r *Repo, clone string, amf desired.Revision) {
 func follow(t *testing.T, r *Repo, clone, message string) {
 	t.Helper()
 	commitPush(t, clone, message)
-	head := git(t, clone, "rev-parse", "HEAD")
+	head := runGit(t, clone, "rev-parse", "HEAD")
 	r.Poke()
-	eventually(t, "the push is followed", func() bool { return r.Head() == head })
+	kit.Until(t, "the push is followed", func() bool { return r.Head() == head })
 }
 
 // restarted is the repository as a new process sees it, told what was operated on.
@@ -77,7 +78,7 @@ func TestOnAForgeAnIDThatIsLostWhileTheVNFRunsIsHeldUntilAccepted(t *testing.T) 
 		},
 		"moved, and the id lost on the way": {
 			slip: func(t *testing.T, clone string) {
-				git(t, clone, "rm", "-rq", amf)
+				runGit(t, clone, "rm", "-rq", amf)
 				put(t, clone, moved+"/vnf.yaml", named("", "amf", 3))
 			},
 			at: moved, fresh: desired.DeriveID(moved), says: "moving " + amf + " without its id would terminate",
@@ -132,7 +133,7 @@ func TestOnAForgeAnIDThatIsLostWhileTheVNFRunsIsHeldUntilAccepted(t *testing.T) 
 			if c.at == amf {
 				put(t, clone, amf+"/vnf.yaml", named(c.fresh, "amf", 3))
 			} else {
-				git(t, clone, "rm", "-rq", moved)
+				runGit(t, clone, "rm", "-rq", moved)
 				put(t, clone, "instances/y/amf/vnf.yaml", named("", "amf", 3))
 				c.at, c.fresh = "instances/y/amf", desired.DeriveID("instances/y/amf")
 			}
@@ -161,10 +162,10 @@ func TestOnAForgeAnIDThatIsLostWhileTheVNFRunsIsHeldUntilAccepted(t *testing.T) 
 
 func TestWhatWasMovedWithoutItsIDGoesWhenThatIsRemovedToo(t *testing.T) {
 	r, clone, _ := forged(t)
-	git(t, clone, "rm", "-rq", "instances/m/amf")
+	runGit(t, clone, "rm", "-rq", "instances/m/amf")
 	put(t, clone, "instances/z/vnf.yaml", named("", "amf", 3))
 	follow(t, r, clone, "Move it, and lose its id")
-	git(t, clone, "rm", "-rq", "instances/z")
+	runGit(t, clone, "rm", "-rq", "instances/z")
 	follow(t, r, clone, "Remove it")
 	if rev, ok := r.Lookup(testID(1)); ok || len(r.List()) != 1 || len(r.Problems()) > 0 {
 		t.Errorf("it is still at %+v; problems: %s", rev, problemsAt(r))
@@ -205,7 +206,7 @@ func TestOfTwoFilesWithOneIDTheOneThatHadItIsObeyed(t *testing.T) {
 	if rev, _ := r.Lookup(testID(1)); rev.Dir != was.Dir || rev.Commit != r.Head() {
 		t.Errorf("the original isn't followed: %+v", rev)
 	}
-	git(t, clone, "rm", "-rq", "instances/m/amf")
+	runGit(t, clone, "rm", "-rq", "instances/m/amf")
 	follow(t, r, clone, "The move is done in two commits")
 	if rev, ok := r.Lookup(testID(1)); !ok || rev.Dir != "instances/a" || len(r.Problems()) > 0 {
 		t.Errorf("moved in two steps, it is at %+v, %v; problems: %s", rev, ok, problemsAt(r))
@@ -214,7 +215,7 @@ func TestOfTwoFilesWithOneIDTheOneThatHadItIsObeyed(t *testing.T) {
 
 func TestAnIDThatNobodyCanTellTheOwnerOfIsHeld(t *testing.T) {
 	r, clone, was := forged(t)
-	git(t, clone, "rm", "-rq", "instances/m/amf")
+	runGit(t, clone, "rm", "-rq", "instances/m/amf")
 	put(t, clone, "instances/b/vnf.yaml", named(testID(1), "amf", 5))
 	put(t, clone, "instances/c/vnf.yaml", named(testID(1), "amf", 6))
 	put(t, clone, "instances/d/vnf.yaml", named(testID(5), "upf", 1))
@@ -238,7 +239,7 @@ func TestAnIDThatNobodyCanTellTheOwnerOfIsHeld(t *testing.T) {
 	}
 	check(r)
 	check(restarted(t, r, was))
-	git(t, clone, "rm", "-rq", "instances/c", "instances/e")
+	runGit(t, clone, "rm", "-rq", "instances/c", "instances/e")
 	follow(t, r, clone, "Decide")
 	if rev, ok := r.Lookup(testID(1)); !ok || rev.Dir != "instances/b" || len(r.Problems()) > 0 {
 		t.Errorf("decided, it is at %+v, %v; problems: %s", rev, ok, problemsAt(r))
@@ -250,7 +251,7 @@ func TestAnIDThatNobodyCanTellTheOwnerOfIsHeld(t *testing.T) {
 
 func TestAMoveAsItStoodTakesTheIDAlongThoughThereIsACopy(t *testing.T) {
 	r, clone, was := forged(t)
-	git(t, clone, "mv", "instances/m/amf", "instances/z")
+	runGit(t, clone, "mv", "instances/m/amf", "instances/z")
 	put(t, clone, "instances/b/vnf.yaml", named(testID(1), "amf", 5))
 	follow(t, r, clone, "Move it, and copy it with changes")
 	for _, r := range []*Repo{r, restarted(t, r, was)} {
@@ -279,12 +280,12 @@ func TestALostIDStaysHeldThoughTheFileIsBrokenAfterwardsAndTheServerStartsAgain(
 func TestWhatOneCommitEndsAndAnotherBeginsIsNoLostIDHoweverFastTheyCome(t *testing.T) {
 	for name, slip := range map[string]func(t *testing.T, clone string){
 		"removed, and one of its name added elsewhere": func(t *testing.T, clone string) {
-			git(t, clone, "rm", "-rq", "instances/m/amf")
+			runGit(t, clone, "rm", "-rq", "instances/m/amf")
 			commitPush(t, clone, "Remove it")
 			put(t, clone, "instances/z/amf/vnf.yaml", named(testID(9), "amf", 3))
 		},
 		"removed, and another one added in its place": func(t *testing.T, clone string) {
-			git(t, clone, "rm", "-rq", "instances/m/amf")
+			runGit(t, clone, "rm", "-rq", "instances/m/amf")
 			commitPush(t, clone, "Remove it")
 			put(t, clone, "instances/m/amf/vnf.yaml", named(testID(9), "amf", 3))
 		},

@@ -116,23 +116,23 @@ func (r *Reader) settingsFiles(ctx context.Context, root string) (map[string]str
 	names := map[string]string{}
 	if e, ok, err := r.lookupPath(ctx, root, desired.RepositoriesFile); err != nil {
 		return nil, r.damaged(desired.RepositoriesFile, err)
-	} else if ok && e.isFile() {
-		names[desired.RepositoriesFile] = e.hash
+	} else if ok && e.IsFile() {
+		names[desired.RepositoriesFile] = e.Hash
 	}
 	e, ok, err := r.lookupPath(ctx, root, desired.VIMDir)
 	if err != nil {
 		return nil, r.damaged(desired.VIMDir, err)
 	}
-	if !ok || !e.isDir() {
+	if !ok || !e.IsDir() {
 		return names, nil
 	}
-	t, err := r.tree(ctx, e.hash)
+	t, err := r.tree(ctx, e.Hash)
 	if err != nil {
 		return nil, r.damaged(desired.VIMDir, err)
 	}
-	for _, v := range t.entries() {
-		if name := path.Join(desired.VIMDir, v.name); v.isFile() && desired.IsSettings(name) {
-			names[name] = v.hash
+	for _, v := range t.Entries() {
+		if name := path.Join(desired.VIMDir, v.Name); v.IsFile() && desired.IsSettings(name) {
+			names[name] = v.Hash
 		}
 	}
 	return names, nil

@@ -26,14 +26,14 @@ func (r *Repo) recall(ctx context.Context) error {
 		file := s.rev.Dir + "/" + desired.InstanceFile
 		err := r.eachCommit(ctx, head, []string{file}, func(c pastCommit) (bool, error) {
 			e, ok, err := r.lookupPath(ctx, c.root, s.rev.Dir)
-			if err != nil || !ok || !e.isDir() {
+			if err != nil || !ok || !e.IsDir() {
 				return true, err // what was there before is another life
 			}
-			rev := desired.Revision{Dir: s.rev.Dir, Commit: c.hash, Tree: e.hash}
-			if _, ok, err := r.lookupPath(ctx, e.hash, desired.InstanceFile); err != nil {
+			rev := desired.Revision{Dir: s.rev.Dir, Commit: c.hash, Tree: e.Hash}
+			if _, ok, err := r.lookupPath(ctx, e.Hash, desired.InstanceFile); err != nil {
 				return false, err
 			} else if !ok {
-				odd, err := r.wasMisnamed(ctx, s.rev.Dir, e.hash, c)
+				odd, err := r.wasMisnamed(ctx, s.rev.Dir, e.Hash, c)
 				return !odd, err
 			}
 			in, err := r.Read(ctx, rev)
@@ -65,10 +65,10 @@ func (r *Repo) Earlier(ctx context.Context, instance string, fn func(*desired.In
 	}
 	err := r.each(ctx, maxEarlier, r.Head(), []string{at.Dir + "/" + desired.InstanceFile}, func(c pastCommit) (bool, error) {
 		e, ok, err := r.lookupPath(ctx, c.root, at.Dir)
-		if err != nil || !ok || !e.isDir() {
+		if err != nil || !ok || !e.IsDir() {
 			return false, err
 		}
-		in, err := r.Read(ctx, desired.Revision{Instance: instance, Dir: at.Dir, Commit: c.hash, Tree: e.hash})
+		in, err := r.Read(ctx, desired.Revision{Instance: instance, Dir: at.Dir, Commit: c.hash, Tree: e.Hash})
 		if err != nil || in.ID != instance {
 			return false, nil //nolint:nilerr // what couldn't be parsed was never obeyed
 		}

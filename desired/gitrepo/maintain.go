@@ -53,12 +53,12 @@ func (r *Repo) maintain() {
 // least twice as large as the next. Objects that nothing refers to are kept.
 func (r *Repo) repack(ctx context.Context) error {
 	started := time.Now()
-	_, err := r.git.run(ctx, "-c", "pack.threads=1", "repack", "--geometric=2", "-d", "-q", "--window=5", "--depth=50")
+	_, err := r.git.Run(ctx, "-c", "pack.threads=1", "repack", "--geometric=2", "-d", "-q", "--window=5", "--depth=50")
 	if err != nil {
 		return err
 	}
 	r.maint.count(r.opt.Dir)
-	r.objects.refresh()
+	r.objects.Refresh()
 	r.log.Debug("repacked", "packs", r.maint.packs.Load(), "took", time.Since(started))
 	return nil
 }

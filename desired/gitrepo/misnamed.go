@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
 // misname says whether a file is called as somebody would call an instance's by mistake:
@@ -18,8 +19,8 @@ func misname(name string) bool {
 }
 
 // readable says whether a file could be meant as an instance's, by its name.
-func readable(e entry) bool {
-	return e.isFile() && (misname(e.name) || strings.HasSuffix(e.name, ".yaml") || strings.HasSuffix(e.name, ".yml"))
+func readable(e git.Entry) bool {
+	return e.IsFile() && (misname(e.Name) || strings.HasSuffix(e.Name, ".yaml") || strings.HasSuffix(e.Name, ".yml"))
 }
 
 // misnamed is the slot of a directory without the file of an instance that has a file which
@@ -34,8 +35,8 @@ func (r *Reader) misnamed(ctx context.Context, c dirChange, commit string) (*slo
 	}
 	s := &slot{rev: desired.Revision{Dir: c.dir, Commit: commit}}
 	for _, f := range files {
-		if misname(f.name) {
-			s.problems = []*desired.Problem{misnamedAs(c.dir, f.name)}
+		if misname(f.Name) {
+			s.problems = []*desired.Problem{misnamedAs(c.dir, f.Name)}
 			return s, nil
 		}
 	}
@@ -46,18 +47,18 @@ func (r *Reader) misnamed(ctx context.Context, c dirChange, commit string) (*slo
 		}
 	}
 	for _, f := range files {
-		data, err := r.objects.get(ctx, kindBlob, f.hash)
-		if errors.Is(err, errTooLarge) {
+		data, err := r.objects.Get(ctx, git.KindBlob, f.Hash)
+		if errors.Is(err, git.ErrTooLarge) {
 			continue
 		}
 		if err != nil {
-			return nil, r.damaged(path.Join(c.dir, f.name)+" at "+commit, err)
+			return nil, r.damaged(path.Join(c.dir, f.Name)+" at "+commit, err)
 		}
 		in, err := desired.ParseInstance(path.Join(c.dir, desired.InstanceFile), data)
 		if err != nil || was != nil && in.ID != was.ID && in.VnfdID != was.VnfdID {
 			continue
 		}
-		s.problems, s.stray = []*desired.Problem{misnamedAs(c.dir, f.name)}, was == nil
+		s.problems, s.stray = []*desired.Problem{misnamedAs(c.dir, f.Name)}, was == nil
 		return s, nil
 	}
 	return nil, nil
@@ -79,7 +80,7 @@ func (r *Reader) wasMisnamed(ctx context.Context, dir, tree string, c pastCommit
 			if err != nil {
 				return false, err
 			}
-			change.before = e.hash
+			change.before = e.Hash
 			break
 		}
 	}
@@ -89,22 +90,22 @@ func (r *Reader) wasMisnamed(ctx context.Context, dir, tree string, c pastCommit
 
 // candidates are the files of a directory that is no instance, by their paths in it; those
 // in folders of it only where it was one.
-func (r *Reader) candidates(ctx context.Context, c dirChange) ([]entry, error) {
-	var out []entry
+func (r *Reader) candidates(ctx context.Context, c dirChange) ([]git.Entry, error) {
+	var out []git.Entry
 	if c.before == "" {
 		t, err := r.tree(ctx, c.stray)
 		if err != nil {
 			return nil, err
 		}
-		for _, e := range t.entries() {
-			if e.isFile() {
+		for _, e := range t.Entries() {
+			if e.IsFile() {
 				out = append(out, e)
 			}
 		}
 		return out, nil
 	}
 	all, err := r.listFiles(ctx, c.stray)
-	if errors.Is(err, errMissing) {
+	if errors.Is(err, git.ErrMissing) {
 		return nil, err
 	}
 	if err != nil {
@@ -117,8 +118,8 @@ func (r *Reader) candidates(ctx context.Context, c dirChange) ([]entry, error) {
 		}
 	}
 	for _, f := range all {
-		if f.isFile() && !nested[path.Dir(f.path)] {
-			out = append(out, entry{mode: f.mode, name: f.path, hash: f.hash})
+		if f.IsFile() && !nested[path.Dir(f.path)] {
+			out = append(out, git.Entry{Mode: f.Mode, Name: f.path, Hash: f.Hash})
 		}
 	}
 	return out, nil

@@ -5,12 +5,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
 func TestAPushWhoseInstanceHasAMisnamedFileIsRefusedNamingTheRightOne(t *testing.T) {
 	dir := t.TempDir()
-	git(t, "", "init", "-q", "-b", "main", dir)
-	r := newReader(gitCLI{dir: filepath.Join(dir, ".git")}, "main", 1<<20)
+	runGit(t, "", "init", "-q", "-b", "main", dir)
+	r := newReader(git.Runner{Dir: filepath.Join(dir, ".git")}, "main", 1<<20)
 	defer r.Close()
 	const template = "instances/site/template.yaml"
 	base := map[string]string{
@@ -49,9 +51,9 @@ func TestAPushWhoseInstanceHasAMisnamedFileIsRefusedNamingTheRightOne(t *testing
 					}
 					put(t, dir, name, []byte(text))
 				}
-				git(t, dir, "add", "-A")
-				git(t, dir, "commit", "-q", "--allow-empty", "-m", "c")
-				return git(t, dir, "rev-parse", "HEAD")
+				runGit(t, dir, "add", "-A")
+				runGit(t, dir, "commit", "-q", "--allow-empty", "-m", "c")
+				return runGit(t, dir, "rev-parse", "HEAD")
 			}
 			if err := os.RemoveAll(filepath.Join(dir, "instances")); err != nil {
 				t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
 // acceptedRef is the commit as of which a person has accepted that ids were lost.
@@ -90,7 +91,7 @@ func (r *Repo) firstWith(ctx context.Context, id string, dirs []string) (string,
 	for _, d := range dirs {
 		args = append(args, path.Join(d, desired.InstanceFile))
 	}
-	out, err := r.git.run(ctx, args...)
+	out, err := r.git.Run(ctx, args...)
 	if err != nil {
 		return "", err
 	}
@@ -99,10 +100,10 @@ func (r *Repo) firstWith(ctx context.Context, id string, dirs []string) (string,
 		if err != nil {
 			return "", err
 		}
-		if len(c.parents) == 0 {
+		if len(c.Parents) == 0 {
 			return "", nil
 		}
-		root, err := r.rootOf(ctx, c.parents[0])
+		root, err := r.rootOf(ctx, c.Parents[0])
 		if err != nil {
 			return "", err
 		}
@@ -196,7 +197,7 @@ func (r *Repo) recallLost(ctx context.Context, operated map[string]desired.Revis
 // acceptedTrees finds directories as they were when a person last accepted what was held;
 // "" where they weren't.
 func (r *Repo) acceptedTrees(ctx context.Context) (func(dir string) (string, error), error) {
-	commit, err := readRef(r.opt.Dir, acceptedRef)
+	commit, err := git.ReadRef(r.opt.Dir, acceptedRef)
 	if err != nil {
 		return nil, err
 	}
@@ -209,7 +210,7 @@ func (r *Repo) acceptedTrees(ctx context.Context) (func(dir string) (string, err
 		if err != nil || !ok {
 			return "", err
 		}
-		return e.hash, nil
+		return e.Hash, nil
 	}, nil
 }
 
@@ -235,8 +236,8 @@ func (r *Repo) acceptLost(ctx context.Context) ([]*desired.Problem, error) {
 		if err != nil {
 			return nil, err
 		}
-		changes[i].after = e.hash
-		if changes[i].file, _, err = r.lookupPath(ctx, e.hash, desired.InstanceFile); err != nil {
+		changes[i].after = e.Hash
+		if changes[i].file, _, err = r.lookupPath(ctx, e.Hash, desired.InstanceFile); err != nil {
 			return nil, err
 		}
 	}
@@ -244,11 +245,11 @@ func (r *Repo) acceptLost(ctx context.Context) ([]*desired.Problem, error) {
 	if err != nil {
 		return nil, err
 	}
-	before, err := readRef(r.opt.Dir, acceptedRef)
+	before, err := git.ReadRef(r.opt.Dir, acceptedRef)
 	if err != nil {
 		return nil, err
 	}
-	if err := r.refs.move(ctx, acceptedRef, head, before); err != nil {
+	if err := r.refs.Move(ctx, acceptedRef, head, before); err != nil {
 		return nil, fmt.Errorf("%w: %w", desired.ErrUnavailable, err)
 	}
 	r.mu.Lock()

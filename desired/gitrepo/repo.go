@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
 // Options say where the desired repository is and how Jibe writes to it.
@@ -88,7 +89,7 @@ type Repo struct {
 	// move is held while the branch is read, moved, and the index follows, so that
 	// the index is never behind a commit of Jibe's own.
 	move sync.Mutex
-	refs *refUpdater // under move
+	refs *git.RefUpdater // under move
 
 	mu       sync.RWMutex
 	head     string
@@ -121,12 +122,12 @@ func Open(ctx context.Context, opt Options) (*Repo, error) {
 	if err := prepare(ctx, dir, opt.Branch); err != nil {
 		return nil, err
 	}
-	git := gitCLI{dir: dir}
+	runner := git.Runner{Dir: dir}
 	r := &Repo{
-		Reader:   newReader(git, opt.Branch, opt.CacheBytes),
+		Reader:   newReader(runner, opt.Branch, opt.CacheBytes),
 		opt:      opt,
 		log:      opt.Log,
-		refs:     &refUpdater{git: git},
+		refs:     git.NewRefUpdater(runner),
 		index:    newIndex(),
 		watchers: map[*watcher]struct{}{},
 		poke:     make(chan struct{}, 1),
@@ -187,14 +188,14 @@ func (r *Repo) Close() error {
 	r.work.Wait()
 	r.move.Lock()
 	defer r.move.Unlock()
-	r.refs.stop()
+	r.refs.Close()
 	return r.Reader.Close()
 }
 
 // Refresh makes the index follow the branch now. Where it does already, that costs
 // no more than to read a small file.
 func (r *Repo) Refresh(ctx context.Context) error {
-	if head, err := readRef(r.opt.Dir, r.ref()); err == nil && head == r.Head() {
+	if head, err := git.ReadRef(r.opt.Dir, r.ref()); err == nil && head == r.Head() {
 		return nil
 	}
 	r.move.Lock()
@@ -213,7 +214,7 @@ func (r *Repo) refreshLocked(ctx context.Context) error {
 }
 
 func (r *Repo) tryRefresh(ctx context.Context) error {
-	head, err := readRef(r.opt.Dir, r.ref())
+	head, err := git.ReadRef(r.opt.Dir, r.ref())
 	if err != nil {
 		return err
 	}

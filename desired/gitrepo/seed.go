@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
 // Seed commits files of any path: what a new desired repository starts with. It
@@ -15,9 +16,9 @@ import (
 // Files of the same path are replaced, others stay; where nothing differs, no
 // commit is made. It returns when the commit is durable.
 func (r *Repo) Seed(ctx context.Context, files map[string][]byte, subject string) error {
-	err := r.writeFiles(ctx, oneLine(subject)+"\n", func(ed *treeEditor) error {
+	err := r.writeFiles(ctx, oneLine(subject)+"\n", func(ed *git.TreeEditor) error {
 		for _, p := range slices.Sorted(maps.Keys(files)) {
-			if err := ed.setFile(p, files[p]); err != nil {
+			if err := setFile(ed, p, files[p]); err != nil {
 				return err
 			}
 		}
@@ -35,14 +36,14 @@ func (r *Repo) Seed(ctx context.Context, files map[string][]byte, subject string
 // commit is durable and the settings are the new ones.
 func (r *Repo) WriteVIM(ctx context.Context, name, subject string, trailers []desired.Trailer, change func(now []byte) ([]byte, error)) error {
 	file := desired.VIMFile(name)
-	return r.writeFiles(ctx, message(desired.Write{Subject: subject, Trailers: trailers}), func(ed *treeEditor) error {
-		e, found, err := ed.entryAt(file)
+	return r.writeFiles(ctx, message(desired.Write{Subject: subject, Trailers: trailers}), func(ed *git.TreeEditor) error {
+		e, found, err := ed.EntryAt(file)
 		if err != nil {
 			return err
 		}
 		var now []byte
-		if found && e.isFile() {
-			if now, err = r.objects.get(ctx, kindBlob, e.hash); err != nil {
+		if found && e.IsFile() {
+			if now, err = r.objects.Get(ctx, git.KindBlob, e.Hash); err != nil {
 				return fmt.Errorf("%w: %w", desired.ErrUnavailable, r.damaged(file, err))
 			}
 		}
@@ -51,45 +52,45 @@ func (r *Repo) WriteVIM(ctx context.Context, name, subject string, trailers []de
 		case err != nil:
 			return err
 		case next != nil:
-			return ed.setFile(file, next)
+			return setFile(ed, file, next)
 		case found:
-			return ed.splice(file, entry{})
+			return ed.Set(file, git.Entry{})
 		}
 		return nil
 	})
 }
 
 // setFile puts a file at a path.
-func (b *treeEditor) setFile(p string, data []byte) error {
+func setFile(ed *git.TreeEditor, p string, data []byte) error {
 	if err := checkPath(p); err != nil {
 		return err
 	}
-	e, found, err := b.entryAt(p)
+	e, found, err := ed.EntryAt(p)
 	if err != nil {
 		return err
 	}
-	if found && !e.isFile() {
+	if found && !e.IsFile() {
 		return fmt.Errorf("%s is a folder", p)
 	}
 	if !found {
-		e.mode = modeFile
+		e.Mode = git.ModeFile
 	}
-	if hash := hashHex(kindBlob, data); hash == e.hash {
+	if hash := git.HashObject(git.KindBlob, data); hash == e.Hash {
 		return nil
 	}
-	e.hash = b.pack.add(kindBlob, data)
-	return b.splice(p, e)
+	e.Hash = ed.Pack.Add(git.KindBlob, data)
+	return ed.Set(p, e)
 }
 
 // writeFiles commits an edit of files that are no instance's. edit runs again where the
 // branch has moved meanwhile.
-func (r *Repo) writeFiles(ctx context.Context, message string, edit func(ed *treeEditor) error) error {
+func (r *Repo) writeFiles(ctx context.Context, message string, edit func(ed *git.TreeEditor) error) error {
 	for turn := range maxTurns {
 		err := r.tryFiles(ctx, message, edit)
-		if !errors.Is(err, errRefMoved) && !errors.Is(err, errRefLocked) {
+		if !errors.Is(err, git.ErrRefMoved) && !errors.Is(err, git.ErrRefLocked) {
 			return err
 		}
-		if errors.Is(err, errRefLocked) {
+		if errors.Is(err, git.ErrRefLocked) {
 			if err := r.breakLocks(); err != nil {
 				return fmt.Errorf("%w: %w", desired.ErrUnavailable, err)
 			}
@@ -101,7 +102,7 @@ func (r *Repo) writeFiles(ctx context.Context, message string, edit func(ed *tre
 	return fmt.Errorf("%w: branch %s moves too fast", desired.ErrUnavailable, r.opt.Branch)
 }
 
-func (r *Repo) tryFiles(ctx context.Context, message string, edit func(ed *treeEditor) error) error {
+func (r *Repo) tryFiles(ctx context.Context, message string, edit func(ed *git.TreeEditor) error) error {
 	r.move.Lock()
 	defer r.move.Unlock()
 	if err := r.refreshLocked(ctx); err != nil {
@@ -113,15 +114,15 @@ func (r *Repo) tryFiles(ctx context.Context, message string, edit func(ed *treeE
 	r.mu.RLock()
 	head, root := r.head, r.root
 	r.mu.RUnlock()
-	ed := newTreeEditor(ctx, r.Reader, root, nil, newPackBuilder())
+	ed := r.editTrees(ctx, root, nil, git.NewPack())
 	if err := edit(ed); err != nil {
 		return err
 	}
-	if ed.root == root {
+	if ed.Root() == root {
 		return nil
 	}
-	commit := ed.pack.add(kindCommit, encodeCommit(ed.root, head, "", r.opt.Author, r.opt.Now(), message))
-	if err := r.land(ctx, ed.pack, commit, head); err != nil {
+	commit := ed.Pack.Add(git.KindCommit, git.EncodeCommit(ed.Root(), head, "", r.opt.Author, r.opt.Now(), message))
+	if err := r.land(ctx, ed.Pack, commit, head); err != nil {
 		return err
 	}
 	return r.refreshLocked(ctx)

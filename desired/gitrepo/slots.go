@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
 // readSlots reads and parses the instances after a change, nil where one is gone.
@@ -40,20 +41,20 @@ func (r *Reader) readSlotChunk(ctx context.Context, changes []dirChange, slots [
 			continue
 		}
 		slots[i] = &slot{rev: desired.Revision{Dir: c.dir, Commit: commit, Tree: c.after}}
-		if !c.file.isFile() {
+		if !c.file.IsFile() {
 			slots[i].problems = []*desired.Problem{notAFile(path.Join(c.dir, desired.InstanceFile), c.file)}
 			continue
 		}
-		if in, ok := r.parsed.get(parsedKey(c.dir, c.after)); ok && len(secretsIn("", nil, in)) == 0 {
+		if in, ok := r.parsed.Get(parsedKey(c.dir, c.after)); ok && len(secretsIn("", nil, in)) == 0 {
 			slots[i].rev.Instance, slots[i].name = in.ID, in.Name
 			continue
 		}
-		hashes, at = append(hashes, c.file.hash), append(at, i)
+		hashes, at = append(hashes, c.file.Hash), append(at, i)
 	}
-	return r.objects.each(ctx, kindBlob, hashes, func(j int, data []byte, err error) error {
+	return r.objects.Each(ctx, git.KindBlob, hashes, func(j int, data []byte, err error) error {
 		c, s := changes[at[j]], slots[at[j]]
 		file := path.Join(c.dir, desired.InstanceFile)
-		if errors.Is(err, errTooLarge) {
+		if errors.Is(err, git.ErrTooLarge) {
 			s.problems = []*desired.Problem{{File: file, Message: err.Error(), Remedy: "keep large files elsewhere"}}
 			return nil
 		}
@@ -78,12 +79,12 @@ func problemsOf(file string, err error) []*desired.Problem {
 	return []*desired.Problem{{File: file, Message: err.Error()}}
 }
 
-func notAFile(file string, e entry) *desired.Problem {
+func notAFile(file string, e git.Entry) *desired.Problem {
 	what := "a folder"
-	switch e.mode {
-	case modeSymlink:
+	switch e.Mode {
+	case git.ModeSymlink:
 		what = "a symbolic link"
-	case modeSubmodule:
+	case git.ModeSubmodule:
 		what = "a submodule"
 	}
 	return &desired.Problem{File: file, Message: "is " + what + ", not a file", Remedy: "commit a plain file"}

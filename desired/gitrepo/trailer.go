@@ -29,7 +29,7 @@ func (r *Repo) FindTrailer(ctx context.Context, since, key, value string) (strin
 		}
 	}
 	find := func(revs ...string) (string, error) {
-		out, err := r.git.run(ctx, append(append(args, revs...), "--")...)
+		out, err := r.git.Run(ctx, append(append(args, revs...), "--")...)
 		if err != nil {
 			return "", fmt.Errorf("%w: search history: %w", desired.ErrUnavailable, err)
 		}

@@ -1,21 +1,18 @@
 package packages
 
 import (
-	"bufio"
-	"bytes"
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os/exec"
 	"path"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
 // What one package may hold; a repository is somebody else's, so that it can be
@@ -40,119 +37,49 @@ func (e *refusedError) Error() string { return e.why }
 
 func refuse(format string, args ...any) error { return &refusedError{fmt.Sprintf(format, args...)} }
 
-// objects reads git objects through one child process. It is not safe for
-// concurrent use.
+// objects reads packages out of git objects. Within ctx it starts git when there is
+// something to read, and close ends that.
 type objects struct {
-	cmd    *exec.Cmd
-	stop   context.CancelFunc
-	in     io.WriteCloser
-	out    *bufio.Reader
-	stderr tail
+	ctx context.Context
+	git *git.Objects
 }
 
-func (g git) objects(ctx context.Context) (*objects, error) {
-	ctx, stop := context.WithCancel(ctx)
-	o := &objects{stop: stop}
-	o.cmd = g.command(ctx, "cat-file", "--batch")
-	o.cmd.Stderr = &o.stderr
-	var err error
-	if o.in, err = o.cmd.StdinPipe(); err == nil {
-		var out io.ReadCloser
-		if out, err = o.cmd.StdoutPipe(); err == nil {
-			o.out = bufio.NewReaderSize(out, 64<<10)
-			err = o.cmd.Start()
-		}
-	}
-	if err != nil {
-		stop()
-		return nil, fmt.Errorf("%w: git cat-file: %w", errStore, err)
-	}
-	return o, nil
+func newObjects(ctx context.Context, runner git.Runner) *objects {
+	return &objects{ctx, git.NewObjects(runner, git.Limits{Blob: maxBlob, Tree: maxTree, Commit: maxTree}, 0)}
 }
 
-func (o *objects) close() {
-	o.in.Close()
-	o.stop()
-	_ = o.cmd.Wait() // it was told to end
-}
+func (o *objects) close() { o.git.Close() }
 
-// get returns an object of the kind ("tree", "blob"), of at most most bytes. An
-// object that doesn't exist is ErrUnknown; one that is too large, or of another
-// kind, is refused.
-func (o *objects) get(name, kind string, most int64) (hash string, data []byte, err error) {
-	broken := func(err error) (string, []byte, error) {
-		return "", nil, fmt.Errorf("%w: git cat-file %s: %w%s", errStore, name, err, &o.stderr)
+// get returns an object of the kind. One that doesn't exist is ErrUnknown; one that is
+// too large, or of another kind, is refused.
+func (o *objects) get(name, kind string) (hash string, data []byte, err error) {
+	hash, data, err = o.git.Lookup(o.ctx, kind, name)
+	if err == nil {
+		return hash, data, nil
 	}
-	if strings.ContainsAny(name, "\n\x00") {
-		return "", nil, refuse("%q can't be the name of an object", name)
+	if large, ok := errors.AsType[*git.SizeError](err); ok {
+		return "", nil, refuse("it has %d bytes; at most %d are read", large.Size, large.Limit)
 	}
-	if _, err := io.WriteString(o.in, name+"\n"); err != nil {
-		return broken(err)
+	if other, ok := errors.AsType[*git.KindError](err); ok {
+		return "", nil, refuse("%s is a %s, not a %s", name, other.Kind, other.Want)
 	}
-	line, err := o.out.ReadString('\n')
-	if err != nil {
-		return broken(err)
-	}
-	line = strings.TrimSuffix(line, "\n")
-	if strings.HasSuffix(line, " missing") {
+	if errors.Is(err, git.ErrMissing) {
 		return "", nil, fmt.Errorf("%w: %s", ErrUnknown, name)
 	}
-	f := strings.Fields(line)
-	if len(f) != 3 {
-		return broken(fmt.Errorf("unexpected answer %q", line))
-	}
-	size, err := strconv.ParseInt(f[2], 10, 64)
-	if err != nil || size < 0 {
-		return broken(fmt.Errorf("unexpected answer %q", line))
-	}
-	if f[1] != kind || size > most {
-		if _, err := io.CopyN(io.Discard, o.out, size+1); err != nil {
-			return broken(err)
-		}
-		if f[1] != kind {
-			return "", nil, refuse("%s is a %s, not a %s", name, f[1], kind)
-		}
-		return "", nil, refuse("it has %d bytes; at most %d are read", size, most)
-	}
-	data = make([]byte, size+1)
-	if _, err := io.ReadFull(o.out, data); err != nil {
-		return broken(err)
-	}
-	return f[0], data[:size], nil
-}
-
-// item is one entry of a directory.
-type item struct {
-	name string
-	mode string // as git writes it: "40000", "100644", …
-	hash string
-}
-
-func (i item) dir() bool { return i.mode == "40000" }
-
-// parseTree reads a tree object, whose hashes have size bytes.
-func parseTree(data []byte, size int) ([]item, error) {
-	var out []item
-	for len(data) > 0 {
-		mode, rest, ok := bytes.Cut(data, []byte{' '})
-		name, rest, ok2 := bytes.Cut(rest, []byte{0})
-		if !ok || !ok2 || len(rest) < size {
-			return nil, refuse("a directory's list is damaged")
-		}
-		out = append(out, item{string(name), string(mode), hex.EncodeToString(rest[:size])})
-		data = rest[size:]
-	}
-	return out, nil
+	return "", nil, fmt.Errorf("%w: %w", errStore, err)
 }
 
 // tree returns the directory's entries.
-func (o *objects) tree(name string) (string, []item, error) {
-	hash, data, err := o.get(name, "tree", maxTree)
+func (o *objects) tree(name string) (string, []git.Entry, error) {
+	hash, data, err := o.get(name, git.KindTree)
 	if err != nil {
 		return "", nil, err
 	}
-	items, err := parseTree(data, len(hash)/2)
-	return hash, items, err
+	t, err := git.ParseTree(data)
+	if err != nil {
+		return "", nil, refuse("a directory's list is damaged")
+	}
+	return hash, t.Entries(), nil
 }
 
 // packages finds the packages at the commit: the directory dir itself, or else
@@ -170,15 +97,15 @@ func (o *objects) packages(commit, dir string) ([]found, error) {
 	}
 	var out []found
 	for _, i := range items {
-		if !i.dir() || checkName(i.name) != nil {
+		if !isDir(i) || checkName(i.Name) != nil {
 			continue
 		}
-		_, inside, err := o.tree(i.hash)
+		_, inside, err := o.tree(i.Hash)
 		if err != nil {
 			return nil, err
 		}
 		if isPackage(inside) {
-			out = append(out, found{path.Join(dir, i.name), i.hash})
+			out = append(out, found{path.Join(dir, i.Name), i.Hash})
 		}
 		if len(out) > maxPackages {
 			return nil, refuse("more than %d packages in one folder", maxPackages)
@@ -187,8 +114,11 @@ func (o *objects) packages(commit, dir string) ([]found, error) {
 	return out, nil
 }
 
-func isPackage(items []item) bool {
-	return slices.ContainsFunc(items, func(i item) bool { return i.dir() && i.name == "TOSCA-Metadata" })
+// isDir takes a directory only as git writes it now: an old way isn't allowed in a package.
+func isDir(e git.Entry) bool { return e.Mode == git.ModeDir }
+
+func isPackage(items []git.Entry) bool {
+	return slices.ContainsFunc(items, func(i git.Entry) bool { return isDir(i) && i.Name == "TOSCA-Metadata" })
 }
 
 // files reads all of a tree into memory, within the limits. Symbolic links and
@@ -211,23 +141,23 @@ func (o *objects) fill(out *files, tree, dir string, depth int) error {
 		return describe(dir, err)
 	}
 	for _, i := range items {
-		name := path.Join(dir, i.name)
-		if err := checkName(i.name); err != nil {
+		name := path.Join(dir, i.Name)
+		if err := checkName(i.Name); err != nil {
 			return describe(name, err)
 		}
 		if out.count()+1 > maxFiles {
 			return refuse("it has more than %d files and directories", maxFiles)
 		}
-		switch i.mode {
-		case "40000":
+		switch i.Mode {
+		case git.ModeDir:
 			if err := out.mkdir(name); err != nil {
 				return err
 			}
-			if err := o.fill(out, i.hash, name, depth+1); err != nil {
+			if err := o.fill(out, i.Hash, name, depth+1); err != nil {
 				return err
 			}
-		case "100644", "100755", "100664":
-			_, data, err := o.get(i.hash, "blob", maxBlob)
+		case git.ModeFile, git.ModeExec, "100664":
+			_, data, err := o.get(i.Hash, git.KindBlob)
 			if err != nil {
 				return describe(name, err)
 			}
@@ -235,18 +165,18 @@ func (o *objects) fill(out *files, tree, dir string, depth int) error {
 				return refuse("its files have more than %d bytes together", maxTotal)
 			}
 			mode := fs.FileMode(0o444)
-			if i.mode == "100755" {
+			if i.Mode == git.ModeExec {
 				mode = 0o555
 			}
 			if err := out.add(name, data, mode); err != nil {
 				return err
 			}
-		case "120000":
+		case git.ModeSymlink:
 			return refuse("%s: symbolic links are not allowed in a package: put the file itself there", name)
-		case "160000":
+		case git.ModeSubmodule:
 			return refuse("%s: submodules are not allowed in a package: put the files themselves there", name)
 		default:
-			return refuse("%s: git mode %s is not allowed in a package", name, i.mode)
+			return refuse("%s: git mode %s is not allowed in a package", name, i.Mode)
 		}
 	}
 	return nil

@@ -1,4 +1,4 @@
-package gitrepo
+package git
 
 import (
 	"fmt"
@@ -8,41 +8,41 @@ import (
 
 	"github.com/go-git/go-git/v5/plumbing"
 	gitobject "github.com/go-git/go-git/v5/plumbing/object"
-
-	"github.com/jibe-vnfm/jibe/desired"
 )
 
-// commitInfo is what of a commit matters here.
-type commitInfo struct {
-	tree    string
-	parents []string
-	author  string // "name <mail>"
+// Commit is what of a commit is read.
+type Commit struct {
+	Tree    string
+	Parents []string
+	Author  string // "name <mail>"
 }
 
-func parseCommit(data []byte) (commitInfo, error) {
+// ParseCommit decodes a commit object.
+func ParseCommit(data []byte) (Commit, error) {
 	raw := new(plumbing.MemoryObject)
 	raw.SetType(plumbing.CommitObject)
 	_, _ = raw.Write(data) // memory doesn't fail
 	var c gitobject.Commit
 	if err := c.Decode(raw); err != nil {
-		return commitInfo{}, fmt.Errorf("malformed commit: %w", err)
+		return Commit{}, fmt.Errorf("malformed commit: %w", err)
 	}
 	if c.TreeHash.IsZero() {
-		return commitInfo{}, fmt.Errorf("malformed commit: no tree")
+		return Commit{}, fmt.Errorf("malformed commit: no tree")
 	}
-	info := commitInfo{tree: c.TreeHash.String(), author: fmt.Sprintf("%s <%s>", c.Author.Name, c.Author.Email)}
+	info := Commit{Tree: c.TreeHash.String(), Author: fmt.Sprintf("%s <%s>", c.Author.Name, c.Author.Email)}
 	for _, parent := range c.ParentHashes {
-		info.parents = append(info.parents, parent.String())
+		info.Parents = append(info.Parents, parent.String())
 	}
 	return info, nil
 }
 
-// encodeCommit makes a commit object. by is the author, committer Jibe.
-func encodeCommit(tree, parent, by, committer string, at time.Time, message string) []byte {
+// EncodeCommit makes a commit object on top of parent, "" for none. by is the author
+// and may be "": then it is the committer, "name <mail>".
+func EncodeCommit(tree, parent, by, committer string, at time.Time, message string) []byte {
 	c := gitobject.Commit{
 		TreeHash:  plumbing.NewHash(tree),
-		Author:    signature(ident(by, committer), at),
-		Committer: signature(ident(committer, committer), at),
+		Author:    signature(Ident(by, committer), at),
+		Committer: signature(Ident(committer, committer), at),
 		Message:   message,
 	}
 	if parent != "" {
@@ -73,9 +73,9 @@ func signature(by string, at time.Time) gitobject.Signature {
 	return gitobject.Signature{Name: name, Email: mail, When: at}
 }
 
-// ident makes "name <mail>" out of what a caller gave; git refuses a commit
+// Ident makes "name <mail>" out of what a caller gave; git refuses a commit
 // without both, or with line ends in them.
-func ident(by, fallback string) string {
+func Ident(by, fallback string) string {
 	clean := strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
 			return ' '
@@ -97,26 +97,4 @@ func ident(by, fallback string) string {
 		name = strings.TrimSpace(mail)
 	}
 	return name + " <" + strings.ReplaceAll(strings.TrimSpace(mail), " ", "") + ">"
-}
-
-// message is the commit message of a write.
-func message(w desired.Write) string {
-	var b strings.Builder
-	b.WriteString(oneLine(w.Subject))
-	b.WriteString("\n")
-	if body := strings.TrimSpace(strings.ReplaceAll(w.Body, "\x00", "")); body != "" {
-		b.WriteString("\n" + body + "\n")
-	}
-	if len(w.Trailers) > 0 {
-		b.WriteString("\n")
-	}
-	for _, t := range w.Trailers {
-		b.WriteString(oneLine(t.Key) + ": " + oneLine(t.Value) + "\n")
-	}
-	return b.String()
-}
-
-// oneLine keeps a subject or trailer from becoming several.
-func oneLine(s string) string {
-	return strings.Join(strings.Fields(strings.ReplaceAll(s, "\x00", "")), " ")
 }

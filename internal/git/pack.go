@@ -1,4 +1,4 @@
-package gitrepo
+package git
 
 import (
 	"bytes"
@@ -6,11 +6,9 @@ import (
 	"crypto/sha1" //nolint:gosec // git's checksums
 	"encoding/binary"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"hash/adler32"
 	"hash/crc32"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -34,10 +32,10 @@ const (
 // repack deltifies them anyway.
 const storedBelow = 1 << 10
 
-// packBuilder collects the new objects of one batch as a git pack (version 2)
+// Pack collects the new objects of one batch as a git pack (version 2)
 // and its index. A tree that was spliced from another of the same pack is a
 // delta, so a flat folder of 10,000 instances costs a hundred bytes a commit.
-type packBuilder struct {
+type Pack struct {
 	buf     bytes.Buffer
 	entries []packEntry
 	byHash  map[[20]byte]int
@@ -50,15 +48,16 @@ type packEntry struct {
 	crc    uint32
 }
 
-func newPackBuilder() *packBuilder {
-	p := &packBuilder{byHash: map[[20]byte]int{}}
+// NewPack begins an empty pack.
+func NewPack() *Pack {
+	p := &Pack{byHash: map[[20]byte]int{}}
 	p.buf.WriteString("PACK\x00\x00\x00\x02\x00\x00\x00\x00") // the count is filled in at the end
 	p.zw, _ = zlib.NewWriterLevel(nil, zlib.BestSpeed)
 	return p
 }
 
 // offsetOf returns where an object of this pack starts.
-func (p *packBuilder) offsetOf(hash string) (int, bool) {
+func (p *Pack) offsetOf(hash string) (int, bool) {
 	bin, err := hex.DecodeString(hash)
 	if err != nil || len(bin) != 20 {
 		return 0, false
@@ -70,23 +69,23 @@ func (p *packBuilder) offsetOf(hash string) (int, bool) {
 	return p.entries[i].offset, true
 }
 
-// add puts an object in, once, and returns its name.
-func (p *packBuilder) add(kind string, data []byte) string {
+// Add puts an object in, once, and returns its name.
+func (p *Pack) Add(kind string, data []byte) string {
 	hash := hashObject(kind, data)
 	if _, ok := p.byHash[hash]; !ok {
-		typ := map[string]byte{kindCommit: packCommit, kindTree: packTree, kindBlob: packBlob}[kind]
-		p.write(hash, typ, len(data), nil, data, len(data) <= storedBelow || kind == kindTree)
+		typ := map[string]byte{KindCommit: packCommit, KindTree: packTree, KindBlob: packBlob}[kind]
+		p.write(hash, typ, len(data), nil, data, len(data) <= storedBelow || kind == KindTree)
 	}
 	return hex.EncodeToString(hash[:])
 }
 
 // addSpliced puts in a tree that was made from base (of baseSize bytes) by one splice.
-func (p *packBuilder) addSpliced(data []byte, base string, baseSize int, s splice) string {
+func (p *Pack) addSpliced(data []byte, base string, baseSize int, s splice) string {
 	from, ok := p.offsetOf(base)
 	if !ok || len(data) < 256 {
-		return p.add(kindTree, data)
+		return p.Add(KindTree, data)
 	}
-	hash := hashObject(kindTree, data)
+	hash := hashObject(KindTree, data)
 	if _, ok := p.byHash[hash]; !ok {
 		delta := spliceDelta(baseSize, len(data), s)
 		p.write(hash, packOfsDelta, len(delta), ofsEncode(p.buf.Len()-from), delta, len(delta) <= storedBelow)
@@ -94,7 +93,7 @@ func (p *packBuilder) addSpliced(data []byte, base string, baseSize int, s splic
 	return hex.EncodeToString(hash[:])
 }
 
-func (p *packBuilder) write(hash [20]byte, typ byte, size int, base, data []byte, stored bool) {
+func (p *Pack) write(hash [20]byte, typ byte, size int, base, data []byte, stored bool) {
 	start := p.buf.Len()
 	head := byte(size&15) | typ<<4
 	for size >>= 4; size > 0; size >>= 7 {
@@ -182,7 +181,7 @@ func deltaCopy(out []byte, offset, size int) []byte {
 }
 
 // finish returns the pack and its index (version 2).
-func (p *packBuilder) finish() (pack, idx []byte, name string, err error) {
+func (p *Pack) finish() (pack, idx []byte, name string, err error) {
 	pack = p.buf.Bytes()
 	binary.BigEndian.PutUint32(pack[8:], uint32(len(p.entries)))
 	sum := sha1.Sum(pack) //nolint:gosec // git's checksum
@@ -205,18 +204,16 @@ func (p *packBuilder) finish() (pack, idx []byte, name string, err error) {
 	return p.buf.Bytes(), out.Bytes(), hex.EncodeToString(sum[:]), nil
 }
 
-// tmpPrefix begins the names of packs that are being written. They stand outside
-// objects/: git repack would take them for packs, and a local clone copies
-// whatever stands there.
-const tmpPrefix = "tmp_"
+// TmpPrefix begins the names of files that are being written.
+const TmpPrefix = "tmp_"
 
-// ownDir is Jibe's folder in the repository.
-func ownDir(gitDir string) string { return filepath.Join(gitDir, "jibe") }
-
-// writePack makes the batch's objects durable: the pack and its index are synced
+// Write makes the batch's objects durable: the pack and its index are synced
 // side by side, renamed (the index last: it is what makes a pack visible), and
-// the directory is synced. After an error nothing is visible.
-func (p *packBuilder) writePack(gitDir string) (err error) {
+// the directory is synced. After an error nothing is visible. Until then they stand in
+// tmpDir, outside objects/ and on the same file system: git repack would take them for
+// packs, and a local clone copies whatever stands there. A crash leaves them there, with
+// [TmpPrefix].
+func (p *Pack) Write(gitDir, tmpDir string) (err error) {
 	dir := filepath.Join(gitDir, "objects", "pack")
 	pack, idx, name, err := p.finish()
 	if err != nil {
@@ -237,8 +234,8 @@ func (p *packBuilder) writePack(gitDir string) (err error) {
 	var g errgroup.Group
 	for i := range files {
 		f := &files[i]
-		f.tmp = filepath.Join(ownDir(gitDir), tmpPrefix+name+f.ext)
-		g.Go(func() error { return writeSynced(f.tmp, f.data) })
+		f.tmp = filepath.Join(tmpDir, TmpPrefix+name+f.ext)
+		g.Go(func() error { return WriteSynced(f.tmp, f.data) })
 	}
 	if err := g.Wait(); err != nil {
 		return err
@@ -248,37 +245,5 @@ func (p *packBuilder) writePack(gitDir string) (err error) {
 			return err
 		}
 	}
-	return syncDir(dir)
-}
-
-// writeSynced writes a new file and syncs it; one left by a crash is replaced.
-func writeSynced(name string, data []byte) error {
-	if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o444)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	if err == nil {
-		err = f.Sync()
-	}
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	return err
-}
-
-// syncDir makes renames in a directory durable.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	if err := d.Sync(); err != nil {
-		return fmt.Errorf("sync %s: %w", dir, err)
-	}
-	return nil
+	return SyncDir(dir)
 }
