@@ -2,24 +2,20 @@ package desired
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
-	"io"
 	"math"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/jibe-vnfm/jibe/internal/safeyaml"
 )
 
 const (
 	// maxFile is the most that a file of the desired repository may hold, in bytes.
 	maxFile = 1 << 20
-	// maxDepth is how deep its values may nest.
-	maxDepth = 64
 	// maxProblems ends the reading of a file that is wrong all over.
 	maxProblems = 20
 )
@@ -86,54 +82,37 @@ func (d *document) root(data []byte) *yaml.Node {
 		d.fail(&yaml.Node{Line: line}, "save the file as UTF-8", "the file isn't UTF-8 text")
 		return nil
 	}
-	doc, more, err := decode(data)
-	if err != nil {
-		line, msg := splitYAMLError(err)
-		d.fail(&yaml.Node{Line: line}, "mend the YAML syntax near this line", "not YAML: %s", msg)
-		return nil
-	}
-	if more != nil {
-		d.fail(more, "keep one document a file: remove the \"---\" and what follows it", "the file holds several YAML documents")
-		return nil
-	}
-	if doc == nil || len(doc.Content) == 0 {
-		return nil
-	}
-	n := doc.Content[0]
-	before := len(d.problems)
-	d.check(n, 0)
-	if len(d.problems) > before {
-		return nil
-	}
-	if isNull(n) {
-		return nil
+	n, faults := safeyaml.ParsePlain(data)
+	for _, f := range faults {
+		message, remedy := inWords(f)
+		d.fail(&yaml.Node{Line: f.Line}, remedy, "%s", message)
 	}
 	return n
 }
 
-// decode returns the first document and the second, if there is one. The YAML
-// library is known to panic on some malformed input; that is an error here.
-func decode(data []byte) (doc, more *yaml.Node, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			doc, more, err = nil, nil, fmt.Errorf("yaml: unreadable: %v", r)
-		}
-	}()
-	dec := yaml.NewDecoder(bytes.NewReader(data))
-	var first, second yaml.Node
-	switch err := dec.Decode(&first); {
-	case errors.Is(err, io.EOF):
-		return nil, nil, nil
-	case err != nil:
-		return nil, nil, err
+// inWords says what is wrong, and what to do about it.
+func inWords(e *safeyaml.Error) (message, remedy string) {
+	switch e.Fault {
+	case safeyaml.Syntax:
+		return "not YAML: " + e.Value, "mend the YAML syntax near this line"
+	case safeyaml.PlainDocument:
+		return "the file holds several YAML documents", "keep one document a file: remove the \"---\" and what follows it"
+	case safeyaml.Depth:
+		return fmt.Sprintf("values nest more than %d deep", safeyaml.MaxDepth), "flatten it"
+	case safeyaml.PlainAlias:
+		return "YAML anchors and aliases are not allowed", "write the value out where it is needed"
+	case safeyaml.PlainTag:
+		return fmt.Sprintf("the YAML tag %q is not allowed", e.Value), "remove the tag"
+	case safeyaml.MergeKey:
+		return "the merge key \"<<\" is not allowed", "write the keys out"
+	case safeyaml.KeyKind:
+		return "a key must be text", "use a plain text key"
+	case safeyaml.PlainKey:
+		return fmt.Sprintf("key %s isn't text", e.Value), fmt.Sprintf("put it in quotes: %q", e.Value)
+	case safeyaml.DuplicateKey:
+		return fmt.Sprintf("key %q is given twice, first in line %d", e.Value, e.First), "remove one of them"
 	}
-	switch err := dec.Decode(&second); {
-	case errors.Is(err, io.EOF):
-		return &first, nil, nil
-	case err != nil:
-		return nil, nil, err
-	}
-	return &first, &second, nil
+	return e.Message, "write plain values"
 }
 
 func validPrefix(data []byte) int {
@@ -146,62 +125,6 @@ func validPrefix(data []byte) int {
 		n += size
 	}
 	return n
-}
-
-var yamlLine = regexp.MustCompile(`^(?:yaml: )?(?:line (\d+): )?`)
-
-func splitYAMLError(err error) (int, string) {
-	s := err.Error()
-	m := yamlLine.FindStringSubmatch(s)
-	line, _ := strconv.Atoi(m[1])
-	return line, s[len(m[0]):]
-}
-
-// check refuses what no file of ours may hold, wherever it stands: anchors and
-// aliases (a small file could stand for gigabytes), merge keys, foreign tags,
-// keys that aren't text, keys given twice, nesting without end.
-func (d *document) check(n *yaml.Node, depth int) {
-	if depth > maxDepth {
-		d.fail(n, "flatten it", "values nest more than %d deep", maxDepth)
-		return
-	}
-	if n.Kind == yaml.AliasNode || n.Anchor != "" {
-		d.fail(n, "write the value out where it is needed", "YAML anchors and aliases are not allowed")
-		return
-	}
-	switch n.ShortTag() {
-	case "!!map", "!!seq", "!!str", "!!int", "!!float", "!!bool", "!!null", "!!timestamp":
-	default:
-		d.fail(n, "remove the tag", "the YAML tag %q is not allowed", n.Tag)
-		return
-	}
-	if n.Kind != yaml.MappingNode {
-		for _, c := range n.Content {
-			d.check(c, depth+1)
-		}
-		return
-	}
-	seen := make(map[string]int, len(n.Content)/2)
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		k, v := n.Content[i], n.Content[i+1]
-		switch {
-		case k.Kind == yaml.ScalarNode && k.ShortTag() == "!!merge":
-			d.fail(k, "write the keys out", "the merge key \"<<\" is not allowed")
-			continue
-		case k.Kind != yaml.ScalarNode || k.Anchor != "":
-			d.fail(k, "use a plain text key", "a key must be text")
-			continue
-		case k.ShortTag() != "!!str" && k.ShortTag() != "!!timestamp":
-			d.fail(k, fmt.Sprintf("put it in quotes: %q", k.Value), "key %s isn't text", k.Value)
-			continue
-		}
-		if first, ok := seen[k.Value]; ok {
-			d.fail(k, "remove one of them", "key %q is given twice, first in line %d", k.Value, first)
-			continue
-		}
-		seen[k.Value] = k.Line
-		d.check(v, depth+1)
-	}
 }
 
 func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" }
