@@ -92,38 +92,6 @@ func (r *Reader) commit(ctx context.Context, hash string) (git.Commit, error) {
 	return c, nil
 }
 
-// maxAuthorSearch bounds how many commits are looked at for the one that changed
-// a directory. Whoever sees a revision sees it soon after it was made.
-const maxAuthorSearch = 1000
-
-// Author is who brought the directory to its state at rev, as git writes people:
-// the author of the last commit, along the first parents, that changed it. rev's
-// own commit may be a later one, of somebody else, that came with the same push.
-func (r *Reader) Author(ctx context.Context, rev desired.Revision) (string, error) {
-	c, err := r.commit(ctx, rev.Commit)
-	if err != nil {
-		return "", err
-	}
-	for range maxAuthorSearch {
-		if len(c.Parents) == 0 {
-			break
-		}
-		parent, err := r.commit(ctx, c.Parents[0])
-		if err != nil {
-			return "", err
-		}
-		dir, _, err := r.lookupPath(ctx, parent.Tree, rev.Dir)
-		if err != nil {
-			return "", err
-		}
-		if dir.Hash != rev.Tree {
-			break
-		}
-		c = parent
-	}
-	return c.Author, nil
-}
-
 // damaged names what can't be read, and what to do where that is the
 // repository's fault.
 func (r *Reader) damaged(what string, err error) error {
@@ -319,39 +287,4 @@ func (r *Reader) fileAt(ctx context.Context, root, p string) ([]byte, error) {
 		return nil, r.damaged(p, err)
 	}
 	return data, nil
-}
-
-// settingsKey is equal for two root trees whose settings are the same.
-func (r *Reader) settingsKey(ctx context.Context, root string) (string, error) {
-	t, err := r.tree(ctx, root)
-	if err != nil {
-		return "", r.damaged("root tree "+root, err)
-	}
-	vims, _ := t.Find(desired.VIMDir)
-	repos, _ := t.Find(desired.RepositoriesFile)
-	return vims.Mode + vims.Hash + repos.Mode + repos.Hash, nil
-}
-
-// settings reads vims/ and repositories.yaml below a root tree.
-func (r *Reader) settings(ctx context.Context, root string) (*desired.Settings, error) {
-	var names []string
-	if e, ok, err := r.lookupPath(ctx, root, desired.RepositoriesFile); err != nil {
-		return nil, r.damaged(desired.RepositoriesFile, err)
-	} else if ok && e.IsFile() {
-		names = append(names, desired.RepositoriesFile)
-	}
-	if e, ok, err := r.lookupPath(ctx, root, desired.VIMDir); err != nil {
-		return nil, r.damaged(desired.VIMDir, err)
-	} else if ok && e.IsDir() {
-		t, err := r.tree(ctx, e.Hash)
-		if err != nil {
-			return nil, r.damaged(desired.VIMDir, err)
-		}
-		for _, v := range t.Entries() {
-			if v.IsFile() {
-				names = append(names, path.Join(desired.VIMDir, v.Name))
-			}
-		}
-	}
-	return desired.SettingsFrom(func(name string) ([]byte, error) { return r.fileAt(ctx, root, name) }, names)
 }

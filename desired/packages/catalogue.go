@@ -70,20 +70,20 @@ type Entry struct {
 	Hooks bool
 }
 
-// Problem is a package that can't be used.
-type Problem struct {
+// Unusable is a package that can't be used.
+type Unusable struct {
 	Repository, Ref, Path, Tree string
 	// VnfdID and Version are what its VNFD says, "" where that can't be read.
 	VnfdID, Version string
 	Err             error
 }
 
-func (p Problem) Error() string {
+func (p Unusable) Error() string {
 	return fmt.Sprintf("package %s in repository %s at %s: %v", cmp.Or(p.Path, "."), p.Repository, p.Ref, p.Err)
 }
 
 // Unwrap gives what is wrong.
-func (p Problem) Unwrap() error { return p.Err }
+func (p Unusable) Unwrap() error { return p.Err }
 
 // Catalogue knows the packages. It is safe for concurrent use.
 type Catalogue struct {
@@ -112,10 +112,10 @@ type index struct {
 	entries  []*Entry             // in the order of repositories.yaml, newest first
 	byVnfd   map[string][]*Entry  // likewise
 	trees    map[string]*Entry
-	problems []Problem
+	problems []Unusable
 	// unsound are the entries that nobody may choose, and why: what runs may be of
 	// one that was chosen before anybody looked.
-	unsound map[*Entry]Problem
+	unsound map[*Entry]Unusable
 
 	// What needn't be read again.
 	commits map[string]place   // commit and path -> what is there
@@ -288,7 +288,7 @@ func (c *Catalogue) fetched(ctx context.Context, prefix string, repos []desired.
 // there is no index.
 func (c *Catalogue) build(ctx context.Context, repos []desired.Repository, at map[string][]version) (*index, error) {
 	b := &builder{store: newObjects(ctx, c.git), sound: c.sound, was: c.index.Load(), next: &index{
-		repos: slices.Clone(repos), byVnfd: map[string][]*Entry{}, trees: map[string]*Entry{}, unsound: map[*Entry]Problem{},
+		repos: slices.Clone(repos), byVnfd: map[string][]*Entry{}, trees: map[string]*Entry{}, unsound: map[*Entry]Unusable{},
 		commits: map[string]place{}, parsed: map[string]summary{},
 	}}
 	defer b.store.close()
@@ -325,7 +325,7 @@ func (b *builder) repository(r desired.Repository, versions []version) error {
 		}
 		b.next.commits[key] = here
 		if here.err != nil {
-			b.next.problems = append(b.next.problems, Problem{Repository: r.Name, Ref: v.name, Path: r.Path, Err: here.err})
+			b.next.problems = append(b.next.problems, Unusable{Repository: r.Name, Ref: v.name, Path: r.Path, Err: here.err})
 			continue
 		}
 		ids := map[string]string{} // VNFD id -> path, at this version
@@ -337,7 +337,7 @@ func (b *builder) repository(r desired.Repository, versions []version) error {
 			if first, twice := ids[s.vnfdID]; twice && s.err == nil {
 				s.err = fmt.Errorf("its VNFD id %s is that of the package %s too: give one of them another id", s.vnfdID, cmp.Or(first, "."))
 			}
-			problem := Problem{Repository: r.Name, Ref: v.name, Path: p.path, Tree: p.tree, VnfdID: s.vnfdID, Version: s.version, Err: cmp.Or(s.err, s.unsound)}
+			problem := Unusable{Repository: r.Name, Ref: v.name, Path: p.path, Tree: p.tree, VnfdID: s.vnfdID, Version: s.version, Err: cmp.Or(s.err, s.unsound)}
 			if problem.Err != nil {
 				b.next.problems = append(b.next.problems, problem)
 			}
@@ -432,7 +432,7 @@ func (c *Catalogue) List() []Entry {
 func (c *Catalogue) Repositories() []desired.Repository { return slices.Clone(c.index.Load().repos) }
 
 // Problems returns the packages that can't be used, as of the last Sync or Load.
-func (c *Catalogue) Problems() []Problem { return slices.Clone(c.index.Load().problems) }
+func (c *Catalogue) Problems() []Unusable { return slices.Clone(c.index.Load().problems) }
 
 // version is a ref of a repository.
 type version struct {

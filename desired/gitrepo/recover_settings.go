@@ -12,9 +12,9 @@ import (
 	"github.com/jibe-vnfm/jibe/desired"
 )
 
-// recallSettings finds, after a start, what counts of the settings although head doesn't
+// recoverSettings finds, after a start, what counts of the settings although head doesn't
 // say so: the last good content of files that can't be parsed, and what is gone and needed.
-func (r *Repo) recallSettings(ctx context.Context, head string) error {
+func (r *Repo) recoverSettings(ctx context.Context, head string) error {
 	if head == "" {
 		return nil
 	}
@@ -229,86 +229,4 @@ func (r *Repo) goneRepositories(ctx context.Context, head string, now settingsSt
 		return nil, fmt.Errorf("look for package repositories that are gone: %w", err)
 	}
 	return all[len(now.good.Repositories):], nil
-}
-
-// FormerSettings are the newest settings in head's history that ok accepts, no older than
-// those of the commit since ("": however old): what is no more can be taken down by them.
-// Files that can't be parsed are passed over. There may be none: desired.ErrNotFound.
-func (r *Repo) FormerSettings(ctx context.Context, since string, ok func(*desired.Settings) bool) (*desired.Settings, error) {
-	var found *desired.Settings
-	tried := map[string]bool{}
-	try := func(root string) (bool, error) {
-		key, err := r.settingsKey(ctx, root)
-		if err != nil || tried[key] {
-			return false, err
-		}
-		tried[key] = true
-		past, err := r.settingsLeniently(ctx, root)
-		if err != nil {
-			return false, err
-		}
-		if ok(past) {
-			found = past
-		}
-		return found != nil, nil
-	}
-	head := r.Head()
-	commits := head
-	if since != "" {
-		commits = since + ".." + head
-	}
-	err := r.eachCommit(ctx, commits, []string{desired.VIMDir}, func(c pastCommit) (bool, error) {
-		if done, err := try(c.root); done || err != nil {
-			return done, err
-		}
-		for _, parent := range c.parents {
-			root, err := r.rootOf(ctx, parent)
-			if err != nil {
-				return false, err
-			}
-			if done, err := try(root); done || err != nil {
-				return done, err
-			}
-		}
-		return false, nil
-	})
-	if err == nil && found == nil && since != "" {
-		var root string
-		if root, err = r.rootOf(ctx, since); err == nil {
-			_, err = try(root)
-		}
-	}
-	if err != nil {
-		return nil, fmt.Errorf("look for former VIMs: %w", err)
-	}
-	if found == nil {
-		return nil, fmt.Errorf("%w: a former definition of the VIM", desired.ErrNotFound)
-	}
-	return found, nil
-}
-
-// pastCommit is a commit of the history.
-type pastCommit struct {
-	hash, root string
-	parents    []string
-}
-
-// eachCommit calls fn for the commits that touched the paths, newest first,
-// until it says that it is done. It tries no more than maxHistory.
-func (r *Reader) eachCommit(ctx context.Context, commits string, paths []string, fn func(c pastCommit) (bool, error)) error {
-	return r.each(ctx, maxHistory, commits, paths, fn)
-}
-
-func (r *Reader) each(ctx context.Context, most int, commits string, paths []string, fn func(c pastCommit) (bool, error)) error {
-	out, err := r.git.Run(ctx, append([]string{"--literal-pathspecs", "log", fmt.Sprintf("-n%d", most), "--format=%H %T %P", commits, "--"}, paths...)...)
-	if err != nil {
-		return err
-	}
-	for line := range strings.Lines(out) {
-		f := strings.Fields(line)
-		if done, err := fn(pastCommit{hash: f[0], root: f[1], parents: f[2:]}); done || err != nil {
-			return err
-		}
-	}
-	return nil
 }

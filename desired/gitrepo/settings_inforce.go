@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"path"
 	"reflect"
 	"slices"
 
@@ -109,33 +108,6 @@ func parseSetting(name string, data []byte) (f inForce, err error) {
 		f.vim, err = desired.ParseVIM(name, data)
 	}
 	return f, err
-}
-
-// settingsFiles are the files of the settings below a root tree, with their hashes.
-func (r *Reader) settingsFiles(ctx context.Context, root string) (map[string]string, error) {
-	names := map[string]string{}
-	if e, ok, err := r.lookupPath(ctx, root, desired.RepositoriesFile); err != nil {
-		return nil, r.damaged(desired.RepositoriesFile, err)
-	} else if ok && e.IsFile() {
-		names[desired.RepositoriesFile] = e.Hash
-	}
-	e, ok, err := r.lookupPath(ctx, root, desired.VIMDir)
-	if err != nil {
-		return nil, r.damaged(desired.VIMDir, err)
-	}
-	if !ok || !e.IsDir() {
-		return names, nil
-	}
-	t, err := r.tree(ctx, e.Hash)
-	if err != nil {
-		return nil, r.damaged(desired.VIMDir, err)
-	}
-	for _, v := range t.Entries() {
-		if name := path.Join(desired.VIMDir, v.Name); v.IsFile() && desired.IsSettings(name) {
-			names[name] = v.Hash
-		}
-	}
-	return names, nil
 }
 
 // holdNeeded keeps in next what was counted on, is gone, and is needed by an instance.

@@ -98,16 +98,3 @@ func (r *Reader) noRepositories(ctx context.Context, root string) (bool, error) 
 	list, err := desired.ParseRepositories(path.Base(desired.RepositoriesFile), data)
 	return err == nil && len(list) == 0, nil
 }
-
-// settingsLeniently reads the settings below a root tree without what can't be parsed.
-func (r *Reader) settingsLeniently(ctx context.Context, root string) (*desired.Settings, error) {
-	s := settingsState{files: map[string]inForce{}, good: &desired.Settings{VIMs: map[string]*desired.VIM{}}}
-	fresh, err := r.parseSettings(ctx, root, settingsState{}, &s)
-	if err != nil {
-		return nil, err
-	}
-	s.err = nil
-	s.good.Repositories = fresh[desired.RepositoriesFile].repos
-	s.join(settingsState{}, fresh)
-	return s.good, nil
-}

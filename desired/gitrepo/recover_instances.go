@@ -7,13 +7,10 @@ import (
 	"github.com/jibe-vnfm/jibe/desired"
 )
 
-// maxHistory bounds how many commits on a file are tried for one that can be parsed.
-const maxHistory = 50
-
-// recall finds, after a start, the last good revision of what can't be parsed at
+// recoverInstances finds, after a start, the last good revision of what can't be parsed at
 // head: otherwise a restart would make a running instance vanish from the
 // desired state because of a typing error.
-func (r *Repo) recall(ctx context.Context) error {
+func (r *Repo) recoverInstances(ctx context.Context) error {
 	r.mu.RLock()
 	head, bad := r.head, make([]*slot, 0, len(r.index.bad))
 	for _, s := range r.index.bad {
@@ -50,32 +47,6 @@ func (r *Repo) recall(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("look for the last good %s: %w", file, err)
 		}
-	}
-	return nil
-}
-
-// maxEarlier bounds how many commits on an instance's file [Repo.Earlier] looks at.
-const maxEarlier = 1000
-
-// Earlier implements [desired.Repo].
-func (r *Repo) Earlier(ctx context.Context, instance string, fn func(*desired.Instance) bool) error {
-	at, ok := r.Lookup(instance)
-	if !ok {
-		return nil
-	}
-	err := r.each(ctx, maxEarlier, r.Head(), []string{at.Dir + "/" + desired.InstanceFile}, func(c pastCommit) (bool, error) {
-		e, ok, err := r.lookupPath(ctx, c.root, at.Dir)
-		if err != nil || !ok || !e.IsDir() {
-			return false, err
-		}
-		in, err := r.Read(ctx, desired.Revision{Instance: instance, Dir: at.Dir, Commit: c.hash, Tree: e.Hash})
-		if err != nil || in.ID != instance {
-			return false, nil //nolint:nilerr // what couldn't be parsed was never obeyed
-		}
-		return fn(in), nil
-	})
-	if err != nil {
-		return fmt.Errorf("earlier files of instance %s: %w", instance, err)
 	}
 	return nil
 }

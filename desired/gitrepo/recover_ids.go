@@ -15,10 +15,10 @@ import (
 // acceptedRef is the commit as of which a person has accepted that ids were lost.
 const acceptedRef = "refs/jibe/accepted"
 
-// recallOwners decides, after a start, what head alone doesn't tell: who has an id that
+// recoverIDs decides, after a start, what head alone doesn't tell: who has an id that
 // several directories claim, and which instance that ran was lost by a slip. It goes by
 // what was operated on last, else by the branch's first parents.
-func (r *Repo) recallOwners(ctx context.Context) error {
+func (r *Repo) recoverIDs(ctx context.Context) error {
 	operated := map[string]desired.Revision{}
 	if r.opt.Operated != nil {
 		list, err := r.opt.Operated(ctx)
@@ -32,11 +32,11 @@ func (r *Repo) recallOwners(ctx context.Context) error {
 	r.move.Lock()
 	defer r.move.Unlock()
 	for id := range r.index.held {
-		if err := r.recallOwner(ctx, id, operated[id]); err != nil {
+		if err := r.recoverOwner(ctx, id, operated[id]); err != nil {
 			return fmt.Errorf("who has id %s: %w", id, err)
 		}
 	}
-	m, err := r.recallLost(ctx, operated)
+	m, err := r.recoverLost(ctx, operated)
 	if err != nil {
 		return fmt.Errorf("which ids were lost: %w", err)
 	}
@@ -50,9 +50,9 @@ func (r *Repo) recallOwners(ctx context.Context) error {
 	return nil
 }
 
-// recallOwner finds who has an id that several directories claim. was is its last operated
+// recoverOwner finds who has an id that several directories claim. was is its last operated
 // revision, if there is one.
-func (r *Repo) recallOwner(ctx context.Context, id string, was desired.Revision) error {
+func (r *Repo) recoverOwner(ctx context.Context, id string, was desired.Revision) error {
 	dirs := r.index.claimants(id)
 	owner := ""
 	if slices.Contains(dirs, was.Dir) {
@@ -130,8 +130,8 @@ func (r *Repo) firstWith(ctx context.Context, id string, dirs []string) (string,
 	return "", nil
 }
 
-// recallLost finds the instances that ran, and whose ids head has lost.
-func (r *Repo) recallLost(ctx context.Context, operated map[string]desired.Revision) (headMove, error) {
+// recoverLost finds the instances that ran, and whose ids head has lost.
+func (r *Repo) recoverLost(ctx context.Context, operated map[string]desired.Revision) (headMove, error) {
 	var m headMove
 	var before []*slot
 	looked := map[string]bool{}
