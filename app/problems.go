@@ -26,7 +26,7 @@ type problems struct {
 	repo         problemRepo
 	infeasible   func() []reconciler.Problem
 	infeasibleOf func(instance string) (reconciler.Problem, bool)
-	packages     func() []packages.Problem
+	packages     func() []packages.Unusable
 	forbidden    func() []*desired.Problem
 	now          func() time.Time
 	log          *slog.Logger

@@ -77,7 +77,7 @@ func refused(field, where string, err error) error {
 	return &drivers.RefusedError{Field: field, Reason: where + no.Error()}
 }
 
-func connection(r secret.VIM) drivers.VIM {
+func connection(r secret.Connection) drivers.VIM {
 	return drivers.VIM{
 		Name: r.Name, Type: r.Type, Endpoint: r.Endpoint, CACert: r.CACert, Insecure: r.Insecure, Kubeconfig: r.Kubeconfig,
 		Token: string(r.Token), Username: string(r.Username), Password: string(r.Password),

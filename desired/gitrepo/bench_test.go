@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
 // fastImport fills a repository with n instances by git fast-import.
@@ -147,11 +149,11 @@ func BenchmarkDurable(b *testing.B) {
 				b.Fatal(err)
 			}
 			for i := 0; b.Loop(); i++ {
-				p := newPackBuilder()
+				p := git.NewPack()
 				for _, o := range objs {
-					p.add(kindBlob, fmt.Append(o, i))
+					p.Add(git.KindBlob, fmt.Append(o, i))
 				}
-				if err := p.writePack(dir); err != nil {
+				if err := p.Write(dir, ownDir(dir)); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -165,7 +167,7 @@ func BenchmarkDurable(b *testing.B) {
 					slots <- struct{}{}
 					wg.Go(func() {
 						defer func() { <-slots }()
-						if err := writeSynced(filepath.Join(dir, fmt.Sprint(i, "-", j)), o); err != nil {
+						if err := git.WriteSynced(filepath.Join(dir, fmt.Sprint(i, "-", j)), o); err != nil {
 							b.Error(err)
 						}
 					})

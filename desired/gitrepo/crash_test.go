@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
 // writeUntilKilled is the victim: it writes from several goroutines and prints
@@ -102,7 +103,7 @@ func TestAKilledWriterLosesNothingThatItAcknowledged(t *testing.T) {
 	if len(acked) < kills {
 		t.Errorf("only %d writes were acknowledged", len(acked))
 	}
-	left, _ := filepath.Glob(filepath.Join(ownDir(dir), tmpPrefix+"*"))
+	left, _ := filepath.Glob(filepath.Join(ownDir(dir), git.TmpPrefix+"*"))
 	if len(left) > 0 {
 		t.Errorf("left: %v", left)
 	}

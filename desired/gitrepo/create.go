@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
 // repositoryConfig is what every repository of Jibe's is set to at each start.
@@ -44,7 +45,7 @@ var versionNumber = regexp.MustCompile(`(\d+)\.(\d+)`)
 
 // checkGit refuses a git that is too old to sync what is pushed.
 func checkGit(ctx context.Context) error {
-	out, err := gitCLI{}.run(ctx, "version")
+	out, err := git.Runner{}.Run(ctx, "version")
 	if err != nil {
 		return fmt.Errorf("%w: run git: %w (install git 2.36 or newer)", desired.ErrUnavailable, err)
 	}
@@ -72,7 +73,7 @@ func create(ctx context.Context, dir, branch string) error {
 		return fmt.Errorf("%w: create the desired repository: %w", desired.ErrUnavailable, err)
 	}
 	defer os.RemoveAll(tmp)
-	if _, err := (gitCLI{}).run(ctx, "init", "--quiet", "--bare", "--object-format=sha1", "--template=", "--initial-branch="+branch, tmp); err != nil {
+	if _, err := (git.Runner{}).Run(ctx, "init", "--quiet", "--bare", "--object-format=sha1", "--template=", "--initial-branch="+branch, tmp); err != nil {
 		return fmt.Errorf("%w: create the desired repository %s: %w", desired.ErrUnavailable, dir, err)
 	}
 	for _, sub := range []string{"hooks", "info", "jibe"} {
@@ -87,7 +88,7 @@ func create(ctx context.Context, dir, branch string) error {
 	if err := os.Rename(tmp, dir); err != nil {
 		return fmt.Errorf("%w: create the desired repository: %w", desired.ErrUnavailable, err)
 	}
-	if err := syncDir(parent); err != nil {
+	if err := git.SyncDir(parent); err != nil {
 		return fmt.Errorf("%w: create the desired repository: %w", desired.ErrUnavailable, err)
 	}
 	return nil
@@ -113,8 +114,8 @@ func appendConfig(name string) error {
 
 // configure sets what isn't set already.
 func configure(ctx context.Context, dir string) error {
-	git := gitCLI{dir: dir}
-	out, err := git.run(ctx, "config", "--local", "--list", "-z")
+	runner := git.Runner{Dir: dir}
+	out, err := runner.Run(ctx, "config", "--local", "--list", "-z")
 	if err != nil {
 		return fmt.Errorf("read the configuration of %s: %w (the repository is damaged: restore its config file)", dir, err)
 	}
@@ -127,7 +128,7 @@ func configure(ctx context.Context, dir string) error {
 		if have[strings.ToLower(kv[0])] == kv[1] {
 			continue
 		}
-		if _, err := git.run(ctx, "config", "--local", kv[0], kv[1]); err != nil {
+		if _, err := runner.Run(ctx, "config", "--local", kv[0], kv[1]); err != nil {
 			return fmt.Errorf("%w: configure %s: %w", desired.ErrUnavailable, dir, err)
 		}
 	}
@@ -157,8 +158,8 @@ func prepare(ctx context.Context, dir, branch string) error {
 			return fmt.Errorf("%s is no bare git repository, or half of one: %w (name an empty or absent directory to start anew, or restore it: git clone --mirror <a clone> %s)", dir, err, dir)
 		}
 	}
-	git := gitCLI{dir: dir}
-	out, err := git.run(ctx, "rev-parse", "--is-bare-repository", "--show-object-format")
+	runner := git.Runner{Dir: dir}
+	out, err := runner.Run(ctx, "rev-parse", "--is-bare-repository", "--show-object-format")
 	if err != nil {
 		return fmt.Errorf("open the desired repository %s: %w (restore it: git clone --mirror <a clone> %s)", dir, err, dir)
 	}
@@ -171,9 +172,12 @@ func prepare(ctx context.Context, dir, branch string) error {
 	return clearLeftovers(dir)
 }
 
+// ownDir is Jibe's folder in the repository.
+func ownDir(gitDir string) string { return filepath.Join(gitDir, "jibe") }
+
 // clearLeftovers removes what a crash left of a pack that never became visible.
 func clearLeftovers(dir string) error {
-	left, err := filepath.Glob(filepath.Join(ownDir(dir), tmpPrefix+"*"))
+	left, err := filepath.Glob(filepath.Join(ownDir(dir), git.TmpPrefix+"*"))
 	if err != nil {
 		return err
 	}
@@ -202,5 +206,5 @@ func markBorn(dir string) error {
 	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
 		return err
 	}
-	return writeSynced(name, []byte("the branch had a commit\n"))
+	return git.WriteSynced(name, []byte("the branch had a commit\n"))
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 func TestADamagedRepositoryIsAnErrorNotAnEmptyOne(t *testing.T) {
@@ -133,23 +134,6 @@ func TestALockThatIsHeldIsLeftAlone(t *testing.T) {
 	}
 }
 
-func TestADeadUpdaterIsReplaced(t *testing.T) {
-	r := openRepo(t, Options{})
-	mustWrite(t, r, testID(1), shardDir(testID(1)), 1)
-	r.move.Lock()
-	pid := r.refs.cmd.Process
-	r.move.Unlock()
-	if err := pid.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	// The write that meets the dead child may fail; it must say so, and the next goes on.
-	if _, err := r.Write(t.Context(), desired.Write{Instance: testID(1), Subject: "s", Change: setLevel(testID(1), 2)}); err != nil {
-		t.Errorf("write after the child died: %v", err)
-	}
-	mustWrite(t, r, testID(1), "", 3)
-	fsck(t, r)
-}
-
 func TestWhatCannotBeParsedKeepsItsLastGoodRevision(t *testing.T) {
 	r := openRepo(t, Options{}) // without a hook, as a remote is
 	var good []desired.Revision
@@ -188,8 +172,8 @@ func TestWhatCannotBeParsedKeepsItsLastGoodRevision(t *testing.T) {
 			t.Errorf("settings %+v, %v", s, err)
 		}
 	}
-	head := git(t, dir, "rev-parse", "HEAD")
-	eventually(t, "the push is followed", func() bool { return r.Head() == head })
+	head := runGit(t, dir, "rev-parse", "HEAD")
+	kit.Until(t, "the push is followed", func() bool { return r.Head() == head })
 	check(r)
 	again, err := Open(t.Context(), Options{Dir: r.opt.Dir})
 	if err != nil {
@@ -202,14 +186,14 @@ func TestWhatCannotBeParsedKeepsItsLastGoodRevision(t *testing.T) {
 func TestNotesAreReadByGit(t *testing.T) {
 	r := openRepo(t, Options{})
 	rev := mustWrite(t, r, testID(1), shardDir(testID(1)), 1)
-	git(t, r.opt.Dir, "-c", "user.name=p", "-c", "user.email=p", "notes", "--ref=jibe", "add", "-m", "by hand", rev.Commit)
+	runGit(t, r.opt.Dir, "-c", "user.name=p", "-c", "user.email=p", "notes", "--ref=jibe", "add", "-m", "by hand", rev.Commit)
 	r.Note(rev.Commit, "op-1 COMPLETED")
 	r.Note(rev.Commit, "op-1 COMPLETED")
 	second := mustWrite(t, r, testID(1), "", 2)
 	r.Note(second.Commit, "op-2 FAILED")
 	want := map[string]string{rev.Commit: "by hand\nop-1 COMPLETED", second.Commit: "op-2 FAILED"}
 	for commit, text := range want {
-		eventually(t, "the note is there", func() bool {
+		kit.Until(t, "the note is there", func() bool {
 			out, err := tryGit(r.opt.Dir, "notes", "--ref=jibe", "show", commit)
 			return err == nil && out == text
 		})
@@ -218,7 +202,7 @@ func TestNotesAreReadByGit(t *testing.T) {
 	if err := r.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if out := git(t, r.opt.Dir, "log", "-1", "--notes=jibe", "--format=%N", "main"); !strings.Contains(out, "op-2 FAILED\nop-2 ROLLED_BACK") {
+	if out := runGit(t, r.opt.Dir, "log", "-1", "--notes=jibe", "--format=%N", "main"); !strings.Contains(out, "op-2 FAILED\nop-2 ROLLED_BACK") {
 		t.Errorf("after Close the note is %q", out)
 	}
 	if _, err := r.Write(context.Background(), desired.Write{Instance: testID(1), Subject: "s", Change: setLevel(testID(1), 2)}); !errors.Is(err, desired.ErrUnavailable) {
@@ -232,13 +216,13 @@ func TestANoteThatIsFullKeepsNoOtherFromBeingWritten(t *testing.T) {
 	full := mustWrite(t, r, testID(1), shardDir(testID(1)), 1)
 	other := mustWrite(t, r, testID(1), "", 2)
 	text := filepath.Join(t.TempDir(), "note")
-	if err := os.WriteFile(text, bytes.Repeat([]byte("op COMPLETED\n"), defaultMaxObject/12), 0o644); err != nil {
+	if err := os.WriteFile(text, bytes.Repeat([]byte("op COMPLETED\n"), maxObject/12), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	git(t, r.opt.Dir, "-c", "user.name=p", "-c", "user.email=p", "notes", "--ref=jibe", "add", "-F", text, full.Commit)
+	runGit(t, r.opt.Dir, "-c", "user.name=p", "-c", "user.email=p", "notes", "--ref=jibe", "add", "-F", text, full.Commit)
 	r.Note(full.Commit, "op-1 COMPLETED")
 	r.Note(other.Commit, "op-2 COMPLETED")
-	eventually(t, "the other note is there", func() bool {
+	kit.Until(t, "the other note is there", func() bool {
 		out, err := tryGit(r.opt.Dir, "notes", "--ref=jibe", "show", other.Commit)
 		return err == nil && out == "op-2 COMPLETED"
 	})

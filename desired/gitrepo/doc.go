@@ -1,13 +1,15 @@
-// Package gitrepo owns the desired repository as git: which instances stand at
-// which commit, and how a change of one directory becomes a durable commit.
+// Package gitrepo owns the desired repository: which instances stand at which
+// commit, and how a change of one directory becomes a durable commit.
 //
-// Real git does what must exclude or survive other gits: it moves the ref (one
-// long-lived "git update-ref"), serves pushes, fetches, pushes and repacks. This
-// package reads objects through a pool of "git cat-file" children, builds blobs,
-// trees and commits itself without a work tree, and writes those of one batch as
-// one fsynced pack.
-//
-// It never checks anything out, never serves git itself, never decides what an
-// instance means (that is package desired), and never treats a repository that
+// How git is run, read and written is package internal/git's to know. It never
+// checks anything out, never serves git itself (real git does), never decides what
+// an instance means (that is package desired), and never treats a repository that
 // can't be read as an empty one.
+//
+// Where to look: repo.go opens the repository and follows its branch, lookup.go
+// answers for head, snapshot.go for any other commit. index.go knows which directory
+// is obeyed for an id, diff_dirs.go which directories differ between two commits.
+// writer.go and batch.go make commits, propose.go makes them on other branches,
+// remote.go exchanges them with a remote. check_push.go is what the push hook asks.
+// recover_*.go find after a start what head alone doesn't say.
 package gitrepo

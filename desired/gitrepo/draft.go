@@ -7,11 +7,11 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
 // FindRoot finds the desired repository that dir stands in: the root of a clone, from any
@@ -27,7 +27,7 @@ func FindRoot(ctx context.Context, dir string) (root string, clone bool, err err
 	} else if !st.IsDir() {
 		return "", false, fmt.Errorf("%s is no folder", dir)
 	}
-	top, err := (&draftGit{root: dir}).run(ctx, "rev-parse", "--show-toplevel")
+	top, err := cloneAt(dir).Run(ctx, "rev-parse", "--show-toplevel")
 	if top = strings.TrimSuffix(top, "\n"); err == nil && looksDesired(top) {
 		return top, true, nil
 	}
@@ -92,14 +92,14 @@ func (d *Draft) Close() error {
 }
 
 func (d *Draft) make(ctx context.Context, root, head, commit string) error {
-	git := &draftGit{root: root}
-	objects, err := git.run(ctx, "rev-parse", "--path-format=absolute", "--git-path", "objects")
+	clone := cloneAt(root)
+	objects, err := clone.Run(ctx, "rev-parse", "--path-format=absolute", "--git-path", "objects")
 	if err != nil {
 		return err
 	}
 	objects = strings.TrimSuffix(objects, "\n")
 	repo := filepath.Join(d.tmp, "draft.git")
-	if _, err := git.run(ctx, "init", "--quiet", "--bare", "--template=", "--initial-branch="+draftBranch, repo); err != nil {
+	if _, err := clone.Run(ctx, "init", "--quiet", "--bare", "--template=", "--initial-branch="+draftBranch, repo); err != nil {
 		return err
 	}
 	own := filepath.Join(repo, "objects")
@@ -109,27 +109,27 @@ func (d *Draft) make(ctx context.Context, root, head, commit string) error {
 	if err := os.WriteFile(filepath.Join(own, "info", "alternates"), []byte(objects+"\n"), 0o600); err != nil {
 		return err
 	}
-	git.env = []string{"GIT_OBJECT_DIRECTORY=" + own, "GIT_ALTERNATE_OBJECT_DIRECTORIES=" + objects, "GIT_INDEX_FILE=" + filepath.Join(d.tmp, "index")}
-	d.Reader = newReader(gitCLI{dir: repo}, draftBranch, 16<<20)
+	clone.Env = append(clone.Env, "GIT_OBJECT_DIRECTORY="+own, "GIT_ALTERNATE_OBJECT_DIRECTORIES="+objects, "GIT_INDEX_FILE="+filepath.Join(d.tmp, "index"))
+	d.Reader = newReader(git.Runner{Dir: repo}, draftBranch, 16<<20)
 
-	trunk, err := git.trunk(ctx, head)
+	trunk, err := clone.trunk(ctx, head)
 	if err != nil {
 		return err
 	}
 	d.Behind = head != "" && trunk != head
 	var old, tree string
 	if commit == "" {
-		if old, tree, err = d.files(ctx, git, trunk); err != nil {
+		if old, tree, err = d.files(ctx, clone, trunk); err != nil {
 			return err
 		}
-	} else if old, tree, err = git.merged(ctx, commit, trunk); err != nil {
+	} else if old, tree, err = clone.merged(ctx, commit, trunk); err != nil {
 		return err
 	}
 	args := []string{"commit-tree", "-m", "Draft", tree}
 	if old != "" {
 		args = append(args, "-p", old)
 	}
-	made, err := git.run(ctx, args...)
+	made, err := clone.Run(ctx, args...)
 	if err != nil {
 		return err
 	}
@@ -142,13 +142,13 @@ const draftBranch = "main"
 
 // files is the tree of the clone's files, and the commit that a push of them would be held
 // against: the newest of the branch that they are based on.
-func (d *Draft) files(ctx context.Context, git *draftGit, trunk string) (old, tree string, err error) {
-	at, err := git.commit(ctx, "HEAD")
+func (d *Draft) files(ctx context.Context, clone *draftClone, trunk string) (old, tree string, err error) {
+	at, err := clone.commit(ctx, "HEAD")
 	if err != nil {
 		return "", "", err
 	}
 	if at != "" && trunk != "" {
-		base, err := git.mergeBase(ctx, trunk, at)
+		base, err := clone.mergeBase(ctx, trunk, at)
 		if err != nil {
 			return "", "", err
 		}
@@ -156,60 +156,44 @@ func (d *Draft) files(ctx context.Context, git *draftGit, trunk string) (old, tr
 		old = base
 	}
 	// What stands in the clone's index is known to git by its size and times, and isn't read.
-	index, err := git.run(ctx, "rev-parse", "--path-format=absolute", "--git-path", "index")
+	index, err := clone.Run(ctx, "rev-parse", "--path-format=absolute", "--git-path", "index")
 	if err != nil {
 		return "", "", err
 	}
 	if err := copyFile(strings.TrimSuffix(index, "\n"), filepath.Join(d.tmp, "index")); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", "", err
 	}
-	if _, err := git.run(ctx, "-c", "core.splitIndex=false", "-c", "core.fsmonitor=false", "-c", "core.safecrlf=false",
+	if _, err := clone.Run(ctx, "-c", "core.splitIndex=false", "-c", "core.fsmonitor=false", "-c", "core.safecrlf=false",
 		"-c", "advice.addEmbeddedRepo=false", "add", "--all", "--", ":/"); err != nil {
 		return "", "", err
 	}
-	tree, err = git.run(ctx, "-c", "core.splitIndex=false", "write-tree")
+	tree, err = clone.Run(ctx, "-c", "core.splitIndex=false", "write-tree")
 	return old, strings.TrimSpace(tree), err
 }
 
-// draftGit runs git in a clone that stays as it is.
-type draftGit struct {
-	root string
-	env  []string
-}
+// draftClone is a clone of the desired repository that a person works in, and that stays as
+// it is.
+type draftClone struct{ git.Runner }
 
-// run returns the standard output, also where git fails.
-func (g *draftGit) run(ctx context.Context, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, "git", append([]string{"-C", g.root}, args...)...)
-	cmd.Env = append(gitCLI{}.environ(), "GIT_AUTHOR_NAME=jibe", "GIT_AUTHOR_EMAIL=jibe@localhost", "GIT_COMMITTER_NAME=jibe", "GIT_COMMITTER_EMAIL=jibe@localhost")
-	cmd.Env = append(cmd.Env, g.env...)
-	var out, said strings.Builder
-	cmd.Stdout, cmd.Stderr = &out, &said
-	if err := cmd.Run(); err != nil {
-		if ctx.Err() != nil {
-			err = ctx.Err()
-		}
-		ge := &gitError{Command: args[0] + " in " + g.root, Code: -1, Stderr: strings.TrimSpace(said.String()), err: err}
-		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-			ge.Code = exit.ExitCode()
-		}
-		return out.String(), ge
-	}
-	return out.String(), nil
+func cloneAt(root string) *draftClone {
+	return &draftClone{git.Runner{Clone: root, Env: []string{
+		"GIT_AUTHOR_NAME=jibe", "GIT_AUTHOR_EMAIL=jibe@localhost", "GIT_COMMITTER_NAME=jibe", "GIT_COMMITTER_EMAIL=jibe@localhost",
+	}}}
 }
 
 // commit is the hash of a commit, "" where the clone has none of that name.
-func (g *draftGit) commit(ctx context.Context, name string) (string, error) {
-	out, err := g.run(ctx, "rev-parse", "--verify", "--quiet", "--end-of-options", name+"^{commit}")
-	if _, said := errors.AsType[*gitError](err); said && ctx.Err() == nil {
+func (g *draftClone) commit(ctx context.Context, name string) (string, error) {
+	out, err := g.Run(ctx, "rev-parse", "--verify", "--quiet", "--end-of-options", name+"^{commit}")
+	if _, said := errors.AsType[*git.Error](err); said && ctx.Err() == nil {
 		return "", nil
 	}
 	return strings.TrimSpace(out), err
 }
 
 // mergeBase is the commit from which two have parted, "" where they have nothing in common.
-func (g *draftGit) mergeBase(ctx context.Context, a, b string) (string, error) {
-	out, err := g.run(ctx, "merge-base", a, b)
-	if ge, ok := errors.AsType[*gitError](err); ok && ge.Code == 1 {
+func (g *draftClone) mergeBase(ctx context.Context, a, b string) (string, error) {
+	out, err := g.Run(ctx, "merge-base", a, b)
+	if git.ExitCode(err) == 1 {
 		return "", nil
 	}
 	return strings.TrimSpace(out), err
@@ -217,9 +201,9 @@ func (g *draftGit) mergeBase(ctx context.Context, a, b string) (string, error) {
 
 // trunk is the desired branch as far as the clone knows it: the server's head, else where
 // its origin stood when it was fetched; "" where it knows neither.
-func (g *draftGit) trunk(ctx context.Context, head string) (string, error) {
+func (g *draftClone) trunk(ctx context.Context, head string) (string, error) {
 	names := []string{"refs/remotes/origin/HEAD", "refs/remotes/origin/main"}
-	if isHash(head) {
+	if git.IsHash(head) {
 		names = append([]string{head}, names...)
 	}
 	for _, name := range names {
@@ -233,7 +217,7 @@ func (g *draftGit) trunk(ctx context.Context, head string) (string, error) {
 // merged is the tree that a branch or commit would make if it were merged into the trunk,
 // and what it is to be held against there. A commit that is part of the trunk leads back to
 // its own tree; where there is no trunk, all of its tree counts.
-func (g *draftGit) merged(ctx context.Context, name, trunk string) (old, tree string, err error) {
+func (g *draftClone) merged(ctx context.Context, name, trunk string) (old, tree string, err error) {
 	at, err := g.commit(ctx, name)
 	if err == nil && at == "" {
 		at, err = g.commit(ctx, "refs/remotes/origin/"+name) // the branch of a pull request need not have been checked out
@@ -242,7 +226,7 @@ func (g *draftGit) merged(ctx context.Context, name, trunk string) (old, tree st
 		return "", "", err
 	}
 	if at == "" {
-		return "", "", fmt.Errorf("%s has no branch or commit %q (git fetch?)", g.root, name)
+		return "", "", fmt.Errorf("%s has no branch or commit %q (git fetch?)", g.Clone, name)
 	}
 	tree = at + "^{tree}"
 	if trunk == "" {
@@ -252,7 +236,7 @@ func (g *draftGit) merged(ctx context.Context, name, trunk string) (old, tree st
 	if err != nil || base == trunk || base == at || base == "" {
 		return trunk, tree, err
 	}
-	out, err := g.run(ctx, "merge-tree", "--write-tree", "--no-messages", trunk, at)
+	out, err := g.Run(ctx, "merge-tree", "--write-tree", "--no-messages", trunk, at)
 	if out = strings.TrimSpace(out); err == nil {
 		return trunk, out, nil
 	}

@@ -14,6 +14,8 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/internal/git"
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 // testID is the id of the n-th test instance.
@@ -70,7 +72,7 @@ func mustWrite(tb testing.TB, r *Repo, id, dir string, level int) desired.Revisi
 }
 
 // git runs real git as a person would.
-func git(tb testing.TB, dir string, args ...string) string {
+func runGit(tb testing.TB, dir string, args ...string) string {
 	tb.Helper()
 	out, err := tryGit(dir, args...)
 	if err != nil {
@@ -82,7 +84,7 @@ func git(tb testing.TB, dir string, args ...string) string {
 func tryGit(dir string, args ...string) (string, error) {
 	cmd := exec.Command("git", args...)
 	cmd.Dir = dir
-	cmd.Env = append(gitCLI{}.environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null",
+	cmd.Env = append(git.Runner{}.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null",
 		"GIT_AUTHOR_NAME=A Person", "GIT_AUTHOR_EMAIL=person@example.com",
 		"GIT_COMMITTER_NAME=A Person", "GIT_COMMITTER_EMAIL=person@example.com")
 	out, err := cmd.CombinedOutput()
@@ -104,31 +106,21 @@ func put(tb testing.TB, dir, file string, data []byte) {
 func clone(tb testing.TB, r *Repo) string {
 	tb.Helper()
 	dir := filepath.Join(tb.TempDir(), "clone")
-	git(tb, "", "clone", "-q", r.opt.Dir, dir)
+	runGit(tb, "", "clone", "-q", r.opt.Dir, dir)
 	return dir
 }
 
 func commitPush(tb testing.TB, dir, message string) {
 	tb.Helper()
-	git(tb, dir, "add", "-A")
-	git(tb, dir, "commit", "-q", "-m", message)
-	git(tb, dir, "push", "-q", "origin", "HEAD:main")
+	runGit(tb, dir, "add", "-A")
+	runGit(tb, dir, "commit", "-q", "-m", message)
+	runGit(tb, dir, "push", "-q", "origin", "HEAD:main")
 }
 
 func fsck(tb testing.TB, r *Repo) {
 	tb.Helper()
-	if out := git(tb, r.opt.Dir, "fsck", "--strict", "--no-dangling"); out != "" {
+	if out := runGit(tb, r.opt.Dir, "fsck", "--strict", "--no-dangling"); out != "" {
 		tb.Errorf("git fsck: %s", out)
-	}
-}
-
-// eventually polls until what it is told holds.
-func eventually(tb testing.TB, what string, ok func() bool) {
-	tb.Helper()
-	for deadline := time.Now().Add(time.Minute); !ok(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			tb.Fatalf("%s: not so within a minute", what)
-		}
 	}
 }
 
@@ -148,11 +140,11 @@ func TestAWriteIsACommitThatGitSees(t *testing.T) {
 		t.Fatal(err)
 	}
 	fsck(t, r)
-	if got := git(t, r.opt.Dir, "rev-parse", "main", "main:"+shardDir(id)); got != rev.Commit+"\n"+rev.Tree {
+	if got := runGit(t, r.opt.Dir, "rev-parse", "main", "main:"+shardDir(id)); got != rev.Commit+"\n"+rev.Tree {
 		t.Errorf("git has %q, Write returned %+v", got, rev)
 	}
 	want := "Create amf\n\nAs asked.\n\nVnf-Lcm-Op-Occ: op-1\nOperation: INSTANTIATE|Ann <ann@example.com>|Jibe <jibe@localhost>|1767323046"
-	if got := git(t, r.opt.Dir, "log", "-1", "--format=%B%x7c%an <%ae>|%cn <%ce>|%ct", "main"); strings.Replace(got, "\n|", "|", 1) != want {
+	if got := runGit(t, r.opt.Dir, "log", "-1", "--format=%B%x7c%an <%ae>|%cn <%ce>|%ct", "main"); strings.Replace(got, "\n|", "|", 1) != want {
 		t.Errorf("commit is\n%s\nwant\n%s", got, want)
 	}
 	if got, ok := r.Lookup(id); !ok || got != rev {
@@ -192,10 +184,10 @@ func TestAPushIsNoticedAndOnlyWhatChangedIsTold(t *testing.T) {
 	go func() {
 		_ = r.Watch(t.Context(), func(ids []string, settings bool) { calls <- call{ids, settings} })
 	}()
-	eventually(t, "the watcher is there", func() bool { r.mu.RLock(); defer r.mu.RUnlock(); return len(r.watchers) == 1 })
+	kit.Until(t, "the watcher is there", func() bool { r.mu.RLock(); defer r.mu.RUnlock(); return len(r.watchers) == 1 })
 	dir := clone(t, r)
 	put(t, dir, shardDir(testID(3))+"/vnf.yaml", vnfFile(testID(3), 7))
-	git(t, dir, "rm", "-q", "-r", shardDir(testID(4)))
+	runGit(t, dir, "rm", "-q", "-r", shardDir(testID(4)))
 	put(t, dir, "vims/kube-a.yaml", []byte("type: sim\n"))
 	commitPush(t, dir, "Scale by hand")
 	got := <-calls

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
 // healthKind is what of the repository is well or not.
@@ -60,8 +61,8 @@ func (r *Repo) setHealth(kind healthKind, err error) {
 // Probe finds out whether the repository can be written, by writing size bytes to the
 // disk that nobody reads, and removing them again.
 func (r *Repo) Probe(size int) error {
-	name := filepath.Join(ownDir(r.opt.Dir), tmpPrefix+"probe")
-	err := writeSynced(name, make([]byte, size))
+	name := filepath.Join(ownDir(r.opt.Dir), git.TmpPrefix+"probe")
+	err := git.WriteSynced(name, make([]byte, size))
 	if gone := os.Remove(name); err == nil {
 		err = gone
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
 // RefUpdate is one line of what a push asks for.
@@ -31,17 +32,17 @@ func ReadPush(r io.Reader) ([]RefUpdate, error) {
 	sc := bufio.NewScanner(r)
 	for sc.Scan() {
 		f := strings.SplitN(sc.Text(), " ", 3)
-		if len(f) != 3 || !isHash(f[0]) || !isHash(f[1]) || !strings.HasPrefix(f[2], "refs/") {
+		if len(f) != 3 || !git.IsHash(f[0]) || !git.IsHash(f[1]) || !strings.HasPrefix(f[2], "refs/") {
 			return nil, fmt.Errorf("read push: %q isn't \"<old> <new> <ref>\"", clip(sc.Text()))
 		}
 		if len(out) == maxUpdates {
 			return nil, fmt.Errorf("read push: more than %d refs", maxUpdates)
 		}
 		u := RefUpdate{Old: f[0], New: f[1], Ref: f[2]}
-		if u.Old == zeroHash {
+		if u.Old == git.ZeroHash {
 			u.Old = ""
 		}
-		if u.New == zeroHash {
+		if u.New == git.ZeroHash {
 			u.New = ""
 		}
 		out = append(out, u)
@@ -59,20 +60,20 @@ func OpenQuarantine(ctx context.Context, branch string) (*Reader, error) {
 	if branch == "" {
 		branch = "main"
 	}
-	git := gitCLI{inherit: true}
-	dir, err := git.run(ctx, "rev-parse", "--absolute-git-dir")
+	runner := git.Runner{Quarantine: true}
+	dir, err := runner.Run(ctx, "rev-parse", "--absolute-git-dir")
 	if err != nil {
 		return nil, fmt.Errorf("open the pushed objects: %w (this runs as a git hook)", err)
 	}
-	git.dir = strings.TrimSpace(dir)
-	return newReader(git, branch, 16<<20), nil
+	runner.Dir = strings.TrimSpace(dir)
+	return newReader(runner, branch, 16<<20), nil
 }
 
 // Overtaken says whether the ref has moved since the pusher was told where it stands:
 // git will refuse the update then, whatever a hook says, and what holds it against the
 // ref as it is now can find in it what nobody has pushed.
 func (r *Reader) Overtaken(u RefUpdate) (bool, error) {
-	now, err := readRef(r.git.dir, u.Ref)
+	now, err := git.ReadRef(r.git.Dir, u.Ref)
 	return err == nil && now != u.Old, err
 }
 
@@ -110,7 +111,7 @@ func (r *Repo) InstallHooks(jibeBinary, socket string) error {
 		return fmt.Errorf("%w: install hooks: %w", desired.ErrUnavailable, err)
 	}
 	tmp := filepath.Join(dir, ".pre-receive.new")
-	err := writeSynced(tmp, []byte(script))
+	err := git.WriteSynced(tmp, []byte(script))
 	if err == nil {
 		err = os.Chmod(tmp, 0o755)
 	}
@@ -118,7 +119,7 @@ func (r *Repo) InstallHooks(jibeBinary, socket string) error {
 		err = os.Rename(tmp, name)
 	}
 	if err == nil {
-		err = syncDir(dir)
+		err = git.SyncDir(dir)
 	}
 	if err != nil {
 		return fmt.Errorf("%w: install hooks: %w", desired.ErrUnavailable, err)

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/internal/git"
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 // TestMain lets the test's own program be the hook, and the victim of a crash.
@@ -86,10 +88,10 @@ func TestABadPushIsRefusedWithTheReason(t *testing.T) {
 			put(t, dir, "instances/x/vnf.yaml", vnfFile(desired.DeriveID(derived), 1))
 		}, refuse: "is already that of " + derived},
 		{name: "a move without an id", edit: func(t *testing.T, dir string) {
-			git(t, dir, "mv", derived, "instances/elsewhere")
+			runGit(t, dir, "mv", derived, "instances/elsewhere")
 		}, refuse: "write its id into the moved file: id: " + desired.DeriveID(derived)},
 		{name: "a move with its id is accepted", edit: func(t *testing.T, dir string) {
-			git(t, dir, "mv", derived, "instances/elsewhere")
+			runGit(t, dir, "mv", derived, "instances/elsewhere")
 			put(t, dir, "instances/elsewhere/vnf.yaml", vnfFile(desired.DeriveID(derived), 1))
 		}},
 		{name: "another id for what runs", edit: func(t *testing.T, dir string) {
@@ -99,7 +101,7 @@ func TestABadPushIsRefusedWithTheReason(t *testing.T) {
 			put(t, dir, shardDir(testID(1))+"/vnf.yaml", vnfFile("", 1))
 		}, refuse: "put it back: id: " + testID(1)},
 		{name: "a move that loses the id", edit: func(t *testing.T, dir string) {
-			git(t, dir, "rm", "-q", "-r", shardDir(testID(1)))
+			runGit(t, dir, "rm", "-q", "-r", shardDir(testID(1)))
 			put(t, dir, "instances/elsewhere/vnf.yaml", vnfFile("", 7))
 		}, refuse: "instances/elsewhere/vnf.yaml: moving " + shardDir(testID(1)) + " without its id would terminate VNF instance " + testID(1)},
 		{name: "a copy beside a change of the original", edit: func(t *testing.T, dir string) {
@@ -108,17 +110,17 @@ func TestABadPushIsRefusedWithTheReason(t *testing.T) {
 		}, refuse: "instances/00/vnf.yaml: id " + testID(1) + " is already that of " + shardDir(testID(1))},
 		{name: "too many removed", edit: func(t *testing.T, dir string) {
 			for i := range 11 {
-				git(t, dir, "rm", "-q", "-r", shardDir(testID(i)))
+				runGit(t, dir, "rm", "-q", "-r", shardDir(testID(i)))
 			}
 		}, refuse: "git push -o terminate=11"},
 		{name: "another number than removed", edit: func(t *testing.T, dir string) {
 			for i := range 11 {
-				git(t, dir, "rm", "-q", "-r", shardDir(testID(i)))
+				runGit(t, dir, "rm", "-q", "-r", shardDir(testID(i)))
 			}
 		}, args: []string{"-o", "terminate=12"}, refuse: "git push -o terminate=11"},
 		{name: "many removed on purpose are accepted", edit: func(t *testing.T, dir string) {
 			for i := range 11 {
-				git(t, dir, "rm", "-q", "-r", shardDir(testID(i)))
+				runGit(t, dir, "rm", "-q", "-r", shardDir(testID(i)))
 			}
 		}, args: []string{"-o", "terminate=11"}},
 		{name: "a symbolic link", edit: func(t *testing.T, dir string) {
@@ -133,10 +135,10 @@ func TestABadPushIsRefusedWithTheReason(t *testing.T) {
 			}
 		}, refuse: "instances/x/vnf.yaml: is a symbolic link"},
 		{name: "a submodule", edit: func(t *testing.T, dir string) {
-			git(t, dir, "update-index", "--add", "--cacheinfo", "160000,"+git(t, dir, "rev-parse", "HEAD")+","+derived+"/sub")
+			runGit(t, dir, "update-index", "--add", "--cacheinfo", "160000,"+runGit(t, dir, "rev-parse", "HEAD")+","+derived+"/sub")
 		}, refuse: "/sub: is a submodule"},
 		{name: "an oversized file", edit: func(t *testing.T, dir string) {
-			put(t, dir, derived+"/big", make([]byte, defaultMaxObject+1))
+			put(t, dir, derived+"/big", make([]byte, maxObject+1))
 		}, refuse: "/big: object too large"},
 		{name: "an instance inside another", edit: func(t *testing.T, dir string) {
 			put(t, dir, derived+"/sub/vnf.yaml", vnfFile("", 1))
@@ -161,18 +163,18 @@ func TestABadPushIsRefusedWithTheReason(t *testing.T) {
 	dir := clone(t, r)
 	put(t, dir, derived+"/vnf.yaml", vnfFile("", 1))
 	commitPush(t, dir, "Leave the id out")
-	base := git(t, dir, "rev-parse", "HEAD")
+	base := runGit(t, dir, "rev-parse", "HEAD")
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			before := git(t, r.opt.Dir, "rev-parse", "main")
-			git(t, dir, "fetch", "-q", "origin")
-			git(t, dir, "reset", "-q", "--hard", base)
-			git(t, dir, "clean", "-fdxq")
+			before := runGit(t, r.opt.Dir, "rev-parse", "main")
+			runGit(t, dir, "fetch", "-q", "origin")
+			runGit(t, dir, "reset", "-q", "--hard", base)
+			runGit(t, dir, "clean", "-fdxq")
 			tt.edit(t, dir)
 			if tt.name != "a submodule" { // which add -A would take away again
-				git(t, dir, "add", "-A")
+				runGit(t, dir, "add", "-A")
 			}
-			git(t, dir, "commit", "-q", "--allow-empty", "-m", tt.name)
+			runGit(t, dir, "commit", "-q", "--allow-empty", "-m", tt.name)
 			ref := tt.ref
 			if ref == "" {
 				ref = "refs/heads/main"
@@ -183,8 +185,8 @@ func TestABadPushIsRefusedWithTheReason(t *testing.T) {
 					t.Fatalf("refused: %s", out)
 				}
 				if ref == "refs/heads/main" { // back to where the next case starts
-					back := git(t, dir, "commit-tree", base+"^{tree}", "-p", "HEAD", "-m", "back")
-					git(t, dir, "push", "-q", "origin", back+":main")
+					back := runGit(t, dir, "commit-tree", base+"^{tree}", "-p", "HEAD", "-m", "back")
+					runGit(t, dir, "push", "-q", "origin", back+":main")
 					base = back
 				}
 				return
@@ -192,7 +194,7 @@ func TestABadPushIsRefusedWithTheReason(t *testing.T) {
 			if err == nil || !strings.Contains(strings.ReplaceAll(out, "\nremote: ", " "), tt.refuse) {
 				t.Errorf("got %v\n%s\nwant a refusal with %q", err, out, tt.refuse)
 			}
-			if after := git(t, r.opt.Dir, "rev-parse", "main"); after != before {
+			if after := runGit(t, r.opt.Dir, "rev-parse", "main"); after != before {
 				t.Errorf("main moved from %s to %s", before, after)
 			}
 		})
@@ -211,22 +213,22 @@ func TestAPersonClonesAndPushesOverHTTP(t *testing.T) {
 	defer srv.Close()
 	url := srv.URL + "/git/desired.git"
 	dir := filepath.Join(t.TempDir(), "clone")
-	git(t, "", "clone", "-q", url, dir)
+	runGit(t, "", "clone", "-q", url, dir)
 	put(t, dir, shardDir(testID(1))+"/vnf.yaml", vnfFile(testID(1), 3))
 	big := make([]byte, 3<<20) // more than git sends in one piece
 	for i := range big {
 		big[i] = byte(i * i >> 7)
 	}
 	put(t, dir, "notes.bin", big)
-	git(t, dir, "config", "http.postBuffer", "65536")
+	runGit(t, dir, "config", "http.postBuffer", "65536")
 	commitPush(t, dir, "Scale by hand")
-	eventually(t, "the push is followed", func() bool {
+	kit.Until(t, "the push is followed", func() bool {
 		rev, _ := r.Lookup(testID(1))
 		in, err := r.Read(t.Context(), rev)
 		return err == nil && in.Levels["vdu1_aspect"] == 3
 	})
 	put(t, dir, shardDir(testID(1))+"/vnf.yaml", []byte("nonsense: true\n"))
-	git(t, dir, "commit", "-q", "-a", "-m", "Break it")
+	runGit(t, dir, "commit", "-q", "-a", "-m", "Break it")
 	if out, err := tryGit(dir, "push", "origin", "HEAD:main"); err == nil || !strings.Contains(out, "vnf.yaml:1") {
 		t.Errorf("a bad push over HTTP: %v\n%s", err, out)
 	}
@@ -265,7 +267,7 @@ func TestAWorkingCopyHasTheHashesThatGitGives(t *testing.T) {
 		t.Fatal(err)
 	}
 	commitPush(t, dir, "Add amf")
-	at, err := r.At(t.Context(), git(t, dir, "rev-parse", "HEAD"))
+	at, err := r.At(t.Context(), runGit(t, dir, "rev-parse", "HEAD"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -292,11 +294,11 @@ func TestAWorkingCopyHasTheHashesThatGitGives(t *testing.T) {
 }
 
 func FuzzReadPush(f *testing.F) {
-	f.Add(zeroHash + " " + strings.Repeat("a", 40) + " refs/heads/main\n")
+	f.Add(git.ZeroHash + " " + strings.Repeat("a", 40) + " refs/heads/main\n")
 	f.Fuzz(func(t *testing.T, in string) {
 		updates, err := ReadPush(strings.NewReader(in))
 		for _, u := range updates {
-			if err == nil && (!strings.HasPrefix(u.Ref, "refs/") || u.Old == zeroHash || u.New == zeroHash) {
+			if err == nil && (!strings.HasPrefix(u.Ref, "refs/") || u.Old == git.ZeroHash || u.New == git.ZeroHash) {
 				t.Errorf("%q gives %+v", in, u)
 			}
 		}

@@ -11,6 +11,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+
+	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
 // maxPush bounds the body of a request, in bytes; receive.maxInputSize bounds
@@ -25,7 +27,7 @@ func (r *Repo) HTTPHandler() http.Handler { return ServeHTTP(r.opt.Dir, r.log) }
 // ("/info/refs"): the caller strips what stands before it, and admits only whom
 // it knows: nobody is refused here.
 func ServeHTTP(dir string, log *slog.Logger) http.Handler {
-	env := append(gitCLI{dir: dir}.environ(), "GIT_PROJECT_ROOT="+dir, "GIT_HTTP_EXPORT_ALL=1")
+	env := append(git.Runner{Dir: dir}.Environ(), "GIT_PROJECT_ROOT="+dir, "GIT_HTTP_EXPORT_ALL=1")
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		backend, err := httpBackend()
 		if err != nil {

@@ -13,9 +13,9 @@ import (
 func TestAPushThatBreaksOffHalfWayLeavesNothingRunning(t *testing.T) {
 	r := withHook(t)
 	ended := make(chan struct{}, 1)
-	git := r.HTTPHandler()
+	runner := r.HTTPHandler()
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		git.ServeHTTP(w, req)
+		runner.ServeHTTP(w, req)
 		ended <- struct{}{}
 	}))
 	t.Cleanup(srv.CloseClientConnections)

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
 // notesRef holds the outcome of operations as notes on their commits:
@@ -25,8 +27,8 @@ type noteQueue struct {
 	queue  []note
 	since  time.Time // the oldest waits
 	signal chan struct{}
-	folder map[string]*workTree // of the notes' tree, the writer's own
-	pushed string               // what the remote has, the fetch loop's own
+	folder git.Folders // of the notes' tree, the writer's own
+	pushed string      // what the remote has, the fetch loop's own
 }
 
 func (q *noteQueue) init() { q.signal = make(chan struct{}, 1) }
@@ -75,7 +77,7 @@ func (q *noteQueue) take() []note {
 // Note appends a line to a commit's note, best effort: it waits a moment for
 // a batch to travel with, and then goes alone. A line that is there already isn't repeated.
 func (r *Repo) Note(commit, line string) {
-	if line = oneLine(line); isHash(commit) && line != "" {
+	if line = oneLine(line); git.IsHash(commit) && line != "" {
 		r.notes.put(note{commit, line})
 	}
 }
@@ -84,25 +86,25 @@ func (r *Repo) Note(commit, line string) {
 type notesMove struct {
 	notes    []note
 	from, to string
-	editor   *treeEditor
+	editor   *git.TreeEditor
 }
 
 // buildNotes adds the notes that wait to a pack.
-func (r *Repo) buildNotes(ctx context.Context, pack *packBuilder) *notesMove {
+func (r *Repo) buildNotes(ctx context.Context, pack *git.Pack) *notesMove {
 	m := &notesMove{notes: r.notes.take()}
 	if len(m.notes) == 0 {
 		return nil
 	}
 	err := func() error {
 		var err error
-		if m.from, err = readRef(r.opt.Dir, notesRef); err != nil {
+		if m.from, err = git.ReadRef(r.opt.Dir, notesRef); err != nil {
 			return err
 		}
 		root, err := r.rootOf(ctx, m.from)
 		if err != nil {
 			return err
 		}
-		m.editor = newTreeEditor(ctx, r.Reader, root, r.notes.folder, pack)
+		m.editor = r.editTrees(ctx, root, r.notes.folder, pack)
 		r.notes.folder = nil
 		lines := map[string][]string{}
 		var order []string
@@ -114,7 +116,7 @@ func (r *Repo) buildNotes(ctx context.Context, pack *packBuilder) *notesMove {
 		}
 		for _, commit := range order {
 			err := r.appendNote(ctx, m.editor, commit, lines[commit])
-			if errors.Is(err, errTooLarge) {
+			if errors.Is(err, git.ErrTooLarge) {
 				r.log.Warn("the note of a commit is full", "revision", commit, "error", err)
 				continue // the others' are written all the same
 			}
@@ -122,8 +124,8 @@ func (r *Repo) buildNotes(ctx context.Context, pack *packBuilder) *notesMove {
 				return err
 			}
 		}
-		if m.to = m.from; m.editor.root != root {
-			m.to = pack.add(kindCommit, encodeCommit(m.editor.root, m.from, "", r.opt.Author, r.opt.Now(), "Note the outcome of operations\n"))
+		if m.to = m.from; m.editor.Root() != root {
+			m.to = pack.Add(git.KindCommit, git.EncodeCommit(m.editor.Root(), m.from, "", r.opt.Author, r.opt.Now(), "Note the outcome of operations\n"))
 		}
 		return nil
 	}()
@@ -135,18 +137,18 @@ func (r *Repo) buildNotes(ctx context.Context, pack *packBuilder) *notesMove {
 }
 
 // appendNote adds lines to the note of one commit, wherever in git's fan-out it is.
-func (r *Repo) appendNote(ctx context.Context, ed *treeEditor, commit string, lines []string) error {
+func (r *Repo) appendNote(ctx context.Context, ed *git.TreeEditor, commit string, lines []string) error {
 	at := commit[:2] + "/" + commit[2:4] + "/" + commit[4:]
 	var text string
 	for _, p := range []string{at, commit[:2] + "/" + commit[2:], commit} {
-		e, ok, err := ed.entryAt(p)
+		e, ok, err := ed.EntryAt(p)
 		if err != nil {
 			return err
 		}
-		if !ok || !e.isFile() {
+		if !ok || !e.IsFile() {
 			continue
 		}
-		data, err := r.objects.get(ctx, kindBlob, e.hash)
+		data, err := r.objects.Get(ctx, git.KindBlob, e.Hash)
 		if err != nil {
 			return fmt.Errorf("read note: %w", err)
 		}
@@ -169,12 +171,12 @@ func (r *Repo) appendNote(ctx context.Context, ed *treeEditor, commit string, li
 		}
 	}
 	text += more.String()
-	hash := ed.pack.add(kindBlob, []byte(text))
-	r.objects.cache.add(hash, object{kindBlob, []byte(text)}, len(text))
-	if e, ok, err := ed.entryAt(at); err == nil && ok && e.hash == hash {
+	hash := ed.Pack.Add(git.KindBlob, []byte(text))
+	r.objects.Keep(hash, git.Object{Kind: git.KindBlob, Data: []byte(text)})
+	if e, ok, err := ed.EntryAt(at); err == nil && ok && e.Hash == hash {
 		return nil
 	}
-	return ed.splice(at, entry{mode: modeFile, hash: hash})
+	return ed.Set(at, git.Entry{Mode: git.ModeFile, Hash: hash})
 }
 
 // moveNotes moves the notes' ref; notes that lose a race wait for the next batch.
@@ -183,15 +185,15 @@ func (r *Repo) moveNotes(ctx context.Context, m *notesMove) {
 		return
 	}
 	if m.to != m.from {
-		if err := r.refs.move(ctx, notesRef, m.to, m.from); err != nil {
-			if errors.Is(err, errRefMoved) || errors.Is(err, errRefLocked) {
+		if err := r.refs.Move(ctx, notesRef, m.to, m.from); err != nil {
+			if errors.Is(err, git.ErrRefMoved) || errors.Is(err, git.ErrRefLocked) {
 				r.notes.put(m.notes...)
 			}
 			r.log.Warn("notes not written", "ref", notesRef, "error", err)
 			return
 		}
 	}
-	r.notes.folder = m.editor.folder
+	r.notes.folder = m.editor.Folders()
 }
 
 // flushNotes writes the notes that wait without a batch.
@@ -201,13 +203,13 @@ func (r *Repo) flushNotes(ctx context.Context) {
 	}
 	r.move.Lock()
 	defer r.move.Unlock()
-	pack := newPackBuilder()
+	pack := git.NewPack()
 	m := r.buildNotes(ctx, pack)
 	if m == nil {
 		return
 	}
 	if m.to != m.from {
-		if err := pack.writePack(r.opt.Dir); err != nil {
+		if err := pack.Write(r.opt.Dir, ownDir(r.opt.Dir)); err != nil {
 			r.log.Warn("notes not written", "ref", notesRef, "error", err)
 			return
 		}

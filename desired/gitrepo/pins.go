@@ -13,7 +13,7 @@ const pinRefs = "refs/jibe/packages/*"
 // fetchPins gets the pins that other mirrors have made. A remote without any, or
 // one that hides them, is no error.
 func (r *Repo) fetchPins(ctx context.Context) {
-	if _, err := r.git.run(ctx, "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance",
+	if _, err := r.git.Run(ctx, "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance",
 		"--", r.opt.Remote, pinRefs+":"+pinRefs); err != nil {
 		r.log.Warn("pins of packages not fetched", "error", err)
 	}
@@ -24,11 +24,11 @@ func (r *Repo) fetchPins(ctx context.Context) {
 func (r *Repo) pushPins(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, remoteTimeout)
 	defer cancel()
-	out, err := r.git.run(ctx, "for-each-ref", "--format=%(refname)", strings.TrimSuffix(pinRefs, "/*"))
+	out, err := r.git.Run(ctx, "for-each-ref", "--format=%(refname)", strings.TrimSuffix(pinRefs, "/*"))
 	if err != nil || out == "" || out == r.pinned {
 		return
 	}
-	if _, err := r.git.run(ctx, "push", "--quiet", "--no-verify", "--", r.opt.Remote, pinRefs+":"+pinRefs); err != nil {
+	if _, err := r.git.Run(ctx, "push", "--quiet", "--no-verify", "--", r.opt.Remote, pinRefs+":"+pinRefs); err != nil {
 		r.log.Warn("pins of packages not pushed: only this mirror keeps them", "error", err)
 		return
 	}

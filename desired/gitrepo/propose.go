@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
 // fetchedProposal is where the remote's branch that a proposal continues is fetched to.
@@ -30,19 +31,19 @@ func (r *Repo) Propose(ctx context.Context, branch string, w desired.Write) (des
 	if ref == r.ref() {
 		return desired.Revision{}, fmt.Errorf("propose a change of instance %s: %s is the branch that runs", w.Instance, branch)
 	}
-	if _, err := r.git.run(ctx, "check-ref-format", ref); err != nil {
+	if _, err := r.git.Run(ctx, "check-ref-format", ref); err != nil {
 		return desired.Revision{}, fmt.Errorf("propose a change of instance %s: %q can't be a branch", w.Instance, clip(branch))
 	}
 	for turn := range maxTurns {
 		rev, err := r.tryPropose(ctx, ref, w)
-		if !errors.Is(err, errRefMoved) && !errors.Is(err, errRefLocked) {
+		if !errors.Is(err, git.ErrRefMoved) && !errors.Is(err, git.ErrRefLocked) {
 			if err != nil {
 				err = fmt.Errorf("propose on branch %s: %w", branch, err)
 			}
 			return rev, err
 		}
-		if errors.Is(err, errRefLocked) {
-			if _, err := breakStaleLocks(r.opt.Dir, ref); err != nil {
+		if errors.Is(err, git.ErrRefLocked) {
+			if _, err := git.BreakStaleLocks(r.opt.Dir, ref); err != nil {
 				return desired.Revision{}, fmt.Errorf("%w: %w", desired.ErrUnavailable, err)
 			}
 		}
@@ -81,14 +82,14 @@ func (r *Repo) tryPropose(ctx context.Context, ref string, w desired.Write) (des
 			return rev, err
 		}
 	}
-	if err := b.pack.writePack(r.opt.Dir); err != nil {
+	if err := b.Pack.Write(r.opt.Dir, ownDir(r.opt.Dir)); err != nil {
 		return desired.Revision{}, fmt.Errorf("%w: write the objects of %s: %w", desired.ErrUnavailable, rev.Commit, err)
 	}
 	r.maint.packs.Add(1)
 	if r.opt.Remote != "" {
 		return rev, r.pushProposed(ctx, ref, rev.Commit, tip)
 	}
-	return rev, r.refs.move(ctx, ref, rev.Commit, tip)
+	return rev, r.refs.Move(ctx, ref, rev.Commit, tip)
 }
 
 // buildProposal makes the commit on top of parent; the batch has none where nothing
@@ -98,14 +99,14 @@ func (r *Repo) buildProposal(ctx context.Context, head desired.Revision, parent 
 	if err != nil {
 		return nil, desired.Revision{}, err
 	}
-	b := &batch{treeEditor: newTreeEditor(ctx, r.Reader, root, nil, newPackBuilder()), r: r, parent: parent}
+	b := &batch{TreeEditor: r.editTrees(ctx, root, nil, git.NewPack()), r: r, ctx: ctx, parent: parent}
 	at := desired.Revision{Instance: w.Instance, Dir: head.Dir, Commit: parent, Tree: head.Tree}
-	e, found, err := b.entryAt(head.Dir)
+	e, found, err := b.EntryAt(head.Dir)
 	switch {
 	case err != nil:
 		return nil, desired.Revision{}, err
-	case found && e.isDir():
-		at.Tree = e.hash
+	case found && e.IsDir():
+		at.Tree = e.Hash
 	}
 	old, entries, err := r.readFiles(ctx, at.Tree)
 	if err != nil {
@@ -129,11 +130,11 @@ func (r *Repo) buildProposal(ctx context.Context, head desired.Revision, parent 
 	if in.ID != w.Instance {
 		return nil, desired.Revision{}, fmt.Errorf("%s would have the id %s, not %s (an instance keeps its id)", head.Dir, in.ID, w.Instance)
 	}
-	b.forget(head.Dir)
-	if err := b.splice(head.Dir, entry{mode: modeDir, hash: next.Tree}); err != nil {
+	b.Forget(head.Dir)
+	if err := b.Set(head.Dir, git.Entry{Mode: git.ModeDir, Hash: next.Tree}); err != nil {
 		return nil, desired.Revision{}, err
 	}
-	next.Commit = b.commit(encodeCommit(b.root, parent, w.By, r.opt.Author, r.opt.Now(), message(w)))
+	next.Commit = b.commit(git.EncodeCommit(b.Root(), parent, w.By, r.opt.Author, r.opt.Now(), message(w)))
 	return b, next, nil
 }
 
@@ -146,12 +147,12 @@ func (r *Repo) withHead(ctx context.Context, commit string) (string, error) {
 	if has, err := r.isAncestor(ctx, head, commit); err != nil || has {
 		return commit, err
 	}
-	out, err := r.git.run(ctx, "merge-tree", "--write-tree", "--no-messages", commit, head)
+	out, err := r.git.Run(ctx, "merge-tree", "--write-tree", "--no-messages", commit, head)
 	if err != nil {
 		return commit, ctx.Err()
 	}
-	name, mail, _ := strings.Cut(strings.TrimSuffix(ident(r.opt.Author, r.opt.Author), ">"), " <")
-	merged, err := r.git.run(ctx, "-c", "user.name="+name, "-c", "user.email="+mail,
+	name, mail, _ := strings.Cut(strings.TrimSuffix(git.Ident(r.opt.Author, r.opt.Author), ">"), " <")
+	merged, err := r.git.Run(ctx, "-c", "user.name="+name, "-c", "user.email="+mail,
 		"commit-tree", strings.TrimSpace(out), "-p", commit, "-p", head, "-m", "Merge "+r.opt.Branch)
 	if err != nil {
 		return "", fmt.Errorf("%w: merge %s: %w", desired.ErrUnavailable, r.opt.Branch, err)
@@ -163,7 +164,7 @@ func (r *Repo) withHead(ctx context.Context, commit string) (string, error) {
 // stands on.
 func (r *Repo) proposed(ctx context.Context, ref string) (tip, parent string, err error) {
 	if r.opt.Remote == "" {
-		tip, err = readRef(r.opt.Dir, ref)
+		tip, err = git.ReadRef(r.opt.Dir, ref)
 	} else if tip, err = r.remoteRef(ctx, ref); tip != "" && err == nil {
 		tip, err = r.fetch(ctx, ref, fetchedProposal)
 	}
@@ -186,7 +187,7 @@ func (r *Repo) pushProposed(ctx context.Context, ref, to, from string) error {
 	for _, o := range r.opt.PushOptions {
 		args = append(args, "--push-option="+o)
 	}
-	_, perr := r.git.run(ctx, append(args, "--", r.opt.Remote, to+":"+ref)...)
+	_, perr := r.git.Run(ctx, append(args, "--", r.opt.Remote, to+":"+ref)...)
 	if perr == nil {
 		return nil
 	}
@@ -199,5 +200,5 @@ func (r *Repo) pushProposed(ctx context.Context, ref, to, from string) error {
 	case now == from:
 		return fmt.Errorf("%w: push: %w", desired.ErrUnavailable, perr)
 	}
-	return fmt.Errorf("%w: %s is at %s", errRefMoved, ref, now)
+	return fmt.Errorf("%w: %s is at %s", git.ErrRefMoved, ref, now)
 }

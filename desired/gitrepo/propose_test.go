@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 const branch = "upgrades/amf"
@@ -34,7 +35,7 @@ func proposal(n, level int) desired.Write {
 // level is that of the n-th test instance at a commit of a repository.
 func level(t *testing.T, dir, commit string, n int) string {
 	t.Helper()
-	text := git(t, dir, "show", commit+":"+shardDir(testID(n))+"/vnf.yaml")
+	text := runGit(t, dir, "show", commit+":"+shardDir(testID(n))+"/vnf.yaml")
 	_, after, _ := strings.Cut(text, "vdu1_aspect: ")
 	return strings.TrimSpace(after)
 }
@@ -46,22 +47,22 @@ func TestAProposalIsACommitOnABranchOfItsOwnAndChangesNothingThatRuns(t *testing
 	head, was := r.Head(), r.List()
 	rev := propose(t, r, 1, 5)
 
-	if r.Head() != head || git(t, r.opt.Dir, "rev-parse", "main") != head || len(r.List()) != len(was) || r.List()[0] != was[0] || r.List()[1] != was[1] {
+	if r.Head() != head || runGit(t, r.opt.Dir, "rev-parse", "main") != head || len(r.List()) != len(was) || r.List()[0] != was[0] || r.List()[1] != was[1] {
 		t.Error("the branch that runs has moved")
 	}
-	if got := git(t, r.opt.Dir, "rev-parse", branch); got != rev.Commit {
+	if got := runGit(t, r.opt.Dir, "rev-parse", branch); got != rev.Commit {
 		t.Errorf("the branch is at %s, not at %s", got, rev.Commit)
 	}
-	if got := git(t, r.opt.Dir, "rev-parse", branch+"^"); got != head {
+	if got := runGit(t, r.opt.Dir, "rev-parse", branch+"^"); got != head {
 		t.Errorf("the branch begins at %s, not at head", got)
 	}
 	if got := level(t, r.opt.Dir, branch, 1) + level(t, r.opt.Dir, branch, 2); got != "51" {
 		t.Errorf("levels %s", got)
 	}
-	if got := git(t, r.opt.Dir, "log", "-1", "--format=%s|%an|%(trailers:key=Requested-By,valueonly)", branch); got != "Scale 1 to 5|Jibe|follow" {
+	if got := runGit(t, r.opt.Dir, "log", "-1", "--format=%s|%an|%(trailers:key=Requested-By,valueonly)", branch); got != "Scale 1 to 5|Jibe|follow" {
 		t.Error(got)
 	}
-	if got := git(t, r.opt.Dir, "diff", "--stat=200", "main", branch, "--", "."); strings.Count(got, "\n") != 1 {
+	if got := runGit(t, r.opt.Dir, "diff", "--stat=200", "main", branch, "--", "."); strings.Count(got, "\n") != 1 {
 		t.Errorf("more than one file differs: %s", got)
 	}
 	files, err := r.Files(t.Context(), rev)
@@ -91,7 +92,7 @@ func TestProposalsStandOnEachOtherUntilTheBranchIsMerged(t *testing.T) {
 	first := propose(t, r, 1, 2)
 	mustWrite(t, r, testID(3), shardDir(testID(3)), 1) // the branch doesn't know it
 	second := propose(t, r, 2, 2)
-	if got := git(t, r.opt.Dir, "log", "--format=%s", "--first-parent", first.Commit+".."+second.Commit); got != "Scale 2 to 2\nMerge main" {
+	if got := runGit(t, r.opt.Dir, "log", "--format=%s", "--first-parent", first.Commit+".."+second.Commit); got != "Scale 2 to 2\nMerge main" {
 		t.Errorf("on the first stand %q", got)
 	}
 	if propose(t, r, 3, 2); level(t, r.opt.Dir, branch, 3) != "2" {
@@ -99,11 +100,11 @@ func TestProposalsStandOnEachOtherUntilTheBranchIsMerged(t *testing.T) {
 	}
 
 	dir := clone(t, r)
-	git(t, dir, "merge", "-q", "-m", "Merge", "origin/"+branch)
-	git(t, dir, "push", "-q", "origin", "HEAD:main")
-	eventually(t, "the merge is followed", func() bool { return r.Head() == git(t, dir, "rev-parse", "HEAD") })
+	runGit(t, dir, "merge", "-q", "-m", "Merge", "origin/"+branch)
+	runGit(t, dir, "push", "-q", "origin", "HEAD:main")
+	kit.Until(t, "the merge is followed", func() bool { return r.Head() == runGit(t, dir, "rev-parse", "HEAD") })
 	merged := r.Head()
-	if rev := propose(t, r, 1, 3); git(t, r.opt.Dir, "rev-parse", rev.Commit+"^") != merged {
+	if rev := propose(t, r, 1, 3); runGit(t, r.opt.Dir, "rev-parse", rev.Commit+"^") != merged {
 		t.Error("a branch that was merged doesn't begin anew at head")
 	}
 	if got := level(t, r.opt.Dir, "main", 1) + level(t, r.opt.Dir, "main", 2) + level(t, r.opt.Dir, "main", 3); got != "222" {
@@ -116,16 +117,16 @@ func TestAPersonsCommitsOnTheBranchAreKept(t *testing.T) {
 	mustWrite(t, r, testID(1), shardDir(testID(1)), 1)
 	propose(t, r, 1, 2)
 	dir := clone(t, r)
-	git(t, dir, "checkout", "-q", branch)
+	runGit(t, dir, "checkout", "-q", branch)
 	put(t, dir, "README.md", []byte("why\n"))
-	git(t, dir, "add", "-A")
-	git(t, dir, "commit", "-q", "-m", "Say why")
-	git(t, dir, "push", "-q", "origin", branch)
+	runGit(t, dir, "add", "-A")
+	runGit(t, dir, "commit", "-q", "-m", "Say why")
+	runGit(t, dir, "push", "-q", "origin", branch)
 	propose(t, r, 1, 3)
-	if got := git(t, r.opt.Dir, "log", "--format=%s", "main.."+branch); got != "Scale 1 to 3\nSay why\nScale 1 to 2" {
+	if got := runGit(t, r.opt.Dir, "log", "--format=%s", "main.."+branch); got != "Scale 1 to 3\nSay why\nScale 1 to 2" {
 		t.Error(got)
 	}
-	if got := git(t, r.opt.Dir, "show", branch+":README.md"); got != "why" {
+	if got := runGit(t, r.opt.Dir, "show", branch+":README.md"); got != "why" {
 		t.Error(got)
 	}
 }
@@ -157,7 +158,7 @@ func TestAProposalThatCanNotBeIsRefusedAndWritesNothing(t *testing.T) {
 			t.Errorf("%s: %+v", name, rev)
 		}
 	}
-	if got := git(t, r.opt.Dir, "for-each-ref", "--format=%(refname)", "refs/heads"); got != "refs/heads/main" {
+	if got := runGit(t, r.opt.Dir, "for-each-ref", "--format=%(refname)", "refs/heads"); got != "refs/heads/main" {
 		t.Errorf("branches: %s", got)
 	}
 }
@@ -168,7 +169,7 @@ func TestABranchThatConflictsWithHeadIsLeftToWhoeverMergesIt(t *testing.T) {
 	mustWrite(t, r, testID(2), shardDir(testID(2)), 1)
 	first := propose(t, r, 1, 2)
 	mustWrite(t, r, testID(1), "", 3)
-	if rev := propose(t, r, 2, 2); git(t, r.opt.Dir, "rev-parse", rev.Commit+"^") != first.Commit {
+	if rev := propose(t, r, 2, 2); runGit(t, r.opt.Dir, "rev-parse", rev.Commit+"^") != first.Commit {
 		t.Error("it doesn't stand on what the branch proposes")
 	}
 	if got := level(t, r.opt.Dir, branch, 1) + level(t, r.opt.Dir, branch, 2); got != "22" {
@@ -231,7 +232,7 @@ func TestALockThatACrashLeftOnTheBranchIsBroken(t *testing.T) {
 	if err := os.Chtimes(lock, old, old); err != nil {
 		t.Fatal(err)
 	}
-	if rev := propose(t, r, 1, 3); git(t, r.opt.Dir, "rev-parse", branch) != rev.Commit {
+	if rev := propose(t, r, 1, 3); runGit(t, r.opt.Dir, "rev-parse", branch) != rev.Commit {
 		t.Error("not proposed")
 	}
 }

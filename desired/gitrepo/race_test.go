@@ -13,12 +13,13 @@ import (
 	"time"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 // history returns the value of the operation trailer of every commit, newest first.
 func history(tb testing.TB, gitDir string) []string {
 	tb.Helper()
-	out := git(tb, gitDir, "log", "--format=%(trailers:key="+desired.TrailerOperation+",valueonly,separator=%x2C)", "main")
+	out := runGit(tb, gitDir, "log", "--format=%(trailers:key="+desired.TrailerOperation+",valueonly,separator=%x2C)", "main")
 	return slices.DeleteFunc(strings.Split(out, "\n"), func(s string) bool { return s == "" })
 }
 
@@ -110,7 +111,7 @@ func TestNoCommitIsLostAmongWritersPushesAndRepacks(t *testing.T) {
 			t.Errorf("instance %d has %d of %d lines", n, got, writes)
 		}
 	}
-	if head := git(t, r.opt.Dir, "rev-parse", "main"); head != r.Head() {
+	if head := runGit(t, r.opt.Dir, "rev-parse", "main"); head != r.Head() {
 		t.Errorf("index is at %s, main at %s", r.Head(), head)
 	}
 	sameAsFresh(t, r)
@@ -135,7 +136,7 @@ func sameAsFresh(tb testing.TB, r *Repo) {
 		tb.Errorf("index has\n%v\nhead has\n%v", got, want)
 	}
 	for _, rev := range r.List() {
-		if got := git(tb, r.opt.Dir, "rev-parse", rev.Commit+":"+rev.Dir); got != rev.Tree {
+		if got := runGit(tb, r.opt.Dir, "rev-parse", rev.Commit+":"+rev.Dir); got != rev.Tree {
 			tb.Errorf("%s at %s is %s, not %s", rev.Dir, rev.Commit, got, rev.Tree)
 		}
 	}
@@ -161,7 +162,7 @@ func TestReadersSurviveRepacks(t *testing.T) {
 		})
 	}
 	for range 5 {
-		git(t, r.opt.Dir, "repack", "-a", "-d", "-q", "-f")
+		runGit(t, r.opt.Dir, "repack", "-a", "-d", "-q", "-f")
 		for i := range 5 {
 			mustWrite(t, r, testID(i), "", rand.IntN(1_000_000))
 		}
@@ -179,7 +180,7 @@ func TestManyWritesAreRepackedInTheBackground(t *testing.T) {
 	for i := range 40 {
 		mustWrite(t, r, testID(1), shardDir(testID(1)), i)
 	}
-	eventually(t, "few packs are left", func() bool {
+	kit.Until(t, "few packs are left", func() bool {
 		if err := r.Health(); err != nil {
 			t.Fatal(err)
 		}
@@ -259,7 +260,7 @@ func TestACancelledWriteIsNotMade(t *testing.T) {
 		}})
 		second <- err
 	}()
-	eventually(t, "the second waits", func() bool { r.writer.mu.Lock(); defer r.writer.mu.Unlock(); return len(r.writer.queue) == 1 })
+	kit.Until(t, "the second waits", func() bool { r.writer.mu.Lock(); defer r.writer.mu.Unlock(); return len(r.writer.queue) == 1 })
 	cancel()
 	if err := <-second; !errors.Is(err, context.Canceled) {
 		t.Errorf("withdrawn write: %v", err)

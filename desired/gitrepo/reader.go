@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/internal/git"
+	"github.com/jibe-vnfm/jibe/internal/lru"
 )
 
 // errClosed is returned after Close.
@@ -16,9 +18,11 @@ var errClosed = fmt.Errorf("%w: the repository is closed", desired.ErrUnavailabl
 // instancesDir is the folder below which instances stand.
 const instancesDir = "instances"
 
-// Bounds on what a push may make a reader walk: a few kilobytes of trees that
-// name each other can unfold to billions of paths.
+// Bounds on what a push may make a reader read and walk: a desired repository holds
+// text that people write, and a few kilobytes of trees that name each other can unfold
+// to billions of paths.
 const (
+	maxObject  = 16 << 20 // bytes of a file, of a directory's list, of a commit
 	maxDepth   = 24
 	maxFiles   = 1_000    // in one instance's directory
 	maxDirSize = 32 << 20 // bytes in one instance's directory
@@ -27,24 +31,24 @@ const (
 // Reader reads any commit of a repository. It is safe for concurrent use. In a
 // hook it sees the objects in quarantine, see [OpenQuarantine].
 type Reader struct {
-	git     gitCLI
+	git     git.Runner
 	branch  string
-	objects *objectStore
-	parsed  *lru[*desired.Instance] // by directory and tree
+	objects *git.Objects
+	parsed  *lru.Cache[*desired.Instance] // by directory and tree
 }
 
-func newReader(git gitCLI, branch string, cacheBytes int) *Reader {
+func newReader(runner git.Runner, branch string, cacheBytes int) *Reader {
 	return &Reader{
-		git:     git,
+		git:     runner,
 		branch:  branch,
-		objects: newObjectStore(git, cacheBytes),
-		parsed:  newLRU[*desired.Instance](cacheBytes),
+		objects: git.NewObjects(runner, git.Limits{Blob: maxObject, Tree: maxObject, Commit: maxObject}, cacheBytes),
+		parsed:  lru.New[*desired.Instance](cacheBytes, cacheBytes/4),
 	}
 }
 
 // Close ends the reader's children.
 func (r *Reader) Close() error {
-	r.objects.close()
+	r.objects.Close()
 	return nil
 }
 
@@ -52,14 +56,14 @@ func (r *Reader) ref() string { return "refs/heads/" + r.branch }
 
 // resolve returns the commit that a revision as git writes them ("v1", "main~2") names.
 func (r *Reader) resolve(ctx context.Context, rev string) (string, error) {
-	if isHash(rev) {
+	if git.IsHash(rev) {
 		return rev, nil
 	}
 	if rev == "" || strings.HasPrefix(rev, "-") {
 		return "", fmt.Errorf("%w: commit %q", desired.ErrNotFound, rev)
 	}
-	out, err := r.git.run(ctx, "rev-parse", "--verify", "--quiet", "--end-of-options", rev+"^{commit}")
-	if ge, ok := errors.AsType[*gitError](err); ok && ge.Code == 1 {
+	out, err := r.git.Run(ctx, "rev-parse", "--verify", "--quiet", "--end-of-options", rev+"^{commit}")
+	if git.ExitCode(err) == 1 {
 		return "", fmt.Errorf("%w: commit %q", desired.ErrNotFound, rev)
 	} else if err != nil {
 		return "", fmt.Errorf("resolve %q: %w", rev, err)
@@ -69,76 +73,47 @@ func (r *Reader) resolve(ctx context.Context, rev string) (string, error) {
 
 // rootOf returns the root tree of a commit; the empty commit has none.
 func (r *Reader) rootOf(ctx context.Context, commit string) (string, error) {
-	if commit == "" || commit == zeroHash {
+	if commit == "" || commit == git.ZeroHash {
 		return "", nil
 	}
 	c, err := r.commit(ctx, commit)
-	return c.tree, err
+	return c.Tree, err
 }
 
-func (r *Reader) commit(ctx context.Context, hash string) (commitInfo, error) {
-	data, err := r.objects.get(ctx, kindCommit, hash)
+func (r *Reader) commit(ctx context.Context, hash string) (git.Commit, error) {
+	data, err := r.objects.Get(ctx, git.KindCommit, hash)
 	if err != nil {
-		return commitInfo{}, r.damaged("commit "+hash, err)
+		return git.Commit{}, r.damaged("commit "+hash, err)
 	}
-	c, err := parseCommit(data)
+	c, err := git.ParseCommit(data)
 	if err != nil {
-		return commitInfo{}, r.damaged("commit "+hash, err)
+		return git.Commit{}, r.damaged("commit "+hash, err)
 	}
 	return c, nil
-}
-
-// maxAuthorSearch bounds how many commits are looked at for the one that changed
-// a directory. Whoever sees a revision sees it soon after it was made.
-const maxAuthorSearch = 1000
-
-// Author is who brought the directory to its state at rev, as git writes people:
-// the author of the last commit, along the first parents, that changed it. rev's
-// own commit may be a later one, of somebody else, that came with the same push.
-func (r *Reader) Author(ctx context.Context, rev desired.Revision) (string, error) {
-	c, err := r.commit(ctx, rev.Commit)
-	if err != nil {
-		return "", err
-	}
-	for range maxAuthorSearch {
-		if len(c.parents) == 0 {
-			break
-		}
-		parent, err := r.commit(ctx, c.parents[0])
-		if err != nil {
-			return "", err
-		}
-		dir, _, err := r.lookupPath(ctx, parent.tree, rev.Dir)
-		if err != nil {
-			return "", err
-		}
-		if dir.hash != rev.Tree {
-			break
-		}
-		c = parent
-	}
-	return c.author, nil
 }
 
 // damaged names what can't be read, and what to do where that is the
 // repository's fault.
 func (r *Reader) damaged(what string, err error) error {
-	if errors.Is(err, errMissing) {
-		return fmt.Errorf("read %s of %s: %w (see git -C %s fsck; restore the object by pushing it from a clone)", what, r.git.dir, err, r.git.dir)
+	if errors.Is(err, git.ErrClosed) {
+		return errClosed
 	}
-	return fmt.Errorf("read %s of %s: %w", what, r.git.dir, err)
+	if errors.Is(err, git.ErrMissing) {
+		return fmt.Errorf("read %s of %s: %w (see git -C %s fsck; restore the object by pushing it from a clone)", what, r.git.Dir, err, r.git.Dir)
+	}
+	return fmt.Errorf("read %s of %s: %w", what, r.git.Dir, err)
 }
 
 // tree decodes a tree; "" is an empty one.
-func (r *Reader) tree(ctx context.Context, hash string) (*tree, error) {
+func (r *Reader) tree(ctx context.Context, hash string) (*git.Tree, error) {
 	if hash == "" {
-		return &tree{}, nil
+		return &git.Tree{}, nil
 	}
-	data, err := r.objects.get(ctx, kindTree, hash)
+	data, err := r.objects.Get(ctx, git.KindTree, hash)
 	if err != nil {
 		return nil, err
 	}
-	t, err := parseTree(data)
+	t, err := git.ParseTree(data)
 	if err != nil {
 		return nil, fmt.Errorf("tree %s: %w", hash, err)
 	}
@@ -146,22 +121,22 @@ func (r *Reader) tree(ctx context.Context, hash string) (*tree, error) {
 }
 
 // lookupPath finds the entry at a path below a root tree.
-func (r *Reader) lookupPath(ctx context.Context, root, p string) (entry, bool, error) {
-	e := entry{mode: modeDir, hash: root}
+func (r *Reader) lookupPath(ctx context.Context, root, p string) (git.Entry, bool, error) {
+	e := git.Entry{Mode: git.ModeDir, Hash: root}
 	if root == "" {
-		return entry{}, false, nil
+		return git.Entry{}, false, nil
 	}
 	for name := range strings.SplitSeq(p, "/") {
-		if !e.isDir() {
-			return entry{}, false, nil
+		if !e.IsDir() {
+			return git.Entry{}, false, nil
 		}
-		t, err := r.tree(ctx, e.hash)
+		t, err := r.tree(ctx, e.Hash)
 		if err != nil {
-			return entry{}, false, err
+			return git.Entry{}, false, err
 		}
 		var ok bool
-		if e, ok = t.find(name); !ok {
-			return entry{}, false, nil
+		if e, ok = t.Find(name); !ok {
+			return git.Entry{}, false, nil
 		}
 	}
 	return e, true, nil
@@ -170,7 +145,7 @@ func (r *Reader) lookupPath(ctx context.Context, root, p string) (entry, bool, e
 // fileEntry is one file below a directory.
 type fileEntry struct {
 	path string
-	entry
+	git.Entry
 }
 
 // listFiles walks a directory's tree; symbolic links and submodules are listed too.
@@ -185,21 +160,21 @@ func (r *Reader) listFiles(ctx context.Context, hash string) ([]fileEntry, error
 		for i, f := range level {
 			hashes[i] = f.hash
 		}
-		raws, err := r.objects.getMany(ctx, kindTree, hashes)
+		raws, err := r.objects.GetMany(ctx, git.KindTree, hashes)
 		if err != nil {
 			return nil, err
 		}
 		var next []folder
 		for i, raw := range raws {
-			t, err := parseTree(raw)
+			t, err := git.ParseTree(raw)
 			if err != nil {
 				return nil, fmt.Errorf("tree %s: %w", hashes[i], err)
 			}
-			for j := range t.len() {
-				e := t.at(j)
-				p := path.Join(level[i].prefix, e.name)
-				if e.isDir() {
-					next = append(next, folder{p, e.hash})
+			for j := range t.Len() {
+				e := t.At(j)
+				p := path.Join(level[i].prefix, e.Name)
+				if e.IsDir() {
+					next = append(next, folder{p, e.Hash})
 				} else {
 					out = append(out, fileEntry{p, e})
 				}
@@ -224,12 +199,12 @@ func (r *Reader) readFiles(ctx context.Context, hash string) (desired.Files, []f
 	}
 	var paths, hashes []string
 	for _, e := range all {
-		if e.isFile() {
-			paths, hashes = append(paths, e.path), append(hashes, e.hash)
+		if e.IsFile() {
+			paths, hashes = append(paths, e.path), append(hashes, e.Hash)
 		}
 	}
 	files, size := make(desired.Files, len(paths)), 0
-	err = r.objects.each(ctx, kindBlob, hashes, func(i int, data []byte, err error) error {
+	err = r.objects.Each(ctx, git.KindBlob, hashes, func(i int, data []byte, err error) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", paths[i], err)
 		}
@@ -257,7 +232,7 @@ func (r *Reader) Files(ctx context.Context, rev desired.Revision) (desired.Files
 // notFound makes a missing object desired.ErrNotFound for callers that ask for a
 // revision by name: it may simply be one that this repository never had.
 func notFound(err error) error {
-	if errors.Is(err, errMissing) {
+	if errors.Is(err, git.ErrMissing) {
 		return fmt.Errorf("%w: %w", desired.ErrNotFound, err)
 	}
 	return err
@@ -265,7 +240,7 @@ func notFound(err error) error {
 
 // Read parses the instance at rev.
 func (r *Reader) Read(ctx context.Context, rev desired.Revision) (*desired.Instance, error) {
-	if in, ok := r.parsed.get(parsedKey(rev.Dir, rev.Tree)); ok {
+	if in, ok := r.parsed.Get(parsedKey(rev.Dir, rev.Tree)); ok {
 		return in, nil
 	}
 	if rev.Tree == "" {
@@ -276,10 +251,10 @@ func (r *Reader) Read(ctx context.Context, rev desired.Revision) (*desired.Insta
 	if err != nil {
 		return nil, notFound(r.damaged(file+" at "+rev.Commit, err))
 	}
-	if !ok || !e.isFile() {
+	if !ok || !e.IsFile() {
 		return nil, fmt.Errorf("%w: %s at %s", desired.ErrNotFound, file, rev.Commit)
 	}
-	data, err := r.objects.get(ctx, kindBlob, e.hash)
+	data, err := r.objects.Get(ctx, git.KindBlob, e.Hash)
 	if err != nil {
 		return nil, notFound(r.damaged(file+" at "+rev.Commit, err))
 	}
@@ -292,7 +267,7 @@ func (r *Reader) parse(dir, tree string, data []byte) (*desired.Instance, error)
 	if err != nil {
 		return nil, err
 	}
-	r.parsed.add(parsedKey(dir, tree), in, 1024+8*len(data))
+	r.parsed.Add(parsedKey(dir, tree), in, 1024+8*len(data))
 	return in, nil
 }
 
@@ -304,47 +279,12 @@ func (r *Reader) fileAt(ctx context.Context, root, p string) ([]byte, error) {
 	if err != nil {
 		return nil, r.damaged(p, err)
 	}
-	if !ok || !e.isFile() {
+	if !ok || !e.IsFile() {
 		return nil, fmt.Errorf("%w: %s", desired.ErrNotFound, p)
 	}
-	data, err := r.objects.get(ctx, kindBlob, e.hash)
+	data, err := r.objects.Get(ctx, git.KindBlob, e.Hash)
 	if err != nil {
 		return nil, r.damaged(p, err)
 	}
 	return data, nil
-}
-
-// settingsKey is equal for two root trees whose settings are the same.
-func (r *Reader) settingsKey(ctx context.Context, root string) (string, error) {
-	t, err := r.tree(ctx, root)
-	if err != nil {
-		return "", r.damaged("root tree "+root, err)
-	}
-	vims, _ := t.find(desired.VIMDir)
-	repos, _ := t.find(desired.RepositoriesFile)
-	return vims.mode + vims.hash + repos.mode + repos.hash, nil
-}
-
-// settings reads vims/ and repositories.yaml below a root tree.
-func (r *Reader) settings(ctx context.Context, root string) (*desired.Settings, error) {
-	var names []string
-	if e, ok, err := r.lookupPath(ctx, root, desired.RepositoriesFile); err != nil {
-		return nil, r.damaged(desired.RepositoriesFile, err)
-	} else if ok && e.isFile() {
-		names = append(names, desired.RepositoriesFile)
-	}
-	if e, ok, err := r.lookupPath(ctx, root, desired.VIMDir); err != nil {
-		return nil, r.damaged(desired.VIMDir, err)
-	} else if ok && e.isDir() {
-		t, err := r.tree(ctx, e.hash)
-		if err != nil {
-			return nil, r.damaged(desired.VIMDir, err)
-		}
-		for _, v := range t.entries() {
-			if v.isFile() {
-				names = append(names, path.Join(desired.VIMDir, v.name))
-			}
-		}
-	}
-	return desired.SettingsFrom(func(name string) ([]byte, error) { return r.fileAt(ctx, root, name) }, names)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
 // remoteTimeout bounds one exchange with the remote.
@@ -93,7 +94,7 @@ func (r *Repo) tryFetch(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	head, err := readRef(r.opt.Dir, r.ref())
+	head, err := git.ReadRef(r.opt.Dir, r.ref())
 	if err != nil {
 		return err
 	}
@@ -118,7 +119,7 @@ func (r *Repo) tryFetch(ctx context.Context) error {
 	} else if err := r.within(ctx, head, hash); err != nil {
 		return err
 	}
-	if err := r.refs.move(ctx, r.ref(), hash, head); err != nil {
+	if err := r.refs.Move(ctx, r.ref(), hash, head); err != nil {
 		return err
 	}
 	return r.refreshLocked(ctx)
@@ -186,22 +187,22 @@ func (r *Repo) acceptBranch(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	head, err := readRef(r.opt.Dir, r.ref())
+	head, err := git.ReadRef(r.opt.Dir, r.ref())
 	if err != nil {
 		return err
 	}
 	if err := r.within(ctx, head, hash); err != nil {
 		return err
 	}
-	if err := r.refs.move(ctx, r.ref(), hash, head); err != nil {
+	if err := r.refs.Move(ctx, r.ref(), hash, head); err != nil {
 		return err
 	}
 	return r.fetchLocked(ctx)
 }
 
 func (r *Repo) isAncestor(ctx context.Context, old, now string) (bool, error) {
-	_, err := r.git.run(ctx, "merge-base", "--is-ancestor", old, now)
-	if ge, ok := errors.AsType[*gitError](err); ok && ge.Code == 1 {
+	_, err := r.git.Run(ctx, "merge-base", "--is-ancestor", old, now)
+	if git.ExitCode(err) == 1 {
 		return false, nil
 	}
 	return err == nil, err
@@ -209,12 +210,12 @@ func (r *Repo) isAncestor(ctx context.Context, old, now string) (bool, error) {
 
 // remoteRef asks the remote where a ref is; "" is nowhere.
 func (r *Repo) remoteRef(ctx context.Context, ref string) (string, error) {
-	out, err := r.git.run(ctx, "ls-remote", "--quiet", "--", r.opt.Remote, ref)
+	out, err := r.git.Run(ctx, "ls-remote", "--quiet", "--", r.opt.Remote, ref)
 	if err != nil {
 		return "", fmt.Errorf("%w: ask the remote: %w", desired.ErrUnavailable, err)
 	}
 	for line := range strings.Lines(out) {
-		if hash, name, ok := strings.Cut(strings.TrimSpace(line), "\t"); ok && name == ref && isHash(hash) {
+		if hash, name, ok := strings.Cut(strings.TrimSpace(line), "\t"); ok && name == ref && git.IsHash(hash) {
 			return hash, nil
 		}
 	}
@@ -223,12 +224,12 @@ func (r *Repo) remoteRef(ctx context.Context, ref string) (string, error) {
 
 // fetch gets a ref of the remote and returns where it is.
 func (r *Repo) fetch(ctx context.Context, ref, into string) (string, error) {
-	if _, err := r.git.run(ctx, "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance",
+	if _, err := r.git.Run(ctx, "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance",
 		"--", r.opt.Remote, "+"+ref+":"+into); err != nil {
 		return "", fmt.Errorf("%w: fetch: %w", desired.ErrUnavailable, err)
 	}
 	r.maint.packs.Add(1)
-	return readRef(r.opt.Dir, into)
+	return git.ReadRef(r.opt.Dir, into)
 }
 
 // writable refuses writes while the remote's history isn't the one that was read.
@@ -252,7 +253,7 @@ func (r *Repo) push(ctx context.Context, to, from string) error {
 	for _, o := range r.opt.PushOptions {
 		args = append(args, "--push-option="+o)
 	}
-	_, perr := r.git.run(ctx, append(args, "--", r.opt.Remote, to+":"+r.ref())...)
+	_, perr := r.git.Run(ctx, append(args, "--", r.opt.Remote, to+":"+r.ref())...)
 	if perr == nil {
 		r.setHealth(healthRemote, nil)
 		return nil
@@ -278,14 +279,14 @@ func (r *Repo) push(ctx context.Context, to, from string) error {
 	if err := r.fetchLocked(ctx); err != nil {
 		return err
 	}
-	return fmt.Errorf("%w: the remote's is at %s", errRefMoved, now)
+	return fmt.Errorf("%w: the remote's is at %s", git.ErrRefMoved, now)
 }
 
 // pushNotes brings the remote the notes, joined with what it has, best effort.
 func (r *Repo) pushNotes(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, remoteTimeout)
 	defer cancel()
-	ours, err := readRef(r.opt.Dir, notesRef)
+	ours, err := git.ReadRef(r.opt.Dir, notesRef)
 	if err != nil || ours == "" || ours == r.notes.pushed {
 		return
 	}
@@ -299,10 +300,10 @@ func (r *Repo) pushNotes(ctx context.Context) {
 				return err
 			}
 		}
-		if ours, err = readRef(r.opt.Dir, notesRef); err != nil {
+		if ours, err = git.ReadRef(r.opt.Dir, notesRef); err != nil {
 			return err
 		}
-		_, err = r.git.run(ctx, "push", "--quiet", "--no-verify", "--", r.opt.Remote, ours+":"+notesRef)
+		_, err = r.git.Run(ctx, "push", "--quiet", "--no-verify", "--", r.opt.Remote, ours+":"+notesRef)
 		return err
 	}()
 	if err != nil {
@@ -319,8 +320,8 @@ func (r *Repo) joinNotes(ctx context.Context) error {
 	if _, err := r.fetch(ctx, notesRef, fetchedNotes); err != nil {
 		return err
 	}
-	name, mail, _ := strings.Cut(ident(r.opt.Author, r.opt.Author), " <")
-	_, err := r.git.run(ctx, "-c", "user.name="+name, "-c", "user.email="+strings.TrimSuffix(mail, ">"),
+	name, mail, _ := strings.Cut(git.Ident(r.opt.Author, r.opt.Author), " <")
+	_, err := r.git.Run(ctx, "-c", "user.name="+name, "-c", "user.email="+strings.TrimSuffix(mail, ">"),
 		"notes", "--ref="+notesRef, "merge", "--quiet", "--strategy=union", fetchedNotes)
 	return err
 }

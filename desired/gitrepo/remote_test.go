@@ -9,13 +9,14 @@ import (
 	"testing"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 // bareRemote is a forge's repository.
 func bareRemote(tb testing.TB) string {
 	tb.Helper()
 	dir := filepath.Join(tb.TempDir(), "forge.git")
-	git(tb, "", "init", "-q", "--bare", "-b", "main", dir)
+	runGit(tb, "", "init", "-q", "--bare", "-b", "main", dir)
 	return dir
 }
 
@@ -68,7 +69,7 @@ func TestARemoteThatIsAwayIsUnavailableAndRecovers(t *testing.T) {
 		t.Fatal(err)
 	}
 	rev := mustWrite(t, r, testID(1), "", 2)
-	if got := git(t, forge, "rev-parse", "main"); got != rev.Commit {
+	if got := runGit(t, forge, "rev-parse", "main"); got != rev.Commit {
 		t.Errorf("remote is at %s, want %s", got, rev.Commit)
 	}
 	if err := r.Health(); err != nil {
@@ -81,21 +82,21 @@ func TestAPokeFetchesAndARewrittenRemoteHolds(t *testing.T) {
 	r := openRepo(t, Options{Remote: forge})
 	mustWrite(t, r, testID(1), shardDir(testID(1)), 1)
 	dir := filepath.Join(t.TempDir(), "clone")
-	git(t, "", "clone", "-q", forge, dir)
+	runGit(t, "", "clone", "-q", forge, dir)
 	put(t, dir, shardDir(testID(2))+"/vnf.yaml", vnfFile(testID(2), 1))
 	commitPush(t, dir, "Add another")
 	r.Poke()
-	eventually(t, "the commit is followed", func() bool { _, ok := r.Lookup(testID(2)); return ok })
+	kit.Until(t, "the commit is followed", func() bool { _, ok := r.Lookup(testID(2)); return ok })
 	r.Note(r.Head(), "COMPLETED")
-	eventually(t, "the note is pushed", func() bool {
+	kit.Until(t, "the note is pushed", func() bool {
 		r.Poke()
 		out, err := tryGit(forge, "notes", "--ref=jibe", "show", "main")
 		return err == nil && out == "COMPLETED"
 	})
 	head := r.Head()
-	git(t, dir, "push", "-q", "-f", "origin", "HEAD~1:main")
+	runGit(t, dir, "push", "-q", "-f", "origin", "HEAD~1:main")
 	r.Poke()
-	eventually(t, "the process holds", func() bool { return r.Health() != nil })
+	kit.Until(t, "the process holds", func() bool { return r.Health() != nil })
 	if _, ok := r.Lookup(testID(2)); !ok || r.Head() != head {
 		t.Error("a rewritten remote was followed")
 	}
@@ -118,11 +119,11 @@ func TestARemoteThatWouldEndManyInstancesIsHeldUntilAccepted(t *testing.T) {
 		mustWrite(t, r, testID(i), shardDir(testID(i)), 1)
 	}
 	dir := filepath.Join(t.TempDir(), "clone")
-	git(t, "", "clone", "-q", forge, dir)
-	git(t, dir, "rm", "-rq", "instances")
+	runGit(t, "", "clone", "-q", forge, dir)
+	runGit(t, dir, "rm", "-rq", "instances")
 	commitPush(t, dir, "End them all")
 	r.Poke()
-	eventually(t, "the process holds", func() bool { return r.Health() != nil })
+	kit.Until(t, "the process holds", func() bool { return r.Health() != nil })
 	if n := len(r.List()); n != DefaultMaxTerminations+1 {
 		t.Fatalf("%d instances are left", n)
 	}
@@ -142,14 +143,14 @@ func TestAnotherMirrorOfTheRemoteHasThePinnedPackages(t *testing.T) {
 	one := openRepo(t, Options{Remote: forge})
 	rev := mustWrite(t, one, testID(1), shardDir(testID(1)), 1)
 	ref := "refs/jibe/packages/" + rev.Tree // any tree will do
-	git(t, one.opt.Dir, "update-ref", ref, rev.Tree)
-	eventually(t, "the remote keeps the pin", func() bool {
+	runGit(t, one.opt.Dir, "update-ref", ref, rev.Tree)
+	kit.Until(t, "the remote keeps the pin", func() bool {
 		one.Poke()
 		out, err := tryGit(forge, "rev-parse", "--verify", "--quiet", ref)
 		return err == nil && out == rev.Tree
 	})
 	other := openRepo(t, Options{Remote: forge})
-	if got := git(t, other.opt.Dir, "rev-parse", ref); got != rev.Tree {
+	if got := runGit(t, other.opt.Dir, "rev-parse", ref); got != rev.Tree {
 		t.Errorf("the other mirror has %q, want %s", got, rev.Tree)
 	}
 }

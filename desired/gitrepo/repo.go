@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
 // Options say where the desired repository is and how Jibe writes to it.
@@ -88,7 +88,7 @@ type Repo struct {
 	// move is held while the branch is read, moved, and the index follows, so that
 	// the index is never behind a commit of Jibe's own.
 	move sync.Mutex
-	refs *refUpdater // under move
+	refs *git.RefUpdater // under move
 
 	mu       sync.RWMutex
 	head     string
@@ -121,12 +121,12 @@ func Open(ctx context.Context, opt Options) (*Repo, error) {
 	if err := prepare(ctx, dir, opt.Branch); err != nil {
 		return nil, err
 	}
-	git := gitCLI{dir: dir}
+	runner := git.Runner{Dir: dir}
 	r := &Repo{
-		Reader:   newReader(git, opt.Branch, opt.CacheBytes),
+		Reader:   newReader(runner, opt.Branch, opt.CacheBytes),
 		opt:      opt,
 		log:      opt.Log,
-		refs:     &refUpdater{git: git},
+		refs:     git.NewRefUpdater(runner),
 		index:    newIndex(),
 		watchers: map[*watcher]struct{}{},
 		poke:     make(chan struct{}, 1),
@@ -156,13 +156,13 @@ func (r *Repo) open(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("open the desired repository %s: %w", r.opt.Dir, err)
 	}
-	if err := r.recall(ctx); err != nil {
+	if err := r.recoverInstances(ctx); err != nil {
 		return fmt.Errorf("open the desired repository %s: %w", r.opt.Dir, err)
 	}
-	if err := r.recallOwners(ctx); err != nil {
+	if err := r.recoverIDs(ctx); err != nil {
 		return fmt.Errorf("open the desired repository %s: %w", r.opt.Dir, err)
 	}
-	if err := r.recallSettings(ctx, r.Head()); err != nil {
+	if err := r.recoverSettings(ctx, r.Head()); err != nil {
 		return fmt.Errorf("open the desired repository %s: %w", r.opt.Dir, err)
 	}
 	r.maint.count(r.opt.Dir)
@@ -187,14 +187,14 @@ func (r *Repo) Close() error {
 	r.work.Wait()
 	r.move.Lock()
 	defer r.move.Unlock()
-	r.refs.stop()
+	r.refs.Close()
 	return r.Reader.Close()
 }
 
 // Refresh makes the index follow the branch now. Where it does already, that costs
 // no more than to read a small file.
 func (r *Repo) Refresh(ctx context.Context) error {
-	if head, err := readRef(r.opt.Dir, r.ref()); err == nil && head == r.Head() {
+	if head, err := git.ReadRef(r.opt.Dir, r.ref()); err == nil && head == r.Head() {
 		return nil
 	}
 	r.move.Lock()
@@ -213,7 +213,7 @@ func (r *Repo) refreshLocked(ctx context.Context) error {
 }
 
 func (r *Repo) tryRefresh(ctx context.Context) error {
-	head, err := readRef(r.opt.Dir, r.ref())
+	head, err := git.ReadRef(r.opt.Dir, r.ref())
 	if err != nil {
 		return err
 	}
@@ -288,74 +288,4 @@ func (r *Repo) tryRefresh(ctx context.Context) error {
 func (r *Repo) setHeadLocked(head, root string, set settingsState) {
 	r.head, r.root, r.listed = head, root, nil
 	r.settings = set
-}
-
-// Head is the commit of the branch, "" in an empty repository.
-func (r *Repo) Head() string {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return r.head
-}
-
-// Lookup finds an instance at head.
-func (r *Repo) Lookup(instance string) (desired.Revision, bool) {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return r.index.lookup(instance)
-}
-
-// List returns every instance at head, by id. The caller mustn't alter it.
-func (r *Repo) List() []desired.Revision {
-	r.mu.RLock()
-	out := r.listed
-	r.mu.RUnlock()
-	if out != nil {
-		return out
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.listed == nil {
-		r.listed = r.index.list()
-	}
-	return r.listed
-}
-
-// Settings returns vims/ and repositories.yaml at head. A file that can't be parsed, and
-// one that is gone although instances need it, counts as it last was: Problems says why.
-func (r *Repo) Settings() (*desired.Settings, error) {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	switch {
-	case r.settings.good != nil:
-		return r.settings.good, nil
-	case r.settings.err != nil:
-		return nil, r.settings.err
-	}
-	return &desired.Settings{VIMs: map[string]*desired.VIM{}}, nil
-}
-
-// Problems says what at head can't be obeyed: files that can't be parsed, and ids of
-// VNFs that run that were lost (the last good revision stands), ids that several
-// directories claim (the one that had it stands), and settings that are gone and needed
-// (the last good ones count). Secrets that stand there in clear are among it, though these
-// files are obeyed: a forge has no hook that would have refused them.
-func (r *Repo) Problems() []*desired.Problem {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return slices.Concat(r.index.problems(), r.index.exposed(), r.settings.problems)
-}
-
-// At reads the desired state at any commit, as git names commits; only what
-// differs from head is read.
-func (r *Repo) At(ctx context.Context, commit string) (Snapshot, error) {
-	r.mu.RLock()
-	x, root, head := r.index.clone(), r.root, r.head
-	r.mu.RUnlock()
-	if commit == "" {
-		commit = head
-	}
-	if commit == "" {
-		return &commitSnapshot{Reader: r.Reader, ctx: context.WithoutCancel(ctx), index: x}, nil
-	}
-	return r.Reader.at(ctx, commit, x, root)
 }

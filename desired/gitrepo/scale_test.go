@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
 // packInstances fills a new repository with n instances, closed: in one pack, as git
@@ -20,28 +22,28 @@ func packInstances(tb testing.TB, n int, where func(i int) string) string {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	pack := newPackBuilder()
-	folders := map[string][]entry{} // by path, those of instances left out
+	pack := git.NewPack()
+	folders := map[string][]git.Entry{} // by path, those of instances left out
 	for i := range n {
-		file := pack.add(kindBlob, vnfFile(testID(i), 1))
+		file := pack.Add(git.KindBlob, vnfFile(testID(i), 1))
 		at := where(i)
-		folders[path.Dir(at)] = append(folders[path.Dir(at)], entry{modeDir, path.Base(at), pack.add(kindTree, encodeTree([]entry{{modeFile, "vnf.yaml", file}}))})
+		folders[path.Dir(at)] = append(folders[path.Dir(at)], git.Entry{Mode: git.ModeDir, Name: path.Base(at), Hash: pack.Add(git.KindTree, git.EncodeTree([]git.Entry{{Mode: git.ModeFile, Name: "vnf.yaml", Hash: file}}))})
 	}
 	for _, at := range slices.Sorted(maps.Keys(folders)) {
 		if at != instancesDir {
-			folders[instancesDir] = append(folders[instancesDir], entry{modeDir, path.Base(at), pack.add(kindTree, encodeTree(folders[at]))})
+			folders[instancesDir] = append(folders[instancesDir], git.Entry{Mode: git.ModeDir, Name: path.Base(at), Hash: pack.Add(git.KindTree, git.EncodeTree(folders[at]))})
 		}
 	}
-	top := pack.add(kindTree, encodeTree(folders[instancesDir]))
-	root := pack.add(kindTree, encodeTree([]entry{{modeDir, instancesDir, top}}))
-	commit := pack.add(kindCommit, encodeCommit(root, "", "", "p <p>", time.Unix(1767323046, 0), "Many\n"))
-	if err := pack.writePack(dir); err != nil {
+	top := pack.Add(git.KindTree, git.EncodeTree(folders[instancesDir]))
+	root := pack.Add(git.KindTree, git.EncodeTree([]git.Entry{{Mode: git.ModeDir, Name: instancesDir, Hash: top}}))
+	commit := pack.Add(git.KindCommit, git.EncodeCommit(root, "", "", "p <p>", time.Unix(1767323046, 0), "Many\n"))
+	if err := pack.Write(dir, ownDir(dir)); err != nil {
 		tb.Fatal(err)
 	}
 	if err := r.Close(); err != nil {
 		tb.Fatal(err)
 	}
-	git(tb, dir, "update-ref", "refs/heads/main", commit)
+	runGit(tb, dir, "update-ref", "refs/heads/main", commit)
 	return dir
 }
 
@@ -89,12 +91,12 @@ func TestTheIdsOfManyNewInstancesAreHeldAgainstThoseThatAreThere(t *testing.T) {
 		put(t, dir, fmt.Sprintf("instances/new/%d/vnf.yaml", i), vnfFile(testID(i+1), 1))
 	}
 	put(t, dir, "instances/new/twice/vnf.yaml", vnfFile(testID(0), 1))
-	git(t, dir, "add", "-A")
-	git(t, dir, "-c", "user.name=p", "-c", "user.email=p", "commit", "-qm", "Many")
+	runGit(t, dir, "add", "-A")
+	runGit(t, dir, "-c", "user.name=p", "-c", "user.email=p", "commit", "-qm", "Many")
 	out, err := tryGit(dir, "push", "origin", "main")
 	if want := "id " + testID(0) + " is already that of instances/there/vnf.yaml"; err == nil || strings.Count(out, want) != 1 {
 		t.Errorf("it is pushed with %v:\n%s\nwant %q once", err, out, want)
 	}
-	git(t, dir, "rm", "-rqf", "instances/new/twice")
+	runGit(t, dir, "rm", "-rqf", "instances/new/twice")
 	commitPush(t, dir, "Mended")
 }

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/internal/git"
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 // forgeWith is a clone of a forge's repository that holds the files.
@@ -17,7 +19,7 @@ func forgeWith(t *testing.T, files map[string]string) (forge, dir string) {
 	t.Helper()
 	forge = bareRemote(t)
 	dir = filepath.Join(t.TempDir(), "clone")
-	git(t, "", "clone", "-q", forge, dir)
+	runGit(t, "", "clone", "-q", forge, dir)
 	put(t, dir, "README.md", []byte("what runs"))
 	change(t, dir, files)
 	return forge, dir
@@ -39,8 +41,8 @@ func change(t *testing.T, dir string, files map[string]string) {
 // followed waits until the repository stands where the clone does.
 func followed(t *testing.T, r *Repo, dir string) {
 	t.Helper()
-	head := git(t, dir, "rev-parse", "HEAD")
-	eventually(t, "the push is followed", func() bool {
+	head := runGit(t, dir, "rev-parse", "HEAD")
+	kit.Until(t, "the push is followed", func() bool {
 		r.Poke()
 		return r.Head() == head
 	})
@@ -127,7 +129,7 @@ func watching(t *testing.T, r *Repo, changed func([]string, bool)) func() {
 		_ = r.Watch(ctx, changed)
 		close(done)
 	}()
-	eventually(t, "the watch has begun", func() bool {
+	kit.Until(t, "the watch has begun", func() bool {
 		r.mu.RLock()
 		defer r.mu.RUnlock()
 		return len(r.watchers) > 0
@@ -271,8 +273,8 @@ func TestTheFormerDefinitionOfAVIMIsFoundForWhatGoesWithIt(t *testing.T) {
 	if err := os.RemoveAll(filepath.Join(dir, "vims")); err != nil {
 		t.Fatal(err)
 	}
-	git(t, dir, "add", "-A")
-	git(t, dir, "commit", "-q", "-m", "Close the VIM")
+	runGit(t, dir, "add", "-A")
+	runGit(t, dir, "commit", "-q", "-m", "Close the VIM")
 	change(t, dir, map[string]string{"instances/x": ""})
 	followed(t, r, dir)
 	if s, err := r.Settings(); err != nil || len(s.VIMs) > 0 || len(r.Problems()) > 0 {
@@ -290,7 +292,7 @@ func TestTheFormerDefinitionOfAVIMIsFoundForWhatGoesWithIt(t *testing.T) {
 
 func TestAPushThatTakesAwayAVIMOrTheRepositoriesThatAreNeededIsRefusedByName(t *testing.T) {
 	dir := t.TempDir()
-	git(t, "", "init", "-q", "-b", "main", dir)
+	runGit(t, "", "init", "-q", "-b", "main", dir)
 	base := map[string]string{
 		"repositories.yaml": "- {name: one, url: one.git}\n",
 		"vims/a.yaml":       "type: sim\ndefault: true\n", "vims/b.yaml": "type: sim\n", "vims/c.yaml": "type: sim\n", "vims/idle.yaml": "type: sim\n",
@@ -326,16 +328,16 @@ func TestAPushThatTakesAwayAVIMOrTheRepositoriesThatAreNeededIsRefusedByName(t *
 					}
 					put(t, dir, name, []byte(text))
 				}
-				git(t, dir, "add", "-A")
-				git(t, dir, "commit", "-q", "--allow-empty", "-m", "c")
-				return git(t, dir, "rev-parse", "HEAD")
+				runGit(t, dir, "add", "-A")
+				runGit(t, dir, "commit", "-q", "--allow-empty", "-m", "c")
+				return runGit(t, dir, "rev-parse", "HEAD")
 			}
 			if err := os.RemoveAll(filepath.Join(dir, "vims")); err != nil {
 				t.Fatal(err)
 			}
 			old := commit(base)
 			next := commit(tc.change)
-			r := newReader(gitCLI{dir: filepath.Join(dir, ".git")}, "main", 1<<20)
+			r := newReader(git.Runner{Dir: filepath.Join(dir, ".git")}, "main", 1<<20)
 			defer r.Close()
 			ps, err := r.CheckPush(t.Context(), []RefUpdate{{Ref: "refs/heads/main", Old: old, New: next}}, PushPolicy{})
 			if err != nil {

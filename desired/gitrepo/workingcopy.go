@@ -2,7 +2,6 @@ package gitrepo
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
 // workingCopy is a Snapshot of a plain directory, read whole when it is made.
@@ -85,7 +85,7 @@ func (w *workingCopy) add(dir string) error {
 	s := &slot{rev: desired.Revision{Dir: dir, Tree: tree}}
 	file := path.Join(dir, desired.InstanceFile)
 	if data, ok := files[desired.InstanceFile]; !ok {
-		s.problems = []*desired.Problem{notAFile(file, entry{mode: modeSymlink})}
+		s.problems = []*desired.Problem{notAFile(file, git.Entry{Mode: git.ModeSymlink})}
 	} else if in, err := desired.ParseInstance(file, data); err != nil {
 		s.problems = problemsOf(file, err)
 	} else {
@@ -109,20 +109,20 @@ func (w *workingCopy) hashDir(dir, prefix string, files desired.Files) (string, 
 	if err != nil {
 		return "", err
 	}
-	var list []entry
+	var list []git.Entry
 	for _, it := range items {
 		p, name := path.Join(dir, it.Name()), path.Join(prefix, it.Name())
 		full := filepath.Join(w.dir, filepath.FromSlash(p))
-		e := entry{mode: modeFile, name: it.Name()}
+		e := git.Entry{Mode: git.ModeFile, Name: it.Name()}
 		switch {
 		case it.IsDir() && it.Name() == ".git":
 			continue
 		case it.IsDir():
-			e.mode = modeDir
-			if e.hash, err = w.hashDir(p, name, files); err != nil {
+			e.Mode = git.ModeDir
+			if e.Hash, err = w.hashDir(p, name, files); err != nil {
 				return "", err
 			}
-			if e.hash == "" {
+			if e.Hash == "" {
 				continue
 			}
 		case it.Type() == fs.ModeSymlink:
@@ -130,7 +130,7 @@ func (w *workingCopy) hashDir(dir, prefix string, files desired.Files) (string, 
 			if err != nil {
 				return "", err
 			}
-			e.mode, e.hash = modeSymlink, hashHex(kindBlob, []byte(to))
+			e.Mode, e.Hash = git.ModeSymlink, git.HashObject(git.KindBlob, []byte(to))
 		case it.Type().IsRegular():
 			st, err := it.Info()
 			if err != nil {
@@ -141,9 +141,9 @@ func (w *workingCopy) hashDir(dir, prefix string, files desired.Files) (string, 
 				return "", err
 			}
 			if st.Mode()&0o100 != 0 {
-				e.mode = modeExec
+				e.Mode = git.ModeExec
 			}
-			if files[name], e.hash = data, hashHex(kindBlob, data); len(files) > maxFiles {
+			if files[name], e.Hash = data, git.HashObject(git.KindBlob, data); len(files) > maxFiles {
 				return "", fmt.Errorf("%s: more than %d files in one instance's directory", dir, maxFiles)
 			}
 		default:
@@ -154,12 +154,7 @@ func (w *workingCopy) hashDir(dir, prefix string, files desired.Files) (string, 
 	if len(list) == 0 {
 		return "", nil
 	}
-	return hashHex(kindTree, encodeTree(list)), nil
-}
-
-func hashHex(kind string, data []byte) string {
-	h := hashObject(kind, data)
-	return hex.EncodeToString(h[:])
+	return git.HashObject(git.KindTree, git.EncodeTree(list)), nil
 }
 
 func readLimited(name string) ([]byte, error) {
@@ -167,8 +162,8 @@ func readLimited(name string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if st.Size() > defaultMaxObject {
-		return nil, fmt.Errorf("%s: %w: %d bytes, the limit is %d", name, errTooLarge, st.Size(), defaultMaxObject)
+	if st.Size() > maxObject {
+		return nil, fmt.Errorf("%s: %w: %d bytes, the limit is %d", name, git.ErrTooLarge, st.Size(), maxObject)
 	}
 	return os.ReadFile(name)
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
 // The states of a waiting write.
@@ -116,7 +117,7 @@ func (r *Repo) Write(ctx context.Context, w desired.Write) (desired.Revision, er
 const noteDelay = 200 * time.Millisecond
 
 func (r *Repo) writeLoop() {
-	reuse := map[string]*workTree{}
+	reuse := git.Folders{}
 	timer := time.NewTimer(noteDelay)
 	defer timer.Stop()
 	for {
@@ -155,23 +156,23 @@ const maxTurns = 200
 
 // commitAll answers every write of a batch in its rev and err. It returns the
 // folders that the next batch may start from.
-func (r *Repo) commitAll(ctx context.Context, ps []*pending, reuse map[string]*workTree) map[string]*workTree {
-	fail := func(err error) map[string]*workTree {
+func (r *Repo) commitAll(ctx context.Context, ps []*pending, reuse git.Folders) git.Folders {
+	fail := func(err error) git.Folders {
 		for _, p := range ps {
 			if p.err == nil {
 				p.rev, p.err = desired.Revision{}, err
 			}
 		}
-		return map[string]*workTree{}
+		return git.Folders{}
 	}
 	for turn := range maxTurns {
 		b, err := r.tryBatch(ctx, ps, reuse)
 		switch {
 		case err == nil:
-			return b.folder
-		case errors.Is(err, errRefMoved), errors.Is(err, errRefLocked):
-			reuse = map[string]*workTree{}
-			if errors.Is(err, errRefLocked) {
+			return b.Folders()
+		case errors.Is(err, git.ErrRefMoved), errors.Is(err, git.ErrRefLocked):
+			reuse = git.Folders{}
+			if errors.Is(err, git.ErrRefLocked) {
 				if err := r.breakLocks(); err != nil {
 					return fail(fmt.Errorf("%w: %w", desired.ErrUnavailable, err))
 				}
@@ -202,7 +203,7 @@ func wait(ctx context.Context, d time.Duration) error {
 
 // tryBatch builds the batch on the branch as it stands, makes its objects
 // durable, and moves the ref. Each Change runs on every turn.
-func (r *Repo) tryBatch(ctx context.Context, ps []*pending, reuse map[string]*workTree) (b *batch, err error) {
+func (r *Repo) tryBatch(ctx context.Context, ps []*pending, reuse git.Folders) (b *batch, err error) {
 	r.move.Lock()
 	defer r.move.Unlock()
 	if err := r.refreshLocked(ctx); err != nil {
@@ -229,14 +230,14 @@ func (r *Repo) tryBatch(ctx context.Context, ps []*pending, reuse map[string]*wo
 	}
 	var noted *notesMove
 	if r.notes.ripe() {
-		noted = r.buildNotes(ctx, b.pack)
+		noted = r.buildNotes(ctx, b.Pack)
 	}
 	defer func() {
 		if err != nil && noted != nil {
 			r.notes.put(noted.notes...)
 		}
 	}()
-	if err := r.land(ctx, b.pack, b.parent, base); err != nil {
+	if err := r.land(ctx, b.Pack, b.parent, base); err != nil {
 		return nil, err
 	}
 	b.keep()
@@ -250,8 +251,8 @@ func (r *Repo) tryBatch(ctx context.Context, ps []*pending, reuse map[string]*wo
 
 // land makes a pack durable and moves the branch, the remote's first, from one
 // commit to another. Nothing is visible before the ref moves.
-func (r *Repo) land(ctx context.Context, pack *packBuilder, to, from string) error {
-	if err := pack.writePack(r.opt.Dir); err != nil {
+func (r *Repo) land(ctx context.Context, pack *git.Pack, to, from string) error {
+	if err := pack.Write(r.opt.Dir, ownDir(r.opt.Dir)); err != nil {
 		return fmt.Errorf("%w: write the objects of %s: %w", desired.ErrUnavailable, to, err)
 	}
 	r.maint.packs.Add(1)
@@ -265,7 +266,7 @@ func (r *Repo) land(ctx context.Context, pack *packBuilder, to, from string) err
 			return fmt.Errorf("%w: %w", desired.ErrUnavailable, err)
 		}
 	}
-	return r.refs.move(ctx, r.ref(), to, from)
+	return r.refs.Move(ctx, r.ref(), to, from)
 }
 
 // prefetch reads the directories of a batch's writes in two exchanges with git
@@ -282,18 +283,18 @@ func (b *batch) prefetch(ps []*pending) {
 	}
 	var blobs []string
 	ignore := func(int, []byte, error) error { return nil }
-	err := b.r.objects.each(b.ctx, kindTree, trees, func(_ int, data []byte, err error) error {
-		if t, perr := parseTree(data); err == nil && perr == nil {
-			for _, e := range t.entries() {
-				if e.isFile() {
-					blobs = append(blobs, e.hash)
+	err := b.r.objects.Each(b.ctx, git.KindTree, trees, func(_ int, data []byte, err error) error {
+		if t, perr := git.ParseTree(data); err == nil && perr == nil {
+			for _, e := range t.Entries() {
+				if e.IsFile() {
+					blobs = append(blobs, e.Hash)
 				}
 			}
 		}
 		return nil
 	})
 	if err == nil {
-		_ = b.r.objects.each(b.ctx, kindBlob, blobs, ignore) // the write itself reports what can't be read
+		_ = b.r.objects.Each(b.ctx, git.KindBlob, blobs, ignore) // the write itself reports what can't be read
 	}
 }
 
@@ -312,7 +313,7 @@ func (r *Repo) adopt(b *batch) {
 			r.index.remove(dir)
 		}
 	}
-	r.setHeadLocked(b.parent, b.root, r.settings)
+	r.setHeadLocked(b.parent, b.Root(), r.settings)
 	r.mu.Unlock()
 	ids := make([]string, 0, len(touched))
 	for id := range touched {

@@ -28,6 +28,9 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/internal/git"
+	"github.com/jibe-vnfm/jibe/internal/lru"
+	"github.com/jibe-vnfm/jibe/vnfd"
 )
 
 // ErrUnknown is returned for a VNFD id or a tree that no package has.
@@ -67,24 +70,24 @@ type Entry struct {
 	Hooks bool
 }
 
-// Problem is a package that can't be used.
-type Problem struct {
+// Unusable is a package that can't be used.
+type Unusable struct {
 	Repository, Ref, Path, Tree string
 	// VnfdID and Version are what its VNFD says, "" where that can't be read.
 	VnfdID, Version string
 	Err             error
 }
 
-func (p Problem) Error() string {
+func (p Unusable) Error() string {
 	return fmt.Sprintf("package %s in repository %s at %s: %v", cmp.Or(p.Path, "."), p.Repository, p.Ref, p.Err)
 }
 
 // Unwrap gives what is wrong.
-func (p Problem) Unwrap() error { return p.Err }
+func (p Unusable) Unwrap() error { return p.Err }
 
 // Catalogue knows the packages. It is safe for concurrent use.
 type Catalogue struct {
-	git      git
+	git      git.Runner
 	packages string
 	log      *slog.Logger
 
@@ -96,7 +99,7 @@ type Catalogue struct {
 	places    chan struct{} // of proposals that are fetched at once
 
 	loading singleflight.Group
-	cache   *cache
+	cache   *lru.Cache[*vnfd.Package]
 	sound   *verdicts
 	pinned  sync.Map // tree -> true
 	pinning sync.Mutex
@@ -109,10 +112,10 @@ type index struct {
 	entries  []*Entry             // in the order of repositories.yaml, newest first
 	byVnfd   map[string][]*Entry  // likewise
 	trees    map[string]*Entry
-	problems []Problem
+	problems []Unusable
 	// unsound are the entries that nobody may choose, and why: what runs may be of
 	// one that was chosen before anybody looked.
-	unsound map[*Entry]Problem
+	unsound map[*Entry]Unusable
 
 	// What needn't be read again.
 	commits map[string]place   // commit and path -> what is there
@@ -145,7 +148,7 @@ func New(gitDir, packagesDir string, log *slog.Logger) *Catalogue {
 		packagesDir = abs
 	}
 	c := &Catalogue{
-		git: git{dir: gitDir}, packages: packagesDir, log: log, cache: &cache{}, sound: &verdicts{},
+		git: newRunner(gitDir), packages: packagesDir, log: log, cache: lru.New[*vnfd.Package](cacheSize, cacheSize), sound: &verdicts{},
 		proposing: proposed + rand.Text() + "/", places: make(chan struct{}, maxProposals),
 	}
 	c.index.Store(&index{})
@@ -171,7 +174,7 @@ func (c *Catalogue) fetch(ctx context.Context, prefix string, repos []desired.Re
 	group.SetLimit(8)
 	for i, r := range repos {
 		group.Go(func() error {
-			if err := c.git.fetch(ctx, c.location(r), refspec(r, prefix)); err != nil {
+			if err := c.fetchRefs(ctx, c.location(r), refspec(r, prefix)); err != nil {
 				errs[i] = &RepositoryError{r.Name, err}
 				c.log.WarnContext(ctx, "package repository not fetched", "repository", r.Name, "error", err)
 			}
@@ -249,7 +252,7 @@ func (c *Catalogue) read(ctx context.Context, repos []desired.Repository, prune 
 	if !prune {
 		return nil
 	}
-	if err := c.git.deleteRefs(ctx, stale); err != nil {
+	if err := c.deleteRefs(ctx, stale); err != nil {
 		return fmt.Errorf("forget removed package repositories: %w", err)
 	}
 	return c.sweep(ctx)
@@ -258,7 +261,7 @@ func (c *Catalogue) read(ctx context.Context, repos []desired.Repository, prune 
 // fetched is what there is of the repositories below the prefix, by their names, and
 // the refs there that none of them asks for.
 func (c *Catalogue) fetched(ctx context.Context, prefix string, repos []desired.Repository) (at map[string][]version, stale []string, err error) {
-	refs, err := c.git.refs(ctx, prefix)
+	refs, err := c.refs(ctx, prefix)
 	if err != nil {
 		return nil, nil, fmt.Errorf("read package catalogue: %w", err)
 	}
@@ -268,14 +271,14 @@ func (c *Catalogue) fetched(ctx context.Context, prefix string, repos []desired.
 	}
 	at = map[string][]version{}
 	for _, ref := range refs {
-		name, rest, _ := strings.Cut(strings.TrimPrefix(ref.name, prefix), "/")
+		name, rest, _ := strings.Cut(strings.TrimPrefix(ref.Name, prefix), "/")
 		r, known := byName[name]
 		short, ok := wanted(r, rest)
 		if !known || !ok {
-			stale = append(stale, ref.name)
+			stale = append(stale, ref.Name)
 			continue
 		}
-		at[name] = append(at[name], version{short, ref.commit, semverOf(short)})
+		at[name] = append(at[name], version{short, ref.Commit, semverOf(short)})
 	}
 	return at, stale, nil
 }
@@ -284,15 +287,15 @@ func (c *Catalogue) fetched(ctx context.Context, prefix string, repos []desired.
 // that the present one hasn't seen are read. Where the store itself can't be read,
 // there is no index.
 func (c *Catalogue) build(ctx context.Context, repos []desired.Repository, at map[string][]version) (*index, error) {
-	b := &builder{git: c.git, sound: c.sound, was: c.index.Load(), next: &index{
-		repos: slices.Clone(repos), byVnfd: map[string][]*Entry{}, trees: map[string]*Entry{}, unsound: map[*Entry]Problem{},
+	b := &builder{store: newObjects(ctx, c.git), sound: c.sound, was: c.index.Load(), next: &index{
+		repos: slices.Clone(repos), byVnfd: map[string][]*Entry{}, trees: map[string]*Entry{}, unsound: map[*Entry]Unusable{},
 		commits: map[string]place{}, parsed: map[string]summary{},
 	}}
-	defer b.close()
+	defer b.store.close()
 	var errs []error
 	for _, r := range repos {
 		slices.SortFunc(at[r.Name], func(a, b version) int { return b.compare(a) })
-		if err := b.repository(ctx, r, at[r.Name]); err != nil {
+		if err := b.repository(r, at[r.Name]); err != nil {
 			errs = append(errs, &RepositoryError{r.Name, err})
 		}
 	}
@@ -304,59 +307,37 @@ func (c *Catalogue) build(ctx context.Context, repos []desired.Repository, at ma
 
 // builder makes one index.
 type builder struct {
-	git       git
 	sound     *verdicts
 	was, next *index
 	store     *objects
 }
 
-// objects starts git only when there is something new to read.
-func (b *builder) objects(ctx context.Context) (*objects, error) {
-	if b.store == nil {
-		var err error
-		if b.store, err = b.git.objects(ctx); err != nil {
-			return nil, err
-		}
-	}
-	return b.store, nil
-}
-
-func (b *builder) close() {
-	if b.store != nil {
-		b.store.close()
-	}
-}
-
 // repository adds what is at the versions of r, newest first.
-func (b *builder) repository(ctx context.Context, r desired.Repository, versions []version) error {
+func (b *builder) repository(r desired.Repository, versions []version) error {
 	for _, v := range versions {
 		key := v.commit + ":" + r.Path
 		here, seen := b.was.commits[key]
 		if !seen {
-			store, err := b.objects(ctx)
-			if err != nil {
-				return err
-			}
-			here.packages, here.err = store.packages(v.commit, r.Path)
+			here.packages, here.err = b.store.packages(v.commit, r.Path)
 			if errors.Is(here.err, errStore) {
 				return fmt.Errorf("read %s: %w", v.name, here.err)
 			}
 		}
 		b.next.commits[key] = here
 		if here.err != nil {
-			b.next.problems = append(b.next.problems, Problem{Repository: r.Name, Ref: v.name, Path: r.Path, Err: here.err})
+			b.next.problems = append(b.next.problems, Unusable{Repository: r.Name, Ref: v.name, Path: r.Path, Err: here.err})
 			continue
 		}
 		ids := map[string]string{} // VNFD id -> path, at this version
 		for _, p := range here.packages {
-			s, err := b.summary(ctx, p.tree)
+			s, err := b.summary(p.tree)
 			if err != nil {
 				return fmt.Errorf("read %s at %s: %w", cmp.Or(p.path, "."), v.name, err)
 			}
 			if first, twice := ids[s.vnfdID]; twice && s.err == nil {
 				s.err = fmt.Errorf("its VNFD id %s is that of the package %s too: give one of them another id", s.vnfdID, cmp.Or(first, "."))
 			}
-			problem := Problem{Repository: r.Name, Ref: v.name, Path: p.path, Tree: p.tree, VnfdID: s.vnfdID, Version: s.version, Err: cmp.Or(s.err, s.unsound)}
+			problem := Unusable{Repository: r.Name, Ref: v.name, Path: p.path, Tree: p.tree, VnfdID: s.vnfdID, Version: s.version, Err: cmp.Or(s.err, s.unsound)}
 			if problem.Err != nil {
 				b.next.problems = append(b.next.problems, problem)
 			}
@@ -380,18 +361,14 @@ func (b *builder) repository(ctx context.Context, r desired.Repository, versions
 
 // summary reads the VNFD in the tree, once. The error is that of the store; what
 // is wrong with the package is in the summary.
-func (b *builder) summary(ctx context.Context, tree string) (summary, error) {
+func (b *builder) summary(tree string) (summary, error) {
 	for _, ix := range []*index{b.next, b.was} {
 		if s, ok := ix.parsed[tree]; ok {
 			b.next.parsed[tree] = s
 			return s, nil
 		}
 	}
-	store, err := b.objects(ctx)
-	if err != nil {
-		return summary{}, err
-	}
-	p, _, err := load(store, tree)
+	p, _, err := load(b.store, tree)
 	var s summary
 	switch {
 	case errors.Is(err, errStore):
@@ -455,7 +432,7 @@ func (c *Catalogue) List() []Entry {
 func (c *Catalogue) Repositories() []desired.Repository { return slices.Clone(c.index.Load().repos) }
 
 // Problems returns the packages that can't be used, as of the last Sync or Load.
-func (c *Catalogue) Problems() []Problem { return slices.Clone(c.index.Load().problems) }
+func (c *Catalogue) Problems() []Unusable { return slices.Clone(c.index.Load().problems) }
 
 // version is a ref of a repository.
 type version struct {

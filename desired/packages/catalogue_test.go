@@ -502,22 +502,6 @@ func TestHostileTreesAreRefusedByName(t *testing.T) {
 	}
 }
 
-func FuzzParseTree(f *testing.F) {
-	f.Add([]byte("100644 a\x0012345678901234567890"))
-	f.Add([]byte("40000 \x00"))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		items, err := parseTree(data, 20)
-		if err != nil {
-			return
-		}
-		for _, i := range items {
-			if len(i.hash) != 40 {
-				t.Errorf("hash %q", i.hash)
-			}
-		}
-	})
-}
-
 func TestWhatIsKeptIsFoundByItsVNFDIdWhateverTheRepositoriesHave(t *testing.T) {
 	l := newLab(t)
 	up := l.upstream("amf")

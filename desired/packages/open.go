@@ -1,21 +1,21 @@
 package packages
 
 import (
-	"container/list"
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 	"sync"
 
+	"github.com/jibe-vnfm/jibe/internal/git"
 	"github.com/jibe-vnfm/jibe/vnfd"
 )
 
 // cacheSize is how many bytes of packages are kept for the next reader.
 const cacheSize = 256 << 20
 
-var isTree = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
+// descriptorSize is what a package takes besides its files, in bytes.
+const descriptorSize = 64 << 10
 
 // Open returns the package with the tree hash, whether an upstream still has it
 // or only its pin. A tree that isn't in the store is [ErrUnknown]; a package that
@@ -23,30 +23,27 @@ var isTree = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
 // are those that it lists is [Catalogue.Verify]'s to say: what runs of a package must
 // be looked after even where they aren't. The result is shared: nobody may change it.
 func (c *Catalogue) Open(ctx context.Context, tree string) (*vnfd.Package, error) {
-	if !isTree.MatchString(tree) {
+	if !git.IsHash(tree) {
 		return nil, fmt.Errorf("%w: %q isn't a tree hash", ErrUnknown, tree)
 	}
-	if p := c.cache.get(tree); p != nil {
+	if p, ok := c.cache.Get(tree); ok {
 		return p, nil
 	}
 	// The work goes on for the others who wait when the first of them gives up.
 	work := context.WithoutCancel(ctx)
 	done := c.loading.DoChan(tree, func() (any, error) {
-		if p := c.cache.get(tree); p != nil {
+		if p, ok := c.cache.Get(tree); ok {
 			return p, nil
 		}
 		ctx, cancel := context.WithTimeout(work, localTime)
 		defer cancel()
-		store, err := c.git.objects(ctx)
-		if err != nil {
-			return nil, err
-		}
+		store := newObjects(ctx, c.git)
 		defer store.close()
 		p, size, err := load(store, tree)
 		if err != nil {
 			return nil, err
 		}
-		c.cache.put(tree, p, size)
+		c.cache.Add(tree, p, int(size)+descriptorSize)
 		return p, nil
 	})
 	select {
@@ -137,19 +134,16 @@ func (c *Catalogue) Pin(ctx context.Context, tree string) error {
 	if _, ok := c.pinned.Load(tree); ok {
 		return nil
 	}
-	if !isTree.MatchString(tree) {
+	if !git.IsHash(tree) {
 		return fmt.Errorf("pin package: %w: %q isn't a tree hash", ErrUnknown, tree)
 	}
-	store, err := c.git.objects(ctx)
-	if err != nil {
-		return fmt.Errorf("pin package %s: %w", tree, err)
-	}
-	_, _, err = store.get(tree, "tree", maxTree)
+	store := newObjects(ctx, c.git)
+	_, _, err := store.get(tree, git.KindTree)
 	store.close()
 	if err != nil {
 		return fmt.Errorf("pin package %s: %w", tree, err)
 	}
-	if err := c.git.setRef(ctx, pins+tree, tree); err != nil {
+	if err := c.setRef(ctx, pins+tree, tree); err != nil {
 		return fmt.Errorf("pin package %s: %w", tree, err)
 	}
 	c.pinned.Store(tree, true)
@@ -159,26 +153,17 @@ func (c *Catalogue) Pin(ctx context.Context, tree string) error {
 // Kept returns the pinned trees that are packages with the VNFD id, in order, whether a
 // repository still has them or not. It costs no I/O but for the list once all are known.
 func (c *Catalogue) Kept(ctx context.Context, vnfdID string) ([]string, error) {
-	refs, err := c.git.allRefs(ctx, pins)
+	refs, err := c.refNames(ctx, pins)
 	if err != nil {
 		return nil, fmt.Errorf("packages that are pinned: %w", err)
 	}
-	var store *objects
-	defer func() {
-		if store != nil {
-			store.close()
-		}
-	}()
+	store := newObjects(ctx, c.git)
+	defer store.close()
 	var trees []string
 	for _, ref := range refs {
 		tree := strings.TrimPrefix(ref, pins)
 		id, known := c.kept.Load(tree)
 		if !known {
-			if store == nil {
-				if store, err = c.git.objects(ctx); err != nil {
-					return nil, fmt.Errorf("packages that are pinned: %w", err)
-				}
-			}
 			p, _, err := load(store, tree)
 			switch {
 			case errors.Is(err, errStore):
@@ -195,47 +180,4 @@ func (c *Catalogue) Kept(ctx context.Context, vnfdID string) ([]string, error) {
 		}
 	}
 	return trees, nil
-}
-
-// cache keeps the packages that were used last. Its zero value is empty.
-type cache struct {
-	mu    sync.Mutex
-	order list.List // of *cached, the last used in front
-	byKey map[string]*list.Element
-	size  int64
-}
-
-type cached struct {
-	tree string
-	p    *vnfd.Package
-	size int64
-}
-
-func (c *cache) get(tree string) *vnfd.Package {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	e := c.byKey[tree]
-	if e == nil {
-		return nil
-	}
-	c.order.MoveToFront(e)
-	return e.Value.(*cached).p
-}
-
-func (c *cache) put(tree string, p *vnfd.Package, size int64) {
-	size += 64 << 10 // the descriptor and the bookkeeping
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.byKey == nil {
-		c.byKey = map[string]*list.Element{}
-	}
-	if c.byKey[tree] != nil {
-		return
-	}
-	c.byKey[tree] = c.order.PushFront(&cached{tree, p, size})
-	for c.size += size; c.size > cacheSize && c.order.Len() > 1; {
-		last := c.order.Remove(c.order.Back()).(*cached)
-		delete(c.byKey, last.tree)
-		c.size -= last.size
-	}
 }

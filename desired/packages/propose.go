@@ -64,16 +64,16 @@ func (c *Catalogue) Propose(ctx context.Context, repos []desired.Repository) (*C
 // Apart is an empty catalogue of the same store: what is loaded there changes nothing
 // that c answers. It MUST NOT be synced.
 func (c *Catalogue) Apart() *Catalogue {
-	p := New(c.git.dir, c.packages, c.log)
+	p := New(c.git.Dir, c.packages, c.log)
 	p.cache, p.sound = c.cache, c.sound
 	return p
 }
 
 // forget removes the refs below the prefix. What it can't remove, the next start does.
 func (c *Catalogue) forget(ctx context.Context, prefix string) {
-	refs, err := c.git.allRefs(ctx, prefix)
+	refs, err := c.refNames(ctx, prefix)
 	if err == nil {
-		err = c.git.deleteRefs(ctx, refs)
+		err = c.deleteRefs(ctx, refs)
 	}
 	if err != nil {
 		c.log.WarnContext(ctx, "refs of a proposal were not removed", "prefix", prefix, "error", err)
@@ -85,10 +85,10 @@ func (c *Catalogue) sweep(ctx context.Context) error {
 	if c.swept {
 		return nil
 	}
-	refs, err := c.git.allRefs(ctx, proposed)
+	refs, err := c.refNames(ctx, proposed)
 	if err == nil {
 		refs = slices.DeleteFunc(refs, func(name string) bool { return strings.HasPrefix(name, c.proposing) })
-		err = c.git.deleteRefs(ctx, refs)
+		err = c.deleteRefs(ctx, refs)
 	}
 	if err != nil {
 		return fmt.Errorf("forget proposed package repositories: %w", err)

@@ -37,9 +37,9 @@ type cloud struct {
 
 // resolveCloud is the connection that an entry of a clouds.yaml describes. Errors
 // never quote the file.
-func (k *Keeper) resolveCloud(v *desired.VIM) (VIM, error) {
-	bad := func(err error) (VIM, error) {
-		return VIM{}, fmt.Errorf("resolve VIM %s: %w", v.Name, of("clouds", err))
+func (k *Keeper) resolveCloud(v *desired.VIM) (Connection, error) {
+	bad := func(err error) (Connection, error) {
+		return Connection{}, fmt.Errorf("resolve VIM %s: %w", v.Name, of("clouds", err))
 	}
 	text, err := k.Resolve(v.Clouds)
 	if err != nil {
@@ -57,7 +57,7 @@ func (k *Keeper) resolveCloud(v *desired.VIM) (VIM, error) {
 	}
 	a := c.Auth
 	domain := cmp.Or(a.DomainName, a.DomainID)
-	out := VIM{
+	out := Connection{
 		Name: v.Name, Type: v.Type, Endpoint: a.AuthURL, Insecure: c.Verify != nil && !*c.Verify,
 		Username: []byte(a.Username), Password: []byte(a.Password),
 		Region: c.Region, Project: cmp.Or(a.ProjectName, a.ProjectID),
@@ -71,7 +71,7 @@ func (k *Keeper) resolveCloud(v *desired.VIM) (VIM, error) {
 	if c.CACert != "" && !out.Insecure {
 		pem, err := k.Resolve(desired.RefFile + c.CACert)
 		if err != nil {
-			return VIM{}, fmt.Errorf("resolve VIM %s: %w", v.Name, of("cacert of cloud "+v.Cloud, err))
+			return Connection{}, fmt.Errorf("resolve VIM %s: %w", v.Name, of("cacert of cloud "+v.Cloud, err))
 		}
 		out.CACert = []byte(pem)
 	}

@@ -35,13 +35,13 @@ func TestTheWaysToKeystoneAreResolvedAlike(t *testing.T) {
 `), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	password := secret.VIM{Name: "core", Type: desired.VIMOpenStack, Endpoint: "https://keystone:5000/v3", Username: []byte("u"), Password: []byte("s3cret"),
+	password := secret.Connection{Name: "core", Type: desired.VIMOpenStack, Endpoint: "https://keystone:5000/v3", Username: []byte("u"), Password: []byte("s3cret"),
 		Region: "r", Project: "p", UserDomain: "ud", ProjectDomain: "pd", CACert: []byte(strings.TrimSpace(certificate()))}
-	application := secret.VIM{Name: "core", Type: desired.VIMOpenStack, Endpoint: "https://keystone:5000/v3",
+	application := secret.Connection{Name: "core", Type: desired.VIMOpenStack, Endpoint: "https://keystone:5000/v3",
 		ApplicationCredential: "i", ApplicationCredentialSecret: []byte("s3cret")}
 	insecure := application
 	insecure.Insecure = true
-	same := func(what string, got secret.VIM, err error, want secret.VIM) {
+	same := func(what string, got secret.Connection, err error, want secret.Connection) {
 		t.Helper()
 		got.CACert = []byte(strings.TrimSpace(string(got.CACert)))
 		want.CACert = []byte(strings.TrimSpace(string(want.CACert)))

@@ -11,9 +11,9 @@ import (
 	"github.com/jibe-vnfm/jibe/desired"
 )
 
-// VIM is a connection with its credentials in clear. It prints and logs without
+// Connection is how a VIM is reached, with its credentials in clear. It prints and logs without
 // them.
-type VIM struct {
+type Connection struct {
 	// Name is that of the file under vims/, or the key in vimConnectionInfo.
 	Name     string
 	Type     string // desired.VIMKubernetes, …
@@ -38,22 +38,22 @@ type VIM struct {
 var ErrConnection = errors.New("vimConnectionInfo can't be used")
 
 // String names the VIM and nothing else of it.
-func (v VIM) String() string { return fmt.Sprintf("VIM %s (%s at %s)", v.Name, v.Type, v.Endpoint) }
+func (v Connection) String() string { return fmt.Sprintf("VIM %s (%s at %s)", v.Name, v.Type, v.Endpoint) }
 
 // GoString keeps credentials from %#v.
-func (v VIM) GoString() string { return v.String() }
+func (v Connection) GoString() string { return v.String() }
 
 // LogValue keeps credentials from logs.
-func (v VIM) LogValue() slog.Value { return slog.StringValue(v.String()) }
+func (v Connection) LogValue() slog.Value { return slog.StringValue(v.String()) }
 
 // ResolveVIM resolves the references of a vims/ file. An error names the field. A
 // reference, or a kubeconfig behind one, that the keeper's [Reach] rules out is a
 // [*ForbiddenError].
-func (k *Keeper) ResolveVIM(v *desired.VIM) (VIM, error) {
+func (k *Keeper) ResolveVIM(v *desired.VIM) (Connection, error) {
 	if v.Clouds != "" {
 		return k.resolveCloud(v)
 	}
-	out := VIM{Name: v.Name, Type: v.Type, Endpoint: v.Endpoint, Insecure: v.Insecure, Username: []byte(v.Credentials.Username),
+	out := Connection{Name: v.Name, Type: v.Type, Endpoint: v.Endpoint, Insecure: v.Insecure, Username: []byte(v.Credentials.Username),
 		Region: v.Region, Project: v.Project, ProjectDomain: v.ProjectDomain, UserDomain: v.UserDomain,
 		ApplicationCredential: v.Credentials.ApplicationCredentialID}
 	if v.CACert != "" && !IsRef(v.CACert) {
@@ -80,7 +80,7 @@ func (k *Keeper) ResolveVIM(v *desired.VIM) (VIM, error) {
 			err = k.harmless([]byte(s))
 		}
 		if err != nil {
-			return VIM{}, fmt.Errorf("resolve VIM %s: %w", v.Name, of(f.name, err))
+			return Connection{}, fmt.Errorf("resolve VIM %s: %w", v.Name, of(f.name, err))
 		}
 		*f.to = []byte(s)
 	}
@@ -104,15 +104,15 @@ func of(field string, err error) error {
 // system's roots are asked; the check can't be switched off from here.
 //
 // An error wraps [ErrConnection], or what Resolve returned, and names the field.
-func (k *Keeper) ResolveConnection(name string, c desired.VIMConnection) (VIM, error) {
-	bad := func(format string, args ...any) (VIM, error) {
-		return VIM{}, fmt.Errorf("%w: %s: %s", ErrConnection, name, fmt.Sprintf(format, args...))
+func (k *Keeper) ResolveConnection(name string, c desired.VIMConnection) (Connection, error) {
+	bad := func(format string, args ...any) (Connection, error) {
+		return Connection{}, fmt.Errorf("%w: %s: %s", ErrConnection, name, fmt.Sprintf(format, args...))
 	}
 	t, ok := desired.NormalVIMType(c.VimType)
 	if !ok {
 		return bad("vimType %q isn't known: use %s or %s", c.VimType, desired.VIMKubernetes, desired.VIMOpenStack)
 	}
-	out := VIM{Name: name, Type: t, Endpoint: c.InterfaceInfo["endpoint"]}
+	out := Connection{Name: name, Type: t, Endpoint: c.InterfaceInfo["endpoint"]}
 	if t == desired.VIMSim {
 		return out, nil
 	}
@@ -121,12 +121,12 @@ func (k *Keeper) ResolveConnection(name string, c desired.VIMConnection) (VIM, e
 	}
 	u, err := url.Parse(out.Endpoint)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil {
-		return VIM{}, fmt.Errorf("%w: %s: interfaceInfo.endpoint isn't an http(s) URL without credentials", ErrConnection, name)
+		return Connection{}, fmt.Errorf("%w: %s: interfaceInfo.endpoint isn't an http(s) URL without credentials", ErrConnection, name)
 	}
 	if pem := c.InterfaceInfo["ssl_ca_cert"]; pem != "" {
 		if IsRef(pem) {
 			if pem, err = k.Resolve(pem); err != nil {
-				return VIM{}, fmt.Errorf("resolve VIM %s: %w", name, of("interfaceInfo.ssl_ca_cert", err))
+				return Connection{}, fmt.Errorf("resolve VIM %s: %w", name, of("interfaceInfo.ssl_ca_cert", err))
 			}
 		}
 		if out.CACert = unfold(pem); out.CACert == nil {
@@ -137,7 +137,7 @@ func (k *Keeper) ResolveConnection(name string, c desired.VIMConnection) (VIM, e
 	for key, value := range c.AccessInfo {
 		if desired.IsSecretKey(key) && value != "" || IsRef(value) {
 			if value, err = k.Resolve(value); err != nil {
-				return VIM{}, fmt.Errorf("resolve VIM %s: %w", name, of("accessInfo."+key, err))
+				return Connection{}, fmt.Errorf("resolve VIM %s: %w", name, of("accessInfo."+key, err))
 			}
 		}
 		access[key] = value

@@ -2,6 +2,7 @@ package safeyaml_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -64,4 +65,45 @@ func TestBombOfAliasesIsNeverExpanded(t *testing.T) {
 	if err != nil || len(docs) != 1 {
 		t.Error("27 aliases are within the limit:", err)
 	}
+}
+
+func TestPlainTextHoldsNothingButValues(t *testing.T) {
+	for name, c := range map[string]struct {
+		text string
+		want []string
+	}{
+		"anchor":        {"a: &x 1", []string{"line 1: anchors and aliases aren't allowed"}},
+		"documents":     {"a: 1\n---\nb: [", []string{"line 3: isn't valid YAML: did not find expected node content"}},
+		"two documents": {"a: 1\n---\nb: 2\n---\nc: [", []string{"line 2: holds several YAML documents"}},
+		"all at once": {"a: !x 1\n1: b\n? [c]\n: d\na: {<<: 1, z: 1, z: 2}", []string{
+			`line 1: the tag "!x" isn't allowed`, "line 2: the key 1 isn't text", "line 3: a key isn't a plain word", `line 5: key "a" already stands at line 1`}},
+		"below": {"a: {<<: {}, z: 1, z: 2}", []string{"line 1: merge keys (<<) aren't supported: write the keys out", `line 1: key "z" already stands at line 1`}},
+		"depth": {strings.Repeat("[", 70) + strings.Repeat("]", 70), []string{"line 1: is nested more than 64 deep"}},
+	} {
+		n, faults := safeyaml.ParsePlain([]byte(c.text))
+		var got []string
+		for _, f := range faults {
+			got = append(got, f.Error())
+		}
+		if n != nil || !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q; want %q", name, got, c.want)
+		}
+	}
+	for text, want := range map[string]bool{"": false, "# nothing": false, "null": false, "a: 2026-05-04": true} {
+		if n, faults := safeyaml.ParsePlain([]byte(text)); len(faults) > 0 || (n != nil) != want {
+			t.Errorf("%q: %v, %v", text, n, faults)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte("a: &x [1]\nb: *x\n---\n{<<: 1}"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if docs, err := safeyaml.Parse(data); err == nil && slices.ContainsFunc(docs, safeyaml.Null) {
+			t.Errorf("%q gives an empty document", data)
+		}
+		if n, faults := safeyaml.ParsePlain(data); n != nil && len(faults) > 0 {
+			t.Errorf("%q is both right and wrong: %v", data, faults)
+		}
+	})
 }

@@ -1,0 +1,348 @@
+package gitrepo
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/internal/git"
+)
+
+// batch turns writes into commits on top of one head, without moving the ref.
+// Nothing is kept of a batch whose ref didn't move but its folders, by content.
+type batch struct {
+	*git.TreeEditor
+	r      *Repo
+	ctx    context.Context // of the batch
+	parent string
+	slots  map[string]*slot  // by directory; nil is removed
+	ids    map[string]string // id -> directory, "" is removed
+	order  []string          // directories in the order of their writes
+	fresh  []freshObject     // new objects that readers will ask for next
+	// commits counts the commits on the branch; the pack holds more objects.
+	commits int
+}
+
+type freshObject struct {
+	hash string
+	git.Object
+}
+
+func (r *Repo) newBatch(ctx context.Context, reuse git.Folders) *batch {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return &batch{
+		TreeEditor: r.editTrees(ctx, r.root, reuse, git.NewPack()),
+		r:          r, ctx: ctx, parent: r.head,
+		slots: map[string]*slot{}, ids: map[string]string{},
+	}
+}
+
+// editTrees edits the trees below root. Trees that can't be read refuse all writes, as
+// none of them is to blame.
+func (r *Reader) editTrees(ctx context.Context, root string, reuse git.Folders, pack *git.Pack) *git.TreeEditor {
+	return git.NewTreeEditor(func(dir, hash string) (*git.Tree, error) {
+		t, err := r.tree(ctx, hash)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", desired.ErrUnavailable, r.damaged(dir+" (tree "+hash+")", err))
+		}
+		return t, nil
+	}, root, reuse, pack)
+}
+
+// lookup finds an instance as the batch leaves it so far.
+func (b *batch) lookup(id string) (*slot, bool) {
+	if dir, ok := b.ids[id]; ok {
+		s := b.slots[dir]
+		return s, s != nil
+	}
+	b.r.mu.RLock()
+	defer b.r.mu.RUnlock()
+	s, ok := b.r.index.byID[id]
+	return s, ok
+}
+
+// heldBack is why nothing is written to an instance: its directory isn't its own at head.
+func (b *batch) heldBack(id string) *desired.Problem {
+	b.r.mu.RLock()
+	defer b.r.mu.RUnlock()
+	x := b.r.index
+	if h := x.held[id]; h != nil {
+		if s := x.byDir[h.by]; s != nil && len(s.problems) > 0 {
+			return s.problems[0]
+		}
+		if dirs := x.claimants(id); len(dirs) > 0 {
+			return disputed(id, dirs[0], dirs, h.rev)
+		}
+		return &desired.Problem{File: path.Join(h.rev.Dir, desired.InstanceFile), Instance: id,
+			Message: "no directory has it any more, and a person has to say what is meant", Remedy: "see jibe get problems"}
+	}
+	if s := x.byID[id]; s != nil && s.lost {
+		return s.problems[0]
+	}
+	return nil
+}
+
+func (b *batch) slotAt(dir string) *slot {
+	if s, ok := b.slots[dir]; ok {
+		return s
+	}
+	b.r.mu.RLock()
+	defer b.r.mu.RUnlock()
+	if s := b.r.index.byDir[dir]; s != nil && !s.stray {
+		return s
+	}
+	return nil
+}
+
+// apply runs one write and adds its commit. An error refuses that write alone,
+// unless it is desired.ErrUnavailable.
+func (b *batch) apply(w desired.Write) (desired.Revision, error) {
+	at, file, err := b.locate(w)
+	if err != nil {
+		return desired.Revision{}, err
+	}
+	old, entries, err := b.r.readFiles(b.ctx, at.Tree)
+	if err != nil {
+		return desired.Revision{}, fmt.Errorf("%w: %w", desired.ErrUnavailable, b.r.damaged(at.Dir, err))
+	}
+	files, err := w.Change(at, old)
+	if err != nil {
+		return desired.Revision{}, err
+	}
+	next, s := at, &slot{}
+	if len(files) == 0 {
+		next.Tree = ""
+	} else {
+		if err := checkFiles(at.Dir, files); err != nil {
+			return desired.Revision{}, err
+		}
+		next.Tree = b.addDir(files, old, entries)
+	}
+	if next.Tree == at.Tree {
+		return at, nil
+	}
+	if next.Tree != "" {
+		in, err := b.r.parse(at.Dir, next.Tree, files[desired.InstanceFile])
+		if err != nil {
+			return desired.Revision{}, fmt.Errorf("write instance %s: %w", w.Instance, err)
+		}
+		if in.ID != w.Instance {
+			return desired.Revision{}, fmt.Errorf("write instance %s: %s would have the id %s (an instance keeps its id: write it into the file)", w.Instance, file, in.ID)
+		}
+		s.name, s.exposed = in.Name, secretsIn(file, files[desired.InstanceFile], in)
+	}
+	if err := b.Set(at.Dir, git.Entry{Mode: git.ModeDir, Hash: next.Tree}); err != nil {
+		return desired.Revision{}, err
+	}
+	next.Commit = b.commit(git.EncodeCommit(b.Root(), b.parent, w.By, b.r.opt.Author, b.r.opt.Now(), message(w)))
+	s.rev = next
+	b.record(w.Instance, s)
+	return next, nil
+}
+
+func (b *batch) commit(data []byte) string {
+	b.parent = b.Pack.Add(git.KindCommit, data)
+	b.fresh = append(b.fresh, freshObject{b.parent, git.Object{Kind: git.KindCommit, Data: data}})
+	b.commits++
+	return b.parent
+}
+
+// record notes what a write leaves in its directory; a slot without a tree is gone.
+func (b *batch) record(id string, s *slot) {
+	b.order = append(b.order, s.rev.Dir)
+	if s.rev.Tree == "" {
+		b.slots[s.rev.Dir], b.ids[id] = nil, ""
+		return
+	}
+	b.slots[s.rev.Dir], b.ids[id] = s, s.rev.Dir
+}
+
+// locate finds the directory that a write is about, as it stands now.
+func (b *batch) locate(w desired.Write) (at desired.Revision, file string, err error) {
+	s, known := b.lookup(w.Instance)
+	if p := b.heldBack(w.Instance); p != nil {
+		return at, "", &desired.HeldError{Instance: w.Instance, Problem: p}
+	}
+	dir := w.Dir
+	if known {
+		dir = s.rev.Dir
+	}
+	file = path.Join(dir, desired.InstanceFile)
+	if dir == "" {
+		return at, "", fmt.Errorf("%w: instance %s", desired.ErrNotFound, w.Instance)
+	}
+	if err := checkDir(dir); err != nil {
+		return at, "", fmt.Errorf("write instance %s: %w", w.Instance, err)
+	}
+	if !known {
+		if err := b.checkFree(w.Instance, dir); err != nil {
+			return at, "", err
+		}
+	}
+	at = desired.Revision{Instance: w.Instance, Dir: dir, Commit: b.parent}
+	e, found, err := b.EntryAt(dir)
+	if err != nil {
+		return at, "", err
+	}
+	if found && !e.IsDir() {
+		return at, "", fmt.Errorf("write instance %s: %s is a file", w.Instance, dir)
+	}
+	at.Tree = e.Hash
+	if known {
+		if at.Tree == s.rev.Tree {
+			at.Commit = s.rev.Commit
+		}
+		return at, file, nil
+	}
+	b.Forget(dir)
+	return at, file, b.checkHolds(w.Instance, dir, at.Tree)
+}
+
+// checkFree refuses a new instance in a directory that is, or is in, another's.
+func (b *batch) checkFree(id, dir string) error {
+	for d := dir; d != "." && d != instancesDir; d = path.Dir(d) {
+		if s := b.slotAt(d); s != nil {
+			owner := s.rev.Instance
+			if owner == "" {
+				owner = "one whose vnf.yaml can't be parsed"
+			}
+			return fmt.Errorf("write instance %s: %s belongs to another instance (%s)", id, d, owner)
+		}
+	}
+	return nil
+}
+
+// checkHolds refuses a new instance in a directory that holds others.
+func (b *batch) checkHolds(id, dir, tree string) error {
+	if tree == "" {
+		return nil
+	}
+	files, err := b.r.listFiles(b.ctx, tree)
+	if err != nil {
+		return fmt.Errorf("write instance %s: %s: %w", id, dir, err)
+	}
+	for _, f := range files {
+		if path.Base(f.path) == desired.InstanceFile {
+			return fmt.Errorf("write instance %s: %s holds another instance in %s", id, dir, path.Dir(f.path))
+		}
+	}
+	return nil
+}
+
+// checkDir accepts a clean path below instances/.
+func checkDir(dir string) error {
+	if path.Clean(dir) != dir || !strings.HasPrefix(dir, instancesDir+"/") || strings.Count(dir, "/") > maxDepth-2 {
+		return fmt.Errorf("%q is no directory below %s/", clip(dir), instancesDir)
+	}
+	return checkPath(dir)
+}
+
+// checkPath refuses what git or a clone on some file system would refuse.
+func checkPath(p string) error {
+	for name := range strings.SplitSeq(p, "/") {
+		switch {
+		case name == "" || name == "." || name == "..",
+			strings.EqualFold(name, ".git") || strings.EqualFold(name, "git~1"),
+			len(name) > 255, strings.ContainsFunc(name, func(c rune) bool { return c < ' ' || c == 0x7f || c == '\\' }):
+			return fmt.Errorf("%q can't be a name in a repository", clip(p))
+		}
+	}
+	return nil
+}
+
+func checkFiles(dir string, files desired.Files) error {
+	if len(files[desired.InstanceFile]) == 0 {
+		return fmt.Errorf("write %s: no %s is left (remove every file to remove the instance)", dir, desired.InstanceFile)
+	}
+	if len(files) > maxFiles {
+		return fmt.Errorf("write %s: more than %d files", dir, maxFiles)
+	}
+	for p, data := range files {
+		if err := checkPath(p); err != nil {
+			return fmt.Errorf("write %s: %w", dir, err)
+		}
+		if len(data) > maxObject {
+			return fmt.Errorf("write %s/%s: %w: %d bytes", dir, p, git.ErrTooLarge, len(data))
+		}
+		for up := path.Dir(p); up != "."; up = path.Dir(up) {
+			if _, ok := files[up]; ok {
+				return fmt.Errorf("write %s: %s is both a file and a folder", dir, up)
+			}
+		}
+	}
+	return nil
+}
+
+// addDir adds the trees and blobs of a directory and returns its tree. A file
+// that didn't change keeps its entry, and every file its mode; symbolic links and
+// submodules, which a Change can't see, stay.
+func (b *batch) addDir(files, old desired.Files, entries []fileEntry) string {
+	folders := map[string][]git.Entry{"": nil}
+	put := func(p string, e git.Entry) {
+		for up := path.Dir(p); up != "."; up = path.Dir(up) {
+			if _, ok := folders[up]; !ok {
+				folders[up] = nil
+			}
+		}
+		up := path.Dir(p)
+		if up == "." {
+			up = ""
+		}
+		folders[up] = append(folders[up], git.Entry{Mode: e.Mode, Name: path.Base(p), Hash: e.Hash})
+	}
+	was := map[string]git.Entry{}
+	for _, e := range entries {
+		was[e.path] = e.Entry
+		if _, replaced := files[e.path]; !e.IsFile() && !replaced {
+			put(e.path, e.Entry)
+		}
+	}
+	for p, data := range files {
+		e, known := was[p]
+		if content, ok := old[p]; !known || !ok || !bytes.Equal(content, data) {
+			hash := b.Pack.Add(git.KindBlob, data)
+			b.fresh = append(b.fresh, freshObject{hash, git.Object{Kind: git.KindBlob, Data: bytes.Clone(data)}})
+			e.Hash = hash
+			if !e.IsFile() {
+				e.Mode = git.ModeFile
+			}
+		}
+		put(p, e)
+	}
+	return b.addFolder(folders, "")
+}
+
+func (b *batch) addFolder(folders map[string][]git.Entry, at string) string {
+	list := folders[at]
+	for sub := range folders {
+		if sub != "" && (path.Dir(sub) == at || at == "" && path.Dir(sub) == ".") {
+			list = append(list, git.Entry{Mode: git.ModeDir, Name: path.Base(sub), Hash: b.addFolder(folders, sub)})
+		}
+	}
+	data := git.EncodeTree(list)
+	hash := b.Pack.Add(git.KindTree, data)
+	b.fresh = append(b.fresh, freshObject{hash, git.Object{Kind: git.KindTree, Data: data}})
+	return hash
+}
+
+// keep gives the readers what the batch made: what was just written is read next.
+func (b *batch) keep() {
+	for _, o := range b.fresh {
+		b.r.objects.Keep(o.hash, o.Object)
+	}
+	touched := map[string]bool{"": true}
+	for _, dir := range b.order {
+		for up := git.Parent(dir); up != ""; up = git.Parent(up) {
+			touched[up] = true
+		}
+	}
+	for up := range touched {
+		if hash, data := b.Tree(up); hash != "" {
+			b.r.objects.Keep(hash, git.Object{Kind: git.KindTree, Data: data})
+		}
+	}
+}

@@ -1,0 +1,380 @@
+package gitrepo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/internal/git"
+)
+
+// DefaultMaxTerminations is how many instances one push may terminate without
+// saying so.
+const DefaultMaxTerminations = 10
+
+// PushPolicy is what CheckPush goes by.
+type PushPolicy struct {
+	// MaxTerminations may go without the push option terminate=<count>; 0 is
+	// DefaultMaxTerminations.
+	MaxTerminations int
+	// Options are the push's, see PushOptions.
+	Options []string
+	// Lookup finds the directory of an instance at the old head, where a server
+	// that knows all of them can be asked. nil: git is asked, which is slower.
+	Lookup func(id string) (dir string, ok bool)
+}
+
+// CheckPush says what of a push is refused for reasons that stand in git alone:
+// files that can't be parsed, duplicate ids, moved directories without an id,
+// links and submodules, oversized files, too many terminations, secrets in clear
+// that weren't there before, and refs that are Jibe's own. Other branches and tags pass. An error means that the push
+// couldn't be checked, and must be refused too.
+func (r *Reader) CheckPush(ctx context.Context, updates []RefUpdate, policy PushPolicy) ([]*desired.Problem, error) {
+	var out []*desired.Problem
+	for _, u := range updates {
+		switch {
+		case strings.HasPrefix(u.Ref, "refs/jibe/"), u.Ref == notesRef:
+			out = append(out, &desired.Problem{File: u.Ref, Message: "this ref is Jibe's own", Remedy: "push branches and tags only"})
+		case u.Ref != r.ref():
+		case u.New == "":
+			out = append(out, &desired.Problem{File: u.Ref, Message: "the branch of the desired state can't be deleted", Remedy: "to terminate instances, remove their directories in a commit"})
+		default:
+			ps, err := r.checkMain(ctx, u, policy)
+			if errors.Is(err, errUnfolds) {
+				ps, err = []*desired.Problem{{File: instancesDir, Message: err.Error(), Remedy: "push fewer directories at once"}}, nil
+			}
+			if err != nil {
+				return nil, fmt.Errorf("check push of %s: %w", u.Ref, err)
+			}
+			out = append(out, ps...)
+		}
+	}
+	return out, nil
+}
+
+func (r *Reader) checkMain(ctx context.Context, u RefUpdate, policy PushPolicy) ([]*desired.Problem, error) {
+	d, err := r.diff(ctx, u.Old, u.New)
+	if err != nil {
+		return nil, err
+	}
+	problems := d.problems
+	for _, l := range d.losses {
+		// An id that was derived from the directory is lost by a plain git mv, whether the VNF
+		// runs or not.
+		if l.running || l.moved() {
+			problems = append(problems, l.problem())
+		}
+	}
+	root, err := r.rootOf(ctx, u.New)
+	if err != nil {
+		return nil, err
+	}
+	for _, check := range []func() ([]*desired.Problem, error){
+		func() ([]*desired.Problem, error) { return r.checkShape(ctx, root, d.dirs) },
+		func() ([]*desired.Problem, error) { return r.checkDuplicates(ctx, u.New, d.dirs, d.changes, policy) },
+		func() ([]*desired.Problem, error) { return r.checkTerminations(ctx, d.changes, policy) },
+		func() ([]*desired.Problem, error) { return r.checkSecrets(ctx, d.changes) },
+	} {
+		ps, err := check()
+		if err != nil {
+			return nil, err
+		}
+		problems = append(problems, ps...)
+	}
+	if d.settings {
+		_, err := r.settings(ctx, root)
+		if inv, ok := errors.AsType[*desired.InvalidError](err); ok {
+			problems = append(problems, inv.Problems...)
+		} else if err != nil {
+			return nil, err
+		}
+		ps, err := r.checkNeeds(ctx, u, d.changes)
+		if err != nil {
+			return nil, err
+		}
+		problems = append(problems, ps...)
+	}
+	return problems, nil
+}
+
+// checkShape looks at what the changed directories are made of.
+func (r *Reader) checkShape(ctx context.Context, root string, dirs []dirChange) ([]*desired.Problem, error) {
+	var out []*desired.Problem
+	if _, ok, err := r.lookupPath(ctx, root, instancesDir+"/"+desired.InstanceFile); err != nil {
+		return nil, err
+	} else if ok {
+		out = append(out, &desired.Problem{File: instancesDir + "/" + desired.InstanceFile, Message: "an instance needs a directory of its own", Remedy: "move it to " + instancesDir + "/<name>/" + desired.InstanceFile})
+	}
+	for _, top := range []string{instancesDir, desired.VIMDir} {
+		if e, ok, err := r.lookupPath(ctx, root, top); err != nil {
+			return nil, err
+		} else if ok && !e.IsDir() {
+			out = append(out, notAFolder(top))
+		}
+	}
+	for _, d := range dirs {
+		if d.after == "" || d.after == d.before {
+			continue
+		}
+		if err := checkDir(d.dir); err != nil {
+			out = append(out, &desired.Problem{File: d.dir, Message: err.Error(), Remedy: "rename the directory"})
+		}
+		files, err := r.listFiles(ctx, d.after)
+		if errors.Is(err, git.ErrMissing) {
+			return nil, err
+		}
+		if err != nil {
+			out = append(out, &desired.Problem{File: d.dir, Message: err.Error(), Remedy: "keep it elsewhere"})
+			continue
+		}
+		var names, blobs []string
+		for _, f := range files {
+			file := path.Join(d.dir, f.path)
+			switch {
+			case f.IsFile():
+				names, blobs = append(names, file), append(blobs, f.Hash)
+				if path.Base(f.path) == desired.InstanceFile && f.path != desired.InstanceFile {
+					out = append(out, insideOther(d.dir, f.path))
+				}
+			case f.path == desired.InstanceFile: // reported where it was to be parsed
+			default:
+				out = append(out, notAFile(file, f.Entry))
+			}
+		}
+		if len(blobs) > 0 {
+			err := r.objects.Each(ctx, git.KindBlob, blobs, func(i int, _ []byte, err error) error {
+				if errors.Is(err, git.ErrTooLarge) && path.Base(names[i]) != desired.InstanceFile {
+					out = append(out, &desired.Problem{File: names[i], Message: err.Error(), Remedy: "keep large files elsewhere"})
+					return nil
+				}
+				if errors.Is(err, git.ErrTooLarge) {
+					return nil
+				}
+				return err
+			})
+			if err != nil {
+				return nil, err
+			}
+		}
+	}
+	return out, nil
+}
+
+func notAFolder(name string) *desired.Problem {
+	return &desired.Problem{File: name, Message: "is not a folder", Remedy: "commit a plain folder"}
+}
+
+// insideOther is what is wrong with a file that would make an instance inside dir's.
+func insideOther(dir, name string) *desired.Problem {
+	return &desired.Problem{File: path.Join(dir, name), Message: "an instance inside the directory of another is never read", Remedy: "move it out of " + dir}
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// checkDuplicates finds unchanged instances that have an id which the push gives
+// to another directory.
+func (r *Reader) checkDuplicates(ctx context.Context, commit string, dirs []dirChange, changes []Change, policy PushPolicy) ([]*desired.Problem, error) {
+	changed := map[string]bool{}
+	for _, d := range dirs {
+		changed[d.dir] = true
+	}
+	claims := map[string]string{} // id -> the directory that newly claims it
+	for _, c := range changes {
+		if c.After.Tree != "" && (c.Before.Tree == "" || c.Before.Dir != c.After.Dir) {
+			claims[c.After.Instance] = c.After.Dir
+		}
+	}
+	if len(claims) == 0 {
+		return nil, nil
+	}
+	lookup := policy.Lookup
+	if lookup == nil {
+		found, err := r.owners(ctx, commit, claims, changed)
+		if err != nil {
+			return nil, err
+		}
+		lookup = func(id string) (string, bool) { dir, ok := found[id]; return dir, ok }
+	}
+	var out []*desired.Problem
+	for _, id := range sortedKeys(claims) {
+		if dir, ok := lookup(id); ok && dir != claims[id] && !changed[dir] {
+			out = append(out, &desired.Problem{
+				File:    path.Join(claims[id], desired.InstanceFile),
+				Message: fmt.Sprintf("id %s is already that of %s", id, path.Join(dir, desired.InstanceFile)),
+				Remedy:  "give it another id, or none",
+			})
+		}
+	}
+	return out, nil
+}
+
+// fewClaims is how many ids git looks for one by one.
+const fewClaims = 4
+
+// uuidPattern is what every id is.
+const uuidPattern = "[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+
+// owners finds the unchanged directories that have one of the ids, without
+// parsing every file: those whose text names an id, and those from whose path it
+// is derived.
+func (r *Reader) owners(ctx context.Context, commit string, claims map[string]string, changed map[string]bool) (map[string]string, error) {
+	glob := ":(glob)" + instancesDir + "/**/" + desired.InstanceFile
+	// git tries each pattern on each file, so that the ids of many are looked for as what
+	// they all are.
+	args, patterns := []string{"grep", "-z", "-l", "-i", "--no-color", "-F", "-f", "-", commit, "--", glob}, ""
+	if len(claims) > fewClaims {
+		args = []string{"grep", "-z", "-o", "-i", "--no-color", "-E", "-e", uuidPattern, commit, "--", glob}
+	} else {
+		patterns = strings.Join(sortedKeys(claims), "\n") + "\n"
+	}
+	// git grep ends with 1 where nothing is found.
+	texts, err := r.git.RunInput(ctx, patterns, args...)
+	if err != nil && git.ExitCode(err) != 1 {
+		return nil, fmt.Errorf("look for duplicate ids: %w", err)
+	}
+	all, err := r.git.Run(ctx, "ls-tree", "-r", "-z", "--name-only", "--full-tree", commit, instancesDir+"/")
+	if err != nil {
+		return nil, fmt.Errorf("look for duplicate ids: %w", err)
+	}
+	candidates := map[string]bool{}
+	if len(claims) > fewClaims {
+		for line := range strings.Lines(texts) {
+			name, id, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\x00")
+			if _, ok := claims[strings.ToLower(id)]; !ok {
+				continue
+			}
+			if _, file, ok := strings.Cut(name, ":"); ok {
+				candidates[path.Dir(file)] = true
+			}
+		}
+	} else {
+		for name := range strings.SplitSeq(texts, "\x00") {
+			if _, file, ok := strings.Cut(name, ":"); ok {
+				candidates[path.Dir(file)] = true
+			}
+		}
+	}
+	for name := range strings.SplitSeq(all, "\x00") {
+		if path.Base(name) == desired.InstanceFile {
+			if _, ok := claims[desired.DeriveID(path.Dir(name))]; ok {
+				candidates[path.Dir(name)] = true
+			}
+		}
+	}
+	root, err := r.rootOf(ctx, commit)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]string{}
+	for _, dir := range sortedKeys(candidates) {
+		if changed[dir] || nested(dir, candidates) {
+			continue
+		}
+		data, err := r.fileAt(ctx, root, path.Join(dir, desired.InstanceFile))
+		if errors.Is(err, desired.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		in, err := desired.ParseInstance(path.Join(dir, desired.InstanceFile), data)
+		if err != nil {
+			continue // it has no id while it can't be parsed
+		}
+		if _, claimed := claims[in.ID]; claimed && out[in.ID] == "" {
+			out[in.ID] = dir
+		}
+	}
+	return out, nil
+}
+
+func nested(dir string, others map[string]bool) bool {
+	for up := path.Dir(dir); up != "." && up != instancesDir; up = path.Dir(up) {
+		if others[up] {
+			return true
+		}
+	}
+	return false
+}
+
+// checkSecrets refuses secrets in clear that the push brings. It knows the names that are
+// usual; those that a VNFD declares are known to a server.
+func (r *Reader) checkSecrets(ctx context.Context, changes []Change) ([]*desired.Problem, error) {
+	var out []*desired.Problem
+	for _, c := range changes {
+		if c.After.Tree == "" {
+			continue
+		}
+		after, err := r.Read(ctx, c.After)
+		if err != nil {
+			return nil, err
+		}
+		var names desired.SecretNames
+		if len(after.Secrets(names)) == 0 {
+			continue
+		}
+		var before *desired.Instance
+		if c.Before.Tree != "" {
+			if before, err = r.Read(ctx, c.Before); err != nil {
+				return nil, err
+			}
+		}
+		files, err := r.Files(ctx, c.After)
+		if err != nil {
+			return nil, err
+		}
+		added, _ := desired.Exposed(path.Join(c.After.Dir, desired.InstanceFile), files[desired.InstanceFile], before, after, names)
+		out = append(out, added...)
+	}
+	return out, nil
+}
+
+// checkTerminations bounds what one push can end by mistake.
+func (r *Reader) checkTerminations(ctx context.Context, changes []Change, policy PushPolicy) ([]*desired.Problem, error) {
+	most := policy.MaxTerminations
+	if most <= 0 {
+		most = DefaultMaxTerminations
+	}
+	ended := 0
+	for _, c := range changes {
+		if c.Before.Tree == "" {
+			continue
+		}
+		was, err := r.Read(ctx, c.Before)
+		if err != nil {
+			return nil, err
+		}
+		if c.After.Tree != "" {
+			if was.State != desired.Instantiated {
+				continue
+			}
+			now, err := r.Read(ctx, c.After)
+			if err != nil {
+				return nil, err
+			}
+			if now.State == desired.Instantiated {
+				continue
+			}
+		}
+		ended++
+	}
+	if ended <= most || slices.Contains(policy.Options, fmt.Sprintf("terminate=%d", ended)) {
+		return nil, nil
+	}
+	return []*desired.Problem{{
+		File:    instancesDir,
+		Message: fmt.Sprintf("this push would terminate or remove %d instances; more than %d must be meant", ended, most),
+		Remedy:  fmt.Sprintf("if they are: git push -o terminate=%d", ended),
+	}}, nil
+}

@@ -1,0 +1,100 @@
+package gitrepo
+
+import (
+	"context"
+	"errors"
+	"path"
+
+	"github.com/jibe-vnfm/jibe/desired"
+)
+
+// checkNeeds refuses to take away a VIM at which instances run that stay, and all package
+// repositories while any VNF is instantiated. Which of several repositories is needed only
+// who knows their packages can tell.
+func (r *Reader) checkNeeds(ctx context.Context, u RefUpdate, changes []Change) ([]*desired.Problem, error) {
+	oldRoot, err := r.rootOf(ctx, u.Old)
+	if err != nil {
+		return nil, err
+	}
+	newRoot, err := r.rootOf(ctx, u.New)
+	if err != nil {
+		return nil, err
+	}
+	was, err := r.settingsLeniently(ctx, oldRoot)
+	if err != nil {
+		return nil, err
+	}
+	files, err := r.settingsFiles(ctx, newRoot)
+	if err != nil {
+		return nil, err
+	}
+	gone := map[string]bool{}
+	for name := range was.VIMs {
+		if files[desired.VIMFile(name)] == "" {
+			gone[name] = true
+		}
+	}
+	emptied := false
+	if len(was.Repositories) > 0 {
+		if emptied, err = r.noRepositories(ctx, newRoot); err != nil {
+			return nil, err
+		}
+	}
+	if len(gone) == 0 && !emptied {
+		return nil, nil
+	}
+	after, err := r.At(ctx, u.New)
+	if err != nil {
+		return nil, err
+	}
+	before := map[string]*desired.Instance{}
+	for _, c := range changes {
+		if c.Before.Tree == "" {
+			continue
+		}
+		if before[c.Before.Instance], err = r.Read(ctx, c.Before); err != nil {
+			return nil, err
+		}
+	}
+	users, running := desired.Users{}, ""
+	for _, rev := range after.List() {
+		in, err := after.Read(ctx, rev)
+		if err != nil {
+			return nil, err
+		}
+		if in.State != desired.Instantiated {
+			continue
+		}
+		running = rev.Dir
+		users.Add(rev.Dir, was.VIMsOf(in)...)
+		if b := before[rev.Instance]; b != nil && b.State == desired.Instantiated {
+			users.Add(rev.Dir, was.VIMsOf(b)...)
+		}
+	}
+	var out []*desired.Problem
+	for _, name := range sortedKeys(gone) {
+		if p := users.NeededVIM(name); p != nil {
+			out = append(out, p)
+		}
+	}
+	if emptied && running != "" {
+		out = append(out, &desired.Problem{File: desired.RepositoriesFile,
+			Message: "can't go or be emptied while VNFs are instantiated, such as " + running + ": their packages come from there",
+			Remedy:  "leave it, or terminate them first"})
+	}
+	return out, nil
+}
+
+// noRepositories says whether repositories.yaml is absent or an empty list. One that
+// can't be parsed is neither.
+func (r *Reader) noRepositories(ctx context.Context, root string) (bool, error) {
+	data, err := r.fileAt(ctx, root, desired.RepositoriesFile)
+	if errors.Is(err, desired.ErrNotFound) {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	list, err := desired.ParseRepositories(path.Base(desired.RepositoriesFile), data)
+	return err == nil && len(list) == 0, nil
+}

@@ -1,0 +1,229 @@
+package gitrepo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"path"
+
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/internal/git"
+)
+
+// dirChange is an instance's directory that differs between two root trees.
+type dirChange struct {
+	dir           string
+	before, after string    // tree hashes, "" where it is no instance
+	file          git.Entry // vnf.yaml after
+	stray         string    // tree hash after where it is no instance, and files in it differ
+}
+
+// pair is one folder in two trees; "" where it is absent or not looked into.
+type pair struct{ before, after string }
+
+// pairNode is what differs at and below a pair, wherever it stands.
+type pairNode struct {
+	before, after bool      // whether it is an instance's directory
+	file          git.Entry // vnf.yaml after
+	files         bool      // a file that could be meant as an instance's differs
+	subs          []namedPair
+	// Of what is below, once it was counted: how many instances' directories differ,
+	// and how deep they nest.
+	counted      bool
+	many, height int
+}
+
+type namedPair struct {
+	name string
+	pair
+}
+
+// maxChanged bounds the instances' directories that may differ in what is about to be
+// accepted. A few kilobytes of trees that name each other can unfold to billions.
+const maxChanged = 1_000_000
+
+// errUnfolds is returned for a change of more directories than a reader should walk.
+var errUnfolds = errors.New("unfolds to too much")
+
+// diffDirs finds the instances' directories that differ between two root trees, in the
+// order of their paths. It reads only trees that differ, each once however often it
+// stands there, and unfolds what they make only where instances are and when it is
+// known how many. limit bounds their number; 0 is no bound, for what the branch has
+// already: it was held against the bound when it came.
+func (r *Reader) diffDirs(ctx context.Context, oldRoot, newRoot string, limit int) ([]dirChange, error) {
+	oldTop, err := r.instancesTree(ctx, oldRoot)
+	if err != nil {
+		return nil, err
+	}
+	newTop, err := r.instancesTree(ctx, newRoot)
+	if err != nil {
+		return nil, err
+	}
+	if oldTop == newTop {
+		return nil, nil
+	}
+	if limit <= 0 {
+		limit = math.MaxInt
+	}
+	top := pair{oldTop, newTop}
+	nodes, err := r.readPairs(ctx, top, limit)
+	if err != nil {
+		return nil, err
+	}
+	if err := nodes.count(top, instancesDir, 0, limit); err != nil {
+		return nil, err
+	}
+	return nodes.unfold(top, instancesDir, make([]dirChange, 0, nodes[top].many)), nil
+}
+
+// counts says whether the directory itself is one of those that differ.
+func (n *pairNode) counts() bool { return n.before || n.after || n.files }
+
+type pairNodes map[pair]*pairNode
+
+// readPairs reads the pairs that differ at and below top, level by level, each once.
+func (r *Reader) readPairs(ctx context.Context, top pair, limit int) (pairNodes, error) {
+	nodes := pairNodes{top: {}}
+	for level, depth := []pair{top}, 0; len(level) > 0; depth++ {
+		if depth > maxDepth {
+			return nil, tooDeep(instancesDir)
+		}
+		trees, err := r.loadTrees(ctx, level)
+		if err != nil {
+			return nil, err
+		}
+		var next []pair
+		for _, p := range level {
+			n, before, after := nodes[p], trees[p.before], trees[p.after]
+			if depth > 0 { // instances/ itself is never an instance
+				if _, ok := before.Find(desired.InstanceFile); ok {
+					n.before, before = true, &git.Tree{}
+				}
+				if f, ok := after.Find(desired.InstanceFile); ok {
+					n.after, n.file, after = true, f, &git.Tree{}
+				}
+			}
+			git.DiffTrees(before, after, func(b, a git.Entry) {
+				n.files = n.files || depth > 0 && (readable(b) || readable(a))
+				var sub namedPair
+				if b.IsDir() {
+					sub.before, sub.name = b.Hash, b.Name
+				}
+				if a.IsDir() {
+					sub.after, sub.name = a.Hash, a.Name
+				}
+				if sub.before == sub.after {
+					return
+				}
+				n.subs = append(n.subs, sub)
+				if nodes[sub.pair] == nil {
+					nodes[sub.pair] = &pairNode{}
+					next = append(next, sub.pair)
+				}
+			})
+			if len(nodes) > limit {
+				return nil, tooMany(instancesDir, limit)
+			}
+		}
+		level = next
+	}
+	return nodes, nil
+}
+
+// count adds up what is at and below a pair that stands in dir.
+func (ns pairNodes) count(p pair, dir string, depth, limit int) error {
+	n := ns[p]
+	if n.counted {
+		if depth+n.height > maxDepth {
+			return tooDeep(dir)
+		}
+		return nil
+	}
+	if depth > maxDepth {
+		return tooDeep(dir)
+	}
+	if n.counts() {
+		n.many = 1
+	}
+	for _, s := range n.subs {
+		below := path.Join(dir, s.name)
+		if err := ns.count(s.pair, below, depth+1, limit); err != nil {
+			return err
+		}
+		sub := ns[s.pair]
+		n.height = max(n.height, sub.height+1)
+		if sub.many > limit-n.many {
+			return tooMany(dir, limit)
+		}
+		n.many += sub.many
+	}
+	n.counted = true
+	return nil
+}
+
+// unfold lists what is at and below a pair that stands in dir.
+func (ns pairNodes) unfold(p pair, dir string, out []dirChange) []dirChange {
+	n := ns[p]
+	if n.counts() {
+		c := dirChange{dir: dir, file: n.file}
+		if n.before {
+			c.before = p.before
+		}
+		if n.after {
+			c.after = p.after
+		} else {
+			c.stray = p.after
+		}
+		out = append(out, c)
+	}
+	for _, s := range n.subs {
+		if ns[s.pair].many > 0 {
+			out = ns.unfold(s.pair, path.Join(dir, s.name), out)
+		}
+	}
+	return out
+}
+
+func tooMany(dir string, limit int) error {
+	return fmt.Errorf("%s/ %w: more than %d directories of instances differ", dir, errUnfolds, limit)
+}
+
+func tooDeep(dir string) error {
+	return fmt.Errorf("%s: %w: directories are nested more than %d deep", dir, errUnfolds, maxDepth)
+}
+
+func (r *Reader) instancesTree(ctx context.Context, root string) (string, error) {
+	e, ok, err := r.lookupPath(ctx, root, instancesDir)
+	if err != nil {
+		return "", r.damaged("root tree "+root, err)
+	}
+	if !ok || !e.IsDir() {
+		return "", nil
+	}
+	return e.Hash, nil
+}
+
+// loadTrees decodes the trees on both sides of a level in one exchange with git.
+func (r *Reader) loadTrees(ctx context.Context, level []pair) (map[string]*git.Tree, error) {
+	out := map[string]*git.Tree{"": {}}
+	var hashes []string
+	for _, p := range level {
+		for _, h := range []string{p.before, p.after} {
+			if _, ok := out[h]; !ok {
+				out[h] = nil
+				hashes = append(hashes, h)
+			}
+		}
+	}
+	err := r.objects.Each(ctx, git.KindTree, hashes, func(i int, data []byte, err error) error {
+		if err == nil {
+			out[hashes[i]], err = git.ParseTree(data)
+		}
+		if err != nil {
+			return r.damaged("tree "+hashes[i], err)
+		}
+		return nil
+	})
+	return out, err
+}

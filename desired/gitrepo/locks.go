@@ -1,0 +1,22 @@
+package gitrepo
+
+import "github.com/jibe-vnfm/jibe/internal/git"
+
+// breakLocks is breakStaleLocks for the branch, telling of it.
+func (r *Repo) breakLocks() error {
+	broken, err := git.BreakStaleLocks(r.opt.Dir, r.ref())
+	if len(broken) > 0 {
+		r.log.Warn("removed locks that a crash left", "locks", broken)
+	}
+	return err
+}
+
+// keepUnlocked looks for such locks as long as the repository is open: a push meets
+// them as well as a write, and has no way to break them.
+func (r *Repo) keepUnlocked() {
+	for wait(r.ctx, git.StaleLock) == nil {
+		if err := r.breakLocks(); err != nil {
+			r.log.Warn("a lock that a crash left stands in the way of pushes", "error", err)
+		}
+	}
+}

@@ -1,0 +1,166 @@
+package gitrepo
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/jibe-vnfm/jibe/desired"
+)
+
+// loss is an instance that would end only because its id was lost: the id stands in
+// no directory any more, and what it was goes on under another one.
+type loss struct {
+	was desired.Revision // the last good revision of what would end
+	now desired.Revision // what would take its place: a directory and the new id
+	// running says that the VNF was to run. One that wasn't loses only its identifier.
+	running bool
+}
+
+// moved says whether the directory has another name too.
+func (l loss) moved() bool { return l.was.Dir != l.now.Dir }
+
+// problem is what is wrong with what took the place.
+func (l loss) problem() *desired.Problem {
+	file := path.Join(l.now.Dir, desired.InstanceFile)
+	const way = "; where another VNF is meant, end this one first (state: notInstantiated)"
+	if l.moved() {
+		return &desired.Problem{File: file, Instance: l.was.Instance,
+			Message: fmt.Sprintf("moving %s without its id would terminate VNF instance %s, and begin another", l.was.Dir, l.was.Instance),
+			Remedy:  "write its id into the moved file: id: " + l.was.Instance + way}
+	}
+	return &desired.Problem{File: file, Instance: l.was.Instance,
+		Message: fmt.Sprintf("the id of a VNF that runs was changed: instance %s would be terminated, and %s begun", l.was.Instance, l.now.Instance),
+		Remedy:  "put it back: id: " + l.was.Instance + way}
+}
+
+// losses finds the instances that a change of directories would end only because
+// their ids were lost. before and after are what stands in each of dirs, nil for
+// nothing; elsewhere says whether a directory that doesn't change has an id.
+func (r *Reader) losses(ctx context.Context, dirs []dirChange, before, after []*slot, elsewhere func(id string) bool) ([]loss, error) {
+	had, has := map[string]bool{}, map[string]bool{}
+	for i := range dirs {
+		if before[i] != nil {
+			had[before[i].rev.Instance] = true
+		}
+		if after[i] != nil {
+			has[after[i].rev.Instance] = true
+		}
+	}
+	fresh := map[string][]int{} // directories that are new, with ids that are, by what they mean
+	for i := range dirs {
+		a := after[i]
+		if a == nil || before[i] != nil || a.rev.Instance == "" || had[a.rev.Instance] || elsewhere(a.rev.Instance) {
+			continue
+		}
+		now, err := r.Read(ctx, a.rev)
+		if err != nil {
+			return nil, err
+		}
+		for _, key := range []string{a.rev.Tree, meaning(now)} {
+			fresh[key] = append(fresh[key], i)
+		}
+	}
+	var out []loss
+	taken := map[int]bool{}
+	for i := range dirs {
+		b, a := before[i], after[i]
+		if b == nil || b.rev.Instance == "" || has[b.rev.Instance] || elsewhere(b.rev.Instance) || a != nil && a.rev.Instance == "" || a == nil && len(fresh) == 0 {
+			continue // it is where it was, or elsewhere, or can't be read, or simply gone
+		}
+		was, err := r.Read(ctx, b.rev)
+		if err != nil {
+			return nil, err
+		}
+		l := loss{was: b.rev, running: was.State == desired.Instantiated}
+		if a != nil {
+			l.now = a.rev
+			out = append(out, l)
+			continue
+		}
+		for _, j := range slices.Concat(fresh[b.rev.Tree], fresh[meaning(was)]) {
+			derived := b.rev.Instance == desired.DeriveID(b.rev.Dir) && after[j].rev.Instance == desired.DeriveID(after[j].rev.Dir)
+			if !taken[j] && (l.running || derived) {
+				l.now, taken[j] = after[j].rev, true
+				out = append(out, l)
+				break
+			}
+		}
+	}
+	return out, nil
+}
+
+// slipped says whether one commit on the way to head made the loss, along the first
+// parents: it found the VNF to be running, and left it under another id. What was ended or
+// removed by one commit, and begun by another, was meant, however fast they came.
+func (r *Reader) slipped(ctx context.Context, head string, l loss) (bool, error) {
+	file := path.Join(l.was.Dir, desired.InstanceFile)
+	out, err := r.git.Run(ctx, "--literal-pathspecs", "rev-list", "--first-parent", fmt.Sprintf("-n%d", maxHistory), head, "--", file)
+	if err != nil {
+		return false, err
+	}
+	for commit := range strings.Lines(out) {
+		c, err := r.commit(ctx, strings.TrimSpace(commit))
+		if err != nil || len(c.Parents) == 0 {
+			return false, err
+		}
+		root, err := r.rootOf(ctx, c.Parents[0])
+		if err != nil {
+			return false, err
+		}
+		was, err := r.instanceAt(ctx, root, l.was.Dir)
+		if err != nil {
+			return false, err
+		}
+		if was == nil || was.ID != l.was.Instance {
+			continue
+		}
+		now, err := r.instanceAt(ctx, c.Tree, l.now.Dir)
+		if err != nil || now == nil || was.State != desired.Instantiated {
+			return false, err
+		}
+		if !l.moved() {
+			return true, nil
+		}
+		there, err := r.instanceAt(ctx, root, l.now.Dir)
+		return there == nil, err
+	}
+	return false, nil
+}
+
+// instanceAt is the instance in a directory below a root tree, nil where none can be read.
+func (r *Reader) instanceAt(ctx context.Context, root, dir string) (*desired.Instance, error) {
+	file := path.Join(dir, desired.InstanceFile)
+	data, err := r.fileAt(ctx, root, file)
+	if errors.Is(err, desired.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	in, err := desired.ParseInstance(file, data)
+	if err != nil {
+		return nil, nil //nolint:nilerr // it is none that could be obeyed
+	}
+	return in, nil
+}
+
+// meaning is the same for two files that mean one VNF but for its id: they give it
+// one name, or no name and nothing differs but what Jibe fills in.
+func meaning(in *desired.Instance) string {
+	if in.Name != "" {
+		return "name " + in.Name
+	}
+	bare := *in
+	bare.ID, bare.Package, bare.Base, bare.Overlays, bare.Generation = "", "", "", nil, ""
+	bare.VIM, bare.Levels, bare.Condemned, bare.Held = "", nil, nil, ""
+	text, err := json.Marshal(bare)
+	if err != nil {
+		return "id " + in.ID // what came out of YAML always encodes
+	}
+	return string(text)
+}

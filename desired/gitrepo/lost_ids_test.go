@@ -1,0 +1,310 @@
+package gitrepo
+
+import (
+	"bytes"
+	"context"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/test/kit"
+)
+
+// named is a vnf.yaml with or without an id.
+func named(id, name string, level int) []byte {
+	return bytes.ReplaceAll(vnfFile(id, level), []byte("name: vnf"), []byte("name: "+name))
+}
+
+// forged is a repository that follows a forge, where no hook refuses anything, with an
+// instance amf that runs, and a clone to push from.
+func forged(t *testing.T) (r *Repo, clone string, amf desired.Revision) {
+	t.Helper()
+	forge := bareRemote(t)
+	r = openRepo(t, Options{Remote: forge})
+	clone = filepath.Join(t.TempDir(), "clone")
+	runGit(t, "", "clone", "-q", forge, clone)
+	put(t, clone, "instances/m/amf/vnf.yaml", named(testID(1), "amf", 1))
+	put(t, clone, "instances/m/smf/vnf.yaml", named(testID(2), "smf", 1))
+	follow(t, r, clone, "Begin")
+	amf, ok := r.Lookup(testID(1))
+	if !ok {
+		t.Fatal("the instance isn't there")
+	}
+	return r, clone, amf
+}
+
+// follow commits what stands in the clone, and waits until it is followed.
+func follow(t *testing.T, r *Repo, clone, message string) {
+	t.Helper()
+	commitPush(t, clone, message)
+	head := runGit(t, clone, "rev-parse", "HEAD")
+	r.Poke()
+	kit.Until(t, "the push is followed", func() bool { return r.Head() == head })
+}
+
+// restarted is the repository as a new process sees it, told what was operated on.
+func restarted(t *testing.T, r *Repo, operated ...desired.Revision) *Repo {
+	t.Helper()
+	return openRepo(t, Options{Dir: r.opt.Dir, Remote: r.opt.Remote,
+		Operated: func(context.Context) ([]desired.Revision, error) { return operated, nil }})
+}
+
+func problemsAt(r *Repo) string {
+	var out []string
+	for _, p := range r.Problems() {
+		out = append(out, p.Error())
+	}
+	return strings.Join(out, "\n")
+}
+
+func TestOnAForgeAnIDThatIsLostWhileTheVNFRunsIsHeldUntilAccepted(t *testing.T) {
+	id, other := testID(1), testID(9)
+	const amf, moved = "instances/m/amf", "instances/z/amf"
+	for name, c := range map[string]struct {
+		slip  func(t *testing.T, clone string)
+		at    string // the directory that has lost the id
+		fresh string // the id there
+		says  string
+	}{
+		"another id in the same directory": {
+			slip: func(t *testing.T, clone string) { put(t, clone, amf+"/vnf.yaml", named(other, "amf", 3)) },
+			at:   amf, fresh: other, says: "the id of a VNF that runs was changed",
+		},
+		"no id any more": {
+			slip: func(t *testing.T, clone string) { put(t, clone, amf+"/vnf.yaml", named("", "amf", 3)) },
+			at:   amf, fresh: desired.DeriveID(amf), says: "the id of a VNF that runs was changed",
+		},
+		"moved, and the id lost on the way": {
+			slip: func(t *testing.T, clone string) {
+				runGit(t, clone, "rm", "-rq", amf)
+				put(t, clone, moved+"/vnf.yaml", named("", "amf", 3))
+			},
+			at: moved, fresh: desired.DeriveID(moved), says: "moving " + amf + " without its id would terminate",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, clone, was := forged(t)
+			c.slip(t, clone)
+			follow(t, r, clone, "Slip")
+			held := func(r *Repo) {
+				t.Helper()
+				if rev, ok := r.Lookup(id); !ok || rev != was {
+					t.Errorf("the instance is at %+v, %v; want %+v", rev, ok, was)
+				}
+				if in, err := r.Read(t.Context(), was); err != nil || in.Levels["vdu1_aspect"] != 1 {
+					t.Errorf("what stands can't be read: %+v, %v", in, err)
+				}
+				if rev, ok := r.Lookup(c.fresh); ok {
+					t.Errorf("what took its place is obeyed: %+v", rev)
+				}
+				if n := len(r.List()); n != 2 {
+					t.Errorf("%d instances, want 2", n)
+				}
+				said := problemsAt(r)
+				if !strings.HasPrefix(said, c.at+"/vnf.yaml: "+c.says) || !strings.Contains(said, "id: "+id) || strings.Contains(said, "\n") {
+					t.Errorf("problems: %s", said)
+				}
+				if ps := r.Problems(); len(ps) > 0 && ps[0].Instance != id {
+					t.Errorf("the problem is that of instance %q", ps[0].Instance)
+				}
+			}
+			held(r)
+			held(restarted(t, r, was))
+
+			put(t, clone, "instances/m/smf/vnf.yaml", named(testID(2), "smf", 2)) // others go on
+			put(t, clone, c.at+"/README", []byte("the same directory, still without the id\n"))
+			follow(t, r, clone, "Go on")
+			held(r)
+			if rev, _ := r.Lookup(testID(2)); rev.Commit != r.Head() {
+				t.Errorf("another instance isn't followed: %+v", rev)
+			}
+			if _, err := r.Write(t.Context(), desired.Write{Instance: id, Dir: amf, Subject: "s", Change: setLevel(id, 7)}); err == nil {
+				t.Error("what is held was written")
+			}
+
+			put(t, clone, c.at+"/vnf.yaml", named(id, "amf", 4)) // mended
+			follow(t, r, clone, "Put the id back")
+			if rev, ok := r.Lookup(id); !ok || rev.Dir != c.at || rev.Commit != r.Head() || len(r.Problems()) > 0 {
+				t.Errorf("mended, the instance is at %+v, %v; problems: %s", rev, ok, problemsAt(r))
+			}
+
+			if c.at == amf {
+				put(t, clone, amf+"/vnf.yaml", named(c.fresh, "amf", 3))
+			} else {
+				runGit(t, clone, "rm", "-rq", moved)
+				put(t, clone, "instances/y/amf/vnf.yaml", named("", "amf", 3))
+				c.at, c.fresh = "instances/y/amf", desired.DeriveID("instances/y/amf")
+			}
+			if c.fresh == desired.DeriveID(amf) {
+				put(t, clone, amf+"/vnf.yaml", named("", "amf", 3))
+			}
+			follow(t, r, clone, "Once more, and it is meant")
+			if _, ok := r.Lookup(id); !ok {
+				t.Fatal("not held a second time")
+			}
+			taken, err := r.Accept(t.Context())
+			if err != nil || len(taken) != 1 || taken[0].Instance != id {
+				t.Errorf("accepted %v, %v", taken, err)
+			}
+			for _, r := range []*Repo{r, restarted(t, r, was)} {
+				if rev, ok := r.Lookup(id); ok {
+					t.Errorf("accepted, it is still at %+v", rev)
+				}
+				if rev, ok := r.Lookup(c.fresh); !ok || rev.Dir != c.at || len(r.Problems()) > 0 {
+					t.Errorf("accepted, the new one is at %+v, %v; problems: %s", rev, ok, problemsAt(r))
+				}
+			}
+		})
+	}
+}
+
+func TestWhatWasMovedWithoutItsIDGoesWhenThatIsRemovedToo(t *testing.T) {
+	r, clone, _ := forged(t)
+	runGit(t, clone, "rm", "-rq", "instances/m/amf")
+	put(t, clone, "instances/z/vnf.yaml", named("", "amf", 3))
+	follow(t, r, clone, "Move it, and lose its id")
+	runGit(t, clone, "rm", "-rq", "instances/z")
+	follow(t, r, clone, "Remove it")
+	if rev, ok := r.Lookup(testID(1)); ok || len(r.List()) != 1 || len(r.Problems()) > 0 {
+		t.Errorf("it is still at %+v; problems: %s", rev, problemsAt(r))
+	}
+}
+
+func TestAnIDOfWhatDoesNotRunMayBeChanged(t *testing.T) {
+	r, clone, _ := forged(t)
+	off := append(named(testID(1), "amf", 1), "state: notInstantiated\n"...)
+	put(t, clone, "instances/m/amf/vnf.yaml", off)
+	follow(t, r, clone, "Terminate it")
+	put(t, clone, "instances/m/amf/vnf.yaml", named(testID(9), "amf", 1))
+	follow(t, r, clone, "Another VNF")
+	_, was := r.Lookup(testID(1))
+	if rev, ok := r.Lookup(testID(9)); !ok || was || rev.Commit != r.Head() || len(r.Problems()) > 0 {
+		t.Errorf("the new one is at %+v, %v; problems: %s", rev, ok, problemsAt(r))
+	}
+}
+
+func TestOfTwoFilesWithOneIDTheOneThatHadItIsObeyed(t *testing.T) {
+	r, clone, was := forged(t)
+	put(t, clone, "instances/a/vnf.yaml", named(testID(1), "amf", 5)) // sorts first
+	follow(t, r, clone, "Copy it")
+	check := func(r *Repo) {
+		t.Helper()
+		if rev, ok := r.Lookup(testID(1)); !ok || rev.Dir != was.Dir || rev.Tree != was.Tree {
+			t.Errorf("the copy took over: %+v", rev)
+		}
+		if said := problemsAt(r); !strings.HasPrefix(said, "instances/a/vnf.yaml: id "+testID(1)+" is already that of "+was.Dir+"/vnf.yaml") || strings.Contains(said, "\n") {
+			t.Errorf("problems: %s", said)
+		}
+	}
+	check(r)
+	check(restarted(t, r, was))
+	check(restarted(t, r)) // a new data directory, which knows of no operation: history tells
+	put(t, clone, "instances/m/amf/vnf.yaml", named(testID(1), "amf", 2))
+	follow(t, r, clone, "Scale the original")
+	if rev, _ := r.Lookup(testID(1)); rev.Dir != was.Dir || rev.Commit != r.Head() {
+		t.Errorf("the original isn't followed: %+v", rev)
+	}
+	runGit(t, clone, "rm", "-rq", "instances/m/amf")
+	follow(t, r, clone, "The move is done in two commits")
+	if rev, ok := r.Lookup(testID(1)); !ok || rev.Dir != "instances/a" || len(r.Problems()) > 0 {
+		t.Errorf("moved in two steps, it is at %+v, %v; problems: %s", rev, ok, problemsAt(r))
+	}
+}
+
+func TestAnIDThatNobodyCanTellTheOwnerOfIsHeld(t *testing.T) {
+	r, clone, was := forged(t)
+	runGit(t, clone, "rm", "-rq", "instances/m/amf")
+	put(t, clone, "instances/b/vnf.yaml", named(testID(1), "amf", 5))
+	put(t, clone, "instances/c/vnf.yaml", named(testID(1), "amf", 6))
+	put(t, clone, "instances/d/vnf.yaml", named(testID(5), "upf", 1))
+	put(t, clone, "instances/e/vnf.yaml", named(testID(5), "upf", 1))
+	follow(t, r, clone, "Move it to two places")
+	check := func(r *Repo) {
+		t.Helper()
+		if rev, ok := r.Lookup(testID(1)); !ok || rev != was {
+			t.Errorf("the instance is at %+v, %v; want %+v", rev, ok, was)
+		}
+		if rev, ok := r.Lookup(testID(5)); ok {
+			t.Errorf("of two new ones with one id, one is obeyed: %+v", rev)
+		}
+		var files []string
+		for _, p := range r.Problems() {
+			files = append(files, p.File)
+		}
+		if want := []string{"instances/b/vnf.yaml", "instances/c/vnf.yaml", "instances/d/vnf.yaml", "instances/e/vnf.yaml"}; !slices.Equal(files, want) {
+			t.Errorf("problems in %v", files)
+		}
+	}
+	check(r)
+	check(restarted(t, r, was))
+	runGit(t, clone, "rm", "-rq", "instances/c", "instances/e")
+	follow(t, r, clone, "Decide")
+	if rev, ok := r.Lookup(testID(1)); !ok || rev.Dir != "instances/b" || len(r.Problems()) > 0 {
+		t.Errorf("decided, it is at %+v, %v; problems: %s", rev, ok, problemsAt(r))
+	}
+	if rev, ok := r.Lookup(testID(5)); !ok || rev.Dir != "instances/d" {
+		t.Errorf("decided, the new one is at %+v, %v", rev, ok)
+	}
+}
+
+func TestAMoveAsItStoodTakesTheIDAlongThoughThereIsACopy(t *testing.T) {
+	r, clone, was := forged(t)
+	runGit(t, clone, "mv", "instances/m/amf", "instances/z")
+	put(t, clone, "instances/b/vnf.yaml", named(testID(1), "amf", 5))
+	follow(t, r, clone, "Move it, and copy it with changes")
+	for _, r := range []*Repo{r, restarted(t, r, was)} {
+		if rev, ok := r.Lookup(testID(1)); !ok || rev.Dir != "instances/z" || !strings.HasPrefix(problemsAt(r), "instances/b/vnf.yaml: id ") {
+			t.Errorf("moved, it is at %+v, %v; problems: %s", rev, ok, problemsAt(r))
+		}
+	}
+}
+
+func TestALostIDStaysHeldThoughTheFileIsBrokenAfterwardsAndTheServerStartsAgain(t *testing.T) {
+	r, clone, was := forged(t)
+	put(t, clone, "instances/m/amf/vnf.yaml", named(testID(9), "amf", 3))
+	follow(t, r, clone, "Another id")
+	put(t, clone, "instances/m/amf/vnf.yaml", []byte("nonsense: 1\n"))
+	follow(t, r, clone, "Break it")
+	for _, r := range []*Repo{r, restarted(t, r, was)} {
+		if rev, ok := r.Lookup(testID(1)); !ok || rev != was || len(r.Problems()) != 1 {
+			t.Errorf("the instance is at %+v, %v; want %+v; problems: %s", rev, ok, was, problemsAt(r))
+		}
+		if rev, ok := r.Lookup(testID(9)); ok {
+			t.Errorf("what took its place is obeyed: %+v", rev)
+		}
+	}
+}
+
+func TestWhatOneCommitEndsAndAnotherBeginsIsNoLostIDHoweverFastTheyCome(t *testing.T) {
+	for name, slip := range map[string]func(t *testing.T, clone string){
+		"removed, and one of its name added elsewhere": func(t *testing.T, clone string) {
+			runGit(t, clone, "rm", "-rq", "instances/m/amf")
+			commitPush(t, clone, "Remove it")
+			put(t, clone, "instances/z/amf/vnf.yaml", named(testID(9), "amf", 3))
+		},
+		"removed, and another one added in its place": func(t *testing.T, clone string) {
+			runGit(t, clone, "rm", "-rq", "instances/m/amf")
+			commitPush(t, clone, "Remove it")
+			put(t, clone, "instances/m/amf/vnf.yaml", named(testID(9), "amf", 3))
+		},
+		"terminated, and its directory given to another one": func(t *testing.T, clone string) {
+			put(t, clone, "instances/m/amf/vnf.yaml", append(named(testID(1), "amf", 1), "state: notInstantiated\n"...))
+			commitPush(t, clone, "Terminate it")
+			put(t, clone, "instances/m/amf/vnf.yaml", named(testID(9), "amf", 3))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, clone, was := forged(t)
+			slip(t, clone)
+			follow(t, r, clone, "Begin another")
+			for _, r := range []*Repo{r, restarted(t, r, was)} {
+				_, old := r.Lookup(testID(1))
+				if _, fresh := r.Lookup(testID(9)); old || !fresh || len(r.Problems()) > 0 {
+					t.Errorf("the old one is there: %v, the new one: %v; problems: %s", old, fresh, problemsAt(r))
+				}
+			}
+		})
+	}
+}

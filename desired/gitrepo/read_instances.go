@@ -1,0 +1,91 @@
+package gitrepo
+
+import (
+	"context"
+	"errors"
+	"path"
+	"runtime"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/internal/git"
+)
+
+// readSlots reads and parses the instances after a change, nil where one is gone.
+func (r *Reader) readSlots(ctx context.Context, changes []dirChange, commit string) ([]*slot, error) {
+	slots := make([]*slot, len(changes))
+	const chunk = 512
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for from := 0; from < len(changes); from += chunk {
+		g.Go(func() error {
+			return r.readSlotChunk(ctx, changes[from:min(from+chunk, len(changes))], slots[from:], commit)
+		})
+	}
+	return slots, g.Wait()
+}
+
+func (r *Reader) readSlotChunk(ctx context.Context, changes []dirChange, slots []*slot, commit string) error {
+	var hashes []string
+	var at []int
+	for i, c := range changes {
+		if c.after == "" {
+			var err error
+			if c.stray != "" {
+				slots[i], err = r.misnamed(ctx, c, commit)
+			}
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		slots[i] = &slot{rev: desired.Revision{Dir: c.dir, Commit: commit, Tree: c.after}}
+		if !c.file.IsFile() {
+			slots[i].problems = []*desired.Problem{notAFile(path.Join(c.dir, desired.InstanceFile), c.file)}
+			continue
+		}
+		if in, ok := r.parsed.Get(parsedKey(c.dir, c.after)); ok && len(secretsIn("", nil, in)) == 0 {
+			slots[i].rev.Instance, slots[i].name = in.ID, in.Name
+			continue
+		}
+		hashes, at = append(hashes, c.file.Hash), append(at, i)
+	}
+	return r.objects.Each(ctx, git.KindBlob, hashes, func(j int, data []byte, err error) error {
+		c, s := changes[at[j]], slots[at[j]]
+		file := path.Join(c.dir, desired.InstanceFile)
+		if errors.Is(err, git.ErrTooLarge) {
+			s.problems = []*desired.Problem{{File: file, Message: err.Error(), Remedy: "keep large files elsewhere"}}
+			return nil
+		}
+		if err != nil {
+			return r.damaged(file+" at "+commit, err)
+		}
+		in, err := r.parse(c.dir, c.after, data)
+		if err != nil {
+			s.problems = problemsOf(file, err)
+			return nil
+		}
+		s.rev.Instance, s.name, s.exposed = in.ID, in.Name, secretsIn(file, data, in)
+		return nil
+	})
+}
+
+// problemsOf takes a parse error apart.
+func problemsOf(file string, err error) []*desired.Problem {
+	if inv, ok := errors.AsType[*desired.InvalidError](err); ok && len(inv.Problems) > 0 {
+		return inv.Problems
+	}
+	return []*desired.Problem{{File: file, Message: err.Error()}}
+}
+
+func notAFile(file string, e git.Entry) *desired.Problem {
+	what := "a folder"
+	switch e.Mode {
+	case git.ModeSymlink:
+		what = "a symbolic link"
+	case git.ModeSubmodule:
+		what = "a submodule"
+	}
+	return &desired.Problem{File: file, Message: "is " + what + ", not a file", Remedy: "commit a plain file"}
+}

@@ -1,0 +1,261 @@
+package gitrepo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/internal/git"
+)
+
+// acceptedRef is the commit as of which a person has accepted that ids were lost.
+const acceptedRef = "refs/jibe/accepted"
+
+// recoverIDs decides, after a start, what head alone doesn't tell: who has an id that
+// several directories claim, and which instance that ran was lost by a slip. It goes by
+// what was operated on last, else by the branch's first parents.
+func (r *Repo) recoverIDs(ctx context.Context) error {
+	operated := map[string]desired.Revision{}
+	if r.opt.Operated != nil {
+		list, err := r.opt.Operated(ctx)
+		if err != nil {
+			return fmt.Errorf("what was operated on last: %w", err)
+		}
+		for _, rev := range list {
+			operated[rev.Instance] = rev
+		}
+	}
+	r.move.Lock()
+	defer r.move.Unlock()
+	for id := range r.index.held {
+		if err := r.recoverOwner(ctx, id, operated[id]); err != nil {
+			return fmt.Errorf("who has id %s: %w", id, err)
+		}
+	}
+	m, err := r.recoverLost(ctx, operated)
+	if err != nil {
+		return fmt.Errorf("which ids were lost: %w", err)
+	}
+	for _, l := range m.losses {
+		r.log.Warn("not obeyed, the last good revision stands", "instance", l.was.Instance, "problem", l.problem().Error())
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.index.apply(m)
+	r.listed = nil
+	return nil
+}
+
+// recoverOwner finds who has an id that several directories claim. was is its last operated
+// revision, if there is one.
+func (r *Repo) recoverOwner(ctx context.Context, id string, was desired.Revision) error {
+	dirs := r.index.claimants(id)
+	owner := ""
+	if slices.Contains(dirs, was.Dir) {
+		owner = was.Dir
+	} else if was.Tree != "" {
+		same := slices.DeleteFunc(slices.Clone(dirs), func(d string) bool { return r.index.byDir[d].rev.Tree != was.Tree })
+		if len(same) == 1 {
+			owner = same[0]
+		}
+	}
+	if owner == "" {
+		var err error
+		if owner, err = r.firstWith(ctx, id, dirs); err != nil {
+			return err
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case owner != "":
+		r.index.own(id, owner)
+	case was.Tree != "":
+		r.index.hold(id, &hold{slot: slot{rev: was}})
+	}
+	r.listed = nil
+	return nil
+}
+
+// firstWith is the one of the directories that had the id when no other had it, going back
+// along the branch's first parents; "" where they got it together.
+func (r *Repo) firstWith(ctx context.Context, id string, dirs []string) (string, error) {
+	r.mu.RLock()
+	head := r.head
+	r.mu.RUnlock()
+	args := []string{"--literal-pathspecs", "rev-list", "--first-parent", head, "--"}
+	for _, d := range dirs {
+		args = append(args, path.Join(d, desired.InstanceFile))
+	}
+	out, err := r.git.Run(ctx, args...)
+	if err != nil {
+		return "", err
+	}
+	for commit := range strings.Lines(out) {
+		c, err := r.commit(ctx, strings.TrimSpace(commit))
+		if err != nil {
+			return "", err
+		}
+		if len(c.Parents) == 0 {
+			return "", nil
+		}
+		root, err := r.rootOf(ctx, c.Parents[0])
+		if err != nil {
+			return "", err
+		}
+		var had []string
+		for _, d := range dirs {
+			data, err := r.fileAt(ctx, root, path.Join(d, desired.InstanceFile))
+			if errors.Is(err, desired.ErrNotFound) {
+				continue
+			}
+			if err != nil {
+				return "", err
+			}
+			if in, err := desired.ParseInstance(path.Join(d, desired.InstanceFile), data); err == nil && in.ID == id {
+				had = append(had, d)
+			}
+		}
+		switch len(had) {
+		case 0:
+			return "", nil
+		case 1:
+			return had[0], nil
+		}
+	}
+	return "", nil
+}
+
+// recoverLost finds the instances that ran, and whose ids head has lost.
+func (r *Repo) recoverLost(ctx context.Context, operated map[string]desired.Revision) (headMove, error) {
+	var m headMove
+	var before []*slot
+	looked := map[string]bool{}
+	look := func(dir string, was *slot) {
+		now := r.index.byDir[dir]
+		looked[dir] = true
+		m.changes = append(m.changes, dirChange{dir: dir})
+		before, m.slots = append(before, was), append(m.slots, now)
+	}
+	for id, rev := range operated {
+		if r.index.byID[id] != nil || r.index.held[id] != nil {
+			continue
+		}
+		if now := r.index.byDir[rev.Dir]; now != nil && now.rev.Instance == "" {
+			continue // nothing of it could ever be read
+		}
+		if _, err := r.Read(ctx, rev); err != nil {
+			r.log.Warn("what an instance that is gone was can't be read", "instance", id, "revision", rev.Commit, "error", err)
+			continue
+		}
+		look(rev.Dir, &slot{rev: rev})
+	}
+	if len(m.changes) == 0 {
+		return headMove{}, nil
+	}
+	for dir, s := range r.index.byDir {
+		if _, known := operated[s.rev.Instance]; !known && s.rev.Instance != "" && !looked[dir] {
+			look(dir, nil)
+		}
+	}
+	losses, err := r.losses(ctx, m.changes, before, m.slots, func(string) bool { return false })
+	if err != nil {
+		return headMove{}, err
+	}
+	accepted, err := r.acceptedTrees(ctx)
+	if err != nil {
+		return headMove{}, err
+	}
+	lost := headMove{}
+	r.mu.RLock()
+	head := r.head
+	r.mu.RUnlock()
+	for _, l := range losses {
+		tree, err := accepted(l.now.Dir)
+		if err != nil {
+			return headMove{}, err
+		}
+		slip := false
+		if l.running && tree != l.now.Tree {
+			if slip, err = r.slipped(ctx, head, l); err != nil {
+				return headMove{}, err
+			}
+		}
+		if slip {
+			lost.losses = append(lost.losses, l)
+			lost.changes = append(lost.changes, dirChange{dir: l.now.Dir})
+			lost.slots = append(lost.slots, r.index.byDir[l.now.Dir])
+		}
+	}
+	return lost, nil
+}
+
+// acceptedTrees finds directories as they were when a person last accepted what was held;
+// "" where they weren't.
+func (r *Repo) acceptedTrees(ctx context.Context) (func(dir string) (string, error), error) {
+	commit, err := git.ReadRef(r.opt.Dir, acceptedRef)
+	if err != nil {
+		return nil, err
+	}
+	root, err := r.rootOf(ctx, commit)
+	if err != nil {
+		return nil, err
+	}
+	return func(dir string) (string, error) {
+		e, ok, err := r.lookupPath(ctx, root, dir)
+		if err != nil || !ok {
+			return "", err
+		}
+		return e.Hash, nil
+	}, nil
+}
+
+// acceptLost takes what was held because ids were lost, and returns what was wrong with
+// it. It is durable first: a restart must not hold it again.
+func (r *Repo) acceptLost(ctx context.Context) ([]*desired.Problem, error) {
+	r.mu.RLock()
+	var problems []*desired.Problem
+	var changes []dirChange
+	for dir, s := range r.index.bad {
+		if s.lost {
+			problems = append(problems, s.problems...)
+			changes = append(changes, dirChange{dir: dir})
+		}
+	}
+	head, root := r.head, r.root
+	r.mu.RUnlock()
+	if len(changes) == 0 {
+		return nil, nil
+	}
+	for i, c := range changes {
+		e, _, err := r.lookupPath(ctx, root, c.dir)
+		if err != nil {
+			return nil, err
+		}
+		changes[i].after = e.Hash
+		if changes[i].file, _, err = r.lookupPath(ctx, e.Hash, desired.InstanceFile); err != nil {
+			return nil, err
+		}
+	}
+	slots, err := r.readSlots(ctx, changes, head)
+	if err != nil {
+		return nil, err
+	}
+	before, err := git.ReadRef(r.opt.Dir, acceptedRef)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.refs.Move(ctx, acceptedRef, head, before); err != nil {
+		return nil, fmt.Errorf("%w: %w", desired.ErrUnavailable, err)
+	}
+	r.mu.Lock()
+	ids := r.index.apply(headMove{changes: changes, slots: slots})
+	r.listed = nil
+	r.mu.Unlock()
+	r.notify(ids, false)
+	return problems, nil
+}

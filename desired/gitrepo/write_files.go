@@ -1,0 +1,129 @@
+package gitrepo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/internal/git"
+)
+
+// Seed commits files of any path: what a new desired repository starts with. It
+// is for the first start and for tests; instances are written with [Repo.Write].
+// Files of the same path are replaced, others stay; where nothing differs, no
+// commit is made. It returns when the commit is durable.
+func (r *Repo) Seed(ctx context.Context, files map[string][]byte, subject string) error {
+	err := r.writeFiles(ctx, oneLine(subject)+"\n", func(ed *git.TreeEditor) error {
+		for _, p := range slices.Sorted(maps.Keys(files)) {
+			if err := setFile(ed, p, files[p]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("write the first files of the desired repository: %w", err)
+	}
+	return nil
+}
+
+// WriteVIM commits a change of vims/<name>.yaml. change is given what the file holds, nil
+// where there is none, and returns what it shall, nil to remove it; it runs again where
+// somebody else was faster. Where nothing differs, no commit is made. It returns when the
+// commit is durable and the settings are the new ones.
+func (r *Repo) WriteVIM(ctx context.Context, name, subject string, trailers []desired.Trailer, change func(now []byte) ([]byte, error)) error {
+	file := desired.VIMFile(name)
+	return r.writeFiles(ctx, message(desired.Write{Subject: subject, Trailers: trailers}), func(ed *git.TreeEditor) error {
+		e, found, err := ed.EntryAt(file)
+		if err != nil {
+			return err
+		}
+		var now []byte
+		if found && e.IsFile() {
+			if now, err = r.objects.Get(ctx, git.KindBlob, e.Hash); err != nil {
+				return fmt.Errorf("%w: %w", desired.ErrUnavailable, r.damaged(file, err))
+			}
+		}
+		next, err := change(now)
+		switch {
+		case err != nil:
+			return err
+		case next != nil:
+			return setFile(ed, file, next)
+		case found:
+			return ed.Set(file, git.Entry{})
+		}
+		return nil
+	})
+}
+
+// setFile puts a file at a path.
+func setFile(ed *git.TreeEditor, p string, data []byte) error {
+	if err := checkPath(p); err != nil {
+		return err
+	}
+	e, found, err := ed.EntryAt(p)
+	if err != nil {
+		return err
+	}
+	if found && !e.IsFile() {
+		return fmt.Errorf("%s is a folder", p)
+	}
+	if !found {
+		e.Mode = git.ModeFile
+	}
+	if hash := git.HashObject(git.KindBlob, data); hash == e.Hash {
+		return nil
+	}
+	e.Hash = ed.Pack.Add(git.KindBlob, data)
+	return ed.Set(p, e)
+}
+
+// writeFiles commits an edit of files that are no instance's. edit runs again where the
+// branch has moved meanwhile.
+func (r *Repo) writeFiles(ctx context.Context, message string, edit func(ed *git.TreeEditor) error) error {
+	for turn := range maxTurns {
+		err := r.tryFiles(ctx, message, edit)
+		if !errors.Is(err, git.ErrRefMoved) && !errors.Is(err, git.ErrRefLocked) {
+			return err
+		}
+		if errors.Is(err, git.ErrRefLocked) {
+			if err := r.breakLocks(); err != nil {
+				return fmt.Errorf("%w: %w", desired.ErrUnavailable, err)
+			}
+		}
+		if err := wait(ctx, turnDelay(turn)); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("%w: branch %s moves too fast", desired.ErrUnavailable, r.opt.Branch)
+}
+
+func (r *Repo) tryFiles(ctx context.Context, message string, edit func(ed *git.TreeEditor) error) error {
+	r.move.Lock()
+	defer r.move.Unlock()
+	if err := r.refreshLocked(ctx); err != nil {
+		return err
+	}
+	if err := r.writable(); err != nil {
+		return err
+	}
+	r.mu.RLock()
+	head, root := r.head, r.root
+	r.mu.RUnlock()
+	ed := r.editTrees(ctx, root, nil, git.NewPack())
+	if err := edit(ed); err != nil {
+		return err
+	}
+	if ed.Root() == root {
+		return nil
+	}
+	commit := ed.Pack.Add(git.KindCommit, git.EncodeCommit(ed.Root(), head, "", r.opt.Author, r.opt.Now(), message))
+	if err := r.land(ctx, ed.Pack, commit, head); err != nil {
+		return err
+	}
+	return r.refreshLocked(ctx)
+}

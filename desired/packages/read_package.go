@@ -1,0 +1,212 @@
+package packages
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/jibe-vnfm/jibe/internal/git"
+)
+
+// What one package may hold; a repository is somebody else's, so that it can be
+// wrong or hostile. Images belong into a registry.
+const (
+	maxFiles    = 10_000    // files and directories
+	maxBlob     = 32 << 20  // bytes of a file
+	maxTotal    = 128 << 20 // bytes of all files
+	maxTree     = 4 << 20   // bytes of a directory's list
+	maxDeep     = 32        // directories in directories
+	maxPackages = 1_000     // in a folder of packages
+)
+
+// errStore is wrapped where the object store can't be read, in contrast to a
+// package that is wrong.
+var errStore = errors.New("the repository's objects can't be read")
+
+// refusedError is content that no package may have.
+type refusedError struct{ why string }
+
+func (e *refusedError) Error() string { return e.why }
+
+func refuse(format string, args ...any) error { return &refusedError{fmt.Sprintf(format, args...)} }
+
+// objects reads packages out of git objects. Within ctx it starts git when there is
+// something to read, and close ends that.
+type objects struct {
+	ctx context.Context
+	git *git.Objects
+}
+
+func newObjects(ctx context.Context, runner git.Runner) *objects {
+	return &objects{ctx, git.NewObjects(runner, git.Limits{Blob: maxBlob, Tree: maxTree, Commit: maxTree}, 0)}
+}
+
+func (o *objects) close() { o.git.Close() }
+
+// get returns an object of the kind. One that doesn't exist is ErrUnknown; one that is
+// too large, or of another kind, is refused.
+func (o *objects) get(name, kind string) (hash string, data []byte, err error) {
+	hash, data, err = o.git.Lookup(o.ctx, kind, name)
+	if err == nil {
+		return hash, data, nil
+	}
+	if large, ok := errors.AsType[*git.SizeError](err); ok {
+		return "", nil, refuse("it has %d bytes; at most %d are read", large.Size, large.Limit)
+	}
+	if other, ok := errors.AsType[*git.KindError](err); ok {
+		return "", nil, refuse("%s is a %s, not a %s", name, other.Kind, other.Want)
+	}
+	if errors.Is(err, git.ErrMissing) {
+		return "", nil, fmt.Errorf("%w: %s", ErrUnknown, name)
+	}
+	return "", nil, fmt.Errorf("%w: %w", errStore, err)
+}
+
+// tree returns the directory's entries.
+func (o *objects) tree(name string) (string, []git.Entry, error) {
+	hash, data, err := o.get(name, git.KindTree)
+	if err != nil {
+		return "", nil, err
+	}
+	t, err := git.ParseTree(data)
+	if err != nil {
+		return "", nil, refuse("a directory's list is damaged")
+	}
+	return hash, t.Entries(), nil
+}
+
+// packages finds the packages at the commit: the directory dir itself, or else
+// those directly in it.
+func (o *objects) packages(commit, dir string) ([]found, error) {
+	hash, items, err := o.tree(commit + ":" + dir)
+	if errors.Is(err, ErrUnknown) {
+		return nil, refuse("there is no directory %q at this version", dir)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if isPackage(items) {
+		return []found{{dir, hash}}, nil
+	}
+	var out []found
+	for _, i := range items {
+		if !isDir(i) || checkName(i.Name) != nil {
+			continue
+		}
+		_, inside, err := o.tree(i.Hash)
+		if err != nil {
+			return nil, err
+		}
+		if isPackage(inside) {
+			out = append(out, found{path.Join(dir, i.Name), i.Hash})
+		}
+		if len(out) > maxPackages {
+			return nil, refuse("more than %d packages in one folder", maxPackages)
+		}
+	}
+	return out, nil
+}
+
+// isDir takes a directory only as git writes it now: an old way isn't allowed in a package.
+func isDir(e git.Entry) bool { return e.Mode == git.ModeDir }
+
+func isPackage(items []git.Entry) bool {
+	return slices.ContainsFunc(items, func(i git.Entry) bool { return isDir(i) && i.Name == "TOSCA-Metadata" })
+}
+
+// files reads all of a tree into memory, within the limits. Symbolic links and
+// submodules are refused, as are names that could leave a directory when written.
+func (o *objects) files(tree string) (*files, error) {
+	out := newFiles()
+	if err := o.fill(out, tree, "", 0); err != nil {
+		return nil, err
+	}
+	out.finish()
+	return out, nil
+}
+
+func (o *objects) fill(out *files, tree, dir string, depth int) error {
+	if depth > maxDeep {
+		return refuse("%s: directories nest more than %d deep", dir, maxDeep)
+	}
+	_, items, err := o.tree(tree)
+	if err != nil {
+		return describe(dir, err)
+	}
+	for _, i := range items {
+		name := path.Join(dir, i.Name)
+		if err := checkName(i.Name); err != nil {
+			return describe(name, err)
+		}
+		if out.count()+1 > maxFiles {
+			return refuse("it has more than %d files and directories", maxFiles)
+		}
+		switch i.Mode {
+		case git.ModeDir:
+			if err := out.mkdir(name); err != nil {
+				return err
+			}
+			if err := o.fill(out, i.Hash, name, depth+1); err != nil {
+				return err
+			}
+		case git.ModeFile, git.ModeExec, "100664":
+			_, data, err := o.get(i.Hash, git.KindBlob)
+			if err != nil {
+				return describe(name, err)
+			}
+			if out.size += int64(len(data)); out.size > maxTotal {
+				return refuse("its files have more than %d bytes together", maxTotal)
+			}
+			mode := fs.FileMode(0o444)
+			if i.Mode == git.ModeExec {
+				mode = 0o555
+			}
+			if err := out.add(name, data, mode); err != nil {
+				return err
+			}
+		case git.ModeSymlink:
+			return refuse("%s: symbolic links are not allowed in a package: put the file itself there", name)
+		case git.ModeSubmodule:
+			return refuse("%s: submodules are not allowed in a package: put the files themselves there", name)
+		default:
+			return refuse("%s: git mode %s is not allowed in a package", name, i.Mode)
+		}
+	}
+	return nil
+}
+
+// describe says of which file an error is.
+func describe(name string, err error) error {
+	var refused *refusedError
+	if errors.As(err, &refused) {
+		return refuse("%s: %s", quoted(name), refused.why)
+	}
+	if errors.Is(err, ErrUnknown) {
+		return fmt.Errorf("%s: %w", quoted(name), err)
+	}
+	return err
+}
+
+func quoted(name string) string {
+	if name == "" {
+		return "."
+	}
+	return strconv.Quote(name)
+}
+
+func checkName(name string) error {
+	switch {
+	case name == "", name == ".", name == "..", strings.EqualFold(name, ".git"),
+		strings.ContainsAny(name, `/\:`), len(name) > 255, !utf8.ValidString(name),
+		strings.ContainsFunc(name, unicode.IsControl):
+		return refuse("the name is not allowed in a package: use letters, digits, '.', '-', '_'")
+	}
+	return nil
+}

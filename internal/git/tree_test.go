@@ -1,0 +1,105 @@
+package git
+
+import (
+	"bytes"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// TestSplicedTreesAreThoseThatGitWouldMake compares edits in place with encoding
+// anew, and lets real git read the deltas back.
+func TestSplicedTreesAreThoseThatGitWouldMake(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "r.git")
+	newRepository(t, dir)
+	tmp := t.TempDir()
+	store := NewObjects(Runner{Dir: dir}, megabyte, 1<<10)
+	defer store.Close()
+	rapid.Check(t, func(rt *rapid.T) {
+		pack := NewPack()
+		blob := pack.Add(KindBlob, []byte("x"))
+		sub := pack.Add(KindTree, EncodeTree([]Entry{{ModeFile, "f", blob}}))
+		model := map[string]Entry{}
+		work := &folder{Tree: &Tree{}}
+		want := map[string][]byte{}
+		for range rapid.IntRange(1, 30).Draw(rt, "steps") {
+			name := rapid.StringMatching(`[ab.\-0]{1,3}`).Draw(rt, "name") + strings.Repeat("n", rapid.IntRange(0, 40).Draw(rt, "long"))
+			if strings.Trim(name, ".") == "" {
+				continue
+			}
+			e := Entry{ModeFile, name, blob}
+			if rapid.Bool().Draw(rt, "folder") {
+				e = Entry{ModeDir, name, sub}
+			}
+			if old, ok := model[name]; ok && old.Mode != e.Mode {
+				continue // a name doesn't change its kind in one splice
+			}
+			oldHash, oldSize := work.hash, len(work.raw)
+			var s splice
+			if i, found := work.index(name, e.IsDir()); found && rapid.Bool().Draw(rt, "remove") {
+				s = work.remove(i)
+				delete(model, name)
+			} else {
+				s = work.set(e)
+				model[name] = e
+			}
+			if naive := EncodeTree(slices.Collect(maps.Values(model))); !bytes.Equal(naive, work.raw) {
+				rt.Fatalf("spliced %q\nwant    %q", work.raw, naive)
+			}
+			work.hash = pack.addSpliced(work.raw, oldHash, oldSize, s)
+			want[work.hash] = bytes.Clone(work.raw)
+			if parsed, err := ParseTree(work.raw); err != nil || !slices.Equal(parsed.offs, work.offs) {
+				rt.Fatalf("offsets %v, parsed %v, %v", work.offs, parsed, err)
+			}
+		}
+		if err := pack.Write(dir, tmp); err != nil {
+			rt.Fatal(err)
+		}
+		for hash, data := range want {
+			got, err := store.Get(t.Context(), KindTree, hash)
+			if err != nil || !bytes.Equal(got, data) {
+				rt.Fatalf("git reads %q, %v; want %q", got, err, data)
+			}
+		}
+	})
+	if out, err := (Runner{Dir: dir}).Run(t.Context(), "fsck", "--full", "--no-dangling", "--unreachable"); err != nil {
+		t.Error(out, err)
+	}
+}
+
+func FuzzParseTree(f *testing.F) {
+	f.Add([]byte("100644 a\x00aaaaaaaaaaaaaaaaaaaa40000 b\x00bbbbbbbbbbbbbbbbbbbb"))
+	f.Add([]byte("100644 \x00aaaaaaaaaaaaaaaaaaa"))
+	f.Add([]byte("40000 \x00"))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		tr, err := ParseTree(raw)
+		if err != nil {
+			return
+		}
+		var back []byte
+		for _, e := range tr.Entries() {
+			back = append(back, EncodeTree([]Entry{e})...)
+			tr.Find(e.Name)
+			if !IsHash(e.Hash) {
+				t.Errorf("hash %q", e.Hash)
+			}
+		}
+		if !bytes.Equal(back, raw) {
+			t.Errorf("%q becomes %q", raw, back)
+		}
+	})
+}
+
+func FuzzParseCommit(f *testing.F) {
+	f.Add([]byte("tree " + ZeroHash + "\nparent " + ZeroHash + "\nauthor a <a> 1 +0000\n\nmessage\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		c, err := ParseCommit(data)
+		if err == nil && !IsHash(c.Tree) {
+			t.Errorf("%q gives %+v", data, c)
+		}
+	})
+}
