@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/internal/mergepatch"
 	"github.com/jibe-vnfm/jibe/plan"
 )
 
@@ -165,10 +166,14 @@ func (m Entries) OfInstance() bool {
 	return len(m.Metadata) > 0 || len(m.Extensions) > 0 || len(m.Params) > 0
 }
 
-// With is m with later's entries, which count where both have one.
+// With returns the entries of both. Where both have one, that of later counts.
 func (m Entries) With(later Entries) Entries {
+	params := maps.Clone(m.Params)
+	if len(later.Params) > 0 {
+		params = mergepatch.Join(m.Params, later.Params)
+	}
 	return Entries{Metadata: merged(m.Metadata, later.Metadata), Extensions: merged(m.Extensions, later.Extensions),
-		Params: patched(m.Params, later.Params, true), VIMs: merged(m.VIMs, later.VIMs)}
+		Params: params, VIMs: merged(m.VIMs, later.VIMs)}
 }
 
 // Apply is the entries as m makes them.
@@ -180,29 +185,12 @@ func (m Entries) Apply(metadata, extensions map[string]any) (newMetadata, newExt
 	return newMetadata, newExtensions
 }
 
-// Patch is params as m makes them.
-func (m Entries) Patch(params map[string]any) map[string]any { return patched(params, m.Params, false) }
-
-// patched is a merge patch applied to a document, or with whole to another patch, which
-// then keeps what takes entries away.
-func patched(to, patch map[string]any, whole bool) map[string]any {
-	out := merged(to, nil)
-	for key, value := range patch {
-		inner, deep := value.(map[string]any)
-		switch {
-		case deep:
-			was, _ := out[key].(map[string]any)
-			value = patched(was, inner, whole)
-		case value == nil && !whole:
-			delete(out, key)
-			continue
-		}
-		if out == nil {
-			out = map[string]any{}
-		}
-		out[key] = value
+// Patch returns params as m changes them.
+func (m Entries) Patch(params map[string]any) map[string]any {
+	if len(m.Params) == 0 {
+		return maps.Clone(params)
 	}
-	return out
+	return mergepatch.Apply(params, m.Params)
 }
 
 func merged[V any](a, b map[string]V) map[string]V {

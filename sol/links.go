@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/internal/mergepatch"
 	"github.com/jibe-vnfm/jibe/lcm"
 )
 
@@ -196,7 +197,8 @@ func (l askedLink) onto(now desired.ExtVirtualLink, where string) (desired.ExtVi
 			return out, err
 		}
 		config := map[string]desired.ExtCpConfig{}
-		if err := exactly(fmt.Sprintf("%s.extCps[%d].cpConfig", where, i), merge(was["cpConfig"], cp.CpConfig), &config); err != nil {
+		had, _ := was["cpConfig"].(map[string]any)
+		if err := exactly(fmt.Sprintf("%s.extCps[%d].cpConfig", where, i), mergepatch.Apply(had, cp.CpConfig), &config); err != nil {
 			return out, err
 		}
 		out.ExtCps[at].CpConfig = config

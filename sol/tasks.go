@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/internal/mergepatch"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/vnfd"
 )
@@ -70,8 +71,8 @@ func (a *api) instantiate(w http.ResponseWriter, r *http.Request) error {
 			if next.ExtManagedVirtualLinks, err = managedOf(nil, req.ExtManagedVirtualLinks); err != nil {
 				return nil, err
 			}
-			next.Extensions = merge(now.Extensions, orEmpty(object(req.Extensions))).(map[string]any)
-			next.ConfigurableProperties = merge(now.ConfigurableProperties, orEmpty(object(req.VnfConfigurableProperties))).(map[string]any)
+			next.Extensions = mergepatch.Apply(now.Extensions, object(req.Extensions))
+			next.ConfigurableProperties = mergepatch.Apply(now.ConfigurableProperties, object(req.VnfConfigurableProperties))
 			placement, err := placementOf(object(req.AdditionalParams))
 			if err != nil {
 				return nil, err
@@ -97,13 +98,6 @@ func (a *api) instantiate(w http.ResponseWriter, r *http.Request) error {
 			}
 			return full, nil
 		}})
-}
-
-func orEmpty(m map[string]any) map[string]any {
-	if m == nil {
-		return map[string]any{}
-	}
-	return m
 }
 
 func flavourOf(pkg *vnfd.Package, id string) (*vnfd.Flavour, error) {
