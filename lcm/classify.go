@@ -68,15 +68,10 @@ func ClassifyLevels(before, after *desired.Instance, from, to map[string]int) (T
 	return "", nil, false
 }
 
-// NoRollback says why the change can't be rolled back although the type that
+// NoRollbackLevels returns why the change can't be rolled back although the type that
 // dominates it could be: one of its parts removes what can't be brought back. ""
-// means that nothing stands against it. It belongs in Operation.NoRollback. Levels
-// are compared as [Classify] does.
-func NoRollback(before, after *desired.Instance) string {
-	return NoRollbackLevels(before, after, levels(before), levels(after))
-}
-
-// NoRollbackLevels is [NoRollback] with the effective scale level of every aspect.
+// means that nothing stands against it. from and to are the effective scale levels of
+// every aspect. The answer belongs in Operation.NoRollback.
 func NoRollbackLevels(before, after *desired.Instance, from, to map[string]int) string {
 	if !runs(before) || !runs(after) {
 		return ""

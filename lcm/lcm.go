@@ -55,17 +55,16 @@ type Event string
 
 // The events.
 const (
-	Committed      Event = "committed"      // Prepared: the commit is durable
-	Granted        Event = "granted"        // Starting: go ahead
-	Refused        Event = "refused"        // Starting: the grant or the VIM refuses
-	Converged      Event = "converged"      // what runs is what was desired
-	Broke          Event = "broke"          // a step failed for good, or the deadline passed
-	RetryAsked     Event = "retry"          // SOL003 clause 5.4.14
-	RollbackAsked  Event = "rollback"       // 5.4.15
-	FailAsked      Event = "fail"           // 5.4.16
-	CancelAsked    Event = "cancel"         // 5.4.17
-	Superseded     Event = "superseded"     // a newer commit took the place of a failed one
-	RollbackBroken Event = "rollbackBroken" // the rollback itself failed
+	Committed     Event = "committed"  // Prepared: the commit is durable
+	Granted       Event = "granted"    // Starting: go ahead
+	Refused       Event = "refused"    // Starting: the grant or the VIM refuses
+	Converged     Event = "converged"  // what runs is what was desired
+	Broke         Event = "broke"      // a step failed for good, or the deadline passed
+	RetryAsked    Event = "retry"      // SOL003 clause 5.4.14
+	RollbackAsked Event = "rollback"   // 5.4.15
+	FailAsked     Event = "fail"       // 5.4.16
+	CancelAsked   Event = "cancel"     // 5.4.17
+	Superseded    Event = "superseded" // a newer commit took the place of a failed one
 )
 
 // ErrState is returned by Next for an event that the state doesn't allow; the
@@ -139,7 +138,7 @@ type Operation struct {
 	// CancelMode is FORCEFUL or GRACEFUL while a cancel is pending, else "".
 	CancelMode string `json:"cancelMode,omitempty"`
 	// NoRollback says why the operation can't be rolled back, where its type alone
-	// doesn't tell (one commit that scales in beside other changes); see [NoRollback].
+	// doesn't tell (one commit that scales in beside other changes); see [NoRollbackLevels].
 	NoRollback string `json:"noRollback,omitempty"`
 	// PinnedVIM is the VIM that an INSTANTIATE had filled in as vim:, as nobody had named one.
 	PinnedVIM string `json:"pinnedVim,omitempty"`
