@@ -12,6 +12,8 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
+
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/lcm/oplog"
@@ -127,24 +129,22 @@ const (
 
 // findSettled is find for a request that changes the instance.
 func (a *api) findSettled(ctx context.Context, id string) (known, error) {
-	patient, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	for {
-		k, err := a.find(ctx, id)
-		if err != nil {
-			return k, err
+	var k known
+	var failed error
+	settled := func(context.Context) (bool, error) {
+		if k, failed = a.find(ctx, id); failed != nil {
+			return true, nil
 		}
-		repaired, err := a.repaired(ctx, k)
-		if err != nil || repaired && k.record.Owed == "" {
-			return k, err
+		var repaired bool
+		if repaired, failed = a.repaired(ctx, k); failed != nil || repaired && k.record.Owed == "" {
+			return true, nil
 		}
 		a.Poke(id)
-		select {
-		case <-patient.Done():
-			return k, nil // idle says 409
-		case <-time.After(pause):
-		}
+		return false, nil
 	}
+	// Where the time runs out, idle answers 409 for what is still under way.
+	_ = wait.PollUntilContextTimeout(ctx, pause, patience, true, settled)
+	return k, failed
 }
 
 // repaired says whether no repair of drift is under way on the instance. One that
