@@ -71,7 +71,8 @@ const (
 // API answers 409.
 var ErrState = errors.New("not possible in this state")
 
-// Problem is ProblemDetails (SOL013 clause 6.3, RFC 7807) as an operation keeps it.
+// Problem is ProblemDetails (SOL013 clause 6.3, RFC 7807): why an operation failed, or why
+// a request was refused.
 type Problem struct {
 	Status int    `json:"status"`
 	Title  string `json:"title,omitempty"`

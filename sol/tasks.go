@@ -153,8 +153,8 @@ func (a *api) scale(w http.ResponseWriter, r *http.Request) error {
 	if err := read(w, r, &req); err != nil {
 		return err
 	}
-	if req.Type != scaleOut && req.Type != scaleIn {
-		return problem(http.StatusBadRequest, "attribute \"type\" must be %s or %s, not %q", scaleOut, scaleIn, req.Type)
+	if req.Type != lcm.ScaleOut && req.Type != lcm.ScaleIn {
+		return problem(http.StatusBadRequest, "attribute \"type\" must be %s or %s, not %q", lcm.ScaleOut, lcm.ScaleIn, req.Type)
 	}
 	if req.AspectID == "" {
 		return problem(http.StatusBadRequest, "attribute \"aspectId\" is missing")
@@ -191,7 +191,7 @@ func (a *api) scale(w http.ResponseWriter, r *http.Request) error {
 				return nil, err
 			}
 			steps := req.NumberOfSteps.n
-			if req.Type == scaleIn {
+			if req.Type == lcm.ScaleIn {
 				steps = -steps
 			}
 			level := levels[aspect.ID] + steps

@@ -158,9 +158,9 @@ func (a *api) instanceLinks(id string, running bool) map[string]Link {
 	if running {
 		tasks = map[string]string{"terminate": "terminate", "scale": "scale", "heal": "heal", "changeCurrentVnfPkg": "change_vnfpkg", "changeExtConn": "change_ext_conn"}
 	}
-	links := map[string]Link{"self": {a.link("vnf_instances", id)}}
+	links := map[string]Link{"self": {Href: a.link("vnf_instances", id)}}
 	for name, task := range tasks {
-		links[name] = Link{a.link("vnf_instances", id, task)}
+		links[name] = Link{Href: a.link("vnf_instances", id, task)}
 	}
 	return links
 }
@@ -397,25 +397,22 @@ func (a *api) operationBody(op *lcm.Operation) *VnfLcmOpOcc {
 	v := &VnfLcmOpOcc{
 		ID: op.ID, OperationState: op.State, StateEnteredTime: stamp(op.StateEntered), StartTime: stamp(op.Started),
 		VnfInstanceID: op.Instance, Operation: op.Type, IsAutomaticInvocation: op.Automatic,
-		OperationParams: op.Params, IsCancelPending: op.CancelMode != "", CancelMode: op.CancelMode,
-	}
-	if op.Error != nil {
-		v.Error = &ProblemDetails{Title: op.Error.Title, Status: op.Error.Status, Detail: op.Error.Detail}
+		OperationParams: op.Params, IsCancelPending: op.CancelMode != "", CancelMode: op.CancelMode, Error: op.Error,
 	}
 	if op.State == lcm.Completed {
 		v.ChangedInfo, v.PkgChange = op.ChangedInfo, op.PkgChange
 	}
 	v.ResourceChanges, v.ChangedExtConn = notify.Affected(op), notify.ChangedExtConnectivity(op)
 	v.Links = map[string]Link{
-		"self":        {a.link("vnf_lcm_op_occs", op.ID)},
-		"vnfInstance": {a.link("vnf_instances", op.Instance)},
+		"self":        {Href: a.link("vnf_lcm_op_occs", op.ID)},
+		"vnfInstance": {Href: a.link("vnf_instances", op.Instance)},
 	}
 	// Clients of today's VNFMs find these three whatever the state.
 	for _, task := range []string{"retry", "rollback", "fail"} {
-		v.Links[task] = Link{a.link("vnf_lcm_op_occs", op.ID, task)}
+		v.Links[task] = Link{Href: a.link("vnf_lcm_op_occs", op.ID, task)}
 	}
 	if _, err := lcm.Next(op.State, lcm.CancelAsked); err == nil {
-		v.Links["cancel"] = Link{a.link("vnf_lcm_op_occs", op.ID, "cancel")}
+		v.Links["cancel"] = Link{Href: a.link("vnf_lcm_op_occs", op.ID, "cancel")}
 	}
 	return v
 }
