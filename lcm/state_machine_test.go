@@ -45,7 +45,7 @@ func TestEveryStateMeetsEveryEventAsTheTableSays(t *testing.T) {
 		lines[i] = strings.TrimRight(lines[i], " ")
 	}
 	got := strings.Join(lines, "\n")
-	kit.Golden(t, filepath.Join("testdata", "machine.txt"), []byte(got))
+	kit.Golden(t, filepath.Join("testdata", "state_machine.txt"), []byte(got))
 }
 
 func TestARefusalSaysWhatIsPossible(t *testing.T) {
