@@ -68,15 +68,10 @@ func ClassifyLevels(before, after *desired.Instance, from, to map[string]int) (T
 	return "", nil, false
 }
 
-// NoRollback says why the change can't be rolled back although the type that
+// NoRollbackLevels returns why the change can't be rolled back although the type that
 // dominates it could be: one of its parts removes what can't be brought back. ""
-// means that nothing stands against it. It belongs in Operation.NoRollback. Levels
-// are compared as [Classify] does.
-func NoRollback(before, after *desired.Instance) string {
-	return NoRollbackLevels(before, after, levels(before), levels(after))
-}
-
-// NoRollbackLevels is [NoRollback] with the effective scale level of every aspect.
+// means that nothing stands against it. from and to are the effective scale levels of
+// every aspect. The answer belongs in Operation.NoRollback.
 func NoRollbackLevels(before, after *desired.Instance, from, to map[string]int) string {
 	if !runs(before) || !runs(after) {
 		return ""
@@ -136,9 +131,9 @@ func scaleChange(before, after *desired.Instance, from, to map[string]int, victi
 		return "", nil, false
 	case len(moved) == 1:
 		a := moved[0]
-		p := scaleParams{Type: scaleOut, Aspect: a, Steps: to[a] - from[a]}
+		p := scaleParams{Type: ScaleOut, Aspect: a, Steps: to[a] - from[a]}
 		if p.Steps < 0 {
-			p.Type, p.Steps = scaleIn, -p.Steps
+			p.Type, p.Steps = ScaleIn, -p.Steps
 			if ids, _ := condemnedVNFCs(victims); len(ids) > 0 {
 				p.AdditionalParams = map[string]any{"vnfcInstanceId": ids}
 			}
@@ -158,8 +153,8 @@ func scaleChange(before, after *desired.Instance, from, to map[string]int, victi
 
 // The values of ScaleVnfRequest.type (SOL003 clause 5.5.2.5).
 const (
-	scaleOut = "SCALE_OUT"
-	scaleIn  = "SCALE_IN"
+	ScaleOut = "SCALE_OUT"
+	ScaleIn  = "SCALE_IN"
 )
 
 type scaleParams struct {
@@ -174,7 +169,7 @@ type scaleParams struct {
 // as scale-in: a rollback is then refused rather than tried.
 func scalesIn(params json.RawMessage) bool {
 	var p scaleParams
-	return json.Unmarshal(params, &p) != nil || p.Type != scaleOut
+	return json.Unmarshal(params, &p) != nil || p.Type != ScaleOut
 }
 
 // condemnedAnew are the tombstones that before doesn't have, by key.

@@ -184,7 +184,13 @@ func TestAChangeThatRemovesForGoodHasNoRollback(t *testing.T) {
 		{nil, running(), ""},
 		{running(), nil, ""},
 	} {
-		got := lcm.NoRollback(c.before, c.after)
+		levels := func(in *desired.Instance) map[string]int {
+			if in == nil {
+				return nil
+			}
+			return in.Levels
+		}
+		got := lcm.NoRollbackLevels(c.before, c.after, levels(c.before), levels(c.after))
 		if (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
 			t.Errorf("%q, want %q", got, c.want)
 		}

@@ -1,6 +1,7 @@
 package lcm_test
 
 import (
+	"encoding/json"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -30,5 +31,14 @@ func TestWhatProgramsSetIsAMergePatchAndLaterOnesCount(t *testing.T) {
 	}
 	if all.IsZero() || !all.OfInstance() || !(lcm.Entries{}).IsZero() || !(lcm.Entries{Params: m{"a": 1}}).OfInstance() {
 		t.Error("what is nothing, and what is of the instance's file, is told wrongly")
+	}
+}
+
+func TestAnEmptyObjectStaysOneInAJoinedPatch(t *testing.T) {
+	type m = map[string]any
+	all := lcm.Entries{}.With(lcm.Entries{Params: m{"site": m{}}})
+	text, err := json.Marshal(all)
+	if err != nil || string(text) != `{"params":{"site":{}}}` {
+		t.Errorf("%s, %v: null would remove the entry", text, err)
 	}
 }

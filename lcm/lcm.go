@@ -7,7 +7,6 @@ package lcm
 import (
 	"encoding/json"
 	"errors"
-	"maps"
 	"time"
 
 	"github.com/jibe-vnfm/jibe/desired"
@@ -54,24 +53,24 @@ type Event string
 
 // The events.
 const (
-	Committed      Event = "committed"      // Prepared: the commit is durable
-	Granted        Event = "granted"        // Starting: go ahead
-	Refused        Event = "refused"        // Starting: the grant or the VIM refuses
-	Converged      Event = "converged"      // what runs is what was desired
-	Broke          Event = "broke"          // a step failed for good, or the deadline passed
-	RetryAsked     Event = "retry"          // SOL003 clause 5.4.14
-	RollbackAsked  Event = "rollback"       // 5.4.15
-	FailAsked      Event = "fail"           // 5.4.16
-	CancelAsked    Event = "cancel"         // 5.4.17
-	Superseded     Event = "superseded"     // a newer commit took the place of a failed one
-	RollbackBroken Event = "rollbackBroken" // the rollback itself failed
+	Committed     Event = "committed"  // Prepared: the commit is durable
+	Granted       Event = "granted"    // Starting: go ahead
+	Refused       Event = "refused"    // Starting: the grant or the VIM refuses
+	Converged     Event = "converged"  // what runs is what was desired
+	Broke         Event = "broke"      // a step failed for good, or the deadline passed
+	RetryAsked    Event = "retry"      // SOL003 clause 5.4.14
+	RollbackAsked Event = "rollback"   // 5.4.15
+	FailAsked     Event = "fail"       // 5.4.16
+	CancelAsked   Event = "cancel"     // 5.4.17
+	Superseded    Event = "superseded" // a newer commit took the place of a failed one
 )
 
 // ErrState is returned by Next for an event that the state doesn't allow; the
 // API answers 409.
 var ErrState = errors.New("not possible in this state")
 
-// Problem is ProblemDetails (SOL013 clause 6.3, RFC 7807) as an operation keeps it.
+// Problem is ProblemDetails (SOL013 clause 6.3, RFC 7807): why an operation failed, or why
+// a request was refused.
 type Problem struct {
 	Status int    `json:"status"`
 	Title  string `json:"title,omitempty"`
@@ -138,81 +137,12 @@ type Operation struct {
 	// CancelMode is FORCEFUL or GRACEFUL while a cancel is pending, else "".
 	CancelMode string `json:"cancelMode,omitempty"`
 	// NoRollback says why the operation can't be rolled back, where its type alone
-	// doesn't tell (one commit that scales in beside other changes); see [NoRollback].
+	// doesn't tell (one commit that scales in beside other changes); see [NoRollbackLevels].
 	NoRollback string `json:"noRollback,omitempty"`
 	// PinnedVIM is the VIM that an INSTANTIATE had filled in as vim:, as nobody had named one.
 	PinnedVIM string `json:"pinnedVim,omitempty"`
 	// SupersededBy is the operation that took this one's place in FAILED_TEMP.
 	SupersededBy string `json:"supersededBy,omitempty"`
-}
-
-// Entries are entries of an instance's metadata and extensions, and VIMs that it provides,
-// to set, and with nil to take away.
-type Entries struct {
-	Metadata   map[string]any `json:"metadata,omitempty"`
-	Extensions map[string]any `json:"extensions,omitempty"`
-	// Params is a merge patch (RFC 7396) of the instance's params.
-	Params map[string]any `json:"params,omitempty"`
-	// VIMs by name. Their credentials are references.
-	VIMs map[string]*desired.VIM `json:"vims,omitempty"`
-}
-
-// IsZero says that there is nothing to set or to take away.
-func (m Entries) IsZero() bool { return !m.OfInstance() && len(m.VIMs) == 0 }
-
-// OfInstance says that entries of the instance's own file are among them.
-func (m Entries) OfInstance() bool {
-	return len(m.Metadata) > 0 || len(m.Extensions) > 0 || len(m.Params) > 0
-}
-
-// With is m with later's entries, which count where both have one.
-func (m Entries) With(later Entries) Entries {
-	return Entries{Metadata: merged(m.Metadata, later.Metadata), Extensions: merged(m.Extensions, later.Extensions),
-		Params: patched(m.Params, later.Params, true), VIMs: merged(m.VIMs, later.VIMs)}
-}
-
-// Apply is the entries as m makes them.
-func (m Entries) Apply(metadata, extensions map[string]any) (newMetadata, newExtensions map[string]any) {
-	drop := func(_ string, v any) bool { return v == nil }
-	newMetadata, newExtensions = merged(metadata, m.Metadata), merged(extensions, m.Extensions)
-	maps.DeleteFunc(newMetadata, drop)
-	maps.DeleteFunc(newExtensions, drop)
-	return newMetadata, newExtensions
-}
-
-// Patch is params as m makes them.
-func (m Entries) Patch(params map[string]any) map[string]any { return patched(params, m.Params, false) }
-
-// patched is a merge patch applied to a document, or with whole to another patch, which
-// then keeps what takes entries away.
-func patched(to, patch map[string]any, whole bool) map[string]any {
-	out := merged(to, nil)
-	for key, value := range patch {
-		inner, deep := value.(map[string]any)
-		switch {
-		case deep:
-			was, _ := out[key].(map[string]any)
-			value = patched(was, inner, whole)
-		case value == nil && !whole:
-			delete(out, key)
-			continue
-		}
-		if out == nil {
-			out = map[string]any{}
-		}
-		out[key] = value
-	}
-	return out
-}
-
-func merged[V any](a, b map[string]V) map[string]V {
-	if len(b) == 0 {
-		return maps.Clone(a)
-	}
-	out := make(map[string]V, len(a)+len(b))
-	maps.Copy(out, a)
-	maps.Copy(out, b)
-	return out
 }
 
 // VNF names the instance and its product, for the filters of subscriptions.

@@ -15,7 +15,7 @@ func TestTheConformanceTableNamesTestsThatExist(t *testing.T) {
 		t.Fatal(err)
 	}
 	var code strings.Builder
-	for _, dir := range []string{".", "filter", "auth", "notify", "../lcm", "../reconciler", "../hooks/kubecluster", "../examples", "../test/e2e"} {
+	for _, dir := range []string{".", "filter", "auth", "notify", "../internal/mergepatch", "../lcm", "../reconciler", "../hooks/kubecluster", "../examples", "../test/e2e"} {
 		files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
 		if err != nil {
 			t.Fatal(err)

@@ -146,7 +146,7 @@ func (e *env) send(r *http.Request) answer {
 		e.t.Errorf("%s %s: %d doesn't conform: %v\n%.2000s", method, path, res.StatusCode, err, b)
 	}
 	if res.StatusCode >= 400 {
-		var p sol.ProblemDetails
+		var p lcm.Problem
 		if ct := res.Header.Get("Content-Type"); ct != "application/problem+json" || json.Unmarshal(b, &p) != nil || p.Status != res.StatusCode || p.Detail == "" || p.Title == "" {
 			e.t.Errorf("%s %s: %d is no ProblemDetails (%s): %s", method, path, res.StatusCode, ct, b)
 		}
@@ -181,7 +181,7 @@ func (a answer) object(t *testing.T) map[string]any {
 
 func (a answer) detail(t *testing.T) string {
 	t.Helper()
-	var p sol.ProblemDetails
+	var p lcm.Problem
 	a.json(t, &p)
 	return p.Detail
 }

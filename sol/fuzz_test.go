@@ -6,73 +6,10 @@ import (
 	"strings"
 	"testing"
 
-	jsonpatch "github.com/evanphx/json-patch/v5"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/jibe-vnfm/jibe/plan"
 )
-
-func TestMergePatchFollowsTheRFC(t *testing.T) {
-	// RFC 7396 appendix A, as far as both sides are objects.
-	for _, tt := range [][3]string{
-		{`{"a":"b"}`, `{"a":"c"}`, `{"a":"c"}`},
-		{`{"a":"b"}`, `{"b":"c"}`, `{"a":"b","b":"c"}`},
-		{`{"a":"b"}`, `{"a":null}`, `{}`},
-		{`{"a":"b","b":"c"}`, `{"a":null}`, `{"b":"c"}`},
-		{`{"a":["b"]}`, `{"a":"c"}`, `{"a":"c"}`},
-		{`{"a":"c"}`, `{"a":["b"]}`, `{"a":["b"]}`},
-		{`{"a":{"b":"c"}}`, `{"a":{"b":"d","c":null}}`, `{"a":{"b":"d"}}`},
-		{`{"a":[{"b":"c"}]}`, `{"a":[1]}`, `{"a":[1]}`},
-		{`{"e":null}`, `{"a":1}`, `{"e":null,"a":1}`},
-		{`{}`, `{"a":{"bb":{"ccc":null}}}`, `{"a":{"bb":{}}}`},
-	} {
-		var target, patch, want map[string]any
-		for i, to := range []*map[string]any{&target, &patch, &want} {
-			if err := json.Unmarshal([]byte(tt[i]), to); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if d := cmp.Diff(any(want), merge(target, patch)); d != "" {
-			t.Errorf("%s by %s: %s", tt[0], tt[1], d)
-		}
-	}
-}
-
-// FuzzMergePatch holds merge against another implementation of RFC 7396, and that
-// it alters neither of its arguments.
-func FuzzMergePatch(f *testing.F) {
-	f.Add(`{"a":{"b":1,"c":[1]}}`, `{"a":{"b":null,"d":{"e":null}}}`)
-	f.Add(`{}`, `{"a":null}`)
-	f.Fuzz(func(t *testing.T, target, patch string) {
-		var was, by map[string]any
-		if json.Unmarshal([]byte(target), &was) != nil || json.Unmarshal([]byte(patch), &by) != nil || was == nil || by == nil {
-			return
-		}
-		canonical := func(v any) []byte {
-			b, err := json.Marshal(v)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return b
-		}
-		a, b := canonical(was), canonical(by)
-		got := canonical(merge(was, by))
-		if string(canonical(was)) != string(a) || string(canonical(by)) != string(b) {
-			t.Fatalf("%s by %s: an argument was altered", target, patch)
-		}
-		want, err := jsonpatch.MergePatch(a, b)
-		if err != nil {
-			return
-		}
-		var x, y any
-		if json.Unmarshal(want, &x) != nil || json.Unmarshal(got, &y) != nil {
-			t.Fatalf("%s, %s", want, got)
-		}
-		if d := cmp.Diff(x, y); d != "" {
-			t.Fatalf("%s by %s: (-other +merge)\n%s", target, patch, d)
-		}
-	})
-}
 
 // FuzzDecode holds that any body is understood or refused with 400, and that
 // what is shown of it as operationParams is JSON without secrets.

@@ -1,9 +1,7 @@
 package sol
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"iter"
 	"net/http"
@@ -118,18 +116,6 @@ func (a *api) page(w http.ResponseWriter, r *http.Request, q query, entries iter
 		last = id
 	}
 	return reply(w, http.StatusOK, out)
-}
-
-// generic is v as JSON has it.
-func generic(v any) (map[string]any, error) {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return nil, err
-	}
-	dec := json.NewDecoder(bytes.NewReader(b))
-	dec.UseNumber()
-	m := map[string]any{}
-	return m, dec.Decode(&m)
 }
 
 // listInstances is GET vnf_instances (clause 5.4.2.3.2), by id.

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"context"
+
 	"github.com/jibe-vnfm/jibe/sol/auth"
 )
 
@@ -204,3 +206,15 @@ func checkContentType(r *http.Request) error {
 
 // stamp is how times are shown everywhere: RFC 3339 in UTC.
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
+
+type callerKey struct{}
+
+func withCaller(ctx context.Context, id auth.Identity) context.Context {
+	return context.WithValue(ctx, callerKey{}, id)
+}
+
+// callerOf is the authenticated caller's name.
+func callerOf(ctx context.Context) string {
+	id, _ := ctx.Value(callerKey{}).(auth.Identity)
+	return id.Name
+}

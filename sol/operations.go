@@ -5,7 +5,12 @@ import (
 	"errors"
 	"net/http"
 
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+
 	"github.com/jibe-vnfm/jibe/lcm"
+	"github.com/jibe-vnfm/jibe/sol/notify"
 	"github.com/jibe-vnfm/jibe/store"
 )
 
@@ -88,4 +93,36 @@ func (a *api) cancel(w http.ResponseWriter, r *http.Request) error {
 	return a.accept(w, r, func(ctx context.Context, id string) (*lcm.Operation, error) {
 		return a.Operations.Cancel(ctx, id, req.CancelMode)
 	})
+}
+
+// operationBody is the operation as clients see it.
+func (a *api) operationBody(op *lcm.Operation) *VnfLcmOpOcc {
+	v := &VnfLcmOpOcc{
+		ID: op.ID, OperationState: op.State, StateEnteredTime: stamp(op.StateEntered), StartTime: stamp(op.Started),
+		VnfInstanceID: op.Instance, Operation: op.Type, IsAutomaticInvocation: op.Automatic,
+		OperationParams: op.Params, IsCancelPending: op.CancelMode != "", CancelMode: op.CancelMode, Error: op.Error,
+	}
+	if op.State == lcm.Completed {
+		v.ChangedInfo, v.PkgChange = op.ChangedInfo, op.PkgChange
+	}
+	v.ResourceChanges, v.ChangedExtConn = notify.Affected(op), notify.ChangedExtConnectivity(op)
+	v.Links = map[string]Link{
+		"self":        {Href: a.link("vnf_lcm_op_occs", op.ID)},
+		"vnfInstance": {Href: a.link("vnf_instances", op.Instance)},
+	}
+	// Clients of today's VNFMs find these three whatever the state.
+	for _, task := range []string{"retry", "rollback", "fail"} {
+		v.Links[task] = Link{Href: a.link("vnf_lcm_op_occs", op.ID, task)}
+	}
+	if _, err := lcm.Next(op.State, lcm.CancelAsked); err == nil {
+		v.Links["cancel"] = Link{Href: a.link("vnf_lcm_op_occs", op.ID, "cancel")}
+	}
+	return v
+}
+
+// operationTag is the ETag of an operation: it changes with anything shown.
+func operationTag(body *VnfLcmOpOcc) string {
+	b, _ := json.Marshal(body)
+	sum := sha256.Sum256(b)
+	return `"` + hex.EncodeToString(sum[:12]) + `"`
 }

@@ -193,3 +193,10 @@ func (s sealer) one(where, v, old string) (string, error) {
 
 // redact returns v, JSON, without what is or may be a secret.
 func redact(v any) any { return desired.SecretNames{}.Strip(v) }
+
+func redacted(names desired.SecretNames, m map[string]any) map[string]any {
+	if len(m) == 0 {
+		return nil
+	}
+	return names.Strip(m).(map[string]any)
+}

@@ -8,10 +8,8 @@ import (
 	"github.com/jibe-vnfm/jibe/sol/notify"
 )
 
-// Link is SOL013 clause 6.3: a reference to a resource.
-type Link struct {
-	Href string `json:"href"`
-}
+// Link is a reference to a resource.
+type Link = notify.Link
 
 // VnfInstance is SOL003 v3.3.1 clause 5.5.2.2.
 type VnfInstance struct {
@@ -121,7 +119,7 @@ type VnfLcmOpOcc struct {
 	OperationParams       json.RawMessage             `json:"operationParams,omitempty"`
 	IsCancelPending       bool                        `json:"isCancelPending"`
 	CancelMode            string                      `json:"cancelMode,omitempty"`
-	Error                 *ProblemDetails             `json:"error,omitempty"`
+	Error                 *lcm.Problem                `json:"error,omitempty"`
 	ResourceChanges       *notify.ResourceChanges     `json:"resourceChanges,omitempty"`
 	ChangedInfo           json.RawMessage             `json:"changedInfo,omitempty"`
 	ChangedExtConn        []notify.ExtVirtualLinkInfo `json:"changedExtConnectivity,omitempty"`
@@ -175,12 +173,6 @@ type scaleVnfRequest struct {
 	NumberOfSteps    number         `json:"numberOfSteps,omitzero"`
 	AdditionalParams map[string]any `json:"additionalParams,omitempty"`
 }
-
-// The values of ScaleVnfRequest.type.
-const (
-	scaleOut = "SCALE_OUT"
-	scaleIn  = "SCALE_IN"
-)
 
 // terminateVnfRequest is SOL003 clause 5.5.2.8.
 type terminateVnfRequest struct {

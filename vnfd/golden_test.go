@@ -2,19 +2,16 @@ package vnfd_test
 
 import (
 	"encoding/json"
-	"flag"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/vnfd"
 	"github.com/rogpeppe/go-internal/txtar"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 // base is the package of testdata/base.txtar.
 func base(t testing.TB) fstest.MapFS {
@@ -32,14 +29,13 @@ func base(t testing.TB) fstest.MapFS {
 
 // apply makes a defective package of the base: an entry "delete" lists files to
 // remove; "edit/<file>" holds hunks of lines, those after "-" replaced by those
-// after "+"; any other entry is a file to add or replace.
-func apply(t *testing.T, files fstest.MapFS, a *txtar.Archive) (want string) {
+// after "+"; any other entry is a file to add or replace, but for "want".
+func apply(t *testing.T, files fstest.MapFS, a *txtar.Archive) {
 	t.Helper()
 	for _, f := range a.Files {
 		name, edit := strings.CutPrefix(f.Name, "edit/")
 		switch {
 		case f.Name == "want":
-			want = string(f.Data)
 		case f.Name == "delete":
 			for _, n := range strings.Fields(string(f.Data)) {
 				delete(files, n)
@@ -71,7 +67,6 @@ func apply(t *testing.T, files fstest.MapFS, a *txtar.Archive) (want string) {
 			files[f.Name] = &fstest.MapFile{Data: f.Data}
 		}
 	}
-	return want
 }
 
 func TestEveryDefectIsNamedWithFileAndLine(t *testing.T) {
@@ -86,7 +81,7 @@ func TestEveryDefectIsNamedWithFileAndLine(t *testing.T) {
 				t.Fatal(err)
 			}
 			files := base(t)
-			want := apply(t, files, a)
+			apply(t, files, a)
 			_, problems, err := vnfd.Check(files)
 			if err != nil {
 				t.Fatal(err)
@@ -95,20 +90,12 @@ func TestEveryDefectIsNamedWithFileAndLine(t *testing.T) {
 			for _, p := range problems {
 				got.WriteString(p.String() + "\n")
 			}
-			if *update {
-				for i := range a.Files {
-					if a.Files[i].Name == "want" {
-						a.Files[i].Data = []byte(got.String())
-					}
+			for i := range a.Files {
+				if a.Files[i].Name == "want" {
+					a.Files[i].Data = []byte(got.String())
 				}
-				if err := os.WriteFile(p, txtar.Format(a), 0o644); err != nil {
-					t.Fatal(err)
-				}
-				return
 			}
-			if diff := cmp.Diff(want, got.String()); diff != "" {
-				t.Error(diff)
-			}
+			kit.Golden(t, p, txtar.Format(a))
 			if got.Len() == 0 {
 				t.Error("nothing is wrong")
 			}
@@ -125,20 +112,7 @@ func TestLoadReadsEveryPartOfTheDescriptor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got = append(got, '\n')
-	const golden = "testdata/base.json"
-	if *update {
-		if err := os.WriteFile(golden, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Error(diff)
-	}
+	kit.Golden(t, filepath.Join("testdata", "base.json"), append(got, '\n'))
 	if diff := cmp.Diff([]string{"Scripts/scale.py"}, p.Artifacts); diff != "" {
 		t.Error(diff)
 	}

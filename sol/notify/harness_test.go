@@ -24,6 +24,7 @@ import (
 	"github.com/jibe-vnfm/jibe/sol/notify"
 	"github.com/jibe-vnfm/jibe/store"
 	"github.com/jibe-vnfm/jibe/store/bolt"
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/published"
 )
 
@@ -166,16 +167,6 @@ func (w *world) create(instance string) {
 	}
 }
 
-// eventually polls until f holds.
-func eventually(t *testing.T, what string, f func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !f(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("never: %s", what)
-		}
-	}
-}
-
 // subscriber is a real server that takes notifications.
 type subscriber struct {
 	*httptest.Server
@@ -314,7 +305,7 @@ func (s *subscriber) waitForAgain(t *testing.T, want ...string) {
 
 func (s *subscriber) await(t *testing.T, list func() []string, want []string) {
 	t.Helper()
-	eventually(t, fmt.Sprintf("%d notifications", len(want)), func() bool { return len(list()) >= len(want) })
+	kit.Until(t, fmt.Sprintf("%d notifications", len(want)), func() bool { return len(list()) >= len(want) })
 	if got := list(); fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Fatalf("got\n %q\nwant\n %q", got, want)
 	}

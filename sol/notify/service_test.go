@@ -14,6 +14,7 @@ import (
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/sol/notify"
 	"github.com/jibe-vnfm/jibe/store"
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 func TestNotificationsComeInOrder(t *testing.T) {
@@ -78,7 +79,7 @@ func TestDeliveryGoesOnAfterARestart(t *testing.T) {
 	s.set(func(notification, *http.Request) int { return http.StatusServiceUnavailable })
 	w.operate("amf", lcm.Scale)
 	refused := s.refusals()
-	eventually(t, "a refused delivery", func() bool { return s.refusals() > refused })
+	kit.Until(t, "a refused delivery", func() bool { return s.refusals() > refused })
 	w.stop()
 	w.operate("amf", lcm.Heal) // recorded while nobody delivers
 	s.set(nil)
@@ -87,7 +88,7 @@ func TestDeliveryGoesOnAfterARestart(t *testing.T) {
 		"op002 STARTING", "op002 PROCESSING", "op002 COMPLETED", "op003 STARTING", "op003 PROCESSING", "op003 COMPLETED")
 	// What is known to be delivered isn't delivered again. The subscriber has it a
 	// moment before the cursor says so; the outbox is empty once it does.
-	eventually(t, "an empty outbox", func() bool {
+	kit.Until(t, "an empty outbox", func() bool {
 		events, err := w.log.Events(t.Context(), 0, 0)
 		return err == nil && len(events) == 0
 	})
@@ -156,17 +157,17 @@ func TestTheOutboxIsEmptiedOnceEverybodyHasTakenIt(t *testing.T) {
 		return len(events)
 	}
 	// Created and STARTING are passed by both, PROCESSING and COMPLETED by one only.
-	eventually(t, "two events are left", func() bool { return left() == 2 })
+	kit.Until(t, "two events are left", func() bool { return left() == 2 })
 	fast.waitFor(t, "VnfIdentifierCreationNotification amf", "op001 STARTING", "op001 PROCESSING", "op001 COMPLETED")
 	slow.set(nil)
 	slow.waitFor(t, "VnfIdentifierCreationNotification amf", "op001 STARTING", "op001 PROCESSING", "op001 COMPLETED")
-	eventually(t, "the outbox is empty", func() bool { return left() == 0 })
+	kit.Until(t, "the outbox is empty", func() bool { return left() == 0 })
 }
 
 func TestTheOutboxIsEmptiedWithoutSubscribers(t *testing.T) {
 	w, s := newWorld(t), newSubscriber(t)
 	w.operate("amf", lcm.Scale)
-	eventually(t, "the outbox is empty", func() bool {
+	kit.Until(t, "the outbox is empty", func() bool {
 		events, err := w.log.Events(t.Context(), 0, 0)
 		return err == nil && len(events) == 0
 	})
@@ -182,14 +183,14 @@ func TestWhatNobodyTakesIsGivenUpInTheEnd(t *testing.T) {
 	s.set(func(notification, *http.Request) int { return http.StatusInternalServerError })
 	w.subscribe(notify.Request{CallbackURI: s.URL})
 	w.operate("amf", lcm.Scale)
-	eventually(t, "a refused delivery", func() bool { return s.refusals() > 0 })
+	kit.Until(t, "a refused delivery", func() bool { return s.refusals() > 0 })
 	w.clock.pass(2 * time.Hour)
-	eventually(t, "the outbox is empty", func() bool {
+	kit.Until(t, "the outbox is empty", func() bool {
 		events, err := w.log.Events(t.Context(), 0, 0)
 		return err == nil && len(events) == 0
 	})
 	// Only once the first is given up is no try under way any more that began before.
-	eventually(t, "a warning", func() bool { return strings.Contains(w.logged.String(), "a notification was given up") })
+	kit.Until(t, "a warning", func() bool { return strings.Contains(w.logged.String(), "a notification was given up") })
 	s.set(nil)
 	w.operate("amf", lcm.Heal)
 	s.waitFor(t, "op002 STARTING", "op002 PROCESSING", "op002 COMPLETED")

@@ -33,7 +33,7 @@ func open(t testing.TB, path string, options ...bolt.Option) *bolt.Store {
 func TestStore(t *testing.T) {
 	var path string
 	var clock func() time.Time
-	storetest.RunHarness(t, storetest.Harness{
+	storetest.Run(t, storetest.Harness{
 		Open: func(t *testing.T, now func() time.Time) store.Store {
 			path, clock = filepath.Join(t.TempDir(), "jibe.db"), now
 			return open(t, path, bolt.WithClock(now))

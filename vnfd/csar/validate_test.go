@@ -1,20 +1,17 @@
 package csar_test
 
 import (
-	"flag"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"testing/fstest"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/vnfd"
 	"github.com/jibe-vnfm/jibe/vnfd/csar"
 	"github.com/rogpeppe/go-internal/txtar"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 // Each golden file adds its files to the webapp example (an entry "delete" lists
 // those to remove, "meta" is added to TOSCA.meta) and says what Validate finds.
@@ -55,16 +52,8 @@ func TestValidateSaysWhatIsWrongWithAPackage(t *testing.T) {
 			for _, p := range csar.Validate(files) {
 				got.WriteString(p.String() + "\n")
 			}
-			if *update {
-				a.Files[want].Data = []byte(got.String())
-				if err := os.WriteFile(p, txtar.Format(a), 0o644); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			if diff := cmp.Diff(string(a.Files[want].Data), got.String()); diff != "" {
-				t.Error(diff)
-			}
+			a.Files[want].Data = []byte(got.String())
+			kit.Golden(t, p, txtar.Format(a))
 			if got.Len() == 0 {
 				t.Error("nothing is wrong")
 			}

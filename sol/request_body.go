@@ -155,3 +155,35 @@ func params(v any) json.RawMessage {
 	}
 	return b
 }
+
+// exactly reads what a request gives as free content into v, refusing what v doesn't know.
+func exactly(attr string, is, v any) error {
+	b, err := json.Marshal(map[string]any{attr: is})
+	if err != nil {
+		return fmt.Errorf("%s: %w", attr, err)
+	}
+	var body map[string]json.RawMessage
+	if err := json.Unmarshal(b, &body); err != nil {
+		return fmt.Errorf("%s: %w", attr, err)
+	}
+	wrapped := struct {
+		To any `json:"value"`
+	}{v}
+	if err := decode(fmt.Appendf(nil, `{"value": %s}`, body[attr]), &wrapped); err != nil {
+		why, _, _ := strings.Cut(err.Error(), ", at ") // a position in no text that the client sent
+		return problem(http.StatusBadRequest, "%s can't be used: %s", attr, why)
+	}
+	return nil
+}
+
+// generic is v as JSON has it.
+func generic(v any) (map[string]any, error) {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	dec := json.NewDecoder(bytes.NewReader(b))
+	dec.UseNumber()
+	m := map[string]any{}
+	return m, dec.Decode(&m)
+}

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
+	"math"
 	"net/http"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/jibe-vnfm/jibe/lcm/oplog"
 	"github.com/jibe-vnfm/jibe/store"
@@ -121,11 +123,12 @@ func (s *Service) moved() {
 func (w *worker) work(ctx context.Context) {
 	wake, unsignal := w.Log.Signal()
 	defer unsignal()
-	for try := 0; ctx.Err() == nil; {
+	backoff := w.backoff()
+	for ctx.Err() == nil {
 		err := w.drain(ctx)
 		switch {
 		case err == nil:
-			try = 0
+			backoff = w.backoff()
 			select {
 			case <-wake:
 			case <-ctx.Done():
@@ -136,7 +139,7 @@ func (w *worker) work(ctx context.Context) {
 			if ctx.Err() == nil {
 				w.logger.Error("notifications are held up by the store", "error", err)
 			}
-			w.pause(ctx, &try)
+			pause(ctx, backoff.Step())
 		}
 	}
 }
@@ -204,7 +207,8 @@ func (w *worker) move(ctx context.Context, seq uint64) error {
 // only error is that of ctx.
 func (w *worker) deliver(ctx context.Context, e oplog.Event) error {
 	n := NewNotification(w.rec.ID, w.rec.Verbosity, w.Base, e)
-	for try := 0; ; {
+	backoff := w.backoff()
+	for try := 1; ; try++ {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -215,28 +219,29 @@ func (w *worker) deliver(ctx context.Context, e oplog.Event) error {
 		}
 		status, err := w.caller.call(ctx, http.MethodPost, w.rec.CallbackURI, n)
 		if err == nil && status >= 200 && status < 300 {
-			if try > 0 {
-				w.logger.Info("the subscriber takes notifications again", "notification", n.ID, "instance", e.Instance, "tries", try+1)
+			if try > 1 {
+				w.logger.Info("the subscriber takes notifications again", "notification", n.ID, "instance", e.Instance, "tries", try)
 			}
 			return nil
 		}
-		if ctx.Err() == nil && try < 10 { // then the log knows
+		if ctx.Err() == nil && try <= 10 { // the first ten say it all
 			w.logger.Warn("a notification was not taken; it will be sent again",
-				"notification", n.ID, "instance", e.Instance, "status", status, "error", err, "try", try+1)
+				"notification", n.ID, "instance", e.Instance, "status", status, "error", err, "try", try)
 		}
-		w.pause(ctx, &try)
+		pause(ctx, backoff.Step())
 	}
 }
 
-// pause waits before another try: from RetryMin, doubled with each up to RetryMax,
-// half of it random, so that subscribers that fell together don't meet again.
-func (w *worker) pause(ctx context.Context, try *int) {
-	d := w.RetryMax
-	if *try < 30 {
-		d = min(w.RetryMin<<*try, w.RetryMax)
-	}
-	*try++
-	timer := time.NewTimer(d/2 + rand.N(d/2+1))
+// backoff returns the pauses between tries: from RetryMin, doubled with each up to
+// RetryMax. Half of a pause is random, so that subscribers that failed together don't get
+// everything at once when they are back.
+func (w *worker) backoff() wait.Backoff {
+	return wait.Backoff{Duration: min(w.RetryMin, w.RetryMax) / 2, Factor: 2, Jitter: 1, Steps: math.MaxInt, Cap: w.RetryMax / 2}
+}
+
+// pause waits for d, or until ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/internal/mergepatch"
 	"github.com/jibe-vnfm/jibe/lcm"
 )
 
@@ -62,9 +63,9 @@ func (a *api) upgraded(ctx context.Context, now *desired.Instance, req changeVnf
 	if next.Update, err = up.policy(now.Update); err != nil {
 		return nil, err
 	}
-	next.Params = merge(now.Params, orEmpty(up.rest)).(map[string]any)
-	next.Extensions = merge(now.Extensions, orEmpty(object(req.Extensions))).(map[string]any)
-	next.ConfigurableProperties = merge(now.ConfigurableProperties, orEmpty(object(req.VnfConfigurableProperties))).(map[string]any)
+	next.Params = mergepatch.Apply(now.Params, up.rest)
+	next.Extensions = mergepatch.Apply(now.Extensions, object(req.Extensions))
+	next.ConfigurableProperties = mergepatch.Apply(now.ConfigurableProperties, object(req.VnfConfigurableProperties))
 	vims, err := a.placeOn(&next, req.VimConnectionInfo, now.Placement)
 	if err != nil {
 		return nil, err

@@ -3,24 +3,19 @@ package notify_test
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/lcm/oplog"
 	"github.com/jibe-vnfm/jibe/plan"
 	"github.com/jibe-vnfm/jibe/sol/notify"
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/published"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
 
 func TestNotificationsLookAsSOL003Says(t *testing.T) {
 	published.Held(t)
@@ -84,19 +79,7 @@ func TestNotificationsLookAsSOL003Says(t *testing.T) {
 			t.Errorf("%s: it doesn't conform: %v", c.name, err)
 		}
 	}
-	golden := filepath.Join("testdata", "notifications.txt")
-	if *update {
-		if err := os.WriteFile(golden, b.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), b.String()); diff != "" {
-		t.Errorf("(-want +got; -update writes it anew):\n%s", diff)
-	}
+	kit.Golden(t, filepath.Join("testdata", "notifications.txt"), b.Bytes())
 }
 
 func TestFilterMatch(t *testing.T) {

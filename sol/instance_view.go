@@ -3,61 +3,14 @@ package sol
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"fmt"
-	"maps"
-	"net/http"
 	"slices"
-	"strings"
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/plan"
-	"github.com/jibe-vnfm/jibe/sol/notify"
 	"github.com/jibe-vnfm/jibe/vnfd"
 )
-
-// known is an instance as git and the log have it at one moment.
-type known struct {
-	id     string
-	record *lcm.Instance
-	// head is the instance at the branch's head; inHead is false where its
-	// directory is gone already and its last operation still runs.
-	head   desired.Revision
-	inHead bool
-}
-
-// find returns the instance, or 404. One whose directory was removed is found
-// until its last operation has ended.
-func (a *api) find(ctx context.Context, id string) (known, error) {
-	record, err := a.Operations.Instance(ctx, id)
-	if err != nil {
-		return known{}, fmt.Errorf("instance %s: %w", id, err)
-	}
-	k, ok := a.join(id, record)
-	if !ok {
-		return known{}, problem(http.StatusNotFound, "VNF instance %s does not exist", id)
-	}
-	return k, nil
-}
-
-func (a *api) join(id string, record *lcm.Instance) (known, bool) {
-	k := known{id: id, record: record}
-	k.head, k.inHead = a.Repo.Lookup(id)
-	return k, k.inHead || record.Open != "" || record.Owed != ""
-}
-
-// etag identifies what a client saw: the directory's tree and the number of
-// operations begun.
-func (k known) etag() string {
-	tree := k.head.Tree
-	if !k.inHead {
-		tree = k.record.Operated.Tree
-	}
-	return fmt.Sprintf(`"%s-%d"`, tree, k.record.Seq)
-}
 
 // shown is the intent that was last brought about in full. Where nothing ever
 // was, it is head's, and not instantiated.
@@ -158,9 +111,9 @@ func (a *api) instanceLinks(id string, running bool) map[string]Link {
 	if running {
 		tasks = map[string]string{"terminate": "terminate", "scale": "scale", "heal": "heal", "changeCurrentVnfPkg": "change_vnfpkg", "changeExtConn": "change_ext_conn"}
 	}
-	links := map[string]Link{"self": {a.link("vnf_instances", id)}}
+	links := map[string]Link{"self": {Href: a.link("vnf_instances", id)}}
 	for name, task := range tasks {
-		links[name] = Link{a.link("vnf_instances", id, task)}
+		links[name] = Link{Href: a.link("vnf_instances", id, task)}
 	}
 	return links
 }
@@ -292,151 +245,4 @@ func unitMetadata(u plan.Unit) map[string]any {
 		return nil
 	}
 	return m
-}
-
-// vimName is the key in vimConnectionInfo of the VIM that runs all VDUs which are placed
-// nowhere else.
-func (a *api) vimName(in *desired.Instance) string {
-	if in.VIM != "" {
-		return in.VIM
-	}
-	if len(in.VIMConnections) > 0 {
-		return mainConnection(in)
-	}
-	if settings, err := a.Repo.Settings(); err == nil {
-		if vim := defaultVIM(settings); vim != nil {
-			return vim.Name
-		}
-	}
-	return ""
-}
-
-// mainConnection is the connection of the instance's own that runs all VDUs which are
-// placed nowhere else.
-func mainConnection(in *desired.Instance) string {
-	return mainKey(slices.Collect(maps.Keys(in.VIMConnections)), in.Placement)
-}
-
-func defaultVIM(s *desired.Settings) *desired.VIM {
-	for _, name := range slices.Sorted(maps.Keys(s.VIMs)) {
-		if s.VIMs[name].Default {
-			return s.VIMs[name]
-		}
-	}
-	return nil
-}
-
-// connections is vimConnectionInfo without secrets: the VIM of the instance, and those at
-// which it places VDUs.
-func (a *api) connections(in *desired.Instance) map[string]VimConnectionInfo {
-	out := map[string]VimConnectionInfo{}
-	settings, err := a.Repo.Settings()
-	if err != nil {
-		settings = &desired.Settings{}
-	}
-	for _, name := range append(slices.Collect(maps.Values(in.Placement)), a.vimName(in)) {
-		c, inline := in.VIMConnections[name]
-		vim := settings.VIMs[name]
-		switch {
-		case inline && name != in.VIM:
-			out[name] = shownConnection(c)
-		case vim != nil:
-			out[name] = connectionTo(vim)
-		}
-	}
-	if in.VIM == "" { // others that a request gave are kept, and shown
-		for name, c := range in.VIMConnections {
-			out[name] = shownConnection(c)
-		}
-	}
-	return out
-}
-
-func shownConnection(c desired.VIMConnection) VimConnectionInfo {
-	return VimConnectionInfo{VimID: c.VimID, VimType: c.VimType, InterfaceInfo: withoutSecrets(c.InterfaceInfo),
-		AccessInfo: withoutSecrets(c.AccessInfo), Extra: redacted(desired.SecretNames{}, c.Extra)}
-}
-
-// connectionTo shows a file under vims/.
-func connectionTo(vim *desired.VIM) VimConnectionInfo {
-	c := VimConnectionInfo{VimID: cmp.Or(vim.ID, vim.Name), VimType: vim.Type}
-	if vim.Endpoint != "" {
-		c.InterfaceInfo = map[string]string{"endpoint": vim.Endpoint}
-	}
-	for key, value := range map[string]string{"region": vim.Region, "project": vim.Project, "projectDomain": vim.ProjectDomain, "userDomain": vim.UserDomain} {
-		if value == "" {
-			continue
-		}
-		if c.AccessInfo == nil {
-			c.AccessInfo = map[string]string{}
-		}
-		c.AccessInfo[key] = value
-	}
-	return c
-}
-
-func withoutSecrets(m map[string]string) map[string]string {
-	out := make(map[string]string, len(m))
-	for k, v := range m {
-		if !desired.IsSecretKey(k) && !desired.IsRef(v) && !desired.IsSecretValue(v) {
-			out[k] = v
-		}
-	}
-	return out
-}
-
-func redacted(names desired.SecretNames, m map[string]any) map[string]any {
-	if len(m) == 0 {
-		return nil
-	}
-	return names.Strip(m).(map[string]any)
-}
-
-// operationBody is the operation as clients see it.
-func (a *api) operationBody(op *lcm.Operation) *VnfLcmOpOcc {
-	v := &VnfLcmOpOcc{
-		ID: op.ID, OperationState: op.State, StateEnteredTime: stamp(op.StateEntered), StartTime: stamp(op.Started),
-		VnfInstanceID: op.Instance, Operation: op.Type, IsAutomaticInvocation: op.Automatic,
-		OperationParams: op.Params, IsCancelPending: op.CancelMode != "", CancelMode: op.CancelMode,
-	}
-	if op.Error != nil {
-		v.Error = &ProblemDetails{Title: op.Error.Title, Status: op.Error.Status, Detail: op.Error.Detail}
-	}
-	if op.State == lcm.Completed {
-		v.ChangedInfo, v.PkgChange = op.ChangedInfo, op.PkgChange
-	}
-	v.ResourceChanges, v.ChangedExtConn = notify.Affected(op), notify.ChangedExtConnectivity(op)
-	v.Links = map[string]Link{
-		"self":        {a.link("vnf_lcm_op_occs", op.ID)},
-		"vnfInstance": {a.link("vnf_instances", op.Instance)},
-	}
-	// Clients of today's VNFMs find these three whatever the state.
-	for _, task := range []string{"retry", "rollback", "fail"} {
-		v.Links[task] = Link{a.link("vnf_lcm_op_occs", op.ID, task)}
-	}
-	if _, err := lcm.Next(op.State, lcm.CancelAsked); err == nil {
-		v.Links["cancel"] = Link{a.link("vnf_lcm_op_occs", op.ID, "cancel")}
-	}
-	return v
-}
-
-// operationTag is the ETag of an operation: it changes with anything shown.
-func operationTag(body *VnfLcmOpOcc) string {
-	b, _ := json.Marshal(body)
-	sum := sha256.Sum256(b)
-	return `"` + hex.EncodeToString(sum[:12]) + `"`
-}
-
-// match holds If-Match against the resource's ETag (RFC 9110 clause 13.1.1).
-func match(r *http.Request, etag string) error {
-	values := r.Header.Values("If-Match")
-	if len(values) == 0 {
-		return nil
-	}
-	for part := range strings.SplitSeq(strings.Join(values, ","), ",") {
-		if p := strings.TrimSpace(part); p == "*" || p == etag {
-			return nil
-		}
-	}
-	return problem(http.StatusPreconditionFailed, "the resource was changed since it was read: its ETag is %s now; read it again", etag)
 }

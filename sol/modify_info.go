@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/internal/mergepatch"
 	"github.com/jibe-vnfm/jibe/lcm"
 )
 
@@ -206,7 +207,7 @@ func patchedConnections(have any, patch map[string]any) (map[string]VimConnectio
 	if err != nil {
 		return nil, fmt.Errorf("vimConnectionInfo: %w", err)
 	}
-	b, err := json.Marshal(merge(object(m), patch))
+	b, err := json.Marshal(mergepatch.Apply(object(m), patch))
 	if err != nil {
 		return nil, fmt.Errorf("vimConnectionInfo: %w", err)
 	}
@@ -277,26 +278,6 @@ func patchMap(patch map[string]any, attr string, to *map[string]any) error {
 	if !ok {
 		return problem(http.StatusBadRequest, "attribute %q must be an object", attr)
 	}
-	*to = merge(*to, m).(map[string]any)
+	*to = mergepatch.Apply(*to, m)
 	return nil
-}
-
-// merge is MergePatch of RFC 7396 clause 2. Neither argument is altered.
-func merge(target, patch any) any {
-	p, ok := patch.(map[string]any)
-	if !ok {
-		return patch
-	}
-	out := map[string]any{}
-	if t, ok := target.(map[string]any); ok {
-		maps.Copy(out, t)
-	}
-	for k, v := range p {
-		if v == nil {
-			delete(out, k)
-		} else {
-			out[k] = merge(out[k], v)
-		}
-	}
-	return out
 }

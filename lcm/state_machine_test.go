@@ -3,9 +3,7 @@ package lcm_test
 import (
 	"bytes"
 	"errors"
-	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,9 +15,8 @@ import (
 
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/plan"
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
 
 func TestEveryStateMeetsEveryEventAsTheTableSays(t *testing.T) {
 	var b bytes.Buffer
@@ -48,19 +45,7 @@ func TestEveryStateMeetsEveryEventAsTheTableSays(t *testing.T) {
 		lines[i] = strings.TrimRight(lines[i], " ")
 	}
 	got := strings.Join(lines, "\n")
-	golden := filepath.Join("testdata", "machine.txt")
-	if *update {
-		if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("(-want +got; -update writes it anew):\n%s", diff)
-	}
+	kit.Golden(t, filepath.Join("testdata", "state_machine.txt"), []byte(got))
 }
 
 func TestARefusalSaysWhatIsPossible(t *testing.T) {

@@ -213,3 +213,26 @@ func (a *api) samePlace(now, next *desired.Instance) error {
 	}
 	return nil
 }
+
+// placementKey is the parameter that says which VDUs run at another VIM than the others:
+// VDU -> key in vimConnectionInfo, or name or vimId of a VIM of the desired repository.
+const placementKey = "placement"
+
+// placementOf reads it; nil where params have none.
+func placementOf(params map[string]any) (map[string]string, error) {
+	v, ok := params[placementKey]
+	if !ok {
+		return nil, nil
+	}
+	m, ok := v.(map[string]any)
+	out := map[string]string{}
+	for _, vdu := range slices.Sorted(maps.Keys(m)) {
+		if out[vdu], _ = m[vdu].(string); out[vdu] == "" {
+			ok = false
+		}
+	}
+	if !ok {
+		return nil, problem(http.StatusBadRequest, "additionalParams.%s must map ids of VDUs to keys of vimConnectionInfo", placementKey)
+	}
+	return out, nil
+}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 
+	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/vnfd"
 )
 
@@ -25,7 +26,7 @@ func victimsOf(req scaleVnfRequest) (victims, error) {
 	if err != nil || json.Unmarshal(b, &ids) != nil || len(ids) == 0 {
 		return nil, problem(http.StatusBadRequest, "additionalParams.%s must be a list of ids of VNFCs; leave it out to have the newest ones go", victimsKey)
 	}
-	if req.Type != scaleIn {
+	if req.Type != lcm.ScaleIn {
 		return nil, problem(http.StatusBadRequest, "additionalParams.%s names VNFCs that go; a %s takes none away", victimsKey, req.Type)
 	}
 	return ids, nil

@@ -22,7 +22,7 @@ func States() []State {
 // Events are all events.
 func Events() []Event {
 	return []Event{Committed, Granted, Refused, Converged, Broke, RetryAsked, RollbackAsked, FailAsked,
-		CancelAsked, Superseded, RollbackBroken}
+		CancelAsked, Superseded}
 }
 
 // transitions is the whole state machine (SOL003 v3.3.1 figure 5.6.2.2-1). What
@@ -40,7 +40,7 @@ func transitions(s State) map[Event]State {
 	case FailedTemp:
 		return map[Event]State{RetryAsked: Processing, RollbackAsked: RollingBack, FailAsked: Failed, Superseded: Failed}
 	case RollingBack:
-		return map[Event]State{Converged: RolledBack, Broke: FailedTemp, RollbackBroken: FailedTemp, CancelAsked: RollingBack}
+		return map[Event]State{Converged: RolledBack, Broke: FailedTemp, CancelAsked: RollingBack}
 	}
 	return nil
 }
@@ -154,7 +154,7 @@ func (o *Operation) Advance(e Event, now time.Time, p *Problem) error {
 		if to == RolledBack && p == nil {
 			p = &Problem{Status: 409, Title: "Operation cancelled", Detail: "the operation was cancelled before anything was changed"}
 		}
-	case Broke, Refused, RollbackBroken:
+	case Broke, Refused:
 		if p == nil {
 			p = o.unexplained(e)
 		}

@@ -17,15 +17,6 @@ import (
 	"github.com/jibe-vnfm/jibe/vnfd"
 )
 
-// ProblemDetails is SOL013 clause 6.3 (RFC 7807).
-type ProblemDetails struct {
-	Type     string `json:"type,omitempty"`
-	Title    string `json:"title,omitempty"`
-	Status   int    `json:"status"`
-	Detail   string `json:"detail"`
-	Instance string `json:"instance,omitempty"`
-}
-
 // problem is an error with the status that the client gets.
 func problem(status int, format string, args ...any) error {
 	return &InvalidError{Status: status, Detail: fmt.Sprintf(format, args...)}
@@ -73,7 +64,7 @@ func refuse(w http.ResponseWriter, err error) int {
 	if status == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", "5")
 	}
-	body, _ := json.Marshal(ProblemDetails{Title: http.StatusText(status), Status: status, Detail: err.Error()})
+	body, _ := json.Marshal(lcm.Problem{Title: http.StatusText(status), Status: status, Detail: err.Error()})
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(status)
 	w.Write(body)

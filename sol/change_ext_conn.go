@@ -2,7 +2,6 @@ package sol
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
@@ -10,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/internal/mergepatch"
 	"github.com/jibe-vnfm/jibe/lcm"
 )
 
@@ -59,26 +59,6 @@ func connectable(attr string, vims []string) error {
 	}
 	return problem(http.StatusUnprocessableEntity,
 		"%s can't be changed on Kubernetes: how a VNF is connected there is said by the manifests of its package; leave the attribute out", attr)
-}
-
-// exactly reads what a request gives as free content into v, refusing what v doesn't know.
-func exactly(attr string, is, v any) error {
-	b, err := json.Marshal(map[string]any{attr: is})
-	if err != nil {
-		return fmt.Errorf("%s: %w", attr, err)
-	}
-	var body map[string]json.RawMessage
-	if err := json.Unmarshal(b, &body); err != nil {
-		return fmt.Errorf("%s: %w", attr, err)
-	}
-	wrapped := struct {
-		To any `json:"value"`
-	}{v}
-	if err := decode(fmt.Appendf(nil, `{"value": %s}`, body[attr]), &wrapped); err != nil {
-		why, _, _ := strings.Cut(err.Error(), ", at ") // a position in no text that the client sent
-		return problem(http.StatusBadRequest, "%s can't be used: %s", attr, why)
-	}
-	return nil
 }
 
 // linksOf are the extVirtualLinks of a VNF that isn't connected yet.
@@ -196,7 +176,8 @@ func (l askedLink) onto(now desired.ExtVirtualLink, where string) (desired.ExtVi
 			return out, err
 		}
 		config := map[string]desired.ExtCpConfig{}
-		if err := exactly(fmt.Sprintf("%s.extCps[%d].cpConfig", where, i), merge(was["cpConfig"], cp.CpConfig), &config); err != nil {
+		had, _ := was["cpConfig"].(map[string]any)
+		if err := exactly(fmt.Sprintf("%s.extCps[%d].cpConfig", where, i), mergepatch.Apply(had, cp.CpConfig), &config); err != nil {
 			return out, err
 		}
 		out.ExtCps[at].CpConfig = config
@@ -218,27 +199,4 @@ func usesPort(cps []desired.ExtCp, id string) bool {
 		}
 		return false
 	})
-}
-
-// placementKey is the parameter that says which VDUs run at another VIM than the others:
-// VDU -> key in vimConnectionInfo, or name or vimId of a VIM of the desired repository.
-const placementKey = "placement"
-
-// placementOf reads it; nil where params have none.
-func placementOf(params map[string]any) (map[string]string, error) {
-	v, ok := params[placementKey]
-	if !ok {
-		return nil, nil
-	}
-	m, ok := v.(map[string]any)
-	out := map[string]string{}
-	for _, vdu := range slices.Sorted(maps.Keys(m)) {
-		if out[vdu], _ = m[vdu].(string); out[vdu] == "" {
-			ok = false
-		}
-	}
-	if !ok {
-		return nil, problem(http.StatusBadRequest, "additionalParams.%s must map ids of VDUs to keys of vimConnectionInfo", placementKey)
-	}
-	return out, nil
 }

@@ -1,0 +1,221 @@
+package sol
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/lcm"
+	"github.com/jibe-vnfm/jibe/lcm/oplog"
+	"github.com/jibe-vnfm/jibe/plan"
+)
+
+// request is one change of an instance, asked for through the API.
+type request struct {
+	typ lcm.Type
+	// params is operationParams, free of secrets.
+	params json.RawMessage
+	// next makes the intent that is asked for out of the present one, or refuses.
+	next func(ctx context.Context, now *desired.Instance, seen sight) (*desired.Instance, error)
+	// born, if not nil, adds to the operation what the change from now to after, as it
+	// will be committed, says of it, or refuses.
+	born func(op *lcm.Operation, now, after *desired.Instance) error
+	// note, if not nil, is the body of the commit's message.
+	note func(seen sight) string
+}
+
+// sight is what was seen of the instance when the request came. There is one for
+// each request: what it condemns, what its operation aims at and what that began
+// with can't contradict each other.
+type sight struct {
+	plan.Observed
+	// fresh is false while the VIM can't be seen; there is then nothing in Observed.
+	fresh bool
+	// pinnedVIM is the VIM that was filled in when the VNF was instantiated.
+	pinnedVIM string
+}
+
+// begin carries a request out as far as an API does: the operation is reserved,
+// the change is committed, the operation begins, and only then is 202 answered.
+// Whatever happens in between, [Recover] finds out at the next start.
+func (a *api) begin(w http.ResponseWriter, r *http.Request, req request) error {
+	// A client that goes away doesn't stop a write that has begun.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), writeTimeout)
+	defer cancel()
+	k, now, err := a.ready(ctx, r)
+	if err != nil {
+		return err
+	}
+	seen := a.look(ctx, k.id)
+	seen.pinnedVIM = k.record.PinnedVIM
+	next, err := req.next(ctx, now, seen)
+	if err != nil {
+		return err
+	}
+	if seen.fresh {
+		next.Condemned = seen.Unspent(next.Condemned)
+	}
+	files, after, err := a.edited(ctx, k, now, next)
+	if err != nil {
+		return err
+	}
+	names := a.secretNames(ctx, now, after)
+	op := lcm.Operation{
+		ID: a.NewID(), Instance: k.id, Type: req.typ, RequestedBy: callerOf(ctx),
+		Before: k.head, Params: names.StripJSON(req.params), VNF: a.vnf(ctx, after), UnitsBefore: k.record.Units,
+		ResourcesBefore: k.record.Resources, ExtLinks: lcm.ChangedLinks(now, after),
+	}
+	if req.born != nil {
+		if err := req.born(&op, now, after); err != nil {
+			return err
+		}
+	}
+	op.ChangedInfo, op.PkgChange = names.StripJSON(op.ChangedInfo), names.StripJSON(op.PkgChange)
+	if err := a.View.Check(ctx, now, after); err != nil {
+		return err
+	}
+	if seen.fresh {
+		op.UnitsBefore, op.ResourcesBefore = sorted(seen.Units), seen.Resources
+	}
+	if req.typ == lcm.Heal {
+		op.Journal = op.Journal.Aim(plan.Desired{Condemned: after.Condemned}, seen.Observed)
+	}
+	note := ""
+	if req.note != nil {
+		note = req.note(seen)
+	}
+	if err := a.Operations.Prepare(ctx, op); err != nil {
+		return err
+	}
+	rev, err := a.write(ctx, k, op, note, files)
+	if err != nil {
+		return err
+	}
+	if _, err := a.Operations.Commit(ctx, op.ID, rev); err != nil {
+		return fmt.Errorf("%w: commit %s of operation %s is made, but the store could not record it; the operation goes on when the server is restarted: %w",
+			desired.ErrUnavailable, rev.Commit, op.ID, err)
+	}
+	a.Poke(k.id)
+	a.Logger.InfoContext(ctx, "operation requested", "instance", k.id, "operation", op.ID, "type", op.Type, "revision", rev.Commit, "by", op.RequestedBy)
+	w.Header().Set("Location", a.link("vnf_lcm_op_occs", op.ID))
+	w.WriteHeader(http.StatusAccepted)
+	return nil
+}
+
+// look is the one look at the VIM that a request takes.
+func (a *api) look(ctx context.Context, id string) sight {
+	seen, fresh := a.View.Running(ctx, id)
+	return sight{Observed: seen, fresh: fresh}
+}
+
+// patience is how long a request waits for what Jibe does by itself, and what no
+// client can know of: the commit of a former operation's outcome, which follows the
+// record within milliseconds, and a repair of drift, which takes little more.
+const (
+	patience = 2 * time.Second
+	pause    = 5 * time.Millisecond
+)
+
+// findSettled is find for a request that changes the instance.
+func (a *api) findSettled(ctx context.Context, id string) (known, error) {
+	var k known
+	var failed error
+	settled := func(context.Context) (bool, error) {
+		if k, failed = a.find(ctx, id); failed != nil {
+			return true, nil
+		}
+		var repaired bool
+		if repaired, failed = a.repaired(ctx, k); failed != nil || repaired && k.record.Owed == "" {
+			return true, nil
+		}
+		a.Poke(id)
+		return false, nil
+	}
+	// Where the time runs out, idle answers 409 for what is still under way.
+	_ = wait.PollUntilContextTimeout(ctx, pause, patience, true, settled)
+	return k, failed
+}
+
+// repaired says whether no repair of drift is under way on the instance. One that
+// failed gives way to any request.
+func (a *api) repaired(ctx context.Context, k known) (bool, error) {
+	if k.record.Open == "" {
+		return true, nil
+	}
+	open, err := a.Operations.Operation(ctx, k.record.Open)
+	if err != nil {
+		return false, err
+	}
+	return !open.Automatic || open.State == lcm.FailedTemp, nil
+}
+
+// ready finds the request's instance, holds it against If-Match, and returns its
+// present intent if nothing else is under way on it.
+func (a *api) ready(ctx context.Context, r *http.Request) (known, *desired.Instance, error) {
+	// Who pushes and then asks must not be answered on what was before the push.
+	if err := a.Repo.Refresh(ctx); err != nil {
+		return known{}, nil, fmt.Errorf("%w: the desired repository can't be followed: %w", desired.ErrUnavailable, err)
+	}
+	k, err := a.findSettled(ctx, r.PathValue("id"))
+	if err != nil {
+		return k, nil, err
+	}
+	if err := match(r, k.etag()); err != nil {
+		return k, nil, err
+	}
+	now, err := a.idle(ctx, k)
+	return k, now, err
+}
+
+// idle returns the present intent if nothing else is under way on the instance.
+// Prepare checks the log's part of it again, and the write git's.
+func (a *api) idle(ctx context.Context, k known) (*desired.Instance, error) {
+	rec := k.record
+	if rec.Prepared != "" {
+		return nil, oplog.ErrBusy{Instance: k.id, Operation: rec.Prepared, State: lcm.Prepared}
+	}
+	if rec.Open != "" {
+		open, err := a.Operations.Operation(ctx, rec.Open)
+		if err != nil {
+			return nil, err
+		}
+		if !open.Automatic || open.State != lcm.FailedTemp {
+			return nil, oplog.ErrBusy{Instance: k.id, Operation: open.ID, State: open.State}
+		}
+	}
+	if rec.Owed != "" {
+		return nil, oplog.ErrBusy{Instance: k.id, Operation: rec.Owed, State: rec.LastState}
+	}
+	if !k.inHead {
+		return nil, problem(http.StatusConflict, "VNF instance %s was removed from the desired repository", k.id)
+	}
+	now, err := a.Repo.Read(ctx, k.head)
+	if err != nil {
+		return nil, fmt.Errorf("instance %s: %w", k.id, err)
+	}
+	if k.head.Tree == rec.Operated.Tree {
+		return now, nil
+	}
+	// A commit that means something is waiting for its operation: it goes first.
+	var was *desired.Instance
+	if rec.Operated.Tree != "" {
+		if was, err = a.Repo.Read(ctx, rec.Operated); err != nil {
+			return nil, fmt.Errorf("instance %s: %w", k.id, err)
+		}
+	}
+	if t, _, due := lcm.Classify(was, now); due {
+		return nil, problem(http.StatusConflict, "commit %s changed VNF instance %s, and its %s has not begun yet: ask again when it has ended", k.head.Commit, k.id, t)
+	}
+	if was != nil {
+		// A commit that met no hook may ask for what is refused. Nothing is built on that.
+		if err := a.View.Check(ctx, was, now); err != nil {
+			return nil, problem(http.StatusConflict, "commit %s of VNF instance %s is not obeyed: %v", k.head.Commit, k.id, err)
+		}
+	}
+	return now, nil
+}

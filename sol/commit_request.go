@@ -1,0 +1,118 @@
+package sol
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"path"
+
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/lcm"
+	"github.com/jibe-vnfm/jibe/vnfd"
+)
+
+// edited makes the directory's new content out of its present one, and reads it
+// back: what is checked is what will stand there.
+func (a *api) edited(ctx context.Context, k known, now, next *desired.Instance) (desired.Files, *desired.Instance, error) {
+	next, err := sealer{a.Secrets.Keep, a.secretNames(ctx, now, next)}.seal(next, now)
+	if err != nil {
+		return nil, nil, fmt.Errorf("encrypt the credentials of instance %s: %w", k.id, err)
+	}
+	old, err := a.Repo.Files(ctx, k.head)
+	if err != nil {
+		return nil, nil, fmt.Errorf("instance %s: %w", k.id, err)
+	}
+	file := path.Join(k.head.Dir, desired.InstanceFile)
+	text, after, err := desired.EditInstance(file, old[desired.InstanceFile], differences(now, next)...)
+	if err != nil {
+		return nil, nil, fmt.Errorf("instance %s: %w", k.id, err)
+	}
+	files := maps.Clone(old)
+	files[desired.InstanceFile] = text
+	return files, after, nil
+}
+
+// errMoved is returned by a write's function when the directory isn't what the
+// request was checked against.
+var errMoved = errors.New("the instance's directory was changed meanwhile")
+
+// write commits the files for the operation, with note as the body of the message.
+// If there is no commit afterwards, the operation is abandoned; if that can't be
+// told, it stays prepared.
+func (a *api) write(ctx context.Context, k known, op lcm.Operation, note string, files desired.Files) (desired.Revision, error) {
+	since := a.Repo.Head()
+	rev, err := a.Repo.Write(ctx, desired.Write{
+		Instance: k.id, Dir: k.head.Dir,
+		Subject:  fmt.Sprintf("%s %s", op.Type, k.head.Dir),
+		Body:     note,
+		Trailers: trailers(op.ID, string(op.Type), op.RequestedBy),
+		By:       author(op.RequestedBy),
+		Change: func(at desired.Revision, _ desired.Files) (desired.Files, error) {
+			if at.Tree != k.head.Tree {
+				return nil, errMoved
+			}
+			return files, nil
+		},
+	})
+	if err == nil {
+		return rev, nil
+	}
+	if !errors.Is(err, errMoved) {
+		// The error may have come after the commit: ask git before forgetting.
+		look, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
+		defer cancel()
+		commit, lerr := a.Repo.FindTrailer(look, since, desired.TrailerOperation, op.ID)
+		switch {
+		case lerr == nil:
+			if rev, ok := a.Repo.Lookup(k.id); ok && rev.Commit == commit {
+				return rev, nil
+			}
+			return rev, fmt.Errorf("%w: commit %s was made, but the repository then failed; operation %s goes on when the server is restarted: %w", desired.ErrUnavailable, commit, op.ID, err)
+		case !errors.Is(lerr, desired.ErrNotFound):
+			return rev, fmt.Errorf("%w: it isn't known whether operation %s was committed; that shows when the server is restarted: %w", desired.ErrUnavailable, op.ID, errors.Join(err, lerr))
+		}
+	}
+	if aerr := a.Operations.Abandon(context.WithoutCancel(ctx), op.ID); aerr != nil {
+		a.Logger.ErrorContext(ctx, "prepared operation could not be abandoned", "instance", k.id, "operation", op.ID, "error", aerr)
+	}
+	if errors.Is(err, errMoved) {
+		return rev, problem(http.StatusConflict, "VNF instance %s was changed by a commit while the request was checked: read it again and repeat the request", k.id)
+	}
+	return rev, fmt.Errorf("commit the change of instance %s: %w", k.id, err)
+}
+
+func trailers(op, typ, by string) []desired.Trailer {
+	var t []desired.Trailer
+	if op != "" {
+		t = append(t, desired.Trailer{Key: desired.TrailerOperation, Value: op})
+	}
+	t = append(t, desired.Trailer{Key: desired.TrailerType, Value: typ})
+	if by != "" {
+		t = append(t, desired.Trailer{Key: desired.TrailerRequestedBy, Value: by})
+	}
+	return t
+}
+
+// author is the API user as git writes people.
+func author(user string) string {
+	if user == "" {
+		return ""
+	}
+	return user + " <" + user + "@jibe.invalid>"
+}
+
+// vnf is what notifications say of the instance.
+func (a *api) vnf(ctx context.Context, in *desired.Instance) lcm.VNF {
+	v := lcm.VNF{Name: in.Name, VnfdID: in.VnfdID}
+	if pkg, err := a.View.Package(ctx, in); err == nil {
+		v = product(v, pkg.VNFD)
+	}
+	return v
+}
+
+func product(v lcm.VNF, d *vnfd.VNFD) lcm.VNF {
+	v.Provider, v.ProductName, v.SoftwareVersion, v.VnfdVersion = d.Provider, d.ProductName, d.SoftwareVersion, d.Version
+	return v
+}

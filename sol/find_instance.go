@@ -1,0 +1,80 @@
+package sol
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/lcm"
+)
+
+// known is an instance as git and the log have it at one moment.
+type known struct {
+	id     string
+	record *lcm.Instance
+	// head is the instance at the branch's head; inHead is false where its
+	// directory is gone already and its last operation still runs.
+	head   desired.Revision
+	inHead bool
+}
+
+// find returns the instance, or 404. One whose directory was removed is found
+// until its last operation has ended.
+func (a *api) find(ctx context.Context, id string) (known, error) {
+	record, err := a.Operations.Instance(ctx, id)
+	if err != nil {
+		return known{}, fmt.Errorf("instance %s: %w", id, err)
+	}
+	k, ok := a.join(id, record)
+	if !ok {
+		return known{}, problem(http.StatusNotFound, "VNF instance %s does not exist", id)
+	}
+	return k, nil
+}
+
+func (a *api) join(id string, record *lcm.Instance) (known, bool) {
+	k := known{id: id, record: record}
+	k.head, k.inHead = a.Repo.Lookup(id)
+	return k, k.inHead || record.Open != "" || record.Owed != ""
+}
+
+// etag identifies what a client saw: the directory's tree and the number of
+// operations begun.
+func (k known) etag() string {
+	tree := k.head.Tree
+	if !k.inHead {
+		tree = k.record.Operated.Tree
+	}
+	return fmt.Sprintf(`"%s-%d"`, tree, k.record.Seq)
+}
+
+// match holds If-Match against the resource's ETag (RFC 9110 clause 13.1.1).
+func match(r *http.Request, etag string) error {
+	values := r.Header.Values("If-Match")
+	if len(values) == 0 {
+		return nil
+	}
+	for part := range strings.SplitSeq(strings.Join(values, ","), ",") {
+		if p := strings.TrimSpace(part); p == "*" || p == etag {
+			return nil
+		}
+	}
+	return problem(http.StatusPreconditionFailed, "the resource was changed since it was read: its ETag is %s now; read it again", etag)
+}
+
+// suspended refuses what would not be carried out.
+func suspended(in *desired.Instance) error {
+	if in.Suspend {
+		return problem(http.StatusConflict, "VNF instance %s is suspended: remove \"suspend\" from its vnf.yaml first", in.ID)
+	}
+	return nil
+}
+
+func running(in *desired.Instance) error {
+	if in.State != desired.Instantiated {
+		return problem(http.StatusConflict, "VNF instance %s is NOT_INSTANTIATED", in.ID)
+	}
+	return suspended(in)
+}

@@ -1,0 +1,80 @@
+package sol
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/lcm"
+)
+
+// scale is POST vnf_instances/{id}/scale (clause 5.4.5). What is committed is the
+// absolute level that the steps lead to.
+func (a *api) scale(w http.ResponseWriter, r *http.Request) error {
+	var req scaleVnfRequest
+	if err := read(w, r, &req); err != nil {
+		return err
+	}
+	if req.Type != lcm.ScaleOut && req.Type != lcm.ScaleIn {
+		return problem(http.StatusBadRequest, "attribute \"type\" must be %s or %s, not %q", lcm.ScaleOut, lcm.ScaleIn, req.Type)
+	}
+	if req.AspectID == "" {
+		return problem(http.StatusBadRequest, "attribute \"aspectId\" is missing")
+	}
+	if !req.NumberOfSteps.set {
+		req.NumberOfSteps = number{1, true}
+	}
+	if req.NumberOfSteps.n < 1 {
+		return problem(http.StatusBadRequest, "Invalid numberOfSteps: %d; it must be at least 1", req.NumberOfSteps.n)
+	}
+	victims, err := victimsOf(req)
+	if err != nil {
+		return err
+	}
+	return a.begin(w, r, request{typ: lcm.Scale, params: params(req),
+		next: func(ctx context.Context, now *desired.Instance, seen sight) (*desired.Instance, error) {
+			if err := running(now); err != nil {
+				return nil, err
+			}
+			pkg, err := a.View.Package(ctx, now)
+			if err != nil {
+				return nil, fmt.Errorf("package of instance %s: %w", now.ID, err)
+			}
+			flavour, err := flavourOf(pkg, now.Flavour)
+			if err != nil {
+				return nil, err
+			}
+			aspect, ok := flavour.Aspect(req.AspectID)
+			if !ok {
+				return nil, problem(http.StatusBadRequest, "Invalid aspectId: flavour %q has no aspect %q", now.Flavour, req.AspectID)
+			}
+			levels, err := flavour.ScaleLevels(now.InstantiationLevel, now.Levels)
+			if err != nil {
+				return nil, err
+			}
+			steps := req.NumberOfSteps.n
+			if req.Type == lcm.ScaleIn {
+				steps = -steps
+			}
+			level := levels[aspect.ID] + steps
+			if level < 0 || level > aspect.MaxLevel {
+				return nil, problem(http.StatusBadRequest, "Invalid numberOfSteps: aspect %s is at scale level %d, %s by %d leads to %d, outside 0..%d",
+					aspect.ID, levels[aspect.ID], req.Type, req.NumberOfSteps.n, level, aspect.MaxLevel)
+			}
+			next := *now
+			next.Held = ""
+			next.Levels = maps.Clone(now.Levels)
+			if next.Levels == nil {
+				next.Levels = map[string]int{}
+			}
+			next.Levels[aspect.ID] = level
+			doomed, err := victims.choose(now.ID, aspect.ID, req.NumberOfSteps.n, flavour, seen)
+			if err != nil {
+				return nil, err
+			}
+			next.Condemned = merged(now.Condemned, doomed)
+			return &next, nil
+		}})
+}
