@@ -4,6 +4,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -20,6 +21,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/jibe-vnfm/jibe/admission"
+	"github.com/jibe-vnfm/jibe/automation"
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/desired/gitrepo"
 	"github.com/jibe-vnfm/jibe/desired/packages"
@@ -49,14 +52,15 @@ type Options struct {
 	// Timeouts replace Timeout for the types of operation that they name.
 	Timeouts map[lcm.Type]time.Duration
 	Workers  int
-	// HookTimeout bounds one run of a program of a package; 0 is the reconciler's
-	// default. HookUser is whom they run as where Jibe is root; "" is "nobody".
+	// HookTimeout bounds one run of a hook; 0 is the reconciler's default. HookUser is the
+	// user that hooks run as where Jibe is root; "" is "nobody".
 	HookTimeout time.Duration
 	HookUser    string
 	// Reach bounds what references in the desired repository may make this process read;
 	// its directories default to one in the data directory, which is made.
 	Reach secret.Reach
-	// Binary is this program, for the repository's hook; "" installs none.
+	// Binary is the path of jibe itself, for the push hook of the repository; "" installs
+	// none.
 	Binary  string
 	Version string
 	Log     *slog.Logger
@@ -76,10 +80,11 @@ type Server struct {
 	packages *catalogue
 	store    *bolt.Store
 	disk     *disk
-	log      *oplog.Log
+	oplog    *oplog.Log
 	recon    *reconciler.Reconciler
 	problems *problems
-	follower *follower
+	reviewer *admission.Reviewer
+	follower *automation.Follower
 	notify   *notify.Service
 	auth     auth.Authenticator
 	registry *prometheus.Registry
@@ -134,7 +139,7 @@ func (s *Server) open(ctx context.Context) error {
 	if s.store, err = bolt.Open(s.data.path(storeFile), bolt.WithLockTimeout(endPatience)); err != nil {
 		return err
 	}
-	s.log = oplog.New(s.store, time.Now)
+	s.oplog = oplog.New(s.store, time.Now)
 	s.packages = &catalogue{
 		Catalogue: packages.New(s.data.desired(), s.data.packages(), s.Log),
 		ctx:       ctx,
@@ -142,12 +147,12 @@ func (s *Server) open(ctx context.Context) error {
 	}
 	if s.repo, err = gitrepo.Open(ctx, gitrepo.Options{
 		Dir: s.data.desired(), Branch: s.Branch, Remote: s.Remote, PollInterval: s.Poll, Log: s.Log, Operated: s.operated,
-		NeededRepositories: s.packages.needed,
+		NeededRepositories: s.packages.Needed,
 	}); err != nil {
 		return fmt.Errorf("desired repository: %w", err)
 	}
-	if err := s.recognise(ctx); err != nil {
-		if fresh { // the mirror of a wrong remote would stand in the right one's way
+	if err := s.checkKnown(ctx); err != nil {
+		if fresh { // the mirror of a wrong remote would be in the way of the right one
 			err = errors.Join(err, s.repo.Close(), os.RemoveAll(s.data.desired()))
 			s.repo = nil
 		}
@@ -166,7 +171,7 @@ func (s *Server) open(ctx context.Context) error {
 		}
 	}
 	if err := s.syncPackages(ctx); err != nil {
-		// What was fetched before still serves; a repository that is away is no
+		// The packages of an earlier fetch are still there; a repository that is away is no
 		// reason not to start.
 		s.Log.WarnContext(ctx, "package repositories were not all fetched", "error", err)
 	}
@@ -175,7 +180,7 @@ func (s *Server) open(ctx context.Context) error {
 
 // operated are the revisions that were last operated on.
 func (s *Server) operated(ctx context.Context) ([]desired.Revision, error) {
-	all, err := s.log.Instances(ctx, "", 0)
+	all, err := s.oplog.Instances(ctx, "", 0)
 	if err != nil {
 		return nil, err
 	}
@@ -190,11 +195,11 @@ func (s *Server) operated(ctx context.Context) ([]desired.Revision, error) {
 
 // wire makes the parts that hold no files.
 func (s *Server) wire(ctx context.Context) error {
-	if _, err := sol.Recover(ctx, s.repo, s.at, s.log, s.Log); err != nil {
+	if _, err := sol.Recover(ctx, s.repo, s.at, s.oplog, s.Log); err != nil {
 		return fmt.Errorf("requests that a former process left unfinished: %w", err)
 	}
 	metrics := reconciler.NewMetrics()
-	s.log.OnChange(func(op *lcm.Operation) { metrics.Operation(op) })
+	s.oplog.OnChange(func(op *lcm.Operation) { metrics.Operation(op) })
 	s.registry = newRegistry(metrics)
 	host, err := os.Hostname()
 	if err != nil {
@@ -204,17 +209,24 @@ func (s *Server) wire(ctx context.Context) error {
 		s.Cloud = sim.NewCloud()
 	}
 	s.recon, err = reconciler.New(reconciler.Config{
-		Repo: s.repo, Store: s.store, Log: s.log, Packages: s.packages, Secrets: secrets{s.keeper}, Permit: secrets{s.keeper}.Permit,
+		Repo: s.repo, Store: s.store, Log: s.oplog, Packages: s.packages, Secrets: secrets{s.keeper}, Permit: secrets{s.keeper}.Permit,
 		Driver: Drivers(s.keeper.Derive("render digest"), s.Reach.KubeconfigExec, s.Cloud, s.Log), Logger: s.Log, Metrics: metrics,
 		Holder: fmt.Sprintf("%s/%d", host, os.Getpid()), Workers: s.Workers,
 		Timeout: s.Timeout, StartTimeout: s.StartTimeout, Timeouts: s.Timeouts,
-		Hooks: s.programs(), Reveal: secrets{s.keeper}.Reveal, Seal: s.keeper.Encrypt, HookTimeout: s.HookTimeout,
+		Hooks: s.hookRunner(), Reveal: secrets{s.keeper}.Reveal, Seal: s.keeper.Encrypt, HookTimeout: s.HookTimeout,
 	})
 	if err != nil {
 		return err
 	}
-	s.follower = newFollower(s)
+	s.follower = s.newFollower()
+	s.oplog.OnChange(s.follower.OperationChanged)
 	s.problems = newProblems(s)
+	s.reviewer = admission.NewReviewer(admission.Config{
+		Repo: s.repo, View: s.recon.View(), Packages: s.packages, FetchProposed: s.packages.fetchProposed,
+		ForbiddenVIMs: func(settings, known *desired.Settings) []*desired.Problem {
+			return forbiddenVIMs(s.keeper, settings, known)
+		},
+	})
 	s.disk = &disk{repo: s.repo, store: s.store, dirs: []string{s.data.Dir, s.data.desired()}, log: s.Log}
 	s.registry.MustRegister(newInventory(s))
 	if s.listener, err = s.data.listen(s.Listen, s.Log); err != nil {
@@ -223,8 +235,22 @@ func (s *Server) wire(ctx context.Context) error {
 	if s.BaseURL == "" {
 		s.BaseURL = s.scheme() + "://" + s.listener.Addr().String()
 	}
-	s.notify = notify.New(notify.Config{Store: s.store, Log: s.log, Secrets: s.keeper, Base: s.BaseURL, Logger: s.Log})
+	s.notify = notify.New(notify.Config{Store: s.store, Log: s.oplog, Secrets: s.keeper, Base: s.BaseURL, Logger: s.Log})
 	return nil
+}
+
+// newFollower makes the follower of package versions.
+func (s *Server) newFollower() *automation.Follower {
+	return automation.NewFollower(automation.Config{
+		Repo: s.repo, Branch: cmp.Or(s.Branch, "main"), Oplog: s.oplog, Versions: s.packages.Versions, Log: s.Log,
+		Check: func(ctx context.Context, before, after *desired.Instance) error {
+			return s.recon.View().Check(ctx, nil, before, after)
+		},
+		Refused: func(err error) bool {
+			_, _, refused := reconciler.Refused(err)
+			return refused
+		},
+	})
 }
 
 // at finds an instance as it stood at a commit.
@@ -252,7 +278,7 @@ func (s *Server) run(ctx, work context.Context) error {
 	work, stop := context.WithCancel(work)
 	defer stop()
 	server := &http.Server{Handler: s.handler(), ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(s.Log.Handler(), slog.LevelWarn)}
-	local, hooks, err := s.hookServer(work)
+	local, hooks, err := s.pushHookServer(work)
 	if err != nil {
 		return err
 	}
@@ -261,7 +287,7 @@ func (s *Server) run(ctx, work context.Context) error {
 	g.Go(func() error { return s.repo.Watch(gctx, s.moved(gctx)) })
 	g.Go(func() error { return s.watchPackages(gctx) })
 	g.Go(func() error { return s.problems.run(gctx) })
-	g.Go(func() error { return s.follower.run(gctx) })
+	g.Go(func() error { return s.follower.Run(gctx) })
 	g.Go(func() error { return s.notify.Run(gctx) })
 	g.Go(func() error { return s.disk.run(gctx) })
 	g.Go(func() error { return closed(local.Serve(hooks)) })
@@ -309,14 +335,14 @@ func (s *Server) moved(ctx context.Context) func(ids []string, settings bool) {
 		for _, id := range ids {
 			s.recon.Enqueue(id)
 		}
-		s.follower.look(ids...)
+		s.follower.InstancesChanged(ids...)
 		if !settings {
 			return
 		}
 		if err := s.syncPackages(ctx); err != nil {
 			s.Log.WarnContext(ctx, "package repositories were not all fetched", "error", err)
 		}
-		s.follower.lookAll(true)
+		s.follower.SettingsChanged()
 		if err := s.recon.EnqueueAll(ctx); err != nil {
 			s.Log.WarnContext(ctx, "instances were not all looked at after a change of settings", "error", err)
 		}
@@ -329,7 +355,7 @@ func (s *Server) syncPackages(ctx context.Context) error {
 		return err
 	}
 	err = s.packages.Sync(ctx, settings.Repositories)
-	return errors.Join(err, s.repo.ReviewSettings(ctx)) // another one may have what was needed
+	return errors.Join(err, s.repo.ReviewSettings(ctx)) // another repository may have what was needed
 }
 
 func (s *Server) close() error {
@@ -346,7 +372,7 @@ func (s *Server) close() error {
 		errs = append(errs, s.store.Close())
 	}
 	if s.data != nil && s.data.lock != nil {
-		_ = os.Remove(s.data.programs()) // empty, or not there: no program runs any more
+		_ = os.Remove(s.data.hookDir()) // empty, or not there: no hook runs any more
 		errs = append(errs, s.data.Close())
 	}
 	return errors.Join(errs...)
@@ -355,7 +381,7 @@ func (s *Server) close() error {
 // Address is where the API listens.
 func (s *Server) Address() string { return s.listener.Addr().String() }
 
-// Welcome tells a person how to go on.
+// Welcome writes for a person where everything is, and how to go on.
 func (s *Server) Welcome(w io.Writer) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "jibe %s serves %s\n", s.Version, s.BaseURL)
@@ -381,7 +407,7 @@ func (s *Server) Welcome(w io.Writer) {
 	if s.first && s.Remote == "" {
 		fmt.Fprintf(&b, "\nFirst steps:\n  git clone %s\n  add vims/<name>.yaml and instances/<place>/<name>/vnf.yaml, commit, git push\n", s.data.desired())
 	}
-	_, _ = io.WriteString(w, b.String()) // nobody reads it where nobody can
+	_, _ = io.WriteString(w, b.String()) // where it can't be written, nobody reads it
 }
 
 var _ desired.Repo = (*gitrepo.Repo)(nil)

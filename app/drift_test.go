@@ -1,56 +1,19 @@
 package app_test
 
 import (
-	"context"
 	"fmt"
-	"io"
-	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/jibe-vnfm/jibe/app"
 	"github.com/jibe-vnfm/jibe/drivers/sim"
 	"github.com/jibe-vnfm/jibe/reconciler"
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
 )
-
-// patience bounds every wait. It only matters where something is wrong.
-const patience = 2 * time.Minute
-
-// server runs the whole of Jibe in this process, on a simulated cloud.
-func server(t *testing.T, cloud *sim.Cloud) *process.Server {
-	t.Helper()
-	data := t.TempDir()
-	ctx, stop := context.WithCancel(t.Context())
-	ready, done := make(chan string, 1), make(chan error, 1)
-	go func() {
-		done <- app.Run(ctx, app.Options{Data: data, Listen: "127.0.0.1:0", Branch: "main", Cloud: cloud,
-			Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Ready: func(s *app.Server) { ready <- s.Address() }})
-	}()
-	t.Cleanup(func() {
-		stop()
-		if err := <-done; err != nil {
-			t.Errorf("the end of the server: %v", err)
-		}
-	})
-	select {
-	case err := <-done:
-		done <- nil
-		t.Fatal(err)
-	case address := <-ready:
-		token, err := app.LocalToken(data)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return &process.Server{URL: "http://" + address, Data: data, Token: token}
-	}
-	return nil
-}
 
 // repository is a clone with what the test needs pushed.
 func repository(t *testing.T, s *process.Server, files map[string]string) *process.Clone {
@@ -65,40 +28,10 @@ func repository(t *testing.T, s *process.Server, files map[string]string) *proce
 	return c
 }
 
-func change(t *testing.T, c *process.Clone, files map[string]string) {
-	t.Helper()
-	if err := c.Reset(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	for name, text := range files {
-		if err := c.Write(name, text); err != nil {
-			t.Fatal(err)
-		}
-	}
-	push(t, c)
-}
-
-func push(t *testing.T, c *process.Clone) {
-	t.Helper()
-	if _, err := c.Commit(t.Context(), "Change what the test needs"); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Push(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func poll(t *testing.T, look func() error) {
-	t.Helper()
-	if err := process.Poll(t.Context(), patience, look); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // metrics waits until the scrape has all lines that begin like these.
 func metrics(t *testing.T, s *process.Server, lines ...string) {
 	t.Helper()
-	poll(t, func() error {
+	kit.Eventually(t, func() error {
 		a, err := s.Do(t.Context(), http.MethodGet, "/metrics", nil)
 		if err != nil || a.Status != http.StatusOK {
 			return fmt.Errorf("scrape: %w: %+v", err, a)
@@ -116,7 +49,7 @@ func metrics(t *testing.T, s *process.Server, lines ...string) {
 // drift waits for the one drift that there is, in this state.
 func drift(t *testing.T, s *process.Server, query string, state reconciler.DriftState) (d reconciler.Drift) {
 	t.Helper()
-	poll(t, func() error {
+	kit.Eventually(t, func() error {
 		var list []reconciler.Drift
 		if err := s.Get(t.Context(), "/jibe/v1/drift"+query, &list); err != nil {
 			return err
@@ -134,9 +67,10 @@ func instance(extra string) string {
 	return "name: web\nvnfdId: " + process.SmallVnfd + "\nflavour: simple\nparams: {namespace: a}\n" + extra
 }
 
-func TestDriftIsToldByTheAPIAndTheMetrics(t *testing.T) {
+func TestDriftIsReportedByTheAPIAndTheMetrics(t *testing.T) {
 	cloud := sim.NewCloud()
-	s := server(t, cloud)
+	s, stop := start(t, t.TempDir(), cloud, "")
+	t.Cleanup(stop)
 	const id, object = "3a5c1f0e-0000-4000-8000-00000000000a", "Workload/a/vdu1"
 	c := repository(t, s, map[string]string{
 		"vims/cloud.yaml":       "type: sim\ndefault: true\n",
@@ -152,7 +86,7 @@ func TestDriftIsToldByTheAPIAndTheMetrics(t *testing.T) {
 			}
 		}
 	}
-	poll(t, func() error {
+	kit.Eventually(t, func() error {
 		if err := s.Get(t.Context(), "/vnflcm/v2/vnf_instances/"+id, &units); err != nil {
 			return err
 		}
@@ -170,7 +104,7 @@ func TestDriftIsToldByTheAPIAndTheMetrics(t *testing.T) {
 	cloud.Drift(object)
 	d := drift(t, s, "", reconciler.DriftReported)
 	if d.Instance != id || d.Dir != "instances/a" || len(d.Deviations) == 0 || d.Deviations[0].Object != object || d.Since.IsZero() {
-		t.Errorf("the drift is told as %+v", d)
+		t.Errorf("the drift is reported as %+v", d)
 	}
 	drift(t, s, "?instance="+id, reconciler.DriftReported)
 	since := func(state reconciler.DriftState) string {
@@ -184,7 +118,7 @@ func TestDriftIsToldByTheAPIAndTheMetrics(t *testing.T) {
 	metrics(t, s, "jibe_instances_suspended 1", since(reconciler.DriftSuspended))
 
 	change(t, c, map[string]string{"instances/a/vnf.yaml": instance("id: " + id + "\n")})
-	poll(t, func() error {
+	kit.Eventually(t, func() error {
 		var list []reconciler.Drift
 		if err := s.Get(t.Context(), "/jibe/v1/drift", &list); err != nil {
 			return err
@@ -201,7 +135,8 @@ func TestDriftIsToldByTheAPIAndTheMetrics(t *testing.T) {
 }
 
 func TestDriftOfAnUnknownInstanceIsNotFoundRatherThanNone(t *testing.T) {
-	s := server(t, sim.NewCloud())
+	s, stop := start(t, t.TempDir(), sim.NewCloud(), "")
+	t.Cleanup(stop)
 	a, err := s.Do(t.Context(), http.MethodGet, "/jibe/v1/drift?instance=nobody", nil)
 	if err != nil || a.Status != http.StatusNotFound || !strings.Contains(string(a.Body), "nobody") {
 		t.Errorf("%v, %+v", err, a)

@@ -7,7 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/jibe-vnfm/jibe/app"
+	"github.com/jibe-vnfm/jibe/admission"
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 // upgrade changes the line of the vnfdId by git and returns the commit.
@@ -45,7 +46,7 @@ func TestAGitRevertToAPackageThatHasLeftItsRepositoryRunsItAgain(t *testing.T) {
 	change(t, f.desired, map[string]string{"repositories.yaml": "- {name: small, url: packages.git, path: small, tags: \"v*\"}\n- {name: other, url: other.git, path: small, tags: \"v*\"}\n"})
 	f.withdrawn("packages.git", "1.4.0", was)
 	change(t, f.desired, map[string]string{"instances/b/vnf.yaml": "vnfdId: " + vnfdID("1.4.0") + "\nflavour: simple\nparams: {namespace: b}\n"})
-	poll(t, func() error {
+	kit.Eventually(t, func() error {
 		if pins := f.git(f.Desired(), "for-each-ref", "refs/jibe/packages"); strings.Count(pins, "\n") != 2 {
 			return fmt.Errorf("pins: %s", pins)
 		}
@@ -65,7 +66,7 @@ func TestAGitRevertToAPackageThatHasLeftItsRepositoryRunsItAgain(t *testing.T) {
 	if strings.Contains(text, was) {
 		t.Fatal("the pin came back by itself: the rest proves nothing")
 	}
-	if got := f.judged(app.Proposal{Instances: []app.Candidate{{Dir: "instances/a", File: text}}}); got != "" {
+	if got := f.judged(admission.Proposal{Instances: []admission.Candidate{{Dir: "instances/a", File: text}}}); got != "" {
 		t.Errorf("it would be refused: %s", got)
 	}
 	f.git(f.desired.Dir, "push", "--quiet", "origin", "HEAD:refs/heads/main")
@@ -89,7 +90,7 @@ func TestAGitRevertToAPackageThatHasLeftItsRepositoryRunsItAgain(t *testing.T) {
 	}
 	// A VNF that ran nothing before has no claim on it.
 	fresh := "vnfdId: " + vnfdID("1.4.0") + "\nflavour: simple\nparams: {namespace: c}\n"
-	if got := f.judged(app.Proposal{Instances: []app.Candidate{{Dir: "instances/c", File: fresh}}}); !strings.Contains(got, "no such package") {
+	if got := f.judged(admission.Proposal{Instances: []admission.Candidate{{Dir: "instances/c", File: fresh}}}); !strings.Contains(got, "no such package") {
 		t.Errorf("a new one: %q", got)
 	}
 }
@@ -99,7 +100,7 @@ func TestAGitRevertToAPackageThatHasLeftItsRepositoryRunsItAgain(t *testing.T) {
 func (f *followed) withdrawn(repository, version, tree string) {
 	f.Helper()
 	f.git(filepath.Join(f.Data, "packages", repository), "tag", "-d", "v"+version)
-	poll(f.T, func() error {
+	kit.Eventually(f.T, func() error {
 		if strings.Contains(f.catalogue(), tree) {
 			return fmt.Errorf("build %s of %s is still known", tree, version)
 		}

@@ -7,13 +7,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/jibe-vnfm/jibe/app"
+	"github.com/jibe-vnfm/jibe/admission"
 )
 
 // printed is what `jibe plan` prints of an answer of the server.
 func printed(t *testing.T, answer string) string {
 	t.Helper()
-	var v app.Verdict
+	var v admission.Verdict
 	d := json.NewDecoder(strings.NewReader(answer))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&v); err != nil {
@@ -81,7 +81,7 @@ func TestAPlanShowsBelowEachStepWhatItChanges(t *testing.T) {
 	}
 }
 
-func TestAPlanOfAVIMThatCanNotTellFieldsShowsTheStepsAlone(t *testing.T) {
+func TestAPlanOfAVIMThatCanNotCompareFieldsShowsTheStepsAlone(t *testing.T) {
 	got := printed(t, `{"problems": [], "previews": [
 	{"instance": "i1", "dir": "instances/a", "operation": "INSTANTIATE", "steps": [
 		{"stage": 0, "action": "grant", "object": "grant"},

@@ -16,7 +16,7 @@ import (
 	"github.com/jibe-vnfm/jibe/reconciler"
 )
 
-// newDrift shows what differs from git, field by field.
+// newDrift is the command that shows what differs from git, field by field.
 func newDrift() *cobra.Command {
 	var c client
 	var output, instance string
@@ -25,10 +25,10 @@ func newDrift() *cobra.Command {
 		Use:   "drift",
 		Short: "What differs from git: field by field, since when, and who did it",
 		Long: "What runs and differs from what git says, one line a deviation, and what is done about it:\n" +
-			"  mending    it is being put right\n" +
-			"  failing    putting it right failed, and is tried again\n" +
-			"  fight      somebody undoes every repair, so that it is repaired more and more seldom\n" +
-			"  refused    the repair needs programs of the package that may not run\n" +
+			"  mending    it is being repaired\n" +
+			"  failing    the repair failed, and is tried again\n" +
+			"  fight      contended: somebody undoes every repair, so that it is repaired more and more seldom\n" +
+			"  refused    the repair needs hooks of the package that may not run\n" +
 			"  reported   drift: report in vnf.yaml\n" +
 			"  suspended  suspend: true in vnf.yaml\n" +
 			"  held       an operation was failed; the next request or commit lifts it",
@@ -80,13 +80,13 @@ func driftTable(w io.Writer, list []reconciler.Drift, now time.Time) {
 
 func field(v drivers.Deviation) string { return cmp.Or(v.Field, "(all of it)") }
 
-// absent is a value in one short line.
+// absent is a value in one short line, "-" for none.
 func absent(value string) string {
 	value = strings.Join(strings.Fields(value), " ")
 	return clip(cmp.Or(value, "-"))
 }
 
-// since is a moment, after its age.
+// since is a moment, behind its age where now is given.
 func since(at, now time.Time) string {
 	stamp := at.UTC().Format(time.RFC3339)
 	if now.IsZero() {

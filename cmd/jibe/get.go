@@ -19,19 +19,19 @@ import (
 	"github.com/jibe-vnfm/jibe/lcm"
 )
 
-// object is one thing as the API shows it.
+// object is a resource as the API shows it.
 type object = map[string]any
 
-// view is how one kind of thing is got and shown.
+// view says how one kind of resource is requested and shown.
 type view struct {
 	use, short, path string
-	one              string // path of one thing; %s is its id
-	story            string // path of what one thing has done so far, where it does something
-	// id is the thing's id by its name; nil where things have none.
+	one              string // path of one of them; %s is its id
+	story            string // path of the steps that one has done so far, "" where it has none
+	// id finds the id by a name; nil where they have no names.
 	id      func(c *client, ctx context.Context, name string) (string, error)
 	columns []string
 	row     func(o object) []string
-	order   func(a, b object) int // nil is the server's
+	order   func(a, b object) int // nil keeps the server's
 }
 
 func views() []view {
@@ -142,13 +142,13 @@ func newShow(v view) *cobra.Command {
 				var story []lcm.Told
 				if v.story != "" && output == "table" {
 					_, err := c.do(cmd.Context(), http.MethodGet, fmt.Sprintf(v.story, url.PathEscape(id)), nil, &story)
-					if err != nil && !(errors.As(err, &no) && no.status == http.StatusNotFound) { // an older server tells none
+					if err != nil && !(errors.As(err, &no) && no.status == http.StatusNotFound) { // an older server has none
 						return err
 					}
 				}
 				return show(w, output, o, func() {
 					details(w, v, o)
-					told(w, story)
+					printStory(w, story)
 				})
 			})
 		},
@@ -245,7 +245,7 @@ func table(w io.Writer, v view, list []object) {
 	}
 }
 
-// details shows one thing: its columns, then what only it has.
+// details shows one resource: its columns, then its other sections.
 func details(w io.Writer, v view, o object) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for i, value := range v.row(o) {
@@ -290,8 +290,8 @@ func details(w io.Writer, v view, o object) {
 	}
 }
 
-// told shows what an operation has done so far.
-func told(w io.Writer, story []lcm.Told) {
+// printStory prints what an operation has done so far.
+func printStory(w io.Writer, story []lcm.Told) {
 	if len(story) == 0 {
 		return
 	}
@@ -314,7 +314,8 @@ func dig(o object, key string) object {
 	return inner
 }
 
-// at is the text at a dotted path; of lists on the way, those of all entries.
+// at is the text at a dotted path. Where the path goes through a list, the texts of all
+// entries are joined.
 func at(o object, path string) string {
 	head, rest, deeper := strings.Cut(path, ".")
 	list, isList := o[head].([]any)

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,16 +10,16 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/jibe-vnfm/jibe/app"
+	"github.com/jibe-vnfm/jibe/admission"
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/desired/gitrepo"
 )
 
-// newHook is what the desired repository's own hooks run; it isn't for people.
+// newHook is the command that the git hooks of the desired repository run; it isn't for
+// people.
 func newHook() *cobra.Command {
 	cmd := &cobra.Command{Use: "hook", Short: "What the repository's hooks run", Hidden: true}
 	var socket string
@@ -37,9 +35,9 @@ func newHook() *cobra.Command {
 	return cmd
 }
 
-// preReceive refuses a push that would be no good. The pushed objects are in
-// git's quarantine, which only this process can read: it reads what matters and
-// asks the server about it.
+// preReceive refuses a push that isn't admitted. Only this process can read the pushed
+// objects, as git keeps them in quarantine: it reads what matters and has the server
+// review it.
 func preReceive(ctx context.Context, stdin io.Reader, stderr io.Writer, socket string) error {
 	updates, err := gitrepo.ReadPush(stdin)
 	if err != nil {
@@ -54,8 +52,8 @@ func preReceive(ctx context.Context, stdin io.Reader, stderr io.Writer, socket s
 		return err
 	}
 	defer pushed.Close()
-	v, err := heldAgainst(ctx, pushed, "refs/heads/"+branch, updates, gitrepo.PushOptions(), func(u gitrepo.RefUpdate) (*app.Verdict, error) {
-		p, err := proposalOf(ctx, pushed, u)
+	v, err := admission.CheckPush(ctx, pushed, "refs/heads/"+branch, updates, gitrepo.PushOptions(), func(u gitrepo.RefUpdate) (*admission.Verdict, error) {
+		p, err := admission.FromUpdate(ctx, pushed, u)
 		if err != nil {
 			return nil, err
 		}
@@ -64,7 +62,7 @@ func preReceive(ctx context.Context, stdin io.Reader, stderr io.Writer, socket s
 		switch {
 		case errors.As(err, &none) && none.Op == "dial", errors.Is(err, os.ErrNotExist):
 			fmt.Fprintf(stderr, "jibe: no server answers, so only the files were checked: packages, levels and VIMs are when it runs (%v)\n", err)
-			return &app.Verdict{}, nil
+			return &admission.Verdict{}, nil
 		case err != nil:
 			return nil, fmt.Errorf("the server couldn't check this push, so nothing was changed (push fewer instances at once if it is a large one): %w", err)
 		}
@@ -74,8 +72,8 @@ func preReceive(ctx context.Context, stdin io.Reader, stderr io.Writer, socket s
 		if len(v.Problems) == 0 {
 			return v, nil
 		}
-		// The server holds it against the newest commit, which may be one that the pusher
-		// doesn't know: its pin of a package, say. What stands in the way is that alone.
+		// The server reviews it against the newest commit, which the pusher may not know:
+		// Jibe's own pin of a package, say. Then that alone is the problem.
 		overtaken, err := pushed.Overtaken(u)
 		if overtaken {
 			v.Problems = []*desired.Problem{{File: u.Ref, Message: "another commit was faster than this push", Remedy: fetchFirst}}
@@ -96,24 +94,8 @@ func preReceive(ctx context.Context, stdin io.Reader, stderr io.Writer, socket s
 	return exitError(1)
 }
 
-// fetchFirst is what to do where a push is not based on the newest commit.
+// fetchFirst is the remedy where a push isn't based on the newest commit.
 const fetchFirst = "fetch first, then push again"
-
-// heldAgainst is what a push is held against, here and for `jibe validate` and `jibe plan`,
-// which ask about a push that nobody has made: the rules that git alone can tell, and where
-// they find nothing, what the server says of the update of ref, the desired branch.
-func heldAgainst(ctx context.Context, r *gitrepo.Reader, ref string, updates []gitrepo.RefUpdate, options []string, answer func(gitrepo.RefUpdate) (*app.Verdict, error)) (*app.Verdict, error) {
-	problems, err := r.CheckPush(ctx, updates, gitrepo.PushPolicy{Options: options})
-	if err != nil || len(problems) > 0 {
-		return &app.Verdict{Problems: problems}, err
-	}
-	for _, u := range updates {
-		if u.Ref == ref && u.New != "" {
-			return answer(u)
-		}
-	}
-	return &app.Verdict{}, nil
-}
 
 // desiredBranch is the branch that the repository's HEAD names.
 func desiredBranch(ctx context.Context) (string, error) {
@@ -124,64 +106,16 @@ func desiredBranch(ctx context.Context) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// proposalOf collects what one ref's update would change.
-func proposalOf(ctx context.Context, pushed *gitrepo.Reader, u gitrepo.RefUpdate) (*app.Proposal, error) {
-	changes, settings, err := pushed.Diff(ctx, u.Old, u.New)
-	if err != nil {
-		return nil, err
-	}
-	p := &app.Proposal{Instances: []app.Candidate{}}
-	for _, c := range changes {
-		candidate := app.Candidate{Dir: c.After.Dir, Instance: c.After.Instance}
-		if c.After.Tree != "" {
-			files, err := pushed.Files(ctx, c.After)
-			if err != nil {
-				return nil, err
-			}
-			candidate.File = string(files[desired.InstanceFile])
-		}
-		p.Instances = append(p.Instances, candidate)
-	}
-	if settings {
-		if p.Settings, err = pushed.SettingsAt(ctx, u.New); err != nil {
-			return nil, err
-		}
-	}
-	return p, nil
-}
-
-// checkTimeout bounds how long a push waits for the server's word.
-const checkTimeout = 2 * time.Minute
-
-func ask(ctx context.Context, socket string, p *app.Proposal) (*app.Verdict, error) {
+// ask has the server review the proposal, over its socket.
+func ask(ctx context.Context, socket string, p *admission.Proposal) (*admission.Verdict, error) {
 	if socket == "" {
 		return nil, os.ErrNotExist
 	}
-	body, err := json.Marshal(p)
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
-	defer cancel()
-	c := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+	via := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", socket)
-	}}}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://jibe/jibe/v1/check", bytes.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
-	resp, err := c.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
-	data, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return nil, err
-	}
-	if resp.StatusCode != http.StatusOK {
-		return nil, answered(resp, data)
-	}
-	var v app.Verdict
-	return &v, json.Unmarshal(data, &v)
+	}}
+	defer via.CloseIdleConnections()
+	var v admission.Verdict
+	_, err := exchange(ctx, via, http.Header{}, http.MethodPost, "http://jibe/jibe/v1/check", p, &v)
+	return &v, err
 }

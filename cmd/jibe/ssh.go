@@ -17,23 +17,24 @@ import (
 	"github.com/jibe-vnfm/jibe/hooks/ssh"
 )
 
-// What `jibe ssh` ends with where it isn't the command that ended: as OpenSSH's ssh does,
-// and as timeout(1).
+// The exit codes of `jibe ssh` where the command didn't come to its own end: those of
+// OpenSSH's ssh and of timeout(1).
 const (
 	sshFailed = 255
 	sshLate   = 124
 )
 
-// errSSHLate is why the context of a command ends whose time is over.
+// errSSHLate is the cause of the end of a context whose --timeout is over.
 var errSSHLate = fmt.Errorf("not done within the time of --timeout: %w", context.DeadlineExceeded)
 
-// newSSH is what programs of packages call in place of an SSH library. It needs no server.
+// newSSH is the command that hooks of packages call instead of an SSH library. It needs no
+// server.
 func newSSH() *cobra.Command {
 	var s sshCommand
 	cmd := &cobra.Command{
 		Use:   "ssh [flags] [user@]host[:port] [--] [command…]",
 		Short: "Run a command on a machine, or write files there",
-		Long: "Run a command on a machine over SSH, without a terminal, for hook programs of VNF packages.\n\n" +
+		Long: "Run a command on a machine over SSH, without a terminal, for hooks of VNF packages.\n\n" +
 			"One argument is a line for the shell of the machine; several are a program and its arguments, which it gets as\n" +
 			"they are. Standard input is passed on, unless it is a terminal. The exit status is the command's (128 and its number\n" +
 			"where a signal ended it), 255 where the machine couldn't be reached or a file not be written, 124 after --timeout.",
@@ -46,7 +47,7 @@ func newSSH() *cobra.Command {
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			// Flags have ended with the host already, so that this is left to us.
+			// Flags end with the host already, so that the library leaves the "--" to us.
 			if len(args) > 1 && args[1] == "--" {
 				args = append(args[:1:1], args[2:]...)
 			}
@@ -55,7 +56,7 @@ func newSSH() *cobra.Command {
 	}
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return failSSH(err) })
 	f := cmd.Flags()
-	f.SetInterspersed(false) // what follows the host is the command's
+	f.SetInterspersed(false) // flags behind the host are the command's
 	s.login.register(f, "", "the machine")
 	f.StringVar(&s.knownHosts, "known-hosts", "", "known_hosts file with the machine's key, and the jump host's (needed)")
 	f.BoolVar(&s.acceptNew, "accept-new", false, "append the key of a machine that isn't in the known_hosts file; one that differs is refused all the same")
@@ -68,7 +69,8 @@ func newSSH() *cobra.Command {
 	return cmd
 }
 
-// failSSH tells an error of the arguments, and ends the process as any other of ours.
+// failSSH prints an error in the arguments, and ends the process as any other failure of
+// `jibe ssh` itself does.
 func failSSH(err error) error {
 	fmt.Fprintln(os.Stderr, "jibe ssh:", err)
 	return exitError(sshFailed)
@@ -114,7 +116,7 @@ func (s *sshCommand) do(ctx context.Context, cmd *cobra.Command, args []string) 
 	if err != nil {
 		return nil, err
 	}
-	// Before anything is done: a file that isn't there must not be noticed half-way.
+	// A file that isn't there must be noticed before anything is done, not half-way.
 	var uploads []upload
 	defer func() {
 		for _, u := range uploads {
@@ -156,7 +158,7 @@ func (s *sshCommand) do(ctx context.Context, cmd *cobra.Command, args []string) 
 	return nil, err
 }
 
-// passedOn is standard input, unless somebody sits there.
+// passedOn is standard input, or nil where that is a terminal.
 func passedOn(stdin io.Reader) io.Reader {
 	if f, ok := stdin.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		return nil
@@ -164,7 +166,7 @@ func passedOn(stdin io.Reader) io.Reader {
 	return stdin
 }
 
-// host is the machine, with all that the flags tell of it.
+// host is the machine, with everything that the flags say about it.
 func (s *sshCommand) host(text string) (ssh.Host, error) {
 	h, err := parseHost(text)
 	if err != nil {

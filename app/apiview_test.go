@@ -18,10 +18,10 @@ func TestARefusalBecomesTheStatusThatAClientCanActOn(t *testing.T) {
 		err    error
 		status int
 	}{
-		"a level out of range":      {&drivers.RefusedError{Field: "levels", Reason: "r"}, http.StatusBadRequest},
-		"an autoscaler rules":       {&drivers.RefusedError{Field: "levels.web", Reason: "r", Conflict: true}, http.StatusConflict},
-		"a VIM that doesn't exist":  {&drivers.RefusedError{Field: "vim", Reason: "r"}, http.StatusUnprocessableEntity},
-		"programs that may not run": {&drivers.RefusedError{Field: "hooks", Reason: "r"}, http.StatusUnprocessableEntity},
+		"a level out of range":     {&drivers.RefusedError{Field: "levels", Reason: "r"}, http.StatusBadRequest},
+		"an autoscaler rules":      {&drivers.RefusedError{Field: "levels.web", Reason: "r", Conflict: true}, http.StatusConflict},
+		"a VIM that doesn't exist": {&drivers.RefusedError{Field: "vim", Reason: "r"}, http.StatusUnprocessableEntity},
+		"hooks that may not run":   {&drivers.RefusedError{Field: "hooks", Reason: "r"}, http.StatusUnprocessableEntity},
 	} {
 		var invalid *sol.InvalidError
 		if err := inAPIWords(c.err); !errors.As(err, &invalid) || invalid.Status != c.status || invalid.Detail != "r" {
@@ -45,31 +45,6 @@ func TestARefusalBecomesTheStatusThatAClientCanActOn(t *testing.T) {
 	if err := inAPIWords(nil); err != nil {
 		t.Errorf("no error became %v", err)
 	}
-}
-
-func TestLocalTokenRefusesAFileWithoutOneInClear(t *testing.T) {
-	if _, err := LocalToken(t.TempDir()); err == nil {
-		t.Error("no file, no error")
-	}
-}
-
-func TestTwoProcessesNeverShareADataDirectory(t *testing.T) {
-	dir := t.TempDir()
-	first, err := OpenData(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := OpenData(dir); err == nil {
-		t.Fatal("the second was let in")
-	}
-	if err := first.Close(); err != nil {
-		t.Fatal(err)
-	}
-	again, err := OpenData(dir)
-	if err != nil {
-		t.Fatalf("after the first has ended: %v", err)
-	}
-	_ = again.Close()
 }
 
 var _ sol.View = apiView{}
