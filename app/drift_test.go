@@ -16,6 +16,7 @@ import (
 	"github.com/jibe-vnfm/jibe/app"
 	"github.com/jibe-vnfm/jibe/drivers/sim"
 	"github.com/jibe-vnfm/jibe/reconciler"
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
 )
 
@@ -90,7 +91,7 @@ func push(t *testing.T, c *process.Clone) {
 
 func poll(t *testing.T, look func() error) {
 	t.Helper()
-	if err := process.Poll(t.Context(), patience, look); err != nil {
+	if err := kit.Poll(t.Context(), patience, look); err != nil {
 		t.Fatal(err)
 	}
 }

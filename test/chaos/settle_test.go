@@ -8,6 +8,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/lcm"
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
 )
 
@@ -34,7 +35,7 @@ func (w *world) settle() {
 	if err := w.plane.restart(ctx, clients()...); err != nil {
 		w.t.Fatal(err)
 	}
-	if err := process.Poll(ctx, requestWait, func() error { return w.relabel(ctx) }); err != nil {
+	if err := kit.Poll(ctx, requestWait, func() error { return w.relabel(ctx) }); err != nil {
 		w.t.Fatal(err)
 	}
 	w.release()

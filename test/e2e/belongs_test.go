@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 // refuses starts `jibe serve` where it has to refuse, saying all of this.
@@ -86,7 +88,7 @@ func TestAMirrorThatIsGoneIsFetchedAnewFromItsOwnRemoteOnly(t *testing.T) {
 	d.push("Publish")
 	is := func(s *server) {
 		t.Helper()
-		eventually(t, func() error {
+		kit.Eventually(t, func() error {
 			list := decodeList(t, s.must(t, 200, "GET", instances, nil).Body)
 			if len(list) != 1 || list[0].text("instantiationState") != "INSTANTIATED" {
 				return fmt.Errorf("the instances are %v", list)

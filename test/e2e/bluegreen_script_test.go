@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 // coordinated is releases 1 and 2 with scripts for the new and the old VNF.
@@ -119,7 +121,7 @@ func TestAScriptThatSwitchesTheServiceItselfIsFollowed(t *testing.T) {
 	arriving.called(1)
 	// What a script of today does with kubectl.
 	b.patch("Service/front", "script", "{'spec': {'selector': {'app': 'web', 'version': 'v2', '"+generationLabel+"': '1'}}}")
-	eventually(t, func() error {
+	kit.Eventually(t, func() error {
 		if f.shot().switched("front", "1") == 0 {
 			return fmt.Errorf("the Service isn't switched")
 		}
@@ -139,7 +141,7 @@ func TestAScriptThatSwitchesTheServiceItselfIsFollowed(t *testing.T) {
 	}
 	b.awaitPods(2)
 	b.sameVNFCs(id)
-	stays(t, quiet, func() error { return b.counted(id, 2) })
+	kit.Stays(t, quiet, func() error { return b.counted(id, 2) })
 	b.undrifted(id)
 }
 
@@ -218,13 +220,13 @@ func TestThePreambleAndPostambleOfThePackageRunAroundTheChange(t *testing.T) {
 	}
 	end.answer(1, `echo '{"metadata": {"licence": "L-7"}, "extensions": {"peer": "10.0.0.9"}}'`)
 	b.await(t, path, "COMPLETED")
-	eventually(t, func() error {
+	kit.Eventually(t, func() error {
 		got := b.must(b, 200, "GET", instances+"/"+id, nil).object(t)
 		if got.text("metadata", "licence") != "L-7" || got.text("extensions", "peer") != "10.0.0.9" {
 			return fmt.Errorf("the instance has metadata %v and extensions %v", got["metadata"], got["extensions"])
 		}
 		return nil
 	})
-	stays(t, quiet, func() error { return b.counted(id, 2) })
+	kit.Stays(t, quiet, func() error { return b.counted(id, 2) })
 	b.undrifted(id)
 }

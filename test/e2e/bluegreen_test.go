@@ -8,6 +8,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 const greenly = "update: {strategy: blueGreen}\n"
@@ -165,7 +167,7 @@ func TestBlueGreenCommitsFollowEachOtherGenerationByGeneration(t *testing.T) {
 		t.Errorf("the Deployment is another one, or %d pods run release 1", b.running(1))
 	}
 	b.sameVNFCs(id)
-	stays(t, quiet, func() error { return b.counted(id, 4) })
+	kit.Stays(t, quiet, func() error { return b.counted(id, 4) })
 	b.undrifted(id)
 }
 
@@ -260,13 +262,13 @@ func TestConnectionsHaveTheDrainTimeToEndBeforeTheOldGenerationGoes(t *testing.T
 	id, file, d := b.pushed(b.vnfdID(1), "update: {strategy: blueGreen, drain: 12s}\n")
 	f := b.filming()
 	b.upgraded(d, file, 1, 2)
-	eventually(t, func() error {
+	kit.Eventually(t, func() error {
 		if f.shot().switched("front", "1") == 0 {
 			return fmt.Errorf("the Service isn't switched")
 		}
 		return nil
 	})
-	stays(t, 2*quiet, func() error {
+	kit.Stays(t, 2*quiet, func() error {
 		if n := b.running(1); n != 3 {
 			return fmt.Errorf("%d pods of the old generation run on in the drain time, want 3", n)
 		}

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 // The two images of the packages whose containers are updated: one that every release
@@ -224,7 +226,7 @@ func TestAPatchUpdatesContainersAndConfigAndRestartsOnlyWhoUsesThem(t *testing.T
 		}
 	}
 	b.undrifted(id)
-	stays(t, quiet, func() error { return b.counted(id, 2) })
+	kit.Stays(t, quiet, func() error { return b.counted(id, 2) })
 
 	// A VNFC that is healed comes back as it was updated.
 	b.server.run(t, id, "heal", chosen(b.vnfcs(id, "NEW-IMAGE")[0].uid, b.vnfcs(id, "NEW-POD-CONFIG")[0].uid))

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 func TestAPushInstantiatesScalesAndTerminates(t *testing.T) {
@@ -50,14 +52,14 @@ func TestAPushInstantiatesScalesAndTerminates(t *testing.T) {
 	d.git("rm", "-r", "--quiet", dir)
 	d.push("Remove")
 	b.awaitPods(0)
-	eventually(t, func() error {
+	kit.Eventually(t, func() error {
 		if a := b.rest(t, "GET", instances+"/"+id, nil); a.Status != 404 {
 			return fmt.Errorf("the removed instance is still shown: %d", a.Status)
 		}
 		return nil
 	})
 	var notes string
-	eventually(t, func() error {
+	kit.Eventually(t, func() error {
 		d.git("fetch", "--quiet", "origin", "+refs/notes/*:refs/notes/*")
 		notes = d.git("log", "--notes=jibe", "--format=%N", "--", dir)
 		for _, want := range []string{"INSTANTIATE COMPLETED", "SCALE COMPLETED", "TERMINATE COMPLETED"} {
@@ -73,7 +75,7 @@ func TestAPushInstantiatesScalesAndTerminates(t *testing.T) {
 func (b *bench) idOf(name string) string {
 	b.Helper()
 	var id string
-	eventually(b, func() error {
+	kit.Eventually(b, func() error {
 		a := b.must(b, 200, "GET", instances+"?filter=(eq,vnfInstanceName,"+name+")", nil)
 		list := decodeList(b.T, a.Body)
 		if len(list) != 1 {
@@ -89,7 +91,7 @@ func (b *bench) idOf(name string) string {
 func (b *bench) awaitHistory(id, want string) []object {
 	b.Helper()
 	var ops []object
-	eventually(b, func() error {
+	kit.Eventually(b, func() error {
 		ops = b.history(b.T, id)
 		var states []string
 		for _, op := range ops {

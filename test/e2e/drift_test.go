@@ -16,6 +16,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 // mended waits until the instance has one operation more than n, which put a
@@ -23,7 +25,7 @@ import (
 func (b *bench) mended(id string, n int, words ...string) object {
 	b.Helper()
 	var ops []object
-	eventually(b, func() error {
+	kit.Eventually(b, func() error {
 		if ops = b.history(b.T, id); len(ops) <= n {
 			return fmt.Errorf("nothing is put right (%s)", strings.Join(words, ", "))
 		}
@@ -100,7 +102,7 @@ func (b *bench) putRight(id string, list ...damage) {
 				b.Errorf("%s: the pod %s was replaced", x.name, name)
 			}
 		}
-		eventually(b, func() error {
+		kit.Eventually(b, func() error {
 			if now := len(b.workers()); now != len(pods) {
 				return fmt.Errorf("%s: %d pods, were %d", x.name, now, len(pods))
 			}
@@ -113,7 +115,7 @@ func (b *bench) putRight(id string, list ...damage) {
 // sameWorkersSoon is sameWorkers that leaves the pods time to settle.
 func (b *bench) sameWorkersSoon(id string) {
 	b.Helper()
-	eventually(b, func() error {
+	kit.Eventually(b, func() error {
 		pods, list := b.workers(), b.show(b.T, id).list("instantiatedVnfInfo", "vnfcResourceInfo")
 		for _, v := range list {
 			if pods[v.text("id")] == "" {
@@ -218,7 +220,7 @@ func TestWhatIsDeletedOrEvictedIsMadeAnewByOneOperationThatNamesIt(t *testing.T)
 	b.remove("Job/once")
 	b.remove("ConfigMap/settings")
 	b.mended(id, n, "ConfigMap/"+b.namespace+"/settings")
-	stays(t, quiet, func() error { return b.counted(id, n+1) })
+	kit.Stays(t, quiet, func() error { return b.counted(id, n+1) })
 }
 
 func TestADeletedStatefulSetComesBackToItsClaims(t *testing.T) {
@@ -267,7 +269,7 @@ func TestASecretsDriftIsPutBackAndItsValuesAreShownNowhere(t *testing.T) {
 // the state, and returns the deviation.
 func (b *bench) drifted(id, key, state string) (deviation object) {
 	b.Helper()
-	eventually(b, func() error {
+	kit.Eventually(b, func() error {
 		for _, x := range decodeList(b.T, b.must(b, 200, "GET", "/jibe/v1/drift", nil).Body) {
 			if x.text("instance") != id {
 				continue
@@ -288,7 +290,7 @@ func (b *bench) drifted(id, key, state string) (deviation object) {
 // undrifted waits until no drift of the instance is shown.
 func (b *bench) undrifted(id string) {
 	b.Helper()
-	eventually(b, func() error {
+	kit.Eventually(b, func() error {
 		if text := string(b.must(b, 200, "GET", "/jibe/v1/drift", nil).Body); strings.Contains(text, id) {
 			return fmt.Errorf("drift is still shown: %s", text)
 		}
@@ -334,7 +336,7 @@ func TestDriftThatIsToBeReportedIsShownEverywhereAndRepairedWhenThatIsSwitchedOn
 			t.Errorf("the metric doesn't show %q: %s", w, metric())
 		}
 	}
-	stays(t, quiet, func() error { return b.counted(id, 1) })
+	kit.Stays(t, quiet, func() error { return b.counted(id, 1) })
 	if mode, _, _ := unstructured.NestedString(b.read("ConfigMap/settings").Object, "data", "mode"); mode != "slow" {
 		t.Errorf("it was put back: %s", mode)
 	}
@@ -353,7 +355,7 @@ func TestDriftThatIsToBeReportedIsShownEverywhereAndRepairedWhenThatIsSwitchedOn
 	d.pull()
 	d.replace(file, "drift: report", "drift: correct")
 	d.push("Repair it")
-	eventually(t, func() error {
+	kit.Eventually(t, func() error {
 		ops := b.history(t, id)
 		if last := ops[len(ops)-1]; last.text("operation") != "HEAL" || last.text("operationState") != "COMPLETED" {
 			return fmt.Errorf("the last of %d operations is %s %s", len(ops), last.text("operation"), last.text("operationState"))
@@ -416,7 +418,7 @@ func TestFieldsOfOtherManagersAreNoDrift(t *testing.T) {
 	if got := b.renewed(objects, b.made(id)); !slices.Equal(got, []string{"Service/front"}) {
 		t.Errorf("objects with a new uid: %v", got)
 	}
-	stays(t, quiet, func() error { return b.counted(id, 4) })
+	kit.Stays(t, quiet, func() error { return b.counted(id, 4) })
 }
 
 func TestReplicasThatAnAutoscalerRulesAreNoDriftAndOutliveAHeal(t *testing.T) {
@@ -481,5 +483,5 @@ func TestWhatAMutatingWebhookMakesOfObjectsIsNoDrift(t *testing.T) {
 		t.Errorf("the webhook's work was undone: %s", text)
 	}
 	b.awaitPods(3)
-	stays(t, quiet, func() error { return b.counted(id, 4) })
+	kit.Stays(t, quiet, func() error { return b.counted(id, 4) })
 }

@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 // quota bounds the namespace's pods, and returns when the bound is in force.
@@ -28,7 +30,7 @@ func (b *bench) quota(pods string) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	eventually(b, func() error {
+	kit.Eventually(b, func() error {
 		now, err := quotas.Get(b.Context(), q.Name, metav1.GetOptions{})
 		if err == nil && now.Status.Hard.Pods().Cmp(*hard.Pods()) != 0 {
 			err = fmt.Errorf("the quota isn't in force: %v", now.Status.Hard)
@@ -136,7 +138,7 @@ func TestAnInstantiationThatFailsIsRolledBackAndCanBeAskedForAgain(t *testing.T)
 	}
 	// The record says ROLLED_BACK a moment before git does, and until then a request is
 	// refused with the advice to ask again.
-	eventually(t, func() error {
+	kit.Eventually(t, func() error {
 		a := b.rest(t, "POST", instances+"/"+id+"/instantiate", b.request())
 		if a.Status == http.StatusConflict && strings.Contains(string(a.Body), "ask again in a moment") {
 			return fmt.Errorf("%s", a.Body)
@@ -213,7 +215,7 @@ func TestAFailedOperationLetsTheNextRequestWork(t *testing.T) {
 	if s := failed.text("operationState"); s != "FAILED" {
 		t.Errorf("the answer of fail shows %s", s)
 	}
-	eventually(t, func() error {
+	kit.Eventually(t, func() error {
 		if b.show(t, id).get("instantiatedVnfInfo", "metadata", "held") == nil {
 			return fmt.Errorf("the instance doesn't show that it is held: %v", b.show(t, id)["instantiatedVnfInfo"])
 		}

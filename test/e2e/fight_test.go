@@ -10,6 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 func TestAFightIsOneOperationThatNamesTheOtherManagerAndEndsWithIt(t *testing.T) {
@@ -38,7 +40,7 @@ func TestAFightIsOneOperationThatNamesTheOtherManagerAndEndsWithIt(t *testing.T)
 		}
 	}()
 	var fight object
-	eventually(t, func() error {
+	kit.Eventually(t, func() error {
 		ops := b.history(t, id)
 		if fight = ops[len(ops)-1]; fight.text("operationState") != "FAILED_TEMP" {
 			return fmt.Errorf("the last of %d operations is %s %s", len(ops), fight.text("operation"), fight.text("operationState"))
@@ -61,7 +63,7 @@ func TestAFightIsOneOperationThatNamesTheOtherManagerAndEndsWithIt(t *testing.T)
 	b.awaitPods(3)
 	close(stop)
 	<-stopped
-	eventually(t, func() error {
+	kit.Eventually(t, func() error {
 		mode, _, _ := unstructured.NestedString(b.read("ConfigMap/settings").Object, "data", "mode")
 		ops := b.history(t, id)
 		if last := ops[len(ops)-1]; mode != "fast" || last.text("operationState") != "COMPLETED" {
@@ -110,7 +112,7 @@ func TestASuspendedInstanceIsLeftAloneAndSaysSoUntilItIsResumed(t *testing.T) {
 	if text := string(b.must(t, 200, "GET", "/metrics", nil).Body); !strings.Contains(text, "\njibe_instances_suspended ") || strings.Contains(text, "\njibe_instances_suspended 0") {
 		t.Error("the metric jibe_instances_suspended doesn't count it")
 	}
-	stays(t, quiet, func() error { return b.counted(id, 1) })
+	kit.Stays(t, quiet, func() error { return b.counted(id, 1) })
 	suspend(false)
 	b.mended(id, 1, key, "data.mode")
 	b.undrifted(id)
@@ -132,7 +134,7 @@ func TestASuspendedInstancesOperationStandsStillUntilItIsResumed(t *testing.T) {
 	d.pull()
 	d.write(file, d.read(file)+"suspend: true\n")
 	d.push("Stop")
-	eventually(t, func() error {
+	kit.Eventually(t, func() error {
 		if b.show(t, id).get("jibe", "suspended") != true {
 			return fmt.Errorf("the instance doesn't show that it is suspended: %v", b.show(t, id)["jibe"])
 		}
@@ -141,7 +143,7 @@ func TestASuspendedInstancesOperationStandsStillUntilItIsResumed(t *testing.T) {
 	b.bind(pod)
 	b.awaitPods(1)
 	// Longer than this server's patience: its clock stands still as well.
-	stays(t, 22*time.Second, func() error {
+	kit.Stays(t, 22*time.Second, func() error {
 		if op := b.history(t, id)[0]; op.text("operationState") != "PROCESSING" {
 			return fmt.Errorf("the operation of a suspended instance is %s: %v", op.text("operationState"), op["error"])
 		}

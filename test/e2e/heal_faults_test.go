@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
 	"github.com/jibe-vnfm/jibe/test/testenv"
 )
@@ -42,7 +43,7 @@ func TestAVNFCThatWasReplacedBeforeItsHealIsNotHealedInItsSuccessor(t *testing.T
 	}
 	p.push("Publish")
 	var id string
-	eventually(t, func() error {
+	kit.Eventually(t, func() error {
 		a := b.rest(t, "POST", instances, object{"vnfdId": plain})
 		if a.Status != http.StatusCreated {
 			return fmt.Errorf("%d: %s", a.Status, a.Body)
@@ -65,10 +66,10 @@ func TestAVNFCThatWasReplacedBeforeItsHealIsNotHealedInItsSuccessor(t *testing.T
 		}
 		answered <- answer{a}
 	}()
-	eventually(t, func() error { _, err := os.Stat(gate + "/asked"); return err })
+	kit.Eventually(t, func() error { _, err := os.Stat(gate + "/asked"); return err })
 	b.remove("Pod/" + sick.pod)
 	var successor string
-	eventually(t, func() error {
+	kit.Eventually(t, func() error {
 		for name, p := range b.pods() {
 			if string(p.UID) != sick.uid {
 				successor = name
@@ -205,7 +206,7 @@ func TestAHealWhileAnOperationRunsIsRefusedAndLeavesNoneWaiting(t *testing.T) {
 	}
 	b.bind(pod)
 	b.await(t, path, "COMPLETED")
-	stays(t, quiet, func() error { return b.counted(id, 1) })
+	kit.Stays(t, quiet, func() error { return b.counted(id, 1) })
 	if _, still := b.pods()[pod]; !still {
 		t.Error("a refused heal came true later")
 	}
@@ -233,7 +234,7 @@ func TestAHealThatWasCutShortByAKillHealsOnce(t *testing.T) {
 	if got := changes(op); !slices.Equal(got, []string{"ADDED WEB", "REMOVED WEB"}) {
 		t.Errorf("affected VNFCs: %v", got)
 	}
-	stays(t, quiet, func() error { return b.counted(id, 2) })
+	kit.Stays(t, quiet, func() error { return b.counted(id, 2) })
 	if _, ok := b.pods()[successor]; !ok {
 		t.Errorf("the successor %s was healed as well: %v", successor, gone(nil, b.workers()))
 	}

@@ -10,6 +10,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 // vnfc is a VNFC as the API shows it, in the three forms of its id.
@@ -185,7 +187,7 @@ func TestAHealOfTheWholeVNFMakesEverythingAnewButDataAndAddresses(t *testing.T) 
 		b.sameWorkers(id)
 	}
 	// Nothing is left to be put right.
-	stays(t, quiet, func() error { return b.counted(id, 7) })
+	kit.Stays(t, quiet, func() error { return b.counted(id, 7) })
 }
 
 // counted complains unless the instance has n operations.
@@ -311,7 +313,7 @@ func TestAPushedTombstoneHealsOnceHoweverOftenItIsPushed(t *testing.T) {
 func (b *bench) idle(id, task string, body object) object {
 	b.Helper()
 	var path string
-	eventually(b, func() error {
+	kit.Eventually(b, func() error {
 		a := b.rest(b.T, "POST", instances+"/"+id+"/"+task, body)
 		if a.Status == http.StatusConflict {
 			return fmt.Errorf("%s", a.Body)

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 func TestAnInstantiationWaitsForAnInstanceThatTerminatesAndHasItsObjectsStill(t *testing.T) {
@@ -22,7 +24,7 @@ func TestAnInstantiationWaitsForAnInstanceThatTerminatesAndHasItsObjectsStill(t 
 	d.write("instances/again/"+b.namespace+"/vnf.yaml", fmt.Sprintf("id: %s\nname: again-%[2]s\nvnfdId: %[3]s\nflavour: simple\nparams: {namespace: %[2]s}\n", id, b.namespace, plain))
 	d.push("The same again, as another VNF")
 	b.awaitHistory(old, "INSTANTIATE COMPLETED, TERMINATE PROCESSING")
-	eventually(t, func() error {
+	kit.Eventually(t, func() error {
 		ops := b.history(t, id)
 		if len(ops) != 1 {
 			return fmt.Errorf("%d operations", len(ops))

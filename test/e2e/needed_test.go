@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
 )
 
@@ -20,7 +21,7 @@ func site(t *testing.T) (*server, *desk) {
 		"vims/lab.yaml":          "type: sim\ndefault: true\n",
 		"instances/web/vnf.yaml": "vnfdId: " + process.SmallVnfd + "\nflavour: simple\nparams: {namespace: web}\n",
 	})
-	eventually(t, func() error {
+	kit.Eventually(t, func() error {
 		if a := s.rest(t, http.MethodGet, instances, nil); !strings.Contains(string(a.Body), `"INSTANTIATED"`) {
 			return fmt.Errorf("%s", a.Body)
 		}

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/published"
 )
 
@@ -113,7 +114,7 @@ func TestSubscribersHearOfEveryStateOfBothDoorsInOrder(t *testing.T) {
 	b.await(t, path, "FAILED_TEMP")
 	b.must(t, 202, "POST", path+"/rollback", nil)
 	b.await(t, path, "ROLLED_BACK")
-	eventually(t, func() error {
+	kit.Eventually(t, func() error {
 		a := b.rest(t, "POST", instances+"/"+id+"/terminate", object{"terminationType": "FORCEFUL"})
 		if a.Status != http.StatusAccepted {
 			return fmt.Errorf("%d: %s", a.Status, a.Body)
@@ -155,7 +156,7 @@ func TestSubscribersHearOfEveryStateOfBothDoorsInOrder(t *testing.T) {
 
 func hears(t *testing.T, r *receiver, instance, want string) {
 	t.Helper()
-	eventually(t, func() error {
+	kit.Eventually(t, func() error {
 		if got := r.brief(instance); got != want {
 			return fmt.Errorf("heard %s\nwant %s", got, want)
 		}

@@ -9,7 +9,6 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
-	"testing"
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -23,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
@@ -225,16 +225,6 @@ func (b *bench) everything() (id, file string, d *desk) {
 	return b.pushed(whole, "")
 }
 
-// stays fails the test if f complains within a while: for what must not happen.
-func stays(t testing.TB, while time.Duration, f func() error) {
-	t.Helper()
-	for end := time.Now().Add(while); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
-		if err := f(); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 // verdict is what a webhook says: a reason to refuse, or a JSON patch.
 type verdict struct{ refuse, patch string }
 
@@ -302,7 +292,7 @@ func (b *bench) webhook(mutating bool, f func(*admissionv1.AdmissionRequest) ver
 			b.Error(err)
 		}
 	})
-	eventually(b, func() error { // the API server learns of it by and by
+	kit.Eventually(b, func() error { // the API server learns of it by and by
 		_, err := b.api.CoreV1().ServiceAccounts(b.namespace).Create(b.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: probe}}, metav1.CreateOptions{DryRun: []string{"All"}})
 		if err != nil {
 			return err

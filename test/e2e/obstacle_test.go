@@ -12,6 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 func TestARepairGoesOnAtOnceWhenTheNamespaceIsBack(t *testing.T) {
@@ -38,7 +40,7 @@ func TestARepairGoesOnAtOnceWhenTheNamespaceIsBack(t *testing.T) {
 	if err := remove(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, func() error {
+	kit.Eventually(t, func() error {
 		_, err := namespaces.Get(t.Context(), b.namespace, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return nil
@@ -47,7 +49,7 @@ func TestARepairGoesOnAtOnceWhenTheNamespaceIsBack(t *testing.T) {
 	})
 	var heal string
 	var next time.Time
-	eventually(t, func() error { // until the pause is long
+	kit.Eventually(t, func() error { // until the pause is long
 		for _, x := range decodeList(t, b.must(t, http.StatusOK, "GET", "/jibe/v1/drift", nil).Body) {
 			if x.text("instance") != id || x.text("state") != "failing" {
 				continue
@@ -80,7 +82,7 @@ func TestARepairGoesOnAtOnceWhenTheNamespaceIsBack(t *testing.T) {
 func (s *server) repaired(t *testing.T, id string) object {
 	t.Helper()
 	var op object
-	eventually(t, func() error {
+	kit.Eventually(t, func() error {
 		op = s.must(t, http.StatusOK, http.MethodGet, operations+"/"+id, nil).object(t)
 		if now := op.text("operationState"); now != "COMPLETED" {
 			return fmt.Errorf("the repair is %s: %v", now, op["error"])

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
+
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 // machinesFile is the text of a vnf.yaml; more is YAML that it has beside.
@@ -143,7 +145,7 @@ func (c *cloud) turns(id, file string, d *desk, blue string) {
 	if out, err := d.tryPush(); err != nil {
 		c.Fatalf("%v: %s", err, out)
 	}
-	eventually(c.T, func() error {
+	kit.Eventually(c.T, func() error {
 		if now := c.history(c.T, id)[before].text("operationState"); now != "ROLLED_BACK" {
 			return fmt.Errorf("the change is %s", now)
 		}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 // dies kills the server as kill -9 does, and starts it again on its data.
@@ -36,7 +38,7 @@ func TestAKilledServerCarriesVirtualMachinesOnWhereverItWas(t *testing.T) {
 	}
 	d.push("Run two")
 	ids := []string{c.own(c.idOf("one")), c.own(c.idOf("two"))}
-	eventually(t, func() error {
+	kit.Eventually(t, func() error {
 		if all, err := c.stacks(t.Context(), ids[0]); err != nil || len(all) == 0 {
 			return fmt.Errorf("no stack yet (%w)", err)
 		}
@@ -59,7 +61,7 @@ func TestAKilledServerCarriesVirtualMachinesOnWhereverItWas(t *testing.T) {
 	d.push("Upgrade both")
 	const most = 6
 	kills, last := 0, c.scene(ids[0])
-	for end := time.Now().Add(patience); kills < most && time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+	for end := time.Now().Add(kit.Patience); kills < most && time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 		if ops := c.history(t, ids[0]); len(ops) == 2 && ops[1].text("operationState") == "COMPLETED" {
 			break
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
 	"github.com/jibe-vnfm/jibe/test/testenv"
 )
@@ -289,22 +290,28 @@ func (c *cloud) own(id string) string {
 }
 
 func (c *cloud) sweep() {
-	ctx, cancel := context.WithTimeout(c.background(), patience)
-	defer cancel()
+	ctx := c.background()
 	if c.server != nil {
 		c.process.Kill() // it would make stacks anew
 	}
 	for _, id := range c.mine {
-		for ; ctx.Err() == nil; time.Sleep(time.Second) {
+		err := kit.Poll(ctx, kit.Patience, func() error {
 			stacks, err := c.stacks(ctx, id)
-			if err == nil && len(stacks) == 0 {
-				break
+			if err != nil {
+				return err
 			}
 			for name, stack := range stacks {
 				if _, err := c.ask(ctx, "heat", "DELETE", nil, "stacks", name, stack); err != nil {
 					c.Logf("delete stack %s: %v", name, err)
 				}
 			}
+			if len(stacks) > 0 {
+				return fmt.Errorf("%d stacks of %s are left", len(stacks), id)
+			}
+			return nil
+		})
+		if err != nil {
+			c.Error(err)
 		}
 	}
 }

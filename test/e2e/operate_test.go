@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
 )
 
@@ -114,7 +115,7 @@ func TestADesiredRepositoryThatIsDamagedIsSaidToBe(t *testing.T) {
 // writable waits until the server says so of its disk: by /readyz and by its metric.
 func (s *server) writable(t *testing.T, status int, says, metric string) {
 	t.Helper()
-	eventually(t, func() error {
+	kit.Eventually(t, func() error {
 		if a := s.rest(t, "GET", "/readyz", nil); a.Status != status || !strings.Contains(string(a.Body), says) {
 			return fmt.Errorf("/readyz is %d: %s", a.Status, a.Body)
 		}
@@ -178,7 +179,7 @@ func TestAFullDiskIsSaidToBeAndPasses(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.writable(t, http.StatusOK, "ok", "jibe_data_writable 1")
-	eventually(t, func() error {
+	kit.Eventually(t, func() error {
 		if a := s.rest(t, "POST", instances, object{"vnfdId": plain}); a.Status != http.StatusCreated {
 			return fmt.Errorf("a request when there is room again: %d: %s", a.Status, a.Body)
 		}
@@ -187,7 +188,7 @@ func TestAFullDiskIsSaidToBeAndPasses(t *testing.T) {
 	if out, err := d.tryPush(); err != nil {
 		t.Errorf("a push when there is room again: %v\n%s", err, out)
 	}
-	eventually(t, func() error {
+	kit.Eventually(t, func() error {
 		if n := len(decodeList(t, s.must(t, 200, "GET", instances, nil).Body)); n != 2 {
 			return fmt.Errorf("%d instances, want 2", n)
 		}
@@ -217,7 +218,7 @@ func TestGetShowsWhatIsGoingOn(t *testing.T) {
 	d.write("instances/a/vnf.yaml", "name: web-a\nvnfdId: "+webapp+"\nflavour: simple\nvim: cloud\nlevels: {vdu1_aspect: 1}\n")
 	d.push("Run")
 	var id string
-	eventually(t, func() error {
+	kit.Eventually(t, func() error {
 		out, errs, code := s.cli(t, "get", "instances")
 		if code != 0 || !strings.Contains(out, " INSTANTIATED") {
 			return fmt.Errorf("%d: %s%s", code, out, errs)

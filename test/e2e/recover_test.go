@@ -12,6 +12,8 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	regv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 // wired instantiates the package on a VIM behind a wire, which is whole then.
@@ -35,7 +37,7 @@ func TestAVIMThatIsAwayForLongerThanTheDeadlineFailsNoOperation(t *testing.T) {
 	w.cut()
 	b.bind(pod)
 	b.awaitPods(1)
-	stays(t, 23*time.Second, func() error { // the deadline is 20 s
+	kit.Stays(t, 23*time.Second, func() error { // the deadline is 20 s
 		if op := b.must(t, 200, "GET", path, nil).object(t); op.text("operationState") != "PROCESSING" {
 			return fmt.Errorf("the operation is %s: %v", op.text("operationState"), op["error"])
 		}
@@ -59,7 +61,7 @@ func TestADriftWhileTheVIMWasAwayIsRepairedWhenItIsBack(t *testing.T) {
 	b.remove("Service/front")
 	b.scaled("web", "hand", 3)
 	b.awaitPods(4)
-	eventually(t, func() error {
+	kit.Eventually(t, func() error {
 		if b.show(t, id).get("instantiatedVnfInfo", "metadata", "stale") != true {
 			return fmt.Errorf("what is shown isn't marked as stale")
 		}
@@ -75,7 +77,7 @@ func TestADriftWhileTheVIMWasAwayIsRepairedWhenItIsBack(t *testing.T) {
 		t.Error(err)
 	}
 	w.mend()
-	eventually(t, func() error {
+	kit.Eventually(t, func() error {
 		for _, op := range b.history(t, id)[1:] {
 			if op.text("operation") != "HEAL" || op.text("operationState") != "COMPLETED" {
 				return fmt.Errorf("%s is %s: %v", op.text("operation"), op.text("operationState"), op["error"])
@@ -124,7 +126,7 @@ func TestADriftWhileJibeWasDownIsRepairedWhenItIsBack(t *testing.T) {
 			t.Errorf("the pod %s was replaced", name)
 		}
 	}
-	stays(t, quiet, func() error { return b.counted(id, 2) })
+	kit.Stays(t, quiet, func() error { return b.counted(id, 2) })
 }
 
 func TestAHealThatIsStuckIsCancelledRetriedFailedAndSuperseded(t *testing.T) {
@@ -185,7 +187,7 @@ func TestAHealThatIsStuckIsCancelledRetriedFailedAndSuperseded(t *testing.T) {
 	b.server.run(t, id, "heal", chosen(back[0].uid, back[1].uid))
 	b.awaitPods(3)
 	b.sameVNFCs(id)
-	stays(t, quiet, func() error { return b.counted(id, 5) })
+	kit.Stays(t, quiet, func() error { return b.counted(id, 5) })
 }
 
 func TestAWebhookThatRefusesEverySecondRequestDelaysOperationsAndFailsNone(t *testing.T) {
@@ -204,7 +206,7 @@ func TestAWebhookThatRefusesEverySecondRequestDelaysOperationsAndFailsNone(t *te
 	b.server.run(t, id, "heal", object{})
 	b.awaitPods(4)
 	objects := b.made(id)
-	eventually(t, func() error { // the test's own request may be a refused one
+	kit.Eventually(t, func() error { // the test's own request may be a refused one
 		return b.at("Service").Delete(t.Context(), "front", metav1.DeleteOptions{})
 	})
 	b.mended(id, 3, "Service/"+b.namespace+"/front")
@@ -270,7 +272,7 @@ func TestAHealThatAWebhookStopsHalfwayIsFinishedByARetry(t *testing.T) {
 		t.Errorf("the service's address was %v and is %v", address, is)
 	}
 	b.awaitPods(2)
-	stays(t, quiet, func() error { return b.counted(id, 2) })
+	kit.Stays(t, quiet, func() error { return b.counted(id, 2) })
 }
 
 func TestTheErrorAtTheDeadlineNamesTheObjectAndItsLastEvent(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
 	"github.com/jibe-vnfm/jibe/test/testenv"
 )
@@ -351,7 +352,7 @@ func TestVIMsThatRefuseSayHow(t *testing.T) {
 			if tt.mend {
 				next = body
 			}
-			eventually(t, func() error {
+			kit.Eventually(t, func() error {
 				a := b.rest(t, "POST", instances+"/"+id+"/instantiate", next)
 				if a.Status != http.StatusAccepted {
 					return fmt.Errorf("%d: %s", a.Status, a.Body)

@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 	"k8s.io/client-go/rest"
 
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
@@ -62,7 +63,7 @@ func newGate(t *testing.T) *gate {
 // left waits until nobody is connected, and returns how many requests came until then.
 func (g *gate) left(t *testing.T) int64 {
 	t.Helper()
-	eventually(t, func() error {
+	kit.Eventually(t, func() error {
 		if n := g.connections.Load(); n > 0 {
 			return fmt.Errorf("%d connections to an address that git doesn't name", n)
 		}
@@ -104,7 +105,7 @@ func TestAVIMThatWasReplacedOrRemovedIsAskedNothingMore(t *testing.T) {
 	d.git("rm", "-r", "--quiet", "instances/retire/"+b.namespace)
 	d.push("Terminate")
 	b.awaitPods(0)
-	eventually(t, func() error {
+	kit.Eventually(t, func() error {
 		if a := b.rest(t, "GET", instances+"/"+id, nil); a.Status != http.StatusNotFound {
 			return fmt.Errorf("the instance is still there: %d", a.Status)
 		}

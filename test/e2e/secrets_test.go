@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
 )
 
@@ -98,7 +99,7 @@ func (b *burglar) publish() {
 		b.Fatal(err)
 	}
 	p.push("Publish")
-	eventually(b, func() error {
+	kit.Eventually(b, func() error {
 		if out, _, _ := b.cli(b, "get", "packages"); !strings.Contains(out, plain) {
 			return errors.New("the package isn't known")
 		}
@@ -191,8 +192,8 @@ func TestTheServersFlagsAllowWhatIsRefusedWithoutThem(t *testing.T) {
 	d.write("instances/a/vnf.yaml", instanceAt("by-env"))
 	d.write("instances/b/vnf.yaml", instanceAt("by-file"))
 	d.push("Use them")
-	eventually(t, b.ran)
-	eventually(t, func() error {
+	kit.Eventually(t, b.ran)
+	kit.Eventually(t, func() error {
 		if b.asked.Load() == 0 {
 			return errors.New("no request reached the endpoint")
 		}
@@ -228,7 +229,7 @@ func TestACommitOnAForgeNeverRunsTheCommandOfItsKubeconfigAndShowsTheProblem(t *
 		"leak": "vims/leak.yaml: credentials.token: the file " + data + "/identity.age is outside",
 		"good": "params.list[0]: the file " + data + "/identity.age is outside",
 	} {
-		eventually(t, func() error {
+		kit.Eventually(t, func() error {
 			out, errs, _ := b.cli(t, "get", "operations", "-o", "json")
 			if !strings.Contains(out, strings.ReplaceAll(why, `"`, `\"`)) || !strings.Contains(out, "ROLLED_BACK") {
 				return fmt.Errorf("no operation of %s was refused with the reason: %s%s", name, out, errs)
@@ -247,7 +248,7 @@ func TestACommitOnAForgeNeverRunsTheCommandOfItsKubeconfigAndShowsTheProblem(t *
 		if a := b.rest(t, "GET", "/metrics", nil); !strings.Contains(string(a.Body), "\njibe_desired_problems 2\n") {
 			t.Error("the metrics don't count the problems")
 		}
-		eventually(t, func() error { // what isn't obeyed is looked for each second
+		kit.Eventually(t, func() error { // what isn't obeyed is looked for each second
 			if log := b.process.Log(); !strings.Contains(log, "a file is not obeyed") || !strings.Contains(log, "vims/evil.yaml") {
 				return fmt.Errorf("the log doesn't tell:\n%s", log)
 			}

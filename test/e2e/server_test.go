@@ -13,13 +13,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
 )
-
-// patience bounds every wait. It only matters where something is wrong.
-const patience = 4 * time.Minute
 
 // server is one `jibe serve` process.
 type server struct {
@@ -127,7 +124,7 @@ func (s *server) begin(t testing.TB, instance, task string, body any) string {
 func (s *server) await(t *testing.T, operation, state string) object {
 	t.Helper()
 	var op object
-	eventually(t, func() error {
+	kit.Eventually(t, func() error {
 		op = s.must(t, http.StatusOK, http.MethodGet, operation, nil).object(t)
 		switch now := op.text("operationState"); now {
 		case state:
@@ -146,7 +143,7 @@ func (s *server) await(t *testing.T, operation, state string) object {
 func (s *server) ended(t *testing.T, operation string) object {
 	t.Helper()
 	var op object
-	eventually(t, func() error {
+	kit.Eventually(t, func() error {
 		op = s.must(t, http.StatusOK, http.MethodGet, operation, nil).object(t)
 		switch now := op.text("operationState"); now {
 		case "COMPLETED", "FAILED_TEMP", "FAILED", "ROLLED_BACK":
@@ -192,26 +189,6 @@ func (s *server) cli(t testing.TB, args ...string) (stdout, stderr string, code 
 		t.Fatal(err)
 	}
 	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
-}
-
-// eventually waits until f has no complaint.
-func eventually(t testing.TB, f func() error) {
-	t.Helper()
-	deadline := time.Now().Add(patience)
-	for {
-		err := f()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("never: %v", err)
-		}
-		select {
-		case <-t.Context().Done():
-			t.Fatal(err)
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
 }
 
 // desk is a person's clone of a repository.

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 func TestAVNFInALaterGenerationIsHealedAndTerminatedAsAnyOther(t *testing.T) {
@@ -93,7 +95,7 @@ func TestANewTreeOfTheSameVnfdIsAnUpgradeToo(t *testing.T) {
 	mended := standard(1)
 	mended.beside = standardBeside(7)
 	b.publish(mended)
-	eventually(t, func() error { // the catalogue has it under the same id
+	kit.Eventually(t, func() error { // the catalogue has it under the same id
 		if body := string(b.must(t, 200, "GET", "/jibe/v1/packages", nil).Body); strings.Contains(body, old) {
 			return fmt.Errorf("the old tree is still the newest")
 		}
@@ -139,7 +141,7 @@ func TestAnUpgradeThatWasFailedAfterTheSwitchIsLedBackByTheNextRequestWithoutAGa
 	b.must(t, 200, "POST", path+"/fail", nil)
 	b.await(t, path, "FAILED")
 	// Nothing is done until somebody asks for something.
-	stays(t, quiet, func() error {
+	kit.Stays(t, quiet, func() error {
 		if n := b.running(1); n != 3 || b.running(2) != 3 {
 			return fmt.Errorf("%d old and %d new pods, want 3 each", n, b.running(2))
 		}

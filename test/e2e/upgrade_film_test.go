@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 const generationLabel = "vnf.jibe.dev/generation"
@@ -101,7 +103,7 @@ func (f *film) add(kind string, event watch.EventType, u *unstructured.Unstructu
 func (f *film) shot() shot {
 	f.b.Helper()
 	var frames []frame
-	eventually(f.b, func() error {
+	kit.Eventually(f.b, func() error {
 		want := map[string]string{}
 		for kind, resource := range filmed() {
 			list, err := f.b.dynamic().Resource(resource).Namespace(f.b.namespace).List(f.b.Context(), metav1.ListOptions{})

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
 )
 
@@ -67,7 +68,7 @@ func TestAnInstanceFollowsTheVersionsOfItsPackageOneStepAtATime(t *testing.T) {
 	b.offer(p, "v1.4.2", standard(3))
 	b.offer(p, "v1.4.3", standard(4))
 	b.known(b.vnfdID(4))
-	stays(t, quiet, func() error { return b.counted(id, 2) })
+	kit.Stays(t, quiet, func() error { return b.counted(id, 2) })
 	b.placing(func() error {
 		if now := b.show(t, id).text("vnfdId"); now != b.vnfdID(4) {
 			return fmt.Errorf("it runs %s", now)
@@ -85,7 +86,7 @@ func TestAnInstanceFollowsTheVersionsOfItsPackageOneStepAtATime(t *testing.T) {
 	if text := d.read(file); !strings.Contains(text, "vnfdId: "+b.vnfdID(4)) || !strings.Contains(text, "follow: ~1.4") {
 		t.Errorf("the file doesn't tell what runs:\n%s", text)
 	}
-	stays(t, quiet, func() error {
+	kit.Stays(t, quiet, func() error {
 		if n := len(b.history(t, id)); n > 4 {
 			return fmt.Errorf("%d operations", n)
 		}
@@ -119,7 +120,7 @@ func TestAPackageThatIsGoneFromItsRepositoryCanStillBeRolledBackTo(t *testing.T)
 			t.Fatalf("git %v: %v\n%s", args, err, out)
 		}
 	}
-	eventually(t, func() error {
+	kit.Eventually(t, func() error {
 		if body := string(b.must(t, 200, "GET", "/jibe/v1/packages", nil).Body); strings.Contains(body, b.vnfdID(1)) || strings.Contains(body, b.vnfdID(2)) {
 			return fmt.Errorf("the packages are still known: %s", body)
 		}
@@ -141,7 +142,7 @@ func TestAnInstanceMayFollowOnABranchThatAPersonMerges(t *testing.T) {
 	branch := "follow/" + b.namespace
 	id, file, d := b.pushed(b.vnfdID(1), "follow: {versions: ~1.4, branch: "+branch+"}\n")
 	b.offer(p, "v1.4.1", standard(2))
-	eventually(t, func() error {
+	kit.Eventually(t, func() error {
 		_, err := git(t.Context(), d.dir, "fetch", "--quiet", "origin", branch)
 		return err
 	})
@@ -149,7 +150,7 @@ func TestAnInstanceMayFollowOnABranchThatAPersonMerges(t *testing.T) {
 	if text := d.git("show", proposed+":"+file); !strings.Contains(text, "vnfdId: "+b.vnfdID(2)) {
 		t.Errorf("the branch proposes\n%s", text)
 	}
-	stays(t, quiet, func() error { return b.counted(id, 1) })
+	kit.Stays(t, quiet, func() error { return b.counted(id, 1) })
 	d.pull()
 	d.git("merge", "--quiet", "--no-edit", proposed)
 	if out, err := d.tryPush(); err != nil {
@@ -158,5 +159,5 @@ func TestAnInstanceMayFollowOnABranchThatAPersonMerges(t *testing.T) {
 	b.outcome(id, 1, "CHANGE_VNFPKG COMPLETED")
 	b.awaitPods(3)
 	b.versions(id, 2)
-	stays(t, quiet, func() error { return b.counted(id, 2) })
+	kit.Stays(t, quiet, func() error { return b.counted(id, 2) })
 }

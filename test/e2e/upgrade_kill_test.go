@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 // moments are the lines of the log at which an upgrade takes a step.
@@ -177,7 +179,7 @@ func TestAScriptThatAKillInterruptsIsEndedAndRunAgainAndToldSo(t *testing.T) {
 	}
 	// The first one is gone: it would say so otherwise.
 	arriving.answer(1, "touch "+arriving.dir+"/alive")
-	stays(t, quiet, func() error {
+	kit.Stays(t, quiet, func() error {
 		if b.exists(arriving.dir + "/alive") {
 			return fmt.Errorf("the interrupted program still runs")
 		}
@@ -213,7 +215,7 @@ func TestAKillWhileAnUpgradeIsTakenBackLeavesNothingHalf(t *testing.T) {
 		killed, end := killAt(b.server, n, 0)
 		b.must(t, 202, "POST", path+"/rollback", nil)
 		answered := call
-		eventually(t, func() error {
+		kit.Eventually(t, func() error {
 			select {
 			case <-killed:
 				return nil
@@ -232,7 +234,7 @@ func TestAKillWhileAnUpgradeIsTakenBackLeavesNothingHalf(t *testing.T) {
 		hit := end()
 		if hit {
 			b.server = serve(t, b.data)
-			eventually(t, func() error {
+			kit.Eventually(t, func() error {
 				if calls := leaving.calls(); calls > answered {
 					answered = calls
 					leaving.each(calls, "exit 0")

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 // unmoved runs f, which must move nothing in the namespace and begin no operation.
@@ -152,7 +154,7 @@ func TestOfTwoUpgradesAtOnceTheRequestIsRefusedAndTheCommitWaitsItsTurn(t *testi
 	}
 	b.must(t, 409, "PATCH", instances+"/"+id, object{"vnfdId": b.vnfdID(3)}, "Content-Type", "application/merge-patch+json")
 	b.upgraded(d, file, 2, 3)
-	stays(t, quiet, func() error {
+	kit.Stays(t, quiet, func() error {
 		if n := b.running(3); n > 0 {
 			return fmt.Errorf("%d pods of the release that has to wait", n)
 		}

@@ -7,13 +7,15 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 // unplaced are the pods that wait for the test to give them a node, at least one.
 func (b *bench) unplaced() []string {
 	b.Helper()
 	var names []string
-	eventually(b, func() error {
+	kit.Eventually(b, func() error {
 		for name, p := range b.pods() {
 			if p.Spec.SchedulerName == "nobody" && p.Spec.NodeName == "" {
 				names = append(names, name)
@@ -39,7 +41,7 @@ func (b *bench) unpullable(n int) {
 // placing gives nodes to all pods that wait for the test, until done has no complaint.
 func (b *bench) placing(done func() error) {
 	b.Helper()
-	eventually(b, func() error {
+	kit.Eventually(b, func() error {
 		for name, p := range b.pods() {
 			if p.Spec.SchedulerName == "nobody" && p.Spec.NodeName == "" {
 				// It may go in this moment.
@@ -57,7 +59,7 @@ func (b *bench) restored(id, file, text string, before sight, same bool) {
 	b.Helper()
 	b.unchanged(before, same)
 	d := b.clone(b.T, "desired.git")
-	eventually(b, func() error {
+	kit.Eventually(b, func() error {
 		d.pull()
 		if now := d.read(file); now != text {
 			return fmt.Errorf("the file was\n%s\nand is\n%s", text, now)
@@ -207,14 +209,14 @@ func TestAFailedUpgradeIsTakenBackByTheRevertOfItsOneLine(t *testing.T) {
 	b.awaitHistory(id, "INSTANTIATE COMPLETED, CHANGE_VNFPKG ROLLED_BACK")
 	b.unchanged(before, true)
 	b.versions(id, 1)
-	eventually(t, func() error {
+	kit.Eventually(t, func() error {
 		d.pull()
 		if now := d.read(file); now != text {
 			return fmt.Errorf("the file was\n%s\nand is\n%s", text, now)
 		}
 		return nil
 	})
-	stays(t, quiet, func() error { return b.counted(id, 2) })
+	kit.Stays(t, quiet, func() error { return b.counted(id, 2) })
 }
 
 func TestAnUpgradeThatWasFailedMakesRoomForTheNextWhichLeavesNothingOfIt(t *testing.T) {
@@ -228,7 +230,7 @@ func TestAnUpgradeThatWasFailedMakesRoomForTheNextWhichLeavesNothingOfIt(t *test
 	b.must(t, 200, "POST", path+"/fail", nil)
 	b.await(t, path, "FAILED")
 	b.versions(id, 1)
-	stays(t, quiet, func() error {
+	kit.Stays(t, quiet, func() error {
 		if got := f.shot().flow("front"); got != "0" {
 			return fmt.Errorf("the Service led to the generations %q", got)
 		}
@@ -299,7 +301,7 @@ func TestARevertOfAnUpgradeThatIsDoneSwitchesBack(t *testing.T) {
 // restoredNames compares what there is by name alone: a second switch makes everything anew.
 func (b *bench) restoredNames(before sight) {
 	b.Helper()
-	eventually(b, func() error {
+	kit.Eventually(b, func() error {
 		after := b.see(false)
 		for name := range before {
 			if _, ok := after[name]; !ok {

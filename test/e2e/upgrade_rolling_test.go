@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 func TestAOneLineCommitUpgradesARunningVNFInPlaceAndKeepsItsSize(t *testing.T) {
@@ -59,7 +61,7 @@ func TestAOneLineCommitUpgradesARunningVNFInPlaceAndKeepsItsSize(t *testing.T) {
 	if text := d.read(file); strings.Contains(text, "generation") || strings.Contains(text, "overlays") || strings.Count(text, "package: ") != 1 {
 		t.Errorf("Jibe filled in more than the pin:\n%s", text)
 	}
-	stays(t, quiet, func() error { return b.counted(id, 2) })
+	kit.Stays(t, quiet, func() error { return b.counted(id, 2) })
 	b.undrifted(id)
 }
 
@@ -181,7 +183,7 @@ func TestACommitThatUpgradesAndScalesIsOneOperation(t *testing.T) {
 		t.Errorf("scale level %d, %d pods of release 2", n, b.running(2))
 	}
 	b.sameVNFCs(id)
-	stays(t, quiet, func() error { return b.counted(id, 2) })
+	kit.Stays(t, quiet, func() error { return b.counted(id, 2) })
 }
 
 func TestTheCoordinationScriptOfARollingChangeRunsWhenTheNewPodsAreReady(t *testing.T) {

@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 // script is a program of a package that does what the test tells it, call by call:
@@ -47,7 +49,7 @@ while [ ! -e %[1]s/$n/answer ]; do sleep 0.02; done
 func (s *script) called(n int) object {
 	s.b.Helper()
 	var input object
-	eventually(s.b, func() error {
+	kit.Eventually(s.b, func() error {
 		text, err := os.ReadFile(filepath.Join(s.dir, fmt.Sprint(n), "input.json"))
 		if err != nil {
 			return err

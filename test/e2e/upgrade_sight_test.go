@@ -2,9 +2,9 @@ package e2e
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
+
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 // sight is everything in the namespace, by "Kind/name", without what says nothing of
@@ -121,14 +123,10 @@ func strip(of map[string]any, key string) {
 // unchanged fails the test unless the namespace is as it was.
 func (b *bench) unchanged(before sight, same bool) {
 	b.Helper()
-	var diff string
-	for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) { // what was deleted may still be going
-		if diff = cmp.Diff(before, b.see(same)); diff == "" {
-			return
+	kit.Eventually(b, func() error { // what was deleted may still be going
+		if diff := cmp.Diff(before, b.see(same)); diff != "" {
+			return fmt.Errorf("the namespace isn't as it was (-before +after):\n%s", diff)
 		}
-		if time.Now().After(end) {
-			break
-		}
-	}
-	b.Errorf("the namespace isn't as it was (-before +after):\n%s", diff)
+		return nil
+	})
 }

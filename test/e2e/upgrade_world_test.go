@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 // programmed is a server whose package repository lets packages run programs, and
@@ -110,7 +112,7 @@ func (b *bench) publish(releases ...release) {
 // known waits until the server knows the package.
 func (b *bench) known(vnfd string) {
 	b.Helper()
-	eventually(b, func() error {
+	kit.Eventually(b, func() error {
 		if body := string(b.must(b, 200, "GET", "/jibe/v1/packages", nil).Body); !strings.Contains(body, vnfd) {
 			return fmt.Errorf("package %s isn't known: %s", vnfd, body)
 		}
@@ -166,7 +168,7 @@ func (b *bench) upgraded(d *desk, file string, from, to int) {
 func (b *bench) outcome(id string, n int, want string) object {
 	b.Helper()
 	var op object
-	eventually(b, func() error {
+	kit.Eventually(b, func() error {
 		ops := b.history(b.T, id)
 		if len(ops) <= n {
 			return fmt.Errorf("no %s: there are %d operations", want, len(ops))

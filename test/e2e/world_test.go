@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
 	"github.com/jibe-vnfm/jibe/test/testenv"
 )
@@ -127,7 +128,7 @@ func TestAMovedPackageBranchNeverChangesARunningVNF(t *testing.T) {
 		return ""
 	}
 	publish(1)
-	eventually(t, func() error {
+	kit.Eventually(t, func() error {
 		if trees() == "" {
 			return fmt.Errorf("package %s isn't known", id)
 		}
@@ -137,7 +138,7 @@ func TestAMovedPackageBranchNeverChangesARunningVNF(t *testing.T) {
 	first := b.runs(id)
 	b.awaitPods(1)
 	publish(3)
-	eventually(t, func() error {
+	kit.Eventually(t, func() error {
 		if trees() == old {
 			return fmt.Errorf("the new version isn't known")
 		}

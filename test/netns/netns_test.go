@@ -2,6 +2,7 @@ package netns
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"net"
 	"net/netip"
@@ -12,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 func add(t *testing.T, l *Lab, spec Spec) *Host {
@@ -191,15 +194,13 @@ func TestNothingOfALabOutlivesAProcessThatIsKilled(t *testing.T) {
 	if err := cmd.Run(); err == nil || cmd.ProcessState.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
 		t.Fatal("it wasn't killed:", err)
 	}
-	for until := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+	kit.Eventually(t, func() error {
 		// The wire goes when the last process of the namespaces has.
 		_, err := net.InterfaceByName(linkName(netip.MustParseAddr("10.201.5.0")))
 		left, _ := exec.Command("pgrep", "-f", "machine.sh /run/lab.* victim").Output()
-		if err != nil && len(left) == 0 {
-			return
+		if err == nil || len(left) > 0 {
+			return fmt.Errorf("its wire (%v) or its host (%s) is still there", err, left)
 		}
-		if time.Now().After(until) {
-			t.Fatalf("its wire (%v) or its host (%s) is still there", err, left)
-		}
-	}
+		return nil
+	})
 }

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 // Git runs git in a folder and returns what it prints, without the last newline.
@@ -176,7 +178,7 @@ func (s *Server) PushPackages(t testing.TB, vnfdIDs []string, dirs ...string) {
 	if err := c.Push(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	err := Poll(t.Context(), startWait, func() error {
+	kit.Eventually(t, func() error {
 		a, err := s.Do(t.Context(), http.MethodGet, "/jibe/v1/packages", nil)
 		if err != nil {
 			return err
@@ -188,9 +190,6 @@ func (s *Server) PushPackages(t testing.TB, vnfdIDs []string, dirs ...string) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // SmallVnfd is the vnfdId of the package in SmallPackage: one Deployment, whose scaling

@@ -8,9 +8,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/jibe-vnfm/jibe/reconciler"
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
 )
 
@@ -106,7 +106,7 @@ func (f *forge) problems() (list []reconciler.Problem) {
 // until waits for the only problem to have these words in it, or with "" for none.
 func (f *forge) until(words string) (p reconciler.Problem) {
 	f.t.Helper()
-	err := process.Poll(f.t.Context(), time.Minute, func() error {
+	kit.Eventually(f.t, func() error {
 		list := f.problems()
 		switch {
 		case words == "" && len(list) == 0:
@@ -117,9 +117,6 @@ func (f *forge) until(words string) (p reconciler.Problem) {
 		}
 		return fmt.Errorf("problems are %+v, want %q", list, words)
 	})
-	if err != nil {
-		f.t.Fatal(err)
-	}
 	return p
 }
 
@@ -127,7 +124,7 @@ func (f *forge) until(words string) (p reconciler.Problem) {
 // to come: it runs as its file says.
 func (f *forge) settled(id string) {
 	f.t.Helper()
-	err := process.Poll(f.t.Context(), time.Minute, func() error {
+	kit.Eventually(f.t, func() error {
 		var in struct{ InstantiationState string }
 		if err := f.Get(f.t.Context(), process.Instances+"/"+id, &in); err != nil {
 			return err
@@ -137,9 +134,6 @@ func (f *forge) settled(id string) {
 		}
 		return nil
 	})
-	if err != nil {
-		f.t.Fatal(err)
-	}
 }
 
 // lineOf is the line of text that has these words in it, and its number; "" and 0 where

@@ -3,7 +3,6 @@ package process_test
 import (
 	"net/http"
 	"testing"
-	"time"
 
 	"github.com/jibe-vnfm/jibe/test/process"
 )
@@ -19,7 +18,7 @@ func TestProcessServesBothDoorsAndStartsAgainWhereItWasKilled(t *testing.T) {
 
 	s = process.Start(t, s.Data)
 	started := s.Want(t, http.StatusAccepted, http.MethodPost, process.Instances+"/"+made.ID()+"/instantiate", map[string]string{"flavourId": "simple"}, nil)
-	op := s.Await(t, started.ID(), "COMPLETED", time.Minute)
+	op := s.Await(t, started.ID(), "COMPLETED")
 	if op.Instance != made.ID() || op.Type != "INSTANTIATE" {
 		t.Errorf("operation is %+v", op)
 	}

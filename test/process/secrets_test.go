@@ -14,8 +14,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
 )
 
@@ -79,7 +79,7 @@ func (e *everywhere) tell(where string, what []byte) {
 // notified waits until the subscriber was told that the operation is COMPLETED.
 func (e *everywhere) notified(operation string) {
 	e.Helper()
-	err := process.Poll(e.Context(), time.Minute, func() error {
+	kit.Eventually(e.TB, func() error {
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		for line := range bytes.Lines(e.told["notifications"]) {
@@ -90,9 +90,6 @@ func (e *everywhere) notified(operation string) {
 		}
 		return fmt.Errorf("nobody was told of operation %s: %s", operation, e.told["notifications"])
 	})
-	if err != nil {
-		e.Fatal(err)
-	}
 }
 
 // jibe runs a command of the binary and keeps what it prints.
@@ -170,11 +167,11 @@ func TestNoSecretThatComesByTheAPIIsToldAnywhere(t *testing.T) {
 	params["lcm-kubernetes-def-files"] = process.SmallManifests()
 	started := e.Want(t, http.StatusAccepted, http.MethodPost, process.Instances+"/"+id+"/instantiate", map[string]any{
 		"flavourId": "simple", "additionalParams": params, "extensions": map[string]any{"other": "leaked-extension"}}, nil)
-	op := e.Await(t, started.ID(), "COMPLETED", time.Minute)
+	op := e.Await(t, started.ID(), "COMPLETED")
 	e.notified(op.ID)
 	changed := e.Want(t, http.StatusAccepted, http.MethodPatch, process.Instances+"/"+id, map[string]any{
 		"vnfConfigurableProperties": map[string]any{"adminPassword": "leaked-property", "seen": "shown-property"}}, nil)
-	e.Await(t, changed.ID(), "COMPLETED", time.Minute)
+	e.Await(t, changed.ID(), "COMPLETED")
 	e.notified(changed.ID())
 
 	var shown struct {
@@ -324,7 +321,7 @@ func TestAPushWithASecretInClearIsRefusedWithoutTellingIt(t *testing.T) {
 // instantiated waits for the INSTANTIATE of the only instance there is.
 func (e *everywhere) instantiated() (op process.Operation) {
 	e.Helper()
-	err := process.Poll(e.Context(), time.Minute, func() error {
+	kit.Eventually(e.TB, func() error {
 		ops, err := process.All[process.Operation](e.Context(), e.Server, process.Operations)
 		if err != nil {
 			return err
@@ -336,9 +333,6 @@ func (e *everywhere) instantiated() (op process.Operation) {
 		}
 		return fmt.Errorf("nothing is instantiated: %+v", ops)
 	})
-	if err != nil {
-		e.Fatal(err)
-	}
 	return op
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
 )
 
@@ -104,15 +105,12 @@ func (f *forge) ops(id string) string {
 // becomes waits until the instance's operations are these.
 func (f *forge) becomes(id, want string) {
 	f.t.Helper()
-	err := process.Poll(f.t.Context(), time.Minute, func() error {
+	kit.Eventually(f.t, func() error {
 		if got := f.ops(id); got != want {
 			return fmt.Errorf("operations of %s are %q, want %q", id, got, want)
 		}
 		return nil
 	})
-	if err != nil {
-		f.t.Fatal(err)
-	}
 }
 
 const (
@@ -168,7 +166,7 @@ func TestTheAPIPinsTheVIMAndTakesThePinOutAtTermination(t *testing.T) {
 	do := func(task string, body any) {
 		t.Helper()
 		a := f.Want(t, http.StatusAccepted, http.MethodPost, process.Instances+"/"+id+"/"+task, body, nil)
-		f.Await(t, a.ID(), "COMPLETED", time.Minute)
+		f.Await(t, a.ID(), "COMPLETED")
 	}
 	instantiate := map[string]any{"flavourId": "simple"}
 	do("instantiate", instantiate)

@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
 	"github.com/jibe-vnfm/jibe/vnfd/csar"
 )
@@ -42,7 +42,7 @@ func unsound(t *testing.T, s *process.Server) (mend func()) {
 		t.Fatal(err)
 	}
 	push()
-	eventually(t, func() error {
+	kit.Eventually(t, func() error {
 		var list []struct{ VnfdID, Problem string }
 		if err := s.Get(t.Context(), "/jibe/v1/packages", &list); err != nil {
 			return err
@@ -58,13 +58,6 @@ func unsound(t *testing.T, s *process.Server) (mend func()) {
 			t.Fatal(err)
 		}
 		push()
-	}
-}
-
-func eventually(t *testing.T, look func() error) {
-	t.Helper()
-	if err := process.Poll(t.Context(), time.Minute, look); err != nil {
-		t.Fatal(err)
 	}
 }
 
@@ -107,8 +100,8 @@ func TestAPushAndARequestForAPackageWithAWrongChecksumAreRefusedWithItsProblem(t
 		t.Errorf("the request: %+v, %v", a, err)
 	}
 	mend()
-	eventually(t, func() error { return c.Push(t.Context()) })
-	eventually(t, func() error {
+	kit.Eventually(t, func() error { return c.Push(t.Context()) })
+	kit.Eventually(t, func() error {
 		if state, problem := note(t, s); state != "INSTANTIATED" || problem != "" {
 			return fmt.Errorf("%s, %s", state, problem)
 		}
@@ -139,14 +132,14 @@ func TestOnAForgeTheInstanceTellsOfItsPackagesWrongChecksumUntilThatIsMended(t *
 	push("vims/sim.yaml", "type: sim\ndefault: true\n")
 	mend := unsound(t, s)
 	push("instances/a/vnf.yaml", smallVnfFile)
-	eventually(t, func() error {
+	kit.Eventually(t, func() error {
 		if state, problem := note(t, s); state != "NOT_INSTANTIATED" || !strings.Contains(problem, wrongHash) {
 			return fmt.Errorf("%s, %s", state, problem)
 		}
 		return nil
 	})
 	mend()
-	eventually(t, func() error {
+	kit.Eventually(t, func() error {
 		if state, problem := note(t, s); state != "INSTANTIATED" || problem != "" {
 			return fmt.Errorf("%s, %s", state, problem)
 		}

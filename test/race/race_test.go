@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
 )
 
@@ -146,7 +147,7 @@ func (w *world) retry(who string) {
 // settle waits until every operation has ended well.
 func (w *world) settle() {
 	w.t.Helper()
-	err := process.Poll(w.t.Context(), settleWait, func() error {
+	err := kit.Poll(w.t.Context(), settleWait, func() error {
 		operations, err := process.All[process.Operation](w.t.Context(), w.Server, process.Operations)
 		if err != nil {
 			return err
