@@ -248,9 +248,9 @@ func TestASecretsDriftIsPutBackAndItsValuesAreShownNowhere(t *testing.T) {
 		b.patch("Secret/login", "hand", "{'data': {'password': '"+hidden[1]+"'}}")
 	}
 	b.putRight(id, damage{name: "data", object: "Secret/login", do: change, says: []string{"password", "hand"}})
-	d.pull()
-	d.write(file, d.read(file)+"drift: report\n")
-	d.push("Only tell")
+	d.Pull()
+	d.Write(file, d.Read(file)+"drift: report\n")
+	d.Push("Only tell")
 	change()
 	shown := b.drifted(id, "Secret/"+b.namespace+"/login", "reported")
 	without("GET /jibe/v1/drift", fmt.Sprint(shown))
@@ -352,9 +352,9 @@ func TestDriftThatIsToBeReportedIsShownEverywhereAndRepairedWhenThatIsSwitchedOn
 
 	b.remove("Service/front")
 	b.drifted(id, "Service/"+b.namespace+"/front", "reported")
-	d.pull()
-	d.replace(file, "drift: report", "drift: correct")
-	d.push("Repair it")
+	d.Pull()
+	d.Replace(file, "drift: report", "drift: correct")
+	d.Push("Repair it")
 	kit.Eventually(t, func() error {
 		ops := b.history(t, id)
 		if last := ops[len(ops)-1]; last.text("operation") != "HEAL" || last.text("operationState") != "COMPLETED" {

@@ -82,13 +82,13 @@ func TestASuspendedInstanceIsLeftAloneAndSaysSoUntilItIsResumed(t *testing.T) {
 	id, file, d := b.pushed(twins, "")
 	suspend := func(on bool) {
 		t.Helper()
-		d.pull()
+		d.Pull()
 		if on {
-			d.write(file, d.read(file)+"suspend: true\n")
+			d.Write(file, d.Read(file)+"suspend: true\n")
 		} else {
-			d.replace(file, "suspend: true\n", "")
+			d.Replace(file, "suspend: true\n", "")
 		}
-		d.push("Suspend or resume")
+		d.Push("Suspend or resume")
 	}
 	suspend(true)
 	key := "ConfigMap/" + b.namespace + "/settings"
@@ -126,14 +126,14 @@ func TestASuspendedInstancesOperationStandsStillUntilItIsResumed(t *testing.T) {
 	d := b.clone(t, "desired.git")
 	file := "instances/still/" + b.namespace + "/vnf.yaml"
 	text := fmt.Sprintf("name: %[1]s\nvnfdId: %[2]s\nflavour: simple\nparams: {namespace: %[1]s}\n", b.namespace, byHand)
-	d.write(file, text)
-	d.push("Run")
+	d.Write(file, text)
+	d.Push("Run")
 	pod := b.waiting()
 	id := b.idOf(b.namespace)
 	b.awaitHistory(id, "INSTANTIATE PROCESSING")
-	d.pull()
-	d.write(file, d.read(file)+"suspend: true\n")
-	d.push("Stop")
+	d.Pull()
+	d.Write(file, d.Read(file)+"suspend: true\n")
+	d.Push("Stop")
 	kit.Eventually(t, func() error {
 		if b.show(t, id).get("jibe", "suspended") != true {
 			return fmt.Errorf("the instance doesn't show that it is suspended: %v", b.show(t, id)["jibe"])
@@ -149,8 +149,8 @@ func TestASuspendedInstancesOperationStandsStillUntilItIsResumed(t *testing.T) {
 		}
 		return nil
 	})
-	d.pull()
-	d.replace(file, "suspend: true\n", "")
-	d.push("Go on")
+	d.Pull()
+	d.Replace(file, "suspend: true\n", "")
+	d.Push("Go on")
 	b.awaitHistory(id, "INSTANTIATE COMPLETED")
 }

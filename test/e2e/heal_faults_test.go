@@ -21,36 +21,19 @@ import (
 // takes its time with the commit: meanwhile somebody deletes the pod.
 func TestAVNFCThatWasReplacedBeforeItsHealIsNotHealedInItsSuccessor(t *testing.T) {
 	b := newBench(t, usual) // for the namespace; the server is one of this test
-	forge, gate := filepath.Join(t.TempDir(), "forge.git"), t.TempDir()
-	for _, args := range [][]string{{"init", "--quiet", "--bare", "--initial-branch", "main", forge}, {"clone", "--quiet", forge, gate + "/work"}} {
-		if out, err := git(t.Context(), gate, args...); err != nil {
-			t.Fatalf("git %v: %v\n%s", args, err, out)
-		}
-	}
-	d := &desk{t: t, dir: gate + "/work"}
-	d.write("repositories.yaml", "- name: packages\n  url: packages.git\n  branch: main\n")
+	gate := t.TempDir()
 	data := filepath.Join(t.TempDir(), "data")
 	vim, err := process.Keep(data, "type: kubernetes\ndefault: true\nkubeconfig: file:"+testenv.Kubeconfig(t)+"\n")
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.write("vims/local.yaml", vim)
-	d.push("Begin")
-	b.server = serve(t, data, "--remote", "file://"+forge, "--poll", "200ms")
-	p := b.clone(t, "packages/packages.git")
-	if err := writePackage(p.dir, plain, packages[plain]); err != nil {
-		t.Fatal(err)
-	}
-	p.push("Publish")
-	var id string
-	kit.Eventually(t, func() error {
-		a := b.rest(t, "POST", instances, object{"vnfdId": plain})
-		if a.Status != http.StatusCreated {
-			return fmt.Errorf("%d: %s", a.Status, a.Body)
-		}
-		id = a.object(t).text("id")
-		return nil
+	forge := process.NewForge(t, map[string]string{
+		"repositories.yaml": "- name: packages\n  url: packages.git\n  branch: main\n",
+		"vims/local.yaml":   vim,
 	})
+	b.server = serve(t, data, "--remote", "file://"+forge, "--poll", "200ms")
+	b.publishPlain(t)
+	id := b.create(plain)
 	b.server.run(t, id, "instantiate", b.request())
 	sick := b.vnfcs(id, "WEB")[0]
 

@@ -150,14 +150,14 @@ func (s *server) equip(work string) error {
 		}},
 	} {
 		dir := filepath.Join(work, filepath.Base(repo.name))
-		if out, err := git(ctx, s.data, "clone", "--quiet", "file://"+filepath.Join(s.data, repo.name), dir); err != nil {
+		if out, err := process.Git(ctx, s.data, "clone", "--quiet", "file://"+filepath.Join(s.data, repo.name), dir); err != nil {
 			return fmt.Errorf("clone %s: %w\n%s", repo.name, err, out)
 		}
 		if err := repo.fill(dir); err != nil {
 			return err
 		}
 		for _, args := range [][]string{{"add", "--all"}, {"commit", "--quiet", "--message", "Begin"}, {"push", "--quiet", "origin", "HEAD:main"}} {
-			if out, err := git(ctx, dir, args...); err != nil {
+			if out, err := process.Git(ctx, dir, args...); err != nil {
 				return fmt.Errorf("%s: git %s: %w\n%s", repo.name, strings.Join(args, " "), err, out)
 			}
 		}

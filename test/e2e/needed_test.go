@@ -13,7 +13,7 @@ import (
 
 // site is a server of the test's own with a VNF that runs at a VIM in memory, and a desk
 // on its desired repository.
-func site(t *testing.T) (*server, *desk) {
+func site(t *testing.T) (*server, *process.Desk) {
 	t.Helper()
 	s := serve(t, filepath.Join(t.TempDir(), "data"))
 	s.process.PushPackages(t, []string{process.SmallVnfd}, process.SmallPackage())
@@ -37,23 +37,23 @@ func TestAPushIsRefusedThatTakesAwayWhatAVNFNeedsOrMisnamesItsFile(t *testing.T)
 		do   func()
 		says []string
 	}{
-		"the VIM":               {func() { d.git("rm", "--quiet", "vims/lab.yaml") }, []string{"vims/lab.yaml: can't go", "instances/web", "terminate"}},
-		"the VIM's name":        {func() { d.git("mv", "vims/lab.yaml", "vims/lab2.yaml") }, []string{"vims/lab.yaml: can't go", "instances/web"}},
-		"the repositories":      {func() { d.git("rm", "--quiet", "repositories.yaml") }, []string{"repositories.yaml: can't go", "instances/web"}},
-		"the repository's name": {func() { d.write("repositories.yaml", "- name: other\n  url: nothing.git\n") }, []string{"repositories.yaml"}},
-		"vnf.yml":               {func() { d.git("mv", "instances/web/vnf.yaml", "instances/web/vnf.yml") }, []string{"instances/web/vnf.yml", "git mv instances/web/vnf.yml instances/web/vnf.yaml"}},
-		"any other name":        {func() { d.git("mv", "instances/web/vnf.yaml", "instances/web/off.txt") }, []string{"instances/web/off.txt", "vnf.yaml"}},
-		"a new VNF.yaml":        {func() { d.write("instances/new/VNF.yaml", "vnfdId: x\n") }, []string{"instances/new/VNF.yaml", "instances/new/vnf.yaml"}},
+		"the VIM":               {func() { d.Git("rm", "--quiet", "vims/lab.yaml") }, []string{"vims/lab.yaml: can't go", "instances/web", "terminate"}},
+		"the VIM's name":        {func() { d.Git("mv", "vims/lab.yaml", "vims/lab2.yaml") }, []string{"vims/lab.yaml: can't go", "instances/web"}},
+		"the repositories":      {func() { d.Git("rm", "--quiet", "repositories.yaml") }, []string{"repositories.yaml: can't go", "instances/web"}},
+		"the repository's name": {func() { d.Write("repositories.yaml", "- name: other\n  url: nothing.git\n") }, []string{"repositories.yaml"}},
+		"vnf.yml":               {func() { d.Git("mv", "instances/web/vnf.yaml", "instances/web/vnf.yml") }, []string{"instances/web/vnf.yml", "git mv instances/web/vnf.yml instances/web/vnf.yaml"}},
+		"any other name":        {func() { d.Git("mv", "instances/web/vnf.yaml", "instances/web/off.txt") }, []string{"instances/web/off.txt", "vnf.yaml"}},
+		"a new VNF.yaml":        {func() { d.Write("instances/new/VNF.yaml", "vnfdId: x\n") }, []string{"instances/new/VNF.yaml", "instances/new/vnf.yaml"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d.git("reset", "--quiet", "--hard", "origin/main")
+			d.Git("reset", "--quiet", "--hard", "origin/main")
 			c.do()
-			d.commit("A slip")
-			out, err := d.tryPush()
+			d.Commit("A slip")
+			out, err := d.TryPush()
 			if err == nil {
 				t.Fatal("it was accepted")
 			}
-			if validated, _, code := s.cli(t, "validate", d.dir); code != 1 && name != "any other name" {
+			if validated, _, code := s.cli(t, "validate", d.Dir()); code != 1 && name != "any other name" {
 				t.Errorf("jibe validate: %d %s", code, validated)
 			}
 			for _, want := range c.says {

@@ -144,13 +144,13 @@ func TestSubscribersHearOfEveryStateOfBothDoorsInOrder(t *testing.T) {
 	b.quota("9")
 	d := b.clone(t, "desired.git")
 	dir := "instances/heard/" + b.namespace
-	d.write(dir+"/vnf.yaml", fmt.Sprintf("name: %[1]s\nvnfdId: %[2]s\nflavour: simple\nparams: {namespace: %[1]s}\n", b.namespace, plain))
-	d.push("Run")
+	d.Write(dir+"/vnf.yaml", fmt.Sprintf("name: %[1]s\nvnfdId: %[2]s\nflavour: simple\nparams: {namespace: %[1]s}\n", b.namespace, plain))
+	d.Push("Run")
 	id = b.idOf(b.namespace)
 	b.awaitHistory(id, "INSTANTIATE COMPLETED")
-	d.pull()
-	d.git("rm", "-r", "--quiet", dir)
-	d.push("Remove")
+	d.Pull()
+	d.Git("rm", "-r", "--quiet", dir)
+	d.Push("Remove")
 	hears(t, all, id, "Creation, INSTANTIATE STARTING, INSTANTIATE PROCESSING, INSTANTIATE COMPLETED, TERMINATE STARTING, TERMINATE PROCESSING, TERMINATE COMPLETED, Deletion")
 }
 

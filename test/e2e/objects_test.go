@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/jibe-vnfm/jibe/test/kit"
+	"github.com/jibe-vnfm/jibe/test/process"
 	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
@@ -204,20 +205,20 @@ func changes(op object) []string {
 
 // pushed defines and instantiates an instance by a push; more is YAML that its
 // file has beside.
-func (b *bench) pushed(vnfd, more string) (id, file string, d *desk) {
+func (b *bench) pushed(vnfd, more string) (id, file string, d *process.Desk) {
 	b.Helper()
 	d = b.clone(b.T, "desired.git")
 	file = "instances/pushed/" + b.namespace + "/vnf.yaml"
-	d.write(file, fmt.Sprintf("name: %[1]s\nvnfdId: %[2]s\nflavour: simple\nparams: {namespace: %[1]s, lcm-kubernetes-def-files: [Files/kubernetes/all.yaml]}\n%[3]s", b.namespace, vnfd, more))
-	d.push("Run")
+	d.Write(file, fmt.Sprintf("name: %[1]s\nvnfdId: %[2]s\nflavour: simple\nparams: {namespace: %[1]s, lcm-kubernetes-def-files: [Files/kubernetes/all.yaml]}\n%[3]s", b.namespace, vnfd, more))
+	d.Push("Run")
 	id = b.idOf(b.namespace)
 	b.awaitHistory(id, "INSTANTIATE COMPLETED")
-	d.pull()
+	d.Pull()
 	return id, file, d
 }
 
 // everything instantiates the package that has one of everything, with its volumes.
-func (b *bench) everything() (id, file string, d *desk) {
+func (b *bench) everything() (id, file string, d *process.Desk) {
 	b.Helper()
 	for _, claim := range []string{"data-store-0", "library", "library"} { // one more, for a successor
 		b.volume(claim)

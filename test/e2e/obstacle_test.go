@@ -33,8 +33,8 @@ func TestARepairGoesOnAtOnceWhenTheNamespaceIsBack(t *testing.T) {
 	t.Cleanup(func() { _ = remove() }) // it is gone where the test ended early
 	id, file := uuid.NewString(), "instances/lost/"+b.namespace+"/vnf.yaml"
 	d := b.clone(t, "desired.git")
-	d.write(file, fmt.Sprintf("id: %s\nname: %[2]s\nvnfdId: %s\nflavour: simple\nparams: {namespace: %[2]s}\n", id, b.namespace, plain))
-	d.push("Run")
+	d.Write(file, fmt.Sprintf("id: %s\nname: %[2]s\nvnfdId: %s\nflavour: simple\nparams: {namespace: %[2]s}\n", id, b.namespace, plain))
+	d.Push("Run")
 	b.awaitPods(1)
 
 	if err := remove(); err != nil {
@@ -72,9 +72,9 @@ func TestARepairGoesOnAtOnceWhenTheNamespaceIsBack(t *testing.T) {
 		t.Errorf("it was mended at %s, when the pause was over at %s (%v)", at, next, err)
 	}
 	b.awaitPods(1)
-	d.pull()
-	d.git("rm", "-r", "--quiet", "instances/lost/"+b.namespace)
-	d.push("Terminate")
+	d.Pull()
+	d.Git("rm", "-r", "--quiet", "instances/lost/"+b.namespace)
+	d.Push("Terminate")
 	b.awaitPods(0)
 }
 

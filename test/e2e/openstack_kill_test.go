@@ -34,9 +34,9 @@ func TestAKilledServerCarriesVirtualMachinesOnWhereverItWas(t *testing.T) {
 	d := c.clone(t, "desired.git")
 	file := func(name string) string { return "instances/site-a/" + name + "/vnf.yaml" }
 	for _, name := range []string{"one", "two"} {
-		d.write(file(name), machinesFile(name, grouped1, "openstack-a", "", link("front", "net0", "CP1", "CP2")))
+		d.Write(file(name), machinesFile(name, grouped1, "openstack-a", "", link("front", "net0", "CP1", "CP2")))
 	}
-	d.push("Run two")
+	d.Push("Run two")
 	ids := []string{c.own(c.idOf("one")), c.own(c.idOf("two"))}
 	kit.Eventually(t, func() error {
 		if all, err := c.stacks(t.Context(), ids[0]); err != nil || len(all) == 0 {
@@ -53,12 +53,12 @@ func TestAKilledServerCarriesVirtualMachinesOnWhereverItWas(t *testing.T) {
 	}
 
 	before := c.machines(ids[0])
-	d.pull()
+	d.Pull()
 	for _, name := range []string{"one", "two"} {
-		d.replace(file(name), grouped1, grouped2)
-		d.write(file(name), d.read(file(name))+"update: {coordinate: {new: Scripts/tell.sh, old: Scripts/tell.sh}}\n")
+		d.Replace(file(name), grouped1, grouped2)
+		d.Write(file(name), d.Read(file(name))+"update: {coordinate: {new: Scripts/tell.sh, old: Scripts/tell.sh}}\n")
 	}
-	d.push("Upgrade both")
+	d.Push("Upgrade both")
 	const most = 6
 	kills, last := 0, c.scene(ids[0])
 	for end := time.Now().Add(kit.Patience); kills < most && time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
@@ -101,9 +101,9 @@ func TestAKilledServerCarriesVirtualMachinesOnWhereverItWas(t *testing.T) {
 	}
 
 	c.step("terminate both")
-	d.pull()
-	d.git("rm", "-r", "--quiet", "instances/site-a")
-	d.push("Terminate")
+	d.Pull()
+	d.Git("rm", "-r", "--quiet", "instances/site-a")
+	d.Push("Terminate")
 	for _, id := range ids {
 		c.outcome(id, 2, "TERMINATE COMPLETED")
 		c.nothingIsLeft(id)

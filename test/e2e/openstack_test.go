@@ -71,16 +71,16 @@ func newCloud(t *testing.T, packages ...string) *cloud {
 	t.Cleanup(c.sweep)
 	c.start(filepath.Join(process.ShortTempDir(t), "data"))
 	d := c.clone(t, "desired.git")
-	d.write("repositories.yaml", "- name: packages\n  url: packages.git\n  branch: main\n  hooks: true\n")
-	d.write("vims/openstack-a.yaml", c.process.Keep(t, at.VIM()))
-	d.push("Begin")
+	d.Write("repositories.yaml", "- name: packages\n  url: packages.git\n  branch: main\n  hooks: true\n")
+	d.Write("vims/openstack-a.yaml", c.process.Keep(t, at.VIM()))
+	d.Push("Begin")
 	d = c.clone(t, "packages/packages.git")
 	for _, id := range packages {
-		c.lay(filepath.Join(d.dir, samples[id]), id)
+		c.lay(filepath.Join(d.Dir(), samples[id]), id)
 	}
-	d.push("Publish")
+	d.Push("Publish")
 	for _, id := range packages {
-		c.known(id)
+		c.process.AwaitPackages(c, id)
 	}
 	return c
 }
@@ -97,11 +97,11 @@ func (c *cloud) lay(dir, id string) {
 	if err := os.CopyFS(dir, os.DirFS(filepath.Join(process.Root(), "examples", "packages", samples[id]))); err != nil {
 		c.Fatal(err)
 	}
-	d := &desk{t: c.T, dir: dir}
+	d := process.DeskAt(c, dir)
 	// Its checksums are of files that aren't here any more.
-	meta := d.read("TOSCA-Metadata/TOSCA.meta")
+	meta := d.Read("TOSCA-Metadata/TOSCA.meta")
 	head, _, _ := strings.Cut(meta, "\n\n")
-	d.write("TOSCA-Metadata/TOSCA.meta", head+"\n")
+	d.Write("TOSCA-Metadata/TOSCA.meta", head+"\n")
 	if c.calls == "" {
 		var err error
 		if c.calls, err = os.MkdirTemp("", "jibe-script-"); err != nil { // as in scripted
@@ -113,7 +113,7 @@ func (c *cloud) lay(dir, id string) {
 		}
 	}
 	script := filepath.Join(dir, "Scripts", "tell.sh")
-	d.write("Scripts/tell.sh", fmt.Sprintf(`#!/bin/sh
+	d.Write("Scripts/tell.sh", fmt.Sprintf(`#!/bin/sh
 # Tells of its call, and fails or waits where it is told to.
 cd %s || exit
 n=1

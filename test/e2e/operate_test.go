@@ -167,9 +167,9 @@ func TestAFullDiskIsSaidToBeAndPasses(t *testing.T) {
 		t.Errorf("a request on a full disk: %d: %s", a.Status, a.Body)
 	}
 	d := s.clone(t, "desired.git")
-	d.write("instances/x/vnf.yaml", "vnfdId: "+plain+"\nstate: notInstantiated\n")
-	d.commit("Onto a full disk")
-	out, pushErr := d.tryPush()
+	d.Write("instances/x/vnf.yaml", "vnfdId: "+plain+"\nstate: notInstantiated\n")
+	d.Commit("Onto a full disk")
+	out, pushErr := d.TryPush()
 	if pushErr == nil {
 		t.Errorf("a push onto a full disk is accepted:\n%s", out)
 	}
@@ -185,7 +185,7 @@ func TestAFullDiskIsSaidToBeAndPasses(t *testing.T) {
 		}
 		return nil
 	})
-	if out, err := d.tryPush(); err != nil {
+	if out, err := d.TryPush(); err != nil {
 		t.Errorf("a push when there is room again: %v\n%s", err, out)
 	}
 	kit.Eventually(t, func() error {
@@ -214,9 +214,9 @@ func TestGetShowsWhatIsGoingOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := s.clone(t, "desired.git")
-	d.write("vims/cloud.yaml", "type: sim\n")
-	d.write("instances/a/vnf.yaml", "name: web-a\nvnfdId: "+webapp+"\nflavour: simple\nvim: cloud\nlevels: {vdu1_aspect: 1}\n")
-	d.push("Run")
+	d.Write("vims/cloud.yaml", "type: sim\n")
+	d.Write("instances/a/vnf.yaml", "name: web-a\nvnfdId: "+webapp+"\nflavour: simple\nvim: cloud\nlevels: {vdu1_aspect: 1}\n")
+	d.Push("Run")
 	var id string
 	kit.Eventually(t, func() error {
 		out, errs, code := s.cli(t, "get", "instances")

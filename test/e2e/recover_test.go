@@ -158,9 +158,9 @@ func TestAHealThatIsStuckIsCancelledRetriedFailedAndSuperseded(t *testing.T) {
 	b.await(t, path, "FAILED_TEMP")
 
 	// A newer commit takes its place, and does what is left of it.
-	d.pull()
-	d.replace(file, "back_aspect: 0", "back_aspect: 1")
-	d.push("Something newer")
+	d.Pull()
+	d.Replace(file, "back_aspect: 0", "back_aspect: 1")
+	d.Push("Something newer")
 	b.awaitHistory(id, "INSTANTIATE COMPLETED, HEAL FAILED, SCALE PROCESSING")
 	b.finalize(pod, false)
 	ops := b.awaitHistory(id, "INSTANTIATE COMPLETED, HEAL FAILED, SCALE COMPLETED")

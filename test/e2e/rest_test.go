@@ -164,7 +164,7 @@ func TestRESTBringsAVNFThroughItsLifeAndHidesItsSecrets(t *testing.T) {
 	b.must(t, 404, "GET", path, nil)
 
 	d := b.clone(t, "desired.git")
-	log := d.git("log", "--format=%(trailers:key=Operation,valueonly,separator=%x2C)", "--", "instances/"+id[:2]+"/"+id)
+	log := d.Git("log", "--format=%(trailers:key=Operation,valueonly,separator=%x2C)", "--", "instances/"+id[:2]+"/"+id)
 	for _, want := range []string{"INSTANTIATE", "SCALE", "TERMINATE", "MODIFY_INFO"} {
 		if !strings.Contains(log, want) {
 			t.Errorf("git log has no commit of %s:\n%s", want, log)

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/jibe-vnfm/jibe/test/kit"
+	"github.com/jibe-vnfm/jibe/test/process"
 )
 
 func TestAVNFInALaterGenerationIsHealedAndTerminatedAsAnyOther(t *testing.T) {
@@ -110,18 +111,18 @@ func TestANewTreeOfTheSameVnfdIsAnUpgradeToo(t *testing.T) {
 	if data := b.read("ConfigMap/settings-1").Object["data"]; fmt.Sprint(data) != "map[mode:release-7]" {
 		t.Errorf("the ConfigMap holds %v", data)
 	}
-	d.pull()
+	d.Pull()
 	if now := b.pin(d, file); now == old {
 		t.Error("the pin is still the old one")
 	}
 }
 
 // pin is the tree that the instance's file names as its package.
-func (b *bench) pin(d *desk, file string) string {
+func (b *bench) pin(d *process.Desk, file string) string {
 	b.Helper()
-	_, rest, ok := strings.Cut(d.read(file), "package: ")
+	_, rest, ok := strings.Cut(d.Read(file), "package: ")
 	if !ok {
-		b.Fatalf("no pin in\n%s", d.read(file))
+		b.Fatalf("no pin in\n%s", d.Read(file))
 	}
 	pin, _, _ := strings.Cut(rest, "\n")
 	return pin

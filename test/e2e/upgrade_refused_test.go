@@ -33,10 +33,10 @@ func (b *bench) barred(id, file string, n, status int, body object, yaml string,
 			b.Errorf("the request is answered with %d, want %d: %s", a.Status, status, a.Body)
 		}
 		d := b.clone(b.T, "desired.git")
-		d.replace(file, "vnfdId: "+b.vnfdID(1), "vnfdId: "+b.vnfdID(n))
-		d.write(file, d.read(file)+yaml)
-		d.commit("Something that can't be")
-		out, err := d.tryPush()
+		d.Replace(file, "vnfdId: "+b.vnfdID(1), "vnfdId: "+b.vnfdID(n))
+		d.Write(file, d.Read(file)+yaml)
+		d.Commit("Something that can't be")
+		out, err := d.TryPush()
 		if err == nil {
 			b.Fatalf("the push is accepted:\n%s", out)
 		}

@@ -60,8 +60,8 @@ func (b *bench) restored(id, file, text string, before sight, same bool) {
 	b.unchanged(before, same)
 	d := b.clone(b.T, "desired.git")
 	kit.Eventually(b, func() error {
-		d.pull()
-		if now := d.read(file); now != text {
+		d.Pull()
+		if now := d.Read(file); now != text {
 			return fmt.Errorf("the file was\n%s\nand is\n%s", text, now)
 		}
 		return nil
@@ -74,7 +74,7 @@ func TestABlueGreenChangeThatFailsBeforeTheSwitchIsTakenBackWithoutATrace(t *tes
 	b := newStage(t)
 	arriving, leaving := b.coordinated()
 	id, file, d := b.pushed(b.vnfdID(1), "levels: {web_aspect: 1}\n")
-	text, before := d.read(file), b.see(true)
+	text, before := d.Read(file), b.see(true)
 	f := b.filming()
 	b.amend(d, file, "Upgrade", "vnfdId: "+b.vnfdID(1), "vnfdId: "+b.vnfdID(2), "levels: ",
 		"update: {strategy: blueGreen, coordinate: {new: Scripts/new.sh, old: Scripts/old.sh}}\nlevels: ")
@@ -104,7 +104,7 @@ func TestABlueGreenChangeThatFailsAfterTheSwitchIsSwitchedBackFirst(t *testing.T
 	arriving, leaving := b.coordinated()
 	id := b.runs(b.vnfdID(1))
 	file := "instances/" + id[:2] + "/" + id + "/vnf.yaml"
-	text, before := b.clone(t, "desired.git").read(file), b.see(true)
+	text, before := b.clone(t, "desired.git").Read(file), b.see(true)
 	f := b.filming()
 	path := b.begin(t, id, "change_vnfpkg", b.byScript())
 	arriving.each(1, "exit 0")
@@ -144,16 +144,16 @@ func TestANewImageThatCanNotBePulledLeavesTrafficAndARevertOfTheCommitTakesItBac
 	b := newStage(t)
 	b.publish(standard(1), stuck(2))
 	id, file, d := b.pushed(b.vnfdID(1), greenly)
-	text, before := d.read(file), b.see(true)
-	start := strings.TrimSpace(d.git("rev-parse", "HEAD"))
+	text, before := d.Read(file), b.see(true)
+	start := strings.TrimSpace(d.Git("rev-parse", "HEAD"))
 	f := b.filming()
 	b.upgraded(d, file, 1, 2)
 	b.unpullable(2)
 	b.says(b.outcome(id, 1, "CHANGE_VNFPKG FAILED_TEMP"), "ImagePullBackOff", image(2))
-	d.pull()
+	d.Pull()
 	// The person's commit, and the one in which Jibe filled in what that left out.
-	d.git(append([]string{"revert", "--no-edit"}, strings.Fields(d.git("log", "--format=%H", start+"..", "--", file))...)...)
-	if out, err := d.tryPush(); err != nil {
+	d.Git(append([]string{"revert", "--no-edit"}, strings.Fields(d.Git("log", "--format=%H", start+"..", "--", file))...)...)
+	if out, err := d.TryPush(); err != nil {
 		t.Fatalf("the revert: %v\n%s", err, out)
 	}
 	b.awaitHistory(id, "INSTANTIATE COMPLETED, CHANGE_VNFPKG ROLLED_BACK")
@@ -167,7 +167,7 @@ func TestARollingChangeThatFailsIsTakenBackToTheObjectsThatWere(t *testing.T) {
 	b := newStage(t)
 	b.publish(standard(1), stuck(2))
 	id, file, d := b.pushed(b.vnfdID(1), "levels: {web_aspect: 1}\n")
-	text, before := d.read(file), b.see(false)
+	text, before := d.Read(file), b.see(false)
 	web, front := b.read("Deployment/web").GetUID(), b.read("Service/front").GetUID()
 	f := b.filming()
 	b.upgraded(d, file, 1, 2)
@@ -196,22 +196,22 @@ func TestAFailedUpgradeIsTakenBackByTheRevertOfItsOneLine(t *testing.T) {
 	b := newStage(t)
 	b.publish(standard(1), stuck(2))
 	id, file, d := b.pushed(b.vnfdID(1), greenly)
-	text, before := d.read(file), b.see(true)
+	text, before := d.Read(file), b.see(true)
 	b.upgraded(d, file, 1, 2)
-	commit := strings.TrimSpace(d.git("rev-parse", "HEAD"))
+	commit := strings.TrimSpace(d.Git("rev-parse", "HEAD"))
 	b.unpullable(2)
 	b.outcome(id, 1, "CHANGE_VNFPKG FAILED_TEMP")
-	d.pull()
-	d.git("revert", "--no-edit", commit) // and not of what Jibe filled in
-	if out, err := d.tryPush(); err != nil {
+	d.Pull()
+	d.Git("revert", "--no-edit", commit) // and not of what Jibe filled in
+	if out, err := d.TryPush(); err != nil {
 		t.Fatalf("the revert: %v\n%s", err, out)
 	}
 	b.awaitHistory(id, "INSTANTIATE COMPLETED, CHANGE_VNFPKG ROLLED_BACK")
 	b.unchanged(before, true)
 	b.versions(id, 1)
 	kit.Eventually(t, func() error {
-		d.pull()
-		if now := d.read(file); now != text {
+		d.Pull()
+		if now := d.Read(file); now != text {
 			return fmt.Errorf("the file was\n%s\nand is\n%s", text, now)
 		}
 		return nil
@@ -283,13 +283,13 @@ func TestARevertOfAnUpgradeThatIsDoneSwitchesBack(t *testing.T) {
 	b := newStage(t)
 	b.publish(standard(1), standard(2))
 	id, file, d := b.pushed(b.vnfdID(1), greenly)
-	text, before := d.read(file), b.see(false)
+	text, before := d.Read(file), b.see(false)
 	b.upgraded(d, file, 1, 2)
 	b.outcome(id, 1, "CHANGE_VNFPKG COMPLETED")
 	f := b.filming()
-	d.pull()
-	d.write(file, text)
-	d.push("Back to what was")
+	d.Pull()
+	d.Write(file, text)
+	d.Push("Back to what was")
 	b.outcome(id, 2, "CHANGE_VNFPKG COMPLETED")
 	b.cleanly(f.shot(), "1", "0")
 	b.only(id, "0")

@@ -57,8 +57,8 @@ func TestAOneLineCommitUpgradesARunningVNFInPlaceAndKeepsItsSize(t *testing.T) {
 		t.Errorf("affected VNFCs: %v, want %v", got, want)
 	}
 	b.triggered(op, 1, 2)
-	d.pull()
-	if text := d.read(file); strings.Contains(text, "generation") || strings.Contains(text, "overlays") || strings.Count(text, "package: ") != 1 {
+	d.Pull()
+	if text := d.Read(file); strings.Contains(text, "generation") || strings.Contains(text, "overlays") || strings.Count(text, "package: ") != 1 {
 		t.Errorf("Jibe filled in more than the pin:\n%s", text)
 	}
 	kit.Stays(t, quiet, func() error { return b.counted(id, 2) })

@@ -109,12 +109,12 @@ func TestAMovedPackageBranchNeverChangesARunningVNF(t *testing.T) {
 	publish := func(initial int) {
 		t.Helper()
 		d := b.clone(t, "packages/packages.git")
-		if err := writePackage(d.dir, id, []vdu{{kind: "Deployment", name: "web", initial: initial}}); err != nil {
+		if err := writePackage(d.Dir(), id, []vdu{{kind: "Deployment", name: "web", initial: initial}}); err != nil {
 			t.Fatal(err)
 		}
-		before := d.git("rev-parse", "HEAD:")
-		d.push("Publish")
-		if before == d.git("rev-parse", "HEAD:") {
+		before := d.Git("rev-parse", "HEAD:")
+		d.Push("Publish")
+		if before == d.Git("rev-parse", "HEAD:") {
 			t.Fatal("the package didn't change")
 		}
 	}
@@ -154,21 +154,21 @@ func TestAMovedPackageBranchNeverChangesARunningVNF(t *testing.T) {
 func TestClonesAndPushesOverHTTPNeedATokenAndAreValidated(t *testing.T) {
 	b := newBench(t, usual)
 	at := strings.Replace(b.url, "http://", "http://jibe:"+b.token+"@", 1) + "/git/desired.git"
-	d := &desk{t: t, dir: t.TempDir()}
-	d.git("clone", "--quiet", at, d.dir)
+	d := process.DeskAt(t, t.TempDir())
+	d.Git("clone", "--quiet", at, d.Dir())
 	file := "instances/http/" + b.namespace + "/vnf.yaml"
-	d.write(file, "vnfdId: "+plain+"\nflavour: grand\n")
-	d.commit("Bad")
-	if out, err := d.tryPush(); err == nil || !strings.Contains(out, file+":2") {
+	d.Write(file, "vnfdId: "+plain+"\nflavour: grand\n")
+	d.Commit("Bad")
+	if out, err := d.TryPush(); err == nil || !strings.Contains(out, file+":2") {
 		t.Errorf("a bad push over HTTP: %v\n%s", err, out)
 	}
-	d.write(file, fmt.Sprintf("name: %[1]s\nvnfdId: %[2]s\nflavour: simple\nparams: {namespace: %[1]s}\n", b.namespace, plain))
-	d.commit("Good")
-	d.git("reset", "--quiet", "--soft", "origin/main")
-	d.push("Run")
+	d.Write(file, fmt.Sprintf("name: %[1]s\nvnfdId: %[2]s\nflavour: simple\nparams: {namespace: %[1]s}\n", b.namespace, plain))
+	d.Commit("Good")
+	d.Git("reset", "--quiet", "--soft", "origin/main")
+	d.Push("Run")
 	b.awaitPods(1)
 	for _, wrong := range []string{b.url, strings.Replace(b.url, "http://", "http://jibe:wrong-token-00000@", 1)} {
-		if out, err := git(t.Context(), d.dir, "ls-remote", wrong+"/git/desired.git"); err == nil {
+		if out, err := process.Git(t.Context(), d.Dir(), "ls-remote", wrong+"/git/desired.git"); err == nil {
 			t.Errorf("%s lets in: %s", wrong, out)
 		}
 	}

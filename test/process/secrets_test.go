@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -95,11 +96,9 @@ func (e *everywhere) notified(operation string) {
 // jibe runs a command of the binary and keeps what it prints.
 func (e *everywhere) jibe(where string, args ...string) string {
 	e.Helper()
-	cmd := exec.CommandContext(e.Context(), process.Binary(e.TB), args...)
-	cmd.Env = append(process.Environment(), "JIBE_SERVER="+e.URL, "JIBE_TOKEN="+e.Token)
-	out, _ := cmd.CombinedOutput() // how it ends is the business of who reads it
-	e.tell(where, out)
-	return string(out)
+	out, errs, _ := e.CLI(e.TB, args...) // how it ends is the business of who reads it
+	e.tell(where, []byte(out+errs))
+	return out + errs
 }
 
 // answers reads what the API shows of everything.
@@ -186,22 +185,17 @@ func TestNoSecretThatComesByTheAPIIsToldAnywhere(t *testing.T) {
 	if shown.OperationParams.AdditionalParams["configFileName"] != "shown-api" {
 		t.Errorf("operationParams don't show what is no secret: %v", shown.OperationParams.AdditionalParams)
 	}
-	c := process.NewClone(t, e.DesiredURL())
+	d := process.NewDesk(t, e.DesiredURL())
 	file := "instances/" + id[:2] + "/" + id + "/vnf.yaml"
-	text, err := c.Read(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := d.Read(file)
 	if n := strings.Count(text, "age:"); n < 2*10 {
 		t.Errorf("only %d values are encrypted:\n%s", n, text)
 	}
-	if err := c.Write(file, strings.Replace(text, "shown-api", "shown-next", 1)); err != nil {
-		t.Fatal(err)
-	}
-	if out := e.jibe("plan", "plan", c.Dir); !strings.Contains(out, "CHANGE_VNFPKG") {
+	d.Write(file, strings.Replace(text, "shown-api", "shown-next", 1))
+	if out := e.jibe("plan", "plan", d.Dir()); !strings.Contains(out, "CHANGE_VNFPKG") {
 		t.Errorf("the plan of a changed parameter: %s", out)
 	}
-	e.jibe("plan", "plan", c.Dir, "-o", "json")
+	e.jibe("plan", "plan", d.Dir(), "-o", "json")
 	e.answers(id)
 	e.objects()
 	e.nowhere(slices.Concat(plain, more, []string{"leaked-extension", "leaked-property"}))
@@ -212,7 +206,7 @@ func inYAML(t *testing.T, params map[string]any) string {
 	t.Helper()
 	var b strings.Builder
 	fmt.Fprintf(&b, "vnfdId: %s\nflavour: simple\nparams:\n", process.SmallVnfd)
-	for _, name := range slices.Sorted(mapKeys(params)) {
+	for _, name := range slices.Sorted(maps.Keys(params)) {
 		v, err := json.Marshal(params[name])
 		if err != nil {
 			t.Fatal(err)
@@ -222,38 +216,21 @@ func inYAML(t *testing.T, params map[string]any) string {
 	return b.String()
 }
 
-func mapKeys(m map[string]any) func(func(string) bool) {
-	return func(yield func(string) bool) {
-		for k := range m {
-			if !yield(k) {
-				return
-			}
-		}
-	}
-}
-
 func TestAPushWithASecretInClearIsRefusedWithoutTellingIt(t *testing.T) {
 	e := newEverywhere(t, t.TempDir())
 	params, plain := secrets("push")
 	params["lcm-kubernetes-def-files"] = process.SmallManifests()
-	c := process.NewClone(t, e.DesiredURL())
+	d := process.NewDesk(t, e.DesiredURL())
 	const file = "instances/a/vnf.yaml"
 	text := inYAML(t, params)
 	push := func() (string, error) {
-		if _, err := c.Commit(t.Context(), "Add what the test needs"); err != nil {
-			t.Fatal(err)
-		}
-		err := c.Push(t.Context())
-		if err == nil {
-			return "", nil
-		}
-		e.tell("push", []byte(err.Error()))
-		return err.Error(), err
+		d.Commit("Add what the test needs")
+		out, err := d.TryPush()
+		e.tell("push", []byte(out))
+		return out, err
 	}
 	lineOf := func(name string) int { return 1 + strings.Count(text[:strings.Index(text, "  "+name+":")], "\n") }
-	if err := c.Write(file, text); err != nil {
-		t.Fatal(err)
-	}
+	d.Write(file, text)
 	said, err := push()
 	if err == nil {
 		t.Fatal("the push was accepted")
@@ -266,7 +243,7 @@ func TestAPushWithASecretInClearIsRefusedWithoutTellingIt(t *testing.T) {
 	if !strings.Contains(said, "jibe secret encrypt") {
 		t.Errorf("the refusal says no way out: %s", said)
 	}
-	for _, args := range [][]string{{"validate", c.Dir}, {"validate", "--offline", c.Dir}, {"plan", c.Dir}} {
+	for _, args := range [][]string{{"validate", d.Dir()}, {"validate", "--offline", d.Dir()}, {"plan", d.Dir()}} {
 		if out := e.jibe("validate", args...); !strings.Contains(out, `"params.passphrase" is a secret`) {
 			t.Errorf("jibe %s: %s", strings.Join(args, " "), out)
 		}
@@ -274,40 +251,21 @@ func TestAPushWithASecretInClearIsRefusedWithoutTellingIt(t *testing.T) {
 
 	// The name that the VNFD declares is known to the server alone.
 	declared := map[string]any{"sipMagic": params["sipMagic"], "configFileName": "shown", "lcm-kubernetes-def-files": process.SmallManifests()}
-	if err := c.Reset(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Write(file, inYAML(t, declared)); err != nil {
-		t.Fatal(err)
-	}
+	d.Reset()
+	d.Write(file, inYAML(t, declared))
 	if said, err = push(); err == nil || !strings.Contains(said, `"params.sipMagic" is a secret`) {
 		t.Errorf("a push with a name that the VNFD declares: %v", err)
 	}
 
 	// Encrypted, it all passes and comes to run.
-	identity, err := os.ReadFile(filepath.Join(e.Data, "identity.age"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, recipient, _ := strings.Cut(string(identity), "# public key: ")
-	recipient, _, _ = strings.Cut(recipient, "\n")
-	cmd := exec.CommandContext(t.Context(), process.Binary(t), "secret", "encrypt", "--recipient", recipient)
-	cmd.Stdin = strings.NewReader(fmt.Sprint(params["passphrase"]))
-	sealed, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("encrypt for %q: %v", recipient, err)
-	}
+	sealed := e.Encrypt(t, fmt.Sprint(params["passphrase"]))
 	for name := range params {
 		if name != "lcm-kubernetes-def-files" && name != "configFileName" {
-			params[name] = strings.TrimSpace(string(sealed))
+			params[name] = sealed
 		}
 	}
-	if err := c.Reset(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Write(file, inYAML(t, params)); err != nil {
-		t.Fatal(err)
-	}
+	d.Reset()
+	d.Write(file, inYAML(t, params))
 	if said, err = push(); err != nil {
 		t.Fatalf("a push with everything encrypted: %s", said)
 	}
@@ -340,15 +298,11 @@ func TestASecretThatStandsInGitAlreadyIsAProblemAndToldNowhereElse(t *testing.T)
 	e := newEverywhere(t, t.TempDir())
 	params, plain := secrets("old")
 	params["lcm-kubernetes-def-files"] = process.SmallManifests()
-	c := process.NewClone(t, e.DesiredURL())
-	if err := c.Write("instances/a/vnf.yaml", inYAML(t, params)); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.Commit(t.Context(), "Add what the test needs"); err != nil {
-		t.Fatal(err)
-	}
+	d := process.NewDesk(t, e.DesiredURL())
+	d.Write("instances/a/vnf.yaml", inYAML(t, params))
+	d.Commit("Add what the test needs")
 	// As it comes from a forge, and as it stood there before Jibe refused it: past the hook.
-	if _, err := process.Git(t.Context(), e.Desired(), "fetch", "--quiet", c.Dir, "+HEAD:refs/heads/main"); err != nil {
+	if _, err := process.Git(t.Context(), e.Desired(), "fetch", "--quiet", d.Dir(), "+HEAD:refs/heads/main"); err != nil {
 		t.Fatal(err)
 	}
 	op := e.instantiated()
@@ -360,24 +314,14 @@ func TestASecretThatStandsInGitAlreadyIsAProblemAndToldNowhereElse(t *testing.T)
 
 	// What was there may stay; nothing may be added.
 	push := func(old, fresh string) (string, error) {
-		if err := c.Reset(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		text, err := c.Read("instances/a/vnf.yaml")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := c.Write("instances/a/vnf.yaml", strings.Replace(text, old, fresh, 1)); err != nil {
-			t.Fatal(err)
-		}
-		e.jibe("plan", "plan", c.Dir)
-		if _, err := c.Commit(t.Context(), "Change what the test needs"); err != nil {
-			t.Fatal(err)
-		}
-		cmd := exec.CommandContext(t.Context(), "git", "-C", c.Dir, "push", "origin", "HEAD:main")
-		out, err := cmd.CombinedOutput()
-		e.tell("push", out)
-		return string(out), err
+		d.Reset()
+		text := d.Read("instances/a/vnf.yaml")
+		d.Write("instances/a/vnf.yaml", strings.Replace(text, old, fresh, 1))
+		e.jibe("plan", "plan", d.Dir())
+		d.Commit("Change what the test needs")
+		out, err := d.TryPush()
+		e.tell("push", []byte(out))
+		return out, err
 	}
 	if out, err := push("leaked-phrase-old", "leaked-phrase-other"); err == nil || !strings.Contains(out, `"params.passphrase" is a secret and must not stand`) {
 		t.Errorf("another secret in clear: %v: %s", err, out)
@@ -385,7 +329,7 @@ func TestASecretThatStandsInGitAlreadyIsAProblemAndToldNowhereElse(t *testing.T)
 	if out, err := push("shown-old", "shown-new"); err != nil || !strings.Contains(out, `jibe warns: instances/a/vnf.yaml:`) || !strings.Contains(out, `"params.sipMagic" is a secret that stands here in clear`) {
 		t.Errorf("a change that leaves the secrets as they were: %v: %s", err, out)
 	}
-	if out := e.jibe("validate", "validate", c.Dir); !strings.Contains(out, `warning: instances/a/vnf.yaml:`) || !strings.Contains(out, "no problems") {
+	if out := e.jibe("validate", "validate", d.Dir()); !strings.Contains(out, `warning: instances/a/vnf.yaml:`) || !strings.Contains(out, "no problems") {
 		t.Errorf("validate of secrets that stand there already: %s", out)
 	}
 	e.answers(op.Instance)
