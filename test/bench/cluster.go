@@ -137,7 +137,7 @@ type view struct {
 	pods       map[string]*corev1.Pod
 }
 
-// shows says whether the workload was told to have so many replicas.
+// shows says whether the workload is meant to have so many replicas.
 func (v *view) shows(replicas int) bool {
 	return v.deployment != nil && v.deployment.Spec.Replicas != nil && int(*v.deployment.Spec.Replicas) == replicas
 }

@@ -51,7 +51,7 @@ type jibe struct {
 	nextTree string
 }
 
-// start starts the built program on a new folder and gives it the package and VIMs,
+// start starts the built binary on a new folder and gives it the package and VIMs,
 // by file name.
 func (b *bench) start(ctx context.Context, name string, vims map[string]string) (*jibe, error) {
 	data := filepath.Join(b.tmp, name)

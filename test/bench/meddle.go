@@ -181,13 +181,13 @@ func (b *bench) onEach(ctx context.Context, j *jibe, kind string, spaces []strin
 	if err != nil {
 		return err
 	}
-	told := time.Now()
+	reported := time.Now()
 	return j.scrape(ctx, 30*time.Minute, func(c counts) error {
 		if c.completed >= len(spaces) {
 			return nil
 		}
-		if time.Since(told) > progressPause {
-			told = time.Now()
+		if time.Since(reported) > progressPause {
+			reported = time.Now()
 			b.progress("%d of %d instances run", c.completed, len(spaces))
 		}
 		return errors.New("not all instances run")

@@ -64,7 +64,7 @@ func (w *world) checkAcknowledged(ctx context.Context) error {
 }
 
 // checkEverything lets all work come to its end, and then compares what was asked for
-// with git, the operations, the cluster and what the subscriber was told.
+// with git, the operations, the cluster and what the subscriber was notified of.
 func (w *world) checkEverything() {
 	w.t.Helper()
 	ctx := w.t.Context()

@@ -13,7 +13,7 @@ import (
 )
 
 // TestFirstStartMayBeKilled kills the very first start when each of the things that it
-// makes appears, and proves that the next start makes the rest: both doors work.
+// makes appears, and proves that the next start makes the rest: the API and pushes work.
 func TestFirstStartMayBeKilled(t *testing.T) {
 	binary := process.Binary(t)
 	for _, made := range []string{

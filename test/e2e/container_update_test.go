@@ -288,7 +288,7 @@ func TestAContainerUpdateThatFailsIsTakenBack(t *testing.T) {
 	b.publish(boxed(1), boxed(2))
 	id, file, d := b.boxedRuns()
 	b.quota("99")
-	text, before := d.Read(file), b.see(false)
+	text, before := d.Read(file), b.snapshot(false)
 	kept := b.states()
 	maps.DeleteFunc(kept, func(_ string, p podState) bool { return strings.HasPrefix(p.app, "new-") })
 	b.quota("1")

@@ -186,11 +186,11 @@ func TestAHealOfTheWholeVNFMakesEverythingAnewButDataAndAddresses(t *testing.T) 
 		}
 		b.sameWorkers(id)
 	}
-	// Nothing is left to be put right.
+	// Nothing is left to be repaired.
 	kit.Stays(t, quiet, func() error { return b.counted(id, 7) })
 }
 
-// counted complains unless the instance has n operations.
+// counted is an error unless the instance has n operations.
 func (b *bench) counted(id string, n int) error {
 	b.Helper()
 	ops := b.history(b.T, id)

@@ -97,7 +97,7 @@ func (b *bench) subscribe(r *receiver, filter object) string {
 	return id
 }
 
-func TestSubscribersHearOfEveryStateOfBothDoorsInOrder(t *testing.T) {
+func TestSubscribersAreNotifiedOfEveryStateOfRequestsAndPushesInOrder(t *testing.T) {
 	b := newBench(t, usual)
 	all, failures := newReceiver(t), newReceiver(t)
 	mine := object{"vnfInstanceNames": []string{b.Name(), b.namespace}}

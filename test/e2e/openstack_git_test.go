@@ -167,7 +167,7 @@ func (c *cloud) turns(id, file string, d *process.Desk, blue string) {
 	if !strings.Contains(d.Read(file), "update:") {
 		d.Write(file, d.Read(file)+"update: {strategy: blueGreen, coordinate: {new: Scripts/tell.sh, old: Scripts/tell.sh}}\n")
 	}
-	first := len(c.told())
+	first := len(c.hookInputs())
 	d.Push("Upgrade again")
 	c.outcome(id, before+1, "CHANGE_VNFPKG COMPLETED")
 	all, err := c.stacks(c.Context(), id)
@@ -180,11 +180,11 @@ func (c *cloud) turns(id, file string, d *process.Desk, blue string) {
 		}
 	}
 	var hooks []string
-	for _, call := range c.told()[first:] {
+	for _, call := range c.hookInputs()[first:] {
 		hooks = append(hooks, call.text("hook"))
 		for _, side := range []string{"old", "new"} {
 			if n := len(call.list("targets", side)); n != len(servers) {
-				c.Errorf("%s was told of %d %s machines", call.text("hook"), n, side)
+				c.Errorf("%s got %d %s machines", call.text("hook"), n, side)
 			}
 		}
 	}

@@ -21,7 +21,7 @@ func (c *cloud) scene(id string) string {
 	c.Helper()
 	s := c.do("heat", "GET", nil, "stacks", "vnf-"+id).get("stack")
 	stack, _ := s.(map[string]any)
-	text := fmt.Sprintf("stack %v, script %d, servers", stack["stack_status"], len(c.told()))
+	text := fmt.Sprintf("stack %v, script %d, servers", stack["stack_status"], len(c.hookInputs()))
 	for _, m := range c.machines(id) {
 		text += " " + m.vdu + " " + m.status
 	}
@@ -89,13 +89,13 @@ func TestAKilledServerCarriesVirtualMachinesOnWhereverItWas(t *testing.T) {
 		}
 	}
 	units := map[string]bool{}
-	for _, call := range c.told() {
+	for _, call := range c.hookInputs() {
 		units[call.text("instance", "id")+" "+call.text("target", "unit", "name")] = true
 	}
 	for _, id := range ids {
 		for _, m := range c.machines(id) {
 			if !units[id+" "+m.id] {
-				t.Errorf("the script was never told of %+v, only of %v", m, units)
+				t.Errorf("the hook never got %+v, only of %v", m, units)
 			}
 		}
 	}

@@ -51,7 +51,7 @@ type cloud struct {
 	mine     []string
 }
 
-// newCloud starts a server with the VIM openstack-a and packages whose programs it runs.
+// newCloud starts a server with the VIM openstack-a and packages whose hooks it runs.
 func newCloud(t *testing.T, packages ...string) *cloud {
 	t.Helper()
 	at := testenv.OpenStack(t)
@@ -114,7 +114,7 @@ func (c *cloud) lay(dir, id string) {
 	}
 	script := filepath.Join(dir, "Scripts", "tell.sh")
 	d.Write("Scripts/tell.sh", fmt.Sprintf(`#!/bin/sh
-# Tells of its call, and fails or waits where it is told to.
+# Reports its call, and fails or waits where the test says so.
 cd %s || exit
 n=1
 while ! mkdir of-$n 2>/dev/null; do
@@ -144,8 +144,8 @@ func (c *cloud) tell(what string, n int) {
 	}
 }
 
-// told are the inputs of the script's calls, in order.
-func (c *cloud) told() []object {
+// hookInputs are the inputs of the script's calls, in order.
+func (c *cloud) hookInputs() []object {
 	c.Helper()
 	var all []object
 	for {

@@ -319,12 +319,12 @@ func TestBodiesAreValidated(t *testing.T) {
 
 func TestVIMsThatRefuseSayHow(t *testing.T) {
 	for name, tt := range map[string]struct {
-		mend  bool
-		says  []string
-		token func(b *bench) (string, func(object))
+		repair bool
+		says   []string
+		token  func(b *bench) (string, func(object))
 	}{
 		"wrong credentials": {says: []string{"Unauthorized"}, token: func(*bench) (string, func(object)) { return "not-a-token", nil }},
-		"no rights":         {says: []string{"forbidden", "system:serviceaccount:"}, mend: true, token: func(b *bench) (string, func(object)) { return b.account("powerless", ""), nil }},
+		"no rights":         {says: []string{"forbidden", "system:serviceaccount:"}, repair: true, token: func(b *bench) (string, func(object)) { return b.account("powerless", ""), nil }},
 		"unreachable": {says: []string{"connection refused", "127.0.0.1:1"}, token: func(*bench) (string, func(object)) {
 			return "t", func(c object) { c["interfaceInfo"].(object)["endpoint"] = "https://127.0.0.1:1" }
 		}},
@@ -344,12 +344,12 @@ func TestVIMsThatRefuseSayHow(t *testing.T) {
 			if strings.Contains(fmt.Sprint(op), token) && len(token) > 1 {
 				t.Error("the operation shows the token")
 			}
-			if tt.mend {
+			if tt.repair {
 				b.grant("powerless", "cluster-admin")
 			}
-			// Another request may name another VIM, or find this one mended.
+			// Another request may name another VIM, or find this one repaired.
 			next := b.request()
-			if tt.mend {
+			if tt.repair {
 				next = body
 			}
 			kit.Eventually(t, func() error {

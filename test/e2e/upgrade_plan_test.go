@@ -79,7 +79,7 @@ func TestThePreviewOfABranchIsWhatIsThenDone(t *testing.T) {
 		}
 		t.Log(section(out, filepath.Dir(file)))
 	})
-	f := b.filming()
+	f := b.recorder()
 	d.Git("checkout", "--quiet", "-B", "main", "origin/main")
 	d.Git("merge", "--quiet", "--no-ff", "--no-edit", "upgrade")
 	if out, err := d.TryPush(); err != nil {
@@ -88,12 +88,12 @@ func TestThePreviewOfABranchIsWhatIsThenDone(t *testing.T) {
 	arriving.each(1, "exit 0")
 	leaving.each(1, "exit 0")
 	b.outcome(id, 1, "CHANGE_VNFPKG COMPLETED")
-	b.foretold(f.shot(), steps)
+	b.foretold(f.record(), steps)
 }
 
 // foretold proves that what happened to the author's objects is what the steps said:
 // nothing else was made, changed or deleted.
-func (b *bench) foretold(s shot, steps []string) {
+func (b *bench) foretold(s record, steps []string) {
 	b.Helper()
 	said := map[string]bool{}
 	for _, step := range steps {

@@ -80,7 +80,7 @@ func TestHostsFollowTheServersOfACloud(t *testing.T) {
 	c := &cloud{servers: []Server{one, elsewhere, down}}
 	follow(t, l, c, Followed{Only: func(s Server) bool { return s.Name != "not ours" }})
 	if a := server(t, l, "10.201.6.10", "s-1"); a.Host != "web" || a.Labels["image"] != "img1" || a.Labels["role"] != "a" {
-		t.Errorf("it told %+v", a)
+		t.Errorf("it said %+v", a)
 	}
 
 	// A cloud that can't be asked has not lost its servers.
@@ -91,7 +91,7 @@ func TestHostsFollowTheServersOfACloud(t *testing.T) {
 		t.Fatalf("the hosts are %v", l.Hosts())
 	}
 
-	// What is new of a server is told by the host that it has.
+	// What is new of a server is shown by the host that it has.
 	if err := first.WriteFile("/etc/vnf.json", []byte(`{"kept": true}`), 0); err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +107,7 @@ func TestHostsFollowTheServersOfACloud(t *testing.T) {
 	c.change([]Server{one}, nil)
 	kit.Until(t, "another host at the address of the rebuilt server", func() bool { h := l.Host(first.Addr()); return h != nil && h != first })
 	if a := server(t, l, "10.201.6.10", "s-1"); a.Labels["image"] != "img2" || len(a.Config) != 0 {
-		t.Errorf("after a rebuild it told %+v", a)
+		t.Errorf("after a rebuild it said %+v", a)
 	}
 	c.change([]Server{{ID: "s-2", Name: "next", Up: true, Addrs: addrs("10.201.6.10")}}, nil)
 	server(t, l, "10.201.6.10", "s-2")

@@ -34,7 +34,7 @@ func addrs(texts ...string) []netip.Addr {
 	return all
 }
 
-// login runs a command over SSH as package programs do: with paramiko, as nobody, with
+// login runs a command over SSH as hooks of packages do: with paramiko, as nobody, with
 // nothing of this process's environment.
 func login(t *testing.T, addr, user, password, command string) (string, error) {
 	t.Helper()
@@ -96,13 +96,13 @@ import json, urllib.request
 told = json.load(urllib.request.urlopen("http://10.201.2.11:8080/"))
 print(told["host"], told["labels"]["server"], told["config"]["role"])`)
 	if err != nil || out != "one s-1 active\n" {
-		t.Errorf("the application told %q, %v", out, err)
+		t.Errorf("the application said %q, %v", out, err)
 	}
 	if err := one.SetLabels(map[string]string{"server": "s-2"}); err != nil {
 		t.Fatal(err)
 	}
 	if a, err := Ask(t.Context(), one.URL()); err != nil || a.Labels["server"] != "s-2" || a.Config["role"] != "active" || a.Host != "one" {
-		t.Errorf("from this machine it told %+v, %v", a, err)
+		t.Errorf("from this machine it said %+v, %v", a, err)
 	}
 	ps, err := two.Run(t.Context(), nil, "sh", "-c", "ls -d /proc/[0-9]* | wc -l")
 	if err != nil || len(strings.TrimSpace(ps)) > 1 {
@@ -148,7 +148,7 @@ func TestAHostThatIsRemovedNoLongerAnswersAndItsAddressIsFree(t *testing.T) {
 	anew := add(t, l, Spec{Name: "new", Addrs: addrs("10.201.3.10"), Labels: map[string]string{"server": "new"}})
 	h.Remove() // is gone already, and not who has the address now
 	if a, err := Ask(t.Context(), anew.URL()); err != nil || a.Host != "new" {
-		t.Errorf("the new host told %+v, %v", a, err)
+		t.Errorf("the new host said %+v, %v", a, err)
 	}
 	if all := l.Hosts(); len(all) != 1 || all[0] != anew || l.Host(anew.Addr()) != anew {
 		t.Errorf("the hosts are %v", all)

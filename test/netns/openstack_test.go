@@ -84,7 +84,7 @@ func TestOneLogsInAtTheAddressThatOpenStackReports(t *testing.T) {
 	t.Cleanup(gone)
 	addr := port.FixedIPs[0].IPAddress
 	if a := server(t, n.Lab, addr, made.ID); a.Host != "vm-of-lab" || a.Labels["image"] != "img1" || a.Labels["flavor"] == "" {
-		t.Errorf("the host told %+v", a)
+		t.Errorf("the host said %+v", a)
 	}
 	if out, err := login(t, addr, "ubuntu", "ubuntu", "hostname"); err != nil || out != "vm-of-lab\n" {
 		t.Errorf("over SSH it said %q, %v", out, err)

@@ -9,7 +9,7 @@ import (
 
 const webapp = "3a5c1f0e-6d0b-4f7e-9c55-0f6f2a9e1b01"
 
-func TestProcessServesBothDoorsAndStartsAgainWhereItWasKilled(t *testing.T) {
+func TestProcessServesTheAPIAndGitAndStartsAgainWhereItWasKilled(t *testing.T) {
 	s := process.Start(t, t.TempDir())
 	s.PushPackages(t, []string{webapp}, process.Root()+"/examples/packages/webapp")
 	s.PushFiles(t, map[string]string{"vims/sim.yaml": "type: sim\ndefault: true\n"})

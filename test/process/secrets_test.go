@@ -20,7 +20,7 @@ import (
 	"github.com/jibe-vnfm/jibe/test/process"
 )
 
-// The plain values that must be nowhere. The private key is told by a line of it.
+// The plain values that must be nowhere. The private key is known by a line of it.
 const (
 	keyLine = "MIIEvQIBADANBgkqhkiGleaks1"
 	cert    = "-----BEGIN CERTIFICATE-----\nMIIBszCCAVmgAwIBAgIU\n-----END CERTIFICATE-----\n-----BEGIN PRIVATE KEY-----\n" + keyLine + "\n-----END PRIVATE KEY-----\n"
@@ -45,16 +45,16 @@ func secrets(mark string) (params map[string]any, plain []string) {
 }
 
 // everywhere is a server whose VNFD declares a name, with a subscriber, and what all that
-// may tell has told.
+// may show a secret has shown.
 type everywhere struct {
 	*process.Server
 	testing.TB
-	mu   sync.Mutex
-	told map[string][]byte
+	mu    sync.Mutex
+	shown map[string][]byte
 }
 
 func newEverywhere(t *testing.T, data string) *everywhere {
-	e := &everywhere{Server: process.Start(t, data, "--log-level", "debug"), TB: t, told: map[string][]byte{}}
+	e := &everywhere{Server: process.Start(t, data, "--log-level", "debug"), TB: t, shown: map[string][]byte{}}
 	e.PushPackages(t, []string{process.SmallVnfd}, process.NextVersion(t, process.SmallPackage(), "small",
 		"    VNF:\n      type: examples.small.VNF\n", "    VNF:\n      type: examples.small.VNF\n      metadata: {secret_params: 'sip_magic, other'}\n"))
 	e.PushFiles(t, map[string]string{"vims/sim.yaml": "type: sim\ndefault: true\n"})
@@ -63,7 +63,7 @@ func newEverywhere(t *testing.T, data string) *everywhere {
 		if err != nil {
 			t.Error(err)
 		}
-		e.tell("notifications", body)
+		e.show("notifications", body)
 		w.WriteHeader(http.StatusNoContent)
 	}))
 	t.Cleanup(receiver.Close)
@@ -71,25 +71,25 @@ func newEverywhere(t *testing.T, data string) *everywhere {
 	return e
 }
 
-func (e *everywhere) tell(where string, what []byte) {
+func (e *everywhere) show(where string, what []byte) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.told[where] = append(append(e.told[where], what...), '\n')
+	e.shown[where] = append(append(e.shown[where], what...), '\n')
 }
 
-// notified waits until the subscriber was told that the operation is COMPLETED.
+// notified waits until the subscriber was notified that the operation is COMPLETED.
 func (e *everywhere) notified(operation string) {
 	e.Helper()
 	kit.Eventually(e.TB, func() error {
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		for line := range bytes.Lines(e.told["notifications"]) {
+		for line := range bytes.Lines(e.shown["notifications"]) {
 			var n struct{ VnfLcmOpOccID, OperationState string }
 			if json.Unmarshal(line, &n) == nil && n.VnfLcmOpOccID == operation && n.OperationState == "COMPLETED" {
 				return nil
 			}
 		}
-		return fmt.Errorf("nobody was told of operation %s: %s", operation, e.told["notifications"])
+		return fmt.Errorf("nobody was notified of operation %s: %s", operation, e.shown["notifications"])
 	})
 }
 
@@ -97,7 +97,7 @@ func (e *everywhere) notified(operation string) {
 func (e *everywhere) jibe(where string, args ...string) string {
 	e.Helper()
 	out, errs, _ := e.CLI(e.TB, args...) // how it ends is the business of who reads it
-	e.tell(where, []byte(out+errs))
+	e.show(where, []byte(out+errs))
 	return out + errs
 }
 
@@ -106,14 +106,14 @@ func (e *everywhere) answers(instance string) {
 	e.Helper()
 	for _, path := range []string{process.Instances, process.Instances + "/" + instance, process.Operations, "/vnflcm/v2/subscriptions",
 		"/jibe/v1/instances", "/jibe/v1/drift", "/jibe/v1/packages", "/metrics"} {
-		e.tell("API answers", e.Want(e.TB, http.StatusOK, http.MethodGet, path, nil, nil).Body)
+		e.show("API answers", e.Want(e.TB, http.StatusOK, http.MethodGet, path, nil, nil).Body)
 	}
 	var ops []process.Operation
 	if err := e.Get(e.Context(), process.Operations, &ops); err != nil {
 		e.Fatal(err)
 	}
 	for _, op := range ops {
-		e.tell("API answers", e.Want(e.TB, http.StatusOK, http.MethodGet, process.Operations+"/"+op.ID, nil, nil).Body)
+		e.show("API answers", e.Want(e.TB, http.StatusOK, http.MethodGet, process.Operations+"/"+op.ID, nil, nil).Body)
 		e.jibe("story", "story", op.ID)
 	}
 	e.jibe("get", "get", "instances")
@@ -129,10 +129,10 @@ func (e *everywhere) objects() {
 	if err != nil {
 		e.Fatal(err)
 	}
-	e.tell("git", out)
+	e.show("git", out)
 }
 
-// nowhere looks for the values in what was told, in the store and in the log.
+// nowhere looks for the values in what was shown, in the store and in the log.
 func (e *everywhere) nowhere(plain []string, except ...string) {
 	e.Helper()
 	e.Kill()
@@ -140,28 +140,28 @@ func (e *everywhere) nowhere(plain []string, except ...string) {
 	if err != nil {
 		e.Fatal(err)
 	}
-	e.tell("store", store)
-	e.tell("log", []byte(e.Server.Log()))
+	e.show("store", store)
+	e.show("log", []byte(e.Server.Log()))
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for where, what := range e.told {
+	for where, what := range e.shown {
 		if len(bytes.TrimSpace(what)) == 0 {
-			e.Errorf("%s told nothing at all: nothing is proven of it", where)
+			e.Errorf("%s showed nothing at all: nothing is proven of it", where)
 		}
 		for _, v := range plain {
 			if at := bytes.Index(what, []byte(v)); at >= 0 && !slices.Contains(except, where) {
-				e.Errorf("%s tells %q: …%s…", where, v, what[max(0, at-200):min(len(what), at+100)])
+				e.Errorf("%s shows %q: …%s…", where, v, what[max(0, at-200):min(len(what), at+100)])
 			}
 		}
 	}
 }
 
-func TestNoSecretThatComesByTheAPIIsToldAnywhere(t *testing.T) {
+func TestNoSecretThatComesByTheAPIIsShownAnywhere(t *testing.T) {
 	e := newEverywhere(t, t.TempDir())
 	params, plain := secrets("api")
 	metadata, more := secrets("meta")
 	made := e.Want(t, http.StatusCreated, http.MethodPost, process.Instances, map[string]any{"vnfdId": process.SmallVnfd, "metadata": metadata}, nil)
-	e.tell("API answers", made.Body)
+	e.show("API answers", made.Body)
 	id := made.ID()
 	params["lcm-kubernetes-def-files"] = process.SmallManifests()
 	started := e.Want(t, http.StatusAccepted, http.MethodPost, process.Instances+"/"+id+"/instantiate", map[string]any{
@@ -216,7 +216,7 @@ func inYAML(t *testing.T, params map[string]any) string {
 	return b.String()
 }
 
-func TestAPushWithASecretInClearIsRefusedWithoutTellingIt(t *testing.T) {
+func TestAPushWithASecretInClearIsRefusedWithoutShowingIt(t *testing.T) {
 	e := newEverywhere(t, t.TempDir())
 	params, plain := secrets("push")
 	params["lcm-kubernetes-def-files"] = process.SmallManifests()
@@ -226,7 +226,7 @@ func TestAPushWithASecretInClearIsRefusedWithoutTellingIt(t *testing.T) {
 	push := func() (string, error) {
 		d.Commit("Add what the test needs")
 		out, err := d.TryPush()
-		e.tell("push", []byte(out))
+		e.show("push", []byte(out))
 		return out, err
 	}
 	lineOf := func(name string) int { return 1 + strings.Count(text[:strings.Index(text, "  "+name+":")], "\n") }
@@ -294,7 +294,7 @@ func (e *everywhere) instantiated() (op process.Operation) {
 	return op
 }
 
-func TestASecretThatStandsInGitAlreadyIsAProblemAndToldNowhereElse(t *testing.T) {
+func TestASecretThatStandsInGitAlreadyIsAProblemAndShownNowhereElse(t *testing.T) {
 	e := newEverywhere(t, t.TempDir())
 	params, plain := secrets("old")
 	params["lcm-kubernetes-def-files"] = process.SmallManifests()
@@ -308,7 +308,7 @@ func TestASecretThatStandsInGitAlreadyIsAProblemAndToldNowhereElse(t *testing.T)
 	op := e.instantiated()
 	e.notified(op.ID)
 	e.answers(op.Instance)
-	if metrics := string(e.told["API answers"]); !strings.Contains(metrics, "\njibe_desired_problems 9\n") {
+	if metrics := string(e.shown["API answers"]); !strings.Contains(metrics, "\njibe_desired_problems 9\n") {
 		t.Error("the metrics don't count the secrets that stand in git in clear")
 	}
 
@@ -320,7 +320,7 @@ func TestASecretThatStandsInGitAlreadyIsAProblemAndToldNowhereElse(t *testing.T)
 		e.jibe("plan", "plan", d.Dir())
 		d.Commit("Change what the test needs")
 		out, err := d.TryPush()
-		e.tell("push", []byte(out))
+		e.show("push", []byte(out))
 		return out, err
 	}
 	if out, err := push("leaked-phrase-old", "leaked-phrase-other"); err == nil || !strings.Contains(out, `"params.passphrase" is a secret and must not stand`) {

@@ -1,4 +1,4 @@
-// Package scale runs the built program on a repository of 100,000 instances.
+// Package scale runs the built binary on a repository of 100,000 instances.
 package scale
 
 import (

@@ -74,7 +74,7 @@ func (c *cluster) host(name string) *netns.Host {
 	return h
 }
 
-// install runs the script on a host, as a package's program would: over SSH, as a user who
+// install runs the script on a host, as a package's hook would: over SSH, as a user who
 // may become root. More settings are NAME=value. It returns what the script said.
 func (c *cluster) install(ctx context.Context, h *netns.Host, action string, settings ...string) (string, error) {
 	var text strings.Builder
@@ -108,7 +108,7 @@ func (c *cluster) joining(token string) []string {
 	return []string{"JIBE_K8S_ENDPOINT=" + c.endpoint, "JIBE_K8S_CA_HASH=" + c.hash, "JIBE_K8S_TOKEN=" + token}
 }
 
-// refused asserts that a host doesn't join and says why, and that the token isn't told.
+// refused asserts that a host doesn't join and says why, and that the token isn't shown.
 func (c *cluster) refused(h *netns.Host, token, why string, settings ...string) {
 	c.Helper()
 	out, err := c.install(c.Context(), h, "join-worker", settings...)
@@ -116,7 +116,7 @@ func (c *cluster) refused(h *netns.Host, token, why string, settings ...string) 
 		c.Errorf("%s joined, or not because %q: %v, %s", h.Spec.Name, why, err, out)
 	}
 	if strings.Contains(out, token) {
-		c.Errorf("the token is told: %s", out)
+		c.Errorf("the token is shown: %s", out)
 	}
 	if _, err := c.CoreV1().Nodes().Get(c.Context(), h.Spec.Name, metav1.GetOptions{}); err == nil {
 		c.Errorf("%s is a node all the same", h.Spec.Name)

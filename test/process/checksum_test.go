@@ -90,7 +90,7 @@ func TestAPushAndARequestForAPackageWithAWrongChecksumAreRefusedWithItsProblem(t
 	})
 }
 
-func TestOnAForgeTheInstanceTellsOfItsPackagesWrongChecksumUntilThatIsMended(t *testing.T) {
+func TestOnAForgeTheInstanceShowsTheWrongChecksumOfItsPackageUntilThatIsRepaired(t *testing.T) {
 	forge := process.NewForge(t, map[string]string{
 		"repositories.yaml": "- {name: packages, url: packages.git}\n",
 		"vims/sim.yaml":     "type: sim\ndefault: true\n",

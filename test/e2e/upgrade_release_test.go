@@ -14,32 +14,32 @@ import (
 	"github.com/jibe-vnfm/jibe/test/process"
 )
 
-// programmed is a server whose package repository lets packages run programs, and
+// hooked is a server whose package repository lets packages run hooks, and
 // that is quick to give up on one.
-var programmed = &house{args: []string{"--hook-timeout", "10s", "--timeout", "60s"}}
+var hooked = &house{args: []string{"--hook-timeout", "10s", "--timeout", "60s"}}
 
-var programs struct {
+var hooksAllowed struct {
 	sync.Once
 	err error
 }
 
-// newStage is a bench for changes of package: the server runs programs of packages.
+// newStage is a bench for changes of package: the server runs hooks of packages.
 func newStage(t *testing.T) *bench {
 	t.Helper()
-	b := newBench(t, programmed)
-	programs.Do(func() {
-		afterwards(programmed.close)
+	b := newBench(t, hooked)
+	hooksAllowed.Do(func() {
+		afterwards(hooked.close)
 		b.permit()
 	})
 	return b
 }
 
-// permit lets the packages of the server run their programs.
+// permit lets the packages of the server run their hooks.
 func (b *bench) permit() {
 	b.Helper()
 	d := b.clone(b.T, "desired.git")
 	d.Write("repositories.yaml", "- name: packages\n  url: packages.git\n  branch: main\n  hooks: true\n")
-	d.Push("Let packages run their programs")
+	d.Push("Let packages run their hooks")
 }
 
 // release is a version of a package that is a test's own.

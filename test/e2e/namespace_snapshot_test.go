@@ -16,16 +16,16 @@ import (
 	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
-// sight is everything in the namespace, by "Kind/name", without what says nothing of
+// snapshot is everything in the namespace, by "Kind/name", without what says nothing of
 // what was asked for.
-type sight map[string]string
+type snapshot map[string]string
 
 // unseen are kinds that tell of others, or of the past.
 var unseen = []string{"Event", "EndpointSlice", "Endpoints", "ControllerRevision", "Lease", "PodMetrics"}
 
 // see looks at everything in the namespace. Pods are told apart by their UIDs where
 // same is true; otherwise they are counted by what they run.
-func (b *bench) see(same bool) sight {
+func (b *bench) snapshot(same bool) snapshot {
 	b.Helper()
 	lists, err := discovery.ServerPreferredNamespacedResources(b.api.Discovery())
 	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) {
@@ -59,7 +59,7 @@ func (b *bench) see(same bool) sight {
 			}
 		}
 	}
-	all := sight{}
+	all := snapshot{}
 	for name, list := range texts {
 		slices.Sort(list) // pods of one owner come in no order
 		all[name] = strings.Join(list, "\n")
@@ -67,7 +67,7 @@ func (b *bench) see(same bool) sight {
 	return all
 }
 
-// essence is the name of the object in a sight, and what it says there.
+// essence is the name of the object in a snapshot, and what it says there.
 func essence(kind string, u *unstructured.Unstructured, same bool) (name, text string) {
 	u = u.DeepCopy()
 	name = kind + "/" + u.GetName()
@@ -121,10 +121,10 @@ func strip(of map[string]any, key string) {
 }
 
 // unchanged fails the test unless the namespace is as it was.
-func (b *bench) unchanged(before sight, same bool) {
+func (b *bench) unchanged(before snapshot, same bool) {
 	b.Helper()
 	kit.Eventually(b, func() error { // what was deleted may still be going
-		if diff := cmp.Diff(before, b.see(same)); diff != "" {
+		if diff := cmp.Diff(before, b.snapshot(same)); diff != "" {
 			return fmt.Errorf("the namespace isn't as it was (-before +after):\n%s", diff)
 		}
 		return nil

@@ -11,7 +11,7 @@ import (
 func TestAPushInstantiatesScalesAndTerminates(t *testing.T) {
 	b := newBench(t, usual)
 	d := b.clone(t, "desired.git")
-	dir := "instances/doors/" + b.namespace
+	dir := "instances/lifecycle/" + b.namespace
 	file := dir + "/vnf.yaml"
 	d.Write(file, fmt.Sprintf("# the comment stays\nname: %s\nvnfdId: %s\nflavour: simple\nlevels: {vdu1_aspect: 1} # and this one\nparams: {namespace: %s}\n", b.namespace, webapp, b.namespace))
 	d.Push("Run")

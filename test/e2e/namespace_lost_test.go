@@ -67,9 +67,9 @@ func TestARepairGoesOnAtOnceWhenTheNamespaceIsBack(t *testing.T) {
 		return fmt.Errorf("no repair has failed")
 	})
 	create()
-	op := b.repaired(t, heal)
+	op := b.recovered(t, heal)
 	if at, err := time.Parse(time.RFC3339Nano, op.text("stateEnteredTime")); err != nil || !at.Before(next) {
-		t.Errorf("it was mended at %s, when the pause was over at %s (%v)", at, next, err)
+		t.Errorf("it was repaired at %s, when the pause was over at %s (%v)", at, next, err)
 	}
 	b.awaitPods(1)
 	d.Pull()
@@ -78,8 +78,8 @@ func TestARepairGoesOnAtOnceWhenTheNamespaceIsBack(t *testing.T) {
 	b.awaitPods(0)
 }
 
-// repaired waits until the operation, which was FAILED_TEMP, is COMPLETED.
-func (s *server) repaired(t *testing.T, id string) object {
+// recovered waits until the operation, which was FAILED_TEMP, is COMPLETED.
+func (s *server) recovered(t *testing.T, id string) object {
 	t.Helper()
 	var op object
 	kit.Eventually(t, func() error {
