@@ -57,7 +57,7 @@ release: ## bin/jibe as it is given to others: static, stripped, reproducible
 test: ## all tests, with a real Kubernetes and OpenStack (Debian 12) that are started and stopped
 	@test/need python3 python3 # for the scripts of the example packages
 	@/usr/bin/python3 -c 'import yaml' 2>/dev/null || test/need "yaml (a module of python3)" python3-yaml # for user data classes
-	@# Both halves run, and both results are told: a failure of the first hides nothing of the second.
+	@# Both halves run, and both results are shown: a failure of the first hides nothing of the second.
 	@first=passed second=passed; \
 	env -u JIBE_TEST_OS_CLOUD -u JIBE_TEST_REQUIRE_OPENSTACK $(with_cluster) go test -timeout $(TEST_TIMEOUT) $(GOTESTFLAGS) $(PKG) || first=FAILED; \
 	$(with_openstack) $(with_cluster) $(os_test) -run '$(OS_RUN)' $(GOTESTFLAGS) $(if $(filter ./...,$(PKG)),$(OS_PKG),$(PKG)) || second=FAILED; \

@@ -24,6 +24,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/lcm"
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/netns"
 	"github.com/jibe-vnfm/jibe/test/process"
 	"github.com/jibe-vnfm/jibe/test/workers"
@@ -128,14 +129,14 @@ func (c *clusterWalk) stuck(victim vnfc) {
 	c.budget(3)
 	a := c.server.Want(c.T, http.StatusAccepted, http.MethodPost, process.Instances+"/"+c.instance+"/scale",
 		json.RawMessage(`{"type": "SCALE_IN", "aspectId": "worker_instance", "additionalParams": {"vnfcInstanceId": ["`+victim.ID+`"]}}`), nil)
-	failed := c.server.Await(c.T, a.ID(), "FAILED_TEMP", c.patience)
+	failed := c.server.AwaitWithin(c.T, c.patience, a.ID(), "FAILED_TEMP")
 	for _, part := range []string{"not drained after", "PodDisruptionBudget default/web", "no node was deleted"} {
 		if !strings.Contains(failed.Error.Detail, part) {
 			c.Errorf("the operation failed with %q, which doesn't tell %q", failed.Error.Detail, part)
 		}
 	}
 	c.server.Want(c.T, http.StatusAccepted, http.MethodPost, process.Operations+"/"+a.ID()+"/rollback", nil, nil)
-	c.server.Await(c.T, a.ID(), "ROLLED_BACK", c.patience)
+	c.server.AwaitWithin(c.T, c.patience, a.ID(), "ROLLED_BACK")
 	c.seen[a.ID()] = true
 	c.budget(2)
 }
@@ -166,21 +167,19 @@ func (c *clusterWalk) guard(least int) (stop func() (looks int)) {
 func (c *clusterWalk) scale(body, line string, goOn func(), steps ...string) {
 	c.Helper()
 	a := c.server.Want(c.T, http.StatusAccepted, http.MethodPost, process.Instances+"/"+c.instance+"/scale", json.RawMessage(body), nil)
-	if err := process.Poll(c.Context(), c.patience, func() error {
+	kit.EventuallyWithin(c, c.patience, func() error {
 		for said := range strings.Lines(c.server.Log()) {
 			if strings.Contains(said, "hook wrote") && strings.Contains(said, a.ID()) && strings.Contains(said, line) {
 				return nil
 			}
 		}
 		return fmt.Errorf("operation %s doesn't get to %q", a.ID(), line)
-	}); err != nil {
-		c.Fatal(err)
-	}
+	})
 	data := c.server.Data
 	c.server.Kill()
 	c.server = process.Start(c.T, data)
 	goOn()
-	c.server.Await(c.T, a.ID(), "COMPLETED", c.patience)
+	c.server.AwaitWithin(c.T, c.patience, a.ID(), "COMPLETED")
 	c.seen[a.ID()] = true
 	var story []lcm.Told
 	c.server.Want(c.T, http.StatusOK, http.MethodGet, "/jibe/v1/operations/"+a.ID()+"/story", nil, &story)
@@ -212,9 +211,9 @@ func (c *clusterWalk) provided() string {
 }
 
 func TestAClusterOfMachinesGrowsAndShrinksUnderLoadAndRunsAnotherVNF(t *testing.T) {
-	kit := workers.Need(t)
+	tools := workers.Need(t)
 	t.Parallel()
-	v := onOpenStack(newWalk(t, "k8s-cluster"), "10.203.5.0/24", kit.Outfit)
+	v := onOpenStack(newWalk(t, "k8s-cluster"), "10.203.5.0/24", tools.Outfit)
 	c := &clusterWalk{vmWalk: v}
 	password := filepath.Join(t.TempDir(), "password")
 	if err := os.WriteFile(password, []byte(netns.DefaultUser.Password), 0o600); err != nil {
@@ -232,7 +231,7 @@ func TestAClusterOfMachinesGrowsAndShrinksUnderLoadAndRunsAnotherVNF(t *testing.
 	c.occupy(2)
 	stop := c.guard(2)
 
-	release, err := kit.Hold()
+	release, err := tools.Hold()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -274,15 +273,13 @@ func TestAClusterOfMachinesGrowsAndShrinksUnderLoadAndRunsAnotherVNF(t *testing.
 	if left, now := c.shown(); len(left) != 3 || len(now) != 3 || now[victim.Compute.ID] != "" {
 		t.Errorf("afterwards VNFCs %v, nodes %v", left, now)
 	}
-	if err := process.Poll(t.Context(), time.Minute, func() error {
+	kit.Eventually(t, func() error {
 		on, n, err := c.onNodes(t.Context())
 		if err == nil && (n != 3 || on[nodes[victim.Compute.ID]] > 0) {
 			err = fmt.Errorf("%d pods, on %v", n, on)
 		}
 		return err
-	}); err != nil {
-		t.Error(err)
-	}
+	})
 	if looks := stop(); looks < 50 {
 		t.Errorf("the budget was looked at %d times: too few to prove anything", looks)
 	}
@@ -304,14 +301,12 @@ func TestAClusterOfMachinesGrowsAndShrinksUnderLoadAndRunsAnotherVNF(t *testing.
 	c.ask(http.MethodPost, "/terminate", []byte(`{"terminationType": "FORCEFUL"}`))
 	c.instance = cluster
 	c.terminate()
-	if err := process.Poll(t.Context(), time.Minute, func() error {
+	kit.Eventually(t, func() error {
 		if vim := c.provided(); vim != "" {
 			return fmt.Errorf("the VIM is there yet: %s", vim)
 		}
 		return nil
-	}); err != nil {
-		t.Error(err)
-	}
+	})
 	if strings.Contains(c.server.Log(), netns.DefaultUser.Password+`"`) || strings.Contains(c.server.Log(), "PRIVATE KEY") {
 		t.Error("the log shows a secret")
 	}

@@ -19,11 +19,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
 	"github.com/jibe-vnfm/jibe/test/testenv"
 )
-
-const patience = 2 * time.Minute
 
 // walk is one example's way through a server and a namespace of its own.
 type walk struct {
@@ -52,7 +51,7 @@ func begin(t *testing.T, example string, packages ...string) *walk {
 }
 
 func newWalk(t *testing.T, example string) *walk {
-	return &walk{T: t, dir: "instances/site-a/" + example, patience: patience, seen: map[string]bool{},
+	return &walk{T: t, dir: "instances/site-a/" + example, patience: kit.Patience, seen: map[string]bool{},
 		vims: map[string]string{}, edits: map[string]string{}}
 }
 
@@ -119,7 +118,7 @@ func (w *walk) file(example, name string) []byte {
 func (w *walk) ask(method, task string, body []byte, header ...string) {
 	w.Helper()
 	a := w.server.Want(w.T, http.StatusAccepted, method, process.Instances+"/"+w.instance+task, json.RawMessage(body), nil, header...)
-	w.server.Await(w.T, a.ID(), "COMPLETED", w.patience)
+	w.server.AwaitWithin(w.T, w.patience, a.ID(), "COMPLETED")
 	w.seen[a.ID()] = true
 }
 
@@ -160,7 +159,7 @@ func (w *walk) revert(operation string) {
 func (w *walk) done(operation string) process.Operation {
 	w.Helper()
 	var found process.Operation
-	err := process.Poll(w.Context(), w.patience, func() error {
+	kit.EventuallyWithin(w, w.patience, func() error {
 		all, err := process.All[process.Operation](w.Context(), w.server, process.Operations)
 		if err != nil {
 			return err
@@ -174,10 +173,7 @@ func (w *walk) done(operation string) process.Operation {
 		}
 		return fmt.Errorf("no %s among %+v", operation, all)
 	})
-	if err != nil {
-		w.Fatal(err)
-	}
-	w.server.Await(w.T, found.ID, "COMPLETED", w.patience)
+	w.server.AwaitWithin(w.T, w.patience, found.ID, "COMPLETED")
 	return found
 }
 

@@ -20,8 +20,8 @@ import (
 
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/drivers/openstack/openstacktest"
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/netns"
-	"github.com/jibe-vnfm/jibe/test/process"
 	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
@@ -85,14 +85,13 @@ func (v *vmWalk) clear() {
 		return
 	}
 	v.server.Kill()
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
-	defer cancel()
+	ctx := context.WithoutCancel(v.Context())
 	heat, err := openstack.NewOrchestrationV1(v.network.Provider, v.network.Where)
 	if err != nil {
 		v.Error(err)
 		return
 	}
-	for ; ctx.Err() == nil; time.Sleep(time.Second) {
+	err = kit.Poll(ctx, kit.Patience, func() error {
 		var body struct {
 			Stacks []struct {
 				Name string `json:"stack_name"`
@@ -101,7 +100,7 @@ func (v *vmWalk) clear() {
 		}
 		resp, err := heat.Get(ctx, heat.ServiceURL("stacks"), &body, nil)
 		if err != nil {
-			continue
+			return err
 		}
 		resp.Body.Close()
 		left := 0
@@ -114,9 +113,13 @@ func (v *vmWalk) clear() {
 				resp.Body.Close()
 			}
 		}
-		if left == 0 {
-			return
+		if left > 0 {
+			return fmt.Errorf("%d stacks of %s are left", left, v.instance)
 		}
+		return nil
+	})
+	if err != nil {
+		v.Error(err)
 	}
 }
 
@@ -124,7 +127,7 @@ func (v *vmWalk) clear() {
 func (v *vmWalk) machines(n int) map[string]netns.Answer {
 	v.Helper()
 	var told map[string]netns.Answer
-	err := process.Poll(v.Context(), time.Minute, func() error {
+	kit.Eventually(v, func() error {
 		told = map[string]netns.Answer{}
 		for _, h := range v.network.Hosts() {
 			if h.Spec.NoWeb {
@@ -141,9 +144,6 @@ func (v *vmWalk) machines(n int) map[string]netns.Answer {
 		}
 		return nil
 	})
-	if err != nil {
-		v.Fatal(err)
-	}
 	return told
 }
 
@@ -242,10 +242,7 @@ func (f *front) put(machines map[string]netns.Answer) {
 	if _, err := f.balancer.Run(f.Context(), nil, "sh", "-c", "kill -USR2 $(cat /run/haproxy.pid)"); err != nil {
 		f.Fatal(err)
 	}
-	err = process.Poll(f.Context(), time.Minute, func() error { _, err := netns.Ask(f.Context(), f.url); return err })
-	if err != nil {
-		f.Fatal(err)
-	}
+	kit.Eventually(f, func() error { _, err := netns.Ask(f.Context(), f.url); return err })
 }
 
 // leads fails unless the balancer leads to the machines alone, whose application is

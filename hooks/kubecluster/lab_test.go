@@ -42,7 +42,7 @@ type site struct {
 	testing.TB
 	kubernetes.Interface // the cluster's, once it is there
 	lab                  *netns.Lab
-	kit                  *workers.Kit
+	kit                  *workers.Tools
 	next                 *netip.Addr
 	w                    *world
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/reconciler"
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
 )
 
@@ -169,7 +170,7 @@ func (b *bench) bareLoop(ctx context.Context, spaces []string) (time.Duration, e
 		return 0, err
 	}
 	for _, ns := range spaces {
-		err := process.Poll(ctx, 5*time.Minute, func() error {
+		err := kit.Poll(ctx, 5*time.Minute, func() error {
 			pods, err := c.CoreV1().Pods(ns).List(ctx, metav1.ListOptions{})
 			if err == nil && len(pods.Items) > 0 {
 				err = fmt.Errorf("%d pods are left in %s", len(pods.Items), ns)

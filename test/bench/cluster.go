@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/jibe-vnfm/jibe/test/process"
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 // cluster is a control plane, seen by a bare client without a rate limit.
@@ -62,7 +62,7 @@ func (c *cluster) namespace(ctx context.Context, purpose string) (string, error)
 // usable waits until the namespaces have what each pod needs.
 func (c *cluster) usable(ctx context.Context, spaces ...string) error {
 	for _, ns := range spaces {
-		err := process.Poll(ctx, time.Minute, func() error {
+		err := kit.Poll(ctx, time.Minute, func() error {
 			_, err := c.CoreV1().ServiceAccounts(ns).Get(ctx, "default", metav1.GetOptions{})
 			return err
 		})
@@ -137,7 +137,7 @@ type view struct {
 	pods       map[string]*corev1.Pod
 }
 
-// shows says whether the workload was told to have so many replicas.
+// shows says whether the workload is meant to have so many replicas.
 func (v *view) shows(replicas int) bool {
 	return v.deployment != nil && v.deployment.Spec.Replicas != nil && int(*v.deployment.Spec.Replicas) == replicas
 }

@@ -126,7 +126,7 @@ func (b *bench) bareHeal(ctx context.Context, ns string) (time.Duration, error) 
 	return at.Sub(start), err
 }
 
-// onlyPod waits until the watch has told of all that is there, and is the one pod's UID.
+// onlyPod waits until the watch has reported all that is there, and is the one pod's UID.
 func (w *watched) onlyPod(ctx context.Context) (types.UID, error) {
 	if _, err := w.until(ctx, func(v *view) bool { return v.settled(1) }); err != nil {
 		return "", err

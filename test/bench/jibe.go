@@ -20,6 +20,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
 )
 
@@ -50,7 +51,7 @@ type jibe struct {
 	nextTree string
 }
 
-// start starts the built program on a new folder and gives it the package and VIMs,
+// start starts the built binary on a new folder and gives it the package and VIMs,
 // by file name.
 func (b *bench) start(ctx context.Context, name string, vims map[string]string) (*jibe, error) {
 	data := filepath.Join(b.tmp, name)
@@ -99,7 +100,7 @@ func (j *jibe) provision(ctx context.Context, vims map[string]string) error {
 	if j.nextTree, err = process.Git(ctx, work, "rev-parse", "HEAD:successor"); err != nil {
 		return err
 	}
-	if err := process.Poll(ctx, time.Minute, func() error {
+	if err := kit.Poll(ctx, time.Minute, func() error {
 		a, err := j.Do(ctx, http.MethodGet, "/jibe/v1/packages", nil)
 		if err == nil && !bytes.Contains(a.Body, []byte(nextVnfdID)) {
 			err = fmt.Errorf("the package isn't known: %s", a.Body)
@@ -285,16 +286,20 @@ func (j *jibe) ended(ctx context.Context, operation string) (time.Time, error) {
 		State   string    `json:"operationState"`
 		Entered time.Time `json:"stateEnteredTime"`
 	}
-	err := process.Poll(ctx, 10*time.Minute, func() error {
+	err := kit.Poll(ctx, 10*time.Minute, func() error {
 		a, err := j.Do(ctx, http.MethodGet, process.Operations+"/"+path.Base(operation), nil)
 		if err != nil {
 			return err
 		}
-		if err := json.Unmarshal(a.Body, &record); err != nil || record.State != "COMPLETED" {
-			return fmt.Errorf("operation %s: %s; the server's log:\n%s", operation, a.Body, j.Log())
+		if err := json.Unmarshal(a.Body, &record); err == nil && record.State == "COMPLETED" {
+			return nil
 		}
-		return nil
-	}, func() bool { return record.State == "FAILED_TEMP" || record.State == "ROLLED_BACK" })
+		err = fmt.Errorf("operation %s: %s; the server's log:\n%s", operation, a.Body, j.Log())
+		if record.State == "FAILED_TEMP" || record.State == "ROLLED_BACK" {
+			return kit.Final(err)
+		}
+		return err
+	})
 	return record.Entered, err
 }
 
@@ -314,7 +319,7 @@ func (j *jibe) quiet(ctx context.Context, limit time.Duration) error {
 
 // known waits until the server has this many instances, and is quiet.
 func (j *jibe) known(ctx context.Context, n int, limit time.Duration) error {
-	err := process.Poll(ctx, limit, func() error {
+	err := kit.Poll(ctx, limit, func() error {
 		var all []struct{}
 		if err := j.Get(ctx, "/jibe/v1/instances", &all); err != nil {
 			return err

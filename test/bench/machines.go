@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
 )
 
@@ -195,7 +196,7 @@ func (j *jibe) addFleet(ctx context.Context) error {
 	if _, err := process.Git(ctx, work, "push", "--quiet", "origin", "HEAD:refs/heads/main"); err != nil {
 		return err
 	}
-	return process.Poll(ctx, time.Minute, func() error {
+	return kit.Poll(ctx, time.Minute, func() error {
 		a, err := j.Do(ctx, http.MethodGet, "/jibe/v1/packages", nil)
 		if err == nil && !bytes.Contains(a.Body, []byte(fleetVnfdID)) {
 			err = fmt.Errorf("the package isn't known: %s", a.Body)

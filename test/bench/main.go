@@ -1,6 +1,6 @@
 // Command bench prints the figures of the whole: how long it takes from a push, or a
 // request, until Kubernetes shows what was wanted, what Jibe adds to the cluster's own
-// time, how soon it puts right what broke or was changed by hand, how many durable
+// time, how soon it repairs what broke or was changed by hand, how many durable
 // writes it does, and what it costs at rest. Each figure stands
 // beside its peer (a bare client, plain git) measured in the same run, as the figures of
 // one machine say nothing about another's.
@@ -79,7 +79,7 @@ func parts() []part {
 		{"push", "From a push, or a request, to the API server", onCluster, (*bench).push},
 		{"share", "Jibe's own share of an operation", onCluster, (*bench).share},
 		{"heal", "Jibe's own share of a heal", onCluster, (*bench).heal},
-		{"drift", "Changes by hand, put right", onCluster, (*bench).drift},
+		{"drift", "Changes by hand, repaired", onCluster, (*bench).drift},
 		{"upgrade", "Jibe's own share of a change of package, and many in one commit", onCluster, (*bench).upgrade},
 		{"batch", "Many new instances in one push", onCluster, (*bench).batch},
 		{"atrest", "Instances at rest on the cluster, and some of them broken at once", onCluster, (*bench).atRest},
@@ -167,7 +167,7 @@ func parse(args []string) (options, error) {
 	f.IntVar(&o.upgraded, "upgraded", 200, "instances upgraded by one commit")
 	f.IntVar(&o.standing, "standing", 1000, "instances on the cluster at rest, with 5 pods each")
 	f.DurationVar(&o.idleFor, "resting", 5*time.Minute, "how long those are left alone")
-	f.StringVar(&o.binary, "jibe", "", "program to measure instead of one built from this tree")
+	f.StringVar(&o.binary, "jibe", "", "binary to measure instead of one built from this tree")
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}
@@ -209,7 +209,7 @@ func numbers(list string) ([]int, error) {
 	return out, nil
 }
 
-// build makes the program that is measured.
+// build makes the binary that is measured.
 func build(ctx context.Context, dir string) (string, error) {
 	binary := filepath.Join(dir, "jibe")
 	cmd := exec.CommandContext(ctx, "go", "build", "-o", binary, "./cmd/jibe")

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
 )
 
@@ -153,7 +154,7 @@ type repair struct {
 // returns them. query narrows the search; it is a filter of SOL013 clause 5.2.
 func (j *jibe) repairs(ctx context.Context, query string, n int) (all []repair, err error) {
 	target := process.Operations + "?filter=" + url.QueryEscape("(eq,isAutomaticInvocation,true)"+query)
-	err = process.Poll(ctx, 5*time.Minute, func() error {
+	err = kit.Poll(ctx, 5*time.Minute, func() error {
 		if all, err = process.All[repair](ctx, j.Server, target); err != nil {
 			return err
 		}
@@ -180,13 +181,13 @@ func (b *bench) onEach(ctx context.Context, j *jibe, kind string, spaces []strin
 	if err != nil {
 		return err
 	}
-	told := time.Now()
+	reported := time.Now()
 	return j.scrape(ctx, 30*time.Minute, func(c counts) error {
 		if c.completed >= len(spaces) {
 			return nil
 		}
-		if time.Since(told) > progressPause {
-			told = time.Now()
+		if time.Since(reported) > progressPause {
+			reported = time.Now()
 			b.progress("%d of %d instances run", c.completed, len(spaces))
 		}
 		return errors.New("not all instances run")

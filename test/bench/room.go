@@ -12,7 +12,7 @@ import (
 // podsPerNode is what a fake node of the benchmark's own holds.
 const podsPerNode = 1000
 
-// room makes fake nodes, which only this program's pods tolerate, for so many pods. They
+// room makes fake nodes, which only the pods of the bench tolerate, for so many pods. They
 // go with [cluster.clean].
 func (c *cluster) room(ctx context.Context, pods int) error {
 	size := corev1.ResourceList{

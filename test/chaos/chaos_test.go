@@ -1,10 +1,10 @@
-// Package chaos breaks everything at once and proves that it mends: while people work
+// Package chaos breaks everything at once and proves that it is repaired: while people work
 // with fifty VNF instances through the API and git push, pods and objects are killed and
 // edited behind Jibe's back, the API server dies and hangs, and so does Jibe itself. At the
 // end all that runs is what git says, and every operation has ended with the right story.
 // Some instances are calm: nobody touches their pods, and their package changes in the
-// blue-green way alone. Their Service always leads somewhere.
-// It uses the real program, git, store and a Kubernetes control plane of its own.
+// blue-green way alone. Their Service always has an endpoint.
+// It uses the real binary, git, store and a Kubernetes control plane of its own.
 //
 // Environment variables steer it: JIBE_CHAOS_DURATION is how long it breaks things (1m),
 // JIBE_CHAOS_SEED repeats the choices of a run (not its timing, which is the machine's),
@@ -232,7 +232,7 @@ func (w *world) about(v *vnf, format string, args ...any) error {
 	return fmt.Errorf("instance %s (%s, namespace %s): %w", v.id, v.dir, v.namespace, fmt.Errorf(format, args...))
 }
 
-// fail fails the test and remembers why, as the reasons are told once more at the very
+// fail fails the test and remembers why, as the reasons are shown once more at the very
 // end: long timelines follow them, of which a reader may see the end alone.
 func (w *world) fail(err error) {
 	w.t.Helper()
@@ -255,7 +255,7 @@ func (w *world) report() {
 	}
 	if w.t.Failed() {
 		if err := w.tell(); err != nil {
-			w.t.Log(errors.Join(errors.New("the timeline can't be told"), err))
+			w.t.Log(errors.Join(errors.New("the timeline can't be shown"), err))
 		}
 		w.t.Logf("it failed because:\n%s", strings.Join(w.reasons, "\n"))
 	}

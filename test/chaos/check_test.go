@@ -155,7 +155,7 @@ func (w *world) checkStories(ctx context.Context, h *process.History, operations
 		case op.Automatic && (len(commits) > 0 || op.Type != string(lcm.Heal)):
 			errs = append(errs, w.about(v, "%s: it belongs to %d commits", what, len(commits)))
 		case op.Automatic && !strings.Contains(string(op.Params), "cause"):
-			errs = append(errs, w.about(v, "%s: it doesn't say what it mends: %s", what, op.Params))
+			errs = append(errs, w.about(v, "%s: it doesn't say what it repairs: %s", what, op.Params))
 		case !op.Automatic && len(commits) != 1:
 			errs = append(errs, w.about(v, "%s: it belongs to %d commits", what, len(commits)))
 		case !op.Automatic:

@@ -141,7 +141,7 @@ func (w *world) fault(ctx context.Context, rng *rand.Rand, v *vnf) (kind, what s
 }
 
 // relabel gives the objects back the label that was taken off them, as a person does whom
-// Jibe has told that an object isn't its own: it knows one without its label only by what
+// Jibe has reported that an object isn't its own: it knows one without its label only by what
 // it last rendered, which is another thing once the package has changed.
 func (w *world) relabel(ctx context.Context) error {
 	var errs []error

@@ -13,6 +13,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/lcm"
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
 )
 
@@ -64,13 +65,10 @@ func (w *world) populate(n int, rng *rand.Rand) {
 	}
 	for _, v := range w.vnfs {
 		// Without its service account the API server refuses every pod.
-		err := process.Poll(ctx, requestWait, func() error {
+		kit.Eventually(w.t, func() error {
 			_, err := w.client.CoreV1().ServiceAccounts(v.namespace).Get(ctx, "default", metav1.GetOptions{})
 			return err
 		})
-		if err != nil {
-			w.t.Fatal(err)
-		}
 	}
 	s.PushFiles(w.t, files)
 	for i, v := range w.vnfs {
@@ -80,7 +78,7 @@ func (w *world) populate(n int, rng *rand.Rand) {
 			w.requests = append(w.requests, request{what: string(lcm.Instantiate), operation: a.ID(), vnf: v})
 		}
 	}
-	err := process.Poll(ctx, populateWait, func() error {
+	kit.EventuallyWithin(w.t, populateWait, func() error {
 		operations, err := process.All[process.Operation](ctx, s, process.Operations)
 		if err != nil {
 			return err
@@ -96,9 +94,6 @@ func (w *world) populate(n int, rng *rand.Rand) {
 		}
 		return nil
 	})
-	if err != nil {
-		w.t.Fatal(err)
-	}
 	w.log.note("chaos", "", "all is instantiated")
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/lcm"
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
 )
 
@@ -34,17 +35,17 @@ func (w *world) settle() {
 	if err := w.plane.restart(ctx, clients()...); err != nil {
 		w.t.Fatal(err)
 	}
-	if err := process.Poll(ctx, requestWait, func() error { return w.relabel(ctx) }); err != nil {
+	if err := kit.Poll(ctx, requestWait, func() error { return w.relabel(ctx) }); err != nil {
 		w.t.Fatal(err)
 	}
 	w.release()
-	mender := &user{world: w, clone: process.NewClone(w.t, w.repository)}
+	person := &user{world: w, clone: process.NewClone(w.t, w.repository)}
 	tried := map[string]int{}
 	begun := time.Now()
 	said := begun
 	for {
 		telling := time.Since(said) > sayEvery || time.Since(begun) > settleWait
-		err := mender.look(ctx, s, tried, telling)
+		err := person.look(ctx, s, tried, telling)
 		if err == nil {
 			break
 		}
@@ -75,9 +76,9 @@ func (w *world) calm() error {
 	return w.startJibe()
 }
 
-// look mends what is left to a person and says what isn't as git says. It looks no
+// look repairs what is left to a person and says what isn't as git says. It looks no
 // further than at what is known to be wrong, so that it takes little of the machine from
-// those who mend it, unless all is to be told.
+// those who repair it, unless all is to be reported.
 func (u *user) look(ctx context.Context, s *process.Server, tried map[string]int, all bool) error {
 	intents, err := u.intents(ctx)
 	if err != nil {

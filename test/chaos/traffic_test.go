@@ -15,18 +15,18 @@ import (
 	"github.com/jibe-vnfm/jibe/desired"
 )
 
-// traffic is where the Services "web" of calm instances lead, as the watch of the
+// traffic is where the Services "web" of calm instances send traffic, as the watch of the
 // EndpointSlices tells it.
 type traffic struct {
 	mu sync.Mutex
 	// slices are the ready pods of each EndpointSlice, by namespace and name.
 	slices map[string]map[string][]string
-	served map[string]bool // the namespaces whose Service has led somewhere
+	served map[string]bool // the namespaces whose Service has had an endpoint
 	events int
 	gaps   []gap
 }
 
-// gap is a moment at which a Service led nowhere.
+// gap is a time in which a Service had no endpoint.
 type gap struct {
 	at        time.Time
 	namespace string
@@ -89,7 +89,7 @@ func (w *world) watch(ctx context.Context) error {
 	return nil
 }
 
-// ready are the pods that a slice leads to.
+// ready are the ready endpoints of a slice.
 func ready(x *discoveryv1.EndpointSlice) []string {
 	var pods []string
 	for _, e := range x.Endpoints {
@@ -137,7 +137,7 @@ func (t *traffic) judge(namespace string) {
 	}
 }
 
-// checkTraffic says where the Service of a calm instance led nowhere.
+// checkTraffic says where the Service of a calm instance had no endpoint.
 func (w *world) checkTraffic() error {
 	w.traffic.mu.Lock()
 	defer w.traffic.mu.Unlock()
@@ -149,11 +149,11 @@ func (w *world) checkTraffic() error {
 		}
 		calm++
 		if !w.traffic.served[v.namespace] {
-			errs = append(errs, w.about(v, "its Service was never seen to lead anywhere: nothing is proven"))
+			errs = append(errs, w.about(v, "its Service was never seen with an endpoint: nothing is proven"))
 		}
 		for _, g := range w.traffic.gaps {
 			if g.namespace == v.namespace {
-				errs = append(errs, w.about(v, "its Service led nowhere at %s", g.at.Format("15:04:05.000")))
+				errs = append(errs, w.about(v, "its Service had no endpoint at %s", g.at.Format("15:04:05.000")))
 			}
 		}
 	}
@@ -161,18 +161,18 @@ func (w *world) checkTraffic() error {
 	return errors.Join(errs...)
 }
 
-// checkServices says where a Service doesn't lead to exactly the ready pods of its
+// checkServices says where a Service doesn't send traffic to exactly the ready pods of its
 // instance's generation.
 func (w *world) checkServices(ctx context.Context, intents map[string]*desired.Instance) error {
 	lists, err := w.client.DiscoveryV1().EndpointSlices("").List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return err
 	}
-	led := map[string][]string{} // by namespace/service
+	targets := map[string][]string{} // by namespace/service
 	for i := range lists.Items {
 		x := &lists.Items[i]
 		service := x.Namespace + "/" + x.Labels[discoveryv1.LabelServiceName]
-		led[service] = append(led[service], ready(x)...)
+		targets[service] = append(targets[service], ready(x)...)
 	}
 	pods, err := w.client.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -188,9 +188,9 @@ func (w *world) checkServices(ctx context.Context, intents map[string]*desired.I
 			}
 		}
 		for _, service := range slices.Sorted(maps.Keys(want)) {
-			have := slices.Sorted(slices.Values(led[v.namespace+"/"+service]))
+			have := slices.Sorted(slices.Values(targets[v.namespace+"/"+service]))
 			if should := slices.Sorted(slices.Values(want[service])); !slices.Equal(have, should) {
-				errs = append(errs, w.about(v, "Service %s leads to the pods %v, want %v", service, have, should))
+				errs = append(errs, w.about(v, "Service %s sends traffic to the pods %v, want %v", service, have, should))
 			}
 		}
 	}

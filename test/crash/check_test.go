@@ -12,6 +12,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/lcm"
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
 )
 
@@ -63,12 +64,12 @@ func (w *world) checkAcknowledged(ctx context.Context) error {
 }
 
 // checkEverything lets all work come to its end, and then compares what was asked for
-// with git, the operations, the cluster and what the subscriber was told.
+// with git, the operations, the cluster and what the subscriber was notified of.
 func (w *world) checkEverything() {
 	w.t.Helper()
 	ctx := w.t.Context()
 	var operations []process.Operation
-	err := process.Poll(ctx, settleWait, func() error {
+	err := kit.Poll(ctx, settleWait, func() error {
 		var err error
 		if operations, err = process.All[process.Operation](ctx, w.Present(), process.Operations); err != nil {
 			return err
@@ -89,7 +90,7 @@ func (w *world) checkEverything() {
 	if err := w.checkOperations(ctx, operations); err != nil {
 		w.t.Error(err)
 	}
-	err = process.Poll(ctx, settleWait, func() error {
+	err = kit.Poll(ctx, settleWait, func() error {
 		var created, deleted []string
 		for _, r := range w.requests {
 			switch {

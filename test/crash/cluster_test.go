@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/jibe-vnfm/jibe/desired"
-	"github.com/jibe-vnfm/jibe/test/process"
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 // namespace makes the namespace of the instance in a directory, once. Each has its own,
@@ -38,7 +38,7 @@ func (w *world) namespace(ctx context.Context, dir string) (string, error) {
 		return "", fmt.Errorf("create namespace %s: %w", name, err)
 	}
 	// Without its service account the API server refuses every pod.
-	return name, process.Poll(ctx, requestWait, func() error {
+	return name, kit.Poll(ctx, requestWait, func() error {
 		_, err := w.client.CoreV1().ServiceAccounts(name).Get(ctx, "default", metav1.GetOptions{})
 		return err
 	})

@@ -1,6 +1,6 @@
 // Package crash kills a working "jibe serve" at random moments, again and again, and
 // proves that nothing that it had acknowledged is lost, doubled or left half done. It
-// uses the real program, git, store and Kubernetes control plane, and only what people
+// uses the real binary, git, store and Kubernetes control plane, and only what people
 // and clients of the API can see.
 //
 // Three environment variables steer it: JIBE_CRASH_POINTS is how often the process is

@@ -13,7 +13,7 @@ import (
 )
 
 // TestFirstStartMayBeKilled kills the very first start when each of the things that it
-// makes appears, and proves that the next start makes the rest: both doors work.
+// makes appears, and proves that the next start makes the rest: the API and pushes work.
 func TestFirstStartMayBeKilled(t *testing.T) {
 	binary := process.Binary(t)
 	for _, made := range []string{
@@ -33,7 +33,7 @@ func TestFirstStartMayBeKilled(t *testing.T) {
 			instance := s.Want(t, http.StatusCreated, http.MethodPost, process.Instances, map[string]string{"vnfdId": process.SmallVnfd}, nil)
 			op := s.Want(t, http.StatusAccepted, http.MethodPost, process.Instances+"/"+instance.ID()+"/instantiate",
 				map[string]any{"flavourId": "simple", "additionalParams": map[string]any{"lcm-kubernetes-def-files": process.SmallManifests()}}, nil)
-			s.Await(t, op.ID(), "COMPLETED", settleWait)
+			s.AwaitWithin(t, settleWait, op.ID(), "COMPLETED")
 			process.NewClone(t, s.DesiredURL())
 			if out, err := process.Git(t.Context(), s.Desired(), "fsck", "--strict", "--no-dangling", "--no-progress"); err != nil || out != "" {
 				t.Errorf("git fsck: %v\n%s", err, out)

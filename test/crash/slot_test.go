@@ -20,8 +20,8 @@ const maxLevel = 4
 // requestWait bounds one request or push; only a hang takes so long.
 const requestWait = 3 * time.Minute
 
-// slot works on one instance at a time, one change after another, through the door that
-// its dice choose. Where the instance is gone, it makes the next one.
+// slot works on one instance at a time, one change after another, through the API or by
+// git, as its dice choose. Where the instance is gone, it makes the next one.
 type slot struct {
 	*world
 	name  string

@@ -104,27 +104,27 @@ func (s *subscriber) check(operations []process.Operation, created, deleted []st
 		}
 	}
 	for _, op := range operations {
-		told := states[op.ID]
+		got := states[op.ID]
 		delete(states, op.ID)
 		want := lcm.Path(lcm.Prepared, lcm.State(op.State))
 		if op.Type == string(lcm.ModifyInfo) {
 			want = slices.DeleteFunc(want, func(s lcm.State) bool { return s == lcm.Starting })
 		}
-		if !slices.Equal(told, want) {
-			errs = append(errs, fmt.Errorf("the subscriber was told %q of %s %s, which is %s; want %q", told, op.Type, op.ID, op.State, want))
+		if !slices.Equal(got, want) {
+			errs = append(errs, fmt.Errorf("the subscriber was notified of %q of %s %s, which is %s; want %q", got, op.Type, op.ID, op.State, want))
 		}
 	}
-	for id, told := range states {
-		errs = append(errs, fmt.Errorf("the subscriber was told %q of operation %s, which doesn't exist", told, id))
+	for id, got := range states {
+		errs = append(errs, fmt.Errorf("the subscriber was notified of %q of operation %s, which doesn't exist", got, id))
 	}
 	for _, id := range created {
 		if n := identifiers["VnfIdentifierCreationNotification "+id]; n != 1 {
-			errs = append(errs, fmt.Errorf("the subscriber was told %d times that instance %s was created", n, id))
+			errs = append(errs, fmt.Errorf("the subscriber was notified %d times that instance %s was created", n, id))
 		}
 	}
 	for _, id := range deleted {
 		if n := identifiers["VnfIdentifierDeletionNotification "+id]; n != 1 {
-			errs = append(errs, fmt.Errorf("the subscriber was told %d times that instance %s was deleted", n, id))
+			errs = append(errs, fmt.Errorf("the subscriber was notified %d times that instance %s was deleted", n, id))
 		}
 	}
 	return errs

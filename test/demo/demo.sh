@@ -144,7 +144,7 @@ push 'More web servers for the evening'
 wait_for 120 "4 pods of VDU1" ready_pods VDU1 4
 took "$t"
 
-step "A bad push is refused at the door"
+step "A bad push is refused"
 sed -i 's/vdu1_aspect: 3/vdu1_aspect: 99/' "$WORK/instances/site-a/web/vnf.yaml"
 git -C "$WORK" commit -qam 'Far too many'
 if git -C "$WORK" push -q >"$DATA/refused.txt" 2>&1; then die "the bad push was accepted"; fi
@@ -192,14 +192,14 @@ hand "kubectl -n demo scale deployment/vdu1 --replicas=2"
 watch_object .spec.replicas deployment vdu1
 kube -n demo scale deployment/vdu1 --replicas=2 | sed 's/^/   /'
 wait_for 60 "the Deployment has 5 replicas again" put_back 5
-note "5 replicas again, $(after_ms 5) ms after the API server had told of 2"
+note "5 replicas again, $(after_ms 5) ms after the API server had reported 2"
 unwatch
-wait_for 60 "the repair has ended" at_rest # else it would mend the Service as well
+wait_for 60 "the repair has ended" at_rest # else it would repair the Service as well
 hand "kubectl -n demo delete service webapp"
 watch_object .metadata.uid service webapp
 kube -n demo delete service webapp | sed 's/^/   /'
 wait_for 60 "the Service is there again" put_back ''
-note "there again, $(after_ms '') ms after the API server had told that it was gone"
+note "there again, $(after_ms '') ms after the API server had reported that it was gone"
 unwatch
 wait_for 120 "5 pods of VDU1" ready_pods VDU1 5
 wait_for 60 "the instance is at rest" at_rest
@@ -219,7 +219,7 @@ wait_for 60 "the instance is only reported on" sh -c 'jibe get instances | grep 
 kube -n demo set image deployment/vdu1 vdu1=registry.k8s.io/pause:3.9 | sed 's/^/   /'
 wait_for 60 "the drift is seen" sh -c 'jibe get drift | grep -q "pause:3.9.* kubectl.* reported"'
 jibe get drift | sed 's/^/   /'
-note "and without that line it is put right:"
+note "and without that line it is repaired:"
 sed -i '/^drift: report$/d' "$WORK/instances/site-a/web/vnf.yaml"
 t=$(now)
 push 'The measurements are done'

@@ -118,7 +118,7 @@ await_op CHANGE_VNFPKG COMPLETED 2
 took "$t"
 os stack list -f value -c 'Stack Name' -c 'Stack Status' | sed 's/^/   | /'
 note "through the load balancer:"
-wait_for 60 "the load balancer leads somewhere" curl -fsS -m 5 "http://$BALANCER/"
+wait_for 60 "the load balancer answers" curl -fsS -m 5 "http://$BALANCER/"
 curl -fsS -m 10 "http://$BALANCER/" | sed 's/^/   | /'; echo
 
 step "What happened"

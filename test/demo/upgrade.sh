@@ -10,14 +10,14 @@ SHOP_1_2=3a5c1f0e-6d0b-4f7e-9c55-0f6f2a9e1b22
 
 shop_pods() { kube -n demo get pods -l app=app-name --sort-by=.metadata.name -o jsonpath='{range .items[?(@.status.phase=="Running")]}{.metadata.name} {.metadata.uid}{"\n"}{end}'; }
 shop_has() { [ "$(shop_pods | grep -c .)" = "$1" ]; }
-shop_led() { kube -n demo get endpointslices -l kubernetes.io/service-name=app-svc-name -o jsonpath='{range .items[*].endpoints[?(@.conditions.ready==true)]}{.targetRef.name}{"\n"}{end}'; }
-shop_leads_to() { [ "$(shop_led | grep -c .)" = "$1" ]; }
-# traffic: the pods with their generations, and which of them the Service leads to
+shop_endpoints() { kube -n demo get endpointslices -l kubernetes.io/service-name=app-svc-name -o jsonpath='{range .items[*].endpoints[?(@.conditions.ready==true)]}{.targetRef.name}{"\n"}{end}'; }
+shop_serves() { [ "$(shop_endpoints | grep -c .)" = "$1" ]; }
+# traffic: the pods with their generations, and to which of them the Service sends traffic
 traffic() {
   kube -n demo get pods -l app=app-name -o 'custom-columns=POD:.metadata.name,GENERATION:.metadata.labels.vnf\.jibe\.dev/generation,IMAGE:.spec.containers[0].image,STATE:.status.phase' |
-    awk -v led="$(shop_led | tr '\n' ' ')" 'NR > 1 && index(" " led, " " $1 " ") {$0 = $0 "   <- traffic"} {print "   " $0}'
+    awk -v serving="$(shop_endpoints | tr '\n' ' ')" 'NR > 1 && index(" " serving, " " $1 " ") {$0 = $0 "   <- traffic"} {print "   " $0}'
 }
-# film: begins to write down to which ready pods the Service leads, at every change.
+# film: begins to write down to which ready pods the Service sends traffic, at every change.
 # (A watch with "range" in its template ends at the first change: kubectl.)
 film() {
   "$KUBECTL" --kubeconfig "$KUBECONFIG" -n demo get endpointslices -l kubernetes.io/service-name=app-svc-name --watch \
@@ -51,7 +51,7 @@ sed 's/^/   | /' "$SHOP/vnf.yaml"
 t=$(now)
 push 'Open the shop at site B'
 wait_for 120 "2 pods of the shop" shop_has 2
-wait_for 60 "traffic for the shop" shop_leads_to 2
+wait_for 60 "traffic for the shop" shop_serves 2
 took "$t"
 traffic
 wait_for 60 "the instance is at rest" at_rest
@@ -77,7 +77,7 @@ wait_for 120 "the upgrade is done" upgrade_is COMPLETED
 took "$t"
 unwatch
 traffic
-note "to which ready pods the Service led, as the watch of its EndpointSlices saw it:"
+note "to which ready pods the Service sent traffic, as the watch of its EndpointSlices saw it:"
 filmed
 note "what the package's scripts said:"
 sed -n 's/.*msg="hook ended".*hook=\([a-z_]*\) message="\([^"]*\)".*/   | \1: \2/p' "$DATA/serve.log"
@@ -90,7 +90,7 @@ sed -i "s/$SHOP_1_1/$SHOP_1_2/; s/'1\.1'/'1.2'/" "$DATA/packages/blue-green-scri
 sed -i 's|image: nginx.*|image: registry.invalid/shop:1.2|' "$DATA/packages/blue-green-script-1.2/Files/kubernetes/deployment.yaml"
 PLAYED=
 if [ -n "$(kube get nodes -l type=kwok -o name)" ]; then
-  # No kubelet pulls images on kwok's nodes: the pods find no node, and are told what a
+  # No kubelet pulls images on kwok's nodes: the pods find no node, and get what a
   # kubelet would say.
   PLAYED=1
   sed -i 's|^    spec:$|&\n      nodeSelector: {kubelet: played}|' "$DATA/packages/blue-green-script-1.2/Files/kubernetes/deployment.yaml"

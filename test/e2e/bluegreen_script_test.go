@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 // coordinated is releases 1 and 2 with scripts for the new and the old VNF.
@@ -35,13 +37,13 @@ func TestScriptsSeeReadyPodsBeforeTheSwitchAndTheSwitchedServiceAfterIt(t *testi
 	arriving, leaving := b.coordinated()
 	id := b.runs(b.vnfdID(1))
 	old := b.workers()
-	f := b.filming()
+	f := b.recorder()
 	path := b.begin(t, id, "change_vnfpkg", b.byScript())
 
 	input := arriving.called(1)
-	s := f.shot()
+	s := f.record()
 	if got := s.flow("front"); got != "0" {
-		t.Errorf("when the script of the new VNF runs, the Service leads to the generations %q", got)
+		t.Errorf("when the script of the new VNF runs, the Service sends traffic to the generations %q", got)
 	}
 	if s.readyAt(image(2), 3) == 0 {
 		t.Error("when the script of the new VNF runs, its pods aren't ready")
@@ -50,7 +52,7 @@ func TestScriptsSeeReadyPodsBeforeTheSwitchAndTheSwitchedServiceAfterIt(t *testi
 		"hook": "coordinate_new", "class": "CoordinateNew", "isRollback": false, "interrupted": false, "version": 1.0,
 	} {
 		if input[name] != want {
-			t.Errorf("the script is told that %s is %v, want %v", name, input[name], want)
+			t.Errorf("the input of the hook says that %s is %v, want %v", name, input[name], want)
 		}
 	}
 	op := b.must(t, 200, "GET", path, nil).object(t)
@@ -59,24 +61,24 @@ func TestScriptsSeeReadyPodsBeforeTheSwitchAndTheSwitchedServiceAfterIt(t *testi
 		"before/vnfdId": b.vnfdID(1), "before/vnfdVersion": "1.0", "after/vnfdId": b.vnfdID(2), "after/vnfSoftwareVersion": "2.0", "after/vnfProvider": "Tests",
 	} {
 		if got := input.text(strings.Split(at, "/")...); got != want {
-			t.Errorf("the script is told that %s is %q, want %q", at, got, want)
+			t.Errorf("the input of the hook says that %s is %q, want %q", at, got, want)
 		}
 	}
 	pods := b.pods()
 	for side, generation := range map[string]string{"old": "0", "new": "1"} {
 		units := unitsOf(input, "WEB", side)
 		if len(units) != 2 {
-			t.Errorf("the script is told of the %s pods %v", side, slices.Collect(maps.Keys(units)))
+			t.Errorf("the input of the hook has the %s pods %v", side, slices.Collect(maps.Keys(units)))
 		}
 		for name, u := range units {
 			p := pods[name]
 			if u.text("id") != string(p.UID) || u["ready"] != true || u.text("generation") != generation || u.text("address") != p.Status.PodIP || p.Status.PodIP == "" {
-				t.Errorf("the script is told of the %s pod %s: %v; it has %s, %s", side, name, u, p.UID, p.Status.PodIP)
+				t.Errorf("the input of the hook has the %s pod %s: %v; it has %s, %s", side, name, u, p.UID, p.Status.PodIP)
 			}
 		}
 	}
 	if services := input.list("services"); len(services) != 1 || services[0].text("key") != "Service/"+b.namespace+"/front" {
-		t.Errorf("the script is told of the Services %v", services)
+		t.Errorf("the input of the hook has the Services %v", services)
 	}
 	if given := fmt.Sprint(input["coordinationParams"]); !strings.Contains(given, "new-password-in-clear") || !strings.Contains(given, "cp_name") {
 		t.Errorf("the script is given the parameters %s", given)
@@ -86,7 +88,7 @@ test -z "$JIBE_TEST_KUBECONFIG" || { echo "the environment is the server's" >&2;
 echo '{"message": "the new VNF is warm"}'`)
 
 	input = leaving.called(1)
-	s = f.shot()
+	s = f.record()
 	if got := s.flow("front"); got != "0, 1" {
 		t.Errorf("when the script of the old VNF runs, the Service has led to the generations %q", got)
 	}
@@ -94,11 +96,11 @@ echo '{"message": "the new VNF is warm"}'`)
 		t.Errorf("when the script of the old VNF runs, %d of its pods are gone", n)
 	}
 	if input.text("hook") != "coordinate_old" || input.text("class") != "CoordinateOld" || len(unitsOf(input, "WEB", "old")) != 2 || len(unitsOf(input, "WEB", "new")) != 2 {
-		t.Errorf("the script of the old VNF is told %v", input)
+		t.Errorf("the hook of the old VNF gets %v", input)
 	}
 	leaving.answer(1, "exit 0")
 	b.await(t, path, "COMPLETED")
-	b.cleanly(f.shot(), "0", "1")
+	b.cleanly(f.record(), "0", "1")
 	b.only(id, "1")
 	if n, o := arriving.calls(), leaving.calls(); n != 1 || o != 1 {
 		t.Errorf("the scripts were called %d and %d times", n, o)
@@ -114,22 +116,22 @@ func TestAScriptThatSwitchesTheServiceItselfIsFollowed(t *testing.T) {
 	b.publish(first, second)
 	id := b.runs(b.vnfdID(1))
 	service := address(b.read("Service/front"))
-	f := b.filming()
+	f := b.recorder()
 	path := b.begin(t, id, "change_vnfpkg", b.changing(2, "Blue-Green", "lcm-operation-coordinate-new-vnf", "Scripts/new.sh"))
 	arriving.called(1)
 	// What a script of today does with kubectl.
 	b.patch("Service/front", "script", "{'spec': {'selector': {'app': 'web', 'version': 'v2', '"+generationLabel+"': '1'}}}")
-	eventually(t, func() error {
-		if f.shot().switched("front", "1") == 0 {
+	kit.Eventually(t, func() error {
+		if f.record().switched("front", "1") == 0 {
 			return fmt.Errorf("the Service isn't switched")
 		}
 		return nil
 	})
 	arriving.answer(1, "exit 0")
 	b.await(t, path, "COMPLETED")
-	s := f.shot()
+	s := f.record()
 	if got := s.flow("front"); got != "0, 1" {
-		t.Errorf("the Service led to the generations %q", got)
+		t.Errorf("the Service sent traffic to the generations %q", got)
 	}
 	if is := address(b.read("Service/front")); is != service {
 		t.Errorf("the Service was %s and is %s", service, is)
@@ -139,7 +141,7 @@ func TestAScriptThatSwitchesTheServiceItselfIsFollowed(t *testing.T) {
 	}
 	b.awaitPods(2)
 	b.sameVNFCs(id)
-	stays(t, quiet, func() error { return b.counted(id, 2) })
+	kit.Stays(t, quiet, func() error { return b.counted(id, 2) })
 	b.undrifted(id)
 }
 
@@ -147,7 +149,7 @@ func TestAScriptThatFailsLeavesTrafficWhereItIsAndARetryGoesOn(t *testing.T) {
 	b := newStage(t)
 	arriving, _ := b.coordinated()
 	id := b.runs(b.vnfdID(1))
-	f := b.filming()
+	f := b.recorder()
 	path := b.begin(t, id, "change_vnfpkg", b.changing(2, "BlueGreen", "lcm-operation-coordinate-new-vnf", "Scripts/new.sh"))
 	fails := []struct {
 		name, lines string
@@ -163,7 +165,7 @@ func TestAScriptThatFailsLeavesTrafficWhereItIsAndARetryGoesOn(t *testing.T) {
 	for i, tt := range fails {
 		input := arriving.each(i+1, tt.lines)
 		if input["interrupted"] != false {
-			t.Errorf("the run after one that failed by itself is told that it was interrupted")
+			t.Errorf("the run after one that failed by itself has the input that it was interrupted")
 		}
 		op := b.await(t, path, "FAILED_TEMP")
 		t.Logf("a script that %s: %v", tt.name, op["error"])
@@ -171,14 +173,14 @@ func TestAScriptThatFailsLeavesTrafficWhereItIsAndARetryGoesOn(t *testing.T) {
 		if n := len(op.text("error", "detail")); n > 10_000 {
 			t.Errorf("the error of a script that %s has %d bytes", tt.name, n)
 		}
-		if got := f.shot().flow("front"); got != "0" {
+		if got := f.record().flow("front"); got != "0" {
 			t.Fatalf("after a script that %s, the Service has led to the generations %q", tt.name, got)
 		}
 		b.must(t, 202, "POST", path+"/retry", nil)
 	}
 	arriving.each(len(fails)+1, "exit 0")
 	b.await(t, path, "COMPLETED")
-	b.cleanly(f.shot(), "0", "1")
+	b.cleanly(f.record(), "0", "1")
 	b.only(id, "1")
 }
 
@@ -218,13 +220,13 @@ func TestThePreambleAndPostambleOfThePackageRunAroundTheChange(t *testing.T) {
 	}
 	end.answer(1, `echo '{"metadata": {"licence": "L-7"}, "extensions": {"peer": "10.0.0.9"}}'`)
 	b.await(t, path, "COMPLETED")
-	eventually(t, func() error {
+	kit.Eventually(t, func() error {
 		got := b.must(b, 200, "GET", instances+"/"+id, nil).object(t)
 		if got.text("metadata", "licence") != "L-7" || got.text("extensions", "peer") != "10.0.0.9" {
 			return fmt.Errorf("the instance has metadata %v and extensions %v", got["metadata"], got["extensions"])
 		}
 		return nil
 	})
-	stays(t, quiet, func() error { return b.counted(id, 2) })
+	kit.Stays(t, quiet, func() error { return b.counted(id, 2) })
 	b.undrifted(id)
 }

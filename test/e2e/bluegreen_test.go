@@ -8,6 +8,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 const greenly = "update: {strategy: blueGreen}\n"
@@ -19,12 +21,12 @@ func address(u *unstructured.Unstructured) string {
 }
 
 // cleanly proves of a blue-green change that clients never noticed it: the Service was
-// written once, kept its address, led to the old generation until it led to the new one,
+// written once, kept its address, sent traffic to the old generation until it was switched to the new one,
 // and nothing that the old pods use was changed.
-func (b *bench) cleanly(s shot, from, to string) {
+func (b *bench) cleanly(s record, from, to string) {
 	b.Helper()
 	if got, want := s.flow("front"), from+", "+to; got != want {
-		b.Errorf("the Service led to the generations %q, want %q", got, want)
+		b.Errorf("the Service sent traffic to the generations %q, want %q", got, want)
 	}
 	b.switchedOnce(s)
 	for _, x := range s {
@@ -48,11 +50,11 @@ func (b *bench) cleanly(s shot, from, to string) {
 }
 
 // switchedOnce proves that the Service was changed by exactly one write, and kept its address.
-func (b *bench) switchedOnce(s shot) {
+func (b *bench) switchedOnce(s record) {
 	b.Helper()
 	service := s.of("Service/front")
 	if n := len(s.of("Service/front", watch.Modified)); n != 1 || len(service) != 2 {
-		b.Errorf("the Service was written %d times (%d frames), want once", n, len(service))
+		b.Errorf("the Service was written %d times (%d entries), want once", n, len(service))
 	}
 	for _, x := range service {
 		if was, is := address(service[0].object), address(x.object); was != is {
@@ -108,9 +110,9 @@ func TestABlueGreenRequestSwitchesTheServiceInOneWriteAndNoClientNotices(t *test
 	b.publish(standard(1), standard(2))
 	id := b.runs(b.vnfdID(1))
 	b.server.run(t, id, "scale", scale("SCALE_OUT", "web_aspect", 2))
-	f := b.filming()
+	f := b.recorder()
 	op := b.server.run(t, id, "change_vnfpkg", b.changing(2, "Blue-Green"))
-	s := f.shot()
+	s := f.record()
 	b.cleanly(s, "0", "1")
 	if at, ready := s.switched("front", "1"), s.readyAt(image(2), 5); ready == 0 || at < ready {
 		t.Errorf("the Service was switched at %d, the new pods were all ready at %d", at, ready)
@@ -140,17 +142,17 @@ func TestBlueGreenCommitsFollowEachOtherGenerationByGeneration(t *testing.T) {
 	b := newStage(t)
 	b.publish(standard(1), standard(2), standard(3))
 	id, file, d := b.pushed(b.vnfdID(1), "levels: {web_aspect: 1}\n"+greenly)
-	f := b.filming()
+	f := b.recorder()
 	b.upgraded(d, file, 1, 2)
 	b.outcome(id, 1, "CHANGE_VNFPKG COMPLETED")
-	b.cleanly(f.shot(), "0", "1")
+	b.cleanly(f.record(), "0", "1")
 	b.only(id, "1")
 	b.awaitPods(4)
 
-	f = b.filming()
+	f = b.recorder()
 	b.upgraded(d, file, 2, 3)
 	b.outcome(id, 2, "CHANGE_VNFPKG COMPLETED")
-	b.cleanly(f.shot(), "1", "2")
+	b.cleanly(f.record(), "1", "2")
 	b.only(id, "2")
 	b.awaitPods(4)
 	b.versions(id, 3)
@@ -165,7 +167,7 @@ func TestBlueGreenCommitsFollowEachOtherGenerationByGeneration(t *testing.T) {
 		t.Errorf("the Deployment is another one, or %d pods run release 1", b.running(1))
 	}
 	b.sameVNFCs(id)
-	stays(t, quiet, func() error { return b.counted(id, 4) })
+	kit.Stays(t, quiet, func() error { return b.counted(id, 4) })
 	b.undrifted(id)
 }
 
@@ -204,11 +206,11 @@ func TestAServiceWhoseSelectorTheNewPackageLeavesBehindIsSwitchedAllTheSame(t *t
 	b := newStage(t)
 	b.publish(hand(1), hand(2))
 	id := b.runs(b.vnfdID(1))
-	f := b.filming()
+	f := b.recorder()
 	b.server.run(t, id, "change_vnfpkg", b.changing(2, "Blue-Green"))
-	s := f.shot()
+	s := f.record()
 	if got := s.flow("front"); got != "0, 1" {
-		t.Errorf("the Service led to the generations %q", got)
+		t.Errorf("the Service sent traffic to the generations %q", got)
 	}
 	b.switchedOnce(s)
 	b.awaitPods(2)
@@ -236,12 +238,12 @@ spec: {scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: web}, minRe
 	id, file, d := b.pushed(b.vnfdID(1), greenly)
 	b.scaled("web", "horizontal-pod-autoscaler", 4)
 	b.awaitPods(5)
-	f := b.filming()
+	f := b.recorder()
 	b.upgraded(d, file, 1, 2)
 	b.outcome(id, 1, "CHANGE_VNFPKG COMPLETED")
 	b.awaitPods(5)
-	b.cleanly(f.shot(), "0", "1")
-	for _, x := range f.shot().of("Deployment/web-1") {
+	b.cleanly(f.record(), "0", "1")
+	for _, x := range f.record().of("Deployment/web-1") {
 		if n, _, _ := unstructured.NestedInt64(x.object.Object, "spec", "replicas"); n != 4 {
 			t.Errorf("the new Deployment had %d replicas, the old one 4", n)
 		}
@@ -258,21 +260,21 @@ func TestConnectionsHaveTheDrainTimeToEndBeforeTheOldGenerationGoes(t *testing.T
 	b := newStage(t)
 	b.publish(standard(1), standard(2))
 	id, file, d := b.pushed(b.vnfdID(1), "update: {strategy: blueGreen, drain: 12s}\n")
-	f := b.filming()
+	f := b.recorder()
 	b.upgraded(d, file, 1, 2)
-	eventually(t, func() error {
-		if f.shot().switched("front", "1") == 0 {
+	kit.Eventually(t, func() error {
+		if f.record().switched("front", "1") == 0 {
 			return fmt.Errorf("the Service isn't switched")
 		}
 		return nil
 	})
-	stays(t, 2*quiet, func() error {
+	kit.Stays(t, 2*quiet, func() error {
 		if n := b.running(1); n != 3 {
 			return fmt.Errorf("%d pods of the old generation run on in the drain time, want 3", n)
 		}
 		return nil
 	})
 	b.outcome(id, 1, "CHANGE_VNFPKG COMPLETED")
-	b.cleanly(f.shot(), "0", "1")
+	b.cleanly(f.record(), "0", "1")
 	b.only(id, "1")
 }

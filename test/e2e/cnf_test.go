@@ -23,8 +23,8 @@ func TestDeploymentReplicaSetAndStatefulSetScaleAndTwoVDUsByOneAspect(t *testing
 	b := newBench(t, usual)
 	d := b.clone(t, "desired.git")
 	file := "instances/kinds/" + b.namespace + "/vnf.yaml"
-	d.write(file, fmt.Sprintf("name: %[1]s\nvnfdId: %[2]s\nflavour: simple\nlevels: {web_aspect: 1}\nparams: {namespace: %[1]s}\n", b.namespace, everyKind))
-	d.push("Run every kind")
+	d.Write(file, fmt.Sprintf("name: %[1]s\nvnfdId: %[2]s\nflavour: simple\nlevels: {web_aspect: 1}\nparams: {namespace: %[1]s}\n", b.namespace, everyKind))
+	d.Push("Run every kind")
 	id := b.idOf(b.namespace)
 	b.awaitHistory(id, "INSTANTIATE COMPLETED")
 	want := b.apps()
@@ -42,10 +42,10 @@ func TestDeploymentReplicaSetAndStatefulSetScaleAndTwoVDUsByOneAspect(t *testing
 	b.sameVNFCs(id)
 
 	// Several aspects in one push are one operation.
-	d.pull()
-	d.replace(file, "web_aspect: 2", "web_aspect: 0, web_admin_aspect: 1")
-	d.replace(file, "store_aspect: 2", "store_aspect: 0")
-	d.push("Another size")
+	d.Pull()
+	d.Replace(file, "web_aspect: 2", "web_aspect: 0, web_admin_aspect: 1")
+	d.Replace(file, "store_aspect: 2", "store_aspect: 0")
+	d.Push("Another size")
 	ops := b.awaitHistory(id, "INSTANTIATE COMPLETED, SCALE COMPLETED, SCALE COMPLETED, SCALE_TO_LEVEL COMPLETED")
 	if n := b.apps(); n["web"] != 1 || n["cache"] != 1 || n["store"] != 1 || n["web-admin"] != 2 {
 		t.Errorf("pods after the push: %v", n)

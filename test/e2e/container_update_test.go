@@ -9,6 +9,9 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/jibe-vnfm/jibe/test/kit"
+	"github.com/jibe-vnfm/jibe/test/process"
 )
 
 // The two images of the packages whose containers are updated: one that every release
@@ -88,16 +91,16 @@ func boxedFiles(n int) []string {
 }
 
 // boxedRuns defines and instantiates release 1 of the package by a push.
-func (b *bench) boxedRuns() (id, file string, d *desk) {
+func (b *bench) boxedRuns() (id, file string, d *process.Desk) {
 	b.Helper()
 	d = b.clone(b.T, "desired.git")
 	file = "instances/boxed/" + b.namespace + "/vnf.yaml"
-	d.write(file, fmt.Sprintf("name: %[1]s\nvnfdId: %[2]s\nflavour: simple\nparams: {namespace: %[1]s, lcm-kubernetes-def-files: [%[3]s]}\n",
+	d.Write(file, fmt.Sprintf("name: %[1]s\nvnfdId: %[2]s\nflavour: simple\nparams: {namespace: %[1]s, lcm-kubernetes-def-files: [%[3]s]}\n",
 		b.namespace, b.vnfdID(1), strings.Join(boxedFiles(1), ", ")))
-	d.push("Run")
+	d.Push("Run")
 	id = b.idOf(b.namespace)
 	b.outcome(id, 0, "INSTANTIATE COMPLETED")
-	d.pull()
+	d.Pull()
 	return id, file, d
 }
 
@@ -224,7 +227,7 @@ func TestAPatchUpdatesContainersAndConfigAndRestartsOnlyWhoUsesThem(t *testing.T
 		}
 	}
 	b.undrifted(id)
-	stays(t, quiet, func() error { return b.counted(id, 2) })
+	kit.Stays(t, quiet, func() error { return b.counted(id, 2) })
 
 	// A VNFC that is healed comes back as it was updated.
 	b.server.run(t, id, "heal", chosen(b.vnfcs(id, "NEW-IMAGE")[0].uid, b.vnfcs(id, "NEW-POD-CONFIG")[0].uid))
@@ -242,8 +245,8 @@ func TestAPatchUpdatesContainersAndConfigAndRestartsOnlyWhoUsesThem(t *testing.T
 			t.Errorf("after the heal %s holds %q, want %q", object, got, want)
 		}
 	}
-	d.pull()
-	if text := d.read(file); strings.Contains(text, "overlays") || strings.Contains(text, "base:") {
+	d.Pull()
+	if text := d.Read(file); strings.Contains(text, "overlays") || strings.Contains(text, "base:") {
 		t.Errorf("the heal left updates in the file:\n%s", text)
 	}
 	b.sameWorkersSoon(id)
@@ -267,8 +270,8 @@ func TestCommitsUpdateContainersOneOnTopOfTheOther(t *testing.T) {
 	b.amend(d, file, "Update them again", "vnfdId: "+b.vnfdID(2), "vnfdId: "+b.vnfdID(3), "changing-2.yaml]}", "changing-3.yaml]}")
 	b.outcome(id, 2, "MODIFY_INFO COMPLETED")
 	b.updated(id, before, 3)
-	d.pull()
-	if text := d.read(file); strings.Count(text, "changing-2.yaml") != 1 || !strings.Contains(text, "base:") {
+	d.Pull()
+	if text := d.Read(file); strings.Count(text, "changing-2.yaml") != 1 || !strings.Contains(text, "base:") {
 		t.Errorf("the file doesn't tell of two updates on one base:\n%s", text)
 	}
 
@@ -285,7 +288,7 @@ func TestAContainerUpdateThatFailsIsTakenBack(t *testing.T) {
 	b.publish(boxed(1), boxed(2))
 	id, file, d := b.boxedRuns()
 	b.quota("99")
-	text, before := d.read(file), b.see(false)
+	text, before := d.Read(file), b.snapshot(false)
 	kept := b.states()
 	maps.DeleteFunc(kept, func(_ string, p podState) bool { return strings.HasPrefix(p.app, "new-") })
 	b.quota("1")

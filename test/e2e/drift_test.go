@@ -6,26 +6,25 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 
-	admissionv1 "k8s.io/api/admission/v1"
-	regv1 "k8s.io/api/admissionregistration/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
-// mended waits until the instance has one operation more than n, which put a
-// drift right, and that its cause says all words.
-func (b *bench) mended(id string, n int, words ...string) object {
+// repaired waits until the instance has one operation more than n, which repaired a
+// drift, and that its cause says all words.
+func (b *bench) repaired(id string, n int, words ...string) object {
 	b.Helper()
 	var ops []object
-	eventually(b, func() error {
+	kit.Eventually(b, func() error {
 		if ops = b.history(b.T, id); len(ops) <= n {
-			return fmt.Errorf("nothing is put right (%s)", strings.Join(words, ", "))
+			return fmt.Errorf("nothing is repaired (%s)", strings.Join(words, ", "))
 		}
 		if op := ops[n]; op.text("operationState") != "COMPLETED" {
 			return fmt.Errorf("%s is %s: %v", op.text("operation"), op.text("operationState"), op["error"])
@@ -77,7 +76,7 @@ func (b *bench) putRight(id string, list ...damage) {
 		objects, pods, n := b.made(id), b.workers(), len(b.history(b.T, id))
 		x.do()
 		kind, name, _ := strings.Cut(x.object, "/")
-		b.mended(id, n, append(x.says, kind, "/"+b.namespace+"/"+name)...)
+		b.repaired(id, n, append(x.says, kind, "/"+b.namespace+"/"+name)...)
 		after := b.made(id)
 		var want []string
 		if x.fresh {
@@ -100,7 +99,7 @@ func (b *bench) putRight(id string, list ...damage) {
 				b.Errorf("%s: the pod %s was replaced", x.name, name)
 			}
 		}
-		eventually(b, func() error {
+		kit.Eventually(b, func() error {
 			if now := len(b.workers()); now != len(pods) {
 				return fmt.Errorf("%s: %d pods, were %d", x.name, now, len(pods))
 			}
@@ -113,7 +112,7 @@ func (b *bench) putRight(id string, list ...damage) {
 // sameWorkersSoon is sameWorkers that leaves the pods time to settle.
 func (b *bench) sameWorkersSoon(id string) {
 	b.Helper()
-	eventually(b, func() error {
+	kit.Eventually(b, func() error {
 		pods, list := b.workers(), b.show(b.T, id).list("instantiatedVnfInfo", "vnfcResourceInfo")
 		for _, v := range list {
 			if pods[v.text("id")] == "" {
@@ -217,8 +216,8 @@ func TestWhatIsDeletedOrEvictedIsMadeAnewByOneOperationThatNamesIt(t *testing.T)
 	n := len(b.history(t, id))
 	b.remove("Job/once")
 	b.remove("ConfigMap/settings")
-	b.mended(id, n, "ConfigMap/"+b.namespace+"/settings")
-	stays(t, quiet, func() error { return b.counted(id, n+1) })
+	b.repaired(id, n, "ConfigMap/"+b.namespace+"/settings")
+	kit.Stays(t, quiet, func() error { return b.counted(id, n+1) })
 }
 
 func TestADeletedStatefulSetComesBackToItsClaims(t *testing.T) {
@@ -246,9 +245,9 @@ func TestASecretsDriftIsPutBackAndItsValuesAreShownNowhere(t *testing.T) {
 		b.patch("Secret/login", "hand", "{'data': {'password': '"+hidden[1]+"'}}")
 	}
 	b.putRight(id, damage{name: "data", object: "Secret/login", do: change, says: []string{"password", "hand"}})
-	d.pull()
-	d.write(file, d.read(file)+"drift: report\n")
-	d.push("Only tell")
+	d.Pull()
+	d.Write(file, d.Read(file)+"drift: report\n")
+	d.Push("Only tell")
 	change()
 	shown := b.drifted(id, "Secret/"+b.namespace+"/login", "reported")
 	without("GET /jibe/v1/drift", fmt.Sprint(shown))
@@ -267,7 +266,7 @@ func TestASecretsDriftIsPutBackAndItsValuesAreShownNowhere(t *testing.T) {
 // the state, and returns the deviation.
 func (b *bench) drifted(id, key, state string) (deviation object) {
 	b.Helper()
-	eventually(b, func() error {
+	kit.Eventually(b, func() error {
 		for _, x := range decodeList(b.T, b.must(b, 200, "GET", "/jibe/v1/drift", nil).Body) {
 			if x.text("instance") != id {
 				continue
@@ -288,7 +287,7 @@ func (b *bench) drifted(id, key, state string) (deviation object) {
 // undrifted waits until no drift of the instance is shown.
 func (b *bench) undrifted(id string) {
 	b.Helper()
-	eventually(b, func() error {
+	kit.Eventually(b, func() error {
 		if text := string(b.must(b, 200, "GET", "/jibe/v1/drift", nil).Body); strings.Contains(text, id) {
 			return fmt.Errorf("drift is still shown: %s", text)
 		}
@@ -306,7 +305,7 @@ func TestDriftThatIsToBeReportedIsShownEverywhereAndRepairedWhenThatIsSwitchedOn
 		t.Errorf("the deviation: %v", v)
 	}
 	if said := b.drifted(id, key, "reported").text("at"); said == "" {
-		t.Error("it isn't told when the data was changed")
+		t.Error("it doesn't say when the data was changed")
 	}
 	out, errs, code := b.cli(t, "get", "drift")
 	for _, w := range []string{"INSTANCE", "OBJECT", "FIELD", "WANT", "HAVE", "BY", "SINCE", "STATE", key, "data.mode", "fast", "slow", "hand", "reported"} {
@@ -334,7 +333,7 @@ func TestDriftThatIsToBeReportedIsShownEverywhereAndRepairedWhenThatIsSwitchedOn
 			t.Errorf("the metric doesn't show %q: %s", w, metric())
 		}
 	}
-	stays(t, quiet, func() error { return b.counted(id, 1) })
+	kit.Stays(t, quiet, func() error { return b.counted(id, 1) })
 	if mode, _, _ := unstructured.NestedString(b.read("ConfigMap/settings").Object, "data", "mode"); mode != "slow" {
 		t.Errorf("it was put back: %s", mode)
 	}
@@ -350,10 +349,10 @@ func TestDriftThatIsToBeReportedIsShownEverywhereAndRepairedWhenThatIsSwitchedOn
 
 	b.remove("Service/front")
 	b.drifted(id, "Service/"+b.namespace+"/front", "reported")
-	d.pull()
-	d.replace(file, "drift: report", "drift: correct")
-	d.push("Repair it")
-	eventually(t, func() error {
+	d.Pull()
+	d.Replace(file, "drift: report", "drift: correct")
+	d.Push("Repair it")
+	kit.Eventually(t, func() error {
 		ops := b.history(t, id)
 		if last := ops[len(ops)-1]; last.text("operation") != "HEAL" || last.text("operationState") != "COMPLETED" {
 			return fmt.Errorf("the last of %d operations is %s %s", len(ops), last.text("operation"), last.text("operationState"))
@@ -372,114 +371,4 @@ func lineOf(out, id string) string {
 		}
 	}
 	return ""
-}
-
-func TestFieldsOfOtherManagersAreNoDrift(t *testing.T) {
-	b := newBench(t, usual)
-	id, _, _ := b.pushed(twins, "")
-	objects := b.made(id)
-	apply := func(object, text string) {
-		t.Helper()
-		kind, name, _ := strings.Cut(object, "/")
-		if _, err := b.at(kind).Patch(t.Context(), name, types.ApplyPatchType, []byte(strings.ReplaceAll(text, "'", `"`)), metav1.PatchOptions{FieldManager: "another"}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	apply("Deployment/web", "{'apiVersion': 'apps/v1', 'kind': 'Deployment', 'metadata': {'name': 'web', 'annotations': {'another.example/x': '1'}, 'labels': {'another': 'yes'}}, 'spec': {'minReadySeconds': 1, 'revisionHistoryLimit': 3}}")
-	apply("ConfigMap/settings", "{'apiVersion': 'v1', 'kind': 'ConfigMap', 'metadata': {'name': 'settings'}, 'data': {'more': 'keys', 'mode': 'fast'}}") // the same value, owned together
-	apply("Service/front", "{'apiVersion': 'v1', 'kind': 'Service', 'metadata': {'name': 'front', 'annotations': {'lb.example/pool': 'a'}}, 'spec': {'externalTrafficPolicy': 'Local'}}")
-	b.patch("Deployment/web", "hand", "{'metadata': {'annotations': {'hand.example/note': 'seen'}}}")
-	b.patch("ConfigMap/settings", "hand", "{'data': {'handwritten': 'too'}}")
-	b.patch("Service/front", "controller", "{'status': {'conditions': []}}", "status")
-	// What follows on the same watches is real: it is put back, and nothing but it.
-	b.scaled("back", "hand", 3)
-	op := b.mended(id, 1, "Deployment/"+b.namespace+"/back", "spec.replicas")
-	b.remove("Service/front")
-	next := b.mended(id, 2, "Service/"+b.namespace+"/front")
-	b.patch("ConfigMap/settings", "hand", "{'data': {'mode': 'slow'}}")
-	last := b.mended(id, 3, "ConfigMap/"+b.namespace+"/settings", "data.mode")
-	for _, op := range []object{op, next, last} {
-		cause := op.text("operationParams", "cause")
-		for _, foreign := range []string{"another", "minReadySeconds", "handwritten", "note", "more", "externalTrafficPolicy"} {
-			if strings.Contains(cause, foreign) {
-				t.Errorf("what is another's is drift: %s", cause)
-			}
-		}
-	}
-	web, config := b.read("Deployment/web"), b.read("ConfigMap/settings")
-	if got, _, _ := unstructured.NestedInt64(web.Object, "spec", "minReadySeconds"); got != 1 || web.GetAnnotations()["hand.example/note"] != "seen" || web.GetLabels()["another"] != "yes" {
-		t.Errorf("what is another's was taken away: %v", web.Object)
-	}
-	if data, _, _ := unstructured.NestedStringMap(config.Object, "data"); data["more"] != "keys" || data["handwritten"] != "too" || data["mode"] != "fast" {
-		t.Errorf("what is another's was taken away: %v", data)
-	}
-	if got := b.renewed(objects, b.made(id)); !slices.Equal(got, []string{"Service/front"}) {
-		t.Errorf("objects with a new uid: %v", got)
-	}
-	stays(t, quiet, func() error { return b.counted(id, 4) })
-}
-
-func TestReplicasThatAnAutoscalerRulesAreNoDriftAndOutliveAHeal(t *testing.T) {
-	b := newBench(t, usual)
-	id, _, _ := b.pushed(hpa, "")
-	replicas := func(deployment string) int64 {
-		t.Helper()
-		n, _, _ := unstructured.NestedInt64(b.read("Deployment/"+deployment).Object, "spec", "replicas")
-		return n
-	}
-	b.scaled("web", "horizontal-pod-autoscaler", 3)
-	b.scaled("back", "hand", 4)
-	op := b.mended(id, 1, "Deployment/"+b.namespace+"/back")
-	if cause := op.text("operationParams", "cause"); strings.Contains(cause, "/web") {
-		t.Errorf("the autoscaler's replicas are drift: %s", cause)
-	}
-	if web, back := replicas("web"), replicas("back"); web != 3 || back != 1 {
-		t.Errorf("%d and %d replicas, want 3 and 1", web, back)
-	}
-	b.awaitPods(4)
-	b.server.run(t, id, "heal", object{})
-	if web := replicas("web"); web != 3 {
-		t.Errorf("%d replicas after the heal, the autoscaler had set 3", web)
-	}
-	b.awaitPods(4)
-	b.remove("HorizontalPodAutoscaler/web")
-	b.mended(id, 3, "HorizontalPodAutoscaler/"+b.namespace+"/web")
-	if web := replicas("web"); web != 3 {
-		t.Errorf("%d replicas after the repair, want 3", web)
-	}
-}
-
-func TestWhatAMutatingWebhookMakesOfObjectsIsNoDrift(t *testing.T) {
-	b := newBench(t, usual)
-	var asked atomic.Int64
-	b.webhook(true, func(r *admissionv1.AdmissionRequest) verdict {
-		asked.Add(1)
-		switch r.Kind.Kind {
-		case "Deployment":
-			if strings.Contains(string(r.Object.Raw), `"name":"sidecar"`) {
-				return verdict{patch: `[{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": "mirror.example/pause:3.10"}]`}
-			}
-			return verdict{patch: `[{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": "mirror.example/pause:3.10"},
-				{"op": "add", "path": "/spec/template/spec/containers/-", "value": {"name": "sidecar", "image": "mirror.example/mesh:1"}},
-				{"op": "add", "path": "/metadata/labels/injected", "value": "yes"}]`}
-		case "Pod":
-			return verdict{patch: `[{"op": "add", "path": "/metadata/labels/meshed", "value": "yes"}]`}
-		}
-		return verdict{}
-	}, rule("apps", "deployments", regv1.Create, regv1.Update), rule("", "pods", regv1.Create))
-	id, _, _ := b.pushed(twins, "")
-	b.remove("ConfigMap/settings")
-	b.mended(id, 1, "ConfigMap/"+b.namespace+"/settings")
-	b.scaled("web", "hand", 3)
-	op := b.mended(id, 2, "Deployment/"+b.namespace+"/web", "spec.replicas")
-	if cause := op.text("operationParams", "cause"); strings.Contains(cause, "mirror.example") || strings.Contains(cause, "sidecar") {
-		t.Errorf("the webhook's work is drift: %s", cause)
-	}
-	b.server.run(t, id, "scale", scale("SCALE_OUT", "back_aspect", 1))
-	containers, _, _ := unstructured.NestedSlice(b.read("Deployment/web").Object, "spec", "template", "spec", "containers")
-	if text := fmt.Sprint(containers); len(containers) != 2 || !strings.Contains(text, "mirror.example/pause:3.10") || asked.Load() == 0 {
-		t.Errorf("the webhook's work was undone: %s", text)
-	}
-	b.awaitPods(3)
-	stays(t, quiet, func() error { return b.counted(id, 4) })
 }

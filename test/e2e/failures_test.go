@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 // quota bounds the namespace's pods, and returns when the bound is in force.
@@ -28,7 +30,7 @@ func (b *bench) quota(pods string) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	eventually(b, func() error {
+	kit.Eventually(b, func() error {
 		now, err := quotas.Get(b.Context(), q.Name, metav1.GetOptions{})
 		if err == nil && now.Status.Hard.Pods().Cmp(*hard.Pods()) != 0 {
 			err = fmt.Errorf("the quota isn't in force: %v", now.Status.Hard)
@@ -136,7 +138,7 @@ func TestAnInstantiationThatFailsIsRolledBackAndCanBeAskedForAgain(t *testing.T)
 	}
 	// The record says ROLLED_BACK a moment before git does, and until then a request is
 	// refused with the advice to ask again.
-	eventually(t, func() error {
+	kit.Eventually(t, func() error {
 		a := b.rest(t, "POST", instances+"/"+id+"/instantiate", b.request())
 		if a.Status == http.StatusConflict && strings.Contains(string(a.Body), "ask again in a moment") {
 			return fmt.Errorf("%s", a.Body)
@@ -213,7 +215,7 @@ func TestAFailedOperationLetsTheNextRequestWork(t *testing.T) {
 	if s := failed.text("operationState"); s != "FAILED" {
 		t.Errorf("the answer of fail shows %s", s)
 	}
-	eventually(t, func() error {
+	kit.Eventually(t, func() error {
 		if b.show(t, id).get("instantiatedVnfInfo", "metadata", "held") == nil {
 			return fmt.Errorf("the instance doesn't show that it is held: %v", b.show(t, id)["instantiatedVnfInfo"])
 		}
@@ -258,17 +260,17 @@ func TestASecondRequestIsRefusedAndASecondPushWaits(t *testing.T) {
 	b := newBench(t, usual)
 	d := b.clone(t, "desired.git")
 	file := "instances/wait/" + b.namespace + "/vnf.yaml"
-	d.write(file, fmt.Sprintf("name: %[1]s\nvnfdId: %[2]s\nflavour: simple\nlevels: {web_aspect: 0}\nparams: {namespace: %[1]s}\n", b.namespace, byHand))
-	d.push("Run")
+	d.Write(file, fmt.Sprintf("name: %[1]s\nvnfdId: %[2]s\nflavour: simple\nlevels: {web_aspect: 0}\nparams: {namespace: %[1]s}\n", b.namespace, byHand))
+	d.Push("Run")
 	first := b.waiting()
 	id := b.idOf(b.namespace)
 	a := b.must(t, 409, "POST", instances+"/"+id+"/terminate", object{"terminationType": "FORCEFUL"})
 	if !strings.Contains(string(a.Body), b.history(t, id)[0].text("id")) {
 		t.Errorf("the refusal doesn't say what runs: %s", a.Body)
 	}
-	d.pull()
-	d.replace(file, "web_aspect: 0", "web_aspect: 1")
-	d.push("And one more")
+	d.Pull()
+	d.Replace(file, "web_aspect: 0", "web_aspect: 1")
+	d.Push("And one more")
 	if ops := b.history(t, id); len(ops) != 1 || ops[0].text("operationState") != "PROCESSING" {
 		t.Errorf("the second push didn't wait: %v", ops)
 	}
@@ -282,18 +284,18 @@ func TestAPodWithoutRoomIsNamedWhenTheTimeIsUpAndTheLevelCanBePushedBack(t *test
 	b := newBench(t, impatient)
 	d := b.clone(t, "desired.git")
 	file := "instances/huge/" + b.namespace + "/vnf.yaml"
-	d.write(file, fmt.Sprintf("name: %[1]s\nvnfdId: %[2]s\nflavour: simple\nlevels: {web_aspect: 0}\nparams: {namespace: %[1]s}\n", b.namespace, huge))
-	d.push("Run nothing yet")
+	d.Write(file, fmt.Sprintf("name: %[1]s\nvnfdId: %[2]s\nflavour: simple\nlevels: {web_aspect: 0}\nparams: {namespace: %[1]s}\n", b.namespace, huge))
+	d.Push("Run nothing yet")
 	id := b.idOf(b.namespace)
 	b.awaitHistory(id, "INSTANTIATE COMPLETED")
-	d.pull()
-	d.replace(file, "web_aspect: 0", "web_aspect: 1")
-	d.push("One that is too large")
+	d.Pull()
+	d.Replace(file, "web_aspect: 0", "web_aspect: 1")
+	d.Push("One that is too large")
 	ops := b.awaitHistory(id, "INSTANTIATE COMPLETED, SCALE FAILED_TEMP")
 	b.says(ops[1], "not done within 20s", "web-", "Insufficient cpu")
-	d.pull()
-	d.replace(file, "web_aspect: 1", "web_aspect: 0")
-	d.push("Back again")
+	d.Pull()
+	d.Replace(file, "web_aspect: 1", "web_aspect: 0")
+	d.Push("Back again")
 	b.awaitHistory(id, "INSTANTIATE COMPLETED, SCALE ROLLED_BACK")
 	b.awaitPods(0)
 }

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
 	"github.com/jibe-vnfm/jibe/test/testenv"
 )
@@ -20,36 +21,19 @@ import (
 // takes its time with the commit: meanwhile somebody deletes the pod.
 func TestAVNFCThatWasReplacedBeforeItsHealIsNotHealedInItsSuccessor(t *testing.T) {
 	b := newBench(t, usual) // for the namespace; the server is one of this test
-	forge, gate := filepath.Join(t.TempDir(), "forge.git"), t.TempDir()
-	for _, args := range [][]string{{"init", "--quiet", "--bare", "--initial-branch", "main", forge}, {"clone", "--quiet", forge, gate + "/work"}} {
-		if out, err := git(t.Context(), gate, args...); err != nil {
-			t.Fatalf("git %v: %v\n%s", args, err, out)
-		}
-	}
-	d := &desk{t: t, dir: gate + "/work"}
-	d.write("repositories.yaml", "- name: packages\n  url: packages.git\n  branch: main\n")
+	gate := t.TempDir()
 	data := filepath.Join(t.TempDir(), "data")
 	vim, err := process.Keep(data, "type: kubernetes\ndefault: true\nkubeconfig: file:"+testenv.Kubeconfig(t)+"\n")
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.write("vims/local.yaml", vim)
-	d.push("Begin")
-	b.server = serve(t, data, "--remote", "file://"+forge, "--poll", "200ms")
-	p := b.clone(t, "packages/packages.git")
-	if err := writePackage(p.dir, plain, packages[plain]); err != nil {
-		t.Fatal(err)
-	}
-	p.push("Publish")
-	var id string
-	eventually(t, func() error {
-		a := b.rest(t, "POST", instances, object{"vnfdId": plain})
-		if a.Status != http.StatusCreated {
-			return fmt.Errorf("%d: %s", a.Status, a.Body)
-		}
-		id = a.object(t).text("id")
-		return nil
+	forge := process.NewForge(t, map[string]string{
+		"repositories.yaml": "- name: packages\n  url: packages.git\n  branch: main\n",
+		"vims/local.yaml":   vim,
 	})
+	b.server = serve(t, data, "--remote", "file://"+forge, "--poll", "200ms")
+	b.publishPlain(t)
+	id := b.create(plain)
 	b.server.run(t, id, "instantiate", b.request())
 	sick := b.vnfcs(id, "WEB")[0]
 
@@ -65,10 +49,10 @@ func TestAVNFCThatWasReplacedBeforeItsHealIsNotHealedInItsSuccessor(t *testing.T
 		}
 		answered <- answer{a}
 	}()
-	eventually(t, func() error { _, err := os.Stat(gate + "/asked"); return err })
+	kit.Eventually(t, func() error { _, err := os.Stat(gate + "/asked"); return err })
 	b.remove("Pod/" + sick.pod)
 	var successor string
-	eventually(t, func() error {
+	kit.Eventually(t, func() error {
 		for name, p := range b.pods() {
 			if string(p.UID) != sick.uid {
 				successor = name
@@ -205,7 +189,7 @@ func TestAHealWhileAnOperationRunsIsRefusedAndLeavesNoneWaiting(t *testing.T) {
 	}
 	b.bind(pod)
 	b.await(t, path, "COMPLETED")
-	stays(t, quiet, func() error { return b.counted(id, 1) })
+	kit.Stays(t, quiet, func() error { return b.counted(id, 1) })
 	if _, still := b.pods()[pod]; !still {
 		t.Error("a refused heal came true later")
 	}
@@ -233,7 +217,7 @@ func TestAHealThatWasCutShortByAKillHealsOnce(t *testing.T) {
 	if got := changes(op); !slices.Equal(got, []string{"ADDED WEB", "REMOVED WEB"}) {
 		t.Errorf("affected VNFCs: %v", got)
 	}
-	stays(t, quiet, func() error { return b.counted(id, 2) })
+	kit.Stays(t, quiet, func() error { return b.counted(id, 2) })
 	if _, ok := b.pods()[successor]; !ok {
 		t.Errorf("the successor %s was healed as well: %v", successor, gone(nil, b.workers()))
 	}

@@ -10,6 +10,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 // vnfc is a VNFC as the API shows it, in the three forms of its id.
@@ -40,7 +42,7 @@ func chosen(ids ...string) object {
 // message is the last commit's message of the instance's directory.
 func (b *bench) message(dir string) string {
 	b.Helper()
-	return b.clone(b.T, "desired.git").git("log", "-1", "--format=%B", "--", dir)
+	return b.clone(b.T, "desired.git").Git("log", "-1", "--format=%B", "--", dir)
 }
 
 func TestAHealOfVNFCsMakesExactlyThesePodsAnewWhateverTheirKindAndForm(t *testing.T) {
@@ -184,11 +186,11 @@ func TestAHealOfTheWholeVNFMakesEverythingAnewButDataAndAddresses(t *testing.T) 
 		}
 		b.sameWorkers(id)
 	}
-	// Nothing is left to be put right.
-	stays(t, quiet, func() error { return b.counted(id, 7) })
+	// Nothing is left to be repaired.
+	kit.Stays(t, quiet, func() error { return b.counted(id, 7) })
 }
 
-// counted complains unless the instance has n operations.
+// counted is an error unless the instance has n operations.
 func (b *bench) counted(id string, n int) error {
 	b.Helper()
 	ops := b.history(b.T, id)
@@ -266,8 +268,8 @@ func TestAPushedTombstoneHealsOnceHoweverOftenItIsPushed(t *testing.T) {
 	web := b.vnfcs(id, "WEB")[0]
 	tombstone := fmt.Sprintf("condemned:\n  Pod/%s/%s: %s\n", b.namespace, web.pod, web.uid)
 	before := b.workers()
-	d.write(file, d.read(file)+tombstone)
-	d.push("Heal it")
+	d.Write(file, d.Read(file)+tombstone)
+	d.Push("Heal it")
 	ops := b.awaitHistory(id, "INSTANTIATE COMPLETED, HEAL COMPLETED")
 	if got := gone(before, b.workers()); !slices.Equal(got, []string{web.pod}) {
 		t.Errorf("pods that are gone: %v, want %s", got, web.pod)
@@ -277,16 +279,16 @@ func TestAPushedTombstoneHealsOnceHoweverOftenItIsPushed(t *testing.T) {
 	}
 
 	healed := b.workers()
-	d.pull()
-	with := d.read(file)
+	d.Pull()
+	with := d.Read(file)
 	for _, push := range []struct{ subject, text string }{
 		{"Once more", "# the same\n" + with},
 		{"Take it back", strings.Replace(with, tombstone, "", 1)},
 		{"Take that back", with},
 	} {
-		d.pull()
-		d.write(file, push.text)
-		d.push(push.subject)
+		d.Pull()
+		d.Write(file, push.text)
+		d.Push(push.subject)
 	}
 	// What comes after them is done after them.
 	op := b.idle(id, "scale", scale("SCALE_OUT", "web_aspect", 1))
@@ -301,8 +303,8 @@ func TestAPushedTombstoneHealsOnceHoweverOftenItIsPushed(t *testing.T) {
 			t.Errorf("%s is %s: %v", op.text("operation"), op.text("operationState"), op["error"])
 		}
 	}
-	d.pull()
-	if text := d.read(file); strings.Contains(text, web.uid) || strings.Contains(text, "condemned") {
+	d.Pull()
+	if text := d.Read(file); strings.Contains(text, web.uid) || strings.Contains(text, "condemned") {
 		t.Errorf("the commit that Jibe wrote left the spent tombstone:\n%s", text)
 	}
 }
@@ -311,7 +313,7 @@ func TestAPushedTombstoneHealsOnceHoweverOftenItIsPushed(t *testing.T) {
 func (b *bench) idle(id, task string, body object) object {
 	b.Helper()
 	var path string
-	eventually(b, func() error {
+	kit.Eventually(b, func() error {
 		a := b.rest(b.T, "POST", instances+"/"+id+"/"+task, body)
 		if a.Status == http.StatusConflict {
 			return fmt.Errorf("%s", a.Body)

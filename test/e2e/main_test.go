@@ -20,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
 	"github.com/jibe-vnfm/jibe/test/testenv"
 )
@@ -113,7 +114,7 @@ func (h *house) close() error {
 
 // equip pushes the packages and the VIM, as a person does once.
 func (s *server) equip(work string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), kit.Patience)
 	defer cancel()
 	kubeconfig := os.Getenv(testenv.EnvKubeconfig)
 	for _, repo := range []struct {
@@ -149,14 +150,14 @@ func (s *server) equip(work string) error {
 		}},
 	} {
 		dir := filepath.Join(work, filepath.Base(repo.name))
-		if out, err := git(ctx, s.data, "clone", "--quiet", "file://"+filepath.Join(s.data, repo.name), dir); err != nil {
+		if out, err := process.Git(ctx, s.data, "clone", "--quiet", "file://"+filepath.Join(s.data, repo.name), dir); err != nil {
 			return fmt.Errorf("clone %s: %w\n%s", repo.name, err, out)
 		}
 		if err := repo.fill(dir); err != nil {
 			return err
 		}
 		for _, args := range [][]string{{"add", "--all"}, {"commit", "--quiet", "--message", "Begin"}, {"push", "--quiet", "origin", "HEAD:main"}} {
-			if out, err := git(ctx, dir, args...); err != nil {
+			if out, err := process.Git(ctx, dir, args...); err != nil {
 				return fmt.Errorf("%s: git %s: %w\n%s", repo.name, strings.Join(args, " "), err, out)
 			}
 		}
@@ -223,7 +224,7 @@ func (b *bench) pods() map[string]corev1.Pod {
 // awaitPods waits until exactly n pods are Ready and there are no others.
 func (b *bench) awaitPods(n int) {
 	b.Helper()
-	eventually(b, func() error {
+	kit.Eventually(b, func() error {
 		ready := 0
 		pods := b.pods()
 		for _, p := range pods {
@@ -280,7 +281,7 @@ func (b *bench) place(pod string) error {
 func (b *bench) waiting() string {
 	b.Helper()
 	var name string
-	eventually(b, func() error {
+	kit.Eventually(b, func() error {
 		for n, p := range b.pods() {
 			if p.Spec.NodeName == "" {
 				name = n

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/published"
 )
 
@@ -96,7 +97,7 @@ func (b *bench) subscribe(r *receiver, filter object) string {
 	return id
 }
 
-func TestSubscribersHearOfEveryStateOfBothDoorsInOrder(t *testing.T) {
+func TestSubscribersAreNotifiedOfEveryStateOfRequestsAndPushesInOrder(t *testing.T) {
 	b := newBench(t, usual)
 	all, failures := newReceiver(t), newReceiver(t)
 	mine := object{"vnfInstanceNames": []string{b.Name(), b.namespace}}
@@ -113,7 +114,7 @@ func TestSubscribersHearOfEveryStateOfBothDoorsInOrder(t *testing.T) {
 	b.await(t, path, "FAILED_TEMP")
 	b.must(t, 202, "POST", path+"/rollback", nil)
 	b.await(t, path, "ROLLED_BACK")
-	eventually(t, func() error {
+	kit.Eventually(t, func() error {
 		a := b.rest(t, "POST", instances+"/"+id+"/terminate", object{"terminationType": "FORCEFUL"})
 		if a.Status != http.StatusAccepted {
 			return fmt.Errorf("%d: %s", a.Status, a.Body)
@@ -143,19 +144,19 @@ func TestSubscribersHearOfEveryStateOfBothDoorsInOrder(t *testing.T) {
 	b.quota("9")
 	d := b.clone(t, "desired.git")
 	dir := "instances/heard/" + b.namespace
-	d.write(dir+"/vnf.yaml", fmt.Sprintf("name: %[1]s\nvnfdId: %[2]s\nflavour: simple\nparams: {namespace: %[1]s}\n", b.namespace, plain))
-	d.push("Run")
+	d.Write(dir+"/vnf.yaml", fmt.Sprintf("name: %[1]s\nvnfdId: %[2]s\nflavour: simple\nparams: {namespace: %[1]s}\n", b.namespace, plain))
+	d.Push("Run")
 	id = b.idOf(b.namespace)
 	b.awaitHistory(id, "INSTANTIATE COMPLETED")
-	d.pull()
-	d.git("rm", "-r", "--quiet", dir)
-	d.push("Remove")
+	d.Pull()
+	d.Git("rm", "-r", "--quiet", dir)
+	d.Push("Remove")
 	hears(t, all, id, "Creation, INSTANTIATE STARTING, INSTANTIATE PROCESSING, INSTANTIATE COMPLETED, TERMINATE STARTING, TERMINATE PROCESSING, TERMINATE COMPLETED, Deletion")
 }
 
 func hears(t *testing.T, r *receiver, instance, want string) {
 	t.Helper()
-	eventually(t, func() error {
+	kit.Eventually(t, func() error {
 		if got := r.brief(instance); got != want {
 			return fmt.Errorf("heard %s\nwant %s", got, want)
 		}

@@ -9,7 +9,6 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
-	"testing"
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -23,6 +22,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
+	"github.com/jibe-vnfm/jibe/test/kit"
+	"github.com/jibe-vnfm/jibe/test/process"
 	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
@@ -204,35 +205,25 @@ func changes(op object) []string {
 
 // pushed defines and instantiates an instance by a push; more is YAML that its
 // file has beside.
-func (b *bench) pushed(vnfd, more string) (id, file string, d *desk) {
+func (b *bench) pushed(vnfd, more string) (id, file string, d *process.Desk) {
 	b.Helper()
 	d = b.clone(b.T, "desired.git")
 	file = "instances/pushed/" + b.namespace + "/vnf.yaml"
-	d.write(file, fmt.Sprintf("name: %[1]s\nvnfdId: %[2]s\nflavour: simple\nparams: {namespace: %[1]s, lcm-kubernetes-def-files: [Files/kubernetes/all.yaml]}\n%[3]s", b.namespace, vnfd, more))
-	d.push("Run")
+	d.Write(file, fmt.Sprintf("name: %[1]s\nvnfdId: %[2]s\nflavour: simple\nparams: {namespace: %[1]s, lcm-kubernetes-def-files: [Files/kubernetes/all.yaml]}\n%[3]s", b.namespace, vnfd, more))
+	d.Push("Run")
 	id = b.idOf(b.namespace)
 	b.awaitHistory(id, "INSTANTIATE COMPLETED")
-	d.pull()
+	d.Pull()
 	return id, file, d
 }
 
 // everything instantiates the package that has one of everything, with its volumes.
-func (b *bench) everything() (id, file string, d *desk) {
+func (b *bench) everything() (id, file string, d *process.Desk) {
 	b.Helper()
 	for _, claim := range []string{"data-store-0", "library", "library"} { // one more, for a successor
 		b.volume(claim)
 	}
 	return b.pushed(whole, "")
-}
-
-// stays fails the test if f complains within a while: for what must not happen.
-func stays(t testing.TB, while time.Duration, f func() error) {
-	t.Helper()
-	for end := time.Now().Add(while); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
-		if err := f(); err != nil {
-			t.Fatal(err)
-		}
-	}
 }
 
 // verdict is what a webhook says: a reason to refuse, or a JSON patch.
@@ -302,7 +293,7 @@ func (b *bench) webhook(mutating bool, f func(*admissionv1.AdmissionRequest) ver
 			b.Error(err)
 		}
 	})
-	eventually(b, func() error { // the API server learns of it by and by
+	kit.Eventually(b, func() error { // the API server learns of it by and by
 		_, err := b.api.CoreV1().ServiceAccounts(b.namespace).Create(b.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: probe}}, metav1.CreateOptions{DryRun: []string{"All"}})
 		if err != nil {
 			return err

@@ -68,9 +68,9 @@ func TestWhatOthersDoToVirtualMachinesIsShownAndRepaired(t *testing.T) {
 	c.undrifted(id)
 
 	c.step("terminate")
-	d.pull()
-	d.git("rm", "-r", "--quiet", "instances/site-a")
-	d.push("Terminate")
+	d.Pull()
+	d.Git("rm", "-r", "--quiet", "instances/site-a")
+	d.Push("Terminate")
 	c.outcome(id, 5, "TERMINATE COMPLETED")
 	c.nothingIsLeft(id)
 	c.step("done")

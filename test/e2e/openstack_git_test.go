@@ -10,6 +10,9 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
+
+	"github.com/jibe-vnfm/jibe/test/kit"
+	"github.com/jibe-vnfm/jibe/test/process"
 )
 
 // machinesFile is the text of a vnf.yaml; more is YAML that it has beside.
@@ -23,15 +26,15 @@ func machinesFile(name, vnfd, vim, more string, links ...object) string {
 }
 
 // pushed defines and instantiates an instance by a push.
-func (c *cloud) pushed(vnfd, more string, links ...object) (id, file string, d *desk) {
+func (c *cloud) pushed(vnfd, more string, links ...object) (id, file string, d *process.Desk) {
 	c.Helper()
 	d = c.clone(c.T, "desired.git")
 	file = "instances/site-a/vnf/vnf.yaml"
-	d.write(file, machinesFile("pushed", vnfd, "openstack-a", more, links...))
-	d.push("Run")
+	d.Write(file, machinesFile("pushed", vnfd, "openstack-a", more, links...))
+	d.Push("Run")
 	id = c.own(c.idOf("pushed"))
 	c.outcome(id, 0, "INSTANTIATE COMPLETED")
-	d.pull()
+	d.Pull()
 	return id, file, d
 }
 
@@ -80,15 +83,15 @@ func TestCommitsBringVirtualMachinesThroughTheirLife(t *testing.T) {
 		t.Errorf("after scaling in without %s there are %v", victim, now)
 	}
 	c.shown(id)
-	d.pull()
+	d.Pull()
 	c.turns(id, file, d, blue)
 	c.connects(id, file, d, ext)
 
 	c.step("terminate")
-	d.pull()
-	d.git("rm", "-r", "--quiet", filepath.Dir(file))
+	d.Pull()
+	d.Git("rm", "-r", "--quiet", filepath.Dir(file))
 	before := len(c.history(t, id))
-	d.push("Terminate")
+	d.Push("Terminate")
 	c.outcome(id, before, "TERMINATE COMPLETED")
 	c.nothingIsLeft(id)
 	c.step("done")
@@ -96,15 +99,15 @@ func TestCommitsBringVirtualMachinesThroughTheirLife(t *testing.T) {
 
 // turns changes the package blue-green: first the revert of a commit rolls back what
 // failed, then the change succeeds.
-func (c *cloud) turns(id, file string, d *desk, blue string) {
+func (c *cloud) turns(id, file string, d *process.Desk, blue string) {
 	c.Helper()
 	c.step("a blue-green change that fails")
 	before, servers := len(c.history(c.T, id)), c.machines(id)
-	d.pull()
-	d.git("checkout", "--quiet", "-b", "upgrade")
-	d.replace(file, indexed1, indexed2)
-	d.write(file, d.read(file)+"update: {strategy: blueGreen, coordinate: {new: Scripts/tell.sh, old: Scripts/tell.sh}}\n")
-	d.commit("Upgrade")
+	d.Pull()
+	d.Git("checkout", "--quiet", "-b", "upgrade")
+	d.Replace(file, indexed1, indexed2)
+	d.Write(file, d.Read(file)+"update: {strategy: blueGreen, coordinate: {new: Scripts/tell.sh, old: Scripts/tell.sh}}\n")
+	d.Commit("Upgrade")
 	kind, steps, _ := c.steps(d, filepath.Dir(file), "--commit", "upgrade")
 	order := []string{"apply Stack/vnf-" + id + "-1", "hook coordinate_new", "hook coordinate_old", "delete Stack/vnf-" + id}
 	at := -1
@@ -116,9 +119,9 @@ func (c *cloud) turns(id, file string, d *desk, blue string) {
 		at = i
 	}
 	c.tell("fail", 1)
-	d.git("checkout", "--quiet", "main")
-	d.git("merge", "--quiet", "upgrade")
-	if out, err := d.tryPush(); err != nil {
+	d.Git("checkout", "--quiet", "main")
+	d.Git("merge", "--quiet", "upgrade")
+	if out, err := d.TryPush(); err != nil {
 		c.Fatalf("%v: %s", err, out)
 	}
 	op := c.outcome(id, before, "CHANGE_VNFPKG FAILED_TEMP")
@@ -130,20 +133,20 @@ func (c *cloud) turns(id, file string, d *desk, blue string) {
 		c.Errorf("the stacks are %v (%v)", both, err)
 	}
 	c.step("the revert rolls back")
-	d.git("fetch", "--quiet")
-	upgrade := strings.TrimSpace(d.git("rev-parse", "HEAD"))
-	d.pull()
-	if out, err := git(c.Context(), d.dir, "revert", "--no-edit", upgrade); err != nil {
+	d.Git("fetch", "--quiet")
+	upgrade := strings.TrimSpace(d.Git("rev-parse", "HEAD"))
+	d.Pull()
+	if out, err := process.Git(c.Context(), d.Dir(), "revert", "--no-edit", upgrade); err != nil {
 		// Jibe completed the file: what it filled in goes as well.
 		c.Logf("revert: %s", out)
-		d.git("revert", "--abort")
-		d.git("checkout", "--quiet", upgrade+"~", "--", file)
-		d.commit("Revert the upgrade")
+		d.Git("revert", "--abort")
+		d.Git("checkout", "--quiet", upgrade+"~", "--", file)
+		d.Commit("Revert the upgrade")
 	}
-	if out, err := d.tryPush(); err != nil {
+	if out, err := d.TryPush(); err != nil {
 		c.Fatalf("%v: %s", err, out)
 	}
-	eventually(c.T, func() error {
+	kit.Eventually(c.T, func() error {
 		if now := c.history(c.T, id)[before].text("operationState"); now != "ROLLED_BACK" {
 			return fmt.Errorf("the change is %s", now)
 		}
@@ -156,16 +159,16 @@ func (c *cloud) turns(id, file string, d *desk, blue string) {
 	c.shown(id)
 
 	c.step("a blue-green change")
-	d.pull()
+	d.Pull()
 	if n := len(c.history(c.T, id)); n != before+1 {
 		c.Fatalf("%d operations, want %d", n, before+1)
 	}
-	d.replace(file, indexed1, indexed2)
-	if !strings.Contains(d.read(file), "update:") {
-		d.write(file, d.read(file)+"update: {strategy: blueGreen, coordinate: {new: Scripts/tell.sh, old: Scripts/tell.sh}}\n")
+	d.Replace(file, indexed1, indexed2)
+	if !strings.Contains(d.Read(file), "update:") {
+		d.Write(file, d.Read(file)+"update: {strategy: blueGreen, coordinate: {new: Scripts/tell.sh, old: Scripts/tell.sh}}\n")
 	}
-	first := len(c.told())
-	d.push("Upgrade again")
+	first := len(c.hookInputs())
+	d.Push("Upgrade again")
 	c.outcome(id, before+1, "CHANGE_VNFPKG COMPLETED")
 	all, err := c.stacks(c.Context(), id)
 	if err != nil || len(all) != 1 || slices.Contains(slices.Collect(maps.Values(all)), blue) {
@@ -177,11 +180,11 @@ func (c *cloud) turns(id, file string, d *desk, blue string) {
 		}
 	}
 	var hooks []string
-	for _, call := range c.told()[first:] {
+	for _, call := range c.hookInputs()[first:] {
 		hooks = append(hooks, call.text("hook"))
 		for _, side := range []string{"old", "new"} {
 			if n := len(call.list("targets", side)); n != len(servers) {
-				c.Errorf("%s was told of %d %s machines", call.text("hook"), n, side)
+				c.Errorf("%s got %d %s machines", call.text("hook"), n, side)
 			}
 		}
 	}
@@ -193,16 +196,16 @@ func (c *cloud) turns(id, file string, d *desk, blue string) {
 
 // connects changes how the VNF is connected: by a commit, and by a request that fails and
 // is rolled back.
-func (c *cloud) connects(id, file string, d *desk, ext string) {
+func (c *cloud) connects(id, file string, d *process.Desk, ext string) {
 	c.Helper()
 	c.step("change connectivity by a commit")
 	before := len(c.history(c.T, id))
-	d.pull()
+	d.Pull()
 	text, err := json.Marshal([]object{link("front", ext, "CP1"), link("back", "net0", "CP2")})
 	if err != nil {
 		c.Fatal(err)
 	}
-	lines := strings.Split(d.read(file), "\n")
+	lines := strings.Split(d.Read(file), "\n")
 	for i, l := range lines {
 		if strings.HasPrefix(l, "extVirtualLinks:") {
 			lines[i] = "extVirtualLinks: " + string(text)
@@ -212,8 +215,8 @@ func (c *cloud) connects(id, file string, d *desk, ext string) {
 			break
 		}
 	}
-	d.write(file, strings.Join(lines, "\n"))
-	d.push("Connect to another network")
+	d.Write(file, strings.Join(lines, "\n"))
+	d.Push("Connect to another network")
 	op := c.outcome(id, before, "CHANGE_EXT_CONN COMPLETED")
 	if got := c.portsOf(id, "CP1"); !slices.Equal(got, []string{ext}) {
 		c.Errorf("the ports of CP1 are at %v, want %s", got, ext)

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 // dies kills the server as kill -9 does, and starts it again on its data.
@@ -19,7 +21,7 @@ func (c *cloud) scene(id string) string {
 	c.Helper()
 	s := c.do("heat", "GET", nil, "stacks", "vnf-"+id).get("stack")
 	stack, _ := s.(map[string]any)
-	text := fmt.Sprintf("stack %v, script %d, servers", stack["stack_status"], len(c.told()))
+	text := fmt.Sprintf("stack %v, script %d, servers", stack["stack_status"], len(c.hookInputs()))
 	for _, m := range c.machines(id) {
 		text += " " + m.vdu + " " + m.status
 	}
@@ -32,11 +34,11 @@ func TestAKilledServerCarriesVirtualMachinesOnWhereverItWas(t *testing.T) {
 	d := c.clone(t, "desired.git")
 	file := func(name string) string { return "instances/site-a/" + name + "/vnf.yaml" }
 	for _, name := range []string{"one", "two"} {
-		d.write(file(name), machinesFile(name, grouped1, "openstack-a", "", link("front", "net0", "CP1", "CP2")))
+		d.Write(file(name), machinesFile(name, grouped1, "openstack-a", "", link("front", "net0", "CP1", "CP2")))
 	}
-	d.push("Run two")
+	d.Push("Run two")
 	ids := []string{c.own(c.idOf("one")), c.own(c.idOf("two"))}
-	eventually(t, func() error {
+	kit.Eventually(t, func() error {
 		if all, err := c.stacks(t.Context(), ids[0]); err != nil || len(all) == 0 {
 			return fmt.Errorf("no stack yet (%w)", err)
 		}
@@ -51,15 +53,15 @@ func TestAKilledServerCarriesVirtualMachinesOnWhereverItWas(t *testing.T) {
 	}
 
 	before := c.machines(ids[0])
-	d.pull()
+	d.Pull()
 	for _, name := range []string{"one", "two"} {
-		d.replace(file(name), grouped1, grouped2)
-		d.write(file(name), d.read(file(name))+"update: {coordinate: {new: Scripts/tell.sh, old: Scripts/tell.sh}}\n")
+		d.Replace(file(name), grouped1, grouped2)
+		d.Write(file(name), d.Read(file(name))+"update: {coordinate: {new: Scripts/tell.sh, old: Scripts/tell.sh}}\n")
 	}
-	d.push("Upgrade both")
+	d.Push("Upgrade both")
 	const most = 6
 	kills, last := 0, c.scene(ids[0])
-	for end := time.Now().Add(patience); kills < most && time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+	for end := time.Now().Add(kit.Patience); kills < most && time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 		if ops := c.history(t, ids[0]); len(ops) == 2 && ops[1].text("operationState") == "COMPLETED" {
 			break
 		}
@@ -87,21 +89,21 @@ func TestAKilledServerCarriesVirtualMachinesOnWhereverItWas(t *testing.T) {
 		}
 	}
 	units := map[string]bool{}
-	for _, call := range c.told() {
+	for _, call := range c.hookInputs() {
 		units[call.text("instance", "id")+" "+call.text("target", "unit", "name")] = true
 	}
 	for _, id := range ids {
 		for _, m := range c.machines(id) {
 			if !units[id+" "+m.id] {
-				t.Errorf("the script was never told of %+v, only of %v", m, units)
+				t.Errorf("the hook never got %+v, only of %v", m, units)
 			}
 		}
 	}
 
 	c.step("terminate both")
-	d.pull()
-	d.git("rm", "-r", "--quiet", "instances/site-a")
-	d.push("Terminate")
+	d.Pull()
+	d.Git("rm", "-r", "--quiet", "instances/site-a")
+	d.Push("Terminate")
 	for _, id := range ids {
 		c.outcome(id, 2, "TERMINATE COMPLETED")
 		c.nothingIsLeft(id)

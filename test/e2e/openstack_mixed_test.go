@@ -17,10 +17,10 @@ func TestOneFileRunsAVNFAtKubernetesAndOpenStack(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := c.clone(t, "desired.git")
-	d.write("vims/kube-a.yaml", c.process.Keep(t, "type: kubernetes\nkubeconfig: file:"+kubeconfig+"\n"))
+	d.Write("vims/kube-a.yaml", c.process.Keep(t, "type: kubernetes\nkubeconfig: file:"+kubeconfig+"\n"))
 	const file = "instances/site-a/mixed/vnf.yaml"
-	d.write(file, machinesFile("mixed", mixed1, "kube-a", "placement: {DB: openstack-a}\nlevels: {web_aspect: 1}\nparams: {namespace: "+c.namespace+"}\n", link("database", "net0", "DB_CP")))
-	d.push("Run")
+	d.Write(file, machinesFile("mixed", mixed1, "kube-a", "placement: {DB: openstack-a}\nlevels: {web_aspect: 1}\nparams: {namespace: "+c.namespace+"}\n", link("database", "net0", "DB_CP")))
+	d.Push("Run")
 	id := c.own(c.idOf("mixed"))
 	op := c.outcome(id, 0, "INSTANTIATE COMPLETED")
 	c.affected(op, "ADDED", "DB", "WEB", "WEB")
@@ -43,9 +43,9 @@ func TestOneFileRunsAVNFAtKubernetesAndOpenStack(t *testing.T) {
 	both(2, 1)
 
 	c.step("another level at both")
-	d.pull()
-	d.replace(file, "web_aspect: 1", "web_aspect: 0, db_aspect: 1")
-	d.push("Scale")
+	d.Pull()
+	d.Replace(file, "web_aspect: 1", "web_aspect: 0, db_aspect: 1")
+	d.Push("Scale")
 	c.outcome(id, 1, "SCALE_TO_LEVEL COMPLETED")
 	c.awaitPods(1)
 	both(1, 2)
@@ -66,9 +66,9 @@ func TestOneFileRunsAVNFAtKubernetesAndOpenStack(t *testing.T) {
 	}
 
 	c.step("terminate")
-	d.pull()
-	d.git("rm", "-r", "--quiet", "instances/site-a")
-	d.push("Terminate")
+	d.Pull()
+	d.Git("rm", "-r", "--quiet", "instances/site-a")
+	d.Push("Terminate")
 	c.outcome(id, 3, "TERMINATE COMPLETED")
 	c.awaitPods(0)
 	c.nothingIsLeft(id)

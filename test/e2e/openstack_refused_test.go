@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
+
+	"github.com/jibe-vnfm/jibe/test/process"
 )
 
 func TestWhatTheCloudHasNotIsSaidBeforeAStackExists(t *testing.T) {
@@ -13,14 +15,14 @@ func TestWhatTheCloudHasNotIsSaidBeforeAStackExists(t *testing.T) {
 	// A package that Heat takes for nonsense.
 	odd := "e2e00000-0000-4000-8000-" + uuid.NewString()[24:]
 	d := c.clone(t, "packages/packages.git")
-	c.lay(filepath.Join(d.dir, "odd"), grouped1)
-	top := &desk{t: t, dir: filepath.Join(d.dir, "odd")}
+	c.lay(filepath.Join(d.Dir(), "odd"), grouped1)
+	top := process.DeskAt(t, filepath.Join(d.Dir(), "odd"))
 	for _, file := range []string{"Definitions/vm_asg_types.yaml", "Definitions/vm_asg_top.vnfd.yaml"} {
-		top.write(file, strings.ReplaceAll(top.read(file), grouped1, odd))
+		top.Write(file, strings.ReplaceAll(top.Read(file), grouped1, odd))
 	}
-	top.write("BaseHOT/simple/top.yaml", top.read("BaseHOT/simple/top.yaml")+"\n  odd:\n    type: OS::Nova::Sever\n")
-	d.push("Publish nonsense")
-	c.known(odd)
+	top.Write("BaseHOT/simple/top.yaml", top.Read("BaseHOT/simple/top.yaml")+"\n  odd:\n    type: OS::Nova::Sever\n")
+	d.Push("Publish nonsense")
+	c.process.AwaitPackages(c, odd)
 
 	nfv := func(vdu string, value object) object {
 		return object{"nfv": object{"VDU": object{vdu: value}}}

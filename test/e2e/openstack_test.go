@@ -18,6 +18,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
 	"github.com/jibe-vnfm/jibe/test/testenv"
 )
@@ -50,7 +51,7 @@ type cloud struct {
 	mine     []string
 }
 
-// newCloud starts a server with the VIM openstack-a and packages whose programs it runs.
+// newCloud starts a server with the VIM openstack-a and packages whose hooks it runs.
 func newCloud(t *testing.T, packages ...string) *cloud {
 	t.Helper()
 	at := testenv.OpenStack(t)
@@ -70,16 +71,16 @@ func newCloud(t *testing.T, packages ...string) *cloud {
 	t.Cleanup(c.sweep)
 	c.start(filepath.Join(process.ShortTempDir(t), "data"))
 	d := c.clone(t, "desired.git")
-	d.write("repositories.yaml", "- name: packages\n  url: packages.git\n  branch: main\n  hooks: true\n")
-	d.write("vims/openstack-a.yaml", c.process.Keep(t, at.VIM()))
-	d.push("Begin")
+	d.Write("repositories.yaml", "- name: packages\n  url: packages.git\n  branch: main\n  hooks: true\n")
+	d.Write("vims/openstack-a.yaml", c.process.Keep(t, at.VIM()))
+	d.Push("Begin")
 	d = c.clone(t, "packages/packages.git")
 	for _, id := range packages {
-		c.lay(filepath.Join(d.dir, samples[id]), id)
+		c.lay(filepath.Join(d.Dir(), samples[id]), id)
 	}
-	d.push("Publish")
+	d.Push("Publish")
 	for _, id := range packages {
-		c.known(id)
+		c.process.AwaitPackages(c, id)
 	}
 	return c
 }
@@ -96,11 +97,11 @@ func (c *cloud) lay(dir, id string) {
 	if err := os.CopyFS(dir, os.DirFS(filepath.Join(process.Root(), "examples", "packages", samples[id]))); err != nil {
 		c.Fatal(err)
 	}
-	d := &desk{t: c.T, dir: dir}
+	d := process.DeskAt(c, dir)
 	// Its checksums are of files that aren't here any more.
-	meta := d.read("TOSCA-Metadata/TOSCA.meta")
+	meta := d.Read("TOSCA-Metadata/TOSCA.meta")
 	head, _, _ := strings.Cut(meta, "\n\n")
-	d.write("TOSCA-Metadata/TOSCA.meta", head+"\n")
+	d.Write("TOSCA-Metadata/TOSCA.meta", head+"\n")
 	if c.calls == "" {
 		var err error
 		if c.calls, err = os.MkdirTemp("", "jibe-script-"); err != nil { // as in scripted
@@ -112,8 +113,8 @@ func (c *cloud) lay(dir, id string) {
 		}
 	}
 	script := filepath.Join(dir, "Scripts", "tell.sh")
-	d.write("Scripts/tell.sh", fmt.Sprintf(`#!/bin/sh
-# Tells of its call, and fails or waits where it is told to.
+	d.Write("Scripts/tell.sh", fmt.Sprintf(`#!/bin/sh
+# Reports its call, and fails or waits where the test says so.
 cd %s || exit
 n=1
 while ! mkdir of-$n 2>/dev/null; do
@@ -143,8 +144,8 @@ func (c *cloud) tell(what string, n int) {
 	}
 }
 
-// told are the inputs of the script's calls, in order.
-func (c *cloud) told() []object {
+// hookInputs are the inputs of the script's calls, in order.
+func (c *cloud) hookInputs() []object {
 	c.Helper()
 	var all []object
 	for {
@@ -289,22 +290,28 @@ func (c *cloud) own(id string) string {
 }
 
 func (c *cloud) sweep() {
-	ctx, cancel := context.WithTimeout(c.background(), patience)
-	defer cancel()
+	ctx := c.background()
 	if c.server != nil {
 		c.process.Kill() // it would make stacks anew
 	}
 	for _, id := range c.mine {
-		for ; ctx.Err() == nil; time.Sleep(time.Second) {
+		err := kit.Poll(ctx, kit.Patience, func() error {
 			stacks, err := c.stacks(ctx, id)
-			if err == nil && len(stacks) == 0 {
-				break
+			if err != nil {
+				return err
 			}
 			for name, stack := range stacks {
 				if _, err := c.ask(ctx, "heat", "DELETE", nil, "stacks", name, stack); err != nil {
 					c.Logf("delete stack %s: %v", name, err)
 				}
 			}
+			if len(stacks) > 0 {
+				return fmt.Errorf("%d stacks of %s are left", len(stacks), id)
+			}
+			return nil
+		})
+		if err != nil {
+			c.Error(err)
 		}
 	}
 }

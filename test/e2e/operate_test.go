@@ -7,11 +7,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"syscall"
 	"testing"
 
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
 )
 
@@ -114,7 +114,7 @@ func TestADesiredRepositoryThatIsDamagedIsSaidToBe(t *testing.T) {
 // writable waits until the server says so of its disk: by /readyz and by its metric.
 func (s *server) writable(t *testing.T, status int, says, metric string) {
 	t.Helper()
-	eventually(t, func() error {
+	kit.Eventually(t, func() error {
 		if a := s.rest(t, "GET", "/readyz", nil); a.Status != status || !strings.Contains(string(a.Body), says) {
 			return fmt.Errorf("/readyz is %d: %s", a.Status, a.Body)
 		}
@@ -166,9 +166,9 @@ func TestAFullDiskIsSaidToBeAndPasses(t *testing.T) {
 		t.Errorf("a request on a full disk: %d: %s", a.Status, a.Body)
 	}
 	d := s.clone(t, "desired.git")
-	d.write("instances/x/vnf.yaml", "vnfdId: "+plain+"\nstate: notInstantiated\n")
-	d.commit("Onto a full disk")
-	out, pushErr := d.tryPush()
+	d.Write("instances/x/vnf.yaml", "vnfdId: "+plain+"\nstate: notInstantiated\n")
+	d.Commit("Onto a full disk")
+	out, pushErr := d.TryPush()
 	if pushErr == nil {
 		t.Errorf("a push onto a full disk is accepted:\n%s", out)
 	}
@@ -178,16 +178,16 @@ func TestAFullDiskIsSaidToBeAndPasses(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.writable(t, http.StatusOK, "ok", "jibe_data_writable 1")
-	eventually(t, func() error {
+	kit.Eventually(t, func() error {
 		if a := s.rest(t, "POST", instances, object{"vnfdId": plain}); a.Status != http.StatusCreated {
 			return fmt.Errorf("a request when there is room again: %d: %s", a.Status, a.Body)
 		}
 		return nil
 	})
-	if out, err := d.tryPush(); err != nil {
+	if out, err := d.TryPush(); err != nil {
 		t.Errorf("a push when there is room again: %v\n%s", err, out)
 	}
-	eventually(t, func() error {
+	kit.Eventually(t, func() error {
 		if n := len(decodeList(t, s.must(t, 200, "GET", instances, nil).Body)); n != 2 {
 			return fmt.Errorf("%d instances, want 2", n)
 		}
@@ -195,80 +195,14 @@ func TestAFullDiskIsSaidToBeAndPasses(t *testing.T) {
 	})
 }
 
-// stable replaces what differs from run to run.
-func stable(text string) string {
-	for _, r := range []struct{ pattern, by string }{
-		{`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`, "ID"}, {`\b[0-9a-f]{40}\b`, "HASH"},
-		{`\d{4}-\d\d-\d\dT[0-9:.]+Z`, "TIME"}, {`\b\d+(\.\d+)?m?s\b`, "TOOK"}, {`http://127.0.0.1:\d+`, "URL"}, {` +`, " "}, {` \n`, "\n"},
-	} {
-		text = regexp.MustCompile(r.pattern).ReplaceAllString(text, r.by)
-	}
-	return strings.TrimSpace(text)
-}
-
-func TestGetShowsWhatIsGoingOn(t *testing.T) {
-	t.Parallel()
-	s := serve(t, filepath.Join(t.TempDir(), "data"))
-	if err := s.equip(t.TempDir()); err != nil {
-		t.Fatal(err)
-	}
-	d := s.clone(t, "desired.git")
-	d.write("vims/cloud.yaml", "type: sim\n")
-	d.write("instances/a/vnf.yaml", "name: web-a\nvnfdId: "+webapp+"\nflavour: simple\nvim: cloud\nlevels: {vdu1_aspect: 1}\n")
-	d.push("Run")
-	var id string
-	eventually(t, func() error {
-		out, errs, code := s.cli(t, "get", "instances")
-		if code != 0 || !strings.Contains(out, " INSTANTIATED") {
-			return fmt.Errorf("%d: %s%s", code, out, errs)
-		}
-		id = strings.Fields(strings.Split(out, "\n")[1])[0]
-		return nil
-	})
-	for args, want := range map[string]string{
-		"get instances": "ID NAME STATE PRODUCT VERSION LEVELS VNFCS NOTE\nID web-a INSTANTIATED webapp 1.0 both=0,vdu1_aspect=1,vdu2_aspect=0 3",
-		"get instance " + id: `ID ID
-NAME web-a
-STATE INSTANTIATED
-PRODUCT webapp
-VERSION 1.0
-LEVELS both=0,vdu1_aspect=1,vdu2_aspect=0
-VNFCS 3
-
-VNFCS
- VDU1 *
- VDU1 *
- VDU2 *`,
-		"get operations":           "ID OPERATION STATE INSTANCE STARTED TOOK AUTO ERROR\nID INSTANTIATE COMPLETED ID TIME TOOK false",
-		"get subscriptions":        "ID CALLBACK VERBOSITY\nno subscriptions",
-		"get operations -o json":   `*"operation": "INSTANTIATE"*`,
-		"get instances -o yaml":    `*vnfInstanceName: web-a*`,
-		"get packages":             "VNFD VERSION REPOSITORY REF PATH TREE*" + "ID 1.0 packages main webapp HASH*",
-		"get instances -o nothing": "",
-	} {
-		out, errs, code := s.cli(t, strings.Fields(args)...)
-		if want == "" {
-			if code != 1 || !strings.Contains(errs, "table, json or yaml") {
-				t.Errorf("jibe %s: %d: %s", args, code, errs)
-			}
-			continue
-		}
-		pattern := "^(?s)" + strings.ReplaceAll(regexp.QuoteMeta(want), `\*`, `.*`) + "$"
-		if code != 0 || !regexp.MustCompile(pattern).MatchString(stable(out)) {
-			t.Errorf("jibe %s: %d %s\n%s\nwant\n%s", args, code, errs, stable(out), want)
+func TestProbesAndMetricsNeedNoToken(t *testing.T) {
+	b := newBench(t, usual)
+	for path, want := range map[string]string{"/healthz": "ok", "/readyz": "ok", "/metrics": "jibe_"} {
+		if a := b.must(t, 200, "GET", path, nil, "Authorization", "none"); !strings.Contains(string(a.Body), want) {
+			t.Errorf("%s: %s", path, a.Body)
 		}
 	}
-	out, errs, code := s.cli(t, "get", "operation", "none")
-	if code != 1 || !strings.Contains(errs, "404") || !strings.Contains(errs, "none does not exist") {
-		t.Errorf("an operation that isn't there: %d: %s%s", code, out, errs)
-	}
-	cmd := exec.CommandContext(t.Context(), program(t), "get", "instances", "--server", s.url)
-	cmd.Env = process.Environment()
-	if text, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(text), "--token-file") {
-		t.Errorf("without a token: %v: %s", err, text)
-	}
-	cmd = exec.CommandContext(t.Context(), program(t), "get", "instances", "--server", "http://127.0.0.1:1")
-	if text, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(text), "is `jibe serve` running?") {
-		t.Errorf("without a server: %v: %s", err, text)
+	for _, path := range []string{process.Instances, "/jibe/v1/packages"} {
+		b.must(t, 401, "GET", path, nil, "Authorization", "none")
 	}
 }

@@ -51,14 +51,14 @@ func TestABadPushIsRefusedWithFileLineReasonAndRemedy(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := b.clone(t, "desired.git")
 			for path, text := range tt.files {
-				d.write(path, text)
+				d.Write(path, text)
 			}
-			validated, errs, code := b.cli(t, "validate", d.dir)
+			validated, errs, code := b.cli(t, "validate", d.Dir())
 			if code != 1 {
 				t.Errorf("jibe validate: exit code %d: %s%s", code, validated, errs)
 			}
-			d.commit("Something bad")
-			out, err := d.tryPush()
+			d.Commit("Something bad")
+			out, err := d.TryPush()
 			if err == nil {
 				t.Fatalf("the push was accepted:\n%s", out)
 			}
@@ -76,8 +76,8 @@ func TestABadPushIsRefusedWithFileLineReasonAndRemedy(t *testing.T) {
 			if strings.Contains(out, "hunter2") {
 				t.Error("the refusal repeats the secret")
 			}
-			hash := strings.TrimSpace(d.git("rev-parse", "HEAD"))
-			if got := d.git("ls-remote", "origin"); strings.Contains(got, hash) {
+			hash := strings.TrimSpace(d.Git("rev-parse", "HEAD"))
+			if got := d.Git("ls-remote", "origin"); strings.Contains(got, hash) {
 				t.Errorf("the refused commit is in the repository:\n%s", got)
 			}
 		})
@@ -90,18 +90,18 @@ func TestAMovedDirectoryNeedsAnID(t *testing.T) {
 	d := b.clone(t, "desired.git")
 	dir := "instances/move/" + b.namespace
 	text := fmt.Sprintf("name: %[1]s\nvnfdId: %[2]s\nflavour: simple\nstate: notInstantiated\nparams: {namespace: %[1]s}\n", b.namespace, plain)
-	d.write(dir+"/vnf.yaml", text)
-	d.push("Define it")
-	d.pull()
-	d.git("mv", dir, dir+"-moved")
-	d.commit("Move it")
-	out, err := d.tryPush()
+	d.Write(dir+"/vnf.yaml", text)
+	d.Push("Define it")
+	d.Pull()
+	d.Git("mv", dir, dir+"-moved")
+	d.Commit("Move it")
+	out, err := d.TryPush()
 	if err == nil || !strings.Contains(out, dir) || !regexp.MustCompile(`id: [0-9a-f-]{36}`).MatchString(out) {
 		t.Fatalf("the move without an id: %v\n%s", err, out)
 	}
 	id := regexp.MustCompile(`id: ([0-9a-f-]{36})`).FindStringSubmatch(out)[1]
-	d.write(dir+"-moved/vnf.yaml", "id: "+id+"\n"+text)
-	d.push("Move it, with its id")
+	d.Write(dir+"-moved/vnf.yaml", "id: "+id+"\n"+text)
+	d.Push("Move it, with its id")
 	if got := b.idOf(b.namespace); got != id {
 		t.Errorf("the id is %s after the move, was %s", got, id)
 	}
@@ -112,17 +112,17 @@ func TestManyTerminationsNeedToBeSaid(t *testing.T) {
 	d := b.clone(t, "desired.git")
 	dir := "instances/many/" + b.namespace
 	for i := range 11 {
-		d.write(fmt.Sprintf("%s/%d/vnf.yaml", dir, i), fmt.Sprintf("name: %[1]s\nvnfdId: %[2]s\nflavour: simple\nparams: {namespace: %[1]s, lcm-kubernetes-def-files: [Files/kubernetes/none.yaml]}\nstate: notInstantiated\n", b.namespace, plain))
+		d.Write(fmt.Sprintf("%s/%d/vnf.yaml", dir, i), fmt.Sprintf("name: %[1]s\nvnfdId: %[2]s\nflavour: simple\nparams: {namespace: %[1]s, lcm-kubernetes-def-files: [Files/kubernetes/none.yaml]}\nstate: notInstantiated\n", b.namespace, plain))
 	}
-	d.push("Eleven")
-	d.pull()
-	d.git("rm", "-r", "--quiet", dir)
-	d.commit("None")
-	out, err := d.tryPush()
+	d.Push("Eleven")
+	d.Pull()
+	d.Git("rm", "-r", "--quiet", dir)
+	d.Commit("None")
+	out, err := d.TryPush()
 	if err == nil || !strings.Contains(out, "11 instances") || !strings.Contains(out, "git push -o terminate=11") {
 		t.Fatalf("the push: %v\n%s", err, out)
 	}
-	if out, err := d.tryPush("terminate=11"); err != nil {
+	if out, err := d.TryPush("terminate=11"); err != nil {
 		t.Fatalf("the push that says so: %v\n%s", err, out)
 	}
 }
@@ -131,11 +131,11 @@ func TestPlanSaysWhatAPushWouldDoAndItsExitCodeWhetherItWould(t *testing.T) {
 	b := newBench(t, usual)
 	d := b.clone(t, "desired.git")
 	file := "instances/plan/" + b.namespace + "/vnf.yaml"
-	d.write(file, fmt.Sprintf("name: %[1]s\nvnfdId: %[2]s\nflavour: simple\nlevels: {web_aspect: 1}\nparams: {namespace: %[1]s}\n", b.namespace, plain))
+	d.Write(file, fmt.Sprintf("name: %[1]s\nvnfdId: %[2]s\nflavour: simple\nlevels: {web_aspect: 1}\nparams: {namespace: %[1]s}\n", b.namespace, plain))
 	// Only what this test changes: others push at the same time.
 	plan := func() (string, int) {
 		t.Helper()
-		out, errs, code := b.cli(t, "plan", d.dir)
+		out, errs, code := b.cli(t, "plan", d.Dir())
 		if code == 1 {
 			t.Fatalf("jibe plan: %s%s", out, errs)
 		}
@@ -144,20 +144,20 @@ func TestPlanSaysWhatAPushWouldDoAndItsExitCodeWhetherItWould(t *testing.T) {
 	if out, code := plan(); code != 2 || !strings.Contains(out, "INSTANTIATE") || !strings.Contains(out, "Deployment/"+b.namespace+"/web") {
 		t.Errorf("plan of an instantiation: %d\n%s", code, out)
 	}
-	if out, errs, code := b.cli(t, "validate", d.dir); code != 0 {
+	if out, errs, code := b.cli(t, "validate", d.Dir()); code != 0 {
 		t.Errorf("jibe validate: %d: %s%s", code, out, errs)
 	}
-	d.push("Run")
+	d.Push("Run")
 	b.awaitPods(2)
 	b.awaitHistory(b.idOf(b.namespace), "INSTANTIATE COMPLETED")
-	d.pull()
-	d.replace(file, "web_aspect: 1", "web_aspect: 3")
+	d.Pull()
+	d.Replace(file, "web_aspect: 1", "web_aspect: 3")
 	out, code := plan()
 	if code != 2 || !strings.Contains(out, "SCALE") || !strings.Contains(out, "scale Deployment/"+b.namespace+"/web 2 -> 4") {
 		t.Errorf("plan of a scale-out: %d\n%s", code, out)
 	}
-	d.replace(file, "web_aspect: 3", "web_aspect: 1")
-	d.write(file, "# only a comment\n"+d.read(file))
+	d.Replace(file, "web_aspect: 3", "web_aspect: 1")
+	d.Write(file, "# only a comment\n"+d.Read(file))
 	if out, _ := plan(); strings.Contains(out, "scale") || !strings.Contains(out, "no change of what runs") {
 		t.Errorf("plan of a comment:\n%s", out)
 	}

@@ -1,102 +1,18 @@
 package e2e
 
 import (
-	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	regv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
-
-// wired instantiates the package on a VIM behind a wire, which is whole then.
-func (b *bench) wired(vnfd string) (id, path string, w *wire) {
-	b.Helper()
-	w = newWire(b.T)
-	w.mend()
-	c := b.connection(b.account("jibe", "cluster-admin"))
-	c["interfaceInfo"].(object)["endpoint"] = "https://" + w.Addr().String()
-	body := b.request()
-	body["vimConnectionInfo"] = object{"vim1": c}
-	id = b.create(vnfd)
-	return id, b.begin(b.T, id, "instantiate", body), w
-}
-
-func TestAVIMThatIsAwayForLongerThanTheDeadlineFailsNoOperation(t *testing.T) {
-	b := newBench(t, impatient)
-	id, path, w := b.wired(byHand)
-	pod := b.waiting()
-	b.await(t, path, "PROCESSING")
-	w.cut()
-	b.bind(pod)
-	b.awaitPods(1)
-	stays(t, 23*time.Second, func() error { // the deadline is 20 s
-		if op := b.must(t, 200, "GET", path, nil).object(t); op.text("operationState") != "PROCESSING" {
-			return fmt.Errorf("the operation is %s: %v", op.text("operationState"), op["error"])
-		}
-		return nil
-	})
-	// What can't be seen is still shown, as it was seen last, and isn't healed blindly.
-	if list := b.show(t, id).list("instantiatedVnfInfo", "vnfcResourceInfo"); len(list) > 1 {
-		t.Errorf("VNFCs while the VIM is away: %v", list)
-	}
-	w.mend()
-	b.await(t, path, "COMPLETED")
-	b.sameVNFCs(id)
-}
-
-func TestADriftWhileTheVIMWasAwayIsRepairedWhenItIsBack(t *testing.T) {
-	b := newBench(t, usual)
-	id, path, w := b.wired(twins)
-	b.await(t, path, "COMPLETED")
-	w.cut()
-	b.patch("ConfigMap/settings", "hand", "{'data': {'mode': 'slow'}}")
-	b.remove("Service/front")
-	b.scaled("web", "hand", 3)
-	b.awaitPods(4)
-	eventually(t, func() error {
-		if b.show(t, id).get("instantiatedVnfInfo", "metadata", "stale") != true {
-			return fmt.Errorf("what is shown isn't marked as stale")
-		}
-		return nil
-	})
-	if n := len(b.show(t, id).list("instantiatedVnfInfo", "vnfcResourceInfo")); n != 2 {
-		t.Errorf("%d VNFCs are shown, 2 were seen last", n)
-	}
-	for _, body := range []object{{}, chosen("web")} { // nothing is healed blindly
-		b.must(t, 503, "POST", instances+"/"+id+"/heal", body)
-	}
-	if err := b.counted(id, 1); err != nil {
-		t.Error(err)
-	}
-	w.mend()
-	eventually(t, func() error {
-		for _, op := range b.history(t, id)[1:] {
-			if op.text("operation") != "HEAL" || op.text("operationState") != "COMPLETED" {
-				return fmt.Errorf("%s is %s: %v", op.text("operation"), op.text("operationState"), op["error"])
-			}
-		}
-		if got := len(b.pods()); got != 2 {
-			return fmt.Errorf("%d pods, want 2", got)
-		}
-		if _, ok := b.made(id)["Service/front"]; !ok {
-			return fmt.Errorf("the service is still gone")
-		}
-		if mode := b.read("ConfigMap/settings").Object["data"]; fmt.Sprint(mode) != "map[mode:fast]" {
-			return fmt.Errorf("the data is %v", mode)
-		}
-		return nil
-	})
-	if n := len(b.history(t, id)); n > 4 { // as many as there were looks, at most one a thing
-		t.Errorf("%d operations", n)
-	}
-	b.undrifted(id)
-}
 
 func TestADriftWhileJibeWasDownIsRepairedWhenItIsBack(t *testing.T) {
 	b := newBench(t, usual) // for the namespace; the server is one of this test
@@ -114,7 +30,7 @@ func TestADriftWhileJibeWasDownIsRepairedWhenItIsBack(t *testing.T) {
 	b.scaled("back", "hand", 2)
 	pods := b.workers()
 	b.server = serve(t, data)
-	op := b.mended(id, 1, "ConfigMap/"+b.namespace+"/settings", "data.mode", "hand", "Service/"+b.namespace+"/front", "Deployment/"+b.namespace+"/back")
+	op := b.repaired(id, 1, "ConfigMap/"+b.namespace+"/settings", "data.mode", "hand", "Service/"+b.namespace+"/front", "Deployment/"+b.namespace+"/back")
 	if op.text("operationState") != "COMPLETED" {
 		t.Errorf("%v", op)
 	}
@@ -124,7 +40,7 @@ func TestADriftWhileJibeWasDownIsRepairedWhenItIsBack(t *testing.T) {
 			t.Errorf("the pod %s was replaced", name)
 		}
 	}
-	stays(t, quiet, func() error { return b.counted(id, 2) })
+	kit.Stays(t, quiet, func() error { return b.counted(id, 2) })
 }
 
 func TestAHealThatIsStuckIsCancelledRetriedFailedAndSuperseded(t *testing.T) {
@@ -156,9 +72,9 @@ func TestAHealThatIsStuckIsCancelledRetriedFailedAndSuperseded(t *testing.T) {
 	b.await(t, path, "FAILED_TEMP")
 
 	// A newer commit takes its place, and does what is left of it.
-	d.pull()
-	d.replace(file, "back_aspect: 0", "back_aspect: 1")
-	d.push("Something newer")
+	d.Pull()
+	d.Replace(file, "back_aspect: 0", "back_aspect: 1")
+	d.Push("Something newer")
 	b.awaitHistory(id, "INSTANTIATE COMPLETED, HEAL FAILED, SCALE PROCESSING")
 	b.finalize(pod, false)
 	ops := b.awaitHistory(id, "INSTANTIATE COMPLETED, HEAL FAILED, SCALE COMPLETED")
@@ -185,7 +101,7 @@ func TestAHealThatIsStuckIsCancelledRetriedFailedAndSuperseded(t *testing.T) {
 	b.server.run(t, id, "heal", chosen(back[0].uid, back[1].uid))
 	b.awaitPods(3)
 	b.sameVNFCs(id)
-	stays(t, quiet, func() error { return b.counted(id, 5) })
+	kit.Stays(t, quiet, func() error { return b.counted(id, 5) })
 }
 
 func TestAWebhookThatRefusesEverySecondRequestDelaysOperationsAndFailsNone(t *testing.T) {
@@ -204,10 +120,10 @@ func TestAWebhookThatRefusesEverySecondRequestDelaysOperationsAndFailsNone(t *te
 	b.server.run(t, id, "heal", object{})
 	b.awaitPods(4)
 	objects := b.made(id)
-	eventually(t, func() error { // the test's own request may be a refused one
+	kit.Eventually(t, func() error { // the test's own request may be a refused one
 		return b.at("Service").Delete(t.Context(), "front", metav1.DeleteOptions{})
 	})
-	b.mended(id, 3, "Service/"+b.namespace+"/front")
+	b.repaired(id, 3, "Service/"+b.namespace+"/front")
 	if got := b.renewed(objects, b.made(id)); !slices.Equal(got, []string{"Service/front"}) {
 		t.Errorf("objects with a new uid: %v", got)
 	}
@@ -270,7 +186,7 @@ func TestAHealThatAWebhookStopsHalfwayIsFinishedByARetry(t *testing.T) {
 		t.Errorf("the service's address was %v and is %v", address, is)
 	}
 	b.awaitPods(2)
-	stays(t, quiet, func() error { return b.counted(id, 2) })
+	kit.Stays(t, quiet, func() error { return b.counted(id, 2) })
 }
 
 func TestTheErrorAtTheDeadlineNamesTheObjectAndItsLastEvent(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
 	"github.com/jibe-vnfm/jibe/test/testenv"
 )
@@ -163,7 +164,7 @@ func TestRESTBringsAVNFThroughItsLifeAndHidesItsSecrets(t *testing.T) {
 	b.must(t, 404, "GET", path, nil)
 
 	d := b.clone(t, "desired.git")
-	log := d.git("log", "--format=%(trailers:key=Operation,valueonly,separator=%x2C)", "--", "instances/"+id[:2]+"/"+id)
+	log := d.Git("log", "--format=%(trailers:key=Operation,valueonly,separator=%x2C)", "--", "instances/"+id[:2]+"/"+id)
 	for _, want := range []string{"INSTANTIATE", "SCALE", "TERMINATE", "MODIFY_INFO"} {
 		if !strings.Contains(log, want) {
 			t.Errorf("git log has no commit of %s:\n%s", want, log)
@@ -318,12 +319,12 @@ func TestBodiesAreValidated(t *testing.T) {
 
 func TestVIMsThatRefuseSayHow(t *testing.T) {
 	for name, tt := range map[string]struct {
-		mend  bool
-		says  []string
-		token func(b *bench) (string, func(object))
+		repair bool
+		says   []string
+		token  func(b *bench) (string, func(object))
 	}{
 		"wrong credentials": {says: []string{"Unauthorized"}, token: func(*bench) (string, func(object)) { return "not-a-token", nil }},
-		"no rights":         {says: []string{"forbidden", "system:serviceaccount:"}, mend: true, token: func(b *bench) (string, func(object)) { return b.account("powerless", ""), nil }},
+		"no rights":         {says: []string{"forbidden", "system:serviceaccount:"}, repair: true, token: func(b *bench) (string, func(object)) { return b.account("powerless", ""), nil }},
 		"unreachable": {says: []string{"connection refused", "127.0.0.1:1"}, token: func(*bench) (string, func(object)) {
 			return "t", func(c object) { c["interfaceInfo"].(object)["endpoint"] = "https://127.0.0.1:1" }
 		}},
@@ -343,15 +344,15 @@ func TestVIMsThatRefuseSayHow(t *testing.T) {
 			if strings.Contains(fmt.Sprint(op), token) && len(token) > 1 {
 				t.Error("the operation shows the token")
 			}
-			if tt.mend {
+			if tt.repair {
 				b.grant("powerless", "cluster-admin")
 			}
-			// Another request may name another VIM, or find this one mended.
+			// Another request may name another VIM, or find this one repaired.
 			next := b.request()
-			if tt.mend {
+			if tt.repair {
 				next = body
 			}
-			eventually(t, func() error {
+			kit.Eventually(t, func() error {
 				a := b.rest(t, "POST", instances+"/"+id+"/instantiate", next)
 				if a.Status != http.StatusAccepted {
 					return fmt.Errorf("%d: %s", a.Status, a.Body)

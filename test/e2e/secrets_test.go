@@ -6,13 +6,12 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
 
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
 )
 
@@ -49,24 +48,6 @@ users: [{name: u, user: {exec: {apiVersion: client.authentication.k8s.io/v1, com
 `, b.endpoint, b.marker)
 }
 
-var recipient = regexp.MustCompile(`age1[0-9a-z]+`)
-
-// sealed is a secret as anybody can encrypt it who knows the server's recipient.
-func (b *burglar) sealed(text string) string {
-	b.Helper()
-	identity, err := os.ReadFile(filepath.Join(b.data, "identity.age"))
-	if err != nil {
-		b.Fatal(err)
-	}
-	cmd := exec.CommandContext(b.Context(), program(b), "secret", "encrypt", "--recipient", recipient.FindString(string(identity)))
-	cmd.Stdin = strings.NewReader(text)
-	out, err := cmd.Output()
-	if err != nil {
-		b.Fatal(err)
-	}
-	return strings.TrimSpace(string(out))
-}
-
 // ran says whether the command of the kubeconfig was.
 func (b *burglar) ran() error {
 	if _, err := os.Stat(b.marker); err == nil {
@@ -91,28 +72,13 @@ func instanceAt(vim string) string {
 	return fmt.Sprintf("name: x\nvnfdId: %s\nflavour: simple\nlevels: {web_aspect: 0}\nvim: %s\nparams: {namespace: default}\n", plain, vim)
 }
 
-func (b *burglar) publish() {
-	b.Helper()
-	p := b.clone(b, "packages/packages.git")
-	if err := writePackage(p.dir, plain, packages[plain]); err != nil {
-		b.Fatal(err)
-	}
-	p.push("Publish")
-	eventually(b, func() error {
-		if out, _, _ := b.cli(b, "get", "packages"); !strings.Contains(out, plain) {
-			return errors.New("the package isn't known")
-		}
-		return nil
-	})
-}
-
 func TestAPushThatWouldRunACommandOrReadAFileOfTheServerIsRefused(t *testing.T) {
 	b := newBurglar(t)
 	t.Setenv("JIBE_SECRET_CONF", b.conf())
 	t.Setenv("OTHER_CONF", b.conf())
 	data := filepath.Join(t.TempDir(), "data")
 	b.server = serve(t, data)
-	b.publish()
+	b.publishPlain(t)
 	secrets := filepath.Join(data, "secrets")
 	if err := os.WriteFile(filepath.Join(secrets, "conf"), []byte(b.conf()), 0o600); err != nil {
 		t.Fatal(err)
@@ -132,17 +98,17 @@ func TestAPushThatWouldRunACommandOrReadAFileOfTheServerIsRefused(t *testing.T) 
 		files map[string]string
 		says  []string
 	}{
-		"a command, encrypted":         {map[string]string{"vims/evil.yaml": kubeconfig(b.sealed(b.conf()))}, command},
+		"a command, encrypted":         {map[string]string{"vims/evil.yaml": kubeconfig(b.process.Encrypt(t, b.conf()))}, command},
 		"a command, in a file":         {map[string]string{"vims/evil.yaml": kubeconfig("file:" + secrets + "/conf")}, command},
 		"a command, in a variable":     {map[string]string{"vims/evil.yaml": kubeconfig("env:JIBE_SECRET_CONF")}, command},
-		"a command, of what runs":      {map[string]string{"vims/evil.yaml": kubeconfig(b.sealed(b.conf())), "instances/evil/vnf.yaml": instanceAt("evil")}, command},
+		"a command, of what runs":      {map[string]string{"vims/evil.yaml": kubeconfig(b.process.Encrypt(t, b.conf())), "instances/evil/vnf.yaml": instanceAt("evil")}, command},
 		"the key":                      {map[string]string{"vims/evil.yaml": token("file:" + data + "/identity.age")}, []string{`vims/evil.yaml: "credentials.token": the file ` + data + "/identity.age is outside", "put the secret into a file of"}},
 		"the key, by dots":             {map[string]string{"vims/evil.yaml": token("file:" + secrets + "/../identity.age")}, []string{`"credentials.token"`, "is outside"}},
-		"the key, by a link":           {map[string]string{"vims/evil.yaml": token("file:" + secrets + "/link")}, []string{`"credentials.token"`, "leads out of " + secrets + " by a symbolic link"}},
+		"the key, by a link":           {map[string]string{"vims/evil.yaml": token("file:" + secrets + "/link")}, []string{`"credentials.token"`, "out of " + secrets + " by a symbolic link"}},
 		"a file of the system":         {map[string]string{"vims/evil.yaml": token("file:/etc/passwd")}, []string{"the file /etc/passwd is outside", "--secret-dir /etc"}},
 		"a variable":                   {map[string]string{"vims/evil.yaml": token("env:OTHER_CONF")}, []string{"the environment variable OTHER_CONF", "JIBE_SECRET_", "--secret-env OTHER_CONF"}},
-		"a file, for a program":        {with("metadata: {}\nupdate: {coordinate: {params: {note: 'file:/etc/passwd'}}}\n"), []string{"instances/evil/vnf.yaml:8", "update.coordinate.params.note", "the file /etc/passwd is outside"}},
-		"a variable, for a program":    {map[string]string{"vims/sim.yaml": "type: sim\n", "instances/evil/vnf.yaml": strings.Replace(instanceAt("sim"), "namespace: default", "namespace: default, list: ['env:HOME']", 1)}, []string{"instances/evil/vnf.yaml:6", "params.list[0]", "the environment variable HOME"}},
+		"a file, for a hook":           {with("metadata: {}\nupdate: {coordinate: {params: {note: 'file:/etc/passwd'}}}\n"), []string{"instances/evil/vnf.yaml:8", "update.coordinate.params.note", "the file /etc/passwd is outside"}},
+		"a variable, for a hook":       {map[string]string{"vims/sim.yaml": "type: sim\n", "instances/evil/vnf.yaml": strings.Replace(instanceAt("sim"), "namespace: default", "namespace: default, list: ['env:HOME']", 1)}, []string{"instances/evil/vnf.yaml:6", "params.list[0]", "the environment variable HOME"}},
 		"a token of a connection":      {with("vimConnectionInfo: {v: {vimType: kubernetes, interfaceInfo: {endpoint: 'https://x'}, accessInfo: {bearer_token: 'env:HOME'}}}\n"), []string{"vnf.yaml:7", "vimConnectionInfo.v.accessInfo.bearer_token"}},
 		"a connection's kubeconfig":    {with("vimConnectionInfo: {v: {vimType: kubernetes, interfaceInfo: {endpoint: 'https://x'}, accessInfo: {kubeconfig: 'x'}}}\n"), []string{"vnf.yaml:7", "accessInfo.kubeconfig isn't taken"}},
 		"a certificate's file of mTLS": {map[string]string{"vims/evil.yaml": fmt.Sprintf("type: kubernetes\nendpoint: %s\ninsecure: true\ncredentials: {clientCert: 'file:/c', clientKey: 'file:/k'}\n", b.endpoint)}, []string{`"credentials.clientCert"`, "the file /c is outside"}},
@@ -150,17 +116,17 @@ func TestAPushThatWouldRunACommandOrReadAFileOfTheServerIsRefused(t *testing.T) 
 		t.Run(name, func(t *testing.T) {
 			d := b.clone(t, "desired.git")
 			for path, text := range tt.files {
-				d.write(path, text)
+				d.Write(path, text)
 			}
-			validated, errs, code := b.cli(t, "validate", d.dir)
+			validated, errs, code := b.cli(t, "validate", d.Dir())
 			if code != 1 {
 				t.Errorf("jibe validate: exit code %d: %s%s", code, validated, errs)
 			}
-			if out, errs, code := b.cli(t, "validate", "--offline", d.dir); code != 0 {
+			if out, errs, code := b.cli(t, "validate", "--offline", d.Dir()); code != 0 {
 				t.Errorf("jibe validate without the server, whose flags it can't know: exit code %d: %s%s", code, out, errs)
 			}
-			d.commit("Something bad")
-			out, err := d.tryPush()
+			d.Commit("Something bad")
+			out, err := d.TryPush()
 			if err == nil {
 				t.Fatalf("the push was accepted:\n%s", out)
 			}
@@ -184,15 +150,15 @@ func TestTheServersFlagsAllowWhatIsRefusedWithoutThem(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.server = serve(t, filepath.Join(t.TempDir(), "data"), "--allow-kubeconfig-exec", "--secret-env", "OTHER_CONF", "--secret-dir", dir)
-	b.publish()
+	b.publishPlain(t)
 	d := b.clone(t, "desired.git")
-	d.write("vims/by-env.yaml", "type: kubernetes\nkubeconfig: env:OTHER_CONF\n")
-	d.write("vims/by-file.yaml", fmt.Sprintf("type: kubernetes\nendpoint: %s\ninsecure: true\ncredentials: {token: 'file:%s/token'}\n", b.endpoint, dir))
-	d.write("instances/a/vnf.yaml", instanceAt("by-env"))
-	d.write("instances/b/vnf.yaml", instanceAt("by-file"))
-	d.push("Use them")
-	eventually(t, b.ran)
-	eventually(t, func() error {
+	d.Write("vims/by-env.yaml", "type: kubernetes\nkubeconfig: env:OTHER_CONF\n")
+	d.Write("vims/by-file.yaml", fmt.Sprintf("type: kubernetes\nendpoint: %s\ninsecure: true\ncredentials: {token: 'file:%s/token'}\n", b.endpoint, dir))
+	d.Write("instances/a/vnf.yaml", instanceAt("by-env"))
+	d.Write("instances/b/vnf.yaml", instanceAt("by-file"))
+	d.Push("Use them")
+	kit.Eventually(t, b.ran)
+	kit.Eventually(t, func() error {
 		if b.asked.Load() == 0 {
 			return errors.New("no request reached the endpoint")
 		}
@@ -202,33 +168,28 @@ func TestTheServersFlagsAllowWhatIsRefusedWithoutThem(t *testing.T) {
 
 func TestACommitOnAForgeNeverRunsTheCommandOfItsKubeconfigAndShowsTheProblem(t *testing.T) {
 	b := newBurglar(t)
-	forge, work := filepath.Join(t.TempDir(), "forge.git"), t.TempDir()
-	for _, args := range [][]string{{"init", "--quiet", "--bare", "--initial-branch", "main", forge}, {"clone", "--quiet", forge, work}} {
-		if out, err := git(t.Context(), work, args...); err != nil {
-			t.Fatalf("git %v: %v\n%s", args, err, out)
-		}
-	}
-	d := &desk{t: t, dir: work}
-	d.write("repositories.yaml", "- name: packages\n  url: packages.git\n  branch: main\n")
-	d.write("vims/good.yaml", "type: sim\n")
-	d.push("Begin")
+	forge := process.NewForge(t, map[string]string{
+		"repositories.yaml": "- name: packages\n  url: packages.git\n  branch: main\n",
+		"vims/good.yaml":    "type: sim\n",
+	})
+	d := process.NewDesk(t, forge)
 	data := filepath.Join(process.ShortTempDir(t), "data")
 	args := []string{"--remote", "file://" + forge, "--poll", "200ms"}
 	b.server = serve(t, data, args...)
-	b.publish()
+	b.publishPlain(t)
 
-	d.write("vims/evil.yaml", "type: kubernetes\nkubeconfig: "+b.sealed(b.conf())+"\n")
-	d.write("vims/leak.yaml", fmt.Sprintf("type: kubernetes\nendpoint: %s\ninsecure: true\ncredentials: {token: 'file:%s/identity.age'}\n", b.endpoint, data))
-	d.write("instances/evil/vnf.yaml", instanceAt("evil"))
-	d.write("instances/leak/vnf.yaml", instanceAt("leak"))
-	d.write("instances/good/vnf.yaml", strings.Replace(instanceAt("good"), "namespace: default", "list: ['file:"+data+"/identity.age']", 1))
-	d.push("Something bad")
+	d.Write("vims/evil.yaml", "type: kubernetes\nkubeconfig: "+b.process.Encrypt(t, b.conf())+"\n")
+	d.Write("vims/leak.yaml", fmt.Sprintf("type: kubernetes\nendpoint: %s\ninsecure: true\ncredentials: {token: 'file:%s/identity.age'}\n", b.endpoint, data))
+	d.Write("instances/evil/vnf.yaml", instanceAt("evil"))
+	d.Write("instances/leak/vnf.yaml", instanceAt("leak"))
+	d.Write("instances/good/vnf.yaml", strings.Replace(instanceAt("good"), "namespace: default", "list: ['file:"+data+"/identity.age']", 1))
+	d.Push("Something bad")
 	for name, why := range map[string]string{
 		"evil": `vims/evil.yaml: kubeconfig: users["u"].user.exec names a command that would be run`,
 		"leak": "vims/leak.yaml: credentials.token: the file " + data + "/identity.age is outside",
 		"good": "params.list[0]: the file " + data + "/identity.age is outside",
 	} {
-		eventually(t, func() error {
+		kit.Eventually(t, func() error {
 			out, errs, _ := b.cli(t, "get", "operations", "-o", "json")
 			if !strings.Contains(out, strings.ReplaceAll(why, `"`, `\"`)) || !strings.Contains(out, "ROLLED_BACK") {
 				return fmt.Errorf("no operation of %s was refused with the reason: %s%s", name, out, errs)
@@ -247,7 +208,7 @@ func TestACommitOnAForgeNeverRunsTheCommandOfItsKubeconfigAndShowsTheProblem(t *
 		if a := b.rest(t, "GET", "/metrics", nil); !strings.Contains(string(a.Body), "\njibe_desired_problems 2\n") {
 			t.Error("the metrics don't count the problems")
 		}
-		eventually(t, func() error { // what isn't obeyed is looked for each second
+		kit.Eventually(t, func() error { // what isn't obeyed is looked for each second
 			if log := b.process.Log(); !strings.Contains(log, "a file is not obeyed") || !strings.Contains(log, "vims/evil.yaml") {
 				return fmt.Errorf("the log doesn't tell:\n%s", log)
 			}

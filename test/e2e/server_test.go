@@ -1,25 +1,16 @@
 package e2e
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
 )
-
-// patience bounds every wait. It only matters where something is wrong.
-const patience = 4 * time.Minute
 
 // server is one `jibe serve` process.
 type server struct {
@@ -127,7 +118,7 @@ func (s *server) begin(t testing.TB, instance, task string, body any) string {
 func (s *server) await(t *testing.T, operation, state string) object {
 	t.Helper()
 	var op object
-	eventually(t, func() error {
+	kit.Eventually(t, func() error {
 		op = s.must(t, http.StatusOK, http.MethodGet, operation, nil).object(t)
 		switch now := op.text("operationState"); now {
 		case state:
@@ -146,7 +137,7 @@ func (s *server) await(t *testing.T, operation, state string) object {
 func (s *server) ended(t *testing.T, operation string) object {
 	t.Helper()
 	var op object
-	eventually(t, func() error {
+	kit.Eventually(t, func() error {
 		op = s.must(t, http.StatusOK, http.MethodGet, operation, nil).object(t)
 		switch now := op.text("operationState"); now {
 		case "COMPLETED", "FAILED_TEMP", "FAILED", "ROLLED_BACK":
@@ -182,142 +173,24 @@ func (s *server) history(t *testing.T, instance string) []object {
 // cli runs the command line client and returns what it printed and its exit code.
 func (s *server) cli(t testing.TB, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), program(t), args...)
-	cmd.Env = append(process.Environment(), "JIBE_SERVER="+s.url, "JIBE_DATA="+s.data)
-	var out, errs strings.Builder
-	cmd.Stdout, cmd.Stderr = &out, &errs
-	err := cmd.Run()
-	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
+	return s.process.CLI(t, args...)
+}
+
+// clone is a person's clone of a repository of the server's.
+func (s *server) clone(t testing.TB, repository string) *process.Desk {
+	t.Helper()
+	return s.process.Desk(t, repository)
+}
+
+// publishPlain puts the package "plain" into a server that has none yet.
+func (s *server) publishPlain(t testing.TB) {
+	t.Helper()
+	d := s.clone(t, process.PackageRepository)
+	if err := writePackage(d.Dir(), plain, packages[plain]); err != nil {
 		t.Fatal(err)
 	}
-	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
-}
-
-// eventually waits until f has no complaint.
-func eventually(t testing.TB, f func() error) {
-	t.Helper()
-	deadline := time.Now().Add(patience)
-	for {
-		err := f()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("never: %v", err)
-		}
-		select {
-		case <-t.Context().Done():
-			t.Fatal(err)
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
-}
-
-// desk is a person's clone of a repository.
-type desk struct {
-	t   testing.TB
-	dir string
-}
-
-// pushing keeps tests that push to one repository from each other's way: git
-// would refuse the slower, who would pull and push again.
-var pushing sync.Mutex
-
-func (s *server) clone(t testing.TB, repository string) *desk {
-	t.Helper()
-	d := &desk{t: t, dir: t.TempDir()}
-	// As a URL: of a plain path git links the files, some of which may be just being written.
-	d.git("clone", "--quiet", "file://"+filepath.Join(s.data, repository), d.dir)
-	return d
-}
-
-func git(ctx context.Context, dir string, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, "git", append([]string{"-C", dir}, args...)...)
-	cmd.Env = process.Environment()
-	out, err := cmd.CombinedOutput()
-	return string(out), err
-}
-
-func (d *desk) git(args ...string) string {
-	d.t.Helper()
-	out, err := git(d.t.Context(), d.dir, args...)
-	if err != nil {
-		d.t.Fatalf("git %s: %v\n%s", strings.Join(args, " "), err, out)
-	}
-	return out
-}
-
-func (d *desk) write(path, text string) {
-	d.t.Helper()
-	path = filepath.Join(d.dir, path)
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		d.t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		d.t.Fatal(err)
-	}
-}
-
-func (d *desk) read(path string) string {
-	d.t.Helper()
-	text, err := os.ReadFile(filepath.Join(d.dir, path))
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	return string(text)
-}
-
-// replace edits a file, which has to contain old.
-func (d *desk) replace(path, old, by string) {
-	d.t.Helper()
-	text := d.read(path)
-	if !strings.Contains(text, old) {
-		d.t.Fatalf("%s has no %q:\n%s", path, old, text)
-	}
-	d.write(path, strings.Replace(text, old, by, 1))
-}
-
-// commit commits everything there is.
-func (d *desk) commit(subject string) {
-	d.t.Helper()
-	d.git("add", "--all")
-	d.git("commit", "--quiet", "--message", subject)
-}
-
-// pull brings the desk up to date.
-func (d *desk) pull() {
-	d.t.Helper()
-	d.git("pull", "--quiet", "--rebase")
-}
-
-// push commits and pushes, and pushes again where somebody was quicker.
-func (d *desk) push(subject string) {
-	d.t.Helper()
-	d.commit(subject)
-	out, err := d.tryPush()
-	if err != nil {
-		d.t.Fatalf("push: %v\n%s", err, out)
-	}
-}
-
-func (d *desk) tryPush(options ...string) (string, error) {
-	d.t.Helper()
-	pushing.Lock()
-	defer pushing.Unlock()
-	args := []string{"push", "--quiet"}
-	for _, o := range options {
-		args = append(args, "--push-option", o)
-	}
-	for {
-		out, err := git(d.t.Context(), d.dir, append(args, "origin", "HEAD:main")...)
-		lost := strings.Contains(out, "fetch first") || strings.Contains(out, "non-fast-forward") ||
-			strings.Contains(out, "failed to update ref") || strings.Contains(out, "cannot lock ref") || strings.Contains(out, "incorrect old value")
-		if err == nil || !lost {
-			return out, err
-		}
-		d.git("pull", "--quiet", "--rebase", "origin", "main")
-	}
+	d.Push("Publish")
+	s.process.AwaitPackages(t, plain)
 }
 
 func decodeList(t *testing.T, text []byte) []object {

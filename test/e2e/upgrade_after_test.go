@@ -8,6 +8,9 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/jibe-vnfm/jibe/test/kit"
+	"github.com/jibe-vnfm/jibe/test/process"
 )
 
 func TestAVNFInALaterGenerationIsHealedAndTerminatedAsAnyOther(t *testing.T) {
@@ -31,7 +34,7 @@ func TestAVNFInALaterGenerationIsHealedAndTerminatedAsAnyOther(t *testing.T) {
 	// What is changed behind its back is put right.
 	n := len(b.history(t, id))
 	b.patch("ConfigMap/settings-1", "hand", "{'data': {'mode': 'slow'}}")
-	b.mended(id, n, "ConfigMap/"+b.namespace+"/settings-1", "data.mode")
+	b.repaired(id, n, "ConfigMap/"+b.namespace+"/settings-1", "data.mode")
 	b.server.run(t, id, "terminate", object{"terminationType": "FORCEFUL"})
 	b.awaitPods(0)
 	if left := b.made(id); len(left) > 0 {
@@ -60,8 +63,8 @@ func TestAnUpgradeThatIsCancelledIsRolledBackOrGoesOn(t *testing.T) {
 	b := newStage(t)
 	b.publish(standard(1), stuck(2))
 	id := b.runs(b.vnfdID(1))
-	before := b.see(true)
-	f := b.filming()
+	before := b.snapshot(true)
+	f := b.recorder()
 	path := b.begin(t, id, "change_vnfpkg", b.changing(2, "Blue-Green"))
 	b.unplaced()
 	b.must(t, 202, "POST", path+"/cancel", object{"cancelMode": "FORCEFUL"})
@@ -81,7 +84,7 @@ func TestAnUpgradeThatIsCancelledIsRolledBackOrGoesOn(t *testing.T) {
 		}
 		return nil
 	})
-	b.cleanly(f.shot(), "0", "1")
+	b.cleanly(f.record(), "0", "1")
 	b.only(id, "1")
 }
 
@@ -90,56 +93,56 @@ func TestANewTreeOfTheSameVnfdIsAnUpgradeToo(t *testing.T) {
 	b.publish(standard(1))
 	id, file, d := b.pushed(b.vnfdID(1), greenly)
 	old := b.pin(d, file)
-	mended := standard(1)
-	mended.beside = standardBeside(7)
-	b.publish(mended)
-	eventually(t, func() error { // the catalogue has it under the same id
+	repaired := standard(1)
+	repaired.beside = standardBeside(7)
+	b.publish(repaired)
+	kit.Eventually(t, func() error { // the catalogue has it under the same id
 		if body := string(b.must(t, 200, "GET", "/jibe/v1/packages", nil).Body); strings.Contains(body, old) {
 			return fmt.Errorf("the old tree is still the newest")
 		}
 		return nil
 	})
-	f := b.filming()
+	f := b.recorder()
 	b.amend(d, file, "Take the newest", "package: "+old+"\n", "")
 	b.outcome(id, 1, "CHANGE_VNFPKG COMPLETED")
-	if got := f.shot().flow("front"); got != "0, 1" {
-		t.Errorf("the Service led to the generations %q", got)
+	if got := f.record().flow("front"); got != "0, 1" {
+		t.Errorf("the Service sent traffic to the generations %q", got)
 	}
 	if data := b.read("ConfigMap/settings-1").Object["data"]; fmt.Sprint(data) != "map[mode:release-7]" {
 		t.Errorf("the ConfigMap holds %v", data)
 	}
-	d.pull()
+	d.Pull()
 	if now := b.pin(d, file); now == old {
 		t.Error("the pin is still the old one")
 	}
 }
 
 // pin is the tree that the instance's file names as its package.
-func (b *bench) pin(d *desk, file string) string {
+func (b *bench) pin(d *process.Desk, file string) string {
 	b.Helper()
-	_, rest, ok := strings.Cut(d.read(file), "package: ")
+	_, rest, ok := strings.Cut(d.Read(file), "package: ")
 	if !ok {
-		b.Fatalf("no pin in\n%s", d.read(file))
+		b.Fatalf("no pin in\n%s", d.Read(file))
 	}
 	pin, _, _ := strings.Cut(rest, "\n")
 	return pin
 }
 
-func TestAnUpgradeThatWasFailedAfterTheSwitchIsLedBackByTheNextRequestWithoutAGap(t *testing.T) {
+func TestAnUpgradeThatWasFailedAfterTheSwitchIsSwitchedBackByTheNextRequestWithoutAGap(t *testing.T) {
 	b := newStage(t)
 	_, leaving := b.coordinated()
 	id := b.runs(b.vnfdID(1))
 	body := b.byScript()
 	delete(body["additionalParams"].(object), "lcm-operation-coordinate-new-vnf")
 	delete(body["additionalParams"].(object), "lcm-operation-coordinate-new-vnf-class")
-	f := b.filming()
+	f := b.recorder()
 	path := b.begin(t, id, "change_vnfpkg", body)
 	leaving.each(1, "exit 1")
 	b.await(t, path, "FAILED_TEMP")
 	b.must(t, 200, "POST", path+"/fail", nil)
 	b.await(t, path, "FAILED")
 	// Nothing is done until somebody asks for something.
-	stays(t, quiet, func() error {
+	kit.Stays(t, quiet, func() error {
 		if n := b.running(1); n != 3 || b.running(2) != 3 {
 			return fmt.Errorf("%d old and %d new pods, want 3 each", n, b.running(2))
 		}
@@ -148,19 +151,19 @@ func TestAnUpgradeThatWasFailedAfterTheSwitchIsLedBackByTheNextRequestWithoutAGa
 	b.server.run(t, id, "scale", scale("SCALE_OUT", "web_aspect", 1))
 	b.awaitPods(4)
 	b.only(id, "0")
-	if got := f.shot().flow("front"); got != "0, 1, 0" {
-		t.Errorf("the Service led to the generations %q", got)
+	if got := f.record().flow("front"); got != "0, 1, 0" {
+		t.Errorf("the Service sent traffic to the generations %q", got)
 	}
 	b.versions(id, 1)
 	b.sameVNFCs(id)
 	b.undrifted(id)
 }
 
-func TestWhatIsDamagedWhileAnUpgradeRunsIsMendedByIt(t *testing.T) {
+func TestWhatIsDamagedWhileAnUpgradeRunsIsRepairedByIt(t *testing.T) {
 	b := newStage(t)
 	b.publish(standard(1), stuck(2))
 	id := b.runs(b.vnfdID(1))
-	f := b.filming()
+	f := b.recorder()
 	path := b.begin(t, id, "change_vnfpkg", b.changing(2, "Blue-Green"))
 	b.unplaced()
 	b.remove("Deployment/web-1")
@@ -174,8 +177,8 @@ func TestWhatIsDamagedWhileAnUpgradeRunsIsMendedByIt(t *testing.T) {
 	if data := b.read("ConfigMap/settings-1").Object["data"]; fmt.Sprint(data) != "map[mode:release-2]" {
 		t.Errorf("the ConfigMap holds %v", data)
 	}
-	if got := f.shot().flow("front"); got != "0, 1" {
-		t.Errorf("the Service led to the generations %q", got)
+	if got := f.record().flow("front"); got != "0, 1" {
+		t.Errorf("the Service sent traffic to the generations %q", got)
 	}
 	b.awaitPods(3)
 	b.only(id, "1")
@@ -200,16 +203,16 @@ func TestSeveralServicesAreSwitchedEachByOneWriteAndOthersAreLeftAlone(t *testin
 	}
 	b.publish(served(1), served(2))
 	id := b.runs(b.vnfdID(1))
-	f := b.filming()
+	f := b.recorder()
 	b.server.run(t, id, "change_vnfpkg", b.changing(2, "Blue-Green"))
-	s := f.shot()
+	s := f.record()
 	b.cleanly(s, "0", "1")
 	for service, writes := range map[string]int{"front": 1, "inside": 1, "same-pods": 1, "elsewhere": 0, "nobody": 0} {
 		if n := len(s.of("Service/"+service, watch.Modified)); n != writes {
 			t.Errorf("the Service %s was written %d times, want %d", service, n, writes)
 		}
 		if writes > 0 && s.flow(service) != "0, 1" {
-			t.Errorf("the Service %s led to the generations %q", service, s.flow(service))
+			t.Errorf("the Service %s sent traffic to the generations %q", service, s.flow(service))
 		}
 	}
 	b.only(id, "1")

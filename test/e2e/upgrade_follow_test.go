@@ -3,28 +3,22 @@ package e2e
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
 )
 
 // ownRepository makes a package repository of the test's own, whose tags are
 // versions, and a desk on it.
-func (b *bench) ownRepository() *desk {
+func (b *bench) ownRepository() *process.Desk {
 	b.Helper()
-	name := b.namespace + ".git"
-	cmd := exec.CommandContext(b.Context(), "git", "init", "--quiet", "--bare", "--initial-branch=main", filepath.Join(b.data, "packages", name))
-	cmd.Env = process.Environment()
-	if out, err := cmd.CombinedOutput(); err != nil {
-		b.Fatalf("git init: %v\n%s", err, out)
-	}
-	p := &desk{t: b, dir: b.TempDir()}
-	p.git("clone", "--quiet", "file://"+filepath.Join(b.data, "packages", name), p.dir)
-	return p
+	repository := filepath.Join(b.data, "packages", b.namespace+".git")
+	process.InitBare(b, repository)
+	return process.NewDesk(b, repository)
 }
 
 // tracking keeps tests that add to repositories.yaml from each other's way.
@@ -36,21 +30,21 @@ func (b *bench) tracked() {
 	tracking.Lock()
 	defer tracking.Unlock()
 	d := b.clone(b.T, "desired.git")
-	d.write("repositories.yaml", d.read("repositories.yaml")+fmt.Sprintf("- name: %[1]s\n  url: %[1]s.git\n  tags: v*\n", b.namespace))
-	d.push("Take packages from one repository more")
+	d.Write("repositories.yaml", d.Read("repositories.yaml")+fmt.Sprintf("- name: %[1]s\n  url: %[1]s.git\n  tags: v*\n", b.namespace))
+	d.Push("Take packages from one repository more")
 }
 
 // offer tags the release as a version of the package in the folder app.
-func (b *bench) offer(p *desk, tag string, r release) {
+func (b *bench) offer(p *process.Desk, tag string, r release) {
 	b.Helper()
-	b.lay(p.dir, r)
-	p.git("rm", "-r", "--quiet", "--ignore-unmatch", "app")
-	if err := os.Rename(filepath.Join(p.dir, b.vnfdID(r.n)), filepath.Join(p.dir, "app")); err != nil {
+	b.lay(p.Dir(), r)
+	p.Git("rm", "-r", "--quiet", "--ignore-unmatch", "app")
+	if err := os.Rename(filepath.Join(p.Dir(), b.vnfdID(r.n)), filepath.Join(p.Dir(), "app")); err != nil {
 		b.Fatal(err)
 	}
-	p.commit("Release " + tag)
-	p.git("tag", tag)
-	p.git("push", "--quiet", "origin", "HEAD:main", tag)
+	p.Commit("Release " + tag)
+	p.Git("tag", tag)
+	p.Git("push", "--quiet", "origin", "HEAD:main", tag)
 }
 
 func TestAnInstanceFollowsTheVersionsOfItsPackageOneStepAtATime(t *testing.T) {
@@ -58,7 +52,7 @@ func TestAnInstanceFollowsTheVersionsOfItsPackageOneStepAtATime(t *testing.T) {
 	p := b.ownRepository()
 	b.offer(p, "v1.4.0", standard(1))
 	b.tracked()
-	b.known(b.vnfdID(1))
+	b.process.AwaitPackages(b, b.vnfdID(1))
 	id, file, d := b.pushed(b.vnfdID(1), "follow: ~1.4\n")
 	b.offer(p, "v1.4.1", stuck(2))
 	// The step that it is at holds the next ones up.
@@ -66,8 +60,8 @@ func TestAnInstanceFollowsTheVersionsOfItsPackageOneStepAtATime(t *testing.T) {
 	b.offer(p, "v1.5.0", standard(5)) // which it doesn't follow
 	b.offer(p, "v1.4.2", standard(3))
 	b.offer(p, "v1.4.3", standard(4))
-	b.known(b.vnfdID(4))
-	stays(t, quiet, func() error { return b.counted(id, 2) })
+	b.process.AwaitPackages(b, b.vnfdID(4))
+	kit.Stays(t, quiet, func() error { return b.counted(id, 2) })
 	b.placing(func() error {
 		if now := b.show(t, id).text("vnfdId"); now != b.vnfdID(4) {
 			return fmt.Errorf("it runs %s", now)
@@ -81,11 +75,11 @@ func TestAnInstanceFollowsTheVersionsOfItsPackageOneStepAtATime(t *testing.T) {
 			t.Errorf("%s is %s", op.text("operation"), op.text("operationState"))
 		}
 	}
-	d.pull()
-	if text := d.read(file); !strings.Contains(text, "vnfdId: "+b.vnfdID(4)) || !strings.Contains(text, "follow: ~1.4") {
+	d.Pull()
+	if text := d.Read(file); !strings.Contains(text, "vnfdId: "+b.vnfdID(4)) || !strings.Contains(text, "follow: ~1.4") {
 		t.Errorf("the file doesn't tell what runs:\n%s", text)
 	}
-	stays(t, quiet, func() error {
+	kit.Stays(t, quiet, func() error {
 		if n := len(b.history(t, id)); n > 4 {
 			return fmt.Errorf("%d operations", n)
 		}
@@ -98,28 +92,28 @@ func TestAPackageThatIsGoneFromItsRepositoryCanStillBeRolledBackTo(t *testing.T)
 	p := b.ownRepository()
 	b.offer(p, "v1.0.0", standard(1))
 	b.tracked()
-	b.known(b.vnfdID(1))
+	b.process.AwaitPackages(b, b.vnfdID(1))
 	id, file, d := b.pushed(b.vnfdID(1), greenly)
 	b.offer(p, "v2.0.0", stuck(2))
-	b.known(b.vnfdID(2))
-	text, before := d.read(file), b.see(true)
+	b.process.AwaitPackages(b, b.vnfdID(2))
+	text, before := d.Read(file), b.snapshot(true)
 	b.upgraded(d, file, 1, 2)
 	b.unpullable(2)
 	op := b.outcome(id, 1, "CHANGE_VNFPKG FAILED_TEMP")
 
 	// All of it goes: tags, branch and commits.
-	p.git("push", "--quiet", "origin", "--delete", "v1.0.0", "v2.0.0")
-	p.git("checkout", "--quiet", "--orphan", "empty")
-	p.git("rm", "-r", "--quiet", "--cached", ".")
-	p.git("commit", "--quiet", "--allow-empty", "--message", "Begin anew")
-	p.git("push", "--quiet", "--force", "origin", "HEAD:main")
+	p.Git("push", "--quiet", "origin", "--delete", "v1.0.0", "v2.0.0")
+	p.Git("checkout", "--quiet", "--orphan", "empty")
+	p.Git("rm", "-r", "--quiet", "--cached", ".")
+	p.Git("commit", "--quiet", "--allow-empty", "--message", "Begin anew")
+	p.Git("push", "--quiet", "--force", "origin", "HEAD:main")
 	bare := filepath.Join(b.data, "packages", b.namespace+".git")
 	for _, args := range [][]string{{"reflog", "expire", "--expire=now", "--all"}, {"gc", "--quiet", "--prune=now"}} {
-		if out, err := git(t.Context(), bare, args...); err != nil {
+		if out, err := process.Git(t.Context(), bare, args...); err != nil {
 			t.Fatalf("git %v: %v\n%s", args, err, out)
 		}
 	}
-	eventually(t, func() error {
+	kit.Eventually(t, func() error {
 		if body := string(b.must(t, 200, "GET", "/jibe/v1/packages", nil).Body); strings.Contains(body, b.vnfdID(1)) || strings.Contains(body, b.vnfdID(2)) {
 			return fmt.Errorf("the packages are still known: %s", body)
 		}
@@ -137,26 +131,26 @@ func TestAnInstanceMayFollowOnABranchThatAPersonMerges(t *testing.T) {
 	p := b.ownRepository()
 	b.offer(p, "v1.4.0", standard(1))
 	b.tracked()
-	b.known(b.vnfdID(1))
+	b.process.AwaitPackages(b, b.vnfdID(1))
 	branch := "follow/" + b.namespace
 	id, file, d := b.pushed(b.vnfdID(1), "follow: {versions: ~1.4, branch: "+branch+"}\n")
 	b.offer(p, "v1.4.1", standard(2))
-	eventually(t, func() error {
-		_, err := git(t.Context(), d.dir, "fetch", "--quiet", "origin", branch)
+	kit.Eventually(t, func() error {
+		_, err := process.Git(t.Context(), d.Dir(), "fetch", "--quiet", "origin", branch)
 		return err
 	})
-	proposed := strings.TrimSpace(d.git("rev-parse", "FETCH_HEAD"))
-	if text := d.git("show", proposed+":"+file); !strings.Contains(text, "vnfdId: "+b.vnfdID(2)) {
+	proposed := strings.TrimSpace(d.Git("rev-parse", "FETCH_HEAD"))
+	if text := d.Git("show", proposed+":"+file); !strings.Contains(text, "vnfdId: "+b.vnfdID(2)) {
 		t.Errorf("the branch proposes\n%s", text)
 	}
-	stays(t, quiet, func() error { return b.counted(id, 1) })
-	d.pull()
-	d.git("merge", "--quiet", "--no-edit", proposed)
-	if out, err := d.tryPush(); err != nil {
+	kit.Stays(t, quiet, func() error { return b.counted(id, 1) })
+	d.Pull()
+	d.Git("merge", "--quiet", "--no-edit", proposed)
+	if out, err := d.TryPush(); err != nil {
 		t.Fatalf("push: %v\n%s", err, out)
 	}
 	b.outcome(id, 1, "CHANGE_VNFPKG COMPLETED")
 	b.awaitPods(3)
 	b.versions(id, 2)
-	stays(t, quiet, func() error { return b.counted(id, 2) })
+	kit.Stays(t, quiet, func() error { return b.counted(id, 2) })
 }

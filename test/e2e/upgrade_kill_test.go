@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/jibe-vnfm/jibe/test/kit"
+	"github.com/jibe-vnfm/jibe/test/process"
 )
 
 // moments are the lines of the log at which an upgrade takes a step.
@@ -104,9 +107,9 @@ func TestAnUpgradeEndsRightAtWhicheverStepJibeIsKilled(t *testing.T) {
 // upgradedDespiteAKill upgrades the instance in its n-th change, kills the process at the
 // n-th step of it, and proves that the next process brings it to its right end. It says
 // false where there is no such step.
-func (b *bench) upgradedDespiteAKill(t *testing.T, id, file string, d *desk, strategy string, delay time.Duration, n, from, to int) bool {
+func (b *bench) upgradedDespiteAKill(t *testing.T, id, file string, d *process.Desk, strategy string, delay time.Duration, n, from, to int) bool {
 	t.Helper()
-	f := b.filming()
+	f := b.recorder()
 	killed, end := killAt(b.server, n, delay)
 	b.upgraded(d, file, from, to)
 	for waiting := true; waiting; {
@@ -130,14 +133,14 @@ func (b *bench) upgradedDespiteAKill(t *testing.T, id, file string, d *desk, str
 	if got := b.running(to); got != 4 {
 		t.Errorf("killed at step %d: %d pods run release %d, want 4", n, got, to)
 	}
-	s := f.shot()
+	s := f.record()
 	if strategy == "blueGreen" {
 		b.cleanly(s, fmt.Sprint(n-1), fmt.Sprint(n))
 		b.only(id, fmt.Sprint(n))
 	} else {
 		for _, m := range s.traffic("front") {
 			if len(m.pods) == 0 {
-				t.Errorf("killed at step %d: at %d the Service led nowhere", n, m.at)
+				t.Errorf("killed at step %d: at %d the Service had no endpoint", n, m.at)
 			}
 		}
 		b.only(id, "0")
@@ -155,7 +158,7 @@ func lastLine(log string) string {
 	return lines[len(lines)-1]
 }
 
-func TestAScriptThatAKillInterruptsIsEndedAndRunAgainAndToldSo(t *testing.T) {
+func TestAHookThatAKillInterruptsIsEndedAndRunAgainAsInterrupted(t *testing.T) {
 	b := newStage(t) // for the namespace; the server is one of this test
 	data := filepath.Join(t.TempDir(), "data")
 	b.server = serve(t, data)
@@ -165,27 +168,27 @@ func TestAScriptThatAKillInterruptsIsEndedAndRunAgainAndToldSo(t *testing.T) {
 	b.permit()
 	arriving, _ := b.coordinated()
 	id := b.runs(b.vnfdID(1))
-	f := b.filming()
+	f := b.recorder()
 	path := b.begin(t, id, "change_vnfpkg", b.changing(2, "Blue-Green", "lcm-operation-coordinate-new-vnf", "Scripts/new.sh"))
 	if input := arriving.called(1); input["interrupted"] != false {
-		t.Errorf("the first run is told %v", input["interrupted"])
+		t.Errorf("the first run gets %v", input["interrupted"])
 	}
 	b.process.Kill()
 	b.server = serve(t, data)
 	if input := arriving.called(2); input["interrupted"] != true {
-		t.Errorf("the second run is told %v", input["interrupted"])
+		t.Errorf("the second run gets %v", input["interrupted"])
 	}
 	// The first one is gone: it would say so otherwise.
 	arriving.answer(1, "touch "+arriving.dir+"/alive")
-	stays(t, quiet, func() error {
+	kit.Stays(t, quiet, func() error {
 		if b.exists(arriving.dir + "/alive") {
-			return fmt.Errorf("the interrupted program still runs")
+			return fmt.Errorf("the interrupted hook still runs")
 		}
 		return nil
 	})
 	arriving.answer(2, "exit 0")
 	b.await(t, path, "COMPLETED")
-	b.cleanly(f.shot(), "0", "1")
+	b.cleanly(f.record(), "0", "1")
 	b.only(id, "1")
 	if n := arriving.calls(); n != 2 {
 		t.Errorf("the script was called %d times", n)
@@ -201,19 +204,19 @@ func TestAKillWhileAnUpgradeIsTakenBackLeavesNothingHalf(t *testing.T) {
 	b.permit()
 	_, leaving := b.coordinated()
 	id := b.runs(b.vnfdID(1))
-	before := b.see(true)
+	before := b.snapshot(true)
 	body := b.byScript()
 	delete(body["additionalParams"].(object), "lcm-operation-coordinate-new-vnf")
 	delete(body["additionalParams"].(object), "lcm-operation-coordinate-new-vnf-class")
 	for n, call := 1, 1; ; n++ {
-		f := b.filming()
+		f := b.recorder()
 		path := b.begin(t, id, "change_vnfpkg", body)
 		leaving.each(call, "exit 1")
 		b.await(t, path, "FAILED_TEMP")
 		killed, end := killAt(b.server, n, 0)
 		b.must(t, 202, "POST", path+"/rollback", nil)
 		answered := call
-		eventually(t, func() error {
+		kit.Eventually(t, func() error {
 			select {
 			case <-killed:
 				return nil
@@ -232,7 +235,7 @@ func TestAKillWhileAnUpgradeIsTakenBackLeavesNothingHalf(t *testing.T) {
 		hit := end()
 		if hit {
 			b.server = serve(t, b.data)
-			eventually(t, func() error {
+			kit.Eventually(t, func() error {
 				if calls := leaving.calls(); calls > answered {
 					answered = calls
 					leaving.each(calls, "exit 0")
@@ -244,8 +247,8 @@ func TestAKillWhileAnUpgradeIsTakenBackLeavesNothingHalf(t *testing.T) {
 			})
 		}
 		b.unchanged(before, true)
-		if got := f.shot().flow("front"); got != "0, 1, 0" {
-			t.Errorf("killed at step %d of the rollback: the Service led to the generations %q", n, got)
+		if got := f.record().flow("front"); got != "0, 1, 0" {
+			t.Errorf("killed at step %d of the rollback: the Service sent traffic to the generations %q", n, got)
 		}
 		if !hit {
 			if n < 4 {

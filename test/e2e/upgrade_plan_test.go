@@ -9,12 +9,14 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/jibe-vnfm/jibe/test/process"
 )
 
 // steps are what `jibe plan` prints of the directory, as JSON has it.
-func (b *bench) steps(d *desk, dir string, args ...string) (kind string, steps []string, preview object) {
+func (b *bench) steps(d *process.Desk, dir string, args ...string) (kind string, steps []string, preview object) {
 	b.Helper()
-	out, errs, code := b.cli(b.T, append([]string{"plan", d.dir, "-o", "json"}, args...)...)
+	out, errs, code := b.cli(b.T, append([]string{"plan", d.Dir(), "-o", "json"}, args...)...)
 	if code != 2 {
 		b.Fatalf("jibe plan: exit code %d, want 2: %s%s", code, out, errs)
 	}
@@ -39,10 +41,10 @@ func TestThePreviewOfABranchIsWhatIsThenDone(t *testing.T) {
 	b := newStage(t)
 	arriving, leaving := b.coordinated()
 	id, file, d := b.pushed(b.vnfdID(1), "levels: {web_aspect: 1}\n")
-	d.git("checkout", "--quiet", "-b", "upgrade")
-	d.replace(file, "vnfdId: "+b.vnfdID(1), "vnfdId: "+b.vnfdID(2))
-	d.replace(file, "levels: ", "update: {strategy: blueGreen, coordinate: {new: Scripts/new.sh, old: Scripts/old.sh}, drain: 100ms}\nlevels: ")
-	d.commit("Upgrade")
+	d.Git("checkout", "--quiet", "-b", "upgrade")
+	d.Replace(file, "vnfdId: "+b.vnfdID(1), "vnfdId: "+b.vnfdID(2))
+	d.Replace(file, "levels: ", "update: {strategy: blueGreen, coordinate: {new: Scripts/new.sh, old: Scripts/old.sh}, drain: 100ms}\nlevels: ")
+	d.Commit("Upgrade")
 	var steps []string
 	b.unmoved(id, func() {
 		var kind string
@@ -71,27 +73,27 @@ func TestThePreviewOfABranchIsWhatIsThenDone(t *testing.T) {
 		if strings.Contains(said, "secret-of-2") || strings.Contains(said, "c2VjcmV0LW9mLTI") {
 			t.Errorf("the preview tells a secret:\n%s", said)
 		}
-		out, errs, code := b.cli(t, "plan", d.dir, "--commit", "upgrade")
+		out, errs, code := b.cli(t, "plan", d.Dir(), "--commit", "upgrade")
 		if code != 2 || !strings.Contains(out, "CHANGE_VNFPKG") || !strings.Contains(out, "apply Deployment"+in+"web-1") {
 			t.Errorf("jibe plan: %d: %s%s", code, out, errs)
 		}
 		t.Log(section(out, filepath.Dir(file)))
 	})
-	f := b.filming()
-	d.git("checkout", "--quiet", "-B", "main", "origin/main")
-	d.git("merge", "--quiet", "--no-ff", "--no-edit", "upgrade")
-	if out, err := d.tryPush(); err != nil {
+	f := b.recorder()
+	d.Git("checkout", "--quiet", "-B", "main", "origin/main")
+	d.Git("merge", "--quiet", "--no-ff", "--no-edit", "upgrade")
+	if out, err := d.TryPush(); err != nil {
 		t.Fatalf("push: %v\n%s", err, out)
 	}
 	arriving.each(1, "exit 0")
 	leaving.each(1, "exit 0")
 	b.outcome(id, 1, "CHANGE_VNFPKG COMPLETED")
-	b.foretold(f.shot(), steps)
+	b.foretold(f.record(), steps)
 }
 
 // foretold proves that what happened to the author's objects is what the steps said:
 // nothing else was made, changed or deleted.
-func (b *bench) foretold(s shot, steps []string) {
+func (b *bench) foretold(s record, steps []string) {
 	b.Helper()
 	said := map[string]bool{}
 	for _, step := range steps {

@@ -5,12 +5,14 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 // unmoved runs f, which must move nothing in the namespace and begin no operation.
 func (b *bench) unmoved(id string, f func()) {
 	b.Helper()
-	before, n := b.see(true), len(b.history(b.T, id))
+	before, n := b.snapshot(true), len(b.history(b.T, id))
 	f()
 	b.unchanged(before, true)
 	if err := b.counted(id, n); err != nil {
@@ -18,7 +20,7 @@ func (b *bench) unmoved(id string, f func()) {
 	}
 }
 
-// barred asks for the change to release n through both doors, which have to refuse it
+// barred asks for the change to release n through the API and by a push, both of which have to refuse it
 // with the status and all words. more is the request's additional parameters and yaml
 // what the file gets beside the vnfdId.
 func (b *bench) barred(id, file string, n, status int, body object, yaml string, words ...string) {
@@ -31,10 +33,10 @@ func (b *bench) barred(id, file string, n, status int, body object, yaml string,
 			b.Errorf("the request is answered with %d, want %d: %s", a.Status, status, a.Body)
 		}
 		d := b.clone(b.T, "desired.git")
-		d.replace(file, "vnfdId: "+b.vnfdID(1), "vnfdId: "+b.vnfdID(n))
-		d.write(file, d.read(file)+yaml)
-		d.commit("Something that can't be")
-		out, err := d.tryPush()
+		d.Replace(file, "vnfdId: "+b.vnfdID(1), "vnfdId: "+b.vnfdID(n))
+		d.Write(file, d.Read(file)+yaml)
+		d.Commit("Something that can't be")
+		out, err := d.TryPush()
 		if err == nil {
 			b.Fatalf("the push is accepted:\n%s", out)
 		}
@@ -128,7 +130,7 @@ func TestWhatOnlyTheAPIServerCanRefuseIsSaidBeforeAnythingMoves(t *testing.T) {
 	b.publish(with(1, nil), selector, clusterIP, template)
 	id := b.runs(b.vnfdID(1))
 	for n, words := range map[int][]string{2: {"Deployment/" + b.namespace + "/back", "selector"}, 3: {"Service/" + b.namespace + "/front", "clusterIP"}, 4: {"StatefulSet/" + b.namespace + "/store", "updates to statefulset spec"}} {
-		before := b.see(true)
+		before := b.snapshot(true)
 		op := b.ended(t, b.begin(t, id, "change_vnfpkg", b.changing(n, "RollingUpdate")))
 		if op.text("operationState") != "ROLLED_BACK" {
 			t.Fatalf("%v: the operation is %s: %v", words, op.text("operationState"), op["error"])
@@ -152,7 +154,7 @@ func TestOfTwoUpgradesAtOnceTheRequestIsRefusedAndTheCommitWaitsItsTurn(t *testi
 	}
 	b.must(t, 409, "PATCH", instances+"/"+id, object{"vnfdId": b.vnfdID(3)}, "Content-Type", "application/merge-patch+json")
 	b.upgraded(d, file, 2, 3)
-	stays(t, quiet, func() error {
+	kit.Stays(t, quiet, func() error {
 		if n := b.running(3); n > 0 {
 			return fmt.Errorf("%d pods of the release that has to wait", n)
 		}
@@ -213,7 +215,7 @@ func TestRequestsToChangeThePackageAreValidated(t *testing.T) {
 }
 
 func TestAScriptOfAPackageThatMayRunNoneIsRefusedBeforeAnythingMoves(t *testing.T) {
-	b := newBench(t, usual) // whose repository doesn't allow programs
+	b := newBench(t, usual) // whose repository doesn't allow hooks
 	second := standard(2)
 	second.files = map[string]string{"Scripts/new.sh": "#!/bin/sh\nexit 0\n"}
 	b.publish(standard(1), second)

@@ -7,13 +7,15 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 // unplaced are the pods that wait for the test to give them a node, at least one.
 func (b *bench) unplaced() []string {
 	b.Helper()
 	var names []string
-	eventually(b, func() error {
+	kit.Eventually(b, func() error {
 		for name, p := range b.pods() {
 			if p.Spec.SchedulerName == "nobody" && p.Spec.NodeName == "" {
 				names = append(names, name)
@@ -36,10 +38,10 @@ func (b *bench) unpullable(n int) {
 	}
 }
 
-// placing gives nodes to all pods that wait for the test, until done has no complaint.
+// placing gives nodes to all pods that wait for the test, until done has no error.
 func (b *bench) placing(done func() error) {
 	b.Helper()
-	eventually(b, func() error {
+	kit.Eventually(b, func() error {
 		for name, p := range b.pods() {
 			if p.Spec.SchedulerName == "nobody" && p.Spec.NodeName == "" {
 				// It may go in this moment.
@@ -53,13 +55,13 @@ func (b *bench) placing(done func() error) {
 }
 
 // restored proves that a rollback left what was before: at the VIM, in git and in the API.
-func (b *bench) restored(id, file, text string, before sight, same bool) {
+func (b *bench) restored(id, file, text string, before snapshot, same bool) {
 	b.Helper()
 	b.unchanged(before, same)
 	d := b.clone(b.T, "desired.git")
-	eventually(b, func() error {
-		d.pull()
-		if now := d.read(file); now != text {
+	kit.Eventually(b, func() error {
+		d.Pull()
+		if now := d.Read(file); now != text {
 			return fmt.Errorf("the file was\n%s\nand is\n%s", text, now)
 		}
 		return nil
@@ -72,8 +74,8 @@ func TestABlueGreenChangeThatFailsBeforeTheSwitchIsTakenBackWithoutATrace(t *tes
 	b := newStage(t)
 	arriving, leaving := b.coordinated()
 	id, file, d := b.pushed(b.vnfdID(1), "levels: {web_aspect: 1}\n")
-	text, before := d.read(file), b.see(true)
-	f := b.filming()
+	text, before := d.Read(file), b.snapshot(true)
+	f := b.recorder()
 	b.amend(d, file, "Upgrade", "vnfdId: "+b.vnfdID(1), "vnfdId: "+b.vnfdID(2), "levels: ",
 		"update: {strategy: blueGreen, coordinate: {new: Scripts/new.sh, old: Scripts/old.sh}}\nlevels: ")
 	arriving.each(1, "echo no licence >&2; exit 1")
@@ -84,11 +86,11 @@ func TestABlueGreenChangeThatFailsBeforeTheSwitchIsTakenBackWithoutATrace(t *tes
 	b.must(t, 202, "POST", pathOf(op)+"/rollback", nil)
 	input := leaving.each(1, "exit 0")
 	if input.text("hook") != "coordinate_rollback" || input["isRollback"] != true || input.text("operation", "id") != op.text("id") {
-		t.Errorf("the script of the old VNF is told %v", input)
+		t.Errorf("the hook of the old VNF gets %v", input)
 	}
 	b.await(t, pathOf(op), "ROLLED_BACK")
-	if got := f.shot().flow("front"); got != "0" {
-		t.Errorf("the Service led to the generations %q", got)
+	if got := f.record().flow("front"); got != "0" {
+		t.Errorf("the Service sent traffic to the generations %q", got)
 	}
 	b.restored(id, file, text, before, true)
 	if n := arriving.calls(); n != 1 {
@@ -102,25 +104,25 @@ func TestABlueGreenChangeThatFailsAfterTheSwitchIsSwitchedBackFirst(t *testing.T
 	arriving, leaving := b.coordinated()
 	id := b.runs(b.vnfdID(1))
 	file := "instances/" + id[:2] + "/" + id + "/vnf.yaml"
-	text, before := b.clone(t, "desired.git").read(file), b.see(true)
-	f := b.filming()
+	text, before := b.clone(t, "desired.git").Read(file), b.snapshot(true)
+	f := b.recorder()
 	path := b.begin(t, id, "change_vnfpkg", b.byScript())
 	arriving.each(1, "exit 0")
 	leaving.each(1, "echo sessions are left >&2; exit 1")
 	b.says(b.await(t, path, "FAILED_TEMP"), "sessions are left", "Scripts/old.sh")
-	if got := f.shot().flow("front"); got != "0, 1" {
-		t.Errorf("the Service led to the generations %q", got)
+	if got := f.record().flow("front"); got != "0, 1" {
+		t.Errorf("the Service sent traffic to the generations %q", got)
 	}
 	b.must(t, 202, "POST", path+"/rollback", nil)
 	input := leaving.called(2)
 	if input.text("hook") != "coordinate_rollback" || input["isRollback"] != true {
-		t.Errorf("the script of the old VNF is told %v", input)
+		t.Errorf("the hook of the old VNF gets %v", input)
 	}
 	leaving.answer(2, "exit 0")
 	op := b.await(t, path, "ROLLED_BACK")
-	s := f.shot()
+	s := f.record()
 	if got := s.flow("front"); got != "0, 1, 0" {
-		t.Errorf("the Service led to the generations %q", got)
+		t.Errorf("the Service sent traffic to the generations %q", got)
 	}
 	back := uint64(0)
 	for _, m := range s.traffic("front") {
@@ -130,7 +132,7 @@ func TestABlueGreenChangeThatFailsAfterTheSwitchIsSwitchedBackFirst(t *testing.T
 		}
 	}
 	if went := s.gone("Deployment/web-1"); back == 0 || went < back {
-		t.Errorf("the Service was switched back at %d, what it had led to went at %d", back, went)
+		t.Errorf("the Service was switched back at %d, what it had sent traffic to went at %d", back, went)
 	}
 	b.restored(id, file, text, before, true)
 	if op["error"] == nil {
@@ -142,21 +144,21 @@ func TestANewImageThatCanNotBePulledLeavesTrafficAndARevertOfTheCommitTakesItBac
 	b := newStage(t)
 	b.publish(standard(1), stuck(2))
 	id, file, d := b.pushed(b.vnfdID(1), greenly)
-	text, before := d.read(file), b.see(true)
-	start := strings.TrimSpace(d.git("rev-parse", "HEAD"))
-	f := b.filming()
+	text, before := d.Read(file), b.snapshot(true)
+	start := strings.TrimSpace(d.Git("rev-parse", "HEAD"))
+	f := b.recorder()
 	b.upgraded(d, file, 1, 2)
 	b.unpullable(2)
 	b.says(b.outcome(id, 1, "CHANGE_VNFPKG FAILED_TEMP"), "ImagePullBackOff", image(2))
-	d.pull()
+	d.Pull()
 	// The person's commit, and the one in which Jibe filled in what that left out.
-	d.git(append([]string{"revert", "--no-edit"}, strings.Fields(d.git("log", "--format=%H", start+"..", "--", file))...)...)
-	if out, err := d.tryPush(); err != nil {
+	d.Git(append([]string{"revert", "--no-edit"}, strings.Fields(d.Git("log", "--format=%H", start+"..", "--", file))...)...)
+	if out, err := d.TryPush(); err != nil {
 		t.Fatalf("the revert: %v\n%s", err, out)
 	}
 	b.awaitHistory(id, "INSTANTIATE COMPLETED, CHANGE_VNFPKG ROLLED_BACK")
-	if got := f.shot().flow("front"); got != "0" {
-		t.Errorf("the Service led to the generations %q", got)
+	if got := f.record().flow("front"); got != "0" {
+		t.Errorf("the Service sent traffic to the generations %q", got)
 	}
 	b.restored(id, file, text, before, true)
 }
@@ -165,9 +167,9 @@ func TestARollingChangeThatFailsIsTakenBackToTheObjectsThatWere(t *testing.T) {
 	b := newStage(t)
 	b.publish(standard(1), stuck(2))
 	id, file, d := b.pushed(b.vnfdID(1), "levels: {web_aspect: 1}\n")
-	text, before := d.read(file), b.see(false)
+	text, before := d.Read(file), b.snapshot(false)
 	web, front := b.read("Deployment/web").GetUID(), b.read("Service/front").GetUID()
-	f := b.filming()
+	f := b.recorder()
 	b.upgraded(d, file, 1, 2)
 	b.unpullable(2)
 	op := b.outcome(id, 1, "CHANGE_VNFPKG FAILED_TEMP")
@@ -180,9 +182,9 @@ func TestARollingChangeThatFailsIsTakenBackToTheObjectsThatWere(t *testing.T) {
 	if b.read("Deployment/web").GetUID() != web || b.read("Service/front").GetUID() != front {
 		t.Error("the Deployment or the Service is another one")
 	}
-	for _, m := range f.shot().traffic("front") {
+	for _, m := range f.record().traffic("front") {
 		if len(m.pods) == 0 {
-			t.Errorf("at %d the Service led nowhere", m.at)
+			t.Errorf("at %d the Service had no endpoint", m.at)
 		}
 	}
 	if n := b.level(id, "web_aspect"); n != 1 {
@@ -194,43 +196,43 @@ func TestAFailedUpgradeIsTakenBackByTheRevertOfItsOneLine(t *testing.T) {
 	b := newStage(t)
 	b.publish(standard(1), stuck(2))
 	id, file, d := b.pushed(b.vnfdID(1), greenly)
-	text, before := d.read(file), b.see(true)
+	text, before := d.Read(file), b.snapshot(true)
 	b.upgraded(d, file, 1, 2)
-	commit := strings.TrimSpace(d.git("rev-parse", "HEAD"))
+	commit := strings.TrimSpace(d.Git("rev-parse", "HEAD"))
 	b.unpullable(2)
 	b.outcome(id, 1, "CHANGE_VNFPKG FAILED_TEMP")
-	d.pull()
-	d.git("revert", "--no-edit", commit) // and not of what Jibe filled in
-	if out, err := d.tryPush(); err != nil {
+	d.Pull()
+	d.Git("revert", "--no-edit", commit) // and not of what Jibe filled in
+	if out, err := d.TryPush(); err != nil {
 		t.Fatalf("the revert: %v\n%s", err, out)
 	}
 	b.awaitHistory(id, "INSTANTIATE COMPLETED, CHANGE_VNFPKG ROLLED_BACK")
 	b.unchanged(before, true)
 	b.versions(id, 1)
-	eventually(t, func() error {
-		d.pull()
-		if now := d.read(file); now != text {
+	kit.Eventually(t, func() error {
+		d.Pull()
+		if now := d.Read(file); now != text {
 			return fmt.Errorf("the file was\n%s\nand is\n%s", text, now)
 		}
 		return nil
 	})
-	stays(t, quiet, func() error { return b.counted(id, 2) })
+	kit.Stays(t, quiet, func() error { return b.counted(id, 2) })
 }
 
 func TestAnUpgradeThatWasFailedMakesRoomForTheNextWhichLeavesNothingOfIt(t *testing.T) {
 	b := newStage(t)
 	b.publish(standard(1), stuck(2), standard(3))
 	id := b.runs(b.vnfdID(1))
-	f := b.filming()
+	f := b.recorder()
 	path := b.begin(t, id, "change_vnfpkg", b.changing(2, "Blue-Green"))
 	b.unpullable(2)
 	b.await(t, path, "FAILED_TEMP")
 	b.must(t, 200, "POST", path+"/fail", nil)
 	b.await(t, path, "FAILED")
 	b.versions(id, 1)
-	stays(t, quiet, func() error {
-		if got := f.shot().flow("front"); got != "0" {
-			return fmt.Errorf("the Service led to the generations %q", got)
+	kit.Stays(t, quiet, func() error {
+		if got := f.record().flow("front"); got != "0" {
+			return fmt.Errorf("the Service sent traffic to the generations %q", got)
 		}
 		return nil
 	})
@@ -239,9 +241,9 @@ func TestAnUpgradeThatWasFailedMakesRoomForTheNextWhichLeavesNothingOfIt(t *test
 	if n := b.running(3); n != 3 {
 		t.Errorf("%d pods run release 3, want 3", n)
 	}
-	s := f.shot()
+	s := f.record()
 	if got := s.flow("front"); got != "0, 1" {
-		t.Errorf("the Service led to the generations %q", got)
+		t.Errorf("the Service sent traffic to the generations %q", got)
 	}
 	b.switchedOnce(s)
 	b.only(id, "1")
@@ -250,11 +252,11 @@ func TestAnUpgradeThatWasFailedMakesRoomForTheNextWhichLeavesNothingOfIt(t *test
 	b.undrifted(id)
 }
 
-func TestACommitThatMendsAFailedUpgradeTakesItsPlace(t *testing.T) {
+func TestACommitThatRepairsAFailedUpgradeTakesItsPlace(t *testing.T) {
 	b := newStage(t)
 	b.publish(standard(1), stuck(2), standard(3))
 	id, file, d := b.pushed(b.vnfdID(1), greenly)
-	f := b.filming()
+	f := b.recorder()
 	b.upgraded(d, file, 1, 2)
 	b.unpullable(2)
 	b.outcome(id, 1, "CHANGE_VNFPKG FAILED_TEMP")
@@ -267,9 +269,9 @@ func TestACommitThatMendsAFailedUpgradeTakesItsPlace(t *testing.T) {
 	if n := b.running(3); n != 3 {
 		t.Errorf("%d pods run release 3, want 3", n)
 	}
-	s := f.shot()
+	s := f.record()
 	if got := s.route("front", imageOf); got != image(1)+", "+image(3) {
-		t.Errorf("the Service led to %q", got)
+		t.Errorf("the Service sent traffic to %q", got)
 	}
 	b.switchedOnce(s)
 	b.versions(id, 3)
@@ -281,15 +283,15 @@ func TestARevertOfAnUpgradeThatIsDoneSwitchesBack(t *testing.T) {
 	b := newStage(t)
 	b.publish(standard(1), standard(2))
 	id, file, d := b.pushed(b.vnfdID(1), greenly)
-	text, before := d.read(file), b.see(false)
+	text, before := d.Read(file), b.snapshot(false)
 	b.upgraded(d, file, 1, 2)
 	b.outcome(id, 1, "CHANGE_VNFPKG COMPLETED")
-	f := b.filming()
-	d.pull()
-	d.write(file, text)
-	d.push("Back to what was")
+	f := b.recorder()
+	d.Pull()
+	d.Write(file, text)
+	d.Push("Back to what was")
 	b.outcome(id, 2, "CHANGE_VNFPKG COMPLETED")
-	b.cleanly(f.shot(), "1", "0")
+	b.cleanly(f.record(), "1", "0")
 	b.only(id, "0")
 	b.restoredNames(before)
 	b.versions(id, 1)
@@ -297,10 +299,10 @@ func TestARevertOfAnUpgradeThatIsDoneSwitchesBack(t *testing.T) {
 }
 
 // restoredNames compares what there is by name alone: a second switch makes everything anew.
-func (b *bench) restoredNames(before sight) {
+func (b *bench) restoredNames(before snapshot) {
 	b.Helper()
-	eventually(b, func() error {
-		after := b.see(false)
+	kit.Eventually(b, func() error {
+		after := b.snapshot(false)
 		for name := range before {
 			if _, ok := after[name]; !ok {
 				return fmt.Errorf("%s is gone", name)
@@ -323,7 +325,7 @@ func TestARollingChangeThatFailsAfterItsPruningGetsBackWhatItHadPruned(t *testin
 	second.files = map[string]string{"Scripts/new.sh": text}
 	b.publish(first, second)
 	id := b.runs(b.vnfdID(1))
-	before, door := b.see(false), b.read("Service/back-door")
+	before, door := b.snapshot(false), b.read("Service/back-door")
 	path := b.begin(t, id, "change_vnfpkg", b.changing(2, "RollingUpdate", "lcm-operation-coordinate-new-vnf", "Scripts/new.sh"))
 	coordinate.each(1, "echo it is not well >&2; exit 1")
 	b.says(b.await(t, path, "FAILED_TEMP"), "it is not well")
@@ -342,7 +344,7 @@ func TestARollingChangeThatFailsAfterItsPruningGetsBackWhatItHadPruned(t *testin
 	// These are other incarnations of the same; of the Service, what the cluster gave it
 	// is now asked for.
 	for _, name := range []string{"Service/back-door", "ConfigMap/only-in-1"} {
-		after := b.see(false)[name]
+		after := b.snapshot(false)[name]
 		for _, field := range []string{"uid", "managed"} {
 			before[name] = strings.ReplaceAll(before[name], textOf(before[name], field), textOf(after, field))
 		}
@@ -350,7 +352,7 @@ func TestARollingChangeThatFailsAfterItsPruningGetsBackWhatItHadPruned(t *testin
 	b.unchanged(before, false)
 }
 
-// textOf is the line of the field in a sight of one object.
+// textOf is the line of the field in a snapshot of one object.
 func textOf(text, field string) string {
 	for line := range strings.Lines(text) {
 		if strings.Contains(line, `"`+field+`": "`) {

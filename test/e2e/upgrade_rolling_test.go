@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 func TestAOneLineCommitUpgradesARunningVNFInPlaceAndKeepsItsSize(t *testing.T) {
@@ -14,7 +16,7 @@ func TestAOneLineCommitUpgradesARunningVNFInPlaceAndKeepsItsSize(t *testing.T) {
 	b.publish(standard(1), standard(2))
 	id, file, d := b.pushed(b.vnfdID(1), "levels: {web_aspect: 2}\n")
 	web, service, pods := b.read("Deployment/web"), b.read("Service/front"), b.workers()
-	f := b.filming()
+	f := b.recorder()
 	b.upgraded(d, file, 1, 2)
 	op := b.outcome(id, 1, "CHANGE_VNFPKG COMPLETED")
 
@@ -35,7 +37,7 @@ func TestAOneLineCommitUpgradesARunningVNFInPlaceAndKeepsItsSize(t *testing.T) {
 	if now := b.read("Service/front"); now.GetUID() != service.GetUID() || fmt.Sprint(now.Object["spec"]) != fmt.Sprint(service.Object["spec"]) {
 		t.Errorf("the Service was\n%v\nand is\n%v", service.Object, now.Object)
 	}
-	s := f.shot()
+	s := f.record()
 	ready := s.readyAt(image(2), 5)
 	if pruned := s.gone("ConfigMap/only-in-1"); pruned == 0 || ready == 0 || pruned < ready {
 		t.Errorf("what the new release dropped went at %d, its pods were ready at %d", pruned, ready)
@@ -45,7 +47,7 @@ func TestAOneLineCommitUpgradesARunningVNFInPlaceAndKeepsItsSize(t *testing.T) {
 	}
 	for _, m := range s.traffic("front") {
 		if len(m.pods) == 0 {
-			t.Errorf("at %d the Service led nowhere", m.at)
+			t.Errorf("at %d the Service had no endpoint", m.at)
 		}
 	}
 	b.versions(id, 2)
@@ -55,11 +57,11 @@ func TestAOneLineCommitUpgradesARunningVNFInPlaceAndKeepsItsSize(t *testing.T) {
 		t.Errorf("affected VNFCs: %v, want %v", got, want)
 	}
 	b.triggered(op, 1, 2)
-	d.pull()
-	if text := d.read(file); strings.Contains(text, "generation") || strings.Contains(text, "overlays") || strings.Count(text, "package: ") != 1 {
+	d.Pull()
+	if text := d.Read(file); strings.Contains(text, "generation") || strings.Contains(text, "overlays") || strings.Count(text, "package: ") != 1 {
 		t.Errorf("Jibe filled in more than the pin:\n%s", text)
 	}
-	stays(t, quiet, func() error { return b.counted(id, 2) })
+	kit.Stays(t, quiet, func() error { return b.counted(id, 2) })
 	b.undrifted(id)
 }
 
@@ -104,7 +106,7 @@ func TestARequestThatListsOneManifestLosesNeitherVDUsNorSharedObjects(t *testing
 	body["additionalParams"].(object)["lcm-kubernetes-def-files"] = files
 	b.server.run(t, id, "instantiate", body)
 	objects := b.made(id)
-	f := b.filming()
+	f := b.recorder()
 
 	change := b.changing(2, "RollingUpdate", "lcm-kubernetes-def-files", []string{"Files/kubernetes/web.yaml"},
 		"vdu_params", []object{{"vdu_id": "WEB"}})
@@ -128,7 +130,7 @@ func TestARequestThatListsOneManifestLosesNeitherVDUsNorSharedObjects(t *testing
 	if _, still := after["ConfigMap/only-in-1"]; still {
 		t.Error("what the new release dropped is still there")
 	}
-	if n := len(f.shot().of("Deployment/web", watch.Deleted, watch.Added)); n != 0 {
+	if n := len(f.record().of("Deployment/web", watch.Deleted, watch.Added)); n != 0 {
 		t.Errorf("the Deployment was made anew")
 	}
 	b.versions(id, 2)
@@ -181,7 +183,7 @@ func TestACommitThatUpgradesAndScalesIsOneOperation(t *testing.T) {
 		t.Errorf("scale level %d, %d pods of release 2", n, b.running(2))
 	}
 	b.sameVNFCs(id)
-	stays(t, quiet, func() error { return b.counted(id, 2) })
+	kit.Stays(t, quiet, func() error { return b.counted(id, 2) })
 }
 
 func TestTheCoordinationScriptOfARollingChangeRunsWhenTheNewPodsAreReady(t *testing.T) {
@@ -200,7 +202,7 @@ func TestTheCoordinationScriptOfARollingChangeRunsWhenTheNewPodsAreReady(t *test
 		t.Error("the script runs before what the new release dropped is gone")
 	}
 	if got := unitsOf(input, "WEB", "new"); len(got) != 2 {
-		t.Errorf("the script is told of the new pods %v", got)
+		t.Errorf("the hook gets the new pods %v", got)
 	}
 	coordinate.answer(1, "exit 0")
 	b.await(t, path, "COMPLETED")
@@ -223,7 +225,7 @@ func TestEveryKindOfWorkloadAndJobIsCarriedOverByARollingChange(t *testing.T) {
 	id, file, d := b.pushed(b.vnfdID(1), "")
 	pods, objects := b.workers(), b.made(id)
 	probe := b.pods()["probe"].UID
-	f := b.filming()
+	f := b.recorder()
 	b.upgraded(d, file, 1, 2)
 	b.outcome(id, 1, "CHANGE_VNFPKG COMPLETED")
 	if left := len(pods) - len(gone(pods, b.workers())); left != 1 || b.pods()["probe"].UID != probe {
@@ -243,7 +245,7 @@ func TestEveryKindOfWorkloadAndJobIsCarriedOverByARollingChange(t *testing.T) {
 	// A ReplicaSet's pods are replaced one at a time.
 	b.sameWorkersSoon(id)
 	live, least := map[string]bool{}, 99
-	for _, x := range f.shot() {
+	for _, x := range f.record() {
 		if strings.HasPrefix(x.name, "Pod/cache-") {
 			if x.event == watch.Deleted || x.object.GetDeletionTimestamp() != nil || !isReady(x.object) {
 				delete(live, x.name)

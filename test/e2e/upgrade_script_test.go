@@ -7,10 +7,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
-// script is a program of a package that does what the test tells it, call by call:
-// the test sees the world as it is while the program runs.
+// script is a hook of a package that does what the test tells it, call by call:
+// the test sees the world as it is while the hook runs.
 type script struct {
 	b   *bench
 	dir string
@@ -19,17 +21,17 @@ type script struct {
 // scripted makes a script and its text, which a package has as a file.
 func (b *bench) scripted() (*script, string) {
 	b.Helper()
-	// Not t.TempDir, whose parent nobody else may enter: programs run as another user.
+	// Not t.TempDir, whose parent nobody else may enter: hooks run as another user.
 	dir, err := os.MkdirTemp("", "jibe-script-")
 	if err != nil {
 		b.Fatal(err)
 	}
-	b.Cleanup(func() { _ = os.RemoveAll(dir) }) // a program that was killed may just be writing
+	b.Cleanup(func() { _ = os.RemoveAll(dir) }) // a hook that was killed may just be writing
 	if err := os.Chmod(dir, 0o777); err != nil {
 		b.Fatal(err)
 	}
 	return &script{b, dir}, fmt.Sprintf(`#!/bin/sh
-# Tells of its call, and does what it is told then.
+# Reports its call, and does what the test says then.
 n=1
 while ! mkdir %[1]s/$n 2>/dev/null; do
   n=$((n+1))
@@ -43,11 +45,11 @@ while [ ! -e %[1]s/$n/answer ]; do sleep 0.02; done
 `, dir)
 }
 
-// called waits for the call n (from 1) and returns what the program was given.
+// called waits for the call n (from 1) and returns the input of the hook.
 func (s *script) called(n int) object {
 	s.b.Helper()
 	var input object
-	eventually(s.b, func() error {
+	kit.Eventually(s.b, func() error {
 		text, err := os.ReadFile(filepath.Join(s.dir, fmt.Sprint(n), "input.json"))
 		if err != nil {
 			return err
@@ -57,7 +59,7 @@ func (s *script) called(n int) object {
 	return input
 }
 
-// calls is how often the program was called.
+// calls is how often the hook was called.
 func (s *script) calls() int {
 	s.b.Helper()
 	for n := 0; ; n++ {
@@ -92,7 +94,7 @@ func (s *script) each(n int, lines string) object {
 	return input
 }
 
-// unitsOf are the units of one side ("old", "new") of the VDU in a program's input, by name.
+// unitsOf are the units of one side ("old", "new") of the VDU in a hook's input, by name.
 func unitsOf(input object, vdu, side string) map[string]object {
 	units := map[string]object{}
 	for _, v := range input.list("vdus") {

@@ -3,8 +3,10 @@
 package kit
 
 import (
+	"context"
 	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -15,15 +17,49 @@ import (
 
 // Patience is how long a test waits for what has to come. It bounds a hang and measures
 // nothing: a loaded machine may take a hundred times as long as a quiet one.
-const Patience = 2 * time.Minute
+const Patience = 4 * time.Minute
 
-// pause is how long to wait between two looks.
-const pause = 10 * time.Millisecond
+// The pause between two looks grows: what comes soon is seen soon, and what takes long
+// isn't slowed down by those who look.
+const (
+	firstPause = 2 * time.Millisecond
+	lastPause  = 50 * time.Millisecond
+)
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
+// final is the error of a look that needs no repetition.
+type final struct{ error }
+
+func (f final) Unwrap() error { return f.error }
+
+// Final is err, for a look that found a state from which nothing comes any more: [Poll]
+// and [Eventually] wait no longer.
+func Final(err error) error { return final{err} }
+
+// Poll calls look until it returns nil. Where limit passes or ctx ends first, or the error
+// is [Final], it returns the last error of look, wrapped. It is for those who have no test to fail, or have more
+// to say than the error; tests use [Eventually].
+func Poll(ctx context.Context, limit time.Duration, look func() error) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("still so after %s", limit))
+	defer cancel()
+	pause := firstPause
+	for {
+		err := look()
+		if err == nil || errors.As(err, new(final)) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", context.Cause(ctx), err)
+		case <-time.After(pause):
+		}
+		pause = min(2*pause, lastPause)
+	}
+}
+
 // Eventually calls look until it returns nil, and fails the test with the last error when
-// that takes longer than [Patience].
+// that takes longer than [Patience] or is [Final].
 func Eventually(t testing.TB, look func() error) {
 	t.Helper()
 	EventuallyWithin(t, Patience, look)
@@ -33,19 +69,21 @@ func Eventually(t testing.TB, look func() error) {
 // machine that boots.
 func EventuallyWithin(t testing.TB, patience time.Duration, look func() error) {
 	t.Helper()
-	deadline := time.Now().Add(patience)
-	for {
-		err := look()
-		if err == nil {
+	if err := Poll(t.Context(), patience, look); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Stays looks for a while, and fails the test at the first error: it is for what must not
+// happen, as nobody can wait for that.
+func Stays(t testing.TB, while time.Duration, look func() error) {
+	t.Helper()
+	for end := time.Now().Add(while); ; time.Sleep(lastPause) {
+		if err := look(); err != nil {
+			t.Fatal(err)
+		}
+		if !time.Now().Before(end) {
 			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("not in %v: %v", patience, err)
-		}
-		select {
-		case <-t.Context().Done():
-			t.Fatalf("the test ended first: %v", err)
-		case <-time.After(pause):
 		}
 	}
 }

@@ -47,7 +47,7 @@ type Followed struct {
 	// It is called with a host name made of the server's name, its addresses in the subnet, and its labels:
 	// server (the id), name, image, flavor, launchedAt, and its metadata.
 	Spec func(Server, *Spec)
-	// Log is told what comes and goes; nil is nobody.
+	// Log gets what comes and goes; nil is no log.
 	Log *slog.Logger
 }
 
@@ -80,7 +80,7 @@ type follower struct {
 	how   Followed
 	log   *slog.Logger
 	hosts map[string]*followed // by incarnation
-	said  string               // the last trouble, told once
+	said  string               // the last trouble, logged once
 }
 
 type followed struct {

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 // cloud is one in memory.
@@ -15,12 +17,27 @@ type cloud struct {
 	mu      sync.Mutex
 	servers []Server
 	err     error
+	asked   int
 }
 
 func (c *cloud) Servers(context.Context) ([]Server, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.asked++
 	return slices.Clone(c.servers), c.err
+}
+
+// lookedAt waits until a whole look was taken at what the cloud is now: until the one after
+// it has begun.
+func (c *cloud) lookedAt(t *testing.T) {
+	t.Helper()
+	asked := func() int {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.asked
+	}
+	since := asked()
+	kit.Until(t, "two looks at the cloud", func() bool { return asked() >= since+2 })
 }
 
 func (c *cloud) change(servers []Server, err error) {
@@ -33,7 +50,7 @@ func (c *cloud) change(servers []Server, err error) {
 func server(t *testing.T, l *Lab, addr, id string) Answer {
 	t.Helper()
 	var a Answer
-	until(t, func() bool {
+	kit.Until(t, "the application of server "+id+" at "+addr, func() bool {
 		h := l.Host(addrs(addr)[0])
 		if h == nil {
 			return false
@@ -43,15 +60,6 @@ func server(t *testing.T, l *Lab, addr, id string) Answer {
 		return err == nil && a.Labels["server"] == id
 	})
 	return a
-}
-
-func until(t *testing.T, holds func() bool) {
-	t.Helper()
-	for end := time.Now().Add(startWait); !holds(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("it never came so")
-		}
-	}
 }
 
 func follow(t *testing.T, l *Lab, c Cloud, how Followed) {
@@ -72,24 +80,24 @@ func TestHostsFollowTheServersOfACloud(t *testing.T) {
 	c := &cloud{servers: []Server{one, elsewhere, down}}
 	follow(t, l, c, Followed{Only: func(s Server) bool { return s.Name != "not ours" }})
 	if a := server(t, l, "10.201.6.10", "s-1"); a.Host != "web" || a.Labels["image"] != "img1" || a.Labels["role"] != "a" {
-		t.Errorf("it told %+v", a)
+		t.Errorf("it said %+v", a)
 	}
 
 	// A cloud that can't be asked has not lost its servers.
 	c.change(nil, errors.New("503"))
-	time.Sleep(100 * time.Millisecond)
+	c.lookedAt(t)
 	first := l.Host(addrs("10.201.6.10")[0])
 	if len(l.Hosts()) != 2 || first == nil {
 		t.Fatalf("the hosts are %v", l.Hosts())
 	}
 
-	// What is new of a server is told by the host that it has.
+	// What is new of a server is shown by the host that it has.
 	if err := first.WriteFile("/etc/vnf.json", []byte(`{"kept": true}`), 0); err != nil {
 		t.Fatal(err)
 	}
 	one.Metadata = map[string]string{"role": "b"}
 	c.change([]Server{one, {ID: "s-7", Name: "not ours", Up: true, Addrs: addrs("10.201.6.17")}}, nil)
-	until(t, func() bool {
+	kit.Until(t, "the host to know the new metadata", func() bool {
 		a, err := Ask(t.Context(), first.URL())
 		return err == nil && a.Labels["role"] == "b" && a.Config["kept"] == true
 	})
@@ -97,15 +105,15 @@ func TestHostsFollowTheServersOfACloud(t *testing.T) {
 	// A rebuilt server is another machine at the address, and so is a successor.
 	one.LaunchedAt, one.Image = "2", "img2"
 	c.change([]Server{one}, nil)
-	until(t, func() bool { h := l.Host(first.Addr()); return h != nil && h != first })
+	kit.Until(t, "another host at the address of the rebuilt server", func() bool { h := l.Host(first.Addr()); return h != nil && h != first })
 	if a := server(t, l, "10.201.6.10", "s-1"); a.Labels["image"] != "img2" || len(a.Config) != 0 {
-		t.Errorf("after a rebuild it told %+v", a)
+		t.Errorf("after a rebuild it said %+v", a)
 	}
 	c.change([]Server{{ID: "s-2", Name: "next", Up: true, Addrs: addrs("10.201.6.10")}}, nil)
 	server(t, l, "10.201.6.10", "s-2")
 
 	c.change(nil, nil)
-	until(t, func() bool { return len(l.Hosts()) == 1 })
+	kit.Until(t, "the hosts of all servers to go", func() bool { return len(l.Hosts()) == 1 })
 	if all := l.Hosts(); all[0] != own {
 		t.Errorf("a host that isn't a server's is gone; there is %v", all[0].Spec.Name)
 	}
@@ -114,8 +122,9 @@ func TestHostsFollowTheServersOfACloud(t *testing.T) {
 func TestAServerWhoseAddressIsTakenGetsItsHostOnceThatIsFree(t *testing.T) {
 	l := Start(t, "10.201.7.0/24")
 	squatter := add(t, l, Spec{Name: "squatter", Addrs: addrs("10.201.7.10"), NoWeb: true})
-	follow(t, l, &cloud{servers: []Server{{ID: "s-1", Name: "vm", Up: true, Addrs: addrs("10.201.7.10")}}}, Followed{})
-	time.Sleep(100 * time.Millisecond)
+	c := &cloud{servers: []Server{{ID: "s-1", Name: "vm", Up: true, Addrs: addrs("10.201.7.10")}}}
+	follow(t, l, c, Followed{})
+	c.lookedAt(t)
 	if l.Host(squatter.Addr()) != squatter {
 		t.Error("it was taken away")
 	}

@@ -1,6 +1,6 @@
 // Package netns gives tests machines: hosts in namespaces of their own (network, mounts,
 // processes, name), each with its own address, file system, accounts and a real OpenSSH
-// server, so that what programs of packages do over SSH really happens somewhere.
+// server, so that what hooks of packages do over SSH really happens somewhere.
 //
 // A [Lab] is one subnet. Its hosts reach each other, and this machine reaches them and is
 // reached by them at [Lab.Gateway], as an operator's network would have it. Hosts start

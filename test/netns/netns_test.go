@@ -2,6 +2,7 @@ package netns
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"net"
 	"net/netip"
@@ -12,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 func add(t *testing.T, l *Lab, spec Spec) *Host {
@@ -31,7 +34,7 @@ func addrs(texts ...string) []netip.Addr {
 	return all
 }
 
-// login runs a command over SSH as package programs do: with paramiko, as nobody, with
+// login runs a command over SSH as hooks of packages do: with paramiko, as nobody, with
 // nothing of this process's environment.
 func login(t *testing.T, addr, user, password, command string) (string, error) {
 	t.Helper()
@@ -93,13 +96,13 @@ import json, urllib.request
 told = json.load(urllib.request.urlopen("http://10.201.2.11:8080/"))
 print(told["host"], told["labels"]["server"], told["config"]["role"])`)
 	if err != nil || out != "one s-1 active\n" {
-		t.Errorf("the application told %q, %v", out, err)
+		t.Errorf("the application said %q, %v", out, err)
 	}
 	if err := one.SetLabels(map[string]string{"server": "s-2"}); err != nil {
 		t.Fatal(err)
 	}
 	if a, err := Ask(t.Context(), one.URL()); err != nil || a.Labels["server"] != "s-2" || a.Config["role"] != "active" || a.Host != "one" {
-		t.Errorf("from this machine it told %+v, %v", a, err)
+		t.Errorf("from this machine it said %+v, %v", a, err)
 	}
 	ps, err := two.Run(t.Context(), nil, "sh", "-c", "ls -d /proc/[0-9]* | wc -l")
 	if err != nil || len(strings.TrimSpace(ps)) > 1 {
@@ -145,7 +148,7 @@ func TestAHostThatIsRemovedNoLongerAnswersAndItsAddressIsFree(t *testing.T) {
 	anew := add(t, l, Spec{Name: "new", Addrs: addrs("10.201.3.10"), Labels: map[string]string{"server": "new"}})
 	h.Remove() // is gone already, and not who has the address now
 	if a, err := Ask(t.Context(), anew.URL()); err != nil || a.Host != "new" {
-		t.Errorf("the new host told %+v, %v", a, err)
+		t.Errorf("the new host said %+v, %v", a, err)
 	}
 	if all := l.Hosts(); len(all) != 1 || all[0] != anew || l.Host(anew.Addr()) != anew {
 		t.Errorf("the hosts are %v", all)
@@ -191,15 +194,13 @@ func TestNothingOfALabOutlivesAProcessThatIsKilled(t *testing.T) {
 	if err := cmd.Run(); err == nil || cmd.ProcessState.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
 		t.Fatal("it wasn't killed:", err)
 	}
-	for until := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+	kit.Eventually(t, func() error {
 		// The wire goes when the last process of the namespaces has.
 		_, err := net.InterfaceByName(linkName(netip.MustParseAddr("10.201.5.0")))
 		left, _ := exec.Command("pgrep", "-f", "machine.sh /run/lab.* victim").Output()
-		if err != nil && len(left) == 0 {
-			return
+		if err == nil || len(left) > 0 {
+			return fmt.Errorf("its wire (%v) or its host (%s) is still there", err, left)
 		}
-		if time.Now().After(until) {
-			t.Fatalf("its wire (%v) or its host (%s) is still there", err, left)
-		}
-	}
+		return nil
+	})
 }

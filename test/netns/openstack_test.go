@@ -2,9 +2,9 @@ package netns
 
 import (
 	"context"
+	"errors"
 	"net/netip"
 	"testing"
-	"time"
 
 	"github.com/gophercloud/gophercloud/v2/openstack"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/flavors"
@@ -13,6 +13,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/networks"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
 
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
@@ -70,20 +71,20 @@ func TestOneLogsInAtTheAddressThatOpenStackReports(t *testing.T) {
 		t.Fatal(err)
 	}
 	gone := func() {
-		ctx, cancel := context.WithTimeout(context.Background(), startWait)
-		defer cancel()
+		ctx := context.WithoutCancel(t.Context())
 		_ = servers.Delete(ctx, nova, made.ID).ExtractErr()
-		for ; ctx.Err() == nil; time.Sleep(200 * time.Millisecond) {
-			if _, err := servers.Get(ctx, nova, made.ID).Extract(); err != nil {
-				break
+		_ = kit.Poll(ctx, startWait, func() error { // what is left then is the cloud's business
+			if _, err := servers.Get(ctx, nova, made.ID).Extract(); err == nil {
+				return errors.New("the server is still there")
 			}
-		}
+			return nil
+		})
 		_ = ports.Delete(ctx, neutron, port.ID).ExtractErr()
 	}
 	t.Cleanup(gone)
 	addr := port.FixedIPs[0].IPAddress
 	if a := server(t, n.Lab, addr, made.ID); a.Host != "vm-of-lab" || a.Labels["image"] != "img1" || a.Labels["flavor"] == "" {
-		t.Errorf("the host told %+v", a)
+		t.Errorf("the host said %+v", a)
 	}
 	if out, err := login(t, addr, "ubuntu", "ubuntu", "hostname"); err != nil || out != "vm-of-lab\n" {
 		t.Errorf("over SSH it said %q, %v", out, err)
@@ -92,7 +93,7 @@ func TestOneLogsInAtTheAddressThatOpenStackReports(t *testing.T) {
 	if err := servers.Rebuild(t.Context(), nova, made.ID, servers.RebuildOpts{ImageRef: named("img2")}).Err; err != nil {
 		t.Fatal(err)
 	}
-	until(t, func() bool {
+	kit.Until(t, "another host for the rebuilt server", func() bool {
 		h := n.Host(first.Addr())
 		if h == nil || h == first {
 			return false
@@ -101,7 +102,7 @@ func TestOneLogsInAtTheAddressThatOpenStackReports(t *testing.T) {
 		return err == nil && a.Labels["image"] == "img2" && a.Labels["server"] == made.ID
 	})
 	gone()
-	until(t, func() bool { return n.Host(first.Addr()) == nil })
+	kit.Until(t, "the host of the deleted server to go", func() bool { return n.Host(first.Addr()) == nil })
 }
 
 func TestTheUpperHalfOfASubnetHasNoAddressThatAllListenTo(t *testing.T) {

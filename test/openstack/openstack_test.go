@@ -139,7 +139,7 @@ func TestStartStopAndWipeLeaveNothingBehind(t *testing.T) {
 	}
 }
 
-func TestStartMendsWhatDiedAndStandsBesideAnother(t *testing.T) {
+func TestStartRepairsWhatDiedAndStandsBesideAnother(t *testing.T) {
 	prepared(t)
 	root := t.TempDir()
 	dir, beside := filepath.Join(root, "a"), filepath.Join(root, "b")

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
 	"os"
 	"os/exec"
@@ -158,49 +157,4 @@ func (s *Server) PushChange(t testing.TB, c *Clone, change func(*Clone) (map[str
 			t.Fatal(err)
 		}
 	}
-}
-
-// PushPackages puts expanded packages into the local package repository, and waits
-// until the process knows all of their ids.
-func (s *Server) PushPackages(t testing.TB, vnfdIDs []string, dirs ...string) {
-	t.Helper()
-	c := NewClone(t, filepath.Join(s.Data, "packages", "packages.git"))
-	for _, dir := range dirs {
-		if err := os.CopyFS(filepath.Join(c.Dir, filepath.Base(dir)), os.DirFS(dir)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err := c.Commit(t.Context(), "Add what the test needs"); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Push(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	err := Poll(t.Context(), startWait, func() error {
-		a, err := s.Do(t.Context(), http.MethodGet, "/jibe/v1/packages", nil)
-		if err != nil {
-			return err
-		}
-		for _, id := range vnfdIDs {
-			if !strings.Contains(string(a.Body), id) {
-				return fmt.Errorf("package %s isn't known: %s", id, a.Body)
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// SmallVnfd is the vnfdId of the package in SmallPackage: one Deployment, whose scaling
-// aspect "front" has the levels 0 to 4 (1 to 5 pods), and a ConfigMap, in [SmallManifests].
-const SmallVnfd = "3a5c1f0e-6d0b-4f7e-9c55-0f6f2a9e1bc1"
-
-// SmallPackage is the folder of the package for tests that need many instances.
-func SmallPackage() string { return filepath.Join(Root(), "test", "process", "testdata", "small") }
-
-// SmallManifests are the package's manifests, as lcm-kubernetes-def-files lists them.
-func SmallManifests() []string {
-	return []string{"Files/kubernetes/configmap.yaml", "Files/kubernetes/deployment.yaml"}
 }

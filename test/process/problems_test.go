@@ -4,97 +4,45 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/jibe-vnfm/jibe/reconciler"
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
 )
 
 // forge is a desired repository on which no hook of Jibe runs, and a process that follows it.
 type forge struct {
 	*process.Server
-	t      *testing.T
-	clone  *process.Clone
-	binary string
+	t    *testing.T
+	desk *process.Desk
 }
 
 func newForge(t *testing.T) *forge {
 	t.Helper()
-	bare := filepath.Join(t.TempDir(), "forge.git")
-	if _, err := process.Git(t.Context(), t.TempDir(), "init", "--quiet", "--bare", "--initial-branch", "main", bare); err != nil {
-		t.Fatal(err)
-	}
-	f := &forge{t: t, clone: process.NewClone(t, bare), binary: process.Binary(t)}
-	f.write(map[string]string{
+	bare := process.NewForge(t, map[string]string{
 		"repositories.yaml": "- name: packages\n  url: packages.git\n  branch: main\n",
 		"vims/sim.yaml":     "type: sim\ndefault: true\n",
 	})
-	f.commit("Begin")
+	f := &forge{t: t, desk: process.NewDesk(t, bare)}
 	f.Server = process.Start(t, filepath.Join(t.TempDir(), "data"), "--remote", "file://"+bare, "--poll", "100ms")
 	f.PushPackages(t, []string{webapp}, process.Root()+"/examples/packages/webapp")
 	return f
 }
 
-// write writes files of the work tree; "" removes one.
-func (f *forge) write(files map[string]string) {
-	f.t.Helper()
-	for name, text := range files {
-		do := func() error { return f.clone.Write(name, text) }
-		if text == "" {
-			do = func() error { return f.clone.Remove(name) }
-		}
-		if err := do(); err != nil {
-			f.t.Fatal(err)
-		}
-	}
-}
-
-func (f *forge) commit(message string) {
-	f.t.Helper()
-	if _, err := f.clone.Commit(f.t.Context(), message); err != nil {
-		f.t.Fatal(err)
-	}
-	if err := f.clone.Push(f.t.Context()); err != nil {
-		f.t.Fatal(err)
-	}
-}
-
-// push commits files on top of what Jibe has pushed meanwhile, and again where it was
-// faster.
+// push commits files on top of what Jibe has pushed meanwhile; "" removes one.
 func (f *forge) push(files map[string]string) {
 	f.t.Helper()
-	for {
-		if err := f.clone.Reset(f.t.Context()); err != nil {
-			f.t.Fatal(err)
-		}
-		f.write(files)
-		if _, err := f.clone.Commit(f.t.Context(), "Change something"); err != nil {
-			f.t.Fatal(err)
-		}
-		err := f.clone.Push(f.t.Context())
-		if err == nil {
-			return
-		}
-		if !process.Overtaken(err) {
-			f.t.Fatal(err)
-		}
-	}
+	f.desk.For(f.t).PushFiles(files)
 }
 
-// cli is what the program prints, and its exit code.
+// cli is what the command line client prints, and its exit code.
 func (f *forge) cli(args ...string) (string, int) {
 	f.t.Helper()
-	cmd := exec.CommandContext(f.t.Context(), f.binary, append(args, "--server", f.URL, "--data", f.Data)...)
-	cmd.Env = process.Environment()
-	out, err := cmd.CombinedOutput()
-	if err != nil && cmd.ProcessState == nil {
-		f.t.Fatal(err)
-	}
-	return string(out), cmd.ProcessState.ExitCode()
+	out, errs, code := f.CLI(f.t, args...)
+	return out + errs, code
 }
 
 func (f *forge) problems() (list []reconciler.Problem) {
@@ -106,7 +54,7 @@ func (f *forge) problems() (list []reconciler.Problem) {
 // until waits for the only problem to have these words in it, or with "" for none.
 func (f *forge) until(words string) (p reconciler.Problem) {
 	f.t.Helper()
-	err := process.Poll(f.t.Context(), time.Minute, func() error {
+	kit.Eventually(f.t, func() error {
 		list := f.problems()
 		switch {
 		case words == "" && len(list) == 0:
@@ -117,9 +65,6 @@ func (f *forge) until(words string) (p reconciler.Problem) {
 		}
 		return fmt.Errorf("problems are %+v, want %q", list, words)
 	})
-	if err != nil {
-		f.t.Fatal(err)
-	}
 	return p
 }
 
@@ -127,7 +72,7 @@ func (f *forge) until(words string) (p reconciler.Problem) {
 // to come: it runs as its file says.
 func (f *forge) settled(id string) {
 	f.t.Helper()
-	err := process.Poll(f.t.Context(), time.Minute, func() error {
+	kit.Eventually(f.t, func() error {
 		var in struct{ InstantiationState string }
 		if err := f.Get(f.t.Context(), process.Instances+"/"+id, &in); err != nil {
 			return err
@@ -137,9 +82,6 @@ func (f *forge) settled(id string) {
 		}
 		return nil
 	})
-	if err != nil {
-		f.t.Fatal(err)
-	}
 }
 
 // lineOf is the line of text that has these words in it, and its number; "" and 0 where
@@ -183,7 +125,7 @@ func TestEachFileOnAForgeThatCannotBeObeyedIsANoteAProblemAndInTheMetrics(t *tes
 		{"a VIM that can't be read", "vims/bad.yaml", "type: mainframe\n", "type:", "mainframe", ""},
 	} {
 		t.Run(tt.what, func(t *testing.T) {
-			f := &forge{f.Server, t, f.clone, f.binary}
+			f := &forge{f.Server, t, f.desk}
 			f.push(map[string]string{tt.file: tt.text})
 			words := tt.says
 			if words == "" {
@@ -219,14 +161,14 @@ func TestEachFileOnAForgeThatCannotBeObeyedIsANoteAProblemAndInTheMetrics(t *tes
 				}
 			}
 
-			mended := map[string]string{tt.file: ""}
+			repaired := map[string]string{tt.file: ""}
 			if tt.file == file {
-				mended[file] = text(id, "")
+				repaired[file] = text(id, "")
 			}
-			f.push(mended)
+			f.push(repaired)
 			f.until("")
 			if out, _ := f.cli("get", "instances"); strings.Contains(out, "not obeyed") {
-				t.Errorf("after it was mended:\n%s", out)
+				t.Errorf("after it was repaired:\n%s", out)
 			}
 		})
 	}

@@ -1,4 +1,4 @@
-// Package process lets a test work with Jibe as people do: the built program as a
+// Package process lets a test work with Jibe as people do: the built binary as a
 // process of its own, a data directory, HTTP requests and git clones. It owns building,
 // starting, killing and talking to that process; it never looks inside it, and it
 // decides nothing about what a test proves.
@@ -30,8 +30,8 @@ func Root() string {
 	return filepath.Dir(filepath.Dir(filepath.Dir(file)))
 }
 
-// Binary builds the jibe program of this source tree and returns its path. It is kept
-// in the tree's .cache, so that a program that is up to date isn't linked again, not even
+// Binary builds the jibe binary of this source tree and returns its path. It is kept
+// in the tree's .cache, so that a binary that is up to date isn't linked again, not even
 // for another package's tests. flags are more flags of "go build", as -race.
 func Binary(t testing.TB, flags ...string) string {
 	t.Helper()

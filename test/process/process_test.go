@@ -3,14 +3,13 @@ package process_test
 import (
 	"net/http"
 	"testing"
-	"time"
 
 	"github.com/jibe-vnfm/jibe/test/process"
 )
 
 const webapp = "3a5c1f0e-6d0b-4f7e-9c55-0f6f2a9e1b01"
 
-func TestProcessServesBothDoorsAndStartsAgainWhereItWasKilled(t *testing.T) {
+func TestProcessServesTheAPIAndGitAndStartsAgainWhereItWasKilled(t *testing.T) {
 	s := process.Start(t, t.TempDir())
 	s.PushPackages(t, []string{webapp}, process.Root()+"/examples/packages/webapp")
 	s.PushFiles(t, map[string]string{"vims/sim.yaml": "type: sim\ndefault: true\n"})
@@ -19,7 +18,7 @@ func TestProcessServesBothDoorsAndStartsAgainWhereItWasKilled(t *testing.T) {
 
 	s = process.Start(t, s.Data)
 	started := s.Want(t, http.StatusAccepted, http.MethodPost, process.Instances+"/"+made.ID()+"/instantiate", map[string]string{"flavourId": "simple"}, nil)
-	op := s.Await(t, started.ID(), "COMPLETED", time.Minute)
+	op := s.Await(t, started.ID(), "COMPLETED")
 	if op.Instance != made.ID() || op.Type != "INSTANTIATE" {
 		t.Errorf("operation is %+v", op)
 	}

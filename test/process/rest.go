@@ -11,6 +11,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/jibe-vnfm/jibe/lcm"
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 // The collections of the VNF LCM interface (SOL003 v3.3.1 clause 5.4).
@@ -143,51 +146,29 @@ type Operation struct {
 
 // Await waits until an operation, named by its id or URL, is in a state. A state that
 // it can't leave for the wanted one without a request ends the test.
-func (s *Server) Await(t testing.TB, operation, state string, limit time.Duration) Operation {
+func (s *Server) Await(t testing.TB, operation, state string) Operation {
+	t.Helper()
+	return s.AwaitWithin(t, kit.Patience, operation, state)
+}
+
+// AwaitWithin is [Server.Await] for an operation that takes longer by its nature.
+func (s *Server) AwaitWithin(t testing.TB, patience time.Duration, operation, state string) (op Operation) {
 	t.Helper()
 	if !strings.Contains(operation, "/") {
 		operation = Operations + "/" + operation
 	}
-	var op Operation
-	err := Poll(t.Context(), limit, func() error {
+	kit.EventuallyWithin(t, patience, func() error {
 		if err := s.Get(t.Context(), operation, &op); err != nil {
 			return err
 		}
-		if op.State != state {
-			return fmt.Errorf("%s %s is %s, want %s (%s)", op.Type, op.ID, op.State, state, op.Error.Detail)
-		}
-		return nil
-	}, func() bool {
-		return op.State != state && (op.State == "COMPLETED" || op.State == "FAILED_TEMP" || op.State == "FAILED" || op.State == "ROLLED_BACK")
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return op
-}
-
-// pollEvery is how long Poll waits between two looks.
-const pollEvery = 20 * time.Millisecond
-
-// Poll calls look until it returns nil, and returns its last error where limit passes,
-// ctx ends or one of hopeless says that nothing will change.
-func Poll(ctx context.Context, limit time.Duration, look func() error, hopeless ...func() bool) error {
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	for {
-		err := look()
-		if err == nil {
+		if op.State == state {
 			return nil
 		}
-		for _, h := range hopeless {
-			if h() {
-				return err
-			}
+		err := fmt.Errorf("%s %s is %s, want %s (%s)", op.Type, op.ID, op.State, state, op.Error.Detail)
+		if lcm.State(op.State).Ended() || op.State == string(lcm.FailedTemp) {
+			return kit.Final(err)
 		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("still so after %s: %w", limit, err)
-		case <-time.After(pollEvery):
-		}
-	}
+		return err
+	})
+	return op
 }

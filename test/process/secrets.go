@@ -13,7 +13,7 @@ import (
 // fileRef is a reference to a file in the text of a VIM or an instance.
 var fileRef = regexp.MustCompile(`file:(/[^/\s"',}][^\s"',}]*)`)
 
-// Keep copies the files to which references in the text lead into the directory of secrets
+// Keep copies the files that references in the text name into the directory of secrets
 // of a data directory, which need not be there yet, and returns the text with references to
 // the copies: a server reads no others.
 func Keep(data, text string) (string, error) {

@@ -7,8 +7,8 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 )
 
-// mend331 puts right what is known to be wrong in the file of v3.3.1.
-func mend331(doc *openapi3.T) {
+// repair331 repairs what is known to be wrong in the file of v3.3.1.
+func repair331(doc *openapi3.T) {
 	// It leaves the "vnf" out of the name of an attribute.
 	shown := doc.Paths.Find("/vnf_instances/{vnfInstanceId}").Get.Responses.Status(http.StatusOK).Value.Content.Get("application/json").Schema.Value
 	info := shown.Properties["instantiatedVnfInfo"].Value.Properties
@@ -16,9 +16,9 @@ func mend331(doc *openapi3.T) {
 	eachSchema(doc, misplaced)
 }
 
-// mend371 puts right what is known to be wrong in the files of v3.7.1, and what is
+// repair371 repairs what is known to be wrong in the files of v3.7.1, and what is
 // demanded there of a VNF that Jibe can't have.
-func mend371(doc *openapi3.T) {
+func repair371(doc *openapi3.T) {
 	eachSchema(doc, misplaced)
 	eachSchema(doc, undemanded)
 }

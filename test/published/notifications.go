@@ -34,7 +34,7 @@ func notificationBodies() (map[string]map[string]*openapi3.Schema, error) {
 		if err := loader().ResolveRefsIn(&doc, at); err != nil {
 			return nil, fmt.Errorf("published definitions %s%s: %w", at.Path, file, err)
 		}
-		mend371(&doc)
+		repair371(&doc)
 		all[standard] = map[string]*openapi3.Schema{}
 		for kind, schema := range doc.Components.Schemas {
 			all[standard][kind] = schema.Value
@@ -71,7 +71,7 @@ func Notification(body []byte) error {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(unknowns)) {
-		// One interface serves both; an element manager is told nothing of VIMs by SOL002.
+		// One interface serves both; an element manager learns nothing of VIMs by SOL002.
 		if unknowns[name] == len(all) {
 			errs = append(errs, fmt.Errorf("neither SOL002 nor SOL003 v3.7.1 knows %s", name))
 		}

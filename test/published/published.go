@@ -1,7 +1,7 @@
 // Package published holds what tests receive of Jibe's API against the definitions
 // (OpenAPI) that ETSI has published of SOL002 and SOL003. These are data of somebody
 // else's and no part of the project: where a machine doesn't have them, what needs them
-// is skipped and says so. What is known to be wrong in them is put right here, and
+// is skipped and says so. What is known to be wrong in them is repaired here, and
 // nowhere else.
 package published
 
@@ -104,17 +104,17 @@ func readEditions() (all []Edition, err error) {
 	}
 	for _, e := range []struct {
 		name, file string
-		mend       func(*openapi3.T)
+		repair     func(*openapi3.T)
 	}{
-		{"SOL003 v3.3.1", edition331 + "/VNFLifecycleManagement.json", mend331},
-		{"SOL003 v3.7.1", edition371 + "/SOL003/VNFLifecycleManagement/VNFLifecycleManagement.yaml", mend371},
-		{"SOL002 v3.7.1", edition371 + "/SOL002/VNFLifecycleManagement/VNFLifecycleManagement.yaml", mend371},
+		{"SOL003 v3.3.1", edition331 + "/VNFLifecycleManagement.json", repair331},
+		{"SOL003 v3.7.1", edition371 + "/SOL003/VNFLifecycleManagement/VNFLifecycleManagement.yaml", repair371},
+		{"SOL002 v3.7.1", edition371 + "/SOL002/VNFLifecycleManagement/VNFLifecycleManagement.yaml", repair371},
 	} {
 		doc, err := loader().LoadFromFile(filepath.Join(folder(), filepath.FromSlash(e.file)))
 		if err != nil {
 			return nil, fmt.Errorf("published definitions of %s: %w", e.name, err)
 		}
-		e.mend(doc)
+		e.repair(doc)
 		all = append(all, Edition{e.name, doc})
 	}
 	return all, nil
@@ -137,10 +137,10 @@ func loader() *openapi3.Loader {
 // Holds holds a value, as encoding/json reads it, against a schema of the definitions. The
 // error says for each thing that is wrong where it is and why.
 func Holds(s *openapi3.Schema, v any, more ...openapi3.SchemaValidationOption) error {
-	told := openapi3.SetSchemaErrorMessageCustomizer(func(err *openapi3.SchemaError) string {
+	message := openapi3.SetSchemaErrorMessageCustomizer(func(err *openapi3.SchemaError) string {
 		return "/" + strings.Join(err.JSONPointer(), "/") + ": " + err.Reason
 	})
-	return s.VisitJSON(v, append([]openapi3.SchemaValidationOption{told, openapi3.MultiErrors()}, more...)...)
+	return s.VisitJSON(v, append([]openapi3.SchemaValidationOption{message, openapi3.MultiErrors()}, more...)...)
 }
 
 // Unknown are the attributes of v, such as "/instantiatedVnfInfo/vnfState", that the schema

@@ -34,7 +34,7 @@ func notification(t *testing.T, change map[string]any) []byte {
 	return text
 }
 
-func TestANotificationThatBreaksARuleIsTold(t *testing.T) {
+func TestANotificationThatBreaksARuleIsReported(t *testing.T) {
 	Need(t)
 	if err := Notification(notification(t, nil)); err != nil {
 		t.Fatal(err)

@@ -1,6 +1,6 @@
 // Package race lets clients of the API and people with git write to one server at once,
 // to the same files of the same instances, and proves that no write that was
-// acknowledged is lost or doubled. It uses the real program, git and store; the VIM is
+// acknowledged is lost or doubled. It uses the real binary, git and store; the VIM is
 // the one in the server's memory, as only the writing is looked at.
 //
 // JIBE_RACE_SECONDS is how long they write (10). Where the test itself is built with
@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
 )
 
@@ -146,7 +147,7 @@ func (w *world) retry(who string) {
 // settle waits until every operation has ended well.
 func (w *world) settle() {
 	w.t.Helper()
-	err := process.Poll(w.t.Context(), settleWait, func() error {
+	err := kit.Poll(w.t.Context(), settleWait, func() error {
 		operations, err := process.All[process.Operation](w.t.Context(), w.Server, process.Operations)
 		if err != nil {
 			return err
@@ -211,6 +212,6 @@ func (w *world) check() {
 	}
 	w.t.Logf("%d operations, %d pushes and %d values were acknowledged; tried again: %v", len(w.operations), len(w.commits), expectations, w.retried)
 	if len(w.operations) == 0 || len(w.commits) == 0 || len(w.subjects) == 0 {
-		w.t.Error("one of the doors had no writes: nothing is proven")
+		w.t.Error("no writes came through the API, or none by pushes: nothing is proven")
 	}
 }

@@ -1,4 +1,4 @@
-// Package scale runs the built program on a repository of 100,000 instances.
+// Package scale runs the built binary on a repository of 100,000 instances.
 package scale
 
 import (
@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
 )
 
@@ -70,7 +71,7 @@ func TestAHundredThousandInstancesStartRestartAndAreChangedByAPush(t *testing.T)
 	awaitUnits(t, s, 4)
 	asked := s.Want(t, http.StatusAccepted, http.MethodPost, process.Instances+"/"+id(0)+"/scale",
 		map[string]any{"type": "SCALE_IN", "aspectId": "front"}, nil)
-	s.Await(t, asked.ID(), "COMPLETED", patience)
+	s.AwaitWithin(t, patience, asked.ID(), "COMPLETED")
 	awaitUnits(t, s, 3)
 	if err := s.Stop(); err != nil {
 		t.Error(err)
@@ -113,7 +114,7 @@ func push(t *testing.T, s *process.Server, level int) {
 // no operation is open.
 func awaitUnits(t *testing.T, s *process.Server, n int) {
 	t.Helper()
-	err := process.Poll(t.Context(), patience, func() error {
+	kit.EventuallyWithin(t, patience, func() error {
 		var got struct {
 			Info struct {
 				Units []struct{} `json:"vnfcResourceInfo"`
@@ -136,7 +137,4 @@ func awaitUnits(t *testing.T, s *process.Server, n int) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 }

@@ -2,6 +2,7 @@ package workers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"os"
@@ -14,11 +15,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/netns"
 )
-
-// patience bounds every wait for the cluster.
-const patience = 2 * time.Minute
 
 // goodToken is one of the cluster's from its start on.
 const goodToken = "abcdef.0123456789abcdef"
@@ -28,7 +27,7 @@ type cluster struct {
 	*testing.T
 	kubernetes.Interface
 	lab    *netns.Lab
-	kit    *Kit
+	tools  *Tools
 	master *netns.Host
 	// endpoint is host:port of the API server; hash its CA's.
 	endpoint, hash string
@@ -44,7 +43,7 @@ func newCluster(t *testing.T, subnet string) *cluster {
 	if out, err := exec.CommandContext(t.Context(), "../need", "sshpass", "sshpass").CombinedOutput(); err != nil {
 		t.Fatalf("sshpass: %v: %s", err, out)
 	}
-	c.kit = Need(t)
+	c.tools = Need(t)
 	c.master = c.host("master")
 	start := time.Now()
 	c.must(c.master, "init", "JIBE_K8S_POD_CIDR=10.244.0.0/16", "JIBE_K8S_TOKEN="+goodToken)
@@ -62,12 +61,12 @@ func newCluster(t *testing.T, subnet string) *cluster {
 	return c
 }
 
-// host makes one with the kit, at the next address.
+// host makes one with the tools, at the next address.
 func (c *cluster) host(name string) *netns.Host {
 	c.Helper()
 	*c.last = c.last.Next()
 	spec := netns.Spec{Name: name, Addrs: []netip.Addr{*c.last}, NoWeb: true}
-	c.kit.Outfit(&spec)
+	c.tools.Outfit(&spec)
 	h, err := c.lab.Add(c.Context(), spec)
 	if err != nil {
 		c.Fatal(err)
@@ -75,7 +74,7 @@ func (c *cluster) host(name string) *netns.Host {
 	return h
 }
 
-// install runs the script on a host, as a package's program would: over SSH, as a user who
+// install runs the script on a host, as a package's hook would: over SSH, as a user who
 // may become root. More settings are NAME=value. It returns what the script said.
 func (c *cluster) install(ctx context.Context, h *netns.Host, action string, settings ...string) (string, error) {
 	var text strings.Builder
@@ -109,7 +108,7 @@ func (c *cluster) joining(token string) []string {
 	return []string{"JIBE_K8S_ENDPOINT=" + c.endpoint, "JIBE_K8S_CA_HASH=" + c.hash, "JIBE_K8S_TOKEN=" + token}
 }
 
-// refused asserts that a host doesn't join and says why, and that the token isn't told.
+// refused asserts that a host doesn't join and says why, and that the token isn't shown.
 func (c *cluster) refused(h *netns.Host, token, why string, settings ...string) {
 	c.Helper()
 	out, err := c.install(c.Context(), h, "join-worker", settings...)
@@ -117,7 +116,7 @@ func (c *cluster) refused(h *netns.Host, token, why string, settings ...string) 
 		c.Errorf("%s joined, or not because %q: %v, %s", h.Spec.Name, why, err, out)
 	}
 	if strings.Contains(out, token) {
-		c.Errorf("the token is told: %s", out)
+		c.Errorf("the token is shown: %s", out)
 	}
 	if _, err := c.CoreV1().Nodes().Get(c.Context(), h.Spec.Name, metav1.GetOptions{}); err == nil {
 		c.Errorf("%s is a node all the same", h.Spec.Name)
@@ -127,15 +126,16 @@ func (c *cluster) refused(h *netns.Host, token, why string, settings ...string) 
 // eventually waits until what is so.
 func (c *cluster) eventually(what string, is func() (bool, error)) {
 	c.Helper()
-	for until := time.Now().Add(patience); ; time.Sleep(100 * time.Millisecond) {
+	kit.Eventually(c, func() error {
 		ok, err := is()
-		if err == nil && ok {
-			return
+		if err == nil && !ok {
+			err = errors.New("it isn't so")
 		}
-		if time.Now().After(until) || c.Context().Err() != nil {
-			c.Fatalf("not in time: %s (last error: %v)", what, err)
+		if err != nil {
+			return fmt.Errorf("%s: %w", what, err)
 		}
-	}
+		return nil
+	})
 }
 
 // addToken makes a bootstrap token of the cluster's.

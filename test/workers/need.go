@@ -53,19 +53,19 @@ func Connect(t testing.TB, master *netns.Host) kubernetes.Interface {
 	return client
 }
 
-// Need builds the kit for the time of a test. Where that would mean to build a control
+// Need builds the tools for the time of a test. Where that would mean to build a control
 // plane, it skips the test, unless tests must not be left out.
-func Need(t testing.TB) *Kit {
+func Need(t testing.TB) *Tools {
 	t.Helper()
 	dir := t.TempDir()
-	kit, err := Prepare(t.Context(), dir)
+	tools, err := Prepare(t.Context(), dir)
 	if errors.Is(err, ErrNotBuilt) && os.Getenv(netns.EnvRequire) == "1" {
 		_, file, _, _ := runtime.Caller(0)
 		script := filepath.Join(filepath.Dir(file), "..", "controlplane", "controlplane")
 		if out, err := exec.CommandContext(t.Context(), script, "build").CombinedOutput(); err != nil {
 			t.Fatalf("%s build: %v: %s", script, err, out)
 		}
-		kit, err = Prepare(t.Context(), dir)
+		tools, err = Prepare(t.Context(), dir)
 	}
 	if errors.Is(err, ErrNotBuilt) {
 		t.Skip(err)
@@ -73,5 +73,5 @@ func Need(t testing.TB) *Kit {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return kit
+	return tools
 }

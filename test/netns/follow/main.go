@@ -80,11 +80,11 @@ func run(ctx context.Context, args []string) error {
 			return err
 		}
 		defer os.RemoveAll(dir)
-		kit, err := workers.Prepare(ctx, dir)
+		tools, err := workers.Prepare(ctx, dir)
 		if err != nil {
 			return fmt.Errorf("-kubernetes: %w", err)
 		}
-		outfit = kit.Outfit
+		outfit = tools.Outfit
 	}
 	lab, err := netns.Open(ctx, prefix)
 	if err != nil {

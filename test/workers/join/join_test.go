@@ -96,7 +96,7 @@ func TestSettingsThatCannotBeRightAreRefused(t *testing.T) {
 			t.Errorf("%s %q: %v; it should name %q", c.change, c.to, err, c.why)
 		}
 		if err != nil && strings.Contains(err.Error(), "not-a-token") {
-			t.Errorf("the token is told: %v", err)
+			t.Errorf("the token is shown: %v", err)
 		}
 	}
 }

@@ -32,7 +32,7 @@ const envToken = "JIBE_K8S_TOKEN"
 // kubeletConf is where kubeadm has the kubelet's kubeconfig.
 const kubeletConf = "/etc/kubernetes/kubelet.conf"
 
-// heldFile keeps hosts from joining as long as it is there (Kit.Hold of test/workers).
+// heldFile keeps hosts from joining as long as it is there (Tools.Hold of test/workers).
 const heldFile = "/opt/jibe-test/hold/join"
 
 func main() {

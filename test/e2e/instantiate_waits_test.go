@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 func TestAnInstantiationWaitsForAnInstanceThatTerminatesAndHasItsObjectsStill(t *testing.T) {
@@ -13,16 +15,16 @@ func TestAnInstantiationWaitsForAnInstanceThatTerminatesAndHasItsObjectsStill(t 
 	b.awaitHistory(old, "INSTANTIATE COMPLETED")
 	b.finalize("Deployment/web", true) // it can't go yet
 	dir := strings.TrimSuffix(file, "/vnf.yaml")
-	d.pull()
-	d.git("rm", "-r", "--quiet", dir)
-	d.push("Remove it")
+	d.Pull()
+	d.Git("rm", "-r", "--quiet", dir)
+	d.Push("Remove it")
 	const fresh = "f2e50000-0000-4000-8000-000000000000"
 	id := fresh[:24] + b.namespace[len(b.namespace)-8:] + "0000"
-	d.pull()
-	d.write("instances/again/"+b.namespace+"/vnf.yaml", fmt.Sprintf("id: %s\nname: again-%[2]s\nvnfdId: %[3]s\nflavour: simple\nparams: {namespace: %[2]s}\n", id, b.namespace, plain))
-	d.push("The same again, as another VNF")
+	d.Pull()
+	d.Write("instances/again/"+b.namespace+"/vnf.yaml", fmt.Sprintf("id: %s\nname: again-%[2]s\nvnfdId: %[3]s\nflavour: simple\nparams: {namespace: %[2]s}\n", id, b.namespace, plain))
+	d.Push("The same again, as another VNF")
 	b.awaitHistory(old, "INSTANTIATE COMPLETED, TERMINATE PROCESSING")
-	eventually(t, func() error {
+	kit.Eventually(t, func() error {
 		ops := b.history(t, id)
 		if len(ops) != 1 {
 			return fmt.Errorf("%d operations", len(ops))

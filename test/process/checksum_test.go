@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
 	"github.com/jibe-vnfm/jibe/vnfd/csar"
 )
@@ -20,29 +20,14 @@ const (
 )
 
 // unsound makes the package SmallPackage one that was changed after its checksums were
-// made. The function that it returns mends that.
-func unsound(t *testing.T, s *process.Server) (mend func()) {
+// made. The function that it returns repairs it.
+func unsound(t *testing.T, s *process.Server) (repair func()) {
 	t.Helper()
 	s.PushPackages(t, []string{process.SmallVnfd}, process.SmallPackage())
-	c := process.NewClone(t, filepath.Join(s.Data, "packages", "packages.git"))
-	push := func() {
-		t.Helper()
-		if _, err := c.Commit(t.Context(), "Change the package"); err != nil {
-			t.Fatal(err)
-		}
-		if err := c.Push(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	text, err := c.Read(changedFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Write(changedFile, text+"# changed by somebody\n"); err != nil {
-		t.Fatal(err)
-	}
-	push()
-	eventually(t, func() error {
+	d := s.Desk(t, process.PackageRepository)
+	d.Write(changedFile, d.Read(changedFile)+"# changed by somebody\n")
+	d.Push("Change the package")
+	kit.Eventually(t, func() error {
 		var list []struct{ VnfdID, Problem string }
 		if err := s.Get(t.Context(), "/jibe/v1/packages", &list); err != nil {
 			return err
@@ -54,17 +39,10 @@ func unsound(t *testing.T, s *process.Server) (mend func()) {
 	})
 	return func() {
 		t.Helper()
-		if err := csar.Rehash(filepath.Join(c.Dir, "small")); err != nil {
+		if err := csar.Rehash(filepath.Join(d.Dir(), "small")); err != nil {
 			t.Fatal(err)
 		}
-		push()
-	}
-}
-
-func eventually(t *testing.T, look func() error) {
-	t.Helper()
-	if err := process.Poll(t.Context(), time.Minute, look); err != nil {
-		t.Fatal(err)
+		d.Push("Write its checksums anew")
 	}
 }
 
@@ -90,25 +68,21 @@ func note(t *testing.T, s *process.Server) (state, problem string) {
 func TestAPushAndARequestForAPackageWithAWrongChecksumAreRefusedWithItsProblem(t *testing.T) {
 	s := process.Start(t, t.TempDir())
 	s.PushFiles(t, map[string]string{"vims/sim.yaml": "type: sim\ndefault: true\n"})
-	mend := unsound(t, s)
-	c := process.NewClone(t, s.Desired())
-	if err := c.Write("instances/a/vnf.yaml", smallVnfFile); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.Commit(t.Context(), "Run it"); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Push(t.Context()); err == nil || !strings.Contains(err.Error(), wrongHash) || !strings.Contains(err.Error(), "instances/a/vnf.yaml") {
-		t.Errorf("the push: %v", err)
+	repair := unsound(t, s)
+	d := process.NewDesk(t, s.Desired())
+	d.Write("instances/a/vnf.yaml", smallVnfFile)
+	d.Commit("Run it")
+	if out, err := d.TryPush(); err == nil || !strings.Contains(out, wrongHash) || !strings.Contains(out, "instances/a/vnf.yaml") {
+		t.Errorf("the push: %v\n%s", err, out)
 	}
 	var problem struct{ Detail string }
 	a, err := s.Do(t.Context(), http.MethodPost, process.Instances, map[string]string{"vnfdId": process.SmallVnfd})
 	if err != nil || json.Unmarshal(a.Body, &problem) != nil || a.Status != http.StatusUnprocessableEntity || !strings.Contains(problem.Detail, wrongHash) {
 		t.Errorf("the request: %+v, %v", a, err)
 	}
-	mend()
-	eventually(t, func() error { return c.Push(t.Context()) })
-	eventually(t, func() error {
+	repair()
+	kit.Eventually(t, func() error { _, err := d.TryPush(); return err })
+	kit.Eventually(t, func() error {
 		if state, problem := note(t, s); state != "INSTANTIATED" || problem != "" {
 			return fmt.Errorf("%s, %s", state, problem)
 		}
@@ -116,37 +90,22 @@ func TestAPushAndARequestForAPackageWithAWrongChecksumAreRefusedWithItsProblem(t
 	})
 }
 
-func TestOnAForgeTheInstanceTellsOfItsPackagesWrongChecksumUntilThatIsMended(t *testing.T) {
-	forge := filepath.Join(t.TempDir(), "forge.git")
-	if _, err := process.Git(t.Context(), t.TempDir(), "init", "--quiet", "--bare", "--initial-branch=main", forge); err != nil {
-		t.Fatal(err)
-	}
+func TestOnAForgeTheInstanceShowsTheWrongChecksumOfItsPackageUntilThatIsRepaired(t *testing.T) {
+	forge := process.NewForge(t, map[string]string{
+		"repositories.yaml": "- {name: packages, url: packages.git}\n",
+		"vims/sim.yaml":     "type: sim\ndefault: true\n",
+	})
 	s := process.Start(t, t.TempDir(), "--remote", "file://"+forge, "--poll", "100ms")
-	c := process.NewClone(t, forge)
-	push := func(name, text string) {
-		t.Helper()
-		if err := c.Write(name, text); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := c.Commit(t.Context(), "Add "+name); err != nil {
-			t.Fatal(err)
-		}
-		if err := c.Push(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	push("repositories.yaml", "- {name: packages, url: packages.git}\n")
-	push("vims/sim.yaml", "type: sim\ndefault: true\n")
-	mend := unsound(t, s)
-	push("instances/a/vnf.yaml", smallVnfFile)
-	eventually(t, func() error {
+	repair := unsound(t, s)
+	process.NewDesk(t, forge).PushFiles(map[string]string{"instances/a/vnf.yaml": smallVnfFile})
+	kit.Eventually(t, func() error {
 		if state, problem := note(t, s); state != "NOT_INSTANTIATED" || !strings.Contains(problem, wrongHash) {
 			return fmt.Errorf("%s, %s", state, problem)
 		}
 		return nil
 	})
-	mend()
-	eventually(t, func() error {
+	repair()
+	kit.Eventually(t, func() error {
 		if state, problem := note(t, s); state != "INSTANTIATED" || problem != "" {
 			return fmt.Errorf("%s, %s", state, problem)
 		}

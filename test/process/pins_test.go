@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
 )
 
@@ -29,9 +30,9 @@ func twoVIMs(byDefault string) map[string]string {
 // pushes, and two VIMs.
 func newLocal(t *testing.T) *forge {
 	t.Helper()
-	f := &forge{t: t, binary: process.Binary(t), Server: process.Start(t, filepath.Join(t.TempDir(), "data"))}
+	f := &forge{t: t, Server: process.Start(t, filepath.Join(t.TempDir(), "data"))}
 	f.PushPackages(t, []string{webapp}, process.Root()+"/examples/packages/webapp")
-	f.clone = process.NewClone(t, f.Desired())
+	f.desk = process.NewDesk(t, f.Desired())
 	f.push(twoVIMs("a"))
 	return f
 }
@@ -39,23 +40,19 @@ func newLocal(t *testing.T) *forge {
 // refused pushes files, which must be refused with these words, and by jibe validate too.
 func (f *forge) refused(files map[string]string, words ...string) {
 	f.t.Helper()
-	if err := f.clone.Reset(f.t.Context()); err != nil {
-		f.t.Fatal(err)
-	}
-	f.write(files)
-	said, code := f.cli("validate", f.clone.Dir)
-	if _, err := f.clone.Commit(f.t.Context(), "A slip"); err != nil {
-		f.t.Fatal(err)
-	}
-	err := f.clone.Push(f.t.Context())
+	f.desk.Reset()
+	f.desk.WriteFiles(files)
+	said, code := f.cli("validate", f.desk.Dir())
+	f.desk.Commit("A slip")
+	out, err := f.desk.TryPush()
 	if err == nil || code == 0 {
 		f.t.Errorf("the push: %v; jibe validate: exit code %d", err, code)
 		return
 	}
-	pushed := strings.ReplaceAll(strings.ReplaceAll(err.Error(), "\n", " "), "remote: ", "")
+	pushed := strings.ReplaceAll(strings.ReplaceAll(out, "\n", " "), "remote: ", "")
 	for _, w := range words {
 		if !strings.Contains(pushed, w) {
-			f.t.Errorf("the push doesn't say %q:\n%v", w, err)
+			f.t.Errorf("the push doesn't say %q:\n%s", w, out)
 		}
 		if !strings.Contains(said, w) {
 			f.t.Errorf("jibe validate doesn't say %q:\n%s", w, said)
@@ -66,13 +63,8 @@ func (f *forge) refused(files map[string]string, words ...string) {
 // vnf is the instance's file at head.
 func (f *forge) vnf(dir string) *desired.Instance {
 	f.t.Helper()
-	if err := f.clone.Reset(f.t.Context()); err != nil {
-		f.t.Fatal(err)
-	}
-	text, err := f.clone.Read(dir + "/vnf.yaml")
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	f.desk.Reset()
+	text := f.desk.Read(dir + "/vnf.yaml")
 	in, err := desired.ParseInstance(dir+"/vnf.yaml", []byte(text))
 	if err != nil {
 		f.t.Fatal(err)
@@ -104,15 +96,12 @@ func (f *forge) ops(id string) string {
 // becomes waits until the instance's operations are these.
 func (f *forge) becomes(id, want string) {
 	f.t.Helper()
-	err := process.Poll(f.t.Context(), time.Minute, func() error {
+	kit.Eventually(f.t, func() error {
 		if got := f.ops(id); got != want {
 			return fmt.Errorf("operations of %s are %q, want %q", id, got, want)
 		}
 		return nil
 	})
-	if err != nil {
-		f.t.Fatal(err)
-	}
 }
 
 const (
@@ -131,15 +120,12 @@ func TestTheVIMIsPinnedAtInstantiationAndAnotherIsRefused(t *testing.T) {
 	f.push(twoVIMs("b")) // the default moves
 	file := func(change func(string) string) map[string]string {
 		f.vnf(amfDir)
-		text, err := f.clone.Read(amfDir + "/vnf.yaml")
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := f.desk.Read(amfDir + "/vnf.yaml")
 		return map[string]string{amfDir + "/vnf.yaml": change(text)}
 	}
 	elsewhere := file(func(s string) string { return strings.Replace(s, "vim: a\n", "vim: b\n", 1) })
 	f.refused(elsewhere, amfDir+"/vnf.yaml:", "the VNF runs at VIM a, and can't be taken to VIM b", "terminate it first")
-	if said, code := f.cli("plan", f.clone.Dir); code != 1 || !strings.Contains(said, "can't be taken to VIM b") {
+	if said, code := f.cli("plan", f.desk.Dir()); code != 1 || !strings.Contains(said, "can't be taken to VIM b") {
 		t.Errorf("jibe plan: exit code %d:\n%s", code, said)
 	}
 	f.push(file(func(s string) string { return strings.Replace(s, "vim: a\n", "", 1) })) // it is filled in again
@@ -168,7 +154,7 @@ func TestTheAPIPinsTheVIMAndTakesThePinOutAtTermination(t *testing.T) {
 	do := func(task string, body any) {
 		t.Helper()
 		a := f.Want(t, http.StatusAccepted, http.MethodPost, process.Instances+"/"+id+"/"+task, body, nil)
-		f.Await(t, a.ID(), "COMPLETED", time.Minute)
+		f.Await(t, a.ID(), "COMPLETED")
 	}
 	instantiate := map[string]any{"flavourId": "simple"}
 	do("instantiate", instantiate)
@@ -198,10 +184,8 @@ func TestAMoveKeepsTheVNFAsItsIDIsPinned(t *testing.T) {
 	f.push(map[string]string{amfDir + "/vnf.yaml": amfText})
 	f.becomes(id, "INSTANTIATE COMPLETED")
 	f.vnf(amfDir)
-	if _, err := process.Git(t.Context(), f.clone.Dir, "mv", amfDir, "instances/elsewhere"); err != nil {
-		t.Fatal(err)
-	}
-	f.commit("Move it")
+	f.desk.Git("mv", amfDir, "instances/elsewhere")
+	f.desk.Push("Move it")
 	f.push(map[string]string{"instances/elsewhere/vnf.yaml": moved(t, f, "levels: {vdu1_aspect: 1}\n")})
 	f.becomes(id, "INSTANTIATE COMPLETED, SCALE COMPLETED")
 	f.refused(map[string]string{"instances/elsewhere/vnf.yaml": amfText},
@@ -215,10 +199,7 @@ func TestAMoveKeepsTheVNFAsItsIDIsPinned(t *testing.T) {
 func moved(t *testing.T, f *forge, more string) string {
 	t.Helper()
 	f.vnf("instances/elsewhere")
-	text, err := f.clone.Read("instances/elsewhere/vnf.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := f.desk.Read("instances/elsewhere/vnf.yaml")
 	return text + more
 }
 
@@ -227,12 +208,12 @@ func TestTwoInstancesOfOneNameAreAWarning(t *testing.T) {
 	f.push(map[string]string{amfDir + "/vnf.yaml": amfText})
 	f.becomes(desired.DeriveID(amfDir), "INSTANTIATE COMPLETED")
 	f.vnf(amfDir)
-	f.write(map[string]string{"instances/site/other/vnf.yaml": amfText})
-	said, code := f.cli("validate", f.clone.Dir)
+	f.desk.WriteFiles(map[string]string{"instances/site/other/vnf.yaml": amfText})
+	said, code := f.cli("validate", f.desk.Dir())
 	if want := `instances/site/other/vnf.yaml:1: the name "amf" is also that of ` + amfDir; code != 0 || !strings.Contains(said, want) {
 		t.Errorf("jibe validate: exit code %d:\n%s", code, said)
 	}
-	f.commit("Another of that name") // which isn't refused
+	f.desk.Push("Another of that name") // which isn't refused
 }
 
 func TestOnAForgeAnotherVIMForWhatRunsIsNotObeyed(t *testing.T) {
@@ -241,10 +222,7 @@ func TestOnAForgeAnotherVIMForWhatRunsIsNotObeyed(t *testing.T) {
 	id := desired.DeriveID(amfDir)
 	f.becomes(id, "INSTANTIATE COMPLETED")
 	f.vnf(amfDir)
-	text, err := f.clone.Read(amfDir + "/vnf.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := f.desk.Read(amfDir + "/vnf.yaml")
 	f.push(map[string]string{amfDir + "/vnf.yaml": strings.Replace(text, "vim: sim\n", "vim: b\nlevels: {vdu1_aspect: 1}\n", 1)})
 	if p := f.until("can't be taken to VIM b"); p.Instance != id || p.Line == 0 {
 		t.Errorf("the problem is %+v", p)

@@ -9,34 +9,37 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/jibe-vnfm/jibe/test/kit"
+	"github.com/jibe-vnfm/jibe/test/process"
 )
 
-// programmed is a server whose package repository lets packages run programs, and
+// hooked is a server whose package repository lets packages run hooks, and
 // that is quick to give up on one.
-var programmed = &house{args: []string{"--hook-timeout", "10s", "--timeout", "60s"}}
+var hooked = &house{args: []string{"--hook-timeout", "10s", "--timeout", "60s"}}
 
-var programs struct {
+var hooksAllowed struct {
 	sync.Once
 	err error
 }
 
-// newStage is a bench for changes of package: the server runs programs of packages.
+// newStage is a bench for changes of package: the server runs hooks of packages.
 func newStage(t *testing.T) *bench {
 	t.Helper()
-	b := newBench(t, programmed)
-	programs.Do(func() {
-		afterwards(programmed.close)
+	b := newBench(t, hooked)
+	hooksAllowed.Do(func() {
+		afterwards(hooked.close)
 		b.permit()
 	})
 	return b
 }
 
-// permit lets the packages of the server run their programs.
+// permit lets the packages of the server run their hooks.
 func (b *bench) permit() {
 	b.Helper()
 	d := b.clone(b.T, "desired.git")
-	d.write("repositories.yaml", "- name: packages\n  url: packages.git\n  branch: main\n  hooks: true\n")
-	d.push("Let packages run their programs")
+	d.Write("repositories.yaml", "- name: packages\n  url: packages.git\n  branch: main\n  hooks: true\n")
+	d.Push("Let packages run their hooks")
 }
 
 // release is a version of a package that is a test's own.
@@ -73,19 +76,19 @@ func (b *bench) lay(dir string, r release) {
 	if err := os.Remove(filepath.Join(dir, "Files/kubernetes/none.yaml")); err != nil {
 		b.Fatal(err)
 	}
-	d := &desk{t: b, dir: dir}
-	all := d.read("Files/kubernetes/all.yaml") + r.beside
-	d.write("Files/kubernetes/all.yaml", strings.ReplaceAll(all, "registry.k8s.io/pause:3.10", image(r.n)))
-	vnfd := d.read("Definitions/vnfd.yaml")
+	d := process.DeskAt(b, dir)
+	all := d.Read("Files/kubernetes/all.yaml") + r.beside
+	d.Write("Files/kubernetes/all.yaml", strings.ReplaceAll(all, "registry.k8s.io/pause:3.10", image(r.n)))
+	vnfd := d.Read("Definitions/vnfd.yaml")
 	for _, field := range []string{"descriptor_version", "software_version"} {
 		vnfd = strings.Replace(vnfd, field+": '1.0'", fmt.Sprintf("%s: '%d.0'", field, r.n), 1)
 	}
 	if r.vnfd != nil {
 		vnfd = r.vnfd(vnfd)
 	}
-	d.write("Definitions/vnfd.yaml", vnfd)
+	d.Write("Definitions/vnfd.yaml", vnfd)
 	for name, text := range r.files {
-		d.write(name, text)
+		d.Write(name, text)
 		if strings.HasPrefix(text, "#!") {
 			if err := os.Chmod(filepath.Join(dir, name), 0o755); err != nil {
 				b.Fatal(err)
@@ -99,23 +102,12 @@ func (b *bench) publish(releases ...release) {
 	b.Helper()
 	d := b.clone(b.T, "packages/packages.git")
 	for _, r := range releases {
-		b.lay(d.dir, r)
+		b.lay(d.Dir(), r)
 	}
-	d.push("Publish")
+	d.Push("Publish")
 	for _, r := range releases {
-		b.known(b.vnfdID(r.n))
+		b.process.AwaitPackages(b, b.vnfdID(r.n))
 	}
-}
-
-// known waits until the server knows the package.
-func (b *bench) known(vnfd string) {
-	b.Helper()
-	eventually(b, func() error {
-		if body := string(b.must(b, 200, "GET", "/jibe/v1/packages", nil).Body); !strings.Contains(body, vnfd) {
-			return fmt.Errorf("package %s isn't known: %s", vnfd, body)
-		}
-		return nil
-	})
 }
 
 // standard is the package of most tests, in its version n: a front end behind a
@@ -146,17 +138,17 @@ func stuck(n int) release {
 }
 
 // amend edits the instance's file and pushes it: each old becomes the next word.
-func (b *bench) amend(d *desk, file, subject string, oldnew ...string) {
+func (b *bench) amend(d *process.Desk, file, subject string, oldnew ...string) {
 	b.Helper()
-	d.pull()
+	d.Pull()
 	for i := 0; i < len(oldnew); i += 2 {
-		d.replace(file, oldnew[i], oldnew[i+1])
+		d.Replace(file, oldnew[i], oldnew[i+1])
 	}
-	d.push(subject)
+	d.Push(subject)
 }
 
 // upgraded is amend of the vnfdId alone.
-func (b *bench) upgraded(d *desk, file string, from, to int) {
+func (b *bench) upgraded(d *process.Desk, file string, from, to int) {
 	b.Helper()
 	b.amend(d, file, fmt.Sprintf("Upgrade to %d.0", to), "vnfdId: "+b.vnfdID(from), "vnfdId: "+b.vnfdID(to))
 }
@@ -166,7 +158,7 @@ func (b *bench) upgraded(d *desk, file string, from, to int) {
 func (b *bench) outcome(id string, n int, want string) object {
 	b.Helper()
 	var op object
-	eventually(b, func() error {
+	kit.Eventually(b, func() error {
 		ops := b.history(b.T, id)
 		if len(ops) <= n {
 			return fmt.Errorf("no %s: there are %d operations", want, len(ops))

@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 	"k8s.io/client-go/rest"
 
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
@@ -62,7 +63,7 @@ func newGate(t *testing.T) *gate {
 // left waits until nobody is connected, and returns how many requests came until then.
 func (g *gate) left(t *testing.T) int64 {
 	t.Helper()
-	eventually(t, func() error {
+	kit.Eventually(t, func() error {
 		if n := g.connections.Load(); n > 0 {
 			return fmt.Errorf("%d connections to an address that git doesn't name", n)
 		}
@@ -77,42 +78,42 @@ func TestAVIMThatWasReplacedOrRemovedIsAskedNothingMore(t *testing.T) {
 	vim := "vims/" + b.namespace + ".yaml"
 	is := func(g *gate) string { return "type: kubernetes\nendpoint: " + g.URL + "\n" }
 	d := b.clone(t, "desired.git")
-	d.write(vim, is(first))
-	d.push("Add a VIM")
+	d.Write(vim, is(first))
+	d.Push("Add a VIM")
 	id := uuid.NewString()
 	file := "instances/retire/" + b.namespace + "/vnf.yaml"
-	d.write(file, fmt.Sprintf("id: "+id+"\nname: %[1]s\nvnfdId: %[2]s\nflavour: simple\nvim: %[1]s\nparams: {namespace: %[1]s}\n", b.namespace, plain))
-	d.push("Run there")
+	d.Write(file, fmt.Sprintf("id: "+id+"\nname: %[1]s\nvnfdId: %[2]s\nflavour: simple\nvim: %[1]s\nparams: {namespace: %[1]s}\n", b.namespace, plain))
+	d.Push("Run there")
 	b.awaitPods(1)
 	if first.requests.Load() == 0 {
 		t.Fatal("the VIM isn't reached by its address")
 	}
 
-	d.pull()
-	d.write(vim, is(second))
-	d.push("Reach the VIM in another way")
+	d.Pull()
+	d.Write(vim, is(second))
+	d.Push("Reach the VIM in another way")
 	asked := first.left(t)
-	d.pull()
-	d.write(file, d.read(file)+"levels: {web_aspect: 1}\n")
-	d.push("Scale out")
+	d.Pull()
+	d.Write(file, d.Read(file)+"levels: {web_aspect: 1}\n")
+	d.Push("Scale out")
 	b.awaitPods(2)
 	if n := first.requests.Load() - asked; n != 0 {
 		t.Errorf("%d requests reached the address that was replaced", n)
 	}
 
-	d.pull()
-	d.git("rm", "-r", "--quiet", "instances/retire/"+b.namespace)
-	d.push("Terminate")
+	d.Pull()
+	d.Git("rm", "-r", "--quiet", "instances/retire/"+b.namespace)
+	d.Push("Terminate")
 	b.awaitPods(0)
-	eventually(t, func() error {
+	kit.Eventually(t, func() error {
 		if a := b.rest(t, "GET", instances+"/"+id, nil); a.Status != http.StatusNotFound {
 			return fmt.Errorf("the instance is still there: %d", a.Status)
 		}
 		return nil
 	})
-	d.pull()
-	d.git("rm", "--quiet", vim)
-	d.push("Remove the VIM")
+	d.Pull()
+	d.Git("rm", "--quiet", vim)
+	d.Push("Remove the VIM")
 	asked = second.left(t)
 	b.runs(plain) // at the VIM that is left
 	b.awaitPods(1)

@@ -2,9 +2,9 @@ package e2e
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -12,18 +12,20 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
+
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
-// sight is everything in the namespace, by "Kind/name", without what says nothing of
+// snapshot is everything in the namespace, by "Kind/name", without what says nothing of
 // what was asked for.
-type sight map[string]string
+type snapshot map[string]string
 
 // unseen are kinds that tell of others, or of the past.
 var unseen = []string{"Event", "EndpointSlice", "Endpoints", "ControllerRevision", "Lease", "PodMetrics"}
 
 // see looks at everything in the namespace. Pods are told apart by their UIDs where
 // same is true; otherwise they are counted by what they run.
-func (b *bench) see(same bool) sight {
+func (b *bench) snapshot(same bool) snapshot {
 	b.Helper()
 	lists, err := discovery.ServerPreferredNamespacedResources(b.api.Discovery())
 	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) {
@@ -57,7 +59,7 @@ func (b *bench) see(same bool) sight {
 			}
 		}
 	}
-	all := sight{}
+	all := snapshot{}
 	for name, list := range texts {
 		slices.Sort(list) // pods of one owner come in no order
 		all[name] = strings.Join(list, "\n")
@@ -65,7 +67,7 @@ func (b *bench) see(same bool) sight {
 	return all
 }
 
-// essence is the name of the object in a sight, and what it says there.
+// essence is the name of the object in a snapshot, and what it says there.
 func essence(kind string, u *unstructured.Unstructured, same bool) (name, text string) {
 	u = u.DeepCopy()
 	name = kind + "/" + u.GetName()
@@ -119,16 +121,12 @@ func strip(of map[string]any, key string) {
 }
 
 // unchanged fails the test unless the namespace is as it was.
-func (b *bench) unchanged(before sight, same bool) {
+func (b *bench) unchanged(before snapshot, same bool) {
 	b.Helper()
-	var diff string
-	for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) { // what was deleted may still be going
-		if diff = cmp.Diff(before, b.see(same)); diff == "" {
-			return
+	kit.Eventually(b, func() error { // what was deleted may still be going
+		if diff := cmp.Diff(before, b.snapshot(same)); diff != "" {
+			return fmt.Errorf("the namespace isn't as it was (-before +after):\n%s", diff)
 		}
-		if time.Now().After(end) {
-			break
-		}
-	}
-	b.Errorf("the namespace isn't as it was (-before +after):\n%s", diff)
+		return nil
+	})
 }

@@ -7,6 +7,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/jibe-vnfm/jibe/test/kit"
+	"github.com/jibe-vnfm/jibe/test/process"
 )
 
 // refuses starts `jibe serve` where it has to refuse, saying all of this.
@@ -18,29 +21,6 @@ func refuses(t *testing.T, data string, args []string, says ...string) {
 			t.Errorf("no %q in\n%s", s, out)
 		}
 	}
-}
-
-// remoteWith is a repository as a forge has it, with one commit that writes the files.
-func remoteWith(t *testing.T, files map[string]string) string {
-	t.Helper()
-	bare := filepath.Join(t.TempDir(), "remote.git")
-	must := func(dir string, args ...string) {
-		t.Helper()
-		if out, err := git(t.Context(), dir, args...); err != nil {
-			t.Fatalf("git %v: %v\n%s", args, err, out)
-		}
-	}
-	must(t.TempDir(), "init", "--quiet", "--bare", "--initial-branch=main", bare)
-	if len(files) > 0 {
-		d := &desk{t: t, dir: t.TempDir()}
-		d.git("clone", "--quiet", "file://"+bare, d.dir)
-		for file, text := range files {
-			d.write(file, text)
-		}
-		d.commit("Begin")
-		d.git("push", "--quiet", "origin", "HEAD:main")
-	}
-	return bare
 }
 
 func TestADataDirectoryWithoutItsDesiredRepositoryIsRefused(t *testing.T) {
@@ -64,7 +44,7 @@ func TestADataDirectoryWithoutItsDesiredRepositoryIsRefused(t *testing.T) {
 	if err := os.Remove(repository); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := git(t.Context(), data, "clone", "--quiet", "--mirror", "file://"+away, repository); err != nil { // as it says
+	if out, err := process.Git(t.Context(), data, "clone", "--quiet", "--mirror", "file://"+away, repository); err != nil { // as it says
 		t.Fatalf("%v\n%s", err, out)
 	}
 	serve(t, data)
@@ -72,21 +52,17 @@ func TestADataDirectoryWithoutItsDesiredRepositoryIsRefused(t *testing.T) {
 
 func TestAMirrorThatIsGoneIsFetchedAnewFromItsOwnRemoteOnly(t *testing.T) {
 	t.Parallel()
-	remote := remoteWith(t, map[string]string{
+	remote := process.NewForge(t, map[string]string{
 		"repositories.yaml":           "- {name: packages, url: packages.git, branch: main}\n",
 		"vims/lab.yaml":               "type: sim\ndefault: true\n",
 		"instances/site/amf/vnf.yaml": "vnfdId: " + plain + "\nflavour: simple\n",
 	})
 	data := filepath.Join(t.TempDir(), "data")
 	s := serve(t, data, "--remote", "file://"+remote)
-	d := s.clone(t, "packages/packages.git")
-	if err := writePackage(d.dir, plain, packages[plain]); err != nil {
-		t.Fatal(err)
-	}
-	d.push("Publish")
+	s.publishPlain(t)
 	is := func(s *server) {
 		t.Helper()
-		eventually(t, func() error {
+		kit.Eventually(t, func() error {
 			list := decodeList(t, s.must(t, 200, "GET", instances, nil).Body)
 			if len(list) != 1 || list[0].text("instantiationState") != "INSTANTIATED" {
 				return fmt.Errorf("the instances are %v", list)
@@ -102,9 +78,9 @@ func TestAMirrorThatIsGoneIsFetchedAnewFromItsOwnRemoteOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, other := range map[string]string{
-		"an empty one":              remoteWith(t, nil),
-		"one with other instances":  remoteWith(t, map[string]string{"instances/site/smf/vnf.yaml": "vnfdId: " + plain + "\nstate: notInstantiated\n"}),
-		"one with no instances yet": remoteWith(t, map[string]string{"README.md": "nothing\n"}),
+		"an empty one":              process.NewForge(t, nil),
+		"one with other instances":  process.NewForge(t, map[string]string{"instances/site/smf/vnf.yaml": "vnfdId: " + plain + "\nstate: notInstantiated\n"}),
+		"one with no instances yet": process.NewForge(t, map[string]string{"README.md": "nothing\n"}),
 	} {
 		t.Log(name)
 		for range 2 {
@@ -122,25 +98,25 @@ func TestAMirrorThatIsGoneIsFetchedAnewFromItsOwnRemoteOnly(t *testing.T) {
 
 func TestARepositoryOfGitIsNoDataDirectory(t *testing.T) {
 	t.Parallel()
-	d := &desk{t: t, dir: t.TempDir()}
-	d.git("init", "--quiet", "--initial-branch=main", d.dir)
-	d.write("vims/lab.yaml", "type: sim\n")
-	d.commit("A clone that somebody works in")
+	d := process.DeskAt(t, t.TempDir())
+	d.Git("init", "--quiet", "--initial-branch=main", d.Dir())
+	d.Write("vims/lab.yaml", "type: sim\n")
+	d.Commit("A clone that somebody works in")
 	linked := filepath.Join(t.TempDir(), "linked")
-	d.git("worktree", "add", "--quiet", "-b", "other", linked)
+	d.Git("worktree", "add", "--quiet", "-b", "other", linked)
 	bare := filepath.Join(t.TempDir(), "bare.git")
-	d.git("clone", "--quiet", "--bare", "file://"+d.dir, bare)
-	for what, dir := range map[string]string{"a work tree of git": d.dir, "a work tree": linked, "a bare repository of git": bare} {
+	d.Git("clone", "--quiet", "--bare", "file://"+d.Dir(), bare)
+	for what, dir := range map[string]string{"a work tree of git": d.Dir(), "a work tree": linked, "a bare repository of git": bare} {
 		before := names(t, dir)
 		refuses(t, dir, nil, "is "+what, "another --data", "--remote")
 		if after := names(t, dir); after != before {
 			t.Errorf("the refusal wrote something: %s, then %s", before, after)
 		}
 	}
-	if out, err := git(context.WithoutCancel(t.Context()), d.dir, "status", "--porcelain"); err != nil || out != "" {
+	if out, err := process.Git(context.WithoutCancel(t.Context()), d.Dir(), "status", "--porcelain"); err != nil || out != "" {
 		t.Errorf("the work tree was changed: %v\n%s", err, out)
 	}
-	serve(t, filepath.Join(d.dir, "demo-data", "jibe")) // below one there may be anything
+	serve(t, filepath.Join(d.Dir(), "demo-data", "jibe")) // below one there may be anything
 }
 
 func names(t *testing.T, dir string) string {

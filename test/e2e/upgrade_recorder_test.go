@@ -14,12 +14,14 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 const generationLabel = "vnf.jibe.dev/generation"
 
-// filmed are the kinds that a film shows.
-func filmed() map[string]schema.GroupVersionResource {
+// recorded are the kinds that a recorder records.
+func recorded() map[string]schema.GroupVersionResource {
 	kinds := map[string]schema.GroupVersionResource{"EndpointSlice": {Group: "discovery.k8s.io", Version: "v1", Resource: "endpointslices"}}
 	for _, kind := range []string{"Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Pod", "ConfigMap", "Secret", "Service", "HorizontalPodAutoscaler"} {
 		kinds[kind] = resources[kind]
@@ -27,37 +29,37 @@ func filmed() map[string]schema.GroupVersionResource {
 	return kinds
 }
 
-// there is the event of what was there when the film began.
+// there is the event of what was there when the recording began.
 const there watch.EventType = "THERE"
 
-// frame is one object at the moment at which it changed.
-type frame struct {
+// entry is one object at the moment at which it changed.
+type entry struct {
 	at     uint64 // the revision of the whole store: all kinds have one order
 	event  watch.EventType
 	name   string // "Kind/name"
 	object *unstructured.Unstructured
 }
 
-// film records everything that happens to the objects of a namespace.
-type film struct {
+// recorder records everything that happens to the objects of a namespace.
+type recorder struct {
 	b *bench
 
-	mu     sync.Mutex
-	frames []frame
-	broken error
+	mu      sync.Mutex
+	entries []entry
+	broken  error
 }
 
-// filming begins a film, which ends with the test.
-func (b *bench) filming() *film {
+// recorder begins a recording, which ends with the test.
+func (b *bench) recorder() *recorder {
 	b.Helper()
-	f := &film{b: b}
+	f := &recorder{b: b}
 	ctx, stop := context.WithCancel(b.Context())
 	var watching sync.WaitGroup
 	b.Cleanup(func() {
 		stop()
 		watching.Wait()
 	})
-	for kind, resource := range filmed() {
+	for kind, resource := range recorded() {
 		at := b.dynamic().Resource(resource).Namespace(b.namespace)
 		list, err := at.List(ctx, metav1.ListOptions{})
 		if err != nil {
@@ -87,23 +89,23 @@ func (b *bench) filming() *film {
 	return f
 }
 
-func (f *film) add(kind string, event watch.EventType, u *unstructured.Unstructured) {
+func (f *recorder) add(kind string, event watch.EventType, u *unstructured.Unstructured) {
 	at, err := strconv.ParseUint(u.GetResourceVersion(), 10, 64)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err != nil {
 		f.broken = err
 	}
-	f.frames = append(f.frames, frame{at, event, kind + "/" + u.GetName(), u})
+	f.entries = append(f.entries, entry{at, event, kind + "/" + u.GetName(), u})
 }
 
-// shot is the film from its beginning until now, in the order in which things happened.
-func (f *film) shot() shot {
+// record is what was recorded from the beginning until now, in the order in which things happened.
+func (f *recorder) record() record {
 	f.b.Helper()
-	var frames []frame
-	eventually(f.b, func() error {
+	var entries []entry
+	kit.Eventually(f.b, func() error {
 		want := map[string]string{}
-		for kind, resource := range filmed() {
+		for kind, resource := range recorded() {
 			list, err := f.b.dynamic().Resource(resource).Namespace(f.b.namespace).List(f.b.Context(), metav1.ListOptions{})
 			if err != nil {
 				return err
@@ -113,15 +115,15 @@ func (f *film) shot() shot {
 			}
 		}
 		f.mu.Lock()
-		frames = slices.Clone(f.frames)
+		entries = slices.Clone(f.entries)
 		err := f.broken
 		f.mu.Unlock()
 		if err != nil {
 			return err
 		}
-		slices.SortStableFunc(frames, func(a, b frame) int { return cmp.Compare(a.at, b.at) })
+		slices.SortStableFunc(entries, func(a, b entry) int { return cmp.Compare(a.at, b.at) })
 		have := map[string]string{}
-		for _, x := range frames {
+		for _, x := range entries {
 			if x.event == watch.Deleted {
 				delete(have, x.name)
 			} else {
@@ -129,19 +131,19 @@ func (f *film) shot() shot {
 			}
 		}
 		if !maps.Equal(want, have) {
-			return fmt.Errorf("the film shows\n%v\nnot yet\n%v", have, want)
+			return fmt.Errorf("the recording shows\n%v\nnot yet\n%v", have, want)
 		}
 		return nil
 	})
-	return frames
+	return entries
 }
 
-// shot is a stretch of a film.
-type shot []frame
+// record is a stretch of a recording.
+type record []entry
 
-// of are the frames of one object, of the kinds of event that are named.
-func (s shot) of(name string, events ...watch.EventType) shot {
-	var some shot
+// of are the entries of one object, of the kinds of event that are named.
+func (s record) of(name string, events ...watch.EventType) record {
+	var some record
 	for _, x := range s {
 		if x.name == name && (len(events) == 0 || slices.Contains(events, x.event)) {
 			some = append(some, x)
@@ -151,7 +153,7 @@ func (s shot) of(name string, events ...watch.EventType) shot {
 }
 
 // first is the revision at which f was true for the first time, 0 if it never was.
-func (s shot) first(f func(frame) bool) uint64 {
+func (s record) first(f func(entry) bool) uint64 {
 	for _, x := range s {
 		if f(x) {
 			return x.at
@@ -161,16 +163,16 @@ func (s shot) first(f func(frame) bool) uint64 {
 }
 
 // born is when the object appeared, gone when it vanished; 0 is never.
-func (s shot) born(name string) uint64 {
-	return s.first(func(x frame) bool { return x.name == name && x.event == watch.Added })
+func (s record) born(name string) uint64 {
+	return s.first(func(x entry) bool { return x.name == name && x.event == watch.Added })
 }
 
-func (s shot) gone(name string) uint64 {
-	return s.first(func(x frame) bool { return x.name == name && x.event == watch.Deleted })
+func (s record) gone(name string) uint64 {
+	return s.first(func(x entry) bool { return x.name == name && x.event == watch.Deleted })
 }
 
-// pods are what the film shows of each pod last, by UID.
-func (s shot) pods() map[string]*unstructured.Unstructured {
+// pods are what the recording shows of each pod last, by UID.
+func (s record) pods() map[string]*unstructured.Unstructured {
 	all := map[string]*unstructured.Unstructured{}
 	for _, x := range s {
 		if strings.HasPrefix(x.name, "Pod/") {
@@ -180,14 +182,14 @@ func (s shot) pods() map[string]*unstructured.Unstructured {
 	return all
 }
 
-// moment is which pods a service led to from a revision on, by UID.
+// moment is which pods a service had as endpoints from a revision on, by UID.
 type moment struct {
 	at   uint64
 	pods []string
 }
 
-// traffic is where the service led to, from the first ready address on.
-func (s shot) traffic(service string) []moment {
+// traffic is the endpoints of the service, from the first ready address on.
+func (s record) traffic(service string) []moment {
 	parts := map[string][]string{}
 	var all []moment
 	for _, x := range s {
@@ -212,7 +214,7 @@ func (s shot) traffic(service string) []moment {
 	return all
 }
 
-// readyPods are the pods to which an EndpointSlice leads, by UID.
+// readyPods are the ready endpoints of an EndpointSlice, by UID.
 func readyPods(slice *unstructured.Unstructured) []string {
 	var pods []string
 	list, _, _ := unstructured.NestedSlice(slice.Object, "endpoints")
@@ -227,14 +229,14 @@ func readyPods(slice *unstructured.Unstructured) []string {
 	return pods
 }
 
-// flow is to which generations the service led, one after the other: "0, 1" is a
+// flow is to which generations the service sent traffic, one after the other: "0, 1" is a
 // switch without a gap, "0, , 1" one with a gap, "0, 0+1, 1" one with both at once.
-func (s shot) flow(service string) string {
+func (s record) flow(service string) string {
 	return s.route(service, func(pod *unstructured.Unstructured) string { return pod.GetLabels()[generationLabel] })
 }
 
-// route is flow with what is told of the pods by f.
-func (s shot) route(service string, f func(pod *unstructured.Unstructured) string) string {
+// route is flow with what f says of the pods.
+func (s record) route(service string, f func(pod *unstructured.Unstructured) string) string {
 	pods := s.pods()
 	var all []string
 	for _, m := range s.traffic(service) {
@@ -252,8 +254,8 @@ func (s shot) route(service string, f func(pod *unstructured.Unstructured) strin
 	return strings.Join(slices.Compact(all), ", ")
 }
 
-// switched is the revision at which the service first led to the generation.
-func (s shot) switched(service, generation string) uint64 {
+// switched is the revision at which the service first sent traffic to the generation.
+func (s record) switched(service, generation string) uint64 {
 	pods := s.pods()
 	for _, m := range s.traffic(service) {
 		for _, uid := range m.pods {
@@ -267,9 +269,9 @@ func (s shot) switched(service, generation string) uint64 {
 
 // readyAt is the revision from which on n pods of the image were ready at once, 0 if
 // that never was.
-func (s shot) readyAt(image string, n int) uint64 {
+func (s record) readyAt(image string, n int) uint64 {
 	ready := map[string]bool{}
-	return s.first(func(x frame) bool {
+	return s.first(func(x entry) bool {
 		if !strings.HasPrefix(x.name, "Pod/") {
 			return false
 		}

@@ -12,6 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 func TestARepairGoesOnAtOnceWhenTheNamespaceIsBack(t *testing.T) {
@@ -31,14 +33,14 @@ func TestARepairGoesOnAtOnceWhenTheNamespaceIsBack(t *testing.T) {
 	t.Cleanup(func() { _ = remove() }) // it is gone where the test ended early
 	id, file := uuid.NewString(), "instances/lost/"+b.namespace+"/vnf.yaml"
 	d := b.clone(t, "desired.git")
-	d.write(file, fmt.Sprintf("id: %s\nname: %[2]s\nvnfdId: %s\nflavour: simple\nparams: {namespace: %[2]s}\n", id, b.namespace, plain))
-	d.push("Run")
+	d.Write(file, fmt.Sprintf("id: %s\nname: %[2]s\nvnfdId: %s\nflavour: simple\nparams: {namespace: %[2]s}\n", id, b.namespace, plain))
+	d.Push("Run")
 	b.awaitPods(1)
 
 	if err := remove(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, func() error {
+	kit.Eventually(t, func() error {
 		_, err := namespaces.Get(t.Context(), b.namespace, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return nil
@@ -47,7 +49,7 @@ func TestARepairGoesOnAtOnceWhenTheNamespaceIsBack(t *testing.T) {
 	})
 	var heal string
 	var next time.Time
-	eventually(t, func() error { // until the pause is long
+	kit.Eventually(t, func() error { // until the pause is long
 		for _, x := range decodeList(t, b.must(t, http.StatusOK, "GET", "/jibe/v1/drift", nil).Body) {
 			if x.text("instance") != id || x.text("state") != "failing" {
 				continue
@@ -65,22 +67,22 @@ func TestARepairGoesOnAtOnceWhenTheNamespaceIsBack(t *testing.T) {
 		return fmt.Errorf("no repair has failed")
 	})
 	create()
-	op := b.repaired(t, heal)
+	op := b.recovered(t, heal)
 	if at, err := time.Parse(time.RFC3339Nano, op.text("stateEnteredTime")); err != nil || !at.Before(next) {
-		t.Errorf("it was mended at %s, when the pause was over at %s (%v)", at, next, err)
+		t.Errorf("it was repaired at %s, when the pause was over at %s (%v)", at, next, err)
 	}
 	b.awaitPods(1)
-	d.pull()
-	d.git("rm", "-r", "--quiet", "instances/lost/"+b.namespace)
-	d.push("Terminate")
+	d.Pull()
+	d.Git("rm", "-r", "--quiet", "instances/lost/"+b.namespace)
+	d.Push("Terminate")
 	b.awaitPods(0)
 }
 
-// repaired waits until the operation, which was FAILED_TEMP, is COMPLETED.
-func (s *server) repaired(t *testing.T, id string) object {
+// recovered waits until the operation, which was FAILED_TEMP, is COMPLETED.
+func (s *server) recovered(t *testing.T, id string) object {
 	t.Helper()
 	var op object
-	eventually(t, func() error {
+	kit.Eventually(t, func() error {
 		op = s.must(t, http.StatusOK, http.MethodGet, operations+"/"+id, nil).object(t)
 		if now := op.text("operationState"); now != "COMPLETED" {
 			return fmt.Errorf("the repair is %s: %v", now, op["error"])

@@ -1,0 +1,186 @@
+package e2e
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jibe-vnfm/jibe/test/kit"
+	"github.com/jibe-vnfm/jibe/test/testenv"
+)
+
+// wire is a way to the cluster that can be cut.
+type wire struct {
+	net.Listener
+	to    string
+	mu    sync.Mutex
+	whole bool
+	conns []net.Conn
+}
+
+func newWire(t *testing.T) *wire {
+	t.Helper()
+	api, err := url.Parse(testenv.RestConfig(t).Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &wire{Listener: l, to: api.Host}
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go w.join(c)
+		}
+	}()
+	t.Cleanup(func() { w.cut(); l.Close() })
+	return w
+}
+
+func (w *wire) join(c net.Conn) {
+	w.mu.Lock()
+	whole := w.whole
+	w.mu.Unlock()
+	far, err := net.Dial("tcp", w.to)
+	if err != nil || !whole {
+		c.Close()
+		return
+	}
+	w.mu.Lock()
+	w.conns = append(w.conns, c, far)
+	w.mu.Unlock()
+	go func() { _, _ = io.Copy(far, c); far.Close() }()
+	_, _ = io.Copy(c, far)
+	c.Close()
+}
+
+func (w *wire) restore() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.whole = true
+}
+
+func (w *wire) cut() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.whole = false
+	for _, c := range w.conns {
+		c.Close()
+	}
+	w.conns = nil
+}
+
+func TestAVIMThatIsAwayForAWhileDelaysAnOperationAndNoMore(t *testing.T) {
+	b := newBench(t, usual)
+	w := newWire(t)
+	c := b.connection(b.account("jibe", "cluster-admin"))
+	c["interfaceInfo"].(object)["endpoint"] = "https://" + w.Addr().String()
+	body := b.request()
+	body["vimConnectionInfo"] = object{"vim1": c}
+	id := b.create(byHand)
+	path := b.begin(t, id, "instantiate", body)
+	if s := b.must(t, 200, "GET", path, nil).object(t).text("operationState"); s != "STARTING" {
+		t.Errorf("without its VIM the operation is %s", s)
+	}
+	w.restore()
+	pod := b.waiting()
+	w.cut()
+	b.bind(pod) // while nobody can see it
+	b.awaitPods(1)
+	w.restore()
+	b.await(t, path, "COMPLETED")
+	b.sameVNFCs(id)
+}
+
+// wired instantiates the package on a VIM behind a wire, which is whole then.
+func (b *bench) wired(vnfd string) (id, path string, w *wire) {
+	b.Helper()
+	w = newWire(b.T)
+	w.restore()
+	c := b.connection(b.account("jibe", "cluster-admin"))
+	c["interfaceInfo"].(object)["endpoint"] = "https://" + w.Addr().String()
+	body := b.request()
+	body["vimConnectionInfo"] = object{"vim1": c}
+	id = b.create(vnfd)
+	return id, b.begin(b.T, id, "instantiate", body), w
+}
+
+func TestAVIMThatIsAwayForLongerThanTheDeadlineFailsNoOperation(t *testing.T) {
+	b := newBench(t, impatient)
+	id, path, w := b.wired(byHand)
+	pod := b.waiting()
+	b.await(t, path, "PROCESSING")
+	w.cut()
+	b.bind(pod)
+	b.awaitPods(1)
+	kit.Stays(t, 23*time.Second, func() error { // the deadline is 20 s
+		if op := b.must(t, 200, "GET", path, nil).object(t); op.text("operationState") != "PROCESSING" {
+			return fmt.Errorf("the operation is %s: %v", op.text("operationState"), op["error"])
+		}
+		return nil
+	})
+	// What can't be seen is still shown, as it was seen last, and isn't healed blindly.
+	if list := b.show(t, id).list("instantiatedVnfInfo", "vnfcResourceInfo"); len(list) > 1 {
+		t.Errorf("VNFCs while the VIM is away: %v", list)
+	}
+	w.restore()
+	b.await(t, path, "COMPLETED")
+	b.sameVNFCs(id)
+}
+
+func TestADriftWhileTheVIMWasAwayIsRepairedWhenItIsBack(t *testing.T) {
+	b := newBench(t, usual)
+	id, path, w := b.wired(twins)
+	b.await(t, path, "COMPLETED")
+	w.cut()
+	b.patch("ConfigMap/settings", "hand", "{'data': {'mode': 'slow'}}")
+	b.remove("Service/front")
+	b.scaled("web", "hand", 3)
+	b.awaitPods(4)
+	kit.Eventually(t, func() error {
+		if b.show(t, id).get("instantiatedVnfInfo", "metadata", "stale") != true {
+			return fmt.Errorf("what is shown isn't marked as stale")
+		}
+		return nil
+	})
+	if n := len(b.show(t, id).list("instantiatedVnfInfo", "vnfcResourceInfo")); n != 2 {
+		t.Errorf("%d VNFCs are shown, 2 were seen last", n)
+	}
+	for _, body := range []object{{}, chosen("web")} { // nothing is healed blindly
+		b.must(t, 503, "POST", instances+"/"+id+"/heal", body)
+	}
+	if err := b.counted(id, 1); err != nil {
+		t.Error(err)
+	}
+	w.restore()
+	kit.Eventually(t, func() error {
+		for _, op := range b.history(t, id)[1:] {
+			if op.text("operation") != "HEAL" || op.text("operationState") != "COMPLETED" {
+				return fmt.Errorf("%s is %s: %v", op.text("operation"), op.text("operationState"), op["error"])
+			}
+		}
+		if got := len(b.pods()); got != 2 {
+			return fmt.Errorf("%d pods, want 2", got)
+		}
+		if _, ok := b.made(id)["Service/front"]; !ok {
+			return fmt.Errorf("the service is still gone")
+		}
+		if mode := b.read("ConfigMap/settings").Object["data"]; fmt.Sprint(mode) != "map[mode:fast]" {
+			return fmt.Errorf("the data is %v", mode)
+		}
+		return nil
+	})
+	if n := len(b.history(t, id)); n > 4 { // as many as there were looks, at most one a thing
+		t.Errorf("%d operations", n)
+	}
+	b.undrifted(id)
+}
