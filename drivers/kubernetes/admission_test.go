@@ -170,7 +170,7 @@ func TestWhatAWebhookDeniesMayPassAndAPolicyStandsFirm(t *testing.T) {
 	barred := source(uuid.NewString(), other, oneConfigMap, workloads(), nil)
 	apply.Object = "ConfigMap/" + other + "/settings"
 	eventually(t, func() error {
-		err := d.Verify(t.Context(), barred, apply)
+		err := d.Verify(t.Context(), rendering(t, d, barred), apply)
 		if err == nil {
 			return errors.New("the policy isn't in force yet")
 		}

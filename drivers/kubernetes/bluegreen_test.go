@@ -112,7 +112,7 @@ func TestThroughoutABlueGreenChangeTheServiceLeadsToAReadyPod(t *testing.T) {
 		}
 		switched := false
 		eventually(t, func() error {
-			steps := plan.Compute(want.Desired, observe(t, d, target.src, want), target.journal)
+			steps := plan.Compute(want.Desired, observe(t, d, want), target.journal)
 			next := plan.Next(steps)
 			target.journal, _ = target.journal.Issue(next)
 			var todo []plan.Step
@@ -136,7 +136,7 @@ func TestThroughoutABlueGreenChangeTheServiceLeadsToAReadyPod(t *testing.T) {
 				}
 			}
 			if len(todo) > 0 {
-				if err := d.Do(t.Context(), target.src, todo...); err != nil {
+				if err := d.Do(t.Context(), rendering(t, d, target.src), todo...); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -176,7 +176,7 @@ func TestTheNextGenerationBeginsWithAsManyPodsAsTheAutoscalerGaveTheLast(t *test
 	if err != nil {
 		t.Fatal(err)
 	}
-	steps := plan.Compute(want.Desired, observe(t, d, after, want), plan.Journal{})
+	steps := plan.Compute(want.Desired, observe(t, d, want), plan.Journal{})
 	if err := d.Verify(t.Context(), rendering(t, d, after), steps...); err != nil {
 		t.Fatal(err)
 	}

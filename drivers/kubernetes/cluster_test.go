@@ -49,7 +49,20 @@ func eventually(t *testing.T, done func() error) {
 	}
 }
 
-func observe(t *testing.T, d drivers.Driver, src drivers.Source, want plan.Desired) plan.Observed {
+// rendering is what should exist of the source: nothing where it has no package.
+func rendering(t *testing.T, d drivers.Driver, src drivers.Source) drivers.Rendering {
+	t.Helper()
+	if src.Package == nil {
+		return drivers.Rendering{Source: src}
+	}
+	want, err := d.Render(src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return want
+}
+
+func observe(t *testing.T, d drivers.Driver, want drivers.Rendering) plan.Observed {
 	t.Helper()
 	o, err := d.Observe(t.Context(), want)
 	if err != nil {
@@ -61,14 +74,11 @@ func observe(t *testing.T, d drivers.Driver, src drivers.Source, want plan.Desir
 // turn is one turn of the reconciler's loop.
 func turn(t *testing.T, d drivers.Driver, src drivers.Source, exists bool, journal *plan.Journal) (plan.Observed, []plan.Step) {
 	t.Helper()
-	var want plan.Desired
+	want := drivers.Rendering{Source: src}
 	if exists {
-		var err error
-		if want, err = d.Render(src); err != nil {
-			t.Fatal(err)
-		}
+		want = rendering(t, d, src)
 	}
-	o := observe(t, d, src, want)
+	o := observe(t, d, want)
 	steps := plan.Compute(want.Desired, o, *journal)
 	var todo []plan.Step
 	for _, s := range plan.Next(steps) {
@@ -78,7 +88,7 @@ func turn(t *testing.T, d drivers.Driver, src drivers.Source, exists bool, journ
 		}
 	}
 	if len(todo) > 0 {
-		if err := d.Do(t.Context(), rendering(t, d, src), todo...); err != nil && !errors.Is(err, drivers.ErrUnavailable) {
+		if err := d.Do(t.Context(), want, todo...); err != nil && !errors.Is(err, drivers.ErrUnavailable) {
 			t.Fatalf("do %+v: %v", todo, err)
 		}
 	}
@@ -265,7 +275,7 @@ func TestUnusualKindsAreFoundWithoutThePackage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Verify(t.Context(), rendering(t, d, src), plan.Compute(want.Desired, observe(t, d, src, want), plan.Journal{})...); err != nil {
+	if err := d.Verify(t.Context(), rendering(t, d, src), plan.Compute(want.Desired, observe(t, d, want), plan.Journal{})...); err != nil {
 		t.Fatalf("Verify: %v", err)
 	}
 	up := converge(t, d, src, true)
@@ -278,13 +288,13 @@ func TestUnusualKindsAreFoundWithoutThePackage(t *testing.T) {
 	}
 	bare := src
 	bare.Package = nil
-	blind := observe(t, c.connect(t), bare, plan.Desired{})
+	blind := observe(t, c.connect(t), drivers.Rendering{Source: bare})
 	radio := "Radio." + namespace + ".example.com/" + namespace + "/north"
 	if !slices.ContainsFunc(blind.Objects, func(x plan.ObservedObject) bool { return x.Key == radio }) {
 		t.Errorf("a process without the package doesn't see %s: %+v", radio, blind.Objects)
 	}
 	converge(t, c.connect(t), bare, false)
-	for _, x := range observe(t, c.connect(t), bare, plan.Desired{}).Objects {
+	for _, x := range observe(t, c.connect(t), drivers.Rendering{Source: bare}).Objects {
 		if x.Retention != plan.RetainAlways {
 			t.Errorf("%s is left", x.Key)
 		}

@@ -175,7 +175,7 @@ func examined(t *testing.T, d *kubernetes.Driver, src drivers.Source, fits func(
 	}
 	var found []drivers.Deviation
 	eventually(t, func() error {
-		steps := plan.Compute(want.Desired, observe(t, d, src, want), plan.Journal{})
+		steps := plan.Compute(want.Desired, observe(t, d, want), plan.Journal{})
 		var err error
 		if found, err = d.Examine(t.Context(), want, steps...); err != nil {
 			t.Fatal(err)
@@ -200,13 +200,13 @@ func settled(t *testing.T, d drivers.Driver, src drivers.Source) {
 }
 
 // look is one pass at rest, in which nothing is done.
-func look(t *testing.T, d drivers.Driver, src drivers.Source) (plan.Desired, []plan.Step) {
+func look(t *testing.T, d drivers.Driver, src drivers.Source) (drivers.Rendering, []plan.Step) {
 	t.Helper()
 	want, err := d.Render(src)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return want, plan.Compute(want.Desired, observe(t, d, src, want), plan.Journal{})
+	return want, plan.Compute(want.Desired, observe(t, d, want), plan.Journal{})
 }
 
 func TestEveryDriftIsToldFieldByFieldAndPutRight(t *testing.T) {

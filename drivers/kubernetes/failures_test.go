@@ -126,7 +126,7 @@ func TestAForeignObjectIsNeverTaken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	steps := plan.Next(plan.Compute(want.Desired, observe(t, d, src, want), plan.Journal{}))
+	steps := plan.Next(plan.Compute(want.Desired, observe(t, d, want), plan.Journal{}))
 	for name, err := range map[string]error{"Verify": d.Verify(t.Context(), rendering(t, d, src), steps...), "Do": d.Do(t.Context(), rendering(t, d, src), steps...)} {
 		var refused *drivers.RefusedError
 		if !errors.As(err, &refused) || !strings.Contains(refused.Reason, "not Jibe's") {

@@ -340,7 +340,7 @@ func TestAnAPIServerThatDiesAndAStoreThatForgetsCostNothing(t *testing.T) {
 	}()
 	settings := plan.Step{Action: plan.Apply, Object: "ConfigMap/" + namespace + "/settings"}
 	eventually(t, func() error {
-		if err := near.Do(t.Context(), src, settings); !errors.Is(err, drivers.ErrUnavailable) {
+		if err := near.Do(t.Context(), rendering(t, near, src), settings); !errors.Is(err, drivers.ErrUnavailable) {
 			return fmt.Errorf("Do = %s, want ErrUnavailable", fmt.Sprint(err))
 		}
 		return nil

@@ -126,7 +126,7 @@ func TestWhatAFormerVersionMadeIsRepairedOnceWithoutTouchingAPod(t *testing.T) {
 	var before plan.Observed
 	var steps []plan.Step
 	eventually(t, func() error {
-		before = observe(t, d, src, want)
+		before = observe(t, d, want)
 		steps = plan.Compute(want.Desired, before, plan.Journal{})
 		for _, s := range steps {
 			if s.Action != plan.Apply && s.Reason != "until it is ready" {

@@ -85,7 +85,7 @@ func heal(t *testing.T, d drivers.Driver, src drivers.Source, condemned map[stri
 		if err != nil {
 			t.Fatal(err)
 		}
-		o = observe(t, d, src, want)
+		o = observe(t, d, want)
 		steps := plan.Compute(want.Desired, o, journal)
 		batch := plan.Next(steps)
 		journal, _ = journal.Issue(batch)
@@ -345,7 +345,7 @@ func TestABarePodThatFailedIsDeadAndReplaced(t *testing.T) {
 		}
 		var dead plan.ObservedObject
 		eventually(t, func() error {
-			if dead = observe(t, d, src, want).Objects[0]; dead.Dead == "" {
+			if dead = observe(t, d, want).Objects[0]; dead.Dead == "" {
 				return fmt.Errorf("%s isn't dead: %+v", wait.Object, dead)
 			}
 			return nil
@@ -429,7 +429,7 @@ func TestPodsThatAreNoVNFCsSayWhyTheyAreNotHealed(t *testing.T) {
 		}
 	}
 	eventually(t, func() error {
-		for _, u := range observe(t, d, src, want).Others {
+		for _, u := range observe(t, d, want).Others {
 			if u.Kind == "Job" && u.Ready {
 				return nil
 			}
@@ -451,7 +451,7 @@ func TestWhatHoldsADeletedObjectIsNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	free := []byte(`{"metadata":{"finalizers":null}}`)
-	if err := d.Do(t.Context(), src,
+	if err := d.Do(t.Context(), rendering(t, d, src),
 		plan.Step{Action: plan.DeleteUnit, Object: pod.Key, Incarnation: pod.ID},
 		plan.Step{Action: plan.Delete, Object: "Service/" + namespace + "/door", Incarnation: incarnations(o, everything)["Service/"+namespace+"/door"]},
 	); err != nil {
@@ -462,7 +462,7 @@ func TestWhatHoldsADeletedObjectIsNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, func() error {
-		o := observe(t, d, src, want)
+		o := observe(t, d, want)
 		for _, u := range o.Units {
 			if u.ID == pod.ID && (!u.Deleting || !strings.Contains(u.Reason, "being deleted on node "+pod.Metadata["node"]+" since 20") || !strings.Contains(u.Reason, "held by finalizer example.com/held")) {
 				return fmt.Errorf("unit %+v", u)
@@ -495,10 +495,10 @@ func TestExplainGivesTheLastEvent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	unit := observe(t, d, src, want).Units[0].Key
+	unit := observe(t, d, want).Units[0].Key
 	for _, key := range []string{"Deployment/" + namespace + "/one", unit} {
 		eventually(t, func() error {
-			said := d.Explain(t.Context(), src, key)
+			said := d.Explain(t.Context(), rendering(t, d, src), key)
 			if !strings.Contains(said, "FailedScheduling: 0/") || !strings.Contains(said, " ago, from default-scheduler)") {
 				return fmt.Errorf("%s: %q", key, said)
 			}
@@ -509,11 +509,11 @@ func TestExplainGivesTheLastEvent(t *testing.T) {
 		})
 	}
 	for _, key := range []string{"", "nonsense", "ConfigMap/" + namespace + "/none"} {
-		if said := d.Explain(t.Context(), src, key); said != "" {
+		if said := d.Explain(t.Context(), rendering(t, d, src), key); said != "" {
 			t.Errorf("Explain(%q) = %q", key, said)
 		}
 	}
-	if said := away(t, 500).(*kubernetes.Driver).Explain(t.Context(), src, unit); said != "" {
+	if said := away(t, 500).(*kubernetes.Driver).Explain(t.Context(), rendering(t, d, src), unit); said != "" {
 		t.Errorf("a VIM that fails explains %q", said)
 	}
 	converge(t, d, src, false)

@@ -54,7 +54,7 @@ func previewOf(t *testing.T, d *kubernetes.Driver, src drivers.Source) ([]plan.S
 	if err != nil {
 		t.Fatal(err)
 	}
-	steps := plan.Compute(want.Desired, observe(t, d, src, want), plan.Journal{})
+	steps := plan.Compute(want.Desired, observe(t, d, want), plan.Journal{})
 	found, err := d.Preview(t.Context(), want, steps...)
 	if err != nil {
 		t.Fatal(err)
@@ -196,7 +196,7 @@ func TestAPreviewTellsOfARefusal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = d.Preview(t.Context(), want, plan.Compute(want.Desired, observe(t, d, after, want), plan.Journal{})...)
+	_, err = d.Preview(t.Context(), want, plan.Compute(want.Desired, observe(t, d, want), plan.Journal{})...)
 	var refused *drivers.RefusedError
 	if !errors.As(err, &refused) || !strings.Contains(refused.Reason, "field is immutable") {
 		t.Errorf("told is %v", err)
@@ -216,7 +216,7 @@ func TestThePreviewOfAScaleTellsWhatTheAPIServerWouldRefuse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	steps := slices.DeleteFunc(plan.Compute(want.Desired, observe(t, d, after, want), plan.Journal{}), func(s plan.Step) bool { return s.Action == plan.Wait })
+	steps := slices.DeleteFunc(plan.Compute(want.Desired, observe(t, d, want), plan.Journal{}), func(s plan.Step) bool { return s.Action == plan.Wait })
 	if len(steps) != 1 || steps[0].Action != plan.Scale {
 		t.Fatalf("the steps are %v, want one that scales", steps)
 	}

@@ -119,7 +119,7 @@ func TestWhatOthersOwnIsNoDrift(t *testing.T) {
 			_, err := d.Examine(t.Context(), want, steps...)
 			return errors.Join(fmt.Errorf("left to do: %+v", steps), err)
 		}
-		if n := count(observe(t, d, src, want), "VDU2"); n != 3 {
+		if n := count(observe(t, d, want), "VDU2"); n != 3 {
 			return fmt.Errorf("%d units of the autoscaled set", n)
 		}
 		return nil
@@ -165,7 +165,7 @@ func TestAFieldOfSomebodyElseWithTheRightValueIsClearedUntilItChanges(t *testing
 	if err := errors.Join(slow(t.Context()), p.patch("ConfigMap", "settings", `{"data":{"mode":"fast"}}`)(t.Context())); err != nil {
 		t.Fatal(err)
 	}
-	var want plan.Desired
+	var want drivers.Rendering
 	var steps []plan.Step
 	version := p.get(t, "ConfigMap", "settings").GetResourceVersion()
 	eventually(t, func() error {
