@@ -18,11 +18,10 @@ import (
 
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/plan"
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/testenv"
 	"github.com/jibe-vnfm/jibe/vnfd"
 )
-
-const patience = 60 * time.Second
 
 func (c *cluster) api(t *testing.T) clientset.Interface {
 	t.Helper()
@@ -31,22 +30,6 @@ func (c *cluster) api(t *testing.T) clientset.Interface {
 		t.Fatal(err)
 	}
 	return api
-}
-
-// eventually polls, as a cluster moves by itself.
-func eventually(t *testing.T, done func() error) {
-	t.Helper()
-	deadline := time.Now().Add(patience)
-	for {
-		err := done()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("gave up after %v: %v", patience, err)
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
 }
 
 // rendering is what should exist of the source: nothing where it has no package.
@@ -100,7 +83,7 @@ func converge(t *testing.T, d drivers.Driver, src drivers.Source, exists bool) p
 	t.Helper()
 	var o plan.Observed
 	var journal plan.Journal
-	eventually(t, func() error {
+	kit.Eventually(t, func() error {
 		seen, steps := turn(t, d, src, exists, &journal)
 		o = seen
 		for _, s := range steps {
@@ -121,7 +104,7 @@ func stuck(t *testing.T, d drivers.Driver, src drivers.Source, says func(plan.St
 	t.Helper()
 	var found plan.Step
 	var journal plan.Journal
-	eventually(t, func() error {
+	kit.Eventually(t, func() error {
 		_, steps := turn(t, d, src, true, &journal)
 		for _, s := range steps {
 			if s.Action == plan.Wait && says(s) {
@@ -328,7 +311,7 @@ spec:
 // bindClaims does what a provisioner does, as the test cluster has none.
 func bindClaims(t *testing.T, api clientset.Interface, namespace string, n int) {
 	t.Helper()
-	eventually(t, func() error {
+	kit.Eventually(t, func() error {
 		claims, err := api.CoreV1().PersistentVolumeClaims(namespace).List(t.Context(), metav1.ListOptions{})
 		if err != nil {
 			return err

@@ -21,6 +21,7 @@ import (
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/drivers/kubernetes"
 	"github.com/jibe-vnfm/jibe/plan"
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 // beside puts a Deployment of the other generation beside the instance's "front", by
@@ -72,7 +73,7 @@ func seen(t *testing.T, o plan.Observed, key string) plan.ObservedObject {
 func says(t *testing.T, d drivers.Driver, want drivers.Rendering, key string, right func(plan.ObservedObject) bool) plan.ObservedObject {
 	t.Helper()
 	var x plan.ObservedObject
-	eventually(t, func() error {
+	kit.Eventually(t, func() error {
 		if x = seen(t, observe(t, d, want), key); !right(x) {
 			return fmt.Errorf("%s is %+v", key, x)
 		}
@@ -141,7 +142,7 @@ func TestAServiceIsReadyOnlyWhenItsSlicesHoldTheGenerationAlone(t *testing.T) {
 	before := woken.Load()
 	selects(t, api, namespace, "front", map[string]any{kubernetes.LabelGeneration: "0"})
 	says(t, d, want, key, func(x plan.ObservedObject) bool { return x.Ready })
-	eventually(t, func() error {
+	kit.Eventually(t, func() error {
 		if woken.Load() < before+2 { // of the Service, and of its slice
 			return errors.New("the slice woke nobody")
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/drivers/kubernetes"
 	"github.com/jibe-vnfm/jibe/plan"
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 const previewed = `
@@ -230,7 +231,7 @@ func TestThePreviewOfAScaleTellsWhatTheAPIServerWouldRefuse(t *testing.T) {
 	}
 	before := generation()
 	door.open.Store(false)
-	eventually(t, func() error { // once the webhook is in force
+	kit.Eventually(t, func() error { // once the webhook is in force
 		_, err := d.Preview(t.Context(), want, steps...)
 		var refused *drivers.RefusedError
 		if !errors.As(err, &refused) || refused.Object != steps[0].Object || !strings.Contains(refused.Reason, "come back tomorrow") {

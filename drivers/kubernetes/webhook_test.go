@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/jibe-vnfm/jibe/test/kit"
 	admissionv1 "k8s.io/api/admission/v1"
 	registration "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -63,7 +64,7 @@ func injecting(t *testing.T, c *cluster, namespace string) {
 		}
 	})
 	// It is in force when the API server has seen it.
-	eventually(t, func() error {
+	kit.Eventually(t, func() error {
 		labels := map[string]string{"app": "probe"}
 		probe := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "probe"}, Spec: appsv1.DeploymentSpec{
 			Selector: &metav1.LabelSelector{MatchLabels: labels},
