@@ -10,12 +10,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/jibe-vnfm/jibe/test/kit"
 	admissionv1 "k8s.io/api/admission/v1"
 	registration "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 // injecting installs a webhook of the namespace's Deployments, as a service mesh
