@@ -21,6 +21,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/plan"
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 // doorman is an admission webhook for the ConfigMaps of one namespace.
@@ -90,7 +91,7 @@ func guarded(t *testing.T, c *cluster, id string) (*doorman, drivers.Source) {
 	door := newDoorman(t, c.api(t), namespace)
 	src := source(id, namespace, oneConfigMap, workloads(), nil)
 	d := c.connect(t)
-	eventually(t, func() error {
+	kit.Eventually(t, func() error {
 		err := d.Verify(t.Context(), rendering(t, d, src), plan.Step{Action: plan.Apply, Object: "ConfigMap/" + namespace + "/settings", From: -1})
 		if err == nil {
 			return errors.New("the webhook isn't in force yet")
@@ -169,8 +170,8 @@ func TestWhatAWebhookDeniesMayPassAndAPolicyStandsFirm(t *testing.T) {
 	})
 	barred := source(uuid.NewString(), other, oneConfigMap, workloads(), nil)
 	apply.Object = "ConfigMap/" + other + "/settings"
-	eventually(t, func() error {
-		err := d.Verify(t.Context(), barred, apply)
+	kit.Eventually(t, func() error {
+		err := d.Verify(t.Context(), rendering(t, d, barred), apply)
 		if err == nil {
 			return errors.New("the policy isn't in force yet")
 		}

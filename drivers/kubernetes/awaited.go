@@ -12,7 +12,7 @@ import (
 // nobody has defined a kind. Of what was refused for that, the driver tells when it comes.
 
 // await notes what the instance's object in the namespace was refused for.
-func (d *Driver) await(instance, namespace string, err error) {
+func (c *cache) await(instance, namespace string, err error) {
 	kind, name := kindNamespace, namespace
 	switch {
 	case meta.IsNoMatchError(err):
@@ -23,7 +23,6 @@ func (d *Driver) await(instance, namespace string, err error) {
 	default:
 		return
 	}
-	c := d.cache
 	c.mu.Lock()
 	if c.awaited[name] == nil {
 		c.awaited[name] = map[string]bool{}
@@ -31,7 +30,7 @@ func (d *Driver) await(instance, namespace string, err error) {
 	c.awaited[name][instance] = true
 	c.mu.Unlock()
 	if err := c.ensure(kind); err != nil {
-		d.log.Debug("what an instance waits for can't be watched, it is tried again after a pause", "instance", instance, "kind", kind.Kind, "error", err)
+		c.log.Debug("what an instance waits for can't be watched, it is tried again after a pause", "instance", instance, "kind", kind.Kind, "error", err)
 	}
 }
 

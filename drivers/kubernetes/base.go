@@ -10,8 +10,8 @@ import (
 
 // manifests are what the package contributes to every one of its instances, with
 // the container updates that lie on it: read once.
-func (d *Driver) manifests(src drivers.Source) ([]manifest, error) {
-	return d.remembered(src, baseKey(src), func() ([]manifest, error) {
+func (r *Renderer) manifests(src drivers.Source) ([]manifest, error) {
+	return r.remembered(src, baseKey(src), func() ([]manifest, error) {
 		files, err := definitionFiles(src.Instance.Params, src.Foundation())
 		if err != nil {
 			return nil, err
@@ -26,17 +26,17 @@ func (d *Driver) manifests(src drivers.Source) ([]manifest, error) {
 
 // remembered is what read makes, once for each key. A package without a tree hash
 // (a working copy) can change, and isn't remembered.
-func (d *Driver) remembered(src drivers.Source, key string, read func() ([]manifest, error)) ([]manifest, error) {
+func (r *Renderer) remembered(src drivers.Source, key string, read func() ([]manifest, error)) ([]manifest, error) {
 	fixed := src.Foundation().Tree != ""
 	for _, pkg := range src.Overlays {
 		fixed = fixed && pkg.Tree != ""
 	}
-	if found, ok := d.bases.Load(key); ok && fixed {
-		return found.([]manifest), nil
+	if found, ok := r.read.Get(key); ok && fixed {
+		return found, nil
 	}
 	all, err := read()
 	if err == nil && fixed {
-		d.bases.Store(key, all)
+		r.read.Add(key, all)
 	}
 	return all, err
 }

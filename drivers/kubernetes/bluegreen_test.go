@@ -16,6 +16,7 @@ import (
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/plan"
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 // led records where a Service leads, as its slices tell from moment to moment.
@@ -90,7 +91,7 @@ func TestThroughoutABlueGreenChangeTheServiceLeadsToAReadyPod(t *testing.T) {
 	before, after := changed(uuid.NewString(), namespace, desired.BlueGreen, strings.ReplaceAll(frontAndBack, "pause:3.10", "pause:3.9"))
 	converge(t, d, before, true)
 	l := record(t, c, namespace, "front")
-	eventually(t, func() error {
+	kit.Eventually(t, func() error {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		if len(l.ready()) != 2 {
@@ -111,8 +112,8 @@ func TestThroughoutABlueGreenChangeTheServiceLeadsToAReadyPod(t *testing.T) {
 			t.Fatal(err)
 		}
 		switched := false
-		eventually(t, func() error {
-			steps := plan.Compute(want.Desired, observe(t, d, target.src, want), target.journal)
+		kit.Eventually(t, func() error {
+			steps := plan.Compute(want.Desired, observe(t, d, want), target.journal)
 			next := plan.Next(steps)
 			target.journal, _ = target.journal.Issue(next)
 			var todo []plan.Step
@@ -136,7 +137,7 @@ func TestThroughoutABlueGreenChangeTheServiceLeadsToAReadyPod(t *testing.T) {
 				}
 			}
 			if len(todo) > 0 {
-				if err := d.Do(t.Context(), target.src, todo...); err != nil {
+				if err := d.Do(t.Context(), rendering(t, d, target.src), todo...); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -164,7 +165,7 @@ func TestTheNextGenerationBeginsWithAsManyPodsAsTheAutoscalerGaveTheLast(t *test
 	before := source(id, namespace, strings.ReplaceAll(scaledBy, "NAME", "web"), workloads("web"), nil)
 	converge(t, d, before, true)
 	scale(t, api, namespace, "web", 4)
-	eventually(t, func() error {
+	kit.Eventually(t, func() error {
 		if n := count(converge(t, d, before, true), "WEB"); n != 4 {
 			return fmt.Errorf("%d units, want 4", n)
 		}
@@ -176,7 +177,7 @@ func TestTheNextGenerationBeginsWithAsManyPodsAsTheAutoscalerGaveTheLast(t *test
 	if err != nil {
 		t.Fatal(err)
 	}
-	steps := plan.Compute(want.Desired, observe(t, d, after, want), plan.Journal{})
+	steps := plan.Compute(want.Desired, observe(t, d, want), plan.Journal{})
 	if err := d.Verify(t.Context(), rendering(t, d, after), steps...); err != nil {
 		t.Fatal(err)
 	}

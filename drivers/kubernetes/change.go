@@ -19,15 +19,15 @@ import (
 // Change refuses a way from before to after on which pods would be lost, share what
 // they can't share, or never get traffic again. What only the API server can tell
 // (an immutable selector) is left to Verify.
-func (d *Driver) Change(before, after drivers.Source) error {
+func (r *Renderer) Change(before, after drivers.Source) error {
 	if after.VDUs == nil && !reflect.DeepEqual(before.Instance.ExtVirtualLinks, after.Instance.ExtVirtualLinks) {
 		return &drivers.RefusedError{Field: "extVirtualLinks", Reason: "pods are on no networks that could be changed from outside: leave it as it was"}
 	}
-	was, err := d.render(before)
+	was, err := r.Render(before)
 	if err != nil {
 		return fmt.Errorf("what runs: %w", err)
 	}
-	is, err := d.render(after)
+	is, err := r.Render(after)
 	if err != nil {
 		return err
 	}

@@ -18,11 +18,10 @@ import (
 
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/plan"
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/testenv"
 	"github.com/jibe-vnfm/jibe/vnfd"
 )
-
-const patience = 60 * time.Second
 
 func (c *cluster) api(t *testing.T) clientset.Interface {
 	t.Helper()
@@ -33,23 +32,20 @@ func (c *cluster) api(t *testing.T) clientset.Interface {
 	return api
 }
 
-// eventually polls, as a cluster moves by itself.
-func eventually(t *testing.T, done func() error) {
+// rendering is what should exist of the source: nothing where it has no package.
+func rendering(t *testing.T, d drivers.Driver, src drivers.Source) drivers.Rendering {
 	t.Helper()
-	deadline := time.Now().Add(patience)
-	for {
-		err := done()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("gave up after %v: %v", patience, err)
-		}
-		time.Sleep(20 * time.Millisecond)
+	if src.Package == nil {
+		return drivers.Rendering{Source: src}
 	}
+	want, err := d.Render(src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return want
 }
 
-func observe(t *testing.T, d drivers.Driver, src drivers.Source, want plan.Desired) plan.Observed {
+func observe(t *testing.T, d drivers.Driver, want drivers.Rendering) plan.Observed {
 	t.Helper()
 	o, err := d.Observe(t.Context(), want)
 	if err != nil {
@@ -61,14 +57,11 @@ func observe(t *testing.T, d drivers.Driver, src drivers.Source, want plan.Desir
 // turn is one turn of the reconciler's loop.
 func turn(t *testing.T, d drivers.Driver, src drivers.Source, exists bool, journal *plan.Journal) (plan.Observed, []plan.Step) {
 	t.Helper()
-	var want plan.Desired
+	want := drivers.Rendering{Source: src}
 	if exists {
-		var err error
-		if want, err = d.Render(src); err != nil {
-			t.Fatal(err)
-		}
+		want = rendering(t, d, src)
 	}
-	o := observe(t, d, src, want)
+	o := observe(t, d, want)
 	steps := plan.Compute(want.Desired, o, *journal)
 	var todo []plan.Step
 	for _, s := range plan.Next(steps) {
@@ -78,7 +71,7 @@ func turn(t *testing.T, d drivers.Driver, src drivers.Source, exists bool, journ
 		}
 	}
 	if len(todo) > 0 {
-		if err := d.Do(t.Context(), rendering(t, d, src), todo...); err != nil && !errors.Is(err, drivers.ErrUnavailable) {
+		if err := d.Do(t.Context(), want, todo...); err != nil && !errors.Is(err, drivers.ErrUnavailable) {
 			t.Fatalf("do %+v: %v", todo, err)
 		}
 	}
@@ -90,7 +83,7 @@ func converge(t *testing.T, d drivers.Driver, src drivers.Source, exists bool) p
 	t.Helper()
 	var o plan.Observed
 	var journal plan.Journal
-	eventually(t, func() error {
+	kit.Eventually(t, func() error {
 		seen, steps := turn(t, d, src, exists, &journal)
 		o = seen
 		for _, s := range steps {
@@ -111,7 +104,7 @@ func stuck(t *testing.T, d drivers.Driver, src drivers.Source, says func(plan.St
 	t.Helper()
 	var found plan.Step
 	var journal plan.Journal
-	eventually(t, func() error {
+	kit.Eventually(t, func() error {
 		_, steps := turn(t, d, src, true, &journal)
 		for _, s := range steps {
 			if s.Action == plan.Wait && says(s) {
@@ -265,7 +258,7 @@ func TestUnusualKindsAreFoundWithoutThePackage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Verify(t.Context(), rendering(t, d, src), plan.Compute(want.Desired, observe(t, d, src, want), plan.Journal{})...); err != nil {
+	if err := d.Verify(t.Context(), rendering(t, d, src), plan.Compute(want.Desired, observe(t, d, want), plan.Journal{})...); err != nil {
 		t.Fatalf("Verify: %v", err)
 	}
 	up := converge(t, d, src, true)
@@ -278,13 +271,13 @@ func TestUnusualKindsAreFoundWithoutThePackage(t *testing.T) {
 	}
 	bare := src
 	bare.Package = nil
-	blind := observe(t, c.connect(t), bare, plan.Desired{})
+	blind := observe(t, c.connect(t), drivers.Rendering{Source: bare})
 	radio := "Radio." + namespace + ".example.com/" + namespace + "/north"
 	if !slices.ContainsFunc(blind.Objects, func(x plan.ObservedObject) bool { return x.Key == radio }) {
 		t.Errorf("a process without the package doesn't see %s: %+v", radio, blind.Objects)
 	}
 	converge(t, c.connect(t), bare, false)
-	for _, x := range observe(t, c.connect(t), bare, plan.Desired{}).Objects {
+	for _, x := range observe(t, c.connect(t), drivers.Rendering{Source: bare}).Objects {
 		if x.Retention != plan.RetainAlways {
 			t.Errorf("%s is left", x.Key)
 		}
@@ -318,7 +311,7 @@ spec:
 // bindClaims does what a provisioner does, as the test cluster has none.
 func bindClaims(t *testing.T, api clientset.Interface, namespace string, n int) {
 	t.Helper()
-	eventually(t, func() error {
+	kit.Eventually(t, func() error {
 		claims, err := api.CoreV1().PersistentVolumeClaims(namespace).List(t.Context(), metav1.ListOptions{})
 		if err != nil {
 			return err

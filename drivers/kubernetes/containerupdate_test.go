@@ -72,7 +72,7 @@ func TestAContainerUpdateRestartsOnlyPodsThatUseWhatChanged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, u := range observe(t, d, after, want).Units {
+	for _, u := range observe(t, d, want).Units {
 		reason := ""
 		if u.VDU == "SET-FROM" {
 			reason = "ConfigMaps or Secrets that it uses have changed"

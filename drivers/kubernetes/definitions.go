@@ -15,7 +15,7 @@ import (
 // list only what is new. What runs besides is carried over from the file at the same
 // path, or from the one that holds the same objects, unless its objects are among
 // the listed ones; a VDU that nothing listed is gets the file that holds it.
-func (d *Driver) Definitions(before, after drivers.Source, given []string) ([]string, error) {
+func Definitions(before, after drivers.Source, given []string) ([]string, error) {
 	if len(given) == 0 && !listed(before.Instance.Params) {
 		return nil, nil
 	}

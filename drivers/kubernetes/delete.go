@@ -152,16 +152,3 @@ func (d *Driver) change(ctx context.Context, api dynamic.ResourceInterface, read
 	}
 	return api.Patch(ctx, read.GetName(), types.MergePatchType, data, metav1.PatchOptions{FieldManager: fieldManager})
 }
-
-// seconds reads a number of seconds as YAML or JSON gives it.
-func seconds(v any) (int64, bool) {
-	switch n := v.(type) {
-	case int:
-		return int64(n), n >= 0
-	case int64:
-		return n, n >= 0
-	case float64:
-		return int64(n), n >= 0
-	}
-	return 0, false
-}

@@ -102,7 +102,7 @@ func (d *Driver) apply(ctx context.Context, src drivers.Source, r *render, s pla
 	}
 	api, obj, err := d.resource(obj, gk, s.Object)
 	if err != nil {
-		d.await(src.Instance.ID, "", err)
+		d.cache.await(src.Instance.ID, "", err)
 		return d.unknownKind(gk, s.Object, err)
 	}
 	rendered, instance := obj, src.Instance.ID
@@ -124,7 +124,7 @@ func (d *Driver) apply(ctx context.Context, src drivers.Source, r *render, s pla
 			return nil // used as it stands
 		}
 	}
-	if !d.mine(gk, s.Object, instance) && !d.verified.take(instance+" "+s.Object) {
+	if !d.mine(gk, s.Object, instance) && !d.justVerified(instance, s.Object) {
 		if err := d.checkOwner(ctx, api, obj, s.Object, instance); err != nil {
 			return err
 		}
@@ -137,14 +137,14 @@ func (d *Driver) apply(ctx context.Context, src drivers.Source, r *render, s pla
 			written, err = d.patch(ctx, api, obj, false)
 		}
 	}
-	if isTaken(err) && s.Keep != "" && s.Keep == d.cache.estate.left(instance, s.Object) {
+	if isTaken(err) && s.Keep != "" && s.Keep == d.cache.handover(instance, s.Object) {
 		// It was a courtesy: better another address than none.
 		d.log.WarnContext(ctx, "the address of an object that was deleted by hand belongs to another one by now", "instance", instance, "object", s.Object)
-		d.cache.estate.forget(s.Object)
+		d.cache.forgetHandover(s.Object)
 		written, err = d.patch(ctx, api, rendered, false)
 	}
 	if err != nil {
-		d.await(instance, obj.GetNamespace(), err)
+		d.cache.await(instance, obj.GetNamespace(), err)
 		return drivers.About("apply "+s.Object, taken(s.Object, s.Keep, classify(s.Object, err)))
 	}
 	if err := d.cache.served(gk); err != nil {

@@ -1,18 +1,9 @@
 package kubernetes
 
 import (
-	"encoding/json"
-	"hash/fnv"
-	"io"
-	"slices"
-	"strconv"
-	"strings"
-	"sync"
 	"unique"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/jibe-vnfm/jibe/drivers"
 )
@@ -24,33 +15,9 @@ type fieldsKey struct {
 	fields                                unique.Handle[string]
 }
 
-// answers remembers which sets of managed fields are complete. The questions are
-// as many as the objects of a package; what drifts adds some.
-type answers struct {
-	mu sync.RWMutex
-	of map[fieldsKey]bool
-}
-
-// maxAnswers bounds the memory; beyond, all are worked out anew.
-const maxAnswers = 1 << 14
-
-func newAnswers() *answers { return &answers{of: map[fieldsKey]bool{}} }
-
-func (a *answers) get(key fieldsKey) (complete, known bool) {
-	a.mu.RLock()
-	defer a.mu.RUnlock()
-	complete, known = a.of[key]
-	return complete, known
-}
-
-func (a *answers) put(key fieldsKey, complete bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if len(a.of) >= maxAnswers {
-		clear(a.of)
-	}
-	a.of[key] = complete
-}
+// maxComplete bounds how many answers are remembered. The questions are as many as the
+// objects of a package; what drifts adds some.
+const maxComplete = 1 << 14
 
 // drifted says whether the object is suspected to differ from its render:
 // someone took over fields that Jibe applied. Whoever changes a field's value
@@ -65,13 +32,13 @@ func (d *Driver) drifted(src drivers.Source, r *render, f *fact) bool {
 	if f.kinds != "" {
 		key.name = "" // the inventory's name is the instance's
 	}
-	complete, known := d.fields.get(key)
+	complete, known := d.complete.Get(key)
 	if !known {
 		if r.objects[f.key] == nil {
 			return false
 		}
 		complete = owns(f.fields.Value(), r.objects[f.key])
-		d.fields.put(key, complete)
+		d.complete.Add(key, complete)
 	}
 	return !complete && !d.findings.cleared(f)
 }
@@ -85,250 +52,4 @@ func (d *Driver) accepted(f *fact, applied *unstructured.Unstructured) {
 		return
 	}
 	d.findings.put(f.key, finding{state: stateOf(f)}, d.cache)
-}
-
-// managed reads who manages what of the object: the fields that Jibe has applied
-// and still owns, and a mark that changes whenever somebody else touches the
-// object (but for its status and scale).
-func managed(gk schema.GroupKind, u *unstructured.Unstructured) (fields unique.Handle[string], touched uint64) {
-	mark := fnv.New64a()
-	ours := ""
-	for _, m := range u.GetManagedFields() {
-		if m.Subresource != "" || m.FieldsV1 == nil {
-			continue
-		}
-		if isOurs(m) {
-			ours = compact(m.FieldsV1.GetRawBytes())
-			continue
-		}
-		at := ""
-		if m.Time != nil { // who writes managedFields may leave it out
-			at = m.Time.UTC().String()
-		}
-		for _, part := range []string{m.Manager, string(m.Operation), at, m.FieldsV1.GetRawString()} {
-			_, _ = io.WriteString(mark, part) // a hash doesn't fail
-			_, _ = mark.Write([]byte{0})
-		}
-	}
-	// The entries tell time by the second. What has no status moves its version only
-	// when its content changes; the other kinds count generations of their specs.
-	version := strconv.FormatInt(u.GetGeneration(), 10)
-	if _, status := u.Object["status"]; u.GetGeneration() == 0 && (!status || gk == kindService) {
-		version = u.GetResourceVersion()
-	}
-	_, _ = io.WriteString(mark, version)
-	return unique.Make(ours), mark.Sum64()
-}
-
-// isOurs tells what Jibe applied from what others wrote, and from what admission
-// webhooks made of Jibe's requests, which the server notes as updates of Jibe's.
-func isOurs(m metav1.ManagedFieldsEntry) bool {
-	return m.Manager == fieldManager && m.Operation == metav1.ManagedFieldsOperationApply && m.Subresource == ""
-}
-
-// owns says whether the set of managed fields (FieldsV1) has every field of the
-// object but its identity.
-func owns(fieldsV1 string, obj *unstructured.Unstructured) bool {
-	if fieldsV1 == "" {
-		return false
-	}
-	var set fieldSet
-	if json.Unmarshal([]byte(fieldsV1), &set) != nil {
-		return false
-	}
-	_, builtIn := kinds[obj.GroupVersionKind().GroupKind()]
-	for field, value := range obj.Object {
-		owned, has := set["f:"+field]
-		switch field {
-		case "apiVersion", "kind":
-			continue
-		case "metadata":
-			meta, _ := value.(map[string]any)
-			inMeta, _ := owned.(fieldSet)
-			for part, x := range meta {
-				if part == "name" || part == "namespace" {
-					continue
-				}
-				if owned, has := inMeta["f:"+part]; !ownsValue(owned, has, x, builtIn) {
-					return false
-				}
-			}
-			continue
-		}
-		if !ownsValue(owned, has, value, builtIn) {
-			return false
-		}
-	}
-	return true
-}
-
-// fieldSet is a set of fields as FieldsV1 writes it: "f:" and a field's name,
-// "k:" and the keys of a list's item, "v:" and a value; an empty one is a field
-// as a whole.
-type fieldSet = map[string]any
-
-// ownsValue compares one field. An empty set owns its field as a whole. Of a custom
-// resource, whose schema may not tell a whole from its parts, it may as well be what
-// is left of a map whose fields others took: that is a suspicion.
-func ownsValue(owned any, has bool, value any, builtIn bool) bool {
-	if value == nil {
-		return true
-	}
-	if !has {
-		m, isMap := value.(map[string]any)
-		return isMap && len(m) == 0
-	}
-	set, _ := owned.(fieldSet)
-	if len(set) == 0 {
-		m, isMap := value.(map[string]any)
-		return builtIn || !isMap || len(m) == 0
-	}
-	switch value := value.(type) {
-	case map[string]any:
-		for k, v := range value {
-			part, has := set["f:"+k]
-			if !ownsValue(part, has, v, builtIn) {
-				return false
-			}
-		}
-	case []any:
-		for _, item := range value {
-			name, has := itemName(set, item)
-			if !has || !ownsValue(set[name], true, item, builtIn) {
-				return false
-			}
-		}
-	}
-	return true
-}
-
-// itemName finds the entry that names the item of a list: by its keys, or by its
-// value.
-func itemName(set fieldSet, item any) (name string, found bool) {
-	m, isMap := item.(map[string]any)
-	if !isMap {
-		b, err := json.Marshal(item)
-		_, has := set["v:"+string(b)]
-		return "v:" + string(b), err == nil && has
-	}
-	best := -1
-	for entry := range set {
-		if !strings.HasPrefix(entry, "k:") {
-			continue
-		}
-		var keys map[string]any
-		if json.Unmarshal([]byte(entry[2:]), &keys) != nil {
-			continue
-		}
-		// Of several that may be meant (a key that isn't given has its default), the
-		// one with the default that Kubernetes has everywhere: protocol TCP.
-		given, ok := matches(keys, m)
-		if ok && (given > best || given == best && entry < name) {
-			best, name = given, entry
-		}
-	}
-	return name, best >= 0
-}
-
-// matches says whether the item has the keys' values, and how many of them it
-// gives; a key that it doesn't give was filled in by a default.
-func matches(keys, item map[string]any) (given int, ok bool) {
-	for k, want := range keys {
-		got, has := item[k]
-		if !has && k == "protocol" {
-			got, has = "TCP", true
-		}
-		if !has {
-			continue
-		}
-		a, errA := json.Marshal(want)
-		b, errB := json.Marshal(got)
-		if errA != nil || errB != nil || string(a) != string(b) {
-			return 0, false
-		}
-		given++
-	}
-	return given, true
-}
-
-// union is everything that is in any of the sets. It alters none of them.
-func union(sets ...fieldSet) fieldSet {
-	all := fieldSet{}
-	for _, set := range sets {
-		for name, part := range set {
-			sub, _ := part.(fieldSet)
-			if known, ok := all[name].(fieldSet); ok {
-				sub = union(known, sub)
-			}
-			all[name] = sub
-		}
-	}
-	return all
-}
-
-// fieldsOf reads the set of an entry.
-func fieldsOf(m metav1.ManagedFieldsEntry) fieldSet {
-	var set fieldSet
-	if m.FieldsV1 == nil || json.Unmarshal(m.FieldsV1.GetRawBytes(), &set) != nil {
-		return nil
-	}
-	return set
-}
-
-// in says whether the set has the field: itself, the whole that it is part of, or
-// something in it.
-func (p fieldPath) in(set fieldSet) bool {
-	for _, name := range p {
-		part, ok := set[name]
-		if !ok {
-			return false
-		}
-		sub, _ := part.(fieldSet)
-		if len(sub) == 0 {
-			return true // the field as a whole
-		}
-		set = sub
-	}
-	return true
-}
-
-// fieldPath leads to a field by the names that FieldsV1 gives: "f:spec",
-// `k:{"name":"web"}`, `v:"x"`.
-type fieldPath []string
-
-// String is the path as people read it: "spec.containers[name=web].image",
-// "metadata.labels[example.com/x]".
-func (p fieldPath) String() string {
-	var b strings.Builder
-	for _, name := range p {
-		kind, value, _ := strings.Cut(name, ":")
-		switch {
-		case kind == "f" && (b.Len() > 0 && strings.ContainsAny(value, "./[]=") || value == ""):
-			b.WriteString("[" + value + "]")
-		case kind == "f":
-			if b.Len() > 0 {
-				b.WriteByte('.')
-			}
-			b.WriteString(value)
-		case kind == "k":
-			var keys map[string]any
-			if json.Unmarshal([]byte(value), &keys) != nil {
-				b.WriteString("[" + value + "]")
-				continue
-			}
-			var pairs []string
-			for k, v := range keys {
-				s, ok := v.(string)
-				if !ok {
-					s = inJSON(v)
-				}
-				pairs = append(pairs, k+"="+s)
-			}
-			slices.Sort(pairs)
-			b.WriteString("[" + strings.Join(pairs, ",") + "]")
-		default:
-			b.WriteString("[" + strings.Trim(value, `"`) + "]")
-		}
-	}
-	return b.String()
 }

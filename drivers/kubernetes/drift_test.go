@@ -21,6 +21,7 @@ import (
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/drivers/kubernetes"
 	"github.com/jibe-vnfm/jibe/plan"
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
@@ -174,8 +175,8 @@ func examined(t *testing.T, d *kubernetes.Driver, src drivers.Source, fits func(
 		t.Fatal(err)
 	}
 	var found []drivers.Deviation
-	eventually(t, func() error {
-		steps := plan.Compute(want.Desired, observe(t, d, src, want), plan.Journal{})
+	kit.Eventually(t, func() error {
+		steps := plan.Compute(want.Desired, observe(t, d, want), plan.Journal{})
 		var err error
 		if found, err = d.Examine(t.Context(), want, steps...); err != nil {
 			t.Fatal(err)
@@ -191,7 +192,7 @@ func examined(t *testing.T, d *kubernetes.Driver, src drivers.Source, fits func(
 // settled says whether nothing is to do, which it may take a watch a moment to see.
 func settled(t *testing.T, d drivers.Driver, src drivers.Source) {
 	t.Helper()
-	eventually(t, func() error {
+	kit.Eventually(t, func() error {
 		if _, steps := look(t, d, src); len(steps) > 0 {
 			return fmt.Errorf("left to do: %+v", steps)
 		}
@@ -200,13 +201,13 @@ func settled(t *testing.T, d drivers.Driver, src drivers.Source) {
 }
 
 // look is one pass at rest, in which nothing is done.
-func look(t *testing.T, d drivers.Driver, src drivers.Source) (plan.Desired, []plan.Step) {
+func look(t *testing.T, d drivers.Driver, src drivers.Source) (drivers.Rendering, []plan.Step) {
 	t.Helper()
 	want, err := d.Render(src)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return want, plan.Compute(want.Desired, observe(t, d, src, want), plan.Journal{})
+	return want, plan.Compute(want.Desired, observe(t, d, want), plan.Journal{})
 }
 
 func TestEveryDriftIsToldFieldByFieldAndPutRight(t *testing.T) {

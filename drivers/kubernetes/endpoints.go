@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/plan"
 )
 
@@ -80,6 +79,12 @@ func (c *cache) blind(gk schema.GroupKind) (why string, never bool) {
 	return "", false
 }
 
+// beside says whether the instance has something of another generation than the one that
+// should stand.
+func (c *cache) beside(instance, generation string) bool {
+	return newView(c.of(instance)).twofold(generation)
+}
+
 // twofold says whether something stands there that is of another generation than
 // the one that should.
 func (v *view) twofold(generation string) bool {
@@ -92,12 +97,12 @@ func (v *view) twofold(generation string) bool {
 // directs makes a Service ready only when traffic goes where it should: all
 // addresses in its EndpointSlices are of pods of the generation, and one at least is
 // ready if the Service selects a pod that is.
-func (d *Driver) directs(v *view, r *render, generation string, f *fact, o *plan.ObservedObject) {
+func (c *cache) directs(v *view, r *render, generation string, f *fact, o *plan.ObservedObject) {
 	selector := selectorOf(r.objects[f.key])
 	if len(selector) == 0 || f.deleting {
 		return
 	}
-	if why, never := d.cache.blind(kindSlice); why != "" {
+	if why, never := c.blind(kindSlice); why != "" {
 		o.Ready, o.Reason = false, "whether traffic goes to generation "+generation+" can't be told: "+why
 		if never {
 			o.Failure = o.Reason
@@ -134,7 +139,7 @@ func (d *Driver) directs(v *view, r *render, generation string, f *fact, o *plan
 	default:
 		if left := f.lead.unsettled(newest); left > 0 {
 			o.Ready, o.Reason = false, "its EndpointSlices may be those from before it was led to generation "+generation
-			d.cache.remind(f.instance, left)
+			c.remind(f.instance, left)
 		}
 	}
 }
@@ -166,20 +171,4 @@ func (v *view) awaited(r *render, generation, namespace string, selector map[str
 		}
 	}
 	return false
-}
-
-// redirectable refuses to lead traffic to another generation where nobody could see
-// that it went there.
-func (d *Driver) redirectable(src drivers.Source, r *render, steps []plan.Step) error {
-	directs := func(s plan.Step) bool { return s.Directs }
-	if r == nil || !slices.ContainsFunc(steps, directs) {
-		return nil
-	}
-	if v := newView(d.cache.of(src.Instance.ID)); !v.twofold(r.desired.Generation) {
-		return nil
-	}
-	if why, _ := d.cache.blind(kindSlice); why != "" {
-		return &drivers.RefusedError{Field: "update.strategy", Reason: "a blue-green change can't be seen through here: " + why}
-	}
-	return nil
 }

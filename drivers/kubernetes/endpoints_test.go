@@ -58,7 +58,7 @@ func TestASliceWakesAnInstanceOnlyWhileTwoGenerationsStand(t *testing.T) {
 // stage is what watches have brought of the instance "i" in the namespace "n".
 type stage struct {
 	t      *testing.T
-	driver *Driver
+	cache  *cache
 	render *render
 	now    int // the newest version
 }
@@ -70,7 +70,7 @@ func newStage(t *testing.T, service string) *stage {
 		c.kinds[gk] = &kindCache{cache: c, gk: gk, facts: map[string]*fact{}, synced: true}
 	}
 	template := object(t, "{apiVersion: apps/v1, kind: Deployment, metadata: {name: web}, spec: {template: {metadata: {labels: {app: web}}}}}")
-	return &stage{t: t, driver: &Driver{cache: c}, render: &render{objects: map[string]*unstructured.Unstructured{
+	return &stage{t: t, cache: c, render: &render{objects: map[string]*unstructured.Unstructured{
 		"Service/n/web": object(t, service), "Deployment/n/web": template,
 	}}}
 }
@@ -90,7 +90,7 @@ func (s *stage) brings(text string) {
 	labels[LabelInstance] = "i"
 	u.SetLabels(labels)
 	gk := u.GroupVersionKind().GroupKind()
-	if err := s.driver.cache.kinds[gk].Update(u); err != nil {
+	if err := s.cache.kinds[gk].Update(u); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -121,9 +121,9 @@ func (s *stage) slice(name string, generations ...string) {
 // waitsFor is why the Service isn't ready for the generation, "" where it is.
 func (s *stage) waitsFor(generation string) string {
 	s.t.Helper()
-	f := s.driver.cache.get(kindService, "Service/n/web")
+	f := s.cache.get(kindService, "Service/n/web")
 	o := plan.ObservedObject{Ready: true}
-	s.driver.directs(newView(s.driver.cache.of("i")), s.render, generation, f, &o)
+	s.cache.directs(newView(s.cache.of("i")), s.render, generation, f, &o)
 	if o.Ready != (o.Reason == "") {
 		s.t.Errorf("ready is %v: %q", o.Ready, o.Reason)
 	}
@@ -148,7 +148,7 @@ func TestAServiceThatIsLedBackDoesNotTrustTheSlicesFromBefore(t *testing.T) {
 	}
 	// Its controller hasn't written a slice yet, and may be about to write those of 1.
 	s.service("0")
-	s.driver.cache.subscribe(func(instance string) { woken <- instance })
+	s.cache.subscribe(func(instance string) { woken <- instance })
 	began := time.Now()
 	if why := s.waitsFor("0"); why != "its EndpointSlices may be those from before it was led to generation 0" {
 		t.Errorf("led back at once: %q", why)
@@ -220,13 +220,13 @@ func TestAServiceOfOnePodOfAStatefulSetWaitsForThatPod(t *testing.T) {
 func TestASliceOfThePackageWakesAsAllOfItsObjectsDo(t *testing.T) {
 	s := newStage(t, webService)
 	woken := 0
-	s.driver.cache.subscribe(func(string) { woken++ })
+	s.cache.subscribe(func(string) { woken++ })
 	slice := fmt.Sprintf("{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {name: own, annotations: {%s: x}, labels: {%s: i}}, endpoints: []}", AnnotationDigest, LabelInstance)
 	s.brings(slice)
 	u := object(t, slice)
 	u.SetNamespace("n")
 	u.SetUID("EndpointSliceown")
-	if err := s.driver.cache.kinds[kindSlice].Delete(u); err != nil || woken != 2 {
+	if err := s.cache.kinds[kindSlice].Delete(u); err != nil || woken != 2 {
 		t.Errorf("it woke the instance %d times, want when it came and went (%v)", woken, err)
 	}
 }

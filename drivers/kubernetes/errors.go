@@ -12,20 +12,6 @@ import (
 	"github.com/jibe-vnfm/jibe/drivers"
 )
 
-// unavailable marks an error as the VIM's, which may pass.
-func unavailable(err error) error {
-	if errors.Is(err, drivers.ErrUnavailable) {
-		return err
-	}
-	if apierrors.IsUnauthorized(err) {
-		// The client library says this in words in which nobody looks for a wrong token.
-		return fmt.Errorf("%w: it refuses the VIM's credentials (401 Unauthorized), replace them: %w", drivers.ErrUnavailable, err)
-	}
-	return fmt.Errorf("%w: %w", drivers.ErrUnavailable, err)
-}
-
-func isForbidden(err error) bool { return apierrors.IsForbidden(err) }
-
 // classify tells what the API server will never accept (a [*drivers.RefusedError]
 // that names the object) from what may be accepted later.
 func classify(key string, err error) error {
@@ -79,4 +65,22 @@ func lacksRight(err error) bool { return rbacDenial.MatchString(err.Error()) }
 func comesLater(err error) bool {
 	return strings.Contains(err.Error(), `serviceaccount "default" not found`) ||
 		strings.Contains(err.Error(), "because it is being terminated")
+}
+
+// taken tells of a refusal because what was to be taken over belongs to somebody
+// else by now; other errors are left as they are.
+func taken(key, kept string, err error) error {
+	var refused *drivers.RefusedError
+	if kept == "" || !errors.As(err, &refused) || !isTaken(err) {
+		return err
+	}
+	// A cluster whose API server died may take minutes to notice that an address is free.
+	return &drivers.RefusedError{Object: key, MayPass: true, Reason: fmt.Sprintf(
+		"an address or port of its predecessor, which it should take over, was taken by another Service meanwhile, or isn't free yet: free it and retry, or give others in the manifest (%s)", refused.Reason)}
+}
+
+// isTaken says whether the server refused an address or port that it gave to
+// another Service. It has no reason of its own for that.
+func isTaken(err error) bool {
+	return err != nil && (strings.Contains(err.Error(), "already allocated") || strings.Contains(err.Error(), "already in use"))
 }

@@ -1,9 +1,7 @@
 package kubernetes
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"reflect"
@@ -160,16 +158,6 @@ func (d *difference) value(path fieldPath, s spot) {
 	d.report(path, s)
 }
 
-// isKeyed says whether a list's items are told apart by keys or values.
-func isKeyed(shape fieldSet) bool {
-	for name := range shape {
-		if strings.HasPrefix(name, "k:") || strings.HasPrefix(name, "v:") {
-			return true
-		}
-	}
-	return false
-}
-
 // items compares what holds other fields as a list.
 func (d *difference) items(path fieldPath, s spot, live, dry, mine []any) {
 	liveBy, order := byName(s.shape, live, nil)
@@ -185,42 +173,6 @@ func (d *difference) items(path fieldPath, s spot, live, dry, mine []any) {
 			d.report(at, part) // the item as a whole
 		}
 	}
-}
-
-func byName(shape fieldSet, items []any, names []string) (map[string]any, []string) {
-	by := make(map[string]any, len(items))
-	for _, item := range items {
-		name, ok := itemName(shape, item)
-		if !ok {
-			name = newItemName(shape, item)
-		}
-		by[name] = item
-		names = append(names, name)
-	}
-	return by, names
-}
-
-// newItemName names an item that no manager has, as the list's other items are named.
-func newItemName(shape fieldSet, item any) string {
-	m, _ := item.(map[string]any)
-	for name := range shape {
-		var keys map[string]any
-		if m == nil || !strings.HasPrefix(name, "k:") || json.Unmarshal([]byte(name[2:]), &keys) != nil {
-			continue
-		}
-		for k := range keys {
-			switch value, given := m[k]; {
-			case given:
-				keys[k] = value
-			case k == "protocol":
-				keys[k] = "TCP"
-			default:
-				delete(keys, k)
-			}
-		}
-		return "k:" + inJSON(keys)
-	}
-	return "v:" + inJSON(item)
 }
 
 func (d *difference) report(path fieldPath, s spot) {
@@ -264,16 +216,6 @@ func (d *difference) shown(path fieldPath, value any) string {
 	return clip(inJSON(veil(d.names, d.gk, path, value)))
 }
 
-func inJSON(value any) string {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if e.Encode(value) != nil {
-		return "?"
-	}
-	return strings.TrimSuffix(b.String(), "\n")
-}
-
 func clip(s string) string {
 	if r := []rune(s); len(r) > maxValue {
 		return string(r[:maxValue-1]) + "…"
@@ -309,13 +251,4 @@ func merged(a, b map[string]any) map[string]any {
 	}
 	maps.Copy(all, b)
 	return all
-}
-
-// compact is JSON without blanks.
-func compact(data []byte) string {
-	var b bytes.Buffer
-	if json.Compact(&b, data) != nil {
-		return ""
-	}
-	return b.String()
 }

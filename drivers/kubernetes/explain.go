@@ -31,7 +31,7 @@ func (d *Driver) Explain(ctx context.Context, r drivers.Rendering, key string) s
 	}
 	ctx, cancel := context.WithTimeout(ctx, explainPatience)
 	defer cancel()
-	about, owns := d.subjects(r.Source.Instance.ID, key)
+	about, owns := d.cache.subjects(r.Source.Instance.ID, key)
 	found := d.events(ctx, namespace, "involvedObject.kind="+gk.Kind+",involvedObject.name="+name, func(e *unstructured.Unstructured) bool {
 		uid := types.UID(str(e.Object, "involvedObject", "uid"))
 		return len(about) == 0 || uid == "" || about[uid]
@@ -62,28 +62,6 @@ func (d *Driver) Explain(ctx context.Context, r drivers.Rendering, key string) s
 		said += ", from " + from
 	}
 	return said + ")"
-}
-
-// subjects are the incarnations that an event may be about: the object's own,
-// those of its pods that aren't ready, and what stands between. owns says that
-// there are such others, or may be.
-func (d *Driver) subjects(instance, key string) (about map[types.UID]bool, owns bool) {
-	about = map[types.UID]bool{}
-	v := newView(d.cache.of(instance))
-	for _, f := range v.facts {
-		switch {
-		case f.key == key:
-			about[f.uid] = true
-			owns = owns || infoOf(f.gk).class == workloads && f.gk != kindPod
-		case f.topLevel():
-		case f.gk == kindPod && f.ready:
-		default:
-			if top := v.top(f); top != nil && top.key == key {
-				about[f.uid] = true
-			}
-		}
-	}
-	return about, owns
 }
 
 // events are those of the namespace that the selector and keep let through; none

@@ -8,7 +8,7 @@ import (
 
 // RenderYAML is the rendered objects as a person would write them.
 func (d *Driver) RenderYAML(src drivers.Source) (string, error) {
-	r, err := d.render(src)
+	r, err := d.renderer.Render(src)
 	if err != nil {
 		return "", err
 	}
@@ -26,7 +26,7 @@ func (d *Driver) RenderYAML(src drivers.Source) (string, error) {
 // RenderAnnotations are the annotations of the name that rendered objects have, by
 // key: on their pods, else on themselves.
 func (d *Driver) RenderAnnotations(src drivers.Source, name string) (map[string]string, error) {
-	r, err := d.render(src)
+	r, err := d.renderer.Render(src)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package kubernetes
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 	"time"
@@ -209,4 +210,18 @@ func leaving(f *fact, u *unstructured.Unstructured) string {
 		}
 	}
 	return said
+}
+
+// relabelled says that the object's label, by which it is the instance's, was
+// written by somebody else over what Jibe had applied. Where the pods that it makes have
+// the label too, it is the instance's all the same: somebody put back what was taken off.
+func (f *fact) relabelled() bool {
+	if f.makes != "" && f.makes == f.instance {
+		return false
+	}
+	var set fieldSet
+	if f.fields.Value() == "" || json.Unmarshal([]byte(f.fields.Value()), &set) != nil {
+		return false
+	}
+	return !fieldPath{"f:metadata", "f:labels", "f:" + LabelInstance}.in(set)
 }

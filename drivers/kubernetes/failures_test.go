@@ -18,6 +18,7 @@ import (
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/drivers/kubernetes"
 	"github.com/jibe-vnfm/jibe/plan"
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
@@ -46,7 +47,7 @@ func limit(t *testing.T, api clientset.Interface, namespace, pods string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, func() error {
+	kit.Eventually(t, func() error {
 		q, err := api.CoreV1().ResourceQuotas(namespace).Get(t.Context(), "tight", metav1.GetOptions{})
 		if err == nil && len(q.Status.Hard) == 0 {
 			return errors.New("the quota isn't in force yet")
@@ -126,7 +127,7 @@ func TestAForeignObjectIsNeverTaken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	steps := plan.Next(plan.Compute(want.Desired, observe(t, d, src, want), plan.Journal{}))
+	steps := plan.Next(plan.Compute(want.Desired, observe(t, d, want), plan.Journal{}))
 	for name, err := range map[string]error{"Verify": d.Verify(t.Context(), rendering(t, d, src), steps...), "Do": d.Do(t.Context(), rendering(t, d, src), steps...)} {
 		var refused *drivers.RefusedError
 		if !errors.As(err, &refused) || !strings.Contains(refused.Reason, "not Jibe's") {
@@ -168,7 +169,7 @@ func TestAChangedFieldIsSeenAsDriftAndPutRight(t *testing.T) {
 		if err := change(); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		eventually(t, func() error {
+		kit.Eventually(t, func() error {
 			if _, steps := turn(t, d, src, true, &plan.Journal{}); len(steps) == 0 {
 				return fmt.Errorf("%s: not noticed", name)
 			}

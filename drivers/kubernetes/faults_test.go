@@ -22,6 +22,7 @@ import (
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/drivers/kubernetes"
 	"github.com/jibe-vnfm/jibe/plan"
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
@@ -134,7 +135,7 @@ func TestNothingIsMissedWhenAWatchHasExpired(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, func() error {
+			kit.Eventually(t, func() error {
 				if _, err := d.Observe(t.Context(), want); !errors.Is(err, drivers.ErrUnavailable) {
 					return fmt.Errorf("the loss isn't noticed: %s", fmt.Sprint(err))
 				}
@@ -154,7 +155,7 @@ func TestNothingIsMissedWhenAWatchHasExpired(t *testing.T) {
 			}
 			p.fault.Store(&fault)
 			p.cut.Store(false)
-			eventually(t, func() error {
+			kit.Eventually(t, func() error {
 				o, err := d.Observe(t.Context(), want)
 				if err != nil {
 					return err
@@ -190,7 +191,7 @@ func TestEveryInstanceIsToldOnceThatAVIMIsBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, func() error {
+	kit.Eventually(t, func() error {
 		if _, err := d.Observe(t.Context(), want); !errors.Is(err, drivers.ErrUnavailable) {
 			return fmt.Errorf("the loss isn't noticed: %s", fmt.Sprint(err))
 		}
@@ -198,7 +199,7 @@ func TestEveryInstanceIsToldOnceThatAVIMIsBack(t *testing.T) {
 	})
 	e.forget()
 	p.cut.Store(false)
-	eventually(t, func() error {
+	kit.Eventually(t, func() error {
 		for name, src := range map[string]drivers.Source{"with objects": runs, "that only asked": begins} {
 			if e.of(src.Instance.ID) == 0 {
 				return fmt.Errorf("no word to the instance %s", name)
@@ -229,7 +230,7 @@ func TestAVIMThatIsAwayFromTheStartTellsWhenItComes(t *testing.T) {
 		t.Fatalf("Observe = %v, want ErrUnavailable", err)
 	}
 	p.cut.Store(false)
-	eventually(t, func() error {
+	kit.Eventually(t, func() error {
 		if e.of(src.Instance.ID) == 0 {
 			return errors.New("no word")
 		}
@@ -339,14 +340,14 @@ func TestAnAPIServerThatDiesAndAStoreThatForgetsCostNothing(t *testing.T) {
 		own.run(t, "restart", "kube-apiserver")
 	}()
 	settings := plan.Step{Action: plan.Apply, Object: "ConfigMap/" + namespace + "/settings"}
-	eventually(t, func() error {
-		if err := near.Do(t.Context(), src, settings); !errors.Is(err, drivers.ErrUnavailable) {
+	kit.Eventually(t, func() error {
+		if err := near.Do(t.Context(), rendering(t, near, src), settings); !errors.Is(err, drivers.ErrUnavailable) {
 			return fmt.Errorf("Do = %s, want ErrUnavailable", fmt.Sprint(err))
 		}
 		return nil
 	})
 	<-restarted
-	eventually(t, func() error {
+	kit.Eventually(t, func() error {
 		if e.of(src.Instance.ID) == 0 {
 			return errors.New("no word that the VIM is back")
 		}
@@ -370,7 +371,7 @@ func TestAnAPIServerThatDiesAndAStoreThatForgetsCostNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, func() error {
+	kit.Eventually(t, func() error {
 		o, err := far.Observe(t.Context(), want)
 		if err == nil && len(o.Objects) > 0 {
 			return fmt.Errorf("what was deleted is still seen: %+v", o.Objects)

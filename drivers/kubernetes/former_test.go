@@ -20,6 +20,7 @@ import (
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/drivers/kubernetes"
 	"github.com/jibe-vnfm/jibe/plan"
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
@@ -125,8 +126,8 @@ func TestWhatAFormerVersionMadeIsRepairedOnceWithoutTouchingAPod(t *testing.T) {
 	}
 	var before plan.Observed
 	var steps []plan.Step
-	eventually(t, func() error {
-		before = observe(t, d, src, want)
+	kit.Eventually(t, func() error {
+		before = observe(t, d, want)
 		steps = plan.Compute(want.Desired, before, plan.Journal{})
 		for _, s := range steps {
 			if s.Action != plan.Apply && s.Reason != "until it is ready" {

@@ -30,7 +30,7 @@ func suffixed(gk schema.GroupKind) bool {
 
 // generation is the manifests under the names that they have in the instance's
 // generation, with the references to them. Their order stays.
-func (d *Driver) generation(src drivers.Source, manifests []manifest) ([]manifest, error) {
+func (r *Renderer) generation(src drivers.Source, manifests []manifest) ([]manifest, error) {
 	named := src.Instance.Generation
 	switch named {
 	case "":
@@ -38,7 +38,7 @@ func (d *Driver) generation(src drivers.Source, manifests []manifest) ([]manifes
 	case firstGeneration:
 		return nil, &drivers.RefusedError{Field: "generation", Reason: fmt.Sprintf("%q is what the first generation is called: leave the field out, or give another", named)}
 	}
-	return d.remembered(src, "generation "+named+"\x00"+baseKey(src), func() ([]manifest, error) { return rename(manifests, named) })
+	return r.remembered(src, "generation "+named+"\x00"+baseKey(src), func() ([]manifest, error) { return rename(manifests, named) })
 }
 
 // rename gives the suffixed kinds their names in the generation. kustomize knows

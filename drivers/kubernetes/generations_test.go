@@ -21,6 +21,7 @@ import (
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/drivers/kubernetes"
 	"github.com/jibe-vnfm/jibe/plan"
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 // beside puts a Deployment of the other generation beside the instance's "front", by
@@ -44,7 +45,7 @@ func beside(t *testing.T, api clientset.Interface, namespace, generation string)
 }
 
 // redirected is what Render gives for the generation, where Services direct.
-func redirected(t *testing.T, d drivers.Driver, src drivers.Source, generation string) plan.Desired {
+func redirected(t *testing.T, d drivers.Driver, src drivers.Source, generation string) drivers.Rendering {
 	t.Helper()
 	want, err := d.Render(src)
 	if err != nil {
@@ -69,11 +70,11 @@ func seen(t *testing.T, o plan.Observed, key string) plan.ObservedObject {
 }
 
 // says waits until the object is observed as it should be.
-func says(t *testing.T, d drivers.Driver, src drivers.Source, want plan.Desired, key string, right func(plan.ObservedObject) bool) plan.ObservedObject {
+func says(t *testing.T, d drivers.Driver, want drivers.Rendering, key string, right func(plan.ObservedObject) bool) plan.ObservedObject {
 	t.Helper()
 	var x plan.ObservedObject
-	eventually(t, func() error {
-		if x = seen(t, observe(t, d, src, want), key); !right(x) {
+	kit.Eventually(t, func() error {
+		if x = seen(t, observe(t, d, want), key); !right(x) {
 			return fmt.Errorf("%s is %+v", key, x)
 		}
 		return nil
@@ -100,14 +101,14 @@ func TestAServiceIsReadyOnlyWhenItsSlicesHoldTheGenerationAlone(t *testing.T) {
 	want := redirected(t, d, src, "0")
 	key := "Service/" + namespace + "/front"
 	selects(t, api, namespace, "front", map[string]any{kubernetes.LabelGeneration: nil})
-	if x := seen(t, observe(t, d, src, want), key); !x.Ready || x.Generation != "" {
+	if x := seen(t, observe(t, d, want), key); !x.Ready || x.Generation != "" {
 		t.Fatalf("at rest the Service is %+v", x)
 	}
 	beside(t, api, namespace, "7")
-	says(t, d, src, want, key, func(x plan.ObservedObject) bool {
+	says(t, d, want, key, func(x plan.ObservedObject) bool {
 		return !x.Ready && x.Reason == "its EndpointSlices still hold 2 addresses of generation 7" && x.Failure == ""
 	})
-	o := observe(t, d, src, want)
+	o := observe(t, d, want)
 	if x := seen(t, o, "Deployment/"+namespace+"/front-7"); x.Generation != "7" || x.Keep != `{"replicas":2}` {
 		t.Errorf("the Deployment of the other generation is %+v", x)
 	}
@@ -127,8 +128,8 @@ func TestAServiceIsReadyOnlyWhenItsSlicesHoldTheGenerationAlone(t *testing.T) {
 	var woken atomic.Int64
 	go func() { _ = d.Watch(t.Context(), func(string) { woken.Add(1) }) }() // ends with the test
 	selects(t, api, namespace, "front", map[string]any{kubernetes.LabelGeneration: "7"})
-	says(t, d, src, redirected(t, d, src, "7"), key, func(x plan.ObservedObject) bool { return x.Ready })
-	says(t, d, src, want, key, func(x plan.ObservedObject) bool {
+	says(t, d, redirected(t, d, src, "7"), key, func(x plan.ObservedObject) bool { return x.Ready })
+	says(t, d, want, key, func(x plan.ObservedObject) bool {
 		return x.Reason == "its EndpointSlices still hold 2 addresses of generation 7"
 	})
 	// An address of no pod (another cluster's) is of no generation.
@@ -140,8 +141,8 @@ func TestAServiceIsReadyOnlyWhenItsSlicesHoldTheGenerationAlone(t *testing.T) {
 	}
 	before := woken.Load()
 	selects(t, api, namespace, "front", map[string]any{kubernetes.LabelGeneration: "0"})
-	says(t, d, src, want, key, func(x plan.ObservedObject) bool { return x.Ready })
-	eventually(t, func() error {
+	says(t, d, want, key, func(x plan.ObservedObject) bool { return x.Ready })
+	kit.Eventually(t, func() error {
 		if woken.Load() < before+2 { // of the Service, and of its slice
 			return errors.New("the slice woke nobody")
 		}
@@ -153,7 +154,7 @@ func TestAServiceIsReadyOnlyWhenItsSlicesHoldTheGenerationAlone(t *testing.T) {
 		t.Fatalf("slices: %v, %v", slices, err)
 	}
 	selects(t, api, namespace, "front", map[string]any{"app": "nobody"})
-	says(t, d, src, want, key, func(x plan.ObservedObject) bool {
+	says(t, d, want, key, func(x plan.ObservedObject) bool {
 		return !x.Ready && x.Reason == "its EndpointSlices hold no ready address of generation 0 yet"
 	})
 	converge(t, d, src, true) // which takes the other generation down
@@ -204,7 +205,7 @@ func TestWithoutEndpointSlicesOnlyABlueGreenChangeIsRefused(t *testing.T) {
 		t.Errorf("a change of a Service with one generation: %v", err)
 	}
 	beside(t, api, namespace, "7")
-	says(t, d, src, want, step.Object, func(x plan.ObservedObject) bool {
+	says(t, d, want, step.Object, func(x plan.ObservedObject) bool {
 		return !x.Ready && strings.Contains(x.Reason, "let its credentials list and watch them") && x.Failure == ""
 	})
 	if o := converge(t, d, src, false); len(o.Units) > 0 {
@@ -243,9 +244,9 @@ func TestANewDeploymentBeginsWhereTheAutoscalerOfTheOldOneWasAndIsThenLeftToItsO
 	if err != nil {
 		t.Fatal(err)
 	}
-	old := says(t, d, next, want, "Deployment/"+namespace+"/web", func(x plan.ObservedObject) bool { return x.Keep == `{"replicas":4}` })
+	old := says(t, d, want, "Deployment/"+namespace+"/web", func(x plan.ObservedObject) bool { return x.Keep == `{"replicas":4}` })
 	step := plan.Step{Action: plan.Apply, Object: "Deployment/" + namespace + "/next", From: -1, Keep: old.Keep}
-	if err := d.Do(t.Context(), next, step); err != nil {
+	if err := d.Do(t.Context(), rendering(t, d, next), step); err != nil {
 		t.Fatal(err)
 	}
 	replicas := func() int32 {
@@ -259,9 +260,9 @@ func TestANewDeploymentBeginsWhereTheAutoscalerOfTheOldOneWasAndIsThenLeftToItsO
 		t.Fatalf("the new Deployment begins with %d pods, want 4", n)
 	}
 	scale(t, api, namespace, "next", 6)
-	says(t, d, next, want, "Deployment/"+namespace+"/next", func(x plan.ObservedObject) bool { return x.Count == 6 })
+	says(t, d, want, "Deployment/"+namespace+"/next", func(x plan.ObservedObject) bool { return x.Count == 6 })
 	for _, again := range []plan.Step{step, {Action: plan.Apply, Object: step.Object, From: 6}} {
-		if err := d.Do(t.Context(), next, again); err != nil {
+		if err := d.Do(t.Context(), rendering(t, d, next), again); err != nil {
 			t.Fatal(err)
 		}
 		if n := replicas(); n != 6 {
@@ -291,7 +292,7 @@ spec:
 	if err != nil {
 		t.Fatal(err)
 	}
-	if x := seen(t, observe(t, d, after, want), was.Key); x.Outgrown != "" {
+	if x := seen(t, observe(t, d, want), was.Key); x.Outgrown != "" {
 		t.Fatalf("%s is outgrown: %s", x.Key, x.Outgrown)
 	}
 	converge(t, d, after, true)
@@ -307,7 +308,7 @@ spec:
 			t.Errorf("container %s runs %s", list[0].Name, list[0].Image)
 		}
 	}
-	if u := observe(t, d, after, want).Units[0]; u.Metadata["image"] != "registry.k8s.io/pause:3.10" {
+	if u := observe(t, d, want).Units[0]; u.Metadata["image"] != "registry.k8s.io/pause:3.10" {
 		t.Errorf("the unit tells of image %s", u.Metadata["image"])
 	}
 	converge(t, d, after, false)
@@ -380,7 +381,7 @@ func TestUnitsThatTheirOwnerDoesNotReplaceAreOutdated(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, u := range observe(t, d, after, want).Units {
+	for _, u := range observe(t, d, want).Units {
 		reason := map[string]string{
 			"CACHE": `its container first runs image "a:1", not "a:2"`, "STORE": `its container c runs image "b:1", not "b:2"`,
 			"AGENT": `its container c runs image "d:1", not "d:2"`, // the Deployment replaces its pods itself

@@ -17,6 +17,7 @@ import (
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/drivers/kubernetes"
 	"github.com/jibe-vnfm/jibe/plan"
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 const healable = `
@@ -80,12 +81,12 @@ func heal(t *testing.T, d drivers.Driver, src drivers.Source, condemned map[stri
 	src.Instance = &in
 	journal := plan.Journal{}
 	var o plan.Observed
-	eventually(t, func() error {
+	kit.Eventually(t, func() error {
 		want, err := d.Render(src)
 		if err != nil {
 			t.Fatal(err)
 		}
-		o = observe(t, d, src, want)
+		o = observe(t, d, want)
 		steps := plan.Compute(want.Desired, o, journal)
 		batch := plan.Next(steps)
 		journal, _ = journal.Issue(batch)
@@ -150,7 +151,7 @@ func TestAHealOfTheWholeKeepsAddressesDataAndWhatAnAutoscalerGave(t *testing.T) 
 	// Two claims are left behind by a scale-in, and still name the set as their owner.
 	src := source(id, namespace, healable, workloads("web", "one"), nil)
 	scale(t, api, namespace, "web", 4)
-	eventually(t, func() error {
+	kit.Eventually(t, func() error {
 		if n := count(converge(t, d, src, true), "WEB"); n != 4 {
 			return fmt.Errorf("%d units of the autoscaled Deployment, want 4", n)
 		}
@@ -262,7 +263,7 @@ func TestAnAddressTakenMeanwhileIsNamed(t *testing.T) {
 	if err := api.CoreV1().Services(namespace).Delete(t.Context(), "thief", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, func() error {
+	kit.Eventually(t, func() error {
 		return d.Do(t.Context(), rendering(t, d, src), plan.Step{Action: plan.Apply, Object: "Service/" + namespace + "/web", From: -1, Keep: kept})
 	})
 	if o := converge(t, d, src, true); o.Objects[0].Keep != kept {
@@ -291,7 +292,7 @@ func TestAServiceDeletedByHandComesBackUnderItsAddressUnlessThatIsTaken(t *testi
 		if err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, func() error {
+		kit.Eventually(t, func() error {
 			if o, err := d.Observe(t.Context(), want); err != nil || len(o.Left) == 0 {
 				return fmt.Errorf("nothing is left of the Service: %+v, %w", o, err)
 			}
@@ -306,7 +307,7 @@ func TestAServiceDeletedByHandComesBackUnderItsAddressUnlessThatIsTaken(t *testi
 	}
 	remove(func() {
 		thief := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "thief"}, Spec: corev1.ServiceSpec{ClusterIP: was.Spec.ClusterIP, Ports: []corev1.ServicePort{{Port: 80}}}}
-		eventually(t, func() error {
+		kit.Eventually(t, func() error {
 			_, err := services.Create(t.Context(), thief, metav1.CreateOptions{})
 			return err
 		})
@@ -344,8 +345,8 @@ func TestABarePodThatFailedIsDeadAndReplaced(t *testing.T) {
 			t.Fatal(err)
 		}
 		var dead plan.ObservedObject
-		eventually(t, func() error {
-			if dead = observe(t, d, src, want).Objects[0]; dead.Dead == "" {
+		kit.Eventually(t, func() error {
+			if dead = observe(t, d, want).Objects[0]; dead.Dead == "" {
 				return fmt.Errorf("%s isn't dead: %+v", wait.Object, dead)
 			}
 			return nil
@@ -354,7 +355,7 @@ func TestABarePodThatFailedIsDeadAndReplaced(t *testing.T) {
 			t.Errorf("%s: dead %q, failure %q", name, dead.Dead, dead.Failure)
 		}
 		var journal plan.Journal
-		eventually(t, func() error {
+		kit.Eventually(t, func() error {
 			o, steps := turn(t, d, src, true, &journal)
 			if len(o.Objects) == 1 && o.Objects[0].Incarnation != dead.Incarnation {
 				return nil
@@ -413,7 +414,7 @@ func TestPodsThatAreNoVNFCsSayWhyTheyAreNotHealed(t *testing.T) {
 		}
 		return found
 	}
-	eventually(t, func() error {
+	kit.Eventually(t, func() error {
 		o, _ = turn(t, d, src, true, &journal)
 		if len(o.Others) != 2 {
 			return fmt.Errorf("others %+v", o.Others)
@@ -428,8 +429,8 @@ func TestPodsThatAreNoVNFCsSayWhyTheyAreNotHealed(t *testing.T) {
 			end(t, api, namespace, u.Name, `{"phase":"Succeeded"}`)
 		}
 	}
-	eventually(t, func() error {
-		for _, u := range observe(t, d, src, want).Others {
+	kit.Eventually(t, func() error {
+		for _, u := range observe(t, d, want).Others {
 			if u.Kind == "Job" && u.Ready {
 				return nil
 			}
@@ -451,7 +452,7 @@ func TestWhatHoldsADeletedObjectIsNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	free := []byte(`{"metadata":{"finalizers":null}}`)
-	if err := d.Do(t.Context(), src,
+	if err := d.Do(t.Context(), rendering(t, d, src),
 		plan.Step{Action: plan.DeleteUnit, Object: pod.Key, Incarnation: pod.ID},
 		plan.Step{Action: plan.Delete, Object: "Service/" + namespace + "/door", Incarnation: incarnations(o, everything)["Service/"+namespace+"/door"]},
 	); err != nil {
@@ -461,8 +462,8 @@ func TestWhatHoldsADeletedObjectIsNamed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, func() error {
-		o := observe(t, d, src, want)
+	kit.Eventually(t, func() error {
+		o := observe(t, d, want)
 		for _, u := range o.Units {
 			if u.ID == pod.ID && (!u.Deleting || !strings.Contains(u.Reason, "being deleted on node "+pod.Metadata["node"]+" since 20") || !strings.Contains(u.Reason, "held by finalizer example.com/held")) {
 				return fmt.Errorf("unit %+v", u)
@@ -495,10 +496,10 @@ func TestExplainGivesTheLastEvent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	unit := observe(t, d, src, want).Units[0].Key
+	unit := observe(t, d, want).Units[0].Key
 	for _, key := range []string{"Deployment/" + namespace + "/one", unit} {
-		eventually(t, func() error {
-			said := d.Explain(t.Context(), src, key)
+		kit.Eventually(t, func() error {
+			said := d.Explain(t.Context(), rendering(t, d, src), key)
 			if !strings.Contains(said, "FailedScheduling: 0/") || !strings.Contains(said, " ago, from default-scheduler)") {
 				return fmt.Errorf("%s: %q", key, said)
 			}
@@ -509,11 +510,11 @@ func TestExplainGivesTheLastEvent(t *testing.T) {
 		})
 	}
 	for _, key := range []string{"", "nonsense", "ConfigMap/" + namespace + "/none"} {
-		if said := d.Explain(t.Context(), src, key); said != "" {
+		if said := d.Explain(t.Context(), rendering(t, d, src), key); said != "" {
 			t.Errorf("Explain(%q) = %q", key, said)
 		}
 	}
-	if said := away(t, 500).(*kubernetes.Driver).Explain(t.Context(), src, unit); said != "" {
+	if said := away(t, 500).(*kubernetes.Driver).Explain(t.Context(), rendering(t, d, src), unit); said != "" {
 		t.Errorf("a VIM that fails explains %q", said)
 	}
 	converge(t, d, src, false)

@@ -2,7 +2,6 @@ package kubernetes
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -10,8 +9,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-
-	"github.com/jibe-vnfm/jibe/drivers"
 )
 
 // keep is what the successor of an object takes over, in the form in which it
@@ -154,43 +151,6 @@ func (k keep) familiesFit(spec map[string]any) bool {
 	}
 	families := stringsAt(spec, "ipFamilies")
 	return len(families) == 0 || slices.Equal(families, k.Families)
-}
-
-// taken tells of a refusal because what was to be taken over belongs to somebody
-// else by now; other errors are left as they are.
-func taken(key, kept string, err error) error {
-	var refused *drivers.RefusedError
-	if kept == "" || !errors.As(err, &refused) || !isTaken(err) {
-		return err
-	}
-	// A cluster whose API server died may take minutes to notice that an address is free.
-	return &drivers.RefusedError{Object: key, MayPass: true, Reason: fmt.Sprintf(
-		"an address or port of its predecessor, which it should take over, was taken by another Service meanwhile, or isn't free yet: free it and retry, or give others in the manifest (%s)", refused.Reason)}
-}
-
-// isTaken says whether the server refused an address or port that it gave to
-// another Service. It has no reason of its own for that.
-func isTaken(err error) bool {
-	return err != nil && (strings.Contains(err.Error(), "already allocated") || strings.Contains(err.Error(), "already in use"))
-}
-
-// whole reads a whole number as JSON or YAML gave it; 0 where there is none.
-func whole(v any) int64 {
-	n, _ := seconds(v)
-	return n
-}
-
-func stringsAt(object map[string]any, field string) []string {
-	list, _, _ := unstructured.NestedStringSlice(object, field)
-	return list
-}
-
-func list(values []string) []any {
-	all := make([]any, len(values))
-	for i, v := range values {
-		all[i] = v
-	}
-	return all
 }
 
 func portName(port map[string]any) string {

@@ -13,8 +13,9 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
-	"sync"
+	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
@@ -50,22 +51,21 @@ type Options struct {
 
 // Driver speaks for one Kubernetes API server.
 type Driver struct {
-	vim       drivers.VIM
-	log       *slog.Logger
-	digestKey []byte
-	client    dynamic.Interface
-	mapper    *mapper
-	slots     chan struct{}
+	vim    drivers.VIM
+	log    *slog.Logger
+	client dynamic.Interface
+	mapper *mapper
+	slots  chan struct{}
 
-	bases sync.Map // tree and files -> []manifest
-	cache *cache
+	renderer *Renderer
+	cache    *cache
 	// line is what all requests go through, and ends with the driver.
 	line *line
-	// verified remembers what Verify has just found to be free for the taking.
-	verified *recent
-	// fields remembers which sets of managed fields were found complete, and
+	// verified remembers when Verify found an object to be free for the taking.
+	verified *lru.Cache[string, time.Time]
+	// complete remembers which sets of managed fields were found complete, and
 	// findings what suspects were found to be.
-	fields   *answers
+	complete *lru.Cache[fieldsKey, bool]
 	findings *findings
 }
 
@@ -108,10 +108,16 @@ func New(vim drivers.VIM, o Options) (*Driver, error) {
 	}
 	cached := memory.NewMemCacheClient(disco)
 	d := &Driver{
-		vim: vim, log: o.Log, digestKey: o.DigestKey, client: client, line: through,
+		vim: vim, log: o.Log, renderer: NewRenderer(o.DigestKey), client: client, line: through,
 		mapper:   &mapper{deferred: restmapper.NewDeferredDiscoveryRESTMapper(cached)},
 		slots:    make(chan struct{}, o.Parallel),
-		verified: newRecent(), fields: newAnswers(), findings: newFindings(),
+		findings: newFindings(),
+	}
+	if d.verified, err = lru.New[string, time.Time](maxVerified); err != nil {
+		return nil, err
+	}
+	if d.complete, err = lru.New[fieldsKey, bool](maxComplete); err != nil {
+		return nil, err
 	}
 	d.cache = newCache(d.client, d.mapper, d.log)
 	return d, nil

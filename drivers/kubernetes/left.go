@@ -1,65 +1,56 @@
 package kubernetes
 
 import (
-	"sync"
 	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
 )
 
-// estate remembers for a while what objects that somebody else deleted left to
-// their successors: a Service that is made anew keeps its addresses if nobody
-// took them. It is a courtesy: a restart forgets it. (What Jibe itself deletes to
-// make it anew stands in the operation's journal.)
-type estate struct {
-	mu sync.Mutex
-	of map[string]legacy // by key
+// former remembers for a while what objects that somebody else deleted hand over to
+// their successors, by the key of the object: a Service that is made anew keeps its
+// addresses if nobody took them. It is a courtesy: a restart forgets it. (What Jibe itself
+// deletes to make it anew stands in the operation's journal.)
+type former struct {
+	handovers *lru.Cache[string, handover]
 }
 
-type legacy struct {
+// handover is what an object of the instance hands over, in the form of plan.Step.Keep.
+type handover struct {
 	instance, kept string
 	until          time.Time
 }
 
 const (
-	legacyFor = 10 * time.Minute
-	legacies  = 4096
+	// formerFor is for how long a successor may take over what the object had.
+	formerFor = 10 * time.Minute
+	// maxFormer bounds how many objects are remembered; the oldest are forgotten first.
+	maxFormer = 4096
 )
 
-func newEstate() *estate { return &estate{of: map[string]legacy{}} }
-
-// bury takes down what the object leaves, if that is anything.
-func (e *estate) bury(f *fact) {
-	if f.kept == "" || f.instance == "" || f.told {
-		return
+func newFormer() *former {
+	handovers, err := lru.New[string, handover](maxFormer)
+	if err != nil {
+		panic(err) // the size isn't positive
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	now := time.Now()
-	if len(e.of) >= legacies {
-		for key, x := range e.of {
-			if x.until.Before(now) {
-				delete(e.of, key)
-			}
-		}
-		if len(e.of) >= legacies {
-			return
-		}
-	}
-	e.of[f.key] = legacy{f.instance, f.kept, now.Add(legacyFor)}
+	return &former{handovers}
 }
 
-// left is what the last object under the key left to the instance; "" is nothing.
-func (e *estate) left(instance, key string) string {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	x := e.of[key]
-	if x.instance != instance || !time.Now().Before(x.until) {
+// add notes what the deleted object hands over, if it is anything and Jibe didn't delete it.
+func (o *former) add(f *fact) {
+	if f.kept != "" && f.instance != "" && !f.told {
+		o.handovers.Add(f.key, handover{f.instance, f.kept, time.Now().Add(formerFor)})
+	}
+}
+
+// handover is what the last object under the key hands over to its successor in the
+// instance, in the form of plan.Step.Keep; "" is nothing.
+func (c *cache) handover(instance, key string) string {
+	x, ok := c.former.handovers.Peek(key)
+	if !ok || x.instance != instance || !time.Now().Before(x.until) {
 		return ""
 	}
 	return x.kept
 }
 
-func (e *estate) forget(key string) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	delete(e.of, key)
-}
+// forgetHandover forgets what the last object under the key hands over.
+func (c *cache) forgetHandover(key string) { c.former.handovers.Remove(key) }

@@ -1,22 +1,16 @@
 package kubernetes
 
 import (
-	"fmt"
 	"net/http"
 	"sync/atomic"
 	"time"
 
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
-
-	"github.com/jibe-vnfm/jibe/drivers"
 )
 
 // discoveryPatience bounds one question about the kinds that the API server has.
 const discoveryPatience = 32 * time.Second
-
-// errClosed is what a request gets that comes after the driver's end.
-var errClosed = fmt.Errorf("%w: the driver is closed, as its VIM was removed or is reached in another way now", drivers.ErrUnavailable)
 
 // line is the way of all requests to the API server. It stands before whatever adds
 // credentials to them, so that nothing is asked for credentials either once the line is

@@ -11,6 +11,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/plan"
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 // counted counts the requests that reach the proxy, watches too, and the connections
@@ -69,7 +70,7 @@ func TestAClosedDriverAsksItsVIMNothingMore(t *testing.T) {
 			t.Errorf("%s = %v, want that the VIM is unavailable", what, err)
 		}
 	}
-	eventually(t, func() error {
+	kit.Eventually(t, func() error {
 		if n := connections.Load(); n > 0 {
 			return errors.New("connections to the VIM stand that nobody uses")
 		}
@@ -93,7 +94,7 @@ func TestADriverOfAVIMThatNeverAnsweredEndsItsWatch(t *testing.T) {
 	d := p.connect(t)
 	watch := make(chan error)
 	go func() { watch <- d.Watch(t.Context(), func(string) {}) }()
-	eventually(t, func() error {
+	kit.Eventually(t, func() error {
 		if requests.Load() == 0 {
 			return errors.New("the VIM wasn't asked yet")
 		}

@@ -37,10 +37,10 @@ func TestManyInstancesComeUpSideBySide(t *testing.T) {
 				return
 			}
 			steps := plan.Next(plan.Compute(want.Desired, o, plan.Journal{}))
-			if err := d.Verify(t.Context(), rendering(t, d, src), steps...); err != nil {
+			if err := d.Verify(t.Context(), want, steps...); err != nil {
 				t.Error(err)
 			}
-			if err := d.Do(t.Context(), rendering(t, d, src), steps...); err != nil {
+			if err := d.Do(t.Context(), want, steps...); err != nil {
 				t.Error(err)
 			}
 		})

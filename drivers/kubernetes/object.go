@@ -23,9 +23,9 @@ type maker struct {
 	sets       map[string]string   // the names of StatefulSets, by those in the package
 }
 
-func (d *Driver) newMaker(in *desired.Instance, manifests []manifest, scopes map[schema.GroupKind]bool, namespace string, vdus map[*unstructured.Unstructured]*mapped) (*maker, error) {
+func (r *Renderer) newMaker(in *desired.Instance, manifests []manifest, scopes map[schema.GroupKind]bool, namespace string, vdus map[*unstructured.Unstructured]*mapped) (*maker, error) {
 	mk := &maker{
-		digestKey: d.digestKey, instance: in.ID, generation: generationOf(in.Generation), namespace: namespace,
+		digestKey: r.digestKey, instance: in.ID, generation: generationOf(in.Generation), namespace: namespace,
 		scopes: scopes, accounts: serviceAccounts(manifests), autoscaled: autoscaledBy(manifests), sets: map[string]string{},
 	}
 	for _, m := range manifests {

@@ -2,7 +2,6 @@ package kubernetes
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -62,18 +61,4 @@ func ownedBy(now, rendered *unstructured.Unstructured, key, instance string) err
 	default:
 		return &drivers.RefusedError{Object: key, Owner: owner, Reason: fmt.Sprintf("exists already and belongs to VNF instance %s: rename it in the package, or choose another namespace", owner)}
 	}
-}
-
-// relabelled says that the object's label, by which it is the instance's, was
-// written by somebody else over what Jibe had applied. Where the pods that it makes have
-// the label too, it is the instance's all the same: somebody put back what was taken off.
-func (f *fact) relabelled() bool {
-	if f.makes != "" && f.makes == f.instance {
-		return false
-	}
-	var set fieldSet
-	if f.fields.Value() == "" || json.Unmarshal([]byte(f.fields.Value()), &set) != nil {
-		return false
-	}
-	return !fieldPath{"f:metadata", "f:labels", "f:" + LabelInstance}.in(set)
 }

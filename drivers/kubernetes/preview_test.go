@@ -13,6 +13,7 @@ import (
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/drivers/kubernetes"
 	"github.com/jibe-vnfm/jibe/plan"
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 const previewed = `
@@ -54,7 +55,7 @@ func previewOf(t *testing.T, d *kubernetes.Driver, src drivers.Source) ([]plan.S
 	if err != nil {
 		t.Fatal(err)
 	}
-	steps := plan.Compute(want.Desired, observe(t, d, src, want), plan.Journal{})
+	steps := plan.Compute(want.Desired, observe(t, d, want), plan.Journal{})
 	found, err := d.Preview(t.Context(), want, steps...)
 	if err != nil {
 		t.Fatal(err)
@@ -196,7 +197,7 @@ func TestAPreviewTellsOfARefusal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = d.Preview(t.Context(), want, plan.Compute(want.Desired, observe(t, d, after, want), plan.Journal{})...)
+	_, err = d.Preview(t.Context(), want, plan.Compute(want.Desired, observe(t, d, want), plan.Journal{})...)
 	var refused *drivers.RefusedError
 	if !errors.As(err, &refused) || !strings.Contains(refused.Reason, "field is immutable") {
 		t.Errorf("told is %v", err)
@@ -216,7 +217,7 @@ func TestThePreviewOfAScaleTellsWhatTheAPIServerWouldRefuse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	steps := slices.DeleteFunc(plan.Compute(want.Desired, observe(t, d, after, want), plan.Journal{}), func(s plan.Step) bool { return s.Action == plan.Wait })
+	steps := slices.DeleteFunc(plan.Compute(want.Desired, observe(t, d, want), plan.Journal{}), func(s plan.Step) bool { return s.Action == plan.Wait })
 	if len(steps) != 1 || steps[0].Action != plan.Scale {
 		t.Fatalf("the steps are %v, want one that scales", steps)
 	}
@@ -230,7 +231,7 @@ func TestThePreviewOfAScaleTellsWhatTheAPIServerWouldRefuse(t *testing.T) {
 	}
 	before := generation()
 	door.open.Store(false)
-	eventually(t, func() error { // once the webhook is in force
+	kit.Eventually(t, func() error { // once the webhook is in force
 		_, err := d.Preview(t.Context(), want, steps...)
 		var refused *drivers.RefusedError
 		if !errors.As(err, &refused) || refused.Object != steps[0].Object || !strings.Contains(refused.Reason, "come back tomorrow") {

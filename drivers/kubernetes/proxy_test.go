@@ -15,6 +15,7 @@ import (
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/drivers/kubernetes"
 	"github.com/jibe-vnfm/jibe/plan"
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
@@ -115,14 +116,14 @@ func TestAVIMThatGoesAwayIsNoticedAndFoundAgain(t *testing.T) {
 	}
 	p.cut.Store(true)
 	p.server.CloseClientConnections()
-	eventually(t, func() error {
+	kit.Eventually(t, func() error {
 		if _, err := d.Observe(t.Context(), want); !errors.Is(err, drivers.ErrUnavailable) {
 			return errors.New("the loss isn't noticed")
 		}
 		return nil
 	})
 	p.cut.Store(false)
-	eventually(t, func() error {
+	kit.Eventually(t, func() error {
 		o, err := d.Observe(t.Context(), want)
 		if err == nil && len(plan.Compute(want.Desired, o, plan.Journal{})) > 0 {
 			return errors.New("not converged after the VIM came back")

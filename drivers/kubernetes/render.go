@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	lru "github.com/hashicorp/golang-lru/v2"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -21,29 +22,41 @@ const paramNamespace = "namespace"
 
 // render is an instance as objects.
 type render struct {
+	// desired is what the planner compares.
 	desired plan.Desired
-	objects map[string]*unstructured.Unstructured // by key
-	counted map[string]bool                       // keys whose spec.replicas is ours
+	// objects are those that the API server is sent, by key. Nobody alters them.
+	objects map[string]*unstructured.Unstructured
+	// counted are the keys of objects whose spec.replicas is Jibe's to say.
+	counted map[string]bool
+}
+
+// Renderer makes of packages the objects of instances. It may be used concurrently.
+type Renderer struct {
+	digestKey []byte
+	// read are the manifests of packages, by all that they depend on.
+	read *lru.Cache[string, []manifest]
+}
+
+// packagesRead bounds how many packages a [Renderer] remembers; one that isn't remembered
+// is read again.
+const packagesRead = 4096
+
+// NewRenderer makes a renderer, whose digests are keyed with the key: whoever may read a
+// digest but not the object could otherwise test guesses at it.
+func NewRenderer(digestKey []byte) *Renderer {
+	read, err := lru.New[string, []manifest](packagesRead)
+	if err != nil {
+		panic(err) // the size isn't positive
+	}
+	return &Renderer{digestKey: digestKey, read: read}
 }
 
 // Render reads the package's manifests and makes the instance's objects of them:
 // in its namespace, labelled, with selectors that no other instance's pods
-// match, and with the number of units that the VNFD gives for its levels.
-func (d *Driver) Render(src drivers.Source) (drivers.Rendering, error) {
-	r, err := d.render(src)
-	if err != nil {
-		return drivers.Rendering{}, err
-	}
-	return drivers.Rendering{Desired: r.desired, Source: src, Form: r}, nil
-}
-
-// formOf is the driver's own part of a rendering; nil where nothing should exist.
-func formOf(r drivers.Rendering) *render {
-	form, _ := r.Form.(*render)
-	return form
-}
-
-func (d *Driver) render(src drivers.Source) (*render, error) {
+// match, and with the number of units that the VNFD gives for its levels. It is pure but
+// for what it remembers of packages that it has read. Intent that no cluster can honour is
+// a [*drivers.RefusedError].
+func (r *Renderer) Render(src drivers.Source) (*render, error) {
 	in := src.Instance
 	if src.Package == nil || src.Package.VNFD == nil {
 		return nil, errors.New("there is no package to render")
@@ -51,7 +64,7 @@ func (d *Driver) render(src drivers.Source) (*render, error) {
 	if errs := validation.IsValidLabelValue(in.ID); in.ID == "" || len(errs) > 0 {
 		return nil, &drivers.RefusedError{Field: "id", Reason: fmt.Sprintf("%q can't be a Kubernetes label: use letters, digits, '-', '_' and '.', at most 63", in.ID)}
 	}
-	manifests, err := d.manifests(src)
+	manifests, err := r.manifests(src)
 	if err != nil {
 		return nil, err
 	}
@@ -66,11 +79,11 @@ func (d *Driver) render(src drivers.Source) (*render, error) {
 	if err := refuseTwins(manifests, scopes, namespace); err != nil {
 		return nil, err
 	}
-	if manifests, err = d.generation(src, manifests); err != nil {
+	if manifests, err = r.generation(src, manifests); err != nil {
 		return nil, err
 	}
 	generation := generationOf(in.Generation)
-	r := &render{
+	made := &render{
 		desired: plan.Desired{Condemned: in.Condemned, Generation: generation},
 		objects: make(map[string]*unstructured.Unstructured, len(manifests)),
 		counted: map[string]bool{},
@@ -81,7 +94,7 @@ func (d *Driver) render(src drivers.Source) (*render, error) {
 	}
 	ordered := slices.Clone(manifests)
 	slices.SortStableFunc(ordered, func(a, b manifest) int { return int(infoOf(a.gk).class) - int(infoOf(b.gk).class) })
-	mk, err := d.newMaker(in, ordered, scopes, namespace, vdus)
+	mk, err := r.newMaker(in, ordered, scopes, namespace, vdus)
 	if err != nil {
 		return nil, err
 	}
@@ -94,8 +107,8 @@ func (d *Driver) render(src drivers.Source) (*render, error) {
 		}
 		key := keyOf(m.gk, obj.GetNamespace(), obj.GetName())
 		if own != nil {
-			r.desired.Groups = append(r.desired.Groups, plan.Group{VDU: own.id, Owner: key, Count: own.count, Free: own.free})
-			r.counted[key] = scalable(m.gk) && !own.free
+			made.desired.Groups = append(made.desired.Groups, plan.Group{VDU: own.id, Owner: key, Count: own.count, Free: own.free})
+			made.counted[key] = scalable(m.gk) && !own.free
 		}
 		if info := infoOf(m.gk); !info.always && !info.shared {
 			unusual = append(unusual, kindName(m.gk))
@@ -110,16 +123,16 @@ func (d *Driver) render(src drivers.Source) (*render, error) {
 		if infoOf(m.gk).class == first {
 			wave = 0
 		}
-		if err := r.add(d.digestKey, in.ID, key, wave, obj, identity{written, m.stale}); err != nil {
+		if err := made.add(r.digestKey, in.ID, key, wave, obj, identity{written, m.stale}); err != nil {
 			return nil, err
 		}
 	}
 	if len(unusual) > 0 {
-		if err := r.addInventory(d.digestKey, in.ID, namespace, unusual); err != nil {
+		if err := made.addInventory(r.digestKey, in.ID, namespace, unusual); err != nil {
 			return nil, err
 		}
 	}
-	return r, nil
+	return made, nil
 }
 
 // identity is what an object is identified by.

@@ -216,24 +216,6 @@ func condition(u *unstructured.Unstructured, kind string) map[string]any {
 	return nil
 }
 
-// mapsAt is the list of maps at the path; what isn't one is left out.
-func mapsAt(object map[string]any, path ...string) []map[string]any {
-	v, _, _ := unstructured.NestedFieldNoCopy(object, path...)
-	list, _ := v.([]any)
-	all := make([]map[string]any, 0, len(list))
-	for _, x := range list {
-		if m, ok := x.(map[string]any); ok {
-			all = append(all, m)
-		}
-	}
-	return all
-}
-
-func str(object map[string]any, path ...string) string {
-	s, _, _ := unstructured.NestedString(object, path...)
-	return s
-}
-
 // topLevel says whether Jibe applied the object, and not a controller on its
 // account: controllers copy labels and annotations to what they make.
 func (f *fact) topLevel() bool {

@@ -3,9 +3,6 @@ package kubernetes
 import (
 	"strings"
 	"testing"
-
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/yaml"
 )
 
 func TestStatusTellsReadyFromWaitingFromFailed(t *testing.T) {
@@ -53,15 +50,7 @@ func TestStatusTellsReadyFromWaitingFromFailed(t *testing.T) {
 		{"plain object", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}", true, "", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			data, err := yaml.YAMLToJSONStrict([]byte(c.object))
-			if err != nil {
-				t.Fatal(err)
-			}
-			var content any
-			if err := yamlToObject(data, &content); err != nil {
-				t.Fatal(err)
-			}
-			u := &unstructured.Unstructured{Object: content.(map[string]any)}
+			u := object(t, c.object)
 			f := factOf(u.GroupVersionKind().GroupKind(), u)
 			if f.ready != c.ready || !strings.Contains(f.reason, c.reason) || !strings.Contains(f.failure, c.failure) || (c.failure == "") != (f.failure == "") {
 				t.Errorf("ready %v, reason %q, failure %q; want %v, …%q…, …%q…", f.ready, f.reason, f.failure, c.ready, c.reason, c.failure)

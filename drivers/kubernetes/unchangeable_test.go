@@ -23,7 +23,7 @@ func verify(t *testing.T, d *kubernetes.Driver, src drivers.Source, journal plan
 	if err != nil {
 		t.Fatal(err)
 	}
-	steps := plan.Compute(want.Desired, observe(t, d, src, want), journal)
+	steps := plan.Compute(want.Desired, observe(t, d, want), journal)
 	return steps, d.Verify(t.Context(), rendering(t, d, src), steps...)
 }
 
@@ -137,7 +137,7 @@ func TestAPodAndAJobThatAreOutgrownAreAskedForAsNewAndMadeAnew(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if x := seen(t, observe(t, d, after, want), key); !strings.Contains(x.Outgrown, "made") {
+		if x := seen(t, observe(t, d, want), key); !strings.Contains(x.Outgrown, "made") {
 			t.Errorf("%s is outgrown as %q", key, x.Outgrown)
 		}
 	}
@@ -201,7 +201,7 @@ func TestWhatIsMadeAnewIsNotRefusedForWhatItsPredecessorHas(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	now := incarnations(observe(t, d, src, want), everything)
+	now := incarnations(observe(t, d, want), everything)
 	for key, was := range incarnations(o, everything) {
 		if now[key] != was {
 			t.Errorf("%s moved", key)

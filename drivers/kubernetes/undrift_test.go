@@ -17,6 +17,7 @@ import (
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/drivers/kubernetes"
 	"github.com/jibe-vnfm/jibe/plan"
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 // quietly looks a hundred times and wants nothing to do and nothing asked.
@@ -37,7 +38,7 @@ func quietly(t *testing.T, p *proxy, d *kubernetes.Driver, src drivers.Source) {
 // returns the deviations that it was told on the way.
 func cleared(t *testing.T, d *kubernetes.Driver, src drivers.Source) (told []drivers.Deviation) {
 	t.Helper()
-	eventually(t, func() error {
+	kit.Eventually(t, func() error {
 		want, steps := look(t, d, src)
 		found, err := d.Examine(t.Context(), want, steps...)
 		if err != nil {
@@ -119,12 +120,12 @@ func TestWhatOthersOwnIsNoDrift(t *testing.T) {
 			_, err := d.Examine(t.Context(), want, steps...)
 			return errors.Join(fmt.Errorf("left to do: %+v", steps), err)
 		}
-		if n := count(observe(t, d, src, want), "VDU2"); n != 3 {
+		if n := count(observe(t, d, want), "VDU2"); n != 3 {
 			return fmt.Errorf("%d units of the autoscaled set", n)
 		}
 		return nil
 	}
-	eventually(t, seen)
+	kit.Eventually(t, seen)
 	quietly(t, line, d, src)
 
 	// A process that begins anew asks at most once, and not again.
@@ -165,10 +166,10 @@ func TestAFieldOfSomebodyElseWithTheRightValueIsClearedUntilItChanges(t *testing
 	if err := errors.Join(slow(t.Context()), p.patch("ConfigMap", "settings", `{"data":{"mode":"fast"}}`)(t.Context())); err != nil {
 		t.Fatal(err)
 	}
-	var want plan.Desired
+	var want drivers.Rendering
 	var steps []plan.Step
 	version := p.get(t, "ConfigMap", "settings").GetResourceVersion()
-	eventually(t, func() error {
+	kit.Eventually(t, func() error {
 		if want, steps = look(t, d, src); len(steps) == 0 {
 			return errors.New("it isn't suspected")
 		}

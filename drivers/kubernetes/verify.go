@@ -8,12 +8,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 
 	"github.com/jibe-vnfm/jibe/drivers"
@@ -61,26 +61,23 @@ func (d *Driver) Verify(ctx context.Context, rendering drivers.Rendering, steps 
 }
 
 // A webhook that denies now and then would never let all objects pass at one look,
-// as every look asks about all of them: what it denies is asked once more, soon.
-const (
-	askAgain   = 4
-	askedPause = 50 * time.Millisecond
-)
+// as every look asks about all of them: what it denies is asked again, soon.
+func denialBackoff() wait.Backoff {
+	return wait.Backoff{Duration: 50 * time.Millisecond, Factor: 1.5, Steps: 5}
+}
 
-// again repeats ask while the answer is no that may pass.
+// again repeats ask while the answer is a refusal that may pass.
 func again(ctx context.Context, ask func() error) error {
-	for n := 1; ; n++ {
-		err := ask()
+	var err error
+	ended := wait.ExponentialBackoffWithContext(ctx, denialBackoff(), func(context.Context) (bool, error) {
+		err = ask()
 		var refused *drivers.RefusedError
-		if n > askAgain || !errors.As(err, &refused) || !refused.MayPass {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return err
-		case <-time.After(time.Duration(n) * askedPause):
-		}
+		return !errors.As(err, &refused) || !refused.MayPass, nil
+	})
+	if err == nil {
+		return ended // nil, or why ctx ended before anything was asked
 	}
+	return err
 }
 
 func (d *Driver) dryRun(ctx context.Context, src drivers.Source, r *render, s plan.Step) error {
@@ -90,7 +87,7 @@ func (d *Driver) dryRun(ctx context.Context, src drivers.Source, r *render, s pl
 	}
 	api, obj, err := d.resource(obj, gk, s.Object)
 	if err != nil {
-		d.await(src.Instance.ID, "", err)
+		d.cache.await(src.Instance.ID, "", err)
 		return d.unknownKind(gk, s.Object, err)
 	}
 	instance := src.Instance.ID
@@ -99,7 +96,7 @@ func (d *Driver) dryRun(ctx context.Context, src drivers.Source, r *render, s pl
 	}
 	answer, err := d.patch(ctx, api, obj, true)
 	if err != nil {
-		d.await(instance, obj.GetNamespace(), err)
+		d.cache.await(instance, obj.GetNamespace(), err)
 		// What the server finds wrong with a change of somebody else's object ("field
 		// is immutable") isn't what is wrong.
 		if !d.mine(gk, s.Object, instance) && !infoOf(gk).shared {
@@ -117,7 +114,7 @@ func (d *Driver) dryRun(ctx context.Context, src drivers.Source, r *render, s pl
 	if answer.GetResourceVersion() != "" {
 		return d.checkOwner(ctx, api, obj, s.Object, instance)
 	}
-	d.verified.add(instance + " " + s.Object)
+	d.verified.Add(instance+" "+s.Object, time.Now())
 	return nil
 }
 
@@ -169,53 +166,34 @@ func overQuota(err error) bool {
 	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota")
 }
 
-// defined says whether a definition of the kind is known to the watches.
-func (c *cache) defined(gk schema.GroupKind) bool {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	k := c.kinds[kindCRD]
-	if k == nil {
-		return false
-	}
-	for _, f := range k.facts {
-		if f.defines == gk {
-			return true
-		}
-	}
-	return false
+const (
+	// verifiedFor is for how long Do needn't look again at what Verify found to be free for
+	// the taking. It is short, as the world moves on.
+	verifiedFor = 10 * time.Second
+	// maxVerified bounds how many objects are remembered so.
+	maxVerified = 4096
+)
+
+// justVerified says whether Verify found lately that the instance may make the object, and
+// forgets it.
+func (d *Driver) justVerified(instance, key string) bool {
+	at, known := d.verified.Peek(instance + " " + key)
+	d.verified.Remove(instance + " " + key)
+	return known && time.Since(at) < verifiedFor
 }
 
-// recent remembers names for a short time: what Verify found free, Do needn't
-// look at again.
-type recent struct {
-	mu    sync.Mutex
-	until map[string]time.Time
-}
-
-// recentFor is short, as the world moves on.
-const recentFor = 10 * time.Second
-
-func newRecent() *recent { return &recent{until: map[string]time.Time{}} }
-
-func (r *recent) add(name string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	now := time.Now()
-	if len(r.until) > 4096 {
-		for n, t := range r.until {
-			if t.Before(now) {
-				delete(r.until, n)
-			}
-		}
+// redirectable refuses to lead traffic to another generation where nobody could see
+// that it went there.
+func (d *Driver) redirectable(src drivers.Source, r *render, steps []plan.Step) error {
+	directs := func(s plan.Step) bool { return s.Directs }
+	if r == nil || !slices.ContainsFunc(steps, directs) {
+		return nil
 	}
-	r.until[name] = now.Add(recentFor)
-}
-
-// take says whether the name was added lately, and forgets it.
-func (r *recent) take(name string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	t, ok := r.until[name]
-	delete(r.until, name)
-	return ok && time.Now().Before(t)
+	if !d.cache.beside(src.Instance.ID, r.desired.Generation) {
+		return nil
+	}
+	if why, _ := d.cache.blind(kindSlice); why != "" {
+		return &drivers.RefusedError{Field: "update.strategy", Reason: "a blue-green change can't be seen through here: " + why}
+	}
+	return nil
 }

@@ -86,30 +86,30 @@ func ignoreMissingKind(err error) error {
 // Watch calls changed with the instance of every object that moved, until ctx
 // ends or the driver is closed. It begins the watches that every VIM has, so that what is there already
 // is told of, too.
-func (d *Driver) Watch(ctx context.Context, changed func(instance string)) error {
-	cancel := d.cache.subscribe(changed)
+func (c *cache) Watch(ctx context.Context, changed func(instance string)) error {
+	cancel := c.subscribe(changed)
 	defer cancel()
 	said := false
 	for {
-		gk, err := d.watchAlways()
+		gk, err := c.watchAlways()
 		if err == nil {
 			select {
 			case <-ctx.Done():
-			case <-d.cache.life.Done():
+			case <-c.life.Done():
 			}
 			return nil
 		}
-		if d.cache.life.Err() != nil {
+		if c.life.Err() != nil {
 			return nil
 		}
 		if !said {
-			d.log.Warn("the VIM can't be watched yet, and is tried again", "kind", gk.Kind, "error", err)
+			c.log.Warn("the VIM can't be watched yet, and is tried again", "kind", gk.Kind, "error", err)
 			said = true
 		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-d.cache.life.Done():
+		case <-c.life.Done():
 			return nil
 		case <-time.After(retryMost):
 		}
@@ -118,12 +118,12 @@ func (d *Driver) Watch(ctx context.Context, changed func(instance string)) error
 
 // watchAlways begins the watches that every VIM has; the error is of the first
 // kind that can't be looked up.
-func (d *Driver) watchAlways() (schema.GroupKind, error) {
+func (c *cache) watchAlways() (schema.GroupKind, error) {
 	for gk, info := range kinds {
 		if !info.always {
 			continue
 		}
-		if err := d.cache.ensure(gk); err != nil {
+		if err := c.ensure(gk); err != nil {
 			return gk, err
 		}
 	}

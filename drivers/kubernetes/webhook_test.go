@@ -15,6 +15,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 // injecting installs a webhook of the namespace's Deployments, as a service mesh
@@ -63,7 +65,7 @@ func injecting(t *testing.T, c *cluster, namespace string) {
 		}
 	})
 	// It is in force when the API server has seen it.
-	eventually(t, func() error {
+	kit.Eventually(t, func() error {
 		labels := map[string]string{"app": "probe"}
 		probe := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "probe"}, Spec: appsv1.DeploymentSpec{
 			Selector: &metav1.LabelSelector{MatchLabels: labels},
