@@ -53,8 +53,8 @@ func TestAClosedDriverAsksItsVIMNothingMore(t *testing.T) {
 	}
 	step := plan.Step{Action: plan.Apply, Object: want.Objects[0].Key}
 	for what, do := range map[string]func() error{
-		"Verify": func() error { return d.Verify(t.Context(), rendering(t, d, src), step) },
-		"Do":     func() error { return d.Do(t.Context(), rendering(t, d, src), step) },
+		"Verify": func() error { return d.Verify(t.Context(), want, step) },
+		"Do":     func() error { return d.Do(t.Context(), want, step) },
 		"Observe": func() error {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()

@@ -192,37 +192,24 @@ var idPattern = regexp.MustCompile(`^([0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-
 
 func isID(s string) bool { return idPattern.MatchString(s) }
 
-// request is one call: the path below the service's endpoint, what is sent as JSON, and
-// where the answer goes.
-type request struct {
-	service service
-	method  string
-	path    []string
-	query   string
-	body    any
-	answer  any
-	ok      []int
-}
-
-// ask sends the request. Its error says which service it was, tells a refusal from what
-// may pass, and holds no credential.
-func (c *cloud) ask(ctx context.Context, r request) error {
-	client, err := c.client(ctx, r.service)
+// call asks the service, mostly through one of gophercloud's typed packages. Its error says
+// which service it was, tells a refusal from what may pass, and holds no credential.
+func (c *cloud) call(ctx context.Context, s service, ask func(client *gophercloud.ServiceClient) error) error {
+	client, err := c.client(ctx, s)
 	if err != nil {
 		return err
 	}
-	url := client.ServiceURL(r.path...)
-	if r.query != "" {
-		url += "?" + r.query
-	}
-	o := &gophercloud.RequestOpts{JSONBody: r.body, JSONResponse: r.answer, OkCodes: r.ok}
-	if o.OkCodes == nil {
-		o.OkCodes = []int{http.StatusOK, http.StatusCreated, http.StatusAccepted, http.StatusNoContent}
-	}
-	_, err = client.Request(ctx, r.method, url, o) //nolint:bodyclose // gophercloud closes it where nobody asks to keep it
-	return c.classify(r.service, err)
+	return c.classify(s, ask(client))
 }
 
+// get reads what the typed packages can't, or can't well; each caller says why.
 func (c *cloud) get(ctx context.Context, s service, answer any, query string, path ...string) error {
-	return c.ask(ctx, request{service: s, method: http.MethodGet, path: path, query: query, answer: answer})
+	return c.call(ctx, s, func(client *gophercloud.ServiceClient) error {
+		url := client.ServiceURL(path...)
+		if query != "" {
+			url += "?" + query
+		}
+		_, err := client.Get(ctx, url, answer, nil) //nolint:bodyclose // gophercloud closes it where nobody asks to keep it
+		return err
+	})
 }

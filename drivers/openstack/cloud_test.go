@@ -16,7 +16,6 @@ import (
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/drivers/openstack"
-	"github.com/jibe-vnfm/jibe/plan"
 )
 
 const secret = "s3cret-pa55word"
@@ -66,7 +65,7 @@ func vimOf(url string) drivers.VIM {
 
 func observe(t *testing.T, d *openstack.Driver) error {
 	t.Helper()
-	_, err := d.Observe(t.Context(), drivers.Source{Instance: &desired.Instance{ID: uuid.NewString()}}, plan.Desired{})
+	_, err := d.Observe(t.Context(), drivers.Absent(&desired.Instance{ID: uuid.NewString()}))
 	if err != nil && strings.Contains(err.Error(), secret) {
 		t.Errorf("the error holds the password: %v", err)
 	}

@@ -128,18 +128,14 @@ func (d *Driver) deleteStack(ctx context.Context, instance string, s stackID) er
 	if err != nil || found == nil || found.deleting() {
 		return err
 	}
-	broken, err := d.brokenServers(ctx, instance, found.generation(instance))
+	inError, err := d.failedServers(ctx, instance, found.generation(instance))
 	if err != nil {
 		return err
 	}
-	if err := d.deleteServers(ctx, broken...); err != nil {
+	if err := d.deleteServers(ctx, inError...); err != nil {
 		return err
 	}
-	err = d.cloud.ask(ctx, request{service: heat, method: http.MethodDelete, path: s.path()})
-	if is(err, http.StatusNotFound) {
-		return nil
-	}
-	return d.cloud.asUnavailable(err)
+	return d.cloud.deleteStack(ctx, s)
 }
 
 // create makes the stack. If somebody made one of the name meanwhile, it is returned: it
@@ -166,7 +162,7 @@ func (d *Driver) create(ctx context.Context, r drivers.Rendering, w *work) (*sta
 	}
 	send["stack_name"] = w.name
 	send["disable_rollback"] = true // what failed stays to be looked at and gone on with
-	err = d.cloud.ask(ctx, request{service: heat, method: http.MethodPost, path: []string{"stacks"}, body: send})
+	err = d.cloud.createStack(ctx, send)
 	if is(err, http.StatusConflict) {
 		found, err := d.cloud.standing(ctx, w.name)
 		if err == nil && found == nil { // it may be another project's alone to see
@@ -178,13 +174,13 @@ func (d *Driver) create(ctx context.Context, r drivers.Rendering, w *work) (*sta
 }
 
 // send is what of a request is the same for new stacks and for updates.
-func (d *Driver) send(instance string, rendered *hot.Rendered, body *hot.Body) (map[string]any, error) {
+func (d *Driver) send(instance string, rendered *hot.Rendered, body *hot.Body) (stackRequest, error) {
 	hash, err := (&liveBody{Template: body.Template, Files: body.Files, Parameters: body.Parameters}).hash()
 	if err != nil {
 		return nil, err
 	}
 	tags := []string{tagJibe, tagInstance + instance, tagDigest + rendered.Digest, tagBody + hash}
-	return map[string]any{
+	return stackRequest{
 		"template": body.Template, "files": nonNil(body.Files), "parameters": nonNil(body.Parameters),
 		"timeout_mins": d.minutes(), "tags": strings.Join(tags, ","),
 	}, nil

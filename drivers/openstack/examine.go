@@ -61,7 +61,7 @@ func (d *Driver) examine(ctx context.Context, r drivers.Rendering, s plan.Step) 
 		return []drivers.Deviation{{Object: s.Object, Want: isThere}}, nil
 	}
 	if found.deleting() || found.failed() {
-		return []drivers.Deviation{{Object: s.Object, Want: isThere, Have: found.Status + ": " + short(found.Reason), At: parseTime(found.Updated)}}, nil
+		return []drivers.Deviation{{Object: s.Object, Want: isThere, Have: found.Status + ": " + short(found.StatusReason), At: found.UpdatedTime}}, nil
 	}
 	rendered, err := formOf(r)
 	if err != nil {
@@ -81,7 +81,7 @@ func (d *Driver) examine(ctx context.Context, r drivers.Rendering, s plan.Step) 
 		}
 	}
 	for i := range differ {
-		differ[i].At = parseTime(found.Updated)
+		differ[i].At = found.UpdatedTime
 	}
 	if len(differ) == 0 && found.tag(tagDigest) != rendered.Digest {
 		differ = append(differ, drivers.Deviation{Object: s.Object, Field: "tags", Want: tagDigest + rendered.Digest, Have: tagDigest + found.tag(tagDigest)})

@@ -3,10 +3,10 @@ package openstack
 import (
 	"context"
 	"fmt"
-	"net/url"
-	"slices"
 	"strings"
 	"time"
+
+	"github.com/gophercloud/gophercloud/v2/openstack/orchestration/v1/stackevents"
 
 	"github.com/jibe-vnfm/jibe/drivers"
 )
@@ -14,15 +14,6 @@ import (
 // explainPatience bounds what an explanation may cost: the operation that waits for it
 // has failed already.
 const explainPatience = 5 * time.Second
-
-// event is one of Heat's.
-type event struct {
-	Time     string `json:"event_time"`
-	Resource string `json:"resource_name"`
-	Status   string `json:"resource_status"`
-	Reason   string `json:"resource_status_reason"`
-	Physical string `json:"physical_resource_id"`
-}
 
 // Explain implements [drivers.Driver]: the last event in which something of the stack
 // failed, else its last event. Of a unit it is one about its own resource.
@@ -59,10 +50,14 @@ func (d *Driver) Explain(ctx context.Context, r drivers.Rendering, key string) s
 	} else {
 		of = []stackID{{s.Name, s.ID}}
 	}
-	var best *event
+	var best *stackevents.Event
 	for _, id := range of {
-		for _, e := range d.events(ctx, id) {
-			if (member == "" || about[e.Resource]) && (best == nil || e.tells(best)) {
+		events, err := d.cloud.events(ctx, id)
+		if err != nil {
+			d.log.Debug("the stack's events can't be read", "stack", id.name, "error", err)
+		}
+		for _, e := range events {
+			if (member == "" || about[e.ResourceName]) && (best == nil || explainsMore(&e, best)) {
 				best = &e
 			}
 		}
@@ -70,18 +65,18 @@ func (d *Driver) Explain(ctx context.Context, r drivers.Rendering, key string) s
 	if best == nil {
 		return ""
 	}
-	ago := max(0, time.Since(parseTime(best.Time))).Round(time.Second)
-	return fmt.Sprintf("%s of %s: %s (%s ago, from Heat)", best.Status, best.Resource, short(d.cloud.hide.Replace(best.Reason)), ago)
+	ago := max(0, time.Since(best.Time)).Round(time.Second)
+	return fmt.Sprintf("%s of %s: %s (%s ago, from Heat)", best.ResourceStatus, best.ResourceName, short(d.cloud.hide.Replace(best.ResourceStatusReason)), ago)
 }
 
-// tells says whether the event tells more than the other: a failure, a resource's own and
-// not what follows from it, the newest.
-func (e *event) tells(than *event) bool {
-	rank := func(e *event) int {
+// explainsMore says whether the event explains more than the other: a failure does, a
+// resource's own more than what follows from it, and the newest.
+func explainsMore(e, than *stackevents.Event) bool {
+	rank := func(e *stackevents.Event) int {
 		switch {
-		case !strings.HasSuffix(e.Status, failed):
+		case !strings.HasSuffix(e.ResourceStatus, failed):
 			return 0
-		case strings.HasPrefix(e.Reason, "Resource ") || strings.Contains(e.Reason, "aborted"):
+		case strings.HasPrefix(e.ResourceStatusReason, "Resource ") || strings.Contains(e.ResourceStatusReason, "aborted"):
 			return 1
 		}
 		return 2
@@ -89,18 +84,5 @@ func (e *event) tells(than *event) bool {
 	if a, b := rank(e), rank(than); a != b {
 		return a > b
 	}
-	return parseTime(e.Time).After(parseTime(than.Time))
-}
-
-// events are the newest of the stack and of those in it; none on any error.
-func (d *Driver) events(ctx context.Context, id stackID) []event {
-	var list struct {
-		Events []event `json:"events"`
-	}
-	q := url.Values{"limit": {"100"}, "sort_dir": {"desc"}, "nested_depth": {"5"}}
-	if err := d.cloud.get(ctx, heat, &list, q.Encode(), id.path("events")...); err != nil {
-		d.log.Debug("the stack's events can't be read", "stack", id.name, "error", err)
-		return nil
-	}
-	return slices.Clip(list.Events)
+	return e.Time.After(than.Time)
 }

@@ -144,7 +144,7 @@ func TestAServiceThatFailsWhileItIsAskedForLeaveIsNoRefusal(t *testing.T) {
 				src := source(v.id, grouped, 1)
 				want, o := v.look(src)
 				cloud.Inject(openstacktest.Fault{Service: service, Status: status, RetryAfter: 600})
-				err := v.d.Verify(t.Context(), rendering(t, d, src), plan.Next(plan.Compute(want.Desired, o, plan.Journal{}))...)
+				err := v.d.Verify(t.Context(), want, plan.Next(plan.Compute(want.Desired, o, plan.Journal{}))...)
 				var refused *drivers.RefusedError
 				if errors.As(err, &refused) || !errors.Is(err, drivers.ErrUnavailable) {
 					t.Errorf("Verify = %v, want ErrUnavailable", err)
@@ -178,7 +178,7 @@ func TestAStackThatIsStuckIsWaitedForAndLeftAlone(t *testing.T) {
 			if next[0].Failure != "" {
 				t.Fatalf("a stack in progress is a failure: %s", next[0].Failure)
 			}
-		} else if err := v.d.Do(t.Context(), more, next...); err != nil {
+		} else if err := v.d.Do(t.Context(), want, next...); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(5 * time.Millisecond)
@@ -191,7 +191,7 @@ func TestAStackThatIsStuckIsWaitedForAndLeftAlone(t *testing.T) {
 }
 
 // look renders and observes.
-func (v *vnf) look(src drivers.Source) (plan.Desired, plan.Observed) {
+func (v *vnf) look(src drivers.Source) (drivers.Rendering, plan.Observed) {
 	v.t.Helper()
 	want, err := v.d.Render(src)
 	if err != nil {
@@ -312,7 +312,7 @@ func TestWhatTheVIMLacksIsSaidBeforeTheStackIsTouched(t *testing.T) {
 				}
 				n := changes(cloud)
 				want, o := v.look(src)
-				err := v.d.Verify(t.Context(), rendering(t, d, src), plan.Next(plan.Compute(want.Desired, o, plan.Journal{}))...)
+				err := v.d.Verify(t.Context(), want, plan.Next(plan.Compute(want.Desired, o, plan.Journal{}))...)
 				var refused *drivers.RefusedError
 				if !errors.As(err, &refused) || !strings.Contains(err.Error(), c.said) {
 					t.Errorf("Verify = %v, want a refusal that names %s", err, c.said)
@@ -334,7 +334,7 @@ func TestWhatHeatSaysOfATemplateThatItRejectsIsShown(t *testing.T) {
 `, 1)
 	want, o := v.look(src)
 	next := plan.Next(plan.Compute(want.Desired, o, plan.Journal{}))
-	for what, err := range map[string]error{"Verify": v.d.Verify(t.Context(), rendering(t, d, src), next...), "Do": v.d.Do(t.Context(), rendering(t, d, src), next...)} {
+	for what, err := range map[string]error{"Verify": v.d.Verify(t.Context(), want, next...), "Do": v.d.Do(t.Context(), want, next...)} {
 		var refused *drivers.RefusedError
 		if !errors.As(err, &refused) || !strings.Contains(err.Error(), "The Resource Type (OS::Neutron::Nett) could not be found.") {
 			t.Errorf("%s = %v, want a refusal with Heat's message", what, err)
@@ -371,7 +371,7 @@ func TestTwoProcessesMakeOneStack(t *testing.T) {
 	errs := make([]error, 4)
 	for i := range errs {
 		d := connect(t, cloud.VIM(), fast)
-		both.Go(func() { errs[i] = d.Do(t.Context(), rendering(t, d, src), next...) })
+		both.Go(func() { errs[i] = d.Do(t.Context(), want, next...) })
 	}
 	both.Wait()
 	for _, err := range errs {
@@ -394,7 +394,7 @@ func TestAProcessThatDiesRightAfterACreateLeavesOneStackToTheNext(t *testing.T) 
 			if lost {
 				cloud.Inject(openstacktest.Fault{Service: openstacktest.Heat, Method: http.MethodPost, Path: "/stacks", Lost: true, Times: 1})
 			}
-			err := v.d.Do(t.Context(), rendering(t, d, src), plan.Next(plan.Compute(want.Desired, o, plan.Journal{}))...)
+			err := v.d.Do(t.Context(), want, plan.Next(plan.Compute(want.Desired, o, plan.Journal{}))...)
 			if lost != errors.Is(err, drivers.ErrUnavailable) || !lost && err != nil {
 				t.Fatalf("Do = %v", err)
 			}

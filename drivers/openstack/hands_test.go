@@ -123,7 +123,7 @@ func troubled(t *testing.T, v *vnf, h *hands, top string) {
 	for range 2 {
 		d := connect(t, v.vim, openstack.Options{})
 		wg.Go(func() {
-			if err := d.Do(t.Context(), rendering(t, d, src), plan.Compute(want.Desired, plan.Observed{}, plan.Journal{})[0]); err != nil && !errors.Is(err, drivers.ErrUnavailable) {
+			if err := d.Do(t.Context(), want, plan.Compute(want.Desired, plan.Observed{}, plan.Journal{})[0]); err != nil && !errors.Is(err, drivers.ErrUnavailable) {
 				t.Errorf("Do = %v", err)
 			}
 		})

@@ -3,24 +3,24 @@ package openstack
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
 	"regexp"
 	"strings"
 	"time"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/orchestration/v1/stackevents"
+	"github.com/gophercloud/gophercloud/v2/openstack/orchestration/v1/stackresources"
+	"github.com/gophercloud/gophercloud/v2/openstack/orchestration/v1/stacks"
+	"github.com/gophercloud/gophercloud/v2/openstack/orchestration/v1/stacktemplates"
+	"github.com/gophercloud/gophercloud/v2/pagination"
 )
 
 // stackRecord is a stack as Heat lists it.
 type stackRecord struct {
-	ID      string   `json:"id"`
-	Name    string   `json:"stack_name"`
-	Status  string   `json:"stack_status"`
-	Reason  string   `json:"stack_status_reason"`
-	Created string   `json:"creation_time"`
-	Updated string   `json:"updated_time"`
-	Tags    []string `json:"tags"`
+	stacks.ListedStack
 }
 
 // The ends of Heat's states, which are an action and one of these.
@@ -96,20 +96,6 @@ func (s *stackRecord) generation(instance string) string {
 // stackKey is the key of the stack's object.
 func stackKey(name string) string { return "Stack/" + name }
 
-// resource is a resource of a stack, or of one nested in it.
-type resource struct {
-	Name     string `json:"resource_name"`
-	Type     string `json:"resource_type"`
-	Physical string `json:"physical_resource_id"`
-	Status   string `json:"resource_status"`
-	Reason   string `json:"resource_status_reason"`
-	Created  string `json:"creation_time"`
-	Links    []struct {
-		Href string `json:"href"`
-		Rel  string `json:"rel"`
-	} `json:"links"`
-}
-
 const (
 	typeServer  = "OS::Nova::Server"
 	typePort    = "OS::Neutron::Port"
@@ -128,10 +114,10 @@ func (s stackID) path(below ...string) []string {
 	return append([]string{"stacks", s.name, s.id}, below...)
 }
 
-// link is the stack that the resource's link of the kind leads to: "stack" is the one
+// linkedStack is the stack that the resource's link of the kind leads to: "stack" is the one
 // that it stands in, "nested" the one that it is.
-func (r *resource) link(rel string) stackID {
-	for _, l := range r.Links {
+func linkedStack(links []gophercloud.Link, rel string) stackID {
+	for _, l := range links {
 		if l.Rel != rel {
 			continue
 		}
@@ -143,44 +129,50 @@ func (r *resource) link(rel string) stackID {
 	return stackID{}
 }
 
-func (r *resource) inProgress() bool { return strings.HasSuffix(r.Status, inProgress) }
-
 // pageSize is how many stacks are asked for at once. Nova decides by itself.
 const pageSize = 1000
 
 // listStacks are all stacks of the project, but for nested ones.
 func (c *cloud) listStacks(ctx context.Context) ([]*stackRecord, error) {
 	var all []*stackRecord
-	marker := ""
-	for {
-		q := url.Values{"limit": {fmt.Sprint(pageSize)}}
-		if marker != "" {
-			q.Set("marker", marker)
-		}
-		var page struct {
-			Stacks []*stackRecord `json:"stacks"`
-		}
-		if err := c.get(ctx, heat, &page, q.Encode(), "stacks"); err != nil {
+	for opts := (stacks.ListOpts{Limit: pageSize}); ; {
+		page, err := c.pageOfStacks(ctx, opts) // the typed package reads one page only
+		if err != nil {
 			return nil, fmt.Errorf("list stacks: %w", c.asUnavailable(err)) // the marker's stack may be gone
 		}
-		all = append(all, page.Stacks...)
-		if len(page.Stacks) < pageSize {
+		all = append(all, page...)
+		if len(page) < pageSize {
 			return all, nil
 		}
-		marker = page.Stacks[len(page.Stacks)-1].ID
+		opts.Marker = page[len(page)-1].ID
 	}
+}
+
+func (c *cloud) pageOfStacks(ctx context.Context, opts stacks.ListOpts) ([]*stackRecord, error) {
+	var listed []stacks.ListedStack
+	err := c.call(ctx, heat, func(client *gophercloud.ServiceClient) error {
+		page, err := stacks.List(client, opts).AllPages(ctx)
+		if err != nil {
+			return err
+		}
+		listed, err = stacks.ExtractStacks(page)
+		return err
+	})
+	records := make([]*stackRecord, len(listed))
+	for i, s := range listed {
+		records[i] = &stackRecord{s}
+	}
+	return records, err
 }
 
 // standing is the stack of the name, nil if there is none.
 func (c *cloud) standing(ctx context.Context, name string) (*stackRecord, error) {
-	var page struct {
-		Stacks []*stackRecord `json:"stacks"`
-	}
-	if err := c.get(ctx, heat, &page, url.Values{"name": {name}}.Encode(), "stacks"); err != nil {
+	page, err := c.pageOfStacks(ctx, stacks.ListOpts{Name: name})
+	if err != nil {
 		return nil, fmt.Errorf("stack %s: %w", name, c.asUnavailable(err))
 	}
 	var found *stackRecord
-	for _, s := range page.Stacks {
+	for _, s := range page {
 		if s.Name == name && (found == nil || s.order(found) < 0) {
 			found = s
 		}
@@ -198,81 +190,138 @@ func (s *stackRecord) order(other *stackRecord) int {
 		}
 		return 1
 	}
-	return cmp.Or(strings.Compare(s.Created, other.Created), strings.Compare(s.ID, other.ID))
+	return cmp.Or(s.CreationTime.Compare(other.CreationTime), strings.Compare(s.ID, other.ID))
 }
 
 // findStack is the stack of the name and the id, nil if there is none.
 func (c *cloud) findStack(ctx context.Context, id stackID) (*stackRecord, error) {
+	// It is read as a stack of the list is, which has all that is needed: what a stack that
+	// is read alone has more, its parameters, may be secret.
 	var found struct {
-		Stack *stackRecord `json:"stack"`
+		Stack stacks.ListedStack `json:"stack"`
 	}
-	err := c.get(ctx, heat, &found, "", id.path()...)
+	err := c.call(ctx, heat, func(client *gophercloud.ServiceClient) error {
+		return stacks.Get(ctx, client, id.name, id.id).ExtractInto(&found)
+	})
 	if is(err, http.StatusNotFound) {
 		return nil, nil // there is none, which is no error
 	}
 	if err != nil {
 		return nil, fmt.Errorf("stack %s: %w", id.name, c.asUnavailable(err))
 	}
-	if found.Stack.deleted() {
+	s := &stackRecord{found.Stack}
+	if s.deleted() {
 		return nil, nil // Heat shows it by its id long after it has forgotten the name
 	}
-	return found.Stack, nil
+	return s, nil
 }
 
 // deepest is how far Heat may nest stacks.
-const deepest = "nested_depth=5"
+const deepest = 5
 
-func (c *cloud) resources(ctx context.Context, s stackID) ([]*resource, error) {
-	var list struct {
-		Resources []*resource `json:"resources"`
-	}
-	if err := c.get(ctx, heat, &list, deepest, s.path("resources")...); err != nil {
+// resources are those of the stack and of the stacks in it.
+func (c *cloud) resources(ctx context.Context, s stackID) (found []stackresources.Resource, err error) {
+	err = c.call(ctx, heat, func(client *gophercloud.ServiceClient) error {
+		page, err := stackresources.List(client, s.name, s.id, stackresources.ListOpts{Depth: deepest}).AllPages(ctx)
+		if err != nil {
+			return err
+		}
+		found, err = stackresources.ExtractResources(page)
+		return err
+	})
+	if err != nil {
 		return nil, fmt.Errorf("resources of stack %s: %w", s.name, err)
 	}
-	return list.Resources, nil
+	return found, nil
 }
 
-// body is what the stack was created or last updated with, as Heat tells it.
-func (c *cloud) body(ctx context.Context, s stackID) (*liveBody, error) {
-	b := &liveBody{}
-	var environment struct {
-		Parameters map[string]any `json:"parameters"`
-	}
-	err := together(
-		func() error { return c.get(ctx, heat, &b.Template, "", s.path("template")...) },
-		func() error { return c.get(ctx, heat, &b.Files, "", s.path("files")...) },
-		func() error { return c.get(ctx, heat, &environment, "", s.path("environment")...) },
-	)
-	if err != nil {
-		return nil, fmt.Errorf("template of stack %s: %w", s.name, err)
-	}
-	b.Parameters = environment.Parameters
-	return b, nil
+// newestEvents asks for the events of the stack and of those in it. The options of the typed
+// package have no depth.
+type newestEvents struct{}
+
+// ToStackEventListQuery implements [stackevents.ListOptsBuilder].
+func (newestEvents) ToStackEventListQuery() (string, error) {
+	q := url.Values{"limit": {"100"}, "sort_dir": {"desc"}, "nested_depth": {fmt.Sprint(deepest)}}
+	return "?" + q.Encode(), nil
 }
 
-// liveBody is what a stack was made of.
-type liveBody struct {
-	Template   map[string]any
-	Files      map[string]string
-	Parameters map[string]any
+// events are the newest of the stack and of those in it, at most a hundred.
+func (c *cloud) events(ctx context.Context, s stackID) (newest []stackevents.Event, err error) {
+	err = c.call(ctx, heat, func(client *gophercloud.ServiceClient) error {
+		return stackevents.List(client, s.name, s.id, newestEvents{}).EachPage(ctx, func(_ context.Context, page pagination.Page) (bool, error) {
+			var err error
+			newest, err = stackevents.ExtractEvents(page)
+			return false, err // older ones explain nothing
+		})
+	})
+	return newest, err
 }
 
-// plain is the value as JSON has it: what is sent and what Heat tells can then be compared.
-func plain(v any) (any, error) {
-	text, err := json.Marshal(v)
-	if err != nil {
-		return nil, err
-	}
-	var same any
-	return same, json.Unmarshal(text, &same)
+// stackRequest is the body of a request to Heat. The options of the typed packages take a
+// template as text and would read the files that it names, from the disk of this process too:
+// here the template and its files are complete.
+type stackRequest map[string]any
+
+// ToStackCreateMap implements [stacks.CreateOptsBuilder].
+func (b stackRequest) ToStackCreateMap() (map[string]any, error) { return b, nil }
+
+// ToStackUpdateMap implements [stacks.UpdateOptsBuilder].
+func (b stackRequest) ToStackUpdateMap() (map[string]any, error) { return b, nil }
+
+// ToStackUpdatePatchMap implements [stacks.UpdatePatchOptsBuilder].
+func (b stackRequest) ToStackUpdatePatchMap() (map[string]any, error) { return b, nil }
+
+// ToStackTemplateValidateMap implements [stacktemplates.ValidateOptsBuilder].
+func (b stackRequest) ToStackTemplateValidateMap() (map[string]any, error) { return b, nil }
+
+// createStack has Heat make a stack. Heat may take some time for it.
+func (c *cloud) createStack(ctx context.Context, body stackRequest) error {
+	return c.call(ctx, heat, func(client *gophercloud.ServiceClient) error {
+		return stacks.Create(ctx, client, body).Err
+	})
 }
 
-// parseTime reads the times of all services: with and without zone or fraction.
-func parseTime(s string) time.Time {
-	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999"} {
-		if t, err := time.Parse(layout, s); err == nil {
-			return t
+// updateStack has Heat bring the stack to the body. With keep, parameters that aren't in
+// the body stay as they are.
+func (c *cloud) updateStack(ctx context.Context, s stackID, body stackRequest, keep bool) error {
+	return c.call(ctx, heat, func(client *gophercloud.ServiceClient) error {
+		if keep {
+			return stacks.UpdatePatch(ctx, client, s.name, s.id, body).ExtractErr()
 		}
+		return stacks.Update(ctx, client, s.name, s.id, body).ExtractErr()
+	})
+}
+
+// deleteStack has Heat delete the stack, unless there is none.
+func (c *cloud) deleteStack(ctx context.Context, s stackID) error {
+	err := c.call(ctx, heat, func(client *gophercloud.ServiceClient) error {
+		return stacks.Delete(ctx, client, s.name, s.id).ExtractErr()
+	})
+	if is(err, http.StatusNotFound) {
+		return nil
 	}
-	return time.Time{}
+	return c.asUnavailable(err)
+}
+
+// validateTemplate asks Heat whether it would take the template.
+func (c *cloud) validateTemplate(ctx context.Context, body stackRequest) error {
+	return c.call(ctx, heat, func(client *gophercloud.ServiceClient) error {
+		return stacktemplates.Validate(ctx, client, body).Err
+	})
+}
+
+// markUnhealthy has Heat make the resource anew in its next update of the stack.
+func (c *cloud) markUnhealthy(ctx context.Context, s stackID, resource string) error {
+	return c.call(ctx, heat, func(client *gophercloud.ServiceClient) error {
+		return stackresources.MarkUnhealthy(ctx, client, s.name, s.id, resource,
+			stackresources.MarkUnhealthyOpts{MarkUnhealthy: true, ResourceStatusReason: unhealthy}).ExtractErr()
+	})
+}
+
+// heatTime is the time as Heat writes it, "" for none.
+func heatTime(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339)
 }

@@ -2,50 +2,52 @@ package openstack
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"maps"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
 )
 
-// server is a server as Nova tells it in detail.
+// server is what a snapshot keeps of a server: what Nova tells in detail is many times as long.
 type server struct {
-	ID       string            `json:"id"`
-	Name     string            `json:"name"`
-	Status   string            `json:"status"`
-	Created  string            `json:"created"`
-	Updated  string            `json:"updated"`
-	Launched string            `json:"OS-SRV-USG:launched_at"`
-	Task     string            `json:"OS-EXT-STS:task_state"`
-	Zone     string            `json:"OS-EXT-AZ:availability_zone"`
-	Metadata map[string]string `json:"metadata"`
-	Flavor   struct {
-		Name string `json:"original_name"`
-	} `json:"flavor"`
-	Image json.RawMessage `json:"image"` // "" where it boots from a volume
-	Fault struct {
-		Message string `json:"message"`
-	} `json:"fault"`
-	Volumes []struct {
-		ID string `json:"id"`
-	} `json:"os-extended-volumes:volumes_attached"`
+	ID       string
+	Status   string
+	Task     string // what Nova is doing with it, "" for nothing
+	Created  time.Time
+	Updated  time.Time
+	Launched time.Time // zero until it ran, and where its cell is down
+	Zone     string
+	Flavor   string // its name
+	Image    string // its id, "" where the server boots from a volume
+	Volumes  []string
+	Fault    string // why it is in ERROR
+	Metadata map[string]string
+}
+
+func newServer(s *servers.Server) *server {
+	v := &server{
+		ID: s.ID, Status: s.Status, Task: s.TaskState, Created: s.Created, Updated: s.Updated, Launched: s.LaunchedAt,
+		Zone: s.AvailabilityZone, Fault: s.Fault.Message, Metadata: s.Metadata,
+	}
+	v.Flavor, _ = s.Flavor["original_name"].(string)
+	v.Image, _ = s.Image["id"].(string)
+	for _, x := range s.AttachedVolumes {
+		v.Volumes = append(v.Volumes, x.ID)
+	}
+	return v
 }
 
 // life is the server's incarnation: Nova keeps the id of one that is rebuilt.
 func (s *server) life() string {
-	launched, _, _ := strings.Cut(s.Launched, ".")
-	return s.ID + "@" + launched
-}
-
-func (s *server) image() string {
-	var image struct {
-		ID string `json:"id"`
+	if s.Launched.IsZero() {
+		return s.ID + "@"
 	}
-	_ = json.Unmarshal(s.Image, &image) // it is a string where there is none
-	return image.ID
+	return s.ID + "@" + s.Launched.Format("2006-01-02T15:04:05")
 }
 
 // settled says whether Nova has nothing to do with the server.
@@ -59,173 +61,62 @@ func (s *server) settled() bool {
 
 // print is what moves when the server does.
 func (s *server) print() string {
-	return strings.Join([]string{s.ID, s.Status, s.Updated, s.Launched, s.Task}, " ")
+	return strings.Join([]string{s.ID, s.Status, s.Updated.String(), s.Launched.String(), s.Task}, " ")
 }
 
-// listServers are all servers of the project, by id.
-func (c *cloud) listServers(ctx context.Context) (map[string]*server, error) {
+// listServers are the servers of the project, by id: all of them, or those in the state.
+//
+// The pages are read by hand. The pager of package servers follows the link in the answer,
+// by which a Nova behind a proxy often names an address that only the proxy reaches, and it
+// decodes and encodes a page, which has up to a thousand servers, several times over.
+func (c *cloud) listServers(ctx context.Context, status string) (map[string]*server, error) {
 	all := map[string]*server{}
-	marker := ""
+	query := url.Values{}
+	if status != "" {
+		query.Set("status", status)
+	}
 	for {
-		query := ""
-		if marker != "" {
-			query = url.Values{"marker": {marker}}.Encode()
-		}
 		var page struct {
-			Servers []*server `json:"servers"`
-			Links   []struct {
-				Rel  string `json:"rel"`
-				Href string `json:"href"`
-			} `json:"servers_links"`
+			Servers []servers.Server   `json:"servers"`
+			Links   []gophercloud.Link `json:"servers_links"`
 		}
-		if err := c.get(ctx, nova, &page, query, "servers", "detail"); err != nil {
+		if err := c.get(ctx, nova, &page, query.Encode(), "servers", "detail"); err != nil {
 			return nil, fmt.Errorf("list servers: %w", c.asUnavailable(err)) // the marker's server may be gone
 		}
-		next := false
-		for _, s := range page.Servers {
-			all[s.ID] = s
-			marker = s.ID
+		for i := range page.Servers {
+			all[page.Servers[i].ID] = newServer(&page.Servers[i])
 		}
-		for _, l := range page.Links {
-			next = next || l.Rel == "next"
-		}
+		next := slices.ContainsFunc(page.Links, func(l gophercloud.Link) bool { return l.Rel == "next" })
 		if !next || len(page.Servers) == 0 {
 			return all, nil
 		}
+		query.Set("marker", page.Servers[len(page.Servers)-1].ID)
 	}
+}
+
+// deleteServer deletes the server, unless it is gone or going already.
+func (c *cloud) deleteServer(ctx context.Context, id string) error {
+	err := c.call(ctx, nova, func(client *gophercloud.ServiceClient) error {
+		return servers.Delete(ctx, client, id).ExtractErr()
+	})
+	if err != nil && !is(err, http.StatusNotFound) && !is(err, http.StatusConflict) {
+		return fmt.Errorf("delete server %s: %w", id, c.asUnavailable(err))
+	}
+	return nil
 }
 
 // findServer is the server with the id, nil if there is none.
 func (c *cloud) findServer(ctx context.Context, id string) (*server, error) {
-	var found struct {
-		Server *server `json:"server"`
-	}
-	err := c.get(ctx, nova, &found, "", "servers", id)
+	var found *servers.Server
+	err := c.call(ctx, nova, func(client *gophercloud.ServiceClient) (err error) {
+		found, err = servers.Get(ctx, client, id).Extract()
+		return err
+	})
 	if is(err, http.StatusNotFound) {
 		return nil, nil // there is none, which is no error
 	}
 	if err != nil {
 		return nil, fmt.Errorf("server %s: %w", id, c.asUnavailable(err))
 	}
-	return found.Server, nil
-}
-
-// bootImage is the id of the image that the volume was made of, "" where it was made of
-// none.
-func (c *cloud) bootImage(ctx context.Context, volume string) (string, error) {
-	var found struct {
-		Volume struct {
-			Image map[string]any `json:"volume_image_metadata"`
-		} `json:"volume"`
-	}
-	err := c.get(ctx, cinder, &found, "", "volumes", volume)
-	if is(err, http.StatusNotFound) {
-		return "", nil
-	}
-	if err != nil {
-		return "", fmt.Errorf("volume %s: %w", volume, c.asUnavailable(err))
-	}
-	id, _ := found.Volume.Image["image_id"].(string)
-	return id, nil
-}
-
-// port is a port as Neutron tells it.
-type port struct {
-	ID      string `json:"id"`
-	Device  string `json:"device_id"`
-	Network string `json:"network_id"`
-	MAC     string `json:"mac_address"`
-	Fixed   []struct {
-		Subnet string `json:"subnet_id"`
-		IP     string `json:"ip_address"`
-	} `json:"fixed_ips"`
-	Floating string `json:"-"`
-}
-
-// perQuery bounds how many ids stand in one URL.
-const perQuery = 60
-
-// ports are those of the servers and those with the ids, by id, with their floating IPs.
-func (c *cloud) ports(ctx context.Context, servers, ids []string) (map[string]*port, error) {
-	all := map[string]*port{}
-	list := func(filter string, values []string) error {
-		for chunk := range slices.Chunk(values, perQuery) {
-			var page struct {
-				Ports []*port `json:"ports"`
-			}
-			q := url.Values{filter: chunk, "fields": {"id", "device_id", "network_id", "mac_address", "fixed_ips"}}
-			if err := c.get(ctx, neutron, &page, q.Encode(), "ports"); err != nil {
-				return fmt.Errorf("list ports: %w", c.asUnavailable(err))
-			}
-			for _, p := range page.Ports {
-				all[p.ID] = p
-			}
-		}
-		return nil
-	}
-	if err := list("device_id", servers); err != nil {
-		return nil, err
-	}
-	rest := slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return all[id] != nil })
-	if err := list("id", rest); err != nil {
-		return nil, err
-	}
-	return all, c.floating(ctx, all)
-}
-
-// bare are those of the ports with the ids that have no address, though their networks have
-// subnets. Heat takes the addresses off a port before it makes its successor, and gives
-// them back only in rollbacks of its own.
-func (c *cloud) bare(ctx context.Context, ports map[string]*port, ids []string) (map[string]bool, error) {
-	suspects := map[string][]string{} // by network
-	for _, id := range ids {
-		if p := ports[id]; p != nil && len(p.Fixed) == 0 {
-			suspects[p.Network] = append(suspects[p.Network], id)
-		}
-	}
-	bare := map[string]bool{}
-	for network, ports := range suspects {
-		var found struct {
-			Network struct {
-				Subnets []string `json:"subnets"`
-			} `json:"network"`
-		}
-		err := c.get(ctx, neutron, &found, "", "networks", network)
-		if err != nil && !is(err, http.StatusNotFound) {
-			return nil, fmt.Errorf("network %s: %w", network, c.asUnavailable(err))
-		}
-		if len(found.Network.Subnets) == 0 {
-			continue
-		}
-		for _, id := range ports {
-			bare[id] = true
-		}
-	}
-	return bare, nil
-}
-
-// floating notes the floating IPs of the ports.
-func (c *cloud) floating(ctx context.Context, ports map[string]*port) error {
-	for chunk := range slices.Chunk(slices.Sorted(maps.Keys(ports)), perQuery) {
-		var page struct {
-			IPs []struct {
-				Port string `json:"port_id"`
-				IP   string `json:"floating_ip_address"`
-			} `json:"floatingips"`
-		}
-		q := url.Values{"port_id": chunk, "fields": {"port_id", "floating_ip_address"}}
-		err := c.get(ctx, neutron, &page, q.Encode(), "floatingips")
-		if is(err, http.StatusNotFound) {
-			return nil // a Neutron without routers has no floating IPs
-		}
-		if err != nil {
-			return fmt.Errorf("list floating IPs: %w", c.asUnavailable(err))
-		}
-		for _, f := range page.IPs {
-			if p := ports[f.Port]; p != nil {
-				p.Floating = f.IP
-			}
-		}
-	}
-	return nil
+	return newServer(found), nil
 }

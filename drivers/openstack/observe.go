@@ -51,7 +51,7 @@ func (d *Driver) Observe(ctx context.Context, r drivers.Rendering) (plan.Observe
 			o.Objects = append(o.Objects, v.leaving(s))
 			continue
 		}
-		if err := v.stack(&o, s, d.tampered(s) || len(s.bare) > 0 && !s.busy()); err != nil {
+		if err := v.stack(&o, s, d.changedByHand(s) || len(s.bare) > 0 && !s.busy()); err != nil {
 			return plan.Observed{}, err
 		}
 	}
@@ -102,7 +102,7 @@ func (v *view) stack(o *plan.Observed, s *stack, tampered bool) error {
 	}
 	for name, g := range s.groups {
 		if g.failed() && !s.busy() && x.Stalled+x.Dead == "" {
-			x.Ready, x.Stalled = false, fmt.Sprintf("%s: %s: %s", name, g.Status, short(g.Reason))
+			x.Ready, x.Stalled = false, fmt.Sprintf("%s: %s: %s", name, g.Status, short(g.StatusReason))
 		}
 	}
 	x.Reason = cmp.Or(x.Reason, x.Stalled, x.Dead)
@@ -141,8 +141,8 @@ func (v *view) leaving(s *stack) plan.ObservedObject {
 
 // why is Heat's reason for a failure: the stack's own names the innermost resource.
 func (s *stack) why() string {
-	if s.Reason != "" {
-		return short(s.Reason)
+	if s.StatusReason != "" {
+		return short(s.StatusReason)
 	}
 	for _, n := range s.tree.all {
 		if strings.HasSuffix(n.Status, failed) {

@@ -50,7 +50,7 @@ type Driver struct {
 	life   context.Context // of the driver: what it does by itself ends with it
 	end    context.CancelFunc
 	poller *poller
-	ours   ours
+	known  knownUpdates
 }
 
 var (

@@ -105,7 +105,7 @@ func TestAnInstanceIsOneStackWithAGroupForEachVDU(t *testing.T) {
 		Groups:     []plan.Group{{VDU: "VDU1", Owner: "Stack/vnf-i1", Count: 3}, {VDU: "VDU2", Owner: "Stack/vnf-i1", Count: 1}},
 		Generation: "0",
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := cmp.Diff(want, got.Desired); diff != "" {
 		t.Error(diff)
 	}
 }

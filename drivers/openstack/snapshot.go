@@ -34,7 +34,7 @@ type stack struct {
 	// servers are those that the tree names, nil under the id of one that is gone.
 	servers map[string]*server
 	// launched remembers when servers that are gone were launched.
-	launched map[string]string
+	launched map[string]time.Time
 	// images are the images of the volumes that servers start from, by the volume's id.
 	images map[string]string
 	// groups are the states of the groups' own stacks, which may be updated by themselves.
@@ -74,7 +74,7 @@ func (d *Driver) take(ctx context.Context, last *snapshot, touched map[string]bo
 	var servers map[string]*server
 	err := together(
 		func() (err error) { records, err = d.cloud.listStacks(ctx); return err },
-		func() (err error) { servers, err = d.cloud.listServers(ctx); return err },
+		func() (err error) { servers, err = d.cloud.listServers(ctx, ""); return err },
 	)
 	if err != nil {
 		return nil, err
@@ -162,7 +162,7 @@ func (n *snapshot) add(instance string, s *stack) {
 
 // printOf is what of the stack and its servers the lists tell.
 func printOf(s, before *stack, servers map[string]*server) string {
-	parts := []string{s.Status, s.Updated, strings.Join(s.Tags, ",")}
+	parts := []string{s.Status, s.UpdatedTime.String(), strings.Join(s.Tags, ",")}
 	if before != nil && before.tree != nil {
 		for _, id := range before.tree.servers() {
 			if v := servers[id]; v != nil {
@@ -178,7 +178,7 @@ func (d *Driver) look(ctx context.Context, s, before *stack, servers map[string]
 	if before == nil {
 		before = &stack{}
 	}
-	work := s.Updated + s.Status[:strings.Index(s.Status+"_", "_")]
+	work := s.UpdatedTime.String() + s.Status[:strings.Index(s.Status+"_", "_")]
 	steps := []func() error{func() error {
 		found, err := d.cloud.resources(ctx, s.id())
 		if err == nil {
@@ -209,7 +209,7 @@ func (d *Driver) look(ctx context.Context, s, before *stack, servers map[string]
 			if s.ports, err = d.cloud.ports(ctx, s.tree.servers(), own); err != nil {
 				return err
 			}
-			s.bare, err = d.cloud.bare(ctx, s.ports, own)
+			s.bare, err = d.cloud.withoutAddress(ctx, s.ports, own)
 			return err
 		})
 	}
@@ -245,7 +245,7 @@ func (d *Driver) findGroups(ctx context.Context, s *stack) []func() error {
 // findServers takes the tree's servers out of the list. One that isn't in it is asked
 // for, as it may have been made after the list: nothing is dead that was only not seen.
 func (d *Driver) findServers(ctx context.Context, s, before *stack, servers map[string]*server) error {
-	s.servers, s.launched, s.images = map[string]*server{}, map[string]string{}, map[string]string{}
+	s.servers, s.launched, s.images = map[string]*server{}, map[string]time.Time{}, map[string]string{}
 	for _, id := range s.tree.servers() {
 		v := servers[id]
 		if v == nil {
@@ -261,18 +261,18 @@ func (d *Driver) findServers(ctx context.Context, s, before *stack, servers map[
 			s.launched[id] = before.launched[id]
 			continue
 		}
-		if v.image() != "" {
+		if v.Image != "" {
 			continue
 		}
-		for _, x := range v.Volumes {
-			image, known := before.images[x.ID]
+		for _, id := range v.Volumes {
+			image, known := before.images[id]
 			if !known {
 				var err error
-				if image, err = d.cloud.bootImage(ctx, x.ID); err != nil {
+				if image, err = d.cloud.bootImage(ctx, id); err != nil {
 					return err
 				}
 			}
-			s.images[x.ID] = image
+			s.images[id] = image
 		}
 	}
 	return nil
@@ -280,12 +280,12 @@ func (d *Driver) findServers(ctx context.Context, s, before *stack, servers map[
 
 // image is the id of the image that the server runs.
 func (s *stack) image(v *server) string {
-	if id := v.image(); id != "" {
-		return id
+	if v.Image != "" {
+		return v.Image
 	}
-	for _, x := range v.Volumes {
-		if id := s.images[x.ID]; id != "" {
-			return id
+	for _, volume := range v.Volumes {
+		if image := s.images[volume]; image != "" {
+			return image
 		}
 	}
 	return ""

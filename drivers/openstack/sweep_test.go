@@ -25,7 +25,7 @@ func populate(tb testing.TB, cloud *openstacktest.Cloud, instances int) []driver
 		all.Go(func() {
 			want, err := d.Render(sources[i])
 			if err == nil {
-				err = d.Do(tb.Context(), sources[i], plan.Step{Action: plan.Apply, Object: want.Objects[0].Key, From: -1})
+				err = d.Do(tb.Context(), want, plan.Step{Action: plan.Apply, Object: want.Objects[0].Key, From: -1})
 			}
 			if err != nil {
 				tb.Error(err)

@@ -65,7 +65,7 @@ func (w *wiring) unit(n *node, vdu, key string) plan.Unit {
 	v := s.servers[n.Physical]
 	u := plan.Unit{
 		ID: incarnation(s, n.Physical), Key: key, Name: n.Physical, VDU: vdu, Owner: w.object.Key, Kind: typeServer,
-		Generation: w.object.Generation, Created: parseTime(n.Created),
+		Generation: w.object.Generation, Created: n.Created,
 		Deleting: w.object.Deleting || strings.HasPrefix(n.Status, "DELETE_") || s.busy() && n.marked(),
 	}
 	if v == nil {
@@ -74,14 +74,14 @@ func (w *wiring) unit(n *node, vdu, key string) plan.Unit {
 		u.Metadata = w.metadata(n, vdu, &server{})
 		return u
 	}
-	u.Created = parseTime(v.Created)
+	u.Created = v.Created
 	u.Deleting = u.Deleting || v.Task == "deleting"
 	u.Metadata = w.metadata(n, vdu, v)
 	switch v.Status {
 	case "ERROR":
 		u.Dead = "the server is in ERROR"
-		if v.Fault.Message != "" {
-			u.Dead += ": " + short(v.Fault.Message)
+		if v.Fault != "" {
+			u.Dead += ": " + short(v.Fault)
 		}
 	case "DELETED", "SOFT_DELETED":
 		u.Dead = "the server was deleted"
@@ -123,7 +123,7 @@ func incarnation(s *stack, id string) string {
 // metadata is what is shown of the unit in vnfcResourceInfo.metadata.
 func (w *wiring) metadata(n *node, vdu string, v *server) map[string]string {
 	m := map[string]string{
-		"creation_time": n.Created,
+		"creation_time": heatTime(n.Created),
 		"stack_id":      n.stack.String(),
 	}
 	if n.grouped() {
@@ -132,7 +132,7 @@ func (w *wiring) metadata(n *node, vdu string, v *server) map[string]string {
 	} else {
 		m["vdu_idx"] = n.memberName()
 	}
-	for name, value := range map[string]string{"flavor": v.Flavor.Name, "image-" + vdu: w.stack.image(v), "zone": v.Zone} {
+	for name, value := range map[string]string{"flavor": v.Flavor, "image-" + vdu: w.stack.image(v), "zone": v.Zone} {
 		if value != "" {
 			m[name] = value
 		}
@@ -151,7 +151,7 @@ func (w *wiring) address(id string) string {
 			return p.Floating
 		}
 		if fixed == "" && len(p.Fixed) > 0 {
-			fixed = p.Fixed[0].IP
+			fixed = p.Fixed[0].IPAddress
 		}
 	}
 	return fixed
@@ -226,10 +226,8 @@ func (w *wiring) owner(n *node) string {
 		if v == nil {
 			continue
 		}
-		for _, x := range v.Volumes {
-			if x.ID == n.Physical {
-				return w.byServer[id]
-			}
+		if slices.Contains(v.Volumes, n.Physical) {
+			return w.byServer[id]
 		}
 	}
 	if p := w.stack.ports[n.Physical]; p != nil && w.byServer[p.Device] != "" {
@@ -270,7 +268,7 @@ func (w *wiring) links(o *plan.Observed) {
 		r := plan.Resource{Kind: plan.LinkPort, ID: p.ID, Type: typePort, Name: name, Unit: unit,
 			Network: p.Network, External: !own[p.Network], MAC: p.MAC, Floating: p.Floating}
 		for _, f := range p.Fixed {
-			r.Addresses = append(r.Addresses, plan.Address{IP: f.IP, Subnet: f.Subnet})
+			r.Addresses = append(r.Addresses, plan.Address{IP: f.IPAddress, Subnet: f.SubnetID})
 		}
 		told[p.ID] = true
 		o.Resources = append(o.Resources, r)

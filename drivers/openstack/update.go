@@ -74,23 +74,15 @@ func (d *Driver) update(ctx context.Context, r drivers.Rendering, w *work, found
 		return nil
 	}
 	if found.failed() {
-		if err := d.sweep(ctx, r.Source.Instance.ID, p); err != nil {
+		if err := d.deleteForgotten(ctx, r.Source.Instance.ID, p); err != nil {
 			return err
 		}
 	}
 	if err := d.mark(ctx, c.marks); err != nil {
 		return err
 	}
-	err = d.cloud.ask(ctx, request{service: heat, method: method(body), path: p.id().path(), body: send})
+	err = d.cloud.updateStack(ctx, p.id(), send, body.Existing)
 	return d.updated(ctx, w.name, p.id(), err)
-}
-
-// method is PUT, or PATCH where the values of parameters that aren't sent stay.
-func method(body *hot.Body) string {
-	if body.Existing {
-		return http.MethodPatch
-	}
-	return http.MethodPut
 }
 
 func busyWith(found *stackRecord) error {
@@ -107,7 +99,7 @@ func (d *Driver) updated(ctx context.Context, name string, id stackID, err error
 	}
 	now, err := d.cloud.findStack(ctx, id)
 	if now != nil {
-		d.ours.put(now.ID, now.Updated)
+		d.known.put(now.ID, now.UpdatedTime)
 	}
 	return err
 }
@@ -118,10 +110,7 @@ func (d *Driver) mark(ctx context.Context, nodes []*node) error {
 		if n.marked() {
 			continue
 		}
-		err := d.cloud.ask(ctx, request{
-			service: heat, method: http.MethodPatch, path: n.stack.path("resources", n.Name),
-			body: map[string]any{"mark_unhealthy": true, "resource_status_reason": unhealthy},
-		})
+		err := d.cloud.markUnhealthy(ctx, n.stack, n.Name)
 		if is(err, http.StatusNotFound) {
 			continue
 		}
@@ -177,7 +166,7 @@ func (p *present) compare(rendered *hot.Rendered, w *work) *composed {
 			continue
 		}
 		c.marks = append(c.marks, n)
-		if v := p.servers[n.Physical]; v != nil && (v.Status == "ERROR" || v.image() == "") {
+		if v := p.servers[n.Physical]; v != nil && (v.Status == "ERROR" || v.Image == "") {
 			c.broken = append(c.broken, n.Physical)
 		}
 	}
@@ -238,9 +227,9 @@ func (d *Driver) renewInGroups(ctx context.Context, w *work, p *present, c *comp
 			}
 			return false, busyWith(&p.stackRecord)
 		}
-		err = d.cloud.ask(ctx, request{service: heat, method: http.MethodPatch, path: group.path(), body: map[string]any{
+		err = d.cloud.updateStack(ctx, group, stackRequest{
 			"template": body.Template, "files": nonNil(body.Files), "parameters": nonNil(body.Parameters), "timeout_mins": d.minutes(),
-		}})
+		}, true)
 		if is(err, http.StatusNotFound) {
 			return false, d.cloud.asUnavailable(err) // the group went meanwhile, and is looked at again
 		}

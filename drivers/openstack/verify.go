@@ -6,7 +6,13 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"strings"
+	"slices"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/flavors"
+	"github.com/gophercloud/gophercloud/v2/openstack/image/v2/images"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/networks"
+	"github.com/gophercloud/gophercloud/v2/pagination"
 
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/drivers/openstack/hot"
@@ -55,76 +61,94 @@ func (d *Driver) verify(ctx context.Context, r drivers.Rendering, s plan.Step) e
 		}
 		return refused
 	}
-	err = d.cloud.ask(ctx, request{service: heat, method: http.MethodPost, path: []string{"validate"}, body: map[string]any{
+	err = d.cloud.validateTemplate(ctx, stackRequest{
 		"template": body.Template, "files": nonNil(body.Files),
 		"environment": map[string]any{"parameters": nonNil(body.Parameters)},
-	}})
+	})
 	return d.refused(s.Object, err)
 }
 
-// exists asks the service that has such things.
+// exists refuses the fact where the VIM has no such thing.
 func (d *Driver) exists(ctx context.Context, f hot.Fact) error {
-	missing := func() error {
-		return &drivers.RefusedError{Object: f.Where, Reason: fmt.Sprintf("the VIM has no %s %q: name one that exists, or have it made", f.Kind, f.Value)}
-	}
+	found, err := false, error(nil)
 	switch f.Kind {
 	case hot.FactFlavour:
-		return d.flavourExists(ctx, f.Value, missing)
+		found, err = d.cloud.hasFlavour(ctx, f.Value)
 	case hot.FactImage:
-		return d.listed(ctx, glance, f.Value, missing, "images", "images")
+		found, err = d.cloud.hasImage(ctx, f.Value)
 	default:
-		return d.listed(ctx, neutron, f.Value, missing, "networks", "networks")
+		found, err = d.cloud.hasNetwork(ctx, f.Value)
 	}
+	switch {
+	case err != nil:
+		return d.cloud.asUnavailable(err)
+	case !found:
+		return &drivers.RefusedError{Object: f.Where, Reason: fmt.Sprintf("the VIM has no %s %q: name one that exists, or have it made", f.Kind, f.Value)}
+	}
+	return nil
 }
 
-func (d *Driver) flavourExists(ctx context.Context, name string, missing func() error) error {
-	err := d.cloud.get(ctx, nova, nil, "", "flavors", url.PathEscape(name))
+// hasFlavour says whether there is a flavour of the id or the name.
+func (c *cloud) hasFlavour(ctx context.Context, named string) (bool, error) {
+	err := c.call(ctx, nova, func(client *gophercloud.ServiceClient) error {
+		return flavors.Get(ctx, client, url.PathEscape(named)).Err
+	})
 	if !is(err, http.StatusNotFound) {
-		return d.cloud.asUnavailable(err)
+		return err == nil, err
 	}
-	marker := ""
-	for {
-		var page struct {
-			Flavors []struct {
-				ID   string `json:"id"`
-				Name string `json:"name"`
-			} `json:"flavors"`
-			Links []any `json:"flavors_links"`
-		}
-		query := ""
-		if marker != "" {
-			query = url.Values{"marker": {marker}}.Encode()
-		}
-		if err := d.cloud.get(ctx, nova, &page, query, "flavors"); err != nil {
-			return d.cloud.asUnavailable(err)
-		}
-		for _, f := range page.Flavors {
-			if f.Name == name {
-				return nil
-			}
-			marker = f.ID
-		}
-		if len(page.Links) == 0 || len(page.Flavors) == 0 {
-			return missing()
+	// Pages are asked for one by one: see listServers.
+	for opts := (flavors.ListOpts{}); ; {
+		found, more := false, false
+		err := c.call(ctx, nova, func(client *gophercloud.ServiceClient) error {
+			return flavors.ListDetail(client, opts).EachPage(ctx, func(_ context.Context, page pagination.Page) (bool, error) {
+				list, err := flavors.ExtractFlavors(page)
+				if err != nil {
+					return false, err
+				}
+				found = slices.ContainsFunc(list, func(f flavors.Flavor) bool { return f.Name == named })
+				opts.Marker = list[len(list)-1].ID // an empty page doesn't come here
+				next, err := page.NextPageURL()
+				more = next != ""
+				return false, err
+			})
+		})
+		if err != nil || found || !more {
+			return found, err
 		}
 	}
 }
 
-// listed looks for the id, then for the name.
-func (d *Driver) listed(ctx context.Context, s service, name string, missing func() error, list string, path ...string) error {
-	if isID(name) {
-		err := d.cloud.get(ctx, s, nil, "", append(path, name)...)
-		if !is(err, http.StatusNotFound) {
-			return d.cloud.asUnavailable(err)
+// hasImage says whether there is an image of the id or the name.
+func (c *cloud) hasImage(ctx context.Context, named string) (bool, error) {
+	return c.has(ctx, glance, named, func(client *gophercloud.ServiceClient) error {
+		return images.Get(ctx, client, named).Err
+	}, func(client *gophercloud.ServiceClient) pagination.Pager {
+		return images.List(client, images.ListOpts{Name: named})
+	})
+}
+
+// hasNetwork says whether there is a network of the id or the name.
+func (c *cloud) hasNetwork(ctx context.Context, named string) (bool, error) {
+	return c.has(ctx, neutron, named, func(client *gophercloud.ServiceClient) error {
+		return networks.Get(ctx, client, named).Err
+	}, func(client *gophercloud.ServiceClient) pagination.Pager {
+		return networks.List(client, networks.ListOpts{Name: named})
+	})
+}
+
+// has looks for the id, where it may be one, and then for the name.
+func (c *cloud) has(ctx context.Context, s service, named string,
+	get func(*gophercloud.ServiceClient) error, list func(*gophercloud.ServiceClient) pagination.Pager) (found bool, err error) {
+	if isID(named) {
+		if err := c.call(ctx, s, get); !is(err, http.StatusNotFound) {
+			return err == nil, err
 		}
 	}
-	var page map[string]any
-	query := url.Values{"name": {name}}.Encode()
-	if err := d.cloud.get(ctx, s, &page, strings.ReplaceAll(query, "+", "%20"), path...); err != nil {
-		return d.cloud.asUnavailable(err)
-	}
-	if found, _ := page[list].([]any); len(found) > 0 {
-		return nil
-	}
-	return missing()
+	err = c.call(ctx, s, func(client *gophercloud.ServiceClient) error {
+		return list(client).EachPage(ctx, func(context.Context, pagination.Page) (bool, error) {
+			found = true // an empty page doesn't come here
+			return false, nil
+		})
+	})
+	return found, err
 }

@@ -49,7 +49,7 @@ func verified(t *testing.T, vim drivers.VIM) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				err = d.Verify(t.Context(), rendering(t, d, src), plan.Compute(want.Desired, plan.Observed{}, plan.Journal{})...)
+				err = d.Verify(t.Context(), want, plan.Compute(want.Desired, plan.Observed{}, plan.Journal{})...)
 				var refused *drivers.RefusedError
 				switch {
 				case c.lacks == "" && err != nil:
@@ -67,7 +67,7 @@ func verified(t *testing.T, vim drivers.VIM) {
 			t.Fatal(err)
 		}
 		var refused *drivers.RefusedError
-		if err := d.Verify(t.Context(), rendering(t, d, src), plan.Compute(want.Desired, plan.Observed{}, plan.Journal{})...); !errors.As(err, &refused) || !strings.Contains(refused.Reason, "OS::Strange::Thing") {
+		if err := d.Verify(t.Context(), want, plan.Compute(want.Desired, plan.Observed{}, plan.Journal{})...); !errors.As(err, &refused) || !strings.Contains(refused.Reason, "OS::Strange::Thing") {
 			t.Errorf("Verify = %v, want Heat's own refusal", err)
 		}
 	})

@@ -122,7 +122,7 @@ func (d *Driver) lookOnce(ctx context.Context) {
 	if err == nil {
 		moved = movedBetween(last, now)
 		p.snapshot, p.failures = now, 0
-		d.ours.forget(now)
+		d.known.forget(now)
 		for instance, at := range p.done {
 			if at.Before(began) {
 				delete(p.done, instance)

@@ -170,16 +170,16 @@ func begin(t *testing.T, vim drivers.VIM, patience time.Duration) *vnf {
 		defer d.Close()
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
-		src := drivers.Source{Instance: &desired.Instance{ID: v.id}}
+		nothing := drivers.Absent(&desired.Instance{ID: v.id})
 		for ctx.Err() == nil {
-			o, err := d.Observe(ctx, drivers.Rendering{Source: src})
+			o, err := d.Observe(ctx, nothing)
 			if err == nil {
 				next := plan.Next(plan.Compute(plan.Desired{}, o, plan.Journal{}))
 				if len(next) == 0 {
 					return
 				}
 				if next[0].Action != plan.Wait {
-					err = d.Do(ctx, rendering(t, d, src), next...)
+					err = d.Do(ctx, nothing, next...)
 				}
 			}
 			if err != nil {
@@ -198,13 +198,8 @@ func (v *vnf) operate(src drivers.Source, j *plan.Journal) (o plan.Observed, fai
 	v.t.Helper()
 	var last string
 	for deadline := time.Now().Add(v.patience); time.Now().Before(deadline); time.Sleep(v.patience / 3000) {
-		want := plan.Desired{}
+		want := v.render(src)
 		var err error
-		if src.Package != nil {
-			if want, err = v.d.Render(src); err != nil {
-				v.t.Fatal(err)
-			}
-		}
 		if o, err = v.d.Observe(v.t.Context(), want); err != nil {
 			last = err.Error()
 			continue
@@ -227,7 +222,7 @@ func (v *vnf) operate(src drivers.Source, j *plan.Journal) (o plan.Observed, fai
 			j.Hooks = append(j.Hooks, next[0].Object)
 			j.Begun = append(j.Begun, next[0].Object)
 		default:
-			if err := v.d.Do(v.t.Context(), rendering(t, d, src), next...); err != nil {
+			if err := v.d.Do(v.t.Context(), want, next...); err != nil {
 				v.t.Logf("do %v: %v", next, err)
 				last = err.Error()
 			}
@@ -235,6 +230,19 @@ func (v *vnf) operate(src drivers.Source, j *plan.Journal) (o plan.Observed, fai
 	}
 	v.t.Fatalf("gave up after %v: %s", v.patience, last)
 	return o, ""
+}
+
+// render is the rendering of the source, also where nothing should exist.
+func (v *vnf) render(src drivers.Source) drivers.Rendering {
+	v.t.Helper()
+	if src.Package == nil {
+		return drivers.Rendering{Source: src}
+	}
+	want, err := v.d.Render(src)
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	return want
 }
 
 // reach is operate without an operation; nothing may fail.

@@ -4,6 +4,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2/openstack/orchestration/v1/stackresources"
 
 	"github.com/jibe-vnfm/jibe/drivers/openstack/hot"
 )
@@ -13,19 +16,29 @@ type tree struct {
 	all []*node // in the order of their names, the outer before the inner
 }
 
-// node is one resource in its place.
+// node is one resource in its place, with what a snapshot keeps of it.
 type node struct {
-	*resource
-	stack  stackID // that it stands in
-	nested stackID // that it is, if any
-	parent *node   // the resource that is that stack; nil in the top stack
+	Name     string
+	Type     string
+	Physical string // the id of what it stands for, "" before that exists
+	Status   string
+	Reason   string // of the status
+	Created  time.Time
+	stack    stackID // that it stands in
+	nested   stackID // that it is, if any
+	parent   *node   // the resource that is that stack; nil in the top stack
 }
 
-func newTree(top stackID, resources []*resource) *tree {
+func (n *node) inProgress() bool { return strings.HasSuffix(n.Status, inProgress) }
+
+func newTree(top stackID, resources []stackresources.Resource) *tree {
 	t := &tree{}
 	nested := map[string]*node{}
 	for _, r := range resources {
-		n := &node{resource: r, stack: r.link("stack"), nested: r.link("nested")}
+		n := &node{
+			Name: r.Name, Type: r.Type, Physical: r.PhysicalID, Status: r.Status, Reason: r.StatusReason, Created: r.CreationTime,
+			stack: linkedStack(r.Links, "stack"), nested: linkedStack(r.Links, "nested"),
+		}
 		t.all = append(t.all, n)
 		if n.nested.id != "" {
 			nested[n.nested.id] = n

@@ -1,14 +1,74 @@
 package openstack
 
 import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strconv"
 
 	"go.yaml.in/yaml/v3"
 
 	"github.com/jibe-vnfm/jibe/drivers/openstack/hot"
 )
+
+// liveBody is what a stack was made of.
+type liveBody struct {
+	Template   map[string]any
+	Files      map[string]string
+	Parameters map[string]any
+}
+
+// body is what the stack was created or last updated with, as Heat tells it. The typed
+// packages know neither a stack's files nor its environment, and give its template as text
+// that would have to be read again.
+func (c *cloud) body(ctx context.Context, s stackID) (*liveBody, error) {
+	b := &liveBody{}
+	var environment struct {
+		Parameters map[string]any `json:"parameters"`
+	}
+	err := together(
+		func() error { return c.get(ctx, heat, &b.Template, "", s.path("template")...) },
+		func() error { return c.get(ctx, heat, &b.Files, "", s.path("files")...) },
+		func() error { return c.get(ctx, heat, &environment, "", s.path("environment")...) },
+	)
+	if err != nil {
+		return nil, fmt.Errorf("template of stack %s: %w", s.name, err)
+	}
+	b.Parameters = environment.Parameters
+	return b, nil
+}
+
+// hash identifies what a stack is made of, as it stands in its tag. Hidden parameters are
+// left out: Heat doesn't tell them, and a hash would tell of them.
+func (b *liveBody) hash() (string, error) {
+	parameters := nonNil(maps.Clone(b.Parameters))
+	declared, _ := b.Template["parameters"].(map[string]any)
+	for name := range parameters {
+		if schema, _ := declared[name].(map[string]any); schema["hidden"] == true {
+			delete(parameters, name)
+		}
+	}
+	same, err := plain([]any{b.Template, nonNil(b.Files), parameters})
+	if err != nil {
+		return "", err
+	}
+	text, err := json.Marshal(same) // map keys in order
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:8]), err
+}
+
+// plain is the value as JSON has it: what is sent and what Heat tells can then be compared.
+func plain(v any) (any, error) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	var same any
+	return same, json.Unmarshal(text, &same)
+}
 
 // asked is how many VNFCs of the VDU the stack asks for.
 func asked(live *liveBody, def *hot.Definition) int {
