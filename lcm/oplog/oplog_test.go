@@ -542,7 +542,7 @@ func TestEventsCarryNoJournalOfSteps(t *testing.T) {
 	l, _ := newLog(t)
 	born(t, l, newOp("op1", lcm.Scale, "t0", "t1"))
 	_, err := l.Record(t.Context(), "op1", func(op *lcm.Operation, _ *lcm.Instance) error {
-		op.Journal.Issued = []string{"apply:Deployment/amf/vdu1"}
+		op.Journal.Issued = []plan.StepKey{"apply:Deployment/amf/vdu1"}
 		return op.Advance(lcm.Granted, epoch, nil)
 	})
 	must(t, err)
@@ -625,7 +625,7 @@ func TestRacingRecordsLoseNothing(t *testing.T) {
 	for i := range 40 {
 		g.Go(func() {
 			_, err := l.Record(t.Context(), "op1", func(op *lcm.Operation, inst *lcm.Instance) error {
-				op.Journal.Issued = append(op.Journal.Issued, fmt.Sprint(i))
+				op.Journal.Issued = append(op.Journal.Issued, plan.StepKey(fmt.Sprint(i)))
 				inst.Units = append(inst.Units, plan.Unit{ID: fmt.Sprint(i)})
 				if op.State == lcm.Starting {
 					return op.Advance(lcm.Granted, epoch, nil)
