@@ -105,7 +105,7 @@ func TestAnErrorIsKeptThroughRetryAndClearedBySuccess(t *testing.T) {
 		t.Errorf("born: %+v", o)
 	}
 	advance(t, o, t0, lcm.Granted)
-	o.Journal.Issued, o.Journal.Hooks = []string{"apply:x"}, []string{"scale_start"}
+	o.Journal.Issued, o.Journal.Hooks = []plan.StepKey{"apply:x"}, []string{"scale_start"}
 	advance(t, o, t0, lcm.Broke)
 	later := t0.Add(time.Hour)
 	advance(t, o, later, lcm.RetryAsked)
@@ -187,7 +187,7 @@ func TestRollbackIsRefusedWhereNothingCanBeBroughtBack(t *testing.T) {
 		{lcm.Operation{Type: lcm.ScaleToLevel}, true},
 		{lcm.Operation{Type: lcm.Scale, Params: []byte(`{"type":"SCALE_OUT","aspectId":"a"}`)}, true},
 		{lcm.Operation{Type: lcm.Scale, Params: []byte(`{"type":"SCALE_IN","aspectId":"a"}`), Journal: touched}, false},
-		{lcm.Operation{Type: lcm.Scale, Params: []byte(`?`), Journal: plan.Journal{Issued: []string{"scale:x"}}}, false},
+		{lcm.Operation{Type: lcm.Scale, Params: []byte(`?`), Journal: plan.Journal{Issued: []plan.StepKey{"scale:x"}}}, false},
 		{lcm.Operation{Type: lcm.Heal, Journal: touched}, false},
 		{lcm.Operation{Type: lcm.Terminate, Journal: touched}, false},
 		{lcm.Operation{Type: lcm.ChangePackage, NoRollback: "aspect a is scaled in", Journal: touched}, false},

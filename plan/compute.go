@@ -54,29 +54,6 @@ func Compute(d Desired, o Observed, j Journal) []Step {
 // UserData is the hook of a program that computes parameters ([Desired.UserData]).
 const UserData = "user_data"
 
-// HookName is the name of an operation's preamble ("start") or postamble
-// ("end") in the VNFD's Vnflcm interface (SOL001 clause 6.7), or "" for an
-// operation that has none.
-func HookName(operation string, rollback bool, side string) string {
-	base, ok := map[string]string{
-		"INSTANTIATE":     "instantiate",
-		"TERMINATE":       "terminate",
-		"SCALE":           "scale",
-		"SCALE_TO_LEVEL":  "scale_to_level",
-		"HEAL":            "heal",
-		"CHANGE_VNFPKG":   "change_current_package",
-		"CHANGE_EXT_CONN": "change_external_connectivity",
-		"MODIFY_INFO":     "modify_information",
-	}[operation]
-	if !ok {
-		return ""
-	}
-	if rollback {
-		base += "_rollback"
-	}
-	return base + "_" + side
-}
-
 type planner struct {
 	desired  Desired
 	observed Observed
@@ -226,7 +203,7 @@ func (p *planner) doomed(x ObservedObject) string {
 	switch {
 	case p.condemned(x.Key, x.Incarnation):
 		return "condemned"
-	case x.Dead != "" && p.wanted[x.Key] && (!p.journal.IssuedOn(x.Key) || p.issuedAgainst(x.Incarnation)):
+	case x.Dead != "" && p.wanted[x.Key] && (!p.journal.IssuedOn(x.Key) || p.journal.issuedAgainst(x.Incarnation)):
 		return x.Dead
 	case x.Outgrown != "" && p.wanted[x.Key]:
 		return x.Outgrown
@@ -234,19 +211,11 @@ func (p *planner) doomed(x ObservedObject) string {
 	return ""
 }
 
-// issuedAgainst says whether a step of this attempt deletes the incarnation.
-func (p *planner) issuedAgainst(incarnation string) bool {
-	return slices.ContainsFunc(p.journal.Issued, func(step string) bool {
-		step, _, _ = strings.Cut(step, ownedBy)
-		return strings.HasPrefix(step, string(Delete)) && strings.HasSuffix(step, "@"+incarnation)
-	})
-}
-
 // replaced tells of a target of the heal that is gone although no step was
 // issued against it: somebody else was faster, and what lives now was never
 // asked to be healed.
 func (p *planner) replaced(key, incarnation string) (Step, bool) {
-	if !slices.Contains(p.journal.Targets, Target(key, incarnation)) || p.observed.Has(key, incarnation) {
+	if !slices.Contains(p.journal.Targets, TargetOf(key, incarnation)) || p.observed.Has(key, incarnation) {
 		return Step{}, false
 	}
 	why := fmt.Sprintf("incarnation %s was replaced by the VIM itself before the heal reached it", incarnation)

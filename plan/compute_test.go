@@ -51,7 +51,7 @@ func TestStepKeysTellIncarnationsAndNumbersApart(t *testing.T) {
 		{Action: plan.Delete, Object: "Deployment/amf/vdu1", Incarnation: "u2"},
 		{Action: plan.Wait, Object: "Deployment/amf/vdu1"},
 	}
-	seen := map[string]plan.Step{}
+	seen := map[plan.StepKey]plan.Step{}
 	for _, s := range steps {
 		if other, ok := seen[s.Key()]; ok {
 			t.Errorf("%+v and %+v share the key %q", s, other, s.Key())

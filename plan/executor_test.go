@@ -133,7 +133,7 @@ func (e *executor) next(t *rapid.T, o plan.Observed) (batch []plan.Step, failed 
 		}
 		failed = true
 		if strings.Contains(s.Failure, "was replaced") {
-			if e.w.alive(s.Incarnation) || !e.w.taken[s.Incarnation] || e.noted[s.Incarnation] && slices.ContainsFunc(e.j.Issued, func(k string) bool { return strings.Contains(k, "@"+s.Incarnation) }) {
+			if e.w.alive(s.Incarnation) || !e.w.taken[s.Incarnation] || e.noted[s.Incarnation] && slices.ContainsFunc(e.j.Issued, func(k plan.StepKey) bool { return strings.Contains(string(k), "@"+s.Incarnation) }) {
 				t.Fatalf("nobody but this operation replaced %s:\n%s", s.Incarnation, render(steps))
 			}
 		} else if !slices.ContainsFunc(o.Objects, func(x plan.ObservedObject) bool { return x.Key == s.Object && x.Dead != "" }) {
@@ -152,7 +152,7 @@ func (e *executor) mustTell(t *rapid.T, batch []plan.Step) {
 		return
 	}
 	for _, key := range slices.Sorted(maps.Keys(e.d.Condemned)) {
-		if slices.Contains(e.j.Targets, plan.Target(key, e.d.Condemned[key])) && !e.w.alive(e.d.Condemned[key]) {
+		if slices.Contains(e.j.Targets, plan.TargetOf(key, e.d.Condemned[key])) && !e.w.alive(e.d.Condemned[key]) {
 			t.Fatalf("%s was replaced and the plan doesn't tell:\n%s", key, render(batch))
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 )
 
 // An owner that is passive ([ObservedObject.Passive]) leaves all of its units' lives to
@@ -13,16 +12,6 @@ import (
 // graceful is the time that a termination leaves units, as [Step.Object] and in
 // [Journal.Hooks].
 const graceful = "graceful"
-
-// eachUnit stands between the name of a script and the key of the unit that it runs for.
-const eachUnit = "@"
-
-// HookUnit splits the name of a hook that runs for one unit into the script's name and
-// the unit's key; unit is "" for one that runs for the whole VNF.
-func HookUnit(name string) (base, unit string) {
-	base, unit, _ = strings.Cut(name, eachUnit)
-	return base, unit
-}
 
 // busy ends the plan where work on a passive object is under way: what comes of it isn't
 // known, and more work would have to guess. Where the work failed in this attempt, nothing
@@ -57,7 +46,7 @@ func (p *planner) fatal(u *Unit) string {
 		return "condemned"
 	case u.Dead == "" || !p.objects[u.Owner].Passive || !p.wanted[u.Owner] || p.doomed(p.objects[u.Owner]) != "":
 		return ""
-	case p.journal.IssuedOn(u.Key) && !p.issuedAgainst(u.ID):
+	case p.journal.IssuedOn(u.Key) && !p.journal.issuedAgainst(u.ID):
 		return "" // a successor that died as well: that is a failure
 	}
 	return u.Dead
@@ -226,9 +215,9 @@ func (p *planner) coordination(u *Unit) string {
 	name := ""
 	switch {
 	case !p.journal.Rollback && p.desired.CoordinateNew:
-		name = CoordinateNew + eachUnit + u.Key
-	case p.journal.Rollback && p.desired.CoordinateOld && slices.Contains(p.journal.Begun, CoordinateNew+eachUnit+u.Key):
-		name = CoordinateRollback + eachUnit + u.Key
+		name = unitHook(CoordinateNew, u.Key)
+	case p.journal.Rollback && p.desired.CoordinateOld && slices.Contains(p.journal.Begun, unitHook(CoordinateNew, u.Key)):
+		name = unitHook(CoordinateRollback, u.Key)
 	}
 	if slices.Contains(p.journal.Hooks, name) {
 		return ""

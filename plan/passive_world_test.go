@@ -266,7 +266,9 @@ func runOnStack(t *rapid.T, h *heat, from, to plan.Desired) plan.Desired {
 			clean = clean && !failed
 			h.move(failed)
 		}
-		steps := plan.Compute(d, h.observe(t, d), j)
+		o := h.observe(t, d)
+		steps := plan.Compute(d, o, j)
+		passes(t, d, o, j, steps)
 		if len(steps) == 0 {
 			break
 		}

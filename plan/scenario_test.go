@@ -2,7 +2,6 @@ package plan_test
 
 import (
 	"bytes"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,12 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/jibe-vnfm/jibe/plan"
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
-
-var update = flag.Bool("update", false, "rewrite the plans in testdata with what Compute answers now")
 
 // TestPlansReadAsTheScenariosSay runs every file under testdata. Its README
 // describes the format.
@@ -35,15 +31,7 @@ func TestPlansReadAsTheScenariosSay(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%s:%v", file, err)
 			}
-			if *update && !bytes.Equal(got, want) {
-				if err := os.WriteFile(file, got, 0o644); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			if diff := cmp.Diff(string(want), string(got)); diff != "" {
-				t.Errorf("%s: the plans differ; go test ./plan -update rewrites them (-want +got):\n%s", file, diff)
-			}
+			kit.Golden(t, file, got)
 		})
 	}
 }
@@ -233,7 +221,7 @@ func (s *scenario) set(section string, words []word) error {
 		s.observed.Left[words[1].key] = words[1].value
 		return nil
 	case "journal target":
-		s.journal.Targets = append(s.journal.Targets, plan.Target(words[1].key, words[1].value))
+		s.journal.Targets = append(s.journal.Targets, plan.TargetOf(words[1].key, words[1].value))
 		return nil
 	case "journal kept":
 		if s.journal.Kept == nil {
@@ -248,7 +236,7 @@ func (s *scenario) set(section string, words []word) error {
 		s.journal.Begun = append(s.journal.Begun, words[1].key)
 		return nil
 	case "journal issued":
-		s.journal.Issued = append(s.journal.Issued, strings.TrimPrefix(rejoin(words[1:]), " "))
+		s.journal.Issued = append(s.journal.Issued, plan.StepKey(strings.TrimPrefix(rejoin(words[1:]), " ")))
 		return nil
 	}
 	switch section {

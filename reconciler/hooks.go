@@ -95,8 +95,9 @@ func (p *pass) unobservable(ctx context.Context, a *attempt, steps []plan.Step) 
 		default:
 			return steps, true, 0, nil
 		}
-		a.journal.Hooks = append(slices.Clone(a.journal.Hooks), name)
-		if done && slices.Contains(a.journal.Begun, name) || steps[0].Action == plan.Drain || len(a.skipped) > 0 {
+		head := steps[0].Action
+		a.journal, steps = a.journal.Pass(steps)
+		if done && slices.Contains(a.journal.Begun, name) || head == plan.Drain || len(a.skipped) > 0 {
 			if err := p.note(ctx, a); err != nil {
 				return nil, false, 0, err
 			}
@@ -105,7 +106,6 @@ func (p *pass) unobservable(ctx context.Context, a *attempt, steps []plan.Step) 
 			p.Enqueue(p.id) // what is wanted is another since the program has computed it
 			return nil, false, 0, nil
 		}
-		steps = plan.Compute(a.want.Desired, a.seen, a.journal)
 	}
 	return steps, true, 0, nil
 }
@@ -117,8 +117,7 @@ func (p *pass) withoutProgram(ctx context.Context, a *attempt, steps []plan.Step
 		if call != nil || err != nil {
 			return steps, err
 		}
-		a.journal.Hooks = append(slices.Clone(a.journal.Hooks), steps[0].Object)
-		steps = plan.Compute(a.want.Desired, a.seen, a.journal)
+		a.journal, steps = a.journal.Pass(steps)
 	}
 	return steps, nil
 }

@@ -386,8 +386,8 @@ func (p *pass) grant(ctx context.Context, a *attempt, steps []plan.Step) ([]plan
 			return nil, err
 		}
 	}
-	a.journal.Granted = true
-	steps, err := p.withoutProgram(ctx, a, plan.Compute(a.want.Desired, a.seen, a.journal))
+	a.journal, steps = a.journal.Pass(steps)
+	steps, err := p.withoutProgram(ctx, a, steps)
 	if err != nil {
 		return nil, err
 	}

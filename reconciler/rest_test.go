@@ -286,7 +286,7 @@ func TestAHealWhoseTargetTheVIMReplacedNamesTheSuccessor(t *testing.T) {
 	w.cloud.SetAway(errors.New("no route to host"))
 	w.recon.Enqueue(id)
 	op := lcm.Operation{ID: "11111111-0000-4000-8000-000000000001", Instance: id, Type: lcm.Heal, UnitsBefore: []plan.Unit{old}}
-	op.Journal.Targets = []string{plan.Target(old.Key, old.ID)}
+	op.Journal.Targets = []plan.Target{plan.TargetOf(old.Key, old.ID)}
 	inst, err := w.log.Instance(t.Context(), id)
 	if err != nil {
 		t.Fatal(err)

@@ -96,9 +96,9 @@ func TestHealCondemnsWhatIsMeantAndNothingElse(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var targets []string
+		var targets []plan.Target
 		for _, key := range slices.Sorted(maps.Keys(want.condemned)) {
-			targets = append(targets, plan.Target(key, want.condemned[key]))
+			targets = append(targets, plan.TargetOf(key, want.condemned[key]))
 		}
 		if d := cmp.Diff(targets, record.Journal.Targets); d != "" {
 			t.Errorf("%s: targets: %s", body, d)

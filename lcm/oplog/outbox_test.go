@@ -10,6 +10,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/lcm/oplog"
+	"github.com/jibe-vnfm/jibe/plan"
 )
 
 func TestForgettingAnInstanceTellsOfItsProductAndKeepsItsOperations(t *testing.T) {
@@ -37,7 +38,7 @@ func TestEventsCarryNoJournalOfSteps(t *testing.T) {
 	l, _ := newLog(t)
 	born(t, l, newOp("op1", lcm.Scale, "t0", "t1"))
 	_, err := l.Record(t.Context(), "op1", func(op *lcm.Operation, _ *lcm.Instance) error {
-		op.Journal.Issued = []string{"apply:Deployment/amf/vdu1"}
+		op.Journal.Issued = []plan.StepKey{"apply:Deployment/amf/vdu1"}
 		return op.Advance(lcm.Granted, epoch, nil)
 	})
 	must(t, err)

@@ -193,7 +193,7 @@ func TestRacingRecordsLoseNothing(t *testing.T) {
 	for i := range 40 {
 		g.Go(func() {
 			_, err := l.Record(t.Context(), "op1", func(op *lcm.Operation, inst *lcm.Instance) error {
-				op.Journal.Issued = append(op.Journal.Issued, fmt.Sprint(i))
+				op.Journal.Issued = append(op.Journal.Issued, plan.StepKey(fmt.Sprint(i)))
 				inst.Units = append(inst.Units, plan.Unit{ID: fmt.Sprint(i)})
 				if op.State == lcm.Starting {
 					return op.Advance(lcm.Granted, epoch, nil)
