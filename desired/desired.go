@@ -30,7 +30,7 @@ const (
 	DriftReport  = "report"
 )
 
-// HooksSkip is the value of Instance.Hooks that leaves the programs of the package out.
+// HooksSkip is the value of Instance.Hooks that runs no hook of the package.
 const HooksSkip = "skip"
 
 // InstanceFile is the name of the file that makes a directory below instances/
@@ -93,8 +93,8 @@ type Instance struct {
 	ConfigurableProperties map[string]any    `json:"vnfConfigurableProperties,omitempty"`
 	// Drift is DriftCorrect (the default) or DriftReport.
 	Drift string `json:"drift,omitempty"`
-	// Hooks is "" where operations run the programs that the package names for them (an
-	// operation whose programs may not run is refused), or HooksSkip: they run none.
+	// Hooks is "" or HooksSkip. By default operations run the hooks that the package names for
+	// them, and an operation whose hooks may not run is refused. With HooksSkip they run none.
 	Hooks   string `json:"hooks,omitempty"`
 	Suspend bool   `json:"suspend,omitempty"`
 	// Held is the operation that failed on this instance; the next request lifts it.
@@ -116,17 +116,16 @@ type UpdatePolicy struct {
 	BarePods bool `json:"barePods,omitempty"`
 }
 
-// Coordination are the programs of the package that coordinate a change of it with
-// the VNF. A path is one in the package: New is taken from the new package, Old from
-// the package that was.
+// Coordination names the hooks of the package that coordinate a change of it with the VNF. A
+// path is one in the package: New is taken from the new package, Old from the former one.
 type Coordination struct {
 	New string `json:"new,omitempty"`
 	Old string `json:"old,omitempty"`
 	// NewClass and OldClass name the class in a script of the reference's contract.
 	NewClass string `json:"newClass,omitempty"`
 	OldClass string `json:"oldClass,omitempty"`
-	// Params are handed to the programs (vdu_params, external_lb_param); secrets in
-	// them are references.
+	// Params are handed to the hooks (vdu_params, external_lb_param); secrets in them are
+	// references.
 	Params map[string]any `json:"params,omitempty"`
 }
 
@@ -211,7 +210,7 @@ type Repository struct {
 	Branch string `json:"branch,omitempty"`
 	// Tags is a glob over tag names ("v*"): each matching tag is a version.
 	Tags string `json:"tags,omitempty"`
-	// Hooks allows the repository's packages to run their programs.
+	// Hooks allows Jibe to run the hooks of the repository's packages.
 	Hooks bool `json:"hooks,omitempty"`
 }
 
@@ -277,11 +276,12 @@ type Repo interface {
 	Lookup(instance string) (Revision, bool)
 	// List returns every instance at head, by id.
 	List() []Revision
-	// Earlier calls fn with what the instance's file said, the newest first, until it
-	// answers true: in the directory that it has at head, and not without end.
+	// Earlier calls fn with the former contents of the instance's file in its present
+	// directory, the newest first, until fn returns true. It looks at a bounded number of
+	// commits.
 	Earlier(ctx context.Context, instance string, fn func(*Instance) bool) error
-	// Settings returns vims/ and repositories.yaml at head. What instances need counts as
-	// it last was where head has it no more, or broken.
+	// Settings returns vims/ and repositories.yaml at head. A file that instances need counts
+	// as it last was when head has removed or broken it.
 	Settings() (*Settings, error)
 	// FormerSettings are the newest settings in head's history that ok accepts, no older
 	// than those of the commit since ("": however old), or ErrNotFound.
@@ -290,9 +290,9 @@ type Repo interface {
 	Read(ctx context.Context, rev Revision) (*Instance, error)
 	// Files returns the directory's content at rev.
 	Files(ctx context.Context, rev Revision) (Files, error)
-	// WriteVIM changes vims/<name>.yaml with one commit and returns when it is durable.
-	// change is given what the file holds, nil where there is none, and returns what it
-	// shall, nil to remove it; it may run several times.
+	// WriteVIM changes vims/<name>.yaml with one commit and returns when it is durable. change
+	// receives the content of the file, nil where there is none, and returns the new content,
+	// nil to remove the file. It may run several times.
 	WriteVIM(ctx context.Context, name, subject string, trailers []Trailer, change func(now []byte) ([]byte, error)) error
 	// Write makes one commit and returns when it is durable. If Change leaves the
 	// directory as it was, no commit is made and the present revision is returned.
@@ -317,8 +317,8 @@ var (
 	ErrUnavailable = errors.New("desired repository unavailable")
 )
 
-// HeldError is returned for a write to an instance of which git's head isn't obeyed, as
-// only a person can say what it means. Nothing was written.
+// HeldError is returned for a write to an instance that is held as it was: head can mean
+// several things for it, and only a person knows which. Nothing was written.
 type HeldError struct {
 	Instance string
 	// Problem is what is wrong at head.
@@ -329,7 +329,7 @@ func (e *HeldError) Error() string {
 	return fmt.Sprintf("VNF instance %s is held as it was: %s", e.Instance, e.Problem.Error())
 }
 
-// Problem is one thing wrong in a file, for a person to mend.
+// Problem is one reason why a file, or a part of it, is not obeyed. A person repairs it.
 type Problem struct {
 	File    string `json:"file"`
 	Line    int    `json:"line,omitempty"` // from 1; 0 is the whole file

@@ -53,7 +53,7 @@ func set(n *yaml.Node, path []string, value any) error {
 	return nil
 }
 
-// merge is fresh with what old says about the look of it.
+// merge returns the value of fresh in the style of old, with its comments.
 func merge(old, fresh *yaml.Node) *yaml.Node {
 	var d document
 	if sameAny(d.value(old, ""), d.value(fresh, "")) {
@@ -88,7 +88,7 @@ func merge(old, fresh *yaml.Node) *yaml.Node {
 	return old
 }
 
-// instead is fresh in the place of old, with its comments.
+// instead returns fresh with the comments of old, whose place it takes.
 func instead(fresh, old *yaml.Node) *yaml.Node {
 	fresh.HeadComment, fresh.LineComment, fresh.FootComment = old.HeadComment, old.LineComment, old.FootComment
 	return fresh

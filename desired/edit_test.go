@@ -2,25 +2,24 @@ package desired_test
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
 	"go.yaml.in/yaml/v3"
 	"pgregory.net/rapid"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 const someFile = "instances/site-a/amf/vnf.yaml"
 
 // Each testdata/edit/*.txtar holds before, changes (a YAML list of path and
-// value, no value removes) and after. JIBE_UPDATE=1 rewrites after.
+// value, no value removes) and after. "go test -update" rewrites after.
 func TestEditKeepsAPersonsText(t *testing.T) {
 	files, err := filepath.Glob("testdata/edit/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -47,14 +46,10 @@ func TestEditKeepsAPersonsText(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if os.Getenv("JIBE_UPDATE") != "" {
-				ar.Files[2].Data = got
-				if err := os.WriteFile(f, txtar.Format(ar), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if diff := cmp.Diff(string(ar.Files[2].Data), string(got)); diff != "" {
-				t.Error(diff)
+			ar.Files[2].Data = got
+			kit.Golden(t, f, txtar.Format(ar))
+			if !strings.HasSuffix(string(got), "\n") {
+				t.Error("the last line has no end, which an archive would give it")
 			}
 			again, err := desired.Edit(someFile, got, kvs...)
 			if err != nil || string(again) != string(got) {

@@ -14,9 +14,8 @@ import (
 // whether a default is written don't matter; an empty mapping is an absent one.
 func Equal(a, b *Instance) bool { return len(Changed(a, b)) == 0 }
 
-// Changed names the top-level keys of vnf.yaml in which the two differ, in the
-// file's order. nil is an instance of which nothing is known: every key that the
-// other gives differs.
+// Changed names the top-level keys of vnf.yaml in which the two differ, in the file's order.
+// nil stands for an unknown instance, which differs in every key that the other gives.
 func Changed(before, after *Instance) []string {
 	var out []string
 	b, a := withDefaults(before), withDefaults(after)
@@ -47,7 +46,7 @@ func instanceFields() []keyed {
 	return out
 }
 
-// withDefaults is a copy that says what an absent value means.
+// withDefaults returns a copy in which absent values are written out as their defaults.
 func withDefaults(in *Instance) Instance {
 	if in == nil {
 		return Instance{}
@@ -148,7 +147,7 @@ func number(n json.Number) any {
 	return plain(reflect.ValueOf(f))
 }
 
-// empty is what a field is when it isn't given.
+// empty says whether a field has the value that it has when it isn't given.
 func empty(v any) bool {
 	switch v := v.(type) {
 	case nil:

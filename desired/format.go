@@ -12,9 +12,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Format writes a new vnf.yaml: the fields in their order, without comments,
-// without what is absent or a default (but state always stands). What it writes
-// is parsed again before it is returned; the error names what no file may hold.
+// Format writes a new vnf.yaml: the fields in their order, without comments, and without
+// fields that are absent or have their default (state is always written). It parses the result
+// before it returns it; the error names content that no file may hold.
 func Format(in *Instance) ([]byte, error) {
 	if in == nil {
 		return nil, fmt.Errorf("format %s: no instance", InstanceFile)
@@ -166,8 +166,8 @@ func textNode(s string) *yaml.Node {
 	return n
 }
 
-// plainWord says whether s can't be read as anything but text. For what is most
-// text, it spares an encoder, which costs as much as parsing a whole file.
+// plainWord says whether s can only be read as text. Most text is of that kind, and an encoder
+// would cost as much as parsing a whole file.
 func plainWord(s string) bool {
 	for i, r := range []byte(s) {
 		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'

@@ -266,7 +266,7 @@ func (d *document) placement(n *yaml.Node) map[string]string {
 	return out
 }
 
-// list reads a list, telling read where each entry stands.
+// list calls read for each entry of a list, with the path at which it stands.
 func (d *document) list(n *yaml.Node, where string, read func(where string, v *yaml.Node)) {
 	i := 0
 	d.items(n, where, func(v *yaml.Node) {

@@ -3,7 +3,6 @@ package desired_test
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path"
 	"path/filepath"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 // parse reads any file of the desired repository by its name.
@@ -28,7 +28,7 @@ func parse(file string, data []byte) (any, error) {
 }
 
 // Each testdata/invalid/*.txtar holds a bad file and the error that it gets.
-// JIBE_UPDATE=1 rewrites the error.
+// "go test -update" rewrites the error.
 func TestABadFileIsRefusedWithFileLineKeyAndRemedy(t *testing.T) {
 	goldens, err := filepath.Glob("testdata/invalid/*.txtar")
 	if err != nil || len(goldens) == 0 {
@@ -52,22 +52,15 @@ func TestABadFileIsRefusedWithFileLineKeyAndRemedy(t *testing.T) {
 			}
 			for _, p := range invalid.Problems {
 				if p.File != bad.Name || p.Remedy == "" || p.Line < 0 || p.Line > 1+strings.Count(string(bad.Data), "\n") {
-					t.Errorf("not enough to mend it: %+v", p)
+					t.Errorf("not enough to repair it: %+v", p)
 				}
 			}
 			if strings.Contains(err.Error(), "hunter2") {
 				t.Errorf("the secret is shown: %v", err)
 			}
 			got := err.Error() + "\n"
-			if os.Getenv("JIBE_UPDATE") != "" {
-				ar.Files = []txtar.File{bad, {Name: "error", Data: []byte(got)}}
-				if err := os.WriteFile(g, txtar.Format(ar), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if diff := cmp.Diff(string(ar.Files[1].Data), got); diff != "" {
-				t.Error(diff)
-			}
+			ar.Files = []txtar.File{bad, {Name: "error", Data: []byte(got)}}
+			kit.Golden(t, g, txtar.Format(ar))
 		})
 	}
 }

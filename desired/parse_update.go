@@ -38,16 +38,16 @@ func (d *document) coordination(n *yaml.Node, to *Coordination) {
 	d.mapping(n, where, str("new", &to.New), str("old", &to.Old), str("newClass", &to.NewClass), str("oldClass", &to.OldClass),
 		field{"params", func(_, v *yaml.Node) {
 			to.Params = d.object(v, where+".params")
-			d.hidden(v, where+".params")
+			d.secretsAsReferences(v, where+".params")
 		}})
 }
 
-// hidden refuses secrets in clear at any depth.
-func (d *document) hidden(n *yaml.Node, where string) {
+// secretsAsReferences refuses secrets in clear at any depth.
+func (d *document) secretsAsReferences(n *yaml.Node, where string) {
 	d.references(n, where)
 	for i, v := range n.Content {
 		if n.Kind == yaml.SequenceNode || i%2 == 1 {
-			d.hidden(v, where)
+			d.secretsAsReferences(v, where)
 		}
 	}
 }

@@ -94,7 +94,7 @@ func (d *document) root(data []byte) *yaml.Node {
 func inWords(e *safeyaml.Error) (message, remedy string) {
 	switch e.Fault {
 	case safeyaml.Syntax:
-		return "not YAML: " + e.Value, "mend the YAML syntax near this line"
+		return "not YAML: " + e.Value, "repair the YAML syntax near this line"
 	case safeyaml.PlainDocument:
 		return "the file holds several YAML documents", "keep one document a file: remove the \"---\" and what follows it"
 	case safeyaml.Depth:

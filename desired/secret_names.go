@@ -6,13 +6,13 @@ import (
 	"unicode"
 )
 
-// SecretNames is the one rule that tells names of secrets from others: what has such a
-// name never stands in git in clear, and is never shown. The zero value knows what is
-// usual; [SecretNames.With] adds what a VNFD declares.
+// SecretNames is the one rule that distinguishes names of secrets from others. The value under
+// such a name never stands in git in clear and is never shown. The zero value knows the usual
+// names; [SecretNames.With] adds those that a VNFD declares.
 //
-// A name counts word by word, however it is spelled (apiKey, api-key, API_KEY,
-// APIKey), and by its last word where that says what of the secret it is: a
-// passwordPolicy, a tokenUrl or a secretName is none, and neither is a publicKey.
+// A name counts word by word, however it is spelled (apiKey, api-key, API_KEY, APIKey). Its
+// last word may say that it only describes a secret: passwordPolicy, tokenUrl and secretName
+// are no secrets, and neither is publicKey.
 type SecretNames struct {
 	declared map[string]bool // words, joined by a blank
 }
@@ -34,7 +34,7 @@ func (n SecretNames) With(names ...string) SecretNames {
 	return SecretNames{declared: all}
 }
 
-// Match says whether what has this name is a secret.
+// Match says whether the value under this name is a secret.
 func (n SecretNames) Match(name string) bool {
 	words := wordsOf(name)
 	if len(words) == 0 {
@@ -96,7 +96,8 @@ func hasSecretKey(words []string) bool {
 	return false
 }
 
-// identified are the words behind which an identifier tells which one, not what it is.
+// identified are the words behind which "id" and the like name one of several secrets, not the
+// secret itself.
 func identified() []string { return []string{"credential", "credentials", "key", "account"} }
 
 // isSecretWord also finds the word at the end of what is written without a joint
@@ -127,7 +128,7 @@ func isPart(word string) bool {
 	return false
 }
 
-// isAbout says whether what ends in the word tells of a secret, but not the secret.
+// isAbout says whether a name with this last word describes a secret without being one.
 func isAbout(word string) bool {
 	switch strings.TrimSuffix(word, "s") {
 	case "url", "uri", "endpoint", "path", "name", "namespace", "file", "filename", "folder", "dir", "directory", "ref", "reference", "mount", "volume",

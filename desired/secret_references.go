@@ -36,9 +36,9 @@ type Reference struct {
 	Ref   string
 }
 
-// References are the references to secrets that somebody may resolve, for a VIM or for a
-// program of a package: those in the instance's own connections, in its params, and in what
-// coordination scripts are told. They are in the order of their fields.
+// References returns the references to secrets that somebody may resolve, for a VIM or for a
+// hook: those in the instance's own connections, in its params, and in the params of its
+// coordination hooks. They are in the order of their fields.
 func (in *Instance) References() []Reference {
 	var out []Reference
 	for _, name := range slices.Sorted(maps.Keys(in.VIMConnections)) {

@@ -96,10 +96,9 @@ func decode64(s string) (string, bool) {
 	return string(b), err == nil
 }
 
-// Strip returns a deep copy of a JSON-like value without what is secret in it: entries
-// whose names count and all that is below these, values that are secrets whatever their
-// name is, and references to secrets. It is what records, notifications and the API may
-// show.
+// Strip returns a deep copy of a JSON-like value without its secrets: entries with secret
+// names and everything below them, values that are secrets whatever their name is, and
+// references to secrets. Records, notifications and the API may show the result.
 func (n SecretNames) Strip(v any) any {
 	switch v := v.(type) {
 	case map[string]any:

@@ -9,8 +9,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Secrets returns what of the instance is secret by the rule, references among them, with
-// paths as in vnf.yaml. nil has none.
+// Secrets returns the secrets of the instance, references among them, with paths as in
+// vnf.yaml. nil has none.
 func (in *Instance) Secrets(names SecretNames) []Secret {
 	if in == nil {
 		return nil
@@ -37,10 +37,10 @@ func (in *Instance) Secrets(names SecretNames) []Secret {
 	return found
 }
 
-// Exposed returns one problem for each secret that after has in clear, at its line in
-// text, the file that after was read of: in added those that before doesn't have, which
-// no push may bring, in left those that stood there before and are out of the bag
-// already. before may be nil. Neither tells a value.
+// Exposed returns one problem for each secret that stands in clear in after, with its line in
+// text, the file that after was read from. added are secrets that before doesn't have; no push
+// may bring them. left are those that stood there before, and have been seen already. before
+// may be nil. No problem quotes a value.
 func Exposed(file string, text []byte, before, after *Instance, names SecretNames) (added, left []*Problem) {
 	was := map[[2]string]bool{}
 	for _, s := range before.Secrets(names) {
@@ -68,8 +68,8 @@ func Exposed(file string, text []byte, before, after *Instance, names SecretName
 	return added, left
 }
 
-// identity tells a secret from others wherever it stands: a list that got an entry more,
-// or a mapping that was moved, exposes nothing new.
+// identity is equal for the same secret at two places, so that a longer list or a moved
+// mapping exposes nothing new.
 func (s Secret) identity() [2]string {
 	for i := len(s.Path) - 1; i >= 0; i-- {
 		if _, err := strconv.Atoi(s.Path[i]); err != nil {

@@ -8,10 +8,9 @@ import (
 	"strings"
 )
 
-// VIMsOf are the names of the files under vims/ at which the instance runs, or would: the
-// one that it names, else the default, and those at which VDUs of it are placed. What
-// stands in its own vimConnectionInfo needs no file. A name that s doesn't have is among
-// them all the same.
+// VIMsOf names the files under vims/ at which the instance runs, or would: the VIM that it
+// names, else the default, and those at which its VDUs are placed. A connection in its own
+// vimConnectionInfo needs no file. Names that s doesn't have are included.
 func (s *Settings) VIMsOf(in *Instance) []string {
 	var names []string
 	add := func(name string) {
@@ -41,8 +40,8 @@ func (s *Settings) DefaultVIM() string {
 	return ""
 }
 
-// Without are the VIMs and the package repositories, by name and in order, that s has and
-// next has no more.
+// Without returns the VIMs and package repositories, by name and in order, that s has and next
+// lacks.
 func (s *Settings) Without(next *Settings) (vims []string, repositories []Repository) {
 	for _, name := range slices.Sorted(maps.Keys(s.VIMs)) {
 		if next.VIMs[name] == nil {
@@ -69,14 +68,14 @@ func (u Users) Add(dir string, names ...string) {
 	}
 }
 
-// NeededVIM is the problem of a VIM whose file would go, or has gone, although instances
-// run there; nil where none does.
+// NeededVIM returns the problem of removing a VIM's file while instances run there, nil where
+// none does.
 func (u Users) NeededVIM(name string) *Problem {
 	return u.needed(name, VIMFile(name), "run at VIM "+name, "terminate them first, or in the same push; or leave the file")
 }
 
-// NeededRepository is the problem of a package repository whose entry would go, or has
-// gone, although instances run packages that no other has; nil where none does.
+// NeededRepository returns the problem of removing a package repository while instances run
+// packages that no other repository has, nil where none does.
 func (u Users) NeededRepository(name string) *Problem {
 	return u.needed(name, RepositoriesFile, "run packages that repository "+name+" alone has",
 		"terminate them first, or in the same push; or leave the entry, or give another one that has the packages")

@@ -187,9 +187,9 @@ func endpointForm(endpoint string) string {
 	return u.String()
 }
 
-// OfKubeconfig says what of a connection only a kubeconfig has, and what to do about it; ""
-// where nothing is. It would be passed over, and whoever gave it would believe that Jibe
-// runs the commands and reads the files that it names.
+// OfKubeconfig says which part of a connection only a kubeconfig may have, and what to do
+// about it; "" for none. Such a part would be ignored, while whoever gave it believes that
+// Jibe runs the commands and reads the files that it names.
 func (c VIMConnection) OfKubeconfig() (found, remedy string) {
 	if t, _ := NormalVIMType(c.VimType); t != VIMKubernetes {
 		return "", ""

@@ -56,9 +56,9 @@ func (d *document) completeClouds(n *yaml.Node, v *VIM) {
 	}
 }
 
-// Gap says what a connection to OpenStack lacks, or in what it contradicts itself, and
-// what to do about it; "" where nothing does, and for other types of VIM. Which keys of
-// interfaceInfo and accessInfo there are is told in package desired/secret.
+// Gap says what a connection to OpenStack lacks, or where it contradicts itself, and what to
+// do about it; "" for a complete one and for other types of VIM. Package desired/secret
+// documents the keys of interfaceInfo and accessInfo.
 func (c VIMConnection) Gap() (gap, remedy string) {
 	if t, _ := NormalVIMType(c.VimType); t != VIMOpenStack {
 		return "", ""

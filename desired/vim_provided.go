@@ -31,13 +31,14 @@ type providedCredentials struct {
 	ClientKey  string `yaml:"clientKey,omitempty"`
 }
 
-// ErrVIMTaken is returned for a VIM's file that isn't the instance's who would write it.
+// ErrVIMTaken is returned where the file of the VIM belongs to somebody else than the
+// instance.
 var ErrVIMTaken = errors.New("the name is taken")
 
-// ProvideVIM is the text of the file of a Kubernetes cluster that is a VNF instance, as the
-// instance provides it: of what stands there now, its id and whether it is the default are
-// kept. now is nil where there is no such file. A file of somebody else's is refused with
-// [ErrVIMTaken], a connection that is none with an [*InvalidError].
+// ProvideVIM returns the file of a Kubernetes cluster that is a VNF instance, as the instance
+// provides it. It keeps the id and the default of now, the present file, nil where there is
+// none. It refuses to replace another owner's file with [ErrVIMTaken], and an unusable
+// connection with an [*InvalidError].
 func ProvideVIM(v *VIM, now []byte) ([]byte, error) {
 	text := providedText{Type: "kubernetes", Instance: v.Instance, Endpoint: v.Endpoint, CACert: v.CACert,
 		Credentials: providedCredentials{v.Credentials.Token, v.Credentials.ClientCert, v.Credentials.ClientKey}}

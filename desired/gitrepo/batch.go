@@ -11,8 +11,8 @@ import (
 	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
-// batch turns writes into commits on top of one head, without moving the ref.
-// Nothing is kept of a batch whose ref didn't move but its folders, by content.
+// batch turns writes into commits on top of one head, without moving the ref. If the ref
+// doesn't move in the end, only the folders that it has loaded are kept, by content.
 type batch struct {
 	*git.TreeEditor
 	r      *Repo
@@ -41,8 +41,8 @@ func (r *Repo) newBatch(ctx context.Context, reuse git.Folders) *batch {
 	}
 }
 
-// editTrees edits the trees below root. Trees that can't be read refuse all writes, as
-// none of them is to blame.
+// editTrees edits the trees below root. A tree that can't be read refuses the whole batch, as
+// no single write is to blame.
 func (r *Reader) editTrees(ctx context.Context, root string, reuse git.Folders, pack *git.Pack) *git.TreeEditor {
 	return git.NewTreeEditor(func(dir, hash string) (*git.Tree, error) {
 		t, err := r.tree(ctx, hash)
@@ -65,7 +65,8 @@ func (b *batch) lookup(id string) (*slot, bool) {
 	return s, ok
 }
 
-// heldBack is why nothing is written to an instance: its directory isn't its own at head.
+// heldBack returns the problem for which nothing is written to an instance: at head its
+// directory isn't its own. nil where there is none.
 func (b *batch) heldBack(id string) *desired.Problem {
 	b.r.mu.RLock()
 	defer b.r.mu.RUnlock()
@@ -329,7 +330,7 @@ func (b *batch) addFolder(folders map[string][]git.Entry, at string) string {
 	return hash
 }
 
-// keep gives the readers what the batch made: what was just written is read next.
+// keep puts what the batch made into the readers' cache: what was just written is read next.
 func (b *batch) keep() {
 	for _, o := range b.fresh {
 		b.r.objects.Keep(o.hash, o.Object)

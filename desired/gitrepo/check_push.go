@@ -16,23 +16,23 @@ import (
 // saying so.
 const DefaultMaxTerminations = 10
 
-// PushPolicy is what CheckPush goes by.
+// PushPolicy is what [Reader.CheckPush] judges by.
 type PushPolicy struct {
 	// MaxTerminations may go without the push option terminate=<count>; 0 is
 	// DefaultMaxTerminations.
 	MaxTerminations int
 	// Options are the push's, see PushOptions.
 	Options []string
-	// Lookup finds the directory of an instance at the old head, where a server
-	// that knows all of them can be asked. nil: git is asked, which is slower.
+	// Lookup finds the directory of an instance at the old head. A server that knows all
+	// instances sets it; nil asks git, which is slower.
 	Lookup func(id string) (dir string, ok bool)
 }
 
-// CheckPush says what of a push is refused for reasons that stand in git alone:
-// files that can't be parsed, duplicate ids, moved directories without an id,
-// links and submodules, oversized files, too many terminations, secrets in clear
-// that weren't there before, and refs that are Jibe's own. Other branches and tags pass. An error means that the push
-// couldn't be checked, and must be refused too.
+// CheckPush returns the reasons in git alone for which a push is refused: files that can't be
+// parsed, duplicate ids, moved directories without an id, links and submodules, oversized
+// files, too many terminations, secrets in clear that weren't there before, and refs that are
+// Jibe's own. Other branches and tags pass. An error means that the push couldn't be checked,
+// and must be refused too.
 func (r *Reader) CheckPush(ctx context.Context, updates []RefUpdate, policy PushPolicy) ([]*desired.Problem, error) {
 	var out []*desired.Problem
 	for _, u := range updates {
@@ -308,8 +308,8 @@ func nested(dir string, others map[string]bool) bool {
 	return false
 }
 
-// checkSecrets refuses secrets in clear that the push brings. It knows the names that are
-// usual; those that a VNFD declares are known to a server.
+// checkSecrets refuses secrets in clear that the push brings. It knows the usual names; only a
+// server knows those that a VNFD declares.
 func (r *Reader) checkSecrets(ctx context.Context, changes []Change) ([]*desired.Problem, error) {
 	var out []*desired.Problem
 	for _, c := range changes {

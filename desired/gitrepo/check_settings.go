@@ -8,9 +8,9 @@ import (
 	"github.com/jibe-vnfm/jibe/desired"
 )
 
-// checkNeeds refuses to take away a VIM at which instances run that stay, and all package
-// repositories while any VNF is instantiated. Which of several repositories is needed only
-// who knows their packages can tell.
+// checkNeeds refuses to remove a VIM at which instances run that stay, and all package
+// repositories while any VNF is instantiated. Whether one of several repositories is needed
+// depends on their packages, which git alone doesn't know.
 func (r *Reader) checkNeeds(ctx context.Context, u RefUpdate, changes []Change) ([]*desired.Problem, error) {
 	oldRoot, err := r.rootOf(ctx, u.Old)
 	if err != nil {

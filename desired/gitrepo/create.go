@@ -33,8 +33,8 @@ func repositoryConfig() [][2]string {
 		{"receive.maxInputSize", "268435456"},
 		{"http.receivepack", "true"},
 		{"uploadpack.allowFilter", "true"},
-		{"uploadpack.hideRefs", "refs/jibe/upstream"}, // what was fetched is no part of a backup; pins are
-		{"transfer.hideRefs", "refs/jibe/proposed"},   // nor what was only proposed
+		{"uploadpack.hideRefs", "refs/jibe/upstream"}, // a backup needs the pins only
+		{"transfer.hideRefs", "refs/jibe/proposed"},   // likewise
 		{"pack.threads", "1"},
 		{"pack.writeReverseIndex", "false"},
 		{"repack.writeBitmaps", "false"},
@@ -194,8 +194,8 @@ func clearLeftovers(dir string) error {
 	return nil
 }
 
-// bornFile says that the branch once had a commit. Without it an absent branch
-// is a fresh repository; with it, a damaged one.
+// bornFile exists once the branch has had a commit. Without it an absent branch means a fresh
+// repository; with it, a damaged one.
 func bornFile(dir string) string { return filepath.Join(ownDir(dir), "born") }
 
 func markBorn(dir string) error {

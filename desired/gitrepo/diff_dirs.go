@@ -28,8 +28,8 @@ type pairNode struct {
 	file          git.Entry // vnf.yaml after
 	files         bool      // a file that could be meant as an instance's differs
 	subs          []namedPair
-	// Of what is below, once it was counted: how many instances' directories differ,
-	// and how deep they nest.
+	// many and height are set once the pair was counted: how many instances' directories
+	// differ below it, and how deep they nest.
 	counted      bool
 	many, height int
 }
@@ -46,11 +46,11 @@ const maxChanged = 1_000_000
 // errUnfolds is returned for a change of more directories than a reader should walk.
 var errUnfolds = errors.New("unfolds to too much")
 
-// diffDirs finds the instances' directories that differ between two root trees, in the
-// order of their paths. It reads only trees that differ, each once however often it
-// stands there, and unfolds what they make only where instances are and when it is
-// known how many. limit bounds their number; 0 is no bound, for what the branch has
-// already: it was held against the bound when it came.
+// diffDirs finds the instances' directories that differ between two root trees, in the order
+// of their paths. It reads only trees that differ, each once, however often it stands there.
+// It unfolds them into directories only where instances are, and only after it knows how many.
+// limit bounds their number. 0 is no bound, for commits that the branch has already: the bound
+// was applied when they came.
 func (r *Reader) diffDirs(ctx context.Context, oldRoot, newRoot string, limit int) ([]dirChange, error) {
 	oldTop, err := r.instancesTree(ctx, oldRoot)
 	if err != nil {

@@ -52,13 +52,13 @@ func looksDesired(dir string) bool {
 	return false
 }
 
-// Draft is a push that nobody has made: the files of a clone as they stand, or a branch as
-// it would be once merged, as a commit that is in a folder of its own. The clone, its index
-// and its objects stay as they are. It is read as any commit is.
+// Draft is a push that nobody has made: a commit of the files of a clone as they stand, or of
+// a branch as it would be once merged. It is in a folder of its own: the clone, its index and
+// its objects stay as they are. It is read as any commit is.
 type Draft struct {
 	*Reader
-	// Update is what the push would be. Its Old is "" where the clone doesn't tell what it
-	// is based on: then all of New is new, and what it would move or end can't be told.
+	// Update is what the push would be. Its Old is "" where the clone doesn't know what it is
+	// based on. Then all of New is new, and nobody can say what it would move or end.
 	Update RefUpdate
 	// Behind says that the branch has commits which the clone's files aren't based on: git
 	// would refuse the push and ask to fetch first.
@@ -140,8 +140,8 @@ func (d *Draft) make(ctx context.Context, root, head, commit string) error {
 // draftBranch is the branch that stands for the desired one in a draft.
 const draftBranch = "main"
 
-// files is the tree of the clone's files, and the commit that a push of them would be held
-// against: the newest of the branch that they are based on.
+// files returns the tree of the clone's files, and the commit that a push of them is compared
+// with: the newest one of the branch that they are based on.
 func (d *Draft) files(ctx context.Context, clone *draftClone, trunk string) (old, tree string, err error) {
 	at, err := clone.commit(ctx, "HEAD")
 	if err != nil {
@@ -155,7 +155,7 @@ func (d *Draft) files(ctx context.Context, clone *draftClone, trunk string) (old
 		d.Behind = d.Behind || base != trunk
 		old = base
 	}
-	// What stands in the clone's index is known to git by its size and times, and isn't read.
+	// Git knows what stands in the clone's index by its size and times, and doesn't read it.
 	index, err := clone.Run(ctx, "rev-parse", "--path-format=absolute", "--git-path", "index")
 	if err != nil {
 		return "", "", err
@@ -199,7 +199,7 @@ func (g *draftClone) mergeBase(ctx context.Context, a, b string) (string, error)
 	return strings.TrimSpace(out), err
 }
 
-// trunk is the desired branch as far as the clone knows it: the server's head, else where
+// trunk returns the desired branch as far as the clone knows it: the server's head, else where
 // its origin stood when it was fetched; "" where it knows neither.
 func (g *draftClone) trunk(ctx context.Context, head string) (string, error) {
 	names := []string{"refs/remotes/origin/HEAD", "refs/remotes/origin/main"}
@@ -214,9 +214,9 @@ func (g *draftClone) trunk(ctx context.Context, head string) (string, error) {
 	return "", nil
 }
 
-// merged is the tree that a branch or commit would make if it were merged into the trunk,
-// and what it is to be held against there. A commit that is part of the trunk leads back to
-// its own tree; where there is no trunk, all of its tree counts.
+// merged returns the tree that a branch or commit would make if it were merged into the trunk,
+// and the commit there that it is compared with. For a commit that is part of the trunk that
+// is its own tree. Without a trunk, all of its tree counts.
 func (g *draftClone) merged(ctx context.Context, name, trunk string) (old, tree string, err error) {
 	at, err := g.commit(ctx, name)
 	if err == nil && at == "" {
@@ -264,5 +264,5 @@ func copyFile(from, to string) error {
 	if err != nil {
 		return err
 	}
-	return os.Chtimes(to, st.ModTime(), st.ModTime()) // by which git tells what it must read again
+	return os.Chtimes(to, st.ModTime(), st.ModTime()) // git goes by them to find what it must read again
 }

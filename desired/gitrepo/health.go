@@ -10,7 +10,7 @@ import (
 	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
-// healthKind is what of the repository is well or not.
+// healthKind is a part of the repository that is well or not.
 type healthKind int
 
 const (
@@ -27,8 +27,8 @@ type healthError struct {
 func (e *healthError) Error() string { return e.err.Error() }
 func (e *healthError) Unwrap() error { return e.err }
 
-// Health is nil when the branch is followed; else why it isn't. What was read
-// last stands meanwhile.
+// Health is nil while the branch is followed, else the reason why it isn't. Meanwhile the
+// state that was read last stands.
 func (r *Repo) Health() error {
 	r.mu.RLock()
 	defer r.mu.RUnlock()

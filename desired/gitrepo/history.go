@@ -64,9 +64,10 @@ func (r *Repo) Earlier(ctx context.Context, instance string, fn func(*desired.In
 	return nil
 }
 
-// FormerSettings are the newest settings in head's history that ok accepts, no older than
-// those of the commit since ("": however old): what is no more can be taken down by them.
-// Files that can't be parsed are passed over. There may be none: desired.ErrNotFound.
+// FormerSettings returns the newest settings in head's history that ok accepts, no older than
+// those of the commit since ("": however old): by them an instance at a removed VIM can be
+// taken down. It passes over files that can't be parsed. Where ok accepts none, it returns
+// desired.ErrNotFound.
 func (r *Repo) FormerSettings(ctx context.Context, since string, ok func(*desired.Settings) bool) (*desired.Settings, error) {
 	var found *desired.Settings
 	tried := map[string]bool{}
@@ -165,9 +166,9 @@ func (r *Repo) FindTrailer(ctx context.Context, since, key, value string) (strin
 // a directory. Whoever sees a revision sees it soon after it was made.
 const maxAuthorSearch = 1000
 
-// Author is who brought the directory to its state at rev, as git writes people:
-// the author of the last commit, along the first parents, that changed it. rev's
-// own commit may be a later one, of somebody else, that came with the same push.
+// Author returns the person who brought the directory to its state at rev, as git writes
+// people: the author of the last commit, along the first parents, that changed it. rev's own
+// commit may be a later one, of somebody else, that came with the same push.
 func (r *Reader) Author(ctx context.Context, rev desired.Revision) (string, error) {
 	c, err := r.commit(ctx, rev.Commit)
 	if err != nil {

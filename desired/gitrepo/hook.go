@@ -69,9 +69,9 @@ func OpenQuarantine(ctx context.Context, branch string) (*Reader, error) {
 	return newReader(runner, branch, 16<<20), nil
 }
 
-// Overtaken says whether the ref has moved since the pusher was told where it stands:
-// git will refuse the update then, whatever a hook says, and what holds it against the
-// ref as it is now can find in it what nobody has pushed.
+// Overtaken says whether the ref has moved since the pusher learned where it stands. Git will
+// refuse the update then, whatever a hook says. A hook that compares it with the present ref
+// may find changes that nobody has pushed.
 func (r *Reader) Overtaken(u RefUpdate) (bool, error) {
 	now, err := git.ReadRef(r.git.Dir, u.Ref)
 	return err == nil && now != u.Old, err

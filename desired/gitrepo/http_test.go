@@ -13,9 +13,9 @@ import (
 func TestAPushThatBreaksOffHalfWayLeavesNothingRunning(t *testing.T) {
 	r := withHook(t)
 	ended := make(chan struct{}, 1)
-	runner := r.HTTPHandler()
+	handler := r.HTTPHandler()
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		runner.ServeHTTP(w, req)
+		handler.ServeHTTP(w, req)
 		ended <- struct{}{}
 	}))
 	t.Cleanup(srv.CloseClientConnections)

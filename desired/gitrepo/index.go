@@ -12,18 +12,19 @@ import (
 	"github.com/jibe-vnfm/jibe/desired"
 )
 
-// slot is what stands in one directory. It is immutable.
+// slot is one directory and the instance in it. It is immutable.
 type slot struct {
 	rev  desired.Revision // Instance "" where no content could ever be parsed
 	name string           // of the VNF
-	// problems say why the directory's content isn't rev's: rev is then the last
-	// good revision.
+	// problems are set where the directory's content isn't obeyed: rev is then the last good
+	// revision.
 	problems []*desired.Problem
 	// lost says that the directory has lost the id of what runs; a person may accept that.
 	lost bool
-	// exposed are the secrets that stand in the file in clear. It is obeyed all the same.
+	// exposed are the secrets that stand in the file in clear. The file is obeyed
+	// nevertheless.
 	exposed []*desired.Problem
-	// stray says that the problems are of no matter unless rev is an instance, see misnamed.
+	// stray says that the problems don't matter unless rev is an instance, see misnamed.
 	stray bool
 }
 
@@ -31,19 +32,19 @@ type slot struct {
 // while it is changed.
 type index struct {
 	byDir map[string]*slot
-	// byID has what is obeyed for each id.
+	// byID has the obeyed slot for each id.
 	byID map[string]*slot
 	// rivals are the directories that claim one id, in order, where they are several or
 	// the id is held.
 	rivals map[string][]string
 	bad    map[string]*slot // those with problems, or secrets in clear
-	// held are the instances whose last good revision stands although no directory has
-	// it any more, by id. A person decides what becomes of them.
+	// held are the instances whose last good revision stands, by id, although no directory has
+	// it any more. A person decides what becomes of them.
 	held   map[string]*hold
 	byName map[string]map[string]struct{} // name -> directories
 }
 
-// hold is why an instance stands as it was.
+// hold keeps an instance as it was.
 type hold struct {
 	slot
 	// by is the directory to which it was moved without its id; "" where several
@@ -107,7 +108,8 @@ func (x *index) claimants(id string) []string {
 	return nil
 }
 
-// take empties a directory; who has its id now is for settle to say.
+// take empties a directory. The caller calls settle afterwards, which decides who has its id
+// now.
 func (x *index) take(dir string) {
 	s := x.byDir[dir]
 	if s == nil {
@@ -159,10 +161,11 @@ func (x *index) place(s *slot) {
 	}
 }
 
-// settle says which of the directories that claim an id is obeyed. was is what was obeyed
-// for it before, nil where nothing was: the directory that had the id keeps it, one to
-// which all was moved as it stood takes it along, and one that is alone has it. What can't
-// be told so is held for a person. Alphabetical order decides nothing.
+// settle decides which of the directories that claim an id is obeyed. was is the slot that was
+// obeyed for it before, nil for none. The directory that had the id keeps it; if it is gone, a
+// directory with exactly its content has moved and takes the id along; a directory without
+// rivals has it. Everything else is held until a person decides. Alphabetical order decides
+// nothing.
 func (x *index) settle(id string, was *slot) {
 	dirs, several := x.rivals[id]
 	if id == "" || !several {
@@ -193,14 +196,14 @@ func (x *index) settle(id string, was *slot) {
 	}
 }
 
-// own has a directory be the one that is obeyed for an id that it claims.
+// own makes a directory that claims an id the one that is obeyed for it.
 func (x *index) own(id, dir string) {
 	x.byID[id] = x.byDir[dir]
 	delete(x.held, id)
 }
 
-// hold has an instance stand as it was. Where nothing is known that could stand, h has
-// no revision, and nothing is obeyed.
+// hold makes an instance stand as it was. If no former revision is known, h has none, and
+// nothing is obeyed.
 func (x *index) hold(id string, h *hold) {
 	x.held[id] = h
 	if _, several := x.rivals[id]; !several {
@@ -230,7 +233,7 @@ func (x *index) lookup(id string) (desired.Revision, bool) {
 	return s.rev, true
 }
 
-// problems says what in the instances' directories is not obeyed, by file.
+// problems returns what isn't obeyed in the instances' directories, by file.
 func (x *index) problems() []*desired.Problem {
 	var out []*desired.Problem
 	for _, s := range x.bad {
@@ -254,7 +257,7 @@ func (x *index) problems() []*desired.Problem {
 	return sorted(out)
 }
 
-// exposed says which secrets stand in the instances' files in clear, by file.
+// exposed returns the secrets that stand in the instances' files in clear, by file.
 func (x *index) exposed() []*desired.Problem {
 	var out []*desired.Problem
 	for _, s := range x.bad {
@@ -272,7 +275,7 @@ func sorted(problems []*desired.Problem) []*desired.Problem {
 
 // secretsIn are the secrets that a file has in clear.
 func secretsIn(file string, data []byte, in *desired.Instance) []*desired.Problem {
-	// Held against itself, as what stands at a commit is out of the bag already.
+	// The instance is compared with itself: what stands at a commit has been seen already.
 	_, exposed := desired.Exposed(file, data, in, in, desired.SecretNames{})
 	return exposed
 }
@@ -285,8 +288,7 @@ func duplicate(id, dir, first string) *desired.Problem {
 	}
 }
 
-// disputed is what is wrong with a directory that claims an id which nobody can tell to
-// be its own.
+// disputed is the problem of a directory that claims an id which may be another's.
 func disputed(id, dir string, all []string, stands desired.Revision) *desired.Problem {
 	others := slices.DeleteFunc(slices.Clone(all), func(d string) bool { return d == dir })
 	p := &desired.Problem{
@@ -320,14 +322,15 @@ func (r *Reader) prepareMove(ctx context.Context, oldRoot, newRoot, commit strin
 	return headMove{changes: changes, slots: slots}, err
 }
 
-// isLost says whether a directory is held as it was, as it has lost its id.
+// isLost says whether a directory is held as it was because it has lost its id.
 func (x *index) isLost(was desired.Revision) bool {
 	s := x.byDir[was.Dir]
 	return s != nil && s.lost && s.rev == was
 }
 
-// judge finds what the move to a commit would end by a slip; see [Reader.losses]. What is
-// held for that already stays so until it is mended.
+// judge finds the instances that the move to a commit would end by a slip; see
+// [Reader.losses]. An instance that is held for that already stays held until the slip is
+// repaired.
 func (r *Reader) judge(ctx context.Context, x *index, m *headMove, head string) error {
 	before := make([]*slot, len(m.changes))
 	changed := make(map[string]int, len(m.changes))
@@ -394,7 +397,7 @@ func (x *index) apply(m headMove) []string {
 		case slip:
 			stands[i] = &slot{rev: l.was, problems: []*desired.Problem{l.problem()}, lost: true}
 		case len(s.problems) > 0 && old != nil:
-			// The last good revision stands until the file is mended.
+			// The last good revision stands until the file is repaired.
 			stands[i] = &slot{rev: old.rev, name: old.name, problems: s.problems}
 			if old.rev.Instance == "" {
 				stands[i].rev, stands[i].stray = s.rev, s.stray

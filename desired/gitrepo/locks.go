@@ -2,7 +2,7 @@ package gitrepo
 
 import "github.com/jibe-vnfm/jibe/internal/git"
 
-// breakLocks is breakStaleLocks for the branch, telling of it.
+// breakLocks removes stale locks of the branch, and logs which.
 func (r *Repo) breakLocks() error {
 	broken, err := git.BreakStaleLocks(r.opt.Dir, r.ref())
 	if len(broken) > 0 {

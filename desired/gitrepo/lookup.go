@@ -39,8 +39,8 @@ func (r *Repo) List() []desired.Revision {
 	return r.listed
 }
 
-// Whose is the id of the instance in whose directory the file is at head, by the last
-// content of the directory that could be read; "" where there is none.
+// Whose returns the id of the instance in whose directory at head the file stands, "" for
+// none. It goes by the last content of the directory that could be read.
 func (r *Repo) Whose(file string) string {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -52,15 +52,15 @@ func (r *Repo) Whose(file string) string {
 	return ""
 }
 
-// Named are the directories at head whose instances have a name, in order.
+// Named returns the directories at head whose instances have the name, in order.
 func (r *Repo) Named(name string) []string {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return slices.Sorted(maps.Keys(r.index.byName[name]))
 }
 
-// Settings returns vims/ and repositories.yaml at head. A file that can't be parsed, and
-// one that is gone although instances need it, counts as it last was: Problems says why.
+// Settings returns vims/ and repositories.yaml at head. A file that can't be parsed counts as
+// it last was, and so does one that is gone although instances need it: see [Repo.Problems].
 func (r *Repo) Settings() (*desired.Settings, error) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -73,11 +73,11 @@ func (r *Repo) Settings() (*desired.Settings, error) {
 	return &desired.Settings{VIMs: map[string]*desired.VIM{}}, nil
 }
 
-// Problems says what at head can't be obeyed: files that can't be parsed, and ids of
-// VNFs that run that were lost (the last good revision stands), ids that several
-// directories claim (the one that had it stands), and settings that are gone and needed
-// (the last good ones count). Secrets that stand there in clear are among it, though these
-// files are obeyed: a forge has no hook that would have refused them.
+// Problems returns what at head isn't obeyed: files that can't be parsed, and lost ids of VNFs
+// that run (the last good revision stands), ids that several directories claim (the one that
+// had it stands), and settings that are gone although instances need them (the last good ones
+// count). It includes secrets that stand there in clear, though these files are obeyed: a
+// forge has no hook that would have refused them.
 func (r *Repo) Problems() []*desired.Problem {
 	r.mu.RLock()
 	defer r.mu.RUnlock()

@@ -24,7 +24,7 @@ type loss struct {
 // moved says whether the directory has another name too.
 func (l loss) moved() bool { return l.was.Dir != l.now.Dir }
 
-// problem is what is wrong with what took the place.
+// problem describes what is wrong with the directory that took the place.
 func (l loss) problem() *desired.Problem {
 	file := path.Join(l.now.Dir, desired.InstanceFile)
 	const way = "; where another VNF is meant, end this one first (state: notInstantiated)"
@@ -94,9 +94,9 @@ func (r *Reader) losses(ctx context.Context, dirs []dirChange, before, after []*
 	return out, nil
 }
 
-// slipped says whether one commit on the way to head made the loss, along the first
-// parents: it found the VNF to be running, and left it under another id. What was ended or
-// removed by one commit, and begun by another, was meant, however fast they came.
+// slipped says whether one commit on the way to head made the loss, along the first parents:
+// the VNF was running before it, and had another id after it. If one commit ended or removed
+// the instance and a later one began another, both were meant, however fast they came.
 func (r *Reader) slipped(ctx context.Context, head string, l loss) (bool, error) {
 	file := path.Join(l.was.Dir, desired.InstanceFile)
 	out, err := r.git.Run(ctx, "--literal-pathspecs", "rev-list", "--first-parent", fmt.Sprintf("-n%d", maxHistory), head, "--", file)
@@ -149,8 +149,8 @@ func (r *Reader) instanceAt(ctx context.Context, root, dir string) (*desired.Ins
 	return in, nil
 }
 
-// meaning is the same for two files that mean one VNF but for its id: they give it
-// one name, or no name and nothing differs but what Jibe fills in.
+// meaning returns the same text for two files that mean one VNF, whatever their ids: they have
+// the same name, or they have no name and differ only in what Jibe fills in.
 func meaning(in *desired.Instance) string {
 	if in.Name != "" {
 		return "name " + in.Name

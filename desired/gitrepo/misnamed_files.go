@@ -11,23 +11,23 @@ import (
 	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
-// misname says whether a file is called as somebody would call an instance's by mistake:
-// vnf.yml, VNF.yaml, vnf.yaml.txt.
+// misname says whether a name looks like a mistyped one of an instance's file: vnf.yml,
+// VNF.yaml, vnf.yaml.txt.
 func misname(name string) bool {
 	low := strings.ToLower(name)
 	return name != desired.InstanceFile && (strings.HasPrefix(low, "vnf.yaml") || strings.HasPrefix(low, "vnf.yml"))
 }
 
-// readable says whether a file could be meant as an instance's, by its name.
+// readable says whether a file may be meant as an instance's, by its name.
 func readable(e git.Entry) bool {
 	return e.IsFile() && (misname(e.Name) || strings.HasSuffix(e.Name, ".yaml") || strings.HasSuffix(e.Name, ".yml"))
 }
 
-// misnamed is the slot of a directory without the file of an instance that has a file which
-// ought to be it, nil for any other. It has a name as by mistake, or it says what the
-// instance's file said that was there before. Where that isn't known (c.before is ""), a file
-// that says what an instance's does makes a slot that counts only for a directory which
-// was an instance.
+// misnamed returns the slot of a directory that lacks the file of an instance but has another
+// file that ought to be it, nil for any other directory. That file has a mistyped name, or it
+// says what the former file of the instance said. Where the former file isn't known (c.before
+// is ""), any file with the content of an instance makes a slot, which counts only if the
+// directory was an instance.
 func (r *Reader) misnamed(ctx context.Context, c dirChange, commit string) (*slot, error) {
 	files, err := r.candidates(ctx, c)
 	if err != nil {
@@ -88,8 +88,8 @@ func (r *Reader) wasMisnamed(ctx context.Context, dir, tree string, c pastCommit
 	return odd != nil, err
 }
 
-// candidates are the files of a directory that is no instance, by their paths in it; those
-// in folders of it only where it was one.
+// candidates returns the files of a directory that is no instance, by their paths in it. It
+// looks into folders only where the directory was one.
 func (r *Reader) candidates(ctx context.Context, c dirChange) ([]git.Entry, error) {
 	var out []git.Entry
 	if c.before == "" {

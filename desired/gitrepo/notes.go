@@ -41,9 +41,9 @@ func (q *noteQueue) waiting() bool {
 	return len(q.queue) > 0
 }
 
-// ripe says whether the notes have waited long enough to travel with a batch. Under
-// load batches follow each other closely, and a second ref to move and sync in each
-// would make all writes wait for what is best effort.
+// ripe says whether the notes have waited long enough to travel with a batch. Under load
+// batches follow each other closely. A second ref to move and sync in each would make all
+// writes wait for notes, which are best effort.
 func (q *noteQueue) ripe() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -118,7 +118,7 @@ func (r *Repo) buildNotes(ctx context.Context, pack *git.Pack) *notesMove {
 			err := r.appendNote(ctx, m.editor, commit, lines[commit])
 			if errors.Is(err, git.ErrTooLarge) {
 				r.log.Warn("the note of a commit is full", "revision", commit, "error", err)
-				continue // the others' are written all the same
+				continue // the notes of others are written nevertheless
 			}
 			if err != nil {
 				return err

@@ -5,9 +5,8 @@ import (
 	"strings"
 )
 
-// pinRefs are the refs that keep the packages which instances run. Package
-// desired/packages makes them; where the desired repository is a remote one, it
-// is told of them, so that another mirror of it never lacks a package.
+// pinRefs are the refs that keep the packages which instances run. Package desired/packages
+// makes them. A remote gets them too, so that another mirror of it never lacks a package.
 const pinRefs = "refs/jibe/packages/*"
 
 // fetchPins gets the pins that other mirrors have made. A remote without any, or
@@ -19,8 +18,8 @@ func (r *Repo) fetchPins(ctx context.Context) {
 	}
 }
 
-// pushPins brings the remote the pins that it hasn't been told of, best effort:
-// what fails is tried again at the next poll.
+// pushPins pushes the pins that the remote doesn't have yet, best effort: the next poll tries
+// again.
 func (r *Repo) pushPins(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, remoteTimeout)
 	defer cancel()

@@ -13,16 +13,14 @@ import (
 // fetchedProposal is where the remote's branch that a proposal continues is fetched to.
 const fetchedProposal = "refs/jibe/remote/proposed"
 
-// Propose makes one commit on the directory of an instance, as [Repo.Write] does, but
-// on another branch than the one that is followed: for a pull request. The branch
-// begins at head where there is none, and where head has all of its commits already;
-// else head is merged into it, and the commit goes on top. With a remote it is the
-// remote's branch.
+// Propose makes one commit on the directory of an instance, as [Repo.Write] does, but on
+// another branch than the one that is followed: for a pull request. A branch that doesn't
+// exist, or whose commits head has already, begins anew at head. Otherwise head is merged into
+// it, and the commit goes on top. With a remote it is the remote's branch.
 //
-// Change is given the directory as the branch has it, and head's where the branch has
-// none. Where it leaves that as it is, nothing is written and the branch isn't made.
-// It is run again when somebody else moved the branch. The result is the directory on
-// the branch.
+// Change receives the directory as the branch has it, or head's where the branch has none. If
+// it changes nothing, nothing is written and the branch isn't made. It runs again when
+// somebody else moved the branch. The result is the directory on the branch.
 func (r *Repo) Propose(ctx context.Context, branch string, w desired.Write) (desired.Revision, error) {
 	if w.Instance == "" || w.Change == nil || oneLine(w.Subject) == "" {
 		return desired.Revision{}, fmt.Errorf("propose a change of instance %q: the instance, a change and a subject are needed", w.Instance)
@@ -138,10 +136,9 @@ func (r *Repo) buildProposal(ctx context.Context, head desired.Revision, parent 
 	return b, next, nil
 }
 
-// withHead is the commit with head merged into it, so that a branch that is behind
-// proposes nothing but what it is meant to. Where they conflict, or this git can't
-// merge without a work tree (before 2.38), it is the commit itself: whoever merges
-// the branch settles it.
+// withHead returns the commit with head merged into it, so that a branch that is behind
+// proposes nothing but its own change. Where they conflict, or this git can't merge without a
+// work tree (before 2.38), it returns the commit itself: whoever merges the branch settles it.
 func (r *Repo) withHead(ctx context.Context, commit string) (string, error) {
 	head := r.Head()
 	if has, err := r.isAncestor(ctx, head, commit); err != nil || has {
@@ -160,8 +157,8 @@ func (r *Repo) withHead(ctx context.Context, commit string) (string, error) {
 	return strings.TrimSpace(merged), nil
 }
 
-// proposed is where the branch is, "" where it isn't, and what its next commit
-// stands on.
+// proposed returns where the branch is, "" for nowhere, and the commit on which its next one
+// stands.
 func (r *Repo) proposed(ctx context.Context, ref string) (tip, parent string, err error) {
 	if r.opt.Remote == "" {
 		tip, err = git.ReadRef(r.opt.Dir, ref)

@@ -92,7 +92,7 @@ func (r *Reader) commit(ctx context.Context, hash string) (git.Commit, error) {
 	return c, nil
 }
 
-// damaged names what can't be read, and what to do where that is the
+// damaged adds to the error what couldn't be read, and what to do where that is the
 // repository's fault.
 func (r *Reader) damaged(what string, err error) error {
 	if errors.Is(err, git.ErrClosed) {

@@ -15,9 +15,9 @@ import (
 // acceptedRef is the commit as of which a person has accepted that ids were lost.
 const acceptedRef = "refs/jibe/accepted"
 
-// recoverIDs decides, after a start, what head alone doesn't tell: who has an id that
-// several directories claim, and which instance that ran was lost by a slip. It goes by
-// what was operated on last, else by the branch's first parents.
+// recoverIDs decides, after a start, what head alone doesn't say: which directory has an id
+// that several claim, and which instance that ran has lost its id by a slip. It goes by the
+// revisions that were operated on last, else by the branch's first parents.
 func (r *Repo) recoverIDs(ctx context.Context) error {
 	operated := map[string]desired.Revision{}
 	if r.opt.Operated != nil {
@@ -81,8 +81,8 @@ func (r *Repo) recoverOwner(ctx context.Context, id string, was desired.Revision
 	return nil
 }
 
-// firstWith is the one of the directories that had the id when no other had it, going back
-// along the branch's first parents; "" where they got it together.
+// firstWith returns the directory that had the id when no other had it, going back along the
+// branch's first parents; "" where they got it together.
 func (r *Repo) firstWith(ctx context.Context, id string, dirs []string) (string, error) {
 	r.mu.RLock()
 	head := r.head
@@ -194,8 +194,8 @@ func (r *Repo) recoverLost(ctx context.Context, operated map[string]desired.Revi
 	return lost, nil
 }
 
-// acceptedTrees finds directories as they were when a person last accepted what was held;
-// "" where they weren't.
+// acceptedTrees returns a function that finds the tree of a directory at the commit that a
+// person last accepted, "" for none.
 func (r *Repo) acceptedTrees(ctx context.Context) (func(dir string) (string, error), error) {
 	commit, err := git.ReadRef(r.opt.Dir, acceptedRef)
 	if err != nil {
@@ -214,8 +214,8 @@ func (r *Repo) acceptedTrees(ctx context.Context) (func(dir string) (string, err
 	}, nil
 }
 
-// acceptLost takes what was held because ids were lost, and returns what was wrong with
-// it. It is durable first: a restart must not hold it again.
+// acceptLost obeys the directories that were held because their ids were lost, and returns
+// their problems. It makes the decision durable first: a restart must not hold them again.
 func (r *Repo) acceptLost(ctx context.Context) ([]*desired.Problem, error) {
 	r.mu.RLock()
 	var problems []*desired.Problem

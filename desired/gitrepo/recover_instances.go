@@ -7,9 +7,9 @@ import (
 	"github.com/jibe-vnfm/jibe/desired"
 )
 
-// recoverInstances finds, after a start, the last good revision of what can't be parsed at
-// head: otherwise a restart would make a running instance vanish from the
-// desired state because of a typing error.
+// recoverInstances finds, after a start, the last good revision of instances that can't be
+// parsed at head. Otherwise a restart would remove a running instance from the desired state
+// because of a typing error.
 func (r *Repo) recoverInstances(ctx context.Context) error {
 	r.mu.RLock()
 	head, bad := r.head, make([]*slot, 0, len(r.index.bad))
@@ -24,7 +24,7 @@ func (r *Repo) recoverInstances(ctx context.Context) error {
 		err := r.eachCommit(ctx, head, []string{file}, func(c pastCommit) (bool, error) {
 			e, ok, err := r.lookupPath(ctx, c.root, s.rev.Dir)
 			if err != nil || !ok || !e.IsDir() {
-				return true, err // what was there before is another life
+				return true, err // the instance before that was another one
 			}
 			rev := desired.Revision{Dir: s.rev.Dir, Commit: c.hash, Tree: e.Hash}
 			if _, ok, err := r.lookupPath(ctx, e.Hash, desired.InstanceFile); err != nil {

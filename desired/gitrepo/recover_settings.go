@@ -12,8 +12,9 @@ import (
 	"github.com/jibe-vnfm/jibe/desired"
 )
 
-// recoverSettings finds, after a start, what counts of the settings although head doesn't
-// say so: the last good content of files that can't be parsed, and what is gone and needed.
+// recoverSettings finds, after a start, the settings that count although head doesn't have
+// them: the last good content of files that can't be parsed, and files that are gone although
+// instances need them.
 func (r *Repo) recoverSettings(ctx context.Context, head string) error {
 	if head == "" {
 		return nil
@@ -62,8 +63,8 @@ func (r *Repo) recoverSettings(ctx context.Context, head string) error {
 	return nil
 }
 
-// beforeClash is what now counts; where files of head can't stand together, it is what
-// counted at the last commit where all could.
+// beforeClash returns the settings that count now. Where files of head can't stand together,
+// it returns those that counted at the last commit where all could.
 func (r *Repo) beforeClash(ctx context.Context, head string, now settingsState) (settingsState, error) {
 	was := settingsState{files: maps.Clone(now.files), good: &desired.Settings{VIMs: map[string]*desired.VIM{}}}
 	if was.files == nil {
@@ -95,7 +96,7 @@ func (r *Repo) beforeClash(ctx context.Context, head string, now settingsState) 
 	return was, nil
 }
 
-// put has a file count.
+// put makes a file count.
 func (s *settingsState) put(name string, f inForce) {
 	s.files[name] = f
 	if f.vim != nil {
@@ -105,9 +106,9 @@ func (s *settingsState) put(name string, f inForce) {
 	}
 }
 
-// lastGood is the newest content of a file in head's history that could be parsed, nil where
-// there is none since the file was added last. With removed, it is what was there before
-// the commit that took the file away, and removed is asked of that commit first.
+// lastGood returns the newest content of a file in head's history that could be parsed, nil
+// where there is none since the file was added last. With removed, it returns the content
+// before the commit that removed the file; removed is first asked whether that commit counts.
 func (r *Repo) lastGood(ctx context.Context, head, file string, removed func(commit string) (bool, error)) (f *inForce, err error) {
 	err = r.eachCommit(ctx, head, []string{file}, func(c pastCommit) (bool, error) {
 		data, err := r.fileAt(ctx, c.root, file)
@@ -136,7 +137,8 @@ func (r *Repo) lastGood(ctx context.Context, head, file string, removed func(com
 	return f, nil
 }
 
-// goneVIMs are the VIMs whose files are gone although instances needed them then and do now.
+// goneVIMs returns the VIMs whose files are gone although instances needed them then and still
+// do.
 func (r *Repo) goneVIMs(ctx context.Context, head string, now settingsState) (map[string]*inForce, error) {
 	out, err := r.git.Run(ctx, "log", "--diff-filter=D", "--no-renames", "--name-only", "--format=", head, "--", desired.VIMDir)
 	if err != nil {
@@ -199,8 +201,8 @@ func (r *Repo) goneVIMs(ctx context.Context, head string, now settingsState) (ma
 	return held, nil
 }
 
-// goneRepositories are the newest entries of package repositories that repositories.yaml
-// had and has no more.
+// goneRepositories returns the newest entries of package repositories that repositories.yaml
+// had and lacks now.
 func (r *Repo) goneRepositories(ctx context.Context, head string, now settingsState) ([]desired.Repository, error) {
 	if r.opt.NeededRepositories == nil {
 		return nil, nil

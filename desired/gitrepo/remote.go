@@ -20,14 +20,13 @@ const (
 	fetchedNotes = "refs/notes/jibe-remote"
 )
 
-// errHeld is returned while the remote's branch asks for what only a person can
-// mean: its history was rewritten, or it would end many instances at once.
-// Nothing of it is read, and nothing written, until the branch is mended or a
-// person accepts it.
+// errHeld is returned while only a person can say what the remote's branch means: its history
+// was rewritten, or it would end many instances at once. Nothing of it is read, and nothing
+// written, until the branch is repaired or a person accepts it.
 var errHeld = fmt.Errorf("%w: the remote's branch is held back", desired.ErrUnavailable)
 
-// asAccept tells how a person accepts what is held back.
-const asAccept = "mend the branch, or accept it with: jibe accept"
+// asAccept says how a person accepts the branch.
+const asAccept = "repair the branch, or accept it with: jibe accept"
 
 // Poke makes the repository look for commits now: a webhook calls it.
 func (r *Repo) Poke() {
@@ -37,8 +36,8 @@ func (r *Repo) Poke() {
 	}
 }
 
-// firstFetch reads the remote once. Where it is away, the mirror as it was left
-// stands, and Health says so; without a mirror there is nothing to stand on.
+// firstFetch reads the remote once. If the remote is away, the mirror as it was left stands,
+// and Health says so. Without a mirror it fails: there is no state to stand on.
 func (r *Repo) firstFetch(ctx context.Context) error {
 	r.move.Lock()
 	defer r.move.Unlock()
@@ -125,8 +124,8 @@ func (r *Repo) tryFetch(ctx context.Context) error {
 	return r.refreshLocked(ctx)
 }
 
-// within refuses a commit that differs from head by more than a reader should walk:
-// what the branch has once is read without bounds.
+// within refuses a commit that differs from head by more than a reader should walk. Commits
+// that the branch has already are read without bounds.
 func (r *Repo) within(ctx context.Context, head, hash string) error {
 	oldRoot, err := r.rootOf(ctx, head)
 	if err != nil {
@@ -143,7 +142,7 @@ func (r *Repo) within(ctx context.Context, head, hash string) error {
 // unfolds says that a commit is held back for its size, which nobody can accept.
 func (r *Repo) unfolds(hash string, err error) error {
 	if errors.Is(err, errUnfolds) {
-		return fmt.Errorf("%w: commit %s: %w (mend the branch)", errHeld, hash, err)
+		return fmt.Errorf("%w: commit %s: %w (repair the branch)", errHeld, hash, err)
 	}
 	return err
 }
@@ -162,9 +161,9 @@ func (r *Repo) manyEnd(ctx context.Context, head, hash string) error {
 	return fmt.Errorf("%w: commit %s: %s (%s)", errHeld, hash, problems[0].Message, asAccept)
 }
 
-// Accept takes the branch as it is, after a person has decided that what it, or an
-// instance of it, was held back for is meant. It returns what was wrong with the
-// instances that are taken now.
+// Accept obeys the branch as it is, after a person has decided that the change for which it,
+// or an instance of it, was held back is meant. It returns the problems of the instances that
+// are obeyed now.
 func (r *Repo) Accept(ctx context.Context) ([]*desired.Problem, error) {
 	r.move.Lock()
 	defer r.move.Unlock()

@@ -23,8 +23,8 @@ type Options struct {
 	Remote string
 	// PushOptions are given to every push to the remote.
 	PushOptions []string
-	// PollInterval is how often the remote is asked for commits, and a local ref
-	// looked at in case the file system told nothing; 0 is 30 s.
+	// PollInterval is how often the remote is asked for commits. A local ref is looked at as
+	// often, in case the file system didn't report a change. 0 is 30 s.
 	PollInterval time.Duration
 	// Author is the committer, "name <mail>", and the author of writes that name
 	// none; "" is "Jibe <jibe@localhost>".
@@ -39,8 +39,8 @@ type Options struct {
 	CacheBytes int
 	// RepackAbove is the number of packs from which they are repacked; 0 is 50.
 	RepackAbove int
-	// Operated tells, at Open, the last operated revision of each instance that has one.
-	// It decides who has an id where head is ambiguous. nil tells nothing.
+	// Operated returns, at Open, the last operated revision of each instance that has one. It
+	// decides who has an id where head is ambiguous. nil knows none.
 	Operated func(ctx context.Context) ([]desired.Revision, error)
 	// NeededRepositories says who needs a package repository that is gone from
 	// repositories.yaml; nil: nobody does.
@@ -103,7 +103,7 @@ type Repo struct {
 	notes  noteQueue
 	maint  maintenance
 	poke   chan struct{}
-	pinned string // the pins that the remote was told of; of fetchLoop alone
+	pinned string // the pins that the remote has; of fetchLoop alone
 }
 
 var _ desired.Repo = (*Repo)(nil)

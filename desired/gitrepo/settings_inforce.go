@@ -11,8 +11,8 @@ import (
 	"github.com/jibe-vnfm/jibe/desired"
 )
 
-// settingsState is what of vims/ and repositories.yaml counts at head. A file that can't be
-// parsed, and one that is gone although instances need what it says, counts as it last was.
+// settingsState is what counts of vims/ and repositories.yaml at head. A file that can't be
+// parsed counts as it last was, and so does one that is gone although instances need it.
 type settingsState struct {
 	key      string            // of head's files
 	good     *desired.Settings // what counts
@@ -30,12 +30,13 @@ type inForce struct {
 	repos []desired.Repository
 }
 
-// NeededRepositories says which of the package repositories that are gone an instance
-// needs, where stay are those that aren't. It returns nil where none of them holds a package.
+// NeededRepositories returns a function that names the package repositories among gone that an
+// instance needs, where stay are the others. It returns nil where none of gone holds a
+// package.
 type NeededRepositories func(ctx context.Context, gone, stay []desired.Repository) (func(*desired.Instance) []string, error)
 
-// readSettings finds what counts below root, where was did before and list are the
-// instances. What counts as it did is the same value.
+// readSettings finds what counts below root. was is what counted before, all are the
+// instances. Settings that didn't change are returned as the same value.
 func (r *Repo) readSettings(ctx context.Context, root string, was settingsState, all instances) (settingsState, error) {
 	key, err := r.settingsKey(ctx, root)
 	if err != nil {
@@ -64,8 +65,8 @@ func (r *Repo) readSettings(ctx context.Context, root string, was settingsState,
 	return next, nil
 }
 
-// parseSettings puts the files that are as they were, and those that can't be parsed as they
-// last could, into next, and returns the others.
+// parseSettings puts into next the files that didn't change, and those that can't be parsed as
+// they last were. It returns the others.
 func (r *Reader) parseSettings(ctx context.Context, root string, was settingsState, next *settingsState) (map[string]inForce, error) {
 	names, err := r.settingsFiles(ctx, root)
 	if err != nil {
@@ -110,7 +111,8 @@ func parseSetting(name string, data []byte) (f inForce, err error) {
 	return f, err
 }
 
-// holdNeeded keeps in next what was counted on, is gone, and is needed by an instance.
+// holdNeeded keeps in next the settings that counted before and are gone although an instance
+// needs them.
 func (r *Repo) holdNeeded(ctx context.Context, was settingsState, next *settingsState, fresh map[string]inForce, all instances) error {
 	if was.good == nil {
 		return nil
@@ -151,8 +153,8 @@ func (s *settingsState) hold(p *desired.Problem) {
 	s.problems = append(s.problems, p)
 }
 
-// join makes what counts of the files that stand and those that are fresh. Of those that
-// can't stand together the one that comes last counts as it last was.
+// join adds the files that stand and those that are fresh. If two can't stand together, the
+// later one counts as it last was.
 func (s *settingsState) join(was settingsState, fresh map[string]inForce) {
 	for _, name := range slices.Sorted(maps.Keys(s.files)) {
 		if v := s.files[name].vim; v != nil {
@@ -192,8 +194,8 @@ func (s *settingsState) join(was settingsState, fresh map[string]inForce) {
 	}
 }
 
-// takes says, as a number to sort by, whether v claims what only one VIM may have, and
-// another one had before and claims still.
+// takes returns 1 where v claims what only one VIM may have, while another VIM had it before
+// and still claims it, else 0. Files are sorted by it.
 func (s *settingsState) takes(was settingsState, fresh map[string]inForce, v *desired.VIM) int {
 	for name, old := range was.files {
 		now, ok := fresh[name]
@@ -211,7 +213,7 @@ func (s *settingsState) takes(was settingsState, fresh map[string]inForce, v *de
 	return 0
 }
 
-// yieldDefault has a VIM that is gone from head be the default no more where another is.
+// yieldDefault ends the default of a VIM that is gone from head, where v is the default.
 func (s *settingsState) yieldDefault(v *desired.VIM) {
 	name := s.good.DefaultVIM()
 	f, ok := s.files[desired.VIMFile(name)]
@@ -230,10 +232,10 @@ type instances struct {
 	before func(id string) (desired.Revision, bool)
 }
 
-// needs are who needs what.
+// needs are the instances that need something.
 type needs struct{ vims, repositories desired.Users }
 
-// usersOf are the instances that are instantiated and need one of the VIMs or package
+// usersOf returns the instances that are instantiated and need one of the VIMs or package
 // repositories that are gone. now are the settings by which they have run.
 func (r *Repo) usersOf(ctx context.Context, now *desired.Settings, vims []string, gone, stay []desired.Repository, all instances) (needs, error) {
 	out := needs{desired.Users{}, desired.Users{}}
@@ -256,7 +258,7 @@ func (r *Repo) usersOf(ctx context.Context, now *desired.Settings, vims []string
 		if in.State != desired.Instantiated || !known {
 			continue
 		}
-		// One that is instantiated only now finds what there is now.
+		// An instance that is instantiated only now has to use the present settings.
 		if was, err := r.Read(ctx, before); err != nil {
 			return out, err
 		} else if was.State != desired.Instantiated {
@@ -274,7 +276,8 @@ func (r *Repo) usersOf(ctx context.Context, now *desired.Settings, vims []string
 	return out, nil
 }
 
-// reviewLocked finds anew what counts of the settings, after something that may need less.
+// reviewLocked finds anew which settings count, after a change by which instances may need
+// fewer.
 func (r *Repo) reviewLocked(ctx context.Context) error {
 	r.mu.RLock()
 	root, was := r.root, r.settings
@@ -295,8 +298,8 @@ func (r *Repo) reviewLocked(ctx context.Context) error {
 	return nil
 }
 
-// ReviewSettings looks again at what counts although head says otherwise, after the
-// package repositories were asked: what isn't needed any more counts no more.
+// ReviewSettings looks again at the settings that count although head lacks them, after the
+// package repositories were asked. Those that no instance needs any more stop to count.
 func (r *Repo) ReviewSettings(ctx context.Context) error {
 	r.move.Lock()
 	defer r.move.Unlock()

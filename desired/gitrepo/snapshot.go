@@ -26,9 +26,9 @@ type Snapshot interface {
 	Settings() (*desired.Settings, error)
 	// File returns any file, or desired.ErrNotFound.
 	File(ctx context.Context, path string) ([]byte, error)
-	// Problems says what in the instances' directories can't be obeyed.
+	// Problems returns what isn't obeyed in the instances' directories.
 	Problems() []*desired.Problem
-	// Exposed says which secrets stand in the instances' files in clear.
+	// Exposed returns the secrets that stand in the instances' files in clear.
 	Exposed() []*desired.Problem
 }
 

@@ -21,11 +21,11 @@ type watcher struct {
 	wake     chan struct{}
 }
 
-// Watch calls changed with the ids of instances whose revision differs between
-// two heads, those that are gone included, in order, and whether vims/ or
-// repositories.yaml differ. It isn't called for what stands when it starts: the
-// caller lists that. Changes that arrive during a call are given together in
-// the next. Watch returns when ctx ends or the repository is closed.
+// Watch calls changed with the ids of instances whose revision differs between two heads, in
+// order and including those that are gone, and whether vims/ or repositories.yaml differ. It
+// isn't called for the state at its start: the caller lists that. Changes that arrive during a
+// call are given together in the next. Watch returns when ctx ends or the repository is
+// closed.
 func (r *Repo) Watch(ctx context.Context, changed func(ids []string, settingsChanged bool)) error {
 	w := &watcher{ids: map[string]struct{}{}, wake: make(chan struct{}, 1)}
 	r.mu.Lock()
@@ -76,7 +76,7 @@ func (r *Repo) notify(ids []string, settings bool) {
 	}
 }
 
-// follower tells when the branch's file may have changed.
+// follower reports when the branch's file may have changed.
 type follower struct {
 	fs     *fsnotify.Watcher
 	gitDir string
@@ -118,8 +118,8 @@ func (f *follower) concerns(ev fsnotify.Event) bool {
 	return rel == f.ref || rel == "packed-refs" || strings.HasPrefix(f.ref, rel+"/")
 }
 
-// follow makes the index follow pushes, within milliseconds where the file
-// system tells, else at the poll interval.
+// follow makes the index follow pushes, within milliseconds where the file system reports
+// them, else at the poll interval.
 func (r *Repo) follow(f *follower) {
 	defer f.fs.Close()
 	tick := time.NewTicker(r.opt.PollInterval)
@@ -141,7 +141,7 @@ func (r *Repo) follow(f *follower) {
 				continue
 			}
 			if st, err := os.Stat(ev.Name); err == nil && st.IsDir() {
-				_ = f.watchDirs() // the poll makes up for what it can't watch
+				_ = f.watchDirs() // the poll sees the rest
 			}
 		case err := <-f.fs.Errors:
 			r.log.Warn("watch desired repository", "error", err)

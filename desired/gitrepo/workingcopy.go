@@ -25,9 +25,9 @@ type workingCopy struct {
 	extra desired.Files // vims/ and repositories.yaml
 }
 
-// WorkingCopy reads a directory as a clone of the desired repository would stand
-// in it, committed or not; tree hashes are those that git would give. Files
-// larger than the limit and other nested repositories are refused.
+// WorkingCopy reads a directory that looks like a clone of the desired repository, committed
+// or not. The tree hashes are those that git would give. Files larger than the limit and
+// nested repositories are refused.
 func WorkingCopy(dir string) (Snapshot, error) {
 	st, err := os.Stat(dir)
 	if err != nil {

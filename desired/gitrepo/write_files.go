@@ -11,10 +11,10 @@ import (
 	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
-// Seed commits files of any path: what a new desired repository starts with. It
-// is for the first start and for tests; instances are written with [Repo.Write].
-// Files of the same path are replaced, others stay; where nothing differs, no
-// commit is made. It returns when the commit is durable.
+// Seed commits files of any path: the first content of a new desired repository. It is for the
+// first start and for tests; instances are written with [Repo.Write]. It replaces files of the
+// same path and keeps others; if nothing differs, no commit is made. It returns when the
+// commit is durable.
 func (r *Repo) Seed(ctx context.Context, files map[string][]byte, subject string) error {
 	err := r.writeFiles(ctx, oneLine(subject)+"\n", func(ed *git.TreeEditor) error {
 		for _, p := range slices.Sorted(maps.Keys(files)) {
@@ -30,10 +30,10 @@ func (r *Repo) Seed(ctx context.Context, files map[string][]byte, subject string
 	return nil
 }
 
-// WriteVIM commits a change of vims/<name>.yaml. change is given what the file holds, nil
-// where there is none, and returns what it shall, nil to remove it; it runs again where
-// somebody else was faster. Where nothing differs, no commit is made. It returns when the
-// commit is durable and the settings are the new ones.
+// WriteVIM commits a change of vims/<name>.yaml. change receives the content of the file, nil
+// where there is none, and returns the new content, nil to remove the file. It runs again
+// where somebody else was faster. If nothing differs, no commit is made. WriteVIM returns when
+// the commit is durable and the settings are the new ones.
 func (r *Repo) WriteVIM(ctx context.Context, name, subject string, trailers []desired.Trailer, change func(now []byte) ([]byte, error)) error {
 	file := desired.VIMFile(name)
 	return r.writeFiles(ctx, message(desired.Write{Subject: subject, Trailers: trailers}), func(ed *git.TreeEditor) error {
@@ -82,8 +82,8 @@ func setFile(ed *git.TreeEditor, p string, data []byte) error {
 	return ed.Set(p, e)
 }
 
-// writeFiles commits an edit of files that are no instance's. edit runs again where the
-// branch has moved meanwhile.
+// writeFiles commits an edit of files outside of instances. edit runs again where the branch
+// has moved meanwhile.
 func (r *Repo) writeFiles(ctx context.Context, message string, edit func(ed *git.TreeEditor) error) error {
 	for turn := range maxTurns {
 		err := r.tryFiles(ctx, message, edit)

@@ -5,7 +5,7 @@
 // fetched below refs/jibe/upstream/<repository>/, those that are only proposed below
 // refs/jibe/proposed/ for a moment, and what runs is pinned by
 // refs/jibe/packages/<tree>, so that neither a moved nor a deleted upstream can
-// take it away. It never checks anything out, never runs a package's programs,
+// take it away. It never checks anything out, never runs a package's hooks,
 // and never decides which package an instance runs.
 package packages
 
@@ -66,7 +66,7 @@ type Entry struct {
 	VnfdID string
 	// Version is descriptor_version of the VNFD.
 	Version string
-	// Hooks says whether the repository's packages may run their programs.
+	// Hooks says whether Jibe may run the hooks of the repository's packages.
 	Hooks bool
 }
 
@@ -113,8 +113,8 @@ type index struct {
 	byVnfd   map[string][]*Entry  // likewise
 	trees    map[string]*Entry
 	problems []Unusable
-	// unsound are the entries that nobody may choose, and why: what runs may be of
-	// one that was chosen before anybody looked.
+	// unsound are the entries that nobody may choose, and why. An instance may run one of
+	// them: it was chosen before its checksums were wrong, or known.
 	unsound map[*Entry]Unusable
 
 	// What needn't be read again.
@@ -166,8 +166,8 @@ func (c *Catalogue) Sync(ctx context.Context, repos []desired.Repository) error 
 	return errors.Join(c.fetch(ctx, upstream, repos), c.read(ctx, repos, true))
 }
 
-// fetch brings the repositories below the prefix. What can't be fetched is a
-// [*RepositoryError] each in the joined error.
+// fetch fetches the repositories below the prefix. The joined error has a [*RepositoryError]
+// for each that can't be fetched.
 func (c *Catalogue) fetch(ctx context.Context, prefix string, repos []desired.Repository) error {
 	errs := make([]error, len(repos))
 	var group errgroup.Group
@@ -258,8 +258,8 @@ func (c *Catalogue) read(ctx context.Context, repos []desired.Repository, prune 
 	return c.sweep(ctx)
 }
 
-// fetched is what there is of the repositories below the prefix, by their names, and
-// the refs there that none of them asks for.
+// fetched returns the versions of the repositories below the prefix, by name of the
+// repository, and the refs there that none of them asks for.
 func (c *Catalogue) fetched(ctx context.Context, prefix string, repos []desired.Repository) (at map[string][]version, stale []string, err error) {
 	refs, err := c.refs(ctx, prefix)
 	if err != nil {
@@ -359,8 +359,8 @@ func (b *builder) repository(r desired.Repository, versions []version) error {
 	return nil
 }
 
-// summary reads the VNFD in the tree, once. The error is that of the store; what
-// is wrong with the package is in the summary.
+// summary reads the VNFD in the tree, once. The error is that of the store; the summary holds
+// what is wrong with the package.
 func (b *builder) summary(tree string) (summary, error) {
 	for _, ix := range []*index{b.next, b.was} {
 		if s, ok := ix.parsed[tree]; ok {
@@ -383,16 +383,15 @@ func (b *builder) summary(tree string) (summary, error) {
 	return s, nil
 }
 
-// Find returns the newest version of the package with the VNFD id, or
-// [ErrUnknown]. Where several repositories have it, the one that stands first in
-// repositories.yaml counts; in a repository the highest semantic version among
-// its tags. Where that is one whose checksums don't hold, Find answers [ErrUnsound]:
-// an older one isn't what anybody asked for. It costs no I/O.
+// Find returns the newest version of the package with the VNFD id, or [ErrUnknown]. The first
+// repository in repositories.yaml that has it counts, and in it the tag with the highest
+// semantic version. If the checksums of that one don't hold, Find returns [ErrUnsound]: nobody
+// has asked for an older one. It costs no I/O.
 func (c *Catalogue) Find(vnfdID string) (*Entry, error) {
 	ix := c.index.Load()
 	if e := ix.byVnfd[vnfdID]; len(e) > 0 {
 		if problem, bad := ix.unsound[e[0]]; bad {
-			return nil, fmt.Errorf("%w: VNFD id %q: %w (%s)", ErrUnsound, vnfdID, problem, mendIt)
+			return nil, fmt.Errorf("%w: VNFD id %q: %w (%s)", ErrUnsound, vnfdID, problem, remedy)
 		}
 		out := *e[0]
 		return &out, nil
@@ -478,10 +477,10 @@ func (c *Catalogue) RepositoriesOf(tree string) []string {
 	return names
 }
 
-// Hooks says whether a repository that has the tree allows its packages to run
-// their programs. A package that no repository has any more may run none. What runs
-// of a package whose checksums don't hold is ended by its programs as any other: that
-// no more becomes of such a package is [Catalogue.Verify]'s to see to.
+// Hooks says whether a repository that has the tree allows its hooks to run. The hooks of a
+// package that no repository has any more may not. Those of a package whose checksums don't
+// hold may: they end what runs of it. [Catalogue.Verify] sees to it that nothing new is made
+// of such a package.
 func (c *Catalogue) Hooks(tree string) bool {
 	return slices.ContainsFunc(c.index.Load().entries, func(e *Entry) bool { return e.Tree == tree && e.Hooks })
 }

@@ -17,11 +17,11 @@ const cacheSize = 256 << 20
 // descriptorSize is what a package takes besides its files, in bytes.
 const descriptorSize = 64 << 10
 
-// Open returns the package with the tree hash, whether an upstream still has it
-// or only its pin. A tree that isn't in the store is [ErrUnknown]; a package that
-// can't be read is a [*vnfd.InvalidError], or says what is refused. Whether its files
-// are those that it lists is [Catalogue.Verify]'s to say: what runs of a package must
-// be looked after even where they aren't. The result is shared: nobody may change it.
+// Open returns the package with the tree hash, whether an upstream still has it or only its
+// pin. A tree that isn't in the store is [ErrUnknown]; a package that can't be read is a
+// [*vnfd.InvalidError], or says what is refused. Open doesn't check the checksums, see
+// [Catalogue.Verify]: what runs of a package must be looked after even where they don't hold.
+// The result is shared: nobody may change it.
 func (c *Catalogue) Open(ctx context.Context, tree string) (*vnfd.Package, error) {
 	if !git.IsHash(tree) {
 		return nil, fmt.Errorf("%w: %q isn't a tree hash", ErrUnknown, tree)
@@ -57,13 +57,13 @@ func (c *Catalogue) Open(ctx context.Context, tree string) (*vnfd.Package, error
 	}
 }
 
-// mendIt is what to do about a package whose checksums don't hold.
-const mendIt = "put the files back, or run `jibe package rehash` where the change is meant, and push that to its repository"
+// remedy is what to do about a package whose checksums don't hold.
+const remedy = "put the files back, or run `jibe package rehash` where the change is meant, and push that to its repository"
 
-// Verify says whether the files of the tree's package are those that its TOSCA.meta
-// and manifest list, by the checksums there: what `jibe package validate` says of
-// them. [ErrUnsound] names each that isn't. A package without checksums passes. Each
-// tree is only ever checked once, as it never changes.
+// Verify checks that the files of the tree's package are those that its TOSCA.meta and
+// manifest list, by the checksums there, as `jibe package validate` does. [ErrUnsound] names
+// each file that differs. A package without checksums passes. Each tree is checked only once,
+// as it never changes.
 func (c *Catalogue) Verify(ctx context.Context, tree string) error {
 	err, known := c.sound.known(tree)
 	if !known {
@@ -74,12 +74,12 @@ func (c *Catalogue) Verify(ctx context.Context, tree string) error {
 		err = c.sound.of(p)
 	}
 	if err != nil {
-		return fmt.Errorf("%w: package %s: %w (%s)", ErrUnsound, tree, err, mendIt)
+		return fmt.Errorf("%w: package %s: %w (%s)", ErrUnsound, tree, err, remedy)
 	}
 	return nil
 }
 
-// verdicts remember of which trees the checksums hold. The zero value knows none.
+// verdicts remembers for which trees the checksums hold. The zero value knows none.
 type verdicts struct{ byTree sync.Map }
 
 // verdict is what is wrong, nil for nothing.

@@ -14,15 +14,14 @@ import (
 // maxProposals is how many proposals are fetched at once.
 const maxProposals = 4
 
-// Propose returns a catalogue of repositories that nobody has accepted yet, and
-// leaves c as it is: what is proposed changes nothing that c answers. Of
-// repositories that c has fetched already it knows what c does; the others are
-// fetched now, and a [*RepositoryError] in the joined error is one of which nothing
-// is known: the catalogue is good all the same. Where it is nil, there is no answer
-// now. More than a few at once wait for each other, until ctx ends.
+// Propose returns a catalogue of repositories that nobody has accepted yet, and changes
+// nothing of c. For repositories that c has fetched already it has what c has. It fetches the
+// others now; a [*RepositoryError] in the joined error names one that could not be fetched,
+// and the catalogue is usable without it. A nil catalogue means that there is no answer now.
+// Only a few proposals are fetched at once; others wait, until ctx ends.
 //
-// The catalogue lives in memory: its refs are gone when Propose returns, and the
-// objects stay as everything in the store does. It MUST NOT be synced.
+// The catalogue lives in memory: its refs are gone when Propose returns, and the objects stay
+// as everything in the store does. It MUST NOT be synced.
 func (c *Catalogue) Propose(ctx context.Context, repos []desired.Repository) (*Catalogue, error) {
 	select {
 	case c.places <- struct{}{}:
@@ -61,8 +60,8 @@ func (c *Catalogue) Propose(ctx context.Context, repos []desired.Repository) (*C
 	return p, failed
 }
 
-// Apart is an empty catalogue of the same store: what is loaded there changes nothing
-// that c answers. It MUST NOT be synced.
+// Apart returns an empty catalogue of the same store. Loading it changes nothing that c
+// answers. It MUST NOT be synced.
 func (c *Catalogue) Apart() *Catalogue {
 	p := New(c.git.Dir, c.packages, c.log)
 	p.cache, p.sound = c.cache, c.sound

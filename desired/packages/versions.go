@@ -12,14 +12,14 @@ type Version struct {
 	Semver *semver.Version
 }
 
-// Versions returns the versions, ascending, of the package that the tree is one of:
-// what stands at the same path of the same repository, at every tag that has a
-// semantic version. now is the highest of them that is the tree. One whose checksums
-// don't hold is left out of all. It costs no I/O.
+// Versions returns the versions, ascending, of the package that the tree is one of: the
+// packages at the same path of the same repository, at every tag that has a semantic version.
+// now is the highest of them that is the tree. Versions whose checksums don't hold are left
+// out of all. It costs no I/O.
 //
-// A tree that upstream has moved on from is known by its VNFD id, as long as one
-// version alone has that: a tag was moved. Else, and where the repository has no
-// tags, there are no versions.
+// A tree that upstream has moved on from is known by its VNFD id, as long as only one version
+// has that: a tag was moved. Otherwise, and where the repository has no tags, there are no
+// versions.
 func (c *Catalogue) Versions(tree, vnfdID string) (now *semver.Version, all []Version) {
 	ix := c.index.Load()
 	home := ix.home(tree, vnfdID)
@@ -44,7 +44,7 @@ func (c *Catalogue) Versions(tree, vnfdID string) (now *semver.Version, all []Ve
 	return now, all
 }
 
-// home is an entry with a semantic version that is the tree, or took its place.
+// home returns an entry with a semantic version that is the tree, or has taken its place.
 func (ix *index) home(tree, vnfdID string) *Entry {
 	if ix.trees[tree] != nil {
 		for _, e := range ix.entries {
@@ -60,7 +60,7 @@ func (ix *index) home(tree, vnfdID string) *Entry {
 			continue
 		}
 		if only != nil {
-			return nil // which of them it was can't be told
+			return nil // it may have been any of them
 		}
 		only = e
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/jibe-vnfm/jibe/desired"
 )
 
-// cloud is one entry of a clouds.yaml, as far as it tells how to come to a cloud.
+// cloud is one entry of a clouds.yaml: the part of it that says how to reach a cloud.
 type cloud struct {
 	Auth struct {
 		AuthURL                     string `yaml:"auth_url"`

@@ -25,9 +25,9 @@ const (
 	DefaultDir = "secrets"
 )
 
-// Reach is what the references that stand in git may make the process read. Whoever may
-// push them is not who may log in to the machine: without bounds they could have any file
-// or variable of the process's sent to an endpoint of their own.
+// Reach bounds what references in git may make the process read. People who may push aren't
+// people who may log in to the machine: without bounds they could have any file or variable of
+// the process sent to an endpoint of their own.
 type Reach struct {
 	// Dirs hold the files that "file:" may name; none is [DefaultDir] beside the key.
 	Dirs []string
@@ -38,9 +38,9 @@ type Reach struct {
 	KubeconfigExec bool
 }
 
-// ForbiddenError is returned for a reference that leads to what the installation doesn't
-// let references name, and for a kubeconfig that it doesn't use. Trying again is of no
-// use: git, or the flags of the process, have to change.
+// ForbiddenError is returned for a reference to something that the installation doesn't let
+// references name, and for a kubeconfig that it doesn't use. Trying again is of no use: git,
+// or the flags of the process, have to change.
 type ForbiddenError struct {
 	// Field is what of a VIM's file is at fault, "" where that is all of what was asked for.
 	Field string
@@ -99,8 +99,8 @@ func (k *Keeper) With(r Reach) (*Keeper, error) {
 // Dirs are the directories whose files references may name.
 func (k *Keeper) Dirs() []string { return slices.Clone(k.reach.Dirs) }
 
-// Permit says whether the reference may be resolved, as far as its text tells: nothing is
-// read. The error is a [*ForbiddenError], or [ErrNotRef].
+// Permit says by its text alone whether the reference may be resolved: it reads nothing. The
+// error is a [*ForbiddenError], or [ErrNotRef].
 func (k *Keeper) Permit(ref string) error {
 	if !IsRef(ref) {
 		return ErrNotRef
@@ -218,8 +218,8 @@ func (p place) read(path string) (string, error) {
 	return s, nil
 }
 
-// harmless refuses a kubeconfig that would make the process do more than go to a cluster.
-// What is no kubeconfig at all passes: the driver says so.
+// harmless refuses a kubeconfig that would make the process do more than connect to a cluster.
+// A file that is no kubeconfig passes: the driver reports it.
 func (k *Keeper) harmless(text []byte) error {
 	if k.reach.KubeconfigExec {
 		return nil

@@ -38,7 +38,9 @@ type Connection struct {
 var ErrConnection = errors.New("vimConnectionInfo can't be used")
 
 // String names the VIM and nothing else of it.
-func (v Connection) String() string { return fmt.Sprintf("VIM %s (%s at %s)", v.Name, v.Type, v.Endpoint) }
+func (v Connection) String() string {
+	return fmt.Sprintf("VIM %s (%s at %s)", v.Name, v.Type, v.Endpoint)
+}
 
 // GoString keeps credentials from %#v.
 func (v Connection) GoString() string { return v.String() }

@@ -41,7 +41,7 @@ func walk(v any, edit func(map[string]any)) any {
 		return out
 	}
 	// Other lists and mappings, such as []map[string]any, without which a
-	// credential could hide behind a type.
+	// credential could escape behind a type.
 	r := reflect.ValueOf(v)
 	switch {
 	case !r.IsValid():
