@@ -13,9 +13,9 @@ import (
 // Locator returns the instance's revision as it stood at a commit.
 type Locator func(ctx context.Context, commit, instance string) (desired.Revision, error)
 
-// Recover resolves, at start and before the API serves, the requests that an end
-// of the process interrupted: one whose commit was made begins its operation; any
-// other is forgotten, as its client had no answer. It may be interrupted and run
+// Recover resolves the requests that the end of the last process interrupted. It MUST run at
+// start, before the API serves. A request whose commit was made begins its operation; any
+// other is abandoned, as its client had no answer. Recover may be interrupted and run
 // again. ids are those of the instances whose operations began.
 func Recover(ctx context.Context, repo desired.Repo, at Locator, log *oplog.Log, logger *slog.Logger) (ids []string, err error) {
 	open, err := log.Unresolved(ctx)

@@ -60,10 +60,10 @@ type ResourceHandle struct {
 	VimLevelResourceType string `json:"vimLevelResourceType,omitempty"`
 }
 
-// CpID is the id of a VNFC's connection point (vnfcCpInfo).
+// CpID returns the id of a VNFC's connection point (vnfcCpInfo).
 func CpID(cpd string, u plan.Unit) string { return cpd + "-" + u.Name }
 
-// Affected shows what the operation affected, nil where that is nothing.
+// Affected returns the resources that the operation affected, nil where there are none.
 func Affected(op *lcm.Operation) *ResourceChanges {
 	changes := op.Changes()
 	if changes.Empty() {
