@@ -94,11 +94,11 @@ func TestWhatAChangeOfPackageTriggersIsToldWithoutSecrets(t *testing.T) {
 	want := `{"vnfdId":"d2","vnfProvider":"ours","vnfProductName":"amf","vnfSoftwareVersion":"2.0","vnfdVersion":"1.1",
 		"extensions":{"vnfcs":2},"vnfConfigurableProperties":{"isAutoscaleEnabled":true}}`
 	if !sameJSON(t, got, want) {
-		t.Errorf("it tells %s, want %s", got, want)
+		t.Errorf("got %s, want %s", got, want)
 	}
 	after.Metadata = map[string]any{"k": "w", "vim_password": "x"}
 	if got := string(lcm.TriggeredByPackage(running(), after, vnf)); !strings.Contains(got, `"metadata":{"k":"w"}`) {
-		t.Errorf("it tells %s, without what the metadata became", got)
+		t.Errorf("got %s, without the new metadata", got)
 	}
 }
 

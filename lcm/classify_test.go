@@ -197,7 +197,7 @@ func TestAChangeThatRemovesForGoodHasNoRollback(t *testing.T) {
 	}
 }
 
-// What can be read out of an instance must not be told with its operation.
+// Secrets of an instance must not be shown with its operation.
 func TestParamsHoldNoSecret(t *testing.T) {
 	secret := "s3cr3t"
 	in := running(func(in *desired.Instance) {

@@ -167,7 +167,7 @@ func TestVDUsArePlacedAtTheConnectionsThatTheRequestNames(t *testing.T) {
 		own                    []string
 		placed                 map[string]string
 	}{
-		"both connections are told":     {`"a": ` + keystone + `, "b": ` + kube, `{"VDU2": "a"}`, "", "b", []string{"a", "b"}, map[string]string{"VDU2": "a"}},
+		"both connections are given":    {`"a": ` + keystone + `, "b": ` + kube, `{"VDU2": "a"}`, "", "b", []string{"a", "b"}, map[string]string{"VDU2": "a"}},
 		"both are files":                {`"a": {"vimId": "core-id"}, "b": {"vimId": "kube"}`, `{"VDU2": "a"}`, "kube", "kube", nil, map[string]string{"VDU2": "core"}},
 		"the main one is a file":        {`"a": ` + keystone + `, "b": {"vimId": "kube"}`, `{"VDU2": "a"}`, "kube", "kube", []string{"a"}, map[string]string{"VDU2": "a"}},
 		"the main one is the default":   {`"a": ` + keystone, `{"VDU2": "a"}`, "kube", "kube", []string{"a"}, map[string]string{"VDU2": "a"}},

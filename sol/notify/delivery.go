@@ -36,7 +36,7 @@ type worker struct {
 	*Service
 	rec     *record
 	caller  *caller
-	logger  *slog.Logger
+	log     *slog.Logger
 	after   uint64
 	version uint64 // of the cursor's record
 	stop    context.CancelFunc
@@ -100,7 +100,7 @@ func (s *Service) start(rec *record) {
 	w := &worker{
 		Service: s, rec: rec, stop: stop, done: make(chan struct{}),
 		caller: &caller{client: s.client, auth: rec.Authentication, secrets: s.Secrets},
-		logger: s.Logger.With("subscription", rec.ID, "callback", place(rec.CallbackURI)),
+		log:    s.Logger.With("subscription", rec.ID, "callback", place(rec.CallbackURI)),
 	}
 	s.workers[rec.ID] = w
 	s.group.Go(func() {
@@ -137,7 +137,7 @@ func (w *worker) work(ctx context.Context) {
 			return
 		default:
 			if ctx.Err() == nil {
-				w.logger.Error("notifications are held up by the store", "error", err)
+				w.log.Error("notifications are held up by the store", "error", err)
 			}
 			pause(ctx, backoff.Step())
 		}
@@ -213,19 +213,19 @@ func (w *worker) deliver(ctx context.Context, e oplog.Event) error {
 			return err
 		}
 		if w.Now().Sub(e.Time) > w.Retention {
-			w.logger.Warn("a notification was given up: it is older than notifications are kept",
+			w.log.Warn("a notification was given up: it is older than notifications are kept",
 				"notification", n.ID, "instance", e.Instance, "retention", w.Retention)
 			return nil
 		}
 		status, err := w.caller.call(ctx, http.MethodPost, w.rec.CallbackURI, n)
 		if err == nil && status >= 200 && status < 300 {
 			if try > 1 {
-				w.logger.Info("the subscriber takes notifications again", "notification", n.ID, "instance", e.Instance, "tries", try)
+				w.log.Info("the subscriber takes notifications again", "notification", n.ID, "instance", e.Instance, "tries", try)
 			}
 			return nil
 		}
 		if ctx.Err() == nil && try <= 10 { // the first ten say it all
-			w.logger.Warn("a notification was not taken; it will be sent again",
+			w.log.Warn("a notification was not taken; it will be sent again",
 				"notification", n.ID, "instance", e.Instance, "status", status, "error", err, "try", try)
 		}
 		pause(ctx, backoff.Step())

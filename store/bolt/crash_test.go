@@ -123,7 +123,7 @@ func TestWhatWasAnsweredOutlivesAKill(t *testing.T) {
 }
 
 // fillTheDisk stands for a full disk by a limit on the size of files, writes until
-// that is met, and then tells what is left.
+// that is met, and then says what is left.
 func fillTheDisk(path string) {
 	signal.Ignore(syscall.SIGXFSZ)
 	s, err := bolt.Open(path)

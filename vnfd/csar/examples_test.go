@@ -12,7 +12,7 @@ import (
 
 const examples = "../../examples/packages"
 
-// A wrong checksum here is mended by csar.Rehash.
+// A wrong checksum here is repaired by csar.Rehash.
 func TestEveryExamplePackageIsWithoutProblems(t *testing.T) {
 	dirs, err := os.ReadDir(examples)
 	if err != nil {
