@@ -88,7 +88,7 @@ func TestWhatUnitsUseIsPartOfTheChanges(t *testing.T) {
 	}
 }
 
-func TestOnlyTheNetworksThatChangeAreTold(t *testing.T) {
+func TestOnlyTheNetworksThatChangeAreShown(t *testing.T) {
 	link := func(id, network string) desired.ExtVirtualLink {
 		return desired.ExtVirtualLink{ID: id, ResourceID: network, ExtCps: []desired.ExtCp{{CpdID: id, CpConfig: map[string]desired.ExtCpConfig{id: {CreateLinkPort: true}}}}}
 	}

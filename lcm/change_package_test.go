@@ -22,7 +22,7 @@ func updated(base string, packages ...string) func(*desired.Instance) {
 	}
 }
 
-func TestAChangeOfPackageIsToldFromAContainerUpdateAndAHeal(t *testing.T) {
+func TestAChangeOfPackageIsDistinguishedFromAContainerUpdateAndAHeal(t *testing.T) {
 	strategy := func(s string) func(*desired.Instance) { return func(in *desired.Instance) { in.Update.Strategy = s } }
 	generation := func(g string) func(*desired.Instance) { return func(in *desired.Instance) { in.Generation = g } }
 	condemn := func(in *desired.Instance) { in.Condemned = map[string]string{"Deployment/amf/x": "u1"} }
@@ -83,7 +83,7 @@ func TestTheParamsOfAChangeOfPackageAreThoseOfARequest(t *testing.T) {
 	}
 }
 
-func TestWhatAChangeOfPackageTriggersIsToldWithoutSecrets(t *testing.T) {
+func TestModificationsByAChangeOfPackageHoldNoSecrets(t *testing.T) {
 	after := running(updated("p2"), func(in *desired.Instance) {
 		in.VnfdID = "d2"
 		in.Extensions = map[string]any{"vnfcs": 2.0, "token": "t"}

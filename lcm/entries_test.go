@@ -9,7 +9,7 @@ import (
 	"github.com/jibe-vnfm/jibe/lcm"
 )
 
-func TestWhatHooksSetIsAMergePatchAndLaterOnesCount(t *testing.T) {
+func TestEntriesOfHooksAreMergePatchesAndLaterOnesCount(t *testing.T) {
 	type m = map[string]any
 	first := lcm.Entries{Metadata: m{"a": 1, "b": 2}, Params: m{"nfv": m{"VDU": m{"X": m{"name": "x", "gone": "g"}}}, "site": "north"}}
 	second := lcm.Entries{Metadata: m{"b": nil}, Params: m{"nfv": m{"VDU": m{"X": m{"gone": nil}, "Y": m{"name": "y"}}}, "old": nil}}

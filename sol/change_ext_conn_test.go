@@ -200,7 +200,7 @@ func TestVDUsArePlacedAtTheConnectionsThatTheRequestNames(t *testing.T) {
 					t.Errorf("connection %s isn't shown: %v", want, shown.VimConnectionInfo)
 				}
 			}
-			// What runs stays where it is, also when its connection is renewed.
+			// A VNF that runs stays where it is, also when its connection is renewed.
 			if len(c.own) > 0 {
 				e.finish(e.begun(e.want(202, "PATCH", api+"/vnf_instances/"+id, `{"vimConnectionInfo": {"`+c.own[0]+`": {"accessInfo": {"password": "new-secret", "bearer_token": "new-secret"}}}}`)))
 				if now := e.intent(id); !cmp.Equal(now.Placement, in.Placement) || now.VIM != in.VIM || len(now.VIMConnections) != len(in.VIMConnections) {

@@ -102,9 +102,9 @@ func (info *InstantiatedVnfInfo) resources(in *desired.Instance, units []plan.Un
 		switch {
 		case r.Kind == plan.VirtualLink && !given:
 			info.VirtualLinks = append(info.VirtualLinks, VirtualLinkResourceInfo{ID: r.ID, VirtualLinkDesc: r.Name,
-				NetworkResource: resourceHandle(r, vim), VnfLinkPorts: linkPorts(r.ID, used, named, vim)})
+				NetworkResource: notify.HandleOf(r, vim), VnfLinkPorts: linkPorts(r.ID, used, named, vim)})
 		case r.Kind == plan.Storage:
-			info.VirtualStorages = append(info.VirtualStorages, VirtualStorageResourceInfo{ID: r.ID, VirtualStorageDesc: r.Name, StorageResource: resourceHandle(r, vim)})
+			info.VirtualStorages = append(info.VirtualStorages, VirtualStorageResourceInfo{ID: r.ID, VirtualStorageDesc: r.Name, StorageResource: notify.HandleOf(r, vim)})
 		}
 	}
 	for i, u := range units {
@@ -150,17 +150,13 @@ func linkPorts(network string, used []plan.Resource, units map[string]plan.Unit,
 		if r.Kind != plan.LinkPort || r.Network != network {
 			continue
 		}
-		p := VnfLinkPortInfo{ID: r.ID, ResourceHandle: resourceHandle(r, vim)}
+		p := VnfLinkPortInfo{ID: r.ID, ResourceHandle: notify.HandleOf(r, vim)}
 		if u, ok := units[r.Unit]; ok {
 			p.CpInstanceID, p.CpInstanceType = notify.CpID(r.Name, u), vnfcCP
 		}
 		out = append(out, p)
 	}
 	return out
-}
-
-func resourceHandle(r plan.Resource, vim string) ResourceHandle {
-	return ResourceHandle{VimConnectionID: cmp.Or(r.VIM, vim), ResourceID: r.ID, VimLevelResourceType: r.Type}
 }
 
 // protocols returns the port's addresses, grouped by subnet.

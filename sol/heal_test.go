@@ -370,7 +370,7 @@ func TestARequestWaitsForARepairThatIsUnderWay(t *testing.T) {
 	const repair = "op-drift"
 	e := setup(t, func(c *sol.Config) {
 		log := c.Operations
-		// Who waits asks the reconciler to look, which ends the repair.
+		// A waiting request asks the reconciler to look, which ends the repair.
 		c.Poke = func(string) {
 			_, err := log.Record(context.Background(), repair, func(op *lcm.Operation, _ *lcm.Instance) error {
 				if op.State != lcm.Processing {

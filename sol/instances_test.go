@@ -392,7 +392,7 @@ func TestARemovedDirectoryIsShownUntilItsOperationEnds(t *testing.T) {
 	e.want(404, "GET", api+"/vnf_instances/"+id, "")
 }
 
-func TestWhatProgramsFoundIsShownFromTheEndOfTheOperationOn(t *testing.T) {
+func TestEntriesOfHooksAreShownFromTheEndOfTheOperationOn(t *testing.T) {
 	e := setup(t)
 	id := e.create()
 	path := api + "/vnf_instances/" + id

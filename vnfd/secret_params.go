@@ -53,7 +53,7 @@ func (l *loader) secretParams(vnfs []template) []string {
 		read(t.def.file, t.body)
 		kinds[t.kind] = true
 	}
-	for _, d := range l.docs { // without a template, the type is what the VNF is made of
+	for _, d := range l.docs { // there may be only a type, without a template
 		kind, _ := safeyaml.Text(safeyaml.Get(d.root, "topology_template", "substitution_mappings", "node_type"))
 		kinds[kind] = true
 	}

@@ -175,7 +175,7 @@ func TestANewerCommitSupersedesAFailedOperation(t *testing.T) {
 	wantNotified(t, l, "created", "op1 STARTING", "op1 PROCESSING", "op1 FAILED_TEMP", "op1 FAILED", "op2 STARTING")
 }
 
-func TestWhatAFailedOperationTookDownIsLeftToTheNextOne(t *testing.T) {
+func TestTheNextOperationTakesOverWhatAFailedOneTookDown(t *testing.T) {
 	for _, how := range []string{"superseded", "failed"} {
 		t.Run(how, func(t *testing.T) {
 			l, _ := newLog(t)

@@ -12,7 +12,7 @@ import (
 	"github.com/jibe-vnfm/jibe/lcm/oplog"
 )
 
-func TestForgettingAnInstanceTellsOfItsProductAndKeepsItsOperations(t *testing.T) {
+func TestForgettingAnInstanceNamesItsProductAndKeepsItsOperations(t *testing.T) {
 	l, _ := newLog(t)
 	ctx := t.Context()
 	born(t, l, newOp("op1", lcm.Terminate, "t0", ""))

@@ -83,7 +83,7 @@ func TestTerminateLeavesNoUnits(t *testing.T) {
 	}
 }
 
-func TestARepairedDriftOwesNothing(t *testing.T) {
+func TestARepairOfDriftLeavesNoOutstandingCommit(t *testing.T) {
 	l, _ := newLog(t)
 	born(t, l, newOp("op1", lcm.Heal, "t1", "t1"))
 	advance(t, l, "op1", lcm.Refused)
@@ -92,7 +92,7 @@ func TestARepairedDriftOwesNothing(t *testing.T) {
 	}
 }
 
-func TestARecordThatSkipsStatesTellsOfEach(t *testing.T) {
+func TestARecordThatSkipsStatesHasAnEventForEach(t *testing.T) {
 	l, puts := newLog(t)
 	var mu sync.Mutex
 	var seen []string

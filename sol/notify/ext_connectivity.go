@@ -176,10 +176,11 @@ func ExtLinks(links []desired.ExtVirtualLink, ports []ExtPort, vim string) []Ext
 }
 
 func (p ExtPort) info(vim string) ExtLinkPortInfo {
-	return ExtLinkPortInfo{ID: p.PortID, ResourceHandle: handleOf(p.Resource, vim), CpInstanceID: p.CpInstanceID()}
+	return ExtLinkPortInfo{ID: p.PortID, ResourceHandle: HandleOf(p.Resource, vim), CpInstanceID: p.CpInstanceID()}
 }
 
-func handleOf(r plan.Resource, vim string) ResourceHandle {
+// HandleOf returns the handle of a resource; vim is the connection of one that names none.
+func HandleOf(r plan.Resource, vim string) ResourceHandle {
 	return ResourceHandle{VimConnectionID: cmp.Or(r.VIM, vim), ResourceID: r.ID, VimLevelResourceType: r.Type}
 }
 

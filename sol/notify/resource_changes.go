@@ -84,17 +84,17 @@ func Affected(op *lcm.Operation) *ResourceChanges {
 	}
 	for _, c := range changes.Links {
 		out.AffectedVirtualLinks = append(out.AffectedVirtualLinks, AffectedVirtualLink{ID: c.Resource.ID, VirtualLinkDesc: c.Resource.Name,
-			ChangeType: c.ChangeType, NetworkResource: handleOf(c.Resource, ""), LinkPortIDs: ids(c.Ports)})
+			ChangeType: c.ChangeType, NetworkResource: HandleOf(c.Resource, ""), LinkPortIDs: ids(c.Ports)})
 	}
 	names := given(op)
 	for _, c := range changes.Ports {
 		id := cmp.Or(names[c.Resource.ID], c.Resource.ID)
 		out.AffectedExtLinkPorts = append(out.AffectedExtLinkPorts, AffectedExtLinkPort{ID: id, ChangeType: c.ChangeType,
-			ExtCpID: ExtPort{PortID: id}.CpInstanceID(), ResourceHandle: handleOf(c.Resource, "")})
+			ExtCpID: ExtPort{PortID: id}.CpInstanceID(), ResourceHandle: HandleOf(c.Resource, "")})
 	}
 	for _, c := range changes.Storages {
 		out.AffectedVirtualStorages = append(out.AffectedVirtualStorages, AffectedVirtualStorage{ID: c.Resource.ID, VirtualStorageDesc: c.Resource.Name,
-			ChangeType: c.ChangeType, StorageResource: handleOf(c.Resource, "")})
+			ChangeType: c.ChangeType, StorageResource: HandleOf(c.Resource, "")})
 	}
 	return out
 }

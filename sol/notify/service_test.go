@@ -86,7 +86,7 @@ func TestDeliveryGoesOnAfterARestart(t *testing.T) {
 	w.restart()
 	s.waitFor(t, "op001 STARTING", "op001 PROCESSING", "op001 COMPLETED",
 		"op002 STARTING", "op002 PROCESSING", "op002 COMPLETED", "op003 STARTING", "op003 PROCESSING", "op003 COMPLETED")
-	// What is known to be delivered isn't delivered again. The subscriber has it a
+	// A delivered notification isn't delivered again. The subscriber has it a
 	// moment before the cursor says so; the outbox is empty once it does.
 	kit.Until(t, "an empty outbox", func() bool {
 		events, err := w.oplog.Events(t.Context(), 0, 0)
@@ -178,7 +178,7 @@ func TestTheOutboxIsEmptiedWithoutSubscribers(t *testing.T) {
 	s.waitFor(t, "op002 STARTING", "op002 PROCESSING", "op002 COMPLETED")
 }
 
-func TestWhatNobodyTakesIsGivenUpInTheEnd(t *testing.T) {
+func TestANotificationThatNobodyTakesIsGivenUpInTheEnd(t *testing.T) {
 	w, s := newWorld(t), newSubscriber(t)
 	s.set(func(notification, *http.Request) int { return http.StatusInternalServerError })
 	w.subscribe(notify.Request{CallbackURI: s.URL})

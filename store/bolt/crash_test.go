@@ -74,7 +74,7 @@ func writeUntilKilled(path string) {
 	}
 }
 
-func TestWhatWasAnsweredOutlivesAKill(t *testing.T) {
+func TestAnAnsweredWriteOutlivesAKill(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "jibe.db")
 	for _, after := range []int{1, 40, 300} {
 		if err := os.RemoveAll(path); err != nil {

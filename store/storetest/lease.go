@@ -36,7 +36,7 @@ func lease(t *testing.T, s store.Store) {
 	if two.Token <= one.Token {
 		t.Fatalf("token %d after %d", two.Token, one.Token)
 	}
-	// What was released late no longer concerns the new holder.
+	// A late release doesn't concern the new holder.
 	if err := s.Release(t.Context(), one); err != nil {
 		t.Fatal(err)
 	}

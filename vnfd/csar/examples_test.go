@@ -30,7 +30,7 @@ func TestEveryExamplePackageIsWithoutProblems(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, p := range csar.Validate(files) {
-				// What is secret in an example is for show.
+				// Secrets of an example are for show.
 				if p.Severity == vnfd.Error || !strings.Contains(p.Message, "stands here in clear") {
 					t.Error(p)
 				}
