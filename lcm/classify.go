@@ -69,7 +69,7 @@ func ClassifyLevels(before, after *desired.Instance, from, to map[string]int) (T
 
 // NoRollbackLevels returns why the change can't be rolled back although the type that
 // dominates it could be: one of its parts removes what can't be brought back. ""
-// means that nothing stands against it. from and to are the effective scale levels of
+// means that nothing prevents it. from and to are the effective scale levels of
 // every aspect. The answer belongs in Operation.NoRollback.
 func NoRollbackLevels(before, after *desired.Instance, from, to map[string]int) string {
 	if !runs(before) || !runs(after) {

@@ -69,8 +69,8 @@ const (
 // API answers 409.
 var ErrState = errors.New("not possible in this state")
 
-// Problem is ProblemDetails (SOL013 clause 6.3, RFC 7807): why an operation failed, or why
-// a request was refused.
+// Problem is the data type ProblemDetails (SOL013 clause 6.3, RFC 7807).
+// It says why an operation failed, or why a request was refused.
 type Problem struct {
 	Status int    `json:"status"`
 	Title  string `json:"title,omitempty"`
@@ -178,9 +178,9 @@ type Instance struct {
 	// VIMs holds the identity of each VIM at which the VNF was instantiated, by the name
 	// that the instance has for it. A VIM without an identity has no entry.
 	VIMs map[string]string `json:"vims,omitempty"`
-	// Owed is the id of an ended operation with an outstanding commit: RolledBack restores
-	// the content of Before, Failed does so with held: <operation>, and Completed sets what
-	// the operation's hooks modified.
+	// Owed is an ended operation whose outcome isn't in git yet: its outstanding commit
+	// restores the content of Before after RolledBack, does so with held: <operation> after
+	// Failed, and sets what hooks modified after Completed.
 	Owed string `json:"owed,omitempty"`
 	// Last is the last operation, ended or not; LastState its state when it ended.
 	Last      string `json:"last,omitempty"`

@@ -289,7 +289,7 @@ func (t healTarget) note(seen sight, cause string) string {
 	return b.String()
 }
 
-// mostCause is how much of a cause stands in the commit, in characters; the whole
+// mostCause is how much of a cause is in the commit, in characters; the whole
 // of it is in the operation's parameters.
 const mostCause = 300
 

@@ -38,8 +38,8 @@ func (a *api) shown(ctx context.Context, k known) (*desired.Instance, error) {
 	return &fresh, nil
 }
 
-// withOwed returns the instance with what hooks of its last operation modified. Clients see
-// that from the moment when the operation is COMPLETED, though git has it a little later.
+// withOwed returns the instance with what hooks of its last operation modified. Clients
+// see that as soon as the operation is COMPLETED, though the commit follows a little later.
 func (a *api) withOwed(ctx context.Context, k known, in *desired.Instance) (*desired.Instance, error) {
 	if k.record.Owed == "" || k.record.LastState != lcm.Completed {
 		return in, nil

@@ -70,8 +70,8 @@ func (e *InvalidError) Error() string { return e.Detail }
 
 // Secrets encrypts credentials before they are committed; [secret.Keeper] is one.
 type Secrets interface {
-	// Keep returns a reference to plaintext's ciphertext: old, if that stands for
-	// plaintext already.
+	// Keep returns a reference to plaintext's ciphertext. It returns old if that is already a
+	// reference to plaintext.
 	Keep(old, plaintext string) (string, error)
 }
 
@@ -83,7 +83,7 @@ type Config struct {
 	Secrets    Secrets
 	// Subscriptions serves /subscriptions; nil answers 404 there.
 	Subscriptions Subscriptions
-	// Auth identifies callers; nil lets nobody in.
+	// Auth identifies callers; nil refuses everybody.
 	Auth auth.Authenticator
 	// BaseURL is the address of the server for clients, "https://vnfm.example:9890": links
 	// and Location start with it.
@@ -143,7 +143,7 @@ func New(c Config) http.Handler {
 	return a
 }
 
-// nobody lets nobody in.
+// nobody is an Authenticator that refuses everybody.
 type nobody struct{}
 
 func (nobody) Authenticate(*http.Request) (auth.Identity, error) {

@@ -15,7 +15,7 @@ import (
 	"strings"
 )
 
-// MetaFile is where a CSAR's TOSCA.meta stands (SOL004 clause 4.1.2).
+// MetaFile is the path of TOSCA.meta in a CSAR (SOL004 clause 4.1.2).
 const MetaFile = "TOSCA-Metadata/TOSCA.meta"
 
 // MaxFile is the size in bytes that a definition, TOSCA.meta or manifest may have.
@@ -43,7 +43,7 @@ type Artifact struct {
 	// Algorithm and Hash are as written: "SHA-256" and hexadecimal digits; both
 	// "" where the package gives no checksum.
 	Algorithm, Hash string
-	// File and Line are where it is listed, HashLine where its Hash stands.
+	// File and Line are where it is listed, HashLine is the line of its Hash.
 	File           string
 	Line, HashLine int
 }

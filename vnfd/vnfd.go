@@ -12,7 +12,7 @@ import (
 type Package struct {
 	// Tree is the git tree hash, or "" for a directory that isn't in git.
 	Tree string
-	// Files is the package's content, rooted where TOSCA-Metadata stands.
+	// Files is the package's content; TOSCA-Metadata is at its root.
 	Files fs.FS
 	// VNFD is the descriptor of the package.
 	VNFD *VNFD

@@ -4,7 +4,7 @@
 // One goroutine writes. While it waits for the disk, the Puts of all others
 // queue; then it takes all of them into the next transaction, each still all or
 // none. Nothing waits for a timer: an idle store answers a Put after one fsync,
-// a busy one shares each fsync among all that came meanwhile.
+// a busy one shares each fsync among all Puts that queued for it.
 //
 // It doesn't know what the values mean.
 package bolt
@@ -38,7 +38,7 @@ var _ store.Store = (*Store)(nil)
 var errAbsent = errors.New("a part of the file is missing")
 
 const (
-	// lockTimeout is how long Open waits for another process to let go by default.
+	// lockTimeout is how long Open waits by default while another process has the file.
 	lockTimeout = time.Second
 	// maxBatch is how many writes one transaction takes at most, so that no caller waits
 	// long for the others' data.
@@ -57,7 +57,7 @@ type Store struct {
 	queue chan *call
 	done  chan struct{} // closed when the writer goroutine has ended
 	last  atomic.Pointer[outcome]
-	// locked is how long to wait for another process to let go of the file.
+	// locked is how long to wait while another process has the file.
 	locked time.Duration
 
 	leases leases

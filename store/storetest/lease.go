@@ -74,7 +74,7 @@ func leaseExpiry(t *testing.T, s store.Store, c *clock) {
 		t.Fatalf("token %d after %d", two.Token, one.Token)
 	}
 	c.pass(time.Hour)
-	// It was nobody's in between, so the same holder's token grows too.
+	// The lease has expired, so the token grows even for the same holder.
 	if again := acquire(t, s, "l", "two", time.Minute); again.Token <= two.Token {
 		t.Fatalf("token %d after %d", again.Token, two.Token)
 	}

@@ -122,7 +122,7 @@ func (v *validator) manifests(p *vnfd.Package) {
 	}
 	for _, f := range p.VNFD.Flavours {
 		_, err := fs.Stat(v.files, path.Join("BaseHOT", f.ID))
-		servers := err == nil // of a VNF on two VIMs: other VDUs stand in Heat's templates
+		servers := err == nil // a VNF on two VIMs: its other VDUs are in Heat templates
 		for _, vdu := range f.VDUs {
 			kinds := v.workloads[vdu.Name]
 			switch {
