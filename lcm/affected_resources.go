@@ -26,15 +26,15 @@ type AffectedResource struct {
 type AffectedLink struct {
 	Resource   plan.Resource
 	ChangeType ChangeType
-	// Ports are those that came or went.
+	// Ports are the ports on the network that came or went.
 	Ports []plan.Resource
 }
 
 func storages(r plan.Resource) bool { return r.Kind == plan.Storage }
 
-// external picks the ports on networks outside the VNF. A network that stands among the
-// resources as a virtual link is one of the VNF, also where it was given in the place of
-// its own.
+// external returns a filter for ports on networks outside the VNF. A network that is a
+// virtual link among the resources belongs to the VNF, even if it was given in the place of
+// one of the VNF's own.
 func external(sets ...[]plan.Resource) func(plan.Resource) bool {
 	own := map[string]bool{}
 	for _, set := range sets {
@@ -47,7 +47,7 @@ func external(sets ...[]plan.Resource) func(plan.Resource) bool {
 	return func(r plan.Resource) bool { return r.Kind == plan.LinkPort && r.External && !own[r.Network] }
 }
 
-// resourceChanges are those of the resources picked that came or went, REMOVED first.
+// resourceChanges returns the picked resources that came or went, REMOVED first.
 func resourceChanges(before, after []plan.Resource, pick func(plan.Resource) bool) []AffectedResource {
 	var out []AffectedResource
 	for _, r := range without(before, after, pick) {
@@ -59,7 +59,7 @@ func resourceChanges(before, after []plan.Resource, pick func(plan.Resource) boo
 	return out
 }
 
-// without are those of the resources picked that others don't have, by name and id.
+// without returns the picked resources that are not among others, sorted by name and id.
 func without(resources, others []plan.Resource, pick func(plan.Resource) bool) []plan.Resource {
 	var out []plan.Resource
 	for _, r := range resources {
@@ -71,8 +71,8 @@ func without(resources, others []plan.Resource, pick func(plan.Resource) bool) [
 	return out
 }
 
-// linkChanges are the networks that came or went with all of their ports, then those that
-// stayed and on which ports came or went.
+// linkChanges returns the networks that came or went, with all of their ports, and then the
+// networks on which ports came or went.
 func linkChanges(before, after []plan.Resource) []AffectedLink {
 	isLink := func(r plan.Resource) bool { return r.Kind == plan.VirtualLink }
 	on := func(network string) func(plan.Resource) bool {
@@ -100,7 +100,7 @@ func linkChanges(before, after []plan.Resource) []AffectedLink {
 	return out
 }
 
-// byUnit are the resources that single units use, by the unit's key.
+// byUnit returns the resources that single units use, by the unit's key.
 func byUnit(resources []plan.Resource) map[string][]plan.Resource {
 	out := map[string][]plan.Resource{}
 	for _, r := range resources {
@@ -111,15 +111,15 @@ func byUnit(resources []plan.Resource) map[string][]plan.Resource {
 	return out
 }
 
-// samePort says whether two sights are of one port with the same fixed addresses on the
-// same network. A floating address comes and goes without the port.
+// samePort says whether a port is unchanged: it has the same fixed addresses on the same
+// network. A floating address comes and goes without a change of the port.
 func samePort(a, b plan.Resource) bool {
 	return a.ID == b.ID && a.Network == b.Network && a.MAC == b.MAC && slices.Equal(a.Addresses, b.Addresses)
 }
 
-// ChangedLinks are the networks outside the VNF as after has them, as far as a change
-// from before alters how the VNF is connected to them; nil where it alters nothing, and
-// where the VNF doesn't run before and after. They belong in Operation.ExtLinks.
+// ChangedLinks returns the networks outside the VNF, as after has them, to which the change
+// alters the VNF's connection. It is nil unless the VNF runs before and after. The result
+// belongs in Operation.ExtLinks.
 func ChangedLinks(before, after *desired.Instance) []desired.ExtVirtualLink {
 	if !runs(before) || !runs(after) {
 		return nil
@@ -134,7 +134,7 @@ func ChangedLinks(before, after *desired.Instance) []desired.ExtVirtualLink {
 	return out
 }
 
-// linked is an intent that says of one network alone.
+// linked returns an intent with this network alone.
 func linked(l desired.ExtVirtualLink) *desired.Instance {
 	return &desired.Instance{ExtVirtualLinks: []desired.ExtVirtualLink{l}}
 }

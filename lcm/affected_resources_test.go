@@ -31,8 +31,8 @@ func network(id string, external bool) plan.Resource {
 	return plan.Resource{Kind: plan.VirtualLink, ID: id, Name: "internal", External: external}
 }
 
-// told is what the changes are in short.
-func told(c lcm.Changes) (out []string) {
+// short lists the changes, one text each.
+func short(c lcm.Changes) (out []string) {
 	ids := func(rs []plan.Resource) (ids []string) {
 		for _, r := range rs {
 			ids = append(ids, r.ID)
@@ -82,13 +82,13 @@ func TestWhatUnitsUseIsPartOfTheChanges(t *testing.T) {
 			[]string{"vnfc ADDED s1 ports [p1] storage +[] -[]", "link ADDED given [p1]"}},
 	} {
 		op := lcm.Operation{Type: lcm.Scale, State: lcm.Completed, UnitsBefore: c.before, UnitsAfter: c.after, ResourcesBefore: c.had, ResourcesAfter: c.has}
-		if d := cmp.Diff(c.want, told(op.Changes())); d != "" {
+		if d := cmp.Diff(c.want, short(op.Changes())); d != "" {
 			t.Errorf("%s: %s", c.name, d)
 		}
 	}
 }
 
-func TestOnlyTheNetworksThatChangeAreTold(t *testing.T) {
+func TestOnlyTheNetworksThatChangeAreShown(t *testing.T) {
 	link := func(id, network string) desired.ExtVirtualLink {
 		return desired.ExtVirtualLink{ID: id, ResourceID: network, ExtCps: []desired.ExtCp{{CpdID: id, CpConfig: map[string]desired.ExtCpConfig{id: {CreateLinkPort: true}}}}}
 	}

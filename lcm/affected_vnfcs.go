@@ -20,14 +20,14 @@ const (
 
 // AffectedVnfc is one unit that an operation added, removed or modified.
 type AffectedVnfc struct {
-	// ID is the VIM's id of the unit, which vnfcResourceInfo.id shows.
+	// ID is the VIM's id of the unit; it is vnfcResourceInfo.id too.
 	ID string `json:"id"`
 	// Unit is the one that was added or modified, or the one that is gone.
 	Unit       plan.Unit  `json:"unit"`
 	ChangeType ChangeType `json:"changeType"`
-	// Ports are those of the unit's ports that came, went or have other addresses.
+	// Ports are the ports of the unit that came, went or changed their addresses.
 	Ports []plan.Resource `json:"ports,omitempty"`
-	// Added and Removed are storages that the unit has got, and no longer has.
+	// Added and Removed are the storages that the unit got and lost.
 	Added   []plan.Resource `json:"added,omitempty"`
 	Removed []plan.Resource `json:"removed,omitempty"`
 }
@@ -42,14 +42,14 @@ type Changes struct {
 	Ports []AffectedResource
 }
 
-// Empty says that nothing was affected.
+// Empty says whether nothing was affected.
 func (c Changes) Empty() bool {
 	return len(c.Vnfcs)+len(c.Links)+len(c.Storages)+len(c.Ports) == 0
 }
 
-// Changes are what the operation affected. There are none before anything was seen to
-// change: in STARTING, PROCESSING and ROLLING_BACK, and where no units were recorded, but
-// for an operation that is complete and left none.
+// Changes returns what the operation affected. It is empty as long as that isn't known: in
+// STARTING, PROCESSING and ROLLING_BACK, and where no units were recorded after the start,
+// unless the operation is COMPLETED and has left no units.
 func (o *Operation) Changes() Changes {
 	switch o.State {
 	case Prepared, Starting, Processing, RollingBack:
@@ -62,19 +62,19 @@ func (o *Operation) Changes() Changes {
 	before, after := o.ResourcesBefore, o.ResourcesAfter
 	c := Changes{Vnfcs: Difference(o.UnitsBefore, o.UnitsAfter, before, after)}
 	if before == nil && len(o.UnitsBefore) > 0 || after == nil && len(o.UnitsAfter) > 0 {
-		return c // it wasn't seen what they used
+		return c // their resources were not observed
 	}
 	c.Links, c.Storages = linkChanges(before, after), resourceChanges(before, after, storages)
 	c.Ports = resourceChanges(before, after, external(before, after))
 	return c
 }
 
-// Difference is the change from one set of units, with what they used, to another. Units
-// are told apart by the VIM's id of them: a pod that was replaced under its old name is
-// one REMOVED and one ADDED, a server that was rebuilt under its old id is MODIFIED. So is
-// a unit that stayed but shows another image, node or address, or has other ports or
-// storages. Units that are being deleted count as gone. The order is that of VDU, name and
-// id, REMOVED first.
+// Difference returns what changed from one set of units to another; used and uses are
+// their resources. The VIM's id identifies a unit: a pod that was replaced under its old
+// name is one REMOVED and one ADDED, a server that was rebuilt under its old id is MODIFIED.
+// A unit is also MODIFIED if it shows another image, node or address, or has other ports or
+// storages. Units that are being deleted count as gone. The result is sorted by change
+// (REMOVED first), VDU, name and id.
 func Difference(before, after []plan.Unit, used, uses []plan.Resource) []AffectedVnfc {
 	old, now := live(before), live(after)
 	had, has := byUnit(used), byUnit(uses)
@@ -91,7 +91,7 @@ func Difference(before, after []plan.Unit, used, uses []plan.Resource) []Affecte
 			continue
 		}
 		c := affected(Modified, u, had[was.Key], has[u.Key])
-		if used == nil || uses == nil { // it wasn't seen what was used
+		if used == nil || uses == nil { // the resources were not observed
 			c = affected(Modified, u, nil, nil)
 		}
 		if was.ID != u.ID || modified(was, u) || len(c.Ports)+len(c.Added)+len(c.Removed) > 0 {
@@ -105,7 +105,7 @@ func Difference(before, after []plan.Unit, used, uses []plan.Resource) []Affecte
 	return out
 }
 
-// affected is the unit with what of the resources that it had is different.
+// affected returns the unit with the resources that it got, lost or has otherwise.
 func affected(t ChangeType, u plan.Unit, had, has []plan.Resource) AffectedVnfc {
 	c := AffectedVnfc{ID: u.Resource(), Unit: u, ChangeType: t}
 	for _, r := range had {
@@ -127,7 +127,7 @@ func affected(t ChangeType, u plan.Unit, had, has []plan.Resource) AffectedVnfc 
 	return c
 }
 
-// live are the units that aren't going, by the VIM's id of them.
+// live returns the units that aren't being deleted, by the VIM's id of them.
 func live(units []plan.Unit) map[string]plan.Unit {
 	m := make(map[string]plan.Unit, len(units))
 	for _, u := range units {
@@ -138,9 +138,9 @@ func live(units []plan.Unit) map[string]plan.Unit {
 	return m
 }
 
-// modified says whether a unit that stayed is no longer what it was. Readiness
-// comes and goes and is no modification. An attribute that appears where none was
-// (an address given after the start) isn't one either.
+// modified says whether a unit that stayed was changed. Readiness comes and goes and is no
+// modification, nor is an attribute that appears (such as an address given after the
+// start).
 func modified(was, is plan.Unit) bool {
 	if was.VDU != is.VDU || was.Name != is.Name {
 		return true

@@ -8,9 +8,9 @@ import (
 	"github.com/jibe-vnfm/jibe/desired"
 )
 
-// packageChanged says whether what is deployed differs: another VNFD, package,
-// generation or flavour, other manifests out of the same package, or other networks in
-// the place of its own.
+// packageChanged says whether the change deploys something else: another VNFD, package,
+// generation or flavour, other manifests of the same package, or other networks in
+// the place of the VNF's own.
 func packageChanged(before, after *desired.Instance) bool {
 	return changed(before, after, "vnfdId", "flavour", "base", "overlays", "generation", "params", "extManagedVirtualLinks") || repinned(before, after)
 }
@@ -28,7 +28,7 @@ func containerUpdate(before, after *desired.Instance) bool {
 	})
 }
 
-// base is the package whose manifests apply in full.
+// base returns the package whose manifests apply in full.
 func base(in *desired.Instance) string {
 	if in.Base != "" {
 		return in.Base
@@ -36,8 +36,8 @@ func base(in *desired.Instance) string {
 	return in.Package
 }
 
-// collapses says whether the change only lets the package that runs apply in full,
-// after container updates.
+// collapses says whether the change only ends container updates: the package of the last
+// one then applies in full.
 func collapses(before, after *desired.Instance) bool {
 	return len(before.Overlays) > 0 && len(after.Overlays) == 0 && before.Package == after.Package &&
 		!changed(before, after, "vnfdId", "flavour", "generation")
@@ -69,15 +69,16 @@ func changePackageParams(before, after *desired.Instance) json.RawMessage {
 	return encode(p)
 }
 
-// TriggeredByPackage is ModificationsTriggeredByVnfPkgChange of SOL003 v3.3.1: what the change of package altered of the VnfInstance. vnf is that of after.
+// TriggeredByPackage returns ModificationsTriggeredByVnfPkgChange of SOL003 v3.3.1: what
+// the change of package altered in the VnfInstance. vnf is that of after.
 func TriggeredByPackage(before, after *desired.Instance, vnf VNF) json.RawMessage {
 	p := versions(after, vnf)
 	keyValues(p, before, after)
 	return encode(p)
 }
 
-// ChangedInfo is VnfInfoModifications (SOL003 v3.3.1 clause 5.5.2.12a) of a MODIFY_INFO
-// that a commit asked for: what it altered of the VnfInstance. vnf is that of after.
+// ChangedInfo returns VnfInfoModifications (SOL003 v3.3.1 clause 5.5.2.12a) of a MODIFY_INFO
+// that a commit asked for: what it altered in the VnfInstance. vnf is that of after.
 func ChangedInfo(before, after *desired.Instance, vnf VNF) json.RawMessage {
 	p := map[string]any{}
 	if before.VnfdID != after.VnfdID || before.Package != after.Package {
@@ -93,7 +94,7 @@ func ChangedInfo(before, after *desired.Instance, vnf VNF) json.RawMessage {
 	return encode(p)
 }
 
-// versions are the attributes that tell which package the instance runs.
+// versions returns the attributes that identify the package of the instance.
 func versions(inst *desired.Instance, vnf VNF) map[string]any {
 	return map[string]any{
 		"vnfdId": inst.VnfdID, "vnfProvider": vnf.Provider, "vnfProductName": vnf.ProductName,

@@ -22,7 +22,7 @@ func updated(base string, packages ...string) func(*desired.Instance) {
 	}
 }
 
-func TestAChangeOfPackageIsToldFromAContainerUpdateAndAHeal(t *testing.T) {
+func TestAChangeOfPackageIsDistinguishedFromAContainerUpdateAndAHeal(t *testing.T) {
 	strategy := func(s string) func(*desired.Instance) { return func(in *desired.Instance) { in.Update.Strategy = s } }
 	generation := func(g string) func(*desired.Instance) { return func(in *desired.Instance) { in.Generation = g } }
 	condemn := func(in *desired.Instance) { in.Condemned = map[string]string{"Deployment/amf/x": "u1"} }
@@ -83,7 +83,7 @@ func TestTheParamsOfAChangeOfPackageAreThoseOfARequest(t *testing.T) {
 	}
 }
 
-func TestWhatAChangeOfPackageTriggersIsToldWithoutSecrets(t *testing.T) {
+func TestModificationsByAChangeOfPackageHoldNoSecrets(t *testing.T) {
 	after := running(updated("p2"), func(in *desired.Instance) {
 		in.VnfdID = "d2"
 		in.Extensions = map[string]any{"vnfcs": 2.0, "token": "t"}
@@ -94,11 +94,11 @@ func TestWhatAChangeOfPackageTriggersIsToldWithoutSecrets(t *testing.T) {
 	want := `{"vnfdId":"d2","vnfProvider":"ours","vnfProductName":"amf","vnfSoftwareVersion":"2.0","vnfdVersion":"1.1",
 		"extensions":{"vnfcs":2},"vnfConfigurableProperties":{"isAutoscaleEnabled":true}}`
 	if !sameJSON(t, got, want) {
-		t.Errorf("it tells %s, want %s", got, want)
+		t.Errorf("got %s, want %s", got, want)
 	}
 	after.Metadata = map[string]any{"k": "w", "vim_password": "x"}
 	if got := string(lcm.TriggeredByPackage(running(), after, vnf)); !strings.Contains(got, `"metadata":{"k":"w"}`) {
-		t.Errorf("it tells %s, without what the metadata became", got)
+		t.Errorf("got %s, without the new metadata", got)
 	}
 }
 

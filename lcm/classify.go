@@ -10,17 +10,16 @@ import (
 	"github.com/jibe-vnfm/jibe/plan"
 )
 
-// Classify names the operation that leads from one intent to another, with the
-// operationParams that a REST request to the same end would have had, free of
-// secrets. nil means that the directory doesn't exist. ok is false where no
-// operation is due: nothing that matters changed, or only an identifier was made
-// or removed.
+// Classify returns the type of the operation that brings about another intent, with the
+// operationParams that a REST request for the same would have had, free of secrets. A nil
+// intent means that the directory doesn't exist. ok is false where no operation is due:
+// nothing that matters changed, or only an identifier was created or deleted.
 //
 // Where one commit changes many things, the dominant one names the operation:
 // TERMINATE, INSTANTIATE, CHANGE_VNFPKG, CHANGE_EXT_CONN, SCALE (SCALE_TO_LEVEL for
 // several aspects), HEAL, MODIFY_INFO. A pin that Jibe filled in (package, vim) is no
-// change; an unpinned after must be pinned before it is classified. What runs isn't taken
-// to another VIM by any operation.
+// change; an unpinned after must be pinned before it is classified. No operation takes a
+// VNF that runs to another VIM.
 //
 // Levels are compared as written, an aspect that isn't named as 0. Where the
 // VNFD is at hand, [ClassifyLevels] is exact.
@@ -70,7 +69,7 @@ func ClassifyLevels(before, after *desired.Instance, from, to map[string]int) (T
 
 // NoRollbackLevels returns why the change can't be rolled back although the type that
 // dominates it could be: one of its parts removes what can't be brought back. ""
-// means that nothing stands against it. from and to are the effective scale levels of
+// means that nothing prevents it. from and to are the effective scale levels of
 // every aspect. The answer belongs in Operation.NoRollback.
 func NoRollbackLevels(before, after *desired.Instance, from, to map[string]int) string {
 	if !runs(before) || !runs(after) {
@@ -87,7 +86,7 @@ func NoRollbackLevels(before, after *desired.Instance, from, to map[string]int) 
 	return ""
 }
 
-// runs says whether the intent is that the VNF runs.
+// runs says whether the VNF is to run.
 func runs(in *desired.Instance) bool { return in != nil && in.State != desired.NotInstantiated }
 
 func levels(in *desired.Instance) map[string]int {
@@ -97,7 +96,7 @@ func levels(in *desired.Instance) map[string]int {
 	return in.Levels
 }
 
-// aspects are those whose level differs, sorted.
+// aspects returns the scaling aspects whose level differs, sorted.
 func aspects(from, to map[string]int) []string {
 	names := map[string]bool{}
 	for a := range from {
@@ -165,14 +164,14 @@ type scaleParams struct {
 	AdditionalParams map[string]any `json:"additionalParams,omitempty"`
 }
 
-// scalesIn reads the direction out of a ScaleVnfRequest. What can't be read counts
-// as scale-in: a rollback is then refused rather than tried.
+// scalesIn reads the direction out of a ScaleVnfRequest. It takes params that can't be
+// read for a scale-in, so that a rollback is refused rather than tried.
 func scalesIn(params json.RawMessage) bool {
 	var p scaleParams
 	return json.Unmarshal(params, &p) != nil || p.Type != ScaleOut
 }
 
-// condemnedAnew are the tombstones that before doesn't have, by key.
+// condemnedAnew returns the tombstones that before doesn't have, by key.
 func condemnedAnew(before, after *desired.Instance) map[string]string {
 	fresh := map[string]string{}
 	for key, incarnation := range after.Condemned {
@@ -183,9 +182,9 @@ func condemnedAnew(before, after *desired.Instance) map[string]string {
 	return fresh
 }
 
-// healParams names the VNFCs to heal. Objects that are no VNFCs (a whole VNF's
-// heal lists its top-level objects) have no place in HealVnfRequest, but that single
-// VNFCs are healed together with their storage can be said there.
+// healParams returns a HealVnfRequest for the tombstones. It names VNFCs and says whether
+// their storage is healed too; the data type has no place for other objects, such as the
+// top-level ones that the heal of a whole VNF lists.
 func healParams(fresh map[string]string) json.RawMessage {
 	ids, stored := condemnedVNFCs(fresh)
 	p := map[string]any{}
@@ -198,8 +197,8 @@ func healParams(fresh map[string]string) json.RawMessage {
 	return encode(p)
 }
 
-// condemnedVNFCs are the ids of the VNFCs among the condemned, sorted, and whether
-// storage stands beside them.
+// condemnedVNFCs returns the ids of the VNFCs among the tombstones, sorted, and whether
+// there is storage among them.
 func condemnedVNFCs(fresh map[string]string) (ids []string, stored bool) {
 	for key, incarnation := range fresh {
 		switch kind, _, _ := strings.Cut(key, "/"); kind {
@@ -273,7 +272,7 @@ func put(p map[string]any, key string, m map[string]any) {
 	}
 }
 
-// connections shows VIM connections without their access secrets.
+// connections returns VIM connections as the API shows them, without secrets.
 func connections(in map[string]desired.VIMConnection) map[string]any {
 	out := map[string]any{}
 	for id, c := range in {
@@ -285,11 +284,11 @@ func connections(in map[string]desired.VIMConnection) map[string]any {
 	return out
 }
 
-// redact is v without what is secret by the one rule. What a VNFD declares beside it is
-// taken out by who knows the VNFD.
+// redact returns v without what is secret by its name. Callers that know the VNFD also
+// take out what that declares secret.
 func redact(v any) any { return desired.SecretNames{}.Strip(v) }
 
-// encode can't fail: what it gets came out of YAML or JSON.
+// encode can't fail: its values were decoded from YAML or JSON.
 func encode(v any) json.RawMessage {
 	b, err := json.Marshal(v)
 	if err != nil {

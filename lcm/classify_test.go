@@ -158,7 +158,7 @@ func TestEffectiveLevelsDecideTheDirection(t *testing.T) {
 	if why := lcm.NoRollbackLevels(unnamed, named, map[string]int{"a": 2}, map[string]int{"a": 1}); !strings.Contains(why, "aspect a") {
 		t.Errorf("no rollback: %q", why)
 	}
-	// To write down the level that the VNFD gives anyway is no change.
+	// Writing down the level that the VNFD has anyway is no change.
 	if typ, _, ok := lcm.ClassifyLevels(unnamed, named, map[string]int{"a": 1}, map[string]int{"a": 1}); ok {
 		t.Errorf("%s", typ)
 	}
@@ -197,7 +197,7 @@ func TestAChangeThatRemovesForGoodHasNoRollback(t *testing.T) {
 	}
 }
 
-// What can be read out of an instance must not be told with its operation.
+// Secrets of an instance must not be shown with its operation.
 func TestParamsHoldNoSecret(t *testing.T) {
 	secret := "s3cr3t"
 	in := running(func(in *desired.Instance) {

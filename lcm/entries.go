@@ -7,8 +7,8 @@ import (
 	"github.com/jibe-vnfm/jibe/internal/mergepatch"
 )
 
-// Entries are entries of an instance's metadata and extensions, and VIMs that it provides,
-// to set, and with nil to take away.
+// Entries change an instance's metadata, extensions and params and the VIMs that it
+// provides: a value is set, nil removes the entry.
 type Entries struct {
 	Metadata   map[string]any `json:"metadata,omitempty"`
 	Extensions map[string]any `json:"extensions,omitempty"`
@@ -18,10 +18,10 @@ type Entries struct {
 	VIMs map[string]*desired.VIM `json:"vims,omitempty"`
 }
 
-// IsZero says that there is nothing to set or to take away.
+// IsZero says whether there is nothing to set or to remove.
 func (m Entries) IsZero() bool { return !m.OfInstance() && len(m.VIMs) == 0 }
 
-// OfInstance says that entries of the instance's own file are among them.
+// OfInstance says whether m changes the instance's own file.
 func (m Entries) OfInstance() bool {
 	return len(m.Metadata) > 0 || len(m.Extensions) > 0 || len(m.Params) > 0
 }
@@ -36,7 +36,7 @@ func (m Entries) With(later Entries) Entries {
 		Params: params, VIMs: merged(m.VIMs, later.VIMs)}
 }
 
-// Apply is the entries as m makes them.
+// Apply returns metadata and extensions as m changes them. The arguments are not altered.
 func (m Entries) Apply(metadata, extensions map[string]any) (newMetadata, newExtensions map[string]any) {
 	drop := func(_ string, v any) bool { return v == nil }
 	newMetadata, newExtensions = merged(metadata, m.Metadata), merged(extensions, m.Extensions)

@@ -9,7 +9,7 @@ import (
 	"github.com/jibe-vnfm/jibe/lcm"
 )
 
-func TestWhatProgramsSetIsAMergePatchAndLaterOnesCount(t *testing.T) {
+func TestEntriesOfHooksAreMergePatchesAndLaterOnesCount(t *testing.T) {
 	type m = map[string]any
 	first := lcm.Entries{Metadata: m{"a": 1, "b": 2}, Params: m{"nfv": m{"VDU": m{"X": m{"name": "x", "gone": "g"}}}, "site": "north"}}
 	second := lcm.Entries{Metadata: m{"b": nil}, Params: m{"nfv": m{"VDU": m{"X": m{"gone": nil}, "Y": m{"name": "y"}}}, "old": nil}}
@@ -20,17 +20,17 @@ func TestWhatProgramsSetIsAMergePatchAndLaterOnesCount(t *testing.T) {
 		t.Error(diff)
 	}
 	if diff := cmp.Diff(m{"nfv": m{"CP": m{"C": m{"network": "n"}}, "VDU": m{"X": m{"gone": "h", "image": "i"}}}, "old": true, "kept": true}, was); diff != "" {
-		t.Errorf("what was is another: %s", diff)
+		t.Errorf("the params were altered: %s", diff)
 	}
 	if diff := cmp.Diff(m{"name": "x", "gone": "g"}, first.Params["nfv"].(m)["VDU"].(m)["X"]); diff != "" {
-		t.Errorf("what the first said is another: %s", diff)
+		t.Errorf("the first entries were altered: %s", diff)
 	}
 	metadata, extensions := all.Apply(m{"b": 3, "c": 4}, nil)
 	if diff := cmp.Diff(m{"a": 1, "c": 4}, metadata); diff != "" || len(extensions) > 0 {
 		t.Error(diff, extensions)
 	}
 	if all.IsZero() || !all.OfInstance() || !(lcm.Entries{}).IsZero() || !(lcm.Entries{Params: m{"a": 1}}).OfInstance() {
-		t.Error("what is nothing, and what is of the instance's file, is told wrongly")
+		t.Error("IsZero or OfInstance is wrong")
 	}
 }
 

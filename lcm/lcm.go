@@ -33,8 +33,8 @@ type State string
 
 // The states.
 const (
-	// Prepared is invisible to clients: the request was accepted but its commit
-	// isn't known to be durable.
+	// Prepared is invisible to clients: the request was accepted, but it isn't known
+	// whether its commit is durable.
 	Prepared    State = "PREPARED"
 	Starting    State = "STARTING"
 	Processing  State = "PROCESSING"
@@ -69,8 +69,8 @@ const (
 // API answers 409.
 var ErrState = errors.New("not possible in this state")
 
-// Problem is ProblemDetails (SOL013 clause 6.3, RFC 7807): why an operation failed, or why
-// a request was refused.
+// Problem is the data type ProblemDetails (SOL013 clause 6.3, RFC 7807).
+// It says why an operation failed, or why a request was refused.
 type Problem struct {
 	Status int    `json:"status"`
 	Title  string `json:"title,omitempty"`
@@ -85,15 +85,15 @@ type Operation struct {
 	State        State     `json:"state"`
 	StateEntered time.Time `json:"stateEntered"`
 	Started      time.Time `json:"started"`
-	// Automatic is isAutomaticInvocation: no person or client asked for it.
+	// Automatic is isAutomaticInvocation: Jibe began the operation by itself.
 	Automatic bool `json:"automatic,omitempty"`
-	// Fight says that it mends what somebody else breaks again and again. It then
+	// Fight says that somebody undoes the repair again and again. The operation then
 	// goes back to FAILED_TEMP after each repair, and is retried with growing pauses.
 	Fight bool `json:"fight,omitempty"`
 	// RequestedBy is the API user, or the author of the commit.
 	RequestedBy string `json:"requestedBy,omitempty"`
 	// Before is the last operated revision when the operation was born; After is
-	// the one that it brings about. An empty Tree means "nothing should exist".
+	// the one that it brings about. An empty Tree means that nothing should exist.
 	Before desired.Revision `json:"before"`
 	After  desired.Revision `json:"after"`
 	// Params is operationParams as the API shows it, free of secrets.
@@ -101,45 +101,47 @@ type Operation struct {
 	// Attempt counts from 1; a retry raises it.
 	Attempt        int       `json:"attempt,omitempty"`
 	AttemptStarted time.Time `json:"attemptStarted,omitzero"`
-	// Journal is what plan.Compute can't see at the VIM.
+	// Journal holds what plan.Compute can't observe at the VIM.
 	Journal plan.Journal `json:"journal"`
 	Error   *Problem     `json:"error,omitempty"`
-	// UnitsBefore are the units seen when the operation started, UnitsAfter when it
-	// last was recorded: resourceChanges is their difference.
+	// UnitsBefore are the units observed when the operation started, UnitsAfter those
+	// observed when it was last recorded: resourceChanges is their difference.
 	UnitsBefore []plan.Unit `json:"unitsBefore,omitempty"`
 	UnitsAfter  []plan.Unit `json:"unitsAfter,omitempty"`
-	// ResourcesBefore and ResourcesAfter are what those units used, seen at the same
-	// moments (plan.Observed.Resources).
+	// ResourcesBefore and ResourcesAfter are the resources of those units
+	// (plan.Observed.Resources), observed at the same moments.
 	ResourcesBefore []plan.Resource `json:"resourcesBefore,omitempty"`
 	ResourcesAfter  []plan.Resource `json:"resourcesAfter,omitempty"`
 	// ChangedInfo is VnfInfoModifications (SOL003 clause 5.5.2.12a), for MODIFY_INFO.
 	ChangedInfo json.RawMessage `json:"changedInfo,omitempty"`
 	// PkgChange is ModificationsTriggeredByVnfPkgChange, for an operation that changes
-	// the package; it is shown once that is done.
+	// the package. The API shows it when the operation is COMPLETED.
 	PkgChange json.RawMessage `json:"pkgChange,omitempty"`
 	// ExtLinks are the networks outside the VNF to which the operation changes the
-	// connection ([ChangedLinks]), shown as changedExtConnectivity once it is done.
+	// connection ([ChangedLinks]). The API shows them as changedExtConnectivity when the
+	// operation is COMPLETED.
 	ExtLinks []desired.ExtVirtualLink `json:"extLinks,omitempty"`
-	// HookProcess is the program under way, to be ended if Jibe died meanwhile.
+	// HookProcess identifies the process of the hook under way, so that a restarted Jibe
+	// can end it.
 	HookProcess json.RawMessage `json:"hookProcess,omitempty"`
-	// HandOver is what programs of this operation left for the next one, encrypted.
+	// HandOver is what hooks of this operation hand over to the next hook, encrypted.
 	HandOver string `json:"handOver,omitempty"`
-	// Modified is what programs of this operation want the instance's entries to be, and
-	// which VIMs it provides then. VIMs reach git just before the operation is done, entries
+	// Modified is how hooks of this operation change the instance's entries and the VIMs
+	// that it provides. VIMs are committed just before the operation is COMPLETED, entries
 	// just after.
 	Modified Entries `json:"modified,omitzero"`
 	// DrainFrom is when the drain under way began.
 	DrainFrom time.Time `json:"drainFrom,omitzero"`
-	// Story is what the operation has done so far, for people.
+	// Story lists what the operation has done so far, for people.
 	Story []Told `json:"story,omitempty"`
-	// VNF is what notifications say of the instance, as of the operation's start.
+	// VNF is what notifications say about the instance, as of the operation's start.
 	VNF VNF `json:"vnf"`
 	// CancelMode is FORCEFUL or GRACEFUL while a cancel is pending, else "".
 	CancelMode string `json:"cancelMode,omitempty"`
-	// NoRollback says why the operation can't be rolled back, where its type alone
-	// doesn't tell (one commit that scales in beside other changes); see [NoRollbackLevels].
+	// NoRollback is why the operation can't be rolled back although its type could be,
+	// such as one commit that scales in beside other changes; see [NoRollbackLevels].
 	NoRollback string `json:"noRollback,omitempty"`
-	// PinnedVIM is the VIM that an INSTANTIATE had filled in as vim:, as nobody had named one.
+	// PinnedVIM is the VIM that Jibe filled in as vim: for an INSTANTIATE that named none.
 	PinnedVIM string `json:"pinnedVim,omitempty"`
 	// SupersededBy is the operation that took this one's place in FAILED_TEMP.
 	SupersededBy string `json:"supersededBy,omitempty"`
@@ -155,7 +157,7 @@ type VNF struct {
 	VnfdVersion     string `json:"vnfdVersion,omitempty"`
 }
 
-// Instance is what the store remembers of a VNF instance.
+// Instance is the store's record of a VNF instance.
 type Instance struct {
 	ID string `json:"id"`
 	// Seq counts the operations begun on the instance; part of the ETag.
@@ -164,30 +166,31 @@ type Instance struct {
 	Open string `json:"open,omitempty"`
 	// Prepared is the operation whose commit isn't known to be durable yet.
 	Prepared string `json:"prepared,omitempty"`
-	// Operated is the revision of the last operation that was begun: head is
-	// compared with it to see that something new is wanted.
+	// Operated is the revision of the last operation that was begun. A head that differs
+	// from it asks for something new.
 	Operated desired.Revision `json:"operated"`
-	// Settled is the revision that was last brought about in full: what the API
-	// shows as vnfdId, scaleStatus and instantiationState.
+	// Settled is the last revision that was brought about in full. The API shows its
+	// vnfdId, scaleStatus and instantiationState.
 	Settled desired.Revision `json:"settled"`
-	// PinnedVIM is the VIM that Jibe filled in as vim: when the VNF was instantiated, as
-	// nobody had named one; it leaves the file when the VNF is terminated.
+	// PinnedVIM is the VIM that Jibe filled in as vim: because the request to instantiate
+	// named none. Terminating the VNF removes it from the file.
 	PinnedVIM string `json:"pinnedVim,omitempty"`
-	// VIMs is where the VNF was instantiated: what each VIM said that it is, by the name
-	// that the instance has for it. A VIM that can't tell has no entry.
+	// VIMs holds the identity of each VIM at which the VNF was instantiated, by the name
+	// that the instance has for it. A VIM without an identity has no entry.
 	VIMs map[string]string `json:"vims,omitempty"`
-	// Owed is an ended operation whose outcome must still be committed: RolledBack
-	// restores Before's content, Failed does so with held: <operation>, Completed sets
-	// what its programs modified.
+	// Owed is an ended operation whose outcome isn't in git yet: its outstanding commit
+	// restores the content of Before after RolledBack, does so with held: <operation> after
+	// Failed, and sets what hooks modified after Completed.
 	Owed string `json:"owed,omitempty"`
 	// Last is the last operation, ended or not; LastState its state when it ended.
 	Last      string `json:"last,omitempty"`
 	LastState State  `json:"lastState,omitempty"`
-	// Units are those seen at the last record, shown until the VIM's cache has synced.
+	// Units are those observed at the last record. The API shows them until the VIM's
+	// cache has synced.
 	Units []plan.Unit `json:"units,omitempty"`
-	// Resources are what Units used, seen at the same moment.
+	// Resources are those of Units, observed at the same moment.
 	Resources []plan.Resource `json:"resources,omitempty"`
-	// VNF names the product as of the last operation, for the notification that
-	// tells of the identifier's deletion.
+	// VNF names the product as of the last operation, for the notification of the
+	// identifier's deletion.
 	VNF VNF `json:"vnf,omitzero"`
 }

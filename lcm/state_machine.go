@@ -14,28 +14,28 @@ const (
 	Graceful = "GRACEFUL"
 )
 
-// States are all states, in the order in which a reader meets them.
+// States returns all states, in the order of an operation's life.
 func States() []State {
 	return []State{Prepared, Starting, Processing, Completed, FailedTemp, RollingBack, RolledBack, Failed}
 }
 
-// Events are all events.
+// Events returns all events.
 func Events() []Event {
 	return []Event{Committed, Granted, Refused, Converged, Broke, RetryAsked, RollbackAsked, FailAsked,
 		CancelAsked, Superseded}
 }
 
-// transitions is the whole state machine (SOL003 v3.3.1 figure 5.6.2.2-1). What
+// transitions is the whole state machine (SOL003 v3.3.1 figure 5.6.2.2-1). An event that
 // isn't listed is refused.
 func transitions(s State) map[Event]State {
 	switch s {
 	case Prepared:
 		return map[Event]State{Committed: Starting}
 	case Starting:
-		// Nothing was changed at the VIM yet, so every failure is as good as a rollback.
+		// Nothing was changed at the VIM yet, so a failure leaves what a rollback would.
 		return map[Event]State{Granted: Processing, Refused: RolledBack, Broke: RolledBack, CancelAsked: RolledBack}
 	case Processing:
-		// A cancel is only asked for here: what was begun must first be let go.
+		// A cancel only becomes pending: the reconciler first lets go of what it has begun.
 		return map[Event]State{Converged: Completed, Broke: FailedTemp, CancelAsked: Processing}
 	case FailedTemp:
 		return map[Event]State{RetryAsked: Processing, RollbackAsked: RollingBack, FailAsked: Failed, Superseded: Failed}
@@ -45,8 +45,8 @@ func transitions(s State) map[Event]State {
 	return nil
 }
 
-// Next is the state that e leads to from s. It returns [ErrState], wrapped with
-// what a client may ask for instead, where the state doesn't allow the event.
+// Next returns the state that follows s after the event e. Where s doesn't allow e it
+// returns [ErrState], wrapped with what a client may ask for instead.
 func Next(s State, e Event) (State, error) {
 	if to, ok := transitions(s)[e]; ok {
 		return to, nil
@@ -54,7 +54,7 @@ func Next(s State, e Event) (State, error) {
 	return s, fmt.Errorf("%s in state %s is %w: %s", e, s, ErrState, possible(s))
 }
 
-// possible tells a client what it may ask of an operation in state s.
+// possible says what a client may ask of an operation in state s.
 func possible(s State) string {
 	if s.Ended() {
 		return "the operation has ended"
@@ -71,9 +71,9 @@ func possible(s State) string {
 	return "possible is " + strings.Join(can, ", ")
 }
 
-// Path is the shortest way from one state to another: the states passed, from
-// itself excluded and to included; nil if they are the same or no way leads there.
-// It names the states that an observer must be told of where a record skipped some.
+// Path returns the states that an operation passes on the shortest way from one state to
+// another, without from and with to. It is nil if the two are the same or there is no way.
+// A record that skipped states notifies its observers of each state on the path.
 func Path(from, to State) []State {
 	if from == to {
 		return nil
@@ -178,7 +178,7 @@ func (o *Operation) Advance(e Event, now time.Time, p *Problem) error {
 	return nil
 }
 
-// unexplained makes the problem of a failure for which no reason was given: an
+// unexplained returns the error of a failure for which no reason was given: an
 // operation in FAILED_TEMP or ROLLED_BACK must show one (SOL003 clause 5.5.2.13).
 func (o *Operation) unexplained(e Event) *Problem {
 	if o.CancelMode != "" {
@@ -202,9 +202,8 @@ func (o *Operation) Cancel(mode string, now time.Time) error {
 	return o.Advance(CancelAsked, now, nil)
 }
 
-// CanRollback returns nil if the operation's type allows a rollback, or where it is one that
-// removes and has removed nothing yet, else [ErrState] wrapped with the reason. It doesn't
-// look at the state.
+// CanRollback returns nil if the operation's type allows a rollback, or if it has removed
+// nothing yet, else [ErrState] wrapped with the reason. It doesn't look at the state.
 func (o *Operation) CanRollback() error {
 	why := o.NoRollback
 	if why == "" {
@@ -224,9 +223,10 @@ func (o *Operation) CanRollback() error {
 	return fmt.Errorf("operation %s: rollback of %s is %w: %s; possible is retry, fail", o.ID, o.Type, ErrState, why)
 }
 
-// preparing says that nothing was touched at the VIM yet: at most, programs have made
-// preparations, which their twins take back. A repair has nothing to go back to, and of a
-// termination what runs is half-way gone in the eyes of those programs.
+// preparing says whether nothing was touched at the VIM yet: at most, hooks have made
+// preparations, which the hooks of a rollback undo. It is false for a repair, which has
+// nothing to go back to, and for a termination, whose hooks have already begun to take
+// down what runs.
 func (o *Operation) preparing() bool {
 	return !o.Automatic && o.Type != Terminate && !o.Journal.Touched && len(o.Journal.Issued) == 0
 }

@@ -2,14 +2,14 @@ package lcm
 
 import "time"
 
-// Told is a line of what an operation has done so far, for people.
+// Told is a line about what an operation has done, for people.
 type Told struct {
 	At   time.Time `json:"at"`
 	Text string    `json:"text"`
 }
 
-// The story of an operation keeps its beginning and its end: between them, [cutMark] stands
-// for what was left out.
+// The story of an operation keeps its beginning and its end; between them, [cutMark] stands
+// for the lines that were left out.
 const (
 	storyHead = 40
 	storyMost = 240

@@ -15,36 +15,36 @@ import (
 	"github.com/jibe-vnfm/jibe/plan"
 )
 
-// request is one change of an instance, asked for through the API.
+// request is one change of an instance that a client asks for.
 type request struct {
 	typ lcm.Type
 	// params is operationParams, free of secrets.
 	params json.RawMessage
-	// next makes the intent that is asked for out of the present one, or refuses.
+	// next returns the present intent as the request changes it, or refuses.
 	next func(ctx context.Context, now *desired.Instance, seen sight) (*desired.Instance, error)
-	// born, if not nil, adds to the operation what the change from now to after, as it
-	// will be committed, says of it, or refuses.
+	// born, if not nil, completes the operation for the change from now to after, as it will
+	// be committed, or refuses.
 	born func(op *lcm.Operation, now, after *desired.Instance) error
-	// note, if not nil, is the body of the commit's message.
+	// note, if not nil, returns the body of the commit's message.
 	note func(seen sight) string
 }
 
-// sight is what was seen of the instance when the request came. There is one for
-// each request: what it condemns, what its operation aims at and what that began
-// with can't contradict each other.
+// sight is what was observed of the instance when the request came. A request looks only
+// once, so that its tombstones, the targets of its operation and the units with which that
+// begins can't contradict each other.
 type sight struct {
 	plan.Observed
-	// fresh is false while the VIM can't be seen; there is then nothing in Observed.
+	// fresh is false while the VIM can't be observed; Observed is then empty.
 	fresh bool
 	// pinnedVIM is the VIM that was filled in when the VNF was instantiated.
 	pinnedVIM string
 }
 
-// begin carries a request out as far as an API does: the operation is reserved,
-// the change is committed, the operation begins, and only then is 202 answered.
-// Whatever happens in between, [Recover] finds out at the next start.
+// begin carries out the API's part of a request: it reserves the operation, commits the
+// change, begins the operation, and only then answers 202. If the process ends in between,
+// [Recover] resolves the request at the next start.
 func (a *api) begin(w http.ResponseWriter, r *http.Request, req request) error {
-	// A client that goes away doesn't stop a write that has begun.
+	// A write that has begun goes on even if the client goes away.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), writeTimeout)
 	defer cancel()
 	k, now, err := a.ready(ctx, r)
@@ -107,21 +107,21 @@ func (a *api) begin(w http.ResponseWriter, r *http.Request, req request) error {
 	return nil
 }
 
-// look is the one look at the VIM that a request takes.
+// look observes the instance, once for each request.
 func (a *api) look(ctx context.Context, id string) sight {
 	seen, fresh := a.View.Running(ctx, id)
 	return sight{Observed: seen, fresh: fresh}
 }
 
-// patience is how long a request waits for what Jibe does by itself, and what no
-// client can know of: the commit of a former operation's outcome, which follows the
-// record within milliseconds, and a repair of drift, which takes little more.
+// patience is how long a request waits for what Jibe does by itself, unknown to the client:
+// an outstanding commit, which follows the record within milliseconds, and a repair of
+// drift, which takes little more.
 const (
 	patience = 2 * time.Second
 	pause    = 5 * time.Millisecond
 )
 
-// findSettled is find for a request that changes the instance.
+// findSettled is find for a request that changes the instance: it waits up to [patience].
 func (a *api) findSettled(ctx context.Context, id string) (known, error) {
 	var k known
 	var failed error
@@ -141,8 +141,8 @@ func (a *api) findSettled(ctx context.Context, id string) (known, error) {
 	return k, failed
 }
 
-// repaired says whether no repair of drift is under way on the instance. One that
-// failed gives way to any request.
+// repaired says whether no repair of drift is under way on the instance. A repair that
+// failed doesn't count, as any request supersedes it.
 func (a *api) repaired(ctx context.Context, k known) (bool, error) {
 	if k.record.Open == "" {
 		return true, nil
@@ -154,10 +154,10 @@ func (a *api) repaired(ctx context.Context, k known) (bool, error) {
 	return !open.Automatic || open.State == lcm.FailedTemp, nil
 }
 
-// ready finds the request's instance, holds it against If-Match, and returns its
-// present intent if nothing else is under way on it.
+// ready finds the request's instance, checks If-Match, and returns the present intent if
+// nothing else is under way on the instance.
 func (a *api) ready(ctx context.Context, r *http.Request) (known, *desired.Instance, error) {
-	// Who pushes and then asks must not be answered on what was before the push.
+	// A client that pushes and then asks must not get an answer from before the push.
 	if err := a.Repo.Refresh(ctx); err != nil {
 		return known{}, nil, fmt.Errorf("%w: the desired repository can't be followed: %w", desired.ErrUnavailable, err)
 	}
@@ -172,8 +172,8 @@ func (a *api) ready(ctx context.Context, r *http.Request) (known, *desired.Insta
 	return k, now, err
 }
 
-// idle returns the present intent if nothing else is under way on the instance.
-// Prepare checks the log's part of it again, and the write git's.
+// idle returns the present intent if nothing else is under way on the instance. Prepare
+// checks the operation log's part of that again, and the write that of git.
 func (a *api) idle(ctx context.Context, k known) (*desired.Instance, error) {
 	rec := k.record
 	if rec.Prepared != "" {
@@ -201,7 +201,7 @@ func (a *api) idle(ctx context.Context, k known) (*desired.Instance, error) {
 	if k.head.Tree == rec.Operated.Tree {
 		return now, nil
 	}
-	// A commit that means something is waiting for its operation: it goes first.
+	// A commit waits for its operation, which goes first.
 	var was *desired.Instance
 	if rec.Operated.Tree != "" {
 		if was, err = a.Repo.Read(ctx, rec.Operated); err != nil {
@@ -212,7 +212,7 @@ func (a *api) idle(ctx context.Context, k known) (*desired.Instance, error) {
 		return nil, problem(http.StatusConflict, "commit %s changed VNF instance %s, and its %s has not begun yet: ask again when it has ended", k.head.Commit, k.id, t)
 	}
 	if was != nil {
-		// A commit that met no hook may ask for what is refused. Nothing is built on that.
+		// A commit that didn't pass admission may be refused. No request builds on it.
 		if err := a.View.Check(ctx, was, now); err != nil {
 			return nil, problem(http.StatusConflict, "commit %s of VNF instance %s is not obeyed: %v", k.head.Commit, k.id, err)
 		}

@@ -135,7 +135,7 @@ func TestAFailedCommitLeavesNoOperation(t *testing.T) {
 		e.repo.fails = cause
 		e.want(status, "POST", api+"/vnf_instances/"+id+"/scale", scaleOut)
 		e.repo.fails = nil
-		if open, err := e.log.Unresolved(t.Context()); err != nil || len(open) != 0 {
+		if open, err := e.oplog.Unresolved(t.Context()); err != nil || len(open) != 0 {
 			t.Errorf("%v: left %v, %v", cause, open, err)
 		}
 		e.want(202, "POST", api+"/vnf_instances/"+id+"/scale", scaleOut)
@@ -173,7 +173,7 @@ func TestRecoverFinishesWhatAnEndOfTheProcessInterrupted(t *testing.T) {
 	quiet := slog.New(slog.DiscardHandler)
 	for _, id := range []string{committed, forgotten} {
 		head, _ := e.repo.Lookup(id)
-		if err := e.log.Prepare(t.Context(), lcm.Operation{ID: "op-" + id, Instance: id, Type: lcm.Scale, Before: head}); err != nil {
+		if err := e.oplog.Prepare(t.Context(), lcm.Operation{ID: "op-" + id, Instance: id, Type: lcm.Scale, Before: head}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -189,15 +189,15 @@ func TestRecoverFinishesWhatAnEndOfTheProcessInterrupted(t *testing.T) {
 	e.want(409, "POST", api+"/vnf_instances/"+forgotten+"/scale", scaleOut)
 
 	for range 2 { // the second time there is nothing to do
-		if _, err := sol.Recover(t.Context(), e.repo, e.repo.locate, e.log, quiet); err != nil {
+		if _, err := sol.Recover(t.Context(), e.repo, e.repo.locate, e.oplog, quiet); err != nil {
 			t.Fatal(err)
 		}
 	}
-	op, err := e.log.Operation(t.Context(), "op-"+committed)
+	op, err := e.oplog.Operation(t.Context(), "op-"+committed)
 	if err != nil || op.State != lcm.Starting || op.After != made {
 		t.Errorf("committed: %+v, %v; want After %+v", op, err, made)
 	}
-	if _, err := e.log.Operation(t.Context(), "op-"+forgotten); !errors.Is(err, store.ErrNotFound) {
+	if _, err := e.oplog.Operation(t.Context(), "op-"+forgotten); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("not committed: %v", err)
 	}
 	e.want(202, "POST", api+"/vnf_instances/"+forgotten+"/scale", scaleOut)
@@ -242,7 +242,7 @@ func TestTheNextRequestLiftsAHold(t *testing.T) {
 	e := setup(t)
 	id := e.instantiated()
 	rev := e.repo.push(id, e.repo.text(id)+"held: op-1\n")
-	if err := e.log.Adopt(t.Context(), id, func(i *lcm.Instance) error {
+	if err := e.oplog.Adopt(t.Context(), id, func(i *lcm.Instance) error {
 		i.Operated, i.Settled = rev, rev
 		return nil
 	}); err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/jibe-vnfm/jibe/lcm"
 )
 
-// changeExtConn is POST vnf_instances/{id}/change_ext_conn (SOL003 clause 5.4.11). What is
-// committed is how the VNF is connected afterwards.
+// changeExtConn is POST vnf_instances/{id}/change_ext_conn (SOL003 clause 5.4.11). It
+// commits how the VNF is connected afterwards.
 func (a *api) changeExtConn(w http.ResponseWriter, r *http.Request) error {
 	var req changeExtConnRequest
 	if err := read(w, r, &req); err != nil {
@@ -51,8 +51,8 @@ func (a *api) changeExtConn(w http.ResponseWriter, r *http.Request) error {
 		}})
 }
 
-// connectable refuses to change how a VNF is connected where no VIM of it knows networks
-// of its own.
+// connectable refuses to change how a VNF is connected if all of its VIMs are Kubernetes
+// clusters.
 func connectable(attr string, vims []string) error {
 	if slices.ContainsFunc(vims, func(t string) bool { return !strings.HasPrefix(t, kubernetes) }) {
 		return nil
@@ -61,11 +61,11 @@ func connectable(attr string, vims []string) error {
 		"%s can't be changed on Kubernetes: how a VNF is connected there is said by the manifests of its package; leave the attribute out", attr)
 }
 
-// linksOf are the extVirtualLinks of a VNF that isn't connected yet.
+// linksOf reads the extVirtualLinks of a VNF that isn't connected yet.
 func linksOf(asked []any) ([]desired.ExtVirtualLink, error) { return reconnected(nil, asked) }
 
-// managedOf is have with the extManagedVirtualLinks asked for: one for the same virtual
-// link takes another one's place.
+// managedOf returns have with the requested extManagedVirtualLinks, each of which replaces
+// one for the same virtual link.
 func managedOf(have []desired.ExtManagedVirtualLink, asked []any) ([]desired.ExtManagedVirtualLink, error) {
 	var fresh []desired.ExtManagedVirtualLink
 	if err := exactly("extManagedVirtualLinks", asked, &fresh); err != nil {
@@ -79,8 +79,8 @@ func managedOf(have []desired.ExtManagedVirtualLink, asked []any) ([]desired.Ext
 	return append(kept, fresh...), nil
 }
 
-// askedLink is ExtVirtualLinkData as a change gives it: entries of cpConfig are merge
-// patches, null takes one away (clause 4.4.1.12).
+// askedLink is ExtVirtualLinkData of a request: entries of cpConfig are merge patches, and
+// null removes one (clause 4.4.1.12).
 type askedLink struct {
 	ID              string                `json:"id"`
 	VIMConnectionID string                `json:"vimConnectionId"`
@@ -95,7 +95,7 @@ type askedCp struct {
 	CpConfig map[string]any `json:"cpConfig"`
 }
 
-// connects says whether some instance of the connection point is to be on the network.
+// connects says whether the request puts an instance of the connection point on the network.
 func (c askedCp) connects() bool {
 	for _, v := range c.CpConfig {
 		if v != nil {
@@ -105,9 +105,9 @@ func (c askedCp) connects() bool {
 	return false
 }
 
-// reconnected is have with the extVirtualLinks asked for (clause 5.5.2.11): a connection
-// point that is put on a network leaves the one that it was on, and a network on which
-// none is left is left out.
+// reconnected returns have with the requested extVirtualLinks (clause 5.5.2.11). A
+// connection point that is put on a network leaves its former one, and networks without
+// connection points are left out.
 func reconnected(have []desired.ExtVirtualLink, asked []any) ([]desired.ExtVirtualLink, error) {
 	const attr = "extVirtualLinks"
 	var links []askedLink
@@ -141,7 +141,7 @@ func reconnected(have []desired.ExtVirtualLink, asked []any) ([]desired.ExtVirtu
 	return slices.DeleteFunc(out, func(l desired.ExtVirtualLink) bool { return len(l.ExtCps) == 0 }), nil
 }
 
-// left is have without the connection points that are to be on other networks.
+// left returns have without the connection points that the request puts on other networks.
 func left(have []desired.ExtVirtualLink, asked []askedLink) []desired.ExtVirtualLink {
 	to := map[string][]string{} // by connection point, the networks that it is to be on
 	for _, l := range asked {
@@ -160,7 +160,7 @@ func left(have []desired.ExtVirtualLink, asked []askedLink) []desired.ExtVirtual
 	return out
 }
 
-// onto is now with what is asked for. Ports that nothing uses any more are left out.
+// onto returns now with the requested changes. Ports that nothing uses any more are left out.
 func (l askedLink) onto(now desired.ExtVirtualLink, where string) (desired.ExtVirtualLink, error) {
 	out := desired.ExtVirtualLink{ID: l.ID, VIMConnectionID: l.VIMConnectionID, ProviderID: l.ProviderID, ResourceID: l.ResourceID, ExtCps: slices.Clone(now.ExtCps)}
 	for i, cp := range l.ExtCps {

@@ -167,7 +167,7 @@ func TestVDUsArePlacedAtTheConnectionsThatTheRequestNames(t *testing.T) {
 		own                    []string
 		placed                 map[string]string
 	}{
-		"both connections are told":     {`"a": ` + keystone + `, "b": ` + kube, `{"VDU2": "a"}`, "", "b", []string{"a", "b"}, map[string]string{"VDU2": "a"}},
+		"both connections are given":    {`"a": ` + keystone + `, "b": ` + kube, `{"VDU2": "a"}`, "", "b", []string{"a", "b"}, map[string]string{"VDU2": "a"}},
 		"both are files":                {`"a": {"vimId": "core-id"}, "b": {"vimId": "kube"}`, `{"VDU2": "a"}`, "kube", "kube", nil, map[string]string{"VDU2": "core"}},
 		"the main one is a file":        {`"a": ` + keystone + `, "b": {"vimId": "kube"}`, `{"VDU2": "a"}`, "kube", "kube", []string{"a"}, map[string]string{"VDU2": "a"}},
 		"the main one is the default":   {`"a": ` + keystone, `{"VDU2": "a"}`, "kube", "kube", []string{"a"}, map[string]string{"VDU2": "a"}},
@@ -200,7 +200,7 @@ func TestVDUsArePlacedAtTheConnectionsThatTheRequestNames(t *testing.T) {
 					t.Errorf("connection %s isn't shown: %v", want, shown.VimConnectionInfo)
 				}
 			}
-			// What runs stays where it is, also when its connection is renewed.
+			// A VNF that runs stays where it is, also when its connection is renewed.
 			if len(c.own) > 0 {
 				e.finish(e.begun(e.want(202, "PATCH", api+"/vnf_instances/"+id, `{"vimConnectionInfo": {"`+c.own[0]+`": {"accessInfo": {"password": "new-secret", "bearer_token": "new-secret"}}}}`)))
 				if now := e.intent(id); !cmp.Equal(now.Placement, in.Placement) || now.VIM != in.VIM || len(now.VIMConnections) != len(in.VIMConnections) {

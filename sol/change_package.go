@@ -13,8 +13,8 @@ import (
 	"github.com/jibe-vnfm/jibe/lcm"
 )
 
-// changePackage is POST vnf_instances/{id}/change_vnfpkg (SOL003 clause 5.4.11a).
-// What is committed is the package that is to run, and how it is to be reached.
+// changePackage is POST vnf_instances/{id}/change_vnfpkg (SOL003 clause 5.4.11a). It
+// commits the new package, and the way to get there.
 func (a *api) changePackage(w http.ResponseWriter, r *http.Request) error {
 	var req changeVnfPkgRequest
 	if err := read(w, r, &req); err != nil {
@@ -41,15 +41,14 @@ func (a *api) changePackage(w http.ResponseWriter, r *http.Request) error {
 		}})
 }
 
-// altered says whether the two intents differ in more than the way from one to the
-// other.
+// altered says whether the two intents differ in more than the way from one to the other.
 func altered(now, after *desired.Instance) bool {
 	return slices.ContainsFunc(desired.Changed(now, after), func(key string) bool {
 		return key != "update" && key != "held" && key != "condemned"
 	})
 }
 
-// upgraded is the intent that the request makes of the present one.
+// upgraded returns the present intent as the request changes it.
 func (a *api) upgraded(ctx context.Context, now *desired.Instance, req changeVnfPkgRequest, up upgrade) (*desired.Instance, error) {
 	if err := running(now); err != nil {
 		return nil, err
@@ -105,8 +104,8 @@ func (a *api) upgraded(ctx context.Context, now *desired.Instance, req changeVnf
 	return full, nil
 }
 
-// listing is after with the manifests of its package that it is to list, given those
-// that a request lists (nil where it lists none).
+// listing returns after with the list of its package's manifests, given those that a
+// request lists (nil where it lists none).
 func (a *api) listing(ctx context.Context, now, after *desired.Instance, listed []string) (*desired.Instance, error) {
 	files, err := a.View.Definitions(ctx, now, after, listed)
 	if err != nil {

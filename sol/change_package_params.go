@@ -25,17 +25,17 @@ const (
 	drainParam      = "drain"
 )
 
-// upgradeTypes are the names that clients have for the strategies.
+// upgradeTypes returns the strategies by the names that clients have for them.
 func upgradeTypes() map[string]string {
 	return map[string]string{"RollingUpdate": desired.Rolling, "Blue-Green": desired.BlueGreen, "BlueGreen": desired.BlueGreen}
 }
 
-// allowedTypes tells them.
+// allowedTypes lists them for an error.
 const allowedTypes = `it must be "RollingUpdate" or "Blue-Green"`
 
-// upgrade is what the additionalParams of a change of package say.
+// upgrade holds the additionalParams of a change of package.
 type upgrade struct {
-	// strategy is "" where they name none.
+	// strategy is "" where the request names none.
 	strategy   string
 	coordinate desired.Coordination
 	drain      string
@@ -43,13 +43,13 @@ type upgrade struct {
 	files []string
 	// vdus are those that parameters are given for, in the order of the list.
 	vdus []string
-	// rest is what means nothing to Jibe itself.
+	// rest holds the parameters that mean nothing to Jibe itself.
 	rest map[string]any
 }
 
-// policy is how the new package is to be reached: as the request says, and for what
-// it doesn't say as vnf.yaml does. Coordination is the request's alone: scripts of a
-// former change have no business in this one.
+// policy returns how to change to the new package: as the request says, and otherwise as
+// vnf.yaml does. Coordination comes from the request alone: scripts of a former change have
+// no business in this one.
 func (u upgrade) policy(now desired.UpdatePolicy) (desired.UpdatePolicy, error) {
 	p := now
 	p.Strategy = cmp.Or(u.strategy, now.Strategy)
@@ -61,8 +61,8 @@ func (u upgrade) policy(now desired.UpdatePolicy) (desired.UpdatePolicy, error) 
 	return p, nil
 }
 
-// upgradeOf reads additionalParams, as far as that can be done without knowing the
-// instance. Its errors name the parameter, and never quote what may be a secret.
+// upgradeOf reads additionalParams, without knowing the instance. Its errors name the
+// parameter and never quote what may be a secret.
 func upgradeOf(params map[string]any) (upgrade, error) {
 	var u upgrade
 	for _, key := range slices.Sorted(maps.Keys(params)) {
@@ -137,7 +137,7 @@ func filled(where string, v any) (string, error) {
 	return "", problem(http.StatusBadRequest, "%s must be a string that isn't empty", where)
 }
 
-// scriptPath is the path of a program in its package; clients write "./x" too.
+// scriptPath returns the path of a script in its package; clients may write "./x" too.
 func scriptPath(where string, v any) (string, error) {
 	s, err := filled(where, v)
 	if err != nil {
@@ -192,8 +192,8 @@ func vduList(where string, v any) (list []any, vdus []string, err error) {
 	return list, vdus, nil
 }
 
-// reached reads how a VNFC or a load balancer is reached. The name of a connection
-// point is written in two ways; scripts find it under cp_name.
+// reached reads the access to a VNFC or a load balancer. Clients write the name of the
+// connection point in two ways; scripts find it under cp_name.
 func reached(where string, v any) (map[string]any, error) {
 	m, ok := v.(map[string]any)
 	if !ok {

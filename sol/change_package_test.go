@@ -58,7 +58,7 @@ func (e *env) intent(id string) *desired.Instance {
 func (e *env) pushed(id, text string) {
 	e.t.Helper()
 	rev := e.repo.push(id, text)
-	if err := e.log.Adopt(e.t.Context(), id, func(i *lcm.Instance) error {
+	if err := e.oplog.Adopt(e.t.Context(), id, func(i *lcm.Instance) error {
 		i.Operated, i.Settled = rev, rev
 		return nil
 	}); err != nil {
@@ -188,7 +188,7 @@ func TestAChangeOfPackageRefusesBadRequestsAndWritesNothing(t *testing.T) {
 	if len(e.repo.commits) != commits {
 		t.Error("refused requests made commits")
 	}
-	if open, err := e.log.Unresolved(t.Context()); err != nil || len(open) != 0 {
+	if open, err := e.oplog.Unresolved(t.Context()); err != nil || len(open) != 0 {
 		t.Errorf("left %v, %v", open, err)
 	}
 	// After all that, a good one is accepted: nothing was left behind.
@@ -299,7 +299,7 @@ func TestSecretsOfAChangeOfPackageStayHidden(t *testing.T) {
 	op := e.begun(e.want(202, "POST", path+"/change_vnfpkg", body))
 	first := sealed()
 	e.finish(op, pod("c", "VDU1", "vdu1-2"))
-	record, err := e.log.Operation(t.Context(), op)
+	record, err := e.oplog.Operation(t.Context(), op)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -312,7 +312,7 @@ func TestSecretsOfAChangeOfPackageStayHidden(t *testing.T) {
 	if sealed() != first {
 		t.Error("an equal password has got another ciphertext")
 	}
-	events, err := e.log.Events(t.Context(), 0, 100)
+	events, err := e.oplog.Events(t.Context(), 0, 100)
 	if err != nil {
 		t.Fatal(err)
 	}

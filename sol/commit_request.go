@@ -13,8 +13,8 @@ import (
 	"github.com/jibe-vnfm/jibe/vnfd"
 )
 
-// edited makes the directory's new content out of its present one, and reads it
-// back: what is checked is what will stand there.
+// edited returns the directory's files with the change, and the intent as read back from
+// them, so that exactly what will be committed is checked.
 func (a *api) edited(ctx context.Context, k known, now, next *desired.Instance) (desired.Files, *desired.Instance, error) {
 	next, err := sealer{a.Secrets.Keep, a.secretNames(ctx, now, next)}.seal(next, now)
 	if err != nil {
@@ -34,13 +34,13 @@ func (a *api) edited(ctx context.Context, k known, now, next *desired.Instance) 
 	return files, after, nil
 }
 
-// errMoved is returned by a write's function when the directory isn't what the
-// request was checked against.
+// errMoved is returned by a write's function when the directory was changed since the
+// request was checked.
 var errMoved = errors.New("the instance's directory was changed meanwhile")
 
 // write commits the files for the operation, with note as the body of the message.
-// If there is no commit afterwards, the operation is abandoned; if that can't be
-// told, it stays prepared.
+// If no commit was made, the operation is abandoned; if that isn't known, it stays
+// prepared.
 func (a *api) write(ctx context.Context, k known, op lcm.Operation, note string, files desired.Files) (desired.Revision, error) {
 	since := a.Repo.Head()
 	rev, err := a.Repo.Write(ctx, desired.Write{
@@ -95,7 +95,7 @@ func trailers(op, typ, by string) []desired.Trailer {
 	return t
 }
 
-// author is the API user as git writes people.
+// author returns the API user in the form of git.
 func author(user string) string {
 	if user == "" {
 		return ""
@@ -103,7 +103,7 @@ func author(user string) string {
 	return user + " <" + user + "@jibe.invalid>"
 }
 
-// vnf is what notifications say of the instance.
+// vnf returns what notifications say about the instance.
 func (a *api) vnf(ctx context.Context, in *desired.Instance) lcm.VNF {
 	v := lcm.VNF{Name: in.Name, VnfdID: in.VnfdID}
 	if pkg, err := a.View.Package(ctx, in); err == nil {

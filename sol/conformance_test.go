@@ -228,7 +228,7 @@ func TestAnswersConformToThePublishedOpenAPI(t *testing.T) {
 			}
 		}
 	}
-	// The oracle tells good from bad.
+	// The oracle distinguishes good from bad.
 	r := e.request("GET", api+in, "")
 	a := e.send(r)
 	a.body = []byte(strings.Replace(string(a.body), `"INSTANTIATED"`, `"RUNNING"`, 1))

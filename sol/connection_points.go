@@ -71,7 +71,7 @@ type VnfLinkPortInfo struct {
 // vnfcCP is the type of connection point that the ports of VNFCs are.
 const vnfcCP = "VNFC_CP"
 
-// resources adds to info what the units use.
+// resources adds the resources of the units to info.
 func (info *InstantiatedVnfInfo) resources(in *desired.Instance, units []plan.Unit, used []plan.Resource, vim string) {
 	named := make(map[string]plan.Unit, len(units))
 	for _, u := range units {
@@ -102,9 +102,9 @@ func (info *InstantiatedVnfInfo) resources(in *desired.Instance, units []plan.Un
 		switch {
 		case r.Kind == plan.VirtualLink && !given:
 			info.VirtualLinks = append(info.VirtualLinks, VirtualLinkResourceInfo{ID: r.ID, VirtualLinkDesc: r.Name,
-				NetworkResource: resourceHandle(r, vim), VnfLinkPorts: linkPorts(r.ID, used, named, vim)})
+				NetworkResource: notify.HandleOf(r, vim), VnfLinkPorts: linkPorts(r.ID, used, named, vim)})
 		case r.Kind == plan.Storage:
-			info.VirtualStorages = append(info.VirtualStorages, VirtualStorageResourceInfo{ID: r.ID, VirtualStorageDesc: r.Name, StorageResource: resourceHandle(r, vim)})
+			info.VirtualStorages = append(info.VirtualStorages, VirtualStorageResourceInfo{ID: r.ID, VirtualStorageDesc: r.Name, StorageResource: notify.HandleOf(r, vim)})
 		}
 	}
 	for i, u := range units {
@@ -126,8 +126,8 @@ func (info *InstantiatedVnfInfo) resources(in *desired.Instance, units []plan.Un
 	}
 }
 
-// withUnnamed are the links of the intent, and the networks that the VNF is on although
-// none of them names it (a parameter of a template did).
+// withUnnamed returns the links of the intent, and the networks that the VNF is on although
+// no link names them (a parameter of a template did).
 func withUnnamed(links []desired.ExtVirtualLink, ports []notify.ExtPort) []desired.ExtVirtualLink {
 	out := slices.Clone(links)
 	for _, p := range ports {
@@ -143,14 +143,14 @@ func withUnnamed(links []desired.ExtVirtualLink, ports []notify.ExtPort) []desir
 	return out
 }
 
-// linkPorts are the ports on a network of the VNF.
+// linkPorts returns the ports on a network of the VNF.
 func linkPorts(network string, used []plan.Resource, units map[string]plan.Unit, vim string) []VnfLinkPortInfo {
 	var out []VnfLinkPortInfo
 	for _, r := range used {
 		if r.Kind != plan.LinkPort || r.Network != network {
 			continue
 		}
-		p := VnfLinkPortInfo{ID: r.ID, ResourceHandle: resourceHandle(r, vim)}
+		p := VnfLinkPortInfo{ID: r.ID, ResourceHandle: notify.HandleOf(r, vim)}
 		if u, ok := units[r.Unit]; ok {
 			p.CpInstanceID, p.CpInstanceType = notify.CpID(r.Name, u), vnfcCP
 		}
@@ -159,11 +159,7 @@ func linkPorts(network string, used []plan.Resource, units map[string]plan.Unit,
 	return out
 }
 
-func resourceHandle(r plan.Resource, vim string) ResourceHandle {
-	return ResourceHandle{VimConnectionID: cmp.Or(r.VIM, vim), ResourceID: r.ID, VimLevelResourceType: r.Type}
-}
-
-// protocols are the port's addresses, those of one subnet together.
+// protocols returns the port's addresses, grouped by subnet.
 func protocols(r plan.Resource) []CpProtocolInfo {
 	info := IPOverEthernetInfo{MACAddress: r.MAC}
 	for _, a := range r.Addresses {
@@ -184,7 +180,7 @@ func protocols(r plan.Resource) []CpProtocolInfo {
 	return []CpProtocolInfo{{LayerProtocol: desired.OverEthernet, IPOverEthernet: info}}
 }
 
-// portMetadata tells the address by which the port is reached from elsewhere.
+// portMetadata holds the address by which the port is reached from elsewhere.
 func portMetadata(r plan.Resource) map[string]any {
 	if r.Floating == "" {
 		return nil
@@ -192,7 +188,7 @@ func portMetadata(r plan.Resource) map[string]any {
 	return map[string]any{"floating_ip_address": r.Floating}
 }
 
-// afterVIM is a part of an object's key without the name of the VIM that may stand there.
+// afterVIM returns a part of an object's key without the name of the VIM before it, if any.
 func afterVIM(part string) string {
 	if _, rest, ok := strings.Cut(part, ":"); ok {
 		return rest
@@ -200,8 +196,8 @@ func afterVIM(part string) string {
 	return part
 }
 
-// whereabouts adds to metadata where at its VIMs the VNF is: the namespace of its pods,
-// and the stack of its servers ("name/id").
+// whereabouts adds to metadata the namespace of the VNF's pods and the stack of its servers
+// ("name/id").
 func whereabouts(metadata map[string]any, in *desired.Instance, units []plan.Unit, objects []plan.ObservedObject) {
 	for _, u := range units {
 		if parts := strings.Split(u.Key, "/"); metadata["namespace"] == nil && parts[0] == kindPod && len(parts) == 3 {

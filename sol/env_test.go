@@ -38,7 +38,7 @@ type env struct {
 	t       *testing.T
 	repo    *memRepo
 	view    *memView
-	log     *oplog.Log
+	oplog   *oplog.Log
 	keeper  *secret.Keeper
 	config  sol.Config
 	handler http.Handler
@@ -62,8 +62,8 @@ func setup(t *testing.T, change ...func(*sol.Config)) *env {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &env{t: t, repo: newRepo(t), view: newView(), log: oplog.New(st, time.Now), keeper: keeper, logged: &bytes.Buffer{}}
-	e.config = sol.Config{Repo: e.repo, Operations: e.log, View: e.view, Secrets: keeper, Auth: tokens, BaseURL: base,
+	e := &env{t: t, repo: newRepo(t), view: newView(), oplog: oplog.New(st, time.Now), keeper: keeper, logged: &bytes.Buffer{}}
+	e.config = sol.Config{Repo: e.repo, Operations: e.oplog, View: e.view, Secrets: keeper, Auth: tokens, BaseURL: base,
 		Logger: slog.New(slog.NewTextHandler(e.logged, nil)),
 		Poke: func(id string) {
 			e.mu.Lock()
@@ -75,16 +75,16 @@ func setup(t *testing.T, change ...func(*sol.Config)) *env {
 	}
 	e.handler = sol.New(e.config)
 	published.Held(t)
-	t.Cleanup(e.told)
+	t.Cleanup(e.checkNotifications)
 	return e
 }
 
-// told holds what subscribers would be told of what the test did against the published
+// checkNotifications holds the notifications of what the test did against the published
 // definitions.
-func (e *env) told() {
-	events, err := e.log.Events(context.Background(), 0, 1000)
+func (e *env) checkNotifications() {
+	events, err := e.oplog.Events(context.Background(), 0, 1000)
 	if err != nil {
-		e.t.Errorf("what subscribers would be told: %v", err)
+		e.t.Errorf("notifications: %v", err)
 	}
 	for _, ev := range events {
 		for _, verbosity := range []string{notify.Full, notify.Short} {
@@ -232,7 +232,7 @@ func (e *env) finish(op string, units ...plan.Unit) {
 // move advances an operation as the reconciler would.
 func (e *env) move(op string, units []plan.Unit, events ...lcm.Event) {
 	e.t.Helper()
-	_, err := e.log.Record(e.t.Context(), op, func(op *lcm.Operation, inst *lcm.Instance) error {
+	_, err := e.oplog.Record(e.t.Context(), op, func(op *lcm.Operation, inst *lcm.Instance) error {
 		if op.State == lcm.Starting {
 			if err := op.Advance(lcm.Granted, time.Now(), nil); err != nil {
 				return err

@@ -10,17 +10,17 @@ import (
 	"github.com/jibe-vnfm/jibe/lcm"
 )
 
-// known is an instance as git and the log have it at one moment.
+// known is an instance as git and the operation log have it at one moment.
 type known struct {
 	id     string
 	record *lcm.Instance
-	// head is the instance at the branch's head; inHead is false where its
-	// directory is gone already and its last operation still runs.
+	// head is the instance at the branch's head. inHead is false where its directory is
+	// already gone and its last operation still runs.
 	head   desired.Revision
 	inHead bool
 }
 
-// find returns the instance, or 404. One whose directory was removed is found
+// find returns the instance, or 404. It finds an instance whose directory was removed
 // until its last operation has ended.
 func (a *api) find(ctx context.Context, id string) (known, error) {
 	record, err := a.Operations.Instance(ctx, id)
@@ -40,8 +40,8 @@ func (a *api) join(id string, record *lcm.Instance) (known, bool) {
 	return k, k.inHead || record.Open != "" || record.Owed != ""
 }
 
-// etag identifies what a client saw: the directory's tree and the number of
-// operations begun.
+// etag returns the ETag of the instance: the directory's tree and the number of operations
+// begun.
 func (k known) etag() string {
 	tree := k.head.Tree
 	if !k.inHead {
@@ -50,7 +50,7 @@ func (k known) etag() string {
 	return fmt.Sprintf(`"%s-%d"`, tree, k.record.Seq)
 }
 
-// match holds If-Match against the resource's ETag (RFC 9110 clause 13.1.1).
+// match compares If-Match with the resource's ETag (RFC 9110 clause 13.1.1).
 func match(r *http.Request, etag string) error {
 	values := r.Header.Values("If-Match")
 	if len(values) == 0 {
@@ -64,7 +64,7 @@ func match(r *http.Request, etag string) error {
 	return problem(http.StatusPreconditionFailed, "the resource was changed since it was read: its ETag is %s now; read it again", etag)
 }
 
-// suspended refuses what would not be carried out.
+// suspended refuses a request to an instance on which nothing is carried out.
 func suspended(in *desired.Instance) error {
 	if in.Suspend {
 		return problem(http.StatusConflict, "VNF instance %s is suspended: remove \"suspend\" from its vnf.yaml first", in.ID)

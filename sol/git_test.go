@@ -93,7 +93,7 @@ func TestConcurrentRequestsOnManyInstancesLoseNothing(t *testing.T) {
 					return
 				}
 				op := strings.TrimPrefix(a.Header.Get("Location"), base+api+"/vnf_lcm_op_occs/")
-				if _, err := e.log.Record(t.Context(), op, func(op *lcm.Operation, _ *lcm.Instance) error {
+				if _, err := e.oplog.Record(t.Context(), op, func(op *lcm.Operation, _ *lcm.Instance) error {
 					return op.Advance(lcm.Converged, op.Started, nil)
 				}); err != nil {
 					t.Error(err)
@@ -119,7 +119,7 @@ func TestRecoverFindsTheRevisionInGit(t *testing.T) {
 	e, repo, _ := onGit(t)
 	id := e.instantiated()
 	head, _ := repo.Lookup(id)
-	if err := e.log.Prepare(t.Context(), lcm.Operation{ID: "op-1", Instance: id, Type: lcm.Scale, Before: head}); err != nil {
+	if err := e.oplog.Prepare(t.Context(), lcm.Operation{ID: "op-1", Instance: id, Type: lcm.Scale, Before: head}); err != nil {
 		t.Fatal(err)
 	}
 	write := func(op, line string) desired.Revision {
@@ -145,11 +145,11 @@ func TestRecoverFindsTheRevisionInGit(t *testing.T) {
 		}
 		return rev, nil
 	}
-	ids, err := sol.Recover(t.Context(), repo, at, e.log, e.config.Logger)
+	ids, err := sol.Recover(t.Context(), repo, at, e.oplog, e.config.Logger)
 	if err != nil || len(ids) != 1 {
 		t.Fatalf("%v, %v", ids, err)
 	}
-	op, err := e.log.Operation(t.Context(), "op-1")
+	op, err := e.oplog.Operation(t.Context(), "op-1")
 	if err != nil || op.After.Tree != made.Tree {
 		t.Errorf("%+v, %v; want tree %s", op, err, made.Tree)
 	}

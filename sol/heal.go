@@ -17,7 +17,7 @@ import (
 )
 
 // heal is POST vnf_instances/{id}/heal (SOL003 clause 5.4.9; SOL002 has the choice
-// of VNFCs). What is committed are tombstones of the incarnations that run now.
+// of VNFCs). It commits tombstones of the incarnations that run now.
 func (a *api) heal(w http.ResponseWriter, r *http.Request) error {
 	var req healVnfRequest
 	if err := read(w, r, &req); err != nil {
@@ -42,14 +42,14 @@ func (a *api) heal(w http.ResponseWriter, r *http.Request) error {
 			if len(now.Overlays) == 0 || !target.whole() {
 				return &next, nil
 			}
-			// Container updates end: what is made anew is made of the new package alone.
+			// Container updates end: everything is created again, of the new package alone.
 			next.Base, next.Overlays = "", nil
 			return a.listing(ctx, now, &next, nil)
 		},
 		note: func(seen sight) string { return target.note(seen, req.Cause) }})
 }
 
-// merged are the tombstones that stand already, and more.
+// merged returns the present tombstones and more.
 func merged(standing, more map[string]string) map[string]string {
 	if len(more) == 0 {
 		return standing
@@ -62,17 +62,16 @@ func merged(standing, more map[string]string) map[string]string {
 	return out
 }
 
-// healTarget is what a HealVnfRequest is aimed at.
+// healTarget says what a HealVnfRequest is to heal.
 type healTarget struct {
 	// ids name single VNFCs; none means the whole VNF.
 	ids []string
-	// data says that a heal takes storage too: of the whole VNF the claims and volumes of
-	// the package, of single VNFCs their own; units, that it takes the VNFCs alone.
+	// data says that storage is healed too: for the whole VNF the claims and volumes of
+	// the package, for single VNFCs their own. units says that only VNFCs are healed.
 	data, units bool
 }
 
-// targetOf reads the target out of the request, as far as that can be done
-// without knowing what runs.
+// targetOf reads the target from the request. It doesn't need to know what runs.
 func targetOf(req healVnfRequest) (healTarget, error) {
 	t := healTarget{ids: req.VnfcInstanceID.list}
 	if req.VnfcInstanceID.set && len(t.ids) == 0 {
@@ -88,10 +87,10 @@ func targetOf(req healVnfRequest) (healTarget, error) {
 	return t, nil
 }
 
-// whole says that every object is made anew, and not VNFCs alone.
+// whole says whether every object is created again, and not VNFCs alone.
 func (t healTarget) whole() bool { return len(t.ids) == 0 && !t.units }
 
-// choose returns the tombstones of what the target means among what runs.
+// choose returns tombstones for the target, of what runs now.
 func (t healTarget) choose(instance string, seen sight) (map[string]string, error) {
 	if !seen.fresh {
 		return nil, problem(http.StatusServiceUnavailable, "the VIM of VNF instance %s can't be seen now, so it isn't known what runs there: ask again when it is back", instance)
@@ -113,8 +112,8 @@ func (t healTarget) choose(instance string, seen sight) (map[string]string, erro
 	return doomed, nil
 }
 
-// means are the objects and the units that the target is. What a StatefulSet claimed,
-// namespaces and definitions stay whatever is asked for the whole VNF.
+// means returns the objects and units of the target. Claims of a StatefulSet, namespaces
+// and definitions always stay.
 func (t healTarget) means(instance string, seen sight) (objects []plan.ObservedObject, units []plan.Unit, err error) {
 	if !t.whole() {
 		if units, err = t.vnfcs(instance, seen); err == nil && t.data {
@@ -133,15 +132,15 @@ func (t healTarget) means(instance string, seen sight) (objects []plan.ObservedO
 		}
 	}
 	for _, u := range sorted(seen.Units) {
-		if kept[u.Owner] { // what owns it stays, but it is made anew
+		if kept[u.Owner] { // its owner stays, but the unit is replaced
 			units = append(units, u)
 		}
 	}
 	return objects, units, nil
 }
 
-// storageOf are the volumes that only the units use, where the VIM can make those of
-// single units anew: where their owner doesn't look after them itself.
+// storageOf returns the volumes that only these units use. It refuses units whose owner
+// replaces them itself: the VIM can't create the volumes of single ones again.
 func storageOf(units []plan.Unit, seen sight) ([]plan.ObservedObject, error) {
 	var out []plan.ObservedObject
 	for _, u := range units {
@@ -160,12 +159,12 @@ func storageOf(units []plan.Unit, seen sight) ([]plan.ObservedObject, error) {
 	return out, nil
 }
 
-// passive says whether the unit's owner leaves to Jibe what becomes of it.
+// passive says whether the unit has a passive owner, so that Jibe decides what becomes of it.
 func passive(u plan.Unit, seen sight) bool {
 	return slices.ContainsFunc(seen.Objects, func(o plan.ObservedObject) bool { return o.Key == u.Owner && o.Passive })
 }
 
-// vnfcs are the units that the ids mean, or all of them without ids. An id is
+// vnfcs returns the units with the ids, or all units if there are no ids. An id is
 // vnfcResourceInfo.id, the VIM's name (computeResource.resourceId) or vnfcInfo.id.
 func (t healTarget) vnfcs(instance string, seen sight) ([]plan.Unit, error) {
 	if len(t.ids) == 0 {
@@ -173,7 +172,7 @@ func (t healTarget) vnfcs(instance string, seen sight) ([]plan.Unit, error) {
 	}
 	names := naming(seen.Units)
 	var out []plan.Unit
-	asked := map[string]string{} // incarnation -> the id that it was asked by
+	asked := map[string]string{} // incarnation -> the id that the request has for it
 	for _, id := range t.ids {
 		u, err := names.one(instance, id, seen)
 		if err != nil {
@@ -191,10 +190,10 @@ func (t healTarget) vnfcs(instance string, seen sight) ([]plan.Unit, error) {
 	return out, nil
 }
 
-// vnfcNames finds units by what clients may call them.
+// vnfcNames finds units by the ids that clients may use.
 type vnfcNames map[string][]plan.Unit
 
-// vnfcInfoID is vnfcInfo.id of the unit.
+// vnfcInfoID returns vnfcInfo.id of the unit.
 func vnfcInfoID(u plan.Unit) string { return u.VDU + "-" + u.Name }
 
 func naming(units []plan.Unit) vnfcNames {
@@ -209,11 +208,11 @@ func naming(units []plan.Unit) vnfcNames {
 	return names
 }
 
-// one is the unit that the id means; anything else is the client's error.
+// one returns the unit with the id. Where there isn't exactly one, it refuses the request.
 func (n vnfcNames) one(instance, id string, seen sight) (plan.Unit, error) {
 	found := n[id]
 	for _, u := range found {
-		if u.Resource() == id { // nobody else's name can be in its way
+		if u.Resource() == id { // the VIM's id goes before names of others
 			found = []plan.Unit{u}
 			break
 		}
@@ -239,7 +238,7 @@ func (n vnfcNames) one(instance, id string, seen sight) (plan.Unit, error) {
 // mostIDs is how many VNFCs an error lists.
 const mostIDs = 50
 
-// current tells what could be healed, in the ids of vnfcInfo and vnfcResourceInfo.
+// current lists what could be healed, by the ids of vnfcInfo and vnfcResourceInfo.
 func current(instance string, seen sight) string {
 	units := sorted(seen.Units)
 	if len(units) == 0 {
@@ -265,10 +264,10 @@ func quote(id string) string {
 	return fmt.Sprintf("%q", id)
 }
 
-// note is the body of the commit's message: what is healed, and why.
+// note returns the body of the commit's message: what is healed, and why.
 func (t healTarget) note(seen sight, cause string) string {
 	var b strings.Builder
-	objects, units, _ := t.means("", seen) // it was found in the same sight before
+	objects, units, _ := t.means("", seen) // choose has found them in the same sight
 	switch {
 	case len(t.ids) > 0:
 		for _, u := range units {
@@ -290,12 +289,12 @@ func (t healTarget) note(seen sight, cause string) string {
 	return b.String()
 }
 
-// mostCause is how much of a cause stands in the commit, in characters; the whole
+// mostCause is how much of a cause is in the commit, in characters; the whole
 // of it is in the operation's parameters.
 const mostCause = 300
 
-// oneLine is text that can't be taken for anything else in a commit's message:
-// without line ends, control characters or marks that turn the direction of writing.
+// oneLine returns s without line ends, control characters and marks that turn the direction
+// of writing, so that it can't be taken for anything else in a commit's message.
 func oneLine(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
@@ -310,8 +309,8 @@ func oneLine(s string) string {
 	return string(r)
 }
 
-// vnfcIDs is a list of ids that tells an empty list, and null, from none at all:
-// none means the whole VNF.
+// vnfcIDs is a list of ids. It distinguishes an empty list, or null, from an absent one,
+// which means the whole VNF.
 type vnfcIDs struct {
 	list []string
 	set  bool

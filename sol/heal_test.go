@@ -92,7 +92,7 @@ func TestHealCondemnsWhatIsMeantAndNothingElse(t *testing.T) {
 		if d := cmp.Diff([]desired.Trailer{{Key: desired.TrailerOperation, Value: op}, {Key: desired.TrailerType, Value: "HEAL"}, {Key: desired.TrailerRequestedBy, Value: "nfvo"}}, commit.Trailers); d != "" {
 			t.Errorf("%s: %s", body, d)
 		}
-		record, err := e.log.Operation(t.Context(), op)
+		record, err := e.oplog.Operation(t.Context(), op)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -124,7 +124,7 @@ func TestHealAddsItsTombstonesToTheFileAndNothingElse(t *testing.T) {
 	e := setup(t)
 	id, path := e.sickly()
 	rev := e.repo.push(id, "# ours\n"+e.repo.text(id)+"drift: report # for now\n")
-	if err := e.log.Adopt(t.Context(), id, func(i *lcm.Instance) error {
+	if err := e.oplog.Adopt(t.Context(), id, func(i *lcm.Instance) error {
 		i.Operated, i.Settled = rev, rev
 		return nil
 	}); err != nil {
@@ -204,7 +204,7 @@ func (e *env) nothingWritten(id, text string, commits int) {
 	if e.repo.text(id) != text || len(e.repo.commits) != commits {
 		e.t.Errorf("something was written: %d commits instead of %d\n%s", len(e.repo.commits), commits, e.repo.text(id))
 	}
-	if open, err := e.log.Unresolved(e.t.Context()); err != nil || len(open) != 0 {
+	if open, err := e.oplog.Unresolved(e.t.Context()); err != nil || len(open) != 0 {
 		e.t.Errorf("left %v, %v", open, err)
 	}
 }
@@ -330,7 +330,7 @@ func TestAHealThatFailedIsGivenUpAndAskedAgainWithWhatRunsThen(t *testing.T) {
 		return strings.Contains(l, "condemned") || strings.Contains(l, "a-uid")
 	}), "")
 	rev := e.repo.push(id, before+"held: "+op+"\n")
-	if _, err := e.log.Record(t.Context(), op, func(_ *lcm.Operation, i *lcm.Instance) error {
+	if _, err := e.oplog.Record(t.Context(), op, func(_ *lcm.Operation, i *lcm.Instance) error {
 		i.Operated, i.Owed = rev, ""
 		return nil
 	}); err != nil {
@@ -350,7 +350,7 @@ func TestAHealByItselfGivesWayAndShowsItsCause(t *testing.T) {
 	e := setup(t)
 	id, path := e.sickly()
 	head, _ := e.repo.Lookup(id)
-	op, err := e.log.Born(t.Context(), lcm.Operation{ID: "op-drift", Instance: id, Type: lcm.Heal, Automatic: true, Before: head, After: head,
+	op, err := e.oplog.Born(t.Context(), lcm.Operation{ID: "op-drift", Instance: id, Type: lcm.Heal, Automatic: true, Before: head, After: head,
 		Params: json.RawMessage(`{"cause": "Deployment/amf/vdu1: spec.replicas is 0"}`)})
 	if err != nil {
 		t.Fatal(err)
@@ -370,7 +370,7 @@ func TestARequestWaitsForARepairThatIsUnderWay(t *testing.T) {
 	const repair = "op-drift"
 	e := setup(t, func(c *sol.Config) {
 		log := c.Operations
-		// Who waits asks the reconciler to look, which ends the repair.
+		// A waiting request asks the reconciler to look, which ends the repair.
 		c.Poke = func(string) {
 			_, err := log.Record(context.Background(), repair, func(op *lcm.Operation, _ *lcm.Instance) error {
 				if op.State != lcm.Processing {
@@ -385,7 +385,7 @@ func TestARequestWaitsForARepairThatIsUnderWay(t *testing.T) {
 	})
 	id, path := e.sickly()
 	head, _ := e.repo.Lookup(id)
-	op, err := e.log.Born(t.Context(), lcm.Operation{ID: repair, Instance: id, Type: lcm.Heal, Automatic: true, Before: head, After: head})
+	op, err := e.oplog.Born(t.Context(), lcm.Operation{ID: repair, Instance: id, Type: lcm.Heal, Automatic: true, Before: head, After: head})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -421,7 +421,7 @@ func TestTheNextRequestDropsSpentTombstonesAlone(t *testing.T) {
 			e := setup(t)
 			id, path := e.sickly()
 			rev := e.repo.push(id, "# ours\n"+e.repo.text(id)+tombstones)
-			if err := e.log.Adopt(t.Context(), id, func(i *lcm.Instance) error {
+			if err := e.oplog.Adopt(t.Context(), id, func(i *lcm.Instance) error {
 				i.Operated, i.Settled = rev, rev
 				return nil
 			}); err != nil {

@@ -8,9 +8,9 @@ import (
 	"github.com/jibe-vnfm/jibe/desired"
 )
 
-// differences are the edits that lead from one intent to the other. Maps are
-// edited key by key, so that a person's comments in them stay. The id is written
-// out in every file that Jibe touches: moving the directory is then no new VNF.
+// differences returns the edits that make now into next. Maps are edited key by key, so
+// that comments in them stay. The id is written into every file that Jibe edits, so that the
+// VNF stays the same when its directory is moved.
 func differences(now, next *desired.Instance) []desired.KeyValue {
 	edits := []desired.KeyValue{{Path: []string{"id"}, Value: now.ID}}
 	text := func(key, was, is string) {
@@ -47,7 +47,7 @@ func differences(now, next *desired.Instance) []desired.KeyValue {
 	return append(edits, entries("vnfConfigurableProperties", now.ConfigurableProperties, next.ConfigurableProperties)...)
 }
 
-// updates are the edits of what a change of package is made by, and leaves behind.
+// updates returns the edits of the keys for changes of package and container updates.
 func updates(now, next *desired.Instance) []desired.KeyValue {
 	edits := list("overlays", now.Overlays, next.Overlays)
 	was, is := now.Update, next.Update
@@ -66,7 +66,7 @@ func updates(now, next *desired.Instance) []desired.KeyValue {
 	return edits
 }
 
-// list is the edit of a list, which is written as a whole.
+// list returns the edit of a list, which is written as a whole.
 func list[V any](key string, now, next []V) []desired.KeyValue {
 	if len(now) == 0 && len(next) == 0 || reflect.DeepEqual(now, next) {
 		return nil

@@ -12,8 +12,8 @@ import (
 	"github.com/jibe-vnfm/jibe/vnfd"
 )
 
-// shown is the intent that was last brought about in full. Where nothing ever
-// was, it is head's, and not instantiated.
+// shown returns the intent that was last brought about in full. Where none ever was, it
+// returns that of head, as not instantiated.
 func (a *api) shown(ctx context.Context, k known) (*desired.Instance, error) {
 	if k.record.Settled.Tree != "" {
 		in, err := a.Repo.Read(ctx, k.record.Settled)
@@ -38,8 +38,8 @@ func (a *api) shown(ctx context.Context, k known) (*desired.Instance, error) {
 	return &fresh, nil
 }
 
-// withOwed is the instance with what programs of its last operation found: that is the
-// instance's from the moment when the operation is COMPLETED, though git has it a little later.
+// withOwed returns the instance with what hooks of its last operation modified. Clients
+// see that as soon as the operation is COMPLETED, though the commit follows a little later.
 func (a *api) withOwed(ctx context.Context, k known, in *desired.Instance) (*desired.Instance, error) {
 	if k.record.Owed == "" || k.record.LastState != lcm.Completed {
 		return in, nil
@@ -54,8 +54,8 @@ func (a *api) withOwed(ctx context.Context, k known, in *desired.Instance) (*des
 	return &now, nil
 }
 
-// instanceBody is the instance as clients see it. shows tells which attributes
-// are wanted: the dear ones are left out where they aren't.
+// instanceBody returns the instance as clients see it. shows says which attributes are
+// wanted: expensive ones that aren't are left out.
 func (a *api) instanceBody(ctx context.Context, k known, shows func(attr string) bool) (*VnfInstance, error) {
 	in, err := a.shown(ctx, k)
 	if err != nil {
@@ -72,7 +72,7 @@ func (a *api) instanceBody(ctx context.Context, k known, shows func(attr string)
 		names = names.With(d.SecretParams...)
 		v.Provider, v.ProductName, v.SoftwareVersion, v.VnfdVersion = d.Provider, d.ProductName, d.SoftwareVersion, d.Version
 	} else {
-		// The instance is shown all the same: what the last operation knew.
+		// The instance is shown all the same, with the product of its last operation.
 		a.Logger.WarnContext(ctx, "package of an instance can't be read", "instance", k.id, "error", err)
 		n := k.record.VNF
 		v.Provider, v.ProductName, v.SoftwareVersion, v.VnfdVersion = n.Provider, n.ProductName, n.SoftwareVersion, n.VnfdVersion
@@ -105,7 +105,7 @@ func (a *api) instanceBody(ctx context.Context, k known, shows func(attr string)
 	return v, nil
 }
 
-// instanceLinks are the tasks that the state allows (SOL003 clause 5.5.2.2).
+// instanceLinks returns links to the tasks that the state allows (SOL003 clause 5.5.2.2).
 func (a *api) instanceLinks(id string, running bool) map[string]Link {
 	tasks := map[string]string{"instantiate": "instantiate"}
 	if running {
@@ -118,8 +118,8 @@ func (a *api) instanceLinks(id string, running bool) map[string]Link {
 	return links
 }
 
-// instantiated is what runs now, by the VIM; where that can't be seen, by the
-// last record, marked stale.
+// instantiated returns what runs now. While the VIM can't be observed that is what the last
+// record has, marked as stale.
 func (a *api) instantiated(ctx context.Context, k known, in *desired.Instance, pkg *vnfd.Package) *InstantiatedVnfInfo {
 	info := &InstantiatedVnfInfo{FlavourID: in.Flavour, VnfState: vnfStarted, Metadata: map[string]any{}}
 	if pkg != nil {
@@ -155,7 +155,7 @@ func (a *api) instantiated(ctx context.Context, k known, in *desired.Instance, p
 	return info
 }
 
-// status is what only Jibe has to say of the instance, nil where that is nothing.
+// status returns Jibe's own attribute of the instance, nil where everything has its default.
 func (a *api) status(ctx context.Context, k known) *InstanceStatus {
 	head := a.intent(ctx, k)
 	s := InstanceStatus{
@@ -168,7 +168,7 @@ func (a *api) status(ctx context.Context, k known) *InstanceStatus {
 	return &s
 }
 
-// failed is the instance's operation in FAILED_TEMP, or nil.
+// failed returns the instance's operation in FAILED_TEMP, or nil.
 func (a *api) failed(ctx context.Context, k known) *FailedOperation {
 	if k.record.Open == "" {
 		return nil
@@ -184,9 +184,9 @@ func (a *api) failed(ctx context.Context, k known) *FailedOperation {
 	return f
 }
 
-// intent is head's, which alone tells of the operation for which nothing is done
-// (held), of suspend and of drift: they are younger than what was last brought
-// about. It is empty where head can't be read.
+// intent returns head's intent, which alone has the present values of held, suspend and
+// drift: they may be newer than what was last brought about. It is empty where head can't be
+// read.
 func (a *api) intent(ctx context.Context, k known) *desired.Instance {
 	if !k.inHead {
 		return &desired.Instance{}
@@ -211,7 +211,7 @@ func scaleStatus(f *vnfd.Flavour, in *desired.Instance) (status, most []ScaleInf
 	return status, most
 }
 
-// sorted are the units that aren't going, by VDU and name.
+// sorted returns the units that aren't being deleted, by VDU and name.
 func sorted(units []plan.Unit) []plan.Unit {
 	out := slices.DeleteFunc(slices.Clone(units), func(u plan.Unit) bool { return u.Deleting })
 	slices.SortFunc(out, func(x, y plan.Unit) int {
@@ -224,7 +224,7 @@ func handle(u plan.Unit, vim string) ResourceHandle {
 	return ResourceHandle{VimConnectionID: vim, ResourceID: u.Name, VimLevelResourceType: u.Kind}
 }
 
-// firstGeneration is that of units which no blue-green change has replaced.
+// firstGeneration is the generation of units that no blue-green change has replaced.
 const firstGeneration = "0"
 
 func unitMetadata(u plan.Unit) map[string]any {

@@ -100,7 +100,7 @@ func checkNames(name, description string) error {
 	return nil
 }
 
-// checkMapping checks metadata.VDU_VNFc_mapping, by which clients choose the ids
+// checkMapping checks metadata.VDU_VNFc_mapping, with which clients choose the ids
 // of VNFCs: VDU id -> list of distinct ids.
 func checkMapping(metadata map[string]any) error {
 	m, ok := metadata["VDU_VNFc_mapping"]
@@ -176,7 +176,7 @@ func (a *api) deleteInstance(w http.ResponseWriter, r *http.Request) error {
 		return fmt.Errorf("commit the removal of instance %s: %w", k.id, err)
 	}
 	if err := a.Operations.Forget(ctx, k.id); err != nil {
-		// Git has the deletion; the reconciler forgets the record when it looks.
+		// The deletion is committed; the reconciler removes the record in its next pass.
 		a.Logger.WarnContext(ctx, "record of a deleted instance stays for now", "instance", k.id, "error", err)
 	}
 	a.Poke(k.id)

@@ -359,7 +359,7 @@ func TestAPersonsCommentsSurviveTheAPI(t *testing.T) {
 	e := setup(t)
 	id := "22222222-2222-4222-8222-222222222222"
 	rev := e.repo.push(id, "# the core's AMF\nid: "+id+"\nname: amf # tokyo\nvnfdId: vnfd-1\nstate: notInstantiated\n")
-	if err := e.log.Created(t.Context(), id, lcm.VNF{}, rev); err != nil {
+	if err := e.oplog.Created(t.Context(), id, lcm.VNF{}, rev); err != nil {
 		t.Fatal(err)
 	}
 	e.want(202, "PATCH", api+"/vnf_instances/"+id, `{"vnfInstanceDescription": "x"}`)
@@ -375,7 +375,7 @@ func TestARemovedDirectoryIsShownUntilItsOperationEnds(t *testing.T) {
 	id := e.instantiated()
 	before, _ := e.repo.Lookup(id)
 	gone := e.repo.push(id, "")
-	op, err := e.log.Born(t.Context(), lcm.Operation{ID: "op-gone", Instance: id, Type: lcm.Terminate, Before: before, After: desired.Revision{Instance: id, Dir: before.Dir, Commit: gone.Commit}, UnitsBefore: []plan.Unit{pod("a", "VDU1", "vdu1-1")}})
+	op, err := e.oplog.Born(t.Context(), lcm.Operation{ID: "op-gone", Instance: id, Type: lcm.Terminate, Before: before, After: desired.Revision{Instance: id, Dir: before.Dir, Commit: gone.Commit}, UnitsBefore: []plan.Unit{pod("a", "VDU1", "vdu1-1")}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -392,12 +392,12 @@ func TestARemovedDirectoryIsShownUntilItsOperationEnds(t *testing.T) {
 	e.want(404, "GET", api+"/vnf_instances/"+id, "")
 }
 
-func TestWhatProgramsFoundIsShownFromTheEndOfTheOperationOn(t *testing.T) {
+func TestEntriesOfHooksAreShownFromTheEndOfTheOperationOn(t *testing.T) {
 	e := setup(t)
 	id := e.create()
 	path := api + "/vnf_instances/" + id
 	op := e.begun(e.want(202, "POST", path+"/instantiate", instantiateBody))
-	if _, err := e.log.Record(t.Context(), op, func(op *lcm.Operation, _ *lcm.Instance) error {
+	if _, err := e.oplog.Record(t.Context(), op, func(op *lcm.Operation, _ *lcm.Instance) error {
 		op.Modified = lcm.Entries{Metadata: map[string]any{"nodes": "two"}, Extensions: map[string]any{"endpoint": "there"}}
 		return nil
 	}); err != nil {
@@ -413,7 +413,7 @@ func TestWhatProgramsFoundIsShownFromTheEndOfTheOperationOn(t *testing.T) {
 		t.Errorf("before the end: %v, %v", m, x)
 	}
 	e.finish(op, pod("a", "VDU1", "vdu1-1"))
-	if in, err := e.log.Instance(t.Context(), id); err != nil || in.Owed != op {
+	if in, err := e.oplog.Instance(t.Context(), id); err != nil || in.Owed != op {
 		t.Fatalf("the record is %+v (%v): git has it already", in, err)
 	}
 	if m, x := shown(); m != "two" || x != "there" {

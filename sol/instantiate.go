@@ -29,7 +29,7 @@ func (a *api) instantiate(w http.ResponseWriter, r *http.Request) error {
 	if req.FlavourID == "" {
 		return problem(http.StatusBadRequest, "attribute \"flavourId\" is missing")
 	}
-	pinned := "" // the VIM that nobody named
+	pinned := "" // the VIM that Jibe fills in because the request names none
 	return a.begin(w, r, request{typ: lcm.Instantiate, params: params(req),
 		born: func(op *lcm.Operation, _, _ *desired.Instance) error {
 			op.PinnedVIM = pinned
@@ -56,7 +56,7 @@ func (a *api) instantiate(w http.ResponseWriter, r *http.Request) error {
 			next := *now
 			next.State = desired.Instantiated
 			next.Package = cmp.Or(now.Package, pkg.Tree)
-			next.Base, next.Overlays, next.Generation = "", nil, "" // of a former life
+			next.Base, next.Overlays, next.Generation = "", nil, "" // left from before the VNF was terminated
 			next.Flavour = req.FlavourID
 			next.InstantiationLevel = req.InstantiationLevelID
 			next.Levels, next.Condemned, next.Held = nil, nil, ""

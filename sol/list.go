@@ -20,8 +20,8 @@ const marker = "nextpage_opaque_marker"
 // chunk is how many records are read at once while a page is put together.
 const chunk = 256
 
-// instanceShape and operationShape are what selectors may leave out (SOL003
-// clauses 5.4.2.3.2 and 5.4.12.3.2).
+// instanceShape and operationShape return the attributes that selectors may leave out
+// (SOL003 clauses 5.4.2.3.2 and 5.4.12.3.2).
 func instanceShape() filter.Shape {
 	def := []string{"vnfConfigurableProperties", "vimConnectionInfo", "instantiatedVnfInfo", "metadata", "extensions"}
 	return filter.Shape{Default: def, Optional: append([]string{"vnfInstanceName", "vnfInstanceDescription", "jibe"}, def...)}
@@ -32,7 +32,7 @@ func operationShape() filter.Shape {
 	return filter.Shape{Default: def, Optional: append([]string{"grantId", "cancelMode", "modificationsTriggeredByVnfPkgChange", "vnfSnapshotInfoId"}, def...)}
 }
 
-// query is what a list's URI parameters ask for.
+// query holds the URI parameters of a list.
 type query struct {
 	filter filter.Filter
 	// wants says whether an attribute is shown or filtered by.
@@ -42,8 +42,8 @@ type query struct {
 	after string
 }
 
-// parseQuery understands the URI parameters of a list. shape is nil where a list
-// has no selectors.
+// parseQuery reads the URI parameters of a list. shape is nil where a list has no
+// selectors.
 func parseQuery(r *http.Request, shape *filter.Shape) (query, error) {
 	q, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
@@ -139,8 +139,9 @@ func (a *api) listInstances(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// instances are those that git or the log knows, by id, behind q's marker. They
-// are read in chunks: a page costs what is on it, not what there is.
+// instances yields the instances that are in git or in the operation log, by id, after q's
+// marker. It reads them in chunks, so that the cost of a page doesn't grow with the number
+// of instances.
 func (a *api) instances(ctx context.Context, q query) iter.Seq2[known, error] {
 	return func(yield func(known, error) bool) {
 		if id, ok := q.filter.Equals("id"); ok {
@@ -184,8 +185,8 @@ func (a *api) instances(ctx context.Context, q query) iter.Seq2[known, error] {
 	}
 }
 
-// least takes the entry with the lesser id off two lists that are sorted by it,
-// or off both.
+// least removes and returns the entry with the least id of two lists that are sorted by
+// id. An entry of both lists is removed from both.
 func (a *api) least(heads *[]desired.Revision, records *[]*lcm.Instance) (known, bool) {
 	h, rs := *heads, *records
 	switch {

@@ -104,12 +104,12 @@ func TestPagesTogetherAreTheWholeList(t *testing.T) {
 			id := fmt.Sprintf("00000000-0000-4000-8000-%012d", i)
 			rev := e.repo.push(id, "id: "+id+"\nvnfdId: vnfd-1\nstate: notInstantiated\n")
 			if i%3 != 0 && i < 590 && size >= 255 || i == 5 {
-				if err := e.log.Created(t.Context(), id, lcm.VNF{}, rev); err != nil {
+				if err := e.oplog.Created(t.Context(), id, lcm.VNF{}, rev); err != nil {
 					t.Fatal(err)
 				}
 			}
 			if i == 5 {
-				if _, err := e.log.Born(t.Context(), lcm.Operation{ID: "op", Instance: id, Type: lcm.Terminate, Before: rev, After: rev}); err != nil {
+				if _, err := e.oplog.Born(t.Context(), lcm.Operation{ID: "op", Instance: id, Type: lcm.Terminate, Before: rev, After: rev}); err != nil {
 					t.Fatal(err)
 				}
 				e.repo.push(id, "")

@@ -17,7 +17,7 @@ import (
 	"github.com/jibe-vnfm/jibe/sol/auth"
 )
 
-// ServeHTTP puts on every answer what SOL013 clauses 4.2 and 9.1 want there.
+// ServeHTTP adds the headers to every answer that SOL013 clauses 4.2 and 9.1 require.
 func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Version", apiVersion)
 	w.Header().Set("Accept-Ranges", "none")
@@ -37,8 +37,8 @@ func (a *api) free(path string, m methods) {
 	})
 }
 
-// handle registers a path below the API's root. Checks go from who asks over
-// what is asked for to how: 401, 405, 403, 400/406 for Version, 406, 415.
+// handle registers a path below the API's root. The order of the checks is who asks, for
+// what, and how: 401, 405, 403, 400/406 for Version, 406, 415.
 func (a *api) handle(path string, m methods) {
 	path = root + path
 	a.mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
@@ -68,7 +68,7 @@ func (a *api) handle(path string, m methods) {
 	})
 }
 
-// of finds the handler of the request's method; there is none: 405.
+// of finds the handler of the request's method, or refuses it with 405.
 func (m methods) of(w http.ResponseWriter, r *http.Request) (handler, error) {
 	if h, ok := m[r.Method]; ok {
 		return h, nil
@@ -78,7 +78,7 @@ func (m methods) of(w http.ResponseWriter, r *http.Request) (handler, error) {
 	return nil, problem(http.StatusMethodNotAllowed, "%s is not possible on %s; possible is %s", r.Method, r.URL.Path, allow)
 }
 
-// serve runs the handler, answers with its error, and tells of both.
+// serve runs the handler, answers with its error, and logs and counts the answer.
 func (a *api) serve(w http.ResponseWriter, r *http.Request, route string, h handler) {
 	start := a.Now()
 	rec := &recorder{ResponseWriter: w, status: http.StatusOK}
@@ -103,7 +103,7 @@ func (a *api) serve(w http.ResponseWriter, r *http.Request, route string, h hand
 	}
 }
 
-// recorder remembers what was answered.
+// recorder remembers the status of the answer.
 type recorder struct {
 	http.ResponseWriter
 	status int
@@ -120,7 +120,7 @@ func (r *recorder) Write(b []byte) (int, error) {
 	return r.ResponseWriter.Write(b)
 }
 
-// Unwrap lets http.ResponseController through.
+// Unwrap lets http.ResponseController reach the writer below.
 func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
 func (a *api) caller(r *http.Request) (auth.Identity, error) { return a.Auth.Authenticate(r) }
@@ -136,8 +136,8 @@ func allowed(id auth.Identity, method string) error {
 	return nil
 }
 
-// version is SOL013 clause 9.1.2: three numbers, and what an implementation adds
-// behind a dash.
+// version is SOL013 clause 9.1.2: three numbers, and a suffix of the implementation after a
+// dash.
 var version = regexp.MustCompile(`^([1-9][0-9]*\.(?:0|[1-9][0-9]*)\.(?:0|[1-9][0-9]*))(?:-impl:[^\s]+)?$`)
 
 func checkVersion(h string) error {
@@ -204,7 +204,7 @@ func checkContentType(r *http.Request) error {
 	return problem(http.StatusUnsupportedMediaType, "Content-Type is %q; use application/json", h)
 }
 
-// stamp is how times are shown everywhere: RFC 3339 in UTC.
+// stamp formats a time as the API shows all times: RFC 3339 in UTC.
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 
 type callerKey struct{}
@@ -213,7 +213,7 @@ func withCaller(ctx context.Context, id auth.Identity) context.Context {
 	return context.WithValue(ctx, callerKey{}, id)
 }
 
-// callerOf is the authenticated caller's name.
+// callerOf returns the authenticated caller's name.
 func callerOf(ctx context.Context) string {
 	id, _ := ctx.Value(callerKey{}).(auth.Identity)
 	return id.Name

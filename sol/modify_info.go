@@ -78,7 +78,7 @@ func (a *api) modifyInstance(w http.ResponseWriter, r *http.Request) error {
 		}})
 }
 
-// applyPatch patches what is nothing but information.
+// applyPatch patches the attributes that are only information.
 func applyPatch(patch map[string]any, now, next *desired.Instance) error {
 	if err := patchText(patch, "vnfInstanceName", &next.Name); err != nil {
 		return err
@@ -102,7 +102,7 @@ func applyPatch(patch map[string]any, now, next *desired.Instance) error {
 	return checkNames(next.Name, next.Description)
 }
 
-// configPaths are the manifests that the patch's metadata names.
+// configPaths returns the manifests that the patch's metadata names.
 func configPaths(patch map[string]any) ([]string, error) {
 	metadata, _ := patch["metadata"].(map[string]any)
 	v := metadata[pathsKey]
@@ -122,8 +122,9 @@ func configPaths(patch map[string]any) ([]string, error) {
 	return paths, nil
 }
 
-// repackage has next run the package that the patch names. What runs already gets of
-// it the maps of the paths and the images, on top of what applies in full.
+// repackage has next run the package that the patch names. A VNF that runs gets only the
+// ConfigMaps and Secrets at the paths and the images of it, as an overlay of its base
+// package.
 func (a *api) repackage(ctx context.Context, patch map[string]any, paths []string, now, next *desired.Instance) (*desired.Instance, error) {
 	id, ok := patch["vnfdId"].(string)
 	if !ok {
@@ -145,7 +146,7 @@ func (a *api) repackage(ctx context.Context, patch map[string]any, paths []strin
 	if pkg.Tree == now.Package && (n == 0 || len(paths) == 0 || slices.Equal(paths, now.Overlays[n-1].Paths)) {
 		return next, nil
 	}
-	next.Package = "" // with the pin of its overlay, the business of Complete
+	next.Package = "" // Complete pins it and the overlay
 	next.Base = cmp.Or(now.Base, now.Package)
 	next.Overlays = append(slices.Clone(now.Overlays), desired.Overlay{Paths: paths})
 	return a.View.Complete(ctx, now, next)
@@ -173,11 +174,11 @@ func (a *api) reconnect(patch map[string]any, now, next *desired.Instance) error
 	}
 	if inline {
 		connections, err = patchedConnections(now.VIMConnections, p)
-		next.VIMConnections = nil // what is removed doesn't stay
+		next.VIMConnections = nil // connections that the patch removes must not stay
 	} else {
 		shown := a.connections(now)
 		if back, err := patchedConnections(shown, p); err == nil && reflect.DeepEqual(back, shown) {
-			return nil // what the VIM's file says was read and sent back
+			return nil // the client sent back what it read of the VIM's file
 		}
 		connections, err = patchedConnections(nil, p)
 	}
@@ -201,7 +202,7 @@ func (a *api) reconnect(patch map[string]any, now, next *desired.Instance) error
 	return a.samePlace(now, next)
 }
 
-// patchedConnections is vimConnectionInfo with a merge patch. Its errors quote no value.
+// patchedConnections applies a merge patch to vimConnectionInfo. Its errors quote no value.
 func patchedConnections(have any, patch map[string]any) (map[string]VimConnectionInfo, error) {
 	m, err := generic(have)
 	if err != nil {
@@ -219,8 +220,8 @@ func patchedConnections(have any, patch map[string]any) (map[string]VimConnectio
 	return out, nil
 }
 
-// changedInfo is VnfInfoModifications (clause 5.5.2.12a): what was removed is empty,
-// and another package changes what is said of the product.
+// changedInfo returns VnfInfoModifications (clause 5.5.2.12a). Attributes that were removed
+// are empty, and another package changes the attributes of the product.
 func (a *api) changedInfo(patch map[string]any, now, after *desired.Instance, vnf lcm.VNF) map[string]any {
 	out := maps.Clone(patch)
 	for attr, v := range out {
@@ -233,7 +234,7 @@ func (a *api) changedInfo(patch map[string]any, now, after *desired.Instance, vn
 		}
 	}
 	if p, ok := patch["vimConnectionInfo"].(map[string]any); ok {
-		shown := map[string]any{} // connections are told as a whole: the data type asks for it
+		shown := map[string]any{} // the data type has whole connections
 		for key, c := range a.connections(after) {
 			if _, named := p[key]; named || after.VIM != "" {
 				shown[key] = c

@@ -246,7 +246,7 @@ func TestAConnectionIsPatchedAndItsSecretsStayHidden(t *testing.T) {
 		t.Errorf("%q, %v:\n%s", token, err, e.repo.text(id))
 	}
 	e.finish(op, pod("a", "VDU1", "vdu1-1"))
-	record, err := e.log.Operation(t.Context(), op)
+	record, err := e.oplog.Operation(t.Context(), op)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -62,7 +62,7 @@ func (a *api) rollback(w http.ResponseWriter, r *http.Request) error {
 	return a.accept(w, r, a.Operations.Rollback)
 }
 
-// accept answers 202 without a body: the operation's state tells how it goes on.
+// accept answers 202 without a body: clients follow the operation's state.
 func (a *api) accept(w http.ResponseWriter, r *http.Request, do func(ctx context.Context, id string) (*lcm.Operation, error)) error {
 	if _, err := a.ask(w, r, do); err != nil {
 		return err
@@ -95,7 +95,7 @@ func (a *api) cancel(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// operationBody is the operation as clients see it.
+// operationBody returns the operation as clients see it.
 func (a *api) operationBody(op *lcm.Operation) *VnfLcmOpOcc {
 	v := &VnfLcmOpOcc{
 		ID: op.ID, OperationState: op.State, StateEnteredTime: stamp(op.StateEntered), StartTime: stamp(op.Started),
@@ -110,7 +110,7 @@ func (a *api) operationBody(op *lcm.Operation) *VnfLcmOpOcc {
 		"self":        {Href: a.link("vnf_lcm_op_occs", op.ID)},
 		"vnfInstance": {Href: a.link("vnf_instances", op.Instance)},
 	}
-	// Clients of today's VNFMs find these three whatever the state.
+	// Existing clients expect these three in every state.
 	for _, task := range []string{"retry", "rollback", "fail"} {
 		v.Links[task] = Link{Href: a.link("vnf_lcm_op_occs", op.ID, task)}
 	}
@@ -120,7 +120,7 @@ func (a *api) operationBody(op *lcm.Operation) *VnfLcmOpOcc {
 	return v
 }
 
-// operationTag is the ETag of an operation: it changes with anything shown.
+// operationTag returns the ETag of an operation. It changes with every change of the body.
 func operationTag(body *VnfLcmOpOcc) string {
 	b, _ := json.Marshal(body)
 	sum := sha256.Sum256(b)

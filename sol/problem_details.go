@@ -17,7 +17,7 @@ import (
 	"github.com/jibe-vnfm/jibe/vnfd"
 )
 
-// problem is an error with the status that the client gets.
+// problem returns an error with the status for the client.
 func problem(status int, format string, args ...any) error {
 	return &InvalidError{Status: status, Detail: fmt.Sprintf(format, args...)}
 }
@@ -55,7 +55,7 @@ func statusOf(err error) int {
 	return http.StatusInternalServerError
 }
 
-// refuse answers with the ProblemDetails of err.
+// refuse answers with err as ProblemDetails and returns the status.
 func refuse(w http.ResponseWriter, err error) int {
 	status := statusOf(err)
 	if status == http.StatusUnauthorized {

@@ -13,22 +13,22 @@ import (
 // Locator returns the instance's revision as it stood at a commit.
 type Locator func(ctx context.Context, commit, instance string) (desired.Revision, error)
 
-// Recover resolves, at start and before the API serves, the requests that an end
-// of the process interrupted: one whose commit was made begins its operation; any
-// other is forgotten, as its client had no answer. It may be interrupted and run
+// Recover resolves the requests that the end of the last process interrupted. It MUST run at
+// start, before the API serves. A request whose commit was made begins its operation; any
+// other is abandoned, as its client had no answer. Recover may be interrupted and run
 // again. ids are those of the instances whose operations began.
-func Recover(ctx context.Context, repo desired.Repo, at Locator, log *oplog.Log, logger *slog.Logger) (ids []string, err error) {
-	open, err := log.Unresolved(ctx)
+func Recover(ctx context.Context, repo desired.Repo, at Locator, operations *oplog.Log, log *slog.Logger) (ids []string, err error) {
+	open, err := operations.Unresolved(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("recover interrupted requests: %w", err)
 	}
 	for _, op := range open {
 		commit, err := repo.FindTrailer(ctx, op.Before.Commit, desired.TrailerOperation, op.ID)
 		if errors.Is(err, desired.ErrNotFound) {
-			if err := log.Abandon(ctx, op.ID); err != nil {
+			if err := operations.Abandon(ctx, op.ID); err != nil {
 				return ids, fmt.Errorf("forget interrupted operation %s: %w", op.ID, err)
 			}
-			logger.InfoContext(ctx, "interrupted request was not committed and is forgotten", "instance", op.Instance, "operation", op.ID)
+			log.InfoContext(ctx, "interrupted request was not committed and is forgotten", "instance", op.Instance, "operation", op.ID)
 			continue
 		}
 		if err != nil {
@@ -38,11 +38,11 @@ func Recover(ctx context.Context, repo desired.Repo, at Locator, log *oplog.Log,
 		if err != nil {
 			return ids, fmt.Errorf("interrupted operation %s: %w", op.ID, err)
 		}
-		if _, err := log.Commit(ctx, op.ID, rev); err != nil {
+		if _, err := operations.Commit(ctx, op.ID, rev); err != nil {
 			return ids, fmt.Errorf("begin interrupted operation %s: %w", op.ID, err)
 		}
 		ids = append(ids, op.Instance)
-		logger.InfoContext(ctx, "interrupted request was committed and goes on", "instance", op.Instance, "operation", op.ID, "revision", commit)
+		log.InfoContext(ctx, "interrupted request was committed and goes on", "instance", op.Instance, "operation", op.ID, "revision", commit)
 	}
 	return ids, nil
 }

@@ -14,7 +14,7 @@ import (
 // maxBody is the most that a request's body may hold, in bytes.
 const maxBody = 1 << 20
 
-// read decodes the request's body into v, refusing what v doesn't know.
+// read decodes the request's body into v and refuses attributes that v doesn't have.
 func read(w http.ResponseWriter, r *http.Request, v any) error {
 	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if err != nil {
@@ -27,7 +27,7 @@ func read(w http.ResponseWriter, r *http.Request, v any) error {
 	return decode(data, v)
 }
 
-// decode is strict JSON: one object, no unknown attributes, no trailing data.
+// decode reads strict JSON into v: one object, no unknown attributes, no trailing data.
 func decode(data []byte, v any) error {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return problem(http.StatusBadRequest, "the body is empty; it must be a JSON object")
@@ -47,7 +47,8 @@ func decode(data []byte, v any) error {
 	return nil
 }
 
-// badBody says what is wrong and where. It never quotes a value: it may be a secret.
+// badBody says what is wrong with a body and where. It never quotes a value, which may be a
+// secret.
 func badBody(data []byte, err error) error {
 	var syntax *json.SyntaxError
 	var typ *json.UnmarshalTypeError
@@ -80,7 +81,7 @@ func position(data []byte, offset int64) string {
 	return fmt.Sprintf("line %d, column %d", line, len(head)-bytes.LastIndexByte(head, '\n')-1)
 }
 
-// number is an integer that some clients send as a string.
+// number is an integer, which some clients send as a string.
 type number struct {
 	n   int
 	set bool
@@ -138,7 +139,7 @@ func object(m map[string]any) map[string]any {
 	return plain(m).(map[string]any)
 }
 
-// params is a request as operationParams shows it: free of secrets.
+// params returns a request as operationParams shows it: free of secrets.
 func params(v any) json.RawMessage {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -156,7 +157,7 @@ func params(v any) json.RawMessage {
 	return b
 }
 
-// exactly reads what a request gives as free content into v, refusing what v doesn't know.
+// exactly reads free content of a request into v and refuses attributes that v doesn't have.
 func exactly(attr string, is, v any) error {
 	b, err := json.Marshal(map[string]any{attr: is})
 	if err != nil {
@@ -176,7 +177,7 @@ func exactly(attr string, is, v any) error {
 	return nil
 }
 
-// generic is v as JSON has it.
+// generic returns v as decoded JSON.
 func generic(v any) (map[string]any, error) {
 	b, err := json.Marshal(v)
 	if err != nil {

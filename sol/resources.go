@@ -10,7 +10,7 @@ import (
 	"github.com/jibe-vnfm/jibe/sol/notify"
 )
 
-// The kinds of objects and units that are shown by what they are.
+// The kinds of objects and units that the API shows as resources.
 const (
 	kindPod         = "Pod"
 	kindStack       = "Stack"
@@ -51,11 +51,11 @@ type VirtualStorageResourceInfo struct {
 // ResourceHandle is SOL003 clause 4.4.1.7.
 type ResourceHandle = notify.ResourceHandle
 
-// named is an object of the instance as its key names it.
+// named is an object of the instance, as its key names it.
 type named struct{ name, incarnation, vim string }
 
-// namedOf are the objects of a kind that aren't going, in their order; vim is the
-// connection of those whose key names none.
+// namedOf returns the objects of a kind that aren't being deleted, in their order; vim is
+// the connection of those whose key names none.
 func namedOf(objects []plan.ObservedObject, kind, vim string) (out []named) {
 	for _, o := range objects {
 		rest, ok := strings.CutPrefix(o.Key, kind+"/")
@@ -72,7 +72,7 @@ func namedOf(objects []plan.ObservedObject, kind, vim string) (out []named) {
 	return out
 }
 
-// virtualLinks are the Services.
+// virtualLinks returns the Services.
 func virtualLinks(objects []plan.ObservedObject, vim string) (out []VirtualLinkResourceInfo) {
 	for _, n := range namedOf(objects, kindService, vim) {
 		out = append(out, VirtualLinkResourceInfo{ID: n.incarnation, VirtualLinkDesc: n.name,
@@ -81,7 +81,7 @@ func virtualLinks(objects []plan.ObservedObject, vim string) (out []VirtualLinkR
 	return out
 }
 
-// virtualStorages are the claims: those of the package by their name, those of a
+// virtualStorages returns the claims: those of the package by their name, those of a
 // StatefulSet by the name of the template that they are made of.
 func virtualStorages(objects []plan.ObservedObject, vim string) (out []VirtualStorageResourceInfo) {
 	sets := namedOf(objects, kindStatefulSet, vim)
@@ -92,8 +92,8 @@ func virtualStorages(objects []plan.ObservedObject, vim string) (out []VirtualSt
 	return out
 }
 
-// template is the name of the claim template of a StatefulSet that the claim was made
-// of ("<template>-<set>-<ordinal>"), or the claim's own where it was made of none.
+// template returns the name of the claim template of a StatefulSet that the claim was made
+// of ("<template>-<set>-<ordinal>"), or the claim's own name where it was made of none.
 func template(claim string, sets []named) string {
 	head := strings.TrimRight(claim, "0123456789")
 	if head == claim {
@@ -107,8 +107,8 @@ func template(claim string, sets []named) string {
 	return claim
 }
 
-// withFiles is metadata with the manifests that run, as clients find them there. An
-// entry of that name which git has is left alone.
+// withFiles returns metadata with the list of manifests that run, where clients look for
+// it. It leaves an entry of that name in git alone.
 func withFiles(metadata map[string]any, in *desired.Instance) map[string]any {
 	files, ok := in.Params[defFiles]
 	if _, own := metadata[defFiles]; own || !ok {
@@ -122,8 +122,8 @@ func withFiles(metadata map[string]any, in *desired.Instance) map[string]any {
 	return out
 }
 
-// withoutFiles is a patch of metadata without what [withFiles] only shows: a client
-// that sends back what it read must not write it into git.
+// withoutFiles returns a patch of metadata without the entry that [withFiles] shows: a
+// client that sends back what it read must not write it into git.
 func withoutFiles(metadata map[string]any, now *desired.Instance) map[string]any {
 	if _, own := now.Metadata[defFiles]; own || now.State != desired.Instantiated || !reflect.DeepEqual(metadata[defFiles], now.Params[defFiles]) {
 		return metadata

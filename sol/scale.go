@@ -10,8 +10,8 @@ import (
 	"github.com/jibe-vnfm/jibe/lcm"
 )
 
-// scale is POST vnf_instances/{id}/scale (clause 5.4.5). What is committed is the
-// absolute level that the steps lead to.
+// scale is POST vnf_instances/{id}/scale (clause 5.4.5). It commits the absolute level
+// after the steps.
 func (a *api) scale(w http.ResponseWriter, r *http.Request) error {
 	var req scaleVnfRequest
 	if err := read(w, r, &req); err != nil {

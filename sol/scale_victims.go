@@ -8,14 +8,13 @@ import (
 	"github.com/jibe-vnfm/jibe/vnfd"
 )
 
-// victimsKey is the parameter of a scale-in that names the VNFCs which go.
+// victimsKey is the parameter of a scale-in that names the VNFCs to remove.
 const victimsKey = "vnfcInstanceId"
 
-// victims are the VNFCs that a scale-in names; none where it leaves the choice to Jibe.
+// victims are the VNFCs that a scale-in is to remove; none where it leaves the choice to Jibe.
 type victims []string
 
-// victimsOf reads them out of the request, as far as that can be done without knowing
-// what runs.
+// victimsOf reads them from the request. It doesn't need to know what runs.
 func victimsOf(req scaleVnfRequest) (victims, error) {
 	v, ok := req.AdditionalParams[victimsKey]
 	if !ok {
@@ -32,7 +31,7 @@ func victimsOf(req scaleVnfRequest) (victims, error) {
 	return ids, nil
 }
 
-// choose returns the tombstones of the VNFCs named, among what runs.
+// choose returns tombstones of the named VNFCs, as they run now.
 func (v victims) choose(instance, aspect string, steps int, f *vnfd.Flavour, seen sight) (map[string]string, error) {
 	if len(v) == 0 {
 		return nil, nil
@@ -44,7 +43,7 @@ func (v victims) choose(instance, aspect string, steps int, f *vnfd.Flavour, see
 	if err != nil {
 		return nil, err
 	}
-	left := map[string]int{} // by VDU, how many more the steps take
+	left := map[string]int{} // VDU -> how many more the steps remove
 	for _, vdu := range f.VDUs {
 		left[vdu.ID] = vdu.Deltas[aspect] * steps
 	}

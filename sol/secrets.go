@@ -14,12 +14,12 @@ import (
 // sealer replaces credentials by references to their ciphertext.
 type sealer struct {
 	keep func(old, plaintext string) (string, error)
-	// names is the rule that tells credentials by their names.
+	// names is the rule that recognizes credentials by their names.
 	names desired.SecretNames
 }
 
-// secretNames is the rule that tells names of secrets, with those that the VNFDs of the
-// intents declare. One whose package isn't to be had declares nothing.
+// secretNames returns the rule for names of secrets, with those that the VNFDs of the
+// intents declare. A VNFD whose package can't be read declares nothing.
 func (a *api) secretNames(ctx context.Context, intents ...*desired.Instance) desired.SecretNames {
 	var names desired.SecretNames
 	for _, in := range intents {
@@ -33,10 +33,10 @@ func (a *api) secretNames(ctx context.Context, intents ...*desired.Instance) des
 	return names
 }
 
-// seal returns in with every credential in clear encrypted. One that before
-// holds already keeps its ciphertext byte for byte. A reference that isn't
-// before's is refused: a client could make the server send its own files, or
-// another VIM's credentials, to an endpoint of the client's choice.
+// seal returns in with every clear credential encrypted. A credential that before already
+// has keeps its ciphertext byte for byte. seal refuses a reference that before doesn't have:
+// with it, a client could make the server send its own files, or another VIM's
+// credentials, to an endpoint of the client's choice.
 func (s sealer) seal(in, before *desired.Instance) (*desired.Instance, error) {
 	if before == nil {
 		before = &desired.Instance{}
@@ -105,17 +105,17 @@ func (s sealer) flat(where string, is, was map[string]string) (map[string]string
 	return out, nil
 }
 
-// use is what becomes of free content.
+// use says what free content is used for.
 type use int
 
 const (
 	// shown content is only kept and shown.
 	shown use = iota
-	// handedOn is content that programs of the package get with each reference
-	// resolved: none may come from a client.
+	// handedOn is content that hooks of the package get with all references resolved, so
+	// no reference may come from a client.
 	handedOn
-	// forScripts is content that is there for nothing else. A credential that is empty is
-	// left out of it.
+	// forScripts is content that only hooks of the package get. Empty credentials are left
+	// out of it.
 	forScripts
 )
 
@@ -130,8 +130,8 @@ func (s sealer) object(where string, is, was map[string]any, u use) (map[string]
 	return v.(map[string]any), nil
 }
 
-// value seals what stands in free content below the name of a credential, and what is one
-// whatever its name is. A number becomes the text of it.
+// value seals what is below the name of a credential in free content, and what is a
+// credential whatever its name. A number is sealed as its text.
 func (s sealer) value(where string, is, was any, u use, secret bool) (any, error) {
 	switch v := is.(type) {
 	case map[string]any:
@@ -191,7 +191,7 @@ func (s sealer) one(where, v, old string) (string, error) {
 	return s.keep(old, v)
 }
 
-// redact returns v, JSON, without what is or may be a secret.
+// redact returns v, decoded JSON, without what is or may be a secret.
 func redact(v any) any { return desired.SecretNames{}.Strip(v) }
 
 func redacted(names desired.SecretNames, m map[string]any) map[string]any {

@@ -63,7 +63,7 @@ func (e *env) servers() (id, path string) {
 // record is finish with what the units use.
 func (e *env) record(op string, units []plan.Unit, used []plan.Resource) {
 	e.t.Helper()
-	if _, err := e.log.Record(e.t.Context(), op, func(op *lcm.Operation, _ *lcm.Instance) error {
+	if _, err := e.oplog.Record(e.t.Context(), op, func(op *lcm.Operation, _ *lcm.Instance) error {
 		op.ResourcesAfter = used
 		return nil
 	}); err != nil {

@@ -1,11 +1,10 @@
 // Package sol is the ETSI NFV-SOL002/SOL003 v3.3.1 VNF lifecycle management
-// interface (API version 2.0.0): the REST door of Jibe.
+// interface (API version 2.0.0): Jibe's REST API.
 //
 // It turns requests into commits and operation records, and shows what git, the
 // operation log and the VIM say. It decides nothing about what runs, never
 // touches a VIM and never waits for an operation: it writes intent and answers.
-// It imports neither reconciler nor drivers (but for the data of
-// plan); what it needs of them is the interface [View].
+// It imports neither reconciler nor drivers; what it needs of them is the interface [View].
 package sol
 
 import (
@@ -26,28 +25,28 @@ import (
 	"github.com/jibe-vnfm/jibe/vnfd"
 )
 
-// View is what the API needs to know of what runs, and whether a change would be
-// refused. The reconciler implements it. It is safe for concurrent use.
+// View shows the API what runs, and whether a change would be refused. The reconciler
+// implements it. It is safe for concurrent use.
 type View interface {
-	// Running is everything of the instance that exists now, what is being deleted
-	// included. fresh is false, and seen empty, while the VIM can't be seen; the API
-	// then shows the units that the last record knew.
+	// Running returns all objects and units of the instance that exist now, including those
+	// that are being deleted. fresh is false, and seen empty, while the VIM can't be
+	// observed; the API then shows the units of the last record.
 	Running(ctx context.Context, instance string) (seen plan.Observed, fresh bool)
-	// Drifted are the keys of objects that are known to differ from what git says.
+	// Drifted returns the keys of objects that are known to differ from what git says.
 	Drifted(instance string) []string
-	// Problems are why the instance's file at head isn't obeyed; none where it is.
+	// Problems returns why the instance's file at head isn't obeyed; none where it is.
 	Problems(instance string) []desired.Problem
 	// Check says whether the change would be refused: by the render, by the VNFD's
 	// rules or by the driver. before is nil for a new instance. It MUST NOT change
 	// anything. A refusal is an [*InvalidError], a [*desired.Problem] or an error
 	// that wraps one.
 	Check(ctx context.Context, before, after *desired.Instance) error
-	// Complete returns after with what a change of package leaves to Jibe filled in:
-	// the pin, the generation, base and overlays, levels. before is the present
-	// intent. An overlay without a package is one of the package that after names. It
-	// alters neither argument; its errors are those of Check, and ErrUnknownPackage.
+	// Complete returns after with everything filled in that a change of package may leave
+	// to Jibe: the pin, the generation, base and overlays, levels. before is the present
+	// intent. An overlay without a package is one of the package that after names. Complete
+	// MUST NOT alter its arguments; its errors are those of Check, and ErrUnknownPackage.
 	Complete(ctx context.Context, before, after *desired.Instance) (*desired.Instance, error)
-	// Definitions are the files of its package that after, complete or not, is to list
+	// Definitions returns the files of its package that after, complete or not, is to list
 	// (lcm-kubernetes-def-files), given those that a request lists; nil where the VIM
 	// knows no such list. Its errors are those of Complete.
 	Definitions(ctx context.Context, before, after *desired.Instance, listed []string) ([]string, error)
@@ -61,7 +60,7 @@ type View interface {
 // repository has. The API answers 422.
 var ErrUnknownPackage = errors.New("no package repository has a package with this vnfdId")
 
-// InvalidError refuses a request with an HTTP status of its own.
+// InvalidError refuses a request with the HTTP status that it carries.
 type InvalidError struct {
 	Status int
 	Detail string
@@ -71,12 +70,12 @@ func (e *InvalidError) Error() string { return e.Detail }
 
 // Secrets encrypts credentials before they are committed; [secret.Keeper] is one.
 type Secrets interface {
-	// Keep returns a reference to plaintext's ciphertext: old, if that stands for
-	// plaintext already.
+	// Keep returns a reference to plaintext's ciphertext. It returns old if that is already a
+	// reference to plaintext.
 	Keep(old, plaintext string) (string, error)
 }
 
-// Config is what the API is made of. Repo, Operations, View and Secrets are required.
+// Config holds what the API works with. Repo, Operations, View and Secrets are required.
 type Config struct {
 	Repo       desired.Repo
 	Operations *oplog.Log
@@ -84,9 +83,9 @@ type Config struct {
 	Secrets    Secrets
 	// Subscriptions serves /subscriptions; nil answers 404 there.
 	Subscriptions Subscriptions
-	// Auth tells who calls; nil lets nobody in.
+	// Auth identifies callers; nil refuses everybody.
 	Auth auth.Authenticator
-	// BaseURL is how clients reach the server, "https://vnfm.example:9890": links
+	// BaseURL is the address of the server for clients, "https://vnfm.example:9890": links
 	// and Location start with it.
 	BaseURL string
 	// PageSize is how many entries a list shows at once; 0 is 1,000, a negative
@@ -97,7 +96,7 @@ type Config struct {
 	// Poke asks the reconciler to look at an instance. It returns at once.
 	Poke   func(instance string)
 	Logger *slog.Logger
-	// Observe is told of each request that was answered, for metrics. route is the
+	// Observe is called for each request that was answered, for metrics. route is the
 	// pattern, not the path.
 	Observe func(route, method string, status int, took time.Duration)
 }
@@ -144,7 +143,7 @@ func New(c Config) http.Handler {
 	return a
 }
 
-// nobody lets nobody in.
+// nobody is an Authenticator that refuses everybody.
 type nobody struct{}
 
 func (nobody) Authenticate(*http.Request) (auth.Identity, error) {

@@ -8,8 +8,8 @@ import (
 	"github.com/jibe-vnfm/jibe/lcm"
 )
 
-// terminate is POST vnf_instances/{id}/terminate (clause 5.4.8). The kind of
-// termination stands in the operation's parameters, where the driver finds it.
+// terminate is POST vnf_instances/{id}/terminate (clause 5.4.8). The kind of termination is
+// kept in the operation's parameters, where the driver finds it.
 func (a *api) terminate(w http.ResponseWriter, r *http.Request) error {
 	var req terminateVnfRequest
 	if err := read(w, r, &req); err != nil {

@@ -31,26 +31,26 @@ type VnfInstance struct {
 	Jibe                      *InstanceStatus              `json:"jibe,omitempty"`
 }
 
-// InstanceStatus is what ETSI has no words for: an attribute of VnfInstance that
-// other clients pass over. It is absent where all is as it is by default.
+// InstanceStatus is Jibe's own attribute of VnfInstance, which other clients ignore. It is
+// absent where everything has its default.
 type InstanceStatus struct {
 	// Suspended says that vnf.yaml has suspend: true: nothing is done.
 	Suspended bool `json:"suspended,omitempty"`
-	// Held is the operation that was failed: nothing is done until the next request
-	// or commit.
+	// Held is the operation that a client made FAILED: nothing is done until the next
+	// request or commit.
 	Held string `json:"held,omitempty"`
 	// DriftPolicy is desired.DriftCorrect or desired.DriftReport.
 	DriftPolicy string `json:"driftPolicy,omitempty"`
 	// Drifted are the objects that differ from what git says: "Kind/namespace/name".
 	Drifted []string `json:"drifted,omitempty"`
-	// Failed is the operation in FAILED_TEMP: it waits for a person, unless it is
+	// Failed is the operation in FAILED_TEMP. It waits for a client, unless it is
 	// automatic.
 	Failed *FailedOperation `json:"failed,omitempty"`
-	// Problems are why the instance's file in git isn't obeyed.
+	// Problems say why the instance's file in git isn't obeyed.
 	Problems []desired.Problem `json:"problems,omitempty"`
 }
 
-// FailedOperation is an operation in FAILED_TEMP as the instance tells of it.
+// FailedOperation is an operation in FAILED_TEMP, as the instance shows it.
 type FailedOperation struct {
 	ID        string   `json:"id"`
 	Operation lcm.Type `json:"operation"`

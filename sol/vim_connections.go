@@ -8,8 +8,8 @@ import (
 	"github.com/jibe-vnfm/jibe/desired"
 )
 
-// vimName is the key in vimConnectionInfo of the VIM that runs all VDUs which are placed
-// nowhere else.
+// vimName returns the key in vimConnectionInfo of the instance's main VIM, which runs all
+// VDUs without a placement.
 func (a *api) vimName(in *desired.Instance) string {
 	if in.VIM != "" {
 		return in.VIM
@@ -25,8 +25,7 @@ func (a *api) vimName(in *desired.Instance) string {
 	return ""
 }
 
-// mainConnection is the connection of the instance's own that runs all VDUs which are
-// placed nowhere else.
+// mainConnection returns the key of the instance's own connection to its main VIM.
 func mainConnection(in *desired.Instance) string {
 	return mainKey(slices.Collect(maps.Keys(in.VIMConnections)), in.Placement)
 }
@@ -40,8 +39,8 @@ func defaultVIM(s *desired.Settings) *desired.VIM {
 	return nil
 }
 
-// connections is vimConnectionInfo without secrets: the VIM of the instance, and those at
-// which it places VDUs.
+// connections returns vimConnectionInfo without secrets: the main VIM of the instance, and
+// those at which it places VDUs.
 func (a *api) connections(in *desired.Instance) map[string]VimConnectionInfo {
 	out := map[string]VimConnectionInfo{}
 	settings, err := a.Repo.Settings()

@@ -10,18 +10,18 @@ import (
 	"github.com/jibe-vnfm/jibe/desired"
 )
 
-// placeOn writes the VIMs that the request means into the instance, and returns their
-// types. A connection without interfaceInfo or accessInfo names a VIM of the desired
-// repository; without any connection it is what the instance says already, else the
-// default VIM. placement says which VDUs run elsewhere than the others, by keys of
-// connections, or names or ids of VIMs of the repository; the others run at the first
-// connection by key at which none is placed.
+// placeOn writes the VIMs of a request into the instance and returns their types. A
+// connection without interfaceInfo or accessInfo names a VIM of the desired repository.
+// Without any connection the instance keeps its VIM, else it gets the default VIM. placement
+// maps VDUs that run at another VIM than the others to keys of connections, or to names or
+// ids of VIMs of the repository; the other VDUs run at the first connection by key at which
+// none is placed.
 func (a *api) placeOn(in *desired.Instance, connections map[string]VimConnectionInfo, placement map[string]string) ([]string, error) {
 	settings, err := a.Repo.Settings()
 	if err != nil {
 		return nil, fmt.Errorf("VIMs of the desired repository: %w", err)
 	}
-	files := map[string]string{} // by key of a connection, the name of the file that it means
+	files := map[string]string{} // key of a connection -> the name of its file under vims/
 	inline := map[string]desired.VIMConnection{}
 	for _, key := range slices.Sorted(maps.Keys(connections)) {
 		c := connections[key]
@@ -63,9 +63,10 @@ func (a *api) placeOn(in *desired.Instance, connections map[string]VimConnection
 	return types, err
 }
 
-// connect has the instance run at the connections of the keys given: files under vims/,
-// or its own. Those of its connections stay at which something is placed; where
-// something is placed at all of the keys, its main one, else the default, stays too.
+// connect has the instance run at the connections with the given keys: files under vims/,
+// or connections of its own. Connections of the instance at which VDUs are placed stay.
+// Where VDUs are placed at all of the keys, its main connection stays too, or else it gets
+// the default VIM.
 func connect(in *desired.Instance, keys []string, files map[string]string, inline map[string]desired.VIMConnection, placement map[string]string, fallback *desired.VIM) {
 	slices.Sort(keys)
 	asked, placed := slices.Collect(maps.Values(placement)), slices.Collect(maps.Values(in.Placement))
@@ -96,7 +97,7 @@ func connect(in *desired.Instance, keys []string, files map[string]string, inlin
 	}
 }
 
-// inlineConnection is a connection that is told in full.
+// inlineConnection reads a connection that names no file but has all attributes itself.
 func inlineConnection(key string, c VimConnectionInfo) (desired.VIMConnection, error) {
 	normal, ok := desired.NormalVIMType(c.VimType)
 	if !ok {
@@ -112,15 +113,15 @@ func inlineConnection(key string, c VimConnectionInfo) (desired.VIMConnection, e
 	return out, nil
 }
 
-// mainKey is the connection of what is placed nowhere: the first by key at which nothing
-// is placed, else the first.
+// mainKey returns the connection for VDUs without a placement: the first by key at which no
+// VDU is placed, else the first.
 func mainKey(keys []string, placement map[string]string) string {
 	slices.Sort(keys)
 	placed := slices.Collect(maps.Values(placement))
 	return keys[max(slices.IndexFunc(keys, func(k string) bool { return !slices.Contains(placed, k) }), 0)]
 }
 
-// vimTypes are the types of the VIMs at which the instance runs, its main one first.
+// vimTypes returns the types of the VIMs at which the instance runs, its main one first.
 func vimTypes(settings *desired.Settings, in *desired.Instance) ([]string, error) {
 	var types []string
 	for _, vdu := range append([]string{""}, slices.Sorted(maps.Keys(in.Placement))...) {
@@ -149,15 +150,15 @@ func vimByID(s *desired.Settings, id string) *desired.VIM {
 	return s.VIMs[id]
 }
 
-// place is where something of an instance runs, as far as git tells.
+// place is where a part of an instance runs, as far as git says.
 type place struct {
 	// name is that of a file under vims/, or "".
 	name, vimType, endpoint string
-	// region and project are OpenStack's, "" where they aren't told.
+	// region and project are OpenStack's, "" where they aren't known.
 	region, project string
 }
 
-// placeOf is where the intent has the VDU run; "" is any that is placed nowhere.
+// placeOf returns where the intent has the VDU run; "" stands for VDUs without a placement.
 func placeOf(settings *desired.Settings, in *desired.Instance, vdu string) place {
 	key := in.Placement[vdu]
 	if key == "" && in.VIM == "" && len(in.VIMConnections) > 0 {
@@ -178,7 +179,7 @@ func placeOf(settings *desired.Settings, in *desired.Instance, vdu string) place
 	return place{name: vim.Name, vimType: vim.Type, endpoint: vim.Endpoint, region: vim.Region, project: vim.Project}
 }
 
-// same says whether the two are one place, as far as git tells.
+// same says whether the two are one place, as far as git says.
 func (p place) same(q place) bool {
 	if p.name != "" && p.name == q.name {
 		return true
@@ -214,11 +215,11 @@ func (a *api) samePlace(now, next *desired.Instance) error {
 	return nil
 }
 
-// placementKey is the parameter that says which VDUs run at another VIM than the others:
+// placementKey is the parameter for VDUs that run at another VIM than the others:
 // VDU -> key in vimConnectionInfo, or name or vimId of a VIM of the desired repository.
 const placementKey = "placement"
 
-// placementOf reads it; nil where params have none.
+// placementOf reads [placementKey]; the result is nil where params don't have it.
 func placementOf(params map[string]any) (map[string]string, error) {
 	v, ok := params[placementKey]
 	if !ok {

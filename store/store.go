@@ -1,9 +1,9 @@
 // Package store is the contract for what git and the VIM cannot keep: operation
 // records, subscriptions, and leases.
 //
-// A store keeps versioned records under string keys. It knows nothing of what
-// the values mean. Implementations stand below this package (store/bolt) and
-// pass one suite (store/storetest).
+// A store keeps versioned records under string keys. It doesn't know what the values
+// mean. Implementations are below this package (store/bolt) and pass one suite
+// (store/storetest).
 package store
 
 import (
@@ -38,7 +38,7 @@ type Lease struct {
 var (
 	// ErrNotFound is returned by Get for a key without a record.
 	ErrNotFound = errors.New("record not found")
-	// ErrConflict is returned by Put when a record's version isn't the stored one.
+	// ErrConflict is returned by Put when a record's version isn't the stored version.
 	// Nothing was written.
 	ErrConflict = errors.New("record was changed by someone else")
 	// ErrHeld is returned by Acquire when another holder's lease hasn't expired.
@@ -61,7 +61,7 @@ type Store interface {
 	// Acquire takes or renews the lease for holder. It returns [ErrHeld] while
 	// another holder has it.
 	Acquire(ctx context.Context, name, holder string, ttl time.Duration) (Lease, error)
-	// Release gives the lease back. A lease that is no longer held is no error.
+	// Release gives the lease back. It does nothing for a lease that is no longer held.
 	Release(ctx context.Context, l Lease) error
 	// Close waits for calls under way and releases the store's files.
 	Close() error

@@ -7,8 +7,8 @@ import (
 	"github.com/jibe-vnfm/jibe/internal/safeyaml"
 )
 
-// computeFlavour is requested_additional_capability_name of the VDU's virtual_compute
-// (SOL001 clause 6.8.3.6), wherever below it published VNFDs have it.
+// computeFlavour returns requested_additional_capability_name of the VDU's virtual_compute
+// (SOL001 clause 6.8.3.6), in each place where published VNFDs have it.
 func (l *loader) computeFlavour(t template) string {
 	compute := safeyaml.Get(t.body, "capabilities", "virtual_compute", "properties")
 	if s, ok := safeyaml.Text(safeyaml.Get(compute, "requested_additional_capabilities", "requested_additional_capability_name")); ok {
@@ -23,7 +23,7 @@ func (l *loader) computeFlavour(t template) string {
 }
 
 // connections reads how the VDUs are connected (SOL001 clauses 6.8.5 and 6.8.7) and
-// which of their connection points the VNF shows.
+// which of their connection points are external.
 func (l *loader) connections(f *Flavour, d definition, ts []template) {
 	first := func(t template, requirement string) string {
 		for n := range targetsOf(t.body, requirement) {

@@ -40,8 +40,8 @@ func (l *loader) templates(d definition) []template {
 	return list
 }
 
-// value resolves { get_input: name } to the input's default; without one there
-// is no value.
+// value resolves { get_input: name } to the input's default. It returns nil where the input
+// has none.
 func value(d definition, n *yaml.Node) *yaml.Node {
 	if input, ok := safeyaml.Text(safeyaml.Get(n, "get_input")); ok {
 		n = safeyaml.Get(d.root, "topology_template", "inputs", input, "default")
@@ -52,8 +52,8 @@ func value(d definition, n *yaml.Node) *yaml.Node {
 	return safeyaml.Deref(n)
 }
 
-// vnfd puts the descriptor together. A property of the VNF is what a node
-// template gives it, in the entry first, else the default in its node type.
+// vnfd puts the descriptor together. A property of the VNF comes from a node template, that
+// of the entry first, else from the default in the node type.
 func (l *loader) vnfd(entry string) *VNFD {
 	defs := slices.Clone(l.docs)
 	slices.SortStableFunc(defs, func(a, b definition) int {
@@ -66,7 +66,7 @@ func (l *loader) vnfd(entry string) *VNFD {
 		return cmp.Compare(a.file, b.file)
 	})
 	if len(defs) == 0 || defs[0].file != entry {
-		return nil // why is noted already
+		return nil // the problem is noted already
 	}
 	v := &VNFD{}
 	var vnfs []template
@@ -98,8 +98,8 @@ func (l *loader) vnfd(entry string) *VNFD {
 	return v
 }
 
-// flavourID says which deployment flavour the topology describes, if any: the
-// flavour_id of substitution_mappings, else, where there are VDUs, that of the
+// flavourID returns the deployment flavour that the topology describes, if any: the
+// flavour_id of substitution_mappings, else, if there are VDUs, that of the
 // VNF's node template or of its type.
 func (l *loader) flavourID(d definition, ts []template) (string, *yaml.Node, bool) {
 	top := safeyaml.Get(d.root, "topology_template")
@@ -136,7 +136,7 @@ func (l *loader) flavourID(d definition, ts []template) (string, *yaml.Node, boo
 	return "", nil, false
 }
 
-// property is what the template or else its type says of it, or nil.
+// property returns the property of the template, else the default of its type, or nil.
 func (l *loader) property(t template, name string) *yaml.Node {
 	if n := value(t.def, safeyaml.Get(t.body, "properties", name)); n != nil {
 		return n

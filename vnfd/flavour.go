@@ -82,7 +82,7 @@ func (l *loader) vdu(t template) VDU {
 	return v
 }
 
-// requirements refuses node templates that need themselves or what isn't there.
+// requirements refuses node templates that require themselves or templates that don't exist.
 func (l *loader) requirements(d definition, ts []template) {
 	known := map[string]template{}
 	for _, t := range ts {
@@ -129,11 +129,11 @@ func (l *loader) requirements(d definition, ts []template) {
 }
 
 // requirementTargets yields the node of each requirement: "name: target",
-// "name: {node: target}", in a list or a mapping. "name: []" and the optional
-// form without a node name nobody.
+// "name: {node: target}", in a list or a mapping. "name: []" and the optional form without
+// a node have no target.
 func requirementTargets(body *yaml.Node) func(func(*yaml.Node) bool) { return targetsOf(body, "") }
 
-// targetsOf is requirementTargets for the requirements of one name.
+// targetsOf does the same for the requirements of one name.
 func targetsOf(body *yaml.Node, name string) func(func(*yaml.Node) bool) {
 	return func(yield func(*yaml.Node) bool) {
 		one := func(n *yaml.Node) bool {
@@ -180,7 +180,7 @@ func isHook(name string) bool {
 }
 
 // hooks reads interfaces.Vnflcm of the VNF's node template, then those of its
-// type and the type's ancestors; who says it first is right.
+// type and the type's ancestors; the first implementation counts.
 func (l *loader) hooks(f *Flavour, t template) {
 	type source struct {
 		file string
@@ -235,7 +235,7 @@ func (l *loader) hooks(f *Flavour, t template) {
 				}
 				target := path.Join(path.Dir(in), file)
 				if path.IsAbs(file) || !fs.ValidPath(target) || strings.ContainsAny(target, "\\\x00") {
-					l.fail(s.file, v, "the program of Vnflcm.%s, %s, is outside the package", k.Value, file)
+					l.fail(s.file, v, "hook Vnflcm.%s: %s is outside the package", k.Value, file)
 					continue
 				}
 				st, err := fs.Stat(l.files, target)
@@ -244,7 +244,7 @@ func (l *loader) hooks(f *Flavour, t template) {
 					return
 				}
 				if err != nil || !st.Mode().IsRegular() {
-					l.fail(s.file, v, "the program of Vnflcm.%s, %s, isn't in the package", k.Value, target)
+					l.fail(s.file, v, "hook Vnflcm.%s: %s isn't in the package", k.Value, target)
 					continue
 				}
 				f.Hooks[k.Value] = target
@@ -264,10 +264,10 @@ func (l *loader) hooks(f *Flavour, t template) {
 	}
 }
 
-// maxHookTimeout is far more than an operation should take.
+// maxHookTimeout is far longer than an operation should take.
 const maxHookTimeout = 24 * time.Hour
 
-// hookTimeout is a number of seconds.
+// hookTimeout reads a number of seconds.
 func hookTimeout(n *yaml.Node) (time.Duration, error) {
 	text, _ := safeyaml.Text(n)
 	seconds, err := strconv.Atoi(text)
@@ -277,7 +277,7 @@ func hookTimeout(n *yaml.Node) (time.Duration, error) {
 	return 0, fmt.Errorf("must be whole seconds, 1 to %d, not %q", int(maxHookTimeout.Seconds()), text)
 }
 
-// implementation is the name that an operation gives: "op: name",
+// implementation returns the name in an operation: "op: name",
 // "op: {implementation: name}", "op: {implementation: {primary: name}}".
 func implementation(op *yaml.Node) string {
 	if s, ok := safeyaml.Text(op); ok {
@@ -291,7 +291,7 @@ func implementation(op *yaml.Node) string {
 	return s
 }
 
-// artifactFile is the file of "name: file" or "name: {file: file}".
+// artifactFile returns the file in "name: file" or "name: {file: file}".
 func (l *loader) artifactFile(a *yaml.Node) string {
 	if s, ok := safeyaml.Text(a); ok {
 		return s

@@ -13,8 +13,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// What one VNFD may hold. Real ones hold a hundredth of it; the bounds keep the
-// work of reading one in proportion to its size.
+// The limits of one VNFD. Real ones have a hundredth of that; the limits keep the work of
+// reading a VNFD in proportion to its size.
 const (
 	maxDefinitions = 256     // files that imports reach
 	maxTotal       = 8 << 20 // bytes of all of them
@@ -22,10 +22,10 @@ const (
 	maxScaling     = 200     // VDUs, aspects or instantiation levels of a flavour
 )
 
-// Load reads the package whose root is files. A package that can't be used is
+// Load reads the package whose root is files. For a package that can't be used it returns
 // an [*InvalidError] with every problem found; another error means that files
-// couldn't be read. The content of artifacts is not looked at: see
-// [VerifyArtifacts]. The caller sets Tree.
+// couldn't be read. It doesn't check the content of artifacts: see [VerifyArtifacts]. The
+// caller sets Tree.
 func Load(files fs.FS) (*Package, error) {
 	p, problems, err := Check(files)
 	if err != nil {
@@ -38,8 +38,8 @@ func Load(files fs.FS) (*Package, error) {
 	return p, nil
 }
 
-// Check is [Load] for an author: it returns warnings too, and what could be
-// read of a package with problems. The error means that files couldn't be read.
+// Check is [Load] for an author: it returns warnings too, and as much as could be read of a
+// package with problems. Its error means that files couldn't be read.
 func Check(files fs.FS) (*Package, []Problem, error) {
 	meta, problems, err := readMeta(files)
 	if err != nil {
@@ -68,7 +68,7 @@ func Check(files fs.FS) (*Package, []Problem, error) {
 				p.definitions[name] = true
 			}
 			if len(l.problems) > before {
-				// What misses a file or a type would be full of consequences of that.
+				// Without a file or a type, most further problems would be consequences of that.
 				return p, SortProblems(l.problems), nil
 			}
 			p.VNFD = l.vnfd(meta.Entry)
@@ -80,8 +80,8 @@ func Check(files fs.FS) (*Package, []Problem, error) {
 	return p, SortProblems(l.problems), nil
 }
 
-// Unused returns the files in the directories of the VNFD's files that are YAML
-// but that no import leads to, in order. The files of SOL001 itself are not among them.
+// Unused returns the YAML files in the directories of the VNFD that nothing imports, sorted.
+// The files of SOL001 itself are not among them.
 func (p *Package) Unused() []string {
 	var unused []string
 	dirs := map[string]bool{}
@@ -91,7 +91,7 @@ func (p *Package) Unused() []string {
 	for dir := range dirs {
 		entries, err := fs.ReadDir(p.Files, dir)
 		if err != nil {
-			continue // it was read a moment ago; that it can't be is said elsewhere
+			continue // a directory that can't be read is reported elsewhere
 		}
 		for _, e := range entries {
 			name := path.Join(dir, e.Name())
@@ -142,7 +142,7 @@ func (l *loader) warn(file string, n *yaml.Node, format string, args ...any) {
 	l.note(Warning, file, n, format, args)
 }
 
-// maxProblems bounds what a hostile package can make us say.
+// maxProblems is how many problems of a hostile package are reported.
 const maxProblems = 100
 
 func (l *loader) note(s Severity, file string, n *yaml.Node, format string, args []any) {
@@ -166,7 +166,7 @@ func (l *loader) errors() (n int) {
 	return n
 }
 
-// clip shortens what is quoted from a package.
+// clip shortens a text that is quoted from a package.
 func clip(s string) string {
 	const most = 400
 	if len(s) <= most {
@@ -182,12 +182,12 @@ func line(n *yaml.Node) int {
 	return n.Line
 }
 
-// standard are the files of SOL001 itself. What they define is known here, so
-// they may be in the package or not.
+// standard matches the files of SOL001 itself. Jibe knows their types, so they need not be in
+// the package.
 var standard = regexp.MustCompile(`^etsi_nfv_sol001_[a-z0-9]+_types([-_.0-9v]*)\.ya?ml$`)
 
-// load reads one definition and, before it, what it imports. by and at say who
-// imports it, chain the files on the way from the entry.
+// load reads one definition and, before it, its imports. by and at are the file and line
+// that import it, chain the files on the way from the entry.
 func (l *loader) load(file, by string, at int, chain []string) {
 	if l.err != nil || l.state[file] == loaded {
 		return
@@ -273,13 +273,13 @@ func (l *loader) imported(file string, n *yaml.Node, chain []string) {
 	l.load(target, file, n.Line, chain)
 }
 
-// mapping returns the mapping under the keys, nil where there is none, and
-// notes it when something else stands there.
+// mapping returns the mapping under the keys, nil where there is none, and notes a problem
+// when there is something else.
 func (l *loader) mapping(file string, n *yaml.Node, keys ...string) *yaml.Node {
 	return l.kind(file, n, yaml.MappingNode, "a mapping", keys)
 }
 
-// list is mapping, for sequences.
+// list does the same as mapping for sequences.
 func (l *loader) list(file string, n *yaml.Node, keys ...string) *yaml.Node {
 	return l.kind(file, n, yaml.SequenceNode, "a list", keys)
 }
@@ -305,8 +305,7 @@ func (l *loader) kind(file string, n *yaml.Node, kind yaml.Kind, what string, ke
 	return n
 }
 
-// text returns the scalar under the keys, and notes it when something else
-// stands there.
+// text returns the scalar under the keys, and notes a problem when there is something else.
 func (l *loader) text(file string, n *yaml.Node, keys ...string) string {
 	n = safeyaml.Get(n, keys...)
 	if safeyaml.Null(n) {

@@ -14,11 +14,11 @@ type Severity string
 const (
 	// Error makes the package unusable.
 	Error Severity = "error"
-	// Warning leaves it usable, though hardly as its author meant it.
+	// Warning leaves it usable, though probably not as its author meant it.
 	Warning Severity = "warning"
 )
 
-// Problem is one thing wrong in a package, for its author to mend.
+// Problem is one thing wrong in a package, for its author to repair.
 type Problem struct {
 	File     string   `json:"file"`
 	Line     int      `json:"line,omitempty"` // from 1; 0 is the whole file
@@ -26,7 +26,7 @@ type Problem struct {
 	Severity Severity `json:"severity"`
 }
 
-// String is "file:line: message", with "warning: " before the message of a warning.
+// String returns "file:line: message", with "warning: " before the message of a warning.
 func (p Problem) String() string {
 	var b strings.Builder
 	b.WriteString(p.File)
@@ -50,19 +50,19 @@ func SortProblems(problems []Problem) []Problem {
 	return slices.Compact(problems)
 }
 
-// InvalidError is returned for a package that can't be used. It carries every
-// problem that was found, not only the first.
+// InvalidError is returned for a package that can't be used. It holds every problem that
+// was found, not only the first.
 type InvalidError struct {
 	Problems []Problem
 }
 
-// maxTold is how many problems an error tells in words.
-const maxTold = 20
+// maxListed is how many problems the text of an error lists.
+const maxListed = 20
 
 func (e *InvalidError) Error() string {
-	lines := make([]string, 0, min(len(e.Problems), maxTold+1))
+	lines := make([]string, 0, min(len(e.Problems), maxListed+1))
 	for i, p := range e.Problems {
-		if i == maxTold {
+		if i == maxListed {
 			lines = append(lines, fmt.Sprintf("and %d more (jibe package validate lists them all)", len(e.Problems)-i))
 			break
 		}

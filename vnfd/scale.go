@@ -59,8 +59,8 @@ func find[T any](list []T, id string, key func(*T) string) (*T, bool) {
 	return nil, false
 }
 
-// level finds the instantiation level that a request means: the named one, the
-// default where none is named, nil where the flavour has none either.
+// level returns the named instantiation level. For "" it returns the default level, or nil
+// where the flavour has none.
 func (f *Flavour) level(id string) (*Level, error) {
 	if id == "" {
 		id = f.DefaultLevel
@@ -75,10 +75,10 @@ func (f *Flavour) level(id string) (*Level, error) {
 		names(f.Levels, func(l Level) string { return l.ID }))
 }
 
-// ScaleLevels returns the absolute scale level of every aspect: the override,
-// else what the instantiation level's scale_info says ("" is the default
-// level), else 0. It returns [ErrUnknownLevel], [ErrUnknownAspect] or a
-// [*RangeError], all of which name what is wrong and what there is.
+// ScaleLevels returns the absolute scale level of every aspect: the override, else that of
+// the instantiation level's scale_info ("" is the default level), else 0. Its errors,
+// [ErrUnknownLevel], [ErrUnknownAspect] and [*RangeError], say what is wrong and what is
+// possible.
 func (f *Flavour) ScaleLevels(instLevel string, overrides map[string]int) (map[string]int, error) {
 	level, err := f.level(instLevel)
 	if err != nil {
@@ -104,13 +104,12 @@ func (f *Flavour) ScaleLevels(instLevel string, overrides map[string]int) (map[s
 	return levels, nil
 }
 
-// Count is the number of VNFCs of the VDU. Where aspects scale it, that is its
-// initial delta plus level × delta of each of them; levels is taken as by
-// [Flavour.ScaleLevels]. Without VduInitialDelta the initial number is what the
-// instantiation level's own VduInstantiationLevels leave when its scale levels
-// are taken off. A VDU without an aspect has what VduInstantiationLevels say for
-// the level, else its initial delta, else none. A number outside vdu_profile is
-// a [*RangeError].
+// Count returns the number of VNFCs of the VDU. If aspects scale it, that is its initial
+// delta plus level × delta for each of them; levels are overrides as in
+// [Flavour.ScaleLevels]. Without VduInitialDelta, the initial number is the instantiation
+// level's number in VduInstantiationLevels minus level × delta for each aspect in its
+// scale_info. A VDU without an aspect has its number in VduInstantiationLevels, else its
+// initial delta, else 0. Count returns a [*RangeError] for a number outside vdu_profile.
 func (f *Flavour) Count(vdu *VDU, instLevel string, levels map[string]int) (int, error) {
 	level, err := f.level(instLevel)
 	if err != nil {
@@ -123,7 +122,7 @@ func (f *Flavour) Count(vdu *VDU, instLevel string, levels map[string]int) (int,
 	return f.count(vdu, level, all)
 }
 
-// count is Count for a known level (or nil) and the scale levels of every aspect.
+// count does the same for a known level (or nil) and the scale levels of every aspect.
 func (f *Flavour) count(vdu *VDU, level *Level, all map[string]int) (int, error) {
 	fixed, hasFixed := 0, false
 	if level != nil {
@@ -148,7 +147,7 @@ func (f *Flavour) count(vdu *VDU, level *Level, all map[string]int) (int, error)
 	return count, nil
 }
 
-// names lists what a user may choose from, the first of it where it is much.
+// names lists the choices for an error, at most 20 of them.
 func names[T any](list []T, key func(T) string) string {
 	if len(list) == 0 {
 		return "none"

@@ -48,7 +48,7 @@ func TestScaleLevelsPreferTheOverrideThenTheLevelThenTheDefault(t *testing.T) {
 	}
 }
 
-func TestWhatTheVnfdDoesntHaveIsRefusedByName(t *testing.T) {
+func TestUnknownAspectsAndLevelsAreRefusedByName(t *testing.T) {
 	f := simple(t)
 	_, err := f.ScaleLevels("huge", nil)
 	if !errors.Is(err, vnfd.ErrUnknownLevel) || err.Error() != `unknown instantiation level "huge" in flavour "simple": it has big, small` {

@@ -9,7 +9,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// policy is one policy of a topology that Jibe knows.
+// policy is one policy of a topology, of a type that Jibe knows.
 type policy struct {
 	file    string
 	key     *yaml.Node
@@ -225,7 +225,7 @@ func (l *loader) targets(f *Flavour, p policy) func(func(*VDU) bool) {
 	}
 }
 
-// required is number, where a number must be.
+// required does the same as number, and notes a problem where the number is missing.
 func (l *loader) required(file string, n *yaml.Node, p policy, keys ...string) (int, bool) {
 	if safeyaml.Null(safeyaml.Get(n, keys...)) {
 		l.fail(file, cmp.Or(n, p.key), "policy %s: %s is missing", p.id, strings.Join(keys, "."))
@@ -234,8 +234,8 @@ func (l *loader) required(file string, n *yaml.Node, p policy, keys ...string) (
 	return l.number(file, n, keys...)
 }
 
-// reachable warns of numbers that contradict each other: they are only refused
-// when someone asks for them.
+// reachable warns of numbers that contradict each other. They are refused only when somebody
+// requests them.
 func (l *loader) reachable(f *Flavour, d definition) {
 	lines := map[string]*yaml.Node{}
 	for k := range safeyaml.Pairs(safeyaml.Get(d.root, "topology_template", "node_templates")) {
@@ -245,14 +245,14 @@ func (l *loader) reachable(f *Flavour, d definition) {
 		level := &f.Levels[i]
 		all, err := f.ScaleLevels(level.ID, nil)
 		if err != nil {
-			l.warn(d.file, nil, "instantiation level %s can't be had: %v", level.ID, err)
+			l.warn(d.file, nil, "instantiation level %s can't be reached: %v", level.ID, err)
 			continue
 		}
 		for j := range f.VDUs {
 			v := &f.VDUs[j]
 			n, err := f.count(v, level, all)
 			if err != nil {
-				l.warn(d.file, lines[v.ID], "instantiation level %s can't be had: %v", level.ID, err)
+				l.warn(d.file, lines[v.ID], "instantiation level %s can't be reached: %v", level.ID, err)
 				continue
 			}
 			if said, ok := v.Levels[level.ID]; ok && said != n {

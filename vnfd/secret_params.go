@@ -10,16 +10,16 @@ import (
 )
 
 const (
-	// secretParams is the entry of metadata, of a VNF's node template or of its node type,
-	// that names what is secret. SOL001 has no such thing.
+	// secretParams is the entry of metadata, in a VNF's node template or its node type,
+	// that names secret parameters. It is not in SOL001.
 	secretParams = "secret_params"
 	// maxSecretParams bounds how many are read, and maxSecretParam each one's length.
 	maxSecretParams = 200
 	maxSecretParam  = 100
 )
 
-// secretParams are the names that the VNF's templates and their types declare: a list, or
-// as TOSCA has metadata, a text with the names between commas.
+// secretParams returns the names that the VNF's templates and their types declare: in a
+// list, or, as TOSCA has metadata, in a text with commas between the names.
 func (l *loader) secretParams(vnfs []template) []string {
 	var names []string
 	read := func(file string, body *yaml.Node) {
@@ -53,7 +53,7 @@ func (l *loader) secretParams(vnfs []template) []string {
 		read(t.def.file, t.body)
 		kinds[t.kind] = true
 	}
-	for _, d := range l.docs { // there need be no template
+	for _, d := range l.docs { // there may be only a type, without a template
 		kind, _ := safeyaml.Text(safeyaml.Get(d.root, "topology_template", "substitution_mappings", "node_type"))
 		kinds[kind] = true
 	}

@@ -15,13 +15,13 @@ import (
 	"strings"
 )
 
-// MetaFile is where a CSAR's TOSCA.meta stands (SOL004 clause 4.1.2).
+// MetaFile is the path of TOSCA.meta in a CSAR (SOL004 clause 4.1.2).
 const MetaFile = "TOSCA-Metadata/TOSCA.meta"
 
 // MaxFile is the size in bytes that a definition, TOSCA.meta or manifest may have.
 const MaxFile = 1 << 20
 
-// Meta is what TOSCA.meta and the manifest say.
+// Meta is the content of TOSCA.meta and the manifest.
 type Meta struct {
 	// Entry is Entry-Definitions: the path of the top VNFD file.
 	Entry string
@@ -43,7 +43,7 @@ type Artifact struct {
 	// Algorithm and Hash are as written: "SHA-256" and hexadecimal digits; both
 	// "" where the package gives no checksum.
 	Algorithm, Hash string
-	// File and Line are where it is listed, HashLine where its Hash stands.
+	// File and Line are where it is listed, HashLine is the line of its Hash.
 	File           string
 	Line, HashLine int
 }
@@ -53,8 +53,8 @@ func (a Artifact) Remote() bool {
 	return strings.Contains(a.Path, "://")
 }
 
-// ReadMeta reads TOSCA.meta and the manifest that it names. What is wrong in
-// them is an [*InvalidError].
+// ReadMeta reads TOSCA.meta and the manifest that it names. It returns an [*InvalidError]
+// with all problems in them.
 func ReadMeta(files fs.FS) (*Meta, error) {
 	m, problems, err := readMeta(files)
 	if err != nil {
@@ -101,7 +101,7 @@ func readMeta(files fs.FS) (*Meta, []Problem, error) {
 	return r.meta, r.problems, nil
 }
 
-// fileError is what is wrong with a file that can be opened but not used.
+// fileError is the problem of a file that can be opened but not used.
 type fileError struct{ message string }
 
 func (e *fileError) Error() string { return e.message }
@@ -142,8 +142,8 @@ func (r *metaReader) fail(file string, line int, message string) {
 	r.problems = append(r.problems, Problem{file, line, message, Error})
 }
 
-// read takes the lines "Key: value" of one file. Blocks are told apart by their
-// first key, not by the blank lines between them, as manifests have both styles.
+// read takes the lines "Key: value" of one file. A block begins with its first key, and not
+// after a blank line, as manifests are written in both styles.
 func (r *metaReader) read(file string, data []byte) {
 	sc := bufio.NewScanner(bytes.NewReader(data))
 	sc.Buffer(nil, MaxFile+1)
@@ -237,7 +237,7 @@ func Hash(algorithm string) (crypto.Hash, bool) {
 	return 0, false
 }
 
-// Sum is the checksum of a file of the package, in hexadecimal digits.
+// Sum returns the checksum of a file of the package, in hexadecimal digits.
 func Sum(files fs.FS, name string, h crypto.Hash) (string, error) {
 	f, err := files.Open(name)
 	if err != nil {
@@ -251,14 +251,13 @@ func Sum(files fs.FS, name string, h crypto.Hash) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// maxUnsound bounds how many artifacts are told of that aren't what is listed.
+// maxUnsound is how many artifacts with a wrong checksum are reported.
 const maxUnsound = 1000
 
-// VerifyArtifacts checks that every listed artifact is in the package and has
-// the checksum that is listed. An artifact without a checksum, or outside of
-// the package, can't be checked and passes. What doesn't hold is an
-// [*InvalidError]. However often a file is listed, it is read once for each
-// algorithm.
+// VerifyArtifacts checks that every listed artifact is in the package and has the listed
+// checksum; if not, it returns an [*InvalidError]. An artifact without a checksum, or
+// outside of the package, can't be checked and passes. A file that is listed several times
+// is read only once for each algorithm.
 func VerifyArtifacts(p *Package) error {
 	m, err := ReadMeta(p.Files)
 	if err != nil {

@@ -9,8 +9,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// The types of SOL001 that mean something to Jibe. Types derived from them
-// mean the same.
+// The types of SOL001 that Jibe knows. It treats types derived from them the same.
 const (
 	typeVNF            = "tosca.nodes.nfv.VNF"
 	typeCompute        = "tosca.nodes.nfv.Vdu.Compute"
@@ -30,12 +29,12 @@ type typeDef struct {
 	file string
 	node *yaml.Node // its key
 	body *yaml.Node
-	// parent is derived_from, or "". checkTypes cuts it where it leads in a circle
-	// or too far.
+	// parent is derived_from, or "". checkTypes clears it in a circle, and in a line of
+	// descent that is too long.
 	parent string
 }
 
-// maxDerivation is how many types one may be derived over.
+// maxDerivation is how many ancestors a type may have.
 const maxDerivation = 32
 
 func (l *loader) declare(types map[string]*typeDef, what, file string, section *yaml.Node) {
@@ -56,9 +55,8 @@ func (l *loader) declare(types map[string]*typeDef, what, file string, section *
 	}
 }
 
-// checkTypes refuses circles, unknown parents and endless lines of descent.
-// Types whose name starts with "tosca." belong to a standard and needn't be
-// declared.
+// checkTypes refuses circles, unknown parents and lines of descent that are too long. Types
+// whose name starts with "tosca." belong to a standard and needn't be declared.
 func (l *loader) checkTypes(types map[string]*typeDef, what string) {
 	depth := map[string]int{} // of the types that are checked
 	for _, name := range slices.Sorted(maps.Keys(types)) {

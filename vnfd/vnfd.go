@@ -12,7 +12,7 @@ import (
 type Package struct {
 	// Tree is the git tree hash, or "" for a directory that isn't in git.
 	Tree string
-	// Files is the package's content, rooted where TOSCA-Metadata stands.
+	// Files is the package's content; TOSCA-Metadata is at its root.
 	Files fs.FS
 	// VNFD is the descriptor of the package.
 	VNFD *VNFD
@@ -34,8 +34,8 @@ type VNFD struct {
 	DefaultFlavour  string
 	Flavours        []Flavour // by id
 	VnfmInfo        []string
-	// SecretParams are names that count as those of secrets for the instances of this
-	// VNFD, beside those that always do.
+	// SecretParams are names of secrets in the instances of this VNFD, beside the names that
+	// always are.
 	SecretParams []string `json:",omitempty"`
 }
 
@@ -50,18 +50,18 @@ type Flavour struct {
 	Levels       []Level
 	DefaultLevel string
 	// Cps are the connection points of VDUs, Links the virtual links of the VNF itself,
-	// and Storages its block storages, each by id.
+	// and Storages its block storages, all sorted by id.
 	Cps      []Cp
 	Links    []string
 	Storages []string
-	// ExtCps are the connection points that the VNF shows: the name that
-	// substitution_mappings gives one -> the id of the Cp behind it.
+	// ExtCps are the external connection points: the name in substitution_mappings -> the id
+	// of the Cp behind it.
 	ExtCps map[string]string
 	// Hooks are the Vnflcm interface's operations that have an implementation:
-	// "scale_start" -> path of the program in the package.
+	// "scale_start" -> path of the hook in the package.
 	Hooks map[string]string
-	// HookTimeouts are how long those may take whose implementation says it (TOSCA 1.3
-	// clause 3.6.17): "scale_start" -> time.
+	// HookTimeouts are the time limits of hooks whose implementation has one (TOSCA 1.3
+	// clause 3.6.17): "scale_start" -> limit.
 	HookTimeouts map[string]time.Duration `json:",omitempty"`
 }
 
@@ -71,7 +71,7 @@ type VDU struct {
 	Name string // properties.name: metadata.name of the workload
 	// Initial is number_of_instances of VduInitialDelta; -1 where there is none.
 	Initial int
-	// Deltas: aspect id -> number of instances that one step of it adds.
+	// Deltas: aspect id -> number of instances that one step of the aspect adds.
 	Deltas map[string]int
 	// Levels: instantiation level id -> number_of_instances (VduInstantiationLevels).
 	Levels map[string]int
@@ -79,7 +79,7 @@ type VDU struct {
 	Min, Max int
 	// Image is sw_image_data.name, or "".
 	Image string
-	// ComputeFlavour is what virtual_compute says of a VM's size:
+	// ComputeFlavour is the VM's size in virtual_compute:
 	// requested_additional_capability_name, or "".
 	ComputeFlavour string
 	// Storages are the ids of the block storages that each instance has.

@@ -13,9 +13,8 @@ import (
 
 // Prepare is the first step of a request's operation: it reserves the instance
 // before the commit is made. The record is invisible until [Log.Commit]. It
-// returns [ErrBusy] while another operation has the instance, but for an
-// automatic one in FAILED_TEMP, whose place the new one will take. Twice is the
-// same as once.
+// returns [ErrBusy] while another operation has the instance, unless that is an
+// automatic one in FAILED_TEMP, which the new one will supersede. It is idempotent.
 func (l *Log) Prepare(ctx context.Context, op lcm.Operation) error {
 	if err := checkBirth(op); err != nil {
 		return err
@@ -35,7 +34,7 @@ func (l *Log) Prepare(ctx context.Context, op lcm.Operation) error {
 			return err
 		}
 		if _, _, err := l.operation(ctx, op.ID); err == nil {
-			return nil // it was committed since
+			return nil // it has been committed
 		} else if !errors.Is(err, store.ErrNotFound) {
 			return err
 		}
@@ -52,7 +51,7 @@ func (l *Log) Prepare(ctx context.Context, op lcm.Operation) error {
 			}
 		}
 		if inst.Owed != "" {
-			// The directory still has what failed: a change made on top would keep it.
+			// The directory still has the content that failed, and a change on top would keep it.
 			return ErrBusy{inst.ID, inst.Owed, inst.LastState}
 		}
 		op := op
@@ -73,7 +72,7 @@ func (l *Log) Prepare(ctx context.Context, op lcm.Operation) error {
 // Commit is the last step of a request's operation: its commit is durable at
 // after. The operation becomes visible in STARTING (a MODIFY_INFO in PROCESSING)
 // together with its event. It returns [store.ErrNotFound] for an operation that
-// was never prepared or was abandoned. Twice is the same as once.
+// was never prepared or was abandoned. It is idempotent.
 func (l *Log) Commit(ctx context.Context, opID string, after desired.Revision) (*lcm.Operation, error) {
 	var done *lcm.Operation
 	err := l.again(ctx, func() error {
@@ -106,8 +105,8 @@ func (l *Log) Commit(ctx context.Context, opID string, after desired.Revision) (
 	return done, err
 }
 
-// Abandon removes a prepared operation whose commit was not made. One that
-// isn't there is no error.
+// Abandon removes a prepared operation whose commit was not made. It does nothing where
+// there is none.
 func (l *Log) Abandon(ctx context.Context, opID string) error {
 	return l.again(ctx, func() error {
 		var b batch
@@ -131,9 +130,9 @@ func (l *Log) Abandon(ctx context.Context, opID string) error {
 	})
 }
 
-// Born begins an operation that no request asked for: a push or drift made it.
-// op.ID is given by the caller so that the same cause makes the same id: if the
-// operation exists, it is returned as it is. An open operation in FAILED_TEMP
+// Born begins an operation that no request asked for, because of a push or of drift. The
+// caller derives op.ID from the cause, so that one cause begins one operation: if the
+// operation exists, it is returned unchanged. An open operation in FAILED_TEMP
 // becomes FAILED, superseded, in the same Put. It returns [ErrBusy] while another
 // runs or is prepared.
 func (l *Log) Born(ctx context.Context, op lcm.Operation) (*lcm.Operation, error) {
@@ -177,7 +176,7 @@ func (l *Log) Born(ctx context.Context, op lcm.Operation) (*lcm.Operation, error
 	return done, nil
 }
 
-// begin takes the place of an operation in FAILED_TEMP, if one is open, and moves
+// begin supersedes an open operation in FAILED_TEMP, if there is one, and moves
 // op out of Prepared. The caller puts op and inst.
 func (l *Log) begin(ctx context.Context, b *batch, op *lcm.Operation, inst *lcm.Instance) error {
 	now := l.now()
@@ -216,14 +215,14 @@ func (l *Log) begin(ctx context.Context, b *batch, op *lcm.Operation, inst *lcm.
 	if op.Type == lcm.Instantiate {
 		inst.PinnedVIM, inst.VIMs = op.PinnedVIM, nil
 	}
-	inst.Owed = "" // what a newer operation wants takes the place of what was owed
+	inst.Owed = "" // the newer operation makes the outstanding commit obsolete
 	inst.VNF = op.VNF
 	inst.Seq++
 	b.transition(op, lcm.Prepared)
 	return nil
 }
 
-// announce tells of an instance that has no record yet.
+// announce adds the event for a new identifier, for an instance that has no record yet.
 func (l *Log) announce(b *batch, inst *lcm.Instance, v lcm.VNF) {
 	inst.VNF = v
 	b.event(Event{Type: CreatedEvent, Time: l.now().UTC(), Instance: inst.ID, VNF: v})

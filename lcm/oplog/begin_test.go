@@ -39,7 +39,7 @@ func TestARequestIsPreparedThenCommitted(t *testing.T) {
 	if inst := instance(t, l); inst.Prepared != "op1" || inst.Open != "" || inst.Seq != 0 {
 		t.Errorf("instance %+v", inst)
 	}
-	wantTold(t, l, "created")
+	wantNotified(t, l, "created")
 
 	got, err := l.Commit(ctx, "op1", rev("t1"))
 	must(t, err)
@@ -60,7 +60,7 @@ func TestARequestIsPreparedThenCommitted(t *testing.T) {
 	}
 	must(t, l.Prepare(ctx, op)) // a late repetition of the request's first step
 	must(t, l.Abandon(ctx, "op1"))
-	wantTold(t, l, "created", "op1 STARTING")
+	wantNotified(t, l, "created", "op1 STARTING")
 	if ops, err := l.Unresolved(ctx); err != nil || len(ops) != 0 {
 		t.Errorf("unresolved: %v, %v", ops, err)
 	}
@@ -80,7 +80,7 @@ func TestAnAbandonedRequestLeavesNoTrace(t *testing.T) {
 	if _, err := l.Commit(ctx, "op1", rev("t1")); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("commit of what was abandoned: %v", err)
 	}
-	wantTold(t, l, "created")
+	wantNotified(t, l, "created")
 }
 
 func TestModifyInfoStartsInProcessing(t *testing.T) {
@@ -93,7 +93,7 @@ func TestModifyInfoStartsInProcessing(t *testing.T) {
 		t.Errorf("committed: %+v", op)
 	}
 	advance(t, l, "op1", lcm.Converged)
-	wantTold(t, l, "created", "op1 PROCESSING", "op1 COMPLETED")
+	wantNotified(t, l, "created", "op1 PROCESSING", "op1 COMPLETED")
 }
 
 func TestASecondOperationIsBusyAndNamesTheFirst(t *testing.T) {
@@ -133,7 +133,7 @@ func TestASecondOperationIsBusyAndNamesTheFirst(t *testing.T) {
 	// Until what failed is restored in git, a request would be made on top of it.
 	_, err = l.Fail(ctx, "op1")
 	must(t, err)
-	busy("prepare while owed", l.Prepare(ctx, second), "op1", lcm.Failed)
+	busy("prepare while a commit is outstanding", l.Prepare(ctx, second), "op1", lcm.Failed)
 	must(t, l.Adopt(ctx, "amf", func(inst *lcm.Instance) error { inst.Owed = ""; return nil }))
 	must(t, l.Prepare(ctx, second))
 }
@@ -149,7 +149,7 @@ func TestAnOperationBornTwiceIsBornOnce(t *testing.T) {
 	if again.State != lcm.Completed || !again.Started.Equal(one.Started) {
 		t.Errorf("born again: %+v", again)
 	}
-	wantTold(t, l, "created", "op1 STARTING", "op1 PROCESSING", "op1 COMPLETED")
+	wantNotified(t, l, "created", "op1 STARTING", "op1 PROCESSING", "op1 COMPLETED")
 	if inst := instance(t, l); inst.Open != "" || inst.LastState != lcm.Completed || inst.Seq != 1 {
 		t.Errorf("instance %+v", inst)
 	}
@@ -172,10 +172,10 @@ func TestANewerCommitSupersedesAFailedOperation(t *testing.T) {
 	if inst := instance(t, l); inst.Open != "op2" || inst.Owed != "" || inst.Operated != rev("t2") {
 		t.Errorf("instance %+v", inst)
 	}
-	wantTold(t, l, "created", "op1 STARTING", "op1 PROCESSING", "op1 FAILED_TEMP", "op1 FAILED", "op2 STARTING")
+	wantNotified(t, l, "created", "op1 STARTING", "op1 PROCESSING", "op1 FAILED_TEMP", "op1 FAILED", "op2 STARTING")
 }
 
-func TestWhatAFailedOperationTookDownIsLeftToTheNextOne(t *testing.T) {
+func TestTheNextOperationTakesOverWhatAFailedOneTookDown(t *testing.T) {
 	for _, how := range []string{"superseded", "failed"} {
 		t.Run(how, func(t *testing.T) {
 			l, _ := newLog(t)
@@ -216,7 +216,7 @@ func TestARequestSupersedesOnlyAnAutomaticFailure(t *testing.T) {
 	}
 	_, err := l.Commit(ctx, "op2", rev("t2"))
 	must(t, err)
-	wantTold(t, l, "created", "op1 STARTING", "op1 PROCESSING", "op1 FAILED_TEMP", "op1 FAILED", "op2 STARTING")
+	wantNotified(t, l, "created", "op1 STARTING", "op1 PROCESSING", "op1 FAILED_TEMP", "op1 FAILED", "op2 STARTING")
 }
 
 // Of many requests on one instance, one gets it.

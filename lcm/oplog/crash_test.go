@@ -176,17 +176,17 @@ func consistent(t *testing.T, r *rapid.T, l *oplog.Log) {
 	if err != nil {
 		r.Fatal(err)
 	}
-	told := map[string][]lcm.State{}
+	notified := map[string][]lcm.State{}
 	created := 0
 	for _, e := range events {
 		if e.Type == oplog.OperationEvent {
-			told[e.Operation.ID] = append(told[e.Operation.ID], e.Operation.State)
+			notified[e.Operation.ID] = append(notified[e.Operation.ID], e.Operation.State)
 		} else {
 			created++
 		}
 	}
 	if len(ops)+len(prepared) > 0 && created != 1 {
-		r.Fatalf("the identifier's creation was told %d times", created)
+		r.Fatalf("the identifier's creation was notified %d times", created)
 	}
 	if inst.Seq != uint64(len(ops)) {
 		r.Fatalf("seq %d with %d operations", inst.Seq, len(ops))
@@ -199,9 +199,9 @@ func consistent(t *testing.T, r *rapid.T, l *oplog.Log) {
 		if !op.State.Ended() {
 			open = append(open, op.ID)
 		}
-		states := told[op.ID]
+		states := notified[op.ID]
 		if len(states) == 0 || states[len(states)-1] != op.State {
-			r.Fatalf("%s is %s, told were %v", op.ID, op.State, states)
+			r.Fatalf("%s is %s, notified were %v", op.ID, op.State, states)
 		}
 		from := lcm.Prepared
 		if op.Type == lcm.ModifyInfo {
@@ -209,7 +209,7 @@ func consistent(t *testing.T, r *rapid.T, l *oplog.Log) {
 		}
 		for _, s := range states {
 			if path := lcm.Path(from, s); len(path) != 1 {
-				r.Fatalf("%s: told were %v: no single step leads from %s to %s", op.ID, states, from, s)
+				r.Fatalf("%s: notified were %v: no single transition is from %s to %s", op.ID, states, from, s)
 			}
 			from = s
 		}

@@ -66,8 +66,8 @@ func newLog(t *testing.T) (*oplog.Log, *counting) {
 	}), c
 }
 
-// told lists the outbox as "created", "op1 STARTING", ….
-func told(t *testing.T, l *oplog.Log) []string {
+// notified lists the outbox as "created", "op1 STARTING", ….
+func notified(t *testing.T, l *oplog.Log) []string {
 	t.Helper()
 	events, err := l.Events(t.Context(), 0, 0)
 	if err != nil {
@@ -89,9 +89,9 @@ func told(t *testing.T, l *oplog.Log) []string {
 	return out
 }
 
-func wantTold(t *testing.T, l *oplog.Log, want ...string) {
+func wantNotified(t *testing.T, l *oplog.Log, want ...string) {
 	t.Helper()
-	if diff := cmp.Diff(want, told(t, l)); diff != "" {
+	if diff := cmp.Diff(want, notified(t, l)); diff != "" {
 		t.Errorf("outbox (-want +got):\n%s", diff)
 	}
 }

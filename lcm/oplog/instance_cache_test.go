@@ -10,8 +10,8 @@ import (
 	"github.com/jibe-vnfm/jibe/store"
 )
 
-func TestMemoSaysWhatTheTextSaysWhateverItsVersion(t *testing.T) {
-	var m memo
+func TestACachedInstanceIsWhatTheTextSaysWhateverItsVersion(t *testing.T) {
+	c := newInstanceCache()
 	rec := func(id string, seq uint64) store.Record {
 		text, err := json.Marshal(lcm.Instance{ID: id, Seq: seq, Units: []plan.Unit{{ID: "u"}}})
 		if err != nil {
@@ -21,10 +21,10 @@ func TestMemoSaysWhatTheTextSaysWhateverItsVersion(t *testing.T) {
 		return store.Record{Key: instancePrefix + id, Version: 1, Value: text}
 	}
 	for round := range uint64(2) {
-		for i := range 3 * memoSize {
+		for i := range 2 * cacheSize {
 			id := fmt.Sprint(i)
 			for range 2 {
-				in, err := m.instance(rec(id, round))
+				in, err := c.instance(rec(id, round))
 				if err != nil || in.ID != id || in.Seq != round || len(in.Units) != 1 || in.Units[0].ID != "u" {
 					t.Fatalf("%+v, %v, want instance %s with Seq %d", in, err, id, round)
 				}
@@ -32,10 +32,10 @@ func TestMemoSaysWhatTheTextSaysWhateverItsVersion(t *testing.T) {
 			}
 		}
 	}
-	if n := len(m.young) + len(m.old); n > 2*memoSize {
-		t.Errorf("%d records are remembered", n)
+	if n := c.Len(); n > cacheSize {
+		t.Errorf("%d records are kept", n)
 	}
-	if _, err := m.instance(store.Record{Key: instancePrefix + "0", Value: []byte("{")}); err == nil {
-		t.Error("a text that is no record was taken for the one remembered")
+	if _, err := c.instance(store.Record{Key: instancePrefix + "0", Value: []byte("{")}); err == nil {
+		t.Error("a text that is no record was taken for the one that is kept")
 	}
 }

@@ -1,7 +1,7 @@
 // Package oplog is the only writer of operation records. It keeps them, the
 // instances' records and the outbox of notifications in the store, and changes
 // them together: every change of an operation's state is one Put that also
-// holds the instance's record and the event that tells of it, so that no state
+// holds the instance's record and the event for subscribers, so that no state
 // can be reached without its notification, nor a notification sent for a state
 // that a crash took back.
 //
@@ -43,8 +43,8 @@ const (
 type ErrBusy struct {
 	Instance  string
 	Operation string
-	// State is the operation's: Prepared while its commit isn't durable, an ended
-	// one while its outcome must still be committed.
+	// State is the operation's state: Prepared while its commit isn't durable, and an
+	// ended one while its commit is outstanding.
 	State lcm.State
 }
 
@@ -59,14 +59,14 @@ func (e ErrBusy) Error() string {
 	return s + ": wait until it has ended"
 }
 
-// Is makes every ErrBusy match the zero one.
+// Is makes every ErrBusy match the zero value.
 func (e ErrBusy) Is(target error) bool { return target == ErrBusy{} }
 
 // Log is safe for concurrent use.
 type Log struct {
 	store store.Store
 	now   func() time.Time
-	memo  memo
+	cache instanceCache
 
 	mu       sync.Mutex
 	onChange []func(*lcm.Operation)
@@ -76,7 +76,7 @@ type Log struct {
 
 // New makes a Log over s. now is the clock of all records.
 func New(s store.Store, now func() time.Time) *Log {
-	return &Log{store: s, now: now, signals: map[chan struct{}]bool{}}
+	return &Log{store: s, now: now, cache: newInstanceCache(), signals: map[chan struct{}]bool{}}
 }
 
 // OnChange has f called after each state that an operation entered, once the
@@ -114,8 +114,8 @@ func (l *Log) Unresolved(ctx context.Context) ([]*lcm.Operation, error) {
 	return list[lcm.Operation](ctx, l.store, preparedPrefix, "", 0)
 }
 
-// Instance returns what is remembered of an instance: a record with only the ID
-// where there is none.
+// Instance returns the record of an instance, or one with only the ID where there is
+// none.
 func (l *Log) Instance(ctx context.Context, id string) (*lcm.Instance, error) {
 	inst, _, err := l.instance(ctx, id)
 	return inst, err
@@ -143,7 +143,7 @@ func (l *Log) instance(ctx context.Context, id string) (*lcm.Instance, uint64, e
 	if err != nil {
 		return nil, 0, fmt.Errorf("instance %s: %w", id, err)
 	}
-	inst, err := l.memo.instance(rec)
+	inst, err := l.cache.instance(rec)
 	return inst, rec.Version, err
 }
 
@@ -183,7 +183,7 @@ func list[T any](ctx context.Context, s store.Store, prefix, after string, limit
 	return out, nil
 }
 
-// checkID makes an id that can't be one an id that nothing has.
+// checkID returns [store.ErrNotFound] for a text that can't be an id, as nothing has it.
 func checkID(noun, id string) error {
 	if id == "" || len(id) > 256 || strings.ContainsAny(id, "/\x00") {
 		return fmt.Errorf("%s %.64q: not an id: %w", noun, id, store.ErrNotFound)
@@ -191,7 +191,7 @@ func checkID(noun, id string) error {
 	return nil
 }
 
-// batch gathers the records of one Put and what is to be told once it is durable.
+// batch gathers the records of one Put, and whom to notify once they are durable.
 type batch struct {
 	recs   []store.Record
 	states []*lcm.Operation
@@ -216,7 +216,7 @@ func (b *batch) event(e Event) {
 	b.put(outboxPrefix, 0, e)
 }
 
-// transition appends an event for each state that op passed since from.
+// transition appends an event for each state that op has passed since from.
 func (b *batch) transition(op *lcm.Operation, from lcm.State) {
 	path := lcm.Path(from, op.State)
 	if from == lcm.Prepared && op.Type == lcm.ModifyInfo {
@@ -234,7 +234,7 @@ func (b *batch) transition(op *lcm.Operation, from lcm.State) {
 	}
 }
 
-// commit puts the batch and then tells whom it concerns.
+// commit puts the batch and then notifies all who wait for it.
 func (l *Log) commit(ctx context.Context, b *batch) error {
 	if b.err != nil {
 		return b.err
@@ -253,7 +253,7 @@ func (l *Log) commit(ctx context.Context, b *batch) error {
 		for c := range l.signals {
 			select {
 			case c <- struct{}{}:
-			default: // it has yet to see the last one
+			default: // an earlier signal still waits to be received
 			}
 		}
 	}
@@ -266,11 +266,12 @@ func (l *Log) commit(ctx context.Context, b *batch) error {
 	return nil
 }
 
-// maxTurns is far more than there can be writers of one instance, each of which
-// makes the others turn once: who meets a conflict so often meets a fault.
+// maxTurns is far more than an instance can have writers. Each of them causes at most one
+// conflict of the others, so more conflicts mean a fault.
 const maxTurns = 10_000
 
-// again runs turn until it doesn't meet a conflict: every turn reads afresh.
+// again runs turn, which reads everything afresh, until it meets no conflict. It doesn't
+// pause: each conflict means that another writer has got on.
 func (l *Log) again(ctx context.Context, turn func() error) error {
 	for n := 1; ; n++ {
 		err := turn()
@@ -286,7 +287,7 @@ func (l *Log) again(ctx context.Context, turn func() error) error {
 	}
 }
 
-// vnf keeps what is known of the product where an operation doesn't say.
+// vnf fills what an operation doesn't say about the product from the instance's record.
 func vnf(op, inst lcm.VNF) lcm.VNF {
 	return lcm.VNF{
 		Name:            cmp.Or(op.Name, inst.Name),

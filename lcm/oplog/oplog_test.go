@@ -80,8 +80,8 @@ func TestAFullDiskChangesNothing(t *testing.T) {
 	s.fail = func([]store.Record) error { return full }
 	wake, stop := l.Signal()
 	defer stop()
-	told := 0
-	l.OnChange(func(*lcm.Operation) { told++ })
+	notified := 0
+	l.OnChange(func(*lcm.Operation) { notified++ })
 	if _, err := l.Retry(t.Context(), "op1"); !errors.Is(err, lcm.ErrState) {
 		t.Errorf("retry: %v", err)
 	}
@@ -89,8 +89,8 @@ func TestAFullDiskChangesNothing(t *testing.T) {
 		t.Errorf("cancel: %v", err)
 	}
 	is, err := l.Operation(t.Context(), "op1")
-	if diff := cmp.Diff(was, is); diff != "" || err != nil || told != 0 {
-		t.Error(diff, err, told)
+	if diff := cmp.Diff(was, is); diff != "" || err != nil || notified != 0 {
+		t.Error(diff, err, notified)
 	}
 	select {
 	case <-wake:

@@ -13,7 +13,7 @@ import (
 	"github.com/jibe-vnfm/jibe/store"
 )
 
-// EventType says what an outbox event tells of.
+// EventType says what happened.
 type EventType string
 
 // The event types.
@@ -23,7 +23,7 @@ const (
 	DeletedEvent   EventType = "deleted"   // a VNF instance identifier was deleted
 )
 
-// Event is one thing that subscribers may want to know.
+// Event is one entry of the outbox, of which subscribers may want to be notified.
 type Event struct {
 	// Seq orders events; it grows, with gaps. The store gives it.
 	Seq      uint64    `json:"-"`
@@ -61,8 +61,8 @@ func (l *Log) Events(ctx context.Context, after uint64, limit int) ([]Event, err
 	return out, nil
 }
 
-// End is the Seq of the newest event, or 0 where there is none: who begins there
-// is told of everything that happens from now on.
+// End returns the Seq of the newest event, or 0 where there is none. A subscriber that
+// begins there is notified of everything that happens from now on.
 func (l *Log) End(ctx context.Context) (uint64, error) {
 	l.mu.Lock()
 	end := l.end
@@ -81,7 +81,7 @@ func (l *Log) End(ctx context.Context) (uint64, error) {
 	return l.end, nil
 }
 
-// seen remembers the newest event among recs.
+// seen remembers the Seq of the newest event among recs.
 func (l *Log) seen(recs []store.Record) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -97,8 +97,8 @@ func (l *Log) seen(recs []store.Record) {
 // dropPage is how many events one Put removes at most.
 const dropPage = 500
 
-// DropThrough removes all events up to and including seq. It doesn't read what they
-// say, so that an outbox of which nobody wants to know costs little.
+// DropThrough removes all events up to and including seq. It doesn't decode them, so that
+// an outbox without subscribers costs little.
 func (l *Log) DropThrough(ctx context.Context, seq uint64) error {
 	last := outboxKey(seq)
 	for more := true; more; {
@@ -123,7 +123,7 @@ func (l *Log) DropThrough(ctx context.Context, seq uint64) error {
 	return nil
 }
 
-// Drop removes events that nobody needs any more. Those already gone are no error.
+// Drop removes events that nobody needs any more. It passes over those already gone.
 func (l *Log) Drop(ctx context.Context, seqs ...uint64) error {
 	return l.again(ctx, func() error {
 		var b batch
@@ -144,8 +144,8 @@ func (l *Log) Drop(ctx context.Context, seqs ...uint64) error {
 	})
 }
 
-// Signal returns a channel that receives after new events, and stop, which ends
-// that. Signals fold: after one, read until nothing is left.
+// Signal returns a channel that receives after new events, and stop, which ends that. One
+// signal may stand for many events: after it, read until no event is left.
 func (l *Log) Signal() (wake <-chan struct{}, stop func()) {
 	c := make(chan struct{}, 1)
 	l.mu.Lock()

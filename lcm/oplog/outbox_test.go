@@ -13,7 +13,7 @@ import (
 	"github.com/jibe-vnfm/jibe/plan"
 )
 
-func TestForgettingAnInstanceTellsOfItsProductAndKeepsItsOperations(t *testing.T) {
+func TestForgettingAnInstanceNamesItsProductAndKeepsItsOperations(t *testing.T) {
 	l, _ := newLog(t)
 	ctx := t.Context()
 	born(t, l, newOp("op1", lcm.Terminate, "t0", ""))
@@ -47,7 +47,7 @@ func TestEventsCarryNoJournalOfSteps(t *testing.T) {
 	text, err := json.Marshal(events)
 	must(t, err)
 	if strings.Contains(string(text), "apply:") {
-		t.Errorf("the journal is told: %s", text)
+		t.Errorf("the journal is notified: %s", text)
 	}
 	if op, err := l.Operation(t.Context(), "op1"); err != nil || len(op.Journal.Issued) != 1 {
 		t.Errorf("the record lost its journal: %+v, %v", op, err)
@@ -80,7 +80,7 @@ func TestDroppedEventsAreGoneAndTheRestStays(t *testing.T) {
 	must(t, l.Drop(t.Context(), events[0].Seq, events[1].Seq))
 	must(t, l.Drop(t.Context(), events[0].Seq))
 	must(t, l.Drop(t.Context()))
-	wantTold(t, l, "op1 PROCESSING", "op1 COMPLETED")
+	wantNotified(t, l, "op1 PROCESSING", "op1 COMPLETED")
 	rest, err := l.Events(t.Context(), events[2].Seq, 1)
 	if err != nil || len(rest) != 1 || rest[0].Seq != events[3].Seq {
 		t.Errorf("events after %d: %+v, %v", events[2].Seq, rest, err)

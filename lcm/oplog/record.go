@@ -15,13 +15,13 @@ import (
 
 // Record is the one way in which an operation changes after its birth. It loads
 // the operation and its instance, runs change, and puts both together with an
-// event for every state that the operation passed. change is run again, on fresh
-// records, when someone else wrote meanwhile; so it must not keep anything from a
-// turn before. An error of change is returned as it is, and nothing is written.
-// Where change alters nothing, nothing is written either.
+// event for every state that the operation passed. When another writer was faster, change
+// is run again on fresh records, so it must not keep anything from an earlier run. An error
+// of change is returned as it is, and nothing is written. Nothing is written either where
+// change alters nothing.
 //
-// When the operation ends, Record closes it on the instance: Open, LastState,
-// Settled, Owed and Units follow from the state that it ended in.
+// When the operation ends, Record closes it on the instance: it sets Open, LastState,
+// Settled, Owed and Units by the state in which the operation ended.
 func (l *Log) Record(ctx context.Context, opID string, change func(op *lcm.Operation, inst *lcm.Instance) error) (*lcm.Operation, error) {
 	var done *lcm.Operation
 	err := l.again(ctx, func() error {
@@ -90,9 +90,9 @@ func encoded(op *lcm.Operation, inst *lcm.Instance) (o, i []byte, err error) {
 	return o, i, nil
 }
 
-// settles says whether the units seen last are those of the instance from now on,
-// even where there are none left, as after TERMINATE. An operation that changed
-// nothing at the VIM need not have looked.
+// settles says whether the instance's record takes over the units that the operation
+// recorded last, even if there are none left, as after TERMINATE. A MODIFY_INFO that
+// changed nothing at the VIM may have recorded none, and then doesn't settle them.
 func settles(op *lcm.Operation, from lcm.State) bool {
 	reached := op.State == lcm.Completed || op.State == lcm.RolledBack && from != lcm.Starting
 	return reached && (op.UnitsAfter != nil || op.Type != lcm.ModifyInfo)
@@ -134,7 +134,7 @@ func (l *Log) Rollback(ctx context.Context, opID string) (*lcm.Operation, error)
 	return l.ask(ctx, opID, lcm.RollbackAsked)
 }
 
-// Fail gives the operation up (SOL003 clause 5.4.16). It is refused as Retry is.
+// Fail ends the operation as FAILED (SOL003 clause 5.4.16). It is refused as Retry is.
 func (l *Log) Fail(ctx context.Context, opID string) (*lcm.Operation, error) {
 	return l.ask(ctx, opID, lcm.FailAsked)
 }
@@ -157,9 +157,9 @@ func (l *Log) Cancel(ctx context.Context, opID, mode string) (*lcm.Operation, er
 	})
 }
 
-// Adopt changes an instance's record outside of any operation: Operated moved
-// without a change of intent, Owed was paid. change is run again when someone else
-// wrote meanwhile. An instance without a record gets none: [store.ErrNotFound].
+// Adopt changes an instance's record outside of any operation: head has moved without a
+// change of intent, or the outstanding commit was made. change is run again when another
+// writer was faster. An instance without a record gets none: [store.ErrNotFound].
 func (l *Log) Adopt(ctx context.Context, id string, change func(inst *lcm.Instance) error) error {
 	return l.again(ctx, func() error {
 		var b batch
@@ -189,9 +189,8 @@ func (l *Log) Adopt(ctx context.Context, id string, change func(inst *lcm.Instan
 	})
 }
 
-// Created remembers a new instance, not yet instantiated, whose directory stands
-// at rev, and tells of its identifier. Where there is a record already, nothing
-// happens.
+// Created records a new instance, not yet instantiated, whose directory is at rev, and
+// adds the event for its identifier. It does nothing where there is a record.
 func (l *Log) Created(ctx context.Context, id string, v lcm.VNF, rev desired.Revision) error {
 	return l.again(ctx, func() error {
 		var b batch
@@ -206,9 +205,9 @@ func (l *Log) Created(ctx context.Context, id string, v lcm.VNF, rev desired.Rev
 	})
 }
 
-// Forget removes the instance's record and tells of its identifier's deletion. Its
-// operations stay. It returns [ErrBusy] while an operation has the instance. Where
-// there is no record, nothing happens.
+// Forget removes the instance's record and adds the event for its identifier's deletion.
+// The operations stay. It returns [ErrBusy] while an operation has the instance, and does
+// nothing where there is no record.
 func (l *Log) Forget(ctx context.Context, id string) error {
 	return l.again(ctx, func() error {
 		var b batch

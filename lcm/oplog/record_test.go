@@ -20,7 +20,7 @@ func TestHowAnOperationEndsIsWrittenIntoItsInstance(t *testing.T) {
 		events         []lcm.Event
 		state          lcm.State
 		settled, units string
-		owed           bool
+		outstanding    bool
 	}{
 		{"completed", []lcm.Event{lcm.Granted, lcm.Converged}, lcm.Completed, "t1", "new", false},
 		{"refused", []lcm.Event{lcm.Refused}, lcm.RolledBack, "t-settled", "old", true},
@@ -50,12 +50,12 @@ func TestHowAnOperationEndsIsWrittenIntoItsInstance(t *testing.T) {
 				advance(t, l, "op1", e)
 			}
 			inst := instance(t, l)
-			owed := ""
-			if c.owed {
-				owed = "op1"
+			outstanding := ""
+			if c.outstanding {
+				outstanding = "op1"
 			}
 			if inst.Open != "" || inst.Last != "op1" || inst.LastState != c.state || inst.Settled.Tree != c.settled ||
-				inst.Owed != owed || len(inst.Units) != 1 || inst.Units[0].ID != c.units {
+				inst.Owed != outstanding || len(inst.Units) != 1 || inst.Units[0].ID != c.units {
 				t.Errorf("instance %+v", inst)
 			}
 		})
@@ -83,16 +83,16 @@ func TestTerminateLeavesNoUnits(t *testing.T) {
 	}
 }
 
-func TestARepairedDriftOwesNothing(t *testing.T) {
+func TestARepairOfDriftLeavesNoOutstandingCommit(t *testing.T) {
 	l, _ := newLog(t)
 	born(t, l, newOp("op1", lcm.Heal, "t1", "t1"))
 	advance(t, l, "op1", lcm.Refused)
 	if inst := instance(t, l); inst.Owed != "" {
-		t.Errorf("owed %q though nothing was committed", inst.Owed)
+		t.Errorf("%q has an outstanding commit though nothing was committed", inst.Owed)
 	}
 }
 
-func TestARecordThatSkipsStatesTellsOfEach(t *testing.T) {
+func TestARecordThatSkipsStatesHasAnEventForEach(t *testing.T) {
 	l, puts := newLog(t)
 	var mu sync.Mutex
 	var seen []string
@@ -107,7 +107,7 @@ func TestARecordThatSkipsStatesTellsOfEach(t *testing.T) {
 	if puts.puts != 1 {
 		t.Errorf("%d Puts, want 1", puts.puts)
 	}
-	wantTold(t, l, "created", "op1 STARTING", "op1 PROCESSING", "op1 FAILED_TEMP")
+	wantNotified(t, l, "created", "op1 STARTING", "op1 PROCESSING", "op1 FAILED_TEMP")
 	if diff := cmp.Diff([]string{"op1 STARTING false", "op1 PROCESSING false", "op1 FAILED_TEMP true"}, seen); diff != "" {
 		t.Errorf("OnChange (-want +got):\n%s", diff)
 	}
@@ -185,7 +185,7 @@ func TestRetryRollbackFailAndCancelSayWhatIsPossible(t *testing.T) {
 	}
 }
 
-// Racing writers of one operation lose no change, and each state is told once.
+// Racing writers of one operation lose no change, and each state is notified once.
 func TestRacingRecordsLoseNothing(t *testing.T) {
 	l, _ := newLog(t)
 	born(t, l, newOp("op1", lcm.Scale, "t0", "t1"))
@@ -211,5 +211,5 @@ func TestRacingRecordsLoseNothing(t *testing.T) {
 	if inst := instance(t, l); len(op.Journal.Issued) != 40 || len(inst.Units) != 40 {
 		t.Errorf("%d and %d of 40 changes", len(op.Journal.Issued), len(inst.Units))
 	}
-	wantTold(t, l, "created", "op1 STARTING", "op1 PROCESSING")
+	wantNotified(t, l, "created", "op1 STARTING", "op1 PROCESSING")
 }

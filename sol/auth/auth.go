@@ -1,4 +1,4 @@
-// Package auth tells who calls the API and what that caller may do.
+// Package auth identifies callers of the API and says what they may do.
 //
 // It owns the token file and the comparison of tokens. It never decides what a
 // route needs (that is sol) and never logs a token.
@@ -56,7 +56,7 @@ type Identity struct {
 // ones. The API answers 401.
 var ErrUnauthenticated = errors.New("no valid bearer token")
 
-// Authenticator tells who calls.
+// Authenticator identifies callers.
 type Authenticator interface {
 	// Authenticate MUST return an error that wraps [ErrUnauthenticated] for a
 	// request without valid credentials. It is safe for concurrent use.
@@ -158,8 +158,8 @@ func load(path string) (*Tokens, error) {
 	return t, nil
 }
 
-// create writes the file beside its place and links it there, so that nobody
-// ever reads half of it and an existing one is never replaced.
+// create writes a temporary file and links it to path, so that nobody ever reads half of it
+// and an existing file is never replaced.
 func create(path string) error {
 	data, err := yaml.Marshal(file{Tokens: []fileToken{{Name: "admin", Role: Admin, Token: rand.Text() + rand.Text()}}})
 	if err != nil {
@@ -203,9 +203,9 @@ func (t *Tokens) Authenticate(r *http.Request) (Identity, error) {
 	return t.entries[found].Identity, nil
 }
 
-// tokenOf finds the request's token: as a bearer token, as the password of HTTP
-// basic authentication (git, and clients that know no other), or in X-Auth-Token,
-// where clients of OpenStack's services put it.
+// tokenOf finds the request's token: a bearer token, the password of HTTP basic
+// authentication (git, and clients that know nothing else), or X-Auth-Token, which clients
+// of OpenStack's services send.
 func tokenOf(r *http.Request) (string, bool) {
 	if _, password, ok := r.BasicAuth(); ok {
 		return password, true

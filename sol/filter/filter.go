@@ -34,7 +34,7 @@ type Expr struct {
 
 const keyOf = "@key"
 
-// Parse understands the value of the "filter" URI parameter, percent-decoded.
+// Parse reads the value of the "filter" URI parameter, percent-decoded.
 // The empty string is the filter that matches everything.
 func Parse(s string) (Filter, error) {
 	var f Filter
@@ -55,7 +55,7 @@ func Parse(s string) (Filter, error) {
 	return f, nil
 }
 
-// Empty says that the filter matches everything.
+// Empty says whether the filter matches everything.
 func (f Filter) Empty() bool { return len(f.exprs) == 0 }
 
 // Equals returns the value that the attribute must equal for the filter to
@@ -69,7 +69,7 @@ func (f Filter) Equals(attr string) (string, bool) {
 	return "", false
 }
 
-// Attributes are the top-level attributes that the filter looks at.
+// Attributes returns the top-level attributes that the filter compares.
 func (f Filter) Attributes() []string {
 	var names []string
 	for _, e := range f.exprs {
@@ -78,7 +78,7 @@ func (f Filter) Attributes() []string {
 	return names
 }
 
-// String is the filter as [Parse] reads it.
+// String returns the filter in the form that [Parse] reads.
 func (f Filter) String() string {
 	var b strings.Builder
 	for i, e := range f.exprs {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Shape tells what selectors may leave out of a resource type.
+// Shape says what selectors may leave out of a resource type.
 type Shape struct {
 	// Optional are the paths that the exclude_fields and exclude_default
 	// parameters may remove and that "fields" alone does not return by itself:
@@ -18,7 +18,7 @@ type Shape struct {
 	Default []string
 }
 
-// Selector is which attributes a list shows (SOL013 clause 5.3).
+// Selector says which attributes a list shows (SOL013 clause 5.3).
 type Selector struct {
 	shape   Shape
 	all     bool
@@ -29,8 +29,8 @@ type Selector struct {
 	onlyFields bool
 }
 
-// ParseSelector understands all_fields, fields, exclude_fields and
-// exclude_default. Without any of them it is exclude_default.
+// ParseSelector reads all_fields, fields, exclude_fields and exclude_default. Without any of
+// them the selector is exclude_default.
 func ParseSelector(q url.Values, shape Shape) (Selector, error) {
 	s := Selector{shape: shape}
 	all, def := q.Has("all_fields"), q.Has("exclude_default")
@@ -72,8 +72,8 @@ func parseFields(q url.Values, name string) ([][]string, error) {
 	return paths, nil
 }
 
-// Shows says whether anything of the top-level attribute would be shown: what
-// isn't need not be computed.
+// Shows says whether anything of the top-level attribute would be shown. Callers need not
+// compute other attributes.
 func (s Selector) Shows(attr string) bool {
 	for _, p := range s.fields {
 		if p[0] == attr {

@@ -19,12 +19,12 @@ import (
 const (
 	// page is how many events are read at a time.
 	page = 100
-	// settle is how long after a delivery the outbox is trimmed: one Put then drops
-	// what many deliveries passed.
+	// settle is how long after a delivery the outbox is trimmed, so that one Put drops the
+	// events of many deliveries.
 	settle = time.Second
 )
 
-// cursor is what was delivered to one subscription: all events up to After.
+// cursor says what was delivered to one subscription: all events up to After.
 type cursor struct {
 	After uint64 `json:"after"`
 }
@@ -36,15 +36,15 @@ type worker struct {
 	*Service
 	rec     *record
 	caller  *caller
-	logger  *slog.Logger
+	log     *slog.Logger
 	after   uint64
 	version uint64 // of the cursor's record
 	stop    context.CancelFunc
 	done    chan struct{}
 }
 
-// Run delivers until ctx ends, then waits for what is under way. It does nothing
-// while nothing happens. It must not run twice at a time.
+// Run delivers until ctx ends, then waits for deliveries under way. It is idle while nothing
+// happens. It must not run twice at a time.
 func (s *Service) Run(ctx context.Context) error {
 	wake, unsignal := s.Log.Signal()
 	defer unsignal()
@@ -69,7 +69,7 @@ func (s *Service) Run(ctx context.Context) error {
 		s.mu.Unlock()
 		s.group.Wait()
 	}()
-	trim := time.NewTimer(0) // what a run before this one left
+	trim := time.NewTimer(0) // an earlier run may have left something to trim
 	armed := true
 	for {
 		select {
@@ -100,7 +100,7 @@ func (s *Service) start(rec *record) {
 	w := &worker{
 		Service: s, rec: rec, stop: stop, done: make(chan struct{}),
 		caller: &caller{client: s.client, auth: rec.Authentication, secrets: s.Secrets},
-		logger: s.Logger.With("subscription", rec.ID, "callback", place(rec.CallbackURI)),
+		log:    s.Logger.With("subscription", rec.ID, "callback", place(rec.CallbackURI)),
 	}
 	s.workers[rec.ID] = w
 	s.group.Go(func() {
@@ -110,7 +110,7 @@ func (s *Service) start(rec *record) {
 	})
 }
 
-// moved tells the trimmer that there may be something to drop.
+// moved wakes the trimmer, as there may be something to drop.
 func (s *Service) moved() {
 	select {
 	case s.wake <- struct{}{}:
@@ -137,14 +137,14 @@ func (w *worker) work(ctx context.Context) {
 			return
 		default:
 			if ctx.Err() == nil {
-				w.logger.Error("notifications are held up by the store", "error", err)
+				w.log.Error("notifications are held up by the store", "error", err)
 			}
 			pause(ctx, backoff.Step())
 		}
 	}
 }
 
-// drain delivers all that there is.
+// drain delivers all events.
 func (w *worker) drain(ctx context.Context) error {
 	if err := w.load(ctx); err != nil {
 		return err
@@ -169,7 +169,7 @@ func (w *worker) drain(ctx context.Context) error {
 			}
 			passed = e.Seq
 		}
-		if passed > w.after { // what the filter left out costs one Put a page
+		if passed > w.after { // one Put a page for events that the filter leaves out
 			if err := w.move(ctx, passed); err != nil {
 				return err
 			}
@@ -191,8 +191,8 @@ func (w *worker) load(ctx context.Context) error {
 	return nil
 }
 
-// move makes it durable that everything up to seq was delivered. That a delivery
-// was made is kept even if the Service is being stopped.
+// move stores that everything up to seq was delivered, even if the Service is being
+// stopped.
 func (w *worker) move(ctx context.Context, seq uint64) error {
 	out, err := w.Store.Put(context.WithoutCancel(ctx), store.Record{Key: cursorPrefix + w.rec.ID, Version: w.version, Value: cursorValue(seq)})
 	if err != nil {
@@ -203,7 +203,7 @@ func (w *worker) move(ctx context.Context, seq uint64) error {
 	return nil
 }
 
-// deliver tries until the subscriber has taken the event, or it is too old. The
+// deliver tries until the subscriber has accepted the event, or the event is too old. Its
 // only error is that of ctx.
 func (w *worker) deliver(ctx context.Context, e oplog.Event) error {
 	n := NewNotification(w.rec.ID, w.rec.Verbosity, w.Base, e)
@@ -213,19 +213,19 @@ func (w *worker) deliver(ctx context.Context, e oplog.Event) error {
 			return err
 		}
 		if w.Now().Sub(e.Time) > w.Retention {
-			w.logger.Warn("a notification was given up: it is older than notifications are kept",
+			w.log.Warn("a notification was given up: it is older than notifications are kept",
 				"notification", n.ID, "instance", e.Instance, "retention", w.Retention)
 			return nil
 		}
 		status, err := w.caller.call(ctx, http.MethodPost, w.rec.CallbackURI, n)
 		if err == nil && status >= 200 && status < 300 {
 			if try > 1 {
-				w.logger.Info("the subscriber takes notifications again", "notification", n.ID, "instance", e.Instance, "tries", try)
+				w.log.Info("the subscriber takes notifications again", "notification", n.ID, "instance", e.Instance, "tries", try)
 			}
 			return nil
 		}
 		if ctx.Err() == nil && try <= 10 { // the first ten say it all
-			w.logger.Warn("a notification was not taken; it will be sent again",
+			w.log.Warn("a notification was not taken; it will be sent again",
 				"notification", n.ID, "instance", e.Instance, "status", status, "error", err, "try", try)
 		}
 		pause(ctx, backoff.Step())
@@ -249,7 +249,7 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// trim drops what every cursor has passed, and what is older than Retention.
+// trim drops events that every cursor has passed, and events older than Retention.
 func (s *Service) trim(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -257,7 +257,7 @@ func (s *Service) trim(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("list cursors: %w", err)
 	}
-	// Whoever subscribes from now on begins at this end.
+	// New subscriptions begin at the end.
 	passed, err := s.Log.End(ctx)
 	if err != nil {
 		return err

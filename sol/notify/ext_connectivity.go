@@ -37,24 +37,23 @@ type ExtLinkPortInfo struct {
 // point, also where the VIM doesn't know it.
 type ExtPort struct {
 	plan.Resource
-	// LinkID is the id of the network: that which the intent gives it, else the VIM's.
+	// LinkID is the id of the network: the intent's, else the VIM's.
 	LinkID string
-	// PortID is what extLinkPorts call it: the VIM's id, or "req-" and the id by which it
-	// was given.
+	// PortID is its id in extLinkPorts: the VIM's id, or "req-" and the id that the request
+	// gave it.
 	PortID string
 	// ConfigID is the key of its entry in cpConfig; the name of the connection point
 	// where the intent has none.
 	ConfigID string
 }
 
-// CpInstanceID is the id of the external connection point.
+// CpInstanceID returns the id of the external connection point.
 func (p ExtPort) CpInstanceID() string { return "cp-" + p.PortID }
 
-// ExtPorts are the ports on networks outside the VNF among the resources, in the order of
-// connection point and unit. A network that stands among the resources as a virtual link,
-// or among managed, is one of the VNF. Of several instances of one connection point on one
-// network, each gets an entry of cpConfig: that which names its port or address, else the
-// next one.
+// ExtPorts returns the ports on networks outside the VNF, sorted by connection point and
+// unit. A network that is a virtual link among the resources, or among managed, belongs to
+// the VNF. Each of several instances of one connection point on one network gets an entry of
+// cpConfig: the one that names its port or address, else the next one.
 func ExtPorts(links []desired.ExtVirtualLink, managed []desired.ExtManagedVirtualLink, resources []plan.Resource) []ExtPort {
 	own := map[string]bool{}
 	for _, l := range managed {
@@ -91,9 +90,10 @@ func sorted(resources []plan.Resource) []plan.Resource {
 	return out
 }
 
-// linkOf is the network and the connection point that the port is of: one that was given
-// tells by itself, of others it is the connection point of their name, on the network of
-// the same id at the VIM where there are several: an intent may name it in another way.
+// linkOf returns the network and the connection point of the port. A port that the request
+// gave belongs to the connection point that names it. Any other belongs to the connection
+// point of its name; if several networks have one, to that on the network with the same id
+// at the VIM, as an intent may name the network in another way.
 func linkOf(links []desired.ExtVirtualLink, port plan.Resource) (link *desired.ExtVirtualLink, cp *desired.ExtCp) {
 	for i := range links {
 		l := &links[i]
@@ -121,7 +121,7 @@ func givenID(l *desired.ExtVirtualLink, port string) string {
 	return ""
 }
 
-// configOf is the entry of cpConfig that the port is made by.
+// configOf returns the key of the entry of cpConfig that describes the port.
 func configOf(l *desired.ExtVirtualLink, cp *desired.ExtCp, port plan.Resource, taken map[string]bool) string {
 	keys := slices.Sorted(maps.Keys(cp.CpConfig))
 	for _, key := range keys {
@@ -155,8 +155,8 @@ func hasAddress(c desired.ExtCpConfig, port plan.Resource) bool {
 	return false
 }
 
-// ExtLinks shows the networks with those of the ports that are on them. vim is the
-// connection of what doesn't say at which VIM it is.
+// ExtLinks returns the networks with the ports on them. vim is the connection of networks
+// and ports that name none.
 func ExtLinks(links []desired.ExtVirtualLink, ports []ExtPort, vim string) []ExtVirtualLinkInfo {
 	var out []ExtVirtualLinkInfo
 	for _, l := range links {
@@ -176,15 +176,16 @@ func ExtLinks(links []desired.ExtVirtualLink, ports []ExtPort, vim string) []Ext
 }
 
 func (p ExtPort) info(vim string) ExtLinkPortInfo {
-	return ExtLinkPortInfo{ID: p.PortID, ResourceHandle: handleOf(p.Resource, vim), CpInstanceID: p.CpInstanceID()}
+	return ExtLinkPortInfo{ID: p.PortID, ResourceHandle: HandleOf(p.Resource, vim), CpInstanceID: p.CpInstanceID()}
 }
 
-func handleOf(r plan.Resource, vim string) ResourceHandle {
+// HandleOf returns the handle of a resource; vim is the connection of one that names none.
+func HandleOf(r plan.Resource, vim string) ResourceHandle {
 	return ResourceHandle{VimConnectionID: cmp.Or(r.VIM, vim), ResourceID: r.ID, VimLevelResourceType: r.Type}
 }
 
-// ChangedExtConnectivity is that attribute of the operation: the networks to which it
-// changed the connection, as they are when it is done.
+// ChangedExtConnectivity returns the operation's attribute of that name: the networks to
+// which it changed the connection, as they are when it is COMPLETED.
 func ChangedExtConnectivity(op *lcm.Operation) []ExtVirtualLinkInfo {
 	if op.State != lcm.Completed || len(op.ExtLinks) == 0 {
 		return nil
@@ -192,7 +193,7 @@ func ChangedExtConnectivity(op *lcm.Operation) []ExtVirtualLinkInfo {
 	return ExtLinks(op.ExtLinks, ExtPorts(op.ExtLinks, nil, op.ResourcesAfter), "")
 }
 
-// given are the ids of ports that the operation's request gave, by the VIM's ids.
+// given returns the ids that the operation's request gave to ports, by the VIM's ids.
 func given(op *lcm.Operation) map[string]string {
 	var asked struct {
 		Links []desired.ExtVirtualLink `json:"extVirtualLinks"`

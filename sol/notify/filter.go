@@ -50,9 +50,9 @@ type VersionFilter struct {
 	VnfdVersions    []string `json:"vnfdVersions,omitempty"`
 }
 
-// Match says whether the subscriber wants to know of the event. A nil filter
-// matches everything. Operation types and states say nothing of identifiers'
-// creation and deletion, and let those pass.
+// Match says whether the subscriber wants a notification of the event. A nil filter
+// matches everything. Operation types and states don't apply to the creation and deletion of
+// identifiers, which pass.
 func (f *Filter) Match(e oplog.Event) bool {
 	if f == nil {
 		return true
@@ -66,7 +66,7 @@ func (f *Filter) Match(e oplog.Event) bool {
 	return among(f.OperationTypes, string(e.Operation.Type)) && among(f.OperationStates, string(e.Operation.State))
 }
 
-// among says whether v is in list; an empty list has everything.
+// among says whether v is in list. An empty list stands for all values.
 func among(list []string, v string) bool { return len(list) == 0 || slices.Contains(list, v) }
 
 func (f *InstanceFilter) match(id string, v lcm.VNF) bool {

@@ -82,11 +82,11 @@ func (c *clock) pass(d time.Duration) {
 	c.at = c.at.Add(d)
 }
 
-// world is a store, a log and a service over them that can be stopped and begun again.
+// world is a store, an operation log and a service over them that can be stopped and begun again.
 type world struct {
 	t       *testing.T
 	store   store.Store
-	log     *oplog.Log
+	oplog   *oplog.Log
 	service *notify.Service
 	clock   *clock
 	logged  *syncBuffer
@@ -112,9 +112,9 @@ func (w *world) restart() {
 	if w.stop != nil {
 		w.stop()
 	}
-	w.log = oplog.New(w.store, w.clock.now)
+	w.oplog = oplog.New(w.store, w.clock.now)
 	w.service = notify.New(notify.Config{
-		Log: w.log, Store: w.store, Secrets: secrets{}, Base: "http://vnfm.example/", Now: w.clock.now,
+		Log: w.oplog, Store: w.store, Secrets: secrets{}, Base: "http://vnfm.example/", Now: w.clock.now,
 		Logger:   slog.New(slog.NewTextHandler(w.logged, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		RetryMin: time.Millisecond, RetryMax: 5 * time.Millisecond, Retention: time.Hour,
 	})
@@ -147,11 +147,11 @@ func (w *world) operate(instance string, t lcm.Type) string {
 	w.ops++
 	op := lcm.Operation{ID: fmt.Sprintf("op%03d", w.ops), Instance: instance, Type: t,
 		After: desired.Revision{Tree: fmt.Sprint("t", w.ops)}, VNF: lcm.VNF{Name: "name of " + instance, VnfdID: "vnfd"}}
-	if _, err := w.log.Born(w.t.Context(), op); err != nil {
+	if _, err := w.oplog.Born(w.t.Context(), op); err != nil {
 		w.t.Fatal(err)
 	}
 	for _, e := range []lcm.Event{lcm.Granted, lcm.Converged} {
-		if _, err := w.log.Record(w.t.Context(), op.ID, func(op *lcm.Operation, _ *lcm.Instance) error {
+		if _, err := w.oplog.Record(w.t.Context(), op.ID, func(op *lcm.Operation, _ *lcm.Instance) error {
 			return op.Advance(e, w.clock.now(), nil)
 		}); err != nil {
 			w.t.Fatal(err)
@@ -162,7 +162,7 @@ func (w *world) operate(instance string, t lcm.Type) string {
 
 func (w *world) create(instance string) {
 	w.t.Helper()
-	if err := w.log.Created(w.t.Context(), instance, lcm.VNF{VnfdID: "vnfd"}, desired.Revision{}); err != nil {
+	if err := w.oplog.Created(w.t.Context(), instance, lcm.VNF{VnfdID: "vnfd"}, desired.Revision{}); err != nil {
 		w.t.Fatal(err)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/jibe-vnfm/jibe/lcm/oplog"
 )
 
-// Notification is what a subscriber gets: VnfLcmOperationOccurrenceNotification,
+// Notification is sent to a subscriber: VnfLcmOperationOccurrenceNotification,
 // or VnfIdentifierCreationNotification or VnfIdentifierDeletionNotification, which
 // have its first attributes only (SOL003 clauses 5.5.2.17 to 5.5.2.19).
 type Notification struct {
@@ -31,7 +31,7 @@ type NotificationLinks struct {
 	Operation    *Link `json:"vnfLcmOpOcc,omitempty"`
 }
 
-// OperationPart is what only VnfLcmOperationOccurrenceNotification has.
+// OperationPart holds the attributes that only VnfLcmOperationOccurrenceNotification has.
 type OperationPart struct {
 	// Status is START or RESULT (LcmOperationOccurrenceNotificationStatus).
 	Status      string       `json:"notificationStatus"`
@@ -48,8 +48,8 @@ type OperationPart struct {
 	PkgChange      json.RawMessage      `json:"modificationsTriggeredByVnfPkgChange,omitempty"`
 }
 
-// NewNotification tells the subscription of the event. It is pure: the same event
-// makes the same notification, id included, in every delivery. base is the root
+// NewNotification returns the subscription's notification of the event. It is pure: every
+// delivery of the same event has the same notification, with the same id. base is the root
 // of the API's URIs, without a slash at the end.
 func NewNotification(subscription, verbosity, base string, e oplog.Event) Notification {
 	n := Notification{
@@ -88,7 +88,7 @@ func NewNotification(subscription, verbosity, base string, e oplog.Event) Notifi
 	return n
 }
 
-// notificationID is the same for each delivery of one event to one subscription.
+// notificationID returns the same id for each delivery of one event to one subscription.
 func notificationID(subscription string, seq uint64) string {
 	space, err := uuid.Parse(subscription)
 	if err != nil {

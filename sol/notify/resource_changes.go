@@ -60,10 +60,10 @@ type ResourceHandle struct {
 	VimLevelResourceType string `json:"vimLevelResourceType,omitempty"`
 }
 
-// CpID is the id of a VNFC's connection point (vnfcCpInfo).
+// CpID returns the id of a VNFC's connection point (vnfcCpInfo).
 func CpID(cpd string, u plan.Unit) string { return cpd + "-" + u.Name }
 
-// Affected shows what the operation affected, nil where that is nothing.
+// Affected returns the resources that the operation affected, nil where there are none.
 func Affected(op *lcm.Operation) *ResourceChanges {
 	changes := op.Changes()
 	if changes.Empty() {
@@ -84,17 +84,17 @@ func Affected(op *lcm.Operation) *ResourceChanges {
 	}
 	for _, c := range changes.Links {
 		out.AffectedVirtualLinks = append(out.AffectedVirtualLinks, AffectedVirtualLink{ID: c.Resource.ID, VirtualLinkDesc: c.Resource.Name,
-			ChangeType: c.ChangeType, NetworkResource: handleOf(c.Resource, ""), LinkPortIDs: ids(c.Ports)})
+			ChangeType: c.ChangeType, NetworkResource: HandleOf(c.Resource, ""), LinkPortIDs: ids(c.Ports)})
 	}
 	names := given(op)
 	for _, c := range changes.Ports {
 		id := cmp.Or(names[c.Resource.ID], c.Resource.ID)
 		out.AffectedExtLinkPorts = append(out.AffectedExtLinkPorts, AffectedExtLinkPort{ID: id, ChangeType: c.ChangeType,
-			ExtCpID: ExtPort{PortID: id}.CpInstanceID(), ResourceHandle: handleOf(c.Resource, "")})
+			ExtCpID: ExtPort{PortID: id}.CpInstanceID(), ResourceHandle: HandleOf(c.Resource, "")})
 	}
 	for _, c := range changes.Storages {
 		out.AffectedVirtualStorages = append(out.AffectedVirtualStorages, AffectedVirtualStorage{ID: c.Resource.ID, VirtualStorageDesc: c.Resource.Name,
-			ChangeType: c.ChangeType, StorageResource: handleOf(c.Resource, "")})
+			ChangeType: c.ChangeType, StorageResource: HandleOf(c.Resource, "")})
 	}
 	return out
 }

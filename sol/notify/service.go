@@ -24,7 +24,7 @@ const (
 	cursorPrefix       = "cursor/"
 )
 
-// Config is what a Service is made of.
+// Config holds what a Service works with.
 type Config struct {
 	Log   *oplog.Log
 	Store store.Store
@@ -32,8 +32,8 @@ type Config struct {
 	Secrets Secrets
 	// Base is the root of the API's URIs: "https://vnfm.example:9890".
 	Base string
-	// Client calls subscribers; nil is one that refuses link-local addresses. Its
-	// redirects and timeout are the Service's business.
+	// Client calls subscribers; nil is one that refuses link-local addresses. The Service
+	// sets its own timeout and follows no redirects.
 	Client *http.Client
 	Now    func() time.Time // nil is the machine's clock
 	Logger *slog.Logger     // nil is silence
@@ -50,10 +50,10 @@ type Config struct {
 type Service struct {
 	Config
 	client *http.Client
-	wake   chan struct{} // tells the trimmer that a cursor moved
+	wake   chan struct{} // wakes the trimmer when a cursor has moved
 
-	// mu orders the making and removing of subscriptions with the trimming of the
-	// outbox: a cursor that is being made must not lose what lies ahead of it.
+	// mu keeps subscriptions from being created and deleted while the outbox is trimmed: a
+	// new cursor must not lose the events after it.
 	mu      sync.Mutex
 	run     context.Context // of Run, nil while it doesn't run
 	workers map[string]*worker
@@ -78,7 +78,7 @@ func New(c Config) *Service {
 	return &Service{Config: c, client: guarded(c.Client), wake: make(chan struct{}, 1), workers: map[string]*worker{}}
 }
 
-// Create makes a subscription to everything that happens from now on (SOL003
+// Create adds a subscription to everything that happens from now on (SOL003
 // clause 5.4.18.3.1). It returns [ErrInvalid] for a request that isn't acceptable
 // and [ErrCallback] where a GET of the callback URI, with the subscription's own
 // authentication, isn't answered with 204. Nothing is stored then.
@@ -117,8 +117,8 @@ func (s *Service) Create(ctx context.Context, req Request) (*Subscription, error
 	return rec.view(s.Base), nil
 }
 
-// test calls the callback once. Its errors say what the subscriber did, without
-// the content of its answer: a caller must not read others' services through Jibe.
+// test calls the callback once. Its errors don't quote the subscriber's answer: a caller must
+// not read other services through Jibe.
 func (s *Service) test(ctx context.Context, req Request) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -133,7 +133,7 @@ func (s *Service) test(ctx context.Context, req Request) error {
 	return nil
 }
 
-// sealed is a with its passwords encrypted.
+// sealed returns a with its passwords encrypted.
 func (s *Service) sealed(a *Authentication) (*Authentication, error) {
 	if a == nil {
 		return nil, nil

@@ -19,7 +19,7 @@ import (
 
 func TestNotificationsComeInOrder(t *testing.T) {
 	w, s := newWorld(t), newSubscriber(t)
-	w.operate("amf", lcm.Instantiate) // before the subscription: not told
+	w.operate("amf", lcm.Instantiate) // before the subscription: without a notification
 	sub := w.subscribe(notify.Request{CallbackURI: s.URL + "/cb"})
 	w.create("smf")
 	w.operate("amf", lcm.Scale)
@@ -86,10 +86,10 @@ func TestDeliveryGoesOnAfterARestart(t *testing.T) {
 	w.restart()
 	s.waitFor(t, "op001 STARTING", "op001 PROCESSING", "op001 COMPLETED",
 		"op002 STARTING", "op002 PROCESSING", "op002 COMPLETED", "op003 STARTING", "op003 PROCESSING", "op003 COMPLETED")
-	// What is known to be delivered isn't delivered again. The subscriber has it a
+	// A delivered notification isn't delivered again. The subscriber has it a
 	// moment before the cursor says so; the outbox is empty once it does.
 	kit.Until(t, "an empty outbox", func() bool {
-		events, err := w.log.Events(t.Context(), 0, 0)
+		events, err := w.oplog.Events(t.Context(), 0, 0)
 		return err == nil && len(events) == 0
 	})
 	w.restart()
@@ -150,7 +150,7 @@ func TestTheOutboxIsEmptiedOnceEverybodyHasTakenIt(t *testing.T) {
 	})
 	w.operate("amf", lcm.Scale)
 	left := func() int {
-		events, err := w.log.Events(t.Context(), 0, 0)
+		events, err := w.oplog.Events(t.Context(), 0, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -168,7 +168,7 @@ func TestTheOutboxIsEmptiedWithoutSubscribers(t *testing.T) {
 	w, s := newWorld(t), newSubscriber(t)
 	w.operate("amf", lcm.Scale)
 	kit.Until(t, "the outbox is empty", func() bool {
-		events, err := w.log.Events(t.Context(), 0, 0)
+		events, err := w.oplog.Events(t.Context(), 0, 0)
 		return err == nil && len(events) == 0
 	})
 	// The numbers go on: a new subscription misses nothing.
@@ -178,7 +178,7 @@ func TestTheOutboxIsEmptiedWithoutSubscribers(t *testing.T) {
 	s.waitFor(t, "op002 STARTING", "op002 PROCESSING", "op002 COMPLETED")
 }
 
-func TestWhatNobodyTakesIsGivenUpInTheEnd(t *testing.T) {
+func TestANotificationThatNobodyTakesIsGivenUpInTheEnd(t *testing.T) {
 	w, s := newWorld(t), newSubscriber(t)
 	s.set(func(notification, *http.Request) int { return http.StatusInternalServerError })
 	w.subscribe(notify.Request{CallbackURI: s.URL})
@@ -186,7 +186,7 @@ func TestWhatNobodyTakesIsGivenUpInTheEnd(t *testing.T) {
 	kit.Until(t, "a refused delivery", func() bool { return s.refusals() > 0 })
 	w.clock.pass(2 * time.Hour)
 	kit.Until(t, "the outbox is empty", func() bool {
-		events, err := w.log.Events(t.Context(), 0, 0)
+		events, err := w.oplog.Events(t.Context(), 0, 0)
 		return err == nil && len(events) == 0
 	})
 	// Only once the first is given up is no try under way any more that began before.
@@ -255,7 +255,7 @@ func TestOAuth2TokenIsFetchedOnceAndAgainWhenItIsRefused(t *testing.T) {
 		id, pass, ok := r.BasicAuth()
 		if r.Method != http.MethodPost || !ok || id != "jibe" || pass != password || r.FormValue("grant_type") != "client_credentials" {
 			rw.WriteHeader(http.StatusUnauthorized)
-			fmt.Fprintf(rw, "wrong password %s", pass) // a server that tells too much
+			fmt.Fprintf(rw, "wrong password %s", pass) // a server that says too much
 			return
 		}
 		n := issued.Add(1)

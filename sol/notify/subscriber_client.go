@@ -22,14 +22,14 @@ import (
 const (
 	// callTimeout bounds one request to a subscriber, answer included.
 	callTimeout = 20 * time.Second
-	// maxAnswer is how much of an answer is read: its content means nothing.
+	// maxAnswer is how many bytes of an answer are read; its content is ignored.
 	maxAnswer = 64 << 10
 	// apiVersion is that of SOL003 v3.3.1's VNF lifecycle management API.
 	apiVersion = "2.0.0"
 )
 
-// newClient is the client used where none is given. It doesn't call link-local
-// addresses: what answers there (a cloud's metadata service) is no subscriber.
+// newClient returns the client that is used where none is given. It doesn't call link-local
+// addresses, where a cloud's metadata service may answer.
 func newClient() *http.Client {
 	dialer := &net.Dialer{Timeout: 10 * time.Second, Control: func(_, address string, _ syscall.RawConn) error {
 		at, err := netip.ParseAddrPort(address)
@@ -48,8 +48,8 @@ func newClient() *http.Client {
 	}}
 }
 
-// guarded is the client with the limits that every call to a subscriber has. A
-// redirect isn't followed: it would lead past the checks of the URI.
+// guarded returns the client with the limits of every call to a subscriber. It doesn't
+// follow redirects, which would evade the checks of the URI.
 func guarded(c *http.Client) *http.Client {
 	g := *c
 	g.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
@@ -142,7 +142,7 @@ func (c *caller) call(ctx context.Context, method, uri string, body any) (int, e
 		return 0, plain(err)
 	}
 	defer resp.Body.Close()
-	// What is read lets the connection be used again; the rest is not worth it.
+	// Reading the answer lets the connection be used again; a longer one is not worth it.
 	_, _ = io.CopyN(io.Discard, resp.Body, maxAnswer)
 	if resp.StatusCode == http.StatusUnauthorized {
 		c.tokens = nil // it may have been revoked
@@ -150,7 +150,7 @@ func (c *caller) call(ctx context.Context, method, uri string, body any) (int, e
 	return resp.StatusCode, nil
 }
 
-// plain is err without what may hold a secret: the query of a URI, the body of a
+// plain returns err without parts that may hold a secret: the query of a URI, the body of a
 // token endpoint's answer.
 func plain(err error) error {
 	var token *oauth2.RetrieveError
@@ -168,7 +168,7 @@ func plain(err error) error {
 	return err
 }
 
-// place is a URI for people: without query and user.
+// place returns a URI for logs and errors: without query and user.
 func place(uri string) string {
 	u, err := url.Parse(uri)
 	if err != nil {

@@ -4,7 +4,7 @@
 // It reads the outbox that package lcm/oplog writes and keeps, for every
 // subscription, a cursor in the store: what was delivered to it. A notification
 // is delivered at least once, in order per subscription, across restarts; its id
-// is the same in every delivery, so that a subscriber can tell a repetition. A
+// is the same in every delivery, so that a subscriber can recognize a repetition. A
 // subscriber that doesn't answer holds up nobody but itself.
 //
 // It never writes operation records, and never shows a subscriber's credentials
@@ -88,7 +88,7 @@ type ClientCredentialsParams struct {
 // String keeps credentials out of logs and errors.
 func (a *Authentication) String() string { return fmt.Sprint("authentication by ", a.AuthType) }
 
-// GoString does as String.
+// GoString returns the same as String.
 func (a *Authentication) GoString() string { return a.String() }
 
 // Secrets encrypts what must not be stored in clear, and gives it back.
@@ -99,7 +99,7 @@ type Secrets interface {
 	Resolve(reference string) (clear string, err error)
 }
 
-// record is what the store keeps of a subscription.
+// record is the store's record of a subscription.
 type record struct {
 	ID             string          `json:"id"`
 	Filter         *Filter         `json:"filter,omitempty"`
@@ -114,7 +114,7 @@ func (r *record) view(base string) *Subscription {
 	return s
 }
 
-// validate refuses a request whole, naming the attribute.
+// validate refuses a request that isn't acceptable. Its errors name the attribute.
 func (r *Request) validate() error {
 	if err := checkURI("callbackUri", r.CallbackURI); err != nil {
 		return err
@@ -161,11 +161,11 @@ func (a *Authentication) validate() error {
 	return nil
 }
 
-// maxURI bounds what a request may make the store keep.
+// maxURI is the length in bytes that a URI may have, as the store keeps it.
 const maxURI = 2048
 
-// checkURI admits what Jibe may be made to call: http and https, with a host, and
-// without credentials that would be stored and shown in clear.
+// checkURI accepts only URIs that a client may have Jibe call: http or https, with a host,
+// and without credentials, which would be stored and shown in clear.
 func checkURI(attribute, s string) error {
 	if s == "" {
 		return fmt.Errorf("%w: %s is missing", ErrInvalid, attribute)

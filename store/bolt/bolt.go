@@ -4,9 +4,9 @@
 // One goroutine writes. While it waits for the disk, the Puts of all others
 // queue; then it takes all of them into the next transaction, each still all or
 // none. Nothing waits for a timer: an idle store answers a Put after one fsync,
-// a busy one shares each fsync among all that came meanwhile.
+// a busy one shares each fsync among all Puts that queued for it.
 //
-// It knows nothing of what the values mean.
+// It doesn't know what the values mean.
 package bolt
 
 import (
@@ -34,14 +34,14 @@ type buckets struct{ records, counters []byte }
 
 var _ store.Store = (*Store)(nil)
 
-// errAbsent makes a bucket that is missing from an existing file an error.
+// errAbsent is the error of an existing file without one of the buckets.
 var errAbsent = errors.New("a part of the file is missing")
 
 const (
-	// lockTimeout is how long Open waits for another process to let go by default.
+	// lockTimeout is how long Open waits by default while another process has the file.
 	lockTimeout = time.Second
-	// maxBatch bounds what one transaction takes in, so that no caller waits long
-	// for the others' data.
+	// maxBatch is how many writes one transaction takes at most, so that no caller waits
+	// long for the others' data.
 	maxBatch = 1024
 	// maxKey is the longest key in bytes.
 	maxKey = 512
@@ -57,7 +57,7 @@ type Store struct {
 	queue chan *call
 	done  chan struct{} // closed when the writer goroutine has ended
 	last  atomic.Pointer[outcome]
-	// locked is how long to wait for another process to let go of the file.
+	// locked is how long to wait while another process has the file.
 	locked time.Duration
 
 	leases leases
@@ -68,8 +68,8 @@ type Store struct {
 
 // call is one write waiting for the writer goroutine.
 type call struct {
-	// apply does the write in tx. It must check everything before it writes: what
-	// it returns an error for must have left tx as it was.
+	// apply does the write in tx. It must check everything before it writes, so that tx is
+	// unchanged when it returns an error.
 	apply func(tx *bolt.Tx) error
 	err   error
 	done  chan struct{}
@@ -81,12 +81,12 @@ type Option func(*Store)
 // WithClock makes leases expire by now instead of the machine's clock.
 func WithClock(now func() time.Time) Option { return func(s *Store) { s.now = now } }
 
-// WithLockTimeout makes Open wait as long as d, instead of a second, for another process
-// that has the file.
+// WithLockTimeout makes Open wait up to d, instead of a second, for another process that
+// has the file.
 func WithLockTimeout(d time.Duration) Option { return func(s *Store) { s.locked = d } }
 
-// Open opens the file at path, or makes it (mode 0600). It fails after a second
-// if another process has the file, and at once if the file isn't a sound one.
+// Open opens the file at path, or creates it (mode 0600). It fails after a second
+// if another process has the file, and at once if the file is damaged.
 func Open(path string, options ...Option) (*Store, error) {
 	s := &Store{
 		names: buckets{[]byte("records"), []byte("counters")},
@@ -111,17 +111,16 @@ func Open(path string, options ...Option) (*Store, error) {
 }
 
 func openFile(path string, locked time.Duration) (db *bolt.DB, err error) {
-	// bbolt trusts what its pages say of each other: it panics where they lie, and
-	// faults on reading pages that a truncated file no longer has.
+	// bbolt trusts its pages: it panics where they contradict each other, and faults on
+	// reading pages that a truncated file no longer has.
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if r := recover(); r != nil {
 			db, err = nil, corrupt(path, fmt.Errorf("%v", r))
 		}
 	}()
-	// The list of free pages stays in the file: to make it anew, bbolt would check
-	// the file in a goroutine of its own, whose panic on a damaged one kills the
-	// process.
+	// The list of free pages stays in the file. To rebuild it, bbolt would check the file
+	// in a goroutine of its own, whose panic on a damaged file would kill the process.
 	db, err = bolt.Open(path, 0o600, &bolt.Options{Timeout: locked, FreelistType: bolt.FreelistMapType})
 	switch {
 	case err == nil:
@@ -138,8 +137,8 @@ func corrupt(path string, cause error) error {
 	return fmt.Errorf("store %s: the file is damaged (%w): restore it from a backup, or move it away to start without operation history and subscriptions; what runs is in git and is not lost", path, cause)
 }
 
-// prepare makes the buckets of a new file and reads through an old one far
-// enough to know that it is sound.
+// prepare creates the buckets of a new file, and reads enough of an existing one to know
+// that it isn't damaged.
 func (s *Store) prepare() (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -173,7 +172,7 @@ func (s *Store) prepare() (err error) {
 	})
 }
 
-// Close waits for calls under way and closes the file. Twice is the same as once.
+// Close waits for calls under way and closes the file. It may be called twice.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	if s.closed {
@@ -276,7 +275,7 @@ func (s *Store) Put(ctx context.Context, recs ...store.Record) ([]store.Record, 
 	return stored, nil
 }
 
-// check refuses what no store could keep.
+// check refuses records that no store could keep.
 func check(recs []store.Record) error {
 	seen := make(map[string]bool, len(recs))
 	for _, r := range recs {
@@ -298,8 +297,8 @@ func check(recs []store.Record) error {
 	return nil
 }
 
-// put compares all records and only then writes any, so that a conflict leaves
-// the transaction, which it shares with others, as it was.
+// put compares all records before it writes any, so that a conflict doesn't change the
+// transaction, which it shares with other writes.
 func (s *Store) put(tx *bolt.Tx, recs []store.Record) ([]store.Record, error) {
 	b := tx.Bucket(s.names.records)
 	for _, r := range recs {
@@ -342,8 +341,8 @@ func (s *Store) put(tx *bolt.Tx, recs []store.Record) ([]store.Record, error) {
 	return out, nil
 }
 
-// count gives the next number under prefix. The counter outlives the records, so
-// that no number comes twice.
+// count returns the next number under prefix. The counter outlives the records, so that no
+// number is used twice.
 func (s *Store) count(tx *bolt.Tx, prefix []byte) (uint64, error) {
 	b := tx.Bucket(s.names.counters)
 	var n uint64

@@ -74,7 +74,7 @@ func writeUntilKilled(path string) {
 	}
 }
 
-func TestWhatWasAnsweredOutlivesAKill(t *testing.T) {
+func TestAnAnsweredWriteOutlivesAKill(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "jibe.db")
 	for _, after := range []int{1, 40, 300} {
 		if err := os.RemoveAll(path); err != nil {
@@ -123,7 +123,7 @@ func TestWhatWasAnsweredOutlivesAKill(t *testing.T) {
 }
 
 // fillTheDisk stands for a full disk by a limit on the size of files, writes until
-// that is met, and then tells what is left.
+// that is met, and then says what is left.
 func fillTheDisk(path string) {
 	signal.Ignore(syscall.SIGXFSZ)
 	s, err := bolt.Open(path)

@@ -8,15 +8,15 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// outcome is how a write went.
+// outcome says how a write ended.
 type outcome struct {
 	at  time.Time
 	err error
 }
 
-// LastWrite is when the last write ended, and why nothing was written, or nil; the zero
-// time where nothing was written since the file was opened. A write that was refused for
-// what it says (a conflict) isn't a failed one.
+// LastWrite returns when the last write ended, or the zero time if there was none since the
+// file was opened, and the error if it failed. A write that was refused (a conflict) hasn't
+// failed.
 func (s *Store) LastWrite() (at time.Time, err error) {
 	if o := s.last.Load(); o != nil {
 		return o.at, o.err
@@ -24,11 +24,11 @@ func (s *Store) LastWrite() (at time.Time, err error) {
 	return time.Time{}, nil
 }
 
-// Probe finds out whether the file can be written by writing size bytes that nobody
-// reads, and removing them again; of 0 bytes it is the least that a write takes. The
-// error is that of any write.
+// Probe finds out whether the file can be written: it writes size bytes that nobody reads,
+// and removes them again. With 0 bytes it commits an empty transaction. Its error is that of
+// any write.
 func (s *Store) Probe(ctx context.Context, size int) error {
-	bucket := []byte("probe") // beside the records, so that nobody finds it among them
+	bucket := []byte("probe") // apart from the records
 	steps := []func(tx *bolt.Tx) error{func(*bolt.Tx) error { return nil }}
 	if size > 0 {
 		steps = []func(tx *bolt.Tx) error{
@@ -50,7 +50,7 @@ func (s *Store) Probe(ctx context.Context, size int) error {
 	return nil
 }
 
-// halfway marks what spoils the transaction.
+// halfway marks an error after which the transaction can't be used.
 func halfway(err error) error {
 	if err == nil {
 		return nil

@@ -9,9 +9,8 @@ import (
 	"github.com/jibe-vnfm/jibe/store"
 )
 
-// leases are kept in memory: the file's lock keeps every other process out, so
-// that a lease can't outlive the process, nor need to. Where a process was
-// killed, its instances are free at once.
+// leases are kept in memory. The file's lock keeps every other process out, so a lease
+// need not outlive the process. When a process is killed, its instances are free at once.
 type leases struct {
 	mu   sync.Mutex
 	held map[string]store.Lease

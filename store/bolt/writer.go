@@ -14,9 +14,9 @@ import (
 	"github.com/jibe-vnfm/jibe/store"
 )
 
-// submit hands apply to the writer goroutine and waits until it is durable. Once
-// it was taken it is seen through even where ctx ends, so that the caller always
-// learns what became of it.
+// submit hands apply to the writer goroutine and waits until it is durable. Once the write
+// is queued, submit waits for it even if ctx ends, so that the caller always gets its
+// outcome.
 func (s *Store) submit(ctx context.Context, apply func(tx *bolt.Tx) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -38,8 +38,8 @@ func (s *Store) submit(ctx context.Context, apply func(tx *bolt.Tx) error) error
 	return c.err
 }
 
-// write is the writer goroutine: it takes what has queued, commits it with one
-// fsync, answers all, and looks again.
+// write is the writer goroutine: it takes all queued writes, commits them with one fsync,
+// answers all of them, and begins again.
 func (s *Store) write() {
 	defer close(s.done)
 	for first := range s.queue {
@@ -95,8 +95,8 @@ func (s *Store) commit(batch []*call) {
 	}
 }
 
-// noRoom also looks at the text: bbolt doesn't wrap what the system says when the
-// file can't grow.
+// noRoom says whether the disk is full. It also looks at the text, as bbolt doesn't wrap the
+// system's error when the file can't grow.
 func noRoom(err error) bool {
 	for _, e := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG} {
 		if errors.Is(err, e) || strings.Contains(err.Error(), e.Error()) {

@@ -36,7 +36,7 @@ func lease(t *testing.T, s store.Store) {
 	if two.Token <= one.Token {
 		t.Fatalf("token %d after %d", two.Token, one.Token)
 	}
-	// What was released late no longer concerns the new holder.
+	// A late release doesn't concern the new holder.
 	if err := s.Release(t.Context(), one); err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func leaseExpiry(t *testing.T, s store.Store, c *clock) {
 		t.Fatalf("token %d after %d", two.Token, one.Token)
 	}
 	c.pass(time.Hour)
-	// It was nobody's in between, so the same holder's token grows too.
+	// The lease has expired, so the token grows even for the same holder.
 	if again := acquire(t, s, "l", "two", time.Minute); again.Token <= two.Token {
 		t.Fatalf("token %d after %d", again.Token, two.Token)
 	}

@@ -1,5 +1,5 @@
-// Package storetest is the suite that every store.Store passes. It knows no
-// store: it is given a way to open one.
+// Package storetest is the suite that every store.Store passes. The caller gives it a way to
+// open the store under test.
 package storetest
 
 import (
@@ -30,7 +30,7 @@ type Harness struct {
 // patience bounds a hang and measures nothing: a loaded machine is slow.
 const patience = 2 * time.Minute
 
-// Run runs the whole suite. The store is opened anew for each test.
+// Run runs the whole suite. Each test opens a store of its own.
 func Run(t *testing.T, h Harness) {
 	clock := &clock{at: time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)}
 	each := func(name string, f func(t *testing.T, s store.Store)) {
@@ -211,7 +211,7 @@ func paging(t *testing.T, s store.Store) {
 			t.Fatalf("limit %d: %q", limit, got)
 		}
 	}
-	// A page goes on where it was, though the record there is gone.
+	// The next page begins after the last key, even if the record there is gone.
 	put(t, s, store.Record{Key: "p/010", Version: 1, Delete: true})
 	recs, err := s.List(t.Context(), "p/", "p/010", 1)
 	if err != nil || !slices.Equal(keys(recs), []string{"p/011"}) {
@@ -260,8 +260,8 @@ func appendKeys(t *testing.T, s store.Store) {
 	}
 }
 
-// appendVisibility reads on from the last key seen while others append: whoever
-// does so must miss none.
+// appendVisibility reads on from the last key seen while others append. Such a reader must
+// miss no record.
 func appendVisibility(t *testing.T, s store.Store) {
 	const writers, each = 8, 25
 	var g sync.WaitGroup
@@ -415,7 +415,7 @@ func contexts(t *testing.T, s store.Store) {
 
 func closed(t *testing.T, s store.Store) {
 	put(t, s, rec("a", 0, "x"))
-	// Calls under way are seen through: each either wrote or says that it is closed.
+	// A call under way either writes or says that the store is closed.
 	var g sync.WaitGroup
 	for i := range 16 {
 		g.Go(func() {

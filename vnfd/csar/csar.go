@@ -2,8 +2,8 @@
 // NFV-SOL004): it opens them without trusting them, extracts and builds them,
 // keeps their checksums, and checks them for their authors.
 //
-// What the descriptor in a package means is package vnfd's business. Nothing
-// here runs what is in a package, or follows a path out of it.
+// Package vnfd reads the descriptor in a package. Nothing here runs a package's content, or
+// follows a path out of it.
 package csar
 
 import (
@@ -49,8 +49,8 @@ func (l Limits) orDefault() Limits {
 	return l
 }
 
-// ErrUnsafe is returned for an archive or directory that could write or read
-// outside of itself, or that isn't what it says it is. The error names the entry.
+// ErrUnsafe is returned for an archive or directory that could write or read outside of
+// itself, or whose entries are ambiguous. The error names the entry.
 var ErrUnsafe = errors.New("unsafe VNF package")
 
 // ErrTooLarge is returned for an archive beyond the limits.

@@ -272,7 +272,7 @@ func TestDirRefusesLinksThatLeaveThePackage(t *testing.T) {
 	}
 }
 
-func TestRehashMendsOnlyTheChecksums(t *testing.T) {
+func TestRehashRepairsOnlyTheChecksums(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "webapp")
 	if err := os.CopyFS(dir, os.DirFS(filepath.Join(examples, "webapp"))); err != nil {
 		t.Fatal(err)

@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// Dir opens an expanded package. Symbolic links may point about inside it; one
-// that leaves it, now or later, is refused, and so is what is neither a file nor
-// a directory. A .git directory at the root isn't part of the package.
+// Dir opens an expanded package. It refuses symbolic links that leave the package, also ones
+// that are made later, and everything that is neither a file, a link nor a directory. A .git
+// directory at the root isn't part of the package.
 func Dir(name string) (fs.FS, error) {
 	root, err := os.OpenRoot(name) // closed when files is collected
 	if err != nil {
@@ -55,8 +55,8 @@ func walk(files fs.FS, visit func(p string, d fs.DirEntry) error) error {
 	})
 }
 
-// permissions of what is extracted or built: only whether a file may be run
-// counts, so that the result doesn't depend on anyone's umask.
+// permissions returns the mode of a file that is extracted or built. It keeps only whether
+// the file may be run, so that the result doesn't depend on anyone's umask.
 func permissions(mode fs.FileMode) fs.FileMode {
 	if mode&0o111 != 0 {
 		return 0o755
@@ -64,9 +64,9 @@ func permissions(mode fs.FileMode) fs.FileMode {
 	return 0o644
 }
 
-// Extract writes the package into the directory dst, which must not exist. It
-// writes to a directory beside dst first, so that dst is there whole or not at
-// all; where it fails, it leaves nothing. files is what [Open] or [Dir] returned.
+// Extract writes the package into the directory dst, which must not exist. It first writes
+// to a temporary directory, so that dst is complete or doesn't exist; where it fails, it
+// leaves nothing. files comes from [Open] or [Dir].
 func Extract(files fs.FS, dst string) (err error) {
 	dst = filepath.Clean(dst)
 	if _, err := os.Lstat(dst); err == nil {
@@ -121,8 +121,8 @@ func Extract(files fs.FS, dst string) (err error) {
 	return os.Rename(tmp, dst)
 }
 
-// stat follows a symbolic link to its file; one to a directory is refused, as
-// the directory would be in the package twice.
+// stat follows a symbolic link to its file. It refuses a link to a directory, which would be
+// in the package twice.
 func stat(files fs.FS, p string, d fs.DirEntry) (fs.FileInfo, error) {
 	if d.Type()&fs.ModeSymlink == 0 {
 		return d.Info()

@@ -12,7 +12,7 @@ import (
 
 const examples = "../../examples/packages"
 
-// A wrong checksum here is mended by csar.Rehash.
+// A wrong checksum here is repaired by csar.Rehash.
 func TestEveryExamplePackageIsWithoutProblems(t *testing.T) {
 	dirs, err := os.ReadDir(examples)
 	if err != nil {
@@ -30,7 +30,7 @@ func TestEveryExamplePackageIsWithoutProblems(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, p := range csar.Validate(files) {
-				// What is secret in an example is for show.
+				// Secrets of an example are for show.
 				if p.Severity == vnfd.Error || !strings.Contains(p.Message, "stands here in clear") {
 					t.Error(p)
 				}

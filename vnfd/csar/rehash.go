@@ -13,16 +13,15 @@ import (
 )
 
 // Rehash brings the checksums in TOSCA.meta and the manifest of the expanded
-// package at dir up to date, changing nothing else in them. Each file is
-// replaced whole or not at all. A signature in the manifest no longer holds
-// afterwards.
+// package at dir up to date, and changes nothing else in them. Each file is replaced
+// atomically. A signature in the manifest is invalid afterwards.
 func Rehash(dir string) error {
 	files, err := Dir(dir)
 	if err != nil {
 		return err
 	}
-	// Either file may list the other, so what one round writes may give the next
-	// more to do.
+	// Either file may list the other, so a change in one round may require another in the
+	// next.
 	for range 4 {
 		meta, err := vnfd.ReadMeta(files)
 		if err != nil {
@@ -79,7 +78,7 @@ func rehash(dir string, files fs.FS, name string, meta *vnfd.Meta) (changed bool
 	return true, replace(filepath.Join(dir, filepath.FromSlash(name)), bytes.Join(lines, nil))
 }
 
-// replace writes a file beside the old one and puts it in its place.
+// replace writes a temporary file and renames it to name.
 func replace(name string, data []byte) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(name), ".rehash-")
 	if err != nil {

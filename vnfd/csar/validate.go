@@ -17,23 +17,23 @@ import (
 // manifests is where a package keeps its Kubernetes manifests.
 const manifests = "Files/kubernetes"
 
-// maxProblems bounds what a hostile package can make us say.
+// maxProblems is how many problems of a hostile package are reported.
 const maxProblems = 1000
 
 // maxManifest is the size in bytes that a manifest may have.
 const maxManifest = 4 << 20
 
-// Validate tells the author of a package everything that is wrong with it: what
+// Validate returns everything that is wrong with a package, for its author: what
 // [vnfd.Load] refuses, listed artifacts that are missing or were changed, and
-// manifests that aren't Kubernetes objects. What works but is hardly meant so
-// is a warning. No problem at all is an empty result.
+// manifests that aren't Kubernetes objects. A warning is about something that works, though
+// hardly as it was meant.
 func Validate(files fs.FS) []vnfd.Problem {
 	p, problems, err := vnfd.Check(files)
 	if err != nil {
 		return []vnfd.Problem{{File: ".", Message: err.Error(), Severity: vnfd.Error}}
 	}
 	v := &validator{files: files, problems: problems, workloads: map[string][]string{}}
-	if meta, err := vnfd.ReadMeta(files); err == nil { // else Check said why not
+	if meta, err := vnfd.ReadMeta(files); err == nil { // else Check has reported why not
 		v.listed = true
 		v.artifacts(p, meta)
 	}
@@ -45,7 +45,7 @@ func Validate(files fs.FS) []vnfd.Problem {
 type validator struct {
 	files     fs.FS
 	problems  []vnfd.Problem
-	listed    bool                // it is known what is listed
+	listed    bool                // TOSCA.meta and the manifest could be read
 	workloads map[string][]string // metadata.name -> kinds
 }
 
@@ -90,7 +90,7 @@ func (v *validator) definitions(p *vnfd.Package) {
 		return
 	}
 	for _, name := range p.Unused() {
-		v.warn(name, 0, "no imports lead here from Entry-Definitions: the file is ignored")
+		v.warn(name, 0, "Entry-Definitions doesn't import the file, directly or through others: it is ignored")
 	}
 }
 
@@ -122,7 +122,7 @@ func (v *validator) manifests(p *vnfd.Package) {
 	}
 	for _, f := range p.VNFD.Flavours {
 		_, err := fs.Stat(v.files, path.Join("BaseHOT", f.ID))
-		servers := err == nil // of a VNF on two VIMs: other VDUs stand in Heat's templates
+		servers := err == nil // a VNF on two VIMs: its other VDUs are in Heat templates
 		for _, vdu := range f.VDUs {
 			kinds := v.workloads[vdu.Name]
 			switch {
