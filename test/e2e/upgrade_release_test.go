@@ -16,7 +16,7 @@ import (
 
 // hooked is a server whose package repository lets packages run hooks, and
 // that is quick to give up on one.
-var hooked = &house{args: []string{"--hook-timeout", "10s", "--timeout", "60s"}}
+var hooked = &house{args: []string{"--hook-timeout", "20s", "--timeout", "60s"}}
 
 var hooksAllowed struct {
 	sync.Once
