@@ -119,7 +119,7 @@ func TestAScriptThatSwitchesTheServiceItselfIsFollowed(t *testing.T) {
 	f := b.recorder()
 	path := b.begin(t, id, "change_vnfpkg", b.changing(2, "Blue-Green", "lcm-operation-coordinate-new-vnf", "Scripts/new.sh"))
 	arriving.called(1)
-	// What a script of today does with kubectl.
+	// A script of today does this with kubectl.
 	b.patch("Service/front", "script", "{'spec': {'selector': {'app': 'web', 'version': 'v2', '"+generationLabel+"': '1'}}}")
 	kit.Eventually(t, func() error {
 		if f.record().switched("front", "1") == 0 {

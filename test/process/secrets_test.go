@@ -312,7 +312,7 @@ func TestASecretThatStandsInGitAlreadyIsAProblemAndShownNowhereElse(t *testing.T
 		t.Error("the metrics don't count the secrets that stand in git in clear")
 	}
 
-	// What was there may stay; nothing may be added.
+	// Secrets that were there may stay; none may be added.
 	push := func(old, fresh string) (string, error) {
 		d.Reset()
 		text := d.Read("instances/a/vnf.yaml")
