@@ -118,7 +118,7 @@ func TestANewTreeOfTheSameVnfdIsAnUpgradeToo(t *testing.T) {
 }
 
 // pin is the tree that the instance's file names as its package.
-func (b *bench) pin(d *process.Desk, file string) string {
+func (b *bench) pin(d *process.WorkTree, file string) string {
 	b.Helper()
 	_, rest, ok := strings.Cut(d.Read(file), "package: ")
 	if !ok {
