@@ -161,8 +161,8 @@ func (c *clusterWalk) guard(least int) (stop func() (looks int)) {
 	return func() int { cancel(); all.Wait(); return looks }
 }
 
-// scale asks for it, kills the server once a program of the operation has written the line,
-// starts another on the same data, lets the program go on, and waits until the operation is
+// scale asks for it, kills the server once a hook of the operation has written the line,
+// starts another on the same data, lets the hook go on, and waits until the operation is
 // done. What it tells must match each of steps.
 func (c *clusterWalk) scale(body, line string, goOn func(), steps ...string) {
 	c.Helper()
@@ -235,7 +235,7 @@ func TestAClusterOfMachinesGrowsAndShrinksUnderLoadAndRunsAnotherVNF(t *testing.
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Machines that had been told to join do so also where nobody waits for it any more.
+	// Machines that were asked to join do so also where nobody waits for it any more.
 	c.scale(string(c.file("k8s-cluster", "scale_out.json")), "joins as node",
 		func() {
 			if err := release(); err != nil {

@@ -266,7 +266,7 @@ func TestBlueGreenByPushIsTurnedByTheScript(t *testing.T) {
 	if after.UID != before.UID || after.Spec.ClusterIP != before.Spec.ClusterIP {
 		t.Errorf("the Service is another: %v", after)
 	}
-	for _, said := range []string{"Service app-svc-name leads to new-version", "no traffic for 2 old pods"} {
+	for _, said := range []string{"Service app-svc-name sends traffic to new-version", "no traffic for 2 old pods"} {
 		if !strings.Contains(w.server.Log(), said) {
 			t.Errorf("no script said %q", said)
 		}
@@ -275,15 +275,15 @@ func TestBlueGreenByPushIsTurnedByTheScript(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var led []string
+	var endpoints []string
 	for _, s := range slicesOf.Items {
 		for _, e := range s.Endpoints {
-			led = append(led, e.TargetRef.Name)
+			endpoints = append(endpoints, e.TargetRef.Name)
 		}
 	}
 	pods := w.pods()
-	if len(led) != 2 || slices.ContainsFunc(led, func(name string) bool { _, runs := pods[name]; return !runs }) {
-		t.Errorf("the Service leads to %v", led)
+	if len(endpoints) != 2 || slices.ContainsFunc(endpoints, func(name string) bool { _, runs := pods[name]; return !runs }) {
+		t.Errorf("the Service sends traffic to %v", endpoints)
 	}
 
 	w.revert("CHANGE_VNFPKG")

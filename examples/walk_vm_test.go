@@ -123,12 +123,12 @@ func (v *vmWalk) clear() {
 	}
 }
 
-// machines waits until there are n that serve, and returns what they tell, by address.
+// machines waits until there are n that serve, and returns what they answer, by address.
 func (v *vmWalk) machines(n int) map[string]netns.Answer {
 	v.Helper()
-	var told map[string]netns.Answer
+	var machines map[string]netns.Answer
 	kit.Eventually(v, func() error {
-		told = map[string]netns.Answer{}
+		machines = map[string]netns.Answer{}
 		for _, h := range v.network.Hosts() {
 			if h.Spec.NoWeb {
 				continue // the load balancer
@@ -137,20 +137,20 @@ func (v *vmWalk) machines(n int) map[string]netns.Answer {
 			if err != nil {
 				return err
 			}
-			told[h.Addr().String()] = a
+			machines[h.Addr().String()] = a
 		}
-		if len(told) != n {
-			return fmt.Errorf("%d machines serve, want %d: %v", len(told), n, told)
+		if len(machines) != n {
+			return fmt.Errorf("%d machines serve, want %d: %v", len(machines), n, machines)
 		}
 		return nil
 	})
-	return told
+	return machines
 }
 
 // ids are the servers that stand behind the machines of a VDU, in order.
-func ids(told map[string]netns.Answer, vdu string) []string {
+func ids(machines map[string]netns.Answer, vdu string) []string {
 	var all []string
-	for _, a := range told {
+	for _, a := range machines {
 		if a.Labels["jibe_vdu"] == vdu {
 			all = append(all, a.Labels["server"])
 		}
@@ -216,7 +216,7 @@ type front struct {
 	url      string
 }
 
-// balancer makes one that leads nowhere, at the address.
+// balancer makes one that sends traffic nowhere yet, at the address.
 func (v *vmWalk) balancer(addr string) *front {
 	v.Helper()
 	h, err := v.network.AddBalancer(v.Context(), netip.MustParseAddr(addr), netns.Spec{Name: "lb"})
@@ -245,9 +245,9 @@ func (f *front) put(machines map[string]netns.Answer) {
 	kit.Eventually(f, func() error { _, err := netns.Ask(f.Context(), f.url); return err })
 }
 
-// leads fails unless the balancer leads to the machines alone, whose application is
+// sendsTo fails unless the balancer sends traffic to the machines alone, whose application is
 // configured for the version.
-func (f *front) leads(to map[string]netns.Answer, version string) {
+func (f *front) sendsTo(to map[string]netns.Answer, version string) {
 	f.Helper()
 	known := map[string]bool{}
 	for _, m := range to {
@@ -259,7 +259,7 @@ func (f *front) leads(to map[string]netns.Answer, version string) {
 			f.Fatal(err)
 		}
 		if !known[a.Labels["server"]] || a.Config["version"] != version {
-			f.Errorf("the balancer leads to %+v, want one of version %s among %v", a, version, to)
+			f.Errorf("the balancer sent traffic to %+v, want one of version %s among %v", a, version, to)
 		}
 	}
 }
@@ -280,12 +280,12 @@ func TestBlueGreenMovesTheBalancerToASecondStackAndBack(t *testing.T) {
 
 	v.push("CHANGE_VNFPKG", vnfdID(t, "vm-blue-green-1.0"), vnfdID(t, "vm-blue-green-1.1"))
 	green := v.machines(2)
-	f.leads(green, "1.1")
+	f.sendsTo(green, "1.1")
 	v.revert("CHANGE_VNFPKG")
 	blue := v.machines(2)
-	f.leads(blue, "1.0")
-	for image, told := range map[string]map[string]netns.Answer{"img2": green, "img1": blue} {
-		for addr, a := range told {
+	f.sendsTo(blue, "1.0")
+	for image, machines := range map[string]map[string]netns.Answer{"img2": green, "img1": blue} {
+		for addr, a := range machines {
 			if a.Labels["image"] != image {
 				t.Errorf("%s has the image %s, want %s", addr, a.Labels["image"], image)
 			}
@@ -308,7 +308,7 @@ func TestATemplateWithPlainParametersIsUpgradedByARequestInTheFormOfOtherManager
 	request := strings.ReplaceAll(string(v.file("vm-sample", "change_vnfpkg.json")), "10.10.0.50", "10.203.4.50")
 	v.ask(http.MethodPost, "/change_vnfpkg", []byte(request))
 	now := v.machines(1)
-	f.leads(now, "1.1")
+	f.sendsTo(now, "1.1")
 	for addr, a := range now {
 		if _, same := old[addr]; same || a.Labels["edition"] != "1.1" {
 			t.Errorf("%s is %v, and was %v", addr, a.Labels, old)
@@ -325,8 +325,8 @@ func TestOneVNFHasPodsAndAVirtualMachine(t *testing.T) {
 	v := onOpenStack(w, "10.203.3.0/24")
 	v.run("vm-mixed", "mixed-1.0")
 	v.imagesAre(2, "nginx:1.27-alpine")
-	if told := v.machines(1); len(ids(told, "DB")) != 1 {
-		t.Errorf("the machine is %v", told)
+	if machines := v.machines(1); len(ids(machines, "DB")) != 1 {
+		t.Errorf("the machine is %v", machines)
 	}
 	v.ask(http.MethodPost, "/scale", []byte(`{"type": "SCALE_OUT", "aspectId": "db_aspect", "numberOfSteps": 1}`))
 	v.machines(2)

@@ -121,7 +121,7 @@ func (b *bench) turn(ctx context.Context, j *jibe, i int, whole, bare map[string
 	}
 	name, peer := "vnf-"+in.ID, fmt.Sprintf("bench-%d-%d", os.Getpid(), i)
 	defer func() {
-		// What failed halfway is not to be left behind.
+		// Leave nothing behind of a run that failed halfway.
 		if err != nil {
 			clean := context.WithoutCancel(ctx)
 			_, err1 := b.cloud.remove(clean, name)

@@ -131,7 +131,7 @@ func (w *world) wentBack(ctx context.Context, h *process.History, op process.Ope
 	dir := w.vnf(op.Instance).dir
 	var was []*desired.Instance
 	last := h.At[commits[0]]
-	// What the operation found is the directory of some earlier commit: of the last one
+	// The operation found the directory of some earlier commit: of the last one
 	// that isn't a part of the same change.
 	for at := last - 1; at >= 0 && len(was) < 6; at-- {
 		touched, err := process.Git(ctx, w.repository, "diff-tree", "--no-commit-id", "--name-only", "-r", h.Commits[at], "--", dir)

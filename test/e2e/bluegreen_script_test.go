@@ -119,7 +119,7 @@ func TestAScriptThatSwitchesTheServiceItselfIsFollowed(t *testing.T) {
 	f := b.recorder()
 	path := b.begin(t, id, "change_vnfpkg", b.changing(2, "Blue-Green", "lcm-operation-coordinate-new-vnf", "Scripts/new.sh"))
 	arriving.called(1)
-	// What a script of today does with kubectl.
+	// A script of today does this with kubectl.
 	b.patch("Service/front", "script", "{'spec': {'selector': {'app': 'web', 'version': 'v2', '"+generationLabel+"': '1'}}}")
 	kit.Eventually(t, func() error {
 		if f.record().switched("front", "1") == 0 {
@@ -157,9 +157,9 @@ func TestAScriptThatFailsLeavesTrafficWhereItIsAndARetryGoesOn(t *testing.T) {
 	}{
 		{"exits with 1", "echo the load balancer refuses >&2; exit 1", []string{"exit status 1", "the load balancer refuses"}},
 		{"prints garbage", "echo this is not JSON", []string{"standard output", "this is not JSON"}},
-		{"never ends", "trap '' TERM; sleep 1000 & while :; do sleep 1; done", []string{"not done within 10s"}},
-		{"writes 1 GB", "yes 0123456789abcdef | head -c 1000000000", []string{"bytes to standard output"}},
-		{"writes 1 GB of errors", "yes 0123456789abcdef | head -c 1000000000 >&2; echo the end >&2; exit 7", []string{"exit status 7", "the end"}},
+		{"never ends", "trap '' TERM; sleep 1000 & while :; do sleep 1; done", []string{"not done within 20s"}},
+		{"writes 100 MB", "yes 0123456789abcdef | head -c 100000000", []string{"bytes to standard output"}},
+		{"writes 100 MB of errors", "yes 0123456789abcdef | head -c 100000000 >&2; echo the end >&2; exit 7", []string{"exit status 7", "the end"}},
 		{"kills itself", "kill -9 $$", []string{"killed"}},
 	}
 	for i, tt := range fails {

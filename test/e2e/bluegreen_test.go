@@ -129,7 +129,7 @@ func TestABlueGreenRequestSwitchesTheServiceInOneWriteAndNoClientNotices(t *test
 	if got := changes(op); !slices.Equal(got, want) {
 		t.Errorf("affected VNFCs: %v, want %v", got, want)
 	}
-	// What comes after finds its way in the new generation.
+	// Later operations find their way in the new generation.
 	b.server.run(t, id, "scale", scale("SCALE_IN", "web_aspect", 1))
 	b.server.run(t, id, "heal", chosen(b.vnfcs(id, "WEB")[0].uid))
 	b.awaitPods(4)

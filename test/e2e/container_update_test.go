@@ -91,7 +91,7 @@ func boxedFiles(n int) []string {
 }
 
 // boxedRuns defines and instantiates release 1 of the package by a push.
-func (b *bench) boxedRuns() (id, file string, d *process.Desk) {
+func (b *bench) boxedRuns() (id, file string, d *process.WorkTree) {
 	b.Helper()
 	d = b.clone(b.T, "desired.git")
 	file = "instances/boxed/" + b.namespace + "/vnf.yaml"

@@ -98,7 +98,7 @@ func TestAMirrorThatIsGoneIsFetchedAnewFromItsOwnRemoteOnly(t *testing.T) {
 
 func TestARepositoryOfGitIsNoDataDirectory(t *testing.T) {
 	t.Parallel()
-	d := process.DeskAt(t, t.TempDir())
+	d := process.WorkTreeAt(t, t.TempDir())
 	d.Git("init", "--quiet", "--initial-branch=main", d.Dir())
 	d.Write("vims/lab.yaml", "type: sim\n")
 	d.Commit("A clone that somebody works in")

@@ -33,7 +33,7 @@ func TestFieldsOfOtherManagersAreNoDrift(t *testing.T) {
 	b.patch("Deployment/web", "hand", "{'metadata': {'annotations': {'hand.example/note': 'seen'}}}")
 	b.patch("ConfigMap/settings", "hand", "{'data': {'handwritten': 'too'}}")
 	b.patch("Service/front", "controller", "{'status': {'conditions': []}}", "status")
-	// What follows on the same watches is real: it is put back, and nothing but it.
+	// The next change on the same watches is real: it is put back, and nothing else is.
 	b.scaled("back", "hand", 3)
 	op := b.repaired(id, 1, "Deployment/"+b.namespace+"/back", "spec.replicas")
 	b.remove("Service/front")

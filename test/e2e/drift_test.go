@@ -86,7 +86,7 @@ func (b *bench) putRight(id string, list ...damage) {
 			b.Errorf("%s: objects with a new uid: %v, want %v", x.name, got, want)
 		}
 		for name, u := range after {
-			// What the cluster gives to each incarnation differs with it.
+			// Its next incarnation has what the cluster gives to each.
 			if x.fresh && name == x.object {
 				continue
 			}

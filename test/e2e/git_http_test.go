@@ -12,7 +12,7 @@ import (
 func TestClonesAndPushesOverHTTPNeedATokenAndAreValidated(t *testing.T) {
 	b := newBench(t, usual)
 	at := strings.Replace(b.url, "http://", "http://jibe:"+b.token+"@", 1) + "/git/desired.git"
-	d := process.DeskAt(t, t.TempDir())
+	d := process.WorkTreeAt(t, t.TempDir())
 	d.Git("clone", "--quiet", at, d.Dir())
 	file := "instances/http/" + b.namespace + "/vnf.yaml"
 	d.Write(file, "vnfdId: "+plain+"\nflavour: grand\n")

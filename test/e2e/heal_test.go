@@ -290,7 +290,7 @@ func TestAPushedTombstoneHealsOnceHoweverOftenItIsPushed(t *testing.T) {
 		d.Write(file, push.text)
 		d.Push(push.subject)
 	}
-	// What comes after them is done after them.
+	// The next change is made after them.
 	op := b.idle(id, "scale", scale("SCALE_OUT", "web_aspect", 1))
 	if got := changes(op); !slices.Equal(got, []string{"ADDED WEB"}) {
 		t.Errorf("affected VNFCs: %v", got)

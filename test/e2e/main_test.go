@@ -39,8 +39,8 @@ func program(t testing.TB) string {
 	return built.path
 }
 
-// house is a server that tests share, started by the first that needs it.
-type house struct {
+// sharedServer is a server that tests share, started by the first that needs it.
+type sharedServer struct {
 	args []string
 	once sync.Once
 	s    *server
@@ -48,9 +48,9 @@ type house struct {
 }
 
 var (
-	usual = &house{}
+	usual = &sharedServer{}
 	// impatient gives up soon, for tests of what happens then.
-	impatient = &house{args: []string{"--timeout", "20s", "--timeout-for", "HEAL=10s", "--start-timeout", "10s"}}
+	impatient = &sharedServer{args: []string{"--timeout", "20s", "--timeout-for", "HEAL=10s", "--start-timeout", "10s"}}
 )
 
 func TestMain(m *testing.M) {
@@ -61,7 +61,7 @@ func TestMain(m *testing.M) {
 			code = 1
 		}
 	}
-	for _, h := range []*house{usual, impatient} {
+	for _, h := range []*sharedServer{usual, impatient} {
 		if err := h.close(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			code = 1
@@ -83,7 +83,7 @@ func afterwards(f func() error) {
 }
 
 // open starts the server with a VIM and all packages.
-func (h *house) open(t *testing.T) *server {
+func (h *sharedServer) open(t *testing.T) *server {
 	t.Helper()
 	binary := program(t)
 	h.once.Do(func() {
@@ -105,7 +105,7 @@ func (h *house) open(t *testing.T) *server {
 }
 
 // close ends the server, in order.
-func (h *house) close() error {
+func (h *sharedServer) close() error {
 	if h.s == nil {
 		return nil
 	}
@@ -173,7 +173,7 @@ type bench struct {
 	namespace string
 }
 
-func newBench(t *testing.T, h *house) *bench {
+func newBench(t *testing.T, h *sharedServer) *bench {
 	t.Helper()
 	kubeconfig := testenv.Kubeconfig(t)
 	t.Parallel()

@@ -205,7 +205,7 @@ func changes(op object) []string {
 
 // pushed defines and instantiates an instance by a push; more is YAML that its
 // file has beside.
-func (b *bench) pushed(vnfd, more string) (id, file string, d *process.Desk) {
+func (b *bench) pushed(vnfd, more string) (id, file string, d *process.WorkTree) {
 	b.Helper()
 	d = b.clone(b.T, "desired.git")
 	file = "instances/pushed/" + b.namespace + "/vnf.yaml"
@@ -218,7 +218,7 @@ func (b *bench) pushed(vnfd, more string) (id, file string, d *process.Desk) {
 }
 
 // everything instantiates the package that has one of everything, with its volumes.
-func (b *bench) everything() (id, file string, d *process.Desk) {
+func (b *bench) everything() (id, file string, d *process.WorkTree) {
 	b.Helper()
 	for _, claim := range []string{"data-store-0", "library", "library"} { // one more, for a successor
 		b.volume(claim)

@@ -26,7 +26,7 @@ func machinesFile(name, vnfd, vim, more string, links ...object) string {
 }
 
 // pushed defines and instantiates an instance by a push.
-func (c *cloud) pushed(vnfd, more string, links ...object) (id, file string, d *process.Desk) {
+func (c *cloud) pushed(vnfd, more string, links ...object) (id, file string, d *process.WorkTree) {
 	c.Helper()
 	d = c.clone(c.T, "desired.git")
 	file = "instances/site-a/vnf/vnf.yaml"
@@ -99,7 +99,7 @@ func TestCommitsBringVirtualMachinesThroughTheirLife(t *testing.T) {
 
 // turns changes the package blue-green: first the revert of a commit rolls back what
 // failed, then the change succeeds.
-func (c *cloud) turns(id, file string, d *process.Desk, blue string) {
+func (c *cloud) turns(id, file string, d *process.WorkTree, blue string) {
 	c.Helper()
 	c.step("a blue-green change that fails")
 	before, servers := len(c.history(c.T, id)), c.machines(id)
@@ -196,7 +196,7 @@ func (c *cloud) turns(id, file string, d *process.Desk, blue string) {
 
 // connects changes how the VNF is connected: by a commit, and by a request that fails and
 // is rolled back.
-func (c *cloud) connects(id, file string, d *process.Desk, ext string) {
+func (c *cloud) connects(id, file string, d *process.WorkTree, ext string) {
 	c.Helper()
 	c.step("change connectivity by a commit")
 	before := len(c.history(c.T, id))

@@ -16,7 +16,7 @@ func TestWhatTheCloudHasNotIsSaidBeforeAStackExists(t *testing.T) {
 	odd := "e2e00000-0000-4000-8000-" + uuid.NewString()[24:]
 	d := c.clone(t, "packages/packages.git")
 	c.lay(filepath.Join(d.Dir(), "odd"), grouped1)
-	top := process.DeskAt(t, filepath.Join(d.Dir(), "odd"))
+	top := process.WorkTreeAt(t, filepath.Join(d.Dir(), "odd"))
 	for _, file := range []string{"Definitions/vm_asg_types.yaml", "Definitions/vm_asg_top.vnfd.yaml"} {
 		top.Write(file, strings.ReplaceAll(top.Read(file), grouped1, odd))
 	}

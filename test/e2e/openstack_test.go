@@ -97,7 +97,7 @@ func (c *cloud) lay(dir, id string) {
 	if err := os.CopyFS(dir, os.DirFS(filepath.Join(process.Root(), "examples", "packages", samples[id]))); err != nil {
 		c.Fatal(err)
 	}
-	d := process.DeskAt(c, dir)
+	d := process.WorkTreeAt(c, dir)
 	// Its checksums are of files that aren't here any more.
 	meta := d.Read("TOSCA-Metadata/TOSCA.meta")
 	head, _, _ := strings.Cut(meta, "\n\n")

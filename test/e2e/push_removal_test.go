@@ -11,9 +11,9 @@ import (
 	"github.com/jibe-vnfm/jibe/test/process"
 )
 
-// site is a server of the test's own with a VNF that runs at a VIM in memory, and a desk
+// site is a server of the test's own with a VNF that runs at a VIM in memory, and a work tree
 // on its desired repository.
-func site(t *testing.T) (*server, *process.Desk) {
+func site(t *testing.T) (*server, *process.WorkTree) {
 	t.Helper()
 	s := serve(t, filepath.Join(t.TempDir(), "data"))
 	s.process.PushPackages(t, []string{process.SmallVnfd}, process.SmallPackage())

@@ -172,7 +172,7 @@ func TestACommitOnAForgeNeverRunsTheCommandOfItsKubeconfigAndShowsTheProblem(t *
 		"repositories.yaml": "- name: packages\n  url: packages.git\n  branch: main\n",
 		"vims/good.yaml":    "type: sim\n",
 	})
-	d := process.NewDesk(t, forge)
+	d := process.NewWorkTree(t, forge)
 	data := filepath.Join(process.ShortTempDir(t), "data")
 	args := []string{"--remote", "file://" + forge, "--poll", "200ms"}
 	b.server = serve(t, data, args...)

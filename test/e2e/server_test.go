@@ -177,9 +177,9 @@ func (s *server) cli(t testing.TB, args ...string) (stdout, stderr string, code 
 }
 
 // clone is a person's clone of a repository of the server's.
-func (s *server) clone(t testing.TB, repository string) *process.Desk {
+func (s *server) clone(t testing.TB, repository string) *process.WorkTree {
 	t.Helper()
-	return s.process.Desk(t, repository)
+	return s.process.WorkTree(t, repository)
 }
 
 // publishPlain puts the package "plain" into a server that has none yet.

@@ -31,7 +31,7 @@ func TestAVNFInALaterGenerationIsHealedAndTerminatedAsAnyOther(t *testing.T) {
 			t.Errorf("the Service's %s was %v and is %v", field, was, is)
 		}
 	}
-	// What is changed behind its back is put right.
+	// A change behind its back is repaired.
 	n := len(b.history(t, id))
 	b.patch("ConfigMap/settings-1", "hand", "{'data': {'mode': 'slow'}}")
 	b.repaired(id, n, "ConfigMap/"+b.namespace+"/settings-1", "data.mode")
@@ -118,7 +118,7 @@ func TestANewTreeOfTheSameVnfdIsAnUpgradeToo(t *testing.T) {
 }
 
 // pin is the tree that the instance's file names as its package.
-func (b *bench) pin(d *process.Desk, file string) string {
+func (b *bench) pin(d *process.WorkTree, file string) string {
 	b.Helper()
 	_, rest, ok := strings.Cut(d.Read(file), "package: ")
 	if !ok {

@@ -13,12 +13,12 @@ import (
 )
 
 // ownRepository makes a package repository of the test's own, whose tags are
-// versions, and a desk on it.
-func (b *bench) ownRepository() *process.Desk {
+// versions, and a work tree of it.
+func (b *bench) ownRepository() *process.WorkTree {
 	b.Helper()
 	repository := filepath.Join(b.data, "packages", b.namespace+".git")
 	process.InitBare(b, repository)
-	return process.NewDesk(b, repository)
+	return process.NewWorkTree(b, repository)
 }
 
 // tracking keeps tests that add to repositories.yaml from each other's way.
@@ -35,7 +35,7 @@ func (b *bench) tracked() {
 }
 
 // offer tags the release as a version of the package in the folder app.
-func (b *bench) offer(p *process.Desk, tag string, r release) {
+func (b *bench) offer(p *process.WorkTree, tag string, r release) {
 	b.Helper()
 	b.lay(p.Dir(), r)
 	p.Git("rm", "-r", "--quiet", "--ignore-unmatch", "app")

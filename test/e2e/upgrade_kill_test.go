@@ -107,7 +107,7 @@ func TestAnUpgradeEndsRightAtWhicheverStepJibeIsKilled(t *testing.T) {
 // upgradedDespiteAKill upgrades the instance in its n-th change, kills the process at the
 // n-th step of it, and proves that the next process brings it to its right end. It says
 // false where there is no such step.
-func (b *bench) upgradedDespiteAKill(t *testing.T, id, file string, d *process.Desk, strategy string, delay time.Duration, n, from, to int) bool {
+func (b *bench) upgradedDespiteAKill(t *testing.T, id, file string, d *process.WorkTree, strategy string, delay time.Duration, n, from, to int) bool {
 	t.Helper()
 	f := b.recorder()
 	killed, end := killAt(b.server, n, delay)

@@ -14,7 +14,7 @@ import (
 )
 
 // steps are what `jibe plan` prints of the directory, as JSON has it.
-func (b *bench) steps(d *process.Desk, dir string, args ...string) (kind string, steps []string, preview object) {
+func (b *bench) steps(d *process.WorkTree, dir string, args ...string) (kind string, steps []string, preview object) {
 	b.Helper()
 	out, errs, code := b.cli(b.T, append([]string{"plan", d.Dir(), "-o", "json"}, args...)...)
 	if code != 2 {

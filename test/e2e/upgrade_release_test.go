@@ -16,7 +16,7 @@ import (
 
 // hooked is a server whose package repository lets packages run hooks, and
 // that is quick to give up on one.
-var hooked = &house{args: []string{"--hook-timeout", "10s", "--timeout", "60s"}}
+var hooked = &sharedServer{args: []string{"--hook-timeout", "20s", "--timeout", "60s"}}
 
 var hooksAllowed struct {
 	sync.Once
@@ -76,7 +76,7 @@ func (b *bench) lay(dir string, r release) {
 	if err := os.Remove(filepath.Join(dir, "Files/kubernetes/none.yaml")); err != nil {
 		b.Fatal(err)
 	}
-	d := process.DeskAt(b, dir)
+	d := process.WorkTreeAt(b, dir)
 	all := d.Read("Files/kubernetes/all.yaml") + r.beside
 	d.Write("Files/kubernetes/all.yaml", strings.ReplaceAll(all, "registry.k8s.io/pause:3.10", image(r.n)))
 	vnfd := d.Read("Definitions/vnfd.yaml")
@@ -138,7 +138,7 @@ func stuck(n int) release {
 }
 
 // amend edits the instance's file and pushes it: each old becomes the next word.
-func (b *bench) amend(d *process.Desk, file, subject string, oldnew ...string) {
+func (b *bench) amend(d *process.WorkTree, file, subject string, oldnew ...string) {
 	b.Helper()
 	d.Pull()
 	for i := 0; i < len(oldnew); i += 2 {
@@ -148,7 +148,7 @@ func (b *bench) amend(d *process.Desk, file, subject string, oldnew ...string) {
 }
 
 // upgraded is amend of the vnfdId alone.
-func (b *bench) upgraded(d *process.Desk, file string, from, to int) {
+func (b *bench) upgraded(d *process.WorkTree, file string, from, to int) {
 	b.Helper()
 	b.amend(d, file, fmt.Sprintf("Upgrade to %d.0", to), "vnfdId: "+b.vnfdID(from), "vnfdId: "+b.vnfdID(to))
 }

@@ -128,7 +128,7 @@ func TestAVIMThatIsAwayForLongerThanTheDeadlineFailsNoOperation(t *testing.T) {
 		}
 		return nil
 	})
-	// What can't be seen is still shown, as it was seen last, and isn't healed blindly.
+	// Jibe still shows the VNFC as it saw it last, and heals nothing that it can't see.
 	if list := b.show(t, id).list("instantiatedVnfInfo", "vnfcResourceInfo"); len(list) > 1 {
 		t.Errorf("VNFCs while the VIM is away: %v", list)
 	}

@@ -91,7 +91,7 @@ func TestHostsFollowTheServersOfACloud(t *testing.T) {
 		t.Fatalf("the hosts are %v", l.Hosts())
 	}
 
-	// What is new of a server is shown by the host that it has.
+	// The host of a server shows what is new of it.
 	if err := first.WriteFile("/etc/vnf.json", []byte(`{"kept": true}`), 0); err != nil {
 		t.Fatal(err)
 	}

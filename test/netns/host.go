@@ -252,7 +252,7 @@ func (h *Host) Run(ctx context.Context, stdin io.Reader, argv ...string) (string
 	cmd := h.command(ctx, argv...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, &stdout, &stderr
-	// What it starts in the background may keep these open.
+	// Its background processes may keep these open.
 	cmd.WaitDelay = time.Second
 	if err := cmd.Run(); err != nil && !errors.Is(err, exec.ErrWaitDelay) {
 		return stdout.String(), fmt.Errorf("%s on host %s: %w: %s", argv[0], h.Spec.Name, err, bytes.TrimSpace(stderr.Bytes()))

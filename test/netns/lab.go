@@ -147,7 +147,7 @@ func (l *Lab) reserve(ctx context.Context) error {
 // looks at what passes, and lays a wire from it to this machine.
 func (l *Lab) wire(ctx context.Context) error {
 	var err error
-	// What a lab that was killed left is on its way out, as the kernel clears namespaces
+	// The remains of a lab that was killed are on their way out, as the kernel clears namespaces
 	// away in its own time.
 	_ = exec.CommandContext(ctx, "ip", "link", "delete", l.link).Run()
 	if l.bridge, err = startProcess(syscall.CLONE_NEWNET, "cat"); err != nil {

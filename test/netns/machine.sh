@@ -12,7 +12,7 @@ cd "$dir"/root
 mount -t proc proc proc
 mount -t sysfs sys sys
 mount --rbind /dev dev
-# What this machine runs and keeps there is nothing of the host's.
+# The machine runs and keeps nothing of the host's there.
 for d in run home root; do mount -t tmpfs -o mode=755 "$d" "$d"; done
 mount -t tmpfs -o mode=1777 tmp tmp
 mkdir run/former run/sshd

@@ -198,8 +198,11 @@ func TestNothingOfALabOutlivesAProcessThatIsKilled(t *testing.T) {
 		// The wire goes when the last process of the namespaces has.
 		_, err := net.InterfaceByName(linkName(netip.MustParseAddr("10.201.5.0")))
 		left, _ := exec.Command("pgrep", "-f", "machine.sh /run/lab.* victim").Output()
-		if err == nil || len(left) > 0 {
-			return fmt.Errorf("its wire (%v) or its host (%s) is still there", err, left)
+		if err == nil {
+			return errors.New("its wire is still there")
+		}
+		if len(left) > 0 {
+			return fmt.Errorf("its host is still there: %s", left)
 		}
 		return nil
 	})

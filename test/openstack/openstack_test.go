@@ -33,7 +33,7 @@ func script(t *testing.T, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "./openstack", args...)
 	var out, said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &said
-	// What it starts holds no pipe of ours, but it would hold this up if it did.
+	// The services that it starts hold no pipe of ours; if they did, they would hold this up.
 	cmd.WaitDelay = 10 * time.Second
 	err := cmd.Run()
 	if err != nil {

@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2154 # read by ./openstack, which sets what is used here
-# What the first start of a version does, and keeps for all later ones: the databases'
+# The first start of a version does this once, and all later ones use it: the databases'
 # schemas, the services' users, the content. The migrations are most of the time; they go
 # in two lanes, for two processors.
 

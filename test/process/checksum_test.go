@@ -24,7 +24,7 @@ const (
 func unsound(t *testing.T, s *process.Server) (repair func()) {
 	t.Helper()
 	s.PushPackages(t, []string{process.SmallVnfd}, process.SmallPackage())
-	d := s.Desk(t, process.PackageRepository)
+	d := s.WorkTree(t, process.PackageRepository)
 	d.Write(changedFile, d.Read(changedFile)+"# changed by somebody\n")
 	d.Push("Change the package")
 	kit.Eventually(t, func() error {
@@ -69,7 +69,7 @@ func TestAPushAndARequestForAPackageWithAWrongChecksumAreRefusedWithItsProblem(t
 	s := process.Start(t, t.TempDir())
 	s.PushFiles(t, map[string]string{"vims/sim.yaml": "type: sim\ndefault: true\n"})
 	repair := unsound(t, s)
-	d := process.NewDesk(t, s.Desired())
+	d := process.NewWorkTree(t, s.Desired())
 	d.Write("instances/a/vnf.yaml", smallVnfFile)
 	d.Commit("Run it")
 	if out, err := d.TryPush(); err == nil || !strings.Contains(out, wrongHash) || !strings.Contains(out, "instances/a/vnf.yaml") {
@@ -97,7 +97,7 @@ func TestOnAForgeTheInstanceShowsTheWrongChecksumOfItsPackageUntilThatIsRepaired
 	})
 	s := process.Start(t, t.TempDir(), "--remote", "file://"+forge, "--poll", "100ms")
 	repair := unsound(t, s)
-	process.NewDesk(t, forge).PushFiles(map[string]string{"instances/a/vnf.yaml": smallVnfFile})
+	process.NewWorkTree(t, forge).PushFiles(map[string]string{"instances/a/vnf.yaml": smallVnfFile})
 	kit.Eventually(t, func() error {
 		if state, problem := note(t, s); state != "NOT_INSTANTIATED" || !strings.Contains(problem, wrongHash) {
 			return fmt.Errorf("%s, %s", state, problem)

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"compress/zlib"
 	"context"
-	"crypto/sha1" //nolint:gosec // git's object names
+	"crypto/sha1" // git's object names
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
@@ -108,7 +108,7 @@ type pack struct {
 
 // object adds a tree (2) or a blob (3).
 func (p *pack) object(kind byte, data []byte) [20]byte {
-	h := sha1.New() //nolint:gosec // git's object names
+	h := sha1.New() // git's object names
 	fmt.Fprintf(h, "%s %d\x00", map[byte]string{2: "tree", 3: "blob"}[kind], len(data))
 	h.Write(data)
 	hash := [20]byte(h.Sum(nil))
@@ -135,6 +135,6 @@ func (p *pack) object(kind byte, data []byte) [20]byte {
 func (p *pack) bytes() []byte {
 	out := binary.BigEndian.AppendUint32([]byte("PACK\x00\x00\x00\x02"), uint32(len(p.known)))
 	out = append(out, p.body.Bytes()...)
-	sum := sha1.Sum(out) //nolint:gosec // git's trailer
+	sum := sha1.Sum(out) // git's trailer
 	return append(out, sum[:]...)
 }

@@ -20,7 +20,7 @@ const PackageRepository = "packages/packages.git"
 // until the process knows all of their ids.
 func (s *Server) PushPackages(t testing.TB, vnfdIDs []string, dirs ...string) {
 	t.Helper()
-	d := s.Desk(t, PackageRepository)
+	d := s.WorkTree(t, PackageRepository)
 	for _, dir := range dirs {
 		if err := os.CopyFS(filepath.Join(d.Dir(), filepath.Base(dir)), os.DirFS(dir)); err != nil {
 			t.Fatal(err)

@@ -32,7 +32,7 @@ func newLocal(t *testing.T) *forge {
 	t.Helper()
 	f := &forge{t: t, Server: process.Start(t, filepath.Join(t.TempDir(), "data"))}
 	f.PushPackages(t, []string{webapp}, process.Root()+"/examples/packages/webapp")
-	f.desk = process.NewDesk(t, f.Desired())
+	f.work = process.NewWorkTree(t, f.Desired())
 	f.push(twoVIMs("a"))
 	return f
 }
@@ -40,11 +40,11 @@ func newLocal(t *testing.T) *forge {
 // refused pushes files, which must be refused with these words, and by jibe validate too.
 func (f *forge) refused(files map[string]string, words ...string) {
 	f.t.Helper()
-	f.desk.Reset()
-	f.desk.WriteFiles(files)
-	said, code := f.cli("validate", f.desk.Dir())
-	f.desk.Commit("A slip")
-	out, err := f.desk.TryPush()
+	f.work.Reset()
+	f.work.WriteFiles(files)
+	said, code := f.cli("validate", f.work.Dir())
+	f.work.Commit("A slip")
+	out, err := f.work.TryPush()
 	if err == nil || code == 0 {
 		f.t.Errorf("the push: %v; jibe validate: exit code %d", err, code)
 		return
@@ -63,8 +63,8 @@ func (f *forge) refused(files map[string]string, words ...string) {
 // vnf is the instance's file at head.
 func (f *forge) vnf(dir string) *desired.Instance {
 	f.t.Helper()
-	f.desk.Reset()
-	text := f.desk.Read(dir + "/vnf.yaml")
+	f.work.Reset()
+	text := f.work.Read(dir + "/vnf.yaml")
 	in, err := desired.ParseInstance(dir+"/vnf.yaml", []byte(text))
 	if err != nil {
 		f.t.Fatal(err)
@@ -120,12 +120,12 @@ func TestTheVIMIsPinnedAtInstantiationAndAnotherIsRefused(t *testing.T) {
 	f.push(twoVIMs("b")) // the default moves
 	file := func(change func(string) string) map[string]string {
 		f.vnf(amfDir)
-		text := f.desk.Read(amfDir + "/vnf.yaml")
+		text := f.work.Read(amfDir + "/vnf.yaml")
 		return map[string]string{amfDir + "/vnf.yaml": change(text)}
 	}
 	elsewhere := file(func(s string) string { return strings.Replace(s, "vim: a\n", "vim: b\n", 1) })
 	f.refused(elsewhere, amfDir+"/vnf.yaml:", "the VNF runs at VIM a, and can't be taken to VIM b", "terminate it first")
-	if said, code := f.cli("plan", f.desk.Dir()); code != 1 || !strings.Contains(said, "can't be taken to VIM b") {
+	if said, code := f.cli("plan", f.work.Dir()); code != 1 || !strings.Contains(said, "can't be taken to VIM b") {
 		t.Errorf("jibe plan: exit code %d:\n%s", code, said)
 	}
 	f.push(file(func(s string) string { return strings.Replace(s, "vim: a\n", "", 1) })) // it is filled in again
@@ -184,8 +184,8 @@ func TestAMoveKeepsTheVNFAsItsIDIsPinned(t *testing.T) {
 	f.push(map[string]string{amfDir + "/vnf.yaml": amfText})
 	f.becomes(id, "INSTANTIATE COMPLETED")
 	f.vnf(amfDir)
-	f.desk.Git("mv", amfDir, "instances/elsewhere")
-	f.desk.Push("Move it")
+	f.work.Git("mv", amfDir, "instances/elsewhere")
+	f.work.Push("Move it")
 	f.push(map[string]string{"instances/elsewhere/vnf.yaml": moved(t, f, "levels: {vdu1_aspect: 1}\n")})
 	f.becomes(id, "INSTANTIATE COMPLETED, SCALE COMPLETED")
 	f.refused(map[string]string{"instances/elsewhere/vnf.yaml": amfText},
@@ -199,7 +199,7 @@ func TestAMoveKeepsTheVNFAsItsIDIsPinned(t *testing.T) {
 func moved(t *testing.T, f *forge, more string) string {
 	t.Helper()
 	f.vnf("instances/elsewhere")
-	text := f.desk.Read("instances/elsewhere/vnf.yaml")
+	text := f.work.Read("instances/elsewhere/vnf.yaml")
 	return text + more
 }
 
@@ -208,12 +208,12 @@ func TestTwoInstancesOfOneNameAreAWarning(t *testing.T) {
 	f.push(map[string]string{amfDir + "/vnf.yaml": amfText})
 	f.becomes(desired.DeriveID(amfDir), "INSTANTIATE COMPLETED")
 	f.vnf(amfDir)
-	f.desk.WriteFiles(map[string]string{"instances/site/other/vnf.yaml": amfText})
-	said, code := f.cli("validate", f.desk.Dir())
+	f.work.WriteFiles(map[string]string{"instances/site/other/vnf.yaml": amfText})
+	said, code := f.cli("validate", f.work.Dir())
 	if want := `instances/site/other/vnf.yaml:1: the name "amf" is also that of ` + amfDir; code != 0 || !strings.Contains(said, want) {
 		t.Errorf("jibe validate: exit code %d:\n%s", code, said)
 	}
-	f.desk.Push("Another of that name") // which isn't refused
+	f.work.Push("Another of that name") // which isn't refused
 }
 
 func TestOnAForgeAnotherVIMForWhatRunsIsNotObeyed(t *testing.T) {
@@ -222,7 +222,7 @@ func TestOnAForgeAnotherVIMForWhatRunsIsNotObeyed(t *testing.T) {
 	id := desired.DeriveID(amfDir)
 	f.becomes(id, "INSTANTIATE COMPLETED")
 	f.vnf(amfDir)
-	text := f.desk.Read(amfDir + "/vnf.yaml")
+	text := f.work.Read(amfDir + "/vnf.yaml")
 	f.push(map[string]string{amfDir + "/vnf.yaml": strings.Replace(text, "vim: sim\n", "vim: b\nlevels: {vdu1_aspect: 1}\n", 1)})
 	if p := f.until("can't be taken to VIM b"); p.Instance != id || p.Line == 0 {
 		t.Errorf("the problem is %+v", p)

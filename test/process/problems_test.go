@@ -17,7 +17,7 @@ import (
 type forge struct {
 	*process.Server
 	t    *testing.T
-	desk *process.Desk
+	work *process.WorkTree
 }
 
 func newForge(t *testing.T) *forge {
@@ -26,7 +26,7 @@ func newForge(t *testing.T) *forge {
 		"repositories.yaml": "- name: packages\n  url: packages.git\n  branch: main\n",
 		"vims/sim.yaml":     "type: sim\ndefault: true\n",
 	})
-	f := &forge{t: t, desk: process.NewDesk(t, bare)}
+	f := &forge{t: t, work: process.NewWorkTree(t, bare)}
 	f.Server = process.Start(t, filepath.Join(t.TempDir(), "data"), "--remote", "file://"+bare, "--poll", "100ms")
 	f.PushPackages(t, []string{webapp}, process.Root()+"/examples/packages/webapp")
 	return f
@@ -35,7 +35,7 @@ func newForge(t *testing.T) *forge {
 // push commits files on top of what Jibe has pushed meanwhile; "" removes one.
 func (f *forge) push(files map[string]string) {
 	f.t.Helper()
-	f.desk.For(f.t).PushFiles(files)
+	f.work.For(f.t).PushFiles(files)
 }
 
 // cli is what the command line client prints, and its exit code.
@@ -125,7 +125,7 @@ func TestEachFileOnAForgeThatCannotBeObeyedIsANoteAProblemAndInTheMetrics(t *tes
 		{"a VIM that can't be read", "vims/bad.yaml", "type: mainframe\n", "type:", "mainframe", ""},
 	} {
 		t.Run(tt.what, func(t *testing.T) {
-			f := &forge{f.Server, t, f.desk}
+			f := &forge{f.Server, t, f.work}
 			f.push(map[string]string{tt.file: tt.text})
 			words := tt.says
 			if words == "" {

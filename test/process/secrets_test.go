@@ -185,7 +185,7 @@ func TestNoSecretThatComesByTheAPIIsShownAnywhere(t *testing.T) {
 	if shown.OperationParams.AdditionalParams["configFileName"] != "shown-api" {
 		t.Errorf("operationParams don't show what is no secret: %v", shown.OperationParams.AdditionalParams)
 	}
-	d := process.NewDesk(t, e.DesiredURL())
+	d := process.NewWorkTree(t, e.DesiredURL())
 	file := "instances/" + id[:2] + "/" + id + "/vnf.yaml"
 	text := d.Read(file)
 	if n := strings.Count(text, "age:"); n < 2*10 {
@@ -220,7 +220,7 @@ func TestAPushWithASecretInClearIsRefusedWithoutShowingIt(t *testing.T) {
 	e := newEverywhere(t, t.TempDir())
 	params, plain := secrets("push")
 	params["lcm-kubernetes-def-files"] = process.SmallManifests()
-	d := process.NewDesk(t, e.DesiredURL())
+	d := process.NewWorkTree(t, e.DesiredURL())
 	const file = "instances/a/vnf.yaml"
 	text := inYAML(t, params)
 	push := func() (string, error) {
@@ -298,7 +298,7 @@ func TestASecretThatStandsInGitAlreadyIsAProblemAndShownNowhereElse(t *testing.T
 	e := newEverywhere(t, t.TempDir())
 	params, plain := secrets("old")
 	params["lcm-kubernetes-def-files"] = process.SmallManifests()
-	d := process.NewDesk(t, e.DesiredURL())
+	d := process.NewWorkTree(t, e.DesiredURL())
 	d.Write("instances/a/vnf.yaml", inYAML(t, params))
 	d.Commit("Add what the test needs")
 	// As it comes from a forge, and as it stood there before Jibe refused it: past the hook.
@@ -312,7 +312,7 @@ func TestASecretThatStandsInGitAlreadyIsAProblemAndShownNowhereElse(t *testing.T
 		t.Error("the metrics don't count the secrets that stand in git in clear")
 	}
 
-	// What was there may stay; nothing may be added.
+	// Secrets that were there may stay; none may be added.
 	push := func(old, fresh string) (string, error) {
 		d.Reset()
 		text := d.Read("instances/a/vnf.yaml")

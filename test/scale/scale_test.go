@@ -93,7 +93,7 @@ func push(t *testing.T, s *process.Server, level int) {
 	}
 	git("clone", "--quiet", "--bare", "--shared", s.Desired(), clone)
 	file := desired.APIDir(id(0)) + "/" + desired.InstanceFile
-	// What Jibe has filled in meanwhile stays.
+	// Keep what Jibe has filled in meanwhile.
 	old := git("--git-dir="+clone, "show", "main:"+file)
 	text, err := desired.Edit(file, []byte(old), desired.KeyValue{Path: []string{"levels", "front"}, Value: level})
 	if err != nil {

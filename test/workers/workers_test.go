@@ -106,7 +106,7 @@ func again(c *cluster, h *netns.Host) {
 	if err != nil {
 		c.Fatal(err)
 	}
-	// Who is a member needs no token.
+	// A member needs no token.
 	c.must(h, "join-worker", c.joining("")...)
 	c.must(c.master, "init", "JIBE_K8S_TOKEN="+goodToken)
 	if after, err := h.ReadFile("/etc/kubernetes/kubelet.conf"); err != nil || string(after) != string(before) {
@@ -116,12 +116,12 @@ func again(c *cluster, h *netns.Host) {
 	if err := nodes.Delete(c.Context(), h.Spec.Name, metav1.DeleteOptions{}); err != nil {
 		c.Fatal(err)
 	}
-	// Who was a member registers again, as a kubelet that is restarted does.
+	// A former member registers again, as a kubelet that is restarted does.
 	c.must(h, "join-worker", c.joining("")...)
 	if n, err := nodes.Get(c.Context(), h.Spec.Name, metav1.GetOptions{}); err != nil || !readyNode(n) {
 		c.Errorf("the node that was deleted is not back: %v", err)
 	}
-	// Who is reset is no member, and its name is another's until its Node is deleted.
+	// A host that is reset is no member, and its name is another's until its Node is deleted.
 	c.must(h, "reset")
 	c.must(h, "reset")
 	if _, err := h.ReadFile("/etc/kubernetes/kubelet.conf"); !errors.Is(err, fs.ErrNotExist) {

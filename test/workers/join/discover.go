@@ -34,7 +34,7 @@ func hashOf(c *x509.Certificate) string {
 // hash, and returns it as PEM. A server that doesn't answer is asked again until ctx ends.
 func discover(ctx context.Context, endpoint, hash string) ([]byte, error) {
 	client := &http.Client{
-		// Whoever answers is only believed where the hash is right.
+		// An answer is only believed where the hash is right.
 		Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true},
 		Timeout:   10 * time.Second,
 	}

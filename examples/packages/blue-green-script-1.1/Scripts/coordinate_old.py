@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Lets the old version go only when nothing leads to it any more.
+"""Lets the old version go only when nothing sends it traffic any more.
 
 Jibe runs this as update.coordinate.old (lcm-operation-coordinate-old-vnf) of the version
 that goes, when the Services have been turned and before its pods go: the place to take a
@@ -27,7 +27,7 @@ def main():
 
 
 def leave(kube, task):
-    """Waits until no Service leads to a pod that goes."""
+    """Waits until no Service sends traffic to a pod that goes."""
     going = {name for vdu in task["vdus"] for name in sides(task, vdu)[1]}
     for service in task["services"]:
         kind, namespace, name = split(service["key"])

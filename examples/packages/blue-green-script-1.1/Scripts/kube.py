@@ -69,7 +69,7 @@ class Kube:
         return self.call("GET", f"/api/v1/namespaces/{namespace}/{resource}/{name}")
 
     def endpoints(self, namespace, service):
-        """The names of the ready pods that the Service leads to now."""
+        """The names of the ready pods that the Service sends traffic to now."""
         slices = self.call(
             "GET",
             f"/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices",

@@ -1,4 +1,4 @@
-"""Which pods a Service leads to, and how it is turned to others."""
+"""Which pods a Service sends traffic to, and how it is turned to others."""
 
 import time
 
@@ -26,7 +26,7 @@ def split(key):
 
 
 def turn_all(kube, task):
-    """Turns every Service that leads to pods that go. What was done, as sentences."""
+    """Turns every Service that sends traffic to pods that go. What was done, as sentences."""
     done = []
     for vdu in task["vdus"]:
         staying, going = sides(task, vdu)
@@ -59,7 +59,7 @@ def turn(kube, key, staying, going):
     }
     kube.call("PATCH", f"/api/v1/namespaces/{namespace}/services/{name}", patch, fieldManager="coordinate")
     await_endpoints(kube, namespace, name, lambda now: now & set(staying) and not now & set(going))
-    return [f"Service {name} leads to {new.get('version')}"]
+    return [f"Service {name} sends traffic to {new.get('version')}"]
 
 
 def labels(kube, namespace, pods):
@@ -72,12 +72,12 @@ def labels(kube, namespace, pods):
 
 
 def await_endpoints(kube, namespace, service, right):
-    """Waits until right(names of the pods that the Service leads to) holds."""
+    """Waits until right(names of the pods that the Service sends traffic to) holds."""
     deadline = time.monotonic() + PATIENCE
     while True:
         now = kube.endpoints(namespace, service)
         if right(now):
             return
         if time.monotonic() > deadline:
-            raise SystemExit(f"after {PATIENCE} s Service {service} still leads to {', '.join(sorted(now)) or 'no pod'}")
+            raise SystemExit(f"after {PATIENCE} s Service {service} still sends traffic to {', '.join(sorted(now)) or 'no pod'}")
         time.sleep(0.2)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Configures the VNF that comes, and has the load balancer lead to it.
+"""Configures the VNF that comes, and has the load balancer send it traffic.
 
 Jibe runs this as update.coordinate.new (lcm-operation-coordinate-new-vnf) of the version
 that comes:
@@ -26,7 +26,7 @@ class CoordinateNewVnf:
             return application.configure(task, task["target"], "active")
         new = task["targets"]["new"]
         done = [application.configure(task, target, "active") for target in new]
-        return "; ".join(done + [balancer.lead(task, new)])
+        return "; ".join(done + [balancer.send_traffic(task, new)])
 
 
 def main():

@@ -4,10 +4,10 @@
 Jibe runs this as update.coordinate.old (lcm-operation-coordinate-old-vnf) of the version
 that ran:
 
-* blue-green: once, when the load balancer leads to the new version, before the machines of
+* blue-green: once, when the load balancer sends traffic to the new version, before the machines of
   the old one go: it waits until nobody is connected to them any more;
 * while a change is taken back (isRollback): the old VNF is made active again and the load
-  balancer leads to it; after a rolling change for each VNFC by itself ("target"), when its
+  balancer sends it traffic; after a rolling change for each VNFC by itself ("target"), when its
   machine is the old version's again.
 
 What it reads and writes, and must bear, is the same as for coordinate_new_vnf.py.
@@ -27,7 +27,7 @@ class CoordinateOldVnf:
         old = task["targets"]["old"]
         if task["isRollback"]:
             done = [application.configure(task, target, "active") for target in old]
-            return "; ".join(done + [balancer.lead(task, old)])
+            return "; ".join(done + [balancer.send_traffic(task, old)])
         done = []
         for target in old:
             said = application.configure(task, target, "standby")

@@ -39,14 +39,14 @@ exit 1
 """
 
 
-def lead(task, targets):
-    """Has the balancer lead to these VNFCs alone. The answer is a sentence."""
+def send_traffic(task, targets):
+    """Has the balancer send traffic to these VNFCs alone. The answer is a sentence."""
     where = (task.get("coordinationParams") or {}).get("external_lb_param")
     if not where:
         return "no load balancer is given"
     targets = [t for t in targets if t.get("address")]
     if not targets:
-        sys.exit("the load balancer would lead nowhere: no VNFC with an address is there")
+        sys.exit("the load balancer would send traffic nowhere: no VNFC with an address is there")
     backend, port = where.get("backend", "vnf"), int(where.get("port", PORT))
     with Machine(where.get("ip_address"), where.get("username"), where.get("password"), patience=PATIENCE) as machine:
         config = machine.read(CONFIG)
@@ -58,7 +58,7 @@ def lead(task, targets):
             machine.run(f"haproxy -c -q -f {shlex.quote(new)} && mv {shlex.quote(new)} {shlex.quote(CONFIG)}")
         # Without a change too: a run that was cut short may not have come to it.
         machine.run(RELOAD)
-    return f"{where['ip_address']} leads to " + ", ".join(t["address"] for t in targets)
+    return f"{where['ip_address']} sends traffic to " + ", ".join(t["address"] for t in targets)
 
 
 def with_servers(config, backend, servers):
