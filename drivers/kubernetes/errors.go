@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/drivers/kubernetes/watched"
 )
 
 // classify tells what the API server will never accept (a [*drivers.RefusedError]
@@ -25,14 +26,14 @@ func classify(key string, err error) error {
 		return &drivers.RefusedError{Object: key, Reason: fmt.Sprintf("the cluster doesn't know this kind (%v): install its definition first", err), Awaited: true}
 	case apierrors.IsForbidden(err):
 		if lacksRight(err) || comesLater(err) {
-			return unavailable(err)
+			return watched.Unavailable(err)
 		}
 		return &drivers.RefusedError{Object: key, Reason: err.Error()}
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsMethodNotSupported(err),
 		apierrors.IsRequestEntityTooLargeError(err), apierrors.IsNotAcceptable(err), apierrors.IsUnsupportedMediaType(err):
 		return &drivers.RefusedError{Object: key, Reason: err.Error()}
 	case apierrors.HasStatusCause(err, "NamespaceTerminating"):
-		return unavailable(err)
+		return watched.Unavailable(err)
 	case apierrors.IsNotFound(err):
 		// Of an apply this can only be the namespace, or the kind.
 		return &drivers.RefusedError{Object: key, Reason: err.Error() + ": create it, or add it to the package's manifests", Awaited: true}
@@ -42,7 +43,7 @@ func classify(key string, err error) error {
 		// A field that the kind doesn't have; the server calls it an internal error.
 		return &drivers.RefusedError{Object: key, Reason: s.Status().Message}
 	}
-	return unavailable(err)
+	return watched.Unavailable(err)
 }
 
 // deniedByWebhook is a refusal by a program that somebody put before the API

@@ -14,13 +14,16 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/drivers/kubernetes/fields"
+	"github.com/jibe-vnfm/jibe/drivers/kubernetes/manifest"
+	"github.com/jibe-vnfm/jibe/drivers/kubernetes/watched"
 	"github.com/jibe-vnfm/jibe/plan"
 )
 
 // present and foreign are what an object as a whole is, or should be.
 const (
-	present = "present"
-	foreign = "an object that isn't this instance's"
+	present       = "present"
+	foreignObject = "an object that isn't this instance's"
 )
 
 // Examine compares what is to be mended with the render, field by field: it reads
@@ -36,7 +39,7 @@ func (d *Driver) Examine(ctx context.Context, rendering drivers.Rendering, steps
 	known := map[string]bool{}
 	var calls []func() error
 	for i, s := range steps {
-		gk, _, _, ok := splitKey(s.Object)
+		gk, _, _, ok := manifest.SplitKey(s.Object)
 		if !ok || known[s.Object] {
 			continue // what an earlier step tells of the object as a whole is enough
 		}
@@ -50,11 +53,11 @@ func (d *Driver) Examine(ctx context.Context, rendering drivers.Rendering, steps
 		case plan.Delete, plan.DeleteUnit:
 			found[i] = []drivers.Deviation{unwanted(s, wanted)}
 		case plan.Wait:
-			f := d.cache.get(gk, s.Object)
-			if f == nil || !f.deleting || !wanted && !f.topLevel() {
+			f := d.watches.Get(gk, s.Object)
+			if f == nil || !f.Deleting || !wanted && !f.TopLevel() {
 				continue // it isn't ready yet, which is no difference
 			}
-			found[i] = []drivers.Deviation{leavingObject(s.Object, f.reason, wanted)}
+			found[i] = []drivers.Deviation{leavingObject(s.Object, f.Reason, wanted)}
 		default:
 			continue
 		}
@@ -87,13 +90,13 @@ func leavingObject(key, reason string, wanted bool) drivers.Deviation {
 }
 
 // examine tells what of one object differs, from memory if nothing moved since.
-func (d *Driver) examine(ctx context.Context, src drivers.Source, r *render, want string, s plan.Step) ([]drivers.Deviation, error) {
+func (d *Driver) examine(ctx context.Context, src drivers.Source, r *manifest.Form, want string, s plan.Step) ([]drivers.Deviation, error) {
 	obj, gk, err := sized(r, s)
 	if err != nil {
 		return nil, err
 	}
-	f := d.cache.get(gk, s.Object)
-	if f != nil && f.instance != src.Instance.ID {
+	f := d.watches.Get(gk, s.Object)
+	if f != nil && f.Instance != src.Instance.ID {
 		f = nil
 	}
 	if found, ok := d.findings.get(f, want, s); ok {
@@ -116,13 +119,13 @@ func (d *Driver) examine(ctx context.Context, src drivers.Source, r *render, wan
 	}
 	known := finding{want: want, to: s.To, scale: s.Action == plan.Scale, deviations: found}
 	if live != nil {
-		now := factOf(gk, live)
-		known.state, known.count = stateOf(now), now.count
+		now := watched.FactOf(gk, live)
+		known.state, known.count = stateOf(now), now.Count
 	}
 	if f == nil || live == nil {
 		known.until = time.Now().Add(missingFor)
 	}
-	d.findings.put(s.Object, known, d.cache)
+	d.findings.put(s.Object, known, d.watches)
 	return found, nil
 }
 
@@ -139,15 +142,15 @@ func (d *Driver) compare(ctx context.Context, api dynamic.ResourceInterface, gk 
 			return nil, nil, err
 		}
 		if ownedBy(live, obj, s.Object, src.Instance.ID) != nil {
-			return nil, []drivers.Deviation{{Object: s.Object, Want: present, Have: foreign}}, nil
+			return nil, []drivers.Deviation{{Object: s.Object, Want: present, Have: foreignObject}}, nil
 		}
 		if live.GetDeletionTimestamp() != nil {
-			return live, []drivers.Deviation{leavingObject(s.Object, factOf(gk, live).reason, true)}, nil
+			return live, []drivers.Deviation{leavingObject(s.Object, watched.FactOf(gk, live).Reason, true)}, nil
 		}
 		if s.Action == plan.Scale {
 			return live, scaled(gk, live, s), nil
 		}
-		dry, err := d.rehearse(ctx, api, gk, live, obj)
+		dry, err := d.dryApply(ctx, api, gk, live, obj)
 		if err == nil {
 			return live, differing(secretNames(src), gk, s.Object, live, dry, obj, maxDeviations), nil
 		}
@@ -165,10 +168,10 @@ func (d *Driver) compare(ctx context.Context, api dynamic.ResourceInterface, gk 
 	}
 }
 
-// rehearse asks what an apply would make of the live object. Its version makes sure
+// dryApply asks what an apply would make of the live object. Its version makes sure
 // that the answer is about the object that was read: else it is a conflict.
-func (d *Driver) rehearse(ctx context.Context, api dynamic.ResourceInterface, gk schema.GroupKind, live, obj *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	same := stillCounted(obj, factOf(gk, live)).DeepCopy()
+func (d *Driver) dryApply(ctx context.Context, api dynamic.ResourceInterface, gk schema.GroupKind, live, obj *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	same := watched.StillCounted(obj, watched.FactOf(gk, live)).DeepCopy()
 	same.SetResourceVersion(live.GetResourceVersion())
 	return d.patch(ctx, api, same, true)
 }
@@ -184,6 +187,6 @@ func scaled(gk schema.GroupKind, live *unstructured.Unstructured, s plan.Step) [
 	}
 	d := &difference{gk: gk, key: s.Object, most: maxDeviations}
 	d.begin(live, live)
-	d.report(fieldPath{"f:spec", "f:replicas"}, spot{live: have, dry: int64(s.To)})
+	d.report(fields.Path{"f:spec", "f:replicas"}, fieldState{live: have, dry: int64(s.To)})
 	return d.result()
 }

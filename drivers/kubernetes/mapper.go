@@ -20,7 +20,7 @@ type mapper struct {
 // refreshEvery bounds how often a missing kind makes the mapper ask again.
 const refreshEvery = 500 * time.Millisecond
 
-func (m *mapper) find(gk schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
+func (m *mapper) Find(gk schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
 	mapping, err := m.deferred.RESTMapping(gk, versions...)
 	if !meta.IsNoMatchError(err) {
 		return mapping, err

@@ -15,6 +15,10 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
+
+	"github.com/jibe-vnfm/jibe/drivers/kubernetes/fields"
+	"github.com/jibe-vnfm/jibe/drivers/kubernetes/manifest"
+	"github.com/jibe-vnfm/jibe/drivers/kubernetes/raw"
 )
 
 // reclaim makes way for an apply that was refused because a list holds items of
@@ -23,7 +27,7 @@ import (
 // Jibe's in the managed fields, so that the next apply, which hasn't got them,
 // removes them. It says whether there were any.
 func (d *Driver) reclaim(ctx context.Context, api dynamic.ResourceInterface, rendered *unstructured.Unstructured, key string, refusal error) (bool, error) {
-	lists := crowded(refusal)
+	lists := mixedLists(refusal)
 	if len(lists) == 0 {
 		return false, nil
 	}
@@ -31,7 +35,7 @@ func (d *Driver) reclaim(ctx context.Context, api dynamic.ResourceInterface, ren
 	if err != nil || live == nil {
 		return false, err
 	}
-	entries, found := taking(live, rendered, lists)
+	entries, found := reclaimed(live, rendered, lists)
 	if !found {
 		return false, nil
 	}
@@ -49,7 +53,7 @@ func (d *Driver) reclaim(ctx context.Context, api dynamic.ResourceInterface, ren
 	defer release()
 	ctx, cancel := context.WithTimeout(ctx, callPatience)
 	defer cancel()
-	_, err = api.Patch(ctx, rendered.GetName(), types.JSONPatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
+	_, err = api.Patch(ctx, rendered.GetName(), types.JSONPatchType, patch, metav1.PatchOptions{FieldManager: manifest.FieldManager})
 	if err != nil {
 		return false, fmt.Errorf("reclaim %s: %w", key, classify(key, err))
 	}
@@ -59,9 +63,9 @@ func (d *Driver) reclaim(ctx context.Context, api dynamic.ResourceInterface, ren
 
 var index = regexp.MustCompile(`\[[^\]]*\]`)
 
-// crowded are the lists that hold too much, as the server's refusal names them:
+// mixedLists are the lists that hold too much, as the server's refusal names them:
 // "spec.ports" of "spec.ports[1].name: Duplicate value".
-func crowded(refusal error) []string {
+func mixedLists(refusal error) []string {
 	var status apierrors.APIStatus
 	if !apierrors.IsInvalid(refusal) || !errors.As(refusal, &status) || status.Status().Details == nil {
 		return nil
@@ -77,15 +81,15 @@ func crowded(refusal error) []string {
 	return lists
 }
 
-// taking are the managed fields of the live object after what others have in the
+// reclaimed are the managed fields of the live object after what others have in the
 // lists beside the rendered items has become Jibe's.
-func taking(live, rendered *unstructured.Unstructured, lists []string) (entries []metav1.ManagedFieldsEntry, found bool) {
+func reclaimed(live, rendered *unstructured.Unstructured, lists []string) (entries []metav1.ManagedFieldsEntry, found bool) {
 	entries = live.GetManagedFields()
 	ours := -1
-	sets, changed := make([]fieldSet, len(entries)), map[int]bool{}
+	sets, changed := make([]fields.Set, len(entries)), map[int]bool{}
 	for i, m := range entries {
-		sets[i] = fieldsOf(m)
-		if isOurs(m) {
+		sets[i] = fields.Of(m)
+		if fields.IsOurs(m) {
 			ours = i
 		}
 	}
@@ -96,12 +100,12 @@ func taking(live, rendered *unstructured.Unstructured, lists []string) (entries 
 		if i == ours || entries[i].Subresource != "" {
 			continue
 		}
-		left, taken := split(nil, sets[i], union(sets...), rendered.Object, lists)
+		left, taken := split(nil, sets[i], fields.Union(sets...), rendered.Object, lists)
 		if len(taken) == 0 {
 			continue
 		}
 		found, changed[i], changed[ours] = true, true, true
-		sets[i], sets[ours] = left, union(sets[ours], taken)
+		sets[i], sets[ours] = left, fields.Union(sets[ours], taken)
 	}
 	if !found {
 		return nil, false
@@ -112,7 +116,7 @@ func taking(live, rendered *unstructured.Unstructured, lists []string) (entries 
 			continue
 		}
 		if changed[i] {
-			m.FieldsV1 = metav1.NewFieldsV1(inJSON(sets[i]))
+			m.FieldsV1 = metav1.NewFieldsV1(raw.JSON(sets[i]))
 		}
 		kept = append(kept, m)
 	}
@@ -121,15 +125,15 @@ func taking(live, rendered *unstructured.Unstructured, lists []string) (entries 
 
 // split divides the set: what is in items of the lists that aren't rendered is
 // taken, the rest is left.
-func split(path []string, set, shape fieldSet, rendered any, lists []string) (left, taken fieldSet) {
-	left, taken = maps.Clone(set), fieldSet{}
+func split(path []string, set, shape fields.Set, rendered any, lists []string) (left, taken fields.Set) {
+	left, taken = maps.Clone(set), fields.Set{}
 	isList := slices.Contains(lists, strings.Join(path, "."))
 	object, _ := rendered.(map[string]any)
 	items, _ := rendered.([]any)
-	by, _ := byName(shape, items, nil)
+	by, _ := fields.ByName(shape, items, nil)
 	for name, part := range set {
-		sub, _ := part.(fieldSet)
-		inShape, _ := shape[name].(fieldSet)
+		sub, _ := part.(fields.Set)
+		inShape, _ := shape[name].(fields.Set)
 		kind, field, _ := strings.Cut(name, ":")
 		value, at := by[name], path
 		switch {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/drivers/kubernetes"
+	"github.com/jibe-vnfm/jibe/drivers/kubernetes/manifest/sample"
 	"github.com/jibe-vnfm/jibe/plan"
 )
 
@@ -60,7 +61,7 @@ func TestAFieldThatCanNotChangeIsNamedBeforeAnythingMoves(t *testing.T) {
 	c := newCluster(t)
 	d, api, namespace := c.connect(t), c.api(t), c.namespace(t)
 	id := uuid.NewString()
-	before := source(id, namespace, unchangeable, workloads("web", "one"), nil)
+	before := sample.Source(id, namespace, unchangeable, sample.Workloads("web", "one"), nil)
 	stuck(t, d, before, func(s plan.Step) bool { return strings.Contains(s.Reason, "claim data-one-") })
 	bindClaims(t, api, namespace, 1)
 	converge(t, d, before, true)
@@ -72,7 +73,7 @@ func TestAFieldThatCanNotChangeIsNamedBeforeAnythingMoves(t *testing.T) {
 		"clusterIP":            {strings.NewReplacer("{selector: {app: web}", "{clusterIP: None, selector: {app: web}"), "Service/" + namespace + "/web", "spec.clusterIPs[0]: Invalid value"},
 		"volumeClaimTemplates": {strings.NewReplacer("1Mi", "2Mi"), "StatefulSet/" + namespace + "/one", "updates to statefulset spec for fields other than"},
 	} {
-		after := source(id, namespace, x.change.Replace(unchangeable), workloads("web", "one"), nil)
+		after := sample.Source(id, namespace, x.change.Replace(unchangeable), sample.Workloads("web", "one"), nil)
 		_, err := verify(t, d, after, plan.Journal{Operation: "CHANGE_VNFPKG"})
 		var refused *drivers.RefusedError
 		if !errors.As(err, &refused) || refused.Object != x.object || !strings.Contains(refused.Reason, x.reason) {
@@ -108,10 +109,10 @@ func TestAPodAndAJobThatAreOutgrownAreAskedForAsNewAndMadeAnew(t *testing.T) {
 	c := newCluster(t)
 	d, namespace := c.connect(t), c.namespace(t)
 	id := uuid.NewString()
-	before := source(id, namespace, outgrowing, workloads("probe"), nil)
+	before := sample.Source(id, namespace, outgrowing, sample.Workloads("probe"), nil)
 	was := incarnations(converge(t, d, before, true), everything)
 	// An image of a Pod can be changed; nothing can in a Job but what isn't its template.
-	adjusted := source(id, namespace, strings.Replace(strings.Replace(outgrowing, "pause:3.9", "pause:3.10", 1), "spec:\n  template", "spec:\n  backoffLimit: 3\n  template", 1), workloads("probe"), nil)
+	adjusted := sample.Source(id, namespace, strings.Replace(strings.Replace(outgrowing, "pause:3.9", "pause:3.10", 1), "spec:\n  template", "spec:\n  backoffLimit: 3\n  template", 1), sample.Workloads("probe"), nil)
 	if steps, err := verify(t, d, adjusted, plan.Journal{}); err != nil || len(steps) == 0 {
 		t.Errorf("steps %+v: %v", steps, err)
 	}
@@ -121,13 +122,13 @@ func TestAPodAndAJobThatAreOutgrownAreAskedForAsNewAndMadeAnew(t *testing.T) {
 		}
 	}
 	// What is wrong with one that would be made anew is said of it as new, under its name.
-	broken := source(id, namespace, strings.Replace(outgrowing, "{name: A,", `{name: "=",`, 1), workloads("probe"), nil)
+	broken := sample.Source(id, namespace, strings.Replace(outgrowing, "{name: A,", `{name: "=",`, 1), sample.Workloads("probe"), nil)
 	_, err := verify(t, d, broken, plan.Journal{})
 	var refused *drivers.RefusedError
 	if !errors.As(err, &refused) || refused.Object != "Pod/"+namespace+"/probe" || !strings.HasPrefix(refused.Reason, `Pod "probe" is invalid: spec.containers[0].env[0].name: Invalid value`) {
 		t.Errorf("of a Pod that can't be made is said: %v", err)
 	}
-	after := source(id, namespace, strings.ReplaceAll(outgrowing, `value: "1"`, `value: "2"`), workloads("probe"), nil)
+	after := sample.Source(id, namespace, strings.ReplaceAll(outgrowing, `value: "1"`, `value: "2"`), sample.Workloads("probe"), nil)
 	steps, err := verify(t, d, after, plan.Journal{})
 	if err != nil {
 		t.Errorf("%+v: %v", steps, err)
@@ -184,9 +185,9 @@ func TestWhatIsMadeAnewIsNotRefusedForWhatItsPredecessorHas(t *testing.T) {
 		t.Fatal(err)
 	}
 	manifests := strings.NewReplacer("CLUSTERIP", free.Spec.ClusterIP, "NODEPORT", fmt.Sprint(free.Spec.Ports[0].NodePort)).Replace(crowded)
-	src := source(id, namespace, manifests, workloads("probe"), nil)
+	src := sample.Source(id, namespace, manifests, sample.Workloads("probe"), nil)
 	o := converge(t, d, src, true)
-	after := source(id, namespace, strings.Replace(manifests, `value: "1"`, `value: "2"`, 1), workloads("probe"), nil)
+	after := sample.Source(id, namespace, strings.Replace(manifests, `value: "1"`, `value: "2"`, 1), sample.Workloads("probe"), nil)
 	after.Instance.Condemned = incarnations(o, func(x plan.ObservedObject) bool { return strings.HasPrefix(x.Key, "Service/") })
 	steps, err := verify(t, d, after, plan.Journal{})
 	if err != nil {

@@ -1,0 +1,257 @@
+package kubernetes
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/drivers/kubernetes/fields"
+	"github.com/jibe-vnfm/jibe/drivers/kubernetes/manifest"
+	"github.com/jibe-vnfm/jibe/drivers/kubernetes/raw"
+)
+
+const (
+	// maxDeviations bounds what is told of one object that drifted.
+	maxDeviations = 20
+	// maxValue is the number of characters after which a value is cut.
+	maxValue = 120
+	// byWebhook stands for what changes Jibe's own requests on their way.
+	byWebhook = "an admission webhook"
+	// redacted stands for the value of a secret.
+	redacted = "(hidden)"
+	// lastApplied holds the whole object once more.
+	lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
+)
+
+// difference compares an object as it is with what it would be if it were
+// applied. Only fields of the render, and those that Jibe has applied before,
+// count: whatever else an apply would bring is somebody else's doing.
+type difference struct {
+	gk      schema.GroupKind
+	key     string
+	names   desired.SecretNames
+	entries []managedSet // who manages the live object, but for Jibe
+	most    int          // after how many fields the others are only counted
+	// only, if set, leaves out the fields that are in it.
+	only  fields.Set
+	found []drivers.Deviation
+	more  int
+}
+
+// managedSet is an entry of managedFields, read.
+type managedSet struct {
+	manager string
+	at      time.Time
+	fields  fields.Set
+}
+
+// fieldState is one field: what it is now, what it would be and what was rendered
+// (nil is absent), the shape that all managers give it, and what Jibe owns of it.
+type fieldState struct {
+	live, dry, mine any
+	shape, owned    fields.Set
+	isOwned         bool
+	whole           bool // it is managed as a whole, whatever is in it
+}
+
+// differing lists the deviations of live from dry, the answer to the apply of
+// rendered: at most as many as are asked for.
+func differing(names desired.SecretNames, gk schema.GroupKind, key string, live, dry, rendered *unstructured.Unstructured, most int) []drivers.Deviation {
+	d := &difference{names: names, gk: gk, key: key, most: most}
+	s := d.begin(live, rendered)
+	s.dry = dry.Object
+	for _, m := range dry.GetManagedFields() {
+		s.shape = fields.Union(s.shape, fields.Of(m))
+	}
+	d.fields(nil, s)
+	return d.result()
+}
+
+// disowned lists the deviations of live from what was rendered, as far as they
+// can be told without the API server's help: of the fields that aren't Jibe's.
+func disowned(names desired.SecretNames, gk schema.GroupKind, key string, live, rendered *unstructured.Unstructured) []drivers.Deviation {
+	d := &difference{names: names, gk: gk, key: key, most: maxDeviations}
+	s := d.begin(live, rendered)
+	s.dry, d.only = rendered.Object, s.owned
+	s.owned, s.isOwned = nil, false
+	d.fields(nil, s)
+	return d.result()
+}
+
+func (d *difference) begin(live, rendered *unstructured.Unstructured) fieldState {
+	s := fieldState{live: live.Object, mine: rendered.Object}
+	for _, m := range live.GetManagedFields() {
+		set := fields.Of(m)
+		s.shape = fields.Union(s.shape, set)
+		if fields.IsOurs(m) {
+			s.owned, s.isOwned = set, true
+			continue
+		}
+		by := managedSet{manager: m.Manager, fields: set}
+		if m.Manager == manifest.FieldManager {
+			by.manager = byWebhook
+		}
+		if m.Time != nil {
+			by.at = m.Time.UTC()
+		}
+		d.entries = append(d.entries, by)
+	}
+	return s
+}
+
+// noContent are the fields that only the server writes.
+var noContent = []string{
+	"f:apiVersion", "f:kind", "f:status", "f:metadata/f:managedFields", "f:metadata/f:resourceVersion", "f:metadata/f:generation",
+	"f:metadata/f:uid", "f:metadata/f:creationTimestamp", "f:metadata/f:selfLink", "f:metadata/f:deletionTimestamp",
+	"f:metadata/f:deletionGracePeriodSeconds", "f:metadata/f:name", "f:metadata/f:namespace",
+}
+
+// fields compares what holds other fields by name.
+func (d *difference) fields(path fields.Path, s fieldState) {
+	live, _ := s.live.(map[string]any)
+	dry, _ := s.dry.(map[string]any)
+	mine, _ := s.mine.(map[string]any)
+	for _, name := range slices.Sorted(maps.Keys(merged(live, dry))) {
+		at := slices.Concat(path, fields.Path{"f:" + name})
+		if len(at) <= 2 && slices.Contains(noContent, strings.Join(at, "/")) {
+			continue
+		}
+		d.value(at, s.sub("f:"+name, live[name], dry[name], mine[name]))
+	}
+}
+
+// sub is a part of the field.
+func (s fieldState) sub(name string, live, dry, mine any) fieldState {
+	part := fieldState{live: live, dry: dry, mine: mine}
+	shape, has := s.shape[name]
+	part.shape, _ = shape.(fields.Set)
+	part.whole = has && len(part.shape) == 0
+	owned, has := s.owned[name]
+	part.owned, _ = owned.(fields.Set)
+	part.isOwned = has || s.isOwned && len(s.owned) == 0
+	return part
+}
+
+func (d *difference) value(path fields.Path, s fieldState) {
+	if s.mine == nil && !s.isOwned || reflect.DeepEqual(s.live, s.dry) {
+		return
+	}
+	live, liveIsMap := s.live.(map[string]any)
+	dry, dryIsMap := s.dry.(map[string]any)
+	if (liveIsMap || s.live == nil) && (dryIsMap || s.dry == nil) && len(live)+len(dry) > 0 && !s.whole {
+		d.fields(path, s)
+		return
+	}
+	liveList, liveIsList := s.live.([]any)
+	dryList, dryIsList := s.dry.([]any)
+	if (liveIsList || s.live == nil) && (dryIsList || s.dry == nil) && fields.IsKeyed(s.shape) {
+		mine, _ := s.mine.([]any)
+		d.items(path, s, liveList, dryList, mine)
+		return
+	}
+	d.report(path, s)
+}
+
+// items compares what holds other fields as a list.
+func (d *difference) items(path fields.Path, s fieldState, live, dry, mine []any) {
+	liveBy, order := fields.ByName(s.shape, live, nil)
+	dryBy, order := fields.ByName(s.shape, dry, order)
+	mineBy, _ := fields.ByName(s.shape, mine, nil)
+	slices.Sort(order)
+	for _, name := range slices.Compact(order) {
+		at := slices.Concat(path, fields.Path{name})
+		part := s.sub(name, liveBy[name], dryBy[name], mineBy[name])
+		if part.live != nil && part.dry != nil {
+			d.value(at, part)
+		} else if part.mine != nil || part.isOwned {
+			d.report(at, part) // the item as a whole
+		}
+	}
+}
+
+func (d *difference) report(path fields.Path, s fieldState) {
+	if d.only != nil && path.In(d.only) {
+		return
+	}
+	if len(d.found) == d.most {
+		d.more++
+		return
+	}
+	want := s.dry
+	if _, isItem := s.mine.(map[string]any); isItem && want != nil {
+		want = s.mine // without the defaults
+	}
+	x := drivers.Deviation{Object: d.key, Field: path.String(), Want: d.shown(path, want), Have: d.shown(path, s.live)}
+	x.By, x.At = d.by(path)
+	d.found = append(d.found, x)
+}
+
+// result is what was found, of which the last tells of what had no room.
+func (d *difference) result() []drivers.Deviation {
+	if d.more > 0 {
+		d.found[d.most-1] = drivers.Deviation{
+			Object: d.key, Field: "…", Want: "as rendered", Have: fmt.Sprintf("%d more fields that differ", d.more+1),
+		}
+	}
+	return d.found
+}
+
+// shown is the value as JSON, cut and without secrets.
+func (d *difference) shown(path fields.Path, value any) string {
+	if value == nil {
+		return ""
+	}
+	if d.gk.Group == manifest.GroupCore && d.gk.Kind == "Secret" {
+		last := path[len(path)-1]
+		if path[0] == "f:data" || path[0] == "f:stringData" || last == "f:"+lastApplied || last == "f:annotations" {
+			return redacted
+		}
+	}
+	return clip(raw.JSON(redact(d.names, d.gk, path, value)))
+}
+
+func clip(s string) string {
+	if r := []rune(s); len(r) > maxValue {
+		return string(r[:maxValue-1]) + "…"
+	}
+	return s
+}
+
+// by names those who manage the field, the latest first, and says since when.
+func (d *difference) by(path fields.Path) (string, time.Time) {
+	var who []managedSet
+	for _, m := range d.entries {
+		if path.In(m.fields) {
+			who = append(who, m)
+		}
+	}
+	if len(who) == 0 {
+		return "", time.Time{}
+	}
+	slices.SortStableFunc(who, func(a, b managedSet) int { return cmp.Or(b.at.Compare(a.at), cmp.Compare(a.manager, b.manager)) })
+	var names []string
+	for _, m := range who {
+		if !slices.Contains(names, m.manager) {
+			names = append(names, m.manager)
+		}
+	}
+	return strings.Join(names, ", "), who[0].at
+}
+
+func merged(a, b map[string]any) map[string]any {
+	all := maps.Clone(a)
+	if all == nil {
+		all = map[string]any{}
+	}
+	maps.Copy(all, b)
+	return all
+}

@@ -1,0 +1,27 @@
+package watched
+
+import (
+	"github.com/jibe-vnfm/jibe/drivers/kubernetes/manifest"
+	"github.com/jibe-vnfm/jibe/plan"
+)
+
+// Outgrown says why this incarnation can't be brought to its render; "" where it
+// can, or stands there already.
+func (f *Fact) Outgrown(r *manifest.Form, want plan.Object) string {
+	rendered := r.Objects[f.Key]
+	if rendered == nil || f.Digest == "" || f.Digest == want.Digest || !f.TopLevel() {
+		return ""
+	}
+	mould := rendered.GetAnnotations()[manifest.AnnotationImmutable]
+	// One from before there were moulds can only be told by its digest.
+	if mould == "" || f.immutable == mould {
+		return ""
+	}
+	switch f.GroupKind {
+	case manifest.KindPod:
+		return "what changes can't reach a Pod that runs: it is made anew"
+	case manifest.KindJob:
+		return "what changes can't be changed in a Job: it is made and run anew"
+	}
+	return ""
+}
