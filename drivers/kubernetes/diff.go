@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/drivers"
@@ -42,7 +43,7 @@ type difference struct {
 	entries []managedSet // who manages the live object, but for Jibe
 	most    int          // after how many fields the others are only counted
 	// only, if set, leaves out the fields that are in it.
-	only  fields.Set
+	only  *fieldpath.Set
 	found []drivers.Deviation
 	more  int
 }
@@ -51,14 +52,14 @@ type difference struct {
 type managedSet struct {
 	manager string
 	at      time.Time
-	fields  fields.Set
+	fields  *fieldpath.Set
 }
 
 // fieldState is one field: what it is now, what it would be and what was rendered
 // (nil is absent), the shape that all managers give it, and what Jibe owns of it.
 type fieldState struct {
 	live, dry, mine any
-	shape, owned    fields.Set
+	shape, owned    *fieldpath.Set
 	isOwned         bool
 	whole           bool // it is managed as a whole, whatever is in it
 }
@@ -70,7 +71,7 @@ func differing(names desired.SecretNames, gk schema.GroupKind, key string, live,
 	s := d.begin(live, rendered)
 	s.dry = dry.Object
 	for _, m := range dry.GetManagedFields() {
-		s.shape = fields.Union(s.shape, fields.Of(m))
+		s.shape = s.shape.Union(fields.Of(m))
 	}
 	d.fields(nil, s)
 	return d.result()
@@ -82,16 +83,16 @@ func disowned(names desired.SecretNames, gk schema.GroupKind, key string, live, 
 	d := &difference{names: names, gk: gk, key: key, most: maxDeviations}
 	s := d.begin(live, rendered)
 	s.dry, d.only = rendered.Object, s.owned
-	s.owned, s.isOwned = nil, false
+	s.owned, s.isOwned = &fieldpath.Set{}, false
 	d.fields(nil, s)
 	return d.result()
 }
 
 func (d *difference) begin(live, rendered *unstructured.Unstructured) fieldState {
-	s := fieldState{live: live.Object, mine: rendered.Object}
+	s := fieldState{live: live.Object, mine: rendered.Object, shape: &fieldpath.Set{}, owned: &fieldpath.Set{}}
 	for _, m := range live.GetManagedFields() {
 		set := fields.Of(m)
-		s.shape = fields.Union(s.shape, set)
+		s.shape = s.shape.Union(set)
 		if fields.IsOurs(m) {
 			s.owned, s.isOwned = set, true
 			continue
@@ -110,38 +111,40 @@ func (d *difference) begin(live, rendered *unstructured.Unstructured) fieldState
 
 // noContent are the fields that only the server writes.
 var noContent = []string{
-	"f:apiVersion", "f:kind", "f:status", "f:metadata/f:managedFields", "f:metadata/f:resourceVersion", "f:metadata/f:generation",
-	"f:metadata/f:uid", "f:metadata/f:creationTimestamp", "f:metadata/f:selfLink", "f:metadata/f:deletionTimestamp",
-	"f:metadata/f:deletionGracePeriodSeconds", "f:metadata/f:name", "f:metadata/f:namespace",
+	"apiVersion", "kind", "status", "metadata.managedFields", "metadata.resourceVersion", "metadata.generation",
+	"metadata.uid", "metadata.creationTimestamp", "metadata.selfLink", "metadata.deletionTimestamp",
+	"metadata.deletionGracePeriodSeconds", "metadata.name", "metadata.namespace",
+}
+
+func isContent(path fieldpath.Path) bool {
+	return len(path) > 2 || !slices.Contains(noContent, fields.String(path))
 }
 
 // fields compares what holds other fields by name.
-func (d *difference) fields(path fields.Path, s fieldState) {
+func (d *difference) fields(path fieldpath.Path, s fieldState) {
 	live, _ := s.live.(map[string]any)
 	dry, _ := s.dry.(map[string]any)
 	mine, _ := s.mine.(map[string]any)
 	for _, name := range slices.Sorted(maps.Keys(merged(live, dry))) {
-		at := slices.Concat(path, fields.Path{"f:" + name})
-		if len(at) <= 2 && slices.Contains(noContent, strings.Join(at, "/")) {
-			continue
+		field := fieldpath.FieldNameElement(name)
+		if at := slices.Concat(path, fieldpath.Path{field}); isContent(at) {
+			d.value(at, s.sub(field, live[name], dry[name], mine[name]))
 		}
-		d.value(at, s.sub("f:"+name, live[name], dry[name], mine[name]))
 	}
 }
 
 // sub is a part of the field.
-func (s fieldState) sub(name string, live, dry, mine any) fieldState {
+func (s fieldState) sub(field fieldpath.PathElement, live, dry, mine any) fieldState {
 	part := fieldState{live: live, dry: dry, mine: mine}
-	shape, has := s.shape[name]
-	part.shape, _ = shape.(fields.Set)
-	part.whole = has && len(part.shape) == 0
-	owned, has := s.owned[name]
-	part.owned, _ = owned.(fields.Set)
-	part.isOwned = has || s.isOwned && len(s.owned) == 0
+	var has bool
+	part.shape, has = fields.Part(s.shape, field)
+	part.whole = has && part.shape.Empty()
+	part.owned, has = fields.Part(s.owned, field)
+	part.isOwned = has || s.isOwned && s.owned.Empty()
 	return part
 }
 
-func (d *difference) value(path fields.Path, s fieldState) {
+func (d *difference) value(path fieldpath.Path, s fieldState) {
 	if s.mine == nil && !s.isOwned || reflect.DeepEqual(s.live, s.dry) {
 		return
 	}
@@ -162,14 +165,18 @@ func (d *difference) value(path fields.Path, s fieldState) {
 }
 
 // items compares what holds other fields as a list.
-func (d *difference) items(path fields.Path, s fieldState, live, dry, mine []any) {
-	liveBy, order := fields.ByName(s.shape, live, nil)
-	dryBy, order := fields.ByName(s.shape, dry, order)
-	mineBy, _ := fields.ByName(s.shape, mine, nil)
-	slices.Sort(order)
-	for _, name := range slices.Compact(order) {
-		at := slices.Concat(path, fields.Path{name})
-		part := s.sub(name, liveBy[name], dryBy[name], mineBy[name])
+func (d *difference) items(path fieldpath.Path, s fieldState, live, dry, mine []any) {
+	liveBy, names := fields.Items(s.shape, live)
+	dryBy, more := fields.Items(s.shape, dry)
+	mineBy, _ := fields.Items(s.shape, mine)
+	names = append(names, more...)
+	slices.SortFunc(names, fieldpath.PathElement.Compare)
+	for _, name := range slices.CompactFunc(names, fieldpath.PathElement.Equals) {
+		at := slices.Concat(path, fieldpath.Path{name})
+		liveItem, _ := liveBy.Get(name)
+		dryItem, _ := dryBy.Get(name)
+		mineItem, _ := mineBy.Get(name)
+		part := s.sub(name, liveItem, dryItem, mineItem)
 		if part.live != nil && part.dry != nil {
 			d.value(at, part)
 		} else if part.mine != nil || part.isOwned {
@@ -178,8 +185,8 @@ func (d *difference) items(path fields.Path, s fieldState, live, dry, mine []any
 	}
 }
 
-func (d *difference) report(path fields.Path, s fieldState) {
-	if d.only != nil && path.In(d.only) {
+func (d *difference) report(path fieldpath.Path, s fieldState) {
+	if d.only != nil && fields.In(path, d.only) {
 		return
 	}
 	if len(d.found) == d.most {
@@ -190,7 +197,7 @@ func (d *difference) report(path fields.Path, s fieldState) {
 	if _, isItem := s.mine.(map[string]any); isItem && want != nil {
 		want = s.mine // without the defaults
 	}
-	x := drivers.Deviation{Object: d.key, Field: path.String(), Want: d.shown(path, want), Have: d.shown(path, s.live)}
+	x := drivers.Deviation{Object: d.key, Field: fields.String(path), Want: d.shown(path, want), Have: d.shown(path, s.live)}
 	x.By, x.At = d.by(path)
 	d.found = append(d.found, x)
 }
@@ -206,13 +213,13 @@ func (d *difference) result() []drivers.Deviation {
 }
 
 // shown is the value as JSON, cut and without secrets.
-func (d *difference) shown(path fields.Path, value any) string {
+func (d *difference) shown(path fieldpath.Path, value any) string {
 	if value == nil {
 		return ""
 	}
 	if d.gk.Group == manifest.GroupCore && d.gk.Kind == "Secret" {
-		last := path[len(path)-1]
-		if path[0] == "f:data" || path[0] == "f:stringData" || last == "f:"+lastApplied || last == "f:annotations" {
+		first, last := fields.FieldName(path[0]), fields.FieldName(path[len(path)-1])
+		if first == "data" || first == "stringData" || last == lastApplied || last == "annotations" {
 			return redacted
 		}
 	}
@@ -227,10 +234,10 @@ func clip(s string) string {
 }
 
 // by names those who manage the field, the latest first, and says since when.
-func (d *difference) by(path fields.Path) (string, time.Time) {
+func (d *difference) by(path fieldpath.Path) (string, time.Time) {
 	var who []managedSet
 	for _, m := range d.entries {
-		if path.In(m.fields) {
+		if fields.In(path, m.fields) {
 			who = append(who, m)
 		}
 	}

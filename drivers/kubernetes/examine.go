@@ -12,9 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/jibe-vnfm/jibe/drivers"
-	"github.com/jibe-vnfm/jibe/drivers/kubernetes/fields"
 	"github.com/jibe-vnfm/jibe/drivers/kubernetes/manifest"
 	"github.com/jibe-vnfm/jibe/drivers/kubernetes/watched"
 	"github.com/jibe-vnfm/jibe/plan"
@@ -187,6 +187,6 @@ func scaled(gk schema.GroupKind, live *unstructured.Unstructured, s plan.Step) [
 	}
 	d := &difference{gk: gk, key: s.Object, most: maxDeviations}
 	d.begin(live, live)
-	d.report(fields.Path{"f:spec", "f:replicas"}, fieldState{live: have, dry: int64(s.To)})
+	d.report(fieldpath.MakePathOrDie("spec", "replicas"), fieldState{live: have, dry: int64(s.To)})
 	return d.result()
 }

@@ -5,16 +5,15 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/drivers"
-	"github.com/jibe-vnfm/jibe/drivers/kubernetes/fields"
 	"github.com/jibe-vnfm/jibe/drivers/kubernetes/manifest"
 	"github.com/jibe-vnfm/jibe/drivers/kubernetes/raw"
 	"github.com/jibe-vnfm/jibe/drivers/kubernetes/watched"
@@ -128,18 +127,16 @@ func everyField(names desired.SecretNames, key string, obj *unstructured.Unstruc
 
 // flatten reports every field of the value. Items of a list are told by name where
 // they have one.
-func (d *difference) flatten(path fields.Path, value any) {
+func (d *difference) flatten(path fieldpath.Path, value any) {
 	switch value := value.(type) {
 	case map[string]any:
 		if len(value) == 0 {
 			d.report(path, fieldState{dry: value})
 		}
 		for _, name := range slices.Sorted(maps.Keys(value)) {
-			at := slices.Concat(path, fields.Path{"f:" + name})
-			if len(at) <= 2 && slices.Contains(noContent, strings.Join(at, "/")) {
-				continue
+			if at := slices.Concat(path, fieldpath.Path{fieldpath.FieldNameElement(name)}); isContent(at) {
+				d.flatten(at, value[name])
 			}
-			d.flatten(at, value[name])
 		}
 	case []any:
 		for i, item := range value {
@@ -148,11 +145,11 @@ func (d *difference) flatten(path fields.Path, value any) {
 				d.report(path, fieldState{dry: value}) // a list of plain values is told as one
 				return
 			}
-			name := "i:" + strconv.Itoa(i)
+			name := fieldpath.IndexElement(i)
 			if s := raw.String(m, "name"); s != "" {
-				name = "k:" + raw.JSON(map[string]any{"name": s})
+				name = fieldpath.KeyElementByFields("name", s)
 			}
-			d.flatten(slices.Concat(path, fields.Path{name}), item)
+			d.flatten(slices.Concat(path, fieldpath.Path{name}), item)
 		}
 		if len(value) == 0 {
 			d.report(path, fieldState{dry: value})

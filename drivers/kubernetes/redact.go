@@ -1,11 +1,11 @@
 package kubernetes
 
 import (
-	"encoding/json"
 	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/drivers"
@@ -16,30 +16,30 @@ import (
 
 // redact is the value at the path without what may be a secret, by its name or by what it
 // is: of Secrets, whose contents are hidden as a whole, it needn't know.
-func redact(names desired.SecretNames, gk schema.GroupKind, path fields.Path, value any) any {
+func redact(names desired.SecretNames, gk schema.GroupKind, path fieldpath.Path, value any) any {
 	if secretAt(names, gk, path) {
 		return redacted
 	}
 	switch value := value.(type) {
 	case map[string]any:
-		veiled := make(map[string]any, len(value))
+		shown := make(map[string]any, len(value))
 		for name, part := range value {
-			veiled[name] = redact(names, gk, slices.Concat(path, fields.Path{"f:" + name}), part)
+			shown[name] = redact(names, gk, slices.Concat(path, fieldpath.Path{fieldpath.FieldNameElement(name)}), part)
 		}
-		return veiled
+		return shown
 	case []any:
-		veiled := make([]any, len(value))
+		shown := make([]any, len(value))
 		for i, item := range value {
-			name := "i:"
+			name := fieldpath.IndexElement(i)
 			if m, ok := item.(map[string]any); ok {
-				name = "k:" + raw.JSON(map[string]any{"name": raw.String(m, "name")})
+				name = fieldpath.KeyElementByFields("name", raw.String(m, "name"))
 			}
-			veiled[i] = redact(names, gk, slices.Concat(path, fields.Path{name}), item)
+			shown[i] = redact(names, gk, slices.Concat(path, fieldpath.Path{name}), item)
 		}
 		if isArguments(path) {
-			redactArguments(names, veiled)
+			redactArguments(names, shown)
 		}
-		return veiled
+		return shown
 	case string:
 		if desired.IsSecretValue(value) {
 			return redacted
@@ -49,37 +49,30 @@ func redact(names desired.SecretNames, gk schema.GroupKind, path fields.Path, va
 }
 
 // secretAt says whether the names on the path are those of a secret's value.
-func secretAt(names desired.SecretNames, gk schema.GroupKind, path fields.Path) bool {
+func secretAt(names desired.SecretNames, gk schema.GroupKind, path fieldpath.Path) bool {
 	_, builtIn := manifest.Kinds[gk]
-	for i, part := range path {
-		kind, name, _ := strings.Cut(part, ":")
-		before := ""
-		if i > 0 {
-			before = path[i-1]
-		}
+	last := lastField(path)
+	before := ""
+	for _, part := range path {
+		name, item := fields.FieldName(part), fields.KeyName(part)
 		switch {
 		case name == lastApplied:
 			return true
-		case kind == "f" && builtIn && slices.Contains(freeMaps, before) && names.Match(name):
+		case name != "" && builtIn && slices.Contains(freeMaps, before) && names.Match(name):
 			return true
-		case kind == "f" && !builtIn && names.Match(name) && !isReference(name):
+		case name != "" && !builtIn && names.Match(name) && !isReference(name):
 			return true
-		case kind == "k" && path[len(path)-1] == "f:value":
-			var keys map[string]any
-			if json.Unmarshal([]byte(name), &keys) != nil {
-				continue
-			}
-			if s, _ := keys["name"].(string); names.Match(s) {
-				return true // env[name=DB_PASSWORD].value
-			}
+		case item != "" && last == "value" && names.Match(item):
+			return true // env[name=DB_PASSWORD].value
 		}
+		before = name
 	}
 	return false
 }
 
 // freeMaps are the fields of Kubernetes' own kinds whose parts authors name; the
 // other names say what Kubernetes means by them ("secretName").
-var freeMaps = []string{"f:data", "f:binaryData", "f:annotations", "f:labels", "f:parameters", "f:volumeAttributes", "f:options"}
+var freeMaps = []string{"data", "binaryData", "annotations", "labels", "parameters", "volumeAttributes", "options"}
 
 // isReference says whether what has the name in Kubernetes' own kinds, and in those that
 // hold parts of them, tells of a token that the cluster makes.
@@ -96,12 +89,18 @@ func secretNames(src drivers.Source) desired.SecretNames {
 	return names
 }
 
-func isArguments(path fields.Path) bool {
-	last := ""
-	if len(path) > 0 {
-		last = path[len(path)-1]
+func isArguments(path fieldpath.Path) bool {
+	last := lastField(path)
+	return last == "args" || last == "command"
+}
+
+// lastField is the name of the field to which the path leads, "" where it leads to an item
+// of a list.
+func lastField(path fieldpath.Path) string {
+	if len(path) == 0 {
+		return ""
 	}
-	return last == "f:args" || last == "f:command"
+	return fields.FieldName(path[len(path)-1])
 }
 
 // redactArguments hides the values of arguments that look secret: "--password=…", and

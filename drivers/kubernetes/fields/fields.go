@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"hash/fnv"
 	"io"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,23 +16,26 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+	"sigs.k8s.io/structured-merge-diff/v6/value"
 
 	"github.com/jibe-vnfm/jibe/drivers/kubernetes/manifest"
 	"github.com/jibe-vnfm/jibe/drivers/kubernetes/raw"
 )
 
-// Managed reads who manages what of the object: the fields that Jibe has applied
-// and still owns, and a mark that changes whenever somebody else touches the
-// object (but for its status and scale).
-func Managed(gk schema.GroupKind, u *unstructured.Unstructured) (fields unique.Handle[string], touched uint64) {
+// Managed reads who manages what of the object: the fields that Jibe has applied and still
+// owns, as FieldsV1 ("" where there are none), and a mark that changes whenever somebody
+// else touches the object (but for its status and scale). Objects of one package share
+// the text, so that equal sets are told by comparing handles.
+func Managed(gk schema.GroupKind, u *unstructured.Unstructured) (ours unique.Handle[string], touched uint64) {
 	mark := fnv.New64a()
-	ours := ""
+	set := ""
 	for _, m := range u.GetManagedFields() {
 		if m.Subresource != "" || m.FieldsV1 == nil {
 			continue
 		}
 		if IsOurs(m) {
-			ours = compact(m.FieldsV1.GetRawBytes())
+			set = compact(m.FieldsV1.GetRawBytes())
 			continue
 		}
 		at := ""
@@ -50,7 +54,16 @@ func Managed(gk schema.GroupKind, u *unstructured.Unstructured) (fields unique.H
 		version = u.GetResourceVersion()
 	}
 	_, _ = io.WriteString(mark, version)
-	return unique.Make(ours), mark.Sum64()
+	return unique.Make(set), mark.Sum64()
+}
+
+// compact is JSON without blanks.
+func compact(data []byte) string {
+	var b bytes.Buffer
+	if json.Compact(&b, data) != nil {
+		return ""
+	}
+	return b.String()
 }
 
 // IsOurs tells what Jibe applied from what others wrote, and from what admission
@@ -59,105 +72,151 @@ func IsOurs(m metav1.ManagedFieldsEntry) bool {
 	return m.Manager == manifest.FieldManager && m.Operation == metav1.ManagedFieldsOperationApply && m.Subresource == ""
 }
 
-// Own says whether the set of managed fields (FieldsV1) has every field of the
-// object but its identity.
-func Own(fieldsV1 string, obj *unstructured.Unstructured) bool {
-	if fieldsV1 == "" {
-		return false
+// Of reads the set of an entry. It is empty where the entry has none that can be read.
+func Of(m metav1.ManagedFieldsEntry) *fieldpath.Set {
+	if m.FieldsV1 == nil {
+		return &fieldpath.Set{}
 	}
-	var set Set
-	if json.Unmarshal([]byte(fieldsV1), &set) != nil {
+	return Parse(m.FieldsV1.GetRawString())
+}
+
+// Parse reads a set as FieldsV1 writes it. It is empty where the text is no set.
+func Parse(fieldsV1 string) *fieldpath.Set {
+	set := &fieldpath.Set{}
+	if set.FromJSON(strings.NewReader(fieldsV1)) != nil {
+		return &fieldpath.Set{}
+	}
+	return set
+}
+
+// Part is what the set has of the field: the fields in it, or none where it has the field
+// as a whole. has says whether the set has the field or something in it.
+func Part(set *fieldpath.Set, field fieldpath.PathElement) (part *fieldpath.Set, has bool) {
+	if part, has = set.Children.Get(field); has {
+		return part, true
+	}
+	return &fieldpath.Set{}, set.Members.Has(field)
+}
+
+// In says whether the set has the field: itself, the whole that it is part of, or
+// something in it.
+func In(path fieldpath.Path, set *fieldpath.Set) bool {
+	for _, field := range path {
+		part, has := Part(set, field)
+		if !has {
+			return false
+		}
+		if part.Empty() {
+			return true // the field as a whole
+		}
+		set = part
+	}
+	return true
+}
+
+// Own says whether the set, as FieldsV1 writes it, has every field of the object but its
+// identity.
+func Own(fieldsV1 string, obj *unstructured.Unstructured) bool {
+	set := Parse(fieldsV1)
+	if set.Empty() {
 		return false
 	}
 	_, builtIn := manifest.Kinds[obj.GroupVersionKind().GroupKind()]
-	for field, value := range obj.Object {
-		owned, has := set["f:"+field]
-		switch field {
+	for name, content := range obj.Object {
+		switch name {
 		case "apiVersion", "kind":
-			continue
 		case "metadata":
-			meta, _ := value.(map[string]any)
-			inMeta, _ := owned.(Set)
+			inMeta, _ := Part(set, fieldpath.FieldNameElement(name))
+			meta, _ := content.(map[string]any)
 			for part, x := range meta {
-				if part == "name" || part == "namespace" {
-					continue
-				}
-				if owned, has := inMeta["f:"+part]; !ownsValue(owned, has, x, builtIn) {
+				if part != "name" && part != "namespace" && !owns(inMeta, fieldpath.FieldNameElement(part), x, builtIn) {
 					return false
 				}
 			}
-			continue
+		default:
+			if !owns(set, fieldpath.FieldNameElement(name), content, builtIn) {
+				return false
+			}
 		}
-		if !ownsValue(owned, has, value, builtIn) {
+	}
+	return true
+}
+
+// owns compares one field. An empty set owns its field as a whole. Of a custom
+// resource, whose schema may not tell a whole from its parts, it may as well be what
+// is left of a map whose fields others took: that is a suspicion.
+func owns(set *fieldpath.Set, field fieldpath.PathElement, content any, builtIn bool) bool {
+	if content == nil {
+		return true
+	}
+	part, has := Part(set, field)
+	m, isMap := content.(map[string]any)
+	if !has {
+		return isMap && len(m) == 0
+	}
+	if part.Empty() {
+		return builtIn || !isMap || len(m) == 0
+	}
+	for name, x := range m {
+		if !owns(part, fieldpath.FieldNameElement(name), x, builtIn) {
+			return false
+		}
+	}
+	items, _ := content.([]any)
+	for _, item := range items {
+		name, has := itemName(part, item)
+		if !has || !owns(part, name, item, builtIn) {
 			return false
 		}
 	}
 	return true
 }
 
-// Set is a set of fields as FieldsV1 writes it: "f:" and a field's name,
-// "k:" and the keys of a list's item, "v:" and a value; an empty one is a field
-// as a whole.
-type Set = map[string]any
-
-// ownsValue compares one field. An empty set owns its field as a whole. Of a custom
-// resource, whose schema may not tell a whole from its parts, it may as well be what
-// is left of a map whose fields others took: that is a suspicion.
-func ownsValue(owned any, has bool, value any, builtIn bool) bool {
-	if value == nil {
-		return true
-	}
-	if !has {
-		m, isMap := value.(map[string]any)
-		return isMap && len(m) == 0
-	}
-	set, _ := owned.(Set)
-	if len(set) == 0 {
-		m, isMap := value.(map[string]any)
-		return builtIn || !isMap || len(m) == 0
-	}
-	switch value := value.(type) {
-	case map[string]any:
-		for k, v := range value {
-			part, has := set["f:"+k]
-			if !ownsValue(part, has, v, builtIn) {
-				return false
+// elements are the names that the set has at its top, some of them twice.
+func elements(set *fieldpath.Set) iter.Seq[fieldpath.PathElement] {
+	return func(yield func(fieldpath.PathElement) bool) {
+		for e := range set.Members.All() {
+			if !yield(e) {
+				return
 			}
 		}
-	case []any:
-		for _, item := range value {
-			name, has := itemName(set, item)
-			if !has || !ownsValue(set[name], true, item, builtIn) {
-				return false
+		for e := range set.Children.All() {
+			if !yield(e) {
+				return
 			}
 		}
 	}
-	return true
 }
 
-// itemName finds the entry that names the item of a list: by its keys, or by its
-// value.
-func itemName(set Set, item any) (name string, found bool) {
+// IsKeyed says whether the set is that of a list whose items are told apart by keys or
+// values.
+func IsKeyed(set *fieldpath.Set) bool {
+	for e := range elements(set) {
+		if e.Key != nil || e.Value != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// itemName finds the entry of the set that names the item of a list: by its keys, or by
+// its value.
+func itemName(set *fieldpath.Set, item any) (name fieldpath.PathElement, found bool) {
 	m, isMap := item.(map[string]any)
 	if !isMap {
-		b, err := json.Marshal(item)
-		_, has := set["v:"+string(b)]
-		return "v:" + string(b), err == nil && has
+		name = valueElement(item)
+		_, found = Part(set, name)
+		return name, found
 	}
 	best := -1
-	for entry := range set {
-		if !strings.HasPrefix(entry, "k:") {
+	for e := range elements(set) {
+		if e.Key == nil {
 			continue
 		}
-		var keys map[string]any
-		if json.Unmarshal([]byte(entry[2:]), &keys) != nil {
-			continue
-		}
-		// Of several that may be meant (a key that isn't given has its default), the
-		// one with the default that Kubernetes has everywhere: protocol TCP.
-		given, ok := matches(keys, m)
-		if ok && (given > best || given == best && entry < name) {
-			best, name = given, entry
+		// Several may be meant, as a key that isn't given has its default: the one that has
+		// most of what is given is.
+		if given, ok := matches(*e.Key, m); ok && (given > best || given == best && e.Less(name)) {
+			best, name = given, e
 		}
 	}
 	return name, best >= 0
@@ -165,18 +224,13 @@ func itemName(set Set, item any) (name string, found bool) {
 
 // matches says whether the item has the keys' values, and how many of them it
 // gives; a key that it doesn't give was filled in by a default.
-func matches(keys, item map[string]any) (given int, ok bool) {
-	for k, want := range keys {
-		got, has := item[k]
-		if !has && k == "protocol" {
-			got, has = "TCP", true
-		}
+func matches(keys value.FieldList, item map[string]any) (given int, ok bool) {
+	for _, key := range keys {
+		have, has := keyOf(item, key.Name)
 		if !has {
 			continue
 		}
-		a, errA := json.Marshal(want)
-		b, errB := json.Marshal(got)
-		if errA != nil || errB != nil || string(a) != string(b) {
+		if !value.Equals(key.Value, value.NewValueInterface(have)) {
 			return 0, false
 		}
 		given++
@@ -184,139 +238,107 @@ func matches(keys, item map[string]any) (given int, ok bool) {
 	return given, true
 }
 
-// Union is everything that is in any of the sets. It alters none of them.
-func Union(sets ...Set) Set {
-	all := Set{}
-	for _, set := range sets {
-		for name, part := range set {
-			sub, _ := part.(Set)
-			if known, ok := all[name].(Set); ok {
-				sub = Union(known, sub)
+// keyOf is the item's value of the key, with the one default that Kubernetes has everywhere.
+func keyOf(item map[string]any, key string) (any, bool) {
+	have, has := item[key]
+	if !has && key == "protocol" {
+		return "TCP", true
+	}
+	return have, has
+}
+
+// newItemName names an item that no manager has, as the list's other items are named.
+func newItemName(set *fieldpath.Set, item any) fieldpath.PathElement {
+	m, isMap := item.(map[string]any)
+	for e := range elements(set) {
+		if e.Key == nil || !isMap {
+			continue
+		}
+		var keys []value.Field
+		for _, key := range *e.Key {
+			if have, has := keyOf(m, key.Name); has {
+				keys = append(keys, value.Field{Name: key.Name, Value: value.NewValueInterface(have)})
 			}
-			all[name] = sub
 		}
+		return fieldpath.KeyElement(keys...)
 	}
-	return all
+	return valueElement(item)
 }
 
-// Of reads the set of an entry.
-func Of(m metav1.ManagedFieldsEntry) Set {
-	var set Set
-	if m.FieldsV1 == nil || json.Unmarshal(m.FieldsV1.GetRawBytes(), &set) != nil {
-		return nil
-	}
-	return set
+func valueElement(item any) fieldpath.PathElement {
+	return fieldpath.ValueElement(value.NewValueInterface(item))
 }
 
-// In says whether the set has the field: itself, the whole that it is part of, or
-// something in it.
-func (p Path) In(set Set) bool {
-	for _, name := range p {
-		part, ok := set[name]
-		if !ok {
-			return false
-		}
-		sub, _ := part.(Set)
-		if len(sub) == 0 {
-			return true // the field as a whole
-		}
-		set = sub
-	}
-	return true
-}
-
-// Path leads to a field by the names that FieldsV1 gives: "f:spec",
-// `k:{"name":"web"}`, `v:"x"`.
-type Path []string
-
-// String is the path as people read it: "spec.containers[name=web].image",
-// "metadata.labels[example.com/x]".
-func (p Path) String() string {
-	var b strings.Builder
-	for _, name := range p {
-		kind, value, _ := strings.Cut(name, ":")
-		switch {
-		case kind == "f" && (b.Len() > 0 && strings.ContainsAny(value, "./[]=") || value == ""):
-			b.WriteString("[" + value + "]")
-		case kind == "f":
-			if b.Len() > 0 {
-				b.WriteByte('.')
-			}
-			b.WriteString(value)
-		case kind == "k":
-			var keys map[string]any
-			if json.Unmarshal([]byte(value), &keys) != nil {
-				b.WriteString("[" + value + "]")
-				continue
-			}
-			var pairs []string
-			for k, v := range keys {
-				s, ok := v.(string)
-				if !ok {
-					s = raw.JSON(v)
-				}
-				pairs = append(pairs, k+"="+s)
-			}
-			slices.Sort(pairs)
-			b.WriteString("[" + strings.Join(pairs, ",") + "]")
-		default:
-			b.WriteString("[" + strings.Trim(value, `"`) + "]")
-		}
-	}
-	return b.String()
-}
-
-// IsKeyed says whether a list's items are told apart by keys or values.
-func IsKeyed(shape Set) bool {
-	for name := range shape {
-		if strings.HasPrefix(name, "k:") || strings.HasPrefix(name, "v:") {
-			return true
-		}
-	}
-	return false
-}
-
-func ByName(shape Set, items []any, names []string) (map[string]any, []string) {
-	by := make(map[string]any, len(items))
+// Items are the items of a list by the names that the set of its managers gives them, and
+// the names in the order of the items.
+func Items(set *fieldpath.Set, items []any) (by fieldpath.PathElementMap, names []fieldpath.PathElement) {
+	by = fieldpath.MakePathElementMap(len(items))
 	for _, item := range items {
-		name, ok := itemName(shape, item)
+		name, ok := itemName(set, item)
 		if !ok {
-			name = newItemName(shape, item)
+			name = newItemName(set, item)
 		}
-		by[name] = item
+		by.Insert(name, item)
 		names = append(names, name)
 	}
 	return by, names
 }
 
-// newItemName names an item that no manager has, as the list's other items are named.
-func newItemName(shape Set, item any) string {
-	m, _ := item.(map[string]any)
-	for name := range shape {
-		var keys map[string]any
-		if m == nil || !strings.HasPrefix(name, "k:") || json.Unmarshal([]byte(name[2:]), &keys) != nil {
-			continue
-		}
-		for k := range keys {
-			switch value, given := m[k]; {
-			case given:
-				keys[k] = value
-			case k == "protocol":
-				keys[k] = "TCP"
-			default:
-				delete(keys, k)
-			}
-		}
-		return "k:" + raw.JSON(keys)
+// FieldName is the name of the field that the element leads to, "" where it leads to an
+// item of a list.
+func FieldName(e fieldpath.PathElement) string {
+	if e.FieldName == nil {
+		return ""
 	}
-	return "v:" + raw.JSON(item)
+	return *e.FieldName
 }
 
-// compact is JSON without blanks.
-func compact(data []byte) string {
-	var b bytes.Buffer
-	if json.Compact(&b, data) != nil {
+// KeyName is the value of the key "name" by which the element leads to an item of a list,
+// "" where it does otherwise.
+func KeyName(e fieldpath.PathElement) string {
+	if e.Key == nil {
 		return ""
+	}
+	for _, key := range *e.Key {
+		if key.Name == "name" && key.Value.IsString() {
+			return key.Value.AsString()
+		}
+	}
+	return ""
+}
+
+// String is the path as people read it: "spec.containers[name=web].image",
+// "metadata.labels[example.com/x]".
+func String(path fieldpath.Path) string {
+	var b strings.Builder
+	for _, e := range path {
+		switch {
+		case e.FieldName != nil:
+			name := *e.FieldName
+			if b.Len() > 0 && strings.ContainsAny(name, "./[]=") || name == "" {
+				b.WriteString("[" + name + "]")
+				continue
+			}
+			if b.Len() > 0 {
+				b.WriteByte('.')
+			}
+			b.WriteString(name)
+		case e.Key != nil:
+			var pairs []string
+			for _, key := range *e.Key {
+				s, ok := key.Value.Unstructured().(string)
+				if !ok {
+					s = raw.JSON(key.Value.Unstructured())
+				}
+				pairs = append(pairs, key.Name+"="+s)
+			}
+			slices.Sort(pairs)
+			b.WriteString("[" + strings.Join(pairs, ",") + "]")
+		case e.Value != nil:
+			b.WriteString("[" + strings.Trim(raw.JSON((*e.Value).Unstructured()), `"`) + "]")
+		case e.Index != nil:
+			b.WriteString("[" + strconv.Itoa(*e.Index) + "]")
+		}
 	}
 	return b.String()
 }

@@ -1,7 +1,6 @@
 package watched
 
 import (
-	"encoding/json"
 	"slices"
 	"strings"
 	"time"
@@ -11,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/jibe-vnfm/jibe/drivers/kubernetes/fields"
 	"github.com/jibe-vnfm/jibe/drivers/kubernetes/manifest"
@@ -223,9 +223,6 @@ func (f *Fact) relabelled() bool {
 	if f.makes != "" && f.makes == f.Instance {
 		return false
 	}
-	var set fields.Set
-	if f.Fields.Value() == "" || json.Unmarshal([]byte(f.Fields.Value()), &set) != nil {
-		return false
-	}
-	return !fields.Path{"f:metadata", "f:labels", "f:" + manifest.LabelInstance}.In(set)
+	ours := fields.Parse(f.Fields.Value())
+	return !ours.Empty() && !fields.In(fieldpath.MakePathOrDie("metadata", "labels", manifest.LabelInstance), ours)
 }

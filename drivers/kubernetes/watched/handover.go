@@ -5,11 +5,12 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
+	"github.com/jibe-vnfm/jibe/drivers/kubernetes/fields"
 	"github.com/jibe-vnfm/jibe/drivers/kubernetes/manifest"
 	"github.com/jibe-vnfm/jibe/drivers/kubernetes/raw"
 )
@@ -100,7 +101,7 @@ func TakeOver(obj *unstructured.Unstructured, kept string, now *Fact) (*unstruct
 // it out would give it up, and the server would fall back to one unit.
 func StillCounted(obj *unstructured.Unstructured, now *Fact) *unstructured.Unstructured {
 	spec, _ := obj.Object["spec"].(map[string]any)
-	if spec == nil || spec["replicas"] != nil || now.Count < 0 || !strings.Contains(now.Fields.Value(), `"f:replicas":`) {
+	if spec == nil || spec["replicas"] != nil || now.Count < 0 || !fields.Parse(now.Fields.Value()).Has(fieldpath.MakePathOrDie("spec", "replicas")) {
 		return obj
 	}
 	obj = obj.DeepCopy()
