@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	// maxDeviations bounds what is told of one object that drifted.
+	// maxDeviations bounds how many fields are reported of one object that drifted.
 	maxDeviations = 20
 	// maxValue is the number of characters after which a value is cut.
 	maxValue = 120
@@ -77,8 +77,8 @@ func differing(names desired.SecretNames, gk schema.GroupKind, key string, live,
 	return d.result()
 }
 
-// disowned lists the deviations of live from what was rendered, as far as they
-// can be told without the API server's help: of the fields that aren't Jibe's.
+// disowned lists the deviations of live from what was rendered, as far as they are known
+// without asking the API server: those of the fields that aren't Jibe's.
 func disowned(names desired.SecretNames, gk schema.GroupKind, key string, live, rendered *unstructured.Unstructured) []drivers.Deviation {
 	d := &difference{names: names, gk: gk, key: key, most: maxDeviations}
 	s := d.begin(live, rendered)
@@ -202,7 +202,7 @@ func (d *difference) report(path fieldpath.Path, s fieldState) {
 	d.found = append(d.found, x)
 }
 
-// result is what was found, of which the last tells of what had no room.
+// result is what was found; the last deviation counts those that had no room.
 func (d *difference) result() []drivers.Deviation {
 	if d.more > 0 {
 		d.found[d.most-1] = drivers.Deviation{

@@ -196,7 +196,7 @@ func (d *Driver) resource(obj *unstructured.Unstructured, gk schema.GroupKind, k
 	return api, obj, nil
 }
 
-// unknownKind tells a kind whose definition was just applied from one that
+// unknownKind distinguishes a kind whose definition was just applied from one that
 // nobody has defined.
 func (d *Driver) unknownKind(gk schema.GroupKind, key string, err error) error {
 	if meta.IsNoMatchError(err) && !d.watches.Defined(gk) {

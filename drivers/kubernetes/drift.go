@@ -25,8 +25,8 @@ const maxComplete = 1 << 14
 // drifted says whether the object is suspected to differ from its render:
 // someone took over fields that Jibe applied. Whoever changes a field's value
 // becomes its manager, so no value has to be kept or read: it is enough that each
-// rendered field is still ours. What Examine cleared isn't suspected until it has
-// changed.
+// rendered field is still ours. An object that Examine cleared isn't suspected until
+// it has changed.
 func (d *Driver) drifted(src drivers.Source, r *manifest.Form, f *watched.Fact) bool {
 	if r == nil || src.Package == nil || src.Package.Tree == "" || src.Foundation().Tree == "" {
 		return false

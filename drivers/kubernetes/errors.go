@@ -13,8 +13,8 @@ import (
 	"github.com/jibe-vnfm/jibe/drivers/kubernetes/watched"
 )
 
-// classify tells what the API server will never accept (a [*drivers.RefusedError]
-// that names the object) from what may be accepted later.
+// classify distinguishes what the API server will never accept (a [*drivers.RefusedError]
+// that names the object) from what it may accept later (it wraps [drivers.ErrUnavailable]).
 func classify(key string, err error) error {
 	var refused *drivers.RefusedError
 	switch {
@@ -35,7 +35,7 @@ func classify(key string, err error) error {
 	case apierrors.HasStatusCause(err, "NamespaceTerminating"):
 		return watched.Unavailable(err)
 	case apierrors.IsNotFound(err):
-		// Of an apply this can only be the namespace, or the kind.
+		// An apply makes the object if it is missing: only the namespace or the kind can be.
 		return &drivers.RefusedError{Object: key, Reason: err.Error() + ": create it, or add it to the package's manifests", Awaited: true}
 	}
 	var s apierrors.APIStatus
@@ -46,8 +46,8 @@ func classify(key string, err error) error {
 	return watched.Unavailable(err)
 }
 
-// deniedByWebhook is a refusal by a program that somebody put before the API
-// server, whatever status it gives. One that can't be called is another matter.
+// deniedByWebhook says whether an admission webhook refused, whatever status it gave. One
+// that can't be called is another matter.
 func deniedByWebhook(err error) bool {
 	var s apierrors.APIStatus
 	return errors.As(err, &s) && webhookDenial.MatchString(s.Status().Message)
@@ -57,8 +57,8 @@ var webhookDenial = regexp.MustCompile(`^admission webhook "[^"]*" denied the re
 
 var rbacDenial = regexp.MustCompile(`User "[^"]*" cannot `)
 
-// lacksRight tells credentials that may not do this from an object that isn't
-// admitted (quota, webhook, pod security): both are "forbidden".
+// lacksRight says whether the credentials may not do this. The API server says "forbidden"
+// also of an object that isn't admitted (quota, webhook, pod security).
 func lacksRight(err error) bool { return rbacDenial.MatchString(err.Error()) }
 
 // comesLater is a refusal that ends by itself: a new namespace has no default
@@ -68,8 +68,8 @@ func comesLater(err error) bool {
 		strings.Contains(err.Error(), "because it is being terminated")
 }
 
-// taken tells of a refusal because what was to be taken over belongs to somebody
-// else by now; other errors are left as they are.
+// taken explains a refusal because somebody else has by now what was to be taken over. It
+// leaves other errors as they are.
 func taken(key, kept string, err error) error {
 	var refused *drivers.RefusedError
 	if kept == "" || !errors.As(err, &refused) || !isTaken(err) {

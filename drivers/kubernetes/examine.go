@@ -26,7 +26,7 @@ const (
 	foreignObject = "an object that isn't this instance's"
 )
 
-// Examine compares what is to be mended with the render, field by field: it reads
+// Examine compares what is to be repaired with the render, field by field: it reads
 // the live object and asks the API server what an apply would make of it. The
 // answer is remembered until the object changes.
 func (d *Driver) Examine(ctx context.Context, rendering drivers.Rendering, steps ...plan.Step) ([]drivers.Deviation, error) {
@@ -41,7 +41,7 @@ func (d *Driver) Examine(ctx context.Context, rendering drivers.Rendering, steps
 	for i, s := range steps {
 		gk, _, _, ok := manifest.SplitKey(s.Object)
 		if !ok || known[s.Object] {
-			continue // what an earlier step tells of the object as a whole is enough
+			continue // an earlier step is about the object as a whole, which is enough
 		}
 		_, wanted := digests[s.Object]
 		switch s.Action {
@@ -69,7 +69,7 @@ func (d *Driver) Examine(ctx context.Context, rendering drivers.Rendering, steps
 	return slices.Concat(found...), nil
 }
 
-// unwanted tells of an incarnation that must go.
+// unwanted is the deviation of an incarnation that must go.
 func unwanted(s plan.Step, wanted bool) drivers.Deviation {
 	if wanted {
 		return drivers.Deviation{Object: s.Object, Want: present, Have: s.Reason} // dead, or condemned
@@ -89,7 +89,7 @@ func leavingObject(key, reason string, wanted bool) drivers.Deviation {
 	return x
 }
 
-// examine tells what of one object differs, from memory if nothing moved since.
+// examine finds what of one object differs, from memory if nothing moved since.
 func (d *Driver) examine(ctx context.Context, src drivers.Source, r *manifest.Form, want string, s plan.Step) ([]drivers.Deviation, error) {
 	obj, gk, err := sized(r, s)
 	if err != nil {
@@ -134,7 +134,7 @@ func (d *Driver) examine(ctx context.Context, src drivers.Source, r *manifest.Fo
 const tries = 4
 
 // compare looks at the live object, nil if there is none of this instance, and
-// tells what an apply would change of it.
+// finds what an apply would change of it.
 func (d *Driver) compare(ctx context.Context, api dynamic.ResourceInterface, gk schema.GroupKind, src drivers.Source, obj *unstructured.Unstructured, s plan.Step) (*unstructured.Unstructured, []drivers.Deviation, error) {
 	for try := 1; ; try++ {
 		live, err := d.look(ctx, api, obj.GetName(), s.Object)
@@ -162,8 +162,8 @@ func (d *Driver) compare(ctx context.Context, api dynamic.ResourceInterface, gk 
 		if !errors.As(err, &refused) {
 			return nil, nil, fmt.Errorf("dry run of %s: %w", s.Object, err)
 		}
-		// A server that wouldn't take the render, or a webhook that knows no dry run,
-		// is what the repair will meet; what differs can be told without.
+		// The repair will meet the same server that wouldn't take the render, or the same
+		// webhook that knows no dry run; what isn't Jibe's is known without either.
 		return live, disowned(secretNames(src), gk, s.Object, live, obj), nil
 	}
 }
@@ -176,7 +176,7 @@ func (d *Driver) dryApply(ctx context.Context, api dynamic.ResourceInterface, gk
 	return d.patch(ctx, api, same, true)
 }
 
-// scaled tells of a number of units that isn't the rendered one.
+// scaled is the deviation of a number of units that isn't the rendered one.
 func scaled(gk schema.GroupKind, live *unstructured.Unstructured, s plan.Step) []drivers.Deviation {
 	have, found, err := unstructured.NestedInt64(live.Object, "spec", "replicas")
 	if err != nil || !found {

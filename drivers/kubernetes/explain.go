@@ -86,7 +86,7 @@ func (d *Driver) events(ctx context.Context, namespace, selector string, keep fu
 	return found
 }
 
-// worth says whether the event tells more than the other.
+// worth says whether the event explains more than the other.
 func worth(e, than *unstructured.Unstructured) bool {
 	a, b := raw.String(e.Object, "type") == "Warning", raw.String(than.Object, "type") == "Warning"
 	if a != b {

@@ -13,8 +13,7 @@ import (
 	"github.com/jibe-vnfm/jibe/plan"
 )
 
-// state is everything of an object by which one can tell, from its fact alone,
-// that it was changed.
+// state is everything of an object that differs in its fact once somebody changed it.
 type state struct {
 	uid     types.UID
 	digest  string
@@ -34,7 +33,7 @@ type finding struct {
 	count int
 	want  string // the digest of the render
 	to    int    // the number of units
-	// until bounds the life of a finding of which no watch tells when it ends.
+	// until bounds the life of a finding that no watch ends.
 	until      time.Time
 	deviations []drivers.Deviation
 }

@@ -3,7 +3,7 @@
 // It applies the objects of an instance (package manifest renders them) server-side under
 // one field manager, and reports from watches (package watched) what exists. It owns the
 // labels under [manifest.Domain]. It never waits, never decides, never takes an object that
-// is not the instance's, and never tells units by their names.
+// is not the instance's, and never recognises units by their names.
 package kubernetes
 
 import (

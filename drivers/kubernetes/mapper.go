@@ -9,8 +9,8 @@ import (
 	"k8s.io/client-go/restmapper"
 )
 
-// mapper finds the resource of a kind. What the API server offers is asked once,
-// and again when a kind is missing, as definitions may have come since.
+// mapper finds the resource of a kind. It asks the API server once which kinds there
+// are, and again when one is missing, as definitions may have come since.
 type mapper struct {
 	deferred *restmapper.DeferredDiscoveryRESTMapper
 	mu       sync.Mutex

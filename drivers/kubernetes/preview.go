@@ -21,13 +21,13 @@ import (
 )
 
 const (
-	// maxPreviewed bounds what is told of one object that changes.
+	// maxPreviewed bounds how many fields are reported of one object that changes.
 	maxPreviewed = 100
-	// maxFields bounds what is told of one object that is made.
+	// maxFields bounds how many fields are reported of one object that is made.
 	maxFields = 200
 )
 
-// Preview tells field by field what the steps would change: it compares as Examine
+// Preview reports field by field what the steps would change: it compares as Examine
 // does, and remembers nothing.
 func (d *Driver) Preview(ctx context.Context, rendering drivers.Rendering, steps ...plan.Step) ([]drivers.Deviation, error) {
 	src, want, r := rendering.Source, rendering.Desired, formOf(rendering)
@@ -57,7 +57,7 @@ func (d *Driver) Preview(ctx context.Context, rendering drivers.Rendering, steps
 	return slices.Concat(found...), nil
 }
 
-// preview tells what one step would change of its object; gone says that an earlier
+// preview reports what one step would change of its object; gone says that an earlier
 // step removes what is there.
 func (d *Driver) preview(ctx context.Context, src drivers.Source, r *manifest.Form, s plan.Step, gone bool) ([]drivers.Deviation, error) {
 	obj, gk, err := sized(r, s)
@@ -114,7 +114,7 @@ func bookkeeping(x drivers.Deviation) bool {
 	return x.Field == annotation+manifest.AnnotationDigest+"]" || x.Field == annotation+manifest.AnnotationImmutable+"]"
 }
 
-// everyField tells of an object that is made: each of its fields, in their order.
+// everyField reports an object that is made: each of its fields, in their order.
 func everyField(names desired.SecretNames, key string, obj *unstructured.Unstructured) []drivers.Deviation {
 	d := &difference{names: names, gk: obj.GroupVersionKind().GroupKind(), key: key, most: maxFields}
 	d.flatten(nil, obj.Object)
@@ -125,7 +125,7 @@ func everyField(names desired.SecretNames, key string, obj *unstructured.Unstruc
 	return d.found
 }
 
-// flatten reports every field of the value. Items of a list are told by name where
+// flatten reports every field of the value. Items of a list are named where
 // they have one.
 func (d *difference) flatten(path fieldpath.Path, value any) {
 	switch value := value.(type) {
@@ -142,7 +142,7 @@ func (d *difference) flatten(path fieldpath.Path, value any) {
 		for i, item := range value {
 			m, isMap := item.(map[string]any)
 			if !isMap {
-				d.report(path, fieldState{dry: value}) // a list of plain values is told as one
+				d.report(path, fieldState{dry: value}) // a list of plain values is reported as one
 				return
 			}
 			name := fieldpath.IndexElement(i)

@@ -128,7 +128,7 @@ func reclaimed(live, rendered *unstructured.Unstructured, lists []string) (entri
 }
 
 // unrendered is what the set has in items of the lists that aren't rendered. all is the set
-// of all managers, which says how items are told apart.
+// of all managers, which says by which keys items differ.
 func unrendered(path []string, set, all *fieldpath.Set, rendered any, lists []string) *fieldpath.Set {
 	taken := &fieldpath.Set{}
 	isList := slices.Contains(lists, strings.Join(path, "."))

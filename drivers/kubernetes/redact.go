@@ -15,7 +15,7 @@ import (
 )
 
 // redact is the value at the path without what may be a secret, by its name or by what it
-// is: of Secrets, whose contents are hidden as a whole, it needn't know.
+// is. The contents of Secrets are redacted as a whole, before.
 func redact(names desired.SecretNames, gk schema.GroupKind, path fieldpath.Path, value any) any {
 	if secretAt(names, gk, path) {
 		return redacted
@@ -75,12 +75,12 @@ func secretAt(names desired.SecretNames, gk schema.GroupKind, path fieldpath.Pat
 var freeMaps = []string{"data", "binaryData", "annotations", "labels", "parameters", "volumeAttributes", "options"}
 
 // isReference says whether what has the name in Kubernetes' own kinds, and in those that
-// hold parts of them, tells of a token that the cluster makes.
+// hold parts of them, names a token that the cluster makes.
 func isReference(name string) bool {
 	return name == "serviceAccountToken" || name == "automountServiceAccountToken"
 }
 
-// secretNames is the rule by which what may be a secret is told from other things.
+// secretNames is the rule by which the names of secrets are recognised.
 func secretNames(src drivers.Source) desired.SecretNames {
 	var names desired.SecretNames
 	if src.Package != nil && src.Package.VNFD != nil {

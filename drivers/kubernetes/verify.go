@@ -23,9 +23,9 @@ import (
 )
 
 // Verify dry-runs what would be applied: as a creation where the object that is there
-// goes first, else as a change of it. What stands in a namespace, or is of a kind, that
-// comes with the same steps can't be asked about yet and is left out; of a change of
-// numbers there is nothing to ask.
+// goes first, else as a change of it. It leaves out objects in a namespace, or of a kind,
+// that comes with the same steps, as the server can't answer yet; and changes of numbers,
+// of which there is nothing to ask.
 func (d *Driver) Verify(ctx context.Context, rendering drivers.Rendering, steps ...plan.Step) error {
 	src, r := rendering.Source, formOf(rendering)
 	if err := d.canSwitchTraffic(src, r, steps); err != nil {
@@ -99,8 +99,8 @@ func (d *Driver) dryRun(ctx context.Context, src drivers.Source, r *manifest.For
 	answer, err := d.patch(ctx, api, obj, true)
 	if err != nil {
 		d.watches.Await(instance, obj.GetNamespace(), err)
-		// What the server finds wrong with a change of somebody else's object ("field
-		// is immutable") isn't what is wrong.
+		// The object may be somebody else's: then that is what is wrong, and not that the
+		// server finds a field of it immutable.
 		if !d.mine(gk, s.Object, instance) && !manifest.InfoOf(gk).Shared {
 			var refused *drivers.RefusedError
 			if owner := d.checkOwner(ctx, api, obj, s.Object, instance); errors.As(owner, &refused) {
@@ -112,7 +112,7 @@ func (d *Driver) dryRun(ctx context.Context, src drivers.Source, r *manifest.For
 	if d.mine(gk, s.Object, instance) || manifest.InfoOf(gk).Shared {
 		return nil
 	}
-	// What would be created has no version yet; what has one exists already.
+	// An object that has a version exists already: it wouldn't be created.
 	if answer.GetResourceVersion() != "" {
 		return d.checkOwner(ctx, api, obj, s.Object, instance)
 	}
@@ -132,7 +132,7 @@ func (d *Driver) mustReplace(src drivers.Source, r *manifest.Form, f *watched.Fa
 }
 
 // nameable says whether an object of the kind would be as right under another name,
-// beside the one that is there. Of a custom resource nobody knows; an APIService is
+// beside the one that is there. That isn't known of a custom resource; an APIService is
 // named after what it serves, and one PriorityClass may be the default.
 func nameable(gk schema.GroupKind) bool {
 	_, builtIn := manifest.Kinds[gk]
@@ -153,9 +153,9 @@ func (d *Driver) dryCreation(ctx context.Context, api dynamic.ResourceInterface,
 	}
 	var refused *drivers.RefusedError
 	if err = classify(key, err); errors.As(err, &refused) {
-		told := *refused
-		told.Reason = strings.ReplaceAll(told.Reason, probe.GetName(), name)
-		err = &told
+		named := *refused
+		named.Reason = strings.ReplaceAll(named.Reason, probe.GetName(), name)
+		err = &named
 	}
 	if err != nil {
 		return drivers.About("dry run of "+key, err)
@@ -184,7 +184,7 @@ func (d *Driver) justVerified(instance, key string) bool {
 	return known && time.Since(at) < verifiedFor
 }
 
-// canSwitchTraffic refuses to lead traffic to another generation where nobody could see
+// canSwitchTraffic refuses to switch traffic to another generation where nobody could see
 // that it went there.
 func (d *Driver) canSwitchTraffic(src drivers.Source, r *manifest.Form, steps []plan.Step) error {
 	directs := func(s plan.Step) bool { return s.Directs }

@@ -26,7 +26,7 @@ import (
 // Managed reads who manages what of the object: the fields that Jibe has applied and still
 // owns, as FieldsV1 ("" where there are none), and a mark that changes whenever somebody
 // else touches the object (but for its status and scale). Objects of one package share
-// the text, so that equal sets are told by comparing handles.
+// the text, so that comparing handles compares sets.
 func Managed(gk schema.GroupKind, u *unstructured.Unstructured) (ours unique.Handle[string], touched uint64) {
 	mark := fnv.New64a()
 	set := ""
@@ -47,8 +47,8 @@ func Managed(gk schema.GroupKind, u *unstructured.Unstructured) (ours unique.Han
 			_, _ = mark.Write([]byte{0})
 		}
 	}
-	// The entries tell time by the second. What has no status moves its version only
-	// when its content changes; the other kinds count generations of their specs.
+	// Entries have their time by the second. Objects without a status move their version
+	// only when their content changes; the other kinds count generations of their specs.
 	version := strconv.FormatInt(u.GetGeneration(), 10)
 	if _, status := u.Object["status"]; u.GetGeneration() == 0 && (!status || gk == manifest.KindService) {
 		version = u.GetResourceVersion()
@@ -66,8 +66,8 @@ func compact(data []byte) string {
 	return b.String()
 }
 
-// IsOurs tells what Jibe applied from what others wrote, and from what admission
-// webhooks made of Jibe's requests, which the server notes as updates of Jibe's.
+// IsOurs says whether the entry is of what Jibe applied. Others' writes aren't, nor is what
+// admission webhooks made of Jibe's requests, which the server notes as updates of Jibe's.
 func IsOurs(m metav1.ManagedFieldsEntry) bool {
 	return m.Manager == manifest.FieldManager && m.Operation == metav1.ManagedFieldsOperationApply && m.Subresource == ""
 }
@@ -142,9 +142,9 @@ func Own(fieldsV1 string, obj *unstructured.Unstructured) bool {
 	return true
 }
 
-// owns compares one field. An empty set owns its field as a whole. Of a custom
-// resource, whose schema may not tell a whole from its parts, it may as well be what
-// is left of a map whose fields others took: that is a suspicion.
+// owns compares one field. An empty set owns its field as a whole, if the kind is built in.
+// The schema of a custom resource may not separate a whole from its parts: there an empty
+// set may be the rest of a map whose fields others took, which is a suspicion.
 func owns(set *fieldpath.Set, field fieldpath.PathElement, content any, builtIn bool) bool {
 	if content == nil {
 		return true
@@ -188,8 +188,8 @@ func elements(set *fieldpath.Set) iter.Seq[fieldpath.PathElement] {
 	}
 }
 
-// IsKeyed says whether the set is that of a list whose items are told apart by keys or
-// values.
+// IsKeyed says whether the set is that of a list whose items have keys or values for
+// names.
 func IsKeyed(set *fieldpath.Set) bool {
 	for e := range elements(set) {
 		if e.Key != nil || e.Value != nil {

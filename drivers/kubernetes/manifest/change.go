@@ -18,8 +18,8 @@ import (
 )
 
 // Change refuses a way from before to after on which pods would be lost, share what
-// they can't share, or never get traffic again. What only the API server can tell
-// (an immutable selector) is left to Verify.
+// they can't share, or never get traffic again. An immutable selector, which only
+// the API server knows, is left to Verify.
 func (r *Renderer) Change(before, after drivers.Source) error {
 	if after.VDUs == nil && !reflect.DeepEqual(before.Instance.ExtVirtualLinks, after.Instance.ExtVirtualLinks) {
 		return &drivers.RefusedError{Field: "extVirtualLinks", Reason: "pods are on no networks that could be changed from outside: leave it as it was"}
@@ -114,7 +114,7 @@ func (r *Form) standsBeside(was *Form, in *desired.Instance) error {
 	return nil
 }
 
-// alone tells why there can't be two of the workload side by side, and what to do;
+// alone says why there can't be two of the workload side by side, and what to do;
 // "" where there can.
 func (r *Form) alone(u *unstructured.Unstructured, gk schema.GroupKind, barePods bool) string {
 	const otherwise = ": change the package by a rolling update"
@@ -172,14 +172,14 @@ func (r *Form) keepsTraffic(was *Form) error {
 			entries = append(entries, k+"="+asked[k])
 		}
 		return &drivers.RefusedError{Object: x.Key, Reason: fmt.Sprintf(
-			"leads to %s and would lead to no pod of the new package, as none has %s: give the pods those labels, or let the Service select what they have",
+			"directs traffic to %s and would direct it to no pod of the new package, as none has %s: give the pods those labels, or let the Service select what they have",
 			was.selected(old), strings.Join(entries, ", "))}
 	}
 	return nil
 }
 
-// selected is the workload, by key, to whose pods the Service leads, "" where that
-// is none.
+// selected is the workload, by key, to whose pods the Service directs traffic, "" where
+// that is none.
 func (r *Form) selected(service *unstructured.Unstructured) string {
 	selector := Selector(service)
 	for _, x := range r.Desired.Objects {

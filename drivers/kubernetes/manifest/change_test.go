@@ -99,11 +99,11 @@ func TestChangesThatCanNotBeDoneAreRefusedByName(t *testing.T) {
 		"a name that is taken": {before: []string{plain, strings.Replace(plain, "name: web", "name: web-1", 1)}, after: []string{plain}, generation: "1",
 			want: "Deployment/ns/web-1: has this name in generation 1, which is that of an object that runs: give the generation another name"},
 		"a Service that would lead nowhere": {before: []string{plain, serviceOf("web", "{app: web}")}, after: []string{plain, serviceOf("web", "{app: other, tier: a}")},
-			want: "Service/ns/web: leads to Deployment/ns/web and would lead to no pod of the new package, as none has app=other, tier=a: give the pods those labels, or let the Service select what they have"},
+			want: "Service/ns/web: directs traffic to Deployment/ns/web and would direct it to no pod of the new package, as none has app=other, tier=a: give the pods those labels, or let the Service select what they have"},
 		"a Service whose label was renamed, rolling": {
 			before: []string{deploymentOf("web", "{app: web, version: old}", ""), serviceOf("web", "{app: web, version: old}")},
 			after:  []string{deploymentOf("web", "{app: web, version: new}", ""), serviceOf("web", "{app: web, version: old}")},
-			want:   "Service/ns/web: leads to Deployment/ns/web and would lead to no pod of the new package, as none has app=web, version=old: give the pods those labels, or let the Service select what they have"},
+			want:   "Service/ns/web: directs traffic to Deployment/ns/web and would direct it to no pod of the new package, as none has app=web, version=old: give the pods those labels, or let the Service select what they have"},
 		"a Service whose label was renamed, beside it": {generation: "1",
 			before: []string{deploymentOf("web", "{app: web, version: old}", ""), serviceOf("web", "{app: web, version: old}")},
 			after:  []string{deploymentOf("web-b", "{app: web, version: new}", ""), serviceOf("web", "{app: web, version: old}")}},

@@ -13,7 +13,7 @@ import (
 )
 
 // Definitions completes the list of manifests for after's package: a request may
-// list only what is new. What runs besides is carried over from the file at the same
+// list only what is new. The other objects that run are carried over from the file at the same
 // path, or from the one that holds the same objects, unless its objects are among
 // the listed ones; a VDU that nothing listed is gets the file that holds it.
 func Definitions(before, after drivers.Source, given []string) ([]string, error) {

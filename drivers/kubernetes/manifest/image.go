@@ -51,7 +51,7 @@ func newFinder(pkg *vnfd.Package) (*finder, error) {
 	}
 	look := &finder{pkg: pkg}
 	for _, name := range names {
-		// What isn't asked for by its path may be anything.
+		// A file that nobody names by its path may hold anything.
 		if found, err := readManifests(pkg, []string{name}); err == nil && len(found) > 0 {
 			look.all = append(look.all, found...)
 			look.files = append(look.files, fileSets(found)...)

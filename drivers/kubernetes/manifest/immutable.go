@@ -13,9 +13,9 @@ const (
 	// that they use and that a container update changed: it makes their owners
 	// replace them. Pods that use none of those don't have it.
 	AnnotationConfig = Domain + "/config"
-	// AnnotationImmutable, on Pods and Jobs, identifies what can't be changed in one that
-	// exists: one whose mould differs from that of its render must be made anew. One
-	// without it is of a Jibe that knew no moulds.
+	// AnnotationImmutable, on Pods and Jobs, identifies the content of their immutable
+	// fields: an object in which it differs from its render must be made anew. One without
+	// it was made by a Jibe that didn't write it.
 	AnnotationImmutable = Domain + "/mould"
 )
 
@@ -27,7 +27,7 @@ var adjustable = []string{"parallelism", "suspend", "activeDeadlineSeconds", "ba
 // that wouldn't reach them; a Job's template. It is "" for other kinds: what their
 // owners make anew is their owners' business.
 func immutableOf(key []byte, instance string, u *unstructured.Unstructured, gk schema.GroupKind, stale []byte) (string, error) {
-	var cast any
+	var fields any
 	switch gk {
 	case KindPod:
 		u = u.DeepCopy()
@@ -37,16 +37,16 @@ func immutableOf(key []byte, instance string, u *unstructured.Unstructured, gk s
 				delete(c, "image")
 			}
 		}
-		cast = []any{spec, stale}
+		fields = []any{spec, stale}
 	case KindJob:
-		cast = u.Object["spec"]
-		if m, ok := cast.(map[string]any); ok {
-			cast = without(m, func(field string, _ any) bool { return slices.Contains(adjustable, field) })
+		fields = u.Object["spec"]
+		if m, ok := fields.(map[string]any); ok {
+			fields = without(m, func(field string, _ any) bool { return slices.Contains(adjustable, field) })
 		}
 	default:
 		return "", nil
 	}
-	content, err := json.Marshal(cast)
+	content, err := json.Marshal(fields)
 	if err != nil {
 		return "", err
 	}

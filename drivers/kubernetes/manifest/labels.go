@@ -9,7 +9,7 @@ const (
 	LabelInstance = Domain + "/instance"
 	// LabelVDU carries the VDU id: on the workload that a VDU maps to and its pods.
 	LabelVDU = Domain + "/vdu"
-	// LabelGeneration tells the two generations of a blue-green change apart. It is
+	// LabelGeneration names the generation, of which a blue-green change has two. It is
 	// in selectors from the first instantiation, as selectors can't be changed.
 	LabelGeneration = Domain + "/generation"
 

@@ -148,13 +148,13 @@ func (r *Form) add(digestKey []byte, instance, key string, wave int, obj *unstru
 	if err != nil {
 		return fmt.Errorf("digest of %s: %w", key, err)
 	}
-	mould, err := immutableOf(digestKey, instance, of.written, gk, of.stale)
+	immutable, err := immutableOf(digestKey, instance, of.written, gk, of.stale)
 	if err != nil {
-		return fmt.Errorf("mould of %s: %w", key, err)
+		return fmt.Errorf("immutable fields of %s: %w", key, err)
 	}
 	Annotate(obj, AnnotationDigest, digest)
-	if mould != "" {
-		Annotate(obj, AnnotationImmutable, mould)
+	if immutable != "" {
+		Annotate(obj, AnnotationImmutable, immutable)
 	}
 	r.Objects[key] = obj
 	r.Desired.Objects = append(r.Desired.Objects, plan.Object{
@@ -163,8 +163,8 @@ func (r *Form) add(digestKey []byte, instance, key string, wave int, obj *unstru
 	return nil
 }
 
-// addInventory adds the ConfigMap that tells a process which has never seen the
-// package what kinds to look for. It is made before and goes after what it lists.
+// addInventory adds the ConfigMap from which a process that has never seen the package
+// learns what kinds to look for. It is made before and goes after what it lists.
 func (r *Form) addInventory(digestKey []byte, instance, namespace string, kinds []string) error {
 	slices.Sort(kinds)
 	u := &unstructured.Unstructured{Object: map[string]any{
@@ -219,7 +219,7 @@ func namespaceOf(params map[string]any, manifests []manifest) (string, error) {
 }
 
 // placedHere leaves out the workloads of VDUs that run at another VIM, and the autoscalers that
-// rule over them. What belongs to no VDU stays.
+// rule over them. Objects that belong to no VDU stay.
 func placedHere(src drivers.Source, manifests []manifest) ([]manifest, error) {
 	if src.VDUs == nil {
 		return manifests, nil
@@ -251,8 +251,8 @@ func placedHere(src drivers.Source, manifests []manifest) ([]manifest, error) {
 	}), nil
 }
 
-// definedScopes tells of custom resources whose definition is in the package
-// whether they are cluster-scoped.
+// definedScopes says of custom resources whose definition is in the package whether they
+// are cluster-scoped.
 func definedScopes(manifests []manifest) map[schema.GroupKind]bool {
 	var scopes map[schema.GroupKind]bool
 	for _, m := range manifests {

@@ -26,8 +26,8 @@ func Selector(u *unstructured.Unstructured) map[string]string {
 	return selector
 }
 
-// selectGeneration makes the Service lead to the pods of the instance's generation alone,
-// where it leads to a workload of the package: otherwise pods that aren't ready to
+// selectGeneration makes the Service select the pods of the instance's generation alone,
+// where it selects a workload of the package: otherwise pods that aren't ready to
 // replace others would get traffic. It does so from the first generation on, so
 // that a second can be made beside it.
 //
@@ -35,7 +35,7 @@ func Selector(u *unstructured.Unstructured) map[string]string {
 // the Service follow. In a later generation what no workload has is left out, if a
 // workload is selected then: the generation says which pods are meant.
 //
-// A Service that leads to one pod of a StatefulSet by its name follows it to the name
+// A Service that selects one pod of a StatefulSet by its name follows it to the name
 // that it has in the generation; sets are those names by the package's.
 func selectGeneration(u *unstructured.Unstructured, pods []map[string]string, sets map[string]string, generation string) {
 	selector := Selector(u)

@@ -103,7 +103,7 @@ func label(u *unstructured.Unstructured, gk schema.GroupKind, instance, vdu, gen
 			return err
 		}
 	case KindService:
-		// Of which generation the pods are is said where the workloads are known.
+		// selectGeneration adds the generation, as it knows the workloads.
 		if selected, _, _ := unstructured.NestedMap(u.Object, "spec", "selector"); len(selected) > 0 {
 			if err := merge(u.Object, map[string]string{LabelInstance: instance}, "spec", "selector"); err != nil {
 				return err

@@ -10,8 +10,8 @@ import (
 	"github.com/jibe-vnfm/jibe/drivers/kubernetes/manifest"
 )
 
-// What stands in an instance's way may be no object of its own: the namespace is gone, or
-// nobody has defined a kind. Of what was refused for that, the driver tells when it comes.
+// An instance may have to wait for something that is no object of its own: a namespace, or
+// the definition of a kind. The watches notify it when that comes.
 
 // Await notes what the instance's object in the namespace was refused for.
 func (c *Cache) Await(instance, namespace string, err error) {
@@ -36,7 +36,7 @@ func (c *Cache) Await(instance, namespace string, err error) {
 	}
 }
 
-// awaiting are the instances to tell, once, that what they needed is there. c.mu is held.
+// awaiting are the instances to notify, once, that what they needed is there. c.mu is held.
 func (c *Cache) awaiting(f *Fact) []string {
 	name := ""
 	switch {
@@ -47,7 +47,7 @@ func (c *Cache) awaiting(f *Fact) []string {
 	case f.GroupKind != manifest.KindCRD:
 		return nil
 	}
-	told := slices.Collect(maps.Keys(c.awaited[name]))
+	notified := slices.Collect(maps.Keys(c.awaited[name]))
 	delete(c.awaited, name)
-	return told
+	return notified
 }

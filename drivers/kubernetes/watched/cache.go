@@ -1,5 +1,5 @@
-// Package watched holds what the watches of a Kubernetes cluster bring, and tells from it
-// what stands of a VNF instance: its objects and units, what is ready and what has failed,
+// Package watched holds what the watches of a Kubernetes cluster bring, and derives from
+// it what stands of a VNF instance: its objects and units, what is ready and what has failed,
 // where Services direct traffic, what deleted objects hand over to their successors.
 //
 // It asks the API server for lists and watches alone, and changes nothing there. It never
@@ -48,7 +48,7 @@ type Cache struct {
 	absent      map[schema.GroupKind]absence
 	watchers    map[int]func(instance string)
 	watcher     int
-	// failed says that a watch failed since the watchers were last told of all
+	// failed says that a watch failed since the watchers were last notified of all
 	// instances; asked are those that couldn't be looked at, or worked on, since.
 	failed bool
 	missed map[string]bool
@@ -161,7 +161,7 @@ func (c *Cache) ensure(gk schema.GroupKind) error {
 	}
 	mapping, err := c.mapper.Find(gk)
 	if meta.IsNoMatchError(err) {
-		// What doesn't exist as a kind has no objects.
+		// A kind that doesn't exist has no objects.
 		c.mu.Lock()
 		c.absent[gk] = absence{definitions, time.Now().Add(lookAgain)}
 		c.mu.Unlock()
@@ -227,8 +227,8 @@ func (c *Cache) Written(gk schema.GroupKind, obj *unstructured.Unstructured) {
 	f := FactOf(gk, obj)
 	c.mu.Lock()
 	k := c.kinds[gk]
-	// What the watch has passed already it may have deleted, too: a ghost would
-	// never go.
+	// The watch may have deleted already an object whose version it has passed: one that
+	// is added again would never go.
 	if k == nil || !k.synced || f.version != 0 && f.version <= k.version {
 		c.mu.Unlock()
 		return
@@ -252,7 +252,7 @@ func (c *Cache) DeleteIssued(gk schema.GroupKind, key string, uid types.UID) {
 	}
 }
 
-// Deleting takes note that an incarnation was told to go.
+// Deleting takes note that the API server has taken the order to delete an incarnation.
 func (c *Cache) Deleting(gk schema.GroupKind, key string, uid types.UID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -281,7 +281,7 @@ func (c *Cache) subscribe(f func(instance string)) (cancel func()) {
 	}
 }
 
-// notify tells the watchers of the instances. c.mu is not held.
+// notify notifies the watchers of the instances. c.mu is not held.
 func (c *Cache) notify(instances ...string) {
 	c.mu.RLock()
 	watchers := slices.Collect(maps.Values(c.watchers))
@@ -296,14 +296,14 @@ func (c *Cache) notify(instances ...string) {
 }
 
 // Missed takes note that the VIM failed an instance, of which it may have no
-// object that would tell when it is back.
+// object whose watch would show that it is back.
 func (c *Cache) Missed(instance string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.missed[instance] = true
 }
 
-// recovered are the instances to tell of, once, now that a VIM that was away is seen
+// recovered are the instances to notify, once, now that a VIM that was away is seen
 // again; none while some of it isn't. A right that is lacking doesn't count: it
 // may be lacking for good. c.mu is held.
 func (c *Cache) recovered() []string {
@@ -315,14 +315,14 @@ func (c *Cache) recovered() []string {
 			return nil
 		}
 	}
-	told := c.missed
+	notified := c.missed
 	if c.failed {
 		for id := range c.instances {
-			told[id] = true
+			notified[id] = true
 		}
 	}
 	c.failed, c.missed = false, map[string]bool{}
-	return slices.Collect(maps.Keys(told))
+	return slices.Collect(maps.Keys(notified))
 }
 
 // Defined says whether a definition of the kind is known to the watches.

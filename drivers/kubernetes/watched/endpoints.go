@@ -25,7 +25,7 @@ type sliceFact struct {
 	endpoints []endpoint
 }
 
-// endpoint is an address to which a Service leads.
+// endpoint is an address to which a Service directs traffic.
 type endpoint struct {
 	pod   types.UID // "" where it is no pod's
 	ready bool
@@ -62,7 +62,7 @@ func (c *Cache) severalGenerations(instance string) bool {
 }
 
 // wakes says whether a change of the object is of interest to its instance: where
-// traffic goes is only asked while it is led elsewhere. c.mu is held.
+// traffic goes only matters while it is being switched. c.mu is held.
 func (c *Cache) wakes(f *Fact) bool {
 	return f.GroupKind != manifest.KindSlice || f.TopLevel() || c.severalGenerations(f.Instance)
 }
@@ -105,7 +105,7 @@ func (c *Cache) switched(v *view, r *manifest.Form, generation string, f *Fact, 
 		return
 	}
 	if why, never := c.Unseen(manifest.KindSlice); why != "" {
-		o.Ready, o.Reason = false, "whether traffic goes to generation "+generation+" can't be told: "+why
+		o.Ready, o.Reason = false, "whether traffic goes to generation "+generation+" is unknown: "+why
 		if never {
 			o.Failure = o.Reason
 		}
@@ -120,7 +120,7 @@ func (c *Cache) switched(v *view, r *manifest.Form, generation string, f *Fact, 
 		for _, e := range slice.slice.endpoints {
 			switch pod := v.byUID[e.pod]; {
 			case e.pod == "", pod == nil && slice.controller.uid == "":
-				// What another cluster or a person adds is no generation's.
+				// Another cluster or a person added it: it is no generation's.
 			case pod == nil:
 				gone++
 			case pod.generation() != "" && pod.generation() != generation:
@@ -140,7 +140,7 @@ func (c *Cache) switched(v *view, r *manifest.Form, generation string, f *Fact, 
 		o.Ready, o.Reason = false, "its EndpointSlices hold no ready address of generation "+generation+" yet"
 	default:
 		if left := f.traffic.unsettled(newest); left > 0 {
-			o.Ready, o.Reason = false, "its EndpointSlices may be those from before it was led to generation "+generation
+			o.Ready, o.Reason = false, "its EndpointSlices may be those from before it was switched to generation "+generation
 			c.remind(f.Instance, left)
 		}
 	}

@@ -151,7 +151,7 @@ func TestAServiceThatIsLedBackDoesNotTrustTheSlicesFromBefore(t *testing.T) {
 	s.service("0")
 	s.cache.subscribe(func(instance string) { woken <- instance })
 	began := time.Now()
-	if why := s.waitsFor("0"); why != "its EndpointSlices may be those from before it was led to generation 0" {
+	if why := s.waitsFor("0"); why != "its EndpointSlices may be those from before it was switched to generation 0" {
 		t.Errorf("led back at once: %q", why)
 	}
 	if id := <-woken; id != "i" || time.Since(began) < settling/2 {

@@ -53,7 +53,7 @@ func (c *creationFailures) run(ctx context.Context, client dynamic.Interface) {
 	}
 	quiet := logr.Discard()
 	clientcache.NewReflectorWithOptions(lw, nil, c, clientcache.ReflectorOptions{
-		Name: "jibe complaints", Logger: &quiet,
+		Name: "jibe creation failures", Logger: &quiet,
 	}).RunWithContext(logr.NewContext(ctx, quiet))
 }
 

@@ -187,7 +187,7 @@ func (f *Fact) generation() string {
 	return f.labelled
 }
 
-// leaving tells what an object that was told to go waits for.
+// leaving says what an object that is being deleted waits for.
 func leaving(f *Fact, u *unstructured.Unstructured) string {
 	said := "being deleted"
 	if f.pod != nil && f.pod.node != "" {

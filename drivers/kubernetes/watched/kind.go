@@ -94,17 +94,17 @@ func (k *kindCache) Update(obj any) error {
 	f := FactOf(k.gk, u)
 	k.cache.mu.Lock()
 	k.version = max(k.version, f.version)
-	told := []string{f.Instance}
+	notified := []string{f.Instance}
 	if old := k.facts[f.Key]; old != nil && old.Instance != f.Instance {
-		told = append(told, old.Instance) // which has lost it
+		notified = append(notified, old.Instance) // which has lost it
 	}
 	changed := k.put(f) && k.cache.wakes(f)
 	if changed {
-		told = append(told, k.cache.awaiting(f)...)
+		notified = append(notified, k.cache.awaiting(f)...)
 	}
 	k.cache.mu.Unlock()
 	if changed {
-		k.cache.notify(told...)
+		k.cache.notify(notified...)
 	}
 	return nil
 }
@@ -145,7 +145,7 @@ func (k *kindCache) Replace(list []any, version string) error {
 		k.version = at
 	}
 	for key, old := range k.facts {
-		// What was written after the list was made isn't in it.
+		// The list lacks objects that were written after it was made.
 		if _, listed := facts[key]; (setBack || !listed && old.version <= at) && k.drop(key, old.UID) && k.cache.wakes(old) {
 			moved = append(moved, old.Instance)
 		}

@@ -28,15 +28,15 @@ func (c *Cache) Observe(ctx context.Context, id string, want plan.Desired, r *ma
 	for _, x := range want.Objects {
 		wanted[x.Key] = x
 	}
-	twofold := v.otherGeneration(want.Generation)
-	mints := v.manualOwners(r, wanted)
+	switching := v.otherGeneration(want.Generation)
+	manual := v.manualOwners(r, wanted)
 	var o plan.Observed
 	for _, f := range facts {
 		if f.GroupKind != manifest.KindPod {
 			continue
 		}
 		if u, ok := v.unit(f); ok {
-			if m := mints[u.Owner]; m != nil && f.controller.uid == m.owner.UID && !f.Deleting {
+			if m := manual[u.Owner]; m != nil && f.controller.uid == m.owner.UID && !f.Deleting {
 				u.Outdated = m.outdated(f)
 			}
 			o.Units = append(o.Units, u)
@@ -61,7 +61,7 @@ func (c *Cache) Observe(ctx context.Context, id string, want plan.Desired, r *ma
 			}
 			if isWanted {
 				seen.Outgrown = f.Outgrown(r, x)
-				if x.Directs && twofold {
+				if x.Directs && switching {
 					c.switched(v, r, want.Generation, f, &seen)
 				}
 				if seen.Digest == x.Digest && suspected(f) {

@@ -45,7 +45,7 @@ func (v *view) manualOwners(r *manifest.Form, digests map[string]plan.Object) ma
 	return all
 }
 
-// outdated tells in what the pod differs from those that its owner makes now.
+// outdated says in what the pod differs from those that its owner makes now.
 func (m *manualOwner) outdated(f *Fact) string {
 	if m.generation != "" && f.labelled != m.generation {
 		return fmt.Sprintf("it is of generation %s, not %s", f.labelled, m.generation)
@@ -90,7 +90,7 @@ func readImages(images unique.Handle[string]) map[string]string {
 	return all
 }
 
-// image is what the containers run, as people are told.
+// image is what the containers run, as people read it.
 func (p *podFact) image() string {
 	var all []string
 	fields := strings.Split(p.images.Value(), "\n")

@@ -12,9 +12,10 @@ func (f *Fact) Outgrown(r *manifest.Form, want plan.Object) string {
 	if rendered == nil || f.Digest == "" || f.Digest == want.Digest || !f.TopLevel() {
 		return ""
 	}
-	mould := rendered.GetAnnotations()[manifest.AnnotationImmutable]
-	// One from before there were moulds can only be told by its digest.
-	if mould == "" || f.immutable == mould {
+	immutable := rendered.GetAnnotations()[manifest.AnnotationImmutable]
+	// An object from before there was the annotation has none: then it differs, as its
+	// digest says.
+	if immutable == "" || f.immutable == immutable {
 		return ""
 	}
 	switch f.GroupKind {

@@ -16,7 +16,7 @@ import (
 // knows workloads, definitions and what keeps the conventions of conditions; the
 // kinds about which it is too glad are looked at here.
 //
-// A failure is what doesn't get well by itself. What may (a node that has no
+// A failure is what doesn't get well by itself. Whatever may (a node that has no
 // room, a volume that isn't there yet) is a reason, and ends by the deadline.
 func assess(f *Fact, u *unstructured.Unstructured) {
 	switch {
@@ -85,7 +85,7 @@ func assessJob(f *Fact, u *unstructured.Unstructured) {
 }
 
 // assessFailures reads what workload controllers say of pods that they couldn't
-// make at all, of which no pod can tell.
+// make at all: there is no pod that could say so.
 func assessFailures(f *Fact, u *unstructured.Unstructured) {
 	if !manifest.IsVDUKind(f.GroupKind) || f.ready {
 		return
@@ -139,10 +139,10 @@ func assessPod(f *Fact, u *unstructured.Unstructured) {
 }
 
 // unheeded says whether the status is of what was wanted before. A kubelet that
-// doesn't tell of which generation it is can't be asked.
+// doesn't write of which generation it is is believed.
 func unheeded(u *unstructured.Unstructured) bool {
-	observed, told, err := unstructured.NestedInt64(u.Object, "status", "observedGeneration")
-	return told && err == nil && observed < u.GetGeneration()
+	observed, given, err := unstructured.NestedInt64(u.Object, "status", "observedGeneration")
+	return given && err == nil && observed < u.GetGeneration()
 }
 
 // hopeless are the reasons for which a container waits in vain until someone
@@ -154,7 +154,7 @@ func hopeless(reason string) bool {
 	}, reason)
 }
 
-// containers tells what the first container that doesn't run waits for.
+// containers says what the first container that doesn't run waits for.
 func containers(u *unstructured.Unstructured) (reason, failure string) {
 	for _, list := range []string{"initContainerStatuses", "containerStatuses"} {
 		for _, c := range raw.Maps(u.Object, "status", list) {

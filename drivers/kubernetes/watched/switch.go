@@ -3,18 +3,18 @@ package watched
 import "time"
 
 // settling is how long the controller that writes EndpointSlices may be behind. It
-// takes milliseconds, and this is waited for only where nothing else can tell.
+// takes milliseconds, and this is waited for only where nothing else shows it.
 const settling = time.Second
 
-// traffic is where a Service leads traffic.
+// traffic is where a Service directs traffic.
 type traffic struct {
 	generation string
-	// version is that of the Service when it was led there, since when that was seen.
+	// version is that of the Service when it was switched there, since when that was seen.
 	version uint64
 	since   time.Time
 }
 
-// carriedOn is the lead of the Service as it is now, where prior is that of before,
+// carriedOn is the traffic of the Service as it is now, where prior is that of before,
 // nil where nothing was known of it.
 func (l *traffic) carriedOn(prior *traffic) *traffic {
 	if l != nil && prior != nil && prior.generation == l.generation {
@@ -27,7 +27,7 @@ func (l *traffic) carriedOn(prior *traffic) *traffic {
 }
 
 // unsettled is for how long the Service's EndpointSlices, the newest of which has the
-// version, can't be trusted: a Service that is led away and back soon after has the
+// version, can't be trusted: a Service that is switched away and back soon after has the
 // right ones from before, while its controller may have yet to write, in this order,
 // the wrong and the right ones. It has written the right ones once it wrote any since.
 func (l *traffic) unsettled(newest uint64) time.Duration {
@@ -37,7 +37,7 @@ func (l *traffic) unsettled(newest uint64) time.Duration {
 	return settling - time.Since(l.since)
 }
 
-// remind wakes the instance later: no watch tells that nothing happened.
+// remind wakes the instance later: no watch reports that nothing happened.
 func (c *Cache) remind(instance string, after time.Duration) {
 	time.AfterFunc(after, func() { c.notify(instance) })
 }

@@ -105,7 +105,7 @@ func (v *view) byLabel(f *Fact) *Fact {
 	return nil
 }
 
-// unusual says whether something exists that only the inventory tells of.
+// unusual says whether something exists that only the inventory lists.
 func (v *view) unusual() bool {
 	return slices.ContainsFunc(v.facts, func(f *Fact) bool {
 		info := manifest.InfoOf(f.GroupKind)
@@ -113,7 +113,7 @@ func (v *view) unusual() bool {
 	})
 }
 
-// trouble is why a pod isn't ready. What a pod of an old template suffers from
+// trouble is why a pod isn't ready. The failure of a pod of an old template
 // is no failure of the new one.
 func (v *view) trouble(f, top *Fact) (reason, failure string) {
 	reason, failure = f.Reason, f.failure
@@ -182,7 +182,7 @@ func (v *view) unit(f *Fact) (plan.Unit, bool) {
 	return u, true
 }
 
-// other tells of a pod that lives, or lived, and is no VNFC.
+// other describes a pod that lives, or lived, and is no VNFC.
 func (v *view) other(f *Fact) (plan.Unit, bool) {
 	if f.pod.finished && f.controller.kind != "Job" {
 		return plan.Unit{}, false

@@ -36,7 +36,7 @@ func (k *kindCache) run(ctx context.Context, client dynamic.Interface, resource 
 				_ = k.Replace(nil, "") // nothing to index, nothing to fail
 			}
 			if missing := ignoreMissingKind(err); missing != nil {
-				k.seen(missing) // of success Replace tells, when the list is taken over
+				k.seen(missing) // Replace notes success, when the list is taken over
 			}
 			return list, err
 		},
@@ -51,9 +51,9 @@ func (k *kindCache) run(ctx context.Context, client dynamic.Interface, resource 
 			case apierrors.IsNotFound(err):
 				_ = k.Replace(nil, "") // nothing to index, nothing to fail
 			case apierrors.IsResourceExpired(err), apierrors.IsGone(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
-				// The reflector lists anew, which tells.
+				// The reflector lists anew, which notes the result.
 			case err == nil && o.SendInitialEvents != nil && *o.SendInitialEvents:
-				// It is a list in other clothes: Replace tells when it is complete.
+				// It is a list in other clothes: Replace notes when it is complete.
 			default:
 				k.seen(err)
 			}
@@ -86,8 +86,8 @@ func ignoreMissingKind(err error) error {
 }
 
 // Watch calls changed with the instance of every object that moved, until ctx
-// ends or the driver is closed. It begins the watches that every VIM has, so that what is there already
-// is told of, too.
+// ends or the driver is closed. It begins the watches that every VIM has, so that it
+// reports what is there already, too.
 func (c *Cache) Watch(ctx context.Context, changed func(instance string)) error {
 	cancel := c.subscribe(changed)
 	defer cancel()
