@@ -21,20 +21,20 @@ const accessVariable = "KUBECONFIG"
 func (d *Driver) Access() (map[string][]byte, error) {
 	config, err := selfContained(d.vim)
 	if err != nil {
-		return nil, fmt.Errorf("VIM %s: kubeconfig for a program: %w", d.vim.Name, err)
+		return nil, fmt.Errorf("VIM %s: kubeconfig for a hook: %w", d.vim.Name, err)
 	}
 	text, err := clientcmd.Write(*config)
 	if err != nil {
-		return nil, fmt.Errorf("VIM %s: kubeconfig for a program: %w", d.vim.Name, err)
+		return nil, fmt.Errorf("VIM %s: kubeconfig for a hook: %w", d.vim.Name, err)
 	}
 	data, err := yaml.YAMLToJSON(text)
 	if err != nil {
-		return nil, fmt.Errorf("VIM %s: kubeconfig for a program: %w", d.vim.Name, err)
+		return nil, fmt.Errorf("VIM %s: kubeconfig for a hook: %w", d.vim.Name, err)
 	}
 	return map[string][]byte{accessVariable: data}, nil
 }
 
-// selfContained is the connection as a kubeconfig that refers to no file: a program has
+// selfContained is the connection as a kubeconfig that refers to no file: a hook has
 // neither Jibe's files nor its directory.
 func selfContained(vim drivers.VIM) (*clientcmdapi.Config, error) {
 	if len(vim.Kubeconfig) == 0 {
@@ -54,7 +54,7 @@ func selfContained(vim drivers.VIM) (*clientcmdapi.Config, error) {
 		if user.TokenFile == "" {
 			continue
 		}
-		// Where both are given, clients take what the file holds.
+		// Clients take the content of the file where both are given.
 		token, err := os.ReadFile(user.TokenFile)
 		if err != nil {
 			return nil, err

@@ -20,6 +20,7 @@ import (
 	clientset "k8s.io/client-go/kubernetes"
 
 	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/drivers/kubernetes/manifest/sample"
 	"github.com/jibe-vnfm/jibe/plan"
 	"github.com/jibe-vnfm/jibe/test/kit"
 )
@@ -89,7 +90,7 @@ func guarded(t *testing.T, c *cluster, id string) (*doorman, drivers.Source) {
 	t.Helper()
 	namespace := c.namespace(t)
 	door := newDoorman(t, c.api(t), namespace)
-	src := source(id, namespace, oneConfigMap, workloads(), nil)
+	src := sample.Source(id, namespace, oneConfigMap, sample.Workloads(), nil)
 	d := c.connect(t)
 	kit.Eventually(t, func() error {
 		err := d.Verify(t.Context(), rendering(t, d, src), plan.Step{Action: plan.Apply, Object: "ConfigMap/" + namespace + "/settings", From: -1})
@@ -168,7 +169,7 @@ func TestWhatAWebhookDeniesMayPassAndAPolicyStandsFirm(t *testing.T) {
 		_ = policies.ValidatingAdmissionPolicyBindings().Delete(ctx, other, metav1.DeleteOptions{})
 		_ = policies.ValidatingAdmissionPolicies().Delete(ctx, other, metav1.DeleteOptions{})
 	})
-	barred := source(uuid.NewString(), other, oneConfigMap, workloads(), nil)
+	barred := sample.Source(uuid.NewString(), other, oneConfigMap, sample.Workloads(), nil)
 	apply.Object = "ConfigMap/" + other + "/settings"
 	kit.Eventually(t, func() error {
 		err := d.Verify(t.Context(), rendering(t, d, barred), apply)

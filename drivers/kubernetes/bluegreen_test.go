@@ -15,6 +15,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/drivers/kubernetes/manifest/sample"
 	"github.com/jibe-vnfm/jibe/plan"
 	"github.com/jibe-vnfm/jibe/test/kit"
 )
@@ -88,7 +89,7 @@ func leads(t *testing.T, api clientset.Interface, namespace, service string) []s
 func TestThroughoutABlueGreenChangeTheServiceLeadsToAReadyPod(t *testing.T) {
 	c := newCluster(t)
 	d, api, namespace := c.connect(t), c.api(t), c.namespace(t)
-	before, after := changed(uuid.NewString(), namespace, desired.BlueGreen, strings.ReplaceAll(frontAndBack, "pause:3.10", "pause:3.9"))
+	before, after := changed(uuid.NewString(), namespace, desired.BlueGreen, strings.ReplaceAll(sample.FrontAndBack, "pause:3.10", "pause:3.9"))
 	converge(t, d, before, true)
 	l := record(t, c, namespace, "front")
 	kit.Eventually(t, func() error {
@@ -162,7 +163,7 @@ func TestTheNextGenerationBeginsWithAsManyPodsAsTheAutoscalerGaveTheLast(t *test
 	c := newCluster(t)
 	d, api, namespace := c.connect(t), c.api(t), c.namespace(t)
 	id := uuid.NewString()
-	before := source(id, namespace, strings.ReplaceAll(scaledBy, "NAME", "web"), workloads("web"), nil)
+	before := sample.Source(id, namespace, strings.ReplaceAll(scaledBy, "NAME", "web"), sample.Workloads("web"), nil)
 	converge(t, d, before, true)
 	scale(t, api, namespace, "web", 4)
 	kit.Eventually(t, func() error {
@@ -171,7 +172,7 @@ func TestTheNextGenerationBeginsWithAsManyPodsAsTheAutoscalerGaveTheLast(t *test
 		}
 		return nil
 	})
-	after := source(id, namespace, strings.NewReplacer("NAME", "web", "image: i", "image: j").Replace(scaledBy), workloads("web"), nil)
+	after := sample.Source(id, namespace, strings.NewReplacer("NAME", "web", "image: i", "image: j").Replace(scaledBy), sample.Workloads("web"), nil)
 	after.Instance.Generation, after.Instance.Update.Strategy = "1", desired.BlueGreen
 	want, err := d.Render(after)
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 	clientset "k8s.io/client-go/kubernetes"
 
 	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/drivers/kubernetes/manifest/sample"
 	"github.com/jibe-vnfm/jibe/plan"
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/testenv"
@@ -134,7 +135,7 @@ func TestEveryKindOfWorkloadRuns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	src := packaged(uuid.NewString(), c.namespace(t), files, pkg.VNFD, map[string]int{"web_aspect": 1})
+	src := sample.Packaged(uuid.NewString(), c.namespace(t), files, pkg.VNFD, map[string]int{"web_aspect": 1})
 	o := converge(t, d, src, true)
 	for vdu, want := range map[string]int{"WEB": 3, "WEB_ADMIN": 1, "CACHE": 2, "STORE": 1, "PROBE": 1} {
 		if n := count(o, vdu); n != want {
@@ -159,7 +160,7 @@ func TestEveryKindOfWorkloadRuns(t *testing.T) {
 			t.Errorf("units of %s are of kind %q, want %q", vdu, kinds[vdu], want)
 		}
 	}
-	src = packaged(src.Instance.ID, src.Instance.Params["namespace"].(string), files, pkg.VNFD, map[string]int{"web_aspect": 2, "store_aspect": 1})
+	src = sample.Packaged(src.Instance.ID, src.Instance.Params["namespace"].(string), files, pkg.VNFD, map[string]int{"web_aspect": 2, "store_aspect": 1})
 	o = converge(t, d, src, true)
 	for vdu, want := range map[string]int{"WEB": 5, "CACHE": 3, "STORE": 2} {
 		if n := count(o, vdu); n != want {
@@ -252,7 +253,7 @@ func TestUnusualKindsAreFoundWithoutThePackage(t *testing.T) {
 		ctx := t.Context()
 		_ = api.CoreV1().Namespaces().Delete(ctx, namespace, metav1.DeleteOptions{})
 	})
-	src := source(uuid.NewString(), namespace, manifests, workloads(), nil)
+	src := sample.Source(uuid.NewString(), namespace, manifests, sample.Workloads(), nil)
 	d := c.connect(t)
 	want, err := d.Render(src)
 	if err != nil {
@@ -286,7 +287,7 @@ func TestUnusualKindsAreFoundWithoutThePackage(t *testing.T) {
 		t.Errorf("the namespace went with the instance: %v", err)
 	}
 	// The next instance of the package uses the namespace and the definition that stand.
-	next := source(uuid.NewString(), namespace, manifests, workloads(), nil)
+	next := sample.Source(uuid.NewString(), namespace, manifests, sample.Workloads(), nil)
 	converge(t, d, next, true)
 	next.Package = nil
 	converge(t, d, next, false)
@@ -355,7 +356,7 @@ func TestScaleInKeepsClaimsAndTerminateDeletesThem(t *testing.T) {
 	c := newCluster(t)
 	d, api, namespace := c.connect(t), c.api(t), c.namespace(t)
 	id := uuid.NewString()
-	big := source(id, namespace, withClaims, workloads("one"), map[string]int{"one_aspect": 1})
+	big := sample.Source(id, namespace, withClaims, sample.Workloads("one"), map[string]int{"one_aspect": 1})
 	wait := stuck(t, d, big, func(s plan.Step) bool { return strings.Contains(s.Reason, "claim data-one-") })
 	if wait.Failure != "" {
 		t.Errorf("an unbound claim is called a failure: %+v", wait)
@@ -364,7 +365,7 @@ func TestScaleInKeepsClaimsAndTerminateDeletesThem(t *testing.T) {
 	if o := converge(t, d, big, true); count(o, "ONE") != 3 {
 		t.Fatalf("%d units, want 3", count(o, "ONE"))
 	}
-	small := source(id, namespace, withClaims, workloads("one"), nil)
+	small := sample.Source(id, namespace, withClaims, sample.Workloads("one"), nil)
 	o := converge(t, d, small, true)
 	if n := count(o, "ONE"); n != 1 {
 		t.Errorf("%d units after scale-in, want 1", n)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/drivers/kubernetes/manifest/sample"
 	"github.com/jibe-vnfm/jibe/plan"
 	"github.com/jibe-vnfm/jibe/vnfd"
 )
@@ -53,12 +54,12 @@ func updatable(value, image string) fstest.MapFS {
 func TestAContainerUpdateRestartsOnlyPodsThatUseWhatChanged(t *testing.T) {
 	c := newCluster(t)
 	d, namespace := c.connect(t), c.namespace(t)
-	vdus := workloads("dep-env", "dep-none", "set-from", "set-none", "agent-volume", "agent-none", "pod-env", "pod-none", "pod-image")
-	base := packaged(uuid.NewString(), namespace, updatable("one", "a:1"), vdus, nil)
+	vdus := sample.Workloads("dep-env", "dep-none", "set-from", "set-none", "agent-volume", "agent-none", "pod-env", "pod-none", "pod-image")
+	base := sample.Packaged(uuid.NewString(), namespace, updatable("one", "a:1"), vdus, nil)
 	was := unitsByVDU(converge(t, d, base, true))
 
 	files := updatable("two", "a:2")
-	update := &vnfd.Package{Tree: treeOf(files), Files: files, VNFD: vdus}
+	update := &vnfd.Package{Tree: sample.TreeOf(files), Files: files, VNFD: vdus}
 	in := *base.Instance
 	in.Package, in.Base = update.Tree, base.Package.Tree
 	in.Update.Strategy = desired.Container

@@ -16,6 +16,9 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/drivers/kubernetes/manifest"
+	"github.com/jibe-vnfm/jibe/drivers/kubernetes/raw"
+	"github.com/jibe-vnfm/jibe/drivers/kubernetes/watched"
 	"github.com/jibe-vnfm/jibe/plan"
 )
 
@@ -25,16 +28,16 @@ const paramGrace = "gracefulTerminationTimeout"
 // delete ends one incarnation. Its absence, and a successor, mean that it is done.
 // It sets later where the claims of a StatefulSet must be freed of it first: the
 // step is due again at the next look.
-func (d *Driver) delete(ctx context.Context, src drivers.Source, r *render, gk schema.GroupKind, namespace, name string, s plan.Step, later *atomic.Bool) error {
+func (d *Driver) delete(ctx context.Context, src drivers.Source, r *manifest.Form, gk schema.GroupKind, namespace, name string, s plan.Step, later *atomic.Bool) error {
 	if s.Incarnation == "" {
 		return fmt.Errorf("delete %s: no incarnation is given", s.Object)
 	}
-	mapping, err := d.mapper.find(gk)
+	mapping, err := d.mapper.Find(gk)
 	if meta.IsNoMatchError(err) {
 		return nil // a kind that isn't served has no objects
 	}
 	if err != nil {
-		return fmt.Errorf("delete %s: %w", s.Object, unavailable(err))
+		return fmt.Errorf("delete %s: %w", s.Object, watched.Unavailable(err))
 	}
 	var api dynamic.ResourceInterface = d.client.Resource(mapping.Resource)
 	if mapping.Scope.Name() != meta.RESTScopeNameRoot {
@@ -42,13 +45,13 @@ func (d *Driver) delete(ctx context.Context, src drivers.Source, r *render, gk s
 	}
 	uid := types.UID(s.Incarnation)
 	propagation := metav1.DeletePropagationBackground
-	if infoOf(gk).class == workloads && gk != kindPod {
+	if manifest.InfoOf(gk).Class == manifest.ClassWorkloads && gk != manifest.KindPod {
 		// Gone is a workload when its pods are. A pod has nothing below it that runs:
 		// there the garbage collector's turn would only make the successor wait.
 		propagation = metav1.DeletePropagationForeground
 	}
 	o := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}, PropagationPolicy: &propagation}
-	if grace, ok := seconds(src.Instance.Params[paramGrace]); ok && gk == kindPod {
+	if grace, ok := raw.Seconds(src.Instance.Params[paramGrace]); ok && gk == manifest.KindPod {
 		o.GracePeriodSeconds = &grace
 	}
 	release, err := d.slot(ctx)
@@ -58,7 +61,7 @@ func (d *Driver) delete(ctx context.Context, src drivers.Source, r *render, gk s
 	defer release()
 	ctx, cancel := context.WithTimeout(ctx, callPatience)
 	defer cancel()
-	if gk == kindStatefulSet {
+	if gk == manifest.KindStatefulSet {
 		if comesBack(r, s.Object) {
 			free, err := d.freeClaims(ctx, api, src.Instance.ID, namespace, name, uid)
 			if err != nil {
@@ -70,7 +73,7 @@ func (d *Driver) delete(ctx context.Context, src drivers.Source, r *render, gk s
 			}
 		}
 	}
-	d.cache.tell(gk, s.Object, uid) // before the watch brings that it is gone
+	d.watches.DeleteIssued(gk, s.Object, uid) // before the watch brings that it is gone
 	err = api.Delete(ctx, name, o)
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil
@@ -78,12 +81,12 @@ func (d *Driver) delete(ctx context.Context, src drivers.Source, r *render, gk s
 	if err != nil {
 		return drivers.About("delete "+s.Object, classify(s.Object, err))
 	}
-	d.cache.deleting(gk, s.Object, uid)
+	d.watches.Deleting(gk, s.Object, uid)
 	return nil
 }
 
 // comesBack says whether the object is deleted only to be made anew.
-func comesBack(r *render, key string) bool { return r != nil && r.objects[key] != nil }
+func comesBack(r *manifest.Form, key string) bool { return r != nil && r.Objects[key] != nil }
 
 // freeClaims sees to it that the claims of a StatefulSet outlive this incarnation
 // of it, whatever its persistentVolumeClaimRetentionPolicy: that is meant for the
@@ -97,15 +100,15 @@ func (d *Driver) freeClaims(ctx context.Context, api dynamic.ResourceInterface, 
 	if err != nil {
 		return false, err
 	}
-	if set.GetUID() != uid || set.GetDeletionTimestamp() != nil || len(mapsAt(set.Object, "spec", "volumeClaimTemplates")) == 0 {
+	if set.GetUID() != uid || set.GetDeletionTimestamp() != nil || len(raw.Maps(set.Object, "spec", "volumeClaimTemplates")) == 0 {
 		return true, nil
 	}
-	if str(set.Object, "spec", "persistentVolumeClaimRetentionPolicy", "whenDeleted") == "Delete" {
+	if raw.String(set.Object, "spec", "persistentVolumeClaimRetentionPolicy", "whenDeleted") == "Delete" {
 		written, err := d.change(ctx, api, set, map[string]any{
 			"spec": map[string]any{"persistentVolumeClaimRetentionPolicy": map[string]any{"whenDeleted": "Retain"}},
 		})
 		if err == nil {
-			d.cache.written(kindStatefulSet, written)
+			d.watches.Written(manifest.KindStatefulSet, written)
 		}
 		return false, err
 	}
@@ -114,12 +117,12 @@ func (d *Driver) freeClaims(ctx context.Context, api dynamic.ResourceInterface, 
 	}
 	// The controller looks after the claims of pods that there are; those that a
 	// scale-in left behind still name the set as their owner.
-	mapping, err := d.mapper.find(kindClaim)
+	mapping, err := d.mapper.Find(manifest.KindClaim)
 	if err != nil {
 		return false, err
 	}
 	claims := d.client.Resource(mapping.Resource).Namespace(namespace)
-	found, err := claims.List(ctx, metav1.ListOptions{LabelSelector: LabelInstance + "=" + instance})
+	found, err := claims.List(ctx, metav1.ListOptions{LabelSelector: manifest.LabelInstance + "=" + instance})
 	if err != nil {
 		return false, err
 	}
@@ -150,5 +153,5 @@ func (d *Driver) change(ctx context.Context, api dynamic.ResourceInterface, read
 	if err != nil {
 		return nil, err
 	}
-	return api.Patch(ctx, read.GetName(), types.MergePatchType, data, metav1.PatchOptions{FieldManager: fieldManager})
+	return api.Patch(ctx, read.GetName(), types.MergePatchType, data, metav1.PatchOptions{FieldManager: manifest.FieldManager})
 }

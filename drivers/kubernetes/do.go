@@ -18,6 +18,8 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/drivers/kubernetes/manifest"
+	"github.com/jibe-vnfm/jibe/drivers/kubernetes/watched"
 	"github.com/jibe-vnfm/jibe/plan"
 )
 
@@ -29,9 +31,9 @@ const callPatience = 30 * time.Second
 func (d *Driver) Do(ctx context.Context, rendering drivers.Rendering, steps ...plan.Step) error {
 	src, r := rendering.Source, formOf(rendering)
 	var later atomic.Bool
-	var batches [2 * int(classes)][]func() error
+	var batches [2 * int(manifest.Classes)][]func() error
 	for _, s := range steps {
-		gk, namespace, name, ok := splitKey(s.Object)
+		gk, namespace, name, ok := manifest.SplitKey(s.Object)
 		if !ok {
 			return fmt.Errorf("%s: %q is no key of an object", s.Action, s.Object)
 		}
@@ -40,7 +42,7 @@ func (d *Driver) Do(ctx context.Context, rendering drivers.Rendering, steps ...p
 		case plan.Apply, plan.Scale:
 			batches[rank] = append(batches[rank], func() error { return d.apply(ctx, src, r, s) })
 		case plan.Delete, plan.DeleteUnit:
-			last := int(classes)*2 - 1 - int(rank)
+			last := int(manifest.Classes)*2 - 1 - int(rank)
 			batches[last] = append(batches[last], func() error {
 				return d.delete(ctx, src, r, gk, namespace, name, s, &later)
 			})
@@ -51,7 +53,7 @@ func (d *Driver) Do(ctx context.Context, rendering drivers.Rendering, steps ...p
 	for _, batch := range batches {
 		if err := together(batch); err != nil {
 			if errors.Is(err, drivers.ErrUnavailable) {
-				d.cache.missing(src.Instance.ID)
+				d.watches.Missed(src.Instance.ID)
 			}
 			return fmt.Errorf("VIM %s: %w", d.vim.Name, err)
 		}
@@ -62,11 +64,11 @@ func (d *Driver) Do(ctx context.Context, rendering drivers.Rendering, steps ...p
 	return nil
 }
 
-func rankOf(gk schema.GroupKind, name, instance string) class {
-	if gk == kindConfigMap && name == inventoryName(instance) {
-		return first
+func rankOf(gk schema.GroupKind, name, instance string) manifest.Class {
+	if gk == manifest.KindConfigMap && name == manifest.InventoryName(instance) {
+		return manifest.ClassFirst
 	}
-	return infoOf(gk).class
+	return manifest.InfoOf(gk).Class
 }
 
 // together runs the calls side by side. A refusal is worth more than an error
@@ -95,32 +97,32 @@ func together(calls []func() error) error {
 }
 
 // apply makes one object what it was rendered to, with the step's number of units.
-func (d *Driver) apply(ctx context.Context, src drivers.Source, r *render, s plan.Step) error {
+func (d *Driver) apply(ctx context.Context, src drivers.Source, r *manifest.Form, s plan.Step) error {
 	obj, gk, err := sized(r, s)
 	if err != nil {
 		return err
 	}
 	api, obj, err := d.resource(obj, gk, s.Object)
 	if err != nil {
-		d.cache.await(src.Instance.ID, "", err)
+		d.watches.Await(src.Instance.ID, "", err)
 		return d.unknownKind(gk, s.Object, err)
 	}
 	rendered, instance := obj, src.Instance.ID
-	now := d.cache.get(gk, s.Object)
-	if now != nil && now.instance != instance {
+	now := d.watches.Get(gk, s.Object)
+	if now != nil && now.Instance != instance {
 		now = nil
 	}
-	if obj, err = takeOver(obj, s.Keep, now); err != nil {
+	if obj, err = watched.TakeOver(obj, s.Keep, now); err != nil {
 		return err
 	}
 	if now != nil {
-		obj = stillCounted(obj, now)
+		obj = watched.StillCounted(obj, now)
 	}
-	if infoOf(gk).shared {
-		if err := d.cache.sync(ctx, map[schema.GroupKind]bool{gk: true}); err != nil {
+	if manifest.InfoOf(gk).Shared {
+		if err := d.watches.Sync(ctx, map[schema.GroupKind]bool{gk: true}); err != nil {
 			return err
 		}
-		if f := d.cache.get(gk, s.Object); f != nil && f.instance != instance {
+		if f := d.watches.Get(gk, s.Object); f != nil && f.Instance != instance {
 			return nil // used as it stands
 		}
 	}
@@ -137,35 +139,35 @@ func (d *Driver) apply(ctx context.Context, src drivers.Source, r *render, s pla
 			written, err = d.patch(ctx, api, obj, false)
 		}
 	}
-	if isTaken(err) && s.Keep != "" && s.Keep == d.cache.handover(instance, s.Object) {
+	if isTaken(err) && s.Keep != "" && s.Keep == d.watches.Handover(instance, s.Object) {
 		// It was a courtesy: better another address than none.
 		d.log.WarnContext(ctx, "the address of an object that was deleted by hand belongs to another one by now", "instance", instance, "object", s.Object)
-		d.cache.forgetHandover(s.Object)
+		d.watches.ForgetHandover(s.Object)
 		written, err = d.patch(ctx, api, rendered, false)
 	}
 	if err != nil {
-		d.cache.await(instance, obj.GetNamespace(), err)
+		d.watches.Await(instance, obj.GetNamespace(), err)
 		return drivers.About("apply "+s.Object, taken(s.Object, s.Keep, classify(s.Object, err)))
 	}
-	if err := d.cache.served(gk); err != nil {
+	if err := d.watches.Served(gk); err != nil {
 		return err
 	}
-	d.accepted(factOf(gk, written), rendered)
-	d.cache.written(gk, written)
+	d.accepted(watched.FactOf(gk, written), rendered)
+	d.watches.Written(gk, written)
 	return nil
 }
 
 // sized is the rendered object with the step's number of units.
-func sized(r *render, s plan.Step) (*unstructured.Unstructured, schema.GroupKind, error) {
+func sized(r *manifest.Form, s plan.Step) (*unstructured.Unstructured, schema.GroupKind, error) {
 	var obj *unstructured.Unstructured
 	if r != nil {
-		obj = r.objects[s.Object]
+		obj = r.Objects[s.Object]
 	}
 	if obj == nil {
 		return nil, schema.GroupKind{}, &drivers.RefusedError{Object: s.Object, Reason: "is not among the instance's manifests"}
 	}
 	gk := obj.GroupVersionKind().GroupKind()
-	if !r.counted[s.Object] {
+	if !r.Counted[s.Object] {
 		return obj, gk, nil
 	}
 	obj = obj.DeepCopy()
@@ -178,7 +180,7 @@ func sized(r *render, s plan.Step) (*unstructured.Unstructured, schema.GroupKind
 // resource is where the API server has the object. An object that turns out to
 // be in no namespace is sent without, and remembers its key.
 func (d *Driver) resource(obj *unstructured.Unstructured, gk schema.GroupKind, key string) (dynamic.ResourceInterface, *unstructured.Unstructured, error) {
-	mapping, err := d.mapper.find(gk, obj.GroupVersionKind().Version)
+	mapping, err := d.mapper.Find(gk, obj.GroupVersionKind().Version)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -189,18 +191,18 @@ func (d *Driver) resource(obj *unstructured.Unstructured, gk schema.GroupKind, k
 	if obj.GetNamespace() != "" {
 		obj = obj.DeepCopy()
 		obj.SetNamespace("")
-		annotate(obj, AnnotationKey, key)
+		manifest.Annotate(obj, manifest.AnnotationKey, key)
 	}
 	return api, obj, nil
 }
 
-// unknownKind tells a kind whose definition was just applied from one that
+// unknownKind distinguishes a kind whose definition was just applied from one that
 // nobody has defined.
 func (d *Driver) unknownKind(gk schema.GroupKind, key string, err error) error {
-	if meta.IsNoMatchError(err) && !d.cache.defined(gk) {
+	if meta.IsNoMatchError(err) && !d.watches.Defined(gk) {
 		return classify(key, err)
 	}
-	return fmt.Errorf("look up the kind of %s: %w", key, unavailable(err))
+	return fmt.Errorf("look up the kind of %s: %w", key, watched.Unavailable(err))
 }
 
 func (d *Driver) patch(ctx context.Context, api dynamic.ResourceInterface, obj *unstructured.Unstructured, dryRun bool) (*unstructured.Unstructured, error) {
@@ -216,7 +218,7 @@ func (d *Driver) patch(ctx context.Context, api dynamic.ResourceInterface, obj *
 	ctx, cancel := context.WithTimeout(ctx, callPatience)
 	defer cancel()
 	force := true
-	o := metav1.PatchOptions{FieldManager: fieldManager, Force: &force, FieldValidation: metav1.FieldValidationStrict}
+	o := metav1.PatchOptions{FieldManager: manifest.FieldManager, Force: &force, FieldValidation: metav1.FieldValidationStrict}
 	if dryRun {
 		o.DryRun = []string{metav1.DryRunAll}
 	}

@@ -6,6 +6,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/drivers/kubernetes/fields"
+	"github.com/jibe-vnfm/jibe/drivers/kubernetes/manifest"
+	"github.com/jibe-vnfm/jibe/drivers/kubernetes/watched"
 )
 
 // fieldsKey names a question about managed fields that has one answer for all
@@ -22,22 +25,22 @@ const maxComplete = 1 << 14
 // drifted says whether the object is suspected to differ from its render:
 // someone took over fields that Jibe applied. Whoever changes a field's value
 // becomes its manager, so no value has to be kept or read: it is enough that each
-// rendered field is still ours. What Examine cleared isn't suspected until it has
-// changed.
-func (d *Driver) drifted(src drivers.Source, r *render, f *fact) bool {
+// rendered field is still ours. An object that Examine cleared isn't suspected until
+// it has changed.
+func (d *Driver) drifted(src drivers.Source, r *manifest.Form, f *watched.Fact) bool {
 	if r == nil || src.Package == nil || src.Package.Tree == "" || src.Foundation().Tree == "" {
 		return false
 	}
-	key := fieldsKey{baseKey(src), src.Instance.Flavour, src.Instance.Generation, kindName(f.gk), f.name, f.fields}
-	if f.kinds != "" {
+	key := fieldsKey{manifest.PackageKey(src), src.Instance.Flavour, src.Instance.Generation, manifest.KindName(f.GroupKind), f.Name, f.Fields}
+	if f.Inventory != "" {
 		key.name = "" // the inventory's name is the instance's
 	}
 	complete, known := d.complete.Get(key)
 	if !known {
-		if r.objects[f.key] == nil {
+		if r.Objects[f.Key] == nil {
 			return false
 		}
-		complete = owns(f.fields.Value(), r.objects[f.key])
+		complete = fields.Own(f.Fields.Value(), r.Objects[f.Key])
 		d.complete.Add(key, complete)
 	}
 	return !complete && !d.findings.cleared(f)
@@ -46,10 +49,10 @@ func (d *Driver) drifted(src drivers.Source, r *render, f *fact) bool {
 // accepted takes note of what the server made of a write: it may keep fields
 // otherwise than they were sent (a webhook rewrites them). Such an object isn't
 // suspected before somebody touches it.
-func (d *Driver) accepted(f *fact, applied *unstructured.Unstructured) {
-	if owns(f.fields.Value(), applied) {
-		d.findings.forget(f.key)
+func (d *Driver) accepted(f *watched.Fact, applied *unstructured.Unstructured) {
+	if fields.Own(f.Fields.Value(), applied) {
+		d.findings.forget(f.Key)
 		return
 	}
-	d.findings.put(f.key, finding{state: stateOf(f)}, d.cache)
+	d.findings.put(f.Key, finding{state: stateOf(f)}, d.watches)
 }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/drivers/kubernetes"
+	"github.com/jibe-vnfm/jibe/drivers/kubernetes/manifest/sample"
 	"github.com/jibe-vnfm/jibe/plan"
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/testenv"
@@ -214,7 +215,7 @@ func TestEveryDriftIsToldFieldByFieldAndPutRight(t *testing.T) {
 	c := newCluster(t)
 	d, namespace := c.connect(t), c.namespace(t)
 	p := newPerson(t, namespace)
-	src := source(uuid.NewString(), namespace, all, twoVDUs(), nil)
+	src := sample.Source(uuid.NewString(), namespace, all, sample.TwoVDUs(), nil)
 	converge(t, d, src, true)
 	settings, front := "ConfigMap/"+namespace+"/settings", "Deployment/"+namespace+"/front"
 	service := "Service/" + namespace + "/front"

@@ -10,10 +10,11 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/drivers/kubernetes/watched"
 )
 
-// classify tells what the API server will never accept (a [*drivers.RefusedError]
-// that names the object) from what may be accepted later.
+// classify distinguishes what the API server will never accept (a [*drivers.RefusedError]
+// that names the object) from what it may accept later (it wraps [drivers.ErrUnavailable]).
 func classify(key string, err error) error {
 	var refused *drivers.RefusedError
 	switch {
@@ -25,16 +26,16 @@ func classify(key string, err error) error {
 		return &drivers.RefusedError{Object: key, Reason: fmt.Sprintf("the cluster doesn't know this kind (%v): install its definition first", err), Awaited: true}
 	case apierrors.IsForbidden(err):
 		if lacksRight(err) || comesLater(err) {
-			return unavailable(err)
+			return watched.Unavailable(err)
 		}
 		return &drivers.RefusedError{Object: key, Reason: err.Error()}
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsMethodNotSupported(err),
 		apierrors.IsRequestEntityTooLargeError(err), apierrors.IsNotAcceptable(err), apierrors.IsUnsupportedMediaType(err):
 		return &drivers.RefusedError{Object: key, Reason: err.Error()}
 	case apierrors.HasStatusCause(err, "NamespaceTerminating"):
-		return unavailable(err)
+		return watched.Unavailable(err)
 	case apierrors.IsNotFound(err):
-		// Of an apply this can only be the namespace, or the kind.
+		// An apply makes the object if it is missing: only the namespace or the kind can be.
 		return &drivers.RefusedError{Object: key, Reason: err.Error() + ": create it, or add it to the package's manifests", Awaited: true}
 	}
 	var s apierrors.APIStatus
@@ -42,11 +43,11 @@ func classify(key string, err error) error {
 		// A field that the kind doesn't have; the server calls it an internal error.
 		return &drivers.RefusedError{Object: key, Reason: s.Status().Message}
 	}
-	return unavailable(err)
+	return watched.Unavailable(err)
 }
 
-// deniedByWebhook is a refusal by a program that somebody put before the API
-// server, whatever status it gives. One that can't be called is another matter.
+// deniedByWebhook says whether an admission webhook refused, whatever status it gave. One
+// that can't be called is another matter.
 func deniedByWebhook(err error) bool {
 	var s apierrors.APIStatus
 	return errors.As(err, &s) && webhookDenial.MatchString(s.Status().Message)
@@ -56,8 +57,8 @@ var webhookDenial = regexp.MustCompile(`^admission webhook "[^"]*" denied the re
 
 var rbacDenial = regexp.MustCompile(`User "[^"]*" cannot `)
 
-// lacksRight tells credentials that may not do this from an object that isn't
-// admitted (quota, webhook, pod security): both are "forbidden".
+// lacksRight says whether the credentials may not do this. The API server says "forbidden"
+// also of an object that isn't admitted (quota, webhook, pod security).
 func lacksRight(err error) bool { return rbacDenial.MatchString(err.Error()) }
 
 // comesLater is a refusal that ends by itself: a new namespace has no default
@@ -67,8 +68,8 @@ func comesLater(err error) bool {
 		strings.Contains(err.Error(), "because it is being terminated")
 }
 
-// taken tells of a refusal because what was to be taken over belongs to somebody
-// else by now; other errors are left as they are.
+// taken explains a refusal because somebody else has by now what was to be taken over. It
+// leaves other errors as they are.
 func taken(key, kept string, err error) error {
 	var refused *drivers.RefusedError
 	if kept == "" || !errors.As(err, &refused) || !isTaken(err) {

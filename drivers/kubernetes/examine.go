@@ -12,18 +12,21 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/drivers/kubernetes/manifest"
+	"github.com/jibe-vnfm/jibe/drivers/kubernetes/watched"
 	"github.com/jibe-vnfm/jibe/plan"
 )
 
 // present and foreign are what an object as a whole is, or should be.
 const (
-	present = "present"
-	foreign = "an object that isn't this instance's"
+	present       = "present"
+	foreignObject = "an object that isn't this instance's"
 )
 
-// Examine compares what is to be mended with the render, field by field: it reads
+// Examine compares what is to be repaired with the render, field by field: it reads
 // the live object and asks the API server what an apply would make of it. The
 // answer is remembered until the object changes.
 func (d *Driver) Examine(ctx context.Context, rendering drivers.Rendering, steps ...plan.Step) ([]drivers.Deviation, error) {
@@ -36,9 +39,9 @@ func (d *Driver) Examine(ctx context.Context, rendering drivers.Rendering, steps
 	known := map[string]bool{}
 	var calls []func() error
 	for i, s := range steps {
-		gk, _, _, ok := splitKey(s.Object)
+		gk, _, _, ok := manifest.SplitKey(s.Object)
 		if !ok || known[s.Object] {
-			continue // what an earlier step tells of the object as a whole is enough
+			continue // an earlier step is about the object as a whole, which is enough
 		}
 		_, wanted := digests[s.Object]
 		switch s.Action {
@@ -50,11 +53,11 @@ func (d *Driver) Examine(ctx context.Context, rendering drivers.Rendering, steps
 		case plan.Delete, plan.DeleteUnit:
 			found[i] = []drivers.Deviation{unwanted(s, wanted)}
 		case plan.Wait:
-			f := d.cache.get(gk, s.Object)
-			if f == nil || !f.deleting || !wanted && !f.topLevel() {
+			f := d.watches.Get(gk, s.Object)
+			if f == nil || !f.Deleting || !wanted && !f.TopLevel() {
 				continue // it isn't ready yet, which is no difference
 			}
-			found[i] = []drivers.Deviation{leavingObject(s.Object, f.reason, wanted)}
+			found[i] = []drivers.Deviation{leavingObject(s.Object, f.Reason, wanted)}
 		default:
 			continue
 		}
@@ -66,7 +69,7 @@ func (d *Driver) Examine(ctx context.Context, rendering drivers.Rendering, steps
 	return slices.Concat(found...), nil
 }
 
-// unwanted tells of an incarnation that must go.
+// unwanted is the deviation of an incarnation that must go.
 func unwanted(s plan.Step, wanted bool) drivers.Deviation {
 	if wanted {
 		return drivers.Deviation{Object: s.Object, Want: present, Have: s.Reason} // dead, or condemned
@@ -86,14 +89,14 @@ func leavingObject(key, reason string, wanted bool) drivers.Deviation {
 	return x
 }
 
-// examine tells what of one object differs, from memory if nothing moved since.
-func (d *Driver) examine(ctx context.Context, src drivers.Source, r *render, want string, s plan.Step) ([]drivers.Deviation, error) {
+// examine finds what of one object differs, from memory if nothing moved since.
+func (d *Driver) examine(ctx context.Context, src drivers.Source, r *manifest.Form, want string, s plan.Step) ([]drivers.Deviation, error) {
 	obj, gk, err := sized(r, s)
 	if err != nil {
 		return nil, err
 	}
-	f := d.cache.get(gk, s.Object)
-	if f != nil && f.instance != src.Instance.ID {
+	f := d.watches.Get(gk, s.Object)
+	if f != nil && f.Instance != src.Instance.ID {
 		f = nil
 	}
 	if found, ok := d.findings.get(f, want, s); ok {
@@ -116,13 +119,13 @@ func (d *Driver) examine(ctx context.Context, src drivers.Source, r *render, wan
 	}
 	known := finding{want: want, to: s.To, scale: s.Action == plan.Scale, deviations: found}
 	if live != nil {
-		now := factOf(gk, live)
-		known.state, known.count = stateOf(now), now.count
+		now := watched.FactOf(gk, live)
+		known.state, known.count = stateOf(now), now.Count
 	}
 	if f == nil || live == nil {
 		known.until = time.Now().Add(missingFor)
 	}
-	d.findings.put(s.Object, known, d.cache)
+	d.findings.put(s.Object, known, d.watches)
 	return found, nil
 }
 
@@ -131,7 +134,7 @@ func (d *Driver) examine(ctx context.Context, src drivers.Source, r *render, wan
 const tries = 4
 
 // compare looks at the live object, nil if there is none of this instance, and
-// tells what an apply would change of it.
+// finds what an apply would change of it.
 func (d *Driver) compare(ctx context.Context, api dynamic.ResourceInterface, gk schema.GroupKind, src drivers.Source, obj *unstructured.Unstructured, s plan.Step) (*unstructured.Unstructured, []drivers.Deviation, error) {
 	for try := 1; ; try++ {
 		live, err := d.look(ctx, api, obj.GetName(), s.Object)
@@ -139,15 +142,15 @@ func (d *Driver) compare(ctx context.Context, api dynamic.ResourceInterface, gk 
 			return nil, nil, err
 		}
 		if ownedBy(live, obj, s.Object, src.Instance.ID) != nil {
-			return nil, []drivers.Deviation{{Object: s.Object, Want: present, Have: foreign}}, nil
+			return nil, []drivers.Deviation{{Object: s.Object, Want: present, Have: foreignObject}}, nil
 		}
 		if live.GetDeletionTimestamp() != nil {
-			return live, []drivers.Deviation{leavingObject(s.Object, factOf(gk, live).reason, true)}, nil
+			return live, []drivers.Deviation{leavingObject(s.Object, watched.FactOf(gk, live).Reason, true)}, nil
 		}
 		if s.Action == plan.Scale {
 			return live, scaled(gk, live, s), nil
 		}
-		dry, err := d.rehearse(ctx, api, gk, live, obj)
+		dry, err := d.dryApply(ctx, api, gk, live, obj)
 		if err == nil {
 			return live, differing(secretNames(src), gk, s.Object, live, dry, obj, maxDeviations), nil
 		}
@@ -159,21 +162,21 @@ func (d *Driver) compare(ctx context.Context, api dynamic.ResourceInterface, gk 
 		if !errors.As(err, &refused) {
 			return nil, nil, fmt.Errorf("dry run of %s: %w", s.Object, err)
 		}
-		// A server that wouldn't take the render, or a webhook that knows no dry run,
-		// is what the repair will meet; what differs can be told without.
+		// The repair will meet the same server that wouldn't take the render, or the same
+		// webhook that knows no dry run; what isn't Jibe's is known without either.
 		return live, disowned(secretNames(src), gk, s.Object, live, obj), nil
 	}
 }
 
-// rehearse asks what an apply would make of the live object. Its version makes sure
+// dryApply asks what an apply would make of the live object. Its version makes sure
 // that the answer is about the object that was read: else it is a conflict.
-func (d *Driver) rehearse(ctx context.Context, api dynamic.ResourceInterface, gk schema.GroupKind, live, obj *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	same := stillCounted(obj, factOf(gk, live)).DeepCopy()
+func (d *Driver) dryApply(ctx context.Context, api dynamic.ResourceInterface, gk schema.GroupKind, live, obj *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	same := watched.StillCounted(obj, watched.FactOf(gk, live)).DeepCopy()
 	same.SetResourceVersion(live.GetResourceVersion())
 	return d.patch(ctx, api, same, true)
 }
 
-// scaled tells of a number of units that isn't the rendered one.
+// scaled is the deviation of a number of units that isn't the rendered one.
 func scaled(gk schema.GroupKind, live *unstructured.Unstructured, s plan.Step) []drivers.Deviation {
 	have, found, err := unstructured.NestedInt64(live.Object, "spec", "replicas")
 	if err != nil || !found {
@@ -184,6 +187,6 @@ func scaled(gk schema.GroupKind, live *unstructured.Unstructured, s plan.Step) [
 	}
 	d := &difference{gk: gk, key: s.Object, most: maxDeviations}
 	d.begin(live, live)
-	d.report(fieldPath{"f:spec", "f:replicas"}, spot{live: have, dry: int64(s.To)})
+	d.report(fieldpath.MakePathOrDie("spec", "replicas"), fieldState{live: have, dry: int64(s.To)})
 	return d.result()
 }

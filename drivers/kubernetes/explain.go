@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/drivers/kubernetes/manifest"
+	"github.com/jibe-vnfm/jibe/drivers/kubernetes/raw"
 )
 
 // explainPatience bounds all that an explanation may cost: the operation that
@@ -25,20 +27,20 @@ const maxEvents = 1000
 // ready: "FailedScheduling: 0/3 nodes are available (3 s ago, from
 // default-scheduler)". A warning is worth more than what went as it should.
 func (d *Driver) Explain(ctx context.Context, r drivers.Rendering, key string) string {
-	gk, namespace, name, ok := splitKey(key)
+	gk, namespace, name, ok := manifest.SplitKey(key)
 	if !ok {
 		return ""
 	}
 	ctx, cancel := context.WithTimeout(ctx, explainPatience)
 	defer cancel()
-	about, owns := d.cache.subjects(r.Source.Instance.ID, key)
+	about, owns := d.watches.Subjects(r.Source.Instance.ID, key)
 	found := d.events(ctx, namespace, "involvedObject.kind="+gk.Kind+",involvedObject.name="+name, func(e *unstructured.Unstructured) bool {
-		uid := types.UID(str(e.Object, "involvedObject", "uid"))
+		uid := types.UID(raw.String(e.Object, "involvedObject", "uid"))
 		return len(about) == 0 || uid == "" || about[uid]
 	})
 	if owns {
 		found = append(found, d.events(ctx, namespace, "type=Warning", func(e *unstructured.Unstructured) bool {
-			return about[types.UID(str(e.Object, "involvedObject", "uid"))]
+			return about[types.UID(raw.String(e.Object, "involvedObject", "uid"))]
 		})...)
 	}
 	var best *unstructured.Unstructured
@@ -50,15 +52,15 @@ func (d *Driver) Explain(ctx context.Context, r drivers.Rendering, key string) s
 	if best == nil {
 		return ""
 	}
-	said := str(best.Object, "reason")
-	if message := strings.Join(strings.Fields(str(best.Object, "message")), " "); message != "" {
+	said := raw.String(best.Object, "reason")
+	if message := strings.Join(strings.Fields(raw.String(best.Object, "message")), " "); message != "" {
 		said = strings.TrimPrefix(said+": "+message, ": ")
 	}
-	if what := str(best.Object, "involvedObject", "kind") + "/" + namespace + "/" + str(best.Object, "involvedObject", "name"); what != key {
+	if what := raw.String(best.Object, "involvedObject", "kind") + "/" + namespace + "/" + raw.String(best.Object, "involvedObject", "name"); what != key {
 		said = what + ": " + said
 	}
 	said += " (" + max(0, time.Since(when(best))).Round(time.Second).String() + " ago"
-	if from := cmp.Or(str(best.Object, "source", "component"), str(best.Object, "reportingComponent")); from != "" {
+	if from := cmp.Or(raw.String(best.Object, "source", "component"), raw.String(best.Object, "reportingComponent")); from != "" {
 		said += ", from " + from
 	}
 	return said + ")"
@@ -84,9 +86,9 @@ func (d *Driver) events(ctx context.Context, namespace, selector string, keep fu
 	return found
 }
 
-// worth says whether the event tells more than the other.
+// worth says whether the event explains more than the other.
 func worth(e, than *unstructured.Unstructured) bool {
-	a, b := str(e.Object, "type") == "Warning", str(than.Object, "type") == "Warning"
+	a, b := raw.String(e.Object, "type") == "Warning", raw.String(than.Object, "type") == "Warning"
 	if a != b {
 		return a
 	}
@@ -96,7 +98,7 @@ func worth(e, than *unstructured.Unstructured) bool {
 // when is the last time that the event happened.
 func when(e *unstructured.Unstructured) time.Time {
 	for _, path := range [][]string{{"series", "lastObservedTime"}, {"lastTimestamp"}, {"eventTime"}, {"firstTimestamp"}} {
-		if t, err := time.Parse(time.RFC3339Nano, str(e.Object, path...)); err == nil {
+		if t, err := time.Parse(time.RFC3339Nano, raw.String(e.Object, path...)); err == nil {
 			return t
 		}
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/drivers/kubernetes"
+	"github.com/jibe-vnfm/jibe/drivers/kubernetes/manifest/sample"
 	"github.com/jibe-vnfm/jibe/plan"
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/testenv"
@@ -60,7 +61,7 @@ func TestAnExceededQuotaIsNamedAsTheFailure(t *testing.T) {
 	c := newCluster(t)
 	d, api, namespace := c.connect(t), c.api(t), c.namespace(t)
 	limit(t, api, namespace, "1")
-	src := source(uuid.NewString(), namespace, deployment("one", pause), workloads("one"), map[string]int{"one_aspect": 1})
+	src := sample.Source(uuid.NewString(), namespace, deployment("one", pause), sample.Workloads("one"), map[string]int{"one_aspect": 1})
 	wait := stuck(t, d, src, func(s plan.Step) bool { return s.Failure != "" })
 	if !strings.Contains(wait.Failure, "exceeded quota") || wait.Object != "Deployment/"+namespace+"/one" {
 		t.Errorf("the failure doesn't tell of the quota: %+v", wait)
@@ -73,7 +74,7 @@ func TestAStatefulSetBeyondItsQuotaSaysWhy(t *testing.T) {
 	d, api, namespace := c.connect(t), c.api(t), c.namespace(t)
 	limit(t, api, namespace, "0")
 	manifest := strings.Replace(deployment("one", pause), "kind: Deployment", "kind: StatefulSet", 1)
-	src := source(uuid.NewString(), namespace, manifest, workloads("one"), nil)
+	src := sample.Source(uuid.NewString(), namespace, manifest, sample.Workloads("one"), nil)
 	wait := stuck(t, d, src, func(s plan.Step) bool { return strings.Contains(s.Reason, "exceeded quota") })
 	if wait.Object != "StatefulSet/"+namespace+"/one" || wait.Failure != "" {
 		t.Errorf("the wait should give the quota as its reason: %+v", wait)
@@ -84,7 +85,7 @@ func TestAStatefulSetBeyondItsQuotaSaysWhy(t *testing.T) {
 func TestAPodWithoutANodeSaysWhy(t *testing.T) {
 	c := newCluster(t)
 	d, namespace := c.connect(t), c.namespace(t)
-	src := source(uuid.NewString(), namespace, deployment("one", `nodeSelector: {no: where}, `+pause), workloads("one"), nil)
+	src := sample.Source(uuid.NewString(), namespace, deployment("one", `nodeSelector: {no: where}, `+pause), sample.Workloads("one"), nil)
 	wait := stuck(t, d, src, func(s plan.Step) bool { return strings.Contains(s.Reason, "Unschedulable") })
 	if wait.Failure != "" || !strings.Contains(wait.Reason, "one-") || !strings.Contains(wait.Reason, "nodes are available") {
 		t.Errorf("the wait should name the pod and the scheduler's reason, and may end well: %+v", wait)
@@ -96,7 +97,7 @@ func TestAPodWithoutANodeSaysWhy(t *testing.T) {
 func TestAPodThatCannotStartIsAFailure(t *testing.T) {
 	c := newCluster(t)
 	d, api, namespace := c.connect(t), c.api(t), c.namespace(t)
-	src := source(uuid.NewString(), namespace, deployment("one", `nodeSelector: {no: where}, `+pause), workloads("one"), nil)
+	src := sample.Source(uuid.NewString(), namespace, deployment("one", `nodeSelector: {no: where}, `+pause), sample.Workloads("one"), nil)
 	stuck(t, d, src, func(s plan.Step) bool { return strings.Contains(s.Reason, "one-") })
 	pods, err := api.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{})
 	if err != nil || len(pods.Items) != 1 {
@@ -122,7 +123,7 @@ func TestAForeignObjectIsNeverTaken(t *testing.T) {
 	if _, err := api.CoreV1().ConfigMaps(namespace).Create(t.Context(), foreign, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	src := source(uuid.NewString(), namespace, "{apiVersion: v1, kind: ConfigMap, metadata: {name: settings}, data: {mode: fast}}", workloads(), nil)
+	src := sample.Source(uuid.NewString(), namespace, "{apiVersion: v1, kind: ConfigMap, metadata: {name: settings}, data: {mode: fast}}", sample.Workloads(), nil)
 	want, err := d.Render(src)
 	if err != nil {
 		t.Fatal(err)
@@ -143,7 +144,7 @@ func TestAForeignObjectIsNeverTaken(t *testing.T) {
 func TestAChangedFieldIsSeenAsDriftAndPutRight(t *testing.T) {
 	c := newCluster(t)
 	d, api, namespace := c.connect(t), c.api(t), c.namespace(t)
-	src := source(uuid.NewString(), namespace, frontAndBack, twoVDUs(), nil)
+	src := sample.Source(uuid.NewString(), namespace, sample.FrontAndBack, sample.TwoVDUs(), nil)
 	converge(t, d, src, true)
 	for name, change := range map[string]func() error{
 		"a value changed": func() error {
@@ -211,7 +212,7 @@ func TestWhatTheServerRefusesNamesTheObject(t *testing.T) {
 			if name == "missing namespace" {
 				ns = ""
 			}
-			src := source(uuid.NewString(), ns, manifest, workloads(), nil)
+			src := sample.Source(uuid.NewString(), ns, manifest, sample.Workloads(), nil)
 			want, err := d.Render(src)
 			if err != nil {
 				t.Fatal(err)
@@ -232,7 +233,7 @@ func TestAVIMThatFailsIsUnavailable(t *testing.T) {
 	for _, status := range []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusBadGateway} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
 			d := away(t, status)
-			src := source("i1", "ns", frontAndBack, twoVDUs(), nil)
+			src := sample.Source("i1", "ns", sample.FrontAndBack, sample.TwoVDUs(), nil)
 			want, err := d.Render(src)
 			if err != nil {
 				t.Fatal(err)
@@ -261,7 +262,7 @@ func TestCredentialsWithoutRightsAreNoRefusalOfTheObject(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { d.Close() })
-	src := source(uuid.NewString(), namespace, frontAndBack, twoVDUs(), nil)
+	src := sample.Source(uuid.NewString(), namespace, sample.FrontAndBack, sample.TwoVDUs(), nil)
 	want, err := d.Render(src)
 	if err != nil {
 		t.Fatal(err)

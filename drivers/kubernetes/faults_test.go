@@ -21,6 +21,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/drivers/kubernetes"
+	"github.com/jibe-vnfm/jibe/drivers/kubernetes/manifest/sample"
 	"github.com/jibe-vnfm/jibe/plan"
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/testenv"
@@ -91,7 +92,7 @@ func TestAVIMThatThrottlesIsObeyedAndServed(t *testing.T) {
 	}
 	p.fault.Store(&fault)
 	d := p.connect(t)
-	src := source(uuid.NewString(), namespace, oneConfigMap, workloads(), nil)
+	src := sample.Source(uuid.NewString(), namespace, oneConfigMap, sample.Workloads(), nil)
 	if o := converge(t, d, src, true); len(o.Objects) != 1 {
 		t.Errorf("objects %+v", o.Objects)
 	}
@@ -123,7 +124,7 @@ func TestNothingIsMissedWhenAWatchHasExpired(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := newProxy(t)
 			d, api, namespace := p.connect(t), c.api(t), c.namespace(t)
-			src := source(uuid.NewString(), namespace, frontAndBack, twoVDUs(), nil)
+			src := sample.Source(uuid.NewString(), namespace, sample.FrontAndBack, sample.TwoVDUs(), nil)
 			before := converge(t, d, src, true)
 			p.cut.Store(true)
 			p.server.CloseClientConnections()
@@ -180,9 +181,9 @@ func TestEveryInstanceIsToldOnceThatAVIMIsBack(t *testing.T) {
 	p := newProxy(t)
 	d, namespace := p.connect(t), c.namespace(t)
 	e := listen(t, d)
-	runs := source(uuid.NewString(), namespace, oneConfigMap, workloads(), nil)
-	other := source(uuid.NewString(), namespace, "{apiVersion: v1, kind: ConfigMap, metadata: {name: other}}", workloads(), nil)
-	begins := source(uuid.NewString(), namespace, "{apiVersion: v1, kind: ConfigMap, metadata: {name: begins}}", workloads(), nil)
+	runs := sample.Source(uuid.NewString(), namespace, oneConfigMap, sample.Workloads(), nil)
+	other := sample.Source(uuid.NewString(), namespace, "{apiVersion: v1, kind: ConfigMap, metadata: {name: other}}", sample.Workloads(), nil)
+	begins := sample.Source(uuid.NewString(), namespace, "{apiVersion: v1, kind: ConfigMap, metadata: {name: begins}}", sample.Workloads(), nil)
 	converge(t, d, runs, true)
 	converge(t, d, other, true)
 	p.cut.Store(true)
@@ -221,7 +222,7 @@ func TestAVIMThatIsAwayFromTheStartTellsWhenItComes(t *testing.T) {
 	p.cut.Store(true)
 	d, namespace := p.connect(t), c.namespace(t)
 	e := listen(t, d)
-	src := source(uuid.NewString(), namespace, oneConfigMap, workloads(), nil)
+	src := sample.Source(uuid.NewString(), namespace, oneConfigMap, sample.Workloads(), nil)
 	want, err := d.Render(src)
 	if err != nil {
 		t.Fatal(err)
@@ -328,9 +329,9 @@ func TestAnAPIServerThatDiesAndAStoreThatForgetsCostNothing(t *testing.T) {
 	p := proxyOf(t, own.config(t))
 	near, far := c.connect(t), p.connect(t) // far is behind a line that can be cut
 	e := listen(t, near)
-	src := source(uuid.NewString(), namespace, frontAndBack, twoVDUs(), nil)
+	src := sample.Source(uuid.NewString(), namespace, sample.FrontAndBack, sample.TwoVDUs(), nil)
 	converge(t, near, src, true)
-	elsewhere := source(uuid.NewString(), namespace, "{apiVersion: v1, kind: ConfigMap, metadata: {name: elsewhere}}", workloads(), nil)
+	elsewhere := sample.Source(uuid.NewString(), namespace, "{apiVersion: v1, kind: ConfigMap, metadata: {name: elsewhere}}", sample.Workloads(), nil)
 	converge(t, far, elsewhere, true)
 
 	e.forget()
@@ -362,7 +363,7 @@ func TestAnAPIServerThatDiesAndAStoreThatForgetsCostNothing(t *testing.T) {
 	if err := api.CoreV1().ConfigMaps(namespace).Delete(t.Context(), "elsewhere", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	bigger := source(src.Instance.ID, namespace, frontAndBack, twoVDUs(), map[string]int{"front_aspect": 2})
+	bigger := sample.Source(src.Instance.ID, namespace, sample.FrontAndBack, sample.TwoVDUs(), map[string]int{"front_aspect": 2})
 	converge(t, near, bigger, true)
 	own.compact(t)
 	own.run(t, "restart", "kube-apiserver") // whose memory of what was is gone, too

@@ -19,6 +19,8 @@ import (
 
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/drivers/kubernetes"
+	"github.com/jibe-vnfm/jibe/drivers/kubernetes/manifest"
+	"github.com/jibe-vnfm/jibe/drivers/kubernetes/manifest/sample"
 	"github.com/jibe-vnfm/jibe/plan"
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/testenv"
@@ -36,7 +38,7 @@ func former(t *testing.T, id, namespace string) (drivers.Source, map[string]*uns
 	for _, f := range archive.Files {
 		file[f.Name] = string(f.Data)
 	}
-	src := source(id, namespace, file["package.yaml"], workloads("web", "cache", "store", "agent", "probe"), nil)
+	src := sample.Source(id, namespace, file["package.yaml"], sample.Workloads("web", "cache", "store", "agent", "probe"), nil)
 	return src, objectsOf(t, strings.NewReplacer("former", id, "namespace: amf", "namespace: "+namespace, "/amf/", "/"+namespace+"/").Replace(file["objects.yaml"]))
 }
 
@@ -57,15 +59,15 @@ func objectsOf(t *testing.T, content string) map[string]*unstructured.Unstructur
 
 func rendered(t *testing.T, d *kubernetes.Driver, src drivers.Source) map[string]*unstructured.Unstructured {
 	t.Helper()
-	content, err := d.RenderYAML(src)
-	if err != nil {
-		t.Fatal(err)
+	all := map[string]*unstructured.Unstructured{}
+	for key, u := range rendering(t, d, src).Form.(*manifest.Form).Objects {
+		all[key] = u.DeepCopy()
 	}
-	return objectsOf(t, content)
+	return all
 }
 
 func digest(u *unstructured.Unstructured) string {
-	return u.GetAnnotations()[kubernetes.AnnotationDigest]
+	return u.GetAnnotations()[manifest.AnnotationDigest]
 }
 
 func TestOnlyServicesThatLeadToWorkloadsHaveOtherDigestsThanBeforeThereWereGenerations(t *testing.T) {
@@ -100,7 +102,7 @@ func TestWhatAFormerVersionMadeIsRepairedOnceWithoutTouchingAPod(t *testing.T) {
 		u := was[key]
 		if key != "Service/"+namespace+"/web" && key != "Service/"+namespace+"/store" {
 			// It is as it was but for the id and the namespace, which are of this run.
-			if err := unstructured.SetNestedField(u.Object, digest(is[key]), "metadata", "annotations", kubernetes.AnnotationDigest); err != nil {
+			if err := unstructured.SetNestedField(u.Object, digest(is[key]), "metadata", "annotations", manifest.AnnotationDigest); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -149,7 +151,7 @@ func TestWhatAFormerVersionMadeIsRepairedOnceWithoutTouchingAPod(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, x := range found {
-		if !slices.Contains([]string{"spec.selector", "metadata.annotations[" + kubernetes.AnnotationMould + "]", "metadata.annotations[" + kubernetes.AnnotationDigest + "]"}, x.Field) {
+		if !slices.Contains([]string{"spec.selector", "metadata.annotations[" + manifest.AnnotationImmutable + "]", "metadata.annotations[" + manifest.AnnotationDigest + "]"}, x.Field) {
 			t.Errorf("differs: %s", x)
 		}
 	}

@@ -19,7 +19,8 @@ import (
 	clientset "k8s.io/client-go/kubernetes"
 
 	"github.com/jibe-vnfm/jibe/drivers"
-	"github.com/jibe-vnfm/jibe/drivers/kubernetes"
+	"github.com/jibe-vnfm/jibe/drivers/kubernetes/manifest"
+	"github.com/jibe-vnfm/jibe/drivers/kubernetes/manifest/sample"
 	"github.com/jibe-vnfm/jibe/plan"
 	"github.com/jibe-vnfm/jibe/test/kit"
 )
@@ -33,12 +34,12 @@ func beside(t *testing.T, api clientset.Interface, namespace, generation string)
 		t.Fatal(err)
 	}
 	other := &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Name: "front-" + generation, Labels: front.Labels, Annotations: map[string]string{kubernetes.AnnotationDigest: "other"}},
+		ObjectMeta: metav1.ObjectMeta{Name: "front-" + generation, Labels: front.Labels, Annotations: map[string]string{manifest.AnnotationDigest: "other"}},
 		Spec:       front.Spec,
 	}
-	other.Labels[kubernetes.LabelGeneration] = generation
-	other.Spec.Selector.MatchLabels[kubernetes.LabelGeneration] = generation
-	other.Spec.Template.Labels[kubernetes.LabelGeneration] = generation
+	other.Labels[manifest.LabelGeneration] = generation
+	other.Spec.Selector.MatchLabels[manifest.LabelGeneration] = generation
+	other.Spec.Template.Labels[manifest.LabelGeneration] = generation
 	if _, err := api.AppsV1().Deployments(namespace).Create(t.Context(), other, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -96,11 +97,11 @@ func selects(t *testing.T, api clientset.Interface, namespace, service string, l
 func TestAServiceIsReadyOnlyWhenItsSlicesHoldTheGenerationAlone(t *testing.T) {
 	c := newCluster(t)
 	d, api, namespace := c.connect(t), c.api(t), c.namespace(t)
-	src := source(uuid.NewString(), namespace, frontAndBack, twoVDUs(), map[string]int{"front_aspect": 1})
+	src := sample.Source(uuid.NewString(), namespace, sample.FrontAndBack, sample.TwoVDUs(), map[string]int{"front_aspect": 1})
 	converge(t, d, src, true)
 	want := redirected(t, d, src, "0")
 	key := "Service/" + namespace + "/front"
-	selects(t, api, namespace, "front", map[string]any{kubernetes.LabelGeneration: nil})
+	selects(t, api, namespace, "front", map[string]any{manifest.LabelGeneration: nil})
 	if x := seen(t, observe(t, d, want), key); !x.Ready || x.Generation != "" {
 		t.Fatalf("at rest the Service is %+v", x)
 	}
@@ -127,20 +128,20 @@ func TestAServiceIsReadyOnlyWhenItsSlicesHoldTheGenerationAlone(t *testing.T) {
 	// What was there needs nobody to ask for it: the change of the slice wakes the instance.
 	var woken atomic.Int64
 	go func() { _ = d.Watch(t.Context(), func(string) { woken.Add(1) }) }() // ends with the test
-	selects(t, api, namespace, "front", map[string]any{kubernetes.LabelGeneration: "7"})
+	selects(t, api, namespace, "front", map[string]any{manifest.LabelGeneration: "7"})
 	says(t, d, redirected(t, d, src, "7"), key, func(x plan.ObservedObject) bool { return x.Ready })
 	says(t, d, want, key, func(x plan.ObservedObject) bool {
 		return x.Reason == "its EndpointSlices still hold 2 addresses of generation 7"
 	})
 	// An address of no pod (another cluster's) is of no generation.
 	if _, err := api.DiscoveryV1().EndpointSlices(namespace).Create(t.Context(), &discoveryv1.EndpointSlice{
-		ObjectMeta:  metav1.ObjectMeta{Name: "far", Labels: map[string]string{discoveryv1.LabelServiceName: "front", kubernetes.LabelInstance: src.Instance.ID}},
+		ObjectMeta:  metav1.ObjectMeta{Name: "far", Labels: map[string]string{discoveryv1.LabelServiceName: "front", manifest.LabelInstance: src.Instance.ID}},
 		AddressType: discoveryv1.AddressTypeIPv4, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"192.0.2.1"}}},
 	}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	before := woken.Load()
-	selects(t, api, namespace, "front", map[string]any{kubernetes.LabelGeneration: "0"})
+	selects(t, api, namespace, "front", map[string]any{manifest.LabelGeneration: "0"})
 	says(t, d, want, key, func(x plan.ObservedObject) bool { return x.Ready })
 	kit.Eventually(t, func() error {
 		if woken.Load() < before+2 { // of the Service, and of its slice
@@ -174,7 +175,7 @@ func TestOneWatchOfSlicesServesAVIM(t *testing.T) {
 	p.fault.Store(&count)
 	d := p.connect(t)
 	for range 3 {
-		src := source(uuid.NewString(), c.namespace(t), frontAndBack, twoVDUs(), nil)
+		src := sample.Source(uuid.NewString(), c.namespace(t), sample.FrontAndBack, sample.TwoVDUs(), nil)
 		converge(t, d, src, true)
 		defer converge(t, d, src, false)
 	}
@@ -197,7 +198,7 @@ func TestWithoutEndpointSlicesOnlyABlueGreenChangeIsRefused(t *testing.T) {
 	}
 	p.fault.Store(&deny)
 	d, api, namespace := p.connect(t), c.api(t), c.namespace(t)
-	src := source(uuid.NewString(), namespace, frontAndBack, twoVDUs(), nil)
+	src := sample.Source(uuid.NewString(), namespace, sample.FrontAndBack, sample.TwoVDUs(), nil)
 	converge(t, d, src, true)
 	want := redirected(t, d, src, "0")
 	step := plan.Step{Action: plan.Apply, Object: "Service/" + namespace + "/front", From: -1, Directs: true}
@@ -235,7 +236,7 @@ func TestANewDeploymentBeginsWhereTheAutoscalerOfTheOldOneWasAndIsThenLeftToItsO
 	d, api, namespace := c.connect(t), c.api(t), c.namespace(t)
 	id := uuid.NewString()
 	of := func(name string) drivers.Source {
-		return source(id, namespace, strings.ReplaceAll(scaledBy, "NAME", name), workloads(name), nil)
+		return sample.Source(id, namespace, strings.ReplaceAll(scaledBy, "NAME", name), sample.Workloads(name), nil)
 	}
 	converge(t, d, of("web"), true)
 	scale(t, api, namespace, "web", 4)
@@ -285,9 +286,9 @@ spec:
   initContainers: [{name: first, image: "registry.k8s.io/pause:3.9", restartPolicy: Always}]
   containers: [{name: c, image: "registry.k8s.io/pause:3.9"}]
 `
-	before := source(id, namespace, pod, workloads("probe"), nil)
+	before := sample.Source(id, namespace, pod, sample.Workloads("probe"), nil)
 	was := converge(t, d, before, true).Units[0]
-	after := source(id, namespace, strings.ReplaceAll(pod, "3.9", "3.10"), workloads("probe"), nil)
+	after := sample.Source(id, namespace, strings.ReplaceAll(pod, "3.9", "3.10"), sample.Workloads("probe"), nil)
 	want, err := d.Render(after)
 	if err != nil {
 		t.Fatal(err)
@@ -361,8 +362,8 @@ spec:
 func TestUnitsThatTheirOwnerDoesNotReplaceAreOutdated(t *testing.T) {
 	c := newCluster(t)
 	d, namespace := c.connect(t), c.namespace(t)
-	id, vdus := uuid.NewString(), workloads("cache", "store", "agent", "web")
-	before := source(id, namespace, unreplaced, vdus, nil)
+	id, vdus := uuid.NewString(), sample.Workloads("cache", "store", "agent", "web")
+	before := sample.Source(id, namespace, unreplaced, vdus, nil)
 	o := converge(t, d, before, true)
 	was := map[string]bool{}
 	for _, u := range o.Units {
@@ -376,7 +377,7 @@ func TestUnitsThatTheirOwnerDoesNotReplaceAreOutdated(t *testing.T) {
 	}
 	time.Sleep(time.Second) // the API server tells time by the second
 	changed := strings.NewReplacer(`first, image: "a:1"`, `first, image: "a:2"`, "b:1", "b:2", "d:1", "d:2", "e:1", "e:2").Replace(unreplaced)
-	after := source(id, namespace, changed, vdus, nil)
+	after := sample.Source(id, namespace, changed, vdus, nil)
 	want, err := d.Render(after)
 	if err != nil {
 		t.Fatal(err)
@@ -396,4 +397,21 @@ func TestUnitsThatTheirOwnerDoesNotReplaceAreOutdated(t *testing.T) {
 		}
 	}
 	converge(t, d, after, false)
+}
+
+func TestTheAPIServerTakesALaterGeneration(t *testing.T) {
+	c := newCluster(t)
+	d := c.connect(t)
+	src := sample.OfGeneration(sample.Source("generation-dry-run", c.namespace(t), sample.EveryKind, sample.Workloads("web", "db"), nil), "1")
+	want, err := d.Render(src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var steps []plan.Step
+	for _, x := range want.Objects {
+		steps = append(steps, plan.Step{Action: plan.Apply, Object: x.Key})
+	}
+	if err := d.Verify(t.Context(), rendering(t, d, src), steps...); err != nil {
+		t.Error(err)
+	}
 }

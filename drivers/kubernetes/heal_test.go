@@ -16,6 +16,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/drivers/kubernetes"
+	"github.com/jibe-vnfm/jibe/drivers/kubernetes/manifest/sample"
 	"github.com/jibe-vnfm/jibe/plan"
 	"github.com/jibe-vnfm/jibe/test/kit"
 )
@@ -140,7 +141,7 @@ func TestAHealOfTheWholeKeepsAddressesDataAndWhatAnAutoscalerGave(t *testing.T) 
 	c := newCluster(t)
 	d, api, namespace := c.connect(t), c.api(t), c.namespace(t)
 	id := uuid.NewString()
-	big := source(id, namespace, healable, workloads("web", "one"), map[string]int{"one_aspect": 1})
+	big := sample.Source(id, namespace, healable, sample.Workloads("web", "one"), map[string]int{"one_aspect": 1})
 	stuck(t, d, big, func(s plan.Step) bool {
 		return strings.Contains(s.Object, "PersistentVolumeClaim/"+namespace+"/mine") || strings.Contains(s.Reason, "claim data-one-")
 	})
@@ -149,7 +150,7 @@ func TestAHealOfTheWholeKeepsAddressesDataAndWhatAnAutoscalerGave(t *testing.T) 
 		t.Fatalf("%d units, want 3", count(o, "ONE"))
 	}
 	// Two claims are left behind by a scale-in, and still name the set as their owner.
-	src := source(id, namespace, healable, workloads("web", "one"), nil)
+	src := sample.Source(id, namespace, healable, sample.Workloads("web", "one"), nil)
 	scale(t, api, namespace, "web", 4)
 	kit.Eventually(t, func() error {
 		if n := count(converge(t, d, src, true), "WEB"); n != 4 {
@@ -215,7 +216,7 @@ func TestAHealOfTheWholeKeepsAddressesDataAndWhatAnAutoscalerGave(t *testing.T) 
 	// A later apply, of another render, carries nothing: the server must not give up
 	// what Jibe set once.
 	changed := strings.NewReplacer("port: 81", "port: 82", "image: i", "image: j").Replace(healable)
-	next := source(id, namespace, changed, workloads("web", "one"), nil)
+	next := sample.Source(id, namespace, changed, sample.Workloads("web", "one"), nil)
 	if n := count(converge(t, d, next, true), "WEB"); n != 4 {
 		t.Errorf("%d units of the autoscaled Deployment after a change, want 4", n)
 	}
@@ -241,7 +242,7 @@ func TestAHealOfTheWholeKeepsAddressesDataAndWhatAnAutoscalerGave(t *testing.T) 
 func TestAnAddressTakenMeanwhileIsNamed(t *testing.T) {
 	c := newCluster(t)
 	d, api, namespace := c.connect(t), c.api(t), c.namespace(t)
-	src := source(uuid.NewString(), namespace, "{apiVersion: v1, kind: Service, metadata: {name: web}, spec: {ports: [{port: 80}]}}", workloads(), nil)
+	src := sample.Source(uuid.NewString(), namespace, "{apiVersion: v1, kind: Service, metadata: {name: web}, spec: {ports: [{port: 80}]}}", sample.Workloads(), nil)
 	o := converge(t, d, src, true)
 	kept := o.Objects[0].Keep
 	converge(t, d, src, false)
@@ -275,7 +276,7 @@ func TestAnAddressTakenMeanwhileIsNamed(t *testing.T) {
 func TestAServiceDeletedByHandComesBackUnderItsAddressUnlessThatIsTaken(t *testing.T) {
 	c := newCluster(t)
 	d, api, namespace := c.connect(t), c.api(t), c.namespace(t)
-	src := source(uuid.NewString(), namespace, "{apiVersion: v1, kind: Service, metadata: {name: web}, spec: {type: NodePort, ports: [{port: 80}]}}", workloads(), nil)
+	src := sample.Source(uuid.NewString(), namespace, "{apiVersion: v1, kind: Service, metadata: {name: web}, spec: {type: NodePort, ports: [{port: 80}]}}", sample.Workloads(), nil)
 	services := api.CoreV1().Services(namespace)
 	converge(t, d, src, true)
 	was, err := services.Get(t.Context(), "web", metav1.GetOptions{})
@@ -337,7 +338,7 @@ func TestABarePodThatFailedIsDeadAndReplaced(t *testing.T) {
 		"Pod was terminated":                 `{"phase":"Failed","reason":"Terminated","message":"Pod was terminated in response to imminent node shutdown."}`,
 		"container c ended with exit code 3": `{"phase":"Failed","containerStatuses":[{"name":"c","ready":false,"restartCount":0,"image":"i","imageID":"","state":{"terminated":{"exitCode":3}}}]}`,
 	} {
-		src := source(uuid.NewString(), namespace, barePod, workloads("probe"), nil)
+		src := sample.Source(uuid.NewString(), namespace, barePod, sample.Workloads("probe"), nil)
 		wait := stuck(t, d, src, func(s plan.Step) bool { return strings.Contains(s.Reason, "Unschedulable") })
 		end(t, api, namespace, "probe", status)
 		want, err := d.Render(src)
@@ -364,7 +365,7 @@ func TestABarePodThatFailedIsDeadAndReplaced(t *testing.T) {
 		})
 		converge(t, d, src, false)
 	}
-	src := source(uuid.NewString(), namespace, barePod, workloads("probe"), nil)
+	src := sample.Source(uuid.NewString(), namespace, barePod, sample.Workloads("probe"), nil)
 	stuck(t, d, src, func(s plan.Step) bool { return strings.Contains(s.Reason, "Unschedulable") })
 	end(t, api, namespace, "probe", `{"phase":"Succeeded"}`)
 	if o := converge(t, d, src, true); o.Objects[0].Dead != "" || !o.Objects[0].Ready {
@@ -390,7 +391,7 @@ spec:
 func TestPodsThatAreNoVNFCsSayWhyTheyAreNotHealed(t *testing.T) {
 	c := newCluster(t)
 	d, api, namespace := c.connect(t), c.api(t), c.namespace(t)
-	src := source(uuid.NewString(), namespace, helpers, workloads(), nil)
+	src := sample.Source(uuid.NewString(), namespace, helpers, sample.Workloads(), nil)
 	want, err := d.Render(src)
 	if err != nil {
 		t.Fatal(err)
@@ -444,7 +445,7 @@ func TestWhatHoldsADeletedObjectIsNamed(t *testing.T) {
 	c := newCluster(t)
 	d, api, namespace := c.connect(t), c.api(t), c.namespace(t)
 	manifests := deployment("one", pause) + "---\n{apiVersion: v1, kind: Service, metadata: {name: door, finalizers: [example.com/door]}, spec: {ports: [{port: 80}]}}\n"
-	src := source(uuid.NewString(), namespace, manifests, workloads("one"), nil)
+	src := sample.Source(uuid.NewString(), namespace, manifests, sample.Workloads("one"), nil)
 	o := converge(t, d, src, true)
 	pod := o.Units[0]
 	hold := []byte(`{"metadata":{"finalizers":["example.com/held"]}}`)
@@ -482,7 +483,7 @@ func TestWhatHoldsADeletedObjectIsNamed(t *testing.T) {
 	if _, err := api.CoreV1().Services(namespace).Patch(t.Context(), "door", types.MergePatchType, free, metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	plain := source(src.Instance.ID, namespace, deployment("one", pause), workloads("one"), nil)
+	plain := sample.Source(src.Instance.ID, namespace, deployment("one", pause), sample.Workloads("one"), nil)
 	converge(t, d, plain, true)
 	converge(t, d, plain, false)
 }
@@ -490,7 +491,7 @@ func TestWhatHoldsADeletedObjectIsNamed(t *testing.T) {
 func TestExplainGivesTheLastEvent(t *testing.T) {
 	c := newCluster(t)
 	d, namespace := c.connect(t), c.namespace(t)
-	src := source(uuid.NewString(), namespace, deployment("one", `nodeSelector: {no: where}, `+pause), workloads("one"), nil)
+	src := sample.Source(uuid.NewString(), namespace, deployment("one", `nodeSelector: {no: where}, `+pause), sample.Workloads("one"), nil)
 	stuck(t, d, src, func(s plan.Step) bool { return strings.Contains(s.Reason, "Unschedulable") })
 	want, err := d.Render(src)
 	if err != nil {

@@ -7,6 +7,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/jibe-vnfm/jibe/drivers/kubernetes/watched"
 )
 
 // Identity is the uid of the namespace kube-system, which every cluster has from its
@@ -25,7 +27,7 @@ func (d *Driver) Identity(ctx context.Context) (string, error) {
 	case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
 		return "", nil
 	case err != nil:
-		return "", fmt.Errorf("look at namespace %s: %w", name, unavailable(err))
+		return "", fmt.Errorf("look at namespace %s: %w", name, watched.Unavailable(err))
 	}
 	return string(ns.GetUID()), nil
 }

@@ -1,9 +1,9 @@
 // Package kubernetes is the driver for Kubernetes.
 //
-// It renders a package's manifests into the objects of one instance, applies
-// them server-side under one field manager, and reports from watches what
-// exists. It owns the labels under [Domain]. It never waits, never decides, never
-// takes an object that is not the instance's, and never tells units by their names.
+// It applies the objects of an instance (package manifest renders them) server-side under
+// one field manager, and reports from watches (package watched) what exists. It owns the
+// labels under [manifest.Domain]. It never waits, never decides, never takes an object that
+// is not the instance's, and never recognises units by their names.
 package kubernetes
 
 import (
@@ -24,6 +24,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/drivers/kubernetes/manifest"
+	"github.com/jibe-vnfm/jibe/drivers/kubernetes/watched"
 	"github.com/jibe-vnfm/jibe/internal/kubeconfig"
 )
 
@@ -57,10 +59,10 @@ type Driver struct {
 	mapper *mapper
 	slots  chan struct{}
 
-	renderer *Renderer
-	cache    *cache
-	// line is what all requests go through, and ends with the driver.
-	line *line
+	renderer *manifest.Renderer
+	watches  *watched.Cache
+	// transport is what all requests go through, and ends with the driver.
+	transport *transport
 	// verified remembers when Verify found an object to be free for the taking.
 	verified *lru.Cache[string, time.Time]
 	// complete remembers which sets of managed fields were found complete, and
@@ -94,7 +96,7 @@ func New(vim drivers.VIM, o Options) (*Driver, error) {
 	}
 	config.UserAgent = "jibe"
 	config.WarningHandler = rest.NoWarnings{}
-	through, err := newLine(config)
+	through, err := newTransport(config)
 	if err != nil {
 		return nil, fmt.Errorf("VIM %s: %w", vim.Name, err)
 	}
@@ -108,7 +110,7 @@ func New(vim drivers.VIM, o Options) (*Driver, error) {
 	}
 	cached := memory.NewMemCacheClient(disco)
 	d := &Driver{
-		vim: vim, log: o.Log, renderer: NewRenderer(o.DigestKey), client: client, line: through,
+		vim: vim, log: o.Log, renderer: manifest.NewRenderer(o.DigestKey), client: client, transport: through,
 		mapper:   &mapper{deferred: restmapper.NewDeferredDiscoveryRESTMapper(cached)},
 		slots:    make(chan struct{}, o.Parallel),
 		findings: newFindings(),
@@ -119,7 +121,7 @@ func New(vim drivers.VIM, o Options) (*Driver, error) {
 	if d.complete, err = lru.New[fieldsKey, bool](maxComplete); err != nil {
 		return nil, err
 	}
-	d.cache = newCache(d.client, d.mapper, d.log)
+	d.watches = watched.NewCache(d.client, d.mapper, d.log)
 	return d, nil
 }
 
@@ -127,9 +129,9 @@ func New(vim drivers.VIM, o Options) (*Driver, error) {
 // afterwards: the driver's methods return an error that wraps
 // [drivers.ErrUnavailable]. Twice is the same as once.
 func (d *Driver) Close() error {
-	d.line.close()
-	d.cache.close()
-	d.line.closeIdle()
+	d.transport.close()
+	d.watches.Close()
+	d.transport.closeIdle()
 	return nil
 }
 

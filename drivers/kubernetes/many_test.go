@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/drivers/kubernetes/manifest/sample"
 	"github.com/jibe-vnfm/jibe/plan"
 )
 
@@ -20,7 +21,7 @@ func TestManyInstancesComeUpSideBySide(t *testing.T) {
 	sources := make([]drivers.Source, n)
 	for i := range sources {
 		manifests := deployment(fmt.Sprintf("one%d", i), pause) + fmt.Sprintf("---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: c%d}}\n", i)
-		sources[i] = source(uuid.NewString(), namespace, manifests, workloads(fmt.Sprintf("one%d", i)), nil)
+		sources[i] = sample.Source(uuid.NewString(), namespace, manifests, sample.Workloads(fmt.Sprintf("one%d", i)), nil)
 	}
 	begin := time.Now()
 	var wg sync.WaitGroup

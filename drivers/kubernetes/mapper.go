@@ -9,8 +9,8 @@ import (
 	"k8s.io/client-go/restmapper"
 )
 
-// mapper finds the resource of a kind. What the API server offers is asked once,
-// and again when a kind is missing, as definitions may have come since.
+// mapper finds the resource of a kind. It asks the API server once which kinds there
+// are, and again when one is missing, as definitions may have come since.
 type mapper struct {
 	deferred *restmapper.DeferredDiscoveryRESTMapper
 	mu       sync.Mutex
@@ -20,7 +20,7 @@ type mapper struct {
 // refreshEvery bounds how often a missing kind makes the mapper ask again.
 const refreshEvery = 500 * time.Millisecond
 
-func (m *mapper) find(gk schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
+func (m *mapper) Find(gk schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
 	mapping, err := m.deferred.RESTMapping(gk, versions...)
 	if !meta.IsNoMatchError(err) {
 		return mapping, err

@@ -11,12 +11,13 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/drivers/kubernetes/manifest"
 )
 
 // mine says whether the watches know the object as the instance's.
 func (d *Driver) mine(gk schema.GroupKind, key, instance string) bool {
-	f := d.cache.get(gk, key)
-	return f != nil && f.instance == instance
+	f := d.watches.Get(gk, key)
+	return f != nil && f.Instance == instance
 }
 
 // checkOwner refuses an object that exists and isn't the instance's.
@@ -51,9 +52,9 @@ func (d *Driver) look(ctx context.Context, api dynamic.ResourceInterface, name, 
 // is known by its digest, which nobody else can make: it is that of this very
 // object of this very instance.
 func ownedBy(now, rendered *unstructured.Unstructured, key, instance string) error {
-	digest := now.GetAnnotations()[AnnotationDigest]
-	proven := digest != "" && digest == rendered.GetAnnotations()[AnnotationDigest]
-	switch owner := now.GetLabels()[LabelInstance]; {
+	digest := now.GetAnnotations()[manifest.AnnotationDigest]
+	proven := digest != "" && digest == rendered.GetAnnotations()[manifest.AnnotationDigest]
+	switch owner := now.GetLabels()[manifest.LabelInstance]; {
 	case owner == instance, proven:
 		return nil
 	case owner == "":

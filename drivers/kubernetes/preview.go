@@ -5,26 +5,29 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/drivers/kubernetes/manifest"
+	"github.com/jibe-vnfm/jibe/drivers/kubernetes/raw"
+	"github.com/jibe-vnfm/jibe/drivers/kubernetes/watched"
 	"github.com/jibe-vnfm/jibe/plan"
 )
 
 const (
-	// maxPreviewed bounds what is told of one object that changes.
+	// maxPreviewed bounds how many fields are reported of one object that changes.
 	maxPreviewed = 100
-	// maxFields bounds what is told of one object that is made.
+	// maxFields bounds how many fields are reported of one object that is made.
 	maxFields = 200
 )
 
-// Preview tells field by field what the steps would change: it compares as Examine
+// Preview reports field by field what the steps would change: it compares as Examine
 // does, and remembers nothing.
 func (d *Driver) Preview(ctx context.Context, rendering drivers.Rendering, steps ...plan.Step) ([]drivers.Deviation, error) {
 	src, want, r := rendering.Source, rendering.Desired, formOf(rendering)
@@ -54,18 +57,18 @@ func (d *Driver) Preview(ctx context.Context, rendering drivers.Rendering, steps
 	return slices.Concat(found...), nil
 }
 
-// preview tells what one step would change of its object; gone says that an earlier
+// preview reports what one step would change of its object; gone says that an earlier
 // step removes what is there.
-func (d *Driver) preview(ctx context.Context, src drivers.Source, r *render, s plan.Step, gone bool) ([]drivers.Deviation, error) {
+func (d *Driver) preview(ctx context.Context, src drivers.Source, r *manifest.Form, s plan.Step, gone bool) ([]drivers.Deviation, error) {
 	obj, gk, err := sized(r, s)
 	if err != nil {
 		return nil, err
 	}
-	now := d.cache.get(gk, s.Object)
-	if now != nil && now.instance != src.Instance.ID {
+	now := d.watches.Get(gk, s.Object)
+	if now != nil && now.Instance != src.Instance.ID {
 		now = nil
 	}
-	if gone || now != nil && d.anew(src, r, now) {
+	if gone || now != nil && d.mustReplace(src, r, now) {
 		return everyField(secretNames(src), s.Object, obj), nil
 	}
 	api, sent, err := d.resource(obj, gk, s.Object)
@@ -73,7 +76,7 @@ func (d *Driver) preview(ctx context.Context, src drivers.Source, r *render, s p
 		return everyField(secretNames(src), s.Object, obj), nil // its definition comes first
 	}
 	if err != nil {
-		return nil, fmt.Errorf("look up the kind of %s: %w", s.Object, unavailable(err))
+		return nil, fmt.Errorf("look up the kind of %s: %w", s.Object, watched.Unavailable(err))
 	}
 	for try := 1; ; try++ {
 		live, err := d.look(ctx, api, sent.GetName(), s.Object)
@@ -84,16 +87,16 @@ func (d *Driver) preview(ctx context.Context, src drivers.Source, r *render, s p
 			return everyField(secretNames(src), s.Object, obj), nil
 		}
 		if err := ownedBy(live, sent, s.Object, src.Instance.ID); err != nil {
-			if infoOf(gk).shared {
+			if manifest.InfoOf(gk).Shared {
 				return nil, nil // used as it stands
 			}
 			return nil, err
 		}
-		dry, err := d.rehearse(ctx, api, gk, live, sent)
+		dry, err := d.dryApply(ctx, api, gk, live, sent)
 		switch {
 		case apierrors.IsConflict(err) && try < tries:
 			continue
-		case err != nil && (len(crowded(err)) > 0 || strings.Contains(err.Error(), "does not support dry run")):
+		case err != nil && (len(mixedLists(err)) > 0 || strings.Contains(err.Error(), "does not support dry run")):
 			dry = sent // it can be applied all the same
 		case err != nil:
 			return nil, drivers.About("dry run of "+s.Object, classify(s.Object, err))
@@ -108,10 +111,10 @@ func (d *Driver) preview(ctx context.Context, src drivers.Source, r *render, s p
 // bookkeeping says whether the field is one in which Jibe notes what it applied.
 func bookkeeping(x drivers.Deviation) bool {
 	const annotation = "metadata.annotations["
-	return x.Field == annotation+AnnotationDigest+"]" || x.Field == annotation+AnnotationMould+"]"
+	return x.Field == annotation+manifest.AnnotationDigest+"]" || x.Field == annotation+manifest.AnnotationImmutable+"]"
 }
 
-// everyField tells of an object that is made: each of its fields, in their order.
+// everyField reports an object that is made: each of its fields, in their order.
 func everyField(names desired.SecretNames, key string, obj *unstructured.Unstructured) []drivers.Deviation {
 	d := &difference{names: names, gk: obj.GroupVersionKind().GroupKind(), key: key, most: maxFields}
 	d.flatten(nil, obj.Object)
@@ -122,38 +125,36 @@ func everyField(names desired.SecretNames, key string, obj *unstructured.Unstruc
 	return d.found
 }
 
-// flatten reports every field of the value. Items of a list are told by name where
+// flatten reports every field of the value. Items of a list are named where
 // they have one.
-func (d *difference) flatten(path fieldPath, value any) {
+func (d *difference) flatten(path fieldpath.Path, value any) {
 	switch value := value.(type) {
 	case map[string]any:
 		if len(value) == 0 {
-			d.report(path, spot{dry: value})
+			d.report(path, fieldState{dry: value})
 		}
 		for _, name := range slices.Sorted(maps.Keys(value)) {
-			at := slices.Concat(path, fieldPath{"f:" + name})
-			if len(at) <= 2 && slices.Contains(noContent, strings.Join(at, "/")) {
-				continue
+			if at := slices.Concat(path, fieldpath.Path{fieldpath.FieldNameElement(name)}); isContent(at) {
+				d.flatten(at, value[name])
 			}
-			d.flatten(at, value[name])
 		}
 	case []any:
 		for i, item := range value {
 			m, isMap := item.(map[string]any)
 			if !isMap {
-				d.report(path, spot{dry: value}) // a list of plain values is told as one
+				d.report(path, fieldState{dry: value}) // a list of plain values is reported as one
 				return
 			}
-			name := "i:" + strconv.Itoa(i)
-			if s := str(m, "name"); s != "" {
-				name = "k:" + inJSON(map[string]any{"name": s})
+			name := fieldpath.IndexElement(i)
+			if s := raw.String(m, "name"); s != "" {
+				name = fieldpath.KeyElementByFields("name", s)
 			}
-			d.flatten(slices.Concat(path, fieldPath{name}), item)
+			d.flatten(slices.Concat(path, fieldpath.Path{name}), item)
 		}
 		if len(value) == 0 {
-			d.report(path, spot{dry: value})
+			d.report(path, fieldState{dry: value})
 		}
 	default:
-		d.report(path, spot{dry: value})
+		d.report(path, fieldState{dry: value})
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/drivers/kubernetes"
+	"github.com/jibe-vnfm/jibe/drivers/kubernetes/manifest/sample"
 	"github.com/jibe-vnfm/jibe/plan"
 	"github.com/jibe-vnfm/jibe/test/kit"
 )
@@ -83,7 +84,7 @@ func TestOfWhatIsMadeEveryFieldIsPreviewed(t *testing.T) {
 	c := newCluster(t)
 	d := c.connect(t)
 	id, namespace := "previewed", "not-made-"+uuid.NewString()[:8]
-	src := source(id, namespace, "{apiVersion: v1, kind: Namespace, metadata: {name: "+namespace+"}}\n---\n"+previewed, workloads("front"), nil)
+	src := sample.Source(id, namespace, "{apiVersion: v1, kind: Namespace, metadata: {name: "+namespace+"}}\n---\n"+previewed, sample.Workloads("front"), nil)
 	_, found := previewOf(t, d, src)
 	lines := told(namespace, found)
 	for _, want := range []string{
@@ -114,7 +115,7 @@ func TestWhatWouldChangeIsPreviewedAndNothingChanges(t *testing.T) {
 	c := newCluster(t)
 	d, api, namespace := c.connect(t), c.api(t), c.namespace(t)
 	id := uuid.NewString()
-	converge(t, d, source(id, namespace, previewed, workloads("front"), nil), true)
+	converge(t, d, sample.Source(id, namespace, previewed, sample.Workloads("front"), nil), true)
 	changed := strings.NewReplacer(
 		"mode: fast", "mode: slow", "abc-in-clear", "def-in-clear", "open-sesame", "close-sesame", "3.9", "3.10", "hunter4", "hunter5",
 		"[{name: http, port: 80}]", "[{name: http, port: 81}, {name: tls, port: 443}]",
@@ -133,7 +134,7 @@ func TestWhatWouldChangeIsPreviewedAndNothingChanges(t *testing.T) {
 		return fmt.Sprint(m.ResourceVersion, x.Generation)
 	}
 	before := versions()
-	after := source(id, namespace, changed, workloads("front"), map[string]int{"front_aspect": 1})
+	after := sample.Source(id, namespace, changed, sample.Workloads("front"), map[string]int{"front_aspect": 1})
 	want := []string{
 		`ConfigMap/settings data.api-token: "(hidden)" -> "(hidden)"`,
 		`ConfigMap/settings data.mode: "fast" -> "slow"`,
@@ -153,7 +154,7 @@ func TestWhatWouldChangeIsPreviewedAndNothingChanges(t *testing.T) {
 	if now := versions(); now != before {
 		t.Errorf("the preview changed something: %s, was %s", now, before)
 	}
-	scaled := source(id, namespace, previewed, workloads("front"), map[string]int{"front_aspect": 1})
+	scaled := sample.Source(id, namespace, previewed, sample.Workloads("front"), map[string]int{"front_aspect": 1})
 	if _, found := previewOf(t, d, scaled); !slices.Equal(told(namespace, found), []string{"Deployment/front spec.replicas: 1 -> 3"}) {
 		t.Errorf("of a change of the number is told %q", told(namespace, found))
 	}
@@ -171,7 +172,7 @@ func TestLongPreviewsAreCut(t *testing.T) {
 	for i := range 1000 {
 		manifests += fmt.Sprintf("  k%04d: %q\n", i, strings.Repeat("x", 500))
 	}
-	_, found := previewOf(t, d, source(uuid.NewString(), "nowhere-at-all", manifests, workloads(), nil))
+	_, found := previewOf(t, d, sample.Source(uuid.NewString(), "nowhere-at-all", manifests, sample.Workloads(), nil))
 	if n := len(found); n > 210 {
 		t.Errorf("%d fields are told of", n)
 	}
@@ -190,9 +191,9 @@ func TestAPreviewTellsOfARefusal(t *testing.T) {
 	c := newCluster(t)
 	d, namespace := c.connect(t), c.namespace(t)
 	id := uuid.NewString()
-	before := source(id, namespace, deployment("one", pause), workloads("one"), nil)
+	before := sample.Source(id, namespace, deployment("one", pause), sample.Workloads("one"), nil)
 	converge(t, d, before, true)
-	after := source(id, namespace, strings.ReplaceAll(deployment("one", pause), "app: x", "app: z"), workloads("one"), nil)
+	after := sample.Source(id, namespace, strings.ReplaceAll(deployment("one", pause), "app: x", "app: z"), sample.Workloads("one"), nil)
 	want, err := d.Render(after)
 	if err != nil {
 		t.Fatal(err)
@@ -211,8 +212,8 @@ func TestThePreviewOfAScaleTellsWhatTheAPIServerWouldRefuse(t *testing.T) {
 	door := newDoormanFor(t, api, namespace, "apps", "deployments")
 	door.open.Store(true)
 	id := uuid.NewString()
-	converge(t, d, source(id, namespace, previewed, workloads("front"), nil), true)
-	after := source(id, namespace, previewed, workloads("front"), map[string]int{"front_aspect": 1})
+	converge(t, d, sample.Source(id, namespace, previewed, sample.Workloads("front"), nil), true)
+	after := sample.Source(id, namespace, previewed, sample.Workloads("front"), map[string]int{"front_aspect": 1})
 	want, err := d.Render(after)
 	if err != nil {
 		t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/drivers/kubernetes"
+	"github.com/jibe-vnfm/jibe/drivers/kubernetes/manifest/sample"
 	"github.com/jibe-vnfm/jibe/plan"
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/testenv"
@@ -84,7 +85,7 @@ func TestAtRestTheAPIServerIsAskedNothing(t *testing.T) {
 	c := newCluster(t)
 	p := newProxy(t)
 	d, namespace := p.connect(t), c.namespace(t)
-	src := source(uuid.NewString(), namespace, frontAndBack, twoVDUs(), nil)
+	src := sample.Source(uuid.NewString(), namespace, sample.FrontAndBack, sample.TwoVDUs(), nil)
 	converge(t, d, src, true)
 	calls := p.calls.Load()
 	for range 50 {
@@ -95,7 +96,7 @@ func TestAtRestTheAPIServerIsAskedNothing(t *testing.T) {
 	if n := p.calls.Load() - calls; n != 0 {
 		t.Errorf("50 resyncs at rest made %d calls", n)
 	}
-	src = source(src.Instance.ID, namespace, frontAndBack, twoVDUs(), map[string]int{"front_aspect": 1})
+	src = sample.Source(src.Instance.ID, namespace, sample.FrontAndBack, sample.TwoVDUs(), map[string]int{"front_aspect": 1})
 	calls = p.calls.Load()
 	converge(t, d, src, true)
 	if n := p.calls.Load() - calls; n != 1 {
@@ -108,7 +109,7 @@ func TestAVIMThatGoesAwayIsNoticedAndFoundAgain(t *testing.T) {
 	c := newCluster(t)
 	p := newProxy(t)
 	d, namespace := p.connect(t), c.namespace(t)
-	src := source(uuid.NewString(), namespace, frontAndBack, twoVDUs(), nil)
+	src := sample.Source(uuid.NewString(), namespace, sample.FrontAndBack, sample.TwoVDUs(), nil)
 	converge(t, d, src, true)
 	want, err := d.Render(src)
 	if err != nil {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -15,6 +14,10 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"github.com/jibe-vnfm/jibe/drivers/kubernetes/fields"
+	"github.com/jibe-vnfm/jibe/drivers/kubernetes/manifest"
 )
 
 // reclaim makes way for an apply that was refused because a list holds items of
@@ -23,7 +26,7 @@ import (
 // Jibe's in the managed fields, so that the next apply, which hasn't got them,
 // removes them. It says whether there were any.
 func (d *Driver) reclaim(ctx context.Context, api dynamic.ResourceInterface, rendered *unstructured.Unstructured, key string, refusal error) (bool, error) {
-	lists := crowded(refusal)
+	lists := mixedLists(refusal)
 	if len(lists) == 0 {
 		return false, nil
 	}
@@ -31,7 +34,7 @@ func (d *Driver) reclaim(ctx context.Context, api dynamic.ResourceInterface, ren
 	if err != nil || live == nil {
 		return false, err
 	}
-	entries, found := taking(live, rendered, lists)
+	entries, found := reclaimed(live, rendered, lists)
 	if !found {
 		return false, nil
 	}
@@ -49,7 +52,7 @@ func (d *Driver) reclaim(ctx context.Context, api dynamic.ResourceInterface, ren
 	defer release()
 	ctx, cancel := context.WithTimeout(ctx, callPatience)
 	defer cancel()
-	_, err = api.Patch(ctx, rendered.GetName(), types.JSONPatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
+	_, err = api.Patch(ctx, rendered.GetName(), types.JSONPatchType, patch, metav1.PatchOptions{FieldManager: manifest.FieldManager})
 	if err != nil {
 		return false, fmt.Errorf("reclaim %s: %w", key, classify(key, err))
 	}
@@ -59,9 +62,9 @@ func (d *Driver) reclaim(ctx context.Context, api dynamic.ResourceInterface, ren
 
 var index = regexp.MustCompile(`\[[^\]]*\]`)
 
-// crowded are the lists that hold too much, as the server's refusal names them:
+// mixedLists are the lists that hold too much, as the server's refusal names them:
 // "spec.ports" of "spec.ports[1].name: Duplicate value".
-func crowded(refusal error) []string {
+func mixedLists(refusal error) []string {
 	var status apierrors.APIStatus
 	if !apierrors.IsInvalid(refusal) || !errors.As(refusal, &status) || status.Status().Details == nil {
 		return nil
@@ -77,15 +80,16 @@ func crowded(refusal error) []string {
 	return lists
 }
 
-// taking are the managed fields of the live object after what others have in the
+// reclaimed are the managed fields of the live object after what others have in the
 // lists beside the rendered items has become Jibe's.
-func taking(live, rendered *unstructured.Unstructured, lists []string) (entries []metav1.ManagedFieldsEntry, found bool) {
+func reclaimed(live, rendered *unstructured.Unstructured, lists []string) (entries []metav1.ManagedFieldsEntry, found bool) {
 	entries = live.GetManagedFields()
 	ours := -1
-	sets, changed := make([]fieldSet, len(entries)), map[int]bool{}
+	sets, changed, all := make([]*fieldpath.Set, len(entries)), map[int]bool{}, &fieldpath.Set{}
 	for i, m := range entries {
-		sets[i] = fieldsOf(m)
-		if isOurs(m) {
+		sets[i] = fields.Of(m)
+		all = all.Union(sets[i])
+		if fields.IsOurs(m) {
 			ours = i
 		}
 	}
@@ -96,63 +100,66 @@ func taking(live, rendered *unstructured.Unstructured, lists []string) (entries 
 		if i == ours || entries[i].Subresource != "" {
 			continue
 		}
-		left, taken := split(nil, sets[i], union(sets...), rendered.Object, lists)
-		if len(taken) == 0 {
+		taken := unrendered(nil, sets[i], all, rendered.Object, lists)
+		if taken.Empty() {
 			continue
 		}
 		found, changed[i], changed[ours] = true, true, true
-		sets[i], sets[ours] = left, union(sets[ours], taken)
+		sets[i], sets[ours] = sets[i].Difference(taken), sets[ours].Union(taken)
 	}
 	if !found {
 		return nil, false
 	}
 	var kept []metav1.ManagedFieldsEntry
 	for i, m := range entries {
-		if changed[i] && len(sets[i]) == 0 {
+		if changed[i] && sets[i].Empty() {
 			continue
 		}
 		if changed[i] {
-			m.FieldsV1 = metav1.NewFieldsV1(inJSON(sets[i]))
+			content, err := sets[i].ToJSON()
+			if err != nil {
+				return nil, false
+			}
+			m.FieldsV1 = metav1.NewFieldsV1(string(content))
 		}
 		kept = append(kept, m)
 	}
 	return kept, true
 }
 
-// split divides the set: what is in items of the lists that aren't rendered is
-// taken, the rest is left.
-func split(path []string, set, shape fieldSet, rendered any, lists []string) (left, taken fieldSet) {
-	left, taken = maps.Clone(set), fieldSet{}
+// unrendered is what the set has in items of the lists that aren't rendered. all is the set
+// of all managers, which says by which keys items differ.
+func unrendered(path []string, set, all *fieldpath.Set, rendered any, lists []string) *fieldpath.Set {
+	taken := &fieldpath.Set{}
 	isList := slices.Contains(lists, strings.Join(path, "."))
 	object, _ := rendered.(map[string]any)
 	items, _ := rendered.([]any)
-	by, _ := byName(shape, items, nil)
-	for name, part := range set {
-		sub, _ := part.(fieldSet)
-		inShape, _ := shape[name].(fieldSet)
-		kind, field, _ := strings.Cut(name, ":")
-		value, at := by[name], path
+	by, _ := fields.Items(all, items)
+	for e := range set.Children.All() {
+		part, _ := fields.Part(set, e)
+		value, at := any(nil), path
 		switch {
-		case kind == "f":
-			value, at = object[field], slices.Concat(path, []string{field})
-		case kind == "k" && isList && value == nil:
-			taken[name] = part
-			delete(left, name)
-			continue
-		case kind != "k":
-			continue
+		case e.FieldName != nil:
+			value, at = object[*e.FieldName], slices.Concat(path, []string{*e.FieldName})
+		case e.Key != nil:
+			value, _ = by.Get(e)
+			if isList && value == nil {
+				*taken.Children.Descend(e) = *part
+				continue
+			}
 		}
 		if value == nil {
 			continue // nothing in it is rendered
 		}
-		subLeft, subTaken := split(at, sub, inShape, value, lists)
-		if len(subTaken) > 0 {
-			taken[name] = subTaken
-			// An empty set would mean the field as a whole.
-			if left[name] = subLeft; len(subLeft) == 0 {
-				delete(left, name)
-			}
+		inAll, _ := fields.Part(all, e)
+		if sub := unrendered(at, part, inAll, value, lists); !sub.Empty() {
+			*taken.Children.Descend(e) = *sub
 		}
 	}
-	return left, taken
+	for e := range set.Members.All() {
+		if _, known := by.Get(e); isList && e.Key != nil && !known {
+			taken.Members.Insert(e)
+		}
+	}
+	return taken
 }

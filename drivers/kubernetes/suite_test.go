@@ -1,109 +1,22 @@
 package kubernetes_test
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"fmt"
-	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"strings"
 	"sync"
 	"testing"
-	"testing/fstest"
 	"time"
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/drivers/driverstest"
 	"github.com/jibe-vnfm/jibe/drivers/kubernetes"
+	"github.com/jibe-vnfm/jibe/drivers/kubernetes/manifest/sample"
 	"github.com/jibe-vnfm/jibe/plan"
 	"github.com/jibe-vnfm/jibe/test/testenv"
-	"github.com/jibe-vnfm/jibe/vnfd"
 )
-
-const frontAndBack = `
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: settings}
-data: {mode: fast}
----
-apiVersion: v1
-kind: Service
-metadata: {name: front}
-spec:
-  selector: {app: front}
-  ports: [{name: http, port: 80, targetPort: 8080}]
----
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: front}
-spec:
-  selector: {matchLabels: {app: front}}
-  template:
-    metadata: {labels: {app: front}}
-    spec:
-      terminationGracePeriodSeconds: 0
-      containers:
-      - name: front
-        image: registry.k8s.io/pause:3.10
-        ports: [{containerPort: 8080}]
-        envFrom: [{configMapRef: {name: settings}}]
----
-apiVersion: apps/v1
-kind: StatefulSet
-metadata: {name: front-back}
-spec:
-  serviceName: front
-  selector: {matchLabels: {app: back}}
-  template:
-    metadata: {labels: {app: back}}
-    spec:
-      terminationGracePeriodSeconds: 0
-      containers: [{name: back, image: "registry.k8s.io/pause:3.10"}]
-`
-
-func twoVDUs() *vnfd.VNFD {
-	return &vnfd.VNFD{
-		ID: "b1bb0ce7-ebca-4fa7-95ed-4840d70a1177", DefaultFlavour: "simple",
-		Flavours: []vnfd.Flavour{{
-			ID: "simple",
-			VDUs: []vnfd.VDU{
-				{ID: "VDU1", Name: "front", Initial: 1, Deltas: map[string]int{"front_aspect": 1}, Max: 5},
-				{ID: "VDU2", Name: "front-back", Initial: 1, Max: 1},
-			},
-			Aspects: []vnfd.Aspect{{ID: "front_aspect", MaxLevel: 4}},
-		}},
-	}
-}
-
-// source is an instance of one manifest file, in the namespace.
-func source(id, namespace, manifests string, descriptor *vnfd.VNFD, levels map[string]int) drivers.Source {
-	files := fstest.MapFS{"Files/kubernetes/all.yaml": {Data: []byte(manifests)}}
-	return packaged(id, namespace, files, descriptor, levels)
-}
-
-func packaged(id, namespace string, files fs.FS, descriptor *vnfd.VNFD, levels map[string]int) drivers.Source {
-	in := &desired.Instance{ID: id, Flavour: "simple", Levels: levels, Params: map[string]any{}}
-	if namespace != "" {
-		in.Params["namespace"] = namespace
-	}
-	return drivers.Source{Instance: in, Package: &vnfd.Package{Tree: treeOf(files), Files: files, VNFD: descriptor}}
-}
-
-// treeOf stands for the git tree hash: it differs whenever a file does.
-func treeOf(files fs.FS) string {
-	sum := sha256.New()
-	_ = fs.WalkDir(files, ".", func(path string, d fs.DirEntry, err error) error {
-		if err == nil && !d.IsDir() {
-			content, _ := fs.ReadFile(files, path)
-			fmt.Fprintf(sum, "%s %d %s", path, len(content), content)
-		}
-		return err
-	})
-	return hex.EncodeToString(sum.Sum(nil))
-}
 
 // cluster is the control plane under test.
 type cluster struct {
@@ -165,20 +78,20 @@ func TestKubernetesKeepsTheDriverContract(t *testing.T) {
 		},
 		VDU: "VDU1",
 		Source: func(t *testing.T, id string, units int) drivers.Source {
-			return source(id, place(t, id), frontAndBack, twoVDUs(), map[string]int{"front_aspect": units - 1})
+			return sample.Source(id, place(t, id), sample.FrontAndBack, sample.TwoVDUs(), map[string]int{"front_aspect": units - 1})
 		},
 		Rival: func(t *testing.T, id string) drivers.Source {
 			mu.Lock()
 			defer mu.Unlock()
-			return source(id, shared[t.Name()], frontAndBack, twoVDUs(), nil)
+			return sample.Source(id, shared[t.Name()], sample.FrontAndBack, sample.TwoVDUs(), nil)
 		},
 		Refused: func(t *testing.T, id string) drivers.Source {
-			return source(id, place(t, id), "{apiVersion: v1, kind: Service, metadata: {name: a}, spec: {ports: [{port: 99999}]}}", twoVDUs(), nil)
+			return sample.Source(id, place(t, id), "{apiVersion: v1, kind: Service, metadata: {name: a}, spec: {ports: [{port: 99999}]}}", sample.TwoVDUs(), nil)
 		},
 		Mortal: func(t *testing.T, id string) (drivers.Source, func(*testing.T, plan.Observed) string) {
 			namespace := place(t, id)
 			pod := strings.Replace(barePod, "nodeSelector: {no: where}, ", "", 1)
-			return source(id, namespace, pod+"\n---\n"+oneConfigMap, workloads("probe"), nil), func(t *testing.T, _ plan.Observed) string {
+			return sample.Source(id, namespace, pod+"\n---\n"+oneConfigMap, sample.Workloads("probe"), nil), func(t *testing.T, _ plan.Observed) string {
 				end(t, c.api(t), namespace, "probe", `{"phase":"Failed","reason":"Evicted","message":"disk pressure"}`)
 				return "Pod/" + namespace + "/probe"
 			}
@@ -188,22 +101,22 @@ func TestKubernetesKeepsTheDriverContract(t *testing.T) {
 			return src
 		},
 		Unrenderable: func(t *testing.T, id string) drivers.Source {
-			return source(id, place(t, id), frontAndBack, twoVDUs(), map[string]int{"front_aspect": 9})
+			return sample.Source(id, place(t, id), sample.FrontAndBack, sample.TwoVDUs(), map[string]int{"front_aspect": 9})
 		},
 		Change: func(t *testing.T, id, strategy string) (before, after drivers.Source) {
-			return changed(id, place(t, id), strategy, strings.ReplaceAll(frontAndBack, "pause:3.10", "pause:3.9"))
+			return changed(id, place(t, id), strategy, strings.ReplaceAll(sample.FrontAndBack, "pause:3.10", "pause:3.9"))
 		},
 		Refusal: func(t *testing.T, id string) (before, after drivers.Source) {
-			return changed(id, place(t, id), desired.BlueGreen, strings.Replace(frontAndBack, "containerPort: 8080", "containerPort: 8080, hostPort: 8080", 1))
+			return changed(id, place(t, id), desired.BlueGreen, strings.Replace(sample.FrontAndBack, "containerPort: 8080", "containerPort: 8080, hostPort: 8080", 1))
 		},
 		Patience: 60 * time.Second,
 	})
 }
 
-// changed is the instance of frontAndBack, and what it is after a change of package.
+// changed is the instance of sample.FrontAndBack, and what it is after a change of package.
 func changed(id, namespace, strategy, manifests string) (before, after drivers.Source) {
-	before = source(id, namespace, frontAndBack, twoVDUs(), map[string]int{"front_aspect": 1})
-	after = source(id, namespace, manifests, twoVDUs(), map[string]int{"front_aspect": 1})
+	before = sample.Source(id, namespace, sample.FrontAndBack, sample.TwoVDUs(), map[string]int{"front_aspect": 1})
+	after = sample.Source(id, namespace, manifests, sample.TwoVDUs(), map[string]int{"front_aspect": 1})
 	after.Instance.Update.Strategy = strategy
 	if strategy == desired.BlueGreen {
 		after.Instance.Generation = "1"

@@ -17,41 +17,43 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/drivers/kubernetes/manifest"
+	"github.com/jibe-vnfm/jibe/drivers/kubernetes/watched"
 	"github.com/jibe-vnfm/jibe/plan"
 )
 
 // Verify dry-runs what would be applied: as a creation where the object that is there
-// goes first, else as a change of it. What stands in a namespace, or is of a kind, that
-// comes with the same steps can't be asked about yet and is left out; of a change of
-// numbers there is nothing to ask.
+// goes first, else as a change of it. It leaves out objects in a namespace, or of a kind,
+// that comes with the same steps, as the server can't answer yet; and changes of numbers,
+// of which there is nothing to ask.
 func (d *Driver) Verify(ctx context.Context, rendering drivers.Rendering, steps ...plan.Step) error {
 	src, r := rendering.Source, formOf(rendering)
-	if err := d.redirectable(src, r, steps); err != nil {
+	if err := d.canSwitchTraffic(src, r, steps); err != nil {
 		return fmt.Errorf("VIM %s: %w", d.vim.Name, err)
 	}
 	coming := map[string]bool{}
 	defined := map[schema.GroupKind]bool{}
 	for _, s := range steps {
-		gk, _, name, _ := splitKey(s.Object)
+		gk, _, name, _ := manifest.SplitKey(s.Object)
 		if s.Action != plan.Apply {
 			continue
 		}
 		switch obj, _, _ := sized(r, s); {
-		case gk == kindNamespace:
+		case gk == manifest.KindNamespace:
 			coming[name] = true
-		case gk == kindCRD && obj != nil:
-			kind, _ := definition(obj)
+		case gk == manifest.KindCRD && obj != nil:
+			kind, _ := manifest.Definition(obj)
 			defined[kind] = true
 		}
 	}
 	var calls []func() error
 	for _, s := range steps {
-		gk, namespace, _, ok := splitKey(s.Object)
+		gk, namespace, _, ok := manifest.SplitKey(s.Object)
 		if !ok || s.Action != plan.Apply || coming[namespace] || defined[gk] {
 			continue
 		}
 		calls = append(calls, func() error {
-			return again(ctx, func() error { return d.dryRun(ctx, src, r, s) })
+			return retryDenied(ctx, func() error { return d.dryRun(ctx, src, r, s) })
 		})
 	}
 	if err := together(calls); err != nil {
@@ -66,8 +68,8 @@ func denialBackoff() wait.Backoff {
 	return wait.Backoff{Duration: 50 * time.Millisecond, Factor: 1.5, Steps: 5}
 }
 
-// again repeats ask while the answer is a refusal that may pass.
-func again(ctx context.Context, ask func() error) error {
+// retryDenied repeats ask while the answer is a refusal that may pass.
+func retryDenied(ctx context.Context, ask func() error) error {
 	var err error
 	ended := wait.ExponentialBackoffWithContext(ctx, denialBackoff(), func(context.Context) (bool, error) {
 		err = ask()
@@ -80,26 +82,26 @@ func again(ctx context.Context, ask func() error) error {
 	return err
 }
 
-func (d *Driver) dryRun(ctx context.Context, src drivers.Source, r *render, s plan.Step) error {
+func (d *Driver) dryRun(ctx context.Context, src drivers.Source, r *manifest.Form, s plan.Step) error {
 	obj, gk, err := sized(r, s)
 	if err != nil {
 		return err
 	}
 	api, obj, err := d.resource(obj, gk, s.Object)
 	if err != nil {
-		d.cache.await(src.Instance.ID, "", err)
+		d.watches.Await(src.Instance.ID, "", err)
 		return d.unknownKind(gk, s.Object, err)
 	}
 	instance := src.Instance.ID
-	if f := d.cache.get(gk, s.Object); f != nil && f.instance == instance && d.anew(src, r, f) && nameable(gk) {
+	if f := d.watches.Get(gk, s.Object); f != nil && f.Instance == instance && d.mustReplace(src, r, f) && nameable(gk) {
 		return d.dryCreation(ctx, api, obj, s.Object, f)
 	}
 	answer, err := d.patch(ctx, api, obj, true)
 	if err != nil {
-		d.cache.await(instance, obj.GetNamespace(), err)
-		// What the server finds wrong with a change of somebody else's object ("field
-		// is immutable") isn't what is wrong.
-		if !d.mine(gk, s.Object, instance) && !infoOf(gk).shared {
+		d.watches.Await(instance, obj.GetNamespace(), err)
+		// The object may be somebody else's: then that is what is wrong, and not that the
+		// server finds a field of it immutable.
+		if !d.mine(gk, s.Object, instance) && !manifest.InfoOf(gk).Shared {
 			var refused *drivers.RefusedError
 			if owner := d.checkOwner(ctx, api, obj, s.Object, instance); errors.As(owner, &refused) {
 				return owner
@@ -107,10 +109,10 @@ func (d *Driver) dryRun(ctx context.Context, src drivers.Source, r *render, s pl
 		}
 		return drivers.About("dry run of "+s.Object, classify(s.Object, err))
 	}
-	if d.mine(gk, s.Object, instance) || infoOf(gk).shared {
+	if d.mine(gk, s.Object, instance) || manifest.InfoOf(gk).Shared {
 		return nil
 	}
-	// What would be created has no version yet; what has one exists already.
+	// An object that has a version exists already: it wouldn't be created.
 	if answer.GetResourceVersion() != "" {
 		return d.checkOwner(ctx, api, obj, s.Object, instance)
 	}
@@ -118,30 +120,30 @@ func (d *Driver) dryRun(ctx context.Context, src drivers.Source, r *render, s pl
 	return nil
 }
 
-// anew says whether the object can only be made again when this incarnation is gone.
-func (d *Driver) anew(src drivers.Source, r *render, f *fact) bool {
-	if !f.topLevel() || infoOf(f.gk).shared {
+// mustReplace says whether the object can only be made again when this incarnation is gone.
+func (d *Driver) mustReplace(src drivers.Source, r *manifest.Form, f *watched.Fact) bool {
+	if !f.TopLevel() || manifest.InfoOf(f.GroupKind).Shared {
 		return false
 	}
-	if f.deleting || f.dead || src.Instance.Condemned[f.key] == string(f.uid) {
+	if f.Deleting || f.Dead || src.Instance.Condemned[f.Key] == string(f.UID) {
 		return true
 	}
-	return slices.ContainsFunc(r.desired.Objects, func(x plan.Object) bool { return x.Key == f.key && f.outgrown(r, x) != "" })
+	return slices.ContainsFunc(r.Desired.Objects, func(x plan.Object) bool { return x.Key == f.Key && f.Outgrown(r, x) != "" })
 }
 
 // nameable says whether an object of the kind would be as right under another name,
-// beside the one that is there. Of a custom resource nobody knows; an APIService is
+// beside the one that is there. That isn't known of a custom resource; an APIService is
 // named after what it serves, and one PriorityClass may be the default.
 func nameable(gk schema.GroupKind) bool {
-	_, builtIn := kinds[gk]
-	return builtIn && gk.Group != "apiregistration.k8s.io" && gk.Group != scheduling
+	_, builtIn := manifest.Kinds[gk]
+	return builtIn && gk.Group != "apiregistration.k8s.io" && gk.Group != manifest.GroupScheduling
 }
 
 // dryCreation asks whether the object could be made that takes the place of one that
 // is still there: under a name that is free, as that is what it will be then.
-func (d *Driver) dryCreation(ctx context.Context, api dynamic.ResourceInterface, obj *unstructured.Unstructured, key string, now *fact) error {
+func (d *Driver) dryCreation(ctx context.Context, api dynamic.ResourceInterface, obj *unstructured.Unstructured, key string, now *watched.Fact) error {
 	probe := obj.DeepCopy()
-	sum := sha256.Sum256([]byte(now.uid))
+	sum := sha256.Sum256([]byte(now.UID))
 	const room = 40 // for the longest of names that everything may have, and the sum
 	name := obj.GetName()
 	probe.SetName(strings.TrimRight(name[:min(len(name), room)], "-.") + "-" + hex.EncodeToString(sum[:4]))
@@ -151,9 +153,9 @@ func (d *Driver) dryCreation(ctx context.Context, api dynamic.ResourceInterface,
 	}
 	var refused *drivers.RefusedError
 	if err = classify(key, err); errors.As(err, &refused) {
-		told := *refused
-		told.Reason = strings.ReplaceAll(told.Reason, probe.GetName(), name)
-		err = &told
+		named := *refused
+		named.Reason = strings.ReplaceAll(named.Reason, probe.GetName(), name)
+		err = &named
 	}
 	if err != nil {
 		return drivers.About("dry run of "+key, err)
@@ -182,17 +184,17 @@ func (d *Driver) justVerified(instance, key string) bool {
 	return known && time.Since(at) < verifiedFor
 }
 
-// redirectable refuses to lead traffic to another generation where nobody could see
+// canSwitchTraffic refuses to switch traffic to another generation where nobody could see
 // that it went there.
-func (d *Driver) redirectable(src drivers.Source, r *render, steps []plan.Step) error {
+func (d *Driver) canSwitchTraffic(src drivers.Source, r *manifest.Form, steps []plan.Step) error {
 	directs := func(s plan.Step) bool { return s.Directs }
 	if r == nil || !slices.ContainsFunc(steps, directs) {
 		return nil
 	}
-	if !d.cache.beside(src.Instance.ID, r.desired.Generation) {
+	if !d.watches.OtherGeneration(src.Instance.ID, r.Desired.Generation) {
 		return nil
 	}
-	if why, _ := d.cache.blind(kindSlice); why != "" {
+	if why, _ := d.watches.Unseen(manifest.KindSlice); why != "" {
 		return &drivers.RefusedError{Field: "update.strategy", Reason: "a blue-green change can't be seen through here: " + why}
 	}
 	return nil

@@ -1,0 +1,228 @@
+package watched
+
+import (
+	"slices"
+	"strings"
+	"time"
+	"unique"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"github.com/jibe-vnfm/jibe/drivers/kubernetes/fields"
+	"github.com/jibe-vnfm/jibe/drivers/kubernetes/manifest"
+	"github.com/jibe-vnfm/jibe/drivers/kubernetes/raw"
+)
+
+// Fact is what is kept of an object: a few hundred bytes instead of kilobytes.
+// It is never altered once it is in the cache.
+type Fact struct {
+	UID       types.UID
+	version   uint64 // resourceVersion
+	Instance  string
+	vdu       string
+	labelled  string // the generation that its label names
+	GroupKind schema.GroupKind
+	Key       string
+	Name      string
+	namespace string
+	Digest    string
+	Inventory string // of an inventory
+	Count     int    // spec.replicas, or -1
+	scheduled int    // how many nodes a DaemonSet has a pod for
+	controller
+	Deleting      bool
+	deletedByJibe bool // to go, by Jibe
+	ready         bool
+	Dead          bool // it will never run again, for the reason that is the failure
+	Reason        string
+	failure       string
+	// revision numbers a Deployment's present template, and a ReplicaSet's; of a
+	// StatefulSet it names the template that its pods should have.
+	revision string
+	// kept is what a successor takes over of it, of a Service only ([keep]).
+	kept string
+	// Fields are those that Jibe manages. Instances of one package share them.
+	Fields unique.Handle[string]
+	// Touched changes whenever somebody else changes more than status and scale.
+	Touched uint64
+	// immutable is that of a Pod or Job, of which not everything can be changed.
+	immutable string
+	// manual says that its owner leaves units as they are when what it makes changes;
+	// written is then when Jibe last changed it, in seconds since 1970.
+	manual  bool
+	written int64
+	// makes is the instance that the object's pods are labelled with.
+	makes string
+	// defines is what a CustomResourceDefinition defines.
+	defines schema.GroupKind
+	pod     *podFact
+	slice   *sliceFact
+	traffic *traffic // of a Service
+}
+
+// controller is the owner that manages the object, if any.
+type controller struct {
+	uid  types.UID
+	kind string
+	name string
+}
+
+// podFact is what is kept of a pod besides.
+type podFact struct {
+	node, ip string
+	// images are those of its containers, config is AnnotationConfig. Pods of one
+	// package share them.
+	images   unique.Handle[string]
+	config   string
+	created  time.Time
+	finished bool // it ran to its end, well or not
+	waiting  bool // for a node
+	template string
+	claims   []string
+}
+
+// same says whether nothing differs that anyone decides on.
+func (f *Fact) same(g *Fact) bool {
+	a, b := *f, *g
+	a.version, b.version = 0, 0
+	a.pod, b.pod = nil, nil
+	a.slice, b.slice = nil, nil
+	if f.pod != nil && g.pod != nil {
+		p, q := *f.pod, *g.pod
+		if !slices.Equal(p.claims, q.claims) {
+			return false
+		}
+		p.claims, q.claims = nil, nil
+		if p.node != q.node || p.ip != q.ip || p.images != q.images || p.config != q.config || p.finished != q.finished || p.waiting != q.waiting || p.template != q.template {
+			return false
+		}
+	}
+	if f.slice != nil && g.slice != nil && (f.slice.service != g.slice.service || !slices.Equal(f.slice.endpoints, g.slice.endpoints)) {
+		return false
+	}
+	return a == b
+}
+
+// FactOf reads the facts of an object.
+func FactOf(gk schema.GroupKind, u *unstructured.Unstructured) *Fact {
+	labels, annotations := u.GetLabels(), u.GetAnnotations()
+	f := &Fact{
+		UID: u.GetUID(), version: parseVersion(u.GetResourceVersion()), GroupKind: gk,
+		Instance: labels[manifest.LabelInstance], vdu: labels[manifest.LabelVDU], labelled: shared(labels[manifest.LabelGeneration]),
+		Name: u.GetName(), namespace: u.GetNamespace(),
+		Digest: annotations[manifest.AnnotationDigest], Inventory: annotations[manifest.AnnotationKinds],
+		Count: -1, Deleting: u.GetDeletionTimestamp() != nil,
+		revision: annotations["deployment.kubernetes.io/revision"],
+		Fields:   unique.Make(""), kept: keptOf(gk, u), makes: shared(manifest.PodLabels(u, gk)[manifest.LabelInstance]),
+	}
+	f.Key = manifest.Key(gk, f.namespace, f.Name)
+	if k := annotations[manifest.AnnotationKey]; k != "" && f.namespace == "" {
+		f.Key = k
+	}
+	if owner := metav1.GetControllerOf(u); owner != nil {
+		f.controller = controller{uid: owner.UID, kind: owner.Kind, name: owner.Name}
+	} else if refs := u.GetOwnerReferences(); gk == manifest.KindClaim && f.Digest == "" && len(refs) > 0 {
+		// A claim goes with whoever owns it, be it called the controller or not.
+		f.controller = controller{uid: refs[0].UID, kind: refs[0].Kind, name: refs[0].Name}
+	}
+	if gk == manifest.KindSlice {
+		f.slice = sliceFactOf(u)
+		if f.controller.uid != "" {
+			f.ready = true
+			return f
+		}
+	}
+	if f.controller.uid == "" {
+		f.Fields, f.Touched = fields.Managed(gk, u) // what is made for others is never compared
+	}
+	if manifest.IsScalable(gk) {
+		f.Count = 1
+		if n, found, err := unstructured.NestedInt64(u.Object, "spec", "replicas"); found && err == nil {
+			f.Count = int(n)
+		}
+	}
+	switch gk {
+	case manifest.KindJob:
+		f.immutable = annotations[manifest.AnnotationImmutable]
+	case manifest.KindReplicaSet:
+		f.manual = true
+	case manifest.KindDaemonSet:
+		f.manual = onDelete(u)
+		n, _, _ := unstructured.NestedInt64(u.Object, "status", "desiredNumberScheduled")
+		f.scheduled = int(n)
+	case manifest.KindStatefulSet:
+		f.manual = onDelete(u)
+		f.revision, _, _ = unstructured.NestedString(u.Object, "status", "updateRevision")
+	case manifest.KindService:
+		f.traffic = &traffic{generation: shared(manifest.Selector(u)[manifest.LabelGeneration]), version: f.version}
+	case manifest.KindCRD:
+		f.defines, _ = manifest.Definition(u)
+	case manifest.KindPod:
+		f.pod, f.immutable = podFactOf(u), annotations[manifest.AnnotationImmutable]
+	}
+	if f.manual = f.manual && f.controller.uid == ""; f.manual {
+		f.written = writtenAt(u)
+	}
+	assess(f, u)
+	if f.Deleting {
+		f.ready, f.Dead, f.failure = false, false, ""
+		f.Reason = leaving(f, u)
+	}
+	return f
+}
+
+// shared is s in memory that all facts share which have the same.
+func shared(s string) string { return unique.Make(s).Value() }
+
+// generation is that of which the object is, "" for what generations share or
+// what is made for a while (the pods of a Job).
+func (f *Fact) generation() string {
+	if f.claimOfSet() || f.controller.kind == "Job" || f.GroupKind == manifest.KindSlice {
+		return ""
+	}
+	return f.labelled
+}
+
+// leaving says what an object that is being deleted waits for.
+func leaving(f *Fact, u *unstructured.Unstructured) string {
+	said := "being deleted"
+	if f.pod != nil && f.pod.node != "" {
+		said += " on node " + f.pod.node
+	}
+	// A pod's timestamp lies ahead by its time of grace.
+	at := u.GetDeletionTimestamp().UTC()
+	if grace := u.GetDeletionGracePeriodSeconds(); grace != nil {
+		at = at.Add(-time.Duration(*grace) * time.Second)
+	}
+	said += " since " + at.Format(time.RFC3339)
+	held := u.GetFinalizers()
+	if slices.Contains(held, metav1.FinalizerDeleteDependents) {
+		held = slices.DeleteFunc(slices.Clone(held), func(x string) bool { return x == metav1.FinalizerDeleteDependents })
+		said += ", until what it owns is gone"
+	}
+	if len(held) > 0 {
+		said += ", held by finalizer " + strings.Join(held, ", ")
+	}
+	if f.GroupKind == manifest.KindPod {
+		// Why the control plane evicts it: "Taint manager: deleting due to NoExecute taint".
+		if c := condition(u, "DisruptionTarget"); c["status"] == "True" && raw.String(c, "message") != "" {
+			said += " (" + raw.String(c, "message") + ")"
+		}
+	}
+	return said
+}
+
+// relabelled says that the object's label, by which it is the instance's, was
+// written by somebody else over what Jibe had applied. Where the pods that it makes have
+// the label too, it is the instance's all the same: somebody put back what was taken off.
+func (f *Fact) relabelled() bool {
+	if f.makes != "" && f.makes == f.Instance {
+		return false
+	}
+	ours := fields.Parse(f.Fields.Value())
+	return !ours.Empty() && !fields.In(fieldpath.MakePathOrDie("metadata", "labels", manifest.LabelInstance), ours)
+}

@@ -1,0 +1,205 @@
+package watched
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/jibe-vnfm/jibe/drivers/kubernetes/manifest"
+)
+
+// kindCache holds the facts of one kind. cache.mu guards it.
+type kindCache struct {
+	cache   *Cache
+	gk      schema.GroupKind
+	facts   map[string]*Fact // by key
+	version uint64           // the newest that the watch has brought
+	synced  bool
+	err     error // why the server isn't seen now
+}
+
+// put replaces the fact under its key unless it is older, and says whether
+// anything that matters changed. cache.mu is held.
+func (k *kindCache) put(f *Fact) bool {
+	old := k.facts[f.Key]
+	if old != nil && old.UID == f.UID {
+		if f.version < old.version {
+			return false
+		}
+		f.deletedByJibe = f.deletedByJibe || old.deletedByJibe
+		if old.Deleting && !f.Deleting {
+			f.Deleting, f.ready, f.Reason = true, false, old.Reason
+		}
+		f.traffic = f.traffic.carriedOn(old.traffic)
+	} else {
+		f.traffic = f.traffic.carriedOn(nil)
+	}
+	if old != nil && old.Instance != f.Instance {
+		k.unlink(old)
+	}
+	k.facts[f.Key] = f
+	if f.Instance != "" {
+		of := k.cache.instances[f.Instance]
+		if of == nil {
+			of = map[string]*Fact{}
+			k.cache.instances[f.Instance] = of
+		}
+		of[f.Key] = f
+	}
+	if k.gk == manifest.KindCRD && (old == nil || old.ready != f.ready) {
+		k.cache.definitions++
+	}
+	return old == nil || !old.same(f)
+}
+
+// drop forgets the incarnation. cache.mu is held.
+func (k *kindCache) drop(key string, uid types.UID) bool {
+	old := k.facts[key]
+	if old == nil || old.UID != uid {
+		return false
+	}
+	delete(k.facts, key)
+	k.unlink(old)
+	k.cache.former.add(old)
+	return true
+}
+
+func (k *kindCache) unlink(f *Fact) {
+	of := k.cache.instances[f.Instance]
+	if of[f.Key] == f {
+		delete(of, f.Key)
+	}
+	if len(of) == 0 {
+		delete(k.cache.instances, f.Instance)
+	}
+}
+
+// Add, Update, Delete, Replace, Resync and Bookmark are what a reflector calls.
+
+// Add takes an object that the watch brought.
+func (k *kindCache) Add(obj any) error { return k.Update(obj) }
+
+// Update takes an object that the watch brought.
+func (k *kindCache) Update(obj any) error {
+	u, ok := obj.(*unstructured.Unstructured)
+	if !ok {
+		return fmt.Errorf("watch of %s brought a %T", k.gk.Kind, obj)
+	}
+	f := FactOf(k.gk, u)
+	k.cache.mu.Lock()
+	k.version = max(k.version, f.version)
+	notified := []string{f.Instance}
+	if old := k.facts[f.Key]; old != nil && old.Instance != f.Instance {
+		notified = append(notified, old.Instance) // which has lost it
+	}
+	changed := k.put(f) && k.cache.wakes(f)
+	if changed {
+		notified = append(notified, k.cache.awaiting(f)...)
+	}
+	k.cache.mu.Unlock()
+	if changed {
+		k.cache.notify(notified...)
+	}
+	return nil
+}
+
+// Delete takes an object that the watch saw go.
+func (k *kindCache) Delete(obj any) error {
+	u, ok := obj.(*unstructured.Unstructured)
+	if !ok {
+		return fmt.Errorf("watch of %s brought a %T", k.gk.Kind, obj)
+	}
+	f := FactOf(k.gk, u)
+	k.cache.mu.Lock()
+	k.version = max(k.version, f.version)
+	gone := k.drop(f.Key, f.UID) && k.cache.wakes(f)
+	k.cache.mu.Unlock()
+	if gone {
+		k.cache.notify(f.Instance)
+	}
+	return nil
+}
+
+// Replace takes a whole list, after which the kind counts as seen. A list that is
+// older than what was known is that of a server that was set back (its store was
+// restored): then the list is what there is.
+func (k *kindCache) Replace(list []any, version string) error {
+	facts := make(map[string]*Fact, len(list))
+	for _, obj := range list {
+		if u, ok := obj.(*unstructured.Unstructured); ok {
+			f := FactOf(k.gk, u)
+			facts[f.Key] = f
+		}
+	}
+	var moved []string
+	k.cache.mu.Lock()
+	at := parseVersion(version)
+	setBack := version != "" && at < k.version
+	if k.version = max(k.version, at); setBack {
+		k.version = at
+	}
+	for key, old := range k.facts {
+		// The list lacks objects that were written after it was made.
+		if _, listed := facts[key]; (setBack || !listed && old.version <= at) && k.drop(key, old.UID) && k.cache.wakes(old) {
+			moved = append(moved, old.Instance)
+		}
+	}
+	for _, f := range facts {
+		if k.put(f) && k.cache.wakes(f) {
+			moved = append(append(moved, f.Instance), k.cache.awaiting(f)...)
+		}
+	}
+	k.synced, k.err = true, nil
+	k.cache.signal()
+	moved = append(moved, k.cache.recovered()...)
+	k.cache.mu.Unlock()
+	slices.Sort(moved)
+	k.cache.notify(slices.Compact(moved)...)
+	return nil
+}
+
+// Resync has nothing to do: readers see every change when it comes.
+func (k *kindCache) Resync() error { return nil }
+
+// Bookmark takes note of how far the watch is.
+func (k *kindCache) Bookmark(version string) error {
+	k.cache.mu.Lock()
+	defer k.cache.mu.Unlock()
+	k.version = max(k.version, parseVersion(version))
+	return nil
+}
+
+// seen records whether the server answers.
+func (k *kindCache) seen(err error) {
+	if errors.Is(err, context.Canceled) || errors.Is(err, ErrClosed) {
+		return
+	}
+	k.cache.mu.Lock()
+	if (err == nil) != (k.err == nil) {
+		if k.err = err; err != nil {
+			k.cache.failed = true
+			k.cache.log.Warn("a watch of the VIM failed and is tried again", "kind", k.gk.Kind, "error", err)
+		}
+		k.cache.signal()
+	}
+	var back []string
+	if err == nil {
+		back = k.cache.recovered()
+	}
+	k.cache.mu.Unlock()
+	k.cache.notify(back...)
+}
+
+func parseVersion(s string) uint64 {
+	n, err := strconv.ParseUint(s, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}

@@ -1,0 +1,173 @@
+package watched
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/jibe-vnfm/jibe/drivers/kubernetes/manifest"
+	"github.com/jibe-vnfm/jibe/plan"
+)
+
+// Observe reports what the watches know of the instance, compared with what it should be;
+// r holds the rendered objects, and is nil where nothing should exist. suspected is asked
+// of objects whose digest is right, whether they differ from their render all the same.
+// An error wraps [drivers.ErrUnavailable]: something can't be seen.
+func (c *Cache) Observe(ctx context.Context, id string, want plan.Desired, r *manifest.Form, suspected func(*Fact) bool) (plan.Observed, error) {
+	facts, err := c.facts(ctx, id, want)
+	if err != nil {
+		c.Missed(id)
+		return plan.Observed{}, err
+	}
+	v := newView(facts)
+	v.creationFailure = c.creationFailures.of
+	wanted := make(map[string]plan.Object, len(want.Objects))
+	for _, x := range want.Objects {
+		wanted[x.Key] = x
+	}
+	switching := v.otherGeneration(want.Generation)
+	manual := v.manualOwners(r, wanted)
+	var o plan.Observed
+	for _, f := range facts {
+		if f.GroupKind != manifest.KindPod {
+			continue
+		}
+		if u, ok := v.unit(f); ok {
+			if m := manual[u.Owner]; m != nil && f.controller.uid == m.owner.UID && !f.Deleting {
+				u.Outdated = m.outdated(f)
+			}
+			o.Units = append(o.Units, u)
+		} else if u, ok := v.other(f); ok {
+			o.Others = append(o.Others, u)
+		}
+	}
+	for _, f := range facts {
+		x, isWanted := wanted[f.Key]
+		switch {
+		case f.claimOfSet():
+			o.Objects = append(o.Objects, v.object(f))
+		case !f.TopLevel():
+		case f.Inventory != "" && !isWanted && v.unusual():
+			// The inventory goes last: without it nobody would look for the others.
+		case !isWanted && len(want.Objects) > 0 && f.relabelled():
+			// Another instance's, which will claim it: nobody's to prune.
+		default:
+			seen := v.object(f)
+			if f.Count >= 0 && !(isWanted && counted(want, f.Key)) {
+				seen.Keep = keptReplicas(f.Count) // one of the next generation may begin with it
+			}
+			if isWanted {
+				seen.Outgrown = f.Outgrown(r, x)
+				if x.Directs && switching {
+					c.switched(v, r, want.Generation, f, &seen)
+				}
+				if seen.Digest == x.Digest && suspected(f) {
+					seen.Digest = "drifted from " + seen.Digest
+				}
+			}
+			o.Objects = append(o.Objects, seen)
+		}
+	}
+	o.Objects = append(o.Objects, c.sharedObjects(id, want)...)
+	o.Left = c.left(id, want)
+	sortObjects(o.Objects)
+	slices.SortFunc(o.Units, func(a, b plan.Unit) int { return cmp.Compare(a.Key, b.Key) })
+	return o, nil
+}
+
+// counted says whether the number of the object's units is Jibe's to say.
+func counted(want plan.Desired, key string) bool {
+	return slices.ContainsFunc(want.Groups, func(g plan.Group) bool { return g.Owner == key && !g.Free })
+}
+
+// facts waits until everything that the instance may consist of can be seen.
+func (c *Cache) facts(ctx context.Context, id string, want plan.Desired) ([]*Fact, error) {
+	needed := make(map[schema.GroupKind]bool, len(manifest.Kinds))
+	for gk, info := range manifest.Kinds {
+		if info.Always {
+			needed[gk] = gk == manifest.KindPod || gk == manifest.KindClaim || gk == manifest.KindConfigMap
+		}
+	}
+	for _, x := range want.Objects {
+		gk, _, _, ok := manifest.SplitKey(x.Key)
+		if ok {
+			needed[gk] = true
+		}
+	}
+	if err := c.Sync(ctx, needed); err != nil {
+		return nil, err
+	}
+	facts := c.of(id)
+	more := false
+	for _, f := range facts {
+		if f.Inventory == "" || !f.TopLevel() {
+			continue
+		}
+		for name := range strings.SplitSeq(f.Inventory, ",") {
+			if gk := manifest.ParseKind(name); !needed[gk] {
+				needed[gk], more = true, true
+			}
+		}
+	}
+	if more {
+		if err := c.Sync(ctx, needed); err != nil {
+			return nil, err
+		}
+		facts = c.of(id)
+	}
+	return facts, nil
+}
+
+// left is what desired objects that are no longer there left to their successors.
+func (c *Cache) left(id string, want plan.Desired) map[string]string {
+	var all map[string]string
+	for _, x := range want.Objects {
+		gk, _, _, _ := manifest.SplitKey(x.Key)
+		if gk != manifest.KindService || c.Get(gk, x.Key) != nil {
+			continue
+		}
+		if kept := c.Handover(id, x.Key); kept != "" {
+			if all == nil {
+				all = map[string]string{}
+			}
+			all[x.Key] = kept
+		}
+	}
+	return all
+}
+
+// sharedObjects are the namespaces and definitions of the render that exist but
+// aren't the instance's own: they are used as they stand.
+func (c *Cache) sharedObjects(id string, want plan.Desired) []plan.ObservedObject {
+	var list []plan.ObservedObject
+	for _, x := range want.Objects {
+		gk, _, _, _ := manifest.SplitKey(x.Key)
+		if !manifest.InfoOf(gk).Shared {
+			continue
+		}
+		if f := c.Get(gk, x.Key); f != nil && f.Instance != id {
+			list = append(list, plan.ObservedObject{
+				Key: f.Key, Incarnation: string(f.UID), Digest: x.Digest, Count: -1, Ready: f.ready,
+				Deleting: f.Deleting, Retention: plan.RetainAlways, Reason: f.Reason, Failure: f.failure,
+			})
+		}
+	}
+	return list
+}
+
+// sortObjects puts objects into the order in which they are created.
+func sortObjects(list []plan.ObservedObject) {
+	rank := func(key string) manifest.Class {
+		gk, _, name, _ := manifest.SplitKey(key)
+		if gk == manifest.KindConfigMap && strings.HasPrefix(name, manifest.InventoryName("")) {
+			return manifest.ClassFirst
+		}
+		return manifest.InfoOf(gk).Class
+	}
+	slices.SortFunc(list, func(a, b plan.ObservedObject) int {
+		return cmp.Or(cmp.Compare(rank(a.Key), rank(b.Key)), cmp.Compare(a.Key, b.Key))
+	})
+}
