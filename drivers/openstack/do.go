@@ -141,7 +141,7 @@ func (d *Driver) deleteStack(ctx context.Context, instance string, s stackID) er
 // create makes the stack. If somebody made one of the name meanwhile, it is returned: it
 // is the instance's, as only its name is made so, and is adopted.
 func (d *Driver) create(ctx context.Context, r drivers.Rendering, w *work) (*stackRecord, error) {
-	rendered, err := formOf(r)
+	rendered, err := templatesOf(r)
 	if err != nil {
 		return nil, err
 	}

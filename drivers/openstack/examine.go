@@ -63,7 +63,7 @@ func (d *Driver) examine(ctx context.Context, r drivers.Rendering, s plan.Step) 
 	if found.deleting() || found.failed() {
 		return []drivers.Deviation{{Object: s.Object, Want: isThere, Have: found.Status + ": " + short(found.StatusReason), At: found.UpdatedTime}}, nil
 	}
-	rendered, err := formOf(r)
+	rendered, err := templatesOf(r)
 	if err != nil {
 		return nil, err
 	}

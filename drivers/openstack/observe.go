@@ -35,7 +35,7 @@ func (d *Driver) Observe(ctx context.Context, r drivers.Rendering) (plan.Observe
 	for _, x := range r.Objects {
 		v.digests[x.Key] = x.Digest
 	}
-	v.rendered, _ = formOf(r)
+	v.rendered, _ = templatesOf(r) // nothing of an instance that should not exist is outdated
 	var o plan.Observed
 	names := map[string]bool{}
 	for _, s := range d.ofInstance(now, id, r.Desired) {

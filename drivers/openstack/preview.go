@@ -39,7 +39,7 @@ func (d *Driver) Preview(ctx context.Context, r drivers.Rendering, steps ...plan
 }
 
 func (d *Driver) preview(ctx context.Context, r drivers.Rendering, w *work) ([]drivers.Deviation, error) {
-	form, err := formOf(r)
+	templates, err := templatesOf(r)
 	if err != nil {
 		return nil, err
 	}
@@ -52,13 +52,13 @@ func (d *Driver) preview(ctx context.Context, r drivers.Rendering, w *work) ([]d
 		if err != nil {
 			return nil, err
 		}
-		return d.differ(stackKey(w.name), form, p, w)
+		return d.differ(stackKey(w.name), templates, p, w)
 	}
 	counts := map[string]int{}
 	for _, g := range r.Groups {
 		counts[g.VDU] = g.Count
 	}
-	body, err := form.Create(counts)
+	body, err := templates.Create(counts)
 	if err != nil {
 		return nil, &drivers.RefusedError{Object: stackKey(w.name), Reason: err.Error()}
 	}

@@ -15,7 +15,7 @@ import (
 // update does the work on a stack that exists. Nothing is done to one on which other work
 // is under way, unless that is this very work.
 func (d *Driver) update(ctx context.Context, r drivers.Rendering, w *work, found *stackRecord) error {
-	rendered, err := formOf(r)
+	rendered, err := templatesOf(r)
 	if err != nil {
 		return err
 	}

@@ -34,7 +34,7 @@ func (d *Driver) Verify(ctx context.Context, r drivers.Rendering, steps ...plan.
 }
 
 func (d *Driver) verify(ctx context.Context, r drivers.Rendering, s plan.Step) error {
-	rendered, err := formOf(r)
+	rendered, err := templatesOf(r)
 	if err != nil {
 		return err
 	}
