@@ -10,8 +10,8 @@ import (
 	"github.com/jibe-vnfm/jibe/plan"
 )
 
-// Preview implements [drivers.Driver]: of a stack that exists, where its template and
-// files would change; of a new one, its resources.
+// Preview implements [drivers.Driver]. Of a stack that exists it reports where the template and
+// the files would change; of a new one, its resources.
 func (d *Driver) Preview(ctx context.Context, r drivers.Rendering, steps ...plan.Step) ([]drivers.Deviation, error) {
 	works, err := fold(r.Source.Instance.ID, slices.DeleteFunc(slices.Clone(steps), func(s plan.Step) bool {
 		return s.Action != plan.Apply && s.Action != plan.Scale && s.Action != plan.Renew
@@ -43,7 +43,7 @@ func (d *Driver) preview(ctx context.Context, r drivers.Rendering, w *work) ([]d
 	if err != nil {
 		return nil, err
 	}
-	found, err := d.cloud.standing(ctx, w.name)
+	found, err := d.cloud.stackNamed(ctx, w.name)
 	if err != nil {
 		return nil, err
 	}

@@ -14,10 +14,10 @@ import (
 	"github.com/jibe-vnfm/jibe/vnfd"
 )
 
-// firstGeneration is what the generation of instances that name none is called.
+// firstGeneration is the generation of instances that name none.
 const firstGeneration = "0"
 
-// generationOf is the generation as the planner tells it apart.
+// generationOf is the generation as the planner names it.
 func generationOf(named string) string { return cmp.Or(named, firstGeneration) }
 
 // stackName is the name of the instance's stack in its generation.
