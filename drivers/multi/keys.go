@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// vimEnd stands behind the name of the VIM in the key of what isn't the main one's:
-// "Pod/kube-b:amf/vdu1-x7k2p". What the key is of stays in front.
+// vimEnd ends the name of the VIM in the key of an object or unit that isn't at the main VIM:
+// "Pod/kube-b:amf/vdu1-x7k2p". The kind stays in front.
 const vimEnd = ":"
 
-// prefix is how the part's name stands in keys: without what has a meaning there.
+// prefix is the part's name as it stands in keys: escaped, as '/' and ':' have a meaning there.
 func prefix(p Part) string { return url.QueryEscape(p.Name) + vimEnd }
 
 // outer is a key of the part as everybody else knows it.
@@ -24,7 +24,7 @@ func (d *Driver) outer(i int, key string) string {
 	return kind + "/" + prefix(d.parts[i]) + rest
 }
 
-// inner is whose a key is, and what it is called there.
+// inner is the part that has the key, and the key as that part knows it.
 func (d *Driver) inner(key string) (i int, own string) {
 	kind, rest, ok := strings.Cut(key, "/")
 	if !ok {

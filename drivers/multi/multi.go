@@ -1,9 +1,8 @@
 // Package multi is the driver for an instance whose VDUs are spread over several VIMs.
 //
-// It is made of the drivers of those VIMs. Each renders, observes and does what is its
-// own ([drivers.Source.VDUs]), and none knows of the others: what package multi adds is
-// that keys of different VIMs can't be taken for each other. It decides nothing, and
-// connects to nothing by itself.
+// It is made of the drivers of those VIMs. Each renders, observes and does its own share
+// ([drivers.Source.VDUs]), and none knows of the others. Package multi makes the keys of
+// different VIMs distinct. It decides nothing, and connects to nothing by itself.
 package multi
 
 import (
@@ -28,7 +27,7 @@ type Part struct {
 	Driver drivers.Driver
 }
 
-// Driver speaks for several VIMs. It has no watch: those of its parts tell of the
+// Driver speaks for several VIMs. It has no watch: the watches of its parts notify of the
 // instance.
 type Driver struct {
 	parts []Part // the first is the main one
@@ -42,10 +41,11 @@ func New(main Part, others ...Part) *Driver {
 	return &Driver{parts: slices.Concat([]Part{main}, others)}
 }
 
-// form is what a rendering is made of: those of the parts, with the keys that each knows.
+// form is the form of a rendering: the renderings of the parts, with the keys that each knows.
 type form []drivers.Rendering
 
-// Render is what all parts render. A part without VDUs renders nothing.
+// Render implements [drivers.Driver]: it joins the renderings of all parts. A part without VDUs
+// renders nothing.
 func (d *Driver) Render(src drivers.Source) (drivers.Rendering, error) {
 	if err := d.placed(src); err != nil {
 		return drivers.Rendering{}, err
@@ -87,7 +87,8 @@ func (d *Driver) own(i int, r drivers.Rendering) drivers.Rendering {
 	return drivers.Rendering{Source: share}
 }
 
-// Observe is what all parts see. One that can't see makes the others' view worthless.
+// Observe implements [drivers.Driver]: it joins what all parts observe, and fails where one of
+// them can't, as a partial view must not be reported.
 func (d *Driver) Observe(ctx context.Context, r drivers.Rendering) (plan.Observed, error) {
 	seen := make([]plan.Observed, len(d.parts))
 	var g errgroup.Group
@@ -134,14 +135,15 @@ func (d *Driver) units(i int, own []plan.Unit) []plan.Unit {
 	return all
 }
 
-// Verify asks every VIM about its own steps.
+// Verify implements [drivers.Driver]: every part verifies its own steps.
 func (d *Driver) Verify(ctx context.Context, r drivers.Rendering, steps ...plan.Step) error {
 	return d.each(r, steps, func(p Part, own drivers.Rendering, steps []plan.Step) error {
 		return p.Driver.Verify(ctx, own, steps...)
 	})
 }
 
-// Do has every VIM start its own steps, also where another one couldn't.
+// Do implements [drivers.Driver]: every part starts its own steps, also where another one
+// couldn't.
 func (d *Driver) Do(ctx context.Context, r drivers.Rendering, steps ...plan.Step) error {
 	return d.each(r, steps, func(p Part, own drivers.Rendering, steps []plan.Step) error {
 		return p.Driver.Do(ctx, own, steps...)
@@ -162,8 +164,7 @@ func (d *Driver) each(r drivers.Rendering, steps []plan.Step, f func(Part, drive
 	return errors.Join(errs...)
 }
 
-// split sorts steps by the VIM whose they are, and gives them the keys that are known
-// there.
+// split sorts the steps by part, and gives them the keys that the part knows.
 func (d *Driver) split(steps []plan.Step) [][]plan.Step {
 	own := make([][]plan.Step, len(d.parts))
 	for _, s := range steps {
@@ -205,7 +206,7 @@ func (d *Driver) source(i int, src drivers.Source) (own drivers.Source, runs boo
 			}
 		}
 	} else if i == 0 {
-		own.VDUs = nil // the part says what is wrong with the flavour
+		own.VDUs = nil // the main part refuses the flavour
 		return own, true
 	}
 	if len(own.VDUs) == 0 {

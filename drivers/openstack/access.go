@@ -10,13 +10,14 @@ import (
 // path of clouds.yaml.
 const accessVariable = "OS_CLIENT_CONFIG_FILE"
 
-// caVariable is the one in which OpenStack's clients look for the path of CAs. They have
-// one of their own, OS_CACERT, but take it for a whole cloud beside clouds.yaml.
+// caVariable is the environment variable in which OpenStack's clients look for the path of
+// CAs. They have one of their own, OS_CACERT, too, but with that one set they take the
+// environment for one more cloud beside those of clouds.yaml.
 const caVariable = "REQUESTS_CA_BUNDLE"
 
 // Access implements [drivers.Driver]: a clouds.yaml, written as JSON, which is YAML too.
-// Its only cloud is called openstack: libraries take the only one, the command-line client
-// wants it named. A private CA stands beside it, as clients want it in a file.
+// Its only cloud is called openstack: libraries take the only one, but the command-line client
+// needs its name. A private CA is a file of its own, as clients read it from one.
 func (d *Driver) Access() (map[string][]byte, error) {
 	auth := map[string]string{"auth_url": d.vim.Endpoint}
 	cloud := map[string]any{"auth": auth, "identity_api_version": "3"}
@@ -27,12 +28,12 @@ func (d *Driver) Access() (map[string][]byte, error) {
 	} else {
 		cloud["auth_type"] = "password"
 		auth["username"], auth["password"] = d.vim.Username, d.vim.Password
-		put(auth, "user_domain", d.vim.UserDomain)
+		setDomain(auth, "user_domain", d.vim.UserDomain)
 		if isID(d.vim.Project) {
 			auth["project_id"] = d.vim.Project
 		} else {
 			auth["project_name"] = d.vim.Project
-			put(auth, "project_domain", d.vim.ProjectDomain)
+			setDomain(auth, "project_domain", d.vim.ProjectDomain)
 		}
 	}
 	if d.vim.Region != "" {
@@ -43,7 +44,7 @@ func (d *Driver) Access() (map[string][]byte, error) {
 	}
 	text, err := json.MarshalIndent(map[string]any{"clouds": map[string]any{"openstack": cloud}}, "", "  ")
 	if err != nil {
-		return nil, fmt.Errorf("VIM %s: clouds.yaml for a program: %w", d.vim.Name, err)
+		return nil, fmt.Errorf("VIM %s: clouds.yaml for a hook: %w", d.vim.Name, err)
 	}
 	files := map[string][]byte{accessVariable: append(text, '\n')}
 	if ca := strings.TrimSpace(string(d.vim.CACert)); ca != "" && !d.vim.Insecure {
@@ -52,8 +53,8 @@ func (d *Driver) Access() (map[string][]byte, error) {
 	return files, nil
 }
 
-// put names a domain by its id or its name.
-func put(auth map[string]string, of, is string) {
+// setDomain names a domain by its id or its name.
+func setDomain(auth map[string]string, of, is string) {
 	id, name := domain(is)
 	if id != "" {
 		auth[of+"_id"] = id

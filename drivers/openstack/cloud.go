@@ -31,17 +31,17 @@ const (
 	cinder  service = "Cinder"
 )
 
-// computeMicroversion is Nova's 2.69, of Stein. From 2.47 on a server tells its flavour
-// by name, and from 2.69 on a server whose cell is down is listed with the status
+// computeMicroversion is Nova's 2.69, of Stein. From 2.47 on a server has the name of its
+// flavour, and from 2.69 on a server whose cell is down is listed with the status
 // UNKNOWN: before, it was left out and looked as if it had been deleted. Nothing later
 // is needed, and a later one could change what is read here.
 const computeMicroversion = "2.69"
 
 // cloud is the connection: one token, and one client a service, made when it is needed.
 type cloud struct {
-	vim  drivers.VIM
-	http *http.Client
-	hide *strings.Replacer
+	vim    drivers.VIM
+	http   *http.Client
+	redact *strings.Replacer // takes the credentials out of a text
 
 	mu       sync.Mutex
 	provider *gophercloud.ProviderClient // nil until Keystone has given a token
@@ -59,7 +59,7 @@ func newCloud(life context.Context, vim drivers.VIM, o Options) (*cloud, error) 
 	c := &cloud{vim: vim, services: map[service]*gophercloud.ServiceClient{}}
 	c.http = &http.Client{
 		Timeout: o.RequestTimeout,
-		Transport: newPatient(life, &http.Transport{
+		Transport: newRetryTransport(life, &http.Transport{
 			Proxy:               http.ProxyFromEnvironment,
 			DialContext:         (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
 			TLSClientConfig:     t,
@@ -74,13 +74,13 @@ func newCloud(life context.Context, vim drivers.VIM, o Options) (*cloud, error) 
 			secrets = append(secrets, s, "***")
 		}
 	}
-	c.hide = strings.NewReplacer(secrets...)
+	c.redact = strings.NewReplacer(secrets...)
 	return c, nil
 }
 
 func (c *cloud) close() { c.http.CloseIdleConnections() }
 
-// client is that of the service, with a token.
+// client is the one for the service, with a token.
 func (c *cloud) client(ctx context.Context, s service) (*gophercloud.ServiceClient, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -106,9 +106,9 @@ func (c *cloud) client(ctx context.Context, s service) (*gophercloud.ServiceClie
 	return found, nil
 }
 
-// catalogued is how Keystone's catalogue calls a service, and the version of its API that is
-// spoken here, which stands in an endpoint or is left out there. What versions a service has isn't
-// asked for: the documents that tell it are often not there behind a proxy.
+// catalogued is how Keystone's catalogue calls a service, and the version of its API that the
+// driver speaks, which an endpoint may contain or leave out. The driver doesn't ask a service
+// for its versions: behind a proxy the documents that list them are often missing.
 var catalogued = map[service]struct{ kind, version string }{
 	heat: {"orchestration", ""}, nova: {"compute", "v2.1"}, neutron: {"network", "v2.0"}, glance: {"image", "v2"},
 	cinder: {"volumev3", ""},
@@ -147,7 +147,7 @@ func (c *cloud) locate(s service) (string, error) {
 	return "", fmt.Errorf("%w: Keystone's catalogue has no public endpoint%s for %s (%s)", drivers.ErrUnavailable, region, s, catalogued[s].kind)
 }
 
-// authenticate asks Keystone for a token. It is renewed by itself when it is refused.
+// authenticate asks Keystone for a token. The client asks for another when a service refuses it.
 func (c *cloud) authenticate(ctx context.Context) (*gophercloud.ProviderClient, error) {
 	p, err := openstack.NewClient(c.vim.Endpoint)
 	if err != nil {
@@ -176,8 +176,8 @@ func authOptions(vim drivers.VIM) *gophercloud.AuthOptions {
 	return o
 }
 
-// domain tells a domain's id from its name. The id of the one that Keystone is born
-// with is "default".
+// domain says whether a domain is given by its id or by its name. The one that every Keystone
+// has from the beginning has the id "default".
 func domain(d string) (id, name string) {
 	switch {
 	case d == "":

@@ -28,16 +28,16 @@ type work struct {
 	victims, renew, dead, volumes map[string]bool
 }
 
-// Do implements [drivers.Driver]. What a batch asks of one stack becomes one request to
-// Heat, composed out of what the stack is now; resources that must go are marked before.
-// After a crash between any two requests the same plan comes to the same end.
+// Do implements [drivers.Driver]. It turns what a batch asks of one stack into one request to
+// Heat, composed out of what the stack is now; before, it marks resources that must go. After
+// a crash between any two requests the same plan comes to the same end.
 func (d *Driver) Do(ctx context.Context, r drivers.Rendering, steps ...plan.Step) error {
 	works, err := fold(r.Source.Instance.ID, steps)
 	if err != nil {
 		return err
 	}
-	// What is seen from now on may be of before.
-	defer d.doing(r.Source.Instance.ID)
+	// A snapshot that began before now may not show the effect.
+	defer d.noteWork(r.Source.Instance.ID)
 	for _, w := range works {
 		if err := d.work(ctx, r, w); err != nil {
 			return fmt.Errorf("VIM %s: %w", d.vim.Name, drivers.About(stackKey(w.name), err))
@@ -46,7 +46,7 @@ func (d *Driver) Do(ctx context.Context, r drivers.Rendering, steps ...plan.Step
 	return nil
 }
 
-// fold gathers what the steps ask of each stack.
+// fold gathers what the steps ask of each stack, in the order of the steps.
 func fold(instance string, steps []plan.Step) ([]*work, error) {
 	var works []*work
 	of := func(key string) *work {
@@ -97,10 +97,10 @@ func stackOf(instance, key string) string {
 
 func (d *Driver) work(ctx context.Context, r drivers.Rendering, w *work) error {
 	if w.delete != "" {
-		name, _, _ := strings.Cut(w.name, "/") // of a twin the id follows
+		name, _, _ := strings.Cut(w.name, "/") // in the key of a duplicate the id follows
 		return d.deleteStack(ctx, r.Source.Instance.ID, stackID{name, w.delete})
 	}
-	found, err := d.cloud.standing(ctx, w.name)
+	found, err := d.cloud.stackNamed(ctx, w.name)
 	if err != nil {
 		return err
 	}
@@ -121,8 +121,8 @@ func (d *Driver) work(ctx context.Context, r drivers.Rendering, w *work) error {
 	return d.update(ctx, r, w, found)
 }
 
-// deleteStack deletes that incarnation. Heat takes the name and the id together, so that
-// a successor of the name isn't hit.
+// deleteStack deletes that incarnation, after its servers in ERROR. Heat gets the name and
+// the id together, so that a successor of the name isn't hit.
 func (d *Driver) deleteStack(ctx context.Context, instance string, s stackID) error {
 	found, err := d.cloud.findStack(ctx, s)
 	if err != nil || found == nil || found.deleting() {
@@ -138,10 +138,10 @@ func (d *Driver) deleteStack(ctx context.Context, instance string, s stackID) er
 	return d.cloud.deleteStack(ctx, s)
 }
 
-// create makes the stack. If somebody made one of the name meanwhile, it is returned: it
-// is the instance's, as only its name is made so, and is adopted.
+// create makes the stack. Where somebody has made one of that name meanwhile, create returns
+// that one, to be adopted: it is the instance's, as nothing else makes such a name.
 func (d *Driver) create(ctx context.Context, r drivers.Rendering, w *work) (*stackRecord, error) {
-	rendered, err := formOf(r)
+	rendered, err := templatesOf(r)
 	if err != nil {
 		return nil, err
 	}
@@ -164,8 +164,8 @@ func (d *Driver) create(ctx context.Context, r drivers.Rendering, w *work) (*sta
 	send["disable_rollback"] = true // what failed stays to be looked at and gone on with
 	err = d.cloud.createStack(ctx, send)
 	if is(err, http.StatusConflict) {
-		found, err := d.cloud.standing(ctx, w.name)
-		if err == nil && found == nil { // it may be another project's alone to see
+		found, err := d.cloud.stackNamed(ctx, w.name)
+		if err == nil && found == nil { // only another project may see it
 			err = fmt.Errorf("%w: a stack of that name is in the way", drivers.ErrUnavailable)
 		}
 		return found, err
@@ -173,7 +173,7 @@ func (d *Driver) create(ctx context.Context, r drivers.Rendering, w *work) (*sta
 	return nil, d.refused(stackKey(w.name), err)
 }
 
-// send is what of a request is the same for new stacks and for updates.
+// send is the part of a request that is the same for new stacks and for updates.
 func (d *Driver) send(instance string, rendered *hot.Rendered, body *hot.Body) (stackRequest, error) {
 	hash, err := (&liveBody{Template: body.Template, Files: body.Files, Parameters: body.Parameters}).hash()
 	if err != nil {
@@ -197,7 +197,7 @@ func nonNil[M ~map[K]V, K comparable, V any](m M) M {
 	return m
 }
 
-// refused makes of Heat's answer to a request about the stack one that callers decide on.
+// refused turns Heat's answer to a request about the stack into an error that callers decide on.
 func (d *Driver) refused(key string, err error) error {
 	switch {
 	case err == nil || errors.Is(err, drivers.ErrUnavailable): // such as a right that the credentials lack
@@ -208,7 +208,7 @@ func (d *Driver) refused(key string, err error) error {
 	return d.cloud.asUnavailable(err)
 }
 
-// present is a stack as it was just fetched, for what is composed out of it.
+// present is a stack as it was just read, for requests that are composed out of it.
 type present struct {
 	*stack
 	units map[string]*node // its servers, by incarnation
@@ -228,8 +228,8 @@ func (d *Driver) fetch(ctx context.Context, r *stackRecord) (*present, error) {
 	return p, nil
 }
 
-// unit is the node of the incarnation, nil if it is no longer there. Of a server that is
-// gone nobody knows any more when it was launched.
+// unit is the node of the incarnation, nil if it is no longer there. A server that is gone is
+// found although nobody knows any more when it was launched.
 func (p *present) unit(incarnation string) *node {
 	if n := p.units[incarnation]; n != nil {
 		return n

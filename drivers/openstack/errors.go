@@ -12,7 +12,7 @@ import (
 	"github.com/jibe-vnfm/jibe/drivers"
 )
 
-// statusError is the answer of a service that didn't do what it was asked for.
+// statusError is the answer of a service that didn't do what was requested.
 type statusError struct {
 	service service
 	status  int
@@ -20,11 +20,11 @@ type statusError struct {
 }
 
 func (e *statusError) Error() string {
-	said := fmt.Sprintf("%s answers %d %s", e.service, e.status, http.StatusText(e.status))
+	text := fmt.Sprintf("%s answers %d %s", e.service, e.status, http.StatusText(e.status))
 	if e.message != "" {
-		said += ": " + e.message
+		text += ": " + e.message
 	}
-	return said
+	return text
 }
 
 // is says whether the error is the service's answer with this status.
@@ -33,9 +33,9 @@ func is(err error, status int) bool {
 	return errors.As(err, &e) && e.status == status
 }
 
-// classify makes of a client's error one that callers decide on. What the service may
-// do later wraps [drivers.ErrUnavailable]; of what it will not do it stays a
-// [*statusError], as only the caller knows what was asked for.
+// classify turns a client's error into one that callers decide on. Where the service may do
+// the same later, the error wraps [drivers.ErrUnavailable]. Otherwise it is a [*statusError]:
+// only the caller knows what it requested, and so whether that is refused for good.
 func (c *cloud) classify(s service, err error) error {
 	if err == nil {
 		return nil
@@ -44,7 +44,7 @@ func (c *cloud) classify(s service, err error) error {
 	if !errors.As(err, &code) {
 		return c.unavailable(string(s), err)
 	}
-	e := &statusError{service: s, status: code.Actual, message: short(c.hide.Replace(said(code.Body)))}
+	e := &statusError{service: s, status: code.Actual, message: short(c.redact.Replace(messageIn(code.Body)))}
 	switch code.Actual {
 	case http.StatusUnauthorized:
 		return fmt.Errorf("%w: it refuses the VIM's credentials, replace them: %w", drivers.ErrUnavailable, e)
@@ -60,7 +60,7 @@ func (c *cloud) classify(s service, err error) error {
 	return fmt.Errorf("%w: %w", drivers.ErrUnavailable, e)
 }
 
-// unavailable marks an error as the VIM's, which may pass.
+// unavailable is the error as one of the VIM's, which may pass.
 func (c *cloud) unavailable(who string, err error) error {
 	if errors.Is(err, drivers.ErrUnavailable) {
 		return err
@@ -69,10 +69,10 @@ func (c *cloud) unavailable(who string, err error) error {
 	if errors.As(err, &code) {
 		return c.asUnavailable(c.classify(service(who), err))
 	}
-	return fmt.Errorf("%w: %s: %w", drivers.ErrUnavailable, who, hidden{err, c.hide})
+	return fmt.Errorf("%w: %s: %w", drivers.ErrUnavailable, who, redactedError{err, c.redact})
 }
 
-// asUnavailable is for answers that say nothing about what was asked for.
+// asUnavailable is the error of a request whose answer doesn't bear on what the caller wants.
 func (c *cloud) asUnavailable(err error) error {
 	if err == nil || errors.Is(err, drivers.ErrUnavailable) {
 		return err
@@ -80,22 +80,22 @@ func (c *cloud) asUnavailable(err error) error {
 	return fmt.Errorf("%w: %w", drivers.ErrUnavailable, err)
 }
 
-// hidden is an error whose text holds no credential, whatever a library put there.
-type hidden struct {
+// redactedError is an error whose text holds no credential, whatever a library put there.
+type redactedError struct {
 	error
-	hide *strings.Replacer
+	redact *strings.Replacer
 }
 
-func (h hidden) Error() string { return h.hide.Replace(h.error.Error()) }
-func (h hidden) Unwrap() error { return h.error }
+func (e redactedError) Error() string { return e.redact.Replace(e.error.Error()) }
+func (e redactedError) Unwrap() error { return e.error }
 
-// quota tells a quota that is used up from a right that is missing: both are 403.
+// quota says whether a 403 means a quota that is used up, and not a right that is missing.
 func quota(message string) bool {
 	return strings.Contains(strings.ToLower(message), "quota") || strings.Contains(message, "maximum number of stacks")
 }
 
-// said is the message in the body of an answer: each service wraps it otherwise.
-func said(body []byte) string {
+// messageIn is the message in the body of an answer: each service wraps it in its own way.
+func messageIn(body []byte) string {
 	var answer map[string]json.RawMessage
 	if json.Unmarshal(body, &answer) != nil {
 		return strings.TrimSpace(string(body))

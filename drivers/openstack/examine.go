@@ -18,8 +18,8 @@ import (
 // isThere is what an object as a whole should be.
 const isThere = "present"
 
-// Examine implements [drivers.Driver]. The cache knows most of it; only of a template
-// that was changed by hand the request that would mend it is composed and compared.
+// Examine implements [drivers.Driver]. Most of it is in the steps. For a template that was
+// changed by hand, Examine composes the request that would repair it, and compares.
 func (d *Driver) Examine(ctx context.Context, r drivers.Rendering, steps ...plan.Step) ([]drivers.Deviation, error) {
 	var found []drivers.Deviation
 	known := map[string]bool{}
@@ -50,10 +50,10 @@ func (d *Driver) Examine(ctx context.Context, r drivers.Rendering, steps ...plan
 	return found, nil
 }
 
-// examine tells in what the stack differs from its render.
+// examine reports where the stack differs from its rendering.
 func (d *Driver) examine(ctx context.Context, r drivers.Rendering, s plan.Step) ([]drivers.Deviation, error) {
 	w := &work{name: strings.TrimPrefix(s.Object, "Stack/"), apply: true}
-	found, err := d.cloud.standing(ctx, w.name)
+	found, err := d.cloud.stackNamed(ctx, w.name)
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +63,7 @@ func (d *Driver) examine(ctx context.Context, r drivers.Rendering, s plan.Step) 
 	if found.deleting() || found.failed() {
 		return []drivers.Deviation{{Object: s.Object, Want: isThere, Have: found.Status + ": " + short(found.StatusReason), At: found.UpdatedTime}}, nil
 	}
-	rendered, err := formOf(r)
+	rendered, err := templatesOf(r)
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +76,7 @@ func (d *Driver) examine(ctx context.Context, r drivers.Rendering, s plan.Step) 
 		return nil, err
 	}
 	for _, n := range p.tree.all {
-		if n.Type == typePort && p.bare[n.Physical] {
+		if n.Type == typePort && p.withoutAddress[n.Physical] {
 			differ = append(differ, drivers.Deviation{Object: s.Object, Field: n.Name + ".fixed_ips", Want: "an address", Have: "none"})
 		}
 	}
@@ -118,37 +118,38 @@ func differences(key string, have, want *liveBody) ([]drivers.Deviation, error) 
 	return found, nil
 }
 
-// mostDifferences bounds how many differences of one stack are told.
+// mostDifferences bounds how many differences of one stack are reported.
 const mostDifferences = 50
 
-// differing walks both values and tells where they differ.
-func differing(path []string, a, b any, tell func(path []string, a, b any)) {
+// differing walks both values and reports where they differ.
+func differing(path []string, a, b any, report func(path []string, a, b any)) {
 	if reflect.DeepEqual(a, b) {
 		return
 	}
 	x, ok := a.(map[string]any)
 	y, ok2 := b.(map[string]any)
 	if !ok || !ok2 {
-		tell(path, a, b)
+		report(path, a, b)
 		return
 	}
 	keys := maps.Clone(x)
 	maps.Copy(keys, y)
 	for _, k := range slices.Sorted(maps.Keys(keys)) {
-		differing(append(slices.Clone(path), k), x[k], y[k], tell)
+		differing(append(slices.Clone(path), k), x[k], y[k], report)
 	}
 }
 
-// mayHoldSecrets says whether the property's value isn't told, beside all parameters and
-// files, but only that it differs: what has the name of a secret, and what machines are
-// set up with.
+// mayHoldSecrets says whether the property's value is redacted, so that only the fact that it
+// differs is reported: it has the name of a secret, or machines are set up with it. Parameters
+// and files are redacted anyhow.
 func mayHoldSecrets(name string) bool {
 	return name == "config" || name == "personality" || strings.Contains(name, "user_data") || desired.IsSecretKey(name)
 }
 
-// longestValue bounds what is told of a value.
+// longestValue bounds, in bytes, what is reported of a value.
 const longestValue = 120
 
+// shown is the value as it is reported: shortened, and redacted where it may be a secret.
 func shown(path []string, v any) string {
 	switch {
 	case v == nil:

@@ -15,8 +15,8 @@ import (
 // has failed already.
 const explainPatience = 5 * time.Second
 
-// Explain implements [drivers.Driver]: the last event in which something of the stack
-// failed, else its last event. Of a unit it is one about its own resource.
+// Explain implements [drivers.Driver]. It gives the last event in which something of the stack
+// failed, else the stack's last event; of a unit, one about the unit's own resources.
 func (d *Driver) Explain(ctx context.Context, r drivers.Rendering, key string) string {
 	ctx, cancel := context.WithTimeout(ctx, explainPatience)
 	defer cancel()
@@ -30,7 +30,7 @@ func (d *Driver) Explain(ctx context.Context, r drivers.Rendering, key string) s
 		member = parts[1]
 		name = stackName(r.Source.Instance)
 	}
-	s, err := d.cloud.standing(ctx, name)
+	s, err := d.cloud.stackNamed(ctx, name)
 	if err != nil || s == nil {
 		return ""
 	}
@@ -66,7 +66,7 @@ func (d *Driver) Explain(ctx context.Context, r drivers.Rendering, key string) s
 		return ""
 	}
 	ago := max(0, time.Since(best.Time)).Round(time.Second)
-	return fmt.Sprintf("%s of %s: %s (%s ago, from Heat)", best.ResourceStatus, best.ResourceName, short(d.cloud.hide.Replace(best.ResourceStatusReason)), ago)
+	return fmt.Sprintf("%s of %s: %s (%s ago, from Heat)", best.ResourceStatus, best.ResourceName, short(d.cloud.redact.Replace(best.ResourceStatusReason)), ago)
 }
 
 // explainsMore says whether the event explains more than the other: a failure does, a

@@ -71,9 +71,9 @@ const stackPrefix = "vnf-"
 
 var untagged = regexp.MustCompile(`^vnf-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?:-(.+))?$`)
 
-// instance is whose the stack is: as its tag says, else as its name does; "" for
-// stacks of others. Of an id that is no UUID a name can't tell where it ends: then that
-// is taken for it all.
+// instance is the id of the instance that the stack belongs to, as its tag says, or else its
+// name; "" for stacks of others. Where the id in a name is no UUID, its end can't be seen: then
+// all of the name counts as the id.
 func (s *stackRecord) instance() string {
 	if id := s.tag(tagInstance); id != "" {
 		return id
@@ -88,7 +88,7 @@ func (s *stackRecord) instance() string {
 	return id
 }
 
-// generation is that of the instance's stack, by its name.
+// generation is that of the instance's stack, as its name says.
 func (s *stackRecord) generation(instance string) string {
 	return generationOf(strings.TrimPrefix(strings.TrimPrefix(s.Name, stackPrefix+instance), "-"))
 }
@@ -104,8 +104,8 @@ const (
 	typeGroup   = "OS::Heat::AutoScalingGroup"
 )
 
-// stackID names a stack in a path: Heat takes either alone, but a name may be a
-// successor's, and an id alone costs a redirection.
+// stackID names a stack in a path. Heat takes name or id alone, but the name may be that of a
+// successor, and the id alone costs a redirection.
 type stackID struct{ name, id string }
 
 func (s stackID) String() string { return s.name + "/" + s.id }
@@ -129,7 +129,7 @@ func linkedStack(links []gophercloud.Link, rel string) stackID {
 	return stackID{}
 }
 
-// pageSize is how many stacks are asked for at once. Nova decides by itself.
+// pageSize is how many stacks a request asks for. Nova decides by itself.
 const pageSize = 1000
 
 // listStacks are all stacks of the project, but for nested ones.
@@ -165,8 +165,8 @@ func (c *cloud) pageOfStacks(ctx context.Context, opts stacks.ListOpts) ([]*stac
 	return records, err
 }
 
-// standing is the stack of the name, nil if there is none.
-func (c *cloud) standing(ctx context.Context, name string) (*stackRecord, error) {
+// stackNamed is the stack of the name, nil if there is none.
+func (c *cloud) stackNamed(ctx context.Context, name string) (*stackRecord, error) {
 	page, err := c.pageOfStacks(ctx, stacks.ListOpts{Name: name})
 	if err != nil {
 		return nil, fmt.Errorf("stack %s: %w", name, c.asUnavailable(err))
@@ -180,9 +180,9 @@ func (c *cloud) standing(ctx context.Context, name string) (*stackRecord, error)
 	return found, nil
 }
 
-// order puts the stack to keep of those with one name first. Heat looks for the name first
-// and makes the stack later: where two ask at once, both may get one. All processes keep
-// the same one, the oldest.
+// order sorts stacks of one name, the one to keep first. Heat looks for the name first and makes
+// the stack later: where two processes ask at once, both may get one. All processes keep the
+// same one, the oldest.
 func (s *stackRecord) order(other *stackRecord) int {
 	if s.deleting() != other.deleting() {
 		if other.deleting() {

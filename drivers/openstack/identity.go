@@ -11,7 +11,7 @@ import (
 
 var _ drivers.Identifier = (*Driver)(nil)
 
-// Identity is the id of the project in which Keystone has let us in.
+// Identity implements [drivers.Identifier]: it is the id of the project that the token is for.
 func (d *Driver) Identity(ctx context.Context) (string, error) {
 	if _, err := d.cloud.client(ctx, heat); err != nil {
 		return "", err

@@ -13,7 +13,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
 )
 
-// server is what a snapshot keeps of a server: what Nova tells in detail is many times as long.
+// server is what a snapshot keeps of a server: Nova's answer is many times as long.
 type server struct {
 	ID       string
 	Status   string
@@ -42,8 +42,9 @@ func newServer(s *servers.Server) *server {
 	return v
 }
 
-// life is the server's incarnation: Nova keeps the id of one that is rebuilt.
-func (s *server) life() string {
+// incarnation is the server's id and when it was launched: Nova keeps the id of one that is
+// rebuilt.
+func (s *server) incarnation() string {
 	if s.Launched.IsZero() {
 		return s.ID + "@"
 	}
@@ -59,8 +60,8 @@ func (s *server) settled() bool {
 	return s.Task == ""
 }
 
-// print is what moves when the server does.
-func (s *server) print() string {
+// fingerprint changes when the server does.
+func (s *server) fingerprint() string {
 	return strings.Join([]string{s.ID, s.Status, s.Updated.String(), s.Launched.String(), s.Task}, " ")
 }
 

@@ -15,7 +15,7 @@ import (
 
 var errClosed = fmt.Errorf("%w: the driver is closed", drivers.ErrUnavailable)
 
-// unavailableIn says that nothing came before the context ended.
+// unavailableIn is the error where the context ended before an answer came.
 func unavailableIn(ctx context.Context) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return ctx.Err()
@@ -23,8 +23,8 @@ func unavailableIn(ctx context.Context) error {
 	return fmt.Errorf("%w: no answer in time: %w", drivers.ErrUnavailable, ctx.Err())
 }
 
-// Observe implements [drivers.Driver]: out of the last snapshot, unless that began
-// before the last Do on the instance.
+// Observe implements [drivers.Driver]. It answers from the last snapshot that began after the
+// last Do on the instance, and waits for one where there is none yet.
 func (d *Driver) Observe(ctx context.Context, r drivers.Rendering) (plan.Observed, error) {
 	id := r.Source.Instance.ID
 	now, err := d.seenSince(ctx, id)
@@ -35,7 +35,7 @@ func (d *Driver) Observe(ctx context.Context, r drivers.Rendering) (plan.Observe
 	for _, x := range r.Objects {
 		v.digests[x.Key] = x.Digest
 	}
-	v.rendered, _ = formOf(r)
+	v.rendered, _ = templatesOf(r) // nothing of an instance that should not exist is outdated
 	var o plan.Observed
 	names := map[string]bool{}
 	for _, s := range d.ofInstance(now, id, r.Desired) {
@@ -43,23 +43,23 @@ func (d *Driver) Observe(ctx context.Context, r drivers.Rendering) (plan.Observe
 			return plan.Observed{}, fmt.Errorf("VIM %s: %w", d.vim.Name, s.err)
 		}
 		if names[s.Name] {
-			o.Objects = append(o.Objects, v.twin(s))
+			o.Objects = append(o.Objects, v.duplicate(s))
 			continue
 		}
 		names[s.Name] = true
 		if s.deleted() {
-			o.Objects = append(o.Objects, v.leaving(s))
+			o.Objects = append(o.Objects, v.deleted(s))
 			continue
 		}
-		if err := v.stack(&o, s, d.changedByHand(s) || len(s.bare) > 0 && !s.busy()); err != nil {
+		if err := v.stack(&o, s, d.changedByHand(s) || len(s.withoutAddress) > 0 && !s.busy()); err != nil {
 			return plan.Observed{}, err
 		}
 	}
 	return o, nil
 }
 
-// ofInstance are the stacks of the instance: those that say so, and those that have the
-// name of one that is desired and say nothing.
+// ofInstance are the stacks of the instance: those whose tag or name says so, and those that
+// have the name of a desired one.
 func (d *Driver) ofInstance(now *snapshot, id string, want plan.Desired) []*stack {
 	stacks := slices.Clone(now.stacks[id])
 	for _, x := range want.Objects {
@@ -73,20 +73,20 @@ func (d *Driver) ofInstance(now *snapshot, id string, want plan.Desired) []*stac
 	return stacks
 }
 
-// view makes plan's facts of stacks.
+// view turns stacks into what the planner observes.
 type view struct {
 	instance string
 	digests  map[string]string // of the desired objects
 	rendered *hot.Rendered     // nil where nothing is desired
 }
 
-func (v *view) stack(o *plan.Observed, s *stack, tampered bool) error {
+func (v *view) stack(o *plan.Observed, s *stack, changedByHand bool) error {
 	x := plan.ObservedObject{
 		Key: stackKey(s.Name), Incarnation: s.ID, Digest: s.tag(tagDigest), Count: -1, Passive: true,
 		Ready: s.working() && !s.busy(), Deleting: s.deleting(), Retention: plan.RetainData,
 		Generation: generationOf(s.generation(v.instance)),
 	}
-	if tampered {
+	if changedByHand {
 		x.Digest = ""
 	}
 	switch {
@@ -110,28 +110,28 @@ func (v *view) stack(o *plan.Observed, s *stack, tampered bool) error {
 	if desired {
 		x.Counts = map[string]int{}
 		for vdu, def := range v.rendered.VDUs {
-			x.Counts[vdu] = asked(s.live, def)
+			x.Counts[vdu] = s.live.capacity(def)
 		}
 	}
 	o.Objects = append(o.Objects, x)
-	w := &wiring{view: v, stack: s, object: x, desired: desired, suffix: s.generation(v.instance)}
+	w := &stackParts{view: v, stack: s, object: x, desired: desired, suffix: s.generation(v.instance)}
 	w.units(o)
 	w.volumes(o)
 	w.links(o)
 	return nil
 }
 
-// twin is a stack that has the name of another one, which is kept: nobody desires it, and
-// its servers are no VNFCs.
-func (v *view) twin(s *stack) plan.ObservedObject {
+// duplicate is a stack with the name of another one, which is kept. Nobody desires the
+// duplicate, and its servers are no VNFCs.
+func (v *view) duplicate(s *stack) plan.ObservedObject {
 	return plan.ObservedObject{
 		Key: stackKey(s.Name) + "/" + s.ID, Incarnation: s.ID, Count: -1, Passive: true, Deleting: s.deleting(),
 		Generation: generationOf(s.generation(v.instance)), Reason: s.Status,
 	}
 }
 
-// leaving is a stack of which nothing is left but its name.
-func (v *view) leaving(s *stack) plan.ObservedObject {
+// deleted is a stack of which nothing is left but its name.
+func (v *view) deleted(s *stack) plan.ObservedObject {
 	return plan.ObservedObject{
 		Key: stackKey(s.Name), Incarnation: s.ID, Count: -1, Passive: true, Deleting: true,
 		Generation: generationOf(s.generation(v.instance)),
@@ -139,7 +139,8 @@ func (v *view) leaving(s *stack) plan.ObservedObject {
 	}
 }
 
-// why is Heat's reason for a failure: the stack's own names the innermost resource.
+// why is Heat's reason for a failure. The stack's own names the innermost resource; where it
+// has none, that of the first resource that failed serves.
 func (s *stack) why() string {
 	if s.StatusReason != "" {
 		return short(s.StatusReason)
@@ -152,7 +153,7 @@ func (s *stack) why() string {
 	return "Heat gives no reason"
 }
 
-// waitsFor names what is in progress.
+// waitsFor names the resources that are in progress.
 func (s *stack) waitsFor() string {
 	var names []string
 	for _, n := range s.tree.all {

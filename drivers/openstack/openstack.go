@@ -33,8 +33,8 @@ type Options struct {
 	StackTimeout time.Duration
 	// RequestTimeout bounds one request; 0 is a minute.
 	RequestTimeout time.Duration
-	// DigestKey keys the digests that stand in tags and metadata, so that they tell nothing
-	// of secrets among the parameters. It must not change: all would be applied anew.
+	// DigestKey keys the digests that stand in tags and metadata, so that nobody can guess
+	// secrets among the parameters from them. It must not change: all would be applied anew.
 	DigestKey []byte
 	// Parallel bounds the requests of the driver that are under way; 0 is 16.
 	Parallel int
@@ -75,9 +75,9 @@ func New(vim drivers.VIM, o Options) (*Driver, error) {
 	return d, nil
 }
 
-// Close ends what the driver does by itself, and returns when that has ended. No request
-// is sent afterwards: the driver's methods return an error that wraps
-// [drivers.ErrUnavailable]. Twice is the same as once.
+// Close ends what the driver does by itself, and returns when that has ended. The driver sends
+// no request afterwards: its methods return an error that wraps [drivers.ErrUnavailable].
+// Closing it twice is the same as once.
 func (d *Driver) Close() error {
 	d.poller.mu.Lock() // no looking begins between the end and the wait
 	d.end()
@@ -105,7 +105,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// check tells what is missing of a connection.
+// check refuses a VIM that lacks what a connection needs.
 func check(vim drivers.VIM) error {
 	switch {
 	case vim.Endpoint == "":

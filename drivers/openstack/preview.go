@@ -10,8 +10,8 @@ import (
 	"github.com/jibe-vnfm/jibe/plan"
 )
 
-// Preview implements [drivers.Driver]: of a stack that exists, where its template and
-// files would change; of a new one, its resources.
+// Preview implements [drivers.Driver]. Of a stack that exists it reports where the template and
+// the files would change; of a new one, its resources.
 func (d *Driver) Preview(ctx context.Context, r drivers.Rendering, steps ...plan.Step) ([]drivers.Deviation, error) {
 	works, err := fold(r.Source.Instance.ID, slices.DeleteFunc(slices.Clone(steps), func(s plan.Step) bool {
 		return s.Action != plan.Apply && s.Action != plan.Scale && s.Action != plan.Renew
@@ -39,11 +39,11 @@ func (d *Driver) Preview(ctx context.Context, r drivers.Rendering, steps ...plan
 }
 
 func (d *Driver) preview(ctx context.Context, r drivers.Rendering, w *work) ([]drivers.Deviation, error) {
-	form, err := formOf(r)
+	templates, err := templatesOf(r)
 	if err != nil {
 		return nil, err
 	}
-	found, err := d.cloud.standing(ctx, w.name)
+	found, err := d.cloud.stackNamed(ctx, w.name)
 	if err != nil {
 		return nil, err
 	}
@@ -52,13 +52,13 @@ func (d *Driver) preview(ctx context.Context, r drivers.Rendering, w *work) ([]d
 		if err != nil {
 			return nil, err
 		}
-		return d.differ(stackKey(w.name), form, p, w)
+		return d.differ(stackKey(w.name), templates, p, w)
 	}
 	counts := map[string]int{}
 	for _, g := range r.Groups {
 		counts[g.VDU] = g.Count
 	}
-	body, err := form.Create(counts)
+	body, err := templates.Create(counts)
 	if err != nil {
 		return nil, &drivers.RefusedError{Object: stackKey(w.name), Reason: err.Error()}
 	}

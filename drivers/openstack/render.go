@@ -14,10 +14,10 @@ import (
 	"github.com/jibe-vnfm/jibe/vnfd"
 )
 
-// firstGeneration is what the generation of instances that name none is called.
+// firstGeneration is the generation of instances that name none.
 const firstGeneration = "0"
 
-// generationOf is the generation as the planner tells it apart.
+// generationOf is the generation as the planner names it.
 func generationOf(named string) string { return cmp.Or(named, firstGeneration) }
 
 // stackName is the name of the instance's stack in its generation.
@@ -34,51 +34,73 @@ const maxStackName = 255
 
 var stackWord = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9_.-]*$`)
 
-// render is an instance as its stack.
-type render struct {
-	desired plan.Desired
-	hot     *hot.Rendered
-}
-
-// Render makes one stack of the package's templates, with a group of units for each VDU that
-// they hold.
+// Render implements [drivers.Driver]: it makes one stack of the package's templates, with a
+// group of units for each VDU that they hold. The rendering's form is the templates, filled in.
 func (d *Driver) Render(src drivers.Source) (drivers.Rendering, error) {
-	r, err := d.render(src)
-	if err != nil {
-		return drivers.Rendering{}, err
-	}
-	return drivers.Rendering{Desired: r.desired, Source: src, Form: r.hot}, nil
-}
-
-// errAbsent is returned for a step that makes something of an instance that should not exist.
-var errAbsent = errors.New("the instance should not exist at this VIM")
-
-// formOf is the stack of a rendering in the form that requests are composed of.
-func formOf(r drivers.Rendering) (*hot.Rendered, error) {
-	form, _ := r.Form.(*hot.Rendered)
-	if form == nil {
-		return nil, errAbsent
-	}
-	return form, nil
-}
-
-func (d *Driver) render(src drivers.Source) (*render, error) {
-	key := d.opts.DigestKey
 	in := src.Instance
 	if src.Package == nil || src.Package.VNFD == nil {
-		return nil, errors.New("there is no package to render")
+		return drivers.Rendering{}, errors.New("there is no package to render")
 	}
-	name := stackName(in)
-	switch {
-	case in.Generation == firstGeneration:
-		return nil, &drivers.RefusedError{Field: "generation", Reason: fmt.Sprintf("%q is what the first generation is called: leave the field out, or give another", in.Generation)}
-	case in.ID == "" || !stackWord.MatchString(name) || len(name) > maxStackName:
-		return nil, &drivers.RefusedError{Field: "id", Reason: fmt.Sprintf("%q can't be the name of a stack: use letters, digits, '-', '_' and '.', at most %d", name, maxStackName)}
+	if err := checkNames(in); err != nil {
+		return drivers.Rendering{}, err
 	}
 	flavour, err := flavourOf(src)
 	if err != nil {
-		return nil, err
+		return drivers.Rendering{}, err
 	}
+	templates, err := d.fillIn(src, flavour)
+	if err != nil {
+		return drivers.Rendering{}, err
+	}
+	counts, err := countsOf(src, flavour, templates)
+	if err != nil {
+		return drivers.Rendering{}, err
+	}
+	if err := templates.Check(counts); err != nil {
+		return drivers.Rendering{}, refusedRender(err)
+	}
+	stack := stackKey(stackName(in))
+	r := drivers.Rendering{Source: src, Form: templates, Desired: plan.Desired{
+		Objects:   []plan.Object{{Key: stack, Digest: templates.Digest}},
+		Condemned: in.Condemned, Generation: generationOf(in.Generation),
+	}}
+	for i := range flavour.VDUs {
+		if vdu := flavour.VDUs[i].ID; templates.VDUs[vdu] != nil {
+			r.Groups = append(r.Groups, plan.Group{VDU: vdu, Owner: stack, Count: counts[vdu]})
+		}
+	}
+	return r, nil
+}
+
+// errAbsent is returned for a step that makes or changes something of an instance that should
+// not exist: of such an instance there is nothing to do but to delete.
+var errAbsent = errors.New("the instance should not exist at this VIM, so nothing of it can be made or changed")
+
+// templatesOf is the form of the rendering. Of an instance that should not exist it is
+// [errAbsent].
+func templatesOf(r drivers.Rendering) (*hot.Rendered, error) {
+	templates, _ := r.Form.(*hot.Rendered)
+	if templates == nil {
+		return nil, errAbsent
+	}
+	return templates, nil
+}
+
+// checkNames refuses an id and a generation that can't stand in the name of a stack.
+func checkNames(in *desired.Instance) error {
+	name := stackName(in)
+	switch {
+	case in.Generation == firstGeneration:
+		return &drivers.RefusedError{Field: "generation", Reason: fmt.Sprintf("%q is what the first generation is called: leave the field out, or give another", in.Generation)}
+	case in.ID == "" || !stackWord.MatchString(name) || len(name) > maxStackName:
+		return &drivers.RefusedError{Field: "id", Reason: fmt.Sprintf("%q can't be the name of a stack: use letters, digits, '-', '_' and '.', at most %d", name, maxStackName)}
+	}
+	return nil
+}
+
+// fillIn fills the templates of the flavour in for the instance.
+func (d *Driver) fillIn(src drivers.Source, flavour *vnfd.Flavour) (*hot.Rendered, error) {
+	in := src.Instance
 	folder, err := hot.Parse(src.Package.Files, flavour.ID)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, &drivers.RefusedError{Object: "BaseHOT/" + flavour.ID, Reason: "isn't in the package: it holds the Heat templates of the flavour"}
@@ -90,35 +112,18 @@ func (d *Driver) render(src drivers.Source) (*render, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := folder.Render(hot.Input{
+	templates, err := folder.Render(hot.Input{
 		Instance: in.ID, Generation: in.Generation, Flavour: flavour, Runs: src.Runs, Params: params, Secrets: src.Secrets,
-		// Where programs of the package read parameters too, or another VIM's manifests, one
-		// that the templates don't have may be theirs.
+		// A parameter that the templates don't have may be read by hooks of the package, or by
+		// the manifests of another VIM.
 		Strict:          src.VDUs == nil && len(flavour.Hooks) == 0,
 		Computed:        in.Params["lcm-operation-user-data-class"] != nil,
-		ExtVirtualLinks: in.ExtVirtualLinks, ExtManaged: in.ExtManagedVirtualLinks, Key: key,
+		ExtVirtualLinks: in.ExtVirtualLinks, ExtManaged: in.ExtManagedVirtualLinks, Key: d.opts.DigestKey,
 	})
 	if err != nil {
 		return nil, refusedRender(err)
 	}
-	counts, err := countsOf(src, flavour, r)
-	if err != nil {
-		return nil, err
-	}
-	if err := r.Check(counts); err != nil {
-		return nil, refusedRender(err)
-	}
-	stack := stackKey(name)
-	out := &render{hot: r, desired: plan.Desired{
-		Objects:   []plan.Object{{Key: stack, Digest: r.Digest}},
-		Condemned: in.Condemned, Generation: generationOf(in.Generation),
-	}}
-	for i := range flavour.VDUs {
-		if vdu := flavour.VDUs[i].ID; r.VDUs[vdu] != nil {
-			out.desired.Groups = append(out.desired.Groups, plan.Group{VDU: vdu, Owner: stack, Count: counts[vdu]})
-		}
-	}
-	return out, nil
+	return templates, nil
 }
 
 // countsOf is how many VNFCs each VDU of the templates has at the instance's levels.

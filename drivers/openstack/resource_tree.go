@@ -119,7 +119,7 @@ func (t *tree) physical(kind string) []string {
 	return ids
 }
 
-// portsPrint moves when there are other servers or ports.
-func (t *tree) portsPrint() string {
+// portsFingerprint changes when there are other servers or ports.
+func (t *tree) portsFingerprint() string {
 	return strings.Join(t.servers(), " ") + "\n" + strings.Join(t.physical(typePort), " ")
 }

@@ -8,18 +8,21 @@ import (
 	"time"
 )
 
-// The waits that a service may ask for: what is longer is an error, and the time is
-// heeded all the same.
 const (
-	unsaid      = 2 * time.Second // 429 without Retry-After
+	defaultWait = 2 * time.Second // after a 429 without Retry-After
+	// longestWait is the longest time that a request waits for a service. Where the service
+	// asks for more, the request fails at once, and so does each other one until then.
 	longestWait = 5 * time.Second
-	waits       = 3
+	maxRetries  = 3
 )
 
-// patient bounds how many requests are under way, and heeds services that say they have
-// too many (429, or 503 with Retry-After): nobody asks them before the time that they name.
-// Once it is closed, it sends nothing any more.
-type patient struct {
+// retryTransport bounds how many requests are under way, and honours services that have too
+// many (429, or 503 with Retry-After): it sends them nothing before the time that they name,
+// and then sends the request again. Once the driver is closed, it sends nothing any more.
+//
+// A library's backoff doesn't replace it: how long to wait is the service's to say, and it
+// holds for all requests to the service at once.
+type retryTransport struct {
 	next  http.RoundTripper
 	slots chan struct{}
 	life  context.Context // of the driver
@@ -28,34 +31,34 @@ type patient struct {
 	until map[string]time.Time // by host and port: when it may be asked again
 }
 
-func newPatient(life context.Context, next http.RoundTripper, parallel int) *patient {
-	return &patient{life: life, next: next, slots: make(chan struct{}, parallel), until: map[string]time.Time{}}
+func newRetryTransport(life context.Context, next http.RoundTripper, parallel int) *retryTransport {
+	return &retryTransport{life: life, next: next, slots: make(chan struct{}, parallel), until: map[string]time.Time{}}
 }
 
 // RoundTrip implements [http.RoundTripper].
-func (p *patient) RoundTrip(r *http.Request) (*http.Response, error) {
+func (t *retryTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	for tried := 0; ; tried++ {
-		if wait := p.pause(r.URL.Host); wait > 0 {
+		if wait := t.pause(r.URL.Host); wait > 0 {
 			if wait > longestWait {
-				return busy(r, wait), nil
+				return tooManyRequests(r, wait), nil
 			}
 			select {
 			case <-time.After(wait):
-			case <-p.life.Done(): // which once says
+			case <-t.life.Done(): // once returns the error
 			case <-r.Context().Done():
 				return nil, r.Context().Err()
 			}
 		}
-		answer, err := p.once(r)
+		answer, err := t.once(r)
 		if err != nil || !throttled(answer) {
 			return answer, err
 		}
 		wait := retryAfter(answer)
-		p.mu.Lock()
-		p.until[r.URL.Host] = time.Now().Add(wait)
-		p.mu.Unlock()
+		t.mu.Lock()
+		t.until[r.URL.Host] = time.Now().Add(wait)
+		t.mu.Unlock()
 		again, ok := rewound(r)
-		if wait > longestWait || tried >= waits || !ok {
+		if wait > longestWait || tried >= maxRetries || !ok {
 			return answer, nil
 		}
 		_ = answer.Body.Close() // nothing in it is needed
@@ -63,53 +66,53 @@ func (p *patient) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
-func (p *patient) once(r *http.Request) (*http.Response, error) {
+func (t *retryTransport) once(r *http.Request) (*http.Response, error) {
 	select {
-	case p.slots <- struct{}{}:
-		defer func() { <-p.slots }()
-		if p.life.Err() != nil {
+	case t.slots <- struct{}{}:
+		defer func() { <-t.slots }()
+		if t.life.Err() != nil {
 			if r.Body != nil {
-				_ = r.Body.Close() // as the contract of RoundTripper has it; nobody reads it
+				_ = r.Body.Close() // the contract of RoundTripper asks for it; nobody reads an error
 			}
 			return nil, errClosed
 		}
-		return p.next.RoundTrip(r)
+		return t.next.RoundTrip(r)
 	case <-r.Context().Done():
 		return nil, r.Context().Err()
 	}
 }
 
-func (p *patient) pause(host string) time.Duration {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return time.Until(p.until[host])
+func (t *retryTransport) pause(host string) time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return time.Until(t.until[host])
 }
 
 // CloseIdleConnections is what http.Client calls.
-func (p *patient) CloseIdleConnections() {
-	if c, ok := p.next.(interface{ CloseIdleConnections() }); ok {
+func (t *retryTransport) CloseIdleConnections() {
+	if c, ok := t.next.(interface{ CloseIdleConnections() }); ok {
 		c.CloseIdleConnections()
 	}
 }
 
-// throttled says whether the service did nothing because it has too much to do.
+// throttled says whether the service refused the request because it has too much to do.
 func throttled(answer *http.Response) bool {
 	return answer.StatusCode == http.StatusTooManyRequests ||
 		answer.StatusCode == http.StatusServiceUnavailable && answer.Header.Get("Retry-After") != ""
 }
 
 func retryAfter(answer *http.Response) time.Duration {
-	said := answer.Header.Get("Retry-After")
-	if n, err := strconv.Atoi(said); err == nil && n >= 0 {
+	after := answer.Header.Get("Retry-After")
+	if n, err := strconv.Atoi(after); err == nil && n >= 0 {
 		return time.Duration(n) * time.Second
 	}
-	if at, err := http.ParseTime(said); err == nil {
+	if at, err := http.ParseTime(after); err == nil {
 		return max(0, time.Until(at))
 	}
-	return unsaid
+	return defaultWait
 }
 
-// rewound is the request once more; false where its body can't be read again.
+// rewound is a copy of the request to send again; false where its body can't be read again.
 func rewound(r *http.Request) (*http.Request, bool) {
 	again := r.Clone(r.Context())
 	if r.Body == nil || r.Body == http.NoBody {
@@ -123,8 +126,8 @@ func rewound(r *http.Request) (*http.Request, bool) {
 	return again, err == nil
 }
 
-// busy is the answer of a service that asked not to be asked yet.
-func busy(r *http.Request, wait time.Duration) *http.Response {
+// tooManyRequests is the answer in place of a service that must not be asked yet.
+func tooManyRequests(r *http.Request, wait time.Duration) *http.Response {
 	seconds := strconv.Itoa(int(wait.Seconds() + 1))
 	return &http.Response{
 		Status: "429 Too Many Requests", StatusCode: http.StatusTooManyRequests, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,

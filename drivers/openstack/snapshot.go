@@ -21,33 +21,36 @@ type snapshot struct {
 // stack is one stack, with what is known of it beyond the list.
 type stack struct {
 	stackRecord
-	print string // moves when the stack or one of its servers does
-	tree  *tree
-	// live is what it was made of, for the work that began at liveOf.
+	fingerprint string // changes when the stack or one of its servers does
+	tree        *tree
+	// live is what the stack was made of, as of the work that liveOf names.
 	live   *liveBody
 	liveOf string
 	ports  map[string]*port
-	// portsFor are the servers and ports for which they were looked for.
+	// portsFor is the fingerprint of the servers and ports when ports was read.
 	portsFor string
-	// bare are ports that have no address and should.
-	bare map[string]bool
+	// withoutAddress are the ids of ports that have no address and should have one.
+	withoutAddress map[string]bool
 	// servers are those that the tree names, nil under the id of one that is gone.
 	servers map[string]*server
-	// launched remembers when servers that are gone were launched.
+	// launched is when each server was launched, also of servers that are gone.
 	launched map[string]time.Time
-	// images are the images of the volumes that servers start from, by the volume's id.
+	// images are the ids of the images that volumes were made of, by the volume's id: of
+	// servers that start from a volume.
 	images map[string]string
-	// groups are the states of the groups' own stacks, which may be updated by themselves.
+	// groups are the groups' own stacks, by the group's resource: they may be updated by
+	// themselves.
 	groups map[string]*stackRecord
 	// err is why all this isn't known.
-	err    error
-	looked time.Time // when all this was found out; of a deleted one, when that was first seen
+	err error
+	// looked is when all this was read; of a deleted stack, when it was first seen deleted.
+	looked time.Time
 }
 
 func (s *stack) id() stackID { return stackID{s.Name, s.ID} }
 
-// forgetting is how long Heat may take to forget a deleted stack before that is no longer
-// looked for at the pace of work: an engine that died over it never will.
+// forgetting is how long the driver waits, at the pace of work, for Heat to forget a deleted
+// stack. A stack whose engine died over its deletion is never forgotten.
 const forgetting = time.Minute
 
 // busy says whether work is under way on the stack, or on one in it.
@@ -66,8 +69,8 @@ func (s *stack) busy() bool {
 	return s.tree != nil && slices.ContainsFunc(s.tree.all, func(n *node) bool { return n.inProgress() })
 }
 
-// take looks at the VIM: two lists, and what moved since the last look or was worked on
-// (touched, by instance).
+// take looks at the VIM: it reads two lists, and all of the stacks that changed since the last
+// look or that were worked on (touched, by instance).
 func (d *Driver) take(ctx context.Context, last *snapshot, touched map[string]bool) (*snapshot, error) {
 	now := &snapshot{began: time.Now(), stacks: map[string][]*stack{}}
 	var records []*stackRecord
@@ -102,9 +105,9 @@ func (d *Driver) take(ctx context.Context, last *snapshot, touched map[string]bo
 			now.add(instance, s)
 			continue
 		}
-		s.print = printOf(s, known[r.ID], servers)
+		s.fingerprint = fingerprintOf(s, known[r.ID], servers)
 		before := known[r.ID]
-		if before != nil && before.print == s.print && !touched[instance] && d.knows(before) {
+		if before != nil && before.fingerprint == s.fingerprint && !touched[instance] && d.upToDate(before) {
 			same := *before
 			same.stackRecord = *r
 			now.add(instance, &same)
@@ -134,14 +137,13 @@ func (d *Driver) take(ctx context.Context, last *snapshot, touched map[string]bo
 	return now, nil
 }
 
-// looksApart is how many looks at the VIM there may be between two at one stack that is in
-// progress: each is hard work for Heat, which has the stack to work on, and the lists tell
-// when that ends.
+// looksApart is how many looks at the VIM pass before a stack in progress is read again. That
+// is expensive for Heat, which has the stack to work on, and the list shows when the work ends.
 const looksApart = 5
 
-// knows says whether nothing new can be found out about a stack of which the lists tell
-// what they told before.
-func (d *Driver) knows(s *stack) bool {
+// upToDate says whether there is nothing new to read of a stack that hasn't changed in the
+// lists.
+func (d *Driver) upToDate(s *stack) bool {
 	if s.err != nil {
 		return false
 	}
@@ -160,20 +162,20 @@ func (n *snapshot) add(instance string, s *stack) {
 	}
 }
 
-// printOf is what of the stack and its servers the lists tell.
-func printOf(s, before *stack, servers map[string]*server) string {
+// fingerprintOf is what the lists have of the stack and its servers.
+func fingerprintOf(s, before *stack, servers map[string]*server) string {
 	parts := []string{s.Status, s.UpdatedTime.String(), strings.Join(s.Tags, ",")}
 	if before != nil && before.tree != nil {
 		for _, id := range before.tree.servers() {
 			if v := servers[id]; v != nil {
-				parts = append(parts, v.print())
+				parts = append(parts, v.fingerprint())
 			}
 		}
 	}
 	return strings.Join(parts, "\n")
 }
 
-// look finds out about the stack what the lists don't tell.
+// look reads what the lists don't have of the stack.
 func (d *Driver) look(ctx context.Context, s, before *stack, servers map[string]*server, touched bool) error {
 	if before == nil {
 		before = &stack{}
@@ -199,9 +201,9 @@ func (d *Driver) look(ctx context.Context, s, before *stack, servers map[string]
 	if err := d.findServers(ctx, s, before, servers); err != nil {
 		return err
 	}
-	s.print = printOf(s, s, servers)
+	s.fingerprint = fingerprintOf(s, s, servers)
 	rest := d.findGroups(ctx, s)
-	if s.portsFor = s.tree.portsPrint(); s.inProgress() && s.portsFor == before.portsFor {
+	if s.portsFor = s.tree.portsFingerprint(); s.inProgress() && s.portsFor == before.portsFor {
 		s.ports = before.ports // they are looked at again at the end of the work
 	} else {
 		rest = append(rest, func() (err error) {
@@ -209,15 +211,15 @@ func (d *Driver) look(ctx context.Context, s, before *stack, servers map[string]
 			if s.ports, err = d.cloud.ports(ctx, s.tree.servers(), own); err != nil {
 				return err
 			}
-			s.bare, err = d.cloud.withoutAddress(ctx, s.ports, own)
+			s.withoutAddress, err = d.cloud.withoutAddress(ctx, s.ports, own)
 			return err
 		})
 	}
 	return together(rest...)
 }
 
-// findGroups looks at the groups' own stacks. While the top stack is worked on, that
-// says it all.
+// findGroups reads the groups' own stacks. While the top stack is in progress its state
+// suffices.
 func (d *Driver) findGroups(ctx context.Context, s *stack) []func() error {
 	if s.inProgress() {
 		return nil
@@ -242,8 +244,8 @@ func (d *Driver) findGroups(ctx context.Context, s *stack) []func() error {
 	return looks
 }
 
-// findServers takes the tree's servers out of the list. One that isn't in it is asked
-// for, as it may have been made after the list: nothing is dead that was only not seen.
+// findServers takes the tree's servers out of the list. It asks Nova for one that isn't in the
+// list, which may have been made since: such a server must not count as dead.
 func (d *Driver) findServers(ctx context.Context, s, before *stack, servers map[string]*server) error {
 	s.servers, s.launched, s.images = map[string]*server{}, map[string]time.Time{}, map[string]string{}
 	for _, id := range s.tree.servers() {
@@ -278,7 +280,7 @@ func (d *Driver) findServers(ctx context.Context, s, before *stack, servers map[
 	return nil
 }
 
-// image is the id of the image that the server runs.
+// image is the id of the image that the server was made of, "" where none is known.
 func (s *stack) image(v *server) string {
 	if v.Image != "" {
 		return v.Image
@@ -291,8 +293,8 @@ func (s *stack) image(v *server) string {
 	return ""
 }
 
-// together runs the functions side by side and joins their errors: how many requests
-// are under way the connection bounds.
+// together runs the functions side by side and joins their errors. The connection bounds how
+// many requests are under way.
 func together(fs ...func() error) error {
 	errs := make([]error, len(fs))
 	var wg sync.WaitGroup

@@ -21,7 +21,7 @@ type liveBody struct {
 	Parameters map[string]any
 }
 
-// body is what the stack was created or last updated with, as Heat tells it. The typed
+// body reads what the stack was created or last updated with. The typed
 // packages know neither a stack's files nor its environment, and give its template as text
 // that would have to be read again.
 func (c *cloud) body(ctx context.Context, s stackID) (*liveBody, error) {
@@ -41,8 +41,8 @@ func (c *cloud) body(ctx context.Context, s stackID) (*liveBody, error) {
 	return b, nil
 }
 
-// hash identifies what a stack is made of, as it stands in its tag. Hidden parameters are
-// left out: Heat doesn't tell them, and a hash would tell of them.
+// hash identifies what a stack is made of, as it stands in its tag. It leaves
+// hidden parameters out: Heat doesn't show them, and a hash would give them away.
 func (b *liveBody) hash() (string, error) {
 	parameters := nonNil(maps.Clone(b.Parameters))
 	declared, _ := b.Template["parameters"].(map[string]any)
@@ -60,7 +60,7 @@ func (b *liveBody) hash() (string, error) {
 	return hex.EncodeToString(sum[:8]), err
 }
 
-// plain is the value as JSON has it: what is sent and what Heat tells can then be compared.
+// plain is the value as JSON has it. So what is sent can be compared with what Heat answers.
 func plain(v any) (any, error) {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -70,13 +70,14 @@ func plain(v any) (any, error) {
 	return same, json.Unmarshal(text, &same)
 }
 
-// asked is how many VNFCs of the VDU the stack asks for.
-func asked(live *liveBody, def *hot.Definition) int {
-	resources, _ := live.Template["resources"].(map[string]any)
+// capacity is how many VNFCs of the VDU the stack asks for, which may be others than Heat has
+// made yet.
+func (b *liveBody) capacity(def *hot.Definition) int {
+	resources, _ := b.Template["resources"].(map[string]any)
 	if def.Shape == hot.Grouped {
 		group, _ := resources[def.Resource].(map[string]any)
 		properties, _ := group["properties"].(map[string]any)
-		n, _ := number(live.resolve(properties["desired_capacity"]))
+		n, _ := number(b.resolve(properties["desired_capacity"]))
 		return n
 	}
 	n := 0
@@ -88,7 +89,7 @@ func asked(live *liveBody, def *hot.Definition) int {
 	return n
 }
 
-// resolve is the value, or what the parameter that it names holds.
+// resolve is the value itself, or the value of the parameter that it gets.
 func (b *liveBody) resolve(v any) any {
 	call, ok := v.(map[string]any)
 	if !ok {
@@ -130,41 +131,42 @@ func number(v any) (int, bool) {
 	return n, err == nil
 }
 
-// vdu is the one that the resource of the top stack holds servers of, as they are
-// marked in the template and in nested files.
+// vdu is the VDU whose servers the resource of the top stack makes, as the marks in the
+// template and in nested files say; "" where there are none.
 func (b *liveBody) vdu(name string) string {
 	resources, _ := b.Template["resources"].(map[string]any)
-	return b.marked(resources[name], map[string]bool{})
+	return b.markIn(resources[name], map[string]bool{})
 }
 
-func (b *liveBody) marked(v any, been map[string]bool) string {
+// markIn is the VDU that stands first in the value, or in a nested file that it names.
+func (b *liveBody) markIn(v any, seen map[string]bool) string {
 	switch v := v.(type) {
 	case map[string]any:
 		if vdu, ok := v[hot.MetaVDU].(string); ok {
 			return vdu
 		}
 		for _, inner := range v {
-			if vdu := b.marked(inner, been); vdu != "" {
+			if vdu := b.markIn(inner, seen); vdu != "" {
 				return vdu
 			}
 		}
 	case []any:
 		for _, inner := range v {
-			if vdu := b.marked(inner, been); vdu != "" {
+			if vdu := b.markIn(inner, seen); vdu != "" {
 				return vdu
 			}
 		}
 	case string:
 		file, ok := b.Files[v]
-		if !ok || been[v] {
+		if !ok || seen[v] {
 			return ""
 		}
-		been[v] = true
+		seen[v] = true
 		var nested map[string]any
 		if yaml.Unmarshal([]byte(file), &nested) != nil {
 			return ""
 		}
-		return b.marked(nested["resources"], been)
+		return b.markIn(nested["resources"], seen)
 	}
 	return ""
 }

@@ -11,17 +11,19 @@ import (
 	"github.com/jibe-vnfm/jibe/plan"
 )
 
-// unhealthy is what Jibe writes into the status of a resource that Heat is to make anew.
+// unhealthy is the reason that Jibe gives for the status of a resource that Heat is to make
+// anew.
 const unhealthy = "jibe: to be replaced"
 
-// wiring tells of one stack which unit each of its parts belongs to.
-type wiring struct {
+// stackParts knows which unit each part of one stack belongs to.
+type stackParts struct {
 	*view
 	stack   *stack
 	object  plan.ObservedObject
 	desired bool
 	suffix  string // of keys: the generation, "" for the first
-	// byMember and byServer find the unit's key of a resource or a server's id.
+	// byMember is the unit's key by the path of the resource that stands for a VNFC, byServer
+	// by the server's id.
 	byMember map[string]string
 	byServer map[string]string
 }
@@ -43,7 +45,7 @@ func withGeneration(key, generation string) string {
 }
 
 // units reports the servers.
-func (w *wiring) units(o *plan.Observed) {
+func (w *stackParts) units(o *plan.Observed) {
 	w.byMember, w.byServer = map[string]string{}, map[string]string{}
 	for _, n := range w.stack.tree.all {
 		if n.Type != typeServer {
@@ -60,7 +62,7 @@ func (w *wiring) units(o *plan.Observed) {
 	}
 }
 
-func (w *wiring) unit(n *node, vdu, key string) plan.Unit {
+func (w *stackParts) unit(n *node, vdu, key string) plan.Unit {
 	s := w.stack
 	v := s.servers[n.Physical]
 	u := plan.Unit{
@@ -89,7 +91,7 @@ func (w *wiring) unit(n *node, vdu, key string) plan.Unit {
 	u.Failure = u.Dead
 	u.Ready = v.Status == "ACTIVE" && !u.Deleting && !n.inProgress() && !n.marked()
 	if !u.Ready {
-		u.Reason = cmp.Or(u.Dead, because(v.Status, v.Task))
+		u.Reason = cmp.Or(u.Dead, withReason(v.Status, v.Task))
 		if v.Status == "ACTIVE" {
 			u.Reason = n.Status
 		}
@@ -102,26 +104,26 @@ func (w *wiring) unit(n *node, vdu, key string) plan.Unit {
 	return u
 }
 
-func because(what, why string) string {
+func withReason(what, why string) string {
 	if why == "" {
 		return what
 	}
 	return what + " (" + why + ")"
 }
 
-// marked says whether the resource is to be made anew.
+// marked says whether Heat is to make the resource anew.
 func (n *node) marked() bool { return n.Status == "CHECK"+failed }
 
-// incarnation is that of a server which may be gone.
+// incarnation is that of a server, which may be gone.
 func incarnation(s *stack, id string) string {
 	if v := s.servers[id]; v != nil {
-		return v.life()
+		return v.incarnation()
 	}
-	return (&server{ID: id, Launched: s.launched[id]}).life()
+	return (&server{ID: id, Launched: s.launched[id]}).incarnation()
 }
 
 // metadata is what is shown of the unit in vnfcResourceInfo.metadata.
-func (w *wiring) metadata(n *node, vdu string, v *server) map[string]string {
+func (w *stackParts) metadata(n *node, vdu string, v *server) map[string]string {
 	m := map[string]string{
 		"creation_time": heatTime(n.Created),
 		"stack_id":      n.stack.String(),
@@ -144,7 +146,7 @@ func (w *wiring) metadata(n *node, vdu string, v *server) map[string]string {
 }
 
 // address is where the server is reached: a floating IP if it has one.
-func (w *wiring) address(id string) string {
+func (w *stackParts) address(id string) string {
 	fixed := ""
 	for _, p := range w.stack.portsOf(id) {
 		if p.Floating != "" {
@@ -180,8 +182,8 @@ func (s *stack) portName(p *port) string {
 	return ""
 }
 
-// vdu is the one whose server the resource is: as its metadata say, in Nova or in what
-// the stack was made of. Servers of stacks that Jibe didn't make are told by their names.
+// vdu is the VDU whose server the resource is, as the server's metadata say, in Nova or in what
+// the stack was made of. A server of a stack that Jibe didn't make has the VDU of its name.
 func (s *stack) vdu(n *node) string {
 	if v := s.servers[n.Physical]; v != nil && v.Metadata[hot.MetaVDU] != "" {
 		return v.Metadata[hot.MetaVDU]
@@ -195,7 +197,7 @@ func (s *stack) vdu(n *node) string {
 }
 
 // volumes reports the volumes of units: a heal may be asked to make them anew.
-func (w *wiring) volumes(o *plan.Observed) {
+func (w *stackParts) volumes(o *plan.Observed) {
 	for _, n := range w.stack.tree.all {
 		if n.Type != typeVolume || n.Physical == "" {
 			continue
@@ -217,8 +219,8 @@ func (w *wiring) volumes(o *plan.Observed) {
 	}
 }
 
-// owner is the key of the unit that the resource is of, "" for what units share.
-func (w *wiring) owner(n *node) string {
+// owner is the key of the unit that the resource belongs to, "" where units share it.
+func (w *stackParts) owner(n *node) string {
 	if key := w.byMember[n.member().path()]; key != "" {
 		return key
 	}
@@ -251,9 +253,9 @@ func splitServerKey(key string) (vdu, member string) {
 }
 
 // links reports the networks and the ports.
-func (w *wiring) links(o *plan.Observed) {
+func (w *stackParts) links(o *plan.Observed) {
 	own := map[string]bool{}
-	told := map[string]bool{}
+	reported := map[string]bool{}
 	for _, n := range w.stack.tree.all {
 		if n.Physical == "" {
 			continue
@@ -270,7 +272,7 @@ func (w *wiring) links(o *plan.Observed) {
 		for _, f := range p.Fixed {
 			r.Addresses = append(r.Addresses, plan.Address{IP: f.IPAddress, Subnet: f.SubnetID})
 		}
-		told[p.ID] = true
+		reported[p.ID] = true
 		o.Resources = append(o.Resources, r)
 	}
 	for _, n := range w.stack.tree.all {
@@ -280,7 +282,7 @@ func (w *wiring) links(o *plan.Observed) {
 	}
 	for _, id := range w.stack.tree.servers() { // ports that Nova made for a server
 		for i, p := range w.stack.portsOf(id) {
-			if !told[p.ID] {
+			if !reported[p.ID] {
 				add(p, fmt.Sprint("port", i), w.byServer[id])
 			}
 		}

@@ -12,10 +12,10 @@ import (
 	"github.com/jibe-vnfm/jibe/drivers/openstack/hot"
 )
 
-// update does the work on a stack that exists. Nothing is done to one on which other work
-// is under way, unless that is this very work.
+// update does the work on a stack that exists. While other work on the stack is under way, it
+// fails with [drivers.ErrUnavailable]; while this very work is, it has nothing to do.
 func (d *Driver) update(ctx context.Context, r drivers.Rendering, w *work, found *stackRecord) error {
-	rendered, err := formOf(r)
+	rendered, err := templatesOf(r)
 	if err != nil {
 		return err
 	}
@@ -31,20 +31,20 @@ func (d *Driver) update(ctx context.Context, r drivers.Rendering, w *work, found
 	if c.nothing() && !w.apply {
 		return nil
 	}
-	if len(c.broken) > 0 {
+	if len(c.deleteFirst) > 0 {
 		if p.busy() {
 			return busyWith(found)
 		}
-		return d.deleteServers(ctx, c.broken...) // they are as dead when they are gone, and are replaced then
+		return d.deleteServers(ctx, c.deleteFirst...) // gone, they count as dead still, and are replaced in the next pass
 	}
 	live := hot.Live{Template: p.live.Template, Files: p.live.Files, Members: c.members}
 	if !w.apply && c.onlyGroups(live, rendered) {
 		if done, err := d.renewInGroups(ctx, w, p, c, live, rendered); done || err != nil {
 			return err
 		}
-		// What the group hands its members only Heat can tell, and it tells it to all: they
-		// are renewed in one update, as the group's policy has it.
-		c.all(rendered)
+		// Only Heat knows what the group passes to its members, and it passes it to all of them:
+		// they are renewed in one update, in the way that the group's policy says.
+		c.renewAll(rendered)
 	}
 	body, err := rendered.Update(live, c.want)
 	if err != nil {
@@ -62,7 +62,7 @@ func (d *Driver) update(ctx context.Context, r drivers.Rendering, w *work, found
 	if err != nil {
 		return err
 	}
-	marked := !slices.ContainsFunc(c.marks, func(n *node) bool { return !n.marked() })
+	marked := !slices.ContainsFunc(c.mark, func(n *node) bool { return !n.marked() })
 	same := now == sent && found.tag(tagBody) == sent && found.tag(tagDigest) == rendered.Digest && found.tag(tagInstance) == r.Source.Instance.ID
 	if p.busy() {
 		if same && marked {
@@ -70,7 +70,7 @@ func (d *Driver) update(ctx context.Context, r drivers.Rendering, w *work, found
 		}
 		return busyWith(found)
 	}
-	if same && len(c.marks) == 0 && !found.failed() {
+	if same && len(c.mark) == 0 && !found.failed() {
 		return nil
 	}
 	if found.failed() {
@@ -78,7 +78,7 @@ func (d *Driver) update(ctx context.Context, r drivers.Rendering, w *work, found
 			return err
 		}
 	}
-	if err := d.mark(ctx, c.marks); err != nil {
+	if err := d.mark(ctx, c.mark); err != nil {
 		return err
 	}
 	err = d.cloud.updateStack(ctx, p.id(), send, body.Existing)
@@ -89,11 +89,11 @@ func busyWith(found *stackRecord) error {
 	return fmt.Errorf("%w: Heat works on it (%s), which must end first", drivers.ErrUnavailable, found.Status)
 }
 
-// updated notes an update as one of ours, if Heat took it.
+// updated notes the update of the stack as one of this process, if Heat took it.
 func (d *Driver) updated(ctx context.Context, name string, id stackID, err error) error {
 	switch {
 	case is(err, http.StatusNotFound):
-		return d.cloud.asUnavailable(err) // it went meanwhile, and is looked at again
+		return d.cloud.asUnavailable(err) // it went meanwhile, and is observed again
 	case err != nil:
 		return d.refused(stackKey(name), err)
 	}
@@ -121,17 +121,18 @@ func (d *Driver) mark(ctx context.Context, nodes []*node) error {
 	return nil
 }
 
-// composed is what the work comes to on what the stack is now.
+// composed is what remains of the work, given what the stack is now.
 type composed struct {
 	members map[string][]hot.Member
 	want    hot.Want
-	marks   []*node  // that Heat must be told of before
-	broken  []string // servers that must be gone before
-	renewed []*node  // servers
+	mark    []*node // resources to mark unhealthy before, for Heat to make them anew
+	renewed []*node // servers
+	// deleteFirst are the ids of servers that must be gone before Heat can make successors.
+	deleteFirst []string
 }
 
 func (c *composed) nothing() bool {
-	return len(c.marks)+len(c.renewed)+len(c.want.Counts)+len(c.want.Victims) == 0
+	return len(c.mark)+len(c.renewed)+len(c.want.Counts)+len(c.want.Victims) == 0
 }
 
 // compare finds what of the work is still to be done.
@@ -145,18 +146,18 @@ func (p *present) compare(rendered *hot.Rendered, w *work) *composed {
 		vdu := p.vdu(n)
 		c.want.Victims[vdu] = append(c.want.Victims[vdu], n.memberName())
 		if n.grouped() {
-			c.marks = append(c.marks, n.member())
+			c.mark = append(c.mark, n.member())
 		}
 	}
 	for vdu, n := range w.counts {
-		if len(c.members[vdu]) != n || asked(p.live, rendered.VDUs[vdu]) != n {
+		if len(c.members[vdu]) != n || p.live.capacity(rendered.VDUs[vdu]) != n {
 			c.want.Counts[vdu] = n
 		}
 	}
-	if w.apply { // what was asked for before stays asked for, also where Heat didn't come to it
+	if w.apply { // the capacity stays as it is, also where Heat has not made all of it yet
 		for vdu, def := range rendered.VDUs {
 			if _, ok := c.want.Counts[vdu]; !ok && len(c.members[vdu]) > 0 {
-				c.want.Counts[vdu] = max(asked(p.live, def), len(c.members[vdu])-len(c.want.Victims[vdu]))
+				c.want.Counts[vdu] = max(p.live.capacity(def), len(c.members[vdu])-len(c.want.Victims[vdu]))
 			}
 		}
 	}
@@ -165,14 +166,14 @@ func (p *present) compare(rendered *hot.Rendered, w *work) *composed {
 		if n == nil {
 			continue
 		}
-		c.marks = append(c.marks, n)
+		c.mark = append(c.mark, n)
 		if v := p.servers[n.Physical]; v != nil && (v.Status == "ERROR" || v.Image == "") {
-			c.broken = append(c.broken, n.Physical)
+			c.deleteFirst = append(c.deleteFirst, n.Physical)
 		}
 	}
 	for _, n := range p.tree.all {
-		if n.Type == typeVolume && w.volumes[n.Physical] || n.Type == typePort && p.bare[n.Physical] {
-			c.marks = append(c.marks, n)
+		if n.Type == typeVolume && w.volumes[n.Physical] || n.Type == typePort && p.withoutAddress[n.Physical] {
+			c.mark = append(c.mark, n)
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(w.renew)) {
@@ -190,10 +191,10 @@ func (p *present) compare(rendered *hot.Rendered, w *work) *composed {
 	return c
 }
 
-// onlyGroups says whether nothing is asked for but to renew members of groups, and the
-// groups' own stacks are the place for that.
+// onlyGroups says whether all that remains is to renew members of groups, in a way that the
+// groups' own stacks can take.
 func (c *composed) onlyGroups(live hot.Live, rendered *hot.Rendered) bool {
-	if len(c.renewed) == 0 || len(c.marks)+len(c.want.Counts)+len(c.want.Victims) > 0 {
+	if len(c.renewed) == 0 || len(c.mark)+len(c.want.Counts)+len(c.want.Victims) > 0 {
 		return false
 	}
 	for vdu, names := range c.want.Renew {
@@ -204,7 +205,7 @@ func (c *composed) onlyGroups(live hot.Live, rendered *hot.Rendered) bool {
 	return true
 }
 
-// renewInGroups updates the groups' own stacks. It answers false where that can't be done.
+// renewInGroups updates the groups' own stacks. It returns false where that can't be done.
 func (d *Driver) renewInGroups(ctx context.Context, w *work, p *present, c *composed, top hot.Live, rendered *hot.Rendered) (bool, error) {
 	for _, vdu := range slices.Sorted(maps.Keys(c.want.Renew)) {
 		i := slices.IndexFunc(c.renewed, func(n *node) bool { return p.vdu(n) == vdu })
@@ -231,7 +232,7 @@ func (d *Driver) renewInGroups(ctx context.Context, w *work, p *present, c *comp
 			"template": body.Template, "files": nonNil(body.Files), "parameters": nonNil(body.Parameters), "timeout_mins": d.minutes(),
 		}, true)
 		if is(err, http.StatusNotFound) {
-			return false, d.cloud.asUnavailable(err) // the group went meanwhile, and is looked at again
+			return false, d.cloud.asUnavailable(err) // the group went meanwhile, and is observed again
 		}
 		if err != nil {
 			return false, d.refused(stackKey(w.name), err)
@@ -246,8 +247,8 @@ func sameTemplate(a, b map[string]any) bool {
 	return err == nil && err2 == nil && reflect.DeepEqual(x, y)
 }
 
-// all has every outdated member of the VDUs renewed at once.
-func (c *composed) all(rendered *hot.Rendered) {
+// renewAll has every outdated member of the VDUs renewed at once.
+func (c *composed) renewAll(rendered *hot.Rendered) {
 	for vdu := range c.want.Renew {
 		var names []string
 		for _, m := range c.members[vdu] {

@@ -19,8 +19,8 @@ import (
 	"github.com/jibe-vnfm/jibe/plan"
 )
 
-// Verify implements [drivers.Driver]: images, flavours and networks that the servers and
-// ports name must exist, and Heat must take the template. Quotas are Heat's to find.
+// Verify implements [drivers.Driver]: the images, flavours and networks that servers and ports
+// name must exist, and Heat must take the template. Heat checks quotas only when it works.
 func (d *Driver) Verify(ctx context.Context, r drivers.Rendering, steps ...plan.Step) error {
 	for _, s := range steps {
 		if s.Action != plan.Apply {
@@ -34,7 +34,7 @@ func (d *Driver) Verify(ctx context.Context, r drivers.Rendering, steps ...plan.
 }
 
 func (d *Driver) verify(ctx context.Context, r drivers.Rendering, s plan.Step) error {
-	rendered, err := formOf(r)
+	rendered, err := templatesOf(r)
 	if err != nil {
 		return err
 	}

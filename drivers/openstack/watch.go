@@ -11,18 +11,17 @@ import (
 	"github.com/jibe-vnfm/jibe/drivers"
 )
 
-// The poller looks at the VIM for all instances at once: Heat and Nova have nothing that
-// could be waited on. It looks again soon while something is in progress there, and
-// seldom while nothing is.
+// The poller looks at the VIM for all instances at once, as Heat and Nova have no watches. It
+// looks again soon while something is in progress there, and seldom while nothing is.
 
 // lookPatience bounds one look at the VIM.
 const lookPatience = 3 * time.Minute
 
-// afterwards is for how long a VIM is looked at soon after something was done there: what
-// was asked for may not show yet.
+// afterwards is for how long the poller goes on looking often after something was done at the
+// VIM: its effect may not show yet.
 const afterwards = 5 * time.Second
 
-// poller is the only one that makes snapshots, so that no two are made side by side.
+// poller makes all snapshots, so that no two are made side by side.
 type poller struct {
 	wake    chan struct{}
 	looking sync.WaitGroup
@@ -70,8 +69,8 @@ func (d *Driver) poll(ctx context.Context) {
 	}
 }
 
-// pause is the time until the VIM is to be looked at again: looks begin at the pace that
-// the options give, with a fourth of it between two at least.
+// pause is the time until the next look: looks begin at the pace that the options give, but at
+// least a fourth of it passes between the end of one and the next.
 func (d *Driver) pause() time.Duration {
 	pace, began := d.pace()
 	return max(pace-time.Since(began), pace/4)
@@ -93,7 +92,7 @@ func (d *Driver) pace() (time.Duration, time.Time) {
 	}
 }
 
-// lookOnce makes a snapshot and tells who waits for it, and who watches.
+// lookOnce makes a snapshot and notifies those who wait for it and those who watch.
 func (d *Driver) lookOnce(ctx context.Context) {
 	p := d.poller
 	p.mu.Lock()
@@ -120,7 +119,7 @@ func (d *Driver) lookOnce(ctx context.Context) {
 	p.failures++
 	var moved []string
 	if err == nil {
-		moved = movedBetween(last, now)
+		moved = changedBetween(last, now)
 		p.snapshot, p.failures = now, 0
 		d.known.forget(now)
 		for instance, at := range p.done {
@@ -131,26 +130,26 @@ func (d *Driver) lookOnce(ctx context.Context) {
 	}
 	close(p.looked)
 	p.looked = make(chan struct{})
-	tell := slices.Collect(maps.Values(p.seen))
+	watchers := slices.Collect(maps.Values(p.seen))
 	p.mu.Unlock()
 	for _, instance := range moved {
-		for _, changed := range tell {
+		for _, changed := range watchers {
 			changed(instance)
 		}
 	}
 }
 
-// movedBetween are the instances of which something differs.
-func movedBetween(last, now *snapshot) []string {
+// changedBetween are the instances of which something differs.
+func changedBetween(last, now *snapshot) []string {
 	was := map[string]string{}
 	if last != nil {
 		for instance, stacks := range last.stacks {
-			was[instance] = prints(stacks)
+			was[instance] = fingerprintOfAll(stacks)
 		}
 	}
 	var moved []string
 	for instance, stacks := range now.stacks {
-		if prints(stacks) != was[instance] {
+		if fingerprintOfAll(stacks) != was[instance] {
 			moved = append(moved, instance)
 		}
 		delete(was, instance)
@@ -158,11 +157,11 @@ func movedBetween(last, now *snapshot) []string {
 	return append(moved, slices.Collect(maps.Keys(was))...)
 }
 
-// prints is all that may move of an instance.
-func prints(stacks []*stack) string {
+// fingerprintOfAll is all of an instance's stacks that may change.
+func fingerprintOfAll(stacks []*stack) string {
 	var all strings.Builder
 	for _, s := range stacks {
-		all.WriteString(s.ID + s.print)
+		all.WriteString(s.ID + s.fingerprint)
 		if s.err != nil {
 			all.WriteString(s.err.Error())
 		}
@@ -179,17 +178,17 @@ func prints(stacks []*stack) string {
 	return all.String()
 }
 
-// doing notes that something is about to be done to the instance, or was.
-func (d *Driver) doing(instance string) {
+// noteWork notes that something is about to be done to the instance, or was.
+func (d *Driver) noteWork(instance string) {
 	p := d.poller
 	p.mu.Lock()
 	p.lately = time.Now()
 	p.done[instance] = p.lately
 	p.mu.Unlock()
-	p.rouse()
+	p.wakeUp()
 }
 
-func (p *poller) rouse() {
+func (p *poller) wakeUp() {
 	select {
 	case p.wake <- struct{}{}:
 	default:
@@ -215,7 +214,7 @@ func (d *Driver) seenSince(ctx context.Context, instance string) (*snapshot, err
 		case err == nil && now != nil && (!waits || now.began.After(done)):
 			return now, nil
 		}
-		p.rouse()
+		p.wakeUp()
 		select {
 		case <-looked:
 		case <-ctx.Done():

@@ -17,8 +17,8 @@ import (
 )
 
 // Cloud is a VIM in memory. It outlives the drivers that are connected to it,
-// as a real VIM outlives a process that crashes, and it can be told to be slow,
-// to fail and to be away. It is safe for concurrent use. The zero value is not
+// as a real VIM outlives a process that crashes. Tests make it slow, make it fail and take it
+// away. It is safe for concurrent use. The zero value is not
 // usable; see [NewCloud].
 type Cloud struct {
 	mu        sync.Mutex
@@ -27,12 +27,12 @@ type Cloud struct {
 	serial    uint64                        // of the last incarnation given out
 	latency   time.Duration
 	away      error
-	failing   map[string]string // key -> why its units don't become ready
-	refused   map[string]string // key -> why it is never accepted
-	denied    map[string]string // key -> why somebody else's program doesn't let it pass
-	held      map[string]bool   // key -> that it doesn't go when it is deleted
-	strange   map[uint64]change // by serial: who changed an object's content, and when
-	dead      map[uint64]string // by serial: why an object will never run again
+	failing   map[string]string  // key -> why its units don't become ready
+	refused   map[string]string  // key -> why it is never accepted
+	denied    map[string]string  // key -> why somebody else's webhook doesn't let it pass
+	held      map[string]bool    // key -> that it doesn't go when it is deleted
+	outside   map[uint64]changed // by serial: who changed an object's content, and when
+	dead      map[uint64]string  // by serial: why an object will never run again
 	before    func(instance string, step plan.Step) error
 	watchers  map[int]func(instance string)
 	watcher   int
@@ -40,8 +40,8 @@ type Cloud struct {
 	verifies, applies, scales, deletes, observes atomic.Int64
 }
 
-// object is a workload or a router. Its units are kept by value: at 10,000
-// instances it is their number that decides about memory.
+// object is a workload or a router. It holds its units by value: at 10,000 instances their
+// number decides how much memory the Cloud needs.
 type object struct {
 	vdu        string
 	generation string
@@ -51,18 +51,18 @@ type object struct {
 	leaving    time.Time // when the object is gone; zero while it stays
 	units      []unit
 	count      int
-	mould      uint64 // what its units are made of
+	recipe     uint64 // what its units are made of
 	route      *route // of a router
 }
 
 type unit struct {
 	serial  uint64
-	mould   uint64
+	recipe  uint64
 	ready   time.Time // when the unit is ready
 	leaving time.Time // when the unit is gone; zero while it stays
 }
 
-// Calls counts what was asked of the VIM.
+// Calls counts the requests to the VIM.
 type Calls struct {
 	Verifies, Applies, Scales, Deletes int64
 	// Observes are answered from a driver's cache: they cost the VIM nothing.
@@ -81,7 +81,7 @@ func NewCloud() *Cloud {
 		refused:   make(map[string]string),
 		denied:    make(map[string]string),
 		held:      make(map[string]bool),
-		strange:   make(map[uint64]change),
+		outside:   make(map[uint64]changed),
 		dead:      make(map[uint64]string),
 		watchers:  make(map[int]func(string)),
 	}
@@ -110,14 +110,14 @@ func (c *Cloud) SetAway(reason error) {
 }
 
 // Fail keeps the units of the object that has this key, now or later, from
-// becoming ready, for the reason given. An empty reason mends it.
+// becoming ready, for the reason given. An empty reason ends that.
 func (c *Cloud) Fail(key, reason string) { c.set(c.failing, key, reason) }
 
 // Refuse makes the VIM refuse the object that has this key, for the reason
 // given. An empty reason accepts it again.
 func (c *Cloud) Refuse(key, reason string) { c.set(c.refused, key, reason) }
 
-// Deny is Refuse by a program that may think otherwise the next time.
+// Deny is [Cloud.Refuse] by somebody else's webhook, which may accept the object the next time.
 func (c *Cloud) Deny(key, reason string) { c.set(c.denied, key, reason) }
 
 func (c *Cloud) set(m map[string]string, key, reason string) {
@@ -239,8 +239,8 @@ func (c *Cloud) observe(instance string) (plan.Observed, error) {
 	return o, nil
 }
 
-// apply makes the object what it should be; it never takes another instance's.
-// A new one takes over what was kept of its predecessor.
+// apply brings the object to its rendering; it never takes another instance's. A new object
+// takes over what was kept of its predecessor.
 func (c *Cloud) apply(instance string, p part, count int, keep string) error {
 	key := p.key
 	if err := c.accept(instance, key); err != nil {
@@ -264,17 +264,17 @@ func (c *Cloud) apply(instance string, p part, count int, keep string) error {
 		c.instances[instance][key] = x
 		c.owners[key] = instance
 	}
-	x.digest, x.count, x.mould = p.digest, count, p.mould
-	if p.leads != "" {
-		x.lead(p.leads, now.Add(c.latency))
+	x.digest, x.count, x.recipe = p.digest, count, p.recipe
+	if p.trafficTo != "" {
+		x.switchTraffic(p.trafficTo, now.Add(c.latency))
 	}
-	delete(c.strange, x.serial)
+	delete(c.outside, x.serial)
 	c.resize(x, now)
 	c.settle(instance, now)
 	return nil
 }
 
-// accept refuses what the VIM would.
+// accept refuses an object that the VIM would refuse.
 func (c *Cloud) accept(instance, key string) error {
 	if err := c.available(); err != nil {
 		return err
@@ -291,7 +291,7 @@ func (c *Cloud) accept(instance, key string) error {
 	return nil
 }
 
-// remove deletes one incarnation of an object, or of a unit, and of nothing else.
+// remove deletes one incarnation of an object or of a unit, and nothing else.
 func (c *Cloud) remove(instance, id string) error {
 	if err := c.available(); err != nil {
 		return err
@@ -316,38 +316,38 @@ func (c *Cloud) remove(instance, id string) error {
 	return nil
 }
 
-// resize makes and ends units until as many live of the present mould as the
-// object asks for. The youngest go first. Those of an older mould are replaced.
+// resize makes and ends units until as many of the present recipe live as the object asks
+// for. The youngest go first. Units of an older recipe are replaced.
 func (c *Cloud) resize(x *object, now time.Time) {
 	live := 0
 	for i := range x.units {
-		if x.units[i].leaving.IsZero() && x.units[i].mould == x.mould {
+		if x.units[i].leaving.IsZero() && x.units[i].recipe == x.recipe {
 			live++
 		}
 	}
 	for ; live < x.count; live++ {
-		x.units = append(x.units, unit{serial: c.next(), mould: x.mould, ready: now.Add(c.latency)})
+		x.units = append(x.units, unit{serial: c.next(), recipe: x.recipe, ready: now.Add(c.latency)})
 	}
 	for i := len(x.units) - 1; i >= 0 && live > x.count; i-- {
-		if x.units[i].leaving.IsZero() && x.units[i].mould == x.mould {
+		if x.units[i].leaving.IsZero() && x.units[i].recipe == x.recipe {
 			x.units[i].leaving = now.Add(c.latency)
 			live--
 		}
 	}
 }
 
-// replace lets units of an older mould go as those of the present one are ready,
-// and says whether any was told to.
+// replace ends units of an older recipe as those of the present one become ready, and says
+// whether it ended any.
 func (c *Cloud) replace(key string, x *object, now time.Time) (moved bool) {
 	ready := 0
 	for _, u := range x.units {
-		if u.leaving.IsZero() && u.mould == x.mould && !u.ready.After(now) && c.failing[key] == "" && c.dead[x.serial] == "" {
+		if u.leaving.IsZero() && u.recipe == x.recipe && !u.ready.After(now) && c.failing[key] == "" && c.dead[x.serial] == "" {
 			ready++
 		}
 	}
 	stay := max(0, x.count-ready)
 	for i := range x.units {
-		if u := &x.units[i]; u.leaving.IsZero() && u.mould != x.mould {
+		if u := &x.units[i]; u.leaving.IsZero() && u.recipe != x.recipe {
 			if stay--; stay < 0 {
 				u.leaving, moved = now.Add(c.latency), true
 			}
@@ -356,7 +356,7 @@ func (c *Cloud) replace(key string, x *object, now time.Time) (moved bool) {
 	return moved
 }
 
-// settle goes on with what follows from what was by now, and forgets what has gone.
+// settle brings about what has come due by now, and forgets what has gone.
 func (c *Cloud) settle(instance string, now time.Time) {
 	gone := func(t time.Time) bool { return !t.IsZero() && !t.After(now) }
 	for key, x := range c.instances[instance] {
@@ -377,7 +377,7 @@ func (c *Cloud) settle(instance string, now time.Time) {
 func (c *Cloud) forget(instance, key string, x *object) {
 	delete(c.instances[instance], key)
 	delete(c.owners, key)
-	delete(c.strange, x.serial)
+	delete(c.outside, x.serial)
 	delete(c.dead, x.serial)
 }
 
@@ -393,8 +393,7 @@ func (c *Cloud) next() uint64 {
 	return c.serial
 }
 
-// moved tells the watchers now, and again when what was started has come to its
-// end.
+// moved notifies the watchers now, and again when what was started has come to its end.
 func (c *Cloud) moved(instance string) {
 	c.mu.Lock()
 	latency := c.latency
@@ -422,7 +421,7 @@ func (c *Cloud) watch(ctx context.Context, changed func(string)) {
 	c.watchers[n] = changed
 	there := slices.Collect(maps.Keys(c.instances))
 	c.mu.Unlock()
-	for _, id := range there { // what moved before nobody has told yet: a real watch begins with a list
+	for _, id := range there { // a real watch begins with a list, too
 		changed(id)
 	}
 	<-ctx.Done()
@@ -438,7 +437,7 @@ func incarnation(what string, serial uint64) string {
 // unitKind begins the keys of units.
 const unitKind = "Unit/"
 
-// unitName is that of a unit of the object, with its place.
+// unitName is the name of a unit of the object, with its place.
 func unitName(key string, serial uint64) string {
 	return strings.TrimPrefix(key, kind+"/") + "-" + strconv.FormatUint(serial, 36)
 }

@@ -12,8 +12,8 @@ import (
 // present is the value of an object as a whole.
 const present = "present"
 
-// Examine tells how what the steps would mend differs: an object has a content
-// and a count, and no other fields.
+// Examine implements [drivers.Driver]. An object has a content and a count, and no other
+// fields.
 func (d *Driver) Examine(ctx context.Context, r drivers.Rendering, steps ...plan.Step) ([]drivers.Deviation, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -72,17 +72,17 @@ func digestOf(want plan.Desired, key string) (string, bool) {
 	return "", false
 }
 
-// Explain is what the cloud can tell of the object or unit.
+// Explain implements [drivers.Driver].
 func (d *Driver) Explain(_ context.Context, r drivers.Rendering, key string) string {
-	return d.cloud.story(r.Source.Instance.ID, key)
+	return d.cloud.explain(r.Source.Instance.ID, key)
 }
 
-// changedBy is who changed the object last behind everybody's back.
-func (c *Cloud) changedBy(instance, key string) change {
+// changedBy is who changed the object last without Jibe.
+func (c *Cloud) changedBy(instance, key string) changed {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if x := c.instances[instance][key]; x != nil {
-		return c.strange[x.serial]
+		return c.outside[x.serial]
 	}
-	return change{}
+	return changed{}
 }

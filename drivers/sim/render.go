@@ -14,7 +14,7 @@ import (
 )
 
 // The kinds of objects: a workload for each VDU, which owns its units, and a router,
-// which leads traffic to the units of one generation.
+// which sends traffic to the units of one generation.
 const (
 	kind       = "Workload"
 	routerKind = "Router"
@@ -36,9 +36,9 @@ type part struct {
 	vdu        string // "" for a router
 	generation string // of its units
 	digest     string
-	mould      uint64 // changes when the units must be replaced
+	recipe     uint64 // changes when the units must be replaced
 	count      int
-	leads      string // the generation to which a router leads
+	trafficTo  string // the generation to which a router sends traffic
 }
 
 // Render makes one object "Workload/<place>/<VDU name>" of each VDU, with the
@@ -53,7 +53,7 @@ func (d *Driver) Render(src drivers.Source) (drivers.Rendering, error) {
 	}
 	want := plan.Desired{Condemned: src.Instance.Condemned, Generation: cmp.Or(src.Instance.Generation, firstGeneration)}
 	for _, x := range parts {
-		want.Objects = append(want.Objects, plan.Object{Key: x.key, Digest: x.digest, Directs: x.leads != ""})
+		want.Objects = append(want.Objects, plan.Object{Key: x.key, Digest: x.digest, Directs: x.trafficTo != ""})
 		if x.vdu != "" {
 			want.Groups = append(want.Groups, plan.Group{VDU: x.vdu, Owner: x.key, Count: x.count})
 		}
@@ -95,7 +95,7 @@ func partsOf(src drivers.Source) ([]part, error) {
 			return nil, &drivers.RefusedError{Field: "levels", Reason: err.Error()}
 		}
 		made := []any{in.Package, src.Package.Tree, src.Foundation().Tree, in.Overlays, vdu.Image}
-		mould, err := sum(made)
+		recipe, err := sum(made)
 		if err != nil {
 			return nil, err
 		}
@@ -105,7 +105,7 @@ func partsOf(src drivers.Source) ([]part, error) {
 		}
 		parts = append(parts, part{
 			key: kind + "/" + place + "/" + vdu.Name + suffix, vdu: vdu.ID, generation: generation, count: count,
-			digest: hex.EncodeToString(content[:8]), mould: binary.BigEndian.Uint64(mould[:8]),
+			digest: hex.EncodeToString(content[:8]), recipe: binary.BigEndian.Uint64(recipe[:8]),
 		})
 	}
 	if on, _ := in.Params[paramRouter].(bool); on {
@@ -113,7 +113,7 @@ func partsOf(src drivers.Source) ([]part, error) {
 		if err != nil {
 			return nil, err
 		}
-		parts = append(parts, part{key: routerKind + "/" + place + "/router", digest: hex.EncodeToString(content[:8]), leads: generation})
+		parts = append(parts, part{key: routerKind + "/" + place + "/router", digest: hex.EncodeToString(content[:8]), trafficTo: generation})
 	}
 	return parts, nil
 }

@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// route is where a router leads its traffic.
+// route is where a router sends its traffic.
 type route struct {
 	to    string // a generation
-	was   string // where it led before, which holds until since
+	was   string // where it went before, and goes until since
 	since time.Time
 }
 
-// lead makes the router lead to the generation from then on.
-func (x *object) lead(generation string, since time.Time) {
+// switchTraffic makes the router send its traffic to the generation from then on.
+func (x *object) switchTraffic(generation string, since time.Time) {
 	switch {
 	case x.route == nil:
 		x.route = &route{to: generation, was: generation}
@@ -23,9 +23,9 @@ func (x *object) lead(generation string, since time.Time) {
 }
 
 // Endpoints are the ids of the units at which traffic of the instance arrives now: those
-// that are ready in the generation to which its router leads. Without a router there
-// are none, and led is false.
-func (c *Cloud) Endpoints(instance string) (ids []string, led bool) {
+// that are ready in the generation to which its router sends it. Without a router there
+// are none, and routed is false.
+func (c *Cloud) Endpoints(instance string) (ids []string, routed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()

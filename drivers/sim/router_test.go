@@ -43,8 +43,8 @@ func (w *world) operate(t *testing.T, src drivers.Source, j *plan.Journal) (fail
 		if err != nil {
 			t.Fatal(err)
 		}
-		ids, led := w.cloud.Endpoints(src.Instance.ID)
-		if served = served || len(ids) > 0; served && (len(ids) == 0 || !led) {
+		ids, routed := w.cloud.Endpoints(src.Instance.ID)
+		if served = served || len(ids) > 0; served && (len(ids) == 0 || !routed) {
 			t.Fatalf("nobody serves while this is observed: %+v", o)
 		}
 		next := plan.Next(plan.Compute(want.Desired, o, *j))
@@ -121,14 +121,14 @@ func TestARouterThatAScriptLedIsBroughtToItsRender(t *testing.T) {
 	if err := w.d.Do(t.Context(), want, plan.Step{Action: plan.Apply, Object: "Workload/i1/front-1", To: 2}); err != nil {
 		t.Fatal(err)
 	}
-	w.cloud.Lead("Router/i1/router", "1")
+	w.cloud.SwitchTraffic("Router/i1/router", "1")
 	w.operate(t, after, &j)
 	o, err := w.d.Observe(t.Context(), want)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, x := range o.Objects {
-		if x.Generation == "0" || strings.HasPrefix(x.Digest, "led") {
+		if x.Generation == "0" || strings.HasPrefix(x.Digest, "switched") {
 			t.Errorf("after the change there is %+v", x)
 		}
 	}

@@ -6,44 +6,44 @@ import (
 	"time"
 )
 
-// change is who changed the content of an object behind everybody's back.
-type change struct {
+// changed is who changed the content of an object, and when, without Jibe.
+type changed struct {
 	by string
 	at time.Time
 }
 
-// Drift changes the content of an object behind everybody's back.
+// Drift changes the content of an object, as somebody else at the VIM does. So do the
+// methods below.
 func (c *Cloud) Drift(key string) { c.DriftBy(key, "") }
 
-// DriftBy is Drift by somebody whose name the VIM tells; "" is somebody whose
-// name it doesn't.
+// DriftBy is [Cloud.Drift] by the manager that the VIM will name; "" is one that it doesn't
+// name.
 func (c *Cloud) DriftBy(key, manager string) {
-	c.meddle(key, func(_ string, x *object) {
+	c.change(key, func(_ string, x *object) {
 		x.digest = "drifted"
-		c.strange[x.serial] = change{by: manager, at: time.Now()}
+		c.outside[x.serial] = changed{by: manager, at: time.Now()}
 	})
 }
 
-// Resize changes the number of units of an object behind everybody's back.
+// Resize changes the number of units of an object.
 func (c *Cloud) Resize(key string, n int) {
-	c.meddle(key, func(_ string, x *object) {
+	c.change(key, func(_ string, x *object) {
 		x.count = n
 		c.resize(x, time.Now())
 	})
 }
 
-// Lead makes a router lead its traffic to another generation behind everybody's
-// back, as a script does.
-func (c *Cloud) Lead(key, generation string) {
-	c.meddle(key, func(_ string, x *object) {
-		x.digest = "led to " + generation
-		x.lead(generation, time.Now().Add(c.latency))
+// SwitchTraffic makes a router send its traffic to another generation, as a script does.
+func (c *Cloud) SwitchTraffic(key, generation string) {
+	c.change(key, func(_ string, x *object) {
+		x.digest = "switched to " + generation
+		x.switchTraffic(generation, time.Now().Add(c.latency))
 	})
 }
 
 // Lose makes an object vanish, with its units, as if somebody had deleted it.
 func (c *Cloud) Lose(key string) {
-	c.meddle(key, func(instance string, x *object) {
+	c.change(key, func(instance string, x *object) {
 		c.forget(instance, key, x)
 		c.settle(instance, time.Now())
 	})
@@ -52,11 +52,11 @@ func (c *Cloud) Lose(key string) {
 // Die ends an object for good: nothing of this incarnation will run again, for
 // the reason given.
 func (c *Cloud) Die(key, reason string) {
-	c.meddle(key, func(_ string, x *object) { c.dead[x.serial] = reason })
+	c.change(key, func(_ string, x *object) { c.dead[x.serial] = reason })
 }
 
-// Hold keeps an object that is being deleted, now or later, from going, until it
-// is called with false.
+// Hold keeps an object that is being deleted, now or later, from going, until Hold is called
+// with false.
 func (c *Cloud) Hold(key string, held bool) {
 	c.mu.Lock()
 	if held {
@@ -71,8 +71,8 @@ func (c *Cloud) Hold(key string, held bool) {
 	}
 }
 
-// meddle alters the object, if it is there, and lets the watchers know.
-func (c *Cloud) meddle(key string, alter func(instance string, x *object)) {
+// change alters the object, if there is one, and notifies the watchers.
+func (c *Cloud) change(key string, alter func(instance string, x *object)) {
 	c.mu.Lock()
 	id := c.owners[key]
 	x := c.instances[id][key]
@@ -85,8 +85,8 @@ func (c *Cloud) meddle(key string, alter func(instance string, x *object)) {
 	}
 }
 
-// story is what the cloud can tell of an object, or of the object of a unit.
-func (c *Cloud) story(instance, key string) string {
+// explain says how the object is, or the object that the unit belongs to.
+func (c *Cloud) explain(instance, key string) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	x := c.instances[instance][key]

@@ -50,7 +50,7 @@ func (w *world) due(t *testing.T) []plan.Step {
 func TestExamineTellsWhatDiffersAndWhoDidIt(t *testing.T) {
 	const web, back = "Workload/i1/front", "Workload/i1/back"
 	for name, c := range map[string]struct {
-		meddle func(*sim.Cloud)
+		change func(*sim.Cloud)
 		expect drivers.Deviation
 	}{
 		"content":           {func(c *sim.Cloud) { c.DriftBy(web, "person") }, drivers.Deviation{Object: web, Field: "content", Have: `"drifted"`, By: "person"}},
@@ -61,7 +61,7 @@ func TestExamineTellsWhatDiffersAndWhoDidIt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := running(t)
-			c.meddle(w.cloud)
+			c.change(w.cloud)
 			if c.expect.Field == "content" {
 				for _, x := range w.want.Objects {
 					if x.Key == c.expect.Object {
