@@ -26,11 +26,11 @@ func (v *vims) refused(settings *desired.Settings, inst *desired.Instance) error
 	}
 	for _, at := range list {
 		under := settings
-		if at.conn != nil {
+		if at.Connection != nil {
 			under = nil
 		}
 		v.mu.Lock()
-		_, fresh := v.fresh(at.key(), under)
+		_, fresh := v.fresh(placeKey(at), under)
 		v.mu.Unlock()
 		if fresh {
 			continue

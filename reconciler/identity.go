@@ -65,10 +65,10 @@ func (v *vims) identities(ctx context.Context, inst *desired.Instance) (map[stri
 	found := make(map[string]string, len(list))
 	for _, at := range list {
 		under := settings
-		if at.conn != nil {
+		if at.Connection != nil {
 			under = nil
 		}
-		_, fp, err := v.open(at.key(), under, at)
+		_, fp, err := v.open(placeKey(at), under, at)
 		if err != nil {
 			return nil, err
 		}
@@ -76,14 +76,14 @@ func (v *vims) identities(ctx context.Context, inst *desired.Instance) (map[stri
 		c := v.drivers[fp]
 		v.mu.Unlock()
 		if c == nil {
-			return nil, fmt.Errorf("VIM %s: %w: its connection has just been replaced", at.name, drivers.ErrUnavailable)
+			return nil, fmt.Errorf("VIM %s: %w: its connection has just been replaced", at.Name, drivers.ErrUnavailable)
 		}
 		is, err := c.identify(ctx, v.Now())
 		if err != nil {
-			return nil, fmt.Errorf("ask VIM %s which one it is: %w", at.name, err)
+			return nil, fmt.Errorf("ask VIM %s which one it is: %w", at.Name, err)
 		}
 		if is != "" {
-			found[at.name] = is
+			found[at.Name] = is
 		}
 	}
 	return found, nil

@@ -2,10 +2,8 @@ package reconciler
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"log/slog"
-	"maps"
 	"slices"
 	"time"
 
@@ -228,34 +226,15 @@ func (p *pass) begin(ctx context.Context, op *lcm.Operation) (*attempt, error) {
 	if err := p.computed(a); err != nil {
 		return nil, err
 	}
-	if op.Type == lcm.ChangePackage {
-		asked, err := p.read(ctx, op.After) // in both directions: what goes wrong is taken back by the same scripts
-		if err != nil {
-			return nil, err
-		}
-		if err := coordinate(&a.want.Desired, asked.Update); err != nil {
-			return nil, err
-		}
-		a.drain = asked.Update.DrainTime()
+	after, err := p.read(ctx, op.After)
+	if err != nil {
+		return nil, err
 	}
-	if op.Type == lcm.Terminate {
-		a.want.Source.Instance = graceful(a.want.Source.Instance, op.Params)
-		a.want.Grace, a.drain = grace(op.Params)
+	asked := undertaking{operation: op.Type, rollback: a.journal.Rollback, params: op.Params, after: after}
+	if a.drain, err = asked.assemble(&a.want, p.Repo.Settings); err != nil {
+		return nil, err
 	}
 	return a, nil
-}
-
-// coordinate tells the planner how a change of package is coordinated with the VNF.
-func coordinate(want *plan.Desired, update desired.UpdatePolicy) error {
-	known, err := contactsOf(update.Coordinate.Params)
-	if err != nil {
-		return &drivers.RefusedError{Field: "update.coordinate.params", Reason: err.Error()}
-	}
-	want.CoordinateNew = update.Coordinate.New != ""
-	want.CoordinateOld = update.Coordinate.Old != ""
-	want.CoordinateVDUs = known.vdus
-	want.Drain = update.DrainTime() > 0
-	return nil
 }
 
 // admit is what comes before anything moves: the package is kept for as long as
@@ -281,45 +260,6 @@ func (p *pass) admit(ctx context.Context, a *attempt, steps []plan.Step) error {
 	return a.drv.Verify(ctx, a.want, slices.DeleteFunc(slices.Clone(steps), func(s plan.Step) bool {
 		return s.Action != plan.Apply && s.Action != plan.Scale
 	})...)
-}
-
-// graceTimeout is the attribute of a termination request that says how many seconds the
-// VNF is left (SOL003 clause 5.5.2.11).
-const graceTimeout = "gracefulTerminationTimeout"
-
-// graceDefault is the time of a graceful termination that names none, as clients know it.
-const graceDefault = 10 * time.Second
-
-// graceful is the instance with the time that a termination request leaves it, where the
-// driver looks for it.
-func graceful(inst *desired.Instance, params json.RawMessage) *desired.Instance {
-	var req map[string]any
-	if json.Unmarshal(params, &req) != nil || req[graceTimeout] == nil {
-		return inst
-	}
-	changed := *inst
-	changed.Params = maps.Clone(inst.Params)
-	if changed.Params == nil {
-		changed.Params = map[string]any{}
-	}
-	changed.Params[graceTimeout] = req[graceTimeout]
-	return &changed
-}
-
-// grace says whether a termination is graceful, and how long units have then where
-// their owner gives them no time by itself.
-func grace(params json.RawMessage) (bool, time.Duration) {
-	var req struct {
-		Type    string   `json:"terminationType"`
-		Seconds *float64 `json:"gracefulTerminationTimeout"`
-	}
-	if json.Unmarshal(params, &req) != nil || req.Type != lcm.Graceful {
-		return false, 0
-	}
-	if req.Seconds == nil {
-		return true, graceDefault
-	}
-	return *req.Seconds > 0, time.Duration(*req.Seconds * float64(time.Second))
 }
 
 // resolve renders the instance at target. Where nothing should exist there,
@@ -359,7 +299,6 @@ func (r *Reconciler) resolve(ctx context.Context, target, other desired.Revision
 	if want, err = r.renderings.of(drv, target, src); err != nil {
 		return want, nil, err
 	}
-	want.Condemned = inst.Condemned
 	return want, drv, nil
 }
 

@@ -149,6 +149,7 @@ func (p *pass) look(ctx context.Context, inst *lcm.Instance) (l sight, pause tim
 		p.stuck(ctx, inst.Operated, err)
 		return l, p.unseen(), p.quietly(ctx, err)
 	}
+	l.want.Condemned = at.Condemned
 	looking, cancel := context.WithTimeout(ctx, lookPatience)
 	defer cancel()
 	l.seen, err = drv.Observe(looking, l.want)

@@ -55,7 +55,7 @@ type connected struct {
 
 // resolved is what a name was found to mean.
 type resolved struct {
-	at          place
+	at          desired.Place
 	fingerprint string
 	settings    *desired.Settings // that it was found in; nil for an instance's own connection
 	until       time.Time
@@ -172,8 +172,8 @@ func (v *vims) connect(ctx context.Context, inst *desired.Instance) (drv drivers
 	parts := make([]multi.Part, len(list))
 	key := ""
 	for i, at := range list {
-		name, under := at.key(), settings
-		if at.conn != nil {
+		name, under := placeKey(at), settings
+		if at.Connection != nil {
 			under = nil
 		}
 		names = append(names, name)
@@ -182,8 +182,8 @@ func (v *vims) connect(ctx context.Context, inst *desired.Instance) (drv drivers
 			err = cmp.Or(err, openErr)
 			continue
 		}
-		parts[i] = multi.Part{Name: at.name, Driver: part}
-		key += at.name + "=" + fp + " "
+		parts[i] = multi.Part{Name: at.Name, Driver: part}
+		key += at.Name + "=" + fp + " "
 	}
 	if err != nil {
 		return nil, names, err
@@ -201,12 +201,12 @@ func (v *vims) connect(ctx context.Context, inst *desired.Instance) (drv drivers
 	return all, names, nil
 }
 
-// key tells the place from all others in the installation.
-func (p place) key() string {
-	if p.conn != nil {
-		return "connection " + fingerprint(p.conn)
+// placeKey tells the place from all others in the installation.
+func placeKey(p desired.Place) string {
+	if p.Connection != nil {
+		return "connection " + fingerprint(p.Connection)
 	}
-	return "file " + p.name
+	return "file " + p.Name
 }
 
 // fresh says whether the connection was resolved not long ago. v.mu is held.
@@ -216,7 +216,7 @@ func (v *vims) fresh(name string, settings *desired.Settings) (resolved, bool) {
 }
 
 // open is the driver of the place, which is made where there is none yet.
-func (v *vims) open(name string, settings *desired.Settings, at place) (drv drivers.Driver, fp string, err error) {
+func (v *vims) open(name string, settings *desired.Settings, at desired.Place) (drv drivers.Driver, fp string, err error) {
 	v.mu.Lock()
 	if k, ok := v.fresh(name, settings); ok {
 		defer v.mu.Unlock()
@@ -233,7 +233,7 @@ func (v *vims) open(name string, settings *desired.Settings, at place) (drv driv
 
 // renew finds out what the name means now. gone are the drivers that it meant before,
 // and that nothing else names. v.mu is held.
-func (v *vims) renew(name string, settings *desired.Settings, at place) (c *connected, fp string, gone []*connected, err error) {
+func (v *vims) renew(name string, settings *desired.Settings, at desired.Place) (c *connected, fp string, gone []*connected, err error) {
 	vim, err := v.resolve(at)
 	var no *drivers.RefusedError
 	if errors.As(err, &no) {
@@ -249,7 +249,7 @@ func (v *vims) renew(name string, settings *desired.Settings, at place) (c *conn
 		if err != nil {
 			return nil, "", nil, fmt.Errorf("VIM %s: %w", name, err)
 		}
-		c = &connected{Driver: drv, vim: at.name}
+		c = &connected{Driver: drv, vim: at.Name}
 		c.life, c.end = context.WithCancel(context.Background())
 		v.drivers[fp] = c
 		if _, ok := drv.(drivers.Watcher); ok {
@@ -260,11 +260,11 @@ func (v *vims) renew(name string, settings *desired.Settings, at place) (c *conn
 	return c, fp, v.unnamed(), nil
 }
 
-func (v *vims) resolve(at place) (drivers.VIM, error) {
-	if at.conn != nil {
-		return v.Secrets.Connection(at.name, *at.conn)
+func (v *vims) resolve(at desired.Place) (drivers.VIM, error) {
+	if at.Connection != nil {
+		return v.Secrets.Connection(at.Name, *at.Connection)
 	}
-	return v.Secrets.VIM(at.file)
+	return v.Secrets.VIM(at.File)
 }
 
 // sweep forgets the names that neither the settings nor an instance has, and what the
@@ -280,7 +280,7 @@ func (v *vims) sweep(ctx context.Context) {
 	for name, k := range v.known {
 		if k.named(settings) {
 			if k.settings != settings {
-				k.at.file, k.settings, k.until = settings.VIMs[k.at.name], settings, time.Time{}
+				k.at.File, k.settings, k.until = settings.VIMs[k.at.Name], settings, time.Time{}
 			}
 		} else if !needed[name] {
 			delete(v.known, name)
@@ -312,7 +312,7 @@ func (v *vims) sweep(ctx context.Context) {
 
 // named says whether the settings have it, so that it stays also where no instance is.
 func (k resolved) named(settings *desired.Settings) bool {
-	return k.at.conn == nil && settings.VIMs[k.at.name] != nil
+	return k.at.Connection == nil && settings.VIMs[k.at.Name] != nil
 }
 
 // needed are the names of what instances run on, as far as the settings don't have them.
