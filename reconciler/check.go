@@ -63,7 +63,7 @@ func (r *renderers) driver(settings *desired.Settings, inst *desired.Instance) (
 	}
 	parts := make([]multi.Part, len(list))
 	for i, at := range list {
-		t, err := at.vimType()
+		t, err := vimType(at)
 		if err != nil {
 			return nil, err
 		}
@@ -71,7 +71,7 @@ func (r *renderers) driver(settings *desired.Settings, inst *desired.Instance) (
 		if err != nil {
 			return nil, &drivers.RefusedError{Field: "vim", Reason: err.Error()}
 		}
-		parts[i] = multi.Part{Name: at.name, Driver: drv}
+		parts[i] = multi.Part{Name: at.Name, Driver: drv}
 	}
 	if len(parts) == 1 {
 		return parts[0].Driver, nil

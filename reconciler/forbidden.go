@@ -16,7 +16,7 @@ func (e *unusedError) Unwrap() []error { return []error{drivers.ErrUnavailable, 
 
 // refused says whether the instance would run at a VIM that is never used. No driver is
 // made: the settings may be a proposal's.
-func (v *vims) refused(settings *desired.Settings, inst *desired.Instance) error {
+func (v *connections) refused(settings *desired.Settings, inst *desired.Instance) error {
 	if inst.State != desired.Instantiated {
 		return nil
 	}
@@ -26,11 +26,11 @@ func (v *vims) refused(settings *desired.Settings, inst *desired.Instance) error
 	}
 	for _, at := range list {
 		under := settings
-		if at.conn != nil {
+		if at.Connection != nil {
 			under = nil
 		}
 		v.mu.Lock()
-		_, fresh := v.fresh(at.key(), under)
+		_, fresh := v.fresh(placeKey(at), under)
 		v.mu.Unlock()
 		if fresh {
 			continue

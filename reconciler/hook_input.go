@@ -81,7 +81,7 @@ func (p *pass) input(ctx context.Context, a *attempt, s sides, name, class strin
 		}
 	}
 	if _, list, err := placesIn(ctx, p.Repo, inst); err == nil {
-		in.VIM = list[0].told()
+		in.VIM = vimForHooks(list[0])
 	}
 	var err error
 	if in.Params, err = p.reveal(inst.Params); err != nil {

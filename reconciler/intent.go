@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/lcm/oplog"
+	"github.com/jibe-vnfm/jibe/plan"
 	"github.com/jibe-vnfm/jibe/store"
 	"github.com/jibe-vnfm/jibe/vnfd"
 )
@@ -23,47 +26,65 @@ func OperationID(commit, instance string) string {
 	return uuid.NewSHA1(operationSpace, []byte(commit+"/"+instance)).String()
 }
 
-// intent compares git's head with what was last operated on, and gives birth to
+// intentReader compares what git asks of one instance with what was last operated on, gives
+// birth to the operation that leads from one to the other, and completes by commits what an
+// author left open. It asks no VIM for anything but which tombstones are spent.
+type intentReader struct {
+	id        string
+	log       *slog.Logger
+	oplog     *oplog.Log
+	repo      desired.Repo
+	revisions revisions
+	checker   *Checker
+	problems  headProblems
+	pins      *pause
+	now       func() time.Time
+	// running is what the VIM has of the instance.
+	running func(ctx context.Context, record *lcm.Instance) (plan.Observed, error)
+	enqueue func(instance string)
+}
+
+// next compares git's head with what was last operated on, and gives birth to
 // the operation that leads from one to the other. failed is the open operation in
 // FAILED_TEMP, or nil. It returns the operation to carry on with, or nil where
-// there is none: nothing is wanted, or the instance is held or suspended.
-func (p *pass) intent(ctx context.Context, inst *lcm.Instance, failed *lcm.Operation) (*lcm.Operation, error) {
-	head, exists := p.Repo.Lookup(p.id)
+// there is none: nothing is wanted, or the instance is held or suspended. heldBack says
+// that head isn't obeyed, and that what was operated on last stands.
+func (r *intentReader) next(ctx context.Context, inst *lcm.Instance, failed *lcm.Operation) (op *lcm.Operation, heldBack bool, err error) {
+	head, exists := r.repo.Lookup(r.id)
 	if !exists {
-		head = desired.Revision{Instance: p.id, Dir: inst.Operated.Dir, Commit: p.Repo.Head()}
-		p.obeyed()
+		head = desired.Revision{Instance: r.id, Dir: inst.Operated.Dir, Commit: r.repo.Head()}
+		r.problems.obeyed()
 	}
 	if head.Tree == inst.Operated.Tree {
 		if !exists && failed == nil {
-			return nil, p.forget(ctx, inst)
+			return nil, false, r.forget(ctx, inst)
 		}
 		if exists && failed == nil {
-			p.settled(ctx, inst, head)
+			r.settled(ctx, inst, head)
 		}
-		return failed, nil
+		return failed, false, nil
 	}
-	op, err := p.change(ctx, inst, failed, head, exists)
+	op, err = r.change(ctx, inst, failed, head, exists)
 	if err == nil {
-		p.obeyed()
-		return op, nil
+		r.problems.obeyed()
+		return op, false, nil
 	}
-	if !p.stuck(ctx, head, err) {
-		return nil, err
+	if !r.problems.stuck(ctx, head, err) {
+		return nil, false, err
 	}
 	// What was operated on last stands, and is looked after. What is in the way may go
 	// without a commit, so head is held against the rules again.
-	p.heldBack = true
-	return failed, nil
+	return failed, true, nil
 }
 
 // change gives birth to the operation that leads to head, which differs from what was
-// last operated on. It returns what [pass.intent] does.
-func (p *pass) change(ctx context.Context, inst *lcm.Instance, failed *lcm.Operation, head desired.Revision, exists bool) (*lcm.Operation, error) {
-	before, err := p.read(ctx, inst.Operated)
+// last operated on. It returns the operation as [intentReader.next] does.
+func (r *intentReader) change(ctx context.Context, inst *lcm.Instance, failed *lcm.Operation, head desired.Revision, exists bool) (*lcm.Operation, error) {
+	before, err := r.revisions.read(ctx, inst.Operated)
 	if err != nil {
 		return nil, err
 	}
-	after, err := p.read(ctx, head)
+	after, err := r.revisions.read(ctx, head)
 	if err != nil {
 		return nil, err
 	}
@@ -71,56 +92,67 @@ func (p *pass) change(ctx context.Context, inst *lcm.Instance, failed *lcm.Opera
 		return failed, nil
 	}
 	if failed != nil {
-		if back, err := p.pushedBack(ctx, failed, after); back != nil || err != nil {
+		if back, err := r.pushedBack(ctx, failed, after); back != nil || err != nil {
 			return back, err
 		}
 	}
 	if after != nil && after.State == desired.Instantiated {
-		if err := p.feasible(ctx, before, after); err != nil {
+		if err := r.feasible(ctx, before, after); err != nil {
 			return nil, err
 		}
-		if pinned, err := p.pin(ctx, inst, head, before, after); pinned || err != nil {
+		if pinned, err := r.pin(ctx, inst, head, before, after); pinned || err != nil {
 			return nil, err // the pin is a commit, which brings the instance back here
 		}
 	} else if after != nil {
-		if unpinned, err := p.unpin(ctx, inst, head, before, after); unpinned || err != nil {
+		if unpinned, err := r.unpin(ctx, inst, head, before, after); unpinned || err != nil {
 			return nil, err
 		}
 	}
-	op, due, err := p.birth(ctx, inst, head, before, after)
+	op, due, err := r.birth(ctx, inst, head, before, after)
 	if err != nil {
 		return nil, err
 	}
-	if err := p.introduce(ctx, inst, after, op.VNF); err != nil {
+	if err := r.introduce(ctx, inst, after, op.VNF); err != nil {
 		return nil, err
 	}
 	if !due {
-		return failed, p.adopt(ctx, inst, head, exists)
+		return failed, r.adopt(ctx, inst, head, exists)
 	}
-	born, err := p.Log.Born(ctx, op)
+	born, err := r.oplog.Born(ctx, op)
 	var busy oplog.ErrBusy
 	if errors.As(err, &busy) {
 		return nil, nil // an API request was first; its commit brings the instance back here
 	}
 	if err != nil {
-		return nil, fmt.Errorf("record the operation of commit %s on instance %s: %w", head.Commit, p.id, err)
+		return nil, fmt.Errorf("record the operation of commit %s on instance %s: %w", head.Commit, r.id, err)
 	}
 	if born.State.Ended() {
 		// This very commit had its operation already, and is head again.
-		return nil, p.adopt(ctx, inst, head, exists)
+		return nil, r.adopt(ctx, inst, head, exists)
 	}
-	p.log.InfoContext(ctx, "operation begins", "operation", born.ID, "type", born.Type, "revision", head.Commit)
+	r.log.InfoContext(ctx, "operation begins", "operation", born.ID, "type", born.Type, "revision", head.Commit)
 	return born, nil
+}
+
+// feasible says whether what head asks for could be done at all. A commit that was
+// pushed to a remote repository has met no hook of ours: nothing is begun for what would
+// be refused, so that the file stays as its author left it, and is shown.
+func (r *intentReader) feasible(ctx context.Context, before, after *desired.Instance) error {
+	settings, err := r.repo.Settings()
+	if err != nil {
+		return fmt.Errorf("VIMs of the desired repository: %w", err)
+	}
+	return r.checker.Check(ctx, settings, before, r.checker.unpinned(ctx, before, after))
 }
 
 // pushedBack sees whether a push on an instance in FAILED_TEMP wants what was
 // before the operation: that is its rollback.
-func (p *pass) pushedBack(ctx context.Context, failed *lcm.Operation, after *desired.Instance) (*lcm.Operation, error) {
-	was, err := p.read(ctx, failed.Before)
+func (r *intentReader) pushedBack(ctx context.Context, failed *lcm.Operation, after *desired.Instance) (*lcm.Operation, error) {
+	was, err := r.revisions.read(ctx, failed.Before)
 	if err != nil {
 		return nil, err
 	}
-	asked, err := p.read(ctx, failed.After)
+	asked, err := r.revisions.read(ctx, failed.After)
 	if err != nil {
 		return nil, err
 	}
@@ -130,7 +162,7 @@ func (p *pass) pushedBack(ctx context.Context, failed *lcm.Operation, after *des
 	if failed.Journal.Rollback {
 		return failed, nil // it was tried and failed: from here on a person decides
 	}
-	op, err := p.Log.Rollback(ctx, failed.ID)
+	op, err := r.oplog.Rollback(ctx, failed.ID)
 	if err != nil {
 		return nil, fmt.Errorf("roll operation %s back: %w", failed.ID, err)
 	}
@@ -139,10 +171,10 @@ func (p *pass) pushedBack(ctx context.Context, failed *lcm.Operation, after *des
 
 // birth describes the operation between two revisions; due is false where
 // nothing that matters has changed.
-func (p *pass) birth(ctx context.Context, record *lcm.Instance, to desired.Revision, before, after *desired.Instance) (op lcm.Operation, due bool, err error) {
+func (r *intentReader) birth(ctx context.Context, record *lcm.Instance, to desired.Revision, before, after *desired.Instance) (op lcm.Operation, due bool, err error) {
 	op = lcm.Operation{
-		ID:       OperationID(to.Commit, p.id),
-		Instance: p.id,
+		ID:       OperationID(to.Commit, r.id),
+		Instance: r.id,
 		Before:   record.Operated,
 		After:    to,
 	}
@@ -153,14 +185,14 @@ func (p *pass) birth(ctx context.Context, record *lcm.Instance, to desired.Revis
 	if named == nil {
 		return op, false, nil
 	}
-	pkg, err := p.packageOf(ctx, named)
+	pkg, err := r.revisions.packageOf(ctx, named)
 	if err != nil {
 		return op, false, err
 	}
 	op.VNF = VNFOf(named, pkg)
 	was := pkg
 	if before != nil && before.Package != named.Package {
-		if was, err = p.packageOf(ctx, before); err != nil {
+		if was, err = r.revisions.packageOf(ctx, before); err != nil {
 			return op, false, err
 		}
 	}
@@ -178,30 +210,18 @@ func (p *pass) birth(ctx context.Context, record *lcm.Instance, to desired.Revis
 	}
 	names := declared(pkg, was)
 	op.Params, op.PkgChange, op.ChangedInfo = names.StripJSON(op.Params), names.StripJSON(op.PkgChange), names.StripJSON(op.ChangedInfo)
-	op.RequestedBy = p.author(ctx, to)
+	op.RequestedBy = r.author(ctx, to)
 	return op, due, nil
 }
 
 // author is who made the change; "" where that can't be told, which is no reason
 // to leave the commit undone.
-func (p *pass) author(ctx context.Context, rev desired.Revision) string {
-	who, err := p.Repo.Author(ctx, rev)
+func (r *intentReader) author(ctx context.Context, rev desired.Revision) string {
+	who, err := r.repo.Author(ctx, rev)
 	if err != nil {
-		p.log.WarnContext(ctx, "author of a commit unknown", "revision", rev.Commit, "error", err)
+		r.log.WarnContext(ctx, "author of a commit unknown", "revision", rev.Commit, "error", err)
 	}
 	return who
-}
-
-// packageOf opens the instance's pinned package; nil where none is pinned yet.
-func (r *Reconciler) packageOf(ctx context.Context, inst *desired.Instance) (*vnfd.Package, error) {
-	if inst.Package == "" {
-		return nil, nil
-	}
-	pkg, err := r.Packages.Open(ctx, inst.Package)
-	if err != nil {
-		return nil, fmt.Errorf("package %s: %w", inst.Package, err)
-	}
-	return pkg, nil
 }
 
 // VNFOf is what notifications say of an instance. pkg may be nil.
@@ -233,12 +253,12 @@ func effectiveLevels(inst *desired.Instance, pkg *vnfd.Package) map[string]int {
 }
 
 // introduce makes the record of an instance that a push brought.
-func (p *pass) introduce(ctx context.Context, inst *lcm.Instance, after *desired.Instance, vnf lcm.VNF) error {
+func (r *intentReader) introduce(ctx context.Context, inst *lcm.Instance, after *desired.Instance, vnf lcm.VNF) error {
 	if after == nil || inst.Seq > 0 || inst.Operated.Tree != "" {
 		return nil
 	}
-	if err := p.Log.Created(ctx, p.id, vnf, desired.Revision{}); err != nil {
-		return fmt.Errorf("record instance %s: %w", p.id, err)
+	if err := r.oplog.Created(ctx, r.id, vnf, desired.Revision{}); err != nil {
+		return fmt.Errorf("record instance %s: %w", r.id, err)
 	}
 	return nil
 }
@@ -246,11 +266,11 @@ func (p *pass) introduce(ctx context.Context, inst *lcm.Instance, after *desired
 // adopt moves the record to head without an operation: only text has changed
 // that means nothing to the VNF. A directory that went without having been
 // instantiated takes its record along.
-func (p *pass) adopt(ctx context.Context, inst *lcm.Instance, head desired.Revision, exists bool) error {
+func (r *intentReader) adopt(ctx context.Context, inst *lcm.Instance, head desired.Revision, exists bool) error {
 	if !exists && inst.Open == "" {
-		return p.forget(ctx, inst)
+		return r.forget(ctx, inst)
 	}
-	err := p.Log.Adopt(ctx, p.id, func(i *lcm.Instance) error {
+	err := r.oplog.Adopt(ctx, r.id, func(i *lcm.Instance) error {
 		if i.Settled.Tree == i.Operated.Tree {
 			i.Settled = head
 		}
@@ -258,18 +278,18 @@ func (p *pass) adopt(ctx context.Context, inst *lcm.Instance, head desired.Revis
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("record instance %s: %w", p.id, err)
+		return fmt.Errorf("record instance %s: %w", r.id, err)
 	}
 	return nil
 }
 
 // forget drops the record of an instance that git no longer has.
-func (p *pass) forget(ctx context.Context, inst *lcm.Instance) error {
+func (r *intentReader) forget(ctx context.Context, inst *lcm.Instance) error {
 	if inst.Seq == 0 && inst.Operated.Tree == "" && inst.Last == "" {
 		return nil
 	}
-	if err := p.Log.Forget(ctx, p.id); err != nil && !errors.Is(err, store.ErrNotFound) {
-		return fmt.Errorf("forget instance %s: %w", p.id, err)
+	if err := r.oplog.Forget(ctx, r.id); err != nil && !errors.Is(err, store.ErrNotFound) {
+		return fmt.Errorf("forget instance %s: %w", r.id, err)
 	}
 	return nil
 }

@@ -17,12 +17,12 @@ import (
 // whatever else a change of package needs ([Checker.Complete]). A mark of an earlier
 // failure goes with it: what brought us here is the change that lifts it. pin says
 // whether it made a commit.
-func (p *pass) pin(ctx context.Context, record *lcm.Instance, head desired.Revision, before, inst *desired.Instance) (bool, error) {
-	settings, err := p.Repo.Settings()
+func (r *intentReader) pin(ctx context.Context, record *lcm.Instance, head desired.Revision, before, inst *desired.Instance) (bool, error) {
+	settings, err := r.repo.Settings()
 	if err != nil {
 		return false, fmt.Errorf("VIMs of the desired repository: %w", err)
 	}
-	full, err := p.checker.Complete(ctx, settings, before, p.checker.unpinned(ctx, before, inst))
+	full, err := r.checker.Complete(ctx, settings, before, r.checker.unpinned(ctx, before, inst))
 	if err != nil {
 		return false, fmt.Errorf("what is left to be filled in: %w", err)
 	}
@@ -30,20 +30,20 @@ func (p *pass) pin(ctx context.Context, record *lcm.Instance, head desired.Revis
 	if len(filled) == 0 && inst.Held == "" && !inst.Derived {
 		return false, nil
 	}
-	if err := p.notePinned(ctx, record, inst, full); err != nil {
+	if err := r.notePinned(ctx, record, inst, full); err != nil {
 		return false, err
 	}
-	edits := slices.Concat(p.spent(ctx, record, inst), filled, []desired.KeyValue{{Path: []string{"held"}}})
-	return true, p.fillIn(ctx, head, tidySubject(filled, head.Dir), edits)
+	edits := slices.Concat(r.spent(ctx, record, inst), filled, []desired.KeyValue{{Path: []string{"held"}}})
+	return true, r.fillIn(ctx, head, tidySubject(filled, head.Dir), edits)
 }
 
 // unpin commits that a VNF which is to be terminated has no VIM any more, where that was
 // Jibe's to say: the next instantiation finds its own. It says whether it made a commit.
-func (p *pass) unpin(ctx context.Context, record *lcm.Instance, head desired.Revision, before, after *desired.Instance) (bool, error) {
+func (r *intentReader) unpin(ctx context.Context, record *lcm.Instance, head desired.Revision, before, after *desired.Instance) (bool, error) {
 	if before == nil || before.State != desired.Instantiated || record.PinnedVIM == "" || after.VIM != record.PinnedVIM {
 		return false, nil
 	}
-	return true, p.fillIn(ctx, head, "Leave the VIM of "+head.Dir+" open, which is to be terminated", []desired.KeyValue{{Path: []string{"vim"}}})
+	return true, r.fillIn(ctx, head, "Leave the VIM of "+head.Dir+" open, which is to be terminated", []desired.KeyValue{{Path: []string{"vim"}}})
 }
 
 // pinPause is how long to leave it after pins of instances that run couldn't be committed.
@@ -58,64 +58,64 @@ func (x *pause) resting(now time.Time) bool { return now.UnixNano() < x.until.Lo
 // settled pins what ran before pins were written, or lost them by an edit that meant
 // nothing: the id and the VIM. Care of the instance doesn't depend on it, so an error is
 // only told.
-func (p *pass) settled(ctx context.Context, record *lcm.Instance, head desired.Revision) {
-	if p.pins.resting(p.Now()) {
+func (r *intentReader) settled(ctx context.Context, record *lcm.Instance, head desired.Revision) {
+	if r.pins.resting(r.now()) {
 		return
 	}
-	inst, err := p.read(ctx, head)
+	inst, err := r.revisions.read(ctx, head)
 	if err != nil || inst.State != desired.Instantiated || inst.Suspend || inst.Held != "" || !inst.Derived && (inst.VIM != "" || len(inst.VIMConnections) > 0) {
 		return
 	}
-	settings, err := p.Repo.Settings()
+	settings, err := r.repo.Settings()
 	if err == nil {
 		full := *inst
 		pinVIM(settings, nil, &full)
 		if full.VIM == inst.VIM && !inst.Derived {
 			return // there is no default VIM, which is told where it is looked for
 		}
-		if err = p.notePinned(ctx, record, inst, &full); err == nil {
-			err = p.fillIn(ctx, head, "Pin the id and the VIM of "+head.Dir, filledIn(inst, &full))
+		if err = r.notePinned(ctx, record, inst, &full); err == nil {
+			err = r.fillIn(ctx, head, "Pin the id and the VIM of "+head.Dir, filledIn(inst, &full))
 		}
 	}
 	if err != nil {
-		p.pins.rest(p.Now().Add(pinPause))
-		p.log.WarnContext(ctx, "an instance that runs was not pinned to its id and VIM", "error", err)
+		r.pins.rest(r.now().Add(pinPause))
+		r.log.WarnContext(ctx, "an instance that runs was not pinned to its id and VIM", "error", err)
 	}
 }
 
 // notePinned remembers that the VIM is filled in, and wasn't named by anybody. It comes
 // before the commit: a commit that isn't remembered would pin the VIM for ever.
-func (p *pass) notePinned(ctx context.Context, record *lcm.Instance, inst, full *desired.Instance) error {
+func (r *intentReader) notePinned(ctx context.Context, record *lcm.Instance, inst, full *desired.Instance) error {
 	if full.VIM == inst.VIM {
 		return nil
 	}
-	err := p.Log.Adopt(ctx, p.id, func(i *lcm.Instance) error {
+	err := r.oplog.Adopt(ctx, r.id, func(i *lcm.Instance) error {
 		i.PinnedVIM = full.VIM
 		return nil
 	})
 	if errors.Is(err, store.ErrNotFound) {
-		pkg, err := p.packageOf(ctx, full)
+		pkg, err := r.revisions.packageOf(ctx, full)
 		if err != nil {
 			return err
 		}
-		if err := p.introduce(ctx, record, full, VNFOf(full, pkg)); err != nil {
+		if err := r.introduce(ctx, record, full, VNFOf(full, pkg)); err != nil {
 			return err
 		}
-		return p.notePinned(ctx, record, inst, full)
+		return r.notePinned(ctx, record, inst, full)
 	}
 	if err != nil {
-		return fmt.Errorf("record instance %s: %w", p.id, err)
+		return fmt.Errorf("record instance %s: %w", r.id, err)
 	}
 	return nil
 }
 
 // fillIn commits edits that complete what the author of head asked for.
-func (p *pass) fillIn(ctx context.Context, head desired.Revision, subject string, edits []desired.KeyValue) error {
-	edits = append([]desired.KeyValue{{Path: []string{"id"}, Value: p.id}}, edits...)
-	_, err := p.Repo.Write(ctx, desired.Write{
-		Instance: p.id,
+func (r *intentReader) fillIn(ctx context.Context, head desired.Revision, subject string, edits []desired.KeyValue) error {
+	edits = append([]desired.KeyValue{{Path: []string{"id"}, Value: r.id}}, edits...)
+	_, err := r.repo.Write(ctx, desired.Write{
+		Instance: r.id,
 		Dir:      head.Dir,
-		By:       p.author(ctx, head),
+		By:       r.author(ctx, head),
 		Subject:  subject,
 		Change: func(at desired.Revision, old desired.Files) (desired.Files, error) {
 			if at.Tree != head.Tree {
@@ -130,19 +130,19 @@ func (p *pass) fillIn(ctx context.Context, head desired.Revision, subject string
 		},
 	})
 	if err != nil {
-		return fmt.Errorf("commit what is filled in for instance %s: %w", p.id, err)
+		return fmt.Errorf("commit what is filled in for instance %s: %w", r.id, err)
 	}
-	p.Enqueue(p.id)
+	r.enqueue(r.id)
 	return nil
 }
 
 // spent are the edits that take out tombstones whose incarnation is gone. Where
 // nothing can be seen now, the next commit does it.
-func (p *pass) spent(ctx context.Context, record *lcm.Instance, inst *desired.Instance) []desired.KeyValue {
+func (r *intentReader) spent(ctx context.Context, record *lcm.Instance, inst *desired.Instance) []desired.KeyValue {
 	if len(inst.Condemned) == 0 {
 		return nil
 	}
-	seen, err := p.View().running(ctx, record)
+	seen, err := r.running(ctx, record)
 	if err != nil {
 		return nil
 	}

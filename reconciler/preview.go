@@ -80,7 +80,7 @@ func (v *View) plan(ctx context.Context, settings *desired.Settings, rev desired
 		return nil
 	}
 	p.Type = t
-	want := drivers.Rendering{Source: drivers.Source{Instance: named, Package: pkg}}
+	want := drivers.Absent(named)
 	if after == nil || after.State != desired.Instantiated {
 		settings = nil // what ends is taken down by what there is, which may go with it
 	}
@@ -96,14 +96,15 @@ func (v *View) plan(ctx context.Context, settings *desired.Settings, rev desired
 		if want, err = drv.Render(src); err != nil {
 			return err
 		}
-		want.Condemned = after.Condemned
-		if t == lcm.ChangePackage {
-			if err := coordinate(&want.Desired, after.Update); err != nil {
-				return err
-			}
-		}
 	} else if before != nil {
 		want.Source.Instance = before
+	}
+	proposed := v.r.Repo.Settings
+	if settings != nil {
+		proposed = func() (*desired.Settings, error) { return settings, nil }
+	}
+	if _, err := (undertaking{operation: t, after: after}).assemble(&want, proposed); err != nil {
+		return err
 	}
 	var seen plan.Observed
 	if known {
@@ -111,7 +112,8 @@ func (v *View) plan(ctx context.Context, settings *desired.Settings, rev desired
 			return err
 		}
 	}
-	p.Steps = shown(want.Source, skipsHooks(before, after), plan.Compute(want.Desired, seen, plan.Journal{Operation: string(t), Granted: t == lcm.ModifyInfo}))
+	steps := plan.Compute(want.Desired, seen, plan.Journal{Operation: string(t), Granted: t == lcm.ModifyInfo})
+	p.Steps = shown(drivers.Source{Instance: want.Source.Instance, Package: pkg}, skipsHooks(before, after), steps)
 	if known {
 		if p.Diff, err = drv.Preview(ctx, want, p.Steps...); err != nil {
 			return fmt.Errorf("preview: %w", err)
@@ -150,7 +152,7 @@ func (v *View) complete(ctx context.Context, settings *desired.Settings, before,
 func shown(src drivers.Source, skips bool, steps []plan.Step) []plan.Step {
 	steps = slices.DeleteFunc(steps, func(s plan.Step) bool {
 		base, _ := plan.HookUnit(s.Object)
-		return s.Action == plan.Hook && !coordinates(base) && hookProgram(src, base) == ""
+		return s.Action == plan.Hook && !coordinates(base) && base != plan.UserData && hookProgram(src, base) == ""
 	})
 	for i := range steps {
 		if skips && steps[i].Action == plan.Hook {
@@ -183,11 +185,11 @@ func (v *View) look(ctx context.Context, settings *desired.Settings, before, aft
 	if err != nil {
 		return nil, false, err
 	}
-	known = !slices.ContainsFunc(list, func(at place) bool {
-		if at.conn != nil {
-			return before == nil || !reflect.DeepEqual(before.VIMConnections[at.name], *at.conn)
+	known = !slices.ContainsFunc(list, func(at desired.Place) bool {
+		if at.Connection != nil {
+			return before == nil || !reflect.DeepEqual(before.VIMConnections[at.Name], *at.Connection)
 		}
-		return !reflect.DeepEqual(head.VIMs[at.name], at.file)
+		return !reflect.DeepEqual(head.VIMs[at.Name], at.File)
 	})
 	if known {
 		drv, _, err = v.r.vims.connect(ctx, after)

@@ -64,60 +64,57 @@ func (u *unobeyed) clear(instance string) {
 	delete(u.of, instance)
 }
 
-// unobeyed notes why what head asks of the instance isn't done. It stands until
-// [pass.obeyed] is called. A problem that names no file is one of the instance's own.
-func (p *pass) unobeyed(head desired.Revision, problem *desired.Problem) {
+// headProblems notes why what git's head asks of one instance isn't done.
+type headProblems struct {
+	id       string
+	repo     desired.Repo
+	unobeyed *unobeyed
+	now      func() time.Time
+}
+
+// note notes why what head asks of the instance isn't done. It stands until
+// [headProblems.obeyed] is called. A problem that names no file is one of the instance's own.
+func (h headProblems) note(head desired.Revision, problem *desired.Problem) {
 	noted := *problem
 	noted.File = cmp.Or(noted.File, path.Join(head.Dir, desired.InstanceFile))
-	p.problems.note(head, noted, p.Now())
+	h.unobeyed.note(head, noted, h.now())
 }
 
 // stuck notes what of err is the fault of the instance's file at head, and says whether
 // that is all of it: what stands in the way may go without a commit.
-func (p *pass) stuck(ctx context.Context, head desired.Revision, err error) bool {
+func (h headProblems) stuck(ctx context.Context, head desired.Revision, err error) bool {
 	text := ""
-	if files, failed := p.Repo.Files(ctx, head); failed == nil {
+	if files, failed := h.repo.Files(ctx, head); failed == nil {
 		text = string(files[desired.InstanceFile])
 	}
 	problem, ok := ProblemOf(head.Dir, text, err)
 	if ok {
-		p.unobeyed(head, problem)
+		h.note(head, problem)
 	}
 	return ok
 }
 
-// feasible says whether what head asks for could be done at all. A commit that was
-// pushed to a remote repository has met no hook of ours: nothing is begun for what would
-// be refused, so that the file stays as its author left it, and is shown.
-func (p *pass) feasible(ctx context.Context, before, after *desired.Instance) error {
-	settings, err := p.Repo.Settings()
-	if err != nil {
-		return fmt.Errorf("VIMs of the desired repository: %w", err)
-	}
-	return p.checker.Check(ctx, settings, before, p.checker.unpinned(ctx, before, after))
-}
-
 // owing notes that git still asks for what an operation has ended with, as the outcome
 // can't be committed.
-func (p *pass) owing(inst *lcm.Instance, err error) {
-	head, exists := p.Repo.Lookup(p.id)
+func (h headProblems) owing(inst *lcm.Instance, err error) {
+	head, exists := h.repo.Lookup(h.id)
 	if !exists {
 		head.Dir = inst.Operated.Dir
 	}
-	p.unobeyed(head, &desired.Problem{
+	h.note(head, &desired.Problem{
 		Message: fmt.Sprintf("operation %s has ended, and git doesn't say so yet: %v", inst.Owed, err),
 		Remedy:  "the repository must take Jibe's commits; it is tried again",
 	})
 }
 
 // obeyed notes that nothing keeps git's head from being obeyed.
-func (p *pass) obeyed() { p.problems.clear(p.id) }
+func (h headProblems) obeyed() { h.unobeyed.clear(h.id) }
 
 // Problems lists why git's head isn't obeyed, by file: an instance whose file can be
 // read, but asks for what can't be done. Files that can't be read are told by the
 // desired repository itself.
 func (v *View) Problems() []Problem {
-	u := v.r.problems
+	u := v.r.unobeyed
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	list := make([]Problem, 0, len(u.of))
@@ -132,7 +129,7 @@ func (v *View) Problems() []Problem {
 
 // Problem says why git's head of one instance isn't obeyed; false where it is.
 func (v *View) Problem(instance string) (Problem, bool) {
-	u := v.r.problems
+	u := v.r.unobeyed
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	x, ok := u.of[instance]

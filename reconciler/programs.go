@@ -207,7 +207,7 @@ func onOpenStack(settings *desired.Settings, inst *desired.Instance) bool {
 		return false
 	}
 	for _, at := range list {
-		if t, err := at.vimType(); err == nil && t == desired.VIMOpenStack {
+		if t, err := at.Type(); err == nil && t == desired.VIMOpenStack {
 			return true
 		}
 	}

@@ -135,7 +135,7 @@ func (r *Reconciler) unused(ctx context.Context, settings *desired.Settings, bef
 			continue // what can't be read isn't run
 		}
 		list, err := places(settings, in)
-		if err == nil && slices.ContainsFunc(list, func(at place) bool { return at.file != nil && slices.Contains(own, at.name) }) {
+		if err == nil && slices.ContainsFunc(list, func(at desired.Place) bool { return at.File != nil && slices.Contains(own, at.Name) }) {
 			users = append(users, rev.Dir)
 		}
 	}

@@ -129,20 +129,19 @@ type Config struct {
 // Reconciler runs the pipeline. Make one with [New], then call [Reconciler.Run].
 type Reconciler struct {
 	Config
+	resolver
 	queue   workqueue.TypedRateLimitingInterface[string]
-	vims    *vims
 	checker *Checker
 	// started bounds how old a deadline may be: time in which no process ran
 	// doesn't count against an operation.
 	started time.Time
 	drifts  *drifts
 
-	renderings *renderings
-	problems   *unobeyed
-	pins       pause
-	away       *absences
-	memory     *memory
-	runs       *runs
+	unobeyed *unobeyed
+	pins     pause
+	away     *absences
+	memory   *memory
+	runs     *runs
 }
 
 // New checks the configuration and fills in its defaults.
@@ -182,14 +181,12 @@ func New(c Config) (*Reconciler, error) {
 		queue: workqueue.NewTypedRateLimitingQueue(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[string](100*time.Millisecond, 30*time.Second)),
 		drifts:   newDrifts(),
-		problems: newUnobeyed(),
+		unobeyed: newUnobeyed(),
 		away:     newAbsences(),
 		memory:   newMemory(),
 		runs:     newRuns(),
-
-		renderings: newRenderings(),
 	}
-	r.vims = newVIMs(c, r.Enqueue)
+	r.resolver = resolver{revisions{c.Repo, c.Packages}, c.Reveal, newConnections(c, r.Enqueue), newRenderings()}
 	c.Log.OnChange(func(op *lcm.Operation) {
 		if op.State.Ended() {
 			r.vims.lookForUnused() // it may have been the last that needed a VIM
@@ -292,6 +289,5 @@ func (r *Reconciler) guarded(ctx context.Context, id string) (time.Duration, err
 	// A pass never outlives its lease.
 	ctx, cancel := context.WithTimeout(ctx, leaseTTL*4/5)
 	defer cancel()
-	p := &pass{Reconciler: r, id: id, log: r.Logger.With("instance", id)}
-	return p.run(ctx)
+	return r.newPass(id).run(ctx)
 }

@@ -72,3 +72,81 @@ func declared(packages ...*vnfd.Package) desired.SecretNames {
 	}
 	return names
 }
+
+// revisions reads what git says of instances, and opens the packages that this names.
+type revisions struct {
+	repo     desired.Repo
+	packages Packages
+}
+
+// read is Repo.Read, with nil for a directory that doesn't exist.
+func (r revisions) read(ctx context.Context, rev desired.Revision) (*desired.Instance, error) {
+	if rev.Tree == "" {
+		return nil, nil
+	}
+	inst, err := r.repo.Read(ctx, rev)
+	if err != nil {
+		return nil, fmt.Errorf("%s/%s at %s: %w", rev.Dir, desired.InstanceFile, rev.Commit, err)
+	}
+	return inst, nil
+}
+
+// packageOf opens the instance's pinned package; nil where none is pinned yet.
+func (r revisions) packageOf(ctx context.Context, inst *desired.Instance) (*vnfd.Package, error) {
+	if inst.Package == "" {
+		return nil, nil
+	}
+	pkg, err := r.packages.Open(ctx, inst.Package)
+	if err != nil {
+		return nil, fmt.Errorf("package %s: %w", inst.Package, err)
+	}
+	return pkg, nil
+}
+
+// resolver finds what an instance should be at its VIM, and the driver of that.
+type resolver struct {
+	revisions
+	reveal     reveal
+	vims       *connections
+	renderings *renderings
+}
+
+// resolve renders the instance at target. Where nothing should exist there,
+// what must go is found with the help of other.
+func (r resolver) resolve(ctx context.Context, target, other desired.Revision) (want drivers.Rendering, drv drivers.Driver, err error) {
+	inst, err := r.read(ctx, target)
+	if err != nil {
+		return want, nil, err
+	}
+	present := inst != nil && inst.State == desired.Instantiated
+	if !present {
+		gone, err := r.read(ctx, other)
+		if err != nil {
+			return want, nil, err
+		}
+		if gone != nil {
+			inst = gone
+		}
+	}
+	if inst == nil {
+		return want, nil, &drivers.RefusedError{Reason: "neither the desired revision nor the one before it has a " + desired.InstanceFile}
+	}
+	want = drivers.Absent(inst)
+	if inst.State != desired.Instantiated {
+		return want, nowhere{}, nil // it runs neither before nor after
+	}
+	if drv, err = r.vims.driver(ctx, inst); err != nil {
+		return want, nil, err
+	}
+	if !present {
+		return want, drv, nil
+	}
+	src, err := sourceOf(ctx, r.packages, r.reveal, inst)
+	if err != nil {
+		return want, nil, err
+	}
+	if want, err = r.renderings.of(drv, target, src); err != nil {
+		return want, nil, err
+	}
+	return want, drv, nil
+}

@@ -5,7 +5,6 @@ import (
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/drivers"
-	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/vnfd"
 )
 
@@ -36,33 +35,17 @@ func (c *Checker) userData(pkg *vnfd.Package, inst *desired.Instance) error {
 	return nil
 }
 
-// computed has a user data class run where an operation brings a package to an OpenStack,
-// and what programs have computed of the instance's params count.
+// computed renders again with what hooks of the operation have computed of the instance's
+// params: that counts from then on.
 func (p *pass) computed(a *attempt) error {
-	if a.journal.Rollback || a.want.Source.Instance == nil || a.want.Source.Package == nil {
+	if a.journal.Rollback || a.want.Source.Package == nil || len(a.op.Modified.Params) == 0 {
 		return nil
 	}
-	if len(a.op.Modified.Params) > 0 {
-		inst, src := *a.want.Source.Instance, a.want.Source
-		inst.Params = a.op.Modified.Patch(inst.Params)
-		src.Instance = &inst
-		src.Clear, src.Secrets, src.Sealed = reveal(p.Reveal).params(&inst)
-		condemned := a.want.Condemned
-		var err error
-		if a.want, err = a.drv.Render(src); err != nil {
-			return err
-		}
-		a.want.Condemned = condemned
-	}
-	program, _ := userData(a.want.Source.Instance)
-	brings := a.op.Type == lcm.Instantiate || a.op.Type == lcm.ChangePackage
-	if program == "" || !brings {
-		return nil
-	}
-	settings, err := p.Repo.Settings()
-	if err != nil {
-		return err
-	}
-	a.want.UserData = onOpenStack(settings, a.want.Source.Instance)
-	return nil
+	inst, src := *a.want.Source.Instance, a.want.Source
+	inst.Params = a.op.Modified.Patch(inst.Params)
+	src.Instance = &inst
+	src.Clear, src.Secrets, src.Sealed = reveal(p.Reveal).params(&inst)
+	var err error
+	a.want, err = a.drv.Render(src)
+	return err
 }

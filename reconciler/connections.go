@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -20,6 +21,7 @@ import (
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/drivers/multi"
+	"github.com/jibe-vnfm/jibe/lcm/oplog"
 	"github.com/jibe-vnfm/jibe/plan"
 )
 
@@ -27,11 +29,16 @@ import (
 // references (files, environment) are read again.
 const credentialAge = time.Minute
 
-// vims keeps one driver for each connection, however many instances and names
+// connections keeps one driver for each connection, however many instances and names
 // share it, and runs their watches. A driver that nothing names any more is retired:
 // its watch ends, and it asks its VIM nothing more.
-type vims struct {
-	Config
+type connections struct {
+	repo    desired.Repo
+	oplog   *oplog.Log
+	log     *slog.Logger
+	secrets Secrets
+	make    func(drivers.VIM) (drivers.Driver, error)
+	now     func() time.Time
 	changed func(instance string)
 
 	mu      sync.Mutex
@@ -55,15 +62,15 @@ type connected struct {
 
 // resolved is what a name was found to mean.
 type resolved struct {
-	at          place
+	at          desired.Place
 	fingerprint string
 	settings    *desired.Settings // that it was found in; nil for an instance's own connection
 	until       time.Time
 }
 
-func newVIMs(c Config, changed func(string)) *vims {
-	return &vims{
-		Config:  c,
+func newConnections(c Config, changed func(string)) *connections {
+	return &connections{
+		repo: c.Repo, oplog: c.Log, log: c.Logger, secrets: c.Secrets, make: c.Driver, now: c.Now,
 		changed: changed,
 		drivers: make(map[string]*connected),
 		known:   make(map[string]resolved),
@@ -80,7 +87,7 @@ const sweepPause = time.Second
 
 // run runs the watches of all drivers, and retires those that nothing names, until
 // ctx ends.
-func (v *vims) run(ctx context.Context) error {
+func (v *connections) run(ctx context.Context) error {
 	var g errgroup.Group
 	g.Go(func() error {
 		v.sweepAgain(ctx)
@@ -96,7 +103,7 @@ func (v *vims) run(ctx context.Context) error {
 				defer stop()
 				defer context.AfterFunc(ctx, stop)()
 				if err := c.Driver.(drivers.Watcher).Watch(watching, v.changed); err != nil {
-					v.Logger.ErrorContext(ctx, "watch ended", "error", err)
+					v.log.ErrorContext(ctx, "watch ended", "error", err)
 				}
 				return nil
 			})
@@ -106,7 +113,7 @@ func (v *vims) run(ctx context.Context) error {
 
 // sweepAgain sweeps whenever something may have lost its last user, and at least as
 // often as credentials are read again, until ctx ends.
-func (v *vims) sweepAgain(ctx context.Context) {
+func (v *connections) sweepAgain(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -124,7 +131,7 @@ func (v *vims) sweepAgain(ctx context.Context) {
 }
 
 // lookForUnused has drivers that nothing names any more retired soon.
-func (v *vims) lookForUnused() {
+func (v *connections) lookForUnused() {
 	select {
 	case v.stale <- struct{}{}:
 	default:
@@ -132,7 +139,7 @@ func (v *vims) lookForUnused() {
 }
 
 // close ends all drivers. It is for the end of the process.
-func (v *vims) close() {
+func (v *connections) close() {
 	v.mu.Lock()
 	clear(v.known)
 	gone := v.unnamed()
@@ -142,7 +149,7 @@ func (v *vims) close() {
 
 // driver finds the driver of the instance's VIM, as connect does, and notes that the
 // instance needs it from now on.
-func (v *vims) driver(ctx context.Context, inst *desired.Instance) (drivers.Driver, error) {
+func (v *connections) driver(ctx context.Context, inst *desired.Instance) (drivers.Driver, error) {
 	drv, names, err := v.connect(ctx, inst)
 	var refused *drivers.RefusedError
 	if err != nil && names == nil && !errors.As(err, &refused) {
@@ -164,16 +171,16 @@ func (v *vims) driver(ctx context.Context, inst *desired.Instance) (drivers.Driv
 // connect finds the driver of the instance's VIM: the one that it names, else its
 // own connection, else the default. One whose VDUs are spread over several has a driver
 // made of theirs. names are what it is known by, also where there is no driver now.
-func (v *vims) connect(ctx context.Context, inst *desired.Instance) (drv drivers.Driver, names []string, err error) {
-	settings, list, err := placesIn(ctx, v.Repo, inst)
+func (v *connections) connect(ctx context.Context, inst *desired.Instance) (drv drivers.Driver, names []string, err error) {
+	settings, list, err := placesIn(ctx, v.repo, inst)
 	if err != nil {
 		return nil, nil, err
 	}
 	parts := make([]multi.Part, len(list))
 	key := ""
 	for i, at := range list {
-		name, under := at.key(), settings
-		if at.conn != nil {
+		name, under := placeKey(at), settings
+		if at.Connection != nil {
 			under = nil
 		}
 		names = append(names, name)
@@ -182,8 +189,8 @@ func (v *vims) connect(ctx context.Context, inst *desired.Instance) (drv drivers
 			err = cmp.Or(err, openErr)
 			continue
 		}
-		parts[i] = multi.Part{Name: at.name, Driver: part}
-		key += at.name + "=" + fp + " "
+		parts[i] = multi.Part{Name: at.Name, Driver: part}
+		key += at.Name + "=" + fp + " "
 	}
 	if err != nil {
 		return nil, names, err
@@ -201,22 +208,22 @@ func (v *vims) connect(ctx context.Context, inst *desired.Instance) (drv drivers
 	return all, names, nil
 }
 
-// key tells the place from all others in the installation.
-func (p place) key() string {
-	if p.conn != nil {
-		return "connection " + fingerprint(p.conn)
+// placeKey tells the place from all others in the installation.
+func placeKey(p desired.Place) string {
+	if p.Connection != nil {
+		return "connection " + fingerprint(p.Connection)
 	}
-	return "file " + p.name
+	return "file " + p.Name
 }
 
 // fresh says whether the connection was resolved not long ago. v.mu is held.
-func (v *vims) fresh(name string, settings *desired.Settings) (resolved, bool) {
+func (v *connections) fresh(name string, settings *desired.Settings) (resolved, bool) {
 	k, ok := v.known[name]
-	return k, ok && k.settings == settings && v.Now().Before(k.until)
+	return k, ok && k.settings == settings && v.now().Before(k.until)
 }
 
 // open is the driver of the place, which is made where there is none yet.
-func (v *vims) open(name string, settings *desired.Settings, at place) (drv drivers.Driver, fp string, err error) {
+func (v *connections) open(name string, settings *desired.Settings, at desired.Place) (drv drivers.Driver, fp string, err error) {
 	v.mu.Lock()
 	if k, ok := v.fresh(name, settings); ok {
 		defer v.mu.Unlock()
@@ -233,7 +240,7 @@ func (v *vims) open(name string, settings *desired.Settings, at place) (drv driv
 
 // renew finds out what the name means now. gone are the drivers that it meant before,
 // and that nothing else names. v.mu is held.
-func (v *vims) renew(name string, settings *desired.Settings, at place) (c *connected, fp string, gone []*connected, err error) {
+func (v *connections) renew(name string, settings *desired.Settings, at desired.Place) (c *connected, fp string, gone []*connected, err error) {
 	vim, err := v.resolve(at)
 	var no *drivers.RefusedError
 	if errors.As(err, &no) {
@@ -245,32 +252,32 @@ func (v *vims) renew(name string, settings *desired.Settings, at place) (c *conn
 	fp = fingerprint(vim)
 	c, ok := v.drivers[fp]
 	if !ok {
-		drv, err := v.Driver(vim)
+		drv, err := v.make(vim)
 		if err != nil {
 			return nil, "", nil, fmt.Errorf("VIM %s: %w", name, err)
 		}
-		c = &connected{Driver: drv, vim: at.name}
+		c = &connected{Driver: drv, vim: at.Name}
 		c.life, c.end = context.WithCancel(context.Background())
 		v.drivers[fp] = c
 		if _, ok := drv.(drivers.Watcher); ok {
 			v.watch <- c
 		}
 	}
-	v.known[name] = resolved{at: at, fingerprint: fp, settings: settings, until: v.Now().Add(credentialAge)}
+	v.known[name] = resolved{at: at, fingerprint: fp, settings: settings, until: v.now().Add(credentialAge)}
 	return c, fp, v.unnamed(), nil
 }
 
-func (v *vims) resolve(at place) (drivers.VIM, error) {
-	if at.conn != nil {
-		return v.Secrets.Connection(at.name, *at.conn)
+func (v *connections) resolve(at desired.Place) (drivers.VIM, error) {
+	if at.Connection != nil {
+		return v.secrets.Connection(at.Name, *at.Connection)
 	}
-	return v.Secrets.VIM(at.file)
+	return v.secrets.VIM(at.File)
 }
 
 // sweep forgets the names that neither the settings nor an instance has, and what the
 // others mean no longer, and retires the drivers that are left without a name.
-func (v *vims) sweep(ctx context.Context) {
-	settings, err := v.Repo.Settings()
+func (v *connections) sweep(ctx context.Context) {
+	settings, err := v.repo.Settings()
 	if err != nil {
 		return // what git names isn't known now
 	}
@@ -280,17 +287,17 @@ func (v *vims) sweep(ctx context.Context) {
 	for name, k := range v.known {
 		if k.named(settings) {
 			if k.settings != settings {
-				k.at.file, k.settings, k.until = settings.VIMs[k.at.name], settings, time.Time{}
+				k.at.File, k.settings, k.until = settings.VIMs[k.at.Name], settings, time.Time{}
 			}
 		} else if !needed[name] {
 			delete(v.known, name)
 			continue
 		}
-		if v.Now().Before(k.until) {
+		if v.now().Before(k.until) {
 			continue
 		}
 		if vim, err := v.resolve(k.at); err == nil && fingerprint(vim) == k.fingerprint {
-			k.until = v.Now().Add(credentialAge)
+			k.until = v.now().Add(credentialAge)
 			v.known[name] = k
 			continue
 		}
@@ -312,12 +319,12 @@ func (v *vims) sweep(ctx context.Context) {
 
 // named says whether the settings have it, so that it stays also where no instance is.
 func (k resolved) named(settings *desired.Settings) bool {
-	return k.at.conn == nil && settings.VIMs[k.at.name] != nil
+	return k.at.Connection == nil && settings.VIMs[k.at.Name] != nil
 }
 
 // needed are the names of what instances run on, as far as the settings don't have them.
 // Instances that have ended are forgotten. v.mu is held.
-func (v *vims) needed(ctx context.Context, settings *desired.Settings) map[string]bool {
+func (v *connections) needed(ctx context.Context, settings *desired.Settings) map[string]bool {
 	needed := make(map[string]bool)
 	for instance, names := range v.users {
 		var kept []string
@@ -342,20 +349,20 @@ func (v *vims) needed(ctx context.Context, settings *desired.Settings) map[strin
 
 // runs says whether the instance has, or may have, anything at a VIM. Where that can't
 // be told, it has.
-func (v *vims) runs(ctx context.Context, instance string) bool {
-	rec, err := v.Log.Instance(ctx, instance)
+func (v *connections) runs(ctx context.Context, instance string) bool {
+	rec, err := v.oplog.Instance(ctx, instance)
 	if err != nil || rec.Open != "" || rec.Prepared != "" {
 		return true
 	}
 	if rec.Operated.Tree == "" {
 		return false
 	}
-	at, err := v.Repo.Read(ctx, rec.Operated)
+	at, err := v.repo.Read(ctx, rec.Operated)
 	return err != nil || at.State == desired.Instantiated
 }
 
 // unnamed takes out the drivers that no name means any more. v.mu is held.
-func (v *vims) unnamed() (gone []*connected) {
+func (v *connections) unnamed() (gone []*connected) {
 	named := make(map[string]bool, len(v.known))
 	for _, k := range v.known {
 		named[k.fingerprint] = true
@@ -372,15 +379,15 @@ func (v *vims) unnamed() (gone []*connected) {
 }
 
 // retire ends drivers. Passes that still use them fail and are made again.
-func (v *vims) retire(gone []*connected) {
+func (v *connections) retire(gone []*connected) {
 	for _, c := range gone {
 		c.end()
 		if closer, ok := c.Driver.(io.Closer); ok {
 			if err := closer.Close(); err != nil {
-				v.Logger.Warn("driver of a former connection not closed", "vim", c.vim, "error", err)
+				v.log.Warn("driver of a former connection not closed", "vim", c.vim, "error", err)
 			}
 		}
-		v.Logger.Info("a connection that nothing names any more has ended", "vim", c.vim)
+		v.log.Info("a connection that nothing names any more has ended", "vim", c.vim)
 	}
 }
 

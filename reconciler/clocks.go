@@ -74,36 +74,45 @@ func (m *memory) with(id string, f func(*recollection)) {
 	m.of[id] = r
 }
 
+// clocks reads and sets what is remembered of one instance: since when it fails, how long
+// nothing could be done for its operation, how often a batch was started in vain. It touches
+// nothing else.
+type clocks struct {
+	memory *memory
+	id     string
+	now    func() time.Time
+}
+
 // stands tells for how long the instance has been failing; "" means that it isn't.
-func (p *pass) stands(reason string) (stood time.Duration) {
-	p.memory.with(p.id, func(r *recollection) {
+func (c clocks) stands(reason string) (stood time.Duration) {
+	c.memory.with(c.id, func(r *recollection) {
 		switch {
 		case reason == "":
 			r.failing = sighting{}
 			return
 		case r.failing.what == "":
-			r.failing = sighting{reason, p.Now()}
+			r.failing = sighting{reason, c.now()}
 		}
-		stood = p.Now().Sub(r.failing.since)
+		stood = c.now().Sub(r.failing.since)
 	})
 	return stood
 }
 
 // doubts tells for how long the same object has been refused without a pause.
-func (p *pass) doubts(object string) (stood time.Duration) {
-	p.memory.with(p.id, func(r *recollection) {
+func (c clocks) doubts(object string) (stood time.Duration) {
+	c.memory.with(c.id, func(r *recollection) {
 		if r.doubted.what != object {
-			r.doubted = sighting{object, p.Now()}
+			r.doubted = sighting{object, c.now()}
 		}
-		stood = p.Now().Sub(r.doubted.since)
+		stood = c.now().Sub(r.doubted.since)
 	})
 	return stood
 }
 
 // refusedBefore says whether the VIM has refused the repair since this attempt failed, and
 // when it was asked last; the zero time where it wasn't.
-func (p *pass) refusedBefore(failed *lcm.Operation) (refused bool, asked time.Time) {
-	p.memory.with(p.id, func(r *recollection) {
+func (c clocks) refusedBefore(failed *lcm.Operation) (refused bool, asked time.Time) {
+	c.memory.with(c.id, func(r *recollection) {
 		if r.blocked.operation == failed.ID && r.blocked.attempt == failed.Attempt {
 			refused, asked = r.blocked.refused, r.blocked.at
 		}
@@ -112,37 +121,37 @@ func (p *pass) refusedBefore(failed *lcm.Operation) (refused bool, asked time.Ti
 }
 
 // asked notes what the VIM said of the repair.
-func (p *pass) asked(failed *lcm.Operation, refused bool) {
-	was, _ := p.refusedBefore(failed)
-	p.memory.with(p.id, func(r *recollection) {
-		r.blocked = answer{failed.ID, failed.Attempt, refused || was, p.Now()}
+func (c clocks) asked(failed *lcm.Operation, refused bool) {
+	was, _ := c.refusedBefore(failed)
+	c.memory.with(c.id, func(r *recollection) {
+		r.blocked = answer{failed.ID, failed.Attempt, refused || was, c.now()}
 	})
 }
 
 // obstructed notes that the attempt has just met what its VIM tells of when it has gone.
-func (p *pass) obstructed(op *lcm.Operation) {
-	p.memory.with(p.id, func(r *recollection) {
+func (c clocks) obstructed(op *lcm.Operation) {
+	c.memory.with(c.id, func(r *recollection) {
 		r.blocked = answer{operation: op.ID, attempt: op.Attempt, refused: true}
 	})
 }
 
 // halt stops the clock of the operation: nothing can be done for it now.
-func (p *pass) halt() {
-	p.memory.with(p.id, func(r *recollection) { r.stopped = true })
+func (c clocks) halt() {
+	c.memory.with(c.id, func(r *recollection) { r.stopped = true })
 }
 
 // resume sets the clock anew if it was stopped.
-func (p *pass) resume() {
-	p.memory.with(p.id, func(r *recollection) {
+func (c clocks) resume() {
+	c.memory.with(c.id, func(r *recollection) {
 		if r.stopped {
-			r.stopped, r.from = false, p.Now()
+			r.stopped, r.from = false, c.now()
 		}
 	})
 }
 
 // clock is when the time of the operation began.
-func (p *pass) clock() (from time.Time) {
-	p.memory.with(p.id, func(r *recollection) { from = r.from })
+func (c clocks) clock() (from time.Time) {
+	c.memory.with(c.id, func(r *recollection) { from = r.from })
 	return from
 }
 
@@ -156,9 +165,9 @@ const (
 
 // pace counts the batches that are started once more, and says how long to wait
 // before this one may be.
-func (p *pass) pace(fresh bool) (times int, wait time.Duration) {
-	now := p.Now()
-	p.memory.with(p.id, func(r *recollection) {
+func (c clocks) pace(fresh bool) (times int, wait time.Duration) {
+	now := c.now()
+	c.memory.with(c.id, func(r *recollection) {
 		if fresh {
 			r.repeats, r.quiet = 0, time.Time{}
 			return
@@ -179,8 +188,8 @@ func (p *pass) pace(fresh bool) (times int, wait time.Duration) {
 
 // begun notes whether the batch was started without an error, as then nothing of
 // it was refused.
-func (p *pass) begun(ok bool) {
-	p.memory.with(p.id, func(r *recollection) {
+func (c clocks) begun(ok bool) {
+	c.memory.with(c.id, func(r *recollection) {
 		if r.started = ok; ok {
 			r.doubted = sighting{} // a refusal that comes now is another one
 		}
@@ -188,8 +197,8 @@ func (p *pass) begun(ok bool) {
 }
 
 // ended forgets what concerns one operation only.
-func (m *memory) ended(id string) {
-	m.with(id, func(r *recollection) {
+func (c clocks) ended() {
+	c.memory.with(c.id, func(r *recollection) {
 		*r = recollection{repairs: r.repairs}
 	})
 }
@@ -203,9 +212,9 @@ const (
 
 // repairing counts a repair of the objects, and says whether one of them is
 // fought over.
-func (p *pass) repairing(objects []string) (fight bool) {
-	now := p.Now()
-	p.memory.with(p.id, func(r *recollection) {
+func (c clocks) repairing(objects []string) (fight bool) {
+	now := c.now()
+	c.memory.with(c.id, func(r *recollection) {
 		for key, x := range r.repairs {
 			if now.Sub(x.last) > fightWindow {
 				delete(r.repairs, key)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -31,69 +32,109 @@ const (
 	awayAgain = 15 * time.Second
 )
 
-// rest looks at an instance on which nothing is under way: whether what runs is
+// repairPause is how long an automatic operation that failed rests before it is tried again
+// for the first time; each attempt doubles it.
+type repairPause time.Duration
+
+// maxRepairPause bounds the pause between two tries of the same repair.
+const maxRepairPause = 5 * time.Minute
+
+// of is how long the automatic operation rests in FAILED_TEMP before its next attempt.
+func (p repairPause) of(op *lcm.Operation) time.Duration {
+	pause := time.Duration(p)
+	for range max(op.Attempt, 1) - 1 {
+		if pause *= 2; pause >= maxRepairPause {
+			return maxRepairPause
+		}
+	}
+	return pause
+}
+
+// driftRepair looks at one instance on which nothing is under way, notes what of it has
+// drifted, and begins the operations that repair it. It never changes git.
+type driftRepair struct {
+	id       string
+	log      *slog.Logger
+	oplog    *oplog.Log
+	repo     desired.Repo
+	packages Packages
+	resolver resolver
+	identity vimIdentity
+	problems headProblems
+	drifts   *drifts
+	away     *absences
+	clocks   clocks
+	pause    repairPause
+	metrics  *Metrics
+	// mayRun refuses an operation that needs hooks which may not run.
+	mayRun func(ctx context.Context, t lcm.Type, automatic bool, before, after *desired.Instance) error
+	// operate carries the operation on.
+	operate func(ctx context.Context, op *lcm.Operation) (time.Duration, error)
+}
+
+// look looks at the instance, on which nothing is under way: whether what runs is
 // still what git says. failed is its operation in FAILED_TEMP, or nil. A drift is
 // put right by an operation of its own, unless somebody wants it only shown.
-func (p *pass) rest(ctx context.Context, failed *lcm.Operation) (time.Duration, error) {
+func (r *driftRepair) look(ctx context.Context, failed *lcm.Operation, heldBack bool) (time.Duration, error) {
 	if failed != nil && !failed.Automatic {
-		p.drifts.clear(p.id)
-		if !p.heldBack {
-			p.obeyed()
+		r.drifts.clear(r.id)
+		if !heldBack {
+			r.problems.obeyed()
 		}
 		return 0, nil // held until a person decides
 	}
-	inst, err := p.Log.Instance(ctx, p.id)
+	inst, err := r.oplog.Instance(ctx, r.id)
 	if err != nil {
-		return 0, fmt.Errorf("record of instance %s: %w", p.id, err)
+		return 0, fmt.Errorf("record of instance %s: %w", r.id, err)
 	}
-	head, policy, err := p.policy(ctx, inst, failed)
+	head, policy, err := r.policy(ctx, inst, failed, heldBack)
 	if err != nil || policy == "" {
-		p.drifts.clear(p.id)
+		r.drifts.clear(r.id)
 		return 0, err
 	}
-	l, pause, err := p.look(ctx, inst)
+	l, pause, err := r.observe(ctx, inst)
 	if err != nil || pause > 0 {
 		return pause, err
 	}
-	if !p.heldBack {
-		p.obeyed()
+	if !heldBack {
+		r.problems.obeyed()
 	}
 	due := drifting(l.want.Desired, l.seen)
 	if len(due) > 0 || len(inst.VIMs) == 0 && l.want.Source.Instance != nil {
-		if err := p.home(ctx, inst, l.want.Source.Instance); err != nil {
-			p.stuck(ctx, head, err)
-			return p.unseen(), p.quietly(ctx, err)
+		if err := r.identity.confirm(ctx, inst, l.want.Source.Instance); err != nil {
+			r.problems.stuck(ctx, head, err)
+			return r.unseen(), r.quietly(ctx, err)
 		}
 	}
-	if len(due) > 0 && !p.drifts.known(p.id, signature(l.seen, due), p.Now()) {
-		if due, err = p.examine(ctx, l, due, head); err != nil {
+	if len(due) > 0 && !r.drifts.known(r.id, signature(l.seen, due), r.clocks.now()) {
+		if due, err = r.examine(ctx, l, due, head); err != nil {
 			return 0, err
 		}
 	}
 	if len(due) == 0 {
-		p.drifts.clear(p.id)
+		r.drifts.clear(r.id)
 	}
 	if failed != nil {
-		p.drifts.since(p.id, failed.Started)
+		r.drifts.since(r.id, failed.Started)
 	}
 	if policy != DriftMending {
-		p.drifts.state(p.id, policy, "", time.Time{})
+		r.drifts.state(r.id, policy, "", time.Time{})
 		return 0, nil
 	}
 	if failed != nil {
-		return p.again(ctx, failed, l, due)
+		return r.again(ctx, failed, l, due)
 	}
 	if len(due) == 0 {
 		return 0, nil
 	}
-	return p.mend(ctx, inst, l, due)
+	return r.mend(ctx, inst, l, due)
 }
 
 // policy says what is done about a drift: DriftMending, or why it is only shown.
 // "" means that there is nothing to compare with now.
-func (p *pass) policy(ctx context.Context, inst *lcm.Instance, failed *lcm.Operation) (desired.Revision, DriftState, error) {
-	head, exists := p.Repo.Lookup(p.id)
-	if p.heldBack {
+func (r *driftRepair) policy(ctx context.Context, inst *lcm.Instance, failed *lcm.Operation, heldBack bool) (desired.Revision, DriftState, error) {
+	head, exists := r.repo.Lookup(r.id)
+	if heldBack {
 		head = inst.Operated
 	}
 	open := ""
@@ -103,7 +144,7 @@ func (p *pass) policy(ctx context.Context, inst *lcm.Instance, failed *lcm.Opera
 	if !exists || inst.Prepared != "" || inst.Owed != "" || inst.Open != open || inst.Operated.Tree == "" {
 		return head, "", nil
 	}
-	now, err := p.read(ctx, head)
+	now, err := r.resolver.read(ctx, head)
 	if err != nil {
 		return head, "", err
 	}
@@ -129,60 +170,61 @@ type sight struct {
 
 // look compares what git says with what the VIM's cache has. pause says when to
 // look again where nothing can be seen now.
-func (p *pass) look(ctx context.Context, inst *lcm.Instance) (l sight, pause time.Duration, err error) {
-	at, err := p.read(ctx, inst.Operated)
+func (r *driftRepair) observe(ctx context.Context, inst *lcm.Instance) (l sight, pause time.Duration, err error) {
+	at, err := r.resolver.read(ctx, inst.Operated)
 	if err != nil {
 		return l, 0, err
 	}
 	if at.State != desired.Instantiated {
-		return l, p.missing(ctx, inst.Operated, at), nil
+		return l, r.missing(ctx, inst.Operated, at), nil
 	}
-	drv, err := p.vims.driver(ctx, at)
+	drv, err := r.resolver.vims.driver(ctx, at)
 	if err != nil {
-		p.stuck(ctx, inst.Operated, err)
-		return l, p.unseen(), p.quietly(ctx, err)
+		r.problems.stuck(ctx, inst.Operated, err)
+		return l, r.unseen(), r.quietly(ctx, err)
 	}
-	if left := p.away.left(drv, p.Now()); left > 0 {
+	if left := r.away.left(drv, r.clocks.now()); left > 0 {
 		return l, left + rand.N(awayAgain), nil
 	}
-	if l.want, l.drv, err = p.resolve(ctx, inst.Operated, inst.Settled); err != nil {
-		p.stuck(ctx, inst.Operated, err)
-		return l, p.unseen(), p.quietly(ctx, err)
+	if l.want, l.drv, err = r.resolver.resolve(ctx, inst.Operated, inst.Settled); err != nil {
+		r.problems.stuck(ctx, inst.Operated, err)
+		return l, r.unseen(), r.quietly(ctx, err)
 	}
+	l.want.Condemned = at.Condemned
 	looking, cancel := context.WithTimeout(ctx, lookPatience)
 	defer cancel()
 	l.seen, err = drv.Observe(looking, l.want)
 	if errors.Is(err, drivers.ErrUnavailable) {
-		p.away.mark(drv, p.Now().Add(awayPause))
-		return l, p.unseen(), nil
+		r.away.mark(drv, r.clocks.now().Add(awayPause))
+		return l, r.unseen(), nil
 	}
-	p.away.mark(drv, time.Time{})
+	r.away.mark(drv, time.Time{})
 	return l, 0, err
 }
 
 // missing notes that no repository has a package for an instance that isn't to run yet.
 // It returns after how long to look again, 0 where there is one.
-func (p *pass) missing(ctx context.Context, rev desired.Revision, at *desired.Instance) time.Duration {
+func (r *driftRepair) missing(ctx context.Context, rev desired.Revision, at *desired.Instance) time.Duration {
 	if at.Package != "" {
 		return 0
 	}
-	if _, err := p.Packages.Newest(at.VnfdID); err != nil {
-		p.stuck(ctx, rev, err)
-		return p.unseen()
+	if _, err := r.packages.Newest(at.VnfdID); err != nil {
+		r.problems.stuck(ctx, rev, err)
+		return r.unseen()
 	}
 	return 0
 }
 
 // unseen spreads the next looks at a VIM that is away.
-func (p *pass) unseen() time.Duration { return awayAgain + rand.N(awayAgain) }
+func (r *driftRepair) unseen() time.Duration { return awayAgain + rand.N(awayAgain) }
 
 // quietly is nil for what doesn't pass by trying again: a VIM that git no longer
 // names, a package that can't be rendered. It is tried again all the same, as
 // seldom as a VIM that is away.
-func (p *pass) quietly(ctx context.Context, err error) error {
+func (r *driftRepair) quietly(ctx context.Context, err error) error {
 	var refused *drivers.RefusedError
 	if errors.Is(err, drivers.ErrUnavailable) || errors.As(err, &refused) {
-		p.log.DebugContext(ctx, "instance at rest can't be looked at", "error", err)
+		r.log.DebugContext(ctx, "instance at rest can't be looked at", "error", err)
 		return nil
 	}
 	return err
@@ -230,7 +272,7 @@ func signature(seen plan.Observed, due []plan.Step) uint64 {
 
 // examine finds out what exactly differs, and notes it. It returns the steps that
 // are still due: what differs in nothing that matters is not.
-func (p *pass) examine(ctx context.Context, l sight, due []plan.Step, head desired.Revision) ([]plan.Step, error) {
+func (r *driftRepair) examine(ctx context.Context, l sight, due []plan.Step, head desired.Revision) ([]plan.Step, error) {
 	found, err := l.drv.Examine(ctx, l.want, due...)
 	if err != nil {
 		return nil, fmt.Errorf("examine the drift: %w", err)
@@ -242,7 +284,7 @@ func (p *pass) examine(ctx context.Context, l sight, due []plan.Step, head desir
 		return !slices.ContainsFunc(found, func(d drivers.Deviation) bool { return d.Object == s.Object })
 	})
 	if len(due) > 0 {
-		p.drifts.note(Drift{Instance: p.id, Dir: head.Dir, Deviations: found, State: DriftMending}, signature(l.seen, due), p.Now())
+		r.drifts.note(Drift{Instance: r.id, Dir: head.Dir, Deviations: found, State: DriftMending}, signature(l.seen, due), r.clocks.now())
 	}
 	return due, nil
 }
@@ -277,46 +319,46 @@ func secretField(names desired.SecretNames, field string) bool {
 }
 
 // mend begins the operation that puts the drift right, and carries it on.
-func (p *pass) mend(ctx context.Context, inst *lcm.Instance, l sight, due []plan.Step) (time.Duration, error) {
-	if err := p.mayRun(ctx, lcm.Heal, true, l.want.Source.Instance, l.want.Source.Instance); err != nil {
-		return p.unmended(ctx, err)
+func (r *driftRepair) mend(ctx context.Context, inst *lcm.Instance, l sight, due []plan.Step) (time.Duration, error) {
+	if err := r.mayRun(ctx, lcm.Heal, true, l.want.Source.Instance, l.want.Source.Instance); err != nil {
+		return r.unmended(ctx, err)
 	}
-	cause := "drift: " + p.drifts.story(p.id)
+	cause := "drift: " + r.drifts.story(r.id)
 	params, err := json.Marshal(map[string]string{"cause": cause})
 	if err != nil {
 		return 0, err
 	}
-	born, err := p.Log.Born(ctx, lcm.Operation{
-		ID: uuid.NewString(), Instance: p.id, Type: lcm.Heal, Automatic: true,
+	born, err := r.oplog.Born(ctx, lcm.Operation{
+		ID: uuid.NewString(), Instance: r.id, Type: lcm.Heal, Automatic: true,
 		Before: inst.Operated, After: inst.Operated, Params: params, UnitsBefore: live(l.seen), ResourcesBefore: inUse(l.seen),
-		Fight: p.repairing(objects(due)),
+		Fight: r.clocks.repairing(objects(due)),
 	})
 	var busy oplog.ErrBusy
 	if errors.As(err, &busy) {
 		return 0, nil // an API request was first; its operation repairs as well
 	}
 	if err != nil {
-		return 0, fmt.Errorf("record the repair of instance %s: %w", p.id, err)
+		return 0, fmt.Errorf("record the repair of instance %s: %w", r.id, err)
 	}
-	p.log.InfoContext(ctx, "drift is put right", "operation", born.ID, "cause", cause, "fight", born.Fight)
-	p.drifts.state(p.id, DriftMending, born.ID, time.Time{})
+	r.log.InfoContext(ctx, "drift is put right", "operation", born.ID, "cause", cause, "fight", born.Fight)
+	r.drifts.state(r.id, DriftMending, born.ID, time.Time{})
 	for _, key := range objects(due) {
 		kind, _, _ := strings.Cut(key, "/")
-		p.Metrics.Repaired(kind)
+		r.metrics.Repaired(kind)
 	}
-	return p.operate(ctx, born)
+	return r.operate(ctx, born)
 }
 
 // unmended shows a drift whose repair would need programs that may not run. To put it
 // right without them would be what the package's author has ruled out, and an operation
 // would only be refused, again and again.
-func (p *pass) unmended(ctx context.Context, err error) (time.Duration, error) {
+func (r *driftRepair) unmended(ctx context.Context, err error) (time.Duration, error) {
 	refused, ok := errors.AsType[*drivers.RefusedError](err)
 	if !ok {
 		return 0, err
 	}
-	if p.drifts.refused(p.id, refused.Reason) {
-		p.log.WarnContext(ctx, "drift is not put right", "error", refused.Reason)
+	if r.drifts.refused(r.id, refused.Reason) {
+		r.log.WarnContext(ctx, "drift is not put right", "error", refused.Reason)
 	}
 	return awayAgain, nil // a commit that allows them brings the instance back here before
 }
@@ -324,9 +366,9 @@ func (p *pass) unmended(ctx context.Context, err error) (time.Duration, error) {
 // again tries an automatic operation that failed once more: when its pause is
 // over, when everything is right without it, when something new is wrong, or when
 // what stood in its way has gone.
-func (p *pass) again(ctx context.Context, failed *lcm.Operation, l sight, due []plan.Step) (time.Duration, error) {
-	next := failed.StateEntered.Add(p.repairPause(failed))
-	wait := next.Sub(p.Now())
+func (r *driftRepair) again(ctx context.Context, failed *lcm.Operation, l sight, due []plan.Step) (time.Duration, error) {
+	next := failed.StateEntered.Add(r.pause.of(failed))
+	wait := next.Sub(r.clocks.now())
 	mended := len(due) == 0 && !failed.Fight
 	news := len(failed.Journal.Issued) > 0 && slices.ContainsFunc(plan.Next(due), func(s plan.Step) bool { return !failed.Journal.IssuedOn(s.Object) })
 	if wait > 0 && !mended && !news {
@@ -334,8 +376,8 @@ func (p *pass) again(ctx context.Context, failed *lcm.Operation, l sight, due []
 		if failed.Fight {
 			state = DriftFight
 		}
-		p.drifts.state(p.id, state, failed.ID, next)
-		freed, look := p.freed(ctx, failed, l, due)
+		r.drifts.state(r.id, state, failed.ID, next)
+		freed, look := r.freed(ctx, failed, l, due)
 		if !freed {
 			if look > 0 {
 				wait = min(wait, look)
@@ -343,16 +385,16 @@ func (p *pass) again(ctx context.Context, failed *lcm.Operation, l sight, due []
 			return wait, nil
 		}
 	}
-	op, err := p.Log.Retry(ctx, failed.ID)
+	op, err := r.oplog.Retry(ctx, failed.ID)
 	var busy oplog.ErrBusy
 	if errors.As(err, &busy) || errors.Is(err, lcm.ErrState) {
 		return 0, nil // somebody else decided meanwhile
 	}
 	if err != nil {
-		return 0, fmt.Errorf("try the repair of instance %s again: %w", p.id, err)
+		return 0, fmt.Errorf("try the repair of instance %s again: %w", r.id, err)
 	}
-	p.drifts.state(p.id, DriftMending, op.ID, time.Time{})
-	return p.operate(ctx, op)
+	r.drifts.state(r.id, DriftMending, op.ID, time.Time{})
+	return r.operate(ctx, op)
 }
 
 // freedPause is the least time between two questions whether a repair would be refused
@@ -364,49 +406,23 @@ const freedPause = time.Second
 // this very pause can be seen to end: what fails although the VIM would take it, and what
 // somebody undoes, waits as ever. look is when to ask again, if that is known; 0 is when
 // something moves.
-func (p *pass) freed(ctx context.Context, failed *lcm.Operation, l sight, due []plan.Step) (freed bool, look time.Duration) {
+func (r *driftRepair) freed(ctx context.Context, failed *lcm.Operation, l sight, due []plan.Step) (freed bool, look time.Duration) {
 	due = slices.DeleteFunc(slices.Clone(due), func(s plan.Step) bool { return s.Action != plan.Apply && s.Action != plan.Scale })
 	if failed.Fight || len(due) == 0 {
 		return false, 0
 	}
-	stands := p.Now().Sub(failed.StateEntered)
-	was, asked := p.refusedBefore(failed)
-	if left := asked.Add(freedPause).Sub(p.Now()); left > 0 {
+	stands := r.clocks.now().Sub(failed.StateEntered)
+	was, asked := r.clocks.refusedBefore(failed)
+	if left := asked.Add(freedPause).Sub(r.clocks.now()); left > 0 {
 		return false, left
 	}
 	err := l.drv.Verify(ctx, l.want, due...)
 	var refused *drivers.RefusedError
-	p.asked(failed, err != nil && !(errors.As(err, &refused) && refused.MayPass)) // what is refused now and then hasn't gone
+	r.clocks.asked(failed, err != nil && !(errors.As(err, &refused) && refused.MayPass)) // what is refused now and then hasn't gone
 	if errors.Is(err, drivers.ErrUnavailable) {
 		return false, max(freedPause, stands/2) // it passes without a word (a namespace that is being terminated)
 	}
 	return err == nil && was, 0
-}
-
-// maxRepairPause bounds the pause between two tries of the same repair.
-const maxRepairPause = 5 * time.Minute
-
-// repairPause is how long an automatic operation rests in FAILED_TEMP.
-func (p *pass) repairPause(op *lcm.Operation) time.Duration {
-	pause := p.RepairPause
-	for range max(op.Attempt, 1) - 1 {
-		if pause *= 2; pause >= maxRepairPause {
-			return maxRepairPause
-		}
-	}
-	return pause
-}
-
-// fought is why an operation that mends what is broken again and again is let
-// rest.
-func (p *pass) fought(a *attempt) *lcm.Problem {
-	story := p.drifts.story(p.id)
-	if story == "" {
-		story = strings.Join(describe(a.last), ", ")
-	}
-	return &lcm.Problem{Status: 409, Title: title(a.op), Detail: fmt.Sprintf(
-		"what is put right is changed again at once: %s. It will be put right again after a pause (now %s), and the longer it goes on the more seldom. "+
-			"Stop whoever changes it, or leave the field out of the package so that it is theirs, or set drift: report", story, p.repairPause(a.op))}
 }
 
 func objects(steps []plan.Step) []string {

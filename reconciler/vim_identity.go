@@ -10,6 +10,7 @@ import (
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/lcm"
+	"github.com/jibe-vnfm/jibe/lcm/oplog"
 )
 
 const (
@@ -57,18 +58,18 @@ func (c *connected) identify(ctx context.Context, now time.Time) (string, error)
 
 // identities are what the VIMs of an instance say that they are, by the names that it has
 // for them.
-func (v *vims) identities(ctx context.Context, inst *desired.Instance) (map[string]string, error) {
-	settings, list, err := placesIn(ctx, v.Repo, inst)
+func (v *connections) identities(ctx context.Context, inst *desired.Instance) (map[string]string, error) {
+	settings, list, err := placesIn(ctx, v.repo, inst)
 	if err != nil {
 		return nil, err
 	}
 	found := make(map[string]string, len(list))
 	for _, at := range list {
 		under := settings
-		if at.conn != nil {
+		if at.Connection != nil {
 			under = nil
 		}
-		_, fp, err := v.open(at.key(), under, at)
+		_, fp, err := v.open(placeKey(at), under, at)
 		if err != nil {
 			return nil, err
 		}
@@ -76,27 +77,35 @@ func (v *vims) identities(ctx context.Context, inst *desired.Instance) (map[stri
 		c := v.drivers[fp]
 		v.mu.Unlock()
 		if c == nil {
-			return nil, fmt.Errorf("VIM %s: %w: its connection has just been replaced", at.name, drivers.ErrUnavailable)
+			return nil, fmt.Errorf("VIM %s: %w: its connection has just been replaced", at.Name, drivers.ErrUnavailable)
 		}
-		is, err := c.identify(ctx, v.Now())
+		is, err := c.identify(ctx, v.now())
 		if err != nil {
-			return nil, fmt.Errorf("ask VIM %s which one it is: %w", at.name, err)
+			return nil, fmt.Errorf("ask VIM %s which one it is: %w", at.Name, err)
 		}
 		if is != "" {
-			found[at.name] = is
+			found[at.Name] = is
 		}
 	}
 	return found, nil
 }
 
-// home makes sure that the instance's VIMs are those at which it was instantiated: a file
+// vimIdentity remembers at which VIMs one instance was instantiated, and sees that they are
+// still those. It records what it learns in the instance's record.
+type vimIdentity struct {
+	id    string
+	oplog *oplog.Log
+	vims  *connections
+}
+
+// confirm makes sure that the instance's VIMs are those at which it was instantiated: a file
 // under vims/ that leads elsewhere by now would have the VNF built a second time there, and
 // left behind where it runs. What isn't known yet is remembered, without an operation.
-func (p *pass) home(ctx context.Context, record *lcm.Instance, inst *desired.Instance) error {
+func (v vimIdentity) confirm(ctx context.Context, record *lcm.Instance, inst *desired.Instance) error {
 	if inst.State != desired.Instantiated {
 		return nil // it runs nowhere
 	}
-	found, err := p.vims.identities(ctx, inst)
+	found, err := v.vims.identities(ctx, inst)
 	if err != nil {
 		return err
 	}
@@ -115,7 +124,7 @@ func (p *pass) home(ctx context.Context, record *lcm.Instance, inst *desired.Ins
 	if !news {
 		return nil
 	}
-	err = p.Log.Adopt(ctx, p.id, func(i *lcm.Instance) error {
+	err = v.oplog.Adopt(ctx, v.id, func(i *lcm.Instance) error {
 		i.VIMs = maps.Clone(i.VIMs)
 		if i.VIMs == nil {
 			i.VIMs = make(map[string]string, len(found))
@@ -128,7 +137,7 @@ func (p *pass) home(ctx context.Context, record *lcm.Instance, inst *desired.Ins
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("record the VIMs of instance %s: %w", p.id, err)
+		return fmt.Errorf("record the VIMs of instance %s: %w", v.id, err)
 	}
 	return nil
 }

@@ -8,31 +8,40 @@ import (
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/lcm"
+	"github.com/jibe-vnfm/jibe/lcm/oplog"
 )
 
-// payDebt commits the outcome of an operation that ended ROLLED_BACK or FAILED:
+// outstanding makes the commit that git is still to get of an operation that has ended. It
+// asks no VIM and begins no operation.
+type outstanding struct {
+	id    string
+	oplog *oplog.Log
+	repo  desired.Repo
+}
+
+// commit commits the outcome of an operation that ended ROLLED_BACK or FAILED:
 // the directory as it was before, so that git says again what is wanted. The
 // record came first, so a repository that is away never delays a rollback.
 //
 // It is a restore of one directory and not a revert: it can't conflict, and
 // where someone has moved the directory on meanwhile, theirs stands.
-func (p *pass) payDebt(ctx context.Context, inst *lcm.Instance) error {
-	op, err := p.Log.Operation(ctx, inst.Owed)
+func (o outstanding) commit(ctx context.Context, inst *lcm.Instance) error {
+	op, err := o.oplog.Operation(ctx, inst.Owed)
 	if err != nil {
 		return fmt.Errorf("operation %s, whose outcome is owed to git: %w", inst.Owed, err)
 	}
 	if op.State == lcm.Completed {
-		return p.keepModified(ctx, op)
+		return o.keepModified(ctx, op)
 	}
 	var old, asked desired.Files
 	if op.After.Tree != "" {
-		if asked, err = p.Repo.Files(ctx, op.After); err != nil {
-			return fmt.Errorf("files of instance %s that operation %s was to bring about: %w", p.id, op.ID, err)
+		if asked, err = o.repo.Files(ctx, op.After); err != nil {
+			return fmt.Errorf("files of instance %s that operation %s was to bring about: %w", o.id, op.ID, err)
 		}
 	}
 	if op.Before.Tree != "" {
-		if old, err = p.Repo.Files(ctx, op.Before); err != nil {
-			return fmt.Errorf("files of instance %s before operation %s: %w", p.id, op.ID, err)
+		if old, err = o.repo.Files(ctx, op.Before); err != nil {
+			return fmt.Errorf("files of instance %s before operation %s: %w", o.id, op.ID, err)
 		}
 	}
 	subject := fmt.Sprintf("Roll back %s of %s", op.Type, op.After.Dir)
@@ -48,8 +57,8 @@ func (p *pass) payDebt(ctx context.Context, inst *lcm.Instance) error {
 		dir = op.Before.Dir
 	}
 	settled := false
-	rev, err := p.Repo.Write(ctx, desired.Write{
-		Instance: p.id,
+	rev, err := o.repo.Write(ctx, desired.Write{
+		Instance: o.id,
 		Dir:      dir,
 		Subject:  subject,
 		Body:     body,
@@ -80,7 +89,7 @@ func (p *pass) payDebt(ctx context.Context, inst *lcm.Instance) error {
 	if err != nil {
 		return fmt.Errorf("commit the outcome of operation %s: %w", op.ID, err)
 	}
-	return p.Log.Adopt(ctx, p.id, func(i *lcm.Instance) error {
+	return o.oplog.Adopt(ctx, o.id, func(i *lcm.Instance) error {
 		if i.Owed != op.ID {
 			return nil
 		}
@@ -98,10 +107,10 @@ func (p *pass) payDebt(ctx context.Context, inst *lcm.Instance) error {
 // keepModified commits what the programs of a completed operation want the instance's
 // metadata and extensions to be. Where someone has moved the directory on meanwhile, the
 // entries are set in theirs.
-func (p *pass) keepModified(ctx context.Context, op *lcm.Operation) error {
+func (o outstanding) keepModified(ctx context.Context, op *lcm.Operation) error {
 	settled := false
-	rev, err := p.Repo.Write(ctx, desired.Write{
-		Instance: p.id,
+	rev, err := o.repo.Write(ctx, desired.Write{
+		Instance: o.id,
 		Dir:      op.After.Dir,
 		Subject:  fmt.Sprintf("Keep what programs of %s of %s found", op.Type, op.After.Dir),
 		Trailers: []desired.Trailer{
@@ -123,7 +132,7 @@ func (p *pass) keepModified(ctx context.Context, op *lcm.Operation) error {
 	if err != nil {
 		return fmt.Errorf("commit what programs of operation %s found: %w", op.ID, err)
 	}
-	return p.Log.Adopt(ctx, p.id, func(i *lcm.Instance) error {
+	return o.oplog.Adopt(ctx, o.id, func(i *lcm.Instance) error {
 		if i.Owed != op.ID {
 			return nil
 		}

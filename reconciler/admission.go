@@ -1,0 +1,70 @@
+package reconciler
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/lcm"
+	"github.com/jibe-vnfm/jibe/plan"
+)
+
+// admission says whether an operation may begin, before anything moves. It changes nothing
+// but that the package is kept.
+type admission struct {
+	revisions revisions
+	checker   *Checker
+	// permit refuses references to secrets that may not be followed; nil permits all.
+	permit func(before, after *desired.Instance) error
+	// unused refuses to end an instance that is a VIM on which others run.
+	unused func(ctx context.Context, before *desired.Instance) error
+}
+
+// admit is what comes before anything moves: the package is kept for as long as
+// anyone may need it, and the VIM has a look at the steps.
+func (m admission) admit(ctx context.Context, a *attempt, steps []plan.Step) error {
+	// A rollback leads back to what was accepted before.
+	if a.want.Source.Package != nil && !a.op.Automatic && a.op.Type != lcm.Terminate && a.op.State != lcm.RollingBack {
+		if err := m.checker.sound(ctx, a.want.Source.Instance); err != nil {
+			return err
+		}
+	}
+	if a.want.Source.Package != nil {
+		if err := m.revisions.packages.Pin(ctx, a.want.Source.Package.Tree); err != nil {
+			return fmt.Errorf("keep package %s: %w", a.want.Source.Package.Tree, err)
+		}
+	}
+	if a.op.Automatic {
+		return nil // it only restores what was admitted before
+	}
+	if err := m.allowed(ctx, a); err != nil {
+		return err
+	}
+	return a.drv.Verify(ctx, a.want, slices.DeleteFunc(slices.Clone(steps), func(s plan.Step) bool {
+		return s.Action != plan.Apply && s.Action != plan.Scale
+	})...)
+}
+
+// allowed holds a change against the rules once more: one that was pushed to a remote
+// repository has met no hook of ours.
+func (m admission) allowed(ctx context.Context, a *attempt) error {
+	before, err := m.revisions.read(ctx, a.op.Before)
+	if err == nil && a.op.Type == lcm.Terminate {
+		return m.unused(ctx, before)
+	}
+	if err == nil && m.permit != nil {
+		err = m.permit(before, a.want.Source.Instance)
+	}
+	if err != nil || before == nil || before.State != desired.Instantiated || a.want.Objects == nil {
+		return err
+	}
+	settings, err := m.revisions.repo.Settings()
+	if err != nil {
+		return fmt.Errorf("VIMs of the desired repository: %w", err)
+	}
+	if a.op.Type != lcm.ChangePackage {
+		return staysPlaced(settings, before, a.want.Source.Instance)
+	}
+	return m.checker.change(ctx, settings, a.drv, before, a.want.Source.Instance)
+}

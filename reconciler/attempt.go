@@ -1,0 +1,309 @@
+package reconciler
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/lcm"
+	"github.com/jibe-vnfm/jibe/lcm/oplog"
+	"github.com/jibe-vnfm/jibe/plan"
+)
+
+// staleBatches bounds the batches of one pass; a plan that still has something
+// to do then is looked at again after a pause, as the cache may be behind.
+const (
+	staleBatches = 16
+	stalePause   = 200 * time.Millisecond
+)
+
+// attempt is the state of an operation while a pass works on it.
+type attempt struct {
+	op *lcm.Operation
+	// programs has the package whose programs take part, also where nothing shall run any
+	// more and want has none. skips says that they are left out, and skipped what has to be
+	// told of that.
+	programs drivers.Source
+	skips    bool
+	skipped  []string
+	drv      drivers.Driver
+	want     drivers.Rendering
+	seen     plan.Observed
+	// journal runs ahead of the record by what needs no record of its own.
+	journal plan.Journal
+	// last is the batch that was started last.
+	last []plan.Step
+	// stale says that want was made of other params than those that count by now.
+	stale bool
+	// fight says that somebody undoes what is done.
+	fight bool
+	// drain is how long connections get after traffic was led elsewhere, or before a
+	// graceful termination.
+	drain time.Duration
+}
+
+// hookSteps are the steps of an operation that no VIM shows: hooks of packages, and drains.
+type hookSteps interface {
+	// takingPart finds the package whose hooks take part in the operation, and refuses one
+	// that begins and needs hooks that may not run.
+	takingPart(ctx context.Context, a *attempt) error
+	// computed renders again with the parameters that hooks have computed.
+	computed(a *attempt) error
+	// unobservable carries on with the hooks and drains at the head of the plan.
+	unobservable(ctx context.Context, a *attempt, steps []plan.Step) (left []plan.Step, ready bool, again time.Duration, err error)
+	// withoutProgram takes hooks that nothing is to be run for off the head of the plan.
+	withoutProgram(ctx context.Context, a *attempt, steps []plan.Step) ([]plan.Step, error)
+}
+
+// attempts carries the open operation of one instance on: it observes, plans, asks for the
+// grant and hands steps to the driver. How an attempt ends is for outcomes to say.
+type attempts struct {
+	id        string
+	log       *slog.Logger
+	oplog     *oplog.Log
+	repo      desired.Repo
+	resolver  resolver
+	identity  vimIdentity
+	admission admission
+	granter   Granter
+	hooks     hookSteps
+	clocks    clocks
+	deadlines deadlines
+	outcomes  *outcomes
+	unobeyed  *unobeyed
+	// failureGrace is how long a failure must stand before it is believed.
+	failureGrace time.Duration
+}
+
+// operate carries an open operation on until nothing is left but waiting.
+func (x *attempts) operate(ctx context.Context, op *lcm.Operation) (time.Duration, error) {
+	log := x.log.With("operation", op.ID, "revision", op.After.Commit)
+	a, err := x.begin(ctx, op)
+	if err != nil {
+		return 0, x.outcomes.blind(ctx, &attempt{op: op, journal: op.Journal}, err)
+	}
+	if record, err := x.oplog.Instance(ctx, x.id); err != nil {
+		return 0, fmt.Errorf("record of instance %s: %w", x.id, err)
+	} else if err := x.identity.confirm(ctx, record, a.want.Source.Instance); err != nil {
+		return 0, x.outcomes.blind(ctx, a, err)
+	}
+	for range staleBatches {
+		if a.seen, err = a.drv.Observe(ctx, a.want); err != nil {
+			return 0, x.outcomes.blind(ctx, a, err)
+		}
+		x.clocks.resume()
+		if a.op.Automatic {
+			// A repair isn't the heal that a spent tombstone once asked for: it must not
+			// run again the Job that this took down.
+			a.want.Condemned = a.seen.Unspent(a.want.Condemned)
+		}
+		if a.op.State == lcm.Starting {
+			a.journal = a.journal.Aim(a.want.Desired, a.seen)
+		}
+		steps := plan.Compute(a.want.Desired, a.seen, a.journal)
+		if len(steps) > 0 && steps[0].Action == plan.Grant {
+			if steps, err = x.grant(ctx, a, steps); err != nil {
+				return 0, x.outcomes.giveUp(ctx, a, err)
+			}
+			if steps == nil {
+				return 0, nil // refused, and recorded so
+			}
+		}
+		steps, ready, again, err := x.hooks.unobservable(ctx, a, steps)
+		if err != nil || !ready {
+			return again, err
+		}
+		if len(steps) == 0 {
+			return 0, x.outcomes.converged(ctx, a)
+		}
+		if a.op.Type == lcm.ModifyInfo && len(a.op.Journal.Issued) == 0 {
+			if err := x.admission.admit(ctx, a, steps); err != nil {
+				return 0, x.outcomes.giveUp(ctx, a, err)
+			}
+		}
+		batch := plan.Next(steps)
+		waiting := !slices.ContainsFunc(batch, func(s plan.Step) bool { return s.Action != plan.Wait })
+		if done, err := x.outcomes.cancelled(ctx, a, waiting); done || err != nil {
+			return 0, err
+		}
+		if waiting {
+			return x.wait(ctx, a, batch)
+		}
+		if x.deadlines.timeLeft(a.op) <= 0 {
+			return 0, x.outcomes.broke(ctx, a, x.deadlines.overdue(a.op, batch, nil))
+		}
+		fresh, err := x.issue(ctx, a, batch)
+		if err != nil {
+			return 0, err
+		}
+		a.last = batch
+		switch times, wait := x.clocks.pace(fresh); {
+		case wait > 0:
+			return wait, nil
+		case a.fight && times > 0, a.op.Automatic && times > patientRepeats:
+			a.fight = true
+			return 0, x.outcomes.broke(ctx, a, x.outcomes.contended(a))
+		}
+		log.InfoContext(ctx, "steps started", "steps", describe(batch))
+		err = a.drv.Do(ctx, a.want, batch...)
+		x.clocks.begun(err == nil)
+		if err != nil {
+			return 0, x.outcomes.giveUp(ctx, a, err)
+		}
+	}
+	return stalePause, nil
+}
+
+// begin finds what the operation should bring about and who can do it.
+func (x *attempts) begin(ctx context.Context, op *lcm.Operation) (*attempt, error) {
+	target, other := op.After, op.Before
+	if op.State == lcm.RollingBack {
+		target, other = other, target
+	}
+	a := &attempt{op: op, journal: op.Journal, fight: op.Fight}
+	a.journal.Known = op.UnitsBefore
+	a.journal.Operation = string(op.Type)
+	a.journal.Rollback = op.State == lcm.RollingBack
+	if op.Type == lcm.ModifyInfo || op.State != lcm.Starting {
+		a.journal.Granted = true
+	}
+	var err error
+	if a.want, a.drv, err = x.resolver.resolve(ctx, target, other); err != nil {
+		return nil, err
+	}
+	if err := x.hooks.takingPart(ctx, a); err != nil {
+		return nil, err
+	}
+	if err := x.hooks.computed(a); err != nil {
+		return nil, err
+	}
+	after, err := x.resolver.read(ctx, op.After)
+	if err != nil {
+		return nil, err
+	}
+	asked := undertaking{operation: op.Type, rollback: a.journal.Rollback, params: op.Params, after: after}
+	if a.drain, err = asked.assemble(&a.want, x.repo.Settings); err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+// grant asks for the right to do the steps. It returns those that are left, or nil
+// where the answer was no.
+func (x *attempts) grant(ctx context.Context, a *attempt, steps []plan.Step) ([]plan.Step, error) {
+	if err := x.admission.admit(ctx, a, steps); err != nil {
+		return nil, err
+	}
+	if !a.op.Automatic {
+		if err := x.granter.Grant(ctx, a.op); err != nil {
+			return nil, err
+		}
+	}
+	a.journal, steps = a.journal.Pass(steps)
+	steps, err := x.hooks.withoutProgram(ctx, a, steps)
+	if err != nil {
+		return nil, err
+	}
+	if batch := plan.Next(steps); len(batch) > 0 && batch[0].Action != plan.Hook {
+		a.journal, _ = a.journal.Issue(batch)
+	}
+	op, err := x.oplog.Record(ctx, a.op.ID, func(op *lcm.Operation, _ *lcm.Instance) error {
+		op.Journal = a.journal
+		if len(op.Journal.Targets) == 0 {
+			op.UnitsBefore, op.ResourcesBefore = live(a.seen), inUse(a.seen)
+		}
+		op.UnitsAfter, op.ResourcesAfter = live(a.seen), inUse(a.seen)
+		if err := op.Advance(lcm.Granted, x.clocks.now(), nil); err != nil {
+			return err
+		}
+		op.Tell(x.clocks.now(), a.skipped...)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	a.skipped = nil
+	known := a.journal.Known
+	a.op, a.journal = op, op.Journal
+	a.journal.Known = known
+	if len(steps) == 0 {
+		steps = []plan.Step{}
+	}
+	return steps, nil
+}
+
+// issue records that the batch is about to be started, so that a failure seen
+// afterwards is known to be this attempt's.
+//
+// fresh is false where all of it was started in this attempt before.
+func (x *attempts) issue(ctx context.Context, a *attempt, batch []plan.Step) (fresh bool, err error) {
+	noted, fresh := a.journal.Issue(batch)
+	if !fresh && len(a.journal.Hooks) == len(a.op.Journal.Hooks) {
+		return false, nil
+	}
+	a.journal = noted
+	op, err := x.oplog.Record(ctx, a.op.ID, func(op *lcm.Operation, _ *lcm.Instance) error {
+		op.Journal = a.journal
+		if fresh {
+			op.Tell(x.clocks.now(), describe(batch)...)
+		}
+		return nil
+	})
+	if err != nil {
+		return false, fmt.Errorf("record the steps of operation %s: %w", a.op.ID, err)
+	}
+	a.op = op
+	return fresh, nil
+}
+
+func describe(steps []plan.Step) []string {
+	ds := make([]string, 0, len(steps))
+	for _, s := range steps {
+		ds = append(ds, s.String())
+	}
+	return ds
+}
+
+// wait decides how long to wait for the batch, or that it is in vain.
+func (x *attempts) wait(ctx context.Context, a *attempt, batch []plan.Step) (time.Duration, error) {
+	left := x.deadlines.timeLeft(a.op)
+	if left <= 0 {
+		return 0, x.outcomes.broke(ctx, a, x.explained(ctx, a, batch))
+	}
+	if a.op.Automatic && x.movedOn(ctx) {
+		return 0, x.outcomes.broke(ctx, a, &lcm.Problem{Status: 409, Title: title(a.op), Detail: "gives way to a newer commit while it waits: " + batch[0].String()})
+	}
+	i := slices.IndexFunc(batch, func(s plan.Step) bool { return s.Failure != "" })
+	if i < 0 {
+		x.clocks.stands("")
+		return left, nil
+	}
+	reason := batch[i].Object + ": " + batch[i].Failure
+	if stood := x.clocks.stands(reason); stood < x.failureGrace {
+		return min(left, x.failureGrace-stood), nil
+	}
+	return 0, x.outcomes.broke(ctx, a, &lcm.Problem{Status: 500, Title: title(a.op), Detail: reason})
+}
+
+// movedOn says whether git has something that no operation was made of yet.
+func (x *attempts) movedOn(ctx context.Context) bool {
+	inst, err := x.oplog.Instance(ctx, x.id)
+	head, exists := x.repo.Lookup(x.id)
+	return err == nil && !x.unobeyed.at(head) && (!exists || head.Tree != inst.Operated.Tree)
+}
+
+// explained is overdue with what the VIM noted last of the object that was waited
+// for.
+func (x *attempts) explained(ctx context.Context, a *attempt, batch []plan.Step) *lcm.Problem {
+	problem := x.deadlines.overdue(a.op, batch, nil)
+	if len(batch) > 0 {
+		if said := a.drv.Explain(ctx, a.want, batch[0].Object); said != "" {
+			problem.Detail += "; its last event was: " + said
+		}
+	}
+	return problem
+}

@@ -1,0 +1,62 @@
+package reconciler
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/jibe-vnfm/jibe/lcm"
+	"github.com/jibe-vnfm/jibe/plan"
+)
+
+// deadlines says how long an attempt of an operation may take, and how much of that is
+// left. It touches nothing.
+type deadlines struct {
+	// starting bounds STARTING, attempt all else, but for the types that byType names.
+	starting, attempt time.Duration
+	byType            map[lcm.Type]time.Duration
+	// processStarted bounds how old a deadline may be: time in which no process ran doesn't
+	// count against an operation.
+	processStarted time.Time
+	clocks         clocks
+}
+
+// timeLeft is how long the attempt of the operation may still take; it isn't positive when
+// its time is up.
+func (d deadlines) timeLeft(op *lcm.Operation) time.Duration {
+	from := op.AttemptStarted
+	if from.IsZero() {
+		from = op.Started
+	}
+	for _, later := range []time.Time{d.processStarted, d.clocks.clock()} {
+		if from.Before(later) {
+			from = later
+		}
+	}
+	return from.Add(d.timeout(op)).Sub(d.clocks.now())
+}
+
+// timeout is how long an attempt of the operation may take in its state.
+func (d deadlines) timeout(op *lcm.Operation) time.Duration {
+	if op.State == lcm.Starting {
+		return d.starting
+	}
+	if t, ok := d.byType[op.Type]; ok {
+		return t
+	}
+	return d.attempt
+}
+
+// overdue says what was left, or what stood in the way, when the time was up.
+func (d deadlines) overdue(op *lcm.Operation, batch []plan.Step, trouble error) *lcm.Problem {
+	detail := fmt.Sprintf("not done within %s", d.timeout(op))
+	if len(batch) > 0 {
+		detail += "; what is left is: " + batch[0].String()
+		if n := len(batch) - 1; n > 0 {
+			detail += fmt.Sprintf(" (and %d more)", n)
+		}
+	}
+	if trouble != nil {
+		detail += "; the last error was: " + sentence(trouble)
+	}
+	return &lcm.Problem{Status: 500, Title: title(op), Detail: detail}
+}
