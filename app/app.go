@@ -4,6 +4,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -20,6 +21,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/jibe-vnfm/jibe/automation"
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/desired/gitrepo"
 	"github.com/jibe-vnfm/jibe/desired/packages"
@@ -76,10 +78,10 @@ type Server struct {
 	packages *catalogue
 	store    *bolt.Store
 	disk     *disk
-	log      *oplog.Log
+	oplog    *oplog.Log
 	recon    *reconciler.Reconciler
 	problems *problems
-	follower *follower
+	follower *automation.Follower
 	notify   *notify.Service
 	auth     auth.Authenticator
 	registry *prometheus.Registry
@@ -134,7 +136,7 @@ func (s *Server) open(ctx context.Context) error {
 	if s.store, err = bolt.Open(s.data.path(storeFile), bolt.WithLockTimeout(endPatience)); err != nil {
 		return err
 	}
-	s.log = oplog.New(s.store, time.Now)
+	s.oplog = oplog.New(s.store, time.Now)
 	s.packages = &catalogue{
 		Catalogue: packages.New(s.data.desired(), s.data.packages(), s.Log),
 		ctx:       ctx,
@@ -175,7 +177,7 @@ func (s *Server) open(ctx context.Context) error {
 
 // operated are the revisions that were last operated on.
 func (s *Server) operated(ctx context.Context) ([]desired.Revision, error) {
-	all, err := s.log.Instances(ctx, "", 0)
+	all, err := s.oplog.Instances(ctx, "", 0)
 	if err != nil {
 		return nil, err
 	}
@@ -190,11 +192,11 @@ func (s *Server) operated(ctx context.Context) ([]desired.Revision, error) {
 
 // wire makes the parts that hold no files.
 func (s *Server) wire(ctx context.Context) error {
-	if _, err := sol.Recover(ctx, s.repo, s.at, s.log, s.Log); err != nil {
+	if _, err := sol.Recover(ctx, s.repo, s.at, s.oplog, s.Log); err != nil {
 		return fmt.Errorf("requests that a former process left unfinished: %w", err)
 	}
 	metrics := reconciler.NewMetrics()
-	s.log.OnChange(func(op *lcm.Operation) { metrics.Operation(op) })
+	s.oplog.OnChange(func(op *lcm.Operation) { metrics.Operation(op) })
 	s.registry = newRegistry(metrics)
 	host, err := os.Hostname()
 	if err != nil {
@@ -204,7 +206,7 @@ func (s *Server) wire(ctx context.Context) error {
 		s.Cloud = sim.NewCloud()
 	}
 	s.recon, err = reconciler.New(reconciler.Config{
-		Repo: s.repo, Store: s.store, Log: s.log, Packages: s.packages, Secrets: secrets{s.keeper}, Permit: secrets{s.keeper}.Permit,
+		Repo: s.repo, Store: s.store, Log: s.oplog, Packages: s.packages, Secrets: secrets{s.keeper}, Permit: secrets{s.keeper}.Permit,
 		Driver: Drivers(s.keeper.Derive("render digest"), s.Reach.KubeconfigExec, s.Cloud, s.Log), Logger: s.Log, Metrics: metrics,
 		Holder: fmt.Sprintf("%s/%d", host, os.Getpid()), Workers: s.Workers,
 		Timeout: s.Timeout, StartTimeout: s.StartTimeout, Timeouts: s.Timeouts,
@@ -213,7 +215,8 @@ func (s *Server) wire(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.follower = newFollower(s)
+	s.follower = s.newFollower()
+	s.oplog.OnChange(s.follower.OperationChanged)
 	s.problems = newProblems(s)
 	s.disk = &disk{repo: s.repo, store: s.store, dirs: []string{s.data.Dir, s.data.desired()}, log: s.Log}
 	s.registry.MustRegister(newInventory(s))
@@ -223,8 +226,22 @@ func (s *Server) wire(ctx context.Context) error {
 	if s.BaseURL == "" {
 		s.BaseURL = s.scheme() + "://" + s.listener.Addr().String()
 	}
-	s.notify = notify.New(notify.Config{Store: s.store, Log: s.log, Secrets: s.keeper, Base: s.BaseURL, Logger: s.Log})
+	s.notify = notify.New(notify.Config{Store: s.store, Log: s.oplog, Secrets: s.keeper, Base: s.BaseURL, Logger: s.Log})
 	return nil
+}
+
+// newFollower makes the follower of package versions.
+func (s *Server) newFollower() *automation.Follower {
+	return automation.NewFollower(automation.Config{
+		Repo: s.repo, Branch: cmp.Or(s.Branch, "main"), Oplog: s.oplog, Versions: s.packages.Versions, Log: s.Log,
+		Check: func(ctx context.Context, before, after *desired.Instance) error {
+			return s.recon.View().Check(ctx, nil, before, after)
+		},
+		Refused: func(err error) bool {
+			_, _, refused := reconciler.Refused(err)
+			return refused
+		},
+	})
 }
 
 // at finds an instance as it stood at a commit.
@@ -261,7 +278,7 @@ func (s *Server) run(ctx, work context.Context) error {
 	g.Go(func() error { return s.repo.Watch(gctx, s.moved(gctx)) })
 	g.Go(func() error { return s.watchPackages(gctx) })
 	g.Go(func() error { return s.problems.run(gctx) })
-	g.Go(func() error { return s.follower.run(gctx) })
+	g.Go(func() error { return s.follower.Run(gctx) })
 	g.Go(func() error { return s.notify.Run(gctx) })
 	g.Go(func() error { return s.disk.run(gctx) })
 	g.Go(func() error { return closed(local.Serve(hooks)) })
@@ -309,14 +326,14 @@ func (s *Server) moved(ctx context.Context) func(ids []string, settings bool) {
 		for _, id := range ids {
 			s.recon.Enqueue(id)
 		}
-		s.follower.look(ids...)
+		s.follower.InstancesChanged(ids...)
 		if !settings {
 			return
 		}
 		if err := s.syncPackages(ctx); err != nil {
 			s.Log.WarnContext(ctx, "package repositories were not all fetched", "error", err)
 		}
-		s.follower.lookAll(true)
+		s.follower.SettingsChanged()
 		if err := s.recon.EnqueueAll(ctx); err != nil {
 			s.Log.WarnContext(ctx, "instances were not all looked at after a change of settings", "error", err)
 		}

@@ -52,7 +52,7 @@ const strangers = 100
 // recognise refuses a desired repository that can't be the one which the store tells of:
 // it has none of the instances, and has never had what they were last operated by.
 func (s *Server) recognise(ctx context.Context) error {
-	known, err := s.log.Instances(ctx, "", 0)
+	known, err := s.oplog.Instances(ctx, "", 0)
 	if err != nil {
 		return fmt.Errorf("instances that the store knows: %w", err)
 	}

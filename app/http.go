@@ -40,7 +40,7 @@ func (s *Server) handler() http.Handler {
 	s.registry.MustRegister(requests)
 	mux := http.NewServeMux()
 	mux.Handle("/vnflcm/", sol.New(sol.Config{
-		Repo: s.repo, Operations: s.log, View: apiView{s.recon.View(), s.problems}, Secrets: s.keeper,
+		Repo: s.repo, Operations: s.oplog, View: apiView{s.recon.View(), s.problems}, Secrets: s.keeper,
 		Subscriptions: s.notify, Auth: s.auth, BaseURL: s.BaseURL, Poke: s.recon.Enqueue, Logger: s.Log,
 		Observe: func(route, method string, status int, took time.Duration) {
 			requests.WithLabelValues(route, method, http.StatusText(status)).Observe(took.Seconds())
@@ -224,7 +224,7 @@ func (s *Server) watchPackages(ctx context.Context) error {
 			s.Log.WarnContext(ctx, "package repositories were not all fetched", "error", err)
 		}
 		s.recon.EnqueueUnobeyed() // what they name may be there now
-		s.follower.lookAll(false)
+		s.follower.PackagesChanged()
 		timer.Reset(poll)
 	}
 }

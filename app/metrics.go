@@ -38,7 +38,7 @@ type inventory struct {
 
 func newInventory(s *Server) *inventory {
 	return &inventory{
-		repo: s.repo, ops: s.log, drift: s.recon.View().Drift, amiss: s.problems.list, marks: newMarks(s.repo), disk: s.disk, log: s.Log,
+		repo: s.repo, ops: s.oplog, drift: s.recon.View().Drift, amiss: s.problems.list, marks: newMarks(s.repo), disk: s.disk, log: s.Log,
 		instances: prometheus.NewDesc("jibe_instances", "VNF instances in the desired repository.", nil, nil),
 		suspended: prometheus.NewDesc("jibe_instances_suspended", "VNF instances for which nothing is done, as suspend: true says.", nil, nil),
 		held: prometheus.NewDesc("jibe_instance_held_since_timestamp_seconds",

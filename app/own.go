@@ -68,7 +68,7 @@ func (s *Server) drift(w http.ResponseWriter, r *http.Request) {
 
 // story answers with what an operation has done so far: [lcm.Told], the oldest first.
 func (s *Server) story(w http.ResponseWriter, r *http.Request) {
-	op, err := s.log.Operation(r.Context(), r.PathValue("id"))
+	op, err := s.oplog.Operation(r.Context(), r.PathValue("id"))
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		respondProblem(w, http.StatusNotFound, "no operation has the id "+r.PathValue("id")+" (see: jibe get operations)")

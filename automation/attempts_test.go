@@ -1,4 +1,4 @@
-package app
+package automation
 
 import (
 	"context"
@@ -22,7 +22,7 @@ import (
 
 // pinned is a desired repository whose directories' trees are "<package>/<anything>".
 type pinned struct {
-	desired.Repo
+	Repo
 	away error
 }
 
@@ -40,9 +40,9 @@ func (p *pinned) Read(_ context.Context, rev desired.Revision) (*desired.Instanc
 // history is a log of the operations that an instance "amf" has had, and a repository.
 type history struct {
 	*testing.T
-	repo *pinned
-	log  *oplog.Log
-	ops  int
+	repo  *pinned
+	oplog *oplog.Log
+	ops   int
 }
 
 func newHistory(t *testing.T) *history {
@@ -52,7 +52,7 @@ func newHistory(t *testing.T) *history {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = db.Close() })
-	return &history{T: t, repo: &pinned{}, log: oplog.New(db, time.Now)}
+	return &history{T: t, repo: &pinned{}, oplog: oplog.New(db, time.Now)}
 }
 
 // operate has an operation between two packages end in a state.
@@ -62,31 +62,31 @@ func (h *history) operate(typ lcm.Type, from, to string, events ...lcm.Event) {
 	rev := func(pkg string, n int) desired.Revision {
 		return desired.Revision{Instance: "amf", Dir: "instances/amf", Commit: fmt.Sprint("c", n), Tree: fmt.Sprintf("%s/%d", pkg, n)}
 	}
-	op, err := h.log.Born(h.Context(), lcm.Operation{ID: fmt.Sprintf("%c-%d", "az"[h.ops%2], h.ops), Instance: "amf", Type: typ,
+	op, err := h.oplog.Born(h.Context(), lcm.Operation{ID: fmt.Sprintf("%c-%d", "az"[h.ops%2], h.ops), Instance: "amf", Type: typ,
 		Before: rev(from, h.ops), After: rev(to, h.ops+1)})
 	if err != nil {
 		h.Fatal(err)
 	}
 	for _, e := range events {
-		if op, err = h.log.Record(h.Context(), op.ID, func(op *lcm.Operation, inst *lcm.Instance) error {
+		if op, err = h.oplog.Record(h.Context(), op.ID, func(op *lcm.Operation, inst *lcm.Instance) error {
 			return op.Advance(e, time.Now(), nil)
 		}); err != nil {
 			h.Fatal(err)
 		}
 	}
-	if err := h.log.Adopt(h.Context(), "amf", func(inst *lcm.Instance) error { inst.Owed = ""; return nil }); err != nil {
+	if err := h.oplog.Adopt(h.Context(), "amf", func(inst *lcm.Instance) error { inst.Owed = ""; return nil }); err != nil {
 		h.Fatal(err)
 	}
 }
 
-// vain are the packages that a process which starts now wouldn't try again.
-func (h *history) vain(t *trials) string {
+// inVain are the packages that a process which starts now wouldn't try again.
+func (h *history) inVain(a *attempts) string {
 	h.Helper()
 	var all []packages.Version
 	for i, tree := range []string{"p0", "p1", "p2", "p3"} {
 		all = append(all, packages.Version{Entry: packages.Entry{Tree: tree}, Semver: semver.New(1, 4, uint64(i), "", "")})
 	}
-	got, err := t.inVain(h.Context(), "amf", all)
+	got, err := a.inVain(h.Context(), "amf", all)
 	if err != nil {
 		h.Fatal(err)
 	}
@@ -137,17 +137,17 @@ func TestTheOperationLogTellsWhichPackagesWereTriedInVain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newHistory(t)
-			running := newTrials(h.repo, h.log) // a process that saw all of it
-			h.log.OnChange(running.add)
-			if got := h.vain(running); got != "" {
+			running := newAttempts(h.repo, h.oplog) // a process that saw all of it
+			h.oplog.OnChange(running.add)
+			if got := h.inVain(running); got != "" {
 				t.Fatalf("at first: %s", got)
 			}
 			c.happen(h)
-			if got := h.vain(running); got != c.want {
+			if got := h.inVain(running); got != c.want {
 				t.Errorf("the process that saw it says %q, want %q", got, c.want)
 			}
 			for range 2 {
-				if got := h.vain(newTrials(h.repo, h.log)); got != c.want {
+				if got := h.inVain(newAttempts(h.repo, h.oplog)); got != c.want {
 					t.Errorf("the next process says %q, want %q", got, c.want)
 				}
 			}
@@ -159,12 +159,12 @@ func TestALongOperationLogIsReadToItsEnd(t *testing.T) {
 	h := newHistory(t)
 	h.operate(lcm.ChangePackage, "p0", "p1", lcm.Refused) // z-1
 	h.operate(lcm.ChangePackage, "p0", "p2", lcm.Refused) // a-2
-	for i := range trialPage {
-		if _, err := h.log.Born(t.Context(), lcm.Operation{ID: fmt.Sprintf("m-%d", i), Instance: fmt.Sprint("other", i), Type: lcm.Instantiate}); err != nil {
+	for i := range attemptsPage {
+		if _, err := h.oplog.Born(t.Context(), lcm.Operation{ID: fmt.Sprintf("m-%d", i), Instance: fmt.Sprint("other", i), Type: lcm.Instantiate}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if got := h.vain(newTrials(h.repo, h.log)); got != "p1 p2" {
+	if got := h.inVain(newAttempts(h.repo, h.oplog)); got != "p1 p2" {
 		t.Errorf("%q", got)
 	}
 }
@@ -173,12 +173,12 @@ func TestARepositoryThatIsAwayIsNoReasonToTryAgain(t *testing.T) {
 	h := newHistory(t)
 	h.operate(lcm.ChangePackage, "p0", "p1", lcm.Refused)
 	h.repo.away = desired.ErrUnavailable
-	tried := newTrials(h.repo, h.log)
-	if got, err := tried.inVain(t.Context(), "amf", nil); !errors.Is(err, desired.ErrUnavailable) {
+	attempts := newAttempts(h.repo, h.oplog)
+	if got, err := attempts.inVain(t.Context(), "amf", nil); !errors.Is(err, desired.ErrUnavailable) {
 		t.Errorf("%v, %v", got, err)
 	}
 	h.repo.away = nil
-	if got := h.vain(tried); got != "p1" {
+	if got := h.inVain(attempts); got != "p1" {
 		t.Errorf("%q once it is back", got)
 	}
 }
