@@ -21,6 +21,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/jibe-vnfm/jibe/admission"
 	"github.com/jibe-vnfm/jibe/automation"
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/desired/gitrepo"
@@ -81,6 +82,7 @@ type Server struct {
 	oplog    *oplog.Log
 	recon    *reconciler.Reconciler
 	problems *problems
+	reviewer *admission.Reviewer
 	follower *automation.Follower
 	notify   *notify.Service
 	auth     auth.Authenticator
@@ -144,7 +146,7 @@ func (s *Server) open(ctx context.Context) error {
 	}
 	if s.repo, err = gitrepo.Open(ctx, gitrepo.Options{
 		Dir: s.data.desired(), Branch: s.Branch, Remote: s.Remote, PollInterval: s.Poll, Log: s.Log, Operated: s.operated,
-		NeededRepositories: s.packages.needed,
+		NeededRepositories: s.packages.Needed,
 	}); err != nil {
 		return fmt.Errorf("desired repository: %w", err)
 	}
@@ -218,6 +220,12 @@ func (s *Server) wire(ctx context.Context) error {
 	s.follower = s.newFollower()
 	s.oplog.OnChange(s.follower.OperationChanged)
 	s.problems = newProblems(s)
+	s.reviewer = admission.NewReviewer(admission.Config{
+		Repo: s.repo, View: s.recon.View(), Packages: s.packages, FetchProposed: s.packages.fetchProposed,
+		ForbiddenVIMs: func(settings, known *desired.Settings) []*desired.Problem {
+			return forbiddenVIMs(s.keeper, settings, known)
+		},
+	})
 	s.disk = &disk{repo: s.repo, store: s.store, dirs: []string{s.data.Dir, s.data.desired()}, log: s.Log}
 	s.registry.MustRegister(newInventory(s))
 	if s.listener, err = s.data.listen(s.Listen, s.Log); err != nil {

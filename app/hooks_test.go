@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/jibe-vnfm/jibe/app"
+	"github.com/jibe-vnfm/jibe/admission"
 	"github.com/jibe-vnfm/jibe/lcm"
 )
 
@@ -66,8 +66,8 @@ func TestAScalingWhoseProgramMayNotRunIsRefusedByAPIAndPlanAndGoesThroughWithHoo
 	refused("the API", string(a.Body))
 	const scaled = "levels: {front: 1}\n"
 	for _, what := range []string{"check", "plan"} {
-		a, err := f.Do(t.Context(), http.MethodPost, "/jibe/v1/"+what, app.Proposal{Instances: []app.Candidate{{Dir: "instances/b", File: file(scaled)}}})
-		var v app.Verdict
+		a, err := f.Do(t.Context(), http.MethodPost, "/jibe/v1/"+what, admission.Proposal{Instances: []admission.Candidate{{Dir: "instances/b", File: file(scaled)}}})
+		var v admission.Verdict
 		if err == nil {
 			err = json.Unmarshal(a.Body, &v)
 		}

@@ -7,13 +7,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/jibe-vnfm/jibe/app"
+	"github.com/jibe-vnfm/jibe/admission"
 )
 
 // printed is what `jibe plan` prints of an answer of the server.
 func printed(t *testing.T, answer string) string {
 	t.Helper()
-	var v app.Verdict
+	var v admission.Verdict
 	d := json.NewDecoder(strings.NewReader(answer))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&v); err != nil {

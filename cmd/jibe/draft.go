@@ -2,11 +2,11 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
 
+	"github.com/jibe-vnfm/jibe/admission"
 	"github.com/jibe-vnfm/jibe/app"
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/desired/gitrepo"
@@ -58,12 +58,12 @@ func (d *draft) close() {
 	}
 }
 
-// held is what the push is held against ([heldAgainst]); answer asks the server about what
+// held is what the push is held against ([admission.CheckPush]); answer asks the server about what
 // would change.
-func (d *draft) held(ctx context.Context, options []string, answer func(*app.Proposal) (*app.Verdict, error)) (*app.Verdict, error) {
+func (d *draft) held(ctx context.Context, options []string, answer func(*admission.Proposal) (*admission.Verdict, error)) (*admission.Verdict, error) {
 	if d.clone != nil {
 		u := d.clone.Update
-		return heldAgainst(ctx, d.clone.Reader, u.Ref, []gitrepo.RefUpdate{u}, options, func(u gitrepo.RefUpdate) (*app.Verdict, error) {
+		return admission.CheckPush(ctx, d.clone.Reader, u.Ref, []gitrepo.RefUpdate{u}, options, func(u gitrepo.RefUpdate) (*admission.Verdict, error) {
 			p, err := d.proposal(ctx, u)
 			if err != nil {
 				return nil, err
@@ -71,14 +71,10 @@ func (d *draft) held(ctx context.Context, options []string, answer func(*app.Pro
 			return answer(p)
 		})
 	}
-	problems := d.plain.Problems()
-	if _, err := d.plain.Settings(); err != nil {
-		problems = append(problems, unfold(err)...)
+	if problems := admission.FileProblems(d.plain); len(problems) > 0 {
+		return &admission.Verdict{Problems: problems}, nil
 	}
-	if len(problems) > 0 {
-		return &app.Verdict{Problems: problems}, nil
-	}
-	p, err := whole(ctx, d.now, d.plain)
+	p, err := admission.FromSnapshot(ctx, d.now, d.plain)
 	if err != nil {
 		return nil, err
 	}
@@ -87,25 +83,15 @@ func (d *draft) held(ctx context.Context, options []string, answer func(*app.Pro
 
 // proposal is what the update would change: all that differs from what the server has,
 // where the clone doesn't tell what it is based on.
-func (d *draft) proposal(ctx context.Context, u gitrepo.RefUpdate) (*app.Proposal, error) {
+func (d *draft) proposal(ctx context.Context, u gitrepo.RefUpdate) (*admission.Proposal, error) {
 	if u.Old != "" {
-		return proposalOf(ctx, d.clone.Reader, u)
+		return admission.FromUpdate(ctx, d.clone.Reader, u)
 	}
 	s, err := d.clone.At(ctx, u.New)
 	if err != nil {
 		return nil, err
 	}
-	return whole(ctx, d.now, s)
-}
-
-// whole is the proposal of everything that differs from now.
-func whole(ctx context.Context, now []desired.Revision, s gitrepo.Snapshot) (*app.Proposal, error) {
-	p, err := app.ProposalOf(ctx, now, s)
-	if err != nil {
-		return nil, err
-	}
-	p.Settings, err = s.Settings()
-	return p, err
+	return admission.FromSnapshot(ctx, d.now, s)
 }
 
 // standing is the number of instances, what can't be obeyed of the files although no push
@@ -118,11 +104,7 @@ func (d *draft) standing(ctx context.Context) (instances int, problems, exposed 
 			return 0, nil, nil, err
 		}
 	}
-	problems = s.Problems()
-	if _, err := s.Settings(); err != nil {
-		problems = append(problems, unfold(err)...)
-	}
-	return len(s.List()), problems, s.Exposed(), nil
+	return len(s.List()), admission.FileProblems(s), s.Exposed(), nil
 }
 
 // hint says what the answer can't tell.
@@ -135,12 +117,4 @@ func (d *draft) hint(w io.Writer) {
 	case d.clone.Behind:
 		fmt.Fprintf(w, "the branch has commits that this clone isn't based on: %s\n", fetchFirst)
 	}
-}
-
-func unfold(err error) []*desired.Problem {
-	var invalid *desired.InvalidError
-	if errors.As(err, &invalid) {
-		return invalid.Problems
-	}
-	return []*desired.Problem{{File: desired.RepositoriesFile, Message: err.Error()}}
 }

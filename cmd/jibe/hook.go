@@ -16,7 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/jibe-vnfm/jibe/app"
+	"github.com/jibe-vnfm/jibe/admission"
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/desired/gitrepo"
 )
@@ -54,8 +54,8 @@ func preReceive(ctx context.Context, stdin io.Reader, stderr io.Writer, socket s
 		return err
 	}
 	defer pushed.Close()
-	v, err := heldAgainst(ctx, pushed, "refs/heads/"+branch, updates, gitrepo.PushOptions(), func(u gitrepo.RefUpdate) (*app.Verdict, error) {
-		p, err := proposalOf(ctx, pushed, u)
+	v, err := admission.CheckPush(ctx, pushed, "refs/heads/"+branch, updates, gitrepo.PushOptions(), func(u gitrepo.RefUpdate) (*admission.Verdict, error) {
+		p, err := admission.FromUpdate(ctx, pushed, u)
 		if err != nil {
 			return nil, err
 		}
@@ -64,7 +64,7 @@ func preReceive(ctx context.Context, stdin io.Reader, stderr io.Writer, socket s
 		switch {
 		case errors.As(err, &none) && none.Op == "dial", errors.Is(err, os.ErrNotExist):
 			fmt.Fprintf(stderr, "jibe: no server answers, so only the files were checked: packages, levels and VIMs are when it runs (%v)\n", err)
-			return &app.Verdict{}, nil
+			return &admission.Verdict{}, nil
 		case err != nil:
 			return nil, fmt.Errorf("the server couldn't check this push, so nothing was changed (push fewer instances at once if it is a large one): %w", err)
 		}
@@ -99,22 +99,6 @@ func preReceive(ctx context.Context, stdin io.Reader, stderr io.Writer, socket s
 // fetchFirst is what to do where a push is not based on the newest commit.
 const fetchFirst = "fetch first, then push again"
 
-// heldAgainst is what a push is held against, here and for `jibe validate` and `jibe plan`,
-// which ask about a push that nobody has made: the rules that git alone can tell, and where
-// they find nothing, what the server says of the update of ref, the desired branch.
-func heldAgainst(ctx context.Context, r *gitrepo.Reader, ref string, updates []gitrepo.RefUpdate, options []string, answer func(gitrepo.RefUpdate) (*app.Verdict, error)) (*app.Verdict, error) {
-	problems, err := r.CheckPush(ctx, updates, gitrepo.PushPolicy{Options: options})
-	if err != nil || len(problems) > 0 {
-		return &app.Verdict{Problems: problems}, err
-	}
-	for _, u := range updates {
-		if u.Ref == ref && u.New != "" {
-			return answer(u)
-		}
-	}
-	return &app.Verdict{}, nil
-}
-
 // desiredBranch is the branch that the repository's HEAD names.
 func desiredBranch(ctx context.Context) (string, error) {
 	out, err := exec.CommandContext(ctx, "git", "symbolic-ref", "--short", "HEAD").Output()
@@ -124,36 +108,10 @@ func desiredBranch(ctx context.Context) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// proposalOf collects what one ref's update would change.
-func proposalOf(ctx context.Context, pushed *gitrepo.Reader, u gitrepo.RefUpdate) (*app.Proposal, error) {
-	changes, settings, err := pushed.Diff(ctx, u.Old, u.New)
-	if err != nil {
-		return nil, err
-	}
-	p := &app.Proposal{Instances: []app.Candidate{}}
-	for _, c := range changes {
-		candidate := app.Candidate{Dir: c.After.Dir, Instance: c.After.Instance}
-		if c.After.Tree != "" {
-			files, err := pushed.Files(ctx, c.After)
-			if err != nil {
-				return nil, err
-			}
-			candidate.File = string(files[desired.InstanceFile])
-		}
-		p.Instances = append(p.Instances, candidate)
-	}
-	if settings {
-		if p.Settings, err = pushed.SettingsAt(ctx, u.New); err != nil {
-			return nil, err
-		}
-	}
-	return p, nil
-}
-
 // checkTimeout bounds how long a push waits for the server's word.
 const checkTimeout = 2 * time.Minute
 
-func ask(ctx context.Context, socket string, p *app.Proposal) (*app.Verdict, error) {
+func ask(ctx context.Context, socket string, p *admission.Proposal) (*admission.Verdict, error) {
 	if socket == "" {
 		return nil, os.ErrNotExist
 	}
@@ -182,6 +140,6 @@ func ask(ctx context.Context, socket string, p *app.Proposal) (*app.Verdict, err
 	if resp.StatusCode != http.StatusOK {
 		return nil, answered(resp, data)
 	}
-	var v app.Verdict
+	var v admission.Verdict
 	return &v, json.Unmarshal(data, &v)
 }

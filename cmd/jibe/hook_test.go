@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/jibe-vnfm/jibe/app"
+	"github.com/jibe-vnfm/jibe/admission"
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/test/process"
 )
@@ -21,7 +21,7 @@ func pushed(t *testing.T, meanwhile func(git func(args ...string) string)) (said
 	return asked(t, func(w http.ResponseWriter, git func(args ...string) string) {
 		meanwhile(git)
 		problem := &desired.Problem{File: "instances/a/vnf.yaml", Message: "it holds another package"}
-		if err := json.NewEncoder(w).Encode(app.Verdict{Problems: []*desired.Problem{problem}}); err != nil {
+		if err := json.NewEncoder(w).Encode(admission.Verdict{Problems: []*desired.Problem{problem}}); err != nil {
 			t.Error(err)
 		}
 	})

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/jibe-vnfm/jibe/app"
+	"github.com/jibe-vnfm/jibe/admission"
 	"github.com/jibe-vnfm/jibe/desired"
 )
 
@@ -39,8 +39,8 @@ func newPlan() *cobra.Command {
 				return err
 			}
 			defer d.close()
-			v, err := d.held(cmd.Context(), options, func(p *app.Proposal) (*app.Verdict, error) {
-				var v app.Verdict
+			v, err := d.held(cmd.Context(), options, func(p *admission.Proposal) (*admission.Verdict, error) {
+				var v admission.Verdict
 				_, err := c.do(cmd.Context(), http.MethodPost, "/jibe/v1/plan", p, &v)
 				return &v, err
 			})
@@ -99,11 +99,11 @@ func newValidate() *cobra.Command {
 				return err
 			}
 			defer d.close()
-			v, checkErr := d.held(cmd.Context(), options, func(p *app.Proposal) (*app.Verdict, error) {
+			v, checkErr := d.held(cmd.Context(), options, func(p *admission.Proposal) (*admission.Verdict, error) {
 				if away || offline {
-					return &app.Verdict{}, nil
+					return &admission.Verdict{}, nil
 				}
-				var v app.Verdict
+				var v admission.Verdict
 				_, err := c.do(cmd.Context(), http.MethodPost, "/jibe/v1/check", p, &v)
 				return &v, err
 			})
@@ -165,7 +165,7 @@ func folder(args []string) string {
 	return args[0]
 }
 
-func printPlan(w io.Writer, v app.Verdict) {
+func printPlan(w io.Writer, v admission.Verdict) {
 	for _, p := range v.Warnings {
 		fmt.Fprintln(w, "warning: "+p.Error())
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/jibe-vnfm/jibe/admission"
 	"github.com/jibe-vnfm/jibe/app"
 	"github.com/jibe-vnfm/jibe/desired/gitrepo"
 )
@@ -20,7 +21,7 @@ type planned struct {
 	*testing.T
 	dir      string // a person's clone
 	upstream string
-	asked    app.Proposal
+	asked    admission.Proposal
 	answer   string
 }
 
@@ -80,7 +81,7 @@ func (p *planned) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set(app.HeadHeader, repo.Head())
 		_ = json.NewEncoder(w).Encode(repo.List())
 	case "/jibe/v1/plan", "/jibe/v1/check":
-		p.asked = app.Proposal{}
+		p.asked = admission.Proposal{}
 		if err := json.NewDecoder(r.Body).Decode(&p.asked); err != nil {
 			p.Error(err)
 		}
@@ -93,7 +94,7 @@ func (p *planned) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // plan is what the server is asked: "a, b", and "settings" where they are proposed.
 func (p *planned) plan(args ...string) (what, out string, err error) {
 	p.Helper()
-	p.asked = app.Proposal{}
+	p.asked = admission.Proposal{}
 	out, err = against(p.T, p, append([]string{"plan", p.dir}, args...)...)
 	var names []string
 	for _, c := range p.asked.Instances {
@@ -191,7 +192,7 @@ func TestThePlanAsJSONHasEverything(t *testing.T) {
 	p.answer = `{"problems": [], "previews": [{"instance": "i", "dir": "instances/a", "operation": "CHANGE_VNFPKG", "filled": ["generation: 1"],
 		"steps": [{"stage": 0, "action": "apply", "object": "X", "from": -1}], "diff": [{"object": "X", "field": "f", "want": "1"}]}]}`
 	_, out, err := p.plan("-o", "json")
-	var v app.Verdict
+	var v admission.Verdict
 	if jerr := json.Unmarshal([]byte(out), &v); !errors.Is(err, wouldChange) || jerr != nil {
 		t.Fatalf("%v, %v: %s", err, jerr, out)
 	}

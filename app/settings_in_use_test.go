@@ -8,20 +8,20 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/jibe-vnfm/jibe/app"
+	"github.com/jibe-vnfm/jibe/admission"
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/drivers/sim"
 	"github.com/jibe-vnfm/jibe/test/process"
 )
 
 // judged is what a proposal is refused for, a line each.
-func (f *followed) judged(p app.Proposal) string {
+func (f *followed) judged(p admission.Proposal) string {
 	f.Helper()
 	a, err := f.Do(f.Context(), http.MethodPost, "/jibe/v1/check", p)
 	if err != nil || a.Status != http.StatusOK {
 		f.Fatalf("check: %v %+v", err, a)
 	}
-	var v app.Verdict
+	var v admission.Verdict
 	if err := json.Unmarshal(a.Body, &v); err != nil {
 		f.Fatal(err)
 	}
@@ -48,9 +48,9 @@ func TestSettingsThatInstancesNeedCanNotGo(t *testing.T) {
 	change(t, f.desired, map[string]string{"vims/spare.yaml": "type: sim\n"})
 	spare := cloud()
 	spare["spare"] = &desired.VIM{Type: "sim"}
-	gone := []app.Candidate{{Dir: "instances/a", Instance: followID}}
-	ended := []app.Candidate{{Dir: "instances/a", File: f.file("state: notInstantiated\n")}}
-	moved := []app.Candidate{{Dir: "instances/a", Instance: followID}, {Dir: "instances/b", File: f.file("")}}
+	gone := []admission.Candidate{{Dir: "instances/a", Instance: followID}}
+	ended := []admission.Candidate{{Dir: "instances/a", File: f.file("state: notInstantiated\n")}}
+	moved := []admission.Candidate{{Dir: "instances/a", Instance: followID}, {Dir: "instances/b", File: f.file("")}}
 	const (
 		needsVIM  = "vims/cloud.yaml: can't go: 1 instance runs at VIM cloud: instances/a (terminate them first"
 		needsRepo = "repositories.yaml: can't go: 1 instance runs packages that repository small alone has: instances/a (terminate them first"
@@ -58,7 +58,7 @@ func TestSettingsThatInstancesNeedCanNotGo(t *testing.T) {
 	for name, tc := range map[string]struct {
 		repos []desired.Repository
 		vims  map[string]*desired.VIM
-		of    []app.Candidate
+		of    []admission.Candidate
 		want  string
 	}{
 		"no VIM":                     {small(), nil, nil, needsVIM},
@@ -73,7 +73,7 @@ func TestSettingsThatInstancesNeedCanNotGo(t *testing.T) {
 		"no repository, no instance": {nil, spare, gone, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := f.judged(app.Proposal{Settings: &desired.Settings{Repositories: tc.repos, VIMs: tc.vims}, Instances: tc.of})
+			got := f.judged(admission.Proposal{Settings: &desired.Settings{Repositories: tc.repos, VIMs: tc.vims}, Instances: tc.of})
 			if tc.want == "" && got != "" || !strings.HasPrefix(got, tc.want) || len(tc.of) < 2 && strings.Contains(got, "\n") {
 				t.Errorf("got\n%s\nwant\n%s", got, tc.want)
 			}
@@ -87,12 +87,12 @@ func TestAVIMCanNotGoWhileATerminationIsUnderWayThere(t *testing.T) {
 	change(t, f.desired, map[string]string{"instances/a/vnf.yaml": f.file("state: notInstantiated\n")})
 	f.terminates("PROCESSING")
 	const want = "vims/cloud.yaml: can't go: 1 instance runs at VIM cloud: instances/a"
-	if got := f.judged(app.Proposal{Settings: &desired.Settings{Repositories: small()}}); !strings.HasPrefix(got, want) {
+	if got := f.judged(admission.Proposal{Settings: &desired.Settings{Repositories: small()}}); !strings.HasPrefix(got, want) {
 		t.Errorf("while it is terminated: %q", got)
 	}
 	f.cloud.Hold(followObject, false)
 	f.terminates("COMPLETED")
-	if got := f.judged(app.Proposal{Settings: &desired.Settings{Repositories: small()}}); got != "" {
+	if got := f.judged(admission.Proposal{Settings: &desired.Settings{Repositories: small()}}); got != "" {
 		t.Errorf("afterwards: %q", got)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/jibe-vnfm/jibe/admission"
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/reconciler"
@@ -47,8 +48,8 @@ func (s *Server) ownAPI() http.Handler {
 		}
 		respondJSON(w, http.StatusOK, Accepted{Taken: append([]*desired.Problem{}, taken...)})
 	})
-	mux.HandleFunc("POST /jibe/v1/check", s.answer(false))
-	mux.HandleFunc("POST /jibe/v1/plan", s.answer(true))
+	mux.HandleFunc("POST /jibe/v1/check", s.review(false))
+	mux.HandleFunc("POST /jibe/v1/plan", s.review(true))
 	return mux
 }
 
@@ -81,9 +82,9 @@ func (s *Server) story(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (s *Server) answer(steps bool) http.HandlerFunc {
+func (s *Server) review(steps bool) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		var p Proposal
+		var p admission.Proposal
 		d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxProposal))
 		d.DisallowUnknownFields()
 		if err := d.Decode(&p); err != nil {
@@ -95,7 +96,7 @@ func (s *Server) answer(steps bool) http.HandlerFunc {
 			respondProblem(w, http.StatusBadRequest, err.Error())
 			return
 		}
-		v, err := s.judge(r.Context(), &p, steps)
+		v, err := s.reviewer.Review(r.Context(), &p, steps)
 		if err != nil {
 			status := http.StatusInternalServerError
 			if errors.Is(err, desired.ErrUnavailable) {

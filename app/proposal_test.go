@@ -10,7 +10,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/jibe-vnfm/jibe/app"
+	"github.com/jibe-vnfm/jibe/admission"
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/test/process"
 )
@@ -28,16 +28,16 @@ func (f *followed) upstream(name string, edit func(text string) string, versions
 
 // plan asks for the preview of the instance at the version, with the package
 // repository at the url.
-func (f *followed) plan(url, version string) (app.Verdict, error) {
+func (f *followed) plan(url, version string) (admission.Verdict, error) {
 	text := strings.Replace(f.git(f.Desired(), "show", "main:instances/a/vnf.yaml"), "vnfdId: "+vnfdID("1.4.0"), "vnfdId: "+vnfdID(version), 1)
-	a, err := f.Do(f.Context(), http.MethodPost, "/jibe/v1/plan", app.Proposal{
+	a, err := f.Do(f.Context(), http.MethodPost, "/jibe/v1/plan", admission.Proposal{
 		Settings: &desired.Settings{
 			Repositories: []desired.Repository{{Name: "small", URL: url, Path: "small", Tags: "v*", Hooks: true}},
 			VIMs:         map[string]*desired.VIM{"cloud": {Type: "sim", Default: true}},
 		},
-		Instances: []app.Candidate{{Dir: "instances/a", File: text}},
+		Instances: []admission.Candidate{{Dir: "instances/a", File: text}},
 	})
-	var v app.Verdict
+	var v admission.Verdict
 	if err == nil && a.Status != http.StatusOK {
 		err = fmt.Errorf("%d: %s", a.Status, a.Body)
 	}
@@ -138,12 +138,12 @@ func TestAProposalIsHeldAgainstTheCommitThatItsAuthorHasSeen(t *testing.T) {
 	if err := os.WriteFile(ref, []byte(commit+"\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	a, err := f.Do(t.Context(), http.MethodPost, "/jibe/v1/plan", app.Proposal{Instances: []app.Candidate{
+	a, err := f.Do(t.Context(), http.MethodPost, "/jibe/v1/plan", admission.Proposal{Instances: []admission.Candidate{
 		{Dir: "instances/a", File: strings.Replace(upgraded, vnfdID("1.4.1"), vnfdID("1.4.0"), 1)}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var v app.Verdict
+	var v admission.Verdict
 	if err := json.Unmarshal(a.Body, &v); err != nil || len(v.Problems) > 0 {
 		t.Errorf("what takes it back is answered with %s (%v)", a.Body, err)
 	}

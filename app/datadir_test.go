@@ -150,3 +150,22 @@ func (c closer) Write(p []byte) (int, error) {
 	close(c.c)
 	return len(p), nil
 }
+
+func TestTwoProcessesNeverShareADataDirectory(t *testing.T) {
+	dir := t.TempDir()
+	first, err := OpenData(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenData(dir); err == nil {
+		t.Fatal("the second was let in")
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := OpenData(dir)
+	if err != nil {
+		t.Fatalf("after the first has ended: %v", err)
+	}
+	_ = again.Close()
+}

@@ -47,29 +47,4 @@ func TestARefusalBecomesTheStatusThatAClientCanActOn(t *testing.T) {
 	}
 }
 
-func TestLocalTokenRefusesAFileWithoutOneInClear(t *testing.T) {
-	if _, err := LocalToken(t.TempDir()); err == nil {
-		t.Error("no file, no error")
-	}
-}
-
-func TestTwoProcessesNeverShareADataDirectory(t *testing.T) {
-	dir := t.TempDir()
-	first, err := OpenData(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := OpenData(dir); err == nil {
-		t.Fatal("the second was let in")
-	}
-	if err := first.Close(); err != nil {
-		t.Fatal(err)
-	}
-	again, err := OpenData(dir)
-	if err != nil {
-		t.Fatalf("after the first has ended: %v", err)
-	}
-	_ = again.Close()
-}
-
 var _ sol.View = apiView{}

@@ -1,0 +1,119 @@
+package admission
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/desired/packages"
+	"github.com/jibe-vnfm/jibe/reconciler"
+)
+
+// Verdict is the answer to a proposal. It is admitted where there are no problems.
+type Verdict struct {
+	Problems []*desired.Problem `json:"problems"`
+	// Warnings refuse nothing.
+	Warnings []*desired.Problem   `json:"warnings,omitempty"`
+	Previews []reconciler.Preview `json:"previews,omitempty"`
+}
+
+// Repo is what a reviewer needs of the desired repository.
+type Repo interface {
+	Refresh(ctx context.Context) error
+	Settings() (*desired.Settings, error)
+	List() []desired.Revision
+	Lookup(instance string) (desired.Revision, bool)
+	Read(ctx context.Context, rev desired.Revision) (*desired.Instance, error)
+	// Named are the directories at head whose instances have a name.
+	Named(name string) []string
+}
+
+// Packages are those of a catalogue.
+type Packages interface {
+	reconciler.Packages
+	List() []packages.Entry
+}
+
+// Config is what a [Reviewer] works with. Everything in it is required.
+type Config struct {
+	Repo     Repo
+	View     *reconciler.View
+	Packages Packages
+	// FetchProposed fetches what the settings name, for one review; nothing else may ever see
+	// those packages, as nobody has accepted them. It returns an error for each repository
+	// that can't be fetched.
+	FetchProposed func(ctx context.Context, settings *desired.Settings) (proposed Packages, away []error, err error)
+	// ForbiddenVIMs are the VIMs that the installation doesn't use, as their files refer to
+	// something forbidden. Those that are the same in known are passed over.
+	ForbiddenVIMs func(settings, known *desired.Settings) []*desired.Problem
+}
+
+// Reviewer is the server's side of admission.
+type Reviewer struct{ Config }
+
+// NewReviewer makes a reviewer.
+func NewReviewer(c Config) *Reviewer { return &Reviewer{c} }
+
+// Review answers a proposal; with steps, the verdict also says what would be done. The
+// error is about the review: a proposal that is refused is none.
+func (r *Reviewer) Review(ctx context.Context, p *Proposal, steps bool) (*Verdict, error) {
+	// The ref moves before this process knows of it: who has seen a commit (Jibe's own pin
+	// of a package, say) may push on top of it at once.
+	if err := r.Repo.Refresh(ctx); err != nil {
+		return nil, err
+	}
+	now, err := r.Repo.Settings()
+	if err != nil {
+		return nil, err
+	}
+	settings := now
+	if p.Settings != nil {
+		settings = p.Settings
+		for name, vim := range settings.VIMs {
+			vim.Name = name // the encoded form has it only as the key
+		}
+	}
+	v := &Verdict{Problems: []*desired.Problem{}}
+	// A problem that is there already is shown elsewhere, and isn't this change's fault.
+	v.Problems = append(v.Problems, r.ForbiddenVIMs(settings, now)...)
+	view := r.View
+	var proposed Packages
+	if !slices.Equal(now.Repositories, settings.Repositories) {
+		other, away, err := r.FetchProposed(ctx, settings)
+		if err != nil {
+			return nil, err
+		}
+		for _, err := range away {
+			v.Problems = append(v.Problems, &desired.Problem{File: desired.RepositoriesFile, Message: err.Error(),
+				Remedy: "check the url, and that this server may read it"})
+		}
+		view = view.With(other)
+		if len(away) == 0 { // else it isn't known what they have
+			proposed = other
+		}
+	}
+	inUse, err := r.settingsInUse(ctx, now, p, settings, proposed)
+	if err != nil {
+		return nil, err
+	}
+	v.Problems = append(v.Problems, inUse...)
+	review := newInstanceReview(ctx, r.Repo, view, settings)
+	for _, c := range p.Instances {
+		after, problems, err := review.candidate(ctx, c)
+		if err != nil {
+			return nil, fmt.Errorf("check %s: %w", c.Dir, err)
+		}
+		v.Problems = append(v.Problems, problems...)
+		if !steps || len(problems) > 0 {
+			continue
+		}
+		rev := desired.Revision{Instance: c.Instance, Dir: c.Dir}
+		if after != nil {
+			rev.Instance = after.ID
+		}
+		v.Previews = append(v.Previews, view.Plan(ctx, settings, rev, after))
+	}
+	v.Warnings = review.warnings
+	return v, nil
+}

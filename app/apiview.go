@@ -1,0 +1,76 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/desired/packages"
+	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/reconciler"
+	"github.com/jibe-vnfm/jibe/sol"
+	"github.com/jibe-vnfm/jibe/vnfd"
+)
+
+// apiView is what the API may ask of the reconciler, in the API's words.
+type apiView struct {
+	*reconciler.View
+	problems *problems
+}
+
+// Problems implements sol.View.
+func (v apiView) Problems(instance string) []desired.Problem { return v.problems.of(instance) }
+
+// Check implements sol.View.
+func (v apiView) Check(ctx context.Context, before, after *desired.Instance) error {
+	return inAPIWords(v.View.Check(ctx, nil, before, after))
+}
+
+// Complete implements sol.View.
+func (v apiView) Complete(ctx context.Context, before, after *desired.Instance) (*desired.Instance, error) {
+	full, err := v.View.Complete(ctx, before, after)
+	return full, inAPIWords(err)
+}
+
+// Definitions implements sol.View.
+func (v apiView) Definitions(ctx context.Context, before, after *desired.Instance, listed []string) ([]string, error) {
+	files, err := v.View.Definitions(ctx, before, after, listed)
+	return files, inAPIWords(err)
+}
+
+// Find implements sol.View.
+func (v apiView) Find(ctx context.Context, vnfdID string) (*vnfd.Package, error) {
+	pkg, err := v.View.Find(ctx, vnfdID)
+	return pkg, inAPIWords(err)
+}
+
+// Package implements sol.View.
+func (v apiView) Package(ctx context.Context, in *desired.Instance) (*vnfd.Package, error) {
+	pkg, err := v.View.Package(ctx, in)
+	return pkg, inAPIWords(err)
+}
+
+// inAPIWords gives a refusal the status that a client can act on.
+func inAPIWords(err error) error {
+	var refused *drivers.RefusedError
+	switch {
+	case errors.Is(err, packages.ErrUnknown):
+		return fmt.Errorf("%w: %w", sol.ErrUnknownPackage, err)
+	case errors.Is(err, packages.ErrUnsound):
+		return &sol.InvalidError{Status: http.StatusUnprocessableEntity, Detail: err.Error()}
+	case !errors.As(err, &refused):
+		return err
+	case refused.Conflict:
+		return &sol.InvalidError{Status: http.StatusConflict, Detail: refused.Reason}
+	case refused.Field == "vim", refused.Field == "hooks", strings.HasPrefix(refused.Field, "update.coordinate"):
+		return &sol.InvalidError{Status: http.StatusUnprocessableEntity, Detail: refused.Reason}
+	}
+	detail := refused.Reason
+	if refused.Object != "" { // a client knows nothing of fields of vnf.yaml
+		detail = refused.Error()
+	}
+	return &sol.InvalidError{Status: http.StatusBadRequest, Detail: detail}
+}
