@@ -49,13 +49,39 @@ func (c *client) token() (string, error) {
 // errUnreachable is returned when no server answers.
 var errUnreachable = errors.New("no server answers")
 
-// do makes a request and decodes the answer into out, if not nil. A relative
+// requestTimeout bounds one request. To check a large push takes the longest.
+const requestTimeout = 2 * time.Minute
+
+// do makes a request of the server and decodes the answer into out, if not nil. A relative
 // path is below the server's URL.
 func (c *client) do(ctx context.Context, method, path string, body, out any) (http.Header, error) {
 	token, err := c.token()
 	if err != nil {
 		return nil, fmt.Errorf("token: %w", err)
 	}
+	target := path
+	if !strings.HasPrefix(path, "http") {
+		target = strings.TrimRight(c.server, "/") + path
+	}
+	header := http.Header{"Version": {"2.0.0"}}
+	if token != "" {
+		header.Set("Authorization", "Bearer "+token)
+	}
+	h, err := exchange(ctx, http.DefaultTransport, header, method, target, body, out)
+	var none *url.Error
+	switch {
+	case !errors.As(err, &none):
+		return h, err
+	case none.Op == "parse":
+		return nil, fmt.Errorf("--server %q: %w", c.server, err)
+	}
+	return nil, fmt.Errorf("%w at %s: %w (is `jibe serve` running? see --server)", errUnreachable, c.server, none.Err)
+}
+
+// exchange makes one request, with the body as JSON if not nil, and decodes the answer into
+// out, if not nil. It returns a [*url.Error] where no server was reached, and a [*refusal]
+// where the answer is no.
+func exchange(ctx context.Context, via http.RoundTripper, header http.Header, method, target string, body, out any) (http.Header, error) {
 	var content io.Reader
 	if body != nil {
 		data, err := json.Marshal(body)
@@ -63,31 +89,19 @@ func (c *client) do(ctx context.Context, method, path string, body, out any) (ht
 			return nil, err
 		}
 		content = bytes.NewReader(data)
+		header.Set("Content-Type", "application/json")
 	}
-	target := path
-	if !strings.HasPrefix(path, "http") {
-		target = strings.TrimRight(c.server, "/") + path
-	}
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, target, content)
 	if err != nil {
-		return nil, fmt.Errorf("--server %q: %w", c.server, err)
+		return nil, err
 	}
-	req.Header.Set("Version", "2.0.0")
-	req.Header.Set("Accept", "application/json")
-	if body != nil {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	if token != "" {
-		req.Header.Set("Authorization", "Bearer "+token)
-	}
-	httpClient := &http.Client{Timeout: 2 * time.Minute}
-	resp, err := httpClient.Do(req)
+	header.Set("Accept", "application/json")
+	req.Header = header
+	resp, err := (&http.Client{Transport: via}).Do(req)
 	if err != nil {
-		var u *url.Error
-		if errors.As(err, &u) {
-			err = u.Err
-		}
-		return nil, fmt.Errorf("%w at %s: %w (is `jibe serve` running? see --server)", errUnreachable, c.server, err)
+		return nil, err
 	}
 	defer resp.Body.Close()
 	data, err := io.ReadAll(resp.Body)
@@ -95,7 +109,7 @@ func (c *client) do(ctx context.Context, method, path string, body, out any) (ht
 		return nil, err
 	}
 	if resp.StatusCode >= 300 {
-		return nil, answered(resp, data)
+		return nil, refusalOf(resp, data)
 	}
 	if out != nil && len(data) > 0 {
 		if err := json.Unmarshal(data, out); err != nil {
@@ -105,7 +119,7 @@ func (c *client) do(ctx context.Context, method, path string, body, out any) (ht
 	return resp.Header, nil
 }
 
-// refusal is an answer that says no.
+// refusal is the error that an answer becomes whose status says no.
 type refusal struct {
 	status int
 	said   string
@@ -113,8 +127,8 @@ type refusal struct {
 
 func (e *refusal) Error() string { return e.said }
 
-// answered makes an error of an answer that says no.
-func answered(resp *http.Response, data []byte) error {
+// refusalOf makes an error of an answer that says no.
+func refusalOf(resp *http.Response, data []byte) error {
 	var p struct{ Title, Detail string }
 	if json.Unmarshal(data, &p) != nil || p.Detail == "" {
 		p.Detail = strings.TrimSpace(string(data))

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -37,9 +34,9 @@ func newHook() *cobra.Command {
 	return cmd
 }
 
-// preReceive refuses a push that would be no good. The pushed objects are in
-// git's quarantine, which only this process can read: it reads what matters and
-// asks the server about it.
+// preReceive refuses a push that isn't admitted. Only this process can read the pushed
+// objects, as git keeps them in quarantine: it reads what matters and has the server
+// review it.
 func preReceive(ctx context.Context, stdin io.Reader, stderr io.Writer, socket string) error {
 	updates, err := gitrepo.ReadPush(stdin)
 	if err != nil {
@@ -74,8 +71,8 @@ func preReceive(ctx context.Context, stdin io.Reader, stderr io.Writer, socket s
 		if len(v.Problems) == 0 {
 			return v, nil
 		}
-		// The server holds it against the newest commit, which may be one that the pusher
-		// doesn't know: its pin of a package, say. What stands in the way is that alone.
+		// The server reviews it against the newest commit, which the pusher may not know:
+		// Jibe's own pin of a package, say. Then that alone is the problem.
 		overtaken, err := pushed.Overtaken(u)
 		if overtaken {
 			v.Problems = []*desired.Problem{{File: u.Ref, Message: "another commit was faster than this push", Remedy: fetchFirst}}
@@ -108,38 +105,16 @@ func desiredBranch(ctx context.Context) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// checkTimeout bounds how long a push waits for the server's word.
-const checkTimeout = 2 * time.Minute
-
+// ask has the server review the proposal, over its socket.
 func ask(ctx context.Context, socket string, p *admission.Proposal) (*admission.Verdict, error) {
 	if socket == "" {
 		return nil, os.ErrNotExist
 	}
-	body, err := json.Marshal(p)
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
-	defer cancel()
-	c := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+	via := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", socket)
-	}}}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://jibe/jibe/v1/check", bytes.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
-	resp, err := c.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
-	data, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return nil, err
-	}
-	if resp.StatusCode != http.StatusOK {
-		return nil, answered(resp, data)
-	}
+	}}
+	defer via.CloseIdleConnections()
 	var v admission.Verdict
-	return &v, json.Unmarshal(data, &v)
+	_, err := exchange(ctx, via, http.Header{}, http.MethodPost, "http://jibe/jibe/v1/check", p, &v)
+	return &v, err
 }
