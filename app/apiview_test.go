@@ -18,10 +18,10 @@ func TestARefusalBecomesTheStatusThatAClientCanActOn(t *testing.T) {
 		err    error
 		status int
 	}{
-		"a level out of range":      {&drivers.RefusedError{Field: "levels", Reason: "r"}, http.StatusBadRequest},
-		"an autoscaler rules":       {&drivers.RefusedError{Field: "levels.web", Reason: "r", Conflict: true}, http.StatusConflict},
-		"a VIM that doesn't exist":  {&drivers.RefusedError{Field: "vim", Reason: "r"}, http.StatusUnprocessableEntity},
-		"programs that may not run": {&drivers.RefusedError{Field: "hooks", Reason: "r"}, http.StatusUnprocessableEntity},
+		"a level out of range":     {&drivers.RefusedError{Field: "levels", Reason: "r"}, http.StatusBadRequest},
+		"an autoscaler rules":      {&drivers.RefusedError{Field: "levels.web", Reason: "r", Conflict: true}, http.StatusConflict},
+		"a VIM that doesn't exist": {&drivers.RefusedError{Field: "vim", Reason: "r"}, http.StatusUnprocessableEntity},
+		"hooks that may not run":   {&drivers.RefusedError{Field: "hooks", Reason: "r"}, http.StatusUnprocessableEntity},
 	} {
 		var invalid *sol.InvalidError
 		if err := inAPIWords(c.err); !errors.As(err, &invalid) || invalid.Status != c.status || invalid.Detail != "r" {

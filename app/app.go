@@ -52,14 +52,15 @@ type Options struct {
 	// Timeouts replace Timeout for the types of operation that they name.
 	Timeouts map[lcm.Type]time.Duration
 	Workers  int
-	// HookTimeout bounds one run of a program of a package; 0 is the reconciler's
-	// default. HookUser is whom they run as where Jibe is root; "" is "nobody".
+	// HookTimeout bounds one run of a hook; 0 is the reconciler's default. HookUser is the
+	// user that hooks run as where Jibe is root; "" is "nobody".
 	HookTimeout time.Duration
 	HookUser    string
 	// Reach bounds what references in the desired repository may make this process read;
 	// its directories default to one in the data directory, which is made.
 	Reach secret.Reach
-	// Binary is this program, for the repository's hook; "" installs none.
+	// Binary is the path of jibe itself, for the push hook of the repository; "" installs
+	// none.
 	Binary  string
 	Version string
 	Log     *slog.Logger
@@ -150,8 +151,8 @@ func (s *Server) open(ctx context.Context) error {
 	}); err != nil {
 		return fmt.Errorf("desired repository: %w", err)
 	}
-	if err := s.recognise(ctx); err != nil {
-		if fresh { // the mirror of a wrong remote would stand in the right one's way
+	if err := s.checkKnown(ctx); err != nil {
+		if fresh { // the mirror of a wrong remote would be in the way of the right one
 			err = errors.Join(err, s.repo.Close(), os.RemoveAll(s.data.desired()))
 			s.repo = nil
 		}
@@ -170,7 +171,7 @@ func (s *Server) open(ctx context.Context) error {
 		}
 	}
 	if err := s.syncPackages(ctx); err != nil {
-		// What was fetched before still serves; a repository that is away is no
+		// The packages of an earlier fetch are still there; a repository that is away is no
 		// reason not to start.
 		s.Log.WarnContext(ctx, "package repositories were not all fetched", "error", err)
 	}
@@ -212,7 +213,7 @@ func (s *Server) wire(ctx context.Context) error {
 		Driver: Drivers(s.keeper.Derive("render digest"), s.Reach.KubeconfigExec, s.Cloud, s.Log), Logger: s.Log, Metrics: metrics,
 		Holder: fmt.Sprintf("%s/%d", host, os.Getpid()), Workers: s.Workers,
 		Timeout: s.Timeout, StartTimeout: s.StartTimeout, Timeouts: s.Timeouts,
-		Hooks: s.programs(), Reveal: secrets{s.keeper}.Reveal, Seal: s.keeper.Encrypt, HookTimeout: s.HookTimeout,
+		Hooks: s.hookRunner(), Reveal: secrets{s.keeper}.Reveal, Seal: s.keeper.Encrypt, HookTimeout: s.HookTimeout,
 	})
 	if err != nil {
 		return err
@@ -277,7 +278,7 @@ func (s *Server) run(ctx, work context.Context) error {
 	work, stop := context.WithCancel(work)
 	defer stop()
 	server := &http.Server{Handler: s.handler(), ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(s.Log.Handler(), slog.LevelWarn)}
-	local, hooks, err := s.hookServer(work)
+	local, hooks, err := s.pushHookServer(work)
 	if err != nil {
 		return err
 	}
@@ -354,7 +355,7 @@ func (s *Server) syncPackages(ctx context.Context) error {
 		return err
 	}
 	err = s.packages.Sync(ctx, settings.Repositories)
-	return errors.Join(err, s.repo.ReviewSettings(ctx)) // another one may have what was needed
+	return errors.Join(err, s.repo.ReviewSettings(ctx)) // another repository may have what was needed
 }
 
 func (s *Server) close() error {
@@ -371,7 +372,7 @@ func (s *Server) close() error {
 		errs = append(errs, s.store.Close())
 	}
 	if s.data != nil && s.data.lock != nil {
-		_ = os.Remove(s.data.programs()) // empty, or not there: no program runs any more
+		_ = os.Remove(s.data.hookDir()) // empty, or not there: no hook runs any more
 		errs = append(errs, s.data.Close())
 	}
 	return errors.Join(errs...)
@@ -380,7 +381,7 @@ func (s *Server) close() error {
 // Address is where the API listens.
 func (s *Server) Address() string { return s.listener.Addr().String() }
 
-// Welcome tells a person how to go on.
+// Welcome writes for a person where everything is, and how to go on.
 func (s *Server) Welcome(w io.Writer) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "jibe %s serves %s\n", s.Version, s.BaseURL)
@@ -406,7 +407,7 @@ func (s *Server) Welcome(w io.Writer) {
 	if s.first && s.Remote == "" {
 		fmt.Fprintf(&b, "\nFirst steps:\n  git clone %s\n  add vims/<name>.yaml and instances/<place>/<name>/vnf.yaml, commit, git push\n", s.data.desired())
 	}
-	_, _ = io.WriteString(w, b.String()) // nobody reads it where nobody can
+	_, _ = io.WriteString(w, b.String()) // where it can't be written, nobody reads it
 }
 
 var _ desired.Repo = (*gitrepo.Repo)(nil)

@@ -21,8 +21,8 @@ import (
 type Data struct {
 	Dir  string
 	lock *os.File
-	// crashed says that the last process that had the directory didn't end in order, so
-	// that what it held may be held for another moment.
+	// crashed means that the last process on the directory didn't end in order, so that its
+	// files and addresses may be taken for another moment.
 	crashed bool
 }
 
@@ -60,23 +60,23 @@ func openData(dir string, log *slog.Logger) (*Data, error) {
 	return d, nil
 }
 
-// endPatience is how long to wait for what a process that was killed still holds: it has
-// its files and addresses until the last of its threads has ended, and a program that it
-// was just starting has them until it runs.
+// endPatience is how long to wait for the files and addresses of a process that was
+// killed: it holds them until the last of its threads has ended, and a child that it was
+// just starting holds them until it runs.
 const endPatience = 10 * time.Second
 
-// lock takes the lock. One whose holder is dead, or dies, is waited for; one whose holder
-// lives isn't.
+// lock takes the lock. It waits where the holder is dead or dying, and not where the holder
+// lives.
 func lock(f *os.File, log *slog.Logger) error {
-	said := false
+	logged := false
 	for until := time.Now().Add(endPatience); ; time.Sleep(10 * time.Millisecond) {
 		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		if err == nil || lives(holder(f)) || time.Now().After(until) {
+		if err == nil || runs(holder(f)) || time.Now().After(until) {
 			return err
 		}
-		if !said {
+		if !logged {
 			log.Info("the data directory's lock is that of a process that has just ended, waiting for it", "process", holder(f), "most", endPatience)
-			said = true
+			logged = true
 		}
 	}
 }
@@ -95,21 +95,22 @@ func writeAt(f *os.File, s string) error {
 	return err
 }
 
-// Close gives the lock back, and leaves word that this was an end in order.
+// Close gives the lock back. The file that it leaves empty says that the process ended in
+// order.
 func (d *Data) Close() error { return errors.Join(d.lock.Truncate(0), d.lock.Close()) }
 
-// listen is [net.Listen] that waits for an address which the killed process may still
-// hold.
+// listen is [net.Listen], but waits for an address that a process which was killed may
+// still hold.
 func (d *Data) listen(address string, log *slog.Logger) (net.Listener, error) {
-	said := false
+	logged := false
 	for until := time.Now().Add(endPatience); ; time.Sleep(10 * time.Millisecond) {
 		l, err := net.Listen("tcp", address)
 		if err == nil || !d.crashed || !errors.Is(err, syscall.EADDRINUSE) || time.Now().After(until) {
 			return l, err
 		}
-		if !said {
+		if !logged {
 			log.Info("the address is in use, maybe by the process that has just ended, waiting for it", "address", address, "most", endPatience)
-			said = true
+			logged = true
 		}
 	}
 }
@@ -142,8 +143,8 @@ func TokensFile(dir string) string { return filepath.Join(dir, "tokens.yaml") }
 // localPackages is the package repository that a first start makes.
 const localPackages = "packages.git"
 
-// firstStart makes the local package repository: whole, under another name, so that
-// an end of the process never leaves half of one that would then be taken for it.
+// firstStart makes the local package repository, first under another name: if the process
+// ends halfway, no half of it may be taken for the repository.
 func (d *Data) firstStart(ctx context.Context) error {
 	dir := filepath.Join(d.packages(), localPackages)
 	if _, err := os.Stat(filepath.Join(dir, "HEAD")); err == nil {
@@ -152,7 +153,7 @@ func (d *Data) firstStart(ctx context.Context) error {
 	if err := os.MkdirAll(d.packages(), 0o700); err != nil {
 		return err
 	}
-	// The data directory is locked: what stands there was left by a process that ended.
+	// The data directory is locked, so that a process that ended has left this.
 	tmp := filepath.Join(d.packages(), ".new-"+localPackages)
 	if err := os.RemoveAll(tmp); err != nil {
 		return err

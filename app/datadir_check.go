@@ -13,9 +13,9 @@ import (
 // storeFile is the store below the data directory.
 const storeFile = "store.db"
 
-// noRepository refuses a data directory that is a repository of git itself: what is kept
-// there (keys, tokens, the store) belongs into none, and who serves a clone takes it for
-// the desired repository.
+// noRepository refuses a data directory that is a git repository itself: keys, tokens and
+// the store don't belong into one, and a person who gives a clone here takes it for the
+// desired repository.
 func noRepository(dir string) error {
 	what := ""
 	switch {
@@ -31,27 +31,27 @@ func noRepository(dir string) error {
 }
 
 // complete refuses a data directory that has a store, but whose desired repository is
-// gone: with an empty one in its place, all that runs would look as if it had been
-// removed. With a remote, the repository is only its mirror, which is fetched anew; that it
-// is the same one is seen then ([Server.recognise]).
+// gone: with an empty one in its place, everything that runs would look as if it had been
+// removed. With a remote, the repository is only a mirror, which is fetched anew;
+// [Server.checkKnown] sees then whether it is the same one.
 func (d *Data) complete(remote string) error {
 	if remote != "" || !present(d.path(storeFile)) {
 		return nil
 	}
 	if items, err := os.ReadDir(d.desired()); err == nil && len(items) > 0 || err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil // what is wrong with it is said when it is opened
+		return nil // opening it says what is wrong with it
 	}
 	return fmt.Errorf("data directory %s has a store (%s), but its desired repository (%s) is gone: with an empty one, all that runs would be terminated. "+
 		"Put it back (git clone --mirror <a clone or backup> %s), or follow the forge that has it with --remote; "+
 		"to begin with nothing, give another --data", d.Dir, storeFile, filepath.Base(d.desired()), d.desired())
 }
 
-// strangers is how many instances are looked at to tell a strange repository.
-const strangers = 100
+// maxLookups is how many instances are looked up to recognise the repository.
+const maxLookups = 100
 
-// recognise refuses a desired repository that can't be the one which the store tells of:
-// it has none of the instances, and has never had what they were last operated by.
-func (s *Server) recognise(ctx context.Context) error {
+// checkKnown refuses a desired repository that can't be the one of the store's instances:
+// it has none of them, and has never had the revisions that were last operated on.
+func (s *Server) checkKnown(ctx context.Context) error {
 	known, err := s.oplog.Instances(ctx, "", 0)
 	if err != nil {
 		return fmt.Errorf("instances that the store knows: %w", err)
@@ -64,7 +64,7 @@ func (s *Server) recognise(ctx context.Context) error {
 		if inst.Operated.Tree == "" {
 			continue
 		}
-		if n++; n > strangers {
+		if n++; n > maxLookups {
 			break
 		}
 		if _, err := s.repo.Read(ctx, inst.Operated); !errors.Is(err, desired.ErrNotFound) {
@@ -74,7 +74,7 @@ func (s *Server) recognise(ctx context.Context) error {
 	if n == 0 {
 		return nil
 	}
-	return fmt.Errorf("branch %s of the desired repository is not what data directory %s was used with: it has none of the VNF instances that the store (%s) tells of, "+
+	return fmt.Errorf("branch %s of the desired repository is not what data directory %s was used with: it has none of the VNF instances that the store (%s) has, "+
 		"nor their history, and all that runs would be terminated. Name the right --remote and --branch, or put the repository back from a backup; "+
 		"to begin with nothing, give another --data", s.Branch, s.data.Dir, storeFile)
 }

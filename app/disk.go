@@ -10,15 +10,15 @@ import (
 	"time"
 )
 
-// How often the disk is tried: seldom while all is well, as a write that fails is noticed
-// by itself, and soon while something is wrong, so that its end is noticed, too.
+// How often the disk is tried: seldom while all is well, as real writes are noticed when
+// they fail, and often while something is wrong, so that its end is noticed, too.
 const (
 	diskPause = 5 * time.Second
 	diskAgain = time.Second
 )
 
-// What is written to try the disk. A disk that is nearly full takes a few bytes and
-// refuses the next commit, so that more is tried where there is little room, or where
+// How much is written to try the disk, bytes. A disk that is nearly full takes a few bytes
+// and refuses the next commit, so that a try is larger where there is little room, or where
 // something has failed already.
 const (
 	littleRoom = 1 << 20
@@ -39,7 +39,7 @@ type disk struct {
 
 	mu     sync.Mutex
 	tried  error // how the last try of the repository went
-	failed bool  // and whether all was well then, as far as the log has been told
+	failed bool  // whether the log says that something is wrong
 }
 
 // run tries the disk until ctx ends.
@@ -70,7 +70,7 @@ func (d *disk) try(ctx context.Context) {
 	d.tried = err
 	d.mu.Unlock()
 	if at, _ := d.store.LastWrite(); record > 0 || time.Since(at) >= diskPause {
-		_ = d.store.Probe(ctx, record) // which LastWrite tells of
+		_ = d.store.Probe(ctx, record) // LastWrite has its error
 	}
 	err = d.health()
 	d.mu.Lock()
@@ -84,7 +84,7 @@ func (d *disk) try(ctx context.Context) {
 	d.failed = err != nil
 }
 
-// room says whether there is more than a little room, as far as that can be told.
+// room says whether there is more than a little room, or that isn't known.
 func (d *disk) room() bool {
 	for _, dir := range d.dirs {
 		var s syscall.Statfs_t
@@ -95,8 +95,8 @@ func (d *disk) room() bool {
 	return true
 }
 
-// health is nil while the store and the desired repository can be written, else why they
-// can't.
+// health returns why the store or the desired repository can't be written, nil while both
+// can.
 func (d *disk) health() error {
 	d.mu.Lock()
 	repo := d.tried

@@ -41,7 +41,7 @@ func newPretender(t *testing.T) (*pretender, *disk) {
 
 func TestABusyStoreIsNotTriedBeside(t *testing.T) {
 	p, d := newPretender(t)
-	p.last = time.Now()
+	p.last = time.Now().Add(time.Hour)
 	if d.try(t.Context()); len(p.stored) > 0 || len(p.committed) != 1 || p.committed[0] != smallProbe {
 		t.Errorf("tried were %v in the store and %v in the repository", p.stored, p.committed)
 	}
@@ -71,7 +71,7 @@ func TestAWriteThatFailedCountsAtOnceUntilMuchCanBeWritten(t *testing.T) {
 
 func TestARepositoryThatCanNotBeWrittenIsNotReadyThoughTheStoreIs(t *testing.T) {
 	p, d := newPretender(t)
-	p.last, p.full = time.Now(), errors.New("read-only file system")
+	p.last, p.full = time.Now().Add(time.Hour), errors.New("read-only file system")
 	if d.try(t.Context()); d.health() == nil || p.failed != nil {
 		t.Errorf("health = %v", d.health())
 	}

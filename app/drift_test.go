@@ -11,16 +11,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/jibe-vnfm/jibe/app"
 	"github.com/jibe-vnfm/jibe/drivers/sim"
 	"github.com/jibe-vnfm/jibe/reconciler"
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
 )
-
-// patience bounds every wait. It only matters where something is wrong.
-const patience = 2 * time.Minute
 
 // server runs the whole of Jibe in this process, on a simulated cloud.
 func server(t *testing.T, cloud *sim.Cloud) *process.Server {
@@ -88,17 +85,10 @@ func push(t *testing.T, c *process.Clone) {
 	}
 }
 
-func poll(t *testing.T, look func() error) {
-	t.Helper()
-	if err := process.Poll(t.Context(), patience, look); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // metrics waits until the scrape has all lines that begin like these.
 func metrics(t *testing.T, s *process.Server, lines ...string) {
 	t.Helper()
-	poll(t, func() error {
+	kit.Eventually(t, func() error {
 		a, err := s.Do(t.Context(), http.MethodGet, "/metrics", nil)
 		if err != nil || a.Status != http.StatusOK {
 			return fmt.Errorf("scrape: %w: %+v", err, a)
@@ -116,7 +106,7 @@ func metrics(t *testing.T, s *process.Server, lines ...string) {
 // drift waits for the one drift that there is, in this state.
 func drift(t *testing.T, s *process.Server, query string, state reconciler.DriftState) (d reconciler.Drift) {
 	t.Helper()
-	poll(t, func() error {
+	kit.Eventually(t, func() error {
 		var list []reconciler.Drift
 		if err := s.Get(t.Context(), "/jibe/v1/drift"+query, &list); err != nil {
 			return err
@@ -152,7 +142,7 @@ func TestDriftIsToldByTheAPIAndTheMetrics(t *testing.T) {
 			}
 		}
 	}
-	poll(t, func() error {
+	kit.Eventually(t, func() error {
 		if err := s.Get(t.Context(), "/vnflcm/v2/vnf_instances/"+id, &units); err != nil {
 			return err
 		}
@@ -184,7 +174,7 @@ func TestDriftIsToldByTheAPIAndTheMetrics(t *testing.T) {
 	metrics(t, s, "jibe_instances_suspended 1", since(reconciler.DriftSuspended))
 
 	change(t, c, map[string]string{"instances/a/vnf.yaml": instance("id: " + id + "\n")})
-	poll(t, func() error {
+	kit.Eventually(t, func() error {
 		var list []reconciler.Drift
 		if err := s.Get(t.Context(), "/jibe/v1/drift", &list); err != nil {
 			return err

@@ -18,6 +18,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/app"
 	"github.com/jibe-vnfm/jibe/drivers/sim"
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
 )
 
@@ -161,7 +162,7 @@ func (f *followed) upgrades() []operation {
 // runs waits until the version runs and nothing is under way.
 func (f *followed) runs(version string) {
 	f.Helper()
-	poll(f.T, func() error {
+	kit.Eventually(f.T, func() error {
 		var got struct{ VnfdID, InstantiationState string }
 		if err := f.Get(f.Context(), "/vnflcm/v2/vnf_instances/"+followID, &got); err != nil {
 			return err
@@ -176,7 +177,7 @@ func (f *followed) runs(version string) {
 // known waits until the catalogue has the version.
 func (f *followed) known(version string) {
 	f.Helper()
-	poll(f.T, func() error {
+	kit.Eventually(f.T, func() error {
 		var list []struct{ VnfdID string }
 		if err := f.Get(f.Context(), "/jibe/v1/packages", &list); err != nil {
 			return err
@@ -196,8 +197,9 @@ func (f *followed) commits(branch string) string {
 	return f.git(f.Desired(), "log", "--reverse", "--fixed-strings", "--grep=Requested-By: follow", "--format=%s", branch)
 }
 
-// settles gives a commit that must not come the time that it would take, several times
-// over, and then wants the same as before.
+// settles gives a commit that must not come several times the time that it would take, and
+// then wants the same commits as before. On a slow machine it may miss such a commit, but
+// never fails without one.
 func (f *followed) settles(branch, want string) {
 	f.Helper()
 	time.Sleep(300 * time.Millisecond)
@@ -236,7 +238,7 @@ func TestAVersionThatFailedIsNotTriedAgainNotEvenByTheNextProcess(t *testing.T) 
 	f.cloud.Fail(followObject, "the image can't be pulled")
 	f.release(nil, "1.4.1")
 	var op operation
-	poll(t, func() error {
+	kit.Eventually(t, func() error {
 		if ops := f.upgrades(); len(ops) != 1 || ops[0].OperationState != "FAILED_TEMP" {
 			return fmt.Errorf("%+v", ops)
 		} else {
@@ -259,7 +261,7 @@ func TestAVersionThatFailedIsNotTriedAgainNotEvenByTheNextProcess(t *testing.T) 
 	// A person takes the next one back after it was completed, and another process comes.
 	f.release(nil, "1.4.3")
 	f.runs("1.4.3")
-	poll(t, func() error {
+	kit.Eventually(t, func() error {
 		if ops := f.upgrades(); len(ops) != 3 || ops[2].OperationState != "COMPLETED" {
 			return fmt.Errorf("%+v", ops)
 		}
@@ -289,7 +291,7 @@ func TestWithABranchTheNextVersionIsProposedThereOnce(t *testing.T) {
 	const branch, first = "upgrades/web", "Follow ~1.4: web to 1.4.1"
 	proposed := func(want string) {
 		t.Helper()
-		poll(t, func() error {
+		kit.Eventually(t, func() error {
 			if out, err := process.Git(t.Context(), f.Desired(), "log", "--reverse", "--fixed-strings", "--grep=Requested-By: follow", "--format=%s", branch); err != nil || out != want {
 				return fmt.Errorf("%w: %q", err, out)
 			}
@@ -376,7 +378,7 @@ func TestManyThatFollowMakeOneCommitEachAndThoseThatDoNotNone(t *testing.T) {
 	change(t, f.desired, files)
 	run := func(version string, want int) {
 		t.Helper()
-		poll(t, func() error {
+		kit.Eventually(t, func() error {
 			var list []struct{ VnfdID, InstantiationState string }
 			if err := f.Get(t.Context(), "/vnflcm/v2/vnf_instances", &list); err != nil {
 				return err

@@ -14,7 +14,7 @@ import (
 	"github.com/jibe-vnfm/jibe/vnfd"
 )
 
-func TestProgramsOfPackagesReachNothingOfTheDataDirectory(t *testing.T) {
+func TestHooksReachNothingOfTheDataDirectory(t *testing.T) {
 	data, err := OpenData(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -27,14 +27,14 @@ func TestProgramsOfPackagesReachNothingOfTheDataDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	// A former process left this.
-	left := filepath.Join(data.programs(), "run-1", "files")
+	left := filepath.Join(data.hookDir(), "run-1", "files")
 	if err := os.MkdirAll(left, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { os.RemoveAll(data.programs()) })
+	t.Cleanup(func() { os.RemoveAll(data.hookDir()) })
 	var logged strings.Builder
 	s := &Server{data: data, Options: Options{Log: slog.New(slog.NewTextHandler(&logged, nil))}}
-	r := s.programs()
+	r := s.hookRunner()
 	if _, err := os.Stat(left); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("what a former process left: %v", err)
 	}
@@ -49,7 +49,7 @@ func TestProgramsOfPackagesReachNothingOfTheDataDirectory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(logged.String(), `msg="program wrote" instance=i-1 operation=op-1 hook=coordinate_new program=run line=checked`) {
+	if !strings.Contains(logged.String(), `msg="hook wrote" instance=i-1 operation=op-1 hook=coordinate_new program=run line=checked`) {
 		t.Errorf("logged %s", logged.String())
 	}
 }

@@ -9,12 +9,13 @@ import (
 
 	"github.com/jibe-vnfm/jibe/admission"
 	"github.com/jibe-vnfm/jibe/lcm"
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
-// hookedID is the instance whose package names a program for scaling.
+// hookedID is the instance whose package has a hook for scaling.
 const hookedID = "6f7f4b0e-54b6-4a4e-9d3c-2f6f0d9b7c55"
 
-func TestAScalingWhoseProgramMayNotRunIsRefusedByAPIAndPlanAndGoesThroughWithHooksSkip(t *testing.T) {
+func TestAScalingWhoseHookMayNotRunIsRefusedByAPIAndPlanAndGoesThroughWithHooksSkip(t *testing.T) {
 	f := newFollowed(t, "")
 	f.release(func(text string) string {
 		const node = "      type: examples.small.VNF\n      properties:\n        flavour_description"
@@ -29,7 +30,7 @@ func TestAScalingWhoseProgramMayNotRunIsRefusedByAPIAndPlanAndGoesThroughWithHoo
 		ID, Operation, OperationState string
 	}) {
 		t.Helper()
-		poll(t, func() error {
+		kit.Eventually(t, func() error {
 			a, err := f.Do(t.Context(), http.MethodGet, "/vnflcm/v2/vnf_lcm_op_occs?all_fields&filter=(eq,vnfInstanceId,"+hookedID+")", nil)
 			if err != nil {
 				return err
@@ -48,7 +49,7 @@ func TestAScalingWhoseProgramMayNotRunIsRefusedByAPIAndPlanAndGoesThroughWithHoo
 		return op
 	}
 	change(t, f.desired, map[string]string{"instances/b/vnf.yaml": file("")})
-	ended(lcm.Instantiate, lcm.Completed) // no program takes part in that
+	ended(lcm.Instantiate, lcm.Completed) // which has no hook
 
 	refused := func(who, said string) {
 		t.Helper()
@@ -78,7 +79,7 @@ func TestAScalingWhoseProgramMayNotRunIsRefusedByAPIAndPlanAndGoesThroughWithHoo
 	}
 	// This server has installed no hook, as on a forge.
 	change(t, f.desired, map[string]string{"instances/b/vnf.yaml": file(scaled)})
-	poll(t, func() error {
+	kit.Eventually(t, func() error {
 		a, err := f.Do(t.Context(), http.MethodGet, "/jibe/v1/problems", nil)
 		if err != nil || !strings.Contains(string(a.Body), hookedID) {
 			return fmt.Errorf("the file isn't shown as one that can't be obeyed: %s (%w)", a.Body, err)

@@ -46,7 +46,7 @@ func (s *Server) handler() http.Handler {
 			requests.WithLabelValues(route, method, http.StatusText(status)).Observe(took.Seconds())
 		},
 	}))
-	mux.Handle("/jibe/v1/", s.guardOwn(s.ownAPI()))
+	mux.Handle("/jibe/v1/", s.guardJibeAPI(s.jibeAPI()))
 	mux.Handle("/git/", s.guardGit(s.git()))
 	mux.HandleFunc("POST /webhook", s.webhook)
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{}))
@@ -58,7 +58,7 @@ func (s *Server) handler() http.Handler {
 func respondText(w http.ResponseWriter, status int, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = w.Write([]byte(text)) // a client that went away is none of our business
+	_, _ = w.Write([]byte(text)) // a client that went away needs no answer
 }
 
 // ready says whether the desired repository can be read and followed, and whether it and
@@ -71,16 +71,16 @@ func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
 	respondText(w, http.StatusOK, "ok\n")
 }
 
-// webhook makes a fetch happen now. It carries no content that is believed, so
-// it needs no credentials; asking often is the same as asking once.
+// webhook makes a fetch happen now. Nothing in the request is believed, so that it needs no
+// credentials, and many requests are the same as one.
 func (s *Server) webhook(w http.ResponseWriter, _ *http.Request) {
 	s.repo.Poke()
 	w.WriteHeader(http.StatusAccepted)
 }
 
-// guardOwn lets in who may read; a proposal makes the server fetch and render, so
-// that it takes the role of a change.
-func (s *Server) guardOwn(next http.Handler) http.Handler {
+// guardJibeAPI lets in whoever may read. A proposal makes the server fetch and render, and
+// needs the role of a change, therefore.
+func (s *Server) guardJibeAPI(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		role := auth.Read
 		switch {
@@ -102,8 +102,8 @@ func (s *Server) guardOwn(next http.Handler) http.Handler {
 	})
 }
 
-// guardGit is guard for git clients, which send the token as a password. A push
-// needs the role that a request to the API would.
+// guardGit is [Server.guardJibeAPI] for git clients, which send the token as a password. A
+// push needs the role that a change by the API would.
 func (s *Server) guardGit(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		need := auth.Read
@@ -154,9 +154,9 @@ func isDir(path string) bool {
 // fewer elsewhere.
 const maxSocketPath = len(syscall.RawSockaddrUnix{}.Path) - 1
 
-// hookServer serves the own API on a socket that only this user can open: what
-// pushes to the local repository are checked through.
-func (s *Server) hookServer(context.Context) (*http.Server, net.Listener, error) {
+// pushHookServer serves Jibe's API on a socket that only this user can open: the push hook
+// of the local repository asks there.
+func (s *Server) pushHookServer(context.Context) (*http.Server, net.Listener, error) {
 	path := s.data.socket()
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, nil, err
@@ -172,14 +172,14 @@ func (s *Server) hookServer(context.Context) (*http.Server, net.Listener, error)
 	if err := os.Chmod(path, 0o600); err != nil {
 		return nil, nil, errors.Join(err, l.Close())
 	}
-	return &http.Server{Handler: s.ownAPI(), ReadHeaderTimeout: 10 * time.Second}, l, nil
+	return &http.Server{Handler: s.jibeAPI(), ReadHeaderTimeout: 10 * time.Second}, l, nil
 }
 
 // settleTime lets the files of one push arrive before it is looked at.
 const settleTime = 5 * time.Millisecond
 
-// watchPackages notices pushes to local package repositories at once, and asks
-// the others every Poll.
+// watchPackages notices pushes to local package repositories at once, and fetches the
+// others every Poll.
 func (s *Server) watchPackages(ctx context.Context) error {
 	w, err := fsnotify.NewWatcher()
 	if err != nil {
@@ -223,7 +223,7 @@ func (s *Server) watchPackages(ctx context.Context) error {
 		if err := s.syncPackages(ctx); err != nil {
 			s.Log.WarnContext(ctx, "package repositories were not all fetched", "error", err)
 		}
-		s.recon.EnqueueUnobeyed() // what they name may be there now
+		s.recon.EnqueueUnobeyed() // the packages that they name may be there now
 		s.follower.PackagesChanged()
 		timer.Reset(poll)
 	}

@@ -14,12 +14,12 @@ import (
 	"github.com/jibe-vnfm/jibe/store"
 )
 
-// Accepted is the answer to accept: what was held back, and is taken now.
+// Accepted is the answer to POST /jibe/v1/accept: what was held back, and is obeyed now.
 type Accepted struct {
 	Taken []*desired.Problem `json:"taken"`
 }
 
-// maxProposal bounds the body of a proposal, bytes: one commit may change 100,000
+// maxProposal bounds the body of a proposal, in bytes: one commit may change 100,000
 // instances.
 const maxProposal = 256 << 20
 
@@ -27,8 +27,8 @@ const maxProposal = 256 << 20
 // repository at which the server stands.
 const HeadHeader = "Jibe-Head"
 
-// ownAPI is Jibe's own, for its hook and its CLI: what ETSI has no words for.
-func (s *Server) ownAPI() http.Handler {
+// jibeAPI is Jibe's own API, for its push hook and its CLI: what ETSI has no words for.
+func (s *Server) jibeAPI() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /jibe/v1/packages", func(w http.ResponseWriter, _ *http.Request) {
 		respondJSON(w, http.StatusOK, s.packages.list())
@@ -37,9 +37,9 @@ func (s *Server) ownAPI() http.Handler {
 		w.Header().Set(HeadHeader, s.repo.Head())
 		respondJSON(w, http.StatusOK, s.repo.List())
 	})
-	mux.HandleFunc("GET /jibe/v1/drift", s.drift)
-	mux.HandleFunc("GET /jibe/v1/problems", s.unobeyed)
-	mux.HandleFunc("GET /jibe/v1/operations/{id}/story", s.story)
+	mux.HandleFunc("GET /jibe/v1/drift", s.listDrift)
+	mux.HandleFunc("GET /jibe/v1/problems", s.listProblems)
+	mux.HandleFunc("GET /jibe/v1/operations/{id}/story", s.getStory)
 	mux.HandleFunc("POST /jibe/v1/accept", func(w http.ResponseWriter, r *http.Request) {
 		taken, err := s.repo.Accept(r.Context())
 		if err != nil {
@@ -53,9 +53,8 @@ func (s *Server) ownAPI() http.Handler {
 	return mux
 }
 
-// drift answers with what differs from git: everywhere, or at the instance that
-// the query names.
-func (s *Server) drift(w http.ResponseWriter, r *http.Request) {
+// listDrift answers with all drift, or that of the instance that the query names.
+func (s *Server) listDrift(w http.ResponseWriter, r *http.Request) {
 	list := s.recon.View().Drift()
 	if id := r.URL.Query().Get("instance"); id != "" {
 		if _, known := s.repo.Lookup(id); !known {
@@ -67,8 +66,8 @@ func (s *Server) drift(w http.ResponseWriter, r *http.Request) {
 	respondJSON(w, http.StatusOK, list)
 }
 
-// story answers with what an operation has done so far: [lcm.Told], the oldest first.
-func (s *Server) story(w http.ResponseWriter, r *http.Request) {
+// getStory answers with what an operation has done so far: [lcm.Told], the oldest first.
+func (s *Server) getStory(w http.ResponseWriter, r *http.Request) {
 	op, err := s.oplog.Operation(r.Context(), r.PathValue("id"))
 	switch {
 	case errors.Is(err, store.ErrNotFound):
@@ -82,6 +81,8 @@ func (s *Server) story(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// review answers a proposal ([admission.Reviewer.Review]); with steps, also with what
+// would be done.
 func (s *Server) review(steps bool) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var p admission.Proposal
@@ -112,7 +113,7 @@ func (s *Server) review(steps bool) http.HandlerFunc {
 func respondJSON(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(v) // a client that went away is none of our business
+	_ = json.NewEncoder(w).Encode(v) // a client that went away needs no answer
 }
 
 func respondProblem(w http.ResponseWriter, status int, detail string) {

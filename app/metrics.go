@@ -18,27 +18,26 @@ import (
 // scrapeTimeout bounds how long a scrape may read the store.
 const scrapeTimeout = 10 * time.Second
 
-// inventory tells at each scrape how many instances there are, what is done about
-// them, and in which state the operations are that haven't ended: what alerts are
-// made of.
+// inventory counts, at each scrape, instances, problems, drift, and the operations that
+// haven't ended: what alerts are made of.
 type inventory struct {
-	repo  *gitrepo.Repo
-	ops   *oplog.Log
-	drift func() []reconciler.Drift
-	amiss func() []reconciler.Problem
-	marks *marks
-	disk  *disk
-	log   *slog.Logger
+	repo   *gitrepo.Repo
+	oplog  *oplog.Log
+	drift  func() []reconciler.Drift
+	listed func() []reconciler.Problem
+	exempt *exemptions
+	disk   *disk
+	log    *slog.Logger
 
 	instances, suspended, held *prometheus.Desc
-	open, fights, drifted      *prometheus.Desc
+	open, contended, drifted   *prometheus.Desc
 	problems, problemSince     *prometheus.Desc
 	healthy, writable          *prometheus.Desc
 }
 
 func newInventory(s *Server) *inventory {
 	return &inventory{
-		repo: s.repo, ops: s.oplog, drift: s.recon.View().Drift, amiss: s.problems.list, marks: newMarks(s.repo), disk: s.disk, log: s.Log,
+		repo: s.repo, oplog: s.oplog, drift: s.recon.View().Drift, listed: s.problems.list, exempt: newExemptions(s.repo), disk: s.disk, log: s.Log,
 		instances: prometheus.NewDesc("jibe_instances", "VNF instances in the desired repository.", nil, nil),
 		suspended: prometheus.NewDesc("jibe_instances_suspended", "VNF instances for which nothing is done, as suspend: true says.", nil, nil),
 		held: prometheus.NewDesc("jibe_instance_held_since_timestamp_seconds",
@@ -46,7 +45,7 @@ func newInventory(s *Server) *inventory {
 		open: prometheus.NewDesc("jibe_lcm_operations_open",
 			"VNF LCM operations that have not ended, by type and state; FAILED_TEMP waits for a person, unless the operation is automatic.",
 			[]string{"type", "state", "automatic"}, nil),
-		fights: prometheus.NewDesc("jibe_fights", "Automatic operations whose repairs somebody else undoes again and again.", nil, nil),
+		contended: prometheus.NewDesc("jibe_fights", "Automatic operations whose repairs somebody else undoes again and again.", nil, nil),
 		drifted: prometheus.NewDesc("jibe_drift_since_timestamp_seconds",
 			"When what runs began to differ from what git says, while it does.", []string{"instance", "object", "field", "by", "state"}, nil),
 		problems: prometheus.NewDesc("jibe_desired_problems", "What at the head of the desired repository can't be obeyed: the lines of jibe get problems.", nil, nil),
@@ -59,7 +58,7 @@ func newInventory(s *Server) *inventory {
 
 // Describe implements prometheus.Collector.
 func (i *inventory) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{i.instances, i.suspended, i.held, i.open, i.fights, i.drifted, i.problems, i.problemSince, i.healthy, i.writable} {
+	for _, d := range []*prometheus.Desc{i.instances, i.suspended, i.held, i.open, i.contended, i.drifted, i.problems, i.problemSince, i.healthy, i.writable} {
 		ch <- d
 	}
 }
@@ -82,7 +81,7 @@ func (i *inventory) Collect(ch chan<- prometheus.Metric) {
 	}
 	gauge(ch, i.writable, writable)
 	i.collectDrift(ch)
-	i.collectMarks(ctx, ch)
+	i.collectExempt(ctx, ch)
 	i.collectOperations(ctx, ch)
 }
 
@@ -94,7 +93,7 @@ func gauge(ch chan<- prometheus.Metric, d *prometheus.Desc, v float64, labels ..
 }
 
 func (i *inventory) collectProblems(ch chan<- prometheus.Metric) {
-	list := i.amiss()
+	list := i.listed()
 	gauge(ch, i.problems, float64(len(list)))
 	type series struct{ file, instance string }
 	since := map[series]time.Time{} // a file may be wrong in several places
@@ -111,7 +110,7 @@ func (i *inventory) collectProblems(ch chan<- prometheus.Metric) {
 
 func (i *inventory) collectDrift(ch chan<- prometheus.Metric) {
 	type series struct{ instance, object, field, by, state string }
-	since := map[series]time.Time{} // two deviations may differ only in what isn't a label
+	since := map[series]time.Time{} // two deviations may have the same labels
 	for _, d := range i.drift() {
 		for _, v := range d.Deviations {
 			s := series{d.Instance, v.Object, v.Field, v.By, string(d.State)}
@@ -126,12 +125,12 @@ func (i *inventory) collectDrift(ch chan<- prometheus.Metric) {
 	}
 }
 
-func (i *inventory) collectMarks(ctx context.Context, ch chan<- prometheus.Metric) {
-	suspended, held := i.marks.read(ctx, i.repo.List())
+func (i *inventory) collectExempt(ctx context.Context, ch chan<- prometheus.Metric) {
+	suspended, held := i.exempt.read(ctx, i.repo.List())
 	gauge(ch, i.suspended, float64(suspended))
 	for instance, m := range held {
 		since := m.seen
-		if op, err := i.ops.Operation(ctx, m.held); err == nil {
+		if op, err := i.oplog.Operation(ctx, m.held); err == nil {
 			since = op.StateEntered
 		}
 		gauge(ch, i.held, stamp(since), instance)
@@ -139,31 +138,31 @@ func (i *inventory) collectMarks(ctx context.Context, ch chan<- prometheus.Metri
 }
 
 func (i *inventory) collectOperations(ctx context.Context, ch chan<- prometheus.Metric) {
-	records, err := i.ops.Instances(ctx, "", 0)
+	records, err := i.oplog.Instances(ctx, "", 0)
 	if err != nil {
 		i.log.WarnContext(ctx, "operations can't be counted", "error", err)
 		return
 	}
 	type kind struct{ typ, state, automatic string }
 	count := map[kind]int{}
-	fights := 0
+	contended := 0
 	for _, rec := range records {
 		if rec.Open == "" {
 			continue
 		}
-		op, err := i.ops.Operation(ctx, rec.Open)
+		op, err := i.oplog.Operation(ctx, rec.Open)
 		if err != nil {
 			continue // it has ended since
 		}
 		count[kind{string(op.Type), string(op.State), strconv.FormatBool(op.Automatic)}]++
 		if op.Fight {
-			fights++
+			contended++
 		}
 	}
 	for k, n := range count {
 		gauge(ch, i.open, float64(n), k.typ, k.state, k.automatic)
 	}
-	gauge(ch, i.fights, float64(fights))
+	gauge(ch, i.contended, float64(contended))
 }
 
 // stamp is a moment as Prometheus has it: seconds since 1970.

@@ -16,12 +16,11 @@ import (
 	"github.com/jibe-vnfm/jibe/reconciler"
 )
 
-// problems gathers what at the head of the desired repository can't be obeyed, from
-// whoever knows of it: the repository (files that can't be read, or aren't taken), the
-// reconciler (files that ask for what can't be done) and the catalogue (places in
-// repositories.yaml without packages), and whoever resolves references (VIMs that are
-// never used). It decides nothing and stores nothing but when
-// each was seen first.
+// problems gathers why files at the head of the desired repository aren't obeyed, from
+// the parts that know: the repository (files that can't be read, or are held back), the
+// reconciler (files that ask for the impossible), the catalogue (places in
+// repositories.yaml without packages) and the resolver of references (VIMs that are never
+// used). It decides nothing, and remembers only when each problem was seen first.
 type problems struct {
 	repo         problemRepo
 	infeasible   func() []reconciler.Problem
@@ -43,15 +42,15 @@ type problemRepo interface {
 	Whose(file string) string
 }
 
-// filed is what the files at one commit alone are refused for.
+// filed are the problems that the files at one commit have by themselves.
 type filed struct {
 	head string
 	at   time.Time
 	of   map[string][]desired.Problem // by instance
 }
 
-// filedAge bounds for how long the answer about one commit is used again: what is held
-// back of it may be accepted without a commit.
+// filedAge bounds for how long the answer about one commit is used again: a person may
+// accept what is held back of it, without a commit.
 const filedAge = time.Second
 
 func newProblems(s *Server) *problems {
@@ -61,7 +60,7 @@ func newProblems(s *Server) *problems {
 		forbidden: func() []*desired.Problem {
 			settings, err := s.repo.Settings()
 			if err != nil {
-				return nil // which the repository tells itself
+				return nil // the repository reports that itself
 			}
 			return forbiddenVIMs(s.keeper, settings, nil)
 		},
@@ -69,7 +68,7 @@ func newProblems(s *Server) *problems {
 	}
 }
 
-// list is all that can't be obeyed now, by file and line.
+// list returns every problem that there is now, by file and line.
 func (p *problems) list() []reconciler.Problem {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -100,7 +99,7 @@ func (p *problems) list() []reconciler.Problem {
 	return list
 }
 
-// inFiles are the problems that show without looking at what runs.
+// inFiles are the problems that can be seen without looking at what runs.
 func (p *problems) inFiles() []desired.Problem {
 	var list []desired.Problem
 	for _, x := range p.repo.Problems() {
@@ -110,10 +109,10 @@ func (p *problems) inFiles() []desired.Problem {
 		list = append(list, *x)
 	}
 	for _, x := range p.packages() {
-		if x.Tree == "" { // no package is there; one that is broken is its own author's to mend
+		if x.Tree == "" { // no package is there; a broken one is for its author to repair
 			list = append(list, desired.Problem{File: "repositories.yaml",
 				Message: fmt.Sprintf("repository %s: %s at %s: %v", x.Repository, cmp.Or(x.Path, "."), x.Ref, x.Err),
-				Remedy:  "mend its path, branch or tags"})
+				Remedy:  "correct its path, branch or tags"})
 		}
 	}
 	slices.SortFunc(list, func(a, b desired.Problem) int {
@@ -141,15 +140,15 @@ func (p *problems) of(instance string) []desired.Problem {
 	return append(list, p.files.of[instance]...)
 }
 
-// whose is the instance that a problem concerns: the one that it names, else that of its
+// whose is the instance that a problem is about: the one that it names, else that of its
 // file.
 func (p *problems) whose(x desired.Problem) string { return cmp.Or(x.Instance, p.repo.Whose(x.File)) }
 
-// lookAgain is how often the head is looked at for problems that nobody asks for, so
-// that they are in the log, and their age is right.
+// lookAgain is how often problems are looked for although nobody has requested them: they
+// must be in the log, and their age must be right.
 const lookAgain = time.Second
 
-// run notices what isn't obeyed until ctx ends.
+// run notices problems until ctx ends.
 func (p *problems) run(ctx context.Context) error {
 	tick := time.NewTicker(lookAgain)
 	defer tick.Stop()
@@ -163,9 +162,8 @@ func (p *problems) run(ctx context.Context) error {
 	}
 }
 
-// unobeyed answers with what can't be obeyed: everywhere, or at the instance that the
-// query names.
-func (s *Server) unobeyed(w http.ResponseWriter, r *http.Request) {
+// listProblems answers with all problems, or those of the instance that the query names.
+func (s *Server) listProblems(w http.ResponseWriter, r *http.Request) {
 	list := s.problems.list()
 	if id := r.URL.Query().Get("instance"); id != "" {
 		list = slices.DeleteFunc(list, func(x reconciler.Problem) bool { return x.Instance != id })

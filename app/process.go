@@ -9,22 +9,22 @@ import (
 	"time"
 )
 
-// liveAgain is after how long a process that seems to live is looked at once more: for a
-// moment, one that was killed looks as any other does.
-const liveAgain = 50 * time.Millisecond
+// secondLook is after how long a process that seems to run is looked at once more: for a
+// moment, one that was killed looks like any other.
+const secondLook = 50 * time.Millisecond
 
-// lives says whether the process runs, and nobody has killed it.
-func lives(process string) bool {
+// runs says whether the process runs, and nobody has killed it.
+func runs(process string) bool {
 	pid, err := strconv.Atoi(process)
 	if err != nil || pid <= 0 || !alive(pid) {
 		return false
 	}
-	time.Sleep(liveAgain)
+	time.Sleep(secondLook)
 	return alive(pid)
 }
 
-// alive is lives at one moment. Where the system doesn't tell how a process is, one that
-// exists is alive.
+// alive says whether the process runs at this moment. Where the system doesn't show the
+// state of processes, every one that exists is alive.
 func alive(pid int) bool {
 	if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
 		return false

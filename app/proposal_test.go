@@ -12,6 +12,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/admission"
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
 )
 
@@ -98,7 +99,7 @@ func TestACommitThatBringsARepositoryGetsItsPinsFromThere(t *testing.T) {
 		"instances/b/vnf.yaml": "vnfdId: " + vnfdID("1.4.0") + "\nflavour: simple\nparams: {namespace: b}\n",
 	})
 	want := "package: " + f.git(filepath.Join(f.Data, "packages/other.git"), "rev-parse", "v1.4.0:small")
-	poll(t, func() error {
+	kit.Eventually(t, func() error {
 		if text := f.git(f.Desired(), "show", "main:instances/b/vnf.yaml"); !strings.Contains(text, "package: ") {
 			return fmt.Errorf("nothing is pinned: %s", text)
 		}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/jibe-vnfm/jibe/admission"
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 // upgrade changes the line of the vnfdId by git and returns the commit.
@@ -45,7 +46,7 @@ func TestAGitRevertToAPackageThatHasLeftItsRepositoryRunsItAgain(t *testing.T) {
 	change(t, f.desired, map[string]string{"repositories.yaml": "- {name: small, url: packages.git, path: small, tags: \"v*\"}\n- {name: other, url: other.git, path: small, tags: \"v*\"}\n"})
 	f.withdrawn("packages.git", "1.4.0", was)
 	change(t, f.desired, map[string]string{"instances/b/vnf.yaml": "vnfdId: " + vnfdID("1.4.0") + "\nflavour: simple\nparams: {namespace: b}\n"})
-	poll(t, func() error {
+	kit.Eventually(t, func() error {
 		if pins := f.git(f.Desired(), "for-each-ref", "refs/jibe/packages"); strings.Count(pins, "\n") != 2 {
 			return fmt.Errorf("pins: %s", pins)
 		}
@@ -99,7 +100,7 @@ func TestAGitRevertToAPackageThatHasLeftItsRepositoryRunsItAgain(t *testing.T) {
 func (f *followed) withdrawn(repository, version, tree string) {
 	f.Helper()
 	f.git(filepath.Join(f.Data, "packages", repository), "tag", "-d", "v"+version)
-	poll(f.T, func() error {
+	kit.Eventually(f.T, func() error {
 		if strings.Contains(f.catalogue(), tree) {
 			return fmt.Errorf("build %s of %s is still known", tree, version)
 		}

@@ -36,8 +36,8 @@ func (s secrets) Reveal(params map[string]any) (map[string]any, error) {
 }
 
 // Permit refuses a change that brings a reference which may not be followed, or a connection
-// that is a kubeconfig. Those that before has already are left to when they are resolved:
-// else nothing could be done any more about an instance that was made under other rules.
+// that is a kubeconfig. Those that before has already are only checked when they are
+// resolved: else no change could be made any more to an instance from before the rules.
 func (s secrets) Permit(before, after *desired.Instance) error {
 	had, were := map[string]bool{}, map[string]desired.VIMConnection{}
 	if before != nil {
@@ -64,8 +64,8 @@ func (s secrets) Permit(before, after *desired.Instance) error {
 	return nil
 }
 
-// refused is err, or the refusal that it is, about a field of vnf.yaml; what the keeper
-// says follows where.
+// refused makes a refusal about a field of vnf.yaml of an error that says that a reference
+// is forbidden, and begins its reason with where. Any other error stays what it is.
 func refused(field, where string, err error) error {
 	no, ok := errors.AsType[*secret.ForbiddenError](err)
 	if !ok {
@@ -87,9 +87,8 @@ func connection(r secret.VIM) drivers.VIM {
 	}
 }
 
-// forbiddenVIMs says which of the VIMs the installation doesn't use, as what their files
-// refer to is forbidden. Those that are the same in known, which may be nil, are passed
-// over.
+// forbiddenVIMs says which of the VIMs the installation doesn't use, as their files refer to
+// something forbidden. Those that are the same in known, which may be nil, are passed over.
 func forbiddenVIMs(keeper *secret.Keeper, settings, known *desired.Settings) []*desired.Problem {
 	var out []*desired.Problem
 	for _, name := range slices.Sorted(maps.Keys(settings.VIMs)) {

@@ -11,6 +11,7 @@ import (
 	"github.com/jibe-vnfm/jibe/admission"
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/drivers/sim"
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
 )
 
@@ -100,7 +101,7 @@ func TestAVIMCanNotGoWhileATerminationIsUnderWayThere(t *testing.T) {
 // terminates waits until the termination has the state.
 func (f *followed) terminates(state string) {
 	f.Helper()
-	poll(f.T, func() error {
+	kit.Eventually(f.T, func() error {
 		var ops []operation
 		if err := f.Get(f.Context(), "/vnflcm/v2/vnf_lcm_op_occs?all_fields&filter=(eq,operation,TERMINATE)", &ops); err != nil {
 			return err
@@ -196,7 +197,7 @@ func (f *followed) onForge(why string, files map[string]string) {
 // problems waits until as many problems of the desired state are counted.
 func (f *followed) problems(n int) {
 	f.Helper()
-	poll(f.T, func() error {
+	kit.Eventually(f.T, func() error {
 		a, err := f.Do(f.Context(), http.MethodGet, "/metrics", nil)
 		if err != nil {
 			return err
@@ -229,7 +230,7 @@ func TestOnAForgeWhatInstancesNeedOfTheSettingsCountsUntilTheyHaveGone(t *testin
 	if left := f.cloud.Instances(); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}
-	poll(t, func() error {
+	kit.Eventually(t, func() error {
 		if now := f.git(f.Desired(), "for-each-ref", "refs/jibe/upstream"); now != "" {
 			return fmt.Errorf("packages are still known: %s", now)
 		}

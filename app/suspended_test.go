@@ -28,8 +28,8 @@ func TestAScrapeReadsOnlyTheFilesThatChanged(t *testing.T) {
 	repo := &files{of: map[string]*desired.Instance{
 		"t1": {}, "t2": {Suspend: true}, "t3": {Held: "op1"}, "t4": {Held: "op1", Suspend: true}, "t5": {Held: "op2"},
 	}}
-	m := newMarks(repo)
-	look := func(trees ...string) (int, map[string]mark) {
+	m := newExemptions(repo)
+	look := func(trees ...string) (int, map[string]exemption) {
 		var list []desired.Revision
 		for i, tree := range trees {
 			list = append(list, desired.Revision{Instance: string(rune('a' + i)), Tree: tree})

@@ -168,7 +168,7 @@ func (c *clusterWalk) scale(body, line string, goOn func(), steps ...string) {
 	a := c.server.Want(c.T, http.StatusAccepted, http.MethodPost, process.Instances+"/"+c.instance+"/scale", json.RawMessage(body), nil)
 	if err := process.Poll(c.Context(), c.patience, func() error {
 		for said := range strings.Lines(c.server.Log()) {
-			if strings.Contains(said, "program wrote") && strings.Contains(said, a.ID()) && strings.Contains(said, line) {
+			if strings.Contains(said, "hook wrote") && strings.Contains(said, a.ID()) && strings.Contains(said, line) {
 				return nil
 			}
 		}

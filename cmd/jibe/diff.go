@@ -10,7 +10,7 @@ import (
 	"github.com/jibe-vnfm/jibe/reconciler"
 )
 
-// indent stands before what is told of a step.
+// indent begins the lines about a step.
 const indent = "        "
 
 // printSteps prints the steps of a preview, and below each what it would change: a
@@ -42,13 +42,13 @@ func printSteps(w io.Writer, p reconciler.Preview) {
 	}
 }
 
-// printFields prints what an object would get. asked says that the VIM was asked, so
-// that no line means no difference.
-func printFields(w io.Writer, s plan.Step, list []drivers.Deviation, asked bool) {
+// printFields prints what an object would get. dryRun means that the VIM was asked, so that
+// no line means no difference.
+func printFields(w io.Writer, s plan.Step, list []drivers.Deviation, dryRun bool) {
 	isNew := s.Action == plan.Apply && s.From < 0
-	if isNew && asked {
+	if isNew && dryRun {
 		fmt.Fprintf(w, "%s+ %s\n", indent, s.Object)
-	} else if len(list) == 0 && asked {
+	} else if len(list) == 0 && dryRun {
 		fmt.Fprintf(w, "%s  no field differs\n", indent)
 	}
 	for _, d := range list {

@@ -81,7 +81,7 @@ func TestAPlanShowsBelowEachStepWhatItChanges(t *testing.T) {
 	}
 }
 
-func TestAPlanOfAVIMThatCanNotTellFieldsShowsTheStepsAlone(t *testing.T) {
+func TestAPlanOfAVIMThatCanNotCompareFieldsShowsTheStepsAlone(t *testing.T) {
 	got := printed(t, `{"problems": [], "previews": [
 	{"instance": "i1", "dir": "instances/a", "operation": "INSTANTIATE", "steps": [
 		{"stage": 0, "action": "grant", "object": "grant"},

@@ -13,7 +13,7 @@ import (
 )
 
 // draft is a push that somebody considers: of a clone, or of a plain folder with the files
-// of a desired repository, of which less can be told.
+// of a desired repository, of which less is known.
 type draft struct {
 	root  string
 	clone *gitrepo.Draft // nil for a plain folder
@@ -22,9 +22,9 @@ type draft struct {
 	now []desired.Revision
 }
 
-// considered makes the draft of the desired repository in which dir stands. commit is a
-// branch or commit of it, "" its files. offline asks no server.
-func considered(ctx context.Context, c *client, dir, commit string, offline bool) (*draft, error) {
+// newDraft makes the draft of the desired repository in which dir is. commit is a branch or
+// commit of it, "" means its files. Offline, no server is needed.
+func newDraft(ctx context.Context, c *client, dir, commit string, offline bool) (*draft, error) {
 	root, clone, err := gitrepo.FindRoot(ctx, dir)
 	if err != nil {
 		return nil, err
@@ -58,9 +58,9 @@ func (d *draft) close() {
 	}
 }
 
-// held is what the push is held against ([admission.CheckPush]); answer asks the server about what
-// would change.
-func (d *draft) held(ctx context.Context, options []string, answer func(*admission.Proposal) (*admission.Verdict, error)) (*admission.Verdict, error) {
+// check holds the push against the rules ([admission.CheckPush]); review has the server
+// answer to what would change.
+func (d *draft) check(ctx context.Context, options []string, review func(*admission.Proposal) (*admission.Verdict, error)) (*admission.Verdict, error) {
 	if d.clone != nil {
 		u := d.clone.Update
 		return admission.CheckPush(ctx, d.clone.Reader, u.Ref, []gitrepo.RefUpdate{u}, options, func(u gitrepo.RefUpdate) (*admission.Verdict, error) {
@@ -68,7 +68,7 @@ func (d *draft) held(ctx context.Context, options []string, answer func(*admissi
 			if err != nil {
 				return nil, err
 			}
-			return answer(p)
+			return review(p)
 		})
 	}
 	if problems := admission.FileProblems(d.plain); len(problems) > 0 {
@@ -78,11 +78,11 @@ func (d *draft) held(ctx context.Context, options []string, answer func(*admissi
 	if err != nil {
 		return nil, err
 	}
-	return answer(p)
+	return review(p)
 }
 
-// proposal is what the update would change: all that differs from what the server has,
-// where the clone doesn't tell what it is based on.
+// proposal is what the update would change: everything that differs from what the server
+// has, where the clone doesn't have the commits that it is based on.
 func (d *draft) proposal(ctx context.Context, u gitrepo.RefUpdate) (*admission.Proposal, error) {
 	if u.Old != "" {
 		return admission.FromUpdate(ctx, d.clone.Reader, u)
@@ -94,10 +94,10 @@ func (d *draft) proposal(ctx context.Context, u gitrepo.RefUpdate) (*admission.P
 	return admission.FromSnapshot(ctx, d.now, s)
 }
 
-// standing is the number of instances, what can't be obeyed of the files although no push
-// would be refused for it (the branch has it already, as one on a forge may, where no hook
-// asks), and which secrets stand in them in clear.
-func (d *draft) standing(ctx context.Context) (instances int, problems, exposed []*desired.Problem, err error) {
+// contents returns the number of instances, the problems of all files, and the secrets that
+// are in them in clear. A push is refused only for the problems that it brings; the branch
+// may have others already, as no hook of ours runs on a forge.
+func (d *draft) contents(ctx context.Context) (instances int, problems, exposed []*desired.Problem, err error) {
 	s := d.plain
 	if d.clone != nil {
 		if s, err = d.clone.At(ctx, d.clone.Update.New); err != nil {
@@ -107,13 +107,13 @@ func (d *draft) standing(ctx context.Context) (instances int, problems, exposed 
 	return len(s.List()), admission.FileProblems(s), s.Exposed(), nil
 }
 
-// hint says what the answer can't tell.
+// hint says what the verdict doesn't cover.
 func (d *draft) hint(w io.Writer) {
 	switch {
 	case d.clone == nil:
-		fmt.Fprintf(w, "%s is no git clone: which directories a push would move, and how many instances it would end, can't be told\n", d.root)
+		fmt.Fprintf(w, "%s is no git clone: which directories a push would move, and how many instances it would end, can't be known\n", d.root)
 	case d.clone.Update.Old == "":
-		fmt.Fprintf(w, "this clone doesn't have the commits that it is based on: which directories a push would move, and how many instances it would end, can't be told (git fetch --unshallow)\n")
+		fmt.Fprintf(w, "this clone doesn't have the commits that it is based on: which directories a push would move, and how many instances it would end, can't be known (git fetch --unshallow)\n")
 	case d.clone.Behind:
 		fmt.Fprintf(w, "the branch has commits that this clone isn't based on: %s\n", fetchFirst)
 	}

@@ -170,7 +170,7 @@ func TestValidateAndPlanFindTheRepositoryFromAnyFolderAndFailWhereThereIsNone(t 
 	}
 }
 
-func TestAnExportWithoutGitIsCheckedAsFarAsItsFilesTell(t *testing.T) {
+func TestAnExportWithoutGitIsCheckedAsFarAsItsFilesGo(t *testing.T) {
 	p := newPlanned(t)
 	if err := os.RemoveAll(filepath.Join(p.dir, ".git")); err != nil {
 		t.Fatal(err)
@@ -262,7 +262,7 @@ func TestValidateNamesWhatCanNotBeObeyedOfTheBranchAsItStands(t *testing.T) {
 	}
 }
 
-func TestACloneThatIsBehindIsToldToFetchFirstAndTakesNothingOfOthersBack(t *testing.T) {
+func TestACloneThatIsBehindIsAdvisedToFetchFirstAndTakesNothingOfOthersBack(t *testing.T) {
 	p := newPlanned(t)
 	other := *p
 	other.dir = filepath.Join(t.TempDir(), "other")
@@ -297,7 +297,7 @@ func TestAShallowCheckoutOfAPullRequestIsHeldAgainstWhatTheServerHas(t *testing.
 	}
 	p.write("instances/bad/vnf.yaml", "nam: x\n")
 	out, hints, err := p.validate()
-	if err == nil || !strings.Contains(out, "instances/bad/vnf.yaml:1") || !strings.Contains(hints, "how many instances it would end, can't be told") {
+	if err == nil || !strings.Contains(out, "instances/bad/vnf.yaml:1") || !strings.Contains(hints, "how many instances it would end, can't be known") {
 		t.Errorf("%v: %s%s", err, out, hints)
 	}
 }

@@ -25,10 +25,10 @@ func newDrift() *cobra.Command {
 		Use:   "drift",
 		Short: "What differs from git: field by field, since when, and who did it",
 		Long: "What runs and differs from what git says, one line a deviation, and what is done about it:\n" +
-			"  mending    it is being put right\n" +
-			"  failing    putting it right failed, and is tried again\n" +
-			"  fight      somebody undoes every repair, so that it is repaired more and more seldom\n" +
-			"  refused    the repair needs programs of the package that may not run\n" +
+			"  mending    it is being repaired\n" +
+			"  failing    the repair failed, and is tried again\n" +
+			"  fight      contended: somebody undoes every repair, so that it is repaired more and more seldom\n" +
+			"  refused    the repair needs hooks of the package that may not run\n" +
 			"  reported   drift: report in vnf.yaml\n" +
 			"  suspended  suspend: true in vnf.yaml\n" +
 			"  held       an operation was failed; the next request or commit lifts it",

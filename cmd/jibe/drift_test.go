@@ -42,7 +42,7 @@ func said(t *testing.T, answers map[string]any, args ...string) string {
 
 var moment = time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
 
-func fights() []reconciler.Drift {
+func contended() []reconciler.Drift {
 	return []reconciler.Drift{{
 		Instance: "i1", Dir: "instances/site-a/web", State: reconciler.DriftFight, Operation: "op1",
 		Since: moment.Add(-125 * time.Second), Next: moment.Add(40 * time.Second),
@@ -64,7 +64,7 @@ func linesOf(list []reconciler.Drift, now time.Time) []string {
 }
 
 func TestDriftIsShownFieldByFieldWithWhoAndSinceWhen(t *testing.T) {
-	got := linesOf(fights(), moment)
+	got := linesOf(contended(), moment)
 	want := []string{
 		"INSTANCE OBJECT FIELD WANT HAVE BY SINCE STATE",
 		"i1 Deployment/demo/vdu1 spec.replicas 2 5 kubectl-scale 3 s (2026-05-04T03:01:58Z) fight, next repair in 40 s",
@@ -76,7 +76,7 @@ func TestDriftIsShownFieldByFieldWithWhoAndSinceWhen(t *testing.T) {
 }
 
 func TestAWatchedDriftHasNoAgesThatWouldShowItAgainEverySecond(t *testing.T) {
-	got := linesOf(fights(), time.Time{})
+	got := linesOf(contended(), time.Time{})
 	if want := "i1 Deployment/demo/vdu1 spec.replicas 2 5 kubectl-scale 2026-05-04T03:01:58Z fight, next repair at 2026-05-04T03:02:41Z"; got[1] != want {
 		t.Errorf("got  %s\nwant %s", got[1], want)
 	}
@@ -96,13 +96,13 @@ func TestGetDriftOfANamedInstanceAsYAMLIsWhatTheServerSays(t *testing.T) {
 	out := said(t, map[string]any{
 		known + url.QueryEscape("(eq,id,'web')"):              []any{},
 		known + url.QueryEscape("(eq,vnfInstanceName,'web')"): []any{map[string]any{"id": "i1"}},
-		"/jibe/v1/drift?instance=i1":                          fights(),
+		"/jibe/v1/drift?instance=i1":                          contended(),
 	}, "get", "drift", "--instance", "web", "-o", "yaml")
 	var got []reconciler.Drift
 	if err := yaml.Unmarshal([]byte(out), &got); err != nil {
 		t.Fatal(err)
 	}
-	if len(got) != 1 || got[0].Operation != "op1" || len(got[0].Deviations) != 2 || got[0].Deviations[0] != fights()[0].Deviations[0] {
+	if len(got) != 1 || got[0].Operation != "op1" || len(got[0].Deviations) != 2 || got[0].Deviations[0] != contended()[0].Deviations[0] {
 		t.Errorf("got %+v", got)
 	}
 }

@@ -142,13 +142,13 @@ func newShow(v view) *cobra.Command {
 				var story []lcm.Told
 				if v.story != "" && output == "table" {
 					_, err := c.do(cmd.Context(), http.MethodGet, fmt.Sprintf(v.story, url.PathEscape(id)), nil, &story)
-					if err != nil && !(errors.As(err, &no) && no.status == http.StatusNotFound) { // an older server tells none
+					if err != nil && !(errors.As(err, &no) && no.status == http.StatusNotFound) { // an older server has none
 						return err
 					}
 				}
 				return show(w, output, o, func() {
 					details(w, v, o)
-					told(w, story)
+					printStory(w, story)
 				})
 			})
 		},
@@ -290,8 +290,8 @@ func details(w io.Writer, v view, o object) {
 	}
 }
 
-// told shows what an operation has done so far.
-func told(w io.Writer, story []lcm.Told) {
+// printStory prints what an operation has done so far.
+func printStory(w io.Writer, story []lcm.Told) {
 	if len(story) == 0 {
 		return
 	}

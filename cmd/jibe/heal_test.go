@@ -82,7 +82,7 @@ func TestAnInstanceIsShownByItsNameToo(t *testing.T) {
 	}
 }
 
-func TestHealSaysWhatItWasTold(t *testing.T) {
+func TestHealRequestsWhatItsArgumentsSay(t *testing.T) {
 	const first = "POST /vnflcm/v2/vnf_instances/id-1/heal "
 	for line, want := range map[string]string{
 		"id-1":                      first + `{}`,
@@ -103,7 +103,7 @@ func TestHealSaysWhatItWasTold(t *testing.T) {
 	}
 }
 
-func TestHealAsksBackForAnInstanceThatItCanNotTell(t *testing.T) {
+func TestHealAsksBackForAnInstanceWhoseNameIsNotUnique(t *testing.T) {
 	for line, says := range map[string][]string{
 		"twin":              {"2 VNF instances have the name", "id-2 (instantiated)", "id-3 (instantiated)"},
 		"nobody":            {`no VNF instance has the id or the name "nobody"`},

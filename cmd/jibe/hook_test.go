@@ -15,10 +15,10 @@ import (
 	"github.com/jibe-vnfm/jibe/test/process"
 )
 
-// pushed is [asked] with a server that refuses. meanwhile is called when it is asked.
-func pushed(t *testing.T, meanwhile func(git func(args ...string) string)) (said string, err error) {
+// refusedPush is [push] with a server that refuses. meanwhile is called before it answers.
+func refusedPush(t *testing.T, meanwhile func(git func(args ...string) string)) (said string, err error) {
 	t.Helper()
-	return asked(t, func(w http.ResponseWriter, git func(args ...string) string) {
+	return push(t, func(w http.ResponseWriter, git func(args ...string) string) {
 		meanwhile(git)
 		problem := &desired.Problem{File: "instances/a/vnf.yaml", Message: "it holds another package"}
 		if err := json.NewEncoder(w).Encode(admission.Verdict{Problems: []*desired.Problem{problem}}); err != nil {
@@ -27,9 +27,9 @@ func pushed(t *testing.T, meanwhile func(git func(args ...string) string)) (said
 	})
 }
 
-// asked is a repository with a commit that isn't on its branch yet, as a hook finds it.
-// answer is the server's when it is asked about it.
-func asked(t *testing.T, answer func(w http.ResponseWriter, git func(args ...string) string)) (said string, err error) {
+// push runs the push hook in a repository with a commit that isn't on its branch yet.
+// answer is what the server does with the hook's request.
+func push(t *testing.T, answer func(w http.ResponseWriter, git func(args ...string) string)) (said string, err error) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "jibe-hook-") // short, for the socket's path
 	if err != nil {
@@ -68,8 +68,8 @@ func asked(t *testing.T, answer func(w http.ResponseWriter, git func(args ...str
 	return stderr.String(), err
 }
 
-func TestAPushThatAnotherCommitOvertookIsToldToFetchFirst(t *testing.T) {
-	said, err := pushed(t, func(git func(args ...string) string) {
+func TestAPushThatAnotherCommitOvertookIsAnsweredWithFetchFirst(t *testing.T) {
+	said, err := refusedPush(t, func(git func(args ...string) string) {
 		git("update-ref", "refs/heads/main", git("commit-tree", "-p", "main", "-m", "Faster", "main^{tree}"))
 	})
 	if err == nil || !strings.Contains(said, "fetch first") || strings.Contains(said, "another package") {
@@ -77,15 +77,15 @@ func TestAPushThatAnotherCommitOvertookIsToldToFetchFirst(t *testing.T) {
 	}
 }
 
-func TestAPushThatTheServerRefusesIsToldWhy(t *testing.T) {
-	said, err := pushed(t, func(func(args ...string) string) {})
+func TestAPushThatTheServerRefusesIsAnsweredWithTheReason(t *testing.T) {
+	said, err := refusedPush(t, func(func(args ...string) string) {})
 	if err == nil || !strings.Contains(said, "instances/a/vnf.yaml: it holds another package") || strings.Contains(said, "fetch first") {
 		t.Errorf("it ends with %v and says %q", err, said)
 	}
 }
 
 func TestAPushThatTheServerCanNotCheckIsRefused(t *testing.T) {
-	said, err := asked(t, func(w http.ResponseWriter, _ func(args ...string) string) {
+	said, err := push(t, func(w http.ResponseWriter, _ func(args ...string) string) {
 		w.WriteHeader(http.StatusRequestEntityTooLarge)
 	})
 	if err == nil || !strings.Contains(err.Error(), "413") || strings.Contains(said, "no server answers") {

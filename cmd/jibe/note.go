@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// note says in a few words what is out of the ordinary with an instance, by its
-// attribute "jibe", and by the mark in its metadata where that is all there is.
+// note says in a few words what is out of the ordinary with an instance: by its attribute
+// "jibe", or by "held" in its metadata where it has only that.
 func note(o object) string {
 	var said []string
 	about := dig(o, "jibe")
@@ -40,7 +40,7 @@ func heldBy(o object) string {
 	return text(dig(dig(o, "instantiatedVnfInfo"), "metadata"), "held")
 }
 
-// clipID is as much of an id as tells it from others at a glance.
+// clipID is as much of an id as distinguishes it from others at a glance.
 func clipID(id string) string {
 	head, _, _ := strings.Cut(id, "-")
 	return head

@@ -19,9 +19,9 @@ func newPackage() *cobra.Command {
 	return cmd
 }
 
-// judgePackage opens a package and prints what is wrong with it; warnings alone
+// checkPackage opens a package and prints what is wrong with it; warnings alone
 // are no error.
-func judgePackage(cmd *cobra.Command, dir string) (fs.FS, error) {
+func checkPackage(cmd *cobra.Command, dir string) (fs.FS, error) {
 	files, err := csar.Dir(dir)
 	if err != nil {
 		return nil, err
@@ -45,7 +45,7 @@ func newPackageValidate() *cobra.Command {
 		Short: "Check an expanded package",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			files, err := judgePackage(cmd, args[0])
+			files, err := checkPackage(cmd, args[0])
 			if err != nil {
 				return err
 			}
@@ -67,7 +67,7 @@ func newPackageBuild() *cobra.Command {
 		Short: "Make a CSAR (zip) of an expanded package",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			files, err := judgePackage(cmd, args[0])
+			files, err := checkPackage(cmd, args[0])
 			if err != nil {
 				return err
 			}

@@ -25,21 +25,21 @@ func newPlan() *cobra.Command {
 		Short: "Print the steps that a working copy, a branch or a commit would cause",
 		Long: "Print the steps that the working copy of the desired repository in which DIR stands (default: this folder), or a\n" +
 			"branch or commit of it, would cause if it were pushed or merged now. The server's planner computes them, and a dry\n" +
-			"run at the VIM tells what each would change, field by field: \"+\" is new, \"-\" goes, \"~\" is another value;\n" +
-			"values of secrets are hidden. What Jibe would fill in beside the change is marked \"filled in\".\n" +
-			"Only what differs from the branch that the clone follows is looked at; of a branch that isn't merged yet, as it\n" +
-			"would be once merged. What a push would be refused for is told, as `jibe validate` does, instead of a plan.\n" +
+			"run at the VIM shows what each would change, field by field: \"+\" is new, \"-\" goes, \"~\" is another value;\n" +
+			"values of secrets are redacted. What Jibe would fill in beside the change is marked \"filled in\".\n" +
+			"Only what differs from the branch that the clone follows is looked at; a branch that isn't merged yet is looked at\n" +
+			"as it would be once merged. Where the push would be refused, the reasons are printed instead, as by `jibe validate`.\n" +
 			"Exit code 0: nothing would change; 2: something would; 1: error.",
 		Example: "  jibe plan                         the files of this folder\n" +
 			"  jibe plan vnfs --commit upgrade   the branch of a pull request",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			d, err := considered(cmd.Context(), &c, folder(args), commit, false)
+			d, err := newDraft(cmd.Context(), &c, folder(args), commit, false)
 			if err != nil {
 				return err
 			}
 			defer d.close()
-			v, err := d.held(cmd.Context(), options, func(p *admission.Proposal) (*admission.Verdict, error) {
+			v, err := d.check(cmd.Context(), options, func(p *admission.Proposal) (*admission.Verdict, error) {
 				var v admission.Verdict
 				_, err := c.do(cmd.Context(), http.MethodPost, "/jibe/v1/plan", p, &v)
 				return &v, err
@@ -84,14 +84,14 @@ func newValidate() *cobra.Command {
 		Short: "Say what a push of the working copy would be refused for",
 		Long: "Check the working copy of the desired repository in which DIR stands (default: this folder), with what isn't\n" +
 			"committed yet, as the repository's hook would: files, ids, moved directories, mass terminations; packages and VIMs\n" +
-			"as the server knows them. In a plain folder, which has no git to compare with, what it would move or end can't be told.",
+			"as the server knows them. In a plain folder, which has no git to compare with, what it would move or end isn't known.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			d, err := considered(cmd.Context(), &c, folder(args), "", offline)
+			d, err := newDraft(cmd.Context(), &c, folder(args), "", offline)
 			away := errors.Is(err, errUnreachable)
 			if away {
 				unreachable := err
-				if d, err = considered(cmd.Context(), &c, folder(args), "", true); err == nil {
+				if d, err = newDraft(cmd.Context(), &c, folder(args), "", true); err == nil {
 					err = unreachable
 				}
 			}
@@ -99,7 +99,7 @@ func newValidate() *cobra.Command {
 				return err
 			}
 			defer d.close()
-			v, checkErr := d.held(cmd.Context(), options, func(p *admission.Proposal) (*admission.Verdict, error) {
+			v, checkErr := d.check(cmd.Context(), options, func(p *admission.Proposal) (*admission.Verdict, error) {
 				if away || offline {
 					return &admission.Verdict{}, nil
 				}
@@ -111,10 +111,10 @@ func newValidate() *cobra.Command {
 				return checkErr
 			}
 			d.hint(cmd.ErrOrStderr())
-			n, problems, exposed, standErr := d.standing(cmd.Context())
+			n, problems, exposed, standErr := d.contents(cmd.Context())
 			warnings := v.Warnings
-			for _, p := range exposed { // of what a push wouldn't change, too
-				if !slices.ContainsFunc(slices.Concat(v.Problems, warnings), func(told *desired.Problem) bool { return told.File == p.File && told.Line == p.Line }) {
+			for _, p := range exposed { // also those that the push wouldn't change
+				if !slices.ContainsFunc(slices.Concat(v.Problems, warnings), func(shown *desired.Problem) bool { return shown.File == p.File && shown.Line == p.Line }) {
 					warnings = append(warnings, p)
 				}
 			}

@@ -32,7 +32,7 @@ func newServe() *cobra.Command {
 			"desired repository, a package repository, an API token and an encryption key.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			log, err := newLogger(level, format)
+			log, err := newLog(level, format)
 			if err != nil {
 				return err
 			}
@@ -42,7 +42,7 @@ func newServe() *cobra.Command {
 				debug.SetGCPercent(gcPercent)
 			}
 			if o.Binary, err = os.Executable(); err != nil {
-				return fmt.Errorf("path of this program, for the repository's hook: %w", err)
+				return fmt.Errorf("path of this program, for the repository's push hook: %w", err)
 			}
 			o.Ready = func(s *app.Server) { s.Welcome(cmd.OutOrStdout()) }
 			return app.Run(cmd.Context(), o)
@@ -61,8 +61,8 @@ func newServe() *cobra.Command {
 	f.DurationVar(&o.Timeout, "timeout", 500*time.Second, "how long one attempt of an operation may take")
 	f.Var((*timeouts)(&o.Timeouts), "timeout-for", "another --timeout for a type of operation, as HEAL=2m; may be repeated, or hold several with commas")
 	f.DurationVar(&o.StartTimeout, "start-timeout", 60*time.Second, "how long an operation may stay in STARTING")
-	f.DurationVar(&o.HookTimeout, "hook-timeout", 10*time.Minute, "how long one run of a package's program may take")
-	f.StringVar(&o.HookUser, "hook-user", "", "user that packages' programs run as where Jibe is root, by name or number (default: nobody)")
+	f.DurationVar(&o.HookTimeout, "hook-timeout", 10*time.Minute, "how long one run of a hook of a package may take")
+	f.StringVar(&o.HookUser, "hook-user", "", "user that hooks of packages run as where Jibe is root, by name or number (default: nobody)")
 	f.StringArrayVar(&o.Reach.Dirs, "secret-dir", nil, "directory whose files \"file:\" references may name; may be repeated (default: secrets/ in the data directory)")
 	f.StringArrayVar(&o.Reach.Env, "secret-env", nil, "environment variable that \"env:\" references may name beside those that begin with "+secret.EnvPrefix+"; may be repeated")
 	f.BoolVar(&o.Reach.KubeconfigExec, "allow-kubeconfig-exec", false, "use kubeconfigs that name commands, which are run as this process's user, files and proxies")
@@ -123,7 +123,7 @@ func join(types []lcm.Type, by string) string {
 	return strings.Join(names, by)
 }
 
-func newLogger(level, format string) (*slog.Logger, error) {
+func newLog(level, format string) (*slog.Logger, error) {
 	var l slog.Level
 	if err := l.UnmarshalText([]byte(level)); err != nil {
 		return nil, fmt.Errorf("--log-level %q: want debug, info, warn or error", level)

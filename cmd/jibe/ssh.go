@@ -27,13 +27,14 @@ const (
 // errSSHLate is why the context of a command ends whose time is over.
 var errSSHLate = fmt.Errorf("not done within the time of --timeout: %w", context.DeadlineExceeded)
 
-// newSSH is what programs of packages call in place of an SSH library. It needs no server.
+// newSSH is the command that hooks of packages call instead of an SSH library. It needs no
+// server.
 func newSSH() *cobra.Command {
 	var s sshCommand
 	cmd := &cobra.Command{
 		Use:   "ssh [flags] [user@]host[:port] [--] [command…]",
 		Short: "Run a command on a machine, or write files there",
-		Long: "Run a command on a machine over SSH, without a terminal, for hook programs of VNF packages.\n\n" +
+		Long: "Run a command on a machine over SSH, without a terminal, for hooks of VNF packages.\n\n" +
 			"One argument is a line for the shell of the machine; several are a program and its arguments, which it gets as\n" +
 			"they are. Standard input is passed on, unless it is a terminal. The exit status is the command's (128 and its number\n" +
 			"where a signal ended it), 255 where the machine couldn't be reached or a file not be written, 124 after --timeout.",
@@ -68,7 +69,8 @@ func newSSH() *cobra.Command {
 	return cmd
 }
 
-// failSSH tells an error of the arguments, and ends the process as any other of ours.
+// failSSH prints an error in the arguments, and ends the process as any other failure of
+// `jibe ssh` itself does.
 func failSSH(err error) error {
 	fmt.Fprintln(os.Stderr, "jibe ssh:", err)
 	return exitError(sshFailed)
@@ -156,7 +158,7 @@ func (s *sshCommand) do(ctx context.Context, cmd *cobra.Command, args []string) 
 	return nil, err
 }
 
-// passedOn is standard input, unless somebody sits there.
+// passedOn is standard input, or nil where that is a terminal.
 func passedOn(stdin io.Reader) io.Reader {
 	if f, ok := stdin.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		return nil
@@ -164,7 +166,7 @@ func passedOn(stdin io.Reader) io.Reader {
 	return stdin
 }
 
-// host is the machine, with all that the flags tell of it.
+// host is the machine, with everything that the flags say about it.
 func (s *sshCommand) host(text string) (ssh.Host, error) {
 	h, err := parseHost(text)
 	if err != nil {

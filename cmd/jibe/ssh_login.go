@@ -14,8 +14,8 @@ import (
 	"github.com/jibe-vnfm/jibe/hooks/ssh"
 )
 
-// loginFlags are where credentials stand. None is an argument itself: those are seen by
-// everybody in the list of processes.
+// loginFlags name the places of credentials. No credential is an argument itself: everybody
+// can read those in the list of processes.
 type loginFlags struct {
 	prefix                        string
 	identity                      string
@@ -46,8 +46,8 @@ func (l *loginFlags) into(h *ssh.Host) (err error) {
 	return err
 }
 
-// secret is that of a file or a variable, "" where neither is named. The end of a file's
-// last line isn't part of it.
+// secret reads a secret from a file or a variable, "" where neither is named. The end of a
+// file's last line isn't part of it.
 func (l *loginFlags) secret(name, file, variable string) (string, error) {
 	flag := "--" + l.prefix + name
 	secret, flagged := "", ""

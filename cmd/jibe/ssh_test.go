@@ -22,6 +22,7 @@ import (
 	"golang.org/x/crypto/ssh/knownhosts"
 
 	"github.com/jibe-vnfm/jibe/hooks/ssh"
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/netns"
 )
 
@@ -346,14 +347,13 @@ func TestSSHWaitsForAMachineThatStarts(t *testing.T) {
 	if _, err := vm.Run(t.Context(), nil, "sh", "-c", "kill $(cat /run/sshd.pid)"); err != nil {
 		t.Fatal(err)
 	}
-	for {
+	kit.Until(t, "the machine answers no more", func() bool {
 		c, err := net.Dial("tcp", vm.At(22))
-		if err != nil {
-			break
+		if err == nil {
+			c.Close()
 		}
-		c.Close()
-		time.Sleep(20 * time.Millisecond)
-	}
+		return err != nil
+	})
 	timer := time.AfterFunc(time.Second, func() { _ = vm.Serve("/usr/sbin/sshd", "-D") })
 	defer timer.Stop()
 	if got := s.ssh(vm, "--wait", "1m", "--", "echo in"); got != (result{0, "in\n", ""}) {

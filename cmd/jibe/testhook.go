@@ -28,16 +28,16 @@ func newPackageTestHook() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "test-hook DIR HOOK",
-		Short: "Run a package's program for a hook here, as jibe serve would",
-		Long: "Run the program that the VNFD of the expanded package DIR names for HOOK (scale_start, instantiate_end, …)\n" +
+		Short: "Run a hook of a package here, as jibe serve would",
+		Long: "Run what the VNFD of the expanded package DIR names for HOOK (scale_start, instantiate_end, …)\n" +
 			"on this machine, as jibe serve would: with a clean environment, its input as JSON, a time limit, and as user\n" +
-			"nobody where this is root. What it is told is made up of the VNFD: one VNFC of each VDU that the operation\n" +
+			"nobody where this is root. Its input is made up from the VNFD: one VNFC of each VDU that the operation\n" +
 			"would add or remove. A file given with --input says it better: attributes that it has take the place of those.",
 		Example: "  jibe package test-hook ./my-package scale_start\n" +
 			"  jibe package test-hook ./my-package coordinate_new --program Scripts/coordinate.py --input input.json",
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			files, err := judgePackage(cmd, args[0])
+			files, err := checkPackage(cmd, args[0])
 			if err != nil {
 				return err
 			}
@@ -52,7 +52,7 @@ func newPackageTestHook() *cobra.Command {
 			}
 			if program == "" {
 				if program = f.Hooks[args[1]]; program == "" {
-					return fmt.Errorf("flavour %s of the VNFD names no program for %s; it has %s (name one with --program)", f.ID, args[1], hookList(f))
+					return fmt.Errorf("flavour %s of the VNFD has no hook %s; it has %s (name a file with --program)", f.ID, args[1], hookList(f))
 				}
 			}
 			in := sampleInput(pkg, f, args[1])
@@ -70,8 +70,8 @@ func newPackageTestHook() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&flavour, "flavour", "", "deployment flavour, where the VNFD has several")
 	flags.StringVar(&input, "input", "", "file with attributes of the input, as JSON; - is standard input")
-	flags.StringVar(&program, "program", "", "path of the program in the package, instead of the VNFD's")
-	flags.StringVar(&user, "user", "", "whom the program runs as where this is root (default nobody)")
+	flags.StringVar(&program, "program", "", "path of the hook in the package, instead of the VNFD's")
+	flags.StringVar(&user, "user", "", "user that the hook runs as where this is root (default nobody)")
 	flags.DurationVar(&timeout, "timeout", 10*time.Minute, "how long it may take, where the VNFD doesn't say")
 	return cmd
 }
@@ -94,8 +94,8 @@ func hookList(f *vnfd.Flavour) string {
 	return strings.Join(slices.Sorted(maps.Keys(f.Hooks)), ", ")
 }
 
-// sampleInput is what the program is told where the author says nothing: an operation
-// that adds or removes one VNFC of each VDU.
+// sampleInput is the hook's input where the author gives none: an operation that adds or
+// removes one VNFC of each VDU.
 func sampleInput(pkg *vnfd.Package, f *vnfd.Flavour, hook string) hooks.Input {
 	const instance, operation = "00000000-0000-4000-8000-000000000001", "00000000-0000-4000-8000-000000000002"
 	base, _, rollback := strings.Cut(hook, "_rollback")
@@ -161,7 +161,7 @@ func readInput(stdin io.Reader, name string, in *hooks.Input) error {
 	return nil
 }
 
-// runHook runs the program, and prints what it wrote.
+// runHook runs the hook, and prints what it wrote.
 func runHook(cmd *cobra.Command, c hooks.Call, user string) error {
 	dir, err := os.MkdirTemp("", "jibe-test-hook-")
 	if err != nil {

@@ -32,7 +32,7 @@ func tryHook(t *testing.T, script string, args ...string) (stdout, stderr string
 	return out.String(), errs.String(), err
 }
 
-func TestAHookIsRunHereAndToldWhatTheVNFDSays(t *testing.T) {
+func TestAHookIsRunHereWithTheInputThatTheVNFDImplies(t *testing.T) {
 	out, said, err := tryHook(t, `echo "I am $JIBE_HOOK" >&2; printf '{"handOver": '; cat; echo '}'`, "scale_start", "--program", "Scripts/hook.sh")
 	if err != nil {
 		t.Fatal(err)
@@ -80,7 +80,7 @@ func TestAHookThatFailsHereSaysWhatItWouldDoToTheOperation(t *testing.T) {
 		"a stray print":       {"echo hello", []string{"scale_end", "--program", "Scripts/hook.sh"}, "isn't one JSON object"},
 		"a hang":              {"sleep 100", []string{"scale_end", "--program", "Scripts/hook.sh", "--timeout", "100ms"}, "not done within 100ms"},
 		"no such program":     {"", []string{"scale_end", "--program", "Scripts/other.sh"}, "it isn't in the package"},
-		"not named":           {"", []string{"scale_end"}, "names no program for scale_end"},
+		"not named":           {"", []string{"scale_end"}, "has no hook scale_end"},
 		"no such flavour":     {"", []string{"scale_end", "--flavour", "nope"}, "name one of the VNFD's flavours"},
 		"what can't be kept":  {`echo '{"metadata": {"password": "x1y2z3"}}'`, []string{"scale_end", "--program", "Scripts/hook.sh"}, "a secret in clear"},
 		"no package":          {"", []string{"scale_end", "--input", "/nonexistent.json", "--program", "Scripts/hook.sh"}, "/nonexistent.json"},

@@ -20,7 +20,7 @@ func against(t *testing.T, h http.Handler, args ...string) (out string, err erro
 	return b.String(), err
 }
 
-func TestUpgradeAndUpdateSayWhatTheyWereTold(t *testing.T) {
+func TestUpgradeAndUpdateRequestWhatTheirArgumentsSay(t *testing.T) {
 	const change, patch = "POST /vnflcm/v2/vnf_instances/id-1/change_vnfpkg ", "PATCH /vnflcm/v2/vnf_instances/id-1 "
 	for line, want := range map[string]string{
 		"upgrade it's v2":                        change + `{"vnfdId":"v2"}`,
@@ -45,7 +45,7 @@ func TestUpgradeAndUpdateSayWhatTheyWereTold(t *testing.T) {
 	}
 }
 
-func TestUpgradeAndUpdateAskForNothingWhereTheyCanNotTellWhat(t *testing.T) {
+func TestUpgradeAndUpdateRequestNothingWhereTheirArgumentsAreUnclear(t *testing.T) {
 	for line, says := range map[string]string{
 		"upgrade id-1":                      "accepts 2 arg(s)",
 		"upgrade id-1 v2 --strategy canary": `--strategy "canary": want rolling or blue-green`,
@@ -73,7 +73,7 @@ func TestUpgradeThatWaitsEndsAsItsOperationDoes(t *testing.T) {
 	}
 }
 
-func TestARefusedUpgradeIsToldAsTheAPITellsIt(t *testing.T) {
+func TestARefusedUpgradeIsPrintedAsTheAPISaysIt(t *testing.T) {
 	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet {
 			(&healed{}).ServeHTTP(w, r)
