@@ -1,10 +1,7 @@
 package app_test
 
 import (
-	"context"
 	"fmt"
-	"io"
-	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -12,42 +9,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/jibe-vnfm/jibe/app"
 	"github.com/jibe-vnfm/jibe/drivers/sim"
 	"github.com/jibe-vnfm/jibe/reconciler"
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
 )
-
-// server runs the whole of Jibe in this process, on a simulated cloud.
-func server(t *testing.T, cloud *sim.Cloud) *process.Server {
-	t.Helper()
-	data := t.TempDir()
-	ctx, stop := context.WithCancel(t.Context())
-	ready, done := make(chan string, 1), make(chan error, 1)
-	go func() {
-		done <- app.Run(ctx, app.Options{Data: data, Listen: "127.0.0.1:0", Branch: "main", Cloud: cloud,
-			Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Ready: func(s *app.Server) { ready <- s.Address() }})
-	}()
-	t.Cleanup(func() {
-		stop()
-		if err := <-done; err != nil {
-			t.Errorf("the end of the server: %v", err)
-		}
-	})
-	select {
-	case err := <-done:
-		done <- nil
-		t.Fatal(err)
-	case address := <-ready:
-		token, err := app.LocalToken(data)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return &process.Server{URL: "http://" + address, Data: data, Token: token}
-	}
-	return nil
-}
 
 // repository is a clone with what the test needs pushed.
 func repository(t *testing.T, s *process.Server, files map[string]string) *process.Clone {
@@ -60,29 +26,6 @@ func repository(t *testing.T, s *process.Server, files map[string]string) *proce
 	c := process.NewClone(t, s.Desired())
 	change(t, c, files)
 	return c
-}
-
-func change(t *testing.T, c *process.Clone, files map[string]string) {
-	t.Helper()
-	if err := c.Reset(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	for name, text := range files {
-		if err := c.Write(name, text); err != nil {
-			t.Fatal(err)
-		}
-	}
-	push(t, c)
-}
-
-func push(t *testing.T, c *process.Clone) {
-	t.Helper()
-	if _, err := c.Commit(t.Context(), "Change what the test needs"); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Push(t.Context()); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // metrics waits until the scrape has all lines that begin like these.
@@ -124,9 +67,10 @@ func instance(extra string) string {
 	return "name: web\nvnfdId: " + process.SmallVnfd + "\nflavour: simple\nparams: {namespace: a}\n" + extra
 }
 
-func TestDriftIsToldByTheAPIAndTheMetrics(t *testing.T) {
+func TestDriftIsReportedByTheAPIAndTheMetrics(t *testing.T) {
 	cloud := sim.NewCloud()
-	s := server(t, cloud)
+	s, stop := start(t, t.TempDir(), cloud, "")
+	t.Cleanup(stop)
 	const id, object = "3a5c1f0e-0000-4000-8000-00000000000a", "Workload/a/vdu1"
 	c := repository(t, s, map[string]string{
 		"vims/cloud.yaml":       "type: sim\ndefault: true\n",
@@ -160,7 +104,7 @@ func TestDriftIsToldByTheAPIAndTheMetrics(t *testing.T) {
 	cloud.Drift(object)
 	d := drift(t, s, "", reconciler.DriftReported)
 	if d.Instance != id || d.Dir != "instances/a" || len(d.Deviations) == 0 || d.Deviations[0].Object != object || d.Since.IsZero() {
-		t.Errorf("the drift is told as %+v", d)
+		t.Errorf("the drift is reported as %+v", d)
 	}
 	drift(t, s, "?instance="+id, reconciler.DriftReported)
 	since := func(state reconciler.DriftState) string {
@@ -191,7 +135,8 @@ func TestDriftIsToldByTheAPIAndTheMetrics(t *testing.T) {
 }
 
 func TestDriftOfAnUnknownInstanceIsNotFoundRatherThanNone(t *testing.T) {
-	s := server(t, sim.NewCloud())
+	s, stop := start(t, t.TempDir(), sim.NewCloud(), "")
+	t.Cleanup(stop)
 	a, err := s.Do(t.Context(), http.MethodGet, "/jibe/v1/drift?instance=nobody", nil)
 	if err != nil || a.Status != http.StatusNotFound || !strings.Contains(string(a.Body), "nobody") {
 		t.Errorf("%v, %+v", err, a)

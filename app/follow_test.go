@@ -1,11 +1,8 @@
 package app_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
-	"io"
-	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -16,7 +13,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/jibe-vnfm/jibe/app"
 	"github.com/jibe-vnfm/jibe/drivers/sim"
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
@@ -63,30 +59,7 @@ func (f *followed) file(extra string) string {
 // start runs a process on the data directory.
 func (f *followed) start(data string) {
 	f.Helper()
-	ctx, cancel := context.WithCancel(f.Context())
-	ready, done := make(chan string, 1), make(chan error, 1)
-	go func() {
-		done <- app.Run(ctx, app.Options{Data: data, Listen: "127.0.0.1:0", Branch: "main", Cloud: f.cloud, Remote: f.remote, Poll: 50 * time.Millisecond,
-			Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Ready: func(s *app.Server) { ready <- s.Address() }})
-	}()
-	f.stop = func() {
-		f.Helper()
-		cancel()
-		if err := <-done; err != nil {
-			f.Errorf("the end of the server: %v", err)
-		}
-	}
-	select {
-	case err := <-done:
-		done <- nil
-		f.Fatal(err)
-	case address := <-ready:
-		token, err := app.LocalToken(data)
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Server = &process.Server{URL: "http://" + address, Data: data, Token: token}
-	}
+	f.Server, f.stop = start(f.T, data, f.cloud, f.remote)
 }
 
 // vnfdID is that of a version of the package.
@@ -141,7 +114,7 @@ func (f *followed) git(dir string, args ...string) string {
 	return out
 }
 
-// operation is one as the API tells of it.
+// operation is one as the API shows it.
 type operation struct {
 	ID, Operation, OperationState string
 	StartTime, StateEnteredTime   time.Time

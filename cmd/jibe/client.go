@@ -49,7 +49,7 @@ func (c *client) token() (string, error) {
 // errUnreachable is returned when no server answers.
 var errUnreachable = errors.New("no server answers")
 
-// requestTimeout bounds one request. To check a large push takes the longest.
+// requestTimeout bounds one request. The check of a large push takes the longest.
 const requestTimeout = 2 * time.Minute
 
 // do makes a request of the server and decodes the answer into out, if not nil. A relative

@@ -9,8 +9,8 @@ import (
 	"github.com/jibe-vnfm/jibe/app"
 )
 
-// newControl is a command that asks something of an operation (SOL003 clauses
-// 5.4.14 to 5.4.17). mode is the default of --mode where there is one.
+// newControl is a command that requests a task of an operation (SOL003 clauses 5.4.14 to
+// 5.4.17). mode is the default of --mode, "" where the task has none.
 func newControl(verb, short, mode string) *cobra.Command {
 	var c client
 	cmd := &cobra.Command{
@@ -37,7 +37,8 @@ func newControl(verb, short, mode string) *cobra.Command {
 	return cmd
 }
 
-// newAccept takes what the desired repository's branch, or an instance, was held back for.
+// newAccept is the command by which a person accepts what Jibe held back of the desired
+// repository.
 func newAccept() *cobra.Command {
 	var c client
 	cmd := &cobra.Command{

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io/fs"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,25 +12,11 @@ import (
 	"github.com/jibe-vnfm/jibe/test/process"
 )
 
-// jibe runs a command against the server and returns what it prints.
-func (p *planned) jibe(args ...string) (out, hints string, err error) {
-	p.Helper()
-	server := httptest.NewServer(p)
-	defer server.Close()
-	root := newRoot()
-	var stdout, stderr strings.Builder
-	root.SetOut(&stdout)
-	root.SetErr(&stderr)
-	root.SetArgs(append(args, "--server", server.URL))
-	err = root.ExecuteContext(p.Context())
-	return stdout.String(), stderr.String(), err
-}
-
 // validate runs `jibe validate` in a folder of the clone.
 func (p *planned) validate(args ...string) (out, hints string, err error) {
 	p.Helper()
 	p.answer = `{"problems": []}`
-	return p.jibe(append([]string{"validate", p.dir}, args...)...)
+	return execute(p.T, p, append([]string{"validate", p.dir}, args...)...)
 }
 
 // pushed is what the repository's hook says of a push of everything that the clone's folder
@@ -108,7 +93,7 @@ func TestValidateSaysOfFilesThatAreNotCommittedWhatTheHookSaysOfTheirPush(t *tes
 			}
 			said, hints, err := p.validate(args...)
 			offline, _, errOffline := p.validate(append(args, "--offline")...)
-			planned, _, errPlan := p.jibe(append([]string{"plan", p.dir}, args...)...)
+			planned, _, errPlan := execute(p.T, p, append([]string{"plan", p.dir}, args...)...)
 			if pushed := p.pushed(c.options...); c.says == "" {
 				if pushed != "" || err != nil || errOffline != nil || errPlan != nil {
 					t.Errorf("the hook says %q, validate %q (%v), offline %v, plan %v", pushed, said, err, errOffline, errPlan)
@@ -146,20 +131,20 @@ func TestValidateAndPlanFindTheRepositoryFromAnyFolderAndFailWhereThereIsNone(t 
 	p := newPlanned(t)
 	p.write("instances/new/vnf.yaml", "nam: x\n")
 	for _, dir := range []string{".", "instances", "instances/a"} {
-		out, _, err := p.jibe("validate", filepath.Join(p.dir, dir))
+		out, _, err := execute(p.T, p, "validate", filepath.Join(p.dir, dir))
 		if err == nil || !strings.Contains(out, "instances/new/vnf.yaml:1") {
 			t.Errorf("from %s: %v: %s", dir, err, out)
 		}
 	}
 	p.Chdir(filepath.Join(p.dir, "instances/b"))
-	if out, _, err := p.jibe("plan"); err == nil || !strings.Contains(out, "instances/new/vnf.yaml:1") {
+	if out, _, err := execute(p.T, p, "plan"); err == nil || !strings.Contains(out, "instances/new/vnf.yaml:1") {
 		t.Errorf("plan from a folder within: %v: %s", err, out)
 	}
 	other := t.TempDir()
 	p.git("init", "-q", filepath.Join(other, "project"))
 	for _, dir := range []string{other, filepath.Join(other, "project"), filepath.Join(other, "nowhere")} {
 		for _, verb := range []string{"validate", "plan"} {
-			out, _, err := p.jibe(verb, dir)
+			out, _, err := execute(p.T, p, verb, dir)
 			if err == nil || !strings.Contains(err.Error(), dir) || out != "" {
 				t.Errorf("%s %s: %v: %s", verb, dir, err, out)
 			}
@@ -186,7 +171,7 @@ func TestAnExportWithoutGitIsCheckedAsFarAsItsFilesGo(t *testing.T) {
 	if out, _, err := p.validate(); err == nil || !strings.Contains(out, "instances/z/vnf.yaml:1") {
 		t.Errorf("%v: %s", err, out)
 	}
-	if _, _, err := p.jibe("plan", p.dir, "--commit", "main"); err == nil || !strings.Contains(err.Error(), "is no clone of the desired repository") {
+	if _, _, err := execute(p.T, p, "plan", p.dir, "--commit", "main"); err == nil || !strings.Contains(err.Error(), "is no clone of the desired repository") {
 		t.Errorf("a commit of it: %v", err)
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/jibe-vnfm/jibe/reconciler"
 )
 
-// newDrift shows what differs from git, field by field.
+// newDrift is the command that shows what differs from git, field by field.
 func newDrift() *cobra.Command {
 	var c client
 	var output, instance string
@@ -80,13 +80,13 @@ func driftTable(w io.Writer, list []reconciler.Drift, now time.Time) {
 
 func field(v drivers.Deviation) string { return cmp.Or(v.Field, "(all of it)") }
 
-// absent is a value in one short line.
+// absent is a value in one short line, "-" for none.
 func absent(value string) string {
 	value = strings.Join(strings.Fields(value), " ")
 	return clip(cmp.Or(value, "-"))
 }
 
-// since is a moment, after its age.
+// since is a moment, behind its age where now is given.
 func since(at, now time.Time) string {
 	stamp := at.UTC().Format(time.RFC3339)
 	if now.IsZero() {

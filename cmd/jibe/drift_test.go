@@ -2,8 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
@@ -14,31 +12,6 @@ import (
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/reconciler"
 )
-
-// said is what the command prints against a server that answers like this.
-func said(t *testing.T, answers map[string]any, args ...string) string {
-	t.Helper()
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, ok := answers[r.URL.RequestURI()]
-		if !ok {
-			t.Errorf("nobody expected GET %s", r.URL.RequestURI())
-			w.WriteHeader(http.StatusNotFound)
-			return
-		}
-		if err := json.NewEncoder(w).Encode(body); err != nil {
-			t.Error(err)
-		}
-	}))
-	defer s.Close()
-	root := newRoot()
-	var out strings.Builder
-	root.SetOut(&out)
-	root.SetArgs(append(args, "--server", s.URL))
-	if err := root.ExecuteContext(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	return out.String()
-}
 
 var moment = time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
 
@@ -83,17 +56,17 @@ func TestAWatchedDriftHasNoAgesThatWouldShowItAgainEverySecond(t *testing.T) {
 }
 
 func TestGetDriftSaysWhenNothingHasDrifted(t *testing.T) {
-	if got := said(t, map[string]any{"/jibe/v1/drift": []any{}}, "get", "drift"); got != "nothing has drifted\n" {
+	if got := output(t, map[string]any{"/jibe/v1/drift": []any{}}, "get", "drift"); got != "nothing has drifted\n" {
 		t.Errorf("got %q", got)
 	}
-	if got := said(t, map[string]any{"/jibe/v1/drift": []any{}}, "get", "drift", "-o", "json"); got != "[]\n" {
+	if got := output(t, map[string]any{"/jibe/v1/drift": []any{}}, "get", "drift", "-o", "json"); got != "[]\n" {
 		t.Errorf("got %q", got)
 	}
 }
 
 func TestGetDriftOfANamedInstanceAsYAMLIsWhatTheServerSays(t *testing.T) {
 	const known = "/vnflcm/v2/vnf_instances?exclude_default&filter="
-	out := said(t, map[string]any{
+	out := output(t, map[string]any{
 		known + url.QueryEscape("(eq,id,'web')"):              []any{},
 		known + url.QueryEscape("(eq,vnfInstanceName,'web')"): []any{map[string]any{"id": "i1"}},
 		"/jibe/v1/drift?instance=i1":                          contended(),
@@ -150,21 +123,21 @@ func TestGetInstanceSaysWhatIsHeldAndWhatHasDrifted(t *testing.T) {
 		"jibe": map[string]any{"suspended": true, "held": "op7", "drifted": []string{"Service/demo/web"}}}
 	sick := map[string]any{"id": "i2", "jibe": map[string]any{"problems": []any{map[string]any{
 		"file": "instances/a/vnf.yaml", "message": "the package can't be used: " + strings.Repeat("a.yaml was changed; ", 9)}}}}
-	if got := said(t, map[string]any{"/vnflcm/v2/vnf_instances/i2": sick}, "get", "instance", "i2"); strings.Count(got, "a.yaml was changed") < 9 {
+	if got := output(t, map[string]any{"/vnflcm/v2/vnf_instances/i2": sick}, "get", "instance", "i2"); strings.Count(got, "a.yaml was changed") < 9 {
 		t.Errorf("it doesn't tell all of the problem:\n%s", got)
 	}
-	got := said(t, map[string]any{"/vnflcm/v2/vnf_instances/i1": odd}, "get", "instance", "i1")
+	got := output(t, map[string]any{"/vnflcm/v2/vnf_instances/i1": odd}, "get", "instance", "i1")
 	for _, want := range []string{"suspended, held, drifted (1)", "suspend: true", "jibe get operation op7", "Service/demo/web", "jibe get drift --instance i1"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("it doesn't say %q:\n%s", want, got)
 		}
 	}
-	got = said(t, map[string]any{"/vnflcm/v2/vnf_instances?all_fields": []any{odd}}, "get", "instances")
+	got = output(t, map[string]any{"/vnflcm/v2/vnf_instances?all_fields": []any{odd}}, "get", "instances")
 	if !strings.Contains(got, "NOTE") || !strings.Contains(got, "suspended, held, drifted (1)") {
 		t.Errorf("the list has no note:\n%s", got)
 	}
 	plain := map[string]any{"id": "i1", "instantiationState": "INSTANTIATED"}
-	if got := said(t, map[string]any{"/vnflcm/v2/vnf_instances/i1": plain}, "get", "instance", "i1"); strings.Contains(got, "NOTE") {
+	if got := output(t, map[string]any{"/vnflcm/v2/vnf_instances/i1": plain}, "get", "instance", "i1"); strings.Contains(got, "NOTE") {
 		t.Errorf("there is nothing to note:\n%s", got)
 	}
 }

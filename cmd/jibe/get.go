@@ -19,19 +19,19 @@ import (
 	"github.com/jibe-vnfm/jibe/lcm"
 )
 
-// object is one thing as the API shows it.
+// object is a resource as the API shows it.
 type object = map[string]any
 
-// view is how one kind of thing is got and shown.
+// view says how one kind of resource is requested and shown.
 type view struct {
 	use, short, path string
-	one              string // path of one thing; %s is its id
-	story            string // path of what one thing has done so far, where it does something
-	// id is the thing's id by its name; nil where things have none.
+	one              string // path of one of them; %s is its id
+	story            string // path of the steps that one has done so far, "" where it has none
+	// id finds the id by a name; nil where they have no names.
 	id      func(c *client, ctx context.Context, name string) (string, error)
 	columns []string
 	row     func(o object) []string
-	order   func(a, b object) int // nil is the server's
+	order   func(a, b object) int // nil keeps the server's
 }
 
 func views() []view {
@@ -245,7 +245,7 @@ func table(w io.Writer, v view, list []object) {
 	}
 }
 
-// details shows one thing: its columns, then what only it has.
+// details shows one resource: its columns, then its other sections.
 func details(w io.Writer, v view, o object) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for i, value := range v.row(o) {
@@ -314,7 +314,8 @@ func dig(o object, key string) object {
 	return inner
 }
 
-// at is the text at a dotted path; of lists on the way, those of all entries.
+// at is the text at a dotted path. Where the path goes through a list, the texts of all
+// entries are joined.
 func at(o object, path string) string {
 	head, rest, deeper := strings.Cut(path, ".")
 	list, isList := o[head].([]any)

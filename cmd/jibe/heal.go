@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// newHeal asks for a heal (SOL003 clause 5.4.9).
+// newHeal is the command that requests a heal (SOL003 clause 5.4.9).
 func newHeal() *cobra.Command {
 	var c client
 	var cause string
@@ -72,8 +72,8 @@ func (c *client) instance(ctx context.Context, idOrName string) (string, error) 
 // followPause lies between two looks at an operation.
 const followPause = 200 * time.Millisecond
 
-// follow prints each state of the operation until it stays in one by itself. Any
-// but COMPLETED is an error that says why.
+// follow prints each state of the operation until it leaves that state no more by itself.
+// Any last state but COMPLETED is an error that says why.
 func (c *client) follow(ctx context.Context, out io.Writer, op string) error {
 	last := ""
 	for {

@@ -1,11 +1,9 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -54,30 +52,11 @@ func (h *healed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func runHeal(t *testing.T, h *healed, args ...string) (out string, err error) {
-	t.Helper()
-	server := httptest.NewServer(h)
-	defer server.Close()
-	cmd := newHeal()
-	var b bytes.Buffer
-	cmd.SilenceUsage, cmd.SilenceErrors = true, true
-	cmd.SetOut(&b)
-	cmd.SetArgs(append([]string{"--server", server.URL}, args...))
-	err = cmd.ExecuteContext(t.Context())
-	return b.String(), err
-}
-
 func TestAnInstanceIsShownByItsNameToo(t *testing.T) {
-	server := httptest.NewServer(&healed{})
-	defer server.Close()
 	for said, want := range map[string]string{"id-1": "id-1", "it's": "id-1", "twin": "", "nobody": ""} {
-		cmd := newGet()
-		var b bytes.Buffer
-		cmd.SilenceUsage, cmd.SilenceErrors = true, true
-		cmd.SetOut(&b)
-		cmd.SetArgs([]string{"instance", said, "--server", server.URL})
-		if err := cmd.ExecuteContext(t.Context()); (err == nil) != (want != "") || !strings.Contains(b.String(), want) || want == "" && !strings.Contains(err.Error(), "name") {
-			t.Errorf("%s: %q, %v", said, b.String(), err)
+		out, _, err := execute(t, &healed{}, "get", "instance", said)
+		if (err == nil) != (want != "") || !strings.Contains(out, want) || want == "" && !strings.Contains(err.Error(), "name") {
+			t.Errorf("%s: %q, %v", said, out, err)
 		}
 	}
 }
@@ -93,7 +72,7 @@ func TestHealRequestsWhatItsArgumentsSay(t *testing.T) {
 		"id-2 a --all":              "POST /vnflcm/v2/vnf_instances/id-2/heal " + `{"additionalParams":{"all":true},"vnfcInstanceId":["a"]}`, // the server says no
 	} {
 		h := &healed{}
-		out, err := runHeal(t, h, strings.Fields(line)...)
+		out, _, err := execute(t, h, append([]string{"heal"}, strings.Fields(line)...)...)
 		if err != nil || len(h.asked) != 1 || h.asked[0] != want {
 			t.Errorf("%s: asked %q, %v; want %q", line, h.asked, err, want)
 		}
@@ -111,7 +90,7 @@ func TestHealAsksBackForAnInstanceWhoseNameIsNotUnique(t *testing.T) {
 		"":                  {"at least 1 arg"},
 	} {
 		h := &healed{}
-		_, err := runHeal(t, h, strings.Fields(line)...)
+		_, _, err := execute(t, h, append([]string{"heal"}, strings.Fields(line)...)...)
 		if err == nil || len(h.asked) > 0 {
 			t.Errorf("%s: asked %q, %v", line, h.asked, err)
 			continue
@@ -126,7 +105,7 @@ func TestHealAsksBackForAnInstanceWhoseNameIsNotUnique(t *testing.T) {
 
 func TestHealThatWaitsEndsAsItsOperationDoes(t *testing.T) {
 	for _, end := range []string{"COMPLETED", "FAILED_TEMP", "FAILED", "ROLLED_BACK"} {
-		out, err := runHeal(t, &healed{states: []string{"STARTING", "PROCESSING", "PROCESSING", end}}, "id-1", "--wait")
+		out, _, err := execute(t, &healed{states: []string{"STARTING", "PROCESSING", "PROCESSING", end}}, "heal", "id-1", "--wait")
 		if want := "op-1 HEAL STARTING\nop-1 HEAL PROCESSING\nop-1 HEAL " + end + "\n"; out != want {
 			t.Errorf("%s: %q", end, out)
 		}

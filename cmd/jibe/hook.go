@@ -18,7 +18,8 @@ import (
 	"github.com/jibe-vnfm/jibe/desired/gitrepo"
 )
 
-// newHook is what the desired repository's own hooks run; it isn't for people.
+// newHook is the command that the git hooks of the desired repository run; it isn't for
+// people.
 func newHook() *cobra.Command {
 	cmd := &cobra.Command{Use: "hook", Short: "What the repository's hooks run", Hidden: true}
 	var socket string
@@ -93,7 +94,7 @@ func preReceive(ctx context.Context, stdin io.Reader, stderr io.Writer, socket s
 	return exitError(1)
 }
 
-// fetchFirst is what to do where a push is not based on the newest commit.
+// fetchFirst is the remedy where a push isn't based on the newest commit.
 const fetchFirst = "fetch first, then push again"
 
 // desiredBranch is the branch that the repository's HEAD names.

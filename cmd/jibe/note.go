@@ -46,7 +46,7 @@ func clipID(id string) string {
 	return head
 }
 
-// problemsOf are why the instance's file in git isn't obeyed.
+// problemsOf are the reasons why the instance's file in git isn't obeyed.
 func problemsOf(o object) []object {
 	list, _ := dig(o, "jibe")["problems"].([]any)
 	var all []object

@@ -81,7 +81,8 @@ func newPackageBuild() *cobra.Command {
 			if inside(abs, out) {
 				return fmt.Errorf("%s would stand in the package itself: name a file outside of it with --output", out)
 			}
-			// Beside its place first: a build that fails leaves an older one alone.
+			// It is written beside its place first, so that a build that fails leaves an older
+			// archive alone.
 			f, err := os.CreateTemp(filepath.Dir(out), ".csar-")
 			if err != nil {
 				return err

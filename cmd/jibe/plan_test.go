@@ -95,7 +95,7 @@ func (p *planned) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (p *planned) plan(args ...string) (what, out string, err error) {
 	p.Helper()
 	p.asked = admission.Proposal{}
-	out, err = against(p.T, p, append([]string{"plan", p.dir}, args...)...)
+	out, _, err = execute(p.T, p, append([]string{"plan", p.dir}, args...)...)
 	var names []string
 	for _, c := range p.asked.Instances {
 		names = append(names, filepath.Base(c.Dir))

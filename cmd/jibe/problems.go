@@ -18,7 +18,8 @@ import (
 // haveProblems is the exit code of `jibe get problems --exit-code` when there is one.
 const haveProblems = exitError(2)
 
-// newProblems shows what at the head of the desired repository isn't obeyed.
+// newProblems is the command that shows which files at the head of the desired repository
+// aren't obeyed.
 func newProblems() *cobra.Command {
 	var c client
 	var output, instance string

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -37,7 +36,7 @@ func TestProblemsAreShownByFileAndLineWithInstanceReasonAndRemedy(t *testing.T) 
 	if strings.Join(lines, "\n") != strings.Join(want, "\n") {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(lines, "\n"), strings.Join(want, "\n"))
 	}
-	if got := said(t, map[string]any{"/jibe/v1/problems": []any{}}, "get", "problems"); got != "every file is obeyed\n" {
+	if got := output(t, map[string]any{"/jibe/v1/problems": []any{}}, "get", "problems"); got != "every file is obeyed\n" {
 		t.Errorf("with none: %q", got)
 	}
 }
@@ -50,7 +49,7 @@ func TestProblemsAreShownAsJSONAndYAMLAsTheServerGivesThem(t *testing.T) {
 	}
 	for _, format := range []string{"json", "yaml"} {
 		var list []reconciler.Problem
-		if err := yaml.Unmarshal([]byte(said(t, answers, "get", "problems", "-o", format)), &list); err != nil {
+		if err := yaml.Unmarshal([]byte(output(t, answers, "get", "problems", "-o", format)), &list); err != nil {
 			t.Fatal(err)
 		}
 		if got, err := json.Marshal(list); err != nil || string(got) != string(want) {
@@ -59,7 +58,7 @@ func TestProblemsAreShownAsJSONAndYAMLAsTheServerGivesThem(t *testing.T) {
 	}
 }
 
-func TestProblemsFailACommandOnlyWhereItsExitCodeIsAskedFor(t *testing.T) {
+func TestProblemsFailACommandOnlyWithTheFlagExitCode(t *testing.T) {
 	for _, tt := range []struct {
 		list []reconciler.Problem
 		args []string
@@ -69,14 +68,10 @@ func TestProblemsFailACommandOnlyWhereItsExitCodeIsAskedFor(t *testing.T) {
 		{unobeyed(), []string{"--exit-code"}, haveProblems},
 		{[]reconciler.Problem{}, []string{"--exit-code"}, nil},
 	} {
-		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(tt.list) }))
-		root := newRoot()
-		root.SetOut(&strings.Builder{})
-		root.SetArgs(append([]string{"get", "problems", "--server", s.URL}, tt.args...))
-		if err := root.ExecuteContext(t.Context()); !errors.Is(err, tt.want) {
+		server := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(tt.list) })
+		if _, _, err := execute(t, server, append([]string{"get", "problems"}, tt.args...)...); !errors.Is(err, tt.want) {
 			t.Errorf("%d problems, %v: %v, want %v", len(tt.list), tt.args, err, tt.want)
 		}
-		s.Close()
 	}
 }
 
@@ -96,12 +91,12 @@ func TestTheNoteOfAnInstanceSaysWhatFailedAndWhyItsFileIsNotObeyed(t *testing.T)
 		}
 	}
 	if got := note(object{"id": "i1"}); got != "" {
-		t.Errorf("of one with nothing to tell: %q", got)
+		t.Errorf("of one with no note: %q", got)
 	}
 }
 
 func TestTheErrorColumnShowsTheReasonInOneLine(t *testing.T) {
-	got := said(t, map[string]any{"/vnflcm/v2/vnf_lcm_op_occs?all_fields": []any{object{"id": "o1", "operation": "SCALE", "operationState": "FAILED_TEMP",
+	got := output(t, map[string]any{"/vnflcm/v2/vnf_lcm_op_occs?all_fields": []any{object{"id": "o1", "operation": "SCALE", "operationState": "FAILED_TEMP",
 		"error": object{"detail": "VIM kube-a: Deployment/demo/web: first\nService/demo/web: second"}}}}, "get", "operations")
 	if !strings.Contains(got, "VIM kube-a: Deployment/demo/web: first Service/demo/web: second\n") {
 		t.Errorf("got\n%s", got)

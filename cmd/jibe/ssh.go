@@ -17,14 +17,14 @@ import (
 	"github.com/jibe-vnfm/jibe/hooks/ssh"
 )
 
-// What `jibe ssh` ends with where it isn't the command that ended: as OpenSSH's ssh does,
-// and as timeout(1).
+// The exit codes of `jibe ssh` where the command didn't come to its own end: those of
+// OpenSSH's ssh and of timeout(1).
 const (
 	sshFailed = 255
 	sshLate   = 124
 )
 
-// errSSHLate is why the context of a command ends whose time is over.
+// errSSHLate is the cause of the end of a context whose --timeout is over.
 var errSSHLate = fmt.Errorf("not done within the time of --timeout: %w", context.DeadlineExceeded)
 
 // newSSH is the command that hooks of packages call instead of an SSH library. It needs no
@@ -47,7 +47,7 @@ func newSSH() *cobra.Command {
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			// Flags have ended with the host already, so that this is left to us.
+			// Flags end with the host already, so that the library leaves the "--" to us.
 			if len(args) > 1 && args[1] == "--" {
 				args = append(args[:1:1], args[2:]...)
 			}
@@ -56,7 +56,7 @@ func newSSH() *cobra.Command {
 	}
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return failSSH(err) })
 	f := cmd.Flags()
-	f.SetInterspersed(false) // what follows the host is the command's
+	f.SetInterspersed(false) // flags behind the host are the command's
 	s.login.register(f, "", "the machine")
 	f.StringVar(&s.knownHosts, "known-hosts", "", "known_hosts file with the machine's key, and the jump host's (needed)")
 	f.BoolVar(&s.acceptNew, "accept-new", false, "append the key of a machine that isn't in the known_hosts file; one that differs is refused all the same")
@@ -116,7 +116,7 @@ func (s *sshCommand) do(ctx context.Context, cmd *cobra.Command, args []string) 
 	if err != nil {
 		return nil, err
 	}
-	// Before anything is done: a file that isn't there must not be noticed half-way.
+	// A file that isn't there must be noticed before anything is done, not half-way.
 	var uploads []upload
 	defer func() {
 		for _, u := range uploads {

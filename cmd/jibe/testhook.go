@@ -141,7 +141,7 @@ func operationType(base string) string {
 	return strings.ToUpper(base)
 }
 
-// readInput reads attributes over those that are there.
+// readInput reads attributes of a file into in, and keeps those that the file hasn't.
 func readInput(stdin io.Reader, name string, in *hooks.Input) error {
 	var data []byte
 	var err error

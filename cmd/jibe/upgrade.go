@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// newUpgrade asks for a change of package (SOL003 clause 5.4.11a).
+// newUpgrade is the command that requests a change of package (SOL003 clause 5.4.11a).
 func newUpgrade() *cobra.Command {
 	var c client
 	var strategy, coordinateNew, coordinateOld, drain string
@@ -64,7 +64,7 @@ func newUpgrade() *cobra.Command {
 	return cmd
 }
 
-// newUpdate asks for a container update (SOL003 clause 5.4.3.3.4).
+// newUpdate is the command that requests a container update (SOL003 clause 5.4.3.3.4).
 func newUpdate() *cobra.Command {
 	var c client
 	var config []string
@@ -91,7 +91,7 @@ func newUpdate() *cobra.Command {
 	return cmd
 }
 
-// begin asks for an operation on an instance, and follows it where that is wanted.
+// begin requests an operation on an instance and, with wait, follows it to its end.
 func (c *client) begin(cmd *cobra.Command, wait bool, instance, method, task, noun string, body object) error {
 	ctx, out := cmd.Context(), cmd.OutOrStdout()
 	id, err := c.instance(ctx, instance)

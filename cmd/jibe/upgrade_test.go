@@ -2,23 +2,9 @@ package main
 
 import (
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 )
-
-// against runs a command of jibe against a server.
-func against(t *testing.T, h http.Handler, args ...string) (out string, err error) {
-	t.Helper()
-	server := httptest.NewServer(h)
-	defer server.Close()
-	root := newRoot()
-	var b strings.Builder
-	root.SetOut(&b)
-	root.SetArgs(append(args, "--server", server.URL))
-	err = root.ExecuteContext(t.Context())
-	return b.String(), err
-}
 
 func TestUpgradeAndUpdateRequestWhatTheirArgumentsSay(t *testing.T) {
 	const change, patch = "POST /vnflcm/v2/vnf_instances/id-1/change_vnfpkg ", "PATCH /vnflcm/v2/vnf_instances/id-1 "
@@ -34,7 +20,7 @@ func TestUpgradeAndUpdateRequestWhatTheirArgumentsSay(t *testing.T) {
 		"update it's v2 --config a --config b,c": patch + `{"metadata":{"configmap_secret_paths":["a","b","c"]},"vnfdId":"v2"}`,
 	} {
 		h := &healed{}
-		out, err := against(t, h, strings.Fields(line)...)
+		out, _, err := execute(t, h, strings.Fields(line)...)
 		if err != nil || len(h.asked) != 1 || h.asked[0] != want {
 			t.Errorf("%s: asked %q, %v; want %q", line, h.asked, err, want)
 		}
@@ -53,7 +39,7 @@ func TestUpgradeAndUpdateRequestNothingWhereTheirArgumentsAreUnclear(t *testing.
 		"update nobody v2":                  `no VNF instance has the id or the name "nobody"`,
 	} {
 		h := &healed{}
-		if out, err := against(t, h, strings.Fields(line)...); err == nil || !strings.Contains(err.Error(), says) || len(h.asked) > 0 {
+		if out, _, err := execute(t, h, strings.Fields(line)...); err == nil || !strings.Contains(err.Error(), says) || len(h.asked) > 0 {
 			t.Errorf("%s: asked %q, said %q, %v", line, h.asked, out, err)
 		}
 	}
@@ -62,7 +48,7 @@ func TestUpgradeAndUpdateRequestNothingWhereTheirArgumentsAreUnclear(t *testing.
 func TestUpgradeThatWaitsEndsAsItsOperationDoes(t *testing.T) {
 	for _, line := range []string{"upgrade id-1 v2 --wait", "update id-1 v2 --wait"} {
 		for _, end := range []string{"COMPLETED", "FAILED_TEMP", "ROLLED_BACK"} {
-			out, err := against(t, &healed{states: []string{"STARTING", "PROCESSING", end}}, strings.Fields(line)...)
+			out, _, err := execute(t, &healed{states: []string{"STARTING", "PROCESSING", end}}, strings.Fields(line)...)
 			if want := "op-1 HEAL STARTING\nop-1 HEAL PROCESSING\nop-1 HEAL " + end + "\n"; out != want {
 				t.Errorf("%s, %s: %q", line, end, out)
 			}
@@ -84,7 +70,7 @@ func TestARefusedUpgradeIsPrintedAsTheAPISaysIt(t *testing.T) {
 		_, _ = w.Write([]byte(`{"status": 400, "detail": "StatefulSet/amf/db has volumeClaimTemplates: it can't stand beside its successor"}`))
 	})
 	for _, verb := range []string{"upgrade", "update"} {
-		if out, err := against(t, h, verb, "id-1", "v2"); err == nil || !strings.Contains(err.Error(), "400 Bad Request: StatefulSet/amf/db has volumeClaimTemplates") {
+		if out, _, err := execute(t, h, verb, "id-1", "v2"); err == nil || !strings.Contains(err.Error(), "400 Bad Request: StatefulSet/amf/db has volumeClaimTemplates") {
 			t.Errorf("%s: %q, %v", verb, out, err)
 		}
 	}
