@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// held locks the directory's lock in a program of its own, as what a killed server
-// was just starting would, and names process in it.
+// held has another process lock the directory, as a child that a killed server was just
+// starting would, and names process in the lock.
 func held(t *testing.T, process string) (dir string, end func()) {
 	t.Helper()
 	dir = t.TempDir()
@@ -73,7 +73,7 @@ func TestTheLockOfALivingServerIsRefusedNamingIt(t *testing.T) {
 	}
 }
 
-func TestTheLockOfAServerThatIsDeadButNotBuriedIsWaitedFor(t *testing.T) {
+func TestTheLockOfAServerThatIsAZombieIsWaitedFor(t *testing.T) {
 	dead := exec.Command("true")
 	if err := dead.Start(); err != nil {
 		t.Fatal(err)

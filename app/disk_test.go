@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// pretender stands for a store and a repository whose disk does what the test says.
+// pretender is a store and a repository whose disk fails where the test says so.
 type pretender struct {
 	full   error
 	last   time.Time

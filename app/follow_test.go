@@ -164,7 +164,7 @@ func (f *followed) known(version string) {
 	})
 }
 
-// commits are the subjects of what was committed to follow, on a branch, the oldest first.
+// commits are the subjects of the follower's commits on a branch, the oldest first.
 func (f *followed) commits(branch string) string {
 	f.Helper()
 	return f.git(f.Desired(), "log", "--reverse", "--fixed-strings", "--grep=Requested-By: follow", "--format=%s", branch)

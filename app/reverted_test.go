@@ -66,7 +66,7 @@ func TestAGitRevertToAPackageThatHasLeftItsRepositoryRunsItAgain(t *testing.T) {
 	if strings.Contains(text, was) {
 		t.Fatal("the pin came back by itself: the rest proves nothing")
 	}
-	if got := f.judged(admission.Proposal{Instances: []admission.Candidate{{Dir: "instances/a", File: text}}}); got != "" {
+	if got := f.refusals(admission.Proposal{Instances: []admission.Candidate{{Dir: "instances/a", File: text}}}); got != "" {
 		t.Errorf("it would be refused: %s", got)
 	}
 	f.git(f.desired.Dir, "push", "--quiet", "origin", "HEAD:refs/heads/main")
@@ -90,7 +90,7 @@ func TestAGitRevertToAPackageThatHasLeftItsRepositoryRunsItAgain(t *testing.T) {
 	}
 	// A VNF that ran nothing before has no claim on it.
 	fresh := "vnfdId: " + vnfdID("1.4.0") + "\nflavour: simple\nparams: {namespace: c}\n"
-	if got := f.judged(admission.Proposal{Instances: []admission.Candidate{{Dir: "instances/c", File: fresh}}}); !strings.Contains(got, "no such package") {
+	if got := f.refusals(admission.Proposal{Instances: []admission.Candidate{{Dir: "instances/c", File: fresh}}}); !strings.Contains(got, "no such package") {
 		t.Errorf("a new one: %q", got)
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/jibe-vnfm/jibe/test/process"
 )
 
-// judged is what a proposal is refused for, a line each.
-func (f *followed) judged(p admission.Proposal) string {
+// refusals are the problems for which a proposal is refused, a line each.
+func (f *followed) refusals(p admission.Proposal) string {
 	f.Helper()
 	a, err := f.Do(f.Context(), http.MethodPost, "/jibe/v1/check", p)
 	if err != nil || a.Status != http.StatusOK {
@@ -74,7 +74,7 @@ func TestSettingsThatInstancesNeedCanNotGo(t *testing.T) {
 		"no repository, no instance": {nil, spare, gone, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := f.judged(admission.Proposal{Settings: &desired.Settings{Repositories: tc.repos, VIMs: tc.vims}, Instances: tc.of})
+			got := f.refusals(admission.Proposal{Settings: &desired.Settings{Repositories: tc.repos, VIMs: tc.vims}, Instances: tc.of})
 			if tc.want == "" && got != "" || !strings.HasPrefix(got, tc.want) || len(tc.of) < 2 && strings.Contains(got, "\n") {
 				t.Errorf("got\n%s\nwant\n%s", got, tc.want)
 			}
@@ -88,12 +88,12 @@ func TestAVIMCanNotGoWhileATerminationIsUnderWayThere(t *testing.T) {
 	change(t, f.desired, map[string]string{"instances/a/vnf.yaml": f.file("state: notInstantiated\n")})
 	f.terminates("PROCESSING")
 	const want = "vims/cloud.yaml: can't go: 1 instance runs at VIM cloud: instances/a"
-	if got := f.judged(admission.Proposal{Settings: &desired.Settings{Repositories: small()}}); !strings.HasPrefix(got, want) {
+	if got := f.refusals(admission.Proposal{Settings: &desired.Settings{Repositories: small()}}); !strings.HasPrefix(got, want) {
 		t.Errorf("while it is terminated: %q", got)
 	}
 	f.cloud.Hold(followObject, false)
 	f.terminates("COMPLETED")
-	if got := f.judged(admission.Proposal{Settings: &desired.Settings{Repositories: small()}}); got != "" {
+	if got := f.refusals(admission.Proposal{Settings: &desired.Settings{Repositories: small()}}); got != "" {
 		t.Errorf("afterwards: %q", got)
 	}
 }

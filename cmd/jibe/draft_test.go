@@ -19,8 +19,7 @@ func (p *planned) validate(args ...string) (out, hints string, err error) {
 	return execute(p.T, p, append([]string{"validate", p.dir}, args...)...)
 }
 
-// pushed is what the repository's hook says of a push of everything that the clone's folder
-// holds.
+// pushed is what the push hook says of a push of everything in the clone's folder.
 func (p *planned) pushed(options ...string) string {
 	p.Helper()
 	p.git("-C", p.dir, "add", "-A")
@@ -215,7 +214,7 @@ func TestNeitherTheCloneNorItsIndexChangesAndWhatGitIgnoresDoesNotCount(t *testi
 	if what, _, _ := p.plan(); what != "b, new" {
 		t.Errorf("planned is %q", what)
 	}
-	for _, c := range p.asked.Instances {
+	for _, c := range p.proposed.Instances {
 		if want := map[string]string{"instances/b": "name: changed again", "instances/new": "name: untracked"}[c.Dir]; !strings.Contains(c.File, want) {
 			t.Errorf("%s is proposed as %q", c.Dir, c.File)
 		}

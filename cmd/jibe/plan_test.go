@@ -16,12 +16,13 @@ import (
 	"github.com/jibe-vnfm/jibe/desired/gitrepo"
 )
 
-// planned is a server whose head is that of a repository, and what it was asked.
+// planned is a server with the head of a repository, which keeps the last proposal that it
+// got.
 type planned struct {
 	*testing.T
 	dir      string // a person's clone
 	upstream string
-	asked    admission.Proposal
+	proposed admission.Proposal
 	answer   string
 }
 
@@ -81,8 +82,8 @@ func (p *planned) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set(app.HeadHeader, repo.Head())
 		_ = json.NewEncoder(w).Encode(repo.List())
 	case "/jibe/v1/plan", "/jibe/v1/check":
-		p.asked = admission.Proposal{}
-		if err := json.NewDecoder(r.Body).Decode(&p.asked); err != nil {
+		p.proposed = admission.Proposal{}
+		if err := json.NewDecoder(r.Body).Decode(&p.proposed); err != nil {
 			p.Error(err)
 		}
 		_, _ = w.Write([]byte(p.answer))
@@ -91,17 +92,17 @@ func (p *planned) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// plan is what the server is asked: "a, b", and "settings" where they are proposed.
+// plan returns what the command proposes to the server: "a, b", and "settings".
 func (p *planned) plan(args ...string) (what, out string, err error) {
 	p.Helper()
-	p.asked = admission.Proposal{}
+	p.proposed = admission.Proposal{}
 	out, _, err = execute(p.T, p, append([]string{"plan", p.dir}, args...)...)
 	var names []string
-	for _, c := range p.asked.Instances {
+	for _, c := range p.proposed.Instances {
 		names = append(names, filepath.Base(c.Dir))
 	}
 	slices.Sort(names)
-	if p.asked.Settings != nil {
+	if p.proposed.Settings != nil {
 		names = append(names, "settings")
 	}
 	return strings.Join(names, ", "), out, err
@@ -122,7 +123,7 @@ func TestThePlanOfABranchIsWhatItWouldChangeOnceMerged(t *testing.T) {
 	if !errors.Is(err, wouldChange) || what != "a, c" {
 		t.Fatalf("%s, %v: %s", what, err, out)
 	}
-	for _, c := range p.asked.Instances {
+	for _, c := range p.proposed.Instances {
 		if want := map[string]string{"instances/a": "name: a\nvnfdId: v2\n\n\n\nflavour: large\n"}[c.Dir]; c.File != want {
 			t.Errorf("%s is proposed as %q, want %q", c.Dir, c.File, want)
 		}
@@ -138,7 +139,7 @@ func TestThePlanOfABranchIsWhatItWouldChangeOnceMerged(t *testing.T) {
 		t.Errorf("%s, %v: %s", what, err, out)
 	}
 
-	// A commit that main has already leads back, and all of it counts.
+	// A commit that main has already would take later ones back, and all of it counts.
 	if what, out, err := p.plan("--commit", "main~1"); what != "a, b, settings" {
 		t.Errorf("%s, %v: %s", what, err, out)
 	}
