@@ -28,6 +28,7 @@ import (
 	"github.com/jibe-vnfm/jibe/desired/packages"
 	"github.com/jibe-vnfm/jibe/desired/secret"
 	"github.com/jibe-vnfm/jibe/drivers/sim"
+	"github.com/jibe-vnfm/jibe/internal/datadir"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/lcm/oplog"
 	"github.com/jibe-vnfm/jibe/reconciler"
@@ -73,7 +74,7 @@ type Options struct {
 // Server is a running process.
 type Server struct {
 	Options
-	data     *Data
+	data     *datadir.Dir
 	first    bool
 	keeper   *secret.Keeper
 	repo     *gitrepo.Repo
@@ -114,46 +115,46 @@ func (s *Server) open(ctx context.Context) error {
 			return fmt.Errorf("certificate of the API (--tls-cert, --tls-key): %w", err)
 		}
 	}
-	if s.data, err = openData(s.Data, s.Log); err != nil {
+	if s.data, err = datadir.Open(s.Data, s.Log); err != nil {
 		return err
 	}
-	if err := s.data.complete(s.Remote); err != nil {
+	if err := s.data.CheckComplete(s.Remote); err != nil {
 		return err
 	}
-	if err := s.data.firstStart(ctx); err != nil {
+	if err := s.data.MakePackages(ctx); err != nil {
 		return fmt.Errorf("package repository: %w", err)
 	}
-	if s.keeper, err = s.data.keeper(s.Reach); err != nil {
+	if s.keeper, err = s.data.Keeper(s.Reach); err != nil {
 		return err
 	}
 	if s.InsecureDev {
 		s.auth = auth.Anyone{}
-	} else if s.auth, err = auth.LoadOrCreate(TokensFile(s.data.Dir)); err != nil {
+	} else if s.auth, err = auth.LoadOrCreate(datadir.TokensFile(s.data.Path)); err != nil {
 		return err
 	}
-	fresh := !present(s.data.desired())
+	fresh := !datadir.Exists(s.data.Desired())
 	// Before the store: one without its repository is refused at the next start.
-	if err := gitrepo.Create(ctx, s.data.desired(), s.Branch); err != nil {
+	if err := gitrepo.Create(ctx, s.data.Desired(), s.Branch); err != nil {
 		return fmt.Errorf("desired repository: %w", err)
 	}
-	if s.store, err = bolt.Open(s.data.path(storeFile), bolt.WithLockTimeout(endPatience)); err != nil {
+	if s.store, err = bolt.Open(s.data.Store(), bolt.WithLockTimeout(datadir.EndPatience)); err != nil {
 		return err
 	}
 	s.oplog = oplog.New(s.store, time.Now)
 	s.packages = &catalogue{
-		Catalogue: packages.New(s.data.desired(), s.data.packages(), s.Log),
+		Catalogue: packages.New(s.data.Desired(), s.data.Packages(), s.Log),
 		ctx:       ctx,
 		settings:  func() (*desired.Settings, error) { return s.repo.Settings() },
 	}
 	if s.repo, err = gitrepo.Open(ctx, gitrepo.Options{
-		Dir: s.data.desired(), Branch: s.Branch, Remote: s.Remote, PollInterval: s.Poll, Log: s.Log, Operated: s.operated,
+		Dir: s.data.Desired(), Branch: s.Branch, Remote: s.Remote, PollInterval: s.Poll, Log: s.Log, Operated: s.operated,
 		NeededRepositories: s.packages.Needed,
 	}); err != nil {
 		return fmt.Errorf("desired repository: %w", err)
 	}
 	if err := s.checkKnown(ctx); err != nil {
 		if fresh { // the mirror of a wrong remote would be in the way of the right one
-			err = errors.Join(err, s.repo.Close(), os.RemoveAll(s.data.desired()))
+			err = errors.Join(err, s.repo.Close(), os.RemoveAll(s.data.Desired()))
 			s.repo = nil
 		}
 		return err
@@ -161,12 +162,12 @@ func (s *Server) open(ctx context.Context) error {
 	// A repository without a commit is new, or its first start was cut short.
 	s.first = s.repo.Head() == ""
 	if s.first && s.Remote == "" {
-		if err := s.repo.Seed(ctx, map[string][]byte{"repositories.yaml": []byte(firstRepositories)}, "Say where packages come from"); err != nil {
+		if err := s.repo.Seed(ctx, map[string][]byte{"repositories.yaml": []byte(datadir.FirstRepositories)}, "Say where packages come from"); err != nil {
 			return fmt.Errorf("desired repository: %w", err)
 		}
 	}
 	if s.Binary != "" && s.Remote == "" {
-		if err := s.repo.InstallHooks(s.Binary, s.data.socket()); err != nil {
+		if err := s.repo.InstallHooks(s.Binary, s.data.Socket()); err != nil {
 			return fmt.Errorf("desired repository: %w", err)
 		}
 	}
@@ -227,9 +228,9 @@ func (s *Server) wire(ctx context.Context) error {
 			return forbiddenVIMs(s.keeper, settings, known)
 		},
 	})
-	s.disk = &disk{repo: s.repo, store: s.store, dirs: []string{s.data.Dir, s.data.desired()}, log: s.Log}
+	s.disk = &disk{repo: s.repo, store: s.store, dirs: []string{s.data.Path, s.data.Desired()}, log: s.Log}
 	s.registry.MustRegister(newInventory(s))
-	if s.listener, err = s.data.listen(s.Listen, s.Log); err != nil {
+	if s.listener, err = s.data.Listen(s.Listen, s.Log); err != nil {
 		return fmt.Errorf("listen on %s: %w", s.Listen, err)
 	}
 	if s.BaseURL == "" {
@@ -371,8 +372,8 @@ func (s *Server) close() error {
 	if s.store != nil {
 		errs = append(errs, s.store.Close())
 	}
-	if s.data != nil && s.data.lock != nil {
-		_ = os.Remove(s.data.hookDir()) // empty, or not there: no hook runs any more
+	if s.data != nil {
+		_ = os.Remove(s.data.Hooks()) // empty, or not there: no hook runs any more
 		errs = append(errs, s.data.Close())
 	}
 	return errors.Join(errs...)
@@ -385,14 +386,14 @@ func (s *Server) Address() string { return s.listener.Addr().String() }
 func (s *Server) Welcome(w io.Writer) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "jibe %s serves %s\n", s.Version, s.BaseURL)
-	fmt.Fprintf(&b, "  data directory      %s\n", s.data.Dir)
+	fmt.Fprintf(&b, "  data directory      %s\n", s.data.Path)
 	if s.Remote != "" {
 		fmt.Fprintf(&b, "  desired repository  %s (branch %s)\n", s.Remote, s.Branch)
 	} else {
-		fmt.Fprintf(&b, "  desired repository  %s\n", s.data.desired())
+		fmt.Fprintf(&b, "  desired repository  %s\n", s.data.Desired())
 		fmt.Fprintf(&b, "                      %s/git/desired.git\n", s.BaseURL)
 	}
-	locals, _ := filepath.Glob(filepath.Join(s.data.packages(), "*.git"))
+	locals, _ := filepath.Glob(filepath.Join(s.data.Packages(), "*.git"))
 	for _, dir := range locals {
 		fmt.Fprintf(&b, "  package repository  %s\n", dir)
 		fmt.Fprintf(&b, "                      %s/git/packages/%s\n", s.BaseURL, filepath.Base(dir))
@@ -400,12 +401,12 @@ func (s *Server) Welcome(w io.Writer) {
 	if s.InsecureDev {
 		b.WriteString("  API                 open to everyone (--insecure-dev)\n")
 	} else {
-		fmt.Fprintf(&b, "  API tokens          %s\n", TokensFile(s.data.Dir))
+		fmt.Fprintf(&b, "  API tokens          %s\n", datadir.TokensFile(s.data.Path))
 	}
 	fmt.Fprintf(&b, "  secrets             encrypt for %s\n", s.keeper.Recipient())
 	fmt.Fprintf(&b, "                      or keep them below %s\n", strings.Join(s.keeper.Dirs(), ", "))
 	if s.first && s.Remote == "" {
-		fmt.Fprintf(&b, "\nFirst steps:\n  git clone %s\n  add vims/<name>.yaml and instances/<place>/<name>/vnf.yaml, commit, git push\n", s.data.desired())
+		fmt.Fprintf(&b, "\nFirst steps:\n  git clone %s\n  add vims/<name>.yaml and instances/<place>/<name>/vnf.yaml, commit, git push\n", s.data.Desired())
 	}
 	_, _ = io.WriteString(w, b.String()) // where it can't be written, nobody reads it
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/jibe-vnfm/jibe/desired/secret"
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/drivers/sim"
+	"github.com/jibe-vnfm/jibe/internal/datadir"
 )
 
 const cloudsYAML = `clouds:
@@ -22,12 +23,12 @@ const cloudsYAML = `clouds:
 `
 
 func TestAConnectionToOpenStackIsTheSameInAllItsForms(t *testing.T) {
-	data := &Data{Dir: t.TempDir()}
-	keeper, err := data.keeper(secret.Reach{Env: []string{"VIM_PASSWORD"}})
+	data := &datadir.Dir{Path: t.TempDir()}
+	keeper, err := data.Keeper(secret.Reach{Env: []string{"VIM_PASSWORD"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	clouds := filepath.Join(data.secrets(), "clouds.yaml")
+	clouds := filepath.Join(data.Secrets(), "clouds.yaml")
 	if err := os.WriteFile(clouds, []byte(cloudsYAML), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -1,10 +1,7 @@
 package app
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"os"
-	"path/filepath"
 
 	"github.com/jibe-vnfm/jibe/hooks"
 )
@@ -14,7 +11,7 @@ import (
 // lock of the data directory.
 func (s *Server) hookRunner() *hooks.Runner {
 	r := &hooks.Runner{
-		Dir: s.data.hookDir(), User: s.HookUser,
+		Dir: s.data.Hooks(), User: s.HookUser,
 		Log: func(in hooks.Input, program, line string) {
 			s.Log.Info("hook wrote", "instance", in.Instance.ID, "operation", in.Operation.ID, "hook", in.Hook, "program", program, "line", line)
 		},
@@ -26,15 +23,4 @@ func (s *Server) hookRunner() *hooks.Runner {
 		s.Log.Warn("files that hooks of a former process left were not removed", "dir", r.Dir, "error", err)
 	}
 	return r
-}
-
-// hookDir is where the files that hooks need are written while they run. Where Jibe is
-// root, that can't be below the data directory, which their user may not enter; the name
-// is then the same at each start.
-func (d *Data) hookDir() string {
-	if os.Geteuid() != 0 {
-		return d.path("programs")
-	}
-	sum := sha256.Sum256([]byte(d.Dir))
-	return filepath.Join(os.TempDir(), "jibe-programs-"+hex.EncodeToString(sum[:8]))
 }

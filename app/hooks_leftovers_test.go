@@ -11,34 +11,35 @@ import (
 	"testing/fstest"
 
 	"github.com/jibe-vnfm/jibe/hooks"
+	"github.com/jibe-vnfm/jibe/internal/datadir"
 	"github.com/jibe-vnfm/jibe/vnfd"
 )
 
 func TestHooksReachNothingOfTheDataDirectory(t *testing.T) {
-	data, err := OpenData(t.TempDir())
+	data, err := datadir.Open(t.TempDir(), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer data.Close()
-	if err := os.Chmod(data.Dir, 0o700); err != nil {
+	if err := os.Chmod(data.Path, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(data.path("identity.age"), []byte("key"), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(data.Path, "identity.age"), []byte("key"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	// A former process left this.
-	left := filepath.Join(data.hookDir(), "run-1", "files")
+	left := filepath.Join(data.Hooks(), "run-1", "files")
 	if err := os.MkdirAll(left, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { os.RemoveAll(data.hookDir()) })
+	t.Cleanup(func() { os.RemoveAll(data.Hooks()) })
 	var logged strings.Builder
 	s := &Server{data: data, Options: Options{Log: slog.New(slog.NewTextHandler(&logged, nil))}}
 	r := s.hookRunner()
 	if _, err := os.Stat(left); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("what a former process left: %v", err)
 	}
-	script := "#!/bin/sh\n[ \"$(id -u)\" != 0 ] && [ -z \"$JIBE_DATA\" ] || exit 2\ncat " + data.path("identity.age") + " && exit 3\necho checked >&2\n"
+	script := "#!/bin/sh\n[ \"$(id -u)\" != 0 ] && [ -z \"$JIBE_DATA\" ] || exit 2\ncat " + filepath.Join(data.Path, "identity.age") + " && exit 3\necho checked >&2\n"
 	if os.Geteuid() != 0 { // then it is Jibe's own user, who may
 		script = "#!/bin/sh\necho checked >&2\n"
 	}

@@ -131,11 +131,11 @@ func (s *Server) git() http.Handler {
 		http.StripPrefix(prefix, gitrepo.ServeHTTP(dir, s.Log)).ServeHTTP(w, r)
 	}
 	mux.HandleFunc("/git/desired.git/", func(w http.ResponseWriter, r *http.Request) {
-		serve(w, r, s.data.desired(), "/git/desired.git")
+		serve(w, r, s.data.Desired(), "/git/desired.git")
 	})
 	mux.HandleFunc("/git/packages/{name}/", func(w http.ResponseWriter, r *http.Request) {
 		name := r.PathValue("name")
-		dir := filepath.Join(s.data.packages(), name)
+		dir := filepath.Join(s.data.Packages(), name)
 		if !strings.HasSuffix(name, ".git") || !filepath.IsLocal(name) || !isDir(dir) {
 			http.NotFound(w, r)
 			return
@@ -157,7 +157,7 @@ const maxSocketPath = len(syscall.RawSockaddrUnix{}.Path) - 1
 // pushHookServer serves Jibe's API on a socket that only this user can open: the push hook
 // of the local repository asks there.
 func (s *Server) pushHookServer(context.Context) (*http.Server, net.Listener, error) {
-	path := s.data.socket()
+	path := s.data.Socket()
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, nil, err
 	}
@@ -186,7 +186,7 @@ func (s *Server) watchPackages(ctx context.Context) error {
 		return err
 	}
 	defer w.Close()
-	dirs, err := filepath.Glob(filepath.Join(s.data.packages(), "*.git"))
+	dirs, err := filepath.Glob(filepath.Join(s.data.Packages(), "*.git"))
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/jibe-vnfm/jibe/internal/datadir"
 )
 
 // ErrNoToken is returned where a data directory has no token in clear.
@@ -15,7 +17,7 @@ var ErrNoToken = errors.New("the token file keeps no token in clear; give one wi
 // LocalToken is a token of the server on the data directory dir, for a client
 // that may read the directory.
 func LocalToken(dir string) (string, error) {
-	text, err := os.ReadFile(TokensFile(dir))
+	text, err := os.ReadFile(datadir.TokensFile(dir))
 	if err != nil {
 		return "", err
 	}
@@ -23,7 +25,7 @@ func LocalToken(dir string) (string, error) {
 		Tokens []struct{ Token string }
 	}
 	if err := yaml.Unmarshal(text, &file); err != nil {
-		return "", fmt.Errorf("%s is not a token file", TokensFile(dir)) // the parser would quote the token
+		return "", fmt.Errorf("%s is not a token file", datadir.TokensFile(dir)) // the parser would quote the token
 	}
 	for _, t := range file.Tokens {
 		if t.Token != "" && !strings.HasPrefix(t.Token, "sha256:") {

@@ -1,4 +1,4 @@
-package app
+package datadir
 
 import (
 	"errors"
@@ -52,7 +52,7 @@ func TestTheLockOfADeadServerIsWaitedFor(t *testing.T) {
 	dir, end := held(t, strconv.Itoa(dead.Process.Pid))
 	done := make(chan error)
 	go func() {
-		d, err := OpenData(dir)
+		d, err := Open(dir, slog.New(slog.DiscardHandler))
 		if err == nil {
 			err = d.Close()
 		}
@@ -68,8 +68,8 @@ func TestTheLockOfALivingServerIsRefusedNamingIt(t *testing.T) {
 	me := strconv.Itoa(os.Getpid())
 	dir, end := held(t, me)
 	defer end()
-	if _, err := OpenData(dir); err == nil || !strings.Contains(err.Error(), "process "+me) {
-		t.Errorf("OpenData = %v", err)
+	if _, err := Open(dir, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "process "+me) {
+		t.Errorf("Open = %v", err)
 	}
 }
 
@@ -85,7 +85,7 @@ func TestTheLockOfAServerThatIsAZombieIsWaitedFor(t *testing.T) {
 	dir, end := held(t, strconv.Itoa(dead.Process.Pid))
 	done := make(chan error)
 	go func() {
-		d, err := OpenData(dir)
+		d, err := Open(dir, slog.New(slog.DiscardHandler))
 		if err == nil {
 			err = d.Close()
 		}
@@ -106,23 +106,23 @@ func TestAnAddressIsWaitedForOnlyAfterAnEndWithoutOrder(t *testing.T) {
 	address := l.Addr().String()
 	log := slog.New(slog.DiscardHandler)
 	dir := t.TempDir()
-	d, err := OpenData(dir)
+	d, err := Open(dir, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.listen(address, log); !errors.Is(err, syscall.EADDRINUSE) {
+	if _, err := d.Listen(address, log); !errors.Is(err, syscall.EADDRINUSE) {
 		t.Errorf("listen = %v", err)
 	}
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if d, err = OpenData(dir); err != nil || d.crashed {
+	if d, err = Open(dir, slog.New(slog.DiscardHandler)); err != nil || d.crashed {
 		t.Fatalf("after an end in order, crashed is %v (%v)", d.crashed, err)
 	}
 	if err := d.lock.Close(); err != nil { // as a kill does
 		t.Fatal(err)
 	}
-	if d, err = OpenData(dir); err != nil || !d.crashed {
+	if d, err = Open(dir, slog.New(slog.DiscardHandler)); err != nil || !d.crashed {
 		t.Fatalf("after an end without order, crashed is %v (%v)", d.crashed, err)
 	}
 	defer d.Close()
@@ -130,7 +130,7 @@ func TestAnAddressIsWaitedForOnlyAfterAnEndWithoutOrder(t *testing.T) {
 	seen := slog.New(slog.NewTextHandler(closer{waiting}, nil))
 	got := make(chan error)
 	go func() {
-		l, err := d.listen(address, seen)
+		l, err := d.Listen(address, seen)
 		if err == nil {
 			err = l.Close()
 		}
@@ -153,17 +153,17 @@ func (c closer) Write(p []byte) (int, error) {
 
 func TestTwoProcessesNeverShareADataDirectory(t *testing.T) {
 	dir := t.TempDir()
-	first, err := OpenData(dir)
+	first, err := Open(dir, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := OpenData(dir); err == nil {
+	if _, err := Open(dir, slog.New(slog.DiscardHandler)); err == nil {
 		t.Fatal("the second was let in")
 	}
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
 	}
-	again, err := OpenData(dir)
+	again, err := Open(dir, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatalf("after the first has ended: %v", err)
 	}
