@@ -40,7 +40,7 @@ func newReview(check error) *instanceReview {
 }
 
 func TestACandidateIsRefusedWithTheLineThatIsAtFault(t *testing.T) {
-	refused := &drivers.RefusedError{Object: "flavour", Reason: "the VNFD has no flavour large"}
+	refused := &drivers.RefusedError{Field: "flavour", Reason: "the VNFD has no flavour large"}
 	for name, c := range map[string]struct {
 		candidate Candidate
 		check     error

@@ -69,7 +69,7 @@ func inAPIWords(err error) error {
 		return &sol.InvalidError{Status: http.StatusUnprocessableEntity, Detail: refused.Reason}
 	}
 	detail := refused.Reason
-	if refused.Object != "" { // of fields of vnf.yaml, the client knows nothing
+	if refused.Object != "" { // a client knows nothing of fields of vnf.yaml
 		detail = refused.Error()
 	}
 	return &sol.InvalidError{Status: http.StatusBadRequest, Detail: detail}

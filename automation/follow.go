@@ -66,8 +66,8 @@ type Config struct {
 // restart loses nothing.
 type Follower struct {
 	Config
-	queue    workqueue.TypedRateLimitingInterface[string]
-	attempts *attempts
+	queue   workqueue.TypedRateLimitingInterface[string]
+	history *history
 
 	mu        sync.Mutex
 	following map[string]bool
@@ -93,7 +93,7 @@ func NewFollower(c Config) *Follower {
 		Config: c,
 		queue: workqueue.NewTypedRateLimitingQueue(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[string](200*time.Millisecond, 30*time.Second)),
-		attempts:  newAttempts(c.Repo, c.Oplog),
+		history:   newHistory(c.Repo, c.Oplog),
 		following: map[string]bool{},
 		settled:   map[string]settled{},
 	}
@@ -137,7 +137,7 @@ func (f *Follower) OperationChanged(op *lcm.Operation) {
 	if !op.State.Ended() {
 		return
 	}
-	f.attempts.add(op)
+	f.history.add(op)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.following[op.Instance] {
@@ -232,7 +232,7 @@ func (f *Follower) advance(ctx context.Context, rev desired.Revision, in *desire
 			continue
 		}
 		if inVain == nil {
-			if inVain, err = f.attempts.inVain(ctx, rev.Instance, all); err != nil {
+			if inVain, err = f.history.inVain(ctx, rev.Instance, all); err != nil {
 				return err
 			}
 		}

@@ -49,7 +49,7 @@ func TestAHookIsRunHereWithTheInputThatTheVNFDImplies(t *testing.T) {
 		t.Fatal(err)
 	}
 	if x := got.HandOver; x.Hook != "scale_start" || len(x.Removed) == 0 || x.Removed[0].VduID != "VDU1" || x.Added == nil || x.After.Dir == "" {
-		t.Errorf("it is told %+v", x)
+		t.Errorf("its input is %+v", x)
 	}
 	if said != "Scripts/hook.sh: I am scale_start\n" {
 		t.Errorf("standard error has %q", said)

@@ -37,26 +37,26 @@ func (p *pinned) Read(_ context.Context, rev desired.Revision) (*desired.Instanc
 	return &desired.Instance{Package: pkg}, nil
 }
 
-// history is a log of the operations that an instance "amf" has had, and a repository.
-type history struct {
+// past is a log of the operations that an instance "amf" has had, and a repository.
+type past struct {
 	*testing.T
 	repo  *pinned
 	oplog *oplog.Log
 	ops   int
 }
 
-func newHistory(t *testing.T) *history {
+func newPast(t *testing.T) *past {
 	t.Helper()
 	db, err := bolt.Open(filepath.Join(t.TempDir(), "store.db"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = db.Close() })
-	return &history{T: t, repo: &pinned{}, oplog: oplog.New(db, time.Now)}
+	return &past{T: t, repo: &pinned{}, oplog: oplog.New(db, time.Now)}
 }
 
 // operate has an operation between two packages end in a state.
-func (h *history) operate(typ lcm.Type, from, to string, events ...lcm.Event) {
+func (h *past) operate(typ lcm.Type, from, to string, events ...lcm.Event) {
 	h.Helper()
 	h.ops++
 	rev := func(pkg string, n int) desired.Revision {
@@ -80,13 +80,13 @@ func (h *history) operate(typ lcm.Type, from, to string, events ...lcm.Event) {
 }
 
 // inVain are the packages that a process which starts now wouldn't try again.
-func (h *history) inVain(a *attempts) string {
+func (h *past) inVain(known *history) string {
 	h.Helper()
 	var all []packages.Version
 	for i, tree := range []string{"p0", "p1", "p2", "p3"} {
 		all = append(all, packages.Version{Entry: packages.Entry{Tree: tree}, Semver: semver.New(1, 4, uint64(i), "", "")})
 	}
-	got, err := a.inVain(h.Context(), "amf", all)
+	got, err := known.inVain(h.Context(), "amf", all)
 	if err != nil {
 		h.Fatal(err)
 	}
@@ -97,47 +97,47 @@ func TestTheOperationLogTellsWhichPackagesWereTriedInVain(t *testing.T) {
 	done := []lcm.Event{lcm.Granted, lcm.Converged}
 	back := []lcm.Event{lcm.Granted, lcm.Broke, lcm.RollbackAsked, lcm.Converged}
 	for name, c := range map[string]struct {
-		happen func(h *history)
+		happen func(h *past)
 		want   string
 	}{
-		"nothing":               {func(*history) {}, ""},
-		"an upgrade":            {func(h *history) { h.operate(lcm.ChangePackage, "p0", "p1", done...) }, ""},
-		"one that was refused":  {func(h *history) { h.operate(lcm.ChangePackage, "p0", "p1", lcm.Refused) }, "p1"},
-		"one that failed":       {func(h *history) { h.operate(lcm.ChangePackage, "p0", "p1", lcm.Granted, lcm.Broke, lcm.FailAsked) }, "p1"},
-		"one that runs":         {func(h *history) { h.operate(lcm.ChangePackage, "p0", "p1", lcm.Granted) }, ""},
-		"one that is undecided": {func(h *history) { h.operate(lcm.ChangePackage, "p0", "p1", lcm.Granted, lcm.Broke) }, ""},
-		"two that were rolled back": {func(h *history) {
+		"nothing":               {func(*past) {}, ""},
+		"an upgrade":            {func(h *past) { h.operate(lcm.ChangePackage, "p0", "p1", done...) }, ""},
+		"one that was refused":  {func(h *past) { h.operate(lcm.ChangePackage, "p0", "p1", lcm.Refused) }, "p1"},
+		"one that failed":       {func(h *past) { h.operate(lcm.ChangePackage, "p0", "p1", lcm.Granted, lcm.Broke, lcm.FailAsked) }, "p1"},
+		"one that runs":         {func(h *past) { h.operate(lcm.ChangePackage, "p0", "p1", lcm.Granted) }, ""},
+		"one that is undecided": {func(h *past) { h.operate(lcm.ChangePackage, "p0", "p1", lcm.Granted, lcm.Broke) }, ""},
+		"two that were rolled back": {func(h *past) {
 			h.operate(lcm.ChangePackage, "p0", "p1", back...)
 			h.operate(lcm.ChangePackage, "p0", "p2", back...)
 		}, "p1 p2"},
-		"a container update that was rolled back": {func(h *history) {
+		"a container update that was rolled back": {func(h *past) {
 			h.operate(lcm.ModifyInfo, "p0", "p1", lcm.Broke, lcm.RollbackAsked, lcm.Converged)
 		}, "p1"},
-		"one after which much has happened": {func(h *history) {
+		"one after which much has happened": {func(h *past) {
 			h.operate(lcm.ChangePackage, "p0", "p1", back...)
 			h.operate(lcm.Heal, "p0", "p0", done...)
 			h.operate(lcm.Scale, "p0", "p0", done...)
 		}, "p1"},
-		"a change of other things that failed": {func(h *history) {
+		"a change of other things that failed": {func(h *past) {
 			h.operate(lcm.ChangePackage, "p1", "p1", back...)
 			h.operate(lcm.Scale, "p1", "p1", lcm.Granted, lcm.Broke, lcm.FailAsked)
 		}, ""},
-		"a way back": {func(h *history) {
+		"a way back": {func(h *past) {
 			h.operate(lcm.ChangePackage, "p0", "p2", done...)
 			h.operate(lcm.ChangePackage, "p2", "p0", done...)
 		}, "p2"},
-		"a way back that failed": {func(h *history) {
+		"a way back that failed": {func(h *past) {
 			h.operate(lcm.ChangePackage, "p2", "p0", back...)
 		}, "p0"},
-		"packages that nobody has any more": {func(h *history) {
+		"packages that nobody has any more": {func(h *past) {
 			h.operate(lcm.ChangePackage, "gone", "p1", done...)
 			h.operate(lcm.ChangePackage, "p1", "gone", done...)
 			h.operate(lcm.ChangePackage, "p1", "lost", done...)
 		}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := newHistory(t)
-			running := newAttempts(h.repo, h.oplog) // a process that saw all of it
+			h := newPast(t)
+			running := newHistory(h.repo, h.oplog) // a process that saw all of it
 			h.oplog.OnChange(running.add)
 			if got := h.inVain(running); got != "" {
 				t.Fatalf("at first: %s", got)
@@ -147,7 +147,7 @@ func TestTheOperationLogTellsWhichPackagesWereTriedInVain(t *testing.T) {
 				t.Errorf("the process that saw it says %q, want %q", got, c.want)
 			}
 			for range 2 {
-				if got := h.inVain(newAttempts(h.repo, h.oplog)); got != c.want {
+				if got := h.inVain(newHistory(h.repo, h.oplog)); got != c.want {
 					t.Errorf("the next process says %q, want %q", got, c.want)
 				}
 			}
@@ -156,29 +156,29 @@ func TestTheOperationLogTellsWhichPackagesWereTriedInVain(t *testing.T) {
 }
 
 func TestALongOperationLogIsReadToItsEnd(t *testing.T) {
-	h := newHistory(t)
+	h := newPast(t)
 	h.operate(lcm.ChangePackage, "p0", "p1", lcm.Refused) // z-1
 	h.operate(lcm.ChangePackage, "p0", "p2", lcm.Refused) // a-2
-	for i := range attemptsPage {
+	for i := range historyPage {
 		if _, err := h.oplog.Born(t.Context(), lcm.Operation{ID: fmt.Sprintf("m-%d", i), Instance: fmt.Sprint("other", i), Type: lcm.Instantiate}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if got := h.inVain(newAttempts(h.repo, h.oplog)); got != "p1 p2" {
+	if got := h.inVain(newHistory(h.repo, h.oplog)); got != "p1 p2" {
 		t.Errorf("%q", got)
 	}
 }
 
 func TestARepositoryThatIsAwayIsNoReasonToTryAgain(t *testing.T) {
-	h := newHistory(t)
+	h := newPast(t)
 	h.operate(lcm.ChangePackage, "p0", "p1", lcm.Refused)
 	h.repo.away = desired.ErrUnavailable
-	attempts := newAttempts(h.repo, h.oplog)
-	if got, err := attempts.inVain(t.Context(), "amf", nil); !errors.Is(err, desired.ErrUnavailable) {
+	known := newHistory(h.repo, h.oplog)
+	if got, err := known.inVain(t.Context(), "amf", nil); !errors.Is(err, desired.ErrUnavailable) {
 		t.Errorf("%v, %v", got, err)
 	}
 	h.repo.away = nil
-	if got := h.inVain(attempts); got != "p1" {
+	if got := h.inVain(known); got != "p1" {
 		t.Errorf("%q once it is back", got)
 	}
 }

@@ -14,10 +14,10 @@ import (
 	"github.com/jibe-vnfm/jibe/lcm"
 )
 
-// attempts are the operations that have changed the packages of instances, as the
+// history has the operations that have changed the packages of instances, as the
 // operation log has them. The log is read once, when the first question is asked;
 // operations that end later are added as they do.
-type attempts struct {
+type history struct {
 	repo  Repo
 	oplog Operations
 
@@ -25,11 +25,11 @@ type attempts struct {
 	read    bool
 
 	mu sync.Mutex
-	of map[string]map[string]attempt // instance -> operation -> attempt
+	of map[string]map[string]packageChange // instance -> operation -> change
 }
 
-// attempt is an operation that has ended.
-type attempt struct {
+// packageChange is an operation that has ended.
+type packageChange struct {
 	before, after desired.Revision
 	completed     bool
 	// from and to are the packages at before and after, once known.
@@ -37,44 +37,44 @@ type attempt struct {
 	known    bool
 }
 
-// attemptsPage is how many operations are read at once.
-const attemptsPage = 500
+// historyPage is how many operations are read at once.
+const historyPage = 500
 
-func newAttempts(repo Repo, oplog Operations) *attempts {
-	return &attempts{repo: repo, oplog: oplog, of: map[string]map[string]attempt{}}
+func newHistory(repo Repo, oplog Operations) *history {
+	return &history{repo: repo, oplog: oplog, of: map[string]map[string]packageChange{}}
 }
 
 // add notes an operation that has ended, if it may have changed the package. To add one
 // twice is the same as once.
-func (a *attempts) add(op *lcm.Operation) {
+func (h *history) add(op *lcm.Operation) {
 	changes := op.Type == lcm.ChangePackage || op.Type == lcm.ModifyInfo
 	if !changes || !op.State.Ended() || op.Before.Tree == "" || op.After.Tree == "" || op.Before.Tree == op.After.Tree {
 		return
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.of[op.Instance] == nil {
-		a.of[op.Instance] = map[string]attempt{}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.of[op.Instance] == nil {
+		h.of[op.Instance] = map[string]packageChange{}
 	}
-	if _, known := a.of[op.Instance][op.ID]; !known {
-		a.of[op.Instance][op.ID] = attempt{before: op.Before, after: op.After, completed: op.State == lcm.Completed}
+	if _, known := h.of[op.Instance][op.ID]; !known {
+		h.of[op.Instance][op.ID] = packageChange{before: op.Before, after: op.After, completed: op.State == lcm.Completed}
 	}
 }
 
 // load reads the log, once.
-func (a *attempts) load(ctx context.Context) error {
-	a.reading.Lock()
-	defer a.reading.Unlock()
-	for after := ""; !a.read; {
-		page, err := a.oplog.Operations(ctx, after, attemptsPage)
+func (h *history) load(ctx context.Context) error {
+	h.reading.Lock()
+	defer h.reading.Unlock()
+	for after := ""; !h.read; {
+		page, err := h.oplog.Operations(ctx, after, historyPage)
 		if err != nil {
 			return err
 		}
 		for _, op := range page {
-			a.add(op)
+			h.add(op)
 			after = op.ID
 		}
-		a.read = len(page) < attemptsPage
+		h.read = len(page) < historyPage
 	}
 	return nil
 }
@@ -82,8 +82,8 @@ func (a *attempts) load(ctx context.Context) error {
 // inVain are the packages, by their trees, that the instance must not be brought to
 // again: those to which an operation failed or was rolled back, and those that it has
 // left for an earlier version.
-func (a *attempts) inVain(ctx context.Context, instance string, all []packages.Version) (map[string]bool, error) {
-	if err := a.load(ctx); err != nil {
+func (h *history) inVain(ctx context.Context, instance string, all []packages.Version) (map[string]bool, error) {
+	if err := h.load(ctx); err != nil {
 		return nil, fmt.Errorf("operations of instance %s: %w", instance, err)
 	}
 	version := make(map[string]*semver.Version, len(all))
@@ -91,17 +91,17 @@ func (a *attempts) inVain(ctx context.Context, instance string, all []packages.V
 		version[v.Tree] = v.Semver
 	}
 	inVain := map[string]bool{}
-	for id, x := range a.list(instance) {
+	for id, x := range h.list(instance) {
 		if !x.known {
 			var err error
-			if x.from, err = a.packageAt(ctx, x.before); err != nil {
+			if x.from, err = h.packageAt(ctx, x.before); err != nil {
 				return nil, err
 			}
-			if x.to, err = a.packageAt(ctx, x.after); err != nil {
+			if x.to, err = h.packageAt(ctx, x.after); err != nil {
 				return nil, err
 			}
 			x.known = true
-			a.keep(instance, id, x)
+			h.keep(instance, id, x)
 		}
 		from, to := version[x.from], version[x.to]
 		switch {
@@ -115,21 +115,21 @@ func (a *attempts) inVain(ctx context.Context, instance string, all []packages.V
 	return inVain, nil
 }
 
-func (a *attempts) list(instance string) map[string]attempt {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return maps.Clone(a.of[instance])
+func (h *history) list(instance string) map[string]packageChange {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return maps.Clone(h.of[instance])
 }
 
-func (a *attempts) keep(instance, id string, x attempt) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.of[instance][id] = x
+func (h *history) keep(instance, id string, x packageChange) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.of[instance][id] = x
 }
 
 // packageAt is the pin at a revision, "" where the repository has that revision no more.
-func (a *attempts) packageAt(ctx context.Context, rev desired.Revision) (string, error) {
-	in, err := a.repo.Read(ctx, rev)
+func (h *history) packageAt(ctx context.Context, rev desired.Revision) (string, error) {
+	in, err := h.repo.Read(ctx, rev)
 	if errors.Is(err, desired.ErrNotFound) {
 		return "", nil
 	}
