@@ -23,7 +23,7 @@ type snapshot map[string]string
 // unseen are kinds that tell of others, or of the past.
 var unseen = []string{"Event", "EndpointSlice", "Endpoints", "ControllerRevision", "Lease", "PodMetrics"}
 
-// see looks at everything in the namespace. Pods are told apart by their UIDs where
+// snapshot looks at everything in the namespace. Pods are distinguished by their UIDs where
 // same is true; otherwise they are counted by what they run.
 func (b *bench) snapshot(same bool) snapshot {
 	b.Helper()

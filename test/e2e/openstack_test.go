@@ -405,7 +405,7 @@ func (c *cloud) vnfcs(id, vdu string) []object {
 // shown compares the VNFCs that the API shows with the servers that there are.
 func (c *cloud) shown(id string) {
 	c.Helper()
-	var there, told []string
+	var there, shown []string
 	for _, m := range c.machines(id) {
 		there = append(there, m.vdu+" "+m.id)
 		if m.status != "ACTIVE" {
@@ -413,12 +413,12 @@ func (c *cloud) shown(id string) {
 		}
 	}
 	for _, v := range c.show(c.T, id).list("instantiatedVnfInfo", "vnfcResourceInfo") {
-		told = append(told, v.text("vduId")+" "+v.text("computeResource", "resourceId"))
+		shown = append(shown, v.text("vduId")+" "+v.text("computeResource", "resourceId"))
 	}
 	slices.Sort(there)
-	slices.Sort(told)
-	if !slices.Equal(there, told) {
-		c.Errorf("the API shows %v, and there are %v", told, there)
+	slices.Sort(shown)
+	if !slices.Equal(there, shown) {
+		c.Errorf("the API shows %v, and there are %v", shown, there)
 	}
 }
 

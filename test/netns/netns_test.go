@@ -65,12 +65,12 @@ func TestAProgramOfNobodysLogsInWithAPasswordAndBecomesRoot(t *testing.T) {
 	h := add(t, l, Spec{
 		Name: "vm1", Addrs: addrs("10.201.1.10"), Users: []User{{"operator7", "very secret"}, {"root", "toor"}},
 	})
-	out, err := login(t, "10.201.1.10", "operator7", "very secret", "whoami; hostname; pwd; echo told | sudo -n tee /etc/told")
-	if want := "operator7\nvm1\n/home/operator7\ntold\n"; err != nil || out != want {
+	out, err := login(t, "10.201.1.10", "operator7", "very secret", "whoami; hostname; pwd; echo kept | sudo -n tee /etc/note")
+	if want := "operator7\nvm1\n/home/operator7\nkept\n"; err != nil || out != want {
 		t.Errorf("it said %q, %v; want %q", out, err, want)
 	}
-	if told, err := h.ReadFile("/etc/told"); err != nil || string(told) != "told\n" {
-		t.Errorf("the file is %q, %v", told, err)
+	if note, err := h.ReadFile("/etc/note"); err != nil || string(note) != "kept\n" {
+		t.Errorf("the file is %q, %v", note, err)
 	}
 	if out, err := login(t, "10.201.1.10", "root", "toor", "whoami"); err != nil || out != "root\n" {
 		t.Errorf("root is %q, %v", out, err)
@@ -93,8 +93,8 @@ func TestHostsShareNothingButTheNetwork(t *testing.T) {
 	}
 	out, err := two.Run(t.Context(), nil, "python3", "-c", `
 import json, urllib.request
-told = json.load(urllib.request.urlopen("http://10.201.2.11:8080/"))
-print(told["host"], told["labels"]["server"], told["config"]["role"])`)
+answer = json.load(urllib.request.urlopen("http://10.201.2.11:8080/"))
+print(answer["host"], answer["labels"]["server"], answer["config"]["role"])`)
 	if err != nil || out != "one s-1 active\n" {
 		t.Errorf("the application said %q, %v", out, err)
 	}

@@ -27,8 +27,8 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self):
         if self.path.startswith("/slow"):
             time.sleep(1)
-        told = {"host": socket.gethostname(), "labels": read("/run/machine.json"), "config": read("/etc/vnf.json")}
-        body = json.dumps(told).encode() + b"\n"
+        answer = {"host": socket.gethostname(), "labels": read("/run/machine.json"), "config": read("/etc/vnf.json")}
+        body = json.dumps(answer).encode() + b"\n"
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
