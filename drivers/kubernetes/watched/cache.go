@@ -78,6 +78,8 @@ const lookAgain = 5 * time.Second
 // syncPatience is how long a reader waits for a VIM that says nothing at all.
 const syncPatience = 15 * time.Second
 
+// NewCache makes a cache that watches nothing yet: kinds are watched when somebody needs
+// them. The log should carry the VIM's name.
 func NewCache(client dynamic.Interface, mapper Mapper, log *slog.Logger) *Cache {
 	c := &Cache{
 		client: client, mapper: mapper, log: log, creationFailures: newCreationFailures(), former: newFormer(),
