@@ -176,7 +176,7 @@ func TestAServiceThatIsSwitchedBackDoesNotTrustTheSlicesFromBefore(t *testing.T)
 	})
 }
 
-func TestOnlyPodsThatAServiceItselfLedToAreMissed(t *testing.T) {
+func TestOnlyPodsThatAServiceItselfSelectedAreMissed(t *testing.T) {
 	s := newStage(t, webService)
 	s.pods("0", "1")
 	s.service("1")
@@ -193,7 +193,7 @@ func TestOnlyPodsThatAServiceItselfLedToAreMissed(t *testing.T) {
 	}
 }
 
-func TestAServiceThatIsANameForAnotherHostLeadsToNoPod(t *testing.T) {
+func TestAServiceThatIsANameForAnotherHostDirectsTrafficToNoPod(t *testing.T) {
 	s := newStage(t, "{apiVersion: v1, kind: Service, metadata: {name: web}, spec: {type: ExternalName, externalName: example.com, selector: {app: web}}}")
 	s.pods("0", "1")
 	s.service("1")
