@@ -41,7 +41,7 @@ func only(t *testing.T, config map[string]any, list, of string) map[string]any {
 	return all[0].(map[string]any)[of].(map[string]any)
 }
 
-func TestProgramsGetTheConnectionAsAKubeconfigInJSON(t *testing.T) {
+func TestHooksGetTheConnectionAsAKubeconfigInJSON(t *testing.T) {
 	config, text := access(t, drivers.VIM{Name: "a", Endpoint: "https://10.0.0.1:6443", CACert: []byte("a certificate"), Token: "12345"})
 	cluster, user := only(t, config, "clusters", "cluster"), only(t, config, "users", "user")
 	if cluster["server"] != "https://10.0.0.1:6443" || cluster["certificate-authority-data"] != base64.StdEncoding.EncodeToString([]byte("a certificate")) || user["token"] != "12345" {
@@ -101,12 +101,12 @@ users:
 	if err := os.Remove(filepath.Join(dir, "token")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := (&Driver{vim: vim}).Access(); err == nil || !strings.Contains(err.Error(), "VIM a: kubeconfig for a program") {
+	if _, err := (&Driver{vim: vim}).Access(); err == nil || !strings.Contains(err.Error(), "VIM a: kubeconfig for a hook") {
 		t.Errorf("error %v", err)
 	}
 }
 
-func TestAProgramReachesTheClusterWithWhatItGets(t *testing.T) {
+func TestAHookReachesTheClusterWithWhatItGets(t *testing.T) {
 	testenv.RestConfig(t) // skips where there is no cluster
 	kubeconfig, err := os.ReadFile(os.Getenv("JIBE_TEST_KUBECONFIG"))
 	if err != nil {

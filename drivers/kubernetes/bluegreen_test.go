@@ -20,22 +20,22 @@ import (
 	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
-// led records where a Service leads, as its slices tell from moment to moment.
-type led struct {
+// targets records where a Service directs traffic, as its slices show from moment to moment.
+type targets struct {
 	mu     sync.Mutex
 	slices map[string]*discoveryv1.EndpointSlice
 	begun  bool
 	gaps   []string
 }
 
-func record(t *testing.T, c *cluster, namespace, service string) *led {
+func record(t *testing.T, c *cluster, namespace, service string) *targets {
 	t.Helper()
 	w, err := c.api(t).DiscoveryV1().EndpointSlices(namespace).Watch(t.Context(), metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + service})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(w.Stop)
-	l := &led{slices: map[string]*discoveryv1.EndpointSlice{}}
+	l := &targets{slices: map[string]*discoveryv1.EndpointSlice{}}
 	go func() {
 		for e := range w.ResultChan() {
 			if slice, ok := e.Object.(*discoveryv1.EndpointSlice); ok {
@@ -46,7 +46,7 @@ func record(t *testing.T, c *cluster, namespace, service string) *led {
 	return l
 }
 
-func (l *led) take(kind watch.EventType, slice *discoveryv1.EndpointSlice) {
+func (l *targets) take(kind watch.EventType, slice *discoveryv1.EndpointSlice) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.slices[slice.Name] = slice; kind == watch.Deleted {
@@ -60,7 +60,7 @@ func (l *led) take(kind watch.EventType, slice *discoveryv1.EndpointSlice) {
 }
 
 // ready are the names of the pods that are ready. l.mu is held.
-func (l *led) ready() []string {
+func (l *targets) ready() []string {
 	var names []string
 	for _, slice := range l.slices {
 		for _, e := range slice.Endpoints {
@@ -72,21 +72,21 @@ func (l *led) ready() []string {
 	return names
 }
 
-// leads asks to which pods the Service leads now.
-func leads(t *testing.T, api clientset.Interface, namespace, service string) []string {
+// targetsOf asks to which pods the Service directs traffic now.
+func targetsOf(t *testing.T, api clientset.Interface, namespace, service string) []string {
 	t.Helper()
 	list, err := api.DiscoveryV1().EndpointSlices(namespace).List(t.Context(), metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + service})
 	if err != nil {
 		t.Fatal(err)
 	}
-	now := &led{slices: map[string]*discoveryv1.EndpointSlice{}}
+	now := &targets{slices: map[string]*discoveryv1.EndpointSlice{}}
 	for i := range list.Items {
 		now.slices[list.Items[i].Name] = &list.Items[i]
 	}
 	return now.ready()
 }
 
-func TestThroughoutABlueGreenChangeTheServiceLeadsToAReadyPod(t *testing.T) {
+func TestThroughoutABlueGreenChangeTheServiceHasAReadyPod(t *testing.T) {
 	c := newCluster(t)
 	d, api, namespace := c.connect(t), c.api(t), c.namespace(t)
 	before, after := changed(uuid.NewString(), namespace, desired.BlueGreen, strings.ReplaceAll(sample.FrontAndBack, "pause:3.10", "pause:3.9"))
@@ -96,7 +96,7 @@ func TestThroughoutABlueGreenChangeTheServiceLeadsToAReadyPod(t *testing.T) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		if len(l.ready()) != 2 {
-			return fmt.Errorf("the Service leads to %v", l.ready())
+			return fmt.Errorf("the Service directs traffic to %v", l.ready())
 		}
 		return nil
 	})
@@ -123,9 +123,9 @@ func TestThroughoutABlueGreenChangeTheServiceLeadsToAReadyPod(t *testing.T) {
 				case plan.Hook:
 					target.journal.Hooks = append(target.journal.Hooks, s.Object)
 				case plan.Delete:
-					for _, name := range leads(t, api, namespace, "front") {
+					for _, name := range targetsOf(t, api, namespace, "front") {
 						if strings.HasPrefix(name, "front-1-") != target.next {
-							t.Errorf("%s, while the Service leads to %s", s, name)
+							t.Errorf("%s, while the Service directs traffic to %s", s, name)
 						}
 					}
 					todo = append(todo, s)
@@ -148,13 +148,13 @@ func TestThroughoutABlueGreenChangeTheServiceLeadsToAReadyPod(t *testing.T) {
 			return nil
 		})
 		if !switched {
-			t.Error("traffic was never led over")
+			t.Error("traffic was never switched")
 		}
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.gaps) > 0 {
-		t.Errorf("at times the Service led nowhere: %v", l.gaps)
+		t.Errorf("at times the Service directed traffic nowhere: %v", l.gaps)
 	}
 	converge(t, d, before, false)
 }

@@ -46,8 +46,8 @@ func (d *Driver) delete(ctx context.Context, src drivers.Source, r *manifest.For
 	uid := types.UID(s.Incarnation)
 	propagation := metav1.DeletePropagationBackground
 	if manifest.InfoOf(gk).Class == manifest.ClassWorkloads && gk != manifest.KindPod {
-		// Gone is a workload when its pods are. A pod has nothing below it that runs:
-		// there the garbage collector's turn would only make the successor wait.
+		// A workload is gone when its pods are. Nothing below a pod runs: there the garbage
+		// collector's turn would only make the successor wait.
 		propagation = metav1.DeletePropagationForeground
 	}
 	o := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}, PropagationPolicy: &propagation}

@@ -170,7 +170,7 @@ func (d *difference) items(path fieldpath.Path, s fieldState, live, dry, mine []
 	dryBy, more := fields.Items(s.shape, dry)
 	mineBy, _ := fields.Items(s.shape, mine)
 	names = append(names, more...)
-	slices.SortFunc(names, fieldpath.PathElement.Compare)
+	slices.SortFunc(names, fields.Compare)
 	for _, name := range slices.CompactFunc(names, fieldpath.PathElement.Equals) {
 		at := slices.Concat(path, fieldpath.Path{name})
 		liveItem, _ := liveBy.Get(name)

@@ -137,7 +137,7 @@ func TestWhatOthersOwnIsNoDrift(t *testing.T) {
 	}
 	quietly(t, line, again, src)
 
-	// What is drift beside all that is told alone, and put right alone.
+	// Drift beside all of that is reported alone, and repaired alone.
 	if err := p.patch("Deployment", "front", `{"spec":{"template":{"spec":{"containers":[{"name":"front","image":"other:1"}]}}}}`)(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -211,7 +211,7 @@ func TestAFieldOfSomebodyElseWithTheRightValueIsClearedUntilItChanges(t *testing
 	converge(t, d, src, false)
 }
 
-func TestOfManyDeviationsTheLastTellsHowManyMore(t *testing.T) {
+func TestOfManyDeviationsTheLastCountsTheOthers(t *testing.T) {
 	c := newCluster(t)
 	d, namespace := c.connect(t), c.namespace(t)
 	p := newPerson(t, namespace)
@@ -235,7 +235,7 @@ func TestOfManyDeviationsTheLastTellsHowManyMore(t *testing.T) {
 	converge(t, d, src, false)
 }
 
-func TestAnObjectThatIsGoneDeadLeavingOrNotWantedIsToldAsAWhole(t *testing.T) {
+func TestAnObjectThatIsGoneDeadLeavingOrNotWantedIsReportedAsAWhole(t *testing.T) {
 	c := newCluster(t)
 	d, api, namespace := c.connect(t), c.api(t), c.namespace(t)
 	p := newPerson(t, namespace)
@@ -374,7 +374,7 @@ func TestAWorkloadWhoseLabelAPersonPutBackGoesWhenItIsNoLongerDesired(t *testing
 	converge(t, d, one, false)
 }
 
-func TestWhatAnApplyWouldBringFromOthersIsNotTold(t *testing.T) {
+func TestWhatAnApplyWouldBringFromOthersIsNotReported(t *testing.T) {
 	c := newCluster(t)
 	d, namespace := c.connect(t), c.namespace(t)
 	p := newPerson(t, namespace)

@@ -211,7 +211,7 @@ func look(t *testing.T, d drivers.Driver, src drivers.Source) (drivers.Rendering
 	return want, plan.Compute(want.Desired, observe(t, d, want), plan.Journal{})
 }
 
-func TestEveryDriftIsToldFieldByFieldAndPutRight(t *testing.T) {
+func TestEveryDriftIsReportedFieldByFieldAndRepaired(t *testing.T) {
 	c := newCluster(t)
 	d, namespace := c.connect(t), c.namespace(t)
 	p := newPerson(t, namespace)
@@ -332,13 +332,13 @@ func TestEveryDriftIsToldFieldByFieldAndPutRight(t *testing.T) {
 	}
 	m := p.get(t, "ConfigMap", "settings")
 	if data, _, _ := unstructured.NestedStringMap(m.Object, "data"); data["mode"] != "fast" || data["app.conf"] != "a=1" || len(data) != 2 {
-		t.Errorf("the ConfigMap wasn't put right: %v", data)
+		t.Errorf("the ConfigMap wasn't repaired: %v", data)
 	}
 	if pin, _, _ := unstructured.NestedString(p.get(t, "Secret", "pin").Object, "data", "pin"); pin != "b3Blbi1zZXNhbWU=" {
-		t.Errorf("the Secret wasn't put right: %v", pin)
+		t.Errorf("the Secret wasn't repaired: %v", pin)
 	}
 	converge(t, d, src, false)
 	if _, err := p.of("ConfigMap").Get(t.Context(), "settings", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-		t.Errorf("what was put right isn't deleted with the instance: %v", err)
+		t.Errorf("what was repaired isn't deleted with the instance: %v", err)
 	}
 }

@@ -141,7 +141,7 @@ func TestAForeignObjectIsNeverTaken(t *testing.T) {
 	}
 }
 
-func TestAChangedFieldIsSeenAsDriftAndPutRight(t *testing.T) {
+func TestAChangedFieldIsSeenAsDriftAndRepaired(t *testing.T) {
 	c := newCluster(t)
 	d, api, namespace := c.connect(t), c.api(t), c.namespace(t)
 	src := sample.Source(uuid.NewString(), namespace, sample.FrontAndBack, sample.TwoVDUs(), nil)
@@ -179,7 +179,7 @@ func TestAChangedFieldIsSeenAsDriftAndPutRight(t *testing.T) {
 		converge(t, d, src, true)
 		m, err := api.CoreV1().ConfigMaps(namespace).Get(t.Context(), "settings", metav1.GetOptions{})
 		if err != nil || m.Data["mode"] != "fast" {
-			t.Errorf("%s: not put right: %+v, %v", name, m.Data, err)
+			t.Errorf("%s: not repaired: %+v, %v", name, m.Data, err)
 		}
 	}
 	// What others add beside is theirs.

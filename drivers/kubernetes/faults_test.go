@@ -176,7 +176,7 @@ func TestNothingIsMissedWhenAWatchHasExpired(t *testing.T) {
 	}
 }
 
-func TestEveryInstanceIsToldOnceThatAVIMIsBack(t *testing.T) {
+func TestEveryInstanceIsNotifiedOnceThatAVIMIsBack(t *testing.T) {
 	c := newCluster(t)
 	p := newProxy(t)
 	d, namespace := p.connect(t), c.namespace(t)
@@ -216,7 +216,7 @@ func TestEveryInstanceIsToldOnceThatAVIMIsBack(t *testing.T) {
 	}
 }
 
-func TestAVIMThatIsAwayFromTheStartTellsWhenItComes(t *testing.T) {
+func TestAVIMThatIsAwayFromTheStartNotifiesWhenItComes(t *testing.T) {
 	c := newCluster(t)
 	p := newProxy(t)
 	p.cut.Store(true)

@@ -70,7 +70,7 @@ func digest(u *unstructured.Unstructured) string {
 	return u.GetAnnotations()[manifest.AnnotationDigest]
 }
 
-func TestOnlyServicesThatLeadToWorkloadsHaveOtherDigestsThanBeforeThereWereGenerations(t *testing.T) {
+func TestOnlyServicesThatSelectWorkloadsHaveOtherDigestsThanBeforeThereWereGenerations(t *testing.T) {
 	d, err := kubernetes.New(drivers.VIM{Endpoint: "https://127.0.0.1:1"}, kubernetes.Options{DigestKey: []byte("0123456789abcdef")})
 	if err != nil {
 		t.Fatal(err)

@@ -187,7 +187,7 @@ func TestLongPreviewsAreCut(t *testing.T) {
 	}
 }
 
-func TestAPreviewTellsOfARefusal(t *testing.T) {
+func TestAPreviewReportsARefusal(t *testing.T) {
 	c := newCluster(t)
 	d, namespace := c.connect(t), c.namespace(t)
 	id := uuid.NewString()
@@ -206,7 +206,7 @@ func TestAPreviewTellsOfARefusal(t *testing.T) {
 	converge(t, d, before, false)
 }
 
-func TestThePreviewOfAScaleTellsWhatTheAPIServerWouldRefuse(t *testing.T) {
+func TestThePreviewOfAScaleReportsWhatTheAPIServerWouldRefuse(t *testing.T) {
 	c := newCluster(t)
 	d, api, namespace := c.connect(t), c.api(t), c.namespace(t)
 	door := newDoormanFor(t, api, namespace, "apps", "deployments")

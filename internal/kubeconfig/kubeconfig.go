@@ -1,10 +1,9 @@
 // Package kubeconfig reads kubeconfigs that others have written.
 //
 // A kubeconfig may do more than say where a cluster is and who comes to it: it may name
-// commands that a client runs, files that it reads and proxies through which it goes. Who
-// may write one would have all of this done by whoever reads it. Here only that is taken
-// which can do no harm; the rest is refused by name. The package reads no file and runs
-// nothing.
+// commands that a client runs, files that it reads and proxies through which it goes. Its
+// author could have all of this done by Jibe. So the package takes the fields that can do
+// no harm, and refuses the others by name. It reads no file and runs nothing.
 package kubeconfig
 
 import (
@@ -19,7 +18,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// ErrNone is returned for text that is no kubeconfig. It tells nothing of the text, which
+// ErrNone is returned for text that is no kubeconfig. It quotes nothing of the text, which
 // may hold secrets.
 var ErrNone = errors.New("it is no kubeconfig")
 
@@ -56,8 +55,8 @@ func Load(text []byte) (*clientcmdapi.Config, error) {
 	return config, nil
 }
 
-// harmlessOfCluster says of a field what a cluster's entry may have. What isn't listed is
-// refused, so that a field which a later version of the client knows is, too.
+// harmlessOfCluster says whether a cluster's entry may have the field. It lists those that
+// it may have, so that a field which only a later version of the client knows is refused.
 func harmlessOfCluster(field string) bool {
 	switch field {
 	case "server", "tls-server-name", "insecure-skip-tls-verify", "certificate-authority-data", "disable-compression", "extensions":
@@ -66,7 +65,7 @@ func harmlessOfCluster(field string) bool {
 	return false
 }
 
-// harmlessOfUser is the same of a user's entry.
+// harmlessOfUser says whether a user's entry may have the field.
 func harmlessOfUser(field string) bool {
 	switch field {
 	case "client-certificate-data", "client-key-data", "token", "username", "password",

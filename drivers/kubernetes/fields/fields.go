@@ -4,6 +4,7 @@ package fields
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"hash/fnv"
 	"io"
@@ -282,6 +283,16 @@ func Items(set *fieldpath.Set, items []any) (by fieldpath.PathElementMap, names 
 		names = append(names, name)
 	}
 	return by, names
+}
+
+// Compare orders the names of fields and items by the text that FieldsV1 has for them.
+func Compare(a, b fieldpath.PathElement) int {
+	x, errX := fieldpath.SerializePathElement(a)
+	y, errY := fieldpath.SerializePathElement(b)
+	if errX != nil || errY != nil {
+		return a.Compare(b) // FieldsV1 has no text for one of them
+	}
+	return cmp.Compare(x, y)
 }
 
 // FieldName is the name of the field that the element leads to, "" where it leads to an

@@ -43,18 +43,18 @@ func TestGenerationsShareWhatTheyMustAndNothingElse(t *testing.T) {
 
 func TestJobRunsAgainForItsTemplateAlone(t *testing.T) {
 	src := sample.Source("i1", "ns", sample.EveryKind, sample.Workloads("web", "db"), nil)
-	mould := func(src drivers.Source) string {
+	immutable := func(src drivers.Source) string {
 		return annotations(t, src, manifest.AnnotationImmutable)["Job/ns/migrate"]
 	}
-	was := mould(src)
+	was := immutable(src)
 	if was == "" {
-		t.Fatal("a Job has no mould")
+		t.Fatal("a Job has no identity of its immutable fields")
 	}
-	if mould(sample.OfGeneration(src, "1")) != was {
+	if immutable(sample.OfGeneration(src, "1")) != was {
 		t.Error("a Job would run again because the map that it reads has another name")
 	}
 	with := func(old, new string) string {
-		return mould(sample.Source("i1", "ns", strings.Replace(sample.EveryKind, old, new, 1), sample.Workloads("web", "db"), nil))
+		return immutable(sample.Source("i1", "ns", strings.Replace(sample.EveryKind, old, new, 1), sample.Workloads("web", "db"), nil))
 	}
 	if with("restartPolicy: Never, nodeSelector: {no: where}", "restartPolicy: OnFailure") == was {
 		t.Error("a Job with another template wouldn't run again")
@@ -64,7 +64,7 @@ func TestJobRunsAgainForItsTemplateAlone(t *testing.T) {
 	}
 }
 
-func TestOnlyServicesThatSelectLeadTraffic(t *testing.T) {
+func TestOnlyServicesThatSelectDirectTraffic(t *testing.T) {
 	d := manifest.NewRenderer(nil)
 	src := sample.Source("i1", "ns", sample.EveryKind, sample.Workloads("web", "db"), nil)
 	for generation, called := range map[string]string{"": "0", "1": "1"} {
@@ -79,7 +79,7 @@ func TestOnlyServicesThatSelectLeadTraffic(t *testing.T) {
 			}
 		}
 		if !slices.Equal(directs, []string{"Service/ns/web"}) || want.Desired.Generation != called {
-			t.Errorf("generation %q is called %q and led by %v", generation, want.Desired.Generation, directs)
+			t.Errorf("generation %q is called %q and selected by %v", generation, want.Desired.Generation, directs)
 		}
 	}
 }

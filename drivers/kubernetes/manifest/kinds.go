@@ -10,19 +10,22 @@ import (
 // before the next class begins. Deleting goes the other way round.
 type Class int
 
+// The classes, in the order in which they are made.
 const (
 	ClassFirst     Class = iota // namespaces, definitions, the inventory
 	ClassSupports               // what pods need to start
 	ClassWorkloads              // what makes pods
 	ClassOthers                 // what needs or wraps workloads, and unknown kinds
-	Classes
+	Classes                     // how many classes there are
 )
 
 // KindInfo is what must be known of a kind without asking the API server, as
 // rendering is pure.
 type KindInfo struct {
-	Class   Class
-	Cluster bool // not in a namespace
+	// Class is when objects of the kind are made.
+	Class Class
+	// Cluster says that they are in no namespace.
+	Cluster bool
 	// Always says that the kind is watched for every VIM, so that what an instance
 	// left behind is found without its package. Other kinds stand in the inventory.
 	Always bool
@@ -31,6 +34,7 @@ type KindInfo struct {
 	Shared bool
 }
 
+// Groups of kinds that every API server has.
 const (
 	GroupCore       = ""
 	apps            = "apps"
@@ -49,6 +53,7 @@ const (
 	discovering     = "discovery.k8s.io"
 )
 
+// Kinds of which more is to be known than the table has.
 var (
 	KindPod         = schema.GroupKind{Group: GroupCore, Kind: "Pod"}
 	KindClaim       = schema.GroupKind{Group: GroupCore, Kind: "PersistentVolumeClaim"}
@@ -63,6 +68,9 @@ var (
 	KindJob         = schema.GroupKind{Group: GroupBatch, Kind: "Job"}
 	KindCRD         = schema.GroupKind{Group: apiext, Kind: "CustomResourceDefinition"}
 	KindSlice       = schema.GroupKind{Group: discovering, Kind: "EndpointSlice"}
+	kindSecret      = schema.GroupKind{Group: GroupCore, Kind: "Secret"}
+	kindController  = schema.GroupKind{Group: GroupCore, Kind: "ReplicationController"}
+	kindCronJob     = schema.GroupKind{Group: GroupBatch, Kind: "CronJob"}
 	kindHPA         = schema.GroupKind{Group: autoscaling, Kind: "HorizontalPodAutoscaler"}
 )
 
@@ -143,6 +151,7 @@ func Key(gk schema.GroupKind, namespace, name string) string {
 	return KindName(gk) + "/" + namespace + "/" + name
 }
 
+// KindName is the kind as keys have it.
 func KindName(gk schema.GroupKind) string {
 	if _, ok := Kinds[gk]; ok || gk.Group == GroupCore {
 		return gk.Kind
@@ -150,13 +159,14 @@ func KindName(gk schema.GroupKind) string {
 	return gk.Kind + "." + gk.Group
 }
 
-// SplitKey is the reverse of keyOf.
+// SplitKey is the reverse of [Key]; ok is false where the text is no key.
 func SplitKey(key string) (gk schema.GroupKind, namespace, name string, ok bool) {
 	kind, tail, ok1 := strings.Cut(key, "/")
 	namespace, name, ok2 := strings.Cut(tail, "/")
 	return ParseKind(kind), namespace, name, ok1 && ok2 && kind != "" && name != ""
 }
 
+// ParseKind is the reverse of [KindName].
 func ParseKind(s string) schema.GroupKind {
 	if kind, group, ok := strings.Cut(s, "."); ok {
 		return schema.GroupKind{Group: group, Kind: kind}

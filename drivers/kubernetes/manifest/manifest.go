@@ -63,6 +63,7 @@ type id struct {
 
 func (m manifest) id() id { return id{m.gk, m.name} }
 
+// String is the object as people read it.
 func (i id) String() string { return i.gk.Kind + " " + i.name }
 
 // definitionFiles are the paths of the manifests: those that the parameter

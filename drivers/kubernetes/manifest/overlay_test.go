@@ -98,13 +98,13 @@ func TestBarePodIsMadeAnewWhereNothingRestartsIt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			base := sample.Packaged("i1", "ns", filesOf(test.base), sample.Workloads("p"), nil)
-			mould := func(src drivers.Source) string {
+			immutable := func(src drivers.Source) string {
 				return annotations(t, src, manifest.AnnotationImmutable)["Pod/ns/p"]
 			}
-			if mould(base) == "" {
-				t.Fatal("a Pod has no mould")
+			if immutable(base) == "" {
+				t.Fatal("a Pod has no identity of its immutable fields")
 			}
-			if anew := mould(base) != mould(sample.Updated(base, filesOf(test.update), path)); anew != test.anew {
+			if anew := immutable(base) != immutable(sample.Updated(base, filesOf(test.update), path)); anew != test.anew {
 				t.Errorf("made anew: %t", anew)
 			}
 		})
@@ -120,12 +120,12 @@ func TestBarePodIsMadeAnewByASecondUpdateOfItsMapAlone(t *testing.T) {
 	first := sample.Updated(base, at("b", "i:2"), path)
 	second := sample.Updated(first, at("c", "i:2"), path)
 	third := sample.Updated(second, at("c", "i:3"), path)
-	moulds := map[string]string{}
+	identities := map[string]string{}
 	for name, src := range map[string]drivers.Source{"base": base, "first": first, "second": second, "third": third} {
-		moulds[name] = annotations(t, src, manifest.AnnotationImmutable)["Pod/ns/p"]
+		identities[name] = annotations(t, src, manifest.AnnotationImmutable)["Pod/ns/p"]
 	}
-	if moulds["base"] != moulds["first"] || moulds["first"] == moulds["second"] || moulds["second"] != moulds["third"] {
-		t.Error("made anew by the wrong update:", moulds)
+	if identities["base"] != identities["first"] || identities["first"] == identities["second"] || identities["second"] != identities["third"] {
+		t.Error("made anew by the wrong update:", identities)
 	}
 }
 

@@ -9,12 +9,6 @@ import (
 	"github.com/jibe-vnfm/jibe/drivers/kubernetes/raw"
 )
 
-var (
-	kindSecret     = schema.GroupKind{Group: GroupCore, Kind: "Secret"}
-	kindController = schema.GroupKind{Group: GroupCore, Kind: "ReplicationController"}
-	kindCronJob    = schema.GroupKind{Group: GroupBatch, Kind: "CronJob"}
-)
-
 // isMap says whether objects of the kind are configuration that pods use.
 func isMap(gk schema.GroupKind) bool { return gk == KindConfigMap || gk == kindSecret }
 
@@ -37,7 +31,7 @@ func Template(u *unstructured.Unstructured, gk schema.GroupKind) map[string]any 
 	return pod
 }
 
-// podPath is where templateOf looks.
+// podPath is where [Template] looks.
 func podPath(gk schema.GroupKind) []string {
 	switch {
 	case runs(gk) && gk != KindPod, gk == KindJob:

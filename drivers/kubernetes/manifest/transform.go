@@ -145,6 +145,7 @@ func merge(object map[string]any, entries map[string]string, path ...string) err
 	return nil
 }
 
+// Annotate sets an annotation of an object whose annotations are a map.
 func Annotate(u *unstructured.Unstructured, key, value string) {
 	// metadata.annotations was checked to be a map when the manifest was read.
 	_ = merge(u.Object, map[string]string{key: value}, "metadata", "annotations")

@@ -23,6 +23,7 @@ func Maps(object map[string]any, path ...string) []map[string]any {
 	return all
 }
 
+// String is the text at the path.
 func String(object map[string]any, path ...string) string {
 	s, _, _ := unstructured.NestedString(object, path...)
 	return s
@@ -34,11 +35,13 @@ func Int(v any) int64 {
 	return n
 }
 
+// Strings is the list of texts in the field; nil where an item is anything else.
 func Strings(object map[string]any, field string) []string {
 	list, _, _ := unstructured.NestedStringSlice(object, field)
 	return list
 }
 
+// List is the list as objects hold it.
 func List(values []string) []any {
 	all := make([]any, len(values))
 	for i, v := range values {
@@ -47,8 +50,9 @@ func List(values []string) []any {
 	return all
 }
 
-// Seconds reads a number of seconds as YAML or JSON gives it.
-func Seconds(v any) (int64, bool) {
+// Seconds reads a number of seconds, which isn't negative, as YAML or JSON gives it. ok is
+// false where it is none.
+func Seconds(v any) (n int64, ok bool) {
 	switch n := v.(type) {
 	case int:
 		return int64(n), n >= 0
@@ -60,6 +64,7 @@ func Seconds(v any) (int64, bool) {
 	return 0, false
 }
 
+// JSON is the value as JSON on one line, without what would only matter in a web page.
 func JSON(value any) string {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

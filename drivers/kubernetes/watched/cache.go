@@ -26,7 +26,7 @@ import (
 )
 
 // Cache is what the watches know: one watch a kind, whatever the number of
-// instances, and of each object only the facts that are needed ([fact]).
+// instances, and of each object only the facts that are needed ([Fact]).
 type Cache struct {
 	client dynamic.Interface
 	mapper Mapper
@@ -49,7 +49,7 @@ type Cache struct {
 	watchers    map[int]func(instance string)
 	watcher     int
 	// failed says that a watch failed since the watchers were last notified of all
-	// instances; asked are those that couldn't be looked at, or worked on, since.
+	// instances; missed are those that couldn't be looked at, or worked on, since.
 	failed bool
 	missed map[string]bool
 	// awaited are, by a namespace that isn't there, the instances that need it; those
@@ -78,6 +78,8 @@ const lookAgain = 5 * time.Second
 // syncPatience is how long a reader waits for a VIM that says nothing at all.
 const syncPatience = 15 * time.Second
 
+// NewCache makes a cache that watches nothing yet: kinds are watched when somebody needs
+// them. The log should carry the VIM's name.
 func NewCache(client dynamic.Interface, mapper Mapper, log *slog.Logger) *Cache {
 	c := &Cache{
 		client: client, mapper: mapper, log: log, creationFailures: newCreationFailures(), former: newFormer(),
@@ -197,7 +199,7 @@ func (c *Cache) watch(gk schema.GroupKind, mapping *meta.RESTMapping) {
 	c.running.Go(func() { k.run(c.life, c.client, mapping.Resource) })
 }
 
-// signal wakes those that wait in sync. c.mu is held.
+// signal wakes those that wait in Sync. c.mu is held.
 func (c *Cache) signal() {
 	close(c.moved)
 	c.moved = make(chan struct{})

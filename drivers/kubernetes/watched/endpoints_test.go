@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -133,47 +134,49 @@ func (s *stage) waitsFor(generation string) string {
 
 const webService = "{apiVersion: v1, kind: Service, metadata: {name: web}, spec: {selector: {app: web}}}"
 
-func TestAServiceThatIsLedBackDoesNotTrustTheSlicesFromBefore(t *testing.T) {
-	s := newStage(t, webService)
-	woken := make(chan string, 9)
-	s.pods("0", "1")
-	s.service("0")
-	s.slice("a", "0")
-	s.slice("b", "0")
-	if why := s.waitsFor("0"); why != "" {
-		t.Errorf("before anything moves: %s", why)
-	}
-	s.service("1")
-	if why := s.waitsFor("1"); why != "its EndpointSlices still hold 2 addresses of generation 0" {
-		t.Errorf("before the slices move: %q", why)
-	}
-	// Its controller hasn't written a slice yet, and may be about to write those of 1.
-	s.service("0")
-	s.cache.subscribe(func(instance string) { woken <- instance })
-	began := time.Now()
-	if why := s.waitsFor("0"); why != "its EndpointSlices may be those from before it was switched to generation 0" {
-		t.Errorf("led back at once: %q", why)
-	}
-	if id := <-woken; id != "i" || time.Since(began) < settling/2 {
-		t.Errorf("%s was woken after %v", id, time.Since(began))
-	}
-	if why := s.waitsFor("0"); why != "" {
-		t.Errorf("a while later: %s", why)
-	}
-	// Where slices are written, nobody waits for time to pass, whatever else changes.
-	s.service("1")
-	s.slice("a", "1")
-	if why := s.waitsFor("1"); why != "its EndpointSlices still hold 1 address of generation 0" {
-		t.Errorf("with one slice of two: %q", why)
-	}
-	s.slice("b", "1")
-	s.service("1")
-	if why := s.waitsFor("1"); why != "" {
-		t.Errorf("with both slices: %s", why)
-	}
+func TestAServiceThatIsSwitchedBackDoesNotTrustTheSlicesFromBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, webService)
+		woken := make(chan string, 9)
+		s.pods("0", "1")
+		s.service("0")
+		s.slice("a", "0")
+		s.slice("b", "0")
+		if why := s.waitsFor("0"); why != "" {
+			t.Errorf("before anything moves: %s", why)
+		}
+		s.service("1")
+		if why := s.waitsFor("1"); why != "its EndpointSlices still hold 2 addresses of generation 0" {
+			t.Errorf("before the slices move: %q", why)
+		}
+		// Its controller hasn't written a slice yet, and may be about to write those of 1.
+		s.service("0")
+		s.cache.subscribe(func(instance string) { woken <- instance })
+		began := time.Now()
+		if why := s.waitsFor("0"); why != "its EndpointSlices may be those from before it was switched to generation 0" {
+			t.Errorf("switched back at once: %q", why)
+		}
+		if id := <-woken; id != "i" || time.Since(began) != settling {
+			t.Errorf("%s was woken after %v", id, time.Since(began))
+		}
+		if why := s.waitsFor("0"); why != "" {
+			t.Errorf("a while later: %s", why)
+		}
+		// Where slices are written, nobody waits for time to pass, whatever else changes.
+		s.service("1")
+		s.slice("a", "1")
+		if why := s.waitsFor("1"); why != "its EndpointSlices still hold 1 address of generation 0" {
+			t.Errorf("with one slice of two: %q", why)
+		}
+		s.slice("b", "1")
+		s.service("1")
+		if why := s.waitsFor("1"); why != "" {
+			t.Errorf("with both slices: %s", why)
+		}
+	})
 }
 
-func TestOnlyPodsThatAServiceItselfLedToAreMissed(t *testing.T) {
+func TestOnlyPodsThatAServiceItselfSelectedAreMissed(t *testing.T) {
 	s := newStage(t, webService)
 	s.pods("0", "1")
 	s.service("1")
@@ -190,7 +193,7 @@ func TestOnlyPodsThatAServiceItselfLedToAreMissed(t *testing.T) {
 	}
 }
 
-func TestAServiceThatIsANameForAnotherHostLeadsToNoPod(t *testing.T) {
+func TestAServiceThatIsANameForAnotherHostDirectsTrafficToNoPod(t *testing.T) {
 	s := newStage(t, "{apiVersion: v1, kind: Service, metadata: {name: web}, spec: {type: ExternalName, externalName: example.com, selector: {app: web}}}")
 	s.pods("0", "1")
 	s.service("1")

@@ -20,26 +20,35 @@ import (
 // Fact is what is kept of an object: a few hundred bytes instead of kilobytes.
 // It is never altered once it is in the cache.
 type Fact struct {
-	UID       types.UID
-	version   uint64 // resourceVersion
-	Instance  string
-	vdu       string
-	labelled  string // the generation that its label names
+	// UID is the incarnation.
+	UID     types.UID
+	version uint64 // resourceVersion
+	// Instance is the VNF instance that its label names, "" where there is none.
+	Instance string
+	vdu      string
+	labelled string // the generation that its label names
+	// GroupKind is its kind, Key its key in plans.
 	GroupKind schema.GroupKind
 	Key       string
 	Name      string
 	namespace string
-	Digest    string
-	Inventory string // of an inventory
-	Count     int    // spec.replicas, or -1
-	scheduled int    // how many nodes a DaemonSet has a pod for
+	// Digest is that of the render that stands there, "" where Jibe applied none.
+	Digest string
+	// Inventory, of the instance's inventory, lists its unusual kinds ([manifest.AnnotationKinds]).
+	Inventory string
+	// Count is spec.replicas, or -1.
+	Count     int
+	scheduled int // how many nodes a DaemonSet has a pod for
 	controller
+	// Deleting says that it waits to be gone.
 	Deleting      bool
-	deletedByJibe bool // to go, by Jibe
+	deletedByJibe bool
 	ready         bool
-	Dead          bool // it will never run again, for the reason that is the failure
-	Reason        string
-	failure       string
+	// Dead says that it will never run again, for the reason that is the failure.
+	Dead bool
+	// Reason is why it isn't ready.
+	Reason  string
+	failure string
 	// revision numbers a Deployment's present template, and a ReplicaSet's; of a
 	// StatefulSet it names the template that its pods should have.
 	revision string

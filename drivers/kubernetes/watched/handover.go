@@ -62,6 +62,7 @@ func keptReplicas(n int) string {
 	return keep{Replicas: &replicas}.String()
 }
 
+// String is the form in which plans have it; "" where there is nothing to take over.
 func (k keep) String() string {
 	data, err := json.Marshal(k)
 	if err != nil || string(data) == "{}" {

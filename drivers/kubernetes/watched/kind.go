@@ -14,7 +14,7 @@ import (
 	"github.com/jibe-vnfm/jibe/drivers/kubernetes/manifest"
 )
 
-// kindCache holds the facts of one kind. cache.mu guards it.
+// kindCache holds the facts of one kind. Cache.mu guards it.
 type kindCache struct {
 	cache   *Cache
 	gk      schema.GroupKind
@@ -25,7 +25,7 @@ type kindCache struct {
 }
 
 // put replaces the fact under its key unless it is older, and says whether
-// anything that matters changed. cache.mu is held.
+// anything that matters changed. Cache.mu is held.
 func (k *kindCache) put(f *Fact) bool {
 	old := k.facts[f.Key]
 	if old != nil && old.UID == f.UID {
@@ -58,7 +58,7 @@ func (k *kindCache) put(f *Fact) bool {
 	return old == nil || !old.same(f)
 }
 
-// drop forgets the incarnation. cache.mu is held.
+// drop forgets the incarnation. Cache.mu is held.
 func (k *kindCache) drop(key string, uid types.UID) bool {
 	old := k.facts[key]
 	if old == nil || old.UID != uid {

@@ -53,7 +53,7 @@ func (c *Cache) Observe(ctx context.Context, id string, want plan.Desired, r *ma
 		case f.Inventory != "" && !isWanted && v.unusual():
 			// The inventory goes last: without it nobody would look for the others.
 		case !isWanted && len(want.Objects) > 0 && f.relabelled():
-			// Another instance's, which will claim it: nobody's to prune.
+			// It is another instance's, which will claim it: it isn't this one's to prune.
 		default:
 			seen := v.object(f)
 			if f.Count >= 0 && !(isWanted && counted(want, f.Key)) {
@@ -72,7 +72,7 @@ func (c *Cache) Observe(ctx context.Context, id string, want plan.Desired, r *ma
 		}
 	}
 	o.Objects = append(o.Objects, c.sharedObjects(id, want)...)
-	o.Left = c.left(id, want)
+	o.Left = c.handovers(id, want)
 	sortObjects(o.Objects)
 	slices.SortFunc(o.Units, func(a, b plan.Unit) int { return cmp.Compare(a.Key, b.Key) })
 	return o, nil
@@ -121,8 +121,9 @@ func (c *Cache) facts(ctx context.Context, id string, want plan.Desired) ([]*Fac
 	return facts, nil
 }
 
-// left is what desired objects that are no longer there left to their successors.
-func (c *Cache) left(id string, want plan.Desired) map[string]string {
+// handovers are what desired objects that are no longer there hand over to their
+// successors, by key.
+func (c *Cache) handovers(id string, want plan.Desired) map[string]string {
 	var all map[string]string
 	for _, x := range want.Objects {
 		gk, _, _, _ := manifest.SplitKey(x.Key)

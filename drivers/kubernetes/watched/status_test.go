@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestStatusTellsReadyFromWaitingFromFailed(t *testing.T) {
+func TestStatusIsReadyWaitingOrFailed(t *testing.T) {
 	pod := "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n"
 	owned := "apiVersion: v1\nkind: Pod\nmetadata: {name: p, ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: r, uid: u, controller: true}]}\n"
 	deployment := "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d, generation: 2}\nspec: {replicas: 1, progressDeadlineSeconds: 600}\n"

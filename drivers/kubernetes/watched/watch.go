@@ -91,31 +91,20 @@ func ignoreMissingKind(err error) error {
 func (c *Cache) Watch(ctx context.Context, changed func(instance string)) error {
 	cancel := c.subscribe(changed)
 	defer cancel()
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	defer context.AfterFunc(c.life, end)()
 	said := false
-	for {
+	_ = wait.PollUntilContextCancel(ctx, retryMost, true, func(context.Context) (bool, error) {
 		gk, err := c.watchAlways()
-		if err == nil {
-			select {
-			case <-ctx.Done():
-			case <-c.life.Done():
-			}
-			return nil
-		}
-		if c.life.Err() != nil {
-			return nil
-		}
-		if !said {
+		if err != nil && c.life.Err() == nil && !said {
 			c.log.Warn("the VIM can't be watched yet, and is tried again", "kind", gk.Kind, "error", err)
 			said = true
 		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-c.life.Done():
-			return nil
-		case <-time.After(retryMost):
-		}
-	}
+		return err == nil, nil
+	}) // it fails only when ctx ends
+	<-ctx.Done()
+	return nil
 }
 
 // watchAlways begins the watches that every VIM has; the error is of the first
