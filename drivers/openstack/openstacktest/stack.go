@@ -42,7 +42,6 @@ type stack struct {
 	created        time.Time
 	updated        time.Time // zero before the first update
 	deleted        time.Time // zero while it lives
-	forgotten      time.Time // when it leaves the list once it is deleted
 	resources      map[string]*resource
 	order          []string // of the resources, as they were made
 	work           *work    // what is being done to it; nil where nothing is
