@@ -56,7 +56,7 @@ func healOfObjects(t *testing.T, h Harness) {
 	var deletes []plan.Step
 	passive := slices.ContainsFunc(before.Objects, func(x plan.ObservedObject) bool { return x.Passive })
 	for _, x := range before.Objects {
-		// A heal leaves an object that holds the data of its units, unless it is told otherwise.
+		// A heal leaves an object that holds the data of its units, unless the object is condemned.
 		if x.Retention == plan.RetainNot || passive && x.Retention != plan.RetainAlways {
 			all[x.Key] = x.Incarnation
 			deletes = append(deletes, plan.Step{Action: plan.Delete, Object: x.Key, Incarnation: x.Incarnation})
@@ -66,7 +66,7 @@ func healOfObjects(t *testing.T, h Harness) {
 		t.Fatalf("the suite needs two objects that may be made anew, not %v", all)
 	}
 	src = condemned(src, all)
-	// What is made anew is made only when all that goes is gone.
+	// Nothing is made anew before all that goes is gone.
 	h.watchSteps = func(o plan.Observed, next []plan.Step) {
 		if slices.ContainsFunc(next, func(s plan.Step) bool { return s.Action == plan.Apply }) && len(o.Unspent(all)) > 0 {
 			t.Errorf("%+v, while there still is %v", next, o.Unspent(all))

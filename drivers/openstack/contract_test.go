@@ -48,7 +48,7 @@ func TestTheContractHoldsAtARealCloud(t *testing.T) {
 	driverstest.Run(t, h)
 }
 
-// harness tells the suite of drivers about the VIM, where the front end has the shape of
+// harness describes the VIM to the suite of drivers, where the front end has the shape of
 // the top template.
 func harness(vim drivers.VIM, top string, s speed) driverstest.Harness {
 	return driverstest.Harness{

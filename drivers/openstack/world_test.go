@@ -219,9 +219,9 @@ func (v *vnf) operate(src drivers.Source, j *plan.Journal) (o plan.Observed, fai
 		if len(next) == 0 {
 			return nil
 		}
-		if said := fmt.Sprint(next); said != last {
-			v.t.Logf("%s", said)
-			last = said
+		if steps := fmt.Sprint(next); steps != last {
+			v.t.Logf("%s", steps)
+			last = steps
 		}
 		*j, _ = j.Issue(next)
 		switch next[0].Action {

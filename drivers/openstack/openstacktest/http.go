@@ -175,7 +175,7 @@ func (c *Cloud) unauthorized(s Service) answer {
 }
 
 // fail is an error in the service's own wrapping. kind is its type where the service
-// tells one.
+// has one.
 func fail(s Service, status int, kind, message string) answer {
 	title := http.StatusText(status)
 	a := answer{status: status}
