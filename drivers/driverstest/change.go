@@ -35,7 +35,7 @@ func (h Harness) changing(t *testing.T, strategy string) *changing {
 	return c
 }
 
-// forward carries the change on until stop says so, at least as far as it goes.
+// forward carries the change on until stop returns true, or to its end.
 func (c *changing) forward(t *testing.T, stop func(done []plan.Step) bool) plan.Observed {
 	t.Helper()
 	return c.operate(t, c.d, c.after, true, &c.journal, stop)
@@ -51,14 +51,15 @@ func (c *changing) back(t *testing.T) plan.Observed {
 
 func toTheEnd([]plan.Step) bool { return false }
 
-// moments are those at which a change is rolled back: each says whether the batch
-// that was done brought it about. A change in which it never comes is at its end then.
+// moments are those at which a change is rolled back: each function says whether the batch
+// that was done brought the moment about. A change in which it never comes is rolled back at
+// its end.
 var moments = []struct {
 	name string
 	come func(done []plan.Step) bool
 }{
 	{"when the new one comes up", func(done []plan.Step) bool { return has(done, plan.Apply) }},
-	{"when traffic was led over", func(done []plan.Step) bool {
+	{"when traffic was switched", func(done []plan.Step) bool {
 		return slices.ContainsFunc(done, func(s plan.Step) bool { return s.Directs })
 	}},
 	{"when the old one goes", func(done []plan.Step) bool { return has(done, plan.Delete) }},
@@ -69,7 +70,7 @@ func has(steps []plan.Step, action plan.Action) bool {
 	return slices.ContainsFunc(steps, func(s plan.Step) bool { return s.Action == action })
 }
 
-// facts are what an instance is at its VIM, but for its incarnations.
+// facts are the state of an instance at its VIM, without incarnations.
 func facts(o plan.Observed) map[string]string {
 	m := map[string]string{}
 	for _, x := range o.Objects {
@@ -99,39 +100,39 @@ func rollingReaches(t *testing.T, h Harness) {
 func blueGreenReaches(t *testing.T, h Harness) {
 	c := h.changing(t, desired.BlueGreen)
 	want := render(t, c.d, c.after)
-	led, beside := false, false
+	switched, beside := false, false
 	passive := slices.ContainsFunc(c.was.Objects, func(x plan.ObservedObject) bool { return x.Passive })
 	c.watchSteps = func(o plan.Observed, next []plan.Step) {
 		for _, s := range next {
 			switch {
 			case s.Directs:
-				led = true
+				switched = true
 				if err := allReady(want, o); err != nil {
 					t.Errorf("%s, although %v", s, err)
 				}
 			case s.Action == plan.Delete && passive:
-				led = true // the scripts have done it
+				switched = true // the scripts have done it
 				if err := allReady(want, o); err != nil {
 					t.Errorf("%s, although %v", s, err)
 				}
-			case s.Action == plan.Delete && !led:
-				t.Errorf("%s before traffic was led away from it", s)
+			case s.Action == plan.Delete && !switched:
+				t.Errorf("%s before traffic was switched away from it", s)
 			}
 		}
 		ids := sortedIDs(o)
-		if !led && slices.ContainsFunc(sortedIDs(c.was), func(id string) bool { return !slices.Contains(ids, id) }) {
-			t.Errorf("a unit of the old generation is gone before traffic was led away: %v, then %v", sortedIDs(c.was), ids)
+		if !switched && slices.ContainsFunc(sortedIDs(c.was), func(id string) bool { return !slices.Contains(ids, id) }) {
+			t.Errorf("a unit of the old generation is gone before traffic was switched away: %v, then %v", sortedIDs(c.was), ids)
 		}
 		beside = beside || len(ids) >= 2*len(sortedIDs(c.was))
 	}
 	now := c.forward(t, toTheEnd)
 	c.arrived(t, now)
-	if !led || !beside {
-		t.Errorf("traffic was led over: %v; two generations stood side by side: %v", led, beside)
+	if !switched || !beside {
+		t.Errorf("traffic was switched: %v; two generations stood side by side: %v", switched, beside)
 	}
 	for _, x := range want.Objects {
 		if x.Directs && (incarnations(now)[x.Key] != incarnations(c.was)[x.Key] || kept(now)[x.Key] != kept(c.was)[x.Key]) {
-			t.Errorf("%s, which leads traffic, isn't what it was", x.Key)
+			t.Errorf("%s, which sends traffic, isn't what it was", x.Key)
 		}
 	}
 }
@@ -152,7 +153,7 @@ func allReady(want drivers.Rendering, o plan.Observed) error {
 	return nil
 }
 
-// arrived checks that nothing but the second intent stands there, and that it is at rest.
+// arrived checks that the second intent is at rest, and that nothing else is left.
 func (c *changing) arrived(t *testing.T, now plan.Observed) {
 	t.Helper()
 	want := render(t, c.d, c.after)

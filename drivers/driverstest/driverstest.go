@@ -19,7 +19,7 @@ import (
 	"github.com/jibe-vnfm/jibe/plan"
 )
 
-// Harness is what the suite must be told about a driver and its VIM.
+// Harness is what the suite needs to know of a driver and its VIM.
 type Harness struct {
 	// Connect makes a driver as a process that has just started does. All drivers
 	// of one harness speak for one VIM.
@@ -41,25 +41,26 @@ type Harness struct {
 	// Mortal, if not nil, is intent with an object that die can bring to an end for
 	// good once it runs; die returns its key.
 	Mortal func(t *testing.T, id string) (src drivers.Source, die func(t *testing.T, o plan.Observed) (key string))
-	// MayPass, if not nil, is intent that renders well and that somebody else's
-	// program refuses at the VIM, not the VIM itself.
+	// MayPass, if not nil, is intent that renders well and that somebody else's webhook
+	// refuses at the VIM, not the VIM itself.
 	MayPass func(t *testing.T, id string) drivers.Source
 	// Change, if not nil, are two intents for the instance, the second of another
 	// package, which it comes to by the strategy (desired.Rolling or desired.BlueGreen;
 	// then the generation is another, too). All VDUs have other units then, and as many.
 	// The objects of a rolling change have the same keys in both, and none of them has to
-	// be made anew. In a blue-green change at least one object that both have leads traffic
-	// to the units (plan.Object.Directs), in the second to others; at a VIM that knows no
-	// such objects (Passive) there is none.
+	// be made anew. In a blue-green change at least one object that both have sends traffic
+	// to the units (plan.Object.Directs), in the second to others; at a VIM without such
+	// objects (Passive) there is none.
 	Change func(t *testing.T, id, strategy string) (before, after drivers.Source)
 	// Refusal, if not nil, are two intents between which the driver refuses to change.
 	Refusal func(t *testing.T, id string) (before, after drivers.Source)
 	// Only names the cases to run, for a VIM where each takes minutes; nil is all.
 	Only []string
-	// Moments are those, by strategy, at which a change is rolled back, for a driver where
-	// others of the suite's never come; nil is all.
+	// Moments are the names of those, by strategy, at which a change is rolled back, for a
+	// driver where other moments of the suite never come; nil is all.
 	Moments map[string][]string
-	// Patience is how long a VIM may take for one change; 0 is 30 seconds.
+	// Patience is how long a VIM may take for one change; 0 is 2 minutes. It bounds
+	// a hang and measures nothing.
 	Patience time.Duration
 
 	// watchSteps, if not nil, sees each batch before it is done.
@@ -69,7 +70,7 @@ type Harness struct {
 // Run runs the whole suite. Cases don't share instances, so one VIM serves all.
 func Run(t *testing.T, h Harness) {
 	if h.Patience == 0 {
-		h.Patience = 30 * time.Second
+		h.Patience = 2 * time.Minute
 	}
 	for _, c := range []struct {
 		name string
@@ -275,9 +276,9 @@ func restartSeesTheSame(t *testing.T, h Harness) {
 	if steps := plan.Compute(want.Desired, after, plan.Journal{}); len(steps) > 0 {
 		t.Errorf("a new process finds something to do: %+v", steps)
 	}
-	bare := src
-	bare.Package = nil
-	blind := h.observe(t, h.Connect(t), drivers.Rendering{Source: bare})
+	unrendered := src
+	unrendered.Package = nil
+	blind := h.observe(t, h.Connect(t), drivers.Rendering{Source: unrendered})
 	if diff := cmp.Diff(incarnations(before), incarnations(blind)); diff != "" {
 		t.Errorf("without package and render a new process sees other objects:\n%s", diff)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/jibe-vnfm/jibe/plan"
 )
 
-// condemned is the source with the incarnations that must not exist.
+// condemned is the source with tombstones for the incarnations.
 func condemned(src drivers.Source, incarnations map[string]string) drivers.Source {
 	in := *src.Instance
 	in.Condemned = incarnations
@@ -56,7 +56,7 @@ func healOfObjects(t *testing.T, h Harness) {
 	var deletes []plan.Step
 	passive := slices.ContainsFunc(before.Objects, func(x plan.ObservedObject) bool { return x.Passive })
 	for _, x := range before.Objects {
-		// A heal leaves an object that holds the data of its units, unless it is told otherwise.
+		// A heal leaves an object that holds the data of its units, unless the object is condemned.
 		if x.Retention == plan.RetainNot || passive && x.Retention != plan.RetainAlways {
 			all[x.Key] = x.Incarnation
 			deletes = append(deletes, plan.Step{Action: plan.Delete, Object: x.Key, Incarnation: x.Incarnation})
@@ -66,7 +66,7 @@ func healOfObjects(t *testing.T, h Harness) {
 		t.Fatalf("the suite needs two objects that may be made anew, not %v", all)
 	}
 	src = condemned(src, all)
-	// What is made anew is made only when all that goes is gone.
+	// Nothing is made anew before all that goes is gone.
 	h.watchSteps = func(o plan.Observed, next []plan.Step) {
 		if slices.ContainsFunc(next, func(s plan.Step) bool { return s.Action == plan.Apply }) && len(o.Unspent(all)) > 0 {
 			t.Errorf("%+v, while there still is %v", next, o.Unspent(all))
@@ -99,7 +99,7 @@ func healOfObjects(t *testing.T, h Harness) {
 	}
 }
 
-// kept is what each object has for its successor.
+// kept is what each object leaves to its successor.
 func kept(o plan.Observed) map[string]string {
 	m := map[string]string{}
 	for _, x := range o.Objects {
@@ -163,7 +163,7 @@ func examineAtRest(t *testing.T, h Harness) {
 	if found, err := d.Examine(t.Context(), want, plan.Compute(want.Desired, h.observe(t, d, want), plan.Journal{})...); err != nil || len(found) > 0 {
 		t.Errorf("at rest Examine = %+v, %v", found, err)
 	}
-	// Somebody deletes an object behind everybody's back.
+	// Somebody else deletes an object.
 	var victim plan.ObservedObject
 	for _, x := range h.observe(t, d, want).Objects {
 		if slices.ContainsFunc(want.Objects, func(w plan.Object) bool { return w.Key == x.Key }) {
@@ -183,7 +183,7 @@ func examineAtRest(t *testing.T, h Harness) {
 		if !slices.ContainsFunc(found, func(v drivers.Deviation) bool {
 			return v.Object == victim.Key && v.Field == "" && v.Have == "" && v.Want != ""
 		}) {
-			t.Fatalf("Examine doesn't tell that %s is missing: %+v", victim.Key, found)
+			t.Fatalf("Examine doesn't report that %s is missing: %+v", victim.Key, found)
 		}
 		return nil
 	})

@@ -18,16 +18,16 @@ import (
 // pause between two looks at a VIM that is at work.
 const pause = 10 * time.Millisecond
 
-// id of the n-th instance of a test, the same in every call of one run and new
-// in every run: nothing that an earlier run left can be mistaken for its own.
+// id is that of the n-th instance of a test. It is the same in every call of one run and new in
+// every run, so that nothing that an earlier run left can be mistaken for this run's.
 func (h Harness) id(t *testing.T, n int) string {
 	return uuid.NewSHA1(run, fmt.Appendf(nil, "%s %d", t.Name(), n)).String()
 }
 
-// run tells this run of the suite from all others.
+// run identifies this run of the suite.
 var run = uuid.New()
 
-// instantiate brings an instance up and sees to it that it goes with the test.
+// instantiate brings an instance up, to be taken down at the end of the test.
 func (h Harness) instantiate(t *testing.T, d drivers.Driver, id string, units int) drivers.Source {
 	t.Helper()
 	src := h.Source(t, id, units)
@@ -36,6 +36,8 @@ func (h Harness) instantiate(t *testing.T, d drivers.Driver, id string, units in
 	return src
 }
 
+// cleanup takes the instance down at the end of the test. The context of the test has ended
+// then, and so has what waits with it.
 func (h Harness) cleanup(t *testing.T, src drivers.Source) {
 	t.Cleanup(func() {
 		d := h.Connect(t)
@@ -60,22 +62,22 @@ func (h Harness) cleanup(t *testing.T, src drivers.Source) {
 	})
 }
 
-// terminate takes an instance down, with what the reconciler has at hand then.
+// terminate takes an instance down, without its package, which the reconciler doesn't have then.
 func (h Harness) terminate(t *testing.T, d drivers.Driver, src drivers.Source) {
 	t.Helper()
 	src.Package = nil
 	h.converge(t, d, src, false)
 }
 
-// converge is the reconciler's loop without grant and record, and with no operation open.
+// converge is the reconciler's loop without an operation, and so without grant and record.
 func (h Harness) converge(t *testing.T, d drivers.Driver, src drivers.Source, exists bool) plan.Observed {
 	t.Helper()
 	var journal plan.Journal
 	return h.operate(t, d, src, exists, &journal, func([]plan.Step) bool { return false })
 }
 
-// operate converges with the journal, of which hooks and drains are done by being
-// noted, until stop says so of a batch that was done.
+// operate converges with the journal until stop returns true for a batch that was done. It
+// only notes hooks and drains as done.
 func (h Harness) operate(t *testing.T, d drivers.Driver, src drivers.Source, exists bool, journal *plan.Journal, stop func(done []plan.Step) bool) plan.Observed {
 	t.Helper()
 	var o plan.Observed
@@ -118,7 +120,7 @@ func (h Harness) operate(t *testing.T, d drivers.Driver, src drivers.Source, exi
 	return o
 }
 
-// until polls: a VIM moves by itself, and not every driver tells of it.
+// until polls: a VIM moves by itself, and not every driver notifies of it.
 func (h Harness) until(t *testing.T, done func() error) {
 	t.Helper()
 	deadline := time.Now().Add(h.Patience)
@@ -154,7 +156,7 @@ func (h Harness) do(t *testing.T, d drivers.Driver, src drivers.Source, steps ..
 	}
 }
 
-// rendering is what exists of the source, also where that is nothing.
+// rendering is the rendering of the source, also where nothing should exist.
 func rendering(t *testing.T, d drivers.Driver, src drivers.Source) drivers.Rendering {
 	t.Helper()
 	if src.Package == nil {

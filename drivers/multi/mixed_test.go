@@ -19,11 +19,10 @@ import (
 	"github.com/jibe-vnfm/jibe/drivers/openstack"
 	"github.com/jibe-vnfm/jibe/drivers/openstack/openstacktest"
 	"github.com/jibe-vnfm/jibe/plan"
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/testenv"
 	"github.com/jibe-vnfm/jibe/vnfd"
 )
-
-const patience = 60 * time.Second
 
 // mixed is the example of a front end in pods and a database in servers. main says which
 // of the two VIMs the instance names; the other VDU is placed.
@@ -77,8 +76,8 @@ func mixed(t *testing.T, main string) (*multi.Driver, drivers.Source) {
 func carry(t *testing.T, d *multi.Driver, src drivers.Source, operation string) plan.Observed {
 	t.Helper()
 	journal := plan.Journal{Operation: operation, Granted: true, Hooks: []string{plan.HookName(operation, false, "start"), plan.HookName(operation, false, "end")}}
-	deadline := time.Now().Add(patience)
-	for {
+	var seen plan.Observed
+	kit.Eventually(t, func() error {
 		want := drivers.Rendering{Source: src}
 		if src.Package != nil {
 			var err error
@@ -86,16 +85,13 @@ func carry(t *testing.T, d *multi.Driver, src drivers.Source, operation string) 
 				t.Fatal(err)
 			}
 		}
-		seen, err := d.Observe(t.Context(), want)
-		if err != nil {
+		var err error
+		if seen, err = d.Observe(t.Context(), want); err != nil {
 			t.Fatal(err)
 		}
 		steps := plan.Compute(want.Desired, seen, journal)
 		if len(steps) == 0 {
-			return seen
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("left to do: %v", steps)
+			return nil
 		}
 		batch := plan.Next(steps)
 		journal, _ = journal.Issue(batch)
@@ -104,10 +100,10 @@ func carry(t *testing.T, d *multi.Driver, src drivers.Source, operation string) 
 			if err := d.Do(t.Context(), want, batch...); err != nil {
 				t.Fatalf("%v: %v", batch, err)
 			}
-			continue
 		}
-		time.Sleep(20 * time.Millisecond)
-	}
+		return fmt.Errorf("left to do: %v", steps)
+	})
+	return seen
 }
 
 // kinds counts units by VDU, VIM and kind.
@@ -150,7 +146,7 @@ func TestOneInstanceHasPodsAtKubernetesAndServersAtOpenStack(t *testing.T) {
 			healed := heal(t, d, src, seen)
 			files, err := d.Access()
 			if err != nil || len(files["KUBECONFIG"]) == 0 || len(files["OS_CLIENT_CONFIG_FILE"]) == 0 {
-				t.Errorf("programs find %d files (%v)", len(files), err)
+				t.Errorf("hooks find %d files (%v)", len(files), err)
 			}
 			gone := *healed.Instance
 			gone.State = desired.NotInstantiated

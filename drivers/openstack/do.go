@@ -161,7 +161,7 @@ func (d *Driver) create(ctx context.Context, r drivers.Rendering, w *work) (*sta
 		return nil, err
 	}
 	send["stack_name"] = w.name
-	send["disable_rollback"] = true // what failed stays to be looked at and gone on with
+	send["disable_rollback"] = true // a stack that failed stays: people can look at it, and an update goes on with it
 	err = d.cloud.createStack(ctx, send)
 	if is(err, http.StatusConflict) {
 		found, err := d.cloud.stackNamed(ctx, w.name)

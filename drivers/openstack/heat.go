@@ -134,50 +134,35 @@ const pageSize = 1000
 
 // listStacks are all stacks of the project, but for nested ones.
 func (c *cloud) listStacks(ctx context.Context) ([]*stackRecord, error) {
-	var all []*stackRecord
-	for opts := (stacks.ListOpts{Limit: pageSize}); ; {
-		page, err := c.pageOfStacks(ctx, opts) // the typed package reads one page only
-		if err != nil {
-			return nil, fmt.Errorf("list stacks: %w", c.asUnavailable(err)) // the marker's stack may be gone
-		}
-		all = append(all, page...)
-		if len(page) < pageSize {
-			return all, nil
-		}
-		opts.Marker = page[len(page)-1].ID
+	all, err := c.stacks(ctx, url.Values{"limit": {fmt.Sprint(pageSize)}})
+	if err != nil {
+		return nil, fmt.Errorf("list stacks: %w", c.asUnavailable(err)) // the marker's stack may be gone
 	}
-}
-
-func (c *cloud) pageOfStacks(ctx context.Context, opts stacks.ListOpts) ([]*stackRecord, error) {
-	var listed []stacks.ListedStack
-	err := c.call(ctx, heat, func(client *gophercloud.ServiceClient) error {
-		page, err := stacks.List(client, opts).AllPages(ctx)
-		if err != nil {
-			return err
-		}
-		listed, err = stacks.ExtractStacks(page)
-		return err
-	})
-	records := make([]*stackRecord, len(listed))
-	for i, s := range listed {
-		records[i] = &stackRecord{s}
-	}
-	return records, err
+	return all, nil
 }
 
 // stackNamed is the stack of the name, nil if there is none.
 func (c *cloud) stackNamed(ctx context.Context, name string) (*stackRecord, error) {
-	page, err := c.pageOfStacks(ctx, stacks.ListOpts{Name: name})
+	all, err := c.stacks(ctx, url.Values{"name": {name}})
 	if err != nil {
 		return nil, fmt.Errorf("stack %s: %w", name, c.asUnavailable(err))
 	}
 	var found *stackRecord
-	for _, s := range page {
+	for _, s := range all {
 		if s.Name == name && (found == nil || s.order(found) < 0) {
 			found = s
 		}
 	}
 	return found, nil
+}
+
+func (c *cloud) stacks(ctx context.Context, query url.Values) ([]*stackRecord, error) {
+	listed, err := readList(ctx, c, heat, "stacks", func(s *stacks.ListedStack) string { return s.ID }, query, "stacks")
+	records := make([]*stackRecord, len(listed))
+	for i, s := range listed {
+		records[i] = &stackRecord{s}
+	}
+	return records, err
 }
 
 // order sorts stacks of one name, the one to keep first. Heat looks for the name first and makes
@@ -195,8 +180,8 @@ func (s *stackRecord) order(other *stackRecord) int {
 
 // findStack is the stack of the name and the id, nil if there is none.
 func (c *cloud) findStack(ctx context.Context, id stackID) (*stackRecord, error) {
-	// It is read as a stack of the list is, which has all that is needed: what a stack that
-	// is read alone has more, its parameters, may be secret.
+	// It is read as a stack of the list is, which has all that is needed. The rest of the
+	// answer isn't kept: the stack's parameters may be secret.
 	var found struct {
 		Stack stacks.ListedStack `json:"stack"`
 	}
@@ -219,16 +204,10 @@ func (c *cloud) findStack(ctx context.Context, id stackID) (*stackRecord, error)
 // deepest is how far Heat may nest stacks.
 const deepest = 5
 
-// resources are those of the stack and of the stacks in it.
-func (c *cloud) resources(ctx context.Context, s stackID) (found []stackresources.Resource, err error) {
-	err = c.call(ctx, heat, func(client *gophercloud.ServiceClient) error {
-		page, err := stackresources.List(client, s.name, s.id, stackresources.ListOpts{Depth: deepest}).AllPages(ctx)
-		if err != nil {
-			return err
-		}
-		found, err = stackresources.ExtractResources(page)
-		return err
-	})
+// resources are those of the stack and of the stacks in it. Heat gives them on one page.
+func (c *cloud) resources(ctx context.Context, s stackID) ([]stackresources.Resource, error) {
+	found, err := readList(ctx, c, heat, "resources", func(r *stackresources.Resource) string { return r.PhysicalID },
+		url.Values{"nested_depth": {fmt.Sprint(deepest)}}, s.path("resources")...)
 	if err != nil {
 		return nil, fmt.Errorf("resources of stack %s: %w", s.name, err)
 	}
@@ -274,14 +253,14 @@ func (b stackRequest) ToStackUpdatePatchMap() (map[string]any, error) { return b
 // ToStackTemplateValidateMap implements [stacktemplates.ValidateOptsBuilder].
 func (b stackRequest) ToStackTemplateValidateMap() (map[string]any, error) { return b, nil }
 
-// createStack has Heat make a stack. Heat may take some time for it.
+// createStack has Heat begin to make a stack.
 func (c *cloud) createStack(ctx context.Context, body stackRequest) error {
 	return c.call(ctx, heat, func(client *gophercloud.ServiceClient) error {
 		return stacks.Create(ctx, client, body).Err
 	})
 }
 
-// updateStack has Heat bring the stack to the body. With keep, parameters that aren't in
+// updateStack has Heat begin to bring the stack to the body. With keep, parameters that aren't in
 // the body stay as they are.
 func (c *cloud) updateStack(ctx context.Context, s stackID, body stackRequest, keep bool) error {
 	return c.call(ctx, heat, func(client *gophercloud.ServiceClient) error {
@@ -292,7 +271,7 @@ func (c *cloud) updateStack(ctx context.Context, s stackID, body stackRequest, k
 	})
 }
 
-// deleteStack has Heat delete the stack, unless there is none.
+// deleteStack has Heat begin to delete the stack, unless there is none.
 func (c *cloud) deleteStack(ctx context.Context, s stackID) error {
 	err := c.call(ctx, heat, func(client *gophercloud.ServiceClient) error {
 		return stacks.Delete(ctx, client, s.name, s.id).ExtractErr()

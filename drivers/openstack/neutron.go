@@ -24,16 +24,6 @@ type port struct {
 	Floating string // its floating IP address, "" where it has none
 }
 
-// listQuery asks for several values of one property at once, and for some fields alone, which
-// the options of the typed packages can't. It is the query of all lists of Neutron.
-type listQuery url.Values
-
-// ToPortListQuery implements [ports.ListOptsBuilder].
-func (q listQuery) ToPortListQuery() (string, error) { return "?" + url.Values(q).Encode(), nil }
-
-// ToFloatingIPListQuery implements [floatingips.ListOptsBuilder].
-func (q listQuery) ToFloatingIPListQuery() (string, error) { return q.ToPortListQuery() }
-
 // perQuery bounds how many ids stand in one URL.
 const perQuery = 60
 
@@ -42,7 +32,8 @@ func (c *cloud) ports(ctx context.Context, servers, ids []string) (map[string]*p
 	all := map[string]*port{}
 	list := func(filter string, values []string) error {
 		for chunk := range slices.Chunk(values, perQuery) {
-			found, err := c.listPorts(ctx, listQuery{filter: chunk, "fields": {"id", "device_id", "network_id", "mac_address", "fixed_ips"}})
+			query := url.Values{filter: chunk, "fields": {"id", "device_id", "network_id", "mac_address", "fixed_ips"}}
+			found, err := readList(ctx, c, neutron, "ports", func(p *ports.Port) string { return p.ID }, query, "ports")
 			if err != nil {
 				return fmt.Errorf("list ports: %w", c.asUnavailable(err))
 			}
@@ -62,30 +53,11 @@ func (c *cloud) ports(ctx context.Context, servers, ids []string) (map[string]*p
 	return all, c.addFloatingIPs(ctx, all)
 }
 
-func (c *cloud) listPorts(ctx context.Context, q listQuery) (found []ports.Port, err error) {
-	err = c.call(ctx, neutron, func(client *gophercloud.ServiceClient) error {
-		pages, err := ports.List(client, q).AllPages(ctx)
-		if err != nil {
-			return err
-		}
-		found, err = ports.ExtractPorts(pages)
-		return err
-	})
-	return found, err
-}
-
 // addFloatingIPs notes the floating IPs of the ports.
 func (c *cloud) addFloatingIPs(ctx context.Context, ports map[string]*port) error {
 	for chunk := range slices.Chunk(slices.Sorted(maps.Keys(ports)), perQuery) {
-		var found []floatingips.FloatingIP
-		err := c.call(ctx, neutron, func(client *gophercloud.ServiceClient) error {
-			pages, err := floatingips.List(client, listQuery{"port_id": chunk, "fields": {"port_id", "floating_ip_address"}}).AllPages(ctx)
-			if err != nil {
-				return err
-			}
-			found, err = floatingips.ExtractFloatingIPs(pages)
-			return err
-		})
+		query := url.Values{"port_id": chunk, "fields": {"id", "port_id", "floating_ip_address"}}
+		found, err := readList(ctx, c, neutron, "floatingips", func(f *floatingips.FloatingIP) string { return f.ID }, query, "floatingips")
 		if is(err, http.StatusNotFound) {
 			return nil // a Neutron without routers has no floating IPs
 		}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
@@ -66,33 +65,20 @@ func (s *server) fingerprint() string {
 }
 
 // listServers are the servers of the project, by id: all of them, or those in the state.
-//
-// The pages are read by hand. The pager of package servers follows the link in the answer,
-// by which a Nova behind a proxy often names an address that only the proxy reaches, and it
-// decodes and encodes a page, which has up to a thousand servers, several times over.
 func (c *cloud) listServers(ctx context.Context, status string) (map[string]*server, error) {
-	all := map[string]*server{}
 	query := url.Values{}
 	if status != "" {
 		query.Set("status", status)
 	}
-	for {
-		var page struct {
-			Servers []servers.Server   `json:"servers"`
-			Links   []gophercloud.Link `json:"servers_links"`
-		}
-		if err := c.get(ctx, nova, &page, query.Encode(), "servers", "detail"); err != nil {
-			return nil, fmt.Errorf("list servers: %w", c.asUnavailable(err)) // the marker's server may be gone
-		}
-		for i := range page.Servers {
-			all[page.Servers[i].ID] = newServer(&page.Servers[i])
-		}
-		next := slices.ContainsFunc(page.Links, func(l gophercloud.Link) bool { return l.Rel == "next" })
-		if !next || len(page.Servers) == 0 {
-			return all, nil
-		}
-		query.Set("marker", page.Servers[len(page.Servers)-1].ID)
+	found, err := readList(ctx, c, nova, "servers", func(s *servers.Server) string { return s.ID }, query, "servers", "detail")
+	if err != nil {
+		return nil, fmt.Errorf("list servers: %w", c.asUnavailable(err)) // the marker's server may be gone
 	}
+	all := map[string]*server{}
+	for i := range found {
+		all[found[i].ID] = newServer(&found[i])
+	}
+	return all, nil
 }
 
 // deleteServer deletes the server, unless it is gone or going already.

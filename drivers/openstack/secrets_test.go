@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
-	"time"
 
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/drivers/openstack/openstacktest"
@@ -31,7 +30,7 @@ func sealed(id, kind, clear string) drivers.Source {
 
 func TestHeatGetsWhatAReferenceStandsFor(t *testing.T) {
 	cloud := fakeCloud(t)
-	v := begin(t, cloud.VIM(), 20*time.Second)
+	v := begin(t, cloud.VIM(), fakeSpeed)
 	src := sealed(v.id, "string", "plain-login")
 	v.reach(src)
 	if !slices.ContainsFunc(cloud.Servers(), func(s openstacktest.ServerRecord) bool { return s.Metadata["login"] == "plain-login" }) {

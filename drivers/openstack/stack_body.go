@@ -138,7 +138,7 @@ func (b *liveBody) vdu(name string) string {
 	return b.markIn(resources[name], map[string]bool{})
 }
 
-// markIn is the VDU that stands first in the value, or in a nested file that it names.
+// markIn is the VDU of a mark in the value, or in a nested file that it names, "" for none.
 func (b *liveBody) markIn(v any, seen map[string]bool) string {
 	switch v := v.(type) {
 	case map[string]any:

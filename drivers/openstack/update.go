@@ -35,7 +35,7 @@ func (d *Driver) update(ctx context.Context, r drivers.Rendering, w *work, found
 		if p.busy() {
 			return busyWith(found)
 		}
-		return d.deleteServers(ctx, c.deleteFirst...) // gone, they count as dead still, and are replaced in the next pass
+		return d.deleteServers(ctx, c.deleteFirst...) // they still count as dead then, and the next pass replaces them
 	}
 	live := hot.Live{Template: p.live.Template, Files: p.live.Files, Members: c.members}
 	if !w.apply && c.onlyGroups(live, rendered) {

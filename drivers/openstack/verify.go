@@ -96,7 +96,7 @@ func (c *cloud) hasFlavour(ctx context.Context, named string) (bool, error) {
 	if !is(err, http.StatusNotFound) {
 		return err == nil, err
 	}
-	// Pages are asked for one by one: see listServers.
+	// Pages are asked for by their markers, as readList says.
 	for opts := (flavors.ListOpts{}); ; {
 		found, more := false, false
 		err := c.call(ctx, nova, func(client *gophercloud.ServiceClient) error {

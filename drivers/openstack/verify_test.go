@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/drivers/openstack"
 	"github.com/jibe-vnfm/jibe/plan"
@@ -71,4 +72,26 @@ func verified(t *testing.T, vim drivers.VIM) {
 			t.Errorf("Verify = %v, want Heat's own refusal", err)
 		}
 	})
+}
+
+func TestNothingIsMadeOfAnInstanceThatShouldNotExist(t *testing.T) {
+	cloud := fakeCloud(t)
+	d := connect(t, cloud.VIM(), fast)
+	absent := drivers.Absent(&desired.Instance{ID: uuid.NewString()})
+	stack := "Stack/vnf-" + absent.Source.Instance.ID
+	step := plan.Step{Action: plan.Apply, Object: stack}
+	_, previewed := d.Preview(t.Context(), absent, step)
+	for what, err := range map[string]error{
+		"Do": d.Do(t.Context(), absent, step), "Verify": d.Verify(t.Context(), absent, step), "Preview": previewed,
+	} {
+		if err == nil || !strings.Contains(err.Error(), "should not exist") {
+			t.Errorf("%s = %v, want that the instance should not exist", what, err)
+		}
+	}
+	if n := len(cloud.Stacks()); n != 0 {
+		t.Errorf("there are %d stacks", n)
+	}
+	if err := d.Do(t.Context(), absent, plan.Step{Action: plan.Delete, Object: stack, Incarnation: uuid.NewString()}); err != nil {
+		t.Errorf("deleting what is gone: %v", err)
+	}
 }

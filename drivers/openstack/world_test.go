@@ -18,6 +18,7 @@ import (
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/drivers/openstack"
 	"github.com/jibe-vnfm/jibe/plan"
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/vnfd"
 )
 
@@ -137,12 +138,23 @@ func condemned(src drivers.Source, incarnations map[string]string) drivers.Sourc
 
 // vnf is one instance at work, as the reconciler works it.
 type vnf struct {
-	t        *testing.T
-	vim      drivers.VIM
-	d        *openstack.Driver
-	id       string
-	patience time.Duration
+	t     *testing.T
+	vim   drivers.VIM
+	speed speed
+	d     *openstack.Driver
+	id    string
 }
+
+// speed is how long an operation may take at a VIM, and how often its driver looks there.
+type speed struct {
+	patience time.Duration
+	options  openstack.Options
+}
+
+var (
+	fakeSpeed = speed{kit.Patience, openstack.Options{Busy: 30 * time.Millisecond, Rest: 300 * time.Millisecond}}
+	realSpeed = speed{20 * time.Minute, openstack.Options{Busy: 2 * time.Second, Rest: 20 * time.Second}}
+)
 
 func connect(t *testing.T, vim drivers.VIM, o openstack.Options) *openstack.Driver {
 	t.Helper()
@@ -159,16 +171,16 @@ func connect(t *testing.T, vim drivers.VIM, o openstack.Options) *openstack.Driv
 }
 
 // begin makes an instance that is gone at the end of the test.
-func begin(t *testing.T, vim drivers.VIM, patience time.Duration) *vnf {
+func begin(t *testing.T, vim drivers.VIM, s speed) *vnf {
 	t.Helper()
-	v := &vnf{t: t, vim: vim, id: uuid.NewString(), patience: patience, d: connect(t, vim, openstack.Options{Busy: patience / 600, Rest: patience / 60})}
+	v := &vnf{t: t, vim: vim, speed: s, id: uuid.NewString(), d: connect(t, vim, s.options)}
 	t.Cleanup(func() {
 		d, err := openstack.New(vim, openstack.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer d.Close()
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), s.patience)
 		defer cancel()
 		nothing := drivers.Absent(&desired.Instance{ID: v.id})
 		for ctx.Err() == nil {
@@ -185,38 +197,37 @@ func begin(t *testing.T, vim drivers.VIM, patience time.Duration) *vnf {
 			if err != nil {
 				t.Logf("clean up: %v", err)
 			}
-			time.Sleep(patience / 600)
+			time.Sleep(s.options.Busy)
 		}
 		t.Errorf("instance %s is still there", v.id)
 	})
 	return v
 }
 
-// operate works towards the source until nothing is left to do, which it answers with
-// what is there then, or until waiting is in vain: then that is why.
+// operate works towards the source until nothing is left to do, and returns what is there then,
+// or until waiting is in vain, and returns why.
 func (v *vnf) operate(src drivers.Source, j *plan.Journal) (o plan.Observed, failure string) {
 	v.t.Helper()
 	var last string
-	for deadline := time.Now().Add(v.patience); time.Now().Before(deadline); time.Sleep(v.patience / 3000) {
+	kit.EventuallyWithin(v.t, v.speed.patience, func() error {
 		want := v.render(src)
 		var err error
 		if o, err = v.d.Observe(v.t.Context(), want); err != nil {
-			last = err.Error()
-			continue
+			return err
 		}
 		next := plan.Next(plan.Compute(want.Desired, o, *j))
 		if len(next) == 0 {
-			return o, ""
+			return nil
 		}
-		if said := fmt.Sprint(next); said != last {
-			v.t.Logf("%s", said)
-			last = said
+		if steps := fmt.Sprint(next); steps != last {
+			v.t.Logf("%s", steps)
+			last = steps
 		}
 		*j, _ = j.Issue(next)
 		switch next[0].Action {
 		case plan.Wait:
-			if next[0].Failure != "" {
-				return o, next[0].Failure
+			if failure = next[0].Failure; failure != "" {
+				return nil
 			}
 		case plan.Hook, plan.Drain:
 			j.Hooks = append(j.Hooks, next[0].Object)
@@ -224,12 +235,12 @@ func (v *vnf) operate(src drivers.Source, j *plan.Journal) (o plan.Observed, fai
 		default:
 			if err := v.d.Do(v.t.Context(), want, next...); err != nil {
 				v.t.Logf("do %v: %v", next, err)
-				last = err.Error()
+				return err
 			}
 		}
-	}
-	v.t.Fatalf("gave up after %v: %s", v.patience, last)
-	return o, ""
+		return fmt.Errorf("left to do: %v", next)
+	})
+	return o, failure
 }
 
 // render is the rendering of the source, also where nothing should exist.

@@ -226,13 +226,13 @@ func (c *Cloud) observe(instance string) (plan.Observed, error) {
 			o.Units = append(o.Units, seen)
 		}
 		seen.Ready = !seen.Deleting && live == x.count && ready == live
-		said := fmt.Sprintf("%d of %d units are ready", ready, x.count)
+		reason := fmt.Sprintf("%d of %d units are ready", ready, x.count)
 		if x.route != nil {
 			seen.Count = -1
-			seen.Ready, said = !seen.Deleting && failure == "" && !x.route.since.After(now), "traffic still goes to generation "+x.route.was
+			seen.Ready, reason = !seen.Deleting && failure == "" && !x.route.since.After(now), "traffic still goes to generation "+x.route.was
 		}
 		if !seen.Ready {
-			seen.Reason = cmp.Or(failure, seen.Reason, said)
+			seen.Reason = cmp.Or(failure, seen.Reason, reason)
 		}
 		o.Objects = append(o.Objects, seen)
 	}

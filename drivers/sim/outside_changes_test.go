@@ -84,7 +84,7 @@ func TestExamineTellsWhatDiffersAndWhoDidIt(t *testing.T) {
 				}
 			}
 			if left := w.due(t); len(left) > 0 {
-				t.Errorf("not put right: %+v", left)
+				t.Errorf("not repaired: %+v", left)
 			}
 			if found, err := w.d.Examine(t.Context(), w.want, w.due(t)...); err != nil || len(found) > 0 {
 				t.Errorf("at rest there is drift: %+v, %v", found, err)
@@ -146,6 +146,6 @@ func TestExplainTellsOfObjectsAndUnits(t *testing.T) {
 		t.Errorf("%s: %q", web, said)
 	}
 	if said := w.d.Explain(t.Context(), w.want, "Workload/i1/none"); said != "" {
-		t.Errorf("what doesn't exist has the story %q", said)
+		t.Errorf("what doesn't exist is explained by %q", said)
 	}
 }

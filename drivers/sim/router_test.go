@@ -29,8 +29,8 @@ func routed(t *testing.T, latency time.Duration) (w *world, after drivers.Source
 	return w, after
 }
 
-// operate works towards the source until nothing is left to do or waiting is in vain,
-// which is what it answers. From the first endpoint on there must always be one.
+// operate works towards the source until nothing is left to do, or until waiting is in vain, and
+// returns why. From the first endpoint on there must always be one.
 func (w *world) operate(t *testing.T, src drivers.Source, j *plan.Journal) (failure string) {
 	t.Helper()
 	served := false
@@ -111,7 +111,7 @@ func TestAFailureIsOfOneGenerationAlone(t *testing.T) {
 	}
 }
 
-func TestARouterThatAScriptLedIsBroughtToItsRender(t *testing.T) {
+func TestARouterThatAScriptSwitchedIsBroughtToItsRendering(t *testing.T) {
 	w, after := routed(t, 0)
 	j := plan.Journal{Operation: "CHANGE_VNFPKG", Granted: true}
 	want, err := w.d.Render(after)
@@ -133,7 +133,7 @@ func TestARouterThatAScriptLedIsBroughtToItsRender(t *testing.T) {
 		}
 	}
 	if !j.Redirected {
-		t.Error("the router that a script had led wasn't brought to its render")
+		t.Error("the router that a script had switched wasn't brought to its rendering")
 	}
 }
 

@@ -91,7 +91,7 @@ func TestSimulatorKeepsTheDriverContract(t *testing.T) {
 	}
 }
 
-func TestFailureNamesTheUnitUntilMended(t *testing.T) {
+func TestFailureNamesTheUnitUntilItIsEnded(t *testing.T) {
 	cloud := sim.NewCloud()
 	d := sim.New(cloud, drivers.VIM{})
 	src := source("i1", 1)
@@ -121,7 +121,7 @@ func TestFailureNamesTheUnitUntilMended(t *testing.T) {
 	}
 	cloud.Fail("Workload/i1/front", "")
 	if n := failures(); n != 0 {
-		t.Errorf("%d failed units after mending, want 0", n)
+		t.Errorf("%d failed units after that was ended, want 0", n)
 	}
 }
 

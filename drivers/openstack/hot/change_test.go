@@ -91,6 +91,6 @@ func TestARollbackPutsBackTheMembersThatWereRenewedThoughTheGroupNeverChanged(t 
 		t.Error("an update in which the group stays as it is would renew nobody")
 	}
 	if b, err := w.renew(old, "VDU1", "m2"); b == nil || err != nil || digests(w.live, "VDU1")["m2"] != old.VDUs["VDU1"].Digest {
-		t.Errorf("m2 wasn't put back: %v %v", err, digests(w.live, "VDU1"))
+		t.Errorf("m2 wasn't renewed: %v %v", err, digests(w.live, "VDU1"))
 	}
 }

@@ -8,9 +8,9 @@ import (
 	"strconv"
 )
 
-// layoutOutput is the stack output that says which resources of the template are whose:
-// VDU -> member -> names, of expanded VDUs. It lets a definition be kept that the present
-// package knows nothing of.
+// layoutOutput is the stack output that says which resources of the template belong to which
+// VNFC of an expanded VDU: VDU -> member -> names. With it a definition can be kept that the
+// present package doesn't have.
 const layoutOutput = "jibe_members"
 
 // Create is the body of a new stack with that many VNFCs of each VDU.
@@ -58,15 +58,15 @@ func (r *Rendered) Update(live Live, want Want) (*Body, error) {
 	c.outputs()
 	c.keepShared()
 	if c.anyOutdated() {
-		// Members that are yet to be renewed are made of the files that stand there.
+		// Members that are yet to be renewed are made of the live files.
 		for name, content := range live.Files {
-			if _, ours := c.files[name]; !ours {
+			if _, known := c.files[name]; !known {
 				c.files[name] = content
 			}
 		}
 	}
 	if c.merged {
-		raise(c.tree)
+		raiseVersion(c.tree)
 	}
 	if len(c.declared) == 0 {
 		delete(c.tree, "parameters")
@@ -84,8 +84,8 @@ func (c *composition) section(name string) map[string]any {
 	return s
 }
 
-// outdated says whether the member is made of something else than the package now says.
-// One without a server is what it is made of next.
+// outdated says whether the member is made of another definition than the package's. A member
+// without a server isn't: its server will be made of the new one.
 func (d *definition) outdated(m Member) bool { return m.Digest != "" && m.Digest != d.Digest }
 
 func (c *composition) anyOutdated() bool {
@@ -103,14 +103,14 @@ func (c *composition) keeps(d *definition, m Member) bool {
 	return d.outdated(m) && !slices.Contains(c.want.Renew[d.VDU], m.Name) && !slices.Contains(c.want.Victims[d.VDU], m.Name)
 }
 
-// number is how many VNFCs the VDU gets, of whom stay stay.
+// number is how many VNFCs the VDU gets; stay is how many of the present ones stay.
 func (c *composition) number(d *definition, stay int) (int, error) {
-	n, said := c.want.Counts[d.VDU]
-	if !said {
+	n, named := c.want.Counts[d.VDU]
+	if !named {
 		n = stay
 	}
 	if n < stay {
-		return 0, fmt.Errorf("VDU %s would have %d VNFCs and %d stay: which ones go must be said", d.VDU, n, stay)
+		return 0, fmt.Errorf("VDU %s would have %d VNFCs and %d stay: name the ones that go", d.VDU, n, stay)
 	}
 	c.counts[d.VDU] = n
 	return n, nil
@@ -134,9 +134,9 @@ func (c *composition) grouped(d *definition) error {
 		c.kept = append(c.kept, d.Resource)
 	}
 	properties[keyCapacity] = n
-	// Members are renewed one at a time before the group gets its new definition: what is
-	// left to Heat then must not take a pass over the group for each member. Where Heat has
-	// to renew several, it takes one after the other.
+	// Members are renewed one at a time before the group gets its new definition. Then Heat
+	// should go over the group once, not once for each member: the batch is all of them. But
+	// where Heat has to renew several by itself, it takes one after the other.
 	batch := max(n, 1)
 	renewed := slices.DeleteFunc(slices.Clone(stay), func(m Member) bool { return !d.outdated(m) || c.keeps(d, m) })
 	if len(renewed) > 1 {
@@ -213,7 +213,7 @@ func (c *composition) expanded(d *definition) error {
 		members[m.Name] = all
 	}
 	for next := 0; len(members) < n; next++ {
-		// The index of one that goes isn't taken anew by the same update: Heat would let it stay.
+		// The index of a victim isn't given out in the same update: Heat would let the victim stay.
 		if !taken[next] {
 			put(next)
 		}
@@ -227,8 +227,8 @@ func (c *composition) expanded(d *definition) error {
 // liveOwn are the resources of a member in the live template.
 func (c *composition) liveOwn(d *definition, index int) []string {
 	var names []string
-	said := section(section(section(section(c.live.Template, "outputs"), layoutOutput), "value"), d.VDU)
-	for _, x := range anys(said[strconv.Itoa(index)]) {
+	layout := section(section(section(section(c.live.Template, "outputs"), layoutOutput), "value"), d.VDU)
+	for _, x := range anys(layout[strconv.Itoa(index)]) {
 		if s, ok := x.(string); ok {
 			names = append(names, s)
 		}
@@ -243,8 +243,8 @@ func (c *composition) liveOwn(d *definition, index int) []string {
 
 func anys(v any) []any { s, _ := v.([]any); return s }
 
-// outputs has those that speak of a VNFC speak of each one, "<output>-<index>", and what
-// depends on VNFCs depend on all of them.
+// outputs makes an output "<output>-<index>" for each VNFC of an output that refers to one, and
+// makes resources that depend on a VNFC depend on all of them.
 func (c *composition) outputs() {
 	outputs := c.section("outputs")
 	for _, name := range sorted(outputs) {
@@ -295,7 +295,7 @@ func (c *composition) outputs() {
 	}
 }
 
-// resolves says whether all resources are there to which v refers.
+// resolves says whether the template has all resources that v refers to.
 func (c *composition) resolves(v any) bool {
 	for name := range uses(v) {
 		if c.resources[name] == nil {
@@ -305,10 +305,9 @@ func (c *composition) resolves(v any) bool {
 	return true
 }
 
-// keepShared lets stand of the live template what kept definitions need and the new
-// one doesn't have: shared resources, and hidden parameters, whose values only Heat knows.
-// The members of a group name a network by its id, so that nothing shared goes while
-// one of them is yet to be renewed.
+// keepShared keeps what kept definitions need of the live template and the new one doesn't have:
+// shared resources, and hidden parameters, whose values only Heat knows. The members of a group
+// name a network by its id, so nothing shared may go while one of them is yet to be renewed.
 func (c *composition) keepShared() {
 	now := section(c.live.Template, "parameters")
 	c.keepForGroups()
@@ -367,10 +366,10 @@ func (c *composition) keepForGroups() {
 	}
 }
 
-// ThroughTop says whether an update of the top stack, with [Want].Renew, is the way to
-// renew the members, and not [Rendered.RenewInGroup]: always for an expanded VDU; for a
-// group where none is outdated but these, and the group has yet to get its new
-// definition. Heat hands a group's members a definition only when that of the group changes.
+// ThroughTop says whether the members are to be renewed by an update of the top stack, with
+// [Want].Renew, and not by [Rendered.RenewInGroup]. It is true for an expanded VDU, and for a
+// group of which no other member is outdated and which has yet to get its new definition: Heat
+// passes a group's members a definition only when that of the group changes.
 func (r *Rendered) ThroughTop(live Live, vdu string, members ...string) bool {
 	d := r.defs[vdu]
 	if d == nil || d.Shape == Expanded {
@@ -388,7 +387,7 @@ func (r *Rendered) group(d *definition) map[string]any {
 	return resourceOf(c.fill(d, none), d.Resource)
 }
 
-// memberOf is what a group says of each member, in a form that compares.
+// memberOf is the definition of a group's members, in a form that can be compared.
 func (r *Rendered) memberOf(group map[string]any) any {
 	return plain(section(section(group, "properties"), "resource"))
 }

@@ -17,14 +17,14 @@ type Fact struct {
 // FactKind is what a [Fact] names.
 type FactKind string
 
-// What must exist at the VIM before a stack is made.
+// Facts that must exist at the VIM before a stack is made.
 const (
 	FactImage   FactKind = "image"
 	FactFlavour FactKind = "flavour"
 	FactNetwork FactKind = "network"
 )
 
-// What only one stack can have at a time.
+// Facts that only one stack can have at a time.
 const (
 	FactAddress FactKind = "fixed IP address"
 	FactMAC     FactKind = "MAC address"
@@ -38,8 +38,8 @@ func (k FactKind) Shareable() bool {
 	return k == FactImage || k == FactFlavour || k == FactNetwork
 }
 
-// Facts are what the templates name at the VIM, as far as it is written in them or
-// given by parameters, in order.
+// Facts are the things at the VIM that the templates name, as far as they stand in the templates
+// or in parameters, in order.
 func (r *Rendered) Facts() []Fact {
 	var all []Fact
 	for _, vdu := range sorted(r.defs) {
@@ -55,7 +55,7 @@ func (r *Rendered) Facts() []Fact {
 	return slices.Compact(all)
 }
 
-// uniqueNames are types of resources whose name only one of its project can have.
+// uniqueNames are types of resources of which a project can have only one of a name.
 var uniqueNames = []string{"OS::Nova::KeyPair", "OS::Nova::Flavor", "OS::Designate::Zone"}
 
 func (f *Folder) facts(t *template, resources map[string]any, vdu string) []Fact {
@@ -123,7 +123,7 @@ func (f *Folder) facts(t *template, resources map[string]any, vdu string) []Fact
 	return all
 }
 
-// within are a nested file's resources with the parameters that it is given.
+// within are a nested file's resources with the given parameters filled in.
 func (f *Folder) within(nested *template, given map[string]any) map[string]any {
 	p := &parameters{values: map[string]any{}}
 	declared := section(nested.tree, "parameters")
@@ -147,7 +147,7 @@ func (r *Rendered) distinct(d *definition, count int) error {
 		index := i
 		if d.Shape == Grouped {
 			if i > 1 {
-				break // the members of a group are all made of the same words
+				break // the members of a group are all made of the same definition
 			}
 			index = none
 		}
@@ -165,7 +165,8 @@ func (r *Rendered) distinct(d *definition, count int) error {
 	return nil
 }
 
-// checkOutputs refuses what speaks of VNFCs of two VDUs at once.
+// checkOutputs refuses outputs that refer to VNFCs of two VDUs at once, and drops those that refer
+// to what runs at another VIM.
 func (r *Rendered) checkOutputs(gone map[string]bool) error {
 	outputs := section(r.shared, "outputs")
 	for _, name := range sorted(outputs) {

@@ -3,19 +3,15 @@ package hot_test
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/jibe-vnfm/jibe/drivers/openstack/hot"
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 // Each testdata/*.txtar is a package, what an instance says, and a script. A line of the script is
 // "create VDU=n…", "scale VDU=n… -VDU/member…", "apply", "renew VDU/member" or "package
@@ -28,19 +24,7 @@ func TestBodiesAreComposedAsTheGoldenFilesShow(t *testing.T) {
 	for _, name := range names {
 		t.Run(filepath.Base(name), func(t *testing.T) {
 			got := play(t, open(t, name))
-			golden := strings.TrimSuffix(name, ".txtar") + ".golden"
-			if *update {
-				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), got); diff != "" {
-				t.Error(diff)
-			}
+			kit.Golden(t, strings.TrimSuffix(name, ".txtar")+".golden", []byte(got))
 		})
 	}
 }

@@ -9,17 +9,17 @@ import (
 )
 
 // RenewInGroup is the body of an update of a group's own nested stack (the resource
-// Definition.Resource of the top stack), out of the top stack as it lives and that
-// stack's live template and files, that makes the members new and leaves the others as
-// they are. It is nil where only an update of the top stack can do it: where the
+// Definition.Resource of the top stack) that renews the members and leaves the others as they
+// are. It is composed out of the top stack as it lives and of the nested stack's live template
+// and files. It is nil where only an update of the top stack can renew the members, because the
 // definition needs something new that only Heat can resolve.
 //
-// Heat keeps a definition for each member in the template of that stack, and any update
-// of the stacks above hands each member its own again: a member whose own stack alone
-// was updated would be put back by the next one. (Seen on Heat 19: the member alone is
-// rebuilt, in place and with its id; an update of the top stack with the group's old
-// definition leaves it so; and one that changes the definition hands it to those that
-// have another, while servers whose metadata alone differs keep running.)
+// Heat keeps a definition for each member in the template of the nested stack, and any update of
+// the stacks above passes each member its own again: if only a member's own stack were updated,
+// the next such update would undo it. (Seen on Heat 19: the member alone is rebuilt, in place
+// and with its id; an update of the top stack with the group's old definition leaves it so; and
+// one that changes the definition passes it to the members that have another, while servers
+// whose metadata alone differs keep running.)
 func (r *Rendered) RenewInGroup(vdu string, top, group Live, members ...string) (*Body, error) {
 	d := r.defs[vdu]
 	if d == nil || d.Shape != Grouped {
@@ -47,10 +47,9 @@ func (r *Rendered) RenewInGroup(vdu string, top, group Live, members ...string) 
 	return &Body{Template: tree, Files: files, Parameters: map[string]any{}, Existing: true}, nil
 }
 
-// resolved is the definition of a new member: what the group will say of its members,
-// where each part that only Heat can resolve is what Heat made of the same words before.
-// The name of a nested file tells which words a member was made of, as the digest in
-// it is over all of them.
+// resolved is the definition of a new member: the one that the group will have for its members,
+// in which each part that only Heat can resolve is what Heat made of the same text before. The
+// name of the nested file says which text a member was made of, as it has a digest of all of it.
 func resolved(is, was, members map[string]any) (map[string]any, bool) {
 	for _, name := range sorted(members) {
 		if m := resourceOf(members, name); typeOf(m) == typeOf(is) {
@@ -70,8 +69,8 @@ func resolved(is, was, members map[string]any) (map[string]any, bool) {
 	return v.(map[string]any), true
 }
 
-// fillFrom copies v, taking out of made, which was made of was, what there is a
-// function for in v. It answers false where the two have other words for it.
+// fillFrom copies v. Where v has a function, it takes the value out of made, which Heat made of
+// was. It returns false where v and was have different functions there.
 func fillFrom(v, was, made any) (any, bool) {
 	if !dynamic(v) {
 		return clone(v), true
@@ -104,8 +103,8 @@ func dynamic(v any) bool {
 	return found
 }
 
-// plain is v as it is when it was sent as JSON and read again, so that what we made and
-// what Heat returns compare.
+// plain is v as it comes back when it is sent as JSON, so that a body can be compared with what
+// Heat returns.
 func plain(v any) any {
 	data, err := json.Marshal(v)
 	if err != nil {

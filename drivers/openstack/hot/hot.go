@@ -1,13 +1,12 @@
-// Package hot knows Heat's templates: it reads those of a package (BaseHOT), finds the
-// VDUs in them, fills in parameters, marks each server with whose it is, and composes
-// the bodies of stack requests out of that and of what lives. It is pure: it talks to
-// nobody, and the same input gives the same bytes.
+// Package hot knows Heat's templates: it reads those of a package (BaseHOT), finds the VDUs in
+// them, fills in parameters, marks each server with the instance and the VDU that it belongs to,
+// and composes the bodies of stack requests out of that and of the live stack. It is pure: it
+// talks to nobody, and the same input gives the same bytes.
 //
-// A VDU stands in the templates in one of two [Shape]s. What is composed holds the
-// definitions of VDUs with their parameters filled in, and nested files under names
-// that tell their content: so a live template says by itself what its members are, and
-// the old definition of a VDU can stand on, untouched by new parameters, until a
-// renewal takes its place.
+// A VDU stands in the templates in one of two [Shape]s. A composed body holds the definitions of
+// VDUs with their parameters filled in, and nested files under names that contain a digest. So a
+// live template says by itself what its members are made of, and the old definition of a VDU can
+// stay, untouched by new parameters, until a renewal replaces it.
 package hot
 
 import "encoding/json"
@@ -51,8 +50,7 @@ type Definition struct {
 	Digest string
 }
 
-// Live is what stands at the VIM, as it was just fetched. The zero value is a stack
-// that doesn't exist.
+// Live is a stack at the VIM, as it was just read. The zero value is a stack that doesn't exist.
 type Live struct {
 	// Template and Files are those of the stack, as Heat returns them.
 	Template map[string]any
@@ -69,7 +67,7 @@ type Member struct {
 	Digest string
 }
 
-// Want is what a request is to bring about beside the shared part of the templates.
+// Want is what a request has to bring about beside the shared part of the templates.
 type Want struct {
 	// Counts are numbers of VNFCs by VDU; a VDU that isn't named keeps those that live,
 	// less its Victims.
@@ -77,7 +75,7 @@ type Want struct {
 	// Victims are the names of members that go, by VDU. Members of a group must be marked
 	// unhealthy before, and Heat then takes those first.
 	Victims map[string][]string
-	// Renew are the names of members that become what the package now says, by VDU.
+	// Renew are the names of members that get the package's definition, by VDU.
 	Renew map[string][]string
 }
 
@@ -87,7 +85,7 @@ type Body struct {
 	Files      map[string]string `json:"files"`
 	Parameters map[string]any    `json:"parameters"`
 	// Existing says that an update must keep the values of parameters that it doesn't
-	// name (PATCH, not PUT): a definition that stands on has one that only Heat knows.
+	// name (PATCH, not PUT): a definition that is kept uses one that only Heat knows.
 	Existing bool `json:"-"`
 }
 

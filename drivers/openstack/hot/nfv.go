@@ -9,7 +9,7 @@ import (
 	"github.com/jibe-vnfm/jibe/vnfd"
 )
 
-// The keys of nfv: those of an entry of VDU, and those of an entry of CP.
+// The keys of nfv: first those of an entry of VDU, then those of an entry of CP.
 const (
 	keyFlavour  = "computeFlavourId"
 	keyImage    = "vcImageId"
@@ -24,31 +24,31 @@ const (
 // maxAddresses bounds the addresses of a connection point on one subnet.
 const maxAddresses = 64
 
-// Input is what templates are filled in with.
+// Input is all that templates are filled in with.
 type Input struct {
 	Instance, Generation string
-	// Flavour is the VNFD's, whose VDUs are looked for in the templates. Runs says which
-	// of them run here; nil means all.
+	// Flavour is the VNFD's: its VDUs must stand in the templates. Runs says which of them
+	// run here; nil means all.
 	Flavour *vnfd.Flavour
 	Runs    func(vdu string) bool
-	// Params are the instance's: the values of plain parameters, and under "nfv" what
-	// goes before anything that is found elsewhere. Strict refuses those that the top
-	// template doesn't have.
+	// Params are the instance's: the values of plain parameters, and under "nfv" values that
+	// take precedence over those from the VNFD and the networks. Strict refuses parameters
+	// that the top template doesn't have.
 	Params map[string]any
 	Strict bool
 	// Secrets are values in Params that no message may quote.
 	Secrets []string
-	// Computed says that a program computes parameters later, which may be missing yet.
+	// Computed says that a hook computes parameters later, so that they may be missing yet.
 	Computed bool
 	// ExtVirtualLinks are networks for connection points, ExtManaged those that take the
 	// place of networks in the template.
 	ExtVirtualLinks []desired.ExtVirtualLink
 	ExtManaged      []desired.ExtManagedVirtualLink
-	// Key keys the digests, so that they tell nothing of what is secret.
+	// Key keys the digests, so that nobody can guess secrets from them.
 	Key []byte
 }
 
-// InputError is what is wrong in the instance's intent.
+// InputError is returned for what is wrong in the instance's intent.
 type InputError struct {
 	Field   string // of vnf.yaml: "params.flavor_name"
 	Message string
@@ -56,9 +56,9 @@ type InputError struct {
 
 func (e *InputError) Error() string { return e.Field + ": " + e.Message }
 
-// asked are the paths [nfv, …] that the templates read, in order, each with where it
+// nfvPaths are the paths [nfv, …] that the templates read, in order, each with where it
 // stands.
-func (f *Folder) asked() (paths [][]string, where map[string]*template) {
+func (f *Folder) nfvPaths() (paths [][]string, where map[string]*template) {
 	where = map[string]*template{}
 	for _, file := range sorted(f.byFile) {
 		t := f.byFile[file]
@@ -81,8 +81,8 @@ func (f *Folder) asked() (paths [][]string, where map[string]*template) {
 	return paths, where
 }
 
-// nfv makes the parameter: what the templates read of it, out of the VNFD and the
-// networks, with the instance's own words last.
+// nfv makes the parameter of that name: what the templates read of it, out of the VNFD and the
+// networks, with the instance's own values over them.
 func (f *Folder) nfv(in *Input) (map[string]any, error) {
 	if section(f.top.tree, "parameters")[nfvParam] == nil {
 		return nil, nil
@@ -92,7 +92,7 @@ func (f *Folder) nfv(in *Input) (map[string]any, error) {
 		return nil, &InputError{"params.nfv", "must be a mapping with VDU and CP"}
 	}
 	vdus, cps := map[string]any{}, map[string]any{}
-	paths, where := f.asked()
+	paths, where := f.nfvPaths()
 	entry := func(all map[string]any, name string) map[string]any {
 		if all[name] == nil {
 			all[name] = map[string]any{}
@@ -101,7 +101,7 @@ func (f *Folder) nfv(in *Input) (map[string]any, error) {
 	}
 	for _, path := range paths {
 		if len(path) < 2 {
-			continue // handed on as a whole: what is read of it is found in a nested file
+			continue // passed on as a whole: a nested file reads parts of it
 		}
 		name := path[1]
 		switch path[0] {
@@ -118,15 +118,15 @@ func (f *Folder) nfv(in *Input) (map[string]any, error) {
 		}
 	}
 	made := map[string]any{"VDU": vdus, "CP": cps}
-	if err := f.spelled(own, paths); err != nil {
+	if err := f.checkRead(own, paths); err != nil {
 		return nil, err
 	}
-	if err := f.heeded(in, paths); err != nil {
+	if err := f.checkConnections(in, paths); err != nil {
 		return nil, err
 	}
 	made = merge(made, own)
 	for _, path := range paths {
-		if err := in.filled(made, path, where[fmt.Sprint(path)]); err != nil {
+		if err := in.checkGiven(made, path, where[fmt.Sprint(path)]); err != nil {
 			return nil, err
 		}
 	}
@@ -139,8 +139,8 @@ func set(m map[string]any, key, value string) {
 	}
 }
 
-// vdu finds what the templates call by a VDU's id, else by its name: the first of the
-// names that is one.
+// vdu is the VDU with the first of the names that is a VDU's id, else with the first that is a
+// VDU's name.
 func (in *Input) vdu(names ...string) (*vnfd.VDU, bool) {
 	for _, name := range names {
 		if v, ok := in.Flavour.VDU(name); ok {
@@ -157,8 +157,8 @@ func (in *Input) vdu(names ...string) (*vnfd.VDU, bool) {
 	return nil, false
 }
 
-// filled refuses what the templates need and nobody gives.
-func (in *Input) filled(made map[string]any, path []string, t *template) error {
+// checkGiven refuses a path that a template needs and that has no value.
+func (in *Input) checkGiven(made map[string]any, path []string, t *template) error {
 	if len(path) < 3 {
 		return nil
 	}
@@ -186,8 +186,8 @@ func (in *Input) filled(made map[string]any, path []string, t *template) error {
 	return &InputError{field, fmt.Sprintf("nothing is given, and %s asks for it: give it", t.file)}
 }
 
-// spelled refuses entries of the instance's nfv that no template reads.
-func (f *Folder) spelled(own map[string]any, paths [][]string) error {
+// checkRead refuses entries of the instance's nfv that no template reads.
+func (f *Folder) checkRead(own map[string]any, paths [][]string) error {
 	for _, kind := range sorted(own) {
 		entries, ok := own[kind].(map[string]any)
 		if !ok {
@@ -202,7 +202,7 @@ func (f *Folder) spelled(own map[string]any, paths [][]string) error {
 				if !slices.ContainsFunc(paths, func(p []string) bool {
 					return len(p) < 2 || p[0] == kind && (p[1] == name || p[1] == unindexed(name)) && (len(p) == 2 || p[2] == key)
 				}) {
-					return &InputError{"params.nfv." + kind + "." + name + "." + key, fmt.Sprintf("the templates in %s don't read it: mend the name, or leave it out", f.Dir)}
+					return &InputError{"params.nfv." + kind + "." + name + "." + key, fmt.Sprintf("the templates in %s don't read it: correct the name, or leave it out", f.Dir)}
 				}
 			}
 		}

@@ -13,7 +13,7 @@ import (
 // Rendered is a package's templates with everything of one instance filled in, but for
 // the number of VNFCs.
 type Rendered struct {
-	// Digest identifies the whole, without numbers.
+	// Digest identifies the whole, without numbers of VNFCs.
 	Digest string
 	// VDUs are the definitions of the VDUs that run here, by id.
 	VDUs map[string]*Definition
@@ -39,8 +39,8 @@ type definition struct {
 	merged    bool // map_merge is needed in the top template
 }
 
-// Render fills the templates in. What can't be is an [*Error] where a file of the package is to
-// be mended, and an [*InputError] where the instance's intent is.
+// Render fills the templates in. It returns an [*Error] for what is wrong in a file of the
+// package, and an [*InputError] for what is wrong in the instance's intent.
 func (f *Folder) Render(in Input) (*Rendered, error) {
 	places, err := f.places(&in)
 	if err != nil {
@@ -58,7 +58,7 @@ func (f *Folder) Render(in Input) (*Rendered, error) {
 		VDUs: map[string]*Definition{}, Top: f.top.file, folder: f, in: in, params: params,
 		defs: map[string]*definition{}, shared: cloneMap(f.top.tree), files: map[string]string{}, owner: map[string]string{},
 	}
-	if err := r.manage(); err != nil {
+	if err := r.replaceNetworks(); err != nil {
 		return nil, err
 	}
 	top := section(r.shared, "resources")
@@ -104,8 +104,8 @@ func (r *Rendered) digests() map[string]string {
 	return out
 }
 
-// define makes a VDU's definition. It is made twice: what it is made of, with an empty
-// mark, gives the digest that the mark then holds.
+// define makes a VDU's definition. It makes it twice: first with an empty mark, to compute the
+// digest, then with the mark that has the digest.
 func (r *Rendered) define(p place, resources map[string]any) error {
 	d := &definition{Definition: Definition{VDU: p.vdu, Shape: p.shape, Resource: p.resource, Server: p.server, Own: p.own}}
 	d.Own = slices.DeleteFunc(slices.Clone(p.own), func(name string) bool { return resources[name] == nil })
@@ -151,14 +151,14 @@ func (r *Rendered) fill(d *definition, resources map[string]any, m *mark) error 
 			if kept := r.params.resolve(section(res, "properties")["metadata"], none, func(s string) string { return s }); kept != nil {
 				section(res, "properties")["metadata"] = kept
 			}
-			d.merged = m.into(res) || d.merged
+			d.merged = m.addTo(res) || d.merged
 		}
 	}
 	d.resources = f.refile(f.top, d.resources, d.files).(map[string]any)
 	return nil
 }
 
-// indexed are the entries of nfv for single members of what the definition reads.
+// indexed are the entries of nfv for single members, of the paths that the definition reads.
 func (r *Rendered) indexed(resources map[string]any) map[string]any {
 	out := map[string]any{}
 	nfv, _ := r.params.values[nfvParam].(map[string]any)
@@ -177,7 +177,7 @@ func (r *Rendered) indexed(resources map[string]any) map[string]any {
 	return out
 }
 
-// conditions are those of the template, where the definition depends on them.
+// conditions are the template's, where the definition depends on them, else nil.
 func (r *Rendered) conditions(v any) any {
 	needed := false
 	visit(v, func(function string, _ any) { needed = needed || function == "if" })
@@ -220,7 +220,7 @@ func (r *Rendered) valued(counts map[string]int) map[string]any {
 	return out
 }
 
-// digest is 32 hexadecimal digits that identify what is given.
+// digest is 32 hexadecimal digits that identify the parts.
 func (r *Rendered) digest(parts ...any) (string, error) {
 	mac := hmac.New(sha256.New, r.in.Key)
 	for _, p := range parts {
@@ -234,7 +234,7 @@ func (r *Rendered) digest(parts ...any) (string, error) {
 	return hex.EncodeToString(mac.Sum(nil)[:16]), nil
 }
 
-// bounds are a group's min_size and max_size.
+// bounds are the group's min_size and max_size.
 func (r *Rendered) bounds(d *definition) (least, most int64, err error) {
 	properties := section(resourceOf(d.resources, d.Resource), "properties")
 	at := []string{"resources", d.Resource, "properties"}

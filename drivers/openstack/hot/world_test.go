@@ -17,8 +17,8 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 )
 
-// said is the part of an instance and of a VNFD that a test gives.
-type said struct {
+// given is the part of an instance and of a VNFD that a test gives.
+type given struct {
 	VDUs            []vnfd.VDU                      `json:"vdus"`
 	Params          map[string]any                  `json:"params"`
 	Runs            []string                        `json:"runs"`
@@ -27,7 +27,7 @@ type said struct {
 	ExtManaged      []desired.ExtManagedVirtualLink `json:"extManagedVirtualLinks"`
 }
 
-func (s said) input() hot.Input {
+func (s given) input() hot.Input {
 	in := hot.Input{
 		Instance: "i1", Flavour: &vnfd.Flavour{ID: "simple", VDUs: s.VDUs}, Params: s.Params, Strict: s.Strict,
 		ExtVirtualLinks: s.ExtVirtualLinks, ExtManaged: s.ExtManaged,
@@ -60,14 +60,14 @@ func open(t testing.TB, name string) archive {
 
 func (a archive) render(t testing.TB, input string) (*hot.Rendered, error) {
 	t.Helper()
-	var s said
+	var s given
 	if err := json.Unmarshal([]byte(a.text[input]), &s); err != nil {
 		t.Fatalf("%s: %v", input, err)
 	}
 	return render(a.files, s)
 }
 
-func render(files fs.FS, s said) (*hot.Rendered, error) {
+func render(files fs.FS, s given) (*hot.Rendered, error) {
 	f, err := hot.Parse(files, "simple")
 	if err != nil {
 		return nil, err

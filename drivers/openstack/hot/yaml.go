@@ -11,14 +11,14 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Error is what is wrong in a file of the package, and what to do about it.
+// Error is returned for what is wrong in a file of the package, and says what to do about it.
 type Error struct {
 	File    string // in the package
 	Line    int    // from 1; 0 is the whole file
 	Message string
 }
 
-// Where is the place that the error is about: "BaseHOT/simple/top.yaml:12".
+// Where is the file and the line: "BaseHOT/simple/top.yaml:12".
 func (e *Error) Where() string {
 	if e.Line > 0 {
 		return fmt.Sprintf("%s:%d", e.File, e.Line)
@@ -31,8 +31,8 @@ func (e *Error) Error() string { return e.Where() + ": " + e.Message }
 // maxNodes bounds what a template holds when its aliases are written out.
 const maxNodes = 50_000
 
-// decoder gives YAML the meaning that Heat gives it: that of YAML 1.1 (yes and on are
-// truths, 010 is eight), in which dates stay texts.
+// decoder gives YAML the meaning that Heat gives it: that of YAML 1.1 (yes and on are true, 010
+// is eight), in which dates stay texts.
 type decoder struct {
 	file  string
 	nodes int
@@ -77,7 +77,7 @@ func (d *decoder) value(n *yaml.Node) (any, error) {
 	return nil, d.fail(at, "holds something that is no value")
 }
 
-// How plain words are told apart in YAML 1.1, as the parser that Heat uses does it.
+// The types of plain scalars in YAML 1.1, as the parser that Heat uses recognises them.
 var (
 	boolWord  = regexp.MustCompile(`^(?:yes|Yes|YES|no|No|NO|true|True|TRUE|false|False|FALSE|on|On|ON|off|Off|OFF)$`)
 	nullWord  = regexp.MustCompile(`^(?:~|null|Null|NULL|)$`)

@@ -3,6 +3,7 @@ package openstacktest_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/drivers/openstack/openstacktest"
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 type object = map[string]any
@@ -103,26 +105,28 @@ func (c *client) ask(want int, method, service, path string, body any, header ..
 // await waits until nothing is in progress with the stack; it is the status then.
 func (c *client) await(stack string) string {
 	c.t.Helper()
-	patience := time.Minute
+	patience := kit.Patience
 	if c.slow {
 		patience = 15 * time.Minute
 	}
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	status := ""
+	kit.EventuallyWithin(c.t, patience, func() error {
 		r := c.send("GET", c.endpoints["orchestration"]+"/stacks/"+stack, nil)
 		if r.status == http.StatusNotFound {
-			return "DELETE_COMPLETE"
+			status = "DELETE_COMPLETE"
+			return nil
 		}
 		shown, _ := r.body["stack"].(object)
-		status, _ := shown["stack_status"].(string)
+		status, _ = shown["stack_status"].(string)
 		if status != "" && !strings.HasSuffix(status, "_IN_PROGRESS") {
-			return status
+			return nil
 		}
 		if c.slow {
-			time.Sleep(time.Second)
+			time.Sleep(time.Second) // a real cloud is spared
 		}
-	}
-	c.t.Fatalf("stack %s is still in progress", stack)
-	return ""
+		return fmt.Errorf("stack %s is still in progress", stack)
+	})
+	return status
 }
 
 const groupTemplate = `

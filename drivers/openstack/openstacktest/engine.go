@@ -12,8 +12,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// work is what Heat does to a stack and those nested in it: half way the resources are
-// there, at the end they are ready.
+// work is what Heat does to a stack and to those nested in it: the resources exist half way,
+// and are ready at the end.
 type work struct {
 	stack     *stack
 	action    string
@@ -27,7 +27,7 @@ type work struct {
 	over      bool     // something else is done to the stack instead
 }
 
-// schedule is the work that is due, soonest first.
+// schedule is all work, the soonest due first.
 type schedule []*work
 
 func (s schedule) Len() int           { return len(s) }
@@ -41,8 +41,8 @@ func (s *schedule) Pop() any {
 	return x
 }
 
-// begin starts the action; what was being done to the stack ends where it is, and what
-// it had yet to clean up or to wait for is the new work's.
+// begin starts the action. Work under way on the stack stops where it is, and leaves what it had
+// yet to clean up or to wait for to the new work.
 func (c *Cloud) begin(s *stack, action string) {
 	w := &work{stack: s, action: action, at: time.Now().Add(c.opts.Delay / 2), fault: c.failureOf(s, action), cleanup: s.leftover}
 	s.leftover = nil
@@ -70,9 +70,6 @@ func (w *work) absorb(s *stack) {
 
 // advance does what is due by now.
 func (c *Cloud) advance(now time.Time) {
-	if c.linger > 0 {
-		c.forget(now)
-	}
 	var held []*work
 	for len(c.due) > 0 && !c.due[0].at.After(now) {
 		w := heap.Pop(&c.due).(*work)
@@ -136,21 +133,22 @@ func (c *Cloud) finish(w *work) {
 		}
 	}
 	if w.action == remove && w.failed == "" {
-		c.bury(w.stack)
+		c.end(w.stack)
 	}
 }
 
-// bury forgets the stack but for its record.
-func (c *Cloud) bury(s *stack) {
+// end notes that the stack is deleted: only its record remains.
+func (c *Cloud) end(s *stack) {
 	s.deleted = time.Now()
 	s.action, s.status, s.reason = remove, complete, "Stack DELETE completed successfully"
-	s.forgotten = s.deleted.Add(c.linger)
-	c.forget(s.deleted)
+	c.tidy()
 }
 
-// forget takes stacks that are deleted, and whose time has come, out of the list.
-func (c *Cloud) forget(now time.Time) {
-	c.order = slices.DeleteFunc(c.order, func(s *stack) bool { return !s.deleted.IsZero() && !s.forgotten.After(now) })
+// tidy takes deleted stacks out of the list, unless they linger.
+func (c *Cloud) tidy() {
+	if !c.linger {
+		c.order = slices.DeleteFunc(c.order, func(s *stack) bool { return !s.deleted.IsZero() })
+	}
 }
 
 // byName is the oldest stack that has the name, nil if there is none.
@@ -161,7 +159,7 @@ func (c *Cloud) byName(name string) *stack {
 	return nil
 }
 
-// born gives the stack its place.
+// born gives the stack an id and adds it to the list.
 func (c *Cloud) born(s *stack) {
 	s.id = uuid.NewString()
 	s.created = time.Now().Truncate(time.Second)
@@ -170,14 +168,14 @@ func (c *Cloud) born(s *stack) {
 	c.order = append(c.order, s)
 }
 
-// troubled is an error of one resource, as Heat tells of it.
-type troubled struct {
+// resourceError is an error of one resource, in Heat's words.
+type resourceError struct {
 	r    *resource
 	kind string
 	err  error
 }
 
-func (t *troubled) Error() string {
+func (t *resourceError) Error() string {
 	return fmt.Sprintf("%s: resources.%s: %s", t.kind, t.r.path(), t.err)
 }
 
@@ -267,7 +265,7 @@ func (c *Cloud) make(w *work, r *resource, kind *kind, file string, properties o
 	return nil
 }
 
-// trouble is what a test wants to go wrong, at the first server.
+// trouble is the error that a test wants, at the first server.
 func (c *Cloud) trouble(w *work, kind *kind) error {
 	if w.fault == "" || !kind.server {
 		return nil
@@ -290,16 +288,16 @@ func says(kind, format string, args ...any) error {
 	return &saying{kind, fmt.Sprintf(format, args...)}
 }
 
-// stumble marks the resource, and the stacks above it within the work, as failed.
+// stumble marks the resource as failed, and the stacks above it within the work.
 func (c *Cloud) stumble(w *work, r *resource, err error) error {
-	var t *troubled
+	var t *resourceError
 	if !errors.As(err, &t) {
 		kind := "ResourceInError"
 		var said *saying
 		if errors.As(err, &said) && said.kind != "" {
 			kind = said.kind
 		}
-		t = &troubled{r, kind, err}
+		t = &resourceError{r, kind, err}
 	}
 	r.state(r.action, failed, t.Error())
 	if s := r.stack; s != w.stack && s.status == inProgress {
@@ -353,7 +351,7 @@ func (c *Cloud) destroy(r *resource) {
 		if r.nested.work != nil {
 			r.nested.work.over = true
 		}
-		c.bury(r.nested)
+		c.end(r.nested)
 		return
 	}
 	kind, _ := c.kindOf(r.stack, r.kind)

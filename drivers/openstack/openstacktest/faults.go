@@ -5,17 +5,16 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 )
 
-// Fault makes requests fail. It is put in with [Cloud.Inject].
+// Fault makes requests fail; see [Cloud.Inject].
 type Fault struct {
 	Service Service // "" is each of them
 	Method  string  // "" is each one
 	Path    string  // what the path contains; "" is each path
 	// Status is the answer's; 0 cuts the connection, as if nothing listened.
 	Status int
-	// Lost means that the service does what it is asked, and the answer is lost.
+	// Lost means that the service does the work, and that its answer is lost.
 	Lost bool
 	// RetryAfter, if positive, goes with the answer (429, 503), in seconds.
 	RetryAfter int
@@ -42,7 +41,8 @@ func (c *Cloud) Down(s Service) { c.Inject(Fault{Service: s}) }
 func (c *Cloud) Clear() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.faults, c.failing, c.quota, c.linger = nil, nil, -1, 0
+	c.faults, c.failing, c.quota, c.linger = nil, nil, -1, false
+	c.tidy()
 	clear(c.stuck)
 }
 
@@ -132,12 +132,13 @@ func (c *Cloud) Unstick(name string) {
 	delete(c.stuck, name)
 }
 
-// Linger has deleted stacks stay in the list, and keep their names, for a while, as Heat's
-// do until it has tidied up after them.
-func (c *Cloud) Linger(d time.Duration) {
+// Linger, with true, has deleted stacks stay in the list and keep their names, as Heat's do
+// until it has tidied up after them. With false the cloud tidies up.
+func (c *Cloud) Linger(on bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.linger = d
+	c.linger = on
+	c.tidy()
 }
 
 // Race makes the next n stacks though there may be others of their names already, as
@@ -155,8 +156,8 @@ func (c *Cloud) Quota(n int) {
 	c.quota = n
 }
 
-// Requests is how many requests the service was asked, the failed ones too; of "" it is
-// the sum of all.
+// Requests is how many requests the service got, those that failed included; for "" it is the
+// sum of all services.
 func (c *Cloud) Requests(s Service) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

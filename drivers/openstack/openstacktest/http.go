@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Request is one that a service was asked.
+// Request is one that a service got.
 type Request struct {
 	Service Service
 	Method  string
@@ -39,7 +39,7 @@ func (c *call) is(method string, path ...string) bool {
 	return true
 }
 
-// answer is what a handler says. A nil body is none at all.
+// answer is what a handler returns. A nil body is none at all.
 type answer struct {
 	status int
 	body   any
@@ -138,7 +138,7 @@ func (c *Cloud) reply(s Service, r *http.Request, body []byte) answer {
 	return c.cinder(in)
 }
 
-// versions is what a service says of itself at its root, to anybody.
+// versions is what a service shows at its root, without a token.
 func (c *Cloud) versions(s Service, path string) answer {
 	link := func(at string) []any { return []any{object{"rel": "self", "href": c.URL(s) + at}} }
 	switch {
@@ -175,7 +175,7 @@ func (c *Cloud) unauthorized(s Service) answer {
 }
 
 // fail is an error in the service's own wrapping. kind is its type where the service
-// tells one.
+// has one.
 func fail(s Service, status int, kind, message string) answer {
 	title := http.StatusText(status)
 	a := answer{status: status}

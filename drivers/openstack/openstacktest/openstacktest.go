@@ -2,10 +2,10 @@
 // Neutron, Glance and Cinder of the Zed release, as far as a VNF manager asks them,
 // spoken to over HTTP.
 //
-// It is for fast tests and for faults. What it answers was taken from the real services,
-// and a test compares the two where a real cloud is given; it proves nothing by itself.
-// There is no work in the background: each request first brings the cloud to what it
-// should be by now, so that thousands of stacks cost nothing while nobody asks.
+// It is for fast tests and for faults. Its answers were taken from the real services, and a test
+// compares the two where a real cloud is given; it proves nothing by itself. It does no work in
+// the background: each request first brings the cloud to what it should be by now, so that
+// thousands of stacks cost nothing while nobody sends a request.
 package openstacktest
 
 import (
@@ -85,9 +85,9 @@ type Cloud struct {
 	faults   []*Fault
 	failing  []failure
 	stuck    map[string]bool
-	racing   int           // requests that don't see that a stack's name is taken
-	linger   time.Duration // for which deleted stacks keep their names
-	quota    int           // of servers; -1 is none
+	racing   int  // requests that don't see that a stack's name is taken
+	linger   bool // deleted stacks keep their names
+	quota    int  // of servers; -1 is none
 	counts   map[Service]int
 	seen     []Request
 }

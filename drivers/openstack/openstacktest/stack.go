@@ -42,7 +42,6 @@ type stack struct {
 	created        time.Time
 	updated        time.Time // zero before the first update
 	deleted        time.Time // zero while it lives
-	forgotten      time.Time // when it leaves the list once it is deleted
 	resources      map[string]*resource
 	order          []string // of the resources, as they were made
 	work           *work    // what is being done to it; nil where nothing is
@@ -160,7 +159,7 @@ type request struct {
 }
 
 // revised is the stack as the request wants it, on nothing; s itself is as it was.
-// existing means that what isn't said stays (PATCH).
+// existing means that what the request doesn't name stays (PATCH).
 func (s *stack) revised(q *request, existing bool) (*stack, error) {
 	next := &stack{id: s.id, name: s.name, parent: s.parent, holder: s.holder, timeout: s.timeout, keepOnFailure: s.keepOnFailure,
 		files: map[string]string{}, registry: object{}, given: object{}, resources: s.resources}

@@ -12,8 +12,7 @@ import (
 	"github.com/jibe-vnfm/jibe/desired"
 )
 
-// nfvParam is the parameter in which a template is given what the VNFD and the
-// networks say.
+// nfvParam is the parameter through which a template gets values of the VNFD and of networks.
 const nfvParam = "nfv"
 
 var parameterTypes = []string{"string", "number", "json", "comma_delimited_list", "boolean"}
@@ -30,7 +29,7 @@ func checkParameters(t *template) error {
 	return nil
 }
 
-// cast gives a value the type that the parameter's schema says, as Heat does.
+// cast converts a value to the type in the parameter's schema, as Heat does.
 func cast(kind string, v any) (any, error) {
 	s, isText := v.(string)
 	switch kind {
@@ -102,9 +101,9 @@ func cast(kind string, v any) (any, error) {
 // parameters are the values of a template's parameters.
 type parameters struct {
 	values map[string]any
-	// hidden are those that nobody should read in a template.
+	// hidden are parameters whose values nobody should read in a template.
 	hidden map[string]bool
-	// counted are plain parameters that say how many members a group has, with its VDU.
+	// counted are the VDUs of groups whose number of members is a plain parameter, by parameter.
 	counted map[string]string
 }
 
@@ -124,7 +123,7 @@ func (f *Folder) parametersOf(in *Input, nfv map[string]any, places []place) (*p
 			given, has = nfv, true
 		}
 		if p.counted[name] != "" {
-			given, has = 0, true // the VNFD's levels say it, whatever the request says
+			given, has = 0, true // the number comes from the VNFD's levels, whatever the request has
 		}
 		if !has || given == nil {
 			given, has = schema["default"], schema["default"] != nil
@@ -176,13 +175,13 @@ func (f *Folder) counted(places []place) map[string]string {
 	return out
 }
 
-// foreign says whether a parameter is known to be for somebody else than the templates.
+// foreign says whether a parameter is known to be for others than the templates.
 func foreign(name string) bool {
 	return strings.HasPrefix(name, "lcm-") || strings.HasPrefix(name, "helm_") || name == "namespace" || name == "all" ||
 		name == "upgrade_type" || name == "vdu_params" || name == "external_lb_param"
 }
 
-// lookup is what get_param gives: nothing where the path leads to nothing.
+// lookup is what get_param gives: nil where there is nothing at the path.
 func lookup(v any, path []any) any {
 	for _, step := range path {
 		switch x := v.(type) {
@@ -201,12 +200,12 @@ func lookup(v any, path []any) any {
 	return v
 }
 
-// index is that of a member of an expanded VDU; none stands for all of them.
+// none is in place of the index of a member of an expanded VDU, and stands for all members.
 const none = -1
 
-// resolve fills the parameters in. What must stay a parameter stays one, under the name
-// that as gives it: what is hidden, and how many VNFCs there are. A member with an
-// index finds nfv's entries for it, "<name>-<index>", before those of the name alone.
+// resolve fills the parameters in. Hidden parameters stay parameters, under the names that as
+// gives them, and so does the number of VNFCs. A member with an index gets nfv's entries
+// "<name>-<index>" where there are such, else those of the name alone.
 func (p *parameters) resolve(v any, index int, as func(hidden string) string) any {
 	return rewrite(v, func(function string, arg any) (any, bool) {
 		if function != "get_param" {
@@ -216,7 +215,7 @@ func (p *parameters) resolve(v any, index int, as func(hidden string) string) an
 		value, known := p.values[name]
 		switch {
 		case !known || slices.ContainsFunc(path, func(x any) bool { _, _, ok := call(x); return ok }):
-			return nil, false // OS::stack_name and its like, or what only Heat can tell
+			return nil, false // OS::stack_name and the like, or a path that only Heat can resolve
 		case p.hidden[name]:
 			renamed := append([]any{as(name)}, path...)
 			if len(path) == 0 {
@@ -244,7 +243,7 @@ func (p *parameters) resolve(v any, index int, as func(hidden string) string) an
 	})
 }
 
-// merge puts what over says into base, keeping what it doesn't name.
+// merge is base with the values of over; what over doesn't have stays.
 func merge(base, over map[string]any) map[string]any {
 	out := maps.Clone(base)
 	for k, v := range over {
@@ -261,7 +260,7 @@ func merge(base, over map[string]any) map[string]any {
 // sorted are the keys of a map, in order.
 func sorted[T any](m map[string]T) []string { return slices.Sorted(maps.Keys(m)) }
 
-// list names what there is, the first of it where it is much.
+// list joins the names, at most 20 of them.
 func list(names []string) string {
 	switch {
 	case len(names) == 0:

@@ -2,12 +2,12 @@ package openstack_test
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
 	goopenstack "github.com/gophercloud/gophercloud/v2/openstack"
@@ -16,17 +16,18 @@ import (
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/drivers/openstack"
 	"github.com/jibe-vnfm/jibe/plan"
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
-// hands are somebody's who works at the cloud beside Jibe.
-type hands struct {
+// outsider is somebody who works at the cloud beside Jibe.
+type outsider struct {
 	t                   *testing.T
 	heat, nova, neutron *gophercloud.ServiceClient
 	// breakServer puts a server into ERROR, stripPort takes the addresses off a port.
 	breakServer, stripPort func(id string)
 }
 
-func newHands(t *testing.T, vim drivers.VIM) *hands {
+func newOutsider(t *testing.T, vim drivers.VIM) *outsider {
 	t.Helper()
 	p, err := goopenstack.AuthenticatedClient(t.Context(), gophercloud.AuthOptions{
 		IdentityEndpoint: vim.Endpoint, Username: vim.Username, Password: vim.Password, DomainName: vim.UserDomain,
@@ -35,7 +36,7 @@ func newHands(t *testing.T, vim drivers.VIM) *hands {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &hands{t: t}
+	h := &outsider{t: t}
 	region := gophercloud.EndpointOpts{Region: vim.Region}
 	if h.heat, err = goopenstack.NewOrchestrationV1(p, region); err != nil {
 		t.Fatal(err)
@@ -55,7 +56,7 @@ func newHands(t *testing.T, vim drivers.VIM) *hands {
 	return h
 }
 
-func (h *hands) ask(c *gophercloud.ServiceClient, method string, body, answer any, path ...string) {
+func (h *outsider) ask(c *gophercloud.ServiceClient, method string, body, answer any, path ...string) {
 	h.t.Helper()
 	_, err := c.Request(h.t.Context(), method, c.ServiceURL(path...), &gophercloud.RequestOpts{
 		JSONBody: body, JSONResponse: answer, OkCodes: []int{http.StatusOK, http.StatusAccepted, http.StatusNoContent},
@@ -65,15 +66,15 @@ func (h *hands) ask(c *gophercloud.ServiceClient, method string, body, answer an
 	}
 }
 
-func (h *hands) deleteServer(id string) { h.ask(h.nova, http.MethodDelete, nil, nil, "servers", id) }
+func (h *outsider) deleteServer(id string) { h.ask(h.nova, http.MethodDelete, nil, nil, "servers", id) }
 
-func (h *hands) deleteStack(o plan.Observed) {
+func (h *outsider) deleteStack(o plan.Observed) {
 	name, id := stackOf(o)
 	h.ask(h.heat, http.MethodDelete, nil, nil, "stacks", name, id)
 }
 
 // rewrite changes the description in the stack's template.
-func (h *hands) rewrite(o plan.Observed) {
+func (h *outsider) rewrite(o plan.Observed) {
 	name, id := stackOf(o)
 	var template map[string]any
 	h.ask(h.heat, http.MethodGet, nil, &template, "stacks", name, id, "template")
@@ -84,7 +85,7 @@ func (h *hands) rewrite(o plan.Observed) {
 }
 
 // stacks are the stacks of the name.
-func (h *hands) stacks(name string) int {
+func (h *outsider) stacks(name string) int {
 	var list struct {
 		Stacks []struct {
 			Name string `json:"stack_name"`
@@ -110,7 +111,7 @@ func stackOf(o plan.Observed) (name, id string) {
 }
 
 // troubled takes one instance through what others do to it.
-func troubled(t *testing.T, v *vnf, h *hands, top string) {
+func troubled(t *testing.T, v *vnf, h *outsider, top string) {
 	src := source(v.id, top, 1)
 	var o plan.Observed
 
@@ -137,12 +138,12 @@ func troubled(t *testing.T, v *vnf, h *hands, top string) {
 
 	t.Log("somebody deletes a server")
 	h.deleteServer(unitsOf(o, "VDU1")[0].Resource())
-	o = v.mended(src, o, "VDU1")
+	o = v.repaired(src, o, "VDU1")
 
 	t.Log("a server is in ERROR")
 	volume := volumeOf(t, o)
 	h.breakServer(unitsOf(o, "VDU2")[0].Resource())
-	o = v.mended(src, o, "VDU2")
+	o = v.repaired(src, o, "VDU2")
 	if now := volumeOf(t, o); now.Incarnation != volume.Incarnation {
 		t.Errorf("the volume of the server in ERROR was made anew: %v, then %v", volume, now)
 	}
@@ -166,7 +167,7 @@ func troubled(t *testing.T, v *vnf, h *hands, top string) {
 	}
 	o = v.reach(src)
 	if !slices.Equal(names(before.Units), names(o.Units)) {
-		t.Errorf("putting the template back changed servers: %v, then %v", names(before.Units), names(o.Units))
+		t.Errorf("repairing the template changed servers: %v, then %v", names(before.Units), names(o.Units))
 	}
 
 	t.Log("a port has no address any more, as after a change that failed")
@@ -179,7 +180,7 @@ func troubled(t *testing.T, v *vnf, h *hands, top string) {
 	}
 	h.stripPort(port().ID)
 	// Ports are looked at where their stack moved, as in such a change, and by a new process.
-	v.d = connect(t, v.vim, openstack.Options{Busy: v.patience / 600, Rest: v.patience / 60})
+	v.d = connect(t, v.vim, v.speed.options)
 	v.until(src, func(o plan.Observed) bool {
 		return slices.ContainsFunc(o.Objects, func(x plan.ObservedObject) bool { return x.Key == "Stack/"+name && x.Digest == "" })
 	})
@@ -214,9 +215,9 @@ func troubled(t *testing.T, v *vnf, h *hands, top string) {
 	}
 }
 
-// mended waits until a server of the VDU is seen to be dead, and for its successor. No
+// repaired waits until a server of the VDU is seen to be dead, and for its successor. No
 // other server may change.
-func (v *vnf) mended(src drivers.Source, before plan.Observed, vdu string) plan.Observed {
+func (v *vnf) repaired(src drivers.Source, before plan.Observed, vdu string) plan.Observed {
 	v.t.Helper()
 	v.until(src, func(o plan.Observed) bool {
 		return slices.ContainsFunc(unitsOf(o, vdu), func(u plan.Unit) bool { return u.Dead != "" })
@@ -240,25 +241,26 @@ func (v *vnf) until(src drivers.Source, seen func(o plan.Observed) bool) {
 	if err != nil {
 		v.t.Fatal(err)
 	}
-	for deadline := time.Now().Add(v.patience); time.Now().Before(deadline); time.Sleep(v.patience / 3000) {
-		if o, err := v.d.Observe(v.t.Context(), want); err == nil && seen(o) {
-			return
+	kit.EventuallyWithin(v.t, v.speed.patience, func() error {
+		o, err := v.d.Observe(v.t.Context(), want)
+		if err == nil && !seen(o) {
+			err = fmt.Errorf("there still is %+v", o)
 		}
-	}
-	v.t.Fatal("it is never seen")
+		return err
+	})
 }
 
-func TestWhatOthersDoAtARealCloudIsMended(t *testing.T) {
+func TestWhatOthersDoAtARealCloudIsRepaired(t *testing.T) {
 	t.Parallel()
 	vim := lab(t)
-	troubled(t, begin(t, vim, realPatience), newHands(t, vim), expanded)
+	troubled(t, begin(t, vim, realSpeed), newOutsider(t, vim), expanded)
 }
 
-func TestWhatOthersDoAtAFakeCloudIsMended(t *testing.T) {
+func TestWhatOthersDoAtAFakeCloudIsRepaired(t *testing.T) {
 	for name, top := range map[string]string{"in a group": grouped, "expanded": expanded} {
 		t.Run(name, func(t *testing.T) {
 			cloud := fakeCloud(t)
-			h := newHands(t, cloud.VIM())
+			h := newOutsider(t, cloud.VIM())
 			cloud.Race(2)
 			h.breakServer = func(id string) { cloud.BreakServer(id, "its host burnt down") }
 			h.stripPort = func(id string) { cloud.StripPort(id) }

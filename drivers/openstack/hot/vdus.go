@@ -33,8 +33,8 @@ func Split(name string) (base string, index int, ok bool) {
 	return name[:i], n, true
 }
 
-// servers are the names of the servers that the resource makes when it is made once:
-// itself, or those in the file that it is a type of.
+// servers are the names of the servers that one such resource makes: its own, or those in the
+// nested file that is its type.
 func (f *Folder) servers(t *template, name string) ([]string, error) {
 	r := resourceOf(t.resources(), name)
 	if typeOf(r) == typeServer {
@@ -120,16 +120,16 @@ func (in *Input) ids() []string {
 	return ids
 }
 
-// attached are the types of resources that belong to a server where no other one uses
-// them. What isn't among them is shared unless it refers to what belongs to one.
+// attached are the types of resources that belong to a server if no other server uses them. A
+// resource of another type is shared, unless it refers to one that belongs to a server.
 var attached = []string{
 	"OS::Neutron::Port", "OS::Cinder::Volume", "OS::Cinder::VolumeAttachment", "OS::Neutron::FloatingIP",
 	"OS::Neutron::FloatingIPAssociation", "OS::Neutron::Trunk", "OS::Heat::WaitConditionHandle", "OS::Heat::WaitCondition",
 	"OS::Heat::SwiftSignalHandle", "OS::Heat::UpdateWaitConditionHandle",
 }
 
-// assign gives each expanded VDU what belongs to its server alone: what refers to it,
-// and the ports, volumes and addresses that it and those use and no other VDU does.
+// assign gives each expanded VDU the resources that belong to its server alone: those that refer
+// to it, and the ports, volumes and addresses that only it and those use.
 func (f *Folder) assign(places []place) error {
 	resources := f.top.resources()
 	refs := map[string]map[string]bool{}
@@ -149,7 +149,7 @@ func (f *Folder) assign(places []place) error {
 		}
 		return by
 	}
-	// What refers to a VNFC's own is looked for first, so that all users of a thing are
+	// References to a VNFC's resources are followed first, so that all users of a resource are
 	// known before it is given to one of them.
 	for down, changed := false, true; changed || !down; {
 		down, changed = !changed, false
@@ -177,7 +177,7 @@ func (f *Folder) assign(places []place) error {
 				}
 			}
 		}
-		// One VDU may have taken what a later one turned out to use as well.
+		// One VDU may have got a resource that a later one turned out to use as well.
 		for _, name := range sorted(owner) {
 			i := owner[name]
 			by := users(name)
@@ -208,7 +208,7 @@ func (f *Folder) named(places []place, which map[int]bool) string {
 	return strings.Join(ids, ", ")
 }
 
-// expandedRefs says which expanded VDU a part of the template refers to; "" is none.
+// expandedRefs is the expanded VDU that a part of the template refers to, "" for none.
 func expandedRefs(v any, owner map[string]string) (string, error) {
 	vdu := ""
 	for _, name := range sorted(uses(v)) {

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// mark is what a server's metadata tells of it.
+// mark is what Jibe writes into the metadata of a server.
 type mark struct{ instance, vdu, digest, generation string }
 
 func (m *mark) metadata() map[string]any {
@@ -23,10 +23,10 @@ func (m *mark) metadata() map[string]any {
 // mergeable is the first version of HOT that has map_merge.
 const mergeable = "2016-04-08"
 
-// into marks a server. Where its metadata is known only to Heat the two are merged by
-// Heat, and merged says so: that needs a template of [mergeable], while a mapping that
-// stands there in clear is filled in whatever the version.
-func (m *mark) into(server map[string]any) (merged bool) {
+// addTo marks a server. Where only Heat can resolve the server's metadata, Heat merges the two,
+// and merged is true: that needs a template of [mergeable]. A plain mapping gets the mark
+// whatever the version.
+func (m *mark) addTo(server map[string]any) (merged bool) {
 	properties, _ := server["properties"].(map[string]any)
 	if properties == nil {
 		properties = map[string]any{}
@@ -48,17 +48,17 @@ func (m *mark) into(server map[string]any) (merged bool) {
 	return false
 }
 
-// raise gives a template the version that map_merge needs, where its own is older. Later
-// ones and those with a release's name have it.
-func raise(tree map[string]any) {
+// raiseVersion gives a template the version that map_merge needs, where its own is older. Later
+// versions, and those with a release's name, have map_merge.
+func raiseVersion(tree map[string]any) {
 	if s, _ := tree["heat_template_version"].(string); s < mergeable {
 		tree["heat_template_version"] = mergeable
 	}
 }
 
-// pack puts a template and what it leads to among the files of a body, its servers
-// marked, and returns the name under which it stands there. Names tell the content, so
-// that two versions of one file stand side by side.
+// pack adds a template, with its servers marked, and all that it refers to, to the files of a
+// body, and returns its name there. A name contains a digest of the content, so that two
+// versions of one file can stand side by side.
 func (f *Folder) pack(t *template, m *mark, files map[string]string) (string, error) {
 	tree := cloneMap(t.tree)
 	for _, name := range sorted(section(tree, "resources")) {
@@ -66,8 +66,8 @@ func (f *Folder) pack(t *template, m *mark, files map[string]string) (string, er
 		if err := f.retype(t, r, m, files); err != nil {
 			return "", err
 		}
-		if m != nil && typeOf(r) == typeServer && m.into(r) {
-			raise(tree)
+		if m != nil && typeOf(r) == typeServer && m.addTo(r) {
+			raiseVersion(tree)
 		}
 	}
 	tree = f.refile(t, tree, files).(map[string]any)
@@ -75,10 +75,10 @@ func (f *Folder) pack(t *template, m *mark, files map[string]string) (string, er
 	if err != nil {
 		return "", fmt.Errorf("encode %s: %w", t.file, err)
 	}
-	return stow(t.file, string(data), files), nil
+	return addFile(t.file, string(data), files), nil
 }
 
-// retype gives a resource's types that are files their names among the files of a body.
+// retype replaces a resource's types that are files by their names among the files of a body.
 func (f *Folder) retype(t *template, r map[string]any, m *mark, files map[string]string) error {
 	holders := []map[string]any{r, section(section(r, "properties"), "resource"), section(section(r, "properties"), "resource_def")}
 	for _, holder := range holders {
@@ -95,7 +95,7 @@ func (f *Folder) retype(t *template, r map[string]any, m *mark, files map[string
 	return nil
 }
 
-// refile gives what get_file names its name among the files of a body.
+// refile replaces the names of get_file by those among the files of a body.
 func (f *Folder) refile(t *template, v any, files map[string]string) any {
 	return rewrite(v, func(function string, arg any) (any, bool) {
 		name, _ := arg.(string)
@@ -103,12 +103,13 @@ func (f *Folder) refile(t *template, v any, files map[string]string) any {
 		if function != "get_file" || !known {
 			return nil, false
 		}
-		return map[string]any{"get_file": stow(target, f.texts[target], files)}, true
+		return map[string]any{"get_file": addFile(target, f.texts[target], files)}, true
 	})
 }
 
-// stow puts a content among the files, under a name that tells it.
-func stow(file, content string, files map[string]string) string {
+// addFile adds the content to the files, and returns its name there, which has a digest of the
+// content.
+func addFile(file, content string, files map[string]string) string {
 	base := path.Base(file)
 	ext := path.Ext(base)
 	sum := sha256.Sum256([]byte(content))

@@ -12,6 +12,7 @@ import (
 	"github.com/jibe-vnfm/jibe/drivers/openstack"
 	"github.com/jibe-vnfm/jibe/drivers/openstack/openstacktest"
 	"github.com/jibe-vnfm/jibe/plan"
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 // populate makes so many instances at the cloud, each of three servers.
@@ -106,13 +107,10 @@ func atRest(tb testing.TB, instances int) float64 {
 		}
 		return n
 	}
-	for before := looks(); looks() < before+2; {
-		time.Sleep(10 * time.Millisecond)
-	}
+	first := looks()
+	kit.Until(tb, "two looks", func() bool { return looks() >= first+2 })
 	seen, before := looks(), cloud.Requests("")
-	for looks() < seen+10 {
-		time.Sleep(10 * time.Millisecond)
-	}
+	kit.Until(tb, "ten looks", func() bool { return looks() >= seen+10 })
 	return float64(cloud.Requests("")-before) / float64(looks()-seen)
 }
 

@@ -35,8 +35,8 @@ func folder(top string, more ...string) fstest.MapFS {
 	return files
 }
 
-func vdu1(image string) said {
-	return said{VDUs: []vnfd.VDU{{ID: "VDU1", Name: "web", Image: image}}}
+func vdu1(image string) given {
+	return given{VDUs: []vnfd.VDU{{ID: "VDU1", Name: "web", Image: image}}}
 }
 
 func TestWhatIsWrongInTemplatesIsNamedWithFileAndLine(t *testing.T) {
@@ -95,12 +95,12 @@ func TestWhatIsMissingOrUnknownInTheIntentIsRefusedByName(t *testing.T) {
 	link := strings.Replace(minimal, "network: net0", "network: {get_param: [nfv, CP, CP1, network]}", 1)
 	for _, c := range []struct {
 		name, top string
-		said      said
+		given     given
 		want      string
 	}{
 		{"image", minimal, vdu1(""), "params.nfv.VDU.VDU1.vcImageId: no image is known"},
 		{"network", link, vdu1("img1"), "extVirtualLinks: no network is known for connection point CP1"},
-		{"address that isn't read", link, said{VDUs: vdu1("img1").VDUs, ExtVirtualLinks: []desired.ExtVirtualLink{{ID: "l", ResourceID: "n", ExtCps: []desired.ExtCp{{CpdID: "CP1", CpConfig: map[string]desired.ExtCpConfig{
+		{"address that isn't read", link, given{VDUs: vdu1("img1").VDUs, ExtVirtualLinks: []desired.ExtVirtualLink{{ID: "l", ResourceID: "n", ExtCps: []desired.ExtCp{{CpdID: "CP1", CpConfig: map[string]desired.ExtCpConfig{
 			"a": {Protocols: []desired.CpProtocol{{IPOverEthernet: &desired.IPOverEthernet{MACAddress: "fa:16:3e:00:00:01"}}}},
 		}}}}}}, "extVirtualLinks: mac_address is given for connection point CP1, and no template in BaseHOT/simple reads [nfv, CP, CP1, mac_address]"},
 		{"nfv misspelled", minimal, with(vdu1("img1"), map[string]any{"nfv": map[string]any{"VDU": map[string]any{"VDU1": map[string]any{"vcImage": "x"}}}}), "params.nfv.VDU.VDU1.vcImage: the templates in BaseHOT/simple don't read it"},
@@ -108,11 +108,11 @@ func TestWhatIsMissingOrUnknownInTheIntentIsRefusedByName(t *testing.T) {
 		{"parameter", plain, vdu1(""), "params.image_id: the parameter is missing"},
 		{"type", plain, with(vdu1(""), map[string]any{"image_id": "x", "size": "big"}), "params.size: big is no number"},
 		{"unknown", plain, with(vdu1(""), map[string]any{"image_id": "x", "siez": 1}), "params.siez: BaseHOT/simple/top.yaml has no such parameter: it has image_id, size"},
-		{"managed", plain, said{VDUs: vdu1("").VDUs, Params: map[string]any{"image_id": "x"}, ExtManaged: managed("inner")}, "extManagedVirtualLinks: virtual link inner isn't a network"},
+		{"managed", plain, given{VDUs: vdu1("").VDUs, Params: map[string]any{"image_id": "x"}, ExtManaged: managed("inner")}, "extManagedVirtualLinks: virtual link inner isn't a network"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			c.said.Strict = true
-			_, err := render(folder(c.top), c.said)
+			c.given.Strict = true
+			_, err := render(folder(c.top), c.given)
 			var wrong *hot.InputError
 			if !errors.As(err, &wrong) || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %s", err, c.want)
@@ -121,7 +121,7 @@ func TestWhatIsMissingOrUnknownInTheIntentIsRefusedByName(t *testing.T) {
 	}
 }
 
-func with(s said, params map[string]any) said {
+func with(s given, params map[string]any) given {
 	s.Params = params
 	return s
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/jibe-vnfm/jibe/drivers/driverstest"
 	"github.com/jibe-vnfm/jibe/drivers/openstack"
 	"github.com/jibe-vnfm/jibe/drivers/openstack/openstacktest"
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 // fastDelay is how long the fake's Heat works on a stack.
@@ -27,14 +28,14 @@ func TestTheContractHoldsAtAFakeCloud(t *testing.T) {
 	for name, top := range map[string]string{"in a group": grouped, "expanded": expanded} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			driverstest.Run(t, harness(fakeCloud(t).VIM(), top, fast, 20*time.Second))
+			driverstest.Run(t, harness(fakeCloud(t).VIM(), top, speed{kit.Patience, fast}))
 		})
 	}
 }
 
 func TestTheContractHoldsAtARealCloud(t *testing.T) {
 	t.Parallel()
-	h := harness(lab(t), grouped, openstack.Options{Busy: 2 * time.Second}, realPatience)
+	h := harness(lab(t), grouped, realSpeed)
 	// The end is the longest way back; the other moments are the fake cloud's, as each
 	// costs minutes here.
 	h.Moments = map[string][]string{desired.Rolling: {"at the end"}, desired.BlueGreen: {"when the old one goes"}}
@@ -47,15 +48,15 @@ func TestTheContractHoldsAtARealCloud(t *testing.T) {
 	driverstest.Run(t, h)
 }
 
-// harness tells the suite of drivers about the VIM, where the front end has the shape of
+// harness describes the VIM to the suite of drivers, where the front end has the shape of
 // the top template.
-func harness(vim drivers.VIM, top string, o openstack.Options, patience time.Duration) driverstest.Harness {
+func harness(vim drivers.VIM, top string, s speed) driverstest.Harness {
 	return driverstest.Harness{
-		Connect: func(t *testing.T) drivers.Driver { return connect(t, vim, o) },
+		Connect: func(t *testing.T) drivers.Driver { return connect(t, vim, s.options) },
 		ConnectAway: func(t *testing.T) drivers.Driver {
 			away := vim
 			away.Endpoint = "http://127.0.0.1:1/v3"
-			return connect(t, away, o)
+			return connect(t, away, s.options)
 		},
 		VDU:    "VDU1",
 		Source: func(_ *testing.T, id string, units int) drivers.Source { return source(id, top, units) },
@@ -84,12 +85,12 @@ func harness(vim drivers.VIM, top string, o openstack.Options, patience time.Dur
 			after.Instance.Update.Strategy = desired.Rolling
 			return before, after
 		},
-		// Scripts lead the traffic, and no stack goes in a rolling change.
+		// Scripts switch the traffic, and no stack goes in a rolling change.
 		Moments: map[string][]string{
 			desired.Rolling:   {"when the new one comes up", "at the end"},
 			desired.BlueGreen: {"when the new one comes up", "when the old one goes", "at the end"},
 		},
-		Patience: patience,
+		Patience: s.patience,
 	}
 }
 
@@ -108,7 +109,7 @@ func TestAVNFLivesAtAFakeCloud(t *testing.T) {
 // start makes an instance at the fake cloud.
 func start(t *testing.T, cloud *openstacktest.Cloud) *vnf {
 	t.Helper()
-	v := begin(t, cloud.VIM(), 20*time.Second)
+	v := begin(t, cloud.VIM(), fakeSpeed)
 	t.Cleanup(cloud.Clear)
 	return v
 }

@@ -23,7 +23,7 @@ type kind struct {
 	create  func(c *Cloud, w *work, r *resource, p object) (id string, err error)
 	update  func(c *Cloud, w *work, r *resource, p object) error
 	destroy func(c *Cloud, r *resource)
-	// broken says of a resource in *_FAILED whether what it stands for is of no use.
+	// broken says whether what a resource in *_FAILED stands for is of no use.
 	broken func(c *Cloud, r *resource) bool
 	// forced says that a change of properties makes a successor though all may change
 	// in place.
@@ -248,7 +248,7 @@ func (c *Cloud) nestedAttribute(r *resource, name string, rest []any) any {
 	return nil
 }
 
-// plainly is the value as JSON makes it, which paths lead into.
+// plainly is the value as JSON makes it, so that paths can be followed in it.
 func plainly(v object) object {
 	data, err := json.Marshal(v)
 	if err != nil {

@@ -15,25 +15,25 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// What a flavour's templates may hold.
+// Limits of a flavour's templates.
 const (
 	maxFile  = 512 << 10 // bytes of one, which is what Heat takes
 	maxFiles = 100
 )
 
-// The types of resources that mean something here.
+// Types of resources that the package treats in a special way.
 const (
 	typeServer = "OS::Nova::Server"
 	typeGroup  = "OS::Heat::AutoScalingGroup"
 )
 
-// Folder is the templates of one deployment flavour, read and found to be in order.
+// Folder is the templates of one deployment flavour, read and checked.
 type Folder struct {
 	// Dir is where they are in the package: "BaseHOT/simple".
 	Dir   string
 	files fs.FS
 	top   *template
-	// byFile are all templates that were read, texts what get_file names, by path.
+	// byFile are all templates that were read, texts the files of get_file, by path.
 	byFile map[string]*template
 	texts  map[string]string
 }
@@ -43,12 +43,12 @@ type template struct {
 	file string
 	root *yaml.Node
 	tree map[string]any
-	// nested are the files of the resource types that are files, texts those that
-	// get_file names, as they are written.
+	// nested are the paths of files by the resource types that name them, texts those by the
+	// arguments of get_file.
 	nested, texts map[string]string
 }
 
-// at is the line of what stands under the keys, or of the nearest above it.
+// at is the line of the value under the keys, or of the nearest one above it.
 func (t *template) at(keys ...string) int {
 	for i := len(keys); i > 0; i-- {
 		for k := range safeyaml.Pairs(safeyaml.Get(t.root, keys[:i-1]...)) {
@@ -66,10 +66,10 @@ func (t *template) fail(keys []string, format string, args ...any) error {
 
 func (t *template) resources() map[string]any { return section(t.tree, "resources") }
 
-// Parse reads BaseHOT/<flavour> of a package: the top template is the first of the
-// folder's *.yaml, by name, that no other one uses. What it leads to is read too: files
-// beside the one that names them, in the folder, or in its nested/. What is wrong in
-// them is an [*Error]; fs.ErrNotExist says that the flavour has no such folder.
+// Parse reads BaseHOT/<flavour> of a package: the top template is the first of the folder's
+// *.yaml, by name, that no other one uses. Parse reads the files that templates name, too:
+// beside the template, in the folder, or in its nested/. It returns an [*Error] for what is wrong
+// in a file, and an error that wraps [fs.ErrNotExist] where the flavour has no such folder.
 func Parse(files fs.FS, flavour string) (*Folder, error) {
 	dir := path.Join("BaseHOT", flavour)
 	if !fs.ValidPath(dir) || path.Dir(dir) != "BaseHOT" {
@@ -114,7 +114,7 @@ func isTemplate(name string) bool {
 	return ext == ".yaml" || ext == ".yml"
 }
 
-// load reads a template and what it leads to. chain are the files on the way to it.
+// load reads a template and the files that it names. chain are the templates above it.
 func (f *Folder) load(name string, chain []string) (*template, error) {
 	if i := slices.Index(chain, name); i >= 0 {
 		return nil, &Error{name, 0, "uses itself: " + strings.Join(append(slices.Clone(chain[i:]), name), " -> ")}
@@ -159,7 +159,7 @@ func (f *Folder) read(name string) ([]byte, error) {
 	return data, nil
 }
 
-// follow reads what the template's resource types and get_file name.
+// follow reads the files that the template's resource types and get_file name.
 func (f *Folder) follow(t *template, chain []string) error {
 	for _, name := range sorted(t.resources()) {
 		for _, kind := range typesIn(resourceOf(t.resources(), name)) {

@@ -26,7 +26,7 @@ func text(t *testing.T, v any) string {
 
 func TestAnExternallyManagedNetworkTakesThePlaceOfTheTemplatesOwn(t *testing.T) {
 	a := open(t, "testdata/nfv.txtar")
-	var s said
+	var s given
 	if err := json.Unmarshal([]byte(a.text["input.json"]), &s); err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +53,7 @@ func TestAnExternallyManagedNetworkTakesThePlaceOfTheTemplatesOwn(t *testing.T) 
 
 func TestOfAVNFOnTwoVIMsOnlyWhatRunsHereIsMade(t *testing.T) {
 	a := open(t, "testdata/nfv.txtar")
-	var s said
+	var s given
 	if err := json.Unmarshal([]byte(a.text["input.json"]), &s); err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +128,7 @@ func TestWhatIsHiddenNeverStandsInATemplateAndItsOldValueStandsWhileAMemberIsMad
 
 func TestPlainWordsMeanWhatTheyMeanToHeat(t *testing.T) {
 	top := "heat_template_version: 2013-05-23\nresources:\n  r:\n    type: OS::Heat::Value\n    properties: {a: yes, b: 'yes', c: 010, d: 1:30, e: 2013-05-23, f: 1.50, g: 0x1f, h: ~, i: 1_000}\n"
-	r, err := render(folder(top), said{VDUs: []vnfd.VDU{}})
+	r, err := render(folder(top), given{VDUs: []vnfd.VDU{}})
 	if err != nil {
 		t.Fatal(err)
 	}

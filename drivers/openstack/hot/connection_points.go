@@ -11,12 +11,12 @@ import (
 	"github.com/jibe-vnfm/jibe/vnfd"
 )
 
-// connect notes the network and the addresses of a connection point: of all its VNFCs,
-// and of single ones where the instance names several.
+// connect adds the network and the addresses of a connection point to cps: for all its VNFCs,
+// and for single ones where the instance names several.
 func (in *Input) connect(cps map[string]any, name string) {
 	for _, link := range in.ExtVirtualLinks {
 		for _, cp := range link.ExtCps {
-			if in.behind(cp.CpdID) != name {
+			if in.connectionPoint(cp.CpdID) != name {
 				continue
 			}
 			e := section(cps, name)
@@ -34,10 +34,10 @@ func (in *Input) connect(cps map[string]any, name string) {
 	}
 }
 
-// behind is the connection point of a VDU that a request calls so.
-func (in *Input) behind(cpd string) string { return cmp.Or(in.Flavour.ExtCps[cpd], cpd) }
+// connectionPoint is the id of the VDU's connection point that a request calls so.
+func (in *Input) connectionPoint(cpd string) string { return cmp.Or(in.Flavour.ExtCps[cpd], cpd) }
 
-// configured is what nfv says of one instance of a connection point.
+// configured is the entry of nfv for one instance of a connection point.
 func configured(link desired.ExtVirtualLink, c desired.ExtCpConfig) map[string]any {
 	e := map[string]any{keyNetwork: link.ResourceID}
 	if fixed := fixedIPs(c); len(fixed) > 0 {
@@ -56,9 +56,9 @@ func configured(link desired.ExtVirtualLink, c desired.ExtCpConfig) map[string]a
 	return e
 }
 
-// heeded refuses what the instance asks for a connection point and no template reads: it
-// would be connected otherwise than it was asked for.
-func (f *Folder) heeded(in *Input, paths [][]string) error {
+// checkConnections refuses settings of a connection point that no template reads: it would be
+// connected otherwise than the instance says.
+func (f *Folder) checkConnections(in *Input, paths [][]string) error {
 	reads := func(cp, key string) bool {
 		return slices.ContainsFunc(paths, func(p []string) bool {
 			return len(p) < 2 || p[0] == "CP" && p[1] == cp && (len(p) == 2 || p[2] == key)
@@ -66,7 +66,7 @@ func (f *Folder) heeded(in *Input, paths [][]string) error {
 	}
 	for _, link := range in.ExtVirtualLinks {
 		for _, cp := range link.ExtCps {
-			name := in.behind(cp.CpdID)
+			name := in.connectionPoint(cp.CpdID)
 			if len(in.Flavour.Cps) > 0 && !slices.ContainsFunc(in.Flavour.Cps, func(c vnfd.Cp) bool { return c.ID == name }) {
 				return &InputError{"extVirtualLinks", fmt.Sprintf("connection point %s isn't one of flavour %s: there are %s", cp.CpdID, in.Flavour.ID, list(in.cps()))}
 			}
@@ -96,8 +96,8 @@ func (in *Input) cps() []string {
 	return ids
 }
 
-// fixedIPs are the addresses by number, as templates read them. A subnet without an
-// address lets the network choose one.
+// fixedIPs are the addresses by number, as templates read them. Where only a subnet is given,
+// the network chooses the address.
 func fixedIPs(c desired.ExtCpConfig) map[string]any {
 	out := map[string]any{}
 	add := func(subnet, ip string) {

@@ -2,16 +2,17 @@ package hot
 
 import "slices"
 
-// The networks of a template, and what goes with one that an external network replaces.
+// networkTypes are the types of networks in a template, withNetwork those of resources that go
+// where an external network replaces theirs.
 var (
 	networkTypes = []string{"OS::Neutron::Net", "OS::Neutron::ProviderNet"}
 	withNetwork  = []string{"OS::Neutron::Subnet", "OS::Neutron::RouterInterface"}
 )
 
-// manage puts external networks in the place of the template's own: the network goes
-// with its subnets, and who refers to it gets the external one's id. A port that asked for
-// an address of such a subnet gets one of the network.
-func (r *Rendered) manage() error {
+// replaceNetworks puts external networks in the place of the template's own: the network goes
+// with its subnets, and references to it become the external network's id. A port with an
+// address of such a subnet gets an address of the external network.
+func (r *Rendered) replaceNetworks() error {
 	top := section(r.shared, "resources")
 	ids, gone := map[string]string{}, map[string]bool{}
 	for _, link := range r.in.ExtManaged {
@@ -76,8 +77,8 @@ func (r *Rendered) manage() error {
 	return nil
 }
 
-// prune takes out of a port what no value was found for: Neutron refuses an address of
-// which nothing is said, where one that isn't asked for is its choice.
+// prune removes properties of a port and of a server's networks for which no value was found:
+// Neutron refuses an empty address, but chooses one where there is none.
 func prune(res map[string]any) map[string]any {
 	properties := section(res, "properties")
 	switch typeOf(res) {

@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// StackRecord is a stack as tests look at it.
+// StackRecord is a stack as tests see it.
 type StackRecord struct {
 	ID, Name, Status, Reason string
 	Tags                     []string
 }
 
-// ServerRecord is a server as tests look at it.
+// ServerRecord is a server as tests see it.
 type ServerRecord struct {
 	ID, Name, Status, Image, Flavor string
 	Launched                        time.Time
@@ -73,7 +73,7 @@ func (c *Cloud) Left() map[string]int {
 	return left
 }
 
-// DeleteStack deletes the stack and all that is in it at once, by somebody else's hand. It
+// DeleteStack deletes the stack and all that is in it at once, as somebody else does. It
 // returns false if there is none.
 func (c *Cloud) DeleteStack(name string) bool {
 	c.mu.Lock()
@@ -94,7 +94,7 @@ func (c *Cloud) DeleteStack(name string) bool {
 		c.destroy(r)
 		s.drop(r.name)
 	}
-	c.bury(s)
+	c.end(s)
 	return true
 }
 

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -129,31 +131,68 @@ func TestATokenThatEndsIsRenewed(t *testing.T) {
 	}
 }
 
-func TestAServiceThatAsksForAPauseGetsIt(t *testing.T) {
+func TestAServiceThatAsksForAPauseIsAskedAgain(t *testing.T) {
 	var asked atomic.Int32
-	var first, second atomic.Int64 // when, in nanoseconds
 	s := keystone(t, func(w http.ResponseWriter, r *http.Request) bool {
 		if r.URL.Path != "/compute/v2.1/servers/detail" {
 			return false
 		}
-		switch asked.Add(1) {
-		case 1:
-			first.Store(time.Now().UnixNano())
-		case 2:
-			second.Store(time.Now().UnixNano())
-			return false
-		default: // the look after that one
+		if asked.Add(1) > 1 {
 			return false
 		}
 		w.Header().Set("Retry-After", "1")
 		w.WriteHeader(http.StatusTooManyRequests)
 		return true
 	})
-	if err := observe(t, connect(t, vimOf(s.URL), openstack.Options{})); err != nil {
+	if err := observe(t, connect(t, vimOf(s.URL), openstack.Options{})); err != nil || asked.Load() < 2 {
+		t.Errorf("Observe = %v after %d requests", err, asked.Load())
+	}
+}
+
+func TestTheNextPageOfServersIsAskedForAtTheAddressInTheCatalogue(t *testing.T) {
+	var markers []string // of one look after the other
+	var mu sync.Mutex
+	s := keystone(t, func(w http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path != "/compute/v2.1/servers/detail" {
+			return false
+		}
+		marker := r.URL.Query().Get("marker")
+		mu.Lock()
+		markers = append(markers, marker)
+		mu.Unlock()
+		// The second server's cell is down: Nova knows little of it.
+		answers := map[string]string{
+			"": `{"servers": [{"id": "one", "status": "ACTIVE", "image": "", "created": "2026-01-01T00:00:00Z", "updated": "2026-01-01T00:00:00Z",
+				"OS-SRV-USG:launched_at": "2026-01-01T00:00:07.000000", "OS-EXT-STS:task_state": null}],
+				"servers_links": [{"rel": "next", "href": "http://nova.behind-the-proxy.invalid/v2.1/servers/detail?marker=one"}]}`,
+			"one": `{"servers": [{"id": "two", "status": "UNKNOWN", "created": "2026-01-01T00:00:00Z", "tenant_id": "p", "links": []}], "servers_links": []}`,
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(answers[marker]))
+		return true
+	})
+	if err := observe(t, connect(t, vimOf(s.URL), openstack.Options{Rest: time.Hour, Busy: time.Hour})); err != nil {
 		t.Errorf("Observe = %v", err)
 	}
-	if pause := time.Duration(second.Load() - first.Load()); pause < 900*time.Millisecond {
-		t.Errorf("asked %d times, the second time %v after the first", asked.Load(), pause)
+	mu.Lock()
+	defer mu.Unlock()
+	// Another look may have begun.
+	if want := []string{"", "one"}; len(markers) < 2 || !slices.Equal(markers[:2], want) {
+		t.Errorf("pages are asked for by %q, want %q first", markers, want)
+	}
+}
+
+func TestAnAnswerWithoutItsListIsNoEmptiness(t *testing.T) {
+	for _, body := range []string{`{}`, `{"servers": "none"}`, `<html>`, ``} {
+		s := keystone(t, func(w http.ResponseWriter, r *http.Request) bool {
+			if r.URL.Path == "/compute/v2.1/servers/detail" {
+				_, _ = w.Write([]byte(body))
+			}
+			return r.URL.Path == "/compute/v2.1/servers/detail"
+		})
+		if err := observe(t, connect(t, vimOf(s.URL), openstack.Options{})); !errors.Is(err, drivers.ErrUnavailable) {
+			t.Errorf("after %q Observe = %v, want ErrUnavailable", body, err)
+		}
 	}
 }
 
@@ -189,7 +228,7 @@ func TestARegionThatIsNotThereIsNamed(t *testing.T) {
 func TestRequestsAtRestDoNotGrowWithInstances(t *testing.T) {
 	var asked atomic.Int32
 	s := keystone(t, func(_ http.ResponseWriter, _ *http.Request) bool { asked.Add(1); return false })
-	d := connect(t, vimOf(s.URL), openstack.Options{})
+	d := connect(t, vimOf(s.URL), openstack.Options{Rest: time.Hour})
 	for range 100 {
 		if err := observe(t, d); err != nil {
 			t.Fatal(err)
@@ -200,7 +239,7 @@ func TestRequestsAtRestDoNotGrowWithInstances(t *testing.T) {
 	}
 }
 
-func TestProgramsGetAWayToTheVIM(t *testing.T) {
+func TestHooksGetAWayToTheVIM(t *testing.T) {
 	vim := vimOf("https://keystone.example")
 	vim.CACert = nil
 	d := connect(t, vim, openstack.Options{})

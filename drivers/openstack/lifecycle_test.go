@@ -3,18 +3,14 @@ package openstack_test
 import (
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/jibe-vnfm/jibe/plan"
 )
 
-// realPatience is how long one operation may take at a real cloud.
-const realPatience = 20 * time.Minute
-
 func TestAVNFLivesAtARealCloud(t *testing.T) {
 	vim := lab(t)
 	for name, top := range map[string]string{"in a group": grouped, "expanded": expanded} {
-		t.Run(name, func(t *testing.T) { live(t, begin(t, vim, realPatience), top) })
+		t.Run(name, func(t *testing.T) { live(t, begin(t, vim, realSpeed), top) })
 	}
 }
 

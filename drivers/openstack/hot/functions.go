@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// functions are the intrinsic functions of HOT: a mapping whose only key is one of them
-// stands for what the function gives.
+// functions are the intrinsic functions of HOT: a mapping whose only key is one of them stands
+// for the function's value.
 var functions = map[string]bool{
 	"get_attr": true, "get_file": true, "get_param": true, "get_resource": true, "list_join": true, "digest": true,
 	"repeat": true, "resource_facade": true, "str_replace": true, "str_replace_strict": true, "str_replace_vstrict": true,
@@ -29,8 +29,8 @@ func call(v any) (function string, arg any, ok bool) {
 	return "", nil, false
 }
 
-// rewrite copies v. Each use of a function is given to f, its argument copied already:
-// what f returns stands in its place where it says so.
+// rewrite copies v. It calls f with each use of a function, whose argument is copied already;
+// where f returns true, its value takes the place of the function.
 func rewrite(v any, f func(function string, arg any) (any, bool)) any {
 	switch x := v.(type) {
 	case map[string]any:
@@ -78,8 +78,8 @@ func visit(v any, f func(function string, arg any)) {
 	}
 }
 
-// first is the name that a function's argument begins with: that of a parameter or of
-// a resource.
+// first takes the name that a function's argument begins with, that of a parameter or of a
+// resource, from the rest.
 func first(arg any) (name string, rest []any) {
 	switch x := arg.(type) {
 	case string:
@@ -123,8 +123,8 @@ func dependsOn(resource map[string]any) []string {
 	return names
 }
 
-// rename has what refers to resources refer to others: to is asked for each name, and
-// answers nothing for one that goes, which only depends_on can do without.
+// rename makes references to resources refer to others: to returns the new names for each name.
+// It may return none for a resource that goes: only depends_on can do without.
 func rename(resource map[string]any, to func(name string) []string) map[string]any {
 	out := rewrite(resource, func(function string, arg any) (any, bool) {
 		if function != "get_resource" && function != "get_attr" {
