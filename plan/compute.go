@@ -13,11 +13,11 @@ import (
 // is observed and computed again. An empty answer means converged.
 //
 // The order is: grant, preamble hook, condemned incarnations, waves of objects,
-// waiting until all is ready, leading traffic there, pruning of what is no longer
+// waiting until all is ready, switching traffic there, pruning of what is no longer
 // desired, waiting until that is gone, postamble hook. Where two generations stand
-// side by side, the coordination script of the new VNF runs before traffic is led
+// side by side, the coordination script of the new VNF runs before traffic is switched
 // there, and that of the old one, and the drain, before the old generation goes; a
-// rollback from which traffic needn't be led back takes the new one down first. Grant
+// rollback from which traffic needn't be switched back takes the new one down first. Grant
 // and hooks appear only while an operation is open. Waits that lie in the future
 // (behind a step that hasn't been done) are part of the answer, so that a preview
 // shows them.
@@ -51,7 +51,7 @@ func Compute(d Desired, o Observed, j Journal) []Step {
 	return p.steps
 }
 
-// UserData is the hook of a program that computes parameters ([Desired.UserData]).
+// UserData is the hook that computes parameters ([Desired.UserData]).
 const UserData = "user_data"
 
 type planner struct {
@@ -211,7 +211,7 @@ func (p *planner) doomed(x ObservedObject) string {
 	return ""
 }
 
-// replaced tells of a target of the heal that is gone although no step was
+// replaced reports a target of the heal that is gone although no step was
 // issued against it: somebody else was faster, and what lives now was never
 // asked to be healed.
 func (p *planner) replaced(key, incarnation string) (Step, bool) {
@@ -306,8 +306,8 @@ func (p *planner) change(x Object) (Step, bool) {
 	case now.Deleting:
 		// It can only be created again when it is gone; unready waits for that.
 		return Step{}, false
-	case p.ledBack(x):
-		return Step{Action: Apply, Object: x.Key, From: max(now.Count, 0), To: to, Reason: "led back", Directs: true}, true
+	case p.switchedBack(x):
+		return Step{Action: Apply, Object: x.Key, From: max(now.Count, 0), To: to, Reason: "switched back", Directs: true}, true
 	case now.Digest != x.Digest:
 		return Step{Action: Apply, Object: x.Key, From: max(now.Count, 0), To: to, Reason: "changed", Directs: p.deferred(x)}, true
 	case now.Stalled != "":

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Journal holds, for the attempt under way, what the VIM can't tell.
+// Journal holds, for the attempt under way, what the VIM can't show.
 // The zero value means that no operation is open.
 type Journal struct {
 	// Operation is the ETSI type of the open operation ("SCALE"), or "".
@@ -17,9 +17,9 @@ type Journal struct {
 	// Hooks done in this operation, by name ("scale_start"); a drain is one of them.
 	Hooks []string `json:"hooks,omitempty"`
 	// Begun are the hooks that were started in this operation, done or not, in any
-	// attempt: one that is begun and not done is run again, and told so.
+	// attempt: one that is begun and not done is run again, and knows it.
 	Begun []string `json:"begun,omitempty"`
-	// Redirected is set once a step was issued that leads traffic elsewhere.
+	// Redirected is set once a step was issued that switches traffic.
 	Redirected bool `json:"redirected,omitempty"`
 	// Issued are the keys of the steps handed to the driver in this attempt. A
 	// failure seen at the VIM counts only where a step on that object was issued.
@@ -30,8 +30,8 @@ type Journal struct {
 	// heal was asked for and that no step was issued against, in any attempt. One
 	// that is gone all the same was replaced by somebody else.
 	Targets []Target `json:"targets,omitempty"`
-	// Leaving are the units, by incarnation, that the program at the operation's beginning
-	// was told will go ([Leaving]): it has prepared for these, so these it must be.
+	// Leaving are the units, by incarnation, that the hook at the operation's beginning
+	// was given as those that will go ([Leaving]): it has prepared for these.
 	Leaving []string `json:"leaving,omitempty"`
 	// Kept is [ObservedObject.Keep], by key, of objects that were deleted to be made anew.
 	Kept map[string]string `json:"kept,omitempty"`

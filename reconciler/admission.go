@@ -24,7 +24,7 @@ type admission struct {
 // admit is what comes before anything moves: the package is kept for as long as
 // anyone may need it, and the VIM has a look at the steps.
 func (m admission) admit(ctx context.Context, a *attempt, steps []plan.Step) error {
-	// A rollback leads back to what was accepted before.
+	// A rollback goes back to what was accepted before.
 	if a.want.Source.Package != nil && !a.op.Automatic && a.op.Type != lcm.Terminate && a.op.State != lcm.RollingBack {
 		if err := m.checker.sound(ctx, a.want.Source.Instance); err != nil {
 			return err

@@ -172,8 +172,8 @@ func (c *Checker) Check(ctx context.Context, settings *desired.Settings, before,
 }
 
 // sound says whether the checksums hold of every package of which the instance is to
-// be made. What runs already of one of which they don't is left alone: it was accepted
-// once, and is better mended by a sound package than ended.
+// be made. An instance that runs such a package already is left alone: it was accepted
+// once, and a sound package repairs it better than its end.
 func (c *Checker) sound(ctx context.Context, inst *desired.Instance) error {
 	trees := []string{inst.Package, inst.Base}
 	for _, o := range inst.Overlays {

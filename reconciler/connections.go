@@ -347,8 +347,8 @@ func (v *connections) needed(ctx context.Context, settings *desired.Settings) ma
 	return needed
 }
 
-// runs says whether the instance has, or may have, anything at a VIM. Where that can't
-// be told, it has.
+// runs says whether the instance has, or may have, anything at a VIM. Where that isn't
+// known, it has.
 func (v *connections) runs(ctx context.Context, instance string) bool {
 	rec, err := v.oplog.Instance(ctx, instance)
 	if err != nil || rec.Open != "" || rec.Prepared != "" {

@@ -78,7 +78,7 @@ func (p *pass) cancelled(ctx context.Context, a *attempt, waiting bool) (bool, e
 func (p *pass) halt()   { p.clocks.halt() }
 func (p *pass) resume() { p.clocks.resume() }
 
-// headAgain is after how long a head that isn't obeyed is held against the rules again.
+// headAgain is after how long a head that isn't obeyed is checked again.
 const headAgain = 15 * time.Second
 
 // preparedPause is how long to leave an instance to the API request whose
@@ -97,7 +97,7 @@ func (p *pass) run(ctx context.Context) (time.Duration, error) {
 	}
 	if inst.Owed != "" {
 		if err := p.outstanding.commit(ctx, inst); err != nil {
-			p.problems.owing(inst, err)
+			p.problems.outstanding(inst, err)
 			return 0, err
 		}
 		p.problems.obeyed()

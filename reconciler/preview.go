@@ -119,7 +119,7 @@ func (v *View) plan(ctx context.Context, settings *desired.Settings, rev desired
 			return fmt.Errorf("preview: %w", err)
 		}
 		for i := range p.Diff {
-			hide(&p.Diff[i], declared(pkg), want.Source.Secrets)
+			redact(&p.Diff[i], declared(pkg), want.Source.Secrets)
 		}
 	}
 	return nil
@@ -147,8 +147,8 @@ func (v *View) complete(ctx context.Context, settings *desired.Settings, before,
 	return full, nil
 }
 
-// shown leaves out the hooks for which the package has no program, and numbers the
-// stages that are left. skips says that what programs there are is left out.
+// shown leaves out the hooks for which the package has no executable, and numbers the
+// stages that are left. skips says that the operation skips its hooks.
 func shown(src drivers.Source, skips bool, steps []plan.Step) []plan.Step {
 	steps = slices.DeleteFunc(steps, func(s plan.Step) bool {
 		base, _ := plan.HookUnit(s.Object)

@@ -127,7 +127,7 @@ func (v *View) Package(ctx context.Context, inst *desired.Instance) (*vnfd.Packa
 	return pkg, err
 }
 
-// SecretNames is the rule that tells names of secrets in the instance from others, with
+// SecretNames is the rule that recognizes names of secrets in the instance, with
 // those that its VNFD declares. A package that isn't to be had declares nothing.
 func (v *View) SecretNames(ctx context.Context, inst *desired.Instance) desired.SecretNames {
 	pkg, err := v.checker.pkg(ctx, inst)

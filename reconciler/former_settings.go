@@ -10,8 +10,8 @@ import (
 )
 
 // placesIn are the VIMs at which the instance runs, and the settings that define them:
-// head's. What head wants no more may run at a VIM whose file went with it. It is taken
-// down by the definition that the VIM had last.
+// head's. An instance that head wants no more may run at a VIM whose file went with it. It is
+// taken down by the definition that the VIM had last.
 func placesIn(ctx context.Context, repo desired.Repo, inst *desired.Instance) (*desired.Settings, []desired.Place, error) {
 	settings, err := repo.Settings()
 	if err != nil {
