@@ -110,7 +110,7 @@ func TestASuspendedInstanceIsLeftAloneAndShowsItsDrift(t *testing.T) {
 }
 
 func TestSuspendStopsAnOperationUnderWayAndItsClock(t *testing.T) {
-	w := newWorld(t, func(c *reconciler.Config) { c.Timeout = 2 * time.Second })
+	w := newWorld(t, func(c *reconciler.Config) { c.Timeout = 10 * time.Minute })
 	w.cloud.SetLatency(time.Second)
 	var held atomic.Bool
 	w.cloud.BeforeStep(func(string, plan.Step) error {
@@ -123,7 +123,7 @@ func TestSuspendStopsAnOperationUnderWayAndItsClock(t *testing.T) {
 	w.last(lcm.Instantiate, lcm.Processing)
 	w.commit(file("instantiated", "suspend: true\n"))
 	held.Store(true)
-	time.Sleep(2500 * time.Millisecond) // longer than the operation may take
+	w.wait(time.Hour) // longer than the operation may take
 	op := w.last(lcm.Instantiate, lcm.Processing)
 	if op.Error != nil {
 		t.Errorf("the operation failed while it was suspended: %+v", op.Error)
@@ -233,12 +233,12 @@ func TestARepairThatOnlyWaitsGivesWayToACommit(t *testing.T) {
 }
 
 func TestTheTimeForWhichTheVIMIsAwayDoesNotCount(t *testing.T) {
-	w := newWorld(t, func(c *reconciler.Config) { c.Timeout = 2 * time.Second })
+	w := newWorld(t, func(c *reconciler.Config) { c.Timeout = 10 * time.Minute })
 	w.cloud.SetLatency(time.Second)
 	w.commit(file("instantiated", ""))
 	w.last(lcm.Instantiate, lcm.Processing)
 	w.cloud.SetAway(errors.New("no route to host"))
-	time.Sleep(2500 * time.Millisecond) // longer than the operation may take
+	w.wait(time.Hour) // longer than the operation may take
 	if op := w.last(lcm.Instantiate, lcm.Processing); op.Error != nil {
 		t.Errorf("failed while the VIM was away: %+v", op.Error)
 	}
