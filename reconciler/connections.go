@@ -70,7 +70,7 @@ type resolved struct {
 
 func newConnections(c Config, changed func(string)) *connections {
 	return &connections{
-		repo: c.Repo, oplog: c.Log, log: c.Logger, secrets: c.Secrets, make: c.Driver, now: c.Now,
+		repo: c.Repo, oplog: c.Oplog, log: c.Log, secrets: c.Secrets, make: c.Driver, now: c.Now,
 		changed: changed,
 		drivers: make(map[string]*connected),
 		known:   make(map[string]resolved),

@@ -58,7 +58,7 @@ func wantedAtHead(ctx context.Context, repo desired.Repo, id string) (bool, erro
 // Leaving are the instances that head wants no more and that an operation under way still
 // works on, by their directories, as they run.
 func (v *View) Leaving(ctx context.Context) (map[string]*desired.Instance, error) {
-	known, err := v.r.Log.Instances(ctx, "", 0)
+	known, err := v.r.Oplog.Instances(ctx, "", 0)
 	if err != nil {
 		return nil, fmt.Errorf("operations under way: %w", err)
 	}
@@ -70,7 +70,7 @@ func (v *View) Leaving(ctx context.Context) (map[string]*desired.Instance, error
 		if wanted, err := wantedAtHead(ctx, v.r.Repo, rec.ID); err != nil || wanted {
 			continue // what can't be read stands as it last could
 		}
-		op, err := v.r.Log.Operation(ctx, rec.Open)
+		op, err := v.r.Oplog.Operation(ctx, rec.Open)
 		if err != nil {
 			return nil, fmt.Errorf("operation %s: %w", rec.Open, err)
 		}

@@ -41,7 +41,7 @@ func (v *View) Plan(ctx context.Context, settings *desired.Settings, rev desired
 }
 
 func (v *View) plan(ctx context.Context, settings *desired.Settings, rev desired.Revision, after *desired.Instance, p *Preview) error {
-	record, err := v.r.Log.Instance(ctx, rev.Instance)
+	record, err := v.r.Oplog.Instance(ctx, rev.Instance)
 	if err != nil {
 		return err
 	}

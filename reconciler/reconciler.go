@@ -86,7 +86,7 @@ func (LocalGrant) Grant(context.Context, *lcm.Operation) error { return nil }
 type Config struct {
 	Repo     desired.Repo
 	Store    store.Store
-	Log      *oplog.Log
+	Oplog    *oplog.Log
 	Packages Packages
 	Secrets  Secrets
 	Grant    Granter
@@ -106,7 +106,7 @@ type Config struct {
 	// Driver makes the driver of a VIM. It MUST NOT connect yet: a driver that
 	// only renders is made for a VIM that doesn't exist.
 	Driver  func(drivers.VIM) (drivers.Driver, error)
-	Logger  *slog.Logger
+	Log     *slog.Logger
 	Metrics *Metrics
 	// Now is the clock; Holder names this process in leases.
 	Now    func() time.Time
@@ -146,7 +146,7 @@ type Reconciler struct {
 
 // New checks the configuration and fills in its defaults.
 func New(c Config) (*Reconciler, error) {
-	if c.Repo == nil || c.Store == nil || c.Log == nil || c.Packages == nil || c.Secrets == nil || c.Driver == nil || c.Logger == nil {
+	if c.Repo == nil || c.Store == nil || c.Oplog == nil || c.Packages == nil || c.Secrets == nil || c.Driver == nil || c.Log == nil {
 		return nil, errors.New("reconciler: the configuration is incomplete")
 	}
 	if c.Grant == nil {
@@ -187,7 +187,7 @@ func New(c Config) (*Reconciler, error) {
 		runs:     newRuns(),
 	}
 	r.resolver = resolver{revisions{c.Repo, c.Packages}, c.Reveal, newConnections(c, r.Enqueue), newRenderings()}
-	c.Log.OnChange(func(op *lcm.Operation) {
+	c.Oplog.OnChange(func(op *lcm.Operation) {
 		if op.State.Ended() {
 			r.vims.lookForUnused() // it may have been the last that needed a VIM
 		}
@@ -210,7 +210,7 @@ func (r *Reconciler) EnqueueAll(ctx context.Context) error {
 		r.Enqueue(rev.Instance)
 	}
 	// An instance whose directory is gone may still have an operation to end.
-	known, err := r.Log.Instances(ctx, "", 0)
+	known, err := r.Oplog.Instances(ctx, "", 0)
 	if err != nil {
 		return fmt.Errorf("list instance records: %w", err)
 	}
@@ -260,7 +260,7 @@ func (r *Reconciler) next(ctx context.Context) bool {
 	case errors.Is(err, store.ErrHeld):
 		r.queue.AddAfter(id, leaseTTL/3)
 	case err != nil:
-		r.Logger.WarnContext(ctx, "pass failed, will be tried again", "instance", id, "error", err)
+		r.Log.WarnContext(ctx, "pass failed, will be tried again", "instance", id, "error", err)
 		r.queue.AddRateLimited(id)
 	default:
 		r.queue.Forget(id)
@@ -283,7 +283,7 @@ func (r *Reconciler) guarded(ctx context.Context, id string) (time.Duration, err
 	defer func() {
 		// The lease is given back even while the process is stopping.
 		if err := r.Store.Release(context.WithoutCancel(ctx), lease); err != nil {
-			r.Logger.WarnContext(ctx, "lease not given back", "instance", id, "error", err)
+			r.Log.WarnContext(ctx, "lease not given back", "instance", id, "error", err)
 		}
 	}()
 	// A pass never outlives its lease.

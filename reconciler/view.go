@@ -30,7 +30,7 @@ func (v *View) With(packages Packages) *View {
 // Running is everything of the instance that the VIM's cache last saw, what is
 // being deleted included. fresh is false where there is no such view now.
 func (v *View) Running(ctx context.Context, instance string) (seen plan.Observed, fresh bool) {
-	inst, err := v.r.Log.Instance(ctx, instance)
+	inst, err := v.r.Oplog.Instance(ctx, instance)
 	if err != nil {
 		return seen, false
 	}
@@ -56,7 +56,7 @@ func (v *View) aim(ctx context.Context, inst *lcm.Instance) (at, other desired.R
 	if inst.Open == "" {
 		return inst.Operated, inst.Settled, nil
 	}
-	op, err := v.r.Log.Operation(ctx, inst.Open)
+	op, err := v.r.Oplog.Operation(ctx, inst.Open)
 	if err != nil {
 		return at, other, err
 	}

@@ -125,9 +125,9 @@ func (w *world) start() {
 	}
 	w.repo, w.log = repo, oplog.New(db, time.Now)
 	c := reconciler.Config{
-		Repo: repo, Store: db, Log: w.log, Packages: shelf{}, Secrets: noSecrets{}, Holder: "test",
+		Repo: repo, Store: db, Oplog: w.log, Packages: shelf{}, Secrets: noSecrets{}, Holder: "test",
 		Driver:       func(v drivers.VIM) (drivers.Driver, error) { return sim.New(w.cloud, v), nil },
-		Logger:       slog.New(slog.NewTextHandler(w.t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Log:          slog.New(slog.NewTextHandler(w.t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug})),
 		FailureGrace: 10 * time.Millisecond,
 		Metrics:      reconciler.NewMetrics(),
 		Now:          func() time.Time { return time.Now().Add(time.Duration(w.passed.Load())) },
