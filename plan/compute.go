@@ -226,7 +226,7 @@ func (p *planner) replaced(key, incarnation string) (Step, bool) {
 	return Step{Action: Wait, Object: key, Incarnation: incarnation, Reason: "it is no longer there", Failure: why}, true
 }
 
-// successors names what may have taken the place of the key: the object or unit of
+// successors names the objects or units that may have taken the place of the key: those of
 // that key, else the units of its VDU that weren't there when the heal was asked for.
 func (p *planner) successors(key string) string {
 	if x, ok := p.objects[key]; ok {
@@ -299,7 +299,7 @@ func (p *planner) change(x Object) (Step, bool) {
 	case p.spent(x):
 		return Step{}, false
 	case !exists:
-		keep := cmp.Or(p.journal.Kept[x.Key], p.left(x.Key), p.inherited(x.Key))
+		keep := cmp.Or(p.journal.Kept[x.Key], p.handover(x.Key), p.inherited(x.Key))
 		return Step{Action: Apply, Object: x.Key, From: -1, To: to, Reason: "new", Keep: keep}, true
 	case p.doomed(now) != "":
 		return Step{Action: Apply, Object: x.Key, From: -1, To: to, Reason: "created again", Keep: cmp.Or(now.Keep, p.journal.Kept[x.Key])}, true
@@ -333,9 +333,9 @@ func (p *planner) spent(x Object) bool {
 	return true
 }
 
-// left is what a predecessor that somebody else deleted left to the object. Only a
-// repair takes it over: what is instantiated anew begins with nothing.
-func (p *planner) left(key string) string {
+// handover is what the object takes over of a predecessor that somebody else deleted. Only a
+// repair takes it over: an instantiation begins with nothing.
+func (p *planner) handover(key string) string {
 	if op := p.journal.Operation; op != "" && op != "HEAL" {
 		return ""
 	}

@@ -77,8 +77,8 @@ func (p *planner) deferred(x Object) bool {
 
 // switchedBack says whether the rollback still has to switch the object's traffic back,
 // after a step or a script may have switched it: it does so once, even if what is observed
-// doesn't show that it ever left, as that may be behind, and what it left for is about
-// to go.
+// doesn't show that it was ever switched, as the view may be behind, and the generation that
+// it would be on is about to go.
 func (p *planner) switchedBack(x Object) bool {
 	return p.journal.Rollback && (p.journal.Redirected || p.coordinated()) && p.deferred(x) && !p.journal.IssuedOn(x.Key)
 }
@@ -95,7 +95,7 @@ func (p *planner) redirect() {
 	p.await(objects)
 }
 
-// inherited is what an object whose units nobody counts takes over of the one that
+// inherited is the handover that an object whose units nobody counts gets from the one that
 // has units of the same VDU and goes (another generation, another name): an
 // autoscaler goes on from the number that it had reached.
 func (p *planner) inherited(key string) string {
@@ -160,7 +160,7 @@ func (p *planner) once(a Action, name string) {
 	}
 }
 
-// renew replaces units that their owner leaves as they are although what it makes
+// renew replaces units that their owner leaves as they are although its render
 // has changed: one of each owner at a time, and only while all its others are ready.
 func (p *planner) renew(objects []Object) {
 	queues := make(map[string][]*Unit)

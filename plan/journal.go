@@ -42,9 +42,8 @@ type Journal struct {
 
 // Aim is the journal of an operation that begins: the condemned incarnations
 // that are alive now are its targets, beside those that it has already. One that
-// is being deleted already is none: that it goes is what was asked for. What the
-// successors of condemned objects must take over is kept from now on, as somebody
-// else may delete them first.
+// is being deleted already is none, as it goes anyway. The journal keeps the handover of
+// condemned objects from now on, as somebody else may delete them first.
 func (j Journal) Aim(d Desired, o Observed) Journal {
 	if len(d.Condemned) == 0 {
 		return j
@@ -79,7 +78,8 @@ func (j Journal) Aim(d Desired, o Observed) Journal {
 }
 
 // Inherit is the journal of an operation that takes the place of one that didn't
-// come to its end: what that one deleted to make it anew may be left to this one.
+// come to its end: it takes over the handover of objects that were deleted and not yet
+// made anew.
 func (j Journal) Inherit(unfinished Journal) Journal {
 	kept := maps.Clone(unfinished.Kept)
 	if kept == nil {
@@ -100,7 +100,8 @@ func (j *Journal) keep(key, what string) {
 }
 
 // Issue is the journal in which the batch is noted: it MUST be durable before
-// the batch is handed to the driver. fresh is false where everything stands there already.
+// the batch is handed to the driver. fresh is false where the journal has
+// all of it already.
 func (j Journal) Issue(batch []Step) (noted Journal, fresh bool) {
 	noted = j
 	noted.Issued, noted.Targets, noted.Kept = slices.Clone(j.Issued), slices.Clone(j.Targets), maps.Clone(j.Kept)

@@ -97,7 +97,7 @@ func (p *planner) dispensable(u *Unit) int {
 }
 
 // Leaving are the units, by incarnation, that the plan takes away, as far as it names
-// them: what makes its pods itself chooses by itself which of them go.
+// them: an active owner chooses by itself which of its units go.
 func Leaving(d Desired, o Observed, j Journal) []string {
 	p := newPlanner(d, o, j)
 	goes := map[string]bool{} // keys of objects

@@ -50,8 +50,8 @@ type Object struct {
 	Wave int
 	// Digest identifies the rendered content, without the number of units.
 	Digest string
-	// Once says that the object does its work and may then be tidied away (a Job):
-	// that it isn't there is right unless it is still to be run.
+	// Once says that the object does its work and may then be tidied away (a Job): it may
+	// be missing unless it is still to be run.
 	Once bool
 	// Directs says that the object directs traffic to units (a Service): one that
 	// exists is changed by a change of package only when those units are ready.
@@ -79,7 +79,7 @@ type Observed struct {
 	// Others live as units do but are no VNFCs (the pods of a Job): nothing is
 	// decided on them. Their Reason tells a person why they can't be healed.
 	Others []Unit
-	// Left is what objects that somebody else deleted left to their successors
+	// Left is the handover of objects that somebody else deleted to their successors
 	// ([ObservedObject.Keep]), by key, as far as it is remembered.
 	Left map[string]string
 }
@@ -126,8 +126,8 @@ type ObservedObject struct {
 	Key string
 	// Incarnation is the VIM's identity of it (a Kubernetes UID), never reused.
 	Incarnation string
-	// Digest is that of the render which stands there; it differs from
-	// [Object.Digest] when the object must be applied.
+	// Digest identifies the content that stands there; it differs from [Object.Digest] when
+	// the object must be applied.
 	Digest string
 	// Count is the number of units that the object asks the VIM for, or -1
 	// where it has no such number.
@@ -157,7 +157,7 @@ type ObservedObject struct {
 	Outgrown string
 	// Generation is that of which the object is, "" for what generations share.
 	Generation string
-	// Keep is what a successor must take over of this incarnation, in the driver's
+	// Keep is the handover of this incarnation to a successor, in the driver's
 	// own form (the addresses of a Service); "" where there is nothing.
 	Keep string
 }

@@ -342,8 +342,7 @@ func (r *driftRepair) repair(ctx context.Context, inst *lcm.Instance, l sight, d
 	r.log.InfoContext(ctx, "drift is put right", "operation", born.ID, "cause", cause, "fight", born.Fight)
 	r.drifts.state(r.id, DriftRepairing, born.ID, time.Time{})
 	for _, key := range objects(due) {
-		kind, _, _ := strings.Cut(key, "/")
-		r.metrics.Repaired(kind)
+		r.metrics.Repaired(plan.KindOf(key))
 	}
 	return r.operate(ctx, born)
 }

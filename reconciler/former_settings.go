@@ -68,7 +68,7 @@ func (v *View) Leaving(ctx context.Context) (map[string]*desired.Instance, error
 			continue
 		}
 		if wanted, err := wantedAtHead(ctx, v.r.Repo, rec.ID); err != nil || wanted {
-			continue // what can't be read stands as it last could
+			continue // a file that can't be read stands as it last could
 		}
 		op, err := v.r.Oplog.Operation(ctx, rec.Open)
 		if err != nil {

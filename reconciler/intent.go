@@ -135,8 +135,8 @@ func (r *intentReader) change(ctx context.Context, inst *lcm.Instance, failed *l
 }
 
 // feasible says whether what head asks for could be done at all. A commit that was
-// pushed to a remote repository has met no hook of ours: nothing is begun for what would
-// be refused, so that the file stays as its author left it, and is shown.
+// pushed to a remote repository has met no push hook of ours: no operation begins for a
+// change that would be refused, so that the file stays as its author left it, and is shown.
 func (r *intentReader) feasible(ctx context.Context, before, after *desired.Instance) error {
 	settings, err := r.repo.Settings()
 	if err != nil {

@@ -45,8 +45,8 @@ type outcomes struct {
 }
 
 // blind is for a pass that can't see the VIM. Once an operation has begun, the
-// time for which its VIM is away doesn't count against it; what was asked to be
-// cancelled isn't waited for.
+// time for which its VIM is away doesn't count against it; an operation that was cancelled
+// doesn't wait.
 func (o *outcomes) blind(ctx context.Context, a *attempt, err error) error {
 	if !errors.Is(err, drivers.ErrUnavailable) || a.op.State == lcm.Starting {
 		return o.giveUp(ctx, a, err)
@@ -67,8 +67,8 @@ func (o *outcomes) cancelled(ctx context.Context, a *attempt, waiting bool) (boo
 	return true, o.broke(ctx, a, &lcm.Problem{Status: 500, Title: title(a.op), Detail: "cancelled on request (" + a.op.CancelMode + ")"})
 }
 
-// giveUp sorts an error: what can never succeed ends the attempt, anything else
-// is returned to be tried again until the time is up.
+// giveUp sorts an error: one that can never pass ends the attempt, any other is returned, so
+// that the step is tried again until the time is up.
 func (o *outcomes) giveUp(ctx context.Context, a *attempt, err error) error {
 	var refused *drivers.RefusedError
 	var denied *DeniedError

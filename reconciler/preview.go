@@ -49,7 +49,7 @@ func (v *View) plan(ctx context.Context, settings *desired.Settings, rev desired
 	if err != nil {
 		return err
 	}
-	if after != nil { // what head was filled in with may be for an operation that hasn't begun
+	if after != nil { // head may have been filled in for an operation that hasn't begun
 		after = v.checker.unpinned(ctx, before, after)
 	}
 	if err := v.Check(ctx, settings, before, after); err != nil {
@@ -82,7 +82,7 @@ func (v *View) plan(ctx context.Context, settings *desired.Settings, rev desired
 	p.Type = t
 	want := drivers.Absent(named)
 	if after == nil || after.State != desired.Instantiated {
-		settings = nil // what ends is taken down by what there is, which may go with it
+		settings = nil // an instance that ends is taken down by head's VIMs: the change may take them along
 	}
 	drv, known, err := v.look(ctx, settings, before, named)
 	if err != nil {

@@ -2,10 +2,19 @@
 //
 // It owns the one pipeline: queue -> lease -> read desired -> observe -> plan ->
 // grant -> do -> record. It is the only caller of drivers, and the only one who
-// decides that an operation has ended. What to do next is decided by
-// plan; how an operation's state may move by lcm; what it writes
-// goes through lcm/oplog and desired.Repo. It holds no state of its own that a
-// restart would miss.
+// decides that an operation has ended. Package plan decides what to do next, and lcm how an
+// operation's state may move; all writes go through lcm/oplog and desired.Repo. It holds no
+// state of its own that a restart would miss.
+//
+// One look at one instance is a pass. It asks these parts in order, and the fields of each
+// are all that it may touch:
+//
+//   - outstanding commits what git is still to get of an operation that has ended;
+//   - intentReader gives birth to operations, and pins what an author left open;
+//   - driftRepair looks at what runs while nothing is under way, and begins repairs;
+//   - attempts carries an operation on, by its undertaking (what it is asked for),
+//     admission (whether it may begin), deadlines, and outcomes (how an attempt ends);
+//   - clocks, vimIdentity, headProblems and connections serve them.
 package reconciler
 
 import (
@@ -32,8 +41,8 @@ type Packages interface {
 	// Newest returns the tree hash of the newest package with this vnfdId. One whose
 	// checksums don't hold is refused with a [*drivers.RefusedError].
 	Newest(vnfdID string) (tree string, err error)
-	// Open returns the package, whether its checksums hold or not: what runs of it must
-	// be looked after.
+	// Open returns the package, whether its checksums hold or not: instances that run it
+	// must be looked after.
 	Open(ctx context.Context, tree string) (*vnfd.Package, error)
 	// Verify is a [*drivers.RefusedError] where the files of the package aren't those
 	// that it lists itself. The second answer for a tree costs nothing.

@@ -19,8 +19,8 @@ type View struct {
 // View returns the reconciler's read-only side.
 func (r *Reconciler) View() *View { return &View{r, r.checker} }
 
-// With is the view of somebody who considers other packages than those that count.
-// What runs is seen as ever.
+// With is the view of somebody who considers other packages than those that count. It sees
+// what runs as this one does.
 func (v *View) With(packages Packages) *View {
 	other := *v.checker
 	other.packages = packages
