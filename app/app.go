@@ -210,8 +210,8 @@ func (s *Server) wire(ctx context.Context) error {
 		s.Cloud = sim.NewCloud()
 	}
 	s.recon, err = reconciler.New(reconciler.Config{
-		Repo: s.repo, Store: s.store, Log: s.oplog, Packages: s.packages, Secrets: secrets{s.keeper}, Permit: secrets{s.keeper}.Permit,
-		Driver: Drivers(s.keeper.Derive("render digest"), s.Reach.KubeconfigExec, s.Cloud, s.Log), Logger: s.Log, Metrics: metrics,
+		Repo: s.repo, Store: s.store, Oplog: s.oplog, Packages: s.packages, Secrets: secrets{s.keeper}, Permit: secrets{s.keeper}.Permit,
+		Driver: Drivers(s.keeper.Derive("render digest"), s.Reach.KubeconfigExec, s.Cloud, s.Log), Log: s.Log, Metrics: metrics,
 		Holder: fmt.Sprintf("%s/%d", host, os.Getpid()), Workers: s.Workers,
 		Timeout: s.Timeout, StartTimeout: s.StartTimeout, Timeouts: s.Timeouts,
 		Hooks: s.hookRunner(), Reveal: secrets{s.keeper}.Reveal, Seal: s.keeper.Encrypt, HookTimeout: s.HookTimeout,

@@ -171,7 +171,7 @@ func (c *change) step(t *rapid.T, d plan.Desired, o plan.Observed, s plan.Step) 
 			}
 		}
 		if x := c.w.find(s.Object); kindOf(s.Object) == "Service" && x != nil && x.leads != d.Generation && !s.Directs {
-			t.Fatalf("%s leads traffic to another generation and doesn't say so", s)
+			t.Fatalf("%s switches traffic to another generation and doesn't say so", s)
 		}
 		c.inherits(t, d, o, s)
 	case plan.Delete:
@@ -182,13 +182,13 @@ func (c *change) step(t *rapid.T, d plan.Desired, o plan.Observed, s plan.Step) 
 	c.w.do(s, d)
 }
 
-// workloads is what is desired but for what leads traffic.
+// workloads is what is desired but for what directs traffic.
 func workloads(d plan.Desired) plan.Desired {
 	d.Objects = slices.DeleteFunc(slices.Clone(d.Objects), func(x plan.Object) bool { return x.Directs })
 	return d
 }
 
-// hook runs a program. That of the new VNF may lead Services over by itself, and that
+// hook runs a program. That of the new VNF may switch Services by itself, and that
 // of the old VNF back.
 func (c *change) hook(t *rapid.T, d plan.Desired, o plan.Observed, s plan.Step) {
 	c.ran = append(c.ran, s.Object)
@@ -209,16 +209,16 @@ func (c *change) hook(t *rapid.T, d plan.Desired, o plan.Observed, s plan.Step) 
 		}
 	case "drain", "drain_rollback":
 		if !c.j.Redirected {
-			t.Fatalf("%s although no traffic was led elsewhere", s)
+			t.Fatalf("%s although no traffic was switched", s)
 		}
 		for _, x := range c.w.objects {
 			if wants(d, x.key) && x.leads != "" && x.leads != d.Generation {
-				t.Fatalf("%s although %s leads traffic to generation %s", s, x.key, x.leads)
+				t.Fatalf("%s although %s directs traffic to generation %s", s, x.key, x.leads)
 			}
 		}
 	}
 	c.j.Begun = append(c.j.Begun, s.Object)
-	if s.Object == plan.CoordinateNew && !c.j.Rollback && rapid.Bool().Draw(t, "the script leads traffic over") {
+	if s.Object == plan.CoordinateNew && !c.j.Rollback && rapid.Bool().Draw(t, "the script switches traffic") {
 		if x := c.w.find("Service/amf/svc"); x != nil {
 			x.leads, x.digest, x.ready = d.Generation, "by the script", false
 		}
@@ -257,7 +257,7 @@ func (c *change) mayGo(t *rapid.T, d plan.Desired, o plan.Observed, s plan.Step)
 	}
 	for _, service := range c.w.objects {
 		if wants(d, service.key) && !service.deleting && service.leads != "" && service.leads == x.generation && x.generation != d.Generation {
-			t.Fatalf("%s while %s leads traffic to generation %s", s, service.key, x.generation)
+			t.Fatalf("%s while %s directs traffic to generation %s", s, service.key, x.generation)
 		}
 	}
 	untouched := c.j.Rollback && !c.j.Redirected && !c.pruned

@@ -13,11 +13,11 @@ import (
 // is observed and computed again. An empty answer means converged.
 //
 // The order is: grant, preamble hook, condemned incarnations, waves of objects,
-// waiting until all is ready, leading traffic there, pruning of what is no longer
+// waiting until all is ready, switching traffic there, pruning of what is no longer
 // desired, waiting until that is gone, postamble hook. Where two generations stand
-// side by side, the coordination script of the new VNF runs before traffic is led
+// side by side, the coordination script of the new VNF runs before traffic is switched
 // there, and that of the old one, and the drain, before the old generation goes; a
-// rollback from which traffic needn't be led back takes the new one down first. Grant
+// rollback from which traffic needn't be switched back takes the new one down first. Grant
 // and hooks appear only while an operation is open. Waits that lie in the future
 // (behind a step that hasn't been done) are part of the answer, so that a preview
 // shows them.
@@ -51,7 +51,7 @@ func Compute(d Desired, o Observed, j Journal) []Step {
 	return p.steps
 }
 
-// UserData is the hook of a program that computes parameters ([Desired.UserData]).
+// UserData is the hook that computes parameters ([Desired.UserData]).
 const UserData = "user_data"
 
 type planner struct {
@@ -211,7 +211,7 @@ func (p *planner) doomed(x ObservedObject) string {
 	return ""
 }
 
-// replaced tells of a target of the heal that is gone although no step was
+// replaced reports a target of the heal that is gone although no step was
 // issued against it: somebody else was faster, and what lives now was never
 // asked to be healed.
 func (p *planner) replaced(key, incarnation string) (Step, bool) {
@@ -226,7 +226,7 @@ func (p *planner) replaced(key, incarnation string) (Step, bool) {
 	return Step{Action: Wait, Object: key, Incarnation: incarnation, Reason: "it is no longer there", Failure: why}, true
 }
 
-// successors names what may have taken the place of the key: the object or unit of
+// successors names the objects or units that may have taken the place of the key: those of
 // that key, else the units of its VDU that weren't there when the heal was asked for.
 func (p *planner) successors(key string) string {
 	if x, ok := p.objects[key]; ok {
@@ -299,15 +299,15 @@ func (p *planner) change(x Object) (Step, bool) {
 	case p.spent(x):
 		return Step{}, false
 	case !exists:
-		keep := cmp.Or(p.journal.Kept[x.Key], p.left(x.Key), p.inherited(x.Key))
+		keep := cmp.Or(p.journal.Kept[x.Key], p.handover(x.Key), p.inherited(x.Key))
 		return Step{Action: Apply, Object: x.Key, From: -1, To: to, Reason: "new", Keep: keep}, true
 	case p.doomed(now) != "":
 		return Step{Action: Apply, Object: x.Key, From: -1, To: to, Reason: "created again", Keep: cmp.Or(now.Keep, p.journal.Kept[x.Key])}, true
 	case now.Deleting:
 		// It can only be created again when it is gone; unready waits for that.
 		return Step{}, false
-	case p.ledBack(x):
-		return Step{Action: Apply, Object: x.Key, From: max(now.Count, 0), To: to, Reason: "led back", Directs: true}, true
+	case p.switchedBack(x):
+		return Step{Action: Apply, Object: x.Key, From: max(now.Count, 0), To: to, Reason: "switched back", Directs: true}, true
 	case now.Digest != x.Digest:
 		return Step{Action: Apply, Object: x.Key, From: max(now.Count, 0), To: to, Reason: "changed", Directs: p.deferred(x)}, true
 	case now.Stalled != "":
@@ -333,9 +333,9 @@ func (p *planner) spent(x Object) bool {
 	return true
 }
 
-// left is what a predecessor that somebody else deleted left to the object. Only a
-// repair takes it over: what is instantiated anew begins with nothing.
-func (p *planner) left(key string) string {
+// handover is what the object takes over of a predecessor that somebody else deleted. Only a
+// repair takes it over: an instantiation begins with nothing.
+func (p *planner) handover(key string) string {
 	if op := p.journal.Operation; op != "" && op != "HEAL" {
 		return ""
 	}

@@ -15,7 +15,7 @@ const (
 	drainedRollback    = "drain_rollback"
 )
 
-// changesPackage is the operation in which traffic may have to be led elsewhere.
+// changesPackage is the operation in which traffic may have to be switched.
 const changesPackage = "CHANGE_VNFPKG"
 
 // leaving says whether a generation is one that has to go.
@@ -68,22 +68,22 @@ func (p *planner) untouched() bool {
 	})
 }
 
-// deferred says whether the object leads traffic to units that may not be ready
+// deferred says whether the object directs traffic to units that may not be ready
 // yet: it is changed when they are.
 func (p *planner) deferred(x Object) bool {
 	now, exists := p.objects[x.Key]
 	return x.Directs && exists && !now.Deleting && p.doomed(now) == "" && (p.twofold() || p.journal.Operation == changesPackage)
 }
 
-// ledBack says whether the rollback still has to lead the object's traffic back, after
-// a step or a script may have led it away: it does so once, even if what is observed
-// doesn't show that it ever left, as that may be behind, and what it left for is about
-// to go.
-func (p *planner) ledBack(x Object) bool {
+// switchedBack says whether the rollback still has to switch the object's traffic back,
+// after a step or a script may have switched it: it does so once, even if what is observed
+// doesn't show that it was ever switched, as the view may be behind, and the generation that
+// it would be on is about to go.
+func (p *planner) switchedBack(x Object) bool {
 	return p.journal.Rollback && (p.journal.Redirected || p.coordinated()) && p.deferred(x) && !p.journal.IssuedOn(x.Key)
 }
 
-// redirect leads traffic to the units that are ready now.
+// redirect switches traffic to the units that are ready now.
 func (p *planner) redirect() {
 	var objects []Object
 	for _, x := range p.desired.Objects {
@@ -95,7 +95,7 @@ func (p *planner) redirect() {
 	p.await(objects)
 }
 
-// inherited is what an object whose units nobody counts takes over of the one that
+// inherited is the handover that an object whose units nobody counts gets from the one that
 // has units of the same VDU and goes (another generation, another name): an
 // autoscaler goes on from the number that it had reached.
 func (p *planner) inherited(key string) string {
@@ -138,11 +138,11 @@ func (p *planner) coordinateLeaving() {
 	}
 }
 
-// drain leaves connections time to end on the generation that traffic was led away
-// from.
+// drain leaves connections time to end on the generation from which traffic was
+// switched.
 func (p *planner) drain() {
 	redirected := p.journal.Redirected || slices.ContainsFunc(p.steps, func(s Step) bool { return s.Directs }) ||
-		p.anyPassive() && (p.coordinated() || !p.journal.Rollback && p.desired.CoordinateNew) // a script led it
+		p.anyPassive() && (p.coordinated() || !p.journal.Rollback && p.desired.CoordinateNew) // a script switched it
 	if p.journal.Operation != changesPackage || !p.desired.Drain || !redirected {
 		return
 	}
@@ -160,7 +160,7 @@ func (p *planner) once(a Action, name string) {
 	}
 }
 
-// renew replaces units that their owner leaves as they are although what it makes
+// renew replaces units that their owner leaves as they are although its render
 // has changed: one of each owner at a time, and only while all its others are ready.
 func (p *planner) renew(objects []Object) {
 	queues := make(map[string][]*Unit)
@@ -203,7 +203,7 @@ func renewal(u *Unit) Step {
 	return Step{Action: DeleteUnit, Object: u.Key, Incarnation: u.ID, Owner: u.Owner, Reason: u.Outdated}
 }
 
-// renewRank orders what is renewed: first what was told to go already, so that a
+// renewRank orders what is renewed: first units that were deleted already, so that a
 // view that is behind never has a second one go beside it, then what isn't ready and
 // is no loss.
 func (p *planner) renewRank(u *Unit) int {

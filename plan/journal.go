@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Journal holds, for the attempt under way, what the VIM can't tell.
+// Journal holds, for the attempt under way, what the VIM can't show.
 // The zero value means that no operation is open.
 type Journal struct {
 	// Operation is the ETSI type of the open operation ("SCALE"), or "".
@@ -17,9 +17,9 @@ type Journal struct {
 	// Hooks done in this operation, by name ("scale_start"); a drain is one of them.
 	Hooks []string `json:"hooks,omitempty"`
 	// Begun are the hooks that were started in this operation, done or not, in any
-	// attempt: one that is begun and not done is run again, and told so.
+	// attempt: one that is begun and not done is run again, and knows it.
 	Begun []string `json:"begun,omitempty"`
-	// Redirected is set once a step was issued that leads traffic elsewhere.
+	// Redirected is set once a step was issued that switches traffic.
 	Redirected bool `json:"redirected,omitempty"`
 	// Issued are the keys of the steps handed to the driver in this attempt. A
 	// failure seen at the VIM counts only where a step on that object was issued.
@@ -30,8 +30,8 @@ type Journal struct {
 	// heal was asked for and that no step was issued against, in any attempt. One
 	// that is gone all the same was replaced by somebody else.
 	Targets []Target `json:"targets,omitempty"`
-	// Leaving are the units, by incarnation, that the program at the operation's beginning
-	// was told will go ([Leaving]): it has prepared for these, so these it must be.
+	// Leaving are the units, by incarnation, that the hook at the operation's beginning
+	// was given as those that will go ([Leaving]): it has prepared for these.
 	Leaving []string `json:"leaving,omitempty"`
 	// Kept is [ObservedObject.Keep], by key, of objects that were deleted to be made anew.
 	Kept map[string]string `json:"kept,omitempty"`
@@ -42,9 +42,8 @@ type Journal struct {
 
 // Aim is the journal of an operation that begins: the condemned incarnations
 // that are alive now are its targets, beside those that it has already. One that
-// is being deleted already is none: that it goes is what was asked for. What the
-// successors of condemned objects must take over is kept from now on, as somebody
-// else may delete them first.
+// is being deleted already is none, as it goes anyway. The journal keeps the handover of
+// condemned objects from now on, as somebody else may delete them first.
 func (j Journal) Aim(d Desired, o Observed) Journal {
 	if len(d.Condemned) == 0 {
 		return j
@@ -79,7 +78,8 @@ func (j Journal) Aim(d Desired, o Observed) Journal {
 }
 
 // Inherit is the journal of an operation that takes the place of one that didn't
-// come to its end: what that one deleted to make it anew may be left to this one.
+// come to its end: it takes over the handover of objects that were deleted and not yet
+// made anew.
 func (j Journal) Inherit(unfinished Journal) Journal {
 	kept := maps.Clone(unfinished.Kept)
 	if kept == nil {
@@ -100,7 +100,8 @@ func (j *Journal) keep(key, what string) {
 }
 
 // Issue is the journal in which the batch is noted: it MUST be durable before
-// the batch is handed to the driver. fresh is false where everything stands there already.
+// the batch is handed to the driver. fresh is false where the journal has
+// all of it already.
 func (j Journal) Issue(batch []Step) (noted Journal, fresh bool) {
 	noted = j
 	noted.Issued, noted.Targets, noted.Kept = slices.Clone(j.Issued), slices.Clone(j.Targets), maps.Clone(j.Kept)

@@ -112,6 +112,12 @@ func HookUnit(name string) (script, unit string) {
 	return script, unit
 }
 
+// KindOf is the kind of the object or unit under the key ([Object.Key]).
+func KindOf(key string) string {
+	kind, _, _ := strings.Cut(key, "/")
+	return kind
+}
+
 // ResourceOf is the VIM's id of the unit with this incarnation, whichever of its lives that
 // is ([Unit.ID]).
 func ResourceOf(incarnation string) string {

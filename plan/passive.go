@@ -7,7 +7,7 @@ import (
 )
 
 // An owner that is passive ([ObservedObject.Passive]) leaves all of its units' lives to
-// the plan. What that means stands here.
+// the plan, by the functions of this file.
 
 // graceful is the time that a termination leaves units, as [Step.Object] and in
 // [Journal.Hooks].
@@ -15,8 +15,8 @@ const graceful = "graceful"
 
 // busy ends the plan where work on a passive object is under way: what comes of it isn't
 // known, and more work would have to guess. Where the work failed in this attempt, nothing
-// is gained by going on before somebody has looked at it and said so (a retry). What must
-// go is deleted all the same.
+// is gained by going on before somebody has looked at it and asked for a retry. Objects that
+// must go are deleted all the same.
 func (p *planner) busy() bool {
 	var waits []Step
 	for _, x := range p.desired.Objects {
@@ -97,7 +97,7 @@ func (p *planner) dispensable(u *Unit) int {
 }
 
 // Leaving are the units, by incarnation, that the plan takes away, as far as it names
-// them: what makes its pods itself chooses by itself which of them go.
+// them: an active owner chooses by itself which of its units go.
 func Leaving(d Desired, o Observed, j Journal) []string {
 	p := newPlanner(d, o, j)
 	goes := map[string]bool{} // keys of objects

@@ -103,7 +103,7 @@ func render(steps []plan.Step) string {
 			fmt.Fprintf(&b, " keep=%q", s.Keep)
 		}
 		if s.Directs {
-			b.WriteString(" leads traffic")
+			b.WriteString(" switches traffic")
 		}
 		if len(s.Victims) > 0 {
 			fmt.Fprintf(&b, " victims=%s", strings.Join(s.Victims, ","))

@@ -26,7 +26,7 @@ type Desired struct {
 	// side by side: traffic is redirected only when the desired one is ready, and the
 	// other goes last (blue-green).
 	Generation string
-	// UserData says that a program of the package computes parameters before all else.
+	// UserData says that a hook of the package computes parameters before all else.
 	UserData bool
 	// CoordinateNew and CoordinateOld say that a change of package has a coordination
 	// script for the new VNF, and one for the old VNF.
@@ -50,10 +50,10 @@ type Object struct {
 	Wave int
 	// Digest identifies the rendered content, without the number of units.
 	Digest string
-	// Once says that the object does its work and may then be tidied away (a Job):
-	// that it isn't there is right unless it is still to be run.
+	// Once says that the object does its work and may then be tidied away (a Job): it may
+	// be missing unless it is still to be run.
 	Once bool
-	// Directs says that the object leads traffic to units (a Service): one that
+	// Directs says that the object directs traffic to units (a Service): one that
 	// exists is changed by a change of package only when those units are ready.
 	Directs bool
 }
@@ -79,7 +79,7 @@ type Observed struct {
 	// Others live as units do but are no VNFCs (the pods of a Job): nothing is
 	// decided on them. Their Reason tells a person why they can't be healed.
 	Others []Unit
-	// Left is what objects that somebody else deleted left to their successors
+	// Left is the handover of objects that somebody else deleted to their successors
 	// ([ObservedObject.Keep]), by key, as far as it is remembered.
 	Left map[string]string
 }
@@ -113,7 +113,7 @@ const (
 	// RetainNot: as soon as it is no longer desired.
 	RetainNot Retention = ""
 	// RetainData: as soon as it is no longer desired, but a heal of the whole VNF
-	// leaves it unless it is told otherwise (claims and volumes of the package).
+	// leaves it unless it is asked otherwise (claims and volumes of the package).
 	RetainData Retention = "data"
 	// RetainWithInstance: only when the whole instance goes (claims of a StatefulSet).
 	RetainWithInstance Retention = "instance"
@@ -126,8 +126,8 @@ type ObservedObject struct {
 	Key string
 	// Incarnation is the VIM's identity of it (a Kubernetes UID), never reused.
 	Incarnation string
-	// Digest is that of the render which stands there; it differs from
-	// [Object.Digest] when the object must be applied.
+	// Digest identifies the content that stands there; it differs from [Object.Digest] when
+	// the object must be applied.
 	Digest string
 	// Count is the number of units that the object asks the VIM for, or -1
 	// where it has no such number.
@@ -144,20 +144,20 @@ type ObservedObject struct {
 	Retention Retention
 	// Reason tells a person why the object isn't ready.
 	Reason string
-	// Failure, if not empty, tells why the object will not become ready by itself.
+	// Failure, if not empty, says why the object will not become ready by itself.
 	Failure string
-	// Stalled, if not empty, tells in which failure the last work on the object ended,
+	// Stalled, if not empty, says in which failure the last work on the object ended,
 	// where it goes on only when the object is applied again (a stack in UPDATE_FAILED).
 	Stalled string
-	// Dead, if not empty, tells why this incarnation will never run again, so that
+	// Dead, if not empty, says why this incarnation will never run again, so that
 	// only a successor can take its place (a bare Pod that was evicted).
 	Dead string
-	// Outgrown, if not empty, tells why this incarnation can't be brought to its
+	// Outgrown, if not empty, says why this incarnation can't be brought to its
 	// render, so that it must be made anew (a bare Pod whose volumes changed).
 	Outgrown string
 	// Generation is that of which the object is, "" for what generations share.
 	Generation string
-	// Keep is what a successor must take over of this incarnation, in the driver's
+	// Keep is the handover of this incarnation to a successor, in the driver's
 	// own form (the addresses of a Service); "" where there is nothing.
 	Keep string
 }
@@ -180,10 +180,10 @@ type Unit struct {
 	Failure  string `json:"failure,omitempty"`
 	// Generation is that of which the unit is, "" where the VIM has none.
 	Generation string `json:"generation,omitempty"`
-	// Outdated, if not empty, tells in what the unit differs from what its owner makes
+	// Outdated, if not empty, says in what the unit differs from what its owner makes
 	// now, where the owner won't replace it by itself (a ReplicaSet).
 	Outdated string `json:"-"`
-	// Dead, if not empty, tells why this incarnation will never run again, where its
+	// Dead, if not empty, says why this incarnation will never run again, where its
 	// owner won't make a successor by itself (a server that was deleted behind Heat).
 	Dead string `json:"-"`
 	// Created is when the unit was made, where its owner is passive: the newest goes first.
@@ -246,7 +246,7 @@ type Action string
 // The actions, in the order in which an operation meets them.
 const (
 	Grant      Action = "grant"      // ask for the right to use resources
-	Hook       Action = "hook"       // run a management driver's program
+	Hook       Action = "hook"       // run a hook of the package
 	Apply      Action = "apply"      // create the object or bring it to its render
 	Scale      Action = "scale"      // change only the number of units of an object
 	DeleteUnit Action = "deleteUnit" // delete one incarnation of a unit
@@ -283,11 +283,11 @@ type Step struct {
 	// Keep, on the Delete of an object that will be made anew, is what its
 	// successor must take over; on the Apply of the successor it is that again.
 	Keep string `json:"keep,omitempty"`
-	// Directs is set on the Apply that leads traffic to other units.
+	// Directs is set on the Apply that switches traffic to other units.
 	Directs bool `json:"directs,omitempty"`
 }
 
-// Next is the leading batch of steps: those of the first stage.
+// Next is the first batch of steps: those of the first stage.
 func Next(steps []Step) []Step {
 	for i, s := range steps {
 		if s.Stage != steps[0].Stage {

@@ -21,10 +21,10 @@ type admission struct {
 	unused func(ctx context.Context, before *desired.Instance) error
 }
 
-// admit is what comes before anything moves: the package is kept for as long as
-// anyone may need it, and the VIM has a look at the steps.
+// admit keeps the package for as long as anyone may need it, checks the change, and asks the
+// VIM whether it would take the steps. It is called before anything moves.
 func (m admission) admit(ctx context.Context, a *attempt, steps []plan.Step) error {
-	// A rollback leads back to what was accepted before.
+	// A rollback goes back to what was accepted before.
 	if a.want.Source.Package != nil && !a.op.Automatic && a.op.Type != lcm.Terminate && a.op.State != lcm.RollingBack {
 		if err := m.checker.sound(ctx, a.want.Source.Instance); err != nil {
 			return err
@@ -46,8 +46,8 @@ func (m admission) admit(ctx context.Context, a *attempt, steps []plan.Step) err
 	})...)
 }
 
-// allowed holds a change against the rules once more: one that was pushed to a remote
-// repository has met no hook of ours.
+// allowed checks a change once more: a commit that was pushed to a remote repository has met
+// no push hook of ours.
 func (m admission) allowed(ctx context.Context, a *attempt) error {
 	before, err := m.revisions.read(ctx, a.op.Before)
 	if err == nil && a.op.Type == lcm.Terminate {

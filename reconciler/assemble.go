@@ -26,7 +26,7 @@ type undertaking struct {
 // assemble adds to the rendering of an instance what the operation asks for: tombstones,
 // user data, the coordination of a change of package, the grace of a termination. It
 // returns how long connections get, after traffic was switched or before a graceful
-// termination. What can't be honoured is a [*drivers.RefusedError].
+// termination. It refuses what can't be honoured with a [*drivers.RefusedError].
 func (u undertaking) assemble(want *drivers.Rendering, settings func() (*desired.Settings, error)) (drain time.Duration, err error) {
 	if want.Source.Package != nil {
 		want.Condemned = want.Source.Instance.Condemned

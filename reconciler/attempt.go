@@ -24,9 +24,9 @@ const (
 // attempt is the state of an operation while a pass works on it.
 type attempt struct {
 	op *lcm.Operation
-	// programs has the package whose programs take part, also where nothing shall run any
-	// more and want has none. skips says that they are left out, and skipped what has to be
-	// told of that.
+	// programs has the package whose hooks take part, also where nothing shall run any
+	// more and want has none. skips says that they are left out, and skipped holds the lines
+	// that the operation's story still lacks about that.
 	programs drivers.Source
 	skips    bool
 	skipped  []string
@@ -39,9 +39,9 @@ type attempt struct {
 	last []plan.Step
 	// stale says that want was made of other params than those that count by now.
 	stale bool
-	// fight says that somebody undoes what is done.
-	fight bool
-	// drain is how long connections get after traffic was led elsewhere, or before a
+	// contended says that somebody undoes what is done.
+	contended bool
+	// drain is how long connections get after traffic was switched, or before a
 	// graceful termination.
 	drain time.Duration
 }
@@ -109,9 +109,6 @@ func (x *attempts) operate(ctx context.Context, op *lcm.Operation) (time.Duratio
 			if steps, err = x.grant(ctx, a, steps); err != nil {
 				return 0, x.outcomes.giveUp(ctx, a, err)
 			}
-			if steps == nil {
-				return 0, nil // refused, and recorded so
-			}
 		}
 		steps, ready, again, err := x.hooks.unobservable(ctx, a, steps)
 		if err != nil || !ready {
@@ -144,9 +141,9 @@ func (x *attempts) operate(ctx context.Context, op *lcm.Operation) (time.Duratio
 		switch times, wait := x.clocks.pace(fresh); {
 		case wait > 0:
 			return wait, nil
-		case a.fight && times > 0, a.op.Automatic && times > patientRepeats:
-			a.fight = true
-			return 0, x.outcomes.broke(ctx, a, x.outcomes.contended(a))
+		case a.contended && times > 0, a.op.Automatic && times > patientRepeats:
+			a.contended = true
+			return 0, x.outcomes.broke(ctx, a, x.outcomes.undone(a))
 		}
 		log.InfoContext(ctx, "steps started", "steps", describe(batch))
 		err = a.drv.Do(ctx, a.want, batch...)
@@ -164,7 +161,7 @@ func (x *attempts) begin(ctx context.Context, op *lcm.Operation) (*attempt, erro
 	if op.State == lcm.RollingBack {
 		target, other = other, target
 	}
-	a := &attempt{op: op, journal: op.Journal, fight: op.Fight}
+	a := &attempt{op: op, journal: op.Journal, contended: op.Fight}
 	a.journal.Known = op.UnitsBefore
 	a.journal.Operation = string(op.Type)
 	a.journal.Rollback = op.State == lcm.RollingBack
@@ -192,8 +189,8 @@ func (x *attempts) begin(ctx context.Context, op *lcm.Operation) (*attempt, erro
 	return a, nil
 }
 
-// grant asks for the right to do the steps. It returns those that are left, or nil
-// where the answer was no.
+// grant asks for the right to do the steps, and returns those that are left. A grant that
+// is refused is a [*DeniedError].
 func (x *attempts) grant(ctx context.Context, a *attempt, steps []plan.Step) ([]plan.Step, error) {
 	if err := x.admission.admit(ctx, a, steps); err != nil {
 		return nil, err
@@ -230,9 +227,6 @@ func (x *attempts) grant(ctx context.Context, a *attempt, steps []plan.Step) ([]
 	known := a.journal.Known
 	a.op, a.journal = op, op.Journal
 	a.journal.Known = known
-	if len(steps) == 0 {
-		steps = []plan.Step{}
-	}
 	return steps, nil
 }
 

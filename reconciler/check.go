@@ -94,7 +94,7 @@ func (c *Checker) pkg(ctx context.Context, inst *desired.Instance) (*vnfd.Packag
 // Check says whether the change from before to after would be refused: by the
 // VNFD's rules, by what the VIM's driver can never do, or because it names a
 // package, flavour, aspect or VIM that doesn't exist. before may be nil. The
-// error is a [*drivers.RefusedError] whose Object is the field of vnf.yaml; any
+// error is a [*drivers.RefusedError] whose Field is the key of vnf.yaml; any
 // other error means that there is no answer now. settings are those that the change
 // would meet.
 func (c *Checker) Check(ctx context.Context, settings *desired.Settings, before, after *desired.Instance) error {
@@ -172,8 +172,8 @@ func (c *Checker) Check(ctx context.Context, settings *desired.Settings, before,
 }
 
 // sound says whether the checksums hold of every package of which the instance is to
-// be made. What runs already of one of which they don't is left alone: it was accepted
-// once, and is better mended by a sound package than ended.
+// be made. An instance that runs such a package already is left alone: it was accepted
+// once, and a sound package repairs it better than its end.
 func (c *Checker) sound(ctx context.Context, inst *desired.Instance) error {
 	trees := []string{inst.Package, inst.Base}
 	for _, o := range inst.Overlays {

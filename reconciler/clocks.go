@@ -83,7 +83,7 @@ type clocks struct {
 	now    func() time.Time
 }
 
-// stands tells for how long the instance has been failing; "" means that it isn't.
+// stands says for how long the instance has been failing; "" means that it isn't.
 func (c clocks) stands(reason string) (stood time.Duration) {
 	c.memory.with(c.id, func(r *recollection) {
 		switch {
@@ -98,7 +98,7 @@ func (c clocks) stands(reason string) (stood time.Duration) {
 	return stood
 }
 
-// doubts tells for how long the same object has been refused without a pause.
+// doubts says for how long the same object has been refused without a pause.
 func (c clocks) doubts(object string) (stood time.Duration) {
 	c.memory.with(c.id, func(r *recollection) {
 		if r.doubted.what != object {
@@ -128,7 +128,8 @@ func (c clocks) asked(failed *lcm.Operation, refused bool) {
 	})
 }
 
-// obstructed notes that the attempt has just met what its VIM tells of when it has gone.
+// obstructed notes that the attempt has just met an obstacle of which its VIM reports when it
+// has gone.
 func (c clocks) obstructed(op *lcm.Operation) {
 	c.memory.with(c.id, func(r *recollection) {
 		r.blocked = answer{operation: op.ID, attempt: op.Attempt, refused: true}
@@ -203,20 +204,20 @@ func (c clocks) ended() {
 	})
 }
 
-// A fight is told from an accident by repairs of the same object, each of which
-// was due again shortly after the last.
+// An object is contended, and not changed by accident, where its repairs follow shortly on
+// each other.
 const (
-	fightRepairs = 5
-	fightWindow  = 10 * time.Second
+	contendedRepairs = 5
+	contendedWindow  = 10 * time.Second
 )
 
 // repairing counts a repair of the objects, and says whether one of them is
-// fought over.
-func (c clocks) repairing(objects []string) (fight bool) {
+// contended.
+func (c clocks) repairing(objects []string) (contended bool) {
 	now := c.now()
 	c.memory.with(c.id, func(r *recollection) {
 		for key, x := range r.repairs {
-			if now.Sub(x.last) > fightWindow {
+			if now.Sub(x.last) > contendedWindow {
 				delete(r.repairs, key)
 			}
 		}
@@ -226,8 +227,8 @@ func (c clocks) repairing(objects []string) (fight bool) {
 		for _, key := range objects {
 			n := r.repairs[key].count + 1
 			r.repairs[key] = repair{n, now}
-			fight = fight || n > fightRepairs
+			contended = contended || n > contendedRepairs
 		}
 	})
-	return fight
+	return contended
 }

@@ -23,7 +23,7 @@ const pathsKey = "configmap_secret_paths"
 // Complete fills in what a change leaves to Jibe, so that an upgrade is a change of
 // one line: the pin, the name of a new generation, what a container update is and lies on,
 // and the scale levels that the new VNFD would otherwise alter, and the VIM. before is the
-// intent that after follows, nil where there is none. What nothing is missing of is
+// intent that after follows, nil where there is none. An intent that lacks nothing is
 // returned as it is. Errors are those of [Checker.Check].
 func (c *Checker) Complete(ctx context.Context, settings *desired.Settings, before, after *desired.Instance) (*desired.Instance, error) {
 	if after == nil || after.State != desired.Instantiated {
@@ -64,7 +64,7 @@ func (c *Checker) Complete(ctx context.Context, settings *desired.Settings, befo
 }
 
 // newest is the tree of the newest package with the instance's vnfdId. Where it has left
-// its repository, it is the one that the instance ran last, and where that can't be told
+// its repository, it is the one that the instance ran last, and where that isn't known
 // of one that ran something, the only one that is kept.
 func (c *Checker) newest(ctx context.Context, inst *desired.Instance) (string, error) {
 	tree, unknown := c.packages.Newest(inst.VnfdID)
@@ -257,7 +257,7 @@ func (c *Checker) keepLevels(ctx context.Context, before, next *desired.Instance
 	}
 	now, err := from.ScaleLevels(before.InstantiationLevel, before.Levels)
 	if err != nil {
-		return nil // what is wrong with it is told by Check
+		return nil // Check says what is wrong with it
 	}
 	levels := map[string]int{}
 	for _, a := range to.Aspects {

@@ -70,7 +70,7 @@ type resolved struct {
 
 func newConnections(c Config, changed func(string)) *connections {
 	return &connections{
-		repo: c.Repo, oplog: c.Log, log: c.Logger, secrets: c.Secrets, make: c.Driver, now: c.Now,
+		repo: c.Repo, oplog: c.Oplog, log: c.Log, secrets: c.Secrets, make: c.Driver, now: c.Now,
 		changed: changed,
 		drivers: make(map[string]*connected),
 		known:   make(map[string]resolved),
@@ -347,8 +347,8 @@ func (v *connections) needed(ctx context.Context, settings *desired.Settings) ma
 	return needed
 }
 
-// runs says whether the instance has, or may have, anything at a VIM. Where that can't
-// be told, it has.
+// runs says whether the instance has, or may have, anything at a VIM. Where that isn't
+// known, it has.
 func (v *connections) runs(ctx context.Context, instance string) bool {
 	rec, err := v.oplog.Instance(ctx, instance)
 	if err != nil || rec.Open != "" || rec.Prepared != "" {

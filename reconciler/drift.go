@@ -12,7 +12,7 @@ import (
 )
 
 // Drift is what of one instance differs from what git says while no operation
-// is open, or in spite of one that failed to mend it.
+// is open, or in spite of one that failed to repair it.
 type Drift struct {
 	Instance string `json:"instance"`
 	Dir      string `json:"dir"`
@@ -24,7 +24,7 @@ type Drift struct {
 	Next time.Time `json:"next,omitzero"`
 	// Refused is why no repair begins, in the state DriftRefused.
 	Refused string `json:"refused,omitempty"`
-	// Operation is the HEAL that mends it, if one is open.
+	// Operation is the HEAL that repairs it, if one is open.
 	Operation  string              `json:"operation,omitempty"`
 	Deviations []drivers.Deviation `json:"deviations"`
 }
@@ -37,10 +37,10 @@ const (
 	DriftReported  DriftState = "reported"  // drift: report
 	DriftSuspended DriftState = "suspended" // suspend: true
 	DriftHeld      DriftState = "held"      // an operation was failed; the next change lifts it
-	DriftMending   DriftState = "mending"   // a HEAL is under way
+	DriftRepairing DriftState = "mending"   // a HEAL is under way
 	DriftFailing   DriftState = "failing"   // the HEAL failed and will be tried again
-	DriftFight     DriftState = "fight"     // somebody else undoes every repair
-	DriftRefused   DriftState = "refused"   // the HEAL needs programs that may not run
+	DriftContended DriftState = "fight"     // somebody else undoes every repair
+	DriftRefused   DriftState = "refused"   // the HEAL needs hooks that may not run
 )
 
 // drifts holds the drift of every instance that has one. It is a view of facts:
@@ -60,7 +60,7 @@ type noted struct {
 func newDrifts() *drifts { return &drifts{of: make(map[string]noted)} }
 
 // examineAgain is after how long a drift that is only shown is examined anew
-// although it looks the same: the digest tells that an object differs, not in what.
+// although it looks the same: the digest says that an object differs, not in what.
 const examineAgain = 10 * time.Second
 
 // known says whether this very drift was examined a moment ago.
@@ -133,10 +133,10 @@ func (d *drifts) clear(id string) {
 	delete(d.of, id)
 }
 
-// storyMost bounds how many deviations a story tells.
+// storyMost bounds how many deviations a story names.
 const storyMost = 3
 
-// story tells of the drift in one line.
+// story describes the drift in one line.
 func (d *drifts) story(id string) string {
 	d.mu.Lock()
 	defer d.mu.Unlock()

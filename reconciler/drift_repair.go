@@ -27,7 +27,7 @@ const (
 	// lookPatience is how long a look waits for a VIM whose cache isn't there yet.
 	lookPatience = time.Second
 	// awayPause is for how long nobody else looks then, and awayAgain after how long
-	// this instance does if the VIM doesn't tell that it is back.
+	// this instance does if the VIM doesn't report that it is back.
 	awayPause = 2 * time.Second
 	awayAgain = 15 * time.Second
 )
@@ -74,7 +74,7 @@ type driftRepair struct {
 
 // look looks at the instance, on which nothing is under way: whether what runs is
 // still what git says. failed is its operation in FAILED_TEMP, or nil. A drift is
-// put right by an operation of its own, unless somebody wants it only shown.
+// repaired by an operation of its own, unless somebody wants it only shown.
 func (r *driftRepair) look(ctx context.Context, failed *lcm.Operation, heldBack bool) (time.Duration, error) {
 	if failed != nil && !failed.Automatic {
 		r.drifts.clear(r.id)
@@ -117,7 +117,7 @@ func (r *driftRepair) look(ctx context.Context, failed *lcm.Operation, heldBack 
 	if failed != nil {
 		r.drifts.since(r.id, failed.Started)
 	}
-	if policy != DriftMending {
+	if policy != DriftRepairing {
 		r.drifts.state(r.id, policy, "", time.Time{})
 		return 0, nil
 	}
@@ -127,10 +127,10 @@ func (r *driftRepair) look(ctx context.Context, failed *lcm.Operation, heldBack 
 	if len(due) == 0 {
 		return 0, nil
 	}
-	return r.mend(ctx, inst, l, due)
+	return r.repair(ctx, inst, l, due)
 }
 
-// policy says what is done about a drift: DriftMending, or why it is only shown.
+// policy says what is done about a drift: DriftRepairing, or why it is only shown.
 // "" means that there is nothing to compare with now.
 func (r *driftRepair) policy(ctx context.Context, inst *lcm.Instance, failed *lcm.Operation, heldBack bool) (desired.Revision, DriftState, error) {
 	head, exists := r.repo.Lookup(r.id)
@@ -158,7 +158,7 @@ func (r *driftRepair) policy(ctx context.Context, inst *lcm.Instance, failed *lc
 	case now.Drift == desired.DriftReport:
 		return head, DriftReported, nil
 	}
-	return head, DriftMending, nil
+	return head, DriftRepairing, nil
 }
 
 // sight is what a look at an instance at rest saw.
@@ -230,9 +230,9 @@ func (r *driftRepair) quietly(ctx context.Context, err error) error {
 	return err
 }
 
-// drifting are the steps that would put right what differs while no operation is
-// open, and waits for desired objects that somebody is deleting. What had its work
-// done when the last operation completed may be tidied away.
+// drifting are the steps that would repair what differs while no operation is open, and
+// waits for desired objects that somebody is deleting. An object that had done its work
+// when the last operation completed may be tidied away.
 func drifting(want plan.Desired, seen plan.Observed) []plan.Step {
 	want.Objects = slices.DeleteFunc(slices.Clone(want.Objects), func(w plan.Object) bool {
 		return w.Once && !slices.ContainsFunc(seen.Objects, func(x plan.ObservedObject) bool { return x.Key == w.Key })
@@ -251,7 +251,7 @@ func drifting(want plan.Desired, seen plan.Observed) []plan.Step {
 	})
 }
 
-// signature tells one drift from another without asking the VIM.
+// signature distinguishes one drift from another without asking the VIM.
 func signature(seen plan.Observed, due []plan.Step) uint64 {
 	h := fnv.New64a()
 	for _, s := range due {
@@ -278,21 +278,20 @@ func (r *driftRepair) examine(ctx context.Context, l sight, due []plan.Step, hea
 		return nil, fmt.Errorf("examine the drift: %w", err)
 	}
 	for i := range found {
-		hide(&found[i], declared(l.want.Source.Package), l.want.Source.Secrets)
+		redact(&found[i], declared(l.want.Source.Package), l.want.Source.Secrets)
 	}
 	due = slices.DeleteFunc(due, func(s plan.Step) bool {
 		return !slices.ContainsFunc(found, func(d drivers.Deviation) bool { return d.Object == s.Object })
 	})
 	if len(due) > 0 {
-		r.drifts.note(Drift{Instance: r.id, Dir: head.Dir, Deviations: found, State: DriftMending}, signature(l.seen, due), r.clocks.now())
+		r.drifts.note(Drift{Instance: r.id, Dir: head.Dir, Deviations: found, State: DriftRepairing}, signature(l.seen, due), r.clocks.now())
 	}
 	return due, nil
 }
 
-// hide takes the values out of a deviation whose field may hold a secret: it is
-// shown, recorded and told of. (Of what drivers know to be secret they tell no values
-// anyway.) secrets are what references of the instance stand for.
-func hide(d *drivers.Deviation, names desired.SecretNames, secrets []string) {
+// redact takes the values out of a deviation whose field may hold a secret, as deviations are
+// shown and recorded. (Drivers leave out the values that they know to be secret themselves.) secrets are what references of the instance stand for.
+func redact(d *drivers.Deviation, names desired.SecretNames, secrets []string) {
 	for _, v := range []*string{&d.Want, &d.Have} {
 		if *v != "" && (secretField(names, d.Field) || desired.IsSecretValue(*v) || hooks.Hide(*v, secrets) != *v) {
 			*v = "(hidden)"
@@ -318,10 +317,10 @@ func secretField(names desired.SecretNames, field string) bool {
 	return false
 }
 
-// mend begins the operation that puts the drift right, and carries it on.
-func (r *driftRepair) mend(ctx context.Context, inst *lcm.Instance, l sight, due []plan.Step) (time.Duration, error) {
+// repair begins the operation that repairs the drift, and carries it on.
+func (r *driftRepair) repair(ctx context.Context, inst *lcm.Instance, l sight, due []plan.Step) (time.Duration, error) {
 	if err := r.mayRun(ctx, lcm.Heal, true, l.want.Source.Instance, l.want.Source.Instance); err != nil {
-		return r.unmended(ctx, err)
+		return r.mayNotRepair(ctx, err)
 	}
 	cause := "drift: " + r.drifts.story(r.id)
 	params, err := json.Marshal(map[string]string{"cause": cause})
@@ -341,18 +340,17 @@ func (r *driftRepair) mend(ctx context.Context, inst *lcm.Instance, l sight, due
 		return 0, fmt.Errorf("record the repair of instance %s: %w", r.id, err)
 	}
 	r.log.InfoContext(ctx, "drift is put right", "operation", born.ID, "cause", cause, "fight", born.Fight)
-	r.drifts.state(r.id, DriftMending, born.ID, time.Time{})
+	r.drifts.state(r.id, DriftRepairing, born.ID, time.Time{})
 	for _, key := range objects(due) {
-		kind, _, _ := strings.Cut(key, "/")
-		r.metrics.Repaired(kind)
+		r.metrics.Repaired(plan.KindOf(key))
 	}
 	return r.operate(ctx, born)
 }
 
-// unmended shows a drift whose repair would need programs that may not run. To put it
-// right without them would be what the package's author has ruled out, and an operation
-// would only be refused, again and again.
-func (r *driftRepair) unmended(ctx context.Context, err error) (time.Duration, error) {
+// mayNotRepair shows a drift whose repair would need hooks that may not run. The package's
+// author has ruled out a repair without them, and an operation would only be refused, again
+// and again.
+func (r *driftRepair) mayNotRepair(ctx context.Context, err error) (time.Duration, error) {
 	refused, ok := errors.AsType[*drivers.RefusedError](err)
 	if !ok {
 		return 0, err
@@ -369,12 +367,12 @@ func (r *driftRepair) unmended(ctx context.Context, err error) (time.Duration, e
 func (r *driftRepair) again(ctx context.Context, failed *lcm.Operation, l sight, due []plan.Step) (time.Duration, error) {
 	next := failed.StateEntered.Add(r.pause.of(failed))
 	wait := next.Sub(r.clocks.now())
-	mended := len(due) == 0 && !failed.Fight
+	repaired := len(due) == 0 && !failed.Fight
 	news := len(failed.Journal.Issued) > 0 && slices.ContainsFunc(plan.Next(due), func(s plan.Step) bool { return !failed.Journal.IssuedOn(s.Object) })
-	if wait > 0 && !mended && !news {
+	if wait > 0 && !repaired && !news {
 		state := DriftFailing
 		if failed.Fight {
-			state = DriftFight
+			state = DriftContended
 		}
 		r.drifts.state(r.id, state, failed.ID, next)
 		freed, look := r.freed(ctx, failed, l, due)
@@ -393,7 +391,7 @@ func (r *driftRepair) again(ctx context.Context, failed *lcm.Operation, l sight,
 	if err != nil {
 		return 0, fmt.Errorf("try the repair of instance %s again: %w", r.id, err)
 	}
-	r.drifts.state(r.id, DriftMending, op.ID, time.Time{})
+	r.drifts.state(r.id, DriftRepairing, op.ID, time.Time{})
 	return r.operate(ctx, op)
 }
 

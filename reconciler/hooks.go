@@ -125,7 +125,7 @@ func (p *pass) withoutProgram(ctx context.Context, a *attempt, steps []plan.Step
 // note makes the journal durable; a program or a drain has ended, or a program was left
 // out.
 func (p *pass) note(ctx context.Context, a *attempt) error {
-	op, err := p.Log.Record(ctx, a.op.ID, func(op *lcm.Operation, _ *lcm.Instance) error {
+	op, err := p.Oplog.Record(ctx, a.op.ID, func(op *lcm.Operation, _ *lcm.Instance) error {
 		op.Journal, op.HookProcess, op.DrainFrom = a.journal, nil, time.Time{}
 		op.Tell(p.Now(), a.skipped...)
 		return nil
@@ -196,7 +196,7 @@ func (p *pass) left(ctx context.Context, a *attempt, out hooks.Output) error {
 	if found.VIMs, err = p.provided(out.VIMs); err != nil {
 		return err
 	}
-	op, err := p.Log.Record(ctx, a.op.ID, func(op *lcm.Operation, _ *lcm.Instance) error {
+	op, err := p.Oplog.Record(ctx, a.op.ID, func(op *lcm.Operation, _ *lcm.Instance) error {
 		if len(out.HandOver) > 0 {
 			op.HandOver = sealed
 		}
@@ -243,7 +243,7 @@ func (p *pass) launch(ctx context.Context, a *attempt, name string, call *hooks.
 	if call.Input.Interrupted {
 		begins += " again, as it was cut short"
 	}
-	op, err := p.Log.Record(ctx, a.op.ID, func(op *lcm.Operation, _ *lcm.Instance) error {
+	op, err := p.Oplog.Record(ctx, a.op.ID, func(op *lcm.Operation, _ *lcm.Instance) error {
 		op.Journal = a.journal
 		if op.HookProcess == nil {
 			op.HookProcess = json.RawMessage(aboutToStart)
@@ -258,7 +258,7 @@ func (p *pass) launch(ctx context.Context, a *attempt, name string, call *hooks.
 	base, cancel := context.WithCancel(p.runs.base)
 	x := &run{operation: a.op.ID, hook: name, cancel: cancel}
 	call.Started = func(at hooks.Process) error {
-		_, err := p.Log.Record(base, x.operation, func(op *lcm.Operation, _ *lcm.Instance) error {
+		_, err := p.Oplog.Record(base, x.operation, func(op *lcm.Operation, _ *lcm.Instance) error {
 			encoded, err := json.Marshal(at)
 			op.HookProcess = encoded
 			return err
@@ -296,7 +296,7 @@ func (p *pass) drained(ctx context.Context, a *attempt, name string) (time.Durat
 		return time.Second, err
 	}
 	if a.op.DrainFrom.IsZero() {
-		op, err := p.Log.Record(ctx, a.op.ID, func(op *lcm.Operation, _ *lcm.Instance) error {
+		op, err := p.Oplog.Record(ctx, a.op.ID, func(op *lcm.Operation, _ *lcm.Instance) error {
 			op.Journal, op.DrainFrom = a.journal, p.Now()
 			op.Tell(p.Now(), fmt.Sprintf("connections drain for %s", a.drain))
 			return nil

@@ -72,8 +72,8 @@ func (r *intentReader) next(ctx context.Context, inst *lcm.Instance, failed *lcm
 	if !r.problems.stuck(ctx, head, err) {
 		return nil, false, err
 	}
-	// What was operated on last stands, and is looked after. What is in the way may go
-	// without a commit, so head is held against the rules again.
+	// The revision that was operated on last stands, and is looked after. The obstacle may go
+	// without a commit, so head is checked again.
 	return failed, true, nil
 }
 
@@ -135,8 +135,8 @@ func (r *intentReader) change(ctx context.Context, inst *lcm.Instance, failed *l
 }
 
 // feasible says whether what head asks for could be done at all. A commit that was
-// pushed to a remote repository has met no hook of ours: nothing is begun for what would
-// be refused, so that the file stays as its author left it, and is shown.
+// pushed to a remote repository has met no push hook of ours: no operation begins for a
+// change that would be refused, so that the file stays as its author left it, and is shown.
 func (r *intentReader) feasible(ctx context.Context, before, after *desired.Instance) error {
 	settings, err := r.repo.Settings()
 	if err != nil {
@@ -214,7 +214,7 @@ func (r *intentReader) birth(ctx context.Context, record *lcm.Instance, to desir
 	return op, due, nil
 }
 
-// author is who made the change; "" where that can't be told, which is no reason
+// author is who made the change; "" where that isn't known, which is no reason
 // to leave the commit undone.
 func (r *intentReader) author(ctx context.Context, rev desired.Revision) string {
 	who, err := r.repo.Author(ctx, rev)

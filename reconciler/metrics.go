@@ -58,7 +58,7 @@ func (m *Metrics) Operation(op *lcm.Operation) {
 	}
 }
 
-// Repaired counts an object that is put right.
+// Repaired counts an object that is repaired.
 func (m *Metrics) Repaired(kind string) { m.repairs.WithLabelValues(kind).Inc() }
 
 func (m *Metrics) pass(took time.Duration, err error, waiting int) {

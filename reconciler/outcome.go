@@ -26,7 +26,7 @@ type providedVIMs interface {
 }
 
 // outcomes decides how an attempt of an operation of one instance ends, and records it: it
-// is the only one that ends operations. What it doesn't end is tried again.
+// is the only one that ends operations. An attempt that it doesn't end is tried again.
 type outcomes struct {
 	id        string
 	log       *slog.Logger
@@ -45,8 +45,8 @@ type outcomes struct {
 }
 
 // blind is for a pass that can't see the VIM. Once an operation has begun, the
-// time for which its VIM is away doesn't count against it; what was asked to be
-// cancelled isn't waited for.
+// time for which its VIM is away doesn't count against it; an operation that was cancelled
+// doesn't wait.
 func (o *outcomes) blind(ctx context.Context, a *attempt, err error) error {
 	if !errors.Is(err, drivers.ErrUnavailable) || a.op.State == lcm.Starting {
 		return o.giveUp(ctx, a, err)
@@ -67,8 +67,8 @@ func (o *outcomes) cancelled(ctx context.Context, a *attempt, waiting bool) (boo
 	return true, o.broke(ctx, a, &lcm.Problem{Status: 500, Title: title(a.op), Detail: "cancelled on request (" + a.op.CancelMode + ")"})
 }
 
-// giveUp sorts an error: what can never succeed ends the attempt, anything else
-// is returned to be tried again until the time is up.
+// giveUp sorts an error: one that can never pass ends the attempt, any other is returned, so
+// that the step is tried again until the time is up.
 func (o *outcomes) giveUp(ctx context.Context, a *attempt, err error) error {
 	var refused *drivers.RefusedError
 	var denied *DeniedError
@@ -102,10 +102,10 @@ func (o *outcomes) await(ctx context.Context, a *attempt, refused *drivers.Refus
 	if done, err := o.cancelled(ctx, a, false); done || err != nil {
 		return err
 	}
-	told := "wait for the termination of VNF instance " + refused.Owner + ", which still has " + refused.Object
-	if n := len(a.op.Story); n == 0 || a.op.Story[n-1].Text != told {
+	waits := "wait for the termination of VNF instance " + refused.Owner + ", which still has " + refused.Object
+	if n := len(a.op.Story); n == 0 || a.op.Story[n-1].Text != waits {
 		if _, err := o.oplog.Record(ctx, a.op.ID, func(op *lcm.Operation, _ *lcm.Instance) error {
-			op.Tell(o.clocks.now(), told)
+			op.Tell(o.clocks.now(), waits)
 			return nil
 		}); err != nil {
 			return fmt.Errorf("record what operation %s waits for: %w", a.op.ID, err)
@@ -157,7 +157,7 @@ func (o *outcomes) broke(ctx context.Context, a *attempt, problem *lcm.Problem) 
 			return err
 		}
 		op.Journal = a.journal
-		op.Fight = a.fight
+		op.Fight = a.contended
 		op.HookProcess, op.DrainFrom = nil, time.Time{}
 		if a.drv != nil {
 			op.UnitsAfter, op.ResourcesAfter = live(a.seen), inUse(a.seen)
@@ -169,14 +169,14 @@ func (o *outcomes) broke(ctx context.Context, a *attempt, problem *lcm.Problem) 
 }
 
 func (o *outcomes) converged(ctx context.Context, a *attempt) error {
-	if a.fight && len(a.op.Journal.Issued) > 0 {
-		return o.broke(ctx, a, o.contended(a)) // whether it stands this time shows after a pause
+	if a.contended && len(a.op.Journal.Issued) > 0 {
+		return o.broke(ctx, a, o.undone(a)) // whether it stands this time shows after a pause
 	}
 	withdrawn, err := o.provided.withdrawn(a.op)
 	if err != nil {
 		return err
 	}
-	// Before the end: who is told of it may at once ask for a VNF there.
+	// Before the end: who is notified of it may at once ask for a VNF there.
 	vims := withdrawn
 	if a.op.State != lcm.RollingBack {
 		vims = a.op.Modified.With(withdrawn)
@@ -201,8 +201,8 @@ func (o *outcomes) converged(ctx context.Context, a *attempt) error {
 	return o.ended(ctx, op, err)
 }
 
-// ended tells people what became of the operation, and looks again: git may
-// have moved on meanwhile, or be owed a commit.
+// ended logs and notes what became of the operation, and has the instance looked at again:
+// git may have moved on meanwhile, or a commit may be outstanding.
 func (o *outcomes) ended(ctx context.Context, op *lcm.Operation, err error) error {
 	if err != nil {
 		return fmt.Errorf("record the end of an operation of instance %s: %w", o.id, err)
@@ -242,9 +242,9 @@ func inUse(o plan.Observed) []plan.Resource {
 	return slices.DeleteFunc(slices.Clone(o.Resources), func(r plan.Resource) bool { return leaving[r.Unit] })
 }
 
-// contended is why an operation rests although it has done its work: somebody undoes its
+// undone is why an operation rests although it has done its work: somebody undoes its
 // change again and again.
-func (o *outcomes) contended(a *attempt) *lcm.Problem {
+func (o *outcomes) undone(a *attempt) *lcm.Problem {
 	story := o.drifts.story(o.id)
 	if story == "" {
 		story = strings.Join(describe(a.last), ", ")

@@ -104,7 +104,7 @@ func (o outstanding) commit(ctx context.Context, inst *lcm.Instance) error {
 	})
 }
 
-// keepModified commits what the programs of a completed operation want the instance's
+// keepModified commits what the hooks of a completed operation want the instance's
 // metadata and extensions to be. Where someone has moved the directory on meanwhile, the
 // entries are set in theirs.
 func (o outstanding) keepModified(ctx context.Context, op *lcm.Operation) error {

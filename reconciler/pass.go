@@ -29,32 +29,32 @@ type pass struct {
 
 // newPass puts together what looks at the instance.
 func (r *Reconciler) newPass(id string) *pass {
-	log := r.Logger.With("instance", id)
+	log := r.Log.With("instance", id)
 	p := &pass{
 		Reconciler:  r,
 		id:          id,
 		log:         log,
-		outstanding: outstanding{id, r.Log, r.Repo},
+		outstanding: outstanding{id, r.Oplog, r.Repo},
 		problems:    headProblems{id, r.Repo, r.unobeyed, r.Now},
 		clocks:      clocks{r.memory, id, r.Now},
 	}
 	p.intents = &intentReader{
-		id: id, log: log, oplog: r.Log, repo: r.Repo, revisions: r.revisions, checker: r.checker, problems: p.problems,
+		id: id, log: log, oplog: r.Oplog, repo: r.Repo, revisions: r.revisions, checker: r.checker, problems: p.problems,
 		pins: &r.pins, now: r.Now, running: r.View().running, enqueue: r.Enqueue,
 	}
 	left := deadlines{starting: r.StartTimeout, attempt: r.Timeout, byType: r.Timeouts, processStarted: r.started, clocks: p.clocks}
 	p.outcomes = &outcomes{
-		id: id, log: log, oplog: r.Log, repo: r.Repo, revisions: r.revisions, clocks: p.clocks, deadlines: left, drifts: r.drifts,
+		id: id, log: log, oplog: r.Oplog, repo: r.Repo, revisions: r.revisions, clocks: p.clocks, deadlines: left, drifts: r.drifts,
 		pause: repairPause(r.RepairPause), provided: p, failureGrace: r.FailureGrace, enqueue: r.Enqueue, enqueueAfter: r.queue.AddAfter,
 	}
-	identity := vimIdentity{id, r.Log, r.vims}
+	identity := vimIdentity{id, r.Oplog, r.vims}
 	p.attempts = &attempts{
-		id: id, log: log, oplog: r.Log, repo: r.Repo, resolver: r.resolver, identity: identity,
+		id: id, log: log, oplog: r.Oplog, repo: r.Repo, resolver: r.resolver, identity: identity,
 		admission: admission{revisions: r.revisions, checker: r.checker, permit: r.Permit, unused: p.stillUnused},
 		granter:   r.Grant, hooks: p, clocks: p.clocks, deadlines: left, outcomes: p.outcomes, unobeyed: r.unobeyed, failureGrace: r.FailureGrace,
 	}
 	p.repair = &driftRepair{
-		id: id, log: log, oplog: r.Log, repo: r.Repo, packages: r.Packages, resolver: r.resolver, identity: identity, problems: p.problems,
+		id: id, log: log, oplog: r.Oplog, repo: r.Repo, packages: r.Packages, resolver: r.resolver, identity: identity, problems: p.problems,
 		drifts: r.drifts, away: r.away, clocks: p.clocks, pause: repairPause(r.RepairPause), metrics: r.Metrics,
 		mayRun: p.mayRun, operate: p.attempts.operate,
 	}
@@ -78,7 +78,7 @@ func (p *pass) cancelled(ctx context.Context, a *attempt, waiting bool) (bool, e
 func (p *pass) halt()   { p.clocks.halt() }
 func (p *pass) resume() { p.clocks.resume() }
 
-// headAgain is after how long a head that isn't obeyed is held against the rules again.
+// headAgain is after how long a head that isn't obeyed is checked again.
 const headAgain = 15 * time.Second
 
 // preparedPause is how long to leave an instance to the API request whose
@@ -88,7 +88,7 @@ const preparedPause = time.Second
 // run makes the pass and returns after how long to look again (0: when
 // something moves).
 func (p *pass) run(ctx context.Context) (time.Duration, error) {
-	inst, err := p.Log.Instance(ctx, p.id)
+	inst, err := p.Oplog.Instance(ctx, p.id)
 	if err != nil {
 		return 0, fmt.Errorf("record of instance %s: %w", p.id, err)
 	}
@@ -97,17 +97,17 @@ func (p *pass) run(ctx context.Context) (time.Duration, error) {
 	}
 	if inst.Owed != "" {
 		if err := p.outstanding.commit(ctx, inst); err != nil {
-			p.problems.owing(inst, err)
+			p.problems.outstanding(inst, err)
 			return 0, err
 		}
 		p.problems.obeyed()
-		if inst, err = p.Log.Instance(ctx, p.id); err != nil {
+		if inst, err = p.Oplog.Instance(ctx, p.id); err != nil {
 			return 0, err
 		}
 	}
 	var op *lcm.Operation
 	if inst.Open != "" {
-		if op, err = p.Log.Operation(ctx, inst.Open); err != nil {
+		if op, err = p.Oplog.Operation(ctx, inst.Open); err != nil {
 			return 0, fmt.Errorf("operation %s: %w", inst.Open, err)
 		}
 	}

@@ -57,7 +57,7 @@ func (x *pause) resting(now time.Time) bool { return now.UnixNano() < x.until.Lo
 
 // settled pins what ran before pins were written, or lost them by an edit that meant
 // nothing: the id and the VIM. Care of the instance doesn't depend on it, so an error is
-// only told.
+// only logged.
 func (r *intentReader) settled(ctx context.Context, record *lcm.Instance, head desired.Revision) {
 	if r.pins.resting(r.now()) {
 		return
@@ -71,7 +71,7 @@ func (r *intentReader) settled(ctx context.Context, record *lcm.Instance, head d
 		full := *inst
 		pinVIM(settings, nil, &full)
 		if full.VIM == inst.VIM && !inst.Derived {
-			return // there is no default VIM, which is told where it is looked for
+			return // there is no default VIM, which is reported where it is looked for
 		}
 		if err = r.notePinned(ctx, record, inst, &full); err == nil {
 			err = r.fillIn(ctx, head, "Pin the id and the VIM of "+head.Dir, filledIn(inst, &full))

@@ -61,14 +61,14 @@ func pinVIM(settings *desired.Settings, before, next *desired.Instance) {
 	} // which Check refuses, and names
 }
 
-// staysPlaced refuses to take what runs to another VIM: nothing would lead from one to the
-// other, and what is left behind would belong to nobody. Both are as [Checker.Complete]
+// staysPlaced refuses to take what runs to another VIM: nothing would move it there, and
+// what is left behind would belong to nobody. Both are as [Checker.Complete]
 // leaves them.
 func staysPlaced(settings *desired.Settings, before, after *desired.Instance) error {
 	was, err1 := mainPlace(settings, before)
 	is, err2 := mainPlace(settings, after)
 	if err := errors.Join(err1, err2); err != nil && (before.VIM != after.VIM || len(before.VIMConnections) > 0 || len(after.VIMConnections) > 0) {
-		return err // who can't tell where one of them is, can't tell that they are one place
+		return err // where one of them isn't known, nobody knows that the two are one VIM
 	} else if err == nil && !was.Same(is) {
 		return &drivers.RefusedError{Object: is.Field(), Reason: fmt.Sprintf(
 			"the VNF runs at %s, and can't be taken to %s: nothing would lead from one to the other; terminate it first (state: notInstantiated), and instantiate it there when that is done", was, is)}

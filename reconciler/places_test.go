@@ -76,7 +76,7 @@ func TestOneInstanceRunsAtTwoVIMs(t *testing.T) {
 	}
 }
 
-func TestDriftAtTheOtherVIMIsPutRight(t *testing.T) {
+func TestDriftAtTheOtherVIMIsRepaired(t *testing.T) {
 	w, edge := spreadWorld(t)
 	edge.Lose("Workload/" + id + "/db")
 	op := w.last(lcm.Heal, lcm.Completed)

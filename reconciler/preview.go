@@ -41,7 +41,7 @@ func (v *View) Plan(ctx context.Context, settings *desired.Settings, rev desired
 }
 
 func (v *View) plan(ctx context.Context, settings *desired.Settings, rev desired.Revision, after *desired.Instance, p *Preview) error {
-	record, err := v.r.Log.Instance(ctx, rev.Instance)
+	record, err := v.r.Oplog.Instance(ctx, rev.Instance)
 	if err != nil {
 		return err
 	}
@@ -49,7 +49,7 @@ func (v *View) plan(ctx context.Context, settings *desired.Settings, rev desired
 	if err != nil {
 		return err
 	}
-	if after != nil { // what head was filled in with may be for an operation that hasn't begun
+	if after != nil { // head may have been filled in for an operation that hasn't begun
 		after = v.checker.unpinned(ctx, before, after)
 	}
 	if err := v.Check(ctx, settings, before, after); err != nil {
@@ -82,7 +82,7 @@ func (v *View) plan(ctx context.Context, settings *desired.Settings, rev desired
 	p.Type = t
 	want := drivers.Absent(named)
 	if after == nil || after.State != desired.Instantiated {
-		settings = nil // what ends is taken down by what there is, which may go with it
+		settings = nil // an instance that ends is taken down by head's VIMs: the change may take them along
 	}
 	drv, known, err := v.look(ctx, settings, before, named)
 	if err != nil {
@@ -119,7 +119,7 @@ func (v *View) plan(ctx context.Context, settings *desired.Settings, rev desired
 			return fmt.Errorf("preview: %w", err)
 		}
 		for i := range p.Diff {
-			hide(&p.Diff[i], declared(pkg), want.Source.Secrets)
+			redact(&p.Diff[i], declared(pkg), want.Source.Secrets)
 		}
 	}
 	return nil
@@ -147,8 +147,8 @@ func (v *View) complete(ctx context.Context, settings *desired.Settings, before,
 	return full, nil
 }
 
-// shown leaves out the hooks for which the package has no program, and numbers the
-// stages that are left. skips says that what programs there are is left out.
+// shown leaves out the hooks for which the package has no executable, and numbers the
+// stages that are left. skips says that the operation skips its hooks.
 func shown(src drivers.Source, skips bool, steps []plan.Step) []plan.Step {
 	steps = slices.DeleteFunc(steps, func(s plan.Step) bool {
 		base, _ := plan.HookUnit(s.Object)

@@ -94,9 +94,9 @@ func (h headProblems) stuck(ctx context.Context, head desired.Revision, err erro
 	return ok
 }
 
-// owing notes that git still asks for what an operation has ended with, as the outcome
+// outstanding notes that git still asks for what an operation has ended with, as the outcome
 // can't be committed.
-func (h headProblems) owing(inst *lcm.Instance, err error) {
+func (h headProblems) outstanding(inst *lcm.Instance, err error) {
 	head, exists := h.repo.Lookup(h.id)
 	if !exists {
 		head.Dir = inst.Operated.Dir
@@ -111,8 +111,8 @@ func (h headProblems) owing(inst *lcm.Instance, err error) {
 func (h headProblems) obeyed() { h.unobeyed.clear(h.id) }
 
 // Problems lists why git's head isn't obeyed, by file: an instance whose file can be
-// read, but asks for what can't be done. Files that can't be read are told by the
-// desired repository itself.
+// read, but asks for what can't be done. Files that can't be read are reported by
+// the desired repository itself.
 func (v *View) Problems() []Problem {
 	u := v.r.unobeyed
 	u.mu.Lock()

@@ -121,7 +121,7 @@ func (r *Reconciler) unused(ctx context.Context, settings *desired.Settings, bef
 	}
 	// Those that shall run there, and those that do: a termination may be under way.
 	revs := slices.Clone(r.Repo.List())
-	known, err := r.Log.Instances(ctx, "", 0)
+	known, err := r.Oplog.Instances(ctx, "", 0)
 	if err != nil {
 		return fmt.Errorf("instances that run at VIM %s: %w", strings.Join(own, ", "), err)
 	}

@@ -2,10 +2,19 @@
 //
 // It owns the one pipeline: queue -> lease -> read desired -> observe -> plan ->
 // grant -> do -> record. It is the only caller of drivers, and the only one who
-// decides that an operation has ended. What to do next is decided by
-// plan; how an operation's state may move by lcm; what it writes
-// goes through lcm/oplog and desired.Repo. It holds no state of its own that a
-// restart would miss.
+// decides that an operation has ended. Package plan decides what to do next, and lcm how an
+// operation's state may move; all writes go through lcm/oplog and desired.Repo. It holds no
+// state of its own that a restart would miss.
+//
+// One look at one instance is a pass. It asks these parts in order, and the fields of each
+// are all that it may touch:
+//
+//   - outstanding commits what git is still to get of an operation that has ended;
+//   - intentReader gives birth to operations, and pins what an author left open;
+//   - driftRepair looks at what runs while nothing is under way, and begins repairs;
+//   - attempts carries an operation on, by its undertaking (what it is asked for),
+//     admission (whether it may begin), deadlines, and outcomes (how an attempt ends);
+//   - clocks, vimIdentity, headProblems and connections serve them.
 package reconciler
 
 import (
@@ -32,8 +41,8 @@ type Packages interface {
 	// Newest returns the tree hash of the newest package with this vnfdId. One whose
 	// checksums don't hold is refused with a [*drivers.RefusedError].
 	Newest(vnfdID string) (tree string, err error)
-	// Open returns the package, whether its checksums hold or not: what runs of it must
-	// be looked after.
+	// Open returns the package, whether its checksums hold or not: instances that run it
+	// must be looked after.
 	Open(ctx context.Context, tree string) (*vnfd.Package, error)
 	// Verify is a [*drivers.RefusedError] where the files of the package aren't those
 	// that it lists itself. The second answer for a tree costs nothing.
@@ -43,14 +52,14 @@ type Packages interface {
 	// Kept returns the pinned trees that are packages with this vnfdId, whether a
 	// repository has them still or not.
 	Kept(ctx context.Context, vnfdID string) ([]string, error)
-	// Hooks says whether the programs of the package may be run: the repository that
+	// Hooks says whether the hooks of the package may be run: the repository that
 	// has the tree allows it.
 	Hooks(tree string) bool
 	// RepositoriesOf names the repositories that have the package.
 	RepositoriesOf(tree string) []string
 }
 
-// HookRunner runs programs of packages; [hooks.Runner] is one.
+// HookRunner runs hooks of packages; [hooks.Runner] is one.
 type HookRunner interface {
 	Run(ctx context.Context, c hooks.Call) (hooks.Output, error)
 }
@@ -86,27 +95,27 @@ func (LocalGrant) Grant(context.Context, *lcm.Operation) error { return nil }
 type Config struct {
 	Repo     desired.Repo
 	Store    store.Store
-	Log      *oplog.Log
+	Oplog    *oplog.Log
 	Packages Packages
 	Secrets  Secrets
 	Grant    Granter
-	// Hooks runs the programs of packages; nil runs none.
+	// Hooks runs the hooks of packages; nil runs none.
 	Hooks HookRunner
-	// Reveal resolves references to secrets in what a program is given; nil leaves
+	// Reveal resolves references to secrets in what a hook is given; nil leaves
 	// them as they are.
 	Reveal func(params map[string]any) (map[string]any, error)
 	// Permit refuses, with a [*drivers.RefusedError], a change of an instance that brings
 	// references to secrets which may not be followed; before may be nil. nil permits all.
 	Permit func(before, after *desired.Instance) error
-	// Seal encrypts what a program hands over to the next one, so that Reveal gives it
+	// Seal encrypts what a hook hands over to the next one, so that Reveal gives it
 	// back; nil leaves it as it is.
 	Seal func(clear string) (string, error)
-	// HookTimeout bounds one run of a program (default 10 minutes).
+	// HookTimeout bounds one run of a hook (default 10 minutes).
 	HookTimeout time.Duration
 	// Driver makes the driver of a VIM. It MUST NOT connect yet: a driver that
 	// only renders is made for a VIM that doesn't exist.
 	Driver  func(drivers.VIM) (drivers.Driver, error)
-	Logger  *slog.Logger
+	Log     *slog.Logger
 	Metrics *Metrics
 	// Now is the clock; Holder names this process in leases.
 	Now    func() time.Time
@@ -146,7 +155,7 @@ type Reconciler struct {
 
 // New checks the configuration and fills in its defaults.
 func New(c Config) (*Reconciler, error) {
-	if c.Repo == nil || c.Store == nil || c.Log == nil || c.Packages == nil || c.Secrets == nil || c.Driver == nil || c.Logger == nil {
+	if c.Repo == nil || c.Store == nil || c.Oplog == nil || c.Packages == nil || c.Secrets == nil || c.Driver == nil || c.Log == nil {
 		return nil, errors.New("reconciler: the configuration is incomplete")
 	}
 	if c.Grant == nil {
@@ -187,7 +196,7 @@ func New(c Config) (*Reconciler, error) {
 		runs:     newRuns(),
 	}
 	r.resolver = resolver{revisions{c.Repo, c.Packages}, c.Reveal, newConnections(c, r.Enqueue), newRenderings()}
-	c.Log.OnChange(func(op *lcm.Operation) {
+	c.Oplog.OnChange(func(op *lcm.Operation) {
 		if op.State.Ended() {
 			r.vims.lookForUnused() // it may have been the last that needed a VIM
 		}
@@ -210,7 +219,7 @@ func (r *Reconciler) EnqueueAll(ctx context.Context) error {
 		r.Enqueue(rev.Instance)
 	}
 	// An instance whose directory is gone may still have an operation to end.
-	known, err := r.Log.Instances(ctx, "", 0)
+	known, err := r.Oplog.Instances(ctx, "", 0)
 	if err != nil {
 		return fmt.Errorf("list instance records: %w", err)
 	}
@@ -260,7 +269,7 @@ func (r *Reconciler) next(ctx context.Context) bool {
 	case errors.Is(err, store.ErrHeld):
 		r.queue.AddAfter(id, leaseTTL/3)
 	case err != nil:
-		r.Logger.WarnContext(ctx, "pass failed, will be tried again", "instance", id, "error", err)
+		r.Log.WarnContext(ctx, "pass failed, will be tried again", "instance", id, "error", err)
 		r.queue.AddRateLimited(id)
 	default:
 		r.queue.Forget(id)
@@ -283,7 +292,7 @@ func (r *Reconciler) guarded(ctx context.Context, id string) (time.Duration, err
 	defer func() {
 		// The lease is given back even while the process is stopping.
 		if err := r.Store.Release(context.WithoutCancel(ctx), lease); err != nil {
-			r.Logger.WarnContext(ctx, "lease not given back", "instance", id, "error", err)
+			r.Log.WarnContext(ctx, "lease not given back", "instance", id, "error", err)
 		}
 	}()
 	// A pass never outlives its lease.

@@ -62,7 +62,7 @@ func sourceOf(ctx context.Context, packages Packages, reveal reveal, inst *desir
 	return src, nil
 }
 
-// declared is the rule that tells names of secrets, with those that the VNFDs declare.
+// declared is the rule that recognizes names of secrets, with those that the VNFDs declare.
 func declared(packages ...*vnfd.Package) desired.SecretNames {
 	var names desired.SecretNames
 	for _, pkg := range packages {

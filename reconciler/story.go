@@ -39,7 +39,7 @@ func (p *pass) tells(ctx context.Context, operation string, t *teller) (stop fun
 		if len(lines) == 0 {
 			return
 		}
-		_, err := p.Log.Record(ctx, operation, func(op *lcm.Operation, _ *lcm.Instance) error {
+		_, err := p.Oplog.Record(ctx, operation, func(op *lcm.Operation, _ *lcm.Instance) error {
 			for _, line := range lines {
 				op.Tell(line.At, line.Text)
 			}

@@ -19,8 +19,8 @@ type View struct {
 // View returns the reconciler's read-only side.
 func (r *Reconciler) View() *View { return &View{r, r.checker} }
 
-// With is the view of somebody who considers other packages than those that count.
-// What runs is seen as ever.
+// With is the view of somebody who considers other packages than those that count. It sees
+// what runs as this one does.
 func (v *View) With(packages Packages) *View {
 	other := *v.checker
 	other.packages = packages
@@ -30,7 +30,7 @@ func (v *View) With(packages Packages) *View {
 // Running is everything of the instance that the VIM's cache last saw, what is
 // being deleted included. fresh is false where there is no such view now.
 func (v *View) Running(ctx context.Context, instance string) (seen plan.Observed, fresh bool) {
-	inst, err := v.r.Log.Instance(ctx, instance)
+	inst, err := v.r.Oplog.Instance(ctx, instance)
 	if err != nil {
 		return seen, false
 	}
@@ -56,7 +56,7 @@ func (v *View) aim(ctx context.Context, inst *lcm.Instance) (at, other desired.R
 	if inst.Open == "" {
 		return inst.Operated, inst.Settled, nil
 	}
-	op, err := v.r.Log.Operation(ctx, inst.Open)
+	op, err := v.r.Oplog.Operation(ctx, inst.Open)
 	if err != nil {
 		return at, other, err
 	}
@@ -127,7 +127,7 @@ func (v *View) Package(ctx context.Context, inst *desired.Instance) (*vnfd.Packa
 	return pkg, err
 }
 
-// SecretNames is the rule that tells names of secrets in the instance from others, with
+// SecretNames is the rule that recognizes names of secrets in the instance, with
 // those that its VNFD declares. A package that isn't to be had declares nothing.
 func (v *View) SecretNames(ctx context.Context, inst *desired.Instance) desired.SecretNames {
 	pkg, err := v.checker.pkg(ctx, inst)

@@ -29,7 +29,7 @@ type identity struct {
 	until time.Time
 }
 
-// identify asks the VIM which one it is; "" where it can't tell.
+// identify asks the VIM which one it is; "" where it doesn't know.
 func (c *connected) identify(ctx context.Context, now time.Time) (string, error) {
 	x, ok := c.Driver.(drivers.Identifier)
 	if !ok {
@@ -99,8 +99,8 @@ type vimIdentity struct {
 }
 
 // confirm makes sure that the instance's VIMs are those at which it was instantiated: a file
-// under vims/ that leads elsewhere by now would have the VNF built a second time there, and
-// left behind where it runs. What isn't known yet is remembered, without an operation.
+// under vims/ that names another VIM by now would have the VNF built a second time there, and
+// left behind where it runs. The identity of a VIM that isn't known yet is recorded, without an operation.
 func (v vimIdentity) confirm(ctx context.Context, record *lcm.Instance, inst *desired.Instance) error {
 	if inst.State != desired.Instantiated {
 		return nil // it runs nowhere

@@ -17,7 +17,7 @@ var moment = time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
 
 func contended() []reconciler.Drift {
 	return []reconciler.Drift{{
-		Instance: "i1", Dir: "instances/site-a/web", State: reconciler.DriftFight, Operation: "op1",
+		Instance: "i1", Dir: "instances/site-a/web", State: reconciler.DriftContended, Operation: "op1",
 		Since: moment.Add(-125 * time.Second), Next: moment.Add(40 * time.Second),
 		Deviations: []drivers.Deviation{
 			{Object: "Deployment/demo/vdu1", Field: "spec.replicas", Want: "2", Have: "5", By: "kubectl-scale", At: moment.Add(-3 * time.Second)},

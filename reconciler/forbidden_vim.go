@@ -7,8 +7,8 @@ import (
 	"github.com/jibe-vnfm/jibe/drivers"
 )
 
-// unusedError is a VIM that is never used as its file is. To what runs there it is one that
-// is away; what would begin there is refused.
+// unusedError is returned for a VIM whose file forbids that it is used as it is. Instances that
+// run there find it away; instances that would begin there are refused.
 type unusedError struct{ no *drivers.RefusedError }
 
 func (e *unusedError) Error() string   { return e.no.Reason }

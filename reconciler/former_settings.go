@@ -10,8 +10,8 @@ import (
 )
 
 // placesIn are the VIMs at which the instance runs, and the settings that define them:
-// head's. What head wants no more may run at a VIM whose file went with it. It is taken
-// down by the definition that the VIM had last.
+// head's. An instance that head wants no more may run at a VIM whose file went with it. It is
+// taken down by the definition that the VIM had last.
 func placesIn(ctx context.Context, repo desired.Repo, inst *desired.Instance) (*desired.Settings, []desired.Place, error) {
 	settings, err := repo.Settings()
 	if err != nil {
@@ -58,7 +58,7 @@ func wantedAtHead(ctx context.Context, repo desired.Repo, id string) (bool, erro
 // Leaving are the instances that head wants no more and that an operation under way still
 // works on, by their directories, as they run.
 func (v *View) Leaving(ctx context.Context) (map[string]*desired.Instance, error) {
-	known, err := v.r.Log.Instances(ctx, "", 0)
+	known, err := v.r.Oplog.Instances(ctx, "", 0)
 	if err != nil {
 		return nil, fmt.Errorf("operations under way: %w", err)
 	}
@@ -68,9 +68,9 @@ func (v *View) Leaving(ctx context.Context) (map[string]*desired.Instance, error
 			continue
 		}
 		if wanted, err := wantedAtHead(ctx, v.r.Repo, rec.ID); err != nil || wanted {
-			continue // what can't be read stands as it last could
+			continue // a file that can't be read stands as it last could
 		}
-		op, err := v.r.Log.Operation(ctx, rec.Open)
+		op, err := v.r.Oplog.Operation(ctx, rec.Open)
 		if err != nil {
 			return nil, fmt.Errorf("operation %s: %w", rec.Open, err)
 		}

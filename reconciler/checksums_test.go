@@ -124,7 +124,7 @@ func TestAnOperationUnderWayWithAPackageWhoseChecksumIsWrongIsRolledBackAsAnyOth
 	}
 }
 
-func TestACommitThatNamesAPackageWithAWrongChecksumIsShownAndObeyedWhenThatIsMended(t *testing.T) {
+func TestACommitThatNamesAPackageWithAWrongChecksumIsShownAndObeyedWhenThatIsRepaired(t *testing.T) {
 	w, packages := unguarded(t)
 	packages.with(tree2)
 	w.commit(strings.Replace(file("instantiated", ""), vnfdID, vnfd2, 1))

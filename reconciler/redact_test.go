@@ -15,14 +15,14 @@ func TestADeviationNeverShowsWhatMayBeASecret(t *testing.T) {
 		"data.token_path": false,
 	} {
 		d := drivers.Deviation{Object: "ConfigMap/a/b", Field: field, Want: `"x"`}
-		hide(&d, desired.SecretNames{}, nil)
+		redact(&d, desired.SecretNames{}, nil)
 		if got := d.Want == "(hidden)"; got != hidden || d.Have != "" {
 			t.Errorf("%s: got %+v, hidden should be %v", field, d, hidden)
 		}
 	}
 }
 
-func TestADeviationHidesWhatIsSecretByItsValueOrByDeclaration(t *testing.T) {
+func TestADeviationRedactsWhatIsSecretByItsValueOrByDeclaration(t *testing.T) {
 	names := desired.SecretNames{}.With("snmp_community")
 	for name, d := range map[string]struct {
 		drivers.Deviation
@@ -37,7 +37,7 @@ func TestADeviationHidesWhatIsSecretByItsValueOrByDeclaration(t *testing.T) {
 		"the name of a Secret":          {drivers.Deviation{Field: "spec.secretName", Want: `"login"`}, false},
 		"something else":                {drivers.Deviation{Field: "spec.replicas", Want: "3"}, false},
 	} {
-		hide(&d.Deviation, names, []string{"resolved"})
+		redact(&d.Deviation, names, []string{"resolved"})
 		if got := d.Want+d.Have == "(hidden)"; got != d.hidden {
 			t.Errorf("%s: %+v, hidden should be %v", name, d.Deviation, d.hidden)
 		}
