@@ -193,7 +193,7 @@ var idPattern = regexp.MustCompile(`^([0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-
 func isID(s string) bool { return idPattern.MatchString(s) }
 
 // call asks the service, mostly through one of gophercloud's typed packages. Its error says
-// which service it was, tells a refusal from what may pass, and holds no credential.
+// which service it was, says whether the same request may succeed later, and holds no credential.
 func (c *cloud) call(ctx context.Context, s service, ask func(client *gophercloud.ServiceClient) error) error {
 	client, err := c.client(ctx, s)
 	if err != nil {

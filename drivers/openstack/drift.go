@@ -7,9 +7,9 @@ import (
 )
 
 // knownUpdates remembers, by stack, the last of its updates after which the stack was found
-// to be what its tag says, or which this process made itself. What Heat tells of a template
-// is compared once an update, and never after an update of this process: Heat may tell
-// something in other words than it was sent, and Jibe must not update a stack for ever
+// to be what its tag says, or which this process made itself. The template that
+// Heat has is compared once an update, and never after an update of this process: Heat may
+// return it in another form than it was sent, and Jibe must not update a stack for ever
 // because of that.
 type knownUpdates struct {
 	mu    sync.Mutex

@@ -63,7 +63,7 @@ func (d *Driver) deleteForgotten(ctx context.Context, instance string, p *presen
 		err := wait.PollUntilContextTimeout(ctx, d.opts.Busy, forgottenPatience, true, func(ctx context.Context) (bool, error) {
 			v, err := d.cloud.findServer(ctx, id)
 			// An update that can't see whether the server is gone goes on as if it were: Heat
-			// tells of a port that is in use.
+			// reports a port that is in use.
 			return v == nil || err != nil, nil
 		})
 		if err != nil && ctx.Err() != nil {

@@ -51,9 +51,7 @@ func (d *Driver) Observe(ctx context.Context, r drivers.Rendering) (plan.Observe
 			o.Objects = append(o.Objects, v.deleted(s))
 			continue
 		}
-		if err := v.stack(&o, s, d.changedByHand(s) || len(s.withoutAddress) > 0 && !s.busy()); err != nil {
-			return plan.Observed{}, err
-		}
+		v.stack(&o, s, d.changedByHand(s) || len(s.withoutAddress) > 0 && !s.busy())
 	}
 	return o, nil
 }
@@ -80,13 +78,15 @@ type view struct {
 	rendered *hot.Rendered     // nil where nothing is desired
 }
 
-func (v *view) stack(o *plan.Observed, s *stack, changedByHand bool) error {
+// stack adds the stack and all that is in it to o. One that drifted has no digest, so that it
+// differs from any rendering.
+func (v *view) stack(o *plan.Observed, s *stack, drifted bool) {
 	x := plan.ObservedObject{
 		Key: stackKey(s.Name), Incarnation: s.ID, Digest: s.tag(tagDigest), Count: -1, Passive: true,
 		Ready: s.working() && !s.busy(), Deleting: s.deleting(), Retention: plan.RetainData,
 		Generation: generationOf(s.generation(v.instance)),
 	}
-	if changedByHand {
+	if drifted {
 		x.Digest = ""
 	}
 	switch {
@@ -114,11 +114,10 @@ func (v *view) stack(o *plan.Observed, s *stack, changedByHand bool) error {
 		}
 	}
 	o.Objects = append(o.Objects, x)
-	w := &stackParts{view: v, stack: s, object: x, desired: desired, suffix: s.generation(v.instance)}
-	w.units(o)
-	w.volumes(o)
-	w.links(o)
-	return nil
+	parts := &stackParts{view: v, stack: s, object: x, desired: desired, suffix: s.generation(v.instance)}
+	parts.units(o)
+	parts.volumes(o)
+	parts.links(o)
 }
 
 // duplicate is a stack with the name of another one, which is kept. Nobody desires the
