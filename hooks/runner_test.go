@@ -57,7 +57,7 @@ func pack(files map[string]string) *vnfd.Package {
 // shell is a call of a shell script.
 func shell(script string) hooks.Call {
 	return hooks.Call{
-		Package: pack(map[string]string{"Scripts/run": "#!/bin/sh\n" + script}), Program: "Scripts/run",
+		Package: pack(map[string]string{"Scripts/run": "#!/bin/sh\n" + script}), Path: "Scripts/run",
 		Input: hooks.Input{Hook: "coordinate_new"}, Timeout: time.Minute,
 	}
 }
@@ -164,7 +164,7 @@ func TestPythonIsRunWithoutBeingTold(t *testing.T) {
 	if _, err := exec.LookPath("python3"); err != nil && os.Getenv(testenv.EnvRequire) == "" {
 		t.Skip("there is no python3")
 	}
-	c := hooks.Call{Package: pack(map[string]string{"c.py": "import json, sys\nprint(json.dumps({'message': json.load(sys.stdin)['hook']}))\n"}), Program: "./c.py",
+	c := hooks.Call{Package: pack(map[string]string{"c.py": "import json, sys\nprint(json.dumps({'message': json.load(sys.stdin)['hook']}))\n"}), Path: "./c.py",
 		Input: hooks.Input{Hook: "scale_start"}}
 	if got := run(t, newRunner(t), c); got != "scale_start" {
 		t.Errorf("message %q", got)
@@ -307,7 +307,7 @@ func TestWhatCantBeRunSaysWhatToDo(t *testing.T) {
 		"/etc/passwd":  "isn't a path inside the package",
 		"":             "is a directory",
 	} {
-		c := hooks.Call{Package: p, Program: program}
+		c := hooks.Call{Package: p, Path: program}
 		if program != "fifo" {
 			c.Package = &vnfd.Package{Files: without(p.Files.(fstest.MapFS), "fifo")}
 		}
@@ -346,7 +346,7 @@ func TestAHostilePackageIsNotWrittenOut(t *testing.T) {
 		"more than 10000 files":                   many,
 		"more than 134217728 bytes":               big,
 	} {
-		if _, err := r.Run(t.Context(), hooks.Call{Package: &vnfd.Package{Files: files}, Program: "run"}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := r.Run(t.Context(), hooks.Call{Package: &vnfd.Package{Files: files}, Path: "run"}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
 		}
 	}
@@ -448,7 +448,7 @@ func TestProgramsThatAreWrittenOutTogetherAllStart(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 64 {
 		wg.Go(func() {
-			if _, err := r.Run(t.Context(), hooks.Call{Package: p, Program: "bin/tool"}); err != nil {
+			if _, err := r.Run(t.Context(), hooks.Call{Package: p, Path: "bin/tool"}); err != nil {
 				t.Error(err)
 			}
 		})

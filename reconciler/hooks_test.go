@@ -154,7 +154,7 @@ func TestTheVNFCsThatAManagementDriverWasToldOfAreTheOnesThatGo(t *testing.T) {
 	w, r, s := managed(t)
 	w.scale(file("instantiated", "levels: {web: 2}\n"), lcm.Completed)
 	s.then(func(_ context.Context, c hooks.Call) error {
-		return &hooks.FailedError{Program: c.Program, Reason: "exit status 1"}
+		return &hooks.FailedError{Path: c.Path, Reason: "exit status 1"}
 	})
 	op := w.scale(file("instantiated", "levels: {web: 1}\n"), lcm.FailedTemp)
 	told := s.inputs()[2].Removed
@@ -191,7 +191,7 @@ func TestAScaleInThatOnlyPreparedIsRolledBack(t *testing.T) {
 	serving, calls := r.serves("VDU1"), len(s.inputs())
 	s.then(func(_ context.Context, c hooks.Call) error {
 		if c.Input.Hook == "scale_start" {
-			return &hooks.FailedError{Program: c.Program, Reason: "exit status 1", Stderr: "a budget allows it never"}
+			return &hooks.FailedError{Path: c.Path, Reason: "exit status 1", Stderr: "a budget allows it never"}
 		}
 		return nil
 	})
@@ -224,7 +224,7 @@ func TestWhatAProgramHandsOverReachesTheNextOneAndARetryAndIsStoredEncrypted(t *
 	})
 	s.then(func(_ context.Context, c hooks.Call) error {
 		if c.Input.Hook == "scale_end" {
-			return &hooks.FailedError{Program: c.Program, Reason: "exit status 1"}
+			return &hooks.FailedError{Path: c.Path, Reason: "exit status 1"}
 		}
 		return nil
 	})

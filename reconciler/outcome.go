@@ -197,7 +197,7 @@ func sentence(err error) string { return strings.ReplaceAll(err.Error(), "\n", "
 // FAILED_TEMP.
 func (p *pass) broke(ctx context.Context, a *attempt, problem *lcm.Problem) error {
 	p.memory.ended(p.id)
-	problem.Detail = hooks.Hide(problem.Detail, a.want.Source.Secrets) // a VIM likes to quote what it refuses
+	problem.Detail = hooks.Redact(problem.Detail, a.want.Source.Secrets) // a VIM likes to quote what it refuses
 	event := lcm.Broke
 	if a.op.State == lcm.Starting {
 		event = lcm.Refused

@@ -11,6 +11,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/hooks"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/plan"
 )
@@ -104,15 +105,15 @@ func (p *pass) suspended(ctx context.Context) bool {
 // attempt is the state of an operation while a pass works on it.
 type attempt struct {
 	op *lcm.Operation
-	// programs has the package whose programs take part, also where nothing shall run any
-	// more and want has none. skips says that they are left out, and skipped what has to be
-	// told of that.
-	programs drivers.Source
-	skips    bool
-	skipped  []string
-	drv      drivers.Driver
-	want     drivers.Rendering
-	seen     plan.Observed
+	// hooks has the package whose hooks take part, also where nothing shall run any more
+	// and want has none. skipsHooks says that they are left out, and skipped what has to be
+	// recorded of that.
+	hooks      hooks.Side
+	skipsHooks bool
+	skipped    []string
+	drv        drivers.Driver
+	want       drivers.Rendering
+	seen       plan.Observed
 	// journal runs ahead of the record by what needs no record of its own.
 	journal plan.Journal
 	// last is the batch that was started last.
@@ -222,10 +223,10 @@ func (p *pass) begin(ctx context.Context, op *lcm.Operation) (*attempt, error) {
 	if a.want, a.drv, err = p.resolve(ctx, target, other); err != nil {
 		return nil, err
 	}
-	if err := p.takingPart(ctx, a); err != nil {
+	if err := p.takeHooks(ctx, a); err != nil {
 		return nil, err
 	}
-	if err := p.computed(a); err != nil {
+	if err := p.takeParams(a); err != nil {
 		return nil, err
 	}
 	if op.Type == lcm.ChangePackage {
@@ -247,13 +248,13 @@ func (p *pass) begin(ctx context.Context, op *lcm.Operation) (*attempt, error) {
 
 // coordinate tells the planner how a change of package is coordinated with the VNF.
 func coordinate(want *plan.Desired, update desired.UpdatePolicy) error {
-	known, err := contactsOf(update.Coordinate.Params)
+	known, err := hooks.ContactsOf(update.Coordinate.Params)
 	if err != nil {
-		return &drivers.RefusedError{Field: "update.coordinate.params", Reason: err.Error()}
+		return asRefused(err)
 	}
 	want.CoordinateNew = update.Coordinate.New != ""
 	want.CoordinateOld = update.Coordinate.Old != ""
-	want.CoordinateVDUs = known.vdus
+	want.CoordinateVDUs = known.VDUs
 	want.Drain = update.DrainTime() > 0
 	return nil
 }
@@ -387,7 +388,7 @@ func (p *pass) grant(ctx context.Context, a *attempt, steps []plan.Step) ([]plan
 		}
 	}
 	a.journal.Granted = true
-	steps, err := p.withoutProgram(ctx, a, plan.Compute(a.want.Desired, a.seen, a.journal))
+	steps, err := p.skipEmptyHooks(ctx, a, plan.Compute(a.want.Desired, a.seen, a.journal))
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/hooks"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/plan"
 )
@@ -111,7 +112,7 @@ func (v *View) plan(ctx context.Context, settings *desired.Settings, rev desired
 			return err
 		}
 	}
-	p.Steps = shown(want.Source, skipsHooks(before, after), plan.Compute(want.Desired, seen, plan.Journal{Operation: string(t), Granted: t == lcm.ModifyInfo}))
+	p.Steps = shown(want.Source, hooks.Skipped(before, after), plan.Compute(want.Desired, seen, plan.Journal{Operation: string(t), Granted: t == lcm.ModifyInfo}))
 	if known {
 		if p.Diff, err = drv.Preview(ctx, want, p.Steps...); err != nil {
 			return fmt.Errorf("preview: %w", err)
@@ -145,12 +146,13 @@ func (v *View) complete(ctx context.Context, settings *desired.Settings, before,
 	return full, nil
 }
 
-// shown leaves out the hooks for which the package has no program, and numbers the
-// stages that are left. skips says that what programs there are is left out.
+// shown leaves out the hooks for which the package has no file, and numbers the stages
+// that are left. skips says that the others are skipped.
 func shown(src drivers.Source, skips bool, steps []plan.Step) []plan.Step {
+	side := sideOf(src.Instance, src.Package)
 	steps = slices.DeleteFunc(steps, func(s plan.Step) bool {
 		base, _ := plan.HookUnit(s.Object)
-		return s.Action == plan.Hook && !coordinates(base) && hookProgram(src, base) == ""
+		return s.Action == plan.Hook && !hooks.Coordinates(base) && side.Path(base) == ""
 	})
 	for i := range steps {
 		if skips && steps[i].Action == plan.Hook {

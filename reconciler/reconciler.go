@@ -43,14 +43,14 @@ type Packages interface {
 	// Kept returns the pinned trees that are packages with this vnfdId, whether a
 	// repository has them still or not.
 	Kept(ctx context.Context, vnfdID string) ([]string, error)
-	// Hooks says whether the programs of the package may be run: the repository that
-	// has the tree allows it.
+	// Hooks says whether the hooks of the package may be run: the repository that has the
+	// tree allows it.
 	Hooks(tree string) bool
 	// RepositoriesOf names the repositories that have the package.
 	RepositoriesOf(tree string) []string
 }
 
-// HookRunner runs programs of packages; [hooks.Runner] is one.
+// HookRunner runs hooks; [hooks.Runner] is one.
 type HookRunner interface {
 	Run(ctx context.Context, c hooks.Call) (hooks.Output, error)
 }
@@ -90,18 +90,18 @@ type Config struct {
 	Packages Packages
 	Secrets  Secrets
 	Grant    Granter
-	// Hooks runs the programs of packages; nil runs none.
+	// Hooks runs the hooks of packages; nil runs none.
 	Hooks HookRunner
-	// Reveal resolves references to secrets in what a program is given; nil leaves
+	// Reveal resolves references to secrets in what a hook is given; nil leaves
 	// them as they are.
 	Reveal func(params map[string]any) (map[string]any, error)
 	// Permit refuses, with a [*drivers.RefusedError], a change of an instance that brings
 	// references to secrets which may not be followed; before may be nil. nil permits all.
 	Permit func(before, after *desired.Instance) error
-	// Seal encrypts what a program hands over to the next one, so that Reveal gives it
+	// Seal encrypts what a hook hands over to the next one, so that Reveal gives it
 	// back; nil leaves it as it is.
 	Seal func(clear string) (string, error)
-	// HookTimeout bounds one run of a program (default 10 minutes).
+	// HookTimeout bounds one run of a hook (default 10 minutes).
 	HookTimeout time.Duration
 	// Driver makes the driver of a VIM. It MUST NOT connect yet: a driver that
 	// only renders is made for a VIM that doesn't exist.
@@ -142,7 +142,7 @@ type Reconciler struct {
 	pins       pause
 	away       *absences
 	memory     *memory
-	runs       *runs
+	underway   *hooks.Registry // set by Run
 }
 
 // New checks the configuration and fills in its defaults.
@@ -185,7 +185,6 @@ func New(c Config) (*Reconciler, error) {
 		problems: newUnobeyed(),
 		away:     newAbsences(),
 		memory:   newMemory(),
-		runs:     newRuns(),
 
 		renderings: newRenderings(),
 	}
@@ -229,9 +228,9 @@ func (r *Reconciler) Run(ctx context.Context) error {
 		return err
 	}
 	defer r.vims.close() // when no pass uses a driver any more
-	defer r.runs.wg.Wait()
 	g, ctx := errgroup.WithContext(ctx)
-	r.runs.base = ctx
+	r.underway = hooks.NewRegistry(ctx)
+	defer r.underway.Wait()
 	g.Go(func() error { return r.vims.run(ctx) })
 	for range r.Workers {
 		g.Go(func() error {

@@ -252,7 +252,7 @@ func (p *pass) examine(ctx context.Context, l sight, due []plan.Step, head desir
 // anyway.) secrets are what references of the instance stand for.
 func hide(d *drivers.Deviation, names desired.SecretNames, secrets []string) {
 	for _, v := range []*string{&d.Want, &d.Have} {
-		if *v != "" && (secretField(names, d.Field) || desired.IsSecretValue(*v) || hooks.Hide(*v, secrets) != *v) {
+		if *v != "" && (secretField(names, d.Field) || desired.IsSecretValue(*v) || hooks.Redact(*v, secrets) != *v) {
 			*v = "(hidden)"
 		}
 	}
@@ -278,7 +278,7 @@ func secretField(names desired.SecretNames, field string) bool {
 
 // mend begins the operation that puts the drift right, and carries it on.
 func (p *pass) mend(ctx context.Context, inst *lcm.Instance, l sight, due []plan.Step) (time.Duration, error) {
-	if err := p.mayRun(ctx, lcm.Heal, true, l.want.Source.Instance, l.want.Source.Instance); err != nil {
+	if err := p.permitted(ctx, lcm.Heal, true, l.want.Source.Instance, l.want.Source.Instance); err != nil {
 		return p.unmended(ctx, err)
 	}
 	cause := "drift: " + p.drifts.story(p.id)

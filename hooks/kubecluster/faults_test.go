@@ -157,7 +157,7 @@ func asAProgram(s *site) {
 	run := func(in hooks.Input) (hooks.Output, error) {
 		s.Helper()
 		in.Before.Dir, in.After.Dir = "", ""
-		out, err := runner.Run(s.Context(), hooks.Call{Package: p, Program: scripts[in.Hook], Input: in})
+		out, err := runner.Run(s.Context(), hooks.Call{Package: p, Path: scripts[in.Hook], Input: in})
 		s.Logf("%s: %v, %v, %s", in.Hook, err, out, strings.Join(lines, "\n"))
 		return out, err
 	}

@@ -33,7 +33,7 @@ const (
 	patience = 2 * time.Minute
 	// password is that of the machines; it must not be told.
 	password   = "a-very-secret-password"
-	packageDir = "../../../examples/packages/k8s-cluster-1.0"
+	packageDir = "../../examples/packages/k8s-cluster-1.0"
 )
 
 // site is machines that are, or may become, a cluster, and the VNF instance as it is known
@@ -64,7 +64,7 @@ func newSite(t testing.TB, subnet string) *site {
 	*s.next = s.lab.Gateway
 	s.kit = workers.Need(t)
 	s.w.jibe = filepath.Join(t.TempDir(), "jibe")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", s.w.jibe, "../../../cmd/jibe").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", s.w.jibe, "../../cmd/jibe").CombinedOutput(); err != nil {
 		t.Fatalf("build jibe: %v: %s", err, out)
 	}
 	s.w.params = map[string]any{

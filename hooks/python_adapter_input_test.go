@@ -18,7 +18,7 @@ import (
 func given(t *testing.T, in string, env ...string) object {
 	t.Helper()
 	needPython(t)
-	cmd := exec.CommandContext(t.Context(), "python3", "-I", "-B", "older", filepath.Join("testdata", "older", "tell.py"))
+	cmd := exec.CommandContext(t.Context(), "python3", "-I", "-B", "python_adapter", filepath.Join("testdata", "python_adapter", "tell.py"))
 	// As bare as Jibe's: a KUBECONFIG of the test's own is none of the script's.
 	cmd.Stdin, cmd.Env = strings.NewReader(in), append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir()}, env...)
 	var stderr strings.Builder

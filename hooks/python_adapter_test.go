@@ -28,10 +28,10 @@ func needPython(t *testing.T) {
 	}
 }
 
-// script is a file of testdata/older.
+// script is a file of testdata/python_adapter.
 func script(t *testing.T, name string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("testdata", "older", name))
+	text, err := os.ReadFile(filepath.Join("testdata", "python_adapter", name))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +41,7 @@ func script(t *testing.T, name string) string {
 // python is a call of a script of the older contract.
 func python(text, hook string) hooks.Call {
 	return hooks.Call{
-		Package: pack(map[string]string{"Scripts/driver.py": text, "Files/ring.txt": "blue\n"}), Program: "Scripts/driver.py", Timeout: time.Minute,
+		Package: pack(map[string]string{"Scripts/driver.py": text, "Files/ring.txt": "blue\n"}), Path: "Scripts/driver.py", Timeout: time.Minute,
 		Input: hooks.Input{
 			Hook: hook, Operation: hooks.Operation{ID: "op-1", Type: "INSTANTIATE"}, VIM: hooks.VIM{Name: "cloud", Type: "ETSINFV.OPENSTACK_KEYSTONE.V_3"},
 			Instance: hooks.Instance{ID: "vnf-1", Name: "cache"}, VDUs: []hooks.VDU{{ID: "CACHE"}},
@@ -211,7 +211,7 @@ func TestWhatImportsPickleSpeaksTheOlderContract(t *testing.T) {
 		{"a", "#!/usr/bin/env python3\nimport pickle\n", false},
 	} {
 		text := x.begin + "import sys\nsys.stderr.write(repr(sys.stdin.buffer.read(1)))\nsys.exit(1)\n"
-		c := hooks.Call{Package: pack(map[string]string{x.program: text}), Program: x.program, Timeout: time.Minute,
+		c := hooks.Call{Package: pack(map[string]string{x.program: text}), Path: x.program, Timeout: time.Minute,
 			Input: python("", "scale_end").Input}
 		want := `b'{'`
 		if x.older {

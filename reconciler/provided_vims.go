@@ -14,9 +14,10 @@ import (
 	"github.com/jibe-vnfm/jibe/lcm"
 )
 
-// provided are the VIMs that a program says the instance is, as they may reach git. What
-// can't be one, or has the name of somebody else's, is a [*drivers.RefusedError].
-func (p *pass) provided(vims map[string]*hooks.ProvidedVIM) (map[string]*desired.VIM, error) {
+// providedVIMs returns the VIMs that a hook says the instance is, as they may reach git. A
+// cluster that can't be a VIM, or has the name of somebody else's, is a
+// [*drivers.RefusedError].
+func (p *pass) providedVIMs(vims map[string]*hooks.ProvidedVIM) (map[string]*desired.VIM, error) {
 	if len(vims) == 0 {
 		return nil, nil
 	}
@@ -30,28 +31,13 @@ func (p *pass) provided(vims map[string]*hooks.ProvidedVIM) (map[string]*desired
 			return nil, &drivers.RefusedError{Field: "vims", Reason: fmt.Sprintf(
 				"the VNF would be the VIM %s, and %s is there already and isn't its own: rename that one and retry, or commit another name", name, desired.VIMFile(name))}
 		}
-		v := vims[name]
-		if v == nil {
+		if vims[name] == nil {
 			out[name] = nil
 			continue
 		}
-		vim := &desired.VIM{Name: name, Type: desired.VIMKubernetes, Instance: p.id, Endpoint: v.Endpoint, CACert: v.CACert}
-		c := &vim.Credentials
-		for _, secret := range []struct {
-			clear string
-			to    *string
-		}{{v.Token, &c.Token}, {v.ClientCert, &c.ClientCert}, {v.ClientKey, &c.ClientKey}} {
-			if secret.clear == "" {
-				continue
-			}
-			if *secret.to, err = p.sealed(secret.clear); err != nil {
-				return nil, fmt.Errorf("encrypt the credentials of VIM %s: %w", name, err)
-			}
+		if out[name], err = vims[name].VIM(name, p.id, p.seal); err != nil {
+			return nil, asRefused(err)
 		}
-		if _, err := desired.ProvideVIM(vim, nil); err != nil {
-			return nil, &drivers.RefusedError{Field: "vims", Reason: err.Error()}
-		}
-		out[name] = vim
 	}
 	return out, nil
 }
