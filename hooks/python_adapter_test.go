@@ -197,8 +197,8 @@ func TestWhatImportsPickleSpeaksTheOlderContract(t *testing.T) {
 	needPython(t)
 	r := newRunner(t)
 	for _, x := range []struct {
-		program, begin string
-		older          bool
+		path, begin string
+		older       bool
 	}{
 		{"a.py", "import pickle\n", true},
 		{"a.py", "import sys, pickle\n", true},
@@ -211,14 +211,14 @@ func TestWhatImportsPickleSpeaksTheOlderContract(t *testing.T) {
 		{"a", "#!/usr/bin/env python3\nimport pickle\n", false},
 	} {
 		text := x.begin + "import sys\nsys.stderr.write(repr(sys.stdin.buffer.read(1)))\nsys.exit(1)\n"
-		c := hooks.Call{Package: pack(map[string]string{x.program: text}), Path: x.program, Timeout: time.Minute,
+		c := hooks.Call{Package: pack(map[string]string{x.path: text}), Path: x.path, Timeout: time.Minute,
 			Input: python("", "scale_end").Input}
 		want := `b'{'`
 		if x.older {
 			want = `b'\x80'`
 		}
 		if got := fails(t, r, c); got.Stderr != want {
-			t.Errorf("%s: %q: reads %s", x.program, x.begin, got)
+			t.Errorf("%s: %q: reads %s", x.path, x.begin, got)
 		}
 	}
 }
