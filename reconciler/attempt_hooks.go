@@ -249,33 +249,6 @@ func (p *pass) recordStory(ctx context.Context, operation string, lines []hooks.
 	}
 }
 
-// drained waits until connections had their time: before a generation goes, or before
-// the whole VNF does.
-func (p *pass) drained(ctx context.Context, a *attempt, name string) (time.Duration, error) {
-	if done, err := p.cancelled(ctx, a, false); done || err != nil {
-		return time.Second, err
-	}
-	if a.op.DrainFrom.IsZero() {
-		op, err := p.Log.Record(ctx, a.op.ID, func(op *lcm.Operation, _ *lcm.Instance) error {
-			op.Journal, op.DrainFrom = a.journal, p.Now()
-			op.Tell(p.Now(), fmt.Sprintf("connections drain for %s", a.drain))
-			return nil
-		})
-		if err != nil {
-			return 0, fmt.Errorf("record the drain of operation %s: %w", a.op.ID, err)
-		}
-		a.op = op
-		p.log.InfoContext(ctx, "connections drain", "operation", op.ID, "drain", name, "for", a.drain)
-	}
-	left := a.op.DrainFrom.Add(a.drain).Sub(p.Now())
-	if left <= 0 {
-		p.resume()
-		return 0, nil
-	}
-	p.halt()
-	return left, nil
-}
-
 // call describes the run of the hook, nil where there is nothing to run for it.
 func (p *pass) call(ctx context.Context, a *attempt, name string) (*hooks.Call, error) {
 	if p.Hooks == nil || a.drv == nil {

@@ -91,7 +91,7 @@ func (p *pass) permitted(ctx context.Context, t lcm.Type, automatic bool, before
 	return p.checker.permit(settings, t, automatic, from, to)
 }
 
-// onOpenStack says whether any of the instance runs on an OpenStack; inst may be nil.
+// onOpenStack says whether any part of the instance runs on an OpenStack; inst may be nil.
 func onOpenStack(settings *desired.Settings, inst *desired.Instance) bool {
 	if inst == nil {
 		return false

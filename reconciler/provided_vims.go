@@ -42,8 +42,8 @@ func (p *pass) providedVIMs(vims map[string]*hooks.ProvidedVIM) (map[string]*des
 	return out, nil
 }
 
-// withdrawn are the VIMs that end with the operation: after it nothing runs. (They may have
-// been published in an attempt at an instantiation that is taken back.)
+// withdrawn returns the VIMs that end with the operation, as nothing runs after it. (An
+// instantiation that is rolled back may have published them in an attempt.)
 func (p *pass) withdrawn(op *lcm.Operation) (lcm.Entries, error) {
 	if op.Type != lcm.Terminate && (op.Type != lcm.Instantiate || op.State != lcm.RollingBack) {
 		return lcm.Entries{}, nil
@@ -59,8 +59,8 @@ func (p *pass) withdrawn(op *lcm.Operation) (lcm.Entries, error) {
 	return lcm.Entries{VIMs: gone}, nil
 }
 
-// publish commits the VIMs that the instance provides from now on, and takes away those
-// that it doesn't any more (nil). Where somebody has taken the name meanwhile, theirs stands.
+// publish commits the VIMs that the instance provides from now on, and deletes those that it
+// no longer does (nil). Where somebody else has taken the name meanwhile, their file stays.
 func (p *pass) publish(ctx context.Context, op *lcm.Operation, vims map[string]*desired.VIM) error {
 	for _, name := range slices.Sorted(maps.Keys(vims)) {
 		vim := vims[name]
@@ -96,7 +96,7 @@ func (p *pass) publish(ctx context.Context, op *lcm.Operation, vims map[string]*
 }
 
 // unused refuses to end an instance that is a VIM on which others run: they would be gone
-// with it, and Jibe would have no way to look after them.
+// with it, and Jibe could no longer look after them.
 func (r *Reconciler) unused(ctx context.Context, settings *desired.Settings, before, after *desired.Instance) error {
 	if before == nil || before.State != desired.Instantiated || after != nil && after.State == desired.Instantiated {
 		return nil
@@ -105,7 +105,7 @@ func (r *Reconciler) unused(ctx context.Context, settings *desired.Settings, bef
 	if len(own) == 0 {
 		return nil
 	}
-	// Those that shall run there, and those that do: a termination may be under way.
+	// Some shall run there and some still do, as a termination may be under way.
 	revs := slices.Clone(r.Repo.List())
 	known, err := r.Log.Instances(ctx, "", 0)
 	if err != nil {
@@ -118,7 +118,7 @@ func (r *Reconciler) unused(ctx context.Context, settings *desired.Settings, bef
 	for _, rev := range revs {
 		in, err := r.read(ctx, rev)
 		if err != nil || in == nil || in.State != desired.Instantiated || in.ID == before.ID {
-			continue // what can't be read isn't run
+			continue // Jibe runs nothing that it can't read
 		}
 		list, err := places(settings, in)
 		if err == nil && slices.ContainsFunc(list, func(at place) bool { return at.file != nil && slices.Contains(own, at.name) }) {
@@ -134,7 +134,7 @@ func (r *Reconciler) unused(ctx context.Context, settings *desired.Settings, bef
 		"the VNF is the VIM %s, on which others run: terminate %s first", strings.Join(own, ", "), strings.Join(users, ", "))}
 }
 
-// stillUnused is unused when a termination begins.
+// stillUnused asks unused again when a termination begins.
 func (p *pass) stillUnused(ctx context.Context, before *desired.Instance) error {
 	settings, err := p.Repo.Settings()
 	if err != nil {
