@@ -142,7 +142,7 @@ type Unit struct {
 	// Addresses are all that its ports have, by connection point: a floating one before
 	// the fixed ones.
 	Addresses map[string][]string `json:"addresses,omitempty"`
-	// Created is when the VIM made it (RFC 3339), where it tells.
+	// Created is when the VIM made it (RFC 3339), where it says so.
 	Created  string            `json:"created,omitempty"`
 	Ready    bool              `json:"ready"`
 	Metadata map[string]string `json:"metadata,omitempty"`
@@ -155,7 +155,7 @@ type Target struct {
 	Unit  Unit   `json:"unit"`
 	// CpName is the connection point that vdu_params names, Address the floating
 	// address of the unit's port there, else its first fixed one; "" where neither
-	// vdu_params nor the VIM tells.
+	// vdu_params nor the VIM says.
 	CpName   string `json:"cpName,omitempty"`
 	Address  string `json:"address,omitempty"`
 	Username string `json:"username,omitempty"`

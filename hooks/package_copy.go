@@ -27,7 +27,7 @@ func harmless(files fs.FS) error {
 		}
 		switch {
 		case !filepath.IsLocal(filepath.FromSlash(name)):
-			return fmt.Errorf("%q leads out of it", name)
+			return fmt.Errorf("%q is a path out of it", name)
 		case entry.IsDir():
 			return nil
 		case !entry.Type().IsRegular():

@@ -122,23 +122,23 @@ func TestWhatAHookLeavesRunningDoesNotOutliveIt(t *testing.T) {
 func TestTheProcessIsToldOfBeforeItHasItsInput(t *testing.T) {
 	r, n := newRunner(t), newNote(t)
 	c := shell(fmt.Sprintf(`read x; echo $$ > %s; echo '{"message": "'$$'"}'`, n.file("read")))
-	var told hooks.Process
+	var reported hooks.Process
 	c.Started = func(p hooks.Process) error {
 		time.Sleep(100 * time.Millisecond)
 		if _, err := os.Stat(n.file("read")); err == nil {
 			t.Error("it had its input already")
 		}
-		told = p
+		reported = p
 		return nil
 	}
-	if got := run(t, r, c); got != strconv.Itoa(told.PID) || told.Start == 0 || len(told.Boot) != 36 || filepath.Dir(told.Dir) != r.Dir {
-		t.Errorf("process %s was told of as %+v", got, told)
+	if got := run(t, r, c); got != strconv.Itoa(reported.PID) || reported.Start == 0 || len(reported.Boot) != 36 || filepath.Dir(reported.Dir) != r.Dir {
+		t.Errorf("process %s was reported as %+v", got, reported)
 	}
-	c.Started = func(p hooks.Process) error { told = p; return errors.New("the lease is lost") }
+	c.Started = func(p hooks.Process) error { reported = p; return errors.New("the lease is lost") }
 	if _, err := r.Run(t.Context(), c); err == nil || !strings.Contains(err.Error(), "the lease is lost") {
 		t.Errorf("error %v", err)
 	}
-	gone(t, "a process that couldn't be noted", told.PID)
+	gone(t, "a process that couldn't be noted", reported.PID)
 }
 
 // orphan starts what an interrupted run would have left.

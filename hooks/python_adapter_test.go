@@ -90,7 +90,7 @@ func TestAManagementDriverOfTheOlderContractRunsAsItIs(t *testing.T) {
 	if diff := cmp.Diff([]string{"add s2 at 10.0.0.2 to ring blue", "add s1 at 10.0.0.1 to ring blue"}, lines); diff != "" {
 		t.Error(diff)
 	}
-	// What was handed back is told the next time, where it was handed back.
+	// What was handed back is given the next time, where it was handed back.
 	c.Input.Instance.Metadata = out.Metadata
 	c.Package = pack(map[string]string{"Scripts/driver.py": script(t, "tell.py") + "sys.exit(1)\n"})
 	var told struct {
