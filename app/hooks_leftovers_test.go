@@ -44,7 +44,7 @@ func TestHooksReachNothingOfTheDataDirectory(t *testing.T) {
 		script = "#!/bin/sh\necho checked >&2\n"
 	}
 	_, err = r.Run(t.Context(), hooks.Call{
-		Package: &vnfd.Package{Files: fstest.MapFS{"run": {Data: []byte(script)}}}, Program: "run",
+		Package: &vnfd.Package{Files: fstest.MapFS{"run": {Data: []byte(script)}}}, Path: "run",
 		Input: hooks.Input{Hook: "coordinate_new", Instance: hooks.Instance{ID: "i-1"}, Operation: hooks.Operation{ID: "op-1"}},
 	})
 	if err != nil {

@@ -15,10 +15,10 @@ const (
 	maxKept   = 64 << 10 // of what is kept: hand-over, metadata, extensions
 )
 
-// tooMuch is why a program failed that wrote more than [maxOutput].
+// tooMuch is why a hook failed that wrote more than [maxOutput].
 var tooMuch = fmt.Sprintf("wrote more than %d bytes to standard output", maxOutput)
 
-// head keeps the beginning of what is written to it, and swallows the rest.
+// head keeps the first [maxOutput] bytes that are written to it, and drops the rest.
 type head struct {
 	data []byte
 	over chan struct{} // closed when there is a rest
@@ -36,10 +36,10 @@ func (h *head) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// tail keeps the end of what is written to it, and passes lines on.
+// tail keeps the last [maxStderr] bytes that are written to it, and passes lines on.
 type tail struct {
-	mask *mask
-	log  func(line string) // may be nil
+	redactor *redactor
+	log      func(line string) // may be nil
 
 	data   []byte
 	cut    bool // data has lost its beginning
@@ -80,7 +80,7 @@ func (t *tail) split(p []byte) {
 
 // flush passes the line on.
 func (t *tail) flush() {
-	line := strings.TrimSpace(printable(t.mask.hide(string(t.line), false, t.over)))
+	line := strings.TrimSpace(printable(t.redactor.redact(string(t.line), false, t.over)))
 	t.line, t.over = t.line[:0], false
 	if line == "" {
 		return
@@ -100,20 +100,20 @@ func (t *tail) close(killed bool) {
 	}
 }
 
-// text is the end of what was written, as it may be shown.
+// text returns the end of what was written, as it may be shown.
 func (t *tail) text() string {
 	data, cut := t.data, t.cut
 	if len(data) > maxStderr {
 		data, cut = data[len(data)-maxStderr:], true
 	}
-	text := strings.TrimSpace(printable(t.mask.hide(string(data), cut, t.broken)))
+	text := strings.TrimSpace(printable(t.redactor.redact(string(data), cut, t.broken)))
 	if cut {
 		text = "…" + text
 	}
 	return text
 }
 
-// printable is s without what a terminal or a log would take for an order.
+// printable returns s without control characters, which a terminal would obey.
 func printable(s string) string {
 	return strings.Map(func(c rune) rune {
 		if unicode.IsControl(c) && c != '\n' && c != '\t' {

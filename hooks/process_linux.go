@@ -16,10 +16,10 @@ import (
 	"time"
 )
 
-// defaultUser is whom programs run as where Jibe runs as root.
+// defaultUser is whom hooks run as where Jibe runs as root.
 const defaultUser = "nobody"
 
-// identity is whom a program runs as; nil is Jibe itself.
+// identity is whom a hook runs as; nil is Jibe itself.
 type identity struct {
 	name     string
 	uid, gid int
@@ -32,7 +32,7 @@ func (i *identity) String() string {
 	return "user " + i.name
 }
 
-// identity is whom programs are to run as: somebody else where Jibe is root.
+// identity returns whom hooks are to run as: somebody else where Jibe is root.
 func (r *Runner) identity() (*identity, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil
@@ -44,7 +44,7 @@ func (r *Runner) identity() (*identity, error) {
 	u, err := user.Lookup(name)
 	if err != nil {
 		if u, err = user.LookupId(name); err != nil {
-			return nil, fmt.Errorf("there is no user %q to run programs as on this machine: make it, or name another with --hook-user", name)
+			return nil, fmt.Errorf("there is no user %q to run hooks as on this machine: make it, or name another with --hook-user", name)
 		}
 	}
 	uid, uidErr := strconv.Atoi(u.Uid)
@@ -55,7 +55,7 @@ func (r *Runner) identity() (*identity, error) {
 	return &identity{name: name, uid: uid, gid: gid}, nil
 }
 
-// give makes the file the user's.
+// give makes the user the owner of the file.
 func (i *identity) give(path string) error {
 	if i == nil {
 		return nil
@@ -63,8 +63,8 @@ func (i *identity) give(path string) error {
 	return os.Lchown(path, i.uid, i.gid)
 }
 
-// makeDir makes the Runner's directory, or sees that it is what it made once: in a
-// place where anybody may write, somebody else could have put one there.
+// makeDir makes the Runner's directory, or checks that a Runner made it: in a place where
+// anybody may write, somebody else could have put one there.
 func (r *Runner) makeDir() error {
 	mode := os.FileMode(0o700)
 	if os.Geteuid() == 0 {
@@ -106,14 +106,14 @@ func reachable(path string, who *identity) bool {
 	return true
 }
 
-// lockThread ties the goroutine to its thread until it is told to free it.
+// lockThread ties the goroutine to its thread until free is called.
 func lockThread() (free func()) {
 	runtime.LockOSThread()
 	return runtime.UnlockOSThread
 }
 
-// apart puts the command into a session of its own, so that all of it can be ended at
-// once, and has the system end it with Jibe.
+// apart puts the command into a session of its own, so that all of its processes can be
+// ended at once, and has the system end it when Jibe ends.
 func apart(cmd *exec.Cmd, who *identity) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 	if who != nil {
@@ -132,12 +132,12 @@ func awaitExit(pid int) {
 	}
 }
 
-// A group that is empty, or a process that has ended meanwhile, is what was wanted.
+// The errors of these say that the group has ended already, which is what was wanted.
 func killGroup(pid int)      { _ = syscall.Kill(-pid, syscall.SIGKILL) }
 func terminateGroup(pid int) { _ = syscall.Kill(-pid, syscall.SIGTERM) }
 
-// reap buries what the group leaves where Jibe is the first process of its container,
-// and thus the parent of all that lost theirs. Elsewhere there is nothing to bury.
+// reap waits for processes of the group where Jibe is the first process of its container,
+// and thus the parent of all that lost theirs. Elsewhere the group has no children of ours.
 func reap(group int) {
 	for until := time.Now().Add(grace); time.Now().Before(until); time.Sleep(time.Millisecond) {
 		for {
@@ -167,7 +167,7 @@ func bootID() (string, error) {
 	return strings.TrimSpace(string(id)), err
 }
 
-// stat is what /proc tells of a process (proc(5)).
+// stat holds some fields of /proc/PID/stat (proc(5)).
 type stat struct {
 	state   string
 	group   int
@@ -182,7 +182,7 @@ func readStat(pid int) (stat, error) {
 	if err != nil {
 		return stat{}, err
 	}
-	// The second field is the program's name, which may hold anything.
+	// The second field is the executable's name, which may hold anything.
 	f := strings.Fields(string(data[bytes.LastIndexByte(data, ')')+1:]))
 	if len(f) < 20 {
 		return stat{}, fmt.Errorf("/proc/%d/stat can't be read", pid)
@@ -222,8 +222,8 @@ func hasVariable(pid int, name, value string) bool {
 	return false
 }
 
-// killStrays kills what left the group of the program that runs in dir, as far as
-// it kept its environment.
+// killStrays kills processes that left the group of the hook that runs in dir. It knows
+// them by their environment, so those that changed theirs get away.
 func killStrays(dir string) {
 	if dir == "" {
 		return
@@ -248,8 +248,8 @@ func killStrays(dir string) {
 	}
 }
 
-// end kills what is left of the process group of an interrupted run, and waits until
-// it is gone. A number that means another process by now is left alone.
+// end kills what is left of the process group of an interrupted run, and waits until it is
+// gone. A process that only has the same number by now is left alone.
 func (r *Runner) end(ctx context.Context, o Process) error {
 	boot, err := bootID()
 	if err != nil {
@@ -281,9 +281,9 @@ func (r *Runner) end(ctx context.Context, o Process) error {
 	return nil
 }
 
-// orphans are the living processes of the session that o began. Where o itself has
-// ended, its number stays taken as long as one of them lives; what bears the number
-// but began at another time says that none does.
+// orphans returns the living processes of the session that o began. Where o itself has
+// ended, its number stays taken as long as one of them lives: another process with the
+// number, which began at another time, says that none does.
 func orphans(o Process) []int {
 	leader, err := readStat(o.PID)
 	if err == nil && leader.start != o.Start {

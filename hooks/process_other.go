@@ -11,7 +11,7 @@ import (
 
 // errLinux is returned for every run on a system whose processes can't be held
 // together as Linux's can.
-var errLinux = errors.New("programs of packages are run on Linux only")
+var errLinux = errors.New("hooks of packages are run on Linux only")
 
 type identity struct{}
 

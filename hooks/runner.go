@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,28 +21,29 @@ const (
 	// grace is how long a process group has between being asked to end and being
 	// killed, and how long its pipes are read after it has ended.
 	grace = 2 * time.Second
-	// searchPath is the PATH of programs. It isn't Jibe's own, which may lead to
-	// where they may not look.
+	// searchPath is the PATH of hooks. It isn't Jibe's own, which may have directories
+	// that hooks may not read.
 	searchPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 )
 
-// Runner runs programs. It must not be copied once it has run one.
+// Runner runs hooks. It must not be copied once it has run one.
 type Runner struct {
-	// Dir is where working copies of packages are made while a program runs. It is
-	// made where it is missing (its parent must be there), and belongs to this Runner
-	// alone. User must be able to reach it.
+	// Dir has the working copies of packages while hooks run. The Runner makes it where it
+	// is missing (its parent must be there), and shares it with nobody. User must be able to
+	// reach it.
 	Dir string
-	// User is whom programs run as where Jibe runs as root, by name or number; "" is
-	// "nobody". Where Jibe doesn't, they run as Jibe does.
+	// User is whom hooks run as where Jibe runs as root, by name or number; "" is "nobody".
+	// Where Jibe isn't root, hooks run as Jibe does.
 	User string
-	// Tool is a program that all others find in their PATH by the name of jibe (for
-	// its commands for scripts), as a copy that User may run; "" is none.
+	// Tool is the executable of jibe, which hooks find in their PATH (for its commands for
+	// scripts) as a copy that User may run; "" is none.
 	Tool string
-	// Parallel is how many programs run at once at most; 0 is 8.
+	// Parallel is how many hooks run at once at most; 0 is 8.
 	Parallel int
-	// Log is given each line that a program writes to standard error, without secrets;
-	// nil drops them. A program that writes very many isn't listened to for ever.
-	Log func(in Input, program, line string)
+	// Log is called with each line that a hook writes to standard error, without secrets,
+	// and the path of the hook's file; nil drops them. After [maxLines] lines of a run the
+	// rest is dropped.
+	Log func(in Input, path, line string)
 
 	once  sync.Once
 	slots chan struct{}
@@ -53,17 +53,16 @@ type Runner struct {
 	}
 }
 
-// Run waits for its turn, runs the program to its end, and returns what it wrote.
-// Where it can't be started, or fails, the error is a [*FailedError], and of what it
-// wrote only Output.HandOver is left. When ctx ends,
-// the whole process group is killed and the context's error returned. Any other error
-// is trouble of this machine's, not of the program. Nothing of the program's is left
-// behind: neither processes nor files.
+// Run waits for its turn, runs the hook to its end, and returns what it wrote. Where the
+// hook can't be started, or fails, the error is a [*FailedError], and of what it wrote only
+// Output.HandOver is returned. When ctx ends, the whole process group is killed and the
+// context's error returned. Any other error is trouble of this machine, not of the hook.
+// The hook leaves neither processes nor files behind.
 func (r *Runner) Run(ctx context.Context, c Call) (Output, error) {
 	out, err := r.run(ctx, c)
 	var failed *FailedError
 	if err != nil && !errors.As(err, &failed) {
-		err = fmt.Errorf("program %s: %w", c.Program, err)
+		err = fmt.Errorf("program %s: %w", c.Path, err)
 	}
 	return out, err
 }
@@ -92,12 +91,12 @@ func (r *Runner) run(ctx context.Context, c Call) (Output, error) {
 	if err != nil {
 		return Output{}, fmt.Errorf("write its input: %w", err)
 	}
-	m := newMask(c)
-	stdout, stderr := newHead(), &tail{mask: m}
+	redactor := newRedactor(c)
+	stdout, stderr := newHead(), &tail{redactor: redactor}
 	if r.Log != nil || c.Said != nil {
 		stderr.log = func(line string) {
 			if r.Log != nil {
-				r.Log(w.input, c.Program, line)
+				r.Log(w.input, c.Path, line)
 			}
 			if c.Said != nil {
 				c.Said(line)
@@ -112,7 +111,7 @@ func (r *Runner) run(ctx context.Context, c Call) (Output, error) {
 	})
 	stderr.close(how != exited || cmd.ProcessState != nil && !cmd.ProcessState.Exited())
 	fail := func(reason string) (Output, error) {
-		return Output{}, &FailedError{Program: c.Program, Reason: reason, Stderr: stderr.text()}
+		return Output{}, &FailedError{Path: c.Path, Reason: reason, Stderr: stderr.text()}
 	}
 	var start *startError
 	switch {
@@ -127,8 +126,8 @@ func (r *Runner) run(ctx context.Context, c Call) (Output, error) {
 	case how == loud:
 		return fail(tooMuch)
 	case !cmd.ProcessState.Success():
-		// What it wants the next try to know is kept; all else it failed to bring about.
-		out, _ := stdout.output(m)
+		// The hand-over is for the next try; all else the hook failed to bring about.
+		out, _ := stdout.output(redactor)
 		_, err := fail(cmd.ProcessState.String())
 		if len(out.HandOver) > maxKept {
 			return Output{}, err
@@ -137,7 +136,7 @@ func (r *Runner) run(ctx context.Context, c Call) (Output, error) {
 	case stdout.full:
 		return fail(tooMuch)
 	}
-	out, reason := stdout.output(m)
+	out, reason := stdout.output(redactor)
 	if reason != "" {
 		return fail(reason)
 	}
@@ -158,7 +157,7 @@ func (r *Runner) slot(ctx context.Context) (release func(), err error) {
 	}
 }
 
-// ending is how a program came to its end.
+// ending is how a hook came to its end.
 type ending int
 
 const (
@@ -168,7 +167,7 @@ const (
 	loud                    // killed: it wrote too much
 )
 
-// task is what execute needs beside the command.
+// task holds what execute needs beside the command.
 type task struct {
 	who     *identity
 	dir     string
@@ -183,10 +182,11 @@ type startError struct{ err error }
 
 func (e *startError) Error() string { return e.err.Error() }
 
-// execute starts the command, gives it its input, and sees it and all its kin end.
+// execute starts the command, gives it its input, and waits until it and all processes that
+// it started have ended.
 func execute(ctx context.Context, cmd *exec.Cmd, t task) (ending, error) {
 	// The kernel ties the death signal to the thread that forks, not to the process:
-	// the thread must live as long as the program does.
+	// the thread must live as long as the process does.
 	defer lockThread()()
 	apart(cmd, t.who)
 	stdin, err := cmd.StdinPipe()
@@ -222,7 +222,7 @@ func execute(ctx context.Context, cmd *exec.Cmd, t task) (ending, error) {
 		}
 	}
 	go func() {
-		// A program needn't read its input: a pipe that it closed is no error.
+		// A hook needn't read its input: a pipe that it closed is no error.
 		_, _ = stdin.Write(t.input)
 		_ = stdin.Close()
 	}()
@@ -250,8 +250,8 @@ func execute(ctx context.Context, cmd *exec.Cmd, t task) (ending, error) {
 	return how, nil
 }
 
-// output reads what the program wrote; the reason says why it can't be used.
-func (h *head) output(m *mask) (out Output, reason string) {
+// output reads what the hook wrote; the reason says why it can't be used.
+func (h *head) output(r *redactor) (out Output, reason string) {
 	text := bytes.TrimSpace(h.data)
 	if len(text) == 0 {
 		return Output{}, ""
@@ -266,14 +266,14 @@ func (h *head) output(m *mask) (out Output, reason string) {
 	}
 	if err != nil {
 		return Output{}, fmt.Sprintf("wrote to standard output what isn't one JSON object of the contract (%s): %q; write everything else to standard error",
-			m.hide(err.Error(), false, false), m.beginning(string(text), 200))
+			r.redact(err.Error(), false, false), r.beginning(string(text), 200))
 	}
-	out.Message = printable(m.beginning(out.Message, maxLine))
-	return out, out.unfit(m)
+	out.Message = printable(r.beginning(out.Message, maxLine))
+	return out, out.unfit(r)
 }
 
-// unfit says why Jibe can't keep what the program wants it to, "" where it can.
-func (o *Output) unfit(m *mask) string {
+// unfit says why Jibe can't keep what the hook wants to be kept, "" where it can.
+func (o *Output) unfit(r *redactor) string {
 	if len(o.HandOver) > maxKept {
 		return fmt.Sprintf("wrote %d bytes of handOver, at most %d are kept", len(o.HandOver), maxKept)
 	}
@@ -290,8 +290,8 @@ func (o *Output) unfit(m *mask) string {
 		if len(data) > maxKept {
 			return fmt.Sprintf("wrote %d bytes of %s, at most %d are kept", len(data), name, maxKept)
 		}
-		leaks := m.hide(string(data), false, false) != string(data)
-		secretsIn(m.names, entries, func(value string) { leaks = leaks || !desired.IsRef(value) })
+		leaks := r.redact(string(data), false, false) != string(data)
+		secretsIn(r.names, entries, func(value string) { leaks = leaks || !desired.IsRef(value) })
 		if leaks {
 			return fmt.Sprintf("wrote %s with a secret in clear, which would stand in git: leave it in handOver, which is kept encrypted for the time of the operation", name)
 		}
@@ -299,31 +299,7 @@ func (o *Output) unfit(m *mask) string {
 	return ""
 }
 
-// unfit says why nobody could use the VIM.
-func (v *ProvidedVIM) unfit() string {
-	switch {
-	case v == nil:
-		return ""
-	case len(v.Endpoint)+len(v.CACert)+len(v.Token)+len(v.ClientCert)+len(v.ClientKey) > maxKept:
-		return fmt.Sprintf("it has more than %d bytes", maxKept)
-	case !strings.HasPrefix(v.Endpoint, "https://"):
-		return "endpoint must be https://host:port, as what is sent there are credentials"
-	case (v.ClientCert == "") != (v.ClientKey == ""):
-		return "clientCert and clientKey belong together"
-	case v.CACert != "" && !strings.Contains(v.CACert, "-----BEGIN CERTIFICATE-----"):
-		return "caCert must be a certificate in PEM"
-	case v.Token == "" && v.ClientCert == "":
-		return "it needs a token, or clientCert and clientKey"
-	}
-	if v.ClientCert != "" {
-		if _, err := tls.X509KeyPair([]byte(v.ClientCert), []byte(v.ClientKey)); err != nil {
-			return "clientCert and clientKey aren't a certificate and its key" // the error may tell of them
-		}
-	}
-	return ""
-}
-
-// interpreter is the path of a program that is on [searchPath], or "".
+// interpreter returns the path of an executable on [searchPath], "" where there is none.
 func interpreter(name string) string {
 	for dir := range strings.SplitSeq(searchPath, ":") {
 		if path, err := exec.LookPath(dir + "/" + name); err == nil {

@@ -57,12 +57,12 @@ func pack(files map[string]string) *vnfd.Package {
 // shell is a call of a shell script.
 func shell(script string) hooks.Call {
 	return hooks.Call{
-		Package: pack(map[string]string{"Scripts/run": "#!/bin/sh\n" + script}), Program: "Scripts/run",
+		Package: pack(map[string]string{"Scripts/run": "#!/bin/sh\n" + script}), Path: "Scripts/run",
 		Input: hooks.Input{Hook: "coordinate_new"}, Timeout: time.Minute,
 	}
 }
 
-// run is the message of a program that succeeds.
+// run is the message of a hook that succeeds.
 func run(t *testing.T, r *hooks.Runner, c hooks.Call) string {
 	t.Helper()
 	out, err := r.Run(t.Context(), c)
@@ -72,18 +72,18 @@ func run(t *testing.T, r *hooks.Runner, c hooks.Call) string {
 	return out.Message
 }
 
-// fails is why a program failed.
+// fails is why a hook failed.
 func fails(t *testing.T, r *hooks.Runner, c hooks.Call) *hooks.FailedError {
 	t.Helper()
 	out, err := r.Run(t.Context(), c)
 	var failed *hooks.FailedError
 	if !errors.As(err, &failed) {
-		t.Fatalf("%v, %v: not a failure of the program", out, err)
+		t.Fatalf("%v, %v: not a failure of the hook", out, err)
 	}
 	return failed
 }
 
-func TestAProgramReadsItsInputAndSaysWhatIsLogged(t *testing.T) {
+func TestAHookReadsItsInputAndSaysWhatIsLogged(t *testing.T) {
 	c := shell(`m=$(sed 's/.*"operation":{"id":"\([^"]*\)".*/\1/'); echo "{\"message\": \"for $m\", \"later\": {\"attribute\": 1}}"`)
 	c.Input.Operation.ID = "op-1"
 	if got := run(t, newRunner(t), c); got != "for op-1" {
@@ -117,7 +117,7 @@ cat "$(sed 's/.*"after":{[^}]*"dir":"\([^"]*\)".*/\1/' "$TMPDIR/in")/version" >&
 	}
 }
 
-func TestAProgramNeedNotReadItsInput(t *testing.T) {
+func TestAHookNeedNotReadItsInput(t *testing.T) {
 	c := shell(`exec <&-; echo '{"message": "done"}'`)
 	c.Input.Params = map[string]any{"long": strings.Repeat("x", 1<<20)}
 	if got := run(t, newRunner(t), c); got != "done" {
@@ -145,7 +145,7 @@ func TestTheEnvironmentHoldsNothingOfJibe(t *testing.T) {
 	}
 }
 
-func TestTheWorkingCopyIsReadOnlyAndProgramsInItCanBeRun(t *testing.T) {
+func TestTheWorkingCopyIsReadOnlyAndExecutablesInItCanBeRun(t *testing.T) {
 	c := shell(`cd "$(dirname "$0")/.." || exit 2
 [ "$PWD" = "$(pwd -P)" ] && [ -x Scripts/helper ] && [ -x bin/tool ] && [ ! -x data.txt ] || { ls -lR >&2; exit 3; }
 Scripts/helper || exit 4
@@ -164,7 +164,7 @@ func TestPythonIsRunWithoutBeingTold(t *testing.T) {
 	if _, err := exec.LookPath("python3"); err != nil && os.Getenv(testenv.EnvRequire) == "" {
 		t.Skip("there is no python3")
 	}
-	c := hooks.Call{Package: pack(map[string]string{"c.py": "import json, sys\nprint(json.dumps({'message': json.load(sys.stdin)['hook']}))\n"}), Program: "./c.py",
+	c := hooks.Call{Package: pack(map[string]string{"c.py": "import json, sys\nprint(json.dumps({'message': json.load(sys.stdin)['hook']}))\n"}), Path: "./c.py",
 		Input: hooks.Input{Hook: "scale_start"}}
 	if got := run(t, newRunner(t), c); got != "scale_start" {
 		t.Errorf("message %q", got)
@@ -229,7 +229,7 @@ func TestAGigabyteNeitherFillsMemoryNorBlocks(t *testing.T) {
 func TestLinesOfStandardErrorAreLoggedAsTheyCome(t *testing.T) {
 	r := newRunner(t)
 	var lines []string
-	r.Log = func(in hooks.Input, program, line string) { lines = append(lines, in.Hook+" "+program+" "+line) }
+	r.Log = func(in hooks.Input, path, line string) { lines = append(lines, in.Hook+" "+path+" "+line) }
 	run(t, r, shell(`printf 'one\ntw' >&2; printf 'o\n\nthree' >&2`))
 	if diff := cmp.Diff([]string{"coordinate_new Scripts/run one", "coordinate_new Scripts/run two", "coordinate_new Scripts/run three"}, lines); diff != "" {
 		t.Error(diff)
@@ -294,7 +294,7 @@ func TestWhatCantBeRunSaysWhatToDo(t *testing.T) {
 		"elf": "\x7fELF but not really",
 	})
 	p.Files.(fstest.MapFS)["fifo"] = &fstest.MapFile{Mode: fs.ModeNamedPipe | 0o555}
-	for program, want := range map[string]string{
+	for path, want := range map[string]string{
 		"Scripts/gone": "isn't in the package: add it",
 		"Scripts":      "is a directory: name the program in it",
 		"data":         "#!/bin/sh",
@@ -307,12 +307,12 @@ func TestWhatCantBeRunSaysWhatToDo(t *testing.T) {
 		"/etc/passwd":  "isn't a path inside the package",
 		"":             "is a directory",
 	} {
-		c := hooks.Call{Package: p, Program: program}
-		if program != "fifo" {
+		c := hooks.Call{Package: p, Path: path}
+		if path != "fifo" {
 			c.Package = &vnfd.Package{Files: without(p.Files.(fstest.MapFS), "fifo")}
 		}
 		if got := fails(t, r, c); !strings.Contains(got.Reason, want) {
-			t.Errorf("%s: %v", program, got)
+			t.Errorf("%s: %v", path, got)
 		}
 	}
 }
@@ -346,13 +346,13 @@ func TestAHostilePackageIsNotWrittenOut(t *testing.T) {
 		"more than 10000 files":                   many,
 		"more than 134217728 bytes":               big,
 	} {
-		if _, err := r.Run(t.Context(), hooks.Call{Package: &vnfd.Package{Files: files}, Program: "run"}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := r.Run(t.Context(), hooks.Call{Package: &vnfd.Package{Files: files}, Path: "run"}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
 		}
 	}
 }
 
-func TestNoMoreProgramsRunAtOnceThanMay(t *testing.T) {
+func TestNoMoreHooksRunAtOnceThanMay(t *testing.T) {
 	r, n := newRunner(t), newNote(t)
 	r.Parallel = 2
 	var wg sync.WaitGroup
@@ -368,17 +368,16 @@ func TestNoMoreProgramsRunAtOnceThanMay(t *testing.T) {
 	for i := range 5 {
 		most = max(most, n.wait(t, fmt.Sprintf("seen-%d", i)))
 	}
-	if most != 2 {
+	if most > 2 {
 		t.Errorf("%d ran at once", most)
 	}
-	// Who waits for a turn gives up with its context.
+	// Two do, and who waits for a turn gives up with its context.
 	ctx, cancel := context.WithCancel(t.Context())
-	busy := shell(fmt.Sprintf(`echo $$ > %s; sleep 300`, n.file("busy")))
-	for range 2 {
-		wg.Go(func() { _, _ = r.Run(ctx, busy) })
+	for i := range 2 {
+		wg.Go(func() { _, _ = r.Run(ctx, shell(fmt.Sprintf(`echo $$ > %s-%d; sleep 3600`, n.file("busy"), i))) })
 	}
-	n.wait(t, "busy")
-	time.Sleep(50 * time.Millisecond)
+	n.wait(t, "busy-0")
+	n.wait(t, "busy-1")
 	brief, stop := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer stop()
 	if _, err := r.Run(brief, shell(``)); !errors.Is(err, context.DeadlineExceeded) {
@@ -388,7 +387,7 @@ func TestNoMoreProgramsRunAtOnceThanMay(t *testing.T) {
 	wg.Wait()
 }
 
-func TestWhereJibeIsRootProgramsAreNobody(t *testing.T) {
+func TestWhereJibeIsRootHooksAreNobody(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("Jibe isn't root here")
 	}
@@ -438,7 +437,7 @@ func TestADirectoryThatSomebodyElseMayWriteToIsNotUsed(t *testing.T) {
 	}
 }
 
-func TestProgramsThatAreWrittenOutTogetherAllStart(t *testing.T) {
+func TestHooksThatAreWrittenOutTogetherAllStart(t *testing.T) {
 	r := newRunner(t)
 	tool, err := os.ReadFile("/bin/true")
 	if err != nil {
@@ -448,7 +447,7 @@ func TestProgramsThatAreWrittenOutTogetherAllStart(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 64 {
 		wg.Go(func() {
-			if _, err := r.Run(t.Context(), hooks.Call{Package: p, Program: "bin/tool"}); err != nil {
+			if _, err := r.Run(t.Context(), hooks.Call{Package: p, Path: "bin/tool"}); err != nil {
 				t.Error(err)
 			}
 		})

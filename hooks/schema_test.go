@@ -34,7 +34,7 @@ type schema struct {
 
 func readSchema(t *testing.T, name string) *schema {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join("..", "..", "docs", "schema", name))
+	data, err := os.ReadFile(filepath.Join("..", "docs", "schema", name))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +157,7 @@ func TestTheSchemasSayWhatTheGoTypesDo(t *testing.T) {
 func TestTheGuidesExamplesFitTheContract(t *testing.T) {
 	const input, output = "program-input.schema.json", "program-output.schema.json"
 	for guide, schemas := range map[string][]string{"coordination.md": {input, output}, "management-drivers.md": {output}} {
-		text, err := os.ReadFile(filepath.Join("..", "..", "docs", "guide", guide))
+		text, err := os.ReadFile(filepath.Join("..", "docs", "guide", guide))
 		if err != nil {
 			t.Fatal(err)
 		}

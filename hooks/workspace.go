@@ -21,29 +21,29 @@ const runPrefix = "run-"
 // workspace is what is written for one run, in a directory of its own:
 //
 //	package/, other/   working copies, read-only but for scripts of the older contract
-//	older/             what runs those
+//	python_adapter/    what runs those
 //	files/             what Call.Files holds
-//	home/, tmp/        the program's own
+//	home/, tmp/        the hook's own
 type workspace struct {
 	dir   string
-	copy  string // of the package with the program: where it runs
+	copy  string // of the package with the hook: where it runs
 	argv  []string
 	env   []string
 	input Input
-	// program is the path in the package, first the beginning of its first line; older
-	// says that it speaks the older contract.
-	program string
-	first   string
-	older   bool
+	// path is that of the hook's file in the package, first the beginning of the file's
+	// first line; older says that it speaks the older contract.
+	path  string
+	first string
+	older bool
 }
 
-// prepare writes all that the program needs. An error that is the program's is a
-// [*FailedError]; nothing is left behind then.
+// prepare writes all that the hook needs. An error that is the hook's own is a
+// [*FailedError]. Where there is an error, nothing is left behind.
 func (r *Runner) prepare(c Call, who *identity) (_ *workspace, err error) {
 	if c.Package == nil || c.Package.Files == nil {
 		return nil, errors.New("no package is given")
 	}
-	w := &workspace{program: path.Clean(c.Program)}
+	w := &workspace{path: path.Clean(c.Path)}
 	if err := w.look(c.Package.Files, c.Input.Hook); err != nil {
 		return nil, err
 	}
@@ -82,7 +82,7 @@ func (r *Runner) prepare(c Call, who *identity) (_ *workspace, err error) {
 	w.input.TimeoutSeconds = int(c.timeout().Seconds())
 	search := searchPath
 	if tool, err := r.placeTool(); err != nil {
-		return nil, fmt.Errorf("place %s where programs find it: %w", r.Tool, err)
+		return nil, fmt.Errorf("place %s where hooks find it: %w", r.Tool, err)
 	} else if tool != "" {
 		search = tool + ":" + search
 	}
@@ -108,13 +108,14 @@ func (r *Runner) prepare(c Call, who *identity) (_ *workspace, err error) {
 	return w, w.command(who)
 }
 
-// hookVariable tells programs what Input.Hook does, and them from other processes.
+// hookVariable has what Input.Hook says, and marks the processes of hooks.
 const hookVariable = "JIBE_HOOK"
 
 var variable = regexp.MustCompile(`^[A-Z][A-Z0-9_]{0,63}$`)
 
-// given is the input with the places of the working copies, and empty lists for none.
-func given(c Call, program, other string) Input {
+// given returns the input with the directories of the working copies, and with empty lists
+// where there are none. dir is the copy of the package with the hook.
+func given(c Call, dir, other string) Input {
 	in := c.Input
 	place := func(p *Package) *Package {
 		if p == nil {
@@ -123,7 +124,7 @@ func given(c Call, program, other string) Input {
 		at := *p
 		switch {
 		case p.Tree == c.Package.Tree:
-			at.Dir = program
+			at.Dir = dir
 		case c.Other != nil && p.Tree == c.Other.Tree:
 			at.Dir = other
 		}
@@ -147,9 +148,9 @@ const (
 	toolName = "jibe"
 )
 
-// placeTool copies the tool to where the user of programs may run it, once in the life
-// of the Runner, and returns the directory; "" where there is no tool. A program that
-// still runs an older copy keeps it: the new one takes its name.
+// placeTool copies the tool to where the user of hooks may run it, once in the life of the
+// Runner, and returns the directory; "" where there is no tool. A hook that still runs a
+// former copy keeps it: the new one takes its name.
 func (r *Runner) placeTool() (dir string, err error) {
 	if r.Tool == "" {
 		return "", nil
@@ -187,7 +188,7 @@ func (r *Runner) placeTool() (dir string, err error) {
 	return dir, nil
 }
 
-// listed makes no list an empty one: programs needn't know null.
+// listed makes no list an empty one: hooks needn't know null.
 func listed[T any](list []T) []T {
 	if list == nil {
 		return []T{}
@@ -195,15 +196,15 @@ func listed[T any](list []T) []T {
 	return list
 }
 
-// look sees that the program is one, before anything is written.
+// look checks that the file is one that can be run, before anything is written.
 func (w *workspace) look(files fs.FS, hook string) error {
 	fail := func(format string, args ...any) error {
-		return &FailedError{Program: w.program, Reason: fmt.Sprintf(format, args...)}
+		return &FailedError{Path: w.path, Reason: fmt.Sprintf(format, args...)}
 	}
-	if !fs.ValidPath(w.program) {
+	if !fs.ValidPath(w.path) {
 		return fail("it isn't a path inside the package: write it relative to the directory that holds TOSCA-Metadata, without \"..\"")
 	}
-	info, err := fs.Stat(files, w.program)
+	info, err := fs.Stat(files, w.path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return fail("it isn't in the package: add it, or correct the path in the request or the VNFD")
@@ -216,7 +217,7 @@ func (w *workspace) look(files fs.FS, hook string) error {
 	case info.Size() == 0:
 		return fail("it is empty: begin it with a line such as #!/bin/sh")
 	}
-	f, err := files.Open(w.program)
+	f, err := files.Open(w.path)
 	if err != nil {
 		return fmt.Errorf("read the package: %w", err)
 	}
@@ -227,25 +228,25 @@ func (w *workspace) look(files fs.FS, hook string) error {
 		return fmt.Errorf("read the package: %w", err)
 	}
 	line, _, _ := bytes.Cut(buf[:n], []byte{'\n'})
-	if w.first = string(line); !executable(line) && path.Ext(w.program) != ".py" {
+	if w.first = string(line); !executable(line) && path.Ext(w.path) != ".py" {
 		return fail("this machine can't tell how to run it: begin it with a line such as #!/bin/sh or #!/usr/bin/env python3")
 	}
-	if w.older, err = speaksOlder(files, w.program, hook); err != nil {
+	if w.older, err = speaksOlder(files, w.path, hook); err != nil {
 		return fmt.Errorf("read the package: %w", err)
 	}
 	return nil
 }
 
-// command is how the program is run.
+// command sets how the hook is run.
 func (w *workspace) command(who *identity) error {
-	file := filepath.Join(w.copy, filepath.FromSlash(w.program))
+	file := filepath.Join(w.copy, filepath.FromSlash(w.path))
 	w.argv = []string{file}
 	if executable([]byte(w.first)) && !w.older {
 		return nil
 	}
 	python := interpreter("python3")
 	if python == "" {
-		return &FailedError{Program: w.program, Reason: "python3 isn't in " + searchPath + ": install it where Jibe runs"}
+		return &FailedError{Path: w.path, Reason: "python3 isn't in " + searchPath + ": install it where Jibe runs"}
 	}
 	if w.older {
 		return w.adapt(python, file, who)
@@ -259,7 +260,7 @@ func executable(data []byte) bool {
 	return bytes.HasPrefix(data, []byte("#!")) || bytes.HasPrefix(data, []byte("\x7fELF"))
 }
 
-// explain tells why a program couldn't be started, in words that help.
+// explain says why a hook couldn't be started, and what to do about it.
 func (w *workspace) explain(err error, who *identity) error {
 	reason := ""
 	line, script := strings.CutPrefix(w.first, "#!")
@@ -280,11 +281,11 @@ func (w *workspace) explain(err error, who *identity) error {
 	default:
 		return err
 	}
-	return &FailedError{Program: w.program, Reason: reason}
+	return &FailedError{Path: w.path, Reason: reason}
 }
 
-// remove takes the workspace away, with whatever the program made in it. No process
-// of its is left by then.
+// remove removes the workspace with whatever the hook made in it. No process of the hook is
+// left by then.
 func (w *workspace) remove() { removeAll(w.dir) }
 
 func removeAll(dir string) {
@@ -293,7 +294,7 @@ func removeAll(dir string) {
 	if os.RemoveAll(dir) == nil {
 		return
 	}
-	// Who isn't root must be let into directories that can't be written to.
+	// Unless Jibe is root, it can remove nothing from directories that it may not write to.
 	_ = filepath.WalkDir(dir, func(name string, entry fs.DirEntry, err error) error {
 		if entry != nil && entry.IsDir() {
 			_ = os.Chmod(name, 0o700)
@@ -303,8 +304,8 @@ func removeAll(dir string) {
 	_ = os.RemoveAll(dir)
 }
 
-// Sweep ends what the programs of a former process left running, and removes what was
-// written for them. It is called before the first Run.
+// Sweep ends what the hooks of a former process left running, and removes what was written
+// for them. It is called before the first Run.
 func (r *Runner) Sweep() error {
 	entries, err := os.ReadDir(r.Dir)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/hooks"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/plan"
 )
@@ -47,7 +48,7 @@ func (u undertaking) assemble(want *drivers.Rendering, settings func() (*desired
 // computes says whether a user data class computes parameters first: where the operation
 // brings a package to an OpenStack.
 func (u undertaking) computes(src drivers.Source, settings func() (*desired.Settings, error)) (bool, error) {
-	class, _ := userData(src.Instance)
+	class, _ := hooks.UserData(src.Instance)
 	if brings := u.operation == lcm.Instantiate || u.operation == lcm.ChangePackage; u.rollback || class == "" || !brings {
 		return false, nil
 	}
@@ -60,13 +61,13 @@ func (u undertaking) computes(src drivers.Source, settings func() (*desired.Sett
 
 // coordinate tells the planner how a change of package is coordinated with the VNF.
 func coordinate(want *plan.Desired, update desired.UpdatePolicy) error {
-	known, err := contactsOf(update.Coordinate.Params)
+	known, err := hooks.ContactsOf(update.Coordinate.Params)
 	if err != nil {
-		return &drivers.RefusedError{Field: "update.coordinate.params", Reason: err.Error()}
+		return asRefused(err)
 	}
 	want.CoordinateNew = update.Coordinate.New != ""
 	want.CoordinateOld = update.Coordinate.Old != ""
-	want.CoordinateVDUs = known.vdus
+	want.CoordinateVDUs = known.VDUs
 	want.Drain = update.DrainTime() > 0
 	return nil
 }

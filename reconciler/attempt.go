@@ -9,6 +9,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/hooks"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/lcm/oplog"
 	"github.com/jibe-vnfm/jibe/plan"
@@ -24,15 +25,15 @@ const (
 // attempt is the state of an operation while a pass works on it.
 type attempt struct {
 	op *lcm.Operation
-	// programs has the package whose hooks take part, also where nothing shall run any
-	// more and want has none. skips says that they are left out, and skipped holds the lines
-	// that the operation's story still lacks about that.
-	programs drivers.Source
-	skips    bool
-	skipped  []string
-	drv      drivers.Driver
-	want     drivers.Rendering
-	seen     plan.Observed
+	// hooks has the package whose hooks take part, also where nothing shall run any more and
+	// want has none. skipsHooks says that they are skipped, and skipped holds the lines that
+	// the operation's story still lacks about that.
+	hooks      hooks.Side
+	skipsHooks bool
+	skipped    []string
+	drv        drivers.Driver
+	want       drivers.Rendering
+	seen       plan.Observed
 	// journal runs ahead of the record by what needs no record of its own.
 	journal plan.Journal
 	// last is the batch that was started last.
@@ -46,19 +47,6 @@ type attempt struct {
 	drain time.Duration
 }
 
-// hookSteps are the steps of an operation that no VIM shows: hooks of packages, and drains.
-type hookSteps interface {
-	// takingPart finds the package whose hooks take part in the operation, and refuses one
-	// that begins and needs hooks that may not run.
-	takingPart(ctx context.Context, a *attempt) error
-	// computed renders again with the parameters that hooks have computed.
-	computed(a *attempt) error
-	// unobservable carries on with the hooks and drains at the head of the plan.
-	unobservable(ctx context.Context, a *attempt, steps []plan.Step) (left []plan.Step, ready bool, again time.Duration, err error)
-	// withoutProgram takes hooks that nothing is to be run for off the head of the plan.
-	withoutProgram(ctx context.Context, a *attempt, steps []plan.Step) ([]plan.Step, error)
-}
-
 // attempts carries the open operation of one instance on: it observes, plans, asks for the
 // grant and hands steps to the driver. How an attempt ends is for outcomes to say.
 type attempts struct {
@@ -70,7 +58,7 @@ type attempts struct {
 	identity  vimIdentity
 	admission admission
 	granter   Granter
-	hooks     hookSteps
+	hooks     *hookSteps
 	clocks    clocks
 	deadlines deadlines
 	outcomes  *outcomes
@@ -172,10 +160,10 @@ func (x *attempts) begin(ctx context.Context, op *lcm.Operation) (*attempt, erro
 	if a.want, a.drv, err = x.resolver.resolve(ctx, target, other); err != nil {
 		return nil, err
 	}
-	if err := x.hooks.takingPart(ctx, a); err != nil {
+	if err := x.hooks.takeHooks(ctx, a); err != nil {
 		return nil, err
 	}
-	if err := x.hooks.computed(a); err != nil {
+	if err := x.hooks.takeParams(a); err != nil {
 		return nil, err
 	}
 	after, err := x.resolver.read(ctx, op.After)
@@ -201,7 +189,7 @@ func (x *attempts) grant(ctx context.Context, a *attempt, steps []plan.Step) ([]
 		}
 	}
 	a.journal, steps = a.journal.Pass(steps)
-	steps, err := x.hooks.withoutProgram(ctx, a, steps)
+	steps, err := x.hooks.skipEmptyHooks(ctx, a, steps)
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/drivers/multi"
+	"github.com/jibe-vnfm/jibe/hooks"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/vnfd"
 )
@@ -99,7 +100,7 @@ func (c *Checker) pkg(ctx context.Context, inst *desired.Instance) (*vnfd.Packag
 // would meet.
 func (c *Checker) Check(ctx context.Context, settings *desired.Settings, before, after *desired.Instance) error {
 	if after == nil {
-		return c.programs(ctx, settings, before, nil)
+		return c.hooks(ctx, settings, before, nil)
 	}
 	after, err := c.Complete(ctx, settings, before, after)
 	if err != nil {
@@ -121,7 +122,7 @@ func (c *Checker) Check(ctx context.Context, settings *desired.Settings, before,
 			"package %s holds vnfdId %s, not %s", after.Package, pkg.VNFD.ID, after.VnfdID)}
 	}
 	if after.State != desired.Instantiated {
-		return c.programs(ctx, settings, before, after)
+		return c.hooks(ctx, settings, before, after)
 	}
 	if _, _, due := lcm.Classify(before, after); due {
 		if err := c.sound(ctx, after); err != nil {
@@ -145,14 +146,14 @@ func (c *Checker) Check(ctx context.Context, settings *desired.Settings, before,
 			return &drivers.RefusedError{Field: "levels", Reason: err.Error()}
 		}
 	}
-	if err := c.userData(pkg, after); err != nil {
-		return err
+	if err := hooks.CheckUserData(pkg, after); err != nil {
+		return asRefused(err)
 	}
 	drv, err := c.renderers.driver(settings, after)
 	if err != nil {
 		return err
 	}
-	if err := c.programs(ctx, settings, before, after); err != nil {
+	if err := c.hooks(ctx, settings, before, after); err != nil {
 		return err
 	}
 	if before != nil && before.State == desired.Instantiated {

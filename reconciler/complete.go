@@ -4,14 +4,13 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io/fs"
-	"path"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/hooks"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/vnfd"
 )
@@ -371,38 +370,19 @@ func (c *Checker) coordinated(after *desired.Instance, from, to *vnfd.Package) e
 		if script.path == "" {
 			continue
 		}
-		if err := c.runnable(script.pkg, script.path, after.Hooks == desired.HooksSkip); err != nil {
+		if err := hooks.Runnable(c.packages, script.pkg, script.path, after.Hooks == desired.HooksSkip); err != nil {
 			return &drivers.RefusedError{Field: script.field, Reason: err.Error()}
 		}
 	}
-	known, err := contactsOf(after.Update.Coordinate.Params)
+	known, err := hooks.ContactsOf(after.Update.Coordinate.Params)
 	if err != nil {
-		return &drivers.RefusedError{Field: "update.coordinate.params", Reason: err.Error()}
+		return asRefused(err)
 	}
-	for _, vdu := range known.vdus {
+	for _, vdu := range known.VDUs {
 		if f, ok := to.VNFD.Flavour(after.Flavour); ok && !slices.ContainsFunc(f.VDUs, func(x vnfd.VDU) bool { return x.ID == vdu }) {
 			return &drivers.RefusedError{Field: "update.coordinate.params", Reason: fmt.Sprintf(
-				"%s names VDU %s, of which flavour %s of VNFD %s knows nothing", vduParams, vdu, f.ID, to.VNFD.ID)}
+				"%s names VDU %s, of which flavour %s of VNFD %s knows nothing", hooks.VDUParams, vdu, f.ID, to.VNFD.ID)}
 		}
 	}
 	return nil
-}
-
-// runnable says why a program of a package can't be run; whether it may doesn't matter to
-// one that is left out.
-func (c *Checker) runnable(pkg *vnfd.Package, program string, leftOut bool) error {
-	if !leftOut && !c.packages.Hooks(pkg.Tree) {
-		return fmt.Errorf("%s: package %s may not run programs. %s", program, pkg.VNFD.ID, waysOut(c.allowing(pkg)))
-	}
-	if !hasFile(pkg, program) {
-		return fmt.Errorf("package %s of VNFD %s has no file %s", pkg.Tree, pkg.VNFD.ID, program)
-	}
-	return nil
-}
-
-// hasFile says whether the package has a regular file of that path, which requests
-// may begin with "./".
-func hasFile(pkg *vnfd.Package, name string) bool {
-	info, err := fs.Stat(pkg.Files, path.Clean(name))
-	return err == nil && info.Mode().IsRegular()
 }

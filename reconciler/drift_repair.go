@@ -293,7 +293,7 @@ func (r *driftRepair) examine(ctx context.Context, l sight, due []plan.Step, hea
 // shown and recorded. (Drivers leave out the values that they know to be secret themselves.) secrets are what references of the instance stand for.
 func redact(d *drivers.Deviation, names desired.SecretNames, secrets []string) {
 	for _, v := range []*string{&d.Want, &d.Have} {
-		if *v != "" && (secretField(names, d.Field) || desired.IsSecretValue(*v) || hooks.Hide(*v, secrets) != *v) {
+		if *v != "" && (secretField(names, d.Field) || desired.IsSecretValue(*v) || hooks.Redact(*v, secrets) != *v) {
 			*v = "(hidden)"
 		}
 	}

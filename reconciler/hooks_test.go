@@ -79,7 +79,7 @@ func names(targets []hooks.Target) (list []string) {
 	return list
 }
 
-// inputs are what the programs were told so far.
+// inputs are what the hooks were given so far.
 func (s *stage) inputs() (list []hooks.Input) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -154,7 +154,7 @@ func TestTheVNFCsThatAManagementDriverWasToldOfAreTheOnesThatGo(t *testing.T) {
 	w, r, s := managed(t)
 	w.scale(file("instantiated", "levels: {web: 2}\n"), lcm.Completed)
 	s.then(func(_ context.Context, c hooks.Call) error {
-		return &hooks.FailedError{Program: c.Program, Reason: "exit status 1"}
+		return &hooks.FailedError{Path: c.Path, Reason: "exit status 1"}
 	})
 	op := w.scale(file("instantiated", "levels: {web: 1}\n"), lcm.FailedTemp)
 	told := s.inputs()[2].Removed
@@ -191,7 +191,7 @@ func TestAScaleInThatOnlyPreparedIsRolledBack(t *testing.T) {
 	serving, calls := r.serves("VDU1"), len(s.inputs())
 	s.then(func(_ context.Context, c hooks.Call) error {
 		if c.Input.Hook == "scale_start" {
-			return &hooks.FailedError{Program: c.Program, Reason: "exit status 1", Stderr: "a budget allows it never"}
+			return &hooks.FailedError{Path: c.Path, Reason: "exit status 1", Stderr: "a budget allows it never"}
 		}
 		return nil
 	})
@@ -217,14 +217,14 @@ func TestAScaleInThatOnlyPreparedIsRolledBack(t *testing.T) {
 	}
 }
 
-func TestWhatAProgramHandsOverReachesTheNextOneAndARetryAndIsStoredEncrypted(t *testing.T) {
+func TestWhatAHookHandsOverReachesTheNextOneAndARetryAndIsStoredEncrypted(t *testing.T) {
 	w, _, s := managed(t)
 	s.leaves(func(c hooks.Call) hooks.Output {
 		return hooks.Output{HandOver: json.RawMessage(`{"seen":"` + c.Input.Hook + `"}`), Metadata: map[string]any{"dropped": "by a failure"}}
 	})
 	s.then(func(_ context.Context, c hooks.Call) error {
 		if c.Input.Hook == "scale_end" {
-			return &hooks.FailedError{Program: c.Program, Reason: "exit status 1"}
+			return &hooks.FailedError{Path: c.Path, Reason: "exit status 1"}
 		}
 		return nil
 	})
@@ -270,7 +270,7 @@ func TestAHookHasTheTimeThatTheVNFDGivesIt(t *testing.T) {
 	}
 }
 
-func TestTheStoryOfAnOperationTellsItsStepsAndWhatProgramsSay(t *testing.T) {
+func TestTheStoryOfAnOperationTellsItsStepsAndWhatHooksSay(t *testing.T) {
 	w, _, s := managed(t)
 	s.leaves(func(c hooks.Call) hooks.Output {
 		c.Said("worker5 joins")
@@ -281,11 +281,11 @@ func TestTheStoryOfAnOperationTellsItsStepsAndWhatProgramsSay(t *testing.T) {
 	for _, line := range op.Story {
 		got = append(got, line.Text)
 	}
-	program := func(hook string) []string {
+	lines := func(hook string) []string {
 		return []string{hook + ": Scripts/new.sh runs", hook + ": worker5 joins", hook + " is done: 1 node joined"}
 	}
 	all := strings.Join(got, "\n")
-	parts := slices.Concat([]string{"STARTING", "PROCESSING"}, program("scale_start"), []string{"scale "}, program("scale_end"), []string{"COMPLETED"})
+	parts := slices.Concat([]string{"STARTING", "PROCESSING"}, lines("scale_start"), []string{"scale "}, lines("scale_end"), []string{"COMPLETED"})
 	at := 0
 	for _, part := range parts {
 		i := strings.Index(all[at:], part)
@@ -296,7 +296,7 @@ func TestTheStoryOfAnOperationTellsItsStepsAndWhatProgramsSay(t *testing.T) {
 	}
 }
 
-func TestWhatAProgramFoundOutIsInGitWhenTheOperationIsDoneAndCausesNoOther(t *testing.T) {
+func TestWhatAHookFoundOutIsInGitWhenTheOperationIsDoneAndCausesNoOther(t *testing.T) {
 	w, _, s := managed(t)
 	w.commit(file("instantiated", "levels: {web: 1}\nmetadata: {old: goes, kept: stays}\nextensions: {beside: it}\n"))
 	w.last(lcm.ModifyInfo, lcm.Completed)
@@ -312,7 +312,7 @@ func TestWhatAProgramFoundOutIsInGitWhenTheOperationIsDoneAndCausesNoOther(t *te
 		t.Errorf("git has metadata %v, extensions %v", in.Metadata, in.Extensions)
 	}
 	if seen := s.inputs()[1].Instance.Metadata; fmt.Sprint(seen["nodes"]) != "2" || seen["old"] != nil {
-		t.Errorf("the second program is told of metadata %v", seen)
+		t.Errorf("the second hook is given metadata %v", seen)
 	}
 	w.recon.Enqueue(id)
 	time.Sleep(100 * time.Millisecond) // in which another operation would have begun

@@ -17,14 +17,6 @@ import (
 	"github.com/jibe-vnfm/jibe/plan"
 )
 
-// providedVIMs commits which VIMs an instance is, from an operation on.
-type providedVIMs interface {
-	// withdrawn are the VIMs that end with the operation.
-	withdrawn(op *lcm.Operation) (lcm.Entries, error)
-	// publish commits the VIMs, and takes away those that are nil.
-	publish(ctx context.Context, op *lcm.Operation, vims map[string]*desired.VIM) error
-}
-
 // outcomes decides how an attempt of an operation of one instance ends, and records it: it
 // is the only one that ends operations. An attempt that it doesn't end is tried again.
 type outcomes struct {
@@ -147,7 +139,7 @@ func sentence(err error) string { return strings.ReplaceAll(err.Error(), "\n", "
 // FAILED_TEMP.
 func (o *outcomes) broke(ctx context.Context, a *attempt, problem *lcm.Problem) error {
 	o.clocks.ended()
-	problem.Detail = hooks.Hide(problem.Detail, a.want.Source.Secrets) // a VIM likes to quote what it refuses
+	problem.Detail = hooks.Redact(problem.Detail, a.want.Source.Secrets) // a VIM likes to quote what it refuses
 	event := lcm.Broke
 	if a.op.State == lcm.Starting {
 		event = lcm.Refused

@@ -3,20 +3,20 @@ package reconciler
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"time"
 
+	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/lcm"
+	"github.com/jibe-vnfm/jibe/lcm/oplog"
 )
 
 // pass is one look at one instance, from reading git to handing steps to the
 // driver. It asks its parts in order; each part says by its fields what it may touch.
 // Whatever interrupts a pass, the next one begins from facts.
 type pass struct {
-	// Reconciler is for the hooks of packages alone, which are run by the pass.
-	*Reconciler
-	id  string
-	log *slog.Logger
+	id    string
+	oplog *oplog.Log
+	repo  desired.Repo
 
 	intents     *intentReader
 	outstanding outstanding
@@ -25,15 +25,19 @@ type pass struct {
 	attempts    *attempts
 	outcomes    *outcomes
 	clocks      clocks
+	revisions   revisions
+	drifts      *drifts
 }
 
 // newPass puts together what looks at the instance.
 func (r *Reconciler) newPass(id string) *pass {
 	log := r.Log.With("instance", id)
 	p := &pass{
-		Reconciler:  r,
 		id:          id,
-		log:         log,
+		oplog:       r.Oplog,
+		repo:        r.Repo,
+		revisions:   r.revisions,
+		drifts:      r.drifts,
 		outstanding: outstanding{id, r.Oplog, r.Repo},
 		problems:    headProblems{id, r.Repo, r.unobeyed, r.Now},
 		clocks:      clocks{r.memory, id, r.Now},
@@ -43,40 +47,35 @@ func (r *Reconciler) newPass(id string) *pass {
 		pins: &r.pins, now: r.Now, running: r.View().running, enqueue: r.Enqueue,
 	}
 	left := deadlines{starting: r.StartTimeout, attempt: r.Timeout, byType: r.Timeouts, processStarted: r.started, clocks: p.clocks}
+	seal := r.Seal
+	if seal == nil {
+		seal = func(clear string) (string, error) { return clear, nil }
+	}
+	vims := providedVIMs{id, log, r.Repo, seal}
 	p.outcomes = &outcomes{
 		id: id, log: log, oplog: r.Oplog, repo: r.Repo, revisions: r.revisions, clocks: p.clocks, deadlines: left, drifts: r.drifts,
-		pause: repairPause(r.RepairPause), provided: p, failureGrace: r.FailureGrace, enqueue: r.Enqueue, enqueueAfter: r.queue.AddAfter,
+		pause: repairPause(r.RepairPause), provided: vims, failureGrace: r.FailureGrace, enqueue: r.Enqueue, enqueueAfter: r.queue.AddAfter,
 	}
 	identity := vimIdentity{id, r.Oplog, r.vims}
+	hooked := &hookSteps{
+		id: id, log: log, oplog: r.Oplog, revisions: r.revisions, checker: r.checker, runner: r.Hooks, underway: r.underway,
+		clocks: p.clocks, outcomes: p.outcomes, vims: vims, reveal: r.Reveal, seal: seal, timeout: r.HookTimeout, enqueue: r.Enqueue,
+	}
 	p.attempts = &attempts{
 		id: id, log: log, oplog: r.Oplog, repo: r.Repo, resolver: r.resolver, identity: identity,
-		admission: admission{revisions: r.revisions, checker: r.checker, permit: r.Permit, unused: p.stillUnused},
-		granter:   r.Grant, hooks: p, clocks: p.clocks, deadlines: left, outcomes: p.outcomes, unobeyed: r.unobeyed, failureGrace: r.FailureGrace,
+		admission: admission{revisions: r.revisions, checker: r.checker, permit: r.Permit, unused: r.stillUnused},
+		granter:   r.Grant, hooks: hooked, clocks: p.clocks, deadlines: left, outcomes: p.outcomes, unobeyed: r.unobeyed, failureGrace: r.FailureGrace,
+	}
+	mayRun := func(ctx context.Context, t lcm.Type, automatic bool, before, after *desired.Instance) error {
+		return r.checker.permitted(ctx, r.Repo.Settings, t, automatic, before, after)
 	}
 	p.repair = &driftRepair{
 		id: id, log: log, oplog: r.Oplog, repo: r.Repo, packages: r.Packages, resolver: r.resolver, identity: identity, problems: p.problems,
 		drifts: r.drifts, away: r.away, clocks: p.clocks, pause: repairPause(r.RepairPause), metrics: r.Metrics,
-		mayRun: p.mayRun, operate: p.attempts.operate,
+		mayRun: mayRun, operate: p.attempts.operate,
 	}
 	return p
 }
-
-// What runs the hooks of an operation ends its attempt, and stops its clock, by these.
-
-func (p *pass) broke(ctx context.Context, a *attempt, problem *lcm.Problem) error {
-	return p.outcomes.broke(ctx, a, problem)
-}
-
-func (p *pass) giveUp(ctx context.Context, a *attempt, err error) error {
-	return p.outcomes.giveUp(ctx, a, err)
-}
-
-func (p *pass) cancelled(ctx context.Context, a *attempt, waiting bool) (bool, error) {
-	return p.outcomes.cancelled(ctx, a, waiting)
-}
-
-func (p *pass) halt()   { p.clocks.halt() }
-func (p *pass) resume() { p.clocks.resume() }
 
 // headAgain is after how long a head that isn't obeyed is checked again.
 const headAgain = 15 * time.Second
@@ -88,7 +87,7 @@ const preparedPause = time.Second
 // run makes the pass and returns after how long to look again (0: when
 // something moves).
 func (p *pass) run(ctx context.Context) (time.Duration, error) {
-	inst, err := p.Oplog.Instance(ctx, p.id)
+	inst, err := p.oplog.Instance(ctx, p.id)
 	if err != nil {
 		return 0, fmt.Errorf("record of instance %s: %w", p.id, err)
 	}
@@ -101,13 +100,13 @@ func (p *pass) run(ctx context.Context) (time.Duration, error) {
 			return 0, err
 		}
 		p.problems.obeyed()
-		if inst, err = p.Oplog.Instance(ctx, p.id); err != nil {
+		if inst, err = p.oplog.Instance(ctx, p.id); err != nil {
 			return 0, err
 		}
 	}
 	var op *lcm.Operation
 	if inst.Open != "" {
-		if op, err = p.Oplog.Operation(ctx, inst.Open); err != nil {
+		if op, err = p.oplog.Operation(ctx, inst.Open); err != nil {
 			return 0, fmt.Errorf("operation %s: %w", inst.Open, err)
 		}
 	}
@@ -136,14 +135,14 @@ func (p *pass) run(ctx context.Context) (time.Duration, error) {
 // suspended says whether a person has stopped everything for the instance. The
 // clock of the operation under way stands still meanwhile.
 func (p *pass) suspended(ctx context.Context) bool {
-	head, exists := p.Repo.Lookup(p.id)
+	head, exists := p.repo.Lookup(p.id)
 	if !exists {
 		return false
 	}
-	now, err := p.read(ctx, head)
+	now, err := p.revisions.read(ctx, head)
 	if err != nil || !now.Suspend {
 		return false // what can't be read is not obeyed; the operation has a tree of its own
 	}
-	p.halt()
+	p.clocks.halt()
 	return true
 }

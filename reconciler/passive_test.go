@@ -98,7 +98,7 @@ func TestARollingChangeThatIsTakenBackRunsTheOldScriptForVNFCsThatHadTheNewOne(t
 	runs := 0
 	s.then(func(_ context.Context, c hooks.Call) error {
 		if runs++; runs == 2 {
-			return &hooks.FailedError{Program: c.Program, Reason: "exit status 1"}
+			return &hooks.FailedError{Path: c.Path, Reason: "exit status 1"}
 		}
 		return nil
 	})
@@ -140,7 +140,7 @@ func TestABlueGreenChangeTellsTheScriptsOfAllVNFCsOfBothSidesAlsoWhenItIsTakenBa
 	w, r, s := machines(t, nil)
 	s.then(func(_ context.Context, c hooks.Call) error {
 		if c.Input.Hook == plan.CoordinateOld {
-			return &hooks.FailedError{Program: c.Program, Reason: "exit status 1"}
+			return &hooks.FailedError{Path: c.Path, Reason: "exit status 1"}
 		}
 		return nil
 	})

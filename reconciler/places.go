@@ -70,7 +70,7 @@ func staysPlaced(settings *desired.Settings, before, after *desired.Instance) er
 	if err := errors.Join(err1, err2); err != nil && (before.VIM != after.VIM || len(before.VIMConnections) > 0 || len(after.VIMConnections) > 0) {
 		return err // where one of them isn't known, nobody knows that the two are one VIM
 	} else if err == nil && !was.Same(is) {
-		return &drivers.RefusedError{Object: is.Field(), Reason: fmt.Sprintf(
+		return &drivers.RefusedError{Field: is.Field(), Reason: fmt.Sprintf(
 			"the VNF runs at %s, and can't be taken to %s: nothing would lead from one to the other; terminate it first (state: notInstantiated), and instantiate it there when that is done", was, is)}
 	}
 	for _, moved := range []map[string]string{before.Placement, after.Placement} {

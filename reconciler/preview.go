@@ -10,6 +10,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/hooks"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/plan"
 )
@@ -113,7 +114,7 @@ func (v *View) plan(ctx context.Context, settings *desired.Settings, rev desired
 		}
 	}
 	steps := plan.Compute(want.Desired, seen, plan.Journal{Operation: string(t), Granted: t == lcm.ModifyInfo})
-	p.Steps = shown(drivers.Source{Instance: want.Source.Instance, Package: pkg}, skipsHooks(before, after), steps)
+	p.Steps = shown(drivers.Source{Instance: want.Source.Instance, Package: pkg}, hooks.Skipped(before, after), steps)
 	if known {
 		if p.Diff, err = drv.Preview(ctx, want, p.Steps...); err != nil {
 			return fmt.Errorf("preview: %w", err)
@@ -150,9 +151,10 @@ func (v *View) complete(ctx context.Context, settings *desired.Settings, before,
 // shown leaves out the hooks for which the package has no executable, and numbers the
 // stages that are left. skips says that the operation skips its hooks.
 func shown(src drivers.Source, skips bool, steps []plan.Step) []plan.Step {
+	side := sideOf(src.Instance, src.Package)
 	steps = slices.DeleteFunc(steps, func(s plan.Step) bool {
 		base, _ := plan.HookUnit(s.Object)
-		return s.Action == plan.Hook && !coordinates(base) && base != plan.UserData && hookProgram(src, base) == ""
+		return s.Action == plan.Hook && !hooks.Coordinates(base) && base != plan.UserData && side.Path(base) == ""
 	})
 	for i := range steps {
 		if skips && steps[i].Action == plan.Hook {

@@ -150,7 +150,7 @@ type Reconciler struct {
 	pins     pause
 	away     *absences
 	memory   *memory
-	runs     *runs
+	underway *hooks.Registry // set by Run
 }
 
 // New checks the configuration and fills in its defaults.
@@ -193,7 +193,6 @@ func New(c Config) (*Reconciler, error) {
 		unobeyed: newUnobeyed(),
 		away:     newAbsences(),
 		memory:   newMemory(),
-		runs:     newRuns(),
 	}
 	r.resolver = resolver{revisions{c.Repo, c.Packages}, c.Reveal, newConnections(c, r.Enqueue), newRenderings()}
 	c.Oplog.OnChange(func(op *lcm.Operation) {
@@ -235,9 +234,9 @@ func (r *Reconciler) Run(ctx context.Context) error {
 		return err
 	}
 	defer r.vims.close() // when no pass uses a driver any more
-	defer r.runs.wg.Wait()
 	g, ctx := errgroup.WithContext(ctx)
-	r.runs.base = ctx
+	r.underway = hooks.NewRegistry(ctx)
+	defer r.underway.Wait()
 	g.Go(func() error { return r.vims.run(ctx) })
 	for range r.Workers {
 		g.Go(func() error {

@@ -128,8 +128,8 @@ func TestACoordinationScriptIsToldBothSidesAndRunsFromItsOwnPackage(t *testing.T
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	newer, older := s.calls[0], s.calls[1]
-	if newer.Package.Tree != tree2 || older.Package.Tree != tree1 || older.Program != "Scripts/old.sh" {
-		t.Errorf("scripts come from %s and %s (%s)", newer.Package.Tree, older.Package.Tree, older.Program)
+	if newer.Package.Tree != tree2 || older.Package.Tree != tree1 || older.Path != "Scripts/old.sh" {
+		t.Errorf("scripts come from %s and %s (%s)", newer.Package.Tree, older.Package.Tree, older.Path)
 	}
 	in := newer.Input
 	if in.Before.VnfdID != vnfdID || in.After.VnfdID != vnfd2 || in.Operation.Type != "CHANGE_VNFPKG" || in.Rollback || in.Interrupted {
@@ -151,7 +151,7 @@ func TestAFailingScriptHoldsTheUpgradeWithItsReasonAndCanBeRetriedOrTakenBack(t 
 			w, s := upgradable(t, nil)
 			before := w.head()
 			s.then(func(_ context.Context, c hooks.Call) error {
-				return &hooks.FailedError{Program: c.Program, Reason: "exit status 1", Stderr: "no such backend"}
+				return &hooks.FailedError{Path: c.Path, Reason: "exit status 1", Stderr: "no such backend"}
 			})
 			w.commit(upgraded(blueGreen))
 			op := w.last(lcm.ChangePackage, lcm.FailedTemp)

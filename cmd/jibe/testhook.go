@@ -64,7 +64,7 @@ func newPackageTestHook() *cobra.Command {
 			if !cmd.Flags().Changed("timeout") {
 				timeout = cmp.Or(f.HookTimeouts[args[1]], timeout)
 			}
-			return runHook(cmd, hooks.Call{Package: pkg, Program: program, Input: in, Timeout: timeout}, user)
+			return runHook(cmd, hooks.Call{Package: pkg, Path: program, Input: in, Timeout: timeout}, user)
 		},
 	}
 	flags := cmd.Flags()
@@ -181,7 +181,7 @@ func runHook(cmd *cobra.Command, c hooks.Call, user string) error {
 	out, err := r.Run(cmd.Context(), c)
 	var failed *hooks.FailedError
 	if errors.As(err, &failed) {
-		return fmt.Errorf("%s failed: %s; the operation would be FAILED_TEMP", failed.Program, failed.Reason)
+		return fmt.Errorf("%s failed: %s; the operation would be FAILED_TEMP", failed.Path, failed.Reason)
 	}
 	if err != nil {
 		return err

@@ -84,7 +84,7 @@ func (s *site) run(script string, change func(*hooks.Input)) (string, error) {
 	}
 	change(&in)
 	out, err := s.runner.Run(s.Context(), hooks.Call{
-		Package: &vnfd.Package{Tree: "2", Files: os.DirFS("vm-blue-green-1.1")}, Program: "Scripts/" + script, Input: in, Timeout: 2 * time.Minute,
+		Package: &vnfd.Package{Tree: "2", Files: os.DirFS("vm-blue-green-1.1")}, Path: "Scripts/" + script, Input: in, Timeout: 2 * time.Minute,
 	})
 	return out.Message, err
 }

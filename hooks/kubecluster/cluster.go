@@ -39,7 +39,7 @@ const (
 // yet.
 var errNoConf = errors.New("it has no kubeconfig")
 
-// cluster is a living one, by a master that answers.
+// cluster is a cluster of which a master answers.
 type cluster struct {
 	kubernetes.Interface
 	master machine
@@ -120,14 +120,14 @@ func (c *cluster) connect(ctx context.Context, d *driver) error {
 	if err != nil {
 		return fmt.Errorf("%s: %s: %w", c.master, d.kubeconfig, err)
 	}
-	d.hide(config.BearerToken)
+	d.keepSecret(config.BearerToken)
 	c.admin = rest.CopyConfig(config)
 	config.Dial = c.way.dial
 	config.QPS = -1
 	config.Timeout = apiTime
 	c.caHash = caHash
 	var why []error
-	// What leads to all masters may lead to one that is down, or go through it.
+	// The endpoint of all masters may end at one that is down, or go through it.
 	for _, endpoint := range []string{config.Host, net.JoinHostPort(c.master.nodeAddress(), port(config.Host))} {
 		config.Host = endpoint
 		if c.endpoint == endpoint {
@@ -163,9 +163,9 @@ func (c *cluster) ready(ctx context.Context) error {
 	return err
 }
 
-// readConf reads a kubeconfig that a machine shows: one that could do harm here is refused,
-// and of the others where the cluster is and the credentials that it holds are taken. Host
-// is host:port.
+// readConf reads a kubeconfig that a machine shows. It refuses one that could do harm here,
+// and takes from the others where the cluster is and the credentials that they hold. Host is
+// host:port.
 func readConf(text []byte) (*rest.Config, string, error) {
 	conf, err := kubeconfig.Load(text)
 	if err != nil {
@@ -198,7 +198,7 @@ func readConf(text []byte) (*rest.Config, string, error) {
 	}, hash, nil
 }
 
-// hashOf is what kubeadm calls --discovery-token-ca-cert-hash.
+// hashOf returns what kubeadm calls --discovery-token-ca-cert-hash.
 func hashOf(c *clientcmdapi.Cluster) (string, error) {
 	all, err := cert.ParseCertsPEM(c.CertificateAuthorityData)
 	if err != nil {
@@ -208,7 +208,7 @@ func hashOf(c *clientcmdapi.Cluster) (string, error) {
 	return "sha256:" + hex.EncodeToString(sum[:]), nil
 }
 
-// nodes are all nodes.
+// nodes lists all nodes.
 func (c *cluster) nodes(ctx context.Context) ([]corev1.Node, error) {
 	list, err := c.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -217,8 +217,8 @@ func (c *cluster) nodes(ctx context.Context) ([]corev1.Node, error) {
 	return list.Items, nil
 }
 
-// tunnel leads to what a master reaches, through its SSH server, as this machine may not
-// reach the cluster itself. It is made again when it is lost.
+// tunnel connects to what a master reaches, through the master's SSH server, as this machine
+// may not reach the cluster itself. It is made again when it is lost.
 type tunnel struct {
 	open func(context.Context) (*ssh.Conn, error)
 

@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// toldPods is how many pods an error names.
-const toldPods = 5
+// namedPods is how many pods an error names.
+const namedPods = 5
 
 var (
 	// errStuck is returned where pods don't leave a node in time.
@@ -25,9 +25,9 @@ var (
 	errDown = errors.New("the node isn't Ready any more")
 )
 
-// podsToMove are the pods on a node that must leave before its machine goes: not those of
-// DaemonSets, which would come again, nor those that the kubelet runs by itself, nor those
-// that have ended.
+// podsToMove returns the pods on a node that must leave before its machine goes: not those
+// of DaemonSets, which would come again, nor those that the kubelet runs by itself, nor
+// those that have ended.
 func (c *cluster) podsToMove(ctx context.Context, node string) ([]corev1.Pod, error) {
 	list, err := c.CoreV1().Pods("").List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=" + node})
 	if err != nil {
@@ -42,7 +42,7 @@ func (c *cluster) podsToMove(ctx context.Context, node string) ([]corev1.Pod, er
 }
 
 // drain evicts the pods of a node, as their budgets allow, and waits until they are gone, at
-// most until ctx ends. The error then wraps [errStuck] and tells what was in the way. Where
+// most until ctx ends. The error then wraps [errStuck] and says what was in the way. Where
 // the node must be Ready for that, and isn't any more, the error wraps [errDown].
 func (d *driver) drain(ctx context.Context, c *cluster, node string, needed bool) error {
 	began, moved := time.Now(), map[string]bool{}
@@ -88,7 +88,7 @@ func (d *driver) drain(ctx context.Context, c *cluster, node string, needed bool
 	}
 }
 
-// lasting says whether asking again is no use.
+// lasting says whether it is no use to ask again.
 func lasting(err error) bool { return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) }
 
 // evict asks for one pod to go. One that is gone is fine.
@@ -104,7 +104,7 @@ func (c *cluster) evict(ctx context.Context, p *corev1.Pod) error {
 	return err
 }
 
-// why is what the API server says of an eviction that it refuses.
+// why returns what the API server says of an eviction that it refuses.
 func why(err error) string {
 	var status apierrors.APIStatus
 	if errors.As(err, &status) && status.Status().Details != nil {
@@ -120,7 +120,7 @@ func why(err error) string {
 // inTheWay names pods that don't go, and the budgets that keep them.
 func (d *driver) inTheWay(ctx context.Context, c *cluster, pods []corev1.Pod, refused map[string]string) string {
 	if len(pods) == 0 {
-		return "the API server didn't tell its pods"
+		return "the API server didn't list its pods"
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), clearTime)
 	defer cancel()
@@ -128,7 +128,7 @@ func (d *driver) inTheWay(ctx context.Context, c *cluster, pods []corev1.Pod, re
 	for i := range pods {
 		p := &pods[i]
 		name := p.Namespace + "/" + p.Name
-		if len(texts) == toldPods {
+		if len(texts) == namedPods {
 			texts = append(texts, fmt.Sprintf("and %d more", len(pods)-i))
 			break
 		}
@@ -150,7 +150,7 @@ func (d *driver) inTheWay(ctx context.Context, c *cluster, pods []corev1.Pod, re
 	return strings.Join(texts, "; ")
 }
 
-// budgets are those that hold a pod.
+// budgets names the PodDisruptionBudgets that hold a pod.
 func (c *cluster) budgets(ctx context.Context, p *corev1.Pod) string {
 	list, err := c.PolicyV1().PodDisruptionBudgets(p.Namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -166,9 +166,9 @@ func (c *cluster) budgets(ctx context.Context, p *corev1.Pod) string {
 	return strings.Join(names, ", ")
 }
 
-// clearDead takes the pods off a node whose machine doesn't answer: it gives them the time of
-// force_after to be taken elsewhere, then deletes them without waiting for a kubelet that
-// will not speak.
+// clearDead removes the pods of a node whose machine doesn't answer: it gives them the time of
+// force_after to be moved elsewhere, then deletes them without waiting for a kubelet that
+// will not answer.
 func (d *driver) clearDead(ctx context.Context, c *cluster, node string) error {
 	limited, cancel := context.WithTimeout(ctx, d.forceAfter)
 	defer cancel()

@@ -5,10 +5,10 @@ import (
 	"sync"
 )
 
-// several is some errors in one line, each of which can still be asked for.
+// several are errors that print as one line; errors.As finds each of them.
 type several []error
 
-// joined is nil where there is none.
+// joined returns the errors as one, nil where there is none.
 func joined(errs []error) error {
 	switch len(errs) {
 	case 0:
@@ -29,8 +29,8 @@ func (s several) Error() string {
 
 func (s several) Unwrap() []error { return s }
 
-// each does something for all, at most so many at once, and waits for all of them: one
-// that fails doesn't keep the others from it. The errors are in the order of all.
+// each calls do for all, for at most so many at once, and waits until all are done: one that
+// fails doesn't stop the others. The errors are in the order of all.
 func each[T any](all []T, most int, do func(T) error) error {
 	errs := make([]error, len(all))
 	slots := make(chan struct{}, most)

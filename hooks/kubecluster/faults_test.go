@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/jibe-vnfm/jibe/hooks"
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/netns"
 	"github.com/jibe-vnfm/jibe/test/workers"
 	"github.com/jibe-vnfm/jibe/vnfd"
@@ -26,7 +27,7 @@ func booting(s *site) {
 		_, err := s.run(s.input("scale_end", []hooks.Target{m}, nil))
 		ended <- err
 	}()
-	s.eventually("the driver waits for it", func() bool {
+	kit.Until(s, "the driver waits for it", func() bool {
 		list, err := s.CoreV1().Secrets("kube-system").List(s.Context(), metav1.ListOptions{FieldSelector: "type=bootstrap.kubernetes.io/token"})
 		return err == nil && len(list.Items) > 0
 	})
@@ -60,7 +61,7 @@ func cut(s *site) {
 		_, err := s.run(start)
 		ended <- err
 	}()
-	s.eventually("it drains", func() bool { return strings.Contains(s.nodes(), workerName(m)+"-") })
+	kit.Until(s, "it drains", func() bool { return strings.Contains(s.nodes(), workerName(m)+"-") })
 	if _, err := s.w.hosts["server-2"].Run(s.Context(), nil, "pkill", "-KILL", "-f", "^sshd.*ubuntu"); err != nil {
 		s.Fatal(err)
 	}
@@ -137,15 +138,15 @@ func forwardless(s *site) {
 }
 
 func (s *site) listening(h *netns.Host) {
-	s.eventually("the SSH server listens", func() bool {
+	kit.Until(s, "the SSH server listens", func() bool {
 		_, err := h.Run(s.Context(), nil, "bash", "-c", "exec 3<>/dev/tcp/"+h.Addr().String()+"/22 && head -c 3 <&3")
 		return err == nil
 	})
 }
 
-// asAProgram has the package's program run as jibe serve runs it: as another user, with
+// asAHook has the package's hook run as jibe serve runs it: as another user, with
 // nothing but its input.
-func asAProgram(s *site) {
+func asAHook(s *site) {
 	p, err := vnfd.Load(os.DirFS(packageDir))
 	if err != nil {
 		s.Fatal(err)
@@ -153,11 +154,11 @@ func asAProgram(s *site) {
 	p.Tree = "here"
 	scripts := p.VNFD.Flavours[0].Hooks
 	var lines []string
-	runner := hooks.Runner{Dir: filepath.Join(s.runDir(), "programs"), Tool: s.w.jibe, Log: func(_ hooks.Input, _, line string) { lines = append(lines, line) }}
+	runner := hooks.Runner{Dir: filepath.Join(s.runDir(), "hooks"), Tool: s.w.jibe, Log: func(_ hooks.Input, _, line string) { lines = append(lines, line) }}
 	run := func(in hooks.Input) (hooks.Output, error) {
 		s.Helper()
 		in.Before.Dir, in.After.Dir = "", ""
-		out, err := runner.Run(s.Context(), hooks.Call{Package: p, Program: scripts[in.Hook], Input: in})
+		out, err := runner.Run(s.Context(), hooks.Call{Package: p, Path: scripts[in.Hook], Input: in})
 		s.Logf("%s: %v, %v, %s", in.Hook, err, out, strings.Join(lines, "\n"))
 		return out, err
 	}
@@ -183,7 +184,7 @@ func asAProgram(s *site) {
 	s.in(m)
 }
 
-// runDir is a directory that the user of programs can reach.
+// runDir is a directory that the user of hooks can reach.
 func (s *site) runDir() string {
 	dir, err := os.MkdirTemp("", "jibe-test-")
 	if err != nil {
@@ -220,7 +221,7 @@ func scripts(s *site) {
 				t.Fatal(err)
 			}
 			own.refused(in, append(test.why, m.Unit.Name)...)
-			own.eventually("nothing of it is left on the machine", func() bool {
+			kit.Until(own, "nothing of it is left on the machine", func() bool {
 				left, err := own.host(m).Run(t.Context(), nil, "sh", "-c", "ls /tmp | grep jibe-; pgrep -x 'yes|sleep'; true")
 				if err != nil {
 					t.Fatal(err)

@@ -12,12 +12,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// enter is scale_end and heal_end: the machines that came join, masters first.
+// enter serves scale_end and heal_end: the machines that came join, masters first.
 func (d *driver) enter(ctx context.Context) error {
 	added := d.of(d.in.Added)
 	if len(added) == 0 {
 		if len(d.of(d.in.Removed)) > 0 {
-			d.tell("")
+			d.setMetadata("")
 		}
 		return nil
 	}
@@ -30,11 +30,11 @@ func (d *driver) enter(ctx context.Context) error {
 		return err
 	}
 	if masters, _ := part(added); len(masters) > 0 {
-		if err := d.provide(c); err != nil { // what the last one was given may have been the master's that went
+		if err := d.provide(c); err != nil { // the VIM may still be the master that went
 			return err
 		}
 	}
-	d.tell(c.endpoint)
+	d.setMetadata(c.endpoint)
 	d.message = fmt.Sprintf("%s joined the cluster at %s", counted(len(added), "node"), c.endpoint)
 	return nil
 }
@@ -49,7 +49,7 @@ func counted(n int, what string) string {
 // joinAll makes machines nodes of the cluster, masters one after the other, as etcd wants it,
 // then workers side by side. Those that are Ready already are left alone.
 func (d *driver) joinAll(ctx context.Context, c *cluster, all []machine) error {
-	// A name must be found for all before anything is done: it must be the same in each try.
+	// All names must be found before anything is done, so that they are the same in each try.
 	for _, m := range all {
 		if err := m.reachable(); err != nil {
 			return err
@@ -100,7 +100,7 @@ func isReady(n *corev1.Node) bool {
 	return ok
 }
 
-// joinMasters has the certificates of the cluster's CA put up, encrypted, and masters join
+// joinMasters has the certificates of the cluster's CA uploaded, encrypted, and masters join
 // with the key.
 func (d *driver) joinMasters(ctx context.Context, c *cluster, masters []machine, names, env map[string]string) error {
 	key := d.certificateKey()
@@ -126,7 +126,7 @@ func (d *driver) certificateKey() string {
 	random := make([]byte, 32)
 	_, _ = rand.Read(random) // never fails
 	key := hex.EncodeToString(random)
-	d.hide(key)
+	d.keepSecret(key)
 	return key
 }
 
@@ -152,7 +152,7 @@ func (d *driver) joinOne(ctx context.Context, c *cluster, m machine, name, actio
 	return nil
 }
 
-// initial are the settings of the first master.
+// initial returns the settings of the first master.
 func (d *driver) initial(m machine, name, key, token string) map[string]string {
 	env := map[string]string{
 		"JIBE_K8S_NODE_NAME": name, "JIBE_K8S_NODE_ADDRESS": m.nodeAddress(), "JIBE_K8S_ENDPOINT": d.endpoint(m),
@@ -167,8 +167,8 @@ func (d *driver) initial(m machine, name, key, token string) map[string]string {
 	return env
 }
 
-// endpoint is where the API server of all masters is, "" for the default of the script, the
-// first one's own address.
+// endpoint returns where the API server of all masters is, "" for the default of the script:
+// the first master's own address.
 func (d *driver) endpoint(m machine) string {
 	if d.at != "" {
 		return d.at
@@ -186,7 +186,7 @@ func hostport(host, port string) string {
 	return host + ":" + port
 }
 
-// build is instantiate_end: the first master begins the cluster, all others join it.
+// build serves instantiate_end: the first master begins the cluster, all others join it.
 func (d *driver) build(ctx context.Context) error {
 	masters, workers := part(d.of(d.in.Added))
 	if len(masters) != 1 && len(masters) != 3 {
@@ -209,7 +209,7 @@ func (d *driver) build(ctx context.Context) error {
 		name = first.names()[0]
 	}
 	d.say("%s: becomes the first master, as node %s", first, name)
-	// kubeadm makes a token in any case: this one is known by its name, and goes in the end.
+	// kubeadm makes a token in any case. This one has a name that we know, so it can be removed.
 	if err := d.install(ctx, until, first, "init", d.initial(first, name, key, d.newToken())); err != nil {
 		return err
 	}
@@ -236,13 +236,13 @@ func (d *driver) build(ctx context.Context) error {
 	if err := d.provide(c); err != nil {
 		return err
 	}
-	d.tell(c.endpoint)
+	d.setMetadata(c.endpoint)
 	d.message = fmt.Sprintf("a cluster of %s and %s answers at %s", counted(len(masters), "master"), counted(len(workers), "worker"), c.endpoint)
 	return nil
 }
 
-// first chooses the master that begins: never a second one, so that there is never a second
-// cluster.
+// first chooses the master that begins the cluster. It never chooses a second one, as there
+// would be a second cluster.
 func (d *driver) first(ctx context.Context, masters []machine) (machine, error) {
 	for _, m := range masters {
 		if m.Name == d.left.First {
@@ -267,7 +267,7 @@ func (d *driver) first(ctx context.Context, masters []machine) (machine, error) 
 		case err == nil:
 			c.close()
 		}
-		return m, nil // it was begun there
+		return m, nil // the cluster was begun there
 	}
 	return masters[0], nil
 }

@@ -2,9 +2,9 @@
 // virtual machines: it builds the cluster, joins machines that come, and moves the work off
 // those that go before they do.
 //
-// It is a program of a package like any other (package management): one JSON document in,
-// one out, lines for people on standard error. It holds no state of its own: what it needs to
-// know stands in the cluster, in the instance's metadata, or in the hand-over. So it looks
+// It is a hook of a package like any other (package hooks): it reads one JSON document, writes
+// one, and writes lines for people to standard error. It holds no state of its own: what it
+// needs to know is in the cluster, in the instance's metadata, or in the hand-over. So it looks
 // before it acts, and may be killed and run again at any time. It removes no machine.
 package kubecluster
 
@@ -26,11 +26,11 @@ import (
 // maxInput bounds what is read from standard input, in bytes.
 const maxInput = 64 << 20
 
-// lastWords is how long before its end a run gives up by itself.
+// lastWords is how long before its time limit a run gives up by itself.
 const lastWords = 20 * time.Second
 
 // Run serves one hook: it reads a [hooks.Input] and writes a [hooks.Output], also
-// where it fails, as the hand-over tells how far it came. Lines to stderr say what it does.
+// where it fails, as the hand-over says how far it came. Lines to stderr say what it does.
 // The error and those lines hold no secrets. Hooks that have nothing to do succeed.
 func Run(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer) error {
 	var in hooks.Input
@@ -39,7 +39,7 @@ func Run(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer) error {
 	}
 	d := &driver{in: in, stderr: stderr, keys: map[string]string{}}
 	if in.TimeoutSeconds > 0 {
-		// Who is ended can't tell what it waited for, nor how far it came.
+		// A run that is killed can't say what it waited for, nor how far it came.
 		limit := time.Duration(in.TimeoutSeconds) * time.Second
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, limit-min(limit/10, lastWords))
@@ -47,11 +47,11 @@ func Run(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer) error {
 	}
 	err := d.serve(ctx)
 	d.keepKeys()
-	out := hooks.Output{Message: d.mask(d.message), Metadata: d.metadata, VIMs: d.vims}
+	out := hooks.Output{Message: d.redact(d.message), Metadata: d.metadata, VIMs: d.vims}
 	if err != nil {
-		// What failed keeps nothing but the hand-over.
+		// Of a run that failed nothing but the hand-over is kept.
 		out = hooks.Output{}
-		err = errors.New(d.mask(err.Error()))
+		err = errors.New(d.redact(err.Error()))
 	}
 	var encodeErr error
 	if out.HandOver, encodeErr = json.Marshal(d.left); encodeErr != nil {
@@ -60,13 +60,13 @@ func Run(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer) error {
 	return errors.Join(err, json.NewEncoder(stdout).Encode(out))
 }
 
-// handOver is what one run of the driver tells the next one in the same operation.
-// Machines stand in it by their units' names.
+// handOver is what one run of the driver leaves to the next one in the same operation.
+// Machines are named in it as their units are.
 type handOver struct {
 	// First is the machine that was made the first master.
 	First string `json:"first,omitempty"`
-	// Joined are the nodes that this operation has made, Deleted those that it has taken
-	// away, Undone those of Joined that its rollback has.
+	// Joined are the nodes that this operation has made, Deleted those that it has deleted,
+	// Undone those of Joined that its rollback has deleted.
 	Joined  map[string]string `json:"joined,omitempty"`
 	Deleted map[string]string `json:"deleted,omitempty"`
 	Undone  map[string]string `json:"undone,omitempty"`
@@ -90,7 +90,7 @@ type driver struct {
 	vims     map[string]*hooks.ProvidedVIM
 }
 
-// serve switches on the hook.
+// serve does what the hook asks for.
 func (d *driver) serve(ctx context.Context) error {
 	base, rollback := strings.CutSuffix(d.in.Hook, "_rollback_start")
 	if !rollback {
@@ -113,7 +113,7 @@ func (d *driver) serve(ctx context.Context) error {
 	}
 	switch {
 	case base == "instantiate" && !end:
-		return nil // the parameters are right: it is good to know before machines are made
+		return nil // prepare has found the parameters right, before machines are made
 	case base == "instantiate":
 		return d.build(ctx)
 	case rollback && !end:
@@ -126,7 +126,7 @@ func (d *driver) serve(ctx context.Context) error {
 	return d.enter(ctx)
 }
 
-// prepare reads all that the driver is told.
+// prepare reads all that the driver is given.
 func (d *driver) prepare() error {
 	if len(d.in.HandOver) > 0 {
 		if err := json.Unmarshal(d.in.HandOver, &d.left); err != nil {
@@ -147,14 +147,14 @@ func (d *driver) prepare() error {
 
 // say writes a line for people.
 func (d *driver) say(format string, args ...any) {
-	line := d.mask(fmt.Sprintf(format, args...))
+	line := d.redact(fmt.Sprintf(format, args...))
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	fmt.Fprintln(d.stderr, line)
 }
 
-// hide keeps a secret from what is written from now on.
-func (d *driver) hide(secret string) {
+// keepSecret redacts a secret in all that is written from now on.
+func (d *driver) keepSecret(secret string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if secret != "" {
@@ -162,8 +162,8 @@ func (d *driver) hide(secret string) {
 	}
 }
 
-// mask is text without the secrets.
-func (d *driver) mask(text string) string {
+// redact returns text without the secrets.
+func (d *driver) redact(text string) string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, s := range d.secrets {
@@ -182,24 +182,24 @@ func (d *driver) note(in *map[string]string, unit, node string) {
 	(*in)[unit] = node
 }
 
-// forget takes something out of the hand-over.
+// forget removes something from the hand-over.
 func (d *driver) forget(in map[string]string, unit string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(in, unit)
 }
 
-// Names of the entries of the instance's metadata. That of the host keys must not look like
-// a secret's, which they aren't.
+// Names of the entries of the instance's metadata. The name of the host keys must not look
+// like that of a secret, as they are none.
 const (
 	metaNodes    = "kubernetesNodes"
 	metaEndpoint = "kubernetesEndpoint"
 	metaKeys     = "kubernetesKnownHosts"
 )
 
-// tell puts what is known of the cluster into the metadata: nodes by the names of units, and
-// the host keys, of units that live.
-func (d *driver) tell(endpoint string) {
+// setMetadata puts what is known of the cluster into the metadata: nodes by the names of
+// units, and the host keys, of units that live.
+func (d *driver) setMetadata(endpoint string) {
 	nodes := texts(d.in.Instance.Metadata[metaNodes])
 	for _, t := range d.in.Removed {
 		delete(nodes, t.Unit.Name)
@@ -254,7 +254,7 @@ func (d *driver) keepKeys() {
 	}
 }
 
-// texts is a map of strings that came as JSON or YAML.
+// texts returns a map of strings that came as JSON or YAML, without its other values.
 func texts(v any) map[string]string {
 	out := map[string]string{}
 	switch m := v.(type) {

@@ -24,16 +24,15 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/jibe-vnfm/jibe/hooks"
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/netns"
 	"github.com/jibe-vnfm/jibe/test/workers"
 )
 
 const (
-	// patience bounds every wait.
-	patience = 2 * time.Minute
-	// password is that of the machines; it must not be told.
+	// password is that of the machines; it must not be shown.
 	password   = "a-very-secret-password"
-	packageDir = "../../../examples/packages/k8s-cluster-1.0"
+	packageDir = "../../examples/packages/k8s-cluster-1.0"
 )
 
 // site is machines that are, or may become, a cluster, and the VNF instance as it is known
@@ -64,7 +63,7 @@ func newSite(t testing.TB, subnet string) *site {
 	*s.next = s.lab.Gateway
 	s.kit = workers.Need(t)
 	s.w.jibe = filepath.Join(t.TempDir(), "jibe")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", s.w.jibe, "../../../cmd/jibe").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", s.w.jibe, "../../cmd/jibe").CombinedOutput(); err != nil {
 		t.Fatalf("build jibe: %v: %s", err, out)
 	}
 	s.w.params = map[string]any{
@@ -193,7 +192,7 @@ func with(in hooks.Input, change map[string]any) hooks.Input {
 // begin is a new operation.
 func (s *site) begin() { s.w.operation++ }
 
-// run runs the driver here, and sees that it tells no secret.
+// run runs the driver here, and checks that it shows no secret.
 func (s *site) run(in hooks.Input) (hooks.Output, error) {
 	s.Helper()
 	text, err := json.Marshal(in)
@@ -213,7 +212,7 @@ func (s *site) run(in hooks.Input) (hooks.Output, error) {
 	said := fmt.Sprintf("%v\n%s%+v", err, &stderr, shown)
 	s.Logf("%s in %s: %s", in.Hook, took, said)
 	if strings.Contains(said, password) || strings.Contains(said, "PRIVATE KEY") {
-		s.Errorf("a secret is told: %s", said)
+		s.Errorf("a secret is shown: %s", said)
 	}
 	return out, err
 }
@@ -253,7 +252,7 @@ func (s *site) refused(in hooks.Input, reasons ...string) hooks.Output {
 	return out
 }
 
-// process runs the driver as a program, and kills it, and nothing else, as soon as it is to be.
+// killed runs the driver as a process of its own, and kills it as soon as when says so.
 func (s *site) killed(in hooks.Input, when func() bool) {
 	s.Helper()
 	text, err := json.Marshal(in)
@@ -268,7 +267,7 @@ func (s *site) killed(in hooks.Input, when func() bool) {
 	}
 	done := make(chan error, 1)
 	go func() { done <- cmd.Wait() }()
-	for until := time.Now().Add(patience); !when(); time.Sleep(5 * time.Millisecond) {
+	for until := time.Now().Add(kit.Patience); !when(); time.Sleep(5 * time.Millisecond) {
 		select {
 		case err := <-done:
 			s.Fatalf("it ended before it was killed: %v: %s", err, &out)
@@ -285,7 +284,7 @@ func (s *site) killed(in hooks.Input, when func() bool) {
 	s.Logf("killed after:\n%s", &out)
 }
 
-// connect leads to the cluster of a master.
+// connect connects to the cluster of a master.
 func (s *site) connect(m hooks.Target) {
 	s.Helper()
 	s.Interface = workers.Connect(s, s.host(m))
@@ -324,16 +323,6 @@ func (s *site) want(nodes string) {
 	}
 }
 
-// eventually waits until something is so.
-func (s *site) eventually(what string, is func() bool) {
-	s.Helper()
-	for until := time.Now().Add(patience); !is(); time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(until) || s.Context().Err() != nil {
-			s.Fatalf("not in time: %s; nodes: %s", what, s.nodes())
-		}
-	}
-}
-
 var web = map[string]string{"app": "web"}
 
 // deploy runs pods, of which so many must be healthy, and waits until they are and the budget
@@ -368,7 +357,7 @@ func (s *site) deploy(replicas, least int32) {
 
 func (s *site) healthy(replicas int32) {
 	s.Helper()
-	s.eventually("the budget counts all pods", func() bool {
+	kit.Until(s, "the budget counts all pods", func() bool {
 		b, err := s.PolicyV1().PodDisruptionBudgets("default").Get(s.Context(), "keep-web", metav1.GetOptions{})
 		return err == nil && b.Status.ObservedGeneration == b.Generation && b.Status.CurrentHealthy == replicas
 	})
@@ -382,7 +371,7 @@ func (s *site) budget(least int32) {
 	if err != nil {
 		s.Fatal(err)
 	}
-	s.eventually("the budget is known", func() bool {
+	kit.Until(s, "the budget is known", func() bool {
 		b, err := s.PolicyV1().PodDisruptionBudgets("default").Get(s.Context(), "keep-web", metav1.GetOptions{})
 		return err == nil && b.Status.ObservedGeneration == b.Generation
 	})
@@ -394,7 +383,7 @@ func (s *site) budget(least int32) {
 func (s *site) occupied(nodes ...string) {
 	s.Helper()
 	old := map[types.UID]bool{}
-	s.eventually(fmt.Sprintf("pods are on %q", nodes), func() bool {
+	kit.Until(s, fmt.Sprintf("pods are on %q", nodes), func() bool {
 		list, err := s.CoreV1().Pods("default").List(s.Context(), metav1.ListOptions{LabelSelector: "app=web"})
 		if err != nil {
 			s.Fatal(err)

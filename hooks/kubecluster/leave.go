@@ -10,12 +10,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// briefly bounds how long the nodes of a scale-out that is taken back are drained: they have
+// briefly bounds how long the nodes of a scale-out that is rolled back are drained: they have
 // just come, and they go in any case.
 const briefly = 30 * time.Second
 
-// leave is scale_start and heal_start: the pods of the machines that are to go move away,
-// then the nodes are deleted. Either all are, or none.
+// leave serves scale_start and heal_start: the pods of the machines that are to go move away,
+// then the nodes are deleted, either all of them or none.
 func (d *driver) leave(ctx context.Context) error {
 	removed := d.of(d.in.Removed)
 	if len(removed) == 0 {
@@ -35,7 +35,7 @@ func (d *driver) leave(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// All of them first: what leaves one must not go to the next.
+	// All of them first: a pod that leaves one must not go to the next.
 	if err := d.cordonAll(ctx, c, victims); err != nil {
 		return err
 	}
@@ -55,7 +55,7 @@ type victim struct {
 	node *corev1.Node
 }
 
-// victims are those of the machines that have a node.
+// victims returns those of the machines that have a node.
 func (d *driver) victims(ctx context.Context, c *cluster, removed []machine) ([]victim, error) {
 	nodes, err := c.nodes(ctx)
 	if err != nil {
@@ -93,7 +93,7 @@ func (d *driver) cordonAll(ctx context.Context, c *cluster, victims []victim) er
 func (d *driver) drainAll(ctx context.Context, c *cluster, victims []victim) error {
 	limited, cancel := context.WithTimeout(ctx, d.drainTime)
 	defer cancel()
-	// Side by side, all of them: those that wait for a turn would lose the time for it.
+	// All of them at once: those that waited for a turn would lose the time for it.
 	err := each(victims, max(len(victims), 1), func(v victim) error {
 		if isReady(v.node) {
 			if err := d.drain(limited, c, v.node.Name, true); !errors.Is(err, errDown) {
@@ -110,7 +110,7 @@ func (d *driver) drainAll(ctx context.Context, c *cluster, victims []victim) err
 	return nil
 }
 
-// expel takes a node out of the cluster, and a master out of etcd.
+// expel removes a node from the cluster, and a master from etcd.
 func (d *driver) expel(ctx context.Context, c *cluster, v victim) error {
 	if v.isMaster() {
 		if err := d.install(ctx, time.Now().Add(d.joinTime), c.master, "remove-member", map[string]string{"JIBE_K8S_NODE_NAME": v.node.Name}); err != nil {
@@ -125,8 +125,7 @@ func (d *driver) expel(ctx context.Context, c *cluster, v victim) error {
 	return nil
 }
 
-// takeBack is what begins a rollback: the nodes that came go again, and those that were to
-// go stay.
+// takeBack begins a rollback: the nodes that came go again, and those that were to go stay.
 func (d *driver) takeBack(ctx context.Context) error {
 	added, removed := d.of(d.in.Added), d.of(d.in.Removed)
 	if len(added)+len(removed) == 0 {
@@ -144,7 +143,7 @@ func (d *driver) takeBack(ctx context.Context) error {
 	return d.undoLeaves(ctx, c, removed)
 }
 
-// undoJoins takes nodes out that have come. Their pods get a moment.
+// undoJoins removes nodes that have come. Their pods get a moment.
 func (d *driver) undoJoins(ctx context.Context, c *cluster, added []machine) error {
 	victims, err := d.victims(ctx, c, added)
 	if err != nil || len(victims) == 0 {
@@ -178,7 +177,7 @@ func (d *driver) undoLeaves(ctx context.Context, c *cluster, removed []machine) 
 	return each(removed, d.parallel, func(m machine) error {
 		n := d.nodeOf(m, nodes)
 		if n == nil {
-			return nil // restore sees to that
+			return nil // restore has it join again
 		}
 		if err := k.uncordon(ctx, n); err != nil {
 			return err
@@ -188,9 +187,9 @@ func (d *driver) undoLeaves(ctx context.Context, c *cluster, removed []machine) 
 	})
 }
 
-// restore is what ends a rollback: machines that are there and whose nodes were deleted join
-// again, and so do those that were made in the place of machines that went. Nodes of machines
-// that are gone are no more.
+// restore ends a rollback: machines that are there and whose nodes were deleted join again,
+// and so do those that were made in the place of machines that went. Nodes of machines that
+// are gone are deleted.
 func (d *driver) restore(ctx context.Context) error {
 	added, removed := d.of(d.in.Added), d.of(d.in.Removed)
 	var back []machine
@@ -229,8 +228,8 @@ func (d *driver) restore(ctx context.Context) error {
 	return d.rejoin(ctx, c, back)
 }
 
-// rejoin brings machines back of which the cluster has forgotten the node. What such a
-// machine remembers of it is cleared first: a kubelet doesn't register twice.
+// rejoin has machines join again whose nodes were deleted. It resets them first, as a kubelet
+// doesn't register twice.
 func (d *driver) rejoin(ctx context.Context, c *cluster, back []machine) error {
 	nodes, err := c.nodes(ctx)
 	if err != nil {

@@ -28,8 +28,8 @@ const (
 	// what the script may print.
 	maxScript  = 8 << 20
 	maxPrinted = 4 << 20
-	// toldPrint is how much of that an error tells.
-	toldPrint = 1 << 10
+	// shownPrint is how much of that an error shows.
+	shownPrint = 1 << 10
 	// jumpKey begins the names of the accepted keys of jump hosts.
 	jumpKey = "jump "
 	// lateness is how much longer we wait than the machine itself for its script.
@@ -43,8 +43,8 @@ const asRoot = `if [ "$(id -u)" = 0 ]; then exec "$@"; fi; exec sudo -n -- "$@"`
 
 // runScript runs $1, a file, with the settings that stand in its standard input, one in a
 // line until an empty one, so that no list of processes shows them. $2 is for how many
-// seconds; the machine itself sees to that, as nobody can end what sudo runs over SSH. A
-// script that an earlier connection has left running is waited for.
+// seconds; the machine itself enforces that, as nobody can end what sudo runs over SSH. It
+// waits for a script that an earlier connection has left running.
 const runScript = `
 f=$1 t=$2; shift 2
 while IFS= read -r s && [ -n "$s" ]; do export "$s"; done
@@ -64,8 +64,8 @@ func (d *driver) dial(ctx context.Context, m machine, wait time.Duration) (*ssh.
 		Address: m.sshAddress(), Port: d.ssh.port, User: m.user, Password: m.password,
 		Key: []byte(d.ssh.identity), Passphrase: d.ssh.passphrase, KnownHosts: d.knownHosts(m.ID, m.sshAddress(), d.ssh.port),
 	}
-	// One that is made anew at the same address has another key: it is the unit's, not the
-	// address's.
+	// A machine that is made anew at the same address has another key, so keys are kept by
+	// unit, and not by address.
 	holders := map[string]string{knownhosts.Normalize(net.JoinHostPort(h.Address, strconv.Itoa(h.Port))): m.ID}
 	if j := d.ssh.jump; j != nil {
 		id := jumpKey + j.host
@@ -103,7 +103,8 @@ func (d *driver) advice(err error) string {
 	return ""
 }
 
-// knownHosts is what is known of the host key that somebody has.
+// knownHosts returns the known_hosts of the parameters, and the key that was accepted of the
+// holder id.
 func (d *driver) knownHosts(id, address string, port int) string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -114,11 +115,11 @@ func (d *driver) knownHosts(id, address string, port int) string {
 	return text
 }
 
-// install runs the package's script on a machine until it has succeeded, it has failed, or it
-// is late. A connection that is lost is made again, and the script run again: it bears that.
-// The machine may be one that boots.
+// install runs the package's script on a machine until the script has succeeded or failed, or
+// the time is over. Where the connection is lost, it connects and runs the script again, which
+// the script bears. The machine may still boot.
 func (d *driver) install(ctx context.Context, until time.Time, m machine, action string, env map[string]string) error {
-	// The machine ends its script first, and says how far that came.
+	// The machine ends its script before, and says how far the script came.
 	ctx, cancel := context.WithDeadline(ctx, until.Add(lateness))
 	defer cancel()
 	for {
@@ -211,7 +212,7 @@ func (d *driver) run(ctx context.Context, conn *ssh.Conn, m machine, action, scr
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// packageFile reads a file of the package, and none elsewhere.
+// packageFile reads a file of the package, and none outside of it.
 func (d *driver) packageFile(name string) ([]byte, error) {
 	dir, err := d.packageDir()
 	if err != nil {
@@ -251,13 +252,13 @@ func (t *tail) Write(p []byte) (int, error) {
 		return 0, errTooLoud
 	}
 	t.text = append(t.text, p...)
-	if more := len(t.text) - toldPrint; more > 0 {
+	if more := len(t.text) - shownPrint; more > 0 {
 		t.text = append(t.text[:0], t.text[more:]...)
 	}
 	return len(p), nil
 }
 
-// String is it in one line, after a colon.
+// String returns the end in one line, after a colon.
 func (t *tail) String() string {
 	words := strings.Fields(strings.ToValidUTF8(string(t.text), ""))
 	if len(words) == 0 {

@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 // annotationCordoned marks a node that this driver has cordoned, with the operation's id,
@@ -19,7 +20,7 @@ const annotationCordoned = "vnf.jibe.dev/cordoned-by"
 // pollPause is between two looks at something that is waited for.
 const pollPause = time.Second
 
-// ready says whether a node is, and why not.
+// ready says whether a node is Ready, and why not.
 func ready(n *corev1.Node) (bool, string) {
 	for _, c := range n.Status.Conditions {
 		if c.Type == corev1.NodeReady {
@@ -34,8 +35,8 @@ func has(n *corev1.Node, address string) bool {
 	return address != "" && slices.Contains(n.Status.Addresses, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: address})
 }
 
-// nodeOf is a machine's node, nil where it has none: the one whose name is noted, unless that
-// is at another address by now, else the one at its address.
+// nodeOf returns a machine's node, nil where it has none: the one at its address, or where the
+// machine has none by now, the one whose name is noted.
 func (d *driver) nodeOf(m machine, nodes []corev1.Node) *corev1.Node {
 	noted := d.noted(m.Name)
 	var there *corev1.Node
@@ -51,7 +52,7 @@ func (d *driver) nodeOf(m machine, nodes []corev1.Node) *corev1.Node {
 	return there
 }
 
-// noted is the name of a unit's node, as it was found out before; "" where it wasn't.
+// noted returns the name of a unit's node as an earlier run has noted it, else "".
 func (d *driver) noted(unit string) string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -95,7 +96,7 @@ func (d *driver) named(all []machine, nodes []corev1.Node) (map[string]string, e
 	return names, nil
 }
 
-// awaitReady waits until a node is Ready, and at the address.
+// awaitReady waits until a node is Ready and at the address.
 func (c *cluster) awaitReady(ctx context.Context, name, address string) error {
 	began := time.Now()
 	why := ""
@@ -105,7 +106,7 @@ func (c *cluster) awaitReady(ctx context.Context, name, address string) error {
 		case apierrors.IsNotFound(err):
 			why = "there is no such node"
 		case err != nil:
-			if ctx.Err() == nil { // else the last word is the better one
+			if ctx.Err() == nil { // else the former reason says more
 				why = err.Error()
 			}
 		case !has(n, address):
@@ -133,7 +134,7 @@ func (c *cordoner) cordon(ctx context.Context, n *corev1.Node) error {
 	return c.patch(ctx, n.Name, patch)
 }
 
-// uncordon lets pods come to a node again that this driver has cordoned.
+// uncordon lets new pods come to a node again that this driver has cordoned.
 func (c *cordoner) uncordon(ctx context.Context, n *corev1.Node) error {
 	if n.Annotations[annotationCordoned] == "" {
 		return nil
@@ -141,7 +142,7 @@ func (c *cordoner) uncordon(ctx context.Context, n *corev1.Node) error {
 	return c.patch(ctx, n.Name, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:null}},"spec":{"unschedulable":null}}`, annotationCordoned))
 }
 
-// cordoner is a cluster, and for which operation its nodes are cordoned.
+// cordoner cordons nodes of a cluster, for an operation.
 type cordoner struct {
 	*cluster
 	operation string
@@ -158,7 +159,7 @@ func (c *cordoner) patch(ctx context.Context, name string, patch []byte) error {
 	return nil
 }
 
-// deleteNode takes a node object away.
+// deleteNode deletes a node object. One that is gone is no error.
 func (c *cluster) deleteNode(ctx context.Context, name string) error {
 	err := retried(ctx, func() error { return c.CoreV1().Nodes().Delete(ctx, name, metav1.DeleteOptions{}) })
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -167,24 +168,26 @@ func (c *cluster) deleteNode(ctx context.Context, name string) error {
 	return nil
 }
 
-// tries is how often a request is made that fails for a reason that may pass.
-const tries = 4
-
-// retried makes a request again that may only have met an API server that is busy, or is
-// being restarted.
+// retried makes a request again, up to three times, where it may only have met an API server
+// that is busy or is being restarted. It returns the error of the last try.
 func retried(ctx context.Context, do func() error) error {
-	for n := 1; ; n++ {
-		err := do()
-		status := apierrors.ReasonForError(err)
-		final := status == metav1.StatusReasonNotFound || status == metav1.StatusReasonForbidden || status == metav1.StatusReasonUnauthorized ||
-			status == metav1.StatusReasonInvalid || status == metav1.StatusReasonBadRequest || status == metav1.StatusReasonAlreadyExists
-		if err == nil || final || n == tries {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return err
-		case <-time.After(pollPause):
-		}
+	var last error
+	err := wait.ExponentialBackoffWithContext(ctx, wait.Backoff{Duration: pollPause, Steps: 4}, func(context.Context) (bool, error) {
+		last = do()
+		return last == nil || final(last), nil
+	})
+	if last != nil {
+		return last
 	}
+	return err // the context had ended before the first try
+}
+
+// final says whether an answer of the API server stays the same however often it is asked.
+func final(err error) bool {
+	switch apierrors.ReasonForError(err) {
+	case metav1.StatusReasonNotFound, metav1.StatusReasonForbidden, metav1.StatusReasonUnauthorized,
+		metav1.StatusReasonInvalid, metav1.StatusReasonBadRequest, metav1.StatusReasonAlreadyExists:
+		return true
+	}
+	return false
 }

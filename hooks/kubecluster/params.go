@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// paramName is the instance's parameter that is the driver's.
+// paramName is the instance's parameter that the driver reads.
 const paramName = "k8s_cluster_installation_param"
 
 // Defaults of what may be left out.
@@ -24,7 +24,7 @@ const (
 	defaultKubeconfig = "/etc/kubernetes/admin.conf"
 )
 
-// settings is what the instance's parameters say.
+// settings hold what the instance's parameters say.
 type settings struct {
 	script         string // in the package
 	master, worker role
@@ -179,8 +179,8 @@ func (r *reader) err() error {
 	return errors.New(strings.Join(r.problems, "; "))
 }
 
-// unknown finds fields that nobody has asked for: a misspelt one would be passed over
-// without a word.
+// unknown finds fields that nobody has asked for: without it, a misspelt one would be ignored
+// in silence.
 func (r *reader) unknown() {
 	for _, path := range slices.Sorted(maps.Keys(r.sections)) {
 		f := r.sections[path]
@@ -192,7 +192,7 @@ func (r *reader) unknown() {
 	}
 }
 
-// fields is one object of the parameters. A value that is null isn't there.
+// fields is one object of the parameters. A value that is null counts as missing.
 type fields struct {
 	*reader
 	path   string
@@ -226,10 +226,10 @@ func (f *fields) get(name string) any {
 	return f.values[name]
 }
 
-// sub is an object that may be left out.
+// sub returns an object that may be left out.
 func (f *fields) sub(name string) *fields { return f.section(f.path+"."+name, f.get(name)) }
 
-// must is an object that may not.
+// must returns an object that may not be left out.
 func (f *fields) must(name string) *fields {
 	if f.there() && f.get(name) == nil {
 		f.wrong(f.path+"."+name, "is missing")
@@ -256,7 +256,7 @@ func (f *fields) text(name string, needed bool) string {
 
 func (f *fields) secret(name string) string {
 	value := f.text(name, false)
-	// A short one would riddle every text with holes.
+	// A shorter one stands by chance in too many texts to be redacted.
 	if len(value) >= 3 {
 		f.secrets = append(f.secrets, value)
 	}

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/jibe-vnfm/jibe/hooks"
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 // One cluster for all, as its start takes most of the time: each part begins with what the
@@ -38,7 +39,7 @@ func TestAClusterOnMachinesGrowsAndShrinks(t *testing.T) {
 	s.sub("AMachineThatStillBootsIsWaitedFor", booting)
 	s.sub("AConnectionThatIsCutIsMadeAgain", cut)
 	s.sub("AMasterThatForwardsNothingIsReachedDirectly", forwardless)
-	s.sub("AsAProgramOfThePackage", asAProgram)
+	s.sub("AsAHookOfThePackage", asAHook)
 	s.sub("TenJoinAndLeaveAtOnce", ten)
 }
 
@@ -67,7 +68,7 @@ func instantiate(s *site) {
 		s.Errorf("the host keys that were accepted are %v", keys)
 	}
 	if text, err := json.Marshal(out); err != nil || strings.Contains(string(text), "certificate-authority-data") {
-		s.Errorf("the kubeconfig is told: %s", text)
+		s.Errorf("the kubeconfig is shown: %s", text)
 	}
 	// As after a crash, when nothing of the run is known.
 	again := s.input("instantiate_end", added, nil)
@@ -397,7 +398,7 @@ func healDead(s *site) {
 	s.begin()
 	s.must(with(s.input("heal_start", nil, []hooks.Target{dead}), map[string]any{"force_after": "1s"}))
 	s.want("master2 worker3")
-	s.eventually("its pod is gone", func() bool { return s.podsOn(name) == 0 })
+	kit.Until(s, "its pod is gone", func() bool { return s.podsOn(name) == 0 })
 	// The new machine has the address of the old one, and another key.
 	at, err := netip.ParseAddr(dead.Unit.Address)
 	if err != nil {

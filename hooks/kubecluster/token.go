@@ -17,24 +17,24 @@ import (
 const (
 	// tokenLife is how long a bootstrap token is good for, which is longer than a hook takes.
 	tokenLife = time.Hour
-	// clearTime bounds clearing away, also where the run is being ended.
+	// clearTime bounds cleaning up, also where the run is being ended.
 	clearTime = 5 * time.Second
 )
 
-// newToken is a bootstrap token that the cluster doesn't know yet.
+// newToken returns a bootstrap token that the cluster doesn't know yet.
 func (d *driver) newToken() string {
 	random := make([]byte, 8)
 	_, _ = rand.Read(random) // never fails
 	secret := hex.EncodeToString(random)
 	token := d.tokenID() + "." + secret
-	d.hide(token)
-	d.hide(secret)
+	d.keepSecret(token)
+	d.keepSecret(secret)
 	return token
 }
 
-// token makes a bootstrap token with which machines join, and how it is taken away again. Its
-// Secret has the same name in all tries of an operation: one that a killed run left is
-// overwritten.
+// token makes a bootstrap token with which machines join, and returns it with what removes it
+// again. Its Secret has the same name in all tries of an operation, so that one which a killed
+// run left is overwritten.
 func (d *driver) token(ctx context.Context, c *cluster) (token string, remove func(), err error) {
 	token = d.newToken()
 	id, secret, _ := strings.Cut(token, ".")
@@ -63,16 +63,16 @@ func (d *driver) token(ctx context.Context, c *cluster) (token string, remove fu
 	return token, func() { d.removeToken(ctx, c) }, nil
 }
 
-// tokenPrefix is how the Secrets of bootstrap tokens are called.
+// tokenPrefix begins the names of the Secrets of bootstrap tokens.
 const tokenPrefix = "bootstrap-token-"
 
-// tokenID is the public half of the operation's token.
+// tokenID returns the public half of the operation's token.
 func (d *driver) tokenID() string {
 	sum := sha256.Sum256([]byte(d.in.Operation.ID))
 	return hex.EncodeToString(sum[:])[:6]
 }
 
-// removeToken takes the operation's token away, also one that a killed run has left.
+// removeToken deletes the operation's token, also one that a killed run has left.
 func (d *driver) removeToken(ctx context.Context, c *cluster) {
 	clear, cancel := context.WithTimeout(context.WithoutCancel(ctx), clearTime)
 	defer cancel()

@@ -19,7 +19,7 @@ type machine struct {
 	vduID string
 }
 
-// String names it to people, by what leads to it.
+// String names the machine to people, with the address to log in to.
 func (m machine) String() string {
 	text := m.vduID + " " + m.Name
 	if a := m.sshAddress(); a != "" {
@@ -30,14 +30,14 @@ func (m machine) String() string {
 
 func (m machine) isMaster() bool { return m.field == "master_node" }
 
-// sshAddress is where it is logged in to, "" where nobody knows.
+// sshAddress returns where to log in, "" where nobody knows.
 func (m machine) sshAddress() string { return m.address(m.sshCP, false) }
 
-// nodeAddress is its address as a node: a fixed one, as it must be one that the machine
-// knows itself. "" where nobody knows.
+// nodeAddress returns the machine's address as a node, "" where nobody knows. It is a fixed
+// one, as the machine must know it itself.
 func (m machine) nodeAddress() string { return m.address(m.nicCP, true) }
 
-// address is one at a connection point; floating ones stand before the fixed ones.
+// address returns an address at a connection point; floating ones stand before fixed ones.
 func (m machine) address(cp string, fixed bool) string {
 	all := m.Addresses[cp]
 	if len(all) == 0 {
@@ -96,7 +96,7 @@ func (d *driver) findVDUs() error {
 	return nil
 }
 
-// scaledBy are the VDUs that an aspect scales.
+// scaledBy returns the VDUs that an aspect scales.
 func (d *driver) scaledBy(aspect string) ([]string, error) {
 	dir, err := d.packageDir()
 	if err != nil {
@@ -123,14 +123,14 @@ func (d *driver) scaledBy(aspect string) ([]string, error) {
 	return vdus, nil
 }
 
-// packageDir is where the package's files are.
+// packageDir returns where the package's files are.
 func (d *driver) packageDir() (string, error) {
 	for _, p := range []*hooks.Package{d.in.After, d.in.Before} {
 		if p != nil && p.Dir != "" {
 			return p.Dir, nil
 		}
 	}
-	return os.Getwd() // programs run in their package
+	return os.Getwd() // hooks run in their package
 }
 
 func (d *driver) roleOf(vdu string) *role {
@@ -143,8 +143,8 @@ func (d *driver) roleOf(vdu string) *role {
 	return nil
 }
 
-// of are those of the targets that are the cluster's, in an order that stays: masters
-// first, then by address.
+// of returns the machines of the cluster among the targets, in an order that stays the same:
+// masters first, then by address.
 func (d *driver) of(targets []hooks.Target) []machine {
 	var out []machine
 	for _, t := range targets {
@@ -166,8 +166,8 @@ func (d *driver) of(targets []hooks.Target) []machine {
 	return out
 }
 
-// masters are those that may answer: all that there are but those that this operation has
-// taken away, or is about to.
+// masters returns the masters that may answer: all but those that this operation has removed,
+// or is about to.
 func (d *driver) masters() []machine {
 	goes := map[string]bool{}
 	for _, t := range d.in.Removed {
@@ -197,8 +197,8 @@ func part(all []machine) (masters, workers []machine) {
 	return masters, workers
 }
 
-// names are those that a machine's node may have, the shortest first: users know nodes as
-// worker and the last number of the address.
+// names returns the names that a machine's node may have, the shortest first: users know nodes
+// as worker and the last number of the address.
 func (m machine) names() []string {
 	prefix := "worker"
 	if m.isMaster() {

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// ErrLost is returned when the connection ended while something was under way: whether
-// that was done to its end isn't known.
+// ErrLost is returned when the connection ended while something was under way. Whether that
+// was done to its end isn't known.
 var ErrLost = errors.New("connection lost")
 
 // Conn is a connection to a host where somebody is logged in. Its methods may be called
@@ -40,11 +40,11 @@ func newConn(h Host, o Options, client *ssh.Client, w *wire, jump *Conn) *Conn {
 	return c
 }
 
-// Close ends the connection, and what waits for something on it. It may be called again.
+// Close ends the connection, and all calls that wait for it. It may be called again.
 func (c *Conn) Close() {
 	c.end(errors.New("the connection was closed"))
 	if c.jump != nil {
-		// First: it may be its line that is dead, where a farewell would wait for ever.
+		// The jump host first: where its line is dead, a farewell to the other would wait for ever.
 		c.jump.Close()
 	}
 	_ = c.client.Close()
@@ -59,7 +59,7 @@ func (c *Conn) end(why error) {
 	}
 }
 
-// lost is why the connection ended, nil while it is there.
+// lost returns why the connection ended, nil while it is there.
 func (c *Conn) lost() error {
 	select {
 	case <-c.ended:
@@ -75,7 +75,7 @@ func (c *Conn) lost() error {
 // host was asked. It counts looks, not time, so that a process that was stopped for a
 // while doesn't take its own silence for the host's.
 func (c *Conn) listen(silence time.Duration) {
-	// Heard right after a look, it is missed at the third of the following four.
+	// A host that was heard right after a look is missed at the third of the following four.
 	const looks = 4
 	ticker := time.NewTicker(max(silence/looks, time.Millisecond))
 	defer ticker.Stop()
@@ -98,14 +98,14 @@ func (c *Conn) listen(silence time.Duration) {
 		if asking.CompareAndSwap(false, true) {
 			go func() {
 				defer asking.Store(false)
-				// Whatever it answers, it is there. That it doesn't is seen above.
+				// Any answer says that the host is there. The loop above sees where none comes.
 				_, _, _ = c.client.SendRequest("keepalive@openssh.com", true, nil)
 			}()
 		}
 	}
 }
 
-// wire notes that something came.
+// wire is a connection that notes when something came.
 type wire struct {
 	net.Conn
 	heard atomic.Bool

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/netns"
 )
 
@@ -136,7 +137,7 @@ func TestAConnectionThatIsCutWhileAFileIsSentIsNoticedAndLeavesTheTarget(t *test
 	r.Close()
 	// As the server notices later: it isn't told.
 	on(t, vm, "pkill", "-9", "sshd")
-	eventually(t, "the temporary file's end", func() bool { return on(t, vm, "ls", "-A", "/home/ubuntu") == "file" })
+	kit.Until(t, "the temporary file's end", func() bool { return on(t, vm, "ls", "-A", "/home/ubuntu") == "file" })
 	if got := on(t, vm, "cat", "/home/ubuntu/file"); got != "former" {
 		t.Errorf("the file holds %d bytes", len(got))
 	}

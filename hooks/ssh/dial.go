@@ -36,7 +36,7 @@ type Options struct {
 	// Sessions is how many commands run at once on a connection, others wait; 0 is 8, as
 	// OpenSSH allows 10.
 	Sessions int
-	// Accept is asked about the key of a host of which known_hosts tells none, and stores
+	// Accept is asked about the key of a host of which known_hosts has none, and stores
 	// it, or returns an error to refuse it; nil refuses all. See [AcceptInto]. It is never
 	// asked where another key is known.
 	Accept func(hostport string, key ssh.PublicKey) error
@@ -59,12 +59,12 @@ func (e *LoginError) Error() string {
 	return fmt.Sprintf("%s refuses the login with %s: check the user, %s, and what the SSH server allows (its log tells): %v", e.Host, with, with, e.err)
 }
 
-// Unwrap is what the library says.
+// Unwrap returns the library's error.
 func (e *LoginError) Unwrap() error { return e.err }
 
 // Dial connects to a host, through its jump hosts, and logs in. The error is a
-// [*HostKeyError], a [*LoginError], one that wraps the context's, or tells why the host
-// can't be reached.
+// [*HostKeyError], a [*LoginError], one that wraps the context's, or one that says why the
+// host can't be reached.
 func Dial(ctx context.Context, h Host, o Options) (*Conn, error) {
 	o.ConnectTimeout = cmp.Or(max(o.ConnectTimeout, 0), defaultConnectTimeout)
 	o.Silence = cmp.Or(max(o.Silence, 0), defaultSilence)
@@ -100,7 +100,7 @@ func Dial(ctx context.Context, h Host, o Options) (*Conn, error) {
 	}
 }
 
-// ended says that the time was over, and what stood in the way until then.
+// ended returns an error that says that the time was over, and what stood in the way.
 func ended(ctx context.Context, h Host, last error) error {
 	if last == nil {
 		return fmt.Errorf("connect to %s: %w", h, context.Cause(ctx))
@@ -108,7 +108,7 @@ func ended(ctx context.Context, h Host, last error) error {
 	return fmt.Errorf("connect to %s: %w; the last try: %w", h, context.Cause(ctx), last)
 }
 
-// hop is a host on the way, with all that is read before anybody is spoken to.
+// hop is a host on the way, with all that is read before a connection is made.
 type hop struct {
 	Host
 	options Options
@@ -161,7 +161,7 @@ func (p *hop) dial(ctx context.Context) (_ *Conn, err error) {
 	if err != nil {
 		return nil, err
 	}
-	// Of the two, a connection through a jump host knows no deadlines.
+	// A connection through a jump host knows no deadlines, so it is closed instead.
 	stop := context.AfterFunc(limited, func() { _ = raw.Close() })
 	w := &wire{Conn: raw}
 	a := &attempt{hop: p}
@@ -183,7 +183,7 @@ type attempt struct {
 	*hop
 	keyError error // what is wrong with the host's key
 	verified bool
-	told     bool // the password
+	given    bool // the password
 }
 
 func (a *attempt) config() *ssh.ClientConfig {
@@ -206,22 +206,22 @@ func (a *attempt) config() *ssh.ClientConfig {
 }
 
 func (a *attempt) password() (string, error) {
-	a.told = true
+	a.given = true
 	return a.Password, nil
 }
 
-// answer gives the password to servers that ask for it with a question. One that has
-// refused it isn't told again: accounts are locked for that.
+// answer gives the password to servers that ask for it with a question. A server that has
+// refused it isn't given it again: accounts are locked for that.
 func (a *attempt) answer(_, _ string, questions []string, echos []bool) ([]string, error) {
 	switch {
 	case len(questions) == 0:
 		return nil, nil
-	case a.told:
+	case a.given:
 		return nil, errors.New("the password was refused")
 	case len(questions) > 1 || echos[0]:
 		return nil, errors.New("the host asks for more than a password")
 	}
-	a.told = true
+	a.given = true
 	return []string{a.Password}, nil
 }
 
@@ -230,7 +230,7 @@ func (a *attempt) explain(err error) error {
 	switch {
 	case a.keyError != nil:
 		return a.keyError
-	case a.told && transient(err):
+	case a.given && transient(err):
 		// It may be the answer to a wrong password.
 		return &finalError{fmt.Errorf("%s ended the connection after it was told the password, which may be wrong: %w", a.Host, err)}
 	case transient(err):
@@ -241,7 +241,7 @@ func (a *attempt) explain(err error) error {
 	return fmt.Errorf("%s: no connection can be agreed on: %w", a.hostport(), err)
 }
 
-// finalError is not to be tried again, whatever its cause.
+// finalError is an error after which no other try is made, whatever its cause.
 type finalError struct{ err error }
 
 func (e *finalError) Error() string { return e.err.Error() }

@@ -1,6 +1,6 @@
-// Package ssh runs commands on machines over SSH and writes files there, for the
-// programs of VNF packages: it knows who the machine is, waits for one that boots, notices
-// a connection that was cut, and ends what runs too long.
+// Package ssh runs commands on machines over SSH and writes files there, for the hooks of VNF
+// packages: it checks who the machine is, waits for one that boots, notices a connection that
+// was cut, and ends what runs too long.
 //
 // It takes host keys from known_hosts and nowhere else, allocates no terminal, needs no
 // SFTP, and reads neither files nor the environment: all that it needs is in a [Host].
@@ -38,13 +38,13 @@ type Host struct {
 	Jump *Host
 }
 
-// String is user@address:port, without the rest.
+// String returns user@address:port, without the rest.
 func (h Host) String() string { return h.User + "@" + h.hostport() }
 
-// GoString is [Host.String]: no way of printing a host shows its secrets.
+// GoString returns what String does: no way of printing a host shows its secrets.
 func (h Host) GoString() string { return h.String() }
 
-// LogValue is [Host.String].
+// LogValue returns what String does.
 func (h Host) LogValue() slog.Value { return slog.StringValue(h.String()) }
 
 func (h Host) hostport() string {

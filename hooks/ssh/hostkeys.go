@@ -32,8 +32,8 @@ const (
 	KeyUncertified KeyProblem = "uncertified"
 )
 
-// HostKeyError is returned where a host isn't who it should be, as far as is known.
-// Nothing was told to it, and trying again doesn't help.
+// HostKeyError is returned where a host isn't who it should be, as far as is known. The host
+// was sent no secret, and it doesn't help to try again.
 type HostKeyError struct {
 	// Host is address:port.
 	Host    string
@@ -77,10 +77,10 @@ func (e *HostKeyError) Error() string {
 	}
 }
 
-// fingerprint is a key as ssh-keygen -l shows it, with its type.
+// fingerprint returns a key as ssh-keygen -l shows it, with its type.
 func fingerprint(key ssh.PublicKey) string { return key.Type() + " " + ssh.FingerprintSHA256(key) }
 
-// hostKeys are those that one known_hosts text tells.
+// hostKeys are those of one known_hosts text.
 type hostKeys struct {
 	check ssh.HostKeyCallback
 	lines []string
@@ -92,7 +92,7 @@ type hostKeys struct {
 
 // parseKnownHosts reads the text of a known_hosts file.
 func parseKnownHosts(text string) (*hostKeys, error) {
-	// The library reads files alone.
+	// The library reads nothing but files.
 	f, err := os.CreateTemp("", "known_hosts-")
 	if err != nil {
 		return nil, fmt.Errorf("read known_hosts: %w", err)
@@ -146,14 +146,14 @@ func (k *hostKeys) verify(hostport string, _ net.Addr, key ssh.PublicKey) error 
 	return nil
 }
 
-// look asks the library for the name alone: what address it leads to says nothing of who
-// answers there.
+// look asks the library for the name alone: the address that it resolves to says nothing of
+// who answers there.
 func (k *hostKeys) look(hostport string, key ssh.PublicKey) error {
 	return k.check(hostport, &net.TCPAddr{IP: net.IPv4zero}, key)
 }
 
-// known are the keys of which the library tells, without those of authorities, of which it
-// doesn't say that they are.
+// known returns the keys that the library names, without those of authorities: the library
+// doesn't tell the two apart.
 func (k *hostKeys) known(e *knownhosts.KeyError) (plain []KnownKey, authority bool) {
 	for _, w := range e.Want {
 		if w.Line > 0 && w.Line <= len(k.lines) && strings.HasPrefix(strings.TrimSpace(k.lines[w.Line-1]), "@cert-authority") {
@@ -165,8 +165,8 @@ func (k *hostKeys) known(e *knownhosts.KeyError) (plain []KnownKey, authority bo
 	return plain, authority
 }
 
-// algorithms are those that the host is to prove itself with: first those of the known
-// keys, else it would show one of another type, which would look like a changed key.
+// algorithms returns those that the host is to prove itself with. Those of the known keys come
+// first: the host would else show a key of another type, which would look like a changed one.
 func (k *hostKeys) algorithms(hostport string) []string {
 	var first, plain, certified []string
 	for _, a := range ssh.SupportedAlgorithms().HostKeys {

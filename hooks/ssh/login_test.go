@@ -13,6 +13,7 @@ import (
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/knownhosts"
 
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/netns"
 )
 
@@ -84,7 +85,7 @@ func TestAWrongPasswordIsToldOnceAndIsInNoError(t *testing.T) {
 			t.Errorf("the password is shown: %s", shown)
 		}
 	}
-	eventually(t, "the server's note of the try", func() bool { return strings.Contains(vm.Log(), "Failed password") })
+	kit.Until(t, "the server's note of the try", func() bool { return strings.Contains(vm.Log(), "Failed password") })
 	if n := strings.Count(vm.Log(), "Failed password"); n != 1 {
 		t.Errorf("the password was told %d times: %s", n, vm.Log())
 	}
@@ -176,7 +177,7 @@ func TestKnownHostsAreReadAsOpenSSHWritesThem(t *testing.T) {
 	on(t, vm, "sh", "-c", `ssh-keygen -q -t ecdsa -N '' -f /etc/ssh/ssh_host_ecdsa_key
 		`)
 	restart(t, vm, "Port 22\nPort 2222\nHostKey /etc/ssh/ssh_host_ecdsa_key")
-	eventually(t, "the other port", func() bool { return listens(vm, 2222) })
+	kit.Until(t, "the other port", func() bool { return listens(vm, 2222) })
 	key := hostKey(t, vm)
 	addr := vm.Addr().String()
 	_, stranger := newKey(t, "")

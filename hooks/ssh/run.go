@@ -18,11 +18,12 @@ import (
 
 const (
 	// grace is how long a command has to end after it was asked to, and again after it
-	// was told to.
+	// was ordered to.
 	grace = 2 * time.Second
-	// keptStderr is how much of standard error an [ExitError] tells.
+	// keptStderr is how many bytes of standard error an [ExitError] has.
 	keptStderr = 4 << 10
-	// openTime is how long a session is asked for that the host refuses.
+	// openTime is for how long a session is asked for again that the host refuses, and
+	// openPause is between two tries.
 	openTime  = 5 * time.Second
 	openPause = 50 * time.Millisecond
 )
@@ -86,7 +87,7 @@ func (c *Conn) Run(ctx context.Context, cmd Command) error {
 	case <-c.ended:
 		return c.lost()
 	}
-	// A command that can't be ended may hold its session for ever, but nobody's turn.
+	// A command that can't be ended may hold its session for ever, but not its turn.
 	defer func() { <-c.slots }()
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -130,7 +131,7 @@ func (c *Conn) Output(ctx context.Context, cmd Command, most int) ([]byte, error
 	return kept.text.Bytes(), err
 }
 
-// explain says how a command ended that came to an end.
+// explain returns the error of a command that has ended, nil where it succeeded.
 func (c *Conn) explain(err error, r *run) error {
 	if err == nil {
 		return nil
@@ -158,7 +159,7 @@ func (c *Conn) explain(err error, r *run) error {
 
 var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// line is what the shell is given.
+// line returns what the shell is given.
 func (cmd Command) line() (string, error) {
 	if cmd.Cmd == "" {
 		return "", errors.New("the command is empty")
@@ -179,7 +180,7 @@ func (cmd Command) line() (string, error) {
 
 var plainWord = regexp.MustCompile(`^[A-Za-z0-9_@%+:,./-][A-Za-z0-9_@%+:,./=-]*$`)
 
-// Quote is a line for the shell that runs a program with these arguments, whatever
+// Quote returns a line for the shell that runs the first argument with the others, whatever
 // characters they hold.
 func Quote(args ...string) string {
 	var words []string
@@ -206,7 +207,7 @@ type run struct {
 	over    bool
 }
 
-// streamError is one of the caller's own readers and writers.
+// streamError is an error of the caller's own readers and writers.
 type streamError struct{ err error }
 
 func (e *streamError) Error() string { return e.err.Error() }
@@ -265,8 +266,8 @@ func (r *run) do(client *ssh.Client, line string) error {
 	return err
 }
 
-// open opens a session. The host counts those that have just ended for a moment longer
-// than we do, so that one that it refuses, of which nothing was seen there, is asked for again.
+// open opens a session. The host counts sessions that have just ended for a moment longer than
+// we do, so one that it refuses is asked for again; nothing of it has begun there.
 func (r *run) open(client *ssh.Client) (*ssh.Session, error) {
 	for until := time.Now().Add(openTime); ; time.Sleep(openPause) {
 		s, err := client.NewSession()
@@ -328,12 +329,12 @@ func (r *run) kill() {
 	s := r.session
 	r.over = true
 	r.mu.Unlock()
-	for _, tell := range []func(){
+	for _, send := range []func(){
 		func() { _ = s.Signal(ssh.SIGTERM) },
 		func() { _ = s.Signal(ssh.SIGKILL); _ = s.Close() },
 	} {
 		if s != nil {
-			go tell() // on a dead line, it wouldn't return
+			go send() // on a dead line, it wouldn't return
 		}
 		select {
 		case <-r.done:
@@ -348,7 +349,7 @@ func (r *run) close() {
 	r.stderr.close()
 }
 
-// gate leads to a writer until it is closed; then it takes all, and drops it.
+// gate passes what is written on to a writer until it is closed; then it drops all.
 type gate struct {
 	to     io.Writer
 	turn   chan struct{}
@@ -386,7 +387,7 @@ func (g *gate) close() {
 	})
 }
 
-// head keeps the beginning, and refuses more.
+// head keeps the first bytes, and refuses more.
 type head struct {
 	text bytes.Buffer
 	room int
@@ -404,7 +405,7 @@ func (h *head) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// tail keeps the end.
+// tail keeps the last bytes.
 type tail struct{ text []byte }
 
 func (t *tail) Write(p []byte) (int, error) {

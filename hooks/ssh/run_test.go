@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 func TestACommandIsGivenItsInputAndItsOutputStreams(t *testing.T) {
@@ -93,14 +95,14 @@ func TestACommandThatHangsIsEndedWithItsChildren(t *testing.T) {
 		defer cancel()
 		done := make(chan error, 1)
 		go func() { done <- c.Run(ctx, Command{Cmd: test.cmd}) }()
-		eventually(t, "its start", func() bool { return running(t, vm, "sleep 1000") > 0 })
+		kit.Until(t, "its start", func() bool { return running(t, vm, "sleep 1000") > 0 })
 		cancel()
 		err := <-done
 		mustBe(t, err, context.Canceled)
 		if strings.Contains(err.Error(), "sleep") {
-			t.Errorf("the error tells the command, which may hold secrets: %v", err)
+			t.Errorf("the error shows the command, which may hold secrets: %v", err)
 		}
-		eventually(t, "its end, of "+test.user+": "+test.cmd, func() bool { return running(t, vm, "sleep 1000") == 0 })
+		kit.Until(t, "its end, of "+test.user+": "+test.cmd, func() bool { return running(t, vm, "sleep 1000") == 0 })
 		if got := output(t, c, "echo still there"); got != "still there\n" {
 			t.Errorf("the connection says %q", got)
 		}
@@ -114,7 +116,7 @@ func TestACommandThatPrintsWithoutEndNeedsNoMemoryAndIsEnded(t *testing.T) {
 	if want := strings.Repeat("y\n", 5001)[:10_001]; string(out) != want {
 		t.Errorf("it kept %d bytes", len(out))
 	}
-	eventually(t, "its end", func() bool { return running(t, vm, "yes ") == 0 })
+	kit.Until(t, "its end", func() bool { return running(t, vm, "yes ") == 0 })
 	if out, err := c.Output(soon(t), Command{Cmd: "printf 1234"}, 4); err != nil || string(out) != "1234" {
 		t.Errorf("just as much as allowed: %q, %v", out, err)
 	}

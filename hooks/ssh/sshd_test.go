@@ -11,11 +11,11 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/knownhosts"
 
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/netns"
 )
 
@@ -63,13 +63,13 @@ func restart(t *testing.T, h *netns.Host, lines string) {
 	if err := h.Serve("/usr/sbin/sshd", "-D", "-e"); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the server's start", func() bool { return listens(h, 22) })
+	kit.Until(t, "the server's start", func() bool { return listens(h, 22) })
 }
 
 func stop(t *testing.T, h *netns.Host) {
 	t.Helper()
 	on(t, h, "sh", "-c", "kill $(cat /run/sshd.pid)")
-	eventually(t, "the server's end", func() bool { return !listens(h, 22) })
+	kit.Until(t, "the server's end", func() bool { return !listens(h, 22) })
 }
 
 func listens(h *netns.Host, port int) bool {
@@ -181,16 +181,6 @@ func authorize(t *testing.T, h *netns.Host, line string) {
 	}
 }
 
-// eventually waits until something holds, for as long as the slowest machine may need.
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for until := time.Now().Add(time.Minute); !holds(); time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(until) {
-			t.Fatalf("not seen within a minute: %s", what)
-		}
-	}
-}
-
 // running counts the processes of the machine whose command line has the text.
 func running(t *testing.T, h *netns.Host, text string) int {
 	t.Helper()
@@ -216,7 +206,7 @@ func says(t *testing.T, err error, all ...string) {
 // soon bounds what must end by itself, so that a failing test ends too.
 func soon(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), kit.Patience)
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -10,6 +10,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 func TestAFileArrivesWholeWithItsModeWhateverItsName(t *testing.T) {
@@ -85,7 +87,7 @@ func TestAFileThatDoesNotArriveLeavesItsTarget(t *testing.T) {
 			t.Errorf("%s holds %d bytes", name, len(got))
 		}
 	}
-	eventually(t, "an end of all temporary files", func() bool {
+	kit.Until(t, "an end of all temporary files", func() bool {
 		return on(t, vm, "sh", "-c", "ls -A /tmp /home/ubuntu /srv /srv/full | grep -c part-; true") == "0"
 	})
 }

@@ -11,23 +11,23 @@ import (
 )
 
 const (
-	// hidden stands where a secret stood.
-	hidden = "***"
+	// redacted stands where a secret stood.
+	redacted = "***"
 	// minSecret is the least that is taken for a secret: with less, every text would
 	// be riddled with holes that tell where it stood.
 	minSecret = 3
-	// minLine is the least of a line of a secret that is hidden by itself.
+	// minLine is the least of a line of a secret that is redacted by itself.
 	minLine = 8
 )
 
-// mask hides secrets in what programs write.
-type mask struct {
+// redactor takes secrets out of what hooks write.
+type redactor struct {
 	secrets []string
 	names   desired.SecretNames
 }
 
-// newMask knows the secrets that the program was given.
-func newMask(c Call) *mask {
+// newRedactor returns a redactor of the secrets that the hook was given.
+func newRedactor(c Call) *redactor {
 	found := map[string]bool{}
 	add := func(s string) {
 		if s = strings.TrimSpace(s); len(s) < minSecret {
@@ -57,18 +57,18 @@ func newMask(c Call) *mask {
 	for _, data := range c.Files {
 		secretsIn(c.Names, decoded(data), add)
 	}
-	return &mask{secrets: slices.Collect(maps.Keys(found)), names: c.Names}
+	return &redactor{secrets: slices.Collect(maps.Keys(found)), names: c.Names}
 }
 
-// Hide is text without the secrets, of which a part may stand at its end.
-func Hide(text string, secrets []string) string {
+// Redact returns text without the secrets. At its end may be the beginning of a secret.
+func Redact(text string, secrets []string) string {
 	if len(secrets) == 0 {
 		return text
 	}
-	return newMask(Call{Secrets: secrets}).hide(text, false, true)
+	return newRedactor(Call{Secrets: secrets}).redact(text, false, true)
 }
 
-// spelled is s as it is, and as it stands in JSON and in quotes: programs like to show
+// spelled returns s as it is, and as it stands in JSON and in quotes: hooks like to show
 // what they were given.
 func spelled(s string) []string {
 	forms := []string{s, inner(strconv.Quote(s)), inner(strconv.QuoteToASCII(s))}
@@ -80,7 +80,7 @@ func spelled(s string) []string {
 
 func inner(quoted string) string { return quoted[1 : len(quoted)-1] }
 
-// decoded is JSON as a value, and nil where it isn't JSON.
+// decoded returns JSON as a value, and nil where data isn't JSON.
 func decoded(data []byte) any {
 	var v any
 	if json.Unmarshal(data, &v) != nil {
@@ -96,18 +96,18 @@ func secretsIn(names desired.SecretNames, v any, add func(string)) {
 	}
 }
 
-// hide is text without secrets. cutStart and cutEnd say that it is part of a longer
+// redact returns text without secrets. cutStart and cutEnd say that it is part of a longer
 // text, so that a part of a secret may stand at that end.
-func (m *mask) hide(text string, cutStart, cutEnd bool) string {
+func (r *redactor) redact(text string, cutStart, cutEnd bool) string {
 	covered := make([]bool, len(text))
 	cover := func(from, to int) {
 		for i := from; i < to; i++ {
 			covered[i] = true
 		}
 	}
-	for _, s := range m.secrets {
+	for _, s := range r.secrets {
 		if len(text) < len(s) && len(text) >= minSecret && (cutStart || cutEnd) && strings.Contains(s, text) {
-			return hidden
+			return redacted
 		}
 		// Occurrences may overlap, each other and those of other secrets.
 		for from, until := 0, 0; ; from++ {
@@ -138,21 +138,21 @@ func (m *mask) hide(text string, cutStart, cutEnd bool) string {
 		case !covered[i]:
 			out.WriteByte(text[i])
 		case i == 0 || !covered[i-1]:
-			out.WriteString(hidden)
+			out.WriteString(redacted)
 		}
 	}
 	return out.String()
 }
 
-// beginning is at most n characters of text without secrets.
-func (m *mask) beginning(text string, n int) string {
+// beginning returns at most n characters of text, without secrets.
+func (r *redactor) beginning(text string, n int) string {
 	most := max(n, maxLine)
-	shown := []rune(m.hide(text[:min(len(text), most)], false, len(text) > most))
+	shown := []rune(r.redact(text[:min(len(text), most)], false, len(text) > most))
 	return string(shown[:min(len(shown), n)])
 }
 
-// Revealed are the strings of clear that stood otherwise in sealed: what was encrypted,
-// or a reference, and is in clear now. It is for [Call.Secrets].
+// Revealed returns the strings of clear that differ from those of sealed, for
+// [Call.Secrets]: they were encrypted there, or references.
 func Revealed(sealed, clear any) []string {
 	switch now := clear.(type) {
 	case string:

@@ -153,7 +153,7 @@ def get_param_fixed_ips_from_inst(cp_name, inst):
 
 
 def apply_ext_managed_vls(hot_dict, request, grant):
-    """Jibe does this itself: the template of a class is passed over."""
+    """Jibe does this itself: the template of a class is ignored."""
 
 
 def json_merge_patch(target, patch):

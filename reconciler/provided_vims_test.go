@@ -17,7 +17,7 @@ import (
 	"github.com/jibe-vnfm/jibe/vnfd"
 )
 
-// edgeVIM is what the programs of a cluster tell of it.
+// edgeVIM is what the hooks of a cluster write of it.
 func edgeVIM(endpoint string) func(hooks.Call) hooks.Output {
 	return func(c hooks.Call) hooks.Output {
 		if c.Input.Hook != "scale_end" {
@@ -83,7 +83,7 @@ func (r *lateRepo) WriteVIM(ctx context.Context, name, subject string, trailers 
 	return fmt.Errorf("%w: no answer", desired.ErrUnavailable)
 }
 
-// builds is the catalogue with a program that builds a cluster.
+// builds is the catalogue with a hook that builds a cluster.
 type builds struct{ catalogue }
 
 func (d builds) Open(ctx context.Context, tree string) (*vnfd.Package, error) {
@@ -206,7 +206,7 @@ func TestAClusterOnWhichATerminationIsUnderWayStays(t *testing.T) {
 	}
 }
 
-func TestAProgramCanTakeNoVIMOfSomebodyElse(t *testing.T) {
+func TestAHookCanTakeNoVIMOfSomebodyElse(t *testing.T) {
 	w, _, s := managed(t)
 	if err := w.repo.Seed(t.Context(), map[string][]byte{"vims/edge.yaml": []byte("type: sim\n")}, "Another VIM"); err != nil {
 		t.Fatal(err)

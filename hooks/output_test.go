@@ -15,7 +15,7 @@ import (
 	"github.com/jibe-vnfm/jibe/hooks"
 )
 
-func TestWhatAProgramWantsToBeKeptIsRead(t *testing.T) {
+func TestWhatAHookWantsToBeKeptIsRead(t *testing.T) {
 	got, err := newRunner(t).Run(t.Context(), shell(`echo '{"metadata": {"nodes": 3, "old": null}, "extensions": {"a": {"b": [1]}}, "handOver": {"token": "t0ken"}}'`))
 	if err != nil {
 		t.Fatal(err)
@@ -29,7 +29,7 @@ func TestWhatAProgramWantsToBeKeptIsRead(t *testing.T) {
 	}
 }
 
-func TestOfAProgramThatFailsTheHandOverAloneIsKept(t *testing.T) {
+func TestOfAHookThatFailsTheHandOverAloneIsKept(t *testing.T) {
 	out, err := newRunner(t).Run(t.Context(), shell(`echo '{"message": "m", "metadata": {"nodes": 3}, "handOver": [1]}'; exit 3`))
 	var failed *hooks.FailedError
 	if !errors.As(err, &failed) || failed.Reason != "exit status 3" {
@@ -40,7 +40,7 @@ func TestOfAProgramThatFailsTheHandOverAloneIsKept(t *testing.T) {
 	}
 }
 
-func TestOfAProgramThatFailsNoMoreIsKeptThanOfAnother(t *testing.T) {
+func TestOfAHookThatFailsNoMoreIsKeptThanOfAnother(t *testing.T) {
 	out, err := newRunner(t).Run(t.Context(), shell(`echo '{"handOver": "'$(printf %070000d 0)'"}'; exit 3`))
 	if err == nil || len(out.HandOver) > 0 {
 		t.Errorf("%d bytes of hand-over are kept (%v)", len(out.HandOver), err)
@@ -80,7 +80,7 @@ func TestCredentialsThatWereHandedOverAreKeptFromLogsToo(t *testing.T) {
 	}
 }
 
-func TestProgramsFindJibesToolInTheirPathAndNobodyMayChangeIt(t *testing.T) {
+func TestHooksFindJibesToolInTheirPathAndNobodyMayChangeIt(t *testing.T) {
 	r := newRunner(t)
 	tool := filepath.Join(t.TempDir(), "jibe")
 	if err := os.WriteFile(tool, []byte("#!/bin/sh\necho \"{\\\"message\\\": \\\"$1\\\"}\"\n"), 0o700); err != nil {

@@ -28,10 +28,10 @@ func needPython(t *testing.T) {
 	}
 }
 
-// script is a file of testdata/older.
+// script is a file of testdata/python_adapter.
 func script(t *testing.T, name string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("testdata", "older", name))
+	text, err := os.ReadFile(filepath.Join("testdata", "python_adapter", name))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +41,7 @@ func script(t *testing.T, name string) string {
 // python is a call of a script of the older contract.
 func python(text, hook string) hooks.Call {
 	return hooks.Call{
-		Package: pack(map[string]string{"Scripts/driver.py": text, "Files/ring.txt": "blue\n"}), Program: "Scripts/driver.py", Timeout: time.Minute,
+		Package: pack(map[string]string{"Scripts/driver.py": text, "Files/ring.txt": "blue\n"}), Path: "Scripts/driver.py", Timeout: time.Minute,
 		Input: hooks.Input{
 			Hook: hook, Operation: hooks.Operation{ID: "op-1", Type: "INSTANTIATE"}, VIM: hooks.VIM{Name: "cloud", Type: "ETSINFV.OPENSTACK_KEYSTONE.V_3"},
 			Instance: hooks.Instance{ID: "vnf-1", Name: "cache"}, VDUs: []hooks.VDU{{ID: "CACHE"}},
@@ -90,7 +90,7 @@ func TestAManagementDriverOfTheOlderContractRunsAsItIs(t *testing.T) {
 	if diff := cmp.Diff([]string{"add s2 at 10.0.0.2 to ring blue", "add s1 at 10.0.0.1 to ring blue"}, lines); diff != "" {
 		t.Error(diff)
 	}
-	// What was handed back is told the next time, where it was handed back.
+	// What was handed back is given the next time, where it was handed back.
 	c.Input.Instance.Metadata = out.Metadata
 	c.Package = pack(map[string]string{"Scripts/driver.py": script(t, "tell.py") + "sys.exit(1)\n"})
 	var told struct {
@@ -197,8 +197,8 @@ func TestWhatImportsPickleSpeaksTheOlderContract(t *testing.T) {
 	needPython(t)
 	r := newRunner(t)
 	for _, x := range []struct {
-		program, begin string
-		older          bool
+		path, begin string
+		older       bool
 	}{
 		{"a.py", "import pickle\n", true},
 		{"a.py", "import sys, pickle\n", true},
@@ -211,14 +211,14 @@ func TestWhatImportsPickleSpeaksTheOlderContract(t *testing.T) {
 		{"a", "#!/usr/bin/env python3\nimport pickle\n", false},
 	} {
 		text := x.begin + "import sys\nsys.stderr.write(repr(sys.stdin.buffer.read(1)))\nsys.exit(1)\n"
-		c := hooks.Call{Package: pack(map[string]string{x.program: text}), Program: x.program, Timeout: time.Minute,
+		c := hooks.Call{Package: pack(map[string]string{x.path: text}), Path: x.path, Timeout: time.Minute,
 			Input: python("", "scale_end").Input}
 		want := `b'{'`
 		if x.older {
 			want = `b'\x80'`
 		}
 		if got := fails(t, r, c); got.Stderr != want {
-			t.Errorf("%s: %q: reads %s", x.program, x.begin, got)
+			t.Errorf("%s: %q: reads %s", x.path, x.begin, got)
 		}
 	}
 }

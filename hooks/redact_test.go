@@ -23,7 +23,7 @@ func TestNoPartOfASecretIsShownHoweverItIsWritten(t *testing.T) {
 			text.WriteString(rapid.SampledFrom(secrets).Draw(t, "secret"))
 		}
 		var shown []string
-		w := &tail{mask: newMask(Call{Input: Input{CoordinationParams: params}}), log: func(line string) { shown = append(shown, line) }}
+		w := &tail{redactor: newRedactor(Call{Input: Input{CoordinationParams: params}}), log: func(line string) { shown = append(shown, line) }}
 		for rest := text.String(); rest != ""; {
 			n := rapid.IntRange(1, 3*maxStderr).Draw(t, "write")
 			part := rest[:min(n, len(rest))]

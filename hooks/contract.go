@@ -1,37 +1,32 @@
-// Package hooks runs the programs of VNF packages: coordination scripts and
-// management drivers ("hooks").
+// Package hooks has all that is about the hooks of VNF packages: coordination scripts,
+// management drivers and user data classes, which Jibe runs in the course of an operation.
 //
-// A program may be written in any language. It reads one JSON document ([Input])
-// from its standard input and may write one ([Output]) to its standard output; an
-// exit code other than 0 means failure, with what it wrote to standard error as the
-// reason. The package knows nothing of operations beyond that, decides nothing and
-// stores nothing.
+// A hook may be written in any language. It reads one JSON document ([Input]) from its
+// standard input and may write one ([Output]) to its standard output; an exit code other
+// than 0 means failure, with what it wrote to standard error as the reason.
+//
+// The package says which hooks an operation runs and whether they may ([NeededBy],
+// [Permit]), makes their input of plain values ([Facts]), runs them ([Runner]), and holds
+// those under way ([Registry]). It reaches no VIM, stores nothing, and doesn't decide when a
+// hook runs: the plan does.
 package hooks
 
-import (
-	"cmp"
-	"encoding/json"
-	"fmt"
-	"time"
+import "encoding/json"
 
-	"github.com/jibe-vnfm/jibe/desired"
-	"github.com/jibe-vnfm/jibe/vnfd"
-)
-
-// Version is that of the contract between Jibe and programs. It is raised when an
+// Version is that of the contract between Jibe and hooks. It is raised when an
 // attribute changes its meaning or goes; new attributes may come at any time.
 const Version = 1
 
-// Input is what a program reads.
+// Input is what a hook reads.
 type Input struct {
 	Version int `json:"version"`
-	// Hook says what the program is asked for: "coordinate_new", "coordinate_old",
+	// Hook says what the file is run for: "coordinate_new", "coordinate_old",
 	// "coordinate_rollback", or the name in the VNFD's Vnflcm interface ("scale_start").
 	Hook string `json:"hook"`
 	// Class is the class that the request names, for scripts of the reference's contract.
 	Class string `json:"class,omitempty"`
 	// Interrupted is true where an earlier run was cut short, so that what it did is
-	// unknown: programs must bear being run again.
+	// unknown: hooks must bear being run again.
 	Interrupted bool `json:"interrupted"`
 	// TimeoutSeconds is how long this run may take; then it is ended.
 	TimeoutSeconds int `json:"timeoutSeconds,omitempty"`
@@ -54,7 +49,7 @@ type Input struct {
 	Removed []Target `json:"removed"`
 	// Grant is what the operation was granted.
 	Grant Grant `json:"grant"`
-	// HandOver is what an earlier program of this operation left for later ones, in
+	// HandOver is what an earlier hook of this operation left for later ones, in
 	// whatever attempt or direction; absent where none did.
 	HandOver json.RawMessage `json:"handOver,omitempty"`
 	// Target is the VNFC for which a coordination script runs, where it runs for each by
@@ -63,7 +58,7 @@ type Input struct {
 	Targets *Targets `json:"targets,omitempty"`
 	// Objects of the instance at its VIM.
 	Objects []Object `json:"objects"`
-	// Services are the objects that lead traffic to the units.
+	// Services are the objects that direct traffic to the units.
 	Services []Object `json:"services"`
 	// Params are the instance's parameters, CoordinationParams those of the request
 	// (vdu_params, external_lb_param), with secrets in clear.
@@ -124,7 +119,7 @@ type Package struct {
 	SoftwareVersion string `json:"vnfSoftwareVersion,omitempty"`
 	// Tree is the package's git tree hash.
 	Tree string `json:"package"`
-	// Dir is a working copy of the package, gone when the program ends.
+	// Dir is a working copy of the package, gone when the hook ends.
 	Dir string `json:"dir,omitempty"`
 }
 
@@ -147,7 +142,7 @@ type Unit struct {
 	// Addresses are all that its ports have, by connection point: a floating one before
 	// the fixed ones.
 	Addresses map[string][]string `json:"addresses,omitempty"`
-	// Created is when the VIM made it (RFC 3339), where it tells.
+	// Created is when the VIM made it (RFC 3339), where it says so.
 	Created  string            `json:"created,omitempty"`
 	Ready    bool              `json:"ready"`
 	Metadata map[string]string `json:"metadata,omitempty"`
@@ -160,7 +155,7 @@ type Target struct {
 	Unit  Unit   `json:"unit"`
 	// CpName is the connection point that vdu_params names, Address the floating
 	// address of the unit's port there, else its first fixed one; "" where neither
-	// vdu_params nor the VIM tells.
+	// vdu_params nor the VIM says.
 	CpName   string `json:"cpName,omitempty"`
 	Address  string `json:"address,omitempty"`
 	Username string `json:"username,omitempty"`
@@ -189,7 +184,7 @@ type VIM struct {
 	Endpoint string `json:"endpoint,omitempty"`
 }
 
-// Output is what a program may write.
+// Output is what a hook may write.
 type Output struct {
 	// Message is shown in the log.
 	Message string `json:"message,omitempty"`
@@ -205,7 +200,7 @@ type Output struct {
 	// null to take one away. They reach git when the operation is done, and go with the
 	// instance's termination.
 	VIMs map[string]*ProvidedVIM `json:"vims,omitempty"`
-	// HandOver takes the place of Input.HandOver for the programs that follow in this
+	// HandOver takes the place of Input.HandOver for the hooks that follow in this
 	// operation, its retries and its rollback included; null takes it away.
 	HandOver json.RawMessage `json:"handOver,omitempty"`
 }
@@ -219,64 +214,4 @@ type ProvidedVIM struct {
 	Token      string `json:"token,omitempty"`
 	ClientCert string `json:"clientCert,omitempty"` // PEM
 	ClientKey  string `json:"clientKey,omitempty"`  // PEM
-}
-
-// Call is one run of a program.
-type Call struct {
-	// Package holds the program, at the path Program.
-	Package *vnfd.Package
-	Program string
-	// Other is the other package of a change of package, nil where there is none.
-	// Input.Before.Dir and Input.After.Dir are filled in by the tree of each.
-	Other *vnfd.Package
-	Input Input
-	// Files are written for the time of the run, readable by the program alone; each
-	// one's path stands in the environment variable of its name.
-	Files map[string][]byte
-	// Secrets are values that are kept from logs and errors, beside those that
-	// Files, and Input under the names of credentials, hold; see [Revealed].
-	Secrets []string
-	// Names tells under which names values are secrets.
-	Names desired.SecretNames
-	// Timeout bounds the run, without the time in which it waits for its turn; 0 is
-	// ten minutes.
-	Timeout time.Duration
-	// Orphan is the process of an interrupted run, which is ended first; nil where
-	// there is none.
-	Orphan *Process
-	// Said is called with each line that the program writes to standard error, as it may
-	// be shown; nil where nobody listens.
-	Said func(line string)
-	// Started is called with the process before it is given its input; an error ends it.
-	Started func(Process) error
-}
-
-// timeout is how long the run may take.
-func (c Call) timeout() time.Duration { return cmp.Or(max(c.Timeout, 0), defaultTimeout) }
-
-// Process identifies a process group on this machine for as long as it is up.
-type Process struct {
-	PID int `json:"pid"`
-	// Start is when the process began, in ticks since the machine did, so that its
-	// number can't be taken for another's.
-	Start uint64 `json:"start"`
-	// Boot is the machine's boot id.
-	Boot string `json:"boot"`
-	// Dir holds what was written for the program.
-	Dir string `json:"dir,omitempty"`
-}
-
-// FailedError is returned for a program that didn't succeed, however often it is
-// right to try again.
-type FailedError struct {
-	Program string
-	Reason  string // "exit status 1", "not done within 10m0s", "wrote 1048577 bytes …"
-	Stderr  string // the end of it
-}
-
-func (e *FailedError) Error() string {
-	if e.Stderr == "" {
-		return fmt.Sprintf("program %s failed: %s", e.Program, e.Reason)
-	}
-	return fmt.Sprintf("program %s failed: %s: %s", e.Program, e.Reason, e.Stderr)
 }

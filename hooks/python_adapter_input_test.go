@@ -14,11 +14,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// given is what a script of the older contract is told of the input.
+// given is what a script of the older contract is given of the input.
 func given(t *testing.T, in string, env ...string) object {
 	t.Helper()
 	needPython(t)
-	cmd := exec.CommandContext(t.Context(), "python3", "-I", "-B", "older", filepath.Join("testdata", "older", "tell.py"))
+	cmd := exec.CommandContext(t.Context(), "python3", "-I", "-B", "python_adapter", filepath.Join("testdata", "python_adapter", "tell.py"))
 	// As bare as Jibe's: a KUBECONFIG of the test's own is none of the script's.
 	cmd.Stdin, cmd.Env = strings.NewReader(in), append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir()}, env...)
 	var stderr strings.Builder
@@ -51,7 +51,7 @@ func at(v any, path ...any) any {
 	return v
 }
 
-// scaleIn is an input with everything that Jibe may tell.
+// scaleIn is an input with everything that Jibe may give.
 const scaleIn = `{
   "version": 1, "hook": "HOOK", "interrupted": false, "isRollback": false,
   "operation": {"id": "op-1", "type": "SCALE", "attempt": 1, "params": {"type": "SCALE_IN", "aspectId": "workers",

@@ -140,7 +140,7 @@ def kubernetes(config):
 
 
 def connections(doc):
-    """vimConnectionInfo, with what programs are given to reach each VIM."""
+    """vimConnectionInfo, with what hooks are given to reach each VIM."""
     main = doc['vim'].get('name', '')
     names = [main] + sorted({u['vim'] for v in doc.get('vdus') or [] for u in v['old'] + v['new'] if u.get('vim')} - {main})
     out = {}
@@ -178,7 +178,7 @@ def info_metadata(doc, instance, units, vims):
 
 
 def moment(doc):
-    """Whether units are told as they are now, not as they were before the operation; and
+    """Whether units are given as they are now, not as they were before the operation; and
     whether the instance's attributes are those before it."""
     hook = doc['hook']
     if hook.startswith('coordinate_'):
@@ -187,7 +187,7 @@ def moment(doc):
 
 
 def source(doc):
-    """The instance as Jibe tells it, of the moment that counts for the script."""
+    """The instance of Jibe's input, of the moment that counts for the script."""
     _, former = moment(doc)
     return former and doc.get('instanceBefore') or doc['instance']
 

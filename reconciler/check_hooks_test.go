@@ -15,7 +15,7 @@ import (
 	"github.com/jibe-vnfm/jibe/vnfd"
 )
 
-// vendor is a repository with a package that names programs, which may run or not.
+// vendor is a repository with a package that names hooks, which may run or not.
 type vendor struct {
 	catalogue
 	hooks   map[string]string
@@ -56,7 +56,7 @@ func story(op *lcm.Operation) string {
 	return strings.Join(lines, "\n")
 }
 
-func TestAnOperationWhoseProgramsMayNotRunIsRefusedWithTheirNamesAndBothWaysOut(t *testing.T) {
+func TestAnOperationWhoseHooksMayNotRunIsRefusedWithTheirNamesAndBothWaysOut(t *testing.T) {
 	all := []string{"instantiate_end", "scale_start", "scale_rollback_end", "heal_start", "terminate_end", "modify_information_start", "change_current_package_start"}
 	pushed := func(change func(*desired.Instance)) *desired.Instance { return intended(change) }
 	scaled := func(in *desired.Instance) { in.Levels = map[string]int{"web": 2} }
@@ -131,10 +131,10 @@ func TestAUserDataClassThatMayNotRunIsRefusedWhereItWouldRun(t *testing.T) {
 	}
 }
 
-func TestAPushedChangeWhoseProgramsMayNotRunIsShownAndNotBegunUntilTheyMay(t *testing.T) {
+func TestAPushedChangeWhoseHooksMayNotRunIsShownAndNotBegunUntilTheyMay(t *testing.T) {
 	v := newVendor(false, "scale_end")
 	w, s := vended(t, v)
-	w.commit(file("instantiated", "")) // no program takes part in that
+	w.commit(file("instantiated", "")) // no hook takes part in that
 	w.last(lcm.Instantiate, lcm.Completed)
 	w.commit(file("instantiated", "levels: {web: 2}\n"))
 	w.until("it is shown why the file isn't obeyed", func() bool {
@@ -152,7 +152,7 @@ func TestAPushedChangeWhoseProgramsMayNotRunIsShownAndNotBegunUntilTheyMay(t *te
 	}
 }
 
-func TestATerminationWhoseProgramsMayNotRunIsRolledBackWithNothingDone(t *testing.T) {
+func TestATerminationWhoseHooksMayNotRunIsRolledBackWithNothingDone(t *testing.T) {
 	w, s := vended(t, newVendor(false, "terminate_end"))
 	w.commit(file("instantiated", ""))
 	w.last(lcm.Instantiate, lcm.Completed)
@@ -166,7 +166,7 @@ func TestATerminationWhoseProgramsMayNotRunIsRolledBackWithNothingDone(t *testin
 	}
 }
 
-func TestTheStoryTellsOfEachProgramThatHooksSkipLeftOut(t *testing.T) {
+func TestTheStoryTellsOfEachHookThatHooksSkipLeftOut(t *testing.T) {
 	for _, allowed := range []bool{false, true} {
 		w, s := vended(t, newVendor(allowed, "scale_start", "scale_end", "modify_information_end", "terminate_start"))
 		w.commit(file("instantiated", ""))
@@ -196,7 +196,7 @@ func TestTheStoryTellsOfEachProgramThatHooksSkipLeftOut(t *testing.T) {
 	}
 }
 
-func TestTheProgramsOfATerminationAndOfTheRollbackOfAnInstantiationRun(t *testing.T) {
+func TestTheHookOfATerminationAndOfTheRollbackOfAnInstantiationRun(t *testing.T) {
 	w, s := vended(t, newVendor(true, "terminate_start", "terminate_end", "instantiate_rollback_start", "instantiate_rollback_end"))
 	w.cloud.Fail(web, "no image")
 	w.commit(file("instantiated", ""))
@@ -216,7 +216,7 @@ func TestTheProgramsOfATerminationAndOfTheRollbackOfAnInstantiationRun(t *testin
 	}
 }
 
-func TestADriftWhoseRepairNeedsProgramsThatMayNotRunIsShownAsRefusedAndNotPutRight(t *testing.T) {
+func TestADriftWhoseRepairNeedsHooksThatMayNotRunIsShownAsRefusedAndNotPutRight(t *testing.T) {
 	v := newVendor(false, "heal_start")
 	w, s := vended(t, v)
 	w.commit(file("instantiated", ""))
@@ -237,7 +237,7 @@ func TestADriftWhoseRepairNeedsProgramsThatMayNotRunIsShownAsRefusedAndNotPutRig
 	}
 }
 
-func TestARollbackWhoseProgramsMayNoLongerRunWaitsForAPersonAndSaysWhy(t *testing.T) {
+func TestARollbackWhoseHooksMayNoLongerRunWaitsForAPersonAndSaysWhy(t *testing.T) {
 	v := newVendor(true, "scale_rollback_start")
 	w, s := vended(t, v)
 	w.failToScale("no image")

@@ -27,7 +27,7 @@ func harmless(files fs.FS) error {
 		}
 		switch {
 		case !filepath.IsLocal(filepath.FromSlash(name)):
-			return fmt.Errorf("%q leads out of it", name)
+			return fmt.Errorf("%q is a path out of it", name)
 		case entry.IsDir():
 			return nil
 		case !entry.Type().IsRegular():
@@ -44,8 +44,8 @@ func harmless(files fs.FS) error {
 	})
 }
 
-// copyOut writes the files to a directory that doesn't exist yet, read-only. What the
-// system can execute is executable, whatever the package says.
+// copyOut writes the files to a directory that doesn't exist yet, read-only. A file that
+// the system can execute is made executable, whatever the package says.
 func copyOut(files fs.FS, to string) error {
 	if files == nil {
 		return errors.New("it has no files")

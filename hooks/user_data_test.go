@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/jibe-vnfm/jibe/hooks"
+	"github.com/jibe-vnfm/jibe/plan"
 	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
@@ -26,7 +27,7 @@ func computing(t *testing.T, class string) hooks.Call {
 	if err := exec.CommandContext(t.Context(), "/usr/bin/python3", "-c", "import yaml").Run(); err != nil && os.Getenv(testenv.EnvRequire) == "" {
 		t.Skip("python3 has no yaml (Debian: python3-yaml)")
 	}
-	dir := filepath.Join("..", "..", "examples", "packages", "vm-asg-1.0")
+	dir := filepath.Join("..", "examples", "packages", "vm-asg-1.0")
 	files := map[string]string{}
 	err := fs.WalkDir(os.DirFS(dir), ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
@@ -47,9 +48,9 @@ func computing(t *testing.T, class string) hooks.Call {
 	files["UserData/user_data.py"] = script(t, "user_data.py")
 	files["UserData/names.py"] = "def of(inst, vdu):\n    return inst['id'] + '-' + vdu.lower()\n"
 	return hooks.Call{
-		Package: pack(files), Program: "UserData/user_data.py", Timeout: time.Minute,
+		Package: pack(files), Path: "UserData/user_data.py", Timeout: time.Minute,
 		Input: hooks.Input{
-			Hook: hooks.UserData, Class: class, Operation: hooks.Operation{ID: "op-1", Type: "INSTANTIATE"},
+			Hook: plan.UserData, Class: class, Operation: hooks.Operation{ID: "op-1", Type: "INSTANTIATE"},
 			VIM: hooks.VIM{Name: "cloud", Type: "ETSINFV.OPENSTACK_KEYSTONE.V_3"},
 			Instance: hooks.Instance{ID: "vnf-1", Flavour: "simple",
 				ExtVirtualLinks: json.RawMessage(`[{"id": "front", "resourceId": "net0", "extCps": [{"cpdId": "CP1", "cpConfig": {"a": {}}}, {"cpdId": "CP2", "cpConfig": {"a": {}}}]}]`)},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -14,13 +15,23 @@ import (
 	"github.com/jibe-vnfm/jibe/lcm"
 )
 
-// provided are the VIMs that a program says the instance is, as they may reach git. What
-// can't be one, or has the name of somebody else's, is a [*drivers.RefusedError].
-func (p *pass) provided(vims map[string]*hooks.ProvidedVIM) (map[string]*desired.VIM, error) {
+// providedVIMs are the VIMs that one instance is, because its hooks say so: it commits them,
+// and takes them away.
+type providedVIMs struct {
+	id   string
+	log  *slog.Logger
+	repo desired.Repo
+	seal func(clear string) (string, error)
+}
+
+// named returns the VIMs that a hook says the instance is, as they may reach git. A
+// cluster that can't be a VIM, or has the name of somebody else's, is a
+// [*drivers.RefusedError].
+func (p providedVIMs) named(vims map[string]*hooks.ProvidedVIM) (map[string]*desired.VIM, error) {
 	if len(vims) == 0 {
 		return nil, nil
 	}
-	settings, err := p.Repo.Settings()
+	settings, err := p.repo.Settings()
 	if err != nil {
 		return nil, err
 	}
@@ -30,39 +41,24 @@ func (p *pass) provided(vims map[string]*hooks.ProvidedVIM) (map[string]*desired
 			return nil, &drivers.RefusedError{Field: "vims", Reason: fmt.Sprintf(
 				"the VNF would be the VIM %s, and %s is there already and isn't its own: rename that one and retry, or commit another name", name, desired.VIMFile(name))}
 		}
-		v := vims[name]
-		if v == nil {
+		if vims[name] == nil {
 			out[name] = nil
 			continue
 		}
-		vim := &desired.VIM{Name: name, Type: desired.VIMKubernetes, Instance: p.id, Endpoint: v.Endpoint, CACert: v.CACert}
-		c := &vim.Credentials
-		for _, secret := range []struct {
-			clear string
-			to    *string
-		}{{v.Token, &c.Token}, {v.ClientCert, &c.ClientCert}, {v.ClientKey, &c.ClientKey}} {
-			if secret.clear == "" {
-				continue
-			}
-			if *secret.to, err = p.sealed(secret.clear); err != nil {
-				return nil, fmt.Errorf("encrypt the credentials of VIM %s: %w", name, err)
-			}
+		if out[name], err = vims[name].VIM(name, p.id, p.seal); err != nil {
+			return nil, asRefused(err)
 		}
-		if _, err := desired.ProvideVIM(vim, nil); err != nil {
-			return nil, &drivers.RefusedError{Field: "vims", Reason: err.Error()}
-		}
-		out[name] = vim
 	}
 	return out, nil
 }
 
-// withdrawn are the VIMs that end with the operation: after it nothing runs. (They may have
-// been published in an attempt at an instantiation that is taken back.)
-func (p *pass) withdrawn(op *lcm.Operation) (lcm.Entries, error) {
+// withdrawn returns the VIMs that end with the operation, as nothing runs after it. (An
+// instantiation that is rolled back may have published them in an attempt.)
+func (p providedVIMs) withdrawn(op *lcm.Operation) (lcm.Entries, error) {
 	if op.Type != lcm.Terminate && (op.Type != lcm.Instantiate || op.State != lcm.RollingBack) {
 		return lcm.Entries{}, nil
 	}
-	settings, err := p.Repo.Settings()
+	settings, err := p.repo.Settings()
 	if err != nil {
 		return lcm.Entries{}, err
 	}
@@ -73,16 +69,16 @@ func (p *pass) withdrawn(op *lcm.Operation) (lcm.Entries, error) {
 	return lcm.Entries{VIMs: gone}, nil
 }
 
-// publish commits the VIMs that the instance provides from now on, and takes away those
-// that it doesn't any more (nil). Where somebody has taken the name meanwhile, theirs stands.
-func (p *pass) publish(ctx context.Context, op *lcm.Operation, vims map[string]*desired.VIM) error {
+// publish commits the VIMs that the instance provides from now on, and deletes those that it
+// no longer does (nil). Where somebody else has taken the name meanwhile, their file stays.
+func (p providedVIMs) publish(ctx context.Context, op *lcm.Operation, vims map[string]*desired.VIM) error {
 	for _, name := range slices.Sorted(maps.Keys(vims)) {
 		vim := vims[name]
 		subject := fmt.Sprintf("Provide VIM %s, which %s is", name, op.After.Dir)
 		if vim == nil {
 			subject = "Take away VIM " + name + ", which is no more"
 		}
-		err := p.Repo.WriteVIM(ctx, name, subject, []desired.Trailer{
+		err := p.repo.WriteVIM(ctx, name, subject, []desired.Trailer{
 			{Key: desired.TrailerOperation, Value: op.ID},
 			{Key: desired.TrailerType, Value: string(op.Type)},
 		}, func(now []byte) ([]byte, error) {
@@ -110,7 +106,7 @@ func (p *pass) publish(ctx context.Context, op *lcm.Operation, vims map[string]*
 }
 
 // unused refuses to end an instance that is a VIM on which others run: they would be gone
-// with it, and Jibe would have no way to look after them.
+// with it, and Jibe could no longer look after them.
 func (r *Reconciler) unused(ctx context.Context, settings *desired.Settings, before, after *desired.Instance) error {
 	if before == nil || before.State != desired.Instantiated || after != nil && after.State == desired.Instantiated {
 		return nil
@@ -119,7 +115,7 @@ func (r *Reconciler) unused(ctx context.Context, settings *desired.Settings, bef
 	if len(own) == 0 {
 		return nil
 	}
-	// Those that shall run there, and those that do: a termination may be under way.
+	// Some shall run there and some still do, as a termination may be under way.
 	revs := slices.Clone(r.Repo.List())
 	known, err := r.Oplog.Instances(ctx, "", 0)
 	if err != nil {
@@ -132,7 +128,7 @@ func (r *Reconciler) unused(ctx context.Context, settings *desired.Settings, bef
 	for _, rev := range revs {
 		in, err := r.read(ctx, rev)
 		if err != nil || in == nil || in.State != desired.Instantiated || in.ID == before.ID {
-			continue // what can't be read isn't run
+			continue // Jibe runs nothing that it can't read
 		}
 		list, err := places(settings, in)
 		if err == nil && slices.ContainsFunc(list, func(at desired.Place) bool { return at.File != nil && slices.Contains(own, at.Name) }) {
@@ -148,11 +144,11 @@ func (r *Reconciler) unused(ctx context.Context, settings *desired.Settings, bef
 		"the VNF is the VIM %s, on which others run: terminate %s first", strings.Join(own, ", "), strings.Join(users, ", "))}
 }
 
-// stillUnused is unused when a termination begins.
-func (p *pass) stillUnused(ctx context.Context, before *desired.Instance) error {
-	settings, err := p.Repo.Settings()
+// stillUnused asks unused again when a termination begins.
+func (r *Reconciler) stillUnused(ctx context.Context, before *desired.Instance) error {
+	settings, err := r.Repo.Settings()
 	if err != nil {
 		return err
 	}
-	return p.unused(ctx, settings, before, nil)
+	return r.unused(ctx, settings, before, nil)
 }

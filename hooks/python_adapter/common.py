@@ -12,7 +12,7 @@ OPENSTACK = 'ETSINFV.OPENSTACK_KEYSTONE.V_3'
 
 
 class Failure(Exception):
-    """What the user is told instead of a traceback."""
+    """An error that the user is shown instead of a traceback."""
 
 
 def note(text):

@@ -1,4 +1,4 @@
-"""What a script gives back, as Jibe's own contract has it."""
+"""Turns what a script gives back into Jibe's own contract."""
 
 import collections
 import io
@@ -72,7 +72,7 @@ def plain(value, where):
 
 def changes(was, now):
     """What is to be merged into was (RFC 7396) for it to be now. What changed within an
-    entry is told with the whole entry."""
+    entry is given with the whole entry."""
     out = {}
     for key in list(was) + [k for k in now if k not in was]:
         if key not in now:

@@ -1,0 +1,109 @@
+package reconciler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/hooks"
+	"github.com/jibe-vnfm/jibe/lcm"
+	"github.com/jibe-vnfm/jibe/vnfd"
+)
+
+// sideOf is what hooks know of one side of an operation.
+func sideOf(inst *desired.Instance, pkg *vnfd.Package) hooks.Side {
+	return hooks.Side{Instance: inst, Package: pkg, Levels: effectiveLevels(inst, pkg)}
+}
+
+// asRefused makes a refusal of what hooks call invalid, and returns other errors as they are.
+func asRefused(err error) error {
+	if invalid, ok := errors.AsType[*hooks.InvalidError](err); ok {
+		return &drivers.RefusedError{Field: invalid.Field, Reason: invalid.Reason}
+	}
+	return err
+}
+
+// hooks refuses a change whose operation needs hooks that may not run. after is complete;
+// either may be nil.
+func (c *Checker) hooks(ctx context.Context, settings *desired.Settings, before, after *desired.Instance) error {
+	if hooks.Skipped(before, after) {
+		return nil
+	}
+	if before != nil && before.Package == "" {
+		before = nil // nothing has come of it yet
+	}
+	before, err := c.Complete(ctx, settings, nil, before) // what is filled in is no change
+	if err != nil {
+		return err
+	}
+	from, err := c.side(ctx, before)
+	if err != nil {
+		return err
+	}
+	to, err := c.side(ctx, after)
+	if err != nil {
+		return err
+	}
+	t, _, due := lcm.ClassifyLevels(before, after, effectiveLevels(before, from.Package), effectiveLevels(after, to.Package))
+	if !due {
+		return nil
+	}
+	return c.permit(settings, t, false, from, to)
+}
+
+// permit refuses an operation that needs hooks which may not run.
+func (c *Checker) permit(settings *desired.Settings, t lcm.Type, automatic bool, from, to hooks.Side) error {
+	return asRefused(hooks.Permit(c.packages, t, hooks.NeededBy(t, automatic, from, to, onOpenStack(settings, to.Instance))))
+}
+
+// side is the instance with its package, or nothing where it doesn't run.
+func (c *Checker) side(ctx context.Context, inst *desired.Instance) (hooks.Side, error) {
+	if inst == nil || inst.State != desired.Instantiated || inst.Package == "" {
+		return hooks.Side{}, nil
+	}
+	pkg, err := c.packages.Open(ctx, inst.Package)
+	if err != nil {
+		return hooks.Side{}, fmt.Errorf("package %s of instance %s: %w", inst.Package, inst.ID, err)
+	}
+	return sideOf(inst, pkg), nil
+}
+
+// permitted is [Checker.permit] for an operation that is about to begin: one that was pushed
+// to a remote repository has met no hook of ours. Either intent may be nil.
+func (c *Checker) permitted(ctx context.Context, known func() (*desired.Settings, error), t lcm.Type, automatic bool, before, after *desired.Instance) error {
+	from, err := c.side(ctx, before)
+	if err != nil {
+		return err
+	}
+	to, err := c.side(ctx, after)
+	if err != nil {
+		return err
+	}
+	if hooks.Skipped(before, after) {
+		return nil
+	}
+	settings, err := known()
+	if err != nil {
+		return err
+	}
+	return c.permit(settings, t, automatic, from, to)
+}
+
+// onOpenStack says whether any part of the instance runs on an OpenStack; inst may be nil.
+func onOpenStack(settings *desired.Settings, inst *desired.Instance) bool {
+	if inst == nil {
+		return false
+	}
+	list, err := places(settings, inst)
+	if err != nil {
+		return false
+	}
+	for _, at := range list {
+		if t, err := at.Type(); err == nil && t == desired.VIMOpenStack {
+			return true
+		}
+	}
+	return false
+}
