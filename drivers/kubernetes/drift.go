@@ -23,7 +23,7 @@ type fieldsKey struct {
 const maxComplete = 1 << 14
 
 // drifted says whether the object is suspected to differ from its render:
-// someone took over fields that Jibe applied. Whoever changes a field's value
+// someone took over fields that Jibe applied. Somebody who changes a field's value
 // becomes its manager, so no value has to be kept or read: it is enough that each
 // rendered field is still ours. An object that Examine cleared isn't suspected until
 // it has changed.

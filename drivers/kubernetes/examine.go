@@ -20,7 +20,7 @@ import (
 	"github.com/jibe-vnfm/jibe/plan"
 )
 
-// present and foreign are what an object as a whole is, or should be.
+// present and foreignObject are what an object as a whole is, or should be.
 const (
 	present       = "present"
 	foreignObject = "an object that isn't this instance's"

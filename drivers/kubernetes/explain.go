@@ -25,7 +25,7 @@ const maxEvents = 1000
 
 // Explain is the newest event about the object, or about what it owns and isn't
 // ready: "FailedScheduling: 0/3 nodes are available (3 s ago, from
-// default-scheduler)". A warning is worth more than what went as it should.
+// default-scheduler)". A warning is worth more than an event of something that went well.
 func (d *Driver) Explain(ctx context.Context, r drivers.Rendering, key string) string {
 	gk, namespace, name, ok := manifest.SplitKey(key)
 	if !ok {
@@ -69,7 +69,7 @@ func (d *Driver) Explain(ctx context.Context, r drivers.Rendering, key string) s
 // events are those of the namespace that the selector and keep let through; none
 // on any error.
 func (d *Driver) events(ctx context.Context, namespace, selector string, keep func(*unstructured.Unstructured) bool) []*unstructured.Unstructured {
-	// Events about what is in no namespace are in this one.
+	// Events about objects in no namespace are in this one.
 	namespace = cmp.Or(namespace, metav1.NamespaceDefault)
 	api := d.client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "events"}).Namespace(namespace)
 	list, err := api.List(ctx, metav1.ListOptions{FieldSelector: selector, Limit: maxEvents})

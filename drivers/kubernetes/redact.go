@@ -74,8 +74,8 @@ func secretAt(names desired.SecretNames, gk schema.GroupKind, path fieldpath.Pat
 // other names say what Kubernetes means by them ("secretName").
 var freeMaps = []string{"data", "binaryData", "annotations", "labels", "parameters", "volumeAttributes", "options"}
 
-// isReference says whether what has the name in Kubernetes' own kinds, and in those that
-// hold parts of them, names a token that the cluster makes.
+// isReference says whether the field of the name, in Kubernetes' own kinds and in those that
+// hold parts of them, only refers to a token that the cluster makes.
 func isReference(name string) bool {
 	return name == "serviceAccountToken" || name == "automountServiceAccountToken"
 }

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/drivers"
@@ -15,6 +14,7 @@ import (
 	"github.com/jibe-vnfm/jibe/drivers/kubernetes"
 	"github.com/jibe-vnfm/jibe/drivers/kubernetes/manifest/sample"
 	"github.com/jibe-vnfm/jibe/plan"
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
@@ -109,7 +109,7 @@ func TestKubernetesKeepsTheDriverContract(t *testing.T) {
 		Refusal: func(t *testing.T, id string) (before, after drivers.Source) {
 			return changed(id, place(t, id), desired.BlueGreen, strings.Replace(sample.FrontAndBack, "containerPort: 8080", "containerPort: 8080, hostPort: 8080", 1))
 		},
-		Patience: 60 * time.Second,
+		Patience: kit.Patience,
 	})
 }
 

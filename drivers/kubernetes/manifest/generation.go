@@ -119,7 +119,7 @@ func fits(m manifest, name, generation string) error {
 
 // suffix lets kustomize rename the objects, in memory. Their order stays.
 func suffix(objects []any, generation string) ([]*unstructured.Unstructured, error) {
-	// A list, in JSON: what is text stays text.
+	// A list, in JSON, in which text stays text.
 	content, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "List", "items": objects})
 	if err != nil {
 		return nil, err

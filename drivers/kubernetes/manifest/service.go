@@ -15,9 +15,9 @@ const (
 	LabelPodIndex = "apps.kubernetes.io/pod-index"
 )
 
-// Selector is what a Service asks pods for; nil where it asks for nothing, and
-// somebody else says where its traffic goes, or where it is only a name for another
-// host, whatever it selects.
+// Selector is the selector of a Service. It is nil where the Service selects nothing, as
+// somebody else says where its traffic goes, and where it is only a name for another host,
+// whatever it selects.
 func Selector(u *unstructured.Unstructured) map[string]string {
 	if raw.String(u.Object, "spec", "type") == "ExternalName" {
 		return nil
@@ -32,8 +32,8 @@ func Selector(u *unstructured.Unstructured) map[string]string {
 // that a second can be made beside it.
 //
 // An author may rename a label in the workload and leave it to a script to make
-// the Service follow. In a later generation what no workload has is left out, if a
-// workload is selected then: the generation says which pods are meant.
+// the Service follow. In a later generation the labels that no workload has are left out,
+// if a workload is selected then: the generation says which pods are meant.
 //
 // A Service that selects one pod of a StatefulSet by its name follows it to the name
 // that it has in the generation; sets are those names by the package's.

@@ -58,7 +58,7 @@ type Fact struct {
 	Fields unique.Handle[string]
 	// Touched changes whenever somebody else changes more than status and scale.
 	Touched uint64
-	// immutable is that of a Pod or Job, of which not everything can be changed.
+	// immutable identifies the immutable fields of a Pod or Job ([manifest.AnnotationImmutable]).
 	immutable string
 	// manual says that its owner leaves units as they are when what it makes changes;
 	// written is then when Jibe last changed it, in seconds since 1970.
@@ -94,7 +94,7 @@ type podFact struct {
 	claims   []string
 }
 
-// same says whether nothing differs that anyone decides on.
+// same says whether the facts differ in nothing that anyone decides on.
 func (f *Fact) same(g *Fact) bool {
 	a, b := *f, *g
 	a.version, b.version = 0, 0
@@ -184,11 +184,11 @@ func FactOf(gk schema.GroupKind, u *unstructured.Unstructured) *Fact {
 	return f
 }
 
-// shared is s in memory that all facts share which have the same.
+// shared is s, in memory that all facts with the same text share.
 func shared(s string) string { return unique.Make(s).Value() }
 
-// generation is that of which the object is, "" for what generations share or
-// what is made for a while (the pods of a Job).
+// generation is the one to which the object belongs; "" for objects that generations share
+// or that are made for a while (the pods of a Job).
 func (f *Fact) generation() string {
 	if f.claimOfSet() || f.controller.kind == "Job" || f.GroupKind == manifest.KindSlice {
 		return ""

@@ -12,9 +12,9 @@ import (
 	"github.com/jibe-vnfm/jibe/drivers/kubernetes/raw"
 )
 
-// assess fills in whether the object does what it is for, and why not. kstatus
+// assess fills in whether the object is ready, and why not. kstatus
 // knows workloads, definitions and what keeps the conventions of conditions; the
-// kinds about which it is too glad are looked at here.
+// kinds that it calls ready too early are looked at here.
 //
 // A failure is what doesn't get well by itself. Whatever may (a node that has no
 // room, a volume that isn't there yet) is a reason, and ends by the deadline.
@@ -54,8 +54,8 @@ func assess(f *Fact, u *unstructured.Unstructured) {
 
 func assessByConvention(f *Fact, u *unstructured.Unstructured) {
 	if f.GroupKind == manifest.KindDaemonSet && onDelete(u) {
-		// Which template its pods have isn't its business: kstatus knows that of
-		// StatefulSets only.
+		// Somebody else replaces its pods, so that it is ready whatever template they have.
+		// kstatus knows that of StatefulSets only.
 		u = u.DeepCopy()
 		if n, found, err := unstructured.NestedInt64(u.Object, "status", "desiredNumberScheduled"); found && err == nil {
 			_ = unstructured.SetNestedField(u.Object, n, "status", "updatedNumberScheduled") // status is a map, as something was in it

@@ -69,7 +69,7 @@ func (k *kindCache) run(ctx context.Context, client dynamic.Interface, resource 
 	}).RunWithContext(logr.NewContext(ctx, quiet))
 }
 
-// errNoAnswer is why a kind isn't seen whose watch ended before it began.
+// errNoAnswer is why a kind isn't seen: its watch ended before it began.
 var errNoAnswer = errors.New("no answer: the connection was closed, or timed out")
 
 // The pauses between two tries to list or watch a kind.
