@@ -236,7 +236,7 @@ func (s *Server) wire(ctx context.Context) error {
 	if s.BaseURL == "" {
 		s.BaseURL = s.scheme() + "://" + s.listener.Addr().String()
 	}
-	s.notify = notify.New(notify.Config{Store: s.store, Log: s.oplog, Secrets: s.keeper, Base: s.BaseURL, Logger: s.Log})
+	s.notify = notify.New(notify.Config{Store: s.store, Oplog: s.oplog, Secrets: s.keeper, Base: s.BaseURL, Log: s.Log})
 	return nil
 }
 

@@ -41,7 +41,7 @@ func (s *Server) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/vnflcm/", sol.New(sol.Config{
 		Repo: s.repo, Operations: s.oplog, View: apiView{s.recon.View(), s.problems}, Secrets: s.keeper,
-		Subscriptions: s.notify, Auth: s.auth, BaseURL: s.BaseURL, Poke: s.recon.Enqueue, Logger: s.Log,
+		Subscriptions: s.notify, Auth: s.auth, BaseURL: s.BaseURL, Poke: s.recon.Enqueue, Log: s.Log,
 		Observe: func(route, method string, status int, took time.Duration) {
 			requests.WithLabelValues(route, method, http.StatusText(status)).Observe(took.Seconds())
 		},

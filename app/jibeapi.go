@@ -66,7 +66,7 @@ func (s *Server) listDrift(w http.ResponseWriter, r *http.Request) {
 	respondJSON(w, http.StatusOK, list)
 }
 
-// getStory answers with what an operation has done so far: [lcm.Told], the oldest first.
+// getStory answers with what an operation has done so far: [lcm.StoryLine], the oldest first.
 func (s *Server) getStory(w http.ResponseWriter, r *http.Request) {
 	op, err := s.oplog.Operation(r.Context(), r.PathValue("id"))
 	switch {
@@ -75,7 +75,7 @@ func (s *Server) getStory(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		respondProblem(w, http.StatusInternalServerError, err.Error())
 	case op.Story == nil:
-		respondJSON(w, http.StatusOK, []lcm.Told{})
+		respondJSON(w, http.StatusOK, []lcm.StoryLine{})
 	default:
 		respondJSON(w, http.StatusOK, op.Story)
 	}

@@ -155,7 +155,7 @@ func (i *inventory) collectOperations(ctx context.Context, ch chan<- prometheus.
 			continue // it has ended since
 		}
 		count[kind{string(op.Type), string(op.State), strconv.FormatBool(op.Automatic)}]++
-		if op.Fight {
+		if op.Contended {
 			contended++
 		}
 	}

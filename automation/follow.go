@@ -212,7 +212,7 @@ func (f *Follower) follow(ctx context.Context, id string) (busy bool, err error)
 		return false, err
 	case record.Open != "":
 		return false, nil // its end brings the instance back
-	case record.Prepared != "" || record.Owed != "" || record.Operated.Tree != rev.Tree:
+	case record.Prepared != "" || record.OutstandingCommit != "" || record.Operated.Tree != rev.Tree:
 		return true, nil
 	}
 	now, all := f.Versions(in.Package, in.VnfdID)

@@ -74,7 +74,7 @@ func (h *past) operate(typ lcm.Type, from, to string, events ...lcm.Event) {
 			h.Fatal(err)
 		}
 	}
-	if err := h.oplog.Adopt(h.Context(), "amf", func(inst *lcm.Instance) error { inst.Owed = ""; return nil }); err != nil {
+	if err := h.oplog.Adopt(h.Context(), "amf", func(inst *lcm.Instance) error { inst.OutstandingCommit = ""; return nil }); err != nil {
 		h.Fatal(err)
 	}
 }

@@ -181,7 +181,7 @@ func (c *clusterWalk) scale(body, line string, goOn func(), steps ...string) {
 	goOn()
 	c.server.AwaitWithin(c.T, c.patience, a.ID(), "COMPLETED")
 	c.seen[a.ID()] = true
-	var story []lcm.Told
+	var story []lcm.StoryLine
 	c.server.Want(c.T, http.StatusOK, http.MethodGet, "/jibe/v1/operations/"+a.ID()+"/story", nil, &story)
 	var all strings.Builder
 	for _, line := range story {

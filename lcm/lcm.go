@@ -69,9 +69,9 @@ const (
 // API answers 409.
 var ErrState = errors.New("not possible in this state")
 
-// Problem is the data type ProblemDetails (SOL013 clause 6.3, RFC 7807).
+// ProblemDetails is the data type of that name (SOL013 clause 6.3, RFC 7807).
 // It says why an operation failed, or why a request was refused.
-type Problem struct {
+type ProblemDetails struct {
 	Status int    `json:"status"`
 	Title  string `json:"title,omitempty"`
 	Detail string `json:"detail"`
@@ -87,9 +87,9 @@ type Operation struct {
 	Started      time.Time `json:"started"`
 	// Automatic is isAutomaticInvocation: Jibe began the operation by itself.
 	Automatic bool `json:"automatic,omitempty"`
-	// Fight says that somebody undoes the repair again and again. The operation then
+	// Contended says that somebody undoes the repair again and again. The operation then
 	// goes back to FAILED_TEMP after each repair, and is retried with growing pauses.
-	Fight bool `json:"fight,omitempty"`
+	Contended bool `json:"fight,omitempty"`
 	// RequestedBy is the API user, or the author of the commit.
 	RequestedBy string `json:"requestedBy,omitempty"`
 	// Before is the last operated revision when the operation was born; After is
@@ -102,8 +102,8 @@ type Operation struct {
 	Attempt        int       `json:"attempt,omitempty"`
 	AttemptStarted time.Time `json:"attemptStarted,omitzero"`
 	// Journal holds what plan.Compute can't observe at the VIM.
-	Journal plan.Journal `json:"journal"`
-	Error   *Problem     `json:"error,omitempty"`
+	Journal plan.Journal    `json:"journal"`
+	Error   *ProblemDetails `json:"error,omitempty"`
 	// UnitsBefore are the units observed when the operation started, UnitsAfter those
 	// observed when it was last recorded: resourceChanges is their difference.
 	UnitsBefore []plan.Unit `json:"unitsBefore,omitempty"`
@@ -133,7 +133,7 @@ type Operation struct {
 	// DrainFrom is when the drain under way began.
 	DrainFrom time.Time `json:"drainFrom,omitzero"`
 	// Story lists what the operation has done so far, for people.
-	Story []Told `json:"story,omitempty"`
+	Story []StoryLine `json:"story,omitempty"`
 	// VNF is what notifications say about the instance, as of the operation's start.
 	VNF VNF `json:"vnf"`
 	// CancelMode is FORCEFUL or GRACEFUL while a cancel is pending, else "".
@@ -178,10 +178,10 @@ type Instance struct {
 	// VIMs holds the identity of each VIM at which the VNF was instantiated, by the name
 	// that the instance has for it. A VIM without an identity has no entry.
 	VIMs map[string]string `json:"vims,omitempty"`
-	// Owed is an ended operation whose outcome isn't in git yet: its outstanding commit
+	// OutstandingCommit is an ended operation whose outcome isn't in git yet: its outstanding commit
 	// restores the content of Before after RolledBack, does so with held: <operation> after
 	// Failed, and sets what hooks modified after Completed.
-	Owed string `json:"owed,omitempty"`
+	OutstandingCommit string `json:"owed,omitempty"`
 	// Last is the last operation, ended or not; LastState its state when it ended.
 	Last      string `json:"last,omitempty"`
 	LastState State  `json:"lastState,omitempty"`

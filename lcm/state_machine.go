@@ -110,7 +110,7 @@ func Path(from, to State) []State {
 //
 // A MODIFY_INFO passes STARTING at once, as it asks for no grant (SOL003 clause
 // 5.6.2.2).
-func (o *Operation) Advance(e Event, now time.Time, p *Problem) error {
+func (o *Operation) Advance(e Event, now time.Time, p *ProblemDetails) error {
 	to, err := Next(o.State, e)
 	if err != nil {
 		return fmt.Errorf("operation %s: %w", o.ID, err)
@@ -152,7 +152,7 @@ func (o *Operation) Advance(e Event, now time.Time, p *Problem) error {
 	case CancelAsked:
 		o.CancelMode = cmp.Or(o.CancelMode, Forceful)
 		if to == RolledBack && p == nil {
-			p = &Problem{Status: 409, Title: "Operation cancelled", Detail: "the operation was cancelled before anything was changed"}
+			p = &ProblemDetails{Status: 409, Title: "Operation cancelled", Detail: "the operation was cancelled before anything was changed"}
 		}
 	case Broke, Refused:
 		if p == nil {
@@ -169,7 +169,7 @@ func (o *Operation) Advance(e Event, now time.Time, p *Problem) error {
 	if p != nil {
 		line += ": " + p.Detail
 	}
-	o.Tell(now, line)
+	o.AddToStory(now, line)
 	if to != o.State {
 		o.StateEntered = now
 		o.CancelMode = "" // a cancel is pending only in the state in which it was asked for
@@ -180,12 +180,12 @@ func (o *Operation) Advance(e Event, now time.Time, p *Problem) error {
 
 // unexplained returns the error of a failure for which no reason was given: an
 // operation in FAILED_TEMP or ROLLED_BACK must show one (SOL003 clause 5.5.2.13).
-func (o *Operation) unexplained(e Event) *Problem {
+func (o *Operation) unexplained(e Event) *ProblemDetails {
 	if o.CancelMode != "" {
-		return &Problem{Status: 409, Title: "Operation cancelled",
+		return &ProblemDetails{Status: 409, Title: "Operation cancelled",
 			Detail: fmt.Sprintf("the operation was cancelled (%s) in state %s", o.CancelMode, o.State)}
 	}
-	return &Problem{Status: 500, Detail: fmt.Sprintf("%s in state %s, without a reason given", e, o.State)}
+	return &ProblemDetails{Status: 500, Detail: fmt.Sprintf("%s in state %s, without a reason given", e, o.State)}
 }
 
 // Cancel asks for the operation's end (SOL003 clause 5.4.17): in STARTING it is

@@ -88,9 +88,9 @@ var t0 = time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
 func advance(t *testing.T, o *lcm.Operation, at time.Time, events ...lcm.Event) {
 	t.Helper()
 	for _, e := range events {
-		var p *lcm.Problem
+		var p *lcm.ProblemDetails
 		if e == lcm.Broke {
-			p = &lcm.Problem{Status: 500, Detail: "broken"}
+			p = &lcm.ProblemDetails{Status: 500, Detail: "broken"}
 		}
 		if err := o.Advance(e, at, p); err != nil {
 			t.Fatalf("%s: %v", e, err)

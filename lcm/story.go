@@ -2,8 +2,8 @@ package lcm
 
 import "time"
 
-// Told is a line about what an operation has done, for people.
-type Told struct {
+// StoryLine is a line about what an operation has done, for people.
+type StoryLine struct {
 	At   time.Time `json:"at"`
 	Text string    `json:"text"`
 }
@@ -13,20 +13,20 @@ type Told struct {
 const (
 	storyHead = 40
 	storyMost = 240
-	toldMost  = 400 // of a line, in characters
+	lineMost  = 400 // of a line, in characters
 	cutMark   = "…"
 )
 
-// Tell adds lines to the operation's story. It must be free of secrets.
-func (o *Operation) Tell(now time.Time, texts ...string) {
+// AddToStory adds lines to the operation's story. It must be free of secrets.
+func (o *Operation) AddToStory(now time.Time, texts ...string) {
 	for _, text := range texts {
-		if r := []rune(text); len(r) > toldMost {
-			text = string(r[:toldMost-1]) + cutMark
+		if r := []rune(text); len(r) > lineMost {
+			text = string(r[:lineMost-1]) + cutMark
 		}
 		if len(o.Story) >= storyMost {
 			o.Story[storyHead].Text = cutMark
 			o.Story = append(o.Story[:storyHead+1], o.Story[storyHead+2:]...)
 		}
-		o.Story = append(o.Story, Told{now.UTC().Truncate(time.Millisecond), text})
+		o.Story = append(o.Story, StoryLine{now.UTC().Truncate(time.Millisecond), text})
 	}
 }

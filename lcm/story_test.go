@@ -16,12 +16,12 @@ func TestTheStoryOfAnOperationKeepsItsBeginningAndItsEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 1000 {
-		op.Tell(now, fmt.Sprint("line ", i))
+		op.AddToStory(now, fmt.Sprint("line ", i))
 	}
 	if err := op.Advance(lcm.Granted, now, nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := op.Advance(lcm.Broke, now, &lcm.Problem{Status: 500, Detail: strings.Repeat("why ", 1000)}); err != nil {
+	if err := op.Advance(lcm.Broke, now, &lcm.ProblemDetails{Status: 500, Detail: strings.Repeat("why ", 1000)}); err != nil {
 		t.Fatal(err)
 	}
 	n := len(op.Story)

@@ -149,7 +149,7 @@ func (x *attempts) begin(ctx context.Context, op *lcm.Operation) (*attempt, erro
 	if op.State == lcm.RollingBack {
 		target, other = other, target
 	}
-	a := &attempt{op: op, journal: op.Journal, contended: op.Fight}
+	a := &attempt{op: op, journal: op.Journal, contended: op.Contended}
 	a.journal.Known = op.UnitsBefore
 	a.journal.Operation = string(op.Type)
 	a.journal.Rollback = op.State == lcm.RollingBack
@@ -205,7 +205,7 @@ func (x *attempts) grant(ctx context.Context, a *attempt, steps []plan.Step) ([]
 		if err := op.Advance(lcm.Granted, x.clocks.now(), nil); err != nil {
 			return err
 		}
-		op.Tell(x.clocks.now(), a.skipped...)
+		op.AddToStory(x.clocks.now(), a.skipped...)
 		return nil
 	})
 	if err != nil {
@@ -231,7 +231,7 @@ func (x *attempts) issue(ctx context.Context, a *attempt, batch []plan.Step) (fr
 	op, err := x.oplog.Record(ctx, a.op.ID, func(op *lcm.Operation, _ *lcm.Instance) error {
 		op.Journal = a.journal
 		if fresh {
-			op.Tell(x.clocks.now(), describe(batch)...)
+			op.AddToStory(x.clocks.now(), describe(batch)...)
 		}
 		return nil
 	})
@@ -257,7 +257,7 @@ func (x *attempts) wait(ctx context.Context, a *attempt, batch []plan.Step) (tim
 		return 0, x.outcomes.broke(ctx, a, x.explained(ctx, a, batch))
 	}
 	if a.op.Automatic && x.movedOn(ctx) {
-		return 0, x.outcomes.broke(ctx, a, &lcm.Problem{Status: 409, Title: title(a.op), Detail: "gives way to a newer commit while it waits: " + batch[0].String()})
+		return 0, x.outcomes.broke(ctx, a, &lcm.ProblemDetails{Status: 409, Title: title(a.op), Detail: "gives way to a newer commit while it waits: " + batch[0].String()})
 	}
 	i := slices.IndexFunc(batch, func(s plan.Step) bool { return s.Failure != "" })
 	if i < 0 {
@@ -268,7 +268,7 @@ func (x *attempts) wait(ctx context.Context, a *attempt, batch []plan.Step) (tim
 	if stood := x.clocks.stands(reason); stood < x.failureGrace {
 		return min(left, x.failureGrace-stood), nil
 	}
-	return 0, x.outcomes.broke(ctx, a, &lcm.Problem{Status: 500, Title: title(a.op), Detail: reason})
+	return 0, x.outcomes.broke(ctx, a, &lcm.ProblemDetails{Status: 500, Title: title(a.op), Detail: reason})
 }
 
 // movedOn says whether git has something that no operation was made of yet.
@@ -280,7 +280,7 @@ func (x *attempts) movedOn(ctx context.Context) bool {
 
 // explained is overdue with what the VIM noted last of the object that was waited
 // for.
-func (x *attempts) explained(ctx context.Context, a *attempt, batch []plan.Step) *lcm.Problem {
+func (x *attempts) explained(ctx context.Context, a *attempt, batch []plan.Step) *lcm.ProblemDetails {
 	problem := x.deadlines.overdue(a.op, batch, nil)
 	if len(batch) > 0 {
 		if said := a.drv.Explain(ctx, a.want, batch[0].Object); said != "" {

@@ -17,7 +17,7 @@ func (h *hookSteps) drained(ctx context.Context, a *attempt, name string) (time.
 	if a.op.DrainFrom.IsZero() {
 		op, err := h.oplog.Record(ctx, a.op.ID, func(op *lcm.Operation, _ *lcm.Instance) error {
 			op.Journal, op.DrainFrom = a.journal, h.clocks.now()
-			op.Tell(h.clocks.now(), fmt.Sprintf("connections drain for %s", a.drain))
+			op.AddToStory(h.clocks.now(), fmt.Sprintf("connections drain for %s", a.drain))
 			return nil
 		})
 		if err != nil {

@@ -97,7 +97,7 @@ func (h *hookSteps) skipEmptyHooks(ctx context.Context, a *attempt, steps []plan
 func (h *hookSteps) note(ctx context.Context, a *attempt) error {
 	op, err := h.oplog.Record(ctx, a.op.ID, func(op *lcm.Operation, _ *lcm.Instance) error {
 		op.Journal, op.HookProcess, op.DrainFrom = a.journal, nil, time.Time{}
-		op.Tell(h.clocks.now(), a.skipped...)
+		op.AddToStory(h.clocks.now(), a.skipped...)
 		return nil
 	})
 	if err != nil {
@@ -126,7 +126,7 @@ func (h *hookSteps) hook(ctx context.Context, a *attempt, name string, call *hoo
 		switch {
 		case errors.As(err, &refused):
 			h.underway.Drop(h.id)
-			return false, h.outcomes.broke(ctx, a, &lcm.Problem{Status: 422, Title: "Hook " + name + " failed", Detail: err.Error()})
+			return false, h.outcomes.broke(ctx, a, &lcm.ProblemDetails{Status: 422, Title: "Hook " + name + " failed", Detail: err.Error()})
 		case err != nil:
 			return false, err
 		}
@@ -141,7 +141,7 @@ func (h *hookSteps) hook(ctx context.Context, a *attempt, name string, call *hoo
 		if err := h.keepOutput(ctx, a, hooks.Output{HandOver: now.Output.HandOver}); err != nil {
 			return false, err
 		}
-		return false, h.outcomes.broke(ctx, a, &lcm.Problem{Status: 422, Title: "Hook " + name + " failed", Detail: now.Err.Error()})
+		return false, h.outcomes.broke(ctx, a, &lcm.ProblemDetails{Status: 422, Title: "Hook " + name + " failed", Detail: now.Err.Error()})
 	}
 	if done, err := h.outcomes.cancelled(ctx, a, false); done || err != nil {
 		return false, err
@@ -210,7 +210,7 @@ func (h *hookSteps) launch(ctx context.Context, a *attempt, name string, call *h
 		if op.HookProcess == nil {
 			op.HookProcess = json.RawMessage(aboutToStart)
 		}
-		op.Tell(h.clocks.now(), begins)
+		op.AddToStory(h.clocks.now(), begins)
 		return nil
 	})
 	if err != nil {
@@ -252,7 +252,7 @@ func (h *hookSteps) runHook(ctx context.Context, operation, name string, call ho
 func (h *hookSteps) recordStory(ctx context.Context, operation string, lines []hooks.Line) {
 	_, err := h.oplog.Record(ctx, operation, func(op *lcm.Operation, _ *lcm.Instance) error {
 		for _, line := range lines {
-			op.Tell(line.At, line.Text)
+			op.AddToStory(line.At, line.Text)
 		}
 		return nil
 	})

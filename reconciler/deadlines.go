@@ -47,7 +47,7 @@ func (d deadlines) timeout(op *lcm.Operation) time.Duration {
 }
 
 // overdue says what was left, or what stood in the way, when the time was up.
-func (d deadlines) overdue(op *lcm.Operation, batch []plan.Step, trouble error) *lcm.Problem {
+func (d deadlines) overdue(op *lcm.Operation, batch []plan.Step, trouble error) *lcm.ProblemDetails {
 	detail := fmt.Sprintf("not done within %s", d.timeout(op))
 	if len(batch) > 0 {
 		detail += "; what is left is: " + batch[0].String()
@@ -58,5 +58,5 @@ func (d deadlines) overdue(op *lcm.Operation, batch []plan.Step, trouble error) 
 	if trouble != nil {
 		detail += "; the last error was: " + sentence(trouble)
 	}
-	return &lcm.Problem{Status: 500, Title: title(op), Detail: detail}
+	return &lcm.ProblemDetails{Status: 500, Title: title(op), Detail: detail}
 }

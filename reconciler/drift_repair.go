@@ -141,7 +141,7 @@ func (r *driftRepair) policy(ctx context.Context, inst *lcm.Instance, failed *lc
 	if failed != nil {
 		open = failed.ID
 	}
-	if !exists || inst.Prepared != "" || inst.Owed != "" || inst.Open != open || inst.Operated.Tree == "" {
+	if !exists || inst.Prepared != "" || inst.OutstandingCommit != "" || inst.Open != open || inst.Operated.Tree == "" {
 		return head, "", nil
 	}
 	now, err := r.resolver.read(ctx, head)
@@ -330,7 +330,7 @@ func (r *driftRepair) repair(ctx context.Context, inst *lcm.Instance, l sight, d
 	born, err := r.oplog.Born(ctx, lcm.Operation{
 		ID: uuid.NewString(), Instance: r.id, Type: lcm.Heal, Automatic: true,
 		Before: inst.Operated, After: inst.Operated, Params: params, UnitsBefore: live(l.seen), ResourcesBefore: inUse(l.seen),
-		Fight: r.clocks.repairing(objects(due)),
+		Contended: r.clocks.repairing(objects(due)),
 	})
 	var busy oplog.ErrBusy
 	if errors.As(err, &busy) {
@@ -339,7 +339,7 @@ func (r *driftRepair) repair(ctx context.Context, inst *lcm.Instance, l sight, d
 	if err != nil {
 		return 0, fmt.Errorf("record the repair of instance %s: %w", r.id, err)
 	}
-	r.log.InfoContext(ctx, "drift is put right", "operation", born.ID, "cause", cause, "fight", born.Fight)
+	r.log.InfoContext(ctx, "drift is put right", "operation", born.ID, "cause", cause, "fight", born.Contended)
 	r.drifts.state(r.id, DriftRepairing, born.ID, time.Time{})
 	for _, key := range objects(due) {
 		r.metrics.Repaired(plan.KindOf(key))
@@ -367,11 +367,11 @@ func (r *driftRepair) mayNotRepair(ctx context.Context, err error) (time.Duratio
 func (r *driftRepair) again(ctx context.Context, failed *lcm.Operation, l sight, due []plan.Step) (time.Duration, error) {
 	next := failed.StateEntered.Add(r.pause.of(failed))
 	wait := next.Sub(r.clocks.now())
-	repaired := len(due) == 0 && !failed.Fight
+	repaired := len(due) == 0 && !failed.Contended
 	news := len(failed.Journal.Issued) > 0 && slices.ContainsFunc(plan.Next(due), func(s plan.Step) bool { return !failed.Journal.IssuedOn(s.Object) })
 	if wait > 0 && !repaired && !news {
 		state := DriftFailing
-		if failed.Fight {
+		if failed.Contended {
 			state = DriftContended
 		}
 		r.drifts.state(r.id, state, failed.ID, next)
@@ -406,7 +406,7 @@ const freedPause = time.Second
 // something moves.
 func (r *driftRepair) freed(ctx context.Context, failed *lcm.Operation, l sight, due []plan.Step) (freed bool, look time.Duration) {
 	due = slices.DeleteFunc(slices.Clone(due), func(s plan.Step) bool { return s.Action != plan.Apply && s.Action != plan.Scale })
-	if failed.Fight || len(due) == 0 {
+	if failed.Contended || len(due) == 0 {
 		return false, 0
 	}
 	stands := r.clocks.now().Sub(failed.StateEntered)

@@ -161,7 +161,7 @@ func TestAContendedRepairIsOneOperationThatNamesTheObjectAndGivesWayToRequests(t
 	var contended *lcm.Operation
 	w.until("the repair is contended", func() bool {
 		for _, op := range w.operations(lcm.Heal) {
-			if op.Fight && op.State == lcm.FailedTemp && op.Attempt > 2 {
+			if op.Contended && op.State == lcm.FailedTemp && op.Attempt > 2 {
 				contended = op
 			}
 		}

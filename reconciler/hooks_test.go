@@ -317,7 +317,7 @@ func TestWhatAHookFoundOutIsInGitWhenTheOperationIsDoneAndCausesNoOther(t *testi
 	w.recon.Enqueue(id)
 	time.Sleep(100 * time.Millisecond) // in which another operation would have begun
 	inst, err := w.log.Instance(t.Context(), id)
-	if err != nil || inst.Last != op.ID || inst.Owed != "" || inst.Operated.Tree != inst.Settled.Tree {
+	if err != nil || inst.Last != op.ID || inst.OutstandingCommit != "" || inst.Operated.Tree != inst.Settled.Tree {
 		t.Errorf("afterwards the record is %+v (%v)", inst, err)
 	}
 }

@@ -56,7 +56,7 @@ func (o *outcomes) cancelled(ctx context.Context, a *attempt, waiting bool) (boo
 	if a.op.CancelMode == "" || a.op.CancelMode == "GRACEFUL" && waiting && o.deadlines.timeLeft(a.op) > 0 {
 		return false, nil
 	}
-	return true, o.broke(ctx, a, &lcm.Problem{Status: 500, Title: title(a.op), Detail: "cancelled on request (" + a.op.CancelMode + ")"})
+	return true, o.broke(ctx, a, &lcm.ProblemDetails{Status: 500, Title: title(a.op), Detail: "cancelled on request (" + a.op.CancelMode + ")"})
 }
 
 // giveUp sorts an error: one that can never pass ends the attempt, any other is returned, so
@@ -69,11 +69,11 @@ func (o *outcomes) giveUp(ctx context.Context, a *attempt, err error) error {
 	case errors.As(err, &refused) && refused.Owner != "" && o.leaving(ctx, refused.Owner):
 		return o.await(ctx, a, refused)
 	case errors.As(err, &denied):
-		return o.broke(ctx, a, &lcm.Problem{Status: 403, Title: "Grant refused", Detail: denied.Reason})
+		return o.broke(ctx, a, &lcm.ProblemDetails{Status: 403, Title: "Grant refused", Detail: denied.Reason})
 	case errors.As(err, &refused) && refused.MayPass && o.deadlines.timeLeft(a.op) > 0 && o.clocks.doubts(refused.Subject()) < o.failureGrace:
 		return err
 	case errors.As(err, &refused), errors.As(err, &invalid):
-		broke := o.broke(ctx, a, &lcm.Problem{Status: 422, Title: title(a.op), Detail: sentence(err)})
+		broke := o.broke(ctx, a, &lcm.ProblemDetails{Status: 422, Title: title(a.op), Detail: sentence(err)})
 		if refused != nil && refused.Awaited {
 			o.clocks.obstructed(a.op)
 		}
@@ -97,7 +97,7 @@ func (o *outcomes) await(ctx context.Context, a *attempt, refused *drivers.Refus
 	waits := "wait for the termination of VNF instance " + refused.Owner + ", which still has " + refused.Object
 	if n := len(a.op.Story); n == 0 || a.op.Story[n-1].Text != waits {
 		if _, err := o.oplog.Record(ctx, a.op.ID, func(op *lcm.Operation, _ *lcm.Instance) error {
-			op.Tell(o.clocks.now(), waits)
+			op.AddToStory(o.clocks.now(), waits)
 			return nil
 		}); err != nil {
 			return fmt.Errorf("record what operation %s waits for: %w", a.op.ID, err)
@@ -137,7 +137,7 @@ func sentence(err error) string { return strings.ReplaceAll(err.Error(), "\n", "
 
 // broke ends the attempt: in ROLLED_BACK while nothing was touched, else in
 // FAILED_TEMP.
-func (o *outcomes) broke(ctx context.Context, a *attempt, problem *lcm.Problem) error {
+func (o *outcomes) broke(ctx context.Context, a *attempt, problem *lcm.ProblemDetails) error {
 	o.clocks.ended()
 	problem.Detail = hooks.Redact(problem.Detail, a.want.Source.Secrets) // a VIM likes to quote what it refuses
 	event := lcm.Broke
@@ -149,7 +149,7 @@ func (o *outcomes) broke(ctx context.Context, a *attempt, problem *lcm.Problem) 
 			return err
 		}
 		op.Journal = a.journal
-		op.Fight = a.contended
+		op.Contended = a.contended
 		op.HookProcess, op.DrainFrom = nil, time.Time{}
 		if a.drv != nil {
 			op.UnitsAfter, op.ResourcesAfter = live(a.seen), inUse(a.seen)
@@ -236,12 +236,12 @@ func inUse(o plan.Observed) []plan.Resource {
 
 // undone is why an operation rests although it has done its work: somebody undoes its
 // change again and again.
-func (o *outcomes) undone(a *attempt) *lcm.Problem {
+func (o *outcomes) undone(a *attempt) *lcm.ProblemDetails {
 	story := o.drifts.story(o.id)
 	if story == "" {
 		story = strings.Join(describe(a.last), ", ")
 	}
-	return &lcm.Problem{Status: 409, Title: title(a.op), Detail: fmt.Sprintf(
+	return &lcm.ProblemDetails{Status: 409, Title: title(a.op), Detail: fmt.Sprintf(
 		"what is put right is changed again at once: %s. It will be put right again after a pause (now %s), and the longer it goes on the more seldom. "+
 			"Stop whoever changes it, or leave the field out of the package so that it is theirs, or set drift: report", story, o.pause.of(a.op))}
 }

@@ -26,9 +26,9 @@ type outstanding struct {
 // It is a restore of one directory and not a revert: it can't conflict, and
 // where someone has moved the directory on meanwhile, theirs stands.
 func (o outstanding) commit(ctx context.Context, inst *lcm.Instance) error {
-	op, err := o.oplog.Operation(ctx, inst.Owed)
+	op, err := o.oplog.Operation(ctx, inst.OutstandingCommit)
 	if err != nil {
-		return fmt.Errorf("operation %s, whose outcome is owed to git: %w", inst.Owed, err)
+		return fmt.Errorf("operation %s, whose outcome is owed to git: %w", inst.OutstandingCommit, err)
 	}
 	if op.State == lcm.Completed {
 		return o.keepModified(ctx, op)
@@ -90,10 +90,10 @@ func (o outstanding) commit(ctx context.Context, inst *lcm.Instance) error {
 		return fmt.Errorf("commit the outcome of operation %s: %w", op.ID, err)
 	}
 	return o.oplog.Adopt(ctx, o.id, func(i *lcm.Instance) error {
-		if i.Owed != op.ID {
+		if i.OutstandingCommit != op.ID {
 			return nil
 		}
-		i.Owed = ""
+		i.OutstandingCommit = ""
 		if settled {
 			i.Operated = rev
 			if op.State == lcm.RolledBack {
@@ -133,10 +133,10 @@ func (o outstanding) keepModified(ctx context.Context, op *lcm.Operation) error 
 		return fmt.Errorf("commit what programs of operation %s found: %w", op.ID, err)
 	}
 	return o.oplog.Adopt(ctx, o.id, func(i *lcm.Instance) error {
-		if i.Owed != op.ID {
+		if i.OutstandingCommit != op.ID {
 			return nil
 		}
-		i.Owed = ""
+		i.OutstandingCommit = ""
 		if settled {
 			i.Operated, i.Settled = rev, rev
 		}

@@ -94,7 +94,7 @@ func (p *pass) run(ctx context.Context) (time.Duration, error) {
 	if inst.Prepared != "" {
 		return preparedPause, nil
 	}
-	if inst.Owed != "" {
+	if inst.OutstandingCommit != "" {
 		if err := p.outstanding.commit(ctx, inst); err != nil {
 			p.problems.outstanding(inst, err)
 			return 0, err

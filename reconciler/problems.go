@@ -102,7 +102,7 @@ func (h headProblems) outstanding(inst *lcm.Instance, err error) {
 		head.Dir = inst.Operated.Dir
 	}
 	h.note(head, &desired.Problem{
-		Message: fmt.Sprintf("operation %s has ended, and git doesn't say so yet: %v", inst.Owed, err),
+		Message: fmt.Sprintf("operation %s has ended, and git doesn't say so yet: %v", inst.OutstandingCommit, err),
 		Remedy:  "the repository must take Jibe's commits; it is tried again",
 	})
 }

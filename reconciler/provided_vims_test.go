@@ -45,7 +45,7 @@ func TestAClusterIsAVIMUntilItIsTerminated(t *testing.T) {
 		t.Fatalf("the VIM is %+v", v)
 	}
 	inst, err := w.log.Instance(t.Context(), id)
-	if err != nil || inst.Last != op.ID || inst.Owed != "" {
+	if err != nil || inst.Last != op.ID || inst.OutstandingCommit != "" {
 		t.Errorf("afterwards the record is %+v (%v)", inst, err)
 	}
 	// Somebody makes it the default; what it provides next leaves that alone.

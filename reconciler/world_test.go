@@ -209,7 +209,7 @@ func (w *world) last(typ lcm.Type, state lcm.State) *lcm.Operation {
 			name = inst.Last
 		}
 		op, err = w.log.Operation(w.t.Context(), name)
-		return err == nil && op.Type == typ && op.State == state && inst.Owed == ""
+		return err == nil && op.Type == typ && op.State == state && inst.OutstandingCommit == ""
 	})
 	return op
 }

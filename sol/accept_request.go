@@ -101,7 +101,7 @@ func (a *api) begin(w http.ResponseWriter, r *http.Request, req request) error {
 			desired.ErrUnavailable, rev.Commit, op.ID, err)
 	}
 	a.Poke(k.id)
-	a.Logger.InfoContext(ctx, "operation requested", "instance", k.id, "operation", op.ID, "type", op.Type, "revision", rev.Commit, "by", op.RequestedBy)
+	a.Log.InfoContext(ctx, "operation requested", "instance", k.id, "operation", op.ID, "type", op.Type, "revision", rev.Commit, "by", op.RequestedBy)
 	w.Header().Set("Location", a.link("vnf_lcm_op_occs", op.ID))
 	w.WriteHeader(http.StatusAccepted)
 	return nil
@@ -130,7 +130,7 @@ func (a *api) findSettled(ctx context.Context, id string) (known, error) {
 			return true, nil
 		}
 		var repaired bool
-		if repaired, failed = a.repaired(ctx, k); failed != nil || repaired && k.record.Owed == "" {
+		if repaired, failed = a.repaired(ctx, k); failed != nil || repaired && k.record.OutstandingCommit == "" {
 			return true, nil
 		}
 		a.Poke(id)
@@ -188,8 +188,8 @@ func (a *api) idle(ctx context.Context, k known) (*desired.Instance, error) {
 			return nil, oplog.ErrBusy{Instance: k.id, Operation: open.ID, State: open.State}
 		}
 	}
-	if rec.Owed != "" {
-		return nil, oplog.ErrBusy{Instance: k.id, Operation: rec.Owed, State: rec.LastState}
+	if rec.OutstandingCommit != "" {
+		return nil, oplog.ErrBusy{Instance: k.id, Operation: rec.OutstandingCommit, State: rec.LastState}
 	}
 	if !k.inHead {
 		return nil, problem(http.StatusConflict, "VNF instance %s was removed from the desired repository", k.id)

@@ -75,7 +75,7 @@ func (a *api) write(ctx context.Context, k known, op lcm.Operation, note string,
 		}
 	}
 	if aerr := a.Operations.Abandon(context.WithoutCancel(ctx), op.ID); aerr != nil {
-		a.Logger.ErrorContext(ctx, "prepared operation could not be abandoned", "instance", k.id, "operation", op.ID, "error", aerr)
+		a.Log.ErrorContext(ctx, "prepared operation could not be abandoned", "instance", k.id, "operation", op.ID, "error", aerr)
 	}
 	if errors.Is(err, errMoved) {
 		return rev, problem(http.StatusConflict, "VNF instance %s was changed by a commit while the request was checked: read it again and repeat the request", k.id)

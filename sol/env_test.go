@@ -64,7 +64,7 @@ func setup(t *testing.T, change ...func(*sol.Config)) *env {
 	}
 	e := &env{t: t, repo: newRepo(t), view: newView(), oplog: oplog.New(st, time.Now), keeper: keeper, logged: &bytes.Buffer{}}
 	e.config = sol.Config{Repo: e.repo, Operations: e.oplog, View: e.view, Secrets: keeper, Auth: tokens, BaseURL: base,
-		Logger: slog.New(slog.NewTextHandler(e.logged, nil)),
+		Log: slog.New(slog.NewTextHandler(e.logged, nil)),
 		Poke: func(id string) {
 			e.mu.Lock()
 			defer e.mu.Unlock()
@@ -146,7 +146,7 @@ func (e *env) send(r *http.Request) answer {
 		e.t.Errorf("%s %s: %d doesn't conform: %v\n%.2000s", method, path, res.StatusCode, err, b)
 	}
 	if res.StatusCode >= 400 {
-		var p lcm.Problem
+		var p lcm.ProblemDetails
 		if ct := res.Header.Get("Content-Type"); ct != "application/problem+json" || json.Unmarshal(b, &p) != nil || p.Status != res.StatusCode || p.Detail == "" || p.Title == "" {
 			e.t.Errorf("%s %s: %d is no ProblemDetails (%s): %s", method, path, res.StatusCode, ct, b)
 		}
@@ -181,7 +181,7 @@ func (a answer) object(t *testing.T) map[string]any {
 
 func (a answer) detail(t *testing.T) string {
 	t.Helper()
-	var p lcm.Problem
+	var p lcm.ProblemDetails
 	a.json(t, &p)
 	return p.Detail
 }
@@ -240,7 +240,7 @@ func (e *env) move(op string, units []plan.Unit, events ...lcm.Event) {
 		}
 		op.Journal.Touched = true
 		for _, ev := range events {
-			if err := op.Advance(ev, time.Now(), &lcm.Problem{Status: 500, Title: "Broken", Detail: "Pod/amf/vdu1-1: image can't be pulled"}); err != nil {
+			if err := op.Advance(ev, time.Now(), &lcm.ProblemDetails{Status: 500, Title: "Broken", Detail: "Pod/amf/vdu1-1: image can't be pulled"}); err != nil {
 				return err
 			}
 		}

@@ -37,7 +37,7 @@ func (a *api) find(ctx context.Context, id string) (known, error) {
 func (a *api) join(id string, record *lcm.Instance) (known, bool) {
 	k := known{id: id, record: record}
 	k.head, k.inHead = a.Repo.Lookup(id)
-	return k, k.inHead || record.Open != "" || record.Owed != ""
+	return k, k.inHead || record.Open != "" || record.OutstandingCommit != ""
 }
 
 // etag returns the ETag of the instance: the directory's tree and the number of operations

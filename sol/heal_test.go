@@ -331,7 +331,7 @@ func TestAHealThatFailedIsGivenUpAndAskedAgainWithWhatRunsThen(t *testing.T) {
 	}), "")
 	rev := e.repo.push(id, before+"held: "+op+"\n")
 	if _, err := e.oplog.Record(t.Context(), op, func(_ *lcm.Operation, i *lcm.Instance) error {
-		i.Operated, i.Owed = rev, ""
+		i.Operated, i.OutstandingCommit = rev, ""
 		return nil
 	}); err != nil {
 		t.Fatal(err)

@@ -20,7 +20,7 @@ func (a *api) shown(ctx context.Context, k known) (*desired.Instance, error) {
 		if err != nil {
 			return nil, fmt.Errorf("instance %s: %w", k.id, err)
 		}
-		return a.withOwed(ctx, k, in)
+		return a.withOutstandingCommit(ctx, k, in)
 	}
 	rev := k.head
 	if !k.inHead {
@@ -38,15 +38,15 @@ func (a *api) shown(ctx context.Context, k known) (*desired.Instance, error) {
 	return &fresh, nil
 }
 
-// withOwed returns the instance with what hooks of its last operation modified. Clients
+// withOutstandingCommit returns the instance with what hooks of its last operation modified. Clients
 // see that as soon as the operation is COMPLETED, though the commit follows a little later.
-func (a *api) withOwed(ctx context.Context, k known, in *desired.Instance) (*desired.Instance, error) {
-	if k.record.Owed == "" || k.record.LastState != lcm.Completed {
+func (a *api) withOutstandingCommit(ctx context.Context, k known, in *desired.Instance) (*desired.Instance, error) {
+	if k.record.OutstandingCommit == "" || k.record.LastState != lcm.Completed {
 		return in, nil
 	}
-	op, err := a.Operations.Operation(ctx, k.record.Owed)
+	op, err := a.Operations.Operation(ctx, k.record.OutstandingCommit)
 	if err != nil {
-		return nil, fmt.Errorf("instance %s: operation %s: %w", k.id, k.record.Owed, err)
+		return nil, fmt.Errorf("instance %s: operation %s: %w", k.id, k.record.OutstandingCommit, err)
 	}
 	now := *in
 	now.Metadata, now.Extensions = op.Modified.Apply(in.Metadata, in.Extensions)
@@ -73,7 +73,7 @@ func (a *api) instanceBody(ctx context.Context, k known, shows func(attr string)
 		v.Provider, v.ProductName, v.SoftwareVersion, v.VnfdVersion = d.Provider, d.ProductName, d.SoftwareVersion, d.Version
 	} else {
 		// The instance is shown all the same, with the product of its last operation.
-		a.Logger.WarnContext(ctx, "package of an instance can't be read", "instance", k.id, "error", err)
+		a.Log.WarnContext(ctx, "package of an instance can't be read", "instance", k.id, "error", err)
 		n := k.record.VNF
 		v.Provider, v.ProductName, v.SoftwareVersion, v.VnfdVersion = n.Provider, n.ProductName, n.SoftwareVersion, n.VnfdVersion
 	}
@@ -193,7 +193,7 @@ func (a *api) intent(ctx context.Context, k known) *desired.Instance {
 	}
 	in, err := a.Repo.Read(ctx, k.head)
 	if err != nil {
-		a.Logger.WarnContext(ctx, "head of an instance can't be read", "instance", k.id, "error", err)
+		a.Log.WarnContext(ctx, "head of an instance can't be read", "instance", k.id, "error", err)
 		return &desired.Instance{}
 	}
 	return in

@@ -177,7 +177,7 @@ func (a *api) deleteInstance(w http.ResponseWriter, r *http.Request) error {
 	}
 	if err := a.Operations.Forget(ctx, k.id); err != nil {
 		// The deletion is committed; the reconciler removes the record in its next pass.
-		a.Logger.WarnContext(ctx, "record of a deleted instance stays for now", "instance", k.id, "error", err)
+		a.Log.WarnContext(ctx, "record of a deleted instance stays for now", "instance", k.id, "error", err)
 	}
 	a.Poke(k.id)
 	w.WriteHeader(http.StatusNoContent)

@@ -413,7 +413,7 @@ func TestEntriesOfHooksAreShownFromTheEndOfTheOperationOn(t *testing.T) {
 		t.Errorf("before the end: %v, %v", m, x)
 	}
 	e.finish(op, pod("a", "VDU1", "vdu1-1"))
-	if in, err := e.oplog.Instance(t.Context(), id); err != nil || in.Owed != op {
+	if in, err := e.oplog.Instance(t.Context(), id); err != nil || in.OutstandingCommit != op {
 		t.Fatalf("the record is %+v (%v): git has it already", in, err)
 	}
 	if m, x := shown(); m != "two" || x != "there" {

@@ -195,7 +195,7 @@ func (a *api) least(heads *[]desired.Revision, records *[]*lcm.Instance) (known,
 		return known{id: h[0].Instance, record: &lcm.Instance{ID: h[0].Instance}, head: h[0], inHead: true}, true
 	case len(h) == 0 || rs[0].ID < h[0].Instance:
 		*records = rs[1:]
-		return known{id: rs[0].ID, record: rs[0]}, rs[0].Open != "" || rs[0].Owed != ""
+		return known{id: rs[0].ID, record: rs[0]}, rs[0].Open != "" || rs[0].OutstandingCommit != ""
 	}
 	*heads, *records = h[1:], rs[1:]
 	return known{id: rs[0].ID, record: rs[0], head: h[0], inHead: true}, true

@@ -84,7 +84,7 @@ func (a *api) serve(w http.ResponseWriter, r *http.Request, route string, h hand
 	rec := &recorder{ResponseWriter: w, status: http.StatusOK}
 	defer func() {
 		if p := recover(); p != nil {
-			a.Logger.ErrorContext(r.Context(), "request panicked", "route", route, "panic", p, "stack", string(debug.Stack()))
+			a.Log.ErrorContext(r.Context(), "request panicked", "route", route, "panic", p, "stack", string(debug.Stack()))
 			if !rec.wrote {
 				refuse(rec, fmt.Errorf("an internal error, which was logged"))
 			}
@@ -95,10 +95,10 @@ func (a *api) serve(w http.ResponseWriter, r *http.Request, route string, h hand
 	switch {
 	case err == nil:
 	case rec.wrote:
-		a.Logger.ErrorContext(r.Context(), "answer broke off", "route", route, "error", err)
+		a.Log.ErrorContext(r.Context(), "answer broke off", "route", route, "error", err)
 	default:
 		if status := refuse(rec, err); status >= http.StatusInternalServerError {
-			a.Logger.ErrorContext(r.Context(), "request failed", "route", route, "method", r.Method, "status", status, "error", err)
+			a.Log.ErrorContext(r.Context(), "request failed", "route", route, "method", r.Method, "status", status, "error", err)
 		}
 	}
 }

@@ -48,7 +48,7 @@ func (a *api) ask(w http.ResponseWriter, r *http.Request, do func(ctx context.Co
 		return nil, err
 	}
 	a.Poke(op.Instance)
-	a.Logger.InfoContext(ctx, "operation asked", "route", r.Pattern, "instance", op.Instance, "operation", op.ID, "state", op.State, "by", callerOf(r.Context()))
+	a.Log.InfoContext(ctx, "operation asked", "route", r.Pattern, "instance", op.Instance, "operation", op.ID, "state", op.State, "by", callerOf(r.Context()))
 	return op, nil
 }
 

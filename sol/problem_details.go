@@ -64,7 +64,7 @@ func refuse(w http.ResponseWriter, err error) int {
 	if status == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", "5")
 	}
-	body, _ := json.Marshal(lcm.Problem{Title: http.StatusText(status), Status: status, Detail: err.Error()})
+	body, _ := json.Marshal(lcm.ProblemDetails{Title: http.StatusText(status), Status: status, Detail: err.Error()})
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(status)
 	w.Write(body)

@@ -94,8 +94,8 @@ type Config struct {
 	Now      func() time.Time
 	NewID    func() string
 	// Poke asks the reconciler to look at an instance. It returns at once.
-	Poke   func(instance string)
-	Logger *slog.Logger
+	Poke func(instance string)
+	Log  *slog.Logger
 	// Observe is called for each request that was answered, for metrics. route is the
 	// pattern, not the path.
 	Observe func(route, method string, status int, took time.Duration)
@@ -128,8 +128,8 @@ func New(c Config) http.Handler {
 	if c.Poke == nil {
 		c.Poke = func(string) {}
 	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
 	}
 	if c.Auth == nil {
 		c.Auth = nobody{}

@@ -119,7 +119,7 @@ type VnfLcmOpOcc struct {
 	OperationParams       json.RawMessage             `json:"operationParams,omitempty"`
 	IsCancelPending       bool                        `json:"isCancelPending"`
 	CancelMode            string                      `json:"cancelMode,omitempty"`
-	Error                 *lcm.Problem                `json:"error,omitempty"`
+	Error                 *lcm.ProblemDetails         `json:"error,omitempty"`
 	ResourceChanges       *notify.ResourceChanges     `json:"resourceChanges,omitempty"`
 	ChangedInfo           json.RawMessage             `json:"changedInfo,omitempty"`
 	ChangedExtConn        []notify.ExtVirtualLinkInfo `json:"changedExtConnectivity,omitempty"`

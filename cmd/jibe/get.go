@@ -139,7 +139,7 @@ func newShow(v view) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				var story []lcm.Told
+				var story []lcm.StoryLine
 				if v.story != "" && output == "table" {
 					_, err := c.do(cmd.Context(), http.MethodGet, fmt.Sprintf(v.story, url.PathEscape(id)), nil, &story)
 					if err != nil && !(errors.As(err, &no) && no.status == http.StatusNotFound) { // an older server has none
@@ -291,7 +291,7 @@ func details(w io.Writer, v view, o object) {
 }
 
 // printStory prints what an operation has done so far.
-func printStory(w io.Writer, story []lcm.Told) {
+func printStory(w io.Writer, story []lcm.StoryLine) {
 	if len(story) == 0 {
 		return
 	}

@@ -21,7 +21,7 @@ func TestWhatServersUseIsShown(t *testing.T) {
 		"affectedExtLinkPorts":    []any{object{"changeType": "ADDED", "extCpInstanceId": "cp-p5", "resourceHandle": handle("p5", "")}},
 		"affectedVirtualStorages": []any{object{"changeType": "REMOVED", "virtualStorageDescId": "data", "storageResource": handle("v1", "")}},
 	}}
-	story := []lcm.Told{{At: moment, Text: "PROCESSING"}, {At: moment.Add(time.Second), Text: "scale_end: worker5 joins"}}
+	story := []lcm.StoryLine{{At: moment, Text: "PROCESSING"}, {At: moment.Add(time.Second), Text: "scale_end: worker5 joins"}}
 	for what, c := range map[string]struct {
 		answer object
 		args   []string

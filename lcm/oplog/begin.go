@@ -50,9 +50,9 @@ func (l *Log) Prepare(ctx context.Context, op lcm.Operation) error {
 				return ErrBusy{inst.ID, open.ID, open.State}
 			}
 		}
-		if inst.Owed != "" {
+		if inst.OutstandingCommit != "" {
 			// The directory still has the content that failed, and a change on top would keep it.
-			return ErrBusy{inst.ID, inst.Owed, inst.LastState}
+			return ErrBusy{inst.ID, inst.OutstandingCommit, inst.LastState}
 		}
 		op := op
 		op.State = lcm.Prepared
@@ -215,7 +215,7 @@ func (l *Log) begin(ctx context.Context, b *batch, op *lcm.Operation, inst *lcm.
 	if op.Type == lcm.Instantiate {
 		inst.PinnedVIM, inst.VIMs = op.PinnedVIM, nil
 	}
-	inst.Owed = "" // the newer operation makes the outstanding commit obsolete
+	inst.OutstandingCommit = "" // the newer operation makes the outstanding commit obsolete
 	inst.VNF = op.VNF
 	inst.Seq++
 	b.transition(op, lcm.Prepared)

@@ -134,7 +134,7 @@ func TestASecondOperationIsBusyAndNamesTheFirst(t *testing.T) {
 	_, err = l.Fail(ctx, "op1")
 	must(t, err)
 	busy("prepare while a commit is outstanding", l.Prepare(ctx, second), "op1", lcm.Failed)
-	must(t, l.Adopt(ctx, "amf", func(inst *lcm.Instance) error { inst.Owed = ""; return nil }))
+	must(t, l.Adopt(ctx, "amf", func(inst *lcm.Instance) error { inst.OutstandingCommit = ""; return nil }))
 	must(t, l.Prepare(ctx, second))
 }
 
@@ -169,7 +169,7 @@ func TestANewerCommitSupersedesAFailedOperation(t *testing.T) {
 	if op.State != lcm.Failed || op.SupersededBy != "op2" || op.Error == nil {
 		t.Errorf("superseded: %+v", op)
 	}
-	if inst := instance(t, l); inst.Open != "op2" || inst.Owed != "" || inst.Operated != rev("t2") {
+	if inst := instance(t, l); inst.Open != "op2" || inst.OutstandingCommit != "" || inst.Operated != rev("t2") {
 		t.Errorf("instance %+v", inst)
 	}
 	wantNotified(t, l, "created", "op1 STARTING", "op1 PROCESSING", "op1 FAILED_TEMP", "op1 FAILED", "op2 STARTING")

@@ -149,7 +149,7 @@ func TestACrashAtAnyPutLosesNothingAndDoublesNothing(t *testing.T) {
 			},
 			"pay": func(r *rapid.T) {
 				call("pay", func() error {
-					return l.Adopt(ctx, "amf", func(inst *lcm.Instance) error { inst.Owed = ""; return nil })
+					return l.Adopt(ctx, "amf", func(inst *lcm.Instance) error { inst.OutstandingCommit = ""; return nil })
 				})
 			},
 			"": func(r *rapid.T) { consistent(t, r, l) },

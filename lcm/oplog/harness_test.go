@@ -109,7 +109,7 @@ func advance(t *testing.T, l *oplog.Log, id string, events ...lcm.Event) *lcm.Op
 	t.Helper()
 	op, err := l.Record(t.Context(), id, func(op *lcm.Operation, _ *lcm.Instance) error {
 		for _, e := range events {
-			if err := op.Advance(e, epoch, &lcm.Problem{Status: 500, Detail: "because " + string(e)}); err != nil {
+			if err := op.Advance(e, epoch, &lcm.ProblemDetails{Status: 500, Detail: "because " + string(e)}); err != nil {
 				return err
 			}
 		}

@@ -21,7 +21,7 @@ import (
 // change alters nothing.
 //
 // When the operation ends, Record closes it on the instance: it sets Open, LastState,
-// Settled, Owed and Units by the state in which the operation ended.
+// Settled, OutstandingCommit and Units by the state in which the operation ended.
 func (l *Log) Record(ctx context.Context, opID string, change func(op *lcm.Operation, inst *lcm.Instance) error) (*lcm.Operation, error) {
 	var done *lcm.Operation
 	err := l.again(ctx, func() error {
@@ -107,17 +107,17 @@ func closeOn(op *lcm.Operation, inst *lcm.Instance, from lcm.State) {
 	case lcm.Completed:
 		inst.Settled = op.After
 		if op.Modified.OfInstance() && op.After.Tree != "" {
-			inst.Owed = op.ID
+			inst.OutstandingCommit = op.ID
 		}
 	case lcm.RolledBack:
 		if from != lcm.Starting {
 			inst.Settled = op.Before
 		}
 		if moved {
-			inst.Owed = op.ID
+			inst.OutstandingCommit = op.ID
 		}
 	case lcm.Failed:
-		inst.Owed = op.ID
+		inst.OutstandingCommit = op.ID
 	}
 }
 

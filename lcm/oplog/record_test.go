@@ -55,7 +55,7 @@ func TestHowAnOperationEndsIsWrittenIntoItsInstance(t *testing.T) {
 				outstanding = "op1"
 			}
 			if inst.Open != "" || inst.Last != "op1" || inst.LastState != c.state || inst.Settled.Tree != c.settled ||
-				inst.Owed != outstanding || len(inst.Units) != 1 || inst.Units[0].ID != c.units {
+				inst.OutstandingCommit != outstanding || len(inst.Units) != 1 || inst.Units[0].ID != c.units {
 				t.Errorf("instance %+v", inst)
 			}
 		})
@@ -87,8 +87,8 @@ func TestARepairOfDriftLeavesNoOutstandingCommit(t *testing.T) {
 	l, _ := newLog(t)
 	born(t, l, newOp("op1", lcm.Heal, "t1", "t1"))
 	advance(t, l, "op1", lcm.Refused)
-	if inst := instance(t, l); inst.Owed != "" {
-		t.Errorf("%q has an outstanding commit though nothing was committed", inst.Owed)
+	if inst := instance(t, l); inst.OutstandingCommit != "" {
+		t.Errorf("%q has an outstanding commit though nothing was committed", inst.OutstandingCommit)
 	}
 }
 

@@ -46,7 +46,7 @@ type worker struct {
 // Run delivers until ctx ends, then waits for deliveries under way. It is idle while nothing
 // happens. It must not run twice at a time.
 func (s *Service) Run(ctx context.Context) error {
-	wake, unsignal := s.Log.Signal()
+	wake, unsignal := s.Oplog.Signal()
 	defer unsignal()
 	s.mu.Lock()
 	recs, err := s.records(ctx)
@@ -80,7 +80,7 @@ func (s *Service) Run(ctx context.Context) error {
 		case <-trim.C:
 			armed = false
 			if err := s.trim(ctx); err != nil && ctx.Err() == nil {
-				s.Logger.Error("the outbox of notifications can't be trimmed; it grows", "error", err)
+				s.Log.Error("the outbox of notifications can't be trimmed; it grows", "error", err)
 			}
 			continue
 		}
@@ -100,7 +100,7 @@ func (s *Service) start(rec *record) {
 	w := &worker{
 		Service: s, rec: rec, stop: stop, done: make(chan struct{}),
 		caller: &caller{client: s.client, auth: rec.Authentication, secrets: s.Secrets},
-		log:    s.Logger.With("subscription", rec.ID, "callback", place(rec.CallbackURI)),
+		log:    s.Log.With("subscription", rec.ID, "callback", place(rec.CallbackURI)),
 	}
 	s.workers[rec.ID] = w
 	s.group.Go(func() {
@@ -121,7 +121,7 @@ func (s *Service) moved() {
 // work reads on from the cursor, delivers, and waits for more, until ctx ends or
 // the subscription is gone.
 func (w *worker) work(ctx context.Context) {
-	wake, unsignal := w.Log.Signal()
+	wake, unsignal := w.Oplog.Signal()
 	defer unsignal()
 	backoff := w.backoff()
 	for ctx.Err() == nil {
@@ -150,7 +150,7 @@ func (w *worker) drain(ctx context.Context) error {
 		return err
 	}
 	for {
-		events, err := w.Log.Events(ctx, w.after, page)
+		events, err := w.Oplog.Events(ctx, w.after, page)
 		if err != nil {
 			return err
 		}
@@ -258,7 +258,7 @@ func (s *Service) trim(ctx context.Context) error {
 		return fmt.Errorf("list cursors: %w", err)
 	}
 	// New subscriptions begin at the end.
-	passed, err := s.Log.End(ctx)
+	passed, err := s.Oplog.End(ctx)
 	if err != nil {
 		return err
 	}
@@ -269,13 +269,13 @@ func (s *Service) trim(ctx context.Context) error {
 		}
 		passed = min(passed, c.After)
 	}
-	if err := s.Log.DropThrough(ctx, passed); err != nil {
+	if err := s.Oplog.DropThrough(ctx, passed); err != nil {
 		return err
 	}
 	old := s.Now().Add(-s.Retention)
 	undelivered := 0
 	for after := uint64(0); ; {
-		events, err := s.Log.Events(ctx, after, page)
+		events, err := s.Oplog.Events(ctx, after, page)
 		if err != nil {
 			return err
 		}
@@ -286,7 +286,7 @@ func (s *Service) trim(ctx context.Context) error {
 				drop = append(drop, e.Seq)
 			}
 		}
-		if err := s.Log.Drop(ctx, drop...); err != nil {
+		if err := s.Oplog.Drop(ctx, drop...); err != nil {
 			return err
 		}
 		if len(events) < page || len(drop) < len(events) {
@@ -295,7 +295,7 @@ func (s *Service) trim(ctx context.Context) error {
 		after = events[len(events)-1].Seq
 	}
 	if undelivered > 0 {
-		s.Logger.Warn("events were dropped before every subscriber had taken them: they are older than notifications are kept",
+		s.Log.Warn("events were dropped before every subscriber had taken them: they are older than notifications are kept",
 			"events", undelivered, "retention", s.Retention)
 	}
 	return nil

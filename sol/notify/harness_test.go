@@ -114,8 +114,8 @@ func (w *world) restart() {
 	}
 	w.oplog = oplog.New(w.store, w.clock.now)
 	w.service = notify.New(notify.Config{
-		Log: w.oplog, Store: w.store, Secrets: secrets{}, Base: "http://vnfm.example/", Now: w.clock.now,
-		Logger:   slog.New(slog.NewTextHandler(w.logged, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Oplog: w.oplog, Store: w.store, Secrets: secrets{}, Base: "http://vnfm.example/", Now: w.clock.now,
+		Log:      slog.New(slog.NewTextHandler(w.logged, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		RetryMin: time.Millisecond, RetryMax: 5 * time.Millisecond, Retention: time.Hour,
 	})
 	ctx, cancel := context.WithCancel(context.Background())

@@ -34,13 +34,13 @@ type NotificationLinks struct {
 // OperationPart holds the attributes that only VnfLcmOperationOccurrenceNotification has.
 type OperationPart struct {
 	// Status is START or RESULT (LcmOperationOccurrenceNotificationStatus).
-	Status      string       `json:"notificationStatus"`
-	State       lcm.State    `json:"operationState"`
-	Operation   lcm.Type     `json:"operation"`
-	Automatic   bool         `json:"isAutomaticInvocation"`
-	Verbosity   string       `json:"verbosity"`
-	OperationID string       `json:"vnfLcmOpOccId"`
-	Error       *lcm.Problem `json:"error,omitempty"`
+	Status      string              `json:"notificationStatus"`
+	State       lcm.State           `json:"operationState"`
+	Operation   lcm.Type            `json:"operation"`
+	Automatic   bool                `json:"isAutomaticInvocation"`
+	Verbosity   string              `json:"verbosity"`
+	OperationID string              `json:"vnfLcmOpOccId"`
+	Error       *lcm.ProblemDetails `json:"error,omitempty"`
 	// With verbosity FULL:
 	*ResourceChanges
 	ChangedInfo    json.RawMessage      `json:"changedInfo,omitempty"`

@@ -23,7 +23,7 @@ func TestNotificationsLookAsSOL003Says(t *testing.T) {
 	pod := func(id, name string) plan.Unit {
 		return plan.Unit{ID: id, Name: name, VDU: "vdu1", Kind: "Deployment", Metadata: map[string]string{"node": "n1"}}
 	}
-	operation := func(t lcm.Type, s lcm.State, p *lcm.Problem) oplog.Event {
+	operation := func(t lcm.Type, s lcm.State, p *lcm.ProblemDetails) oplog.Event {
 		op := &lcm.Operation{ID: "op1", Instance: "amf", Type: t, State: s, Attempt: 1, Error: p,
 			UnitsBefore: []plan.Unit{pod("u1", "vdu1-a"), pod("u2", "vdu1-b")}, UnitsAfter: []plan.Unit{pod("u1", "vdu1-a"), pod("u3", "vdu1-c")}}
 		if t == lcm.ModifyInfo {
@@ -48,7 +48,7 @@ func TestNotificationsLookAsSOL003Says(t *testing.T) {
 	connected.Operation.ExtLinks = []desired.ExtVirtualLink{{ID: "right", ResourceID: "ext2", ExtCps: []desired.ExtCp{{CpdID: "CP1", CpConfig: map[string]desired.ExtCpConfig{"a": {LinkPortID: "given"}}}},
 		ExtLinkPorts: []desired.ExtLinkPort{{ID: "given", ResourceHandle: desired.ResourceHandle{ResourceID: "p2"}}}}}
 	connected.Operation.Params = json.RawMessage(`{"extVirtualLinks":[{"id":"right","resourceId":"ext2","extLinkPorts":[{"id":"given","resourceHandle":{"resourceId":"p2"}}]}]}`)
-	problem := &lcm.Problem{Status: 500, Title: "Deployment failed", Detail: "Deployment/amf/vdu1: image pull"}
+	problem := &lcm.ProblemDetails{Status: 500, Title: "Deployment failed", Detail: "Deployment/amf/vdu1: image pull"}
 	var b bytes.Buffer
 	for _, c := range []struct {
 		name, verbosity string

@@ -26,7 +26,7 @@ const (
 
 // Config holds what a Service works with.
 type Config struct {
-	Log   *oplog.Log
+	Oplog *oplog.Log
 	Store store.Store
 	// Secrets encrypts the subscribers' passwords for the store.
 	Secrets Secrets
@@ -36,7 +36,7 @@ type Config struct {
 	// sets its own timeout and follows no redirects.
 	Client *http.Client
 	Now    func() time.Time // nil is the machine's clock
-	Logger *slog.Logger     // nil is silence
+	Log    *slog.Logger     // nil is silence
 	// SkipTest accepts callback URIs without calling them.
 	SkipTest bool
 	// RetryMin and RetryMax bound the pause before a delivery is tried again, which
@@ -65,8 +65,8 @@ func New(c Config) *Service {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
 	}
 	if c.Client == nil {
 		c.Client = newClient()
@@ -103,7 +103,7 @@ func (s *Service) Create(ctx context.Context, req Request) (*Subscription, error
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	end, err := s.Log.End(ctx)
+	end, err := s.Oplog.End(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("create subscription: %w", err)
 	}
