@@ -262,7 +262,7 @@ type RefusedError struct {
 	// Field is the one of vnf.yaml that is at fault ("levels", "update.strategy"), Object
 	// the key of the object at the VIM, or the file of the package; at most one is set.
 	Field, Object string
-	Reason string // what is wrong and what to do about it
+	Reason        string // what is wrong and what to do about it
 	// Conflict says that the request would be right if something else didn't rule
 	// over the object now (an autoscaler): HTTP 409 and not 400.
 	Conflict bool

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/jibe-vnfm/jibe/plan"
@@ -122,8 +121,7 @@ func (f *Facts) moved() (added, removed []Target) {
 func granted(targets []Target) []GrantedUnit {
 	out := make([]GrantedUnit, 0, len(targets))
 	for _, t := range targets {
-		id, _, _ := strings.Cut(t.Unit.ID, "@")
-		out = append(out, GrantedUnit{ID: id, Type: "COMPUTE", VduID: t.VduID})
+		out = append(out, GrantedUnit{ID: plan.ResourceOf(t.Unit.ID), Type: "COMPUTE", VduID: t.VduID})
 	}
 	return out
 }

@@ -11,32 +11,15 @@ import (
 // vimName returns the key in vimConnectionInfo of the instance's main VIM, which runs all
 // VDUs without a placement.
 func (a *api) vimName(in *desired.Instance) string {
-	if in.VIM != "" {
+	switch settings, err := a.Repo.Settings(); {
+	case in.VIM != "":
 		return in.VIM
-	}
-	if len(in.VIMConnections) > 0 {
-		return mainConnection(in)
-	}
-	if settings, err := a.Repo.Settings(); err == nil {
-		if vim := defaultVIM(settings); vim != nil {
-			return vim.Name
-		}
+	case len(in.VIMConnections) > 0:
+		return in.MainConnection()
+	case err == nil:
+		return settings.DefaultVIM()
 	}
 	return ""
-}
-
-// mainConnection returns the key of the instance's own connection to its main VIM.
-func mainConnection(in *desired.Instance) string {
-	return mainKey(slices.Collect(maps.Keys(in.VIMConnections)), in.Placement)
-}
-
-func defaultVIM(s *desired.Settings) *desired.VIM {
-	for _, name := range slices.Sorted(maps.Keys(s.VIMs)) {
-		if s.VIMs[name].Default {
-			return s.VIMs[name]
-		}
-	}
-	return nil
 }
 
 // connections returns vimConnectionInfo without secrets: the main VIM of the instance, and

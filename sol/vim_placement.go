@@ -54,7 +54,7 @@ func (a *api) placeOn(in *desired.Instance, connections map[string]VimConnection
 		next.Placement[vdu] = name
 	}
 	if len(connections) > 0 {
-		connect(&next, slices.Collect(maps.Keys(connections)), files, inline, placement, defaultVIM(settings))
+		connect(&next, slices.Collect(maps.Keys(connections)), files, inline, placement, settings.DefaultVIM())
 	}
 	types, err := vimTypes(settings, &next)
 	if err == nil {
@@ -67,7 +67,7 @@ func (a *api) placeOn(in *desired.Instance, connections map[string]VimConnection
 // or connections of its own. Connections of the instance at which VDUs are placed stay.
 // Where VDUs are placed at all of the keys, its main connection stays too, or else it gets
 // the default VIM.
-func connect(in *desired.Instance, keys []string, files map[string]string, inline map[string]desired.VIMConnection, placement map[string]string, fallback *desired.VIM) {
+func connect(in *desired.Instance, keys []string, files map[string]string, inline map[string]desired.VIMConnection, placement map[string]string, fallback string) {
 	slices.Sort(keys)
 	asked, placed := slices.Collect(maps.Values(placement)), slices.Collect(maps.Values(in.Placement))
 	i := slices.IndexFunc(keys, func(k string) bool { return !slices.Contains(asked, k) })
@@ -76,9 +76,9 @@ func connect(in *desired.Instance, keys []string, files map[string]string, inlin
 	case i >= 0:
 		in.VIM = files[keys[i]]
 	case in.VIM == "" && len(in.VIMConnections) > 0:
-		stays = mainConnection(in)
-	case in.VIM == "" && fallback != nil:
-		in.VIM = fallback.Name
+		stays = in.MainConnection()
+	case in.VIM == "" && fallback != "":
+		in.VIM = fallback
 	}
 	kept := map[string]desired.VIMConnection{}
 	for key, c := range in.VIMConnections {
@@ -113,27 +113,21 @@ func inlineConnection(key string, c VimConnectionInfo) (desired.VIMConnection, e
 	return out, nil
 }
 
-// mainKey returns the connection for VDUs without a placement: the first by key at which no
-// VDU is placed, else the first.
-func mainKey(keys []string, placement map[string]string) string {
-	slices.Sort(keys)
-	placed := slices.Collect(maps.Values(placement))
-	return keys[max(slices.IndexFunc(keys, func(k string) bool { return !slices.Contains(placed, k) }), 0)]
-}
-
 // vimTypes returns the types of the VIMs at which the instance runs, its main one first.
 func vimTypes(settings *desired.Settings, in *desired.Instance) ([]string, error) {
 	var types []string
-	for _, vdu := range append([]string{""}, slices.Sorted(maps.Keys(in.Placement))...) {
-		p := placeOf(settings, in, vdu)
-		switch {
-		case p.vimType != "":
-			types = append(types, p.vimType)
-		case p.name != "":
-			return nil, problem(http.StatusUnprocessableEntity, "vnf.yaml names the VIM %q, but there is no vims/%s.yaml", p.name, p.name)
-		default:
-			return nil, problem(http.StatusUnprocessableEntity, "the request has no vimConnectionInfo, and no file under vims/ says default: true")
+	places, err := settings.Places(in)
+	if err == nil {
+		for _, p := range places {
+			var t string
+			if t, err = p.Type(); err != nil {
+				break
+			}
+			types = append(types, t)
 		}
+	}
+	if err != nil {
+		return nil, problem(http.StatusUnprocessableEntity, "%v; the request has no vimConnectionInfo that names another", err)
 	}
 	return types, nil
 }
@@ -150,45 +144,6 @@ func vimByID(s *desired.Settings, id string) *desired.VIM {
 	return s.VIMs[id]
 }
 
-// place is where a part of an instance runs, as far as git says.
-type place struct {
-	// name is that of a file under vims/, or "".
-	name, vimType, endpoint string
-	// region and project are OpenStack's, "" where they aren't known.
-	region, project string
-}
-
-// placeOf returns where the intent has the VDU run; "" stands for VDUs without a placement.
-func placeOf(settings *desired.Settings, in *desired.Instance, vdu string) place {
-	key := in.Placement[vdu]
-	if key == "" && in.VIM == "" && len(in.VIMConnections) > 0 {
-		key = mainConnection(in)
-	}
-	if c, ok := in.VIMConnections[key]; ok {
-		normal, _ := desired.NormalVIMType(c.VimType)
-		return place{vimType: normal, endpoint: c.InterfaceInfo["endpoint"], region: c.AccessInfo["region"], project: c.AccessInfo["project"]}
-	}
-	name := cmp.Or(key, in.VIM)
-	vim := settings.VIMs[name]
-	if name == "" {
-		vim = defaultVIM(settings)
-	}
-	if vim == nil {
-		return place{name: name}
-	}
-	return place{name: vim.Name, vimType: vim.Type, endpoint: vim.Endpoint, region: vim.Region, project: vim.Project}
-}
-
-// same says whether the two are one place, as far as git says.
-func (p place) same(q place) bool {
-	if p.name != "" && p.name == q.name {
-		return true
-	}
-	known := p.endpoint != "" || p.name == "" && q.name == ""
-	differ := func(a, b string) bool { return a != "" && b != "" && a != b }
-	return known && p.vimType == q.vimType && desired.SameEndpoint(p.endpoint, q.endpoint) && !differ(p.region, q.region) && !differ(p.project, q.project)
-}
-
 // samePlace refuses to take a VNF that runs, or a VDU of it, to another VIM.
 func (a *api) samePlace(now, next *desired.Instance) error {
 	settings, err := a.Repo.Settings()
@@ -202,14 +157,22 @@ func (a *api) samePlace(now, next *desired.Instance) error {
 		}
 	}
 	for _, vdu := range slices.Sorted(maps.Keys(vdus)) {
-		if was := placeOf(settings, now, vdu); !was.same(placeOf(settings, next, vdu)) {
+		was, err := settings.PlaceOf(now, vdu)
+		is, unknown := settings.PlaceOf(next, vdu)
+		if err != nil && unknown != nil && err.Error() == unknown.Error() {
+			continue // the request doesn't change what nobody knows
+		}
+		if err := cmp.Or(err, unknown); err != nil {
+			return problem(http.StatusUnprocessableEntity, "%v", err)
+		}
+		if !was.Same(is) {
 			what := "VNF instance " + now.ID
 			if vdu != "" {
 				what = "VDU " + vdu + " of " + what
 			}
 			return problem(http.StatusUnprocessableEntity,
 				"vimConnectionInfo names another VIM than %s runs on (%s): a VNF that runs can't be taken elsewhere; terminate it and instantiate it there",
-				what, cmp.Or(was.endpoint, was.name, was.vimType))
+				what, cmp.Or(was.Endpoint(), was.Name))
 		}
 	}
 	return nil

@@ -234,7 +234,7 @@ func (p *present) unit(incarnation string) *node {
 	if n := p.units[incarnation]; n != nil {
 		return n
 	}
-	id, _, _ := strings.Cut(incarnation, "@")
+	id := plan.ResourceOf(incarnation)
 	if n := p.units[id+"@"]; n != nil && p.servers[id] == nil {
 		return n
 	}

@@ -60,6 +60,28 @@ func Rules() []Rule {
 			Why: "intent is read and written without knowing who acts on it",
 		},
 		{
+			From: []string{"automation/..."}, Never: []string{"reconciler/...", "drivers/...", "hooks/...", "sol/...", "admission/..."},
+			Why: "whoever commits by itself decides by git, packages and the operation log; what comes of a commit is the reconciler's",
+		},
+		{
+			From: []string{"admission/..."}, Never: []string{"sol/...", "app"},
+			Why: "a proposal is judged in one way for the push hook, the API's clients and the command line; it is never carried out or recorded here",
+		},
+		{
+			From: []string{"drivers/kubernetes/manifest/...", "drivers/kubernetes/fields", "drivers/kubernetes/raw"}, Never: []string{"k8s.io/client-go/...", "drivers/kubernetes/watched", "net/http", "os/exec"},
+			Why: "what an instance should be is rendered without a cluster: push hook, preview and reconciler render the same",
+		},
+		{
+			From: []string{"drivers/openstack/hot"}, Never: []string{"github.com/gophercloud/...", "net/http", "os/exec"},
+			Why: "what an instance should be is rendered without a cloud",
+		},
+		{
+			From: []string{"internal/..."}, Never: []string{
+				"admission/...", "app", "automation/...", "drivers/...", "hooks/...", "lcm/...", "plan", "reconciler/...", "sol/...", "store/...", "vnfd/...",
+			},
+			Why: "what several rooms use knows none of them",
+		},
+		{
 			From: []string{"lcm", "vnfd/..."}, Never: append([]string{"drivers/...", "sol/...", "store/...", "reconciler"}, clients...),
 			Why: "the state machine and the descriptor are pure: what they say must not depend on what answers",
 		},

@@ -132,7 +132,7 @@ func (c *Cloud) Unstick(name string) {
 	delete(c.stuck, name)
 }
 
-// Linger, with true, has deleted stacks stay in the list and keep their names, as Heat's do
+// Linger has, with true, deleted stacks stay in the list and keep their names, as Heat's do
 // until it has tidied up after them. With false the cloud tidies up.
 func (c *Cloud) Linger(on bool) {
 	c.mu.Lock()
