@@ -53,7 +53,7 @@ func TestAScalingWhoseHookMayNotRunIsRefusedByAPIAndPlanAndGoesThroughWithHooksS
 
 	refused := func(who, said string) {
 		t.Helper()
-		for _, part := range []string{"SCALE needs programs of the package that may not run: Files/kubernetes/configmap.yaml (scale_start)",
+		for _, part := range []string{"SCALE needs hooks of the package that may not run: Files/kubernetes/configmap.yaml (scale_start)",
 			"hooks: true at repository small in repositories.yaml", "hooks: skip in vnf.yaml"} {
 			if !strings.Contains(said, part) {
 				t.Errorf("%s doesn't say %q: %s", who, part, said)

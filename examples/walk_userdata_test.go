@@ -46,7 +46,7 @@ func withUserData(t *testing.T) string {
 		t.Fatal(err)
 	}
 	head, _, _ := strings.Cut(string(text), "\n\n") // the checksums are of files that aren't here any more
-	class, err := os.ReadFile(filepath.Join("..", "hooks", "testdata", "older", "user_data.py"))
+	class, err := os.ReadFile(filepath.Join("..", "hooks", "testdata", "python_adapter", "user_data.py"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -63,7 +63,7 @@ type FailedError struct {
 
 func (e *FailedError) Error() string {
 	if e.Stderr == "" {
-		return fmt.Sprintf("program %s failed: %s", e.Path, e.Reason)
+		return fmt.Sprintf("hook %s failed: %s", e.Path, e.Reason)
 	}
-	return fmt.Sprintf("program %s failed: %s: %s", e.Path, e.Reason, e.Stderr)
+	return fmt.Sprintf("hook %s failed: %s: %s", e.Path, e.Reason, e.Stderr)
 }

@@ -47,14 +47,14 @@ func Permit(repositories Repositories, t lcm.Type, needed []Needed) error {
 		return nil
 	}
 	return &InvalidError{Field: "hooks", Reason: fmt.Sprintf(
-		"%s needs programs of the package that may not run: %s. %s", t, strings.Join(barred, ", "), waysOut(remedies...))}
+		"%s needs hooks of the package that may not run: %s. %s", t, strings.Join(barred, ", "), waysOut(remedies...))}
 }
 
 // Runnable returns an error that says why a file of the package can't be run as a hook.
 // Whether it may run doesn't matter to one that is skipped.
 func Runnable(repositories Repositories, pkg *vnfd.Package, file string, skipped bool) error {
 	if !skipped && !repositories.Hooks(pkg.Tree) {
-		return fmt.Errorf("%s: package %s may not run programs. %s", file, pkg.VNFD.ID, waysOut(allowing(repositories, pkg)))
+		return fmt.Errorf("%s: package %s may not run hooks. %s", file, pkg.VNFD.ID, waysOut(allowing(repositories, pkg)))
 	}
 	if !hasFile(pkg, file) {
 		return fmt.Errorf("package %s of VNFD %s has no file %s", pkg.Tree, pkg.VNFD.ID, file)

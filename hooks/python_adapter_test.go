@@ -117,7 +117,7 @@ func TestADriverThatFailsHandsOverWhatTheNextAttemptNeeds(t *testing.T) {
 	c.Input.Operation.Type, c.Input.Operation.Params = "SCALE", json.RawMessage(`{"type":"SCALE_IN","additionalParams":{"site":"a"}}`)
 	c.Input.Params = object{"api_password": "pw-of-the-api"}
 	out, err := newRunner(t).Run(t.Context(), c)
-	if err == nil || err.Error() != "program Scripts/driver.py failed: exit status 3: the ring is busy" {
+	if err == nil || err.Error() != "hook Scripts/driver.py failed: exit status 3: the ring is busy" {
 		t.Errorf("error %v", err)
 	}
 	if diff := cmp.Diff(hooks.Output{HandOver: json.RawMessage(`{"asked": "pw-of-the-api", "warned": true}`)}, out); diff != "" {

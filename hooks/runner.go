@@ -62,7 +62,7 @@ func (r *Runner) Run(ctx context.Context, c Call) (Output, error) {
 	out, err := r.run(ctx, c)
 	var failed *FailedError
 	if err != nil && !errors.As(err, &failed) {
-		err = fmt.Errorf("program %s: %w", c.Path, err)
+		err = fmt.Errorf("hook %s: %w", c.Path, err)
 	}
 	return out, err
 }

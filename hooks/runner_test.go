@@ -174,7 +174,7 @@ func TestPythonIsRunWithoutBeingTold(t *testing.T) {
 func TestAnExitCodeIsAFailureWithTheEndOfStandardError(t *testing.T) {
 	r := newRunner(t)
 	got := fails(t, r, shell(`echo no route to the balancer >&2; exit 3`))
-	if got.Error() != "program Scripts/run failed: exit status 3: no route to the balancer" {
+	if got.Error() != "hook Scripts/run failed: exit status 3: no route to the balancer" {
 		t.Error(got)
 	}
 	got = fails(t, r, shell(`i=0; while [ $i -lt 3000 ]; do echo "line $i" >&2; i=$((i+1)); done; printf 'the \033[31mend\000' >&2; kill -9 $$`))

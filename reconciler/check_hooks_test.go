@@ -123,7 +123,7 @@ func TestAUserDataClassThatMayNotRunIsRefusedWhereItWouldRun(t *testing.T) {
 	at := func(vimType string) error {
 		return checker.Check(t.Context(), &desired.Settings{VIMs: map[string]*desired.VIM{"lab": {Name: "lab", Type: vimType, Default: true}}}, nil, after)
 	}
-	if err := at(desired.VIMOpenStack); err == nil || !strings.Contains(err.Error(), "INSTANTIATE needs programs of the package that may not run: Scripts/new.sh (user_data)") {
+	if err := at(desired.VIMOpenStack); err == nil || !strings.Contains(err.Error(), "INSTANTIATE needs hooks of the package that may not run: Scripts/new.sh (user_data)") {
 		t.Errorf("on OpenStack: %v", err)
 	}
 	if err := at(desired.VIMSim); err != nil {
@@ -139,7 +139,7 @@ func TestAPushedChangeWhoseHooksMayNotRunIsShownAndNotBegunUntilTheyMay(t *testi
 	w.commit(file("instantiated", "levels: {web: 2}\n"))
 	w.until("it is shown why the file isn't obeyed", func() bool {
 		p, shown := w.recon.View().Problem(id)
-		return shown && strings.Contains(p.Message, "SCALE needs programs of the package that may not run: Scripts/new.sh (scale_end)") && strings.Contains(p.Message, "hooks: skip")
+		return shown && strings.Contains(p.Message, "SCALE needs hooks of the package that may not run: Scripts/new.sh (scale_end)") && strings.Contains(p.Message, "hooks: skip")
 	})
 	if n := w.units("VDU1"); n != 1 || len(s.told()) != 0 || len(w.operations(lcm.Scale)) != 0 || w.head().Levels["web"] != 2 {
 		t.Errorf("%d units run, hooks %q were run, %d operations were begun, git says %v", n, s.told(), len(w.operations(lcm.Scale)), w.head().Levels)
@@ -158,7 +158,7 @@ func TestATerminationWhoseHooksMayNotRunIsRolledBackWithNothingDone(t *testing.T
 	w.last(lcm.Instantiate, lcm.Completed)
 	w.commit(file("notInstantiated", ""))
 	op := w.last(lcm.Terminate, lcm.RolledBack)
-	if !strings.Contains(op.Error.Detail, "TERMINATE needs programs of the package that may not run: Scripts/new.sh (terminate_end)") || !strings.Contains(op.Error.Detail, "hooks: skip") {
+	if !strings.Contains(op.Error.Detail, "TERMINATE needs hooks of the package that may not run: Scripts/new.sh (terminate_end)") || !strings.Contains(op.Error.Detail, "hooks: skip") {
 		t.Errorf("the error is %q", op.Error.Detail)
 	}
 	if n := w.units("VDU1"); n != 1 || len(s.told()) != 0 || w.head().State != desired.Instantiated {
@@ -223,7 +223,7 @@ func TestADriftWhoseRepairNeedsHooksThatMayNotRunIsShownAsRefusedAndNotPutRight(
 	w.last(lcm.Instantiate, lcm.Completed)
 	w.cloud.Drift(web)
 	d := w.drift(reconciler.DriftRefused)
-	if !strings.Contains(d.Refused, "HEAL needs programs of the package that may not run: Scripts/new.sh (heal_start)") || len(d.Deviations) == 0 {
+	if !strings.Contains(d.Refused, "HEAL needs hooks of the package that may not run: Scripts/new.sh (heal_start)") || len(d.Deviations) == 0 {
 		t.Errorf("the drift is %+v", d)
 	}
 	if n := len(w.operations(lcm.Heal)); n != 0 {
@@ -252,7 +252,7 @@ func TestARollbackWhoseHooksMayNoLongerRunWaitsForAPersonAndSaysWhy(t *testing.T
 		op, err = w.log.Operation(t.Context(), op.ID)
 		return err == nil && op.State == lcm.FailedTemp && op.Journal.Rollback
 	})
-	if !strings.Contains(op.Error.Detail, "may not run programs") || len(s.told()) != 0 {
+	if !strings.Contains(op.Error.Detail, "may not run hooks") || len(s.told()) != 0 {
 		t.Errorf("the error is %q, hooks %q were run", op.Error.Detail, s.told())
 	}
 }

@@ -112,7 +112,7 @@ func (o outstanding) keepModified(ctx context.Context, op *lcm.Operation) error 
 	rev, err := o.repo.Write(ctx, desired.Write{
 		Instance: o.id,
 		Dir:      op.After.Dir,
-		Subject:  fmt.Sprintf("Keep what programs of %s of %s found", op.Type, op.After.Dir),
+		Subject:  fmt.Sprintf("Keep what hooks of %s of %s found", op.Type, op.After.Dir),
 		Trailers: []desired.Trailer{
 			{Key: desired.TrailerOperation, Value: op.ID},
 			{Key: desired.TrailerType, Value: string(op.Type)},
@@ -130,7 +130,7 @@ func (o outstanding) keepModified(ctx context.Context, op *lcm.Operation) error 
 		},
 	})
 	if err != nil {
-		return fmt.Errorf("commit what programs of operation %s found: %w", op.ID, err)
+		return fmt.Errorf("commit what hooks of operation %s found: %w", op.ID, err)
 	}
 	return o.oplog.Adopt(ctx, o.id, func(i *lcm.Instance) error {
 		if i.OutstandingCommit != op.ID {
