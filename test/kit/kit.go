@@ -120,7 +120,3 @@ func Golden(t testing.TB, path string, got []byte) {
 		t.Errorf("%s differs (-want +got; go test -update writes it anew):\n%s", path, diff)
 	}
 }
-
-// Updating says whether the golden files are written anew, for tests that remove those
-// which nothing writes any more.
-func Updating() bool { return *update }
