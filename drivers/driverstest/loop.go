@@ -13,6 +13,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/plan"
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 // pause between two looks at a VIM that is at work.
@@ -123,17 +124,7 @@ func (h Harness) operate(t *testing.T, d drivers.Driver, src drivers.Source, exi
 // until polls: a VIM moves by itself, and not every driver notifies of it.
 func (h Harness) until(t *testing.T, done func() error) {
 	t.Helper()
-	deadline := time.Now().Add(h.Patience)
-	for {
-		err := done()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("gave up after %v: %v", h.Patience, err)
-		}
-		time.Sleep(pause)
-	}
+	kit.EventuallyWithin(t, h.Patience, done)
 }
 
 func (h Harness) observe(t *testing.T, d drivers.Driver, want drivers.Rendering) plan.Observed {
