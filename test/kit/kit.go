@@ -69,9 +69,18 @@ func Eventually(t testing.TB, look func() error) {
 // machine that boots.
 func EventuallyWithin(t testing.TB, patience time.Duration, look func() error) {
 	t.Helper()
-	if err := Poll(t.Context(), patience, look); err != nil {
+	if err := Poll(alive(t), patience, look); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// alive is the context of the test, without its end where the test is cleaning up: what is
+// left behind is to go all the same.
+func alive(t testing.TB) context.Context {
+	if ctx := t.Context(); ctx.Err() == nil {
+		return ctx
+	}
+	return context.WithoutCancel(t.Context())
 }
 
 // Stays looks for a while, and fails the test at the first error: it is for what must not

@@ -39,3 +39,20 @@ func TestPollGoesOnUntilAllIsWellOrNothingComesAnyMore(t *testing.T) {
 		}
 	})
 }
+
+func TestACleanupMayWaitToo(t *testing.T) {
+	looks := 0
+	t.Run("with a cleanup", func(t *testing.T) {
+		t.Cleanup(func() {
+			Eventually(t, func() error {
+				if looks++; looks < 3 {
+					return errors.New("not yet")
+				}
+				return nil
+			})
+		})
+	})
+	if looks != 3 {
+		t.Errorf("looked %d times, want 3", looks)
+	}
+}
