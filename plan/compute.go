@@ -446,11 +446,21 @@ func (p *planner) prune() {
 		// vanish before its units do.
 		_, alsoObject := p.objects[u.Key]
 		if !p.wanted[u.Owner] && !alsoObject && p.desired.Condemned[u.Key] != u.ID {
+			if u.Orphan && !u.Deleting && !p.adoptable(u) {
+				deletes = append(deletes, Step{Action: DeleteUnit, Object: u.Key, Incarnation: u.ID, Reason: "no longer desired, and nothing owns it"})
+			}
 			waits = append(waits, Step{Action: Wait, Object: u.Key, Reason: "until it is gone"})
 		}
 	}
 	p.add(deletes...)
 	p.add(waits...)
+}
+
+// adoptable says whether something that is desired may take the orphan back.
+func (p *planner) adoptable(u *Unit) bool {
+	return slices.ContainsFunc(p.desired.Groups, func(g Group) bool {
+		return g.VDU == u.VDU && (u.Generation == "" || u.Generation == p.desired.Generation)
+	})
 }
 
 func because(what, why string) string {

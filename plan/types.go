@@ -186,6 +186,9 @@ type Unit struct {
 	// Dead, if not empty, says why this incarnation will never run again, where its
 	// owner won't make a successor by itself (a server that was deleted behind Heat).
 	Dead string `json:"-"`
+	// Orphan says that nothing at the VIM owns the unit any more, so that nobody ends it: its
+	// owner was deleted and left it behind. An owner that is made anew may take it back.
+	Orphan bool `json:"-"`
 	// Created is when the unit was made, where its owner is passive: the newest goes first.
 	Created time.Time `json:"created,omitzero"`
 	// Kind is the VIM's type of the unit's owner, as vimLevelResourceType

@@ -4,10 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/uuid"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -206,4 +208,49 @@ func TestExplainGivesTheLastEvent(t *testing.T) {
 		t.Errorf("a VIM that fails explains %q", said)
 	}
 	converge(t, d, src, false)
+}
+
+func TestPodsThatWereLeftBehindByTheirDeletedOwnerGo(t *testing.T) {
+	c := newCluster(t)
+	d, api, namespace := c.connect(t), c.api(t), c.namespace(t)
+	manifest := strings.Replace(deployment("one", pause), "kind: Deployment", "kind: StatefulSet", 1)
+	src := sample.Source(uuid.NewString(), namespace, manifest, sample.Workloads("one"), nil)
+	before := unitIDs(converge(t, d, src, true))
+	orphans := metav1.DeletePropagationOrphan
+	leaveBehind := func() {
+		t.Helper()
+		if err := api.AppsV1().StatefulSets(namespace).Delete(t.Context(), "one", metav1.DeleteOptions{PropagationPolicy: &orphans}); err != nil {
+			t.Fatal(err)
+		}
+		kit.Eventually(t, func() error {
+			if _, err := api.AppsV1().StatefulSets(namespace).Get(t.Context(), "one", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+				return fmt.Errorf("the StatefulSet isn't gone: %v", err)
+			}
+			return nil
+		})
+	}
+	leaveBehind()
+	// One that is made anew takes them back.
+	kit.Eventually(t, func() error {
+		if after := unitIDs(converge(t, d, src, true)); !slices.Equal(before, after) {
+			t.Fatalf("the units are %v, and were %v: a successor takes back what was left", after, before)
+		}
+		set, err := api.AppsV1().StatefulSets(namespace).Get(t.Context(), "one", metav1.GetOptions{})
+		if err != nil || set.DeletionTimestamp != nil {
+			return fmt.Errorf("the StatefulSet isn't made anew: %v", err)
+		}
+		return nil
+	})
+	leaveBehind()
+	if o := converge(t, d, src, false); len(o.Units)+len(o.Objects) > 0 {
+		t.Errorf("left at the cluster: %+v", o)
+	}
+}
+
+func unitIDs(o plan.Observed) (ids []string) {
+	for _, u := range o.Units {
+		ids = append(ids, u.ID)
+	}
+	slices.Sort(ids)
+	return ids
 }

@@ -166,6 +166,7 @@ func (v *view) unit(f *Fact) (plan.Unit, bool) {
 	u := plan.Unit{
 		ID: string(f.UID), Key: f.Key, Name: f.Name, VDU: vdu, Owner: owner, Kind: kind,
 		Ready: f.ready, Deleting: f.Deleting, Reason: f.Reason, Failure: f.failure, Generation: f.generation(),
+		Orphan:   top == nil && f.controller.uid == "",
 		Metadata: map[string]string{"namespace": f.namespace},
 	}
 	if top != nil && !f.ready && !f.Deleting {
