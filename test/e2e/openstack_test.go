@@ -191,7 +191,7 @@ func (c *cloud) do(service, method string, body any, path ...string) object {
 
 // machine is a server of the instance, as Nova tells.
 type machine struct {
-	id, vdu, image, status, generation string
+	id, vdu, image, status, generation, created string
 }
 
 // machines are the instance's servers, by VDU and then by age.
@@ -202,7 +202,7 @@ func (c *cloud) machines(id string) []machine {
 	slices.SortStableFunc(list, func(a, b object) int { return strings.Compare(a.text("created"), b.text("created")) })
 	for _, s := range list {
 		if s.text("metadata", "jibe_instance") == id && s.text("OS-EXT-STS:task_state") != "deleting" {
-			all = append(all, machine{id: s.text("id"), vdu: s.text("metadata", "jibe_vdu"), image: s.text("image", "id"), status: s.text("status"),
+			all = append(all, machine{id: s.text("id"), vdu: s.text("metadata", "jibe_vdu"), image: s.text("image", "id"), status: s.text("status"), created: s.text("created"),
 				generation: s.text("metadata", "jibe_generation")})
 		}
 	}
