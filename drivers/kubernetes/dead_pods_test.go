@@ -224,7 +224,7 @@ func TestPodsThatWereLeftBehindByTheirDeletedOwnerGo(t *testing.T) {
 		}
 		kit.Eventually(t, func() error {
 			if _, err := api.AppsV1().StatefulSets(namespace).Get(t.Context(), "one", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-				return fmt.Errorf("the StatefulSet isn't gone: %v", err)
+				return fmt.Errorf("the StatefulSet isn't gone: %w", err)
 			}
 			return nil
 		})
@@ -237,7 +237,7 @@ func TestPodsThatWereLeftBehindByTheirDeletedOwnerGo(t *testing.T) {
 		}
 		set, err := api.AppsV1().StatefulSets(namespace).Get(t.Context(), "one", metav1.GetOptions{})
 		if err != nil || set.DeletionTimestamp != nil {
-			return fmt.Errorf("the StatefulSet isn't made anew: %v", err)
+			return fmt.Errorf("the StatefulSet isn't made anew: %w", err)
 		}
 		return nil
 	})
