@@ -6,6 +6,7 @@ import (
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/drivers/kubernetes/fields"
 	"github.com/jibe-vnfm/jibe/drivers/kubernetes/manifest"
+	"github.com/jibe-vnfm/jibe/drivers/kubernetes/manifest/sample"
 	"github.com/jibe-vnfm/jibe/drivers/kubernetes/watched"
 )
 
@@ -16,8 +17,8 @@ func TestAnEntryOfManagedFieldsMayLackAnything(t *testing.T) {
 		"{}",
 		"{manager: jibe, operation: Apply, fieldsV1: {}}",
 	} {
-		u := object(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: a, resourceVersion: '7', managedFields: ["+entry+"]}, data: {a: c}}")
-		rendered := object(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {a: b}}")
+		u := sample.Object(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: a, resourceVersion: '7', managedFields: ["+entry+"]}, data: {a: c}}")
+		rendered := sample.Object(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {a: b}}")
 		f := watched.FactOf(manifest.KindConfigMap, u)
 		if fields.Own(f.Fields.Value(), rendered) {
 			t.Errorf("%s: Jibe owns all", entry)

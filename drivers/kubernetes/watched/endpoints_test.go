@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/jibe-vnfm/jibe/drivers/kubernetes/manifest"
+	"github.com/jibe-vnfm/jibe/drivers/kubernetes/manifest/sample"
 	"github.com/jibe-vnfm/jibe/plan"
 )
 
@@ -24,7 +25,7 @@ func TestASliceWakesAnInstanceOnlyWhileTwoGenerationsStand(t *testing.T) {
 	c.subscribe(func(string) { woken++ })
 	slice := func(version int, ready bool) {
 		t.Helper()
-		if err := k.Update(object(t, fmt.Sprintf(`{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, addressType: IPv4,
+		if err := k.Update(sample.Object(t, fmt.Sprintf(`{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, addressType: IPv4,
 			metadata: {name: web-x, namespace: n, uid: s, resourceVersion: '%d', labels: {%s: i, %s: web},
 				ownerReferences: [{apiVersion: v1, kind: Service, name: web, uid: w, controller: true}]},
 			endpoints: [{addresses: [10.0.0.1], conditions: {ready: %v}, targetRef: {kind: Pod, uid: a}}]}`, version, manifest.LabelInstance, labelService, ready))); err != nil {
@@ -33,7 +34,7 @@ func TestASliceWakesAnInstanceOnlyWhileTwoGenerationsStand(t *testing.T) {
 	}
 	pod := func(name, generation string) {
 		t.Helper()
-		if err := pods.Update(object(t, fmt.Sprintf("{apiVersion: v1, kind: Pod, metadata: {name: %s, namespace: n, uid: %[1]s, resourceVersion: '1', labels: {%s: i, %s: '%s'}}}",
+		if err := pods.Update(sample.Object(t, fmt.Sprintf("{apiVersion: v1, kind: Pod, metadata: {name: %s, namespace: n, uid: %[1]s, resourceVersion: '1', labels: {%s: i, %s: '%s'}}}",
 			name, manifest.LabelInstance, manifest.LabelGeneration, generation))); err != nil {
 			t.Fatal(err)
 		}
@@ -71,16 +72,16 @@ func newStage(t *testing.T, service string) *stage {
 	for gk := range manifest.Kinds {
 		c.kinds[gk] = &kindCache{cache: c, gk: gk, facts: map[string]*Fact{}, synced: true}
 	}
-	template := object(t, "{apiVersion: apps/v1, kind: Deployment, metadata: {name: web}, spec: {template: {metadata: {labels: {app: web}}}}}")
+	template := sample.Object(t, "{apiVersion: apps/v1, kind: Deployment, metadata: {name: web}, spec: {template: {metadata: {labels: {app: web}}}}}")
 	return &stage{t: t, cache: c, render: &manifest.Form{Objects: map[string]*unstructured.Unstructured{
-		"Service/n/web": object(t, service), "Deployment/n/web": template,
+		"Service/n/web": sample.Object(t, service), "Deployment/n/web": template,
 	}}}
 }
 
 // brings has a watch bring the object, at a version that is newer than all before.
 func (s *stage) brings(text string) {
 	s.t.Helper()
-	u := object(s.t, text)
+	u := sample.Object(s.t, text)
 	s.now++
 	u.SetNamespace("n")
 	u.SetResourceVersion(fmt.Sprint(s.now))
@@ -208,7 +209,7 @@ func TestAServiceOfOnePodOfAStatefulSetWaitsForThatPod(t *testing.T) {
 		"db-1-7": "", // there is no such pod, so that nothing is to be waited for
 	} {
 		s := newStage(t, fmt.Sprintf("{apiVersion: v1, kind: Service, metadata: {name: web}, spec: {selector: {%s: %s, %s: '1'}}}", manifest.LabelPodName, pod, manifest.LabelGeneration))
-		s.render.Objects["StatefulSet/n/db-1"] = object(t, fmt.Sprintf("{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: db-1}, spec: {template: {metadata: {labels: {%s: '1'}}}}}", manifest.LabelGeneration))
+		s.render.Objects["StatefulSet/n/db-1"] = sample.Object(t, fmt.Sprintf("{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: db-1}, spec: {template: {metadata: {labels: {%s: '1'}}}}}", manifest.LabelGeneration))
 		s.brings(fmt.Sprintf("{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: db-1, annotations: {%s: x}}}", manifest.AnnotationDigest))
 		s.brings(fmt.Sprintf(`{apiVersion: v1, kind: Pod, metadata: {name: db-1-0, labels: {%s: '1'},
 			ownerReferences: [{apiVersion: apps/v1, kind: StatefulSet, name: db-1, uid: StatefulSetdb-1, controller: true}]},
@@ -227,7 +228,7 @@ func TestASliceOfThePackageWakesAsAllOfItsObjectsDo(t *testing.T) {
 	s.cache.subscribe(func(string) { woken++ })
 	slice := fmt.Sprintf("{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {name: own, annotations: {%s: x}, labels: {%s: i}}, endpoints: []}", manifest.AnnotationDigest, manifest.LabelInstance)
 	s.brings(slice)
-	u := object(t, slice)
+	u := sample.Object(t, slice)
 	u.SetNamespace("n")
 	u.SetUID("EndpointSliceown")
 	if err := s.cache.kinds[manifest.KindSlice].Delete(u); err != nil || woken != 2 {
@@ -236,7 +237,7 @@ func TestASliceOfThePackageWakesAsAllOfItsObjectsDo(t *testing.T) {
 }
 
 func TestADaemonSetAsksForAPodOfEachNode(t *testing.T) {
-	f := FactOf(manifest.KindDaemonSet, object(t, fmt.Sprintf(`{apiVersion: apps/v1, kind: DaemonSet, metadata: {name: d, labels: {%s: i}, annotations: {%s: x}},
+	f := FactOf(manifest.KindDaemonSet, sample.Object(t, fmt.Sprintf(`{apiVersion: apps/v1, kind: DaemonSet, metadata: {name: d, labels: {%s: i}, annotations: {%s: x}},
 		spec: {updateStrategy: {type: OnDelete}}, status: {desiredNumberScheduled: 3}}`, manifest.LabelInstance, manifest.AnnotationDigest)))
 	v := newView([]*Fact{f})
 	v.creationFailure = func(types.UID) string { return "" }
@@ -277,10 +278,10 @@ func TestAKindThatIsNotServedIsSaidToBeSo(t *testing.T) {
 
 func TestWhatAWebhookMakesOfAnImageIsNotOutdated(t *testing.T) {
 	pod := func(image, created, config string) *Fact {
-		return FactOf(manifest.KindPod, object(t, fmt.Sprintf(`{apiVersion: v1, kind: Pod, metadata: {name: p, creationTimestamp: '%s', annotations: {%s: '%s'}},
+		return FactOf(manifest.KindPod, sample.Object(t, fmt.Sprintf(`{apiVersion: v1, kind: Pod, metadata: {name: p, creationTimestamp: '%s', annotations: {%s: '%s'}},
 			spec: {containers: [{name: c, image: '%s'}, {name: injected, image: x}]}}`, created, manifest.AnnotationConfig, config, image)))
 	}
-	owner := FactOf(manifest.KindReplicaSet, object(t, `{apiVersion: apps/v1, kind: ReplicaSet, metadata: {name: r, managedFields: [
+	owner := FactOf(manifest.KindReplicaSet, sample.Object(t, `{apiVersion: apps/v1, kind: ReplicaSet, metadata: {name: r, managedFields: [
 		{manager: jibe, operation: Apply, time: '2026-01-01T00:00:10Z', fieldsType: FieldsV1, fieldsV1: {'f:spec': {}}}]}}`))
 	m := &manualOwner{owner: owner, atRender: true, config: "1", images: map[string]string{"c:c": "a:2"}}
 	for _, x := range []struct {

@@ -3,6 +3,8 @@ package watched
 import (
 	"strings"
 	"testing"
+
+	"github.com/jibe-vnfm/jibe/drivers/kubernetes/manifest/sample"
 )
 
 func TestStatusIsReadyWaitingOrFailed(t *testing.T) {
@@ -50,7 +52,7 @@ func TestStatusIsReadyWaitingOrFailed(t *testing.T) {
 		{"plain object", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}", true, "", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			u := object(t, c.object)
+			u := sample.Object(t, c.object)
 			f := FactOf(u.GroupVersionKind().GroupKind(), u)
 			if f.ready != c.ready || !strings.Contains(f.Reason, c.reason) || !strings.Contains(f.failure, c.failure) || (c.failure == "") != (f.failure == "") {
 				t.Errorf("ready %v, reason %q, failure %q; want %v, …%q…, …%q…", f.ready, f.Reason, f.failure, c.ready, c.reason, c.failure)

@@ -1,4 +1,4 @@
-package kubernetes
+package sample
 
 import (
 	"testing"
@@ -7,8 +7,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// object reads a manifest.
-func object(t *testing.T, manifest string) *unstructured.Unstructured {
+// Object reads a manifest.
+func Object(t testing.TB, manifest string) *unstructured.Unstructured {
 	t.Helper()
 	data, err := yaml.YAMLToJSON([]byte(manifest))
 	if err != nil {
