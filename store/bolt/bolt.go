@@ -223,6 +223,10 @@ func (s *Store) List(ctx context.Context, prefix, after string, limit int) ([]st
 			}
 			recs = append(recs, rec)
 			s.touched.Add(1)
+			if len(recs) == longList {
+				advise(tx, readAhead)
+				defer advise(tx, readAlone)
+			}
 		}
 		return nil
 	})

@@ -12,9 +12,11 @@ import (
 const (
 	// trimAfter is how many records are touched before trim looks at the memory.
 	trimAfter = 512
+	// longList is how many records a List reads before it reads ahead.
+	longList = 256
 	// maxMapped is how many bytes of mapped files stay in the process's memory, the program
 	// itself among them.
-	maxMapped = 128 << 20
+	maxMapped = 256 << 20
 )
 
 // trim keeps the mapped file from filling the process's memory. bbolt reads by mapping the
@@ -29,8 +31,20 @@ func (s *Store) trim(tx *bolt.Tx) {
 	if mapped() < maxMapped {
 		return
 	}
-	// An error means that the kernel can't: then it does as it does for every file.
-	_, _, _ = syscall.Syscall(syscall.SYS_MADVISE, tx.DB().Info().Data, uintptr(tx.Size()), syscall.MADV_DONTNEED)
+	advise(tx, giveBack)
+}
+
+// What advise tells the kernel of the mapped file.
+const (
+	giveBack  = syscall.MADV_DONTNEED // take it out of the process's memory
+	readAhead = syscall.MADV_NORMAL   // the neighbours of a page are read next
+	readAlone = syscall.MADV_RANDOM   // they aren't: as bbolt maps a file
+)
+
+// advise tells the kernel how the file that tx has mapped is used. An error means that the
+// kernel can't heed it, and changes nothing.
+func advise(tx *bolt.Tx, advice uintptr) {
+	_, _, _ = syscall.Syscall(syscall.SYS_MADVISE, tx.DB().Info().Data, uintptr(tx.Size()), advice)
 }
 
 // mapped returns how many bytes of mapped files are in the process's memory, or 0 where the

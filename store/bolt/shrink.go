@@ -141,6 +141,9 @@ func (s *Store) fill(ctx context.Context, to *bolt.DB) error {
 		for after, more := []byte(nil), true; more; {
 			if err := s.view(ctx, func(tx *bolt.Tx) error {
 				return to.Update(func(dst *bolt.Tx) (err error) {
+					defer trimBoth(dst, tx)
+					advise(tx, readAhead)
+					defer advise(tx, readAlone)
 					after, more, err = copyPart(dst, tx.Bucket(name), name, after)
 					return err
 				})
@@ -244,6 +247,14 @@ func copyPart(dst *bolt.Tx, from *bolt.Bucket, name, after []byte) (last []byte,
 	return nil, false, nil
 }
 
+// trimBoth keeps two mapped files from filling the process's memory, as trim does one.
+func trimBoth(a, b *bolt.Tx) {
+	if mapped() >= maxMapped {
+		advise(a, giveBack)
+		advise(b, giveBack)
+	}
+}
+
 // changes are the keys that were written, by bucket. A nil one notes nothing.
 type changes map[string]map[string]bool
 
@@ -280,6 +291,7 @@ func (c changes) parts() func(yield func(part) bool) {
 func (p part) copy(to *bolt.DB, from *bolt.Tx) error {
 	src := from.Bucket([]byte(p.bucket))
 	return to.Update(func(dst *bolt.Tx) error {
+		defer trimBoth(dst, from)
 		b := dst.Bucket([]byte(p.bucket))
 		for _, k := range p.keys {
 			var err error
