@@ -278,3 +278,24 @@ func BenchmarkPutAlone(b *testing.B) {
 		n++
 	}
 }
+
+// BenchmarkPutWithManyFreePages is one writer on a file of which most is free, as after history
+// was pruned. Its cost must be that of BenchmarkPutAlone.
+func BenchmarkPutWithManyFreePages(b *testing.B) {
+	s := open(b, filepath.Join(b.TempDir(), "jibe.db"))
+	var recs []store.Record
+	for i := range 20_000 {
+		recs = append(recs, store.Record{Key: fmt.Sprintf("pruned/%d.", i), Value: make([]byte, 4000)})
+	}
+	recs = put(b, s, recs...)
+	for i := range recs {
+		recs[i].Delete = true
+	}
+	put(b, s, recs...)
+	before, n := s.Written(), 0
+	for b.Loop() {
+		put(b, s, store.Record{Key: fmt.Sprint("operation/", n), Value: make([]byte, 2000)})
+		n++
+	}
+	b.ReportMetric(float64(s.Written()-before)/float64(n), "written-B/op")
+}

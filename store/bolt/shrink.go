@@ -49,9 +49,10 @@ func WithShrinkBounds(size int64, share float64) Option {
 //
 // All other calls go on meanwhile. Writers wait only while the last few records are copied and
 // the new file is synced. A crash at any moment leaves the old file or the new one, each with
-// all that was answered. If Shrink fails the store is as it was; the error wraps
-// [syscall.ENOSPC] where the disk has no room for the copy. It returns [store.ErrClosed] after
-// Close, and ctx's error once ctx ends.
+// all that was answered. The space of the old file is free soon after Shrink has returned.
+//
+// If Shrink fails the store is as it was; the error wraps [syscall.ENOSPC] where the disk has no
+// room for the copy. It returns [store.ErrClosed] after Close, and ctx's error once ctx ends.
 func (s *Store) Shrink(ctx context.Context) error {
 	select {
 	case s.shrinking <- struct{}{}:
@@ -111,7 +112,10 @@ func (s *Store) replace(ctx context.Context) (err error) {
 	if err = s.fill(ctx, to); err == nil {
 		var old *bolt.DB
 		if old, err = s.swap(to); err == nil {
-			return old.Close() // once its readers have ended
+			// It is closed once its readers have ended. Some file systems then take a minute to
+			// free a large file; nobody needs to wait for that, nor to know if it fails.
+			go func() { _ = old.Close() }()
+			return nil
 		}
 	}
 	_ = s.exclusively(func() error { s.changed = nil; return nil }) // no writer, no changes
