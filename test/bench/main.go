@@ -40,6 +40,7 @@ type options struct {
 	instances int      // in the repository of the writes and of the rest
 	writes    int      // requests of all clients together
 	clients   int
+	recorded  int           // operations in the store while lists are asked for
 	upgraded  int           // instances in one commit
 	standing  int           // instances on the cluster at rest
 	idleFor   time.Duration // how long those are left alone
@@ -77,6 +78,7 @@ func parts() []part {
 		{"scale", "Start, restart and one push, by the size of the repository", onNothing, (*bench).scale},
 		{"writes", "Durable writes through the API", onNothing, (*bench).durable},
 		{"operations", "Operations of many clients", onNothing, (*bench).operations},
+		{"lists", "Lists, by what people filter by", onNothing, (*bench).lists},
 		{"push", "From a push, or a request, to the API server", onCluster, (*bench).push},
 		{"share", "Jibe's own share of an operation", onCluster, (*bench).share},
 		{"heal", "Jibe's own share of a heal", onCluster, (*bench).heal},
@@ -165,6 +167,7 @@ func parse(args []string) (options, error) {
 	f.IntVar(&o.instances, "instances", 10_000, "instances in the repository of the writes, and at rest")
 	f.IntVar(&o.writes, "writes", 6_000, "writes of all clients together, at most one an instance")
 	f.IntVar(&o.clients, "clients", 64, "clients that write at once")
+	f.IntVar(&o.recorded, "recorded", 0, "operations in the store while lists are asked for; least is one an instance")
 	f.IntVar(&o.upgraded, "upgraded", 200, "instances upgraded by one commit")
 	f.IntVar(&o.standing, "standing", 1000, "instances on the cluster at rest, with 5 pods each")
 	f.DurationVar(&o.idleFor, "resting", 5*time.Minute, "how long those are left alone")
