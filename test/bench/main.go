@@ -76,6 +76,7 @@ func parts() []part {
 		{"rest", "Instances at rest in the simulator", onNothing, (*bench).rest},
 		{"scale", "Start, restart and one push, by the size of the repository", onNothing, (*bench).scale},
 		{"writes", "Durable writes through the API", onNothing, (*bench).durable},
+		{"operations", "Operations of many clients", onNothing, (*bench).operations},
 		{"push", "From a push, or a request, to the API server", onCluster, (*bench).push},
 		{"share", "Jibe's own share of an operation", onCluster, (*bench).share},
 		{"heal", "Jibe's own share of a heal", onCluster, (*bench).heal},
