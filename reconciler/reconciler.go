@@ -119,7 +119,8 @@ type Config struct {
 	// Now is the clock; Holder names this process in leases.
 	Now    func() time.Time
 	Holder string
-	// Workers is how many instances are worked on at once (default 16).
+	// Workers is how many instances are worked on at once (default 64). A worker mostly waits,
+	// for the store's disk or the VIM's answer, so that there are far more than CPUs.
 	Workers int
 	// Timeout bounds one attempt of an operation (default 500 s), StartTimeout
 	// its STARTING, in which nothing is touched yet (default 60 s).
@@ -164,7 +165,7 @@ func New(c Config) (*Reconciler, error) {
 		c.Now = time.Now
 	}
 	if c.Workers == 0 {
-		c.Workers = 16
+		c.Workers = 64
 	}
 	if c.Timeout == 0 {
 		c.Timeout = 500 * time.Second
