@@ -336,7 +336,7 @@ func closed(err error) error {
 func (s *Server) moved(ctx context.Context) func(ids []string, settings bool) {
 	return func(ids []string, settings bool) {
 		for _, id := range ids {
-			s.recon.Enqueue(id)
+			s.recon.Moved(id)
 		}
 		s.follower.InstancesChanged(ids...)
 		if !settings {
