@@ -154,11 +154,12 @@ func (r *Repo) recoverLost(ctx context.Context, operated map[string]desired.Revi
 		if now := r.index.byDir[rev.Dir]; now != nil && now.rev.Instance == "" {
 			continue // nothing of it could ever be read
 		}
-		if _, err := r.Read(ctx, rev); err != nil {
+		was, err := r.described(ctx, &slot{rev: rev})
+		if err != nil {
 			r.log.Warn("what an instance that is gone was can't be read", "instance", id, "revision", rev.Commit, "error", err)
 			continue
 		}
-		look(rev.Dir, &slot{rev: rev})
+		look(rev.Dir, was)
 	}
 	if len(m.changes) == 0 {
 		return headMove{}, nil
