@@ -254,16 +254,14 @@ func (r *Repo) tryRefresh(ctx context.Context) error {
 			return fmt.Errorf("%w: %w", desired.ErrUnavailable, err)
 		}
 	}
-	set, err := r.readSettings(ctx, root, r.settings, instances{before: x.lookup, list: func() []desired.Revision {
-		next := x.clone()
-		next.apply(m)
-		return next.list()
-	}})
+	next := r.snapshot()
+	ids := next.apply(m)
+	set, err := r.readSettings(ctx, root, r.settings, instances{before: x.lookup, list: next.list})
 	if err != nil {
 		return err
 	}
 	r.mu.Lock()
-	ids := x.apply(m)
+	r.index = next
 	settingsChanged := set.good != r.settings.good && oldHead != ""
 	r.setHeadLocked(head, root, set)
 	r.mu.Unlock()
