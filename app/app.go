@@ -140,7 +140,9 @@ func (s *Server) open(ctx context.Context) error {
 	if s.store, err = bolt.Open(s.data.Store(), bolt.WithLockTimeout(datadir.EndPatience)); err != nil {
 		return err
 	}
-	s.oplog = oplog.New(s.store, time.Now)
+	if s.oplog, err = oplog.Open(ctx, s.store, time.Now, oplog.WithLog(s.Log)); err != nil {
+		return err
+	}
 	s.packages = &catalogue{
 		Catalogue: packages.New(s.data.Desired(), s.data.Packages(), s.Log),
 		ctx:       ctx,
