@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"maps"
 	"os"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -18,10 +17,6 @@ import (
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/lcm/oplog"
 )
-
-// gcPercent trades memory for speed: the heap is small, and under many writes a
-// fifth of the time went into collecting it. $GOGC overrides it.
-const gcPercent = 300
 
 func newServe() *cobra.Command {
 	o := app.Options{Version: version, KeepOperations: oplog.DefaultKeep()}
@@ -39,9 +34,7 @@ func newServe() *cobra.Command {
 			}
 			o.Log = log
 			klog.SetSlogLogger(log) // client-go's own messages
-			if os.Getenv("GOGC") == "" {
-				debug.SetGCPercent(gcPercent)
-			}
+			boundMemory(cmd.Context(), log)
 			if o.Binary, err = os.Executable(); err != nil {
 				return fmt.Errorf("path of this program, for the repository's push hook: %w", err)
 			}
