@@ -33,7 +33,8 @@ import (
 type options struct {
 	only      []string // parts
 	sizes     []int    // instances in the repository while one is pushed
-	grown     []int    // instances in the repository at start, restart and one push
+	grown     []int    // sizes that stand side by side, in instances
+	commits   int      // of the history at each of these
 	samples   int      // pushes, requests and scalings, each
 	batches   []int    // new instances in one push
 	stacks    int      // at Heat, one after the other
@@ -75,7 +76,7 @@ const (
 func parts() []part {
 	return []part{
 		{"rest", "Instances at rest in the simulator", onNothing, (*bench).rest},
-		{"scale", "Start, restart and one push, by the size of the repository", onNothing, (*bench).scale},
+		{"sizes", "Starts, pushes, commits, writes and lists, by the size of the repository", onNothing, (*bench).bySize},
 		{"writes", "Durable writes through the API", onNothing, (*bench).durable},
 		{"operations", "Operations of many clients", onNothing, (*bench).operations},
 		{"lists", "Lists, by what people filter by", onNothing, (*bench).lists},
@@ -160,7 +161,8 @@ func parse(args []string) (options, error) {
 	short := f.Bool("short", false, "small sizes: some two minutes, to see that it works")
 	only := f.String("only", strings.Join(names, ","), "the parts to run")
 	sizes := f.String("sizes", "1,100,300,10000", "instances in the repository while one of them is changed, ascending")
-	grown := f.String("grown", "1000,10000,100000", "instances in the repository at start, restart and one push, ascending")
+	grown := f.String("grown", "1000,10000,50000,100000", "numbers of instances that are measured side by side, ascending")
+	f.IntVar(&o.commits, "commits", 0, "commits of one file each, in the history before the first start of each of these")
 	batches := f.String("n", "100,300", "new instances in one push")
 	f.IntVar(&o.samples, "samples", 30, "samples of each latency")
 	f.IntVar(&o.stacks, "stacks", 8, "stacks at Heat that go through all operations, and as many of a bare client")
