@@ -140,7 +140,9 @@ func (s *Server) open(ctx context.Context) error {
 	if s.store, err = bolt.Open(s.data.Store(), bolt.WithLockTimeout(datadir.EndPatience)); err != nil {
 		return err
 	}
-	s.oplog = oplog.New(s.store, time.Now)
+	if s.oplog, err = oplog.Open(ctx, s.store, time.Now, oplog.WithLog(s.Log)); err != nil {
+		return err
+	}
 	s.packages = &catalogue{
 		Catalogue: packages.New(s.data.Desired(), s.data.Packages(), s.Log),
 		ctx:       ctx,
@@ -334,7 +336,7 @@ func closed(err error) error {
 func (s *Server) moved(ctx context.Context) func(ids []string, settings bool) {
 	return func(ids []string, settings bool) {
 		for _, id := range ids {
-			s.recon.Enqueue(id)
+			s.recon.Moved(id)
 		}
 		s.follower.InstancesChanged(ids...)
 		if !settings {

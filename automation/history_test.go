@@ -52,7 +52,11 @@ func newPast(t *testing.T) *past {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = db.Close() })
-	return &past{T: t, repo: &pinned{}, oplog: oplog.New(db, time.Now)}
+	log, err := oplog.Open(t.Context(), db, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &past{T: t, repo: &pinned{}, oplog: log}
 }
 
 // operate has an operation between two packages end in a state.

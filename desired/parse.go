@@ -1,6 +1,8 @@
 package desired
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"path"
 	"regexp"
 	"strconv"
@@ -27,9 +29,14 @@ func DeriveID(dir string) string {
 	return uuid.NewSHA1(uuid.MustParse(namespace), []byte(path.Clean(strings.Trim(dir, "/")))).String()
 }
 
-// APIDir is the directory of an instance that was made through the API.
+// APIDir is the directory in which the API makes a new instance:
+// "instances/<2 hex digits>/<2 hex digits>/<id>". The digits are those of a hash of the id, so
+// that ids which resemble each other spread as well as random ones: with a million instances no
+// folder has more than a few hundred entries, and a commit writes little of them. An instance
+// stays wherever it is: who wants to know where looks it up.
 func APIDir(id string) string {
-	return path.Join("instances", id[:min(2, len(id))], id)
+	sum := sha256.Sum256([]byte(id))
+	return path.Join("instances", hex.EncodeToString(sum[:1]), hex.EncodeToString(sum[1:2]), id)
 }
 
 // ParseInstance reads a vnf.yaml strictly; file is its path in the repository,

@@ -78,7 +78,11 @@ func unpinned(t *testing.T, data string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := oplog.New(db, time.Now).Adopt(t.Context(), id, func(i *lcm.Instance) error {
+	log, err := oplog.Open(t.Context(), db, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := log.Adopt(t.Context(), id, func(i *lcm.Instance) error {
 		i.Operated, i.Settled, i.PinnedVIM, i.VIMs = rev, rev, "", nil
 		return nil
 	}); err != nil {

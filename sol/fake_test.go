@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strconv"
@@ -84,6 +85,28 @@ func (r *memRepo) List() []desired.Revision {
 		out = append(out, r.dirs[id].rev)
 	}
 	return out
+}
+
+func (r *memRepo) LookupHead(id string) (desired.Head, bool) {
+	rev, ok := r.Lookup(id)
+	if !ok {
+		return desired.Head{}, false
+	}
+	in, err := r.Read(context.Background(), rev)
+	if err != nil {
+		return desired.Head{}, false
+	}
+	return desired.HeadOf(rev, in), true
+}
+
+func (r *memRepo) Heads(after string) iter.Seq[desired.Head] {
+	return func(yield func(desired.Head) bool) {
+		for _, rev := range r.List() {
+			if h, ok := r.LookupHead(rev.Instance); ok && rev.Instance > after && !yield(h) {
+				return
+			}
+		}
+	}
 }
 
 func (r *memRepo) Settings() (*desired.Settings, error) { return &r.settings, nil }

@@ -134,7 +134,8 @@ func (b *batch) apply(w desired.Write) (desired.Revision, error) {
 		if in.ID != w.Instance {
 			return desired.Revision{}, fmt.Errorf("write instance %s: %s would have the id %s (an instance keeps its id: write it into the file)", w.Instance, file, in.ID)
 		}
-		s.name, s.exposed = in.Name, secretsIn(file, files[desired.InstanceFile], in)
+		s.holds(in)
+		s.exposed = secretsIn(file, files[desired.InstanceFile], in)
 	}
 	if err := b.Set(at.Dir, git.Entry{Mode: git.ModeDir, Hash: next.Tree}); err != nil {
 		return desired.Revision{}, err

@@ -12,22 +12,6 @@ import (
 	"github.com/jibe-vnfm/jibe/desired"
 )
 
-// slot is one directory and the instance in it. It is immutable.
-type slot struct {
-	rev  desired.Revision // Instance "" where no content could ever be parsed
-	name string           // of the VNF
-	// problems are set where the directory's content isn't obeyed: rev is then the last good
-	// revision.
-	problems []*desired.Problem
-	// lost says that the directory has lost the id of what runs; a person may accept that.
-	lost bool
-	// exposed are the secrets that stand in the file in clear. The file is obeyed
-	// nevertheless.
-	exposed []*desired.Problem
-	// stray says that the problems don't matter unless rev is an instance, see misnamed.
-	stray bool
-}
-
 // index knows every instance at one commit. It isn't safe for concurrent use
 // while it is changed.
 type index struct {
@@ -192,7 +176,7 @@ func (x *index) settle(id string, was *slot) {
 			x.own(id, same[0])
 			return
 		}
-		x.hold(id, &hold{slot: slot{rev: was.rev, name: was.name}})
+		x.hold(id, &hold{slot: *was.obeyed()})
 	}
 }
 
@@ -395,10 +379,12 @@ func (x *index) apply(m headMove) []string {
 		case slip && l.moved():
 			stands[i] = &slot{rev: desired.Revision{Dir: c.dir, Commit: s.rev.Commit, Tree: s.rev.Tree}, problems: []*desired.Problem{l.problem()}, lost: true}
 		case slip:
-			stands[i] = &slot{rev: l.was, problems: []*desired.Problem{l.problem()}, lost: true}
+			stands[i] = l.before.obeyed()
+			stands[i].problems, stands[i].lost = []*desired.Problem{l.problem()}, true
 		case len(s.problems) > 0 && old != nil:
 			// The last good revision stands until the file is repaired.
-			stands[i] = &slot{rev: old.rev, name: old.name, problems: s.problems}
+			stands[i] = old.obeyed()
+			stands[i].problems = s.problems
 			if old.rev.Instance == "" {
 				stands[i].rev, stands[i].stray = s.rev, s.stray
 			}
@@ -424,7 +410,7 @@ func (x *index) apply(m headMove) []string {
 	for _, l := range m.losses {
 		if l.moved() {
 			note(l.was.Instance)
-			x.hold(l.was.Instance, &hold{slot: slot{rev: l.was}, by: l.now.Dir})
+			x.hold(l.was.Instance, &hold{slot: *l.before.obeyed(), by: l.now.Dir})
 		}
 	}
 	var ids []string

@@ -1,7 +1,9 @@
 package gitrepo
 
 import (
+	"cmp"
 	"context"
+	"iter"
 	"maps"
 	"path"
 	"slices"
@@ -21,6 +23,37 @@ func (r *Repo) Lookup(instance string) (desired.Revision, bool) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return r.index.lookup(instance)
+}
+
+// LookupHead implements [desired.Repo].
+func (r *Repo) LookupHead(instance string) (desired.Head, bool) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	s, ok := r.index.byID[instance]
+	if !ok {
+		return desired.Head{}, false
+	}
+	return s.head(), true
+}
+
+// Heads implements [desired.Repo].
+func (r *Repo) Heads(after string) iter.Seq[desired.Head] {
+	return func(yield func(desired.Head) bool) {
+		r.mu.RLock()
+		var slots []*slot
+		for id, s := range r.index.byID {
+			if id > after {
+				slots = append(slots, s)
+			}
+		}
+		r.mu.RUnlock()
+		slices.SortFunc(slots, func(a, b *slot) int { return cmp.Compare(a.rev.Instance, b.rev.Instance) })
+		for _, s := range slots {
+			if !yield(s.head()) {
+				return
+			}
+		}
+	}
 }
 
 // List returns every instance at head, by id. The caller mustn't alter it.

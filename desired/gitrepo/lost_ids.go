@@ -15,8 +15,9 @@ import (
 // loss is an instance that would end only because its id was lost: the id stands in
 // no directory any more, and what it was goes on under another one.
 type loss struct {
-	was desired.Revision // the last good revision of what would end
-	now desired.Revision // what would take its place: a directory and the new id
+	was    desired.Revision // the last good revision of what would end
+	before *slot            // which has it
+	now    desired.Revision // what would take its place: a directory and the new id
 	// running says that the VNF was to run. One that wasn't loses only its identifier.
 	running bool
 }
@@ -76,7 +77,7 @@ func (r *Reader) losses(ctx context.Context, dirs []dirChange, before, after []*
 		if err != nil {
 			return nil, err
 		}
-		l := loss{was: b.rev, running: was.State == desired.Instantiated}
+		l := loss{was: b.rev, before: slotOf(b.rev, was), running: was.State == desired.Instantiated}
 		if a != nil {
 			l.now = a.rev
 			out = append(out, l)

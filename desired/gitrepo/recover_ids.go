@@ -69,13 +69,19 @@ func (r *Repo) recoverOwner(ctx context.Context, id string, was desired.Revision
 			return err
 		}
 	}
+	h := &hold{slot: slot{rev: was}}
+	if owner == "" && was.Tree != "" {
+		if in, err := r.Read(ctx, was); err == nil {
+			h.describe(in)
+		}
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
 	case owner != "":
 		r.index.own(id, owner)
 	case was.Tree != "":
-		r.index.hold(id, &hold{slot: slot{rev: was}})
+		r.index.hold(id, h)
 	}
 	r.listed = nil
 	return nil

@@ -38,8 +38,10 @@ func (r *Repo) recoverInstances(ctx context.Context) error {
 				return false, nil //nolint:nilerr // not a good one either
 			}
 			rev.Instance = in.ID
+			good := slotOf(rev, in)
+			good.problems = s.problems
 			r.mu.Lock()
-			r.index.put(&slot{rev: rev, problems: s.problems})
+			r.index.put(good)
 			r.listed = nil
 			r.mu.Unlock()
 			return true, nil

@@ -89,7 +89,8 @@ func (w *workingCopy) add(dir string) error {
 	} else if in, err := desired.ParseInstance(file, data); err != nil {
 		s.problems = problemsOf(file, err)
 	} else {
-		s.rev.Instance, s.name, s.exposed = in.ID, in.Name, secretsIn(file, data, in)
+		s.holds(in)
+		s.exposed = secretsIn(file, data, in)
 		w.read[dir] = in
 	}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
