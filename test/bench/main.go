@@ -46,6 +46,7 @@ type options struct {
 	standing  int           // instances on the cluster at rest
 	idleFor   time.Duration // how long those are left alone
 	binary    string
+	profiles  string // folder, "" for none
 }
 
 // bench is one run.
@@ -55,6 +56,10 @@ type bench struct {
 	tmp     string
 	cluster *cluster // nil where there is none
 	cloud   *cloud   // nil where there is none
+	// part is the name of the one that is measured, and profiled are the profiles of its
+	// servers, without their endings.
+	part     string
+	profiled []string
 }
 
 // part is one group of figures; those of what isn't there are left out.
@@ -93,7 +98,12 @@ func parts() []part {
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, os.Args[1:])
+	var err error
+	if len(os.Args) > 1 && os.Args[1] == labVerb {
+		err = serveLab(ctx, os.Args[2:])
+	} else {
+		err = run(ctx, os.Args[1:])
+	}
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -113,6 +123,14 @@ func run(ctx context.Context, args []string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(b.tmp)) }()
+	if b.profiles != "" {
+		if err := os.MkdirAll(b.profiles, 0o755); err != nil {
+			return err
+		}
+		if b.profiles, err = filepath.Abs(b.profiles); err != nil {
+			return err
+		}
+	}
 	if b.binary == "" {
 		if b.binary, err = build(ctx, b.tmp); err != nil {
 			return err
@@ -135,6 +153,7 @@ func run(ctx context.Context, args []string) (err error) {
 			continue
 		}
 		b.section(p.title)
+		b.part, b.profiled = p.name, nil
 		switch {
 		case p.needs == onCluster && b.cluster == nil:
 			b.note("left out: it needs a control plane, and %s is not set (make bench starts one)", testenv.EnvKubeconfig)
@@ -146,6 +165,7 @@ func run(ctx context.Context, args []string) (err error) {
 		if err := p.run(b, ctx); err != nil {
 			return fmt.Errorf("%s: %w", p.name, err)
 		}
+		b.tops(ctx)
 	}
 	b.total(time.Since(start))
 	return nil
@@ -174,6 +194,7 @@ func parse(args []string) (options, error) {
 	f.IntVar(&o.standing, "standing", 1000, "instances on the cluster at rest, with 5 pods each")
 	f.DurationVar(&o.idleFor, "resting", 5*time.Minute, "how long those are left alone")
 	f.StringVar(&o.binary, "jibe", "", "binary to measure instead of one built from this tree")
+	f.StringVar(&o.profiles, "profile", "", "folder for profiles of the servers of each part, which are then this tree's; the first ten functions are printed")
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}
@@ -188,6 +209,9 @@ func parse(args []string) (options, error) {
 				}
 			}
 		}
+	}
+	if o.binary != "" && o.profiles != "" {
+		return o, errors.New("-profile is of this tree's server, which -jibe isn't")
 	}
 	o.only = strings.Split(*only, ",")
 	for _, name := range o.only {

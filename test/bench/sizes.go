@@ -165,7 +165,7 @@ func expected(name string) figure { return figure{name: name, work: growing} }
 // restart starts the server again on its data and returns when it serves.
 func (s *size) restart() (took time.Duration, err error) {
 	begin := time.Now()
-	s.server.Server, err = process.StartBinary(s.binary, s.server.Data)
+	s.server.Server, err = s.spawn(s.server.Data)
 	return time.Since(begin), err
 }
 
