@@ -43,6 +43,8 @@ type options struct {
 	clients   int
 	recorded  int           // operations in the store while lists are asked for
 	upgraded  int           // instances in one commit
+	soaked    int           // instances in the soak
+	soakFor   time.Duration // how long it takes
 	standing  int           // instances on the cluster at rest
 	idleFor   time.Duration // how long those are left alone
 	binary    string
@@ -67,6 +69,8 @@ type part struct {
 	name, title string
 	needs       needs
 	run         func(*bench, context.Context) error
+	// long parts are run only where they are named.
+	long bool
 }
 
 // needs is what a part is measured on.
@@ -80,19 +84,20 @@ const (
 
 func parts() []part {
 	return []part{
-		{"rest", "Instances at rest in the simulator", onNothing, (*bench).rest},
-		{"sizes", "Starts, pushes, commits, writes and lists, by the size of the repository", onNothing, (*bench).bySize},
-		{"writes", "Durable writes through the API", onNothing, (*bench).durable},
-		{"operations", "Operations of many clients", onNothing, (*bench).operations},
-		{"lists", "Lists, by what people filter by", onNothing, (*bench).lists},
-		{"push", "From a push, or a request, to the API server", onCluster, (*bench).push},
-		{"share", "Jibe's own share of an operation", onCluster, (*bench).share},
-		{"heal", "Jibe's own share of a heal", onCluster, (*bench).heal},
-		{"drift", "Changes by hand, repaired", onCluster, (*bench).drift},
-		{"upgrade", "Jibe's own share of a change of package, and many in one commit", onCluster, (*bench).upgrade},
-		{"batch", "Many new instances in one push", onCluster, (*bench).batch},
-		{"atrest", "Instances at rest on the cluster, and some of them broken at once", onCluster, (*bench).atRest},
-		{"openstack", "Jibe's own share of operations on virtual machines", onCloud, (*bench).machines},
+		{name: "rest", title: "Instances at rest in the simulator", run: (*bench).rest},
+		{name: "sizes", title: "Starts, pushes, commits, writes and lists, by the size of the repository", run: (*bench).bySize},
+		{name: "writes", title: "Durable writes through the API", run: (*bench).durable},
+		{name: "operations", title: "Operations of many clients", run: (*bench).operations},
+		{name: "lists", title: "Lists, by what people filter by", run: (*bench).lists},
+		{name: "push", title: "From a push, or a request, to the API server", needs: onCluster, run: (*bench).push},
+		{name: "share", title: "Jibe's own share of an operation", needs: onCluster, run: (*bench).share},
+		{name: "heal", title: "Jibe's own share of a heal", needs: onCluster, run: (*bench).heal},
+		{name: "drift", title: "Changes by hand, repaired", needs: onCluster, run: (*bench).drift},
+		{name: "upgrade", title: "Jibe's own share of a change of package, and many in one commit", needs: onCluster, run: (*bench).upgrade},
+		{name: "batch", title: "Many new instances in one push", needs: onCluster, run: (*bench).batch},
+		{name: "atrest", title: "Instances at rest on the cluster, and some of them broken at once", needs: onCluster, run: (*bench).atRest},
+		{name: "openstack", title: "Jibe's own share of operations on virtual machines", needs: onCloud, run: (*bench).machines},
+		{name: "soak", title: "Everything at once, for long", run: (*bench).soaking, long: true},
 	}
 }
 
@@ -172,14 +177,17 @@ func run(ctx context.Context, args []string) (err error) {
 }
 
 func parse(args []string) (options, error) {
-	var names []string
+	var names, usual []string
 	for _, p := range parts() {
 		names = append(names, p.name)
+		if !p.long {
+			usual = append(usual, p.name)
+		}
 	}
 	o := options{}
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	short := f.Bool("short", false, "small sizes: some two minutes, to see that it works")
-	only := f.String("only", strings.Join(names, ","), "the parts to run")
+	only := f.String("only", strings.Join(usual, ","), "the parts to run, of "+strings.Join(names, ", "))
 	sizes := f.String("sizes", "1,100,300,10000", "instances in the repository while one of them is changed, ascending")
 	grown := f.String("grown", "1000,10000,50000,100000", "numbers of instances that are measured side by side, ascending")
 	f.IntVar(&o.commits, "commits", 0, "commits of one file each, in the history before the first start of each of these")
@@ -193,6 +201,8 @@ func parse(args []string) (options, error) {
 	f.IntVar(&o.upgraded, "upgraded", 200, "instances upgraded by one commit")
 	f.IntVar(&o.standing, "standing", 1000, "instances on the cluster at rest, with 5 pods each")
 	f.DurationVar(&o.idleFor, "resting", 5*time.Minute, "how long those are left alone")
+	f.IntVar(&o.soaked, "soaked", 50_000, "instances in the soak")
+	f.DurationVar(&o.soakFor, "soak", time.Hour, "how long the soak takes")
 	f.StringVar(&o.binary, "jibe", "", "binary to measure instead of one built from this tree")
 	f.StringVar(&o.profiles, "profile", "", "folder for profiles of the servers of each part, which are then this tree's; the first ten functions are printed")
 	if err := f.Parse(args); err != nil {
