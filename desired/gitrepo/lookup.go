@@ -1,10 +1,8 @@
 package gitrepo
 
 import (
-	"cmp"
 	"context"
 	"iter"
-	"maps"
 	"path"
 	"slices"
 
@@ -29,7 +27,7 @@ func (r *Repo) Lookup(instance string) (desired.Revision, bool) {
 func (r *Repo) LookupHead(instance string) (desired.Head, bool) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	s, ok := r.index.byID[instance]
+	s, ok := r.index.byID.find(instance)
 	if !ok {
 		return desired.Head{}, false
 	}
@@ -39,21 +37,19 @@ func (r *Repo) LookupHead(instance string) (desired.Head, bool) {
 // Heads implements [desired.Repo].
 func (r *Repo) Heads(after string) iter.Seq[desired.Head] {
 	return func(yield func(desired.Head) bool) {
-		r.mu.RLock()
-		var slots []*slot
-		for id, s := range r.index.byID {
-			if id > after {
-				slots = append(slots, s)
-			}
-		}
-		r.mu.RUnlock()
-		slices.SortFunc(slots, func(a, b *slot) int { return cmp.Compare(a.rev.Instance, b.rev.Instance) })
-		for _, s := range slots {
+		for _, s := range r.snapshot().byID.after(after) {
 			if !yield(s.head()) {
 				return
 			}
 		}
 	}
+}
+
+// snapshot is the index as it is now, which nobody changes.
+func (r *Repo) snapshot() *index {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.index.clone()
 }
 
 // List returns every instance at head, by id. The caller mustn't alter it.
@@ -78,7 +74,7 @@ func (r *Repo) Whose(file string) string {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	for dir := path.Dir(file); dir != "." && dir != "/"; dir = path.Dir(dir) {
-		if s, ok := r.index.byDir[dir]; ok {
+		if s, ok := r.index.byDir.find(dir); ok {
 			return s.rev.Instance
 		}
 	}
@@ -89,7 +85,7 @@ func (r *Repo) Whose(file string) string {
 func (r *Repo) Named(name string) []string {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	return slices.Sorted(maps.Keys(r.index.byName[name]))
+	return r.index.named(name)
 }
 
 // Settings returns vims/ and repositories.yaml at head. A file that can't be parsed counts as
@@ -120,9 +116,9 @@ func (r *Repo) Problems() []*desired.Problem {
 // At reads the desired state at any commit, as git names commits; only what
 // differs from head is read.
 func (r *Repo) At(ctx context.Context, commit string) (Snapshot, error) {
-	r.mu.RLock()
+	r.mu.Lock()
 	x, root, head := r.index.clone(), r.root, r.head
-	r.mu.RUnlock()
+	r.mu.Unlock()
 	if commit == "" {
 		commit = head
 	}

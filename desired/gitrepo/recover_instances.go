@@ -12,8 +12,8 @@ import (
 // because of a typing error.
 func (r *Repo) recoverInstances(ctx context.Context) error {
 	r.mu.RLock()
-	head, bad := r.head, make([]*slot, 0, len(r.index.bad))
-	for _, s := range r.index.bad {
+	head, bad := r.head, make([]*slot, 0, r.index.bad.len())
+	for _, s := range r.index.bad.all() {
 		if s.rev.Instance == "" {
 			bad = append(bad, s)
 		}

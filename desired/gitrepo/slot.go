@@ -47,6 +47,9 @@ func slotOf(rev desired.Revision, in *desired.Instance) *slot {
 	return s
 }
 
+// state is that of the instance, "" where it isn't known.
+func (s *slot) state() string { return s.head().State }
+
 // obeyed returns a new slot of the same instance at the same revision, with nothing said
 // against it.
 func (s *slot) obeyed() *slot { return &slot{rev: s.rev, name: s.name, traits: s.traits} }

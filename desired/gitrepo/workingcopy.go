@@ -199,7 +199,7 @@ func (w *workingCopy) Lookup(id string) (desired.Revision, bool) { return w.inde
 func (w *workingCopy) Problems() []*desired.Problem              { return w.index.problems() }
 func (w *workingCopy) Exposed() []*desired.Problem               { return w.index.exposed() }
 func (w *workingCopy) current(rev desired.Revision) bool {
-	s := w.index.byDir[rev.Dir]
+	s := w.index.byDir.get(rev.Dir)
 	return s != nil && s.rev.Tree == rev.Tree
 }
 
