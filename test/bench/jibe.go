@@ -55,10 +55,16 @@ type jibe struct {
 // by file name.
 func (b *bench) start(ctx context.Context, name string, vims map[string]string) (*jibe, error) {
 	data := filepath.Join(b.tmp, name)
-	s, err := process.StartBinary(b.binary, data)
+	s, err := b.spawn(data)
 	if err != nil {
 		return nil, err
 	}
+	return furnish(ctx, s, vims)
+}
+
+// furnish gives a new server the package and VIMs.
+func furnish(ctx context.Context, s *process.Server, vims map[string]string) (_ *jibe, err error) {
+	data := s.Data
 	j := &jibe{Server: s, clone: data + "-clone"}
 	for name, vim := range vims {
 		if vims[name], err = process.Keep(data, vim); err != nil {
