@@ -37,7 +37,12 @@ func (c *cutter) keep(ctx context.Context, kept, shallow map[string]bool) (map[s
 		}
 		shallow[tip] = true
 	}
-	return shallow, git.SyncDir(filepath.Join(c.opt.Dir, "refs", "jibe"))
+	for _, ref := range []string{keptRef, notesRef} { // git syncs the files, and not their names
+		if err := git.SyncDir(filepath.Dir(filepath.Join(c.opt.Dir, filepath.FromSlash(ref)))); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+	}
+	return shallow, nil
 }
 
 func (c *cutter) commit(in *strings.Builder, ref, message string) {
