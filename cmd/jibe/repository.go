@@ -162,7 +162,7 @@ func tell(out io.Writer, report gitrepo.CutReport) error {
 		return err
 	}
 	if report.Held != "" {
-		if _, err := fmt.Fprintf(out, "an operation that hasn't ended goes by commit %s: more is kept than was asked for (see jibe get operations)\n", report.Held); err != nil {
+		if _, err := fmt.Fprintf(out, "an operation that hasn't ended, or that failed, goes by commit %s: more is kept than was asked for (see jibe get operations)\n", report.Held); err != nil {
 			return err
 		}
 	}

@@ -177,6 +177,21 @@ func TestACutThatWasInterruptedIsFinishedByTheNext(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	work := filepath.Join(t.TempDir(), "work")
+	runGit(t, "", "clone", "-q", opt.Dir, work)
+	put(t, work, "README.md", []byte("read me"))
+	runGit(t, work, "add", "-A")
+	runGit(t, work, "commit", "-qm", "Read me")
+	open, err := c.refusePushes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err := tryGit(work, "push", "origin", "main"); err == nil || !strings.Contains(out, "being archived") {
+		t.Errorf("a push meanwhile: %v\n%s", err, out)
+	}
+	if err := open(); err != nil {
+		t.Fatal(err)
+	}
 	// It is cut short after each of its steps, and the server runs in between.
 	for _, step := range []func() error{
 		func() error { shallow, err = c.keep(t.Context(), kept, shallow); return err },
