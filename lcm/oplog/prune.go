@@ -199,6 +199,9 @@ func (l *Log) remove(ctx context.Context, entries []OperationEntry) (removed int
 		}
 		return l.put(ctx, recs)
 	})
+	for _, e := range entries {
+		l.operations.drop(e.ID)
+	}
 	if err != nil {
 		for _, e := range entries {
 			l.reread(context.WithoutCancel(ctx), e)
