@@ -21,7 +21,6 @@ package oplog
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -135,13 +134,13 @@ func (l *Log) Prepared(ctx context.Context, id string) (*lcm.Operation, error) {
 // Operations returns at most limit operations whose id is greater than after, by
 // id. limit <= 0 means all. Prepared ones are left out.
 func (l *Log) Operations(ctx context.Context, after string, limit int) ([]*lcm.Operation, error) {
-	return list[lcm.Operation](ctx, l.store, operationPrefix, after, limit)
+	return l.operations.list(ctx, after, limit)
 }
 
 // Unresolved returns the prepared operations: at start, each is either committed
 // (its trailer is found) or abandoned.
 func (l *Log) Unresolved(ctx context.Context) ([]*lcm.Operation, error) {
-	return list[lcm.Operation](ctx, l.store, preparedPrefix, "", 0)
+	return l.prepared.list(ctx, "", 0)
 }
 
 // Instance returns the record of an instance, or one with only the ID where there is
@@ -157,7 +156,7 @@ func (l *Log) Instance(ctx context.Context, id string) (*lcm.Instance, error) {
 // Instances returns at most limit instance records whose id is greater than
 // after, by id. limit <= 0 means all.
 func (l *Log) Instances(ctx context.Context, after string, limit int) ([]*lcm.Instance, error) {
-	return list[lcm.Instance](ctx, l.store, instancePrefix, after, limit)
+	return l.instances.list(ctx, after, limit)
 }
 
 // instance returns a record to change, nil with an instance that has only the ID where there
@@ -183,26 +182,6 @@ func (l *Log) instanceOf(ctx context.Context, r *records[lcm.Operation], opID st
 	return op.Instance, nil
 }
 
-func list[T any](ctx context.Context, s store.Store, prefix, after string, limit int) ([]*T, error) {
-	noun := strings.TrimSuffix(prefix, "/")
-	if after != "" {
-		after = prefix + after
-	}
-	recs, err := s.List(ctx, prefix, after, limit)
-	if err != nil {
-		return nil, fmt.Errorf("list %ss: %w", noun, err)
-	}
-	out := make([]*T, 0, len(recs))
-	for _, rec := range recs {
-		v := new(T)
-		if err := json.Unmarshal(rec.Value, v); err != nil {
-			return nil, fmt.Errorf("%s %s: the record in the store can't be read: %w", noun, strings.TrimPrefix(rec.Key, prefix), err)
-		}
-		out = append(out, v)
-	}
-	return out, nil
-}
-
 // checkID returns [store.ErrNotFound] for a text that can't be an id, as nothing has it.
 func checkID(noun, id string) error {
 	if id == "" || len(id) > 256 || strings.ContainsAny(id, "/\x00") {
@@ -221,8 +200,9 @@ type batch struct {
 	states     []*lcm.Operation
 	events     []Event
 	err        error
-	// kept are called once the batch is durable, dropped if that isn't known.
-	kept, dropped []func()
+	// hidden are called before the batch is put, kept once it is durable, and dropped if that
+	// isn't known.
+	hidden, kept, dropped []func()
 }
 
 func (l *Log) putInstance(b *batch, inst *lcm.Instance, was *record[lcm.Instance]) {
@@ -307,6 +287,9 @@ func (l *Log) write(ctx context.Context, b *batch) (told bool, err error) {
 			}
 			recs = append(recs, rec)
 		}
+	}
+	for _, f := range b.hidden {
+		f()
 	}
 	stored, err := l.store.Put(ctx, recs...)
 	if err != nil {

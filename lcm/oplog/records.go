@@ -74,19 +74,63 @@ func (r *records[T]) read(ctx context.Context, id string) (*record[T], error) {
 	if err := checkID(r.noun(), id); err != nil {
 		return nil, err
 	}
-	if rec, _ := r.kept.Get(id); rec != nil {
-		return rec, nil
+	rec, _ := r.kept.Get(id)
+	if rec == nil {
+		stored, err := r.store.Get(ctx, r.prefix+id)
+		// A writer may have been faster, and what it wrote isn't to be seen before the index has it.
+		switch rec, _ = r.kept.Get(id); {
+		case rec != nil:
+		case err != nil:
+			return nil, fmt.Errorf("%s %s: %w", r.noun(), id, err)
+		default:
+			rec = r.record(id, stored.Version, stored.Value)
+		}
 	}
-	stored, err := r.store.Get(ctx, r.prefix+id)
-	// A writer may have been faster, and what it wrote isn't to be seen before the index has it.
-	if rec, _ := r.kept.Get(id); rec != nil {
-		return rec, nil
+	if rec.absent() {
+		return nil, fmt.Errorf("%s %s: %w", r.noun(), id, store.ErrNotFound)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("%s %s: %w", r.noun(), id, err)
-	}
-	return r.record(id, stored.Version, stored.Value), nil
+	return rec, nil
 }
+
+// list returns at most limit records whose id is greater than after, by id. limit <= 0 means
+// all.
+func (r *records[T]) list(ctx context.Context, after string, limit int) ([]*T, error) {
+	if after != "" {
+		after = r.prefix + after
+	}
+	var out []*T
+	for {
+		wanted := 0
+		if limit > 0 {
+			wanted = limit - len(out)
+		}
+		stored, err := r.store.List(ctx, r.prefix, after, wanted)
+		if err != nil {
+			return nil, fmt.Errorf("list %ss: %w", r.noun(), err)
+		}
+		for _, s := range stored {
+			after = s.Key
+			rec, _ := r.kept.Get(strings.TrimPrefix(s.Key, r.prefix)) // as read does
+			switch {
+			case rec == nil:
+				rec = r.record(strings.TrimPrefix(s.Key, r.prefix), s.Version, s.Value)
+			case rec.absent():
+				continue
+			}
+			v, err := r.copy(rec)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, v)
+		}
+		if len(stored) == 0 || limit <= 0 || len(out) == limit {
+			return out, nil
+		}
+	}
+}
+
+// absent says that the record is only being made.
+func (r *record[T]) absent() bool { return r.version == 0 }
 
 func (r *records[T]) record(id string, version uint64, text []byte) *record[T] {
 	return &record[T]{version: version, text: text, decode: sync.OnceValues(func() (*T, error) {
@@ -134,6 +178,8 @@ func put[T any](b *batch, r *records[T], id string, was *record[T], value *T) (c
 			return false
 		}
 		version = was.version
+	} else {
+		b.hidden = append(b.hidden, func() { r.kept.Add(id, new(record[T]), 0) })
 	}
 	b.recs = append(b.recs, store.Record{Key: r.prefix + id, Version: version, Value: text})
 	b.kept = append(b.kept, func() { r.keep(id, r.record(id, version+1, text)) })

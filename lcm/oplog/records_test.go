@@ -2,6 +2,7 @@ package oplog_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -83,7 +84,7 @@ func TestWhatACallerDoesToARecordStaysWithTheCaller(t *testing.T) {
 		}
 		spoil(op, inst)
 		refused := fmt.Errorf("no")
-		if _, err := l.Record(ctx, "op1", func(op *lcm.Operation, inst *lcm.Instance) error { spoil(op, inst); return refused }); err != refused {
+		if _, err := l.Record(ctx, "op1", func(op *lcm.Operation, inst *lcm.Instance) error { spoil(op, inst); return refused }); !errors.Is(err, refused) {
 			t.Fatal(err)
 		}
 	}
@@ -179,4 +180,65 @@ func TestWhoIsNotifiedFromNowOnMissesNoChangeThatIsStillBeingWritten(t *testing.
 		t.Error("subscribed while a change without an event was not yet durable")
 	}
 	must(t, <-wrote)
+}
+
+// late answers a Put some time after it has become durable.
+type late struct {
+	store.Store
+	durable, over chan struct{}
+}
+
+func (s *late) Put(ctx context.Context, recs ...store.Record) ([]store.Record, error) {
+	out, err := s.Store.Put(ctx, recs...)
+	if s.durable != nil {
+		close(s.durable)
+		<-s.over
+	}
+	return out, err
+}
+
+func TestRecordsListsAndEntriesShowAChangeAtOnce(t *testing.T) {
+	other := newOp("other", lcm.Scale, "t0", "t1")
+	other.Instance = "smf"
+	for name, change := range map[string]func(l *oplog.Log) error{
+		"a birth": func(l *oplog.Log) error {
+			_, err := l.Born(t.Context(), newOp("op2", lcm.Scale, "t1", "t2"))
+			return err
+		},
+		"the first of an instance": func(l *oplog.Log) error { _, err := l.Born(t.Context(), other); return err },
+		"an end": func(l *oplog.Log) error {
+			_, err := l.Record(t.Context(), "op1", func(op *lcm.Operation, _ *lcm.Instance) error { return op.Advance(lcm.FailAsked, epoch, nil) })
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, c := newLog(t)
+			s := &late{Store: c}
+			l := open(t, s, time.Now)
+			born(t, l, newOp("op1", lcm.Scale, "t0", "t1"))
+			advance(t, l, "op1", lcm.Granted, lcm.Broke)
+			was := records(t, l)
+			s.durable, s.over = make(chan struct{}), make(chan struct{})
+			done := make(chan error)
+			go func() { done <- change(l) }()
+			<-s.durable
+			if diff := gocmp.Diff(was, records(t, l)) + gocmp.Diff(was, entries(t, l)); diff != "" {
+				t.Errorf("before the change has its answer (-want +got):\n%s", diff)
+			}
+			for _, id := range []string{"op2", "other"} {
+				if _, err := l.Operation(t.Context(), id); !errors.Is(err, store.ErrNotFound) {
+					t.Errorf("operation %s: %v", id, err)
+				}
+			}
+			if first, err := l.Operations(t.Context(), "", 1); err != nil || len(first) != 1 {
+				t.Errorf("the first page: %v, %v", first, err)
+			}
+			close(s.over)
+			must(t, <-done)
+			wantEntriesAsRecords(t, l)
+			if gocmp.Equal(was, entries(t, l)) {
+				t.Error("nothing has changed")
+			}
+		})
+	}
 }
