@@ -53,6 +53,8 @@ type Options struct {
 	// Timeouts replace Timeout for the types of operation that they name.
 	Timeouts map[lcm.Type]time.Duration
 	Workers  int
+	// KeepOperations are the ended operations that aren't removed; its zero value keeps all.
+	KeepOperations oplog.Keep
 	// HookTimeout bounds one run of a hook; 0 is the reconciler's default. HookUser is the
 	// user that hooks run as where Jibe is root; "" is "nobody".
 	HookTimeout time.Duration
@@ -289,6 +291,9 @@ func (s *Server) run(ctx, work context.Context) error {
 	g.Go(func() error { return s.follower.Run(gctx) })
 	g.Go(func() error { return s.notify.Run(gctx) })
 	g.Go(func() error { return s.disk.run(gctx) })
+	g.Go(func() error {
+		return (&pruner{oplog: s.oplog, store: s.store, keep: s.KeepOperations, log: s.Log}).run(gctx)
+	})
 	g.Go(func() error { return closed(local.Serve(hooks)) })
 	g.Go(func() error {
 		if s.TLSCert != "" {

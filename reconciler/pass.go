@@ -66,7 +66,7 @@ func (r *Reconciler) newPass(id string) *pass {
 	}
 	p.attempts = &attempts{
 		id: id, log: log, oplog: r.Oplog, repo: r.Repo, resolver: r.resolver, identity: identity,
-		admission: admission{revisions: r.revisions, checker: r.checker, permit: r.Permit, unused: r.stillUnused},
+		admission: admission{resolver: r.resolver, checker: r.checker, permit: r.Permit, unused: r.stillUnused},
 		granter:   r.Grant, hooks: hooked, clocks: p.clocks, deadlines: left, outcomes: p.outcomes, unobeyed: r.unobeyed, failureGrace: r.FailureGrace,
 	}
 	mayRun := func(ctx context.Context, t lcm.Type, automatic bool, before, after *desired.Instance) error {

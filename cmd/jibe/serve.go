@@ -15,10 +15,11 @@ import (
 	"github.com/jibe-vnfm/jibe/app"
 	"github.com/jibe-vnfm/jibe/desired/secret"
 	"github.com/jibe-vnfm/jibe/lcm"
+	"github.com/jibe-vnfm/jibe/lcm/oplog"
 )
 
 func newServe() *cobra.Command {
-	o := app.Options{Version: version}
+	o := app.Options{Version: version, KeepOperations: oplog.DefaultKeep()}
 	var level, format string
 	cmd := &cobra.Command{
 		Use:   "serve --data DIR",
@@ -60,6 +61,7 @@ func newServe() *cobra.Command {
 	f.StringArrayVar(&o.Reach.Env, "secret-env", nil, "environment variable that \"env:\" references may name beside those that begin with "+secret.EnvPrefix+"; may be repeated")
 	f.BoolVar(&o.Reach.KubeconfigExec, "allow-kubeconfig-exec", false, "use kubeconfigs that name commands, which are run as this process's user, files and proxies")
 	f.IntVar(&o.Workers, "workers", 64, "how many instances are worked on at once")
+	f.Var(&o.KeepOperations, "keep-operations", "how long an ended operation is kept, and how many of each instance however old; or all")
 	f.StringVar(&level, "log-level", "info", "debug, info, warn or error")
 	f.StringVar(&format, "log-format", "text", "text or json")
 	return cmd

@@ -269,14 +269,19 @@ func (l *Log) reindex(ctx context.Context, b *batch) {
 		l.index.mu.Unlock()
 	}
 	for _, op := range b.operations {
-		e, err := l.readEntry(ctx, op.ID)
-		l.index.mu.Lock()
-		switch {
-		case err == nil:
-			l.index.putOperation(e)
-		case errors.Is(err, store.ErrNotFound):
-			l.index.removeOperation(entryOfOperation(op))
-		}
-		l.index.mu.Unlock()
+		l.reread(ctx, entryOfOperation(op))
+	}
+}
+
+// reread reads what became of an operation.
+func (l *Log) reread(ctx context.Context, e OperationEntry) {
+	is, err := l.readEntry(ctx, e.ID)
+	l.index.mu.Lock()
+	defer l.index.mu.Unlock()
+	switch {
+	case err == nil:
+		l.index.putOperation(is)
+	case errors.Is(err, store.ErrNotFound):
+		l.index.removeOperation(e)
 	}
 }
