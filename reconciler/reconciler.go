@@ -139,8 +139,10 @@ type Config struct {
 type Reconciler struct {
 	Config
 	resolver
-	line    *line
-	checker *Checker
+	line *line
+	// requests leave alone what API requests are at.
+	requests requests
+	checker  *Checker
 	// started bounds how old a deadline may be: time in which no process ran
 	// doesn't count against an operation.
 	started time.Time
@@ -193,6 +195,7 @@ func New(c Config) (*Reconciler, error) {
 		away:     newAbsences(),
 		memory:   newMemory(),
 	}
+	r.requests = newRequests(c.Oplog, c.Repo, r.Enqueue)
 	r.resolver = resolver{revisions{c.Repo, c.Packages}, c.Reveal, newConnections(c, r.line.moved), newRenderings()}
 	c.Oplog.OnChange(func(op *lcm.Operation) {
 		r.line.operationChanged(oplog.OperationEntry{ID: op.ID, Instance: op.Instance, State: op.State, Automatic: op.Automatic})
@@ -212,7 +215,11 @@ func (r *Reconciler) Enqueue(instance string) { r.line.add(instance, atWork) }
 
 // Moved asks for a look at an instance whose directory has moved in git, as [Reconciler.Enqueue]
 // does: one commit may move so many that operations under way and requests go before them.
-func (r *Reconciler) Moved(instance string) { r.line.add(instance, wanted) }
+func (r *Reconciler) Moved(instance string) {
+	if !r.requests.leave(instance) {
+		r.line.add(instance, wanted)
+	}
+}
 
 // EnqueueAll asks for a look at every instance that git or the store knows, and at
 // which VIMs are still named. Those on which something is to be done go first.
