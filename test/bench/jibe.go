@@ -214,6 +214,7 @@ type counts struct {
 	completed, failed int // operations that entered such a state
 	passes, queue     int
 	resident          int // bytes
+	goroutines        int
 }
 
 func (j *jibe) counts(ctx context.Context) (c counts, err error) {
@@ -233,6 +234,8 @@ func (j *jibe) counts(ctx context.Context) (c counts, err error) {
 			c.passes += int(n)
 		case "jibe_queue_length":
 			c.queue = int(n)
+		case "go_goroutines":
+			c.goroutines = int(n)
 		case "process_resident_memory_bytes":
 			c.resident = int(n)
 		case "jibe_lcm_operation_transitions_total":

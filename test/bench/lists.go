@@ -124,10 +124,10 @@ func (b *bench) lists(ctx context.Context) error {
 		}
 	}
 	operations := running(b.instances)
-	for first, half := 0, b.instances/2; operations < b.recorded; first = half - first { // an instance has one operation at a time
+	for first, half := 0, b.instances/2; operations < b.recorded; first = half - first {
 		n := min(half, b.recorded-operations)
 		err := j.clients(ctx, b.clients, n, func(w *wire, i int) error {
-			_, err := modifying().send(w, first+i)
+			_, err := modifying().insist(w, first+i)
 			return err
 		})
 		if err != nil {

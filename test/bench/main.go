@@ -45,6 +45,8 @@ type options struct {
 	upgraded  int           // instances in one commit
 	soaked    int           // instances in the soak
 	soakFor   time.Duration // how long it takes
+	many      int           // operations later
+	keep      string        // --keep-operations meanwhile
 	standing  int           // instances on the cluster at rest
 	idleFor   time.Duration // how long those are left alone
 	binary    string
@@ -98,6 +100,7 @@ func parts() []part {
 		{name: "atrest", title: "Instances at rest on the cluster, and some of them broken at once", needs: onCluster, run: (*bench).atRest},
 		{name: "openstack", title: "Jibe's own share of operations on virtual machines", needs: onCloud, run: (*bench).machines},
 		{name: "soak", title: "Everything at once, for long", run: (*bench).soaking, long: true},
+		{name: "million", title: "A million operations later", run: (*bench).million, long: true},
 	}
 }
 
@@ -202,6 +205,8 @@ func parse(args []string) (options, error) {
 	f.IntVar(&o.standing, "standing", 1000, "instances on the cluster at rest, with 5 pods each")
 	f.DurationVar(&o.idleFor, "resting", 5*time.Minute, "how long those are left alone")
 	f.IntVar(&o.soaked, "soaked", 50_000, "instances in the soak")
+	f.IntVar(&o.many, "operations", 1_000_000, "operations after which a server is compared with what it was after 10,000")
+	f.StringVar(&o.keep, "keep", "1s,20", "which of these the server keeps (its --keep-operations); \"\" leaves the option out")
 	f.DurationVar(&o.soakFor, "soak", time.Hour, "how long the soak takes")
 	f.StringVar(&o.binary, "jibe", "", "binary to measure instead of one built from this tree")
 	f.StringVar(&o.profiles, "profile", "", "folder for profiles of the servers of each part, which are then this tree's; the first ten functions are printed")
@@ -224,6 +229,9 @@ func parse(args []string) (options, error) {
 		return o, errors.New("-profile is of this tree's server, which -jibe isn't")
 	}
 	o.only = strings.Split(*only, ",")
+	if o.binary != "" && slices.Contains(o.only, "soak") {
+		return o, errors.New("the soak is of this tree's server, which -jibe isn't")
+	}
 	for _, name := range o.only {
 		if !slices.Contains(names, name) {
 			return o, fmt.Errorf("-only %q: the parts are %s", name, strings.Join(names, ", "))

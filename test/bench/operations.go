@@ -46,6 +46,19 @@ func (l load) send(w *wire, i int) (answer, error) {
 	return w.want(l.status, l.method, l.target(i), l.content, l.body(i))
 }
 
+// insist is send for an instance whose operation before may not have ended yet.
+func (l load) insist(w *wire, i int) (a answer, err error) {
+	for deadline := time.Now().Add(endWait); ; time.Sleep(askPause) {
+		a, err = w.do(l.method, l.target(i), l.content, l.body(i), false)
+		if err != nil || a.status == l.status {
+			return a, err
+		}
+		if a.status != http.StatusConflict || time.Now().After(deadline) {
+			return a, fmt.Errorf("%s: %d: %s", l.name, a.status, a.body)
+		}
+	}
+}
+
 // onInstance is the path of a task on an instance of the fill.
 func onInstance(task string) func(i int) string {
 	return func(i int) string { return process.Instances + "/" + instanceID("fill", i) + task }

@@ -62,11 +62,19 @@ type state struct {
 	at             time.Time
 	resident, peak int   // bytes
 	store, packs   int64 // bytes; number
+	goroutines     int
 }
 
 // soaking runs everything at once for as long as was asked for, and then compares the
 // beginning with the end, and looks for what was lost.
 func (b *bench) soaking(ctx context.Context) error {
+	if b.profiles == "" { // for its heap, where no others are wanted
+		b.profiles = b.tmp
+		defer func() {
+			b.tops(ctx)
+			b.profiles = ""
+		}()
+	}
 	server, err := b.spawnLab(filepath.Join(b.tmp, "soak"))
 	if err != nil {
 		return err
@@ -167,7 +175,9 @@ func (s *soak) look(ctx context.Context) {
 		}
 		packs, err3 := filepath.Glob(filepath.Join(s.Desired(), "objects", "pack", "*.pack"))
 		x.packs = int64(len(packs))
-		if err := errors.Join(err1, err2, err3); err != nil {
+		c, err4 := s.counts(context.WithoutCancel(ctx))
+		x.goroutines = c.goroutines
+		if err := errors.Join(err1, err2, err3, err4); err != nil {
 			s.lost("the server: %s", err)
 			return
 		}
@@ -249,7 +259,7 @@ func (s *soak) print() {
 			continue
 		}
 		next = x.at.Add(window)
-		s.value("  after "+x.at.Sub(s.begin).Round(time.Second).String(), fmt.Sprintf("%d MiB resident, most %d MiB, store %d MiB, %d packs", x.resident>>20, x.peak>>20, x.store>>20, x.packs), true, "", "")
+		s.value("  after "+x.at.Sub(s.begin).Round(time.Second).String(), fmt.Sprintf("%d MiB resident, most %d MiB, store %d MiB, %d packs, %d goroutines", x.resident>>20, x.peak>>20, x.store>>20, x.packs, x.goroutines), true, "", "")
 	}
 	for _, what := range sorted(s.counted) {
 		s.value(what, fmt.Sprint(s.counted[what]), true, "", "")

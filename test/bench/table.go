@@ -43,6 +43,9 @@ const suspicious = 1.5
 type table struct {
 	sizes []int
 	rows  []*row
+	// alike is how much more a figure may be in the next column where columns aren't sizes,
+	// and no figure should grow; 0 is said of sizes.
+	alike float64
 	// failed are what couldn't be measured, and why, in order.
 	failed []string
 }
@@ -84,7 +87,7 @@ func (t *table) print(r *report) {
 		for i, n := range t.sizes {
 			line += fmt.Sprintf(" %10s", x.text(x.at[i]))
 			if i > 0 {
-				growths = append(growths, x.growth(i, float64(n)/float64(t.sizes[i-1])))
+				growths = append(growths, t.growth(x, i))
 			}
 			if x.limit == nil || x.limit(n) == 0 || math.IsNaN(x.at[i]) {
 				continue
@@ -105,19 +108,23 @@ func (t *table) print(r *report) {
 	}
 }
 
-func (x *row) growth(i int, size float64) string {
+// growth is that of a line from the column before.
+func (t *table) growth(x *row, i int) string {
 	now, was := x.at[i], x.at[i-1]
 	if math.IsNaN(now) || math.IsNaN(was) || was == 0 || now == 0 {
 		return "-"
 	}
-	g := now / was
+	g, limit := now/was, suspicious
 	if x.unit == perSecond {
 		g = was / now
 	}
-	if x.work == growing {
-		g /= size
+	switch {
+	case t.alike > 0:
+		limit = t.alike
+	case x.work == growing:
+		g /= float64(t.sizes[i]) / float64(t.sizes[i-1])
 	}
-	if g > suspicious {
+	if g > limit {
 		return fmt.Sprintf("%.2f(!)", g)
 	}
 	return fmt.Sprintf("%.2f", g)
