@@ -46,6 +46,8 @@ type Options struct {
 	// NeededRepositories says who needs a package repository that is gone from
 	// repositories.yaml; nil: nobody does.
 	NeededRepositories NeededRepositories
+
+	remoteTimeout time.Duration // 0 is defaultRemoteTimeout
 }
 
 func (o Options) withDefaults() Options {
@@ -73,6 +75,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.RepackAbove <= 0 {
 		o.RepackAbove = 50
+	}
+	if o.remoteTimeout <= 0 {
+		o.remoteTimeout = defaultRemoteTimeout
 	}
 	return o
 }
