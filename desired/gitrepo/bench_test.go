@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
@@ -97,18 +98,24 @@ func benchWrite(b *testing.B, where func(string) string, clients int) {
 	b.ReportMetric(float64(took[len(took)*99/100].Microseconds())/1000, "p99-ms")
 }
 
-// BenchmarkOpen opens a repository of 10,000 instances, parsing each.
+// BenchmarkOpen opens repositories of two sizes, as the API lays them out: what differs from
+// one to the other should be the size alone.
 func BenchmarkOpen(b *testing.B) {
-	dir := manyInstances(b, benchInstances, shardDir)
-	for b.Loop() {
-		r, err := Open(context.Background(), Options{Dir: dir})
-		if err != nil {
-			b.Fatal(err)
-		}
-		if got := len(r.List()); got != benchInstances {
-			b.Fatalf("%d instances", got)
-		}
-		_ = r.Close()
+	for _, n := range []int{benchInstances, 5 * benchInstances} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			dir := packInstances(b, n, func(i int) string { return desired.APIDir(testID(i)) })
+			b.ReportAllocs()
+			for b.Loop() {
+				r, err := Open(context.Background(), Options{Dir: dir})
+				if err != nil {
+					b.Fatal(err)
+				}
+				if got := len(r.List()); got != n {
+					b.Fatalf("%d instances", got)
+				}
+				_ = r.Close()
+			}
+		})
 	}
 }
 

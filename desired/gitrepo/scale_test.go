@@ -108,3 +108,19 @@ func TestTheIdsOfManyNewInstancesAreHeldAgainstThoseThatAreThere(t *testing.T) {
 	runGit(t, dir, "rm", "-rqf", "instances/new/twice")
 	commitPush(t, dir, "Mended")
 }
+
+func TestAllInstancesOfALargeNetworkAreReadWithoutParsingThemAgain(t *testing.T) {
+	const n = 20_000
+	r := openRepo(t, Options{Dir: packInstances(t, n, func(i int) string { return shardDir(testID(i)) }), CacheBytes: 32 << 20})
+	list := r.List()
+	allocs := testing.AllocsPerRun(1, func() {
+		for _, rev := range list {
+			if _, err := r.Read(t.Context(), rev); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+	if allocs > n/10 {
+		t.Errorf("reading %d instances made %.0f allocations", n, allocs)
+	}
+}
