@@ -172,6 +172,9 @@ func (r *Repo) open(ctx context.Context) error {
 		return fmt.Errorf("open the desired repository %s: %w", r.opt.Dir, err)
 	}
 	r.notes.put(late...)
+	if err := clearAbandoned(r.opt.Dir); err != nil {
+		return fmt.Errorf("open the desired repository %s: %w", r.opt.Dir, err)
+	}
 	r.maint.count(r.opt.Dir)
 	fw, err := newFollower(r.opt.Dir, r.ref())
 	if err != nil {
@@ -180,6 +183,7 @@ func (r *Repo) open(ctx context.Context) error {
 	r.work.Go(func() { r.follow(fw) })
 	r.work.Go(r.writeLoop)
 	r.work.Go(r.keepUnlocked)
+	r.work.Go(r.keepGraph)
 	if r.opt.Remote != "" {
 		r.work.Go(r.fetchLoop)
 	}

@@ -154,7 +154,7 @@ func TestStoreDoesAsANaiveModelDoes(t *testing.T) {
 	var runs atomic.Int64
 	rapid.Check(t, func(r *rapid.T) {
 		path := filepath.Join(dir, fmt.Sprint(runs.Add(1)))
-		s, err := bolt.Open(path)
+		s, err := bolt.Open(path, always())
 		if err != nil {
 			r.Fatal(err)
 		}
@@ -204,8 +204,16 @@ func TestStoreDoesAsANaiveModelDoes(t *testing.T) {
 				if err := s.Close(); err != nil {
 					r.Fatal(err)
 				}
-				if s, err = bolt.Open(path); err != nil {
+				if s, err = bolt.Open(path, always()); err != nil {
 					r.Fatal(err)
+				}
+			},
+			"shrink": func(r *rapid.T) {
+				if err := s.Shrink(t.Context()); err != nil {
+					r.Fatal(err)
+				}
+				if errs := s.Check(); len(errs) > 0 {
+					r.Fatal(errs)
 				}
 			},
 			"": func(r *rapid.T) {
