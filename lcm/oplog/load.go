@@ -241,7 +241,7 @@ func (l *Log) apply(b *batch) {
 		l.index.putInstance(inst)
 	}
 	for _, id := range b.forgotten {
-		l.index.instances.Delete(id)
+		l.index.removeInstance(id)
 	}
 	for _, op := range b.operations {
 		l.index.putOperation(entryOfOperation(op))
@@ -262,7 +262,7 @@ func (l *Log) reindex(ctx context.Context, b *batch) {
 		}
 		l.index.mu.Lock()
 		if version == 0 {
-			l.index.instances.Delete(id)
+			l.index.removeInstance(id)
 		} else {
 			l.index.putInstance(inst)
 		}
