@@ -103,7 +103,6 @@ type crowd struct {
 	repo      *bigRepo
 	log       *oplog.Log
 	ids       []string
-	ops       int
 	busy      string // has had the most operations
 	operation string
 }
@@ -218,6 +217,7 @@ func BenchmarkLists(b *testing.B) {
 		{"page of operations", "/vnf_lcm_op_occs", pages, 1000},
 		{"whole list of operations", "/vnf_lcm_op_occs", whole, operations},
 	} {
+		bm.of.get(b, &sink{}, bm.path) // the first one makes what all use
 		b.Run(bm.name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
