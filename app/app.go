@@ -184,13 +184,9 @@ func (s *Server) open(ctx context.Context) error {
 }
 
 // operated are the revisions that were last operated on.
-func (s *Server) operated(ctx context.Context) ([]desired.Revision, error) {
-	all, err := s.oplog.Instances(ctx, "", 0)
-	if err != nil {
-		return nil, err
-	}
+func (s *Server) operated(context.Context) ([]desired.Revision, error) {
 	var revs []desired.Revision
-	for _, inst := range all {
+	for inst := range s.oplog.InstanceEntries("") {
 		if inst.Operated.Tree != "" {
 			revs = append(revs, inst.Operated)
 		}
@@ -341,7 +337,7 @@ func closed(err error) error {
 func (s *Server) moved(ctx context.Context) func(ids []string, settings bool) {
 	return func(ids []string, settings bool) {
 		for _, id := range ids {
-			s.recon.Enqueue(id)
+			s.recon.Moved(id)
 		}
 		s.follower.InstancesChanged(ids...)
 		if !settings {
@@ -351,9 +347,7 @@ func (s *Server) moved(ctx context.Context) func(ids []string, settings bool) {
 			s.Log.WarnContext(ctx, "package repositories were not all fetched", "error", err)
 		}
 		s.follower.SettingsChanged()
-		if err := s.recon.EnqueueAll(ctx); err != nil {
-			s.Log.WarnContext(ctx, "instances were not all looked at after a change of settings", "error", err)
-		}
+		s.recon.EnqueueAll()
 	}
 }
 

@@ -27,9 +27,14 @@ func DeriveID(dir string) string {
 	return uuid.NewSHA1(uuid.MustParse(namespace), []byte(path.Clean(strings.Trim(dir, "/")))).String()
 }
 
-// APIDir is the directory of an instance that was made through the API.
+// APIDir is the directory in which the API makes a new instance:
+// "instances/<2 hex digits>/<1 hex digit>/<id>". The digits are those with which the id, a random
+// UUID, begins, so that a person finds it; with a million instances no folder has more than a few
+// hundred entries, and a commit writes little of them. An instance stays wherever it is: who wants
+// to know where looks it up.
 func APIDir(id string) string {
-	return path.Join("instances", id[:min(2, len(id))], id)
+	one, two := min(2, len(id)), min(3, len(id))
+	return path.Join("instances", id[:one], id[one:two], id)
 }
 
 // ParseInstance reads a vnf.yaml strictly; file is its path in the repository,

@@ -54,7 +54,7 @@ func TestALifeIsACommitEach(t *testing.T) {
 	e.finish(e.begun(e.want(202, "POST", path+"/terminate", `{"terminationType": "FORCEFUL"}`)))
 	e.want(204, "DELETE", path, "")
 	e.want(404, "GET", path, "")
-	where := "instances/" + id[:2] + "/" + id
+	where := desired.APIDir(id)
 	want := ""
 	for _, subject := range []string{"DELETE", "TERMINATE", "MODIFY_INFO", "SCALE", "INSTANTIATE", "CREATE"} {
 		want += subject + " " + where + "\n"

@@ -30,7 +30,7 @@ func TestCreateCommitsAnInstanceAndShowsItWhole(t *testing.T) {
 	if d := cmp.Diff(want, in); d != "" {
 		t.Error(d)
 	}
-	if rev, ok := e.repo.Lookup(in.ID); !ok || rev.Dir != "instances/"+in.ID[:2]+"/"+in.ID {
+	if rev, ok := e.repo.Lookup(in.ID); !ok || rev.Dir != desired.APIDir(in.ID) {
 		t.Errorf("revision %+v, %v", rev, ok)
 	}
 	got, err := desired.ParseInstance("instances/x/vnf.yaml", []byte(e.repo.text(in.ID)))

@@ -33,6 +33,7 @@ func repositoryConfig() [][2]string {
 		{"receive.maxInputSize", "268435456"},
 		{"http.receivepack", "true"},
 		{"uploadpack.allowFilter", "true"},
+		{"uploadpack.allowAnySHA1InWant", "true"},     // a partial clone asks for what it lacks, one by one
 		{"uploadpack.hideRefs", "refs/jibe/upstream"}, // a backup needs the pins only
 		{"transfer.hideRefs", "refs/jibe/proposed"},   // likewise
 		{"pack.threads", "1"},

@@ -19,6 +19,7 @@ const (
 	healthRef    healthKind = iota // the branch can be read
 	healthRemote                   // the remote answers and hasn't been rewritten
 	healthRepack
+	healthMaintenance // of large packs, and of the commit-graph
 )
 
 // healthRepeat is how often a reason that lasts is logged.

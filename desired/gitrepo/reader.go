@@ -35,6 +35,7 @@ type Reader struct {
 	branch  string
 	objects *git.Objects
 	parsed  *lru.Cache[*desired.Instance] // by directory and tree
+	cut     cutHistory
 }
 
 func newReader(runner git.Runner, branch string, cacheBytes int) *Reader {
@@ -88,6 +89,15 @@ func (r *Reader) commit(ctx context.Context, hash string) (git.Commit, error) {
 	c, err := git.ParseCommit(data)
 	if err != nil {
 		return git.Commit{}, r.damaged("commit "+hash, err)
+	}
+	if len(c.Parents) > 0 {
+		first, err := r.cut.commits(r.git.Dir)
+		if err != nil {
+			return git.Commit{}, err
+		}
+		if first[hash] {
+			c.Parents = nil
+		}
 	}
 	return c, nil
 }

@@ -179,9 +179,15 @@ func (l *Log) remove(ctx context.Context, entries []OperationEntry) (removed int
 		held = append(held, e.Instance)
 	}
 	slices.Sort(held)
+	var unlock []func()
+	defer func() {
+		for _, f := range unlock {
+			f()
+		}
+	}()
 	// No writer holds one instance while it waits for another, but for this.
 	for _, id := range slices.Compact(held) {
-		defer l.locks.lock(id)()
+		unlock = append(unlock, l.locks.lock(id))
 	}
 	err = retry(ctx, func() error {
 		var recs []store.Record
@@ -199,6 +205,9 @@ func (l *Log) remove(ctx context.Context, entries []OperationEntry) (removed int
 		}
 		return l.put(ctx, recs)
 	})
+	for _, e := range entries {
+		l.operations.drop(e.ID)
+	}
 	if err != nil {
 		for _, e := range entries {
 			l.reread(context.WithoutCancel(ctx), e)

@@ -16,6 +16,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
 	"github.com/jibe-vnfm/jibe/test/testenv"
@@ -164,7 +165,7 @@ func TestRESTBringsAVNFThroughItsLifeAndHidesItsSecrets(t *testing.T) {
 	b.must(t, 404, "GET", path, nil)
 
 	d := b.clone(t, "desired.git")
-	log := d.Git("log", "--format=%(trailers:key=Operation,valueonly,separator=%x2C)", "--", "instances/"+id[:2]+"/"+id)
+	log := d.Git("log", "--format=%(trailers:key=Operation,valueonly,separator=%x2C)", "--", desired.APIDir(id))
 	for _, want := range []string{"INSTANTIATE", "SCALE", "TERMINATE", "MODIFY_INFO"} {
 		if !strings.Contains(log, want) {
 			t.Errorf("git log has no commit of %s:\n%s", want, log)

@@ -8,6 +8,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
@@ -103,7 +104,7 @@ func TestABlueGreenChangeThatFailsAfterTheSwitchIsSwitchedBackFirst(t *testing.T
 	b := newStage(t)
 	arriving, leaving := b.coordinated()
 	id := b.runs(b.vnfdID(1))
-	file := "instances/" + id[:2] + "/" + id + "/vnf.yaml"
+	file := desired.APIDir(id) + "/vnf.yaml"
 	text, before := b.clone(t, "desired.git").Read(file), b.snapshot(true)
 	f := b.recorder()
 	path := b.begin(t, id, "change_vnfpkg", b.byScript())

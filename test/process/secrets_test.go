@@ -16,6 +16,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
 )
@@ -186,7 +187,7 @@ func TestNoSecretThatComesByTheAPIIsShownAnywhere(t *testing.T) {
 		t.Errorf("operationParams don't show what is no secret: %v", shown.OperationParams.AdditionalParams)
 	}
 	d := process.NewWorkTree(t, e.DesiredURL())
-	file := "instances/" + id[:2] + "/" + id + "/vnf.yaml"
+	file := desired.APIDir(id) + "/vnf.yaml"
 	text := d.Read(file)
 	if n := strings.Count(text, "age:"); n < 2*10 {
 		t.Errorf("only %d values are encrypted:\n%s", n, text)
