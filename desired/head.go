@@ -4,7 +4,9 @@ package desired
 // head isn't obeyed, it is that of the last good revision.
 type Head struct {
 	Revision
-	Name, VnfdID string
+	Name, Description, VnfdID string
+	// Package is the git tree hash of the package that runs, "" where none is pinned.
+	Package string
 	// State is Instantiated or NotInstantiated.
 	State   string
 	Flavour string
@@ -17,5 +19,6 @@ type Head struct {
 
 // HeadOf is the instance in that was read at rev.
 func HeadOf(rev Revision, in *Instance) Head {
-	return Head{Revision: rev, Name: in.Name, VnfdID: in.VnfdID, State: in.State, Flavour: in.Flavour, Held: in.Held, Suspend: in.Suspend, Drift: in.Drift}
+	return Head{Revision: rev, Name: in.Name, Description: in.Description, VnfdID: in.VnfdID, Package: in.Package, State: in.State,
+		Flavour: in.Flavour, Held: in.Held, Suspend: in.Suspend, Drift: in.Drift}
 }

@@ -7,6 +7,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 
 	"github.com/jibe-vnfm/jibe/lcm"
+	"github.com/jibe-vnfm/jibe/lcm/oplog"
 )
 
 // line is where instances wait to be looked at, in the order of their urgency. It is
@@ -79,7 +80,7 @@ func (l *line) urgency(id string, least urgency) urgency {
 }
 
 // operationChanged keeps which operations are worked on. What rests in FAILED_TEMP isn't.
-func (l *line) operationChanged(op *lcm.Operation) {
+func (l *line) operationChanged(op oplog.OperationEntry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {

@@ -27,6 +27,7 @@ type pass struct {
 	clocks      clocks
 	revisions   revisions
 	drifts      *drifts
+	requests    requests
 }
 
 // newPass puts together what looks at the instance.
@@ -38,6 +39,7 @@ func (r *Reconciler) newPass(id string) *pass {
 		repo:        r.Repo,
 		revisions:   r.revisions,
 		drifts:      r.drifts,
+		requests:    r.requests,
 		outstanding: outstanding{id, r.Oplog, r.Repo},
 		problems:    headProblems{id, r.Repo, r.unobeyed, r.Now},
 		clocks:      clocks{r.memory, id, r.Now},
@@ -64,7 +66,7 @@ func (r *Reconciler) newPass(id string) *pass {
 	}
 	p.attempts = &attempts{
 		id: id, log: log, oplog: r.Oplog, repo: r.Repo, resolver: r.resolver, identity: identity,
-		admission: admission{revisions: r.revisions, checker: r.checker, permit: r.Permit, unused: r.stillUnused},
+		admission: admission{resolver: r.resolver, checker: r.checker, permit: r.Permit, unused: r.stillUnused},
 		granter:   r.Grant, hooks: hooked, clocks: p.clocks, deadlines: left, outcomes: p.outcomes, unobeyed: r.unobeyed, failureGrace: r.FailureGrace,
 	}
 	mayRun := func(ctx context.Context, t lcm.Type, automatic bool, before, after *desired.Instance) error {
@@ -81,10 +83,6 @@ func (r *Reconciler) newPass(id string) *pass {
 // headAgain is after how long a head that isn't obeyed is checked again.
 const headAgain = 15 * time.Second
 
-// preparedPause is how long to leave an instance to the API request whose
-// commit is under way, should the request never say how it ended.
-const preparedPause = time.Second
-
 // run makes the pass and returns after how long to look again (0: when
 // something moves).
 func (p *pass) run(ctx context.Context) (time.Duration, error) {
@@ -93,7 +91,8 @@ func (p *pass) run(ctx context.Context) (time.Duration, error) {
 		return 0, fmt.Errorf("record of instance %s: %w", p.id, err)
 	}
 	if inst.Prepared != "" {
-		return preparedPause, nil
+		p.requests.later(p.id)
+		return 0, nil
 	}
 	if inst.OutstandingCommit != "" {
 		if err := p.outstanding.commit(ctx, inst); err != nil {

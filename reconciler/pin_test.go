@@ -22,9 +22,7 @@ func (w *world) vimFile(name, text string) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	if err := w.recon.EnqueueAll(w.t.Context()); err != nil {
-		w.t.Fatal(err)
-	}
+	w.recon.EnqueueAll()
 }
 
 // problem waits until the instance's problem has these words in it.

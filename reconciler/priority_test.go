@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/jibe-vnfm/jibe/lcm"
+	"github.com/jibe-vnfm/jibe/lcm/oplog"
 )
 
 func put(p *priority, id string, u urgency) {
@@ -85,7 +86,7 @@ func TestNobodyStarves(t *testing.T) {
 
 func TestARetryIsAsUrgentAsItsOperation(t *testing.T) {
 	l := newLine()
-	op := &lcm.Operation{ID: "op", Instance: "a", State: lcm.Processing}
+	op := oplog.OperationEntry{ID: "op", Instance: "a", State: lcm.Processing}
 	l.operationChanged(op)
 	for _, id := range []string{"b", "a"} {
 		l.moved(id)
@@ -101,9 +102,8 @@ func TestARetryIsAsUrgentAsItsOperation(t *testing.T) {
 	if u := l.again("b"); u != repairing {
 		t.Errorf("the instance at rest comes back with urgency %d", u)
 	}
-	ended := *op
-	ended.State = lcm.Completed
-	l.operationChanged(&ended)
+	op.State = lcm.Completed
+	l.operationChanged(op)
 	l.addAfter("a", atWork, 0)
 	l.queue.Done("a")
 	if u := l.urgency("a", idle); u != idle || len(l.open) > 0 {

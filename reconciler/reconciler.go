@@ -139,8 +139,10 @@ type Config struct {
 type Reconciler struct {
 	Config
 	resolver
-	line    *line
-	checker *Checker
+	line *line
+	// requests leave alone what API requests are at.
+	requests requests
+	checker  *Checker
 	// started bounds how old a deadline may be: time in which no process ran
 	// doesn't count against an operation.
 	started time.Time
@@ -193,9 +195,10 @@ func New(c Config) (*Reconciler, error) {
 		away:     newAbsences(),
 		memory:   newMemory(),
 	}
+	r.requests = newRequests(c.Oplog, c.Repo, r.Enqueue)
 	r.resolver = resolver{revisions{c.Repo, c.Packages}, c.Reveal, newConnections(c, r.line.moved), newRenderings()}
 	c.Oplog.OnChange(func(op *lcm.Operation) {
-		r.line.operationChanged(op)
+		r.line.operationChanged(oplog.OperationEntry{ID: op.ID, Instance: op.Instance, State: op.State, Automatic: op.Automatic})
 		if op.State.Ended() {
 			r.vims.lookForUnused() // it may have been the last that needed a VIM
 		}
@@ -212,63 +215,42 @@ func (r *Reconciler) Enqueue(instance string) { r.line.add(instance, atWork) }
 
 // Moved asks for a look at an instance whose directory has moved in git, as [Reconciler.Enqueue]
 // does: one commit may move so many that operations under way and requests go before them.
-func (r *Reconciler) Moved(instance string) { r.line.add(instance, wanted) }
+func (r *Reconciler) Moved(instance string) {
+	if !r.requests.leave(instance) {
+		r.line.add(instance, wanted)
+	}
+}
 
 // EnqueueAll asks for a look at every instance that git or the store knows, and at
 // which VIMs are still named. Those on which something is to be done go first.
-func (r *Reconciler) EnqueueAll(ctx context.Context) error {
-	records, err := r.Oplog.Instances(ctx, "", 0)
-	if err != nil {
-		return fmt.Errorf("list instance records: %w", err)
-	}
-	r.enqueueAll(records)
-	return nil
-}
-
-func (r *Reconciler) enqueueAll(records []*lcm.Instance) {
+func (r *Reconciler) EnqueueAll() {
 	r.vims.lookForUnused()
-	operated := make(map[string]string, len(records)) // by instance: the tree
-	for _, inst := range records {
-		operated[inst.ID] = inst.Operated.Tree
-		// One whose directory is gone may still have an operation to end.
-		u := idle
-		if inst.OutstandingCommit != "" || inst.Prepared != "" {
-			u = atWork
-		}
-		r.line.add(inst.ID, r.line.urgency(inst.ID, u))
-	}
 	for _, rev := range r.Repo.List() {
-		if operated[rev.Instance] != rev.Tree {
+		if e, ok := r.Oplog.InstanceEntry(rev.Instance); !ok || e.Operated.Tree != rev.Tree {
 			r.line.add(rev.Instance, wanted)
 		}
+	}
+	// One whose directory is gone may still have an operation to end.
+	for e := range r.Oplog.InstanceEntries("") {
+		u := idle
+		if e.OutstandingCommit != "" || e.Prepared != "" {
+			u = atWork
+		}
+		r.line.add(e.ID, r.line.urgency(e.ID, u))
 	}
 }
 
 // begin has all instances looked at, those first whose operation a former process left under way.
-func (r *Reconciler) begin(ctx context.Context) error {
-	records, err := r.Oplog.Instances(ctx, "", 0)
-	if err != nil {
-		return fmt.Errorf("list instance records: %w", err)
+func (r *Reconciler) begin() {
+	for _, e := range r.Oplog.OpenOperations() {
+		r.line.operationChanged(e)
 	}
-	for _, inst := range records {
-		if inst.Open == "" {
-			continue
-		}
-		op, err := r.Oplog.Operation(ctx, inst.Open)
-		if err != nil {
-			return fmt.Errorf("operation %s: %w", inst.Open, err)
-		}
-		r.line.operationChanged(op)
-	}
-	r.enqueueAll(records)
-	return nil
+	r.EnqueueAll()
 }
 
 // Run works until ctx ends, then finishes the passes under way and returns nil.
 func (r *Reconciler) Run(ctx context.Context) error {
-	if err := r.begin(ctx); err != nil {
-		return err
-	}
+	r.begin()
 	defer r.vims.close() // when no pass uses a driver any more
 	g, ctx := errgroup.WithContext(ctx)
 	r.underway = hooks.NewRegistry(ctx)

@@ -66,6 +66,7 @@ func newRoot() *cobra.Command {
 		newControl("cancel", "Stop a running operation", "GRACEFUL"),
 		newAccept(),
 		newPackage(),
+		newRepository(),
 		newSecret(),
 		newSSH(),
 		newDriver(),

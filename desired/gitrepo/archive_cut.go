@@ -90,6 +90,11 @@ func (c *cutter) run(ctx context.Context) (report CutReport, err error) {
 	if err := c.nothingHeld(ctx); err != nil {
 		return report, err
 	}
+	open, err := c.refusePushes()
+	if err != nil {
+		return report, err
+	}
+	defer func() { err = errors.Join(err, open()) }()
 	if c.tips, err = tips(ctx, c.git); err != nil {
 		return report, err
 	}

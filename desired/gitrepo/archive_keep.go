@@ -37,7 +37,12 @@ func (c *cutter) keep(ctx context.Context, kept, shallow map[string]bool) (map[s
 		}
 		shallow[tip] = true
 	}
-	return shallow, git.SyncDir(filepath.Join(c.opt.Dir, "refs", "jibe"))
+	for _, ref := range []string{keptRef, notesRef} { // git syncs the files, and not their names
+		if err := git.SyncDir(filepath.Dir(filepath.Join(c.opt.Dir, filepath.FromSlash(ref)))); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+	}
+	return shallow, nil
 }
 
 func (c *cutter) commit(in *strings.Builder, ref, message string) {
@@ -89,6 +94,33 @@ func (c *cutter) keepNotes(ctx context.Context, kept map[string]bool, in *string
 	}
 	in.WriteString("\n")
 	return true, nil
+}
+
+// refusePushes replaces the push hook until open is called: without a server, git takes pushes
+// that the hook lets pass, and one that comes while objects are removed could lose some of its
+// own. After an interruption, the next start of the server puts its own hook back.
+func (c *cutter) refusePushes() (open func() error, err error) {
+	name := filepath.Join(c.opt.Dir, "hooks", "pre-receive")
+	was, err := os.ReadFile(name)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		return nil, err
+	}
+	put := func(script string) error {
+		tmp := filepath.Join(filepath.Dir(name), ".pre-receive.new")
+		return errors.Join(git.WriteSynced(tmp, []byte(script)), os.Chmod(tmp, 0o755), os.Rename(tmp, name))
+	}
+	if err := put("#!/bin/sh\necho 'The history is being archived: push again in a few minutes.' >&2\nexit 1\n"); err != nil {
+		return nil, err
+	}
+	return func() error {
+		if was == nil {
+			return os.Remove(name)
+		}
+		return put(string(was))
+	}, nil
 }
 
 // shallowFile is where git has the commits whose parents are not there, and are not missed.

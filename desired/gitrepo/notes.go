@@ -1,11 +1,12 @@
 package gitrepo
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -16,8 +17,23 @@ import (
 // git log --notes=jibe.
 const notesRef = "refs/notes/jibe"
 
-// maxNotes bounds the notes that wait; the oldest give way.
-const maxNotes = 100_000
+// maxNotes bounds the notes that wait while git can't be written; the oldest give way.
+const maxNotes = 1_000_000
+
+// A note that is large is written anew only when as much has come as it holds, or when what
+// came has waited for long: else the notes of one commit that began very many operations would
+// be written again with each of them.
+const (
+	largeNote = 64 << 10        // bytes from which a note is large
+	largeWait = 5 * time.Second // for each MiB of the note
+)
+
+// notesPause is after how long notes that could not be written are tried again; it doubles up
+// to maxNotesPause.
+const (
+	notesPause    = time.Second
+	maxNotesPause = time.Minute
+)
 
 type note struct{ commit, line string }
 
@@ -26,19 +42,40 @@ type noteQueue struct {
 	mu     sync.Mutex
 	queue  []note
 	since  time.Time // the oldest waits
+	behind bool      // some of late wait
+	taken  time.Time // when take was called last
 	signal chan struct{}
+
+	// Under Repo.move:
+
+	late    map[string]*lateNote // by commit
+	sizes   map[string]int       // of the large notes, in bytes, by commit
+	journal noteJournal
+	pause   time.Duration // after an error
+	retry   time.Time     // nothing is written before
+
 	folder git.Folders // of the notes' tree, the writer's own
 	pushed string      // what the remote has, the fetch loop's own
 }
 
-func (q *noteQueue) init() { q.signal = make(chan struct{}, 1) }
+// lateNote are the lines that wait for a note of one commit.
+type lateNote struct {
+	lines []string
+	bytes int // of lines
+	since time.Time
+}
+
+func (q *noteQueue) init(journal string) {
+	q.signal = make(chan struct{}, 1)
+	q.late, q.sizes, q.journal = map[string]*lateNote{}, map[string]int{}, noteJournal{name: journal}
+}
 
 func (q *noteQueue) added() <-chan struct{} { return q.signal }
 
 func (q *noteQueue) waiting() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return len(q.queue) > 0
+	return len(q.queue) > 0 || q.behind
 }
 
 // ripe says whether the notes have waited long enough to travel with a batch. Under load
@@ -47,7 +84,7 @@ func (q *noteQueue) waiting() bool {
 func (q *noteQueue) ripe() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return len(q.queue) > 0 && time.Since(q.since) >= noteDelay
+	return len(q.queue) > 0 && time.Since(q.since) >= noteDelay || q.behind && time.Since(q.taken) >= noteDelay
 }
 
 func (q *noteQueue) put(ns ...note) {
@@ -66,12 +103,80 @@ func (q *noteQueue) put(ns ...note) {
 	}
 }
 
-func (q *noteQueue) take() []note {
+// take moves what has come to late, and returns the notes whose turn it is by commit; all of
+// them where they can't wait any longer. What stays is in the journal afterwards.
+func (q *noteQueue) take(all bool) (map[string][]string, error) {
 	q.mu.Lock()
-	defer q.mu.Unlock()
-	ns := q.queue
-	q.queue = nil
-	return ns
+	came := q.queue
+	q.queue, q.taken = nil, time.Now()
+	q.mu.Unlock()
+	now := time.Now()
+	for _, n := range came {
+		q.wait(n.commit, now, n.line)
+	}
+	out := map[string][]string{}
+	if all || !now.Before(q.retry) {
+		for commit, l := range q.late {
+			if size := q.sizes[commit]; all || l.bytes >= size || now.Sub(l.since) >= largeWait*time.Duration(size)>>20 {
+				out[commit] = l.lines
+				delete(q.late, commit)
+			}
+		}
+	}
+	q.mark()
+	return out, q.journal.add(slices.DeleteFunc(came, func(n note) bool { return q.late[n.commit] == nil }))
+}
+
+func (q *noteQueue) wait(commit string, since time.Time, lines ...string) {
+	l := q.late[commit]
+	if l == nil {
+		l = &lateNote{since: since}
+		q.late[commit] = l
+	}
+	l.lines = append(l.lines, lines...)
+	for _, line := range lines {
+		l.bytes += len(line) + 1
+	}
+}
+
+func (q *noteQueue) mark() {
+	q.mu.Lock()
+	q.behind = len(q.late) > 0
+	q.mu.Unlock()
+}
+
+// again takes notes whose batch began anew.
+func (q *noteQueue) again(notes map[string][]string) {
+	for commit, lines := range notes {
+		for _, line := range lines {
+			q.put(note{commit, line})
+		}
+	}
+}
+
+// back takes notes that could not be written. They are tried again after a pause.
+func (q *noteQueue) back(notes map[string][]string) error {
+	var again []note
+	now := time.Now()
+	for commit, lines := range notes {
+		q.wait(commit, now, lines...)
+		for _, line := range lines {
+			again = append(again, note{commit, line})
+		}
+	}
+	q.pause = min(max(2*q.pause, notesPause), maxNotesPause)
+	q.retry = now.Add(q.pause)
+	q.mark()
+	return q.journal.add(again)
+}
+
+// written forgets the journal once nothing waits any more.
+func (q *noteQueue) written() error {
+	q.pause, q.retry = 0, time.Time{}
+	if len(q.late) > 0 {
+		return nil
+	}
+	return q.journal.clear()
 }
 
 // Note appends a line to a commit's note, best effort: it waits a moment for
@@ -84,18 +189,24 @@ func (r *Repo) Note(commit, line string) {
 
 // notesMove is a move of the notes' ref whose objects are in the batch's pack.
 type notesMove struct {
-	notes    []note
+	notes    map[string][]string
 	from, to string
 	editor   *git.TreeEditor
+	sizes    map[string]int // of the notes that are written, in bytes
 }
 
-// buildNotes adds the notes that wait to a pack.
-func (r *Repo) buildNotes(ctx context.Context, pack *git.Pack) *notesMove {
-	m := &notesMove{notes: r.notes.take()}
-	if len(m.notes) == 0 {
+// buildNotes adds the notes whose turn it is to a pack, all of them or only those that needn't
+// wait. nil is none.
+func (r *Repo) buildNotes(ctx context.Context, pack *git.Pack, all bool) *notesMove {
+	due, err := r.notes.take(all)
+	if err != nil {
+		r.log.Warn("notes that wait would not outlive a crash", "error", err)
+	}
+	if len(due) == 0 {
 		return nil
 	}
-	err := func() error {
+	m := &notesMove{notes: due, sizes: map[string]int{}}
+	err = func() error {
 		var err error
 		if m.from, err = git.ReadRef(r.opt.Dir, notesRef); err != nil {
 			return err
@@ -106,16 +217,8 @@ func (r *Repo) buildNotes(ctx context.Context, pack *git.Pack) *notesMove {
 		}
 		m.editor = r.editTrees(ctx, root, r.notes.folder, pack)
 		r.notes.folder = nil
-		lines := map[string][]string{}
-		var order []string
-		for _, n := range m.notes {
-			if lines[n.commit] == nil {
-				order = append(order, n.commit)
-			}
-			lines[n.commit] = append(lines[n.commit], n.line)
-		}
-		for _, commit := range order {
-			err := r.appendNote(ctx, m.editor, commit, lines[commit])
+		for _, commit := range slices.Sorted(maps.Keys(due)) {
+			size, err := r.appendNote(ctx, m.editor, commit, due[commit])
 			if errors.Is(err, git.ErrTooLarge) {
 				r.log.Warn("the note of a commit is full", "revision", commit, "error", err)
 				continue // the notes of others are written nevertheless
@@ -123,6 +226,7 @@ func (r *Repo) buildNotes(ctx context.Context, pack *git.Pack) *notesMove {
 			if err != nil {
 				return err
 			}
+			m.sizes[commit] = size
 		}
 		if m.to = m.from; m.editor.Root() != root {
 			m.to = pack.Add(git.KindCommit, git.EncodeCommit(m.editor.Root(), m.from, "", r.opt.Author, r.opt.Now(), "Note the outcome of operations\n"))
@@ -130,87 +234,118 @@ func (r *Repo) buildNotes(ctx context.Context, pack *git.Pack) *notesMove {
 		return nil
 	}()
 	if err != nil {
-		r.log.Warn("notes not written", "ref", notesRef, "error", err)
+		r.notesBack(m, err)
 		return nil
 	}
 	return m
 }
 
-// appendNote adds lines to the note of one commit, wherever in git's fan-out it is.
-func (r *Repo) appendNote(ctx context.Context, ed *git.TreeEditor, commit string, lines []string) error {
+// notesBack lets notes wait that could not be written.
+func (r *Repo) notesBack(m *notesMove, err error) {
+	r.log.Warn("notes not written, they are tried again", "ref", notesRef, "error", errors.Join(err, r.notes.back(m.notes)))
+}
+
+// appendNote adds lines to the note of one commit, wherever in git's fan-out it is, and returns
+// its size in bytes.
+func (r *Repo) appendNote(ctx context.Context, ed *git.TreeEditor, commit string, lines []string) (size int, err error) {
 	at := commit[:2] + "/" + commit[2:4] + "/" + commit[4:]
-	var text string
+	var text []byte
 	for _, p := range []string{at, commit[:2] + "/" + commit[2:], commit} {
 		e, ok, err := ed.EntryAt(p)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		if !ok || !e.IsFile() {
 			continue
 		}
-		data, err := r.objects.Get(ctx, git.KindBlob, e.Hash)
-		if err != nil {
-			return fmt.Errorf("read note: %w", err)
+		// A note isn't kept in memory: it is read only to be replaced.
+		if text, err = r.objects.Peek(ctx, git.KindBlob, e.Hash); err != nil {
+			return 0, fmt.Errorf("read note: %w", err)
 		}
-		at, text = p, string(data)
+		at = p
 		break
 	}
-	if text != "" && !strings.HasSuffix(text, "\n") {
-		text += "\n"
+	more := missingLines(text, lines)
+	if len(more) == 0 {
+		return len(text), nil
 	}
-	// One commit may have changed very many instances, each with its line.
-	have := map[string]bool{}
-	for l := range strings.SplitSeq(text, "\n") {
-		have[l] = true
-	}
-	var more strings.Builder
-	for _, l := range lines {
-		if !have[l] {
-			have[l] = true
-			more.WriteString(l + "\n")
-		}
-	}
-	text += more.String()
-	hash := ed.Pack.Add(git.KindBlob, []byte(text))
-	r.objects.Keep(hash, git.Object{Kind: git.KindBlob, Data: []byte(text)})
-	if e, ok, err := ed.EntryAt(at); err == nil && ok && e.Hash == hash {
-		return nil
-	}
-	return ed.Set(at, git.Entry{Mode: git.ModeFile, Hash: hash})
+	text = joinLines(text, more)
+	return len(text), ed.Set(at, git.Entry{Mode: git.ModeFile, Hash: ed.Pack.Add(git.KindBlob, text)})
 }
 
-// moveNotes moves the notes' ref; notes that lose a race wait for the next batch.
+// missingLines returns those of the lines that the text lacks, each once, in order.
+func missingLines(text []byte, lines []string) []string {
+	lacks := make(map[string]bool, len(lines))
+	for _, l := range lines {
+		lacks[l] = true
+	}
+	for l := range bytes.SplitSeq(text, []byte("\n")) {
+		delete(lacks, string(l))
+	}
+	out := make([]string, 0, len(lacks))
+	for _, l := range lines {
+		if lacks[l] {
+			delete(lacks, l)
+			out = append(out, l)
+		}
+	}
+	return out
+}
+
+// joinLines returns the text with lines at its end.
+func joinLines(text []byte, lines []string) []byte {
+	size := len(text) + 1
+	for _, l := range lines {
+		size += len(l) + 1
+	}
+	out := append(make([]byte, 0, size), text...)
+	if len(out) > 0 && out[len(out)-1] != '\n' {
+		out = append(out, '\n')
+	}
+	for _, l := range lines {
+		out = append(append(out, l...), '\n')
+	}
+	return out
+}
+
+// moveNotes moves the notes' ref; notes that lose a race are tried again.
 func (r *Repo) moveNotes(ctx context.Context, m *notesMove) {
 	if m == nil {
 		return
 	}
 	if m.to != m.from {
 		if err := r.refs.Move(ctx, notesRef, m.to, m.from); err != nil {
-			if errors.Is(err, git.ErrRefMoved) || errors.Is(err, git.ErrRefLocked) {
-				r.notes.put(m.notes...)
-			}
-			r.log.Warn("notes not written", "ref", notesRef, "error", err)
+			r.notesBack(m, err)
 			return
 		}
 	}
 	r.notes.folder = m.editor.Folders()
+	for commit, size := range m.sizes {
+		if delete(r.notes.sizes, commit); size >= largeNote {
+			r.notes.sizes[commit] = size
+		}
+	}
+	if err := r.notes.written(); err != nil {
+		r.log.Warn("notes that are written would be looked at again after a restart", "error", err)
+	}
 }
 
-// flushNotes writes the notes that wait without a batch.
-func (r *Repo) flushNotes(ctx context.Context) {
+// flushNotes writes the notes that wait without a batch, all of them or only those whose turn
+// it is.
+func (r *Repo) flushNotes(ctx context.Context, all bool) {
 	if !r.notes.waiting() {
 		return
 	}
 	r.move.Lock()
 	defer r.move.Unlock()
 	pack := git.NewPack()
-	m := r.buildNotes(ctx, pack)
+	m := r.buildNotes(ctx, pack, all)
 	if m == nil {
 		return
 	}
 	if m.to != m.from {
 		if err := pack.Write(r.opt.Dir, ownDir(r.opt.Dir)); err != nil {
-			r.log.Warn("notes not written", "ref", notesRef, "error", err)
+			r.notesBack(m, err)
 			return
 		}
 		r.maint.packs.Add(1)

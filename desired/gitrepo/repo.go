@@ -134,7 +134,7 @@ func Open(ctx context.Context, opt Options) (*Repo, error) {
 		behind:   make(chan struct{}, 1),
 	}
 	r.writer.init()
-	r.notes.init()
+	r.notes.init(filepath.Join(ownDir(dir), "notes"))
 	r.ctx, r.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	if err := r.open(ctx); err != nil {
 		_ = r.Close()
@@ -170,6 +170,11 @@ func (r *Repo) open(ctx context.Context) error {
 	if err := clearAbandoned(r.opt.Dir); err != nil {
 		return fmt.Errorf("open the desired repository %s: %w", r.opt.Dir, err)
 	}
+	late, err := r.notes.journal.read()
+	if err != nil {
+		return fmt.Errorf("open the desired repository %s: %w", r.opt.Dir, err)
+	}
+	r.notes.put(late...)
 	r.maint.count(r.opt.Dir)
 	fw, err := newFollower(r.opt.Dir, r.ref())
 	if err != nil {

@@ -132,7 +132,7 @@ func (r *Repo) writeLoop() {
 			continue
 		}
 		if r.writer.isClosed() {
-			r.flushNotes(ctx)
+			r.flushNotes(ctx, true)
 			return
 		}
 		timer.Reset(noteDelay)
@@ -140,7 +140,7 @@ func (r *Repo) writeLoop() {
 		case <-r.writer.wake:
 		case <-timer.C:
 			if r.notes.waiting() {
-				r.flushNotes(ctx)
+				r.flushNotes(ctx, false)
 			} else {
 				select { // nothing to do: sleep without a timer
 				case <-r.writer.wake:
@@ -230,11 +230,11 @@ func (r *Repo) tryBatch(ctx context.Context, ps []*pending, reuse git.Folders) (
 	}
 	var noted *notesMove
 	if r.notes.ripe() {
-		noted = r.buildNotes(ctx, b.Pack)
+		noted = r.buildNotes(ctx, b.Pack, false)
 	}
 	defer func() {
 		if err != nil && noted != nil {
-			r.notes.put(noted.notes...)
+			r.notes.again(noted.notes)
 		}
 	}()
 	if err := r.land(ctx, b.Pack, b.parent, base); err != nil {

@@ -71,7 +71,10 @@ const StoreFile = "store.db"
 func (d *Dir) Store() string { return d.path(StoreFile) }
 
 // Desired is the desired repository, or the mirror of it.
-func (d *Dir) Desired() string { return d.path("desired.git") }
+func (d *Dir) Desired() string { return Desired(d.Path) }
+
+// Desired is the desired repository in a data directory that another process may have.
+func Desired(dir string) string { return filepath.Join(dir, "desired.git") }
 
 // Packages is the directory of the local package repositories.
 func (d *Dir) Packages() string { return d.path("packages") }

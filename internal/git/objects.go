@@ -109,6 +109,21 @@ func (s *Objects) Get(ctx context.Context, want, hash string) ([]byte, error) {
 	return objs[0], nil
 }
 
+// Peek is Get for an object that isn't asked for again: it isn't kept.
+func (s *Objects) Peek(ctx context.Context, want, hash string) ([]byte, error) {
+	if o, ok := s.cache.Get(hash); ok && o.Kind == want {
+		return o.Data, nil
+	}
+	got, err := s.fetch(ctx, want, []string{hash})
+	if err == nil {
+		err = got[0].err
+	}
+	if err != nil {
+		return nil, err
+	}
+	return got[0].Data, nil
+}
+
 // GetMany returns the objects in the order of hashes, all of kind want.
 func (s *Objects) GetMany(ctx context.Context, want string, hashes []string) ([][]byte, error) {
 	out := make([][]byte, len(hashes))

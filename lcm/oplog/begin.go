@@ -21,7 +21,7 @@ func (l *Log) Prepare(ctx context.Context, op lcm.Operation) error {
 	}
 	return l.again(ctx, op.Instance, func() error {
 		var b batch
-		inst, version, err := l.instance(ctx, op.Instance)
+		inst, was, err := l.instance(ctx, op.Instance)
 		if err != nil {
 			return err
 		}
@@ -33,7 +33,7 @@ func (l *Log) Prepare(ctx context.Context, op lcm.Operation) error {
 		} else if !errors.Is(err, store.ErrNotFound) {
 			return err
 		}
-		if _, _, err := l.operation(ctx, op.ID); err == nil {
+		if _, err := l.Operation(ctx, op.ID); err == nil {
 			return nil // it has been committed
 		} else if !errors.Is(err, store.ErrNotFound) {
 			return err
@@ -42,7 +42,7 @@ func (l *Log) Prepare(ctx context.Context, op lcm.Operation) error {
 			return ErrBusy{inst.ID, inst.Prepared, lcm.Prepared}
 		}
 		if inst.Open != "" {
-			open, _, err := l.operation(ctx, inst.Open)
+			open, err := l.Operation(ctx, inst.Open)
 			if err != nil {
 				return err
 			}
@@ -59,12 +59,12 @@ func (l *Log) Prepare(ctx context.Context, op lcm.Operation) error {
 		if op.StateEntered.IsZero() {
 			op.StateEntered = l.now().UTC()
 		}
-		if version == 0 {
+		if was == nil {
 			l.announce(&b, inst, op.VNF)
 		}
 		inst.Prepared = op.ID
-		b.put(preparedPrefix+op.ID, 0, op)
-		b.putInstance(inst, version)
+		put(&b, l.prepared, op.ID, nil, &op)
+		l.putInstance(&b, inst, was)
 		return l.commit(ctx, &b)
 	})
 }
@@ -74,7 +74,7 @@ func (l *Log) Prepare(ctx context.Context, op lcm.Operation) error {
 // together with its event. It returns [store.ErrNotFound] for an operation that
 // was never prepared or was abandoned. It is idempotent.
 func (l *Log) Commit(ctx context.Context, opID string, after desired.Revision) (*lcm.Operation, error) {
-	prepared, err := l.Prepared(ctx, opID)
+	instance, err := l.instanceOf(ctx, l.prepared, opID)
 	if errors.Is(err, store.ErrNotFound) {
 		return l.committed(ctx, opID)
 	}
@@ -82,9 +82,9 @@ func (l *Log) Commit(ctx context.Context, opID string, after desired.Revision) (
 		return nil, err
 	}
 	var done *lcm.Operation
-	err = l.again(ctx, prepared.Instance, func() error {
+	err = l.again(ctx, instance, func() error {
 		var b batch
-		op, prepared, err := load[lcm.Operation](ctx, l.store, preparedPrefix, opID)
+		op, prepared, err := l.prepared.hold(ctx, opID)
 		if errors.Is(err, store.ErrNotFound) {
 			done, err = l.committed(ctx, opID)
 			return err
@@ -92,7 +92,7 @@ func (l *Log) Commit(ctx context.Context, opID string, after desired.Revision) (
 		if err != nil {
 			return err
 		}
-		inst, version, err := l.instance(ctx, op.Instance)
+		inst, was, err := l.instance(ctx, op.Instance)
 		if err != nil {
 			return err
 		}
@@ -101,9 +101,9 @@ func (l *Log) Commit(ctx context.Context, opID string, after desired.Revision) (
 			return err
 		}
 		inst.Prepared = ""
-		b.delete(preparedPrefix+op.ID, prepared)
-		b.putOperation(op, 0, lcm.Prepared)
-		b.putInstance(inst, version)
+		remove(&b, l.prepared, op.ID, prepared)
+		l.putOperation(&b, op, nil, lcm.Prepared)
+		l.putInstance(&b, inst, was)
 		done = op
 		return l.commit(ctx, &b)
 	})
@@ -122,30 +122,30 @@ func (l *Log) committed(ctx context.Context, opID string) (*lcm.Operation, error
 // Abandon removes a prepared operation whose commit was not made. It does nothing where
 // there is none.
 func (l *Log) Abandon(ctx context.Context, opID string) error {
-	prepared, err := l.Prepared(ctx, opID)
+	instance, err := l.instanceOf(ctx, l.prepared, opID)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	return l.again(ctx, prepared.Instance, func() error {
+	return l.again(ctx, instance, func() error {
 		var b batch
-		op, prepared, err := load[lcm.Operation](ctx, l.store, preparedPrefix, opID)
+		op, prepared, err := l.prepared.hold(ctx, opID)
 		if errors.Is(err, store.ErrNotFound) {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		inst, version, err := l.instance(ctx, op.Instance)
+		inst, was, err := l.instance(ctx, op.Instance)
 		if err != nil {
 			return err
 		}
-		b.delete(preparedPrefix+opID, prepared)
+		remove(&b, l.prepared, opID, prepared)
 		if inst.Prepared == opID {
 			inst.Prepared = ""
-			b.putInstance(inst, version)
+			l.putInstance(&b, inst, was)
 		}
 		return l.commit(ctx, &b)
 	})
@@ -163,7 +163,7 @@ func (l *Log) Born(ctx context.Context, op lcm.Operation) (*lcm.Operation, error
 	var done *lcm.Operation
 	err := l.again(ctx, op.Instance, func() error {
 		var b batch
-		old, _, err := l.operation(ctx, op.ID)
+		old, err := l.Operation(ctx, op.ID)
 		if err == nil {
 			done = old
 			return nil
@@ -171,7 +171,7 @@ func (l *Log) Born(ctx context.Context, op lcm.Operation) (*lcm.Operation, error
 		if !errors.Is(err, store.ErrNotFound) {
 			return err
 		}
-		inst, version, err := l.instance(ctx, op.Instance)
+		inst, was, err := l.instance(ctx, op.Instance)
 		if err != nil {
 			return err
 		}
@@ -180,14 +180,14 @@ func (l *Log) Born(ctx context.Context, op lcm.Operation) (*lcm.Operation, error
 		}
 		op := op
 		op.State = lcm.Prepared
-		if version == 0 {
+		if was == nil {
 			l.announce(&b, inst, op.VNF)
 		}
 		if err := l.begin(ctx, &b, &op, inst); err != nil {
 			return err
 		}
-		b.putOperation(&op, 0, lcm.Prepared)
-		b.putInstance(inst, version)
+		l.putOperation(&b, &op, nil, lcm.Prepared)
+		l.putInstance(&b, inst, was)
 		done = &op
 		return l.commit(ctx, &b)
 	})
@@ -202,7 +202,7 @@ func (l *Log) Born(ctx context.Context, op lcm.Operation) (*lcm.Operation, error
 func (l *Log) begin(ctx context.Context, b *batch, op *lcm.Operation, inst *lcm.Instance) error {
 	now := l.now()
 	if inst.Open != "" {
-		old, version, err := l.operation(ctx, inst.Open)
+		old, was, err := l.operations.hold(ctx, inst.Open)
 		if err != nil {
 			return err
 		}
@@ -214,11 +214,11 @@ func (l *Log) begin(ctx context.Context, b *batch, op *lcm.Operation, inst *lcm.
 		}
 		old.SupersededBy = op.ID
 		op.Journal = op.Journal.Inherit(old.Journal)
-		b.putOperation(old, version, lcm.FailedTemp)
+		l.putOperation(b, old, was, lcm.FailedTemp)
 		b.transition(old, lcm.FailedTemp)
 	}
 	if inst.LastState == lcm.Failed {
-		failed, _, err := l.operation(ctx, inst.Last)
+		failed, err := l.Operation(ctx, inst.Last)
 		if err != nil {
 			return err
 		}
@@ -246,7 +246,7 @@ func (l *Log) begin(ctx context.Context, b *batch, op *lcm.Operation, inst *lcm.
 // announce adds the event for a new identifier, for an instance that has no record yet.
 func (l *Log) announce(b *batch, inst *lcm.Instance, v lcm.VNF) {
 	inst.VNF = v
-	b.event(Event{Type: CreatedEvent, Time: l.now().UTC(), Instance: inst.ID, VNF: v})
+	b.events = append(b.events, Event{Type: CreatedEvent, Time: l.now().UTC(), Instance: inst.ID, VNF: v})
 }
 
 func checkBirth(op lcm.Operation) error {

@@ -161,9 +161,13 @@ func (l *Log) loadOperations(ctx context.Context, named map[string]bool) error {
 
 // readEntry reads the entry of an operation from its record.
 func (l *Log) readEntry(ctx context.Context, id string) (OperationEntry, error) {
-	head, _, err := load[operationHead](ctx, l.store, operationPrefix, id)
+	rec, err := l.store.Get(ctx, operationPrefix+id)
 	if err != nil {
-		return OperationEntry{}, err
+		return OperationEntry{}, fmt.Errorf("operation %s: %w", id, err)
+	}
+	var head operationHead
+	if err := json.Unmarshal(rec.Value, &head); err != nil {
+		return OperationEntry{}, fmt.Errorf("operation %s: the record in the store can't be read: %w", id, err)
 	}
 	return head.entry(), nil
 }
@@ -233,7 +237,7 @@ func (l *Log) fillHistory(ctx context.Context) error {
 	return nil
 }
 
-// apply takes a batch that is durable over into the index.
+// apply takes a batch that is durable over into the index, and then lets readers see it.
 func (l *Log) apply(b *batch) {
 	l.index.mu.Lock()
 	defer l.index.mu.Unlock()
@@ -246,37 +250,46 @@ func (l *Log) apply(b *batch) {
 	for _, op := range b.operations {
 		l.index.putOperation(entryOfOperation(op))
 	}
+	for _, f := range b.kept {
+		f()
+	}
 }
 
 // reindex reads what became of a batch of which that isn't known. What can't be read stays
-// as it was.
+// as it was in the index.
 func (l *Log) reindex(ctx context.Context, b *batch) {
+	for _, f := range b.dropped {
+		f()
+	}
 	ids := b.forgotten
 	for _, inst := range b.instances {
 		ids = append(ids, inst.ID)
 	}
 	for _, id := range ids {
-		inst, version, err := l.instance(ctx, id)
-		if err != nil {
-			continue
-		}
+		inst, err := l.instances.get(ctx, id)
 		l.index.mu.Lock()
-		if version == 0 {
-			l.index.instances.Delete(id)
-		} else {
+		switch {
+		case err == nil:
 			l.index.putInstance(inst)
+		case errors.Is(err, store.ErrNotFound):
+			l.index.instances.Delete(id)
 		}
 		l.index.mu.Unlock()
 	}
 	for _, op := range b.operations {
-		e, err := l.readEntry(ctx, op.ID)
-		l.index.mu.Lock()
-		switch {
-		case err == nil:
-			l.index.putOperation(e)
-		case errors.Is(err, store.ErrNotFound):
-			l.index.removeOperation(entryOfOperation(op))
-		}
-		l.index.mu.Unlock()
+		l.reread(ctx, entryOfOperation(op))
+	}
+}
+
+// reread reads what became of an operation.
+func (l *Log) reread(ctx context.Context, e OperationEntry) {
+	is, err := l.readEntry(ctx, e.ID)
+	l.index.mu.Lock()
+	defer l.index.mu.Unlock()
+	switch {
+	case err == nil:
+		l.index.putOperation(is)
+	case errors.Is(err, store.ErrNotFound):
+		l.index.removeOperation(e)
 	}
 }

@@ -21,7 +21,6 @@ package oplog
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -71,9 +70,16 @@ type Log struct {
 	store store.Store
 	now   func() time.Time
 	log   *slog.Logger
-	cache instanceCache
 	index *index
 	locks locks
+
+	instances            *records[lcm.Instance]
+	operations, prepared *records[lcm.Operation]
+
+	// recording is held for reading from the decision whether a change gets its events until it
+	// is durable, and for writing while that decision changes.
+	recording    sync.RWMutex
+	unsubscribed bool
 
 	mu       sync.Mutex
 	onChange []func(*lcm.Operation)
@@ -90,7 +96,11 @@ func WithLog(log *slog.Logger) Option { return func(l *Log) { l.log = log } }
 // Open makes a Log over s, whose only writer of the Log's keys it is from now on. It reads
 // what lists need of all records. now is the clock of all records.
 func Open(ctx context.Context, s store.Store, now func() time.Time, options ...Option) (*Log, error) {
-	l := &Log{store: s, now: now, log: slog.New(slog.DiscardHandler), cache: newInstanceCache(), index: newIndex(), signals: map[chan struct{}]bool{}}
+	l := &Log{store: s, now: now, log: slog.New(slog.DiscardHandler), index: newIndex(), signals: map[chan struct{}]bool{},
+		instances:  newRecords(s, instancePrefix, cloneInstance),
+		operations: newRecords(s, operationPrefix, cloneOperation),
+		prepared:   newRecords(s, preparedPrefix, cloneOperation),
+	}
 	for _, o := range options {
 		o(l)
 	}
@@ -112,96 +122,64 @@ func (l *Log) OnChange(f func(*lcm.Operation)) {
 // Operation returns an operation, or [store.ErrNotFound]. One that is only
 // prepared isn't found.
 func (l *Log) Operation(ctx context.Context, id string) (*lcm.Operation, error) {
-	op, _, err := l.operation(ctx, id)
-	return op, err
+	return l.operations.get(ctx, id)
 }
 
 // Prepared returns an operation whose commit isn't known to be durable, or
 // [store.ErrNotFound].
 func (l *Log) Prepared(ctx context.Context, id string) (*lcm.Operation, error) {
-	op, _, err := load[lcm.Operation](ctx, l.store, preparedPrefix, id)
-	return op, err
+	return l.prepared.get(ctx, id)
 }
 
 // Operations returns at most limit operations whose id is greater than after, by
 // id. limit <= 0 means all. Prepared ones are left out.
 func (l *Log) Operations(ctx context.Context, after string, limit int) ([]*lcm.Operation, error) {
-	return list[lcm.Operation](ctx, l.store, operationPrefix, after, limit)
+	return l.operations.list(ctx, after, limit)
 }
 
 // Unresolved returns the prepared operations: at start, each is either committed
 // (its trailer is found) or abandoned.
 func (l *Log) Unresolved(ctx context.Context) ([]*lcm.Operation, error) {
-	return list[lcm.Operation](ctx, l.store, preparedPrefix, "", 0)
+	return l.prepared.list(ctx, "", 0)
 }
 
 // Instance returns the record of an instance, or one with only the ID where there is
 // none.
 func (l *Log) Instance(ctx context.Context, id string) (*lcm.Instance, error) {
-	inst, _, err := l.instance(ctx, id)
+	inst, err := l.instances.get(ctx, id)
+	if errors.Is(err, store.ErrNotFound) {
+		return &lcm.Instance{ID: id}, nil
+	}
 	return inst, err
 }
 
 // Instances returns at most limit instance records whose id is greater than
 // after, by id. limit <= 0 means all.
 func (l *Log) Instances(ctx context.Context, after string, limit int) ([]*lcm.Instance, error) {
-	return list[lcm.Instance](ctx, l.store, instancePrefix, after, limit)
+	return l.instances.list(ctx, after, limit)
 }
 
-func (l *Log) operation(ctx context.Context, id string) (*lcm.Operation, uint64, error) {
-	return load[lcm.Operation](ctx, l.store, operationPrefix, id)
-}
-
-// instance returns version 0 where there is no record.
-func (l *Log) instance(ctx context.Context, id string) (*lcm.Instance, uint64, error) {
-	if err := checkID("instance", id); err != nil {
-		return &lcm.Instance{ID: id}, 0, nil
-	}
-	rec, err := l.store.Get(ctx, instancePrefix+id)
+// instance returns a record to change, nil with an instance that has only the ID where there
+// is none.
+func (l *Log) instance(ctx context.Context, id string) (*lcm.Instance, *record[lcm.Instance], error) {
+	inst, was, err := l.instances.hold(ctx, id)
 	if errors.Is(err, store.ErrNotFound) {
-		return &lcm.Instance{ID: id}, 0, nil
+		return &lcm.Instance{ID: id}, nil, nil
 	}
-	if err != nil {
-		return nil, 0, fmt.Errorf("instance %s: %w", id, err)
-	}
-	inst, err := l.cache.instance(rec)
-	return inst, rec.Version, err
+	return inst, was, err
 }
 
-func load[T any](ctx context.Context, s store.Store, prefix, id string) (*T, uint64, error) {
-	noun := strings.TrimSuffix(prefix, "/")
-	if err := checkID(noun, id); err != nil {
-		return nil, 0, err
-	}
-	rec, err := s.Get(ctx, prefix+id)
+// instanceOf returns whose operation it is, which never changes.
+func (l *Log) instanceOf(ctx context.Context, r *records[lcm.Operation], opID string) (string, error) {
+	rec, err := r.read(ctx, opID)
 	if err != nil {
-		return nil, 0, fmt.Errorf("%s %s: %w", noun, id, err)
+		return "", err
 	}
-	v := new(T)
-	if err := json.Unmarshal(rec.Value, v); err != nil {
-		return nil, 0, fmt.Errorf("%s %s: the record in the store can't be read: %w", noun, id, err)
-	}
-	return v, rec.Version, nil
-}
-
-func list[T any](ctx context.Context, s store.Store, prefix, after string, limit int) ([]*T, error) {
-	noun := strings.TrimSuffix(prefix, "/")
-	if after != "" {
-		after = prefix + after
-	}
-	recs, err := s.List(ctx, prefix, after, limit)
+	op, err := rec.decode()
 	if err != nil {
-		return nil, fmt.Errorf("list %ss: %w", noun, err)
+		return "", err
 	}
-	out := make([]*T, 0, len(recs))
-	for _, rec := range recs {
-		v := new(T)
-		if err := json.Unmarshal(rec.Value, v); err != nil {
-			return nil, fmt.Errorf("%s %s: the record in the store can't be read: %w", noun, strings.TrimPrefix(rec.Key, prefix), err)
-		}
-		out = append(out, v)
-	}
-	return out, nil
+	return op.Instance, nil
 }
 
 // checkID returns [store.ErrNotFound] for a text that can't be an id, as nothing has it.
@@ -220,46 +198,31 @@ type batch struct {
 	forgotten  []string
 	operations []*lcm.Operation
 	states     []*lcm.Operation
-	events     bool
+	events     []Event
 	err        error
+	// hidden are called before the batch is put, kept once it is durable, and dropped if that
+	// isn't known.
+	hidden, kept, dropped []func()
 }
 
-func (b *batch) put(key string, version uint64, v any) {
-	value, err := json.Marshal(v)
-	if err != nil {
-		b.err = errors.Join(b.err, fmt.Errorf("%s: %w", key, err))
+func (l *Log) putInstance(b *batch, inst *lcm.Instance, was *record[lcm.Instance]) {
+	if put(b, l.instances, inst.ID, was, inst) {
+		b.instances = append(b.instances, inst)
 	}
-	b.recs = append(b.recs, store.Record{Key: key, Version: version, Value: value})
-}
-
-func (b *batch) putInstance(inst *lcm.Instance, version uint64) {
-	b.put(instancePrefix+inst.ID, version, inst)
-	b.instances = append(b.instances, inst)
 }
 
 // putOperation puts an operation that was in state from, and its history at birth and end.
-func (b *batch) putOperation(op *lcm.Operation, version uint64, from lcm.State) {
-	b.put(operationPrefix+op.ID, version, op)
-	b.indexed(op, version, from)
-}
-
-func (b *batch) indexed(op *lcm.Operation, version uint64, from lcm.State) {
+func (l *Log) putOperation(b *batch, op *lcm.Operation, was *record[lcm.Operation], from lcm.State) {
+	if !put(b, l.operations, op.ID, was, op) {
+		return
+	}
 	b.operations = append(b.operations, op)
 	switch {
-	case version == 0:
+	case was == nil:
 		b.recs = append(b.recs, store.Record{Key: historyPrefix + op.ID, Value: entryOfOperation(op).line()})
 	case op.State.Ended() && !from.Ended():
 		b.recs = append(b.recs, store.Record{Key: historyPrefix + op.ID, Version: openHistory, Value: entryOfOperation(op).line()})
 	}
-}
-
-func (b *batch) delete(key string, version uint64) {
-	b.recs = append(b.recs, store.Record{Key: key, Version: version, Delete: true})
-}
-
-func (b *batch) event(e Event) {
-	b.events = true
-	b.put(outboxPrefix, 0, e)
 }
 
 // transition appends an event for each state that op has passed since from.
@@ -276,7 +239,7 @@ func (b *batch) transition(op *lcm.Operation, from lcm.State) {
 			snap.Error, snap.CancelMode = nil, ""
 		}
 		b.states = append(b.states, &snap)
-		b.event(Event{Type: OperationEvent, Time: op.StateEntered, Instance: op.Instance, VNF: op.VNF, Operation: &snap})
+		b.events = append(b.events, Event{Type: OperationEvent, Time: op.StateEntered, Instance: op.Instance, VNF: op.VNF, Operation: &snap})
 	}
 }
 
@@ -285,19 +248,16 @@ func (l *Log) commit(ctx context.Context, b *batch) error {
 	if b.err != nil {
 		return b.err
 	}
-	if len(b.recs) == 0 {
+	if len(b.recs)+len(b.events) == 0 {
 		return nil
 	}
-	stored, err := l.store.Put(ctx, b.recs...)
+	told, err := l.write(ctx, b)
 	if err != nil {
-		l.reindex(context.WithoutCancel(ctx), b)
 		return err
 	}
-	l.apply(b)
-	l.seen(stored)
 	l.mu.Lock()
 	hooks := l.onChange
-	if b.events {
+	if told {
 		for c := range l.signals {
 			select {
 			case c <- struct{}{}:
@@ -312,6 +272,33 @@ func (l *Log) commit(ctx context.Context, b *batch) error {
 		}
 	}
 	return nil
+}
+
+// write makes the batch durable, with its events if anybody wants them.
+func (l *Log) write(ctx context.Context, b *batch) (told bool, err error) {
+	l.recording.RLock()
+	defer l.recording.RUnlock()
+	recs := b.recs
+	if told = len(b.events) > 0 && !l.unsubscribed; told {
+		for _, e := range b.events {
+			rec, err := e.record()
+			if err != nil {
+				return false, err
+			}
+			recs = append(recs, rec)
+		}
+	}
+	for _, f := range b.hidden {
+		f()
+	}
+	stored, err := l.store.Put(ctx, recs...)
+	if err != nil {
+		l.reindex(context.WithoutCancel(ctx), b)
+		return false, err
+	}
+	l.apply(b)
+	l.seen(stored)
+	return told, nil
 }
 
 // maxTurns is far more than an instance can have writers. Each of them causes at most one

@@ -31,9 +31,31 @@ type Event struct {
 	Time     time.Time `json:"time"`
 	Instance string    `json:"instance"`
 	VNF      lcm.VNF   `json:"vnf"`
-	// Operation is the record as it was in the state that it entered, without the
-	// steps of its journal.
+	// Operation is what a notification says of the operation in the state that it entered
+	// ([lcm.Operation.Notified]).
 	Operation *lcm.Operation `json:"operation,omitempty"`
+}
+
+// record encodes an event for the outbox.
+func (e Event) record() (store.Record, error) {
+	if e.Operation != nil {
+		e.Operation = e.Operation.Notified()
+	}
+	value, err := json.Marshal(e)
+	if err != nil {
+		return store.Record{}, fmt.Errorf("event of instance %s: %w", e.Instance, err)
+	}
+	return store.Record{Key: outboxPrefix, Value: value}, nil
+}
+
+// SetSubscribed says whether anybody is notified of anything. While nobody is, nothing is
+// added to the outbox. Once SetSubscribed(true) has returned, everything that becomes durable
+// has its event. It is so from the beginning, too, as a start doesn't know who was notified
+// by the process before.
+func (l *Log) SetSubscribed(subscribed bool) {
+	l.recording.Lock()
+	defer l.recording.Unlock()
+	l.unsubscribed = !subscribed
 }
 
 // Events returns at most limit events whose Seq is greater than after, in order.
@@ -103,18 +125,18 @@ func (l *Log) DropThrough(ctx context.Context, seq uint64) error {
 	last := outboxKey(seq)
 	for more := true; more; {
 		err := retry(ctx, func() error {
-			var b batch
+			var gone []store.Record
 			recs, err := l.store.List(ctx, outboxPrefix, "", dropPage)
 			if err != nil {
 				return err
 			}
 			for _, rec := range recs {
 				if rec.Key <= last {
-					b.delete(rec.Key, rec.Version)
+					gone = append(gone, store.Record{Key: rec.Key, Version: rec.Version, Delete: true})
 				}
 			}
-			more = len(b.recs) == dropPage
-			return l.commit(ctx, &b)
+			more = len(gone) == dropPage
+			return l.put(ctx, gone)
 		})
 		if err != nil {
 			return fmt.Errorf("drop events through %d: %w", seq, err)
@@ -126,7 +148,7 @@ func (l *Log) DropThrough(ctx context.Context, seq uint64) error {
 // Drop removes events that nobody needs any more. It passes over those already gone.
 func (l *Log) Drop(ctx context.Context, seqs ...uint64) error {
 	return retry(ctx, func() error {
-		var b batch
+		var gone []store.Record
 		for _, n := range seqs {
 			rec, err := l.store.Get(ctx, outboxKey(n))
 			if errors.Is(err, store.ErrNotFound) {
@@ -135,9 +157,9 @@ func (l *Log) Drop(ctx context.Context, seqs ...uint64) error {
 			if err != nil {
 				return fmt.Errorf("drop event %d: %w", n, err)
 			}
-			b.delete(rec.Key, rec.Version)
+			gone = append(gone, store.Record{Key: rec.Key, Version: rec.Version, Delete: true})
 		}
-		if err := l.commit(ctx, &b); err != nil {
+		if err := l.put(ctx, gone); err != nil {
 			return fmt.Errorf("drop %d events: %w", len(seqs), err)
 		}
 		return nil

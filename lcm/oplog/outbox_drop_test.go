@@ -21,7 +21,7 @@ func TestDropThroughLeavesWhatIsNewer(t *testing.T) {
 	var b batch
 	const n = 2*dropPage + 3
 	for range n {
-		b.event(Event{Type: CreatedEvent, Instance: "i"})
+		b.events = append(b.events, Event{Type: CreatedEvent, Instance: "i"})
 	}
 	if err := l.commit(t.Context(), &b); err != nil {
 		t.Fatal(err)

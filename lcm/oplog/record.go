@@ -1,9 +1,7 @@
 package oplog
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
@@ -23,22 +21,18 @@ import (
 // When the operation ends, Record closes it on the instance: it sets Open, LastState,
 // Settled, OutstandingCommit and Units by the state in which the operation ended.
 func (l *Log) Record(ctx context.Context, opID string, change func(op *lcm.Operation, inst *lcm.Instance) error) (*lcm.Operation, error) {
-	of, err := l.Operation(ctx, opID)
+	of, err := l.instanceOf(ctx, l.operations, opID)
 	if err != nil {
 		return nil, err
 	}
 	var done *lcm.Operation
-	err = l.again(ctx, of.Instance, func() error {
+	err = l.again(ctx, of, func() error {
 		var b batch
-		op, opVersion, err := l.operation(ctx, opID)
+		op, opWas, err := l.operations.hold(ctx, opID)
 		if err != nil {
 			return err
 		}
-		inst, instVersion, err := l.instance(ctx, op.Instance)
-		if err != nil {
-			return err
-		}
-		opWas, instWas, err := encoded(op, inst)
+		inst, instWas, err := l.instance(ctx, op.Instance)
 		if err != nil {
 			return err
 		}
@@ -65,18 +59,8 @@ func (l *Log) Record(ctx context.Context, opID string, change func(op *lcm.Opera
 			closeOn(op, inst, state)
 		}
 		b.transition(op, state)
-		opIs, instIs, err := encoded(op, inst)
-		if err != nil {
-			return err
-		}
-		if !bytes.Equal(opWas, opIs) {
-			b.recs = append(b.recs, store.Record{Key: operationPrefix + op.ID, Version: opVersion, Value: opIs})
-			b.indexed(op, opVersion, state)
-		}
-		if !bytes.Equal(instWas, instIs) {
-			b.recs = append(b.recs, store.Record{Key: instancePrefix + inst.ID, Version: instVersion, Value: instIs})
-			b.instances = append(b.instances, inst)
-		}
+		l.putOperation(&b, op, opWas, state)
+		l.putInstance(&b, inst, instWas)
 		done = op
 		return l.commit(ctx, &b)
 	})
@@ -84,16 +68,6 @@ func (l *Log) Record(ctx context.Context, opID string, change func(op *lcm.Opera
 		return nil, err
 	}
 	return done, nil
-}
-
-func encoded(op *lcm.Operation, inst *lcm.Instance) (o, i []byte, err error) {
-	if o, err = json.Marshal(op); err != nil {
-		return nil, nil, fmt.Errorf("operation %s: %w", op.ID, err)
-	}
-	if i, err = json.Marshal(inst); err != nil {
-		return nil, nil, fmt.Errorf("instance %s: %w", inst.ID, err)
-	}
-	return o, i, nil
 }
 
 // settles says whether the instance's record takes over the units that the operation
@@ -169,29 +143,17 @@ func (l *Log) Cancel(ctx context.Context, opID, mode string) (*lcm.Operation, er
 func (l *Log) Adopt(ctx context.Context, id string, change func(inst *lcm.Instance) error) error {
 	return l.again(ctx, id, func() error {
 		var b batch
-		inst, version, err := load[lcm.Instance](ctx, l.store, instancePrefix, id)
-		if err != nil {
-			return err
-		}
-		was, err := json.Marshal(inst)
+		inst, was, err := l.instances.hold(ctx, id)
 		if err != nil {
 			return err
 		}
 		if err := change(inst); err != nil {
 			return err
 		}
-		is, err := json.Marshal(inst)
-		if err != nil {
-			return fmt.Errorf("instance %s: %w", id, err)
-		}
 		if inst.ID != id {
 			return fmt.Errorf("instance %s: a record can't change whose it is", id)
 		}
-		if bytes.Equal(was, is) {
-			return nil
-		}
-		b.recs = append(b.recs, store.Record{Key: instancePrefix + id, Version: version, Value: is})
-		b.instances = append(b.instances, inst)
+		l.putInstance(&b, inst, was)
 		return l.commit(ctx, &b)
 	})
 }
@@ -201,13 +163,13 @@ func (l *Log) Adopt(ctx context.Context, id string, change func(inst *lcm.Instan
 func (l *Log) Created(ctx context.Context, id string, v lcm.VNF, rev desired.Revision) error {
 	return l.again(ctx, id, func() error {
 		var b batch
-		inst, version, err := l.instance(ctx, id)
-		if err != nil || version > 0 {
+		inst, was, err := l.instance(ctx, id)
+		if err != nil || was != nil {
 			return err
 		}
 		l.announce(&b, inst, v)
 		inst.Operated, inst.Settled = rev, rev
-		b.putInstance(inst, 0)
+		l.putInstance(&b, inst, nil)
 		return l.commit(ctx, &b)
 	})
 }
@@ -218,7 +180,7 @@ func (l *Log) Created(ctx context.Context, id string, v lcm.VNF, rev desired.Rev
 func (l *Log) Forget(ctx context.Context, id string) error {
 	return l.again(ctx, id, func() error {
 		var b batch
-		inst, version, err := load[lcm.Instance](ctx, l.store, instancePrefix, id)
+		inst, was, err := l.instances.hold(ctx, id)
 		if errors.Is(err, store.ErrNotFound) {
 			return nil
 		}
@@ -229,15 +191,15 @@ func (l *Log) Forget(ctx context.Context, id string) error {
 			return ErrBusy{id, inst.Prepared, lcm.Prepared}
 		}
 		if inst.Open != "" {
-			open, _, err := l.operation(ctx, inst.Open)
+			open, err := l.Operation(ctx, inst.Open)
 			if err != nil {
 				return err
 			}
 			return ErrBusy{id, open.ID, open.State}
 		}
-		b.delete(instancePrefix+id, version)
+		remove(&b, l.instances, id, was)
 		b.forgotten = append(b.forgotten, id)
-		b.event(Event{Type: DeletedEvent, Time: l.now().UTC(), Instance: id, VNF: inst.VNF})
+		b.events = append(b.events, Event{Type: DeletedEvent, Time: l.now().UTC(), Instance: id, VNF: inst.VNF})
 		return l.commit(ctx, &b)
 	})
 }

@@ -249,13 +249,17 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// trim drops events that every cursor has passed, and events older than Retention.
+// trim drops events that every cursor has passed, and events older than Retention. Where
+// there is no cursor, there are to be no more events.
 func (s *Service) trim(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	cursors, err := s.Store.List(ctx, cursorPrefix, "", 0)
 	if err != nil {
 		return fmt.Errorf("list cursors: %w", err)
+	}
+	if len(cursors) == 0 {
+		s.Oplog.SetSubscribed(false)
 	}
 	// New subscriptions begin at the end.
 	passed, err := s.Oplog.End(ctx)

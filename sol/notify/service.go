@@ -103,6 +103,8 @@ func (s *Service) Create(ctx context.Context, req Request) (*Subscription, error
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.Oplog.SetSubscribed(true)
+	defer s.moved() // where this is in vain, nobody may be subscribed
 	end, err := s.Oplog.End(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("create subscription: %w", err)

@@ -12,15 +12,15 @@ import (
 // podsPerNode is what a fake node of the benchmark's own holds.
 const podsPerNode = 1000
 
-// room makes fake nodes, which only the pods of the bench tolerate, for so many pods. They
-// go with [cluster.clean].
+// room makes fake nodes, which only the pods of the bench tolerate, for so many pods, unless
+// there are as many already. They go with [cluster.clean].
 func (c *cluster) room(ctx context.Context, pods int) error {
 	size := corev1.ResourceList{
 		corev1.ResourceCPU:    resource.MustParse("256"),
 		corev1.ResourceMemory: resource.MustParse("1Ti"),
 		corev1.ResourcePods:   *resource.NewQuantity(podsPerNode, resource.DecimalSI),
 	}
-	for i := 0; i*podsPerNode < pods; i++ {
+	for i := len(c.nodes); i*podsPerNode < pods; i++ {
 		name := fmt.Sprintf("bench-%s-%d", c.run, i)
 		_, err := c.CoreV1().Nodes().Create(ctx, &corev1.Node{
 			ObjectMeta: metav1.ObjectMeta{

@@ -271,9 +271,11 @@ func allOf(s *discoveryv1.EndpointSlice, prefix string) bool {
 	return len(s.Endpoints) == upgradedPods
 }
 
-// upgradeMany upgrades many instances by one commit, and counts what that asks of the
-// API server.
+// upgradeMany upgrades many instances by one commit, beside a bare loop.
 func (b *bench) upgradeMany(ctx context.Context) error {
+	if err := b.cluster.room(ctx, 4*b.upgraded); err != nil { // what comes, and what is on its way out
+		return err
+	}
 	spaces, err := b.spaces(ctx, "upgrades", b.upgraded)
 	if err != nil {
 		return err
@@ -288,40 +290,9 @@ func (b *bench) upgradeMany(ctx context.Context) error {
 		return err
 	}
 	defer j.Kill()
-	if err := b.onEach(ctx, j, "upgrades", spaces, 0); err != nil {
+	all := verbs()
+	if err := b.beside(ctx, crowd{j, "upgrades", spaces, between}, all[toCreate], all[toUpgrade]); err != nil {
 		return err
 	}
-	if err := j.quiet(ctx, 5*time.Minute); err != nil {
-		return err
-	}
-	if err := j.follow(ctx); err != nil {
-		return err
-	}
-	between.take()
-	for i := range spaces {
-		name := filepath.Join(j.clone, desired.APIDir(instanceID("upgrades", i)), desired.InstanceFile)
-		text, err := os.ReadFile(name)
-		if err != nil {
-			return err
-		}
-		next := strings.NewReplacer(vnfdID, nextVnfdID, j.tree, j.nextTree).Replace(string(text))
-		if err := os.WriteFile(name, []byte(next), 0o644); err != nil {
-			return err
-		}
-	}
-	if err := commit(ctx, j.clone, "Upgrade them all"); err != nil {
-		return err
-	}
-	start := time.Now()
-	if _, err := j.push(ctx); err != nil {
-		return err
-	}
-	last, err := b.allEnded(ctx, j, "upgrades", len(spaces))
-	if err != nil {
-		return err
-	}
-	calls, _ := between.take()
-	b.value(fmt.Sprintf("%d instances upgraded (rolling) by one commit: push -> all COMPLETED", b.upgraded), short(last.Sub(start)), true, "",
-		fmt.Sprintf("%.1f calls an instance: %s", float64(sum(calls))/float64(b.upgraded), methods(calls)))
 	return j.Stop()
 }

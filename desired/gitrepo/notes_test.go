@@ -1,0 +1,112 @@
+package gitrepo
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+func noteLine(i int) string {
+	return fmt.Sprintf("INSTANTIATE %s of %s COMPLETED", testID(i), testID(i+1))
+}
+
+// noteLines is the note of a commit in a closed repository.
+func noteLines(t *testing.T, dir, commit string) []string {
+	t.Helper()
+	return strings.Split(runGit(t, dir, "notes", "--ref=jibe", "show", commit), "\n")
+}
+
+func TestTheNoteOfACommitThatBeganVeryManyOperationsIsWrittenAFewTimes(t *testing.T) {
+	const n, step = 20_000, 100
+	r := openRepo(t, Options{})
+	commit := mustWrite(t, r, testID(1), "instances/a", 1).Commit
+	var want []string
+	for i := range n {
+		want = append(want, noteLine(i))
+		r.Note(commit, want[i])
+		if i%step == step-1 {
+			r.flushNotes(t.Context(), false)
+		}
+	}
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := noteLines(t, r.opt.Dir, commit); !slices.Equal(got, want) {
+		t.Errorf("the note has %d lines, want %d", len(got), len(want))
+	}
+	small := largeNote/len(want[0])/step + 1
+	if times, err := strconv.Atoi(runGit(t, r.opt.Dir, "rev-list", "--count", notesRef)); err != nil || times > small+30 {
+		t.Errorf("it was written %d times (%v)", times, err)
+	}
+	if exists(r.notes.journal.name) {
+		t.Error("what waited is still in the journal")
+	}
+}
+
+func TestNotesThatWaitForTheirTurnOutliveACrash(t *testing.T) {
+	r := openRepo(t, Options{})
+	commit := mustWrite(t, r, testID(1), "instances/a", 1).Commit
+	var want []string
+	for i := range largeNote / 50 {
+		want = append(want, noteLine(i))
+	}
+	for _, l := range want[:len(want)-1] {
+		r.Note(commit, l)
+	}
+	r.flushNotes(t.Context(), false)
+	r.Note(commit, want[len(want)-1])
+	r.Note(commit, want[0])
+	r.flushNotes(t.Context(), false)
+
+	crashed := filepath.Join(t.TempDir(), "desired.git")
+	if err := os.CopyFS(crashed, os.DirFS(r.opt.Dir)); err != nil {
+		t.Fatal(err)
+	}
+	torn, err := os.OpenFile(filepath.Join(ownDir(crashed), "notes"), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := torn.WriteString(commit + " half a li"); err != nil {
+		t.Fatal(err)
+	}
+	if err := torn.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := noteLines(t, crashed, commit); len(got) != len(want)-1 {
+		t.Fatalf("the note was written at once: it has %d lines", len(got))
+	}
+	again := openRepo(t, Options{Dir: crashed})
+	if err := again.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := noteLines(t, crashed, commit); !slices.Equal(got, want) {
+		t.Errorf("the note has %d lines, want %d", len(got), len(want))
+	}
+}
+
+func TestNotesThatCantBeWrittenAreTriedAgain(t *testing.T) {
+	r := openRepo(t, Options{})
+	commit := mustWrite(t, r, testID(1), "instances/a", 1).Commit
+	ref := filepath.Join(r.opt.Dir, "refs", "notes", "jibe")
+	if err := os.MkdirAll(filepath.Dir(ref), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(ref, []byte("no commit\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	r.Note(commit, "op-1 COMPLETED")
+	r.flushNotes(t.Context(), false)
+	if err := os.Remove(ref); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := noteLines(t, r.opt.Dir, commit); !slices.Equal(got, []string{"op-1 COMPLETED"}) {
+		t.Errorf("the note is %q", got)
+	}
+}
