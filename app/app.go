@@ -53,6 +53,8 @@ type Options struct {
 	// Timeouts replace Timeout for the types of operation that they name.
 	Timeouts map[lcm.Type]time.Duration
 	Workers  int
+	// KeepOperations are the ended operations that aren't removed; its zero value keeps all.
+	KeepOperations oplog.Keep
 	// HookTimeout bounds one run of a hook; 0 is the reconciler's default. HookUser is the
 	// user that hooks run as where Jibe is root; "" is "nobody".
 	HookTimeout time.Duration
@@ -140,7 +142,9 @@ func (s *Server) open(ctx context.Context) error {
 	if s.store, err = bolt.Open(s.data.Store(), bolt.WithLockTimeout(datadir.EndPatience)); err != nil {
 		return err
 	}
-	s.oplog = oplog.New(s.store, time.Now)
+	if s.oplog, err = oplog.Open(ctx, s.store, time.Now, oplog.WithLog(s.Log)); err != nil {
+		return err
+	}
 	s.packages = &catalogue{
 		Catalogue: packages.New(s.data.Desired(), s.data.Packages(), s.Log),
 		ctx:       ctx,
@@ -180,13 +184,9 @@ func (s *Server) open(ctx context.Context) error {
 }
 
 // operated are the revisions that were last operated on.
-func (s *Server) operated(ctx context.Context) ([]desired.Revision, error) {
-	all, err := s.oplog.Instances(ctx, "", 0)
-	if err != nil {
-		return nil, err
-	}
+func (s *Server) operated(context.Context) ([]desired.Revision, error) {
 	var revs []desired.Revision
-	for _, inst := range all {
+	for inst := range s.oplog.InstanceEntries("") {
 		if inst.Operated.Tree != "" {
 			revs = append(revs, inst.Operated)
 		}
@@ -291,6 +291,9 @@ func (s *Server) run(ctx, work context.Context) error {
 	g.Go(func() error { return s.follower.Run(gctx) })
 	g.Go(func() error { return s.notify.Run(gctx) })
 	g.Go(func() error { return s.disk.run(gctx) })
+	g.Go(func() error {
+		return (&pruner{oplog: s.oplog, store: s.store, keep: s.KeepOperations, log: s.Log}).run(gctx)
+	})
 	g.Go(func() error { return closed(local.Serve(hooks)) })
 	g.Go(func() error {
 		if s.TLSCert != "" {
@@ -334,7 +337,7 @@ func closed(err error) error {
 func (s *Server) moved(ctx context.Context) func(ids []string, settings bool) {
 	return func(ids []string, settings bool) {
 		for _, id := range ids {
-			s.recon.Enqueue(id)
+			s.recon.Moved(id)
 		}
 		s.follower.InstancesChanged(ids...)
 		if !settings {
@@ -344,9 +347,7 @@ func (s *Server) moved(ctx context.Context) func(ids []string, settings bool) {
 			s.Log.WarnContext(ctx, "package repositories were not all fetched", "error", err)
 		}
 		s.follower.SettingsChanged()
-		if err := s.recon.EnqueueAll(ctx); err != nil {
-			s.Log.WarnContext(ctx, "instances were not all looked at after a change of settings", "error", err)
-		}
+		s.recon.EnqueueAll()
 	}
 }
 

@@ -15,12 +15,8 @@ const maxLookups = 100
 // checkKnown refuses a desired repository that can't be the one of the store's instances:
 // it has none of them, and has never had the revisions that were last operated on.
 func (s *Server) checkKnown(ctx context.Context) error {
-	known, err := s.oplog.Instances(ctx, "", 0)
-	if err != nil {
-		return fmt.Errorf("instances that the store knows: %w", err)
-	}
 	n := 0
-	for _, inst := range known {
+	for inst := range s.oplog.InstanceEntries("") {
 		if _, exists := s.repo.Lookup(inst.ID); exists {
 			return nil
 		}

@@ -3,7 +3,6 @@ package app
 import (
 	"cmp"
 	"context"
-	"log/slog"
 	"strconv"
 	"strings"
 	"time"
@@ -27,7 +26,6 @@ type inventory struct {
 	listed func() []reconciler.Problem
 	exempt *exemptions
 	disk   *disk
-	log    *slog.Logger
 
 	instances, suspended, held *prometheus.Desc
 	open, contended, drifted   *prometheus.Desc
@@ -37,7 +35,7 @@ type inventory struct {
 
 func newInventory(s *Server) *inventory {
 	return &inventory{
-		repo: s.repo, oplog: s.oplog, drift: s.recon.View().Drift, listed: s.problems.list, exempt: newExemptions(s.repo), disk: s.disk, log: s.Log,
+		repo: s.repo, oplog: s.oplog, drift: s.recon.View().Drift, listed: s.problems.list, exempt: newExemptions(s.repo), disk: s.disk,
 		instances: prometheus.NewDesc("jibe_instances", "VNF instances in the desired repository.", nil, nil),
 		suspended: prometheus.NewDesc("jibe_instances_suspended", "VNF instances for which nothing is done, as suspend: true says.", nil, nil),
 		held: prometheus.NewDesc("jibe_instance_held_since_timestamp_seconds",
@@ -67,8 +65,6 @@ func (i *inventory) Describe(ch chan<- *prometheus.Desc) {
 func (i *inventory) Collect(ch chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 	defer cancel()
-	list := i.repo.List()
-	gauge(ch, i.instances, float64(len(list)))
 	i.collectProblems(ch)
 	healthy := 1.0
 	if i.repo.Health() != nil {
@@ -82,7 +78,7 @@ func (i *inventory) Collect(ch chan<- prometheus.Metric) {
 	gauge(ch, i.writable, writable)
 	i.collectDrift(ch)
 	i.collectExempt(ctx, ch)
-	i.collectOperations(ctx, ch)
+	i.collectOperations(ch)
 }
 
 func gauge(ch chan<- prometheus.Metric, d *prometheus.Desc, v float64, labels ...string) {
@@ -126,43 +122,24 @@ func (i *inventory) collectDrift(ch chan<- prometheus.Metric) {
 }
 
 func (i *inventory) collectExempt(ctx context.Context, ch chan<- prometheus.Metric) {
-	suspended, held := i.exempt.read(ctx, i.repo.List())
-	gauge(ch, i.suspended, float64(suspended))
-	for instance, m := range held {
+	x := i.exempt.read()
+	gauge(ch, i.instances, float64(x.instances))
+	gauge(ch, i.suspended, float64(x.suspended))
+	for instance, m := range x.held {
 		since := m.seen
-		if op, err := i.oplog.Operation(ctx, m.held); err == nil {
+		if op, err := i.oplog.Operation(ctx, m.operation); err == nil {
 			since = op.StateEntered
 		}
 		gauge(ch, i.held, stamp(since), instance)
 	}
 }
 
-func (i *inventory) collectOperations(ctx context.Context, ch chan<- prometheus.Metric) {
-	records, err := i.oplog.Instances(ctx, "", 0)
-	if err != nil {
-		i.log.WarnContext(ctx, "operations can't be counted", "error", err)
-		return
+func (i *inventory) collectOperations(ch chan<- prometheus.Metric) {
+	counts := i.oplog.Counts()
+	for k, n := range counts.Open {
+		gauge(ch, i.open, float64(n), string(k.Type), string(k.State), strconv.FormatBool(k.Automatic))
 	}
-	type kind struct{ typ, state, automatic string }
-	count := map[kind]int{}
-	contended := 0
-	for _, rec := range records {
-		if rec.Open == "" {
-			continue
-		}
-		op, err := i.oplog.Operation(ctx, rec.Open)
-		if err != nil {
-			continue // it has ended since
-		}
-		count[kind{string(op.Type), string(op.State), strconv.FormatBool(op.Automatic)}]++
-		if op.Contended {
-			contended++
-		}
-	}
-	for k, n := range count {
-		gauge(ch, i.open, float64(n), k.typ, k.state, k.automatic)
-	}
-	gauge(ch, i.contended, float64(contended))
+	gauge(ch, i.contended, float64(counts.Contended))
 }
 
 // stamp is a moment as Prometheus has it: seconds since 1970.

@@ -1,64 +1,75 @@
 package app
 
 import (
-	"context"
+	"iter"
 	"sync"
 	"time"
 
 	"github.com/jibe-vnfm/jibe/desired"
 )
 
-// exemptions remembers which instances are suspended or held, by the content of their
-// directory: a scrape reads only the files that changed since the last one.
+// exemptions counts which instances are suspended or held. It passes over them only when
+// head has moved since the last scrape, and reads no file.
 type exemptions struct {
-	repo reader
-	mu   sync.Mutex
-	of   map[string]exemption // by instance, all of them
+	repo headRepo
+	now  func() time.Time
+
+	mu    sync.Mutex
+	known exempt
 }
 
-// reader is what exemptions need of the desired repository.
-type reader interface {
-	Read(ctx context.Context, rev desired.Revision) (*desired.Instance, error)
+// headRepo is what exemptions need of the desired repository.
+type headRepo interface {
+	Head() string
+	Heads(after string) iter.Seq[desired.Head]
 }
 
-// exemption is what the file of one instance says at one tree.
+// exempt is what the instances at one head say. It is never changed.
+type exempt struct {
+	head      string
+	at        time.Time
+	instances int
+	suspended int
+	held      map[string]exemption // by instance
+}
+
+// exemption says that an instance is held.
 type exemption struct {
-	tree      string
-	suspended bool
-	held      string    // the operation
-	seen      time.Time // when that was read first
+	operation string
+	seen      time.Time // when that was seen first
 }
 
-func newExemptions(repo reader) *exemptions {
-	return &exemptions{repo: repo, of: map[string]exemption{}}
-}
+// exemptAge bounds for how long the answer about one commit is used again: a person may
+// accept what is held back of it, without a commit.
+const exemptAge = time.Minute
 
-// read counts the suspended instances of list, which is the whole head, and
-// returns those that are held. A file that can't be read now counts as it last was.
-func (e *exemptions) read(ctx context.Context, list []desired.Revision) (suspended int, held map[string]exemption) {
+func newExemptions(repo headRepo) *exemptions { return &exemptions{repo: repo, now: time.Now} }
+
+// read returns what the instances at head say.
+func (e *exemptions) read() exempt {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	held = map[string]exemption{}
-	there := make(map[string]exemption, len(list))
-	for _, rev := range list {
-		was, known := e.of[rev.Instance]
-		now := was
-		if !known || was.tree != rev.Tree {
-			if in, err := e.repo.Read(ctx, rev); err == nil {
-				now = exemption{tree: rev.Tree, suspended: in.Suspend, held: in.Held, seen: time.Now()}
-				if was.held == in.Held && known {
-					now.seen = was.seen
-				}
-			}
-		}
-		there[rev.Instance] = now
-		if now.suspended {
-			suspended++
-		}
-		if now.held != "" {
-			held[rev.Instance] = now
-		}
+	now := e.now()
+	// Asked first: what comes with a later commit is seen at the next scrape at the latest.
+	head := e.repo.Head()
+	if e.known.held != nil && e.known.head == head && now.Sub(e.known.at) < exemptAge {
+		return e.known
 	}
-	e.of = there
-	return suspended, held
+	next := exempt{head: head, at: now, held: map[string]exemption{}}
+	for h := range e.repo.Heads("") {
+		next.instances++
+		if h.Suspend {
+			next.suspended++
+		}
+		if h.Held == "" {
+			continue
+		}
+		x := exemption{operation: h.Held, seen: now}
+		if was := e.known.held[h.Instance]; was.operation == h.Held {
+			x.seen = was.seen
+		}
+		next.held[h.Instance] = x
+	}
+	e.known = next
+	return next
 }

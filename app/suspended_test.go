@@ -1,63 +1,61 @@
 package app
 
 import (
-	"context"
-	"errors"
+	"iter"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/jibe-vnfm/jibe/desired"
 )
 
-// files is a desired repository that counts how often it is read.
-type files struct {
-	of    map[string]*desired.Instance // by tree
-	reads int
+// headsAt is a desired repository at one commit, which counts how often it is passed over.
+type headsAt struct {
+	commit string
+	heads  []desired.Head
+	passes int
 }
 
-func (f *files) Read(_ context.Context, rev desired.Revision) (*desired.Instance, error) {
-	f.reads++
-	in, ok := f.of[rev.Tree]
-	if !ok {
-		return nil, errors.New("away")
+func (r *headsAt) Head() string { return r.commit }
+
+func (r *headsAt) Heads(string) iter.Seq[desired.Head] {
+	r.passes++
+	return slices.Values(r.heads)
+}
+
+func TestAScrapePassesOverTheInstancesOnlyWhenHeadHasMoved(t *testing.T) {
+	head := func(id string, suspend bool, held string) desired.Head {
+		return desired.Head{Revision: desired.Revision{Instance: id}, Suspend: suspend, Held: held}
 	}
-	return in, nil
-}
-
-func TestAScrapeReadsOnlyTheFilesThatChanged(t *testing.T) {
-	repo := &files{of: map[string]*desired.Instance{
-		"t1": {}, "t2": {Suspend: true}, "t3": {Held: "op1"}, "t4": {Held: "op1", Suspend: true}, "t5": {Held: "op2"},
-	}}
-	m := newExemptions(repo)
-	look := func(trees ...string) (int, map[string]exemption) {
-		var list []desired.Revision
-		for i, tree := range trees {
-			list = append(list, desired.Revision{Instance: string(rune('a' + i)), Tree: tree})
-		}
-		return m.read(t.Context(), list)
+	repo := &headsAt{}
+	e := newExemptions(repo)
+	now := time.Unix(1000, 0)
+	e.now = func() time.Time { return now }
+	scrape := func(commit string, heads ...desired.Head) exempt {
+		now = now.Add(time.Second)
+		repo.commit, repo.heads = commit, heads
+		return e.read()
 	}
 	for range 3 {
-		if suspended, held := look("t1", "t2", "t3"); suspended != 1 || len(held) != 1 || held["c"].held != "op1" {
-			t.Fatalf("suspended %d, held %v", suspended, held)
+		got := scrape("c1", head("a", false, ""), head("b", true, ""), head("c", false, "op1"))
+		if got.instances != 3 || got.suspended != 1 || len(got.held) != 1 || got.held["c"] != (exemption{"op1", time.Unix(1001, 0)}) {
+			t.Fatalf("%+v", got)
 		}
 	}
-	if repo.reads != 3 {
-		t.Errorf("%d reads of 3 files that never changed", repo.reads)
+	if repo.passes != 1 {
+		t.Errorf("%d passes over a head that never moved", repo.passes)
 	}
-	first := m.of["c"].seen.Add(-time.Hour)
-	c := m.of["c"]
-	c.seen = first
-	m.of["c"] = c
-	if suspended, held := look("t1", "t1", "t4"); suspended != 1 || !held["c"].seen.Equal(first) || repo.reads != 5 {
-		t.Errorf("suspended %d, held %v after %d reads: the same operation holds it still", suspended, held, repo.reads)
+	if got := scrape("c2", head("a", false, ""), head("c", true, "op1")); got.instances != 2 || got.suspended != 1 || got.held["c"].seen != time.Unix(1001, 0) {
+		t.Errorf("%+v: the same operation holds it still", got)
 	}
-	if _, held := look("t1", "t1", "t5"); held["c"].held != "op2" || held["c"].seen.Equal(first) {
-		t.Errorf("held %v: another operation holds it now", held)
+	if got := scrape("c3", head("c", false, "op2")); got.held["c"] != (exemption{"op2", now}) {
+		t.Errorf("%+v: another operation holds it now", got)
 	}
-	if _, held := look("t1", "t1", "lost"); held["c"].held != "op2" {
-		t.Errorf("held %v: what can't be read is what it was", held)
+	if got := scrape("c4", head("a", true, "")); got.suspended != 1 || len(got.held) != 0 {
+		t.Errorf("%+v: an instance is gone", got)
 	}
-	if suspended, held := look("t2"); suspended != 1 || len(held) != 0 || len(m.of) != 1 {
-		t.Errorf("suspended %d, held %v, remembered %v: two instances are gone", suspended, held, m.of)
+	now = now.Add(exemptAge)
+	if scrape("c4", head("a", true, "")); repo.passes != 5 {
+		t.Errorf("%d passes: what a person accepts makes no commit", repo.passes)
 	}
 }

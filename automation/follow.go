@@ -8,6 +8,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"iter"
 	"log/slog"
 	"maps"
 	"path"
@@ -21,6 +22,7 @@ import (
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/desired/packages"
 	"github.com/jibe-vnfm/jibe/lcm"
+	"github.com/jibe-vnfm/jibe/lcm/oplog"
 )
 
 // Repo is what a follower needs of the desired repository.
@@ -39,8 +41,10 @@ type Repo interface {
 type Operations interface {
 	// Instance returns the record of an instance.
 	Instance(ctx context.Context, id string) (*lcm.Instance, error)
-	// Operations returns at most limit operations whose ids come after the given one.
-	Operations(ctx context.Context, after string, limit int) ([]*lcm.Operation, error)
+	// Operation returns an operation, or [store.ErrNotFound].
+	Operation(ctx context.Context, id string) (*lcm.Operation, error)
+	// OperationEntries returns the operations that q picks, without reading their records.
+	OperationEntries(q oplog.OperationQuery) iter.Seq[oplog.OperationEntry]
 }
 
 // Config is what a [Follower] works with. Everything in it is required.
@@ -137,7 +141,6 @@ func (f *Follower) OperationChanged(op *lcm.Operation) {
 	if !op.State.Ended() {
 		return
 	}
-	f.history.add(op)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.following[op.Instance] {

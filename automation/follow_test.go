@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"log/slog"
 	"strings"
 	"sync"
@@ -18,6 +19,8 @@ import (
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/desired/packages"
 	"github.com/jibe-vnfm/jibe/lcm"
+	"github.com/jibe-vnfm/jibe/lcm/oplog"
+	"github.com/jibe-vnfm/jibe/store"
 )
 
 const (
@@ -103,7 +106,13 @@ func (w *world) Instance(context.Context, string) (*lcm.Instance, error) {
 	return &record, nil
 }
 
-func (w *world) Operations(context.Context, string, int) ([]*lcm.Operation, error) { return nil, nil }
+func (w *world) Operation(context.Context, string) (*lcm.Operation, error) {
+	return nil, store.ErrNotFound
+}
+
+func (w *world) OperationEntries(oplog.OperationQuery) iter.Seq[oplog.OperationEntry] {
+	return func(func(oplog.OperationEntry) bool) {}
+}
 
 func (w *world) versions(pkg, _ string) (now *semver.Version, all []packages.Version) {
 	w.mu.Lock()

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 )
 
 // The values of Instance.State.
@@ -274,8 +275,13 @@ type Repo interface {
 	Refresh(ctx context.Context) error
 	// Lookup finds an instance at head.
 	Lookup(instance string) (Revision, bool)
+	// LookupHead finds an instance at head, with what lists are filtered by.
+	LookupHead(instance string) (Head, bool)
 	// List returns every instance at head, by id.
 	List() []Revision
+	// Heads are the instances at head whose ids follow after ("" is all), by id. They are those
+	// of the moment in which the iteration begins, and it keeps nobody waiting.
+	Heads(after string) iter.Seq[Head]
 	// Earlier calls fn with the former contents of the instance's file in its present
 	// directory, the newest first, until fn returns true. It looks at a bounded number of
 	// commits.

@@ -19,10 +19,16 @@ func Equal(a, b *Instance) bool { return len(Changed(a, b)) == 0 }
 func Changed(before, after *Instance) []string {
 	var out []string
 	b, a := withDefaults(before), withDefaults(after)
-	for _, f := range instanceFields() {
-		x, y := plain(reflect.ValueOf(b).Field(f.index)), plain(reflect.ValueOf(a).Field(f.index))
-		if !sameAny(x, y) && !(empty(x) && empty(y)) {
-			out = append(out, f.key)
+	was, is := reflect.ValueOf(&b).Elem(), reflect.ValueOf(&a).Elem()
+	for i := range was.NumField() {
+		// Most keys are the very same, and plain values cost far more than to see that.
+		if reflect.DeepEqual(was.Field(i).Addr().Interface(), is.Field(i).Addr().Interface()) {
+			continue
+		}
+		key, _, _ := strings.Cut(was.Type().Field(i).Tag.Get("json"), ",")
+		x, y := plain(was.Field(i)), plain(is.Field(i))
+		if key != "-" && !sameAny(x, y) && !(empty(x) && empty(y)) {
+			out = append(out, key)
 		}
 	}
 	return out

@@ -1,8 +1,6 @@
 package desired
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"path"
 	"regexp"
 	"strconv"
@@ -30,13 +28,13 @@ func DeriveID(dir string) string {
 }
 
 // APIDir is the directory in which the API makes a new instance:
-// "instances/<2 hex digits>/<2 hex digits>/<id>". The digits are those of a hash of the id, so
-// that ids which resemble each other spread as well as random ones: with a million instances no
-// folder has more than a few hundred entries, and a commit writes little of them. An instance
-// stays wherever it is: who wants to know where looks it up.
+// "instances/<2 hex digits>/<1 hex digit>/<id>". The digits are those with which the id, a random
+// UUID, begins, so that a person finds it; with a million instances no folder has more than a few
+// hundred entries, and a commit writes little of them. An instance stays wherever it is: who wants
+// to know where looks it up.
 func APIDir(id string) string {
-	sum := sha256.Sum256([]byte(id))
-	return path.Join("instances", hex.EncodeToString(sum[:1]), hex.EncodeToString(sum[1:2]), id)
+	one, two := min(2, len(id)), min(3, len(id))
+	return path.Join("instances", id[:one], id[one:two], id)
 }
 
 // ParseInstance reads a vnf.yaml strictly; file is its path in the repository,

@@ -76,6 +76,9 @@ type Rendering struct {
 	Source Source
 	// Form is the driver's own: the objects themselves, as it sends them.
 	Form any
+	// Former is what stood before the change that is asked for, as the same driver rendered
+	// it; nil where that isn't known. It only saves a driver questions to its VIM.
+	Former *Rendering
 }
 
 // Absent is the rendering of an instance that should not exist: its driver finds what is

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/plan"
 )
@@ -13,8 +14,8 @@ import (
 // admission says whether an operation may begin, before anything moves. It changes nothing
 // but that the package is kept.
 type admission struct {
-	revisions revisions
-	checker   *Checker
+	resolver resolver
+	checker  *Checker
 	// permit refuses references to secrets that may not be followed; nil permits all.
 	permit func(before, after *desired.Instance) error
 	// unused refuses to end an instance that is a VIM on which others run.
@@ -31,7 +32,7 @@ func (m admission) admit(ctx context.Context, a *attempt, steps []plan.Step) err
 		}
 	}
 	if a.want.Source.Package != nil {
-		if err := m.revisions.packages.Pin(ctx, a.want.Source.Package.Tree); err != nil {
+		if err := m.resolver.packages.Pin(ctx, a.want.Source.Package.Tree); err != nil {
 			return fmt.Errorf("keep package %s: %w", a.want.Source.Package.Tree, err)
 		}
 	}
@@ -41,15 +42,46 @@ func (m admission) admit(ctx context.Context, a *attempt, steps []plan.Step) err
 	if err := m.allowed(ctx, a); err != nil {
 		return err
 	}
-	return a.drv.Verify(ctx, a.want, slices.DeleteFunc(slices.Clone(steps), func(s plan.Step) bool {
+	steps = slices.DeleteFunc(slices.Clone(steps), func(s plan.Step) bool {
 		return s.Action != plan.Apply && s.Action != plan.Scale
-	})...)
+	})
+	want := a.want
+	want.Former = m.former(ctx, a, steps)
+	return a.drv.Verify(ctx, want, steps...)
+}
+
+// former is what stood before the operation, where the steps change something of it; nil
+// where that isn't known.
+func (m admission) former(ctx context.Context, a *attempt, steps []plan.Step) *drivers.Rendering {
+	changes := func(s plan.Step) bool {
+		return s.Action == plan.Apply && slices.ContainsFunc(a.seen.Objects, func(x plan.ObservedObject) bool { return x.Key == s.Object })
+	}
+	if !slices.ContainsFunc(steps, changes) {
+		return nil
+	}
+	from := a.op.Before
+	if a.op.State == lcm.RollingBack {
+		from = a.op.After
+	}
+	inst, err := m.resolver.read(ctx, from)
+	if err != nil || inst == nil || inst.State != desired.Instantiated {
+		return nil
+	}
+	src, err := sourceOf(ctx, m.resolver.packages, m.resolver.reveal, inst)
+	if err != nil {
+		return nil
+	}
+	made, err := m.resolver.renderings.of(a.drv, from, src)
+	if err != nil {
+		return nil // it only saves the VIM questions
+	}
+	return &made
 }
 
 // allowed checks a change once more: a commit that was pushed to a remote repository has met
 // no push hook of ours.
 func (m admission) allowed(ctx context.Context, a *attempt) error {
-	before, err := m.revisions.read(ctx, a.op.Before)
+	before, err := m.resolver.read(ctx, a.op.Before)
 	if err == nil && a.op.Type == lcm.Terminate {
 		return m.unused(ctx, before)
 	}
@@ -59,7 +91,7 @@ func (m admission) allowed(ctx context.Context, a *attempt) error {
 	if err != nil || before == nil || before.State != desired.Instantiated || a.want.Objects == nil {
 		return err
 	}
-	settings, err := m.revisions.repo.Settings()
+	settings, err := m.resolver.repo.Settings()
 	if err != nil {
 		return fmt.Errorf("VIMs of the desired repository: %w", err)
 	}

@@ -350,8 +350,11 @@ func (v *connections) needed(ctx context.Context, settings *desired.Settings) ma
 // runs says whether the instance has, or may have, anything at a VIM. Where that isn't
 // known, it has.
 func (v *connections) runs(ctx context.Context, instance string) bool {
-	rec, err := v.oplog.Instance(ctx, instance)
-	if err != nil || rec.Open != "" || rec.Prepared != "" {
+	rec, ok := v.oplog.InstanceEntry(instance)
+	if !ok {
+		return false
+	}
+	if rec.Open != "" || rec.Prepared != "" {
 		return true
 	}
 	if rec.Operated.Tree == "" {

@@ -106,9 +106,7 @@ func (l *lives) of(vim, token, endpoint string) *mortal {
 // settles looks at everything, as is done when the settings have changed.
 func (l *lives) settles() {
 	l.t.Helper()
-	if err := l.recon.EnqueueAll(l.t.Context()); err != nil {
-		l.t.Fatal(err)
-	}
+	l.recon.EnqueueAll()
 }
 
 // push replaces files of the desired repository, as a person does; "" removes one.

@@ -58,21 +58,14 @@ func wantedAtHead(ctx context.Context, repo desired.Repo, id string) (bool, erro
 // Leaving are the instances that head wants no more and that an operation under way still
 // works on, by their directories, as they run.
 func (v *View) Leaving(ctx context.Context) (map[string]*desired.Instance, error) {
-	known, err := v.r.Oplog.Instances(ctx, "", 0)
-	if err != nil {
-		return nil, fmt.Errorf("operations under way: %w", err)
-	}
 	out := map[string]*desired.Instance{}
-	for _, rec := range known {
-		if rec.Open == "" {
-			continue
-		}
-		if wanted, err := wantedAtHead(ctx, v.r.Repo, rec.ID); err != nil || wanted {
+	for _, e := range v.r.Oplog.OpenOperations() {
+		if wanted, err := wantedAtHead(ctx, v.r.Repo, e.Instance); err != nil || wanted {
 			continue // a file that can't be read stands as it last could
 		}
-		op, err := v.r.Oplog.Operation(ctx, rec.Open)
+		op, err := v.r.Oplog.Operation(ctx, e.ID)
 		if err != nil {
-			return nil, fmt.Errorf("operation %s: %w", rec.Open, err)
+			return nil, fmt.Errorf("operation %s: %w", e.ID, err)
 		}
 		for _, rev := range []desired.Revision{op.Before, op.After} {
 			if in, err := v.r.read(ctx, rev); err == nil && in != nil && in.State == desired.Instantiated {

@@ -32,8 +32,9 @@ type outcomes struct {
 	provided  providedVIMs
 	// failureGrace is how long a refusal that may pass must stand before it is believed.
 	failureGrace time.Duration
-	enqueue      func(instance string)
-	enqueueAfter func(instance string, after time.Duration)
+	// look has the instance looked at again, await after a while.
+	look  func(urgency)
+	await func(after time.Duration)
 }
 
 // blind is for a pass that can't see the VIM. Once an operation has begun, the
@@ -67,7 +68,7 @@ func (o *outcomes) giveUp(ctx context.Context, a *attempt, err error) error {
 	var invalid *desired.Problem
 	switch {
 	case errors.As(err, &refused) && refused.Owner != "" && o.leaving(ctx, refused.Owner):
-		return o.await(ctx, a, refused)
+		return o.awaitOwner(ctx, a, refused)
 	case errors.As(err, &denied):
 		return o.broke(ctx, a, &lcm.ProblemDetails{Status: 403, Title: "Grant refused", Detail: denied.Reason})
 	case errors.As(err, &refused) && refused.MayPass && o.deadlines.timeLeft(a.op) > 0 && o.clocks.doubts(refused.Subject()) < o.failureGrace:
@@ -88,9 +89,9 @@ func (o *outcomes) giveUp(ctx context.Context, a *attempt, err error) error {
 // its objects.
 const ownerPause = 250 * time.Millisecond
 
-// await leaves the operation until the instance that has what it needs is gone: it is
+// awaitOwner leaves the operation until the instance that has what it needs is gone: it is
 // being terminated, or will be. That time doesn't count against the operation.
-func (o *outcomes) await(ctx context.Context, a *attempt, refused *drivers.RefusedError) error {
+func (o *outcomes) awaitOwner(ctx context.Context, a *attempt, refused *drivers.RefusedError) error {
 	if done, err := o.cancelled(ctx, a, false); done || err != nil {
 		return err
 	}
@@ -104,7 +105,7 @@ func (o *outcomes) await(ctx context.Context, a *attempt, refused *drivers.Refus
 		}
 	}
 	o.clocks.halt()
-	o.enqueueAfter(o.id, ownerPause)
+	o.await(ownerPause)
 	return nil
 }
 
@@ -207,7 +208,12 @@ func (o *outcomes) ended(ctx context.Context, op *lcm.Operation, err error) erro
 	if op.State.Ended() && op.After.Commit != "" {
 		o.repo.Note(op.After.Commit, noteLine(op))
 	}
-	o.enqueue(o.id)
+	// What has just been done need not be looked at before what is still to do.
+	if head, exists := o.repo.Lookup(o.id); exists && head.Tree == op.After.Tree && op.State == lcm.Completed && !op.Modified.OfInstance() {
+		o.look(repairing)
+	} else {
+		o.look(wanted)
+	}
 	return nil
 }
 

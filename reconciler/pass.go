@@ -44,7 +44,7 @@ func (r *Reconciler) newPass(id string) *pass {
 	}
 	p.intents = &intentReader{
 		id: id, log: log, oplog: r.Oplog, repo: r.Repo, revisions: r.revisions, checker: r.checker, problems: p.problems,
-		pins: &r.pins, now: r.Now, running: r.View().running, enqueue: r.Enqueue,
+		pins: &r.pins, now: r.Now, running: r.View().running, enqueue: r.Moved,
 	}
 	left := deadlines{starting: r.StartTimeout, attempt: r.Timeout, byType: r.Timeouts, processStarted: r.started, clocks: p.clocks}
 	seal := r.Seal
@@ -54,7 +54,8 @@ func (r *Reconciler) newPass(id string) *pass {
 	vims := providedVIMs{id, log, r.Repo, seal}
 	p.outcomes = &outcomes{
 		id: id, log: log, oplog: r.Oplog, repo: r.Repo, revisions: r.revisions, clocks: p.clocks, deadlines: left, drifts: r.drifts,
-		pause: repairPause(r.RepairPause), provided: vims, failureGrace: r.FailureGrace, enqueue: r.Enqueue, enqueueAfter: r.queue.AddAfter,
+		pause: repairPause(r.RepairPause), provided: vims, failureGrace: r.FailureGrace,
+		look: func(u urgency) { r.line.add(id, u) }, await: func(after time.Duration) { r.line.addAfter(id, atWork, after) },
 	}
 	identity := vimIdentity{id, r.Oplog, r.vims}
 	hooked := &hookSteps{
@@ -63,7 +64,7 @@ func (r *Reconciler) newPass(id string) *pass {
 	}
 	p.attempts = &attempts{
 		id: id, log: log, oplog: r.Oplog, repo: r.Repo, resolver: r.resolver, identity: identity,
-		admission: admission{revisions: r.revisions, checker: r.checker, permit: r.Permit, unused: r.stillUnused},
+		admission: admission{resolver: r.resolver, checker: r.checker, permit: r.Permit, unused: r.stillUnused},
 		granter:   r.Grant, hooks: hooked, clocks: p.clocks, deadlines: left, outcomes: p.outcomes, unobeyed: r.unobeyed, failureGrace: r.FailureGrace,
 	}
 	mayRun := func(ctx context.Context, t lcm.Type, automatic bool, before, after *desired.Instance) error {

@@ -22,9 +22,7 @@ func (w *world) vimFile(name, text string) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	if err := w.recon.EnqueueAll(w.t.Context()); err != nil {
-		w.t.Fatal(err)
-	}
+	w.recon.EnqueueAll()
 }
 
 // problem waits until the instance's problem has these words in it.
@@ -78,7 +76,11 @@ func unpinned(t *testing.T, data string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := oplog.New(db, time.Now).Adopt(t.Context(), id, func(i *lcm.Instance) error {
+	log, err := oplog.Open(t.Context(), db, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := log.Adopt(t.Context(), id, func(i *lcm.Instance) error {
 		i.Operated, i.Settled, i.PinnedVIM, i.VIMs = rev, rev, "", nil
 		return nil
 	}); err != nil {

@@ -117,12 +117,8 @@ func (r *Reconciler) unused(ctx context.Context, settings *desired.Settings, bef
 	}
 	// Some shall run there and some still do, as a termination may be under way.
 	revs := slices.Clone(r.Repo.List())
-	known, err := r.Oplog.Instances(ctx, "", 0)
-	if err != nil {
-		return fmt.Errorf("instances that run at VIM %s: %w", strings.Join(own, ", "), err)
-	}
-	for _, inst := range known {
-		revs = append(revs, inst.Settled)
+	for e := range r.Oplog.InstanceEntries("") {
+		revs = append(revs, e.Settled)
 	}
 	var users []string
 	for _, rev := range revs {

@@ -25,7 +25,6 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	"k8s.io/client-go/util/workqueue"
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/drivers"
@@ -120,7 +119,8 @@ type Config struct {
 	// Now is the clock; Holder names this process in leases.
 	Now    func() time.Time
 	Holder string
-	// Workers is how many instances are worked on at once (default 16).
+	// Workers is how many instances are worked on at once (default 64). A worker mostly waits,
+	// for the store's disk or the VIM's answer, so that there are far more than CPUs.
 	Workers int
 	// Timeout bounds one attempt of an operation (default 500 s), StartTimeout
 	// its STARTING, in which nothing is touched yet (default 60 s).
@@ -139,7 +139,7 @@ type Config struct {
 type Reconciler struct {
 	Config
 	resolver
-	queue   workqueue.TypedRateLimitingInterface[string]
+	line    *line
 	checker *Checker
 	// started bounds how old a deadline may be: time in which no process ran
 	// doesn't count against an operation.
@@ -165,7 +165,7 @@ func New(c Config) (*Reconciler, error) {
 		c.Now = time.Now
 	}
 	if c.Workers == 0 {
-		c.Workers = 16
+		c.Workers = 64
 	}
 	if c.Timeout == 0 {
 		c.Timeout = 500 * time.Second
@@ -186,16 +186,16 @@ func New(c Config) (*Reconciler, error) {
 		c.Metrics = NewMetrics()
 	}
 	r := &Reconciler{
-		Config: c,
-		queue: workqueue.NewTypedRateLimitingQueue(
-			workqueue.NewTypedItemExponentialFailureRateLimiter[string](100*time.Millisecond, 30*time.Second)),
+		Config:   c,
+		line:     newLine(),
 		drifts:   newDrifts(),
 		unobeyed: newUnobeyed(),
 		away:     newAbsences(),
 		memory:   newMemory(),
 	}
-	r.resolver = resolver{revisions{c.Repo, c.Packages}, c.Reveal, newConnections(c, r.Enqueue), newRenderings()}
+	r.resolver = resolver{revisions{c.Repo, c.Packages}, c.Reveal, newConnections(c, r.line.moved), newRenderings()}
 	c.Oplog.OnChange(func(op *lcm.Operation) {
+		r.line.operationChanged(oplog.OperationEntry{ID: op.ID, Instance: op.Instance, State: op.State, Automatic: op.Automatic})
 		if op.State.Ended() {
 			r.vims.lookForUnused() // it may have been the last that needed a VIM
 		}
@@ -206,33 +206,44 @@ func New(c Config) (*Reconciler, error) {
 	return r, nil
 }
 
-// Enqueue asks for a look at the instance. It never blocks, and asking twice is
-// the same as once.
-func (r *Reconciler) Enqueue(instance string) { r.queue.Add(instance) }
+// Enqueue asks for a look at the instance, of which somebody has just asked something. It
+// never blocks, and asking twice is the same as once.
+func (r *Reconciler) Enqueue(instance string) { r.line.add(instance, atWork) }
+
+// Moved asks for a look at an instance whose directory has moved in git, as [Reconciler.Enqueue]
+// does: one commit may move so many that operations under way and requests go before them.
+func (r *Reconciler) Moved(instance string) { r.line.add(instance, wanted) }
 
 // EnqueueAll asks for a look at every instance that git or the store knows, and at
-// which VIMs are still named.
-func (r *Reconciler) EnqueueAll(ctx context.Context) error {
+// which VIMs are still named. Those on which something is to be done go first.
+func (r *Reconciler) EnqueueAll() {
 	r.vims.lookForUnused()
 	for _, rev := range r.Repo.List() {
-		r.Enqueue(rev.Instance)
+		if e, ok := r.Oplog.InstanceEntry(rev.Instance); !ok || e.Operated.Tree != rev.Tree {
+			r.line.add(rev.Instance, wanted)
+		}
 	}
-	// An instance whose directory is gone may still have an operation to end.
-	known, err := r.Oplog.Instances(ctx, "", 0)
-	if err != nil {
-		return fmt.Errorf("list instance records: %w", err)
+	// One whose directory is gone may still have an operation to end.
+	for e := range r.Oplog.InstanceEntries("") {
+		u := idle
+		if e.OutstandingCommit != "" || e.Prepared != "" {
+			u = atWork
+		}
+		r.line.add(e.ID, r.line.urgency(e.ID, u))
 	}
-	for _, inst := range known {
-		r.Enqueue(inst.ID)
+}
+
+// begin has all instances looked at, those first whose operation a former process left under way.
+func (r *Reconciler) begin() {
+	for _, e := range r.Oplog.OpenOperations() {
+		r.line.operationChanged(e)
 	}
-	return nil
+	r.EnqueueAll()
 }
 
 // Run works until ctx ends, then finishes the passes under way and returns nil.
 func (r *Reconciler) Run(ctx context.Context) error {
-	if err := r.EnqueueAll(ctx); err != nil {
-		return err
-	}
+	r.begin()
 	defer r.vims.close() // when no pass uses a driver any more
 	g, ctx := errgroup.WithContext(ctx)
 	r.underway = hooks.NewRegistry(ctx)
@@ -247,33 +258,34 @@ func (r *Reconciler) Run(ctx context.Context) error {
 	}
 	g.Go(func() error {
 		<-ctx.Done()
-		r.queue.ShutDown()
+		r.line.queue.ShutDown()
 		return nil
 	})
 	return g.Wait()
 }
 
 func (r *Reconciler) next(ctx context.Context) bool {
-	id, shutdown := r.queue.Get()
+	id, shutdown := r.line.queue.Get()
 	if shutdown {
 		return false
 	}
-	defer r.queue.Done(id)
+	defer r.line.queue.Done(id)
 	start := r.Now()
 	after, err := r.guarded(ctx, id)
-	r.Metrics.pass(r.Now().Sub(start), err, r.queue.Len())
+	r.Metrics.pass(r.Now().Sub(start), err, r.line.queue.Len())
+	u := r.line.again(id)
 	switch {
 	case ctx.Err() != nil:
 		// A pass cut short by the end of the process says nothing.
 	case errors.Is(err, store.ErrHeld):
-		r.queue.AddAfter(id, leaseTTL/3)
+		r.line.addAfter(id, u, leaseTTL/3)
 	case err != nil:
 		r.Log.WarnContext(ctx, "pass failed, will be tried again", "instance", id, "error", err)
-		r.queue.AddRateLimited(id)
+		r.line.retry(id, u)
 	default:
-		r.queue.Forget(id)
+		r.line.queue.Forget(id)
 		if after > 0 {
-			r.queue.AddAfter(id, after)
+			r.line.addAfter(id, u, after)
 		}
 	}
 	return true

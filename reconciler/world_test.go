@@ -123,7 +123,10 @@ func (w *world) start() {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.repo, w.log = repo, oplog.New(db, time.Now)
+	w.repo = repo
+	if w.log, err = oplog.Open(ctx, db, time.Now); err != nil {
+		w.t.Fatal(err)
+	}
 	c := reconciler.Config{
 		Repo: repo, Store: db, Oplog: w.log, Packages: shelf{}, Secrets: noSecrets{}, Holder: "test",
 		Driver:       func(v drivers.VIM) (drivers.Driver, error) { return sim.New(w.cloud, v), nil },

@@ -67,7 +67,7 @@ func (a *api) begin(w http.ResponseWriter, r *http.Request, req request) error {
 	names := a.secretNames(ctx, now, after)
 	op := lcm.Operation{
 		ID: a.NewID(), Instance: k.id, Type: req.typ, RequestedBy: callerOf(ctx),
-		Before: k.head, Params: names.StripJSON(req.params), VNF: a.vnf(ctx, after), UnitsBefore: k.record.Units,
+		Before: k.head.Revision, Params: names.StripJSON(req.params), VNF: a.vnf(ctx, after), UnitsBefore: k.record.Units,
 		ResourcesBefore: k.record.Resources, ExtLinks: lcm.ChangedLinks(now, after),
 	}
 	if req.born != nil {
@@ -194,7 +194,7 @@ func (a *api) idle(ctx context.Context, k known) (*desired.Instance, error) {
 	if !k.inHead {
 		return nil, problem(http.StatusConflict, "VNF instance %s was removed from the desired repository", k.id)
 	}
-	now, err := a.Repo.Read(ctx, k.head)
+	now, err := a.Repo.Read(ctx, k.head.Revision)
 	if err != nil {
 		return nil, fmt.Errorf("instance %s: %w", k.id, err)
 	}

@@ -20,7 +20,7 @@ func (a *api) edited(ctx context.Context, k known, now, next *desired.Instance) 
 	if err != nil {
 		return nil, nil, fmt.Errorf("encrypt the credentials of instance %s: %w", k.id, err)
 	}
-	old, err := a.Repo.Files(ctx, k.head)
+	old, err := a.Repo.Files(ctx, k.head.Revision)
 	if err != nil {
 		return nil, nil, fmt.Errorf("instance %s: %w", k.id, err)
 	}

@@ -62,7 +62,11 @@ func setup(t *testing.T, change ...func(*sol.Config)) *env {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &env{t: t, repo: newRepo(t), view: newView(), oplog: oplog.New(st, time.Now), keeper: keeper, logged: &bytes.Buffer{}}
+	log, err := oplog.Open(t.Context(), st, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &env{t: t, repo: newRepo(t), view: newView(), oplog: log, keeper: keeper, logged: &bytes.Buffer{}}
 	e.config = sol.Config{Repo: e.repo, Operations: e.oplog, View: e.view, Secrets: keeper, Auth: tokens, BaseURL: base,
 		Log: slog.New(slog.NewTextHandler(e.logged, nil)),
 		Poke: func(id string) {

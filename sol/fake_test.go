@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strconv"
@@ -38,6 +39,14 @@ type memRepo struct {
 type dir struct {
 	rev   desired.Revision
 	files desired.Files
+	in    *desired.Instance // nil where the file can't be read
+}
+
+func (d dir) head() desired.Head {
+	if d.in == nil {
+		return desired.Head{Revision: d.rev}
+	}
+	return desired.HeadOf(d.rev, d.in)
 }
 
 func newRepo(t *testing.T) *memRepo {
@@ -84,6 +93,26 @@ func (r *memRepo) List() []desired.Revision {
 		out = append(out, r.dirs[id].rev)
 	}
 	return out
+}
+
+func (r *memRepo) LookupHead(id string) (desired.Head, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	d, ok := r.dirs[id]
+	return d.head(), ok
+}
+
+func (r *memRepo) Heads(after string) iter.Seq[desired.Head] {
+	return func(yield func(desired.Head) bool) {
+		for _, rev := range r.List() {
+			if rev.Instance <= after {
+				continue
+			}
+			if h, ok := r.LookupHead(rev.Instance); ok && !yield(h) {
+				return
+			}
+		}
+	}
 }
 
 func (r *memRepo) Settings() (*desired.Settings, error) { return &r.settings, nil }
@@ -142,7 +171,8 @@ func (r *memRepo) Write(_ context.Context, w desired.Write) (desired.Revision, e
 	if len(files) == 0 {
 		delete(r.dirs, w.Instance)
 	} else {
-		r.dirs[w.Instance] = dir{rev, files}
+		in, _ := desired.ParseInstance(rev.Dir+"/"+desired.InstanceFile, files[desired.InstanceFile])
+		r.dirs[w.Instance] = dir{rev, files, in}
 		r.trees[rev.Tree] = files
 	}
 	r.at[rev.Commit+"/"+w.Instance] = rev

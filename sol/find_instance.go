@@ -14,9 +14,11 @@ import (
 type known struct {
 	id     string
 	record *lcm.Instance
+	// lacksUnits says that record has neither Units nor Resources.
+	lacksUnits bool
 	// head is the instance at the branch's head. inHead is false where its directory is
 	// already gone and its last operation still runs.
-	head   desired.Revision
+	head   desired.Head
 	inHead bool
 }
 
@@ -36,7 +38,7 @@ func (a *api) find(ctx context.Context, id string) (known, error) {
 
 func (a *api) join(id string, record *lcm.Instance) (known, bool) {
 	k := known{id: id, record: record}
-	k.head, k.inHead = a.Repo.Lookup(id)
+	k.head, k.inHead = a.Repo.LookupHead(id)
 	return k, k.inHead || record.Open != "" || record.OutstandingCommit != ""
 }
 

@@ -22,7 +22,7 @@ func (a *api) shown(ctx context.Context, k known) (*desired.Instance, error) {
 		}
 		return a.withOutstandingCommit(ctx, k, in)
 	}
-	rev := k.head
+	rev := k.head.Revision
 	if !k.inHead {
 		rev = k.record.Operated
 	}
@@ -61,35 +61,36 @@ func (a *api) instanceBody(ctx context.Context, k known, shows func(attr string)
 	if err != nil {
 		return nil, err
 	}
-	v := &VnfInstance{
-		ID: k.id, Name: in.Name, Description: in.Description, VnfdID: in.VnfdID,
-		InstantiationState: stateNotInstantiated,
-	}
+	running := in.State == desired.Instantiated
+	v := a.plainBody(k.id, running)
+	v.Name, v.Description, v.VnfdID = in.Name, in.Description, in.VnfdID
 	var names desired.SecretNames
+	of := k.record.VNF
 	pkg, err := a.View.Package(ctx, in)
 	if err == nil {
-		d := pkg.VNFD
-		names = names.With(d.SecretParams...)
-		v.Provider, v.ProductName, v.SoftwareVersion, v.VnfdVersion = d.Provider, d.ProductName, d.SoftwareVersion, d.Version
+		names = names.With(pkg.VNFD.SecretParams...)
+		of = product(of, pkg.VNFD)
 	} else {
 		// The instance is shown all the same, with the product of its last operation.
 		a.Log.WarnContext(ctx, "package of an instance can't be read", "instance", k.id, "error", err)
-		n := k.record.VNF
-		v.Provider, v.ProductName, v.SoftwareVersion, v.VnfdVersion = n.Provider, n.ProductName, n.SoftwareVersion, n.VnfdVersion
 	}
-	v.Metadata, v.Extensions, v.VnfConfigurableProperties = redacted(names, in.Metadata), redacted(names, in.Extensions), redacted(names, in.ConfigurableProperties)
-	if v.VnfConfigurableProperties == nil {
-		v.VnfConfigurableProperties = map[string]any{}
-	}
-	running := in.State == desired.Instantiated
-	if running {
-		v.InstantiationState = stateInstantiated
-		if shows("metadata") {
+	v.describe(&of)
+	if shows("metadata") {
+		v.Metadata = redacted(names, in.Metadata)
+		if running {
 			v.Metadata = withFiles(v.Metadata, in)
 		}
-		if shows("vimConnectionInfo") {
-			v.VimConnectionInfo = a.connections(in)
+	}
+	if shows("extensions") {
+		v.Extensions = redacted(names, in.Extensions)
+	}
+	if shows("vnfConfigurableProperties") {
+		if v.VnfConfigurableProperties = redacted(names, in.ConfigurableProperties); v.VnfConfigurableProperties == nil {
+			v.VnfConfigurableProperties = map[string]any{}
 		}
+	}
+	if running && shows("vimConnectionInfo") {
+		v.VimConnectionInfo = a.connections(in)
 	}
 	switch {
 	case !shows("instantiatedVnfInfo"):
@@ -99,10 +100,48 @@ func (a *api) instanceBody(ctx context.Context, k known, shows func(attr string)
 		v.InstantiatedVnfInfo = &InstantiatedVnfInfo{FlavourID: in.Flavour, VnfState: vnfStopped}
 	}
 	if shows("jibe") {
-		v.Jibe = a.status(ctx, k)
+		v.Jibe = a.status(ctx, k.id, &k.head, k.record.Open)
 	}
-	v.Links = a.instanceLinks(k.id, running)
 	return v, nil
+}
+
+// plainBody returns an instance of which nothing is known but whether it runs.
+func (a *api) plainBody(id string, running bool) *VnfInstance {
+	return &VnfInstance{ID: id, InstantiationState: instantiationState(running), Links: a.instanceLinks(id, running)}
+}
+
+// describe sets the product.
+func (v *VnfInstance) describe(of *lcm.VNF) {
+	v.Provider, v.ProductName, v.SoftwareVersion, v.VnfdVersion = of.Provider, of.ProductName, of.SoftwareVersion, of.VnfdVersion
+}
+
+// drop implements droppable.
+func (v *VnfInstance) drop(attr string) {
+	switch attr {
+	case "vnfInstanceName":
+		v.Name = ""
+	case "vnfInstanceDescription":
+		v.Description = ""
+	case "vnfConfigurableProperties":
+		v.VnfConfigurableProperties = nil
+	case "vimConnectionInfo":
+		v.VimConnectionInfo = nil
+	case "instantiatedVnfInfo":
+		v.InstantiatedVnfInfo = nil
+	case "metadata":
+		v.Metadata = nil
+	case "extensions":
+		v.Extensions = nil
+	case "jibe":
+		v.Jibe = nil
+	}
+}
+
+func instantiationState(running bool) string {
+	if running {
+		return stateInstantiated
+	}
+	return stateNotInstantiated
 }
 
 // instanceLinks returns links to the tasks that the state allows (SOL003 clause 5.5.2.2).
@@ -130,7 +169,7 @@ func (a *api) instantiated(ctx context.Context, k known, in *desired.Instance, p
 	seen := a.look(ctx, k.id)
 	units, used := seen.Units, seen.Resources
 	if !seen.fresh {
-		units, used = k.record.Units, k.record.Resources
+		units, used = a.recorded(ctx, k)
 		info.Metadata["stale"] = true
 	}
 	units = sorted(units)
@@ -149,18 +188,32 @@ func (a *api) instantiated(ctx context.Context, k known, in *desired.Instance, p
 		}
 	}
 	whereabouts(info.Metadata, in, units, seen.Objects)
-	if head := a.intent(ctx, k); head.Held != "" {
-		info.Metadata["held"] = head.Held
+	if k.head.Held != "" {
+		info.Metadata["held"] = k.head.Held
 	}
 	return info
 }
 
+// recorded returns what ran when an operation was recorded last.
+func (a *api) recorded(ctx context.Context, k known) ([]plan.Unit, []plan.Resource) {
+	record := k.record
+	if k.lacksUnits {
+		var err error
+		if record, err = a.Operations.Instance(ctx, k.id); err != nil {
+			a.Log.WarnContext(ctx, "record of an instance can't be read", "instance", k.id, "error", err)
+			return nil, nil
+		}
+	}
+	return record.Units, record.Resources
+}
+
 // status returns Jibe's own attribute of the instance, nil where everything has its default.
-func (a *api) status(ctx context.Context, k known) *InstanceStatus {
-	head := a.intent(ctx, k)
+// head alone has the present values of held, suspend and drift: they may be newer than what
+// was last brought about. open is the instance's operation that hasn't ended, "" for none.
+func (a *api) status(ctx context.Context, id string, head *desired.Head, open string) *InstanceStatus {
 	s := InstanceStatus{
-		Suspended: head.Suspend, Held: head.Held, Drifted: a.View.Drifted(k.id), DriftPolicy: cmp.Or(head.Drift, desired.DriftCorrect),
-		Failed: a.failed(ctx, k), Problems: a.View.Problems(k.id),
+		Suspended: head.Suspend, Held: head.Held, Drifted: a.View.Drifted(id), DriftPolicy: cmp.Or(head.Drift, desired.DriftCorrect),
+		Failed: a.failed(ctx, open), Problems: a.View.Problems(id),
 	}
 	if !s.Suspended && s.Held == "" && len(s.Drifted) == 0 && s.DriftPolicy == desired.DriftCorrect && s.Failed == nil && len(s.Problems) == 0 {
 		return nil
@@ -168,12 +221,23 @@ func (a *api) status(ctx context.Context, k known) *InstanceStatus {
 	return &s
 }
 
-// failed returns the instance's operation in FAILED_TEMP, or nil.
-func (a *api) failed(ctx context.Context, k known) *FailedOperation {
-	if k.record.Open == "" {
+// in returns the status with the instance's directory, as it is shown to a client that asks
+// for it, also where everything else has its default.
+func (s *InstanceStatus) in(dir string) *InstanceStatus {
+	if s == nil {
+		s = &InstanceStatus{}
+	}
+	s.Directory = dir
+	return s
+}
+
+// failed returns the instance's operation in FAILED_TEMP, or nil. open is the operation
+// that hasn't ended.
+func (a *api) failed(ctx context.Context, open string) *FailedOperation {
+	if open == "" {
 		return nil
 	}
-	op, err := a.Operations.Operation(ctx, k.record.Open)
+	op, err := a.Operations.Operation(ctx, open)
 	if err != nil || op.State != lcm.FailedTemp {
 		return nil // or it has ended since
 	}
@@ -182,21 +246,6 @@ func (a *api) failed(ctx context.Context, k known) *FailedOperation {
 		f.Reason = op.Error.Detail
 	}
 	return f
-}
-
-// intent returns head's intent, which alone has the present values of held, suspend and
-// drift: they may be newer than what was last brought about. It is empty where head can't be
-// read.
-func (a *api) intent(ctx context.Context, k known) *desired.Instance {
-	if !k.inHead {
-		return &desired.Instance{}
-	}
-	in, err := a.Repo.Read(ctx, k.head)
-	if err != nil {
-		a.Log.WarnContext(ctx, "head of an instance can't be read", "instance", k.id, "error", err)
-		return &desired.Instance{}
-	}
-	return in
 }
 
 func scaleStatus(f *vnfd.Flavour, in *desired.Instance) (status, most []ScaleInfo) {

@@ -1,50 +1,38 @@
 package sol
 
 import (
-	"context"
+	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"iter"
 	"net/http"
 	"net/url"
 	"slices"
-	"sort"
 
-	"github.com/jibe-vnfm/jibe/desired"
-	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/sol/filter"
 )
 
 // marker is the URI parameter that asks for the next page (SOL013 clause 5.4.2.3).
 const marker = "nextpage_opaque_marker"
 
-// chunk is how many records are read at once while a page is put together.
-const chunk = 256
-
-// instanceShape and operationShape return the attributes that selectors may leave out
-// (SOL003 clauses 5.4.2.3.2 and 5.4.12.3.2).
-func instanceShape() filter.Shape {
-	def := []string{"vnfConfigurableProperties", "vimConnectionInfo", "instantiatedVnfInfo", "metadata", "extensions"}
-	return filter.Shape{Default: def, Optional: append([]string{"vnfInstanceName", "vnfInstanceDescription", "jibe"}, def...)}
-}
-
-func operationShape() filter.Shape {
-	def := []string{"operationParams", "error", "resourceChanges", "changedInfo", "changedExtConnectivity"}
-	return filter.Shape{Default: def, Optional: append([]string{"grantId", "cancelMode", "modificationsTriggeredByVnfPkgChange", "vnfSnapshotInfoId"}, def...)}
-}
-
 // query holds the URI parameters of a list.
 type query struct {
-	filter filter.Filter
-	// wants says whether an attribute is shown or filtered by.
-	wants func(attr string) bool
-	// apply reduces an entry to what is shown.
-	apply func(map[string]any) map[string]any
+	// decided is the part of the filter that the index answers, rest what needs the body of
+	// an entry.
+	decided filter.Decided
+	rest    filter.Filter
+	filter  filter.Filter // both
+	// selector says what is shown; nil where a list has no selectors.
+	selector *filter.Selector
+	// hidden are the optional attributes of which nothing is shown.
+	hidden []string
+	// after is the position of the last entry seen, "" on the first page.
 	after string
 }
 
 // parseQuery reads the URI parameters of a list. shape is nil where a list has no
-// selectors.
-func parseQuery(r *http.Request, shape *filter.Shape) (query, error) {
+// selectors. known says which attributes the index has, see [filter.Filter.Split].
+func parseQuery(r *http.Request, shape *filter.Shape, known func(path []string) int) (query, error) {
 	q, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
 		return query{}, problem(http.StatusBadRequest, "the query of the URI can't be read: %v", err)
@@ -63,11 +51,16 @@ func parseQuery(r *http.Request, shape *filter.Shape) (query, error) {
 	if len(q["filter"]) > 1 {
 		return query{}, problem(http.StatusBadRequest, "the URI parameter \"filter\" is given twice; expressions are joined by ';'")
 	}
-	f, err := filter.Parse(q.Get("filter"))
-	if err != nil {
+	var out query
+	if out.filter, err = filter.Parse(q.Get("filter")); err != nil {
 		return query{}, err
 	}
-	out := query{filter: f, after: q.Get(marker), wants: always, apply: func(m map[string]any) map[string]any { return m }}
+	out.decided, out.rest = out.filter.Split(known)
+	after, err := base64.RawURLEncoding.DecodeString(q.Get(marker))
+	if err != nil {
+		return query{}, problem(http.StatusBadRequest, "the URI parameter %q is none that a list has named", marker)
+	}
+	out.after = string(after)
 	if shape == nil {
 		return out, nil
 	}
@@ -75,155 +68,196 @@ func parseQuery(r *http.Request, shape *filter.Shape) (query, error) {
 	if err != nil {
 		return query{}, err
 	}
-	looked := f.Attributes()
-	out.wants = func(attr string) bool { return s.Shows(attr) || slices.Contains(looked, attr) }
-	out.apply = s.Apply
+	out.selector = &s
+	for _, attr := range shape.Optional {
+		if !s.Shows(attr) {
+			out.hidden = append(out.hidden, attr)
+		}
+	}
 	return out, nil
 }
 
-// loader makes one entry of a list.
-type loader func() (any, error)
+// shows says whether anything of an attribute is shown.
+func (q *query) shows(attr string) bool { return q.selector == nil || q.selector.Shows(attr) }
 
-// page answers with the entries that pass the filter, at most a page of them.
-// Where there are more, Link names the next page.
-func (a *api) page(w http.ResponseWriter, r *http.Request, q query, entries iter.Seq2[string, loader]) error {
-	out := []map[string]any{}
+// wants says whether an attribute is shown, or needed to decide what the index can't.
+func (q *query) wants(attr string) bool {
+	return q.shows(attr) || slices.Contains(q.rest.Attributes(), attr)
+}
+
+// droppable is a body of which attributes can be left out.
+type droppable interface {
+	// drop removes an attribute that is optional.
+	drop(attr string)
+}
+
+// encode returns the body of an entry as it is shown, or nil if the filter rejects it.
+func (q *query) encode(body any) ([]byte, error) {
+	inParts := q.selector != nil && q.selector.InParts()
+	if !inParts && q.rest.Empty() {
+		return q.marshal(body)
+	}
+	m, err := generic(body)
+	if err != nil {
+		return nil, err
+	}
+	if ok, err := q.rest.Match(m); err != nil || !ok {
+		return nil, err
+	}
+	if inParts {
+		return json.Marshal(q.selector.Apply(m))
+	}
+	return q.marshal(body)
+}
+
+// marshal encodes a body of which whole attributes may be left out.
+func (q *query) marshal(body any) ([]byte, error) {
+	if v, ok := body.(droppable); ok {
+		for _, attr := range q.hidden {
+			v.drop(attr)
+		}
+	}
+	return json.Marshal(body)
+}
+
+// listing is what a list consists of.
+type listing[T any] struct {
+	// all are those after the marker for which the index decides that they pass, in order.
+	all iter.Seq2[T, error]
+	// position is where an entry stands in the order.
+	position func(T) string
+	// body makes an entry; nil is one that has gone meanwhile.
+	body func(T) (any, error)
+}
+
+// respond answers with the entries that pass the filter, at most a page of them. Where there
+// are more, Link names the next page. Nothing is sent before the first entry is made, and no
+// more than a page, or than what one flush takes, is held.
+func respond[T any](a *api, w http.ResponseWriter, r *http.Request, q *query, list listing[T]) error {
+	all := list.all
+	indexed := q.rest.Empty()
+	if a.PageSize > 0 && indexed {
+		// What is on the page is known before the first entry is made.
+		page, more, err := take(all, a.PageSize)
+		if err != nil {
+			return err
+		}
+		if more {
+			a.linkNext(w, r, list.position(page[len(page)-1]))
+		}
+		all = func(yield func(T, error) bool) {
+			for _, e := range page {
+				if !yield(e, nil) {
+					return
+				}
+			}
+		}
+	}
+	out := arrayWriter{w: w, hold: a.PageSize > 0 && !indexed}
 	last := ""
-	for id, load := range entries {
-		v, err := load()
+	for e, err := range all {
 		if err != nil {
 			return err
 		}
-		m, err := generic(v)
+		body, err := list.body(e)
 		if err != nil {
 			return err
 		}
-		ok, err := q.filter.Match(m)
-		if err != nil {
-			return err
-		}
-		if !ok {
+		if body == nil {
 			continue
 		}
-		if a.PageSize > 0 && len(out) == a.PageSize {
-			next := *r.URL
-			values := next.Query()
-			values.Set(marker, last)
-			w.Header().Set("Link", fmt.Sprintf(`<%s%s?%s>;rel="next"`, a.BaseURL, next.Path, values.Encode()))
+		text, err := q.encode(body)
+		if err != nil {
+			return err
+		}
+		if text == nil {
+			continue
+		}
+		if out.hold && out.entries == a.PageSize {
+			a.linkNext(w, r, last)
 			break
 		}
-		out = append(out, q.apply(m))
-		last = id
+		if err := out.add(text); err != nil {
+			return gone(r, err)
+		}
+		last = list.position(e)
 	}
-	return reply(w, http.StatusOK, out)
+	return gone(r, out.end())
 }
 
-// listInstances is GET vnf_instances (clause 5.4.2.3.2), by id.
-func (a *api) listInstances(w http.ResponseWriter, r *http.Request) error {
-	shape := instanceShape()
-	q, err := parseQuery(r, &shape)
-	if err != nil {
-		return err
-	}
-	return a.page(w, r, q, func(yield func(string, loader) bool) {
-		for k, err := range a.instances(r.Context(), q) {
-			if !yield(k.id, func() (any, error) {
-				if err != nil {
-					return nil, err
-				}
-				return a.instanceBody(r.Context(), k, q.wants)
-			}) {
-				return
-			}
+// take returns the first n entries, and whether there are more.
+func take[T any](all iter.Seq2[T, error], n int) (page []T, more bool, err error) {
+	for e, err := range all {
+		if err != nil {
+			return nil, false, err
 		}
-	})
+		if len(page) == n {
+			return page, true, nil
+		}
+		page = append(page, e)
+	}
+	return page, false, nil
 }
 
-// instances yields the instances that are in git or in the operation log, by id, after q's
-// marker. It reads them in chunks, so that the cost of a page doesn't grow with the number
-// of instances.
-func (a *api) instances(ctx context.Context, q query) iter.Seq2[known, error] {
-	return func(yield func(known, error) bool) {
-		if id, ok := q.filter.Equals("id"); ok {
-			k, err := a.find(ctx, id)
-			if id > q.after && (err == nil || statusOf(err) != http.StatusNotFound) {
-				yield(k, err)
-			}
-			return
-		}
-		heads := a.Repo.List()
-		i := sort.Search(len(heads), func(i int) bool { return heads[i].Instance > q.after })
-		heads = heads[i:]
-		for after := q.after; ; {
-			records, err := a.Operations.Instances(ctx, after, chunk)
-			if err != nil {
-				yield(known{}, err)
-				return
-			}
-			more := len(records) == chunk
-			if more {
-				after = records[chunk-1].ID
-			}
-			for len(records) > 0 || len(heads) > 0 {
-				k, ok := a.least(&heads, &records)
-				if more && k.id > after {
-					// A record of the next chunk may come before it.
-					heads = append([]desired.Revision{k.head}, heads...)
-					break
-				}
-				if ok && !yield(k, nil) {
-					return
-				}
-				if more && len(records) == 0 && (len(heads) == 0 || heads[0].Instance > after) {
-					break
-				}
-			}
-			if !more {
-				return
-			}
-		}
-	}
+// linkNext names the page that begins after a position.
+func (a *api) linkNext(w http.ResponseWriter, r *http.Request, position string) {
+	values := r.URL.Query()
+	values.Set(marker, base64.RawURLEncoding.EncodeToString([]byte(position)))
+	w.Header().Set("Link", fmt.Sprintf(`<%s%s?%s>;rel="next"`, a.BaseURL, r.URL.Path, values.Encode()))
 }
 
-// least removes and returns the entry with the least id of two lists that are sorted by
-// id. An entry of both lists is removed from both.
-func (a *api) least(heads *[]desired.Revision, records *[]*lcm.Instance) (known, bool) {
-	h, rs := *heads, *records
-	switch {
-	case len(rs) == 0 || len(h) > 0 && h[0].Instance < rs[0].ID:
-		*heads = h[1:]
-		return known{id: h[0].Instance, record: &lcm.Instance{ID: h[0].Instance}, head: h[0], inHead: true}, true
-	case len(h) == 0 || rs[0].ID < h[0].Instance:
-		*records = rs[1:]
-		return known{id: rs[0].ID, record: rs[0]}, rs[0].Open != "" || rs[0].OutstandingCommit != ""
+// gone returns nil instead of the error of a client that has hung up.
+func gone(r *http.Request, err error) error {
+	if err != nil && r.Context().Err() != nil {
+		return nil
 	}
-	*heads, *records = h[1:], rs[1:]
-	return known{id: rs[0].ID, record: rs[0], head: h[0], inHead: true}, true
+	return err
 }
 
-// listOperations is GET vnf_lcm_op_occs (clause 5.4.12.3.2), by id.
-func (a *api) listOperations(w http.ResponseWriter, r *http.Request) error {
-	shape := operationShape()
-	q, err := parseQuery(r, &shape)
-	if err != nil {
-		return err
+// flushAt is how many bytes of a list are gathered before they are sent.
+const flushAt = 64 << 10
+
+// arrayWriter writes a JSON array of which it holds no more than what one flush takes.
+type arrayWriter struct {
+	w http.ResponseWriter
+	// hold keeps everything back until the end: headers may still be added.
+	hold    bool
+	entries int
+	buf     []byte
+	sent    bool // the header, and what came before buf
+}
+
+// add adds an entry.
+func (o *arrayWriter) add(text []byte) error {
+	if o.entries == 0 {
+		o.buf = append(o.buf, '[')
+	} else {
+		o.buf = append(o.buf, ',')
 	}
-	return a.page(w, r, q, func(yield func(string, loader) bool) {
-		for after := q.after; ; {
-			ops, err := a.Operations.Operations(r.Context(), after, chunk)
-			if err != nil {
-				yield("", func() (any, error) { return nil, err })
-				return
-			}
-			for _, op := range ops {
-				if !yield(op.ID, func() (any, error) { return a.operationBody(op), nil }) {
-					return
-				}
-			}
-			if len(ops) < chunk {
-				return
-			}
-			after = ops[chunk-1].ID
-		}
-	})
+	o.buf = append(o.buf, text...)
+	o.entries++
+	if o.hold || len(o.buf) < flushAt {
+		return nil
+	}
+	return o.flush()
+}
+
+// end completes the array.
+func (o *arrayWriter) end() error {
+	if o.entries == 0 {
+		o.buf = append(o.buf, '[')
+	}
+	o.buf = append(o.buf, ']')
+	return o.flush()
+}
+
+func (o *arrayWriter) flush() error {
+	if !o.sent {
+		o.w.Header().Set("Content-Type", "application/json")
+		o.w.WriteHeader(http.StatusOK)
+		o.sent = true
+	}
+	_, err := o.w.Write(o.buf)
+	o.buf = o.buf[:0]
+	return err
 }

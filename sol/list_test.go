@@ -125,14 +125,7 @@ func TestPagesTogetherAreTheWholeList(t *testing.T) {
 				t.Fatalf("size %d: a page of %d", size, len(page))
 			}
 			got = append(got, page...)
-			link := a.Header.Get("Link")
-			if next = ""; link != "" {
-				target, ok := strings.CutSuffix(link, `>;rel="next"`)
-				if !ok || !strings.HasPrefix(target, "<"+base) {
-					t.Fatalf("Link %q", link)
-				}
-				next = strings.TrimPrefix(target, "<"+base)
-			}
+			next = nextPage(t, a)
 		}
 		if d := cmp.Diff(want, got); d != "" {
 			t.Fatalf("size %d: %s", size, d)
@@ -149,13 +142,38 @@ func TestOperationsArePagedToo(t *testing.T) {
 	for i := range 5 {
 		e.finish(e.begun(e.want(202, "PATCH", api+"/vnf_instances/"+id, fmt.Sprintf(`{"vnfInstanceName": "n%d"}`, i))))
 	}
-	a := e.want(200, "GET", api+"/vnf_lcm_op_occs", "")
-	first := ids(t, a)
-	if len(first) != 2 || !strings.Contains(a.Header.Get("Link"), "nextpage_opaque_marker="+first[1]) {
-		t.Errorf("%v, Link %q", first, a.Header.Get("Link"))
+	started := map[string]string{}
+	var seen []string
+	for next := api + "/vnf_lcm_op_occs"; next != ""; {
+		a := e.want(200, "GET", next, "")
+		var page []sol.VnfLcmOpOcc
+		a.json(t, &page)
+		if len(page) > 2 {
+			t.Fatalf("a page of %d", len(page))
+		}
+		for _, op := range page {
+			seen, started[op.ID] = append(seen, op.ID), op.StartTime
+		}
+		next = nextPage(t, a)
 	}
-	rest := ids(t, e.want(200, "GET", api+"/vnf_lcm_op_occs?nextpage_opaque_marker="+first[1], ""))
-	if len(rest) != 2 || rest[0] <= first[1] {
-		t.Errorf("%v after %v", rest, first)
+	if len(seen) != 5 || !slices.IsSortedFunc(seen, func(x, y string) int { return strings.Compare(started[x], started[y]) }) {
+		t.Errorf("%v of %v", seen, started)
 	}
+	for _, bad := range []string{"nothing", "%25", "bm90aGluZw"} {
+		e.want(400, "GET", api+"/vnf_lcm_op_occs?nextpage_opaque_marker="+bad, "")
+	}
+}
+
+// nextPage is the path of the next page, "" on the last one.
+func nextPage(t *testing.T, a answer) string {
+	t.Helper()
+	link := a.Header.Get("Link")
+	if link == "" {
+		return ""
+	}
+	target, ok := strings.CutSuffix(link, `>;rel="next"`)
+	if !ok || !strings.HasPrefix(target, "<"+base) {
+		t.Fatalf("Link %q", link)
+	}
+	return strings.TrimPrefix(target, "<"+base)
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/internal/lru"
 	"github.com/jibe-vnfm/jibe/lcm/oplog"
 	"github.com/jibe-vnfm/jibe/plan"
 	"github.com/jibe-vnfm/jibe/sol/auth"
@@ -104,14 +105,19 @@ type Config struct {
 const (
 	defaultPageSize = 1000
 	writeTimeout    = 60 * time.Second
-	apiVersion      = "2.0.0"
-	root            = "/vnflcm/v2"
+	// briefsSize is how many bytes are kept of what was read of files that aren't head's: those
+	// of 50,000 instances of which all change at once.
+	briefsSize = 24 << 20
+	apiVersion = "2.0.0"
+	root       = "/vnflcm/v2"
 )
 
 // api holds the configuration while requests are served.
 type api struct {
 	Config
 	mux *http.ServeMux
+	// briefs are by the hash of the tree.
+	briefs *lru.Cache[brief]
 }
 
 // New makes the handler of everything below /vnflcm/. Any other path is 404.
@@ -138,7 +144,7 @@ func New(c Config) http.Handler {
 		c.Observe = func(string, string, int, time.Duration) {}
 	}
 	c.BaseURL = strings.TrimSuffix(c.BaseURL, "/")
-	a := &api{Config: c, mux: http.NewServeMux()}
+	a := &api{Config: c, mux: http.NewServeMux(), briefs: lru.New[brief](briefsSize, briefsSize)}
 	a.routes()
 	return a
 }

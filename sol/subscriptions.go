@@ -35,7 +35,7 @@ func (a *api) createSubscription(w http.ResponseWriter, r *http.Request) error {
 
 // listSubscriptions is GET subscriptions (clause 5.4.18.3.2). It has no selectors.
 func (a *api) listSubscriptions(w http.ResponseWriter, r *http.Request) error {
-	q, err := parseQuery(r, nil)
+	q, err := parseQuery(r, nil, func([]string) int { return 0 })
 	if err != nil {
 		return err
 	}
@@ -43,12 +43,16 @@ func (a *api) listSubscriptions(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return a.page(w, r, q, func(yield func(string, loader) bool) {
-		for _, sub := range subs {
-			if sub.ID > q.after && !yield(sub.ID, func() (any, error) { return sub, nil }) {
-				return
+	return respond(a, w, r, &q, listing[*notify.Subscription]{
+		all: func(yield func(*notify.Subscription, error) bool) {
+			for _, sub := range subs {
+				if sub.ID > q.after && !yield(sub, nil) {
+					return
+				}
 			}
-		}
+		},
+		position: func(sub *notify.Subscription) string { return sub.ID },
+		body:     func(sub *notify.Subscription) (any, error) { return sub, nil },
 	})
 }
 

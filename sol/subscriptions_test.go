@@ -27,7 +27,11 @@ func subscriptions(t *testing.T) func(*sol.Config) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	service := notify.New(notify.Config{Oplog: oplog.New(st, time.Now), Store: st, Secrets: keeper, Base: base})
+	log, err := oplog.Open(t.Context(), st, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	service := notify.New(notify.Config{Oplog: log, Store: st, Secrets: keeper, Base: base})
 	return func(c *sol.Config) { c.Subscriptions = service }
 }
 

@@ -21,7 +21,7 @@ type VnfInstance struct {
 	ProductName               string                       `json:"vnfProductName"`
 	SoftwareVersion           string                       `json:"vnfSoftwareVersion"`
 	VnfdVersion               string                       `json:"vnfdVersion"`
-	VnfConfigurableProperties map[string]any               `json:"vnfConfigurableProperties"`
+	VnfConfigurableProperties map[string]any               `json:"vnfConfigurableProperties,omitzero"`
 	VimConnectionInfo         map[string]VimConnectionInfo `json:"vimConnectionInfo,omitempty"`
 	InstantiationState        string                       `json:"instantiationState"`
 	InstantiatedVnfInfo       *InstantiatedVnfInfo         `json:"instantiatedVnfInfo,omitempty"`
@@ -32,8 +32,11 @@ type VnfInstance struct {
 }
 
 // InstanceStatus is Jibe's own attribute of VnfInstance, which other clients ignore. It is
-// absent where everything has its default.
+// absent where everything has its default, unless a list is asked for the directory.
 type InstanceStatus struct {
+	// Directory is where the instance is in git. Lists show it to clients that ask for this
+	// attribute by name, or filter by it.
+	Directory string `json:"directory,omitempty"`
 	// Suspended says that vnf.yaml has suspend: true: nothing is done.
 	Suspended bool `json:"suspended,omitempty"`
 	// Held is the operation that a client made FAILED: nothing is done until the next

@@ -53,6 +53,8 @@ type Store interface {
 	Get(ctx context.Context, key string) (Record, error)
 	// List returns, in order of key, at most limit records whose key starts with
 	// prefix and is greater than after ("" for the first page). limit <= 0 means all.
+	// They are as they were at one moment, and all of them in memory at once: whoever
+	// expects many lists them in pages of a thousand or so.
 	List(ctx context.Context, prefix, after string, limit int) ([]Record, error)
 	// Put writes all records or none, each only if its Version is the stored one
 	// (0: it doesn't exist). When it returns nil the records are durable. It returns

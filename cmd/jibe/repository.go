@@ -178,7 +178,10 @@ func addNamed(ctx context.Context, d *datadir.Dir, opt *gitrepo.CutOptions) (err
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	log := oplog.New(s, time.Now)
+	log, err := oplog.Open(ctx, s, time.Now)
+	if err != nil {
+		return err
+	}
 	instances, err := log.Instances(ctx, "", 0)
 	if err != nil {
 		return fmt.Errorf("what the store names: %w", err)

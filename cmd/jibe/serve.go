@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"maps"
 	"os"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -16,14 +15,11 @@ import (
 	"github.com/jibe-vnfm/jibe/app"
 	"github.com/jibe-vnfm/jibe/desired/secret"
 	"github.com/jibe-vnfm/jibe/lcm"
+	"github.com/jibe-vnfm/jibe/lcm/oplog"
 )
 
-// gcPercent trades memory for speed: the heap is small, and under many writes a
-// fifth of the time went into collecting it. $GOGC overrides it.
-const gcPercent = 300
-
 func newServe() *cobra.Command {
-	o := app.Options{Version: version}
+	o := app.Options{Version: version, KeepOperations: oplog.DefaultKeep()}
 	var level, format string
 	cmd := &cobra.Command{
 		Use:   "serve --data DIR",
@@ -38,9 +34,7 @@ func newServe() *cobra.Command {
 			}
 			o.Log = log
 			klog.SetSlogLogger(log) // client-go's own messages
-			if os.Getenv("GOGC") == "" {
-				debug.SetGCPercent(gcPercent)
-			}
+			boundMemory(cmd.Context(), log)
 			if o.Binary, err = os.Executable(); err != nil {
 				return fmt.Errorf("path of this program, for the repository's push hook: %w", err)
 			}
@@ -66,7 +60,8 @@ func newServe() *cobra.Command {
 	f.StringArrayVar(&o.Reach.Dirs, "secret-dir", nil, "directory whose files \"file:\" references may name; may be repeated (default: secrets/ in the data directory)")
 	f.StringArrayVar(&o.Reach.Env, "secret-env", nil, "environment variable that \"env:\" references may name beside those that begin with "+secret.EnvPrefix+"; may be repeated")
 	f.BoolVar(&o.Reach.KubeconfigExec, "allow-kubeconfig-exec", false, "use kubeconfigs that name commands, which are run as this process's user, files and proxies")
-	f.IntVar(&o.Workers, "workers", 16, "how many instances are worked on at once")
+	f.IntVar(&o.Workers, "workers", 64, "how many instances are worked on at once")
+	f.Var(&o.KeepOperations, "keep-operations", "how long an ended operation is kept, and how many of each instance however old; or all")
 	f.StringVar(&level, "log-level", "info", "debug, info, warn or error")
 	f.StringVar(&format, "log-format", "text", "text or json")
 	return cmd

@@ -61,7 +61,7 @@ func (b *batch) lookup(id string) (*slot, bool) {
 	}
 	b.r.mu.RLock()
 	defer b.r.mu.RUnlock()
-	s, ok := b.r.index.byID[id]
+	s, ok := b.r.index.byID.find(id)
 	return s, ok
 }
 
@@ -71,8 +71,8 @@ func (b *batch) heldBack(id string) *desired.Problem {
 	b.r.mu.RLock()
 	defer b.r.mu.RUnlock()
 	x := b.r.index
-	if h := x.held[id]; h != nil {
-		if s := x.byDir[h.by]; s != nil && len(s.problems) > 0 {
+	if h := x.held.get(id); h != nil {
+		if s := x.byDir.get(h.by); s != nil && len(s.problems) > 0 {
 			return s.problems[0]
 		}
 		if dirs := x.claimants(id); len(dirs) > 0 {
@@ -81,7 +81,7 @@ func (b *batch) heldBack(id string) *desired.Problem {
 		return &desired.Problem{File: path.Join(h.rev.Dir, desired.InstanceFile), Instance: id,
 			Message: "no directory has it any more, and a person has to say what is meant", Remedy: "see jibe get problems"}
 	}
-	if s := x.byID[id]; s != nil && s.lost {
+	if s := x.byID.get(id); s != nil && s.lost {
 		return s.problems[0]
 	}
 	return nil
@@ -93,7 +93,7 @@ func (b *batch) slotAt(dir string) *slot {
 	}
 	b.r.mu.RLock()
 	defer b.r.mu.RUnlock()
-	if s := b.r.index.byDir[dir]; s != nil && !s.stray {
+	if s := b.r.index.byDir.get(dir); s != nil && !s.stray {
 		return s
 	}
 	return nil
@@ -134,7 +134,8 @@ func (b *batch) apply(w desired.Write) (desired.Revision, error) {
 		if in.ID != w.Instance {
 			return desired.Revision{}, fmt.Errorf("write instance %s: %s would have the id %s (an instance keeps its id: write it into the file)", w.Instance, file, in.ID)
 		}
-		s.name, s.exposed = in.Name, secretsIn(file, files[desired.InstanceFile], in)
+		s.holds(in)
+		s.exposed = secretsIn(file, files[desired.InstanceFile], in)
 	}
 	if err := b.Set(at.Dir, git.Entry{Mode: git.ModeDir, Hash: next.Tree}); err != nil {
 		return desired.Revision{}, err

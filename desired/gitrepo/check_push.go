@@ -76,8 +76,8 @@ func (r *Reader) checkMain(ctx context.Context, u RefUpdate, policy PushPolicy) 
 	for _, check := range []func() ([]*desired.Problem, error){
 		func() ([]*desired.Problem, error) { return r.checkShape(ctx, root, d.dirs) },
 		func() ([]*desired.Problem, error) { return r.checkDuplicates(ctx, u.New, d.dirs, d.changes, policy) },
-		func() ([]*desired.Problem, error) { return r.checkTerminations(ctx, d.changes, policy) },
-		func() ([]*desired.Problem, error) { return r.checkSecrets(ctx, d.changes) },
+		func() ([]*desired.Problem, error) { return checkTerminations(d, policy), nil },
+		func() ([]*desired.Problem, error) { return r.checkSecrets(ctx, d) },
 	} {
 		ps, err := check()
 		if err != nil {
@@ -310,19 +310,15 @@ func nested(dir string, others map[string]bool) bool {
 
 // checkSecrets refuses secrets in clear that the push brings. It knows the usual names; only a
 // server knows those that a VNFD declares.
-func (r *Reader) checkSecrets(ctx context.Context, changes []Change) ([]*desired.Problem, error) {
+func (r *Reader) checkSecrets(ctx context.Context, d difference) ([]*desired.Problem, error) {
 	var out []*desired.Problem
-	for _, c := range changes {
-		if c.After.Tree == "" {
+	for _, c := range d.changes {
+		if s := d.slots[c.After]; s == nil || len(s.exposed) == 0 {
 			continue
 		}
 		after, err := r.Read(ctx, c.After)
 		if err != nil {
 			return nil, err
-		}
-		var names desired.SecretNames
-		if len(after.Secrets(names)) == 0 {
-			continue
 		}
 		var before *desired.Instance
 		if c.Before.Tree != "" {
@@ -334,47 +330,31 @@ func (r *Reader) checkSecrets(ctx context.Context, changes []Change) ([]*desired
 		if err != nil {
 			return nil, err
 		}
-		added, _ := desired.Exposed(path.Join(c.After.Dir, desired.InstanceFile), files[desired.InstanceFile], before, after, names)
+		added, _ := desired.Exposed(path.Join(c.After.Dir, desired.InstanceFile), files[desired.InstanceFile], before, after, desired.SecretNames{})
 		out = append(out, added...)
 	}
 	return out, nil
 }
 
 // checkTerminations bounds what one push can end by mistake.
-func (r *Reader) checkTerminations(ctx context.Context, changes []Change, policy PushPolicy) ([]*desired.Problem, error) {
+func checkTerminations(d difference, policy PushPolicy) []*desired.Problem {
 	most := policy.MaxTerminations
 	if most <= 0 {
 		most = DefaultMaxTerminations
 	}
 	ended := 0
-	for _, c := range changes {
-		if c.Before.Tree == "" {
-			continue
+	for _, c := range d.changes {
+		was, now := d.slots[c.Before], d.slots[c.After]
+		if was != nil && (now == nil || was.state() == desired.Instantiated && now.state() != desired.Instantiated) {
+			ended++
 		}
-		was, err := r.Read(ctx, c.Before)
-		if err != nil {
-			return nil, err
-		}
-		if c.After.Tree != "" {
-			if was.State != desired.Instantiated {
-				continue
-			}
-			now, err := r.Read(ctx, c.After)
-			if err != nil {
-				return nil, err
-			}
-			if now.State == desired.Instantiated {
-				continue
-			}
-		}
-		ended++
 	}
 	if ended <= most || slices.Contains(policy.Options, fmt.Sprintf("terminate=%d", ended)) {
-		return nil, nil
+		return nil
 	}
 	return []*desired.Problem{{
 		File:    instancesDir,
 		Message: fmt.Sprintf("this push would terminate or remove %d instances; more than %d must be meant", ended, most),
 		Remedy:  fmt.Sprintf("if they are: git push -o terminate=%d", ended),
-	}}, nil
+	}}
 }

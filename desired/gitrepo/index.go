@@ -4,44 +4,29 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"path"
 	"slices"
 	"strings"
 
+	"github.com/tidwall/btree"
+
 	"github.com/jibe-vnfm/jibe/desired"
 )
 
-// slot is one directory and the instance in it. It is immutable.
-type slot struct {
-	rev  desired.Revision // Instance "" where no content could ever be parsed
-	name string           // of the VNF
-	// problems are set where the directory's content isn't obeyed: rev is then the last good
-	// revision.
-	problems []*desired.Problem
-	// lost says that the directory has lost the id of what runs; a person may accept that.
-	lost bool
-	// exposed are the secrets that stand in the file in clear. The file is obeyed
-	// nevertheless.
-	exposed []*desired.Problem
-	// stray says that the problems don't matter unless rev is an instance, see misnamed.
-	stray bool
-}
-
 // index knows every instance at one commit. It isn't safe for concurrent use
-// while it is changed.
+// while it is changed or copied.
 type index struct {
-	byDir map[string]*slot
+	byDir ordered[*slot]
 	// byID has the obeyed slot for each id.
-	byID map[string]*slot
+	byID ordered[*slot]
 	// rivals are the directories that claim one id, in order, where they are several or
-	// the id is held.
-	rivals map[string][]string
-	bad    map[string]*slot // those with problems, or secrets in clear
+	// the id is held. The lists are immutable.
+	rivals ordered[[]string]
+	bad    ordered[*slot] // those with problems, or secrets in clear, by directory
 	// held are the instances whose last good revision stands, by id, although no directory has
 	// it any more. A person decides what becomes of them.
-	held   map[string]*hold
-	byName map[string]map[string]struct{} // name -> directories
+	held   ordered[*hold]
+	byName *btree.BTreeG[*slot] // those with a name, by name and directory
 }
 
 // hold keeps an instance as it was.
@@ -53,29 +38,33 @@ type hold struct {
 }
 
 func newIndex() *index {
+	return &index{byName: btree.NewBTreeGOptions(func(a, b *slot) bool {
+		return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.rev.Dir, b.rev.Dir)) < 0
+	}, btree.Options{NoLocks: true})}
+}
+
+// clone returns a copy that may be changed without effect on x. It costs the same at any size.
+func (x *index) clone() *index {
 	return &index{
-		byDir: map[string]*slot{}, byID: map[string]*slot{}, rivals: map[string][]string{}, bad: map[string]*slot{},
-		held: map[string]*hold{}, byName: map[string]map[string]struct{}{},
+		byDir: x.byDir.copy(), byID: x.byID.copy(), rivals: x.rivals.copy(), bad: x.bad.copy(),
+		held: x.held.copy(), byName: x.byName.IsoCopy(),
 	}
 }
 
-func (x *index) clone() *index {
-	c := &index{
-		byDir: maps.Clone(x.byDir), byID: maps.Clone(x.byID), rivals: map[string][]string{}, bad: maps.Clone(x.bad),
-		held: maps.Clone(x.held), byName: map[string]map[string]struct{}{},
-	}
-	for id, dirs := range x.rivals {
-		c.rivals[id] = slices.Clone(dirs)
-	}
-	for name, dirs := range x.byName {
-		c.byName[name] = maps.Clone(dirs)
-	}
-	return c
+// named are the directories whose instances have the name, in order.
+func (x *index) named(name string) (dirs []string) {
+	x.byName.Ascend(&slot{name: name}, func(s *slot) bool {
+		if s.name == name {
+			dirs = append(dirs, s.rev.Dir)
+		}
+		return s.name == name
+	})
+	return dirs
 }
 
 func (x *index) remove(dir string) {
-	if s := x.byDir[dir]; s != nil {
-		was := x.byID[s.rev.Instance]
+	if s := x.byDir.get(dir); s != nil {
+		was := x.byID.get(s.rev.Instance)
 		x.take(dir)
 		x.settle(s.rev.Instance, was)
 	}
@@ -83,12 +72,12 @@ func (x *index) remove(dir string) {
 
 func (x *index) put(s *slot) {
 	ids := []string{s.rev.Instance}
-	if old := x.byDir[s.rev.Dir]; old != nil && old.rev.Instance != s.rev.Instance {
+	if old := x.byDir.get(s.rev.Dir); old != nil && old.rev.Instance != s.rev.Instance {
 		ids = append(ids, old.rev.Instance)
 	}
 	was := map[string]*slot{}
 	for _, id := range ids {
-		was[id] = x.byID[id]
+		was[id] = x.byID.get(id)
 	}
 	x.take(s.rev.Dir)
 	x.place(s)
@@ -99,10 +88,10 @@ func (x *index) put(s *slot) {
 
 // claimants are the directories that have an id, in order.
 func (x *index) claimants(id string) []string {
-	if dirs, several := x.rivals[id]; several {
+	if dirs, several := x.rivals.find(id); several {
 		return dirs
 	}
-	if s := x.byID[id]; s != nil {
+	if s := x.byID.get(id); s != nil {
 		return []string{s.rev.Dir}
 	}
 	return nil
@@ -111,53 +100,48 @@ func (x *index) claimants(id string) []string {
 // take empties a directory. The caller calls settle afterwards, which decides who has its id
 // now.
 func (x *index) take(dir string) {
-	s := x.byDir[dir]
+	s := x.byDir.get(dir)
 	if s == nil {
 		return
 	}
-	delete(x.byDir, dir)
-	delete(x.bad, dir)
-	if dirs := x.byName[s.name]; s.name != "" {
-		if delete(dirs, dir); len(dirs) == 0 {
-			delete(x.byName, s.name)
-		}
+	x.byDir.remove(dir)
+	x.bad.remove(dir)
+	if s.name != "" {
+		x.byName.Delete(s)
 	}
 	id := s.rev.Instance
-	if dirs, several := x.rivals[id]; several {
-		x.rivals[id] = slices.DeleteFunc(dirs, func(d string) bool { return d == dir })
-	} else if x.byID[id] == s {
-		delete(x.byID, id)
+	if dirs, several := x.rivals.find(id); several {
+		x.rivals.set(id, slices.DeleteFunc(slices.Clone(dirs), func(d string) bool { return d == dir }))
+	} else if x.byID.get(id) == s {
+		x.byID.remove(id)
 	}
 }
 
 // place adds what stands in a directory that take has emptied.
 func (x *index) place(s *slot) {
 	dir := s.rev.Dir
-	x.byDir[dir] = s
+	x.byDir.set(dir, s)
 	if len(s.problems)+len(s.exposed) > 0 {
-		x.bad[dir] = s
+		x.bad.set(dir, s)
 	}
 	if s.name != "" {
-		if x.byName[s.name] == nil {
-			x.byName[s.name] = map[string]struct{}{}
-		}
-		x.byName[s.name][dir] = struct{}{}
+		x.byName.Set(s)
 	}
 	id := s.rev.Instance
 	if id == "" {
 		return
 	}
-	dirs, several := x.rivals[id]
-	switch owner := x.byID[id]; {
+	dirs, several := x.rivals.find(id)
+	switch owner := x.byID.get(id); {
 	case several:
 		at, _ := slices.BinarySearch(dirs, dir)
-		x.rivals[id] = slices.Insert(dirs, at, dir)
+		x.rivals.set(id, slices.Insert(slices.Clone(dirs), at, dir))
 	case owner != nil:
 		dirs = []string{owner.rev.Dir, dir}
 		slices.Sort(dirs)
-		x.rivals[id] = dirs
+		x.rivals.set(id, dirs)
 	default:
-		x.byID[id] = s
+		x.byID.set(id, s)
 	}
 }
 
@@ -167,66 +151,65 @@ func (x *index) place(s *slot) {
 // rivals has it. Everything else is held until a person decides. Alphabetical order decides
 // nothing.
 func (x *index) settle(id string, was *slot) {
-	dirs, several := x.rivals[id]
+	dirs, several := x.rivals.find(id)
 	if id == "" || !several {
 		return
 	}
-	h := x.held[id]
+	h := x.held.get(id)
 	switch {
 	case len(dirs) == 0 && h != nil && h.by != "":
 	case len(dirs) == 0:
-		delete(x.rivals, id)
-		delete(x.held, id)
-		delete(x.byID, id)
+		x.rivals.remove(id)
+		x.held.remove(id)
+		x.byID.remove(id)
 	case len(dirs) == 1:
 		x.own(id, dirs[0])
-		delete(x.rivals, id)
+		x.rivals.remove(id)
 	case was != nil && slices.Contains(dirs, was.rev.Dir):
 		x.own(id, was.rev.Dir)
 	case h != nil:
 	case was == nil:
 		x.hold(id, &hold{})
 	default:
-		same := slices.DeleteFunc(slices.Clone(dirs), func(d string) bool { return x.byDir[d].rev.Tree != was.rev.Tree })
+		same := slices.DeleteFunc(slices.Clone(dirs), func(d string) bool { return x.byDir.get(d).rev.Tree != was.rev.Tree })
 		if len(same) == 1 {
 			x.own(id, same[0])
 			return
 		}
-		x.hold(id, &hold{slot: slot{rev: was.rev, name: was.name}})
+		x.hold(id, &hold{slot: *was.obeyed()})
 	}
 }
 
 // own makes a directory that claims an id the one that is obeyed for it.
 func (x *index) own(id, dir string) {
-	x.byID[id] = x.byDir[dir]
-	delete(x.held, id)
+	x.byID.set(id, x.byDir.get(dir))
+	x.held.remove(id)
 }
 
 // hold makes an instance stand as it was. If no former revision is known, h has none, and
 // nothing is obeyed.
 func (x *index) hold(id string, h *hold) {
-	x.held[id] = h
-	if _, several := x.rivals[id]; !several {
-		x.rivals[id] = []string{}
+	x.held.set(id, h)
+	if _, several := x.rivals.find(id); !several {
+		x.rivals.set(id, []string{})
 	}
-	delete(x.byID, id)
+	x.byID.remove(id)
 	if h.rev.Tree != "" {
-		x.byID[id] = &h.slot
+		x.byID.set(id, &h.slot)
 	}
 }
 
 // list returns the instances by id.
 func (x *index) list() []desired.Revision {
-	out := make([]desired.Revision, 0, len(x.byID))
-	for _, s := range x.byID {
+	out := make([]desired.Revision, 0, x.byID.len())
+	for _, s := range x.byID.all() {
 		out = append(out, s.rev)
 	}
-	slices.SortFunc(out, func(a, b desired.Revision) int { return cmp.Compare(a.Instance, b.Instance) })
 	return out
 }
 
 func (x *index) lookup(id string) (desired.Revision, bool) {
-	s, ok := x.byID[id]
+	s, ok := x.byID.find(id)
 	if !ok {
 		return desired.Revision{}, false
 	}
@@ -236,20 +219,20 @@ func (x *index) lookup(id string) (desired.Revision, bool) {
 // problems returns what isn't obeyed in the instances' directories, by file.
 func (x *index) problems() []*desired.Problem {
 	var out []*desired.Problem
-	for _, s := range x.bad {
+	for _, s := range x.bad.all() {
 		if !s.stray {
 			out = append(out, s.problems...)
 		}
 	}
-	for id, dirs := range x.rivals {
-		if x.held[id] != nil {
+	for id, dirs := range x.rivals.all() {
+		if x.held.get(id) != nil {
 			for _, d := range dirs {
-				out = append(out, disputed(id, d, dirs, x.held[id].rev))
+				out = append(out, disputed(id, d, dirs, x.held.get(id).rev))
 			}
 			continue
 		}
 		for _, d := range dirs {
-			if first := x.byID[id].rev.Dir; d != first {
+			if first := x.byID.get(id).rev.Dir; d != first {
 				out = append(out, duplicate(id, d, first))
 			}
 		}
@@ -260,7 +243,7 @@ func (x *index) problems() []*desired.Problem {
 // exposed returns the secrets that stand in the instances' files in clear, by file.
 func (x *index) exposed() []*desired.Problem {
 	var out []*desired.Problem
-	for _, s := range x.bad {
+	for _, s := range x.bad.all() {
 		out = append(out, s.exposed...)
 	}
 	return sorted(out)
@@ -324,7 +307,7 @@ func (r *Reader) prepareMove(ctx context.Context, oldRoot, newRoot, commit strin
 
 // isLost says whether a directory is held as it was because it has lost its id.
 func (x *index) isLost(was desired.Revision) bool {
-	s := x.byDir[was.Dir]
+	s := x.byDir.get(was.Dir)
 	return s != nil && s.lost && s.rev == was
 }
 
@@ -335,21 +318,21 @@ func (r *Reader) judge(ctx context.Context, x *index, m *headMove, head string) 
 	before := make([]*slot, len(m.changes))
 	changed := make(map[string]int, len(m.changes))
 	for i, c := range m.changes {
-		before[i], changed[c.dir] = x.byDir[c.dir], i
+		before[i], changed[c.dir] = x.byDir.get(c.dir), i
 	}
-	for _, h := range x.held {
+	for _, h := range x.held.all() {
 		if i, ok := changed[h.by]; ok {
 			before[i] = &h.slot
 		}
 	}
 	losses, err := r.losses(ctx, m.changes, before, m.slots, func(id string) bool {
-		return slices.ContainsFunc(x.claimants(id), func(dir string) bool { _, moves := changed[dir]; return !moves && x.byDir[dir] != nil })
+		return slices.ContainsFunc(x.claimants(id), func(dir string) bool { _, moves := changed[dir]; return !moves && x.byDir.get(dir) != nil })
 	})
 	if err != nil {
 		return err
 	}
 	for _, l := range losses {
-		if again := x.held[l.was.Instance] != nil || x.isLost(l.was); !again && l.running {
+		if again := x.held.get(l.was.Instance) != nil || x.isLost(l.was); !again && l.running {
 			if again, err = r.slipped(ctx, head, l); err != nil {
 				return err
 			}
@@ -369,12 +352,12 @@ func (x *index) apply(m headMove) []string {
 	touched := map[string]desired.Revision{}
 	note := func(id string) {
 		if _, ok := touched[id]; !ok && id != "" {
-			was[id] = x.byID[id]
+			was[id] = x.byID.get(id)
 			touched[id], _ = x.lookup(id)
 		}
 	}
 	held := map[string]string{} // by directory, the id that is held because of it
-	for id, h := range x.held {
+	for id, h := range x.held.all() {
 		if h.by != "" {
 			held[h.by] = id
 		}
@@ -385,7 +368,7 @@ func (x *index) apply(m headMove) []string {
 	}
 	stands := make([]*slot, len(m.changes)) // what is placed, nil where nothing is
 	for i, c := range m.changes {
-		old, s := x.byDir[c.dir], m.slots[i]
+		old, s := x.byDir.get(c.dir), m.slots[i]
 		if old != nil {
 			note(old.rev.Instance)
 		}
@@ -395,10 +378,12 @@ func (x *index) apply(m headMove) []string {
 		case slip && l.moved():
 			stands[i] = &slot{rev: desired.Revision{Dir: c.dir, Commit: s.rev.Commit, Tree: s.rev.Tree}, problems: []*desired.Problem{l.problem()}, lost: true}
 		case slip:
-			stands[i] = &slot{rev: l.was, problems: []*desired.Problem{l.problem()}, lost: true}
+			stands[i] = l.before.obeyed()
+			stands[i].problems, stands[i].lost = []*desired.Problem{l.problem()}, true
 		case len(s.problems) > 0 && old != nil:
 			// The last good revision stands until the file is repaired.
-			stands[i] = &slot{rev: old.rev, name: old.name, problems: s.problems}
+			stands[i] = old.obeyed()
+			stands[i].problems = s.problems
 			if old.rev.Instance == "" {
 				stands[i].rev, stands[i].stray = s.rev, s.stray
 			}
@@ -412,8 +397,8 @@ func (x *index) apply(m headMove) []string {
 		x.take(c.dir)
 		if id := held[c.dir]; id != "" {
 			note(id)
-			delete(x.held, id)
-			delete(x.byID, id)
+			x.held.remove(id)
+			x.byID.remove(id)
 		}
 	}
 	for _, s := range stands {
@@ -424,7 +409,7 @@ func (x *index) apply(m headMove) []string {
 	for _, l := range m.losses {
 		if l.moved() {
 			note(l.was.Instance)
-			x.hold(l.was.Instance, &hold{slot: slot{rev: l.was}, by: l.now.Dir})
+			x.hold(l.was.Instance, &hold{slot: *l.before.obeyed(), by: l.now.Dir})
 		}
 	}
 	var ids []string

@@ -2,7 +2,7 @@ package gitrepo
 
 import (
 	"context"
-	"maps"
+	"iter"
 	"path"
 	"slices"
 
@@ -21,6 +21,35 @@ func (r *Repo) Lookup(instance string) (desired.Revision, bool) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return r.index.lookup(instance)
+}
+
+// LookupHead implements [desired.Repo].
+func (r *Repo) LookupHead(instance string) (desired.Head, bool) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	s, ok := r.index.byID.find(instance)
+	if !ok {
+		return desired.Head{}, false
+	}
+	return s.head(), true
+}
+
+// Heads implements [desired.Repo].
+func (r *Repo) Heads(after string) iter.Seq[desired.Head] {
+	return func(yield func(desired.Head) bool) {
+		for _, s := range r.snapshot().byID.after(after) {
+			if !yield(s.head()) {
+				return
+			}
+		}
+	}
+}
+
+// snapshot is the index as it is now, which nobody changes.
+func (r *Repo) snapshot() *index {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.index.clone()
 }
 
 // List returns every instance at head, by id. The caller mustn't alter it.
@@ -45,7 +74,7 @@ func (r *Repo) Whose(file string) string {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	for dir := path.Dir(file); dir != "." && dir != "/"; dir = path.Dir(dir) {
-		if s, ok := r.index.byDir[dir]; ok {
+		if s, ok := r.index.byDir.find(dir); ok {
 			return s.rev.Instance
 		}
 	}
@@ -56,7 +85,7 @@ func (r *Repo) Whose(file string) string {
 func (r *Repo) Named(name string) []string {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	return slices.Sorted(maps.Keys(r.index.byName[name]))
+	return r.index.named(name)
 }
 
 // Settings returns vims/ and repositories.yaml at head. A file that can't be parsed counts as
@@ -87,9 +116,9 @@ func (r *Repo) Problems() []*desired.Problem {
 // At reads the desired state at any commit, as git names commits; only what
 // differs from head is read.
 func (r *Repo) At(ctx context.Context, commit string) (Snapshot, error) {
-	r.mu.RLock()
+	r.mu.Lock()
 	x, root, head := r.index.clone(), r.root, r.head
-	r.mu.RUnlock()
+	r.mu.Unlock()
 	if commit == "" {
 		commit = head
 	}

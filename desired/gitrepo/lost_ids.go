@@ -8,6 +8,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"unique"
 
 	"github.com/jibe-vnfm/jibe/desired"
 )
@@ -15,8 +16,9 @@ import (
 // loss is an instance that would end only because its id was lost: the id stands in
 // no directory any more, and what it was goes on under another one.
 type loss struct {
-	was desired.Revision // the last good revision of what would end
-	now desired.Revision // what would take its place: a directory and the new id
+	was    desired.Revision // the last good revision of what would end
+	before *slot            // which has it
+	now    desired.Revision // what would take its place: a directory and the new id
 	// running says that the VNF was to run. One that wasn't loses only its identifier.
 	running bool
 }
@@ -51,39 +53,43 @@ func (r *Reader) losses(ctx context.Context, dirs []dirChange, before, after []*
 			has[after[i].rev.Instance] = true
 		}
 	}
-	fresh := map[string][]int{} // directories that are new, with ids that are, by what they mean
-	for i := range dirs {
-		a := after[i]
-		if a == nil || before[i] != nil || a.rev.Instance == "" || had[a.rev.Instance] || elsewhere(a.rev.Instance) {
-			continue
-		}
-		now, err := r.Read(ctx, a.rev)
-		if err != nil {
-			return nil, err
-		}
-		for _, key := range []string{a.rev.Tree, meaning(now)} {
-			fresh[key] = append(fresh[key], i)
-		}
+	lost := func(i int) bool { // not where it was, nor elsewhere, nor unreadable
+		b, a := before[i], after[i]
+		return b != nil && b.rev.Instance != "" && !has[b.rev.Instance] && !elsewhere(b.rev.Instance) && (a == nil || a.rev.Instance != "")
 	}
+	// A directory is looked at only where something may have moved there: most commits, and
+	// those of very many new instances, lose nothing.
+	var fresh map[string][]int
 	var out []loss
 	taken := map[int]bool{}
 	for i := range dirs {
-		b, a := before[i], after[i]
-		if b == nil || b.rev.Instance == "" || has[b.rev.Instance] || elsewhere(b.rev.Instance) || a != nil && a.rev.Instance == "" || a == nil && len(fresh) == 0 {
-			continue // it is where it was, or elsewhere, or can't be read, or simply gone
+		if !lost(i) {
+			continue
 		}
-		was, err := r.Read(ctx, b.rev)
+		was, err := r.described(ctx, before[i])
 		if err != nil {
 			return nil, err
 		}
-		l := loss{was: b.rev, running: was.State == desired.Instantiated}
-		if a != nil {
+		l := loss{was: was.rev, before: was, running: was.state() == desired.Instantiated}
+		if a := after[i]; a != nil {
 			l.now = a.rev
 			out = append(out, l)
 			continue
 		}
-		for _, j := range slices.Concat(fresh[b.rev.Tree], fresh[meaning(was)]) {
-			derived := b.rev.Instance == desired.DeriveID(b.rev.Dir) && after[j].rev.Instance == desired.DeriveID(after[j].rev.Dir)
+		if fresh == nil {
+			if fresh, err = r.fresh(ctx, before, after, func(id string) bool { return had[id] || elsewhere(id) }); err != nil {
+				return nil, err
+			}
+		}
+		if len(fresh) == 0 {
+			continue // it is simply gone
+		}
+		meant, err := r.meaning(ctx, was)
+		if err != nil {
+			return nil, err
+		}
+		for _, j := range slices.Concat(fresh[was.rev.Tree], fresh[meant]) {
+			derived := was.rev.Instance == desired.DeriveID(was.rev.Dir) && after[j].rev.Instance == desired.DeriveID(after[j].rev.Dir)
 			if !taken[j] && (l.running || derived) {
 				l.now, taken[j] = after[j].rev, true
 				out = append(out, l)
@@ -92,6 +98,36 @@ func (r *Reader) losses(ctx context.Context, dirs []dirChange, before, after []*
 		}
 	}
 	return out, nil
+}
+
+// fresh are the directories that are new, with ids that are, by tree and by what they mean.
+func (r *Reader) fresh(ctx context.Context, before, after []*slot, known func(id string) bool) (map[string][]int, error) {
+	out := map[string][]int{}
+	for i, a := range after {
+		if a == nil || before[i] != nil || a.rev.Instance == "" || known(a.rev.Instance) {
+			continue
+		}
+		meant, err := r.meaning(ctx, a)
+		if err != nil {
+			return nil, err
+		}
+		out[a.rev.Tree] = append(out[a.rev.Tree], i)
+		out[meant] = append(out[meant], i)
+	}
+	return out, nil
+}
+
+// described returns the slot with what its instance is. One of which only the revision is
+// known is read.
+func (r *Reader) described(ctx context.Context, s *slot) (*slot, error) {
+	if s.traits != (unique.Handle[traits]{}) {
+		return s, nil
+	}
+	in, err := r.Read(ctx, s.rev)
+	if err != nil {
+		return nil, err
+	}
+	return slotOf(s.rev, in), nil
 }
 
 // slipped says whether one commit on the way to head made the loss, along the first parents:
@@ -149,18 +185,23 @@ func (r *Reader) instanceAt(ctx context.Context, root, dir string) (*desired.Ins
 	return in, nil
 }
 
-// meaning returns the same text for two files that mean one VNF, whatever their ids: they have
-// the same name, or they have no name and differ only in what Jibe fills in.
-func meaning(in *desired.Instance) string {
-	if in.Name != "" {
-		return "name " + in.Name
+// meaning returns the same text for two instances that are one VNF, whatever their ids: they
+// have the same name, or they have no name and differ only in what Jibe fills in. Only those
+// without a name are read.
+func (r *Reader) meaning(ctx context.Context, s *slot) (string, error) {
+	if s.name != "" {
+		return "name " + s.name, nil
+	}
+	in, err := r.Read(ctx, s.rev)
+	if err != nil {
+		return "", err
 	}
 	bare := *in
 	bare.ID, bare.Package, bare.Base, bare.Overlays, bare.Generation = "", "", "", nil, ""
 	bare.VIM, bare.Levels, bare.Condemned, bare.Held = "", nil, nil, ""
 	text, err := json.Marshal(bare)
 	if err != nil {
-		return "id " + in.ID // what came out of YAML always encodes
+		return "id " + in.ID, nil //nolint:nilerr // what came out of YAML always encodes
 	}
-	return string(text)
+	return string(text), nil
 }

@@ -46,7 +46,7 @@ func (r *Reader) readSlotChunk(ctx context.Context, changes []dirChange, slots [
 			continue
 		}
 		if in, ok := r.parsed.Get(parsedKey(c.dir, c.after)); ok && len(secretsIn("", nil, in)) == 0 {
-			slots[i].rev.Instance, slots[i].name = in.ID, in.Name
+			slots[i].holds(in)
 			continue
 		}
 		hashes, at = append(hashes, c.file.Hash), append(at, i)
@@ -66,7 +66,8 @@ func (r *Reader) readSlotChunk(ctx context.Context, changes []dirChange, slots [
 			s.problems = problemsOf(file, err)
 			return nil
 		}
-		s.rev.Instance, s.name, s.exposed = in.ID, in.Name, secretsIn(file, data, in)
+		s.holds(in)
+		s.exposed = secretsIn(file, data, in)
 		return nil
 	})
 }

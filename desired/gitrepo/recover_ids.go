@@ -31,7 +31,7 @@ func (r *Repo) recoverIDs(ctx context.Context) error {
 	}
 	r.move.Lock()
 	defer r.move.Unlock()
-	for id := range r.index.held {
+	for id := range r.snapshot().held.all() {
 		if err := r.recoverOwner(ctx, id, operated[id]); err != nil {
 			return fmt.Errorf("who has id %s: %w", id, err)
 		}
@@ -58,7 +58,7 @@ func (r *Repo) recoverOwner(ctx context.Context, id string, was desired.Revision
 	if slices.Contains(dirs, was.Dir) {
 		owner = was.Dir
 	} else if was.Tree != "" {
-		same := slices.DeleteFunc(slices.Clone(dirs), func(d string) bool { return r.index.byDir[d].rev.Tree != was.Tree })
+		same := slices.DeleteFunc(slices.Clone(dirs), func(d string) bool { return r.index.byDir.get(d).rev.Tree != was.Tree })
 		if len(same) == 1 {
 			owner = same[0]
 		}
@@ -69,13 +69,19 @@ func (r *Repo) recoverOwner(ctx context.Context, id string, was desired.Revision
 			return err
 		}
 	}
+	h := &hold{slot: slot{rev: was}}
+	if owner == "" && was.Tree != "" {
+		if in, err := r.Read(ctx, was); err == nil {
+			h.describe(in)
+		}
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
 	case owner != "":
 		r.index.own(id, owner)
 	case was.Tree != "":
-		r.index.hold(id, &hold{slot: slot{rev: was}})
+		r.index.hold(id, h)
 	}
 	r.listed = nil
 	return nil
@@ -136,28 +142,29 @@ func (r *Repo) recoverLost(ctx context.Context, operated map[string]desired.Revi
 	var before []*slot
 	looked := map[string]bool{}
 	look := func(dir string, was *slot) {
-		now := r.index.byDir[dir]
+		now := r.index.byDir.get(dir)
 		looked[dir] = true
 		m.changes = append(m.changes, dirChange{dir: dir})
 		before, m.slots = append(before, was), append(m.slots, now)
 	}
 	for id, rev := range operated {
-		if r.index.byID[id] != nil || r.index.held[id] != nil {
+		if r.index.byID.get(id) != nil || r.index.held.get(id) != nil {
 			continue
 		}
-		if now := r.index.byDir[rev.Dir]; now != nil && now.rev.Instance == "" {
+		if now := r.index.byDir.get(rev.Dir); now != nil && now.rev.Instance == "" {
 			continue // nothing of it could ever be read
 		}
-		if _, err := r.Read(ctx, rev); err != nil {
+		was, err := r.described(ctx, &slot{rev: rev})
+		if err != nil {
 			r.log.Warn("what an instance that is gone was can't be read", "instance", id, "revision", rev.Commit, "error", err)
 			continue
 		}
-		look(rev.Dir, &slot{rev: rev})
+		look(rev.Dir, was)
 	}
 	if len(m.changes) == 0 {
 		return headMove{}, nil
 	}
-	for dir, s := range r.index.byDir {
+	for dir, s := range r.index.byDir.all() {
 		if _, known := operated[s.rev.Instance]; !known && s.rev.Instance != "" && !looked[dir] {
 			look(dir, nil)
 		}
@@ -188,7 +195,7 @@ func (r *Repo) recoverLost(ctx context.Context, operated map[string]desired.Revi
 		if slip {
 			lost.losses = append(lost.losses, l)
 			lost.changes = append(lost.changes, dirChange{dir: l.now.Dir})
-			lost.slots = append(lost.slots, r.index.byDir[l.now.Dir])
+			lost.slots = append(lost.slots, r.index.byDir.get(l.now.Dir))
 		}
 	}
 	return lost, nil
@@ -220,7 +227,7 @@ func (r *Repo) acceptLost(ctx context.Context) ([]*desired.Problem, error) {
 	r.mu.RLock()
 	var problems []*desired.Problem
 	var changes []dirChange
-	for dir, s := range r.index.bad {
+	for dir, s := range r.index.bad.all() {
 		if s.lost {
 			problems = append(problems, s.problems...)
 			changes = append(changes, dirChange{dir: dir})

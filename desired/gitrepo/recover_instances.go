@@ -12,8 +12,8 @@ import (
 // because of a typing error.
 func (r *Repo) recoverInstances(ctx context.Context) error {
 	r.mu.RLock()
-	head, bad := r.head, make([]*slot, 0, len(r.index.bad))
-	for _, s := range r.index.bad {
+	head, bad := r.head, make([]*slot, 0, r.index.bad.len())
+	for _, s := range r.index.bad.all() {
 		if s.rev.Instance == "" {
 			bad = append(bad, s)
 		}
@@ -38,8 +38,10 @@ func (r *Repo) recoverInstances(ctx context.Context) error {
 				return false, nil //nolint:nilerr // not a good one either
 			}
 			rev.Instance = in.ID
+			good := slotOf(rev, in)
+			good.problems = s.problems
 			r.mu.Lock()
-			r.index.put(&slot{rev: rev, problems: s.problems})
+			r.index.put(good)
 			r.listed = nil
 			r.mu.Unlock()
 			return true, nil

@@ -11,8 +11,13 @@ import (
 	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
-// remoteTimeout bounds one exchange with the remote.
-const remoteTimeout = time.Minute
+// remoteTimeout bounds one exchange with the remote, and transferTimeout one that brings
+// commits, as the first brings the whole history. What is done with them after that takes the
+// time that it takes: a bound would have a commit of very many instances never followed.
+const (
+	remoteTimeout   = time.Minute
+	transferTimeout = 15 * time.Minute
+)
 
 // The refs that hold what was fetched.
 const (
@@ -59,17 +64,24 @@ func (r *Repo) firstFetch(ctx context.Context) error {
 func (r *Repo) fetchLoop() {
 	tick := time.NewTicker(r.opt.PollInterval)
 	defer tick.Stop()
+	var again <-chan time.Time // when a remote that couldn't be followed is tried again
+	pause := time.Duration(0)
 	for {
 		select {
 		case <-r.ctx.Done():
 			return
 		case <-tick.C:
+		case <-again:
 		case <-r.poke:
 		}
 		r.move.Lock()
 		err := r.fetchLocked(r.ctx)
 		r.move.Unlock()
-		if err == nil {
+		if again = nil; err != nil {
+			pause = min(max(2*pause, 10*firstRetry), r.opt.PollInterval)
+			again = time.After(pause)
+		} else {
+			pause = 0
 			r.pushNotes(r.ctx)
 			r.pushPins(r.ctx)
 		}
@@ -79,10 +91,8 @@ func (r *Repo) fetchLoop() {
 // fetchLocked brings the mirror and the index to the remote's commit. The error
 // is in Health too.
 func (r *Repo) fetchLocked(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, remoteTimeout)
-	defer cancel()
 	err := r.tryFetch(ctx)
-	if !errors.Is(err, context.Canceled) {
+	if ctx.Err() == nil {
 		r.setHealth(healthRemote, err)
 	}
 	return err
@@ -154,9 +164,9 @@ func (r *Repo) manyEnd(ctx context.Context, head, hash string) error {
 	if err != nil {
 		return err
 	}
-	problems, err := r.checkTerminations(ctx, d.changes, PushPolicy{})
-	if err != nil || len(problems) == 0 {
-		return err
+	problems := checkTerminations(d, PushPolicy{})
+	if len(problems) == 0 {
+		return nil
 	}
 	return fmt.Errorf("%w: commit %s: %s (%s)", errHeld, hash, problems[0].Message, asAccept)
 }
@@ -209,6 +219,8 @@ func (r *Repo) isAncestor(ctx context.Context, old, now string) (bool, error) {
 
 // remoteRef asks the remote where a ref is; "" is nowhere.
 func (r *Repo) remoteRef(ctx context.Context, ref string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, remoteTimeout)
+	defer cancel()
 	out, err := r.git.Run(ctx, "ls-remote", "--quiet", "--", r.opt.Remote, ref)
 	if err != nil {
 		return "", fmt.Errorf("%w: ask the remote: %w", desired.ErrUnavailable, err)
@@ -223,6 +235,8 @@ func (r *Repo) remoteRef(ctx context.Context, ref string) (string, error) {
 
 // fetch gets a ref of the remote and returns where it is.
 func (r *Repo) fetch(ctx context.Context, ref, into string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, transferTimeout)
+	defer cancel()
 	if _, err := r.git.Run(ctx, "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance",
 		"--", r.opt.Remote, "+"+ref+":"+into); err != nil {
 		return "", fmt.Errorf("%w: fetch: %w", desired.ErrUnavailable, err)
@@ -246,13 +260,13 @@ func (r *Repo) writable() error {
 // the remote is asked again what happened. errRefMoved means that the mirror
 // has followed the remote and the batch must be built anew.
 func (r *Repo) push(ctx context.Context, to, from string) error {
-	ctx, cancel := context.WithTimeout(ctx, remoteTimeout)
-	defer cancel()
 	args := []string{"push", "--quiet", "--porcelain", "--no-verify", "--force-with-lease=" + r.ref() + ":" + from}
 	for _, o := range r.opt.PushOptions {
 		args = append(args, "--push-option="+o)
 	}
-	_, perr := r.git.Run(ctx, append(args, "--", r.opt.Remote, to+":"+r.ref())...)
+	within, cancel := context.WithTimeout(ctx, remoteTimeout)
+	defer cancel()
+	_, perr := r.git.Run(within, append(args, "--", r.opt.Remote, to+":"+r.ref())...)
 	if perr == nil {
 		r.setHealth(healthRemote, nil)
 		return nil

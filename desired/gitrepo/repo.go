@@ -96,14 +96,15 @@ type Repo struct {
 	index    *index
 	listed   []desired.Revision // list of index, nil when it must be made again
 	settings settingsState
-	health   error
+	ills     []*healthError
 	watchers map[*watcher]struct{}
 
 	writer writer
 	notes  noteQueue
 	maint  maintenance
 	poke   chan struct{}
-	pinned string // the pins that the remote has; of fetchLoop alone
+	behind chan struct{} // the branch couldn't be followed: follow tries again
+	pinned string        // the pins that the remote has; of fetchLoop alone
 }
 
 var _ desired.Repo = (*Repo)(nil)
@@ -130,6 +131,7 @@ func Open(ctx context.Context, opt Options) (*Repo, error) {
 		index:    newIndex(),
 		watchers: map[*watcher]struct{}{},
 		poke:     make(chan struct{}, 1),
+		behind:   make(chan struct{}, 1),
 	}
 	r.writer.init()
 	r.notes.init()
@@ -198,7 +200,7 @@ func (r *Repo) Close() error {
 // Refresh makes the index follow the branch now. Where it does already, that costs
 // no more than to read a small file.
 func (r *Repo) Refresh(ctx context.Context) error {
-	if head, err := git.ReadRef(r.opt.Dir, r.ref()); err == nil && head == r.Head() {
+	if head, err := git.ReadRef(r.opt.Dir, r.ref()); err == nil && r.follows(head) {
 		return nil
 	}
 	r.move.Lock()
@@ -207,11 +209,17 @@ func (r *Repo) Refresh(ctx context.Context) error {
 }
 
 // refreshLocked brings the index to the branch's commit. On an error the index
-// stays at the last commit that could be read, and Health says why.
+// stays at the last commit that could be read, Health says why, and follow tries again.
 func (r *Repo) refreshLocked(ctx context.Context) error {
 	err := r.tryRefresh(ctx)
 	if ctx.Err() == nil {
 		r.setHealth(healthRef, err)
+	}
+	if err != nil {
+		select {
+		case r.behind <- struct{}{}:
+		default:
+		}
 	}
 	return err
 }
@@ -234,7 +242,6 @@ func (r *Repo) tryRefresh(ctx context.Context) error {
 	if head == oldHead {
 		return nil
 	}
-	r.maint.packs.Add(1) // a push brings a pack
 	root, err := r.rootOf(ctx, head)
 	if err != nil {
 		return err
@@ -251,19 +258,18 @@ func (r *Repo) tryRefresh(ctx context.Context) error {
 			return fmt.Errorf("%w: %w", desired.ErrUnavailable, err)
 		}
 	}
-	set, err := r.readSettings(ctx, root, r.settings, instances{before: x.lookup, list: func() []desired.Revision {
-		next := x.clone()
-		next.apply(m)
-		return next.list()
-	}})
+	next := r.snapshot()
+	ids := next.apply(m)
+	set, err := r.readSettings(ctx, root, r.settings, instances{before: x.lookup, list: next.list})
 	if err != nil {
 		return err
 	}
 	r.mu.Lock()
-	ids := x.apply(m)
+	r.index = next
 	settingsChanged := set.good != r.settings.good && oldHead != ""
 	r.setHeadLocked(head, root, set)
 	r.mu.Unlock()
+	r.maint.packs.Add(1) // a push brings a pack
 	if settingsChanged {
 		for _, p := range set.problems {
 			r.log.Warn("not obeyed, the last good definition counts", "revision", head, "problem", p.Error())

@@ -22,6 +22,18 @@ func packInstances(tb testing.TB, n int, where func(i int) string) string {
 	if err != nil {
 		tb.Fatal(err)
 	}
+	commit := packMany(tb, dir, n, "", where)
+	if err := r.Close(); err != nil {
+		tb.Fatal(err)
+	}
+	runGit(tb, dir, "update-ref", "refs/heads/main", commit)
+	return dir
+}
+
+// packMany puts a commit that has n instances and nothing else into a repository, and
+// returns it.
+func packMany(tb testing.TB, dir string, n int, parent string, where func(i int) string) string {
+	tb.Helper()
 	pack := git.NewPack()
 	folders := map[string][]git.Entry{} // by path, those of instances left out
 	for i := range n {
@@ -36,15 +48,11 @@ func packInstances(tb testing.TB, n int, where func(i int) string) string {
 	}
 	top := pack.Add(git.KindTree, git.EncodeTree(folders[instancesDir]))
 	root := pack.Add(git.KindTree, git.EncodeTree([]git.Entry{{Mode: git.ModeDir, Name: instancesDir, Hash: top}}))
-	commit := pack.Add(git.KindCommit, git.EncodeCommit(root, "", "", "p <p>", time.Unix(1767323046, 0), "Many\n"))
-	if err := pack.Write(dir, ownDir(dir)); err != nil {
+	commit := pack.Add(git.KindCommit, git.EncodeCommit(root, parent, "", "p <p>", time.Unix(1767323046, 0), "Many\n"))
+	if err := pack.Write(dir, tb.TempDir()); err != nil {
 		tb.Fatal(err)
 	}
-	if err := r.Close(); err != nil {
-		tb.Fatal(err)
-	}
-	runGit(tb, dir, "update-ref", "refs/heads/main", commit)
-	return dir
+	return commit
 }
 
 func TestAHundredThousandInstancesAreOpenedChangedAndOpenedAgain(t *testing.T) {

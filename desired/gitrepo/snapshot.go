@@ -100,6 +100,7 @@ func (r *Reader) Diff(ctx context.Context, oldCommit, newCommit string) (changes
 // difference is what differs between two commits.
 type difference struct {
 	changes  []Change
+	slots    map[desired.Revision]*slot // of the instances before and after
 	dirs     []dirChange
 	losses   []loss
 	settings bool // vims/ or repositories.yaml
@@ -128,6 +129,12 @@ func (r *Reader) diff(ctx context.Context, oldCommit, newCommit string) (d diffe
 	}
 	if d.losses, err = r.losses(ctx, d.dirs, before, after, func(string) bool { return false }); err != nil {
 		return d, err
+	}
+	d.slots = make(map[desired.Revision]*slot, len(before)+len(after))
+	for _, s := range slices.Concat(before, after) {
+		if s != nil && s.rev.Instance != "" {
+			d.slots[s.rev] = s
+		}
 	}
 	byID := map[string]*Change{}
 	at := func(id string) *Change {

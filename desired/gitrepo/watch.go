@@ -118,6 +118,10 @@ func (f *follower) concerns(ev fsnotify.Event) bool {
 	return rel == f.ref || rel == "packed-refs" || strings.HasPrefix(f.ref, rel+"/")
 }
 
+// firstRetry is after how long a branch that couldn't be followed is tried again. It doubles
+// each time, up to the poll interval.
+const firstRetry = 100 * time.Millisecond
+
 // follow makes the index follow pushes, within milliseconds where the file system reports
 // them, else at the poll interval.
 func (r *Repo) follow(f *follower) {
@@ -128,15 +132,22 @@ func (r *Repo) follow(f *follower) {
 	if r.opt.Remote != "" {
 		poke = nil // the remote is asked: fetchLoop
 	}
+	var again <-chan time.Time // when the branch is tried that couldn't be followed
+	pause := time.Duration(0)
 	for {
 		select {
 		case <-r.ctx.Done():
 			return
 		case <-poke:
-		case ev, ok := <-f.fs.Events:
-			if !ok {
-				return
+		case <-again:
+			again = nil
+		case <-r.behind:
+			if again == nil {
+				pause = min(max(2*pause, firstRetry), r.opt.PollInterval)
+				again = time.After(pause)
 			}
+			continue
+		case ev := <-f.fs.Events:
 			if !f.concerns(ev) {
 				continue
 			}
@@ -148,8 +159,10 @@ func (r *Repo) follow(f *follower) {
 		case <-tick.C:
 			_ = f.watchDirs()
 		}
-		// The error is in Health, and the next event or tick tries again.
-		_ = r.Refresh(r.ctx)
+		// An error is in Health, and wakes this loop by r.behind.
+		if r.Refresh(r.ctx) == nil {
+			pause = 0
+		}
 		r.maintain()
 	}
 }

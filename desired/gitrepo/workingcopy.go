@@ -89,7 +89,8 @@ func (w *workingCopy) add(dir string) error {
 	} else if in, err := desired.ParseInstance(file, data); err != nil {
 		s.problems = problemsOf(file, err)
 	} else {
-		s.rev.Instance, s.name, s.exposed = in.ID, in.Name, secretsIn(file, data, in)
+		s.holds(in)
+		s.exposed = secretsIn(file, data, in)
 		w.read[dir] = in
 	}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
@@ -198,7 +199,7 @@ func (w *workingCopy) Lookup(id string) (desired.Revision, bool) { return w.inde
 func (w *workingCopy) Problems() []*desired.Problem              { return w.index.problems() }
 func (w *workingCopy) Exposed() []*desired.Problem               { return w.index.exposed() }
 func (w *workingCopy) current(rev desired.Revision) bool {
-	s := w.index.byDir[rev.Dir]
+	s := w.index.byDir.get(rev.Dir)
 	return s != nil && s.rev.Tree == rev.Tree
 }
 

@@ -303,7 +303,7 @@ func (r *Repo) adopt(b *batch) {
 	r.mu.Lock()
 	touched := map[string]struct{}{}
 	for _, dir := range b.order {
-		if old := r.index.byDir[dir]; old != nil && old.rev.Instance != "" {
+		if old := r.index.byDir.get(dir); old != nil && old.rev.Instance != "" {
 			touched[old.rev.Instance] = struct{}{}
 		}
 		if s := b.slots[dir]; s != nil {

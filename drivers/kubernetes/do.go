@@ -126,12 +126,11 @@ func (d *Driver) apply(ctx context.Context, src drivers.Source, r *manifest.Form
 			return nil // used as it stands
 		}
 	}
-	if !d.mine(gk, s.Object, instance) && !d.justVerified(instance, s.Object) {
-		if err := d.checkOwner(ctx, api, obj, s.Object, instance); err != nil {
-			return err
-		}
+	write := d.patch
+	if !d.mine(gk, s.Object, instance) {
+		write = d.creating(s.Object, instance)
 	}
-	written, err := d.patch(ctx, api, obj, false)
+	written, err := write(ctx, api, obj, false)
 	if apierrors.IsInvalid(err) {
 		if freed, failed := d.reclaim(ctx, api, obj, s.Object, err); failed != nil {
 			return failed
@@ -146,12 +145,14 @@ func (d *Driver) apply(ctx context.Context, src drivers.Source, r *manifest.Form
 		written, err = d.patch(ctx, api, rendered, false)
 	}
 	if err != nil {
+		d.verdicts.refused(instance, s.Object)
 		d.watches.Await(instance, obj.GetNamespace(), err)
 		return drivers.About("apply "+s.Object, taken(s.Object, s.Keep, classify(s.Object, err)))
 	}
 	if err := d.watches.Served(gk); err != nil {
 		return err
 	}
+	d.verdicts.accepted(instance, s.Object)
 	d.accepted(watched.FactOf(gk, written), rendered)
 	d.watches.Written(gk, written)
 	return nil

@@ -13,9 +13,9 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
-	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
@@ -63,8 +63,10 @@ type Driver struct {
 	watches  *watched.Cache
 	// transport is what all requests go through, and ends with the driver.
 	transport *transport
-	// verified remembers when Verify found an object to be free for the taking.
-	verified *lru.Cache[string, time.Time]
+	// verdicts remembers what the API server would take, and rights what the credentials
+	// may write everywhere.
+	verdicts *verdicts
+	rights   rights
 	// complete remembers which sets of managed fields were found complete, and
 	// findings what suspects were found to be.
 	complete *lru.Cache[fieldsKey, bool]
@@ -114,8 +116,9 @@ func New(vim drivers.VIM, o Options) (*Driver, error) {
 		mapper:   &mapper{deferred: restmapper.NewDeferredDiscoveryRESTMapper(cached)},
 		slots:    make(chan struct{}, o.Parallel),
 		findings: newFindings(),
+		rights:   rights{known: map[schema.GroupVersionResource]right{}},
 	}
-	if d.verified, err = lru.New[string, time.Time](maxVerified); err != nil {
+	if d.verdicts, err = newVerdicts(); err != nil {
 		return nil, err
 	}
 	if d.complete, err = lru.New[fieldsKey, bool](maxComplete); err != nil {

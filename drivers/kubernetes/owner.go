@@ -3,6 +3,7 @@ package kubernetes
 import (
 	"context"
 	"fmt"
+	"maps"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -61,5 +62,32 @@ func ownedBy(now, rendered *unstructured.Unstructured, key, instance string) err
 		return &drivers.RefusedError{Object: key, Reason: "exists already and is not Jibe's: rename it in the package, choose another namespace, or remove it from the cluster"}
 	default:
 		return &drivers.RefusedError{Object: key, Owner: owner, Reason: fmt.Sprintf("exists already and belongs to VNF instance %s: rename it in the package, or choose another namespace", owner)}
+	}
+}
+
+// neverWritten is a resourceVersion that no object has: the first that a cluster ever
+// writes has a later one.
+const neverWritten = "1"
+
+// creating is how an object is written that isn't known to exist. As long as it doesn't,
+// that is one request: the API server makes an object that names a version only where there
+// is none. Else it is changed if it is the instance's, and refused if it isn't. Of kinds
+// that aren't built in it is asked first, as another server may serve them, by its own
+// rules.
+func (d *Driver) creating(key, instance string) func(context.Context, dynamic.ResourceInterface, *unstructured.Unstructured, bool) (*unstructured.Unstructured, error) {
+	return func(ctx context.Context, api dynamic.ResourceInterface, obj *unstructured.Unstructured, dryRun bool) (*unstructured.Unstructured, error) {
+		if _, builtIn := manifest.Kinds[obj.GroupVersionKind().GroupKind()]; builtIn {
+			absent := &unstructured.Unstructured{Object: maps.Clone(obj.Object)}
+			meta, _ := obj.Object["metadata"].(map[string]any)
+			absent.Object["metadata"] = maps.Clone(meta)
+			absent.SetResourceVersion(neverWritten)
+			if made, err := d.patch(ctx, api, absent, dryRun); !apierrors.IsConflict(err) {
+				return made, err
+			}
+		}
+		if err := d.checkOwner(ctx, api, obj, key, instance); err != nil {
+			return nil, err
+		}
+		return d.patch(ctx, api, obj, dryRun)
 	}
 }

@@ -24,8 +24,11 @@ import (
 
 // Verify dry-runs what would be applied: as a creation where the object that is there
 // goes first, else as a change of it. It leaves out objects in a namespace, or of a kind,
-// that comes with the same steps, as the server can't answer yet; and changes of numbers,
-// of which there is nothing to ask.
+// that comes with the same steps, as the server can't answer yet; changes of numbers,
+// of which there is nothing to ask; and what another instance of the package asked a moment
+// ago ([Driver.sameFor]). What the server would refuse for the sake of one name or namespace
+// alone (a quota, a webhook that looks at names, an object that is somebody else's) may
+// therefore show only when it is applied.
 func (d *Driver) Verify(ctx context.Context, rendering drivers.Rendering, steps ...plan.Step) error {
 	src, r := rendering.Source, formOf(rendering)
 	if err := d.canSwitchTraffic(src, r, steps); err != nil {
@@ -52,9 +55,7 @@ func (d *Driver) Verify(ctx context.Context, rendering drivers.Rendering, steps 
 		if !ok || s.Action != plan.Apply || coming[namespace] || defined[gk] {
 			continue
 		}
-		calls = append(calls, func() error {
-			return retryDenied(ctx, func() error { return d.dryRun(ctx, src, r, s) })
-		})
+		calls = append(calls, func() error { return d.verify(ctx, rendering, s) })
 	}
 	if err := together(calls); err != nil {
 		return fmt.Errorf("VIM %s: %w", d.vim.Name, err)
@@ -116,7 +117,6 @@ func (d *Driver) dryRun(ctx context.Context, src drivers.Source, r *manifest.For
 	if answer.GetResourceVersion() != "" {
 		return d.checkOwner(ctx, api, obj, s.Object, instance)
 	}
-	d.verified.Add(instance+" "+s.Object, time.Now())
 	return nil
 }
 
@@ -166,22 +166,6 @@ func (d *Driver) dryCreation(ctx context.Context, api dynamic.ResourceInterface,
 // overQuota says whether there is no room for the object beside what is there.
 func overQuota(err error) bool {
 	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota")
-}
-
-const (
-	// verifiedFor is for how long Do needn't look again at what Verify found to be free for
-	// the taking. It is short, as the world moves on.
-	verifiedFor = 10 * time.Second
-	// maxVerified bounds how many objects are remembered so.
-	maxVerified = 4096
-)
-
-// justVerified says whether Verify found lately that the instance may make the object, and
-// forgets it.
-func (d *Driver) justVerified(instance, key string) bool {
-	at, known := d.verified.Peek(instance + " " + key)
-	d.verified.Remove(instance + " " + key)
-	return known && time.Since(at) < verifiedFor
 }
 
 // canSwitchTraffic refuses to switch traffic to another generation where nobody could see

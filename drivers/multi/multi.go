@@ -81,7 +81,12 @@ func (d *Driver) Render(src drivers.Source) (drivers.Rendering, error) {
 // own is the part's share of a rendering.
 func (d *Driver) own(i int, r drivers.Rendering) drivers.Rendering {
 	if parts, ok := r.Form.(form); ok {
-		return parts[i]
+		share := parts[i]
+		if r.Former != nil {
+			former := d.own(i, *r.Former)
+			share.Former = &former
+		}
+		return share
 	}
 	share, _ := d.source(i, r.Source)
 	return drivers.Rendering{Source: share}

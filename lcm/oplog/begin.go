@@ -19,7 +19,7 @@ func (l *Log) Prepare(ctx context.Context, op lcm.Operation) error {
 	if err := checkBirth(op); err != nil {
 		return err
 	}
-	return l.again(ctx, func() error {
+	return l.again(ctx, op.Instance, func() error {
 		var b batch
 		inst, version, err := l.instance(ctx, op.Instance)
 		if err != nil {
@@ -64,7 +64,7 @@ func (l *Log) Prepare(ctx context.Context, op lcm.Operation) error {
 		}
 		inst.Prepared = op.ID
 		b.put(preparedPrefix+op.ID, 0, op)
-		b.put(instancePrefix+inst.ID, version, inst)
+		b.putInstance(inst, version)
 		return l.commit(ctx, &b)
 	})
 }
@@ -74,15 +74,20 @@ func (l *Log) Prepare(ctx context.Context, op lcm.Operation) error {
 // together with its event. It returns [store.ErrNotFound] for an operation that
 // was never prepared or was abandoned. It is idempotent.
 func (l *Log) Commit(ctx context.Context, opID string, after desired.Revision) (*lcm.Operation, error) {
+	prepared, err := l.Prepared(ctx, opID)
+	if errors.Is(err, store.ErrNotFound) {
+		return l.committed(ctx, opID)
+	}
+	if err != nil {
+		return nil, err
+	}
 	var done *lcm.Operation
-	err := l.again(ctx, func() error {
+	err = l.again(ctx, prepared.Instance, func() error {
 		var b batch
 		op, prepared, err := load[lcm.Operation](ctx, l.store, preparedPrefix, opID)
 		if errors.Is(err, store.ErrNotFound) {
-			if done, err = l.Operation(ctx, opID); err != nil {
-				return fmt.Errorf("commit: neither prepared nor begun: %w", err)
-			}
-			return nil
+			done, err = l.committed(ctx, opID)
+			return err
 		}
 		if err != nil {
 			return err
@@ -97,18 +102,34 @@ func (l *Log) Commit(ctx context.Context, opID string, after desired.Revision) (
 		}
 		inst.Prepared = ""
 		b.delete(preparedPrefix+op.ID, prepared)
-		b.put(operationPrefix+op.ID, 0, op)
-		b.put(instancePrefix+inst.ID, version, inst)
+		b.putOperation(op, 0, lcm.Prepared)
+		b.putInstance(inst, version)
 		done = op
 		return l.commit(ctx, &b)
 	})
 	return done, err
 }
 
+// committed returns an operation that is no longer prepared.
+func (l *Log) committed(ctx context.Context, opID string) (*lcm.Operation, error) {
+	op, err := l.Operation(ctx, opID)
+	if err != nil {
+		return nil, fmt.Errorf("commit: neither prepared nor begun: %w", err)
+	}
+	return op, nil
+}
+
 // Abandon removes a prepared operation whose commit was not made. It does nothing where
 // there is none.
 func (l *Log) Abandon(ctx context.Context, opID string) error {
-	return l.again(ctx, func() error {
+	prepared, err := l.Prepared(ctx, opID)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return l.again(ctx, prepared.Instance, func() error {
 		var b batch
 		op, prepared, err := load[lcm.Operation](ctx, l.store, preparedPrefix, opID)
 		if errors.Is(err, store.ErrNotFound) {
@@ -124,7 +145,7 @@ func (l *Log) Abandon(ctx context.Context, opID string) error {
 		b.delete(preparedPrefix+opID, prepared)
 		if inst.Prepared == opID {
 			inst.Prepared = ""
-			b.put(instancePrefix+inst.ID, version, inst)
+			b.putInstance(inst, version)
 		}
 		return l.commit(ctx, &b)
 	})
@@ -140,7 +161,7 @@ func (l *Log) Born(ctx context.Context, op lcm.Operation) (*lcm.Operation, error
 		return nil, err
 	}
 	var done *lcm.Operation
-	err := l.again(ctx, func() error {
+	err := l.again(ctx, op.Instance, func() error {
 		var b batch
 		old, _, err := l.operation(ctx, op.ID)
 		if err == nil {
@@ -165,8 +186,8 @@ func (l *Log) Born(ctx context.Context, op lcm.Operation) (*lcm.Operation, error
 		if err := l.begin(ctx, &b, &op, inst); err != nil {
 			return err
 		}
-		b.put(operationPrefix+op.ID, 0, &op)
-		b.put(instancePrefix+inst.ID, version, inst)
+		b.putOperation(&op, 0, lcm.Prepared)
+		b.putInstance(inst, version)
 		done = &op
 		return l.commit(ctx, &b)
 	})
@@ -193,7 +214,7 @@ func (l *Log) begin(ctx context.Context, b *batch, op *lcm.Operation, inst *lcm.
 		}
 		old.SupersededBy = op.ID
 		op.Journal = op.Journal.Inherit(old.Journal)
-		b.put(operationPrefix+old.ID, version, old)
+		b.putOperation(old, version, lcm.FailedTemp)
 		b.transition(old, lcm.FailedTemp)
 	}
 	if inst.LastState == lcm.Failed {

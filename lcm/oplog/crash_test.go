@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/jibe-vnfm/jibe/desired"
@@ -53,7 +54,7 @@ func TestACrashAtAnyPutLosesNothingAndDoublesNothing(t *testing.T) {
 		defer func() { _ = db.Close() }()
 		m := &mortal{Store: db}
 		now := func() time.Time { return epoch }
-		l := oplog.New(m, now)
+		l := open(r, m, now)
 		ctx := t.Context()
 		// call makes the call; if it dies, a new process makes it again.
 		call := func(what string, f func() error) {
@@ -66,7 +67,7 @@ func TestACrashAtAnyPutLosesNothingAndDoublesNothing(t *testing.T) {
 			err := f()
 			m.dieBefore, m.dieAfter = false, false
 			if errors.Is(err, errCrash) {
-				l = oplog.New(m, now)
+				l = open(r, m, now)
 				err = f()
 			}
 			if err != nil && !errors.Is(err, oplog.ErrBusy{}) && !errors.Is(err, store.ErrNotFound) && !errors.Is(err, lcm.ErrState) {
@@ -152,7 +153,18 @@ func TestACrashAtAnyPutLosesNothingAndDoublesNothing(t *testing.T) {
 					return l.Adopt(ctx, "amf", func(inst *lcm.Instance) error { inst.OutstandingCommit = ""; return nil })
 				})
 			},
-			"": func(r *rapid.T) { consistent(t, r, l) },
+			"forget": func(r *rapid.T) {
+				call("forget", func() error { return l.Forget(ctx, "other") })
+			},
+			"create": func(r *rapid.T) {
+				call("create", func() error { return l.Created(ctx, "other", lcm.VNF{Name: "other"}, rev("t")) })
+			},
+			"": func(r *rapid.T) {
+				consistent(t, r, l)
+				if diff := cmp.Diff(entries(t, open(r, db, now)), entries(t, l)); diff != "" {
+					r.Fatalf("entries (-as a start reads them +as they are kept):\n%s", diff)
+				}
+			},
 		})
 	})
 }
@@ -181,7 +193,7 @@ func consistent(t *testing.T, r *rapid.T, l *oplog.Log) {
 	for _, e := range events {
 		if e.Type == oplog.OperationEvent {
 			notified[e.Operation.ID] = append(notified[e.Operation.ID], e.Operation.State)
-		} else {
+		} else if e.Instance == "amf" {
 			created++
 		}
 	}

@@ -58,12 +58,24 @@ func newLog(t *testing.T) (*oplog.Log, *counting) {
 	c := &counting{Store: s}
 	var mu sync.Mutex
 	now := epoch
-	return oplog.New(c, func() time.Time {
+	return open(t, c, func() time.Time {
 		mu.Lock()
 		defer mu.Unlock()
 		now = now.Add(time.Second)
 		return now
 	}), c
+}
+
+// open is what a start does.
+func open(t interface {
+	Context() context.Context
+	Fatal(...any)
+}, s store.Store, now func() time.Time) *oplog.Log {
+	l, err := oplog.Open(t.Context(), s, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
 }
 
 // notified lists the outbox as "created", "op1 STARTING", ….

@@ -13,6 +13,8 @@
 //	instance/<id>   lcm.Instance
 //	operation/<id>  lcm.Operation, once its commit is durable
 //	prepared/<id>   lcm.Operation whose commit isn't known to be durable
+//	history/<id>    OperationEntry of an operation, as a line: written at its birth and
+//	                at its end, so that a start doesn't read all operations
 //	outbox/<n>      Event, in the order in which they happened
 package oplog
 
@@ -22,6 +24,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"time"
@@ -35,6 +38,7 @@ const (
 	instancePrefix  = "instance/"
 	operationPrefix = "operation/"
 	preparedPrefix  = "prepared/"
+	historyPrefix   = "history/"
 	outboxPrefix    = "outbox/"
 )
 
@@ -66,7 +70,10 @@ func (e ErrBusy) Is(target error) bool { return target == ErrBusy{} }
 type Log struct {
 	store store.Store
 	now   func() time.Time
+	log   *slog.Logger
 	cache instanceCache
+	index *index
+	locks locks
 
 	mu       sync.Mutex
 	onChange []func(*lcm.Operation)
@@ -74,14 +81,28 @@ type Log struct {
 	end      uint64 // the newest event known
 }
 
-// New makes a Log over s. now is the clock of all records.
-func New(s store.Store, now func() time.Time) *Log {
-	return &Log{store: s, now: now, cache: newInstanceCache(), signals: map[chan struct{}]bool{}}
+// Option changes how a Log works.
+type Option func(*Log)
+
+// WithLog makes the Log say what takes long at its start.
+func WithLog(log *slog.Logger) Option { return func(l *Log) { l.log = log } }
+
+// Open makes a Log over s, whose only writer of the Log's keys it is from now on. It reads
+// what lists need of all records. now is the clock of all records.
+func Open(ctx context.Context, s store.Store, now func() time.Time, options ...Option) (*Log, error) {
+	l := &Log{store: s, now: now, log: slog.New(slog.DiscardHandler), cache: newInstanceCache(), index: newIndex(), signals: map[chan struct{}]bool{}}
+	for _, o := range options {
+		o(l)
+	}
+	if err := l.load(ctx); err != nil {
+		return nil, fmt.Errorf("operation log: %w", err)
+	}
+	return l, nil
 }
 
 // OnChange has f called after each state that an operation entered, once the
 // record is durable, in the goroutine that recorded it. f gets a copy without the
-// journal and must not block.
+// journal; it must not block, nor change a record.
 func (l *Log) OnChange(f func(*lcm.Operation)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -191,12 +212,16 @@ func checkID(noun, id string) error {
 	return nil
 }
 
-// batch gathers the records of one Put, and whom to notify once they are durable.
+// batch gathers the records of one Put, what it means for the index, and whom to notify
+// once they are durable.
 type batch struct {
-	recs   []store.Record
-	states []*lcm.Operation
-	events bool
-	err    error
+	recs       []store.Record
+	instances  []*lcm.Instance
+	forgotten  []string
+	operations []*lcm.Operation
+	states     []*lcm.Operation
+	events     bool
+	err        error
 }
 
 func (b *batch) put(key string, version uint64, v any) {
@@ -205,6 +230,27 @@ func (b *batch) put(key string, version uint64, v any) {
 		b.err = errors.Join(b.err, fmt.Errorf("%s: %w", key, err))
 	}
 	b.recs = append(b.recs, store.Record{Key: key, Version: version, Value: value})
+}
+
+func (b *batch) putInstance(inst *lcm.Instance, version uint64) {
+	b.put(instancePrefix+inst.ID, version, inst)
+	b.instances = append(b.instances, inst)
+}
+
+// putOperation puts an operation that was in state from, and its history at birth and end.
+func (b *batch) putOperation(op *lcm.Operation, version uint64, from lcm.State) {
+	b.put(operationPrefix+op.ID, version, op)
+	b.indexed(op, version, from)
+}
+
+func (b *batch) indexed(op *lcm.Operation, version uint64, from lcm.State) {
+	b.operations = append(b.operations, op)
+	switch {
+	case version == 0:
+		b.recs = append(b.recs, store.Record{Key: historyPrefix + op.ID, Value: entryOfOperation(op).line()})
+	case op.State.Ended() && !from.Ended():
+		b.recs = append(b.recs, store.Record{Key: historyPrefix + op.ID, Version: openHistory, Value: entryOfOperation(op).line()})
+	}
 }
 
 func (b *batch) delete(key string, version uint64) {
@@ -244,8 +290,10 @@ func (l *Log) commit(ctx context.Context, b *batch) error {
 	}
 	stored, err := l.store.Put(ctx, b.recs...)
 	if err != nil {
+		l.reindex(context.WithoutCancel(ctx), b)
 		return err
 	}
+	l.apply(b)
 	l.seen(stored)
 	l.mu.Lock()
 	hooks := l.onChange
@@ -271,8 +319,14 @@ func (l *Log) commit(ctx context.Context, b *batch) error {
 const maxTurns = 10_000
 
 // again runs turn, which reads everything afresh, until it meets no conflict. It doesn't
-// pause: each conflict means that another writer has got on.
-func (l *Log) again(ctx context.Context, turn func() error) error {
+// pause: each conflict means that another writer has got on. Nobody else changes the
+// instance meanwhile, so that the index follows the store in the same order.
+func (l *Log) again(ctx context.Context, instance string, turn func() error) error {
+	defer l.locks.lock(instance)()
+	return retry(ctx, turn)
+}
+
+func retry(ctx context.Context, turn func() error) error {
 	for n := 1; ; n++ {
 		err := turn()
 		if !errors.Is(err, store.ErrConflict) {

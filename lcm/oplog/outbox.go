@@ -102,7 +102,7 @@ const dropPage = 500
 func (l *Log) DropThrough(ctx context.Context, seq uint64) error {
 	last := outboxKey(seq)
 	for more := true; more; {
-		err := l.again(ctx, func() error {
+		err := retry(ctx, func() error {
 			var b batch
 			recs, err := l.store.List(ctx, outboxPrefix, "", dropPage)
 			if err != nil {
@@ -125,7 +125,7 @@ func (l *Log) DropThrough(ctx context.Context, seq uint64) error {
 
 // Drop removes events that nobody needs any more. It passes over those already gone.
 func (l *Log) Drop(ctx context.Context, seqs ...uint64) error {
-	return l.again(ctx, func() error {
+	return retry(ctx, func() error {
 		var b batch
 		for _, n := range seqs {
 			rec, err := l.store.Get(ctx, outboxKey(n))

@@ -14,7 +14,10 @@ func TestDropThroughLeavesWhatIsNewer(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	l := New(db, time.Now)
+	l, err := Open(t.Context(), db, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
 	var b batch
 	const n = 2*dropPage + 3
 	for range n {

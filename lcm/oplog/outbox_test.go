@@ -106,7 +106,7 @@ func TestTheEndIsTheNewestEvent(t *testing.T) {
 		t.Errorf("end %d, want %d", n, newest)
 	}
 	// A log that was opened later finds it too.
-	if n := end(oplog.New(s, time.Now)); n != newest {
+	if n := end(open(t, s, time.Now)); n != newest {
 		t.Errorf("end after a restart %d, want %d", n, newest)
 	}
 }

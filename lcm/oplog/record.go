@@ -23,8 +23,12 @@ import (
 // When the operation ends, Record closes it on the instance: it sets Open, LastState,
 // Settled, OutstandingCommit and Units by the state in which the operation ended.
 func (l *Log) Record(ctx context.Context, opID string, change func(op *lcm.Operation, inst *lcm.Instance) error) (*lcm.Operation, error) {
+	of, err := l.Operation(ctx, opID)
+	if err != nil {
+		return nil, err
+	}
 	var done *lcm.Operation
-	err := l.again(ctx, func() error {
+	err = l.again(ctx, of.Instance, func() error {
 		var b batch
 		op, opVersion, err := l.operation(ctx, opID)
 		if err != nil {
@@ -67,9 +71,11 @@ func (l *Log) Record(ctx context.Context, opID string, change func(op *lcm.Opera
 		}
 		if !bytes.Equal(opWas, opIs) {
 			b.recs = append(b.recs, store.Record{Key: operationPrefix + op.ID, Version: opVersion, Value: opIs})
+			b.indexed(op, opVersion, state)
 		}
 		if !bytes.Equal(instWas, instIs) {
 			b.recs = append(b.recs, store.Record{Key: instancePrefix + inst.ID, Version: instVersion, Value: instIs})
+			b.instances = append(b.instances, inst)
 		}
 		done = op
 		return l.commit(ctx, &b)
@@ -161,7 +167,7 @@ func (l *Log) Cancel(ctx context.Context, opID, mode string) (*lcm.Operation, er
 // change of intent, or the outstanding commit was made. change is run again when another
 // writer was faster. An instance without a record gets none: [store.ErrNotFound].
 func (l *Log) Adopt(ctx context.Context, id string, change func(inst *lcm.Instance) error) error {
-	return l.again(ctx, func() error {
+	return l.again(ctx, id, func() error {
 		var b batch
 		inst, version, err := load[lcm.Instance](ctx, l.store, instancePrefix, id)
 		if err != nil {
@@ -185,6 +191,7 @@ func (l *Log) Adopt(ctx context.Context, id string, change func(inst *lcm.Instan
 			return nil
 		}
 		b.recs = append(b.recs, store.Record{Key: instancePrefix + id, Version: version, Value: is})
+		b.instances = append(b.instances, inst)
 		return l.commit(ctx, &b)
 	})
 }
@@ -192,7 +199,7 @@ func (l *Log) Adopt(ctx context.Context, id string, change func(inst *lcm.Instan
 // Created records a new instance, not yet instantiated, whose directory is at rev, and
 // adds the event for its identifier. It does nothing where there is a record.
 func (l *Log) Created(ctx context.Context, id string, v lcm.VNF, rev desired.Revision) error {
-	return l.again(ctx, func() error {
+	return l.again(ctx, id, func() error {
 		var b batch
 		inst, version, err := l.instance(ctx, id)
 		if err != nil || version > 0 {
@@ -200,7 +207,7 @@ func (l *Log) Created(ctx context.Context, id string, v lcm.VNF, rev desired.Rev
 		}
 		l.announce(&b, inst, v)
 		inst.Operated, inst.Settled = rev, rev
-		b.put(instancePrefix+id, 0, inst)
+		b.putInstance(inst, 0)
 		return l.commit(ctx, &b)
 	})
 }
@@ -209,7 +216,7 @@ func (l *Log) Created(ctx context.Context, id string, v lcm.VNF, rev desired.Rev
 // The operations stay. It returns [ErrBusy] while an operation has the instance, and does
 // nothing where there is no record.
 func (l *Log) Forget(ctx context.Context, id string) error {
-	return l.again(ctx, func() error {
+	return l.again(ctx, id, func() error {
 		var b batch
 		inst, version, err := load[lcm.Instance](ctx, l.store, instancePrefix, id)
 		if errors.Is(err, store.ErrNotFound) {
@@ -229,6 +236,7 @@ func (l *Log) Forget(ctx context.Context, id string) error {
 			return ErrBusy{id, open.ID, open.State}
 		}
 		b.delete(instancePrefix+id, version)
+		b.forgotten = append(b.forgotten, id)
 		b.event(Event{Type: DeletedEvent, Time: l.now().UTC(), Instance: id, VNF: inst.VNF})
 		return l.commit(ctx, &b)
 	})

@@ -58,15 +58,15 @@ func Parse(s string) (Filter, error) {
 // Empty says whether the filter matches everything.
 func (f Filter) Empty() bool { return len(f.exprs) == 0 }
 
-// Equals returns the value that the attribute must equal for the filter to
-// match, if the filter says so: a caller may look it up instead of searching.
-func (f Filter) Equals(attr string) (string, bool) {
+// OneOf returns the values of which the attribute must have one for the filter to match, if
+// the filter says so: a caller may look them up instead of searching.
+func (f Filter) OneOf(attr string) ([]string, bool) {
 	for _, e := range f.exprs {
-		if e.Op == "eq" && len(e.Path) == 1 && e.Path[0] == attr {
-			return e.Values[0], true
+		if (e.Op == "eq" || e.Op == "in") && len(e.Path) == 1 && e.Path[0] == attr {
+			return e.Values, true
 		}
 	}
-	return "", false
+	return nil, false
 }
 
 // Attributes returns the top-level attributes that the filter compares.
@@ -305,12 +305,7 @@ func (e Expr) compare(v any) (bool, error) {
 		if !ok {
 			return false, fmt.Errorf("operator %s is for strings", e.Op)
 		}
-		for _, want := range e.Values {
-			if strings.Contains(s, want) {
-				return e.Op == "cont", nil
-			}
-		}
-		return e.Op == "ncont", nil
+		return e.contains(s), nil
 	case "in", "nin":
 		for _, want := range e.Values {
 			c, err := order(v, want)
@@ -327,19 +322,34 @@ func (e Expr) compare(v any) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	return e.holds(c), nil
+}
+
+// contains is the answer of cont and ncont for one text.
+func (e Expr) contains(s string) bool {
+	for _, want := range e.Values {
+		if strings.Contains(s, want) {
+			return e.Op == "cont"
+		}
+	}
+	return e.Op == "ncont"
+}
+
+// holds is the answer of an operator with one value, whose order to the attribute's is c.
+func (e Expr) holds(c int) bool {
 	switch e.Op {
 	case "eq":
-		return c == 0, nil
+		return c == 0
 	case "neq":
-		return c != 0, nil
+		return c != 0
 	case "gt":
-		return c > 0, nil
+		return c > 0
 	case "gte":
-		return c >= 0, nil
+		return c >= 0
 	case "lt":
-		return c < 0, nil
+		return c < 0
 	default:
-		return c <= 0, nil
+		return c <= 0
 	}
 }
 
@@ -358,12 +368,7 @@ func order(v any, want string) (int, error) {
 		}
 		return 0, fmt.Errorf("is compared with true or false, not %q", want)
 	case string:
-		if t, err := time.Parse(time.RFC3339Nano, v); err == nil {
-			if u, err := time.Parse(time.RFC3339Nano, want); err == nil {
-				return t.Compare(u), nil
-			}
-		}
-		return strings.Compare(v, want), nil
+		return orderText(v, want), nil
 	case float64:
 		return orderNumber(v, want)
 	case fmt.Stringer: // json.Number
@@ -374,6 +379,25 @@ func order(v any, want string) (int, error) {
 		return orderNumber(f, want)
 	}
 	return 0, fmt.Errorf("has type %T, which can't be compared", v)
+}
+
+// orderText compares texts, or moments where both texts are one.
+func orderText(v, want string) int {
+	if maybeTime(v) && maybeTime(want) {
+		if t, err := time.Parse(time.RFC3339Nano, v); err == nil {
+			if u, err := time.Parse(time.RFC3339Nano, want); err == nil {
+				return t.Compare(u)
+			}
+		}
+	}
+	return strings.Compare(v, want)
+}
+
+// maybeTime says false of texts that time.Parse would refuse, for most of them: it is much
+// cheaper, and nearly all texts that are compared are names.
+func maybeTime(s string) bool {
+	const shortest = len("2006-01-02T3:04:05Z")
+	return len(s) >= shortest && s[4] == '-' && s[7] == '-' && s[10] == 'T'
 }
 
 func orderNumber(v float64, want string) (int, error) {

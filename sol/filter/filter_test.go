@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/url"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -93,16 +94,15 @@ func TestFiltersThatDoNotFitAreRefused(t *testing.T) {
 	}
 }
 
-func TestEqualsFindsTheKey(t *testing.T) {
-	f, err := Parse("(gt,count,1);(eq,id,i1)")
+func TestTheValuesOfWhichOneIsNeededAreFound(t *testing.T) {
+	f, err := Parse("(gt,count,1);(eq,id,i1);(in,state,a,b);(eq,a/b,1)")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if v, ok := f.Equals("id"); !ok || v != "i1" {
-		t.Errorf("Equals(id) = %q, %v", v, ok)
-	}
-	if _, ok := f.Equals("count"); ok {
-		t.Error("Equals(count) found a value in a comparison by order")
+	for attr, want := range map[string][]string{"id": {"i1"}, "state": {"a", "b"}, "count": nil, "a": nil, "b": nil} {
+		if got, ok := f.OneOf(attr); ok != (want != nil) || !slices.Equal(got, want) {
+			t.Errorf("OneOf(%s) = %q, %v", attr, got, ok)
+		}
 	}
 }
 

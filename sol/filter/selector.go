@@ -92,6 +92,18 @@ func (s Selector) Shows(attr string) bool {
 	return !slices.Contains(s.shape.Default, attr)
 }
 
+// Names says whether the selector asks for the attribute by name.
+func (s Selector) Names(attr string) bool {
+	return slices.ContainsFunc(s.fields, func(p []string) bool { return p[0] == attr })
+}
+
+// InParts says whether the selector shows only a part of an attribute; if not, Shows says
+// everything.
+func (s Selector) InParts() bool {
+	deep := func(p []string) bool { return len(p) > 1 }
+	return slices.ContainsFunc(s.fields, deep) || slices.ContainsFunc(s.exclude, deep)
+}
+
 // Apply returns v with the attributes that the selector shows. v isn't altered.
 // A mandatory attribute can't be excluded.
 func (s Selector) Apply(v map[string]any) map[string]any {

@@ -112,7 +112,10 @@ func (w *world) restart() {
 	if w.stop != nil {
 		w.stop()
 	}
-	w.oplog = oplog.New(w.store, w.clock.now)
+	var err error
+	if w.oplog, err = oplog.Open(context.Background(), w.store, w.clock.now); err != nil {
+		w.t.Fatal(err)
+	}
 	w.service = notify.New(notify.Config{
 		Oplog: w.oplog, Store: w.store, Secrets: secrets{}, Base: "http://vnfm.example/", Now: w.clock.now,
 		Log:      slog.New(slog.NewTextHandler(w.logged, &slog.HandlerOptions{Level: slog.LevelDebug})),

@@ -51,14 +51,26 @@ const (
 
 // Store is a [store.Store] in a file.
 type Store struct {
-	db    *bolt.DB
+	path string
+	// db is the open file. Shrink puts another in its place; see view.
+	db    atomic.Pointer[bolt.DB]
 	names buckets
 	now   func() time.Time
 	queue chan *call
+	alone chan func()   // what the writer goroutine does between two transactions
 	done  chan struct{} // closed when the writer goroutine has ended
 	last  atomic.Pointer[outcome]
 	// locked is how long to wait while another process has the file.
 	locked time.Duration
+
+	bounds    bounds
+	shrinking chan struct{} // holds a token while Shrink runs
+	// changed and unsynced belong to the writer goroutine. changed collects the keys of
+	// each bucket that were written since Shrink began to copy, nil if it doesn't run.
+	// unsynced says that the file's name isn't known to be durable.
+	changed  changes
+	unsynced bool
+	touched  atomic.Int64 // see trim
 
 	leases leases
 
@@ -89,10 +101,13 @@ func WithLockTimeout(d time.Duration) Option { return func(s *Store) { s.locked 
 // if another process has the file, and at once if the file is damaged.
 func Open(path string, options ...Option) (*Store, error) {
 	s := &Store{
+		path:  path,
 		names: buckets{[]byte("records"), []byte("counters")},
 		now:   time.Now, locked: lockTimeout,
-		queue: make(chan *call, maxBatch),
-		done:  make(chan struct{}),
+		queue:  make(chan *call, maxBatch),
+		alone:  make(chan func()),
+		done:   make(chan struct{}),
+		bounds: bounds{size: shrinkSize, share: shrinkShare}, shrinking: make(chan struct{}, 1),
 	}
 	for _, o := range options {
 		o(s)
@@ -101,8 +116,8 @@ func Open(path string, options ...Option) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.db = db
-	if err := s.prepare(); err != nil {
+	s.db.Store(db)
+	if err := s.prepare(db); err != nil {
 		return nil, errors.Join(fmt.Errorf("store %s: %w", path, err), db.Close())
 	}
 	s.leases = leases{held: make(map[string]store.Lease), last: uint64(s.now().UnixNano())}
@@ -110,44 +125,17 @@ func Open(path string, options ...Option) (*Store, error) {
 	return s, nil
 }
 
-func openFile(path string, locked time.Duration) (db *bolt.DB, err error) {
-	// bbolt trusts its pages: it panics where they contradict each other, and faults on
-	// reading pages that a truncated file no longer has.
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer func() {
-		if r := recover(); r != nil {
-			db, err = nil, corrupt(path, fmt.Errorf("%v", r))
-		}
-	}()
-	// The list of free pages stays in the file. To rebuild it, bbolt would check the file
-	// in a goroutine of its own, whose panic on a damaged file would kill the process.
-	db, err = bolt.Open(path, 0o600, &bolt.Options{Timeout: locked, FreelistType: bolt.FreelistMapType})
-	switch {
-	case err == nil:
-		return db, nil
-	case errors.Is(err, bolterrors.ErrTimeout):
-		return nil, fmt.Errorf("store %s: another process has it open: stop that one first", path)
-	case errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrChecksum), errors.Is(err, bolterrors.ErrVersionMismatch):
-		return nil, corrupt(path, err)
-	}
-	return nil, fmt.Errorf("store %s: %w", path, err)
-}
-
-func corrupt(path string, cause error) error {
-	return fmt.Errorf("store %s: the file is damaged (%w): restore it from a backup, or move it away to start without operation history and subscriptions; what runs is in git and is not lost", path, cause)
-}
-
 // prepare creates the buckets of a new file, and reads enough of an existing one to know
 // that it isn't damaged.
-func (s *Store) prepare() (err error) {
+func (s *Store) prepare(db *bolt.DB) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if r := recover(); r != nil {
-			err = corrupt(s.db.Path(), fmt.Errorf("%v", r))
+			err = corrupt(s.path, fmt.Errorf("%v", r))
 		}
 	}()
 	sound := false
-	if err := s.db.View(func(tx *bolt.Tx) error {
+	if err := db.View(func(tx *bolt.Tx) error {
 		found := 0
 		for _, name := range [][]byte{s.names.records, s.names.counters} {
 			if tx.Bucket(name) != nil {
@@ -156,13 +144,13 @@ func (s *Store) prepare() (err error) {
 		}
 		sound = found == 2
 		if found == 1 {
-			return corrupt(tx.DB().Path(), errAbsent)
+			return corrupt(s.path, errAbsent)
 		}
 		return nil
 	}); err != nil || sound {
 		return err
 	}
-	return s.db.Update(func(tx *bolt.Tx) error {
+	return db.Update(func(tx *bolt.Tx) error {
 		for _, name := range [][]byte{s.names.records, s.names.counters} {
 			if _, err := tx.CreateBucketIfNotExists(name); err != nil {
 				return err
@@ -184,8 +172,13 @@ func (s *Store) Close() error {
 	close(s.queue)
 	s.mu.Unlock()
 	<-s.done
-	if err := s.db.Close(); err != nil {
-		return fmt.Errorf("close store %s: %w", s.db.Path(), err)
+	s.shrinking <- struct{}{} // a Shrink under way meets the end of the writer, and gives up
+	db := s.db.Load()
+	// If this fails, the next Open builds the list anew.
+	db.NoFreelistSync = false
+	_ = s.update(func(*bolt.Tx) error { return nil })
+	if err := db.Close(); err != nil {
+		return fmt.Errorf("close store %s: %w", s.path, err)
 	}
 	return nil
 }
@@ -229,6 +222,11 @@ func (s *Store) List(ctx context.Context, prefix, after string, limit int) ([]st
 				return err
 			}
 			recs = append(recs, rec)
+			s.touched.Add(1)
+			if len(recs) == longList {
+				advise(tx, readAhead)
+				defer advise(tx, readAlone)
+			}
 		}
 		return nil
 	})
@@ -250,10 +248,20 @@ func (s *Store) view(ctx context.Context, f func(tx *bolt.Tx) error) (err error)
 	}
 	defer func() {
 		if r := recover(); r != nil {
-			err = corrupt(s.db.Path(), fmt.Errorf("%v", r))
+			err = corrupt(s.path, fmt.Errorf("%v", r))
 		}
 	}()
-	return s.db.View(f)
+	for {
+		db := s.db.Load()
+		err := db.View(func(tx *bolt.Tx) error {
+			defer s.trim(tx)
+			return f(tx)
+		})
+		// Shrink may have closed the file before this began: then f hasn't run.
+		if !errors.Is(err, bolterrors.ErrDatabaseNotOpen) || s.db.Load() == db {
+			return err
+		}
+	}
 }
 
 // Put implements [store.Store].
@@ -328,6 +336,8 @@ func (s *Store) put(tx *bolt.Tx, recs []store.Record) ([]store.Record, error) {
 		}
 		r.Version++
 		out[i] = r
+		s.changed.note(s.names.records, r.Key)
+		s.touched.Add(1)
 		var err error
 		if r.Delete {
 			err = b.Delete([]byte(r.Key))
@@ -350,6 +360,7 @@ func (s *Store) count(tx *bolt.Tx, prefix []byte) (uint64, error) {
 		n = binary.BigEndian.Uint64(v)
 	}
 	n++
+	s.changed.note(s.names.counters, string(prefix))
 	if err := b.Put(prefix, binary.BigEndian.AppendUint64(nil, n)); err != nil {
 		return 0, fmt.Errorf("count %q: %w: %w", prefix, errHalfway, err)
 	}

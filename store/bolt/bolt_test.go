@@ -154,7 +154,7 @@ func TestStoreDoesAsANaiveModelDoes(t *testing.T) {
 	var runs atomic.Int64
 	rapid.Check(t, func(r *rapid.T) {
 		path := filepath.Join(dir, fmt.Sprint(runs.Add(1)))
-		s, err := bolt.Open(path)
+		s, err := bolt.Open(path, always())
 		if err != nil {
 			r.Fatal(err)
 		}
@@ -204,8 +204,16 @@ func TestStoreDoesAsANaiveModelDoes(t *testing.T) {
 				if err := s.Close(); err != nil {
 					r.Fatal(err)
 				}
-				if s, err = bolt.Open(path); err != nil {
+				if s, err = bolt.Open(path, always()); err != nil {
 					r.Fatal(err)
+				}
+			},
+			"shrink": func(r *rapid.T) {
+				if err := s.Shrink(t.Context()); err != nil {
+					r.Fatal(err)
+				}
+				if errs := s.Check(); len(errs) > 0 {
+					r.Fatal(errs)
 				}
 			},
 			"": func(r *rapid.T) {
@@ -269,4 +277,25 @@ func BenchmarkPutAlone(b *testing.B) {
 		}
 		n++
 	}
+}
+
+// BenchmarkPutWithManyFreePages is one writer on a file of which most is free, as after history
+// was pruned. Its cost must be that of BenchmarkPutAlone.
+func BenchmarkPutWithManyFreePages(b *testing.B) {
+	s := open(b, filepath.Join(b.TempDir(), "jibe.db"))
+	var recs []store.Record
+	for i := range 20_000 {
+		recs = append(recs, store.Record{Key: fmt.Sprintf("pruned/%d.", i), Value: make([]byte, 4000)})
+	}
+	recs = put(b, s, recs...)
+	for i := range recs {
+		recs[i].Delete = true
+	}
+	put(b, s, recs...)
+	before, n := s.Written(), 0
+	for b.Loop() {
+		put(b, s, store.Record{Key: fmt.Sprint("operation/", n), Value: make([]byte, 2000)})
+		n++
+	}
+	b.ReportMetric(float64(s.Written()-before)/float64(n), "written-B/op")
 }

@@ -28,6 +28,8 @@ func TestMain(m *testing.M) {
 	switch os.Getenv(childPart) {
 	case "write":
 		writeUntilKilled(path)
+	case "shrink":
+		shrinkUntilKilled(path)
 	case "full":
 		fillTheDisk(path)
 	default:

@@ -2,11 +2,16 @@ package bolt
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
 )
+
+// probeBucket is what Probe writes to, apart from the records. It isn't worth keeping.
+const probeBucket = "probe"
 
 // outcome says how a write ended.
 type outcome struct {
@@ -28,7 +33,7 @@ func (s *Store) LastWrite() (at time.Time, err error) {
 // and removes them again. With 0 bytes it commits an empty transaction. Its error is that of
 // any write.
 func (s *Store) Probe(ctx context.Context, size int) error {
-	bucket := []byte("probe") // apart from the records
+	bucket := []byte(probeBucket)
 	steps := []func(tx *bolt.Tx) error{func(*bolt.Tx) error { return nil }}
 	if size > 0 {
 		steps = []func(tx *bolt.Tx) error{
@@ -39,7 +44,13 @@ func (s *Store) Probe(ctx context.Context, size int) error {
 				}
 				return halfway(err)
 			},
-			func(tx *bolt.Tx) error { return halfway(tx.DeleteBucket(bucket)) },
+			func(tx *bolt.Tx) error {
+				err := tx.DeleteBucket(bucket)
+				if errors.Is(err, bolterrors.ErrBucketNotFound) { // a Shrink came between, or another probe
+					return nil
+				}
+				return halfway(err)
+			},
 		}
 	}
 	for _, step := range steps {

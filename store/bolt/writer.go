@@ -39,11 +39,22 @@ func (s *Store) submit(ctx context.Context, apply func(tx *bolt.Tx) error) error
 }
 
 // write is the writer goroutine: it takes all queued writes, commits them with one fsync,
-// answers all of them, and begins again.
+// answers all of them, and begins again. What Shrink must do alone it does between two
+// transactions.
 func (s *Store) write() {
 	defer close(s.done)
-	for first := range s.queue {
-		batch := []*call{first}
+	for {
+		var batch []*call
+		select {
+		case f := <-s.alone:
+			f()
+			continue
+		case first, ok := <-s.queue:
+			if !ok {
+				return
+			}
+			batch = append(batch, first)
+		}
 	gather:
 		for len(batch) < maxBatch {
 			select {
@@ -70,22 +81,25 @@ var errHalfway = errors.New("write failed half-way")
 // commit puts the batch into one transaction. A call that refuses (a conflict)
 // fails alone. If the disk fails, all others fail and nothing was written.
 func (s *Store) commit(batch []*call) {
-	err := s.update(func(tx *bolt.Tx) error {
-		for _, c := range batch {
-			if c.err = c.apply(tx); errors.Is(c.err, errHalfway) {
-				return c.err
+	err := s.settle()
+	if err == nil {
+		err = s.update(func(tx *bolt.Tx) error {
+			for _, c := range batch {
+				if c.err = c.apply(tx); errors.Is(c.err, errHalfway) {
+					return c.err
+				}
 			}
-		}
-		return nil
-	})
+			return nil
+		})
+	}
 	if err == nil {
 		s.last.Store(&outcome{at: time.Now()})
 		return
 	}
 	if noRoom(err) {
-		err = fmt.Errorf("the disk is full, nothing was written: make room in %s: %w", filepath.Dir(s.db.Path()), err)
+		err = fmt.Errorf("the disk is full, nothing was written: make room in %s: %w", filepath.Dir(s.path), err)
 	} else {
-		err = fmt.Errorf("nothing was written to %s: %w", s.db.Path(), err)
+		err = fmt.Errorf("nothing was written to %s: %w", s.path, err)
 	}
 	s.last.Store(&outcome{at: time.Now(), err: err})
 	for _, c := range batch {
@@ -109,8 +123,25 @@ func noRoom(err error) bool {
 func (s *Store) update(f func(tx *bolt.Tx) error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = corrupt(s.db.Path(), fmt.Errorf("%v", r))
+			err = corrupt(s.path, fmt.Errorf("%v", r))
 		}
 	}()
-	return s.db.Update(f)
+	return s.db.Load().Update(func(tx *bolt.Tx) error {
+		defer s.trim(tx)
+		return f(tx)
+	})
+}
+
+// exclusively runs f in the writer goroutine, between two transactions. It returns
+// [store.ErrClosed] if that goroutine has ended, and f hasn't run then.
+func (s *Store) exclusively(f func() error) error {
+	var err error
+	ran := make(chan struct{})
+	select {
+	case s.alone <- func() { defer close(ran); err = f() }:
+		<-ran
+		return err
+	case <-s.done:
+		return store.ErrClosed
+	}
 }

@@ -120,18 +120,24 @@ func (b *bench) memory(j *jibe, c counts, name string) {
 }
 
 // peak is the most memory that a process ever had resident, in bytes.
-func peak(pid int) (int, error) {
+func peak(pid int) (int, error) { return status(pid, "VmHWM:") }
+
+// resident is the memory that a process has resident, in bytes.
+func resident(pid int) (int, error) { return status(pid, "VmRSS:") }
+
+// status is a number of bytes that the kernel tells of a process.
+func status(pid int, name string) (int, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return 0, err
 	}
 	for line := range strings.Lines(string(text)) {
-		if f := strings.Fields(line); len(f) == 3 && f[0] == "VmHWM:" {
+		if f := strings.Fields(line); len(f) == 3 && f[0] == name {
 			n, err := strconv.Atoi(f[1])
 			return n << 10, err
 		}
 	}
-	return 0, fmt.Errorf("process %d: no VmHWM in its status", pid)
+	return 0, fmt.Errorf("process %d: no %s in its status", pid, name)
 }
 
 // sweep breaks a part of the instances at once, spread over all, one half of them by

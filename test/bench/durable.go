@@ -94,24 +94,32 @@ func (b *bench) fsync(ctx context.Context, j *jibe) error {
 	if err != nil {
 		return err
 	}
-	f, err := os.Create(filepath.Join(b.tmp, "fsync"))
+	took, err := syncs(b.tmp)
 	if err != nil {
 		return err
 	}
+	b.latency("fsync is on (core.fsync="+setting+"); 4 KiB and fsync here", took, 0, "")
+	return nil
+}
+
+// syncs is what it takes here to write 4 KiB and have them on the disk.
+func syncs(dir string) (took times, err error) {
+	f, err := os.Create(filepath.Join(dir, "fsync"))
+	if err != nil {
+		return nil, err
+	}
 	defer f.Close()
-	var took times
 	for range 100 {
 		start := time.Now()
 		if _, err := f.Write(make([]byte, 4096)); err != nil {
-			return err
+			return nil, err
 		}
 		if err := f.Sync(); err != nil {
-			return err
+			return nil, err
 		}
 		took = append(took, time.Since(start))
 	}
-	b.latency("fsync is on (core.fsync="+setting+"); 4 KiB and fsync here", took, 0, "")
-	return nil
+	return took, nil
 }
 
 // cpuTime is what a process has used so far.

@@ -55,10 +55,16 @@ type jibe struct {
 // by file name.
 func (b *bench) start(ctx context.Context, name string, vims map[string]string) (*jibe, error) {
 	data := filepath.Join(b.tmp, name)
-	s, err := process.StartBinary(b.binary, data)
+	s, err := b.spawn(data)
 	if err != nil {
 		return nil, err
 	}
+	return furnish(ctx, s, vims)
+}
+
+// furnish gives a new server the package and VIMs.
+func furnish(ctx context.Context, s *process.Server, vims map[string]string) (_ *jibe, err error) {
+	data := s.Data
 	j := &jibe{Server: s, clone: data + "-clone"}
 	for name, vim := range vims {
 		if vims[name], err = process.Keep(data, vim); err != nil {
@@ -175,6 +181,15 @@ func (j *jibe) fill(ctx context.Context, first, n int, state string) error {
 
 // add is fill for instances of any kind; text makes their vnf.yaml.
 func (j *jibe) add(ctx context.Context, kind string, first, n int, text func(i int, id string) string) error {
+	if err := j.addUnseen(ctx, kind, first, n, text); err != nil {
+		return err
+	}
+	return j.follow(ctx)
+}
+
+// addUnseen is add without the clone, whose work tree would take longer than the rest
+// where there are very many.
+func (j *jibe) addUnseen(ctx context.Context, kind string, first, n int, text func(i int, id string) string) error {
 	var in bytes.Buffer
 	in.WriteString("commit refs/heads/main\ncommitter A Person <person@example.org> 1767323046 +0000\ndata 4\nmany\nfrom refs/heads/main^0\n")
 	for i := first; i < n; i++ {
@@ -182,10 +197,7 @@ func (j *jibe) add(ctx context.Context, kind string, first, n int, text func(i i
 		file := text(i, id)
 		fmt.Fprintf(&in, "M 100644 inline %s/%s\ndata %d\n%s\n", desired.APIDir(id), desired.InstanceFile, len(file), file)
 	}
-	if err := fastImport(ctx, j.Desired(), &in); err != nil {
-		return err
-	}
-	return j.follow(ctx)
+	return fastImport(ctx, j.Desired(), &in)
 }
 
 func fastImport(ctx context.Context, dir string, in *bytes.Buffer) error {

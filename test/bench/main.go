@@ -33,17 +33,22 @@ import (
 type options struct {
 	only      []string // parts
 	sizes     []int    // instances in the repository while one is pushed
-	grown     []int    // instances in the repository at start, restart and one push
+	grown     []int    // sizes that stand side by side, in instances
+	commits   int      // of the history at each of these
 	samples   int      // pushes, requests and scalings, each
 	batches   []int    // new instances in one push
 	stacks    int      // at Heat, one after the other
 	instances int      // in the repository of the writes and of the rest
 	writes    int      // requests of all clients together
 	clients   int
+	recorded  int           // operations in the store while lists are asked for
 	upgraded  int           // instances in one commit
+	soaked    int           // instances in the soak
+	soakFor   time.Duration // how long it takes
 	standing  int           // instances on the cluster at rest
 	idleFor   time.Duration // how long those are left alone
 	binary    string
+	profiles  string // folder, "" for none
 }
 
 // bench is one run.
@@ -53,6 +58,10 @@ type bench struct {
 	tmp     string
 	cluster *cluster // nil where there is none
 	cloud   *cloud   // nil where there is none
+	// part is the name of the one that is measured, and profiled are the profiles of its
+	// servers, without their endings.
+	part     string
+	profiled []string
 }
 
 // part is one group of figures; those of what isn't there are left out.
@@ -60,6 +69,8 @@ type part struct {
 	name, title string
 	needs       needs
 	run         func(*bench, context.Context) error
+	// long parts are run only where they are named.
+	long bool
 }
 
 // needs is what a part is measured on.
@@ -73,23 +84,31 @@ const (
 
 func parts() []part {
 	return []part{
-		{"rest", "Instances at rest in the simulator", onNothing, (*bench).rest},
-		{"scale", "Start, restart and one push, by the size of the repository", onNothing, (*bench).scale},
-		{"writes", "Durable writes through the API", onNothing, (*bench).durable},
-		{"push", "From a push, or a request, to the API server", onCluster, (*bench).push},
-		{"share", "Jibe's own share of an operation", onCluster, (*bench).share},
-		{"heal", "Jibe's own share of a heal", onCluster, (*bench).heal},
-		{"drift", "Changes by hand, repaired", onCluster, (*bench).drift},
-		{"upgrade", "Jibe's own share of a change of package, and many in one commit", onCluster, (*bench).upgrade},
-		{"batch", "Many new instances in one push", onCluster, (*bench).batch},
-		{"atrest", "Instances at rest on the cluster, and some of them broken at once", onCluster, (*bench).atRest},
-		{"openstack", "Jibe's own share of operations on virtual machines", onCloud, (*bench).machines},
+		{name: "rest", title: "Instances at rest in the simulator", run: (*bench).rest},
+		{name: "sizes", title: "Starts, pushes, commits, writes and lists, by the size of the repository", run: (*bench).bySize},
+		{name: "writes", title: "Durable writes through the API", run: (*bench).durable},
+		{name: "operations", title: "Operations of many clients", run: (*bench).operations},
+		{name: "lists", title: "Lists, by what people filter by", run: (*bench).lists},
+		{name: "push", title: "From a push, or a request, to the API server", needs: onCluster, run: (*bench).push},
+		{name: "share", title: "Jibe's own share of an operation", needs: onCluster, run: (*bench).share},
+		{name: "heal", title: "Jibe's own share of a heal", needs: onCluster, run: (*bench).heal},
+		{name: "drift", title: "Changes by hand, repaired", needs: onCluster, run: (*bench).drift},
+		{name: "upgrade", title: "Jibe's own share of a change of package, and many in one commit", needs: onCluster, run: (*bench).upgrade},
+		{name: "batch", title: "Many new instances in one push", needs: onCluster, run: (*bench).batch},
+		{name: "atrest", title: "Instances at rest on the cluster, and some of them broken at once", needs: onCluster, run: (*bench).atRest},
+		{name: "openstack", title: "Jibe's own share of operations on virtual machines", needs: onCloud, run: (*bench).machines},
+		{name: "soak", title: "Everything at once, for long", run: (*bench).soaking, long: true},
 	}
 }
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, os.Args[1:])
+	var err error
+	if len(os.Args) > 1 && os.Args[1] == labVerb {
+		err = serveLab(ctx, os.Args[2:])
+	} else {
+		err = run(ctx, os.Args[1:])
+	}
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -109,6 +128,14 @@ func run(ctx context.Context, args []string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(b.tmp)) }()
+	if b.profiles != "" {
+		if err := os.MkdirAll(b.profiles, 0o755); err != nil {
+			return err
+		}
+		if b.profiles, err = filepath.Abs(b.profiles); err != nil {
+			return err
+		}
+	}
 	if b.binary == "" {
 		if b.binary, err = build(ctx, b.tmp); err != nil {
 			return err
@@ -131,6 +158,7 @@ func run(ctx context.Context, args []string) (err error) {
 			continue
 		}
 		b.section(p.title)
+		b.part, b.profiled = p.name, nil
 		switch {
 		case p.needs == onCluster && b.cluster == nil:
 			b.note("left out: it needs a control plane, and %s is not set (make bench starts one)", testenv.EnvKubeconfig)
@@ -142,32 +170,41 @@ func run(ctx context.Context, args []string) (err error) {
 		if err := p.run(b, ctx); err != nil {
 			return fmt.Errorf("%s: %w", p.name, err)
 		}
+		b.tops(ctx)
 	}
 	b.total(time.Since(start))
 	return nil
 }
 
 func parse(args []string) (options, error) {
-	var names []string
+	var names, usual []string
 	for _, p := range parts() {
 		names = append(names, p.name)
+		if !p.long {
+			usual = append(usual, p.name)
+		}
 	}
 	o := options{}
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	short := f.Bool("short", false, "small sizes: some two minutes, to see that it works")
-	only := f.String("only", strings.Join(names, ","), "the parts to run")
+	only := f.String("only", strings.Join(usual, ","), "the parts to run, of "+strings.Join(names, ", "))
 	sizes := f.String("sizes", "1,100,300,10000", "instances in the repository while one of them is changed, ascending")
-	grown := f.String("grown", "1000,10000,100000", "instances in the repository at start, restart and one push, ascending")
+	grown := f.String("grown", "1000,10000,50000,100000", "numbers of instances that are measured side by side, ascending")
+	f.IntVar(&o.commits, "commits", 0, "commits of one file each, in the history before the first start of each of these")
 	batches := f.String("n", "100,300", "new instances in one push")
 	f.IntVar(&o.samples, "samples", 30, "samples of each latency")
 	f.IntVar(&o.stacks, "stacks", 8, "stacks at Heat that go through all operations, and as many of a bare client")
 	f.IntVar(&o.instances, "instances", 10_000, "instances in the repository of the writes, and at rest")
 	f.IntVar(&o.writes, "writes", 6_000, "writes of all clients together, at most one an instance")
 	f.IntVar(&o.clients, "clients", 64, "clients that write at once")
+	f.IntVar(&o.recorded, "recorded", 0, "operations in the store while lists are asked for; least is one an instance")
 	f.IntVar(&o.upgraded, "upgraded", 200, "instances upgraded by one commit")
 	f.IntVar(&o.standing, "standing", 1000, "instances on the cluster at rest, with 5 pods each")
 	f.DurationVar(&o.idleFor, "resting", 5*time.Minute, "how long those are left alone")
+	f.IntVar(&o.soaked, "soaked", 50_000, "instances in the soak")
+	f.DurationVar(&o.soakFor, "soak", time.Hour, "how long the soak takes")
 	f.StringVar(&o.binary, "jibe", "", "binary to measure instead of one built from this tree")
+	f.StringVar(&o.profiles, "profile", "", "folder for profiles of the servers of each part, which are then this tree's; the first ten functions are printed")
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}
@@ -182,6 +219,9 @@ func parse(args []string) (options, error) {
 				}
 			}
 		}
+	}
+	if o.binary != "" && o.profiles != "" {
+		return o, errors.New("-profile is of this tree's server, which -jibe isn't")
 	}
 	o.only = strings.Split(*only, ",")
 	for _, name := range o.only {

@@ -30,6 +30,9 @@ func (t times) median() time.Duration { return t.at(0.5) }
 
 func (r *report) section(title string) { fmt.Fprintf(r.w, "\n%s\n", title) }
 
+// line prints text as it is.
+func (r *report) line(text string) { fmt.Fprintln(r.w, text) }
+
 // note prints what no figure says.
 func (r *report) note(format string, args ...any) { fmt.Fprintf(r.w, "  - "+format+"\n", args...) }
 

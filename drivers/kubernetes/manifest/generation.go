@@ -213,7 +213,7 @@ func moreReferences() []map[string]any {
 }
 
 func isRole(gk schema.GroupKind) bool {
-	return gk.Group == rbac && (gk.Kind == "Role" || gk.Kind == "ClusterRole")
+	return gk.Group == GroupRBAC && (gk.Kind == "Role" || gk.Kind == "ClusterRole")
 }
 
 // allowRenamed lets a role that names objects name those of the generation too. It goes on

@@ -39,7 +39,7 @@ const (
 	GroupCore       = ""
 	apps            = "apps"
 	GroupBatch      = "batch"
-	rbac            = "rbac.authorization.k8s.io"
+	GroupRBAC       = "rbac.authorization.k8s.io"
 	networking      = "networking.k8s.io"
 	storage         = "storage.k8s.io"
 	admission       = "admissionregistration.k8s.io"
@@ -88,10 +88,10 @@ var Kinds = map[schema.GroupKind]KindInfo{
 	{Group: GroupCore, Kind: "ResourceQuota"}:       {Class: ClassSupports},
 	{Group: GroupCore, Kind: "LimitRange"}:          {Class: ClassSupports},
 	{Group: GroupCore, Kind: "ServiceAccount"}:      {Class: ClassSupports, Always: true},
-	{Group: rbac, Kind: "Role"}:                     {Class: ClassSupports, Always: true},
-	{Group: rbac, Kind: "RoleBinding"}:              {Class: ClassSupports, Always: true},
-	{Group: rbac, Kind: "ClusterRole"}:              {Class: ClassSupports, Cluster: true},
-	{Group: rbac, Kind: "ClusterRoleBinding"}:       {Class: ClassSupports, Cluster: true},
+	{Group: GroupRBAC, Kind: "Role"}:                {Class: ClassSupports, Always: true},
+	{Group: GroupRBAC, Kind: "RoleBinding"}:         {Class: ClassSupports, Always: true},
+	{Group: GroupRBAC, Kind: "ClusterRole"}:         {Class: ClassSupports, Cluster: true},
+	{Group: GroupRBAC, Kind: "ClusterRoleBinding"}:  {Class: ClassSupports, Cluster: true},
 	KindConfigMap:                           {Class: ClassSupports, Always: true},
 	{Group: GroupCore, Kind: "Secret"}:      {Class: ClassSupports, Always: true},
 	KindVolume:                              {Class: ClassSupports, Cluster: true},

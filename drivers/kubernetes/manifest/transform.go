@@ -165,7 +165,7 @@ func serviceAccounts(manifests []manifest) map[string]bool {
 // moveSubjects makes bindings follow the package's ServiceAccounts into the
 // instance's namespace.
 func moveSubjects(u *unstructured.Unstructured, gk schema.GroupKind, namespace string, accounts map[string]bool) {
-	if gk.Group != rbac || gk.Kind != "RoleBinding" && gk.Kind != "ClusterRoleBinding" {
+	if gk.Group != GroupRBAC || gk.Kind != "RoleBinding" && gk.Kind != "ClusterRoleBinding" {
 		return
 	}
 	subjects, _ := u.Object["subjects"].([]any)

@@ -1,11 +1,13 @@
 package watched
 
 import (
+	"context"
 	"maps"
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/jibe-vnfm/jibe/drivers/kubernetes/manifest"
 )
@@ -50,4 +52,14 @@ func (c *Cache) awaiting(f *Fact) []string {
 	notified := slices.Collect(maps.Keys(c.awaited[name]))
 	delete(c.awaited, name)
 	return notified
+}
+
+// Stands says whether the namespace is known to be there, and to stay. It watches
+// namespaces from the first time on; where they can't be seen, none is known.
+func (c *Cache) Stands(ctx context.Context, namespace string) bool {
+	if err := c.Sync(ctx, map[schema.GroupKind]bool{manifest.KindNamespace: false}); err != nil {
+		return false
+	}
+	f := c.Get(manifest.KindNamespace, manifest.Key(manifest.KindNamespace, "", namespace))
+	return f != nil && f.ready && !f.Deleting
 }

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"math"
+	"os"
+	"runtime/debug"
+	"runtime/metrics"
+	"time"
+
+	"github.com/KimMachineGun/automemlimit/memlimit"
+)
+
+const (
+	// memoryShare is what the heap may have of the memory of the process's cgroup. What is
+	// left is for the store's file and for git, which runs beside.
+	memoryShare = 0.9
+	// memoryPause is the least time between two looks at how large the heap is.
+	memoryPause = time.Second
+)
+
+// How much garbage may lie beside what the heap holds, before it is collected.
+const (
+	// garbageMost trades memory for speed while the heap is small: under many writes a fifth of
+	// the time went into collecting it. It is percent of what lives.
+	garbageMost = 300
+	// garbageEnough is enough in bytes where much lives, so that the process doesn't take
+	// three times as much again.
+	garbageEnough = 192 << 20
+	// garbageLeast keeps the collector from running all the time, in percent of what lives.
+	garbageLeast = 50
+)
+
+// boundMemory keeps the process within the memory of its cgroup, and its garbage small
+// beside what lives, until ctx ends. $GOMEMLIMIT and $GOGC are obeyed instead, each where it
+// is set.
+func boundMemory(ctx context.Context, log *slog.Logger) {
+	if os.Getenv("GOMEMLIMIT") == "" {
+		limit, err := memlimit.Set(memlimit.WithRatio(memoryShare))
+		switch {
+		case err != nil:
+			log.WarnContext(ctx, "the memory limit of the cgroup can't be read, so that there is none but what GOMEMLIMIT says", "error", err)
+		case limit != math.MaxInt64:
+			log.InfoContext(ctx, "the heap is kept within the memory of the cgroup", "limit", limit)
+		}
+	}
+	if os.Getenv("GOGC") != "" {
+		return
+	}
+	percent := garbageMost
+	debug.SetGCPercent(percent)
+	go func() {
+		live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(memoryPause):
+			}
+			metrics.Read(live)
+			// Each change stops the world for a moment, so that small ones aren't made.
+			if next := garbage(live[0].Value.Uint64()); next < percent*9/10 || next > percent*11/10 {
+				percent = next
+				debug.SetGCPercent(percent)
+			}
+		}
+	}()
+}
+
+// garbage is how much garbage may lie beside so many bytes that live, in percent of them.
+func garbage(live uint64) int {
+	if live == 0 {
+		return garbageMost
+	}
+	return int(min(garbageMost, max(garbageLeast, garbageEnough*100/live)))
+}

@@ -1,0 +1,38 @@
+package oplog
+
+import "sync"
+
+// locks gives each instance to one writer at a time.
+type locks struct {
+	mu sync.Mutex
+	of map[string]*lock
+}
+
+type lock struct {
+	sync.Mutex
+	users int // who has it or waits for it
+}
+
+// lock waits until nobody else has the instance; unlock gives it back.
+func (l *locks) lock(instance string) (unlock func()) {
+	l.mu.Lock()
+	if l.of == nil {
+		l.of = map[string]*lock{}
+	}
+	one := l.of[instance]
+	if one == nil {
+		one = new(lock)
+		l.of[instance] = one
+	}
+	one.users++
+	l.mu.Unlock()
+	one.Lock()
+	return func() {
+		one.Unlock()
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if one.users--; one.users == 0 {
+			delete(l.of, instance)
+		}
+	}
+}

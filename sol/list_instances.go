@@ -1,0 +1,378 @@
+package sol
+
+import (
+	"cmp"
+	"context"
+	"iter"
+	"net/http"
+	"slices"
+
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/lcm"
+	"github.com/jibe-vnfm/jibe/lcm/oplog"
+	"github.com/jibe-vnfm/jibe/sol/filter"
+	"github.com/jibe-vnfm/jibe/vnfd"
+)
+
+// instanceShape returns the attributes that selectors may leave out (SOL003 clause
+// 5.4.2.3.2).
+func instanceShape() filter.Shape {
+	def := []string{"vnfConfigurableProperties", "vimConnectionInfo", "instantiatedVnfInfo", "metadata", "extensions"}
+	return filter.Shape{Default: def, Optional: append([]string{"vnfInstanceName", "vnfInstanceDescription", "jibe"}, def...)}
+}
+
+// row is an instance of a list, as the indexes of git and of the operation log have it.
+type row struct {
+	id     string
+	head   desired.Head
+	inHead bool // see known
+	entry  *oplog.InstanceEntry
+}
+
+// visible says whether clients see the instance.
+func (r *row) visible() bool {
+	return r.inHead || r.entry.Open != "" || r.entry.OutstandingCommit != ""
+}
+
+// directory returns where the instance is or was in git.
+func (r *row) directory() string {
+	if r.inHead {
+		return r.head.Dir
+	}
+	return r.entry.Operated.Dir
+}
+
+// known returns what handlers of one instance work with. The record lacks units.
+func (r *row) known() known {
+	e := r.entry
+	return known{id: r.id, head: r.head, inHead: r.inHead, lacksUnits: true, record: &lcm.Instance{ID: r.id, Seq: e.Seq, VNF: e.VNF,
+		Operated: e.Operated, Settled: e.Settled, Open: e.Open, Prepared: e.Prepared,
+		OutstandingCommit: e.OutstandingCommit, Last: e.Last, LastState: e.LastState}}
+}
+
+// inInstanceIndex are the attributes that the indexes have.
+func inInstanceIndex(path []string) int {
+	switch path[0] {
+	case "id", "vnfInstanceName", "vnfdId", "vnfProvider", "vnfProductName", "vnfSoftwareVersion", "vnfdVersion", "instantiationState":
+		return 1
+	case "jibe":
+		if len(path) > 1 && slices.Contains([]string{"directory", "suspended", "held", "driftPolicy"}, path[1]) {
+			return 2
+		}
+	}
+	return 0
+}
+
+// instanceList is one request for instances.
+type instanceList struct {
+	*api
+	ctx      context.Context
+	query    query
+	products products
+	// whole says that attributes are wanted that no index has.
+	whole bool
+	// asked says that the client asks for the directory.
+	asked bool
+}
+
+// listInstances is GET vnf_instances (clause 5.4.2.3.2), by id.
+func (a *api) listInstances(w http.ResponseWriter, r *http.Request) error {
+	shape := instanceShape()
+	q, err := parseQuery(r, &shape, inInstanceIndex)
+	if err != nil {
+		return err
+	}
+	l := &instanceList{api: a, ctx: r.Context(), query: q, products: products{}, whole: slices.ContainsFunc(shape.Default, q.wants),
+		asked: q.selector.Names("jibe") || q.decided.Needs("jibe/directory")}
+	return respond(a, w, r, &l.query, listing[row]{all: l.matches(), position: func(r row) string { return r.id }, body: l.body})
+}
+
+// matches yields the instances that pass what is decided of the filter, by id.
+func (l *instanceList) matches() iter.Seq2[row, error] {
+	return func(yield func(row, error) bool) {
+		s := rowValues{list: l}
+		of := s.value
+		for r := range l.candidates() {
+			s.row, s.read = r, false
+			ok, err := l.query.decided.Match(of)
+			if err = cmp.Or(s.err, err); err != nil {
+				yield(row{}, err)
+				return
+			}
+			if ok && !yield(*r, nil) {
+				return
+			}
+		}
+	}
+}
+
+// candidates are the instances among which those are that the filter matches, by id. What is
+// yielded counts until the next one is.
+func (l *instanceList) candidates() iter.Seq[*row] {
+	if ids, ok := l.query.filter.OneOf("id"); ok {
+		return l.byID(slices.Compact(slices.Sorted(slices.Values(ids))))
+	}
+	return l.joined(l.query.after)
+}
+
+func (l *instanceList) byID(ids []string) iter.Seq[*row] {
+	return func(yield func(*row) bool) {
+		for _, id := range ids {
+			if id <= l.query.after {
+				continue
+			}
+			if r := l.row(id); r.visible() && !yield(&r) {
+				return
+			}
+		}
+	}
+}
+
+// row returns one instance.
+func (a *api) row(id string) row {
+	r := row{id: id}
+	var recorded bool
+	if r.entry, recorded = a.Operations.InstanceEntry(id); !recorded {
+		r.entry = &oplog.InstanceEntry{ID: id}
+	}
+	r.head, r.inHead = a.Repo.LookupHead(id)
+	return r
+}
+
+// joined merges the instances that are in git or in the operation log.
+func (a *api) joined(after string) iter.Seq[*row] {
+	return func(yield func(*row) bool) {
+		records := recordReader{log: a.Operations, after: after}
+		var r row
+		// orphan yields an instance that wasn't in git when the heads were looked at.
+		orphan := func(e *oplog.InstanceEntry) bool {
+			if r = (row{id: e.ID, entry: e}); !r.visible() {
+				return true
+			}
+			r.head, r.inHead = a.Repo.LookupHead(e.ID) // it may have come since
+			return yield(&r)
+		}
+		for head := range a.Repo.Heads(after) {
+			e := records.peek()
+			for ; e != nil && e.ID < head.Instance; e = records.peek() {
+				records.skip()
+				if !orphan(e) {
+					return
+				}
+			}
+			r.id, r.head, r.inHead = head.Instance, head, true
+			if e != nil && e.ID == head.Instance {
+				records.skip()
+				r.entry = e
+			} else {
+				r.entry = &oplog.InstanceEntry{ID: head.Instance}
+			}
+			if !yield(&r) {
+				return
+			}
+		}
+		for e := records.peek(); e != nil; e = records.peek() {
+			records.skip()
+			if !orphan(e) {
+				return
+			}
+		}
+	}
+}
+
+// recordReader reads the instances of the operation log one by one, by id. It gets them in
+// growing pieces: a page of few needs few.
+type recordReader struct {
+	log   *oplog.Log
+	after string
+	piece []*oplog.InstanceEntry
+	next  int
+	ended bool
+}
+
+const (
+	firstPiece = 64
+	mostPiece  = 4096
+)
+
+// peek returns the next instance, nil at the end.
+func (r *recordReader) peek() *oplog.InstanceEntry {
+	if r.next == len(r.piece) && !r.ended {
+		n := min(max(firstPiece, 4*len(r.piece)), mostPiece)
+		r.piece, r.next = slices.Grow(r.piece[:0], n), 0
+		for e := range r.log.InstanceEntries(r.after) {
+			if r.piece = append(r.piece, e); len(r.piece) == n {
+				break
+			}
+		}
+		if r.ended = len(r.piece) < n; !r.ended {
+			r.after = r.piece[n-1].ID
+		}
+	}
+	if r.next == len(r.piece) {
+		return nil
+	}
+	return r.piece[r.next]
+}
+
+// skip goes on behind what peek returned.
+func (r *recordReader) skip() { r.next++ }
+
+// body makes an entry of the list.
+func (l *instanceList) body(r row) (any, error) {
+	if l.whole {
+		v, err := l.instanceBody(l.ctx, r.known(), l.query.wants)
+		if err == nil && l.asked {
+			v.Jibe = v.Jibe.in(r.directory())
+		}
+		return v, err
+	}
+	b, err := l.brief(l.ctx, &r)
+	if err != nil {
+		return nil, err
+	}
+	v := l.plainBody(r.id, b.state == desired.Instantiated)
+	v.Name, v.Description, v.VnfdID = b.name, b.description, b.vnfdID
+	v.describe(l.product(&r, &b))
+	if l.query.wants("jibe") {
+		v.Jibe = l.status(l.ctx, r.id, &r.head, r.entry.Open)
+		if l.asked {
+			v.Jibe = v.Jibe.in(r.directory())
+		}
+	}
+	return v, nil
+}
+
+// rowValues are what the filter sees of the rows, one after the other.
+type rowValues struct {
+	list  *instanceList
+	row   *row
+	brief brief
+	read  bool // brief is that of row
+	err   error
+}
+
+// value returns an attribute of the row.
+func (s *rowValues) value(attr string) filter.Value {
+	r := s.row
+	switch attr {
+	case "id":
+		return filter.Text(r.id)
+	case "jibe/directory":
+		return filter.Optional(r.directory())
+	case "jibe/suspended":
+		if !r.head.Suspend {
+			return filter.Value{}
+		}
+		return filter.Bool(true)
+	case "jibe/held":
+		return filter.Optional(r.head.Held)
+	case "jibe/driftPolicy":
+		status := s.list.status(s.list.ctx, r.id, &r.head, r.entry.Open)
+		if status == nil {
+			return filter.Value{}
+		}
+		return filter.Text(status.DriftPolicy)
+	}
+	if !s.read {
+		b, err := s.list.brief(s.list.ctx, r)
+		if err != nil {
+			s.err = err
+			return filter.Value{}
+		}
+		s.brief, s.read = b, true
+	}
+	switch attr {
+	case "vnfInstanceName":
+		return filter.Optional(s.brief.name)
+	case "vnfdId":
+		return filter.Text(s.brief.vnfdID)
+	case "instantiationState":
+		return filter.Text(instantiationState(s.brief.state == desired.Instantiated))
+	}
+	p := s.list.product(r, &s.brief)
+	switch attr {
+	case "vnfProvider":
+		return filter.Text(p.Provider)
+	case "vnfProductName":
+		return filter.Text(p.ProductName)
+	case "vnfSoftwareVersion":
+		return filter.Text(p.SoftwareVersion)
+	}
+	return filter.Text(p.VnfdVersion)
+}
+
+// brief is what the default list shows of an instance's file, see [api.shown].
+type brief struct{ name, description, vnfdID, pkg, state string }
+
+func briefOf(in *desired.Instance) brief {
+	return brief{in.Name, in.Description, in.VnfdID, in.Package, in.State}
+}
+
+// brief returns what is shown of the row. It reads git only where head isn't what was
+// brought about.
+func (a *api) brief(ctx context.Context, r *row) (brief, error) {
+	h, e := &r.head, r.entry
+	if r.inHead && (e.Settled.Tree == "" || e.Settled.Tree == h.Tree) {
+		b := brief{h.Name, h.Description, h.VnfdID, h.Package, h.State}
+		if e.Settled.Tree == "" {
+			b.state = desired.NotInstantiated
+		}
+		return b, nil
+	}
+	key := e.Settled.Tree
+	if key == "" {
+		key = "never " + e.Operated.Tree
+	}
+	if b, ok := a.briefs.Get(key); ok {
+		return b, nil
+	}
+	in, err := a.shown(ctx, r.known())
+	if err != nil {
+		return brief{}, err
+	}
+	b := briefOf(in)
+	if e.Settled.Tree != "" || e.Operated.Tree != "" {
+		a.briefs.Add(key, b, len(b.name)+len(b.description)+len(b.vnfdID)+len(b.pkg))
+	}
+	return b, nil
+}
+
+// products are the products of packages, as one request has met them.
+type products map[productKey]*lcm.VNF
+
+type productKey struct{ pkg, vnfdID, state string }
+
+// product returns the product of the row's package. A row whose package can't be read has
+// the product of its last operation.
+func (l *instanceList) product(r *row, b *brief) *lcm.VNF {
+	key := productKey{b.pkg, b.vnfdID, b.state}
+	if p, met := l.products[key]; met && p != nil {
+		return p
+	}
+	pkg, shared, err := l.packageOf(r, b)
+	if err != nil {
+		if _, told := l.products[key]; !told {
+			l.products[key] = nil
+			l.Log.WarnContext(l.ctx, "package of an instance can't be read", "instance", r.id, "error", err)
+		}
+		return &r.entry.VNF
+	}
+	p := product(lcm.VNF{}, pkg.VNFD)
+	if shared {
+		l.products[key] = &p
+	}
+	return &p
+}
+
+// packageOf returns the package of the row. shared says that it is that of all rows with the
+// same brief: it is none that the instance's own history tells.
+func (l *instanceList) packageOf(r *row, b *brief) (pkg *vnfd.Package, shared bool, err error) {
+	if b.pkg == "" {
+		if pkg, err = l.View.Find(l.ctx, b.vnfdID); err == nil {
+			return pkg, true, nil
+		}
+	}
+	pkg, err = l.View.Package(l.ctx, &desired.Instance{ID: r.id, VnfdID: b.vnfdID, Package: b.pkg, State: b.state})
+	return pkg, err == nil && pkg.Tree == b.pkg, err
+}
