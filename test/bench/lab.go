@@ -24,8 +24,9 @@ import (
 )
 
 // The laboratory is this program run as the server, with what the binary doesn't have: it
-// profiles itself, and lets others change what runs in its simulator. It has the settings
-// of cmd/jibe.
+// profiles itself, and lets others change what runs in its simulator. Its settings are those
+// of cmd/jibe, but that it lets garbage lie as if the heap were small, so that the memory it
+// takes is an upper bound.
 const (
 	// labVerb makes this program the server; it is the one of jibe too, as whoever starts
 	// a server knows no other.
@@ -51,6 +52,7 @@ func serveLab(ctx context.Context, args []string) (err error) {
 	f.StringVar(&o.Listen, "listen", "127.0.0.1:0", "address of the API")
 	f.IntVar(&o.Workers, "workers", labWorkers, "how many instances are worked on at once")
 	f.DurationVar(&o.Poll, "poll", 30*time.Second, "how often remote repositories are fetched")
+	f.Var(&o.KeepOperations, "keep-operations", "how long an ended operation is kept, and how many of each instance however old; or all")
 	f.DurationVar(&o.Timeout, "timeout", 500*time.Second, "how long one attempt of an operation may take")
 	f.DurationVar(&o.StartTimeout, "start-timeout", time.Minute, "how long an operation may stay in STARTING")
 	if err := f.Parse(args); err != nil {
