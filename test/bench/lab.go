@@ -13,7 +13,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"runtime/debug"
 	"runtime/pprof"
 	"strconv"
 	"time"
@@ -25,8 +24,7 @@ import (
 
 // The laboratory is this program run as the server, with what the binary doesn't have: it
 // profiles itself, and lets others change what runs in its simulator. Its settings are those
-// of cmd/jibe, but that it lets garbage lie as if the heap were small, so that the memory it
-// takes is an upper bound.
+// of cmd/jibe.
 const (
 	// labVerb makes this program the server; it is the one of jibe too, as whoever starts
 	// a server knows no other.
@@ -37,8 +35,7 @@ const (
 	labBinary  = "JIBE_BENCH_BINARY"
 	labProfile = "JIBE_BENCH_PROFILE"
 
-	labGCPercent = 300
-	labWorkers   = 64
+	labWorkers = 64
 )
 
 // labSocket is where the laboratory lets others at its simulator.
@@ -58,7 +55,7 @@ func serveLab(ctx context.Context, args []string) (err error) {
 	if err := f.Parse(args); err != nil {
 		return err
 	}
-	debug.SetGCPercent(labGCPercent)
+	app.BoundMemory(ctx, o.Log)
 	stop, err := profileLab(os.Getenv(labProfile))
 	if err != nil {
 		return err
