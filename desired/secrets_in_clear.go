@@ -26,7 +26,9 @@ func (in *Instance) Secrets(names SecretNames) []Secret {
 		{[]string{"extensions"}, in.Extensions},
 		{[]string{"vnfConfigurableProperties"}, in.ConfigurableProperties},
 	} {
-		found = names.find(part.path, part.v, false, found)
+		if len(part.v) > 0 {
+			found = names.find(part.path, part.v, false, found)
+		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(in.VIMConnections)) {
 		c, path := in.VIMConnections[id], []string{"vimConnectionInfo", id}

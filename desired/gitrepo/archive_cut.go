@@ -84,8 +84,10 @@ type cutter struct {
 }
 
 func (c *cutter) run(ctx context.Context) (report CutReport, err error) {
-	if mirrored, err := git.ReadRef(c.opt.Dir, fetchedRef); err != nil || mirrored != "" {
-		return report, errors.Join(err, ErrMirror)
+	for _, ref := range []string{fetchedRef, aheadRef} {
+		if mirrored, err := git.ReadRef(c.opt.Dir, ref); err != nil || mirrored != "" {
+			return report, errors.Join(err, ErrMirror)
+		}
 	}
 	if err := c.nothingHeld(ctx); err != nil {
 		return report, err

@@ -303,9 +303,12 @@ func TestACutIsRefusedWhereItWouldLoseSomething(t *testing.T) {
 	if got := cut(); !strings.Contains(got, "repair them first") {
 		t.Errorf("a file that isn't obeyed: %s", got)
 	}
-	runGit(t, opt.Dir, "update-ref", fetchedRef, "main")
-	if got := cut(); !strings.Contains(got, "on a forge") {
-		t.Errorf("a mirror: %s", got)
+	for _, ref := range []string{fetchedRef, aheadRef} {
+		runGit(t, opt.Dir, "update-ref", ref, "main")
+		if got := cut(); !strings.Contains(got, "on a forge") {
+			t.Errorf("a mirror, by %s: %s", ref, got)
+		}
+		runGit(t, opt.Dir, "update-ref", "-d", ref)
 	}
 	for _, to := range []string{work, filepath.Join(opt.Dir, "a.git"), os.TempDir()} {
 		if err := Archive(t.Context(), opt.Dir, to); err == nil {

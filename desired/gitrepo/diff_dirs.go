@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"math"
 	"path"
+	"runtime"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/internal/git"
@@ -204,9 +207,14 @@ func (r *Reader) instancesTree(ctx context.Context, root string) (string, error)
 	return e.Hash, nil
 }
 
+// manyTrees is how many trees of one level are read without keeping them, and by several
+// children of git at once.
+const manyTrees = 8192
+
 // loadTrees decodes the trees on both sides of a level in one exchange with git.
 func (r *Reader) loadTrees(ctx context.Context, level []pair) (map[string]*git.Tree, error) {
-	out := map[string]*git.Tree{"": {}}
+	out := make(map[string]*git.Tree, len(level)+1)
+	out[""] = &git.Tree{}
 	var hashes []string
 	for _, p := range level {
 		for _, h := range []string{p.before, p.after} {
@@ -216,14 +224,30 @@ func (r *Reader) loadTrees(ctx context.Context, level []pair) (map[string]*git.T
 			}
 		}
 	}
-	err := r.objects.Each(ctx, git.KindTree, hashes, func(i int, data []byte, err error) error {
-		if err == nil {
-			out[hashes[i]], err = git.ParseTree(data)
-		}
-		if err != nil {
-			return r.damaged("tree "+hashes[i], err)
-		}
-		return nil
-	})
-	return out, err
+	trees, read, chunk := make([]*git.Tree, len(hashes)), r.objects.Each, max(1, len(hashes))
+	if len(hashes) > manyTrees {
+		read, chunk = r.objects.Scan, manyTrees/4
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for from := 0; from < len(hashes); from += chunk {
+		g.Go(func() error {
+			return read(ctx, git.KindTree, hashes[from:min(from+chunk, len(hashes))], func(i int, data []byte, err error) error {
+				if err == nil {
+					trees[from+i], err = git.ParseTree(data)
+				}
+				if err != nil {
+					return r.damaged("tree "+hashes[from+i], err)
+				}
+				return nil
+			})
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	for i, h := range hashes {
+		out[h] = trees[i]
+	}
+	return out, nil
 }

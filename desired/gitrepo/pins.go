@@ -21,7 +21,7 @@ func (r *Repo) fetchPins(ctx context.Context) {
 // pushPins pushes the pins that the remote doesn't have yet, best effort: the next poll tries
 // again.
 func (r *Repo) pushPins(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, remoteTimeout)
+	ctx, cancel := context.WithTimeout(ctx, r.opt.remoteTimeout)
 	defer cancel()
 	out, err := r.git.Run(ctx, "for-each-ref", "--format=%(refname)", strings.TrimSuffix(pinRefs, "/*"))
 	if err != nil || out == "" || out == r.pinned {

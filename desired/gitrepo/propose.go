@@ -163,7 +163,7 @@ func (r *Repo) proposed(ctx context.Context, ref string) (tip, parent string, er
 	if r.opt.Remote == "" {
 		tip, err = git.ReadRef(r.opt.Dir, ref)
 	} else if tip, err = r.remoteRef(ctx, ref); tip != "" && err == nil {
-		tip, err = r.fetch(ctx, ref, fetchedProposal)
+		tip, err = r.fetch(ctx, ref, fetchedProposal, r.opt.remoteTimeout)
 	}
 	if err != nil || tip == "" {
 		return tip, r.Head(), err
@@ -178,7 +178,7 @@ func (r *Repo) proposed(ctx context.Context, ref string) (tip, parent string, er
 // pushProposed moves the remote's branch, or not at all: errRefMoved means that
 // somebody else did.
 func (r *Repo) pushProposed(ctx context.Context, ref, to, from string) error {
-	ctx, cancel := context.WithTimeout(ctx, remoteTimeout)
+	ctx, cancel := context.WithTimeout(ctx, r.opt.remoteTimeout)
 	defer cancel()
 	args := []string{"push", "--quiet", "--porcelain", "--no-verify", "--force-with-lease=" + ref + ":" + from}
 	for _, o := range r.opt.PushOptions {

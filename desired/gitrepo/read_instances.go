@@ -16,17 +16,24 @@ import (
 func (r *Reader) readSlots(ctx context.Context, changes []dirChange, commit string) ([]*slot, error) {
 	slots := make([]*slot, len(changes))
 	const chunk = 512
+	read := r.objects.Each
+	if len(changes) > chunk {
+		read = r.objects.Scan
+	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(runtime.GOMAXPROCS(0))
 	for from := 0; from < len(changes); from += chunk {
 		g.Go(func() error {
-			return r.readSlotChunk(ctx, changes[from:min(from+chunk, len(changes))], slots[from:], commit)
+			return r.readSlotChunk(ctx, changes[from:min(from+chunk, len(changes))], slots[from:], commit, read)
 		})
 	}
 	return slots, g.Wait()
 }
 
-func (r *Reader) readSlotChunk(ctx context.Context, changes []dirChange, slots []*slot, commit string) error {
+// readObjects is [git.Objects.Each] or [git.Objects.Scan].
+type readObjects func(ctx context.Context, kind string, hashes []string, fn func(i int, data []byte, err error) error) error
+
+func (r *Reader) readSlotChunk(ctx context.Context, changes []dirChange, slots []*slot, commit string, read readObjects) error {
 	var hashes []string
 	var at []int
 	for i, c := range changes {
@@ -45,13 +52,13 @@ func (r *Reader) readSlotChunk(ctx context.Context, changes []dirChange, slots [
 			slots[i].problems = []*desired.Problem{notAFile(path.Join(c.dir, desired.InstanceFile), c.file)}
 			continue
 		}
-		if in, ok := r.parsed.Get(parsedKey(c.dir, c.after)); ok && len(secretsIn("", nil, in)) == 0 {
+		if in, ok := r.wasParsed(c.dir, c.after); ok && len(secretsIn("", nil, in)) == 0 {
 			slots[i].holds(in)
 			continue
 		}
 		hashes, at = append(hashes, c.file.Hash), append(at, i)
 	}
-	return r.objects.Each(ctx, git.KindBlob, hashes, func(j int, data []byte, err error) error {
+	return read(ctx, git.KindBlob, hashes, func(j int, data []byte, err error) error {
 		c, s := changes[at[j]], slots[at[j]]
 		file := path.Join(c.dir, desired.InstanceFile)
 		if errors.Is(err, git.ErrTooLarge) {

@@ -34,16 +34,21 @@ type Reader struct {
 	git     git.Runner
 	branch  string
 	objects *git.Objects
-	parsed  *lru.Cache[*desired.Instance] // by directory and tree
+	parsed  *lru.Cache[*desired.Instance] // by tree, and by directory where the id depends on it
+	forms   *desired.Forms
 	cut     cutHistory
 }
 
+// newReader makes a reader that keeps up to cacheBytes of what it reads. Most is for parsed
+// instances: a network is looked at in turn, and a cache that doesn't hold all of it holds
+// nothing when its turn comes again.
 func newReader(runner git.Runner, branch string, cacheBytes int) *Reader {
 	return &Reader{
 		git:     runner,
 		branch:  branch,
-		objects: git.NewObjects(runner, git.Limits{Blob: maxObject, Tree: maxObject, Commit: maxObject}, cacheBytes),
-		parsed:  lru.New[*desired.Instance](cacheBytes, cacheBytes/4),
+		objects: git.NewObjects(runner, git.Limits{Blob: maxObject, Tree: maxObject, Commit: maxObject}, cacheBytes/4),
+		parsed:  lru.New[*desired.Instance](cacheBytes/8*5, cacheBytes/8),
+		forms:   desired.NewForms(cacheBytes / 8),
 	}
 }
 
@@ -250,11 +255,11 @@ func notFound(err error) error {
 
 // Read parses the instance at rev.
 func (r *Reader) Read(ctx context.Context, rev desired.Revision) (*desired.Instance, error) {
-	if in, ok := r.parsed.Get(parsedKey(rev.Dir, rev.Tree)); ok {
-		return in, nil
-	}
 	if rev.Tree == "" {
 		return nil, fmt.Errorf("%w: instance %s has no directory at %s", desired.ErrNotFound, rev.Instance, rev.Commit)
+	}
+	if in, ok := r.wasParsed(rev.Dir, rev.Tree); ok {
+		return in, nil
 	}
 	file := path.Join(rev.Dir, desired.InstanceFile)
 	e, ok, err := r.lookupPath(ctx, rev.Tree, desired.InstanceFile)
@@ -273,15 +278,28 @@ func (r *Reader) Read(ctx context.Context, rev desired.Revision) (*desired.Insta
 
 // parse parses an instance's file and remembers the result.
 func (r *Reader) parse(dir, tree string, data []byte) (*desired.Instance, error) {
-	in, err := desired.ParseInstance(path.Join(dir, desired.InstanceFile), data)
+	in, held, err := r.forms.Parse(path.Join(dir, desired.InstanceFile), data)
 	if err != nil {
 		return nil, err
 	}
-	r.parsed.Add(parsedKey(dir, tree), in, 1024+8*len(data))
+	key := tree
+	if in.Derived {
+		key = derivedKey(dir, tree)
+	}
+	r.parsed.Add(key, in, held)
 	return in, nil
 }
 
-func parsedKey(dir, tree string) string { return tree + " " + dir }
+// wasParsed finds an instance that parse remembers.
+func (r *Reader) wasParsed(dir, tree string) (*desired.Instance, bool) {
+	if in, ok := r.parsed.Get(tree); ok {
+		return in, true
+	}
+	return r.parsed.Get(derivedKey(dir, tree))
+}
+
+// derivedKey is the key of an instance whose id follows from its directory.
+func derivedKey(dir, tree string) string { return tree + " " + dir }
 
 // fileAt returns a file of a commit's root tree.
 func (r *Reader) fileAt(ctx context.Context, root, p string) ([]byte, error) {

@@ -11,17 +11,19 @@ import (
 	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
-// remoteTimeout bounds one exchange with the remote, and transferTimeout one that brings
-// commits, as the first brings the whole history. What is done with them after that takes the
-// time that it takes: a bound would have a commit of very many instances never followed.
+// defaultRemoteTimeout bounds one exchange with the remote for which a write may have to wait,
+// and transferTimeout one that brings commits and for which nobody waits, as the first brings
+// the whole history. What is done with them after that takes the time that it takes: a bound
+// would have a commit of very many instances never followed.
 const (
-	remoteTimeout   = time.Minute
-	transferTimeout = 15 * time.Minute
+	defaultRemoteTimeout = time.Minute
+	transferTimeout      = 15 * time.Minute
 )
 
 // The refs that hold what was fetched.
 const (
 	fetchedRef   = "refs/jibe/remote/branch"
+	aheadRef     = "refs/jibe/remote/ahead" // of pull, which fetches while others do
 	fetchedNotes = "refs/notes/jibe-remote"
 )
 
@@ -45,11 +47,12 @@ func (r *Repo) Poke() {
 // and Health says so. Without a mirror it fails: there is no state to stand on.
 func (r *Repo) firstFetch(ctx context.Context) error {
 	r.move.Lock()
-	defer r.move.Unlock()
-	if err := r.refreshLocked(ctx); err != nil {
+	err := r.refreshLocked(ctx)
+	r.move.Unlock()
+	if err != nil {
 		return err
 	}
-	err := r.fetchLocked(ctx)
+	err = r.pull(ctx)
 	if err != nil && r.Head() == "" {
 		return fmt.Errorf("%w: read the remote for the first time: %w", desired.ErrUnavailable, err)
 	}
@@ -74,9 +77,7 @@ func (r *Repo) fetchLoop() {
 		case <-again:
 		case <-r.poke:
 		}
-		r.move.Lock()
-		err := r.fetchLocked(r.ctx)
-		r.move.Unlock()
+		err := r.pull(r.ctx)
 		if again = nil; err != nil {
 			pause = min(max(2*pause, 10*firstRetry), r.opt.PollInterval)
 			again = time.After(pause)
@@ -86,6 +87,58 @@ func (r *Repo) fetchLoop() {
 			r.pushPins(r.ctx)
 		}
 	}
+}
+
+// pull brings the mirror and the index to the remote's commit, and Health says how that went.
+// The remote is asked, and its commits come, while others read and write: one that hangs holds
+// up nobody.
+func (r *Repo) pull(ctx context.Context) error {
+	hash, head, err := r.transfer(ctx)
+	r.move.Lock()
+	defer r.move.Unlock()
+	if err == nil {
+		err = r.takeTransferred(ctx, hash, head)
+	}
+	if ctx.Err() == nil {
+		r.setHealth(healthRemote, err)
+	}
+	return err
+}
+
+// transfer gets the commits that the remote has and the mirror hasn't. It returns where the
+// remote's branch is, "" for nowhere, and where the mirror's was when the remote was asked.
+func (r *Repo) transfer(ctx context.Context) (hash, head string, err error) {
+	if head, err = git.ReadRef(r.opt.Dir, r.ref()); err != nil {
+		return "", "", err
+	}
+	if hash, err = r.remoteRef(ctx, r.ref()); err != nil || hash == "" || hash == head {
+		return hash, head, err
+	}
+	hash, err = r.fetch(ctx, r.ref(), aheadRef, transferTimeout)
+	return hash, head, err
+}
+
+// takeTransferred obeys the remote's branch as transfer found it, under move.
+func (r *Repo) takeTransferred(ctx context.Context, hash, asked string) error {
+	if hash == asked {
+		return r.refreshLocked(ctx)
+	}
+	head, err := git.ReadRef(r.opt.Dir, r.ref())
+	if err != nil {
+		return err
+	}
+	ahead := head == "" && hash != ""
+	if head != "" && hash != "" {
+		if ahead, err = r.isAncestor(ctx, head, hash); err != nil {
+			return err
+		}
+	}
+	if !ahead {
+		// A write may have moved both branches since. Only what the remote says now can be held
+		// against it.
+		return r.tryFetch(ctx)
+	}
+	return r.obey(ctx, hash, head)
 }
 
 // fetchLocked brings the mirror and the index to the remote's commit. The error
@@ -113,7 +166,7 @@ func (r *Repo) tryFetch(ctx context.Context) error {
 	if hash == "" {
 		return fmt.Errorf("%w: branch %s is gone; it was at %s (push it again, nothing is changed meanwhile)", errHeld, r.opt.Branch, head)
 	}
-	if hash, err = r.fetch(ctx, r.ref(), fetchedRef); err != nil {
+	if hash, err = r.fetch(ctx, r.ref(), fetchedRef, r.opt.remoteTimeout); err != nil {
 		return err
 	}
 	if head != "" {
@@ -122,6 +175,14 @@ func (r *Repo) tryFetch(ctx context.Context) error {
 		} else if !ok {
 			return fmt.Errorf("%w: its history was rewritten: %s was at %s and is at %s, which doesn't contain it (%s)", errHeld, r.opt.Branch, head, hash, asAccept)
 		}
+	}
+	return r.obey(ctx, hash, head)
+}
+
+// obey moves the branch from head to the remote's commit, which contains it, unless only a
+// person may decide that.
+func (r *Repo) obey(ctx context.Context, hash, head string) error {
+	if head != "" {
 		if err := r.manyEnd(ctx, head, hash); err != nil {
 			return r.unfolds(hash, err)
 		}
@@ -175,6 +236,11 @@ func (r *Repo) manyEnd(ctx context.Context, head, hash string) error {
 // or an instance of it, was held back is meant. It returns the problems of the instances that
 // are obeyed now.
 func (r *Repo) Accept(ctx context.Context) ([]*desired.Problem, error) {
+	if r.opt.Remote != "" {
+		if _, _, err := r.transfer(ctx); err != nil {
+			return nil, err
+		}
+	}
 	r.move.Lock()
 	defer r.move.Unlock()
 	if r.opt.Remote != "" {
@@ -192,7 +258,7 @@ func (r *Repo) Accept(ctx context.Context) ([]*desired.Problem, error) {
 // acceptBranch takes the remote's branch although it was rewritten, or ends many
 // instances.
 func (r *Repo) acceptBranch(ctx context.Context) error {
-	hash, err := r.fetch(ctx, r.ref(), fetchedRef)
+	hash, err := r.fetch(ctx, r.ref(), fetchedRef, r.opt.remoteTimeout)
 	if err != nil {
 		return err
 	}
@@ -219,7 +285,7 @@ func (r *Repo) isAncestor(ctx context.Context, old, now string) (bool, error) {
 
 // remoteRef asks the remote where a ref is; "" is nowhere.
 func (r *Repo) remoteRef(ctx context.Context, ref string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, remoteTimeout)
+	ctx, cancel := context.WithTimeout(ctx, r.opt.remoteTimeout)
 	defer cancel()
 	out, err := r.git.Run(ctx, "ls-remote", "--quiet", "--", r.opt.Remote, ref)
 	if err != nil {
@@ -233,9 +299,9 @@ func (r *Repo) remoteRef(ctx context.Context, ref string) (string, error) {
 	return "", nil
 }
 
-// fetch gets a ref of the remote and returns where it is.
-func (r *Repo) fetch(ctx context.Context, ref, into string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, transferTimeout)
+// fetch gets a ref of the remote within a time, and returns where it is.
+func (r *Repo) fetch(ctx context.Context, ref, into string, within time.Duration) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	if _, err := r.git.Run(ctx, "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance",
 		"--", r.opt.Remote, "+"+ref+":"+into); err != nil {
@@ -264,7 +330,7 @@ func (r *Repo) push(ctx context.Context, to, from string) error {
 	for _, o := range r.opt.PushOptions {
 		args = append(args, "--push-option="+o)
 	}
-	within, cancel := context.WithTimeout(ctx, remoteTimeout)
+	within, cancel := context.WithTimeout(ctx, r.opt.remoteTimeout)
 	defer cancel()
 	_, perr := r.git.Run(within, append(args, "--", r.opt.Remote, to+":"+r.ref())...)
 	if perr == nil {
@@ -282,7 +348,8 @@ func (r *Repo) push(ctx context.Context, to, from string) error {
 		return fmt.Errorf("%w: push: %w", desired.ErrUnavailable, perr)
 	}
 	if now != "" {
-		if now, err = r.fetch(ctx, r.ref(), fetchedRef); err != nil {
+		// Where that is more than fits into the time, the write is refused, and pull gets it.
+		if now, err = r.fetch(ctx, r.ref(), fetchedRef, r.opt.remoteTimeout); err != nil {
 			return err
 		}
 		if ours, err := r.isAncestor(ctx, to, now); err != nil || ours {
@@ -297,7 +364,7 @@ func (r *Repo) push(ctx context.Context, to, from string) error {
 
 // pushNotes brings the remote the notes, joined with what it has, best effort.
 func (r *Repo) pushNotes(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, remoteTimeout)
+	ctx, cancel := context.WithTimeout(ctx, r.opt.remoteTimeout)
 	defer cancel()
 	ours, err := git.ReadRef(r.opt.Dir, notesRef)
 	if err != nil || ours == "" || ours == r.notes.pushed {
@@ -328,11 +395,11 @@ func (r *Repo) pushNotes(ctx context.Context) {
 
 // joinNotes makes the union of the remote's notes and ours.
 func (r *Repo) joinNotes(ctx context.Context) error {
-	r.move.Lock()
-	defer r.move.Unlock()
-	if _, err := r.fetch(ctx, notesRef, fetchedNotes); err != nil {
+	if _, err := r.fetch(ctx, notesRef, fetchedNotes, r.opt.remoteTimeout); err != nil {
 		return err
 	}
+	r.move.Lock()
+	defer r.move.Unlock()
 	name, mail, _ := strings.Cut(git.Ident(r.opt.Author, r.opt.Author), " <")
 	_, err := r.git.Run(ctx, "-c", "user.name="+name, "-c", "user.email="+strings.TrimSuffix(mail, ">"),
 		"notes", "--ref="+notesRef, "merge", "--quiet", "--strategy=union", fetchedNotes)

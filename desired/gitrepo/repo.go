@@ -36,7 +36,8 @@ type Options struct {
 	Log *slog.Logger
 	// MaxBatch is the most commits that one ref update carries; 0 is 256.
 	MaxBatch int
-	// CacheBytes bounds each of the caches of objects and of parsed instances; 0 is 64 MiB.
+	// CacheBytes bounds what is kept of objects and parsed instances; 0 is 128 MiB, which holds
+	// 100,000 instances.
 	CacheBytes int
 	// RepackAbove is the number of packs from which they are repacked; 0 is 50.
 	RepackAbove int
@@ -46,6 +47,8 @@ type Options struct {
 	// NeededRepositories says who needs a package repository that is gone from
 	// repositories.yaml; nil: nobody does.
 	NeededRepositories NeededRepositories
+
+	remoteTimeout time.Duration // 0 is defaultRemoteTimeout
 }
 
 func (o Options) withDefaults() Options {
@@ -69,10 +72,13 @@ func (o Options) withDefaults() Options {
 		o.MaxBatch = 256
 	}
 	if o.CacheBytes <= 0 {
-		o.CacheBytes = 64 << 20
+		o.CacheBytes = 128 << 20
 	}
 	if o.RepackAbove <= 0 {
 		o.RepackAbove = 50
+	}
+	if o.remoteTimeout <= 0 {
+		o.remoteTimeout = defaultRemoteTimeout
 	}
 	return o
 }

@@ -138,6 +138,16 @@ func (s *Objects) GetMany(ctx context.Context, want string, hashes []string) ([]
 // error that it alone met: [ErrMissing], a [*SizeError] or a [*KindError]. An error
 // from fn ends the walk.
 func (s *Objects) Each(ctx context.Context, want string, hashes []string, fn func(i int, data []byte, err error) error) error {
+	return s.each(ctx, want, hashes, true, fn)
+}
+
+// Scan is Each for objects that are so many that nobody should keep them: they would take the
+// place of all that is read again and again.
+func (s *Objects) Scan(ctx context.Context, want string, hashes []string, fn func(i int, data []byte, err error) error) error {
+	return s.each(ctx, want, hashes, false, fn)
+}
+
+func (s *Objects) each(ctx context.Context, want string, hashes []string, keep bool, fn func(i int, data []byte, err error) error) error {
 	found := make([]Object, len(hashes))
 	var ask []string
 	var at []int
@@ -160,7 +170,9 @@ func (s *Objects) Each(ctx context.Context, want string, hashes []string, fn fun
 				continue
 			}
 			found[at[j]] = r.Object
-			s.Keep(ask[j], r.Object)
+			if keep {
+				s.Keep(ask[j], r.Object)
+			}
 		}
 	}
 	for i, h := range hashes {
@@ -366,18 +378,20 @@ func (c *catFile) answer(want, name string, limits Limits) (catResult, error) {
 	if strings.HasSuffix(line, " missing") {
 		return catResult{err: fmt.Errorf("%w: %s", ErrMissing, name)}, nil
 	}
-	f := strings.Fields(line)
-	if len(f) != 3 || !IsHash(f[0]) || IsHash(name) && f[0] != name {
+	hash, rest, _ := strings.Cut(line, " ")
+	kind, digits, ok := strings.Cut(rest, " ")
+	if !ok || !IsHash(hash) || IsHash(name) && hash != name {
 		return catResult{}, fmt.Errorf("unexpected answer %q to %s", line, name)
 	}
-	size, err := strconv.ParseInt(f[2], 10, 64)
+	size, err := strconv.ParseInt(digits, 10, 64)
 	if err != nil || size < 0 {
 		return catResult{}, fmt.Errorf("unexpected size in %q", line)
 	}
 	var refused error
-	switch limit := limits.of(f[1]); {
-	case f[1] != want:
-		refused = &KindError{Name: name, Kind: f[1], Want: want}
+	switch limit := limits.of(kind); {
+	case kind != want:
+		// The kind is a part of the line, which mustn't be kept for it.
+		refused = &KindError{Name: name, Kind: strings.Clone(kind), Want: want}
 	case size > limit:
 		refused = &SizeError{Name: name, Size: size, Limit: limit}
 	}
@@ -391,5 +405,5 @@ func (c *catFile) answer(want, name string, limits Limits) (catResult, error) {
 	if _, err := io.ReadFull(c.out, data); err != nil {
 		return catResult{}, err
 	}
-	return catResult{hash: f[0], Object: Object{Kind: f[1], Data: data[:size:size]}}, nil
+	return catResult{hash: hash, Object: Object{Kind: want, Data: data[:size:size]}}, nil
 }

@@ -1,0 +1,143 @@
+package gitrepo
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/test/kit"
+)
+
+// hangingForge is a forge behind an ssh that stops answering for one of git's services when it
+// is told to.
+type hangingForge struct {
+	dir, url string
+	room     string
+}
+
+func newHangingForge(t *testing.T) *hangingForge {
+	t.Helper()
+	f := &hangingForge{dir: bareRemote(t), room: t.TempDir()}
+	ssh := filepath.Join(f.room, "ssh")
+	// git names the host, then the command.
+	script := `#!/bin/sh
+for last; do :; done
+if [ -e "$ROOM/hang-${last%% *}" ]; then
+	echo $$ >"$ROOM/hung.new" && mv "$ROOM/hung.new" "$ROOM/hung"
+	exec sleep 3600
+fi
+exec sh -c "$last"
+`
+	if err := os.WriteFile(ssh, []byte(strings.ReplaceAll(script, "$ROOM", f.room)), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("GIT_SSH_COMMAND", ssh)
+	f.url = "forge.invalid:" + f.dir
+	return f
+}
+
+// hang makes a service ("git-upload-pack" for reading) not answer.
+func (f *hangingForge) hang(t *testing.T, service string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(f.room, "hang-"+service), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (f *hangingForge) answer(t *testing.T, service string) {
+	t.Helper()
+	if err := os.Remove(filepath.Join(f.room, "hang-"+service)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// waiting is nil while somebody waits for an answer.
+func (f *hangingForge) waiting() error {
+	text, err := os.ReadFile(filepath.Join(f.room, "hung"))
+	if err != nil {
+		return err
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		return err
+	}
+	if err := syscall.Kill(pid, 0); err != nil {
+		return fmt.Errorf("nobody waits: %w", err)
+	}
+	return nil
+}
+
+func TestWritesGoOnWhileTheRemoteIsAskedAndDoesNotAnswer(t *testing.T) {
+	forge := newHangingForge(t)
+	r := openRepo(t, Options{Remote: forge.url, PollInterval: time.Hour})
+	mustWrite(t, r, testID(1), shardDir(testID(1)), 1)
+	forge.hang(t, "git-upload-pack")
+	r.Poke()
+	kit.Eventually(t, forge.waiting)
+	rev := mustWrite(t, r, testID(1), "", 2)
+	if err := r.Refresh(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := forge.waiting(); err != nil {
+		t.Errorf("the write waited until the remote was given up: %v", err)
+	}
+	if got := runGit(t, forge.dir, "rev-parse", "main"); got != rev.Commit {
+		t.Errorf("the remote is at %s, want %s", got, rev.Commit)
+	}
+}
+
+func TestAWriteToARemoteThatHangsIsRefusedInTimeAndSucceedsLater(t *testing.T) {
+	forge := newHangingForge(t)
+	r := openRepo(t, Options{Remote: forge.url, PollInterval: time.Hour, remoteTimeout: 5 * time.Second})
+	mustWrite(t, r, testID(1), shardDir(testID(1)), 1)
+	head := r.Head()
+	for _, service := range []string{"git-upload-pack", "git-receive-pack"} {
+		forge.hang(t, service)
+	}
+	_, err := r.Write(t.Context(), desired.Write{Instance: testID(1), Subject: "s", Change: setLevel(testID(1), 2)})
+	if !errors.Is(err, desired.ErrUnavailable) || r.Head() != head || r.Health() == nil {
+		t.Errorf("write = %v, head %s, health %v", err, r.Head(), r.Health())
+	}
+	for _, service := range []string{"git-upload-pack", "git-receive-pack"} {
+		forge.answer(t, service)
+	}
+	rev := mustWrite(t, r, testID(1), "", 2)
+	if got := runGit(t, forge.dir, "rev-parse", "main"); got != rev.Commit {
+		t.Errorf("the remote is at %s, want %s", got, rev.Commit)
+	}
+}
+
+func TestAPullThatOverlapsWithWritesIsNotTakenForARewrittenHistory(t *testing.T) {
+	forge := newHangingForge(t)
+	r := openRepo(t, Options{Remote: forge.url, PollInterval: time.Hour})
+	mustWrite(t, r, testID(1), shardDir(testID(1)), 1)
+	asked := r.Head()
+	foreign := func() string {
+		dir := filepath.Join(t.TempDir(), "clone")
+		runGit(t, "", "clone", "-q", forge.dir, dir)
+		put(t, dir, shardDir(testID(2))+"/vnf.yaml", vnfFile(testID(2), 1))
+		commitPush(t, dir, "By a person")
+		return runGit(t, forge.dir, "rev-parse", "main")
+	}()
+	hash, head, err := r.transfer(t.Context())
+	if err != nil || hash != foreign || head != asked {
+		t.Fatalf("transferred %s beside %s, %v", hash, head, err)
+	}
+	rev := mustWrite(t, r, testID(1), "", 2) // on top of the foreign commit
+	r.move.Lock()
+	err = r.takeTransferred(t.Context(), hash, head)
+	r.move.Unlock()
+	if err != nil || r.Head() != rev.Commit {
+		t.Errorf("after that head is %s, want %s: %v", r.Head(), rev.Commit, err)
+	}
+	if err := r.pull(t.Context()); err != nil || r.Health() != nil {
+		t.Errorf("pull = %v, health %v", err, r.Health())
+	}
+}
