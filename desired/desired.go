@@ -10,6 +10,8 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+
+	"github.com/jibe-vnfm/jibe/internal/changed"
 )
 
 // The values of Instance.State.
@@ -282,6 +284,9 @@ type Repo interface {
 	// Heads are the instances at head whose ids follow after ("" is all), by id. They are those
 	// of the moment in which the iteration begins, and it keeps nobody waiting.
 	Heads(after string) iter.Seq[Head]
+	// WatchHeads returns a function that tells which instances at head may have changed.
+	// Nothing changes at head that it doesn't tell of. It may be called at any time.
+	WatchHeads() changed.Take
 	// Earlier calls fn with the former contents of the instance's file in its present
 	// directory, the newest first, until fn returns true. It looks at a bounded number of
 	// commits.

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/internal/changed"
 	"github.com/jibe-vnfm/jibe/plan"
 	"github.com/jibe-vnfm/jibe/sol"
 	"github.com/jibe-vnfm/jibe/vnfd"
@@ -29,6 +30,7 @@ type memRepo struct {
 	trees    map[string]desired.Files
 	at       map[string]desired.Revision // commit/instance
 	settings desired.Settings
+	changes  changed.Feed
 	// before runs before each write, outside the lock: someone else's push.
 	before func()
 	// fails is returned by Write: after the commit if late, else without one.
@@ -115,6 +117,15 @@ func (r *memRepo) Heads(after string) iter.Seq[desired.Head] {
 	}
 }
 
+func (r *memRepo) WatchHeads() changed.Take {
+	take := r.changes.Watch()
+	return func() ([]string, bool) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return take()
+	}
+}
+
 func (r *memRepo) Settings() (*desired.Settings, error) { return &r.settings, nil }
 
 func (r *memRepo) Files(_ context.Context, rev desired.Revision) (desired.Files, error) {
@@ -175,6 +186,7 @@ func (r *memRepo) Write(_ context.Context, w desired.Write) (desired.Revision, e
 		r.dirs[w.Instance] = dir{rev, files, in}
 		r.trees[rev.Tree] = files
 	}
+	r.changes.Note(w.Instance)
 	r.at[rev.Commit+"/"+w.Instance] = rev
 	if r.fails != nil {
 		return desired.Revision{}, r.fails

@@ -21,12 +21,60 @@ func instanceShape() filter.Shape {
 	return filter.Shape{Default: def, Optional: append([]string{"vnfInstanceName", "vnfInstanceDescription", "jibe"}, def...)}
 }
 
-// row is an instance of a list, as the indexes of git and of the operation log have it.
+// row is an instance of a list, as the indexes of git and of the operation log have it. It
+// is never changed.
 type row struct {
 	id     string
 	head   desired.Head
 	inHead bool // see known
 	entry  *oplog.InstanceEntry
+	// brief is what is shown, if it has been read.
+	brief brief
+	read  bool
+}
+
+// brief is what the default list shows of an instance's file, see [api.shown].
+type brief struct{ name, description, vnfdID, pkg, state string }
+
+// source is the content of which a brief is made.
+type source struct {
+	tree string
+	// never says that it was never brought about.
+	never bool
+}
+
+func (r *row) source() source {
+	switch {
+	case r.entry.Settled.Tree != "":
+		return source{tree: r.entry.Settled.Tree}
+	case r.inHead:
+		return source{tree: r.head.Tree, never: true}
+	}
+	return source{tree: r.entry.Operated.Tree, never: true}
+}
+
+// key is the source in a cache.
+func (s source) key() string {
+	if s.never {
+		return "never " + s.tree
+	}
+	return s.tree
+}
+
+// describe sets the brief, if that is possible without reading git. old is the former row of
+// the instance, nil if there was none.
+func (r *row) describe(old *row) {
+	of := r.source()
+	switch {
+	case r.inHead && of.tree == r.head.Tree:
+		h := &r.head
+		r.brief, r.read = brief{h.Name, h.Description, h.VnfdID, h.Package, h.State}, true
+		if of.never {
+			r.brief.state = desired.NotInstantiated
+		}
+	case old != nil && old.read && old.source() == of:
+		r.brief, r.read = old.brief, true
+	}
 }
 
 // visible says whether clients see the instance.
@@ -84,142 +132,39 @@ func (a *api) listInstances(w http.ResponseWriter, r *http.Request) error {
 	}
 	l := &instanceList{api: a, ctx: r.Context(), query: q, products: products{}, whole: slices.ContainsFunc(shape.Default, q.wants),
 		asked: q.selector.Names("jibe") || q.decided.Needs("jibe/directory")}
-	return respond(a, w, r, &l.query, listing[row]{all: l.matches(), position: func(r row) string { return r.id }, body: l.body})
+	return respond(a, w, r, &l.query, listing[*row]{all: l.matches(), position: func(r *row) string { return r.id }, body: l.body})
 }
 
 // matches yields the instances that pass what is decided of the filter, by id.
-func (l *instanceList) matches() iter.Seq2[row, error] {
-	return func(yield func(row, error) bool) {
-		s := rowValues{list: l}
-		of := s.value
+func (l *instanceList) matches() iter.Seq2[*row, error] {
+	return func(yield func(*row, error) bool) {
+		v := rowValues{list: l}
+		of := v.value
 		for r := range l.candidates() {
-			s.row, s.read = r, false
+			v.row, v.err = r, nil
 			ok, err := l.query.decided.Match(of)
-			if err = cmp.Or(s.err, err); err != nil {
-				yield(row{}, err)
+			if err = cmp.Or(v.err, err); err != nil {
+				yield(nil, err)
 				return
 			}
-			if ok && !yield(*r, nil) {
+			if ok && !yield(r, nil) {
 				return
 			}
 		}
 	}
 }
 
-// candidates are the instances among which those are that the filter matches, by id. What is
-// yielded counts until the next one is.
+// candidates are the instances among which those are that the filter matches, by id.
 func (l *instanceList) candidates() iter.Seq[*row] {
+	rows := l.roster.now()
 	if ids, ok := l.query.filter.OneOf("id"); ok {
-		return l.byID(slices.Compact(slices.Sorted(slices.Values(ids))))
+		return rows.having(slices.Compact(slices.Sorted(slices.Values(ids))), l.query.after)
 	}
-	return l.joined(l.query.after)
+	return rows.find(l.query.filter, l.query.after)
 }
-
-func (l *instanceList) byID(ids []string) iter.Seq[*row] {
-	return func(yield func(*row) bool) {
-		for _, id := range ids {
-			if id <= l.query.after {
-				continue
-			}
-			if r := l.row(id); r.visible() && !yield(&r) {
-				return
-			}
-		}
-	}
-}
-
-// row returns one instance.
-func (a *api) row(id string) row {
-	r := row{id: id}
-	var recorded bool
-	if r.entry, recorded = a.Operations.InstanceEntry(id); !recorded {
-		r.entry = &oplog.InstanceEntry{ID: id}
-	}
-	r.head, r.inHead = a.Repo.LookupHead(id)
-	return r
-}
-
-// joined merges the instances that are in git or in the operation log.
-func (a *api) joined(after string) iter.Seq[*row] {
-	return func(yield func(*row) bool) {
-		records := recordReader{log: a.Operations, after: after}
-		var r row
-		// orphan yields an instance that wasn't in git when the heads were looked at.
-		orphan := func(e *oplog.InstanceEntry) bool {
-			if r = (row{id: e.ID, entry: e}); !r.visible() {
-				return true
-			}
-			r.head, r.inHead = a.Repo.LookupHead(e.ID) // it may have come since
-			return yield(&r)
-		}
-		for head := range a.Repo.Heads(after) {
-			e := records.peek()
-			for ; e != nil && e.ID < head.Instance; e = records.peek() {
-				records.skip()
-				if !orphan(e) {
-					return
-				}
-			}
-			r.id, r.head, r.inHead = head.Instance, head, true
-			if e != nil && e.ID == head.Instance {
-				records.skip()
-				r.entry = e
-			} else {
-				r.entry = &oplog.InstanceEntry{ID: head.Instance}
-			}
-			if !yield(&r) {
-				return
-			}
-		}
-		for e := records.peek(); e != nil; e = records.peek() {
-			records.skip()
-			if !orphan(e) {
-				return
-			}
-		}
-	}
-}
-
-// recordReader reads the instances of the operation log one by one, by id. It gets them in
-// growing pieces: a page of few needs few.
-type recordReader struct {
-	log   *oplog.Log
-	after string
-	piece []*oplog.InstanceEntry
-	next  int
-	ended bool
-}
-
-const (
-	firstPiece = 64
-	mostPiece  = 4096
-)
-
-// peek returns the next instance, nil at the end.
-func (r *recordReader) peek() *oplog.InstanceEntry {
-	if r.next == len(r.piece) && !r.ended {
-		n := min(max(firstPiece, 4*len(r.piece)), mostPiece)
-		r.piece, r.next = slices.Grow(r.piece[:0], n), 0
-		for e := range r.log.InstanceEntries(r.after) {
-			if r.piece = append(r.piece, e); len(r.piece) == n {
-				break
-			}
-		}
-		if r.ended = len(r.piece) < n; !r.ended {
-			r.after = r.piece[n-1].ID
-		}
-	}
-	if r.next == len(r.piece) {
-		return nil
-	}
-	return r.piece[r.next]
-}
-
-// skip goes on behind what peek returned.
-func (r *recordReader) skip() { r.next++ }
 
 // body makes an entry of the list.
-func (l *instanceList) body(r row) (any, error) {
+func (l *instanceList) body(r *row) (any, error) {
 	if l.whole {
 		v, err := l.instanceBody(l.ctx, r.known(), l.query.wants)
 		if err == nil && l.asked {
@@ -227,13 +172,13 @@ func (l *instanceList) body(r row) (any, error) {
 		}
 		return v, err
 	}
-	b, err := l.brief(l.ctx, &r)
+	b, err := l.briefOf(l.ctx, r)
 	if err != nil {
 		return nil, err
 	}
 	v := l.plainBody(r.id, b.state == desired.Instantiated)
 	v.Name, v.Description, v.VnfdID = b.name, b.description, b.vnfdID
-	v.describe(l.product(&r, &b))
+	v.describe(l.product(r, b))
 	if l.query.wants("jibe") {
 		v.Jibe = l.status(l.ctx, r.id, &r.head, r.entry.Open)
 		if l.asked {
@@ -245,11 +190,9 @@ func (l *instanceList) body(r row) (any, error) {
 
 // rowValues are what the filter sees of the rows, one after the other.
 type rowValues struct {
-	list  *instanceList
-	row   *row
-	brief brief
-	read  bool // brief is that of row
-	err   error
+	list *instanceList
+	row  *row
+	err  error
 }
 
 // value returns an attribute of the row.
@@ -274,23 +217,20 @@ func (s *rowValues) value(attr string) filter.Value {
 		}
 		return filter.Text(status.DriftPolicy)
 	}
-	if !s.read {
-		b, err := s.list.brief(s.list.ctx, r)
-		if err != nil {
-			s.err = err
-			return filter.Value{}
-		}
-		s.brief, s.read = b, true
+	b, err := s.list.briefOf(s.list.ctx, r)
+	if err != nil {
+		s.err = err
+		return filter.Value{}
 	}
 	switch attr {
 	case "vnfInstanceName":
-		return filter.Optional(s.brief.name)
+		return filter.Optional(b.name)
 	case "vnfdId":
-		return filter.Text(s.brief.vnfdID)
+		return filter.Text(b.vnfdID)
 	case "instantiationState":
-		return filter.Text(instantiationState(s.brief.state == desired.Instantiated))
+		return filter.Text(instantiationState(b.state == desired.Instantiated))
 	}
-	p := s.list.product(r, &s.brief)
+	p := s.list.product(r, b)
 	switch attr {
 	case "vnfProvider":
 		return filter.Text(p.Provider)
@@ -302,38 +242,23 @@ func (s *rowValues) value(attr string) filter.Value {
 	return filter.Text(p.VnfdVersion)
 }
 
-// brief is what the default list shows of an instance's file, see [api.shown].
-type brief struct{ name, description, vnfdID, pkg, state string }
-
-func briefOf(in *desired.Instance) brief {
-	return brief{in.Name, in.Description, in.VnfdID, in.Package, in.State}
-}
-
-// brief returns what is shown of the row. It reads git only where head isn't what was
-// brought about.
-func (a *api) brief(ctx context.Context, r *row) (brief, error) {
-	h, e := &r.head, r.entry
-	if r.inHead && (e.Settled.Tree == "" || e.Settled.Tree == h.Tree) {
-		b := brief{h.Name, h.Description, h.VnfdID, h.Package, h.State}
-		if e.Settled.Tree == "" {
-			b.state = desired.NotInstantiated
-		}
-		return b, nil
+// briefOf returns what is shown of the row. It reads git only where head isn't what was
+// brought about, and no former row was.
+func (a *api) briefOf(ctx context.Context, r *row) (*brief, error) {
+	if r.read {
+		return &r.brief, nil
 	}
-	key := e.Settled.Tree
-	if key == "" {
-		key = "never " + e.Operated.Tree
-	}
-	if b, ok := a.briefs.Get(key); ok {
+	of := r.source()
+	if b, ok := a.briefs.Get(of.key()); ok {
 		return b, nil
 	}
 	in, err := a.shown(ctx, r.known())
 	if err != nil {
-		return brief{}, err
+		return nil, err
 	}
-	b := briefOf(in)
-	if e.Settled.Tree != "" || e.Operated.Tree != "" {
-		a.briefs.Add(key, b, len(b.name)+len(b.description)+len(b.vnfdID)+len(b.pkg))
+	b := &brief{in.Name, in.Description, in.VnfdID, in.Package, in.State}
+	if of.tree != "" {
+		a.briefs.Add(of.key(), b, len(b.name)+len(b.description)+len(b.vnfdID)+len(b.pkg)+briefSize)
 	}
 	return b, nil
 }

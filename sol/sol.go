@@ -108,6 +108,7 @@ const (
 	// briefsSize is how many bytes are kept of what was read of files that aren't head's: those
 	// of 50,000 instances of which all change at once.
 	briefsSize = 24 << 20
+	briefSize  = 80 // without its texts
 	apiVersion = "2.0.0"
 	root       = "/vnflcm/v2"
 )
@@ -117,7 +118,8 @@ type api struct {
 	Config
 	mux *http.ServeMux
 	// briefs are by the hash of the tree.
-	briefs *lru.Cache[brief]
+	briefs *lru.Cache[*brief]
+	roster *roster
 }
 
 // New makes the handler of everything below /vnflcm/. Any other path is 404.
@@ -144,7 +146,7 @@ func New(c Config) http.Handler {
 		c.Observe = func(string, string, int, time.Duration) {}
 	}
 	c.BaseURL = strings.TrimSuffix(c.BaseURL, "/")
-	a := &api{Config: c, mux: http.NewServeMux(), briefs: lru.New[brief](briefsSize, briefsSize)}
+	a := &api{Config: c, mux: http.NewServeMux(), briefs: lru.New[*brief](briefsSize, briefsSize), roster: newRoster(c.Repo, c.Operations)}
 	a.routes()
 	return a
 }

@@ -66,7 +66,11 @@ func preReceive(ctx context.Context, stdin io.Reader, stderr io.Writer, socket s
 		case err != nil:
 			return nil, fmt.Errorf("the server couldn't check this push, so nothing was changed (push fewer instances at once if it is a large one): %w", err)
 		}
-		for _, warning := range v.Warnings {
+		for n, warning := range v.Warnings {
+			if n == mostShown {
+				fmt.Fprintf(stderr, "jibe warns: and %d times more\n", len(v.Warnings)-n)
+				break
+			}
 			fmt.Fprintln(stderr, "jibe warns: "+warning.Error())
 		}
 		if len(v.Problems) == 0 {
@@ -88,11 +92,19 @@ func preReceive(ctx context.Context, stdin io.Reader, stderr io.Writer, socket s
 		return nil
 	}
 	fmt.Fprintln(stderr, "jibe refuses this push; nothing was changed:")
-	for _, p := range problems {
+	for n, p := range problems {
+		if n == mostShown {
+			fmt.Fprintf(stderr, "  and %d more\n", len(problems)-n)
+			break
+		}
 		fmt.Fprintln(stderr, "  "+p.Error())
 	}
 	return exitError(1)
 }
+
+// mostShown is how many warnings, or problems, of one push are shown: one push may bring very
+// many instances, and nobody reads a line for each.
+const mostShown = 50
 
 // fetchFirst is the remedy where a push isn't based on the newest commit.
 const fetchFirst = "fetch first, then push again"

@@ -34,7 +34,7 @@ func newServe() *cobra.Command {
 			}
 			o.Log = log
 			klog.SetSlogLogger(log) // client-go's own messages
-			boundMemory(cmd.Context(), log)
+			app.BoundMemory(cmd.Context(), log)
 			if o.Binary, err = os.Executable(); err != nil {
 				return fmt.Errorf("path of this program, for the repository's push hook: %w", err)
 			}

@@ -18,7 +18,7 @@ import (
 type index struct {
 	byDir ordered[*slot]
 	// byID has the obeyed slot for each id.
-	byID ordered[*slot]
+	byID identified
 	// rivals are the directories that claim one id, in order, where they are several or
 	// the id is held. The lists are immutable.
 	rivals ordered[[]string]

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/internal/changed"
 	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
@@ -104,6 +105,7 @@ type Repo struct {
 	settings settingsState
 	ills     []*healthError
 	watchers map[*watcher]struct{}
+	changes  changed.Feed // of heads
 
 	writer writer
 	notes  noteQueue

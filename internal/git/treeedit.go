@@ -11,8 +11,9 @@ import (
 // where it ended is spared to load them again.
 type Folders map[string]*folder
 
-// maxFolders is how many folders are handed on.
-const maxFolders = 4096
+// maxFolders is how many folders are handed on: more than the API makes for its instances,
+// which are 256 with 16 in each.
+const maxFolders = 16 << 10
 
 // folder is one that is being edited.
 type folder struct {
@@ -61,8 +62,12 @@ func (b *TreeEditor) Tree(dir string) (hash string, data []byte) {
 // Forget drops the folders at and below a directory, which is about to be
 // replaced as a whole.
 func (b *TreeEditor) Forget(dir string) {
+	if b.folders[dir] == nil {
+		return // a folder is loaded by way of the one above it, so that none below is either
+	}
+	below := dir + "/"
 	for p := range b.folders {
-		if p == dir || strings.HasPrefix(p, dir+"/") {
+		if p == dir || strings.HasPrefix(p, below) {
 			delete(b.folders, p)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/internal/changed"
 	"github.com/jibe-vnfm/jibe/lcm"
 )
 
@@ -69,6 +70,18 @@ func (l *Log) InstanceEntries(after string) iter.Seq[*InstanceEntry] {
 		l.index.snapshotInstances().Ascend(after, func(id string, e *InstanceEntry) bool {
 			return id == after || yield(e)
 		})
+	}
+}
+
+// WatchInstances returns a function that tells which instances' entries may have changed.
+func (l *Log) WatchInstances() changed.Take {
+	l.index.mu.Lock()
+	defer l.index.mu.Unlock()
+	take := l.index.changes.Watch()
+	return func() ([]string, bool) {
+		l.index.mu.Lock()
+		defer l.index.mu.Unlock()
+		return take()
 	}
 }
 

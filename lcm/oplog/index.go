@@ -8,6 +8,7 @@ import (
 
 	"github.com/tidwall/btree"
 
+	"github.com/jibe-vnfm/jibe/internal/changed"
 	"github.com/jibe-vnfm/jibe/lcm"
 )
 
@@ -23,6 +24,7 @@ type index struct {
 	total     int
 	open      map[OperationKind]int
 	contended int
+	changes   changed.Feed // of instances
 }
 
 // owner holds the operations of one instance, by position. The instance itself may be gone.
@@ -70,6 +72,13 @@ func (x *index) putInstance(i *lcm.Instance) {
 	e.Settled.Commit = share(e.Settled.Commit, e.Operated.Commit)
 	e.Open, e.OutstandingCommit = share(e.Open, e.Last), share(e.OutstandingCommit, e.Last)
 	x.instances.Set(id, e)
+	x.changes.Note(id)
+}
+
+// removeInstance forgets an instance. The caller has mu.
+func (x *index) removeInstance(id string) {
+	x.instances.Delete(id)
+	x.changes.Note(id)
 }
 
 // share returns s in the memory of other, if they are equal.

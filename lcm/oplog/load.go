@@ -245,7 +245,7 @@ func (l *Log) apply(b *batch) {
 		l.index.putInstance(inst)
 	}
 	for _, id := range b.forgotten {
-		l.index.instances.Delete(id)
+		l.index.removeInstance(id)
 	}
 	for _, op := range b.operations {
 		l.index.putOperation(entryOfOperation(op))
@@ -272,7 +272,7 @@ func (l *Log) reindex(ctx context.Context, b *batch) {
 		case err == nil:
 			l.index.putInstance(inst)
 		case errors.Is(err, store.ErrNotFound):
-			l.index.instances.Delete(id)
+			l.index.removeInstance(id)
 		}
 		l.index.mu.Unlock()
 	}

@@ -122,7 +122,7 @@ func FuzzMaybeTime(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		if _, err := time.Parse(time.RFC3339Nano, s); err == nil && !maybeTime(s) {
+		if _, err := time.Parse(time.RFC3339Nano, s); err == nil && !MaybeTime(s) {
 			t.Errorf("%q is a moment", s)
 		}
 	})

@@ -383,7 +383,7 @@ func order(v any, want string) (int, error) {
 
 // orderText compares texts, or moments where both texts are one.
 func orderText(v, want string) int {
-	if maybeTime(v) && maybeTime(want) {
+	if MaybeTime(v) && MaybeTime(want) {
 		if t, err := time.Parse(time.RFC3339Nano, v); err == nil {
 			if u, err := time.Parse(time.RFC3339Nano, want); err == nil {
 				return t.Compare(u)
@@ -393,9 +393,9 @@ func orderText(v, want string) int {
 	return strings.Compare(v, want)
 }
 
-// maybeTime says false of texts that time.Parse would refuse, for most of them: it is much
+// MaybeTime says false of texts that time.Parse would refuse, for most of them: it is much
 // cheaper, and nearly all texts that are compared are names.
-func maybeTime(s string) bool {
+func MaybeTime(s string) bool {
 	const shortest = len("2006-01-02T3:04:05Z")
 	return len(s) >= shortest && s[4] == '-' && s[7] == '-' && s[10] == 'T'
 }

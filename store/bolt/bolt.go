@@ -205,6 +205,11 @@ func (s *Store) Get(ctx context.Context, key string) (store.Record, error) {
 func (s *Store) List(ctx context.Context, prefix, after string, limit int) ([]store.Record, error) {
 	var recs []store.Record
 	err := s.view(ctx, func(tx *bolt.Tx) error {
+		defer func() {
+			if len(recs) >= longList {
+				advise(tx, readAlone)
+			}
+		}()
 		c := tx.Bucket(s.names.records).Cursor()
 		k, v := c.Seek([]byte(max(prefix, after)))
 		if k != nil && string(k) == after {
@@ -225,7 +230,6 @@ func (s *Store) List(ctx context.Context, prefix, after string, limit int) ([]st
 			s.touched.Add(1)
 			if len(recs) == longList {
 				advise(tx, readAhead)
-				defer advise(tx, readAlone)
 			}
 		}
 		return nil

@@ -16,7 +16,7 @@ const (
 	longList = 256
 	// maxMapped is how many bytes of mapped files stay in the process's memory, the program
 	// itself among them.
-	maxMapped = 256 << 20
+	maxMapped = 128 << 20
 )
 
 // trim keeps the mapped file from filling the process's memory. bbolt reads by mapping the

@@ -43,6 +43,7 @@ func (s *Store) submit(ctx context.Context, apply func(tx *bolt.Tx) error) error
 // transactions.
 func (s *Store) write() {
 	defer close(s.done)
+	last := 0 // how many writes the transaction before took
 	for {
 		var batch []*call
 		select {
@@ -55,23 +56,41 @@ func (s *Store) write() {
 			}
 			batch = append(batch, first)
 		}
-	gather:
-		for len(batch) < maxBatch {
-			select {
-			case c, ok := <-s.queue:
-				if !ok {
-					break gather
-				}
-				batch = append(batch, c)
-			default:
-				break gather
-			}
+		batch = s.gather(batch)
+		if last >= crowd && len(batch) <= last/2 {
+			// Those that the last transaction answered are about to write again: to begin at
+			// once would leave them to a transaction of their own, which costs as much.
+			time.Sleep(crowdPause)
+			batch = s.gather(batch)
 		}
+		last = len(batch)
 		s.commit(batch)
 		for _, c := range batch {
 			close(c.done)
 		}
 	}
+}
+
+// A transaction that comes right after a large one waits a moment for company.
+const (
+	crowd      = 8
+	crowdPause = 500 * time.Microsecond
+)
+
+// gather adds the writes that wait.
+func (s *Store) gather(batch []*call) []*call {
+	for len(batch) < maxBatch {
+		select {
+		case c, ok := <-s.queue:
+			if !ok {
+				return batch
+			}
+			batch = append(batch, c)
+		default:
+			return batch
+		}
+	}
+	return batch
 }
 
 // errHalfway marks a failure in the middle of a call's writes, after which the

@@ -13,7 +13,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"runtime/debug"
 	"runtime/pprof"
 	"strconv"
 	"time"
@@ -24,7 +23,7 @@ import (
 )
 
 // The laboratory is this program run as the server, with what the binary doesn't have: it
-// profiles itself, and lets others change what runs in its simulator. It has the settings
+// profiles itself, and lets others change what runs in its simulator. Its settings are those
 // of cmd/jibe.
 const (
 	// labVerb makes this program the server; it is the one of jibe too, as whoever starts
@@ -36,8 +35,7 @@ const (
 	labBinary  = "JIBE_BENCH_BINARY"
 	labProfile = "JIBE_BENCH_PROFILE"
 
-	labGCPercent = 300
-	labWorkers   = 64
+	labWorkers = 64
 )
 
 // labSocket is where the laboratory lets others at its simulator.
@@ -51,12 +49,13 @@ func serveLab(ctx context.Context, args []string) (err error) {
 	f.StringVar(&o.Listen, "listen", "127.0.0.1:0", "address of the API")
 	f.IntVar(&o.Workers, "workers", labWorkers, "how many instances are worked on at once")
 	f.DurationVar(&o.Poll, "poll", 30*time.Second, "how often remote repositories are fetched")
+	f.Var(&o.KeepOperations, "keep-operations", "how long an ended operation is kept, and how many of each instance however old; or all")
 	f.DurationVar(&o.Timeout, "timeout", 500*time.Second, "how long one attempt of an operation may take")
 	f.DurationVar(&o.StartTimeout, "start-timeout", time.Minute, "how long an operation may stay in STARTING")
 	if err := f.Parse(args); err != nil {
 		return err
 	}
-	debug.SetGCPercent(labGCPercent)
+	app.BoundMemory(ctx, o.Log)
 	stop, err := profileLab(os.Getenv(labProfile))
 	if err != nil {
 		return err

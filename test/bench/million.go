@@ -24,7 +24,7 @@ const (
 // million measures what a server costs after some operations, and after very many on the
 // same instances, of which the last ones are kept.
 func (b *bench) million(ctx context.Context) error {
-	t := &table{sizes: []int{fewOperations, b.many}, alike: alike}
+	t := &table{sizes: []int{min(fewOperations, b.many/2), b.many}, alike: alike}
 	s := &size{bench: b, table: t, n: fewInstances}
 	var args []string
 	if b.keep != "" {

@@ -19,6 +19,9 @@ const (
 	soakWindow = 5 * time.Minute
 	// soakEvery is how often memory and files are looked at.
 	soakEvery = 10 * time.Second
+	// soakKeep is which operations are kept, so that some are removed meanwhile. Each is
+	// looked at when it has ended, and so before.
+	soakKeep = "10m,5"
 	// lossesShown is how many are told.
 	lossesShown = 10
 )
@@ -75,7 +78,7 @@ func (b *bench) soaking(ctx context.Context) error {
 			b.profiles = ""
 		}()
 	}
-	server, err := b.spawnLab(filepath.Join(b.tmp, "soak"))
+	server, err := b.spawnLab(filepath.Join(b.tmp, "soak"), "--keep-operations="+soakKeep)
 	if err != nil {
 		return err
 	}

@@ -3,9 +3,9 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -105,8 +105,8 @@ func (w *wire) get(target string, out any) (answer, error) {
 	return a, nil
 }
 
-// clients does something n times, on so many connections at once. It ends at the first
-// error of each.
+// clients does something n times, on so many connections at once. Each ends at its first
+// error, and the first of these is returned.
 func (j *jibe) clients(ctx context.Context, many, n int, do func(w *wire, i int) error) error {
 	var wg sync.WaitGroup
 	var next atomic.Int64
@@ -126,7 +126,7 @@ func (j *jibe) clients(ctx context.Context, many, n int, do func(w *wire, i int)
 		})
 	}
 	wg.Wait()
-	return errors.Join(failed...)
+	return cmp.Or(failed...)
 }
 
 // outcome is what is read of an operation.

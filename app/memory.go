@@ -1,4 +1,4 @@
-package main
+package app
 
 import (
 	"context"
@@ -20,6 +20,14 @@ const (
 	memoryPause = time.Second
 )
 
+// When the process is at rest, its garbage goes back to the system: the collector would leave
+// it where it is, as nothing makes it run.
+const (
+	restAllocates = 4 << 20  // bytes between two looks that are still rest
+	restLooks     = 10       // so many in a row
+	restWorth     = 64 << 20 // bytes of garbage that are worth a collection
+)
+
 // How much garbage may lie beside what the heap holds, before it is collected.
 const (
 	// garbageMost trades memory for speed while the heap is small: under many writes a fifth of
@@ -32,10 +40,10 @@ const (
 	garbageLeast = 50
 )
 
-// boundMemory keeps the process within the memory of its cgroup, and its garbage small
+// BoundMemory keeps the process within the memory of its cgroup, and its garbage small
 // beside what lives, until ctx ends. $GOMEMLIMIT and $GOGC are obeyed instead, each where it
 // is set.
-func boundMemory(ctx context.Context, log *slog.Logger) {
+func BoundMemory(ctx context.Context, log *slog.Logger) {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		limit, err := memlimit.Set(memlimit.WithRatio(memoryShare))
 		switch {
@@ -51,21 +59,48 @@ func boundMemory(ctx context.Context, log *slog.Logger) {
 	percent := garbageMost
 	debug.SetGCPercent(percent)
 	go func() {
-		live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+		heap := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/heap/allocs:bytes"}}
+		var rest rest
 		for {
 			select {
 			case <-ctx.Done():
 				return
 			case <-time.After(memoryPause):
 			}
-			metrics.Read(live)
+			metrics.Read(heap)
 			// Each change stops the world for a moment, so that small ones aren't made.
-			if next := garbage(live[0].Value.Uint64()); next < percent*9/10 || next > percent*11/10 {
+			if next := garbage(heap[0].Value.Uint64()); next < percent*9/10 || next > percent*11/10 {
 				percent = next
 				debug.SetGCPercent(percent)
 			}
+			if rest.begins(heap[1].Value.Uint64()) {
+				debug.FreeOSMemory()
+			}
 		}
 	}()
+}
+
+// rest tells when the process comes to rest, by how much is allocated between two looks.
+type rest struct {
+	allocated uint64 // until the last look, in bytes
+	since     uint64 // that were allocated since memory was given back
+	quiet     int    // looks in a row at which little was allocated
+}
+
+// begins says, once for each rest, that the process has come to rest, and that there is
+// something to give back. allocated is how many bytes were allocated since the process began.
+func (r *rest) begins(allocated uint64) bool {
+	more := allocated - r.allocated
+	r.allocated = allocated
+	r.since += more
+	if r.quiet++; more > restAllocates {
+		r.quiet = 0
+	}
+	if r.quiet < restLooks || r.since < restWorth {
+		return false
+	}
+	r.since = 0
+	return true
 }
 
 // garbage is how much garbage may lie beside so many bytes that live, in percent of them.
