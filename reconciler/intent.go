@@ -118,6 +118,7 @@ func (r *intentReader) change(ctx context.Context, inst *lcm.Instance, failed *l
 	if !due {
 		return failed, r.adopt(ctx, inst, head, exists)
 	}
+	op.RequestedBy = r.author(ctx, head)
 	born, err := r.oplog.Born(ctx, op)
 	var busy oplog.ErrBusy
 	if errors.As(err, &busy) {
@@ -210,7 +211,6 @@ func (r *intentReader) birth(ctx context.Context, record *lcm.Instance, to desir
 	}
 	names := declared(pkg, was)
 	op.Params, op.PkgChange, op.ChangedInfo = names.StripJSON(op.Params), names.StripJSON(op.PkgChange), names.StripJSON(op.ChangedInfo)
-	op.RequestedBy = r.author(ctx, to)
 	return op, due, nil
 }
 

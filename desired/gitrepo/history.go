@@ -161,35 +161,3 @@ func (r *Repo) FindTrailer(ctx context.Context, since, key, value string) (strin
 	}
 	return hash, err
 }
-
-// maxAuthorSearch bounds how many commits are looked at for the one that changed
-// a directory. Whoever sees a revision sees it soon after it was made.
-const maxAuthorSearch = 1000
-
-// Author returns the person who brought the directory to its state at rev, as git writes
-// people: the author of the last commit, along the first parents, that changed it. rev's own
-// commit may be a later one, of somebody else, that came with the same push.
-func (r *Reader) Author(ctx context.Context, rev desired.Revision) (string, error) {
-	c, err := r.commit(ctx, rev.Commit)
-	if err != nil {
-		return "", err
-	}
-	for range maxAuthorSearch {
-		if len(c.Parents) == 0 {
-			break
-		}
-		parent, err := r.commit(ctx, c.Parents[0])
-		if err != nil {
-			return "", err
-		}
-		dir, _, err := r.lookupPath(ctx, parent.Tree, rev.Dir)
-		if err != nil {
-			return "", err
-		}
-		if dir.Hash != rev.Tree {
-			break
-		}
-		c = parent
-	}
-	return c.Author, nil
-}

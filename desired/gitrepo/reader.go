@@ -36,6 +36,7 @@ type Reader struct {
 	objects *git.Objects
 	parsed  *lru.Cache[*desired.Instance] // by tree, and by directory where the id depends on it
 	forms   *desired.Forms
+	authors authors
 	cut     cutHistory
 }
 
