@@ -35,7 +35,7 @@ const (
 	garbageMost = 300
 	// garbageEnough is enough in bytes where much lives, so that the process doesn't take
 	// three times as much again.
-	garbageEnough = 192 << 20
+	garbageEnough = 256 << 20
 	// garbageLeast keeps the collector from running all the time, in percent of what lives.
 	garbageLeast = 50
 )

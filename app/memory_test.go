@@ -7,7 +7,7 @@ func TestGarbageIsPlentyBesideASmallHeapAndScarceBesideALargeOne(t *testing.T) {
 		live uint64
 		want int
 	}{
-		{0, 300}, {10 << 20, 300}, {64 << 20, 300}, {96 << 20, 200}, {192 << 20, 100}, {384 << 20, 50}, {4 << 30, 50},
+		{0, 300}, {10 << 20, 300}, {64 << 20, 300}, {128 << 20, 200}, {256 << 20, 100}, {512 << 20, 50}, {4 << 30, 50},
 	} {
 		if got := garbage(c.live); got != c.want {
 			t.Errorf("%d MiB that live: %d %%, want %d %%", c.live>>20, got, c.want)
