@@ -34,6 +34,7 @@ type options struct {
 	only      []string // parts
 	sizes     []int    // instances in the repository while one is pushed
 	grown     []int    // sizes that stand side by side, in instances
+	laid      []string // what sizes measures: words of layouts, and filledWord
 	commits   int      // of the history at each of these
 	samples   int      // pushes, requests and scalings, each
 	batches   []int    // new instances in one push
@@ -193,6 +194,7 @@ func parse(args []string) (options, error) {
 	only := f.String("only", strings.Join(usual, ","), "the parts to run, of "+strings.Join(names, ", "))
 	sizes := f.String("sizes", "1,100,300,10000", "instances in the repository while one of them is changed, ascending")
 	grown := f.String("grown", "1000,10000,50000,100000", "numbers of instances that are measured side by side, ascending")
+	laid := f.String("laid", "api,folders,flat,"+filledWord, "which figures sizes takes: of directories as the API makes them, in a hundred folders, all in one; and of instances that all run")
 	f.IntVar(&o.commits, "commits", 0, "commits of one file each, in the history before the first start of each of these")
 	batches := f.String("n", "100,300,1000", "new instances, healed and scaled ones in one push, each")
 	f.IntVar(&o.samples, "samples", 30, "samples of each latency")
@@ -228,7 +230,7 @@ func parse(args []string) (options, error) {
 	if o.binary != "" && o.profiles != "" {
 		return o, errors.New("-profile is of this tree's server, which -jibe isn't")
 	}
-	o.only = strings.Split(*only, ",")
+	o.only, o.laid = strings.Split(*only, ","), strings.Split(*laid, ",")
 	if o.binary != "" && slices.Contains(o.only, "soak") {
 		return o, errors.New("the soak is of this tree's server, which -jibe isn't")
 	}
