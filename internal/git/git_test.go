@@ -213,6 +213,34 @@ func TestRefsMoveOnlyFromWhereTheyAre(t *testing.T) {
 	read(first)
 }
 
+func TestAChildThatMovesRefsIsReplacedBeforeItHasMappedTooManyPacks(t *testing.T) {
+	r := newRepository(t, filepath.Join(t.TempDir(), "r.git"))
+	u := NewRefUpdater(r)
+	defer u.Close()
+	u.most = 3
+	children, last := map[int]bool{}, ""
+	for i := range 10 {
+		p := NewPack()
+		tree := p.Add(KindTree, nil)
+		next := p.Add(KindCommit, EncodeCommit(tree, last, "", "A <a@example.com>", time.Unix(int64(i), 0), "m\n"))
+		if err := p.Write(r.Dir, t.TempDir()); err != nil {
+			t.Fatal(err)
+		}
+		if err := u.Move(t.Context(), "refs/heads/main", next, last); err != nil {
+			t.Fatal(err)
+		}
+		if last = next; u.cmd != nil {
+			children[u.cmd.Process.Pid] = true
+		}
+	}
+	if got, err := ReadRef(r.Dir, "refs/heads/main"); err != nil || got != last {
+		t.Errorf("the ref is at %s (%v), want %s", got, err, last)
+	}
+	if len(children) != 4 {
+		t.Errorf("%d children moved it 10 times, want 4", len(children))
+	}
+}
+
 func TestRefsAreListedSetAndDeleted(t *testing.T) {
 	r := newRepository(t, filepath.Join(t.TempDir(), "r.git"))
 	commit, tree, _ := commitOf(t, r, "a", []byte("1"))

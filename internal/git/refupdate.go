@@ -29,10 +29,17 @@ type RefUpdater struct {
 	in     io.WriteCloser
 	out    *bufio.Reader
 	stderr *tailBuffer
+	moves  int // of this child
+	most   int // of any, see maxMoves
 }
 
+// maxMoves is how many refs one child moves. It maps each pack that it reads of, and never
+// gives one back, not even one that was repacked: after some ten thousand moves, each with a
+// pack of its own, the system would let it map no more (vm.max_map_count of Linux).
+const maxMoves = 1000
+
 // NewRefUpdater moves the refs of a repository. [RefUpdater.Close] ends its child.
-func NewRefUpdater(runner Runner) *RefUpdater { return &RefUpdater{git: runner} }
+func NewRefUpdater(runner Runner) *RefUpdater { return &RefUpdater{git: runner, most: maxMoves} }
 
 // Move sets ref from old to new ("" is none) and returns when that is durable.
 // After any other error than [ErrRefMoved] and [ErrRefLocked] the ref may still have
@@ -66,6 +73,9 @@ func (u *RefUpdater) Move(ctx context.Context, ref, newHash, oldHash string) err
 		if said != "" || !again { // a child that says nothing was killed: another is tried once
 			return fmt.Errorf("move %s: %w: %s", ref, err, said)
 		}
+	}
+	if u.moves++; u.moves >= u.most {
+		u.Close()
 	}
 	// git syncs the file; its name is durable when the directory is.
 	return SyncDir(filepath.Dir(filepath.Join(u.git.Dir, filepath.FromSlash(ref))))
@@ -107,7 +117,7 @@ func (u *RefUpdater) start() error {
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start git update-ref: %w", err)
 	}
-	u.cmd, u.in, u.out = cmd, in, bufio.NewReader(out)
+	u.cmd, u.in, u.out, u.moves = cmd, in, bufio.NewReader(out), 0
 	return nil
 }
 
