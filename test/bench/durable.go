@@ -28,20 +28,11 @@ const (
 // durable measures PATCH requests of many clients, each on an instance of its own:
 // one commit and one operation a request, both synced before the answer.
 func (b *bench) durable(ctx context.Context) error {
-	j, err := b.start(ctx, "writes", map[string]string{"sim": simVIM})
+	j, err := b.startWithMany(ctx, "writes")
 	if err != nil {
 		return err
 	}
 	defer j.Kill()
-	if err := j.fill(ctx, 0, b.instances, "notInstantiated"); err != nil {
-		return err
-	}
-	if err := j.known(ctx, b.instances, 5*time.Minute); err != nil {
-		return err
-	}
-	if err := b.fsync(ctx, j); err != nil {
-		return err
-	}
 	peers := filepath.Join(b.tmp, "peers.git") // as it stands before the writes
 	if _, err := process.Git(ctx, b.tmp, "clone", "--quiet", "--bare", j.Desired(), peers); err != nil {
 		return err
@@ -86,6 +77,26 @@ func (b *bench) durable(ctx context.Context) error {
 		return err
 	}
 	return b.gitPeers(ctx, j, peers, rate)
+}
+
+// startWithMany starts a server that knows as many instances as are written to, none of
+// which runs, and says what durable means here.
+func (b *bench) startWithMany(ctx context.Context, name string) (*jibe, error) {
+	j, err := b.start(ctx, name, map[string]string{"sim": simVIM})
+	if err != nil {
+		return nil, err
+	}
+	if err = j.fill(ctx, 0, b.instances, "notInstantiated"); err == nil {
+		err = j.known(ctx, b.instances, 5*time.Minute)
+	}
+	if err == nil {
+		err = b.fsync(ctx, j)
+	}
+	if err != nil {
+		j.Kill()
+		return nil, err
+	}
+	return j, nil
 }
 
 // fsync says what durable means here.

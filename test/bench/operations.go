@@ -88,20 +88,11 @@ func modifying() load {
 // until it is answered and until its operation is COMPLETED, in the simulator, where
 // nothing takes time of its own.
 func (b *bench) operations(ctx context.Context) error {
-	j, err := b.start(ctx, "operations", map[string]string{"sim": simVIM})
+	j, err := b.startWithMany(ctx, "operations")
 	if err != nil {
 		return err
 	}
 	defer j.Kill()
-	if err := j.fill(ctx, 0, b.instances, "notInstantiated"); err != nil {
-		return err
-	}
-	if err := j.known(ctx, b.instances, 5*time.Minute); err != nil {
-		return err
-	}
-	if err := b.fsync(ctx, j); err != nil {
-		return err
-	}
 	b.note("%d clients at %d instances, %d requests of each kind, on %d CPUs that clients, server and git share", b.clients, b.instances, b.writes, runtime.NumCPU())
 	b.note("COMPLETED: from sending the request, by the client's clock, to stateEnteredTime of the operation")
 	for _, l := range []load{creating(), instantiating(), scaling("SCALE_OUT"), modifying()} {
