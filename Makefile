@@ -50,12 +50,16 @@ build: ## bin/jibe, with its version in it
 	go build -ldflags "-X main.version=$(VERSION)" -o bin/jibe ./cmd/jibe
 
 .PHONY: release
-release: ## bin/jibe as it is given to others: static, stripped, reproducible
+release: ## bin/jibe as it is given to others (static, stripped, reproducible), with bin/conformance.json
 	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/jibe ./cmd/jibe
+	go run ./test/conformance -version "$(VERSION)" $(if $(RESULTS),-results "$(RESULTS)") > bin/conformance.json
 
 .PHONY: test
 test: ## all tests, with a real Kubernetes and OpenStack (Debian 12) that are started and stopped
 	@test/need python3 python3 # for the scripts of the example packages
+	@test/need openssl openssl # for the signatures of packages
+	@test/need gpg gnupg # for signed commits and tags
+	@test/need ssh-keygen openssh-client # likewise
 	@/usr/bin/python3 -c 'import yaml' 2>/dev/null || test/need "yaml (a module of python3)" python3-yaml # for user data classes
 	@# Both halves run, and both results are shown: a failure of the first hides nothing of the second.
 	@first=passed second=passed; \
@@ -72,12 +76,16 @@ unit: ## the tests that need no Kubernetes and no OpenStack; the others are skip
 test-openstack: ## the tests on a real OpenStack alone; OS_CLOUD names another cloud, OS_RUN a pattern
 	$(with_openstack) env JIBE_TEST_OS_FULL=1 $(os_test) -run '$(OS_RUN)' $(GOTESTFLAGS) $(OS_PKG)
 
+.PHONY: conformance
+conformance: ## docs/sol-conformance.md as JSON; RESULTS=FILE, of go test -json, says which of its tests passed
+	@go run ./test/conformance -version "$(VERSION)" $(if $(RESULTS),-results "$(RESULTS)")
+
 .PHONY: lint
 lint: ## gofmt, go vet and golangci-lint, which is built the first time (3 minutes)
 	@files=$$(gofmt -l .); \
 	if [ -n "$$files" ]; then echo "not formatted, run gofmt -w on:"; echo "$$files"; exit 1; fi
 	go vet $(PKG)
-	cd test/controlplane && go vet ./helper
+	cd test/controlplane && go vet ./helper ./pause ./podnet
 	$(GOLANGCI) run $(PKG)
 
 .PHONY: fuzz

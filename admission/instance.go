@@ -95,6 +95,9 @@ func (r *instanceReview) refusals(ctx context.Context, c Candidate) (after, befo
 	if err != nil {
 		return nil, nil, nil, err
 	}
+	if before != nil && desired.IsInstantiated(before.State) {
+		after.Granted = before.Granted // which no push may change
+	}
 	err = r.check(ctx, r.settings, before, after)
 	if err == nil {
 		return after, before, nil, nil

@@ -20,6 +20,9 @@ type Proposal struct {
 	Settings *desired.Settings `json:"settings,omitempty"`
 	// Instances are the directories that would change.
 	Instances []Candidate `json:"instances"`
+	// Touched is where anything at all would differ, for the right to it; nil where that isn't
+	// known.
+	Touched *gitrepo.Touched `json:"touched,omitempty"`
 }
 
 // Candidate is one instance's directory as it would be.
@@ -68,6 +71,9 @@ func FromUpdate(ctx context.Context, r *gitrepo.Reader, u gitrepo.RefUpdate) (*P
 		return nil, err
 	}
 	p := &Proposal{Instances: []Candidate{}}
+	if p.Touched, err = r.Touched(ctx, u.Old, u.New); err != nil {
+		return nil, err
+	}
 	for _, c := range changes {
 		candidate := Candidate{Dir: c.After.Dir, Instance: c.After.Instance}
 		if c.After.Tree != "" {

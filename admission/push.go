@@ -25,6 +25,55 @@ func CheckPush(ctx context.Context, r *gitrepo.Reader, ref string, updates []git
 	return &Verdict{}, nil
 }
 
+// DesiredRepository is what the push hook of the desired repository calls it. Other names are
+// those of package repositories: their folders below packages/.
+const DesiredRepository = "desired.git"
+
+// Push is what the push hook tells the server of a push, and asks whether it may be made.
+type Push struct {
+	// ID is the server's own id of a push over HTTP; "" is one by path, on the host.
+	ID string `json:"id,omitempty"`
+	// Repository is [DesiredRepository] or the folder of a package repository.
+	Repository string              `json:"repository"`
+	Updates    []gitrepo.RefUpdate `json:"updates"`
+	// Touched is where the desired branch would differ. It is needed where the push updates
+	// that branch, unless there are problems.
+	Touched *gitrepo.Touched `json:"touched,omitempty"`
+	// Problems are why git alone refuses the push. Who lacks the right to make it is told that.
+	Problems []*desired.Problem `json:"problems,omitempty"`
+	// Proposal is what the update of the desired branch would change, where there are no
+	// problems.
+	Proposal *Proposal `json:"proposal,omitempty"`
+}
+
+// Describe reads what the push would do to the desired branch, ref: what it touches, and what
+// git alone refuses ([CheckPush]), else what it proposes. An error means that the push must be
+// refused.
+func (p *Push) Describe(ctx context.Context, r *gitrepo.Reader, ref string, options []string) error {
+	v, err := CheckPush(ctx, r, ref, p.Updates, options, func(u gitrepo.RefUpdate) (*Verdict, error) {
+		var err error
+		p.Proposal, err = FromUpdate(ctx, r, u)
+		return &Verdict{}, err
+	})
+	if err != nil {
+		return err
+	}
+	if p.Problems = v.Problems; p.Proposal != nil {
+		p.Touched = p.Proposal.Touched
+		return nil
+	}
+	for _, u := range p.Updates {
+		if u.Ref == ref && u.New != "" {
+			// Whoever may not make a change needn't be told what is wrong with it first. One that
+			// can't be read through is refused by its problems.
+			if t, err := r.Touched(ctx, u.Old, u.New); err == nil {
+				p.Touched = t
+			}
+		}
+	}
+	return nil
+}
+
 // FileProblems are the problems that a snapshot's files have by themselves, its settings
 // included.
 func FileProblems(s gitrepo.Snapshot) []*desired.Problem {

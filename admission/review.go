@@ -13,6 +13,8 @@ import (
 // Verdict is the answer to a proposal. It is admitted where there are no problems.
 type Verdict struct {
 	Problems []*desired.Problem `json:"problems"`
+	// Forbidden says that the problems are rights which the asker lacks.
+	Forbidden bool `json:"forbidden,omitempty"`
 	// Warnings refuse nothing.
 	Warnings []*desired.Problem   `json:"warnings,omitempty"`
 	Previews []reconciler.Preview `json:"previews,omitempty"`
@@ -44,9 +46,9 @@ type Config struct {
 	// those packages, as nobody has accepted them. It returns an error for each repository
 	// that can't be fetched.
 	FetchProposed func(ctx context.Context, settings *desired.Settings) (proposed Packages, away []error, err error)
-	// ForbiddenVIMs are the VIMs that the installation doesn't use, as their files refer to
+	// Forbidden are the VIMs and peers that the installation doesn't use, as they refer to
 	// something forbidden. Those that are the same in known are passed over.
-	ForbiddenVIMs func(settings, known *desired.Settings) []*desired.Problem
+	Forbidden func(settings, known *desired.Settings) []*desired.Problem
 }
 
 // Reviewer is the server's side of admission.
@@ -76,7 +78,7 @@ func (r *Reviewer) Review(ctx context.Context, p *Proposal, steps bool) (*Verdic
 	}
 	v := &Verdict{Problems: []*desired.Problem{}}
 	// A problem that is there already is shown elsewhere, and isn't this change's fault.
-	v.Problems = append(v.Problems, r.ForbiddenVIMs(settings, now)...)
+	v.Problems = append(v.Problems, r.Forbidden(settings, now)...)
 	view := r.View
 	var proposed Packages
 	if !slices.Equal(now.Repositories, settings.Repositories) {
@@ -98,6 +100,7 @@ func (r *Reviewer) Review(ctx context.Context, p *Proposal, steps bool) (*Verdic
 		return nil, err
 	}
 	v.Problems = append(v.Problems, inUse...)
+	view = view.Together(ctx, settings, p.intents())
 	review := newInstanceReview(ctx, r.Repo, view, settings)
 	for _, c := range p.Instances {
 		after, problems, err := review.candidate(ctx, c)
@@ -115,5 +118,10 @@ func (r *Reviewer) Review(ctx context.Context, p *Proposal, steps bool) (*Verdic
 		v.Previews = append(v.Previews, view.Plan(ctx, settings, rev, after))
 	}
 	v.Warnings = review.warnings
+	warnings, err := r.leftOutside(ctx, view, now, settings, p)
+	if err != nil {
+		return nil, err
+	}
+	v.Warnings = append(v.Warnings, warnings...)
 	return v, nil
 }

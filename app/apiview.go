@@ -12,6 +12,7 @@ import (
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/reconciler"
 	"github.com/jibe-vnfm/jibe/sol"
+	"github.com/jibe-vnfm/jibe/sol/rest"
 	"github.com/jibe-vnfm/jibe/vnfd"
 )
 
@@ -59,18 +60,18 @@ func inAPIWords(err error) error {
 	switch {
 	case errors.Is(err, packages.ErrUnknown):
 		return fmt.Errorf("%w: %w", sol.ErrUnknownPackage, err)
-	case errors.Is(err, packages.ErrUnsound):
-		return &sol.InvalidError{Status: http.StatusUnprocessableEntity, Detail: err.Error()}
+	case unusable(err):
+		return &rest.InvalidError{Status: http.StatusUnprocessableEntity, Detail: err.Error()}
 	case !errors.As(err, &refused):
 		return err
 	case refused.Conflict:
-		return &sol.InvalidError{Status: http.StatusConflict, Detail: refused.Reason}
+		return &rest.InvalidError{Status: http.StatusConflict, Detail: refused.Reason}
 	case refused.Field == "vim", refused.Field == "hooks", strings.HasPrefix(refused.Field, "update.coordinate"):
-		return &sol.InvalidError{Status: http.StatusUnprocessableEntity, Detail: refused.Reason}
+		return &rest.InvalidError{Status: http.StatusUnprocessableEntity, Detail: refused.Reason}
 	}
 	detail := refused.Reason
 	if refused.Object != "" { // a client knows nothing of fields of vnf.yaml
 		detail = refused.Error()
 	}
-	return &sol.InvalidError{Status: http.StatusBadRequest, Detail: detail}
+	return &rest.InvalidError{Status: http.StatusBadRequest, Detail: detail}
 }

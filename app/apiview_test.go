@@ -11,6 +11,7 @@ import (
 	"github.com/jibe-vnfm/jibe/desired/packages"
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/sol"
+	"github.com/jibe-vnfm/jibe/sol/rest"
 )
 
 func TestARefusalBecomesTheStatusThatAClientCanActOn(t *testing.T) {
@@ -23,7 +24,7 @@ func TestARefusalBecomesTheStatusThatAClientCanActOn(t *testing.T) {
 		"a VIM that doesn't exist": {&drivers.RefusedError{Field: "vim", Reason: "r"}, http.StatusUnprocessableEntity},
 		"hooks that may not run":   {&drivers.RefusedError{Field: "hooks", Reason: "r"}, http.StatusUnprocessableEntity},
 	} {
-		var invalid *sol.InvalidError
+		var invalid *rest.InvalidError
 		if err := inAPIWords(c.err); !errors.As(err, &invalid) || invalid.Status != c.status || invalid.Detail != "r" {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -34,7 +35,7 @@ func TestARefusalBecomesTheStatusThatAClientCanActOn(t *testing.T) {
 	if err := inAPIWords(packages.ErrUnknown); !errors.Is(err, sol.ErrUnknownPackage) {
 		t.Errorf("an unknown package: %v", err)
 	}
-	var invalid *sol.InvalidError
+	var invalid *rest.InvalidError
 	if err := inAPIWords(unsound(fmt.Errorf("%w: a was changed", packages.ErrUnsound), "vnfdId")); !errors.As(err, &invalid) ||
 		invalid.Status != http.StatusUnprocessableEntity || !strings.Contains(invalid.Detail, "a was changed") {
 		t.Errorf("a package with a wrong checksum: %v", err)

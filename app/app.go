@@ -6,7 +6,6 @@ package app
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -16,26 +15,32 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/jibe-vnfm/jibe/admission"
+	"github.com/jibe-vnfm/jibe/audit"
+	"github.com/jibe-vnfm/jibe/auth"
 	"github.com/jibe-vnfm/jibe/automation"
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/desired/gitrepo"
 	"github.com/jibe-vnfm/jibe/desired/packages"
 	"github.com/jibe-vnfm/jibe/desired/secret"
 	"github.com/jibe-vnfm/jibe/drivers/sim"
+	"github.com/jibe-vnfm/jibe/hooks"
 	"github.com/jibe-vnfm/jibe/internal/datadir"
+	"github.com/jibe-vnfm/jibe/internal/egress"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/lcm/oplog"
 	"github.com/jibe-vnfm/jibe/reconciler"
 	"github.com/jibe-vnfm/jibe/sol"
-	"github.com/jibe-vnfm/jibe/sol/auth"
 	"github.com/jibe-vnfm/jibe/sol/notify"
+	"github.com/jibe-vnfm/jibe/sol/vnfpkgm"
 	"github.com/jibe-vnfm/jibe/store/bolt"
+	"github.com/jibe-vnfm/jibe/vnfd/csar"
 )
 
 // Options are what a person may set. Data and Log are required.
@@ -47,8 +52,21 @@ type Options struct {
 	Branch  string
 	Poll    time.Duration
 	// InsecureDev lets everyone in without a token.
-	InsecureDev           bool
-	TLSCert, TLSKey       string
+	InsecureDev bool
+	Audit       AuditOptions
+	// Started is what of the way in which the process was started gives power, for the audit log.
+	Started  string
+	Keystone Keystone
+	OIDC     OIDC
+	// ClientCA is a PEM file of the authorities whose certificates callers may show; "" is none.
+	ClientCA        string
+	TLSCert, TLSKey string
+	// AllowPlainHTTP lets a server without a certificate listen where other machines reach it.
+	AllowPlainHTTP bool
+	// ProtectMetrics has /metrics and /readyz ask for the role of a viewer of all projects.
+	ProtectMetrics bool
+	// Connections bound those of the API; its zero value is the defaults.
+	Connections           Connections
 	Timeout, StartTimeout time.Duration
 	// Timeouts replace Timeout for the types of operation that they name.
 	Timeouts map[lcm.Type]time.Duration
@@ -56,17 +74,33 @@ type Options struct {
 	// KeepOperations are the ended operations that aren't removed; its zero value keeps all.
 	KeepOperations oplog.Keep
 	// HookTimeout bounds one run of a hook; 0 is the reconciler's default. HookUser is the
-	// user that hooks run as where Jibe is root; "" is "nobody".
+	// user that hooks run as where Jibe is root, as [hooks.Runner.User] has it.
 	HookTimeout time.Duration
 	HookUser    string
+	// AllowHooks are the package repositories whose hooks this host lets run; none by default.
+	AllowHooks hooks.Allowed
+	// Confinement says how hooks are kept apart from the machine; its Launcher and Secret are
+	// filled in.
+	Confinement hooks.Confinement
+	Notify      NotifyOptions
+	// Egress bounds which addresses others may have this process call; its Log is set here.
+	Egress egress.Options
 	// Reach bounds what references in the desired repository may make this process read;
 	// its directories default to one in the data directory, which is made.
 	Reach secret.Reach
+	// Key says what keeps the key of the secrets.
+	Key secret.LockOptions
 	// Binary is the path of jibe itself, for the push hook of the repository; "" installs
 	// none.
 	Binary  string
 	Version string
 	Log     *slog.Logger
+	// Packages says how packages are uploaded.
+	Packages PackageOptions
+	// Verify are the signatures that the host demands, whatever git says.
+	Verify VerifyOptions
+	// ShareDesired lets who may read some projects fetch the desired repository, which shows all.
+	ShareDesired bool
 	// Cloud is what VIMs of type sim run on; nil makes one.
 	Cloud *sim.Cloud
 	// Ready is called once, when requests are served.
@@ -76,22 +110,34 @@ type Options struct {
 // Server is a running process.
 type Server struct {
 	Options
-	data     *datadir.Dir
-	first    bool
-	keeper   *secret.Keeper
-	repo     *gitrepo.Repo
-	packages *catalogue
-	store    *bolt.Store
-	disk     *disk
-	oplog    *oplog.Log
-	recon    *reconciler.Reconciler
-	problems *problems
-	reviewer *admission.Reviewer
-	follower *automation.Follower
-	notify   *notify.Service
-	auth     auth.Authenticator
-	registry *prometheus.Registry
-	listener net.Listener
+	data        *datadir.Dir
+	first       bool
+	keeper      *secret.Keeper
+	egress      *egress.Guard
+	repo        *gitrepo.Repo
+	packages    *catalogue
+	store       *bolt.Store
+	disk        *disk
+	oplog       *oplog.Log
+	recon       *reconciler.Reconciler
+	problems    *problems
+	reviewer    *admission.Reviewer
+	follower    *automation.Follower
+	notify      *notify.Service
+	auth        auth.Authenticator
+	audit       *recorder
+	auditFile   *audit.File
+	entrance    *entrance
+	certificate *certificate // nil without TLS
+	pushes      pushes
+	hooking     sync.Mutex // while hooks are written
+	// identities and clientCAs are nil where everyone is let in, or no certificate is asked for.
+	identities *auth.Identities
+	clientCAs  *auth.ClientCAs
+	registry   *prometheus.Registry
+	trust      csar.Trust
+	pkgm       *vnfpkgm.Service
+	listener   net.Listener
 }
 
 // Run starts everything, calls Ready, and works until ctx ends. Then it stops
@@ -113,9 +159,15 @@ func Run(ctx context.Context, o Options) error {
 func (s *Server) open(ctx context.Context) error {
 	var err error
 	if s.TLSCert != "" || s.TLSKey != "" {
-		if _, err := tls.LoadX509KeyPair(s.TLSCert, s.TLSKey); err != nil {
-			return fmt.Errorf("certificate of the API (--tls-cert, --tls-key): %w", err)
+		if s.certificate, err = newCertificate(s.TLSCert, s.TLSKey, s.Log); err != nil {
+			return err
 		}
+	}
+	if err := errors.Join(s.checkListen(), s.checkHooks()); err != nil {
+		return err
+	}
+	if err := s.loadTrust(); err != nil {
+		return err
 	}
 	if s.data, err = datadir.Open(s.Data, s.Log); err != nil {
 		return err
@@ -126,14 +178,20 @@ func (s *Server) open(ctx context.Context) error {
 	if err := s.data.MakePackages(ctx); err != nil {
 		return fmt.Errorf("package repository: %w", err)
 	}
-	if s.keeper, err = s.data.Keeper(s.Reach); err != nil {
+	if s.keeper, err = s.data.Keeper(s.Key, s.Reach); err != nil {
 		return err
 	}
-	if s.InsecureDev {
-		s.auth = auth.Anyone{}
-	} else if s.auth, err = auth.LoadOrCreate(datadir.TokensFile(s.data.Path)); err != nil {
+	if err := s.openAudit(); err != nil {
 		return err
 	}
+	if s.entrance, err = s.newEntrance(); err != nil {
+		return err
+	}
+	if s.auth, err = s.authenticator(); err != nil {
+		return err
+	}
+	s.auth = judged{s.auth}
+	s.egress = s.newGuard()
 	fresh := !datadir.Exists(s.data.Desired())
 	// Before the store: one without its repository is refused at the next start.
 	if err := gitrepo.Create(ctx, s.data.Desired(), s.Branch); err != nil {
@@ -150,9 +208,17 @@ func (s *Server) open(ctx context.Context) error {
 		ctx:       ctx,
 		settings:  func() (*desired.Settings, error) { return s.repo.Settings() },
 	}
+	if err := s.verifyPackages(); err != nil {
+		return err
+	}
+	verify, err := s.verifyDesired()
+	if err != nil {
+		return err
+	}
+	s.packages.LimitHooks(s.AllowHooks.Barred)
 	if s.repo, err = gitrepo.Open(ctx, gitrepo.Options{
 		Dir: s.data.Desired(), Branch: s.Branch, Remote: s.Remote, PollInterval: s.Poll, Log: s.Log, Operated: s.operated,
-		NeededRepositories: s.packages.Needed,
+		NeededRepositories: s.packages.Needed, Verify: verify, Key: s.keeper.Derive(gitPurpose),
 	}); err != nil {
 		return fmt.Errorf("desired repository: %w", err)
 	}
@@ -170,10 +236,13 @@ func (s *Server) open(ctx context.Context) error {
 			return fmt.Errorf("desired repository: %w", err)
 		}
 	}
-	if s.Binary != "" && s.Remote == "" {
-		if err := s.repo.InstallHooks(s.Binary, s.data.Socket()); err != nil {
+	if s.Remote == "" {
+		if err := s.installHook(s.data.Desired(), admission.DesiredRepository); err != nil {
 			return fmt.Errorf("desired repository: %w", err)
 		}
+	}
+	if err := s.installPackageHooks(); err != nil {
+		return err
 	}
 	if err := s.syncPackages(ctx); err != nil {
 		// The packages of an earlier fetch are still there; a repository that is away is no
@@ -202,6 +271,7 @@ func (s *Server) wire(ctx context.Context) error {
 	metrics := reconciler.NewMetrics()
 	s.oplog.OnChange(func(op *lcm.Operation) { metrics.Operation(op) })
 	s.registry = newRegistry(metrics)
+	s.registry.MustRegister(s.unconfinedHooks())
 	host, err := os.Hostname()
 	if err != nil {
 		return err
@@ -209,12 +279,18 @@ func (s *Server) wire(ctx context.Context) error {
 	if s.Cloud == nil {
 		s.Cloud = sim.NewCloud()
 	}
+	installation, err := s.data.Installation(s.keeper.Derive("installation"))
+	if err != nil {
+		return err
+	}
 	s.recon, err = reconciler.New(reconciler.Config{
 		Repo: s.repo, Store: s.store, Oplog: s.oplog, Packages: s.packages, Secrets: secrets{s.keeper}, Permit: secrets{s.keeper}.Permit,
-		Driver: Drivers(s.keeper.Derive("render digest"), s.Reach.KubeconfigExec, s.Cloud, s.Log), Log: s.Log, Metrics: metrics,
+		Driver: Drivers(s.keeper.Derive("render digest"), installation, s.Reach.KubeconfigExec, s.egress, s.Cloud, s.Log), Log: s.Log, Metrics: metrics,
 		Holder: fmt.Sprintf("%s/%d", host, os.Getpid()), Workers: s.Workers,
 		Timeout: s.Timeout, StartTimeout: s.StartTimeout, Timeouts: s.Timeouts,
-		Hooks: s.hookRunner(), Reveal: secrets{s.keeper}.Reveal, Seal: s.keeper.Encrypt, HookTimeout: s.HookTimeout,
+		NFVO: &nfvo{resolve: s.nfvoSettings}, BaseURL: func() string { return strings.TrimSuffix(s.BaseURL, "/") },
+		Hooks: s.hookRunner(ctx), Reveal: secrets{s.keeper}.Reveal, Seal: s.keeper.Encrypt, HookTimeout: s.HookTimeout,
+		Peers: s.peer, Namespace: ownNamespace(),
 	})
 	if err != nil {
 		return err
@@ -224,26 +300,34 @@ func (s *Server) wire(ctx context.Context) error {
 	s.problems = newProblems(s)
 	s.reviewer = admission.NewReviewer(admission.Config{
 		Repo: s.repo, View: s.recon.View(), Packages: s.packages, FetchProposed: s.packages.fetchProposed,
-		ForbiddenVIMs: func(settings, known *desired.Settings) []*desired.Problem {
-			return forbiddenVIMs(s.keeper, settings, known)
+		Forbidden: func(settings, known *desired.Settings) []*desired.Problem {
+			return forbiddenSettings(s.keeper, settings, known)
 		},
 	})
 	s.disk = &disk{repo: s.repo, store: s.store, dirs: []string{s.data.Path, s.data.Desired()}, log: s.Log}
-	s.registry.MustRegister(newInventory(s))
+	s.registry.MustRegister(newInventory(s), newProjectUse(s))
+	s.registry.MustRegister(append(s.auditCollectors(), s.entrance.failures)...)
 	if s.listener, err = s.data.Listen(s.Listen, s.Log); err != nil {
 		return fmt.Errorf("listen on %s: %w", s.Listen, err)
 	}
+	if err := s.checkListening(s.listener); err != nil {
+		return err
+	}
+	s.listener = s.Connections.bound(s.listener, s.entrance.trusts, s.Log)
 	if s.BaseURL == "" {
 		s.BaseURL = s.scheme() + "://" + s.listener.Addr().String()
 	}
-	s.notify = notify.New(notify.Config{Store: s.store, Oplog: s.oplog, Secrets: s.keeper, Base: s.BaseURL, Log: s.Log})
+	if s.notify, err = s.newNotify(); err != nil {
+		return err
+	}
+	s.registry.MustRegister(newDeliveries(s.notify.States))
 	return nil
 }
 
 // newFollower makes the follower of package versions.
 func (s *Server) newFollower() *automation.Follower {
 	return automation.NewFollower(automation.Config{
-		Repo: s.repo, Branch: cmp.Or(s.Branch, "main"), Oplog: s.oplog, Versions: s.packages.Versions, Log: s.Log,
+		Repo: followerRepo{s.repo, s.recon.View().Counted(s.repo)}, Branch: cmp.Or(s.Branch, "main"), Oplog: s.oplog, Versions: s.packages.Versions, Log: s.Log,
 		Check: func(ctx context.Context, before, after *desired.Instance) error {
 			return s.recon.View().Check(ctx, nil, before, after)
 		},
@@ -278,7 +362,7 @@ func (s *Server) scheme() string {
 func (s *Server) run(ctx, work context.Context) error {
 	work, stop := context.WithCancel(work)
 	defer stop()
-	server := &http.Server{Handler: s.handler(), ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(s.Log.Handler(), slog.LevelWarn)}
+	server := defaultLimits().server(s.handler(), s.Log)
 	local, hooks, err := s.pushHookServer(work)
 	if err != nil {
 		return err
@@ -290,14 +374,23 @@ func (s *Server) run(ctx, work context.Context) error {
 	g.Go(func() error { return s.problems.run(gctx) })
 	g.Go(func() error { return s.follower.Run(gctx) })
 	g.Go(func() error { return s.notify.Run(gctx) })
+	g.Go(func() error { return s.pkgm.Run(gctx) })
 	g.Go(func() error { return s.disk.run(gctx) })
+	g.Go(func() error { return s.runAudit(gctx) })
 	g.Go(func() error {
 		return (&pruner{oplog: s.oplog, store: s.store, keep: s.KeepOperations, log: s.Log}).run(gctx)
 	})
 	g.Go(func() error { return closed(local.Serve(hooks)) })
+	if s.certificate != nil {
+		server.TLSConfig = tlsConfig(s.certificate)
+		if s.clientCAs != nil {
+			s.clientCAs.Configure(server.TLSConfig)
+		}
+		g.Go(func() error { return s.certificate.run(gctx) })
+	}
 	g.Go(func() error {
-		if s.TLSCert != "" {
-			return closed(server.ServeTLS(s.listener, s.TLSCert, s.TLSKey))
+		if s.certificate != nil {
+			return closed(server.ServeTLS(s.listener, "", ""))
 		}
 		return closed(server.Serve(s.listener))
 	})
@@ -351,15 +444,6 @@ func (s *Server) moved(ctx context.Context) func(ids []string, settings bool) {
 	}
 }
 
-func (s *Server) syncPackages(ctx context.Context) error {
-	settings, err := s.repo.Settings()
-	if err != nil {
-		return err
-	}
-	err = s.packages.Sync(ctx, settings.Repositories)
-	return errors.Join(err, s.repo.ReviewSettings(ctx)) // another repository may have what was needed
-}
-
 func (s *Server) close() error {
 	var errs []error
 	if s.listener != nil {
@@ -373,6 +457,7 @@ func (s *Server) close() error {
 	if s.store != nil {
 		errs = append(errs, s.store.Close())
 	}
+	errs = append(errs, s.closeAudit())
 	if s.data != nil {
 		_ = os.Remove(s.data.Hooks()) // empty, or not there: no hook runs any more
 		errs = append(errs, s.data.Close())

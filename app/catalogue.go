@@ -34,8 +34,9 @@ const resyncPause = time.Second
 // Newest implements [reconciler.Packages].
 func (c *catalogue) Newest(vnfdID string) (string, error) {
 	tree, err := newest(c.present(), vnfdID)
-	// A package that is unsound may have been repaired a moment ago, too.
-	if (errors.Is(err, packages.ErrUnknown) || errors.Is(err, packages.ErrUnsound)) && c.refresh() {
+	// A package that is unsound may have been repaired a moment ago, and one that is disabled
+	// enabled.
+	if (errors.Is(err, packages.ErrUnknown) || unusable(err)) && c.refresh() {
 		return newest(c.Catalogue, vnfdID)
 	}
 	return tree, err
@@ -50,10 +51,15 @@ func verify(ctx context.Context, c *packages.Catalogue, tree string) error {
 	return unsound(c.Verify(ctx, tree), "package")
 }
 
-// unsound makes [packages.ErrUnsound] a refusal, too, which blames a field of vnf.yaml.
-// Any other error stays what it is.
+// unusable says whether the package is there, and nothing may be made of it now.
+func unusable(err error) bool {
+	return errors.Is(err, packages.ErrUnsound) || errors.Is(err, packages.ErrDisabled) || errors.Is(err, packages.ErrUnverified)
+}
+
+// unsound makes the error of a package that is unusable a refusal, too, which blames a field of
+// vnf.yaml. Any other error stays what it is.
 func unsound(err error, field string) error {
-	if !errors.Is(err, packages.ErrUnsound) {
+	if !unusable(err) {
 		return err
 	}
 	return unsoundError{err, &drivers.RefusedError{Field: field, Reason: err.Error()}}
@@ -72,6 +78,9 @@ func (c *catalogue) Hooks(tree string) bool { return c.present().Hooks(tree) }
 
 // RepositoriesOf implements [reconciler.Packages].
 func (c *catalogue) RepositoriesOf(tree string) []string { return c.present().RepositoriesOf(tree) }
+
+// WaysToHooks implements [reconciler.Packages].
+func (c *catalogue) WaysToHooks(tree string) []string { return c.present().WaysToHooks(tree) }
 
 // Versions is [packages.Catalogue.Versions].
 func (c *catalogue) Versions(tree, vnfdID string) (*semver.Version, []packages.Version) {
@@ -137,25 +146,14 @@ func (c *catalogue) fetchProposed(ctx context.Context, settings *desired.Setting
 	return proposed{other}, nil, err
 }
 
-// packageRow is a package as `jibe get packages` shows it.
-type packageRow struct {
-	VnfdID     string `json:"vnfdId"`
-	Version    string `json:"version"`
-	Repository string `json:"repository"`
-	Ref        string `json:"ref"`
-	Path       string `json:"path"`
-	Tree       string `json:"tree"`
-	Problem    string `json:"problem,omitempty"`
-}
-
-// list is what the repositories hold, those that can't be used included.
-func (c *catalogue) list() []packageRow {
-	list := []packageRow{}
-	for _, e := range c.List() {
-		list = append(list, packageRow{VnfdID: e.VnfdID, Version: e.Version, Repository: e.Repository, Ref: e.Ref, Path: e.Path, Tree: e.Tree})
+func (s *Server) syncPackages(ctx context.Context) error {
+	settings, err := s.repo.Settings()
+	if err != nil {
+		return err
 	}
-	for _, p := range c.Problems() {
-		list = append(list, packageRow{VnfdID: p.VnfdID, Version: p.Version, Repository: p.Repository, Ref: p.Ref, Path: p.Path, Tree: p.Tree, Problem: p.Err.Error()})
+	err = s.packages.Sync(ctx, settings.Repositories)
+	if s.pkgm != nil { // there is none before requests are served
+		err = errors.Join(err, s.pkgm.Announce(ctx))
 	}
-	return list
+	return errors.Join(err, s.repo.ReviewSettings(ctx)) // another repository may have what was needed
 }

@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -24,7 +25,7 @@ const cloudsYAML = `clouds:
 
 func TestAConnectionToOpenStackIsTheSameInAllItsForms(t *testing.T) {
 	data := &datadir.Dir{Path: t.TempDir()}
-	keeper, err := data.Keeper(secret.Reach{Env: []string{"VIM_PASSWORD"}})
+	keeper, err := data.Keeper(secret.LockOptions{}, secret.Reach{Env: []string{"VIM_PASSWORD"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,8 +70,46 @@ func TestAConnectionToOpenStackIsTheSameInAllItsForms(t *testing.T) {
 	}
 }
 
+func TestARequestSwitchesTheCheckOfCertificatesOffOnlyWhereTheOperatorLetsIt(t *testing.T) {
+	asking := func(skip string) *desired.Instance {
+		return &desired.Instance{VIMConnections: map[string]desired.VIMConnection{"lab": {VimType: desired.VIMKubernetes,
+			InterfaceInfo: map[string]string{"endpoint": "https://k", desired.SkipVerification: skip},
+			AccessInfo:    map[string]string{"username": "ann"}}}}
+	}
+	for _, allowed := range []bool{false, true} {
+		keeper, err := (&datadir.Dir{Path: t.TempDir()}).Keeper(secret.LockOptions{}, secret.Reach{SkipVerification: allowed})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := secrets{keeper}
+		for skip, want := range map[string]string{"true": "--allow-skip-certificate-verification", "TRUE": "--allow-skip-certificate-verification", "false": "", "": "", "perhaps": "true or false"} {
+			if allowed && want != "true or false" {
+				want = ""
+			}
+			err := s.Permit(nil, asking(skip))
+			if want == "" && err != nil {
+				t.Errorf("allowed %v, %q: %v", allowed, skip, err)
+			}
+			if want != "" && (err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "vimConnectionInfo.lab.interfaceInfo.skipCertificateVerification")) {
+				t.Errorf("allowed %v, %q: %v, want %q", allowed, skip, err, want)
+			}
+		}
+		// What an instance has from before counts for nothing, and keeps no change from it.
+		if err := s.Permit(asking("true"), asking("true")); err != nil {
+			t.Error(err)
+		}
+		c := asking("true").VIMConnections["lab"]
+		c.VimType = desired.VIMOpenStack
+		c.AccessInfo = map[string]string{"applicationCredentialId": "i", "applicationCredentialSecret": "env:JIBE_SECRET_TEST"}
+		t.Setenv("JIBE_SECRET_TEST", "secret")
+		if got, err := s.Connection("lab", c); err != nil || got.Insecure != allowed {
+			t.Errorf("allowed %v: the check is off: %v (%v)", allowed, got.Insecure, err)
+		}
+	}
+}
+
 func TestEveryKnownTypeOfVIMHasADriverThatRendersWithoutOne(t *testing.T) {
-	make := Drivers([]byte("key"), false, sim.NewCloud(), slog.New(slog.DiscardHandler))
+	make := Drivers([]byte("key"), "test", false, nil, sim.NewCloud(), slog.New(slog.DiscardHandler))
 	for _, vimType := range []string{desired.VIMKubernetes, desired.VIMOpenStack, desired.VIMSim} {
 		v := drivers.VIM{Name: "none", Type: vimType, Endpoint: "https://nowhere.invalid", Username: "nobody", Password: "none", Project: "none"}
 		if drv, err := make(v); err != nil || drv == nil {

@@ -35,7 +35,7 @@ func TestHooksReachNothingOfTheDataDirectory(t *testing.T) {
 	t.Cleanup(func() { os.RemoveAll(data.Hooks()) })
 	var logged strings.Builder
 	s := &Server{data: data, Options: Options{Log: slog.New(slog.NewTextHandler(&logged, nil))}}
-	r := s.hookRunner()
+	r := s.hookRunner(t.Context())
 	if _, err := os.Stat(left); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("what a former process left: %v", err)
 	}

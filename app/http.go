@@ -3,13 +3,10 @@ package app
 import (
 	"context"
 	"errors"
-	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
@@ -17,10 +14,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"github.com/jibe-vnfm/jibe/desired/gitrepo"
+	"github.com/jibe-vnfm/jibe/auth"
 	"github.com/jibe-vnfm/jibe/reconciler"
 	"github.com/jibe-vnfm/jibe/sol"
-	"github.com/jibe-vnfm/jibe/sol/auth"
+	"github.com/jibe-vnfm/jibe/sol/rest"
+	"github.com/jibe-vnfm/jibe/sol/vims"
 )
 
 func newRegistry(m *reconciler.Metrics) *prometheus.Registry {
@@ -39,20 +37,28 @@ func (s *Server) handler() http.Handler {
 	}, []string{"route", "method", "status"})
 	s.registry.MustRegister(requests)
 	mux := http.NewServeMux()
-	mux.Handle("/vnflcm/", sol.New(sol.Config{
-		Repo: s.repo, Operations: s.oplog, View: apiView{s.recon.View(), s.problems}, Secrets: s.keeper,
-		Subscriptions: s.notify, Auth: s.auth, BaseURL: s.BaseURL, Poke: s.recon.Enqueue, Log: s.Log,
+	common := rest.Config{Auth: s.auth, BaseURL: s.BaseURL, Log: s.Log,
 		Observe: func(route, method string, status int, took time.Duration) {
 			requests.WithLabelValues(route, method, http.StatusText(status)).Observe(took.Seconds())
-		},
-	}))
+		}}
+	lifecycle := sol.New(sol.Config{Config: common,
+		Repo: apiRepo{s.recon.View().Counted(audited{s.repo})}, Operations: s.oplog, View: apiView{s.recon.View(), s.problems}, Secrets: s.keeper,
+		Subscriptions: s.notify.Lifecycle("/vnflcm/v2"), SubscriptionsV1: s.notify.Lifecycle("/vnflcm/v1"), Poke: s.recon.Enqueue,
+	})
+	mux.Handle("/vnflcm", lifecycle)
+	mux.Handle("/vnflcm/", lifecycle)
+	s.pkgm = s.newPackageAPI(common)
+	mux.Handle("/vnfpkgm", s.pkgm)
+	mux.Handle("/vnfpkgm/", s.pkgm)
+	mux.Handle("/v1.0/", vims.New(vims.Config{Config: common, Repo: s.repo, Keep: s.keeper.Keep, Check: s.checkSettings, Reach: s.reachVIM}))
+	mux.Handle("/", rest.NotFound(common))
 	mux.Handle("/jibe/v1/", s.guardJibeAPI(s.jibeAPI()))
-	mux.Handle("/git/", s.guardGit(s.git()))
+	mux.Handle("/git/", s.git())
 	mux.HandleFunc("POST /webhook", s.webhook)
-	mux.Handle("GET /metrics", promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{}))
+	mux.Handle("GET /metrics", s.guardMetrics(promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{})))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { respondText(w, http.StatusOK, "ok\n") })
-	mux.HandleFunc("GET /readyz", s.ready)
-	return mux
+	mux.Handle("GET /readyz", s.guardMetrics(http.HandlerFunc(s.ready)))
+	return s.entrance.wrap(rest.SingleSlashes(mux))
 }
 
 func respondText(w http.ResponseWriter, status int, text string) {
@@ -64,7 +70,7 @@ func respondText(w http.ResponseWriter, status int, text string) {
 // ready says whether the desired repository can be read and followed, and whether it and
 // the store can be written.
 func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
-	if err := errors.Join(s.repo.Health(), s.disk.health()); err != nil {
+	if err := errors.Join(s.repo.Health(), s.disk.health(), s.audit.health()); err != nil {
 		respondText(w, http.StatusServiceUnavailable, err.Error()+"\n")
 		return
 	}
@@ -78,101 +84,31 @@ func (s *Server) webhook(w http.ResponseWriter, _ *http.Request) {
 	w.WriteHeader(http.StatusAccepted)
 }
 
-// guardJibeAPI lets in whoever may read. A proposal makes the server fetch and render, and
-// needs the role of a change, therefore.
-func (s *Server) guardJibeAPI(next http.Handler) http.Handler {
+// guardMetrics lets only those in, where that was asked for, who may see everything: metrics and
+// errors name instances of all projects.
+func (s *Server) guardMetrics(next http.Handler) http.Handler {
+	if !s.ProtectMetrics {
+		return next
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		role := auth.Read
-		switch {
-		case r.URL.Path == "/jibe/v1/accept":
-			role = auth.Admin
-		case r.Method != http.MethodGet:
-			role = auth.Operate
-		}
 		who, err := s.auth.Authenticate(r)
 		switch {
+		case errors.Is(err, auth.ErrUnavailable):
+			respondProblem(w, http.StatusServiceUnavailable, err.Error())
 		case err != nil:
 			w.Header().Set("WWW-Authenticate", `Bearer realm="jibe"`)
 			respondProblem(w, http.StatusUnauthorized, "a valid bearer token is needed")
-		case !who.Role.Allows(role):
-			respondProblem(w, http.StatusForbidden, "role "+string(role)+" is needed")
+		case !who.May(auth.Viewer, ""):
+			respondProblem(w, http.StatusForbidden, "the role viewer is needed, for all projects")
 		default:
 			next.ServeHTTP(w, r)
 		}
 	})
-}
-
-// guardGit is [Server.guardJibeAPI] for git clients, which send the token as a password. A
-// push needs the role that a change by the API would.
-func (s *Server) guardGit(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		need := auth.Read
-		if strings.HasSuffix(r.URL.Path, "/git-receive-pack") || r.URL.Query().Get("service") == "git-receive-pack" {
-			need = auth.Operate
-		}
-		who, err := s.auth.Authenticate(r)
-		switch {
-		case err != nil:
-			w.Header().Set("WWW-Authenticate", `Basic realm="jibe: the token is the password"`)
-			respondText(w, http.StatusUnauthorized, "a token is needed as the password\n")
-		case !who.Role.Allows(need):
-			respondText(w, http.StatusForbidden, "role "+string(need)+" is needed\n")
-		default:
-			next.ServeHTTP(w, r)
-		}
-	})
-}
-
-// git serves the local repositories by real git.
-func (s *Server) git() http.Handler {
-	mux := http.NewServeMux()
-	serve := func(w http.ResponseWriter, r *http.Request, dir, prefix string) {
-		r.Header.Del("Authorization") // the repositories' hooks have no need of it
-		http.StripPrefix(prefix, gitrepo.ServeHTTP(dir, s.Log)).ServeHTTP(w, r)
-	}
-	mux.HandleFunc("/git/desired.git/", func(w http.ResponseWriter, r *http.Request) {
-		serve(w, r, s.data.Desired(), "/git/desired.git")
-	})
-	mux.HandleFunc("/git/packages/{name}/", func(w http.ResponseWriter, r *http.Request) {
-		name := r.PathValue("name")
-		dir := filepath.Join(s.data.Packages(), name)
-		if !strings.HasSuffix(name, ".git") || !filepath.IsLocal(name) || !isDir(dir) {
-			http.NotFound(w, r)
-			return
-		}
-		serve(w, r, dir, "/git/packages/"+name)
-	})
-	return mux
 }
 
 func isDir(path string) bool {
 	st, err := os.Stat(path)
 	return err == nil && st.IsDir()
-}
-
-// maxSocketPath is how long the path of a socket may be, bytes: 107 on Linux, and
-// fewer elsewhere.
-const maxSocketPath = len(syscall.RawSockaddrUnix{}.Path) - 1
-
-// pushHookServer serves Jibe's API on a socket that only this user can open: the push hook
-// of the local repository asks there.
-func (s *Server) pushHookServer(context.Context) (*http.Server, net.Listener, error) {
-	path := s.data.Socket()
-	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, nil, err
-	}
-	if len(path) > maxSocketPath {
-		return nil, nil, fmt.Errorf("the path of the hook's socket, %s, has %d bytes, and a socket's may have %d: give a data directory with a shorter path",
-			path, len(path), maxSocketPath)
-	}
-	l, err := net.Listen("unix", path)
-	if err != nil {
-		return nil, nil, err
-	}
-	if err := os.Chmod(path, 0o600); err != nil {
-		return nil, nil, errors.Join(err, l.Close())
-	}
-	return &http.Server{Handler: s.jibeAPI(), ReadHeaderTimeout: 10 * time.Second}, l, nil
 }
 
 // settleTime lets the files of one push arrive before it is looked at.

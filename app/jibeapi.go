@@ -1,9 +1,9 @@
 package app
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 
@@ -11,6 +11,8 @@ import (
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/reconciler"
+	"github.com/jibe-vnfm/jibe/sol"
+	"github.com/jibe-vnfm/jibe/sol/access"
 	"github.com/jibe-vnfm/jibe/store"
 )
 
@@ -28,17 +30,32 @@ const maxProposal = 256 << 20
 const HeadHeader = "Jibe-Head"
 
 // jibeAPI is Jibe's own API, for its push hook and its CLI: what ETSI has no words for.
-func (s *Server) jibeAPI() http.Handler {
+func (s *Server) jibeAPI() *http.ServeMux {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /jibe/v1/packages", func(w http.ResponseWriter, _ *http.Request) {
-		respondJSON(w, http.StatusOK, s.packages.list())
+	mux.HandleFunc("GET /jibe/v1/packages", func(w http.ResponseWriter, r *http.Request) {
+		if scope := s.scope(w, r); scope != nil {
+			respondJSON(w, http.StatusOK, slices.DeleteFunc(s.listPackages(), func(p packageRow) bool {
+				return !scope.SeesRepository(cmp.Or(p.Repository, s.pkgm.Home()))
+			}))
+		}
 	})
-	mux.HandleFunc("GET /jibe/v1/instances", func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("GET /jibe/v1/instances", func(w http.ResponseWriter, r *http.Request) {
+		scope := s.scope(w, r)
+		if scope == nil {
+			return
+		}
 		w.Header().Set(HeadHeader, s.repo.Head())
-		respondJSON(w, http.StatusOK, s.repo.List())
+		list := s.repo.List()
+		if !scope.Everything() {
+			list = slices.DeleteFunc(slices.Clone(list), func(rev desired.Revision) bool { return !scope.Sees(access.Instance{Dir: rev.Dir}) })
+		}
+		respondJSON(w, http.StatusOK, list)
 	})
 	mux.HandleFunc("GET /jibe/v1/drift", s.listDrift)
 	mux.HandleFunc("GET /jibe/v1/problems", s.listProblems)
+	mux.HandleFunc("GET /jibe/v1/projects", s.listProjects)
+	mux.HandleFunc("GET /jibe/v1/subscriptions", s.listSubscriptions)
+	mux.HandleFunc("GET /jibe/v1/subscriptions/{id}", s.showSubscription)
 	mux.HandleFunc("GET /jibe/v1/operations/{id}/story", s.getStory)
 	mux.HandleFunc("POST /jibe/v1/accept", func(w http.ResponseWriter, r *http.Request) {
 		taken, err := s.repo.Accept(r.Context())
@@ -55,9 +72,13 @@ func (s *Server) jibeAPI() http.Handler {
 
 // listDrift answers with all drift, or that of the instance that the query names.
 func (s *Server) listDrift(w http.ResponseWriter, r *http.Request) {
-	list := s.recon.View().Drift()
+	scope := s.scope(w, r)
+	if scope == nil {
+		return
+	}
+	list := slices.DeleteFunc(s.recon.View().Drift(), func(d reconciler.Drift) bool { return !scope.Sees(access.Instance{Dir: d.Dir}) })
 	if id := r.URL.Query().Get("instance"); id != "" {
-		if _, known := s.repo.Lookup(id); !known {
+		if rev, known := s.repo.Lookup(id); !known || !scope.Sees(access.Instance{Dir: rev.Dir}) {
 			respondProblem(w, http.StatusNotFound, "no VNF instance has the id "+id+" (see: jibe get instances)")
 			return
 		}
@@ -68,9 +89,13 @@ func (s *Server) listDrift(w http.ResponseWriter, r *http.Request) {
 
 // getStory answers with what an operation has done so far: [lcm.StoryLine], the oldest first.
 func (s *Server) getStory(w http.ResponseWriter, r *http.Request) {
+	scope := s.scope(w, r)
+	if scope == nil {
+		return
+	}
 	op, err := s.oplog.Operation(r.Context(), r.PathValue("id"))
 	switch {
-	case errors.Is(err, store.ErrNotFound):
+	case errors.Is(err, store.ErrNotFound), err == nil && !scope.Sees(sol.PlaceOf(s.repo, op)):
 		respondProblem(w, http.StatusNotFound, "no operation has the id "+r.PathValue("id")+" (see: jibe get operations)")
 	case err != nil:
 		respondProblem(w, http.StatusInternalServerError, err.Error())
@@ -86,24 +111,27 @@ func (s *Server) getStory(w http.ResponseWriter, r *http.Request) {
 func (s *Server) review(steps bool) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var p admission.Proposal
-		d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxProposal))
-		d.DisallowUnknownFields()
-		if err := d.Decode(&p); err != nil {
-			var tooLarge *http.MaxBytesError
-			if errors.As(err, &tooLarge) {
-				respondProblem(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("the proposal is larger than %d bytes", maxProposal))
-				return
-			}
-			respondProblem(w, http.StatusBadRequest, err.Error())
+		if !decodeProposal(w, r, &p) {
 			return
 		}
-		v, err := s.reviewer.Review(r.Context(), &p, steps)
-		if err != nil {
+		if err := s.confine(r, &p); err != nil {
 			status := http.StatusInternalServerError
-			if errors.Is(err, desired.ErrUnavailable) {
+			switch {
+			case errors.Is(err, errForeign):
+				status = http.StatusForbidden
+			case errors.Is(err, desired.ErrUnavailable):
 				status = http.StatusServiceUnavailable
 			}
 			respondProblem(w, status, err.Error())
+			return
+		}
+		v, err := s.reviewer.Review(r.Context(), &p, steps)
+		if err == nil && p.Touched != nil {
+			// Somebody else may push it.
+			err = s.warnOfRights(r.Context(), &p, v)
+		}
+		if err != nil {
+			respondUnreviewed(w, err)
 			return
 		}
 		respondJSON(w, http.StatusOK, v)

@@ -60,7 +60,7 @@ func BoundMemory(ctx context.Context, log *slog.Logger) {
 	debug.SetGCPercent(percent)
 	go func() {
 		heap := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/heap/allocs:bytes"}}
-		var rest rest
+		var rest resting
 		for {
 			select {
 			case <-ctx.Done():
@@ -80,8 +80,8 @@ func BoundMemory(ctx context.Context, log *slog.Logger) {
 	}()
 }
 
-// rest tells when the process comes to rest, by how much is allocated between two looks.
-type rest struct {
+// resting tells when the process comes to rest, by how much is allocated between two looks.
+type resting struct {
 	allocated uint64 // until the last look, in bytes
 	since     uint64 // that were allocated since memory was given back
 	quiet     int    // looks in a row at which little was allocated
@@ -89,7 +89,7 @@ type rest struct {
 
 // begins says, once for each rest, that the process has come to rest, and that there is
 // something to give back. allocated is how many bytes were allocated since the process began.
-func (r *rest) begins(allocated uint64) bool {
+func (r *resting) begins(allocated uint64) bool {
 	more := allocated - r.allocated
 	r.allocated = allocated
 	r.since += more

@@ -16,7 +16,7 @@ func TestGarbageIsPlentyBesideASmallHeapAndScarceBesideALargeOne(t *testing.T) {
 }
 
 func TestMemoryIsGivenBackOnceWhenTheProcessComesToRest(t *testing.T) {
-	var r rest
+	var r resting
 	allocated := uint64(0)
 	look := func(more uint64) bool {
 		allocated += more

@@ -3,6 +3,7 @@ package app
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -62,7 +63,7 @@ func newProblems(s *Server) *problems {
 			if err != nil {
 				return nil // the repository reports that itself
 			}
-			return forbiddenVIMs(s.keeper, settings, nil)
+			return forbiddenSettings(s.keeper, settings, nil)
 		},
 		now: time.Now, log: s.Log, since: map[desired.Problem]time.Time{},
 	}
@@ -113,6 +114,10 @@ func (p *problems) inFiles() []desired.Problem {
 			list = append(list, desired.Problem{File: "repositories.yaml",
 				Message: fmt.Sprintf("repository %s: %s at %s: %v", x.Repository, cmp.Or(x.Path, "."), x.Ref, x.Err),
 				Remedy:  "correct its path, branch or tags"})
+		} else if errors.Is(x.Err, packages.ErrUnverified) {
+			list = append(list, desired.Problem{File: "repositories.yaml",
+				Message: fmt.Sprintf("repository %s: %s at %s: %v", x.Repository, cmp.Or(x.Path, "."), x.Ref, x.Err),
+				Remedy:  "sign that version with a key that is trusted, or remove it"})
 		}
 	}
 	slices.SortFunc(list, func(a, b desired.Problem) int {
@@ -164,7 +169,14 @@ func (p *problems) run(ctx context.Context) error {
 
 // listProblems answers with all problems, or those of the instance that the query names.
 func (s *Server) listProblems(w http.ResponseWriter, r *http.Request) {
+	scope := s.scope(w, r)
+	if scope == nil {
+		return
+	}
 	list := s.problems.list()
+	if !scope.Everything() {
+		list = slices.DeleteFunc(list, func(x reconciler.Problem) bool { return !seesFile(scope, x.File) })
+	}
 	if id := r.URL.Query().Get("instance"); id != "" {
 		list = slices.DeleteFunc(list, func(x reconciler.Problem) bool { return x.Instance != id })
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/desired/secret"
 	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/internal/peer"
 )
 
 // secrets resolves what instances and VIMs refer to. What the installation forbids is a
@@ -29,6 +30,12 @@ func (s secrets) Connection(name string, c desired.VIMConnection) (drivers.VIM, 
 	return connection(r), refused("vimConnectionInfo", "vimConnectionInfo."+name+".", err)
 }
 
+// Peer is [reconciler.Peers].
+func (s secrets) Peer(p *desired.Peer) (peer.Settings, error) {
+	out, err := s.ResolvePeer(p)
+	return out, refused("em", desired.PeersFile+": "+p.Name+": ", err)
+}
+
 // Reveal is [secret.Keeper.Reveal].
 func (s secrets) Reveal(params map[string]any) (map[string]any, error) {
 	out, err := s.Keeper.Reveal(params)
@@ -36,7 +43,7 @@ func (s secrets) Reveal(params map[string]any) (map[string]any, error) {
 }
 
 // Permit refuses a change that brings a reference which may not be followed, or a connection
-// that is a kubeconfig. Those that before has already are only checked when they are
+// that is a kubeconfig or that may not be used as it is. Those that before has already are only checked when they are
 // resolved: else no change could be made any more to an instance from before the rules.
 func (s secrets) Permit(before, after *desired.Instance) error {
 	had, were := map[string]bool{}, map[string]desired.VIMConnection{}
@@ -50,6 +57,9 @@ func (s secrets) Permit(before, after *desired.Instance) error {
 		c := after.VIMConnections[name]
 		if found, remedy := c.OfKubeconfig(); found != "" && !reflect.DeepEqual(were[name], c) {
 			return &drivers.RefusedError{Field: "vimConnectionInfo", Reason: fmt.Sprintf("vimConnectionInfo.%s: %s (%s)", name, found, remedy)}
+		}
+		if err := s.PermitConnection(c); err != nil && !reflect.DeepEqual(were[name], c) {
+			return refused("vimConnectionInfo", "vimConnectionInfo."+name+".", err)
 		}
 	}
 	for _, r := range after.References() {
@@ -87,19 +97,29 @@ func connection(r secret.Connection) drivers.VIM {
 	}
 }
 
-// forbiddenVIMs says which of the VIMs the installation doesn't use, as their files refer to
-// something forbidden. Those that are the same in known, which may be nil, are passed over.
-func forbiddenVIMs(keeper *secret.Keeper, settings, known *desired.Settings) []*desired.Problem {
+// forbiddenSettings says which of the VIMs and peers the installation doesn't use, as they refer
+// to something forbidden. Those that are the same in known, which may be nil, are passed over.
+func forbiddenSettings(keeper *secret.Keeper, settings, known *desired.Settings) []*desired.Problem {
 	var out []*desired.Problem
+	refused := func(file, where string, err error) {
+		if no, ok := errors.AsType[*secret.ForbiddenError](err); ok {
+			out = append(out, &desired.Problem{File: file, Message: fmt.Sprintf("%s%q: %s", where, no.Field, no.Reason), Remedy: no.Remedy})
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(settings.VIMs)) {
 		vim := settings.VIMs[name]
 		if known != nil && known.VIMs[name] != nil && reflect.DeepEqual(*known.VIMs[name], *vim) {
 			continue
 		}
 		_, err := keeper.ResolveVIM(vim)
-		if no, ok := errors.AsType[*secret.ForbiddenError](err); ok {
-			out = append(out, &desired.Problem{File: desired.VIMFile(name), Message: fmt.Sprintf("%q: %s", no.Field, no.Reason), Remedy: no.Remedy})
+		refused(desired.VIMFile(name), "", err)
+	}
+	for i, p := range settings.Peers {
+		if known != nil && slices.Contains(known.Peers, p) {
+			continue
 		}
+		_, err := keeper.ResolvePeer(&settings.Peers[i])
+		refused(desired.PeersFile, p.Name+": ", err)
 	}
 	return out
 }

@@ -3,12 +3,14 @@ package app_test
 import (
 	"context"
 	"log/slog"
+	"net/netip"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/jibe-vnfm/jibe/app"
 	"github.com/jibe-vnfm/jibe/drivers/sim"
+	"github.com/jibe-vnfm/jibe/internal/egress"
 	"github.com/jibe-vnfm/jibe/test/process"
 )
 
@@ -20,7 +22,7 @@ func start(t *testing.T, data string, cloud *sim.Cloud, remote string) (s *proce
 	ctx, cancel := context.WithCancel(t.Context())
 	ready, done := make(chan string, 1), make(chan error, 1)
 	go func() {
-		done <- app.Run(ctx, app.Options{Data: data, Listen: "127.0.0.1:0", Branch: "main", Remote: remote, Poll: 50 * time.Millisecond, Cloud: cloud,
+		done <- app.Run(ctx, app.Options{Data: data, Listen: "127.0.0.1:0", Egress: egress.Options{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}, Branch: "main", Remote: remote, Poll: 50 * time.Millisecond, Cloud: cloud,
 			Log: slog.New(slog.DiscardHandler), Ready: func(s *app.Server) { ready <- s.Address() }})
 	}()
 	stop = sync.OnceFunc(func() {

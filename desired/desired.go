@@ -17,8 +17,13 @@ import (
 // The values of Instance.State.
 const (
 	Instantiated    = "instantiated"
+	Stopped         = "stopped" // instantiated, and nothing of it runs
 	NotInstantiated = "notInstantiated"
 )
+
+// IsInstantiated says whether a value of Instance.State is that of an instantiated VNF, be it
+// started or stopped.
+func IsInstantiated(state string) bool { return state == Instantiated || state == Stopped }
 
 // The values of UpdatePolicy.Strategy.
 const (
@@ -50,7 +55,7 @@ type Instance struct {
 	VnfdID      string `json:"vnfdId"`
 	// Follow has Jibe commit newer versions of the package as they are published.
 	Follow Follow `json:"follow,omitzero"`
-	// State is Instantiated (the default) or NotInstantiated.
+	// State is Instantiated (the default), Stopped or NotInstantiated.
 	State   string `json:"state,omitempty"`
 	Flavour string `json:"flavour,omitempty"`
 	// InstantiationLevel is an instantiation level of the flavour; "" is the VNFD's default.
@@ -69,6 +74,9 @@ type Instance struct {
 	// Overlays are the container updates on top of Base, in order. The last one's
 	// package is Package. A heal of the whole VNF and a change of package end them.
 	Overlays []Overlay `json:"overlays,omitempty"`
+	// VDUs are those that a change of package has left as they were, by id. All others
+	// are as Package has them.
+	VDUs map[string]VDUPin `json:"vdus,omitempty"`
 	// Generation is the name suffix and the colour of the objects that run, "" for
 	// the first. Only a blue-green change of package changes it.
 	Generation string       `json:"generation,omitempty"`
@@ -98,12 +106,21 @@ type Instance struct {
 	Drift string `json:"drift,omitempty"`
 	// Hooks is "" or HooksSkip. By default operations run the hooks that the package names for
 	// them, and an operation whose hooks may not run is refused. With HooksSkip they run none.
-	Hooks   string `json:"hooks,omitempty"`
+	Hooks string `json:"hooks,omitempty"`
+	// EM names the element manager of [PeersFile] that coordinates with the instance's
+	// operations; "" is the default one.
+	EM      string `json:"em,omitempty"`
 	Suspend bool   `json:"suspend,omitempty"`
 	// Held is the operation that failed on this instance; the next request lifts it.
 	Held string `json:"held,omitempty"`
 	// Derived says that the file gives no id, so that ID follows from the directory.
 	Derived bool `json:"-"`
+	// Dir is the directory that the file was read in, without a slash at the end: it says whose
+	// the instance is ([Settings.ProjectOf]).
+	Dir string `json:"-"`
+	// Granted is what stands in granted.yaml beside the file; nil where there is none. It is no
+	// part of what the file says: see [Instance.WithGrant].
+	Granted *Granted `json:"-"`
 }
 
 // UpdatePolicy says how a change of package reaches what runs.
@@ -117,6 +134,19 @@ type UpdatePolicy struct {
 	Drain string `json:"drain,omitempty"`
 	// BarePods lets a blue-green change replace Pods that no workload owns.
 	BarePods bool `json:"barePods,omitempty"`
+	// AllAtOnce lets a rolling change renew VNFCs together that can't be renewed one at a time.
+	AllAtOnce bool `json:"allAtOnce,omitempty"`
+	// VDUs limits a rolling change to these VDUs: Jibe pins the others that would change
+	// ([Instance.VDUs]). None means all.
+	VDUs []string `json:"vdus,omitempty"`
+}
+
+// VDUPin is where the definition of one VDU comes from.
+type VDUPin struct {
+	// Package is the git tree hash of the package.
+	Package string `json:"package"`
+	// Files are the manifests of it that count, in order; none means all that it has.
+	Files []string `json:"files,omitempty"`
 }
 
 // Coordination names the hooks of the package that coordinate a change of it with the VNF. A
@@ -164,6 +194,8 @@ type VIM struct {
 	// ID is the vimId by which API clients name it; "" means the name.
 	ID   string `json:"id,omitempty"`
 	Type string `json:"type"`
+	// Description is for people.
+	Description string `json:"description,omitempty"`
 	// Default makes it the VIM of instances that name none.
 	Default bool `json:"default,omitempty"`
 	// Instance is the VNF instance that is this VIM, a Kubernetes cluster: it has written
@@ -215,12 +247,21 @@ type Repository struct {
 	Tags string `json:"tags,omitempty"`
 	// Hooks allows Jibe to run the hooks of the repository's packages.
 	Hooks bool `json:"hooks,omitempty"`
+	// Onboarding makes it the repository to which packages are written that are uploaded.
+	Onboarding bool `json:"onboarding,omitempty"`
+	// Verify is what its packages must be signed with.
+	Verify Verification `json:"verify,omitzero"`
 }
 
 // Settings is what the desired repository holds beside the instances.
 type Settings struct {
 	Repositories []Repository
 	VIMs         map[string]*VIM // by name
+	Peers        []Peer          `json:",omitempty"`
+	// Granting says who grants operations; the zero value grants everything.
+	Granting Granting
+	// Projects are by name. [Settings.ProjectOf] says whose an instance is.
+	Projects map[string]*Project `json:",omitempty"`
 }
 
 // Revision fixes what was intended for one instance at one moment.
@@ -266,6 +307,7 @@ const (
 	TrailerOperation   = "Vnf-Lcm-Op-Occ"
 	TrailerType        = "Operation"
 	TrailerRequestedBy = "Requested-By"
+	TrailerGrant       = "Grant"
 )
 
 // Repo is the desired repository. It is safe for concurrent use, and what it
@@ -291,8 +333,8 @@ type Repo interface {
 	// directory, the newest first, until fn returns true. It looks at a bounded number of
 	// commits.
 	Earlier(ctx context.Context, instance string, fn func(*Instance) bool) error
-	// Settings returns vims/ and repositories.yaml at head. A file that instances need counts
-	// as it last was when head has removed or broken it.
+	// Settings returns vims/, repositories.yaml and granting.yaml at head. A file that
+	// instances need counts as it last was when head has removed or broken it.
 	Settings() (*Settings, error)
 	// FormerSettings are the newest settings in head's history that ok accepts, no older
 	// than those of the commit since ("": however old), or ErrNotFound.
@@ -308,8 +350,8 @@ type Repo interface {
 	// Write makes one commit and returns when it is durable. If Change leaves the
 	// directory as it was, no commit is made and the present revision is returned.
 	Write(ctx context.Context, w Write) (Revision, error)
-	// FindTrailer returns the commit reachable from head that carries the
-	// trailer, looking no further back than the commit since, or ErrNotFound.
+	// FindTrailer returns the commit reachable from head that Jibe made with the
+	// trailer, whoever else writes the same words, looking no further back than the commit since, or ErrNotFound.
 	FindTrailer(ctx context.Context, since, key, value string) (string, error)
 	// Author is who brought the directory to its state at rev, as git writes
 	// people: "name <mail>".

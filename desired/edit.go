@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"maps"
-	"path"
 	"reflect"
 	"slices"
 	"strings"
@@ -55,9 +54,7 @@ func EditInstance(file string, data []byte, changes ...KeyValue) ([]byte, *Insta
 	if err := d.err(); err != nil {
 		return nil, nil, err
 	}
-	if in.ID == "" {
-		in.ID, in.Derived = DeriveID(path.Dir(file)), true
-	}
+	in.identify(file)
 	return t.data, in, nil
 }
 

@@ -135,6 +135,7 @@ func instance() *rapid.Generator[*desired.Instance] {
 			},
 			Drift:       rapid.SampledFrom([]string{desired.DriftCorrect, desired.DriftReport}).Draw(t, "drift"),
 			Hooks:       rapid.SampledFrom([]string{"", desired.HooksSkip}).Draw(t, "hooks"),
+			EM:          rapid.SampledFrom([]string{"", "em-a", "1", "no"}).Draw(t, "em"),
 			Params:      rapid.MapOfN(word(), free(2), 0, 3).Draw(t, "params"),
 			Condemned:   rapid.MapOfN(word(), word(), 0, 2).Draw(t, "condemned"),
 			Metadata:    rapid.MapOfN(word(), free(1), 0, 2).Draw(t, "metadata"),
@@ -177,7 +178,7 @@ func policy() *rapid.Generator[desired.UpdatePolicy] {
 		return desired.UpdatePolicy{
 			Strategy: rapid.SampledFrom([]string{desired.Rolling, desired.BlueGreen}).Draw(t, "strategy"),
 			Drain:    rapid.SampledFrom([]string{"", "0s", "30s", "1h0m0s"}).Draw(t, "drain"),
-			BarePods: rapid.Bool().Draw(t, "barePods"),
+			BarePods: rapid.Bool().Draw(t, "barePods"), AllAtOnce: rapid.Bool().Draw(t, "allAtOnce"),
 			Coordinate: desired.Coordination{
 				New:    word().Draw(t, "new"),
 				Old:    rapid.SampledFrom([]string{"", "Scripts/old.sh", "yes"}).Draw(t, "old"),

@@ -2,6 +2,7 @@ package desired
 
 import (
 	"bytes"
+	"path"
 	"unsafe"
 
 	"github.com/jibe-vnfm/jibe/internal/lru"
@@ -36,7 +37,7 @@ func (f *Forms) Parse(file string, data []byte) (in *Instance, held int, err err
 		f.known.Add(h.form, first, alone+3*len(data))
 	}
 	same := *first
-	same.ID = string(h.id)
+	same.ID, same.Dir = string(h.id), path.Dir(file)
 	if len(h.name) > 0 {
 		same.Name = string(h.name)
 	}

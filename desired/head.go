@@ -7,7 +7,7 @@ type Head struct {
 	Name, Description, VnfdID string
 	// Package is the git tree hash of the package that runs, "" where none is pinned.
 	Package string
-	// State is Instantiated or NotInstantiated.
+	// State is Instantiated, Stopped or NotInstantiated.
 	State   string
 	Flavour string
 	// Held is the operation that failed on the instance, "" for none.
@@ -15,10 +15,12 @@ type Head struct {
 	Suspend bool
 	// Drift is DriftCorrect or DriftReport.
 	Drift string
+	// EM names the element manager of the instance, "" for none.
+	EM string
 }
 
 // HeadOf is the instance in that was read at rev.
 func HeadOf(rev Revision, in *Instance) Head {
 	return Head{Revision: rev, Name: in.Name, Description: in.Description, VnfdID: in.VnfdID, Package: in.Package, State: in.State,
-		Flavour: in.Flavour, Held: in.Held, Suspend: in.Suspend, Drift: in.Drift}
+		Flavour: in.Flavour, Held: in.Held, Suspend: in.Suspend, Drift: in.Drift, EM: in.EM}
 }

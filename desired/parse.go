@@ -32,9 +32,12 @@ func DeriveID(dir string) string {
 // UUID, begins, so that a person finds it; with a million instances no folder has more than a few
 // hundred entries, and a commit writes little of them. An instance stays wherever it is: who wants
 // to know where looks it up.
-func APIDir(id string) string {
+func APIDir(id string) string { return APIDirBelow("", id) }
+
+// APIDirBelow is [APIDir] in a folder below instances/: "instances/<folder>/<2 hex digits>/…".
+func APIDirBelow(folder, id string) string {
 	one, two := min(2, len(id)), min(3, len(id))
-	return path.Join("instances", id[:one], id[one:two], id)
+	return path.Join("instances", folder, id[:one], id[one:two], id)
 }
 
 // ParseInstance reads a vnf.yaml strictly; file is its path in the repository,
@@ -55,10 +58,16 @@ func ParseInstance(file string, data []byte) (*Instance, error) {
 	if err := d.err(); err != nil {
 		return nil, err
 	}
-	if in.ID == "" {
-		in.ID, in.Derived = DeriveID(path.Dir(file)), true
-	}
+	in.identify(file)
 	return in, nil
+}
+
+// identify fills in what follows from the path of the file.
+func (in *Instance) identify(file string) {
+	in.Dir = path.Dir(file)
+	if in.ID == "" {
+		in.ID, in.Derived = DeriveID(in.Dir), true
+	}
 }
 
 // instance reads the fields of vnf.yaml.
@@ -88,9 +97,10 @@ func (d *document) instance(n *yaml.Node) *Instance {
 		field{"package", func(_, v *yaml.Node) { in.Package = d.tree(v, "package") }},
 		field{"base", func(_, v *yaml.Node) { in.Base = d.tree(v, "base") }},
 		field{"overlays", func(_, v *yaml.Node) { in.Overlays = d.overlays(v) }},
+		field{"vdus", func(_, v *yaml.Node) { in.VDUs = d.vduPins(v) }},
 		field{"generation", func(_, v *yaml.Node) { in.Generation = d.generation(v) }},
 		field{"follow", func(_, v *yaml.Node) { in.Follow = d.follow(v) }},
-		field{"state", func(_, v *yaml.Node) { in.State = d.oneOf(v, "state", Instantiated, NotInstantiated) }},
+		field{"state", func(_, v *yaml.Node) { in.State = d.oneOf(v, "state", Instantiated, Stopped, NotInstantiated) }},
 		str("flavour", &in.Flavour, maxName),
 		str("instantiationLevel", &in.InstantiationLevel, maxName),
 		field{"levels", func(_, v *yaml.Node) { in.Levels = d.levels(v) }},
@@ -111,6 +121,11 @@ func (d *document) instance(n *yaml.Node) *Instance {
 		object("vnfConfigurableProperties", &in.ConfigurableProperties),
 		field{"drift", func(_, v *yaml.Node) { in.Drift = d.oneOf(v, "drift", DriftCorrect, DriftReport) }},
 		field{"hooks", func(_, v *yaml.Node) { in.Hooks = d.oneOf(v, "hooks", HooksSkip) }},
+		field{"em", func(_, v *yaml.Node) {
+			if in.EM = d.text(v, "em", 0); in.EM != "" && !settingName.MatchString(in.EM) {
+				d.fail(v, "use the name of an entry in "+PeersFile, "%q can't name an element manager", clip(in.EM))
+			}
+		}},
 		field{"suspend", func(_, v *yaml.Node) { in.Suspend = d.boolean(v, "suspend") }},
 		str("held", &in.Held, maxName),
 	)

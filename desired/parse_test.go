@@ -23,6 +23,10 @@ func parse(file string, data []byte) (any, error) {
 		return desired.ParseInstance(file, data)
 	case file == desired.RepositoriesFile:
 		return desired.ParseRepositories(file, data)
+	case file == desired.PeersFile:
+		return desired.ParsePeers(file, data)
+	case file == desired.GrantingFile:
+		return desired.ParseGranting(file, data)
 	}
 	return desired.ParseVIM(file, data)
 }
@@ -104,7 +108,7 @@ vimConnectionInfo:
 		t.Fatal(err)
 	}
 	want := &desired.Instance{
-		ID: desired.DeriveID("instances/site-a/amf"), Derived: true, VnfdID: "b1bb0ce7-ebca-4fa7-95ed-4840d70a1177",
+		ID: desired.DeriveID("instances/site-a/amf"), Derived: true, Dir: "instances/site-a/amf", VnfdID: "b1bb0ce7-ebca-4fa7-95ed-4840d70a1177",
 		State: desired.Instantiated, Drift: desired.DriftCorrect, Update: desired.UpdatePolicy{Strategy: desired.Rolling},
 		Levels: map[string]int{"vdu1_aspect": 2},
 		Params: map[string]any{"n": int64(3), "f": 1.5, "whole": 2.0, "list": []any{true, nil, "x"}, "date": "2020-01-01",
@@ -297,6 +301,7 @@ func TestRepositoriesAreReadAsGitKnowsThem(t *testing.T) {
 func TestSettingsAreReadTogether(t *testing.T) {
 	files := map[string]string{
 		"repositories.yaml":  "- {name: a, url: a}\n",
+		"peers.yaml":         "- {name: em-a, type: em, endpoint: https://em.example.com/}\n",
 		"vims/kube-a.yaml":   "type: sim\ndefault: true\n",
 		"vims/kube-b.yaml":   "type: sim\nid: the-b\n",
 		"vims/notes.md":      "no YAML: [",
@@ -317,6 +322,41 @@ func TestSettingsAreReadTogether(t *testing.T) {
 	if len(s.Repositories) != 1 || len(s.VIMs) != 2 || !s.VIMs["kube-a"].Default || s.VIMs["kube-b"].ID != "the-b" {
 		t.Errorf("%+v", s)
 	}
+	if em, err := s.Peer(desired.PeerEM, desired.InstanceFile, "em", "em-a"); err != nil || em.Endpoint != "https://em.example.com" {
+		t.Errorf("the EM by its name: %+v, %v", em, err)
+	}
+	for name, want := range map[string]string{
+		"":     "no em is known: vnf.yaml names none, and peers.yaml has no default: it has em-a of type em (write em: <name> in vnf.yaml, or default: true at one entry of peers.yaml with type: em)",
+		"em-b": `em names "em-b", which isn't in peers.yaml: it has em-a of type em (add it there, or name another)`,
+	} {
+		if _, err := s.Peer(desired.PeerEM, desired.InstanceFile, "em", name); err == nil || err.Error() != "vnf.yaml: "+want {
+			t.Errorf("the EM %q: %v", name, err)
+		}
+	}
+	em := files["peers.yaml"]
+	for _, c := range []struct{ peers, granting, want string }{
+		{"", "policy: []\n", ""},
+		{"- {name: a, type: nfvo, endpoint: https://nfvo.example.com/}\n", "nfvo: {name: a}\n", "a"},
+		{"- {name: a, type: nfvo, endpoint: https://nfvo.example.com/, default: true}\n", "nfvo: {}\n", "a"},
+		{"", "nfvo: {name: em-a}\n", `granting.yaml: nfvo.name names "em-a", which isn't in peers.yaml: it has none of type nfvo (add it there, or name another)`},
+		{"- {name: a, type: nfvo, endpoint: https://nfvo.example.com}\n", "nfvo: {}\n",
+			"granting.yaml: no nfvo is known: granting.yaml names none, and peers.yaml has no default: it has a of type nfvo (write nfvo.name: <name> in granting.yaml, or default: true at one entry of peers.yaml with type: nfvo)"},
+	} {
+		files["peers.yaml"], files["granting.yaml"] = em+c.peers, c.granting
+		got := ""
+		if s, err := desired.SettingsFrom(read, names()); err != nil {
+			got = err.Error()
+		} else if nfvo, err := s.NFVO(); err != nil {
+			t.Error(err)
+		} else if nfvo != nil {
+			got = nfvo.Name
+		}
+		if got != c.want {
+			t.Errorf("%s with %q: %s, want %s", c.granting, c.peers, got, c.want)
+		}
+	}
+	files["peers.yaml"] = em
+	delete(files, "granting.yaml")
 	files["vims/kube-b.yaml"] = "type: sim\ndefault: true\nid: kube-a\n"
 	files["vims/kube-c.yaml"] = "type: what\n"
 	_, err = desired.SettingsFrom(read, names())

@@ -2,6 +2,7 @@ package desired
 
 import (
 	"regexp"
+	"slices"
 	"time"
 
 	"github.com/Masterminds/semver/v3"
@@ -27,7 +28,41 @@ func (d *document) update(n *yaml.Node, to *UpdatePolicy) {
 			}
 		}},
 		field{"barePods", func(_, v *yaml.Node) { to.BarePods = d.boolean(v, "update.barePods") }},
+		field{"allAtOnce", func(_, v *yaml.Node) { to.AllAtOnce = d.boolean(v, "update.allAtOnce") }},
+		field{"vdus", func(_, v *yaml.Node) {
+			d.items(v, "update.vdus", func(v *yaml.Node) {
+				id := d.text(v, "update.vdus", maxName)
+				if id == "" || slices.Contains(to.VDUs, id) {
+					d.fail(v, "name each VDU to change once, or leave \"update.vdus\" out to change all", "\"update.vdus\" has %q, which is empty or stands there already", clip(id))
+				}
+				to.VDUs = append(to.VDUs, id)
+			})
+		}},
 	)
+	if len(to.VDUs) > 0 && to.Strategy == Container {
+		d.fail(n, "leave it out: a container update changes the pods that use what it brings", "\"update.vdus\" can't limit a container update")
+	}
+}
+
+// vduPins reads the VDUs that a change of package has left as they were.
+func (d *document) vduPins(n *yaml.Node) map[string]VDUPin {
+	const remedy = "entries of \"vdus\" are written by Jibe; remove one to have its VDU as \"package\" has it"
+	out := map[string]VDUPin{}
+	d.entries(n, "vdus", func(k, v *yaml.Node) {
+		where := dotted("vdus", k.Value)
+		var pin VDUPin
+		d.mapping(v, where,
+			field{"package", func(_, v *yaml.Node) { pin.Package = d.tree(v, dotted(where, "package")) }},
+			field{"files", func(_, v *yaml.Node) {
+				d.items(v, dotted(where, "files"), func(v *yaml.Node) { pin.Files = append(pin.Files, d.text(v, dotted(where, "files"), maxName)) })
+			}},
+		)
+		if pin.Package == "" && len(d.problems) == 0 {
+			d.fail(v, remedy, "%q has no \"package\"", where)
+		}
+		out[k.Value] = pin
+	})
+	return out
 }
 
 func (d *document) coordination(n *yaml.Node, to *Coordination) {

@@ -26,6 +26,7 @@ func TestHowAPackageIsChangedAndFollowedIsRead(t *testing.T) {
 		"update: {drain: 1h}":                          {Update: desired.UpdatePolicy{Strategy: desired.Rolling, Drain: "1h"}},
 		"update: {drain: }":                            {Update: rolling},
 		"update: {barePods: true}":                     {Update: desired.UpdatePolicy{Strategy: desired.Rolling, BarePods: true}},
+		"update: {allAtOnce: true}":                    {Update: desired.UpdatePolicy{Strategy: desired.Rolling, AllAtOnce: true}},
 		"update: {coordinate: }":                       {Update: rolling},
 		"generation: \"1\"":                            {Update: rolling, Generation: "1"},
 		"generation: green-2":                          {Update: rolling, Generation: "green-2"},
@@ -38,6 +39,10 @@ func TestHowAPackageIsChangedAndFollowedIsRead(t *testing.T) {
 		"follow: {versions: ^2}":                       {Update: rolling, Follow: desired.Follow{Versions: "^2"}},
 		"follow: {versions: ^2, branch: upgrades/amf}": {Update: rolling, Follow: desired.Follow{Versions: "^2", Branch: "upgrades/amf"}},
 		"base:\noverlays:":                             {Update: rolling},
+		"update: {vdus: [VDU1, VDU2]}":                 {Update: desired.UpdatePolicy{Strategy: desired.Rolling, VDUs: []string{"VDU1", "VDU2"}}},
+		"vdus:":                                        {Update: rolling},
+		"vdus:\n  VDU2: {package: " + treeA + ", files: [a.yaml, b.yaml]}\n  VDU3: {package: " + treeB + "}": {
+			Update: rolling, VDUs: map[string]desired.VDUPin{"VDU2": {Package: treeA, Files: []string{"a.yaml", "b.yaml"}}, "VDU3": {Package: treeB}}},
 		"base: " + treeA + "\noverlays:\n- {package: " + treeB + ", paths: [a.yaml, b/c.yaml]}\n- package: " + treeC: {
 			Update: rolling, Base: treeA, Overlays: []desired.Overlay{{Package: treeB, Paths: []string{"a.yaml", "b/c.yaml"}}, {Package: treeC}}},
 		`update:
@@ -63,7 +68,7 @@ func TestHowAPackageIsChangedAndFollowedIsRead(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 			continue
 		}
-		want.ID, want.Derived, want.VnfdID, want.State, want.Drift = in.ID, true, "x", desired.Instantiated, desired.DriftCorrect
+		want.ID, want.Derived, want.Dir, want.VnfdID, want.State, want.Drift = in.ID, true, "instances/site-a/amf", "x", desired.Instantiated, desired.DriftCorrect
 		if diff := cmp.Diff(&want, in); diff != "" {
 			t.Errorf("%s: %s", text, diff)
 		}

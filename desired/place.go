@@ -24,6 +24,7 @@ func (e *PlaceError) Error() string { return e.Reason }
 // Places are the VIMs at which the instance runs, each once. The first is its main one,
 // which runs all VDUs that are placed nowhere else. The error is a [*PlaceError].
 func (s *Settings) Places(in *Instance) ([]Place, error) {
+	in = in.WithGrant()
 	first, err := s.MainPlace(in)
 	if err != nil {
 		return nil, err
@@ -45,6 +46,7 @@ func (s *Settings) Places(in *Instance) ([]Place, error) {
 // PlaceOf is the VIM at which the instance's VDU runs; "" is any that is placed nowhere.
 // The error is a [*PlaceError].
 func (s *Settings) PlaceOf(in *Instance, vdu string) (Place, error) {
+	in = in.WithGrant()
 	name, placed := in.Placement[vdu]
 	if !placed {
 		return s.MainPlace(in)
@@ -63,6 +65,7 @@ func (s *Settings) PlaceOf(in *Instance, vdu string) (Place, error) {
 // MainPlace is the VIM that the instance names, else its own connection
 // ([Instance.MainConnection]), else the default. The error is a [*PlaceError].
 func (s *Settings) MainPlace(in *Instance) (Place, error) {
+	in = in.WithGrant()
 	if in.VIM != "" {
 		file, ok := s.VIMs[in.VIM]
 		if !ok {

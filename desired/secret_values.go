@@ -44,6 +44,10 @@ func IsSecretValue(s string) bool {
 	return ok && holdsSecret(clear)
 }
 
+// HoldsSecret says whether s has a private key or a JSON web token somewhere in it. It is
+// [IsSecretValue] for whole files, of any size.
+func HoldsSecret(s string) bool { return len(s) >= shortestSecret && holdsSecret(s) }
+
 func holdsSecret(s string) bool {
 	if (strings.Contains(s, "KEY") || strings.Contains(s, "PuTTY")) && privateKey.MatchString(s) {
 		return true

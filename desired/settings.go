@@ -43,6 +43,9 @@ func ParseRepositories(file string, data []byte) ([]Repository, error) {
 			d.fail(c, "rename one of them", "repository %q is given twice, first in line %d", r.Name, first)
 		}
 		names[r.Name] = c.Line
+		if r.Onboarding && slices.ContainsFunc(out, func(o Repository) bool { return o.Onboarding }) {
+			d.fail(c, "keep the one to which uploaded packages are to be written", "a second repository is for onboarding: %q", r.Name)
+		}
 		out = append(out, r)
 	}
 	if err := d.err(); err != nil {
@@ -75,7 +78,10 @@ func (d *document) repository(n *yaml.Node, where string) Repository {
 			}
 		}},
 		field{"hooks", func(_, v *yaml.Node) { r.Hooks = d.boolean(v, at("hooks")) }},
+		field{"onboarding", func(_, v *yaml.Node) { r.Onboarding = d.boolean(v, at("onboarding")) }},
+		field{"verify", func(_, v *yaml.Node) { r.Verify = d.verification(v, at("verify")) }},
 	)
+	d.emptyVerify(n, "")
 	if len(d.problems) > before {
 		return r
 	}
@@ -86,6 +92,14 @@ func (d *document) repository(n *yaml.Node, where string) Repository {
 		d.fail(n, "add url: …", "%q is missing", at("url"))
 	case r.Branch != "" && r.Tags != "":
 		d.fail(n, "keep one: branch follows a branch, tags makes each matching tag a version", "%q has both branch and tags", r.Name)
+	case r.Onboarding && (r.Branch == "" || strings.Contains(r.URL, ":") || path.IsAbs(r.URL)):
+		d.fail(n, "give it a branch, and the path of a bare repository below packages/ as its url", "%q is for onboarding, and can't be written to", r.Name)
+	case r.Onboarding && r.Verify.Signers != "":
+		d.fail(n, "keep uploads apart from what others sign; verify: with csar: holds uploads to their own signatures", "%q is for onboarding, and nobody signs the commits of uploads", r.Name)
+	case r.Verify.Tags && r.Tags == "":
+		d.fail(n, "add tags:, or remove tags: true of verify", "%q demands signed tags, and has no tags", r.Name)
+	case strings.HasPrefix(strings.ToLower(r.URL), "http://") && r.Unprotected() != "":
+		d.fail(n, "see the guide of signatures", "%q: %s", r.Name, r.Unprotected())
 	}
 	return r
 }
@@ -93,7 +107,7 @@ func (d *document) repository(n *yaml.Node, where string) Repository {
 // scpURL is git's short form for ssh, "git@host:path".
 var scpURL = regexp.MustCompile(`^[A-Za-z0-9_.][A-Za-z0-9_.-]*@[A-Za-z0-9][A-Za-z0-9.-]*:[^:\s][^\s]*$`)
 
-// gitURL reads what git may fetch: https, ssh, git and file URLs, git@host:path,
+// gitURL reads what git may fetch: https, ssh, http, git and file URLs, git@host:path,
 // absolute paths, and paths below the data directory's packages/ folder.
 func (d *document) gitURL(n *yaml.Node, where string) string {
 	before := len(d.problems)
@@ -102,7 +116,7 @@ func (d *document) gitURL(n *yaml.Node, where string) string {
 		return ""
 	}
 	bad := func(why string) string {
-		d.fail(n, "use https://, ssh://, git:// or file:// URLs, git@host:path, or the path of a bare repository below packages/", "%q %s", where, why)
+		d.fail(n, "use https://, ssh:// or file:// URLs, git@host:path, or the path of a bare repository below packages/", "%q %s", where, why)
 		return ""
 	}
 	switch {
@@ -115,11 +129,11 @@ func (d *document) gitURL(n *yaml.Node, where string) string {
 		if err != nil {
 			return bad("isn't a URL")
 		}
-		if _, has := u.User.Password(); has || u.User != nil && u.Scheme == "https" {
+		if _, has := u.User.Password(); has || u.User != nil && (u.Scheme == "https" || u.Scheme == "http") {
 			d.fail(n, "remove them, and set up a credential helper or an ssh key for the process", "%q holds credentials", where)
 			return ""
 		}
-		if !slices.Contains([]string{"https", "ssh", "git", "file"}, u.Scheme) || u.Host == "" && u.Scheme != "file" ||
+		if !slices.Contains([]string{"https", "ssh", "http", "git", "file"}, u.Scheme) || u.Host == "" && u.Scheme != "file" ||
 			strings.HasPrefix(u.Host, "-") {
 			return bad("isn't a URL that may be fetched")
 		}
@@ -158,7 +172,13 @@ func validBranch(s string) bool {
 
 // IsSettings says whether the path is one of a file that [SettingsFrom] reads.
 func IsSettings(file string) bool {
-	return file == RepositoriesFile || path.Dir(file) == VIMDir && path.Ext(file) == ".yaml"
+	switch path.Dir(file) {
+	case VIMDir:
+		return path.Ext(file) == ".yaml"
+	case ProjectDir:
+		return IsProjectFile(path.Base(file))
+	}
+	return file == RepositoriesFile || file == PeersFile || file == GrantingFile
 }
 
 // SettingsFrom reads the settings among the files called names; others are
@@ -175,9 +195,21 @@ func SettingsFrom(read func(name string) ([]byte, error), names []string) (*Sett
 		if err != nil {
 			return nil, fmt.Errorf("read %s: %w", name, err)
 		}
-		if name == RepositoriesFile {
+		switch name {
+		case RepositoriesFile:
 			s.Repositories, err = ParseRepositories(name, data)
-		} else {
+		case PeersFile:
+			s.Peers, err = ParsePeers(name, data)
+		case GrantingFile:
+			s.Granting, err = ParseGranting(name, data)
+		default:
+			if path.Dir(name) == ProjectDir {
+				var p *Project
+				if p, err = ParseProject(name, data); err == nil {
+					problems = append(problems, s.AddProject(p)...)
+				}
+				break
+			}
 			var v *VIM
 			if v, err = ParseVIM(name, data); err == nil {
 				problems = append(problems, s.Clash(v)...)
@@ -190,6 +222,9 @@ func SettingsFrom(read func(name string) ([]byte, error), names []string) (*Sett
 		} else if err != nil {
 			return nil, err
 		}
+	}
+	if len(problems) == 0 { // a file that can't be read may be what is missing
+		problems = s.Missing()
 	}
 	if len(problems) > 0 {
 		return nil, &InvalidError{Problems: problems}

@@ -2,6 +2,7 @@ package desired
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,6 +13,7 @@ import (
 // names, else the default, and those at which its VDUs are placed. A connection in its own
 // vimConnectionInfo needs no file. Names that s doesn't have are included.
 func (s *Settings) VIMsOf(in *Instance) []string {
+	in = in.WithGrant()
 	var names []string
 	add := func(name string) {
 		if _, own := in.VIMConnections[name]; !own && name != "" && !slices.Contains(names, name) {
@@ -113,4 +115,13 @@ func (s *Settings) Clash(v *VIM) []*Problem {
 		}
 	}
 	return problems
+}
+
+// Missing says what one file of the settings names and another doesn't have.
+func (s *Settings) Missing() []*Problem {
+	var missing *Problem
+	if _, err := s.NFVO(); errors.As(err, &missing) {
+		return []*Problem{missing}
+	}
+	return nil
 }

@@ -64,6 +64,7 @@ func ParseVIM(file string, data []byte) (*VIM, error) {
 	d.mapping(n, "",
 		str("id", &v.ID),
 		field{"type", func(_, n *yaml.Node) { v.Type = d.vimType(n) }},
+		field{"description", func(_, n *yaml.Node) { v.Description = d.text(n, "description", maxDescription) }},
 		field{"default", func(_, n *yaml.Node) { v.Default = d.boolean(n, "default") }},
 		str("instance", &v.Instance),
 		field{"endpoint", func(_, n *yaml.Node) { v.Endpoint = d.endpoint(n, "endpoint") }},

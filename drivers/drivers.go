@@ -29,6 +29,9 @@ type Source struct {
 	// is Package. Overlays are the trees of Instance.Overlays, in their order.
 	Base     *vnfd.Package
 	Overlays []*vnfd.Package
+	// Pinned is what Instance.VDUs pins: VDUs whose definitions are those of another package
+	// than Package, by id.
+	Pinned map[string]Pinned
 	// VDUs are those that this VIM runs, where the instance is spread over several VIMs;
 	// nil means all that the driver finds in the package.
 	VDUs []string
@@ -39,6 +42,17 @@ type Source struct {
 	Clear   map[string]any
 	Secrets []string
 	Sealed  error
+	// Bounds are those of the instance's project, nil where nothing bounds it. Render doesn't
+	// look at them; they may be set on a rendering that is there already ([Rendering.Bounded]).
+	Bounds *Bounds
+}
+
+// Pinned is where the definition of one VDU comes from.
+type Pinned struct {
+	Package *vnfd.Package
+	// Files are the files of it that count, as [Driver.Definitions] has them; nil means
+	// all that it has.
+	Files []string
 }
 
 // Params are the instance's parameters as the VIM gets them. An error is a
@@ -77,8 +91,15 @@ type Rendering struct {
 	// Form is the driver's own: the objects themselves, as it sends them.
 	Form any
 	// Former is what stood before the change that is asked for, as the same driver rendered
-	// it; nil where that isn't known. It only saves a driver questions to its VIM.
+	// it; nil where that isn't known. It saves a driver questions to its VIM. Where nothing should
+	// exist, a driver tells by it which objects of earlier versions of Jibe are the instance's.
 	Former *Rendering
+}
+
+// Bounded is the same rendering in other bounds.
+func (r Rendering) Bounded(b *Bounds) Rendering {
+	r.Source.Bounds = b
+	return r
 }
 
 // Absent is the rendering of an instance that should not exist: its driver finds what is
@@ -143,6 +164,17 @@ type Driver interface {
 	// Render is.
 	Definitions(before, after Source, listed []string) ([]string, error)
 
+	// Workloads are, by VDU id, the objects of a rendering that units belong to, as the VIM is
+	// sent them. Values of secrets are never in them. They are pure, as Render is. nil
+	// means that this VIM has no object for each VDU.
+	Workloads(r Rendering) map[string]any
+
+	// Confine is how the rendering is out of its bounds ([Source.Bounds]), in the order of its
+	// files; nothing where there are none. It is pure, as Render is. What only the VIM can tell
+	// (which kinds are in no namespace) Verify and Do MUST refuse by the same bounds. Do and
+	// Verify MUST write as the account of the bounds, also where nothing should exist.
+	Confine(r Rendering) []Violation
+
 	// Access is the content of files with which hooks reach the VIM, by the environment
 	// variable under which a hook finds each one's path ("KUBECONFIG"). It holds
 	// credentials. nil means that there are none.
@@ -177,6 +209,12 @@ func (Defaults) Change(Source, Source) error {
 
 // Definitions are none: there are no lists of files.
 func (Defaults) Definitions(Source, Source, []string) ([]string, error) { return nil, nil }
+
+// Workloads are none: no VDU has an object of its own.
+func (Defaults) Workloads(Rendering) map[string]any { return nil }
+
+// Confine has nothing to refuse.
+func (Defaults) Confine(Rendering) []Violation { return nil }
 
 // Access is nothing.
 func (Defaults) Access() (map[string][]byte, error) { return nil, nil }
@@ -237,8 +275,8 @@ type VIM struct {
 	Endpoint string
 	// CACert is PEM; empty means the system's roots.
 	CACert []byte
-	// Insecure switches off the check of the server's certificate. Only a vims/
-	// file can ask for it.
+	// Insecure switches off the check of the server's certificate: a vims/ file asks for
+	// it, or a request where the operator allows that.
 	Insecure bool
 	// Kubeconfig, if set, replaces everything below and Endpoint and CACert.
 	Kubeconfig []byte

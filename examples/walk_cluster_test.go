@@ -20,21 +20,58 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/google/uuid"
+
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/netns"
+	"github.com/jibe-vnfm/jibe/test/nodes"
 	"github.com/jibe-vnfm/jibe/test/process"
-	"github.com/jibe-vnfm/jibe/test/workers"
 )
 
-// clusterWalk is the way of a VNF that is a Kubernetes cluster.
+// clusterWalk is the way of a VNF that is a Kubernetes cluster, whose nodes run containers.
 type clusterWalk struct {
 	*vmWalk
 	inside kubernetes.Interface
+	master *netns.Host
+	vim    string // what the cluster is called
 	tenant string // the instance that runs on the cluster
+}
+
+// tenantImage is that of the VNF that runs on clusters. What runs is a test program, which tells
+// the name.
+const tenantImage = "nginx:1.27-alpine"
+
+// onNodes begins the walk of a cluster on machines that can be real nodes, which is the VIM of
+// that name. A copy of the package has the pod network of this place; outfit may add to the machines.
+func onNodes(t *testing.T, example, pkg, vim, subnet string, outfit ...func(*netns.Spec)) *clusterWalk {
+	t.Helper()
+	machines := nodes.Need(t, tenantImage)
+	t.Parallel()
+	begun := newWalk(t, example)
+	// A machine that is healed keeps its address: its predecessor, whose end takes long with all
+	// its containers, must be gone before the cloud says that the successor is there.
+	begun.delay = 5 * time.Second
+	c := &clusterWalk{vmWalk: onOpenStack(begun, subnet, append([]func(*netns.Spec){machines.Outfit}, outfit...)...), vim: vim}
+	c.flags, c.patience = []string{"--timeout", "30m"}, vmPatience
+	at := filepath.Join(t.TempDir(), pkg)
+	if err := os.CopyFS(at, os.DirFS(filepath.Join("packages", pkg))); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(at, "network.yaml"), nodes.Manifest(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c.copies[pkg] = at
+	password := filepath.Join(t.TempDir(), "password")
+	if err := os.WriteFile(password, []byte(netns.DefaultUser.Password), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c.edits[`file:/var/lib/jibe/secrets/machine-password`] = "file:" + password
+	c.edits[`ssh: {accept_new: true}`] = "ssh: {accept_new: true}\n    cni: network.yaml\n    ignore_preflight_errors: " + nodes.IgnoreErrors
+	return c
 }
 
 // vnfc is one of the cluster's, as the API shows it.
@@ -61,8 +98,8 @@ func (c *clusterWalk) shown() (vnfcs []vnfc, nodes map[string]string) {
 	return in.Info.VNFCs, in.Metadata.Nodes
 }
 
-// nodesAre fails unless the cluster has so many workers beside its master, all Ready.
-func (c *clusterWalk) nodesAre(workers int) {
+// nodesAre fails unless the cluster has so many nodes, all Ready.
+func (c *clusterWalk) nodesAre(n int) {
 	c.Helper()
 	list, err := c.inside.CoreV1().Nodes().List(c.Context(), metav1.ListOptions{})
 	if err != nil {
@@ -76,13 +113,13 @@ func (c *clusterWalk) nodesAre(workers int) {
 			}
 		}
 	}
-	if len(list.Items) != workers+1 || len(ready) != workers+1 {
-		c.Errorf("the cluster has %d nodes, and %q are Ready; want %d workers and a master", len(list.Items), ready, workers)
+	if len(list.Items) != n || len(ready) != n {
+		c.Errorf("the cluster has %d nodes, and %q are Ready; want %d", len(list.Items), ready, n)
 	}
 }
 
-// onNodes are the workload's pods that are Ready, by node.
-func (c *clusterWalk) onNodes(ctx context.Context) (map[string]int, int, error) {
+// ready are the workload's pods that are Ready, by node, and how many.
+func (c *clusterWalk) ready(ctx context.Context) (map[string]int, int, error) {
 	list, err := c.inside.CoreV1().Pods("default").List(ctx, metav1.ListOptions{LabelSelector: "app=web"})
 	if err != nil {
 		return nil, 0, err
@@ -99,12 +136,17 @@ func (c *clusterWalk) onNodes(ctx context.Context) (map[string]int, int, error) 
 	return on, n, nil
 }
 
-// occupy runs the example's VNF on the cluster, with a budget of so many pods of its three.
-func (c *clusterWalk) occupy(least int) {
+// occupy runs the example's VNF on the cluster.
+func (c *clusterWalk) occupy() {
 	c.Helper()
 	text := strings.Replace(string(c.file("k8s-cluster", "on-edge.yaml")), "name:", "id: "+uuid.NewString()+"\nname:", 1)
-	c.server.PushFiles(c.T, map[string]string{"instances/site-a/web-on-edge/vnf.yaml": text})
+	c.server.PushFiles(c.T, map[string]string{"instances/site-a/web-on-edge/vnf.yaml": strings.Replace(text, "vim: edge", "vim: "+c.vim, 1)})
 	c.tenant = c.done("INSTANTIATE").Instance
+}
+
+// protect gives the workload a budget of so many pods of its three.
+func (c *clusterWalk) protect(least int) {
+	c.Helper()
 	min := intstr.FromInt(least)
 	budget := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: policyv1.PodDisruptionBudgetSpec{
 		MinAvailable: &min, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}}}
@@ -147,8 +189,8 @@ func (c *clusterWalk) guard(least int) (stop func() (looks int)) {
 	var all sync.WaitGroup
 	looks := 0
 	all.Go(func() {
-		for ; ctx.Err() == nil; time.Sleep(20 * time.Millisecond) {
-			on, n, err := c.onNodes(ctx)
+		for ; ctx.Err() == nil; time.Sleep(100 * time.Millisecond) {
+			on, n, err := c.ready(ctx)
 			if err != nil {
 				continue // the test ends, or the machine is busy
 			}
@@ -159,6 +201,53 @@ func (c *clusterWalk) guard(least int) (stop func() (looks int)) {
 		}
 	})
 	return func() int { cancel(); all.Wait(); return looks }
+}
+
+// watch has a client ask the workload's Service, each time by a new connection, until stopped,
+// and fails the test for every request that no container answers. It returns how many were
+// answered, and by how many pods.
+func (c *clusterWalk) watch() (stop func() (answers, pods int)) {
+	c.Helper()
+	s, err := c.inside.CoreV1().Services("default").Get(c.Context(), "web", metav1.GetOptions{})
+	if err != nil {
+		c.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(c.Context())
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.Spec.ClusterIP+"/", nil)
+	if err != nil {
+		c.Fatal(err)
+	}
+	client := (&nodes.Cluster{Master: c.master}).HTTP()
+	by := map[string]int{}
+	ask := func() error {
+		resp, err := client.Do(req)
+		if err != nil {
+			return err
+		}
+		defer resp.Body.Close()
+		var is struct{ Pod, Image string }
+		if err := json.NewDecoder(resp.Body).Decode(&is); err != nil {
+			return fmt.Errorf("%s: %w", resp.Status, err)
+		}
+		if resp.StatusCode != http.StatusOK || is.Image != tenantImage {
+			return fmt.Errorf("%s: %+v", resp.Status, is)
+		}
+		by[is.Pod]++
+		return nil
+	}
+	// Rules for the Service come to the master in their own time.
+	kit.Eventually(c, ask)
+	var all sync.WaitGroup
+	n := 0
+	all.Go(func() {
+		for ; ctx.Err() == nil; time.Sleep(50 * time.Millisecond) {
+			if err := ask(); err != nil && ctx.Err() == nil {
+				c.Errorf("request %d, at %s: %v", n, time.Now().Format(time.TimeOnly), err)
+			}
+			n++
+		}
+	})
+	return func() (int, int) { cancel(); all.Wait(); return n, len(by) }
 }
 
 // scale asks for it, kills the server once a hook of the operation has written the line,
@@ -177,7 +266,7 @@ func (c *clusterWalk) scale(body, line string, goOn func(), steps ...string) {
 	})
 	data := c.server.Data
 	c.server.Kill()
-	c.server = process.Start(c.T, data)
+	c.server = process.Start(c.T, data, append([]string{"--allow-hooks=packages"}, c.flags...)...)
 	goOn()
 	c.server.AwaitWithin(c.T, c.patience, a.ID(), "COMPLETED")
 	c.seen[a.ID()] = true
@@ -194,61 +283,93 @@ func (c *clusterWalk) scale(body, line string, goOn func(), steps ...string) {
 	}
 }
 
+// heal has the machine of a worker replaced: its pods move away before, and the one that comes
+// joins.
+func (c *clusterWalk) heal() {
+	c.Helper()
+	vnfcs, nodes := c.shown()
+	on, _, err := c.ready(c.Context())
+	if err != nil {
+		c.Fatal(err)
+	}
+	i := slices.IndexFunc(vnfcs, func(x vnfc) bool { return on[nodes[x.Compute.ID]] > 0 })
+	if i < 0 {
+		c.Fatalf("VNFCs %v, nodes %v, pods on %v", vnfcs, nodes, on)
+	}
+	old, err := c.inside.CoreV1().Nodes().Get(c.Context(), nodes[vnfcs[i].Compute.ID], metav1.GetOptions{})
+	if err != nil {
+		c.Fatal(err)
+	}
+	c.ask(http.MethodPost, "/heal", []byte(`{"vnfcInstanceId": ["`+vnfcs[i].ID+`"], "cause": "it is to be another"}`))
+	c.nodesAre(3)
+	after, now := c.shown()
+	if n, err := c.inside.CoreV1().Nodes().Get(c.Context(), old.Name, metav1.GetOptions{}); err == nil && n.UID == old.UID {
+		c.Errorf("the node %s is the one that was there before", n.Name)
+	}
+	if len(after) != 3 || len(now) != 3 {
+		c.Errorf("afterwards VNFCs %v, nodes %v", after, now)
+	}
+}
+
 // provided is the VIM that the cluster is, "" where it is none.
 func (c *clusterWalk) provided() string {
 	c.Helper()
-	text, err := process.Git(c.Context(), c.server.Desired(), "ls-tree", "-r", "--name-only", "HEAD", desired.VIMFile("edge"))
+	text, err := process.Git(c.Context(), c.server.Desired(), "ls-tree", "-r", "--name-only", "HEAD", desired.VIMFile(c.vim))
 	if err != nil {
 		c.Fatal(err)
 	}
 	if text == "" {
 		return ""
 	}
-	if text, err = process.Git(c.Context(), c.server.Desired(), "show", "HEAD:"+desired.VIMFile("edge")); err != nil {
+	if text, err = process.Git(c.Context(), c.server.Desired(), "show", "HEAD:"+desired.VIMFile(c.vim)); err != nil {
 		c.Fatal(err)
 	}
 	return text
 }
 
+// end terminates the VNF on the cluster, then the cluster, which is no VIM any more.
+func (c *clusterWalk) end() {
+	c.Helper()
+	cluster := c.instance
+	c.instance = c.tenant
+	c.ask(http.MethodPost, "/terminate", []byte(`{"terminationType": "FORCEFUL"}`))
+	c.instance = cluster
+	c.terminate()
+	kit.Eventually(c, func() error {
+		if vim := c.provided(); vim != "" {
+			return fmt.Errorf("the VIM is there yet: %s", vim)
+		}
+		return nil
+	})
+}
+
 func TestAClusterOfMachinesGrowsAndShrinksUnderLoadAndRunsAnotherVNF(t *testing.T) {
-	tools := workers.Need(t)
-	t.Parallel()
-	v := onOpenStack(newWalk(t, "k8s-cluster"), "10.203.5.0/24", tools.Outfit)
-	c := &clusterWalk{vmWalk: v}
-	password := filepath.Join(t.TempDir(), "password")
-	if err := os.WriteFile(password, []byte(netns.DefaultUser.Password), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	c.edits[`file:/var/lib/jibe/secrets/machine-password`] = "file:" + password
-	c.edits[`ssh: {accept_new: true}`] = "ssh: {accept_new: true}\n    drain_timeout: 20s"
+	c := onNodes(t, "k8s-cluster", "k8s-cluster-1.0", "edge", "10.203.5.0/24")
+	c.edits[`vim_name: edge`] = "drain_timeout: 20s\n    vim_name: edge"
+	// It takes leave of its clients, and is no less Ready where it is slow.
+	c.copies["rolling-1.0"] = process.NextVersion(t, "packages/rolling-1.0", "rolling-1.0", "image: "+tenantImage, "image: "+tenantImage+`
+          lifecycle: {preStop: {exec: {command: [/usr/local/bin/web, drain]}}}`, "env:\n", `env:
+            - {name: DRAIN_SECONDS, value: "8"}
+`, "periodSeconds: 2", "periodSeconds: 2\n            timeoutSeconds: 10")
 	c.run("k8s-cluster", "k8s-cluster-1.0", "rolling-1.0")
 	c.connect()
-	c.nodesAre(1)
+	c.nodesAre(2)
 	if vim := c.provided(); !strings.Contains(vim, "instance: "+c.instance) || strings.Contains(vim, "BEGIN RSA") || strings.Contains(vim, "PRIVATE KEY") {
 		t.Errorf("the VIM is %q", vim)
 	}
 
-	c.occupy(2)
-	stop := c.guard(2)
+	c.occupy()
+	c.protect(2)
+	stop, done := c.guard(2), c.watch()
 
-	release, err := tools.Hold()
-	if err != nil {
-		t.Fatal(err)
-	}
 	// Machines that were asked to join do so also where nobody waits for it any more.
-	c.scale(string(c.file("k8s-cluster", "scale_out.json")), "joins as node",
-		func() {
-			if err := release(); err != nil {
-				t.Fatal(err)
-			}
-		},
-		`(?s) is Ready .* is Ready .*2 nodes joined the cluster`)
-	c.nodesAre(3)
+	c.scale(string(c.file("k8s-cluster", "scale_out.json")), "joins as node", func() {}, `(?s) is Ready .* is Ready .*2 nodes joined the cluster`)
+	c.nodesAre(4)
 	c.machines(4)
 
 	// The worker that goes is named: the first one, where all pods are.
 	vnfcs, nodes := c.shown()
-	on, _, err := c.onNodes(t.Context())
+	on, _, err := c.ready(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -258,13 +379,16 @@ func TestAClusterOfMachinesGrowsAndShrinksUnderLoadAndRunsAnotherVNF(t *testing.
 	}
 	victim := vnfcs[i]
 	c.stuck(victim)
-	c.nodesAre(3)
+	c.nodesAre(4)
+	c.machines(4)
+	// From here on pods have all the time that they need.
+	c.push("CHANGE_VNFPKG", "drain_timeout: 20s", "drain_timeout: 10m")
 	c.machines(4)
 	c.budget(3)
 	c.scale(`{"type": "SCALE_IN", "aspectId": "worker_instance", "additionalParams": {"vnfcInstanceId": ["`+victim.ID+`"]}}`, "has to wait",
 		func() { c.budget(2) },
 		`takes no more pods`, `drained of`, `its node `+nodes[victim.Compute.ID]+` is deleted`)
-	c.nodesAre(2)
+	c.nodesAre(3)
 	for _, a := range c.machines(3) {
 		if a.Labels["server"] == victim.Compute.ID {
 			t.Errorf("the machine that was named is there yet: %v", a)
@@ -274,14 +398,18 @@ func TestAClusterOfMachinesGrowsAndShrinksUnderLoadAndRunsAnotherVNF(t *testing.
 		t.Errorf("afterwards VNFCs %v, nodes %v", left, now)
 	}
 	kit.Eventually(t, func() error {
-		on, n, err := c.onNodes(t.Context())
+		on, n, err := c.ready(t.Context())
 		if err == nil && (n != 3 || on[nodes[victim.Compute.ID]] > 0) {
 			err = fmt.Errorf("%d pods, on %v", n, on)
 		}
 		return err
 	})
-	if looks := stop(); looks < 50 {
-		t.Errorf("the budget was looked at %d times: too few to prove anything", looks)
+	c.heal()
+	looks := stop()
+	answers, pods := done()
+	t.Logf("the budget was looked at %d times, and %d pods answered %d requests", looks, pods, answers)
+	if looks < 50 || answers < 50 || pods < 4 {
+		t.Error("that is too little to prove anything")
 	}
 
 	// The cluster stays as long as somebody runs on it.
@@ -296,17 +424,7 @@ func TestAClusterOfMachinesGrowsAndShrinksUnderLoadAndRunsAnotherVNF(t *testing.
 	if err := clone.Push(t.Context()); err == nil || !strings.Contains(err.Error(), "instances/site-a/web-on-edge") {
 		t.Errorf("a push that ends the cluster gets %v", err)
 	}
-	cluster := c.instance
-	c.instance = c.tenant
-	c.ask(http.MethodPost, "/terminate", []byte(`{"terminationType": "FORCEFUL"}`))
-	c.instance = cluster
-	c.terminate()
-	kit.Eventually(t, func() error {
-		if vim := c.provided(); vim != "" {
-			return fmt.Errorf("the VIM is there yet: %s", vim)
-		}
-		return nil
-	})
+	c.end()
 	if strings.Contains(c.server.Log(), netns.DefaultUser.Password+`"`) || strings.Contains(c.server.Log(), "PRIVATE KEY") {
 		t.Error("the log shows a secret")
 	}
@@ -316,10 +434,23 @@ func TestAClusterOfMachinesGrowsAndShrinksUnderLoadAndRunsAnotherVNF(t *testing.
 func (c *clusterWalk) connect() {
 	c.Helper()
 	for _, h := range c.network.Hosts() {
-		if h.Spec.Labels["jibe_vdu"] == "MasterVDU" {
-			c.inside = workers.Connect(c, h)
-			return
+		if h.Spec.Labels["jibe_vdu"] != "MasterVDU" {
+			continue
 		}
+		admin, err := h.ReadFile("/etc/kubernetes/admin.conf")
+		if err != nil {
+			c.Fatal(err)
+		}
+		config, err := clientcmd.RESTConfigFromKubeConfig(admin)
+		if err != nil {
+			c.Fatal(err)
+		}
+		config.QPS = -1
+		if c.inside, err = kubernetes.NewForConfig(config); err != nil {
+			c.Fatal(err)
+		}
+		c.master = h
+		return
 	}
 	c.Fatal("there is no master")
 }

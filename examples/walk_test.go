@@ -3,6 +3,7 @@
 package examples_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -36,6 +37,9 @@ type walk struct {
 	seen      map[string]bool   // operations
 	vims      map[string]string // what the desired repository holds beside the instance
 	edits     map[string]string // of vnf.yaml, by pattern: what this place has for what stands there
+	copies    map[string]string // of packages, by name: where those are that this place has in their stead
+	flags     []string          // of the server
+	delay     time.Duration     // for which a cloud inside this process works on a stack; 0 is a second
 }
 
 // begin puts the packages into the repository, and runs the instance that the example's
@@ -52,7 +56,7 @@ func begin(t *testing.T, example string, packages ...string) *walk {
 
 func newWalk(t *testing.T, example string) *walk {
 	return &walk{T: t, dir: "instances/site-a/" + example, patience: kit.Patience, seen: map[string]bool{},
-		vims: map[string]string{}, edits: map[string]string{}}
+		vims: map[string]string{}, edits: map[string]string{}, copies: map[string]string{}}
 }
 
 // onKubernetes gives the walk a namespace of its own, and the VIM kube-a.
@@ -71,10 +75,10 @@ func (w *walk) onKubernetes(kubeconfig string) {
 func (w *walk) run(example string, packages ...string) {
 	w.Helper()
 	t := w.T
-	w.server = process.Start(t, t.TempDir())
+	w.server = process.Start(t, t.TempDir(), append([]string{"--allow-hooks=packages"}, w.flags...)...)
 	var dirs, ids []string
 	for _, p := range packages {
-		dirs = append(dirs, filepath.Join("packages", p))
+		dirs = append(dirs, cmp.Or(w.copies[p], filepath.Join("packages", p)))
 		ids = append(ids, vnfdID(t, p))
 	}
 	w.server.PushPackages(t, ids, dirs...)
@@ -215,6 +219,23 @@ func (w *walk) gone(what string, err error) {
 	}
 }
 
+// endpoints are the pods that the Service sends traffic to, in order.
+func (w *walk) endpoints(service string) []string {
+	w.Helper()
+	found, err := w.api.DiscoveryV1().EndpointSlices(w.namespace).List(w.Context(), metav1.ListOptions{LabelSelector: "kubernetes.io/service-name=" + service})
+	if err != nil {
+		w.Fatal(err)
+	}
+	var pods []string
+	for _, s := range found.Items {
+		for _, e := range s.Endpoints {
+			pods = append(pods, e.TargetRef.Name)
+		}
+	}
+	slices.Sort(pods)
+	return pods
+}
+
 func TestRollingByRequestChangesPodsAddsAndDrops(t *testing.T) {
 	w := begin(t, "rolling", "rolling-1.0", "rolling-1.1")
 	core := w.api.CoreV1()
@@ -271,16 +292,7 @@ func TestBlueGreenByPushIsTurnedByTheScript(t *testing.T) {
 			t.Errorf("no script said %q", said)
 		}
 	}
-	slicesOf, err := w.api.DiscoveryV1().EndpointSlices(w.namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "kubernetes.io/service-name=app-svc-name"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var endpoints []string
-	for _, s := range slicesOf.Items {
-		for _, e := range s.Endpoints {
-			endpoints = append(endpoints, e.TargetRef.Name)
-		}
-	}
+	endpoints := w.endpoints("app-svc-name")
 	pods := w.pods()
 	if len(endpoints) != 2 || slices.ContainsFunc(endpoints, func(name string) bool { _, runs := pods[name]; return !runs }) {
 		t.Errorf("the Service sends traffic to %v", endpoints)

@@ -1,6 +1,7 @@
 package examples_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -51,10 +52,10 @@ func onOpenStack(w *walk, subnet string, outfit ...func(*netns.Spec)) *vmWalk {
 		v.network = netns.StartOpenStack(w, cloud, subnet, how)
 		w.patience = vmPatience
 	} else {
-		fake := openstacktest.New(w, openstacktest.Options{Delay: time.Second})
+		fake := openstacktest.New(w, openstacktest.Options{Delay: cmp.Or(w.delay, time.Second)})
 		fake.AddNetwork("front", "front", subnet)
 		cloud = cloudsFile(w.T, fake.VIM())
-		how.Every = 200 * time.Millisecond
+		how.Every = 50 * time.Millisecond
 		v.network = netns.FollowOpenStack(w, cloud, subnet, "front", how)
 	}
 	netns.NeedParamiko(w)

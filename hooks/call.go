@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/hooks/kubecluster/params"
 	"github.com/jibe-vnfm/jibe/vnfd"
 )
 
@@ -14,6 +15,9 @@ type Call struct {
 	// Package holds the file that is run, at Path.
 	Package *vnfd.Package
 	Path    string
+	// Cluster says that Jibe's own driver of Kubernetes clusters runs, and not the file
+	// ([ClusterDriver]).
+	Cluster bool
 	// Other is the other package of a change of package, nil where there is none.
 	// Input.Before.Dir and Input.After.Dir are filled in by the tree of each.
 	Other *vnfd.Package
@@ -37,6 +41,15 @@ type Call struct {
 	Said func(line string)
 	// Started is called with the process before it is given its input; an error ends it.
 	Started func(Process) error
+}
+
+// Program says what is run, for people.
+func (c Call) Program() string {
+	if c.Cluster {
+		return fmt.Sprintf("jibe driver kubernetes-cluster in the place of %s, which needs the %s of another VNFM and has the same parameter %s",
+			c.Path, olderVNFM, params.Name)
+	}
+	return c.Path
 }
 
 // timeout is how long the run may take.

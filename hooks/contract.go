@@ -47,11 +47,18 @@ type Input struct {
 	// A rollback doesn't turn them around.
 	Added   []Target `json:"added"`
 	Removed []Target `json:"removed"`
+	// Pending are the units beside those that the operation is still to add and to remove:
+	// what will be made has no id yet, and the VIM chooses by itself which pods go when a
+	// workload shrinks. Nil in a rollback.
+	Pending *Pending `json:"pending,omitempty"`
 	// Grant is what the operation was granted.
 	Grant Grant `json:"grant"`
 	// HandOver is what an earlier hook of this operation left for later ones, in
 	// whatever attempt or direction; absent where none did.
 	HandOver json.RawMessage `json:"handOver,omitempty"`
+	// Coordinations are the LCM coordination actions for which an element manager, or the VNF,
+	// was asked in this operation so far, and what came of each.
+	Coordinations []Coordination `json:"coordinations,omitempty"`
 	// Target is the VNFC for which a coordination script runs, where it runs for each by
 	// itself; Targets are all of them where it runs once for the whole VNF.
 	Target  *Target  `json:"target,omitempty"`
@@ -80,7 +87,7 @@ type Instance struct {
 	ID         string `json:"id"`
 	Name       string `json:"name,omitempty"`
 	VnfdID     string `json:"vnfdId,omitempty"`
-	State      string `json:"state,omitempty"` // "instantiated" or "notInstantiated"
+	State      string `json:"state,omitempty"` // "instantiated", "stopped" or "notInstantiated"
 	Flavour    string `json:"flavour,omitempty"`
 	Namespace  string `json:"namespace,omitempty"`
 	Generation string `json:"generation,omitempty"` // that shall run
@@ -93,21 +100,44 @@ type Instance struct {
 	ExtVirtualLinks json.RawMessage `json:"extVirtualLinks,omitempty"`
 }
 
+// Pending are units of which numbers are known, and nothing else.
+type Pending struct {
+	Added   []PendingUnits `json:"added"`
+	Removed []PendingUnits `json:"removed"`
+}
+
+// PendingUnits is a number of units of one VDU.
+type PendingUnits struct {
+	VduID string `json:"vduId"`
+	Owner string `json:"owner"` // key of the workload or stack
+	Count int    `json:"count"`
+	// AtMost says that there may be fewer: the workload is changed, and the VIM makes its
+	// units anew only where the change is one of theirs.
+	AtMost bool `json:"atMost,omitempty"`
+	// ChosenBy is "vim" where the VIM chooses which units these are.
+	ChosenBy string `json:"chosenBy,omitempty"`
+}
+
 // Grant is what the operation may do: Jibe grants by itself what the plan needs.
 type Grant struct {
 	Instance  string `json:"vnfInstanceId"`
 	Operation string `json:"vnfLcmOpOccId"`
-	// Add and Remove are the units, as far as they are known: those of Input.Added and
-	// Input.Removed.
+	// Add and Remove are the units that the plan adds and removes: those of Input.Added and
+	// Input.Removed, and one without a known unit for each of Input.Pending, but of those that
+	// AtMost may come or go.
 	Add    []GrantedUnit `json:"addResources"`
 	Remove []GrantedUnit `json:"removeResources"`
 }
 
 // GrantedUnit is a unit in a [Grant].
 type GrantedUnit struct {
+	// ID is the VIM's id of the unit. Of one that isn't known it is made up, and the
+	// same in all hooks of the operation that begin before any unit has moved.
 	ID    string `json:"id"`
 	Type  string `json:"type"` // COMPUTE
 	VduID string `json:"vduId"`
+	// Pending says that the unit isn't known.
+	Pending bool `json:"pending,omitempty"`
 }
 
 // Package is one version of the VNF package.

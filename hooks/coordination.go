@@ -136,7 +136,9 @@ func ContactsOf(params map[string]any) (Contacts, error) {
 	return c, nil
 }
 
-// target is the VNFC as a script is given it.
+// target is the VNFC as a script is given it, with the address of the connection point that is
+// named. A template may call its port otherwise than the VNFD calls the connection point: of a
+// VNFC with one port any name is that port's.
 func (c contact) target(u plan.Unit, resources []plan.Resource) (Target, error) {
 	t := Target{VduID: u.VDU, Unit: unitOf(u, resources), CpName: c.cp, Username: c.username, Password: c.password}
 	ports := portsOf(u, resources)
@@ -151,6 +153,9 @@ func (c contact) target(u plan.Unit, resources []plan.Resource) (Target, error) 
 		return t, nil
 	}
 	i := slices.IndexFunc(ports, func(r plan.Resource) bool { return r.Name == c.cp })
+	if len(ports) == 1 {
+		i = 0
+	}
 	if i < 0 {
 		var names []string
 		for _, r := range ports {
@@ -158,7 +163,7 @@ func (c contact) target(u plan.Unit, resources []plan.Resource) (Target, error) 
 		}
 		slices.Sort(names)
 		return t, &InvalidError{Field: coordinationField + "." + VDUParams, Reason: fmt.Sprintf(
-			"VNFC %s of VDU %s has no connection point %s; it has %s", u.Key, u.VDU, c.cp, strings.Join(names, ", "))}
+			"VNFC %s of VDU %s has no connection point %s; it has %s: name one of them", u.Key, u.VDU, c.cp, strings.Join(names, ", "))}
 	}
 	if t.Address = address(ports[i]); t.Address == "" {
 		return t, fmt.Errorf("connection point %s of VNFC %s has no address yet", c.cp, u.Key)

@@ -37,6 +37,8 @@ type Facts struct {
 type Script struct {
 	Package     *vnfd.Package
 	Path, Class string
+	// Cluster says that Jibe's own driver of Kubernetes clusters runs in its place ([ClusterDriver]).
+	Cluster bool
 }
 
 // Script returns the script of the hook, and false where there is none to run. A name may
@@ -47,16 +49,15 @@ func (f *Facts) Script(name string) (Script, bool) {
 	var s Script
 	switch base {
 	case plan.CoordinateNew:
-		s = Script{f.After.Package, scripts.New, scripts.NewClass}
+		s = Script{Package: f.After.Package, Path: scripts.New, Class: scripts.NewClass}
 	case plan.CoordinateOld, plan.CoordinateRollback:
-		s = Script{f.Before.Package, scripts.Old, scripts.OldClass}
+		s = Script{Package: f.Before.Package, Path: scripts.Old, Class: scripts.OldClass}
 	case plan.UserData:
 		file, class := UserData(f.Subject.Instance)
-		s = Script{f.Subject.Package, file, class}
+		s = Script{Package: f.Subject.Package, Path: file, Class: class}
 	default:
-		if file := f.Subject.Path(base); !BuiltIn(file) {
-			s = Script{Package: f.Subject.Package, Path: file}
-		}
+		file := f.Subject.Path(base)
+		s = Script{Package: f.Subject.Package, Path: file, Cluster: ClusterDriver(f.Subject.Package, file, f.Subject.Instance.Params)}
 	}
 	if s.Path == "" || s.Package == nil {
 		return Script{}, false
@@ -78,7 +79,7 @@ func (f *Facts) coordination() desired.Coordination {
 // no sense are an [*InvalidError].
 func (f *Facts) Call(name string, s Script) (*Call, error) {
 	base, _ := plan.HookUnit(name)
-	call := &Call{Package: s.Package, Path: s.Path, Timeout: f.Subject.timeout(base), Names: f.Names}
+	call := &Call{Package: s.Package, Path: s.Path, Cluster: s.Cluster, Timeout: f.Subject.timeout(base), Names: f.Names}
 	if call.Other = f.Before.Package; s.Package == f.Before.Package {
 		call.Other = f.After.Package
 	}

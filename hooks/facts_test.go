@@ -32,7 +32,7 @@ func sideOf(tree string, of map[string]string, change func(*desired.Instance)) h
 
 func TestAnOperationNeedsItsOwnHooksAndThoseOfItsRollback(t *testing.T) {
 	of := map[string]string{
-		"instantiate_end": "i", "scale_start": "./s", "scale_end": "container_update_mgmt_v2.py", "scale_rollback_end": "r",
+		"instantiate_end": "i", "scale_start": "./s", "scale_end": "container_update_mgmt_v3.py", "scale_rollback_end": "r",
 		"terminate_start": "t", "terminate_rollback_start": "never", "change_current_package_start": "c",
 	}
 	scripted := func(in *desired.Instance) {
@@ -47,8 +47,8 @@ func TestAnOperationNeedsItsOwnHooksAndThoseOfItsRollback(t *testing.T) {
 		onOpenStack   bool
 		want          []string
 	}{
-		"scaling":                         {lcm.Scale, false, old, old, false, []string{"scale_start s 1", "scale_rollback_end r 1"}},
-		"an automatic one":                {lcm.Scale, true, old, old, false, []string{"scale_start s 1"}},
+		"scaling":                         {lcm.Scale, false, old, old, false, []string{"scale_start s 1", "scale_end container_update_mgmt_v3.py 1", "scale_rollback_end r 1"}},
+		"an automatic one":                {lcm.Scale, true, old, old, false, []string{"scale_start s 1", "scale_end container_update_mgmt_v3.py 1"}},
 		"a termination":                   {lcm.Terminate, false, old, nothing, false, []string{"terminate_start t 1"}},
 		"an instantiation":                {lcm.Instantiate, false, nothing, fresh, false, []string{"instantiate_end i 2"}},
 		"an instantiation on OpenStack":   {lcm.Instantiate, false, nothing, fresh, true, []string{"user_data u 2", "instantiate_end i 2"}},
@@ -70,11 +70,11 @@ type trusted []string
 
 func (x trusted) Hooks(tree string) bool { return slices.Contains(x, tree) }
 
-func (trusted) RepositoriesOf(tree string) []string {
+func (trusted) WaysToHooks(tree string) []string {
 	if tree == "lost" {
 		return nil
 	}
-	return []string{"vendor"}
+	return []string{"hooks: true at repository vendor in repositories.yaml"}
 }
 
 func TestHooksThatMayNotRunAreNamedWithWhatWouldAllowThem(t *testing.T) {
@@ -149,12 +149,64 @@ func TestAHookIsGivenTheUnitsThatComeAndGoAndSecretsInClear(t *testing.T) {
 	}
 }
 
-func TestAHookWithoutAFileOrWithABuiltInOneHasNoScript(t *testing.T) {
+func TestAHookWithoutAFileHasNoScript(t *testing.T) {
 	f := scalingIn()
-	f.Subject.Package.VNFD.Flavours[0].Hooks["scale_end"] = "Scripts/container_update_mgmt.py"
-	for _, name := range []string{"scale_end", "heal_start", plan.UserData, plan.CoordinateNew + "@Server/web/come"} {
+	for _, name := range []string{"heal_start", plan.UserData, plan.CoordinateNew + "@Server/web/come"} {
 		if s, ok := f.Script(name); ok {
 			t.Errorf("%s has %+v", name, s)
+		}
+	}
+}
+
+// webs are two facts of a scaling of a Deployment from three pods to that many.
+func webs(count int) hooks.Facts {
+	f := scalingIn()
+	unit := func(name string) plan.Unit {
+		return plan.Unit{Key: "Pod/amf/" + name, ID: "uid-" + name, Name: name, VDU: "web", Owner: "Deployment/amf/web", Ready: true}
+	}
+	f.Operation.UnitsBefore = []plan.Unit{unit("a"), unit("b"), unit("c")}
+	f.Journal.Leaving = nil
+	f.Desired = plan.Desired{Objects: []plan.Object{{Key: "Deployment/amf/web"}}, Groups: []plan.Group{{VDU: "web", Owner: "Deployment/amf/web", Count: count}}}
+	f.Observed = plan.Observed{Units: slices.Clone(f.Operation.UnitsBefore), Objects: []plan.ObservedObject{{Key: "Deployment/amf/web", Count: 3, Ready: true}}}
+	return f
+}
+
+func TestAHookIsToldHowManyUnitsComeAndGoWhereTheVIMChooses(t *testing.T) {
+	pending := func(n int, chosenBy string) []hooks.PendingUnits {
+		return []hooks.PendingUnits{{VduID: "web", Owner: "Deployment/amf/web", Count: n, ChosenBy: chosenBy}}
+	}
+	none := []hooks.PendingUnits{}
+	for name, c := range map[string]struct {
+		count, removed int
+		rollback       bool
+		want           *hooks.Pending
+		add, remove    []string // ids in the grant
+	}{
+		"scale-in":       {1, 0, false, &hooks.Pending{Added: none, Removed: pending(2, "vim")}, nil, []string{"op-remove-1", "op-remove-2"}},
+		"to none at all": {0, 3, false, &hooks.Pending{Added: none, Removed: none}, nil, []string{"uid-a", "uid-b", "uid-c"}},
+		"scale-out":      {5, 0, false, &hooks.Pending{Added: pending(2, ""), Removed: none}, []string{"op-add-1", "op-add-2"}, nil},
+		"a rollback":     {5, 0, true, nil, nil, nil},
+	} {
+		f := webs(c.count)
+		f.Journal.Rollback = c.rollback
+		call, err := f.Call("scale_start", hooks.Script{Package: f.Subject.Package, Path: "s"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		in := call.Input
+		if diff := cmp.Diff(c.want, in.Pending); diff != "" || len(in.Removed) != c.removed {
+			t.Errorf("%s: %d are removed; %s", name, len(in.Removed), diff)
+		}
+		ids := func(list []hooks.GrantedUnit) (out []string) {
+			for _, u := range list {
+				if out = append(out, u.ID); u.VduID != "web" || u.Type != "COMPUTE" || u.Pending != strings.HasPrefix(u.ID, "op-") {
+					t.Errorf("%s: %+v is granted", name, u)
+				}
+			}
+			return out
+		}
+		if diff := cmp.Diff([][]string{c.add, c.remove}, [][]string{ids(in.Grant.Add), ids(in.Grant.Remove)}); diff != "" {
+			t.Errorf("%s: %s", name, diff)
 		}
 	}
 }

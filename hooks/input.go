@@ -30,14 +30,18 @@ func (f *Facts) input(name, class string, coordination map[string]any) (Input, e
 		was := f.Before.instance()
 		in.InstanceBefore = &was
 	}
-	in.Added, in.Removed = f.moved()
-	in.Grant = Grant{Instance: inst.ID, Operation: op.ID, Add: granted(in.Added), Remove: granted(in.Removed)}
+	in.Added, in.Removed, in.Pending = f.moved()
+	in.Grant = f.grant(in)
 	if op.HandOver != "" {
 		clear, err := f.reveal(map[string]any{"handOver": op.HandOver})
 		if err != nil {
 			return in, err
 		}
 		in.HandOver = json.RawMessage(clear["handOver"].(string))
+	}
+	var err error
+	if in.Coordinations, err = f.coordinations(); err != nil {
+		return in, err
 	}
 	for _, x := range f.Observed.Objects {
 		in.Objects = append(in.Objects, Object{Key: x.Key, Generation: x.Generation})
@@ -47,7 +51,6 @@ func (f *Facts) input(name, class string, coordination map[string]any) (Input, e
 			in.Services = append(in.Services, Object{Key: x.Key})
 		}
 	}
-	var err error
 	if in.Params, err = f.reveal(inst.Params); err != nil {
 		return in, err
 	}
@@ -82,48 +85,6 @@ func packageOf(pkg *vnfd.Package) *Package {
 // live are the units that exist and aren't being deleted.
 func (f *Facts) live() []plan.Unit {
 	return slices.DeleteFunc(slices.Clone(f.Observed.Units), func(u plan.Unit) bool { return u.Deleting })
-}
-
-// moved returns the units that the operation has added so far, and those that it removes:
-// the ones that went, and the ones that will go, as the plan says now, or said when the
-// first hook was begun.
-func (f *Facts) moved() (added, removed []Target) {
-	target := func(u plan.Unit, resources []plan.Resource) Target {
-		return Target{VduID: u.VDU, Unit: unitOf(u, resources)}
-	}
-	before := map[string]bool{}
-	for _, u := range f.Operation.UnitsBefore {
-		before[u.ID] = true
-	}
-	leaving := f.Journal.Leaving
-	if !f.Journal.Rollback && len(leaving) == 0 {
-		leaving = plan.Leaving(f.Desired, f.Observed, f.Journal)
-	}
-	lives := map[string]bool{}
-	for _, u := range f.live() {
-		lives[u.ID] = true
-		switch {
-		case !before[u.ID]:
-			added = append(added, target(u, f.Observed.Resources))
-		case slices.Contains(leaving, u.ID):
-			removed = append(removed, target(u, f.Observed.Resources))
-		}
-	}
-	for _, u := range f.Operation.UnitsBefore {
-		if !lives[u.ID] {
-			u.Ready = false
-			removed = append(removed, target(u, f.Operation.ResourcesBefore))
-		}
-	}
-	return added, removed
-}
-
-func granted(targets []Target) []GrantedUnit {
-	out := make([]GrantedUnit, 0, len(targets))
-	for _, t := range targets {
-		out = append(out, GrantedUnit{ID: plan.ResourceOf(t.Unit.ID), Type: "COMPUTE", VduID: t.VduID})
-	}
-	return out
 }
 
 // vdus returns the units of both sides by VDU: Old are those that ran before the operation,

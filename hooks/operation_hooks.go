@@ -20,10 +20,10 @@ type Side struct {
 	Levels map[string]int
 }
 
-// Path is the file that the VNFD names for a hook of its Vnflcm interface ("scale_start"),
-// "" where it names none.
+// Path is the file that is run for a hook of the VNFD's Vnflcm interface ("scale_start"), ""
+// where the VNFD names none, or one whose work Jibe does itself.
 func (s Side) Path(hook string) string {
-	if f := s.flavour(); f != nil {
+	if f := s.flavour(); f != nil && !updatesContainer(s.Package, f.Hooks[hook]) {
 		return f.Hooks[hook]
 	}
 	return ""
@@ -48,13 +48,6 @@ func (s Side) flavour() *vnfd.Flavour {
 	return f
 }
 
-// BuiltIn says whether Jibe does the work of the file itself and never runs it: the
-// container update of the reference implementation.
-func BuiltIn(file string) bool {
-	ok, _ := path.Match("container_update_mgmt*.py", path.Base(file))
-	return ok
-}
-
 // Coordinates says whether the hook is a coordination script of a change of package; name
 // has no unit ([plan.HookUnit]).
 func Coordinates(name string) bool {
@@ -70,11 +63,12 @@ func Skipped(before, after *desired.Instance) bool {
 	return after != nil && after.Hooks == desired.HooksSkip
 }
 
-// Needed is a hook that an operation runs: its name, its file in the package, and the
-// package.
+// Needed is a hook that an operation runs.
 type Needed struct {
-	Hook, Path string
+	Hook, Path string // its name, and its file in the package
+	Class      string // that the request names in the file, "" for none
 	Package    *vnfd.Package
+	Params     map[string]any // of the instance
 }
 
 // NeededBy returns the hooks that an operation of the type runs, in the order in which it
@@ -90,26 +84,24 @@ func NeededBy(t lcm.Type, automatic bool, before, after Side, onOpenStack bool) 
 	if back.Instance == nil {
 		back = after
 	}
-	add := func(hook, file string, pkg *vnfd.Package) {
-		if file != "" && pkg != nil {
-			list = append(list, Needed{hook, path.Clean(file), pkg})
+	add := func(hook, file, class string, side Side) {
+		if file != "" && side.Package != nil {
+			list = append(list, Needed{hook, path.Clean(file), class, side.Package, side.Instance.Params})
 		}
 	}
 	vnflcm := func(side Side, rollback bool, when string) {
 		hook := plan.HookName(string(t), rollback, when)
-		if file := side.Path(hook); !BuiltIn(file) {
-			add(hook, file, side.Package)
-		}
+		add(hook, side.Path(hook), "", side)
 	}
-	if (t == lcm.Instantiate || t == lcm.ChangePackage) && onOpenStack && after.Instance != nil {
-		file, _ := UserData(after.Instance)
-		add(plan.UserData, file, after.Package)
+	if (t == lcm.Instantiate || t == lcm.ChangePackage || t == lcm.ChangeFlavour) && onOpenStack && after.Instance != nil {
+		file, class := UserData(after.Instance)
+		add(plan.UserData, file, class, after)
 	}
 	vnflcm(forward, false, "start")
 	if t == lcm.ChangePackage && before.Instance != nil && after.Instance != nil {
 		scripts := after.Instance.Update.Coordinate
-		add(plan.CoordinateNew, scripts.New, after.Package)
-		add(plan.CoordinateOld, scripts.Old, before.Package)
+		add(plan.CoordinateNew, scripts.New, scripts.NewClass, after)
+		add(plan.CoordinateOld, scripts.Old, scripts.OldClass, before)
 	}
 	vnflcm(forward, false, "end")
 	if !automatic && t != lcm.Terminate {

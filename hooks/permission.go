@@ -13,10 +13,10 @@ import (
 // Repositories knows which package repositories let the hooks of their packages run.
 type Repositories interface {
 	// Hooks says whether the hooks of the package may run: a repository that has the tree
-	// allows it.
+	// allows it, and so does the host.
 	Hooks(tree string) bool
-	// RepositoriesOf names the repositories that have the package.
-	RepositoriesOf(tree string) []string
+	// WaysToHooks says for each repository that has the package what would let its hooks run.
+	WaysToHooks(tree string) []string
 }
 
 // InvalidError is returned for intent that the hooks of a package can't be run with.
@@ -70,10 +70,10 @@ func waysOut(remedies ...string) string {
 
 // allowing says what would allow the hooks of the package.
 func allowing(repositories Repositories, pkg *vnfd.Package) string {
-	names := repositories.RepositoriesOf(pkg.Tree)
-	if len(names) == 0 {
+	ways := repositories.WaysToHooks(pkg.Tree)
+	if len(ways) == 0 {
 		return fmt.Sprintf("no repository in %s has package %s of VNFD %s any more, bring it back to one that says hooks: true",
 			desired.RepositoriesFile, pkg.Tree, pkg.VNFD.ID)
 	}
-	return fmt.Sprintf("hooks: true at repository %s in %s", strings.Join(names, " or "), desired.RepositoriesFile)
+	return strings.Join(ways, "; or ")
 }

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
-	"os/user"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -15,45 +13,6 @@ import (
 	"syscall"
 	"time"
 )
-
-// defaultUser is whom hooks run as where Jibe runs as root.
-const defaultUser = "nobody"
-
-// identity is whom a hook runs as; nil is Jibe itself.
-type identity struct {
-	name     string
-	uid, gid int
-}
-
-func (i *identity) String() string {
-	if i == nil {
-		return "the user that Jibe runs as"
-	}
-	return "user " + i.name
-}
-
-// identity returns whom hooks are to run as: somebody else where Jibe is root.
-func (r *Runner) identity() (*identity, error) {
-	if os.Geteuid() != 0 {
-		return nil, nil
-	}
-	name := r.User
-	if name == "" {
-		name = defaultUser
-	}
-	u, err := user.Lookup(name)
-	if err != nil {
-		if u, err = user.LookupId(name); err != nil {
-			return nil, fmt.Errorf("there is no user %q to run hooks as on this machine: make it, or name another with --hook-user", name)
-		}
-	}
-	uid, uidErr := strconv.Atoi(u.Uid)
-	gid, gidErr := strconv.Atoi(u.Gid)
-	if err := errors.Join(uidErr, gidErr); err != nil {
-		return nil, err
-	}
-	return &identity{name: name, uid: uid, gid: gid}, nil
-}
 
 // give makes the user the owner of the file.
 func (i *identity) give(path string) error {
@@ -110,15 +69,6 @@ func reachable(path string, who *identity) bool {
 func lockThread() (free func()) {
 	runtime.LockOSThread()
 	return runtime.UnlockOSThread
-}
-
-// apart puts the command into a session of its own, so that all of its processes can be
-// ended at once, and has the system end it when Jibe ends.
-func apart(cmd *exec.Cmd, who *identity) {
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
-	if who != nil {
-		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(who.uid), Gid: uint32(who.gid)}
-	}
 }
 
 // awaitExit returns when the child has ended, and leaves it to be waited for.

@@ -36,6 +36,14 @@ func newNote(t *testing.T) note {
 	return note{dir}
 }
 
+// newUnconfined runs hooks that may write notes, and whose numbers of processes are the
+// machine's.
+func newUnconfined(t *testing.T) *hooks.Runner {
+	r := newRunner(t)
+	r.Confinement = hooks.Confinement{Unconfined: true}
+	return r
+}
+
 func (n note) file(name string) string { return filepath.Join(n.dir, name) }
 
 // wait returns the process that wrote itself down.
@@ -72,7 +80,7 @@ func (n note) started(t *testing.T, names ...string) func(hooks.Process) error {
 }
 
 func TestAHookThatHangsIsEndedWithAllItStarted(t *testing.T) {
-	r, n := newRunner(t), newNote(t)
+	r, n := newUnconfined(t), newNote(t)
 	// The grandchildren ignore the polite signal, hold the pipes, and one leaves the group.
 	c := shell(fmt.Sprintf(`trap "" TERM; (echo $$ > %s; exec sleep 3600) & setsid sh -c 'echo $$ > %s; sleep 3600' & echo waiting for the balancer >&2; echo $$ > %s; sleep 3600; sleep 3600`,
 		n.file("child"), n.file("stray"), n.file("all")))
@@ -86,7 +94,7 @@ func TestAHookThatHangsIsEndedWithAllItStarted(t *testing.T) {
 }
 
 func TestAPoliteHookIsGivenTimeToEnd(t *testing.T) {
-	r, n := newRunner(t), newNote(t)
+	r, n := newUnconfined(t), newNote(t)
 	c := shell(fmt.Sprintf(`trap 'echo $$ > %s; exit 0' TERM; echo $$ > %s; while :; do sleep 0.1; done`, n.file("tidied"), n.file("pid")))
 	c.Timeout = 300 * time.Millisecond
 	c.Started = n.started(t, "pid")
@@ -97,7 +105,7 @@ func TestAPoliteHookIsGivenTimeToEnd(t *testing.T) {
 }
 
 func TestTheEndOfTheContextEndsTheHook(t *testing.T) {
-	r, n := newRunner(t), newNote(t)
+	r, n := newUnconfined(t), newNote(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { n.wait(t, "pid"); cancel() }()
 	_, err := r.Run(ctx, shell(fmt.Sprintf(`echo $$ > %s; sleep 3600`, n.file("pid"))))
@@ -109,7 +117,7 @@ func TestTheEndOfTheContextEndsTheHook(t *testing.T) {
 }
 
 func TestWhatAHookLeavesRunningDoesNotOutliveIt(t *testing.T) {
-	r, n := newRunner(t), newNote(t)
+	r, n := newUnconfined(t), newNote(t)
 	got := run(t, r, shell(fmt.Sprintf(`sleep 3600 & echo $! > %s; setsid sh -c 'echo $$ > %[2]s; exec sleep 3600' & while [ ! -s %[2]s ]; do sleep 0.05; done; echo '{"message": "done"}'`,
 		n.file("child"), n.file("stray"))))
 	if got != "done" {
@@ -120,7 +128,7 @@ func TestWhatAHookLeavesRunningDoesNotOutliveIt(t *testing.T) {
 }
 
 func TestTheProcessIsToldOfBeforeItHasItsInput(t *testing.T) {
-	r, n := newRunner(t), newNote(t)
+	r, n := newUnconfined(t), newNote(t)
 	c := shell(fmt.Sprintf(`read x; echo $$ > %s; echo '{"message": "'$$'"}'`, n.file("read")))
 	var reported hooks.Process
 	c.Started = func(p hooks.Process) error {
@@ -175,7 +183,7 @@ func TestAnInterruptedRunIsEndedFirst(t *testing.T) {
 		"without its leader": `sleep 3600 & echo $! > %s`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			r, n := newRunner(t), newNote(t)
+			r, n := newUnconfined(t), newNote(t)
 			left := orphan(t, fmt.Sprintf(script, n.file("child")))
 			child := n.wait(t, "child")
 			if name == "without its leader" {
@@ -194,7 +202,7 @@ func TestAnInterruptedRunIsEndedFirst(t *testing.T) {
 }
 
 func TestANumberThatMeansAnotherProcessIsLeftAlone(t *testing.T) {
-	r, n := newRunner(t), newNote(t)
+	r, n := newUnconfined(t), newNote(t)
 	other := orphan(t, fmt.Sprintf(`sleep 3600 & echo $! > %s; wait`, n.file("child")))
 	child := n.wait(t, "child")
 	outside := filepath.Join(n.dir, "run-outside")
@@ -219,7 +227,7 @@ func TestANumberThatMeansAnotherProcessIsLeftAlone(t *testing.T) {
 }
 
 func TestASweepLeavesNothingOfAFormerProcess(t *testing.T) {
-	r, n := newRunner(t), newNote(t)
+	r, n := newUnconfined(t), newNote(t)
 	if err := r.Sweep(); err != nil {
 		t.Fatal(err) // there is nothing yet
 	}
@@ -244,12 +252,12 @@ func TestASweepLeavesNothingOfAFormerProcess(t *testing.T) {
 func TestAHookEndsWithJibe(t *testing.T) {
 	n := newNote(t)
 	if at := os.Getenv("JIBE_TEST_RUN_IN"); at != "" {
-		r := &hooks.Runner{Dir: at}
+		r := &hooks.Runner{Dir: at, Confinement: hooks.Confinement{Unconfined: true}}
 		c := shell(fmt.Sprintf(`echo $$ > %s; sleep 3600`, os.Getenv("JIBE_TEST_NOTE")))
 		_, err := r.Run(t.Context(), c)
 		t.Fatal(err)
 	}
-	r := newRunner(t)
+	r := newUnconfined(t)
 	cmd := exec.Command(os.Args[0], "-test.run=^TestAHookEndsWithJibe$")
 	cmd.Env = append(os.Environ(), "JIBE_TEST_RUN_IN="+r.Dir, "JIBE_TEST_NOTE="+n.file("pid"))
 	if err := cmd.Start(); err != nil {
@@ -268,7 +276,7 @@ func TestAHookEndsWithJibe(t *testing.T) {
 
 func TestNothingIsLeftUnburiedWhereJibeIsTheFirstProcess(t *testing.T) {
 	if at := os.Getenv("JIBE_TEST_FIRST_IN"); at != "" {
-		r := &hooks.Runner{Dir: at}
+		r := &hooks.Runner{Dir: at, Confinement: hooks.Confinement{Unconfined: true}}
 		if _, err := r.Run(t.Context(), shell(`sleep 3600 & sleep 3600 & exit 0`)); err != nil {
 			t.Fatal(err)
 		}
@@ -277,7 +285,7 @@ func TestNothingIsLeftUnburiedWhereJibeIsTheFirstProcess(t *testing.T) {
 		}
 		return
 	}
-	r := newRunner(t)
+	r := newUnconfined(t)
 	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
 	cmd.Env = append(os.Environ(), "JIBE_TEST_FIRST_IN="+r.Dir)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS}

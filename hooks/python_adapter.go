@@ -3,14 +3,9 @@ package hooks
 import (
 	"embed"
 	"errors"
-	"io"
 	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
-	"regexp"
-
-	"github.com/jibe-vnfm/jibe/plan"
 )
 
 // adapter is Python that runs a script of the older contract, which reads a pickled dict
@@ -20,30 +15,9 @@ import (
 //go:embed python_adapter/*.py
 var adapter embed.FS
 
-// importsPickle matches Python that imports pickle: a script of the older contract must.
-var importsPickle = regexp.MustCompile(`(?m)^[ \t]*(?:import[ \t]+(?:[\w., \t]+,[ \t]*)?pickle\b|from[ \t]+pickle[ \t]+import\b)`)
-
-// maxScript is how much of a script is looked at.
-const maxScript = 1 << 20
-
-// speaksOlder says which contract a file speaks. This is the one place that decides: a
-// *.py that imports pickle, or has a user data class, speaks the older one, everything
-// else Jibe's own.
-func speaksOlder(files fs.FS, name, hook string) (bool, error) {
-	if path.Ext(name) != ".py" || hook == plan.UserData {
-		return hook == plan.UserData, nil
-	}
-	f, err := files.Open(name)
-	if err != nil {
-		return false, err
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxScript))
-	return importsPickle.Match(text), err
-}
-
 // adapt prepares the workspace for a script of the older contract: the adapter runs it, and
-// it may write to the copies of the packages, as such scripts always could.
+// it may write to the copies of the packages, as such scripts always could. Where the script
+// doesn't start by itself, the adapter calls the class.
 func (w *workspace) adapt(python, file string, who *identity) error {
 	main := filepath.Join(w.dir, "python_adapter")
 	if err := errors.Join(os.CopyFS(w.dir, adapter), release(main, who)); err != nil {
@@ -57,6 +31,9 @@ func (w *workspace) adapt(python, file string, who *identity) error {
 	// -I: nothing of the package takes the place of a module that the adapter imports;
 	// -B: it leaves nothing behind.
 	w.argv = []string{python, "-I", "-B", main, file}
+	if w.class != "" {
+		w.argv = append(w.argv, w.class)
+	}
 	return nil
 }
 

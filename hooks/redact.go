@@ -54,6 +54,9 @@ func newRedactor(c Call) *redactor {
 	for _, v := range []any{in.Params, in.CoordinationParams, in.Instance.Metadata, in.Instance.Extensions, decoded(in.Operation.Params), decoded(in.HandOver)} {
 		secretsIn(c.Names, v, add)
 	}
+	for _, answered := range in.Coordinations {
+		secretsIn(c.Names, answered.Outputs, add)
+	}
 	for _, data := range c.Files {
 		secretsIn(c.Names, decoded(data), add)
 	}

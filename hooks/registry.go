@@ -3,6 +3,8 @@ package hooks
 import (
 	"context"
 	"sync"
+
+	"github.com/jibe-vnfm/jibe/hooks/coordinator"
 )
 
 // Registry holds the hooks under way, one an instance at most. A hook outlives the pass
@@ -16,7 +18,9 @@ type Registry struct {
 
 type run struct {
 	operation, hook string
-	cancel          context.CancelFunc
+	cancel          context.CancelCauseFunc
+	stop            chan struct{}
+	stopped         bool
 	now             State
 }
 
@@ -43,7 +47,7 @@ func (r *Registry) Get(instance, operation, hook string) (State, bool) {
 		return State{}, false
 	}
 	if x.operation != operation || x.hook != hook {
-		x.cancel()
+		x.cancel(coordinator.ErrDropped)
 		delete(r.runs, instance)
 		return State{}, false
 	}
@@ -55,23 +59,34 @@ func (r *Registry) Drop(instance string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if x := r.runs[instance]; x != nil {
-		x.cancel()
+		x.cancel(coordinator.ErrDropped)
 		delete(r.runs, instance)
 	}
 }
 
+// Stop tells the work for the hook of the instance that its result isn't needed any more. Work
+// that can't come to an earlier end passes that over.
+func (r *Registry) Stop(instance string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if x := r.runs[instance]; x != nil && !x.stopped {
+		x.stopped = true
+		close(x.stop)
+	}
+}
+
 // Start has work done for the hook, and returns at once. The context of work ends with the
-// Registry's lifetime, or when the hook is dropped. ended is called when the state tells
-// that the hook is done.
-func (r *Registry) Start(instance, operation, hook string, work func(context.Context) (Output, error), ended func()) {
-	ctx, cancel := context.WithCancel(r.lifetime)
-	x := &run{operation: operation, hook: hook, cancel: cancel}
+// Registry's lifetime, or when the hook is dropped, with [coordinator.ErrDropped] as its cause;
+// stop is closed by [Registry.Stop]. ended is called when the state tells that the hook is done.
+func (r *Registry) Start(instance, operation, hook string, work func(ctx context.Context, stop <-chan struct{}) (Output, error), ended func()) {
+	ctx, cancel := context.WithCancelCause(r.lifetime)
+	x := &run{operation: operation, hook: hook, cancel: cancel, stop: make(chan struct{})}
 	r.mu.Lock()
 	r.runs[instance] = x
 	r.mu.Unlock()
 	r.wg.Go(func() {
-		defer cancel()
-		out, err := work(ctx)
+		defer cancel(nil)
+		out, err := work(ctx, x.stop)
 		r.mu.Lock()
 		x.now = State{Done: true, Output: out, Err: err}
 		r.mu.Unlock()

@@ -13,7 +13,7 @@ func TestTheRegistryTellsHowAHookEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := hooks.NewRegistry(t.Context())
 		goOn, ended := make(chan struct{}), 0
-		r.Start("vnf", "op", "scale_start", func(context.Context) (hooks.Output, error) {
+		r.Start("vnf", "op", "scale_start", func(context.Context, <-chan struct{}) (hooks.Output, error) {
 			<-goOn
 			return hooks.Output{Message: "prepared"}, nil
 		}, func() { ended++ })
@@ -46,7 +46,7 @@ func TestAHookEndsWhenItIsDroppedOrAnotherIsAskedForOrTheProcessStops(t *testing
 				defer stop()
 				r := hooks.NewRegistry(lifetime)
 				var got error
-				r.Start("vnf", "op", "scale_start", func(ctx context.Context) (hooks.Output, error) {
+				r.Start("vnf", "op", "scale_start", func(ctx context.Context, _ <-chan struct{}) (hooks.Output, error) {
 					<-ctx.Done()
 					got = ctx.Err()
 					return hooks.Output{}, got

@@ -32,9 +32,12 @@ type Runner struct {
 	// is missing (its parent must be there), and shares it with nobody. User must be able to
 	// reach it.
 	Dir string
-	// User is whom hooks run as where Jibe runs as root, by name or number; "" is "nobody".
-	// Where Jibe isn't root, hooks run as Jibe does.
+	// User is whom hooks run as where Jibe runs as root: one user by name or number, or
+	// "FIRST-LAST", numbers of which each run has one for itself; "" is [DefaultUsers]. Where
+	// Jibe isn't root, hooks run as Jibe does.
 	User string
+	// Confinement says how runs are kept apart from all else.
+	Confinement Confinement
 	// Tool is the executable of jibe, which hooks find in their PATH (for its commands for
 	// scripts) as a copy that User may run; "" is none.
 	Tool string
@@ -51,6 +54,8 @@ type Runner struct {
 		sync.Mutex
 		copied bool
 	}
+	able  ability
+	users userPool
 }
 
 // Run waits for its turn, runs the hook to its end, and returns what it wrote. Where the
@@ -78,10 +83,14 @@ func (r *Runner) run(ctx context.Context, c Call) (Output, error) {
 			return Output{}, fmt.Errorf("end what an interrupted run left: %w", err)
 		}
 	}
+	if err := r.mayRun(ctx); err != nil {
+		return Output{}, err
+	}
 	who, err := r.identity()
 	if err != nil {
 		return Output{}, err
 	}
+	defer r.users.giveBack(who)
 	w, err := r.prepare(c, who)
 	if err != nil {
 		return Output{}, err
@@ -103,20 +112,26 @@ func (r *Runner) run(ctx context.Context, c Call) (Output, error) {
 			}
 		}
 	}
-	cmd := exec.Command(w.argv[0], w.argv[1:]...)
-	cmd.Dir, cmd.Env = w.copy, w.env
-	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = stdout, stderr, grace
-	how, err := execute(ctx, cmd, task{
-		who: who, dir: w.dir, input: input, started: c.Started, over: stdout.over, timeout: c.timeout(),
+	p, err := r.process(w, who, c)
+	if err != nil {
+		return Output{}, err
+	}
+	p.cmd.Stdout, p.cmd.Stderr, p.cmd.WaitDelay = stdout, stderr, grace
+	how, err := execute(ctx, p, task{
+		dir: w.dir, input: input, started: c.Started, over: stdout.over, timeout: c.timeout(),
 	})
-	stderr.close(how != exited || cmd.ProcessState != nil && !cmd.ProcessState.Exited())
+	end := p.ended()
+	if err == nil {
+		err = end.err
+	}
+	stderr.close(how != exited || end.killed)
 	fail := func(reason string) (Output, error) {
 		return Output{}, &FailedError{Path: c.Path, Reason: reason, Stderr: stderr.text()}
 	}
 	var start *startError
 	switch {
 	case errors.As(err, &start):
-		return Output{}, w.explain(start.err, who)
+		return Output{}, w.explain(start.err, who, r.Confinement)
 	case err != nil:
 		return Output{}, err
 	case how == cancelled:
@@ -125,10 +140,10 @@ func (r *Runner) run(ctx context.Context, c Call) (Output, error) {
 		return fail(fmt.Sprintf("not done within %s", cmp.Or(max(c.Timeout, 0), defaultTimeout)))
 	case how == loud:
 		return fail(tooMuch)
-	case !cmd.ProcessState.Success():
+	case end.reason != "":
 		// The hand-over is for the next try; all else the hook failed to bring about.
 		out, _ := stdout.output(redactor)
-		_, err := fail(cmd.ProcessState.String())
+		_, err := fail(end.reason)
 		if len(out.HandOver) > maxKept {
 			return Output{}, err
 		}
@@ -169,7 +184,6 @@ const (
 
 // task holds what execute needs beside the command.
 type task struct {
-	who     *identity
 	dir     string
 	input   []byte
 	started func(Process) error
@@ -184,16 +198,17 @@ func (e *startError) Error() string { return e.err.Error() }
 
 // execute starts the command, gives it its input, and waits until it and all processes that
 // it started have ended.
-func execute(ctx context.Context, cmd *exec.Cmd, t task) (ending, error) {
+func execute(ctx context.Context, p *process, t task) (ending, error) {
+	cmd := p.cmd
 	// The kernel ties the death signal to the thread that forks, not to the process:
 	// the thread must live as long as the process does.
 	defer lockThread()()
-	apart(cmd, t.who)
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
+		p.abandon()
 		return exited, err
 	}
-	if err := cmd.Start(); err != nil {
+	if err := p.start(); err != nil {
 		return exited, &startError{err}
 	}
 	pid := cmd.Process.Pid
@@ -210,16 +225,21 @@ func execute(ctx context.Context, cmd *exec.Cmd, t task) (ending, error) {
 		reap(pid)
 	}
 	if t.started != nil {
-		p, err := identify(pid)
-		p.Dir = t.dir
+		at, err := identify(pid)
+		at.Dir = t.dir
 		if err == nil {
-			err = t.started(p)
+			err = t.started(at)
 		}
 		if err != nil {
 			killGroup(pid)
 			finish()
 			return exited, fmt.Errorf("note its process: %w", err)
 		}
+	}
+	if err := p.goAhead(); err != nil {
+		killGroup(pid)
+		finish()
+		return exited, err
 	}
 	go func() {
 		// A hook needn't read its input: a pipe that it closed is no error.
@@ -242,7 +262,7 @@ func execute(ctx context.Context, cmd *exec.Cmd, t task) (ending, error) {
 		terminateGroup(pid)
 		select {
 		case <-gone:
-		case <-time.After(grace):
+		case <-time.After(p.patience):
 			killGroup(pid)
 		}
 	}

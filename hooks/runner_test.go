@@ -37,7 +37,7 @@ func newRunner(t *testing.T) *hooks.Runner {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	r := &hooks.Runner{Dir: filepath.Join(dir, "hooks")}
+	r := &hooks.Runner{Dir: filepath.Join(dir, "hooks"), Confinement: confined()}
 	t.Cleanup(func() {
 		if left, err := os.ReadDir(r.Dir); err != nil && !errors.Is(err, fs.ErrNotExist) || len(left) > 0 {
 			t.Errorf("left behind: %v %v", left, err)
@@ -353,7 +353,7 @@ func TestAHostilePackageIsNotWrittenOut(t *testing.T) {
 }
 
 func TestNoMoreHooksRunAtOnceThanMay(t *testing.T) {
-	r, n := newRunner(t), newNote(t)
+	r, n := newUnconfined(t), newNote(t)
 	r.Parallel = 2
 	var wg sync.WaitGroup
 	for i := range 5 {
@@ -387,7 +387,7 @@ func TestNoMoreHooksRunAtOnceThanMay(t *testing.T) {
 	wg.Wait()
 }
 
-func TestWhereJibeIsRootHooksAreNobody(t *testing.T) {
+func TestWhereJibeIsRootHooksAreSomebodyElse(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("Jibe isn't root here")
 	}
@@ -403,7 +403,8 @@ id -un >&2; id -G >&2; exit 1`, private, r.Dir))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := fails(t, r, c); got.Stderr != "nobody\n"+nobody.Gid || got.Reason != "exit status 1" {
+	first, _, _ := strings.Cut(hooks.DefaultUsers, "-")
+	if got := fails(t, r, c); got.Stderr != "hook\n"+first || got.Reason != "exit status 1" {
 		t.Error(got)
 	}
 	r.User = nobody.Uid
@@ -414,7 +415,11 @@ id -un >&2; id -G >&2; exit 1`, private, r.Dir))
 	if _, err := r.Run(t.Context(), c); err == nil || !strings.Contains(err.Error(), `there is no user "no-such-user"`) {
 		t.Errorf("error %v", err)
 	}
-	r.User = ""
+	r.User = "0"
+	if _, err := r.Run(t.Context(), c); err == nil || !strings.Contains(err.Error(), "don't run as root") {
+		t.Errorf("error %v", err)
+	}
+	r.User = "nobody"
 	r.Dir = filepath.Join(t.TempDir(), "hooks") // in a directory that is closed to others
 	if err := os.Chmod(filepath.Dir(r.Dir), 0o700); err != nil {
 		t.Fatal(err)

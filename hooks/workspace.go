@@ -13,6 +13,8 @@ import (
 	"regexp"
 	"strings"
 	"syscall"
+
+	"github.com/jibe-vnfm/jibe/plan"
 )
 
 // runPrefix begins the name of a run's directory.
@@ -31,10 +33,12 @@ type workspace struct {
 	env   []string
 	input Input
 	// path is that of the hook's file in the package, first the beginning of the file's
-	// first line; older says that it speaks the older contract.
+	// first line; older says that it speaks the older contract, and class names what is
+	// called of a file that doesn't start by itself.
 	path  string
 	first string
 	older bool
+	class string
 }
 
 // prepare writes all that the hook needs. An error that is the hook's own is a
@@ -44,7 +48,7 @@ func (r *Runner) prepare(c Call, who *identity) (_ *workspace, err error) {
 		return nil, errors.New("no package is given")
 	}
 	w := &workspace{path: path.Clean(c.Path)}
-	if err := w.look(c.Package.Files, c.Input.Hook); err != nil {
+	if err := w.look(c); err != nil {
 		return nil, err
 	}
 	if err := r.makeDir(); err != nil {
@@ -81,9 +85,11 @@ func (r *Runner) prepare(c Call, who *identity) (_ *workspace, err error) {
 	w.input = given(c, w.copy, other)
 	w.input.TimeoutSeconds = int(c.timeout().Seconds())
 	search := searchPath
-	if tool, err := r.placeTool(); err != nil {
+	tool, err := r.placeTool()
+	if err != nil {
 		return nil, fmt.Errorf("place %s where hooks find it: %w", r.Tool, err)
-	} else if tool != "" {
+	}
+	if tool != "" {
 		search = tool + ":" + search
 	}
 	w.env = []string{
@@ -104,6 +110,13 @@ func (r *Runner) prepare(c Call, who *identity) (_ *workspace, err error) {
 			return nil, err
 		}
 		w.env = append(w.env, name+"="+to)
+	}
+	if c.Cluster {
+		if tool == "" {
+			return nil, &FailedError{Path: w.path, Reason: "the driver of Kubernetes clusters that takes its place isn't here: jibe has no executable to run it with"}
+		}
+		w.argv = []string{filepath.Join(tool, toolName), "driver", "kubernetes-cluster"}
+		return w, nil
 	}
 	return w, w.command(who)
 }
@@ -197,7 +210,8 @@ func listed[T any](list []T) []T {
 }
 
 // look checks that the file is one that can be run, before anything is written.
-func (w *workspace) look(files fs.FS, hook string) error {
+func (w *workspace) look(c Call) error {
+	files := c.Package.Files
 	fail := func(format string, args ...any) error {
 		return &FailedError{Path: w.path, Reason: fmt.Sprintf(format, args...)}
 	}
@@ -231,8 +245,20 @@ func (w *workspace) look(files fs.FS, hook string) error {
 	if w.first = string(line); !executable(line) && path.Ext(w.path) != ".py" {
 		return fail("this machine can't tell how to run it: begin it with a line such as #!/bin/sh or #!/usr/bin/env python3")
 	}
-	if w.older, err = speaksOlder(files, w.path, hook); err != nil {
+	if path.Ext(w.path) != ".py" || c.Cluster {
+		w.older = c.Input.Hook == plan.UserData
+		return nil
+	}
+	text, err := lookAt(files, w.path)
+	if err != nil {
 		return fmt.Errorf("read the package: %w", err)
+	}
+	w.older = text.speaksOlder(w.path, c.Input.Hook, c.Input.Class)
+	if text.starts == no && c.Input.Hook != plan.UserData {
+		reason := ""
+		if w.class, reason = text.class(c.Input.Hook, c.Input.Class); reason != "" {
+			return fail("it would do nothing: %s", reason)
+		}
 	}
 	return nil
 }
@@ -246,7 +272,7 @@ func (w *workspace) command(who *identity) error {
 	}
 	python := interpreter("python3")
 	if python == "" {
-		return &FailedError{Path: w.path, Reason: "python3 isn't in " + searchPath + ": install it where Jibe runs"}
+		return &FailedError{Path: w.path, Reason: errNoPython.Error()}
 	}
 	if w.older {
 		return w.adapt(python, file, who)
@@ -261,7 +287,7 @@ func executable(data []byte) bool {
 }
 
 // explain says why a hook couldn't be started, and what to do about it.
-func (w *workspace) explain(err error, who *identity) error {
+func (w *workspace) explain(err error, who *identity, c Confinement) error {
 	reason := ""
 	line, script := strings.CutPrefix(w.first, "#!")
 	name, _, _ := strings.Cut(strings.TrimLeft(line, " \t"), " ")
@@ -276,6 +302,8 @@ func (w *workspace) explain(err error, who *identity) error {
 		reason = "it isn't a program for this machine: build it for this one, or begin a script with a line such as #!/bin/sh"
 	case errors.Is(err, syscall.EACCES) && !reachable(w.copy, who):
 		return fmt.Errorf("%s can't reach %s: let others pass through its parents (chmod o+x), or run Jibe with another TMPDIR", who.String(), w.copy)
+	case errors.Is(err, syscall.EACCES) && script && !c.Unconfined && !c.reaches(name):
+		reason = fmt.Sprintf("its interpreter %s isn't where hooks may run programs from: name one below %s in the first line, or start jibe serve with --hook-path", name, strings.Join(c.places(), ", "))
 	case errors.Is(err, syscall.EACCES):
 		reason = fmt.Sprintf("it, or its interpreter, may not be executed by %s: is %s on a file system that is mounted noexec?", who.String(), filepath.Dir(w.dir))
 	default:

@@ -72,8 +72,8 @@ func (o *Operation) Changes() Changes {
 // Difference returns what changed from one set of units to another; used and uses are
 // their resources. The VIM's id identifies a unit: a pod that was replaced under its old
 // name is one REMOVED and one ADDED, a server that was rebuilt under its old id is MODIFIED.
-// A unit is also MODIFIED if it shows another image, node or address, or has other ports or
-// storages. Units that are being deleted count as gone. The result is sorted by change
+// A unit is also MODIFIED if it shows another image, node or address, has other ports or
+// storages, or was stopped or started. Units that are being deleted count as gone. The result is sorted by change
 // (REMOVED first), VDU, name and id.
 func Difference(before, after []plan.Unit, used, uses []plan.Resource) []AffectedVnfc {
 	old, now := live(before), live(after)
@@ -142,7 +142,7 @@ func live(units []plan.Unit) map[string]plan.Unit {
 // modification, nor is an attribute that appears (such as an address given after the
 // start).
 func modified(was, is plan.Unit) bool {
-	if was.VDU != is.VDU || was.Name != is.Name {
+	if was.VDU != is.VDU || was.Name != is.Name || was.Stopped != is.Stopped {
 		return true
 	}
 	for k, v := range was.Metadata {

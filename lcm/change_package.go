@@ -12,14 +12,14 @@ import (
 // generation or flavour, other manifests of the same package, or other networks in
 // the place of the VNF's own.
 func packageChanged(before, after *desired.Instance) bool {
-	return changed(before, after, "vnfdId", "flavour", "base", "overlays", "generation", "params", "extManagedVirtualLinks") || repinned(before, after)
+	return changed(before, after, "vnfdId", "flavour", "base", "overlays", "vdus", "generation", "params", "extManagedVirtualLinks") || repinned(before, after)
 }
 
 // containerUpdate says whether the change only lays container updates on top of what
 // is deployed.
 func containerUpdate(before, after *desired.Instance) bool {
 	n := len(before.Overlays)
-	if changed(before, after, "flavour", "generation", "instantiationLevel", "params", "extVirtualLinks", "extManagedVirtualLinks") ||
+	if changed(before, after, "flavour", "vdus", "generation", "instantiationLevel", "params", "extVirtualLinks", "extManagedVirtualLinks") ||
 		base(before) != base(after) || len(after.Overlays) <= n {
 		return false
 	}
@@ -56,6 +56,13 @@ func changePackageParams(before, after *desired.Instance) json.RawMessage {
 		if value != "" {
 			additional[name] = value
 		}
+	}
+	if vdus := after.Update.VDUs; len(vdus) > 0 {
+		named := make([]any, len(vdus))
+		for i, vdu := range vdus {
+			named[i] = map[string]any{"vdu_id": vdu}
+		}
+		additional["vdu_params"] = named
 	}
 	maps.Copy(additional, after.Update.Coordinate.Params)
 	maps.Copy(additional, after.Params)

@@ -16,8 +16,8 @@ import (
 // nothing that matters changed, or only an identifier was created or deleted.
 //
 // Where one commit changes many things, the dominant one names the operation:
-// TERMINATE, INSTANTIATE, CHANGE_VNFPKG, CHANGE_EXT_CONN, SCALE (SCALE_TO_LEVEL for
-// several aspects), HEAL, MODIFY_INFO. A pin that Jibe filled in (package, vim) is no
+// TERMINATE, INSTANTIATE, CHANGE_VNFPKG, CHANGE_FLAVOUR, CHANGE_EXT_CONN, OPERATE, SCALE
+// (SCALE_TO_LEVEL for several aspects), HEAL, MODIFY_INFO. A pin that Jibe filled in (package, vim) is no
 // change; an unpinned after must be pinned before it is classified. No operation takes a
 // VNF that runs to another VIM.
 //
@@ -50,10 +50,14 @@ func ClassifyLevels(before, after *desired.Instance, from, to map[string]int) (T
 		return ModifyInfo, modifyParams(before, after), true
 	case len(fresh) > 0 && collapses(before, after):
 		return Heal, healParams(fresh), true
+	case flavourChanged(before, after):
+		return ChangeFlavour, changeFlavourParams(before, after), true
 	case packageChanged(before, after):
 		return ChangePackage, changePackageParams(before, after), true
 	case extConnChanged(before, after):
 		return ChangeExtConn, encode(map[string]any{"extVirtualLinks": after.ExtVirtualLinks}), true
+	case (before.State == desired.Stopped) != (after.State == desired.Stopped):
+		return Operate, encode(operateParams(after)), true
 	}
 	if t, params, ok := scaleChange(before, after, from, to, fresh); ok {
 		return t, params, true
@@ -76,7 +80,8 @@ func NoRollbackLevels(before, after *desired.Instance, from, to map[string]int) 
 		return ""
 	}
 	for _, a := range aspects(from, to) {
-		if to[a] < from[a] {
+		// The levels of two flavours can't be compared, and what a flavour hasn't is made anew.
+		if to[a] < from[a] && before.Flavour == after.Flavour {
 			return "aspect " + a + " is scaled in, and the units that it removed can't be brought back"
 		}
 	}
@@ -124,8 +129,11 @@ func changed(before, after *desired.Instance, keys ...string) bool {
 func scaleChange(before, after *desired.Instance, from, to map[string]int, victims map[string]string) (Type, json.RawMessage, bool) {
 	moved := aspects(from, to)
 	switch {
-	case before.InstantiationLevel != after.InstantiationLevel:
+	case before.InstantiationLevel != after.InstantiationLevel && after.InstantiationLevel != "":
 		return ScaleToLevel, encode(map[string]any{"instantiationLevelId": after.InstantiationLevel}), true
+	case before.InstantiationLevel != after.InstantiationLevel:
+		// The default level, which a request can't ask for without naming it.
+		return ScaleToLevel, encode(map[string]any{"scaleInfo": scaleInfo(to, slices.Sorted(maps.Keys(to)))}), true
 	case len(moved) == 0:
 		return "", nil, false
 	case len(moved) == 1:
@@ -139,15 +147,22 @@ func scaleChange(before, after *desired.Instance, from, to map[string]int, victi
 		}
 		return Scale, encode(p), true
 	}
-	type level struct {
-		Aspect string `json:"aspectId"`
-		Level  int    `json:"scaleLevel"`
+	return ScaleToLevel, encode(map[string]any{"scaleInfo": scaleInfo(to, moved)}), true
+}
+
+// scaleLevel is one ScaleInfo (SOL003 clause 5.5.3.4).
+type scaleLevel struct {
+	Aspect string `json:"aspectId"`
+	Level  int    `json:"scaleLevel"`
+}
+
+// scaleInfo lists the levels of the aspects.
+func scaleInfo(levels map[string]int, aspects []string) []scaleLevel {
+	info := []scaleLevel{}
+	for _, a := range aspects {
+		info = append(info, scaleLevel{a, levels[a]})
 	}
-	var info []level
-	for _, a := range moved {
-		info = append(info, level{a, to[a]})
-	}
-	return ScaleToLevel, encode(map[string]any{"scaleInfo": info}), true
+	return info
 }
 
 // The values of ScaleVnfRequest.type (SOL003 clause 5.5.2.5).

@@ -55,6 +55,11 @@ func TestClassifyNamesTheDominantOperation(t *testing.T) {
 		in.ExtManagedVirtualLinks = []desired.ExtManagedVirtualLink{{ID: "m", VirtualLinkDescID: "vl", ResourceID: "n1"}}
 	}
 	placed := func(in *desired.Instance) { in.Placement = map[string]string{"VDU2": "core"} }
+	stopped := func(in *desired.Instance) { in.State = desired.Stopped }
+	flavour := func(in *desired.Instance) {
+		in.Flavour, in.InstantiationLevel, in.Levels = "big", "half", nil
+		in.Params = map[string]any{"namespace": "amf", "lcm-kubernetes-def-files": []any{"y.yaml"}, "db_password": "age:xyz"}
+	}
 	for _, c := range []struct {
 		name          string
 		before, after *desired.Instance
@@ -102,6 +107,23 @@ func TestClassifyNamesTheDominantOperation(t *testing.T) {
 			`{"type":"SCALE_OUT","aspectId":"a","numberOfSteps":1}`},
 		{"another instantiation level", running(), running(func(in *desired.Instance) { in.InstantiationLevel = "big" }), lcm.ScaleToLevel,
 			`{"instantiationLevelId":"big"}`},
+		{"back to the default instantiation level", running(func(in *desired.Instance) { in.InstantiationLevel = "big" }), running(), lcm.ScaleToLevel,
+			`{"scaleInfo":[{"aspectId":"a","scaleLevel":1},{"aspectId":"b","scaleLevel":1}]}`},
+		{"stop", running(), running(stopped), lcm.Operate, `{"changeStateTo":"STOPPED","stopType":"GRACEFUL"}`},
+		{"start", running(stopped), running(), lcm.Operate, `{"changeStateTo":"STARTED"}`},
+		{"a stop dominates scale, heal and info", running(), running(stopped, level("a", 3), condemn("Pod/amf/x", "u1"), name), lcm.Operate,
+			`{"changeStateTo":"STOPPED","stopType":"GRACEFUL"}`},
+		{"links dominate a stop", running(), running(stopped, links), lcm.ChangeExtConn, "{" + net + "}"},
+		{"a VNF that is stopped is scaled", running(stopped), running(stopped, level("a", 2)), lcm.Scale, `{"type":"SCALE_OUT","aspectId":"a","numberOfSteps":1}`},
+		{"a VNF that is stopped is terminated", running(stopped), running(off), lcm.Terminate, `{"terminationType":"FORCEFUL"}`},
+		{"a directory that begins stopped", running(off), running(stopped, flavour, func(in *desired.Instance) { in.VIMConnections = nil }), lcm.Instantiate,
+			`{"flavourId":"big","instantiationLevelId":"half","additionalParams":{"namespace":"amf","lcm-kubernetes-def-files":["y.yaml"]}}`},
+		{"another flavour, with its manifests", running(), running(flavour), lcm.ChangeFlavour,
+			`{"newFlavourId":"big","instantiationLevelId":"half","additionalParams":{"namespace":"amf","lcm-kubernetes-def-files":["y.yaml"]}}`},
+		{"a flavour dominates links, a stop and scale", running(), running(flavour, links, stopped), lcm.ChangeFlavour,
+			`{"newFlavourId":"big","instantiationLevelId":"half",` + net + `,"additionalParams":{"namespace":"amf","lcm-kubernetes-def-files":["y.yaml"]}}`},
+		{"package dominates flavour", running(), running(func(in *desired.Instance) { in.Flavour = "big" }, vnfd), lcm.ChangePackage,
+			`{"vnfdId":"d2","additionalParams":{"upgrade_type":"RollingUpdate","namespace":"amf","lcm-kubernetes-def-files":["x.yaml"]}}`},
 		{"heal", running(), running(condemn("Pod/amf/y", "u2"), condemn("Pod/amf/x", "u1"), name), lcm.Heal, `{"vnfcInstanceId":["u1","u2"]}`},
 		{"heal of the whole VNF", running(), running(condemn("Deployment/amf/x", "d1")), lcm.Heal, `{}`},
 		{"heal of pods beside objects names the pods alone", running(), running(condemn("Deployment/amf/x", "d1"), condemn("Pod/amf/x", "u1")), lcm.Heal,

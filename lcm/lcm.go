@@ -21,7 +21,9 @@ const (
 	Terminate     Type = "TERMINATE"
 	Instantiate   Type = "INSTANTIATE"
 	ChangePackage Type = "CHANGE_VNFPKG"
+	ChangeFlavour Type = "CHANGE_FLAVOUR"
 	ChangeExtConn Type = "CHANGE_EXT_CONN"
+	Operate       Type = "OPERATE"
 	Scale         Type = "SCALE"
 	ScaleToLevel  Type = "SCALE_TO_LEVEL"
 	Heal          Type = "HEAL"
@@ -102,8 +104,10 @@ type Operation struct {
 	Attempt        int       `json:"attempt,omitempty"`
 	AttemptStarted time.Time `json:"attemptStarted,omitzero"`
 	// Journal holds what plan.Compute can't observe at the VIM.
-	Journal plan.Journal    `json:"journal"`
-	Error   *ProblemDetails `json:"error,omitempty"`
+	Journal plan.Journal `json:"journal"`
+	// Grant is what an NFVO said; nil where none was asked, or hasn't answered.
+	Grant *Grant          `json:"grant,omitempty"`
+	Error *ProblemDetails `json:"error,omitempty"`
 	// UnitsBefore are the units observed when the operation started, UnitsAfter those
 	// observed when it was last recorded: resourceChanges is their difference.
 	UnitsBefore []plan.Unit `json:"unitsBefore,omitempty"`
@@ -112,6 +116,9 @@ type Operation struct {
 	// (plan.Observed.Resources), observed at the same moments.
 	ResourcesBefore []plan.Resource `json:"resourcesBefore,omitempty"`
 	ResourcesAfter  []plan.Resource `json:"resourcesAfter,omitempty"`
+	// VIM is the connection (vimConnectionId) of those of them that name none: the main VIM of
+	// the instance.
+	VIM string `json:"vim,omitempty"`
 	// ChangedInfo is VnfInfoModifications (SOL003 clause 5.5.2.12a), for MODIFY_INFO.
 	ChangedInfo json.RawMessage `json:"changedInfo,omitempty"`
 	// PkgChange is ModificationsTriggeredByVnfPkgChange, for an operation that changes
@@ -126,6 +133,11 @@ type Operation struct {
 	HookProcess json.RawMessage `json:"hookProcess,omitempty"`
 	// HandOver is what hooks of this operation hand over to the next hook, encrypted.
 	HandOver string `json:"handOver,omitempty"`
+	// Coordinations are those that this operation asked for, RejectedCoordinations those that were
+	// put off, and Warnings what whoever coordinated had to say.
+	Coordinations         []Coordination         `json:"coordinations,omitempty"`
+	RejectedCoordinations []RejectedCoordination `json:"rejectedCoordinations,omitempty"`
+	Warnings              []string               `json:"warnings,omitempty"`
 	// Modified is how hooks of this operation change the instance's entries and the VIMs
 	// that it provides. VIMs are committed just before the operation is COMPLETED, entries
 	// just after.

@@ -23,6 +23,7 @@ func (o *Operation) Notified() *Operation {
 	if changes.Empty() && len(n.ExtLinks) == 0 {
 		return n
 	}
+	n.VIM = o.VIM
 	n.UnitsBefore, n.UnitsAfter = o.UnitsBefore, o.UnitsAfter
 	n.ResourcesBefore, n.ResourcesAfter = o.ResourcesBefore, o.ResourcesAfter
 	if len(changes.Ports) > 0 {

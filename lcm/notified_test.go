@@ -44,7 +44,7 @@ func TestWhatIsNotifiedTellsTheSameChangesAsTheOperation(t *testing.T) {
 			}), 0, 3).Draw(r, what)
 		}
 		op := &lcm.Operation{ID: "op", Instance: "amf", Type: rapid.SampledFrom([]lcm.Type{lcm.Scale, lcm.ModifyInfo, lcm.Terminate}).Draw(r, "type"),
-			State:       rapid.SampledFrom(lcm.States()).Draw(r, "state"),
+			State: rapid.SampledFrom(lcm.States()).Draw(r, "state"), VIM: "vim",
 			UnitsBefore: units("before"), UnitsAfter: units("after"),
 			Story: []lcm.StoryLine{{Text: "much"}}, Params: json.RawMessage(`{"a":1}`)}
 		if rapid.Bool().Draw(r, "with resources") {
@@ -59,6 +59,9 @@ func TestWhatIsNotifiedTellsTheSameChangesAsTheOperation(t *testing.T) {
 		}
 		if op.State == lcm.Completed && len(op.ExtLinks) > 0 && len(got.ResourcesAfter) != len(op.ResourcesAfter) {
 			r.Fatalf("the connected networks lost their ports")
+		}
+		if got.VIM != op.VIM && !got.Changes().Empty() {
+			r.Fatalf("where the units are isn't notified")
 		}
 		if got.Story != nil {
 			r.Fatalf("the story is notified")

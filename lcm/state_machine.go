@@ -138,8 +138,8 @@ func (o *Operation) Advance(e Event, now time.Time, p *ProblemDetails) error {
 		o.AttemptStarted = now
 	case RetryAsked:
 		if o.Journal.Rollback {
-			// The rollback may have undone what the hooks did, so they are due again.
-			o.Journal.Hooks = nil
+			// The rollback may have undone what the hooks and posts did, so they are due again.
+			o.Journal.Hooks, o.Journal.Posted = nil, nil
 		}
 		o.Journal.Rollback = false
 		o.Journal.Issued = nil
@@ -208,7 +208,7 @@ func (o *Operation) CanRollback() error {
 	why := o.NoRollback
 	if why == "" {
 		switch o.Type {
-		case Instantiate, ChangePackage, ChangeExtConn, ModifyInfo, ScaleToLevel:
+		case Instantiate, ChangePackage, ChangeFlavour, ChangeExtConn, Operate, ModifyInfo, ScaleToLevel:
 		case Scale:
 			if scalesIn(o.Params) {
 				why = "the units that a scale-in removed can't be brought back"

@@ -183,6 +183,8 @@ func TestRollbackIsRefusedWhereNothingCanBeBroughtBack(t *testing.T) {
 		{lcm.Operation{Type: lcm.Instantiate}, true},
 		{lcm.Operation{Type: lcm.ChangePackage}, true},
 		{lcm.Operation{Type: lcm.ChangeExtConn}, true},
+		{lcm.Operation{Type: lcm.ChangeFlavour}, true},
+		{lcm.Operation{Type: lcm.Operate}, true},
 		{lcm.Operation{Type: lcm.ModifyInfo}, true},
 		{lcm.Operation{Type: lcm.ScaleToLevel}, true},
 		{lcm.Operation{Type: lcm.Scale, Params: []byte(`{"type":"SCALE_OUT","aspectId":"a"}`)}, true},

@@ -1,6 +1,9 @@
 package lcm
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // StoryLine is a line about what an operation has done, for people.
 type StoryLine struct {
@@ -29,4 +32,45 @@ func (o *Operation) AddToStory(now time.Time, texts ...string) {
 		}
 		o.Story = append(o.Story, StoryLine{now.UTC().Truncate(time.Millisecond), text})
 	}
+}
+
+// waitFor begins a line that tells what an operation waits for.
+const waitFor = "wait for "
+
+// AddWait adds a line that tells what the operation waits for, such as "the grant of nfvo-a". A
+// line that says so already isn't repeated.
+func (o *Operation) AddWait(now time.Time, what string) {
+	line := waitFor + what
+	if n := len(o.Story); n == 0 || o.Story[n-1].Text != line {
+		o.AddToStory(now, line)
+	}
+}
+
+// Wait is what an operation waits for.
+type Wait struct {
+	// For is that, and what came of it last: "the grant of nfvo-a: …". It is for people.
+	For string `json:"for"`
+	// Since is when the wait began.
+	Since time.Time `json:"since"`
+}
+
+// Waiting returns what the operation waits for beside its VIM: another instance, or whoever
+// grants it. ok is false where it doesn't. It is what the end of the story tells.
+func (o *Operation) Waiting() (w Wait, ok bool) {
+	if o.State != Starting && o.State != Processing && o.State != RollingBack {
+		return w, false
+	}
+	for i := len(o.Story) - 1; i >= 0; i-- {
+		line := o.Story[i]
+		what, waits := strings.CutPrefix(line.Text, waitFor)
+		switch {
+		case waits && !ok:
+			w, ok = Wait{For: what, Since: line.At}, true
+		case waits:
+			w.Since = line.At
+		case line.Text != cutMark:
+			return w, ok
+		}
+	}
+	return w, ok
 }

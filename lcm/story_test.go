@@ -41,3 +41,35 @@ func TestTheStoryOfAnOperationKeepsItsBeginningAndItsEnd(t *testing.T) {
 		t.Errorf("%d lines stand for those that are left out", cuts)
 	}
 }
+
+func TestAnOperationTellsWhatItWaitsForFromItsStory(t *testing.T) {
+	began := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+	op := &lcm.Operation{State: lcm.Starting}
+	waiting := func(want string, since int) {
+		t.Helper()
+		w, ok := op.Waiting()
+		if ok != (want != "") || w.For != want || ok && !w.Since.Equal(began.Add(time.Duration(since)*time.Second)) {
+			t.Errorf("it waits (%t) for %q since %v, want %q since second %d", ok, w.For, w.Since, want, since)
+		}
+	}
+	waiting("", 0)
+	op.AddToStory(began, "STARTING")
+	waiting("", 0)
+	for i, what := range []string{"the grant of nfvo-a", "the grant of nfvo-a: 502", "the grant of nfvo-a: 502", "the grant of nfvo-a: 503"} {
+		op.AddWait(began.Add(time.Duration(i+1)*time.Second), what)
+		waiting(what, 1)
+	}
+	if n := len(op.Story); n != 4 {
+		t.Errorf("the story has %d lines: %v", n, op.Story)
+	}
+	for i := range 1000 {
+		op.AddWait(began.Add(time.Minute), fmt.Sprint("the grant of nfvo-a: ", i))
+	}
+	waiting("the grant of nfvo-a: 999", 1)
+	op.AddToStory(began, "granted by the NFVO")
+	waiting("", 0)
+	op.AddWait(began.Add(time.Hour), "the termination of VNF instance b")
+	waiting("the termination of VNF instance b", 3600)
+	op.State = lcm.RolledBack
+	waiting("", 0)
+}

@@ -104,7 +104,7 @@ func (c *change) look(t *rapid.T) plan.Observed {
 }
 
 // against is the view as a driver gives it for what is desired: it tells of a bare
-// pod that can't be brought to it.
+// pod that can't be brought to it, and of a Service that only a mark keeps from it.
 func against(o plan.Observed, d plan.Desired) plan.Observed {
 	o.Objects = slices.Clone(o.Objects)
 	for i := range o.Objects {
@@ -113,10 +113,15 @@ func against(o plan.Observed, d plan.Desired) plan.Observed {
 			if want.Key == x.Key && kindOf(x.Key) == "Pod" && want.Digest != x.Digest {
 				x.Outgrown = "its volumes changed"
 			}
+			x.Marked = x.Marked || want.Key == x.Key && marked(x.Digest) && x.Digest != want.Digest && !strings.HasSuffix(x.Digest, "to "+d.Generation)
 		}
 	}
 	return o
 }
+
+// marked says whether a Service with the digest leads to a generation by its mark: neither a
+// script nor a step that lets it switch the Service has been there.
+func marked(digest string) bool { return strings.Contains(digest, "to ") }
 
 // act plans by the view and carries out a part of the first batch; it answers how
 // many steps the plan has, and whether it says that waiting is in vain.
@@ -220,6 +225,10 @@ func (c *change) hook(t *rapid.T, d plan.Desired, o plan.Observed, s plan.Step) 
 	c.j.Begun = append(c.j.Begun, s.Object)
 	if s.Object == plan.CoordinateNew && !c.j.Rollback && rapid.Bool().Draw(t, "the script switches traffic") {
 		if x := c.w.find("Service/amf/svc"); x != nil {
+			seen := slices.ContainsFunc(o.Objects, func(y plan.ObservedObject) bool { return y.Key == x.key && y.Digest == x.digest })
+			if seen && wants(d, x.key) && marked(x.digest) && x.leads != d.Generation {
+				t.Fatalf("%s switches %s, whose mark still leads to generation %s, to no unit at all", s, x.key, x.leads)
+			}
 			x.leads, x.digest, x.ready = d.Generation, "by the script", false
 		}
 	}

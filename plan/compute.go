@@ -16,7 +16,9 @@ import (
 // waiting until all is ready, switching traffic there, pruning of what is no longer
 // desired, waiting until that is gone, postamble hook. Where two generations stand
 // side by side, the coordination script of the new VNF runs before traffic is switched
-// there, and that of the old one, and the drain, before the old generation goes; a
+// there, and that of the old one, and the drain, before the old generation goes. What
+// directs traffic selects the same units by the package's own labels from just before the first
+// of these scripts until traffic is switched, so that the script may switch it by them. A
 // rollback from which traffic needn't be switched back takes the new one down first. Grant
 // and hooks appear only while an operation is open. Waits that lie in the future
 // (behind a step that hasn't been done) are part of the answer, so that a preview
@@ -24,6 +26,7 @@ import (
 func Compute(d Desired, o Observed, j Journal) []Step {
 	p := newPlanner(d, o, j)
 	p.begin()
+	p.hasten()
 	if p.busy() {
 		p.finish()
 		return p.steps
@@ -35,7 +38,9 @@ func Compute(d Desired, o Observed, j Journal) []Step {
 		p.waves()
 		p.redirect()
 	case p.twofold():
+		p.holdTraffic()
 		p.waves()
+		p.letSwitch()
 		p.coordinateArriving()
 		p.redirect()
 		p.coordinateLeaving()
@@ -147,8 +152,22 @@ func (p *planner) finish() {
 
 func (p *planner) hook(side string) {
 	name := HookName(p.journal.Operation, p.journal.Rollback, side)
-	if name != "" && !slices.Contains(p.journal.Hooks, name) {
-		p.add(Step{Action: Hook, Object: name})
+	if name == "" {
+		return
+	}
+	if side == "start" { // nothing is prepared for what may not begin
+		p.ask(name)
+	}
+	p.once(Hook, name)
+	if side == "end" {
+		p.ask(name)
+	}
+}
+
+// ask asks for the LCM coordination actions of a point.
+func (p *planner) ask(point string) {
+	for _, action := range p.desired.Coordinated[point] {
+		p.once(Hook, CoordinationHook(point, action))
 	}
 }
 
@@ -259,6 +278,8 @@ func (p *planner) waves() {
 	for _, wave := range slices.Sorted(maps.Keys(byWave)) {
 		objects := slices.DeleteFunc(byWave[wave], p.deferred)
 		p.apply(objects)
+		p.post(objects)
+		p.power(objects)
 		p.renew(objects)
 		p.roll(objects)
 		p.await(objects)
@@ -295,6 +316,10 @@ func (p *planner) await(objects []Object) {
 func (p *planner) change(x Object) (Step, bool) {
 	to, counted := p.count(x.Key)
 	now, exists := p.objects[x.Key]
+	from := 0
+	if counted {
+		from = max(now.Count, 0)
+	}
 	switch {
 	case p.spent(x):
 		return Step{}, false
@@ -307,11 +332,11 @@ func (p *planner) change(x Object) (Step, bool) {
 		// It can only be created again when it is gone; unready waits for that.
 		return Step{}, false
 	case p.switchedBack(x):
-		return Step{Action: Apply, Object: x.Key, From: max(now.Count, 0), To: to, Reason: "switched back", Directs: true}, true
+		return Step{Action: Apply, Object: x.Key, From: from, To: to, Reason: "switched back", Directs: true}, true
 	case now.Digest != x.Digest:
-		return Step{Action: Apply, Object: x.Key, From: max(now.Count, 0), To: to, Reason: "changed", Directs: p.deferred(x)}, true
+		return Step{Action: Apply, Object: x.Key, From: from, To: to, Reason: "changed", Directs: p.deferred(x)}, true
 	case now.Stalled != "":
-		return Step{Action: Apply, Object: x.Key, From: max(now.Count, 0), To: to, Reason: because("tried again", now.Stalled)}, true
+		return Step{Action: Apply, Object: x.Key, From: from, To: to, Reason: because("tried again", now.Stalled)}, true
 	case counted && now.Counts == nil && now.Count >= 0 && now.Count != to:
 		return Step{Action: Scale, Object: x.Key, From: now.Count, To: to}, true
 	}
@@ -320,12 +345,16 @@ func (p *planner) change(x Object) (Step, bool) {
 
 // spent says that the object has done its work and is no longer there. It runs
 // when the VNF or its package is new, and when a heal takes it down to run it again.
+// One that is posted never is there.
 func (p *planner) spent(x Object) bool {
+	if x.Posted {
+		return true
+	}
 	if _, exists := p.objects[x.Key]; exists || !x.Once {
 		return false
 	}
 	switch p.journal.Operation {
-	case "", "INSTANTIATE", "CHANGE_VNFPKG":
+	case "", instantiates, changesPackage, changesFlavour:
 		return false
 	case "HEAL":
 		return p.desired.Condemned[x.Key] == "" && !p.journal.IssuedOn(x.Key)
@@ -383,7 +412,7 @@ func (p *planner) unready(key string) (Step, bool) {
 		}
 		live++
 		of[u.VDU]++
-		if u.Ready {
+		if p.settled(u) {
 			ready++
 			continue
 		}
@@ -398,13 +427,13 @@ func (p *planner) unready(key string) (Step, bool) {
 	case counted && live > count:
 		wait.Reason = fmt.Sprintf("%d units exist, %d should", live, count)
 	case counted && (ready != count || live != count):
-		wait.Reason = because(fmt.Sprintf("%d of %d units are ready", ready, count), cmp.Or(reason, now.Reason))
+		wait.Reason = because(fmt.Sprintf("%d of %d units are %s", ready, count, p.state(key)), cmp.Or(reason, now.Reason))
 	case now.Counts != nil && p.uneven(key, of) != "":
 		wait.Reason = p.uneven(key, of)
 	case leaving != "":
 		wait.Reason = "units are still being deleted: " + leaving
 	case ready != live:
-		wait.Reason = because(fmt.Sprintf("%d of %d units are ready", ready, live), reason)
+		wait.Reason = because(fmt.Sprintf("%d of %d units are %s", ready, live, p.state(key)), reason)
 	case !now.Ready:
 		wait.Reason = cmp.Or(now.Reason, "not ready yet")
 	case p.moved[key]:
@@ -434,7 +463,7 @@ func (p *planner) prune() {
 		}
 		if !x.Deleting {
 			s := Step{Action: Delete, Object: x.Key, Incarnation: x.Incarnation, Reason: "no longer desired"}
-			if p.journal.Operation == changesPackage {
+			if p.redeploys() {
 				s.Keep = x.Keep // a rollback makes it anew
 			}
 			deletes = append(deletes, s)

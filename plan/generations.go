@@ -15,8 +15,16 @@ const (
 	drainedRollback    = "drain_rollback"
 )
 
-// changesPackage is the operation in which traffic may have to be switched.
-const changesPackage = "CHANGE_VNFPKG"
+// changesPackage and changesFlavour are the operations that deploy something else, so that
+// traffic may have to be switched.
+const (
+	changesPackage = "CHANGE_VNFPKG"
+	changesFlavour = "CHANGE_FLAVOUR"
+)
+
+func (p *planner) redeploys() bool {
+	return p.journal.Operation == changesPackage || p.journal.Operation == changesFlavour
+}
 
 // leaving says whether a generation is one that has to go.
 func (d Desired) leaving(generation string) bool {
@@ -72,7 +80,7 @@ func (p *planner) untouched() bool {
 // yet: it is changed when they are.
 func (p *planner) deferred(x Object) bool {
 	now, exists := p.objects[x.Key]
-	return x.Directs && exists && !now.Deleting && p.doomed(now) == "" && (p.twofold() || p.journal.Operation == changesPackage)
+	return x.Directs && exists && !now.Deleting && p.doomed(now) == "" && (p.twofold() || p.redeploys())
 }
 
 // switchedBack says whether the rollback still has to switch the object's traffic back,
@@ -80,7 +88,35 @@ func (p *planner) deferred(x Object) bool {
 // doesn't show that it was ever switched, as the view may be behind, and the generation that
 // it would be on is about to go.
 func (p *planner) switchedBack(x Object) bool {
-	return p.journal.Rollback && (p.journal.Redirected || p.coordinated()) && p.deferred(x) && !p.journal.IssuedOn(x.Key)
+	return p.journal.Rollback && (p.journal.Redirected || p.coordinated()) && p.deferred(x) &&
+		!slices.Contains(p.journal.Issued, Step{Action: Apply, Object: x.Key}.Key())
+}
+
+// holdTraffic keeps units of the new generation from getting traffic as soon as they are
+// ready, where a change that failed left an object that would select them.
+func (p *planner) holdTraffic() {
+	if p.journal.Operation == changesPackage && !p.journal.Rollback && !p.coordinated() {
+		p.reselect("the same units, and none of the generation that comes", func(x ObservedObject) bool { return x.Blurred })
+	}
+}
+
+// letSwitch lets the coordination script switch traffic by the package's own labels, if
+// it runs next and they tell the generations apart.
+func (p *planner) letSwitch() {
+	if script := p.arriving(); script != "" && !slices.Contains(p.journal.Hooks, script) {
+		p.reselect("the same units, by the package's own labels: the script may switch it by them", func(x ObservedObject) bool { return x.Marked })
+	}
+}
+
+// reselect has the objects that direct traffic select the units that they do by other labels.
+func (p *planner) reselect(why string, due func(ObservedObject) bool) {
+	var steps []Step
+	for _, x := range p.desired.Objects {
+		if p.deferred(x) && due(p.objects[x.Key]) {
+			steps = append(steps, Step{Action: Reselect, Object: x.Key, Reason: why})
+		}
+	}
+	p.add(steps...)
 }
 
 // redirect switches traffic to the units that are ready now.
@@ -112,18 +148,27 @@ func (p *planner) inherited(key string) string {
 	return ""
 }
 
-// coordinateArriving runs the coordination script for the VNF that comes: in a
-// rollback that is the old one, whose script is asked to take back what was begun.
+// coordinateArriving runs the coordination script for the VNF that comes.
 func (p *planner) coordinateArriving() {
-	if p.journal.Operation != changesPackage || p.coordinatesEach() && !p.coordinatesOthers() {
-		return
+	if script := p.arriving(); script != "" {
+		p.once(Hook, script)
 	}
+	if p.journal.Operation == changesPackage && !p.journal.Rollback && (!p.coordinatesEach() || p.coordinatesOthers()) {
+		p.ask(CoordinateNew)
+	}
+}
+
+// arriving is the coordination script for the VNF that comes, "" where none runs: in a
+// rollback that VNF is the old one, whose script is asked to take back what was begun.
+func (p *planner) arriving() string {
 	switch {
+	case p.journal.Operation != changesPackage, p.coordinatesEach() && !p.coordinatesOthers():
 	case !p.journal.Rollback && p.desired.CoordinateNew:
-		p.once(Hook, CoordinateNew)
+		return CoordinateNew
 	case p.journal.Rollback && p.desired.CoordinateOld && p.coordinated():
-		p.once(Hook, CoordinateRollback)
+		return CoordinateRollback
 	}
+	return ""
 }
 
 // coordinated says whether a coordination script was begun.
@@ -133,9 +178,13 @@ func (p *planner) coordinated() bool {
 
 // coordinateLeaving runs the coordination script for the VNF that goes.
 func (p *planner) coordinateLeaving() {
-	if p.journal.Operation == changesPackage && !p.journal.Rollback && p.desired.CoordinateOld {
+	if p.journal.Operation != changesPackage || p.journal.Rollback {
+		return
+	}
+	if p.desired.CoordinateOld {
 		p.once(Hook, CoordinateOld)
 	}
+	p.ask(CoordinateOld)
 }
 
 // drain leaves connections time to end on the generation from which traffic was

@@ -26,12 +26,14 @@ type Journal struct {
 	Issued []StepKey `json:"issued,omitempty"`
 	// Touched is set once any step was handed to the driver, in any attempt.
 	Touched bool `json:"touched,omitempty"`
+	// Posted are the keys of objects that were posted in this operation, in any attempt.
+	Posted []string `json:"posted,omitempty"`
 	// Targets are the condemned incarnations ([Target]) that were alive when the
 	// heal was asked for and that no step was issued against, in any attempt. One
 	// that is gone all the same was replaced by somebody else.
 	Targets []Target `json:"targets,omitempty"`
 	// Leaving are the units, by incarnation, that the hook at the operation's beginning
-	// was given as those that will go ([Leaving]): it has prepared for these.
+	// was given as those that will go ([Moves]): it has prepared for these.
 	Leaving []string `json:"leaving,omitempty"`
 	// Kept is [ObservedObject.Keep], by key, of objects that were deleted to be made anew.
 	Kept map[string]string `json:"kept,omitempty"`

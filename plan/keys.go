@@ -91,6 +91,8 @@ func HookName(operation string, rollback bool, side string) string {
 		"HEAL":            "heal",
 		"CHANGE_VNFPKG":   "change_current_package",
 		"CHANGE_EXT_CONN": "change_external_connectivity",
+		"CHANGE_FLAVOUR":  "change_flavour",
+		"OPERATE":         "operate",
 		"MODIFY_INFO":     "modify_information",
 	}[operation]
 	if !ok {
@@ -100,6 +102,21 @@ func HookName(operation string, rollback bool, side string) string {
 		base += "_rollback"
 	}
 	return base + "_" + side
+}
+
+// ofAction stands between the point of an operation and the LCM coordination action for which
+// somebody is asked there, in the name of a hook.
+const ofAction = ":"
+
+// CoordinationHook is the name of the hook that asks for an LCM coordination action at a point
+// of the operation ([Desired.Coordinated]). It may get a unit as any other hook.
+func CoordinationHook(point, action string) string { return point + ofAction + action }
+
+// Coordination splits the name of a hook, without its unit, into the point of the operation and
+// the LCM coordination action; action is "" for a hook that runs a program.
+func Coordination(hook string) (point, action string) {
+	point, action, _ = strings.Cut(hook, ofAction)
+	return point, action
 }
 
 // unitHook is the name of a hook that runs the script for one unit.

@@ -96,25 +96,6 @@ func (p *planner) dispensable(u *Unit) int {
 	return 3
 }
 
-// Leaving are the units, by incarnation, that the plan takes away, as far as it names
-// them: an active owner chooses by itself which of its units go.
-func Leaving(d Desired, o Observed, j Journal) []string {
-	p := newPlanner(d, o, j)
-	goes := map[string]bool{} // keys of objects
-	for _, s := range Compute(d, o, j) {
-		if s.Action == Delete {
-			goes[s.Object] = true
-		}
-	}
-	var out []string
-	for _, u := range p.sorted {
-		if !u.Deleting && (p.victims[u.ID] || p.condemned(u.Key, u.ID) || goes[u.Owner] || goes[u.Key]) {
-			out = append(out, u.ID)
-		}
-	}
-	return out
-}
-
 // scales are the steps that bring the numbers of units of an object to what they should
 // be, where it owns those of several VDUs.
 func (p *planner) scales(x Object) []Step {
@@ -168,8 +149,14 @@ func (p *planner) roll(objects []Object) {
 				p.add(Step{Action: Renew, Object: u.Key, Incarnation: u.ID, Owner: x.Key, Reason: u.Outdated})
 				p.moved[x.Key] = true
 			}
+			due := p.asked(u)
 			if hook := p.coordination(u); hook != "" {
-				settle()
+				due = append([]string{hook}, due...)
+			}
+			for i, hook := range due {
+				if i == 0 {
+					settle()
+				}
 				p.add(Step{Action: Hook, Object: hook})
 			}
 		}
@@ -200,7 +187,7 @@ func (p *planner) order(owner string) []*Unit {
 func (p *planner) unsettled(owner string) (Step, bool) {
 	s, ok := p.unready(owner)
 	if !ok || p.objects[owner].Ready && !p.moved[owner] &&
-		!slices.ContainsFunc(p.units[owner], func(u *Unit) bool { return u.Deleting || !u.Ready && u.Outdated == "" }) {
+		!slices.ContainsFunc(p.units[owner], func(u *Unit) bool { return u.Deleting || !p.settled(u) && u.Outdated == "" }) {
 		return Step{}, false
 	}
 	return s, true
@@ -219,10 +206,23 @@ func (p *planner) coordination(u *Unit) string {
 	case p.journal.Rollback && p.desired.CoordinateOld && slices.Contains(p.journal.Begun, unitHook(CoordinateNew, u.Key)):
 		name = unitHook(CoordinateRollback, u.Key)
 	}
-	if slices.Contains(p.journal.Hooks, name) {
-		return ""
+	if name != "" && !slices.Contains(p.journal.Hooks, name) {
+		return name
 	}
-	return name
+	return ""
+}
+
+// asked are the LCM coordination actions that are due for the unit, as names of hooks.
+func (p *planner) asked(u *Unit) (due []string) {
+	if p.journal.Operation != changesPackage || p.journal.Rollback || !p.coordinatesEach() || !p.coordinates(u.VDU) {
+		return nil
+	}
+	for _, action := range p.desired.Coordinated[CoordinateNew] {
+		if name := unitHook(CoordinationHook(CoordinateNew, action), u.Key); !slices.Contains(p.journal.Hooks, name) {
+			due = append(due, name)
+		}
+	}
+	return due
 }
 
 // coordinates says whether the scripts speak to the units of the VDU.
@@ -234,10 +234,18 @@ func (p *planner) coordinates(vdu string) bool {
 // owner's units are changed in their generation. Once one ran for the whole VNF (in a
 // blue-green change), that was it.
 func (p *planner) coordinatesEach() bool {
-	if p.twofold() || p.coordinated() || slices.Contains(p.journal.Begun, CoordinateRollback) {
+	if p.twofold() || p.coordinated() || slices.Contains(p.journal.Begun, CoordinateRollback) || slices.ContainsFunc(p.journal.Begun, asksOnce) {
 		return false
 	}
 	return slices.ContainsFunc(p.desired.Groups, func(g Group) bool { return p.objects[g.Owner].Passive && p.coordinates(g.VDU) })
+}
+
+// asksOnce says whether the hook asks for an LCM coordination action of a change of package for
+// the whole VNF.
+func asksOnce(hook string) bool {
+	hook, unit := HookUnit(hook)
+	point, action := Coordination(hook)
+	return unit == "" && action != "" && (point == CoordinateNew || point == CoordinateOld)
 }
 
 // coordinatesOthers says whether the scripts speak to units, too, that aren't changed one

@@ -72,6 +72,9 @@ func play(text string) ([]byte, error) {
 			case "plan":
 				out.WriteString(render(plan.Compute(s.desired, s.observed, s.journal)))
 				skipping = true
+			case "moves":
+				out.WriteString(renderMoves(plan.MovesOf(s.desired, s.observed, s.journal)))
+				skipping = true
 			default:
 				return nil, fmt.Errorf("%d: unknown section %q", i+1, section)
 			}
@@ -113,6 +116,30 @@ func render(steps []plan.Step) string {
 	return b.String()
 }
 
+// renderMoves prints moves, one a line.
+func renderMoves(m plan.Moves) string {
+	var b strings.Builder
+	for _, id := range m.Leaving {
+		fmt.Fprintf(&b, "  leaving %s\n", id)
+	}
+	for _, side := range []struct {
+		name string
+		list []plan.Number
+	}{{"going", m.Going}, {"coming", m.Coming}} {
+		for _, n := range side.list {
+			fmt.Fprintf(&b, "  %s %s of=%s %d", side.name, n.VDU, n.Owner, n.Count)
+			if n.AtMost {
+				b.WriteString(" at most")
+			}
+			b.WriteByte('\n')
+		}
+	}
+	if b.Len() == 0 {
+		return "  nobody\n"
+	}
+	return b.String()
+}
+
 // word is "key=value", or a key alone.
 type word struct {
 	key, value string
@@ -148,13 +175,13 @@ func split(line string) ([]word, error) {
 
 func (s *scenario) set(section string, words []word) error {
 	kind := words[0].key
-	if least := map[string]int{"object": 2, "group": 2, "condemned": 2, "unit": 2, "left": 2, "known": 3, "target": 2, "kept": 2, "hook": 2, "begun": 2, "issued": 2}[kind]; len(words) < least {
+	if least := map[string]int{"object": 2, "group": 2, "condemned": 2, "unit": 2, "left": 2, "known": 3, "target": 2, "kept": 2, "hook": 2, "begun": 2, "issued": 2, "posted": 2}[kind]; len(words) < least {
 		return fmt.Errorf("%s needs a name", kind)
 	}
 	switch section + " " + kind {
 	case "desired object":
 		x := plan.Object{Key: words[1].key, Digest: "a"}
-		if err := attributes(words[2:], map[string]any{"wave": &x.Wave, "digest": &x.Digest, "once": &x.Once, "directs": &x.Directs}); err != nil {
+		if err := attributes(words[2:], map[string]any{"wave": &x.Wave, "digest": &x.Digest, "once": &x.Once, "directs": &x.Directs, "posted": &x.Posted}); err != nil {
 			return err
 		}
 		s.desired.Objects = append(s.desired.Objects, x)
@@ -162,7 +189,7 @@ func (s *scenario) set(section string, words []word) error {
 	case "desired group":
 		var g plan.Group
 		g.VDU = words[1].key
-		if err := attributes(words[2:], map[string]any{"of": &g.Owner, "count": &g.Count, "free": &g.Free}); err != nil {
+		if err := attributes(words[2:], map[string]any{"of": &g.Owner, "count": &g.Count, "free": &g.Free, "stopped": &g.Stopped}); err != nil {
 			return err
 		}
 		s.desired.Groups = append(s.desired.Groups, g)
@@ -178,7 +205,8 @@ func (s *scenario) set(section string, words []word) error {
 		retain, counts := "", ""
 		if err := attributes(words[2:], map[string]any{"is": &x.Incarnation, "digest": &x.Digest, "count": &x.Count, "ready": &x.Ready,
 			"deleting": &x.Deleting, "retain": &retain, "reason": &x.Reason, "failure": &x.Failure, "dead": &x.Dead, "keep": &x.Keep,
-			"outgrown": &x.Outgrown, "generation": &x.Generation, "passive": &x.Passive, "stalled": &x.Stalled, "counts": &counts}); err != nil {
+			"outgrown": &x.Outgrown, "generation": &x.Generation, "passive": &x.Passive, "ordered": &x.Ordered, "stalled": &x.Stalled, "counts": &counts,
+			"marked": &x.Marked, "blurred": &x.Blurred}); err != nil {
 			return err
 		}
 		for entry := range strings.SplitSeq(counts, ",") { // "vdu1:2,vdu2:1"
@@ -202,7 +230,7 @@ func (s *scenario) set(section string, words []word) error {
 		u := plan.Unit{Key: words[1].key, ID: "1"}
 		created := 0 // the hour
 		if err := attributes(words[2:], map[string]any{"is": &u.ID, "vdu": &u.VDU, "of": &u.Owner, "ready": &u.Ready,
-			"deleting": &u.Deleting, "reason": &u.Reason, "failure": &u.Failure, "outdated": &u.Outdated, "generation": &u.Generation, "dead": &u.Dead, "orphan": &u.Orphan, "created": &created}); err != nil {
+			"deleting": &u.Deleting, "reason": &u.Reason, "failure": &u.Failure, "outdated": &u.Outdated, "generation": &u.Generation, "dead": &u.Dead, "orphan": &u.Orphan, "stopped": &u.Stopped, "grace": &u.Grace, "created": &created}); err != nil {
 			return err
 		}
 		if created > 0 {
@@ -235,14 +263,29 @@ func (s *scenario) set(section string, words []word) error {
 	case "journal begun":
 		s.journal.Begun = append(s.journal.Begun, words[1].key)
 		return nil
+	case "journal posted":
+		s.journal.Posted = append(s.journal.Posted, words[1].key)
+		return nil
 	case "journal issued":
 		s.journal.Issued = append(s.journal.Issued, plan.StepKey(strings.TrimPrefix(rejoin(words[1:]), " ")))
 		return nil
 	}
+	if section == "desired" && kind == "coordinated" {
+		if s.desired.Coordinated == nil {
+			s.desired.Coordinated = map[string][]string{}
+		}
+		s.desired.Coordinated[words[1].key] = append(s.desired.Coordinated[words[1].key], words[1].value)
+		return nil
+	}
 	switch section {
 	case "desired":
-		return attributes(words, map[string]any{"generation": &s.desired.Generation, "coordinate-new": &s.desired.CoordinateNew,
-			"coordinate-old": &s.desired.CoordinateOld, "drain": &s.desired.Drain, "grace": &s.desired.Grace})
+		within := -1
+		err := attributes(words, map[string]any{"generation": &s.desired.Generation, "coordinate-new": &s.desired.CoordinateNew,
+			"coordinate-old": &s.desired.CoordinateOld, "drain": &s.desired.Drain, "grace": &s.desired.Grace, "within": &within})
+		if within >= 0 {
+			s.desired.Within = &within
+		}
+		return err
 	case "journal":
 		return attributes(words, map[string]any{"operation": &s.journal.Operation, "granted": &s.journal.Granted,
 			"rollback": &s.journal.Rollback, "redirected": &s.journal.Redirected})

@@ -34,12 +34,20 @@ type Desired struct {
 	// CoordinateVDUs are the VDUs to whose units the scripts speak, where they run for
 	// each unit that a change renews; none means all.
 	CoordinateVDUs []string
+	// Coordinated are the LCM coordination actions (SOL002 clause 10), in their order, for which
+	// somebody outside is asked at a point of the operation: [HookName] of it, before the hook of
+	// that name at its start and after it at its end; [CoordinateNew] and [CoordinateOld], after
+	// the script, for each unit where a script would run for each.
+	Coordinated map[string][]string
 	// Drain says that, after traffic was redirected, connections get time to end
 	// before the generation that they are on goes.
 	Drain bool
-	// Grace says that a termination leaves the units time before they are deleted, where
-	// their owner is passive; others leave it by themselves.
+	// Grace says that a termination or a stop leaves the units time before they are deleted or
+	// stopped, where their owner is passive; others leave it by themselves.
 	Grace bool
+	// Within, where it isn't nil, is how many seconds units that are being deleted get at
+	// most, however many they ask for.
+	Within *int
 }
 
 // Object is one thing that the VIM stores: a Kubernetes object, a Heat stack.
@@ -56,6 +64,9 @@ type Object struct {
 	// Directs says that the object directs traffic to units (a Service): one that
 	// exists is changed by a change of package only when those units are ready.
 	Directs bool
+	// Posted says that the VIM doesn't keep the object (a SubjectAccessReview): an instantiation
+	// hands it over once. It is never observed, so it can't be missing or superfluous.
+	Posted bool
 }
 
 // Group is the units (VNFCs) of one VDU that one object owns.
@@ -67,6 +78,12 @@ type Group struct {
 	// Free says that the VIM decides how many units there are (a DaemonSet, an
 	// autoscaled Deployment): Count is then ignored.
 	Free bool
+	// Stopped says that the units should exist and not run, where their owner is passive. An
+	// active owner's, which can't do that, are none instead.
+	Stopped bool
+	// Digest identifies what the units are made of; "" where the driver doesn't tell. The
+	// planner decides nothing by it: it tells which VDUs a change of package touches.
+	Digest string
 }
 
 // Observed is what exists now, whoever made it.
@@ -138,7 +155,10 @@ type ObservedObject struct {
 	// Passive says that the object does nothing for its units by itself (a Heat stack): it
 	// makes no successor of a dead one, loses exactly those that a step names when their
 	// number shrinks, and brings each one to its render when a step says so (Renew).
-	Passive   bool
+	Passive bool
+	// Ordered says that the object numbers its units by itself, and takes those with the
+	// highest numbers first when there are to be fewer (a StatefulSet).
+	Ordered   bool
 	Ready     bool
 	Deleting  bool
 	Retention Retention
@@ -160,6 +180,13 @@ type ObservedObject struct {
 	// Keep is the handover of this incarnation to a successor, in the driver's
 	// own form (the addresses of a Service); "" where there is nothing.
 	Keep string
+	// Marked says that the object directs traffic to another generation than the desired
+	// one by Jibe's mark of that generation, although the package's own labels tell the two
+	// apart as well: who switches it by these alone would leave it with no units at all.
+	Marked bool
+	// Blurred says that the object directs traffic to another generation than the desired
+	// one, and that nothing would keep it from the desired one's units once there are any.
+	Blurred bool
 }
 
 // Unit is one VNFC: a pod, a server.
@@ -175,9 +202,14 @@ type Unit struct {
 	Owner string `json:"owner,omitempty"`
 	Ready bool   `json:"ready"`
 	// Deleting units still run but will go; they don't count.
-	Deleting bool   `json:"deleting,omitempty"`
-	Reason   string `json:"reason,omitempty"`
-	Failure  string `json:"failure,omitempty"`
+	Deleting bool `json:"deleting,omitempty"`
+	// Grace is how many seconds the VIM gives a unit that is being deleted to end by itself.
+	Grace int `json:"-"`
+	// Stopped units have been turned off by the VIM, or are about to be: until then they are
+	// still Ready. They count.
+	Stopped bool   `json:"stopped,omitempty"`
+	Reason  string `json:"reason,omitempty"`
+	Failure string `json:"failure,omitempty"`
 	// Generation is that of which the unit is, "" where the VIM has none.
 	Generation string `json:"generation,omitempty"`
 	// Outdated, if not empty, says in what the unit differs from what its owner makes
@@ -251,10 +283,14 @@ const (
 	Grant      Action = "grant"      // ask for the right to use resources
 	Hook       Action = "hook"       // run a hook of the package
 	Apply      Action = "apply"      // create the object or bring it to its render
+	Post       Action = "post"       // hand over an object that the VIM doesn't keep
 	Scale      Action = "scale"      // change only the number of units of an object
 	DeleteUnit Action = "deleteUnit" // delete one incarnation of a unit
 	Renew      Action = "renew"      // bring one unit to what its owner makes now, in place or by a successor
+	Stop       Action = "stop"       // turn one unit off, which stays
+	Start      Action = "start"      // turn one unit on
 	Delete     Action = "delete"     // delete one incarnation of an object
+	Reselect   Action = "reselect"   // direct traffic to the same units by other labels ([ObservedObject.Marked], Blurred)
 	Drain      Action = "drain"      // leave connections time to end
 	Wait       Action = "wait"       // nothing to do but watch
 )
@@ -281,8 +317,10 @@ type Step struct {
 	Reason string `json:"reason,omitempty"`
 	// Failure on a Wait says that waiting is in vain, and why.
 	Failure string `json:"failure,omitempty"`
-	// Owner is the key of the object that owns the unit, for DeleteUnit and Renew.
+	// Owner is the key of the object that owns the unit, for DeleteUnit, Renew, Stop and Start.
 	Owner string `json:"owner,omitempty"`
+	// Within, where it isn't nil, is how many seconds DeleteUnit leaves the unit.
+	Within *int `json:"within,omitempty"`
 	// Keep, on the Delete of an object that will be made anew, is what its
 	// successor must take over; on the Apply of the successor it is that again.
 	Keep string `json:"keep,omitempty"`
@@ -309,7 +347,7 @@ func (s Step) String() string {
 	switch {
 	case s.Action == Drain:
 		line = "drain connections"
-	case s.Action == Scale || s.Action == Apply && s.To > 0:
+	case s.Action == Scale || s.Action == Apply && (s.To > 0 || s.From > 0):
 		line += fmt.Sprintf(" %d -> %d", max(s.From, 0), s.To)
 	}
 	if why := s.Failure; why != "" {

@@ -138,6 +138,10 @@ func (w *world) do(s plan.Step, want plan.Desired) {
 			x.leads = want.Generation
 		}
 		x.ready = false
+	case plan.Reselect:
+		if x := w.find(s.Object); x != nil && x.leads != want.Generation {
+			x.digest = "reselected"
+		}
 	case plan.Scale:
 		if x := w.find(s.Object); x != nil {
 			x.count, x.ready = s.To, false

@@ -18,7 +18,7 @@ type admission struct {
 	checker  *Checker
 	// permit refuses references to secrets that may not be followed; nil permits all.
 	permit func(before, after *desired.Instance) error
-	// unused refuses to end an instance that is a VIM on which others run.
+	// unused refuses to end or stop an instance that is a VIM on which others run.
 	unused func(ctx context.Context, before *desired.Instance) error
 }
 
@@ -27,13 +27,23 @@ type admission struct {
 func (m admission) admit(ctx context.Context, a *attempt, steps []plan.Step) error {
 	// A rollback goes back to what was accepted before.
 	if a.want.Source.Package != nil && !a.op.Automatic && a.op.Type != lcm.Terminate && a.op.State != lcm.RollingBack {
-		if err := m.checker.sound(ctx, a.want.Source.Instance); err != nil {
+		before, err := m.resolver.read(ctx, a.op.Before)
+		if err != nil {
+			return err
+		}
+		if err := m.checker.sound(ctx, before, a.want.Source.Instance); err != nil {
 			return err
 		}
 	}
 	if a.want.Source.Package != nil {
-		if err := m.resolver.packages.Pin(ctx, a.want.Source.Package.Tree); err != nil {
-			return fmt.Errorf("keep package %s: %w", a.want.Source.Package.Tree, err)
+		trees := []string{a.want.Source.Package.Tree}
+		for _, pin := range a.want.Source.Pinned {
+			trees = append(trees, pin.Package.Tree)
+		}
+		for _, tree := range trees {
+			if err := m.resolver.packages.Pin(ctx, tree); err != nil {
+				return fmt.Errorf("keep package %s: %w", tree, err)
+			}
 		}
 	}
 	if a.op.Automatic {
@@ -43,7 +53,7 @@ func (m admission) admit(ctx context.Context, a *attempt, steps []plan.Step) err
 		return err
 	}
 	steps = slices.DeleteFunc(slices.Clone(steps), func(s plan.Step) bool {
-		return s.Action != plan.Apply && s.Action != plan.Scale
+		return s.Action != plan.Apply && s.Action != plan.Scale && s.Action != plan.Post
 	})
 	want := a.want
 	want.Former = m.former(ctx, a, steps)
@@ -64,7 +74,7 @@ func (m admission) former(ctx context.Context, a *attempt, steps []plan.Step) *d
 		from = a.op.After
 	}
 	inst, err := m.resolver.read(ctx, from)
-	if err != nil || inst == nil || inst.State != desired.Instantiated {
+	if err != nil || inst == nil || !desired.IsInstantiated(inst.State) {
 		return nil
 	}
 	src, err := sourceOf(ctx, m.resolver.packages, m.resolver.reveal, inst)
@@ -85,17 +95,25 @@ func (m admission) allowed(ctx context.Context, a *attempt) error {
 	if err == nil && a.op.Type == lcm.Terminate {
 		return m.unused(ctx, before)
 	}
+	if err == nil {
+		err = m.confine(ctx, a)
+	}
 	if err == nil && m.permit != nil {
 		err = m.permit(before, a.want.Source.Instance)
 	}
-	if err != nil || before == nil || before.State != desired.Instantiated || a.want.Objects == nil {
+	if err != nil || before == nil || !desired.IsInstantiated(before.State) || a.want.Objects == nil {
 		return err
 	}
 	settings, err := m.resolver.repo.Settings()
 	if err != nil {
 		return fmt.Errorf("VIMs of the desired repository: %w", err)
 	}
-	if a.op.Type != lcm.ChangePackage {
+	if a.op.Type == lcm.Operate && a.want.Source.Instance.State == desired.Stopped {
+		if err := m.unused(ctx, before); err != nil {
+			return err
+		}
+	}
+	if a.op.Type != lcm.ChangePackage && a.op.Type != lcm.ChangeFlavour {
 		return staysPlaced(settings, before, a.want.Source.Instance)
 	}
 	return m.checker.change(ctx, settings, a.drv, before, a.want.Source.Instance)

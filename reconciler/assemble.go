@@ -25,9 +25,9 @@ type undertaking struct {
 }
 
 // assemble adds to the rendering of an instance what the operation asks for: tombstones,
-// user data, the coordination of a change of package, the grace of a termination. It
+// user data, the coordination of a change of package, the grace of a termination or a stop. It
 // returns how long connections get, after traffic was switched or before a graceful
-// termination. It refuses what can't be honoured with a [*drivers.RefusedError].
+// termination or stop. It refuses what can't be honoured with a [*drivers.RefusedError].
 func (u undertaking) assemble(want *drivers.Rendering, settings func() (*desired.Settings, error)) (drain time.Duration, err error) {
 	if want.Source.Package != nil {
 		want.Condemned = want.Source.Instance.Condemned
@@ -41,15 +41,35 @@ func (u undertaking) assemble(want *drivers.Rendering, settings func() (*desired
 	case lcm.Terminate:
 		want.Source.Instance = graceful(want.Source.Instance, u.params)
 		want.Grace, drain = grace(u.params)
+	case lcm.Operate:
+		if want.Source.Instance.State == desired.Stopped && !u.rollback {
+			drain = stopping(&want.Desired, u.params)
+		}
 	}
 	return drain, err
 }
 
+// leastGrace is what a forceful stop leaves units, in seconds: a VIM that leaves them none
+// wouldn't say when they have ended.
+const leastGrace = 1
+
+// stopping tells the planner how long the VNF has to stop, and returns how long units have
+// before they are turned off, where their owner gives them no time by itself.
+func stopping(want *plan.Desired, params json.RawMessage) time.Duration {
+	left, bounded := lcm.StopTime(params)
+	if !bounded {
+		return 0
+	}
+	seconds := max(leastGrace, int(left/time.Second))
+	want.Within, want.Grace = &seconds, left > 0
+	return left
+}
+
 // computes says whether a user data class computes parameters first: where the operation
-// brings a package to an OpenStack.
+// brings a package, or a flavour of it, to an OpenStack.
 func (u undertaking) computes(src drivers.Source, settings func() (*desired.Settings, error)) (bool, error) {
 	class, _ := hooks.UserData(src.Instance)
-	if brings := u.operation == lcm.Instantiate || u.operation == lcm.ChangePackage; u.rollback || class == "" || !brings {
+	if brings := u.operation == lcm.Instantiate || u.operation == lcm.ChangePackage || u.operation == lcm.ChangeFlavour; u.rollback || class == "" || !brings {
 		return false, nil
 	}
 	known, err := settings()

@@ -45,6 +45,14 @@ type attempt struct {
 	// drain is how long connections get after traffic was switched, or before a
 	// graceful termination.
 	drain time.Duration
+	// vim is the name of the instance's main VIM.
+	vim string
+}
+
+// tell records what runs, as it was seen last.
+func (a *attempt) tell(op *lcm.Operation) {
+	op.UnitsAfter, op.ResourcesAfter = live(a.seen), inUse(a.seen)
+	op.VIM = a.vim
 }
 
 // attempts carries the open operation of one instance on: it observes, plans, asks for the
@@ -57,7 +65,7 @@ type attempts struct {
 	resolver  resolver
 	identity  vimIdentity
 	admission admission
-	granter   Granter
+	grants    *grantSteps
 	hooks     *hookSteps
 	clocks    clocks
 	deadlines deadlines
@@ -76,11 +84,11 @@ func (x *attempts) operate(ctx context.Context, op *lcm.Operation) (time.Duratio
 	}
 	if record, err := x.oplog.Instance(ctx, x.id); err != nil {
 		return 0, fmt.Errorf("record of instance %s: %w", x.id, err)
-	} else if err := x.identity.confirm(ctx, record, a.want.Source.Instance); err != nil {
+	} else if err := x.sameVIMs(ctx, a, record); err != nil {
 		return 0, x.outcomes.blind(ctx, a, err)
 	}
 	for range staleBatches {
-		if a.seen, err = a.drv.Observe(ctx, a.want); err != nil {
+		if err := x.observe(ctx, a); err != nil {
 			return 0, x.outcomes.blind(ctx, a, err)
 		}
 		x.clocks.resume()
@@ -94,6 +102,13 @@ func (x *attempts) operate(ctx context.Context, op *lcm.Operation) (time.Duratio
 		}
 		steps := plan.Compute(a.want.Desired, a.seen, a.journal)
 		if len(steps) > 0 && steps[0].Action == plan.Grant {
+			ready, again, err := x.grants.obtain(ctx, a, func() error { return x.admission.admit(ctx, a, steps) })
+			if err != nil {
+				return 0, x.outcomes.giveUp(ctx, a, err)
+			}
+			if !ready {
+				return again, nil
+			}
 			if steps, err = x.grant(ctx, a, steps); err != nil {
 				return 0, x.outcomes.giveUp(ctx, a, err)
 			}
@@ -139,8 +154,26 @@ func (x *attempts) operate(ctx context.Context, op *lcm.Operation) (time.Duratio
 		if err != nil {
 			return 0, x.outcomes.giveUp(ctx, a, err)
 		}
+		if err := x.done(ctx, a, batch); err != nil {
+			return 0, err
+		}
 	}
 	return stalePause, nil
+}
+
+// sameVIMs makes sure that the VIMs are those at which the instance was instantiated.
+func (x *attempts) sameVIMs(ctx context.Context, a *attempt, record *lcm.Instance) error {
+	ctx, cancel := x.deadlines.bound(ctx, a.op)
+	defer cancel()
+	return x.identity.confirm(ctx, record, a.want.Source.Instance)
+}
+
+// observe looks at the VIM.
+func (x *attempts) observe(ctx context.Context, a *attempt) (err error) {
+	ctx, cancel := x.deadlines.bound(ctx, a.op)
+	defer cancel()
+	a.seen, err = a.drv.Observe(ctx, a.want)
+	return err
 }
 
 // begin finds what the operation should bring about and who can do it.
@@ -160,6 +193,23 @@ func (x *attempts) begin(ctx context.Context, op *lcm.Operation) (*attempt, erro
 	if a.want, a.drv, err = x.resolver.resolve(ctx, target, other); err != nil {
 		return nil, err
 	}
+	settings, err := x.repo.Settings()
+	if err != nil {
+		return nil, err
+	}
+	if at, err := settings.MainPlace(a.want.Source.Instance); err == nil { // it was found a moment ago
+		a.vim = at.Name
+	}
+	if err := x.inBounds(ctx, a, settings); err != nil {
+		return nil, err
+	}
+	if op.State == lcm.Processing && len(op.Journal.Issued) == 0 {
+		// An attempt that is made again meets the rules of now. What an operation has begun under
+		// others goes on.
+		if err := x.admission.confine(ctx, a); err != nil {
+			return nil, err
+		}
+	}
 	if err := x.hooks.takeHooks(ctx, a); err != nil {
 		return nil, err
 	}
@@ -174,19 +224,14 @@ func (x *attempts) begin(ctx context.Context, op *lcm.Operation) (*attempt, erro
 	if a.drain, err = asked.assemble(&a.want, x.repo.Settings); err != nil {
 		return nil, err
 	}
+	a.want.Coordinated = a.hooks.Coordinated(op.Type)
 	return a, nil
 }
 
-// grant asks for the right to do the steps, and returns those that are left. A grant that
-// is refused is a [*DeniedError].
+// grant records that the operation may do the steps, and returns those that are left.
 func (x *attempts) grant(ctx context.Context, a *attempt, steps []plan.Step) ([]plan.Step, error) {
 	if err := x.admission.admit(ctx, a, steps); err != nil {
 		return nil, err
-	}
-	if !a.op.Automatic {
-		if err := x.granter.Grant(ctx, a.op); err != nil {
-			return nil, err
-		}
 	}
 	a.journal, steps = a.journal.Pass(steps)
 	steps, err := x.hooks.skipEmptyHooks(ctx, a, steps)
@@ -201,7 +246,7 @@ func (x *attempts) grant(ctx context.Context, a *attempt, steps []plan.Step) ([]
 		if len(op.Journal.Targets) == 0 {
 			op.UnitsBefore, op.ResourcesBefore = live(a.seen), inUse(a.seen)
 		}
-		op.UnitsAfter, op.ResourcesAfter = live(a.seen), inUse(a.seen)
+		a.tell(op)
 		if err := op.Advance(lcm.Granted, x.clocks.now(), nil); err != nil {
 			return err
 		}
@@ -240,6 +285,24 @@ func (x *attempts) issue(ctx context.Context, a *attempt, batch []plan.Step) (fr
 	}
 	a.op = op
 	return fresh, nil
+}
+
+// done records what of the batch was done and can't be seen at the VIM. It is done once more
+// where that can't be recorded.
+func (x *attempts) done(ctx context.Context, a *attempt, batch []plan.Step) error {
+	noted, more := a.journal.Done(batch)
+	if !more {
+		return nil
+	}
+	op, err := x.oplog.Record(ctx, a.op.ID, func(op *lcm.Operation, _ *lcm.Instance) error {
+		op.Journal = noted
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("record what operation %s posted: %w", a.op.ID, err)
+	}
+	a.op, a.journal = op, noted
+	return nil
 }
 
 func describe(steps []plan.Step) []string {

@@ -36,6 +36,21 @@ type hookSteps struct {
 	seal      func(clear string) (string, error)
 	timeout   time.Duration // of one hook whose VNFD says nothing
 	enqueue   func(instance string)
+	// peers resolves how whoever coordinates is called; nil calls nobody. baseURL says where
+	// the API is, for links.
+	peers   Peers
+	baseURL func() string
+}
+
+// deed is what is done for a hook: a program is run, or somebody outside is asked.
+type deed interface {
+	// begins is what the story says as it is started.
+	begins() string
+	// prepare notes in the operation's record that it is about to be started.
+	prepare(op *lcm.Operation)
+	// do does it to its end, which may be after the pass. stop is closed where the operation is
+	// to end gracefully.
+	do(ctx context.Context, operation string, stop <-chan struct{}) (hooks.Output, error)
 }
 
 // unobservable does the first steps of the plan that can't be seen at the VIM: it runs
@@ -48,12 +63,12 @@ func (h *hookSteps) unobservable(ctx context.Context, a *attempt, steps []plan.S
 		done := false
 		switch steps[0].Action {
 		case plan.Hook:
-			call, err := h.call(ctx, a, name)
+			due, err := h.due(ctx, a, name)
 			if err != nil {
 				return nil, false, 0, h.outcomes.giveUp(ctx, a, err)
 			}
-			if done = call == nil; !done {
-				done, err = h.hook(ctx, a, name, call)
+			if done = due == nil; !done {
+				done, err = h.hook(ctx, a, name, due)
 				if err != nil || !done {
 					return nil, false, 0, err
 				}
@@ -84,8 +99,8 @@ func (h *hookSteps) unobservable(ctx context.Context, a *attempt, steps []plan.S
 // skipEmptyHooks takes off the head of the plan the hooks for which there is nothing to run.
 func (h *hookSteps) skipEmptyHooks(ctx context.Context, a *attempt, steps []plan.Step) ([]plan.Step, error) {
 	for len(steps) > 0 && steps[0].Action == plan.Hook {
-		call, err := h.call(ctx, a, steps[0].Object)
-		if call != nil || err != nil {
+		due, err := h.due(ctx, a, steps[0].Object)
+		if due != nil || err != nil {
 			return steps, err
 		}
 		a.journal, steps = a.journal.Pass(steps)
@@ -108,12 +123,23 @@ func (h *hookSteps) note(ctx context.Context, a *attempt) error {
 }
 
 // hook starts the hook, or sees how it ended.
-func (h *hookSteps) hook(ctx context.Context, a *attempt, name string, call *hooks.Call) (done bool, err error) {
+func (h *hookSteps) hook(ctx context.Context, a *attempt, name string, due deed) (done bool, err error) {
 	now, known := h.underway.Get(h.id, a.op.ID, name)
+	coordination, _ := due.(*asking)
+	awaited := coordination != nil && a.op.UnderWay(name) != nil
+	if a.op.CancelMode == lcm.Forceful && awaited && !now.Done {
+		if err := h.drop(ctx, a, coordination, known); err != nil {
+			return false, err
+		}
+		known = true
+	}
 	switch {
 	case known && !now.Done:
-		if a.op.CancelMode == lcm.Forceful {
+		switch a.op.CancelMode {
+		case lcm.Forceful:
 			h.underway.Drop(h.id)
+		case lcm.Graceful:
+			h.underway.Stop(h.id)
 		}
 		if done, err := h.outcomes.cancelled(ctx, a, true); done || err != nil {
 			return false, err
@@ -138,15 +164,23 @@ func (h *hookSteps) hook(ctx context.Context, a *attempt, name string, call *hoo
 		if errors.Is(now.Err, context.Canceled) {
 			return false, nil // the process is stopping; the next one runs it again
 		}
+		if coordination != nil {
+			if done, err := h.outcomes.cancelled(ctx, a, false); done || err != nil {
+				return false, err
+			}
+			return false, h.outcomes.broke(ctx, a, &lcm.ProblemDetails{Status: 422, Title: "Coordination " + name + " failed", Detail: now.Err.Error()})
+		}
 		if err := h.keepOutput(ctx, a, hooks.Output{HandOver: now.Output.HandOver}); err != nil {
 			return false, err
 		}
 		return false, h.outcomes.broke(ctx, a, &lcm.ProblemDetails{Status: 422, Title: "Hook " + name + " failed", Detail: now.Err.Error()})
 	}
-	if done, err := h.outcomes.cancelled(ctx, a, false); done || err != nil {
-		return false, err
+	if !awaited { // else whoever coordinates is to know that it was cancelled
+		if done, err := h.outcomes.cancelled(ctx, a, false); done || err != nil {
+			return false, err
+		}
 	}
-	return false, h.launch(ctx, a, name, call)
+	return false, h.launch(ctx, a, name, due)
 }
 
 // keepOutput records what the hook wants to be kept, for later hooks and for git. Where
@@ -183,33 +217,18 @@ func (h *hookSteps) keepOutput(ctx context.Context, a *attempt, out hooks.Output
 // aboutToStart stands in the record for a process that isn't known yet.
 const aboutToStart = "{}"
 
-// launch starts the hook, once it is durable that the hook was begun.
-func (h *hookSteps) launch(ctx context.Context, a *attempt, name string, call *hooks.Call) error {
-	if a.op.HookProcess != nil {
-		call.Input.Interrupted = true
-		call.Orphan = &hooks.Process{}
-		if err := json.Unmarshal(a.op.HookProcess, call.Orphan); err != nil {
-			return fmt.Errorf("process of a hook of operation %s: %w", a.op.ID, err)
-		}
-		if call.Orphan.PID == 0 {
-			call.Orphan = nil // it was about to be started
-		}
-	}
+// launch starts what is done for the hook, once it is durable that the hook was begun.
+func (h *hookSteps) launch(ctx context.Context, a *attempt, name string, due deed) error {
 	if !slices.Contains(a.journal.Begun, name) {
 		a.journal.Begun = append(slices.Clone(a.journal.Begun), name)
-		if name == plan.HookName(string(a.op.Type), false, "start") {
-			a.journal.Leaving = plan.Leaving(a.want.Desired, a.seen, a.journal)
+		if len(a.journal.Leaving) == 0 && pointOf(name) == plan.HookName(string(a.op.Type), false, "start") {
+			a.journal.Leaving = plan.MovesOf(a.want.Desired, a.seen, a.journal).Leaving
 		}
 	}
-	begins := name + ": " + call.Path + " runs"
-	if call.Input.Interrupted {
-		begins += " again, as it was cut short"
-	}
+	begins := due.begins()
 	op, err := h.oplog.Record(ctx, a.op.ID, func(op *lcm.Operation, _ *lcm.Instance) error {
 		op.Journal = a.journal
-		if op.HookProcess == nil {
-			op.HookProcess = json.RawMessage(aboutToStart)
-		}
+		due.prepare(op)
 		op.AddToStory(h.clocks.now(), begins)
 		return nil
 	})
@@ -217,17 +236,47 @@ func (h *hookSteps) launch(ctx context.Context, a *attempt, name string, call *h
 		return fmt.Errorf("record a hook of operation %s: %w", a.op.ID, err)
 	}
 	a.op = op
-	h.log.InfoContext(ctx, "hook started", "operation", op.ID, "hook", name, "program", call.Path, "interrupted", call.Input.Interrupted)
+	h.log.InfoContext(ctx, "hook started", "operation", op.ID, "hook", name, "begins", begins)
 	h.clocks.halt()
-	h.underway.Start(h.id, op.ID, name, func(ctx context.Context) (hooks.Output, error) {
-		return h.runHook(ctx, op.ID, name, *call)
-	}, func() { h.enqueue(h.id) })
+	h.start(a, name, due)
+	if op.CancelMode != "" {
+		h.enqueue(h.id) // it is stopped as soon as it has begun
+	}
 	return nil
 }
 
-// runHook runs the hook to its end, which may be after the pass, and records its process
-// and what it says.
-func (h *hookSteps) runHook(ctx context.Context, operation, name string, call hooks.Call) (hooks.Output, error) {
+// start has the deed done beside the pass.
+func (h *hookSteps) start(a *attempt, name string, due deed) {
+	operation := a.op.ID
+	h.underway.Start(h.id, operation, name, func(ctx context.Context, stop <-chan struct{}) (hooks.Output, error) {
+		return due.do(ctx, operation, stop)
+	}, func() { h.enqueue(h.id) })
+}
+
+// program is the [deed] of running a program of the package.
+type program struct {
+	h    *hookSteps
+	name string
+	call *hooks.Call
+}
+
+func (p *program) begins() string {
+	if p.call.Input.Interrupted {
+		return p.name + ": " + p.call.Program() + " runs again, as it was cut short"
+	}
+	return p.name + ": " + p.call.Program() + " runs"
+}
+
+func (p *program) prepare(op *lcm.Operation) {
+	if op.HookProcess == nil {
+		op.HookProcess = json.RawMessage(aboutToStart)
+	}
+}
+
+// do runs the program to its end, and records its process and what it says. One that is to end
+// gracefully comes to its end by itself.
+func (p *program) do(ctx context.Context, operation string, _ <-chan struct{}) (hooks.Output, error) {
+	h, name, call := p.h, p.name, *p.call
 	call.Started = func(at hooks.Process) error {
 		_, err := h.oplog.Record(ctx, operation, func(op *lcm.Operation, _ *lcm.Instance) error {
 			encoded, err := json.Marshal(at)
@@ -261,13 +310,54 @@ func (h *hookSteps) recordStory(ctx context.Context, operation string, lines []h
 	}
 }
 
-// call describes the run of the hook, nil where there is nothing to run for it.
+// due describes what is to be done for the hook, nil where that is nothing.
+func (h *hookSteps) due(ctx context.Context, a *attempt, name string) (deed, error) {
+	base, _ := plan.HookUnit(name)
+	if _, action := plan.Coordination(base); action != "" {
+		if a.skipsHooks {
+			a.skipped = append(a.skipped, fmt.Sprintf("%s: nobody was asked, as %s says hooks: %s", name, desired.InstanceFile, desired.HooksSkip))
+			return nil, nil
+		}
+		if coordinated(a.op, name) {
+			return nil, nil
+		}
+		if _, known := h.underway.Get(h.id, a.op.ID, name); known {
+			return &asking{h: h, name: name}, nil // whom it asks need not be found again
+		}
+		facts, err := h.facts(ctx, a)
+		if err != nil {
+			return nil, err
+		}
+		asked, err := h.asks(a, name, facts)
+		if err != nil {
+			return nil, err // and not a nil *asking in a deed that isn't nil
+		}
+		return asked, nil
+	}
+	call, err := h.call(ctx, a, name)
+	if call == nil || err != nil {
+		return nil, err
+	}
+	if a.op.HookProcess != nil {
+		call.Input.Interrupted = true
+		call.Orphan = &hooks.Process{}
+		if err := json.Unmarshal(a.op.HookProcess, call.Orphan); err != nil {
+			return nil, fmt.Errorf("process of a hook of operation %s: %w", a.op.ID, err)
+		}
+		if call.Orphan.PID == 0 {
+			call.Orphan = nil // it was about to be started
+		}
+	}
+	return &program{h, name, call}, nil
+}
+
+// call describes the run of the hook's program, nil where there is nothing to run for it.
 func (h *hookSteps) call(ctx context.Context, a *attempt, name string) (*hooks.Call, error) {
 	if h.runner == nil || a.drv == nil {
 		return nil, nil
 	}
 	base, _ := plan.HookUnit(name)
-	if file := a.hooks.Path(base); !hooks.Coordinates(base) && base != plan.UserData && (file == "" || hooks.BuiltIn(file)) {
+	if file := a.hooks.Path(base); !hooks.Coordinates(base) && base != plan.UserData && file == "" {
 		return nil, nil // before packages are read in vain
 	}
 	facts, err := h.facts(ctx, a)
@@ -285,15 +375,21 @@ func (h *hookSteps) call(ctx context.Context, a *attempt, name string) (*hooks.C
 	if err := hooks.Runnable(h.revisions.packages, script.Package, script.Path, false); err != nil {
 		return nil, &drivers.RefusedError{Object: name, Reason: err.Error()}
 	}
-	files, err := a.drv.Access()
+	p, err := h.projectOf(a)
 	if err != nil {
-		return nil, fmt.Errorf("access of hooks to the VIM: %w", err)
+		return nil, err
+	}
+	if err := hooksIn(p, name); err != nil {
+		return nil, err
 	}
 	call, err := facts.Call(name, script)
 	if err != nil {
 		return nil, asRefused(err)
 	}
-	call.Files, call.Timeout = files, cmp.Or(call.Timeout, h.timeout)
+	call.Timeout = cmp.Or(call.Timeout, h.timeout)
+	if call.Files, err = drivers.AccessFor(ctx, a.drv, a.want.Source.Bounds, call.Timeout); err != nil {
+		return nil, fmt.Errorf("access of hooks to the VIM: %w", err)
+	}
 	return call, nil
 }
 
@@ -363,7 +459,22 @@ func (h *hookSteps) takeParams(a *attempt) error {
 	inst.Params = a.op.Modified.Patch(inst.Params)
 	src.Instance = &inst
 	src.Clear, src.Secrets, src.Sealed = h.reveal.params(&inst)
-	var err error
-	a.want, err = a.drv.Render(src)
-	return err
+	made, err := a.drv.Render(src)
+	if err != nil {
+		return err
+	}
+	p, err := h.projectOf(a)
+	if err != nil {
+		return err
+	}
+	if err := newlyOut(a.drv, a.want, made, p, h.checker.own); err != nil {
+		return err
+	}
+	a.want = made
+	return nil
+}
+
+// projectOf is the project of the operation's instance.
+func (h *hookSteps) projectOf(a *attempt) (*desired.Project, error) {
+	return h.revisions.whose(a.want.Source.Instance)
 }

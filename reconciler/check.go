@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/desired/packages"
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/drivers/multi"
 	"github.com/jibe-vnfm/jibe/hooks"
@@ -21,13 +23,20 @@ type Checker struct {
 	packages  Packages
 	renderers *renderers
 	reveal    reveal
+	python    *hooks.Interpreter
 	// earlier is [desired.Repo.Earlier]; nil knows of nothing earlier.
 	earlier func(ctx context.Context, instance string, fn func(*desired.Instance) bool) error
+	// own is the namespace in which Jibe itself runs, "" where it runs in none.
+	own string
+	// usage counts what projects use; nil knows no quotas. proposed counts in place of what head
+	// has.
+	usage    *usage
+	proposed map[string]used
 }
 
 // NewChecker makes a Checker. driver and reveal are [Config.Driver] and [Config.Reveal].
 func NewChecker(packages Packages, driver func(drivers.VIM) (drivers.Driver, error), reveal func(params map[string]any) (map[string]any, error)) *Checker {
-	return &Checker{packages: packages, reveal: reveal, renderers: &renderers{make: driver, byType: make(map[string]drivers.Driver)}}
+	return &Checker{packages: packages, reveal: reveal, python: &hooks.Interpreter{}, renderers: &renderers{make: driver, byType: make(map[string]drivers.Driver)}}
 }
 
 // renderers are drivers that are connected to no VIM.
@@ -94,7 +103,8 @@ func (c *Checker) pkg(ctx context.Context, inst *desired.Instance) (*vnfd.Packag
 
 // Check says whether the change from before to after would be refused: by the
 // VNFD's rules, by what the VIM's driver can never do, or because it names a
-// package, flavour, aspect or VIM that doesn't exist. before may be nil. The
+// package, flavour, aspect or VIM that doesn't exist, or what the instance's project doesn't
+// allow. before may be nil. The
 // error is a [*drivers.RefusedError] whose Field is the key of vnf.yaml; any
 // other error means that there is no answer now. settings are those that the change
 // would meet.
@@ -106,7 +116,7 @@ func (c *Checker) Check(ctx context.Context, settings *desired.Settings, before,
 	if err != nil {
 		return err
 	}
-	if after.State != desired.Instantiated && c.stale(ctx, before, after) {
+	if !desired.IsInstantiated(after.State) && c.stale(ctx, before, after) {
 		// It is to end before its change of package was pinned, and the next
 		// instantiation pins anew.
 		open := *after
@@ -121,11 +131,11 @@ func (c *Checker) Check(ctx context.Context, settings *desired.Settings, before,
 		return &drivers.RefusedError{Field: "package", Reason: fmt.Sprintf(
 			"package %s holds vnfdId %s, not %s", after.Package, pkg.VNFD.ID, after.VnfdID)}
 	}
-	if after.State != desired.Instantiated {
+	if !desired.IsInstantiated(after.State) {
 		return c.hooks(ctx, settings, before, after)
 	}
 	if _, _, due := lcm.Classify(before, after); due {
-		if err := c.sound(ctx, after); err != nil {
+		if err := c.sound(ctx, before, after); err != nil {
 			return err
 		}
 	}
@@ -156,7 +166,7 @@ func (c *Checker) Check(ctx context.Context, settings *desired.Settings, before,
 	if err := c.hooks(ctx, settings, before, after); err != nil {
 		return err
 	}
-	if before != nil && before.State == desired.Instantiated {
+	if before != nil && desired.IsInstantiated(before.State) {
 		if before, err = c.Complete(ctx, settings, nil, before); err != nil {
 			return err
 		}
@@ -164,31 +174,55 @@ func (c *Checker) Check(ctx context.Context, settings *desired.Settings, before,
 			return err
 		}
 	}
+	if err := c.inProject(ctx, settings, before, after); err != nil {
+		return err
+	}
 	src, err := sourceOf(ctx, c.packages, c.reveal, after)
 	if err != nil {
 		return err
 	}
-	_, err = drv.Render(src)
-	return err
+	made, err := drv.Render(src)
+	if err != nil {
+		return err
+	}
+	if err := c.confined(settings, drv, before, after, made); err != nil {
+		return err
+	}
+	return c.honoured(ctx, drv, before, made)
 }
 
 // sound says whether the checksums hold of every package of which the instance is to
 // be made. An instance that runs such a package already is left alone: it was accepted
-// once, and a sound package repairs it better than its end.
-func (c *Checker) sound(ctx context.Context, inst *desired.Instance) error {
-	trees := []string{inst.Package, inst.Base}
-	for _, o := range inst.Overlays {
-		trees = append(trees, o.Package)
+// once, and a sound package repairs it better than its end. A package that is disabled, or whose
+// signature counts no more, may go on to run where it runs before: it is only kept from what is
+// new.
+func (c *Checker) sound(ctx context.Context, before, inst *desired.Instance) error {
+	var runs []string
+	if before != nil && desired.IsInstantiated(before.State) {
+		runs = treesOf(before)
 	}
-	for _, tree := range trees {
-		if tree == "" {
+	for _, tree := range treesOf(inst) {
+		err := c.packages.Verify(ctx, tree)
+		if (errors.Is(err, packages.ErrDisabled) || errors.Is(err, packages.ErrUnverified)) && slices.Contains(runs, tree) {
 			continue
 		}
-		if err := c.packages.Verify(ctx, tree); err != nil {
+		if err != nil {
 			return fmt.Errorf("package of vnfdId %s: %w", inst.VnfdID, err)
 		}
 	}
 	return nil
+}
+
+// treesOf are the packages that the instance pins.
+func treesOf(inst *desired.Instance) []string {
+	trees := []string{inst.Package, inst.Base}
+	for _, o := range inst.Overlays {
+		trees = append(trees, o.Package)
+	}
+	for _, pin := range inst.VDUs {
+		trees = append(trees, pin.Package)
+	}
+	return slices.DeleteFunc(trees, func(tree string) bool { return tree == "" })
 }
 
 // Definitions is [drivers.Driver.Definitions] of the VIM that after names; nil where

@@ -50,17 +50,34 @@ func (c *Checker) hooks(ctx context.Context, settings *desired.Settings, before,
 	if !due {
 		return nil
 	}
-	return c.permit(settings, t, false, from, to)
+	return c.permit(ctx, settings, t, false, from, to)
 }
 
-// permit refuses an operation that needs hooks which may not run.
-func (c *Checker) permit(settings *desired.Settings, t lcm.Type, automatic bool, from, to hooks.Side) error {
-	return asRefused(hooks.Permit(c.packages, t, hooks.NeededBy(t, automatic, from, to, onOpenStack(settings, to.Instance))))
+// permit refuses an operation that needs hooks which may not run, or can't, or coordination by
+// somebody who isn't known.
+func (c *Checker) permit(ctx context.Context, settings *desired.Settings, t lcm.Type, automatic bool, from, to hooks.Side) error {
+	leads := to
+	if leads.Instance == nil {
+		leads = from
+	}
+	if err := hooks.FindCoordinator(settings, t, leads); err != nil {
+		return asRefused(err)
+	}
+	needed := hooks.NeededBy(t, automatic, from, to, onOpenStack(settings, to.Instance))
+	if len(needed) > 0 {
+		if err := hooksIn(settings.ProjectOf(leads.Instance.Dir), string(t)); err != nil {
+			return err
+		}
+	}
+	if err := hooks.Permit(c.packages, t, needed); err != nil {
+		return asRefused(err)
+	}
+	return asRefused(hooks.Fit(ctx, c.python, t, needed))
 }
 
 // side is the instance with its package, or nothing where it doesn't run.
 func (c *Checker) side(ctx context.Context, inst *desired.Instance) (hooks.Side, error) {
-	if inst == nil || inst.State != desired.Instantiated || inst.Package == "" {
+	if inst == nil || !desired.IsInstantiated(inst.State) || inst.Package == "" {
 		return hooks.Side{}, nil
 	}
 	pkg, err := c.packages.Open(ctx, inst.Package)
@@ -88,7 +105,7 @@ func (c *Checker) permitted(ctx context.Context, known func() (*desired.Settings
 	if err != nil {
 		return err
 	}
-	return c.permit(settings, t, automatic, from, to)
+	return c.permit(ctx, settings, t, automatic, from, to)
 }
 
 // onOpenStack says whether any part of the instance runs on an OpenStack; inst may be nil.

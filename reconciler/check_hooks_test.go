@@ -85,13 +85,13 @@ func TestAnOperationWhoseHooksMayNotRunIsRefusedWithTheirNamesAndBothWaysOut(t *
 		"hooks: skip":                                {all, pushed(nil), pushed(skipping), nil},
 		"hooks: skip alone, which is no operation":   {all, pushed(nil), pushed(func(in *desired.Instance) { in.Hooks = desired.HooksSkip }), nil},
 		"hooks: skip taken away alone":               {all, pushed(func(in *desired.Instance) { in.Hooks = desired.HooksSkip }), pushed(nil), nil},
-		"what Jibe does itself":                      {nil, pushed(nil), pushed(func(in *desired.Instance) { in.Description = "x" }), nil},
+		"a changed container update":                 {[]string{"modify_information_end"}, pushed(nil), pushed(func(in *desired.Instance) { in.Description = "x" }), []string{"MODIFY_INFO", "Scripts/container_update_mgmt.py (modify_information_end)"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			settings := &desired.Settings{VIMs: map[string]*desired.VIM{"lab": {Name: "lab", Type: desired.VIMSim, Default: true}}}
 			for _, allowed := range []bool{true, false} {
 				v := newVendor(allowed, c.hooks...)
-				if name == "what Jibe does itself" {
+				if name == "a changed container update" {
 					v.hooks["modify_information_end"] = "Scripts/container_update_mgmt.py"
 				}
 				checker := reconciler.NewChecker(v, func(v drivers.VIM) (drivers.Driver, error) { return sim.New(sim.NewCloud(), v), nil }, nil)

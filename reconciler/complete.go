@@ -21,16 +21,17 @@ const pathsKey = "configmap_secret_paths"
 
 // Complete fills in what a change leaves to Jibe, so that an upgrade is a change of
 // one line: the pin, the name of a new generation, what a container update is and lies on,
-// and the scale levels that the new VNFD would otherwise alter, and the VIM. before is the
+// the VDUs that it leaves as they are, and the scale levels that the new VNFD would otherwise alter, and the VIM. before is the
 // intent that after follows, nil where there is none. An intent that lacks nothing is
 // returned as it is. Errors are those of [Checker.Check].
 func (c *Checker) Complete(ctx context.Context, settings *desired.Settings, before, after *desired.Instance) (*desired.Instance, error) {
-	if after == nil || after.State != desired.Instantiated {
+	if after == nil || !desired.IsInstantiated(after.State) {
 		return after, nil
 	}
 	next := *after
 	pinVIM(settings, before, &next)
-	if next.Package == "" || c.stale(ctx, before, &next) {
+	open := next.Package == "" || c.stale(ctx, before, &next)
+	if open {
 		tree, err := c.newest(ctx, &next)
 		if err != nil {
 			return nil, fmt.Errorf("package of vnfdId %s: %w", next.VnfdID, err)
@@ -41,7 +42,7 @@ func (c *Checker) Complete(ctx context.Context, settings *desired.Settings, befo
 		next.Overlays = slices.Clone(next.Overlays)
 		next.Overlays[n-1].Package = next.Package
 	}
-	if before == nil || before.State != desired.Instantiated || before.Package == "" {
+	if before == nil || !desired.IsInstantiated(before.State) || before.Package == "" {
 		return &next, nil
 	}
 	if next.Package != before.Package {
@@ -49,6 +50,9 @@ func (c *Checker) Complete(ctx context.Context, settings *desired.Settings, befo
 		if err := c.keepLevels(ctx, before, &next); err != nil {
 			return nil, err
 		}
+	}
+	if err := c.limit(ctx, settings, before, &next, open); err != nil {
+		return nil, err
 	}
 	if next.Update.Strategy == desired.Container {
 		// Another one was filled in for a blue-green change that this one overtook before it began.
@@ -124,7 +128,7 @@ func (c *Checker) unpinned(ctx context.Context, before, after *desired.Instance)
 		return after
 	}
 	next := *after
-	next.Package, next.Base, next.Overlays, next.Generation = "", before.Base, before.Overlays, before.Generation
+	next.Package, next.Base, next.Overlays, next.VDUs, next.Generation = "", before.Base, before.Overlays, before.VDUs, before.Generation
 	return &next
 }
 
@@ -141,6 +145,10 @@ func filledIn(inst, full *desired.Instance) []desired.KeyValue {
 		case "overlays":
 			if len(full.Overlays) > 0 {
 				value = full.Overlays
+			}
+		case "vdus":
+			if len(full.VDUs) > 0 {
+				value = full.VDUs
 			}
 		case "generation":
 			value = orNil(full.Generation)
@@ -189,6 +197,8 @@ func takenBack(was, asked, now *desired.Instance) bool {
 			back.Base = was.Base
 		case "overlays":
 			back.Overlays = was.Overlays
+		case "vdus":
+			back.VDUs = was.VDUs
 		case "generation":
 			back.Generation = was.Generation
 		case "vim":
@@ -298,16 +308,14 @@ func (c *Checker) flavour(ctx context.Context, inst *desired.Instance) (*vnfd.Fl
 // change refuses what can't be carried out on a running VNF: by the rules of the two
 // VNFDs, by what the operator allows, and by what the driver can never do.
 func (c *Checker) change(ctx context.Context, settings *desired.Settings, drv drivers.Driver, before, after *desired.Instance) error {
-	if before.Flavour != after.Flavour {
-		return &drivers.RefusedError{Field: "flavour", Reason: "the flavour of a running VNF can't be changed; set state: notInstantiated first"}
-	}
 	if err := staysPlaced(settings, before, after); err != nil {
 		return err
 	}
-	was, is := *before, *after
-	was.Params, is.Params = nil, nil
-	t, _, _ := lcm.Classify(&was, &is)
-	if t != lcm.ChangePackage && t != lcm.ChangeExtConn && len(before.Overlays) == len(after.Overlays) {
+	t, _, _ := lcm.Classify(before, after)
+	if err := redeployable(t, before, after); err != nil {
+		return err
+	}
+	if t != lcm.ChangePackage && t != lcm.ChangeFlavour && t != lcm.ChangeExtConn && len(before.Overlays) == len(after.Overlays) {
 		return nil
 	}
 	from, err := sourceOf(ctx, c.packages, c.reveal, before)
@@ -324,7 +332,10 @@ func (c *Checker) change(ctx context.Context, settings *desired.Settings, drv dr
 	if err := c.coordinated(after, from.Package, to.Package); err != nil {
 		return err
 	}
-	return drv.Change(from, to)
+	if err := drv.Change(from, to); err != nil {
+		return err
+	}
+	return staysAsPinned(drv, from, to)
 }
 
 // sameUnits refuses a VNFD that has no place for what runs.

@@ -17,6 +17,7 @@ import (
 	"github.com/jibe-vnfm/jibe/drivers/openstack"
 	"github.com/jibe-vnfm/jibe/drivers/openstack/openstacktest"
 	"github.com/jibe-vnfm/jibe/drivers/sim"
+	"github.com/jibe-vnfm/jibe/internal/egress"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/reconciler"
 )
@@ -268,7 +269,7 @@ func TestAnOpenStackThatWasReplacedOrRemovedIsAskedNothingMore(t *testing.T) {
 		if c == nil {
 			return nil
 		}
-		d, err := openstack.New(c.VIM(), openstack.Options{Busy: time.Millisecond, Rest: time.Millisecond})
+		d, err := openstack.New(c.VIM(), openstack.Options{Egress: egress.Anywhere(), Busy: time.Millisecond, Rest: time.Millisecond})
 		if err != nil {
 			t.Error(err)
 			return nil

@@ -1,6 +1,7 @@
 package reconciler
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -44,6 +45,16 @@ func (d deadlines) timeout(op *lcm.Operation) time.Duration {
 		return t
 	}
 	return d.attempt
+}
+
+// bound ends a look at the VIM of an operation that hasn't begun when its time is up, so that
+// a VIM that never answers can't keep it beyond. Later looks have no bound: the time for
+// which a VIM is away doesn't count then.
+func (d deadlines) bound(ctx context.Context, op *lcm.Operation) (context.Context, context.CancelFunc) {
+	if left := d.timeLeft(op); op.State == lcm.Starting && left > 0 {
+		return context.WithTimeout(ctx, left)
+	}
+	return context.WithCancel(ctx)
 }
 
 // overdue says what was left, or what stood in the way, when the time was up.

@@ -66,6 +66,8 @@ type driftRepair struct {
 	clocks   clocks
 	pause    repairPause
 	metrics  *Metrics
+	checker  *Checker
+	outside  *outside
 	// mayRun refuses an operation that needs hooks which may not run.
 	mayRun func(ctx context.Context, t lcm.Type, automatic bool, before, after *desired.Instance) error
 	// operate carries the operation on.
@@ -90,6 +92,7 @@ func (r *driftRepair) look(ctx context.Context, failed *lcm.Operation, heldBack 
 	head, policy, err := r.policy(ctx, inst, failed, heldBack)
 	if err != nil || policy == "" {
 		r.drifts.clear(r.id)
+		r.outside.clear(r.id)
 		return 0, err
 	}
 	l, pause, err := r.observe(ctx, inst)
@@ -98,6 +101,9 @@ func (r *driftRepair) look(ctx context.Context, failed *lcm.Operation, heldBack 
 	}
 	if !heldBack {
 		r.problems.obeyed()
+	}
+	if err := r.judge(l, head); err != nil {
+		return 0, err
 	}
 	due := drifting(l.want.Desired, l.seen)
 	if len(due) > 0 || len(inst.VIMs) == 0 && l.want.Source.Instance != nil {
@@ -127,7 +133,24 @@ func (r *driftRepair) look(ctx context.Context, failed *lcm.Operation, heldBack 
 	if len(due) == 0 {
 		return 0, nil
 	}
+	if wait, err := r.refusedLately(ctx, inst); wait > 0 || err != nil {
+		return wait, err
+	}
 	return r.repair(ctx, inst, l, due)
+}
+
+// judge holds what runs against the rules of its project.
+func (r *driftRepair) judge(l sight, head desired.Revision) error {
+	if l.want.Source.Package == nil {
+		r.outside.clear(r.id)
+		return nil
+	}
+	settings, err := r.repo.Settings()
+	if err != nil {
+		return err
+	}
+	r.outside.judge(r.checker, settings, head, l.drv, l.want, r.clocks.now())
+	return nil
 }
 
 // policy says what is done about a drift: DriftRepairing, or why it is only shown.
@@ -175,7 +198,7 @@ func (r *driftRepair) observe(ctx context.Context, inst *lcm.Instance) (l sight,
 	if err != nil {
 		return l, 0, err
 	}
-	if at.State != desired.Instantiated {
+	if !desired.IsInstantiated(at.State) {
 		return l, r.missing(ctx, inst.Operated, at), nil
 	}
 	drv, err := r.resolver.vims.driver(ctx, at)
@@ -297,6 +320,29 @@ func redact(d *drivers.Deviation, names desired.SecretNames, secrets []string) {
 			*v = "(hidden)"
 		}
 	}
+}
+
+// hidden returns a copy of the value, of which no text holds one of the secrets.
+func hidden(value any, secrets []string) any {
+	switch value := value.(type) {
+	case map[string]any:
+		shown := make(map[string]any, len(value))
+		for name, part := range value {
+			shown[name] = hidden(part, secrets)
+		}
+		return shown
+	case []any:
+		shown := make([]any, len(value))
+		for i, item := range value {
+			shown[i] = hidden(item, secrets)
+		}
+		return shown
+	case string:
+		if hooks.Redact(value, secrets) != value {
+			return "(hidden)"
+		}
+	}
+	return value
 }
 
 // secretField says whether a name on the way to the field is that of a secret. An item of

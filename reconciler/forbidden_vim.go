@@ -17,7 +17,7 @@ func (e *unusedError) Unwrap() []error { return []error{drivers.ErrUnavailable, 
 // refused says whether the instance would run at a VIM that is never used. No driver is
 // made: the settings may be a proposal's.
 func (v *connections) refused(settings *desired.Settings, inst *desired.Instance) error {
-	if inst.State != desired.Instantiated {
+	if !desired.IsInstantiated(inst.State) {
 		return nil
 	}
 	list, err := places(settings, inst)

@@ -52,7 +52,7 @@ func wantedAtHead(ctx context.Context, repo desired.Repo, id string) (bool, erro
 	if err != nil {
 		return false, err
 	}
-	return now.State == desired.Instantiated, nil
+	return desired.IsInstantiated(now.State), nil
 }
 
 // Leaving are the instances that head wants no more and that an operation under way still
@@ -68,7 +68,7 @@ func (v *View) Leaving(ctx context.Context) (map[string]*desired.Instance, error
 			return nil, fmt.Errorf("operation %s: %w", e.ID, err)
 		}
 		for _, rev := range []desired.Revision{op.Before, op.After} {
-			if in, err := v.r.read(ctx, rev); err == nil && in != nil && in.State == desired.Instantiated {
+			if in, err := v.r.read(ctx, rev); err == nil && in != nil && desired.IsInstantiated(in.State) {
 				out[rev.Dir] = in
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"path"
 	"time"
 
 	"github.com/google/uuid"
@@ -91,12 +92,15 @@ func (r *intentReader) change(ctx context.Context, inst *lcm.Instance, failed *l
 	if after != nil && after.Suspend {
 		return failed, nil
 	}
+	if problem := desired.ForeignGrant(path.Join(head.Dir, desired.GrantedFile), before, after); problem != nil {
+		return nil, problem
+	}
 	if failed != nil {
 		if back, err := r.pushedBack(ctx, failed, after); back != nil || err != nil {
 			return back, err
 		}
 	}
-	if after != nil && after.State == desired.Instantiated {
+	if after != nil && desired.IsInstantiated(after.State) {
 		if err := r.feasible(ctx, before, after); err != nil {
 			return nil, err
 		}

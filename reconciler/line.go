@@ -56,10 +56,14 @@ func (l *line) addAfter(id string, u urgency, after time.Duration) {
 	l.queue.AddAfter(id, after)
 }
 
-// retry adds the instance after a pause that doubles with each retry, until forget.
-func (l *line) retry(id string, u urgency) {
+// retry adds the instance after a pause that doubles with each retry, until forget. The
+// pause isn't longer than within, if that is positive: a deadline is kept then.
+func (l *line) retry(id string, u urgency, within time.Duration) {
 	l.order.ask(id, u)
 	l.queue.AddRateLimited(id)
+	if within > 0 {
+		l.queue.AddAfter(id, within) // the earlier of the two counts
+	}
 }
 
 // moved adds an instance of which something has moved at its VIM.

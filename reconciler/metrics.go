@@ -15,6 +15,7 @@ type Metrics struct {
 	operations *prometheus.CounterVec
 	durations  *prometheus.HistogramVec
 	repairs    *prometheus.CounterVec
+	grants     *prometheus.HistogramVec
 }
 
 // NewMetrics makes the metrics; register them with [Metrics.Collectors].
@@ -42,12 +43,22 @@ func NewMetrics() *Metrics {
 			Name: "jibe_drift_repairs_total",
 			Help: "Objects that had drifted and were put right, by kind.",
 		}, []string{"kind"}),
+		grants: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "jibe_grant_duration_seconds",
+			Help:    "Duration of questions for grants of VNF LCM operations, by who was asked and what came of it.",
+			Buckets: prometheus.ExponentialBuckets(0.005, 3, 9),
+		}, []string{"by", "result"}),
 	}
+}
+
+// granted counts an answer to the question for a grant.
+func (m *Metrics) granted(by, result string, took time.Duration) {
+	m.grants.WithLabelValues(by, result).Observe(took.Seconds())
 }
 
 // Collectors are all metrics.
 func (m *Metrics) Collectors() []prometheus.Collector {
-	return []prometheus.Collector{m.passes, m.queue, m.operations, m.durations, m.repairs}
+	return []prometheus.Collector{m.passes, m.queue, m.operations, m.durations, m.repairs, m.grants}
 }
 
 // Operation counts an operation's change of state.

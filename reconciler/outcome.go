@@ -11,6 +11,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/grant"
 	"github.com/jibe-vnfm/jibe/hooks"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/lcm/oplog"
@@ -64,13 +65,16 @@ func (o *outcomes) cancelled(ctx context.Context, a *attempt, waiting bool) (boo
 // that the step is tried again until the time is up.
 func (o *outcomes) giveUp(ctx context.Context, a *attempt, err error) error {
 	var refused *drivers.RefusedError
-	var denied *DeniedError
+	var denied *grant.Denied
+	var wrong *grant.WrongError
 	var invalid *desired.Problem
 	switch {
 	case errors.As(err, &refused) && refused.Owner != "" && o.leaving(ctx, refused.Owner):
 		return o.awaitOwner(ctx, a, refused)
 	case errors.As(err, &denied):
-		return o.broke(ctx, a, &lcm.ProblemDetails{Status: 403, Title: "Grant refused", Detail: denied.Reason})
+		return o.broke(ctx, a, &lcm.ProblemDetails{Status: denied.Status, Title: denied.Title, Detail: denied.Detail})
+	case errors.As(err, &wrong):
+		return o.broke(ctx, a, &lcm.ProblemDetails{Status: 502, Title: "Grant can't be followed", Detail: sentence(err)})
 	case errors.As(err, &refused) && refused.MayPass && o.deadlines.timeLeft(a.op) > 0 && o.clocks.doubts(refused.Subject()) < o.failureGrace:
 		return err
 	case errors.As(err, &refused), errors.As(err, &invalid):
@@ -95,10 +99,10 @@ func (o *outcomes) awaitOwner(ctx context.Context, a *attempt, refused *drivers.
 	if done, err := o.cancelled(ctx, a, false); done || err != nil {
 		return err
 	}
-	waits := "wait for the termination of VNF instance " + refused.Owner + ", which still has " + refused.Object
-	if n := len(a.op.Story); n == 0 || a.op.Story[n-1].Text != waits {
+	what := "the termination of VNF instance " + refused.Owner + ", which still has " + refused.Object
+	if now, waits := a.op.Waiting(); !waits || now.For != what {
 		if _, err := o.oplog.Record(ctx, a.op.ID, func(op *lcm.Operation, _ *lcm.Instance) error {
-			op.AddToStory(o.clocks.now(), waits)
+			op.AddWait(o.clocks.now(), what)
 			return nil
 		}); err != nil {
 			return fmt.Errorf("record what operation %s waits for: %w", a.op.ID, err)
@@ -122,7 +126,7 @@ func (o *outcomes) leaving(ctx context.Context, instance string) bool {
 		}
 	}
 	ran, err := o.revisions.read(ctx, record.Operated)
-	if err != nil || ran == nil || ran.State != desired.Instantiated {
+	if err != nil || ran == nil || !desired.IsInstantiated(ran.State) {
 		return false
 	}
 	head, exists := o.repo.Lookup(instance)
@@ -130,7 +134,7 @@ func (o *outcomes) leaving(ctx context.Context, instance string) bool {
 		return true
 	}
 	shall, err := o.revisions.read(ctx, head)
-	return err == nil && shall.State != desired.Instantiated
+	return err == nil && !desired.IsInstantiated(shall.State)
 }
 
 // sentence is an error in one line: several that came together stand side by side.
@@ -153,7 +157,7 @@ func (o *outcomes) broke(ctx context.Context, a *attempt, problem *lcm.ProblemDe
 		op.Contended = a.contended
 		op.HookProcess, op.DrainFrom = nil, time.Time{}
 		if a.drv != nil {
-			op.UnitsAfter, op.ResourcesAfter = live(a.seen), inUse(a.seen)
+			a.tell(op)
 			inst.Units, inst.Resources = op.UnitsAfter, op.ResourcesAfter
 		}
 		return nil
@@ -186,7 +190,7 @@ func (o *outcomes) converged(ctx context.Context, a *attempt) error {
 			return err
 		}
 		op.Journal = a.journal
-		op.UnitsAfter, op.ResourcesAfter = live(a.seen), inUse(a.seen)
+		a.tell(op)
 		inst.Units, inst.Resources = op.UnitsAfter, op.ResourcesAfter
 		op.Modified = op.Modified.With(withdrawn)
 		return nil
@@ -207,6 +211,9 @@ func (o *outcomes) ended(ctx context.Context, op *lcm.Operation, err error) erro
 	o.log.Log(ctx, level, "operation changed state", "operation", op.ID, "type", op.Type, "state", op.State, "error", detail)
 	if op.State.Ended() && op.After.Commit != "" {
 		o.repo.Note(op.After.Commit, noteLine(op))
+		if op.Grant != nil && op.Grant.Asked != "" {
+			o.repo.Note(op.Grant.Asked, noteLine(op)) // where its author looks
+		}
 	}
 	// What has just been done need not be looked at before what is still to do.
 	if head, exists := o.repo.Lookup(o.id); exists && head.Tree == op.After.Tree && op.State == lcm.Completed && !op.Modified.OfInstance() {

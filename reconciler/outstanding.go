@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/jibe-vnfm/jibe/desired"
@@ -94,11 +95,14 @@ func (o outstanding) commit(ctx context.Context, inst *lcm.Instance) error {
 			return nil
 		}
 		i.OutstandingCommit = ""
-		if settled {
+		switch {
+		case settled:
 			i.Operated = rev
 			if op.State == lcm.RolledBack {
 				i.Settled = rev
 			}
+		case op.State == lcm.RolledBack:
+			i.Operated = op.Before // which stands: what the newer commit asks for is told from there
 		}
 		return nil
 	})
@@ -177,7 +181,8 @@ func restored(op *lcm.Operation, dir string, old, now desired.Files, changes ...
 		if now == nil {
 			return nil, nil
 		}
-		old = now
+		old = maps.Clone(now)
+		delete(old, desired.GrantedFile)
 		changes = append(changes, desired.KeyValue{Path: []string{"state"}, Value: desired.NotInstantiated})
 	}
 	if op.State == lcm.Failed {

@@ -48,7 +48,7 @@ func (r *Reconciler) newPass(id string) *pass {
 		id: id, log: log, oplog: r.Oplog, repo: r.Repo, revisions: r.revisions, checker: r.checker, problems: p.problems,
 		pins: &r.pins, now: r.Now, running: r.View().running, enqueue: r.Moved,
 	}
-	left := deadlines{starting: r.StartTimeout, attempt: r.Timeout, byType: r.Timeouts, processStarted: r.started, clocks: p.clocks}
+	left := deadlines{starting: max(r.StartTimeout, r.grantWait()), attempt: r.Timeout, byType: r.Timeouts, processStarted: r.started, clocks: p.clocks}
 	seal := r.Seal
 	if seal == nil {
 		seal = func(clear string) (string, error) { return clear, nil }
@@ -63,11 +63,16 @@ func (r *Reconciler) newPass(id string) *pass {
 	hooked := &hookSteps{
 		id: id, log: log, oplog: r.Oplog, revisions: r.revisions, checker: r.checker, runner: r.Hooks, underway: r.underway,
 		clocks: p.clocks, outcomes: p.outcomes, vims: vims, reveal: r.Reveal, seal: seal, timeout: r.HookTimeout, enqueue: r.Enqueue,
+		peers: r.Peers, baseURL: r.BaseURL,
 	}
 	p.attempts = &attempts{
 		id: id, log: log, oplog: r.Oplog, repo: r.Repo, resolver: r.resolver, identity: identity,
 		admission: admission{resolver: r.resolver, checker: r.checker, permit: r.Permit, unused: r.stillUnused},
-		granter:   r.Grant, hooks: hooked, clocks: p.clocks, deadlines: left, outcomes: p.outcomes, unobeyed: r.unobeyed, failureGrace: r.FailureGrace,
+		grants: &grantSteps{
+			id: id, log: log, oplog: r.Oplog, repo: r.Repo, revisions: r.revisions, nfvo: r.NFVO, calls: r.asking, clocks: p.clocks, deadlines: left,
+			outcomes: p.outcomes, metrics: r.Metrics, seal: seal, base: r.BaseURL, enqueue: r.Enqueue,
+		},
+		hooks: hooked, clocks: p.clocks, deadlines: left, outcomes: p.outcomes, unobeyed: r.unobeyed, failureGrace: r.FailureGrace,
 	}
 	mayRun := func(ctx context.Context, t lcm.Type, automatic bool, before, after *desired.Instance) error {
 		return r.checker.permitted(ctx, r.Repo.Settings, t, automatic, before, after)
@@ -75,7 +80,7 @@ func (r *Reconciler) newPass(id string) *pass {
 	p.repair = &driftRepair{
 		id: id, log: log, oplog: r.Oplog, repo: r.Repo, packages: r.Packages, resolver: r.resolver, identity: identity, problems: p.problems,
 		drifts: r.drifts, away: r.away, clocks: p.clocks, pause: repairPause(r.RepairPause), metrics: r.Metrics,
-		mayRun: mayRun, operate: p.attempts.operate,
+		checker: r.checker, outside: r.outside, mayRun: mayRun, operate: p.attempts.operate,
 	}
 	return p
 }
@@ -83,8 +88,8 @@ func (r *Reconciler) newPass(id string) *pass {
 // headAgain is after how long a head that isn't obeyed is checked again.
 const headAgain = 15 * time.Second
 
-// run makes the pass and returns after how long to look again (0: when
-// something moves).
+// run makes the pass and returns after how long to look again (0: when something moves). With
+// an error, that is what is left until a deadline: the pass is tried again before it.
 func (p *pass) run(ctx context.Context) (time.Duration, error) {
 	inst, err := p.oplog.Instance(ctx, p.id)
 	if err != nil {
@@ -129,7 +134,11 @@ func (p *pass) run(ctx context.Context) (time.Duration, error) {
 	if p.suspended(ctx) {
 		return 0, nil // its end is a commit, which brings the instance back here
 	}
-	return p.attempts.operate(ctx, op)
+	again, err := p.attempts.operate(ctx, op)
+	if err != nil {
+		again = p.attempts.deadlines.timeLeft(op)
+	}
+	return again, err
 }
 
 // suspended says whether a person has stopped everything for the instance. The

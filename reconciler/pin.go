@@ -38,12 +38,20 @@ func (r *intentReader) pin(ctx context.Context, record *lcm.Instance, head desir
 }
 
 // unpin commits that a VNF which is to be terminated has no VIM any more, where that was
-// Jibe's to say: the next instantiation finds its own. It says whether it made a commit.
+// Jibe's to say, and nothing that was granted: the next instantiation finds its
+// own. It says whether it made a commit.
 func (r *intentReader) unpin(ctx context.Context, record *lcm.Instance, head desired.Revision, before, after *desired.Instance) (bool, error) {
-	if before == nil || before.State != desired.Instantiated || record.PinnedVIM == "" || after.VIM != record.PinnedVIM {
+	if before == nil || !desired.IsInstantiated(before.State) {
 		return false, nil
 	}
-	return true, r.fillIn(ctx, head, "Leave the VIM of "+head.Dir+" open, which is to be terminated", []desired.KeyValue{{Path: []string{"vim"}}})
+	var open []desired.KeyValue
+	if record.PinnedVIM != "" && after.VIM == record.PinnedVIM {
+		open = append(open, desired.KeyValue{Path: []string{"vim"}})
+	}
+	if len(open) == 0 && after.Granted == nil {
+		return false, nil
+	}
+	return true, r.fillIn(ctx, head, "Leave the VIM of "+head.Dir+" open, which is to be terminated", open)
 }
 
 // pinPause is how long to leave it after pins of instances that run couldn't be committed.
@@ -63,7 +71,7 @@ func (r *intentReader) settled(ctx context.Context, record *lcm.Instance, head d
 		return
 	}
 	inst, err := r.revisions.read(ctx, head)
-	if err != nil || inst.State != desired.Instantiated || inst.Suspend || inst.Held != "" || !inst.Derived && (inst.VIM != "" || len(inst.VIMConnections) > 0) {
+	if err != nil || !desired.IsInstantiated(inst.State) || inst.Suspend || inst.Held != "" || !inst.Derived && (inst.VIM != "" || len(inst.VIMConnections) > 0) {
 		return
 	}
 	settings, err := r.repo.Settings()
@@ -126,7 +134,11 @@ func (r *intentReader) fillIn(ctx context.Context, head desired.Revision, subjec
 			if err != nil {
 				return nil, err
 			}
-			return with(old, desired.InstanceFile, text), nil
+			next := with(old, desired.InstanceFile, text)
+			if in, err := desired.ParseInstance(file, text); err == nil && !desired.IsInstantiated(in.State) {
+				delete(next, desired.GrantedFile) // it was granted to what ends
+			}
+			return next, nil
 		},
 	})
 	if err != nil {

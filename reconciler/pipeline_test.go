@@ -23,6 +23,9 @@ func TestCommitsInstantiateScaleAndTerminate(t *testing.T) {
 	}
 	w.commit(file("instantiated", "levels: {web: 3}\n"))
 	op = w.last(lcm.Scale, lcm.Completed)
+	if op.VIM != "lab" {
+		t.Errorf("the operation was at the VIM %q", op.VIM)
+	}
 	if n := w.units("VDU1"); n != 4 {
 		t.Errorf("got %d units, want 4", n)
 	}
@@ -174,9 +177,7 @@ func TestARefusalInStartingEndsRolledBackWithNothingDone(t *testing.T) {
 	if op.Error == nil || op.Error.Status != 422 {
 		t.Errorf("the error is %+v", op.Error)
 	}
-	if in := w.head(); in.State != desired.NotInstantiated {
-		t.Errorf("state is %s", in.State)
-	}
+	w.until("the commit that takes it back", func() bool { return w.head().State == desired.NotInstantiated })
 	if n := w.units("VDU1"); n > 0 {
 		t.Errorf("%d units run", n)
 	}

@@ -50,7 +50,7 @@ func pinVIM(settings *desired.Settings, before, next *desired.Instance) {
 	if next.VIM != "" {
 		return
 	}
-	if before != nil && before.State == desired.Instantiated && before.VIM != "" {
+	if before != nil && desired.IsInstantiated(before.State) && before.VIM != "" {
 		if len(next.VIMConnections) == 0 {
 			next.VIM = before.VIM
 		}

@@ -76,20 +76,24 @@ func (v *View) plan(ctx context.Context, settings *desired.Settings, rev desired
 			return err
 		}
 	}
-	t, _, due := lcm.ClassifyLevels(before, after, effectiveLevels(before, was), effectiveLevels(after, pkg))
+	t, params, due := lcm.ClassifyLevels(before, after, effectiveLevels(before, was), effectiveLevels(after, pkg))
 	if !due {
 		return nil
 	}
 	p.Type = t
 	want := drivers.Absent(named)
-	if after == nil || after.State != desired.Instantiated {
+	if after == nil || !desired.IsInstantiated(after.State) {
 		settings = nil // an instance that ends is taken down by head's VIMs: the change may take them along
 	}
 	drv, known, err := v.look(ctx, settings, before, named)
 	if err != nil {
 		return err
 	}
-	if after != nil && after.State == desired.Instantiated {
+	if after != nil && desired.IsInstantiated(after.State) {
+		bounds, err := v.boundsFor(settings, before, after)
+		if err != nil {
+			return err
+		}
 		src, err := sourceOf(ctx, v.checker.packages, v.checker.reveal, after)
 		if err != nil {
 			return err
@@ -97,16 +101,23 @@ func (v *View) plan(ctx context.Context, settings *desired.Settings, rev desired
 		if want, err = drv.Render(src); err != nil {
 			return err
 		}
+		want = want.Bounded(bounds)
 	} else if before != nil {
 		want.Source.Instance = before
+		if src, err := sourceOf(ctx, v.checker.packages, v.checker.reveal, before); err == nil {
+			if stood, err := drv.Render(src); err == nil {
+				want.Former = &stood
+			}
+		}
 	}
 	proposed := v.r.Repo.Settings
 	if settings != nil {
 		proposed = func() (*desired.Settings, error) { return settings, nil }
 	}
-	if _, err := (undertaking{operation: t, after: after}).assemble(&want, proposed); err != nil {
+	if _, err := (undertaking{operation: t, params: params, after: after}).assemble(&want, proposed); err != nil {
 		return err
 	}
+	want.Coordinated = sideOf(named, pkg).Coordinated(t)
 	var seen plan.Observed
 	if known {
 		if seen, err = drv.Observe(ctx, want); err != nil {
@@ -154,7 +165,8 @@ func shown(src drivers.Source, skips bool, steps []plan.Step) []plan.Step {
 	side := sideOf(src.Instance, src.Package)
 	steps = slices.DeleteFunc(steps, func(s plan.Step) bool {
 		base, _ := plan.HookUnit(s.Object)
-		return s.Action == plan.Hook && !hooks.Coordinates(base) && base != plan.UserData && side.Path(base) == ""
+		_, action := plan.Coordination(base)
+		return s.Action == plan.Hook && action == "" && !hooks.Coordinates(base) && base != plan.UserData && side.Path(base) == ""
 	})
 	for i := range steps {
 		if skips && steps[i].Action == plan.Hook {

@@ -111,8 +111,8 @@ func (h headProblems) outstanding(inst *lcm.Instance, err error) {
 func (h headProblems) obeyed() { h.unobeyed.clear(h.id) }
 
 // Problems lists why git's head isn't obeyed, by file: an instance whose file can be
-// read, but asks for what can't be done. Files that can't be read are reported by
-// the desired repository itself.
+// read, but asks for what can't be done, or that runs what its project doesn't allow any
+// more. Files that can't be read are reported by the desired repository itself.
 func (v *View) Problems() []Problem {
 	u := v.r.unobeyed
 	u.mu.Lock()
@@ -120,6 +120,11 @@ func (v *View) Problems() []Problem {
 	list := make([]Problem, 0, len(u.of))
 	for _, x := range u.of {
 		list = append(list, x)
+	}
+	for _, x := range v.r.outside.list() {
+		if _, other := u.of[x.Instance]; !other {
+			list = append(list, x)
+		}
 	}
 	slices.SortFunc(list, func(a, b Problem) int {
 		return cmp.Or(strings.Compare(a.File, b.File), strings.Compare(a.Instance, b.Instance))
@@ -132,8 +137,10 @@ func (v *View) Problem(instance string) (Problem, bool) {
 	u := v.r.unobeyed
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	x, ok := u.of[instance]
-	return x, ok
+	if x, ok := u.of[instance]; ok {
+		return x, true
+	}
+	return v.r.outside.problem(instance)
 }
 
 // EnqueueUnobeyed asks for a look at every instance whose head isn't obeyed: what stood

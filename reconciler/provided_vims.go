@@ -45,11 +45,21 @@ func (p providedVIMs) named(vims map[string]*hooks.ProvidedVIM) (map[string]*des
 			out[name] = nil
 			continue
 		}
+		if project := p.project(settings); !project.MayUseVIM(name) {
+			return nil, &drivers.RefusedError{Field: "vims", Reason: fmt.Sprintf(
+				"the VNF would be the VIM %s, which isn't one of project %s: let vims in %s name it and retry, or commit another name", name, project.Name, desired.ProjectFile(project.Name))}
+		}
 		if out[name], err = vims[name].VIM(name, p.id, p.seal); err != nil {
 			return nil, asRefused(err)
 		}
 	}
 	return out, nil
+}
+
+// project is that of the instance, which may not take a name that another one claims.
+func (p providedVIMs) project(settings *desired.Settings) *desired.Project {
+	head, _ := p.repo.Lookup(p.id)
+	return settings.ProjectOf(head.Dir)
 }
 
 // withdrawn returns the VIMs that end with the operation, as nothing runs after it. (An
@@ -105,10 +115,10 @@ func (p providedVIMs) publish(ctx context.Context, op *lcm.Operation, vims map[s
 	return nil
 }
 
-// unused refuses to end an instance that is a VIM on which others run: they would be gone
-// with it, and Jibe could no longer look after them.
+// unused refuses to end or stop an instance that is a VIM on which others run: they would be
+// gone with it, and Jibe could no longer look after them.
 func (r *Reconciler) unused(ctx context.Context, settings *desired.Settings, before, after *desired.Instance) error {
-	if before == nil || before.State != desired.Instantiated || after != nil && after.State == desired.Instantiated {
+	if before == nil || !desired.IsInstantiated(before.State) || after != nil && after.State == desired.Instantiated {
 		return nil
 	}
 	own := settings.Provided(before.ID)
@@ -123,7 +133,7 @@ func (r *Reconciler) unused(ctx context.Context, settings *desired.Settings, bef
 	var users []string
 	for _, rev := range revs {
 		in, err := r.read(ctx, rev)
-		if err != nil || in == nil || in.State != desired.Instantiated || in.ID == before.ID {
+		if err != nil || in == nil || !desired.IsInstantiated(in.State) || in.ID == before.ID {
 			continue // Jibe runs nothing that it can't read
 		}
 		list, err := places(settings, in)
@@ -140,7 +150,7 @@ func (r *Reconciler) unused(ctx context.Context, settings *desired.Settings, bef
 		"the VNF is the VIM %s, on which others run: terminate %s first", strings.Join(own, ", "), strings.Join(users, ", "))}
 }
 
-// stillUnused asks unused again when a termination begins.
+// stillUnused asks unused again when a termination or a stop begins.
 func (r *Reconciler) stillUnused(ctx context.Context, before *desired.Instance) error {
 	settings, err := r.Repo.Settings()
 	if err != nil {

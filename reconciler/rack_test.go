@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/plan"
 )
@@ -37,6 +38,7 @@ type server struct {
 	vdu, key, id, made string
 	life, born         int
 	dead               string
+	off                bool
 }
 
 func newRack() *rack { return &rack{stacks: map[string]*stack{}} }
@@ -62,7 +64,7 @@ func (r *rack) Render(src drivers.Source) (drivers.Rendering, error) {
 		if err != nil {
 			return drivers.Rendering{}, &drivers.RefusedError{Field: "levels", Reason: err.Error()}
 		}
-		want.Groups = append(want.Groups, plan.Group{VDU: f.VDUs[i].ID, Owner: key, Count: n})
+		want.Groups = append(want.Groups, plan.Group{VDU: f.VDUs[i].ID, Owner: key, Count: n, Stopped: in.State == desired.Stopped})
 	}
 	return drivers.Rendering{Desired: want, Source: src}, nil
 }
@@ -76,7 +78,7 @@ func (r *rack) Observe(context.Context, drivers.Rendering) (plan.Observed, error
 		o.Objects = append(o.Objects, plan.ObservedObject{Key: key, Incarnation: key + "-id", Digest: x.digest, Count: -1,
 			Counts: maps.Clone(x.counts), Passive: true, Ready: x.stalled == "", Stalled: x.stalled, Generation: x.generation})
 		for _, s := range x.servers {
-			u := plan.Unit{ID: fmt.Sprintf("%s@%d", s.id, s.life), Key: s.key, Name: s.id, VDU: s.vdu, Owner: key, Ready: s.dead == "",
+			u := plan.Unit{ID: fmt.Sprintf("%s@%d", s.id, s.life), Key: s.key, Name: s.id, VDU: s.vdu, Owner: key, Ready: s.dead == "" && !s.off, Stopped: s.off,
 				Dead: s.dead, Generation: x.generation, Kind: "OS::Nova::Server"}
 			if s.made != x.digest {
 				u.Outdated = "it is of " + s.made
@@ -129,6 +131,12 @@ func (r *rack) do(want drivers.Rendering, s plan.Step) error {
 		r.fill(x)
 	case plan.Delete:
 		delete(r.stacks, s.Object)
+	case plan.Stop, plan.Start:
+		for _, m := range r.stacks[s.Owner].servers {
+			if fmt.Sprintf("%s@%d", m.id, m.life) == s.Incarnation {
+				m.off = s.Action == plan.Stop
+			}
+		}
 	case plan.DeleteUnit, plan.Renew:
 		x := r.stacks[s.Owner]
 		i := slices.IndexFunc(x.servers, func(m *server) bool { return m.key == s.Object })

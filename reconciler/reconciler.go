@@ -28,6 +28,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/grant"
 	"github.com/jibe-vnfm/jibe/hooks"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/lcm/oplog"
@@ -51,11 +52,11 @@ type Packages interface {
 	// Kept returns the pinned trees that are packages with this vnfdId, whether a
 	// repository has them still or not.
 	Kept(ctx context.Context, vnfdID string) ([]string, error)
-	// Hooks says whether the hooks of the package may be run: the repository that
-	// has the tree allows it.
-	Hooks(tree string) bool
-	// RepositoriesOf names the repositories that have the package.
+	// RepositoriesOf names the repositories that have the tree, each once, in the order of
+	// repositories.yaml.
 	RepositoriesOf(tree string) []string
+	// Repositories says which packages' hooks may run.
+	hooks.Repositories
 }
 
 // HookRunner runs hooks of packages; [hooks.Runner] is one.
@@ -70,24 +71,15 @@ type Secrets interface {
 	Connection(name string, c desired.VIMConnection) (drivers.VIM, error)
 }
 
-// Granter asks for the right to use resources (SOL003 clause 9). steps are
-// what the operation will do, with the numbers of units that it adds and removes.
-type Granter interface {
-	// Grant returns nil to go ahead, a [*DeniedError] where the answer is no, and
-	// any other error where there was no answer: it is asked again.
-	Grant(ctx context.Context, op *lcm.Operation) error
+// NFVO asks an NFVO for grants (SOL003 v3.3.1 clause 9). Its methods are called beside the
+// pipeline and may take their time. Errors are those of [grant.Client]; one that the settings
+// don't have gives no answer ([grant.ErrAway]).
+type NFVO interface {
+	// Ask puts a request to the NFVO of the settings.
+	Ask(ctx context.Context, settings *desired.Settings, r *grant.Request) (grant.Answer, error)
+	// Poll asks what became of a request, at the location that the NFVO named.
+	Poll(ctx context.Context, settings *desired.Settings, location string) (grant.Answer, error)
 }
-
-// DeniedError is a grant that was refused.
-type DeniedError struct{ Reason string }
-
-func (e *DeniedError) Error() string { return "the grant was refused: " + e.Reason }
-
-// LocalGrant grants everything.
-type LocalGrant struct{}
-
-// Grant implements [Granter].
-func (LocalGrant) Grant(context.Context, *lcm.Operation) error { return nil }
 
 // Config is what a Reconciler needs. All fields but the durations, Workers and
 // Metrics are required.
@@ -97,7 +89,8 @@ type Config struct {
 	Oplog    *oplog.Log
 	Packages Packages
 	Secrets  Secrets
-	Grant    Granter
+	// NFVO asks the NFVO that the desired repository names; nil refuses what one is to grant.
+	NFVO NFVO
 	// Hooks runs the hooks of packages; nil runs none.
 	Hooks HookRunner
 	// Reveal resolves references to secrets in what a hook is given; nil leaves
@@ -109,13 +102,21 @@ type Config struct {
 	// Seal encrypts what a hook hands over to the next one, so that Reveal gives it
 	// back; nil leaves it as it is.
 	Seal func(clear string) (string, error)
+	// Peers resolves how element managers and VNFs are called that coordinate; nil calls none.
+	Peers Peers
+	// BaseURL is where clients reach the API, without a slash at the end: for the links that an
+	// NFVO, an element manager or a VNF is given.
+	BaseURL func() string
 	// HookTimeout bounds one run of a hook (default 10 minutes).
 	HookTimeout time.Duration
 	// Driver makes the driver of a VIM. It MUST NOT connect yet: a driver that
 	// only renders is made for a VIM that doesn't exist.
-	Driver  func(drivers.VIM) (drivers.Driver, error)
-	Log     *slog.Logger
-	Metrics *Metrics
+	Driver func(drivers.VIM) (drivers.Driver, error)
+	// Namespace is the one in which Jibe itself runs, "" where it runs in none: no package
+	// writes there.
+	Namespace string
+	Log       *slog.Logger
+	Metrics   *Metrics
 	// Now is the clock; Holder names this process in leases.
 	Now    func() time.Time
 	Holder string
@@ -149,10 +150,12 @@ type Reconciler struct {
 	drifts  *drifts
 
 	unobeyed *unobeyed
+	outside  *outside
 	pins     pause
 	away     *absences
 	memory   *memory
 	underway *hooks.Registry // set by Run
+	asking   *grantCalls
 }
 
 // New checks the configuration and fills in its defaults.
@@ -160,8 +163,8 @@ func New(c Config) (*Reconciler, error) {
 	if c.Repo == nil || c.Store == nil || c.Oplog == nil || c.Packages == nil || c.Secrets == nil || c.Driver == nil || c.Log == nil {
 		return nil, errors.New("reconciler: the configuration is incomplete")
 	}
-	if c.Grant == nil {
-		c.Grant = LocalGrant{}
+	if c.BaseURL == nil {
+		c.BaseURL = func() string { return "" }
 	}
 	if c.Now == nil {
 		c.Now = time.Now
@@ -192,19 +195,26 @@ func New(c Config) (*Reconciler, error) {
 		line:     newLine(),
 		drifts:   newDrifts(),
 		unobeyed: newUnobeyed(),
+		outside:  newOutside(),
 		away:     newAbsences(),
 		memory:   newMemory(),
+		asking:   newGrantCalls(),
 	}
 	r.requests = newRequests(c.Oplog, c.Repo, r.Enqueue)
 	r.resolver = resolver{revisions{c.Repo, c.Packages}, c.Reveal, newConnections(c, r.line.moved), newRenderings()}
 	c.Oplog.OnChange(func(op *lcm.Operation) {
 		r.line.operationChanged(oplog.OperationEntry{ID: op.ID, Instance: op.Instance, State: op.State, Automatic: op.Automatic})
+		if op.State != lcm.Starting {
+			r.asking.drop(op.ID)
+		}
 		if op.State.Ended() {
 			r.vims.lookForUnused() // it may have been the last that needed a VIM
 		}
 	})
 	r.checker = NewChecker(c.Packages, c.Driver, c.Reveal)
 	r.checker.earlier = c.Repo.Earlier
+	r.checker.own = c.Namespace
+	r.checker.usage = newUsage(c.Repo, r.checker.vnfcs)
 	r.started = c.Now()
 	return r, nil
 }
@@ -255,6 +265,8 @@ func (r *Reconciler) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	r.underway = hooks.NewRegistry(ctx)
 	defer r.underway.Wait()
+	r.asking.begin(ctx)
+	defer r.asking.wait()
 	g.Go(func() error { return r.vims.run(ctx) })
 	for range r.Workers {
 		g.Go(func() error {
@@ -288,7 +300,7 @@ func (r *Reconciler) next(ctx context.Context) bool {
 		r.line.addAfter(id, u, leaseTTL/3)
 	case err != nil:
 		r.Log.WarnContext(ctx, "pass failed, will be tried again", "instance", id, "error", err)
-		r.line.retry(id, u)
+		r.line.retry(id, u, after)
 	default:
 		r.line.queue.Forget(id)
 		if after > 0 {

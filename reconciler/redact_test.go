@@ -1,6 +1,7 @@
 package reconciler
 
 import (
+	"reflect"
 	"testing"
 
 	"github.com/jibe-vnfm/jibe/desired"
@@ -41,5 +42,16 @@ func TestADeviationRedactsWhatIsSecretByItsValueOrByDeclaration(t *testing.T) {
 		if got := d.Want+d.Have == "(hidden)"; got != d.hidden {
 			t.Errorf("%s: %+v, hidden should be %v", name, d.Deviation, d.hidden)
 		}
+	}
+}
+
+func TestAWorkloadNeverShowsWhatAReferenceStandsFor(t *testing.T) {
+	sent := map[string]any{"args": []any{"--join=resolved-1", "--verbose"}, "env": []any{map[string]any{"name": "JOIN", "value": "resolved-1"}}, "replicas": int64(2)}
+	want := map[string]any{"args": []any{"(hidden)", "--verbose"}, "env": []any{map[string]any{"name": "JOIN", "value": "(hidden)"}}, "replicas": int64(2)}
+	if got := hidden(sent, []string{"resolved-1"}); !reflect.DeepEqual(got, want) {
+		t.Errorf("shown is %v", got)
+	}
+	if got := hidden(sent, nil); !reflect.DeepEqual(got, sent) {
+		t.Errorf("without secrets, shown is %v", got)
 	}
 }

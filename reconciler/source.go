@@ -31,6 +31,7 @@ func (r reveal) params(inst *desired.Instance) (clear map[string]any, secrets []
 // sourceOf opens every package that the render of an instance depends on, and resolves
 // the references in its parameters as far as it can: not every VIM needs them.
 func sourceOf(ctx context.Context, packages Packages, reveal reveal, inst *desired.Instance) (drivers.Source, error) {
+	inst = inst.WithGrant()
 	src := drivers.Source{Instance: inst}
 	open := func(tree string) (*vnfd.Package, error) {
 		pkg, err := packages.Open(ctx, tree)
@@ -54,6 +55,16 @@ func sourceOf(ctx context.Context, packages Packages, reveal reveal, inst *desir
 			return src, err
 		}
 		src.Overlays = append(src.Overlays, pkg)
+	}
+	for vdu, pin := range inst.VDUs {
+		pkg, err := open(pin.Package)
+		if err != nil {
+			return src, fmt.Errorf("VDU %s: %w", vdu, err)
+		}
+		if src.Pinned == nil {
+			src.Pinned = map[string]drivers.Pinned{}
+		}
+		src.Pinned[vdu] = drivers.Pinned{Package: pkg, Files: pin.Files}
 	}
 	if n := len(inst.Overlays); n > 0 && inst.Overlays[n-1].Package != inst.Package {
 		return src, &drivers.RefusedError{Field: "overlays", Reason: "the last overlay's package must be the one that \"package\" says"}
@@ -112,13 +123,13 @@ type resolver struct {
 }
 
 // resolve renders the instance at target. Where nothing should exist there,
-// what must go is found with the help of other.
+// what must go is found with the help of other. Its bounds are those of what stands.
 func (r resolver) resolve(ctx context.Context, target, other desired.Revision) (want drivers.Rendering, drv drivers.Driver, err error) {
 	inst, err := r.read(ctx, target)
 	if err != nil {
 		return want, nil, err
 	}
-	present := inst != nil && inst.State == desired.Instantiated
+	present := inst != nil && desired.IsInstantiated(inst.State)
 	if !present {
 		gone, err := r.read(ctx, other)
 		if err != nil {
@@ -131,14 +142,20 @@ func (r resolver) resolve(ctx context.Context, target, other desired.Revision) (
 	if inst == nil {
 		return want, nil, &drivers.RefusedError{Reason: "neither the desired revision nor the one before it has a " + desired.InstanceFile}
 	}
-	want = drivers.Absent(inst)
-	if inst.State != desired.Instantiated {
+	p, err := r.whose(inst)
+	if err != nil {
+		return want, nil, err
+	}
+	bounds := standing(p)
+	want = drivers.Absent(inst.WithGrant()).Bounded(bounds)
+	if !desired.IsInstantiated(inst.State) {
 		return want, nowhere{}, nil // it runs neither before nor after
 	}
 	if drv, err = r.vims.driver(ctx, inst); err != nil {
 		return want, nil, err
 	}
 	if !present {
+		want.Former = r.stood(ctx, drv, other, inst)
 		return want, drv, nil
 	}
 	src, err := sourceOf(ctx, r.packages, r.reveal, inst)
@@ -148,5 +165,5 @@ func (r resolver) resolve(ctx context.Context, target, other desired.Revision) (
 	if want, err = r.renderings.of(drv, target, src); err != nil {
 		return want, nil, err
 	}
-	return want, drv, nil
+	return want.Bounded(bounds), drv, nil
 }

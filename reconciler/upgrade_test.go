@@ -282,7 +282,7 @@ func TestAHookOfThePackageRunsWhereItsRepositoryAllowsIt(t *testing.T) {
 	w.commit(file("instantiated", "params: {router: true}\nlevels: {web: 1}\n"))
 	w.last(lcm.Scale, lcm.Completed)
 	if got, want := s.told(), []string{"scale_start"}; !slices.Equal(got, want) {
-		t.Errorf("hooks %q, want %q: the container update is built in", got, want)
+		t.Errorf("hooks %q, want %q", got, want)
 	}
 }
 
@@ -292,7 +292,7 @@ type hooked struct{ catalogue }
 func (h hooked) Open(ctx context.Context, tree string) (*vnfd.Package, error) {
 	pkg, err := h.catalogue.Open(ctx, tree)
 	if err == nil {
-		pkg.VNFD.Flavours[0].Hooks = map[string]string{"scale_start": "Scripts/new.sh", "scale_end": "Scripts/container_update_mgmt_v2.py"}
+		pkg.VNFD.Flavours[0].Hooks = map[string]string{"scale_start": "Scripts/new.sh"}
 	}
 	return pkg, err
 }

@@ -38,6 +38,24 @@ func (v *View) Running(ctx context.Context, instance string) (seen plan.Observed
 	return seen, err == nil
 }
 
+// Workloads are, by VDU id, the objects that the VNFCs of what was brought about last belong
+// to, as the VIM was sent them, without secrets; nil where the VIM has no such objects.
+func (v *View) Workloads(ctx context.Context, instance string) (map[string]any, error) {
+	inst, err := v.r.Oplog.Instance(ctx, instance)
+	if err != nil {
+		return nil, err
+	}
+	want, drv, err := v.r.resolve(ctx, inst.Settled, inst.Settled)
+	if err != nil {
+		return nil, err
+	}
+	all := drv.Workloads(want)
+	for vdu, object := range all {
+		all[vdu] = hidden(object, want.Source.Secrets)
+	}
+	return all, nil
+}
+
 func (v *View) running(ctx context.Context, inst *lcm.Instance) (plan.Observed, error) {
 	at, other, err := v.aim(ctx, inst)
 	if err != nil {

@@ -45,6 +45,10 @@ func (shelf) Hooks(string) bool { return true }
 
 func (shelf) RepositoriesOf(string) []string { return []string{"shelf"} }
 
+func (shelf) WaysToHooks(string) []string {
+	return []string{"hooks: true at repository shelf in repositories.yaml"}
+}
+
 func (shelf) Newest(vnfd string) (string, error) {
 	if vnfd != vnfdID {
 		return "", errUnknown
@@ -70,6 +74,13 @@ func (shelf) Open(_ context.Context, tree string) (*vnfd.Package, error) {
 			VDUs: []vnfd.VDU{
 				{ID: "VDU1", Name: "web", Initial: 1, Deltas: map[string]int{"web": 1}, Max: -1},
 				{ID: "VDU2", Name: "db", Initial: 2, Deltas: map[string]int{"db": 2}, Max: -1},
+			},
+		}, {
+			ID:      "large",
+			Aspects: []vnfd.Aspect{{ID: "web", MaxLevel: 5}},
+			VDUs: []vnfd.VDU{
+				{ID: "VDU1", Name: "web", Initial: 3, Deltas: map[string]int{"web": 2}, Max: -1},
+				{ID: "VDU3", Name: "cache", Initial: 1, Max: -1},
 			},
 		}},
 	}}, nil

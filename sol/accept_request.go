@@ -13,6 +13,7 @@ import (
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/lcm/oplog"
 	"github.com/jibe-vnfm/jibe/plan"
+	"github.com/jibe-vnfm/jibe/sol/rest"
 )
 
 // request is one change of an instance that a client asks for.
@@ -66,7 +67,7 @@ func (a *api) begin(w http.ResponseWriter, r *http.Request, req request) error {
 	}
 	names := a.secretNames(ctx, now, after)
 	op := lcm.Operation{
-		ID: a.NewID(), Instance: k.id, Type: req.typ, RequestedBy: callerOf(ctx),
+		ID: a.NewID(), Instance: k.id, Type: req.typ, RequestedBy: rest.Caller(ctx).String(),
 		Before: k.head.Revision, Params: names.StripJSON(req.params), VNF: a.vnf(ctx, after), UnitsBefore: k.record.Units,
 		ResourcesBefore: k.record.Resources, ExtLinks: lcm.ChangedLinks(now, after),
 	}
@@ -102,7 +103,7 @@ func (a *api) begin(w http.ResponseWriter, r *http.Request, req request) error {
 	}
 	a.Poke(k.id)
 	a.Log.InfoContext(ctx, "operation requested", "instance", k.id, "operation", op.ID, "type", op.Type, "revision", rev.Commit, "by", op.RequestedBy)
-	w.Header().Set("Location", a.link("vnf_lcm_op_occs", op.ID))
+	w.Header().Set("Location", a.Link("vnf_lcm_op_occs", op.ID))
 	w.WriteHeader(http.StatusAccepted)
 	return nil
 }
@@ -192,7 +193,7 @@ func (a *api) idle(ctx context.Context, k known) (*desired.Instance, error) {
 		return nil, oplog.ErrBusy{Instance: k.id, Operation: rec.OutstandingCommit, State: rec.LastState}
 	}
 	if !k.inHead {
-		return nil, problem(http.StatusConflict, "VNF instance %s was removed from the desired repository", k.id)
+		return nil, rest.Problem(http.StatusConflict, "VNF instance %s was removed from the desired repository", k.id)
 	}
 	now, err := a.Repo.Read(ctx, k.head.Revision)
 	if err != nil {
@@ -209,12 +210,12 @@ func (a *api) idle(ctx context.Context, k known) (*desired.Instance, error) {
 		}
 	}
 	if t, _, due := lcm.Classify(was, now); due {
-		return nil, problem(http.StatusConflict, "commit %s changed VNF instance %s, and its %s has not begun yet: ask again when it has ended", k.head.Commit, k.id, t)
+		return nil, rest.Problem(http.StatusConflict, "commit %s changed VNF instance %s, and its %s has not begun yet: ask again when it has ended", k.head.Commit, k.id, t)
 	}
 	if was != nil {
 		// A commit that didn't pass admission may be refused. No request builds on it.
 		if err := a.View.Check(ctx, was, now); err != nil {
-			return nil, problem(http.StatusConflict, "commit %s of VNF instance %s is not obeyed: %v", k.head.Commit, k.id, err)
+			return nil, rest.Problem(http.StatusConflict, "commit %s of VNF instance %s is not obeyed: %v", k.head.Commit, k.id, err)
 		}
 	}
 	return now, nil

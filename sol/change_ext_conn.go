@@ -11,17 +11,18 @@ import (
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/internal/mergepatch"
 	"github.com/jibe-vnfm/jibe/lcm"
+	"github.com/jibe-vnfm/jibe/sol/rest"
 )
 
 // changeExtConn is POST vnf_instances/{id}/change_ext_conn (SOL003 clause 5.4.11). It
 // commits how the VNF is connected afterwards.
 func (a *api) changeExtConn(w http.ResponseWriter, r *http.Request) error {
 	var req changeExtConnRequest
-	if err := read(w, r, &req); err != nil {
+	if err := rest.Read(w, r, &req); err != nil {
 		return err
 	}
 	if len(req.ExtVirtualLinks) == 0 {
-		return problem(http.StatusBadRequest, "attribute \"extVirtualLinks\" is missing: it names the networks, and the connection points that are to be on them")
+		return rest.Problem(http.StatusBadRequest, "attribute \"extVirtualLinks\" is missing: it names the networks, and the connection points that are to be on them")
 	}
 	return a.begin(w, r, request{typ: lcm.ChangeExtConn, params: params(req),
 		next: func(_ context.Context, now *desired.Instance, _ sight) (*desired.Instance, error) {
@@ -45,7 +46,7 @@ func (a *api) changeExtConn(w http.ResponseWriter, r *http.Request) error {
 		},
 		born: func(_ *lcm.Operation, now, after *desired.Instance) error {
 			if !slices.Contains(desired.Changed(now, after), "extVirtualLinks") {
-				return problem(http.StatusConflict, "VNF instance %s is connected as the request asks already", now.ID)
+				return rest.Problem(http.StatusConflict, "VNF instance %s is connected as the request asks already", now.ID)
 			}
 			return nil
 		}})
@@ -57,7 +58,7 @@ func connectable(attr string, vims []string) error {
 	if slices.ContainsFunc(vims, func(t string) bool { return !strings.HasPrefix(t, kubernetes) }) {
 		return nil
 	}
-	return problem(http.StatusUnprocessableEntity,
+	return rest.Problem(http.StatusUnprocessableEntity,
 		"%s can't be changed on Kubernetes: how a VNF is connected there is said by the manifests of its package; leave the attribute out", attr)
 }
 
@@ -68,7 +69,7 @@ func linksOf(asked []any) ([]desired.ExtVirtualLink, error) { return reconnected
 // one for the same virtual link.
 func managedOf(have []desired.ExtManagedVirtualLink, asked []any) ([]desired.ExtManagedVirtualLink, error) {
 	var fresh []desired.ExtManagedVirtualLink
-	if err := exactly("extManagedVirtualLinks", asked, &fresh); err != nil {
+	if err := rest.Exactly("extManagedVirtualLinks", asked, &fresh); err != nil {
 		return nil, err
 	}
 	kept := slices.DeleteFunc(slices.Clone(have), func(l desired.ExtManagedVirtualLink) bool {
@@ -111,7 +112,7 @@ func (c askedCp) connects() bool {
 func reconnected(have []desired.ExtVirtualLink, asked []any) ([]desired.ExtVirtualLink, error) {
 	const attr = "extVirtualLinks"
 	var links []askedLink
-	if err := exactly(attr, asked, &links); err != nil {
+	if err := rest.Exactly(attr, asked, &links); err != nil {
 		return nil, err
 	}
 	out := left(have, links)
@@ -119,13 +120,13 @@ func reconnected(have []desired.ExtVirtualLink, asked []any) ([]desired.ExtVirtu
 	for i, l := range links {
 		switch {
 		case l.ID == "":
-			return nil, problem(http.StatusBadRequest, "%s[%d].id is missing", attr, i)
+			return nil, rest.Problem(http.StatusBadRequest, "%s[%d].id is missing", attr, i)
 		case seen[l.ID]:
-			return nil, problem(http.StatusBadRequest, "%s names %s twice", attr, quote(l.ID))
+			return nil, rest.Problem(http.StatusBadRequest, "%s names %s twice", attr, quote(l.ID))
 		case l.ResourceID == "":
-			return nil, problem(http.StatusBadRequest, "%s[%d].resourceId is missing: it is the id of the network at the VIM", attr, i)
+			return nil, rest.Problem(http.StatusBadRequest, "%s[%d].resourceId is missing: it is the id of the network at the VIM", attr, i)
 		case len(l.ExtCps) == 0:
-			return nil, problem(http.StatusBadRequest, "%s[%d].extCps is missing: it names the connection points that are on the network", attr, i)
+			return nil, rest.Problem(http.StatusBadRequest, "%s[%d].extCps is missing: it names the connection points that are on the network", attr, i)
 		}
 		seen[l.ID] = true
 		at := slices.IndexFunc(out, func(x desired.ExtVirtualLink) bool { return x.ID == l.ID })
@@ -165,19 +166,19 @@ func (l askedLink) onto(now desired.ExtVirtualLink, where string) (desired.ExtVi
 	out := desired.ExtVirtualLink{ID: l.ID, VIMConnectionID: l.VIMConnectionID, ProviderID: l.ProviderID, ResourceID: l.ResourceID, ExtCps: slices.Clone(now.ExtCps)}
 	for i, cp := range l.ExtCps {
 		if cp.CpdID == "" || len(cp.CpConfig) == 0 {
-			return out, problem(http.StatusBadRequest, "%s.extCps[%d] must have cpdId, and cpConfig with an entry for each instance of the connection point", where, i)
+			return out, rest.Problem(http.StatusBadRequest, "%s.extCps[%d] must have cpdId, and cpConfig with an entry for each instance of the connection point", where, i)
 		}
 		at := slices.IndexFunc(out.ExtCps, func(x desired.ExtCp) bool { return x.CpdID == cp.CpdID })
 		if at < 0 {
 			out.ExtCps, at = append(out.ExtCps, desired.ExtCp{CpdID: cp.CpdID}), len(out.ExtCps)
 		}
-		was, err := generic(out.ExtCps[at])
+		was, err := rest.Generic(out.ExtCps[at])
 		if err != nil {
 			return out, err
 		}
 		config := map[string]desired.ExtCpConfig{}
 		had, _ := was["cpConfig"].(map[string]any)
-		if err := exactly(fmt.Sprintf("%s.extCps[%d].cpConfig", where, i), mergepatch.Apply(had, cp.CpConfig), &config); err != nil {
+		if err := rest.Exactly(fmt.Sprintf("%s.extCps[%d].cpConfig", where, i), mergepatch.Apply(had, cp.CpConfig), &config); err != nil {
 			return out, err
 		}
 		out.ExtCps[at].CpConfig = config

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/sol/rest"
 )
 
 // FuzzReconnected holds that any extVirtualLinks are refused for a reason, or say how the
@@ -35,7 +36,7 @@ func FuzzReconnected(f *testing.F) {
 			t.Fatalf("%s: what was is altered: %s", body, d)
 		}
 		if err != nil {
-			var invalid *InvalidError
+			var invalid *rest.InvalidError
 			if !errors.As(err, &invalid) || invalid.Status != 400 || invalid.Detail == "" {
 				t.Fatalf("%s: %v", body, err)
 			}

@@ -11,20 +11,21 @@ import (
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/internal/mergepatch"
 	"github.com/jibe-vnfm/jibe/lcm"
+	"github.com/jibe-vnfm/jibe/sol/rest"
 )
 
 // changePackage is POST vnf_instances/{id}/change_vnfpkg (SOL003 clause 5.4.11a). It
 // commits the new package, and the way to get there.
 func (a *api) changePackage(w http.ResponseWriter, r *http.Request) error {
 	var req changeVnfPkgRequest
-	if err := read(w, r, &req); err != nil {
+	if err := rest.Read(w, r, &req); err != nil {
 		return err
 	}
 	if req.VnfdID == "" {
-		return problem(http.StatusBadRequest, "attribute \"vnfdId\" is missing")
+		return rest.Problem(http.StatusBadRequest, "attribute \"vnfdId\" is missing")
 	}
 	asked := params(req)
-	up, err := upgradeOf(object(req.AdditionalParams))
+	up, err := upgradeOf(rest.Object(req.AdditionalParams))
 	if err != nil {
 		return err
 	}
@@ -34,7 +35,7 @@ func (a *api) changePackage(w http.ResponseWriter, r *http.Request) error {
 		},
 		born: func(op *lcm.Operation, now, after *desired.Instance) error {
 			if !altered(now, after) {
-				return problem(http.StatusConflict, "VNF instance %s runs package %s of VNFD %s already, and the request changes nothing else of it", now.ID, now.Package, now.VnfdID)
+				return rest.Problem(http.StatusConflict, "VNF instance %s runs package %s of VNFD %s already, and the request changes nothing else of it", now.ID, now.Package, now.VnfdID)
 			}
 			op.PkgChange = lcm.TriggeredByPackage(now, after, op.VNF)
 			return nil
@@ -63,8 +64,8 @@ func (a *api) upgraded(ctx context.Context, now *desired.Instance, req changeVnf
 		return nil, err
 	}
 	next.Params = mergepatch.Apply(now.Params, up.rest)
-	next.Extensions = mergepatch.Apply(now.Extensions, object(req.Extensions))
-	next.ConfigurableProperties = mergepatch.Apply(now.ConfigurableProperties, object(req.VnfConfigurableProperties))
+	next.Extensions = mergepatch.Apply(now.Extensions, rest.Object(req.Extensions))
+	next.ConfigurableProperties = mergepatch.Apply(now.ConfigurableProperties, rest.Object(req.VnfConfigurableProperties))
 	vims, err := a.placeOn(&next, req.VimConnectionInfo, now.Placement)
 	if err != nil {
 		return nil, err
@@ -90,6 +91,15 @@ func (a *api) upgraded(ctx context.Context, now *desired.Instance, req changeVnf
 		return nil, err
 	}
 	next.VnfdID, next.Package = req.VnfdID, "" // the newest, as Complete knows it
+	// A blue-green change makes a new generation of every VDU: there, parameters only say
+	// how VNFCs are reached.
+	var limit []string
+	if next.Update.Strategy == desired.Rolling {
+		limit = up.vdus
+	}
+	if len(limit) == 0 {
+		next.VDUs = nil
+	}
 	if err := a.knownVDUs(ctx, up, now, &next); err != nil {
 		return nil, err
 	}
@@ -97,11 +107,17 @@ func (a *api) upgraded(ctx context.Context, now *desired.Instance, req changeVnf
 	if err != nil {
 		return nil, err
 	}
-	full, err := a.View.Complete(ctx, now, listed)
+	asked := *listed
+	asked.Update.VDUs = limit
+	full, err := a.View.Complete(ctx, now, &asked)
 	if err != nil {
 		return nil, fmt.Errorf("vnfdId %s: %w", req.VnfdID, err)
 	}
-	return full, nil
+	// The limit is this request's alone: what it leaves as it is stands in "vdus" now, and a
+	// later commit that changes the package isn't limited by it.
+	limited := *full
+	limited.Update.VDUs = nil
+	return &limited, nil
 }
 
 // listing returns after with the list of its package's manifests, given those that a
@@ -150,7 +166,7 @@ func (a *api) knownVDUs(ctx context.Context, up upgrade, now, after *desired.Ins
 	slices.Sort(have)
 	for i, id := range up.vdus {
 		if !slices.Contains(have, id) {
-			return problem(http.StatusBadRequest, "additionalParams.%s[%d].vdu_id: neither VNFD %s nor VNFD %s has a VDU %s; they have %s",
+			return rest.Problem(http.StatusBadRequest, "additionalParams.%s[%d].vdu_id: neither VNFD %s nor VNFD %s has a VDU %s; they have %s",
 				vduParams, i, now.VnfdID, after.VnfdID, quote(id), strings.Join(slices.Compact(have), ", "))
 		}
 	}

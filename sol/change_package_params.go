@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/sol/rest"
 )
 
 // The parameters of a change of package that mean something to Jibe, beside defFiles.
@@ -27,7 +28,7 @@ const (
 
 // upgradeTypes returns the strategies by the names that clients have for them.
 func upgradeTypes() map[string]string {
-	return map[string]string{"RollingUpdate": desired.Rolling, "Blue-Green": desired.BlueGreen, "BlueGreen": desired.BlueGreen}
+	return map[string]string{"RollingUpdate": desired.Rolling, "Rolling update": desired.Rolling, "Blue-Green": desired.BlueGreen, "BlueGreen": desired.BlueGreen}
 }
 
 // allowedTypes lists them for an error.
@@ -48,16 +49,16 @@ type upgrade struct {
 }
 
 // policy returns how to change to the new package: as the request says, and otherwise as
-// vnf.yaml does. Coordination comes from the request alone: scripts of a former change have
-// no business in this one.
+// vnf.yaml does. Coordination and the VDUs to change come from the request alone: scripts and
+// limits of a former change have no business in this one.
 func (u upgrade) policy(now desired.UpdatePolicy) (desired.UpdatePolicy, error) {
 	p := now
 	p.Strategy = cmp.Or(u.strategy, now.Strategy)
 	if p.Strategy != desired.Rolling && p.Strategy != desired.BlueGreen {
-		return p, problem(http.StatusBadRequest, "additionalParams.%s is missing, and update.strategy of vnf.yaml is %s: %s", upgradeType, p.Strategy, allowedTypes)
+		return p, rest.Problem(http.StatusBadRequest, "additionalParams.%s is missing, and update.strategy of vnf.yaml is %s: %s", upgradeType, p.Strategy, allowedTypes)
 	}
 	p.Drain = cmp.Or(u.drain, now.Drain)
-	p.Coordinate = u.coordinate
+	p.Coordinate, p.VDUs = u.coordinate, nil // the limit is set when the manifests are known
 	return p, nil
 }
 
@@ -72,7 +73,7 @@ func upgradeOf(params map[string]any) (upgrade, error) {
 	}
 	for _, pair := range [][3]string{{newScriptClass, u.coordinate.NewClass, newScript}, {oldScriptClass, u.coordinate.OldClass, oldScript}} {
 		if _, script := params[pair[2]]; pair[1] != "" && !script {
-			return u, problem(http.StatusBadRequest, "additionalParams.%s names a class, but additionalParams.%s is missing: give the script that has it", pair[0], pair[2])
+			return u, rest.Problem(http.StatusBadRequest, "additionalParams.%s names a class, but additionalParams.%s is missing: give the script that has it", pair[0], pair[2])
 		}
 	}
 	return u, nil
@@ -84,7 +85,7 @@ func (u *upgrade) take(key string, v any) (err error) {
 	case upgradeType:
 		name, ok := v.(string)
 		if u.strategy = upgradeTypes()[name]; !ok || u.strategy == "" {
-			return problem(http.StatusBadRequest, "%s isn't known: %s", where, allowedTypes)
+			return rest.Problem(http.StatusBadRequest, "%s isn't known: %s", where, allowedTypes)
 		}
 	case defFiles:
 		if err := checkDefFiles(v); err != nil {
@@ -134,7 +135,7 @@ func filled(where string, v any) (string, error) {
 	if s, ok := v.(string); ok && s != "" {
 		return s, nil
 	}
-	return "", problem(http.StatusBadRequest, "%s must be a string that isn't empty", where)
+	return "", rest.Problem(http.StatusBadRequest, "%s must be a string that isn't empty", where)
 }
 
 // scriptPath returns the path of a script in its package; clients may write "./x" too.
@@ -146,13 +147,13 @@ func scriptPath(where string, v any) (string, error) {
 	if p := path.Clean(s); fs.ValidPath(p) && p != "." {
 		return p, nil
 	}
-	return "", problem(http.StatusBadRequest, "%s must be the path of a file in the package", where)
+	return "", rest.Problem(http.StatusBadRequest, "%s must be the path of a file in the package", where)
 }
 
 func drainTime(where string, v any) (string, error) {
 	s, ok := v.(string)
 	if d, err := time.ParseDuration(s); !ok || err != nil || d < 0 {
-		return "", problem(http.StatusBadRequest, "%s must be a time such as \"30s\" or \"2m\"", where)
+		return "", rest.Problem(http.StatusBadRequest, "%s must be a time such as \"30s\" or \"2m\"", where)
 	}
 	return s, nil
 }
@@ -165,13 +166,13 @@ func vduList(where string, v any) (list []any, vdus []string, err error) {
 		entries, ok = []any{v}, true
 	}
 	if !ok {
-		return nil, nil, problem(http.StatusBadRequest, "%s must be a list of objects, or one object", where)
+		return nil, nil, rest.Problem(http.StatusBadRequest, "%s must be a list of objects, or one object", where)
 	}
 	for i, e := range entries {
 		at := fmt.Sprintf("%s[%d]", where, i)
 		m, ok := e.(map[string]any)
 		if !ok {
-			return nil, nil, problem(http.StatusBadRequest, "%s must be an object", at)
+			return nil, nil, rest.Problem(http.StatusBadRequest, "%s must be an object", at)
 		}
 		id, err := filled(at+".vdu_id", m["vdu_id"])
 		if err != nil {
@@ -197,7 +198,7 @@ func vduList(where string, v any) (list []any, vdus []string, err error) {
 func reached(where string, v any) (map[string]any, error) {
 	m, ok := v.(map[string]any)
 	if !ok {
-		return nil, problem(http.StatusBadRequest, "%s must be an object", where)
+		return nil, rest.Problem(http.StatusBadRequest, "%s must be an object", where)
 	}
 	out := map[string]any{}
 	for _, k := range slices.Sorted(maps.Keys(m)) {
@@ -208,10 +209,10 @@ func reached(where string, v any) (map[string]any, error) {
 		switch name {
 		case "cp_name", "ip_address", "username", "password":
 			if _, ok := m[k].(string); !ok {
-				return nil, problem(http.StatusBadRequest, "%s.%s must be a string", where, k)
+				return nil, rest.Problem(http.StatusBadRequest, "%s.%s must be a string", where, k)
 			}
 			if was, twice := out[name]; twice && was != m[k] {
-				return nil, problem(http.StatusBadRequest, "%s.cp-name and %[1]s.cp_name are the same parameter, and say different things", where)
+				return nil, rest.Problem(http.StatusBadRequest, "%s.cp-name and %[1]s.cp_name are the same parameter, and say different things", where)
 			}
 		}
 		out[name] = m[k]

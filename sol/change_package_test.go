@@ -10,8 +10,8 @@ import (
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/lcm"
-	"github.com/jibe-vnfm/jibe/sol"
 	"github.com/jibe-vnfm/jibe/sol/notify"
+	"github.com/jibe-vnfm/jibe/sol/rest"
 	"github.com/jibe-vnfm/jibe/vnfd"
 )
 
@@ -180,7 +180,7 @@ func TestAChangeOfPackageRefusesBadRequestsAndWritesNothing(t *testing.T) {
 			t.Errorf("%s: %d %s; want %d and %q", body, a.StatusCode, a.body, want.status, want.detail)
 		}
 	}
-	e.view.refuse = &sol.InvalidError{Status: 400, Detail: "StatefulSet amf/db has claims, which two generations can't share"}
+	e.view.refuse = &rest.InvalidError{Status: 400, Detail: "StatefulSet amf/db has claims, which two generations can't share"}
 	if a := e.want(400, "POST", path+"/change_vnfpkg", change(``)); !strings.Contains(a.detail(t), "StatefulSet amf/db") {
 		t.Errorf("%s", a.body)
 	}

@@ -8,8 +8,10 @@ import (
 	"net/http"
 	"path"
 
+	"github.com/jibe-vnfm/jibe/auth"
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/lcm"
+	"github.com/jibe-vnfm/jibe/sol/rest"
 	"github.com/jibe-vnfm/jibe/vnfd"
 )
 
@@ -31,6 +33,11 @@ func (a *api) edited(ctx context.Context, k known, now, next *desired.Instance) 
 	}
 	files := maps.Clone(old)
 	files[desired.InstanceFile] = text
+	if desired.IsInstantiated(after.State) {
+		after.Granted = now.Granted
+	} else {
+		delete(files, desired.GrantedFile) // it was granted to what ends
+	}
 	return files, after, nil
 }
 
@@ -48,7 +55,7 @@ func (a *api) write(ctx context.Context, k known, op lcm.Operation, note string,
 		Subject:  fmt.Sprintf("%s %s", op.Type, k.head.Dir),
 		Body:     note,
 		Trailers: trailers(op.ID, string(op.Type), op.RequestedBy),
-		By:       author(op.RequestedBy),
+		By:       author(rest.Caller(ctx)),
 		Change: func(at desired.Revision, _ desired.Files) (desired.Files, error) {
 			if at.Tree != k.head.Tree {
 				return nil, errMoved
@@ -78,7 +85,7 @@ func (a *api) write(ctx context.Context, k known, op lcm.Operation, note string,
 		a.Log.ErrorContext(ctx, "prepared operation could not be abandoned", "instance", k.id, "operation", op.ID, "error", aerr)
 	}
 	if errors.Is(err, errMoved) {
-		return rev, problem(http.StatusConflict, "VNF instance %s was changed by a commit while the request was checked: read it again and repeat the request", k.id)
+		return rev, rest.Problem(http.StatusConflict, "VNF instance %s was changed by a commit while the request was checked: read it again and repeat the request", k.id)
 	}
 	return rev, fmt.Errorf("commit the change of instance %s: %w", k.id, err)
 }
@@ -95,12 +102,12 @@ func trailers(op, typ, by string) []desired.Trailer {
 	return t
 }
 
-// author returns the API user in the form of git.
-func author(user string) string {
-	if user == "" {
+// author returns the caller in the form of git.
+func author(who auth.Identity) string {
+	if who.Name == "" {
 		return ""
 	}
-	return user + " <" + user + "@jibe.invalid>"
+	return who.String() + " <" + who.Name + "@jibe.invalid>"
 }
 
 // vnf returns what notifications say about the instance.

@@ -15,13 +15,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jibe-vnfm/jibe/auth"
 	"github.com/jibe-vnfm/jibe/desired/secret"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/lcm/oplog"
 	"github.com/jibe-vnfm/jibe/plan"
 	"github.com/jibe-vnfm/jibe/sol"
-	"github.com/jibe-vnfm/jibe/sol/auth"
 	"github.com/jibe-vnfm/jibe/sol/notify"
+	"github.com/jibe-vnfm/jibe/sol/rest"
 	"github.com/jibe-vnfm/jibe/store/bolt"
 	"github.com/jibe-vnfm/jibe/test/published"
 )
@@ -31,11 +32,12 @@ const (
 	readToken    = "read-token-000000"
 	base         = "https://vnfm.example"
 	api          = "/vnflcm/v2"
+	apiV1        = "/vnflcm/v1"
 )
 
 // env is the API over a real store and operation log.
 type env struct {
-	t       *testing.T
+	t       testing.TB
 	repo    *memRepo
 	view    *memView
 	oplog   *oplog.Log
@@ -49,6 +51,14 @@ type env struct {
 
 func setup(t *testing.T, change ...func(*sol.Config)) *env {
 	t.Helper()
+	published.Held(t)
+	e := build(t, change...)
+	t.Cleanup(e.checkNotifications)
+	return e
+}
+
+func build(t testing.TB, change ...func(*sol.Config)) *env {
+	t.Helper()
 	st, err := bolt.Open(filepath.Join(t.TempDir(), "store.db"))
 	if err != nil {
 		t.Fatal(err)
@@ -58,7 +68,7 @@ func setup(t *testing.T, change ...func(*sol.Config)) *env {
 	if err != nil {
 		t.Fatal(err)
 	}
-	keeper, err := secret.Open(t.TempDir())
+	keeper, err := secret.Open(t.TempDir(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,8 +77,8 @@ func setup(t *testing.T, change ...func(*sol.Config)) *env {
 		t.Fatal(err)
 	}
 	e := &env{t: t, repo: newRepo(t), view: newView(), oplog: log, keeper: keeper, logged: &bytes.Buffer{}}
-	e.config = sol.Config{Repo: e.repo, Operations: e.oplog, View: e.view, Secrets: keeper, Auth: tokens, BaseURL: base,
-		Log: slog.New(slog.NewTextHandler(e.logged, nil)),
+	e.config = sol.Config{Config: rest.Config{Auth: tokens, BaseURL: base, Log: slog.New(slog.NewTextHandler(e.logged, nil))},
+		Repo: e.repo, Operations: e.oplog, View: e.view, Secrets: keeper,
 		Poke: func(id string) {
 			e.mu.Lock()
 			defer e.mu.Unlock()
@@ -78,8 +88,6 @@ func setup(t *testing.T, change ...func(*sol.Config)) *env {
 		f(&e.config)
 	}
 	e.handler = sol.New(e.config)
-	published.Held(t)
-	t.Cleanup(e.checkNotifications)
 	return e
 }
 
@@ -143,7 +151,11 @@ func (e *env) send(r *http.Request) answer {
 		e.t.Fatal(err)
 	}
 	a := answer{res, b}
-	if res.Header.Get("Version") != "2.0.0" || res.Header.Get("Accept-Ranges") != "none" {
+	major := "2."
+	if path == apiV1 || strings.HasPrefix(path, apiV1+"/") {
+		major = "1."
+	}
+	if !strings.HasPrefix(res.Header.Get("Version"), major) || res.Header.Get("Accept-Ranges") != "none" {
 		e.t.Errorf("%s %s: headers %v lack Version or Accept-Ranges", method, path, res.Header)
 	}
 	if _, err := conforms(r, a); err != nil {
@@ -168,7 +180,7 @@ func (e *env) want(status int, method, path, body string, headers ...string) ans
 	return a
 }
 
-func (a answer) json(t *testing.T, v any) {
+func (a answer) json(t testing.TB, v any) {
 	t.Helper()
 	if err := json.Unmarshal(a.body, v); err != nil {
 		t.Fatalf("%v: %s", err, a.body)
@@ -176,14 +188,14 @@ func (a answer) json(t *testing.T, v any) {
 }
 
 // object is the body as generic JSON.
-func (a answer) object(t *testing.T) map[string]any {
+func (a answer) object(t testing.TB) map[string]any {
 	t.Helper()
 	m := map[string]any{}
 	a.json(t, &m)
 	return m
 }
 
-func (a answer) detail(t *testing.T) string {
+func (a answer) detail(t testing.TB) string {
 	t.Helper()
 	var p lcm.ProblemDetails
 	a.json(t, &p)
@@ -243,6 +255,7 @@ func (e *env) move(op string, units []plan.Unit, events ...lcm.Event) {
 			}
 		}
 		op.Journal.Touched = true
+		op.VIM = "vim1"
 		for _, ev := range events {
 			if err := op.Advance(ev, time.Now(), &lcm.ProblemDetails{Status: 500, Title: "Broken", Detail: "Pod/amf/vdu1-1: image can't be pulled"}); err != nil {
 				return err

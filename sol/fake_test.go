@@ -18,12 +18,13 @@ import (
 	"github.com/jibe-vnfm/jibe/internal/changed"
 	"github.com/jibe-vnfm/jibe/plan"
 	"github.com/jibe-vnfm/jibe/sol"
+	"github.com/jibe-vnfm/jibe/sol/rest"
 	"github.com/jibe-vnfm/jibe/vnfd"
 )
 
 // memRepo is a desired.Repo in memory: directories by path, every commit kept.
 type memRepo struct {
-	t        *testing.T
+	t        testing.TB
 	mu       sync.Mutex
 	commits  []desired.Write
 	dirs     map[string]dir // by instance
@@ -51,7 +52,7 @@ func (d dir) head() desired.Head {
 	return desired.HeadOf(d.rev, d.in)
 }
 
-func newRepo(t *testing.T) *memRepo {
+func newRepo(t testing.TB) *memRepo {
 	return &memRepo{t: t, dirs: map[string]dir{}, trees: map[string]desired.Files{}, at: map[string]desired.Revision{},
 		settings: desired.Settings{VIMs: map[string]*desired.VIM{}}}
 }
@@ -270,11 +271,13 @@ type memView struct {
 	problems map[string][]desired.Problem
 	// resources are what the units use.
 	resources map[string][]plan.Resource
+	// workloads are by VDU id.
+	workloads map[string]map[string]any
 }
 
 func newView() *memView {
 	return &memView{units: map[string][]plan.Unit{}, objects: map[string][]plan.ObservedObject{}, others: map[string][]plan.Unit{},
-		drifted: map[string][]string{}, problems: map[string][]desired.Problem{}, resources: map[string][]plan.Resource{}, pkg: &vnfd.Package{
+		drifted: map[string][]string{}, problems: map[string][]desired.Problem{}, resources: map[string][]plan.Resource{}, workloads: map[string]map[string]any{}, pkg: &vnfd.Package{
 			Tree: tree1, Artifacts: []string{"Files/a.yaml"},
 			VNFD: &vnfd.VNFD{ID: "vnfd-1", Version: "1.0", Provider: "Company", ProductName: "Sample VNF", SoftwareVersion: "2.0",
 				DefaultFlavour: "simple",
@@ -292,6 +295,15 @@ func (v *memView) Running(_ context.Context, id string) (plan.Observed, bool) {
 		return plan.Observed{}, false
 	}
 	return plan.Observed{Objects: v.objects[id], Units: v.units[id], Others: v.others[id], Resources: v.resources[id]}, true
+}
+
+func (v *memView) Workloads(_ context.Context, id string) (map[string]any, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.stale {
+		return nil, errors.New("the VIM isn't known")
+	}
+	return v.workloads[id], nil
 }
 
 func (v *memView) Problems(id string) []desired.Problem {
@@ -321,7 +333,7 @@ func (v *memView) Check(ctx context.Context, _, after *desired.Instance) error {
 	}
 	f, ok := pkg.VNFD.Flavour(after.Flavour)
 	if !ok {
-		return &sol.InvalidError{Status: 400, Detail: "unknown flavour"}
+		return &rest.InvalidError{Status: 400, Detail: "unknown flavour"}
 	}
 	for i := range f.VDUs {
 		if _, err := f.Count(&f.VDUs[i], after.InstantiationLevel, after.Levels); err != nil {
@@ -341,6 +353,14 @@ func (v *memView) Complete(ctx context.Context, before, after *desired.Instance)
 			return nil, err
 		}
 		out.Package = pkg.Tree
+	}
+	if names := out.Update.VDUs; len(names) > 0 {
+		out.VDUs = map[string]desired.VDUPin{}
+		for _, vdu := range v.pkg.VNFD.Flavours[0].VDUs {
+			if !slices.Contains(names, vdu.ID) {
+				out.VDUs[vdu.ID] = desired.VDUPin{Package: cmp.Or(before.VDUs[vdu.ID].Package, before.Package)}
+			}
+		}
 	}
 	out.Overlays = slices.Clone(after.Overlays)
 	for i := range out.Overlays {
@@ -366,7 +386,7 @@ func (v *memView) Definitions(ctx context.Context, before, after *desired.Instan
 	out := slices.Clone(listed)
 	for _, f := range listed {
 		if !pkg.HasArtifact(f) {
-			return nil, &sol.InvalidError{Status: 400, Detail: fmt.Sprintf("%s isn't in the package", f)}
+			return nil, &rest.InvalidError{Status: 400, Detail: fmt.Sprintf("%s isn't in the package", f)}
 		}
 	}
 	was, _ := before.Params["lcm-kubernetes-def-files"].([]any)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/lcm"
+	"github.com/jibe-vnfm/jibe/sol/rest"
 )
 
 // known is an instance as git and the operation log have it at one moment.
@@ -31,7 +32,10 @@ func (a *api) find(ctx context.Context, id string) (known, error) {
 	}
 	k, ok := a.join(id, record)
 	if !ok {
-		return known{}, problem(http.StatusNotFound, "VNF instance %s does not exist", id)
+		return known{}, rest.Problem(http.StatusNotFound, "VNF instance %s does not exist", id)
+	}
+	if err := a.permit(ctx, k); err != nil {
+		return known{}, notFound(err, "VNF instance %s does not exist", id)
 	}
 	return k, nil
 }
@@ -63,20 +67,20 @@ func match(r *http.Request, etag string) error {
 			return nil
 		}
 	}
-	return problem(http.StatusPreconditionFailed, "the resource was changed since it was read: its ETag is %s now; read it again", etag)
+	return rest.Problem(http.StatusPreconditionFailed, "the resource was changed since it was read: its ETag is %s now; read it again", etag)
 }
 
 // suspended refuses a request to an instance on which nothing is carried out.
 func suspended(in *desired.Instance) error {
 	if in.Suspend {
-		return problem(http.StatusConflict, "VNF instance %s is suspended: remove \"suspend\" from its vnf.yaml first", in.ID)
+		return rest.Problem(http.StatusConflict, "VNF instance %s is suspended: remove \"suspend\" from its vnf.yaml first", in.ID)
 	}
 	return nil
 }
 
 func running(in *desired.Instance) error {
-	if in.State != desired.Instantiated {
-		return problem(http.StatusConflict, "VNF instance %s is NOT_INSTANTIATED", in.ID)
+	if !desired.IsInstantiated(in.State) {
+		return rest.Problem(http.StatusConflict, "VNF instance %s is NOT_INSTANTIATED", in.ID)
 	}
 	return suspended(in)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/jibe-vnfm/jibe/plan"
+	"github.com/jibe-vnfm/jibe/sol/rest"
 )
 
 // FuzzDecode holds that any body is understood or refused with 400, and that
@@ -19,14 +20,14 @@ func FuzzDecode(f *testing.F) {
 	f.Add("{\"flavourId\": \"a\"\n,,}")
 	f.Fuzz(func(t *testing.T, body string) {
 		var req instantiateVnfRequest
-		if err := decode([]byte(body), &req); err != nil {
-			var invalid *InvalidError
+		if err := rest.Decode([]byte(body), &req); err != nil {
+			var invalid *rest.InvalidError
 			if !errors.As(err, &invalid) || invalid.Status != 400 || invalid.Detail == "" {
 				t.Fatalf("%q: %v", body, err)
 			}
 			return
 		}
-		object(req.AdditionalParams)
+		rest.Object(req.AdditionalParams)
 		shown := params(req)
 		var v map[string]any
 		if err := json.Unmarshal(shown, &v); err != nil {
@@ -54,7 +55,7 @@ func FuzzHeal(f *testing.F) {
 		Others: []plan.Unit{{Key: "Pod/n/job", ID: "job", Name: "job"}}}}
 	f.Fuzz(func(t *testing.T, body string) {
 		var req healVnfRequest
-		err := decode([]byte(body), &req)
+		err := rest.Decode([]byte(body), &req)
 		var target healTarget
 		if err == nil {
 			target, err = targetOf(req)
@@ -64,7 +65,7 @@ func FuzzHeal(f *testing.F) {
 			doomed, err = target.choose("id", seen)
 		}
 		if err != nil {
-			var invalid *InvalidError
+			var invalid *rest.InvalidError
 			if !errors.As(err, &invalid) || invalid.Status != 400 || invalid.Detail == "" || len(invalid.Detail) > 2000 {
 				t.Fatalf("%q: %v", body, err)
 			}
@@ -80,7 +81,7 @@ func FuzzHeal(f *testing.F) {
 			}
 		}
 		var shown healVnfRequest
-		if err := decode(params(req), &shown); err != nil || cmp.Diff(req.VnfcInstanceID.list, shown.VnfcInstanceID.list) != "" {
+		if err := rest.Decode(params(req), &shown); err != nil || cmp.Diff(req.VnfcInstanceID.list, shown.VnfcInstanceID.list) != "" {
 			t.Fatalf("%q: operationParams: %v", body, err)
 		}
 	})
@@ -95,17 +96,17 @@ func FuzzUpgrade(f *testing.F) {
 	f.Add(`{"lcm-operation-coordinate-new-vnf": "./../x", "lcm-operation-coordinate-new-vnf-class": "C", "lcm-kubernetes-def-files": ["a"]}`)
 	f.Fuzz(func(t *testing.T, text string) {
 		given := map[string]any{}
-		if decode([]byte(text), &given) != nil {
+		if rest.Decode([]byte(text), &given) != nil {
 			return
 		}
-		object(given)
+		rest.Object(given)
 		was, err := json.Marshal(given)
 		if err != nil {
 			t.Fatal(err)
 		}
 		up, err := upgradeOf(given)
 		if err != nil {
-			var invalid *InvalidError
+			var invalid *rest.InvalidError
 			if !errors.As(err, &invalid) || invalid.Status != 400 || !strings.Contains(invalid.Detail, "additionalParams.") {
 				t.Fatalf("%q: %v", text, err)
 			}

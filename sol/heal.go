@@ -14,13 +14,14 @@ import (
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/plan"
+	"github.com/jibe-vnfm/jibe/sol/rest"
 )
 
 // heal is POST vnf_instances/{id}/heal (SOL003 clause 5.4.9; SOL002 has the choice
 // of VNFCs). It commits tombstones of the incarnations that run now.
 func (a *api) heal(w http.ResponseWriter, r *http.Request) error {
 	var req healVnfRequest
-	if err := read(w, r, &req); err != nil {
+	if err := rest.Read(w, r, &req); err != nil {
 		return err
 	}
 	target, err := targetOf(req)
@@ -75,12 +76,12 @@ type healTarget struct {
 func targetOf(req healVnfRequest) (healTarget, error) {
 	t := healTarget{ids: req.VnfcInstanceID.list}
 	if req.VnfcInstanceID.set && len(t.ids) == 0 {
-		return t, problem(http.StatusBadRequest, "vnfcInstanceId names no VNFC; leave it out to heal the whole VNF")
+		return t, rest.Problem(http.StatusBadRequest, "vnfcInstanceId names no VNFC; leave it out to heal the whole VNF")
 	}
 	if v, ok := req.AdditionalParams["all"]; ok {
 		all, ok := v.(bool)
 		if !ok {
-			return t, problem(http.StatusBadRequest, "additionalParams.all must be true or false")
+			return t, rest.Problem(http.StatusBadRequest, "additionalParams.all must be true or false")
 		}
 		t.data, t.units = all, !all
 	}
@@ -93,7 +94,7 @@ func (t healTarget) whole() bool { return len(t.ids) == 0 && !t.units }
 // choose returns tombstones for the target, of what runs now.
 func (t healTarget) choose(instance string, seen sight) (map[string]string, error) {
 	if !seen.fresh {
-		return nil, problem(http.StatusServiceUnavailable, "the VIM of VNF instance %s can't be seen now, so it isn't known what runs there: ask again when it is back", instance)
+		return nil, rest.Problem(http.StatusServiceUnavailable, "the VIM of VNF instance %s can't be seen now, so it isn't known what runs there: ask again when it is back", instance)
 	}
 	objects, units, err := t.means(instance, seen)
 	if err != nil {
@@ -107,7 +108,7 @@ func (t healTarget) choose(instance string, seen sight) (map[string]string, erro
 		doomed[u.Key] = u.ID
 	}
 	if len(doomed) == 0 {
-		return nil, problem(http.StatusConflict, "there is nothing to heal on VNF instance %s: nothing of it runs now that isn't being deleted already", instance)
+		return nil, rest.Problem(http.StatusConflict, "there is nothing to heal on VNF instance %s: nothing of it runs now that isn't being deleted already", instance)
 	}
 	return doomed, nil
 }
@@ -145,7 +146,7 @@ func storageOf(units []plan.Unit, seen sight) ([]plan.ObservedObject, error) {
 	var out []plan.ObservedObject
 	for _, u := range units {
 		if !passive(u, seen) {
-			return nil, problem(http.StatusBadRequest,
+			return nil, rest.Problem(http.StatusBadRequest,
 				"additionalParams.all can't be true together with vnfcInstanceId: Kubernetes can't heal single networks or volumes; leave one of them out")
 		}
 		for _, o := range seen.Objects {
@@ -180,9 +181,9 @@ func (t healTarget) vnfcs(instance string, seen sight) ([]plan.Unit, error) {
 		}
 		if was, twice := asked[u.ID]; twice {
 			if was == id {
-				return nil, problem(http.StatusBadRequest, "vnfcInstanceId holds %s twice", quote(id))
+				return nil, rest.Problem(http.StatusBadRequest, "vnfcInstanceId holds %s twice", quote(id))
 			}
-			return nil, problem(http.StatusBadRequest, "vnfcInstanceId holds the same VNFC twice: %s is %s", quote(id), quote(was))
+			return nil, rest.Problem(http.StatusBadRequest, "vnfcInstanceId holds the same VNFC twice: %s is %s", quote(id), quote(was))
 		}
 		asked[u.ID] = id
 		out = append(out, u)
@@ -223,16 +224,16 @@ func (n vnfcNames) one(instance, id string, seen sight) (plan.Unit, error) {
 		for _, u := range found {
 			ids = append(ids, u.Resource())
 		}
-		return plan.Unit{}, problem(http.StatusBadRequest, "vnfcInstanceId %s means more than one VNFC: say which by its vnfcResourceInfo id, one of %s", quote(id), strings.Join(ids, ", "))
+		return plan.Unit{}, rest.Problem(http.StatusBadRequest, "vnfcInstanceId %s means more than one VNFC: say which by its vnfcResourceInfo id, one of %s", quote(id), strings.Join(ids, ", "))
 	case len(found) == 1 && found[0].Deleting:
-		return plan.Unit{}, problem(http.StatusBadRequest, "vnfcInstanceId %s: %s is being deleted already; %s", quote(id), found[0].Name, current(instance, seen))
+		return plan.Unit{}, rest.Problem(http.StatusBadRequest, "vnfcInstanceId %s: %s is being deleted already; %s", quote(id), found[0].Name, current(instance, seen))
 	case len(found) == 1:
 		return found[0], nil
 	}
 	for _, u := range naming(seen.Others)[id] {
-		return plan.Unit{}, problem(http.StatusBadRequest, "vnfcInstanceId %s (%s) can't be healed: %s; %s", quote(id), u.Key, cmp.Or(u.Reason, "it is no VNFC"), current(instance, seen))
+		return plan.Unit{}, rest.Problem(http.StatusBadRequest, "vnfcInstanceId %s (%s) can't be healed: %s; %s", quote(id), u.Key, cmp.Or(u.Reason, "it is no VNFC"), current(instance, seen))
 	}
-	return plan.Unit{}, problem(http.StatusBadRequest, "vnfcInstanceId %s is no VNFC of VNF instance %s; %s", quote(id), instance, current(instance, seen))
+	return plan.Unit{}, rest.Problem(http.StatusBadRequest, "vnfcInstanceId %s is no VNFC of VNF instance %s; %s", quote(id), instance, current(instance, seen))
 }
 
 // mostIDs is how many VNFCs an error lists.
@@ -320,7 +321,7 @@ type vnfcIDs struct {
 func (v *vnfcIDs) UnmarshalJSON(b []byte) error {
 	v.list, v.set = nil, true
 	if json.Unmarshal(b, &v.list) != nil {
-		return problem(http.StatusBadRequest, "attribute \"vnfcInstanceId\" must be a list of ids")
+		return rest.Problem(http.StatusBadRequest, "attribute \"vnfcInstanceId\" must be a list of ids")
 	}
 	return nil
 }

@@ -14,9 +14,13 @@ import (
 
 func TestAPIVersionsAreFree(t *testing.T) {
 	e := setup(t)
-	for _, prefix := range []string{"/vnflcm", "/vnflcm/v2"} {
+	for prefix, versions := range map[string][]string{"/vnflcm": {"1.3.0", "1.2.0", "1.1.0", "2.0.0", "2.3.0"}, "/vnflcm/v2": {"2.0.0", "2.3.0"}, "/vnflcm/v1": {"1.3.0", "1.2.0", "1.1.0"}} {
 		a := e.want(200, "GET", prefix+"/api_versions", "", "Authorization", "", "Version", "")
-		want := map[string]any{"uriPrefix": prefix, "apiVersions": []any{map[string]any{"version": "2.0.0", "isDeprecated": false}}}
+		list := []any{}
+		for _, v := range versions {
+			list = append(list, map[string]any{"version": v, "isDeprecated": false})
+		}
+		want := map[string]any{"uriPrefix": prefix, "apiVersions": list}
 		if d := cmp.Diff(want, a.object(t)); d != "" {
 			t.Error(d)
 		}
@@ -47,7 +51,7 @@ func TestVersionHeader(t *testing.T) {
 	e := setup(t)
 	for v, status := range map[string]int{
 		"": 400, "2": 400, "2.0": 400, "02.0.0": 400, "2.00.0": 400, "0.1.0": 400, "v2.0.0": 400, "2.0.0.0": 400, "2.0.0-x": 400,
-		"1.3.0": 406, "2.0.1": 406, "2.1.0": 406, "2.0.0": 200, "2.0.0-impl:example.com:test:1": 200,
+		"1.3.0": 406, "2.0.1": 406, "2.1.0": 406, "2.0.0": 200, "2.3.0": 200, "2.0.0-impl:example.com:test:1": 200,
 	} {
 		if a := e.do("GET", api+"/vnf_instances", "", "Version", v); a.StatusCode != status {
 			t.Errorf("Version %q: %d, want %d", v, a.StatusCode, status)
@@ -90,10 +94,10 @@ func TestContentTypeHeader(t *testing.T) {
 
 func TestUnknownPathsAndMethods(t *testing.T) {
 	e := setup(t)
-	for _, path := range []string{"/", "/vnflcm", "/vnflcm/v1/vnf_instances", api, api + "/nothing", api + "/vnf_instances/x/nothing", api + "/vnf_instances/", api + "/subscriptions"} {
+	for _, path := range []string{"/", "/vnflcm", "/vnflcm/v1", "/vnflcm/v3/vnf_instances", api, api + "/nothing", api + "/vnf_instances/x/nothing", api + "/vnf_instances/", api + "/subscriptions"} {
 		e.want(404, "GET", path, "")
 	}
-	for _, task := range []string{"operate", "scale_to_level", "change_flavour", "create_snapshot", "revert_to_snapshot"} {
+	for _, task := range []string{"create_snapshot", "revert_to_snapshot"} {
 		a := e.want(404, "POST", api+"/vnf_instances/x/"+task, "{}")
 		if !strings.Contains(a.detail(t), "not supported") {
 			t.Errorf("%s: %s", task, a.body)
@@ -160,12 +164,13 @@ func TestRetryRollbackFailAndCancelFollowTheStateMachine(t *testing.T) {
 			t.Errorf("%s", a.body)
 		}
 	}
-	if o := state(op, lcm.Starting); o.Links["cancel"].Href == "" || o.Links["retry"].Href == "" {
+	if o := state(op, lcm.Starting); o.Links["cancel"].Href == "" || o.Links["retry"].Href+o.Links["rollback"].Href+o.Links["fail"].Href != "" {
 		t.Errorf("links %v", o.Links)
 	}
 	e.move(op, nil, lcm.Broke)
 	o := state(op, lcm.FailedTemp)
-	if o.Error == nil || !strings.Contains(o.Error.Detail, "Pod/amf/vdu1-1") || o.Links["cancel"].Href != "" {
+	if o.Error == nil || !strings.Contains(o.Error.Detail, "Pod/amf/vdu1-1") || o.Links["cancel"].Href != "" ||
+		o.Links["retry"].Href == "" || o.Links["rollback"].Href == "" || o.Links["fail"].Href == "" {
 		t.Errorf("%+v", o)
 	}
 	e.want(409, "POST", path+"/cancel", `{"cancelMode": "FORCEFUL"}`)
@@ -217,6 +222,9 @@ func TestRollbackOfAScaleInIsRefused(t *testing.T) {
 	op := e.begun(e.want(202, "POST", api+"/vnf_instances/"+id+"/scale", `{"type": "SCALE_IN", "aspectId": "vdu2_aspect"}`))
 	e.move(op, nil, lcm.Broke)
 	e.want(409, "POST", api+"/vnf_lcm_op_occs/"+op+"/rollback", "")
+	if o := occurrence(e, op); o.Links["rollback"].Href != "" || o.Links["retry"].Href == "" {
+		t.Errorf("links %v", o.Links)
+	}
 }
 
 func TestTimesAreUTC(t *testing.T) {

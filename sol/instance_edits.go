@@ -50,7 +50,11 @@ func differences(now, next *desired.Instance) []desired.KeyValue {
 // updates returns the edits of the keys for changes of package and container updates.
 func updates(now, next *desired.Instance) []desired.KeyValue {
 	edits := list("overlays", now.Overlays, next.Overlays)
+	edits = append(edits, entries("vdus", now.VDUs, next.VDUs)...)
 	was, is := now.Update, next.Update
+	for _, e := range list("vdus", was.VDUs, is.VDUs) {
+		edits = append(edits, desired.KeyValue{Path: []string{"update", "vdus"}, Value: e.Value})
+	}
 	for _, text := range [][3]string{{"strategy", was.Strategy, is.Strategy}, {"drain", was.Drain, is.Drain}} {
 		if text[1] != text[2] {
 			edits = append(edits, desired.KeyValue{Path: []string{"update", text[0]}, Value: text[2]})

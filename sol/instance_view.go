@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"path"
 	"slices"
+	"strings"
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/lcm"
@@ -61,7 +63,8 @@ func (a *api) instanceBody(ctx context.Context, k known, shows func(attr string)
 	if err != nil {
 		return nil, err
 	}
-	running := in.State == desired.Instantiated
+	in = in.WithGrant()
+	running := desired.IsInstantiated(in.State)
 	v := a.plainBody(k.id, running)
 	v.Name, v.Description, v.VnfdID = in.Name, in.Description, in.VnfdID
 	var names desired.SecretNames
@@ -75,6 +78,7 @@ func (a *api) instanceBody(ctx context.Context, k known, shows func(attr string)
 		a.Log.WarnContext(ctx, "package of an instance can't be read", "instance", k.id, "error", err)
 	}
 	v.describe(&of)
+	v.Links = a.instanceLinks(k.id, in.State, err == nil && len(pkg.VNFD.Flavours) > 1)
 	if shows("metadata") {
 		v.Metadata = redacted(names, in.Metadata)
 		if running {
@@ -97,7 +101,7 @@ func (a *api) instanceBody(ctx context.Context, k known, shows func(attr string)
 	case running:
 		v.InstantiatedVnfInfo = a.instantiated(ctx, k, in, pkg)
 	case in.Flavour != "":
-		v.InstantiatedVnfInfo = &InstantiatedVnfInfo{FlavourID: in.Flavour, VnfState: vnfStopped}
+		v.InstantiatedVnfInfo = &InstantiatedVnfInfo{FlavourID: in.Flavour, VnfState: lcm.Stopped}
 	}
 	if shows("jibe") {
 		v.Jibe = a.status(ctx, k.id, &k.head, k.record.Open)
@@ -105,9 +109,9 @@ func (a *api) instanceBody(ctx context.Context, k known, shows func(attr string)
 	return v, nil
 }
 
-// plainBody returns an instance of which nothing is known but whether it runs.
+// plainBody returns an instance of which nothing is known but whether it is instantiated.
 func (a *api) plainBody(id string, running bool) *VnfInstance {
-	return &VnfInstance{ID: id, InstantiationState: instantiationState(running), Links: a.instanceLinks(id, running)}
+	return &VnfInstance{ID: id, InstantiationState: instantiationState(running)}
 }
 
 // describe sets the product.
@@ -115,8 +119,8 @@ func (v *VnfInstance) describe(of *lcm.VNF) {
 	v.Provider, v.ProductName, v.SoftwareVersion, v.VnfdVersion = of.Provider, of.ProductName, of.SoftwareVersion, of.VnfdVersion
 }
 
-// drop implements droppable.
-func (v *VnfInstance) drop(attr string) {
+// Drop implements [rest.Droppable].
+func (v *VnfInstance) Drop(attr string) {
 	switch attr {
 	case "vnfInstanceName":
 		v.Name = ""
@@ -144,15 +148,20 @@ func instantiationState(running bool) string {
 	return stateNotInstantiated
 }
 
-// instanceLinks returns links to the tasks that the state allows (SOL003 clause 5.5.2.2).
-func (a *api) instanceLinks(id string, running bool) map[string]Link {
+// instanceLinks returns links to the tasks that the state allows (SOL003 clause 5.5.2.2), and of
+// which flavours says that the VNFD has several.
+func (a *api) instanceLinks(id, state string, flavours bool) map[string]Link {
 	tasks := map[string]string{"instantiate": "instantiate"}
-	if running {
-		tasks = map[string]string{"terminate": "terminate", "scale": "scale", "heal": "heal", "changeCurrentVnfPkg": "change_vnfpkg", "changeExtConn": "change_ext_conn"}
+	if desired.IsInstantiated(state) {
+		tasks = map[string]string{"terminate": "terminate", "scale": "scale", "scaleToLevel": "scale_to_level", "operate": "operate", "heal": "heal",
+			"changeExtConn": "change_ext_conn", "changeCurrentVnfPkg": "change_vnfpkg"}
+		if flavours {
+			tasks["changeFlavour"] = "change_flavour"
+		}
 	}
-	links := map[string]Link{"self": {Href: a.link("vnf_instances", id)}}
+	links := map[string]Link{"self": {Href: a.Link("vnf_instances", id)}}
 	for name, task := range tasks {
-		links[name] = Link{Href: a.link("vnf_instances", id, task)}
+		links[name] = Link{Href: a.Link("vnf_instances", id, task)}
 	}
 	return links
 }
@@ -160,7 +169,7 @@ func (a *api) instanceLinks(id string, running bool) map[string]Link {
 // instantiated returns what runs now. While the VIM can't be observed that is what the last
 // record has, marked as stale.
 func (a *api) instantiated(ctx context.Context, k known, in *desired.Instance, pkg *vnfd.Package) *InstantiatedVnfInfo {
-	info := &InstantiatedVnfInfo{FlavourID: in.Flavour, VnfState: vnfStarted, Metadata: map[string]any{}}
+	info := &InstantiatedVnfInfo{FlavourID: in.Flavour, VnfState: lcm.OperationalState(in), Metadata: map[string]any{}}
 	if pkg != nil {
 		if f, ok := pkg.VNFD.Flavour(in.Flavour); ok {
 			info.ScaleStatus, info.MaxScaleLevels = scaleStatus(f, in)
@@ -174,11 +183,16 @@ func (a *api) instantiated(ctx context.Context, k known, in *desired.Instance, p
 	}
 	units = sorted(units)
 	vim := a.vimName(in)
+	others := a.otherVNFDs(ctx, in)
 	for _, u := range units {
+		state := lcm.Started
+		if u.Stopped {
+			state = lcm.Stopped
+		}
 		info.VnfcResourceInfo = append(info.VnfcResourceInfo, VnfcResourceInfo{
-			ID: u.Resource(), VduID: u.VDU, ComputeResource: handle(u, cmp.Or(u.VIM, in.Placement[u.VDU], vim)), Metadata: unitMetadata(u)})
+			ID: u.Resource(), VduID: u.VDU, VnfdID: others[u.VDU], ComputeResource: handle(u, cmp.Or(u.VIM, in.Placement[u.VDU], vim)), Metadata: unitMetadata(u)})
 		info.VnfcInfo = append(info.VnfcInfo, VnfcInfo{
-			ID: vnfcInfoID(u), VduID: u.VDU, VnfcResourceInfoID: u.Resource(), VnfcState: vnfStarted})
+			ID: vnfcInfoID(u), VduID: u.VDU, VnfcResourceInfoID: u.Resource(), VnfcState: state})
 	}
 	info.VirtualLinks, info.VirtualStorages = virtualLinks(seen.Objects, vim), virtualStorages(seen.Objects, vim)
 	info.resources(in, units, used, vim)
@@ -192,6 +206,21 @@ func (a *api) instantiated(ctx context.Context, k known, in *desired.Instance, p
 		info.Metadata["held"] = k.head.Held
 	}
 	return info
+}
+
+// otherVNFDs returns the VNFDs of the VDUs that a change of package has left as they were,
+// by VDU (SOL003 clause 5.5.3.5: vnfdId is given where it differs from the VNF's).
+func (a *api) otherVNFDs(ctx context.Context, in *desired.Instance) map[string]string {
+	others := make(map[string]string, len(in.VDUs))
+	for vdu, pin := range in.VDUs {
+		pkg, err := a.View.Package(ctx, &desired.Instance{ID: in.ID, Package: pin.Package})
+		if err != nil {
+			a.Log.WarnContext(ctx, "package of a VDU can't be read", "instance", in.ID, "vdu", vdu, "error", err)
+			continue
+		}
+		others[vdu] = pkg.VNFD.ID
+	}
+	return others
 }
 
 // recorded returns what ran when an operation was recorded last.
@@ -277,9 +306,15 @@ func handle(u plan.Unit, vim string) ResourceHandle {
 const firstGeneration = "0"
 
 func unitMetadata(u plan.Unit) map[string]any {
-	m := make(map[string]any, len(u.Metadata)+3)
+	m := make(map[string]any, len(u.Metadata)+5)
 	for k, v := range u.Metadata {
 		m[k] = v
+	}
+	if strings.HasPrefix(u.Key, kindPod+"/") {
+		m[kindPod] = map[string]any{"name": u.Name}
+		if kind, rest, ok := strings.Cut(u.Owner, "/"); ok {
+			m[kind] = map[string]any{"name": path.Base(rest)}
+		}
 	}
 	if u.Generation != "" && u.Generation != firstGeneration {
 		m["generation"] = u.Generation

@@ -11,6 +11,8 @@ import (
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/lcm"
+	"github.com/jibe-vnfm/jibe/sol/access"
+	"github.com/jibe-vnfm/jibe/sol/rest"
 )
 
 const (
@@ -21,11 +23,11 @@ const (
 // createInstance is POST vnf_instances (SOL003 clause 5.4.2.3.1).
 func (a *api) createInstance(w http.ResponseWriter, r *http.Request) error {
 	var req createVnfRequest
-	if err := read(w, r, &req); err != nil {
+	if err := rest.Read(w, r, &req); err != nil {
 		return err
 	}
 	if req.VnfdID == "" {
-		return problem(http.StatusBadRequest, "attribute \"vnfdId\" is missing")
+		return rest.Problem(http.StatusBadRequest, "attribute \"vnfdId\" is missing")
 	}
 	if err := checkNames(req.Name, req.Description); err != nil {
 		return err
@@ -35,19 +37,29 @@ func (a *api) createInstance(w http.ResponseWriter, r *http.Request) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), writeTimeout)
 	defer cancel()
+	scope, err := a.scope(ctx)
+	if err != nil {
+		return err
+	}
+	id := a.NewID()
+	dir, err := scope.Folder(id)
+	switch {
+	case errors.Is(err, access.ErrHidden):
+		return rest.Problem(http.StatusForbidden, "%v", err)
+	case err != nil:
+		return fmt.Errorf("%w (the instance would be %s; who may make instances in one project alone, which claims a folder that is no pattern, makes them there)", err, desired.APIDir(id))
+	}
 	pkg, err := a.View.Find(ctx, req.VnfdID)
 	if err != nil {
 		return fmt.Errorf("vnfdId %s: %w", req.VnfdID, err)
 	}
-	id := a.NewID()
 	in, err := sealer{a.Secrets.Keep, desired.SecretNames{}.With(pkg.VNFD.SecretParams...)}.seal(&desired.Instance{
 		ID: id, Name: req.Name, Description: req.Description, VnfdID: req.VnfdID, Package: pkg.Tree,
-		State: desired.NotInstantiated, Metadata: object(req.Metadata),
+		State: desired.NotInstantiated, Metadata: rest.Object(req.Metadata),
 	}, nil)
 	if err != nil {
 		return fmt.Errorf("encrypt the credentials of the new instance: %w", err)
 	}
-	dir := desired.APIDir(id)
 	text, err := desired.Format(in)
 	if err != nil {
 		return fmt.Errorf("new instance: %w", err)
@@ -60,7 +72,7 @@ func (a *api) createInstance(w http.ResponseWriter, r *http.Request) error {
 	}
 	rev, err := a.Repo.Write(ctx, desired.Write{
 		Instance: id, Dir: dir, Subject: "CREATE " + dir,
-		Trailers: trailers("", "CREATE", callerOf(ctx)), By: author(callerOf(ctx)),
+		Trailers: trailers("", "CREATE", rest.Caller(ctx).String()), By: author(rest.Caller(ctx)),
 		Change: func(at desired.Revision, _ desired.Files) (desired.Files, error) {
 			if at.Tree != "" {
 				return nil, fmt.Errorf("instance %s exists already", id)
@@ -83,19 +95,19 @@ func (a *api) createInstance(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	w.Header().Set("Location", a.link("vnf_instances", id))
+	w.Header().Set("Location", a.Link("vnf_instances", id))
 	w.Header().Set("ETag", k.etag())
-	return reply(w, http.StatusCreated, body)
+	return rest.Reply(w, r, http.StatusCreated, body)
 }
 
 func always(string) bool { return true }
 
 func checkNames(name, description string) error {
 	if n := utf8.RuneCountInString(name); n > maxName {
-		return problem(http.StatusBadRequest, "vnfInstanceName has %d characters; at most %d are allowed", n, maxName)
+		return rest.Problem(http.StatusBadRequest, "vnfInstanceName has %d characters; at most %d are allowed", n, maxName)
 	}
 	if n := utf8.RuneCountInString(description); n > maxDescription {
-		return problem(http.StatusBadRequest, "vnfInstanceDescription has %d characters; at most %d are allowed", n, maxDescription)
+		return rest.Problem(http.StatusBadRequest, "vnfInstanceDescription has %d characters; at most %d are allowed", n, maxDescription)
 	}
 	return nil
 }
@@ -109,21 +121,21 @@ func checkMapping(metadata map[string]any) error {
 	}
 	vdus, ok := m.(map[string]any)
 	if !ok {
-		return problem(http.StatusBadRequest, "metadata.VDU_VNFc_mapping must map VDU ids to lists of ids")
+		return rest.Problem(http.StatusBadRequest, "metadata.VDU_VNFc_mapping must map VDU ids to lists of ids")
 	}
 	seen := map[string]bool{}
 	for _, vdu := range slices.Sorted(maps.Keys(vdus)) {
 		ids, ok := vdus[vdu].([]any)
 		if !ok {
-			return problem(http.StatusBadRequest, "metadata.VDU_VNFc_mapping.%s must be a list of ids", vdu)
+			return rest.Problem(http.StatusBadRequest, "metadata.VDU_VNFc_mapping.%s must be a list of ids", vdu)
 		}
 		for _, e := range ids {
 			id, ok := e.(string)
 			if !ok || id == "" {
-				return problem(http.StatusBadRequest, "metadata.VDU_VNFc_mapping.%s holds something that is no id", vdu)
+				return rest.Problem(http.StatusBadRequest, "metadata.VDU_VNFc_mapping.%s holds something that is no id", vdu)
 			}
 			if seen[id] {
-				return problem(http.StatusBadRequest, "metadata.VDU_VNFc_mapping holds the id %q twice", id)
+				return rest.Problem(http.StatusBadRequest, "metadata.VDU_VNFc_mapping holds the id %q twice", id)
 			}
 			seen[id] = true
 		}
@@ -141,8 +153,29 @@ func (a *api) showInstance(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	a.addWorkloads(r.Context(), k.id, body)
 	w.Header().Set("ETag", k.etag())
-	return reply(w, http.StatusOK, body)
+	return rest.Reply(w, r, http.StatusOK, body)
+}
+
+// vduReses is the name, in instantiatedVnfInfo.metadata, of the objects that the VNFCs of each VDU
+// belong to.
+const vduReses = "vdu_reses"
+
+// addWorkloads adds to an instance what lists don't show, as it is made anew for each.
+func (a *api) addWorkloads(ctx context.Context, id string, v *VnfInstance) {
+	if v.InstantiationState != stateInstantiated {
+		return
+	}
+	workloads, err := a.View.Workloads(ctx, id)
+	if err != nil {
+		// The instance is shown all the same.
+		a.Log.WarnContext(ctx, "workloads of an instance can't be rendered", "instance", id, "error", err)
+		return
+	}
+	if len(workloads) > 0 {
+		v.InstantiatedVnfInfo.Metadata[vduReses] = workloads
+	}
 }
 
 // deleteInstance is DELETE vnf_instances/{id} (clause 5.4.3.3.5).
@@ -153,15 +186,15 @@ func (a *api) deleteInstance(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if now.State == desired.Instantiated {
-		return problem(http.StatusConflict, "VNF instance %s is INSTANTIATED: terminate it first", k.id)
+	if desired.IsInstantiated(now.State) {
+		return rest.Problem(http.StatusConflict, "VNF instance %s is INSTANTIATED: terminate it first", k.id)
 	}
 	if k.record.Open != "" {
-		return problem(http.StatusConflict, "VNF instance %s has operation %s in FAILED_TEMP: fail it first", k.id, k.record.Open)
+		return rest.Problem(http.StatusConflict, "VNF instance %s has operation %s in FAILED_TEMP: fail it first", k.id, k.record.Open)
 	}
 	_, err = a.Repo.Write(ctx, desired.Write{
 		Instance: k.id, Dir: k.head.Dir, Subject: "DELETE " + k.head.Dir,
-		Trailers: trailers("", "DELETE", callerOf(ctx)), By: author(callerOf(ctx)),
+		Trailers: trailers("", "DELETE", rest.Caller(ctx).String()), By: author(rest.Caller(ctx)),
 		Change: func(at desired.Revision, _ desired.Files) (desired.Files, error) {
 			if at.Tree != k.head.Tree {
 				return nil, errMoved
@@ -170,7 +203,7 @@ func (a *api) deleteInstance(w http.ResponseWriter, r *http.Request) error {
 		},
 	})
 	if errors.Is(err, errMoved) {
-		return problem(http.StatusConflict, "VNF instance %s was changed meanwhile: read it again and repeat the request", k.id)
+		return rest.Problem(http.StatusConflict, "VNF instance %s was changed meanwhile: read it again and repeat the request", k.id)
 	}
 	if err != nil {
 		return fmt.Errorf("commit the removal of instance %s: %w", k.id, err)

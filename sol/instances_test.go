@@ -12,6 +12,7 @@ import (
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/plan"
 	"github.com/jibe-vnfm/jibe/sol"
+	"github.com/jibe-vnfm/jibe/sol/rest"
 )
 
 func TestCreateCommitsAnInstanceAndShowsItWhole(t *testing.T) {
@@ -123,7 +124,7 @@ func TestInstantiateCommitsOneOperationAndShowsWhatRuns(t *testing.T) {
 	gone := pod("x", "VDU1", "vdu1-0")
 	gone.Deleting = true
 	broken := pod("b", "VDU2", "vdu2-1")
-	broken.Ready, broken.Reason = false, "starting"
+	broken.Ready, broken.Reason, broken.Owner = false, "starting", "Deployment/amf/vdu2"
 	e.finish(op, broken, gone, pod("a", "VDU1", "vdu1-1"))
 	in := show(e, id)
 	links := base + api + "/vnf_instances/" + id
@@ -134,12 +135,13 @@ func TestInstantiateCommitsOneOperationAndShowsWhatRuns(t *testing.T) {
 			ScaleStatus:    []sol.ScaleInfo{{AspectID: "vdu1_aspect", Level: 0}, {AspectID: "vdu2_aspect", Level: 1}},
 			MaxScaleLevels: []sol.ScaleInfo{{AspectID: "vdu1_aspect", Level: 2}, {AspectID: "vdu2_aspect", Level: 3}},
 			VnfcResourceInfo: []sol.VnfcResourceInfo{
-				{ID: "a", VduID: "VDU1", ComputeResource: sol.ResourceHandle{VimConnectionID: "vim1", ResourceID: "vdu1-1", VimLevelResourceType: "Deployment"}, Metadata: map[string]any{"node": "n1"}},
-				{ID: "b", VduID: "VDU2", ComputeResource: sol.ResourceHandle{VimConnectionID: "vim1", ResourceID: "vdu2-1", VimLevelResourceType: "Deployment"}, Metadata: map[string]any{"node": "n1", "ready": false, "reason": "starting"}}},
+				{ID: "a", VduID: "VDU1", ComputeResource: sol.ResourceHandle{VimConnectionID: "vim1", ResourceID: "vdu1-1", VimLevelResourceType: "Deployment"}, Metadata: map[string]any{"node": "n1", "Pod": map[string]any{"name": "vdu1-1"}}},
+				{ID: "b", VduID: "VDU2", ComputeResource: sol.ResourceHandle{VimConnectionID: "vim1", ResourceID: "vdu2-1", VimLevelResourceType: "Deployment"}, Metadata: map[string]any{"node": "n1", "Pod": map[string]any{"name": "vdu2-1"}, "Deployment": map[string]any{"name": "vdu2"}, "ready": false, "reason": "starting"}}},
 			VnfcInfo: []sol.VnfcInfo{{ID: "VDU1-vdu1-1", VduID: "VDU1", VnfcResourceInfoID: "a", VnfcState: "STARTED"}, {ID: "VDU2-vdu2-1", VduID: "VDU2", VnfcResourceInfoID: "b", VnfcState: "STARTED"}},
 			Metadata: map[string]any{"namespace": "amf", "lcm-kubernetes-def-files": []any{"Files/a.yaml"}}},
 		Metadata: map[string]any{"lcm-kubernetes-def-files": []any{"Files/a.yaml"}},
 		Links: map[string]sol.Link{"self": {Href: links}, "terminate": {Href: links + "/terminate"}, "scale": {Href: links + "/scale"}, "heal": {Href: links + "/heal"},
+			"scaleToLevel": {Href: links + "/scale_to_level"}, "operate": {Href: links + "/operate"},
 			"changeCurrentVnfPkg": {Href: links + "/change_vnfpkg"}, "changeExtConn": {Href: links + "/change_ext_conn"}}}
 	if d := cmp.Diff(want, in); d != "" {
 		t.Error(d)
@@ -288,7 +290,7 @@ func TestScaleRefusesBadRequests(t *testing.T) {
 	}
 	// After the others, as it is accepted, and what is out of range depends on the level.
 	e.finish(e.begun(e.want(202, "POST", api+"/vnf_instances/"+id+"/scale", `{"type": "SCALE_OUT", "aspectId": "vdu1_aspect", "numberOfSteps": null}`)))
-	e.view.refuse = &sol.InvalidError{Status: 400, Detail: "VDU1 is a DaemonSet, which can't be scaled"}
+	e.view.refuse = &rest.InvalidError{Status: 400, Detail: "VDU1 is a DaemonSet, which can't be scaled"}
 	a := e.want(400, "POST", api+"/vnf_instances/"+id+"/scale", `{"type": "SCALE_OUT", "aspectId": "vdu2_aspect"}`)
 	if !strings.Contains(a.detail(t), "DaemonSet") {
 		t.Errorf("%s", a.body)

@@ -12,6 +12,7 @@ import (
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/internal/mergepatch"
 	"github.com/jibe-vnfm/jibe/lcm"
+	"github.com/jibe-vnfm/jibe/sol/rest"
 	"github.com/jibe-vnfm/jibe/vnfd"
 )
 
@@ -23,11 +24,11 @@ const kubernetes = "ETSINFV.KUBERNETES"
 // instantiate is POST vnf_instances/{id}/instantiate (SOL003 clause 5.4.4).
 func (a *api) instantiate(w http.ResponseWriter, r *http.Request) error {
 	var req instantiateVnfRequest
-	if err := read(w, r, &req); err != nil {
+	if err := rest.Read(w, r, &req); err != nil {
 		return err
 	}
 	if req.FlavourID == "" {
-		return problem(http.StatusBadRequest, "attribute \"flavourId\" is missing")
+		return rest.Problem(http.StatusBadRequest, "attribute \"flavourId\" is missing")
 	}
 	pinned := "" // the VIM that Jibe fills in because the request names none
 	return a.begin(w, r, request{typ: lcm.Instantiate, params: params(req),
@@ -36,8 +37,8 @@ func (a *api) instantiate(w http.ResponseWriter, r *http.Request) error {
 			return nil
 		},
 		next: func(ctx context.Context, now *desired.Instance, _ sight) (*desired.Instance, error) {
-			if now.State == desired.Instantiated {
-				return nil, problem(http.StatusConflict, "VNF instance %s is INSTANTIATED already", now.ID)
+			if desired.IsInstantiated(now.State) {
+				return nil, rest.Problem(http.StatusConflict, "VNF instance %s is INSTANTIATED already", now.ID)
 			}
 			if err := suspended(now); err != nil {
 				return nil, err
@@ -56,11 +57,11 @@ func (a *api) instantiate(w http.ResponseWriter, r *http.Request) error {
 			next := *now
 			next.State = desired.Instantiated
 			next.Package = cmp.Or(now.Package, pkg.Tree)
-			next.Base, next.Overlays, next.Generation = "", nil, "" // left from before the VNF was terminated
+			next.Base, next.Overlays, next.VDUs, next.Generation = "", nil, nil, "" // left from before the VNF was terminated
 			next.Flavour = req.FlavourID
 			next.InstantiationLevel = req.InstantiationLevelID
 			next.Levels, next.Condemned, next.Held = nil, nil, ""
-			next.Params = object(maps.Clone(req.AdditionalParams))
+			next.Params = rest.Object(maps.Clone(req.AdditionalParams))
 			if next.Params == nil {
 				next.Params = map[string]any{}
 			}
@@ -71,9 +72,9 @@ func (a *api) instantiate(w http.ResponseWriter, r *http.Request) error {
 			if next.ExtManagedVirtualLinks, err = managedOf(nil, req.ExtManagedVirtualLinks); err != nil {
 				return nil, err
 			}
-			next.Extensions = mergepatch.Apply(now.Extensions, object(req.Extensions))
-			next.ConfigurableProperties = mergepatch.Apply(now.ConfigurableProperties, object(req.VnfConfigurableProperties))
-			placement, err := placementOf(object(req.AdditionalParams))
+			next.Extensions = mergepatch.Apply(now.Extensions, rest.Object(req.Extensions))
+			next.ConfigurableProperties = mergepatch.Apply(now.ConfigurableProperties, rest.Object(req.VnfConfigurableProperties))
+			placement, err := placementOf(rest.Object(req.AdditionalParams))
 			if err != nil {
 				return nil, err
 			}
@@ -108,7 +109,7 @@ func flavourOf(pkg *vnfd.Package, id string) (*vnfd.Flavour, error) {
 	for _, f := range pkg.VNFD.Flavours {
 		have = append(have, f.ID)
 	}
-	return nil, problem(http.StatusBadRequest, "Invalid flavourId: VNFD %s has no flavour %q; it has %s", pkg.VNFD.ID, id, strings.Join(have, ", "))
+	return nil, rest.Problem(http.StatusBadRequest, "Invalid flavourId: VNFD %s has no flavour %q; it has %s", pkg.VNFD.ID, id, strings.Join(have, ", "))
 }
 
 // knownPlaces refuses to place VDUs that the flavour doesn't have.
@@ -119,7 +120,7 @@ func knownPlaces(f *vnfd.Flavour, placement map[string]string) error {
 	}
 	for _, vdu := range slices.Sorted(maps.Keys(placement)) {
 		if !slices.Contains(have, vdu) {
-			return problem(http.StatusBadRequest, "additionalParams.%s: flavour %q has no VDU %s; it has %s", placementKey, f.ID, quote(vdu), strings.Join(have, ", "))
+			return rest.Problem(http.StatusBadRequest, "additionalParams.%s: flavour %q has no VDU %s; it has %s", placementKey, f.ID, quote(vdu), strings.Join(have, ", "))
 		}
 	}
 	return nil
@@ -128,11 +129,11 @@ func knownPlaces(f *vnfd.Flavour, placement map[string]string) error {
 func checkDefFiles(v any) error {
 	files, ok := v.([]any)
 	if !ok || len(files) == 0 {
-		return problem(http.StatusBadRequest, "additionalParams.%s is missing: it lists the package's manifests, in order", defFiles)
+		return rest.Problem(http.StatusBadRequest, "additionalParams.%s is missing: it lists the package's manifests, in order", defFiles)
 	}
 	for _, f := range files {
 		if s, ok := f.(string); !ok || s == "" {
-			return problem(http.StatusBadRequest, "additionalParams.%s must be a list of paths in the package", defFiles)
+			return rest.Problem(http.StatusBadRequest, "additionalParams.%s must be a list of paths in the package", defFiles)
 		}
 	}
 	return nil

@@ -16,12 +16,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jibe-vnfm/jibe/auth"
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/internal/changed"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/lcm/oplog"
 	"github.com/jibe-vnfm/jibe/sol"
-	"github.com/jibe-vnfm/jibe/sol/auth"
+	"github.com/jibe-vnfm/jibe/sol/rest"
 	"github.com/jibe-vnfm/jibe/store"
 	"github.com/jibe-vnfm/jibe/store/bolt"
 )
@@ -154,7 +155,7 @@ func newCrowd(tb testing.TB, instances, operations, pageSize int) *crowd {
 // paged is the same crowd with other pages.
 func (c *crowd) paged(size int) *crowd {
 	other := *c
-	other.handler = sol.New(sol.Config{Repo: c.repo, Operations: c.log, View: newView(), Auth: auth.Anyone{}, BaseURL: base, PageSize: size})
+	other.handler = sol.New(sol.Config{Config: rest.Config{Auth: auth.Anyone{}, BaseURL: base, PageSize: size}, Repo: c.repo, Operations: c.log, View: newView()})
 	return &other
 }
 

@@ -10,7 +10,9 @@ import (
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/lcm/oplog"
+	"github.com/jibe-vnfm/jibe/sol/access"
 	"github.com/jibe-vnfm/jibe/sol/filter"
+	"github.com/jibe-vnfm/jibe/sol/rest"
 	"github.com/jibe-vnfm/jibe/vnfd"
 )
 
@@ -115,10 +117,12 @@ func inInstanceIndex(path []string) int {
 type instanceList struct {
 	*api
 	ctx      context.Context
-	query    query
+	query    rest.Query
 	products products
 	// whole says that attributes are wanted that no index has.
 	whole bool
+	// scope is what the caller sees.
+	scope *access.Scope
 	// asked says that the client asks for the directory.
 	asked bool
 }
@@ -126,23 +130,30 @@ type instanceList struct {
 // listInstances is GET vnf_instances (clause 5.4.2.3.2), by id.
 func (a *api) listInstances(w http.ResponseWriter, r *http.Request) error {
 	shape := instanceShape()
-	q, err := parseQuery(r, &shape, inInstanceIndex)
+	q, err := rest.ParseQuery(r, rest.Resource{Shape: &shape, Schema: a.schemas.instance, Indexed: inInstanceIndex})
 	if err != nil {
 		return err
 	}
-	l := &instanceList{api: a, ctx: r.Context(), query: q, products: products{}, whole: slices.ContainsFunc(shape.Default, q.wants),
-		asked: q.selector.Names("jibe") || q.decided.Needs("jibe/directory")}
-	return respond(a, w, r, &l.query, listing[*row]{all: l.matches(), position: func(r *row) string { return r.id }, body: l.body})
+	scope, err := a.scope(r.Context())
+	if err != nil {
+		return err
+	}
+	l := &instanceList{scope: scope, api: a, ctx: r.Context(), query: q, products: products{}, whole: slices.ContainsFunc(shape.Default, q.Wants),
+		asked: q.Selector.Names("jibe") || q.Decided.Needs("jibe/directory")}
+	return rest.List(a.API, w, r, &l.query, rest.Listing[*row]{All: l.matches(), Position: func(r *row) string { return r.id }, Body: l.body})
 }
 
 // matches yields the instances that pass what is decided of the filter, by id.
 func (l *instanceList) matches() iter.Seq2[*row, error] {
 	return func(yield func(*row, error) bool) {
 		v := rowValues{list: l}
-		of := v.value
+		of, all := v.value, l.scope.Everything()
 		for r := range l.candidates() {
+			if !all && !l.scope.Sees(r.place()) {
+				continue
+			}
 			v.row, v.err = r, nil
-			ok, err := l.query.decided.Match(of)
+			ok, err := l.query.Decided.Match(of)
 			if err = cmp.Or(v.err, err); err != nil {
 				yield(nil, err)
 				return
@@ -157,16 +168,16 @@ func (l *instanceList) matches() iter.Seq2[*row, error] {
 // candidates are the instances among which those are that the filter matches, by id.
 func (l *instanceList) candidates() iter.Seq[*row] {
 	rows := l.roster.now()
-	if ids, ok := l.query.filter.OneOf("id"); ok {
-		return rows.having(slices.Compact(slices.Sorted(slices.Values(ids))), l.query.after)
+	if ids, ok := l.query.Filter.OneOf("id"); ok {
+		return rows.having(slices.Compact(slices.Sorted(slices.Values(ids))), l.query.After)
 	}
-	return rows.find(l.query.filter, l.query.after)
+	return rows.find(l.query.Filter, l.query.After)
 }
 
 // body makes an entry of the list.
 func (l *instanceList) body(r *row) (any, error) {
 	if l.whole {
-		v, err := l.instanceBody(l.ctx, r.known(), l.query.wants)
+		v, err := l.instanceBody(l.ctx, r.known(), l.query.Wants)
 		if err == nil && l.asked {
 			v.Jibe = v.Jibe.in(r.directory())
 		}
@@ -176,10 +187,12 @@ func (l *instanceList) body(r *row) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := l.plainBody(r.id, b.state == desired.Instantiated)
+	v := l.plainBody(r.id, desired.IsInstantiated(b.state))
 	v.Name, v.Description, v.VnfdID = b.name, b.description, b.vnfdID
-	v.describe(l.product(r, b))
-	if l.query.wants("jibe") {
+	p := l.product(r, b)
+	v.describe(&p.VNF)
+	v.Links = l.instanceLinks(r.id, b.state, p.flavours)
+	if l.query.Wants("jibe") {
 		v.Jibe = l.status(l.ctx, r.id, &r.head, r.entry.Open)
 		if l.asked {
 			v.Jibe = v.Jibe.in(r.directory())
@@ -228,7 +241,7 @@ func (s *rowValues) value(attr string) filter.Value {
 	case "vnfdId":
 		return filter.Text(b.vnfdID)
 	case "instantiationState":
-		return filter.Text(instantiationState(b.state == desired.Instantiated))
+		return filter.Text(instantiationState(desired.IsInstantiated(b.state)))
 	}
 	p := s.list.product(r, b)
 	switch attr {
@@ -264,13 +277,19 @@ func (a *api) briefOf(ctx context.Context, r *row) (*brief, error) {
 }
 
 // products are the products of packages, as one request has met them.
-type products map[productKey]*lcm.VNF
+type products map[productKey]*packaged
+
+// packaged is what lists show of a package; flavours says that it has several.
+type packaged struct {
+	lcm.VNF
+	flavours bool
+}
 
 type productKey struct{ pkg, vnfdID, state string }
 
 // product returns the product of the row's package. A row whose package can't be read has
 // the product of its last operation.
-func (l *instanceList) product(r *row, b *brief) *lcm.VNF {
+func (l *instanceList) product(r *row, b *brief) *packaged {
 	key := productKey{b.pkg, b.vnfdID, b.state}
 	if p, met := l.products[key]; met && p != nil {
 		return p
@@ -281,9 +300,9 @@ func (l *instanceList) product(r *row, b *brief) *lcm.VNF {
 			l.products[key] = nil
 			l.Log.WarnContext(l.ctx, "package of an instance can't be read", "instance", r.id, "error", err)
 		}
-		return &r.entry.VNF
+		return &packaged{VNF: r.entry.VNF}
 	}
-	p := product(lcm.VNF{}, pkg.VNFD)
+	p := packaged{product(lcm.VNF{}, pkg.VNFD), len(pkg.VNFD.Flavours) > 1}
 	if shared {
 		l.products[key] = &p
 	}

@@ -9,15 +9,17 @@ import (
 
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/lcm/oplog"
+	"github.com/jibe-vnfm/jibe/sol/access"
 	"github.com/jibe-vnfm/jibe/sol/filter"
+	"github.com/jibe-vnfm/jibe/sol/rest"
 	"github.com/jibe-vnfm/jibe/store"
 )
 
 // operationShape returns the attributes that selectors may leave out (SOL003 clause
 // 5.4.12.3.2).
 func operationShape() filter.Shape {
-	def := []string{"operationParams", "error", "resourceChanges", "changedInfo", "changedExtConnectivity"}
-	return filter.Shape{Default: def, Optional: append([]string{"grantId", "cancelMode", triggered, "vnfSnapshotInfoId"}, def...)}
+	def := []string{"operationParams", "error", "resourceChanges", "changedInfo", "changedExtConnectivity", coordinations, warnings}
+	return filter.Shape{Default: def, Optional: append([]string{"grantId", "cancelMode", triggered, "vnfSnapshotInfoId", rejectedCoordinations, "jibe"}, def...)}
 }
 
 const triggered = "modificationsTriggeredByVnfPkgChange"
@@ -61,23 +63,31 @@ func operationValues(e *oplog.OperationEntry) func(attr string) filter.Value {
 // listOperations is GET vnf_lcm_op_occs (clause 5.4.12.3.2), by start time, then by id.
 func (a *api) listOperations(w http.ResponseWriter, r *http.Request) error {
 	shape := operationShape()
-	q, err := parseQuery(r, &shape, inOperationEntry)
+	q, err := rest.ParseQuery(r, rest.Resource{Shape: &shape, Schema: a.schemas.operation, Indexed: inOperationEntry})
 	if err != nil {
 		return err
 	}
-	if q.after != "" && !oplog.ValidPosition(q.after) {
-		return problem(http.StatusBadRequest, "the URI parameter %q is none that this list has named", marker)
+	if q.After != "" && !oplog.ValidPosition(q.After) {
+		return rest.Problem(http.StatusBadRequest, "the URI parameter %q is none that this list has named", rest.Marker)
 	}
-	return respond(a, w, r, &q, listing[oplog.OperationEntry]{
-		all:      a.operations(r.Context(), &q),
-		position: oplog.OperationEntry.Position,
-		body:     func(e oplog.OperationEntry) (any, error) { return a.entryBody(r.Context(), &e, &q) },
+	scope, err := a.scope(r.Context())
+	if err != nil {
+		return err
+	}
+	all := a.operations(r.Context(), &q)
+	if !scope.Everything() {
+		all = a.seen(r.Context(), scope, all)
+	}
+	return rest.List(a.API, w, r, &q, rest.Listing[oplog.OperationEntry]{
+		All:      all,
+		Position: oplog.OperationEntry.Position,
+		Body:     func(e oplog.OperationEntry) (any, error) { return a.entryBody(r.Context(), &e, &q) },
 	})
 }
 
 // operations yields the operations that pass what is decided of q's filter. It takes the
 // narrowest way to them that the filter allows.
-func (a *api) operations(ctx context.Context, q *query) iter.Seq2[oplog.OperationEntry, error] {
+func (a *api) operations(ctx context.Context, q *rest.Query) iter.Seq2[oplog.OperationEntry, error] {
 	return func(yield func(oplog.OperationEntry, error) bool) {
 		var e oplog.OperationEntry
 		of := operationValues(&e)
@@ -87,7 +97,7 @@ func (a *api) operations(ctx context.Context, q *query) iter.Seq2[oplog.Operatio
 				return
 			}
 			e = candidate
-			ok, err := q.decided.Match(of)
+			ok, err := q.Decided.Match(of)
 			if err != nil {
 				yield(e, err)
 				return
@@ -99,13 +109,32 @@ func (a *api) operations(ctx context.Context, q *query) iter.Seq2[oplog.Operatio
 	}
 }
 
+// seen yields those of the operations that the caller sees. The index doesn't know where an
+// instance stood: that is read for those of which it counts.
+func (a *api) seen(ctx context.Context, scope *access.Scope, all iter.Seq2[oplog.OperationEntry, error]) iter.Seq2[oplog.OperationEntry, error] {
+	return func(yield func(oplog.OperationEntry, error) bool) {
+		for e, err := range all {
+			if err == nil {
+				op, rerr := a.Operations.Operation(ctx, e.ID)
+				if errors.Is(rerr, store.ErrNotFound) || rerr == nil && !scope.Sees(PlaceOf(a.Repo, op)) {
+					continue
+				}
+				err = rerr
+			}
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
 // candidates are the operations among which those are that the filter matches.
-func (a *api) candidates(ctx context.Context, q *query) iter.Seq2[oplog.OperationEntry, error] {
-	if ids, ok := q.filter.OneOf("id"); ok && q.after == "" && (a.PageSize < 0 || len(ids) <= a.PageSize) {
+func (a *api) candidates(ctx context.Context, q *rest.Query) iter.Seq2[oplog.OperationEntry, error] {
+	if ids, ok := q.Filter.OneOf("id"); ok && q.After == "" && (a.PageSize < 0 || len(ids) <= a.PageSize) {
 		return a.operationsByID(ctx, ids)
 	}
-	want := oplog.OperationQuery{After: q.after}
-	want.From, want.Before = q.decided.Between("startTime")
+	want := oplog.OperationQuery{After: q.After}
+	want.From, want.Before = q.Decided.Between("startTime")
 	want.Types = oneOf[lcm.Type](q, "operation")
 	want.States = oneOf[lcm.State](q, "operationState")
 	if ids := oneOf[string](q, "vnfInstanceId"); len(ids) == 1 {
@@ -121,8 +150,8 @@ func (a *api) candidates(ctx context.Context, q *query) iter.Seq2[oplog.Operatio
 }
 
 // oneOf returns the values of which an attribute must have one, nil where it may have any.
-func oneOf[T ~string](q *query, attr string) []T {
-	values, _ := q.filter.OneOf(attr)
+func oneOf[T ~string](q *rest.Query, attr string) []T {
+	values, _ := q.Filter.OneOf(attr)
 	var out []T
 	for _, v := range values {
 		out = append(out, T(v))
@@ -162,9 +191,9 @@ func entryOf(op *lcm.Operation) oplog.OperationEntry {
 
 // entryBody makes an entry of the list. The record of an operation that has ended is read
 // only for what the entry lacks.
-func (a *api) entryBody(ctx context.Context, e *oplog.OperationEntry, q *query) (any, error) {
-	if !e.State.Ended() || slices.ContainsFunc(operationShape().Default, q.wants) ||
-		e.Type == lcm.ChangePackage && q.wants(triggered) {
+func (a *api) entryBody(ctx context.Context, e *oplog.OperationEntry, q *rest.Query) (any, error) {
+	if !e.State.Ended() || slices.ContainsFunc(operationShape().Default, q.Wants) ||
+		e.Type == lcm.ChangePackage && q.Wants(triggered) || since371(ctx) && q.Wants(rejectedCoordinations) {
 		op, err := a.Operations.Operation(ctx, e.ID)
 		if errors.Is(err, store.ErrNotFound) {
 			return nil, nil // pruned meanwhile
@@ -174,18 +203,18 @@ func (a *api) entryBody(ctx context.Context, e *oplog.OperationEntry, q *query) 
 		}
 		if now := entryOf(op); now != *e {
 			// It went on since the index was asked.
-			if ok, err := q.decided.Match(operationValues(&now)); err != nil || !ok {
+			if ok, err := q.Decided.Match(operationValues(&now)); err != nil || !ok {
 				return nil, err
 			}
 		}
-		return a.operationBody(op), nil
+		return a.shownOperation(ctx, op), nil
 	}
 	return a.operationBody(&lcm.Operation{ID: e.ID, Instance: e.Instance, Type: e.Type, State: e.State,
 		Started: e.Started, StateEntered: e.StateEntered, Automatic: e.Automatic}), nil
 }
 
-// drop implements droppable.
-func (v *VnfLcmOpOcc) drop(attr string) {
+// Drop implements [rest.Droppable].
+func (v *VnfLcmOpOcc) Drop(attr string) {
 	switch attr {
 	case "operationParams":
 		v.OperationParams = nil
@@ -201,5 +230,13 @@ func (v *VnfLcmOpOcc) drop(attr string) {
 		v.ChangedExtConn = nil
 	case triggered:
 		v.PkgChange = nil
+	case coordinations:
+		v.LcmCoordinations = nil
+	case rejectedCoordinations:
+		v.RejectedCoordinations = nil
+	case warnings:
+		v.Warnings = nil
+	case "jibe":
+		v.Jibe = nil
 	}
 }

@@ -78,13 +78,33 @@ func TestFiltersReachWhatIsNotShown(t *testing.T) {
 		"(eq,instantiationState,INSTANTIATED)":                  {id},
 		"(eq,instantiatedVnfInfo/vnfcInfo/id,VDU1-vdu1-1)":      {id},
 		"(eq,vimConnectionInfo/@key,vim1)":                      {id},
-		"(eq,nothing,1)":                                        {},
+		"(eq,vnfInstanceDescription,1)":                         {},
+		"(eq,metadata/whatever,1)":                              {},
+		"(eq,instantiatedVnfInfo/localizationLanguage,en)":      {},
 		"(cont,vnfInstanceName,amf);(eq,vnfProvider,'Company')": ids(t, e.do("GET", api+"/vnf_instances", "")),
 	} {
 		if d := cmp.Diff(want, ids(t, e.want(200, "GET", api+"/vnf_instances?filter="+url.QueryEscape(query), ""))); d != "" {
 			t.Errorf("%s: %s", query, d)
 		}
 	}
+	for query, says := range map[string]string{
+		"filter=(eq,nothing,1)":                              `there is no attribute "nothing"`,
+		"filter=(eq,instantiatedVnfInfo/vnfcInfo/nothing,1)": `"instantiatedVnfInfo/vnfcInfo/nothing"`,
+		"filter=(eq,instantiatedVnfInfo/vnfcInfo,1)":         "is a structure",
+		"filter=(eq,vimConnectionInfo/vim1/nothing,1)":       `"vimConnectionInfo/vim1/nothing"`,
+		"filter=(eq,vnfcInfo/id,1)":                          `"vnfcInfo"`,
+		"fields=vnfInstanceName,nothing":                     `"nothing"`,
+		"fields=vnfInstanceName/below":                       "below a simple value",
+		"exclude_fields=instantiatedVnfInfo/nothing":         `"instantiatedVnfInfo/nothing"`,
+	} {
+		if a := e.want(400, "GET", api+"/vnf_instances?"+query, ""); !strings.Contains(a.detail(t), says) {
+			t.Errorf("%s: %s", query, a.body)
+		}
+	}
+	for _, query := range []string{"fields=grantId,error/type", "exclude_fields=resourceChanges/affectedVnfcs/zoneId", "filter=(eq,operationParams/any/thing,1)"} {
+		e.want(200, "GET", api+"/vnf_lcm_op_occs?"+query, "")
+	}
+	e.want(400, "GET", api+"/vnf_lcm_op_occs?fields=vnfdId", "")
 	got := ids(t, e.want(200, "GET", api+"/vnf_lcm_op_occs?filter="+url.QueryEscape("(eq,vnfInstanceId,"+id+");(in,operationState,COMPLETED,FAILED)"), ""))
 	if len(got) != 1 {
 		t.Errorf("%v", got)

@@ -14,6 +14,7 @@ import (
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/internal/mergepatch"
 	"github.com/jibe-vnfm/jibe/lcm"
+	"github.com/jibe-vnfm/jibe/sol/rest"
 )
 
 // pathsKey is the entry of metadata that names the manifests of the ConfigMaps and
@@ -35,22 +36,22 @@ func modifiable(attr string) bool {
 // (RFC 7396). Another vnfdId is a container update of a VNF that runs.
 func (a *api) modifyInstance(w http.ResponseWriter, r *http.Request) error {
 	patch := map[string]any{}
-	if err := read(w, r, &patch); err != nil {
+	if err := rest.Read(w, r, &patch); err != nil {
 		return err
 	}
 	if len(patch) == 0 {
-		return problem(http.StatusBadRequest, "the body names nothing to modify")
+		return rest.Problem(http.StatusBadRequest, "the body names nothing to modify")
 	}
 	for _, attr := range slices.Sorted(maps.Keys(patch)) {
 		switch {
 		case !modifiable(attr):
-			return problem(http.StatusBadRequest, "unknown attribute %q in the body", attr)
+			return rest.Problem(http.StatusBadRequest, "unknown attribute %q in the body", attr)
 		case attr == "vnfcInfoModifications":
-			return problem(http.StatusUnprocessableEntity,
+			return rest.Problem(http.StatusUnprocessableEntity,
 				"%s can't be carried out: a VNFC is what its VDU makes of it, and properties of a single one would end with it; modify vnfConfigurableProperties or extensions of the VNF", attr)
 		}
 	}
-	object(patch)
+	rest.Object(patch)
 	if v, ok := patch["vnfdId"]; ok {
 		if _, err := filled(`attribute "vnfdId"`, v); err != nil {
 			return err
@@ -117,7 +118,7 @@ func configPaths(patch map[string]any) ([]string, error) {
 		}
 	}
 	if !ok {
-		return nil, problem(http.StatusBadRequest, "metadata.%s must be a list of paths in the package", pathsKey)
+		return nil, rest.Problem(http.StatusBadRequest, "metadata.%s must be a list of paths in the package", pathsKey)
 	}
 	return paths, nil
 }
@@ -135,8 +136,8 @@ func (a *api) repackage(ctx context.Context, patch map[string]any, paths []strin
 		return nil, fmt.Errorf("vnfdId %s: %w", id, err)
 	}
 	next.VnfdID = id
-	if now.State != desired.Instantiated {
-		next.Package, next.Base, next.Overlays, next.Generation = pkg.Tree, "", nil, ""
+	if !desired.IsInstantiated(now.State) {
+		next.Package, next.Base, next.Overlays, next.VDUs, next.Generation = pkg.Tree, "", nil, nil, ""
 		return next, nil
 	}
 	if err := suspended(now); err != nil {
@@ -158,12 +159,12 @@ func (a *api) reconnect(patch map[string]any, now, next *desired.Instance) error
 	if !ok {
 		return nil
 	}
-	if now.State != desired.Instantiated {
-		return problem(http.StatusBadRequest, "vimConnectionInfo can't be modified while VNF instance %s is NOT_INSTANTIATED: instantiate takes it", now.ID)
+	if !desired.IsInstantiated(now.State) {
+		return rest.Problem(http.StatusBadRequest, "vimConnectionInfo can't be modified while VNF instance %s is NOT_INSTANTIATED: instantiate takes it", now.ID)
 	}
 	p, ok := v.(map[string]any)
 	if !ok {
-		return problem(http.StatusBadRequest, "attribute \"vimConnectionInfo\" must be an object")
+		return rest.Problem(http.StatusBadRequest, "attribute \"vimConnectionInfo\" must be an object")
 	}
 	var connections map[string]VimConnectionInfo
 	var err error
@@ -186,12 +187,12 @@ func (a *api) reconnect(patch map[string]any, now, next *desired.Instance) error
 		return err
 	}
 	if len(connections) == 0 {
-		return problem(http.StatusBadRequest, "vimConnectionInfo: a VNF that runs can't be without a connection to its VIM")
+		return rest.Problem(http.StatusBadRequest, "vimConnectionInfo: a VNF that runs can't be without a connection to its VIM")
 	}
 	if !inline {
 		for _, key := range slices.Sorted(maps.Keys(connections)) {
 			if c := connections[key]; (len(c.InterfaceInfo) > 0) != (len(c.AccessInfo) > 0) {
-				return problem(http.StatusUnprocessableEntity,
+				return rest.Problem(http.StatusUnprocessableEntity,
 					"vimConnectionInfo.%s: VNF instance %s runs on a VIM of the desired repository: change its file under vims/, or give both interfaceInfo and accessInfo", key, now.ID)
 			}
 		}
@@ -204,18 +205,18 @@ func (a *api) reconnect(patch map[string]any, now, next *desired.Instance) error
 
 // patchedConnections applies a merge patch to vimConnectionInfo. Its errors quote no value.
 func patchedConnections(have any, patch map[string]any) (map[string]VimConnectionInfo, error) {
-	m, err := generic(have)
+	m, err := rest.Generic(have)
 	if err != nil {
 		return nil, fmt.Errorf("vimConnectionInfo: %w", err)
 	}
-	b, err := json.Marshal(mergepatch.Apply(object(m), patch))
+	b, err := json.Marshal(mergepatch.Apply(rest.Object(m), patch))
 	if err != nil {
 		return nil, fmt.Errorf("vimConnectionInfo: %w", err)
 	}
 	var out map[string]VimConnectionInfo
-	if err := decode(b, &out); err != nil {
+	if err := rest.Decode(b, &out); err != nil {
 		why, _, _ := strings.Cut(err.Error(), ", at ") // a position in no text that the client sent
-		return nil, problem(http.StatusBadRequest, "vimConnectionInfo as patched can't be used: %s", why)
+		return nil, rest.Problem(http.StatusBadRequest, "vimConnectionInfo as patched can't be used: %s", why)
 	}
 	return out, nil
 }
@@ -260,7 +261,7 @@ func patchText(patch map[string]any, attr string, to *string) error {
 	}
 	s, ok := v.(string)
 	if !ok {
-		return problem(http.StatusBadRequest, "attribute %q must be a string", attr)
+		return rest.Problem(http.StatusBadRequest, "attribute %q must be a string", attr)
 	}
 	*to = s
 	return nil
@@ -277,7 +278,7 @@ func patchMap(patch map[string]any, attr string, to *map[string]any) error {
 	}
 	m, ok := v.(map[string]any)
 	if !ok {
-		return problem(http.StatusBadRequest, "attribute %q must be an object", attr)
+		return rest.Problem(http.StatusBadRequest, "attribute %q must be an object", attr)
 	}
 	*to = mergepatch.Apply(*to, m)
 	return nil

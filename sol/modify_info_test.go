@@ -10,7 +10,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/lcm"
-	"github.com/jibe-vnfm/jibe/sol"
+	"github.com/jibe-vnfm/jibe/sol/rest"
 )
 
 const updateBody = `{"vnfdId": "vnfd-2", "vnfInstanceName": "modify_vnf_after", "metadata": {"configmap_secret_paths": ["Files/b.yaml"]}}`
@@ -178,7 +178,7 @@ func TestModifyRefusesBadRequestsInBothStates(t *testing.T) {
 			}
 		}
 	}
-	e.view.refuse = &sol.InvalidError{Status: 400, Detail: "ConfigMap amf/c is immutable"}
+	e.view.refuse = &rest.InvalidError{Status: 400, Detail: "ConfigMap amf/c is immutable"}
 	if a := e.want(400, "PATCH", api+"/vnf_instances/"+running, updateBody); !strings.Contains(a.detail(t), "immutable") {
 		t.Errorf("%s", a.body)
 	}

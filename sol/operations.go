@@ -11,6 +11,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/sol/notify"
+	"github.com/jibe-vnfm/jibe/sol/rest"
 	"github.com/jibe-vnfm/jibe/store"
 )
 
@@ -20,17 +21,22 @@ func (a *api) showOperation(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	body := a.operationBody(op)
-	w.Header().Set("ETag", operationTag(body))
-	return reply(w, http.StatusOK, body)
+	w.Header().Set("ETag", a.operationTag(op))
+	return rest.Reply(w, r, http.StatusOK, a.shownOperation(r.Context(), op))
 }
 
 func (a *api) operation(ctx context.Context, id string) (*lcm.Operation, error) {
 	op, err := a.Operations.Operation(ctx, id)
 	if errors.Is(err, store.ErrNotFound) {
-		return nil, problem(http.StatusNotFound, "VNF LCM operation occurrence %s does not exist", id)
+		return nil, rest.Problem(http.StatusNotFound, "VNF LCM operation occurrence %s does not exist", id)
 	}
-	return op, err
+	if err != nil {
+		return nil, err
+	}
+	if err := a.check(ctx, PlaceOf(a.Repo, op)); err != nil {
+		return nil, notFound(err, "VNF LCM operation occurrence %s does not exist", id)
+	}
+	return op, nil
 }
 
 // ask does something to the operation that the request names.
@@ -41,14 +47,14 @@ func (a *api) ask(w http.ResponseWriter, r *http.Request, do func(ctx context.Co
 	if err != nil {
 		return nil, err
 	}
-	if err := match(r, operationTag(a.operationBody(op))); err != nil {
+	if err := match(r, a.operationTag(op)); err != nil {
 		return nil, err
 	}
 	if op, err = do(ctx, op.ID); err != nil {
 		return nil, err
 	}
 	a.Poke(op.Instance)
-	a.Log.InfoContext(ctx, "operation asked", "route", r.Pattern, "instance", op.Instance, "operation", op.ID, "state", op.State, "by", callerOf(r.Context()))
+	a.Log.InfoContext(ctx, "operation asked", "route", r.Pattern, "instance", op.Instance, "operation", op.ID, "state", op.State, "by", rest.Caller(r.Context()).String())
 	return op, nil
 }
 
@@ -78,17 +84,17 @@ func (a *api) fail(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return reply(w, http.StatusOK, a.operationBody(op))
+	return rest.Reply(w, r, http.StatusOK, a.shownOperation(r.Context(), op))
 }
 
 // cancel is POST vnf_lcm_op_occs/{id}/cancel (clause 5.4.17).
 func (a *api) cancel(w http.ResponseWriter, r *http.Request) error {
 	var req cancelMode
-	if err := read(w, r, &req); err != nil {
+	if err := rest.Read(w, r, &req); err != nil {
 		return err
 	}
 	if req.CancelMode != lcm.Forceful && req.CancelMode != lcm.Graceful {
-		return problem(http.StatusBadRequest, "attribute \"cancelMode\" must be %s or %s, not %q", lcm.Graceful, lcm.Forceful, req.CancelMode)
+		return rest.Problem(http.StatusBadRequest, "attribute \"cancelMode\" must be %s or %s, not %q", lcm.Graceful, lcm.Forceful, req.CancelMode)
 	}
 	return a.accept(w, r, func(ctx context.Context, id string) (*lcm.Operation, error) {
 		return a.Operations.Cancel(ctx, id, req.CancelMode)
@@ -98,31 +104,52 @@ func (a *api) cancel(w http.ResponseWriter, r *http.Request) error {
 // operationBody returns the operation as clients see it.
 func (a *api) operationBody(op *lcm.Operation) *VnfLcmOpOcc {
 	v := &VnfLcmOpOcc{
-		ID: op.ID, OperationState: op.State, StateEnteredTime: stamp(op.StateEntered), StartTime: stamp(op.Started),
+		ID: op.ID, OperationState: op.State, StateEnteredTime: rest.Stamp(op.StateEntered), StartTime: rest.Stamp(op.Started),
 		VnfInstanceID: op.Instance, Operation: op.Type, IsAutomaticInvocation: op.Automatic,
-		OperationParams: op.Params, IsCancelPending: op.CancelMode != "", CancelMode: op.CancelMode, Error: op.Error,
+		GrantID: grantID(op), OperationParams: op.Params, IsCancelPending: op.CancelMode != "", CancelMode: op.CancelMode, Error: op.Error,
 	}
 	if op.State == lcm.Completed {
 		v.ChangedInfo, v.PkgChange = op.ChangedInfo, op.PkgChange
 	}
 	v.ResourceChanges, v.ChangedExtConn = notify.Affected(op), notify.ChangedExtConnectivity(op)
 	v.Links = map[string]Link{
-		"self":        {Href: a.link("vnf_lcm_op_occs", op.ID)},
-		"vnfInstance": {Href: a.link("vnf_instances", op.Instance)},
+		"self":        {Href: a.Link("vnf_lcm_op_occs", op.ID)},
+		"vnfInstance": {Href: a.Link("vnf_instances", op.Instance)},
 	}
-	// Existing clients expect these three in every state.
-	for _, task := range []string{"retry", "rollback", "fail"} {
-		v.Links[task] = Link{Href: a.link("vnf_lcm_op_occs", op.ID, task)}
+	status := OperationStatus{RequestedBy: op.RequestedBy}
+	if w, waits := op.Waiting(); waits {
+		status.Waiting = &Waiting{For: w.For, Since: rest.Stamp(w.Since)}
 	}
-	if _, err := lcm.Next(op.State, lcm.CancelAsked); err == nil {
-		v.Links["cancel"] = Link{Href: a.link("vnf_lcm_op_occs", op.ID, "cancel")}
+	if status != (OperationStatus{}) {
+		v.Jibe = &status
+	}
+	if op.Grant != nil && op.Grant.Href != "" {
+		v.Links["grant"] = Link{Href: op.Grant.Href}
+	}
+	for task, event := range map[string]lcm.Event{"retry": lcm.RetryAsked, "rollback": lcm.RollbackAsked, "fail": lcm.FailAsked, "cancel": lcm.CancelAsked} {
+		_, err := lcm.Next(op.State, event)
+		if err == nil && event == lcm.RollbackAsked {
+			err = op.CanRollback()
+		}
+		if err == nil {
+			v.Links[task] = Link{Href: a.Link("vnf_lcm_op_occs", op.ID, task)}
+		}
 	}
 	return v
 }
 
-// operationTag returns the ETag of an operation. It changes with every change of the body.
-func operationTag(body *VnfLcmOpOcc) string {
-	b, _ := json.Marshal(body)
+// grantID is the id of the NFVO's grant, "" where there is none.
+func grantID(op *lcm.Operation) string {
+	if op.Grant == nil {
+		return ""
+	}
+	return op.Grant.ID
+}
+
+// operationTag returns the ETag of an operation, for all versions. It changes with every change
+// of the body.
+func (a *api) operationTag(op *lcm.Operation) string {
+	b, _ := json.Marshal(a.operationBody(op).newer(op))
 	sum := sha256.Sum256(b)
 	return `"` + hex.EncodeToString(sum[:12]) + `"`
 }

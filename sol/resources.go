@@ -125,7 +125,7 @@ func withFiles(metadata map[string]any, in *desired.Instance) map[string]any {
 // withoutFiles returns a patch of metadata without the entry that [withFiles] shows: a
 // client that sends back what it read must not write it into git.
 func withoutFiles(metadata map[string]any, now *desired.Instance) map[string]any {
-	if _, own := now.Metadata[defFiles]; own || now.State != desired.Instantiated || !reflect.DeepEqual(metadata[defFiles], now.Params[defFiles]) {
+	if _, own := now.Metadata[defFiles]; own || !desired.IsInstantiated(now.State) || !reflect.DeepEqual(metadata[defFiles], now.Params[defFiles]) {
 		return metadata
 	}
 	out := maps.Clone(metadata)

@@ -52,7 +52,7 @@ func rosterKeys() []rosterKey {
 	return []rosterKey{
 		{"vnfInstanceName", func(b *brief) string { return b.name }},
 		{"vnfdId", func(b *brief) string { return b.vnfdID }},
-		{"instantiationState", func(b *brief) string { return instantiationState(b.state == desired.Instantiated) }},
+		{"instantiationState", func(b *brief) string { return instantiationState(desired.IsInstantiated(b.state)) }},
 	}
 }
 

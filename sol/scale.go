@@ -8,26 +8,28 @@ import (
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/lcm"
+	"github.com/jibe-vnfm/jibe/sol/rest"
+	"github.com/jibe-vnfm/jibe/vnfd"
 )
 
 // scale is POST vnf_instances/{id}/scale (clause 5.4.5). It commits the absolute level
 // after the steps.
 func (a *api) scale(w http.ResponseWriter, r *http.Request) error {
 	var req scaleVnfRequest
-	if err := read(w, r, &req); err != nil {
+	if err := rest.Read(w, r, &req); err != nil {
 		return err
 	}
 	if req.Type != lcm.ScaleOut && req.Type != lcm.ScaleIn {
-		return problem(http.StatusBadRequest, "attribute \"type\" must be %s or %s, not %q", lcm.ScaleOut, lcm.ScaleIn, req.Type)
+		return rest.Problem(http.StatusBadRequest, "attribute \"type\" must be %s or %s, not %q", lcm.ScaleOut, lcm.ScaleIn, req.Type)
 	}
 	if req.AspectID == "" {
-		return problem(http.StatusBadRequest, "attribute \"aspectId\" is missing")
+		return rest.Problem(http.StatusBadRequest, "attribute \"aspectId\" is missing")
 	}
 	if !req.NumberOfSteps.set {
 		req.NumberOfSteps = number{1, true}
 	}
 	if req.NumberOfSteps.n < 1 {
-		return problem(http.StatusBadRequest, "Invalid numberOfSteps: %d; it must be at least 1", req.NumberOfSteps.n)
+		return rest.Problem(http.StatusBadRequest, "Invalid numberOfSteps: %d; it must be at least 1", req.NumberOfSteps.n)
 	}
 	victims, err := victimsOf(req)
 	if err != nil {
@@ -35,20 +37,13 @@ func (a *api) scale(w http.ResponseWriter, r *http.Request) error {
 	}
 	return a.begin(w, r, request{typ: lcm.Scale, params: params(req),
 		next: func(ctx context.Context, now *desired.Instance, seen sight) (*desired.Instance, error) {
-			if err := running(now); err != nil {
-				return nil, err
-			}
-			pkg, err := a.View.Package(ctx, now)
-			if err != nil {
-				return nil, fmt.Errorf("package of instance %s: %w", now.ID, err)
-			}
-			flavour, err := flavourOf(pkg, now.Flavour)
+			flavour, err := a.runningFlavour(ctx, now)
 			if err != nil {
 				return nil, err
 			}
 			aspect, ok := flavour.Aspect(req.AspectID)
 			if !ok {
-				return nil, problem(http.StatusBadRequest, "Invalid aspectId: flavour %q has no aspect %q", now.Flavour, req.AspectID)
+				return nil, rest.Problem(http.StatusBadRequest, "Invalid aspectId: flavour %q has no aspect %q", now.Flavour, req.AspectID)
 			}
 			levels, err := flavour.ScaleLevels(now.InstantiationLevel, now.Levels)
 			if err != nil {
@@ -60,7 +55,7 @@ func (a *api) scale(w http.ResponseWriter, r *http.Request) error {
 			}
 			level := levels[aspect.ID] + steps
 			if level < 0 || level > aspect.MaxLevel {
-				return nil, problem(http.StatusBadRequest, "Invalid numberOfSteps: aspect %s is at scale level %d, %s by %d leads to %d, outside 0..%d",
+				return nil, rest.Problem(http.StatusBadRequest, "Invalid numberOfSteps: aspect %s is at scale level %d, %s by %d leads to %d, outside 0..%d",
 					aspect.ID, levels[aspect.ID], req.Type, req.NumberOfSteps.n, level, aspect.MaxLevel)
 			}
 			next := *now
@@ -77,4 +72,17 @@ func (a *api) scale(w http.ResponseWriter, r *http.Request) error {
 			next.Condemned = merged(now.Condemned, doomed)
 			return &next, nil
 		}})
+}
+
+// runningFlavour returns the flavour of an instance that is instantiated and runs; the error of
+// any other is the answer.
+func (a *api) runningFlavour(ctx context.Context, in *desired.Instance) (*vnfd.Flavour, error) {
+	if err := running(in); err != nil {
+		return nil, err
+	}
+	pkg, err := a.View.Package(ctx, in)
+	if err != nil {
+		return nil, fmt.Errorf("package of instance %s: %w", in.ID, err)
+	}
+	return flavourOf(pkg, in.Flavour)
 }

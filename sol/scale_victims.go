@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/jibe-vnfm/jibe/lcm"
+	"github.com/jibe-vnfm/jibe/sol/rest"
 	"github.com/jibe-vnfm/jibe/vnfd"
 )
 
@@ -23,10 +24,10 @@ func victimsOf(req scaleVnfRequest) (victims, error) {
 	b, err := json.Marshal(v)
 	var ids []string
 	if err != nil || json.Unmarshal(b, &ids) != nil || len(ids) == 0 {
-		return nil, problem(http.StatusBadRequest, "additionalParams.%s must be a list of ids of VNFCs; leave it out to have the newest ones go", victimsKey)
+		return nil, rest.Problem(http.StatusBadRequest, "additionalParams.%s must be a list of ids of VNFCs; leave it out to have the newest ones go", victimsKey)
 	}
 	if req.Type != lcm.ScaleIn {
-		return nil, problem(http.StatusBadRequest, "additionalParams.%s names VNFCs that go; a %s takes none away", victimsKey, req.Type)
+		return nil, rest.Problem(http.StatusBadRequest, "additionalParams.%s names VNFCs that go; a %s takes none away", victimsKey, req.Type)
 	}
 	return ids, nil
 }
@@ -37,7 +38,7 @@ func (v victims) choose(instance, aspect string, steps int, f *vnfd.Flavour, see
 		return nil, nil
 	}
 	if !seen.fresh {
-		return nil, problem(http.StatusServiceUnavailable, "the VIM of VNF instance %s can't be seen now, so it isn't known what runs there: ask again when it is back", instance)
+		return nil, rest.Problem(http.StatusServiceUnavailable, "the VIM of VNF instance %s can't be seen now, so it isn't known what runs there: ask again when it is back", instance)
 	}
 	units, err := healTarget{ids: v}.vnfcs(instance, seen)
 	if err != nil {
@@ -51,11 +52,11 @@ func (v victims) choose(instance, aspect string, steps int, f *vnfd.Flavour, see
 	for _, u := range units {
 		switch {
 		case !moves(f, u.VDU, aspect):
-			return nil, problem(http.StatusBadRequest, "additionalParams.%s: VNFC %s is of VDU %s, which aspect %s doesn't scale", victimsKey, vnfcInfoID(u), u.VDU, aspect)
+			return nil, rest.Problem(http.StatusBadRequest, "additionalParams.%s: VNFC %s is of VDU %s, which aspect %s doesn't scale", victimsKey, vnfcInfoID(u), u.VDU, aspect)
 		case left[u.VDU] == 0:
-			return nil, problem(http.StatusBadRequest, "additionalParams.%s names more VNFCs of VDU %s than %d steps of aspect %s take away", victimsKey, u.VDU, steps, aspect)
+			return nil, rest.Problem(http.StatusBadRequest, "additionalParams.%s names more VNFCs of VDU %s than %d steps of aspect %s take away", victimsKey, u.VDU, steps, aspect)
 		case !passive(u, seen):
-			return nil, problem(http.StatusUnprocessableEntity, "additionalParams.%s: Kubernetes chooses itself which pods of a workload go; leave it out", victimsKey)
+			return nil, rest.Problem(http.StatusUnprocessableEntity, "additionalParams.%s: Kubernetes chooses itself which pods of a workload go; leave it out", victimsKey)
 		}
 		left[u.VDU]--
 		doomed[u.Key] = u.ID

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/sol/rest"
 )
 
 // sealer replaces credentials by references to their ciphertext.
@@ -186,7 +187,7 @@ func (s sealer) one(where, v, old string) (string, error) {
 		if v == old {
 			return v, nil
 		}
-		return "", problem(http.StatusBadRequest, "%s is a reference: through the API credentials are given in clear (they are encrypted before they are stored)", where)
+		return "", rest.Problem(http.StatusBadRequest, "%s is a reference: through the API credentials are given in clear (they are encrypted before they are stored)", where)
 	}
 	return s.keep(old, v)
 }

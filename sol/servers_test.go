@@ -145,15 +145,15 @@ func TestAnOperationTellsWhatItDidToServers(t *testing.T) {
 	}
 	var have, want any
 	json.Unmarshal(got, &have)
-	const server = `"metadata": {"flavor": "m1.tiny"}, "computeResource": {"vimLevelResourceType": "OS::Nova::Server", "resourceId"`
+	const server = `"metadata": {"flavor": "m1.tiny"}, "computeResource": {"vimConnectionId": "vim1", "vimLevelResourceType": "OS::Nova::Server", "resourceId"`
 	if err := json.Unmarshal([]byte(`{"affectedVnfcs": [
 			{"id": "s1", "vduId": "VDU1", "changeType": "MODIFIED", `+server+`: "s1"}, "addedStorageResourceIds": ["v9"], "removedStorageResourceIds": ["v1"]},
 			{"id": "s4", "vduId": "VDU1", "changeType": "ADDED", `+server+`: "s4"}, "affectedVnfcCpIds": ["CP1-s4", "CP2-s4"]}],
 		"affectedVirtualLinks": [{"id": "net1", "vnfVirtualLinkDescId": "internalVL1", "changeType": "LINK_PORT_ADDED", "vnfLinkPortIds": ["p6"],
-			"networkResource": {"resourceId": "net1", "vimLevelResourceType": "OS::Neutron::Net"}}],
-		"affectedExtLinkPorts": [{"id": "p5", "changeType": "ADDED", "extCpInstanceId": "cp-p5", "resourceHandle": {"resourceId": "p5", "vimLevelResourceType": "OS::Neutron::Port"}}],
-		"affectedVirtualStorages": [{"id": "v1", "virtualStorageDescId": "data", "changeType": "REMOVED", "storageResource": {"resourceId": "v1", "vimLevelResourceType": "OS::Cinder::Volume"}},
-			{"id": "v9", "virtualStorageDescId": "data", "changeType": "ADDED", "storageResource": {"resourceId": "v9", "vimLevelResourceType": "OS::Cinder::Volume"}}]}`), &want); err != nil {
+			"networkResource": {"resourceId": "net1", "vimConnectionId": "vim1", "vimLevelResourceType": "OS::Neutron::Net"}}],
+		"affectedExtLinkPorts": [{"id": "p5", "changeType": "ADDED", "extCpInstanceId": "cp-p5", "resourceHandle": {"resourceId": "p5", "vimConnectionId": "vim1", "vimLevelResourceType": "OS::Neutron::Port"}}],
+		"affectedVirtualStorages": [{"id": "v1", "virtualStorageDescId": "data", "changeType": "REMOVED", "storageResource": {"resourceId": "v1", "vimConnectionId": "vim1", "vimLevelResourceType": "OS::Cinder::Volume"}},
+			{"id": "v9", "virtualStorageDescId": "data", "changeType": "ADDED", "storageResource": {"resourceId": "v9", "vimConnectionId": "vim1", "vimLevelResourceType": "OS::Cinder::Volume"}}]}`), &want); err != nil {
 		t.Fatal(err)
 	}
 	if d := cmp.Diff(want, have); d != "" {

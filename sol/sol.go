@@ -10,10 +10,7 @@ package sol
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"net/http"
-	"net/url"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -22,7 +19,8 @@ import (
 	"github.com/jibe-vnfm/jibe/internal/lru"
 	"github.com/jibe-vnfm/jibe/lcm/oplog"
 	"github.com/jibe-vnfm/jibe/plan"
-	"github.com/jibe-vnfm/jibe/sol/auth"
+	"github.com/jibe-vnfm/jibe/sol/rest"
+	v1 "github.com/jibe-vnfm/jibe/sol/v1"
 	"github.com/jibe-vnfm/jibe/vnfd"
 )
 
@@ -33,13 +31,16 @@ type View interface {
 	// that are being deleted. fresh is false, and seen empty, while the VIM can't be
 	// observed; the API then shows the units of the last record.
 	Running(ctx context.Context, instance string) (seen plan.Observed, fresh bool)
+	// Workloads returns, by VDU id, the objects that the VNFCs of what was brought about last
+	// belong to, as the VIM was sent them, without secrets; nil where the VIM has none.
+	Workloads(ctx context.Context, instance string) (map[string]any, error)
 	// Drifted returns the keys of objects that are known to differ from what git says.
 	Drifted(instance string) []string
 	// Problems returns why the instance's file at head isn't obeyed; none where it is.
 	Problems(instance string) []desired.Problem
 	// Check says whether the change would be refused: by the render, by the VNFD's
 	// rules or by the driver. before is nil for a new instance. It MUST NOT change
-	// anything. A refusal is an [*InvalidError], a [*desired.Problem] or an error
+	// anything. A refusal is an [*rest.InvalidError], a [*desired.Problem] or an error
 	// that wraps one.
 	Check(ctx context.Context, before, after *desired.Instance) error
 	// Complete returns after with everything filled in that a change of package may leave
@@ -61,14 +62,6 @@ type View interface {
 // repository has. The API answers 422.
 var ErrUnknownPackage = errors.New("no package repository has a package with this vnfdId")
 
-// InvalidError refuses a request with the HTTP status that it carries.
-type InvalidError struct {
-	Status int
-	Detail string
-}
-
-func (e *InvalidError) Error() string { return e.Detail }
-
 // Secrets encrypts credentials before they are committed; [secret.Keeper] is one.
 type Secrets interface {
 	// Keep returns a reference to plaintext's ciphertext. It returns old if that is already a
@@ -78,152 +71,122 @@ type Secrets interface {
 
 // Config holds what the API works with. Repo, Operations, View and Secrets are required.
 type Config struct {
+	rest.Config
 	Repo       desired.Repo
 	Operations *oplog.Log
 	View       View
 	Secrets    Secrets
 	// Subscriptions serves /subscriptions; nil answers 404 there.
 	Subscriptions Subscriptions
-	// Auth identifies callers; nil refuses everybody.
-	Auth auth.Authenticator
-	// BaseURL is the address of the server for clients, "https://vnfm.example:9890": links
-	// and Location start with it.
-	BaseURL string
-	// PageSize is how many entries a list shows at once; 0 is 1,000, a negative
-	// number is no paging.
-	PageSize int
-	Now      func() time.Time
-	NewID    func() string
+	// SubscriptionsV1 is Subscriptions of /vnflcm/v1.
+	SubscriptionsV1 Subscriptions
+	NewID           func() string
 	// Poke asks the reconciler to look at an instance. It returns at once.
 	Poke func(instance string)
-	Log  *slog.Logger
-	// Observe is called for each request that was answered, for metrics. route is the
-	// pattern, not the path.
-	Observe func(route, method string, status int, took time.Duration)
 }
 
 const (
-	defaultPageSize = 1000
-	writeTimeout    = 60 * time.Second
+	writeTimeout = 60 * time.Second
 	// briefsSize is how many bytes are kept of what was read of files that aren't head's: those
 	// of 50,000 instances of which all change at once.
 	briefsSize = 24 << 20
 	briefSize  = 80 // without its texts
+	name       = "vnflcm"
 	apiVersion = "2.0.0"
 	root       = "/vnflcm/v2"
+	rootV1     = "/vnflcm/v1"
 )
 
 // api holds the configuration while requests are served.
 type api struct {
 	Config
-	mux *http.ServeMux
+	*rest.API
 	// briefs are by the hash of the tree.
-	briefs *lru.Cache[*brief]
-	roster *roster
+	briefs  *lru.Cache[*brief]
+	roster  *roster
+	schemas schemas
 }
 
 // New makes the handler of everything below /vnflcm/. Any other path is 404.
 func New(c Config) http.Handler {
-	if c.PageSize == 0 {
-		c.PageSize = defaultPageSize
-	}
-	if c.Now == nil {
-		c.Now = time.Now
-	}
 	if c.NewID == nil {
 		c.NewID = uuid.NewString
 	}
 	if c.Poke == nil {
 		c.Poke = func(string) {}
 	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
-	if c.Auth == nil {
-		c.Auth = nobody{}
-	}
-	if c.Observe == nil {
-		c.Observe = func(string, string, int, time.Duration) {}
-	}
-	c.BaseURL = strings.TrimSuffix(c.BaseURL, "/")
-	a := &api{Config: c, mux: http.NewServeMux(), briefs: lru.New[*brief](briefsSize, briefsSize), roster: newRoster(c.Repo, c.Operations)}
+	c.Config = c.Complete()
+	a := &api{Config: c, briefs: lru.New[*brief](briefsSize, briefsSize), roster: newRoster(c.Repo, c.Operations), schemas: newSchemas(),
+		API: rest.New(c.Config, rest.Interface{Name: name, Root: root, Versions: versionsV2(), Status: statusOf})}
+	a.APIVersions("/vnflcm", append(versionsV1(), versionsV2()...)...)
+	a.APIVersions(root, versionsV2()...)
 	a.routes()
-	return a
+	a.routesSince3()
+	mux := http.NewServeMux()
+	mux.Handle("/", a.API)
+	older := a.v1()
+	mux.Handle(rootV1, older)
+	mux.Handle(rootV1+"/", older)
+	return mux
 }
 
-// nobody is an Authenticator that refuses everybody.
-type nobody struct{}
+// versionsV2 are those of SOL003 v3.3.1, which an answer has where none was asked for, and of
+// v3.7.1.
+func versionsV2() []string { return []string{apiVersion, version371} }
 
-func (nobody) Authenticate(*http.Request) (auth.Identity, error) {
-	return auth.Identity{}, auth.ErrUnauthenticated
+// versionsV1 are those of SOL003 v2.6.1 and its successors, and before.
+func versionsV1() []string { return []string{"1.3.0", "1.2.0", "1.1.0"} }
+
+// v1 returns the same handlers below /vnflcm/v1, for clients of SOL003 v2.6.1. Some of these
+// send no Version with some requests.
+func (a *api) v1() http.Handler {
+	older := *a
+	older.Subscriptions = a.SubscriptionsV1
+	older.API = rest.New(a.Config.Config, rest.Interface{Name: name, Root: rootV1, Versions: versionsV1(), VersionOptional: true,
+		Form: &rest.Form{Request: v1.Request, Answer: v1.Answer}, Status: statusOf})
+	older.APIVersions(rootV1, versionsV1()...)
+	older.routes()
+	return older.API
 }
 
-// methods are the handlers of one path.
-type methods map[string]handler
-
-// handler serves one request; an error becomes a ProblemDetails.
-type handler func(w http.ResponseWriter, r *http.Request) error
-
+// routes registers what all versions of the interface have.
 func (a *api) routes() {
-	a.free("/vnflcm/api_versions", methods{http.MethodGet: a.versions("/vnflcm")})
-	a.free(root+"/api_versions", methods{http.MethodGet: a.versions(root)})
+	a.Handle("/vnf_instances", rest.Methods{http.MethodGet: a.listInstances, http.MethodPost: a.createInstance})
+	a.Handle("/vnf_instances/{id}", rest.Methods{http.MethodGet: a.showInstance, http.MethodPatch: a.modifyInstance, http.MethodDelete: a.deleteInstance})
+	a.Handle("/vnf_instances/{id}/instantiate", rest.Methods{http.MethodPost: a.instantiate})
+	a.Handle("/vnf_instances/{id}/scale", rest.Methods{http.MethodPost: a.scale})
+	a.Handle("/vnf_instances/{id}/terminate", rest.Methods{http.MethodPost: a.terminate})
+	a.Handle("/vnf_instances/{id}/heal", rest.Methods{http.MethodPost: a.heal})
+	a.Handle("/vnf_instances/{id}/change_ext_conn", rest.Methods{http.MethodPost: a.changeExtConn})
+	a.Handle("/vnf_instances/{id}/scale_to_level", rest.Methods{http.MethodPost: a.scaleToLevel})
+	a.Handle("/vnf_instances/{id}/change_flavour", rest.Methods{http.MethodPost: a.changeFlavour})
+	a.Handle("/vnf_instances/{id}/operate", rest.Methods{http.MethodPost: a.operate})
 
-	a.handle("/vnf_instances", methods{http.MethodGet: a.listInstances, http.MethodPost: a.createInstance})
-	a.handle("/vnf_instances/{id}", methods{http.MethodGet: a.showInstance, http.MethodPatch: a.modifyInstance, http.MethodDelete: a.deleteInstance})
-	a.handle("/vnf_instances/{id}/instantiate", methods{http.MethodPost: a.instantiate})
-	a.handle("/vnf_instances/{id}/scale", methods{http.MethodPost: a.scale})
-	a.handle("/vnf_instances/{id}/terminate", methods{http.MethodPost: a.terminate})
-	a.handle("/vnf_instances/{id}/heal", methods{http.MethodPost: a.heal})
-	a.handle("/vnf_instances/{id}/change_vnfpkg", methods{http.MethodPost: a.changePackage})
-	a.handle("/vnf_instances/{id}/change_ext_conn", methods{http.MethodPost: a.changeExtConn})
-	for _, task := range []string{"scale_to_level", "change_flavour", "operate", "create_snapshot", "revert_to_snapshot"} {
-		a.handle("/vnf_instances/{id}/"+task, methods{http.MethodPost: unsupported(task)})
-	}
-
-	a.handle("/vnf_lcm_op_occs", methods{http.MethodGet: a.listOperations})
-	a.handle("/vnf_lcm_op_occs/{id}", methods{http.MethodGet: a.showOperation})
-	a.handle("/vnf_lcm_op_occs/{id}/retry", methods{http.MethodPost: a.retry})
-	a.handle("/vnf_lcm_op_occs/{id}/rollback", methods{http.MethodPost: a.rollback})
-	a.handle("/vnf_lcm_op_occs/{id}/fail", methods{http.MethodPost: a.fail})
-	a.handle("/vnf_lcm_op_occs/{id}/cancel", methods{http.MethodPost: a.cancel})
+	a.Handle("/vnf_lcm_op_occs", rest.Methods{http.MethodGet: a.listOperations})
+	a.Handle("/vnf_lcm_op_occs/{id}", rest.Methods{http.MethodGet: a.showOperation})
+	a.Handle("/vnf_lcm_op_occs/{id}/retry", rest.Methods{http.MethodPost: a.retry})
+	a.Handle("/vnf_lcm_op_occs/{id}/rollback", rest.Methods{http.MethodPost: a.rollback})
+	a.Handle("/vnf_lcm_op_occs/{id}/fail", rest.Methods{http.MethodPost: a.fail})
+	a.Handle("/vnf_lcm_op_occs/{id}/cancel", rest.Methods{http.MethodPost: a.cancel})
 
 	if a.Subscriptions != nil {
-		a.handle("/subscriptions", methods{http.MethodGet: a.listSubscriptions, http.MethodPost: a.createSubscription})
-		a.handle("/subscriptions/{id}", methods{http.MethodGet: a.showSubscription, http.MethodDelete: a.deleteSubscription})
+		a.Handle("/subscriptions", rest.Methods{http.MethodGet: a.listSubscriptions, http.MethodPost: a.createSubscription})
+		a.Handle("/subscriptions/{id}", rest.Methods{http.MethodGet: a.showSubscription, http.MethodDelete: a.deleteSubscription})
 	}
-	a.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		a.serve(w, r, "other", func(w http.ResponseWriter, r *http.Request) error {
-			if _, err := a.caller(r); err != nil {
-				return err
-			}
-			return problem(http.StatusNotFound, "there is no resource %s in this API", r.URL.Path)
-		})
-	})
+}
+
+// routesSince3 registers what SOL003 has since v3.3.1.
+func (a *api) routesSince3() {
+	a.Handle("/vnf_instances/{id}/change_vnfpkg", rest.Methods{http.MethodPost: a.changePackage})
+	for _, task := range []string{"create_snapshot", "revert_to_snapshot"} {
+		a.Handle("/vnf_instances/{id}/"+task, rest.Methods{http.MethodPost: unsupported(task)})
+	}
 }
 
 // unsupported answers for an optional task of SOL003 that isn't offered (yet):
 // such a resource doesn't exist (SOL013 clause 4.3.3.2).
-func unsupported(task string) handler {
+func unsupported(task string) rest.Handler {
 	return func(http.ResponseWriter, *http.Request) error {
-		return problem(http.StatusNotFound, "the task %s is not supported yet", task)
+		return rest.Problem(http.StatusNotFound, "the task %s is not supported yet", task)
 	}
-}
-
-// link makes an absolute URI of a resource out of the parts of its path.
-func (a *api) link(parts ...string) string {
-	var b strings.Builder
-	b.WriteString(a.BaseURL + root)
-	for _, p := range parts {
-		b.WriteString("/" + url.PathEscape(p))
-	}
-	return b.String()
-}
-
-// versions answers GET api_versions (SOL013 clause 9.3.2).
-func (a *api) versions(prefix string) handler {
-	body := map[string]any{
-		"uriPrefix":   prefix,
-		"apiVersions": []map[string]any{{"version": apiVersion, "isDeprecated": false}},
-	}
-	return func(w http.ResponseWriter, r *http.Request) error { return reply(w, http.StatusOK, body) }
 }

@@ -44,3 +44,43 @@ func TestAnInstanceTellsOfItsFailedOperationAndWhyItsFileIsNotObeyed(t *testing.
 		t.Error(d)
 	}
 }
+
+func TestOneInstanceIsShownWithTheWorkloadsOfItsVDUsAndListsAreNot(t *testing.T) {
+	e := setup(t)
+	id := e.instantiated()
+	created := e.create()
+	workloads := map[string]any{"VDU1": map[string]any{"kind": "Deployment", "spec": map[string]any{"replicas": 2.0}}}
+	e.view.mu.Lock()
+	e.view.workloads[id], e.view.workloads[created] = workloads, workloads
+	e.view.mu.Unlock()
+	told := func(v *sol.VnfInstance) any {
+		if v.InstantiatedVnfInfo == nil {
+			return nil
+		}
+		return v.InstantiatedVnfInfo.Metadata["vdu_reses"]
+	}
+	var one, other sol.VnfInstance
+	e.want(200, "GET", api+"/vnf_instances/"+id, "").json(t, &one)
+	if d := cmp.Diff(any(workloads), told(&one)); d != "" {
+		t.Error(d)
+	}
+	e.want(200, "GET", api+"/vnf_instances/"+created, "").json(t, &other)
+	if got := told(&other); got != nil {
+		t.Errorf("of one that doesn't run: %v", got)
+	}
+	var list []sol.VnfInstance
+	e.want(200, "GET", api+"/vnf_instances?all_fields", "").json(t, &list)
+	for i := range list {
+		if got := told(&list[i]); got != nil {
+			t.Errorf("in a list: %v", got)
+		}
+	}
+	e.view.mu.Lock()
+	e.view.stale = true
+	e.view.mu.Unlock()
+	var stale sol.VnfInstance
+	e.want(200, "GET", api+"/vnf_instances/"+id, "").json(t, &stale)
+	if got := told(&stale); got != nil || stale.InstantiatedVnfInfo.Metadata["stale"] != true {
+		t.Errorf("while they aren't known: %v", stale.InstantiatedVnfInfo.Metadata)
+	}
+}

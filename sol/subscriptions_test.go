@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/jibe-vnfm/jibe/desired/secret"
+	"github.com/jibe-vnfm/jibe/internal/egress"
 	"github.com/jibe-vnfm/jibe/lcm/oplog"
 	"github.com/jibe-vnfm/jibe/sol"
 	"github.com/jibe-vnfm/jibe/sol/notify"
@@ -23,7 +24,7 @@ func subscriptions(t *testing.T) func(*sol.Config) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { st.Close() })
-	keeper, err := secret.Open(t.TempDir())
+	keeper, err := secret.Open(t.TempDir(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,8 +32,11 @@ func subscriptions(t *testing.T) func(*sol.Config) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	service := notify.New(notify.Config{Oplog: log, Store: st, Secrets: keeper, Base: base})
-	return func(c *sol.Config) { c.Subscriptions = service }
+	service, err := notify.New(notify.Config{Oplog: log, Store: st, Secrets: keeper, Egress: egress.Anywhere(), Base: base})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(c *sol.Config) { c.Subscriptions = service.Lifecycle("/vnflcm/v2") }
 }
 
 // subscriber answers callback tests with status, to those with the right password.

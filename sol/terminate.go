@@ -6,20 +6,21 @@ import (
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/lcm"
+	"github.com/jibe-vnfm/jibe/sol/rest"
 )
 
 // terminate is POST vnf_instances/{id}/terminate (clause 5.4.8). The kind of termination is
 // kept in the operation's parameters, where the driver finds it.
 func (a *api) terminate(w http.ResponseWriter, r *http.Request) error {
 	var req terminateVnfRequest
-	if err := read(w, r, &req); err != nil {
+	if err := rest.Read(w, r, &req); err != nil {
 		return err
 	}
 	if req.TerminationType != lcm.Forceful && req.TerminationType != lcm.Graceful {
-		return problem(http.StatusBadRequest, "attribute \"terminationType\" must be %s or %s, not %q", lcm.Forceful, lcm.Graceful, req.TerminationType)
+		return rest.Problem(http.StatusBadRequest, "attribute \"terminationType\" must be %s or %s, not %q", lcm.Forceful, lcm.Graceful, req.TerminationType)
 	}
 	if req.GracefulTerminationTimeout.n < 0 {
-		return problem(http.StatusBadRequest, "gracefulTerminationTimeout is %d seconds; it can't be negative", req.GracefulTerminationTimeout.n)
+		return rest.Problem(http.StatusBadRequest, "gracefulTerminationTimeout is %d seconds; it can't be negative", req.GracefulTerminationTimeout.n)
 	}
 	return a.begin(w, r, request{typ: lcm.Terminate, params: params(req),
 		next: func(_ context.Context, now *desired.Instance, seen sight) (*desired.Instance, error) {

@@ -62,19 +62,17 @@ type FailedOperation struct {
 	Reason    string `json:"reason,omitempty"`
 }
 
-// The values of instantiationState and vnfState.
+// The values of instantiationState.
 const (
 	stateInstantiated    = "INSTANTIATED"
 	stateNotInstantiated = "NOT_INSTANTIATED"
-	vnfStarted           = "STARTED"
-	vnfStopped           = "STOPPED"
 )
 
 // VimConnectionInfo is SOL003 clause 4.4.1.6.
 type VimConnectionInfo struct {
 	VimID         string            `json:"vimId,omitempty"`
 	VimType       string            `json:"vimType"`
-	InterfaceInfo map[string]string `json:"interfaceInfo,omitempty"`
+	InterfaceInfo InterfaceInfo     `json:"interfaceInfo,omitempty"`
 	AccessInfo    map[string]string `json:"accessInfo,omitempty"`
 	Extra         map[string]any    `json:"extra,omitempty"`
 }
@@ -117,6 +115,7 @@ type VnfLcmOpOcc struct {
 	StateEnteredTime      string                      `json:"stateEnteredTime"`
 	StartTime             string                      `json:"startTime"`
 	VnfInstanceID         string                      `json:"vnfInstanceId"`
+	GrantID               string                      `json:"grantId,omitempty"`
 	Operation             lcm.Type                    `json:"operation"`
 	IsAutomaticInvocation bool                        `json:"isAutomaticInvocation"`
 	OperationParams       json.RawMessage             `json:"operationParams,omitempty"`
@@ -127,7 +126,26 @@ type VnfLcmOpOcc struct {
 	ChangedInfo           json.RawMessage             `json:"changedInfo,omitempty"`
 	ChangedExtConn        []notify.ExtVirtualLinkInfo `json:"changedExtConnectivity,omitempty"`
 	PkgChange             json.RawMessage             `json:"modificationsTriggeredByVnfPkgChange,omitempty"`
+	LcmCoordinations      []LcmCoordination           `json:"lcmCoordinations,omitempty"`
+	RejectedCoordinations []RejectedLcmCoordination   `json:"rejectedLcmCoordinations,omitempty"`
+	Warnings              []string                    `json:"warnings,omitempty"`
 	Links                 map[string]Link             `json:"_links"`
+	Jibe                  *OperationStatus            `json:"jibe,omitempty"`
+}
+
+// OperationStatus is Jibe's own attribute of VnfLcmOpOcc, which other clients ignore. It is
+// absent where there is nothing to say.
+type OperationStatus struct {
+	Waiting *Waiting `json:"waiting,omitempty"`
+	// RequestedBy is who asked for it: the caller, who pushed, or else the author that a commit
+	// of a forge names, with a mail address, whom nobody vouches for.
+	RequestedBy string `json:"requestedBy,omitempty"`
+}
+
+// Waiting is what an operation waits for beside its VIM, for people.
+type Waiting struct {
+	For   string `json:"for"` // "the grant of nfvo-a: …"
+	Since string `json:"since"`
 }
 
 // createVnfRequest is SOL003 clause 5.5.2.3.

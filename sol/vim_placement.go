@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/sol/rest"
 )
 
 // placeOn writes the VIMs of a request into the instance and returns their types. A
@@ -28,7 +29,7 @@ func (a *api) placeOn(in *desired.Instance, connections map[string]VimConnection
 		if len(c.InterfaceInfo) == 0 || len(c.AccessInfo) == 0 {
 			vim := vimByID(settings, c.VimID)
 			if vim == nil {
-				return nil, problem(http.StatusNotFound, "vimConnectionInfo.%s has no interfaceInfo and accessInfo, and no file under vims/ has the vimId %q", key, c.VimID)
+				return nil, rest.Problem(http.StatusNotFound, "vimConnectionInfo.%s has no interfaceInfo and accessInfo, and no file under vims/ has the vimId %q", key, c.VimID)
 			}
 			files[key] = vim.Name
 			continue
@@ -46,7 +47,7 @@ func (a *api) placeOn(in *desired.Instance, connections map[string]VimConnection
 		if vim := vimByID(settings, name); !given && !had && vim != nil {
 			name = vim.Name
 		} else if !given && !had {
-			return nil, problem(http.StatusBadRequest, "additionalParams.%s.%s names %s, which is neither a key of vimConnectionInfo nor a VIM under vims/", placementKey, vdu, quote(name))
+			return nil, rest.Problem(http.StatusBadRequest, "additionalParams.%s.%s names %s, which is neither a key of vimConnectionInfo nor a VIM under vims/", placementKey, vdu, quote(name))
 		}
 		if next.Placement == nil {
 			next.Placement = map[string]string{}
@@ -101,14 +102,14 @@ func connect(in *desired.Instance, keys []string, files map[string]string, inlin
 func inlineConnection(key string, c VimConnectionInfo) (desired.VIMConnection, error) {
 	normal, ok := desired.NormalVIMType(c.VimType)
 	if !ok {
-		return desired.VIMConnection{}, problem(http.StatusBadRequest, "vimConnectionInfo.%s.vimType %q is not supported", key, c.VimType)
+		return desired.VIMConnection{}, rest.Problem(http.StatusBadRequest, "vimConnectionInfo.%s.vimType %q is not supported", key, c.VimType)
 	}
-	out := desired.VIMConnection{VimID: c.VimID, VimType: normal, InterfaceInfo: c.InterfaceInfo, AccessInfo: c.AccessInfo, Extra: object(c.Extra)}
+	out := desired.VIMConnection{VimID: c.VimID, VimType: normal, InterfaceInfo: c.InterfaceInfo, AccessInfo: c.AccessInfo, Extra: rest.Object(c.Extra)}
 	if gap, remedy := out.Gap(); gap != "" {
-		return out, problem(http.StatusBadRequest, "vimConnectionInfo.%s: %s; %s", key, gap, remedy)
+		return out, rest.Problem(http.StatusBadRequest, "vimConnectionInfo.%s: %s; %s", key, gap, remedy)
 	}
 	if found, remedy := out.OfKubeconfig(); found != "" {
-		return out, problem(http.StatusBadRequest, "vimConnectionInfo.%s: %s; %s", key, found, remedy)
+		return out, rest.Problem(http.StatusBadRequest, "vimConnectionInfo.%s: %s; %s", key, found, remedy)
 	}
 	return out, nil
 }
@@ -127,7 +128,7 @@ func vimTypes(settings *desired.Settings, in *desired.Instance) ([]string, error
 		}
 	}
 	if err != nil {
-		return nil, problem(http.StatusUnprocessableEntity, "%v; the request has no vimConnectionInfo that names another", err)
+		return nil, rest.Problem(http.StatusUnprocessableEntity, "%v; the request has no vimConnectionInfo that names another", err)
 	}
 	return types, nil
 }
@@ -163,14 +164,14 @@ func (a *api) samePlace(now, next *desired.Instance) error {
 			continue // the request doesn't change what nobody knows
 		}
 		if err := cmp.Or(err, unknown); err != nil {
-			return problem(http.StatusUnprocessableEntity, "%v", err)
+			return rest.Problem(http.StatusUnprocessableEntity, "%v", err)
 		}
 		if !was.Same(is) {
 			what := "VNF instance " + now.ID
 			if vdu != "" {
 				what = "VDU " + vdu + " of " + what
 			}
-			return problem(http.StatusUnprocessableEntity,
+			return rest.Problem(http.StatusUnprocessableEntity,
 				"vimConnectionInfo names another VIM than %s runs on (%s): a VNF that runs can't be taken elsewhere; terminate it and instantiate it there",
 				what, cmp.Or(was.Endpoint(), was.Name))
 		}
@@ -196,7 +197,7 @@ func placementOf(params map[string]any) (map[string]string, error) {
 		}
 	}
 	if !ok {
-		return nil, problem(http.StatusBadRequest, "additionalParams.%s must map ids of VDUs to keys of vimConnectionInfo", placementKey)
+		return nil, rest.Problem(http.StatusBadRequest, "additionalParams.%s must map ids of VDUs to keys of vimConnectionInfo", placementKey)
 	}
 	return out, nil
 }

@@ -48,6 +48,7 @@ func (l *loader) flavour(id string, d definition, ts []template) Flavour {
 	slices.SortFunc(f.VDUs, func(a, b VDU) int { return cmp.Compare(a.ID, b.ID) })
 	l.connections(&f, d, ts)
 	l.policies(&f, d)
+	l.affinities(&f, d)
 	if l.errors() == before {
 		l.reachable(&f, d)
 	}

@@ -72,6 +72,7 @@ func Check(files fs.FS) (*Package, []Problem, error) {
 				return p, SortProblems(l.problems), nil
 			}
 			p.VNFD = l.vnfd(meta.Entry)
+			p.Images = l.images()
 			if l.err != nil {
 				return nil, nil, fmt.Errorf("read package: %w", l.err)
 			}

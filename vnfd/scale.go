@@ -21,13 +21,19 @@ type RangeError struct {
 	What     string // "scale level of aspect vdu1_aspect"
 	Value    int
 	Min, Max int // Max -1 means unbounded
+	// Remedy is what to do about it beyond asking for another value, or "".
+	Remedy string
 }
 
 func (e *RangeError) Error() string {
+	bounds := fmt.Sprintf("must be within %d..%d", e.Min, e.Max)
 	if e.Max < 0 {
-		return fmt.Sprintf("%s is %d, must be at least %d", e.What, e.Value, e.Min)
+		bounds = fmt.Sprintf("must be at least %d", e.Min)
 	}
-	return fmt.Sprintf("%s is %d, must be within %d..%d", e.What, e.Value, e.Min, e.Max)
+	if e.Remedy != "" {
+		bounds += ": " + e.Remedy
+	}
+	return fmt.Sprintf("%s is %d, %s", e.What, e.Value, bounds)
 }
 
 // Flavour finds a deployment flavour by its id.
@@ -97,19 +103,20 @@ func (f *Flavour) ScaleLevels(instLevel string, overrides map[string]int) (map[s
 			n = level.Aspects[a.ID]
 		}
 		if n < 0 || n > a.MaxLevel {
-			return nil, &RangeError{"scale level of aspect " + a.ID, n, 0, a.MaxLevel}
+			return nil, &RangeError{What: "scale level of aspect " + a.ID, Value: n, Min: 0, Max: a.MaxLevel}
 		}
 		levels[a.ID] = n
 	}
 	return levels, nil
 }
 
-// Count returns the number of VNFCs of the VDU. If aspects scale it, that is its initial
-// delta plus level × delta for each of them; levels are overrides as in
-// [Flavour.ScaleLevels]. Without VduInitialDelta, the initial number is the instantiation
-// level's number in VduInstantiationLevels minus level × delta for each aspect in its
-// scale_info. A VDU without an aspect has its number in VduInstantiationLevels, else its
-// initial delta, else 0. Count returns a [*RangeError] for a number outside vdu_profile.
+// Count returns the number of VNFCs of the VDU. If VduInstantiationLevels has a number for
+// the instantiation level ("" is the default level), that number holds at the level's own
+// scale levels, whatever the VDU's other numbers add up to, and steps from there add to it or
+// subtract from it. Else it is the initial delta, or min_number_of_instances of the profile
+// where there is none, plus level × delta for each aspect that scales the VDU. levels are
+// overrides as in [Flavour.ScaleLevels]. Count returns a [*RangeError] for a number outside
+// vdu_profile.
 func (f *Flavour) Count(vdu *VDU, instLevel string, levels map[string]int) (int, error) {
 	level, err := f.level(instLevel)
 	if err != nil {
@@ -124,27 +131,39 @@ func (f *Flavour) Count(vdu *VDU, instLevel string, levels map[string]int) (int,
 
 // count does the same for a known level (or nil) and the scale levels of every aspect.
 func (f *Flavour) count(vdu *VDU, level *Level, all map[string]int) (int, error) {
-	fixed, hasFixed := 0, false
-	if level != nil {
-		fixed, hasFixed = vdu.Levels[level.ID]
-	}
-	count := max(vdu.Initial, 0)
-	switch {
-	case len(vdu.Deltas) == 0 && hasFixed:
-		count = fixed
-	case len(vdu.Deltas) > 0 && vdu.Initial < 0 && hasFixed:
-		count = fixed
+	count := vdu.added(all)
+	if said, ok := vdu.said(level); ok {
+		count = said
 		for aspect, delta := range vdu.Deltas {
-			count -= level.Aspects[aspect] * delta
+			count += (all[aspect] - level.Aspects[aspect]) * delta
 		}
 	}
-	for aspect, delta := range vdu.Deltas {
-		count += all[aspect] * delta
-	}
 	if count < vdu.Min || vdu.Max >= 0 && count > vdu.Max || count < 0 {
-		return 0, &RangeError{"number of instances of VDU " + vdu.ID, count, max(vdu.Min, 0), vdu.Max}
+		return 0, &RangeError{"number of instances of VDU " + vdu.ID, count, max(vdu.Min, 0), vdu.Max,
+			"ask for another level, or correct vdu_profile, VduInitialDelta or VduInstantiationLevels of the VNFD"}
 	}
 	return count, nil
+}
+
+// said is the VDU's number in VduInstantiationLevels at the level, which may be nil.
+func (v *VDU) said(level *Level) (number int, ok bool) {
+	if level == nil {
+		return 0, false
+	}
+	number, ok = v.Levels[level.ID]
+	return number, ok
+}
+
+// added is what the number that the VDU starts from and its steps add up to.
+func (v *VDU) added(all map[string]int) int {
+	count := v.Initial
+	if count < 0 {
+		count = v.Min
+	}
+	for aspect, delta := range v.Deltas {
+		count += all[aspect] * delta
+	}
+	return count
 }
 
 // names lists the choices for an error, at most 20 of them.

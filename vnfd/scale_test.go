@@ -80,26 +80,30 @@ func TestVduWithoutAspectFollowsTheInstantiationLevel(t *testing.T) {
 		}
 	}
 	db.Levels = nil
-	if n, _ := f.Count(db, "big", nil); n != 0 {
-		t.Errorf("without levels and initial delta: %d", n)
+	db.Min = 2
+	if n, err := f.Count(db, "big", nil); n != 2 || err != nil {
+		t.Errorf("without levels and initial delta: %d, %v; want the least number of its profile", n, err)
 	}
+	db.Min = 0
 	db.Initial = 2
 	if n, _ := f.Count(db, "big", nil); n != 2 {
 		t.Errorf("without levels: %d", n)
 	}
 }
 
+const remedy = ": ask for another level, or correct vdu_profile, VduInitialDelta or VduInstantiationLevels of the VNFD"
+
 func TestCountOutsideTheProfileIsRefusedWithItsBounds(t *testing.T) {
 	f := simple(t)
 	web, _ := f.VDU("VDU1")
 	web.Max = 3
 	_, err := f.Count(web, "", map[string]int{"web_aspect": 3})
-	if err == nil || err.Error() != "number of instances of VDU VDU1 is 4, must be within 1..3" {
+	if err == nil || err.Error() != "number of instances of VDU VDU1 is 4, must be within 1..3"+remedy {
 		t.Error(err)
 	}
 	web.Min, web.Max = 2, -1
 	_, err = f.Count(web, "", nil)
-	if err == nil || err.Error() != "number of instances of VDU VDU1 is 1, must be at least 2" {
+	if err == nil || err.Error() != "number of instances of VDU VDU1 is 1, must be at least 2"+remedy {
 		t.Error(err)
 	}
 }
@@ -117,6 +121,33 @@ func TestWithoutInitialDeltaTheLevelsOwnNumberIsTheStartingPoint(t *testing.T) {
 		if n, err := f.Count(web, c.level, c.levels); err != nil || n != c.want {
 			t.Errorf("%q %v: %d, %v; want %d", c.level, c.levels, n, err, c.want)
 		}
+	}
+}
+
+func TestTheLevelsOwnNumberHoldsWhereTheOthersContradictIt(t *testing.T) {
+	f := simple(t)
+	web, _ := f.VDU("VDU1")
+	web.Initial, web.Levels = 2, map[string]int{"big": 2} // by initial delta and steps it would be 4
+	for _, c := range []struct {
+		level  string
+		levels map[string]int
+		want   int
+	}{{"big", nil, 2}, {"big", map[string]int{"web_aspect": 3}, 3}, {"big", map[string]int{"web_aspect": 1}, 1}, {"small", nil, 2}, {"", map[string]int{"web_aspect": 1}, 3}} {
+		if n, err := f.Count(web, c.level, c.levels); err != nil || n != c.want {
+			t.Errorf("%q %v: %d, %v; want %d", c.level, c.levels, n, err, c.want)
+		}
+	}
+	if n, err := f.Count(web, "big", map[string]int{"web_aspect": 0}); err == nil {
+		t.Errorf("%d instances, below the profile's 1", n)
+	}
+}
+
+func TestAScaledVduWithoutANumberStartsFromItsProfile(t *testing.T) {
+	f := simple(t)
+	web, _ := f.VDU("VDU1")
+	web.Initial, web.Min = -1, 2
+	if n, err := f.Count(web, "big", nil); err != nil || n != 4 {
+		t.Errorf("%d, %v; want the least number and two steps, 4", n, err)
 	}
 }
 

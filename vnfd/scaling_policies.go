@@ -18,14 +18,15 @@ type policy struct {
 	targets []*yaml.Node
 }
 
-// policies reads how the flavour scales (SOL001 clause 6.10). Aspects and levels come
+// policies reads how the flavour scales (SOL001 clause 6.10), and who coordinates. Aspects and levels come
 // first, as the other policies name them.
 func (l *loader) policies(f *Flavour, d definition) {
 	byType := map[string][]policy{}
 	section := safeyaml.Get(d.root, "topology_template", "policies")
 	one := func(k, v *yaml.Node) {
 		kind, _ := safeyaml.Text(safeyaml.Get(v, "type"))
-		for _, std := range []string{typeScalingAspects, typeAspectDeltas, typeInitialDelta, typeLevels, typeVduLevels} {
+		for _, std := range []string{typeScalingAspects, typeAspectDeltas, typeInitialDelta, typeLevels, typeVduLevels,
+			typeCoordinationAction, typeCoordinations, typeSupportedInterface} {
 			if _, ok := lineage(l.policyTypes, kind, std); ok {
 				p := policy{d.file, k, k.Value, l.mapping(d.file, v, "properties"), slices.Collect(safeyaml.Items(l.list(d.file, v, "targets")))}
 				byType[std] = append(byType[std], p)
@@ -69,6 +70,7 @@ func (l *loader) policies(f *Flavour, d definition) {
 	for _, p := range byType[typeVduLevels] {
 		l.vduLevels(f, p)
 	}
+	l.coordinations(f, byType)
 }
 
 func (l *loader) aspects(f *Flavour, p policy, steps map[string]string) {
@@ -232,37 +234,4 @@ func (l *loader) required(file string, n *yaml.Node, p policy, keys ...string) (
 		return 0, false
 	}
 	return l.number(file, n, keys...)
-}
-
-// reachable warns of numbers that contradict each other. They are refused only when somebody
-// requests them.
-func (l *loader) reachable(f *Flavour, d definition) {
-	lines := map[string]*yaml.Node{}
-	for k := range safeyaml.Pairs(safeyaml.Get(d.root, "topology_template", "node_templates")) {
-		lines[k.Value] = k
-	}
-	for i := range f.Levels {
-		level := &f.Levels[i]
-		all, err := f.ScaleLevels(level.ID, nil)
-		if err != nil {
-			l.warn(d.file, nil, "instantiation level %s can't be reached: %v", level.ID, err)
-			continue
-		}
-		for j := range f.VDUs {
-			v := &f.VDUs[j]
-			n, err := f.count(v, level, all)
-			if err != nil {
-				l.warn(d.file, lines[v.ID], "instantiation level %s can't be reached: %v", level.ID, err)
-				continue
-			}
-			if said, ok := v.Levels[level.ID]; ok && said != n {
-				l.warn(d.file, lines[v.ID], "VDU %s has %d instances at instantiation level %s by its initial delta and the scale levels, not %d as its VduInstantiationLevels say", v.ID, n, level.ID, said)
-			}
-		}
-	}
-	for _, a := range f.Aspects {
-		if !slices.ContainsFunc(f.VDUs, func(v VDU) bool { _, ok := v.Deltas[a.ID]; return ok }) {
-			l.warn(d.file, nil, "scaling aspect %s scales no VDU", a.ID)
-		}
-	}
 }

@@ -27,6 +27,8 @@ type Meta struct {
 	Entry string
 	// Manifest is ETSI-Entry-Manifest, or "".
 	Manifest string
+	// Certificate is ETSI-Entry-Certificate, or "".
+	Certificate string
 	// Artifacts in the order in which they are listed. A path may be listed in
 	// TOSCA.meta and again in the manifest.
 	Artifacts []Artifact
@@ -43,6 +45,9 @@ type Artifact struct {
 	// Algorithm and Hash are as written: "SHA-256" and hexadecimal digits; both
 	// "" where the package gives no checksum.
 	Algorithm, Hash string
+	// Signature and Certificate are the files of the artifact's own signature, and of the
+	// certificate for it; "" where it has none.
+	Signature, Certificate string
 	// File and Line are where it is listed, HashLine is the line of its Hash.
 	File           string
 	Line, HashLine int
@@ -172,6 +177,10 @@ func (r *metaReader) read(file string, data []byte) {
 			if file == MetaFile {
 				r.meta.Manifest, r.manifestLine = r.path(file, line, key, value), line
 			}
+		case "ETSI-Entry-Certificate":
+			if file == MetaFile {
+				r.meta.Certificate = r.path(file, line, key, value)
+			}
 		case "Name", "Source":
 			r.add()
 			r.cur = &Artifact{File: file, Line: line, Path: value}
@@ -181,6 +190,14 @@ func (r *metaReader) read(file string, data []byte) {
 		case "Content-Type":
 			if r.cur != nil {
 				r.cur.ContentType = value
+			}
+		case "Signature":
+			if r.cur != nil {
+				r.cur.Signature = r.path(file, line, key, value)
+			}
+		case "Certificate":
+			if r.cur != nil {
+				r.cur.Certificate = r.path(file, line, key, value)
 			}
 		case "Algorithm":
 			if r.cur != nil {

@@ -18,6 +18,8 @@ type Package struct {
 	VNFD *VNFD
 	// Artifacts are the paths that TOSCA.meta or the manifest lists.
 	Artifacts []string
+	// Images are the software images that the VNFD names, by id.
+	Images []Image
 
 	definitions map[string]bool // the VNFD's files
 }
@@ -54,6 +56,9 @@ type Flavour struct {
 	Cps      []Cp
 	Links    []string
 	Storages []string
+	// Affinities are the rules of which instances stand together or apart, in the order of the
+	// file.
+	Affinities []Affinity `json:",omitempty"`
 	// ExtCps are the external connection points: the name in substitution_mappings -> the id
 	// of the Cp behind it.
 	ExtCps map[string]string
@@ -63,6 +68,11 @@ type Flavour struct {
 	// HookTimeouts are the time limits of hooks whose implementation has one (TOSCA 1.3
 	// clause 3.6.17): "scale_start" -> limit.
 	HookTimeouts map[string]time.Duration `json:",omitempty"`
+	// Coordinations are the LCM coordination actions (SOL002 clause 10) that are asked for, by the
+	// point of the operation and in their order: "scale_start", [PointNew].
+	Coordinations map[string][]Coordination `json:",omitempty"`
+	// CoordinationInterface is where the VNF itself is asked for one, nil where it is nowhere.
+	CoordinationInterface *CoordinationInterface `json:",omitempty"`
 }
 
 // VDU is a tosca.nodes.nfv.Vdu.Compute (or Vdu.OsContainerDeployableUnit).

@@ -14,8 +14,6 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
-
-	"github.com/jibe-vnfm/jibe/app"
 )
 
 // client talks to a running server.
@@ -33,19 +31,6 @@ func (c *client) flags(f *pflag.FlagSet) {
 	f.StringVar(&c.data, "data", os.Getenv("JIBE_DATA"), "data directory of a local server, whose token is used (or $JIBE_DATA)")
 }
 
-func (c *client) token() (string, error) {
-	switch {
-	case c.tokenFile != "":
-		text, err := os.ReadFile(c.tokenFile)
-		return strings.TrimSpace(string(text)), err
-	case os.Getenv("JIBE_TOKEN") != "":
-		return os.Getenv("JIBE_TOKEN"), nil
-	case c.data != "":
-		return app.LocalToken(c.data)
-	}
-	return "", nil
-}
-
 // errUnreachable is returned when no server answers.
 var errUnreachable = errors.New("no server answers")
 
@@ -55,15 +40,19 @@ const requestTimeout = 2 * time.Minute
 // do makes a request of the server and decodes the answer into out, if not nil. A relative
 // path is below the server's URL.
 func (c *client) do(ctx context.Context, method, path string, body, out any) (http.Header, error) {
-	token, err := c.token()
+	return c.doAs(ctx, http.Header{"Version": {"2.0.0"}}, method, path, body, out)
+}
+
+// doAs is do with the header of another interface.
+func (c *client) doAs(ctx context.Context, header http.Header, method, path string, body, out any) (http.Header, error) {
+	token, from, err := c.token()
 	if err != nil {
-		return nil, fmt.Errorf("token: %w", err)
+		return nil, fmt.Errorf("token of %s: %w", from, err)
 	}
 	target := path
 	if !strings.HasPrefix(path, "http") {
 		target = strings.TrimRight(c.server, "/") + path
 	}
-	header := http.Header{"Version": {"2.0.0"}}
 	if token != "" {
 		header.Set("Authorization", "Bearer "+token)
 	}
@@ -71,11 +60,17 @@ func (c *client) do(ctx context.Context, method, path string, body, out any) (ht
 	var none *url.Error
 	switch {
 	case !errors.As(err, &none):
-		return h, err
+		return h, explainToken(err, token, from)
 	case none.Op == "parse":
 		return nil, fmt.Errorf("--server %q: %w", c.server, err)
 	}
 	return nil, fmt.Errorf("%w at %s: %w (is `jibe serve` running? see --server)", errUnreachable, c.server, none.Err)
+}
+
+// archive is the body of a request that is a file, and no JSON.
+type archive struct {
+	io.Reader
+	size int64
 }
 
 // exchange makes one request, with the body as JSON if not nil, and decodes the answer into
@@ -83,7 +78,10 @@ func (c *client) do(ctx context.Context, method, path string, body, out any) (ht
 // where the answer is no.
 func exchange(ctx context.Context, via http.RoundTripper, header http.Header, method, target string, body, out any) (http.Header, error) {
 	var content io.Reader
-	if body != nil {
+	if file, ok := body.(archive); ok {
+		content = file
+		header.Set("Content-Type", "application/zip")
+	} else if body != nil {
 		data, err := json.Marshal(body)
 		if err != nil {
 			return nil, err
@@ -91,14 +89,20 @@ func exchange(ctx context.Context, via http.RoundTripper, header http.Header, me
 		content = bytes.NewReader(data)
 		header.Set("Content-Type", "application/json")
 	}
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
+	if _, ok := body.(archive); !ok { // which takes as long as its size needs
+		var cancel func()
+		ctx, cancel = context.WithTimeout(ctx, requestTimeout)
+		defer cancel()
+	}
 	req, err := http.NewRequestWithContext(ctx, method, target, content)
 	if err != nil {
 		return nil, err
 	}
 	header.Set("Accept", "application/json")
 	req.Header = header
+	if file, ok := body.(archive); ok {
+		req.ContentLength = file.size
+	}
 	resp, err := (&http.Client{Transport: via}).Do(req)
 	if err != nil {
 		return nil, err
@@ -133,9 +137,5 @@ func refusalOf(resp *http.Response, data []byte) error {
 	if json.Unmarshal(data, &p) != nil || p.Detail == "" {
 		p.Detail = strings.TrimSpace(string(data))
 	}
-	hint := ""
-	if resp.StatusCode == http.StatusUnauthorized {
-		hint = " (give a token with --token-file, $JIBE_TOKEN or --data)"
-	}
-	return &refusal{resp.StatusCode, fmt.Sprintf("%s: %s%s", resp.Status, p.Detail, hint)}
+	return &refusal{resp.StatusCode, fmt.Sprintf("%s: %s", resp.Status, p.Detail)}
 }

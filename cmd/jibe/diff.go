@@ -32,7 +32,7 @@ func printSteps(w io.Writer, p reconciler.Preview) {
 				fmt.Fprintf(w, "%s- %s\n", indent, s.Object)
 				left[s.Object] = list[1:]
 			}
-		case plan.Apply, plan.Scale:
+		case plan.Apply, plan.Scale, plan.Post:
 			printFields(w, s, list, len(p.Diff) > 0)
 			delete(left, s.Object)
 		}
@@ -45,7 +45,7 @@ func printSteps(w io.Writer, p reconciler.Preview) {
 // printFields prints what an object would get. dryRun means that the VIM was asked, so that
 // no line means no difference.
 func printFields(w io.Writer, s plan.Step, list []drivers.Deviation, dryRun bool) {
-	isNew := s.Action == plan.Apply && s.From < 0
+	isNew := s.Action == plan.Apply && s.From < 0 || s.Action == plan.Post
 	if isNew && dryRun {
 		fmt.Fprintf(w, "%s+ %s\n", indent, s.Object)
 	} else if len(list) == 0 && dryRun {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/jibe-vnfm/jibe/admission"
 	"github.com/jibe-vnfm/jibe/test/process"
 )
 
@@ -39,7 +40,7 @@ func (p *planned) pushed(options ...string) string {
 		p.Setenv(fmt.Sprintf("GIT_PUSH_OPTION_%d", i), o)
 	}
 	var stderr strings.Builder
-	if err := preReceive(p.Context(), strings.NewReader(old+" "+next+" refs/heads/main\n"), &stderr, ""); err == nil {
+	if err := (pushHook{repository: admission.DesiredRepository}).preReceive(p.Context(), strings.NewReader(old+" "+next+" refs/heads/main\n"), &stderr); err == nil {
 		return ""
 	}
 	var problems []string

@@ -48,30 +48,32 @@ func views() []view {
 		{
 			use: "operations", short: "VNF LCM operations",
 			path: "/vnflcm/v2/vnf_lcm_op_occs?all_fields", one: "/vnflcm/v2/vnf_lcm_op_occs/%s", story: "/jibe/v1/operations/%s/story",
-			order:   func(a, b object) int { return strings.Compare(text(a, "startTime"), text(b, "startTime")) },
-			columns: []string{"ID", "OPERATION", "STATE", "INSTANCE", "STARTED", "TOOK", "AUTO", "ERROR"},
+			order:   newestFirst,
+			columns: []string{"ID", "OPERATION", "STATE", "INSTANCE", "STARTED", "TOOK", "AUTO", "ERROR", "NOTE"},
 			row: func(o object) []string {
 				return []string{text(o, "id"), text(o, "operation"), text(o, "operationState"), text(o, "vnfInstanceId"),
-					second(text(o, "startTime")), took(o), text(o, "isAutomaticInvocation"), reason(text(dig(o, "error"), "detail"))}
+					second(text(o, "startTime")), took(o), text(o, "isAutomaticInvocation"), reason(text(dig(o, "error"), "detail")), waiting(o)}
 			},
 		},
 		{
 			use: "packages", short: "VNF packages that the repositories hold",
 			path:    "/jibe/v1/packages",
-			columns: []string{"VNFD", "VERSION", "REPOSITORY", "REF", "PATH", "TREE", "PROBLEM"},
+			columns: []string{"VNFD", "VERSION", "REPOSITORY", "REF", "PATH", "TREE", "STATE", "PACKAGE", "PROBLEM"},
 			row: func(o object) []string {
-				return []string{text(o, "vnfdId"), text(o, "version"), text(o, "repository"), text(o, "ref"), text(o, "path"), text(o, "tree"), clip(text(o, "problem"))}
+				return []string{text(o, "vnfdId"), text(o, "version"), text(o, "repository"), text(o, "ref"), text(o, "path"), text(o, "tree"), packageState(o), text(o, "id"), clip(text(o, "problem"))}
 			},
 		},
-		{
-			use: "subscriptions", short: "Subscriptions to notifications",
-			path: "/vnflcm/v2/subscriptions", one: "/vnflcm/v2/subscriptions/%s",
-			columns: []string{"ID", "CALLBACK", "VERBOSITY"},
-			row: func(o object) []string {
-				return []string{text(o, "id"), text(o, "callbackUri"), text(o, "verbosity")}
-			},
-		},
+		subscriptionsView(),
 	}
+}
+
+// newestFirst orders operations by their start: what is looked for stands at the top.
+func newestFirst(a, b object) int {
+	began := func(o object) time.Time {
+		t, _ := time.Parse(time.RFC3339Nano, text(o, "startTime")) // none is the oldest
+		return t
+	}
+	return began(b).Compare(began(a))
 }
 
 func newGet() *cobra.Command {
@@ -83,7 +85,7 @@ func newGet() *cobra.Command {
 		}
 	}
 	get.AddCommand(newDrift())
-	get.AddCommand(newProblems())
+	get.AddCommand(newProblems(), newProjects())
 	return get
 }
 
@@ -252,6 +254,9 @@ func details(w io.Writer, v view, o object) {
 		if v.columns[i] != "ERROR" && value != "" {
 			fmt.Fprintf(t, "%s\t%s\n", v.columns[i], value)
 		}
+	}
+	if who := text(dig(o, "jibe"), "requestedBy"); who != "" {
+		fmt.Fprintf(t, "REQUESTED BY\t%s\n", who)
 	}
 	t.Flush()
 	if detail := text(dig(o, "error"), "detail"); detail != "" {

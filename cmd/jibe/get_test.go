@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -39,5 +40,17 @@ func TestWhatServersUseIsShown(t *testing.T) {
 				t.Errorf("%q isn't in\n%s", part, got)
 			}
 		}
+	}
+}
+
+func TestTheNewestOperationStandsFirst(t *testing.T) {
+	list := []object{{"id": "b", "startTime": "2030-01-02T03:04:05.1Z"}, {"id": "a", "startTime": "2030-01-02T03:04:05Z"}, {"id": "none"}, {"id": "c", "startTime": "2030-01-02T03:04:05.12Z"}}
+	slices.SortStableFunc(list, newestFirst)
+	got := ""
+	for _, o := range list {
+		got += text(o, "id") + " "
+	}
+	if got != "c b a none " {
+		t.Error(got)
 	}
 }

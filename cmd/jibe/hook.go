@@ -10,10 +10,12 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"github.com/jibe-vnfm/jibe/admission"
+	"github.com/jibe-vnfm/jibe/app"
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/desired/gitrepo"
 )
@@ -22,74 +24,114 @@ import (
 // people.
 func newHook() *cobra.Command {
 	cmd := &cobra.Command{Use: "hook", Short: "What the repository's hooks run", Hidden: true}
-	var socket string
+	var h pushHook
 	receive := &cobra.Command{
 		Use:  "pre-receive --socket PATH",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return preReceive(cmd.Context(), cmd.InOrStdin(), cmd.ErrOrStderr(), socket)
+			unlimited()
+			h.push = os.Getenv(gitrepo.EnvPush)
+			return h.preReceive(cmd.Context(), cmd.InOrStdin(), cmd.ErrOrStderr())
 		},
 	}
-	receive.Flags().StringVar(&socket, "socket", "", "socket of the server")
+	receive.Flags().StringVar(&h.socket, "socket", "", "socket of the server")
+	receive.Flags().StringVar(&h.repository, "repository", admission.DesiredRepository, "what the server calls the repository")
+	receive.Flags().StringVar(&h.branch, "branch", "", "branch of the desired state (default: the one that HEAD names)")
+	receive.Flags().StringVar(&h.keys, "verify-desired", "", "file of the keys of which one must have signed each commit")
 	cmd.AddCommand(receive)
 	return cmd
 }
 
+// unlimited takes back the limits that hold for git while it receives a push over HTTP: what
+// the hook reads, it bounds itself.
+func unlimited() {
+	for _, resource := range []int{syscall.RLIMIT_DATA, syscall.RLIMIT_CPU} {
+		var l syscall.Rlimit
+		if syscall.Getrlimit(resource, &l) == nil {
+			l.Cur = l.Max
+			_ = syscall.Setrlimit(resource, &l) // with less, a very large push may be refused
+		}
+	}
+}
+
+// pushHook is one run of the push hook.
+type pushHook struct {
+	socket, repository, branch string
+	keys                       string // file of the keys of which one must have signed each commit, "" demands none
+	push                       string // the server's id of a push over HTTP, "" for one by path
+}
+
 // preReceive refuses a push that isn't admitted. Only this process can read the pushed
-// objects, as git keeps them in quarantine: it reads what matters and has the server
-// review it.
-func preReceive(ctx context.Context, stdin io.Reader, stderr io.Writer, socket string) error {
+// objects, as git keeps them in quarantine: it reads what matters and has the server say
+// who pushes, whether they may, and what it thinks of it.
+func (h pushHook) preReceive(ctx context.Context, stdin io.Reader, stderr io.Writer) error {
 	updates, err := gitrepo.ReadPush(stdin)
 	if err != nil {
 		return err
 	}
-	branch, err := desiredBranch(ctx)
-	if err != nil {
-		return err
+	if h.branch == "" {
+		if h.branch, err = desiredBranch(ctx); err != nil {
+			return err
+		}
 	}
-	pushed, err := gitrepo.OpenQuarantine(ctx, branch)
+	pushed, err := gitrepo.OpenQuarantine(ctx, h.branch)
 	if err != nil {
 		return err
 	}
 	defer pushed.Close()
-	v, err := admission.CheckPush(ctx, pushed, "refs/heads/"+branch, updates, gitrepo.PushOptions(), func(u gitrepo.RefUpdate) (*admission.Verdict, error) {
-		p, err := admission.FromUpdate(ctx, pushed, u)
-		if err != nil {
-			return nil, err
-		}
-		v, err := ask(ctx, socket, p)
-		var none *net.OpError
-		switch {
-		case errors.As(err, &none) && none.Op == "dial", errors.Is(err, os.ErrNotExist):
-			fmt.Fprintf(stderr, "jibe: no server answers, so only the files were checked: packages, levels and VIMs are when it runs (%v)\n", err)
-			return &admission.Verdict{}, nil
-		case err != nil:
-			return nil, fmt.Errorf("the server couldn't check this push, so nothing was changed (push fewer instances at once if it is a large one): %w", err)
-		}
-		for n, warning := range v.Warnings {
-			if n == mostShown {
-				fmt.Fprintf(stderr, "jibe warns: and %d times more\n", len(v.Warnings)-n)
-				break
-			}
-			fmt.Fprintln(stderr, "jibe warns: "+warning.Error())
-		}
-		if len(v.Problems) == 0 {
-			return v, nil
-		}
-		// The server reviews it against the newest commit, which the pusher may not know:
-		// Jibe's own pin of a package, say. Then that alone is the problem.
-		overtaken, err := pushed.Overtaken(u)
-		if overtaken {
-			v.Problems = []*desired.Problem{{File: u.Ref, Message: "another commit was faster than this push", Remedy: fetchFirst}}
-		}
-		return v, err
-	})
+	p := &admission.Push{ID: h.push, Repository: h.repository, Updates: updates}
+	if h.repository == admission.DesiredRepository {
+		err = p.Describe(ctx, pushed, "refs/heads/"+h.branch, gitrepo.PushOptions())
+	} else {
+		p.Problems, err = pushed.CheckRefs(ctx, updates...)
+	}
 	if err != nil {
 		return err
 	}
+	if h.keys != "" {
+		unsigned, err := pushed.CheckSigned(ctx, updates, h.keys)
+		if err != nil {
+			return err
+		}
+		p.Problems = append(unsigned, p.Problems...)
+	}
+	if len(p.Problems) > 0 {
+		p.Proposal = nil
+	}
+	v, err := h.ask(ctx, p)
+	switch {
+	case h.push == "" && errors.Is(err, errNoServer):
+		fmt.Fprintf(stderr, "jibe: no server answers, so only the files were checked: packages, levels and VIMs are when it runs (%v)\n", err)
+		v = &admission.Verdict{Problems: p.Problems}
+	case err != nil:
+		return fmt.Errorf("the server couldn't check this push, so nothing was changed (push fewer instances at once if it is a large one): %w", err)
+	}
+	for n, warning := range v.Warnings {
+		if n == mostShown {
+			fmt.Fprintf(stderr, "jibe warns: and %d times more\n", len(v.Warnings)-n)
+			break
+		}
+		fmt.Fprintln(stderr, "jibe warns: "+warning.Error())
+	}
 	problems := v.Problems
 	if len(problems) == 0 {
+		problems = p.Problems // whatever a server makes of them
+	}
+	if len(problems) == 0 {
 		return nil
+	}
+	if len(p.Problems) == 0 && !v.Forbidden {
+		// The server reviews it against the newest commit, which the pusher may not know:
+		// Jibe's own pin of a package, say. Then that alone is the problem.
+		for _, u := range updates {
+			overtaken, err := pushed.Overtaken(u)
+			if err != nil {
+				return err
+			}
+			if overtaken {
+				problems = []*desired.Problem{{File: u.Ref, Message: "another commit was faster than this push", Remedy: fetchFirst}}
+			}
+		}
 	}
 	fmt.Fprintln(stderr, "jibe refuses this push; nothing was changed:")
 	for n, p := range problems {
@@ -118,16 +160,24 @@ func desiredBranch(ctx context.Context) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// ask has the server review the proposal, over its socket.
-func ask(ctx context.Context, socket string, p *admission.Proposal) (*admission.Verdict, error) {
-	if socket == "" {
-		return nil, os.ErrNotExist
+// errNoServer is returned where no server runs. A socket that can't be opened for another
+// reason is none that doesn't answer: then it isn't known what the server would say.
+var errNoServer = errors.New("no server runs")
+
+// ask has the server judge the push, over its socket.
+func (h pushHook) ask(ctx context.Context, p *admission.Push) (*admission.Verdict, error) {
+	if h.socket == "" {
+		return nil, errNoServer
 	}
 	via := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, "unix", socket)
+		return (&net.Dialer{}).DialContext(ctx, "unix", h.socket)
 	}}
 	defer via.CloseIdleConnections()
 	var v admission.Verdict
-	_, err := exchange(ctx, via, http.Header{}, http.MethodPost, "http://jibe/jibe/v1/check", p, &v)
+	_, err := exchange(ctx, via, http.Header{}, http.MethodPost, "http://jibe"+app.PushPath, p, &v)
+	var none *net.OpError
+	if errors.As(err, &none) && none.Op == "dial" && (errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, os.ErrNotExist)) {
+		err = fmt.Errorf("%w: %w", errNoServer, err)
+	}
 	return &v, err
 }

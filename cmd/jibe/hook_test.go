@@ -64,7 +64,7 @@ func push(t *testing.T, answer func(w http.ResponseWriter, git func(args ...stri
 
 	t.Chdir(dir)
 	var stderr strings.Builder
-	err = preReceive(t.Context(), strings.NewReader(old+" "+next+" refs/heads/main\n"), &stderr, socket)
+	err = pushHook{socket: socket, repository: admission.DesiredRepository}.preReceive(t.Context(), strings.NewReader(old+" "+next+" refs/heads/main\n"), &stderr)
 	return stderr.String(), err
 }
 

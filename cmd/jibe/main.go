@@ -22,6 +22,9 @@ type exitError int
 func (e exitError) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
 
 func main() {
+	if exit, is := launcher(os.Args[1:]); is {
+		os.Exit(exit)
+	}
 	os.Exit(run(os.Args[1:]))
 }
 
@@ -68,6 +71,7 @@ func newRoot() *cobra.Command {
 		newPackage(),
 		newRepository(),
 		newSecret(),
+		newAudit(),
 		newSSH(),
 		newDriver(),
 		newHook(),

@@ -40,6 +40,15 @@ func heldBy(o object) string {
 	return text(dig(dig(o, "instantiatedVnfInfo"), "metadata"), "held")
 }
 
+// waiting says what an operation waits for beside its VIM, and since when.
+func waiting(o object) string {
+	w := dig(dig(o, "jibe"), "waiting")
+	if w == nil {
+		return ""
+	}
+	return reason("waits since " + second(text(w, "since")) + " for " + text(w, "for"))
+}
+
 // clipID is as much of an id as distinguishes it from others at a glance.
 func clipID(id string) string {
 	head, _, _ := strings.Cut(id, "-")

@@ -15,7 +15,7 @@ import (
 
 func newPackage() *cobra.Command {
 	cmd := &cobra.Command{Use: "package", Short: "VNF packages (CSAR)"}
-	cmd.AddCommand(newPackageValidate(), newPackageBuild(), newPackageRehash(), newPackageTestHook())
+	cmd.AddCommand(newPackageValidate(), newPackageBuild(), newPackageRehash(), newPackageTestHook(), newPackageAdd())
 	return cmd
 }
 

@@ -98,7 +98,15 @@ func TestTheNoteOfAnInstanceSaysWhatFailedAndWhyItsFileIsNotObeyed(t *testing.T)
 func TestTheErrorColumnShowsTheReasonInOneLine(t *testing.T) {
 	got := output(t, map[string]any{"/vnflcm/v2/vnf_lcm_op_occs?all_fields": []any{object{"id": "o1", "operation": "SCALE", "operationState": "FAILED_TEMP",
 		"error": object{"detail": "VIM kube-a: Deployment/demo/web: first\nService/demo/web: second"}}}}, "get", "operations")
-	if !strings.Contains(got, "VIM kube-a: Deployment/demo/web: first Service/demo/web: second\n") {
+	if !strings.HasSuffix(strings.TrimRight(got, " \n"), "VIM kube-a: Deployment/demo/web: first Service/demo/web: second") || strings.Count(got, "\n") != 2 {
+		t.Errorf("got\n%s", got)
+	}
+}
+
+func TestTheNoteOfAnOperationSaysWhatItWaitsForAndSinceWhen(t *testing.T) {
+	got := output(t, map[string]any{"/vnflcm/v2/vnf_lcm_op_occs?all_fields": []any{object{"id": "o1", "operation": "SCALE", "operationState": "STARTING",
+		"jibe": object{"waiting": object{"for": "the grant of nfvo-a: 502\nBad Gateway", "since": "2030-01-02T03:04:05.678Z"}}}}}, "get", "operations")
+	if !strings.HasSuffix(got, "  waits since 2030-01-02T03:04:05Z for the grant of nfvo-a: 502 Bad Gateway\n") {
 		t.Errorf("got\n%s", got)
 	}
 }

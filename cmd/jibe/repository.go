@@ -13,9 +13,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/jibe-vnfm/jibe/app"
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/desired/gitrepo"
 	"github.com/jibe-vnfm/jibe/desired/packages"
+	"github.com/jibe-vnfm/jibe/desired/secret"
 	"github.com/jibe-vnfm/jibe/internal/datadir"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/lcm/oplog"
@@ -24,7 +26,7 @@ import (
 
 func newRepository() *cobra.Command {
 	cmd := &cobra.Command{Use: "repository", Short: "The desired repository of a data directory"}
-	cmd.AddCommand(newRepositoryArchive())
+	cmd.AddCommand(newRepositoryArchive(), newRepositoryWho())
 	return cmd
 }
 
@@ -33,6 +35,7 @@ type archiving struct {
 	data, output, branch string
 	keep                 days
 	keepCommits          int
+	lock                 secret.LockOptions
 }
 
 func newRepositoryArchive() *cobra.Command {
@@ -61,6 +64,7 @@ func newRepositoryArchive() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
+	keyFlags(f, "key", &a.lock)
 	f.StringVar(&a.data, "data", os.Getenv("JIBE_DATA"), "data directory (or $JIBE_DATA)")
 	f.StringVar(&a.output, "output", "", "path of the archive, a bare repository outside of the data directory")
 	f.StringVar(&a.branch, "branch", "main", "branch of the desired repository")
@@ -124,15 +128,13 @@ func (a *archiving) run(ctx context.Context, out io.Writer) error {
 
 // cut archives and removes what is too old, while nobody else has the data directory.
 func (a *archiving) cut(ctx context.Context, d *datadir.Dir, out io.Writer, log *slog.Logger) error {
-	if err := gitrepo.Archive(ctx, d.Desired(), a.output); err != nil {
-		return err
-	}
-	if _, err := fmt.Fprintf(out, "%s is up to date\n", a.output); err != nil {
+	key, err := app.GitKey(a.data, a.lock)
+	if err != nil {
 		return err
 	}
 	opt := gitrepo.CutOptions{
 		Options: gitrepo.Options{
-			Dir: d.Desired(), Branch: a.branch, Log: log,
+			Dir: d.Desired(), Branch: a.branch, Log: log, Key: key,
 			NeededRepositories: packages.New(d.Desired(), d.Packages(), log).Needed,
 		},
 		Archive: a.output, Commits: a.keepCommits,
@@ -144,6 +146,16 @@ func (a *archiving) cut(ctx context.Context, d *datadir.Dir, out io.Writer, log 
 		if err := addNamed(ctx, d, &opt); err != nil {
 			return err
 		}
+	}
+	err = gitrepo.Settle(ctx, opt.Options)
+	if err == nil || errors.Is(err, gitrepo.ErrMirror) { // a mirror has no notes of its own
+		err = gitrepo.Archive(ctx, d.Desired(), a.output)
+	}
+	if err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintf(out, "%s is up to date\n", a.output); err != nil {
+		return err
 	}
 	report, err := gitrepo.Cut(ctx, opt)
 	if errors.Is(err, gitrepo.ErrMirror) {

@@ -43,6 +43,6 @@ func newSecret() *cobra.Command {
 		},
 	}
 	encrypt.Flags().StringVar(&recipient, "recipient", "", "the server's age recipient")
-	cmd.AddCommand(encrypt)
+	cmd.AddCommand(encrypt, newRotate(), newScan())
 	return cmd
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/jibe-vnfm/jibe/desired/secret"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/lcm/oplog"
+	"github.com/jibe-vnfm/jibe/sol/notify"
 )
 
 func newServe() *cobra.Command {
@@ -38,7 +39,12 @@ func newServe() *cobra.Command {
 			if o.Binary, err = os.Executable(); err != nil {
 				return fmt.Errorf("path of this program, for the repository's push hook: %w", err)
 			}
-			o.Ready = func(s *app.Server) { s.Welcome(cmd.OutOrStdout()) }
+			welcome := cmd.OutOrStdout()
+			if o.Audit.File == "-" {
+				welcome = cmd.ErrOrStderr() // the standard output is for records alone
+			}
+			o.Ready = func(s *app.Server) { s.Welcome(welcome) }
+			o.Started = given(cmd.Flags())
 			return app.Run(cmd.Context(), o)
 		},
 	}
@@ -49,17 +55,50 @@ func newServe() *cobra.Command {
 	f.StringVar(&o.Remote, "remote", "", "URL of a desired repository on a forge; default is a local one in the data directory")
 	f.StringVar(&o.Branch, "branch", "main", "branch of the desired repository")
 	f.DurationVar(&o.Poll, "poll", 30*time.Second, "how often remote repositories are fetched (a webhook makes it at once)")
+	f.StringVar(&o.Packages.Trust, "package-trust", "", "file of certificates in PEM by which the signatures of uploaded packages are checked")
+	f.BoolVar(&o.Packages.RequireSignatures, "require-signatures", false, "refuse uploaded packages that aren't signed; needs --package-trust")
+	f.StringVar(&o.Verify.Desired, "verify-desired", "", "file of trusted keys (allowed signers, OpenPGP keys) by which each commit of the desired repository must be signed to be obeyed")
+	f.StringToStringVar(&o.Verify.Packages, "verify-packages", nil, "file of trusted keys (allowed signers, OpenPGP keys, certificates) by which the packages of a repository must be signed, whatever repositories.yaml says, as core=keys.txt; may be repeated; *=FILE is for those that have none")
+	f.BoolVar(&o.Packages.LocalSources, "local-package-sources", false, "let packages be fetched from this machine and link-local addresses, too")
 	f.BoolVar(&o.InsecureDev, "insecure-dev", false, "accept API requests without a token: for trying things out only")
+	f.StringVar(&o.Keystone.URL, "keystone", "", "URL of the OpenStack Keystone whose tokens are taken in X-Auth-Token, beside those of tokens.yaml")
+	f.StringVar(&o.Keystone.CAFile, "keystone-ca", "", "PEM file of the CA of Keystone's certificate (default: those that the system trusts)")
+	f.StringArrayVar(&o.Keystone.Roles, "keystone-role", nil, "which role here a role of Keystone's stands for, as member=operator or member=operator@PROJECT,PROJECT; may be repeated, or hold several with commas")
+	f.StringArrayVar(&o.Keystone.Projects, "keystone-project", nil, "project whose tokens are taken, by id or as name@domain; may be repeated; * is all projects")
+	f.StringVar(&o.OIDC.Issuer, "oidc-issuer", "", "URL of the issuer of OpenID Connect or OAuth 2.0 whose JWTs are taken, beside the tokens of tokens.yaml")
+	f.StringVar(&o.OIDC.Audience, "oidc-audience", "", "what its tokens must be for (the claim aud)")
+	f.StringVar(&o.OIDC.CAFile, "oidc-ca", "", "PEM file of the CA of the issuer's certificate (default: those that the system trusts)")
+	f.StringVar(&o.OIDC.NameClaim, "oidc-name-claim", "", "claim that is the caller's name (default: sub)")
+	f.StringVar(&o.OIDC.RolesClaim, "oidc-roles-claim", "", "claim with the caller's roles; dots lead into objects, as realm_access.roles (default: roles)")
+	f.StringVar(&o.OIDC.ProjectsClaim, "oidc-projects-claim", "", "claim with the names of the projects in which the caller's roles count (default: all projects that --oidc-role says)")
+	f.StringArrayVar(&o.OIDC.Roles, "oidc-role", nil, "which role here one of the issuer's stands for, as noc=operator or noc=operator@PROJECT,PROJECT; may be repeated, or hold several with commas")
+	f.StringVar(&o.OIDC.RolesFile, "oidc-roles", "", "YAML file with more of them: roles: [{theirs, role, projects}]")
+	f.StringVar(&o.ClientCA, "client-ca", "", "PEM file of the authorities whose certificates callers may show in place of a token: see certificates in tokens.yaml")
+	f.StringVar(&o.Audit.File, "audit", "", "file for the records of writes, refusals and failed logins; - is the standard output (default: audit.jsonl in the data directory)")
+	f.BoolVar(&o.Audit.AllowUnaudited, "allow-unaudited", false, "make changes also while no record of them can be written")
+	f.StringSliceVar(&o.Audit.TrustedProxies, "trusted-proxies", nil, "addresses or networks of proxies whose X-Forwarded-For is believed; may be repeated, or hold several with commas")
+	f.BoolVar(&o.ShareDesired, "share-desired", false, "let who may read some projects fetch the desired repository by git, which shows all of them")
 	f.StringVar(&o.TLSCert, "tls-cert", "", "PEM file of the API's certificate")
 	f.StringVar(&o.TLSKey, "tls-key", "", "PEM file of its key")
+	f.BoolVar(&o.AllowPlainHTTP, "allow-plain-http", false, "listen without a certificate where other machines reach the API, whose tokens then pass in clear")
+	f.BoolVar(&o.ProtectMetrics, "protect-metrics", false, "let only those read /metrics and /readyz who have the role viewer for all projects; /healthz stays open")
+	f.IntVar(&o.Connections.All, "max-connections", 4096, "how many connections the API has at once")
+	f.IntVar(&o.Connections.Each, "max-connections-per-address", 512, "how many of them one address may have; this machine and trusted proxies may have all")
 	f.DurationVar(&o.Timeout, "timeout", 500*time.Second, "how long one attempt of an operation may take")
 	f.Var((*timeouts)(&o.Timeouts), "timeout-for", "another --timeout for a type of operation, as HEAL=2m; may be repeated, or hold several with commas")
 	f.DurationVar(&o.StartTimeout, "start-timeout", 60*time.Second, "how long an operation may stay in STARTING")
 	f.DurationVar(&o.HookTimeout, "hook-timeout", 10*time.Minute, "how long one run of a hook of a package may take")
-	f.StringVar(&o.HookUser, "hook-user", "", "user that hooks of packages run as where Jibe is root, by name or number (default: nobody)")
+	hookFlags(f, &o)
 	f.StringArrayVar(&o.Reach.Dirs, "secret-dir", nil, "directory whose files \"file:\" references may name; may be repeated (default: secrets/ in the data directory)")
 	f.StringArrayVar(&o.Reach.Env, "secret-env", nil, "environment variable that \"env:\" references may name beside those that begin with "+secret.EnvPrefix+"; may be repeated")
+	f.BoolVar(&o.Reach.SkipVerification, "allow-skip-certificate-verification", false, "obey interfaceInfo.skipCertificateVerification of requests: the VIM's certificate isn't checked then")
 	f.BoolVar(&o.Reach.KubeconfigExec, "allow-kubeconfig-exec", false, "use kubeconfigs that name commands, which are run as this process's user, files and proxies")
+	f.DurationVar(&o.Notify.Retention, "notify-retention", notify.DefaultRetention, "how long a notification is kept, and sent again, that its subscriber doesn't take")
+	f.StringVar(&o.Notify.Cert, "notify-client-cert", "", "PEM file of the certificate that subscribers and their token endpoints are shown")
+	f.StringVar(&o.Notify.Key, "notify-client-key", "", "PEM file of its key")
+	f.StringVar(&o.Notify.CA, "notify-ca", "", "PEM file of the authorities of subscribers' certificates (default: the system's)")
+	egressFlags(f, &o.Egress)
+	keyFlags(f, "key", &o.Key)
 	f.IntVar(&o.Workers, "workers", 64, "how many instances are worked on at once")
 	f.Var(&o.KeepOperations, "keep-operations", "how long an ended operation is kept, and how many of each instance however old; or all")
 	f.StringVar(&level, "log-level", "info", "debug, info, warn or error")
@@ -72,7 +111,7 @@ type timeouts map[lcm.Type]time.Duration
 
 // timed are the types of operation that have a deadline of their own, by the
 // names of SOL003 clause 5.5.4.3.
-var timed = []lcm.Type{lcm.ChangeExtConn, lcm.ChangePackage, lcm.Heal, lcm.Instantiate, lcm.ModifyInfo, lcm.Scale, lcm.ScaleToLevel, lcm.Terminate}
+var timed = []lcm.Type{lcm.ChangeExtConn, lcm.ChangeFlavour, lcm.ChangePackage, lcm.Heal, lcm.Instantiate, lcm.ModifyInfo, lcm.Operate, lcm.Scale, lcm.ScaleToLevel, lcm.Terminate}
 
 // Set implements pflag.Value: a bad entry refuses all of text.
 func (t *timeouts) Set(text string) error {

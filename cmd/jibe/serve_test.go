@@ -36,7 +36,7 @@ func TestTimeoutForRefusesWhatCantBeOneWholeAndSaysWhatCan(t *testing.T) {
 		"":                   "TYPE=DURATION",
 		"HEAL":               "TYPE=DURATION",
 		"HEAL=2m,":           "TYPE=DURATION",
-		"HEALING=2m":         "INSTANTIATE, MODIFY_INFO, SCALE,",
+		"HEALING=2m":         "INSTANTIATE, MODIFY_INFO, OPERATE, SCALE,",
 		"heal=2m":            `"heal" is no type of operation`,
 		"HEAL=0":             "above zero",
 		"HEAL=-1s":           "above zero",
@@ -57,7 +57,7 @@ func TestTimeoutForRefusesWhatCantBeOneWholeAndSaysWhatCan(t *testing.T) {
 
 func TestServeRefusesABadTimeoutBeforeItStarts(t *testing.T) {
 	root := newRoot()
-	root.SetArgs([]string{"serve", "--data", t.TempDir(), "--timeout-for", "OPERATE=2m"})
+	root.SetArgs([]string{"serve", "--data", t.TempDir(), "--timeout-for", "SNAPSHOT=2m"})
 	if err := root.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), "--timeout-for") {
 		t.Errorf("the error is %v, and doesn't name the flag", err)
 	}

@@ -30,6 +30,9 @@ import (
 const envCommand = "JIBE_TEST_COMMAND"
 
 func TestMain(m *testing.M) {
+	if exit, is := launcher(os.Args[1:]); is {
+		os.Exit(exit)
+	}
 	if os.Getenv(envCommand) == "1" {
 		os.Exit(run(os.Args[1:]))
 	}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/hooks"
+	"github.com/jibe-vnfm/jibe/hooks/confine"
 	"github.com/jibe-vnfm/jibe/vnfd"
 )
 
@@ -25,13 +26,14 @@ func newPackageTestHook() *cobra.Command {
 	var (
 		flavour, input, user, program string
 		timeout                       time.Duration
+		confinement                   hooks.Confinement
 	)
 	cmd := &cobra.Command{
 		Use:   "test-hook DIR HOOK",
 		Short: "Run a hook of a package here, as jibe serve would",
 		Long: "Run what the VNFD of the expanded package DIR names for HOOK (scale_start, instantiate_end, …)\n" +
-			"on this machine, as jibe serve would: with a clean environment, its input as JSON, a time limit, and as user\n" +
-			"nobody where this is root. Its input is made up from the VNFD: one VNFC of each VDU that the operation\n" +
+			"on this machine, as jibe serve would: with a clean environment, its input as JSON, a time limit, confined,\n" +
+			"and as another user where this is root. Its input is made up from the VNFD: one VNFC of each VDU that the operation\n" +
 			"would add or remove. A file given with --input says it better: attributes that it has take the place of those.",
 		Example: "  jibe package test-hook ./my-package scale_start\n" +
 			"  jibe package test-hook ./my-package coordinate_new --program Scripts/coordinate.py --input input.json",
@@ -64,14 +66,16 @@ func newPackageTestHook() *cobra.Command {
 			if !cmd.Flags().Changed("timeout") {
 				timeout = cmp.Or(f.HookTimeouts[args[1]], timeout)
 			}
-			return runHook(cmd, hooks.Call{Package: pkg, Path: program, Input: in, Timeout: timeout}, user)
+			cluster := hooks.ClusterDriver(pkg, program, in.Params)
+			return runHook(cmd, hooks.Call{Package: pkg, Path: program, Cluster: cluster, Input: in, Timeout: timeout}, user, confinement)
 		},
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&flavour, "flavour", "", "deployment flavour, where the VNFD has several")
 	flags.StringVar(&input, "input", "", "file with attributes of the input, as JSON; - is standard input")
 	flags.StringVar(&program, "program", "", "path of the hook in the package, instead of the VNFD's")
-	flags.StringVar(&user, "user", "", "user that the hook runs as where this is root (default nobody)")
+	flags.StringVar(&user, "user", "", "user that the hook runs as where this is root (default one of "+hooks.DefaultUsers+")")
+	confinementFlags(flags, &confinement)
 	flags.DurationVar(&timeout, "timeout", 10*time.Minute, "how long it may take, where the VNFD doesn't say")
 	return cmd
 }
@@ -162,7 +166,7 @@ func readInput(stdin io.Reader, name string, in *hooks.Input) error {
 }
 
 // runHook runs the hook, and prints what it wrote.
-func runHook(cmd *cobra.Command, c hooks.Call, user string) error {
+func runHook(cmd *cobra.Command, c hooks.Call, user string, confinement hooks.Confinement) error {
 	dir, err := os.MkdirTemp("", "jibe-test-hook-")
 	if err != nil {
 		return err
@@ -172,12 +176,17 @@ func runHook(cmd *cobra.Command, c hooks.Call, user string) error {
 		return err
 	}
 	c.Started = func(hooks.Process) error { return nil }
-	r := &hooks.Runner{Dir: filepath.Join(dir, "run"), User: user, Log: func(_ hooks.Input, program, line string) {
-		fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", program, line)
-	}}
-	if r.Tool, err = os.Executable(); err != nil {
+	self, err := os.Executable()
+	if err != nil {
 		return err
 	}
+	confinement.Launcher = []string{self, confine.Command}
+	if err := confinement.Check(); err != nil {
+		return err
+	}
+	r := &hooks.Runner{Dir: filepath.Join(dir, "run"), User: user, Tool: self, Confinement: confinement, Log: func(_ hooks.Input, program, line string) {
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", program, line)
+	}}
 	out, err := r.Run(cmd.Context(), c)
 	var failed *hooks.FailedError
 	if errors.As(err, &failed) {

@@ -84,10 +84,8 @@ type cutter struct {
 }
 
 func (c *cutter) run(ctx context.Context) (report CutReport, err error) {
-	for _, ref := range []string{fetchedRef, aheadRef} {
-		if mirrored, err := git.ReadRef(c.opt.Dir, ref); err != nil || mirrored != "" {
-			return report, errors.Join(err, ErrMirror)
-		}
+	if err := noMirror(c.opt.Dir); err != nil {
+		return report, err
 	}
 	if err := c.nothingHeld(ctx); err != nil {
 		return report, err
@@ -138,6 +136,30 @@ func (c *cutter) run(ctx context.Context) (report CutReport, err error) {
 		return report, err
 	}
 	return CutReport{First: first.hash, FirstDate: first.date, Held: held, Kept: after, Removed: before - after, Freed: size - smaller}, nil
+}
+
+// noMirror returns [ErrMirror] for the mirror of a repository on a forge.
+func noMirror(dir string) error {
+	for _, ref := range []string{fetchedRef, aheadRef} {
+		if mirrored, err := git.ReadRef(dir, ref); err != nil || mirrored != "" {
+			return errors.Join(err, ErrMirror)
+		}
+	}
+	return nil
+}
+
+// Settle writes what is to be written into the repository yet: the notes of who pushed, which
+// wait in its journal. An archive that is made afterwards has them. No process may work on the
+// repository; opt needs the installation's key, as a server's.
+func Settle(ctx context.Context, opt Options) error {
+	if err := noMirror(opt.Dir); err != nil {
+		return err
+	}
+	r, err := Open(ctx, opt)
+	if err != nil {
+		return err
+	}
+	return r.Close()
 }
 
 // nothingHeld refuses a repository with files at head that aren't obeyed: after a restart, what

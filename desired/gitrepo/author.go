@@ -2,6 +2,9 @@ package gitrepo
 
 import (
 	"context"
+	"math"
+	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/jibe-vnfm/jibe/desired"
@@ -12,13 +15,17 @@ import (
 // a directory. Whoever sees a revision sees it soon after it was made.
 const maxAuthorSearch = 1000
 
-// Author returns the person who brought the directory to its state at rev, as git writes
-// people: the author of the last commit, along the first parents, that changed it. rev's own
-// commit may be a later one, of somebody else, that came with the same push.
+// Author returns who brought the directory to its state at rev by the last commit, along the
+// first parents, that changed it: its pusher where Jibe knows the push, whatever the commit says
+// ([Push]); else its author, as git writes people. rev's own commit may be a later one, of
+// somebody else, that came with the same push.
 func (r *Reader) Author(ctx context.Context, rev desired.Revision) (string, error) {
 	c, err := r.commit(ctx, rev.Commit)
-	if err != nil || len(c.Parents) == 0 {
-		return c.Author, err
+	if err != nil {
+		return "", err
+	}
+	if len(c.Parents) == 0 {
+		return (&covered{r: r}).next(ctx, rev.Commit, c)
 	}
 	parent, err := r.commit(ctx, c.Parents[0])
 	if err != nil {
@@ -29,9 +36,52 @@ func (r *Reader) Author(ctx context.Context, rev desired.Revision) (string, erro
 		return "", err
 	}
 	if dir.Hash != rev.Tree {
-		return c.Author, nil
+		return (&covered{r: r}).next(ctx, rev.Commit, c)
 	}
 	return r.authors.of(ctx, r, rev)
+}
+
+// covered follows the first parents from a commit, and knows which of them came with a push.
+type covered struct {
+	r    *Reader
+	who  string
+	left int // how many more came with the push of who
+}
+
+// next returns who is behind the commit, which is the first parent of the one before.
+func (c *covered) next(ctx context.Context, hash string, at git.Commit) (string, error) {
+	if c.r.pushed != nil {
+		p, err := c.r.pushed(ctx, hash)
+		if err != nil {
+			return "", err
+		}
+		if p != nil {
+			c.who = p.Pusher
+			if c.left, err = c.r.brought(ctx, p, at); err != nil {
+				return "", err
+			}
+		}
+	}
+	if c.left == 0 {
+		return at.Author, nil
+	}
+	c.left--
+	return c.who, nil
+}
+
+// brought is how many commits came with a push along the first parents of its last, at.
+func (r *Reader) brought(ctx context.Context, p *Push, at git.Commit) (int, error) {
+	switch {
+	case len(at.Parents) > 0 && at.Parents[0] == p.Old:
+		return 1, nil
+	case p.Old == "":
+		return math.MaxInt, nil
+	}
+	out, err := r.git.Run(ctx, "rev-list", "--count", "--first-parent", p.New, "^"+p.Old, "--")
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(strings.TrimSpace(out))
 }
 
 // authors remembers who changed what in the commits before one. A first start on a long history
@@ -41,6 +91,8 @@ type authors struct {
 	mu   sync.Mutex
 	from string            // the commit that the search began at
 	at   git.Commit        // the oldest that was looked at
+	who  string            // is behind it
+	way  *covered          // as far as at
 	left int               // how many more may be
 	by   map[string]string // the directories that they changed: the author of the newest
 }
@@ -54,14 +106,19 @@ func (a *authors) of(ctx context.Context, r *Reader, rev desired.Revision) (stri
 		if err != nil {
 			return "", err
 		}
-		a.from, a.at, a.left, a.by = rev.Commit, c, maxAuthorSearch, map[string]string{}
+		way := &covered{r: r}
+		who, err := way.next(ctx, rev.Commit, c)
+		if err != nil {
+			return "", err
+		}
+		a.from, a.at, a.who, a.way, a.left, a.by = rev.Commit, c, who, way, maxAuthorSearch, map[string]string{}
 	}
 	for {
 		if who, ok := a.by[rev.Dir]; ok {
 			return who, nil
 		}
 		if a.left == 0 || len(a.at.Parents) == 0 {
-			return a.at.Author, nil
+			return a.who, nil
 		}
 		parent, err := r.commit(ctx, a.at.Parents[0])
 		if err != nil {
@@ -73,8 +130,12 @@ func (a *authors) of(ctx context.Context, r *Reader, rev desired.Revision) (stri
 		}
 		for _, c := range changes {
 			if _, newer := a.by[c.dir]; !newer {
-				a.by[c.dir] = a.at.Author
+				a.by[c.dir] = a.who
 			}
+		}
+		if a.who, err = a.way.next(ctx, a.at.Parents[0], parent); err != nil {
+			a.from = "" // the way was left: the next search begins anew
+			return "", err
 		}
 		a.at = parent
 		a.left--

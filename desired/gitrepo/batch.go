@@ -140,13 +140,14 @@ func (b *batch) apply(w desired.Write) (desired.Revision, error) {
 	if err := b.Set(at.Dir, git.Entry{Mode: git.ModeDir, Hash: next.Tree}); err != nil {
 		return desired.Revision{}, err
 	}
-	next.Commit = b.commit(git.EncodeCommit(b.Root(), b.parent, w.By, b.r.opt.Author, b.r.opt.Now(), message(w)))
+	next.Commit = b.commit(b.r.encode(b.Root(), b.parent, w))
 	s.rev = next
 	b.record(w.Instance, s)
 	return next, nil
 }
 
 func (b *batch) commit(data []byte) string {
+	data = b.r.opt.Verify.sign(data)
 	b.parent = b.Pack.Add(git.KindCommit, data)
 	b.fresh = append(b.fresh, freshObject{b.parent, git.Object{Kind: git.KindCommit, Data: data}})
 	b.commits++

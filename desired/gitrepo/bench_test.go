@@ -184,3 +184,25 @@ func BenchmarkDurable(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkPushing is what writing down a pusher adds to a push.
+func BenchmarkPushing(b *testing.B) {
+	r := openRepo(b, Options{Key: []byte("key")})
+	for i := 0; b.Loop(); i++ {
+		if err := r.Pushing(Push{Pusher: "ann", From: "192.0.2.7", New: fmt.Sprintf("%040x", i)}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkTouched is what finding the paths of a push adds to it, among 10,000 instances.
+func BenchmarkTouched(b *testing.B) {
+	r := openRepo(b, Options{Dir: manyInstances(b, benchInstances, shardDir)})
+	old := r.Head()
+	now := mustWrite(b, r, testID(1), "", 7).Commit
+	for b.Loop() {
+		if _, err := r.Touched(context.Background(), old, now); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -30,16 +30,19 @@ type PushPolicy struct {
 
 // CheckPush returns the reasons in git alone for which a push is refused: files that can't be
 // parsed, duplicate ids, moved directories without an id, links and submodules, oversized
-// files, too many terminations, secrets in clear that weren't there before, and refs that are
-// Jibe's own. Other branches and tags pass. An error means that the push couldn't be checked,
-// and must be refused too.
+// files, too many terminations, secrets in clear that weren't there before, and what
+// [Reader.CheckRefs] finds. What other branches and tags hold passes. An error means that the
+// push couldn't be checked, and must be refused too.
 func (r *Reader) CheckPush(ctx context.Context, updates []RefUpdate, policy PushPolicy) ([]*desired.Problem, error) {
 	var out []*desired.Problem
 	for _, u := range updates {
 		switch {
-		case strings.HasPrefix(u.Ref, "refs/jibe/"), u.Ref == notesRef:
-			out = append(out, &desired.Problem{File: u.Ref, Message: "this ref is Jibe's own", Remedy: "push branches and tags only"})
 		case u.Ref != r.ref():
+			ps, err := r.CheckRefs(ctx, u)
+			if err != nil {
+				return nil, fmt.Errorf("check push of %s: %w", u.Ref, err)
+			}
+			out = append(out, ps...)
 		case u.New == "":
 			out = append(out, &desired.Problem{File: u.Ref, Message: "the branch of the desired state can't be deleted", Remedy: "to terminate instances, remove their directories in a commit"})
 		default:
@@ -78,6 +81,7 @@ func (r *Reader) checkMain(ctx context.Context, u RefUpdate, policy PushPolicy) 
 		func() ([]*desired.Problem, error) { return r.checkDuplicates(ctx, u.New, d.dirs, d.changes, policy) },
 		func() ([]*desired.Problem, error) { return checkTerminations(d, policy), nil },
 		func() ([]*desired.Problem, error) { return r.checkSecrets(ctx, d) },
+		func() ([]*desired.Problem, error) { return r.checkGranted(ctx, d) },
 	} {
 		ps, err := check()
 		if err != nil {
@@ -86,7 +90,12 @@ func (r *Reader) checkMain(ctx context.Context, u RefUpdate, policy PushPolicy) 
 		problems = append(problems, ps...)
 	}
 	if d.settings {
-		_, err := r.settings(ctx, root)
+		stray, err := r.notProjects(ctx, root)
+		if err != nil {
+			return nil, err
+		}
+		problems = append(problems, stray...)
+		_, err = r.settings(ctx, root)
 		if inv, ok := errors.AsType[*desired.InvalidError](err); ok {
 			problems = append(problems, inv.Problems...)
 		} else if err != nil {
@@ -109,7 +118,7 @@ func (r *Reader) checkShape(ctx context.Context, root string, dirs []dirChange) 
 	} else if ok {
 		out = append(out, &desired.Problem{File: instancesDir + "/" + desired.InstanceFile, Message: "an instance needs a directory of its own", Remedy: "move it to " + instancesDir + "/<name>/" + desired.InstanceFile})
 	}
-	for _, top := range []string{instancesDir, desired.VIMDir} {
+	for _, top := range append(settingsDirs(), instancesDir) {
 		if e, ok, err := r.lookupPath(ctx, root, top); err != nil {
 			return nil, err
 		} else if ok && !e.IsDir() {
@@ -345,7 +354,7 @@ func checkTerminations(d difference, policy PushPolicy) []*desired.Problem {
 	ended := 0
 	for _, c := range d.changes {
 		was, now := d.slots[c.Before], d.slots[c.After]
-		if was != nil && (now == nil || was.state() == desired.Instantiated && now.state() != desired.Instantiated) {
+		if was != nil && (now == nil || desired.IsInstantiated(was.state()) && !desired.IsInstantiated(now.state())) {
 			ended++
 		}
 	}

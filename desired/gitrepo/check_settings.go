@@ -62,12 +62,12 @@ func (r *Reader) checkNeeds(ctx context.Context, u RefUpdate, changes []Change) 
 		if err != nil {
 			return nil, err
 		}
-		if in.State != desired.Instantiated {
+		if !desired.IsInstantiated(in.State) {
 			continue
 		}
 		running = rev.Dir
 		users.Add(rev.Dir, was.VIMsOf(in)...)
-		if b := before[rev.Instance]; b != nil && b.State == desired.Instantiated {
+		if b := before[rev.Instance]; b != nil && desired.IsInstantiated(b.State) {
 			users.Add(rev.Dir, was.VIMsOf(b)...)
 		}
 	}

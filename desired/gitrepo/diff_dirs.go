@@ -30,6 +30,7 @@ type pairNode struct {
 	before, after bool      // whether it is an instance's directory
 	file          git.Entry // vnf.yaml after
 	files         bool      // a file that could be meant as an instance's differs
+	loose         bool      // an entry that is no folder differs and is in no instance's directory
 	subs          []namedPair
 	// many and height are set once the pair was counted: how many instances' directories
 	// differ below it, and how deep they nest.
@@ -109,6 +110,7 @@ func (r *Reader) readPairs(ctx context.Context, top pair, limit int) (pairNodes,
 			}
 			git.DiffTrees(before, after, func(b, a git.Entry) {
 				n.files = n.files || depth > 0 && (readable(b) || readable(a))
+				n.loose = n.loose || b.Name != "" && !b.IsDir() || a.Name != "" && !a.IsDir()
 				var sub namedPair
 				if b.IsDir() {
 					sub.before, sub.name = b.Hash, b.Name

@@ -121,8 +121,8 @@ func (r *Repo) FormerSettings(ctx context.Context, since string, ok func(*desire
 	return found, nil
 }
 
-// FindTrailer returns the commit reachable from head that carries the trailer,
-// the newest if there are several, looking no further back than the commit since
+// FindTrailer returns the commit of Jibe's own reachable from head that carries the trailer
+// (anybody can write the words), the newest if there are several, looking no further back than the commit since
 // (itself included; "" is the beginning), or desired.ErrNotFound.
 func (r *Repo) FindTrailer(ctx context.Context, since, key, value string) (string, error) {
 	want := oneLine(key) + ": " + oneLine(value)
@@ -148,7 +148,14 @@ func (r *Repo) FindTrailer(ctx context.Context, since, key, value string) (strin
 		for item := range strings.SplitSeq(out, "\x01") {
 			hash, trailers, ok := strings.Cut(strings.TrimSpace(item), "\x00")
 			for line := range strings.Lines(trailers) {
-				if ok && strings.TrimSpace(line) == want {
+				if !ok || strings.TrimSpace(line) != want {
+					continue
+				}
+				own, err := r.own(ctx, hash)
+				if err != nil {
+					return "", err
+				}
+				if own {
 					return hash, nil
 				}
 			}

@@ -3,8 +3,10 @@ package gitrepo
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -16,10 +18,11 @@ import (
 
 // RefUpdate is one line of what a push asks for.
 type RefUpdate struct {
-	Ref string
+	Ref string `json:"ref"`
 	// Old and New are commits; "" means that the ref doesn't exist before, or is
 	// to be deleted.
-	Old, New string
+	Old string `json:"old,omitempty"`
+	New string `json:"new,omitempty"`
 }
 
 // maxUpdates bounds the refs of one push.
@@ -91,27 +94,67 @@ func PushOptions() []string {
 	return out
 }
 
-// InstallHooks makes git ask "<jibeBinary> hook pre-receive --socket <socket>"
-// about every push. It may be repeated; a running push sees the old hook or the
-// new one, never half of one.
-func (r *Repo) InstallHooks(jibeBinary, socket string) error {
-	for _, p := range []string{jibeBinary, socket} {
+// Hook is what git asks about every push to a repository:
+// "<Binary> hook pre-receive --socket <Socket> --repository <Repository> --branch <Branch>".
+type Hook struct {
+	Binary, Socket string // absolute paths
+	Repository     string // by which the server knows it
+	Branch         string // the desired branch, "" where there is none
+	keys           string // file of the keys of which one must have signed each commit, "" demands none
+}
+
+// hookMark stands in the hooks that Jibe has written.
+const hookMark = "# Written by jibe at each start: changes are lost.\n"
+
+// InstallHooks is [InstallHook] for the desired repository.
+func (r *Repo) InstallHooks(h Hook) error {
+	h.Branch = r.opt.Branch
+	if r.opt.Verify != nil {
+		h.keys = r.opt.Verify.file
+	}
+	return InstallHook(r.opt.Dir, h)
+}
+
+// InstallHook makes git ask the hook about every push to the bare repository at dir. It may be
+// repeated, and costs no more than to read a small file where the hook is there; a running push
+// sees the old hook or the new one, never half of one. A hook that somebody else has put there
+// becomes pre-receive.local, and runs after Jibe's.
+func InstallHook(dir string, h Hook) error {
+	for _, p := range []string{h.Binary, h.Socket} {
 		if !filepath.IsAbs(p) || strings.ContainsAny(p, "\n\x00") {
 			return fmt.Errorf("install hooks: %q is no absolute path", p)
 		}
 	}
-	script := fmt.Sprintf("#!/bin/sh\n# Written by jibe at each start: changes are lost.\n# It refuses a push that couldn't be obeyed, with the reason.\nexec %s hook pre-receive --socket %s\n",
-		shellQuote(jibeBinary), shellQuote(socket))
-	dir := filepath.Join(r.opt.Dir, "hooks")
-	name := filepath.Join(dir, "pre-receive")
-	if old, err := os.ReadFile(name); err == nil && string(old) == script {
+	dir = filepath.Join(dir, "hooks")
+	name, local := filepath.Join(dir, "pre-receive"), filepath.Join(dir, "pre-receive.local")
+	old, err := os.ReadFile(name)
+	if err == nil && !strings.Contains(string(old), strings.TrimSpace(hookMark)) {
+		err = os.Rename(name, local)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w: install hooks: %w", desired.ErrUnavailable, err)
+	}
+	command := shellQuote(h.Binary) + " hook pre-receive --socket " + shellQuote(h.Socket) + " --repository " + shellQuote(h.Repository)
+	if h.Branch != "" {
+		command += " --branch " + shellQuote(h.Branch)
+	}
+	if h.keys != "" {
+		command += " --verify-desired " + shellQuote(h.keys)
+	}
+	script := "#!/bin/sh\n" + hookMark + "# It refuses a push that couldn't be obeyed or may not be made, with the reason.\n"
+	if st, err := os.Stat(local); err == nil && st.Mode()&0o111 != 0 {
+		script += "updates=$(cat)\nprintf '%s\\n' \"$updates\" | " + command + " || exit 1\nprintf '%s\\n' \"$updates\" | exec " + shellQuote(local) + "\n"
+	} else {
+		script += "exec " + command + "\n"
+	}
+	if string(old) == script {
 		return nil
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("%w: install hooks: %w", desired.ErrUnavailable, err)
 	}
 	tmp := filepath.Join(dir, ".pre-receive.new")
-	err := git.WriteSynced(tmp, []byte(script))
+	err = git.WriteSynced(tmp, []byte(script))
 	if err == nil {
 		err = os.Chmod(tmp, 0o755)
 	}

@@ -56,7 +56,7 @@ func withHook(t *testing.T) *Repo {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := r.InstallHooks(self, filepath.Join(r.opt.Dir, "it's a socket")); err != nil {
+	if err := r.InstallHooks(Hook{Binary: self, Socket: filepath.Join(r.opt.Dir, "it's a socket"), Repository: "desired.git"}); err != nil {
 		t.Fatal(err)
 	}
 	return r
@@ -77,6 +77,25 @@ func TestABadPushIsRefusedWithTheReason(t *testing.T) {
 		{name: "an unknown key", edit: func(t *testing.T, dir string) {
 			put(t, dir, shardDir(testID(1))+"/vnf.yaml", append(vnfFile(testID(1), 5), "colour: red\n"...))
 		}, refuse: "/vnf.yaml:7: "},
+		{name: "two projects that claim the same folder", edit: func(t *testing.T, dir string) {
+			put(t, dir, "projects/north.yaml", []byte("instances: [a/*]\n"))
+			put(t, dir, "projects/south.yaml", []byte("instances: [a/b]\n"))
+		}, refuse: "projects/south.yaml: projects south and north both claim the folder instances/a/b"},
+		{name: "a project's file that would be passed over", edit: func(t *testing.T, dir string) {
+			put(t, dir, "projects/north.yml", []byte("instances: [a]\n"))
+		}, refuse: "projects/north.yml: projects/ holds a file for each project"},
+		{name: "a project's file that is a link", edit: func(t *testing.T, dir string) {
+			put(t, dir, "projects/README.md", []byte("for people\n"))
+			if err := os.Symlink("../README.md", filepath.Join(dir, "projects/north.yaml")); err != nil {
+				t.Fatal(err)
+			}
+		}, refuse: "projects/north.yaml: is a symbolic link, not a file"},
+		{name: "projects that is a file", edit: func(t *testing.T, dir string) {
+			put(t, dir, "projects", []byte("instances: [a]\n"))
+		}, refuse: "projects: is not a folder"},
+		{name: "a project is accepted", edit: func(t *testing.T, dir string) {
+			put(t, dir, "projects/north.yaml", []byte("instances: [a]\nquotas: {instances: 3}\n"))
+		}},
 		{name: "two new directories with one id", edit: func(t *testing.T, dir string) {
 			put(t, dir, "instances/x/vnf.yaml", vnfFile(testID(77), 1))
 			put(t, dir, "instances/y/vnf.yaml", vnfFile(testID(77), 1))

@@ -70,7 +70,7 @@ func (r *Reader) losses(ctx context.Context, dirs []dirChange, before, after []*
 		if err != nil {
 			return nil, err
 		}
-		l := loss{was: was.rev, before: was, running: was.state() == desired.Instantiated}
+		l := loss{was: was.rev, before: was, running: desired.IsInstantiated(was.state())}
 		if a := after[i]; a != nil {
 			l.now = a.rev
 			out = append(out, l)
@@ -156,7 +156,7 @@ func (r *Reader) slipped(ctx context.Context, head string, l loss) (bool, error)
 			continue
 		}
 		now, err := r.instanceAt(ctx, c.Tree, l.now.Dir)
-		if err != nil || now == nil || was.State != desired.Instantiated {
+		if err != nil || now == nil || !desired.IsInstantiated(was.State) {
 			return false, err
 		}
 		if !l.moved() {
@@ -197,7 +197,7 @@ func (r *Reader) meaning(ctx context.Context, s *slot) (string, error) {
 		return "", err
 	}
 	bare := *in
-	bare.ID, bare.Package, bare.Base, bare.Overlays, bare.Generation = "", "", "", nil, ""
+	bare.ID, bare.Package, bare.Base, bare.Overlays, bare.VDUs, bare.Generation = "", "", "", nil, nil, ""
 	bare.VIM, bare.Levels, bare.Condemned, bare.Held = "", nil, nil, ""
 	text, err := json.Marshal(bare)
 	if err != nil {

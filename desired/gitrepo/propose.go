@@ -132,7 +132,7 @@ func (r *Repo) buildProposal(ctx context.Context, head desired.Revision, parent 
 	if err := b.Set(head.Dir, git.Entry{Mode: git.ModeDir, Hash: next.Tree}); err != nil {
 		return nil, desired.Revision{}, err
 	}
-	next.Commit = b.commit(git.EncodeCommit(b.Root(), parent, w.By, r.opt.Author, r.opt.Now(), message(w)))
+	next.Commit = b.commit(r.encode(b.Root(), parent, w))
 	return b, next, nil
 }
 

@@ -35,9 +35,12 @@ type Reader struct {
 	branch  string
 	objects *git.Objects
 	parsed  *lru.Cache[*desired.Instance] // by tree, and by directory where the id depends on it
+	granted *lru.Cache[*desired.Granted]  // by tree; nil where a directory has no granted.yaml
 	forms   *desired.Forms
 	authors authors
 	cut     cutHistory
+	// pushed says who pushed up to a commit, nil where nobody is known; nil knows none.
+	pushed func(ctx context.Context, commit string) (*Push, error)
 }
 
 // newReader makes a reader that keeps up to cacheBytes of what it reads. Most is for parsed
@@ -48,7 +51,8 @@ func newReader(runner git.Runner, branch string, cacheBytes int) *Reader {
 		git:     runner,
 		branch:  branch,
 		objects: git.NewObjects(runner, git.Limits{Blob: maxObject, Tree: maxObject, Commit: maxObject}, cacheBytes/4),
-		parsed:  lru.New[*desired.Instance](cacheBytes/8*5, cacheBytes/8),
+		parsed:  lru.New[*desired.Instance](cacheBytes/2, cacheBytes/8),
+		granted: lru.New[*desired.Granted](cacheBytes/8, cacheBytes/16),
 		forms:   desired.NewForms(cacheBytes / 8),
 	}
 }
@@ -254,11 +258,55 @@ func notFound(err error) error {
 	return err
 }
 
-// Read parses the instance at rev.
+// Read parses the instance at rev, with what was granted to it.
 func (r *Reader) Read(ctx context.Context, rev desired.Revision) (*desired.Instance, error) {
 	if rev.Tree == "" {
 		return nil, fmt.Errorf("%w: instance %s has no directory at %s", desired.ErrNotFound, rev.Instance, rev.Commit)
 	}
+	in, err := r.readInstance(ctx, rev)
+	if err != nil {
+		return nil, err
+	}
+	granted, err := r.readGranted(ctx, rev)
+	if err != nil {
+		return nil, err
+	}
+	if granted == nil && in.Dir == rev.Dir {
+		return in, nil
+	}
+	with := *in // the same text may stand in another directory
+	with.Granted, with.Dir = granted, rev.Dir
+	return &with, nil
+}
+
+// readGranted parses what was granted to the instance at rev; nil is nothing.
+func (r *Reader) readGranted(ctx context.Context, rev desired.Revision) (*desired.Granted, error) {
+	if known, ok := r.granted.Get(rev.Tree); ok {
+		return known, nil
+	}
+	file := path.Join(rev.Dir, desired.GrantedFile)
+	e, ok, err := r.lookupPath(ctx, rev.Tree, desired.GrantedFile)
+	if err != nil {
+		return nil, notFound(r.damaged(file+" at "+rev.Commit, err))
+	}
+	if !ok || !e.IsFile() {
+		r.granted.Add(rev.Tree, nil, 0)
+		return nil, nil
+	}
+	data, err := r.objects.Get(ctx, git.KindBlob, e.Hash)
+	if err != nil {
+		return nil, notFound(r.damaged(file+" at "+rev.Commit, err))
+	}
+	granted, err := desired.ParseGranted(file, data)
+	if err != nil {
+		return nil, err
+	}
+	r.granted.Add(rev.Tree, granted, 3*len(data))
+	return granted, nil
+}
+
+// readInstance parses the instance's file at rev.
+func (r *Reader) readInstance(ctx context.Context, rev desired.Revision) (*desired.Instance, error) {
 	if in, ok := r.wasParsed(rev.Dir, rev.Tree); ok {
 		return in, nil
 	}
@@ -283,6 +331,7 @@ func (r *Reader) parse(dir, tree string, data []byte) (*desired.Instance, error)
 	if err != nil {
 		return nil, err
 	}
+	in.Dir = dir // the text that the index holds anyway, in place of another one
 	key := tree
 	if in.Derived {
 		key = derivedKey(dir, tree)

@@ -71,18 +71,18 @@ func (r *Repo) beforeClash(ctx context.Context, head string, now settingsState) 
 		was.files = map[string]inForce{}
 	}
 	if now.good != nil {
-		*was.good = desired.Settings{Repositories: now.good.Repositories, VIMs: maps.Clone(now.good.VIMs)}
+		*was.good = desired.Settings{Repositories: now.good.Repositories, VIMs: maps.Clone(now.good.VIMs), Peers: now.good.Peers, Granting: now.good.Granting, Projects: maps.Clone(now.good.Projects)}
 	}
 	if !now.clash {
 		return was, nil
 	}
-	err := r.eachCommit(ctx, head, []string{desired.VIMDir, desired.RepositoriesFile}, func(c pastCommit) (bool, error) {
+	err := r.eachCommit(ctx, head, slices.Concat(rootSettings(), settingsDirs()), func(c pastCommit) (bool, error) {
 		past := settingsState{files: map[string]inForce{}, good: &desired.Settings{VIMs: map[string]*desired.VIM{}}}
 		fresh, err := r.parseSettings(ctx, c.root, settingsState{}, &past)
 		if err != nil {
 			return false, err
 		}
-		past.good.Repositories = fresh[desired.RepositoriesFile].repos
+		past.good.Repositories, past.good.Peers = fresh[desired.RepositoriesFile].repos, fresh[desired.PeersFile].peers
 		past.join(settingsState{}, fresh)
 		if len(past.problems) > 0 {
 			return false, nil
@@ -99,9 +99,16 @@ func (r *Repo) beforeClash(ctx context.Context, head string, now settingsState) 
 // put makes a file count.
 func (s *settingsState) put(name string, f inForce) {
 	s.files[name] = f
-	if f.vim != nil {
+	switch {
+	case f.vim != nil:
 		s.good.VIMs[f.vim.Name] = f.vim
-	} else {
+	case f.project != nil:
+		s.good.AddProject(f.project)
+	case name == desired.PeersFile:
+		s.good.Peers = f.peers
+	case name == desired.GrantingFile:
+		s.good.Granting = f.granting
+	default:
 		s.good.Repositories = f.repos
 	}
 }
@@ -160,7 +167,7 @@ func (r *Repo) goneVIMs(ctx context.Context, head string, now settingsState) (ma
 		if err != nil {
 			return nil, err
 		}
-		if in.State != desired.Instantiated {
+		if !desired.IsInstantiated(in.State) {
 			continue
 		}
 		named := now.good.VIMsOf(in)
@@ -184,7 +191,7 @@ func (r *Repo) goneVIMs(ctx context.Context, head string, now settingsState) (ma
 					return false
 				}
 				was, err := then.Read(ctx, rev)
-				if err != nil || was.State != desired.Instantiated {
+				if err != nil || !desired.IsInstantiated(was.State) {
 					return false
 				}
 				named := now.good.VIMsOf(was)

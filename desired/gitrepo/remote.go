@@ -182,6 +182,9 @@ func (r *Repo) tryFetch(ctx context.Context) error {
 // obey moves the branch from head to the remote's commit, which contains it, unless only a
 // person may decide that.
 func (r *Repo) obey(ctx context.Context, hash, head string) error {
+	if err := r.vouched(ctx, head, hash); err != nil {
+		return err
+	}
 	if head != "" {
 		if err := r.manyEnd(ctx, head, hash); err != nil {
 			return r.unfolds(hash, err)
@@ -266,6 +269,9 @@ func (r *Repo) acceptBranch(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := r.vouched(ctx, head, hash); err != nil {
+		return err
+	}
 	if err := r.within(ctx, head, hash); err != nil {
 		return err
 	}
@@ -276,7 +282,11 @@ func (r *Repo) acceptBranch(ctx context.Context) error {
 }
 
 func (r *Repo) isAncestor(ctx context.Context, old, now string) (bool, error) {
-	_, err := r.git.Run(ctx, "merge-base", "--is-ancestor", old, now)
+	return isAncestor(ctx, r.git, old, now)
+}
+
+func isAncestor(ctx context.Context, runner git.Runner, old, now string) (bool, error) {
+	_, err := runner.Run(ctx, "merge-base", "--is-ancestor", old, now)
 	if git.ExitCode(err) == 1 {
 		return false, nil
 	}

@@ -47,6 +47,12 @@ type Options struct {
 	// NeededRepositories says who needs a package repository that is gone from
 	// repositories.yaml; nil: nobody does.
 	NeededRepositories NeededRepositories
+	// Verify says whose commits are obeyed; nil: everybody's.
+	Verify *Verification
+
+	// Key authenticates what Jibe writes of pushers, and its own commits; nil authenticates
+	// nothing.
+	Key []byte
 
 	remoteTimeout time.Duration // 0 is defaultRemoteTimeout
 }
@@ -109,6 +115,7 @@ type Repo struct {
 
 	writer writer
 	notes  noteQueue
+	pushes pushLog
 	maint  maintenance
 	poke   chan struct{}
 	behind chan struct{} // the branch couldn't be followed: follow tries again
@@ -143,6 +150,7 @@ func Open(ctx context.Context, opt Options) (*Repo, error) {
 	}
 	r.writer.init()
 	r.notes.init(filepath.Join(ownDir(dir), "notes"))
+	r.pushed = r.pushedBy
 	r.ctx, r.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	if err := r.open(ctx); err != nil {
 		_ = r.Close()
@@ -183,6 +191,9 @@ func (r *Repo) open(ctx context.Context) error {
 		return fmt.Errorf("open the desired repository %s: %w", r.opt.Dir, err)
 	}
 	r.notes.put(late...)
+	if err := r.recoverPushes(ctx); err != nil {
+		return fmt.Errorf("open the desired repository %s: %w", r.opt.Dir, err)
+	}
 	r.maint.count(r.opt.Dir)
 	fw, err := newFollower(r.opt.Dir, r.ref())
 	if err != nil {
@@ -282,6 +293,7 @@ func (r *Repo) tryRefresh(ctx context.Context) error {
 	settingsChanged := set.good != r.settings.good && oldHead != ""
 	r.setHeadLocked(head, root, set)
 	r.mu.Unlock()
+	r.pushLanded(head)
 	r.maint.packs.Add(1) // a push brings a pack
 	if settingsChanged {
 		for _, p := range set.problems {

@@ -2,12 +2,23 @@ package gitrepo
 
 import (
 	"context"
+	"maps"
 	"path"
+	"slices"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
-// SettingsAt reads vims/ and repositories.yaml at a commit, and nothing else.
+// rootSettings are the files of the settings at the root, beside those of VIMs.
+func rootSettings() []string {
+	return []string{desired.RepositoriesFile, desired.PeersFile, desired.GrantingFile}
+}
+
+// settingsDirs are the folders of settings.
+func settingsDirs() []string { return []string{desired.VIMDir, desired.ProjectDir} }
+
+// SettingsAt reads vims/, projects/ and the files at the root that are settings at a commit, and nothing else.
 func (r *Reader) SettingsAt(ctx context.Context, commit string) (*desired.Settings, error) {
 	root, err := r.rootOf(ctx, commit)
 	if err != nil {
@@ -24,58 +35,59 @@ func (r *Reader) settingsKey(ctx context.Context, root string) (string, error) {
 	}
 	vims, _ := t.Find(desired.VIMDir)
 	repos, _ := t.Find(desired.RepositoriesFile)
-	return vims.Mode + vims.Hash + repos.Mode + repos.Hash, nil
+	peers, _ := t.Find(desired.PeersFile)
+	granting, _ := t.Find(desired.GrantingFile)
+	projects, _ := t.Find(desired.ProjectDir)
+	return vims.Mode + vims.Hash + repos.Mode + repos.Hash + peers.Mode + peers.Hash + " " + granting.Mode + granting.Hash + " " + projects.Mode + projects.Hash, nil
 }
 
-// settings reads vims/ and repositories.yaml below a root tree.
+// settings reads vims/, projects/ and the settings at the root below a root tree.
 func (r *Reader) settings(ctx context.Context, root string) (*desired.Settings, error) {
-	var names []string
-	if e, ok, err := r.lookupPath(ctx, root, desired.RepositoriesFile); err != nil {
-		return nil, r.damaged(desired.RepositoriesFile, err)
-	} else if ok && e.IsFile() {
-		names = append(names, desired.RepositoriesFile)
+	files, err := r.settingsFiles(ctx, root)
+	if err != nil {
+		return nil, err
 	}
-	if e, ok, err := r.lookupPath(ctx, root, desired.VIMDir); err != nil {
-		return nil, r.damaged(desired.VIMDir, err)
-	} else if ok && e.IsDir() {
-		t, err := r.tree(ctx, e.Hash)
-		if err != nil {
-			return nil, r.damaged(desired.VIMDir, err)
-		}
-		for _, v := range t.Entries() {
-			if v.IsFile() {
-				names = append(names, path.Join(desired.VIMDir, v.Name))
-			}
-		}
-	}
-	return desired.SettingsFrom(func(name string) ([]byte, error) { return r.fileAt(ctx, root, name) }, names)
+	return desired.SettingsFrom(func(name string) ([]byte, error) { return r.fileAt(ctx, root, name) }, slices.Collect(maps.Keys(files)))
 }
 
 // settingsFiles are the files of the settings below a root tree, with their hashes.
 func (r *Reader) settingsFiles(ctx context.Context, root string) (map[string]string, error) {
 	names := map[string]string{}
-	if e, ok, err := r.lookupPath(ctx, root, desired.RepositoriesFile); err != nil {
-		return nil, r.damaged(desired.RepositoriesFile, err)
-	} else if ok && e.IsFile() {
-		names[desired.RepositoriesFile] = e.Hash
+	for _, file := range rootSettings() {
+		if e, ok, err := r.lookupPath(ctx, root, file); err != nil {
+			return nil, r.damaged(file, err)
+		} else if ok && e.IsFile() {
+			names[file] = e.Hash
+		}
 	}
-	e, ok, err := r.lookupPath(ctx, root, desired.VIMDir)
-	if err != nil {
-		return nil, r.damaged(desired.VIMDir, err)
-	}
-	if !ok || !e.IsDir() {
-		return names, nil
-	}
-	t, err := r.tree(ctx, e.Hash)
-	if err != nil {
-		return nil, r.damaged(desired.VIMDir, err)
-	}
-	for _, v := range t.Entries() {
-		if name := path.Join(desired.VIMDir, v.Name); v.IsFile() && desired.IsSettings(name) {
-			names[name] = v.Hash
+	for _, dir := range settingsDirs() {
+		entries, err := r.settingsIn(ctx, root, dir)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range entries {
+			if name := path.Join(dir, e.Name); e.IsFile() && desired.IsSettings(name) {
+				names[name] = e.Hash
+			}
 		}
 	}
 	return names, nil
+}
+
+// settingsIn are the entries of a folder of settings below a root tree; none where it is absent.
+func (r *Reader) settingsIn(ctx context.Context, root, dir string) ([]git.Entry, error) {
+	e, ok, err := r.lookupPath(ctx, root, dir)
+	if err != nil {
+		return nil, r.damaged(dir, err)
+	}
+	if !ok || !e.IsDir() {
+		return nil, nil
+	}
+	t, err := r.tree(ctx, e.Hash)
+	if err != nil {
+		return nil, r.damaged(dir, err)
+	}
+	return t.Entries(), nil
 }
 
 // settingsLeniently reads the settings below a root tree without what can't be parsed.
@@ -86,7 +98,7 @@ func (r *Reader) settingsLeniently(ctx context.Context, root string) (*desired.S
 		return nil, err
 	}
 	s.err = nil
-	s.good.Repositories = fresh[desired.RepositoriesFile].repos
+	s.good.Repositories, s.good.Peers = fresh[desired.RepositoriesFile].repos, fresh[desired.PeersFile].peers
 	s.join(settingsState{}, fresh)
 	return s.good, nil
 }

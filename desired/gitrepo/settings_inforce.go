@@ -5,13 +5,14 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"path"
 	"reflect"
 	"slices"
 
 	"github.com/jibe-vnfm/jibe/desired"
 )
 
-// settingsState is what counts of vims/ and repositories.yaml at head. A file that can't be
+// settingsState is what counts of vims/ and the settings at the root at head. A file that can't be
 // parsed counts as it last was, and so does one that is gone although instances need it.
 type settingsState struct {
 	key      string            // of head's files
@@ -25,9 +26,12 @@ type settingsState struct {
 
 // inForce is one file of the settings that counts.
 type inForce struct {
-	hash  string // of its content at head; "" where head has another, or none
-	vim   *desired.VIM
-	repos []desired.Repository
+	hash     string // of its content at head; "" where head has another, or none
+	vim      *desired.VIM
+	repos    []desired.Repository
+	peers    []desired.Peer
+	granting desired.Granting
+	project  *desired.Project
 }
 
 // NeededRepositories returns a function that names the package repositories among gone that an
@@ -54,7 +58,11 @@ func (r *Repo) readSettings(ctx context.Context, root string, was settingsState,
 	if !ok {
 		repos = next.files[desired.RepositoriesFile]
 	}
-	next.good = &desired.Settings{Repositories: repos.repos, VIMs: map[string]*desired.VIM{}}
+	peers, ok := fresh[desired.PeersFile]
+	if !ok {
+		peers = next.files[desired.PeersFile]
+	}
+	next.good = &desired.Settings{Repositories: repos.repos, VIMs: map[string]*desired.VIM{}, Peers: peers.peers}
 	if err := r.holdNeeded(ctx, was, &next, fresh, all); err != nil {
 		return settingsState{}, err
 	}
@@ -70,6 +78,9 @@ func (r *Repo) readSettings(ctx context.Context, root string, was settingsState,
 func (r *Reader) parseSettings(ctx context.Context, root string, was settingsState, next *settingsState) (map[string]inForce, error) {
 	names, err := r.settingsFiles(ctx, root)
 	if err != nil {
+		return nil, err
+	}
+	if next.problems, err = r.notProjects(ctx, root); err != nil {
 		return nil, err
 	}
 	fresh := map[string]inForce{}
@@ -103,9 +114,18 @@ func (r *Reader) parseSettings(ctx context.Context, root string, was settingsSta
 
 // parseSetting reads one file of the settings.
 func parseSetting(name string, data []byte) (f inForce, err error) {
-	if name == desired.RepositoriesFile {
+	switch name {
+	case desired.RepositoriesFile:
 		f.repos, err = desired.ParseRepositories(name, data)
-	} else {
+	case desired.PeersFile:
+		f.peers, err = desired.ParsePeers(name, data)
+	case desired.GrantingFile:
+		f.granting, err = desired.ParseGranting(name, data)
+	default:
+		if path.Dir(name) == desired.ProjectDir {
+			f.project, err = desired.ParseProject(name, data)
+			break
+		}
 		f.vim, err = desired.ParseVIM(name, data)
 	}
 	return f, err
@@ -166,6 +186,9 @@ func (s *settingsState) join(was settingsState, fresh map[string]inForce) {
 	})
 	for _, name := range order {
 		f := fresh[name]
+		if f.project != nil {
+			continue
+		}
 		if f.vim == nil {
 			s.files[name] = f
 			continue
@@ -186,6 +209,9 @@ func (s *settingsState) join(was settingsState, fresh map[string]inForce) {
 		s.files[name] = f
 		s.good.VIMs[f.vim.Name] = f.vim
 	}
+	s.joinProjects(was, fresh)
+	s.good.Granting = s.files[desired.GrantingFile].granting
+	s.problems = append(s.problems, s.good.Missing()...)
 	slices.SortStableFunc(s.problems, func(a, b *desired.Problem) int {
 		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line))
 	})
@@ -255,13 +281,13 @@ func (r *Repo) usersOf(ctx context.Context, now *desired.Settings, vims []string
 			return out, err
 		}
 		before, known := all.before(rev.Instance)
-		if in.State != desired.Instantiated || !known {
+		if !desired.IsInstantiated(in.State) || !known {
 			continue
 		}
 		// An instance that is instantiated only now has to use the present settings.
 		if was, err := r.Read(ctx, before); err != nil {
 			return out, err
-		} else if was.State != desired.Instantiated {
+		} else if !desired.IsInstantiated(was.State) {
 			continue
 		}
 		for _, name := range now.VIMsOf(in) {

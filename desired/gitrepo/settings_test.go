@@ -178,10 +178,11 @@ func TestAVIMThatIsGoneForLongIsNotTakenUpByAnInstanceThatNamesItLater(t *testin
 func TestAFileOfTheSettingsThatCanNotBeParsedHoldsNoOther(t *testing.T) {
 	forge, dir := forgeWith(t, map[string]string{
 		"vims/a.yaml": "type: sim\n", "vims/b.yaml": "type: sim\n", "vims/c.yaml": "type: sim\ndefault: true\n",
-		"repositories.yaml": "- {name: one, url: one.git}\n",
+		"repositories.yaml": "- {name: one, url: one.git}\n", "peers.yaml": "- {name: em-a, type: em, endpoint: https://em.example.com}\n",
 	})
 	r := openRepo(t, Options{Remote: forge})
 	change(t, dir, map[string]string{
+		"peers.yaml":  "- {name: em-b, type: em}\n", // broken
 		"vims/a.yaml": "typ: sim\n",                 // broken
 		"vims/b.yaml": "type: sim\ndefault: true\n", // c is
 		"vims/c.yaml": "type: sim\ndefault: true\nid: c2\n",
@@ -201,17 +202,45 @@ func TestAFileOfTheSettingsThatCanNotBeParsedHoldsNoOther(t *testing.T) {
 		if len(s.Repositories) != 1 || s.Repositories[0].URL != "one.git" {
 			t.Errorf("repositories %+v", s.Repositories)
 		}
+		if len(s.Peers) != 1 || s.Peers[0].Name != "em-a" {
+			t.Errorf("peers %+v", s.Peers)
+		}
 		var files []string
 		for _, p := range r.Problems() {
 			files = append(files, p.File)
 		}
-		if got := strings.Join(slices.Compact(files), " "); got != "repositories.yaml vims/a.yaml vims/b.yaml vims/d.yaml" {
+		if got := strings.Join(slices.Compact(files), " "); got != "peers.yaml repositories.yaml vims/a.yaml vims/b.yaml vims/d.yaml" {
 			t.Errorf("problems in %s", got)
 		}
 	})
-	change(t, dir, map[string]string{"vims/a.yaml": "type: sim\nid: a2\n", "vims/b.yaml": "type: sim\n", "vims/d.yaml": "", "repositories.yaml": "- {name: two, url: two.git}\n"})
+	change(t, dir, map[string]string{"vims/a.yaml": "type: sim\nid: a2\n", "vims/b.yaml": "type: sim\n", "vims/d.yaml": "", "repositories.yaml": "- {name: two, url: two.git}\n", "peers.yaml": ""})
 	followed(t, r, dir)
-	if s, err := r.Settings(); err != nil || s.VIMs["a"].ID != "a2" || s.Repositories[0].Name != "two" || len(r.Problems()) > 0 {
+	if s, err := r.Settings(); err != nil || len(s.Peers) > 0 || s.VIMs["a"].ID != "a2" || s.Repositories[0].Name != "two" || len(r.Problems()) > 0 {
+		t.Errorf("mended: %+v, %v; problems: %s", s, err, problemText(r.Problems()))
+	}
+}
+
+func TestANFVOThatIsMissingIsAProblemAndNobodyGrantsInItsPlace(t *testing.T) {
+	const nfvo = "- {name: nfvo-a, type: nfvo, endpoint: https://nfvo.example.com}\n"
+	forge, dir := forgeWith(t, map[string]string{"vims/a.yaml": "type: sim\n", "peers.yaml": nfvo, "granting.yaml": "nfvo: {name: nfvo-a}\n"})
+	r := openRepo(t, Options{Remote: forge})
+	change(t, dir, map[string]string{"peers.yaml": ""})
+	followed(t, r, dir)
+	r = bothWays(t, r, func(t *testing.T, r *Repo) {
+		s, err := r.Settings()
+		if err != nil || s.Granting.NFVO == nil || len(s.VIMs) != 1 {
+			t.Fatalf("settings %+v, %v", s, err)
+		}
+		if at, err := s.NFVO(); err == nil {
+			t.Errorf("it would ask %+v", at)
+		}
+		if got := problemText(r.Problems()); !strings.Contains(got, `granting.yaml: nfvo.name names "nfvo-a", which isn't in peers.yaml`) {
+			t.Errorf("problems: %s", got)
+		}
+	})
+	change(t, dir, map[string]string{"peers.yaml": nfvo})
+	followed(t, r, dir)
+	if s, err := r.Settings(); err != nil || len(r.Problems()) > 0 {
 		t.Errorf("mended: %+v, %v; problems: %s", s, err, problemText(r.Problems()))
 	}
 }

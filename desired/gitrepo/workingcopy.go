@@ -92,6 +92,13 @@ func (w *workingCopy) add(dir string) error {
 		s.holds(in)
 		s.exposed = secretsIn(file, data, in)
 		w.read[dir] = in
+		if granted, ok := files[desired.GrantedFile]; ok {
+			with := *in
+			if with.Granted, err = desired.ParseGranted(path.Join(dir, desired.GrantedFile), granted); err != nil {
+				s.problems = problemsOf(path.Join(dir, desired.GrantedFile), err)
+			}
+			w.read[dir] = &with
+		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		if name != desired.InstanceFile && path.Base(name) == desired.InstanceFile {
@@ -170,14 +177,16 @@ func readLimited(name string) ([]byte, error) {
 }
 
 func (w *workingCopy) readSettings() error {
-	names := []string{desired.RepositoriesFile}
-	items, err := os.ReadDir(filepath.Join(w.dir, desired.VIMDir))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	for _, it := range items {
-		if it.Type().IsRegular() {
-			names = append(names, path.Join(desired.VIMDir, it.Name()))
+	names := rootSettings()
+	for _, dir := range settingsDirs() {
+		items, err := os.ReadDir(filepath.Join(w.dir, dir))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		for _, it := range items {
+			if it.Type().IsRegular() {
+				names = append(names, path.Join(dir, it.Name()))
+			}
 		}
 	}
 	for _, name := range names {

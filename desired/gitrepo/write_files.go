@@ -16,7 +16,7 @@ import (
 // same path and keeps others; if nothing differs, no commit is made. It returns when the
 // commit is durable.
 func (r *Repo) Seed(ctx context.Context, files map[string][]byte, subject string) error {
-	err := r.writeFiles(ctx, oneLine(subject)+"\n", func(ed *git.TreeEditor) error {
+	err := r.writeFiles(ctx, desired.Write{Subject: subject}, func(ed *git.TreeEditor) error {
 		for _, p := range slices.Sorted(maps.Keys(files)) {
 			if err := setFile(ed, p, files[p]); err != nil {
 				return err
@@ -36,7 +36,7 @@ func (r *Repo) Seed(ctx context.Context, files map[string][]byte, subject string
 // the commit is durable and the settings are the new ones.
 func (r *Repo) WriteVIM(ctx context.Context, name, subject string, trailers []desired.Trailer, change func(now []byte) ([]byte, error)) error {
 	file := desired.VIMFile(name)
-	return r.writeFiles(ctx, message(desired.Write{Subject: subject, Trailers: trailers}), func(ed *git.TreeEditor) error {
+	return r.writeFiles(ctx, desired.Write{Subject: subject, Trailers: trailers}, func(ed *git.TreeEditor) error {
 		e, found, err := ed.EntryAt(file)
 		if err != nil {
 			return err
@@ -84,9 +84,9 @@ func setFile(ed *git.TreeEditor, p string, data []byte) error {
 
 // writeFiles commits an edit of files outside of instances. edit runs again where the branch
 // has moved meanwhile.
-func (r *Repo) writeFiles(ctx context.Context, message string, edit func(ed *git.TreeEditor) error) error {
+func (r *Repo) writeFiles(ctx context.Context, w desired.Write, edit func(ed *git.TreeEditor) error) error {
 	for turn := range maxTurns {
-		err := r.tryFiles(ctx, message, edit)
+		err := r.tryFiles(ctx, w, edit)
 		if !errors.Is(err, git.ErrRefMoved) && !errors.Is(err, git.ErrRefLocked) {
 			return err
 		}
@@ -102,7 +102,7 @@ func (r *Repo) writeFiles(ctx context.Context, message string, edit func(ed *git
 	return fmt.Errorf("%w: branch %s moves too fast", desired.ErrUnavailable, r.opt.Branch)
 }
 
-func (r *Repo) tryFiles(ctx context.Context, message string, edit func(ed *git.TreeEditor) error) error {
+func (r *Repo) tryFiles(ctx context.Context, w desired.Write, edit func(ed *git.TreeEditor) error) error {
 	r.move.Lock()
 	defer r.move.Unlock()
 	if err := r.refreshLocked(ctx); err != nil {
@@ -121,7 +121,7 @@ func (r *Repo) tryFiles(ctx context.Context, message string, edit func(ed *git.T
 	if ed.Root() == root {
 		return nil
 	}
-	commit := ed.Pack.Add(git.KindCommit, git.EncodeCommit(ed.Root(), head, "", r.opt.Author, r.opt.Now(), message))
+	commit := ed.Pack.Add(git.KindCommit, r.opt.Verify.sign(r.encode(ed.Root(), head, w)))
 	if err := r.land(ctx, ed.Pack, commit, head); err != nil {
 		return err
 	}

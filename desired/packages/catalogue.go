@@ -16,7 +16,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -66,8 +65,14 @@ type Entry struct {
 	VnfdID string
 	// Version is descriptor_version of the VNFD.
 	Version string
-	// Hooks says whether Jibe may run the hooks of the repository's packages.
-	Hooks bool
+	// About is what else its VNFD says of it.
+	About *About
+}
+
+// About is what a VNFD says of its product.
+type About struct {
+	Provider, ProductName, SoftwareVersion string
+	VnfmInfo                               []string
 }
 
 // Unusable is a package that can't be used.
@@ -88,15 +93,23 @@ func (p Unusable) Unwrap() error { return p.Err }
 // Catalogue knows the packages. It is safe for concurrent use.
 type Catalogue struct {
 	git      git.Runner
+	most     limits
 	packages string
 	log      *slog.Logger
 
-	index atomic.Pointer[index]
-	sync  sync.Mutex // one Sync at a time; guards swept
-	swept bool       // of what former processes left of proposals
+	index    atomic.Pointer[index]
+	syncing  sync.Mutex // one Sync at a time; guards swept
+	swept    bool       // of what former processes left of proposals
+	fetching sync.Map   // name of a repository -> *sync.Mutex: one fetch of it at a time
+	reading  sync.Mutex // one index is made at a time
+	writing  sync.Mutex // one commit of this process at a time
 
 	proposing string        // below which refs this process fetches proposals
 	places    chan struct{} // of proposals that are fetched at once
+
+	host    *HostVerification
+	proofs  *proofs
+	offered *offers
 
 	loading singleflight.Group
 	cache   *lru.Cache[*vnfd.Package]
@@ -104,6 +117,8 @@ type Catalogue struct {
 	pinned  sync.Map // tree -> true
 	pinning sync.Mutex
 	kept    sync.Map // pinned tree -> its VNFD id
+
+	barred func(desired.Repository) string // set by LimitHooks
 }
 
 // index is immutable.
@@ -116,6 +131,17 @@ type index struct {
 	// unsound are the entries that nobody may choose, and why. An instance may run one of
 	// them: it was chosen before its checksums were wrong, or known.
 	unsound map[*Entry]Unusable
+	// unverified are packages that aren't signed as they must be, by tree; none is an entry.
+	// hidden has them by vnfdId.
+	unverified map[string]Unusable
+	hidden     map[string]*Entry
+	// demands are what is demanded of the repositories, by name; demanding says that there is any.
+	demands   map[string]string
+	demanding bool
+	// records are those of the repository that Jibe writes to, by id; onboarded is what comes of
+	// them and of the entries.
+	records   []*Record
+	onboarded []Onboarded
 
 	// What needn't be read again.
 	commits map[string]place   // commit and path -> what is there
@@ -125,6 +151,7 @@ type index struct {
 // summary is what is kept of a package that was read once.
 type summary struct {
 	vnfdID, version string
+	about           *About
 	err             error // it can't be read
 	unsound         error // it isn't what it says itself
 }
@@ -148,7 +175,8 @@ func New(gitDir, packagesDir string, log *slog.Logger) *Catalogue {
 		packagesDir = abs
 	}
 	c := &Catalogue{
-		git: newRunner(gitDir), packages: packagesDir, log: log, cache: lru.New[*vnfd.Package](cacheSize, cacheSize), sound: &verdicts{},
+		git: newRunner(gitDir), most: defaultLimits(), packages: packagesDir, log: log, cache: lru.New[*vnfd.Package](cacheSize, cacheSize), sound: &verdicts{},
+		proofs: &proofs{}, offered: &offers{},
 		proposing: proposed + rand.Text() + "/", places: make(chan struct{}, maxProposals),
 	}
 	c.index.Store(&index{})
@@ -161,20 +189,51 @@ func New(gitDir, packagesDir string, log *slog.Logger) *Catalogue {
 // date all the same. Packages that can't be used are no error: see
 // [Catalogue.Problems].
 func (c *Catalogue) Sync(ctx context.Context, repos []desired.Repository) error {
-	c.sync.Lock()
-	defer c.sync.Unlock()
+	c.syncing.Lock()
+	defer c.syncing.Unlock()
 	return errors.Join(c.fetch(ctx, upstream, repos), c.read(ctx, repos, true))
+}
+
+// SyncOne is Sync for one of the repositories that the last Sync was about: it waits for no
+// other one that is slow.
+func (c *Catalogue) SyncOne(ctx context.Context, name string) error {
+	repos := c.Repositories()
+	i := slices.IndexFunc(repos, func(r desired.Repository) bool { return r.Name == name })
+	if i < 0 {
+		return fmt.Errorf("%w: there is no package repository %s", ErrUnknown, name)
+	}
+	if err := c.fetch(ctx, upstream, repos[i:i+1]); err != nil {
+		return err
+	}
+	c.reading.Lock()
+	defer c.reading.Unlock()
+	return c.readAll(ctx, c.Repositories(), false)
 }
 
 // fetch fetches the repositories below the prefix. The joined error has a [*RepositoryError]
 // for each that can't be fetched.
 func (c *Catalogue) fetch(ctx context.Context, prefix string, repos []desired.Repository) error {
+	if err := c.host.read(); err != nil {
+		c.log.ErrorContext(ctx, "what the host demands of packages counts as it was read last", "error", err)
+	}
 	errs := make([]error, len(repos))
 	var group errgroup.Group
 	group.SetLimit(8)
 	for i, r := range repos {
 		group.Go(func() error {
-			if err := c.fetchRefs(ctx, c.location(r), refspec(r, prefix)); err != nil {
+			if prefix == upstream { // a proposal has refs of its own
+				one, _ := c.fetching.LoadOrStore(r.Name, &sync.Mutex{})
+				one.(*sync.Mutex).Lock()
+				defer one.(*sync.Mutex).Unlock()
+			}
+			r.Verify = c.host.of(r)
+			err := error(nil)
+			if why := r.Unprotected(); why != "" {
+				err = errors.New(why)
+			} else {
+				err = c.fetchRefs(ctx, c.location(r), refspec(r, prefix))
+			}
+			if err != nil {
 				errs[i] = &RepositoryError{r.Name, err}
 				c.log.WarnContext(ctx, "package repository not fetched", "repository", r.Name, "error", err)
 			}
@@ -190,56 +249,18 @@ func (c *Catalogue) fetch(ctx context.Context, prefix string, repos []desired.Re
 // Load brings the catalogue up to date with what was fetched before, without
 // asking any repository: for a start while they are away, and for checks.
 func (c *Catalogue) Load(ctx context.Context, repos []desired.Repository) error {
-	c.sync.Lock()
-	defer c.sync.Unlock()
 	return c.read(ctx, repos, false)
-}
-
-// location is what git fetches from.
-func (c *Catalogue) location(r desired.Repository) string {
-	if strings.Contains(r.URL, ":") || filepath.IsAbs(r.URL) {
-		return r.URL
-	}
-	return filepath.Join(c.packages, filepath.FromSlash(r.URL))
-}
-
-const (
-	upstream = "refs/jibe/upstream/"
-	proposed = "refs/jibe/proposed/" // then a name of the process, then one of the proposal
-	pins     = "refs/jibe/packages/"
-)
-
-// refspec says what of the repository is fetched, and to below which prefix.
-func refspec(r desired.Repository, prefix string) string {
-	to := prefix + r.Name
-	switch {
-	case r.Branch != "":
-		return fmt.Sprintf("+refs/heads/%s:%s/heads/%s", r.Branch, to, r.Branch)
-	case r.Tags == "":
-		return fmt.Sprintf("+HEAD:%s/HEAD", to)
-	case strings.Count(r.Tags, "*") == 1 && !strings.ContainsAny(r.Tags, `?[]\^~: `) && !strings.Contains(r.Tags, ".."):
-		return fmt.Sprintf("+refs/tags/%s:%s/tags/%s", r.Tags, to, r.Tags)
-	}
-	// Git knows no other patterns: the rest is left out when reading.
-	return fmt.Sprintf("+refs/tags/*:%s/tags/*", to)
-}
-
-// wanted says whether a fetched ref, such as "tags/v1.2", is one that the
-// repository's entry asks for, and its short name.
-func wanted(r desired.Repository, ref string) (string, bool) {
-	kind, name, _ := strings.Cut(ref, "/")
-	switch {
-	case r.Branch != "":
-		return name, kind == "heads" && name == r.Branch
-	case r.Tags == "":
-		return kind, ref == "HEAD"
-	}
-	ok, err := path.Match(r.Tags, name)
-	return name, kind == "tags" && err == nil && ok
 }
 
 // read makes a new index out of the refs.
 func (c *Catalogue) read(ctx context.Context, repos []desired.Repository, prune bool) error {
+	c.reading.Lock()
+	defer c.reading.Unlock()
+	return c.readAll(ctx, repos, prune)
+}
+
+// readAll is read for who holds the lock.
+func (c *Catalogue) readAll(ctx context.Context, repos []desired.Repository, prune bool) error {
 	at, stale, err := c.fetched(ctx, upstream, repos)
 	if err != nil {
 		return err
@@ -248,6 +269,7 @@ func (c *Catalogue) read(ctx context.Context, repos []desired.Repository, prune 
 	if err != nil {
 		return err
 	}
+	c.offered.remember(next)
 	c.index.Store(next)
 	if !prune {
 		return nil
@@ -278,123 +300,30 @@ func (c *Catalogue) fetched(ctx context.Context, prefix string, repos []desired.
 			stale = append(stale, ref.Name)
 			continue
 		}
-		at[name] = append(at[name], version{short, ref.Commit, semverOf(short)})
+		at[name] = append(at[name], version{short, ref.Commit, ref.Tag, semverOf(short)})
 	}
 	return at, stale, nil
 }
 
-// build makes an index of what there is of the repositories. Only commits and trees
-// that the present one hasn't seen are read. Where the store itself can't be read,
-// there is no index.
-func (c *Catalogue) build(ctx context.Context, repos []desired.Repository, at map[string][]version) (*index, error) {
-	b := &builder{store: newObjects(ctx, c.git), sound: c.sound, was: c.index.Load(), next: &index{
-		repos: slices.Clone(repos), byVnfd: map[string][]*Entry{}, trees: map[string]*Entry{}, unsound: map[*Entry]Unusable{},
-		commits: map[string]place{}, parsed: map[string]summary{},
-	}}
-	defer b.store.close()
-	var errs []error
-	for _, r := range repos {
-		slices.SortFunc(at[r.Name], func(a, b version) int { return b.compare(a) })
-		if err := b.repository(r, at[r.Name]); err != nil {
-			errs = append(errs, &RepositoryError{r.Name, err})
-		}
-	}
-	if len(errs) > 0 {
-		return nil, errors.Join(errs...)
-	}
-	return b.next, nil
-}
-
-// builder makes one index.
-type builder struct {
-	sound     *verdicts
-	was, next *index
-	store     *objects
-}
-
-// repository adds what is at the versions of r, newest first.
-func (b *builder) repository(r desired.Repository, versions []version) error {
-	for _, v := range versions {
-		key := v.commit + ":" + r.Path
-		here, seen := b.was.commits[key]
-		if !seen {
-			here.packages, here.err = b.store.packages(v.commit, r.Path)
-			if errors.Is(here.err, errStore) {
-				return fmt.Errorf("read %s: %w", v.name, here.err)
-			}
-		}
-		b.next.commits[key] = here
-		if here.err != nil {
-			b.next.problems = append(b.next.problems, Unusable{Repository: r.Name, Ref: v.name, Path: r.Path, Err: here.err})
-			continue
-		}
-		ids := map[string]string{} // VNFD id -> path, at this version
-		for _, p := range here.packages {
-			s, err := b.summary(p.tree)
-			if err != nil {
-				return fmt.Errorf("read %s at %s: %w", cmp.Or(p.path, "."), v.name, err)
-			}
-			if first, twice := ids[s.vnfdID]; twice && s.err == nil {
-				s.err = fmt.Errorf("its VNFD id %s is that of the package %s too: give one of them another id", s.vnfdID, cmp.Or(first, "."))
-			}
-			problem := Unusable{Repository: r.Name, Ref: v.name, Path: p.path, Tree: p.tree, VnfdID: s.vnfdID, Version: s.version, Err: cmp.Or(s.err, s.unsound)}
-			if problem.Err != nil {
-				b.next.problems = append(b.next.problems, problem)
-			}
-			if s.err != nil {
-				continue
-			}
-			ids[s.vnfdID] = p.path
-			e := &Entry{Repository: r.Name, Ref: v.name, Path: p.path, Tree: p.tree, VnfdID: s.vnfdID, Version: s.version, Hooks: r.Hooks}
-			if s.unsound != nil {
-				b.next.unsound[e] = problem
-			}
-			b.next.entries = append(b.next.entries, e)
-			b.next.byVnfd[e.VnfdID] = append(b.next.byVnfd[e.VnfdID], e)
-			if _, ok := b.next.trees[e.Tree]; !ok {
-				b.next.trees[e.Tree] = e
-			}
-		}
-	}
-	return nil
-}
-
-// summary reads the VNFD in the tree, once. The error is that of the store; the summary holds
-// what is wrong with the package.
-func (b *builder) summary(tree string) (summary, error) {
-	for _, ix := range []*index{b.next, b.was} {
-		if s, ok := ix.parsed[tree]; ok {
-			b.next.parsed[tree] = s
-			return s, nil
-		}
-	}
-	p, _, err := load(b.store, tree)
-	var s summary
-	switch {
-	case errors.Is(err, errStore):
-		return summary{}, err
-	case err != nil:
-		s.err = err
-	default:
-		s.vnfdID, s.version = p.VNFD.ID, p.VNFD.Version
-		s.unsound = b.sound.of(p)
-	}
-	b.next.parsed[tree] = s
-	return s, nil
-}
-
-// Find returns the newest version of the package with the VNFD id, or [ErrUnknown]. The first
+// Find returns the newest version of the package with the VNFD id, or [ErrUnknown]. Versions that
+// aren't signed as they must be don't count; if there are only such, that is [ErrUnverified]. The first
 // repository in repositories.yaml that has it counts, and in it the tag with the highest
 // semantic version. If the checksums of that one don't hold, Find returns [ErrUnsound]: nobody
-// has asked for an older one. It costs no I/O.
+// has asked for an older one. One that is disabled is [ErrDisabled]. It costs no I/O.
 func (c *Catalogue) Find(vnfdID string) (*Entry, error) {
 	ix := c.index.Load()
 	if e := ix.byVnfd[vnfdID]; len(e) > 0 {
+		if err := ix.refuseDisabled(vnfdID); err != nil {
+			return nil, err
+		}
 		if problem, bad := ix.unsound[e[0]]; bad {
 			return nil, fmt.Errorf("%w: VNFD id %q: %w (%s)", ErrUnsound, vnfdID, problem, remedy)
 		}
 		out := *e[0]
 		return &out, nil
+	}
+	if e := ix.hidden[vnfdID]; e != nil {
+		return nil, fmt.Errorf("VNFD id %q: %w (%s)", vnfdID, ix.unverified[e.Tree], remedyUnverified)
 	}
 	why := "push the package to one of repositories.yaml"
 	if n := len(ix.problems); n > 0 {
@@ -436,6 +365,7 @@ func (c *Catalogue) Problems() []Unusable { return slices.Clone(c.index.Load().p
 // version is a ref of a repository.
 type version struct {
 	name, commit string
+	tag          string // the annotated tag, "" for none
 	semver       *semver.Version
 }
 
@@ -475,12 +405,4 @@ func (c *Catalogue) RepositoriesOf(tree string) []string {
 		}
 	}
 	return names
-}
-
-// Hooks says whether a repository that has the tree allows its hooks to run. The hooks of a
-// package that no repository has any more may not. Those of a package whose checksums don't
-// hold may: they end what runs of it. [Catalogue.Verify] sees to it that nothing new is made
-// of such a package.
-func (c *Catalogue) Hooks(tree string) bool {
-	return slices.ContainsFunc(c.index.Load().entries, func(e *Entry) bool { return e.Tree == tree && e.Hooks })
 }

@@ -33,7 +33,16 @@ func newLab(t *testing.T) *lab {
 }
 
 func (l *lab) catalogue() *Catalogue {
-	return New(filepath.Join(l.dir, "desired.git"), filepath.Join(l.dir, "packages"), slog.New(slog.DiscardHandler))
+	c := New(filepath.Join(l.dir, "desired.git"), filepath.Join(l.dir, "packages"), slog.New(slog.DiscardHandler))
+	c.LimitHooks(func(desired.Repository) string { return "" })
+	return c
+}
+
+func (l *lab) run(name string, args ...string) {
+	l.Helper()
+	if out, err := exec.Command(name, args...).CombinedOutput(); err != nil {
+		l.Fatalf("%s %v: %v\n%s", name, args, err, out)
+	}
 }
 
 func (l *lab) git(dir string, args ...string) string {
@@ -126,7 +135,7 @@ func TestAMovedBranchDoesNotChangeAPin(t *testing.T) {
 	repo := desired.Repository{Name: "amf", URL: "amf", Branch: "main", Hooks: true}
 	l.sync(repo)
 	e := l.find("amf-id")
-	if want := (Entry{Repository: "amf", Ref: "main", Tree: first, VnfdID: "amf-id", Version: "1.0", Hooks: true}); *e != want {
+	if want := (Entry{Repository: "amf", Ref: "main", Tree: first, VnfdID: "amf-id", Version: "1.0", About: e.About}); *e != want || !l.c.Hooks(first) || e.About.ProductName == "" {
 		t.Fatalf("found %+v", e)
 	}
 	if err := l.c.Pin(t.Context(), e.Tree); err != nil {

@@ -2,8 +2,14 @@ package packages
 
 import (
 	"context"
+	"fmt"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
+	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
@@ -14,11 +20,14 @@ const (
 	localTime = time.Minute
 )
 
+// streamed has git pass large files on as they come, in place of holding them in memory.
+const streamed = "core.bigFileThreshold=4m"
+
 // newRunner runs git on the desired repository, whose object store the packages share.
 // Fetches of several upstreams, pins and the desired repository's own writes meet there,
 // so that each waits for the others' locks.
 func newRunner(dir string) git.Runner {
-	return git.Runner{Dir: dir, Foreign: true, Config: []string{"core.packedRefsTimeout=10000", "core.filesRefLockTimeout=10000"}}
+	return git.Runner{Dir: dir, Foreign: true, Config: []string{"core.packedRefsTimeout=10000", "core.filesRefLockTimeout=10000", streamed}}
 }
 
 // fetchRefs brings refspec from the repository at url, and removes what upstream
@@ -26,9 +35,24 @@ func newRunner(dir string) git.Runner {
 func (c *Catalogue) fetchRefs(ctx context.Context, url, refspec string) error {
 	ctx, cancel := context.WithTimeout(ctx, fetchTime)
 	defer cancel()
-	_, err := c.git.Run(ctx, "fetch", "--quiet", "--prune", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance",
+	runner := c.git
+	// No redirect leads to another protocol, which anybody on the way might read and change.
+	runner.Env = append(slices.Clip(runner.Env), "GIT_ALLOW_PROTOCOL="+protocol(url))
+	_, err := runner.Run(ctx, "fetch", "--quiet", "--prune", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance",
 		"--no-recurse-submodules", "--refmap=", "--", url, refspec)
 	return err
+}
+
+// protocol is git's name of the way to the URL.
+func protocol(url string) string {
+	scheme, _, ok := strings.Cut(url, "://")
+	switch {
+	case ok:
+		return scheme
+	case strings.Contains(url, ":"):
+		return "ssh"
+	}
+	return "file"
 }
 
 // refs returns the refs below prefix that lead to a commit.
@@ -56,4 +80,47 @@ func (c *Catalogue) setRef(ctx context.Context, name, object string) error {
 	ctx, cancel := context.WithTimeout(ctx, localTime)
 	defer cancel()
 	return c.git.SetRef(ctx, name, object)
+}
+
+// location is what git fetches from.
+func (c *Catalogue) location(r desired.Repository) string {
+	if strings.Contains(r.URL, ":") || filepath.IsAbs(r.URL) {
+		return r.URL
+	}
+	return filepath.Join(c.packages, filepath.FromSlash(r.URL))
+}
+
+const (
+	upstream = "refs/jibe/upstream/"
+	proposed = "refs/jibe/proposed/" // then a name of the process, then one of the proposal
+	pins     = "refs/jibe/packages/"
+)
+
+// refspec says what of the repository is fetched, and to below which prefix.
+func refspec(r desired.Repository, prefix string) string {
+	to := prefix + r.Name
+	switch {
+	case r.Branch != "":
+		return fmt.Sprintf("+refs/heads/%s:%s/heads/%s", r.Branch, to, r.Branch)
+	case r.Tags == "":
+		return fmt.Sprintf("+HEAD:%s/HEAD", to)
+	case strings.Count(r.Tags, "*") == 1 && !strings.ContainsAny(r.Tags, `?[]\^~: `) && !strings.Contains(r.Tags, ".."):
+		return fmt.Sprintf("+refs/tags/%s:%s/tags/%s", r.Tags, to, r.Tags)
+	}
+	// Git knows no other patterns: the rest is left out when reading.
+	return fmt.Sprintf("+refs/tags/*:%s/tags/*", to)
+}
+
+// wanted says whether a fetched ref, such as "tags/v1.2", is one that the
+// repository's entry asks for, and its short name.
+func wanted(r desired.Repository, ref string) (string, bool) {
+	kind, name, _ := strings.Cut(ref, "/")
+	switch {
+	case r.Branch != "":
+		return name, kind == "heads" && name == r.Branch
+	case r.Tags == "":
+		return kind, ref == "HEAD"
+	}
+	ok, err := path.Match(r.Tags, name)
+	return name, kind == "tags" && err == nil && ok
 }

@@ -2,30 +2,38 @@ package packages
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"io/fs"
 	"path"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
-// files is a package's content in memory: an immutable [fs.FS].
+// files is a package's content: an immutable [fs.FS]. Small files are in memory, large ones
+// in git.
 type files struct {
+	git   git.Runner
 	nodes map[string]*file
 	size  int64 // bytes of all files
+	held  int64 // of those in memory
 }
 
 // file is a file or directory, and what fs wants to know of it.
 type file struct {
 	name     string
 	mode     fs.FileMode
-	data     []byte
+	hash     string
+	size     int64
+	data     []byte        // nil where it isn't held
 	children []fs.DirEntry // by name
 }
 
-func newFiles() *files {
-	return &files{nodes: map[string]*file{".": {name: ".", mode: fs.ModeDir | 0o555}}}
+func newFiles(runner git.Runner) *files {
+	return &files{git: runner, nodes: map[string]*file{".": {name: ".", mode: fs.ModeDir | 0o555}}}
 }
 
 func (f *files) count() int { return len(f.nodes) - 1 }
@@ -34,8 +42,10 @@ func (f *files) mkdir(name string) error {
 	return f.put(name, &file{name: path.Base(name), mode: fs.ModeDir | 0o555})
 }
 
-func (f *files) add(name string, data []byte, mode fs.FileMode) error {
-	return f.put(name, &file{name: path.Base(name), mode: mode, data: data})
+// add adds a file; data is nil for one that stays in git.
+func (f *files) add(name, hash string, size int64, data []byte, mode fs.FileMode) error {
+	f.held += int64(len(data))
+	return f.put(name, &file{name: path.Base(name), mode: mode, hash: hash, size: size, data: data})
 }
 
 func (f *files) put(name string, n *file) error {
@@ -75,6 +85,9 @@ func (f *files) Open(name string) (fs.File, error) {
 	if n.IsDir() {
 		return &openDir{file: n}, nil
 	}
+	if n.large() {
+		return &openBlob{file: n, git: f.git}, nil
+	}
 	return &openFile{file: n, Reader: bytes.NewReader(n.data)}, nil
 }
 
@@ -86,6 +99,11 @@ func (f *files) ReadFile(name string) ([]byte, error) {
 	}
 	if n.IsDir() {
 		return nil, &fs.PathError{Op: "read", Path: name, Err: fs.ErrInvalid}
+	}
+	if n.large() {
+		b := &openBlob{file: n, git: f.git}
+		data, err := io.ReadAll(b)
+		return data, errors.Join(err, b.Close())
 	}
 	return bytes.Clone(n.data), nil
 }
@@ -106,7 +124,7 @@ func (f *files) ReadDir(name string) ([]fs.DirEntry, error) {
 func (f *files) Stat(name string) (fs.FileInfo, error) { return f.get("stat", name) }
 
 func (f *file) Name() string               { return f.name }
-func (f *file) Size() int64                { return int64(len(f.data)) }
+func (f *file) Size() int64                { return f.size }
 func (f *file) Mode() fs.FileMode          { return f.mode }
 func (f *file) Type() fs.FileMode          { return f.mode.Type() }
 func (f *file) ModTime() time.Time         { return time.Time{} }
@@ -114,6 +132,9 @@ func (f *file) IsDir() bool                { return f.mode.IsDir() }
 func (f *file) Sys() any                   { return nil }
 func (f *file) Info() (fs.FileInfo, error) { return f, nil }
 func (f *file) String() string             { return fs.FormatFileInfo(f) }
+
+// large says whether the content has to be read out of git.
+func (f *file) large() bool { return f.data == nil && f.size > 0 }
 
 type openFile struct {
 	file *file

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -37,7 +38,7 @@ func (c *Catalogue) Open(ctx context.Context, tree string) (*vnfd.Package, error
 		}
 		ctx, cancel := context.WithTimeout(work, localTime)
 		defer cancel()
-		store := newObjects(ctx, c.git)
+		store := newObjects(ctx, c.git, c.most)
 		defer store.close()
 		p, size, err := load(store, tree)
 		if err != nil {
@@ -63,8 +64,21 @@ const remedy = "put the files back, or run `jibe package rehash` where the chang
 // Verify checks that the files of the tree's package are those that its TOSCA.meta and
 // manifest list, by the checksums there, as `jibe package validate` does. [ErrUnsound] names
 // each file that differs. A package without checksums passes. Each tree is checked only once,
-// as it never changes.
+// as it never changes. A package that is disabled is [ErrDisabled]. One that isn't signed as its
+// repository must be, or that no repository has and that never ran, is [ErrUnverified].
 func (c *Catalogue) Verify(ctx context.Context, tree string) error {
+	if err := c.vouched(ctx, c.index.Load(), tree); err != nil {
+		return fmt.Errorf("package %s: %w (%s)", tree, err, remedyUnverified)
+	}
+	if ix := c.index.Load(); slices.ContainsFunc(ix.records, func(r *Record) bool { return r.Disabled }) {
+		p, err := c.Open(ctx, tree)
+		if err != nil {
+			return err
+		}
+		if err := ix.refuseDisabled(p.VNFD.ID); err != nil {
+			return err
+		}
+	}
 	err, known := c.sound.known(tree)
 	if !known {
 		p, oerr := c.Open(ctx, tree)
@@ -104,7 +118,7 @@ func (v *verdicts) of(p *vnfd.Package) error {
 	return err
 }
 
-// load reads the package and says how many bytes it holds.
+// load reads the package and says how many bytes of it are in memory.
 func load(store *objects, tree string) (*vnfd.Package, int64, error) {
 	files, err := store.files(tree)
 	if err != nil {
@@ -118,7 +132,7 @@ func load(store *objects, tree string) (*vnfd.Package, int64, error) {
 		return nil, 0, errors.New("it has no VNFD: TOSCA.meta needs Entry-Definitions")
 	}
 	p.Tree = tree
-	return p, files.size, nil
+	return p, files.held, nil
 }
 
 // Pin keeps the tree for ever, whatever becomes of its upstream. It is durable
@@ -137,7 +151,7 @@ func (c *Catalogue) Pin(ctx context.Context, tree string) error {
 	if !git.IsHash(tree) {
 		return fmt.Errorf("pin package: %w: %q isn't a tree hash", ErrUnknown, tree)
 	}
-	store := newObjects(ctx, c.git)
+	store := newObjects(ctx, c.git, c.most)
 	_, _, err := store.get(tree, git.KindTree)
 	store.close()
 	if err != nil {
@@ -157,7 +171,7 @@ func (c *Catalogue) Kept(ctx context.Context, vnfdID string) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("packages that are pinned: %w", err)
 	}
-	store := newObjects(ctx, c.git)
+	store := newObjects(ctx, c.git, c.most)
 	defer store.close()
 	var trees []string
 	for _, ref := range refs {

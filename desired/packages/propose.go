@@ -64,7 +64,8 @@ func (c *Catalogue) Propose(ctx context.Context, repos []desired.Repository) (*C
 // answers. It MUST NOT be synced.
 func (c *Catalogue) Apart() *Catalogue {
 	p := New(c.git.Dir, c.packages, c.log)
-	p.cache, p.sound = c.cache, c.sound
+	p.cache, p.sound, p.most, p.host, p.proofs, p.offered = c.cache, c.sound, c.most, c.host, c.proofs, c.offered
+	p.barred = c.barred
 	return p
 }
 

@@ -17,7 +17,7 @@ func (l *lab) shown(c *Catalogue) string {
 	l.Helper()
 	var got []string
 	for _, e := range c.List() {
-		got = append(got, fmt.Sprintf("%s=%s hooks:%v", e.Ref, e.Version, e.Hooks))
+		got = append(got, fmt.Sprintf("%s=%s hooks:%v", e.Ref, e.Version, c.Hooks(e.Tree)))
 	}
 	return strings.Join(got, " ")
 }

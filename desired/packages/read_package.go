@@ -13,18 +13,31 @@ import (
 	"unicode/utf8"
 
 	"github.com/jibe-vnfm/jibe/internal/git"
+	"github.com/jibe-vnfm/jibe/vnfd/csar"
 )
 
 // What one package may hold; a repository is somebody else's, so that it can be
 // wrong or hostile. Images belong into a registry.
 const (
-	maxFiles    = 10_000    // files and directories
-	maxBlob     = 32 << 20  // bytes of a file
-	maxTotal    = 128 << 20 // bytes of all files
-	maxTree     = 4 << 20   // bytes of a directory's list
-	maxDeep     = 32        // directories in directories
-	maxPackages = 1_000     // in a folder of packages
+	maxFiles    = 10_000  // files and directories
+	maxTree     = 4 << 20 // bytes of a directory's list
+	maxDeep     = 32      // directories in directories
+	maxPackages = 1_000   // in a folder of packages
 )
+
+// limits bound the bytes of a package's files.
+type limits struct {
+	file, total int64 // of one file, and of all
+	// Files up to the size held are in memory, until heldTotal bytes are; the others are read
+	// out of git each time that they are opened.
+	held, heldTotal int64
+}
+
+// defaultLimits are those of an archive ([csar.DefaultLimits]): what can be uploaded can be read.
+func defaultLimits() limits {
+	most := csar.DefaultLimits()
+	return limits{file: most.MaxFile, total: most.MaxTotal, held: 4 << 20, heldTotal: 64 << 20}
+}
 
 // errStore is wrapped where the object store can't be read, in contrast to a
 // package that is wrong.
@@ -40,12 +53,14 @@ func refuse(format string, args ...any) error { return &refusedError{fmt.Sprintf
 // objects reads packages out of git objects. Within ctx it starts git when there is
 // something to read, and close ends that.
 type objects struct {
-	ctx context.Context
-	git *git.Objects
+	ctx    context.Context
+	runner git.Runner
+	most   limits
+	git    *git.Objects
 }
 
-func newObjects(ctx context.Context, runner git.Runner) *objects {
-	return &objects{ctx, git.NewObjects(runner, git.Limits{Blob: maxBlob, Tree: maxTree, Commit: maxTree}, 0)}
+func newObjects(ctx context.Context, runner git.Runner, most limits) *objects {
+	return &objects{ctx, runner, most, git.NewObjects(runner, git.Limits{Blob: most.held, Tree: maxTree, Commit: maxTree}, 0)}
 }
 
 func (o *objects) close() { o.git.Close() }
@@ -54,19 +69,37 @@ func (o *objects) close() { o.git.Close() }
 // too large, or of another kind, is refused.
 func (o *objects) get(name, kind string) (hash string, data []byte, err error) {
 	hash, data, err = o.git.Lookup(o.ctx, kind, name)
-	if err == nil {
-		return hash, data, nil
-	}
 	if large, ok := errors.AsType[*git.SizeError](err); ok {
 		return "", nil, refuse("it has %d bytes; at most %d are read", large.Size, large.Limit)
 	}
+	return hash, data, inWords(name, err)
+}
+
+// blob returns the size of a file, and its content where that is small enough to be held.
+func (o *objects) blob(hash string) (data []byte, size int64, err error) {
+	_, data, err = o.git.Lookup(o.ctx, git.KindBlob, hash)
+	large, ok := errors.AsType[*git.SizeError](err)
+	switch {
+	case !ok:
+		return data, int64(len(data)), inWords(hash, err)
+	case large.Size > o.most.file:
+		return nil, 0, refuse("it has %d bytes; at most %d are read", large.Size, o.most.file)
+	}
+	return nil, large.Size, nil
+}
+
+// inWords is the error of a look at an object called name.
+func inWords(name string, err error) error {
+	if err == nil {
+		return nil
+	}
 	if other, ok := errors.AsType[*git.KindError](err); ok {
-		return "", nil, refuse("%s is a %s, not a %s", name, other.Kind, other.Want)
+		return refuse("%s is a %s, not a %s", name, other.Kind, other.Want)
 	}
 	if errors.Is(err, git.ErrMissing) {
-		return "", nil, fmt.Errorf("%w: %s", ErrUnknown, name)
+		return fmt.Errorf("%w: %s", ErrUnknown, name)
 	}
-	return "", nil, fmt.Errorf("%w: %w", errStore, err)
+	return fmt.Errorf("%w: %w", errStore, err)
 }
 
 // tree returns the directory's entries.
@@ -121,10 +154,11 @@ func isPackage(items []git.Entry) bool {
 	return slices.ContainsFunc(items, func(i git.Entry) bool { return isDir(i) && i.Name == "TOSCA-Metadata" })
 }
 
-// files reads all of a tree into memory, within the limits. Symbolic links and
-// submodules are refused, as are names that could leave a directory when written.
+// files reads a tree, within the limits: small files into memory, and of large ones where
+// they are. Symbolic links and submodules are refused, as are names that could leave a
+// directory when written.
 func (o *objects) files(tree string) (*files, error) {
-	out := newFiles()
+	out := newFiles(o.runner)
 	if err := o.fill(out, tree, "", 0); err != nil {
 		return nil, err
 	}
@@ -157,18 +191,21 @@ func (o *objects) fill(out *files, tree, dir string, depth int) error {
 				return err
 			}
 		case git.ModeFile, git.ModeExec, "100664":
-			_, data, err := o.get(i.Hash, git.KindBlob)
+			data, size, err := o.blob(i.Hash)
 			if err != nil {
 				return describe(name, err)
 			}
-			if out.size += int64(len(data)); out.size > maxTotal {
-				return refuse("its files have more than %d bytes together", maxTotal)
+			if out.size += size; out.size > o.most.total {
+				return refuse("its files have more than %d bytes together", o.most.total)
+			}
+			if out.held+int64(len(data)) > o.most.heldTotal {
+				data = nil
 			}
 			mode := fs.FileMode(0o444)
 			if i.Mode == git.ModeExec {
 				mode = 0o555
 			}
-			if err := out.add(name, data, mode); err != nil {
+			if err := out.add(name, i.Hash, size, data, mode); err != nil {
 				return err
 			}
 		case git.ModeSymlink:

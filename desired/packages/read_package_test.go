@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -84,6 +85,44 @@ func TestAPackageReadsAsAFileSystem(t *testing.T) {
 	}
 }
 
+func TestLargeFilesAreReadOutOfGitAndNotHeld(t *testing.T) {
+	l := newLab(t)
+	l.c.most.held = 1 << 10
+	up := l.upstream("amf")
+	l.put(up, "amf-id", "1.0")
+	var content strings.Builder
+	for i := range 200_000 {
+		fmt.Fprintln(&content, i)
+	}
+	l.write(filepath.Join(up, "Files/image"), content.String())
+	tree := l.commit(up, "")
+	l.sync(desired.Repository{Name: "amf", URL: "amf"})
+	p, err := l.c.Open(t.Context(), tree)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if held := p.Files.(*files).held; held > 64<<10 {
+		t.Errorf("%d bytes are in memory", held)
+	}
+	if err := fstest.TestFS(p.Files, "Files/image"); err != nil {
+		t.Error(err)
+	}
+	f, err := p.Files.Open("Files/image")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for _, at := range []int64{1000, 900_000, 17} { // forwards, and back again
+		if _, err := f.(io.Seeker).Seek(at, io.SeekStart); err != nil {
+			t.Fatal(err)
+		}
+		got := make([]byte, 100)
+		if _, err := io.ReadFull(f, got); err != nil || string(got) != content.String()[at:at+100] {
+			t.Errorf("at %d: %q, %v", at, got, err)
+		}
+	}
+}
+
 func TestHostileTreesAreRefusedByName(t *testing.T) {
 	l := newLab(t)
 	bare := filepath.Join(l.dir, "desired.git")
@@ -117,7 +156,8 @@ func TestHostileTreesAreRefusedByName(t *testing.T) {
 		}
 		bomb = hash("tree", b.String())
 	}
-	big := hash("blob", strings.Repeat("x", maxBlob+1))
+	l.c.most.file = 5<<20 - 1
+	big := hash("blob", strings.Repeat("x", 5<<20))
 	for name, c := range map[string]struct{ tree, want string }{
 		"parent":    {hash("tree", entry("100644", "..", blob)), "not allowed"},
 		"slash":     {hash("tree", entry("100644", "a/b", blob)), "not allowed"},

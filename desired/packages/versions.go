@@ -14,8 +14,8 @@ type Version struct {
 
 // Versions returns the versions, ascending, of the package that the tree is one of: the
 // packages at the same path of the same repository, at every tag that has a semantic version.
-// now is the highest of them that is the tree. Versions whose checksums don't hold are left
-// out of all. It costs no I/O.
+// now is the highest of them that is the tree. Versions whose checksums don't hold, or
+// that are disabled, are left out of all. It costs no I/O.
 //
 // A tree that upstream has moved on from is known by its VNFD id, as long as only one version
 // has that: a tag was moved. Otherwise, and where the repository has no tags, there are no
@@ -37,7 +37,7 @@ func (c *Catalogue) Versions(tree, vnfdID string) (now *semver.Version, all []Ve
 		if e == home || e.Tree == tree {
 			now = v
 		}
-		if _, bad := ix.unsound[e]; !bad {
+		if _, bad := ix.unsound[e]; !bad && ix.disabled(e.VnfdID) == nil {
 			all = append(all, Version{*e, v})
 		}
 	}

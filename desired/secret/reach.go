@@ -36,6 +36,9 @@ type Reach struct {
 	// KubeconfigExec lets kubeconfigs name commands, files and proxies; see package
 	// internal/kubeconfig.
 	KubeconfigExec bool
+	// SkipVerification lets the vimConnectionInfo of a request switch off the check of its
+	// VIM's certificate.
+	SkipVerification bool
 }
 
 // ForbiddenError is returned for a reference to something that the installation doesn't let
@@ -93,7 +96,24 @@ func (k *Keeper) With(r Reach) (*Keeper, error) {
 	if len(dirs) == 0 {
 		dirs = []string{filepath.Join(k.dir, DefaultDir)}
 	}
-	return &Keeper{identity: k.identity, dir: k.dir, reach: Reach{Dirs: dirs, Env: slices.Clone(r.Env), KubeconfigExec: r.KubeconfigExec}}, nil
+	return &Keeper{keys: k.keys, dir: k.dir, reach: Reach{Dirs: dirs, Env: slices.Clone(r.Env), KubeconfigExec: r.KubeconfigExec, SkipVerification: r.SkipVerification}}, nil
+}
+
+// PermitConnection says whether the connection may be used as it is; it reads nothing. The
+// error is a [*ForbiddenError] that names the field.
+func (k *Keeper) PermitConnection(c desired.VIMConnection) error {
+	skip, err := c.SkipsVerification()
+	switch {
+	case err != nil:
+		return &ForbiddenError{Field: "interfaceInfo." + desired.SkipVerification, Reason: err.Error(), Remedy: "give true or false, or leave it out"}
+	case skip && !k.reach.SkipVerification:
+		return &ForbiddenError{
+			Field:  "interfaceInfo." + desired.SkipVerification,
+			Reason: "the check of a VIM's certificate can't be switched off by a request here",
+			Remedy: "give the CA's certificate in interfaceInfo.ssl_ca_cert, or start jibe serve with --allow-skip-certificate-verification",
+		}
+	}
+	return nil
 }
 
 // Dirs are the directories whose files references may name.

@@ -13,5 +13,5 @@ func EncryptFor(recipient, plaintext string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("recipient %q: %w", recipient, err)
 	}
-	return encrypt(r, plaintext)
+	return encrypt(plaintext, r)
 }

@@ -1,4 +1,4 @@
-// Package secret owns the one key of a Jibe installation: it turns credentials
+// Package secret owns the key of a Jibe installation, with those that it had before: it turns credentials
 // into references that may stand in git, and references back into credentials.
 //
 // Credentials that arrive through the API are encrypted with age before they are
@@ -41,21 +41,16 @@ var (
 
 // Keeper encrypts and resolves secrets. It is safe for concurrent use.
 type Keeper struct {
-	identity *age.X25519Identity
-	dir      string // that of the key, absolute
-	reach    Reach
+	keys  *keys
+	dir   string // that of the key, absolute
+	reach Reach
 }
 
-// Open loads the key in dir, or makes one: a file that only its owner can read.
-// A file that is there but can't be used is an error, never replaced: what was
-// encrypted for it would be lost. Its references reach what an empty [Reach] says.
-func Open(dir string) (*Keeper, error) {
-	dir, err := filepath.Abs(dir)
-	if err != nil {
-		return nil, fmt.Errorf("open secret key: %w", err)
-	}
-	path := filepath.Join(dir, IdentityFile)
-	k, err := load(path)
+// Open loads the key in dir, or makes one: a file that only its owner can read, locked by lock
+// unless that is nil. A file that is there but can't be used is an error, never replaced: what
+// was encrypted for it would be lost. Its references reach what an empty [Reach] says.
+func Open(dir string, lock Lock) (*Keeper, error) {
+	k, err := load(dir, lock)
 	if !errors.Is(err, os.ErrNotExist) {
 		return k, err
 	}
@@ -63,37 +58,30 @@ func Open(dir string) (*Keeper, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make secret key: %w", err)
 	}
-	text := fmt.Sprintf("# Jibe's secret key. Keep a copy: without it encrypted credentials are lost.\n# public key: %s\n%s\n", id.Recipient(), id)
-	if err := create(path, []byte(text)); err != nil && !errors.Is(err, os.ErrExist) {
+	ring := &keyring{}
+	if err := ring.parse([]byte(id.String())); err != nil {
+		return nil, fmt.Errorf("make secret key: it %w", err)
+	}
+	text, err := locked(ring.text(), lock)
+	if err != nil {
+		return nil, err
+	}
+	if err := create(filepath.Join(dir, IdentityFile), text); err != nil && !errors.Is(err, os.ErrExist) {
 		return nil, fmt.Errorf("make secret key: %w", err)
 	}
 	// Load it whoever made it: two processes may have started at once.
-	return load(path)
+	return load(dir, lock)
 }
 
-func load(path string) (*Keeper, error) {
-	f, err := os.Open(path)
+func load(dir string, lock Lock) (*Keeper, error) {
+	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, fmt.Errorf("open secret key: %w", err)
 	}
-	defer f.Close()
-	info, err := f.Stat()
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("open secret key: %w", err)
-	case info.Mode().Perm()&0o077 != 0:
-		return nil, fmt.Errorf("open secret key: others may read %s: run chmod 600 on it", path)
+	k := &Keeper{keys: &keys{dir: dir, lock: lock}, dir: dir}
+	if _, err := k.keys.now(); err != nil {
+		return nil, err
 	}
-	ids, err := age.ParseIdentities(io.LimitReader(f, maxSecret))
-	if err != nil || len(ids) != 1 {
-		// The library's error may quote the line.
-		return nil, fmt.Errorf("open secret key: %s doesn't hold one age identity: restore it from a copy", path)
-	}
-	id, ok := ids[0].(*age.X25519Identity)
-	if !ok {
-		return nil, fmt.Errorf("open secret key: %s isn't an X25519 identity (AGE-SECRET-KEY-1…)", path)
-	}
-	k := &Keeper{identity: id, dir: filepath.Dir(path)}
 	return k.With(Reach{})
 }
 
@@ -116,7 +104,11 @@ func create(path string, data []byte) (err error) {
 	if err := os.Link(f.Name(), path); err != nil {
 		return err
 	}
-	dir, err := os.Open(filepath.Dir(path))
+	return syncDir(filepath.Dir(path))
+}
+
+func syncDir(path string) error {
+	dir, err := os.Open(path)
 	if err != nil {
 		return err
 	}
@@ -124,23 +116,33 @@ func create(path string, data []byte) (err error) {
 }
 
 // Recipient is the public key, for people who encrypt with age themselves.
-func (k *Keeper) Recipient() string { return k.identity.Recipient().String() }
+func (k *Keeper) Recipient() string {
+	ring, _ := k.keys.now() // there is one since the keeper was made
+	return ring.identities[0].Recipient().String()
+}
 
 // IsRef says whether s is a well-formed reference; see [desired.IsRef].
 func IsRef(s string) bool { return desired.IsRef(s) }
 
 // Encrypt returns the "age:…" reference that stands for plaintext. Twice the same
 // plaintext gives different references: see [Keeper.Keep].
+//
+// Who is in [RecipientsFile] can decrypt it, too. Where the key's files have become unreadable
+// nothing is encrypted: it might be for the wrong ones.
 func (k *Keeper) Encrypt(plaintext string) (string, error) {
-	return encrypt(k.identity.Recipient(), plaintext)
+	ring, err := k.keys.now()
+	if err != nil {
+		return "", fmt.Errorf("encrypt secret: %w", err)
+	}
+	return encrypt(plaintext, ring.recipients()...)
 }
 
-func encrypt(recipient age.Recipient, plaintext string) (string, error) {
+func encrypt(plaintext string, recipients ...age.Recipient) (string, error) {
 	if len(plaintext) > maxSecret {
 		return "", fmt.Errorf("encrypt secret: it has %d bytes, at most %d are allowed", len(plaintext), maxSecret)
 	}
 	var b bytes.Buffer
-	w, err := age.Encrypt(&b, recipient)
+	w, err := age.Encrypt(&b, recipients...)
 	if err != nil {
 		return "", fmt.Errorf("encrypt secret: %w", err)
 	}
@@ -202,6 +204,12 @@ func (k *Keeper) Resolve(ref string) (string, error) {
 }
 
 func (k *Keeper) decrypt(text string) (string, error) {
+	ring, _ := k.keys.now() // the former one may still decrypt it
+	return open(text, ring.readers()...)
+}
+
+// open decrypts what follows "age:" in a reference. Its error is [ErrForeign].
+func open(text string, readers ...age.Identity) (string, error) {
 	if len(text) > 2*maxSecret {
 		return "", ErrForeign
 	}
@@ -209,7 +217,7 @@ func (k *Keeper) decrypt(text string) (string, error) {
 	if err != nil {
 		return "", ErrForeign
 	}
-	r, err := age.Decrypt(bytes.NewReader(raw), k.identity)
+	r, err := age.Decrypt(bytes.NewReader(raw), readers...)
 	if err != nil {
 		return "", ErrForeign
 	}

@@ -20,7 +20,7 @@ import (
 
 func open(t *testing.T, dir string) *secret.Keeper {
 	t.Helper()
-	k, err := secret.Open(dir)
+	k, err := secret.Open(dir, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +33,7 @@ func TestTheKeyIsMadeOnceAndOnlyItsOwnerReadsIt(t *testing.T) {
 	recipients := make([]string, 8)
 	for i := range recipients {
 		wg.Go(func() {
-			k, err := secret.Open(dir)
+			k, err := secret.Open(dir, nil)
 			if err != nil {
 				t.Error(err)
 				return
@@ -58,7 +58,7 @@ func TestTheKeyIsMadeOnceAndOnlyItsOwnerReadsIt(t *testing.T) {
 	if err := os.Chmod(path, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := secret.Open(dir); err == nil || !strings.Contains(err.Error(), "chmod 600") {
+	if _, err := secret.Open(dir, nil); err == nil || !strings.Contains(err.Error(), "chmod 600") {
 		t.Errorf("a key that others may read: %v", err)
 	}
 }
@@ -71,7 +71,7 @@ func TestADamagedKeyIsNeverReplacedNorShown(t *testing.T) {
 			if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			_, err := secret.Open(dir)
+			_, err := secret.Open(dir, nil)
 			if err == nil || content != "" && strings.Contains(err.Error(), content) {
 				t.Errorf("error: %v", err)
 			}
@@ -263,7 +263,7 @@ func TestAVIMFileIsResolvedFieldByField(t *testing.T) {
 }
 
 func FuzzResolve(f *testing.F) {
-	k, err := secret.Open(f.TempDir())
+	k, err := secret.Open(f.TempDir(), nil)
 	if err != nil {
 		f.Fatal(err)
 	}

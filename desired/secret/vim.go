@@ -103,7 +103,8 @@ func of(field string, err error) error {
 // or username and password, or client_cert and client_key (PEM). For OpenStack these
 // are username, password, project, userDomain and projectDomain, or
 // applicationCredentialId and applicationCredentialSecret; and region. Without ssl_ca_cert the
-// system's roots are asked; the check can't be switched off from here.
+// system's roots are asked. interfaceInfo.skipCertificateVerification switches the check off
+// where the keeper's [Reach] allows it, and counts for nothing where it doesn't.
 //
 // An error wraps [ErrConnection], or what Resolve returned, and names the field.
 func (k *Keeper) ResolveConnection(name string, c desired.VIMConnection) (Connection, error) {
@@ -135,6 +136,11 @@ func (k *Keeper) ResolveConnection(name string, c desired.VIMConnection) (Connec
 			return bad("interfaceInfo.ssl_ca_cert isn't a PEM certificate")
 		}
 	}
+	skip, err := c.SkipsVerification()
+	if err != nil {
+		return bad("%v", err)
+	}
+	out.Insecure = skip && k.reach.SkipVerification
 	access := map[string]string{}
 	for key, value := range c.AccessInfo {
 		if desired.IsSecretKey(key) && value != "" || IsRef(value) {

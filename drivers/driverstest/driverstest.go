@@ -84,6 +84,8 @@ func Run(t *testing.T, h Harness) {
 		{"AtRestNothingIsToDo", atRestNothingIsToDo},
 		{"ScaleOutAddsAndKeepsUnits", scaleOutKeepsUnits},
 		{"ScaleInRemovesUnitsOnly", scaleInRemovesUnits},
+		{"WhatIsStoppedRunsNoUnitAndStartsAgain", stopsAndStarts},
+		{"AChangeOfWhatIsStoppedShowsAtItsStart", stoppedIsChanged},
 		{"ARestartedProcessSeesTheSame", restartSeesTheSame},
 		{"ADeletedUnitIsReplaced", deletedUnitIsReplaced},
 		{"DeleteNeverHitsASuccessor", deleteSparesSuccessor},

@@ -23,6 +23,11 @@ func (d *Driver) Access() (map[string][]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("VIM %s: kubeconfig for a hook: %w", d.vim.Name, err)
 	}
+	return d.accessFile(config)
+}
+
+// accessFile is the connection as the file that a hook finds.
+func (d *Driver) accessFile(config *clientcmdapi.Config) (map[string][]byte, error) {
 	text, err := clientcmd.Write(*config)
 	if err != nil {
 		return nil, fmt.Errorf("VIM %s: kubeconfig for a hook: %w", d.vim.Name, err)

@@ -39,9 +39,13 @@ func (d *Driver) delete(ctx context.Context, src drivers.Source, r *manifest.For
 	if err != nil {
 		return fmt.Errorf("delete %s: %w", s.Object, watched.Unavailable(err))
 	}
-	var api dynamic.ResourceInterface = d.client.Resource(mapping.Resource)
+	client, err := d.as(src.Bounds)
+	if err != nil {
+		return err
+	}
+	var api dynamic.ResourceInterface = client.Resource(mapping.Resource)
 	if mapping.Scope.Name() != meta.RESTScopeNameRoot {
-		api = d.client.Resource(mapping.Resource).Namespace(namespace)
+		api = client.Resource(mapping.Resource).Namespace(namespace)
 	}
 	uid := types.UID(s.Incarnation)
 	propagation := metav1.DeletePropagationBackground
@@ -54,6 +58,10 @@ func (d *Driver) delete(ctx context.Context, src drivers.Source, r *manifest.For
 	if grace, ok := raw.Seconds(src.Instance.Params[paramGrace]); ok && gk == manifest.KindPod {
 		o.GracePeriodSeconds = &grace
 	}
+	if s.Within != nil {
+		grace := int64(*s.Within)
+		o.GracePeriodSeconds = &grace
+	}
 	release, err := d.slot(ctx)
 	if err != nil {
 		return err
@@ -63,9 +71,9 @@ func (d *Driver) delete(ctx context.Context, src drivers.Source, r *manifest.For
 	defer cancel()
 	if gk == manifest.KindStatefulSet {
 		if comesBack(r, s.Object) {
-			free, err := d.freeClaims(ctx, api, src.Instance.ID, namespace, name, uid)
+			free, err := d.freeClaims(ctx, client, api, src.Instance.ID, namespace, name, uid)
 			if err != nil {
-				return fmt.Errorf("free the claims of %s: %w", s.Object, classify(s.Object, err))
+				return fmt.Errorf("free the claims of %s: %w", s.Object, classifyAs(src.Bounds, s.Object, err))
 			}
 			if !free {
 				later.Store(true)
@@ -79,7 +87,7 @@ func (d *Driver) delete(ctx context.Context, src drivers.Source, r *manifest.For
 		return nil
 	}
 	if err != nil {
-		return drivers.About("delete "+s.Object, classify(s.Object, err))
+		return drivers.About("delete "+s.Object, classifyAs(src.Bounds, s.Object, err))
 	}
 	d.watches.Deleting(gk, s.Object, uid)
 	return nil
@@ -92,7 +100,7 @@ func comesBack(r *manifest.Form, key string) bool { return r != nil && r.Objects
 // of it, whatever its persistentVolumeClaimRetentionPolicy: that is meant for the
 // end of the instance. It asks the server and not the cache, as data are at stake.
 // false means: not yet, the StatefulSet's controller must take note first.
-func (d *Driver) freeClaims(ctx context.Context, api dynamic.ResourceInterface, instance, namespace, name string, uid types.UID) (bool, error) {
+func (d *Driver) freeClaims(ctx context.Context, client dynamic.Interface, api dynamic.ResourceInterface, instance, namespace, name string, uid types.UID) (bool, error) {
 	set, err := api.Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return true, nil
@@ -121,7 +129,7 @@ func (d *Driver) freeClaims(ctx context.Context, api dynamic.ResourceInterface, 
 	if err != nil {
 		return false, err
 	}
-	claims := d.client.Resource(mapping.Resource).Namespace(namespace)
+	claims := client.Resource(mapping.Resource).Namespace(namespace)
 	found, err := claims.List(ctx, metav1.ListOptions{LabelSelector: manifest.LabelInstance + "=" + instance})
 	if err != nil {
 		return false, err
@@ -153,5 +161,5 @@ func (d *Driver) change(ctx context.Context, api dynamic.ResourceInterface, read
 	if err != nil {
 		return nil, err
 	}
-	return api.Patch(ctx, read.GetName(), types.MergePatchType, data, metav1.PatchOptions{FieldManager: manifest.FieldManager})
+	return api.Patch(ctx, read.GetName(), types.MergePatchType, data, metav1.PatchOptions{FieldManager: d.installation.Manager()})
 }

@@ -37,11 +37,12 @@ const (
 // applied. Only fields of the render, and those that Jibe has applied before,
 // count: whatever else an apply would bring is somebody else's doing.
 type difference struct {
-	gk      schema.GroupKind
-	key     string
-	names   desired.SecretNames
-	entries []managedSet // who manages the live object, but for Jibe
-	most    int          // after how many fields the others are only counted
+	installation manifest.Installation
+	gk           schema.GroupKind
+	key          string
+	names        desired.SecretNames
+	entries      []managedSet // who manages the live object, but for Jibe
+	most         int          // after how many fields the others are only counted
 	// only, if set, leaves out the fields that are in it.
 	only  *fieldpath.Set
 	found []drivers.Deviation
@@ -66,8 +67,8 @@ type fieldState struct {
 
 // differing lists the deviations of live from dry, the answer to the apply of
 // rendered: at most as many as are asked for.
-func differing(names desired.SecretNames, gk schema.GroupKind, key string, live, dry, rendered *unstructured.Unstructured, most int) []drivers.Deviation {
-	d := &difference{names: names, gk: gk, key: key, most: most}
+func differing(i manifest.Installation, names desired.SecretNames, gk schema.GroupKind, key string, live, dry, rendered *unstructured.Unstructured, most int) []drivers.Deviation {
+	d := &difference{installation: i, names: names, gk: gk, key: key, most: most}
 	s := d.begin(live, rendered)
 	s.dry = dry.Object
 	for _, m := range dry.GetManagedFields() {
@@ -79,8 +80,8 @@ func differing(names desired.SecretNames, gk schema.GroupKind, key string, live,
 
 // disowned lists the deviations of live from what was rendered, as far as they are known
 // without asking the API server: those of the fields that aren't Jibe's.
-func disowned(names desired.SecretNames, gk schema.GroupKind, key string, live, rendered *unstructured.Unstructured) []drivers.Deviation {
-	d := &difference{names: names, gk: gk, key: key, most: maxDeviations}
+func disowned(i manifest.Installation, names desired.SecretNames, gk schema.GroupKind, key string, live, rendered *unstructured.Unstructured) []drivers.Deviation {
+	d := &difference{installation: i, names: names, gk: gk, key: key, most: maxDeviations}
 	s := d.begin(live, rendered)
 	s.dry, d.only = rendered.Object, s.owned
 	s.owned, s.isOwned = &fieldpath.Set{}, false
@@ -93,12 +94,12 @@ func (d *difference) begin(live, rendered *unstructured.Unstructured) fieldState
 	for _, m := range live.GetManagedFields() {
 		set := fields.Of(m)
 		s.shape = s.shape.Union(set)
-		if fields.IsOurs(m) {
-			s.owned, s.isOwned = set, true
+		if fields.IsOurs(d.installation, m) {
+			s.owned, s.isOwned = s.owned.Union(set), true
 			continue
 		}
 		by := managedSet{manager: m.Manager, fields: set}
-		if m.Manager == manifest.FieldManager {
+		if m.Manager == manifest.FieldManager || m.Manager == d.installation.Manager() {
 			by.manager = byWebhook
 		}
 		if m.Time != nil {
@@ -117,6 +118,9 @@ var noContent = []string{
 }
 
 func isContent(path fieldpath.Path) bool {
+	if len(path) == 3 && fields.FieldName(path[2]) == manifest.LabelInstallation {
+		return false // it is put on, and not rendered for
+	}
 	return len(path) > 2 || !slices.Contains(noContent, fields.String(path))
 }
 

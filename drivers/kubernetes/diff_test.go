@@ -19,11 +19,11 @@ func TestAnEntryOfManagedFieldsMayLackAnything(t *testing.T) {
 	} {
 		u := sample.Object(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: a, resourceVersion: '7', managedFields: ["+entry+"]}, data: {a: c}}")
 		rendered := sample.Object(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {a: b}}")
-		f := watched.FactOf(manifest.KindConfigMap, u)
+		f := watched.FactOf("", manifest.KindConfigMap, u)
 		if fields.Own(f.Fields.Value(), rendered) {
 			t.Errorf("%s: Jibe owns all", entry)
 		}
-		if found := differing(desired.SecretNames{}, manifest.KindConfigMap, f.Key, u, rendered, rendered, maxDeviations); len(found) != 1 {
+		if found := differing("", desired.SecretNames{}, manifest.KindConfigMap, f.Key, u, rendered, rendered, maxDeviations); len(found) != 1 {
 			t.Errorf("%s: told is %v", entry, found)
 		}
 	}

@@ -41,6 +41,10 @@ func (d *Driver) Do(ctx context.Context, rendering drivers.Rendering, steps ...p
 		switch s.Action {
 		case plan.Apply, plan.Scale:
 			batches[rank] = append(batches[rank], func() error { return d.apply(ctx, src, r, s) })
+		case plan.Post:
+			batches[rank] = append(batches[rank], func() error { return d.post(ctx, src, r, s, false) })
+		case plan.Reselect:
+			batches[rank] = append(batches[rank], func() error { return d.reselect(ctx, rendering, s) })
 		case plan.Delete, plan.DeleteUnit:
 			last := int(manifest.Classes)*2 - 1 - int(rank)
 			batches[last] = append(batches[last], func() error {
@@ -102,14 +106,14 @@ func (d *Driver) apply(ctx context.Context, src drivers.Source, r *manifest.Form
 	if err != nil {
 		return err
 	}
-	api, obj, err := d.resource(obj, gk, s.Object)
+	api, obj, err := d.resource(src.Bounds, obj, gk, s.Object)
 	if err != nil {
 		d.watches.Await(src.Instance.ID, "", err)
 		return d.unknownKind(gk, s.Object, err)
 	}
 	rendered, instance := obj, src.Instance.ID
 	now := d.watches.Get(gk, s.Object)
-	if now != nil && now.Instance != instance {
+	if !d.watches.Owns(now, instance) {
 		now = nil
 	}
 	if obj, err = watched.TakeOver(obj, s.Keep, now); err != nil {
@@ -122,17 +126,23 @@ func (d *Driver) apply(ctx context.Context, src drivers.Source, r *manifest.Form
 		if err := d.watches.Sync(ctx, map[schema.GroupKind]bool{gk: true}); err != nil {
 			return err
 		}
-		if f := d.watches.Get(gk, s.Object); f != nil && f.Instance != instance {
+		if f := d.watches.Get(gk, s.Object); f != nil && !d.watches.Owns(f, instance) {
 			return nil // used as it stands
+		}
+	}
+	if now != nil && now.Former() {
+		// Else the former field manager would keep what isn't rendered any more.
+		if err := d.takeOver(ctx, src, gk, s.Object, now.UID); err != nil {
+			return err
 		}
 	}
 	write := d.patch
 	if !d.mine(gk, s.Object, instance) {
-		write = d.creating(s.Object, instance)
+		write = d.creating(src, s.Object)
 	}
 	written, err := write(ctx, api, obj, false)
 	if apierrors.IsInvalid(err) {
-		if freed, failed := d.reclaim(ctx, api, obj, s.Object, err); failed != nil {
+		if freed, failed := d.reclaim(ctx, src.Bounds, api, obj, s.Object, err); failed != nil {
 			return failed
 		} else if freed {
 			written, err = d.patch(ctx, api, obj, false)
@@ -147,13 +157,13 @@ func (d *Driver) apply(ctx context.Context, src drivers.Source, r *manifest.Form
 	if err != nil {
 		d.verdicts.refused(instance, s.Object)
 		d.watches.Await(instance, obj.GetNamespace(), err)
-		return drivers.About("apply "+s.Object, taken(s.Object, s.Keep, classify(s.Object, err)))
+		return drivers.About("apply "+s.Object, taken(s.Object, s.Keep, classifyAs(src.Bounds, s.Object, err)))
 	}
 	if err := d.watches.Served(gk); err != nil {
 		return err
 	}
 	d.verdicts.accepted(instance, s.Object)
-	d.accepted(watched.FactOf(gk, written), rendered)
+	d.accepted(watched.FactOf(d.installation, gk, written), rendered)
 	d.watches.Written(gk, written)
 	return nil
 }
@@ -178,16 +188,24 @@ func sized(r *manifest.Form, s plan.Step) (*unstructured.Unstructured, schema.Gr
 	return obj, gk, nil
 }
 
-// resource is where the API server has the object. An object that turns out to
-// be in no namespace is sent without, and remembers its key.
-func (d *Driver) resource(obj *unstructured.Unstructured, gk schema.GroupKind, key string) (dynamic.ResourceInterface, *unstructured.Unstructured, error) {
+// resource is where the API server has the object, for the account of the bounds. An object
+// that turns out to be in no namespace is sent without, and remembers its key; it is refused
+// where the bounds don't permit such.
+func (d *Driver) resource(b *drivers.Bounds, obj *unstructured.Unstructured, gk schema.GroupKind, key string) (dynamic.ResourceInterface, *unstructured.Unstructured, error) {
 	mapping, err := d.mapper.Find(gk, obj.GroupVersionKind().Version)
 	if err != nil {
 		return nil, nil, err
 	}
-	api := d.client.Resource(mapping.Resource)
+	client, err := d.as(b)
+	if err != nil {
+		return nil, nil, err
+	}
+	api := client.Resource(mapping.Resource)
 	if mapping.Scope.Name() != meta.RESTScopeNameRoot {
 		return api.Namespace(obj.GetNamespace()), obj, nil
+	}
+	if err := bounded(b, gk, key); err != nil {
+		return nil, nil, err
 	}
 	if obj.GetNamespace() != "" {
 		obj = obj.DeepCopy()
@@ -200,7 +218,8 @@ func (d *Driver) resource(obj *unstructured.Unstructured, gk schema.GroupKind, k
 // unknownKind distinguishes a kind whose definition was just applied from one that
 // nobody has defined.
 func (d *Driver) unknownKind(gk schema.GroupKind, key string, err error) error {
-	if meta.IsNoMatchError(err) && !d.watches.Defined(gk) {
+	var refused *drivers.RefusedError
+	if errors.As(err, &refused) || meta.IsNoMatchError(err) && !d.watches.Defined(gk) {
 		return classify(key, err)
 	}
 	return fmt.Errorf("look up the kind of %s: %w", key, watched.Unavailable(err))
@@ -219,7 +238,7 @@ func (d *Driver) patch(ctx context.Context, api dynamic.ResourceInterface, obj *
 	ctx, cancel := context.WithTimeout(ctx, callPatience)
 	defer cancel()
 	force := true
-	o := metav1.PatchOptions{FieldManager: manifest.FieldManager, Force: &force, FieldValidation: metav1.FieldValidationStrict}
+	o := metav1.PatchOptions{FieldManager: d.installation.Manager(), Force: &force, FieldValidation: metav1.FieldValidationStrict}
 	if dryRun {
 		o.DryRun = []string{metav1.DryRunAll}
 	}

@@ -14,8 +14,8 @@ import (
 // fieldsKey names a question about managed fields that has one answer for all
 // instances of a package: whose values differ, but not the names of their fields.
 type fieldsKey struct {
-	base, flavour, generation, kind, name string
-	fields                                unique.Handle[string]
+	base, flavour, generation, state, kind, name string
+	fields                                       unique.Handle[string]
 }
 
 // maxComplete bounds how many answers are remembered. The questions are as many as the
@@ -31,7 +31,7 @@ func (d *Driver) drifted(src drivers.Source, r *manifest.Form, f *watched.Fact) 
 	if r == nil || src.Package == nil || src.Package.Tree == "" || src.Foundation().Tree == "" {
 		return false
 	}
-	key := fieldsKey{manifest.PackageKey(src), src.Instance.Flavour, src.Instance.Generation, manifest.KindName(f.GroupKind), f.Name, f.Fields}
+	key := fieldsKey{manifest.PackageKey(src), src.Instance.Flavour, src.Instance.Generation, src.Instance.State, manifest.KindName(f.GroupKind), f.Name, f.Fields}
 	if f.Inventory != "" {
 		key.name = "" // the inventory's name is the instance's
 	}

@@ -96,14 +96,14 @@ func (d *Driver) examine(ctx context.Context, src drivers.Source, r *manifest.Fo
 		return nil, err
 	}
 	f := d.watches.Get(gk, s.Object)
-	if f != nil && f.Instance != src.Instance.ID {
+	if !d.watches.Owns(f, src.Instance.ID) {
 		f = nil
 	}
 	if found, ok := d.findings.get(f, want, s); ok {
 		return found, nil
 	}
 	missing := []drivers.Deviation{{Object: s.Object, Want: present}}
-	api, obj, err := d.resource(obj, gk, s.Object)
+	api, obj, err := d.resource(src.Bounds, obj, gk, s.Object)
 	if meta.IsNoMatchError(err) {
 		return missing, nil // its kind is gone, and it went with it
 	}
@@ -119,7 +119,7 @@ func (d *Driver) examine(ctx context.Context, src drivers.Source, r *manifest.Fo
 	}
 	known := finding{want: want, to: s.To, scale: s.Action == plan.Scale, deviations: found}
 	if live != nil {
-		now := watched.FactOf(gk, live)
+		now := watched.FactOf(d.installation, gk, live)
 		known.state, known.count = stateOf(now), now.Count
 	}
 	if f == nil || live == nil {
@@ -137,41 +137,41 @@ const tries = 4
 // finds what an apply would change of it.
 func (d *Driver) compare(ctx context.Context, api dynamic.ResourceInterface, gk schema.GroupKind, src drivers.Source, obj *unstructured.Unstructured, s plan.Step) (*unstructured.Unstructured, []drivers.Deviation, error) {
 	for try := 1; ; try++ {
-		live, err := d.look(ctx, api, obj.GetName(), s.Object)
+		live, err := d.look(ctx, src.Bounds, api, obj.GetName(), s.Object)
 		if err != nil || live == nil {
 			return nil, nil, err
 		}
-		if ownedBy(live, obj, s.Object, src.Instance.ID) != nil {
+		if d.ownedBy(live, obj, s.Object, src.Instance.ID) != nil {
 			return nil, []drivers.Deviation{{Object: s.Object, Want: present, Have: foreignObject}}, nil
 		}
 		if live.GetDeletionTimestamp() != nil {
-			return live, []drivers.Deviation{leavingObject(s.Object, watched.FactOf(gk, live).Reason, true)}, nil
+			return live, []drivers.Deviation{leavingObject(s.Object, watched.FactOf(d.installation, gk, live).Reason, true)}, nil
 		}
 		if s.Action == plan.Scale {
 			return live, scaled(gk, live, s), nil
 		}
 		dry, err := d.dryApply(ctx, api, gk, live, obj)
 		if err == nil {
-			return live, differing(secretNames(src), gk, s.Object, live, dry, obj, maxDeviations), nil
+			return live, differing(d.installation, secretNames(src), gk, s.Object, live, dry, obj, maxDeviations), nil
 		}
 		if apierrors.IsConflict(err) && try < tries {
 			continue
 		}
-		err = classify(s.Object, err)
+		err = classifyAs(src.Bounds, s.Object, err)
 		var refused *drivers.RefusedError
 		if !errors.As(err, &refused) {
 			return nil, nil, fmt.Errorf("dry run of %s: %w", s.Object, err)
 		}
 		// The repair will meet the same server that wouldn't take the render, or the same
 		// webhook that knows no dry run; what isn't Jibe's is known without either.
-		return live, disowned(secretNames(src), gk, s.Object, live, obj), nil
+		return live, disowned(d.installation, secretNames(src), gk, s.Object, live, obj), nil
 	}
 }
 
 // dryApply asks what an apply would make of the live object. Its version makes sure
 // that the answer is about the object that was read: else it is a conflict.
 func (d *Driver) dryApply(ctx context.Context, api dynamic.ResourceInterface, gk schema.GroupKind, live, obj *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	same := watched.StillCounted(obj, watched.FactOf(gk, live)).DeepCopy()
+	same := watched.StillCounted(obj, watched.FactOf(d.installation, gk, live)).DeepCopy()
 	same.SetResourceVersion(live.GetResourceVersion())
 	return d.patch(ctx, api, same, true)
 }

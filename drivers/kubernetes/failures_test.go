@@ -18,6 +18,7 @@ import (
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/drivers/kubernetes"
 	"github.com/jibe-vnfm/jibe/drivers/kubernetes/manifest/sample"
+	"github.com/jibe-vnfm/jibe/internal/egress"
 	"github.com/jibe-vnfm/jibe/plan"
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/testenv"
@@ -257,7 +258,7 @@ func TestCredentialsWithoutRightsAreNoRefusalOfTheObject(t *testing.T) {
 	namespace := c.namespace(t)
 	config := testenv.RestConfig(t)
 	vim := drivers.VIM{Name: "powerless", Endpoint: config.Host, CACert: config.CAData, Token: "wrong"}
-	d, err := kubernetes.New(vim, kubernetes.Options{})
+	d, err := kubernetes.New(vim, kubernetes.Options{Egress: egress.Anywhere()})
 	if err != nil {
 		t.Fatal(err)
 	}

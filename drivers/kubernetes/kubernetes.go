@@ -15,7 +15,7 @@ import (
 	"strings"
 
 	lru "github.com/hashicorp/golang-lru/v2"
-	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
@@ -24,8 +24,10 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/drivers/kubernetes/confine"
 	"github.com/jibe-vnfm/jibe/drivers/kubernetes/manifest"
 	"github.com/jibe-vnfm/jibe/drivers/kubernetes/watched"
+	"github.com/jibe-vnfm/jibe/internal/egress"
 	"github.com/jibe-vnfm/jibe/internal/kubeconfig"
 )
 
@@ -46,23 +48,34 @@ type Options struct {
 	// every object would be applied anew. Without it, whoever may read a Secret's
 	// annotations but not its data could test guesses at the data.
 	DigestKey []byte
+	// Installation is the id of this installation of Jibe. Objects that another one made are
+	// never touched. "" makes no difference between installations.
+	Installation string
 	// KubeconfigExec lets a kubeconfig name commands, files and proxies, which are then
 	// run, read and used. Without it such a one is refused.
 	KubeconfigExec bool
+	// Egress says which addresses an API server may have; nil is the strictest guard.
+	Egress *egress.Guard
 }
 
 // Driver speaks for one Kubernetes API server.
 type Driver struct {
-	vim    drivers.VIM
-	log    *slog.Logger
-	client dynamic.Interface
-	mapper *mapper
-	slots  chan struct{}
+	vim          drivers.VIM
+	installation manifest.Installation
+	log          *slog.Logger
+	client       dynamic.Interface // with the VIM's own credentials
+	mapper       *mapper
+	slots        chan struct{}
 
 	renderer *manifest.Renderer
+	checker  *confine.Checker
 	watches  *watched.Cache
+	// accounts are those as which projects have objects written.
+	accounts *accounts
 	// transport is what all requests go through, and ends with the driver.
 	transport *transport
+	// takeovers marks what earlier versions made as this installation's.
+	takeovers *takeovers
 	// verdicts remembers what the API server would take, and rights what the credentials
 	// may write everywhere.
 	verdicts *verdicts
@@ -88,6 +101,10 @@ func New(vim drivers.VIM, o Options) (*Driver, error) {
 	if o.Parallel <= 0 {
 		o.Parallel = 32
 	}
+	installation := manifest.Installation(o.Installation)
+	if errs := validation.IsValidLabelValue(o.Installation); len(errs) > 0 {
+		return nil, fmt.Errorf("installation %q: %s", o.Installation, strings.Join(errs, ", "))
+	}
 	config, err := restConfig(vim, o.KubeconfigExec)
 	if err != nil {
 		return nil, fmt.Errorf("VIM %s: %w", vim.Name, err)
@@ -98,25 +115,32 @@ func New(vim drivers.VIM, o Options) (*Driver, error) {
 	}
 	config.UserAgent = "jibe"
 	config.WarningHandler = rest.NoWarnings{}
+	guard(config, o.Egress)
 	through, err := newTransport(config)
 	if err != nil {
 		return nil, fmt.Errorf("VIM %s: %w", vim.Name, err)
 	}
-	client, err := dynamic.NewForConfigAndClient(config, &http.Client{Transport: through, Timeout: config.Timeout})
+	client, err := dynamic.NewForConfigAndClient(config, &http.Client{Transport: through, CheckRedirect: egress.SameServer, Timeout: config.Timeout})
 	if err != nil {
 		return nil, fmt.Errorf("VIM %s: %w", vim.Name, err)
 	}
-	disco, err := discovery.NewDiscoveryClientForConfigAndClient(config, &http.Client{Transport: through, Timeout: discoveryPatience})
+	disco, err := discovery.NewDiscoveryClientForConfigAndClient(config, &http.Client{Transport: through, CheckRedirect: egress.SameServer, Timeout: discoveryPatience})
 	if err != nil {
 		return nil, fmt.Errorf("VIM %s: %w", vim.Name, err)
 	}
 	cached := memory.NewMemCacheClient(disco)
 	d := &Driver{
-		vim: vim, log: o.Log, renderer: manifest.NewRenderer(o.DigestKey), client: client, transport: through,
+		vim: vim, installation: installation, log: o.Log, renderer: manifest.NewRenderer(o.DigestKey).For(installation), client: client, transport: through,
 		mapper:   &mapper{deferred: restmapper.NewDeferredDiscoveryRESTMapper(cached)},
 		slots:    make(chan struct{}, o.Parallel),
 		findings: newFindings(),
-		rights:   rights{known: map[schema.GroupVersionResource]right{}},
+		rights:   rights{known: map[rightKey]right{}},
+	}
+	if d.checker, err = confine.New(); err != nil {
+		return nil, err
+	}
+	if d.accounts, err = newAccounts(config, through); err != nil {
+		return nil, err
 	}
 	if d.verdicts, err = newVerdicts(); err != nil {
 		return nil, err
@@ -124,7 +148,10 @@ func New(vim drivers.VIM, o Options) (*Driver, error) {
 	if d.complete, err = lru.New[fieldsKey, bool](maxComplete); err != nil {
 		return nil, err
 	}
-	d.watches = watched.NewCache(d.client, d.mapper, d.log)
+	d.watches = watched.NewCache(d.client, d.mapper, installation, d.log)
+	if d.takeovers, err = newTakeovers(d); err != nil {
+		return nil, err
+	}
 	return d, nil
 }
 
@@ -133,6 +160,7 @@ func New(vim drivers.VIM, o Options) (*Driver, error) {
 // [drivers.ErrUnavailable]. Twice is the same as once.
 func (d *Driver) Close() error {
 	d.transport.close()
+	d.takeovers.close()
 	d.watches.Close()
 	d.transport.closeIdle()
 	return nil

@@ -43,6 +43,14 @@ func (d *Driver) Preview(ctx context.Context, rendering drivers.Rendering, steps
 		case plan.Delete, plan.DeleteUnit:
 			found[i] = []drivers.Deviation{unwanted(s, wanted[s.Object])}
 			goes[s.Object] = true
+		case plan.Post:
+			calls = append(calls, func() error {
+				obj, _, err := sized(r, s)
+				if err == nil {
+					found[i] = everyField(secretNames(src), s.Object, obj)
+				}
+				return err
+			})
 		case plan.Apply, plan.Scale:
 			gone := goes[s.Object]
 			calls = append(calls, func() (err error) {
@@ -65,13 +73,13 @@ func (d *Driver) preview(ctx context.Context, src drivers.Source, r *manifest.Fo
 		return nil, err
 	}
 	now := d.watches.Get(gk, s.Object)
-	if now != nil && now.Instance != src.Instance.ID {
+	if !d.watches.Owns(now, src.Instance.ID) {
 		now = nil
 	}
 	if gone || now != nil && d.mustReplace(src, r, now) {
 		return everyField(secretNames(src), s.Object, obj), nil
 	}
-	api, sent, err := d.resource(obj, gk, s.Object)
+	api, sent, err := d.resource(src.Bounds, obj, gk, s.Object)
 	if meta.IsNoMatchError(err) {
 		return everyField(secretNames(src), s.Object, obj), nil // its definition comes first
 	}
@@ -79,14 +87,14 @@ func (d *Driver) preview(ctx context.Context, src drivers.Source, r *manifest.Fo
 		return nil, fmt.Errorf("look up the kind of %s: %w", s.Object, watched.Unavailable(err))
 	}
 	for try := 1; ; try++ {
-		live, err := d.look(ctx, api, sent.GetName(), s.Object)
+		live, err := d.look(ctx, src.Bounds, api, sent.GetName(), s.Object)
 		if err != nil {
 			return nil, err
 		}
 		if live == nil || live.GetDeletionTimestamp() != nil {
 			return everyField(secretNames(src), s.Object, obj), nil
 		}
-		if err := ownedBy(live, sent, s.Object, src.Instance.ID); err != nil {
+		if err := d.ownedBy(live, sent, s.Object, src.Instance.ID); err != nil {
 			if manifest.InfoOf(gk).Shared {
 				return nil, nil // used as it stands
 			}
@@ -99,12 +107,12 @@ func (d *Driver) preview(ctx context.Context, src drivers.Source, r *manifest.Fo
 		case err != nil && (len(mixedLists(err)) > 0 || strings.Contains(err.Error(), "does not support dry run")):
 			dry = sent // it can be applied all the same
 		case err != nil:
-			return nil, drivers.About("dry run of "+s.Object, classify(s.Object, err))
+			return nil, drivers.About("dry run of "+s.Object, classifyAs(src.Bounds, s.Object, err))
 		}
 		if s.Action == plan.Scale {
 			return scaled(gk, live, s), nil // whatever else differs isn't what the step is for
 		}
-		return slices.DeleteFunc(differing(secretNames(src), gk, s.Object, live, dry, sent, maxPreviewed), bookkeeping), nil
+		return slices.DeleteFunc(differing(d.installation, secretNames(src), gk, s.Object, live, dry, sent, maxPreviewed), bookkeeping), nil
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/drivers/kubernetes"
 	"github.com/jibe-vnfm/jibe/drivers/kubernetes/manifest/sample"
+	"github.com/jibe-vnfm/jibe/internal/egress"
 	"github.com/jibe-vnfm/jibe/plan"
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/testenv"
@@ -73,7 +74,7 @@ func proxyOf(t *testing.T, config *rest.Config) *proxy {
 
 func (p *proxy) connect(t *testing.T) *kubernetes.Driver {
 	t.Helper()
-	d, err := kubernetes.New(drivers.VIM{Name: "proxied", Endpoint: p.server.URL}, kubernetes.Options{})
+	d, err := kubernetes.New(drivers.VIM{Name: "proxied", Endpoint: p.server.URL}, kubernetes.Options{Egress: egress.Anywhere()})
 	if err != nil {
 		t.Fatal(err)
 	}

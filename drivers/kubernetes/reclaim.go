@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
+	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/drivers/kubernetes/fields"
 	"github.com/jibe-vnfm/jibe/drivers/kubernetes/manifest"
 )
@@ -25,16 +26,16 @@ import (
 // makes another port of it, and two of one name are invalid. Such items become
 // Jibe's in the managed fields, so that the next apply, which hasn't got them,
 // removes them. It says whether there were any.
-func (d *Driver) reclaim(ctx context.Context, api dynamic.ResourceInterface, rendered *unstructured.Unstructured, key string, refusal error) (bool, error) {
+func (d *Driver) reclaim(ctx context.Context, b *drivers.Bounds, api dynamic.ResourceInterface, rendered *unstructured.Unstructured, key string, refusal error) (bool, error) {
 	lists := mixedLists(refusal)
 	if len(lists) == 0 {
 		return false, nil
 	}
-	live, err := d.look(ctx, api, rendered.GetName(), key)
+	live, err := d.look(ctx, b, api, rendered.GetName(), key)
 	if err != nil || live == nil {
 		return false, err
 	}
-	entries, found := reclaimed(live, rendered, lists)
+	entries, found := reclaimed(d.installation, live, rendered, lists)
 	if !found {
 		return false, nil
 	}
@@ -52,9 +53,9 @@ func (d *Driver) reclaim(ctx context.Context, api dynamic.ResourceInterface, ren
 	defer release()
 	ctx, cancel := context.WithTimeout(ctx, callPatience)
 	defer cancel()
-	_, err = api.Patch(ctx, rendered.GetName(), types.JSONPatchType, patch, metav1.PatchOptions{FieldManager: manifest.FieldManager})
+	_, err = api.Patch(ctx, rendered.GetName(), types.JSONPatchType, patch, metav1.PatchOptions{FieldManager: d.installation.Manager()})
 	if err != nil {
-		return false, fmt.Errorf("reclaim %s: %w", key, classify(key, err))
+		return false, fmt.Errorf("reclaim %s: %w", key, classifyAs(b, key, err))
 	}
 	d.log.Info("items that others put into a rendered list are removed, as the API server wants no such mixture", "object", key, "lists", lists)
 	return true, nil
@@ -82,14 +83,14 @@ func mixedLists(refusal error) []string {
 
 // reclaimed are the managed fields of the live object after what others have in the
 // lists beside the rendered items has become Jibe's.
-func reclaimed(live, rendered *unstructured.Unstructured, lists []string) (entries []metav1.ManagedFieldsEntry, found bool) {
+func reclaimed(installation manifest.Installation, live, rendered *unstructured.Unstructured, lists []string) (entries []metav1.ManagedFieldsEntry, found bool) {
 	entries = live.GetManagedFields()
 	ours := -1
 	sets, changed, all := make([]*fieldpath.Set, len(entries)), map[int]bool{}, &fieldpath.Set{}
 	for i, m := range entries {
 		sets[i] = fields.Of(m)
 		all = all.Union(sets[i])
-		if fields.IsOurs(m) {
+		if fields.IsOurs(installation, m) {
 			ours = i
 		}
 	}

@@ -50,7 +50,8 @@ func redact(names desired.SecretNames, gk schema.GroupKind, path fieldpath.Path,
 
 // secretAt says whether the names on the path are those of a secret's value.
 func secretAt(names desired.SecretNames, gk schema.GroupKind, path fieldpath.Path) bool {
-	_, builtIn := manifest.Kinds[gk]
+	info, builtIn := manifest.Kinds[gk]
+	builtIn = builtIn && !info.Posted // a TokenReview holds a token
 	last := lastField(path)
 	before := ""
 	for _, part := range path {

@@ -38,10 +38,15 @@ func (d *Driver) Definitions(before, after drivers.Source, listed []string) ([]s
 // Observe implements [drivers.Driver] from what the watches hold.
 func (d *Driver) Observe(ctx context.Context, rendering drivers.Rendering) (plan.Observed, error) {
 	src, r := rendering.Source, formOf(rendering)
-	o, err := d.watches.Observe(ctx, src.Instance.ID, rendering.Desired, r, func(f *watched.Fact) bool { return d.drifted(src, r, f) })
+	var former *plan.Desired
+	if rendering.Former != nil {
+		former = &rendering.Former.Desired
+	}
+	o, err := d.watches.Observe(ctx, src.Instance.ID, rendering.Desired, former, r, func(f *watched.Fact) bool { return d.drifted(src, r, f) })
 	if err != nil {
 		return plan.Observed{}, fmt.Errorf("VIM %s: %w", d.vim.Name, err)
 	}
+	d.takeovers.add(src, d.watches.Unmarked(src.Instance.ID, rendering.Desired))
 	return o, nil
 }
 

@@ -35,7 +35,7 @@ func (d *Driver) verify(ctx context.Context, rendering drivers.Rendering, s plan
 	}
 	_, namespace, _, _ := manifest.SplitKey(s.Object)
 	err := d.verdicts.ask(ctx, q, namespace, dryRun, func() bool {
-		return resource.Group != manifest.GroupRBAC && d.writesEverywhere(ctx, resource)
+		return resource.Group != manifest.GroupRBAC && d.writesEverywhere(ctx, src.Bounds, resource)
 	})
 	if err != nil {
 		d.verdicts.refused(src.Instance.ID, s.Object)
@@ -73,7 +73,7 @@ func (d *Driver) sameFor(ctx context.Context, rendering drivers.Rendering, s pla
 	if err != nil || mapping.Scope.Name() == meta.RESTScopeNameRoot {
 		return q, resource, false
 	}
-	q.tree = src.Package.Tree
+	q.tree, q.account = src.Package.Tree, accountOf(src.Bounds)
 	if q.to, err = manifest.ShapeOf(obj, instance); err != nil {
 		return q, resource, false
 	}
@@ -82,7 +82,7 @@ func (d *Driver) sameFor(ctx context.Context, rendering drivers.Rendering, s pla
 		return q, mapping.Resource, true
 	}
 	former := formerly(rendering, s.Object)
-	if now.Instance != instance || former == nil || now.Digest == "" || now.Digest != former.GetAnnotations()[manifest.AnnotationDigest] ||
+	if !d.watches.Owns(now, instance) || former == nil || now.Digest == "" || now.Digest != former.GetAnnotations()[manifest.AnnotationDigest] ||
 		d.mustReplace(src, r, now) {
 		return q, resource, false
 	}

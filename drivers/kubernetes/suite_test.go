@@ -1,6 +1,7 @@
 package kubernetes_test
 
 import (
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"github.com/jibe-vnfm/jibe/drivers/driverstest"
 	"github.com/jibe-vnfm/jibe/drivers/kubernetes"
 	"github.com/jibe-vnfm/jibe/drivers/kubernetes/manifest/sample"
+	"github.com/jibe-vnfm/jibe/internal/egress"
 	"github.com/jibe-vnfm/jibe/plan"
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/testenv"
@@ -42,8 +44,14 @@ func (c *cluster) namespace(t *testing.T) string {
 // connect makes a driver that ends with the test.
 func (c *cluster) connect(t *testing.T) *kubernetes.Driver {
 	t.Helper()
+	return c.connectAs(t, "installation-a", "0123456789abcdef", nil)
+}
+
+// connectAs makes the driver of another installation.
+func (c *cluster) connectAs(t *testing.T, installation, digestKey string, log *slog.Logger) *kubernetes.Driver {
+	t.Helper()
 	d, err := kubernetes.New(drivers.VIM{Name: "test", Type: kubernetes.Type, Kubeconfig: c.kubeconfig}, kubernetes.Options{
-		DigestKey: []byte("0123456789abcdef"),
+		Egress: egress.Anywhere(), DigestKey: []byte(digestKey), Installation: installation, Log: log,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -69,7 +77,7 @@ func TestKubernetesKeepsTheDriverContract(t *testing.T) {
 	driverstest.Run(t, driverstest.Harness{
 		Connect: func(t *testing.T) drivers.Driver { return c.connect(t) },
 		ConnectAway: func(t *testing.T) drivers.Driver {
-			d, err := kubernetes.New(drivers.VIM{Name: "away", Endpoint: "https://127.0.0.1:1"}, kubernetes.Options{})
+			d, err := kubernetes.New(drivers.VIM{Name: "away", Endpoint: "https://127.0.0.1:1"}, kubernetes.Options{Egress: egress.Anywhere()})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -131,7 +139,7 @@ func away(t *testing.T, status int) drivers.Driver {
 		http.Error(w, "no", status)
 	}))
 	t.Cleanup(server.Close)
-	d, err := kubernetes.New(drivers.VIM{Name: "away", Endpoint: server.URL, Token: "t"}, kubernetes.Options{})
+	d, err := kubernetes.New(drivers.VIM{Name: "away", Endpoint: server.URL, Token: "t"}, kubernetes.Options{Egress: egress.Anywhere()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,8 @@ const (
 // question is what a dry run asks, whichever instance asks it. Where two questions are
 // the same, the API server's answers differ only by what it knows of one name or namespace.
 type question struct {
-	tree string // of the package
+	tree    string // of the package
+	account string // that asks, "" is Jibe's own
 	// to is the shape of what is applied. from is that of what stands there, and fields are
 	// those that Jibe manages of it; both are zero where nothing stands.
 	to, from manifest.Shape

@@ -21,6 +21,7 @@ import (
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/drivers/kubernetes"
 	"github.com/jibe-vnfm/jibe/drivers/kubernetes/manifest/sample"
+	"github.com/jibe-vnfm/jibe/internal/egress"
 	"github.com/jibe-vnfm/jibe/plan"
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/testenv"
@@ -314,7 +315,7 @@ func TestRightsInOneNamespaceSayNothingOfOthers(t *testing.T) {
 	config.Impersonate = rest.ImpersonationConfig{UserName: user[0].Name}
 	p := proxyOf(t, config)
 	sent := dryRuns(p)
-	d, err := kubernetes.New(drivers.VIM{Name: "limited", Endpoint: p.server.URL}, kubernetes.Options{})
+	d, err := kubernetes.New(drivers.VIM{Name: "limited", Endpoint: p.server.URL}, kubernetes.Options{Egress: egress.Anywhere()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -52,6 +52,11 @@ func (d *Driver) Verify(ctx context.Context, rendering drivers.Rendering, steps 
 	var calls []func() error
 	for _, s := range steps {
 		gk, namespace, _, ok := manifest.SplitKey(s.Object)
+		if ok && s.Action == plan.Post && !coming[namespace] {
+			calls = append(calls, func() error {
+				return retryDenied(ctx, func() error { return d.post(ctx, src, r, s, true) })
+			})
+		}
 		if !ok || s.Action != plan.Apply || coming[namespace] || defined[gk] {
 			continue
 		}
@@ -88,34 +93,34 @@ func (d *Driver) dryRun(ctx context.Context, src drivers.Source, r *manifest.For
 	if err != nil {
 		return err
 	}
-	api, obj, err := d.resource(obj, gk, s.Object)
+	api, obj, err := d.resource(src.Bounds, obj, gk, s.Object)
 	if err != nil {
 		d.watches.Await(src.Instance.ID, "", err)
 		return d.unknownKind(gk, s.Object, err)
 	}
 	instance := src.Instance.ID
-	if f := d.watches.Get(gk, s.Object); f != nil && f.Instance == instance && d.mustReplace(src, r, f) && nameable(gk) {
-		return d.dryCreation(ctx, api, obj, s.Object, f)
+	if f := d.watches.Get(gk, s.Object); d.watches.Owns(f, instance) && d.mustReplace(src, r, f) && nameable(gk) {
+		return d.dryCreation(ctx, src.Bounds, api, obj, s.Object, f)
 	}
 	answer, err := d.patch(ctx, api, obj, true)
 	if err != nil {
 		d.watches.Await(instance, obj.GetNamespace(), err)
 		// The object may be somebody else's: then that is what is wrong, and not that the
 		// server finds a field of it immutable.
-		if !d.mine(gk, s.Object, instance) && !manifest.InfoOf(gk).Shared {
+		if !d.mine(gk, s.Object, instance) && !manifest.InfoOf(gk).Shared && !lacksRight(err) {
 			var refused *drivers.RefusedError
-			if owner := d.checkOwner(ctx, api, obj, s.Object, instance); errors.As(owner, &refused) {
+			if owner := d.checkOwner(ctx, src, api, obj, s.Object); errors.As(owner, &refused) {
 				return owner
 			}
 		}
-		return drivers.About("dry run of "+s.Object, classify(s.Object, err))
+		return drivers.About("dry run of "+s.Object, classifyAs(src.Bounds, s.Object, err))
 	}
 	if d.mine(gk, s.Object, instance) || manifest.InfoOf(gk).Shared {
 		return nil
 	}
 	// An object that has a version exists already: it wouldn't be created.
 	if answer.GetResourceVersion() != "" {
-		return d.checkOwner(ctx, api, obj, s.Object, instance)
+		return d.checkOwner(ctx, src, api, obj, s.Object)
 	}
 	return nil
 }
@@ -141,7 +146,7 @@ func nameable(gk schema.GroupKind) bool {
 
 // dryCreation asks whether the object could be made that takes the place of one that
 // is still there: under a name that is free, as that is what it will be then.
-func (d *Driver) dryCreation(ctx context.Context, api dynamic.ResourceInterface, obj *unstructured.Unstructured, key string, now *watched.Fact) error {
+func (d *Driver) dryCreation(ctx context.Context, b *drivers.Bounds, api dynamic.ResourceInterface, obj *unstructured.Unstructured, key string, now *watched.Fact) error {
 	probe := obj.DeepCopy()
 	sum := sha256.Sum256([]byte(now.UID))
 	const room = 40 // for the longest of names that everything may have, and the sum
@@ -152,7 +157,7 @@ func (d *Driver) dryCreation(ctx context.Context, api dynamic.ResourceInterface,
 		return nil // by the incarnation that goes first
 	}
 	var refused *drivers.RefusedError
-	if err = classify(key, err); errors.As(err, &refused) {
+	if err = classifyAs(b, key, err); errors.As(err, &refused) {
 		named := *refused
 		named.Reason = strings.ReplaceAll(named.Reason, probe.GetName(), name)
 		err = &named

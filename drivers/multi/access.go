@@ -4,15 +4,22 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/jibe-vnfm/jibe/drivers"
 )
 
 // Access implements [drivers.Driver]: it is the files of all parts. Where several parts have
 // the same variable, the first of them, the main one if it is among them, has it as it is; the
 // others have it with the name of their VIM in capitals at its end ("KUBECONFIG_KUBE_B").
 func (d *Driver) Access() (map[string][]byte, error) {
+	return d.access(func(part drivers.Driver) (map[string][]byte, error) { return part.Access() })
+}
+
+// access joins what of gives for each part.
+func (d *Driver) access(of func(drivers.Driver) (map[string][]byte, error)) (map[string][]byte, error) {
 	var all map[string][]byte
 	for i, p := range d.parts {
-		files, err := p.Driver.Access()
+		files, err := of(p.Driver)
 		if err != nil {
 			return nil, d.at(i, err)
 		}

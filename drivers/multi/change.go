@@ -1,6 +1,7 @@
 package multi
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/jibe-vnfm/jibe/drivers"
@@ -48,4 +49,18 @@ func (d *Driver) Definitions(before, after drivers.Source, listed []string) ([]s
 		}
 	}
 	return all, nil
+}
+
+// Workloads implements [drivers.Driver]: they are those of all parts.
+func (d *Driver) Workloads(r drivers.Rendering) map[string]any {
+	var all map[string]any
+	for i, p := range d.parts {
+		own := p.Driver.Workloads(d.own(i, r))
+		if all == nil {
+			all = own
+			continue
+		}
+		maps.Copy(all, own)
+	}
+	return all
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/jibe-vnfm/jibe/drivers/multi"
 	"github.com/jibe-vnfm/jibe/drivers/openstack"
 	"github.com/jibe-vnfm/jibe/drivers/openstack/openstacktest"
+	"github.com/jibe-vnfm/jibe/internal/egress"
 	"github.com/jibe-vnfm/jibe/plan"
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/testenv"
@@ -33,12 +34,12 @@ func mixed(t *testing.T, main string) (*multi.Driver, drivers.Source) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pods, err := kubernetes.New(drivers.VIM{Name: "kube-a", Type: kubernetes.Type, Kubeconfig: kubeconfig}, kubernetes.Options{DigestKey: []byte("0123456789abcdef")})
+	pods, err := kubernetes.New(drivers.VIM{Name: "kube-a", Type: kubernetes.Type, Kubeconfig: kubeconfig}, kubernetes.Options{Egress: egress.Anywhere(), DigestKey: []byte("0123456789abcdef")})
 	if err != nil {
 		t.Fatal(err)
 	}
 	cloud := openstacktest.New(t, openstacktest.Options{Delay: 20 * time.Millisecond})
-	machines, err := openstack.New(cloud.VIM(), openstack.Options{Busy: 5 * time.Millisecond, Rest: 50 * time.Millisecond})
+	machines, err := openstack.New(cloud.VIM(), openstack.Options{Egress: egress.Anywhere(), Busy: 5 * time.Millisecond, Rest: 50 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}

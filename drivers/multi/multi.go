@@ -81,7 +81,7 @@ func (d *Driver) Render(src drivers.Source) (drivers.Rendering, error) {
 // own is the part's share of a rendering.
 func (d *Driver) own(i int, r drivers.Rendering) drivers.Rendering {
 	if parts, ok := r.Form.(form); ok {
-		share := parts[i]
+		share := parts[i].Bounded(r.Source.Bounds)
 		if r.Former != nil {
 			former := d.own(i, *r.Former)
 			share.Former = &former
@@ -89,7 +89,12 @@ func (d *Driver) own(i int, r drivers.Rendering) drivers.Rendering {
 		return share
 	}
 	share, _ := d.source(i, r.Source)
-	return drivers.Rendering{Source: share}
+	absent := drivers.Rendering{Source: share}
+	if r.Former != nil {
+		former := d.own(i, *r.Former)
+		absent.Former = &former
+	}
+	return absent
 }
 
 // Observe implements [drivers.Driver]: it joins what all parts observe, and fails where one of

@@ -211,6 +211,18 @@ func (p part) Definitions(_, _ drivers.Source, listed []string) ([]string, error
 	return append(slices.Clone(listed), p.list...), nil
 }
 
+// Workloads are those of the VDUs that run there.
+func (p part) Workloads(r drivers.Rendering) map[string]any {
+	if p.files["OTHER"] == nil {
+		return nil
+	}
+	all := map[string]any{}
+	for _, vdu := range r.Source.VDUs {
+		all[vdu] = "of " + vdu
+	}
+	return all
+}
+
 func (p part) Explain(_ context.Context, _ drivers.Rendering, key string) string {
 	return "about " + key
 }
@@ -219,7 +231,7 @@ func TestWhatPartsTellIsPutTogether(t *testing.T) {
 	s := newSite(t)
 	d := multi.New(
 		multi.Part{Name: "core", Driver: part{files: map[string][]byte{"KUBECONFIG": []byte("a")}, list: []string{"x"}}},
-		multi.Part{Name: "edge b", Driver: part{files: map[string][]byte{"KUBECONFIG": []byte("b"), "OTHER": nil}, list: []string{"y"}}})
+		multi.Part{Name: "edge b", Driver: part{files: map[string][]byte{"KUBECONFIG": []byte("b"), "OTHER": []byte("c")}, list: []string{"y"}}})
 	files, err := d.Access()
 	if err != nil || string(files["KUBECONFIG"]) != "a" || string(files["KUBECONFIG_EDGE_B"]) != "b" || len(files) != 3 {
 		t.Errorf("access: %q (%v)", files, err)
@@ -227,6 +239,9 @@ func TestWhatPartsTellIsPutTogether(t *testing.T) {
 	list, err := d.Definitions(s.src, s.src, []string{"l"})
 	if err != nil || !slices.Equal(list, []string{"l", "x", "y"}) {
 		t.Errorf("definitions: %q (%v)", list, err)
+	}
+	if told := d.Workloads(drivers.Rendering{Source: s.src}); len(told) != 1 || told["VDU2"] != "of VDU2" {
+		t.Errorf("workloads: %v", told)
 	}
 	if said := d.Explain(t.Context(), drivers.Rendering{Source: s.src}, "Pod/edge+b:ns/p"); said != "about Pod/ns/p" {
 		t.Errorf("explained %q", said)

@@ -6,7 +6,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"regexp"
 	"strings"
@@ -18,6 +17,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
 
 	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/internal/egress"
 )
 
 // service is one API of an OpenStack, by its name in messages.
@@ -49,7 +49,7 @@ type cloud struct {
 }
 
 func newCloud(life context.Context, vim drivers.VIM, o Options) (*cloud, error) {
-	t := &tls.Config{InsecureSkipVerify: vim.Insecure, MinVersion: tls.VersionTLS12} // only where a vims/ file asks for it
+	t := &tls.Config{InsecureSkipVerify: vim.Insecure, MinVersion: tls.VersionTLS12} // only where a vims/ file asks for it, or a request that may
 	if len(vim.CACert) > 0 {
 		t.RootCAs = x509.NewCertPool()
 		if !t.RootCAs.AppendCertsFromPEM(vim.CACert) {
@@ -58,15 +58,16 @@ func newCloud(life context.Context, vim drivers.VIM, o Options) (*cloud, error) 
 	}
 	c := &cloud{vim: vim, services: map[service]*gophercloud.ServiceClient{}}
 	c.http = &http.Client{
-		Timeout: o.RequestTimeout,
-		Transport: newRetryTransport(life, &http.Transport{
-			Proxy:               http.ProxyFromEnvironment,
-			DialContext:         (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
+		Timeout:       o.RequestTimeout,
+		CheckRedirect: egress.SameServer,
+		Transport: newRetryTransport(life, &confidential{guard: o.Egress, next: &http.Transport{
+			Proxy:               o.Egress.ProxyFor,
+			DialContext:         o.Egress.DialContext(10 * time.Second),
 			TLSClientConfig:     t,
 			TLSHandshakeTimeout: 10 * time.Second,
 			MaxIdleConnsPerHost: o.Parallel,
 			IdleConnTimeout:     90 * time.Second,
-		}, o.Parallel),
+		}}, o.Parallel),
 	}
 	var secrets []string
 	for _, s := range []string{vim.Password, vim.ApplicationCredentialSecret, vim.Token} {

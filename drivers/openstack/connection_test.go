@@ -204,8 +204,9 @@ func TestAPrivateCAIsBelievedAndNothingElse(t *testing.T) {
 	front.StartTLS()
 	t.Cleanup(front.Close)
 	vim := vimOf(front.URL)
-	if err := observe(t, connect(t, vim, openstack.Options{})); !errors.Is(err, drivers.ErrUnavailable) {
-		t.Errorf("with the system's roots Observe = %v", err)
+	err := observe(t, connect(t, vim, openstack.Options{}))
+	if refused, ok := errors.AsType[*drivers.RefusedError](err); !ok || !errors.Is(err, drivers.ErrUnavailable) || !strings.Contains(refused.Reason, "caCert") {
+		t.Errorf("with the system's roots Observe = %v, want a refusal with what to do", err)
 	}
 	vim.CACert = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: front.Certificate().Raw})
 	if err := observe(t, connect(t, vim, openstack.Options{})); err != nil {

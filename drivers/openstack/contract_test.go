@@ -10,6 +10,7 @@ import (
 	"github.com/jibe-vnfm/jibe/drivers/driverstest"
 	"github.com/jibe-vnfm/jibe/drivers/openstack"
 	"github.com/jibe-vnfm/jibe/drivers/openstack/openstacktest"
+	"github.com/jibe-vnfm/jibe/internal/egress"
 	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
@@ -17,7 +18,7 @@ import (
 const fastDelay = 20 * time.Millisecond
 
 // fast lets a driver look at a fake cloud as often as a second's polling is to a real one.
-var fast = openstack.Options{Busy: 5 * time.Millisecond, Rest: 50 * time.Millisecond}
+var fast = openstack.Options{Egress: egress.Anywhere(), Busy: 5 * time.Millisecond, Rest: 50 * time.Millisecond}
 
 func fakeCloud(t *testing.T) *openstacktest.Cloud {
 	t.Helper()

@@ -26,6 +26,8 @@ type work struct {
 	// victims and renew are units' incarnations, dead those to be made anew, volumes the
 	// ids of volumes to be made anew.
 	victims, renew, dead, volumes map[string]bool
+	// power are units' incarnations to be turned on (true) or off. Heat has no part in it.
+	power map[string]bool
 }
 
 // Do implements [drivers.Driver]. It turns what a batch asks of one stack into one request to
@@ -55,7 +57,7 @@ func fold(instance string, steps []plan.Step) ([]*work, error) {
 		if i < 0 {
 			i = len(works)
 			works = append(works, &work{name: name, counts: map[string]int{}, victims: map[string]bool{},
-				renew: map[string]bool{}, dead: map[string]bool{}, volumes: map[string]bool{}})
+				renew: map[string]bool{}, dead: map[string]bool{}, volumes: map[string]bool{}, power: map[string]bool{}})
 		}
 		return works[i]
 	}
@@ -77,6 +79,8 @@ func fold(instance string, steps []plan.Step) ([]*work, error) {
 			of(stackOf(instance, s.Object)).dead[s.Incarnation] = true
 		case s.Action == plan.Renew:
 			of(stackOf(instance, s.Object)).renew[s.Incarnation] = true
+		case s.Action == plan.Stop, s.Action == plan.Start:
+			of(stackOf(instance, s.Object)).power[s.Incarnation] = s.Action == plan.Start
 		default:
 			return nil, fmt.Errorf("a driver doesn't do %q", s.Action)
 		}
@@ -100,7 +104,10 @@ func (d *Driver) work(ctx context.Context, r drivers.Rendering, w *work) error {
 		name, _, _ := strings.Cut(w.name, "/") // in the key of a duplicate the id follows
 		return d.deleteStack(ctx, r.Source.Instance.ID, stackID{name, w.delete})
 	}
-	found, err := d.cloud.stackNamed(ctx, w.name)
+	if err := d.power(ctx, w.power); err != nil || w.onlyPower() {
+		return err
+	}
+	found, err := d.named(d.cloud.stackNamed(ctx, w.name))
 	if err != nil {
 		return err
 	}
@@ -124,7 +131,7 @@ func (d *Driver) work(ctx context.Context, r drivers.Rendering, w *work) error {
 // deleteStack deletes that incarnation, after its servers in ERROR. Heat gets the name and
 // the id together, so that a successor of the name isn't hit.
 func (d *Driver) deleteStack(ctx context.Context, instance string, s stackID) error {
-	found, err := d.cloud.findStack(ctx, s)
+	found, err := d.named(d.cloud.findStack(ctx, s))
 	if err != nil || found == nil || found.deleting() {
 		return err
 	}
@@ -164,7 +171,7 @@ func (d *Driver) create(ctx context.Context, r drivers.Rendering, w *work) (*sta
 	send["disable_rollback"] = true // a stack that failed stays: people can look at it, and an update goes on with it
 	err = d.cloud.createStack(ctx, send)
 	if is(err, http.StatusConflict) {
-		found, err := d.cloud.stackNamed(ctx, w.name)
+		found, err := d.named(d.cloud.stackNamed(ctx, w.name))
 		if err == nil && found == nil { // only another project may see it
 			err = fmt.Errorf("%w: a stack of that name is in the way", drivers.ErrUnavailable)
 		}
@@ -180,6 +187,9 @@ func (d *Driver) send(instance string, rendered *hot.Rendered, body *hot.Body) (
 		return nil, err
 	}
 	tags := []string{tagJibe, tagInstance + instance, tagDigest + rendered.Digest, tagBody + hash}
+	if d.opts.Installation != "" {
+		tags = append(tags, tagInstallation+d.opts.Installation)
+	}
 	return stackRequest{
 		"template": body.Template, "files": nonNil(body.Files), "parameters": nonNil(body.Parameters),
 		"timeout_mins": d.minutes(), "tags": strings.Join(tags, ","),

@@ -65,6 +65,9 @@ func (c *cloud) unavailable(who string, err error) error {
 	if errors.Is(err, drivers.ErrUnavailable) {
 		return err
 	}
+	if err := drivers.Untrusted(redactedError{err, c.redact}); errors.Is(err, drivers.ErrUnavailable) {
+		return err
+	}
 	var code gophercloud.ErrUnexpectedResponseCode
 	if errors.As(err, &code) {
 		return c.asUnavailable(c.classify(service(who), err))

@@ -40,6 +40,8 @@ func (d *Driver) Examine(ctx context.Context, r drivers.Rendering, steps ...plan
 			found = append(found, drivers.Deviation{Object: s.Object, Want: isThere, Have: s.Reason})
 		case plan.Renew:
 			found = append(found, drivers.Deviation{Object: s.Object, Want: "as rendered", Have: s.Reason})
+		case plan.Stop, plan.Start:
+			found = append(found, powered(s))
 		case plan.Delete:
 			found = append(found, drivers.Deviation{Object: s.Object, Have: isThere})
 		default:
@@ -53,7 +55,7 @@ func (d *Driver) Examine(ctx context.Context, r drivers.Rendering, steps ...plan
 // examine reports where the stack differs from its rendering.
 func (d *Driver) examine(ctx context.Context, r drivers.Rendering, s plan.Step) ([]drivers.Deviation, error) {
 	w := &work{name: strings.TrimPrefix(s.Object, "Stack/"), apply: true}
-	found, err := d.cloud.stackNamed(ctx, w.name)
+	found, err := d.named(d.cloud.stackNamed(ctx, w.name))
 	if err != nil {
 		return nil, err
 	}

@@ -53,8 +53,10 @@ func (s *stackRecord) working() bool {
 const (
 	tagJibe     = "jibe"
 	tagInstance = "jibe-instance:"
-	tagDigest   = "jibe-digest:"
-	tagBody     = "jibe-body:"
+	// tagInstallation is on stacks that were made or updated since there are installations.
+	tagInstallation = "jibe-installation:"
+	tagDigest       = "jibe-digest:"
+	tagBody         = "jibe-body:"
 )
 
 // tag is what follows the prefix in the stack's tags, "" if it isn't among them.
@@ -199,6 +201,26 @@ func (c *cloud) findStack(ctx context.Context, id stackID) (*stackRecord, error)
 		return nil, nil // Heat shows it by its id long after it has forgotten the name
 	}
 	return s, nil
+}
+
+// outputs are the values of the stack's outputs, by name; those that Heat can't tell are nil.
+func (c *cloud) outputs(ctx context.Context, s stackID) (map[string]any, error) {
+	var found struct {
+		Stack struct {
+			Outputs []struct {
+				Key   string `json:"output_key"`
+				Value any    `json:"output_value"`
+			} `json:"outputs"`
+		} `json:"stack"`
+	}
+	if err := c.get(ctx, heat, &found, "", s.path()...); err != nil {
+		return nil, fmt.Errorf("outputs of stack %s: %w", s.name, err)
+	}
+	all := map[string]any{}
+	for _, o := range found.Stack.Outputs {
+		all[o.Key] = o.Value
+	}
+	return all, nil
 }
 
 // deepest is how far Heat may nest stacks.

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/internal/egress"
 )
 
 // Type is the vimType of ETSI NFV-SOL003 for OpenStack.
@@ -36,8 +37,13 @@ type Options struct {
 	// DigestKey keys the digests that stand in tags and metadata, so that nobody can guess
 	// secrets among the parameters from them. It must not change: all would be applied anew.
 	DigestKey []byte
+	// Installation is the id of this installation of Jibe. Stacks of another one are never
+	// touched. "" makes no difference between installations.
+	Installation string
 	// Parallel bounds the requests of the driver that are under way; 0 is 16.
 	Parallel int
+	// Egress says which addresses the cloud's services may have; nil is the strictest guard.
+	Egress *egress.Guard
 }
 
 // Driver speaks for one project of one OpenStack.

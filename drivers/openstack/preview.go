@@ -33,6 +33,8 @@ func (d *Driver) Preview(ctx context.Context, r drivers.Rendering, steps ...plan
 			found = append(found, drivers.Deviation{Object: s.Object, Have: isThere})
 		case plan.DeleteUnit:
 			found = append(found, drivers.Deviation{Object: s.Object, Have: s.Incarnation, Want: "a successor"})
+		case plan.Stop, plan.Start:
+			found = append(found, powered(s))
 		}
 	}
 	return found, nil
@@ -43,7 +45,7 @@ func (d *Driver) preview(ctx context.Context, r drivers.Rendering, w *work) ([]d
 	if err != nil {
 		return nil, err
 	}
-	found, err := d.cloud.stackNamed(ctx, w.name)
+	found, err := d.named(d.cloud.stackNamed(ctx, w.name))
 	if err != nil {
 		return nil, err
 	}

@@ -66,7 +66,7 @@ func (d *Driver) Render(src drivers.Source) (drivers.Rendering, error) {
 	}}
 	for i := range flavour.VDUs {
 		if vdu := flavour.VDUs[i].ID; templates.VDUs[vdu] != nil {
-			r.Groups = append(r.Groups, plan.Group{VDU: vdu, Owner: stack, Count: counts[vdu]})
+			r.Groups = append(r.Groups, plan.Group{VDU: vdu, Owner: stack, Count: counts[vdu], Stopped: in.State == desired.Stopped, Digest: templates.VDUs[vdu].Digest})
 		}
 	}
 	return r, nil
@@ -112,7 +112,12 @@ func (d *Driver) fillIn(src drivers.Source, flavour *vnfd.Flavour) (*hot.Rendere
 	if err != nil {
 		return nil, err
 	}
+	var granted map[string]desired.GrantedVDU
+	if in.Granted != nil {
+		granted = in.Granted.VDUs
+	}
 	templates, err := folder.Render(hot.Input{
+		Granted:  granted,
 		Instance: in.ID, Generation: in.Generation, Flavour: flavour, Runs: src.Runs, Params: params, Secrets: src.Secrets,
 		// A parameter that the templates don't have may be read by hooks of the package, or by
 		// the manifests of another VIM.

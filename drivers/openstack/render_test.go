@@ -7,6 +7,7 @@ import (
 	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/drivers/openstack"
@@ -100,9 +101,13 @@ func TestAnInstanceIsOneStackWithAGroupForEachVDU(t *testing.T) {
 	if len(got.Objects) != 1 || len(got.Objects[0].Digest) != 32 {
 		t.Fatalf("objects are %v", got.Objects)
 	}
+	if g := got.Groups; len(g) != 2 || len(g[0].Digest) != 32 || len(g[1].Digest) != 32 || g[0].Digest == g[1].Digest {
+		t.Fatalf("groups are %v", got.Groups)
+	}
 	want := plan.Desired{
-		Objects:    []plan.Object{{Key: "Stack/vnf-i1", Digest: got.Objects[0].Digest}},
-		Groups:     []plan.Group{{VDU: "VDU1", Owner: "Stack/vnf-i1", Count: 3}, {VDU: "VDU2", Owner: "Stack/vnf-i1", Count: 1}},
+		Objects: []plan.Object{{Key: "Stack/vnf-i1", Digest: got.Objects[0].Digest}},
+		Groups: []plan.Group{{VDU: "VDU1", Owner: "Stack/vnf-i1", Count: 3, Digest: got.Groups[0].Digest},
+			{VDU: "VDU2", Owner: "Stack/vnf-i1", Count: 1, Digest: got.Groups[1].Digest}},
 		Generation: "0",
 	}
 	if diff := cmp.Diff(want, got.Desired); diff != "" {

@@ -11,6 +11,7 @@ import (
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/drivers/openstack"
 	"github.com/jibe-vnfm/jibe/drivers/openstack/openstacktest"
+	"github.com/jibe-vnfm/jibe/internal/egress"
 	"github.com/jibe-vnfm/jibe/plan"
 	"github.com/jibe-vnfm/jibe/test/kit"
 )
@@ -39,6 +40,7 @@ func populate(tb testing.TB, cloud *openstacktest.Cloud, instances int) []driver
 
 func driver(tb testing.TB, cloud *openstacktest.Cloud, o openstack.Options) *openstack.Driver {
 	tb.Helper()
+	o.Egress = egress.Anywhere()
 	d, err := openstack.New(cloud.VIM(), o)
 	if err != nil {
 		tb.Fatal(err)

@@ -15,7 +15,9 @@ import (
 type snapshot struct {
 	began  time.Time
 	stacks map[string][]*stack // by instance
-	busy   bool                // something is in progress
+	// foreign are the stacks of other installations, by name.
+	foreign map[string]*stackRecord
+	busy    bool // something is in progress
 }
 
 // stack is one stack, with what is known of it beyond the list.
@@ -72,7 +74,7 @@ func (s *stack) busy() bool {
 // take looks at the VIM: it reads two lists, and all of the stacks that changed since the last
 // look or that were worked on (touched, by instance).
 func (d *Driver) take(ctx context.Context, last *snapshot, touched map[string]bool) (*snapshot, error) {
-	now := &snapshot{began: time.Now(), stacks: map[string][]*stack{}}
+	now := &snapshot{began: time.Now(), stacks: map[string][]*stack{}, foreign: map[string]*stackRecord{}}
 	var records []*stackRecord
 	var servers map[string]*server
 	err := together(
@@ -95,6 +97,10 @@ func (d *Driver) take(ctx context.Context, last *snapshot, touched map[string]bo
 	for _, r := range records {
 		instance := r.instance()
 		if instance == "" {
+			continue
+		}
+		if d.foreign(r) {
+			now.foreign[r.Name] = r
 			continue
 		}
 		s := &stack{stackRecord: *r}

@@ -89,10 +89,11 @@ func (w *stackParts) unit(n *node, vdu, key string) plan.Unit {
 		u.Dead = "the server was deleted"
 	}
 	u.Failure = u.Dead
-	u.Ready = v.Status == "ACTIVE" && !u.Deleting && !n.inProgress() && !n.marked()
+	u.Stopped = v.off()
+	u.Ready = v.Status == statusActive && !u.Deleting && !n.inProgress() && !n.marked()
 	if !u.Ready {
 		u.Reason = cmp.Or(u.Dead, withReason(v.Status, v.Task))
-		if v.Status == "ACTIVE" {
+		if v.Status == statusActive {
 			u.Reason = n.Status
 		}
 	}

@@ -37,14 +37,14 @@ func (d *Driver) update(ctx context.Context, r drivers.Rendering, w *work, found
 		}
 		return d.deleteServers(ctx, c.deleteFirst...) // they still count as dead then, and the next pass replaces them
 	}
-	live := hot.Live{Template: p.live.Template, Files: p.live.Files, Members: c.members}
+	live := hot.Live{Template: p.live.Template, Files: p.live.Files, Parameters: p.live.Parameters, Members: c.members}
+	c.want.Together = w.apply && r.Source.Instance.Update.AllAtOnce
 	if !w.apply && c.onlyGroups(live, rendered) {
 		if done, err := d.renewInGroups(ctx, w, p, c, live, rendered); done || err != nil {
 			return err
 		}
-		// Only Heat knows what the group passes to its members, and it passes it to all of them:
-		// they are renewed in one update, in the way that the group's policy says.
-		c.renewAll(rendered)
+		// Heat is asked what it makes of the groups' new definitions, and the next pass renews.
+		c.want.Renew = nil
 	}
 	body, err := rendered.Update(live, c.want)
 	if err != nil {
@@ -205,7 +205,8 @@ func (c *composed) onlyGroups(live hot.Live, rendered *hot.Rendered) bool {
 	return true
 }
 
-// renewInGroups updates the groups' own stacks. It returns false where that can't be done.
+// renewInGroups updates the groups' own stacks. It returns false where Heat has yet to be asked
+// for a part of the new definition.
 func (d *Driver) renewInGroups(ctx context.Context, w *work, p *present, c *composed, top hot.Live, rendered *hot.Rendered) (bool, error) {
 	for _, vdu := range slices.Sorted(maps.Keys(c.want.Renew)) {
 		i := slices.IndexFunc(c.renewed, func(n *node) bool { return p.vdu(n) == vdu })
@@ -214,12 +215,22 @@ func (d *Driver) renewInGroups(ctx context.Context, w *work, p *present, c *comp
 		if err != nil {
 			return false, d.cloud.asUnavailable(err)
 		}
+		var outputs map[string]any
+		if rendered.NeedsHeat(vdu) {
+			if outputs, err = d.cloud.outputs(ctx, p.id()); err != nil {
+				return false, d.cloud.asUnavailable(err)
+			}
+		}
 		members := map[string][]hot.Member{vdu: c.members[vdu]}
-		body, err := rendered.RenewInGroup(vdu, top, hot.Live{Template: live.Template, Files: live.Files, Members: members}, c.want.Renew[vdu]...)
+		body, err := rendered.RenewInGroup(vdu, hot.Live{Template: live.Template, Files: live.Files, Members: members}, outputs, c.want.Renew[vdu]...)
 		if err != nil {
 			return false, &drivers.RefusedError{Object: stackKey(w.name), Reason: err.Error()}
 		}
 		if body == nil {
+			if !p.busy() && rendered.Asks(vdu, top) {
+				return false, &drivers.RefusedError{Object: stackKey(w.name), Reason: fmt.Sprintf(
+					"Heat doesn't resolve what the group of VDU %s passes to its members (the stack's output jibe_next has no value): see that what the properties of its resource refer to in %s exists", vdu, rendered.Top)}
+			}
 			return false, nil
 		}
 		if p.busy() {
@@ -245,17 +256,4 @@ func sameTemplate(a, b map[string]any) bool {
 	x, err := plain(a)
 	y, err2 := plain(b)
 	return err == nil && err2 == nil && reflect.DeepEqual(x, y)
-}
-
-// renewAll has every outdated member of the VDUs renewed at once.
-func (c *composed) renewAll(rendered *hot.Rendered) {
-	for vdu := range c.want.Renew {
-		var names []string
-		for _, m := range c.members[vdu] {
-			if m.Digest != rendered.VDUs[vdu].Digest {
-				names = append(names, m.Name)
-			}
-		}
-		c.want.Renew[vdu] = names
-	}
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/flavors"
@@ -36,6 +37,13 @@ func (d *Driver) Verify(ctx context.Context, r drivers.Rendering, steps ...plan.
 func (d *Driver) verify(ctx context.Context, r drivers.Rendering, s plan.Step) error {
 	rendered, err := templatesOf(r)
 	if err != nil {
+		return err
+	}
+	now, err := d.seenSince(ctx, r.Source.Instance.ID)
+	if err != nil {
+		return err
+	}
+	if err := d.own(now.foreign[strings.TrimPrefix(s.Object, "Stack/")]); err != nil {
 		return err
 	}
 	counts := map[string]int{}

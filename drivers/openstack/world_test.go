@@ -17,6 +17,7 @@ import (
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/drivers/openstack"
+	"github.com/jibe-vnfm/jibe/internal/egress"
 	"github.com/jibe-vnfm/jibe/plan"
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/vnfd"
@@ -143,6 +144,10 @@ type vnf struct {
 	speed speed
 	d     *openstack.Driver
 	id    string
+
+	coordinate bool // changes of package have coordination scripts, for VDU1
+	failing    int  // which call of coordinate_new fails and ends operate; 0 for none
+	watch      func(plan.Observed, plan.Journal)
 }
 
 // speed is how long an operation may take at a VIM, and how often its driver looks there.
@@ -158,6 +163,7 @@ var (
 
 func connect(t *testing.T, vim drivers.VIM, o openstack.Options) *openstack.Driver {
 	t.Helper()
+	o.Egress = egress.Anywhere()
 	d, err := openstack.New(vim, o)
 	if err != nil {
 		t.Fatal(err)
@@ -175,7 +181,7 @@ func begin(t *testing.T, vim drivers.VIM, s speed) *vnf {
 	t.Helper()
 	v := &vnf{t: t, vim: vim, speed: s, id: uuid.NewString(), d: connect(t, vim, s.options)}
 	t.Cleanup(func() {
-		d, err := openstack.New(vim, openstack.Options{})
+		d, err := openstack.New(vim, openstack.Options{Egress: egress.Anywhere()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -215,6 +221,9 @@ func (v *vnf) operate(src drivers.Source, j *plan.Journal) (o plan.Observed, fai
 		if o, err = v.d.Observe(v.t.Context(), want); err != nil {
 			return err
 		}
+		if v.watch != nil {
+			v.watch(o, *j)
+		}
 		next := plan.Next(plan.Compute(want.Desired, o, *j))
 		if len(next) == 0 {
 			return nil
@@ -230,8 +239,14 @@ func (v *vnf) operate(src drivers.Source, j *plan.Journal) (o plan.Observed, fai
 				return nil
 			}
 		case plan.Hook, plan.Drain:
-			j.Hooks = append(j.Hooks, next[0].Object)
 			j.Begun = append(j.Begun, next[0].Object)
+			if strings.HasPrefix(next[0].Object, plan.CoordinateNew) {
+				if v.failing--; v.failing == 0 {
+					failure = next[0].Object
+					return nil
+				}
+			}
+			j.Hooks = append(j.Hooks, next[0].Object)
 		default:
 			if err := v.d.Do(v.t.Context(), want, next...); err != nil {
 				v.t.Logf("do %v: %v", next, err)
@@ -253,17 +268,36 @@ func (v *vnf) render(src drivers.Source) drivers.Rendering {
 	if err != nil {
 		v.t.Fatal(err)
 	}
+	if v.coordinate {
+		want.CoordinateNew, want.CoordinateOld, want.CoordinateVDUs = true, true, []string{"VDU1"}
+	}
 	return want
+}
+
+// observe is what is there now, as the source has it.
+func (v *vnf) observe(src drivers.Source) plan.Observed {
+	v.t.Helper()
+	o, err := v.d.Observe(v.t.Context(), v.render(src))
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	return o
+}
+
+// succeed is operate in which nothing may fail.
+func (v *vnf) succeed(src drivers.Source, j *plan.Journal) plan.Observed {
+	v.t.Helper()
+	o, failure := v.operate(src, j)
+	if failure != "" {
+		v.t.Fatal(failure)
+	}
+	return o
 }
 
 // reach is operate without an operation; nothing may fail.
 func (v *vnf) reach(src drivers.Source) plan.Observed {
 	v.t.Helper()
-	o, failure := v.operate(src, &plan.Journal{})
-	if failure != "" {
-		v.t.Fatal(failure)
-	}
-	return o
+	return v.succeed(src, &plan.Journal{})
 }
 
 // gone takes the instance down.

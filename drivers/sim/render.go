@@ -9,8 +9,10 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/plan"
+	"github.com/jibe-vnfm/jibe/vnfd"
 )
 
 // The kinds of objects: a workload for each VDU, which owns its units, and a router,
@@ -44,7 +46,7 @@ type part struct {
 // Render makes one object "Workload/<place>/<VDU name>" of each VDU, with the
 // count that the VNFD gives for the instance's levels, and with params.router: true
 // a "Router/<place>/router". The place is the instance's id, or params.namespace,
-// where names of two instances may meet. Workloads of a later generation than the
+// where names of two instances may meet. Of a VNF that is stopped, workloads have no units. Workloads of a later generation than the
 // first have "-<generation>" at the end of their keys.
 func (d *Driver) Render(src drivers.Source) (drivers.Rendering, error) {
 	parts, err := partsOf(src)
@@ -55,7 +57,7 @@ func (d *Driver) Render(src drivers.Source) (drivers.Rendering, error) {
 	for _, x := range parts {
 		want.Objects = append(want.Objects, plan.Object{Key: x.key, Digest: x.digest, Directs: x.trafficTo != ""})
 		if x.vdu != "" {
-			want.Groups = append(want.Groups, plan.Group{VDU: x.vdu, Owner: x.key, Count: x.count})
+			want.Groups = append(want.Groups, plan.Group{VDU: x.vdu, Owner: x.key, Count: x.count, Digest: x.digest})
 		}
 	}
 	return drivers.Rendering{Desired: want, Source: src, Form: parts}, nil
@@ -94,7 +96,13 @@ func partsOf(src drivers.Source) ([]part, error) {
 		if err != nil {
 			return nil, &drivers.RefusedError{Field: "levels", Reason: err.Error()}
 		}
+		if in.State == desired.Stopped {
+			count = 0
+		}
 		made := []any{in.Package, src.Package.Tree, src.Foundation().Tree, in.Overlays, vdu.Image}
+		if pin, ok := src.Pinned[vdu.ID]; ok {
+			made = pinned(pin, flavour.ID, vdu)
+		}
 		recipe, err := sum(made)
 		if err != nil {
 			return nil, err
@@ -116,6 +124,20 @@ func partsOf(src drivers.Source) ([]part, error) {
 		parts = append(parts, part{key: routerKind + "/" + place + "/router", digest: hex.EncodeToString(content[:8]), trafficTo: generation})
 	}
 	return parts, nil
+}
+
+// pinned is what the VDU is made of where it stays with another package than the others.
+func pinned(pin drivers.Pinned, flavour string, vdu *vnfd.VDU) []any {
+	image := vdu.Image
+	if f, ok := pin.Package.VNFD.Flavour(flavour); ok {
+		for i := range f.VDUs {
+			if f.VDUs[i].ID == vdu.ID {
+				image = f.VDUs[i].Image
+			}
+		}
+	}
+	tree := pin.Package.Tree
+	return []any{tree, tree, tree, []desired.Overlay(nil), image}
 }
 
 // sum identifies the values.

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/jibe-vnfm/jibe/hooks"
+	"github.com/jibe-vnfm/jibe/hooks/confine"
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/netns"
 	"github.com/jibe-vnfm/jibe/vnfd"
@@ -41,7 +42,7 @@ func newSite(t *testing.T, subnet string, vnfcs ...string) *site {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	s.runner = &hooks.Runner{Dir: filepath.Join(dir, "runs"), Log: func(_ hooks.Input, program, line string) { t.Log(program, line) }}
+	s.runner = &hooks.Runner{Dir: filepath.Join(dir, "runs"), Confinement: hooks.Confinement{Launcher: []string{os.Args[0], confine.Command}}, Log: func(_ hooks.Input, program, line string) { t.Log(program, line) }}
 	if err := os.Chmod(dir, 0o711); err != nil {
 		t.Fatal(err)
 	}

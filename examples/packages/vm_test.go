@@ -38,11 +38,18 @@ func heat(t *testing.T, name string, params map[string]any, links ...desired.Ext
 	return flavour, r
 }
 
-// link connects connection points to net0.
+// link connects connection points to net0, those that are called name=address at that one.
 func link(cps ...string) desired.ExtVirtualLink {
 	l := desired.ExtVirtualLink{ID: "link", ResourceID: "net0"}
 	for _, cp := range cps {
-		l.ExtCps = append(l.ExtCps, desired.ExtCp{CpdID: cp})
+		name, at, fixed := strings.Cut(cp, "=")
+		ext := desired.ExtCp{CpdID: name}
+		if fixed {
+			ext.CpConfig = map[string]desired.ExtCpConfig{"one": {Protocols: []desired.CpProtocol{{
+				LayerProtocol: "IP_OVER_ETHERNET", IPOverEthernet: &desired.IPOverEthernet{IPAddresses: []desired.IPAddress{{Type: "IPV4", FixedAddresses: []string{at}}}},
+			}}}}
+		}
+		l.ExtCps = append(l.ExtCps, ext)
 	}
 	return l
 }
@@ -63,6 +70,8 @@ func TestEachVDUOfVirtualMachinesScalesFromTheVNFDsLeastToItsMost(t *testing.T) 
 		"vm-sample-1.0":     {plain, nil, map[string]hot.Shape{"VDU1": hot.Grouped}},
 		"vm-sample-1.1":     {plain, nil, map[string]hot.Shape{"VDU1": hot.Grouped}},
 		"k8s-cluster-1.0": {nil, []string{"masterNode_CP1", "workerNode_CP1"},
+			map[string]hot.Shape{"MasterVDU": hot.Grouped, "WorkerVDU": hot.Grouped}},
+		"k8s-cluster-ha-1.0": {nil, []string{"masterNode_CP1", "workerNode_CP1", "vip_CP=10.10.0.100"},
 			map[string]hot.Shape{"MasterVDU": hot.Grouped, "WorkerVDU": hot.Grouped}},
 		"mixed-1.0": {nil, []string{"DB_CP"}, map[string]hot.Shape{"DB": hot.Expanded}},
 	} {

@@ -108,17 +108,17 @@ func (c *cluster) connect(ctx context.Context, d *driver) error {
 		return err
 	}
 	text, err := conn.Output(ctx, ssh.Command{Cmd: ssh.Quote("sh", "-c", asRoot, "sh", "sh", "-c",
-		`[ -f "$1" ] || exit 44; exec cat "$1"`, "sh", d.kubeconfig)}, maxConf)
+		`[ -f "$1" ] || exit 44; exec cat "$1"`, "sh", d.Kubeconfig)}, maxConf)
 	var exit *ssh.ExitError
 	switch {
 	case errors.As(err, &exit) && exit.Status == 44:
-		return fmt.Errorf("%s: %w: there is no %s", c.master, errNoConf, d.kubeconfig)
+		return fmt.Errorf("%s: %w: there is no %s", c.master, errNoConf, d.Kubeconfig)
 	case err != nil:
-		return fmt.Errorf("%s: read %s: %w", c.master, d.kubeconfig, err)
+		return fmt.Errorf("%s: read %s: %w", c.master, d.Kubeconfig, err)
 	}
 	config, caHash, err := readConf(text)
 	if err != nil {
-		return fmt.Errorf("%s: %s: %w", c.master, d.kubeconfig, err)
+		return fmt.Errorf("%s: %s: %w", c.master, d.Kubeconfig, err)
 	}
 	d.keepSecret(config.BearerToken)
 	c.admin = rest.CopyConfig(config)
@@ -135,7 +135,7 @@ func (c *cluster) connect(ctx context.Context, d *driver) error {
 		}
 		c.endpoint = endpoint
 		if c.Interface, err = kubernetes.NewForConfig(withScheme(config)); err != nil {
-			return fmt.Errorf("%s: %s: %w", c.master, d.kubeconfig, err)
+			return fmt.Errorf("%s: %s: %w", c.master, d.Kubeconfig, err)
 		}
 		err = c.ready(ctx)
 		if err == nil {

@@ -41,6 +41,27 @@ func (c *cluster) podsToMove(ctx context.Context, node string) ([]corev1.Pod, er
 	}), nil
 }
 
+// evicts refuses a cluster whose API server takes no eviction of policy/v1, which came with
+// Kubernetes 1.22, before anything of it is changed: its pods could only be deleted, whatever
+// their budgets say.
+func (c *cluster) evicts() error {
+	all, err := c.Discovery().ServerResourcesForGroupVersion("v1")
+	if err != nil {
+		return fmt.Errorf("ask %s what its API server serves: %w", c.master, err)
+	}
+	for _, r := range all.APIResources {
+		if r.Name == "pods/eviction" && r.Group == policyv1.GroupName && r.Version == policyv1.SchemeGroupVersion.Version {
+			return nil
+		}
+	}
+	version := "a version that it doesn't tell"
+	if v, err := c.Discovery().ServerVersion(); err == nil {
+		version = v.GitVersion
+	}
+	return fmt.Errorf("the cluster of %s runs Kubernetes %s, which has no eviction by policy/v1: 1.22 or newer is needed to move pods away as their budgets allow; "+
+		"upgrade the cluster, or drain and delete the nodes by hand and retry. No node was cordoned, and no machine removed", c.master, version)
+}
+
 // drain evicts the pods of a node, as their budgets allow, and waits until they are gone, at
 // most until ctx ends. The error then wraps [errStuck] and says what was in the way. Where
 // the node must be Ready for that, and isn't any more, the error wraps [errDown].
@@ -170,7 +191,7 @@ func (c *cluster) budgets(ctx context.Context, p *corev1.Pod) string {
 // force_after to be moved elsewhere, then deletes them without waiting for a kubelet that
 // will not answer.
 func (d *driver) clearDead(ctx context.Context, c *cluster, node string) error {
-	limited, cancel := context.WithTimeout(ctx, d.forceAfter)
+	limited, cancel := context.WithTimeout(ctx, d.ForceAfter)
 	defer cancel()
 	err := d.drain(limited, c, node, false)
 	if err == nil || !errors.Is(err, errStuck) || ctx.Err() != nil {

@@ -2,7 +2,10 @@ package kubecluster
 
 import (
 	"bytes"
+	"encoding/json"
+	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -11,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/jibe-vnfm/jibe/hooks"
+	"github.com/jibe-vnfm/jibe/hooks/confine"
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/netns"
 	"github.com/jibe-vnfm/jibe/test/workers"
@@ -99,16 +103,13 @@ func (s *site) scriptThat(first string) string {
 	return dir
 }
 
-// masterHealed has a second master, which the stand-in of a control plane can't be: it is one
-// by its name and place alone. What the driver does for it is the same.
+// masterHealed has a second master, which the stand-in of kubeadm makes one by its name and
+// place alone.
 func masterHealed(s *site) {
 	s.begin()
 	before := s.w.units
 	m := s.machine("MasterVDU")
 	in := s.input("heal_end", []hooks.Target{m}, nil)
-	in.After = &hooks.Package{Tree: "other", Dir: s.scriptThat(
-		`if [ "$JIBE_K8S_ACTION" = join-master ]; then [ ${#JIBE_K8S_CERTIFICATE_KEY} = 64 ] || exit 7; JIBE_K8S_ACTION=join-worker; fi`)}
-	in.Params = workerByVDU(in)
 	s.must(in)
 	name := strings.Replace(workerName(m), "worker", "master", 1)
 	s.want("master2 " + name + " worker3")
@@ -154,7 +155,8 @@ func asAHook(s *site) {
 	p.Tree = "here"
 	scripts := p.VNFD.Flavours[0].Hooks
 	var lines []string
-	runner := hooks.Runner{Dir: filepath.Join(s.runDir(), "hooks"), Tool: s.w.jibe, Log: func(_ hooks.Input, _, line string) { lines = append(lines, line) }}
+	runner := hooks.Runner{Dir: filepath.Join(s.runDir(), "hooks"), Tool: s.w.jibe,
+		Confinement: hooks.Confinement{Launcher: []string{s.w.jibe, confine.Command}}, Log: func(_ hooks.Input, _, line string) { lines = append(lines, line) }}
 	run := func(in hooks.Input) (hooks.Output, error) {
 		s.Helper()
 		in.Before.Dir, in.After.Dir = "", ""
@@ -217,7 +219,7 @@ func scripts(s *site) {
 			in := own.input("scale_end", []hooks.Target{m}, nil)
 			in.Params = workerByVDU(with(in, map[string]any{"join_timeout": "10s", "script_path": "install.sh"}))
 			in.After = &hooks.Package{Tree: "other", Dir: t.TempDir()}
-			if err := os.WriteFile(filepath.Join(in.After.Dir, "install.sh"), []byte(test.script+"\n"), 0o755); err != nil {
+			if err := os.WriteFile(filepath.Join(in.After.Dir, "install.sh"), []byte(test.script+"\n# whatever JIBE_K8S_ACTION is\n"), 0o755); err != nil {
 				t.Fatal(err)
 			}
 			own.refused(in, append(test.why, m.Unit.Name)...)
@@ -232,4 +234,92 @@ func scripts(s *site) {
 		})
 	}
 	s.want("master2 worker3")
+}
+
+// artifacts has a machine that gets what it lacks from the package alone.
+func artifacts(s *site) {
+	s.begin()
+	before := s.w.units
+	dir := s.scriptThat(":")
+	files := map[string]string{
+		"Files/node/bin/hello": "#!/bin/sh\necho hello\n", "Files/node/cni/bridge-of-ours": "a plugin",
+		"control/DEBIAN/control":            "Package: jibe-test-hello\nVersion: 1.0\nArchitecture: all\nMaintainer: it <it@test>\nDescription: a test\n",
+		"control/usr/share/jibe-test-hello": "it is here\n",
+	}
+	for name, text := range files {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {
+			s.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			s.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(dir, "Files/node/debs"), 0o755); err != nil {
+		s.Fatal(err)
+	}
+	if out, err := exec.CommandContext(s.Context(), "dpkg-deb", "--root-owner-group", "--build", filepath.Join(dir, "control"), filepath.Join(dir, "Files/node/debs/hello.deb")).CombinedOutput(); err != nil {
+		s.Fatalf("dpkg-deb: %v: %s", err, out)
+	}
+	m := s.machine("WorkerVDU")
+	host := s.host(m)
+	in := s.input("scale_end", []hooks.Target{m}, nil)
+	in.After = &hooks.Package{Tree: "other", Dir: dir}
+	in.Params = workerByVDU(with(in, map[string]any{"artifacts": "Files/node"}))
+
+	// Another user's folder at the place of the files is none of ours.
+	d := &driver{in: in, stderr: io.Discard, keys: map[string]string{}}
+	if err := d.prepare(); err != nil {
+		s.Fatal(err)
+	}
+	if err := d.listArtifacts(); err != nil {
+		s.Fatal(err)
+	}
+	at := "/var/tmp/jibe-artifacts-" + d.artifactsDigest[:16]
+	run := func(command string) string {
+		s.Helper()
+		out, err := host.Run(s.Context(), nil, "sh", "-c", command)
+		if err != nil {
+			s.Fatalf("%s: %v: %s", command, err, out)
+		}
+		return strings.TrimSpace(out)
+	}
+	run("mkdir " + at)
+	s.refused(in, "somebody else's", m.Unit.Name)
+	// What an earlier connection has brought stays, unless it isn't what it should be.
+	run("chown ubuntu " + at + " && mkdir -p " + at + "/bin " + at + "/cni && printf '#!/bin/sh\necho hello\n' >" + at + "/bin/hello && echo half >" + at + "/cni/bridge-of-ours && chown -R ubuntu " + at)
+
+	var stderr bytes.Buffer
+	text, err := json.Marshal(in)
+	if err != nil {
+		s.Fatal(err)
+	}
+	if err := Run(s.Context(), bytes.NewReader(text), io.Discard, &stderr); err != nil {
+		s.Fatalf("%v: %s", err, &stderr)
+	}
+	if !strings.Contains(stderr.String(), "3 artifacts of the package, 2 of them sent now") {
+		s.Errorf("it tells %s", &stderr)
+	}
+	if got := run("/usr/local/bin/hello; cat /opt/cni/bin/bridge-of-ours; echo; cat /usr/share/jibe-test-hello; cat /var/lib/jibe-kubernetes/artifacts"); got != "hello\na plugin\nit is here\n"+d.artifactsDigest {
+		s.Errorf("the machine has %q", got)
+	}
+	if left := run("ls -d /var/tmp/jibe-artifacts-* 2>/dev/null; true"); left != "" {
+		s.Errorf("left there is %s", left)
+	}
+	s.want("master2 worker3 " + workerName(m))
+
+	// A machine that has them gets none, also when it has to join again.
+	if err := s.CoreV1().Nodes().Delete(s.Context(), workerName(m), metav1.DeleteOptions{}); err != nil {
+		s.Fatal(err)
+	}
+	run("rm /etc/kubernetes/joined")
+	stderr.Reset()
+	if err := Run(s.Context(), bytes.NewReader(text), io.Discard, &stderr); err != nil {
+		s.Fatalf("%v: %s", err, &stderr)
+	}
+	if strings.Contains(stderr.String(), "sent now") {
+		s.Errorf("it tells %s", &stderr)
+	}
+	s.want("master2 worker3 " + workerName(m))
+	s.w.units = append(slices.Clone(before), m)
+	s.in(m)
 }

@@ -26,6 +26,9 @@ func (d *driver) enter(ctx context.Context) error {
 		return err
 	}
 	defer c.close()
+	if err := d.rebalance(ctx, added); err != nil {
+		return err
+	}
 	if err := d.joinAll(ctx, c, added); err != nil {
 		return err
 	}
@@ -89,7 +92,7 @@ func (d *driver) joinAll(ctx context.Context, c *cluster, all []machine) error {
 			failed = append(failed, err)
 		}
 	}
-	if err := each(workers, d.parallel, func(m machine) error { return d.joinOne(ctx, c, m, names[m.ID], "join-worker", env) }); err != nil {
+	if err := each(workers, d.Parallel, func(m machine) error { return d.joinOne(ctx, c, m, names[m.ID], "join-worker", env) }); err != nil {
 		failed = append(failed, err)
 	}
 	return joined(failed)
@@ -112,7 +115,9 @@ func (d *driver) joinMasters(ctx context.Context, c *cluster, masters []machine,
 	if own == nil {
 		return fmt.Errorf("%s has no node in its own cluster", c.master)
 	}
-	if err := d.install(ctx, time.Now().Add(d.joinTime), c.master, "init", d.initial(c.master, own.Name, key, "")); err != nil {
+	if err := d.install(ctx, time.Now().Add(d.JoinTime), c.master, "init", map[string]string{
+		"JIBE_K8S_NODE_NAME": own.Name, "JIBE_K8S_NODE_ADDRESS": c.master.nodeAddress(), "JIBE_K8S_CERTIFICATE_KEY": key,
+	}); err != nil {
 		return err
 	}
 	with := map[string]string{"JIBE_K8S_CERTIFICATE_KEY": key}
@@ -134,10 +139,13 @@ func (d *driver) certificateKey() string {
 func (d *driver) joinOne(ctx context.Context, c *cluster, m machine, name, action string, env map[string]string) error {
 	d.say("%s: joins as node %s", m, name)
 	began := time.Now()
-	until := began.Add(d.joinTime)
+	until := began.Add(d.JoinTime)
 	with := map[string]string{"JIBE_K8S_NODE_NAME": name, "JIBE_K8S_NODE_ADDRESS": m.nodeAddress()}
 	for k, v := range env {
 		with[k] = v
+	}
+	if err := d.lacking(with); err != nil {
+		return err
 	}
 	if err := d.install(ctx, until, m, action, with); err != nil {
 		return err
@@ -153,27 +161,31 @@ func (d *driver) joinOne(ctx context.Context, c *cluster, m machine, name, actio
 }
 
 // initial returns the settings of the first master.
-func (d *driver) initial(m machine, name, key, token string) map[string]string {
+func (d *driver) initial(m machine, name, endpoint, key string) (map[string]string, error) {
 	env := map[string]string{
-		"JIBE_K8S_NODE_NAME": name, "JIBE_K8S_NODE_ADDRESS": m.nodeAddress(), "JIBE_K8S_ENDPOINT": d.endpoint(m),
-		"JIBE_K8S_POD_CIDR": d.podCIDR, "JIBE_K8S_SERVICE_CIDR": d.serviceCIDR, "JIBE_K8S_CNI": d.cni,
-		"JIBE_K8S_CERTIFICATE_KEY": key, "JIBE_K8S_TOKEN": token,
+		"JIBE_K8S_NODE_NAME": name, "JIBE_K8S_NODE_ADDRESS": m.nodeAddress(), "JIBE_K8S_ENDPOINT": endpoint,
+		"JIBE_K8S_POD_CIDR": d.PodCIDR, "JIBE_K8S_SERVICE_CIDR": d.ServiceCIDR, "JIBE_K8S_CNI": d.CNI,
+		"JIBE_K8S_CERTIFICATE_KEY": key, "JIBE_K8S_CERT_SANS": d.Balancer.Floating,
+		// kubeadm makes a token in any case. This one has a name that we know, so it can be removed.
+		"JIBE_K8S_TOKEN": d.newToken(),
 	}
 	for name, value := range env {
 		if value == "" {
 			delete(env, name)
 		}
 	}
-	return env
+	return env, d.lacking(env)
 }
 
 // endpoint returns where the API server of all masters is, "" for the default of the script:
 // the first master's own address.
-func (d *driver) endpoint(m machine) string {
-	if d.at != "" {
-		return d.at
-	}
-	if a := m.address(d.master.clusterCP, true); a != "" && a != m.nodeAddress() {
+func (d *driver) endpoint(b *balancer, m machine) string {
+	switch a := m.address(d.master.ClusterCP, true); {
+	case d.Endpoint != "":
+		return d.Endpoint
+	case b != nil:
+		return b.endpoint()
+	case a != "" && a != m.nodeAddress():
 		return hostport(a, "6443")
 	}
 	return ""
@@ -192,16 +204,26 @@ func (d *driver) build(ctx context.Context) error {
 	if len(masters) != 1 && len(masters) != 3 {
 		return fmt.Errorf("the VNF has %s (VDU %v): a cluster has one or three", counted(len(masters), "master"), d.master.vdus)
 	}
+	b, err := d.balancer(len(masters))
+	if err != nil {
+		return err
+	}
 	first, err := d.first(ctx, masters)
 	if err != nil {
 		return err
 	}
 	d.left.First = first.Name
+	if b != nil {
+		// The first master's own start goes through it.
+		if err := d.balance(ctx, b, masters, masters); err != nil {
+			return err
+		}
+	}
 	key := ""
 	if len(masters) > 1 {
 		key = d.certificateKey()
 	}
-	until := time.Now().Add(d.joinTime)
+	until := time.Now().Add(d.JoinTime)
 	limited, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
 	name := d.noted(first.Name)
@@ -209,8 +231,11 @@ func (d *driver) build(ctx context.Context) error {
 		name = first.names()[0]
 	}
 	d.say("%s: becomes the first master, as node %s", first, name)
-	// kubeadm makes a token in any case. This one has a name that we know, so it can be removed.
-	if err := d.install(ctx, until, first, "init", d.initial(first, name, key, d.newToken())); err != nil {
+	env, err := d.initial(first, name, d.endpoint(b, first), key)
+	if err != nil {
+		return err
+	}
+	if err := d.install(ctx, until, first, "init", env); err != nil {
 		return err
 	}
 	c, err := d.answering(limited, first)
@@ -228,7 +253,7 @@ func (d *driver) build(ctx context.Context) error {
 	if err := d.joinAll(ctx, c, others); err != nil {
 		return err
 	}
-	last, cancel := context.WithTimeout(ctx, d.joinTime)
+	last, cancel := context.WithTimeout(ctx, d.JoinTime)
 	defer cancel()
 	if err := c.awaitReady(last, name, first.nodeAddress()); err != nil {
 		return fmt.Errorf("%s: %w", first, err)
@@ -249,13 +274,13 @@ func (d *driver) first(ctx context.Context, masters []machine) (machine, error) 
 			return m, nil
 		}
 	}
-	limited, cancel := context.WithTimeout(ctx, d.joinTime)
+	limited, cancel := context.WithTimeout(ctx, d.JoinTime)
 	defer cancel()
 	for _, m := range masters {
 		if err := m.reachable(); err != nil {
 			return m, err
 		}
-		conn, err := d.dial(limited, m, d.joinTime) // it may be booting
+		conn, err := d.dial(limited, m, d.JoinTime) // it may be booting
 		if err != nil {
 			return m, err
 		}

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/jibe-vnfm/jibe/hooks"
+	"github.com/jibe-vnfm/jibe/hooks/kubecluster/params"
 )
 
 // maxInput bounds what is read from standard input, in bytes.
@@ -77,9 +78,16 @@ type handOver struct {
 // driver is one run.
 type driver struct {
 	in hooks.Input
-	settings
-	stderr  io.Writer
-	secrets []string
+	params.Settings
+	master, worker role
+	stderr         io.Writer
+	secrets        []string
+	scriptText     []byte
+
+	listed          sync.Once // guards the artifacts, which are all files of theirs, and their digest
+	artifacts       []artifact
+	artifactsDigest string
+	artifactsErr    error
 
 	mu   sync.Mutex // guards all below, and stderr
 	left handOver
@@ -134,10 +142,14 @@ func (d *driver) prepare() error {
 		}
 	}
 	var err error
-	if d.settings, d.secrets, err = readSettings(d.in.Params); err != nil {
+	if d.Settings, d.secrets, err = params.Read(d.in.Params); err != nil {
 		return err
 	}
+	d.master, d.worker = role{Role: d.Master}, role{Role: d.Worker}
 	if err := d.findVDUs(); err != nil {
+		return err
+	}
+	if err := d.readFiles(); err != nil {
 		return err
 	}
 	maps.Copy(d.keys, texts(d.in.Instance.Metadata[metaKeys]))
@@ -231,15 +243,19 @@ func (d *driver) setMetadata(endpoint string) {
 
 // provide makes the cluster a VIM, where the parameters call it one.
 func (d *driver) provide(c *cluster) error {
-	if d.vim == "" {
+	if d.VIM == "" {
 		return nil
 	}
 	to := c.admin
 	if to.ServerName != "" {
-		return fmt.Errorf("%s: %s: with tls-server-name the cluster can't be the VIM %s: have its certificate name the server's address", c.master, d.kubeconfig, d.vim)
+		return fmt.Errorf("%s: %s: with tls-server-name the cluster can't be the VIM %s: have its certificate name the server's address", c.master, d.Kubeconfig, d.VIM)
 	}
-	d.vims = map[string]*hooks.ProvidedVIM{d.vim: {
-		Endpoint: "https://" + to.Host, CACert: string(to.CAData), Token: to.BearerToken,
+	at := to.Host
+	if d.Balancer.Floating != "" {
+		at = hostport(d.Balancer.Floating, port(to.Host))
+	}
+	d.vims = map[string]*hooks.ProvidedVIM{d.VIM: {
+		Endpoint: "https://" + at, CACert: string(to.CAData), Token: to.BearerToken,
 		ClientCert: string(to.CertData), ClientKey: string(to.KeyData),
 	}}
 	return nil

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"maps"
-	"slices"
 	"strings"
 	"testing"
 
@@ -12,93 +11,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/jibe-vnfm/jibe/hooks"
+	"github.com/jibe-vnfm/jibe/hooks/kubecluster/params"
 )
 
-// goodParams are the least that is needed, and change what is otherwise, by path; nil takes
-// one away.
-func goodParams(change map[string]any) map[string]any {
-	p := map[string]any{
-		"script_path": "Scripts/install.sh",
+// goodParams are the least that is needed.
+func goodParams() map[string]any {
+	return map[string]any{params.Name: map[string]any{
 		"master_node": map[string]any{"vdu_id": "M", "ssh_cp_name": "CP", "nic_cp_name": "CP", "username": "u", "password": "secret-1"},
 		"worker_node": map[string]any{"vdu_id": "W", "ssh_cp_name": "CP", "nic_cp_name": "CP", "username": "u", "password": "secret-2"},
-	}
-	for path, value := range change {
-		in := p
-		names := strings.Split(path, ".")
-		for _, n := range names[:len(names)-1] {
-			if in[n] == nil {
-				in[n] = map[string]any{}
-			}
-			in = in[n].(map[string]any)
-		}
-		if in[names[len(names)-1]] = value; value == nil {
-			delete(in, names[len(names)-1])
-		}
-	}
-	return map[string]any{paramName: p}
-}
-
-func TestAWrongParameterIsNamed(t *testing.T) {
-	if _, _, err := readSettings(map[string]any{}); err == nil || !strings.Contains(err.Error(), "params."+paramName+" is missing") {
-		t.Errorf("none at all: %v", err)
-	}
-	for path, test := range map[string]struct {
-		value any
-		why   string
-	}{
-		"script_path":               {nil, "is missing"},
-		"master_node":               {nil, "is missing"},
-		"worker_node":               {"WorkerVDU", "must be an object"},
-		"worker_node.vdu_id":        {nil, "no aspect_id in its place"},
-		"master_node.ssh_cp_name":   {nil, "is missing"},
-		"master_node.nic_cp_name":   {7, "must be text"},
-		"worker_node.username":      {"", "is empty"},
-		"worker_node.password":      {nil, "no ssh.identity"},
-		"worker_node.pasword":       {"secret-3", "isn't known"},
-		"master_node.pod_cidr":      {"10.244.0.0", "must be a subnet"},
-		"drain_timeout":             {"soon", "must be a time"},
-		"join_timeout":              {0.0, "must be a time"},
-		"parallel":                  {"many", "must be a whole number from 1 to 50"},
-		"ssh.accept_new":            {"perhaps", "must be true or false"},
-		"ssh.jump.host":             {nil, "is missing"},
-		"ssh.port":                  {70000.0, "must be a whole number"},
-		"drain_timout":              {"5m", "isn't known"},
-		"proxy.private_registry_to": {"x", "isn't known"},
-	} {
-		change := map[string]any{path: test.value}
-		if path == "ssh.jump.host" {
-			change["ssh.jump.username"] = "u"
-		}
-		_, _, err := readSettings(goodParams(change))
-		if err == nil || !strings.Contains(err.Error(), "params."+paramName+"."+path+" ") || !strings.Contains(err.Error(), test.why) {
-			t.Errorf("%s %v: %v", path, test.value, err)
-		}
-		if err != nil && strings.Contains(err.Error(), "secret-") {
-			t.Errorf("%s: a secret is told: %v", path, err)
-		}
-	}
-}
-
-func TestParametersOfOlderDriversAreRead(t *testing.T) {
-	s, secrets, err := readSettings(goodParams(map[string]any{
-		"vim_name": "kubernetes_vim", "master_node.cluster_cp_name": "VIP", "master_node.pod_cidr": "10.244.0.0/16", "master_node.cluster_cidr": "10.96.0.0/16",
-		"proxy.http_proxy": "http://user:proxy-secret@proxy:80", "proxy.no_proxy": "10.0.0.1", "proxy.k8s_node_cidr": "10.10.0.0/24",
-		"parallel": "7",
-	}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if s.parallel != 7 || s.drainTime != defaultDrain || s.kubeconfig != defaultKubeconfig {
-		t.Errorf("they are %+v", s)
-	}
-	if got := s.proxy["NO_PROXY"]; got != "10.0.0.1,10.10.0.0/24,10.244.0.0/16,10.96.0.0/16" {
-		t.Errorf("NO_PROXY is %q", got)
-	}
-	for _, secret := range []string{"secret-1", "secret-2", "http://user:proxy-secret@proxy:80"} {
-		if !slices.Contains(secrets, secret) {
-			t.Errorf("%s isn't hidden", secret)
-		}
-	}
+	}}
 }
 
 func TestHooksWithoutWorkSucceedAtOnce(t *testing.T) {
@@ -110,7 +31,7 @@ func TestHooksWithoutWorkSucceedAtOnce(t *testing.T) {
 	}
 	// Nothing that goes or comes is the cluster's.
 	for _, hook := range []string{"instantiate_start", "scale_start", "scale_end", "scale_rollback_start", "scale_rollback_end", "heal_start", "heal_end"} {
-		in := hooks.Input{Hook: hook, Params: goodParams(nil)}
+		in := hooks.Input{Hook: hook, Params: goodParams()}
 		in.Added = []hooks.Target{{VduID: "OTHER", Unit: hooks.Unit{ID: "x", Name: "x", Ready: true}}}
 		in.Removed = in.Added
 		if _, err := runHere(t, in); err != nil {
@@ -124,7 +45,7 @@ func TestHooksWithoutWorkSucceedAtOnce(t *testing.T) {
 }
 
 func TestARunGivesUpByItselfBeforeItIsEnded(t *testing.T) {
-	in := hooks.Input{Hook: "scale_end", Params: goodParams(nil), TimeoutSeconds: 3}
+	in := hooks.Input{Hook: "scale_end", Params: goodParams(), TimeoutSeconds: 3}
 	// Nobody has an address of that subnet (RFC 5737).
 	at := func(vdu, address string) hooks.Target {
 		return hooks.Target{VduID: vdu, Unit: hooks.Unit{ID: address, Name: address, Ready: true, Addresses: map[string][]string{"CP": {address}}}}
@@ -157,7 +78,7 @@ func TestNodesAreNamedByTheirAddressesWithoutCollision(t *testing.T) {
 	at := func(name string, r *role, address string) machine {
 		return machine{Unit: hooks.Unit{ID: name, Name: name, Addresses: map[string][]string{"CP": {"203.0.113.9", address}}}, role: r}
 	}
-	worker, master := &role{field: "worker_node", nicCP: "CP"}, &role{field: "master_node", nicCP: "CP"}
+	worker, master := &role{Role: params.Role{Field: "worker_node", NicCP: "CP"}}, &role{Role: params.Role{Field: "master_node", NicCP: "CP"}}
 	node := func(name, address string) corev1.Node {
 		n := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
 		n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: address}}

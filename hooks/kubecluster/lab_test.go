@@ -24,8 +24,10 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/jibe-vnfm/jibe/hooks"
+	"github.com/jibe-vnfm/jibe/hooks/kubecluster/params"
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/netns"
+	"github.com/jibe-vnfm/jibe/test/process"
 	"github.com/jibe-vnfm/jibe/test/workers"
 )
 
@@ -41,7 +43,7 @@ type site struct {
 	testing.TB
 	kubernetes.Interface // the cluster's, once it is there
 	lab                  *netns.Lab
-	kit                  *workers.Tools
+	outfit               func(*netns.Spec) // what its machines have
 	next                 *netip.Addr
 	w                    *world
 }
@@ -49,23 +51,28 @@ type site struct {
 // world is what is the same for all subtests.
 type world struct {
 	jibe      string // the binary
+	dir       string // of the package
 	params    map[string]any
 	metadata  map[string]any
-	units     []hooks.Target // that live
-	mu        sync.Mutex     // guards hosts
+	links     json.RawMessage // extVirtualLinks
+	units     []hooks.Target  // that live
+	mu        sync.Mutex      // guards hosts
 	hosts     map[string]*netns.Host
 	operation int
 }
 
+// newSite has machines on which stand-ins play kubeadm and what a node needs.
 func newSite(t testing.TB, subnet string) *site {
 	t.Helper()
-	s := &site{TB: t, lab: netns.Start(t, subnet), next: new(netip.Addr), w: &world{metadata: map[string]any{}, hosts: map[string]*netns.Host{}}}
+	return newSiteOf(t, subnet, packageDir, workers.Need(t).Outfit)
+}
+
+func newSiteOf(t testing.TB, subnet, dir string, outfit func(*netns.Spec)) *site {
+	t.Helper()
+	s := &site{TB: t, lab: netns.Start(t, subnet), next: new(netip.Addr), outfit: outfit,
+		w: &world{dir: dir, metadata: map[string]any{}, hosts: map[string]*netns.Host{}}}
 	*s.next = s.lab.Gateway
-	s.kit = workers.Need(t)
-	s.w.jibe = filepath.Join(t.TempDir(), "jibe")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", s.w.jibe, "../../cmd/jibe").CombinedOutput(); err != nil {
-		t.Fatalf("build jibe: %v: %s", err, out)
-	}
+	s.w.jibe = process.Binary(t)
 	s.w.params = map[string]any{
 		"script_path": "Scripts/install_k8s_cluster.sh", "vim_name": "kubernetes_vim",
 		"master_node": map[string]any{
@@ -129,7 +136,7 @@ func target(vdu, name string, at netip.Addr) hooks.Target {
 func (s *site) boot(name string, at netip.Addr) {
 	s.Helper()
 	spec := netns.Spec{Name: name, Addrs: []netip.Addr{at}, NoWeb: true, Users: []netns.User{{Name: "ubuntu", Password: password}}}
-	s.kit.Outfit(&spec)
+	s.outfit(&spec)
 	h, err := s.lab.Add(s.Context(), spec)
 	if err != nil {
 		s.Error(err)
@@ -144,7 +151,7 @@ func (s *site) host(m hooks.Target) *netns.Host { return s.w.hosts[m.Unit.Name] 
 
 // input is an operation's; change may say it otherwise.
 func (s *site) input(hook string, added, removed []hooks.Target) hooks.Input {
-	dir, err := filepath.Abs(packageDir)
+	dir, err := filepath.Abs(s.w.dir)
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -152,9 +159,9 @@ func (s *site) input(hook string, added, removed []hooks.Target) hooks.Input {
 	in := hooks.Input{
 		Version: hooks.Version, Hook: hook, Rollback: strings.Contains(hook, "_rollback_"),
 		Operation: hooks.Operation{ID: fmt.Sprintf("operation-%d", s.w.operation), Type: "SCALE", Attempt: 1},
-		Instance:  hooks.Instance{ID: "an-instance", Flavour: "simple", Metadata: s.w.metadata},
+		Instance:  hooks.Instance{ID: "an-instance", Flavour: "simple", Metadata: s.w.metadata, ExtVirtualLinks: s.w.links},
 		Before:    p, After: p, Added: added, Removed: removed,
-		Params: map[string]any{paramName: s.w.params},
+		Params: map[string]any{params.Name: s.w.params},
 	}
 	vdus := map[string]*hooks.VDU{}
 	for _, t := range s.w.units {
@@ -183,9 +190,9 @@ func (s *site) input(hook string, added, removed []hooks.Target) hooks.Input {
 
 // with is the input with other parameters.
 func with(in hooks.Input, change map[string]any) hooks.Input {
-	p := maps.Clone(in.Params[paramName].(map[string]any))
+	p := maps.Clone(in.Params[params.Name].(map[string]any))
 	maps.Copy(p, change)
-	in.Params = map[string]any{paramName: p}
+	in.Params = map[string]any{params.Name: p}
 	return in
 }
 

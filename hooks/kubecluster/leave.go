@@ -31,6 +31,9 @@ func (d *driver) leave(ctx context.Context) error {
 		return err
 	}
 	defer c.close()
+	if err := c.evicts(); err != nil {
+		return err
+	}
 	victims, err := d.victims(ctx, c, removed)
 	if err != nil {
 		return err
@@ -42,7 +45,10 @@ func (d *driver) leave(ctx context.Context) error {
 	if err := d.drainAll(ctx, c, victims); err != nil {
 		return err
 	}
-	if err := each(victims, d.parallel, func(v victim) error { return d.expel(ctx, c, v) }); err != nil {
+	if err := d.unbalance(ctx, victims); err != nil {
+		return err
+	}
+	if err := each(victims, d.Parallel, func(v victim) error { return d.expel(ctx, c, v) }); err != nil {
 		return err
 	}
 	d.message = fmt.Sprintf("%s left the cluster", counted(len(victims), "node"))
@@ -80,7 +86,7 @@ func (d *driver) victims(ctx context.Context, c *cluster, removed []machine) ([]
 
 func (d *driver) cordonAll(ctx context.Context, c *cluster, victims []victim) error {
 	k := &cordoner{cluster: c, operation: d.in.Operation.ID}
-	return each(victims, d.parallel, func(v victim) error {
+	return each(victims, d.Parallel, func(v victim) error {
 		if err := k.cordon(ctx, v.node); err != nil {
 			return err
 		}
@@ -91,7 +97,7 @@ func (d *driver) cordonAll(ctx context.Context, c *cluster, victims []victim) er
 
 // drainAll moves the pods of all away.
 func (d *driver) drainAll(ctx context.Context, c *cluster, victims []victim) error {
-	limited, cancel := context.WithTimeout(ctx, d.drainTime)
+	limited, cancel := context.WithTimeout(ctx, d.DrainTime)
 	defer cancel()
 	// All of them at once: those that waited for a turn would lose the time for it.
 	err := each(victims, max(len(victims), 1), func(v victim) error {
@@ -100,12 +106,12 @@ func (d *driver) drainAll(ctx context.Context, c *cluster, victims []victim) err
 				return err
 			}
 		}
-		d.say("node %s isn't Ready: its pods get %s", v.node.Name, d.forceAfter)
+		d.say("node %s isn't Ready: its pods get %s", v.node.Name, d.ForceAfter)
 		return d.clearDead(ctx, c, v.node.Name)
 	})
 	if err != nil {
 		return fmt.Errorf("%w; no node was deleted, and no machine removed (drain_timeout is %s). "+
-			"Let the pods go (more replicas, or a budget that allows it) and retry, or roll back", err, d.drainTime)
+			"Let the pods go (more replicas, or a budget that allows it) and retry, or roll back", err, d.DrainTime)
 	}
 	return nil
 }
@@ -113,7 +119,7 @@ func (d *driver) drainAll(ctx context.Context, c *cluster, victims []victim) err
 // expel removes a node from the cluster, and a master from etcd.
 func (d *driver) expel(ctx context.Context, c *cluster, v victim) error {
 	if v.isMaster() {
-		if err := d.install(ctx, time.Now().Add(d.joinTime), c.master, "remove-member", map[string]string{"JIBE_K8S_NODE_NAME": v.node.Name}); err != nil {
+		if err := d.removeMember(ctx, c, v.node.Name); err != nil {
 			return err
 		}
 	}
@@ -123,6 +129,27 @@ func (d *driver) expel(ctx context.Context, c *cluster, v victim) error {
 	d.note(&d.left.Deleted, v.Name, v.node.Name)
 	d.say("%s: its node %s is deleted", v.machine, v.node.Name)
 	return nil
+}
+
+// removeTries is how often a master is taken out of etcd.
+const removeTries = 3
+
+// removeMember has a master that stays take another one out of etcd. The API server beside the
+// member that goes cuts its connections, and the script's may be one of them, as balancers lead to any
+// API server: it is run again, and finds done what is done.
+func (d *driver) removeMember(ctx context.Context, c *cluster, node string) error {
+	for try := 1; ; try++ {
+		err := d.install(ctx, time.Now().Add(d.JoinTime), c.master, "remove-member", map[string]string{"JIBE_K8S_NODE_NAME": node})
+		if err == nil || try == removeTries || ctx.Err() != nil {
+			return err
+		}
+		d.say("%v: once more", err)
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(lostPause):
+		}
+	}
 }
 
 // takeBack begins a rollback: the nodes that came go again, and those that were to go stay.
@@ -152,7 +179,10 @@ func (d *driver) undoJoins(ctx context.Context, c *cluster, added []machine) err
 	if err := d.cordonAll(ctx, c, victims); err != nil {
 		return err
 	}
-	limited, cancel := context.WithTimeout(ctx, min(briefly, d.drainTime))
+	if err := d.unbalance(ctx, victims); err != nil {
+		return err
+	}
+	limited, cancel := context.WithTimeout(ctx, min(briefly, d.DrainTime))
 	defer cancel()
 	return each(victims, len(victims), func(v victim) error {
 		if err := d.drain(limited, c, v.node.Name, false); err != nil {
@@ -174,7 +204,7 @@ func (d *driver) undoLeaves(ctx context.Context, c *cluster, removed []machine) 
 		return err
 	}
 	k := &cordoner{cluster: c, operation: d.in.Operation.ID}
-	return each(removed, d.parallel, func(m machine) error {
+	return each(removed, d.Parallel, func(m machine) error {
 		n := d.nodeOf(m, nodes)
 		if n == nil {
 			return nil // restore has it join again
@@ -239,10 +269,13 @@ func (d *driver) rejoin(ctx context.Context, c *cluster, back []machine) error {
 	if len(back) == 0 {
 		return nil
 	}
-	err = each(back, d.parallel, func(m machine) error {
-		return d.install(ctx, time.Now().Add(d.joinTime), m, "reset", map[string]string{"JIBE_K8S_NODE_ADDRESS": m.nodeAddress()})
+	err = each(back, d.Parallel, func(m machine) error {
+		return d.install(ctx, time.Now().Add(d.JoinTime), m, "reset", map[string]string{"JIBE_K8S_NODE_ADDRESS": m.nodeAddress()})
 	})
 	if err != nil {
+		return err
+	}
+	if err := d.rebalance(ctx, back); err != nil {
 		return err
 	}
 	return d.joinAll(ctx, c, back)

@@ -6,12 +6,9 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net"
-	"os"
 	"path"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,6 +17,7 @@ import (
 	xssh "golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/knownhosts"
 
+	"github.com/jibe-vnfm/jibe/hooks/kubecluster/params"
 	"github.com/jibe-vnfm/jibe/hooks/ssh"
 )
 
@@ -61,22 +59,22 @@ func (d *driver) dial(ctx context.Context, m machine, wait time.Duration) (*ssh.
 		return nil, err
 	}
 	h := ssh.Host{
-		Address: m.sshAddress(), Port: d.ssh.port, User: m.user, Password: m.password,
-		Key: []byte(d.ssh.identity), Passphrase: d.ssh.passphrase, KnownHosts: d.knownHosts(m.ID, m.sshAddress(), d.ssh.port),
+		Address: m.sshAddress(), Port: d.SSH.Port, User: m.User, Password: m.Password,
+		Key: []byte(d.SSH.Identity), Passphrase: d.SSH.Passphrase, KnownHosts: d.knownHosts(m.ID, m.sshAddress(), d.SSH.Port),
 	}
 	// A machine that is made anew at the same address has another key, so keys are kept by
 	// unit, and not by address.
 	holders := map[string]string{knownhosts.Normalize(net.JoinHostPort(h.Address, strconv.Itoa(h.Port))): m.ID}
-	if j := d.ssh.jump; j != nil {
-		id := jumpKey + j.host
+	if j := d.SSH.Jump; j != nil {
+		id := jumpKey + j.Host
 		h.Jump = &ssh.Host{
-			Address: j.host, Port: j.port, User: j.user, Password: j.password, Key: []byte(j.identity), Passphrase: j.passphrase,
-			KnownHosts: d.knownHosts(id, j.host, j.port),
+			Address: j.Host, Port: j.Port, User: j.User, Password: j.Password, Key: []byte(j.Identity), Passphrase: j.Passphrase,
+			KnownHosts: d.knownHosts(id, j.Host, j.Port),
 		}
-		holders[knownhosts.Normalize(net.JoinHostPort(j.host, strconv.Itoa(j.port)))] = id
+		holders[knownhosts.Normalize(net.JoinHostPort(j.Host, strconv.Itoa(j.Port)))] = id
 	}
 	o := ssh.Options{Wait: wait}
-	if d.ssh.acceptNew {
+	if d.SSH.AcceptNew {
 		o.Accept = func(hostport string, key xssh.PublicKey) error {
 			d.note(&d.keys, holders[knownhosts.Normalize(hostport)], strings.TrimSpace(string(xssh.MarshalAuthorizedKey(key))))
 			return nil
@@ -96,8 +94,8 @@ func (d *driver) advice(err error) string {
 	case !errors.As(err, &key):
 		return ""
 	case key.Problem == ssh.KeyUnknown:
-		return fmt.Sprintf(" (known_hosts is %s.ssh.known_hosts; %s.ssh.accept_new: true takes each new machine at its word, once)", paramName, paramName)
-	case key.Problem == ssh.KeyChanged && slices.ContainsFunc(key.Known, func(k ssh.KnownKey) bool { return k.Line > strings.Count(d.ssh.knownHosts, "\n") }):
+		return fmt.Sprintf(" (known_hosts is %s.ssh.known_hosts; %s.ssh.accept_new: true takes each new machine at its word, once)", params.Name, params.Name)
+	case key.Problem == ssh.KeyChanged && slices.ContainsFunc(key.Known, func(k ssh.KnownKey) bool { return k.Line > strings.Count(d.SSH.KnownHosts, "\n") }):
 		return fmt.Sprintf(" (it was accepted before; it stands in the instance's metadata %s)", metaKeys)
 	}
 	return ""
@@ -108,14 +106,14 @@ func (d *driver) advice(err error) string {
 func (d *driver) knownHosts(id, address string, port int) string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	text := strings.TrimRight(d.ssh.knownHosts, "\n") + "\n"
+	text := strings.TrimRight(d.SSH.KnownHosts, "\n") + "\n"
 	if key := d.keys[id]; key != "" {
 		text += knownhosts.Normalize(net.JoinHostPort(address, strconv.Itoa(port))) + " " + key + "\n"
 	}
 	return text
 }
 
-// install runs the package's script on a machine until the script has succeeded or failed, or
+// install runs the script on a machine until it has succeeded or failed, or
 // the time is over. Where the connection is lost, it connects and runs the script again, which
 // the script bears. The machine may still boot.
 func (d *driver) install(ctx context.Context, until time.Time, m machine, action string, env map[string]string) error {
@@ -143,7 +141,7 @@ func (d *driver) installOnce(ctx context.Context, m machine, action string, env 
 	}
 	defer conn.Close()
 	all := map[string]string{"JIBE_K8S_ACTION": action}
-	maps.Copy(all, d.proxy)
+	maps.Copy(all, d.Proxy)
 	maps.Copy(all, env)
 	var files []string
 	defer func() {
@@ -153,11 +151,7 @@ func (d *driver) installOnce(ctx context.Context, m machine, action string, env 
 			_ = conn.Run(clear, ssh.Command{Cmd: ssh.Quote(append([]string{"rm", "-f", "--"}, files...)...)})
 		}
 	}()
-	put := func(name string) (string, error) {
-		data, err := d.packageFile(name)
-		if err != nil {
-			return "", err
-		}
+	put := func(name string, data []byte) (string, error) {
 		to := "/tmp/jibe-" + rand.Text() + "-" + path.Base(name)
 		files = append(files, to)
 		if err := conn.Upload(ctx, bytes.NewReader(data), to, 0o700); err != nil {
@@ -165,12 +159,25 @@ func (d *driver) installOnce(ctx context.Context, m machine, action string, env 
 		}
 		return to, nil
 	}
-	script, err := put(d.script)
+	script, err := put(d.scriptName(), d.scriptText)
 	if err != nil {
 		return err
 	}
-	if cni := all["JIBE_K8S_CNI"]; cni != "" && !strings.Contains(cni, "://") {
-		if all["JIBE_K8S_CNI"], err = put(cni); err != nil {
+	for _, setting := range []string{"JIBE_K8S_CNI", "JIBE_K8S_REPOSITORY_KEY"} {
+		name := all[setting]
+		if name == "" || strings.Contains(name, "://") {
+			continue
+		}
+		data, err := d.packageFile(name)
+		if err != nil {
+			return err
+		}
+		if all[setting], err = put(name, data); err != nil {
+			return err
+		}
+	}
+	if all[settingDigest] != "" {
+		if all[settingArtifacts], err = d.sendArtifacts(ctx, conn, m); err != nil {
 			return err
 		}
 	}
@@ -194,7 +201,7 @@ func (d *driver) run(ctx context.Context, conn *ssh.Conn, m machine, action, scr
 		Cmd:   ssh.Quote("sh", "-c", asRoot, "sh", "sh", "-c", runScript, "sh", script, strconv.Itoa(int(left.Seconds()))),
 		Stdin: &stdin, Stdout: printed, Stderr: printed,
 	})
-	what := fmt.Sprintf("%s: %s %s", m, d.script, action)
+	what := fmt.Sprintf("%s: %s %s", m, d.scriptName(), action)
 	var exit *ssh.ExitError
 	switch {
 	case err == nil:
@@ -203,39 +210,13 @@ func (d *driver) run(ctx context.Context, conn *ssh.Conn, m machine, action, scr
 	case errors.Is(err, errTooLoud):
 		return fmt.Errorf("%s was stopped: %w; the last was%s", what, err, printed)
 	case errors.As(err, &exit) && exit.Status == 124, errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return fmt.Errorf("%s didn't end within %s (join_timeout is %s); the last it printed was%s", what, left, d.joinTime, printed)
+		return fmt.Errorf("%s didn't end within %s (join_timeout is %s); the last it printed was%s", what, left, d.JoinTime, printed)
 	case errors.As(err, &exit) && exit.Status == 75 && printed.len == 0:
 		return fmt.Errorf("%s waited for %s for an earlier run of the script on that machine, which doesn't end", what, left)
 	case exit != nil:
 		return fmt.Errorf("%s: %w; it printed%s", what, err, printed)
 	}
 	return fmt.Errorf("%s: %w", what, err)
-}
-
-// packageFile reads a file of the package, and none outside of it.
-func (d *driver) packageFile(name string) ([]byte, error) {
-	dir, err := d.packageDir()
-	if err != nil {
-		return nil, err
-	}
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return nil, err
-	}
-	defer root.Close()
-	f, err := root.Open(filepath.FromSlash(path.Clean(name)))
-	if err != nil {
-		return nil, fmt.Errorf("the package's file %s can't be read: correct its path in %s: %w", name, paramName, err)
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxScript+1))
-	if err == nil && len(data) > maxScript {
-		err = fmt.Errorf("it is longer than %d bytes", maxScript)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("the package's file %s: %w", name, err)
-	}
-	return data, nil
 }
 
 // errTooLoud ends a script that prints without end.

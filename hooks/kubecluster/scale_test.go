@@ -36,6 +36,7 @@ func TestAClusterOnMachinesGrowsAndShrinks(t *testing.T) {
 	s.sub("AWorkerThatIsDeadIsHealed", healDead)
 	s.sub("ScriptsThatFailAreToldFromEachOther", scripts)
 	s.sub("AMasterIsHealed", masterHealed)
+	s.sub("ArtifactsOfThePackageAreInstalledOnce", artifacts)
 	s.sub("AMachineThatStillBootsIsWaitedFor", booting)
 	s.sub("AConnectionThatIsCutIsMadeAgain", cut)
 	s.sub("AMasterThatForwardsNothingIsReachedDirectly", forwardless)
@@ -257,19 +258,35 @@ func outTakenBack(s *site) {
 
 func inTakenBack(s *site) {
 	s.out(s.machine("WorkerVDU"))
-	s.want("master2 worker13 worker3")
-	s.begin()
 	victim := []hooks.Target{s.worker(1)}
-	out := s.must(s.input("scale_start", nil, victim))
-	s.want("master2 worker3")
-	// Heat couldn't: the machine is there still.
-	back := s.input("scale_rollback_start", nil, victim)
+	name := workerName(victim[0])
+	s.want("master2 worker3 " + name)
+	for _, operation := range []string{"scale", "scale_to_level", "heal"} {
+		s.begin()
+		out := s.must(s.input(operation+"_start", nil, victim))
+		s.want("master2 worker3")
+		// Heat couldn't: the machine is there still.
+		back := s.input(operation+"_rollback_start", nil, victim)
+		back.HandOver = out.HandOver
+		out = s.must(back)
+		back.Hook, back.HandOver = operation+"_rollback_end", out.HandOver
+		s.must(back)
+		s.want("master2 worker3 " + name)
+	}
+	// A heal that was taken back after the machine was gone has another in its place.
+	s.begin()
+	out := s.must(s.input("heal_start", nil, victim))
+	s.remove(victim...)
+	successor := s.machine("WorkerVDU")
+	back := s.input("heal_rollback_start", nil, gone(victim))
 	back.HandOver = out.HandOver
 	out = s.must(back)
-	back.Hook, back.HandOver = "scale_rollback_end", out.HandOver
+	back = s.input("heal_rollback_end", []hooks.Target{successor}, gone(victim))
+	back.HandOver = out.HandOver
 	s.must(back)
-	s.want("master2 worker13 worker3")
-	s.in(victim...)
+	s.want("master2 worker3 " + workerName(successor))
+	s.w.units = append(slices.Clone(s.w.units), successor)
+	s.in(successor)
 	s.want("master2 worker3")
 }
 
@@ -339,26 +356,27 @@ func killedJoining(s *site) {
 	in := s.input("scale_end", added, nil)
 	s.killed(in, func() bool {
 		_, err := slow.ReadFile("/tmp/begun")
-		return err == nil && strings.Contains(s.nodes(), "worker17")
+		return err == nil && strings.Contains(s.nodes(), workerName(added[0]))
 	})
 	if _, err := slow.Run(s.Context(), nil, "rm", "/tmp/hold"); err != nil {
 		s.Fatal(err)
 	}
 	in.Interrupted = true
 	s.must(in)
-	s.want("master2 worker17 worker18 worker3")
+	s.want("master2 worker3 " + workerName(added[0]) + " " + workerName(added[1]))
 	s.noTokens()
 	s.w.units = append(slices.Clone(s.w.units), added...)
 }
 
 func killedDraining(s *site) {
 	s.begin()
-	s.occupied("worker17", "worker18")
-	s.budget(6)
 	victims := []hooks.Target{s.worker(1), s.worker(2)}
+	one, other := workerName(victims[0]), workerName(victims[1])
+	s.occupied(one, other)
+	s.budget(6)
 	in := s.input("scale_start", nil, victims)
-	s.killed(in, func() bool { return strings.Contains(s.nodes(), "worker17- worker18-") })
-	s.want("master2 worker17- worker18- worker3")
+	s.killed(in, func() bool { return strings.Contains(s.nodes(), one+"- "+other+"-") })
+	s.want("master2 worker3 " + one + "- " + other + "-")
 	s.budget(5)
 	least := s.watched()
 	in.Interrupted = true

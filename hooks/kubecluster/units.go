@@ -9,8 +9,16 @@ import (
 	"strings"
 
 	"github.com/jibe-vnfm/jibe/hooks"
+	"github.com/jibe-vnfm/jibe/hooks/kubecluster/params"
 	"github.com/jibe-vnfm/jibe/vnfd"
 )
+
+// role is the masters or the workers: what the parameters say of them, and the VDUs that play
+// it.
+type role struct {
+	params.Role
+	vdus []string
+}
 
 // machine is a unit that is, or is to be, a node.
 type machine struct {
@@ -28,14 +36,14 @@ func (m machine) String() string {
 	return text
 }
 
-func (m machine) isMaster() bool { return m.field == "master_node" }
+func (m machine) isMaster() bool { return m.Field == "master_node" }
 
 // sshAddress returns where to log in, "" where nobody knows.
-func (m machine) sshAddress() string { return m.address(m.sshCP, false) }
+func (m machine) sshAddress() string { return m.address(m.SSHCP, false) }
 
 // nodeAddress returns the machine's address as a node, "" where nobody knows. It is a fixed
 // one, as the machine must know it itself.
-func (m machine) nodeAddress() string { return m.address(m.nicCP, true) }
+func (m machine) nodeAddress() string { return m.address(m.NicCP, true) }
 
 // address returns an address at a connection point; floating ones stand before fixed ones.
 func (m machine) address(cp string, fixed bool) string {
@@ -56,9 +64,9 @@ func (m machine) address(cp string, fixed bool) string {
 
 // reachable refuses a machine without the connection points that the parameters name.
 func (m machine) reachable() error {
-	for _, cp := range []string{m.sshCP, m.nicCP} {
+	for _, cp := range []string{m.SSHCP, m.NicCP} {
 		if len(m.Addresses[cp]) == 0 {
-			return fmt.Errorf("%s has no address at the connection point %q; see %s in the parameters (it has %s)", m, cp, m.field, connectionPoints(m.Unit))
+			return fmt.Errorf("%s has no address at the connection point %q; see %s in the parameters (it has %s)", m, cp, m.Field, connectionPoints(m.Unit))
 		}
 	}
 	return nil
@@ -78,26 +86,27 @@ func connectionPoints(u hooks.Unit) string {
 // findVDUs says which VDUs are masters and workers where the parameters name an aspect.
 func (d *driver) findVDUs() error {
 	for _, one := range []*role{&d.master, &d.worker} {
-		if one.vdu != "" {
-			one.vdus = []string{one.vdu}
+		if one.VDU != "" {
+			one.vdus = []string{one.VDU}
 			continue
 		}
-		vdus, err := d.scaledBy(one.aspect)
+		vdus, err := d.scaledBy(one.Aspect)
 		if err != nil {
-			return fmt.Errorf("params.%s.%s.aspect_id: %w; name the VDU with vdu_id in its place", paramName, one.field, err)
+			return fmt.Errorf("params.%s.%s.aspect_id: %w; name the VDU with vdu_id in its place", params.Name, one.Field, err)
 		}
 		one.vdus = vdus
 	}
 	for _, vdu := range d.master.vdus {
 		if slices.Contains(d.worker.vdus, vdu) {
-			return fmt.Errorf("params.%s: VDU %s can't be both master_node and worker_node", paramName, vdu)
+			return fmt.Errorf("params.%s: VDU %s can't be both master_node and worker_node", params.Name, vdu)
 		}
 	}
 	return nil
 }
 
-// scaledBy returns the VDUs that an aspect scales.
-func (d *driver) scaledBy(aspect string) ([]string, error) {
+// flavours returns what the package's VNFD says of the instance's flavour, of all where nobody
+// knows which it has.
+func (d *driver) flavours() ([]*vnfd.Flavour, error) {
 	dir, err := d.packageDir()
 	if err != nil {
 		return nil, err
@@ -106,11 +115,23 @@ func (d *driver) scaledBy(aspect string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	var vdus []string
-	for _, f := range p.VNFD.Flavours {
-		if d.in.Instance.Flavour != "" && f.ID != d.in.Instance.Flavour {
-			continue
+	var all []*vnfd.Flavour
+	for i := range p.VNFD.Flavours {
+		if f := &p.VNFD.Flavours[i]; d.in.Instance.Flavour == "" || f.ID == d.in.Instance.Flavour {
+			all = append(all, f)
 		}
+	}
+	return all, nil
+}
+
+// scaledBy returns the VDUs that an aspect scales.
+func (d *driver) scaledBy(aspect string) ([]string, error) {
+	flavours, err := d.flavours()
+	if err != nil {
+		return nil, err
+	}
+	var vdus []string
+	for _, f := range flavours {
 		for _, v := range f.VDUs {
 			if _, ok := v.Deltas[aspect]; ok {
 				vdus = append(vdus, v.ID)

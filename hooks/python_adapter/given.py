@@ -4,7 +4,10 @@ import copy
 import os
 
 from common import API, Failure
-from instance import first, handle, instance_of, targets_of, vnfc_info_id
+from instance import first, handle, instance_of, level_type, targets_of, vnfc_info_id
+
+# The kinds of objects that a change of package turns to other pods, for k8s_info.
+WORKLOADS = ('Deployment', 'ReplicaSet', 'StatefulSet', 'DaemonSet')
 
 
 def is_secret(name):
@@ -54,6 +57,8 @@ def definition(doc, entry, leaving=()):
     vdu = out.pop('vduId', None)
     out.setdefault('type', 'COMPUTE')
     out.setdefault('resourceTemplateId', vdu or '')
+    if out.pop('pending', False):  # nobody knows yet which one it will be
+        return out
     if leaving and out['type'] == 'COMPUTE' and 'resource' not in out:
         fits = [e for e in leaving if entry.get('id') in (e['unit']['id'], e['unit']['id'].split('@')[0], e['unit']['name'])]
         fits = fits or [e for e in leaving if e['vduId'] == vdu]
@@ -111,14 +116,18 @@ def driver_input(doc):
 
 
 def coordination_inputs(doc):
-    """Pairs of what a coordination script is given and of whom it is about, a VNFC each."""
+    """Pairs of what a coordination script is given and of whom it is about, a VNFC each: the
+    keys of the contract's newer form, which has all in one dict about the VNFC, and of the
+    first one, which has them as management drivers do."""
     asked = doc.get('coordinationParams') or {}
     params = asked.get('vdu_params') or []
     if isinstance(params, dict):
         params = [params]
     side = 'new_vnfc_param' if doc['hook'] == 'coordinate_new' else 'old_vnfc_param'
-    request, _ = grant_of(doc)
+    request, grant = grant_of(doc)
     instance = instance_of(doc)
+    common = {'operation': 'coordinate_vnf', 'request': request_of(doc), 'vnf_instance': instance, 'grant_request': request,
+              'grant_response': grant, 'tmp_csar_dir': os.getcwd()}
     out = []
     for t in targets_of(doc):
         entry = next((p for p in params if p.get('vdu_id') == t['vduId']), {})
@@ -139,5 +148,25 @@ def coordination_inputs(doc):
                 'coordinationActionName': 'to_be_set_by_the_script',
             },
         })
+        for key, given in dict(common, **infos(doc, t, entry)).items():
+            param.setdefault(key, given)
         out.append((param, who))
     return out
+
+
+def infos(doc, target, entry):
+    """vdu_info of a server, k8s_info of pods, as the contract's first form has them."""
+    unit = target['unit']
+    if level_type(doc, unit).startswith('OS::'):
+        metadata = unit.get('metadata') or {}
+        return {'vdu_info': {'ssh_ip': target['address'], 'new_image': metadata.get('image'), 'new_flavor': metadata.get('flavor'),
+                             'vdu_param': dict(copy.deepcopy(entry), vdu_id=target['vduId'])}}
+    namespace = doc['instance'].get('namespace') or (unit.get('metadata') or {}).get('namespace', '')
+    generation = doc['instance'].get('generation')
+    comes = []
+    for o in doc.get('objects') or []:
+        kind, _, name = o['key'].partition('/')
+        space, _, name = name.partition('/')
+        if kind in WORKLOADS and o.get('generation', generation) == generation:
+            comes.append({'kind': kind, 'metadata': {'name': name, 'namespace': space}})
+    return {'k8s_info': {'namespace': namespace, 'new_deploy_reses': comes}}

@@ -79,6 +79,9 @@ func Desired(dir string) string { return filepath.Join(dir, "desired.git") }
 // Packages is the directory of the local package repositories.
 func (d *Dir) Packages() string { return d.path("packages") }
 
+// Uploads is where packages that are uploaded are kept until they are in git.
+func (d *Dir) Uploads() string { return d.path("uploads") }
+
 // Socket is where the push hook reaches the server.
 func (d *Dir) Socket() string { return d.path("hook.sock") }
 
@@ -99,14 +102,18 @@ func (d *Dir) Hooks() string {
 // TokensFile is where the API's static tokens are kept in a data directory.
 func TokensFile(dir string) string { return filepath.Join(dir, "tokens.yaml") }
 
-// Keeper opens the key. Where no directories of secrets are given it makes the usual one.
-func (d *Dir) Keeper(reach secret.Reach) (*secret.Keeper, error) {
+// Keeper opens the key, which lock may keep. Where no directories of secrets are given it makes the usual one.
+func (d *Dir) Keeper(lock secret.LockOptions, reach secret.Reach) (*secret.Keeper, error) {
 	if len(reach.Dirs) == 0 {
 		if err := os.MkdirAll(d.Secrets(), 0o700); err != nil {
 			return nil, fmt.Errorf("directory of secrets: %w", err)
 		}
 	}
-	k, err := secret.Open(d.Path)
+	by, err := lock.Lock()
+	if err != nil {
+		return nil, err
+	}
+	k, err := secret.Open(d.Path, by)
 	if err != nil {
 		return nil, err
 	}

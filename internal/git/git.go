@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -61,7 +62,9 @@ func (r Runner) Environ() []string {
 			env = append(env, kv)
 		}
 	}
-	env = append(env, "LC_ALL=C", "GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0")
+	env = append(env, "LC_ALL=C", "GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0",
+		// Whoever may push refs/replace/… would change what every reader sees of any commit.
+		"GIT_NO_REPLACE_OBJECTS=1")
 	if r.Foreign {
 		env = append(env, "GIT_ALLOW_PROTOCOL=https:ssh:git:file")
 		if os.Getenv("GIT_SSH_COMMAND") == "" && os.Getenv("GIT_SSH") == "" {
@@ -133,6 +136,7 @@ func (r Runner) prepare(cmd *exec.Cmd) {
 	// A group of its own keeps the terminal's Ctrl-C from git: it ends after the last
 	// write. It also lets Cancel reach what git has started, such as ssh.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	endWithParent(cmd.SysProcAttr)
 	if filepath.IsAbs(r.Dir) && !r.Quarantine {
 		if st, err := os.Stat(r.Dir); err == nil && st.IsDir() {
 			cmd.Dir = r.Dir
@@ -178,13 +182,22 @@ func (r Runner) Run(ctx context.Context, args ...string) (string, error) {
 
 // RunInput is [Runner.Run] with a standard input.
 func (r Runner) RunInput(ctx context.Context, stdin string, args ...string) (string, error) {
+	if stdin == "" {
+		return r.run(ctx, nil, args)
+	}
+	return r.run(ctx, strings.NewReader(stdin), args)
+}
+
+// RunFile is [Runner.Run] with a file as standard input, which git reads by itself.
+func (r Runner) RunFile(ctx context.Context, stdin *os.File, args ...string) (string, error) {
+	return r.run(ctx, stdin, args)
+}
+
+func (r Runner) run(ctx context.Context, stdin io.Reader, args []string) (string, error) {
 	cmd := r.Command(ctx, args...)
 	var out bytes.Buffer
 	said := &tailBuffer{}
-	cmd.Stdout, cmd.Stderr = &out, said
-	if stdin != "" {
-		cmd.Stdin = strings.NewReader(stdin)
-	}
+	cmd.Stdout, cmd.Stderr, cmd.Stdin = &out, said, stdin
 	if err := cmd.Run(); err != nil {
 		e := &Error{Command: subcommand(args), Code: -1, Stderr: said.String(), err: err}
 		if ctx.Err() != nil {

@@ -249,7 +249,7 @@ func TestRefsAreListedSetAndDeleted(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if refs, err := r.Refs(t.Context(), "refs/x/"); err != nil || !slices.Equal(refs, []Ref{{"refs/x/commit", commit}}) {
+	if refs, err := r.Refs(t.Context(), "refs/x/"); err != nil || !slices.Equal(refs, []Ref{{Name: "refs/x/commit", Commit: commit}}) {
 		t.Errorf("refs = %v, %v", refs, err)
 	}
 	names, err := r.RefNames(t.Context(), "refs/x/")

@@ -21,6 +21,7 @@ const (
 	KindBlob   = "blob"
 	KindTree   = "tree"
 	KindCommit = "commit"
+	KindTag    = "tag" // an annotated one
 )
 
 // ErrMissing is returned when the object database doesn't hold an object.

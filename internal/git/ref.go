@@ -56,7 +56,11 @@ func readPackedRef(gitDir, ref string) (string, error) {
 }
 
 // Ref is a ref and the commit that it leads to.
-type Ref struct{ Name, Commit string }
+type Ref struct {
+	Name, Commit string
+	// Tag is the annotated tag by which it does, "" where it names the commit.
+	Tag string
+}
 
 // Refs returns the refs below prefix that lead to a commit, at once or by a tag.
 func (r Runner) Refs(ctx context.Context, prefix string) ([]Ref, error) {
@@ -69,9 +73,9 @@ func (r Runner) Refs(ctx context.Context, prefix string) ([]Ref, error) {
 		f := strings.Fields(line)
 		switch {
 		case len(f) == 3 && f[1] == KindCommit:
-			refs = append(refs, Ref{f[0], f[2]})
-		case len(f) == 5 && f[1] == "tag" && f[3] == KindCommit:
-			refs = append(refs, Ref{f[0], f[4]})
+			refs = append(refs, Ref{Name: f[0], Commit: f[2]})
+		case len(f) == 5 && f[1] == KindTag && f[3] == KindCommit:
+			refs = append(refs, Ref{Name: f[0], Commit: f[4], Tag: f[2]})
 		}
 	}
 	return refs, nil

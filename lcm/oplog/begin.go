@@ -60,7 +60,7 @@ func (l *Log) Prepare(ctx context.Context, op lcm.Operation) error {
 			op.StateEntered = l.now().UTC()
 		}
 		if was == nil {
-			l.announce(&b, inst, op.VNF)
+			l.announce(&b, inst, op.VNF, op.After.Dir)
 		}
 		inst.Prepared = op.ID
 		put(&b, l.prepared, op.ID, nil, &op)
@@ -181,7 +181,7 @@ func (l *Log) Born(ctx context.Context, op lcm.Operation) (*lcm.Operation, error
 		op := op
 		op.State = lcm.Prepared
 		if was == nil {
-			l.announce(&b, inst, op.VNF)
+			l.announce(&b, inst, op.VNF, op.After.Dir)
 		}
 		if err := l.begin(ctx, &b, &op, inst); err != nil {
 			return err
@@ -244,9 +244,9 @@ func (l *Log) begin(ctx context.Context, b *batch, op *lcm.Operation, inst *lcm.
 }
 
 // announce adds the event for a new identifier, for an instance that has no record yet.
-func (l *Log) announce(b *batch, inst *lcm.Instance, v lcm.VNF) {
+func (l *Log) announce(b *batch, inst *lcm.Instance, v lcm.VNF, dir string) {
 	inst.VNF = v
-	b.events = append(b.events, Event{Type: CreatedEvent, Time: l.now().UTC(), Instance: inst.ID, VNF: v})
+	b.events = append(b.events, Event{Type: CreatedEvent, Time: l.now().UTC(), Instance: inst.ID, Dir: dir, VNF: v})
 }
 
 func checkBirth(op lcm.Operation) error {

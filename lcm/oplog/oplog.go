@@ -239,7 +239,8 @@ func (b *batch) transition(op *lcm.Operation, from lcm.State) {
 			snap.Error, snap.CancelMode = nil, ""
 		}
 		b.states = append(b.states, &snap)
-		b.events = append(b.events, Event{Type: OperationEvent, Time: op.StateEntered, Instance: op.Instance, VNF: op.VNF, Operation: &snap})
+		b.events = append(b.events, Event{Type: OperationEvent, Time: op.StateEntered, Instance: op.Instance,
+			Dir: cmp.Or(op.After.Dir, op.Before.Dir), VNF: op.VNF, Operation: &snap})
 	}
 }
 

@@ -26,14 +26,47 @@ const (
 // Event is one entry of the outbox, of which subscribers may want to be notified.
 type Event struct {
 	// Seq orders events; it grows, with gaps. The store gives it.
-	Seq      uint64    `json:"-"`
+	Seq uint64 `json:"-"`
+	// API is the interface whose subscribers are told: "" for the life cycle of VNFs, else what
+	// was given to [Log.Tell]. An event of another interface has Type, Time and Content alone.
+	API      string    `json:"api,omitempty"`
 	Type     EventType `json:"type"`
 	Time     time.Time `json:"time"`
-	Instance string    `json:"instance"`
-	VNF      lcm.VNF   `json:"vnf"`
+	Instance string    `json:"instance,omitempty"`
+	// Dir is the directory of the instance: who may see what is in it is told.
+	Dir string  `json:"dir,omitempty"`
+	VNF lcm.VNF `json:"vnf,omitzero"`
 	// Operation is what a notification says of the operation in the state that it entered
 	// ([lcm.Operation.Notified]).
 	Operation *lcm.Operation `json:"operation,omitempty"`
+	// Content is what another interface makes its notifications of, as JSON.
+	Content json.RawMessage `json:"content,omitempty"`
+}
+
+// Tell puts events of an interface other than the life cycle's into the outbox, in one
+// transaction with the records that they tell of, so that neither is there without the other.
+// An event without a Time gets the Log's. While nobody is subscribed, the records alone are put.
+// It returns [store.ErrConflict] where a record was changed meanwhile: read it again, and
+// decide anew. The records must not be the Log's own.
+func (l *Log) Tell(ctx context.Context, events []Event, recs ...store.Record) error {
+	b := batch{recs: recs}
+	for _, e := range events {
+		if e.API == "" {
+			return fmt.Errorf("tell of %s: the event names no API", e.Type)
+		}
+		if e.Time.IsZero() {
+			e.Time = l.now().UTC()
+		}
+		b.events = append(b.events, e)
+	}
+	for _, r := range recs {
+		for _, own := range []string{instancePrefix, operationPrefix, preparedPrefix, historyPrefix, outboxPrefix} {
+			if strings.HasPrefix(r.Key, own) {
+				return fmt.Errorf("tell: the record %s is the operation log's own", r.Key)
+			}
+		}
+	}
+	return l.commit(ctx, &b)
 }
 
 // record encodes an event for the outbox.

@@ -167,7 +167,7 @@ func (l *Log) Created(ctx context.Context, id string, v lcm.VNF, rev desired.Rev
 		if err != nil || was != nil {
 			return err
 		}
-		l.announce(&b, inst, v)
+		l.announce(&b, inst, v, rev.Dir)
 		inst.Operated, inst.Settled = rev, rev
 		l.putInstance(&b, inst, nil)
 		return l.commit(ctx, &b)
@@ -199,7 +199,7 @@ func (l *Log) Forget(ctx context.Context, id string) error {
 		}
 		remove(&b, l.instances, id, was)
 		b.forgotten = append(b.forgotten, id)
-		b.events = append(b.events, Event{Type: DeletedEvent, Time: l.now().UTC(), Instance: id, VNF: inst.VNF})
+		b.events = append(b.events, Event{Type: DeletedEvent, Time: l.now().UTC(), Instance: id, Dir: inst.Operated.Dir, VNF: inst.VNF})
 		return l.commit(ctx, &b)
 	})
 }

@@ -208,6 +208,7 @@ func cloneOperation(o *lcm.Operation) *lcm.Operation {
 	j := &c.Journal
 	j.Hooks, j.Begun, j.Issued = slices.Clone(j.Hooks), slices.Clone(j.Begun), slices.Clone(j.Issued)
 	j.Targets, j.Leaving, j.Kept = slices.Clone(j.Targets), slices.Clone(j.Leaving), maps.Clone(j.Kept)
+	j.Posted = slices.Clone(j.Posted)
 	if o.Error != nil {
 		e := *o.Error
 		c.Error = &e

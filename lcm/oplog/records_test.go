@@ -50,7 +50,7 @@ func busy(id string) lcm.Operation {
 	op := newOp(id, lcm.Scale, "t0", "t1")
 	op.UnitsBefore = []plan.Unit{{ID: "u1", Name: "pod"}}
 	op.ResourcesBefore = []plan.Resource{{ID: "r1"}}
-	op.Journal = plan.Journal{Hooks: []string{"a"}, Begun: []string{"a"}, Issued: []plan.StepKey{"x"}, Targets: []plan.Target{"y"}, Leaving: []string{"z"}, Kept: map[string]string{"k": "v"}}
+	op.Journal = plan.Journal{Hooks: []string{"a"}, Begun: []string{"a"}, Issued: []plan.StepKey{"x"}, Posted: []string{"p"}, Targets: []plan.Target{"y"}, Leaving: []string{"z"}, Kept: map[string]string{"k": "v"}}
 	for range 300 {
 		op.AddToStory(epoch, "line")
 	}

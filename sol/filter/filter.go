@@ -20,7 +20,7 @@ var ErrSyntax = errors.New("not a valid attribute filter or selector")
 // ErrStructure is returned when a filter doesn't fit the attributes that it is
 // applied to: it goes below a simple value, or compares a structure or a value
 // of another type. The API answers 400.
-var ErrStructure = errors.New("attribute filter does not fit the resource")
+var ErrStructure = errors.New("attribute filter or selector does not fit the resource")
 
 // Filter is a conjunction of expressions. The zero value matches everything.
 type Filter struct{ exprs []Expr }

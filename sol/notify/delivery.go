@@ -8,227 +8,263 @@ import (
 	"log/slog"
 	"math"
 	"net/http"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
 
+	"github.com/jibe-vnfm/jibe/internal/peer"
 	"github.com/jibe-vnfm/jibe/lcm/oplog"
 	"github.com/jibe-vnfm/jibe/store"
 )
 
-const (
-	// page is how many events are read at a time.
-	page = 100
-	// settle is how long after a delivery the outbox is trimmed, so that one Put drops the
-	// events of many deliveries.
-	settle = time.Second
-)
+// settle is how long after a delivery the outbox is trimmed, so that one Put drops the
+// events of many deliveries; and how long a cursor that only passed events over isn't stored.
+const settle = time.Second
 
-// cursor says what was delivered to one subscription: all events up to After.
+// cursor says what was delivered to one subscription: all events up to After. Beside it stands
+// how that went, which is shown after a restart too.
 type cursor struct {
-	After uint64 `json:"after"`
+	After     uint64    `json:"after"`
+	Delivered time.Time `json:"delivered,omitzero"`
+	Failed    time.Time `json:"failed,omitzero"`
+	Reason    string    `json:"reason,omitempty"`
+	Error     string    `json:"error,omitempty"`
 }
 
-func cursorValue(after uint64) []byte { return fmt.Appendf(nil, `{"after":%d}`, after) }
+func (c cursor) value() ([]byte, error) {
+	b, err := json.Marshal(c)
+	if err != nil {
+		return nil, fmt.Errorf("encode cursor: %w", err)
+	}
+	return b, nil
+}
+
+func readCursor(rec store.Record) (cursor, error) {
+	var c cursor
+	if err := json.Unmarshal(rec.Value, &c); err != nil {
+		return c, fmt.Errorf("%s: the record in the store can't be read: %w", rec.Key, err)
+	}
+	return c, nil
+}
 
 // worker delivers to one subscription.
 type worker struct {
 	*Service
-	rec     *record
-	caller  *caller
-	log     *slog.Logger
-	after   uint64
-	version uint64 // of the cursor's record
-	stop    context.CancelFunc
-	done    chan struct{}
+	api    *API
+	rec    *record
+	shown  *Subscription // what API.Notification is given
+	caller *caller
+	log    *slog.Logger
+	stop   context.CancelFunc
+	done   chan struct{}
+
+	// What only its own goroutine uses.
+	after   uint64    // everything up to it was delivered or passed over
+	stored  cursor    // what the store has
+	version uint64    // of that record
+	moving  time.Time // since when after is ahead of stored
+	pauses  wait.Backoff
+	failing int // tries in a row that failed
+
+	counted uint64 // everything up to it is in status.Waiting; under the feed's mu
+
+	mu     sync.Mutex
+	status status
 }
 
-// Run delivers until ctx ends, then waits for deliveries under way. It is idle while nothing
-// happens. It must not run twice at a time.
-func (s *Service) Run(ctx context.Context) error {
-	wake, unsignal := s.Oplog.Signal()
-	defer unsignal()
-	s.mu.Lock()
-	recs, err := s.records(ctx)
-	if err != nil {
-		s.mu.Unlock()
-		if ctx.Err() != nil {
-			return nil
-		}
-		return err
-	}
-	s.run = ctx
-	for _, rec := range recs {
-		s.start(rec)
-	}
-	s.mu.Unlock()
-	defer func() {
-		s.mu.Lock()
-		s.run = nil
-		clear(s.workers)
-		s.mu.Unlock()
-		s.group.Wait()
-	}()
-	trim := time.NewTimer(0) // an earlier run may have left something to trim
-	armed := true
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-wake:
-		case <-s.wake:
-		case <-trim.C:
-			armed = false
-			if err := s.trim(ctx); err != nil && ctx.Err() == nil {
-				s.Log.Error("the outbox of notifications can't be trimmed; it grows", "error", err)
-			}
-			continue
-		}
-		if !armed {
-			armed = true
-			trim.Reset(settle)
-		}
-	}
-}
-
-// start begins delivery to a subscription, if the Service runs. The caller has mu.
-func (s *Service) start(rec *record) {
-	if s.run == nil || s.workers[rec.ID] != nil {
-		return
-	}
-	ctx, stop := context.WithCancel(s.run)
+func newWorker(s *Service, api *API, rec *record) *worker {
 	w := &worker{
-		Service: s, rec: rec, stop: stop, done: make(chan struct{}),
-		caller: &caller{client: s.client, auth: rec.Authentication, secrets: s.Secrets},
-		log:    s.Log.With("subscription", rec.ID, "callback", place(rec.CallbackURI)),
+		Service: s, api: api, rec: rec, shown: (&Subscriptions{s, api}).view(rec), done: make(chan struct{}),
+		caller: s.newCaller(api, rec.Authentication, s.Secrets),
+		log:    s.Log.With("subscription", rec.ID, "callback", peer.Place(rec.CallbackURI)),
 	}
-	s.workers[rec.ID] = w
-	s.group.Go(func() {
-		defer close(w.done)
-		defer stop()
-		w.work(ctx)
-	})
+	w.pauses = w.backoff()
+	return w
 }
 
-// moved wakes the trimmer, as there may be something to drop.
-func (s *Service) moved() {
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
+// wants says whether the subscriber is to be notified of the event.
+func (w *worker) wants(e oplog.Event) bool {
+	return e.API == w.api.Events && (w.rec.matcher == nil || w.rec.matcher.Match(e))
 }
 
-// work reads on from the cursor, delivers, and waits for more, until ctx ends or
-// the subscription is gone.
+// work delivers what comes after the cursor, until ctx ends or the subscription is gone.
 func (w *worker) work(ctx context.Context) {
-	wake, unsignal := w.Oplog.Signal()
-	defer unsignal()
-	backoff := w.backoff()
+	defer w.feed.leave(w)
 	for ctx.Err() == nil {
-		err := w.drain(ctx)
+		err := w.begin(ctx)
+		if err == nil {
+			err = w.drain(ctx)
+		}
+		w.feed.leave(w)
 		switch {
-		case err == nil:
-			backoff = w.backoff()
-			select {
-			case <-wake:
-			case <-ctx.Done():
-			}
 		case errors.Is(err, store.ErrNotFound): // deleted, by whichever process
 			return
-		default:
-			if ctx.Err() == nil {
-				w.log.Error("notifications are held up by the store", "error", err)
-			}
-			pause(ctx, backoff.Step())
+		case err != nil && ctx.Err() == nil:
+			w.log.Error("notifications are held up by the store", "error", err)
+			pause(ctx, storeRetry)
 		}
+	}
+	if err := w.keep(context.WithoutCancel(ctx)); err != nil && !errors.Is(err, store.ErrNotFound) {
+		w.log.Error("what was delivered last will be sent again, as it couldn't be stored", "error", err)
 	}
 }
 
-// drain delivers all events.
-func (w *worker) drain(ctx context.Context) error {
-	if err := w.load(ctx); err != nil {
-		return err
-	}
-	for {
-		events, err := w.Oplog.Events(ctx, w.after, page)
-		if err != nil {
-			return err
-		}
-		if len(events) == 0 {
-			return nil
-		}
-		passed := w.after
-		for _, e := range events {
-			if w.rec.Filter.Match(e) {
-				if err := w.deliver(ctx, e); err != nil {
-					return err
-				}
-				if err := w.move(ctx, e.Seq); err != nil {
-					return err
-				}
-			}
-			passed = e.Seq
-		}
-		if passed > w.after { // one Put a page for events that the filter leaves out
-			if err := w.move(ctx, passed); err != nil {
-				return err
-			}
-		}
-	}
-}
-
-// load reads the cursor.
-func (w *worker) load(ctx context.Context) error {
+// begin reads the cursor and has counted what comes after it.
+func (w *worker) begin(ctx context.Context) error {
 	rec, err := w.Store.Get(ctx, cursorPrefix+w.rec.ID)
 	if err != nil {
 		return fmt.Errorf("cursor of subscription %s: %w", w.rec.ID, err)
 	}
-	var c cursor
-	if err := json.Unmarshal(rec.Value, &c); err != nil {
-		return fmt.Errorf("cursor of subscription %s: the record in the store can't be read: %w", w.rec.ID, err)
+	c, err := readCursor(rec)
+	if err != nil {
+		return err
 	}
-	w.after, w.version = c.After, rec.Version
+	w.after, w.stored, w.version = c.After, c, rec.Version
+	w.mu.Lock()
+	w.status.Delivery = Delivery{LastDelivery: c.Delivered, LastFailure: c.Failed, Reason: c.Reason, Error: c.Error,
+		Delivered: w.status.Delivered, Dropped: w.status.Dropped, Failures: w.status.Failures}
+	w.mu.Unlock()
+	return w.feed.join(ctx, w)
+}
+
+// drain delivers all events, and those that follow, until ctx ends or the store fails.
+func (w *worker) drain(ctx context.Context) error {
+	for ctx.Err() == nil {
+		events, end, news, err := w.feed.next(ctx, w.after)
+		switch {
+		case err != nil:
+			return err
+		case len(events) > 0:
+			err = w.pass(ctx, events)
+		case w.after < end: // those in between are older than events are kept
+			w.after = end
+			w.lost()
+		default:
+			err = w.wait(ctx, news)
+		}
+		if err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
-// move stores that everything up to seq was delivered, even if the Service is being
-// stopped.
-func (w *worker) move(ctx context.Context, seq uint64) error {
-	out, err := w.Store.Put(context.WithoutCancel(ctx), store.Record{Key: cursorPrefix + w.rec.ID, Version: w.version, Value: cursorValue(seq)})
+// pass delivers those of the events that are wanted, and stores each delivery, so that no more
+// than one is repeated after a crash.
+func (w *worker) pass(ctx context.Context, events []oplog.Event) error {
+	for _, e := range events {
+		wanted := w.wants(e)
+		if wanted {
+			if err := w.deliver(ctx, e); err != nil {
+				return err
+			}
+		}
+		w.after = e.Seq
+		if w.moving.IsZero() {
+			w.moving = time.Now()
+		}
+		if wanted || w.due() <= 0 {
+			if err := w.keep(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// wait waits for news. Where events were only passed over, how far is stored before long,
+// together with more.
+func (w *worker) wait(ctx context.Context, news <-chan struct{}) error {
+	var later <-chan time.Time
+	if w.after != w.stored.After {
+		t := time.NewTimer(w.due())
+		defer t.Stop()
+		later = t.C
+	}
+	select {
+	case <-news:
+	case <-ctx.Done():
+	case <-later:
+		return w.keep(ctx)
+	}
+	return nil
+}
+
+// due is how long the cursor may still wait to be stored.
+func (w *worker) due() time.Duration { return settle - time.Since(w.moving) }
+
+// keep stores how far delivery has come, if the store doesn't say so already.
+func (w *worker) keep(ctx context.Context) error {
+	c := w.cursor()
+	if c == w.stored {
+		return nil
+	}
+	value, err := c.value()
+	if err != nil {
+		return err
+	}
+	// A stop must not leave it open whether the record has changed.
+	out, err := w.Store.Put(context.WithoutCancel(ctx), store.Record{Key: cursorPrefix + w.rec.ID, Version: w.version, Value: value})
 	if err != nil {
 		return fmt.Errorf("move the cursor of subscription %s: %w", w.rec.ID, err)
 	}
-	w.after, w.version = seq, out[0].Version
+	w.stored, w.version, w.moving = c, out[0].Version, time.Time{}
 	w.moved()
 	return nil
 }
 
 // deliver tries until the subscriber has accepted the event, or the event is too old. Its
-// only error is that of ctx.
+// errors are those of ctx and of the store.
 func (w *worker) deliver(ctx context.Context, e oplog.Event) error {
-	n := NewNotification(w.rec.ID, w.rec.Verbosity, w.Base, e)
-	backoff := w.backoff()
-	for try := 1; ; try++ {
+	w.takeUp(e)
+	if !w.seen(e) {
+		w.passedOver()
+		return nil
+	}
+	body, err := w.api.Notification(w.shown, w.Base, e)
+	if err != nil {
+		return fmt.Errorf("notification of event %d: %w", e.Seq, err)
+	}
+	text, err := json.Marshal(w.trimmed(body))
+	if err != nil {
+		return fmt.Errorf("notification of event %d: %w", e.Seq, err)
+	}
+	log := w.log.With("notification", NotificationID(w.rec.ID, e.Seq), "instance", e.Instance)
+	expires := e.Time.Add(w.Retention)
+	for {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if w.Now().Sub(e.Time) > w.Retention {
-			w.log.Warn("a notification was given up: it is older than notifications are kept",
-				"notification", n.ID, "instance", e.Instance, "retention", w.Retention)
+		left := expires.Sub(w.Now())
+		if left < 0 {
+			log.Warn("a notification was given up: it is older than notifications are kept", "retention", w.Retention)
+			w.gaveUp()
 			return nil
 		}
-		status, err := w.caller.call(ctx, http.MethodPost, w.rec.CallbackURI, n)
+		status, err := w.caller.call(ctx, http.MethodPost, w.rec.CallbackURI, text)
 		if err == nil && status >= 200 && status < 300 {
-			if try > 1 {
-				w.log.Info("the subscriber takes notifications again", "notification", n.ID, "instance", e.Instance, "tries", try)
+			if w.failing > 0 {
+				log.Info("the subscriber takes notifications again", "tries", w.failing+1)
 			}
+			w.failing, w.pauses = 0, w.backoff()
+			w.took()
 			return nil
 		}
-		if ctx.Err() == nil && try <= 10 { // the first ten say it all
-			w.log.Warn("a notification was not taken; it will be sent again",
-				"notification", n.ID, "instance", e.Instance, "status", status, "error", err, "try", try)
+		if ctx.Err() != nil {
+			continue
 		}
-		pause(ctx, backoff.Step())
+		w.failing++
+		w.failed(status, err)
+		if w.failing <= 10 { // the first ten say it all
+			log.Warn("a notification was not taken; it will be sent again", "status", status, "error", err, "try", w.failing)
+		}
+		if w.failing == 1 { // shown after a restart, too
+			if err := w.keep(ctx); err != nil {
+				return err
+			}
+		}
+		pause(ctx, min(w.pauses.Step(), left))
 	}
 }
 
@@ -247,60 +283,4 @@ func pause(ctx context.Context, d time.Duration) {
 	case <-timer.C:
 	case <-ctx.Done():
 	}
-}
-
-// trim drops events that every cursor has passed, and events older than Retention. Where
-// there is no cursor, there are to be no more events.
-func (s *Service) trim(ctx context.Context) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	cursors, err := s.Store.List(ctx, cursorPrefix, "", 0)
-	if err != nil {
-		return fmt.Errorf("list cursors: %w", err)
-	}
-	if len(cursors) == 0 {
-		s.Oplog.SetSubscribed(false)
-	}
-	// New subscriptions begin at the end.
-	passed, err := s.Oplog.End(ctx)
-	if err != nil {
-		return err
-	}
-	for _, rec := range cursors {
-		var c cursor
-		if err := json.Unmarshal(rec.Value, &c); err != nil {
-			return fmt.Errorf("%s: the record in the store can't be read: %w", rec.Key, err)
-		}
-		passed = min(passed, c.After)
-	}
-	if err := s.Oplog.DropThrough(ctx, passed); err != nil {
-		return err
-	}
-	old := s.Now().Add(-s.Retention)
-	undelivered := 0
-	for after := uint64(0); ; {
-		events, err := s.Oplog.Events(ctx, after, page)
-		if err != nil {
-			return err
-		}
-		var drop []uint64
-		for _, e := range events {
-			if e.Time.Before(old) {
-				undelivered++
-				drop = append(drop, e.Seq)
-			}
-		}
-		if err := s.Oplog.Drop(ctx, drop...); err != nil {
-			return err
-		}
-		if len(events) < page || len(drop) < len(events) {
-			break // events are in order of time: the rest is newer
-		}
-		after = events[len(events)-1].Seq
-	}
-	if undelivered > 0 {
-		s.Log.Warn("events were dropped before every subscriber had taken them: they are older than notifications are kept",
-			"events", undelivered, "retention", s.Retention)
-	}
-	return nil
 }

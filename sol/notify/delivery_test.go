@@ -9,7 +9,11 @@ func TestPausesDoubleUpToTheLongestAndHalfOfThemIsRandom(t *testing.T) {
 	for _, c := range []struct{ least, most time.Duration }{
 		{time.Second, 5 * time.Minute}, {time.Second, time.Second}, {time.Minute, time.Second}, {3 * time.Millisecond, time.Hour},
 	} {
-		w := &worker{Service: New(Config{RetryMin: c.least, RetryMax: c.most})}
+		service, err := New(Config{RetryMin: c.least, RetryMax: c.most})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := &worker{Service: service}
 		backoff := w.backoff()
 		for try := range 40 {
 			longest := c.most

@@ -190,7 +190,7 @@ func ChangedExtConnectivity(op *lcm.Operation) []ExtVirtualLinkInfo {
 	if op.State != lcm.Completed || len(op.ExtLinks) == 0 {
 		return nil
 	}
-	return ExtLinks(op.ExtLinks, ExtPorts(op.ExtLinks, nil, op.ResourcesAfter), "")
+	return ExtLinks(op.ExtLinks, ExtPorts(op.ExtLinks, nil, op.ResourcesAfter), op.VIM)
 }
 
 // given returns the ids that the operation's request gave to ports, by the VIM's ids.

@@ -50,13 +50,9 @@ type VersionFilter struct {
 	VnfdVersions    []string `json:"vnfdVersions,omitempty"`
 }
 
-// Match says whether the subscriber wants a notification of the event. A nil filter
-// matches everything. Operation types and states don't apply to the creation and deletion of
-// identifiers, which pass.
+// Match says whether the subscriber wants a notification of the event. Operation types and
+// states don't apply to the creation and deletion of identifiers, which pass.
 func (f *Filter) Match(e oplog.Event) bool {
-	if f == nil {
-		return true
-	}
 	if !among(f.NotificationTypes, notificationType(e.Type)) || !f.Instances.match(e.Instance, e.VNF) {
 		return false
 	}
@@ -99,9 +95,6 @@ func notificationType(t oplog.EventType) string {
 // validate refuses a filter that could never match: a wrong word in it is an
 // error now rather than silence later.
 func (f *Filter) validate() error {
-	if f == nil {
-		return nil
-	}
 	types := []string{"INSTANTIATE", "SCALE", "SCALE_TO_LEVEL", "CHANGE_FLAVOUR", "TERMINATE", "HEAL", "OPERATE",
 		"CHANGE_EXT_CONN", "MODIFY_INFO", "CREATE_SNAPSHOT", "REVERT_TO_SNAPSHOT", "CHANGE_VNFPKG"}
 	var states []string

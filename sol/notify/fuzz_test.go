@@ -26,7 +26,11 @@ func FuzzRequest(f *testing.F) {
 		if json.Unmarshal([]byte(body), &req) != nil {
 			return
 		}
-		if err := req.validate(); err != nil {
+		w, err := req.wanted()
+		if err == nil {
+			err = w.validate(nil)
+		}
+		if err != nil {
 			if !errors.Is(err, ErrInvalid) {
 				t.Fatalf("refused with %v", err)
 			}
@@ -42,6 +46,8 @@ func FuzzRequest(f *testing.F) {
 				t.Fatalf("accepted %q", uri)
 			}
 		}
-		req.Filter.Match(oplog.Event{Type: oplog.CreatedEvent, Instance: "amf"})
+		if w.Filter != nil {
+			w.Filter.Match(oplog.Event{Type: oplog.CreatedEvent, Instance: "amf"})
+		}
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -18,7 +19,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jibe-vnfm/jibe/auth"
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/internal/egress"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/lcm/oplog"
 	"github.com/jibe-vnfm/jibe/sol/notify"
@@ -88,20 +91,33 @@ type world struct {
 	store   store.Store
 	oplog   *oplog.Log
 	service *notify.Service
+	lcm     notify.Lifecycle
 	clock   *clock
 	logged  *syncBuffer
 	ops     int
 	stop    func()
+	// change is applied to the service's settings at each start.
+	change func(*notify.Config)
+}
+
+// nfvo is who subscribes where it doesn't matter who does.
+func nfvo() auth.Identity {
+	return auth.Identity{Name: "nfvo", Issuer: auth.IssuerTokens, Permissions: []auth.Permission{{Role: auth.Operator}}}
 }
 
 func newWorld(t *testing.T) *world {
+	t.Helper()
+	return newWorldWith(t, nil)
+}
+
+func newWorldWith(t *testing.T, change func(*notify.Config)) *world {
 	t.Helper()
 	s, err := bolt.Open(filepath.Join(t.TempDir(), "jibe.db"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Close() })
-	w := &world{t: t, store: s, clock: &clock{at: time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)}, logged: &syncBuffer{}}
+	w := &world{t: t, store: s, clock: &clock{at: time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)}, logged: &syncBuffer{}, change: change}
 	w.restart()
 	t.Cleanup(func() { w.stop() })
 	return w
@@ -116,11 +132,19 @@ func (w *world) restart() {
 	if w.oplog, err = oplog.Open(context.Background(), w.store, w.clock.now); err != nil {
 		w.t.Fatal(err)
 	}
-	w.service = notify.New(notify.Config{
+	config := notify.Config{
 		Oplog: w.oplog, Store: w.store, Secrets: secrets{}, Base: "http://vnfm.example/", Now: w.clock.now,
-		Log:      slog.New(slog.NewTextHandler(w.logged, &slog.HandlerOptions{Level: slog.LevelDebug})),
-		RetryMin: time.Millisecond, RetryMax: 5 * time.Millisecond, Retention: time.Hour,
-	})
+		Log:    slog.New(slog.NewTextHandler(w.logged, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Sees:   func(who auth.Identity, e oplog.Event) bool { return who.May(auth.Viewer, e.Dir) },
+		Egress: egress.New(egress.Options{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}), RetryMin: time.Millisecond, RetryMax: 5 * time.Millisecond, Retention: time.Hour,
+	}
+	if w.change != nil {
+		w.change(&config)
+	}
+	if w.service, err = notify.New(config); err != nil {
+		w.t.Fatal(err)
+	}
+	w.lcm = w.service.Lifecycle("/vnflcm/v2")
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- w.service.Run(ctx) }()
@@ -137,7 +161,7 @@ func (w *world) restart() {
 
 func (w *world) subscribe(req notify.Request) *notify.Subscription {
 	w.t.Helper()
-	s, err := w.service.Create(w.t.Context(), req)
+	s, err := w.lcm.Create(w.t.Context(), nfvo(), req)
 	if err != nil {
 		w.t.Fatalf("subscribe: %v", err)
 	}

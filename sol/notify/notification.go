@@ -48,24 +48,29 @@ type OperationPart struct {
 	PkgChange      json.RawMessage      `json:"modificationsTriggeredByVnfPkgChange,omitempty"`
 }
 
-// NewNotification returns the subscription's notification of the event. It is pure: every
-// delivery of the same event has the same notification, with the same id. base is the root
-// of the API's URIs, without a slash at the end.
+// NewNotification returns the subscription's notification of the event, as SOL003 v3.3.1 has
+// it. It is pure: every delivery of the same event has the same notification, with the same id.
+// base is the root of the API's URIs, without a slash at the end.
 func NewNotification(subscription, verbosity, base string, e oplog.Event) Notification {
+	return notificationBelow(base+lifecycleRoot, subscription, verbosity, e)
+}
+
+// notificationBelow is NewNotification with links below the URI of a version of the interface.
+func notificationBelow(uri, subscription, verbosity string, e oplog.Event) Notification {
 	n := Notification{
-		ID:             notificationID(subscription, e.Seq),
+		ID:             NotificationID(subscription, e.Seq),
 		Type:           notificationType(e.Type),
 		SubscriptionID: subscription,
 		TimeStamp:      e.Time.UTC(),
 		InstanceID:     e.Instance,
 	}
-	n.Links.Instance.Href = base + "/vnflcm/v2/vnf_instances/" + e.Instance
-	n.Links.Subscription.Href = base + "/vnflcm/v2/subscriptions/" + subscription
+	n.Links.Instance.Href = uri + "/vnf_instances/" + e.Instance
+	n.Links.Subscription.Href = uri + "/subscriptions/" + subscription
 	if e.Type != oplog.OperationEvent {
 		return n
 	}
 	op := e.Operation
-	n.Links.Operation = &Link{base + "/vnflcm/v2/vnf_lcm_op_occs/" + op.ID}
+	n.Links.Operation = &Link{uri + "/vnf_lcm_op_occs/" + op.ID}
 	n.OperationPart = &OperationPart{
 		Status: "RESULT", State: op.State, Operation: op.Type, Automatic: op.Automatic,
 		Verbosity: verbosity, OperationID: op.ID,
@@ -88,8 +93,8 @@ func NewNotification(subscription, verbosity, base string, e oplog.Event) Notifi
 	return n
 }
 
-// notificationID returns the same id for each delivery of one event to one subscription.
-func notificationID(subscription string, seq uint64) string {
+// NotificationID returns the same id for each delivery of one event to one subscription.
+func NotificationID(subscription string, seq uint64) string {
 	space, err := uuid.Parse(subscription)
 	if err != nil {
 		space = uuid.NewSHA1(uuid.NameSpaceOID, []byte(subscription))

@@ -90,7 +90,6 @@ func TestFilterMatch(t *testing.T) {
 		filter         string
 		scale, created bool
 	}{
-		{`null`, true, true},
 		{`{}`, true, true},
 		{`{"notificationTypes":["VnfIdentifierCreationNotification"]}`, false, true},
 		{`{"notificationTypes":["VnfLcmOperationOccurrenceNotification"]}`, true, false},

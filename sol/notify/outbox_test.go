@@ -42,7 +42,7 @@ func TestTheOutboxGetsNothingWhileNobodyIsSubscribed(t *testing.T) {
 			list := s.list()
 			return len(list) > 0 && list[len(list)-1] == id+" COMPLETED"
 		})
-		if err := w.service.Delete(t.Context(), sub.ID); err != nil {
+		if err := w.lcm.Delete(t.Context(), nfvo(), sub.ID); err != nil {
 			t.Fatal(err)
 		}
 		w.unheard()

@@ -72,7 +72,7 @@ func Affected(op *lcm.Operation) *ResourceChanges {
 	out := &ResourceChanges{}
 	for _, c := range changes.Vnfcs {
 		a := AffectedVnfc{ID: c.ID, VduID: c.Unit.VDU, ChangeType: c.ChangeType, Metadata: c.Unit.Metadata,
-			ComputeResource: ResourceHandle{VimConnectionID: c.Unit.VIM, ResourceID: c.Unit.Name, VimLevelResourceType: c.Unit.Kind},
+			ComputeResource: ResourceHandle{VimConnectionID: cmp.Or(c.Unit.VIM, op.VIM), ResourceID: c.Unit.Name, VimLevelResourceType: c.Unit.Kind},
 			AddedStorages:   ids(c.Added), RemovedStorages: ids(c.Removed)}
 		seen := map[string]bool{}
 		for _, p := range c.Ports {
@@ -84,17 +84,17 @@ func Affected(op *lcm.Operation) *ResourceChanges {
 	}
 	for _, c := range changes.Links {
 		out.AffectedVirtualLinks = append(out.AffectedVirtualLinks, AffectedVirtualLink{ID: c.Resource.ID, VirtualLinkDesc: c.Resource.Name,
-			ChangeType: c.ChangeType, NetworkResource: HandleOf(c.Resource, ""), LinkPortIDs: ids(c.Ports)})
+			ChangeType: c.ChangeType, NetworkResource: HandleOf(c.Resource, op.VIM), LinkPortIDs: ids(c.Ports)})
 	}
 	names := given(op)
 	for _, c := range changes.Ports {
 		id := cmp.Or(names[c.Resource.ID], c.Resource.ID)
 		out.AffectedExtLinkPorts = append(out.AffectedExtLinkPorts, AffectedExtLinkPort{ID: id, ChangeType: c.ChangeType,
-			ExtCpID: ExtPort{PortID: id}.CpInstanceID(), ResourceHandle: HandleOf(c.Resource, "")})
+			ExtCpID: ExtPort{PortID: id}.CpInstanceID(), ResourceHandle: HandleOf(c.Resource, op.VIM)})
 	}
 	for _, c := range changes.Storages {
 		out.AffectedVirtualStorages = append(out.AffectedVirtualStorages, AffectedVirtualStorage{ID: c.Resource.ID, VirtualStorageDesc: c.Resource.Name,
-			ChangeType: c.ChangeType, StorageResource: HandleOf(c.Resource, "")})
+			ChangeType: c.ChangeType, StorageResource: HandleOf(c.Resource, op.VIM)})
 	}
 	return out
 }

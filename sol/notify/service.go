@@ -3,6 +3,7 @@ package notify
 import (
 	"cmp"
 	"context"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,8 +13,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/google/uuid"
-
+	"github.com/jibe-vnfm/jibe/auth"
+	"github.com/jibe-vnfm/jibe/internal/egress"
+	"github.com/jibe-vnfm/jibe/internal/peer"
 	"github.com/jibe-vnfm/jibe/lcm/oplog"
 	"github.com/jibe-vnfm/jibe/store"
 )
@@ -24,33 +26,51 @@ const (
 	cursorPrefix       = "cursor/"
 )
 
+// maxSubscriptions bounds the memory and the connections that subscribers cost.
+const maxSubscriptions = 1000
+
 // Config holds what a Service works with.
 type Config struct {
 	Oplog *oplog.Log
 	Store store.Store
 	// Secrets encrypts the subscribers' passwords for the store.
 	Secrets Secrets
+	// APIs are the interfaces beside /vnflcm/v2, which is always there.
+	APIs []API
 	// Base is the root of the API's URIs: "https://vnfm.example:9890".
 	Base string
-	// Client calls subscribers; nil is one that refuses link-local addresses. The Service
-	// sets its own timeout and follows no redirects.
-	Client *http.Client
-	Now    func() time.Time // nil is the machine's clock
-	Log    *slog.Logger     // nil is silence
+	// Certificate is shown to subscribers and token endpoints that ask for one; nil is none.
+	Certificate Certificate
+	// CAs are those that a server's certificate may come from; nil are the system's.
+	CAs *x509.CertPool
+	// Egress says which addresses subscribers may have; nil is the strictest guard.
+	Egress *egress.Guard
+	// Sees says whether who made a subscription may be told of the event, as of now. nil is
+	// nothing.
+	Sees func(owner auth.Identity, e oplog.Event) bool
+	Now  func() time.Time // nil is the machine's clock
+	Log  *slog.Logger     // nil is silence
 	// SkipTest accepts callback URIs without calling them.
 	SkipTest bool
 	// RetryMin and RetryMax bound the pause before a delivery is tried again, which
 	// doubles each time: 1 s and 5 min by default.
 	RetryMin, RetryMax time.Duration
-	// Retention is how long an undelivered event is kept: 7 days by default.
+	// CallTimeout bounds one request to a subscriber, answer included: 20 s by default.
+	CallTimeout time.Duration
+	// Retention is how long an undelivered event is kept: [DefaultRetention] by default.
 	Retention time.Duration
 }
+
+// DefaultRetention is how long a subscriber may be away without missing anything.
+const DefaultRetention = 24 * time.Hour
 
 // Service keeps subscriptions and delivers to them. It is safe for concurrent use.
 type Service struct {
 	Config
-	client *http.Client
-	wake   chan struct{} // wakes the trimmer when a cursor has moved
+	apis      map[string]*API
+	transport *http.Transport
+	feed      *feed
+	wake      chan struct{} // wakes the trimmer when a cursor has moved
 
 	// mu keeps subscriptions from being created and deleted while the outbox is trimmed: a
 	// new cursor must not lose the events after it.
@@ -61,149 +81,83 @@ type Service struct {
 }
 
 // New makes a Service. It delivers nothing until [Service.Run].
-func New(c Config) *Service {
+func New(c Config) (*Service, error) {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	if c.Client == nil {
-		c.Client = newClient()
-	}
 	c.Base = strings.TrimRight(c.Base, "/")
 	c.RetryMin = cmp.Or(c.RetryMin, time.Second)
 	c.RetryMax = cmp.Or(c.RetryMax, 5*time.Minute)
-	c.Retention = cmp.Or(c.Retention, 7*24*time.Hour)
-	return &Service{Config: c, client: guarded(c.Client), wake: make(chan struct{}, 1), workers: map[string]*worker{}}
-}
-
-// Create adds a subscription to everything that happens from now on (SOL003
-// clause 5.4.18.3.1). It returns [ErrInvalid] for a request that isn't acceptable
-// and [ErrCallback] where a GET of the callback URI, with the subscription's own
-// authentication, isn't answered with 204. Nothing is stored then.
-func (s *Service) Create(ctx context.Context, req Request) (*Subscription, error) {
-	if err := req.validate(); err != nil {
-		return nil, err
-	}
-	if !s.SkipTest {
-		if err := s.test(ctx, req); err != nil {
-			return nil, err
-		}
-	}
-	auth, err := s.sealed(req.Authentication)
+	c.CallTimeout = cmp.Or(c.CallTimeout, 20*time.Second)
+	c.Retention = cmp.Or(c.Retention, DefaultRetention)
+	transport, err := newTransport(c)
 	if err != nil {
 		return nil, err
 	}
-	rec := &record{ID: uuid.NewString(), Filter: req.Filter, CallbackURI: req.CallbackURI,
-		Authentication: auth, Verbosity: cmp.Or(req.Verbosity, Full)}
-	value, err := json.Marshal(rec)
-	if err != nil {
-		return nil, fmt.Errorf("subscription %s: %w", rec.ID, err)
+	s := &Service{Config: c, apis: map[string]*API{}, transport: transport, feed: newFeed(c.Oplog), wake: make(chan struct{}, 1), workers: map[string]*worker{}}
+	for _, api := range append([]API{LifecycleAPI(lifecycleRoot, apiVersion, nil)}, c.APIs...) {
+		s.apis[api.Root] = &api
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.Oplog.SetSubscribed(true)
-	defer s.moved() // where this is in vain, nobody may be subscribed
-	end, err := s.Oplog.End(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("create subscription: %w", err)
-	}
-	if _, err := s.Store.Put(ctx,
-		store.Record{Key: subscriptionPrefix + rec.ID, Value: value},
-		store.Record{Key: cursorPrefix + rec.ID, Value: cursorValue(end)},
-	); err != nil {
-		return nil, fmt.Errorf("create subscription: %w", err)
-	}
-	s.start(rec)
-	return rec.view(s.Base), nil
+	return s, nil
 }
 
 // test calls the callback once. Its errors don't quote the subscriber's answer: a caller must
 // not read other services through Jibe.
-func (s *Service) test(ctx context.Context, req Request) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+func (s *Service) test(ctx context.Context, api *API, w Wanted) error {
+	ctx, cancel := context.WithTimeout(ctx, s.CallTimeout)
 	defer cancel()
-	c := &caller{client: s.client, auth: req.Authentication}
-	status, err := c.call(ctx, http.MethodGet, req.CallbackURI, nil)
+	status, err := s.newCaller(api, w.Authentication, nil).call(ctx, http.MethodGet, w.CallbackURI, nil)
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrCallback, err)
+		s.Log.WarnContext(ctx, "a callback didn't pass its test", "callback", peer.Place(w.CallbackURI), "error", err)
+		_, text := why(0, err)
+		return fmt.Errorf("%w: %s", ErrCallback, text)
 	}
 	if status != http.StatusNoContent {
-		return fmt.Errorf("%w: GET %s was answered with %d, not 204", ErrCallback, place(req.CallbackURI), status)
+		return fmt.Errorf("%w: GET %s was answered with %d, not 204", ErrCallback, peer.Place(w.CallbackURI), status)
 	}
 	return nil
 }
 
-// sealed returns a with its passwords encrypted.
-func (s *Service) sealed(a *Authentication) (*Authentication, error) {
-	if a == nil {
-		return nil, nil
-	}
-	out := &Authentication{AuthType: a.AuthType}
-	seal := func(clear string) (string, error) {
-		if clear == "" {
-			return "", nil
-		}
-		sealed, err := s.Secrets.Encrypt(clear)
-		if err != nil {
-			return "", fmt.Errorf("encrypt the subscriber's credentials: %w", err)
-		}
-		return sealed, nil
-	}
-	var err error
-	if a.Basic != nil {
-		p := *a.Basic
-		if p.Password, err = seal(p.Password); err != nil {
-			return nil, err
-		}
-		out.Basic = &p
-	}
-	if a.ClientCredentials != nil {
-		p := *a.ClientCredentials
-		if p.ClientPassword, err = seal(p.ClientPassword); err != nil {
-			return nil, err
-		}
-		out.ClientCredentials = &p
-	}
-	return out, nil
-}
-
-// Get returns a subscription, or [store.ErrNotFound].
-func (s *Service) Get(ctx context.Context, id string) (*Subscription, error) {
-	if _, err := uuid.Parse(id); err != nil {
-		return nil, fmt.Errorf("subscription %.64q: %w", id, store.ErrNotFound)
-	}
-	stored, err := s.Store.Get(ctx, subscriptionPrefix+id)
+// add stores a new subscription, whose cursor is at the end of the outbox.
+func (s *Service) add(ctx context.Context, rec *record) error {
+	value, err := json.Marshal(rec)
 	if err != nil {
-		return nil, fmt.Errorf("subscription %s: %w", id, err)
+		return fmt.Errorf("subscription %s: %w", rec.ID, err)
 	}
-	rec, err := readRecord(stored)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	there, err := s.Store.List(ctx, cursorPrefix, "", maxSubscriptions)
 	if err != nil {
-		return nil, err
+		return fmt.Errorf("create subscription: %w", err)
 	}
-	return rec.view(s.Base), nil
-}
-
-// List returns all subscriptions, by id.
-func (s *Service) List(ctx context.Context) ([]*Subscription, error) {
-	recs, err := s.records(ctx)
+	if len(there) >= maxSubscriptions {
+		return fmt.Errorf("%w: there are %d subscriptions, and may be no more: delete those that nobody needs", ErrInvalid, len(there))
+	}
+	s.Oplog.SetSubscribed(true)
+	defer s.moved() // where this is in vain, nobody may be subscribed
+	end, err := s.Oplog.End(ctx)
 	if err != nil {
-		return nil, err
+		return fmt.Errorf("create subscription: %w", err)
 	}
-	out := make([]*Subscription, 0, len(recs))
-	for _, rec := range recs {
-		out = append(out, rec.view(s.Base))
-	}
-	return out, nil
-}
-
-// Delete ends a subscription and a delivery under way. An unknown one is
-// [store.ErrNotFound].
-func (s *Service) Delete(ctx context.Context, id string) error {
-	if _, err := s.Get(ctx, id); err != nil {
+	at, err := cursor{After: end}.value()
+	if err != nil {
 		return err
 	}
+	if _, err := s.Store.Put(ctx,
+		store.Record{Key: subscriptionPrefix + rec.ID, Value: value},
+		store.Record{Key: cursorPrefix + rec.ID, Value: at},
+	); err != nil {
+		return fmt.Errorf("create subscription: %w", err)
+	}
+	s.start(rec)
+	return nil
+}
+
+// remove ends a subscription.
+func (s *Service) remove(ctx context.Context, id string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if w := s.workers[id]; w != nil {
@@ -234,26 +188,80 @@ func (s *Service) Delete(ctx context.Context, id string) error {
 	}
 }
 
-func (s *Service) records(ctx context.Context) ([]*record, error) {
-	stored, err := s.Store.List(ctx, subscriptionPrefix, "", 0)
+// Run delivers until ctx ends, then waits for deliveries under way. It is idle while nothing
+// happens. It must not run twice at a time.
+func (s *Service) Run(ctx context.Context) error {
+	wake, unsignal := s.Oplog.Signal()
+	defer unsignal()
+	s.mu.Lock()
+	recs, err := s.records(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("list subscriptions: %w", err)
-	}
-	recs := make([]*record, 0, len(stored))
-	for _, st := range stored {
-		rec, err := readRecord(st)
-		if err != nil {
-			return nil, err
+		s.mu.Unlock()
+		if ctx.Err() != nil {
+			return nil
 		}
-		recs = append(recs, rec)
+		return err
 	}
-	return recs, nil
+	s.run = ctx
+	for _, rec := range recs {
+		s.start(rec)
+	}
+	s.mu.Unlock()
+	s.group.Go(func() { s.feed.run(ctx, s.Log) })
+	defer func() {
+		s.mu.Lock()
+		s.run = nil
+		clear(s.workers)
+		s.mu.Unlock()
+		s.group.Wait()
+	}()
+	trim := time.NewTimer(0) // an earlier run may have left something to trim
+	armed := true
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-wake:
+		case <-s.wake:
+		case <-trim.C:
+			armed = false
+			if err := s.trim(ctx); err != nil && ctx.Err() == nil {
+				s.Log.Error("the outbox of notifications can't be trimmed; it grows", "error", err)
+			}
+			continue
+		}
+		if !armed {
+			armed = true
+			trim.Reset(settle)
+		}
+	}
 }
 
-func readRecord(stored store.Record) (*record, error) {
-	rec := new(record)
-	if err := json.Unmarshal(stored.Value, rec); err != nil {
-		return nil, fmt.Errorf("%s: the record in the store can't be read: %w", stored.Key, err)
+// start begins delivery to a subscription, if the Service runs. The caller has mu.
+func (s *Service) start(rec *record) {
+	if s.run == nil || s.workers[rec.ID] != nil {
+		return
 	}
-	return rec, nil
+	api := s.apis[rec.API]
+	if api == nil {
+		s.Log.Error("a subscription is not served, as it was made by a version of Jibe with another interface", "subscription", rec.ID, "api", rec.API)
+		return
+	}
+	ctx, stop := context.WithCancel(s.run)
+	w := newWorker(s, api, rec)
+	w.stop = stop
+	s.workers[rec.ID] = w
+	s.group.Go(func() {
+		defer close(w.done)
+		defer stop()
+		w.work(ctx)
+	})
+}
+
+// moved wakes the trimmer, as there may be something to drop.
+func (s *Service) moved() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
 }

@@ -1,72 +1,49 @@
 package notify
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
-	"net/netip"
-	"net/url"
 	"slices"
-	"syscall"
-	"time"
 
-	"golang.org/x/oauth2"
-	"golang.org/x/oauth2/clientcredentials"
+	"github.com/jibe-vnfm/jibe/internal/egress"
+	"github.com/jibe-vnfm/jibe/internal/peer"
 )
 
 const (
-	// callTimeout bounds one request to a subscriber, answer included.
-	callTimeout = 20 * time.Second
 	// maxAnswer is how many bytes of an answer are read; its content is ignored.
 	maxAnswer = 64 << 10
 	// apiVersion is that of SOL003 v3.3.1's VNF lifecycle management API.
 	apiVersion = "2.0.0"
 )
 
-// newClient returns the client that is used where none is given. It doesn't call link-local
-// addresses, where a cloud's metadata service may answer.
-func newClient() *http.Client {
-	dialer := &net.Dialer{Timeout: 10 * time.Second, Control: func(_, address string, _ syscall.RawConn) error {
-		at, err := netip.ParseAddrPort(address)
-		if err != nil {
-			return err
-		}
-		if ip := at.Addr().Unmap(); ip.IsLinkLocalUnicast() || ip.IsMulticast() || ip.IsUnspecified() {
-			return fmt.Errorf("%s is not an address of a subscriber", ip)
-		}
-		return nil
-	}}
-	return &http.Client{Transport: &http.Transport{
-		Proxy: http.ProxyFromEnvironment, DialContext: dialer.DialContext, ForceAttemptHTTP2: true,
-		TLSHandshakeTimeout: 10 * time.Second, ResponseHeaderTimeout: callTimeout,
-		MaxIdleConnsPerHost: 2, IdleConnTimeout: 90 * time.Second,
-	}}
-}
-
-// guarded returns the client with the limits of every call to a subscriber. It doesn't
-// follow redirects, which would evade the checks of the URI.
-func guarded(c *http.Client) *http.Client {
-	g := *c
-	g.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	if g.Timeout == 0 {
-		g.Timeout = callTimeout
+// newTransport returns what carries the calls of all subscribers and token endpoints.
+func newTransport(c Config) (*http.Transport, error) {
+	t, err := peer.NewTransport(c.Egress, peer.TLS{Roots: c.CAs, Renewed: c.Certificate}, c.CallTimeout)
+	if err != nil {
+		return nil, fmt.Errorf("connections to subscribers: %w", err)
 	}
-	return &g
+	t.MaxIdleConns, t.MaxIdleConnsPerHost = 256, 64
+	return t, nil
 }
 
 // caller calls one subscriber with its authentication. It is used by one
 // goroutine at a time.
 type caller struct {
-	client *http.Client
-	auth   *Authentication // with passwords as secrets resolves them
+	settings peer.Settings   // but for the authentication
+	auth     *Authentication // with passwords as secrets resolves them
 	// secrets is nil where the passwords are in clear, as in a request.
 	secrets Secrets
-	tokens  oauth2.TokenSource
+	peer    *peer.Client // nil until the passwords could be resolved
+}
+
+// newCaller returns how the subscriber is called; secrets may be nil.
+func (s *Service) newCaller(api *API, auth *Authentication, secrets Secrets) *caller {
+	return &caller{auth: auth, secrets: secrets, settings: peer.Settings{
+		Version: api.Version, Egress: s.Egress, Transport: s.transport, Timeout: s.CallTimeout, MaxAnswer: maxAnswer, StatusOnly: true,
+	}}
 }
 
 func (c *caller) clear(password string) (string, error) {
@@ -75,104 +52,99 @@ func (c *caller) clear(password string) (string, error) {
 	}
 	clear, err := c.secrets.Resolve(password)
 	if err != nil {
-		return "", fmt.Errorf("decrypt the subscriber's credentials: %w", err)
+		return "", &credentialsError{err}
 	}
 	return clear, nil
 }
 
-// authorize sets the Authorization header. OAuth2 goes before BASIC where the
-// subscriber takes both.
-func (c *caller) authorize(ctx context.Context, req *http.Request) error {
+// credentialsError is returned where the stored credentials can't be decrypted.
+type credentialsError struct{ err error }
+
+func (e *credentialsError) Error() string {
+	return fmt.Sprintf("decrypt the subscriber's credentials: %v", e.err)
+}
+
+func (e *credentialsError) Unwrap() error { return e.err }
+
+// authentication is what goes with each call, nil for nothing. Where the subscriber takes
+// several, OAuth2 goes before BASIC, and a client is known by its certificate before its
+// password.
+func (c *caller) authentication() (*peer.Authentication, error) {
 	switch {
 	case c.auth == nil:
-		return nil
+		return nil, nil
+	case slices.Contains(c.auth.AuthType, ClientCert):
+		p := c.auth.ClientCert
+		return &peer.Authentication{OAuth: &peer.OAuth{ClientID: p.ClientID, TokenEndpoint: p.TokenEndpoint}}, nil
 	case slices.Contains(c.auth.AuthType, ClientCredentials):
-		if c.tokens == nil {
-			p := c.auth.ClientCredentials
-			password, err := c.clear(p.ClientPassword)
-			if err != nil {
-				return err
-			}
-			config := clientcredentials.Config{ClientID: p.ClientID, ClientSecret: password,
-				TokenURL: p.TokenEndpoint, AuthStyle: oauth2.AuthStyleInHeader}
-			c.tokens = config.TokenSource(context.WithValue(ctx, oauth2.HTTPClient, c.client))
-		}
-		token, err := c.tokens.Token()
+		p := c.auth.ClientCredentials
+		password, err := c.clear(p.ClientPassword)
 		if err != nil {
-			c.tokens = nil
-			return fmt.Errorf("get a token: %w", plain(err))
+			return nil, err
 		}
-		token.SetAuthHeader(req)
+		return &peer.Authentication{OAuth: &peer.OAuth{ClientID: p.ClientID, ClientPassword: password, TokenEndpoint: p.TokenEndpoint}}, nil
 	case slices.Contains(c.auth.AuthType, Basic):
 		password, err := c.clear(c.auth.Basic.Password)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		req.SetBasicAuth(c.auth.Basic.UserName, password)
+		return &peer.Authentication{Basic: &peer.Basic{UserName: c.auth.Basic.UserName, Password: password}}, nil
 	}
-	return nil
+	return nil, nil
 }
 
-// call makes one request and returns the status of its answer. body is nil for
+// call makes one request and returns the status of its answer. body is JSON, or nil for
 // the test of a callback.
-func (c *caller) call(ctx context.Context, method, uri string, body any) (int, error) {
-	var content io.Reader
-	if body != nil {
-		b, err := json.Marshal(body)
+func (c *caller) call(ctx context.Context, method, uri string, body json.RawMessage) (int, error) {
+	if c.peer == nil {
+		auth, err := c.authentication()
 		if err != nil {
-			return 0, fmt.Errorf("encode notification: %w", err)
+			return 0, err
 		}
-		content = bytes.NewReader(b)
+		c.settings.Authentication = auth
+		if c.peer, err = peer.New(c.settings); err != nil {
+			return 0, &credentialsError{err}
+		}
 	}
-	req, err := http.NewRequestWithContext(ctx, method, uri, content)
-	if err != nil {
-		return 0, plain(err)
-	}
-	req.Header.Set("Version", apiVersion)
-	req.Header.Set("Accept", "application/json")
-	req.Header.Set("User-Agent", "jibe")
+	var content any
 	if body != nil {
-		req.Header.Set("Content-Type", "application/json")
+		content = body
 	}
-	if err := c.authorize(ctx, req); err != nil {
+	answer, err := c.peer.Do(ctx, method, uri, content)
+	if err != nil {
 		return 0, err
 	}
-	resp, err := c.client.Do(req)
-	if err != nil {
-		return 0, plain(err)
-	}
-	defer resp.Body.Close()
-	// Reading the answer lets the connection be used again; a longer one is not worth it.
-	_, _ = io.CopyN(io.Discard, resp.Body, maxAnswer)
-	if resp.StatusCode == http.StatusUnauthorized {
-		c.tokens = nil // it may have been revoked
-	}
-	return resp.StatusCode, nil
+	return answer.Status, nil
 }
 
-// plain returns err without parts that may hold a secret: the query of a URI, the body of a
-// token endpoint's answer.
-func plain(err error) error {
-	var token *oauth2.RetrieveError
-	if errors.As(err, &token) {
-		status := "no status"
-		if token.Response != nil {
-			status = token.Response.Status
+// why names the reason for which a call was in vain, in one of a few words and in more. Where
+// there was no answer it doesn't say what stood in the way: whoever may name a callback
+// could have Jibe look around in a network otherwise.
+func why(status int, err error) (reason, text string) {
+	if err == nil {
+		text = fmt.Sprintf("the subscriber answered %d %s", status, http.StatusText(status))
+		switch {
+		case status == http.StatusUnauthorized || status == http.StatusForbidden:
+			return "unauthorized", text
+		case status >= 300 && status < 400:
+			return "redirect", text + ", and redirects are not followed"
+		case status >= 400 && status < 500:
+			return "refused", text
 		}
-		return fmt.Errorf("the token endpoint answered %s", status)
+		return "unavailable", text
 	}
-	var call *url.Error
-	if errors.As(err, &call) {
-		return fmt.Errorf("%s %s: %w", call.Op, place(call.URL), call.Err)
+	var (
+		token       *peer.AuthenticationError
+		credentials *credentialsError
+		plain       *egress.PlainError
+	)
+	switch {
+	case errors.As(err, &credentials):
+		return "credentials", err.Error()
+	case errors.As(err, &plain):
+		return "credentials", plain.Error()
+	case errors.As(err, &token):
+		return "token", peer.Outward(err)
 	}
-	return err
-}
-
-// place returns a URI for logs and errors: without query and user.
-func place(uri string) string {
-	u, err := url.Parse(uri)
-	if err != nil {
-		return "(unreadable URI)"
-	}
-	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
+	return "connection", peer.Outward(err)
 }

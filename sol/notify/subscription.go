@@ -1,22 +1,26 @@
-// Package notify is the subscriptions to lifecycle change notifications and
-// their delivery (SOL003 v3.3.1 clauses 5.4.18 to 5.4.20 and 5.5.2.15 to 5.5.2.20).
+// Package notify is the subscriptions to notifications and their delivery (SOL003 v3.3.1
+// clauses 5.4.18 to 5.4.20 and 5.5.2.15 to 5.5.2.20 for the life cycle of VNFs; other
+// interfaces describe theirs by an [API]).
 //
 // It reads the outbox that package lcm/oplog writes and keeps, for every
 // subscription, a cursor in the store: what was delivered to it. A notification
 // is delivered at least once, in order per subscription, across restarts; its id
 // is the same in every delivery, so that a subscriber can recognize a repetition. A
-// subscriber that doesn't answer holds up nobody but itself.
+// subscriber that doesn't answer holds up nobody but itself, and what it hasn't taken within
+// Config.Retention is given up, which the log and the figures say.
 //
 // It never writes operation records, and never shows a subscriber's credentials
 // to anyone but the subscriber.
 package notify
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
 	"slices"
-	"strings"
+
+	"github.com/jibe-vnfm/jibe/auth"
 )
 
 // Errors that callers decide on. An unknown subscription is store.ErrNotFound.
@@ -34,20 +38,13 @@ const (
 	Short = "SHORT"
 )
 
-// Request is LccnSubscriptionRequest (SOL003 clause 5.5.2.15).
-type Request struct {
-	Filter         *Filter         `json:"filter,omitempty"`
-	CallbackURI    string          `json:"callbackUri"`
-	Authentication *Authentication `json:"authentication,omitempty"`
-	Verbosity      string          `json:"verbosity,omitempty"`
-}
-
-// Subscription is LccnSubscription (SOL003 clause 5.5.2.16). It has no credentials.
+// Subscription is LccnSubscription (SOL003 clause 5.5.2.16), and what other interfaces have
+// in its place. It has no credentials.
 type Subscription struct {
 	ID          string  `json:"id"`
-	Filter      *Filter `json:"filter,omitempty"`
+	Filter      Matcher `json:"filter,omitempty"`
 	CallbackURI string  `json:"callbackUri"`
-	Verbosity   string  `json:"verbosity"`
+	Verbosity   string  `json:"verbosity,omitempty"`
 	Links       struct {
 		Self Link `json:"self"`
 	} `json:"_links"`
@@ -58,107 +55,27 @@ type Link struct {
 	Href string `json:"href"`
 }
 
-// The authentication types that Jibe has towards subscribers.
-const (
-	Basic             = "BASIC"
-	ClientCredentials = "OAUTH2_CLIENT_CREDENTIALS"
-)
-
-// Authentication is SubscriptionAuthentication (SOL013 clause 8.3.4). In a stored
-// record, both passwords are encrypted.
-type Authentication struct {
-	AuthType          []string                 `json:"authType"`
-	Basic             *BasicParams             `json:"paramsBasic,omitempty"`
-	ClientCredentials *ClientCredentialsParams `json:"paramsOauth2ClientCredentials,omitempty"`
-}
-
-// BasicParams are the parameters of BASIC.
-type BasicParams struct {
-	UserName string `json:"userName"`
-	Password string `json:"password"`
-}
-
-// ClientCredentialsParams are the parameters of OAUTH2_CLIENT_CREDENTIALS.
-type ClientCredentialsParams struct {
-	ClientID       string `json:"clientId"`
-	ClientPassword string `json:"clientPassword"`
-	TokenEndpoint  string `json:"tokenEndpoint"`
-}
-
-// String keeps credentials out of logs and errors.
-func (a *Authentication) String() string { return fmt.Sprint("authentication by ", a.AuthType) }
-
-// GoString returns the same as String.
-func (a *Authentication) GoString() string { return a.String() }
-
-// Secrets encrypts what must not be stored in clear, and gives it back.
-type Secrets interface {
-	// Encrypt returns a reference that holds the secret unreadably.
-	Encrypt(clear string) (reference string, err error)
-	// Resolve returns the secret that a reference stands for.
-	Resolve(reference string) (clear string, err error)
-}
-
 // record is the store's record of a subscription.
 type record struct {
 	ID             string          `json:"id"`
-	Filter         *Filter         `json:"filter,omitempty"`
+	API            string          `json:"api,omitempty"` // the root; "" is lifecycleRoot
+	Filter         json.RawMessage `json:"filter,omitempty"`
 	CallbackURI    string          `json:"callbackUri"`
 	Authentication *Authentication `json:"authentication,omitempty"`
-	Verbosity      string          `json:"verbosity"`
-}
+	Verbosity      string          `json:"verbosity,omitempty"`
+	// Owner made it, and could see what they could see then; nil where an earlier version of
+	// Jibe wrote the record, which told everybody of everything.
+	Owner *auth.Identity `json:"owner,omitempty"`
 
-func (r *record) view(base string) *Subscription {
-	s := &Subscription{ID: r.ID, Filter: r.Filter, CallbackURI: r.CallbackURI, Verbosity: r.Verbosity}
-	s.Links.Self.Href = base + "/vnflcm/v2/subscriptions/" + r.ID
-	return s
+	matcher Matcher // of Filter
 }
 
 // validate refuses a request that isn't acceptable. Its errors name the attribute.
-func (r *Request) validate() error {
-	if err := checkURI("callbackUri", r.CallbackURI); err != nil {
+func (w *Wanted) validate(certificate Certificate) error {
+	if err := checkURI("callbackUri", w.CallbackURI); err != nil {
 		return err
 	}
-	switch r.Verbosity {
-	case "", Full, Short:
-	default:
-		return fmt.Errorf("%w: verbosity %q is neither %s nor %s", ErrInvalid, r.Verbosity, Full, Short)
-	}
-	if err := r.Filter.validate(); err != nil {
-		return err
-	}
-	return r.Authentication.validate()
-}
-
-func (a *Authentication) validate() error {
-	if a == nil {
-		return nil
-	}
-	if len(a.AuthType) == 0 {
-		return fmt.Errorf("%w: authentication.authType is missing", ErrInvalid)
-	}
-	for _, t := range a.AuthType {
-		switch t {
-		case Basic:
-			if a.Basic == nil || a.Basic.UserName == "" {
-				return fmt.Errorf("%w: authentication.paramsBasic with userName and password must go with authType %s", ErrInvalid, t)
-			}
-			if strings.Contains(a.Basic.UserName, ":") {
-				return fmt.Errorf("%w: authentication.paramsBasic.userName must not contain a colon (RFC 7617)", ErrInvalid)
-			}
-		case ClientCredentials:
-			p := a.ClientCredentials
-			if p == nil || p.ClientID == "" {
-				return fmt.Errorf("%w: authentication.paramsOauth2ClientCredentials with clientId, clientPassword and tokenEndpoint must go with authType %s", ErrInvalid, t)
-			}
-			if err := checkURI("authentication.paramsOauth2ClientCredentials.tokenEndpoint", p.TokenEndpoint); err != nil {
-				return err
-			}
-		default:
-			return fmt.Errorf("%w: authentication.authType %q is not supported; use %s or %s", ErrInvalid, t, Basic, ClientCredentials)
-		}
-	}
-	return nil
+	return w.Authentication.validate(w.CallbackURI, certificate)
 }
 
 // maxURI is the length in bytes that a URI may have, as the store keeps it.

@@ -19,6 +19,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/app"
 	"github.com/jibe-vnfm/jibe/drivers/sim"
+	"github.com/jibe-vnfm/jibe/internal/egress"
 	"github.com/jibe-vnfm/jibe/test/process"
 )
 
@@ -47,6 +48,10 @@ func serveLab(ctx context.Context, args []string) (err error) {
 	f := flag.NewFlagSet(labVerb, flag.ContinueOnError)
 	f.StringVar(&o.Data, "data", "", "data directory")
 	f.StringVar(&o.Listen, "listen", "127.0.0.1:0", "address of the API")
+	f.Func("egress-allow", "networks that may be called", func(text string) (err error) {
+		o.Egress.Allow, err = egress.ParseNetworks(text)
+		return err
+	})
 	f.IntVar(&o.Workers, "workers", labWorkers, "how many instances are worked on at once")
 	f.DurationVar(&o.Poll, "poll", 30*time.Second, "how often remote repositories are fetched")
 	f.Var(&o.KeepOperations, "keep-operations", "how long an ended operation is kept, and how many of each instance however old; or all")

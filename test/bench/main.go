@@ -42,6 +42,7 @@ type options struct {
 	instances int      // in the repository of the writes and of the rest
 	writes    int      // requests of all clients together
 	clients   int
+	upload    int           // MiB of the package that is uploaded
 	recorded  int           // operations in the store while lists are asked for
 	upgraded  int           // instances in one commit
 	soaked    int           // instances in the soak
@@ -90,7 +91,9 @@ func parts() []part {
 		{name: "rest", title: "Instances at rest in the simulator", run: (*bench).rest},
 		{name: "sizes", title: "Starts, pushes, commits, writes and lists, by the size of the repository", run: (*bench).bySize},
 		{name: "writes", title: "Durable writes through the API", run: (*bench).durable},
+		{name: "uploads", title: "A large package onboarded by API", run: (*bench).uploads},
 		{name: "operations", title: "Operations of many clients", run: (*bench).operations},
+		{name: "notifications", title: "Notifications to many subscribers, one dead and one slow", run: (*bench).notifications},
 		{name: "lists", title: "Lists, by what people filter by", run: (*bench).lists},
 		{name: "push", title: "From a push, or a request, to the API server", needs: onCluster, run: (*bench).push},
 		{name: "share", title: "Jibe's own share of an operation", needs: onCluster, run: (*bench).share},
@@ -197,6 +200,7 @@ func parse(args []string) (options, error) {
 	laid := f.String("laid", "api,folders,flat,"+filledWord, "which figures sizes takes: of directories as the API makes them, in a hundred folders, all in one; and of instances that all run")
 	f.IntVar(&o.commits, "commits", 0, "commits of one file each, in the history before the first start of each of these")
 	batches := f.String("n", "100,300,1000", "new instances, healed and scaled ones in one push, each")
+	f.IntVar(&o.upload, "upload", 200, "MiB of the package that is uploaded")
 	f.IntVar(&o.samples, "samples", 30, "samples of each latency")
 	f.IntVar(&o.stacks, "stacks", 8, "stacks at Heat that go through all operations, and as many of a bare client")
 	f.IntVar(&o.instances, "instances", 10_000, "instances in the repository of the writes, and at rest")
@@ -219,7 +223,7 @@ func parse(args []string) (options, error) {
 		given := map[string]bool{}
 		f.Visit(func(x *flag.Flag) { given[x.Name] = true })
 		for name, value := range map[string]string{"sizes": "1,100", "grown": "100,1000", "n": "20", "samples": "8", "instances": "1000", "writes": "900", "upgraded": "20",
-			"standing": "100", "resting": "20s", "stacks": "2"} {
+			"standing": "100", "upload": "50", "resting": "20s", "stacks": "2"} {
 			if !given[name] {
 				if err := f.Set(name, value); err != nil {
 					return o, err

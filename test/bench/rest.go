@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"path/filepath"
 	"runtime/debug"
 	"time"
 
 	"github.com/jibe-vnfm/jibe/app"
 	"github.com/jibe-vnfm/jibe/drivers/sim"
+	"github.com/jibe-vnfm/jibe/internal/egress"
 	"github.com/jibe-vnfm/jibe/test/process"
 )
 
@@ -107,7 +109,7 @@ func inProcess(ctx context.Context, data string, cloud *sim.Cloud) (j *jibe, sto
 	ready, done := make(chan *app.Server, 1), make(chan error, 1)
 	go func() {
 		done <- app.Run(ctx, app.Options{
-			Data: data, Listen: "127.0.0.1:0", Branch: "main", Cloud: cloud,
+			Data: data, Listen: "127.0.0.1:0", Egress: egress.Options{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}, Branch: "main", Cloud: cloud,
 			Log:   slog.New(slog.DiscardHandler),
 			Ready: func(s *app.Server) { ready <- s },
 		})

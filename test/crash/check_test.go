@@ -121,6 +121,7 @@ func (w *world) checkInstances(ctx context.Context) error {
 		Vnfd  string `json:"vnfdId"`
 		State string `json:"instantiationState"`
 		Info  struct {
+			State string `json:"vnfState"`
 			Scale []struct {
 				Aspect string `json:"aspectId"`
 				Level  int    `json:"scaleLevel"`
@@ -134,6 +135,9 @@ func (w *world) checkInstances(ctx context.Context) error {
 	have := map[string]string{}
 	for _, in := range instances {
 		text := in.State + " " + in.Vnfd
+		if in.State == "INSTANTIATED" {
+			text += " " + in.Info.State
+		}
 		for _, s := range in.Info.Scale {
 			text += fmt.Sprintf(" %s=%d", s.Aspect, s.Level)
 		}
@@ -150,8 +154,8 @@ func (w *world) checkInstances(ctx context.Context) error {
 			return err
 		}
 		want := "NOT_INSTANTIATED " + in.VnfdID
-		if in.State == desired.Instantiated {
-			want = fmt.Sprintf("INSTANTIATED %s front=%d", in.VnfdID, in.Levels["front"])
+		if desired.IsInstantiated(in.State) {
+			want = fmt.Sprintf("INSTANTIATED %s %s front=%d", in.VnfdID, lcm.OperationalState(in), in.Levels["front"])
 		}
 		if have[in.ID] != want {
 			errs = append(errs, fmt.Errorf("instance %s is shown as %q, head says %q", in.ID, have[in.ID], want))

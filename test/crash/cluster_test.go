@@ -65,7 +65,7 @@ func (w *world) checkCluster(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if in != nil && in.State == desired.Instantiated {
+		if in != nil && desired.IsInstantiated(in.State) {
 			want[name] = render(in)
 		}
 	}
@@ -91,9 +91,16 @@ func render(in *desired.Instance) []string {
 		suffix, generation = "-"+in.Generation, in.Generation
 	}
 	n := 1 + in.Levels["front"]
+	if in.State == desired.Stopped {
+		n = 0
+	}
 	image, level := content(in.VnfdID)
-	return append(slices.Repeat([]string{fmt.Sprintf("Pod of generation %s with %s", generation, image)}, n),
-		fmt.Sprintf("Deployment vdu1%s of %d", suffix, n), fmt.Sprintf("ReplicaSet of %d", n), fmt.Sprintf("ConfigMap settings%s: %s", suffix, level))
+	list := append(slices.Repeat([]string{fmt.Sprintf("Pod of generation %s with %s", generation, image)}, n),
+		fmt.Sprintf("Deployment vdu1%s of %d", suffix, n), fmt.Sprintf("ConfigMap settings%s: %s", suffix, level))
+	if n > 0 {
+		list = append(list, fmt.Sprintf("ReplicaSet of %d", n))
+	}
+	return list
 }
 
 // objects are the kinds, names and sizes of what is in each of the test's namespaces.

@@ -91,6 +91,10 @@ func (s *slot) change(ctx context.Context, server *process.Server) error {
 			desired.KeyValue{Path: []string{"state"}, Value: desired.Instantiated},
 			desired.KeyValue{Path: []string{"flavour"}, Value: "simple"},
 			desired.KeyValue{Path: []string{"params"}, Value: params(namespace)})
+	case now.State == desired.Stopped && dice < 40:
+		return s.ask(ctx, server, "OPERATE", http.MethodPost, now.ID, "/operate", map[string]any{"changeStateTo": "STARTED"})
+	case now.State == desired.Stopped && dice < 60:
+		return s.edit(ctx, server, "Start "+s.name, desired.KeyValue{Path: []string{"state"}, Value: desired.Instantiated})
 	case dice < 20:
 		direction := "SCALE_OUT"
 		if level := now.Levels["front"]; level == maxLevel || level > 0 && s.rng.IntN(2) == 0 {
@@ -106,8 +110,12 @@ func (s *slot) change(ctx context.Context, server *process.Server) error {
 		return s.ask(ctx, server, "TERMINATE", http.MethodPost, now.ID, "/terminate", map[string]any{"terminationType": "FORCEFUL"})
 	case dice < 85:
 		return s.ask(ctx, server, "MODIFY_INFO", http.MethodPatch, now.ID, "", map[string]any{"vnfInstanceDescription": fmt.Sprintf("number %d", s.rng.IntN(1e6))})
-	case dice < 90:
-		return s.edit(ctx, server, "Stop "+s.name, desired.KeyValue{Path: []string{"state"}, Value: desired.NotInstantiated})
+	case dice < 88:
+		return s.edit(ctx, server, "End "+s.name, desired.KeyValue{Path: []string{"state"}, Value: desired.NotInstantiated})
+	case dice < 92:
+		return s.ask(ctx, server, "OPERATE", http.MethodPost, now.ID, "/operate", map[string]any{"changeStateTo": "STOPPED"})
+	case dice < 96:
+		return s.edit(ctx, server, "Stop "+s.name, desired.KeyValue{Path: []string{"state"}, Value: desired.Stopped})
 	}
 	return s.push(ctx, server, "Remove "+s.name, func([]byte) ([]byte, error) { return nil, nil })
 }

@@ -52,9 +52,9 @@ serve() {
   rm -rf "$DATA/jibe" "$DATA/work" "$DATA/packages" "$DATA/serve.log"
   mkdir -p "$DATA"
   export JIBE_DATA=$DATA/jibe
-  hand "jibe serve --data $JIBE_DATA"
+  hand "jibe serve --data $JIBE_DATA --allow-hooks=packages --egress-allow 127.0.0.0/8"
   t=$(now)
-  jibe serve --data "$JIBE_DATA" --listen 127.0.0.1:0 >"$DATA/serve.out" 2>"$DATA/serve.log" &
+  jibe serve --data "$JIBE_DATA" --allow-hooks=packages --egress-allow 127.0.0.0/8 --listen 127.0.0.1:0 >"$DATA/serve.out" 2>"$DATA/serve.log" &
   SERVER_PID=$!
   wait_for 30 "jibe serves" grep -q '^jibe .* serves ' "$DATA/serve.out"
   JIBE_SERVER=$(sed -n 's/^jibe .* serves //p' "$DATA/serve.out")

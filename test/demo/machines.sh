@@ -69,12 +69,14 @@ follow() {
   wait_for 120 "hosts follow the servers" sh -c "grep -q 'msg=following' '$DATA/follow.log'"
 }
 
-# publish PACKAGE...: into the package repository
+# publish PACKAGE...: into the package repository; one of the examples, or a folder
 publish() {
-  hand "git clone $JIBE_DATA/packages/packages.git; cp -r examples/packages/$1 …; git push"
+  hand "git clone $JIBE_DATA/packages/packages.git; cp -r examples/packages/${1##*/} …; git push"
   git clone -q "$JIBE_DATA/packages/packages.git" "$DATA/packages" 2>/dev/null
   local p
-  for p in "$@"; do cp -r "examples/packages/$p" "$DATA/packages/"; done
+  for p in "$@"; do
+    case $p in /*) cp -r "$p" "$DATA/packages/" ;; *) cp -r "examples/packages/$p" "$DATA/packages/" ;; esac
+  done
   git -C "$DATA/packages" add -A
   git -C "$DATA/packages" commit -qm 'Add packages'
   git -C "$DATA/packages" push -q origin HEAD:main

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # openstack - a walk through Jibe with virtual machines: a VNF is instantiated, scaled,
 # healed, upgraded one server at a time; another one blue-green behind a load balancer, a
-# bad upgrade of it is taken back; both are terminated. Through git and ETSI's API, on
-# real Keystone, Heat, Nova, Neutron, Glance and Cinder.
+# bad upgrade of it is taken back; a third has the templates, and is upgraded by the
+# request, that clients of other managers know; all are terminated. Through git and ETSI's
+# API, on real Keystone, Heat, Nova, Neutron, Glance and Cinder.
 #
 #   make demo-openstack            installs and starts an OpenStack (Debian 12, as root)
 #   OS_CLOUD=… make demo-openstack uses that cloud of your clouds.yaml; it needs a network
@@ -31,7 +32,7 @@ follow "real sshd and web servers at the addresses that Neutron gives, and an ha
 serve
 
 step "Putting VNF packages into the package repository: BaseHOT templates, scripts, two versions each"
-publish vm-asg-1.{0,1} vm-blue-green-1.{0,1}
+publish vm-asg-1.{0,1} vm-blue-green-1.{0,1} vm-sample-1.{0,1}
 
 step "Instantiate by git: one server of each VDU, in one Heat stack"
 desired
@@ -121,17 +122,43 @@ note "through the load balancer:"
 wait_for 60 "the load balancer answers" curl -fsS -m 5 "http://$BALANCER/"
 curl -fsS -m 10 "http://$BALANCER/" | sed 's/^/   | /'; echo
 
+step "A third VNF, with the sample templates that clients of other managers know"
+SHOP_ID=$ID
+SAMPLE=$WORK/instances/site-c/sample/vnf.yaml
+git -C "$WORK" pull -q --rebase
+mkdir -p "$(dirname "$SAMPLE")"
+sed 's/^name: .*/name: sample/' examples/vm-sample/vnf.yaml >"$SAMPLE"
+t=$(now)
+push 'Run the sample at site C'
+await_op INSTANTIATE COMPLETED 3
+took "$t"
+ID=$(id_of sample)
+
+step "Their request: blue-green, ./paths, names of classes, vdu_params as one object, CP1 for the port cp"
+hand "curl -X POST …/vnf_instances/$ID/change_vnfpkg -d @examples/vm-sample/change_vnfpkg.json"
+t=$(now)
+ask change_vnfpkg "$(sed "s/10\.10\.0\.50/$BALANCER/" examples/vm-sample/change_vnfpkg.json)"
+took "$t"
+os stack list -f value -c 'Stack Name' -c 'Stack Status' | sed 's/^/   | /'
+curl -fsS -m 10 "http://$BALANCER/" | sed 's/^/   | /'; echo
+
+step "And back, rolling, by the same request: one server after the other"
+t=$(now)
+ask change_vnfpkg "$(sed 's/9e1b71/9e1b70/; s/Blue-Green/RollingUpdate/; /external_lb_param/d; s/^    },$/    }/' examples/vm-sample/change_vnfpkg.json)"
+took "$t"
+
 step "What happened"
 jibe get instances | sed 's/^/   /'
 jibe get operations | sed 's/^/   /'
 
-step "Terminate: one by ETSI's API, one by git"
+step "Terminate: one by ETSI's API, two by git"
 t=$(now)
+ID=$SHOP_ID
 ask terminate '{"terminationType": "FORCEFUL"}'
 git -C "$WORK" pull -q --rebase
-git -C "$WORK" rm -rq instances/site-a
-push 'Close site A'
-wait_for "$PATIENCE" "site A is closed" sh -c '! jibe get instances | grep -q " web "'
+git -C "$WORK" rm -rq instances/site-a instances/site-c
+push 'Close the sites A and C'
+wait_for "$PATIENCE" "sites A and C are closed" sh -c '! jibe get instances | grep -qE " (web|sample) "'
 took "$t"
 [ -z "$(os stack list -f value)" ] || die "a stack is left: $(os stack list)"
 [ -z "$(os server list -f value)" ] || die "a server is left: $(os server list)"

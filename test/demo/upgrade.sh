@@ -32,7 +32,7 @@ filmed() {
         if (line != last) print "   | " line; last = line}' "$DATA/film.txt"
 }
 # last_upgrade: id and state of the newest change of package
-last_upgrade() { jibe get operations | awk '/CHANGE_VNFPKG/ {line = $0} END {print line}'; }
+last_upgrade() { jibe get operations | awk '/CHANGE_VNFPKG/ && !line {line = $0} END {print line}'; }
 upgrade_id() { last_upgrade | awk '{print $1}'; }
 upgrade_is() { last_upgrade | grep -q "$1"; }
 

@@ -10,7 +10,8 @@
 #   KEEP=1 make demo-workers       leaves everything running at the end
 #
 # Nova's hypervisor is a fake, so hosts in network namespaces stand where its servers
-# would. The cluster in them is a real control plane; kwok plays the nodes' kubelets.
+# would. kubeadm makes them a cluster, whose kubelets run real containers; where this
+# machine has no cgroups of version 1, the control plane is real, and kwok plays the kubelets.
 # Everything is kept under DEMO_DATA (default: demo-data in the project's folder).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
@@ -30,6 +31,15 @@ LOOK="/usr/bin/openstack server list"
 kube() { kubectl --kubeconfig "$DATA/cluster.kubeconfig" "$@"; }
 nodes() { kube get nodes --no-headers -o custom-columns=NODE:.metadata.name,ADDRESS:'.status.addresses[?(@.type=="InternalIP")].address',READY:'.status.conditions[?(@.type=="Ready")].status',SINCE:.metadata.creationTimestamp | sed 's/^/   | /'; }
 pods() { kube get pods --no-headers -o custom-columns=POD:.metadata.name,NODE:.spec.nodeName,READY:'.status.conditions[?(@.type=="Ready")].status' | sed 's/^/   | /'; }
+# answers: what the workload's containers answer, where they are real
+answers() {
+  local pod
+  [ -n "$MORE" ] || return 0
+  hand "curl http://…     # each pod, through the cluster's API server"
+  for pod in $(kube get pods -l app=web -o name); do
+    kube get --raw "/api/v1/namespaces/default/pods/${pod#pod/}:80/proxy/" | sed 's/^/   | /'
+  done
+}
 # story LOCATION: what the operation has done, as Jibe tells
 story() { hand "jibe get operation ${1##*/}"; jibe get operation "${1##*/}" | sed -n '/^STEPS/,$p' | sed 's/^/   | /'; }
 # count: how many pods of the workload are Ready and stay
@@ -42,18 +52,31 @@ guard() {
     echo "$looks $fewest" >"$DATA/guard.new" && mv "$DATA/guard.new" "$DATA/guard.txt"
   done
 }
-last_op() { jibe get operations | awk -v type="$1" '$2 == type {id = $1} END {print id}'; } # TYPE
+last_op() { jibe get operations | awk -v type="$1" '$2 == type && !id {id = $1} END {print id}'; } # TYPE
 
 begin
 "$CONTROLPLANE" build >/dev/null
 PATH=$PATH:$("$CONTROLPLANE" path)
 export PATH
 cloud
-follow "real sshd at the addresses that Neutron gives, and what it takes to become a node" -kubernetes
+CLUSTER_PACKAGE=k8s-cluster-1.0 MORE=
+IMAGE=$(sed -n 's/^ *image: *//p' examples/packages/rolling-1.0/Files/kubernetes/deployment.yaml)
+if [ -e /sys/fs/cgroup/memory/notify_on_release ]; then
+  follow "real sshd at the addresses that Neutron gives, real kubeadm, kubelet and containerd; $IMAGE is a test's HTTP server" -nodes "$IMAGE"
+  # The site's own pod network, and what kubeadm says of this machine's cgroups.
+  CLUSTER_PACKAGE=$DATA/site/k8s-cluster-1.0
+  rm -rf "$DATA/site"; mkdir -p "$DATA/site"
+  cp -r examples/packages/k8s-cluster-1.0 "$DATA/site/"
+  mkdir -p "$CLUSTER_PACKAGE/Files"
+  cp test/nodes/files/network.yaml "$CLUSTER_PACKAGE/Files/"
+  MORE='    cni: Files/network.yaml\n    ignore_preflight_errors: SystemVerification\n'
+else
+  follow "real sshd at the addresses that Neutron gives, and stand-ins of kubeadm and kubelet" -kubernetes
+fi
 serve
 
 step "Putting VNF packages into the package repository: a cluster, and something to run on it"
-publish k8s-cluster-1.0 rolling-1.0
+publish "$CLUSTER_PACKAGE" rolling-1.0
 
 step "Build the cluster by git: one master and one worker"
 desired
@@ -62,7 +85,7 @@ cp "$DATA/password" "$JIBE_DATA/secrets/password"
 CLUSTER=$WORK/instances/site-a/k8s-cluster/vnf.yaml
 WEB=$WORK/instances/site-a/web-on-edge/vnf.yaml
 mkdir -p "$(dirname "$CLUSTER")" "$(dirname "$WEB")"
-sed "s|file:/var/lib/jibe/secrets/machine-password|file:$JIBE_DATA/secrets/password|" examples/k8s-cluster/vnf.yaml >"$CLUSTER"
+sed "s|file:/var/lib/jibe/secrets/machine-password|file:$JIBE_DATA/secrets/password|; s|^    script_path:|$MORE&|" examples/k8s-cluster/vnf.yaml >"$CLUSTER"
 sed 's/^/   | /' "$CLUSTER"
 t=$(now)
 push 'Build the edge cluster'
@@ -87,6 +110,7 @@ took "$t"
 hand "kubectl create poddisruptionbudget web --selector app=web --min-available $LEAST"
 kube create poddisruptionbudget web --selector app=web --min-available "$LEAST" >/dev/null
 pods
+answers
 guard &
 GUARD_PID=$!
 
@@ -116,6 +140,7 @@ shows 3
 nodes
 wait_for 60 "all pods are Ready" sh -c "[ \$(kubectl --kubeconfig '$DATA/cluster.kubeconfig' get pods -l app=web --no-headers | grep -c Running) = 3 ]"
 pods
+answers
 kill "$GUARD_PID" 2>/dev/null; wait "$GUARD_PID" 2>/dev/null || true
 GUARD_PID=
 read -r LOOKS FEWEST <"$DATA/guard.txt"

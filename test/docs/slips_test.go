@@ -48,7 +48,7 @@ func TestEveryRowOfThePageOfSlipsIsATest(t *testing.T) {
 // testsOf are the names of all tests.
 func testsOf(t *testing.T) map[string]bool {
 	t.Helper()
-	declared := regexp.MustCompile(`(?m)^func (Test[A-Za-z0-9_]+)\(`)
+	declared := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)[A-Za-z0-9_]+)\(`)
 	all := map[string]bool{}
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		switch {

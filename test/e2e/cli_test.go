@@ -56,8 +56,8 @@ VNFCS
  VDU1 *
  VDU1 *
  VDU2 *`,
-		"get operations":           "ID OPERATION STATE INSTANCE STARTED TOOK AUTO ERROR\nID INSTANTIATE COMPLETED ID TIME TOOK false",
-		"get subscriptions":        "ID CALLBACK VERBOSITY\nno subscriptions",
+		"get operations":           "ID OPERATION STATE INSTANCE STARTED TOOK AUTO ERROR NOTE\nID INSTANTIATE COMPLETED ID TIME TOOK false",
+		"get subscriptions":        "ID CALLBACK VERBOSITY WAITING LAG DELIVERED DROPPED FAILED WHY\nno subscriptions",
 		"get operations -o json":   `*"operation": "INSTANTIATE"*`,
 		"get instances -o yaml":    `*vnfInstanceName: web-a*`,
 		"get packages":             "VNFD VERSION REPOSITORY REF PATH TREE*" + "ID 1.0 packages main webapp HASH*",

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 // apps counts the live pods by their label app.
@@ -17,6 +19,32 @@ func (b *bench) apps() map[string]int {
 		n[p.Labels["app"]]++
 	}
 	return n
+}
+
+// workloadsShown holds what an instance shows of its VDUs' workloads against those in the cluster,
+// "Kind/name".
+func (b *bench) workloadsShown(id string, names ...string) {
+	b.Helper()
+	reses, _ := b.show(b.T, id).get("instantiatedVnfInfo", "metadata", "vdu_reses").(map[string]any)
+	shown := object(reses)
+	var got []string
+	for vdu := range shown {
+		name := shown.text(vdu, "kind") + "/" + shown.text(vdu, "metadata", "name")
+		live := b.read(name)
+		got = append(got, name)
+		if shown.text(vdu, "metadata", "namespace") != b.namespace || shown.text(vdu, "metadata", "labels", instanceLabel) != id ||
+			shown.text(vdu, "apiVersion") != live.GetAPIVersion() {
+			b.Errorf("VDU %s is shown as %v", vdu, shown[vdu])
+		}
+		if want, ok, err := unstructured.NestedInt64(live.Object, "spec", "replicas"); err != nil || ok && fmt.Sprint(shown.get(vdu, "spec", "replicas")) != fmt.Sprint(want) {
+			b.Errorf("VDU %s is shown with %v replicas and has %d: %v", vdu, shown.get(vdu, "spec", "replicas"), want, err)
+		}
+	}
+	slices.Sort(got)
+	slices.Sort(names)
+	if !slices.Equal(got, names) {
+		b.Errorf("workloads shown are %v, want %v", got, names)
+	}
 }
 
 func TestDeploymentReplicaSetAndStatefulSetScaleAndTwoVDUsByOneAspect(t *testing.T) {
@@ -40,6 +68,7 @@ func TestDeploymentReplicaSetAndStatefulSetScaleAndTwoVDUsByOneAspect(t *testing
 		t.Errorf("pods after scaling out: %v", n)
 	}
 	b.sameVNFCs(id)
+	b.workloadsShown(id, "Deployment/web", "Deployment/web-admin", "ReplicaSet/cache", "StatefulSet/store", "DaemonSet/agent", "Pod/probe")
 
 	// Several aspects in one push are one operation.
 	d.Pull()

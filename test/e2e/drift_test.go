@@ -248,6 +248,13 @@ func TestASecretsDriftIsPutBackAndItsValuesAreShownNowhere(t *testing.T) {
 	d.Pull()
 	d.Write(file, d.Read(file)+"drift: report\n")
 	d.Push("Only tell")
+	// A change before the commit is known would be put right, as the file said then.
+	kit.Eventually(t, func() error {
+		if now := b.show(t, id).text("jibe", "driftPolicy"); now != "report" {
+			return fmt.Errorf("the drift policy is %q", now)
+		}
+		return nil
+	})
 	change()
 	shown := b.drifted(id, "Secret/"+b.namespace+"/login", "reported")
 	without("GET /jibe/v1/drift", fmt.Sprint(shown))

@@ -3,7 +3,9 @@ package e2e
 import (
 	"context"
 	"net"
+	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -37,6 +39,17 @@ func TestAServerThatIsKilledAtWorkStartsAgainAtOnce(t *testing.T) {
 	}
 	if n := len(decodeList(t, s.must(t, 200, "GET", instances, nil).Body)); n < made {
 		t.Errorf("%d instances, though %d requests were answered", n, made)
+	}
+	// What was answered is on record, in a chain that no kill broke.
+	if out, errs, code := s.process.CLI(t, "audit", "verify", "--data", data); code != 0 || !strings.HasPrefix(out, "records 1 to ") {
+		t.Errorf("%s%s", out, errs)
+	}
+	text, err := os.ReadFile(filepath.Join(data, "audit.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(string(text), `"action":"POST","object":"/vnflcm/v2/vnf_instances","outcome":"done","status":201,`); n < made {
+		t.Errorf("%d creations are on record, though %d were answered", n, made)
 	}
 }
 

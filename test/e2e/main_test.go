@@ -19,6 +19,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
@@ -113,10 +114,12 @@ func (h *sharedServer) close() error {
 }
 
 // equip pushes the packages and the VIM, as a person does once.
-func (s *server) equip(work string) error {
+func (s *server) equip(work string) error { return s.equipFor(work, os.Getenv(testenv.EnvKubeconfig)) }
+
+// equipFor is equip for the cluster of the kubeconfig; "" is none.
+func (s *server) equipFor(work, kubeconfig string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), kit.Patience)
 	defer cancel()
-	kubeconfig := os.Getenv(testenv.EnvKubeconfig)
 	for _, repo := range []struct {
 		name string
 		fill func(dir string) error
@@ -127,7 +130,7 @@ func (s *server) equip(work string) error {
 					return err
 				}
 			}
-			for _, example := range []string{"webapp", "every-kind"} {
+			for _, example := range []string{"webapp", "every-kind", "two-flavours"} {
 				if err := os.CopyFS(filepath.Join(dir, example), os.DirFS("../../examples/packages/"+example)); err != nil {
 					return err
 				}
@@ -144,6 +147,14 @@ func (s *server) equip(work string) error {
 			}
 			vim, err := process.Keep(s.data, vim)
 			if err != nil {
+				return err
+			}
+			if err := os.MkdirAll(filepath.Join(dir, "projects"), 0o755); err != nil {
+				return err
+			}
+			// One package brings a kind of its own, and one test has a project of its own.
+			project := "vims: ['*']\nrepositories: ['*']\nkinds: {clusterScoped: [Namespace, CustomResourceDefinition]}\n"
+			if err := os.WriteFile(filepath.Join(dir, "projects", "default.yaml"), []byte(project), 0o644); err != nil {
 				return err
 			}
 			return os.WriteFile(filepath.Join(dir, "vims", "local.yaml"), []byte(vim), 0o644)
@@ -169,6 +180,7 @@ func (s *server) equip(work string) error {
 type bench struct {
 	*testing.T
 	*server
+	config    *rest.Config
 	api       kubernetes.Interface
 	namespace string
 }
@@ -177,9 +189,15 @@ func newBench(t *testing.T, h *sharedServer) *bench {
 	t.Helper()
 	kubeconfig := testenv.Kubeconfig(t)
 	t.Parallel()
-	b := &bench{T: t, server: h.open(t)}
+	return benchAt(t, h.open(t), testenv.RestConfig(t), kubeconfig)
+}
+
+// benchAt is a bench with a namespace of its own at the cluster.
+func benchAt(t *testing.T, s *server, config *rest.Config, kubeconfig string) *bench {
+	t.Helper()
+	b := &bench{T: t, server: s, config: config}
 	var err error
-	if b.api, err = kubernetes.NewForConfig(testenv.RestConfig(t)); err != nil {
+	if b.api, err = kubernetes.NewForConfig(config); err != nil {
 		t.Fatal(err)
 	}
 	b.namespace = testenv.Namespace(t, kubeconfig)

@@ -73,7 +73,7 @@ func essence(kind string, u *unstructured.Unstructured, same bool) (name, text s
 	name = kind + "/" + u.GetName()
 	managed := ""
 	for _, m := range u.GetManagedFields() {
-		if m.Manager == "jibe" && m.Subresource == "" && m.FieldsV1 != nil {
+		if strings.HasPrefix(m.Manager, "jibe") && m.Subresource == "" && m.FieldsV1 != nil {
 			managed += m.FieldsV1.String()
 		}
 	}
@@ -82,6 +82,9 @@ func essence(kind string, u *unstructured.Unstructured, same bool) (name, text s
 		delete(annotations, counter)
 	}
 	labels := u.GetLabels()
+	if kind == "PersistentVolumeClaim" {
+		delete(labels, "vnf.jibe.dev/installation") // a claim that a controller makes gets it a little later
+	}
 	meta := map[string]any{"labels": labels, "annotations": annotations, "uid": string(u.GetUID()), "managed": managed, "finalizers": u.GetFinalizers()}
 	if u.GetDeletionTimestamp() != nil {
 		meta["deleting"] = true

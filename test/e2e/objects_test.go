@@ -24,7 +24,6 @@ import (
 
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
-	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // resources are the kinds of which the tests' packages are made.
@@ -52,7 +51,7 @@ const quiet = time.Second
 
 func (b *bench) dynamic() dynamic.Interface {
 	b.Helper()
-	client, err := dynamic.NewForConfig(testenv.RestConfig(b.T))
+	client, err := dynamic.NewForConfig(b.config)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -118,7 +118,7 @@ func (c *cloud) turns(id, file string, d *process.WorkTree, blue string) {
 		}
 		at = i
 	}
-	c.tell("fail", 1)
+	c.calls.failAt(1)
 	d.Git("checkout", "--quiet", "main")
 	d.Git("merge", "--quiet", "upgrade")
 	if out, err := d.TryPush(); err != nil {
@@ -167,7 +167,7 @@ func (c *cloud) turns(id, file string, d *process.WorkTree, blue string) {
 	if !strings.Contains(d.Read(file), "update:") {
 		d.Write(file, d.Read(file)+"update: {strategy: blueGreen, coordinate: {new: Scripts/tell.sh, old: Scripts/tell.sh}}\n")
 	}
-	first := len(c.hookInputs())
+	first := len(c.calls.all())
 	d.Push("Upgrade again")
 	c.outcome(id, before+1, "CHANGE_VNFPKG COMPLETED")
 	all, err := c.stacks(c.Context(), id)
@@ -180,7 +180,7 @@ func (c *cloud) turns(id, file string, d *process.WorkTree, blue string) {
 		}
 	}
 	var hooks []string
-	for _, call := range c.hookInputs()[first:] {
+	for _, call := range c.calls.all()[first:] {
 		hooks = append(hooks, call.text("hook"))
 		for _, side := range []string{"old", "new"} {
 			if n := len(call.list("targets", side)); n != len(servers) {

@@ -21,7 +21,7 @@ func (c *cloud) scene(id string) string {
 	c.Helper()
 	s := c.do("heat", "GET", nil, "stacks", "vnf-"+id).get("stack")
 	stack, _ := s.(map[string]any)
-	text := fmt.Sprintf("stack %v, script %d, servers", stack["stack_status"], len(c.hookInputs()))
+	text := fmt.Sprintf("stack %v, script %d, servers", stack["stack_status"], len(c.calls.all()))
 	for _, m := range c.machines(id) {
 		text += " " + m.vdu + " " + m.status
 	}
@@ -89,7 +89,7 @@ func TestAKilledServerCarriesVirtualMachinesOnWhereverItWas(t *testing.T) {
 		}
 	}
 	units := map[string]bool{}
-	for _, call := range c.hookInputs() {
+	for _, call := range c.calls.all() {
 		units[call.text("instance", "id")+" "+call.text("target", "unit", "name")] = true
 	}
 	for _, id := range ids {

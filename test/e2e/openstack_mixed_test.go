@@ -13,7 +13,8 @@ func TestOneFileRunsAVNFAtKubernetesAndOpenStack(t *testing.T) {
 	c := newCloud(t, mixed1)
 	c.namespace = testenv.Namespace(t, kubeconfig)
 	var err error
-	if c.api, err = kubernetes.NewForConfig(testenv.RestConfig(t)); err != nil {
+	c.config = testenv.RestConfig(t)
+	if c.api, err = kubernetes.NewForConfig(c.config); err != nil {
 		t.Fatal(err)
 	}
 	d := c.clone(t, "desired.git")
@@ -52,7 +53,7 @@ func TestOneFileRunsAVNFAtKubernetesAndOpenStack(t *testing.T) {
 
 	c.step("heal a server")
 	sick, pods := c.vnfcs(id, "DB")[0], c.pods()
-	op = c.server.run(t, id, "heal", object{"vnfcInstanceId": []string{sick.text("id")}})
+	op = c.run(t, id, "heal", object{"vnfcInstanceId": []string{sick.text("id")}})
 	both(1, 2)
 	for name := range c.pods() {
 		if _, was := pods[name]; !was {

@@ -11,7 +11,7 @@ func TestRESTBringsVirtualMachinesThroughTheirLife(t *testing.T) {
 	c := newCloud(t, grouped1, grouped2)
 	id := c.own(c.create(grouped1))
 	c.step("instantiate")
-	op := c.server.run(t, id, "instantiate", object{
+	op := c.run(t, id, "instantiate", object{
 		"flavourId": "simple", "vimConnectionInfo": object{"core": c.inline()}, "extVirtualLinks": []object{link("front", "net0", "CP1", "CP2")},
 	})
 	c.affected(op, "ADDED", "VDU1", "VDU2")
@@ -20,7 +20,7 @@ func TestRESTBringsVirtualMachinesThroughTheirLife(t *testing.T) {
 
 	c.step("scale out by two")
 	first := c.serversOf(id, "VDU1")
-	op = c.server.run(t, id, "scale", scale("SCALE_OUT", "VDU1_aspect", 2))
+	op = c.run(t, id, "scale", scale("SCALE_OUT", "VDU1_aspect", 2))
 	c.affected(op, "ADDED", "VDU1", "VDU1")
 	c.shown(id)
 	three := c.serversOf(id, "VDU1")
@@ -29,7 +29,7 @@ func TestRESTBringsVirtualMachinesThroughTheirLife(t *testing.T) {
 	}
 
 	c.step("scale in, and name the first")
-	op = c.server.run(t, id, "scale", object{"type": "SCALE_IN", "aspectId": "VDU1_aspect", "numberOfSteps": 1,
+	op = c.run(t, id, "scale", object{"type": "SCALE_IN", "aspectId": "VDU1_aspect", "numberOfSteps": 1,
 		"additionalParams": object{"vnfcInstanceId": []string{first[0]}}})
 	c.affected(op, "REMOVED", "VDU1")
 	c.shown(id)
@@ -40,7 +40,7 @@ func TestRESTBringsVirtualMachinesThroughTheirLife(t *testing.T) {
 
 	c.step("heal one VNFC")
 	sick, volume := c.vnfcs(id, "VDU2")[0], c.volumes(id)
-	op = c.server.run(t, id, "heal", object{"vnfcInstanceId": []string{sick.text("id")}, "cause": "hangs"})
+	op = c.run(t, id, "heal", object{"vnfcInstanceId": []string{sick.text("id")}, "cause": "hangs"})
 	well := c.vnfcs(id, "VDU2")[0]
 	if well.text("computeResource", "resourceId") == sick.text("computeResource", "resourceId") {
 		t.Errorf("the healed VNFC still is %v", well)
@@ -54,7 +54,7 @@ func TestRESTBringsVirtualMachinesThroughTheirLife(t *testing.T) {
 	c.shown(id)
 
 	c.step("heal it with its volume")
-	c.server.run(t, id, "heal", object{"vnfcInstanceId": []string{well.text("id")}, "additionalParams": object{"all": true}})
+	c.run(t, id, "heal", object{"vnfcInstanceId": []string{well.text("id")}, "additionalParams": object{"all": true}})
 	if now := c.volumes(id); len(now) != 1 || slices.Equal(now, volume) {
 		t.Errorf("a heal with all made of the volumes %v %v", volume, now)
 	}
@@ -67,7 +67,7 @@ func TestRESTBringsVirtualMachinesThroughTheirLife(t *testing.T) {
 	c.step("scale in, whoever goes")
 	before := c.machines(id)
 	before = slices.DeleteFunc(before, func(m machine) bool { return m.vdu != "VDU1" })
-	c.server.run(t, id, "scale", scale("SCALE_IN", "VDU1_aspect", 1))
+	c.run(t, id, "scale", scale("SCALE_IN", "VDU1_aspect", 1))
 	// Nova tells the time by the second: of two that were made in one, neither is the older.
 	now := c.serversOf(id, "VDU1")
 	if len(now) != 1 || !slices.ContainsFunc(before, func(m machine) bool { return m.id == now[0] && m.created == before[0].created }) {
@@ -99,22 +99,30 @@ func (c *cloud) rolls(id string) {
 	c.Helper()
 	param := object{"cp-name": "CP1", "username": "u", "password": "pw-of-a-machine"}
 	other := object{"cp-name": "CP2", "username": "u", "password": "pw-of-a-machine"}
-	body := object{"vnfdId": grouped2, "additionalParams": object{"upgrade_type": "RollingUpdate",
-		"lcm-operation-coordinate-new-vnf": "Scripts/tell.sh", "lcm-operation-coordinate-old-vnf": "Scripts/tell.sh",
-		"vdu_params": []object{
-			{"vdu_id": "VDU1", "old_vnfc_param": param, "new_vnfc_param": param},
-			{"vdu_id": "VDU2", "old_vnfc_param": other, "new_vnfc_param": other},
-		}}}
+	vdus := []object{
+		{"vdu_id": "VDU1", "old_vnfc_param": param, "new_vnfc_param": param},
+		{"vdu_id": "VDU2", "old_vnfc_param": other, "new_vnfc_param": other},
+	}
+	body := func(vdus []object) object {
+		return object{"vnfdId": grouped2, "additionalParams": object{"upgrade_type": "RollingUpdate",
+			"lcm-operation-coordinate-new-vnf": "Scripts/tell.sh", "lcm-operation-coordinate-old-vnf": "Scripts/tell.sh", "vdu_params": vdus}}
+	}
 	before := c.machines(id)
 
+	c.step("a change that names one of two VDUs that differ is refused")
+	a := c.must(c.T, 400, "POST", instances+"/"+id+"/change_vnfpkg", body(vdus[:1]))
+	if said := a.object(c.T).text("detail"); !strings.Contains(said, "VDU VDU2 can't stay with its package") {
+		c.Errorf("the refusal says %q", said)
+	}
+
 	c.step("a change of package fails")
-	c.tell("fail", 2)
-	path := c.begin(c.T, id, "change_vnfpkg", body)
+	c.calls.failAt(2)
+	path := c.begin(c.T, id, "change_vnfpkg", body(vdus))
 	op := c.await(c.T, path, "FAILED_TEMP")
 	if said := op.text("error", "detail"); !strings.Contains(said, "the machine is angry") {
 		c.Errorf("the error is %q", said)
 	}
-	if n := len(c.hookInputs()); n != 2 {
+	if n := len(c.calls.all()); n != 2 {
 		c.Errorf("the script was called %d times", n)
 	}
 	c.step("and is rolled back")
@@ -131,9 +139,9 @@ func (c *cloud) rolls(id string) {
 	c.shown(id)
 
 	c.step("another one succeeds")
-	first := len(c.hookInputs())
+	first := len(c.calls.all())
 	before = c.machines(id)
-	c.server.run(c.T, id, "change_vnfpkg", body)
+	c.run(c.T, id, "change_vnfpkg", body(vdus))
 	after := c.machines(id)
 	for i, m := range after {
 		was := before[i]
@@ -151,7 +159,7 @@ func (c *cloud) rolls(id string) {
 	c.shown(id)
 	addresses := c.addresses(id)
 	seen := map[string]bool{}
-	for _, call := range c.hookInputs()[first:] {
+	for _, call := range c.calls.all()[first:] {
 		unit, address := call.text("target", "unit", "name"), call.text("target", "address")
 		if addresses[unit] == "" || addresses[unit] != address || call.text("target", "password") != "pw-of-a-machine" {
 			c.Errorf("the hook got %v at %s, which has %s", unit, address, addresses[unit])

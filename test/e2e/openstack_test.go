@@ -2,8 +2,6 @@ package e2e
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -47,7 +45,7 @@ type cloud struct {
 	provider *gophercloud.ProviderClient
 	where    gophercloud.EndpointOpts
 	services map[string]*gophercloud.ServiceClient
-	calls    string // where the packages' script keeps its calls
+	calls    *calls // of the packages' script
 	mine     []string
 }
 
@@ -60,7 +58,7 @@ func newCloud(t *testing.T, packages ...string) *cloud {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &cloud{bench: &bench{T: t}, at: at, provider: provider, where: where, services: map[string]*gophercloud.ServiceClient{}}
+	c := &cloud{bench: &bench{T: t}, at: at, provider: provider, where: where, services: map[string]*gophercloud.ServiceClient{}, calls: listen(t)}
 	for name, connect := range map[string]func(*gophercloud.ProviderClient, gophercloud.EndpointOpts) (*gophercloud.ServiceClient, error){
 		"heat": openstack.NewOrchestrationV1, "nova": openstack.NewComputeV2, "neutron": openstack.NewNetworkV2, "cinder": openstack.NewBlockStorageV3,
 	} {
@@ -85,10 +83,26 @@ func newCloud(t *testing.T, packages ...string) *cloud {
 	return c
 }
 
-// start starts a server on the data, for a cloud that others use as well.
+// cloudPatience is for operations at a cloud that others use as well, on a machine that has
+// other things to do: a server that is replaced takes seconds there, or minutes.
+const cloudPatience = 15 * time.Minute
+
+// start starts a server on the data, for such a cloud.
 func (c *cloud) start(data string) {
 	c.Helper()
-	c.server = serve(c.T, data, "--timeout", "5m", "--start-timeout", "4m")
+	c.server = serve(c.T, data, "--allow-hooks", "--hook-port", c.calls.port(), "--timeout", cloudPatience.String(), "--start-timeout", "4m")
+}
+
+// await is the server's, with the patience for a cloud.
+func (c *cloud) await(t *testing.T, operation, state string) object {
+	t.Helper()
+	return c.awaitWithin(t, cloudPatience, operation, state)
+}
+
+// run is begin and await COMPLETED.
+func (c *cloud) run(t *testing.T, instance, task string, body any) object {
+	t.Helper()
+	return c.await(t, c.begin(t, instance, task, body), "COMPLETED")
 }
 
 // lay copies a sample, with a script in place of its own that tells of its calls.
@@ -102,65 +116,9 @@ func (c *cloud) lay(dir, id string) {
 	meta := d.Read("TOSCA-Metadata/TOSCA.meta")
 	head, _, _ := strings.Cut(meta, "\n\n")
 	d.Write("TOSCA-Metadata/TOSCA.meta", head+"\n")
-	if c.calls == "" {
-		var err error
-		if c.calls, err = os.MkdirTemp("", "jibe-script-"); err != nil { // as in scripted
-			c.Fatal(err)
-		}
-		c.Cleanup(func() { _ = os.RemoveAll(c.calls) })
-		if err := os.Chmod(c.calls, 0o777); err != nil {
-			c.Fatal(err)
-		}
-	}
-	script := filepath.Join(dir, "Scripts", "tell.sh")
-	d.Write("Scripts/tell.sh", fmt.Sprintf(`#!/bin/sh
-# Reports its call, and fails or waits where the test says so.
-cd %s || exit
-n=1
-while ! mkdir of-$n 2>/dev/null; do
-  n=$((n+1))
-  [ $n -lt 100 ] || exit 9
-done
-cat > of-$n/input
-mv of-$n/input call-$n.json
-if [ "$(cat fail 2>/dev/null)" = $n ]; then echo "the machine is angry" >&2; exit 3; fi
-while [ "$(cat hold 2>/dev/null)" = $n ]; do sleep 0.05; done
-`, c.calls))
-	if err := os.Chmod(script, 0o755); err != nil {
+	d.Write("Scripts/tell.sh", c.calls.script())
+	if err := os.Chmod(filepath.Join(dir, "Scripts", "tell.sh"), 0o755); err != nil {
 		c.Fatal(err)
-	}
-}
-
-// tell has the script's call n (from 1) "fail", or wait ("hold").
-func (c *cloud) tell(what string, n int) {
-	c.Helper()
-	next := filepath.Join(c.calls, "next")
-	err := os.WriteFile(next, fmt.Append(nil, n), 0o644)
-	if err == nil {
-		err = os.Rename(next, filepath.Join(c.calls, what))
-	}
-	if err != nil {
-		c.Fatal(err)
-	}
-}
-
-// hookInputs are the inputs of the script's calls, in order.
-func (c *cloud) hookInputs() []object {
-	c.Helper()
-	var all []object
-	for {
-		text, err := os.ReadFile(filepath.Join(c.calls, fmt.Sprintf("call-%d.json", len(all)+1)))
-		if errors.Is(err, os.ErrNotExist) {
-			return all
-		}
-		var input object
-		if err == nil {
-			err = json.Unmarshal(text, &input)
-		}
-		if err != nil {
-			c.Fatal(err)
-		}
-		all = append(all, input)
 	}
 }
 
@@ -295,7 +253,7 @@ func (c *cloud) sweep() {
 		c.process.Kill() // it would make stacks anew
 	}
 	for _, id := range c.mine {
-		err := kit.Poll(ctx, kit.Patience, func() error {
+		err := kit.Poll(ctx, cloudPatience, func() error {
 			stacks, err := c.stacks(ctx, id)
 			if err != nil {
 				return err

@@ -18,7 +18,7 @@ import (
 // fails starts `jibe serve` where it has to end by itself and returns what it says.
 func fails(t *testing.T, data string, args ...string) string {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), program(t), append([]string{"serve", "--data", data, "--listen", "127.0.0.1:0"}, args...)...)
+	cmd := exec.CommandContext(t.Context(), program(t), append([]string{"serve", "--data", data, "--listen", "127.0.0.1:0", "--egress-allow", "127.0.0.0/8,::1"}, args...)...)
 	cmd.Env = process.Environment()
 	out, err := cmd.CombinedOutput()
 	var exit *exec.ExitError

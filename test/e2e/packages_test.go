@@ -37,6 +37,7 @@ const (
 	twins     = "e2e00000-0000-4000-8000-00000000000a"
 	hpa       = "e2e00000-0000-4000-8000-00000000000b"
 	remote    = "e2e00000-0000-4000-8000-00000000000c"
+	asking    = "e2e00000-0000-4000-8000-00000000000d"
 )
 
 // nobody is a scheduler that isn't there: the test says when a pod gets its node.
@@ -60,7 +61,9 @@ var packages = map[string][]vdu{
     volumeClaimTemplates: [{metadata: {name: data}, spec: {storageClassName: by-hand, accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Mi}}}}], `},
 		{kind: "DaemonSet", name: "agent"}, {kind: "Pod", name: "probe", initial: 1}},
 	twins: {{kind: "Deployment", name: "web", initial: 1}, {kind: "Deployment", name: "back", initial: 1}},
-	hpa:   {{kind: "Deployment", name: "web"}, {kind: "Deployment", name: "back", initial: 1}},
+	// It asks the cluster something that this doesn't keep.
+	asking: {{kind: "Deployment", name: "web", initial: 1, pod: nobody}},
+	hpa:    {{kind: "Deployment", name: "web"}, {kind: "Deployment", name: "back", initial: 1}},
 	// Its pod runs on a node that only it may use, and takes its time to end.
 	remote: {{kind: "Deployment", name: "web", initial: 1, pod: `terminationGracePeriodSeconds: 30, schedulerName: nobody, tolerations: [{key: e2e.test/only, operator: Exists}], `}},
 }
@@ -88,6 +91,16 @@ spec:
 {apiVersion: v1, kind: Service, metadata: {name: store}, spec: {clusterIP: None, selector: {app: store}, ports: [{name: store, port: 6379}]}}
 ` + settings + front,
 	twins: settings + front,
+	asking: `---
+apiVersion: authorization.k8s.io/v1
+kind: SubjectAccessReview
+spec: {user: robot, resourceAttributes: {verb: list, resource: pods}}
+---
+apiVersion: authorization.k8s.io/v1
+kind: LocalSubjectAccessReview
+metadata: {namespace: default}
+spec: {user: robot, resourceAttributes: {verb: list, resource: pods, namespace: default}}
+`,
 	hpa: `---
 apiVersion: autoscaling/v2
 kind: HorizontalPodAutoscaler

@@ -121,7 +121,7 @@ func TestRESTBringsAVNFThroughItsLifeAndHidesItsSecrets(t *testing.T) {
 			t.Errorf("instantiatedVnfInfo has no %s", attr)
 		}
 	}
-	if got := linksOf(shown); !slices.Equal(got, []string{"changeCurrentVnfPkg", "changeExtConn", "heal", "scale", "self", "terminate"}) {
+	if got := linksOf(shown); !slices.Equal(got, []string{"changeCurrentVnfPkg", "changeExtConn", "heal", "operate", "scale", "scaleToLevel", "self", "terminate"}) {
 		t.Errorf("_links of a running instance: %v", got)
 	}
 	if shown.text("vnfInstanceName") != "renamed" || shown.text("instantiationState") != "INSTANTIATED" {
@@ -288,7 +288,9 @@ func TestBodiesAreValidated(t *testing.T) {
 		{400, "POST", instances + "/" + id + "/scale", scale("SCALE_IN", "web_aspect", 1), "outside 0..5"},
 		{400, "POST", instances + "/" + id + "/scale", scale("SCALE_OUT", "web_aspect", 0), "numberOfSteps"},
 		{400, "POST", instances + "/" + id + "/terminate", object{"terminationType": "SOON"}, "SOON"},
-		{404, "POST", instances + "/" + id + "/operate", object{}, "not supported"},
+		{400, "POST", instances + "/" + id + "/operate", object{}, "changeStateTo"},
+		{404, "POST", instances + "/" + id + "/change_flavour", object{"newFlavourId": "large"}, "no other flavour"},
+		{404, "POST", instances + "/" + id + "/create_snapshot", object{}, "not supported"},
 		{404, "GET", operations + "/nothing", nil, "nothing"},
 	} {
 		var body any
@@ -321,6 +323,7 @@ func TestBodiesAreValidated(t *testing.T) {
 func TestVIMsThatRefuseSayHow(t *testing.T) {
 	for name, tt := range map[string]struct {
 		repair bool
+		atOnce bool // and not when the time is up
 		says   []string
 		token  func(b *bench) (string, func(object))
 	}{
@@ -328,6 +331,9 @@ func TestVIMsThatRefuseSayHow(t *testing.T) {
 		"no rights":         {says: []string{"forbidden", "system:serviceaccount:"}, repair: true, token: func(b *bench) (string, func(object)) { return b.account("powerless", ""), nil }},
 		"unreachable": {says: []string{"connection refused", "127.0.0.1:1"}, token: func(*bench) (string, func(object)) {
 			return "t", func(c object) { c["interfaceInfo"].(object)["endpoint"] = "https://127.0.0.1:1" }
+		}},
+		"without its CA": {says: []string{"isn't trusted", "interfaceInfo.ssl_ca_cert"}, atOnce: true, token: func(*bench) (string, func(object)) {
+			return "t", func(c object) { delete(c["interfaceInfo"].(object), "ssl_ca_cert") }
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -342,6 +348,9 @@ func TestVIMsThatRefuseSayHow(t *testing.T) {
 			body["vimConnectionInfo"] = object{"vim1": c}
 			op := b.await(t, b.begin(t, id, "instantiate", body), "ROLLED_BACK")
 			b.says(op, tt.says...)
+			if tt.atOnce && strings.Contains(op.text("error", "detail"), "not done within") {
+				t.Errorf("it was tried until the time was up: %s", op.text("error", "detail"))
+			}
 			if strings.Contains(fmt.Sprint(op), token) && len(token) > 1 {
 				t.Error("the operation shows the token")
 			}

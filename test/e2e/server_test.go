@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
@@ -25,6 +26,9 @@ func serverOf(p *process.Server) *server {
 // serve starts a server that ends with the test.
 func serve(t *testing.T, data string, args ...string) *server {
 	t.Helper()
+	if !slices.Contains(args, "--remote") && !slices.Contains(args, "--allow-hooks") {
+		args = append(slices.Clone(args), "--allow-hooks", "--hook-port", "any") // a repository still has to say hooks: true
+	}
 	p, err := process.StartBinary(program(t), data, args...)
 	if err != nil {
 		t.Fatal(err)
@@ -117,8 +121,13 @@ func (s *server) begin(t testing.TB, instance, task string, body any) string {
 // from which nothing moves without a request.
 func (s *server) await(t *testing.T, operation, state string) object {
 	t.Helper()
+	return s.awaitWithin(t, kit.Patience, operation, state)
+}
+
+func (s *server) awaitWithin(t *testing.T, patience time.Duration, operation, state string) object {
+	t.Helper()
 	var op object
-	kit.Eventually(t, func() error {
+	kit.EventuallyWithin(t, patience, func() error {
 		op = s.must(t, http.StatusOK, http.MethodGet, operation, nil).object(t)
 		switch now := op.text("operationState"); now {
 		case state:

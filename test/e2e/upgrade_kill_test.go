@@ -112,22 +112,7 @@ func (b *bench) upgradedDespiteAKill(t *testing.T, id, file string, d *process.W
 	f := b.recorder()
 	killed, end := killAt(b.server, n, delay)
 	b.upgraded(d, file, from, to)
-	for waiting := true; waiting; {
-		select {
-		case <-killed:
-			waiting = false
-		case <-time.After(100 * time.Millisecond):
-			a, err := b.process.Do(t.Context(), "GET", operations+"?filter=(eq,vnfInstanceId,"+id+")", nil)
-			if err == nil && a.Status == 200 && strings.Count(string(a.Body), `"COMPLETED"`) == n+1 {
-				waiting = false
-			}
-		}
-	}
-	hit := end()
-	if hit {
-		t.Logf("killed at step %d: %.200s", n, lastLine(b.process.Log()))
-		b.server = serve(t, b.data)
-	}
+	hit := b.endsDespiteAKill(t, id, n, killed, end)
 	b.outcome(id, n, "CHANGE_VNFPKG COMPLETED")
 	b.awaitPods(4)
 	if got := b.running(to); got != 4 {
@@ -149,6 +134,29 @@ func (b *bench) upgradedDespiteAKill(t *testing.T, id, file string, d *process.W
 	b.sameWorkersSoon(id)
 	if err := b.counted(id, n+1); err != nil {
 		t.Errorf("killed at step %d: %v", n, err)
+	}
+	return hit
+}
+
+// endsDespiteAKill waits until the instance's operation n (from 0) is COMPLETED or the process
+// was killed ([killAt]), and starts the next process then. It says whether it was.
+func (b *bench) endsDespiteAKill(t *testing.T, id string, n int, killed <-chan struct{}, end func() bool) bool {
+	t.Helper()
+	for waiting := true; waiting; {
+		select {
+		case <-killed:
+			waiting = false
+		case <-time.After(100 * time.Millisecond):
+			a, err := b.process.Do(t.Context(), "GET", operations+"?filter=(eq,vnfInstanceId,"+id+")", nil)
+			if err == nil && a.Status == 200 && strings.Count(string(a.Body), `"COMPLETED"`) == n+1 {
+				waiting = false
+			}
+		}
+	}
+	hit := end()
+	if hit {
+		t.Logf("killed at step %d: %.200s", n, lastLine(b.process.Log()))
+		b.server = serve(t, b.data)
 	}
 	return hit
 }
@@ -178,10 +186,8 @@ func TestAHookThatAKillInterruptsIsEndedAndRunAgainAsInterrupted(t *testing.T) {
 	if input := arriving.called(2); input["interrupted"] != true {
 		t.Errorf("the second run gets %v", input["interrupted"])
 	}
-	// The first one is gone: it would say so otherwise.
-	arriving.answer(1, "touch "+arriving.dir+"/alive")
-	kit.Stays(t, quiet, func() error {
-		if b.exists(arriving.dir + "/alive") {
+	kit.Eventually(t, func() error {
+		if !arriving.gone(1) {
 			return fmt.Errorf("the interrupted hook still runs")
 		}
 		return nil

@@ -97,6 +97,10 @@ func TestBlueGreenIsRefusedForWorkloadsThatCanNotStandTwice(t *testing.T) {
 			if tt.beside != "" {
 				b.volume("disk")
 			}
+			if strings.Contains(tt.vdu.pod, "hostNetwork") { // which only a project that says so may bring
+				b.clone(b.T, "desired.git").PushFiles(map[string]string{"projects/" + b.namespace + ".yaml": fmt.Sprintf(
+					"instances: [pushed/%[1]s]\nrepositories: ['*']\nvims: [local]\nnamespaces: [%[1]s]\npodSecurity: privileged\n", b.namespace)})
+			}
 			id, file, d := b.pushed(b.vnfdID(1), "")
 			b.barred(id, file, 2, 400, b.changing(2, "Blue-Green"), greenly, tt.words...)
 			if name != "Pod" {

@@ -16,19 +16,31 @@ import (
 
 // hooked is a server whose package repository lets packages run hooks, and
 // that is quick to give up on one.
-var hooked = &sharedServer{args: []string{"--hook-timeout", "20s", "--timeout", "60s"}}
+var hooked = &sharedServer{args: []string{"--allow-hooks", "--hook-port", "any", "--hook-timeout", "20s", "--timeout", "60s"}}
 
-var hooksAllowed struct {
-	sync.Once
-	err error
-}
+// unconfined is another one, which doesn't confine them: those that keep a diary share a folder
+// with the test.
+var unconfined = &sharedServer{args: []string{"--allow-hooks", "--unconfined-hooks", "--hook-timeout", "20s", "--timeout", "60s"}}
+
+var hooksAllowed, unconfinedAllowed sync.Once
 
 // newStage is a bench for changes of package: the server runs hooks of packages.
 func newStage(t *testing.T) *bench {
 	t.Helper()
-	b := newBench(t, hooked)
-	hooksAllowed.Do(func() {
-		afterwards(hooked.close)
+	return stageAt(t, hooked, &hooksAllowed)
+}
+
+// newUnconfinedStage is newStage where hooks have all the rights of their user.
+func newUnconfinedStage(t *testing.T) *bench {
+	t.Helper()
+	return stageAt(t, unconfined, &unconfinedAllowed)
+}
+
+func stageAt(t *testing.T, s *sharedServer, allowed *sync.Once) *bench {
+	t.Helper()
+	b := newBench(t, s)
+	allowed.Do(func() {
+		afterwards(s.close)
 		b.permit()
 	})
 	return b

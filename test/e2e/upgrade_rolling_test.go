@@ -108,8 +108,7 @@ func TestARequestThatListsOneManifestLosesNeitherVDUsNorSharedObjects(t *testing
 	objects := b.made(id)
 	f := b.recorder()
 
-	change := b.changing(2, "RollingUpdate", "lcm-kubernetes-def-files", []string{"Files/kubernetes/web.yaml"},
-		"vdu_params", []object{{"vdu_id": "WEB"}})
+	change := b.changing(2, "RollingUpdate", "lcm-kubernetes-def-files", []string{"Files/kubernetes/web.yaml"})
 	op := b.server.run(t, id, "change_vnfpkg", change)
 	if op.text("operation") != "CHANGE_VNFPKG" || op["isAutomaticInvocation"] != false {
 		t.Errorf("%v", op)

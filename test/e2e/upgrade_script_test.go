@@ -2,47 +2,80 @@ package e2e
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"sync"
 
 	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 // script is a hook of a package that does what the test tells it, call by call:
-// the test sees the world as it is while the hook runs.
+// the test sees the world as it is while the hook runs. It tells of its calls by HTTP, as a
+// confined hook shares no file with a test.
 type script struct {
-	b   *bench
-	dir string
+	b      *bench
+	mu     sync.Mutex
+	inputs []object
+	next   []chan string // what each call is to do, once the test has said so
+	lost   []int         // calls that ended without an answer
 }
 
 // scripted makes a script and its text, which a package has as a file.
 func (b *bench) scripted() (*script, string) {
 	b.Helper()
-	// Not t.TempDir, whose parent nobody else may enter: hooks run as another user.
-	dir, err := os.MkdirTemp("", "jibe-script-")
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() { _ = os.RemoveAll(dir) }) // a hook that was killed may just be writing
-	if err := os.Chmod(dir, 0o777); err != nil {
-		b.Fatal(err)
-	}
-	return &script{b, dir}, fmt.Sprintf(`#!/bin/sh
+	s := &script{b: b}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		text, err := io.ReadAll(r.Body)
+		var input object
+		if err == nil {
+			err = json.Unmarshal(text, &input)
+		}
+		if err != nil { // of one that is killed while it tells
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		n, next := s.add(input)
+		select {
+		case lines := <-next:
+			_, _ = io.WriteString(w, lines)
+		case <-r.Context().Done(): // the hook was killed
+			s.lose(n)
+		}
+	}))
+	b.Cleanup(func() {
+		server.CloseClientConnections() // a hook may wait for its answer still
+		server.Close()
+	})
+	return s, fmt.Sprintf(`#!/bin/sh
 # Reports its call, and does what the test says then.
-n=1
-while ! mkdir %[1]s/$n 2>/dev/null; do
-  n=$((n+1))
-  [ $n -lt 50 ] || { echo "no room in %[1]s" >&2; exit 9; }
-done
-chmod 777 %[1]s/$n
-cat > %[1]s/$n/input
-mv %[1]s/$n/input %[1]s/$n/input.json
-while [ ! -e %[1]s/$n/answer ]; do sleep 0.02; done
-. %[1]s/$n/answer
-`, dir)
+lines=$(curl --silent --show-error --fail --noproxy '*' --data-binary @- %s/) || exit 9
+eval "$lines"
+`, server.URL)
+}
+
+// add notes a call, and returns its number and where what it is to do is said.
+func (s *script) add(input object) (n int, lines <-chan string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	next := make(chan string, 1)
+	s.inputs, s.next = append(s.inputs, input), append(s.next, next)
+	return len(s.inputs), next
+}
+
+func (s *script) lose(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lost = append(s.lost, n)
+}
+
+// gone says whether the call n ended before it was answered.
+func (s *script) gone(n int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Contains(s.lost, n)
 }
 
 // called waits for the call n (from 1) and returns the input of the hook.
@@ -50,40 +83,33 @@ func (s *script) called(n int) object {
 	s.b.Helper()
 	var input object
 	kit.Eventually(s.b, func() error {
-		text, err := os.ReadFile(filepath.Join(s.dir, fmt.Sprint(n), "input.json"))
-		if err != nil {
-			return err
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if len(s.inputs) < n {
+			return fmt.Errorf("the script was called %d times, not %d", len(s.inputs), n)
 		}
-		return json.Unmarshal(text, &input)
+		input = s.inputs[n-1]
+		return nil
 	})
 	return input
 }
 
 // calls is how often the hook was called.
 func (s *script) calls() int {
-	s.b.Helper()
-	for n := 0; ; n++ {
-		_, err := os.Stat(filepath.Join(s.dir, fmt.Sprint(n+1)))
-		if errors.Is(err, fs.ErrNotExist) {
-			return n
-		}
-		if err != nil {
-			s.b.Fatal(err)
-		}
-	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.inputs)
 }
 
 // answer has the call n go on with lines of sh.
 func (s *script) answer(n int, lines string) {
 	s.b.Helper()
-	dir := filepath.Join(s.dir, fmt.Sprint(n))
-	err := os.WriteFile(filepath.Join(dir, "next"), []byte(lines+"\n"), 0o644)
-	if err == nil {
-		err = os.Rename(filepath.Join(dir, "next"), filepath.Join(dir, "answer"))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n > len(s.next) {
+		s.b.Fatalf("call %d is answered, and the script was called %d times", n, len(s.next))
 	}
-	if err != nil {
-		s.b.Fatal(err)
-	}
+	s.next[n-1] <- lines
 }
 
 // each is call and answer.
@@ -105,14 +131,4 @@ func unitsOf(input object, vdu, side string) map[string]object {
 		}
 	}
 	return units
-}
-
-// exists says whether there is a file of that path.
-func (b *bench) exists(path string) bool {
-	b.Helper()
-	_, err := os.Stat(path)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		b.Fatal(err)
-	}
-	return err == nil
 }

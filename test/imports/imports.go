@@ -68,7 +68,7 @@ func Rules() []Rule {
 			Why: "a proposal is judged in one way for the push hook, the API's clients and the command line; it is never carried out or recorded here",
 		},
 		{
-			From: []string{"drivers/kubernetes/manifest/...", "drivers/kubernetes/fields", "drivers/kubernetes/raw"}, Never: []string{"k8s.io/client-go/...", "drivers/kubernetes/watched", "net/http", "os/exec"},
+			From: []string{"drivers/kubernetes/manifest/...", "drivers/kubernetes/confine", "drivers/kubernetes/fields", "drivers/kubernetes/raw"}, Never: []string{"k8s.io/client-go/...", "drivers/kubernetes/watched", "net/http", "os/exec"},
 			Why: "what an instance should be is rendered without a cluster: push hook, preview and reconciler render the same",
 		},
 		{
@@ -82,8 +82,20 @@ func Rules() []Rule {
 			Why: "what several rooms use knows none of them",
 		},
 		{
+			From: []string{"audit"}, Never: []string{
+				"admission/...", "app", "automation/...", "desired/...", "drivers/...", "hooks/...", "lcm/...", "plan", "reconciler/...", "sol/...", "store/...", "vnfd/...",
+			},
+			Why: "every room records what it did; the audit log knows none of them",
+		},
+		{
 			From: []string{"lcm", "vnfd/..."}, Never: append([]string{"drivers/...", "sol/...", "store/...", "reconciler"}, clients...),
 			Why: "the state machine and the descriptor are pure: what they say must not depend on what answers",
+		},
+		{
+			From: []string{"auth"}, Never: []string{
+				"admission/...", "app", "automation/...", "desired/...", "drivers/...", "hooks/...", "lcm/...", "plan", "reconciler/...", "sol/...", "store/...", "vnfd/...",
+			},
+			Why: "who calls is found out without knowing what they call: what may be done with what is decided where the resource is known",
 		},
 		{
 			From: []string{"store/..."}, Never: []string{"desired/...", "drivers/...", "lcm/...", "reconciler/...", "sol/...", "vnfd/..."},

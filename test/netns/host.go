@@ -53,6 +53,12 @@ type Spec struct {
 	// place on the host, absolute, and the one here. A host else sees nothing of what is
 	// below this machine's /home, /root, /run and /tmp.
 	Mounts map[string]string
+	// Containers lets the host run a container runtime and a kubelet: it has a tree of cgroups
+	// of its own, and /var/lib/containerd and /var/lib/kubelet are in memory. It needs the
+	// controllers of cgroups version 1, each mounted below /sys/fs/cgroup.
+	Containers bool
+	// Boot is a script of bash that root runs once the files are there, before one can log in.
+	Boot string
 	// NoWeb leaves out the application, which else answers at [WebPort] with an [Answer].
 	NoWeb bool
 }
@@ -75,8 +81,10 @@ type Host struct {
 	lab  *Lab
 	init *process
 	dir  string
-	log  output // of services
-	up   bool   // guarded by lab.mu
+	// cgroup is the host's path in all hierarchies, "" for one without a tree of its own.
+	cgroup string
+	log    output // of services
+	up     bool   // guarded by lab.mu
 }
 
 // Add makes a host and waits until one can log in to it.
@@ -158,7 +166,13 @@ func (h *Host) start(ctx context.Context) error {
 	if err := os.Mkdir(h.dir, 0o700); err != nil {
 		return err
 	}
-	argv := []string{"bash", "-c", machineScript, "machine.sh", h.dir, h.Spec.Name}
+	if h.Spec.Containers {
+		if err := ContainersAble(); err != nil {
+			return err
+		}
+		h.cgroup = filepath.Join(cgroupPrefix+h.lab.link, filepath.Base(h.dir))
+	}
+	argv := []string{"bash", "-c", machineScript, "machine.sh", h.dir, h.Spec.Name, h.cgroup}
 	for _, place := range slices.Sorted(maps.Keys(h.Spec.Mounts)) {
 		argv = append(argv, place, h.Spec.Mounts[place])
 	}
@@ -177,6 +191,11 @@ func (h *Host) start(ctx context.Context) error {
 	}
 	for name, f := range h.Spec.Files {
 		if err := h.WriteFile(name, f.Data, f.Mode); err != nil {
+			return err
+		}
+	}
+	if h.Spec.Boot != "" {
+		if _, err := h.Run(ctx, nil, "bash", "-ec", h.Spec.Boot); err != nil {
 			return err
 		}
 	}
@@ -277,7 +296,12 @@ func (h *Host) Serve(argv ...string) error {
 
 func (h *Host) command(ctx context.Context, argv ...string) *exec.Cmd {
 	enter := []string{"--target", strconv.Itoa(h.init.pid()), "--mount", "--uts", "--ipc", "--net", "--pid", "--root", "--wd", "--"}
-	cmd := exec.CommandContext(ctx, "nsenter", append(enter, argv...)...)
+	name := "nsenter"
+	if h.cgroup != "" {
+		// Who enters the host's namespaces stays in the cgroups that it came from.
+		name, enter = "bash", append([]string{"-c", enterCgroups, h.cgroup, "--cgroup"}, enter...)
+	}
+	cmd := exec.CommandContext(ctx, name, append(enter, argv...)...)
 	cmd.Env = []string{"PATH=" + searchPath, "LANG=C.UTF-8", "HOME=/root"}
 	return cmd
 }
@@ -352,6 +376,9 @@ func (h *Host) end() {
 		h.init.kill()
 	}
 	_ = os.RemoveAll(h.dir)
+	if h.cgroup != "" {
+		removeCgroups(h.cgroup)
+	}
 }
 
 // Answer is what a host's application tells.

@@ -110,6 +110,7 @@ func Open(ctx context.Context, subnet netip.Prefix) (_ *Lab, err error) {
 	if err := errors.Join(os.RemoveAll(l.dir), os.Mkdir(l.dir, 0o700)); err != nil {
 		return nil, err
 	}
+	removeCgroups(cgroupPrefix + l.link)
 	if err := l.wire(ctx); err != nil {
 		return nil, fmt.Errorf("subnet %s: %w", subnet, err)
 	}
@@ -209,6 +210,7 @@ func (l *Lab) Close() {
 		// The wire would go by itself, but not at once.
 		_ = exec.Command("ip", "link", "delete", l.link).Run()
 		_ = os.RemoveAll(l.dir)
+		removeCgroups(cgroupPrefix + l.link)
 	}
 	if l.lock != nil {
 		_ = l.lock.Close()

@@ -7,20 +7,41 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 )
 
-// repair331 repairs what is known to be wrong in the file of v3.3.1.
-func repair331(doc *openapi3.T) {
+// repair331 repairs what is known to be wrong in the files of v3.3.1.
+func repair331(i Interface, doc *openapi3.T) {
+	eachSchema(doc, misplaced)
+	eachSchema(doc, checksums)
+	if i != Lifecycle {
+		return
+	}
 	// It leaves the "vnf" out of the name of an attribute.
 	shown := doc.Paths.Find("/vnf_instances/{vnfInstanceId}").Get.Responses.Status(http.StatusOK).Value.Content.Get("application/json").Schema.Value
 	info := shown.Properties["instantiatedVnfInfo"].Value.Properties
 	info["vnfVirtualLinkResourceInfo"] = info["virtualLinkResourceInfo"]
-	eachSchema(doc, misplaced)
 }
 
 // repair371 repairs what is known to be wrong in the files of v3.7.1, and what is
 // demanded there of a VNF that Jibe can't have.
 func repair371(doc *openapi3.T) {
 	eachSchema(doc, misplaced)
+	eachSchema(doc, single)
+	eachSchema(doc, checksums)
 	eachSchema(doc, undemanded)
+}
+
+// checksums are structures (SOL003 clause 4.4.1.8): the files give them as text, and note in
+// v3.7.1 that they have no definition of it. And a package may name several VNFMs (table
+// 10.5.2.2-1), of which one file takes but one.
+func checksums(s *openapi3.Schema) {
+	if info := s.Properties["vnfmInfo"]; info != nil && info.Value.Type.Is(openapi3.TypeString) {
+		s.Properties["vnfmInfo"] = openapi3.NewSchemaRef("", openapi3.NewArraySchema().WithItems(openapi3.NewStringSchema()))
+	}
+	if sum := s.Properties["checksum"]; sum != nil && sum.Value.Type.Is(openapi3.TypeString) {
+		text := openapi3.NewSchemaRef("", openapi3.NewStringSchema())
+		s.Properties["checksum"] = openapi3.NewSchemaRef("", &openapi3.Schema{
+			Type: &openapi3.Types{openapi3.TypeObject}, Properties: openapi3.Schemas{"algorithm": text, "hash": text}, Required: []string{"algorithm", "hash"},
+		})
+	}
 }
 
 // misplaced puts demands, which both editions have, where they belong.
@@ -36,6 +57,18 @@ func misplaced(s *openapi3.Schema) {
 	if on := s.Properties["ipOverEthernet"]; on != nil && on.Value.Properties["ipAddresses"] != nil && len(on.Value.OneOf) > 0 {
 		item := on.Value.Properties["ipAddresses"].Value.Items.Value
 		item.OneOf, on.Value.OneOf = on.Value.OneOf, nil
+	}
+}
+
+// single makes lists of what the file of SOL002 describes as one structure, where its words
+// say 0..N and the file of SOL003 has a list.
+func single(s *openapi3.Schema) {
+	for _, name := range []string{"lcmCoordinations", "rejectedLcmCoordinations"} {
+		if p := s.Properties[name]; p != nil && p.Value.Type.Is("object") {
+			list := openapi3.NewArraySchema()
+			list.Items = openapi3.NewSchemaRef("", p.Value)
+			s.Properties[name] = openapi3.NewSchemaRef("", list)
+		}
 	}
 }
 

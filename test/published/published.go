@@ -82,42 +82,73 @@ func Held(t *testing.T) {
 	t.Run("what is received is held against the published definitions", func(t *testing.T) { Need(t) })
 }
 
-// Edition is one description of VNF life cycle management.
+// Interface is an interface of which there are descriptions, by the name of their file.
+type Interface string
+
+// The interfaces.
+const (
+	Lifecycle    Interface = "VNFLifecycleManagement"
+	Packages     Interface = "VNFPackageManagement"
+	Grants       Interface = "VNFLifecycleOperationGranting"
+	Coordination Interface = "VNFLCMCoordination" // SOL002 alone has it
+)
+
+// Edition is one description of an interface.
 type Edition struct {
 	Name string // "SOL003 v3.3.1"
 	*openapi3.T
 }
 
-// Editions are the descriptions, first that of SOL003 v3.3.1, which Jibe implements; none
-// where they aren't there. They are shared: nobody may change them.
-func Editions() ([]Edition, error) { return editions() }
+// Editions are the descriptions of the interface, first that of SOL003 v3.3.1, which Jibe
+// implements; none where they aren't there. They are shared: nobody may change them.
+func (i Interface) Editions() ([]Edition, error) {
+	if read := editions[i]; read != nil {
+		return read()
+	}
+	return nil, fmt.Errorf("there are no definitions of %s", i)
+}
 
-// Read once in a process, as that takes longer than most tests.
+// Each is read once in a process, as that takes longer than most tests.
 var (
-	editions = sync.OnceValues(readEditions)
-	bodies   = sync.OnceValues(notificationBodies)
+	editions = map[Interface]func() ([]Edition, error){
+		Lifecycle:    once(in331(Lifecycle), in371("SOL003", Lifecycle), in371("SOL002", Lifecycle)),
+		Packages:     once(in331(Packages), in371("SOL003", Packages)),
+		Grants:       once(in331(Grants), in371("SOL003", Grants)),
+		Coordination: once(in371("SOL002", Coordination)),
+	}
+	bodies = sync.OnceValues(notificationBodies)
 )
 
-func readEditions() (all []Edition, err error) {
-	if missing() != nil {
-		return nil, nil
-	}
-	for _, e := range []struct {
-		name, file string
-		repair     func(*openapi3.T)
-	}{
-		{"SOL003 v3.3.1", edition331 + "/VNFLifecycleManagement.json", repair331},
-		{"SOL003 v3.7.1", edition371 + "/SOL003/VNFLifecycleManagement/VNFLifecycleManagement.yaml", repair371},
-		{"SOL002 v3.7.1", edition371 + "/SOL002/VNFLifecycleManagement/VNFLifecycleManagement.yaml", repair371},
-	} {
-		doc, err := loader().LoadFromFile(filepath.Join(folder(), filepath.FromSlash(e.file)))
-		if err != nil {
-			return nil, fmt.Errorf("published definitions of %s: %w", e.name, err)
+// file is one file of definitions.
+type file struct {
+	name, path string
+	repair     func(*openapi3.T)
+}
+
+func in331(i Interface) file {
+	return file{"SOL003 v3.3.1", edition331 + "/" + string(i) + ".json", func(doc *openapi3.T) { repair331(i, doc) }}
+}
+
+func in371(standard string, i Interface) file {
+	return file{standard + " v3.7.1", edition371 + "/" + standard + "/" + string(i) + "/" + string(i) + ".yaml", repair371}
+}
+
+// once returns a function that reads the files when it is first called.
+func once(files ...file) func() ([]Edition, error) {
+	return sync.OnceValues(func() (all []Edition, err error) {
+		if missing() != nil {
+			return nil, nil
 		}
-		e.repair(doc)
-		all = append(all, Edition{e.name, doc})
-	}
-	return all, nil
+		for _, f := range files {
+			doc, err := loader().LoadFromFile(filepath.Join(folder(), filepath.FromSlash(f.path)))
+			if err != nil {
+				return nil, fmt.Errorf("published definitions of %s: %w", f.path, err)
+			}
+			f.repair(doc)
+			all = append(all, Edition{f.name, doc})
+		}
+		return all, nil
+	})
 }
 
 // loader reads a description with what it refers to beside it.

@@ -53,7 +53,7 @@ func newCluster(t *testing.T, subnet string) *cluster {
 		t.Fatalf("admin.conf leads to %s, not to the master's address %s", got, want)
 	}
 	c.Interface = Connect(t, c.master)
-	hash, err := c.master.Run(t.Context(), nil, "/usr/local/bin/jibe-test-join", "hash", "-conf", "/etc/kubernetes/admin.conf")
+	hash, err := c.master.Run(t.Context(), nil, "/opt/jibe-test/join", "hash", "-conf", "/etc/kubernetes/admin.conf")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,9 +2,10 @@
 // cluster, whose control plane is a real one on the host that is the master.
 //
 // install_k8s_cluster.sh of the example package of a cluster is what runs on each host over
-// SSH. Where a host has no kubeadm it uses two stand-ins, which [Tools] gives it: jibe-test-kubernetes starts the
-// control plane of test/controlplane in the host's namespaces, jibe-test-join (package join)
-// joins and registers as kubeadm and a kubelet do. Nodes and pods are played by kwok, which
+// SSH. It calls kubeadm, which is a stand-in there: [Tools] puts one on the PATH of each host, beside
+// stand-ins of other programs that need a whole machine (systemctl, kubelet, the container runtime). It
+// starts the control plane of test/controlplane in the host's namespaces, and joins and
+// registers as kubeadm and a kubelet do (package join). Nodes and pods are played by kwok, which
 // runs beside the control plane: a node stays Ready until it is deleted, even if its host
 // is gone.
 package workers
@@ -15,7 +16,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
@@ -30,7 +30,6 @@ var ErrNotBuilt = errors.New("the binaries of a control plane are not built yet:
 // Tools are what hosts need to become masters and workers.
 type Tools struct {
 	mounts map[string]string
-	held   string // hosts don't join as long as the file is there
 }
 
 // Prepare builds the tools in dir, which must stay while hosts are made. It doesn't build a
@@ -39,30 +38,33 @@ func Prepare(ctx context.Context, dir string) (*Tools, error) {
 	_, file, _, _ := runtime.Caller(0)
 	here := filepath.Dir(file)
 	plane := filepath.Join(here, "..", "controlplane")
-	bin, err := exec.CommandContext(ctx, filepath.Join(plane, "controlplane"), "cached").Output()
+	cached, err := exec.CommandContext(ctx, filepath.Join(plane, "controlplane"), "cached").Output()
 	if err != nil {
 		return nil, ErrNotBuilt
 	}
-	binaries := strings.TrimSpace(string(bin))
+	binaries := strings.TrimSpace(string(cached))
 	join := filepath.Join(dir, "join")
 	build := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", join, "./join")
 	build.Dir = here
 	if out, err := build.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("build test/workers/join: %w: %s", err, bytes.TrimSpace(out))
 	}
-	hold := filepath.Join(dir, "hold")
-	if err := os.MkdirAll(hold, 0o755); err != nil {
-		return nil, err
-	}
-	return &Tools{held: filepath.Join(hold, "join"), mounts: map[string]string{
-		"/opt/jibe-test/hold":                 hold,
-		"/usr/local/bin/jibe-test-join":       join,
-		"/usr/local/bin/jibe-test-kubernetes": filepath.Join(here, "kubernetes"),
-		"/usr/local/bin/kubectl":              filepath.Join(binaries, "kubectl"),
-		"/opt/jibe-test/controlplane":         plane,
-		// The script finds its binaries in a cache of that form.
+	bin := filepath.Join(here, "bin")
+	mounts := map[string]string{
+		"/opt/jibe-test/join":         join,
+		"/opt/jibe-test/controlplane": plane,
+		"/usr/local/bin/kubeadm":      filepath.Join(bin, "kubeadm"),
+		"/usr/local/bin/systemctl":    filepath.Join(bin, "systemctl"),
+		"/usr/local/bin/kubectl":      filepath.Join(binaries, "kubectl"),
+		// The stand-in finds its binaries in a cache of that form.
 		"/opt/jibe-test/cache/controlplane/" + filepath.Base(binaries): binaries,
-	}}, nil
+	}
+	// What would change this machine, which lends its kernel to the hosts, or be missing.
+	for _, name := range []string{"kubelet", "containerd", "conntrack", "iptables", "modprobe", "swapoff"} {
+		mounts["/usr/local/sbin/"+name] = filepath.Join(bin, "there")
+	}
+	mounts["/opt/cni/bin/loopback"] = filepath.Join(bin, "there")
+	return &Tools{mounts: mounts}, nil
 }
 
 // Outfit adds the tools to a host that is going to be made.
@@ -73,13 +75,4 @@ func (t *Tools) Outfit(spec *netns.Spec) {
 	}
 	maps.Copy(all, t.mounts)
 	spec.Mounts = all
-}
-
-// Hold keeps hosts that are about to join from it, until they are released: for tests that
-// interrupt who waits for them.
-func (t *Tools) Hold() (release func() error, err error) {
-	if err := os.WriteFile(t.held, nil, 0o644); err != nil {
-		return nil, err
-	}
-	return func() error { return os.Remove(t.held) }, nil
 }

@@ -116,21 +116,18 @@ func again(c *cluster, h *netns.Host) {
 	if err := nodes.Delete(c.Context(), h.Spec.Name, metav1.DeleteOptions{}); err != nil {
 		c.Fatal(err)
 	}
-	// A former member registers again, as a kubelet that is restarted does.
-	c.must(h, "join-worker", c.joining("")...)
-	if n, err := nodes.Get(c.Context(), h.Spec.Name, metav1.GetOptions{}); err != nil || !readyNode(n) {
-		c.Errorf("the node that was deleted is not back: %v", err)
-	}
-	// A host that is reset is no member, and its name is another's until its Node is deleted.
+	// A host that has a place doesn't give it up by itself.
+	c.refused(h, goodToken, "reset the machine", c.joining(goodToken)...)
+	// A host that is reset is no member.
 	c.must(h, "reset")
 	c.must(h, "reset")
 	if _, err := h.ReadFile("/etc/kubernetes/kubelet.conf"); !errors.Is(err, fs.ErrNotExist) {
 		c.Errorf("after a reset, the kubelet.conf: %v", err)
 	}
-	if err := nodes.Delete(c.Context(), h.Spec.Name, metav1.DeleteOptions{}); err != nil {
-		c.Fatal(err)
-	}
 	c.must(h, "join-worker", c.joining(goodToken)...)
+	if n, err := nodes.Get(c.Context(), h.Spec.Name, metav1.GetOptions{}); err != nil || !readyNode(n) {
+		c.Errorf("the node that was deleted is not back: %v", err)
+	}
 }
 
 func restricted(c *cluster, h *netns.Host) {

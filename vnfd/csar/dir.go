@@ -151,7 +151,13 @@ var epoch = time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // Build writes the package as a zip file. The same files give the same bytes:
 // entries are in order of path and carry no time, owner or umask.
-func Build(files fs.FS, w io.Writer) error {
+func Build(files fs.FS, w io.Writer) error { return build(files, w, zip.Deflate) }
+
+// BuildStored is [Build] without compression: its bytes are the same whichever version of Jibe
+// builds it.
+func BuildStored(files fs.FS, w io.Writer) error { return build(files, w, zip.Store) }
+
+func build(files fs.FS, w io.Writer, method uint16) error {
 	z := zip.NewWriter(w)
 	tree := newTree(DefaultLimits().MaxLength)
 	err := walk(files, func(p string, d fs.DirEntry) error {
@@ -165,7 +171,7 @@ func Build(files fs.FS, w io.Writer) error {
 		if err := tree.add(p, st.Mode()); err != nil {
 			return err
 		}
-		h := &zip.FileHeader{Name: p, Method: zip.Deflate, Modified: epoch}
+		h := &zip.FileHeader{Name: p, Method: method, Modified: epoch}
 		h.SetMode(permissions(st.Mode()))
 		out, err := z.CreateHeader(h)
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 	"hash/fnv"
 	"io"
 	"iter"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,19 +25,19 @@ import (
 	"github.com/jibe-vnfm/jibe/drivers/kubernetes/raw"
 )
 
-// Managed reads who manages what of the object: the fields that Jibe has applied and still
-// owns, as FieldsV1 ("" where there are none), and a mark that changes whenever somebody
+// Managed reads who manages what of the object: the fields that the installation, or a Jibe that
+// knew none, has applied and still owns, as FieldsV1 ("" where there are none), and a mark that changes whenever somebody
 // else touches the object (but for its status and scale). Objects of one package share
 // the text, so that comparing handles compares sets.
-func Managed(gk schema.GroupKind, u *unstructured.Unstructured) (ours unique.Handle[string], touched uint64) {
+func Managed(i manifest.Installation, gk schema.GroupKind, u *unstructured.Unstructured) (ours unique.Handle[string], touched uint64) {
 	mark := fnv.New64a()
 	set := ""
 	for _, m := range u.GetManagedFields() {
 		if m.Subresource != "" || m.FieldsV1 == nil {
 			continue
 		}
-		if IsOurs(m) {
-			set = compact(m.FieldsV1.GetRawBytes())
+		if IsOurs(i, m) {
+			set = both(set, compact(m.FieldsV1.GetRawBytes()))
 			continue
 		}
 		at := ""
@@ -58,6 +59,18 @@ func Managed(gk schema.GroupKind, u *unstructured.Unstructured) (ours unique.Han
 	return unique.Make(set), mark.Sum64()
 }
 
+// both is the union of two sets, as FieldsV1 writes them.
+func both(a, b string) string {
+	if a == "" || b == "" {
+		return a + b
+	}
+	text, err := Parse(a).Union(Parse(b)).ToJSON()
+	if err != nil {
+		return b
+	}
+	return string(text)
+}
+
 // compact is JSON without blanks.
 func compact(data []byte) string {
 	var b bytes.Buffer
@@ -67,10 +80,17 @@ func compact(data []byte) string {
 	return b.String()
 }
 
-// IsOurs says whether the entry is of what Jibe applied. Others' writes aren't, nor is what
-// admission webhooks made of Jibe's requests, which the server notes as updates of Jibe's.
-func IsOurs(m metav1.ManagedFieldsEntry) bool {
-	return m.Manager == manifest.FieldManager && m.Operation == metav1.ManagedFieldsOperationApply && m.Subresource == ""
+// IsOurs says whether the entry is of what the installation, or a Jibe that knew none, applied.
+// Others' writes aren't, nor is what admission webhooks made of Jibe's requests, which the server
+// notes as updates of Jibe's.
+func IsOurs(i manifest.Installation, m metav1.ManagedFieldsEntry) bool {
+	return IsOf(i, m) || IsOf("", m)
+}
+
+// IsOf says whether the entry is of what this very installation applied; "" is a Jibe that knew
+// none.
+func IsOf(i manifest.Installation, m metav1.ManagedFieldsEntry) bool {
+	return m.Manager == i.Manager() && m.Operation == metav1.ManagedFieldsOperationApply && m.Subresource == ""
 }
 
 // Of reads the set of an entry. It is empty where the entry has none that can be read.
@@ -116,7 +136,7 @@ func In(path fieldpath.Path, set *fieldpath.Set) bool {
 }
 
 // Own says whether the set, as FieldsV1 writes it, has every field of the object but its
-// identity.
+// identity and the label of the installation, which isn't rendered for but put on.
 func Own(fieldsV1 string, obj *unstructured.Unstructured) bool {
 	set := Parse(fieldsV1)
 	if set.Empty() {
@@ -130,6 +150,11 @@ func Own(fieldsV1 string, obj *unstructured.Unstructured) bool {
 			inMeta, _ := Part(set, fieldpath.FieldNameElement(name))
 			meta, _ := content.(map[string]any)
 			for part, x := range meta {
+				if labels, ok := x.(map[string]any); ok && part == "labels" && labels[manifest.LabelInstallation] != nil {
+					labels = maps.Clone(labels)
+					delete(labels, manifest.LabelInstallation)
+					x = labels
+				}
 				if part != "name" && part != "namespace" && !owns(inMeta, fieldpath.FieldNameElement(part), x, builtIn) {
 					return false
 				}

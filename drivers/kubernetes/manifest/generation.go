@@ -60,7 +60,7 @@ func rename(manifests []manifest, generation string) ([]manifest, error) {
 		switch info, known := Kinds[m.gk]; {
 		case isRole(m.gk):
 			renamed[i].obj = allowRenamed(m.obj, manifests, generation)
-		case known && info.Class != ClassFirst:
+		case known && info.Class != ClassFirst && !info.Posted:
 			obj := m.obj.DeepCopy()
 			obj.SetNamespace("") // it has that of the instance, as all others have
 			given, resources = append(given, i), append(resources, obj.Object)

@@ -32,6 +32,9 @@ type KindInfo struct {
 	// Shared kinds outlive instances and may be used by several: they are never
 	// deleted, and one that exists already is used as it stands.
 	Shared bool
+	// Posted kinds are taken by the API server and not kept: it serves no get and no list
+	// of them. Most have no name.
+	Posted bool
 }
 
 // Groups of kinds that every API server has.
@@ -47,6 +50,8 @@ const (
 	apiext          = "apiextensions.k8s.io"
 	autoscaling     = "autoscaling"
 	policy          = "policy"
+	authentication  = "authentication.k8s.io"
+	authorization   = "authorization.k8s.io"
 	GroupScheduling = "scheduling.k8s.io"
 	node            = "node.k8s.io"
 	coordination    = "coordination.k8s.io"
@@ -71,6 +76,9 @@ var (
 	kindSecret      = schema.GroupKind{Group: GroupCore, Kind: "Secret"}
 	kindController  = schema.GroupKind{Group: GroupCore, Kind: "ReplicationController"}
 	kindCronJob     = schema.GroupKind{Group: GroupBatch, Kind: "CronJob"}
+	kindBudget      = schema.GroupKind{Group: policy, Kind: "PodDisruptionBudget"}
+	kindPolicy      = schema.GroupKind{Group: networking, Kind: "NetworkPolicy"}
+	kindAccount     = schema.GroupKind{Group: GroupCore, Kind: "ServiceAccount"}
 	kindHPA         = schema.GroupKind{Group: autoscaling, Kind: "HorizontalPodAutoscaler"}
 )
 
@@ -124,6 +132,15 @@ var Kinds = map[schema.GroupKind]KindInfo{
 	{Group: admission, Kind: "ValidatingAdmissionPolicyBinding"}: {Class: ClassOthers, Cluster: true},
 	{Group: admission, Kind: "ValidatingWebhookConfiguration"}:   {Class: ClassOthers, Cluster: true},
 	{Group: admission, Kind: "MutatingWebhookConfiguration"}:     {Class: ClassOthers, Cluster: true},
+
+	{Group: authentication, Kind: "TokenReview"}:            {Class: ClassOthers, Cluster: true, Posted: true},
+	{Group: authentication, Kind: "SelfSubjectReview"}:      {Class: ClassOthers, Cluster: true, Posted: true},
+	{Group: authorization, Kind: "SubjectAccessReview"}:     {Class: ClassOthers, Cluster: true, Posted: true},
+	{Group: authorization, Kind: "SelfSubjectAccessReview"}: {Class: ClassOthers, Cluster: true, Posted: true},
+	{Group: authorization, Kind: "SelfSubjectRulesReview"}:  {Class: ClassOthers, Cluster: true, Posted: true},
+	kindLocal:    {Class: ClassOthers, Posted: true},
+	KindEviction: {Class: ClassOthers, Posted: true},
+	KindBinding:  {Class: ClassOthers, Posted: true},
 }
 
 // InfoOf is the table's row; a kind that isn't in it is a custom resource, and

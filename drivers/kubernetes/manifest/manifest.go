@@ -16,6 +16,7 @@ import (
 	"io"
 	"io/fs"
 	"slices"
+	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/validate/content"
@@ -41,7 +42,7 @@ type manifest struct {
 	file  string // "Files/kubernetes/a.yaml"
 	where string // "Files/kubernetes/a.yaml, document 2"
 	gk    schema.GroupKind
-	name  string // without a generation's suffix
+	name  string // without a generation's suffix; where it stands, of a posted one without a name
 	obj   *unstructured.Unstructured
 	// config is the content of the maps that its pods use and that container
 	// updates changed; nil where there are none.
@@ -207,7 +208,7 @@ func parseManifests(file string, content []byte) ([]manifest, error) {
 		}
 		u := &unstructured.Unstructured{Object: object}
 		if !u.IsList() {
-			m, err := check(file, where, u)
+			m, err := check(file, strconv.Itoa(n), where, u)
 			if err != nil {
 				return nil, err
 			}
@@ -217,7 +218,7 @@ func parseManifests(file string, content []byte) ([]manifest, error) {
 		item := 0
 		err = u.EachListItem(func(x runtime.Object) error {
 			item++
-			m, err := check(file, fmt.Sprintf("%s, item %d", where, item), x.(*unstructured.Unstructured))
+			m, err := check(file, fmt.Sprintf("%d.%d", n, item), fmt.Sprintf("%s, item %d", where, item), x.(*unstructured.Unstructured))
 			all = append(all, m)
 			return err
 		})
@@ -231,8 +232,9 @@ func parseManifests(file string, content []byte) ([]manifest, error) {
 	}
 }
 
-// check refuses what can't be an object, and normalises the rest.
-func check(file, where string, u *unstructured.Unstructured) (manifest, error) {
+// check refuses what can't be an object, and normalises the rest. place is that of the object
+// in the file: its document and item, by number.
+func check(file, place, where string, u *unstructured.Unstructured) (manifest, error) {
 	refuse := func(format string, args ...any) (manifest, error) {
 		return manifest{}, &drivers.RefusedError{Object: where, Reason: fmt.Sprintf(format, args...)}
 	}
@@ -248,15 +250,23 @@ func check(file, where string, u *unstructured.Unstructured) (manifest, error) {
 	if err != nil {
 		return refuse("apiVersion %q is malformed", version)
 	}
-	if _, ok := u.Object["metadata"].(map[string]any); !ok {
+	gk := gv.WithKind(kind).GroupKind()
+	anonymous := InfoOf(gk).Posted && gk != KindEviction && gk != KindBinding
+	if u.Object["metadata"] == nil && anonymous {
+		delete(u.Object, "metadata")
+	} else if _, ok := u.Object["metadata"].(map[string]any); !ok {
 		return refuse("%s has no metadata", kind)
 	}
-	name, _, err := unstructured.NestedString(u.Object, "metadata", "name")
-	if err != nil || name == "" {
+	name, given, err := unstructured.NestedString(u.Object, "metadata", "name")
+	switch {
+	case err == nil && !given && anonymous:
+		name = file + "#" + place
+	case err != nil || name == "":
 		return refuse("%s has no metadata.name; a generated name can't be found again", kind)
-	}
-	if errs := content.IsPathSegmentName(name); len(errs) > 0 {
-		return refuse("%s has metadata.name %q, which %s", kind, name, strings.Join(errs, ", "))
+	default:
+		if errs := content.IsPathSegmentName(name); len(errs) > 0 {
+			return refuse("%s has metadata.name %q, which %s", kind, name, strings.Join(errs, ", "))
+		}
 	}
 	for _, field := range []string{"labels", "annotations"} {
 		if _, _, err := unstructured.NestedStringMap(u.Object, "metadata", field); err != nil {
@@ -266,7 +276,6 @@ func check(file, where string, u *unstructured.Unstructured) (manifest, error) {
 	if _, _, err := unstructured.NestedString(u.Object, "metadata", "namespace"); err != nil {
 		return refuse("%s %s: metadata.namespace must be a string", kind, name)
 	}
-	gk := gv.WithKind(kind).GroupKind()
 	normalise(u, gk)
 	return manifest{file: file, where: where, gk: gk, name: name, obj: u}, nil
 }

@@ -21,12 +21,16 @@ type maker struct {
 	autoscaled map[string]bool
 	pods       []map[string]string // the labels of those that workloads make
 	sets       map[string]string   // the names of StatefulSets, by those in the package
+	granted    map[string]desired.GrantedVDU
 }
 
 func (r *Renderer) newMaker(in *desired.Instance, manifests []manifest, scopes map[schema.GroupKind]bool, namespace string, vdus map[*unstructured.Unstructured]*mapped) (*maker, error) {
 	mk := &maker{
 		digestKey: r.digestKey, instance: in.ID, generation: generationOf(in.Generation), namespace: namespace,
 		scopes: scopes, accounts: serviceAccounts(manifests), autoscaled: autoscaled(manifests), sets: map[string]string{},
+	}
+	if in.Granted != nil {
+		mk.granted = in.Granted.VDUs
 	}
 	for _, m := range manifests {
 		if !runs(m.gk) {
@@ -46,6 +50,9 @@ func (r *Renderer) newMaker(in *desired.Instance, manifests []manifest, scopes m
 
 // object is what the instance has of the manifest, whose object is from.
 func (mk *maker) object(m manifest, from *unstructured.Unstructured, vdu *mapped) (*unstructured.Unstructured, error) {
+	if InfoOf(m.gk).Posted {
+		return mk.posted(m), nil
+	}
 	obj := from.DeepCopy()
 	obj.SetNamespace(placeOf(m.gk, mk.scopes, mk.namespace))
 	of := ""
@@ -63,6 +70,11 @@ func (mk *maker) object(m manifest, from *unstructured.Unstructured, vdu *mapped
 		config := map[string]string{AnnotationConfig: seal(mk.digestKey, mk.instance, m.config)}
 		if err := merge(Template(obj, m.gk), config, "metadata", "annotations"); err != nil {
 			return nil, &drivers.RefusedError{Object: m.where, Reason: err.Error()}
+		}
+	}
+	if v, ok := mk.granted[of]; ok {
+		if err := granted(obj, m.gk, of, m.name, v); err != nil {
+			return nil, err
 		}
 	}
 	// Else the VNFD or the autoscaler would not have the last word.

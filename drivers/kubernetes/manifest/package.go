@@ -3,6 +3,8 @@ package manifest
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/jibe-vnfm/jibe/drivers"
@@ -20,6 +22,9 @@ func (r *Renderer) manifests(src drivers.Source) ([]manifest, error) {
 		if err != nil {
 			return nil, err
 		}
+		if all, err = pinned(src, all); err != nil {
+			return nil, err
+		}
 		return overlay(src, all)
 	})
 }
@@ -30,6 +35,9 @@ func (r *Renderer) remembered(src drivers.Source, key string, read func() ([]man
 	fixed := src.Foundation().Tree != ""
 	for _, pkg := range src.Overlays {
 		fixed = fixed && pkg.Tree != ""
+	}
+	for _, pin := range src.Pinned {
+		fixed = fixed && pin.Package.Tree != ""
 	}
 	if found, ok := r.read.Get(key); ok && fixed {
 		return found, nil
@@ -62,6 +70,13 @@ func PackageKey(src drivers.Source) string {
 	for i, pkg := range src.Overlays {
 		paths, _ := json.Marshal(src.Instance.Overlays[i].Paths) // strings always can be
 		key += "\x00\x00" + pkg.Tree + string(paths)
+	}
+	for _, vdu := range slices.Sorted(maps.Keys(src.Pinned)) {
+		files, _ := json.Marshal(src.Pinned[vdu].Files) // strings always can be
+		key += "\x00\x00vdu " + src.Instance.Flavour + "\x00" + vdu + "\x00" + src.Pinned[vdu].Package.Tree + string(files)
+	}
+	if src.VDUs != nil {
+		key += "\x00\x00at " + strings.Join(src.VDUs, "\x00")
 	}
 	return key
 }

@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/plan"
 	"github.com/jibe-vnfm/jibe/vnfd"
@@ -28,13 +30,26 @@ type Form struct {
 	Objects map[string]*unstructured.Unstructured
 	// Counted are the keys of objects whose spec.replicas is Jibe's to say.
 	Counted map[string]bool
+	// LeftOut are, by the key of a Service, the labels that its author selects by and that were
+	// left out of its selector, as no workload has them with that value.
+	LeftOut map[string][]string
+	// Files are the files of packages that the objects stand in, by key; of the inventory
+	// there is none.
+	Files map[string]string
 }
 
 // Renderer makes of packages the objects of instances. It may be used concurrently.
 type Renderer struct {
-	digestKey []byte
+	digestKey    []byte
+	installation Installation
 	// read are the manifests of packages, by all that they depend on.
 	read *lru.Cache[string, []manifest]
+}
+
+// For is the renderer with the objects of an installation.
+func (r *Renderer) For(i Installation) *Renderer {
+	r.installation = i
+	return r
 }
 
 // packagesRead bounds how many packages a [Renderer] remembers; one that isn't remembered
@@ -87,10 +102,18 @@ func (r *Renderer) Render(src drivers.Source) (*Form, error) {
 		Desired: plan.Desired{Condemned: in.Condemned, Generation: generation},
 		Objects: make(map[string]*unstructured.Unstructured, len(manifests)),
 		Counted: map[string]bool{},
+		LeftOut: map[string][]string{},
+		Files:   make(map[string]string, len(manifests)),
 	}
 	vdus, err := matchVDUs(src, manifests)
 	if err != nil {
 		return nil, err
+	}
+	stopped := in.State == desired.Stopped
+	if stopped {
+		for _, vdu := range vdus {
+			vdu.count, vdu.free = 0, false
+		}
 	}
 	ordered := slices.Clone(manifests)
 	slices.SortStableFunc(ordered, func(a, b manifest) int { return int(InfoOf(a.gk).Class) - int(InfoOf(b.gk).Class) })
@@ -100,18 +123,28 @@ func (r *Renderer) Render(src drivers.Source) (*Form, error) {
 	}
 	var unusual []string
 	for _, m := range ordered {
+		if stopped && endsWhenStopped(m.gk) {
+			continue
+		}
 		own := vdus[m.obj]
 		obj, err := mk.object(m, m.obj, own)
 		if err != nil {
 			return nil, err
 		}
-		key := Key(m.gk, obj.GetNamespace(), obj.GetName())
+		if stopped {
+			stop(obj, m.gk, own != nil)
+		}
+		key := Key(m.gk, obj.GetNamespace(), cmp.Or(obj.GetName(), m.name))
 		if own != nil {
 			made.Desired.Groups = append(made.Desired.Groups, plan.Group{VDU: own.id, Owner: key, Count: own.count, Free: own.free})
 			made.Counted[key] = IsScalable(m.gk) && !own.free
 		}
-		if info := InfoOf(m.gk); !info.Always && !info.Shared {
+		if info := InfoOf(m.gk); !info.Always && !info.Shared && !info.Posted {
 			unusual = append(unusual, KindName(m.gk))
+		}
+		made.Files[key] = m.file
+		if left := leftOut(m.obj, obj); len(left) > 0 {
+			made.LeftOut[key] = left
 		}
 		written := obj
 		if m.written != nil {
@@ -123,16 +156,47 @@ func (r *Renderer) Render(src drivers.Source) (*Form, error) {
 		if InfoOf(m.gk).Class == ClassFirst {
 			wave = 0
 		}
-		if err := made.add(r.digestKey, in.ID, key, wave, obj, identity{written, m.stale}); err != nil {
+		if err := made.add(r, in.ID, key, wave, obj, identity{written, m.stale}); err != nil {
 			return nil, err
 		}
 	}
+	if err := made.identifyUnits(r.digestKey, in.ID); err != nil {
+		return nil, err
+	}
 	if len(unusual) > 0 {
-		if err := made.addInventory(r.digestKey, in.ID, namespace, unusual); err != nil {
+		if err := made.addInventory(r, in.ID, namespace, unusual); err != nil {
 			return nil, err
 		}
 	}
 	return made, nil
+}
+
+// identifyUnits gives each group the digest of what its units are made of: the workload, what
+// its pods need, and its autoscaler.
+func (r *Form) identifyUnits(digestKey []byte, instance string) error {
+	digests, scalers := map[id]string{}, map[string]string{}
+	for _, x := range r.Desired.Objects {
+		u := r.Objects[x.Key]
+		m := manifest{gk: u.GroupVersionKind().GroupKind(), name: u.GetName(), obj: u}
+		digests[m.id()] = x.Digest
+		if m.gk == kindHPA {
+			scalers[scaledBy(m)] += m.id().String() + x.Digest
+		}
+	}
+	for i, g := range r.Desired.Groups {
+		u := r.Objects[g.Owner]
+		gk := u.GroupVersionKind().GroupKind()
+		made := map[string]string{"": digests[id{gk, u.GetName()}], kindHPA.Kind: scalers[gk.Kind+"/"+u.GetName()]}
+		for which := range needs(podSpec(u, gk)) {
+			made[which.String()] = digests[which] // "" for what isn't the package's
+		}
+		content, err := json.Marshal(made)
+		if err != nil {
+			return fmt.Errorf("digest of VDU %s: %w", g.VDU, err)
+		}
+		r.Desired.Groups[i].Digest = seal(digestKey, instance, content)
+	}
+	return nil
 }
 
 // identity is what an object is identified by.
@@ -142,30 +206,39 @@ type identity struct {
 	stale   []byte
 }
 
-func (r *Form) add(digestKey []byte, instance, key string, wave int, obj *unstructured.Unstructured, of identity) error {
+func (r *Form) add(by *Renderer, instance, key string, wave int, obj *unstructured.Unstructured, of identity) error {
 	gk := obj.GroupVersionKind().GroupKind()
-	digest, err := digestOf(digestKey, instance, of.written)
+	digest, err := digestOf(by.digestKey, instance, of.written)
 	if err != nil {
 		return fmt.Errorf("digest of %s: %w", key, err)
 	}
-	immutable, err := immutableOf(digestKey, instance, of.written, gk, of.stale)
+	immutable, err := immutableOf(by.digestKey, instance, of.written, gk, of.stale)
 	if err != nil {
 		return fmt.Errorf("immutable fields of %s: %w", key, err)
 	}
-	Annotate(obj, AnnotationDigest, digest)
+	posted := InfoOf(gk).Posted
+	if !posted {
+		Annotate(obj, AnnotationDigest, digest)
+		if by.installation != "" {
+			// After the digest, which is that of what it was before there were installations.
+			if err := merge(obj.Object, map[string]string{LabelInstallation: string(by.installation)}, "metadata", "labels"); err != nil {
+				return fmt.Errorf("label %s: %w", key, err)
+			}
+		}
+	}
 	if immutable != "" {
 		Annotate(obj, AnnotationImmutable, immutable)
 	}
 	r.Objects[key] = obj
 	r.Desired.Objects = append(r.Desired.Objects, plan.Object{
-		Key: key, Wave: wave, Digest: digest, Once: gk == KindJob, Directs: gk == KindService && len(Selector(obj)) > 0,
+		Key: key, Wave: wave, Digest: digest, Once: gk == KindJob, Directs: gk == KindService && len(Selector(obj)) > 0, Posted: posted,
 	})
 	return nil
 }
 
 // addInventory adds the ConfigMap from which a process that has never seen the package
 // learns what kinds to look for. It is made before and goes after what it lists.
-func (r *Form) addInventory(digestKey []byte, instance, namespace string, kinds []string) error {
+func (r *Form) addInventory(by *Renderer, instance, namespace string, kinds []string) error {
 	slices.Sort(kinds)
 	u := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": "ConfigMap",
@@ -176,7 +249,7 @@ func (r *Form) addInventory(digestKey []byte, instance, namespace string, kinds 
 		},
 	}}
 	key := Key(KindConfigMap, namespace, InventoryName(instance))
-	if err := r.add(digestKey, instance, key, 1, u, identity{written: u}); err != nil {
+	if err := r.add(by, instance, key, 1, u, identity{written: u}); err != nil {
 		return err
 	}
 	list := r.Desired.Objects
@@ -202,10 +275,7 @@ func namespaceOf(params map[string]any, manifests []manifest) (string, error) {
 		if cluster, known := scopes[m.gk]; known && cluster || !known && InfoOf(m.gk).Cluster {
 			continue
 		}
-		ns := m.obj.GetNamespace()
-		if ns == "" {
-			ns = "default"
-		}
+		ns := namespaceOrDefault(m.obj.GetNamespace())
 		if namespace != "" && ns != namespace {
 			return "", &drivers.RefusedError{Object: m.where, Reason: fmt.Sprintf(
 				"is in namespace %s but %s in %s: let them agree, or give params.%s", ns, where, namespace, paramNamespace)}

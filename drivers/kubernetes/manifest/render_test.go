@@ -20,7 +20,7 @@ import (
 	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
-// Each golden file has: "intent" (params, levels, vdus, generation, and the paths of
+// Each golden file has: "intent" (params, levels, vdus, generation, state, and the paths of
 // container updates), the package's files, those of each container update's package
 // under "update-1/" and so on, and the result.
 func TestRenderMakesTheseObjects(t *testing.T) {
@@ -40,6 +40,7 @@ func TestRenderMakesTheseObjects(t *testing.T) {
 				Levels     map[string]int
 				VDUs       []string
 				Generation string
+				State      string
 				Updates    [][]string
 			}
 			files, updates := fstest.MapFS{}, map[string]fstest.MapFS{}
@@ -65,7 +66,7 @@ func TestRenderMakesTheseObjects(t *testing.T) {
 				kept = append(kept, f)
 			}
 			src := sample.Packaged("i1", "", files, sample.Workloads(intent.VDUs...), intent.Levels)
-			src.Instance.Params, src.Instance.Generation = intent.Params, intent.Generation
+			src.Instance.Params, src.Instance.Generation, src.Instance.State = intent.Params, intent.Generation, intent.State
 			for i, paths := range intent.Updates {
 				src = sample.Updated(src, updates[fmt.Sprintf("update-%d", i+1)], paths...)
 			}
@@ -138,7 +139,7 @@ func FuzzManifest(f *testing.F) {
 }
 
 func BenchmarkRender(b *testing.B) {
-	d := manifest.NewRenderer(nil)
+	d := manifest.NewRenderer(nil).For("a1b2c3d4e5f60718")
 	src := sample.Source("i1", "ns", sample.FrontAndBack, sample.TwoVDUs(), nil)
 	for b.Loop() {
 		if _, err := d.Render(src); err != nil {

@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -70,4 +71,14 @@ func selectGeneration(u *unstructured.Unstructured, pods []map[string]string, se
 // authored says whether the selector holds more than that the pods are the instance's.
 func authored(selector map[string]string) bool {
 	return len(without(selector, func(k, _ string) bool { return k == LabelInstance })) > 0
+}
+
+// leftOut are the labels by which the Service that was rendered doesn't select, although its
+// author wrote them; none where the object is no Service.
+func leftOut(authored, rendered *unstructured.Unstructured) []string {
+	if rendered.GetKind() != KindService.Kind {
+		return nil
+	}
+	rest := Selector(rendered)
+	return slices.Sorted(maps.Keys(without(Selector(authored), func(k, _ string) bool { _, kept := rest[k]; return kept })))
 }

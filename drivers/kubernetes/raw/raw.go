@@ -23,6 +23,13 @@ func Maps(object map[string]any, path ...string) []map[string]any {
 	return all
 }
 
+// Map is the map at the path; nil where there is none.
+func Map(object map[string]any, path ...string) map[string]any {
+	v, _, _ := unstructured.NestedFieldNoCopy(object, path...)
+	m, _ := v.(map[string]any)
+	return m
+}
+
 // String is the text at the path.
 func String(object map[string]any, path ...string) string {
 	s, _, _ := unstructured.NestedString(object, path...)

@@ -28,9 +28,10 @@ import (
 // Cache is what the watches know: one watch a kind, whatever the number of
 // instances, and of each object only the facts that are needed ([Fact]).
 type Cache struct {
-	client dynamic.Interface
-	mapper Mapper
-	log    *slog.Logger
+	client       dynamic.Interface
+	mapper       Mapper
+	installation manifest.Installation
+	log          *slog.Logger
 
 	creationFailures *creationFailures
 	former           *former
@@ -42,6 +43,8 @@ type Cache struct {
 	mu        sync.RWMutex
 	kinds     map[schema.GroupKind]*kindCache
 	instances map[string]map[string]*Fact // instance -> key -> fact
+	elsewhere map[string]map[string]*Fact // the same of other installations
+	taken     map[string]bool             // the instances whose objects of former versions are ours
 	// definitions counts changes of CustomResourceDefinitions: a kind that didn't
 	// exist is looked for again when it moves.
 	definitions int
@@ -80,11 +83,13 @@ const syncPatience = 15 * time.Second
 
 // NewCache makes a cache that watches nothing yet: kinds are watched when somebody needs
 // them. The log should carry the VIM's name.
-func NewCache(client dynamic.Interface, mapper Mapper, log *slog.Logger) *Cache {
+func NewCache(client dynamic.Interface, mapper Mapper, i manifest.Installation, log *slog.Logger) *Cache {
 	c := &Cache{
-		client: client, mapper: mapper, log: log, creationFailures: newCreationFailures(), former: newFormer(),
+		client: client, mapper: mapper, installation: i, log: log, creationFailures: newCreationFailures(), former: newFormer(),
 		kinds:     map[schema.GroupKind]*kindCache{},
 		instances: map[string]map[string]*Fact{},
+		elsewhere: map[string]map[string]*Fact{},
+		taken:     map[string]bool{},
 		absent:    map[schema.GroupKind]absence{},
 		watchers:  map[int]func(string){},
 		missed:    map[string]bool{},
@@ -210,7 +215,7 @@ func (c *Cache) signal() {
 func (c *Cache) of(instance string) []*Fact {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	return slices.Collect(maps.Values(c.instances[instance]))
+	return c.owned(instance)
 }
 
 // Get finds an object by its key, whose ever it is, as far as it is watched.
@@ -226,7 +231,7 @@ func (c *Cache) Get(gk schema.GroupKind, key string) *Fact {
 // Written takes note of the answer to a write, so that the next reader sees it
 // before the watch brings it.
 func (c *Cache) Written(gk schema.GroupKind, obj *unstructured.Unstructured) {
-	f := FactOf(gk, obj)
+	f := FactOf(c.installation, gk, obj)
 	c.mu.Lock()
 	k := c.kinds[gk]
 	// The watch may have deleted already an object whose version it has passed: one that

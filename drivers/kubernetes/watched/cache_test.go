@@ -21,7 +21,7 @@ func configMap(name, version string) any {
 }
 
 func TestAStoreThatWasSetBackIsBelieved(t *testing.T) {
-	c := NewCache(nil, nil, slog.New(slog.DiscardHandler))
+	c := NewCache(nil, nil, "", slog.New(slog.DiscardHandler))
 	k := &kindCache{cache: c, gk: manifest.KindConfigMap, facts: map[string]*Fact{}}
 	c.kinds[manifest.KindConfigMap] = k
 	replace := func(version string, list ...any) {

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -23,6 +24,7 @@ const labelService = "kubernetes.io/service-name"
 type sliceFact struct {
 	service   string // its key
 	endpoints []endpoint
+	lost      time.Time // when an address was last seen to be taken out
 }
 
 // endpoint is an address to which a Service directs traffic.
@@ -97,8 +99,8 @@ func (v *view) otherGeneration(generation string) bool {
 }
 
 // switched makes a Service ready only when traffic goes where it should: all
-// addresses in its EndpointSlices are of pods of the generation, and one at least is
-// ready if the Service selects a pod that is.
+// addresses in its EndpointSlices are of pods of the generation, one at least is
+// ready if the Service selects a pod that is, and whoever follows them has had time to.
 func (c *Cache) switched(v *view, r *manifest.Form, generation string, f *Fact, o *plan.ObservedObject) {
 	selector := manifest.Selector(r.Objects[f.Key])
 	if len(selector) == 0 || f.Deleting {
@@ -111,12 +113,14 @@ func (c *Cache) switched(v *view, r *manifest.Form, generation string, f *Fact, 
 		}
 		return
 	}
-	others, gone, ready, newest := map[string]int{}, 0, 0, uint64(0)
+	others, gone, ready, lost := map[string]int{}, 0, 0, time.Time{}
 	for _, slice := range v.facts {
 		if slice.slice == nil || slice.slice.service != f.Key || slice.Deleting {
 			continue
 		}
-		newest = max(newest, slice.version)
+		if slice.slice.lost.After(lost) {
+			lost = slice.slice.lost
+		}
 		for _, e := range slice.slice.endpoints {
 			switch pod := v.byUID[e.pod]; {
 			case e.pod == "", pod == nil && slice.controller.uid == "":
@@ -139,8 +143,8 @@ func (c *Cache) switched(v *view, r *manifest.Form, generation string, f *Fact, 
 	case ready == 0 && v.awaited(r, generation, f.namespace, selector):
 		o.Ready, o.Reason = false, "its EndpointSlices hold no ready address of generation "+generation+" yet"
 	default:
-		if left := f.traffic.unsettled(newest); left > 0 {
-			o.Ready, o.Reason = false, "its EndpointSlices may be those from before it was switched to generation "+generation
+		if left := f.traffic.unfollowed(lost); left > 0 {
+			o.Ready, o.Reason = false, "it directs traffic to generation "+generation+", and requests may still be sent to where it did before"
 			c.remind(f.Instance, left)
 		}
 	}

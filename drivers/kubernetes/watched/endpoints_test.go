@@ -17,7 +17,7 @@ import (
 )
 
 func TestASliceWakesAnInstanceOnlyWhileTwoGenerationsStand(t *testing.T) {
-	c := NewCache(nil, nil, slog.New(slog.DiscardHandler))
+	c := NewCache(nil, nil, "", slog.New(slog.DiscardHandler))
 	k := &kindCache{cache: c, gk: manifest.KindSlice, facts: map[string]*Fact{}}
 	pods := &kindCache{cache: c, gk: manifest.KindPod, facts: map[string]*Fact{}}
 	c.kinds[manifest.KindSlice], c.kinds[manifest.KindPod] = k, pods
@@ -68,7 +68,7 @@ type stage struct {
 
 func newStage(t *testing.T, service string) *stage {
 	t.Helper()
-	c := NewCache(nil, nil, slog.New(slog.DiscardHandler))
+	c := NewCache(nil, nil, "", slog.New(slog.DiscardHandler))
 	for gk := range manifest.Kinds {
 		c.kinds[gk] = &kindCache{cache: c, gk: gk, facts: map[string]*Fact{}, synced: true}
 	}
@@ -135,14 +135,17 @@ func (s *stage) waitsFor(generation string) string {
 
 const webService = "{apiVersion: v1, kind: Service, metadata: {name: web}, spec: {selector: {app: web}}}"
 
-func TestAServiceThatIsSwitchedBackDoesNotTrustTheSlicesFromBefore(t *testing.T) {
+const followed = ", and requests may still be sent to where it did before"
+
+func TestWhatTrafficWasSwitchedFromStaysUntilWhoeverSendsItHasFollowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t, webService)
-		woken := make(chan string, 9)
+		woken := make(chan string, 99)
 		s.pods("0", "1")
 		s.service("0")
 		s.slice("a", "0")
 		s.slice("b", "0")
+		time.Sleep(following)
 		if why := s.waitsFor("0"); why != "" {
 			t.Errorf("before anything moves: %s", why)
 		}
@@ -150,48 +153,67 @@ func TestAServiceThatIsSwitchedBackDoesNotTrustTheSlicesFromBefore(t *testing.T)
 		if why := s.waitsFor("1"); why != "its EndpointSlices still hold 2 addresses of generation 0" {
 			t.Errorf("before the slices move: %q", why)
 		}
-		// Its controller hasn't written a slice yet, and may be about to write those of 1.
-		s.service("0")
-		s.cache.subscribe(func(instance string) { woken <- instance })
-		began := time.Now()
-		if why := s.waitsFor("0"); why != "its EndpointSlices may be those from before it was switched to generation 0" {
-			t.Errorf("switched back at once: %q", why)
-		}
-		if id := <-woken; id != "i" || time.Since(began) != settling {
-			t.Errorf("%s was woken after %v", id, time.Since(began))
-		}
-		if why := s.waitsFor("0"); why != "" {
-			t.Errorf("a while later: %s", why)
-		}
-		// Where slices are written, nobody waits for time to pass, whatever else changes.
-		s.service("1")
 		s.slice("a", "1")
 		if why := s.waitsFor("1"); why != "its EndpointSlices still hold 1 address of generation 0" {
 			t.Errorf("with one slice of two: %q", why)
 		}
+		time.Sleep(following) // the controller of slices is slow
 		s.slice("b", "1")
+		s.cache.subscribe(func(instance string) { woken <- instance })
+		began := time.Now()
+		if why := s.waitsFor("1"); why != "it directs traffic to generation 1"+followed {
+			t.Errorf("when the last address has gone: %q", why)
+		}
+		if id := <-woken; id != "i" || time.Since(began) != following {
+			t.Errorf("%s was woken after %v", id, time.Since(began))
+		}
+		// What comes, and what becomes ready or not, is nobody's loss.
+		s.pods("1")
+		s.slice("b", "1", "1")
 		s.service("1")
 		if why := s.waitsFor("1"); why != "" {
-			t.Errorf("with both slices: %s", why)
+			t.Errorf("a while later: %s", why)
+		}
+	})
+}
+
+func TestAServiceThatIsSwitchedBackDoesNotTrustTheSlicesFromBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, webService)
+		s.pods("0", "1")
+		s.service("0")
+		s.slice("a", "0")
+		s.service("1")
+		// Its controller hasn't written a slice yet, and may be about to write those of 1.
+		s.service("0")
+		if why := s.waitsFor("0"); why != "it directs traffic to generation 0"+followed {
+			t.Errorf("switched back at once: %q", why)
+		}
+		time.Sleep(following)
+		if why := s.waitsFor("0"); why != "" {
+			t.Errorf("a while later: %s", why)
 		}
 	})
 }
 
 func TestOnlyPodsThatAServiceItselfSelectedAreMissed(t *testing.T) {
-	s := newStage(t, webService)
-	s.pods("0", "1")
-	s.service("1")
-	s.slice("a", "1")
-	for name, target := range map[string]string{"none": "", "node": "targetRef: {kind: Node, uid: x}", "foreign": "targetRef: {kind: Pod, uid: y}"} {
-		s.brings(fmt.Sprintf("{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {name: %s, labels: {%s: web}}, endpoints: [{%s}]}", name, labelService, target))
-	}
-	if why := s.waitsFor("1"); why != "" {
-		t.Errorf("with addresses that others added: %s", why)
-	}
-	s.slice("b", "gone")
-	if why := s.waitsFor("1"); why != "its EndpointSlices still hold 1 address of pods that are gone" {
-		t.Errorf("with a pod that is gone: %q", why)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, webService)
+		s.pods("0", "1")
+		s.service("1")
+		s.slice("a", "1")
+		for name, target := range map[string]string{"none": "", "node": "targetRef: {kind: Node, uid: x}", "foreign": "targetRef: {kind: Pod, uid: y}"} {
+			s.brings(fmt.Sprintf("{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {name: %s, labels: {%s: web}}, endpoints: [{%s}]}", name, labelService, target))
+		}
+		time.Sleep(following)
+		if why := s.waitsFor("1"); why != "" {
+			t.Errorf("with addresses that others added: %s", why)
+		}
+		s.slice("b", "gone")
+		if why := s.waitsFor("1"); why != "its EndpointSlices still hold 1 address of pods that are gone" {
+			t.Errorf("with a pod that is gone: %q", why)
+		}
+	})
 }
 
 func TestAServiceThatIsANameForAnotherHostDirectsTrafficToNoPod(t *testing.T) {
@@ -204,22 +226,25 @@ func TestAServiceThatIsANameForAnotherHostDirectsTrafficToNoPod(t *testing.T) {
 }
 
 func TestAServiceOfOnePodOfAStatefulSetWaitsForThatPod(t *testing.T) {
-	for pod, want := range map[string]string{
-		"db-1-0": "its EndpointSlices hold no ready address of generation 1 yet",
-		"db-1-7": "", // there is no such pod, so that nothing is to be waited for
-	} {
-		s := newStage(t, fmt.Sprintf("{apiVersion: v1, kind: Service, metadata: {name: web}, spec: {selector: {%s: %s, %s: '1'}}}", manifest.LabelPodName, pod, manifest.LabelGeneration))
-		s.render.Objects["StatefulSet/n/db-1"] = sample.Object(t, fmt.Sprintf("{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: db-1}, spec: {template: {metadata: {labels: {%s: '1'}}}}}", manifest.LabelGeneration))
-		s.brings(fmt.Sprintf("{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: db-1, annotations: {%s: x}}}", manifest.AnnotationDigest))
-		s.brings(fmt.Sprintf(`{apiVersion: v1, kind: Pod, metadata: {name: db-1-0, labels: {%s: '1'},
-			ownerReferences: [{apiVersion: apps/v1, kind: StatefulSet, name: db-1, uid: StatefulSetdb-1, controller: true}]},
-			status: {phase: Running, conditions: [{type: Ready, status: 'True'}]}}`, manifest.LabelGeneration))
-		s.service("1")
-		s.slice("a")
-		if why := s.waitsFor("1"); why != want {
-			t.Errorf("of %s is said %q, want %q", pod, why, want)
+	synctest.Test(t, func(t *testing.T) {
+		for pod, want := range map[string]string{
+			"db-1-0": "its EndpointSlices hold no ready address of generation 1 yet",
+			"db-1-7": "", // there is no such pod, so that nothing is to be waited for
+		} {
+			s := newStage(t, fmt.Sprintf("{apiVersion: v1, kind: Service, metadata: {name: web}, spec: {selector: {%s: %s, %s: '1'}}}", manifest.LabelPodName, pod, manifest.LabelGeneration))
+			s.render.Objects["StatefulSet/n/db-1"] = sample.Object(t, fmt.Sprintf("{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: db-1}, spec: {template: {metadata: {labels: {%s: '1'}}}}}", manifest.LabelGeneration))
+			s.brings(fmt.Sprintf("{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: db-1, annotations: {%s: x}}}", manifest.AnnotationDigest))
+			s.brings(fmt.Sprintf(`{apiVersion: v1, kind: Pod, metadata: {name: db-1-0, labels: {%s: '1'},
+				ownerReferences: [{apiVersion: apps/v1, kind: StatefulSet, name: db-1, uid: StatefulSetdb-1, controller: true}]},
+				status: {phase: Running, conditions: [{type: Ready, status: 'True'}]}}`, manifest.LabelGeneration))
+			s.service("1")
+			s.slice("a")
+			time.Sleep(following)
+			if why := s.waitsFor("1"); why != want {
+				t.Errorf("of %s is said %q, want %q", pod, why, want)
+			}
 		}
-	}
+	})
 }
 
 func TestASliceOfThePackageWakesAsAllOfItsObjectsDo(t *testing.T) {
@@ -237,7 +262,7 @@ func TestASliceOfThePackageWakesAsAllOfItsObjectsDo(t *testing.T) {
 }
 
 func TestADaemonSetAsksForAPodOfEachNode(t *testing.T) {
-	f := FactOf(manifest.KindDaemonSet, sample.Object(t, fmt.Sprintf(`{apiVersion: apps/v1, kind: DaemonSet, metadata: {name: d, labels: {%s: i}, annotations: {%s: x}},
+	f := FactOf("", manifest.KindDaemonSet, sample.Object(t, fmt.Sprintf(`{apiVersion: apps/v1, kind: DaemonSet, metadata: {name: d, labels: {%s: i}, annotations: {%s: x}},
 		spec: {updateStrategy: {type: OnDelete}}, status: {desiredNumberScheduled: 3}}`, manifest.LabelInstance, manifest.AnnotationDigest)))
 	v := newView([]*Fact{f})
 	v.creationFailure = func(types.UID) string { return "" }
@@ -270,7 +295,7 @@ func TestADaemonSetAsksForAPodOfEachNode(t *testing.T) {
 }
 
 func TestAKindThatIsNotServedIsSaidToBeSo(t *testing.T) {
-	c := NewCache(nil, nil, slog.New(slog.DiscardHandler))
+	c := NewCache(nil, nil, "", slog.New(slog.DiscardHandler))
 	if why, never := c.Unseen(manifest.KindSlice); !never || !strings.Contains(why, "discovery.k8s.io") {
 		t.Errorf("told is %q, %v", why, never)
 	}
@@ -278,10 +303,10 @@ func TestAKindThatIsNotServedIsSaidToBeSo(t *testing.T) {
 
 func TestWhatAWebhookMakesOfAnImageIsNotOutdated(t *testing.T) {
 	pod := func(image, created, config string) *Fact {
-		return FactOf(manifest.KindPod, sample.Object(t, fmt.Sprintf(`{apiVersion: v1, kind: Pod, metadata: {name: p, creationTimestamp: '%s', annotations: {%s: '%s'}},
+		return FactOf("", manifest.KindPod, sample.Object(t, fmt.Sprintf(`{apiVersion: v1, kind: Pod, metadata: {name: p, creationTimestamp: '%s', annotations: {%s: '%s'}},
 			spec: {containers: [{name: c, image: '%s'}, {name: injected, image: x}]}}`, created, manifest.AnnotationConfig, config, image)))
 	}
-	owner := FactOf(manifest.KindReplicaSet, sample.Object(t, `{apiVersion: apps/v1, kind: ReplicaSet, metadata: {name: r, managedFields: [
+	owner := FactOf("", manifest.KindReplicaSet, sample.Object(t, `{apiVersion: apps/v1, kind: ReplicaSet, metadata: {name: r, managedFields: [
 		{manager: jibe, operation: Apply, time: '2026-01-01T00:00:10Z', fieldsType: FieldsV1, fieldsV1: {'f:spec': {}}}]}}`))
 	m := &manualOwner{owner: owner, atRender: true, config: "1", images: map[string]string{"c:c": "a:2"}}
 	for _, x := range []struct {

@@ -23,10 +23,15 @@ type Fact struct {
 	// UID is the incarnation.
 	UID     types.UID
 	version uint64 // resourceVersion
-	// Instance is the VNF instance that its label names, "" where there is none.
-	Instance string
-	vdu      string
-	labelled string // the generation that its label names
+	// Instance is the VNF instance that its label names, "" where there is none, or where the
+	// object is another installation's: then Elsewhere is what it names.
+	Instance, Elsewhere string
+	// installed says that this installation made the object, as its label or its field
+	// manager says; former, that a Jibe that knew no installations applied fields of it.
+	// marked, that its label names this installation.
+	installed, former, marked bool
+	vdu                       string
+	labelled                  string // the generation that its label names
 	// GroupKind is its kind, Key its key in plans.
 	GroupKind schema.GroupKind
 	Key       string
@@ -64,8 +69,11 @@ type Fact struct {
 	// written is then when Jibe last changed it, in seconds since 1970.
 	manual  bool
 	written int64
-	// makes is the instance that the object's pods are labelled with.
-	makes string
+	// makes is the instance that the object's pods are labelled with, makesOf the generation.
+	// A pod counts as what it makes.
+	makes, makesOf string
+	// own are the package's own labels of these pods, or in the selector of a Service ([ownLabels]).
+	own unique.Handle[string]
 	// defines is what a CustomResourceDefinition defines.
 	defines schema.GroupKind
 	pod     *podFact
@@ -91,6 +99,7 @@ type podFact struct {
 	finished bool // it ran to its end, well or not
 	waiting  bool // for a node
 	template string
+	grace    int // how many seconds it has to end, once it is being deleted
 	claims   []string
 }
 
@@ -106,7 +115,7 @@ func (f *Fact) same(g *Fact) bool {
 			return false
 		}
 		p.claims, q.claims = nil, nil
-		if p.node != q.node || p.ip != q.ip || p.images != q.images || p.config != q.config || p.finished != q.finished || p.waiting != q.waiting || p.template != q.template {
+		if p.node != q.node || p.ip != q.ip || p.images != q.images || p.config != q.config || p.finished != q.finished || p.waiting != q.waiting || p.template != q.template || p.grace != q.grace {
 			return false
 		}
 	}
@@ -116,9 +125,9 @@ func (f *Fact) same(g *Fact) bool {
 	return a == b
 }
 
-// FactOf reads the facts of an object.
-func FactOf(gk schema.GroupKind, u *unstructured.Unstructured) *Fact {
-	labels, annotations := u.GetLabels(), u.GetAnnotations()
+// FactOf reads the facts of an object, as the installation sees it.
+func FactOf(i manifest.Installation, gk schema.GroupKind, u *unstructured.Unstructured) *Fact {
+	labels, annotations, pods := u.GetLabels(), u.GetAnnotations(), manifest.PodLabels(u, gk)
 	f := &Fact{
 		UID: u.GetUID(), version: parseVersion(u.GetResourceVersion()), GroupKind: gk,
 		Instance: labels[manifest.LabelInstance], vdu: labels[manifest.LabelVDU], labelled: shared(labels[manifest.LabelGeneration]),
@@ -126,8 +135,9 @@ func FactOf(gk schema.GroupKind, u *unstructured.Unstructured) *Fact {
 		Digest: annotations[manifest.AnnotationDigest], Inventory: annotations[manifest.AnnotationKinds],
 		Count: -1, Deleting: u.GetDeletionTimestamp() != nil,
 		revision: annotations["deployment.kubernetes.io/revision"],
-		Fields:   unique.Make(""), kept: keptOf(gk, u), makes: shared(manifest.PodLabels(u, gk)[manifest.LabelInstance]),
+		Fields:   unique.Make(""), kept: keptOf(gk, u), makes: shared(pods[manifest.LabelInstance]), makesOf: shared(pods[manifest.LabelGeneration]), own: ownLabels(gk, u, pods),
 	}
+	f.belong(i, u)
 	f.Key = manifest.Key(gk, f.namespace, f.Name)
 	if k := annotations[manifest.AnnotationKey]; k != "" && f.namespace == "" {
 		f.Key = k
@@ -146,7 +156,7 @@ func FactOf(gk schema.GroupKind, u *unstructured.Unstructured) *Fact {
 		}
 	}
 	if f.controller.uid == "" {
-		f.Fields, f.Touched = fields.Managed(gk, u) // what is made for others is never compared
+		f.Fields, f.Touched = fields.Managed(i, gk, u) // what is made for others is never compared
 	}
 	if manifest.IsScalable(gk) {
 		f.Count = 1
@@ -167,14 +177,14 @@ func FactOf(gk schema.GroupKind, u *unstructured.Unstructured) *Fact {
 		f.manual = onDelete(u)
 		f.revision, _, _ = unstructured.NestedString(u.Object, "status", "updateRevision")
 	case manifest.KindService:
-		f.traffic = &traffic{generation: shared(manifest.Selector(u)[manifest.LabelGeneration]), version: f.version}
+		f.traffic = &traffic{generation: shared(manifest.Selector(u)[manifest.LabelGeneration])}
 	case manifest.KindCRD:
 		f.defines, _ = manifest.Definition(u)
 	case manifest.KindPod:
 		f.pod, f.immutable = podFactOf(u), annotations[manifest.AnnotationImmutable]
 	}
 	if f.manual = f.manual && f.controller.uid == ""; f.manual {
-		f.written = writtenAt(u)
+		f.written = writtenAt(i, u)
 	}
 	assess(f, u)
 	if f.Deleting {

@@ -14,7 +14,7 @@ func TestTheMarkMovesWithEveryTouchButStatusAndScale(t *testing.T) {
 		"{manager: c, operation: Update, subresource: %s, time: '2026-01-01T00:00:0%dZ', fieldsV1: {'f:status': {}}}," +
 		"{manager: p, operation: Update, time: '2026-01-01T00:00:0%dZ', fieldsV1: {'f:metadata': {'f:%s': {}}}}]}, status: {}}"
 	mark := func(version string, generation, ours int, subresource string, status, touch int, field string) uint64 {
-		return FactOf(manifest.KindDeployment, sample.Object(t, fmt.Sprintf(form, version, generation, ours, subresource, status, touch, field))).Touched
+		return FactOf("", manifest.KindDeployment, sample.Object(t, fmt.Sprintf(form, version, generation, ours, subresource, status, touch, field))).Touched
 	}
 	base := mark("1", 1, 1, "status", 1, 1, "a")
 	for name, same := range map[string]uint64{

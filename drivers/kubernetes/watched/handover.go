@@ -99,10 +99,11 @@ func TakeOver(obj *unstructured.Unstructured, kept string, now *Fact) (*unstruct
 
 // StillCounted is a workload that an autoscaler rules over with the number of
 // units that it has, if Jibe wrote that number when it made the workload: to leave
-// it out would give it up, and the server would fall back to one unit.
+// it out would give it up, and the server would fall back to one unit. That is what it should
+// do where Jibe had stopped the workload: an autoscaler doesn't begin with none.
 func StillCounted(obj *unstructured.Unstructured, now *Fact) *unstructured.Unstructured {
 	spec, _ := obj.Object["spec"].(map[string]any)
-	if spec == nil || spec["replicas"] != nil || now.Count < 0 || !fields.Parse(now.Fields.Value()).Has(fieldpath.MakePathOrDie("spec", "replicas")) {
+	if spec == nil || spec["replicas"] != nil || now.Count <= 0 || !fields.Parse(now.Fields.Value()).Has(fieldpath.MakePathOrDie("spec", "replicas")) {
 		return obj
 	}
 	obj = obj.DeepCopy()

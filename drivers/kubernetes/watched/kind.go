@@ -36,22 +36,16 @@ func (k *kindCache) put(f *Fact) bool {
 		if old.Deleting && !f.Deleting {
 			f.Deleting, f.ready, f.Reason = true, false, old.Reason
 		}
-		f.traffic = f.traffic.carriedOn(old.traffic)
+		f.traffic, f.slice = f.traffic.carriedOn(old.traffic), f.slice.carriedOn(old.slice)
 	} else {
 		f.traffic = f.traffic.carriedOn(nil)
 	}
-	if old != nil && old.Instance != f.Instance {
+	if old != nil && (old.Instance != f.Instance || old.Elsewhere != f.Elsewhere) {
 		k.unlink(old)
 	}
 	k.facts[f.Key] = f
-	if f.Instance != "" {
-		of := k.cache.instances[f.Instance]
-		if of == nil {
-			of = map[string]*Fact{}
-			k.cache.instances[f.Instance] = of
-		}
-		of[f.Key] = f
-	}
+	link(k.cache.instances, f.Instance, f)
+	link(k.cache.elsewhere, f.Elsewhere, f)
 	if k.gk == manifest.KindCRD && (old == nil || old.ready != f.ready) {
 		k.cache.definitions++
 	}
@@ -71,12 +65,27 @@ func (k *kindCache) drop(key string, uid types.UID) bool {
 }
 
 func (k *kindCache) unlink(f *Fact) {
-	of := k.cache.instances[f.Instance]
+	unlink(k.cache.instances, f.Instance, f)
+	unlink(k.cache.elsewhere, f.Elsewhere, f)
+}
+
+func link(all map[string]map[string]*Fact, instance string, f *Fact) {
+	if instance == "" {
+		return
+	}
+	if all[instance] == nil {
+		all[instance] = map[string]*Fact{}
+	}
+	all[instance][f.Key] = f
+}
+
+func unlink(all map[string]map[string]*Fact, instance string, f *Fact) {
+	of := all[instance]
 	if of[f.Key] == f {
 		delete(of, f.Key)
 	}
 	if len(of) == 0 {
-		delete(k.cache.instances, f.Instance)
+		delete(all, instance)
 	}
 }
 
@@ -91,7 +100,7 @@ func (k *kindCache) Update(obj any) error {
 	if !ok {
 		return fmt.Errorf("watch of %s brought a %T", k.gk.Kind, obj)
 	}
-	f := FactOf(k.gk, u)
+	f := FactOf(k.cache.installation, k.gk, u)
 	k.cache.mu.Lock()
 	k.version = max(k.version, f.version)
 	notified := []string{f.Instance}
@@ -115,7 +124,7 @@ func (k *kindCache) Delete(obj any) error {
 	if !ok {
 		return fmt.Errorf("watch of %s brought a %T", k.gk.Kind, obj)
 	}
-	f := FactOf(k.gk, u)
+	f := FactOf(k.cache.installation, k.gk, u)
 	k.cache.mu.Lock()
 	k.version = max(k.version, f.version)
 	gone := k.drop(f.Key, f.UID) && k.cache.wakes(f)
@@ -133,7 +142,7 @@ func (k *kindCache) Replace(list []any, version string) error {
 	facts := make(map[string]*Fact, len(list))
 	for _, obj := range list {
 		if u, ok := obj.(*unstructured.Unstructured); ok {
-			f := FactOf(k.gk, u)
+			f := FactOf(k.cache.installation, k.gk, u)
 			facts[f.Key] = f
 		}
 	}

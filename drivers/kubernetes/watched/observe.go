@@ -13,11 +13,12 @@ import (
 )
 
 // Observe reports what the watches know of the instance, compared with what it should be;
-// r holds the rendered objects, and is nil where nothing should exist. suspected is asked
+// r holds the rendered objects, and is nil where nothing should exist. former is what stood
+// before, nil where that isn't known. suspected is asked
 // of objects whose digest is right, whether they differ from their render all the same.
 // An error wraps [drivers.ErrUnavailable]: something can't be seen.
-func (c *Cache) Observe(ctx context.Context, id string, want plan.Desired, r *manifest.Form, suspected func(*Fact) bool) (plan.Observed, error) {
-	facts, err := c.facts(ctx, id, want)
+func (c *Cache) Observe(ctx context.Context, id string, want plan.Desired, former *plan.Desired, r *manifest.Form, suspected func(*Fact) bool) (plan.Observed, error) {
+	facts, err := c.facts(ctx, id, want, former)
 	if err != nil {
 		c.Missed(id)
 		return plan.Observed{}, err
@@ -63,6 +64,7 @@ func (c *Cache) Observe(ctx context.Context, id string, want plan.Desired, r *ma
 				seen.Outgrown = f.Outgrown(r, x)
 				if x.Directs && switching {
 					c.switched(v, r, want.Generation, f, &seen)
+					seen.Marked, seen.Blurred = v.unmarked(r, want.Generation, f) != nil, v.held(r, want.Generation, f) != nil
 				}
 				if seen.Digest == x.Digest && suspected(f) {
 					seen.Digest = "drifted from " + seen.Digest
@@ -84,7 +86,7 @@ func counted(want plan.Desired, key string) bool {
 }
 
 // facts waits until everything that the instance may consist of can be seen.
-func (c *Cache) facts(ctx context.Context, id string, want plan.Desired) ([]*Fact, error) {
+func (c *Cache) facts(ctx context.Context, id string, want plan.Desired, former *plan.Desired) ([]*Fact, error) {
 	needed := make(map[schema.GroupKind]bool, len(manifest.Kinds))
 	for gk, info := range manifest.Kinds {
 		if info.Always {
@@ -93,11 +95,14 @@ func (c *Cache) facts(ctx context.Context, id string, want plan.Desired) ([]*Fac
 	}
 	for _, x := range want.Objects {
 		gk, _, _, ok := manifest.SplitKey(x.Key)
-		if ok {
+		if ok && !x.Posted {
 			needed[gk] = true
 		}
 	}
 	if err := c.Sync(ctx, needed); err != nil {
+		return nil, err
+	}
+	if err := c.prove(id, want, former); err != nil {
 		return nil, err
 	}
 	facts := c.of(id)
@@ -149,7 +154,7 @@ func (c *Cache) sharedObjects(id string, want plan.Desired) []plan.ObservedObjec
 		if !manifest.InfoOf(gk).Shared {
 			continue
 		}
-		if f := c.Get(gk, x.Key); f != nil && f.Instance != id {
+		if f := c.Get(gk, x.Key); f != nil && !c.Owns(f, id) {
 			list = append(list, plan.ObservedObject{
 				Key: f.Key, Incarnation: string(f.UID), Digest: x.Digest, Count: -1, Ready: f.ready,
 				Deleting: f.Deleting, Retention: plan.RetainAlways, Reason: f.Reason, Failure: f.failure,

@@ -108,9 +108,9 @@ func onDelete(u *unstructured.Unstructured) bool {
 }
 
 // writtenAt is when Jibe last changed the object, in seconds since 1970.
-func writtenAt(u *unstructured.Unstructured) int64 {
+func writtenAt(i manifest.Installation, u *unstructured.Unstructured) int64 {
 	for _, m := range u.GetManagedFields() {
-		if fields.IsOurs(m) && m.Time != nil {
+		if fields.IsOurs(i, m) && m.Time != nil {
 			return m.Time.Unix()
 		}
 	}

@@ -200,6 +200,9 @@ func podFactOf(u *unstructured.Unstructured) *podFact {
 		finished: phase == "Succeeded" || phase == "Failed",
 		template: u.GetLabels()["controller-revision-hash"],
 	}
+	if seconds := u.GetDeletionGracePeriodSeconds(); seconds != nil {
+		p.grace = int(*seconds)
+	}
 	if p.waiting = p.node == "" && !p.finished; p.waiting {
 		for _, v := range raw.Maps(u.Object, "spec", "volumes") {
 			if claim := raw.String(v, "persistentVolumeClaim", "claimName"); claim != "" {

@@ -53,7 +53,7 @@ func TestStatusIsReadyWaitingOrFailed(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			u := sample.Object(t, c.object)
-			f := FactOf(u.GroupVersionKind().GroupKind(), u)
+			f := FactOf("", u.GroupVersionKind().GroupKind(), u)
 			if f.ready != c.ready || !strings.Contains(f.Reason, c.reason) || !strings.Contains(f.failure, c.failure) || (c.failure == "") != (f.failure == "") {
 				t.Errorf("ready %v, reason %q, failure %q; want %v, …%q…, …%q…", f.ready, f.Reason, f.failure, c.ready, c.reason, c.failure)
 			}

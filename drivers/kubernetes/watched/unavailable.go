@@ -11,6 +11,7 @@ import (
 
 // Unavailable marks an error as the VIM's, which may pass.
 func Unavailable(err error) error {
+	err = drivers.Untrusted(err)
 	if errors.Is(err, drivers.ErrUnavailable) {
 		return err
 	}

@@ -165,7 +165,7 @@ func (v *view) unit(f *Fact) (plan.Unit, bool) {
 	}
 	u := plan.Unit{
 		ID: string(f.UID), Key: f.Key, Name: f.Name, VDU: vdu, Owner: owner, Kind: kind,
-		Ready: f.ready, Deleting: f.Deleting, Reason: f.Reason, Failure: f.failure, Generation: f.generation(),
+		Ready: f.ready, Deleting: f.Deleting, Grace: f.pod.grace, Reason: f.Reason, Failure: f.failure, Generation: f.generation(),
 		Orphan:   top == nil && f.controller.uid == "",
 		Metadata: map[string]string{"namespace": f.namespace},
 	}
@@ -228,7 +228,7 @@ func (v *view) object(f *Fact) plan.ObservedObject {
 	o := plan.ObservedObject{
 		Key: f.Key, Incarnation: string(f.UID), Digest: f.Digest, Count: f.Count, Ready: f.ready,
 		Deleting: f.Deleting, Retention: retention(f), Reason: f.Reason, Failure: f.failure, Keep: f.kept,
-		Generation: f.generation(),
+		Generation: f.generation(), Ordered: f.GroupKind == manifest.KindStatefulSet,
 	}
 	if f.GroupKind == manifest.KindDaemonSet {
 		o.Count = f.scheduled

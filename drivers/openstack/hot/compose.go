@@ -30,6 +30,8 @@ type composition struct {
 	declared  map[string]any
 	counts    map[string]int
 	layout    map[string]any
+	next      map[string]any  // of nextOutput
+	together  map[string]bool // the VDUs whose members Heat renews together
 	merged    bool
 	existing  bool
 	kept      []string // resources that are as in the live template
@@ -39,7 +41,10 @@ type composition struct {
 // VDU with an outdated member that Want doesn't renew keeps the definition in the live
 // template, the others get the new one; members that aren't victims stay.
 func (r *Rendered) Update(live Live, want Want) (*Body, error) {
-	c := &composition{r: r, live: live, want: want, tree: cloneMap(r.shared), files: maps.Clone(r.files), counts: map[string]int{}, layout: map[string]any{}}
+	c := &composition{r: r, live: live, want: want, tree: cloneMap(r.shared), files: maps.Clone(r.files), counts: map[string]int{}, layout: map[string]any{}, next: map[string]any{}, together: map[string]bool{}}
+	for vdu, d := range r.defs {
+		c.together[vdu] = c.renewedTogether(d)
+	}
 	c.resources = c.section("resources")
 	c.declared = c.section("parameters")
 	c.values = map[string]any{}
@@ -100,7 +105,7 @@ func (c *composition) anyOutdated() bool {
 
 // keeps says whether the member stays as it is in the live template.
 func (c *composition) keeps(d *definition, m Member) bool {
-	return d.outdated(m) && !slices.Contains(c.want.Renew[d.VDU], m.Name) && !slices.Contains(c.want.Victims[d.VDU], m.Name)
+	return d.outdated(m) && !c.together[d.VDU] && !slices.Contains(c.want.Renew[d.VDU], m.Name) && !slices.Contains(c.want.Victims[d.VDU], m.Name)
 }
 
 // number is how many VNFCs the VDU gets; stay is how many of the present ones stay.
@@ -130,6 +135,9 @@ func (c *composition) grouped(d *definition) error {
 	now := resourceOf(c.liveResources(), d.Resource)
 	properties := section(group, "properties")
 	if typeOf(now) == typeGroup && slices.ContainsFunc(stay, func(m Member) bool { return c.keeps(d, m) }) {
+		if asked := c.r.unresolved(d, group); asked != nil {
+			c.next[d.VDU] = asked
+		}
 		properties["resource"] = clone(section(now, "properties")["resource"])
 		c.kept = append(c.kept, d.Resource)
 	}
@@ -269,6 +277,9 @@ func (c *composition) outputs() {
 	}
 	if len(c.layout) > 0 {
 		outputs[layoutOutput] = map[string]any{"description": "The resources of each VNFC, by VDU.", "value": c.layout}
+	}
+	if len(c.next) > 0 {
+		outputs[nextOutput] = map[string]any{"description": "What VNFCs that are yet to be renewed will be made of, by VDU.", "value": c.next}
 	}
 	if len(outputs) == 0 {
 		delete(c.tree, "outputs")

@@ -8,11 +8,16 @@ import (
 	"reflect"
 )
 
+// nextOutput is the stack output in which Heat says what it makes of the parts of groups' new
+// definitions that only it can resolve, by VDU. It stands in the template while members wait
+// for the new definition.
+const nextOutput = "jibe_next"
+
 // RenewInGroup is the body of an update of a group's own nested stack (the resource
 // Definition.Resource of the top stack) that renews the members and leaves the others as they
-// are. It is composed out of the top stack as it lives and of the nested stack's live template
-// and files. It is nil where only an update of the top stack can renew the members, because the
-// definition needs something new that only Heat can resolve.
+// are. It is composed out of the nested stack's live template and files, and of the top stack's
+// outputs. It is nil where those lack what only Heat can resolve of the definition: then an
+// [Rendered.Update] of the top stack that renews nobody asks Heat for it.
 //
 // Heat keeps a definition for each member in the template of the nested stack, and any update of
 // the stacks above passes each member its own again: if only a member's own stack were updated,
@@ -20,16 +25,14 @@ import (
 // and with its id; an update of the top stack with the group's old definition leaves it so; and
 // one that changes the definition passes it to the members that have another, while servers
 // whose metadata alone differs keep running.)
-func (r *Rendered) RenewInGroup(vdu string, top, group Live, members ...string) (*Body, error) {
+func (r *Rendered) RenewInGroup(vdu string, group Live, outputs map[string]any, members ...string) (*Body, error) {
 	d := r.defs[vdu]
 	if d == nil || d.Shape != Grouped {
 		return nil, fmt.Errorf("VDU %s is no group", vdu)
 	}
 	tree := cloneMap(group.Template)
 	resources := section(tree, "resources")
-	was := section(section(resourceOf(section(top.Template, "resources"), d.Resource), "properties"), "resource")
-	is := section(section(r.group(d), "properties"), "resource")
-	next, ok := resolved(is, was, resources)
+	next, ok := r.nextMember(d, resources, section(outputs, nextOutput)[vdu])
 	if !ok {
 		return nil, nil
 	}
@@ -47,42 +50,79 @@ func (r *Rendered) RenewInGroup(vdu string, top, group Live, members ...string) 
 	return &Body{Template: tree, Files: files, Parameters: map[string]any{}, Existing: true}, nil
 }
 
-// resolved is the definition of a new member: the one that the group will have for its members,
-// in which each part that only Heat can resolve is what Heat made of the same text before. The
-// name of the nested file says which text a member was made of, as it has a digest of all of it.
-func resolved(is, was, members map[string]any) (map[string]any, bool) {
+// NeedsHeat says whether a part of what members of the VDU's group are made of is for Heat alone
+// to resolve.
+func (r *Rendered) NeedsHeat(vdu string) bool {
+	d := r.defs[vdu]
+	return d != nil && d.Shape == Grouped && dynamic(r.memberInClear(d))
+}
+
+// Asks says whether the live top stack has Heat resolve what [Rendered.RenewInGroup] needs.
+func (r *Rendered) Asks(vdu string, top Live) bool {
+	asked := section(section(section(top.Template, "outputs"), nextOutput), "value")[vdu]
+	d := r.defs[vdu]
+	return d != nil && asked != nil && reflect.DeepEqual(asked, plain(r.unresolved(d, r.group(d))))
+}
+
+// nextMember is what a member gets: the definition of another member that was renewed already,
+// or the group's new one with what Heat has resolved of it.
+func (r *Rendered) nextMember(d *definition, members map[string]any, resolved any) (any, bool) {
+	is := r.memberInClear(d)
+	// The name of the nested file says which text a member was made of: it has a digest of all.
 	for _, name := range sorted(members) {
 		if m := resourceOf(members, name); typeOf(m) == typeOf(is) {
 			return m, true
 		}
 	}
-	var made any
-	for _, name := range sorted(members) {
-		if m := resourceOf(members, name); typeOf(m) == typeOf(was) {
-			made = m
-		}
-	}
-	v, ok := fillFrom(is, was, made)
-	if !ok {
-		return nil, false
-	}
-	return v.(map[string]any), true
+	return fillFrom(is, resolved)
 }
 
-// fillFrom copies v. Where v has a function, it takes the value out of made, which Heat made of
-// was. It returns false where v and was have different functions there.
-func fillFrom(v, was, made any) (any, bool) {
+// memberInClear is the definition of a new member with hidden parameters filled in, as Heat
+// fills them in in the nested stack's template.
+func (r *Rendered) memberInClear(d *definition) map[string]any {
+	group, _ := r.params.inClear(resourceOf(d.resources, d.Resource)).(map[string]any)
+	return section(section(group, "properties"), "resource")
+}
+
+// unresolved are the parts of the group's definition of a member that only Heat can resolve,
+// nil where there are none. Hidden parameters in them stay parameters.
+func (r *Rendered) unresolved(d *definition, group map[string]any) any {
+	return unresolvedIn(r.memberInClear(d), section(section(group, "properties"), "resource"))
+}
+
+// unresolvedIn are the parts of v that have functions where it is in clear.
+func unresolvedIn(clear, v any) any {
+	if !dynamic(clear) {
+		return nil
+	}
+	m, isMap := clear.(map[string]any)
+	if !isMap || isCall(clear) {
+		return clone(v)
+	}
+	hidden, _ := v.(map[string]any)
+	out := map[string]any{}
+	for k, x := range m {
+		if part := unresolvedIn(x, hidden[k]); part != nil {
+			out[k] = part
+		}
+	}
+	return out
+}
+
+// fillFrom copies v. Where v has a function, it takes the value out of resolved; it returns
+// false where there is none.
+func fillFrom(v, resolved any) (any, bool) {
 	if !dynamic(v) {
 		return clone(v), true
 	}
-	if _, isMap := v.(map[string]any); !isMap || isCall(v) {
-		return clone(made), made != nil && !dynamic(made) && reflect.DeepEqual(plain(v), plain(was))
+	m, isMap := v.(map[string]any)
+	if !isMap || isCall(v) {
+		return clone(resolved), resolved != nil
 	}
-	then, _ := was.(map[string]any)
-	now, _ := made.(map[string]any)
+	known, _ := resolved.(map[string]any)
 	out := map[string]any{}
-	for k, x := range v.(map[string]any) {
-		y, ok := fillFrom(x, then[k], now[k])
+	for k, x := range m {
+		y, ok := fillFrom(x, known[k])
 		if !ok {
 			return nil, false
 		}

@@ -52,9 +52,11 @@ type Definition struct {
 
 // Live is a stack at the VIM, as it was just read. The zero value is a stack that doesn't exist.
 type Live struct {
-	// Template and Files are those of the stack, as Heat returns them.
-	Template map[string]any
-	Files    map[string]string
+	// Template, Files and Parameters are those of the stack, as Heat returns them, which doesn't
+	// show the values of hidden parameters. Parameters are read for [Want].Together alone.
+	Template   map[string]any
+	Files      map[string]string
+	Parameters map[string]any
 	// Members are the VNFCs that Heat counts, by VDU: the members of the group, or the
 	// indices whose resource stands in Template. Dead ones are among them.
 	Members map[string][]Member
@@ -77,6 +79,10 @@ type Want struct {
 	Victims map[string][]string
 	// Renew are the names of members that get the package's definition, by VDU.
 	Renew map[string][]string
+	// Together has all members of a VDU get it in this update where Heat makes a shared resource
+	// of theirs anew, and so would renew them all in any case: with the definition that they have
+	// they would be renewed once more.
+	Together bool
 }
 
 // Body is what a stack is created or updated with. Its encoding is deterministic.

@@ -14,6 +14,7 @@ const (
 	keyFlavour  = "computeFlavourId"
 	keyImage    = "vcImageId"
 	keyZone     = "locationConstraints"
+	keyReserved = "reservationId"
 	keyCapacity = "desired_capacity"
 	keyNetwork  = "network"
 	keyFixed    = "fixed_ips"
@@ -44,6 +45,9 @@ type Input struct {
 	// place of networks in the template.
 	ExtVirtualLinks []desired.ExtVirtualLink
 	ExtManaged      []desired.ExtManagedVirtualLink
+	// Granted is what an NFVO decided about VDUs and storages, by id. It takes precedence over
+	// the VNFD, and Params over it.
+	Granted map[string]desired.GrantedVDU
 	// Key keys the digests, so that nobody can guess secrets from them.
 	Key []byte
 }
@@ -85,7 +89,7 @@ func (f *Folder) nfvPaths() (paths [][]string, where map[string]*template) {
 // networks, with the instance's own values over them.
 func (f *Folder) nfv(in *Input) (map[string]any, error) {
 	if section(f.top.tree, "parameters")[nfvParam] == nil {
-		return nil, nil
+		return nil, f.checkGranted(in, nil)
 	}
 	own, ok := in.Params[nfvParam].(map[string]any)
 	if !ok && in.Params[nfvParam] != nil {
@@ -108,14 +112,20 @@ func (f *Folder) nfv(in *Input) (map[string]any, error) {
 		case "VDU":
 			e := entry(vdus, name)
 			if vdu, ok := in.vdu(name); ok {
-				set(e, keyFlavour, vdu.ComputeFlavour)
-				set(e, keyImage, vdu.Image)
+				in.size(e, vdu.ID, vdu.ComputeFlavour, vdu.Image)
+			} else if vdu, ok := in.vdu(unindexed(name)); ok {
+				in.size(e, vdu.ID, "", "")
+			} else {
+				in.size(e, name, "", "") // a storage that is made of an image
 			}
 		case "CP":
 			if e := entry(cps, name); len(e) == 0 {
 				in.connect(cps, name)
 			}
 		}
+	}
+	if err := f.checkGranted(in, paths); err != nil {
+		return nil, err
 	}
 	made := map[string]any{"VDU": vdus, "CP": cps}
 	if err := f.checkRead(own, paths); err != nil {

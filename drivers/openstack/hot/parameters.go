@@ -243,6 +243,12 @@ func (p *parameters) resolve(v any, index int, as func(hidden string) string) an
 	})
 }
 
+// inClear fills the parameters in, hidden ones too.
+func (p *parameters) inClear(v any) any {
+	open := &parameters{values: p.values, counted: p.counted}
+	return open.resolve(v, none, nil)
+}
+
 // merge is base with the values of over; what over doesn't have stays.
 func merge(base, over map[string]any) map[string]any {
 	out := maps.Clone(base)

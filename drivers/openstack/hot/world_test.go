@@ -198,6 +198,16 @@ func (w *world) count(vdu string) {
 	}
 }
 
+// outputs are those of the top stack, with the ids of the resources that they name.
+func (w *world) outputs() map[string]any {
+	out := map[string]any{}
+	declared, _ := at(w.live.Template, "outputs").(map[string]any)
+	for name, o := range declared {
+		out[name] = resolved(at(o, "value"))
+	}
+	return out
+}
+
 // renew renews a member the way that a driver does.
 func (w *world) renew(r *hot.Rendered, vdu, member string) (*hot.Body, error) {
 	if r.ThroughTop(w.live, vdu, member) {
@@ -212,7 +222,21 @@ func (w *world) renew(r *hot.Rendered, vdu, member string) (*hot.Body, error) {
 		resources[name] = def
 	}
 	group := hot.Live{Template: read(map[string]any{"heat_template_version": "2015-04-30", "resources": resources}), Files: w.live.Files}
-	b, err := r.RenewInGroup(vdu, w.live, group, member)
+	b, err := r.RenewInGroup(vdu, group, w.outputs(), member)
+	if err == nil && b == nil {
+		asks, err := r.Update(w.live, hot.Want{})
+		if err != nil {
+			return nil, err
+		}
+		w.update(r, asks, nil)
+		if !r.Asks(vdu, w.live) {
+			return nil, fmt.Errorf("Heat isn't asked for what members of %s are made of", vdu)
+		}
+		b, err = r.RenewInGroup(vdu, group, w.outputs(), member)
+		if err != nil {
+			return nil, err
+		}
+	}
 	if err != nil || b == nil {
 		return b, err
 	}

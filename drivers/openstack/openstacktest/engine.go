@@ -70,6 +70,7 @@ func (w *work) absorb(s *stack) {
 
 // advance does what is due by now.
 func (c *Cloud) advance(now time.Time) {
+	c.turnPower(now)
 	var held []*work
 	for len(c.due) > 0 && !c.due[0].at.After(now) {
 		w := heap.Pop(&c.due).(*work)

@@ -132,5 +132,9 @@ func (c *Cloud) catalog() []any {
 		}
 		list = append(list, object{"endpoints": endpoints, "id": hexID(), "type": s.kind, "name": s.name})
 	}
+	for kind, url := range c.others {
+		list = append(list, object{"endpoints": []any{object{"id": hexID(), "interface": "public", "region_id": region, "url": url, "region": region}},
+			"id": hexID(), "type": kind, "name": kind})
+	}
 	return list
 }

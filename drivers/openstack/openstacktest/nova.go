@@ -34,6 +34,7 @@ type server struct {
 	fault            string
 	created, updated time.Time
 	launched         time.Time // zero until it ran
+	power            *powering // what Nova does with its power, nil for nothing
 }
 
 var novaStates = map[string][2]string{"ACTIVE": {"active", "1"}, "BUILD": {"building", "0"}, "REBUILD": {"active", "1"}, "RESIZE": {"active", "1"}, "ERROR": {"error", "0"}, "SHUTOFF": {"stopped", "4"}}
@@ -101,6 +102,8 @@ func (c *Cloud) computeAt(in *call, version int) answer {
 			return fail(Nova, http.StatusNotFound, "", "Instance "+in.path[1]+" could not be found.")
 		}
 		return ok(object{"server": c.serverJSON(s, version, true)})
+	case in.is(http.MethodPost, "servers", "*", "action"):
+		return c.actOnServer(in)
 	case in.is(http.MethodDelete, "servers", "*"):
 		if _, found := c.servers.get(in.path[1]); !found {
 			return fail(Nova, http.StatusNotFound, "", "Instance "+in.path[1]+" could not be found.")
@@ -173,6 +176,9 @@ func (c *Cloud) serverJSON(s *server, version int, alone bool) object {
 		task = "rebuild_spawning"
 	case "RESIZE":
 		task = "resize_finish"
+	}
+	if s.power != nil {
+		task = s.power.task
 	}
 	if !s.launched.IsZero() {
 		launched = micro(s.launched)

@@ -85,10 +85,12 @@ type Cloud struct {
 	faults   []*Fault
 	failing  []failure
 	stuck    map[string]bool
-	racing   int  // requests that don't see that a stack's name is taken
-	linger   bool // deleted stacks keep their names
-	quota    int  // of servers; -1 is none
+	turning  []*server // those whose power is being turned off or on
+	racing   int       // requests that don't see that a stack's name is taken
+	linger   bool      // deleted stacks keep their names
+	quota    int       // of servers; -1 is none
 	counts   map[Service]int
+	others   map[string]string // what the catalogue has beside the cloud's own: kind -> URL
 	seen     []Request
 }
 
@@ -131,6 +133,16 @@ func (c *Cloud) ApplicationCredentialVIM() drivers.VIM {
 	v.Username, v.Password, v.Project, v.ProjectDomain, v.UserDomain = "", "", "", "", ""
 	v.ApplicationCredential, v.ApplicationCredentialSecret = credential, secret
 	return v
+}
+
+// AddEndpoint enters a service that isn't the cloud's own in the catalogue.
+func (c *Cloud) AddEndpoint(kind, url string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.others == nil {
+		c.others = map[string]string{}
+	}
+	c.others[kind] = url
 }
 
 // URL is where the service listens, without the path that its catalogue entry has.

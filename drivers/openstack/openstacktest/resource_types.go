@@ -92,8 +92,12 @@ func (c *Cloud) kindOf(s *stack, name string) (*kind, string) {
 		return volumeKind(), ""
 	case "OS::Cinder::VolumeAttachment":
 		return attachmentKind(), ""
-	case "OS::Heat::None", "OS::Heat::Value", "OS::Heat::RandomString", "OS::Heat::SoftwareConfig", "OS::Heat::MultipartMime",
-		"OS::Heat::ScalingPolicy", "OS::Nova::ServerGroup", "OS::Nova::KeyPair", "OS::Neutron::Router", "OS::Neutron::RouterInterface",
+	case "OS::Heat::SoftwareConfig", "OS::Nova::ServerGroup", "OS::Nova::KeyPair":
+		k := plainKind()
+		k.forced = func(old, next object) bool { return !reflect.DeepEqual(old, next) } // nothing of them changes in place
+		return k, ""
+	case "OS::Heat::None", "OS::Heat::Value", "OS::Heat::RandomString", "OS::Heat::MultipartMime",
+		"OS::Heat::ScalingPolicy", "OS::Neutron::Router", "OS::Neutron::RouterInterface",
 		"OS::Neutron::FloatingIPAssociation", "OS::Neutron::SecurityGroupRule", "OS::Cinder::VolumeType":
 		return plainKind(), ""
 	}

@@ -60,11 +60,21 @@ class Machine:
     def __exit__(self, *_):
         self.client.close()
 
+    def begin(self, command):
+        """Begins a command. A machine that was just started may end a session once more, as
+        its SSH server is started again or the machine is; nothing has run then."""
+        try:
+            return self.client.exec_command(command, timeout=COMMAND)
+        except (OSError, EOFError, paramiko.SSHException):
+            self.client.close()
+            self.__enter__()
+            return self.client.exec_command(command, timeout=COMMAND)
+
     def run(self, command, stdin=""):
         """What the command, run by root's shell, writes to standard output."""
         if self.username != "root":
             command = "sudo -n sh -c " + shlex.quote(command)
-        to, out, err = self.client.exec_command(command, timeout=COMMAND)
+        to, out, err = self.begin(command)
         to.write(stdin)
         to.flush()
         to.channel.shutdown_write()

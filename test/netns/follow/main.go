@@ -4,8 +4,9 @@
 //
 //	go run ./test/netns/follow -subnet 10.10.0.0/16 -balancer 10.10.0.50
 //
-// With -kubernetes the machines can become masters and workers of a Kubernetes cluster
-// (package workers).
+// With -nodes the machines can become nodes of a real Kubernetes cluster (package nodes), which
+// have the images that it names; with -kubernetes, masters and workers whose kubelets
+// are stand-ins (package workers).
 //
 // It needs root on Linux, and a clouds.yaml where OpenStack's clients look for it, or where
 // OS_CLIENT_CONFIG_FILE says.
@@ -25,6 +26,7 @@ import (
 	"syscall"
 
 	"github.com/jibe-vnfm/jibe/test/netns"
+	"github.com/jibe-vnfm/jibe/test/nodes"
 	"github.com/jibe-vnfm/jibe/test/testenv"
 	"github.com/jibe-vnfm/jibe/test/workers"
 )
@@ -46,8 +48,12 @@ func run(ctx context.Context, args []string) error {
 	balancer := flags.String("balancer", "", "`address` of a machine with an haproxy, which no server may have")
 	user := flags.String("user", netns.DefaultUser.Name+":"+netns.DefaultUser.Password, "`name:password` of the account of every machine")
 	kubernetes := flags.Bool("kubernetes", false, "machines have what the example package of a Kubernetes cluster needs")
+	images := flags.String("nodes", "", "machines can be real Kubernetes nodes, with these `images` (names with commas between them), which all run a test program")
 	if err := flags.Parse(args); err != nil {
 		return err
+	}
+	if *kubernetes && *images != "" {
+		return errors.New("-kubernetes and -nodes: machines are either, leave one out")
 	}
 	prefix, err := netip.ParsePrefix(*subnet)
 	if err != nil {
@@ -73,18 +79,25 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+	dir, err := os.MkdirTemp("", "follow-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
 	outfit := func(*netns.Spec) {}
-	if *kubernetes {
-		dir, err := os.MkdirTemp("", "follow-")
-		if err != nil {
-			return err
-		}
-		defer os.RemoveAll(dir)
+	switch {
+	case *kubernetes:
 		tools, err := workers.Prepare(ctx, dir)
 		if err != nil {
 			return fmt.Errorf("-kubernetes: %w", err)
 		}
 		outfit = tools.Outfit
+	case *images != "":
+		machines, err := nodes.Prepare(ctx, dir, strings.Split(*images, ",")...)
+		if err != nil {
+			return fmt.Errorf("-nodes: %w", err)
+		}
+		outfit = machines.Outfit
 	}
 	lab, err := netns.Open(ctx, prefix)
 	if err != nil {

@@ -32,9 +32,6 @@ const envToken = "JIBE_K8S_TOKEN"
 // kubeletConf is where kubeadm has the kubelet's kubeconfig.
 const kubeletConf = "/etc/kubernetes/kubelet.conf"
 
-// heldFile keeps hosts from joining as long as it is there (Tools.Hold of test/workers).
-const heldFile = "/opt/jibe-test/hold/join"
-
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, os.Args[1:])
@@ -104,17 +101,9 @@ func join(ctx context.Context, j *joining, flags *flag.FlagSet, args []string) e
 	}
 	ctx, cancel := context.WithTimeout(ctx, *wait)
 	defer cancel()
-	for held() && ctx.Err() == nil {
-		time.Sleep(50 * time.Millisecond)
-	}
 	if err := j.do(ctx); err != nil {
 		return fmt.Errorf("node %s doesn't join the cluster at %s: %w", j.node.name, j.endpoint, err)
 	}
 	fmt.Printf("node %s is Ready in the cluster at %s\n", j.node.name, j.endpoint)
 	return nil
-}
-
-func held() bool {
-	_, err := os.Stat(heldFile)
-	return err == nil
 }

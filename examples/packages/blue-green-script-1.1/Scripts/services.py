@@ -47,10 +47,9 @@ def turn(kube, key, staying, going):
     old, new = labels(kube, namespace, going), labels(kube, namespace, staying)
     if old is None or new is None or any(old.get(k) != v for k, v in selector.items()):
         return []  # another VDU's, or turned already
-    # Every entry gets the value that the other pods have, and all at once: "version", which
-    # is the author's, and "vnf.jibe.dev/generation", which Jibe added. With one of them alone
-    # the Service would select no pod at all until the other follows. null takes out an entry
-    # that those pods don't have.
+    # Every entry gets the value that the other pods have, and all at once: "version", which is
+    # the author's, and with it whatever else may stand there by now. null takes out an entry that
+    # those pods don't have.
     turned = {k: new.get(k) for k in selector}
     patch = {
         # Where somebody was faster, this is a 409 and nothing is overwritten.

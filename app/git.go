@@ -1,0 +1,209 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/jibe-vnfm/jibe/admission"
+	"github.com/jibe-vnfm/jibe/audit"
+	"github.com/jibe-vnfm/jibe/auth"
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo"
+	"github.com/jibe-vnfm/jibe/desired/secret"
+)
+
+// gitPurpose is what the key is for that authenticates Jibe's own commits, and the notes of who
+// pushed.
+const gitPurpose = "pushes and commits"
+
+// GitKey is the key by which commits and notes of a data directory's desired repository are
+// authenticated. It is derived from the installation's secret key, which lock opens.
+func GitKey(data string, lock secret.LockOptions) ([]byte, error) {
+	return derivedKey(data, lock, gitPurpose)
+}
+
+// atOnce is how many pushes git receives at once: each may take memory.
+const atOnce = 8
+
+// git serves the local repositories to callers who may have them, by real git. They send the
+// token as a password.
+func (s *Server) git() http.Handler {
+	turns := make(chan struct{}, atOnce)
+	mux := http.NewServeMux()
+	mux.HandleFunc("/git/desired.git/", func(w http.ResponseWriter, r *http.Request) {
+		s.serveGit(w, r, gitAccess{dir: s.data.Desired(), name: admission.DesiredRepository, prefix: "/git/desired.git", turns: turns, may: s.mayDesired})
+	})
+	mux.HandleFunc("/git/packages/{name}/", func(w http.ResponseWriter, r *http.Request) {
+		name := r.PathValue("name")
+		s.serveGit(w, r, gitAccess{dir: filepath.Join(s.data.Packages(), name), name: name, prefix: "/git/packages/" + name, turns: turns,
+			may: func(who auth.Identity, push bool) string { return s.mayPackages(who, name, push) }})
+	})
+	return mux
+}
+
+// gitAccess is one repository that is served.
+type gitAccess struct {
+	dir, name, prefix string
+	turns             chan struct{}
+	// may returns why somebody may not fetch or push at all, "" where they may. What a push may
+	// change is asked for later, by the hook.
+	may func(who auth.Identity, push bool) string
+}
+
+// serveGit answers one request for a repository.
+func (s *Server) serveGit(w http.ResponseWriter, r *http.Request, a gitAccess) {
+	who, err := s.auth.Authenticate(r)
+	switch {
+	case errors.Is(err, auth.ErrUnavailable):
+		respondText(w, http.StatusServiceUnavailable, err.Error()+"\n")
+		return
+	case err != nil:
+		w.Header().Set("WWW-Authenticate", `Basic realm="jibe: the token is the password"`)
+		respondText(w, http.StatusUnauthorized, "a token is needed as the password\n")
+		return
+	}
+	if !strings.HasSuffix(a.name, ".git") || !filepath.IsLocal(a.name) || strings.ContainsAny(a.name, `/\`) || !isDir(a.dir) {
+		http.NotFound(w, r)
+		return
+	}
+	receive := strings.HasSuffix(r.URL.Path, "/git-receive-pack")
+	push := receive || r.URL.Query().Get("service") == "git-receive-pack"
+	if who.Interface == auth.SOL002 {
+		respondText(w, http.StatusForbidden, who.String()+" is confined to the interface of SOL002, which git isn't\n")
+		return
+	}
+	if why := a.may(who, push); why != "" {
+		respondText(w, http.StatusForbidden, why+"\n")
+		return
+	}
+	unbound(w)
+	r.Header.Del("Authorization") // the repositories' hooks have no need of it
+	r.Header.Del("X-Auth-Token")
+	served := gitrepo.Served{Dir: a.dir, OwnRefs: who.May(auth.Admin, ""), Log: s.Log}
+	if receive {
+		select {
+		case a.turns <- struct{}{}:
+			defer func() { <-a.turns }()
+		case <-r.Context().Done():
+			return
+		}
+		if err := s.installHook(a.dir, a.name); err != nil {
+			s.Log.ErrorContext(r.Context(), "serve a push", "error", err)
+			respondText(w, http.StatusInternalServerError, "the repository's hook can't be installed\n")
+			return
+		}
+		id, end := s.pushes.begin(pusher{who: who, from: audit.Source(r.Context())}, a.name)
+		defer func() { s.pushEnded(context.WithoutCancel(r.Context()), a.dir, end()) }()
+		served.Push = id
+	}
+	http.StripPrefix(a.prefix, served).ServeHTTP(w, r)
+}
+
+// installHook makes sure that git asks this server about pushes to a repository.
+func (s *Server) installHook(dir, name string) error {
+	if s.Binary == "" {
+		return nil
+	}
+	s.hooking.Lock()
+	defer s.hooking.Unlock()
+	h := gitrepo.Hook{Binary: s.Binary, Socket: s.data.Socket(), Repository: name}
+	if name == admission.DesiredRepository {
+		return s.repo.InstallHooks(h)
+	}
+	return gitrepo.InstallHook(dir, h)
+}
+
+// installPackageHooks does so for the package repositories that are there.
+func (s *Server) installPackageHooks() error {
+	dirs, err := filepath.Glob(filepath.Join(s.data.Packages(), "*.git"))
+	if err != nil {
+		return err
+	}
+	for _, dir := range dirs {
+		if err := s.installHook(dir, filepath.Base(dir)); err != nil {
+			return fmt.Errorf("package repository %s: %w", dir, err)
+		}
+	}
+	return nil
+}
+
+// mayDesired says why somebody may not fetch or push the desired repository. Git can't hide
+// some of its folders from who fetches it, so that only who may read all projects may.
+func (s *Server) mayDesired(who auth.Identity, push bool) string {
+	switch {
+	case push && s.Remote != "":
+		return "this is the mirror of a desired repository on a forge: push there"
+	case push && s.Binary == "" && !who.May(auth.Admin, ""):
+		return "this server has no push hook, so that only the role admin may push"
+	case push && !who.MayAnywhere(auth.Operator):
+		return fmt.Sprintf("the role %s is needed, and %s is %s", auth.Operator, who.Name, who.Describe())
+	case !push && !who.May(auth.Viewer, "") && !(s.ShareDesired && who.MayAnywhere(auth.Viewer)):
+		return fmt.Sprintf("a clone of the desired repository shows every project: the role %s in all projects is needed, and %s is %s "+
+			"(an administrator lets those who may read some projects read all with jibe serve --share-desired)", auth.Viewer, who.Name, who.Describe())
+	}
+	return ""
+}
+
+// mayPackages says why somebody may not fetch or push a package repository.
+func (s *Server) mayPackages(who auth.Identity, name string, push bool) string {
+	projects, err := s.projectsOfPackages(name)
+	if err != nil {
+		return "the projects can't be read: " + err.Error()
+	}
+	role, may := auth.Viewer, func(p string) bool { return who.May(auth.Viewer, p) }
+	if push {
+		role, may = auth.Packager, func(p string) bool { return who.May(auth.Packager, p) }
+	}
+	switch {
+	case push && s.Binary == "" && !who.May(auth.Admin, ""):
+		return "this server has no push hook, so that only the role admin may push"
+	case push && !slices.ContainsFunc(projects, func(p string) bool { return !may(p) }), !push && slices.ContainsFunc(projects, may):
+		return ""
+	}
+	return fmt.Sprintf("the role %s in project %s is needed, and %s is %s", role, strings.Join(projects, ", "), who.Name, who.Describe())
+}
+
+// projectsOfPackages are the projects whose packagers write the package repository in a folder
+// below packages/: of each name that repositories.yaml has for it. One that no name stands for
+// is the default project's.
+func (s *Server) projectsOfPackages(folder string) ([]string, error) {
+	settings, err := s.repo.Settings()
+	if err != nil {
+		return nil, err
+	}
+	dir := filepath.Join(s.data.Packages(), folder)
+	var projects []string
+	for _, r := range settings.Repositories {
+		at := strings.TrimPrefix(r.URL, "file://")
+		if !filepath.IsAbs(at) {
+			at = filepath.Join(s.data.Packages(), filepath.FromSlash(at))
+		}
+		if samePlace(at, dir) {
+			projects = append(projects, settings.ProjectOfRepository(r.Name).Name)
+		}
+	}
+	if len(projects) == 0 {
+		projects = append(projects, desired.DefaultProject)
+	}
+	slices.Sort(projects)
+	return slices.Compact(projects), nil
+}
+
+// samePlace says whether both names are those of one folder.
+func samePlace(a, b string) bool {
+	if filepath.Clean(a) == filepath.Clean(b) {
+		return true
+	}
+	of, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	other, err := os.Stat(b)
+	return err == nil && os.SameFile(of, other)
+}

@@ -1,0 +1,134 @@
+package app
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/jibe-vnfm/jibe/auth"
+	"github.com/jibe-vnfm/jibe/sol"
+	"github.com/jibe-vnfm/jibe/sol/notify"
+	"github.com/jibe-vnfm/jibe/sol/vnfpkgm"
+)
+
+// NotifyOptions are what a person may set of the notifications of subscribers.
+type NotifyOptions struct {
+	// Retention is how long a notification is kept that its subscriber doesn't take; 0 is
+	// [notify.DefaultRetention].
+	Retention time.Duration
+	// Cert and Key are PEM files of the certificate that is shown to subscribers and their
+	// token endpoints; "" is none. They are read again for each connection.
+	Cert, Key string
+	// CA is a PEM file with the authorities that their certificates may come from; "" is the
+	// system's.
+	CA string
+}
+
+// newNotify makes the service of subscriptions.
+func (s *Server) newNotify() (*notify.Service, error) {
+	c := notify.Config{Store: s.store, Oplog: s.oplog, Secrets: s.keeper, Egress: s.egress, Base: s.BaseURL, Log: s.Log, Retention: s.Notify.Retention, Sees: s.tell,
+		APIs: append(vnfpkgm.NotificationAPIs(), sol.NotificationsV1())}
+	switch {
+	case s.Notify.Retention < 0:
+		return nil, fmt.Errorf("--notify-retention %v: want a duration above zero, as 24h", s.Notify.Retention)
+	case (s.Notify.Cert == "") != (s.Notify.Key == ""):
+		return nil, errors.New("--notify-client-cert and --notify-client-key belong together: give both or neither")
+	case s.Notify.Cert != "":
+		cert, key := s.Notify.Cert, s.Notify.Key
+		c.Certificate = func() (*tls.Certificate, error) {
+			pair, err := tls.LoadX509KeyPair(cert, key)
+			if err != nil {
+				return nil, fmt.Errorf("client certificate towards subscribers (--notify-client-cert, --notify-client-key): %w", err)
+			}
+			return &pair, nil
+		}
+		if _, err := c.Certificate(); err != nil {
+			return nil, err
+		}
+	}
+	if s.Notify.CA != "" {
+		text, err := os.ReadFile(s.Notify.CA)
+		if err != nil {
+			return nil, fmt.Errorf("authorities of subscribers' certificates (--notify-ca): %w", err)
+		}
+		c.CAs = x509.NewCertPool()
+		if !c.CAs.AppendCertsFromPEM(text) {
+			return nil, fmt.Errorf("authorities of subscribers' certificates (--notify-ca): %s holds no PEM certificate", s.Notify.CA)
+		}
+	}
+	return notify.New(c)
+}
+
+// listSubscriptions answers with how the delivery to each subscription of the caller goes: [notify.State].
+func (s *Server) listSubscriptions(w http.ResponseWriter, r *http.Request) {
+	respondJSON(w, http.StatusOK, s.notify.StatesOf(auth.From(r.Context())))
+}
+
+// showSubscription answers with one of listSubscriptions.
+func (s *Server) showSubscription(w http.ResponseWriter, r *http.Request) {
+	for _, state := range s.notify.StatesOf(auth.From(r.Context())) {
+		if state.ID == r.PathValue("id") {
+			respondJSON(w, http.StatusOK, state)
+			return
+		}
+	}
+	respondProblem(w, http.StatusNotFound, "no subscription has the id "+r.PathValue("id")+" (see: jibe get subscriptions)")
+}
+
+// deliveries counts, at each scrape, what subscribers were sent and wait for. Series end with
+// their subscription, of which there are at most 1,000.
+type deliveries struct {
+	states                                                     func() []notify.State
+	delivered, dropped, failures, waiting, lag, last, lastFail *prometheus.Desc
+}
+
+func newDeliveries(states func() []notify.State) *deliveries {
+	desc := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc(name, help, append([]string{"subscription"}, labels...), nil)
+	}
+	return &deliveries{
+		states:    states,
+		delivered: desc("jibe_notifications_delivered_total", "Notifications that the subscriber has taken."),
+		dropped:   desc("jibe_notifications_dropped_total", "Notifications that were given up, as the subscriber didn't take them for as long as they are kept."),
+		failures:  desc("jibe_notification_failures_total", "Deliveries that were in vain, by reason; each is tried again.", "reason"),
+		waiting:   desc("jibe_notifications_waiting", "Notifications that the subscriber is still to be sent."),
+		lag:       desc("jibe_notification_lag_seconds", "Age of the oldest notification that the subscriber is still to be sent, 0 where there is none."),
+		last:      desc("jibe_notification_last_delivery_timestamp_seconds", "When the subscriber last took a notification."),
+		lastFail:  desc("jibe_notification_last_failure_timestamp_seconds", "When a delivery was last in vain."),
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (d *deliveries) Describe(ch chan<- *prometheus.Desc) {
+	for _, x := range []*prometheus.Desc{d.delivered, d.dropped, d.failures, d.waiting, d.lag, d.last, d.lastFail} {
+		ch <- x
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (d *deliveries) Collect(ch chan<- prometheus.Metric) {
+	count := func(x *prometheus.Desc, n uint64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(x, prometheus.CounterValue, float64(n), labels...)
+	}
+	for _, s := range d.states() {
+		count(d.delivered, s.Delivery.Delivered, s.ID)
+		count(d.dropped, s.Delivery.Dropped, s.ID)
+		for reason, n := range s.Delivery.Failures {
+			count(d.failures, n, s.ID, reason)
+		}
+		gauge(ch, d.waiting, float64(s.Delivery.Waiting), s.ID)
+		gauge(ch, d.lag, s.Delivery.Lag, s.ID)
+		if !s.Delivery.LastDelivery.IsZero() {
+			gauge(ch, d.last, stamp(s.Delivery.LastDelivery), s.ID)
+		}
+		if !s.Delivery.LastFailure.IsZero() {
+			gauge(ch, d.lastFail, stamp(s.Delivery.LastFailure), s.ID)
+		}
+	}
+}

@@ -1,0 +1,266 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/jibe-vnfm/jibe/admission"
+	"github.com/jibe-vnfm/jibe/audit"
+	"github.com/jibe-vnfm/jibe/auth"
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo"
+	"github.com/jibe-vnfm/jibe/internal/git"
+)
+
+// PushPath is where the push hook asks, on its socket alone.
+const PushPath = "/jibe/v1/push"
+
+// maxSocketPath is how long the path of a socket may be, bytes: 107 on Linux, and
+// fewer elsewhere.
+const maxSocketPath = len(syscall.RawSockaddrUnix{}.Path) - 1
+
+// pushHookServer answers the push hooks of the local repositories, on a socket that only this
+// user can open. Nothing else is served there: a hook's process needs no more.
+func (s *Server) pushHookServer(context.Context) (*http.Server, net.Listener, error) {
+	path := s.data.Socket()
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, nil, err
+	}
+	if len(path) > maxSocketPath {
+		return nil, nil, fmt.Errorf("the path of the hook's socket, %s, has %d bytes, and a socket's may have %d: give a data directory with a shorter path",
+			path, len(path), maxSocketPath)
+	}
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		return nil, nil, errors.Join(err, l.Close())
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST "+PushPath, s.push)
+	return &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+		if uid, ok := peerUser(c); ok {
+			ctx = context.WithValue(ctx, peerKey{}, uid)
+		}
+		return ctx
+	}}, l, nil
+}
+
+// push answers a push hook: who pushes, whether they may, and what of it would be refused.
+func (s *Server) push(w http.ResponseWriter, r *http.Request) {
+	var p admission.Push
+	if !decodeProposal(w, r, &p) {
+		return
+	}
+	var by pusher
+	var err error
+	if p.ID != "" {
+		by, err = s.pushes.claim(p.ID, p.Repository)
+	} else {
+		by, err = localPusher(r.Context())
+	}
+	if err != nil {
+		respondProblem(w, http.StatusForbidden, err.Error())
+		return
+	}
+	v, err := s.judgePush(r.Context(), by, &p)
+	if err == nil && len(v.Problems) == 0 {
+		err = s.acceptPush(r.Context(), by, &p)
+	} else if err == nil {
+		s.auditRefusedPush(r.Context(), by, &p, v.Problems)
+	}
+	if err != nil {
+		respondUnreviewed(w, err)
+		return
+	}
+	respondJSON(w, http.StatusOK, v)
+}
+
+// judgePush holds a push against the rights of who makes it, and then against the rules.
+func (s *Server) judgePush(ctx context.Context, by pusher, p *admission.Push) (*admission.Verdict, error) {
+	if p.Repository != admission.DesiredRepository {
+		projects, err := s.projectsOfPackages(p.Repository)
+		if err != nil {
+			return nil, err
+		}
+		return forbidden(admission.LackingRefs(by.who, auth.Packager, projects, p.Updates), p.Problems), nil
+	}
+	if s.Remote != "" {
+		return nil, errors.New("this repository is the mirror of one on a forge: push there")
+	}
+	// What head says of projects counts. Where it moves after this, git refuses the push: its
+	// branch must stand where the pusher's commits begin.
+	if err := s.repo.Refresh(ctx); err != nil {
+		return nil, err
+	}
+	settings, err := s.repo.Settings()
+	if err != nil {
+		return nil, err
+	}
+	main := func(u gitrepo.RefUpdate) bool { return u.Ref == s.branchRef() }
+	others := slices.DeleteFunc(slices.Clone(p.Updates), main)
+	lacking := admission.LackingRefs(by.who, auth.Operator, nil, others)
+	if p.Touched != nil {
+		lacking = append(lacking, admission.Lacking(by.who, settings, *p.Touched)...)
+	}
+	if v := forbidden(lacking, p.Problems); len(v.Problems) > 0 {
+		return v, nil
+	}
+	i := slices.IndexFunc(p.Updates, main)
+	switch {
+	case i < 0:
+		return &admission.Verdict{}, nil
+	case p.Touched == nil || p.Proposal == nil:
+		return nil, errors.New("the push hook doesn't say what the push changes: it is that of another version of jibe, which the next start of the server replaces")
+	case p.Updates[i].Old != s.repo.Head():
+		return &admission.Verdict{Problems: []*desired.Problem{{File: p.Updates[i].Ref, Message: "another commit was faster than this push", Remedy: "fetch first, then push again"}}}, nil
+	}
+	return s.reviewer.Review(ctx, p.Proposal, false)
+}
+
+// warnOfRights adds to the verdict on a proposal what of it the caller may not push.
+func (s *Server) warnOfRights(ctx context.Context, p *admission.Proposal, v *admission.Verdict) error {
+	settings, err := s.repo.Settings()
+	if err != nil {
+		return err
+	}
+	v.Warnings = append(v.Warnings, admission.Lacking(auth.From(ctx), settings, *p.Touched)...)
+	return nil
+}
+
+// forbidden is the verdict on somebody who lacks rights; who lacks none is told the problems.
+func forbidden(lacking, problems []*desired.Problem) *admission.Verdict {
+	if len(lacking) > 0 {
+		return &admission.Verdict{Problems: lacking, Forbidden: true}
+	}
+	return &admission.Verdict{Problems: problems}
+}
+
+func (s *Server) branchRef() string {
+	if s.Branch == "" {
+		return "refs/heads/main"
+	}
+	return "refs/heads/" + s.Branch
+}
+
+// acceptedPush is a push that git was told to take.
+type acceptedPush struct {
+	pusher
+	repository string
+	updates    []gitrepo.RefUpdate
+}
+
+// acceptPush writes down who pushed before git is told to take the push.
+func (s *Server) acceptPush(ctx context.Context, by pusher, p *admission.Push) error {
+	if err := s.audit.health(); err != nil {
+		return err
+	}
+	if p.Repository == admission.DesiredRepository {
+		for _, u := range p.Updates {
+			if u.Ref != s.branchRef() {
+				continue
+			}
+			if err := s.repo.Pushing(gitrepo.Push{Pusher: by.who.String(), From: by.from, Old: u.Old, New: u.New}); err != nil {
+				return err
+			}
+		}
+	}
+	if p.ID != "" && !s.pushes.accept(p.ID, &acceptedPush{pusher: by, repository: p.Repository, updates: p.Updates}) {
+		return errNoPush
+	}
+	if err := s.auditPush(ctx, by, p.Repository, p.Updates, audit.Done, ""); err != nil && !s.audit.anyway {
+		return err
+	}
+	return nil
+}
+
+// auditRefusedPush records that a push was refused. Of one caller's only so many are kept.
+func (s *Server) auditRefusedPush(ctx context.Context, by pusher, p *admission.Push, problems []*desired.Problem) {
+	reason := problems[0].Error()
+	if n := len(problems) - 1; n > 0 {
+		reason += fmt.Sprintf(", and %d more", n)
+	}
+	r := audit.Record{Identity: by.who.Name, Issuer: by.who.Issuer, Source: by.from, Action: "push", Object: p.Repository, Outcome: audit.Refused, Reason: reason}
+	if len(p.Updates) > 0 {
+		r.Object, r.Commit = p.Repository+" "+p.Updates[0].Ref, p.Updates[0].New
+	}
+	s.audit.refused(ctx, r)
+}
+
+// pushEnded tells the audit log of what git didn't take although it was told to.
+func (s *Server) pushEnded(ctx context.Context, dir string, a *acceptedPush) {
+	if a == nil {
+		return
+	}
+	var lost []gitrepo.RefUpdate
+	for _, u := range a.updates {
+		if now, err := git.ReadRef(dir, u.Ref); err != nil || now != u.New {
+			// It may have been taken, and followed by another since.
+			if _, err := (git.Runner{Dir: dir}).Run(ctx, "merge-base", "--is-ancestor", u.New, u.Ref); err != nil {
+				lost = append(lost, u)
+			}
+		}
+	}
+	if len(lost) == 0 {
+		return
+	}
+	if err := s.auditPush(ctx, a.pusher, a.repository, lost, audit.Failed, "git didn't take it: another commit was faster"); err != nil {
+		s.Log.ErrorContext(ctx, "push not recorded", "error", err)
+	}
+}
+
+// auditPush records one push: a record for each ref.
+func (s *Server) auditPush(ctx context.Context, by pusher, repository string, updates []gitrepo.RefUpdate, outcome audit.Outcome, reason string) error {
+	for n, u := range updates {
+		r := audit.Record{Identity: by.who.Name, Issuer: by.who.Issuer, Source: by.from, Action: "push", Object: repository + " " + u.Ref,
+			Outcome: outcome, Reason: reason, Commit: u.New}
+		if n == mostRecorded {
+			r.Object, r.Commit = fmt.Sprintf("%s and %d refs more", repository, len(updates)-n), ""
+		}
+		if err := s.audit.Record(ctx, r); err != nil {
+			return err
+		}
+		if n == mostRecorded {
+			break
+		}
+	}
+	return nil
+}
+
+// mostRecorded is how many refs of one push have a record of their own.
+const mostRecorded = 20
+
+// decodeProposal reads the body of a request that proposes something; where it can't, it
+// answers.
+func decodeProposal(w http.ResponseWriter, r *http.Request, into any) bool {
+	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxProposal))
+	d.DisallowUnknownFields()
+	err := d.Decode(into)
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		respondProblem(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("the proposal is larger than %d bytes", maxProposal))
+	case err != nil:
+		respondProblem(w, http.StatusBadRequest, err.Error())
+	}
+	return err == nil
+}
+
+// respondUnreviewed answers that something couldn't be judged.
+func respondUnreviewed(w http.ResponseWriter, err error) {
+	status := http.StatusInternalServerError
+	if errors.Is(err, desired.ErrUnavailable) || errors.Is(err, audit.ErrUnavailable) {
+		status = http.StatusServiceUnavailable
+	}
+	respondProblem(w, status, strings.TrimSpace(err.Error()))
+}

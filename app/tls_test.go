@@ -1,0 +1,181 @@
+package app
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"log/slog"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jibe-vnfm/jibe/test/kit"
+)
+
+// issue writes a certificate with this number and its key to the files.
+func issue(t *testing.T, certFile, keyFile string, number int64) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(number), Subject: pkix.Name{CommonName: "jibe"}, DNSNames: []string{"localhost"},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, block := range map[string]*pem.Block{certFile: {Type: "CERTIFICATE", Bytes: der}, keyFile: {Type: "PRIVATE KEY", Bytes: private}} {
+		if err := os.WriteFile(name+".new", pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(name+".new", name); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// shown is the number of the certificate that the server shows, in a handshake as the client wants
+// it.
+func shown(address string, config *tls.Config) (int64, error) {
+	config = config.Clone()
+	config.InsecureSkipVerify = true
+	c, err := tls.Dial("tcp", address, config)
+	if err != nil {
+		return 0, err
+	}
+	defer c.Close()
+	return c.ConnectionState().PeerCertificates[0].SerialNumber.Int64(), nil
+}
+
+// serveTLS serves an empty answer by TLS with the certificate.
+func serveTLS(t *testing.T, c *certificate, h http.HandlerFunc) (address string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := defaultLimits().server(h, slog.New(slog.DiscardHandler))
+	server.TLSConfig = tlsConfig(c)
+	done := make(chan error, 1)
+	go func() { done <- server.ServeTLS(l, "", "") }()
+	t.Cleanup(func() {
+		server.Close()
+		<-done
+	})
+	return l.Addr().String()
+}
+
+func TestARenewedCertificateIsShownWithoutARestartAndABrokenOneIsNot(t *testing.T) {
+	dir := t.TempDir()
+	certFile, keyFile := filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
+	if _, err := newCertificate(certFile, keyFile, slog.New(slog.DiscardHandler)); err == nil {
+		t.Error("a certificate that isn't there was taken")
+	}
+	issue(t, certFile, keyFile, 1)
+	var log syncBuffer
+	c, err := newCertificate(certFile, keyFile, slog.New(slog.NewTextHandler(&log, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	go c.run(t.Context())
+	address := serveTLS(t, c, func(http.ResponseWriter, *http.Request) {})
+	shows := func(want int64) {
+		t.Helper()
+		kit.Until(t, "the server shows another certificate", func() bool {
+			n, err := shown(address, &tls.Config{})
+			return err == nil && n == want
+		})
+	}
+	shows(1)
+	issue(t, certFile, keyFile, 2)
+	shows(2)
+	if err := os.WriteFile(certFile, []byte("no certificate"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	kit.Until(t, "the log tells of the broken file", func() bool { return strings.Contains(log.String(), "wasn't renewed") })
+	shows(2)
+	issue(t, certFile, keyFile, 3)
+	shows(3)
+	for version, want := range map[uint16]bool{tls.VersionTLS10: false, tls.VersionTLS11: false, tls.VersionTLS12: true, tls.VersionTLS13: true} {
+		if _, err := shown(address, &tls.Config{MinVersion: version, MaxVersion: version}); (err == nil) != want {
+			t.Errorf("%s: %v", tls.VersionName(version), err)
+		}
+	}
+	for _, s := range tls.InsecureCipherSuites() {
+		if _, err := shown(address, &tls.Config{MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{s.ID}}); err == nil {
+			t.Errorf("%s is spoken", s.Name)
+		}
+	}
+}
+
+func TestPlainHTTPIsRefusedWhereOtherMachinesReachIt(t *testing.T) {
+	for _, c := range []struct {
+		o    Options
+		want string
+	}{
+		{Options{Listen: "127.0.0.1:0"}, ""},
+		{Options{Listen: "127.9.9.9:0"}, ""},
+		{Options{Listen: "[::1]:0"}, ""},
+		{Options{Listen: "localhost:0"}, ""},
+		{Options{Listen: ":9890"}, "--allow-plain-http"},
+		{Options{Listen: "0.0.0.0:9890"}, "--allow-plain-http"},
+		{Options{Listen: "[::]:9890"}, "--allow-plain-http"},
+		{Options{Listen: "192.0.2.1:9890"}, "--allow-plain-http"},
+		{Options{Listen: "vnfm.example:9890"}, "--allow-plain-http"},
+		{Options{Listen: "[::ffff:192.0.2.1]:9890"}, "--allow-plain-http"},
+		{Options{Listen: "0.0.0.0:9890", AllowPlainHTTP: true}, ""},
+		{Options{Listen: "0.0.0.0:9890", TLSCert: "x"}, ""},
+		{Options{Listen: "0.0.0.0:9890", TLSCert: "x", InsecureDev: true}, "--insecure-dev"},
+		{Options{Listen: "0.0.0.0:9890", AllowPlainHTTP: true, InsecureDev: true}, "--insecure-dev"},
+		{Options{Listen: "127.0.0.1:9890", InsecureDev: true}, ""},
+	} {
+		err := c.o.checkListen()
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: %v", c.o.Listen, err)
+		}
+	}
+	// A name is as good as what it turned out to be.
+	l, err := net.Listen("tcp", "0.0.0.0:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if err := (Options{Listen: "localhost:0"}).checkListening(l); err == nil {
+		t.Error("a server listens everywhere by a name of this machine")
+	}
+}
+
+// syncBuffer is a buffer that may be written while it is read.
+type syncBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *syncBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *syncBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}

@@ -1,0 +1,47 @@
+package gitrepo
+
+import (
+	"context"
+	"strings"
+
+	"github.com/jibe-vnfm/jibe/desired"
+)
+
+// CheckRefs returns the reasons for which updates of refs are refused, whatever their commits
+// hold: nothing that a branch or a tag has ever led to may get lost, and refs beside branches
+// and tags are Jibe's and git's own. (By refs/replace/ a client could have git read other
+// objects than those that were checked.) An error means that the push must be refused too.
+func (r *Reader) CheckRefs(ctx context.Context, updates ...RefUpdate) ([]*desired.Problem, error) {
+	var out []*desired.Problem
+	refuse := func(u RefUpdate, message, remedy string) {
+		out = append(out, &desired.Problem{File: clip(u.Ref), Message: message, Remedy: remedy})
+	}
+	for _, u := range updates {
+		branch := strings.HasPrefix(u.Ref, "refs/heads/")
+		switch {
+		case strings.HasPrefix(u.Ref, "refs/jibe/"), strings.HasPrefix(u.Ref, "refs/notes/"):
+			refuse(u, "this ref is Jibe's own", "push branches and tags only")
+		case !branch && !strings.HasPrefix(u.Ref, "refs/tags/"):
+			refuse(u, "this is neither a branch nor a tag", "push branches and tags only")
+		case u.New == "":
+			refuse(u, "branches and tags can't be deleted", "leave it; who administers the server's host can delete it there")
+		case u.Old == "" || u.Old == u.New:
+		case !branch:
+			refuse(u, "a tag can't be moved: what it named would be another from now on", "give the new commit a tag of its own")
+		default:
+			forward, err := r.forward(ctx, u)
+			if err != nil {
+				return nil, err
+			}
+			if !forward {
+				refuse(u, "its history can't be rewritten: it has commits that this push lacks", "fetch first, and push what follows it")
+			}
+		}
+	}
+	return out, nil
+}
+
+// forward says whether the new commit follows the old one.
+func (r *Reader) forward(ctx context.Context, u RefUpdate) (bool, error) {
+	return isAncestor(ctx, r.git, u.Old, u.New)
+}

@@ -1,0 +1,65 @@
+package gitrepo
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/jibe-vnfm/jibe/internal/git"
+)
+
+// Provenance is what the installation's key says of a commit.
+type Provenance struct {
+	// Commit is its full name; Author is what it says itself, which proves nothing.
+	Commit, Author string
+	// Own says that Jibe made the commit, as its message says.
+	Own bool
+	// Push is the push that brought the commit, nil where none is known: it came from a forge,
+	// in a time before pushes were noted, or while no server ran.
+	Push *Push
+}
+
+// WhoMade says how a commit came into the desired repository at dir. Only what is
+// authenticated by the key counts. It changes nothing; the server may run.
+func WhoMade(ctx context.Context, dir, branch, commit string, key []byte) (*Provenance, error) {
+	r := &Repo{Reader: newReader(git.Runner{Dir: dir}, branch, 16<<20), opt: Options{Dir: dir, Branch: branch, Key: key}}
+	defer r.Reader.Close()
+	full, err := r.resolve(ctx, commit+"^{commit}")
+	if err != nil {
+		return nil, err
+	}
+	c, err := r.commit(ctx, full)
+	if err != nil {
+		return nil, err
+	}
+	p := &Provenance{Commit: full, Author: c.Author}
+	if p.Own, err = r.Sealed(ctx, full); err != nil || p.Own {
+		return p, err
+	}
+	p.Push, err = r.pushOf(ctx, full)
+	return p, err
+}
+
+// pushOf finds the push that brought a commit: that of the first commit on the branch, from
+// this one on, which the branch was ever pushed to.
+func (r *Repo) pushOf(ctx context.Context, commit string) (*Push, error) {
+	later, err := r.git.Run(ctx, "rev-list", "--reverse", "--ancestry-path", commit+".."+r.ref(), "--")
+	if err != nil {
+		return nil, fmt.Errorf("commits that follow %s: %w", commit, err)
+	}
+	for _, tip := range append([]string{commit}, strings.Fields(later)...) {
+		p, err := r.notedPush(ctx, tip)
+		switch {
+		case err != nil:
+			return nil, err
+		case p == nil:
+			continue
+		case p.Old != "":
+			if had, err := r.isAncestor(ctx, commit, p.Old); err != nil || had {
+				return nil, err
+			}
+		}
+		return p, nil
+	}
+	return nil, nil
+}

@@ -1,0 +1,290 @@
+package gitrepo
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/internal/git"
+)
+
+// Push is a push to the desired branch, and who made it.
+type Push struct {
+	// Pusher is who pushed, as operations name whoever asked for them: a name and, behind it,
+	// who vouches for it.
+	Pusher string `json:"pusher"`
+	// From is the address that it came from, "" where it was made on the host.
+	From string `json:"from,omitempty"`
+	// At is when it was accepted; Pushing sets it.
+	At time.Time `json:"at"`
+	// Old and New are where the branch stood before and stands afterwards.
+	Old string `json:"old,omitempty"`
+	New string `json:"new"`
+}
+
+// maxPushes bounds the pushes that are remembered: those that git has a note of are read there.
+const maxPushes = 1000
+
+// unlanded is after how long a push is forgotten that git never took.
+const unlanded = time.Hour
+
+// pushLog knows the pushes that git was told to take. They are in a file before git is told,
+// so that a crash loses no pusher: the notes follow when the branch has moved.
+type pushLog struct {
+	mu      sync.Mutex
+	name    string          // of the file
+	pending map[string]Push // by New; not seen at the branch yet
+	landed  map[string]Push // by New; of this process
+	lines   int             // in the file
+}
+
+// Pushing makes durable who pushes, before git is told to take the push.
+func (r *Repo) Pushing(p Push) error {
+	p.At = r.opt.Now().UTC().Truncate(time.Second)
+	l := &r.pushes
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.lines >= maxPushes {
+		if err := r.compactPushes(); err != nil {
+			return fmt.Errorf("%w: write down who pushes: %w", desired.ErrUnavailable, err)
+		}
+	}
+	line, err := json.Marshal(p)
+	if err == nil {
+		err = appendSynced(l.name, append(line, '\n'), l.lines == 0)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: write down who pushes: %w", desired.ErrUnavailable, err)
+	}
+	l.lines++
+	l.pending[p.New] = p
+	return nil
+}
+
+// appendSynced makes data durable at the end of a file; made says that the file is new.
+func appendSynced(name string, data []byte, made bool) error {
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err == nil && made {
+		err = git.SyncDir(filepath.Dir(name))
+	}
+	return err
+}
+
+// recoverPushes reads the pushes that a former process wrote down, and notes those that git
+// took. A push that git took without an answer is noted like any other.
+func (r *Repo) recoverPushes(ctx context.Context) error {
+	l := &r.pushes
+	l.name, l.pending, l.landed = filepath.Join(ownDir(r.opt.Dir), "pushes"), map[string]Push{}, map[string]Push{}
+	data, err := os.ReadFile(l.name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read who pushed: %w", err)
+	}
+	head := r.Head()
+	for line := range bytes.Lines(data) {
+		l.lines++
+		var p Push
+		// A line without its end was being written when the process died: git wasn't told to take
+		// that push.
+		if json.Unmarshal(line, &p) != nil || line[len(line)-1] != '\n' || !git.IsHash(p.New) || head == "" {
+			continue
+		}
+		if noted, err := r.notedPush(ctx, p.New); err == nil && noted != nil {
+			continue
+		}
+		if _, err := r.commit(ctx, p.New); err != nil {
+			continue // its objects went with the push
+		}
+		took, err := r.isAncestor(ctx, p.New, head)
+		if err != nil {
+			return fmt.Errorf("look for a push that was accepted: %w", err)
+		}
+		if took {
+			r.noteLanded(p)
+		}
+	}
+	if len(data) > 0 && data[len(data)-1] != '\n' {
+		if err := r.compactPushes(); err != nil { // else the next line would be the end of this one
+			return fmt.Errorf("read who pushed: %w", err)
+		}
+	}
+	return nil
+}
+
+// pushLanded is told of each commit that the branch was seen at.
+func (r *Repo) pushLanded(head string) {
+	l := &r.pushes
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for p, ok := l.pending[head]; ok; p, ok = l.pending[p.Old] { // of several that came at once, the last is seen
+		delete(l.pending, p.New)
+		r.noteLanded(p)
+	}
+}
+
+func (r *Repo) noteLanded(p Push) {
+	if len(r.pushes.landed) >= maxPushes {
+		clear(r.pushes.landed)
+	}
+	r.pushes.landed[p.New] = p
+	r.Note(p.New, r.pushLine(p))
+}
+
+// compactPushes drops from the file what is in git, and what git never took.
+func (r *Repo) compactPushes() error {
+	l := &r.pushes
+	data, err := os.ReadFile(l.name)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	var keep bytes.Buffer
+	lines := 0
+	for line := range bytes.Lines(data) {
+		var p Push
+		if json.Unmarshal(line, &p) != nil || line[len(line)-1] != '\n' {
+			continue
+		}
+		_, waits := l.pending[p.New]
+		if waits && r.opt.Now().Sub(p.At) > unlanded {
+			delete(l.pending, p.New)
+			continue
+		}
+		if noted, err := r.notedPush(r.ctx, p.New); err == nil && noted != nil {
+			continue
+		}
+		keep.Write(line)
+		lines++
+	}
+	tmp := filepath.Join(filepath.Dir(l.name), git.TmpPrefix+"pushes")
+	if err := git.WriteSynced(tmp, keep.Bytes()); err != nil {
+		return err
+	}
+	if err := os.Rename(tmp, l.name); err != nil {
+		return err
+	}
+	l.lines = lines
+	return git.SyncDir(filepath.Dir(l.name))
+}
+
+// pushedBy says who pushed up to the commit: nil where that isn't known, or nobody did.
+func (r *Repo) pushedBy(ctx context.Context, commit string) (*Push, error) {
+	r.pushes.mu.Lock()
+	p, ok := r.pushes.landed[commit]
+	if !ok {
+		p, ok = r.pushes.pending[commit]
+	}
+	r.pushes.mu.Unlock()
+	if ok {
+		return &p, nil
+	}
+	return r.notedPush(ctx, commit)
+}
+
+// pushLine is what a note says of a push. The seal authenticates it: whoever else writes the
+// same words can't seal them, and those of one commit don't hold for another.
+func (r *Repo) pushLine(p Push) string {
+	old := p.Old
+	if old == "" {
+		old = git.ZeroHash
+	}
+	line := oneLine(fmt.Sprintf("pushed by %q from %q at %s after %s", p.Pusher, p.From, p.At.Format(time.RFC3339), old))
+	if len(r.opt.Key) == 0 {
+		return line
+	}
+	return line + " seal " + r.seal("push", p.New, line)
+}
+
+// parsePush reads a line that pushLine has written of the commit; ok is false for any other
+// line, and one that isn't sealed.
+func (r *Repo) parsePush(commit, line string) (p Push, ok bool) {
+	text, seal, found := strings.Cut(line, " seal ")
+	for rest := seal; found && strings.Contains(rest, " seal "); { // in a name
+		more, last, _ := strings.Cut(rest, " seal ")
+		text, seal, rest = text+" seal "+more, last, last
+	}
+	if !found || len(r.opt.Key) == 0 || !hmac.Equal([]byte(seal), []byte(r.seal("push", commit, text))) {
+		return Push{}, false
+	}
+	rest, ok := strings.CutPrefix(text, "pushed by ")
+	if !ok {
+		return Push{}, false
+	}
+	for _, field := range []struct {
+		to    *string
+		after string
+	}{{&p.Pusher, " from "}, {&p.From, " at "}} {
+		quoted, err := strconv.QuotedPrefix(rest)
+		if err != nil {
+			return Push{}, false
+		}
+		if *field.to, err = strconv.Unquote(quoted); err != nil {
+			return Push{}, false
+		}
+		if rest, ok = strings.CutPrefix(rest[len(quoted):], field.after); !ok {
+			return Push{}, false
+		}
+	}
+	at, old, ok := strings.Cut(rest, " after ")
+	var err error
+	if p.At, err = time.Parse(time.RFC3339, at); err != nil || !ok || !git.IsHash(old) {
+		return Push{}, false
+	}
+	if p.New = commit; old != git.ZeroHash {
+		p.Old = old
+	}
+	return p, true
+}
+
+// notedPush reads who pushed up to the commit in its note.
+func (r *Repo) notedPush(ctx context.Context, commit string) (*Push, error) {
+	if len(r.opt.Key) == 0 {
+		return nil, nil
+	}
+	at, err := git.ReadRef(r.opt.Dir, notesRef)
+	if err != nil || at == "" {
+		return nil, err
+	}
+	root, err := r.rootOf(ctx, at)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range []string{commit[:2] + "/" + commit[2:4] + "/" + commit[4:], commit[:2] + "/" + commit[2:], commit} {
+		e, ok, err := r.lookupPath(ctx, root, p)
+		if err != nil {
+			return nil, err
+		}
+		if !ok || !e.IsFile() {
+			continue
+		}
+		text, err := r.objects.Peek(ctx, git.KindBlob, e.Hash)
+		if err != nil {
+			return nil, err
+		}
+		for line := range strings.Lines(string(text)) {
+			if p, ok := r.parsePush(commit, strings.TrimSuffix(line, "\n")); ok {
+				return &p, nil
+			}
+		}
+	}
+	return nil, nil
+}

@@ -1,0 +1,75 @@
+package gitrepo
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"path"
+	"slices"
+
+	"github.com/jibe-vnfm/jibe/desired"
+)
+
+// joinProjects adds the projects that stand and those that are fresh. Of two that claim the
+// same, the one counts that had it before, and the other as it last was.
+func (s *settingsState) joinProjects(was settingsState, fresh map[string]inForce) {
+	for _, name := range slices.Sorted(maps.Keys(s.files)) {
+		if p := s.files[name].project; p != nil {
+			s.good.AddProject(p)
+		}
+	}
+	var coming []string
+	for name, f := range fresh {
+		if f.project != nil {
+			coming = append(coming, name)
+		}
+	}
+	slices.SortFunc(coming, func(a, b string) int {
+		return cmp.Or(cmp.Compare(claimsOthers(was, fresh, a), claimsOthers(was, fresh, b)), cmp.Compare(a, b))
+	})
+	for _, name := range coming {
+		f := fresh[name]
+		if ps := s.good.ClaimedTwice(f.project); len(ps) > 0 {
+			s.problems, s.clash = append(s.problems, ps...), true
+			old, known := was.files[name]
+			if !known || old.project == nil || len(s.good.ClaimedTwice(old.project)) > 0 {
+				continue
+			}
+			f = inForce{project: old.project}
+		}
+		s.files[name] = f
+		s.good.AddProject(f.project)
+	}
+}
+
+// claimsOthers returns 1 where the fresh project claims what another had before and still
+// claims, else 0. Files are sorted by it.
+func claimsOthers(was settingsState, fresh map[string]inForce, name string) int {
+	still := &desired.Settings{}
+	for other, old := range was.files {
+		if now, ok := fresh[other]; ok && other != name && old.project != nil && now.project != nil &&
+			len((&desired.Settings{Projects: map[string]*desired.Project{"": old.project}}).ClaimedTwice(fresh[name].project)) > 0 {
+			still.AddProject(now.project)
+		}
+	}
+	if len(still.ClaimedTwice(fresh[name].project)) > 0 {
+		return 1
+	}
+	return 0
+}
+
+// notProjects says what in projects/ is neither a plain file nor meant to be none: it would
+// restrict nothing.
+func (r *Reader) notProjects(ctx context.Context, root string) ([]*desired.Problem, error) {
+	entries, err := r.settingsIn(ctx, root, desired.ProjectDir)
+	if err != nil {
+		return nil, err
+	}
+	var out []*desired.Problem
+	for _, e := range entries {
+		if !e.IsFile() && desired.IsProjectFile(e.Name) {
+			out = append(out, notAFile(path.Join(desired.ProjectDir, e.Name), e))
+		}
+	}
+	return out, nil
+}

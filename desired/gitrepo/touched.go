@@ -1,0 +1,117 @@
+package gitrepo
+
+import (
+	"context"
+	"path"
+
+	"github.com/jibe-vnfm/jibe/internal/git"
+)
+
+// Touched is where two commits of the desired repository differ, whoever made the commits
+// between them: what the pusher must have a right to.
+type Touched struct {
+	// Outside are paths of which no instance is made: files and folders beside instances/ and
+	// files right in it. Below a folder at the top only one more level is told apart, and of
+	// very many not all are named.
+	Outside []string `json:"outside,omitempty"`
+	// Dirs are the directories of instances that differ in anything, before or after, and
+	// those directories below instances/ that have other files which differ.
+	Dirs []string `json:"dirs,omitempty"`
+}
+
+// maxOutside is how many paths outside of instances/ are named: one suffices to need the right
+// to all of them.
+const maxOutside = 1000
+
+// Touched compares two commits; old "" is none. More directories than one push may change are
+// an error.
+func (r *Reader) Touched(ctx context.Context, old, now string) (*Touched, error) {
+	oldRoot, err := r.rootOf(ctx, old)
+	if err != nil {
+		return nil, err
+	}
+	newRoot, err := r.rootOf(ctx, now)
+	if err != nil {
+		return nil, err
+	}
+	t := &Touched{}
+	if err := r.touchedOutside(ctx, pair{oldRoot, newRoot}, "", t); err != nil {
+		return nil, err
+	}
+	oldTop, err := r.instancesTree(ctx, oldRoot)
+	if err != nil {
+		return nil, err
+	}
+	newTop, err := r.instancesTree(ctx, newRoot)
+	if err != nil || oldTop == newTop {
+		return t, err
+	}
+	top := pair{oldTop, newTop}
+	nodes, err := r.readPairs(ctx, top, maxChanged)
+	if err != nil {
+		return nil, err
+	}
+	if nodes[top].loose {
+		t.Outside = append(t.Outside, instancesDir)
+	}
+	return t, nodes.touched(top, instancesDir, 0, t)
+}
+
+// touchedOutside names what differs between two trees outside of instances/. dir is "" for the
+// root, and else a folder there.
+func (r *Reader) touchedOutside(ctx context.Context, p pair, dir string, t *Touched) error {
+	if p.before == p.after {
+		return nil
+	}
+	trees, err := r.loadTrees(ctx, []pair{p})
+	if err != nil {
+		return err
+	}
+	folders := map[string]pair{}
+	git.DiffTrees(trees[p.before], trees[p.after], func(before, after git.Entry) {
+		name := before.Name
+		if name == "" {
+			name = after.Name
+		}
+		at := path.Join(dir, name)
+		folder := (before.Name == "" || before.IsDir()) && (after.Name == "" || after.IsDir())
+		switch {
+		case folder && at == instancesDir: // told apart below
+		case folder && dir == "":
+			folders[name] = pair{before.Hash, after.Hash}
+		case len(t.Outside) < maxOutside:
+			t.Outside = append(t.Outside, at)
+		}
+	})
+	for _, name := range sortedKeys(folders) {
+		named := len(t.Outside)
+		if err := r.touchedOutside(ctx, folders[name], name, t); err != nil {
+			return err
+		}
+		if len(t.Outside) == named { // an empty folder, or one too many
+			t.Outside = append(t.Outside, name)
+		}
+	}
+	return nil
+}
+
+// touched adds the directories at and below a pair that stands in dir. Every pair that differs
+// leads to one at least.
+func (ns pairNodes) touched(p pair, dir string, depth int, t *Touched) error {
+	if depth > maxDepth {
+		return tooDeep(dir)
+	}
+	n := ns[p]
+	if depth > 0 && (n.before || n.after || n.loose || len(n.subs) == 0) {
+		if len(t.Dirs) == maxChanged {
+			return tooMany(instancesDir, maxChanged)
+		}
+		t.Dirs = append(t.Dirs, dir)
+	}
+	for _, s := range n.subs {
+		if err := ns.touched(s.pair, path.Join(dir, s.name), depth+1, t); err != nil {
+			return err
+		}
+	}
+	return nil
+}

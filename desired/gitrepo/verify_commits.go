@@ -1,0 +1,161 @@
+package gitrepo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/internal/git"
+	"github.com/jibe-vnfm/jibe/internal/signed"
+)
+
+// ErrUnverified is returned for commits that nobody has signed whose key the host trusts.
+var ErrUnverified = errors.New("not signed as --verify-desired demands")
+
+// Verification says whose commits are obeyed: those that are signed by a key in a file of the host,
+// and Jibe's own, which it signs itself. nil obeys all.
+type Verification struct {
+	file string
+	own  *signed.Key // nil trusts no commit of Jibe's, as for a push
+}
+
+// NewVerification reads trusted keys, lines of allowed signers and OpenPGP keys, from a file. It is
+// read again each time that commits are verified, so that a key can be taken away at any time. seed
+// makes the key of this installation's own commits, 32 bytes that always are the same.
+func NewVerification(file string, seed []byte) (*Verification, error) {
+	file, err := filepath.Abs(file)
+	if err != nil {
+		return nil, err
+	}
+	own, err := signed.NewKey(seed)
+	if err != nil {
+		return nil, err
+	}
+	v := &Verification{file: file, own: own}
+	_, err = v.keys()
+	return v, err
+}
+
+// Own is the line by which another installation's file of keys trusts the commits of this one.
+func (v *Verification) Own() string { return v.own.Allowed("jibe") }
+
+func (v *Verification) keys() (*signed.Keys, error) {
+	data, err := os.ReadFile(v.file)
+	if err != nil {
+		return nil, fmt.Errorf("trusted keys: %w", err)
+	}
+	keys, err := signed.ParseKeys(string(data))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", v.file, err)
+	}
+	if v.own == nil {
+		return keys, nil
+	}
+	own, err := signed.ParseKeys(v.Own())
+	if err != nil {
+		return nil, err
+	}
+	return keys.And(own), nil
+}
+
+// sign signs a commit of Jibe's own, where commits are verified.
+func (v *Verification) sign(commit []byte) []byte {
+	if v == nil {
+		return commit
+	}
+	data, err := v.own.Commit(commit)
+	if err != nil {
+		panic(err) // it was made by this process, and a key in memory doesn't fail
+	}
+	return data
+}
+
+// verifiedAtOnce is how many commits are read at once.
+const verifiedAtOnce = 500
+
+// verify refuses the commits that come on top of head, "" for none, up to hash, unless each on the
+// line of first parents is signed. What a merge brings in is vouched for by who signed the merge.
+// Where there is no head, hash alone is looked at: its signature covers all that it holds.
+func (r *Reader) verify(ctx context.Context, v *Verification, head, hash string) error {
+	if v == nil {
+		return nil
+	}
+	keys, err := v.keys()
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrUnverified, err)
+	}
+	commits := []string{hash}
+	if head != "" {
+		out, err := r.git.Run(ctx, "rev-list", "--first-parent", hash, "^"+head, "--")
+		if err != nil {
+			return fmt.Errorf("verify commits: %w", err)
+		}
+		commits = strings.Fields(out)
+	}
+	now := time.Now()
+	for len(commits) > 0 {
+		n := min(len(commits), verifiedAtOnce)
+		some := commits[:n]
+		commits = commits[n:]
+		err := r.objects.Scan(ctx, git.KindCommit, some, func(i int, data []byte, err error) error {
+			if err != nil {
+				return r.damaged("commit "+some[i], err)
+			}
+			if _, err := keys.Commit(data, now); err != nil {
+				c, _ := git.ParseCommit(data)
+				return fmt.Errorf("%w: commit %s, which says that it is by %.100q: %w", ErrUnverified, some[i], c.Author, err)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// vouched is verify for what is to be followed: an unsigned commit holds the branch back, and
+// nobody can accept it but who may change the keys.
+func (r *Repo) vouched(ctx context.Context, head, hash string) error {
+	err := r.verify(ctx, r.opt.Verify, head, hash)
+	if errors.Is(err, ErrUnverified) {
+		return fmt.Errorf("%w: %w (%s)", errHeld, err, asVerified)
+	}
+	return err
+}
+
+// asVerified is what to do about commits that aren't signed.
+const asVerified = "take them off the branch and push them signed (git commit -S), or add their signer's key to the file on the host"
+
+// unverified is the problem of a branch that is held back for its signatures, none where it isn't.
+// r.mu is held.
+func (r *Repo) unverified() []*desired.Problem {
+	if e := r.illness(healthRemote); e != nil && errors.Is(e.err, ErrUnverified) {
+		return []*desired.Problem{{File: r.ref(), Message: e.Error(), Remedy: "the state that was followed last stands until then"}}
+	}
+	return nil
+}
+
+// CheckSigned returns the reasons for which a push of the desired branch is refused where commits
+// must be signed by a key in the file. An error means that the push couldn't be checked, and must
+// be refused too.
+func (r *Reader) CheckSigned(ctx context.Context, updates []RefUpdate, file string) ([]*desired.Problem, error) {
+	var out []*desired.Problem
+	for _, u := range updates {
+		if u.Ref != r.ref() || u.New == "" {
+			continue
+		}
+		err := r.verify(ctx, &Verification{file: file}, u.Old, u.New)
+		if errors.Is(err, ErrUnverified) {
+			out = append(out, &desired.Problem{File: u.Ref, Message: err.Error(), Remedy: "sign the commits (git commit -S, or git rebase -S), with a key that the host trusts"})
+		} else if err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,184 @@
+package kubernetes_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/drivers/kubernetes/manifest"
+	"github.com/jibe-vnfm/jibe/drivers/kubernetes/manifest/sample"
+	"github.com/jibe-vnfm/jibe/plan"
+	"github.com/jibe-vnfm/jibe/test/kit"
+)
+
+// confined is the bounds of a project whose account has the rules in the namespace alone.
+func confined(t *testing.T, c *cluster, namespace string, rules ...rbacv1.PolicyRule) *drivers.Bounds {
+	t.Helper()
+	api := c.api(t)
+	_, err := api.CoreV1().ServiceAccounts(namespace).Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "writer"}}, metav1.CreateOptions{})
+	if err == nil {
+		_, err = api.RbacV1().Roles(namespace).Create(t.Context(), &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: "writer"}, Rules: rules}, metav1.CreateOptions{})
+	}
+	if err == nil {
+		_, err = api.RbacV1().RoleBindings(namespace).Create(t.Context(), &rbacv1.RoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: "writer"},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "writer"},
+			Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Name: "writer", Namespace: namespace}},
+		}, metav1.CreateOptions{})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &drivers.Bounds{Project: "core", Account: namespace + "/writer"}
+}
+
+var everythingInNamespace = rbacv1.PolicyRule{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}}
+
+// refusedFor says what the account was refused, once rights are known to the API server.
+func refusedFor(t *testing.T, err error, b *drivers.Bounds, words ...string) {
+	t.Helper()
+	var refused *drivers.RefusedError
+	if !errors.As(err, &refused) {
+		t.Fatalf("got %v, want a refusal", err)
+	}
+	for _, word := range append(words, b.Account, b.Project) {
+		if !strings.Contains(err.Error(), word) {
+			t.Errorf("%q isn't named in: %v", word, err)
+		}
+	}
+}
+
+func TestWhatIsWrittenIsWrittenAsTheAccountOfTheProject(t *testing.T) {
+	c := newCluster(t)
+	namespace, other := c.namespace(t), c.namespace(t)
+	bounds := confined(t, c, namespace, everythingInNamespace)
+	d := c.connect(t)
+
+	src := sample.Source(uuid.NewString(), namespace, sample.FrontAndBack, sample.TwoVDUs(), map[string]int{"front_aspect": 1})
+	src.Bounds = bounds
+	up := converge(t, d, src, true)
+	var journal plan.Journal
+	var first plan.Unit
+	for _, u := range up.Units {
+		if u.VDU == "VDU1" {
+			first = u
+		}
+	}
+	condemned := *src.Instance
+	condemned.Condemned = map[string]string{first.Key: first.ID}
+	healed := src
+	healed.Instance = &condemned
+	kit.Eventually(t, func() error {
+		_, steps := turn(t, d, healed, true, &journal)
+		if len(steps) > 0 {
+			return errors.New("the heal isn't done")
+		}
+		return nil
+	})
+	src.Instance.Levels = map[string]int{"front_aspect": 0}
+	converge(t, d, src, true)
+
+	t.Run("and nowhere else, which is told before anything moves", func(t *testing.T) {
+		elsewhere := sample.Source(uuid.NewString(), other, sample.FrontAndBack, sample.TwoVDUs(), nil)
+		elsewhere.Bounds = bounds
+		want := rendering(t, d, elsewhere)
+		steps := plan.Compute(want.Desired, observe(t, d, want), plan.Journal{})
+		refusedFor(t, d.Verify(t.Context(), want, steps...), bounds, `cannot patch resource`, `"`+other+`"`)
+		refusedFor(t, d.Do(t.Context(), want, plan.Next(steps)[0]), bounds, `cannot patch resource`, `"`+other+`"`)
+		if _, err := c.api(t).CoreV1().ConfigMaps(other).Get(t.Context(), "settings", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			t.Errorf("something was written: %v", err)
+		}
+		// Jibe's own credentials could: what it learned for itself doesn't speak for the account.
+		own := elsewhere
+		own.Bounds = nil
+		want = rendering(t, d, own)
+		if err := d.Verify(t.Context(), want, steps...); err != nil {
+			t.Errorf("without an account: %v", err)
+		}
+		refusedFor(t, d.Verify(t.Context(), want.Bounded(bounds), steps...), bounds, `cannot patch resource`)
+	})
+
+	t.Run("nor are another's objects deleted", func(t *testing.T) {
+		theirs := sample.Source(uuid.NewString(), other, sample.ConfigMap("theirs", "x"), sample.Workloads(), nil)
+		converge(t, d, theirs, true)
+		gone := drivers.Absent(theirs.Instance).Bounded(bounds)
+		steps := plan.Next(plan.Compute(gone.Desired, observe(t, d, gone), plan.Journal{}))
+		refusedFor(t, d.Do(t.Context(), gone, steps...), bounds, `cannot delete resource "configmaps"`, `"`+other+`"`)
+		converge(t, d, theirs, false)
+	})
+	src.Bounds = bounds
+	converge(t, d, src, false)
+}
+
+func TestAnAccountThatMayNotOrCantBeActedAsIsNamed(t *testing.T) {
+	c := newCluster(t)
+	namespace := c.namespace(t)
+	bounds := confined(t, c, namespace) // without any right
+	d := c.connect(t)
+	src := sample.Source(uuid.NewString(), namespace, sample.ConfigMap("a", "b"), sample.Workloads(), nil)
+	src.Bounds = bounds
+	want := rendering(t, d, src)
+	steps := plan.Compute(want.Desired, observe(t, d, want), plan.Journal{})
+	refusedFor(t, d.Verify(t.Context(), want, steps...), bounds, `cannot patch resource "configmaps"`)
+
+	for _, account := range []string{"writer", "a/b/c", "a b/c", "/", "a\n/b"} {
+		b := *bounds
+		b.Account = account
+		var refused *drivers.RefusedError
+		if err := d.Verify(t.Context(), want.Bounded(&b), steps...); !errors.As(err, &refused) || refused.Field != "project" {
+			t.Errorf("account %q: %v", account, err)
+		}
+	}
+}
+
+// A rendering takes every kind that it doesn't know for one in namespaces: that mustn't be a
+// way to bring an object that is in none.
+func TestAKindThatTurnsOutToBeInNoNamespaceIsHeldToTheBounds(t *testing.T) {
+	c := newCluster(t)
+	namespace := c.namespace(t)
+	d := c.connect(t)
+	const request = "{apiVersion: certificates.k8s.io/v1, kind: CertificateSigningRequest, metadata: {name: NAME}, spec: {request: TUlJ, signerName: example.com/x, usages: [client auth]}}"
+	src := sample.Source(uuid.NewString(), namespace, strings.ReplaceAll(request, "NAME", namespace), sample.Workloads(), nil)
+	src.Bounds = &drivers.Bounds{Project: "core"}
+	want := rendering(t, d, src)
+	steps := slices.DeleteFunc(plan.Compute(want.Desired, observe(t, d, want), plan.Journal{}), func(s plan.Step) bool {
+		return s.Action != plan.Apply || !strings.HasPrefix(s.Object, "CertificateSigningRequest")
+	})
+	if len(steps) != 1 {
+		t.Fatalf("steps are %v", steps)
+	}
+	for what, err := range map[string]error{"verify": d.Verify(t.Context(), want, steps...), "do": d.Do(t.Context(), want, steps...)} {
+		var refused *drivers.RefusedError
+		if !errors.As(err, &refused) || !strings.Contains(err.Error(), "project core") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if _, err := c.api(t).CertificatesV1().CertificateSigningRequests().Get(t.Context(), namespace, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("it was written: %v", err)
+	}
+}
+
+func TestPreviewAndExamineAskAsTheAccount(t *testing.T) {
+	c := newCluster(t)
+	namespace := c.namespace(t)
+	d := c.connect(t)
+	src := sample.Source(uuid.NewString(), namespace, sample.ConfigMap("a", "b"), sample.Workloads(), nil)
+	want := rendering(t, d, src)
+	steps := plan.Compute(want.Desired, observe(t, d, want), plan.Journal{})
+	converge(t, d, src, true)
+	bounds := confined(t, c, namespace)
+	if _, err := d.Preview(t.Context(), want.Bounded(bounds), steps...); err == nil {
+		t.Error("the preview shows what the account may not see")
+	} else {
+		refusedFor(t, err, bounds, "cannot get resource", manifest.KindConfigMap.Kind)
+	}
+	converge(t, d, src, false)
+}

@@ -1,0 +1,3 @@
+#!/bin/sh
+# All hooks: docs/guide/kubernetes-clusters.md
+exec jibe driver kubernetes-cluster

@@ -1,0 +1,7 @@
+package confine
+
+// forbiddenHere are system calls that only this architecture has.
+var forbiddenHere []uint32
+
+// ofFilesHere belong to ofFiles.
+var ofFilesHere []uint32

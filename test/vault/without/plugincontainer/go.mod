@@ -1,0 +1,3 @@
+module github.com/hashicorp/go-secure-stdlib/plugincontainer
+
+go 1.26.0

@@ -1,0 +1,3 @@
+module github.com/google/go-metrics-stackdriver
+
+go 1.26.0
