@@ -11,6 +11,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/internal/datadir"
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
 )
 
@@ -65,17 +66,23 @@ func (c callers) list(name, target, key string) (all []string) {
 	return all
 }
 
-// ids are those of the instances by their folders.
+// ids are those of the instances by their folders, once the three that were pushed are followed.
 func (c callers) ids() map[string]string {
 	c.Helper()
-	var all []desired.Revision
-	if err := json.Unmarshal([]byte(c.as("root", http.StatusOK, http.MethodGet, "/jibe/v1/instances", nil)), &all); err != nil {
-		c.Fatal(err)
-	}
 	ids := map[string]string{}
-	for _, rev := range all {
-		ids[rev.Dir] = rev.Instance
-	}
+	kit.Eventually(c.T, func() error {
+		var all []desired.Revision
+		if err := json.Unmarshal([]byte(c.as("root", http.StatusOK, http.MethodGet, "/jibe/v1/instances", nil)), &all); err != nil {
+			return err
+		}
+		for _, rev := range all {
+			ids[rev.Dir] = rev.Instance
+		}
+		if len(ids) < 3 {
+			return fmt.Errorf("only %v are followed", ids)
+		}
+		return nil
+	})
 	return ids
 }
 

@@ -34,6 +34,9 @@ func TestWhatComesOfAnArchiveIsOnRecordWithWhoSentIt(t *testing.T) {
 
 func TestWhoHasMuchWaitingOnTheDiskWaitsAndOthersDoNot(t *testing.T) {
 	e := setup(t, func(c *vnfpkgm.Config) { c.Limits = csar.Limits{MaxTotal: 1 << 20} })
+	if err := os.MkdirAll(filepath.Join(e.dir, "uploads"), 0o700); err != nil { // which the service may not have got to yet
+		t.Fatal(err)
+	}
 	waits := func(id, by string) {
 		t.Helper()
 		for name, text := range map[string]string{id + ".request": `{"by": "` + by + `"}`, id + ".csar": strings.Repeat("x", 2<<20)} {
