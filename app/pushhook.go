@@ -113,6 +113,7 @@ func (s *Server) judgePush(ctx context.Context, by pusher, p *admission.Push) (*
 	if p.Touched != nil {
 		lacking = append(lacking, admission.Lacking(by.who, settings, *p.Touched)...)
 	}
+	lacking = append(lacking, s.notTheirs(by, p)...)
 	if v := forbidden(lacking, p.Problems); len(v.Problems) > 0 {
 		return v, nil
 	}

@@ -58,6 +58,7 @@ func newServe() *cobra.Command {
 	f.StringVar(&o.Packages.Trust, "package-trust", "", "file of certificates in PEM by which the signatures of uploaded packages are checked")
 	f.BoolVar(&o.Packages.RequireSignatures, "require-signatures", false, "refuse uploaded packages that aren't signed; needs --package-trust")
 	f.StringVar(&o.Verify.Desired, "verify-desired", "", "file of trusted keys (allowed signers, OpenPGP keys) by which each commit of the desired repository must be signed to be obeyed")
+	f.BoolVar(&o.Verify.Pusher, "require-signed-push", false, "refuse a push to the desired branch unless its pusher has signed each commit: the principal (user id) of the key in the file of --verify-desired is the pusher's name")
 	f.StringToStringVar(&o.Verify.Packages, "verify-packages", nil, "file of trusted keys (allowed signers, OpenPGP keys, certificates) by which the packages of a repository must be signed, whatever repositories.yaml says, as core=keys.txt; may be repeated; *=FILE is for those that have none")
 	f.BoolVar(&o.Packages.LocalSources, "local-package-sources", false, "let packages be fetched from this machine and link-local addresses, too")
 	f.BoolVar(&o.InsecureDev, "insecure-dev", false, "accept API requests without a token: for trying things out only")
