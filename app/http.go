@@ -50,7 +50,7 @@ func (s *Server) handler() http.Handler {
 	s.pkgm = s.newPackageAPI(common)
 	mux.Handle("/vnfpkgm", s.pkgm)
 	mux.Handle("/vnfpkgm/", s.pkgm)
-	mux.Handle("/v1.0/", vims.New(vims.Config{Config: common, Repo: s.repo, Keep: s.keeper.Keep, Check: s.checkSettings, Reach: s.reachVIM}))
+	mux.Handle("/v1.0/", vims.New(vims.Config{Config: common, Repo: audited{s.repo}, Keep: s.keeper.Keep, Check: s.checkSettings, Reach: s.reachVIM}))
 	mux.Handle("/", rest.NotFound(common))
 	mux.Handle("/jibe/v1/", s.guardJibeAPI(s.jibeAPI()))
 	mux.Handle("/git/", s.git())
