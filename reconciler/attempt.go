@@ -71,6 +71,8 @@ type attempts struct {
 	deadlines deadlines
 	outcomes  *outcomes
 	unobeyed  *unobeyed
+	metrics   *Metrics
+	phases    *phases
 	// failureGrace is how long a failure must stand before it is believed.
 	failureGrace time.Duration
 }
@@ -102,6 +104,7 @@ func (x *attempts) operate(ctx context.Context, op *lcm.Operation) (time.Duratio
 		}
 		steps := plan.Compute(a.want.Desired, a.seen, a.journal)
 		if len(steps) > 0 && steps[0].Action == plan.Grant {
+			x.phases.enter(a.op, phaseGrant)
 			ready, again, err := x.grants.obtain(ctx, a, func() error { return x.admission.admit(ctx, a, steps) })
 			if err != nil {
 				return 0, x.outcomes.giveUp(ctx, a, err)
@@ -126,6 +129,7 @@ func (x *attempts) operate(ctx context.Context, op *lcm.Operation) (time.Duratio
 			}
 		}
 		batch := plan.Next(steps)
+		x.phases.enter(a.op, phaseOf(batch))
 		waiting := !slices.ContainsFunc(batch, func(s plan.Step) bool { return s.Action != plan.Wait })
 		if done, err := x.outcomes.cancelled(ctx, a, waiting); done || err != nil {
 			return 0, err
@@ -134,7 +138,7 @@ func (x *attempts) operate(ctx context.Context, op *lcm.Operation) (time.Duratio
 			return x.wait(ctx, a, batch)
 		}
 		if x.deadlines.timeLeft(a.op) <= 0 {
-			return 0, x.outcomes.broke(ctx, a, x.deadlines.overdue(a.op, batch, nil))
+			return 0, x.outcomes.broke(ctx, a, causeTimeout, x.deadlines.overdue(a.op, batch, nil))
 		}
 		fresh, err := x.issue(ctx, a, batch)
 		if err != nil {
@@ -146,10 +150,11 @@ func (x *attempts) operate(ctx context.Context, op *lcm.Operation) (time.Duratio
 			return wait, nil
 		case a.contended && times > 0, a.op.Automatic && times > patientRepeats:
 			a.contended = true
-			return 0, x.outcomes.broke(ctx, a, x.outcomes.undone(a))
+			return 0, x.outcomes.broke(ctx, a, causeConflict, x.outcomes.undone(a))
 		}
 		log.InfoContext(ctx, "steps started", "steps", describe(batch))
 		err = a.drv.Do(ctx, a.want, batch...)
+		x.metrics.did(err, batch...)
 		x.clocks.begun(err == nil)
 		if err != nil {
 			return 0, x.outcomes.giveUp(ctx, a, err)
@@ -233,6 +238,7 @@ func (x *attempts) grant(ctx context.Context, a *attempt, steps []plan.Step) ([]
 	if err := x.admission.admit(ctx, a, steps); err != nil {
 		return nil, err
 	}
+	planned := len(steps)
 	a.journal, steps = a.journal.Pass(steps)
 	steps, err := x.hooks.skipEmptyHooks(ctx, a, steps)
 	if err != nil {
@@ -256,6 +262,8 @@ func (x *attempts) grant(ctx context.Context, a *attempt, steps []plan.Step) ([]
 	if err != nil {
 		return nil, err
 	}
+	x.metrics.planned(op.Type, planned)
+	x.metrics.did(nil, plan.Step{Action: plan.Grant})
 	a.skipped = nil
 	known := a.journal.Known
 	a.op, a.journal = op, op.Journal
@@ -317,10 +325,10 @@ func describe(steps []plan.Step) []string {
 func (x *attempts) wait(ctx context.Context, a *attempt, batch []plan.Step) (time.Duration, error) {
 	left := x.deadlines.timeLeft(a.op)
 	if left <= 0 {
-		return 0, x.outcomes.broke(ctx, a, x.explained(ctx, a, batch))
+		return 0, x.outcomes.broke(ctx, a, causeTimeout, x.explained(ctx, a, batch))
 	}
 	if a.op.Automatic && x.movedOn(ctx) {
-		return 0, x.outcomes.broke(ctx, a, &lcm.ProblemDetails{Status: 409, Title: title(a.op), Detail: "gives way to a newer commit while it waits: " + batch[0].String()})
+		return 0, x.outcomes.broke(ctx, a, causeConflict, &lcm.ProblemDetails{Status: 409, Title: title(a.op), Detail: "gives way to a newer commit while it waits: " + batch[0].String()})
 	}
 	i := slices.IndexFunc(batch, func(s plan.Step) bool { return s.Failure != "" })
 	if i < 0 {
@@ -331,7 +339,7 @@ func (x *attempts) wait(ctx context.Context, a *attempt, batch []plan.Step) (tim
 	if stood := x.clocks.stands(reason); stood < x.failureGrace {
 		return min(left, x.failureGrace-stood), nil
 	}
-	return 0, x.outcomes.broke(ctx, a, &lcm.ProblemDetails{Status: 500, Title: title(a.op), Detail: reason})
+	return 0, x.outcomes.broke(ctx, a, causeVIM, &lcm.ProblemDetails{Status: 500, Title: title(a.op), Detail: reason})
 }
 
 // movedOn says whether git has something that no operation was made of yet.

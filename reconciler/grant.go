@@ -149,7 +149,7 @@ func (g *grantSteps) ask(ctx context.Context, a *attempt, facts *grant.Facts, ad
 			err = errors.New("the NFVO hasn't decided yet")
 		}
 		g.metrics.granted("nfvo", "timeout", 0)
-		return false, 0, g.outcomes.broke(ctx, a, g.deadlines.overdue(a.op, nil, err))
+		return false, 0, g.outcomes.broke(ctx, a, causeGrant, g.deadlines.overdue(a.op, nil, err))
 	case known && g.clocks.now().Before(call.next):
 		return false, min(call.next.Sub(g.clocks.now()), left), nil
 	case !known:
@@ -309,7 +309,7 @@ func (g *grantSteps) commit(ctx context.Context, a *attempt) (ready bool, err er
 			},
 		})
 		if errors.Is(err, errMovedOn) {
-			return false, g.outcomes.broke(ctx, a, &lcm.ProblemDetails{Status: 409, Title: title(a.op),
+			return false, g.outcomes.broke(ctx, a, causeConflict, &lcm.ProblemDetails{Status: 409, Title: title(a.op),
 				Detail: "a newer commit changed the instance while the grant was awaited: it takes this operation's place, and asks for a grant of its own"})
 		}
 		if err != nil {

@@ -156,6 +156,7 @@ type Reconciler struct {
 	memory   *memory
 	underway *hooks.Registry // set by Run
 	asking   *grantCalls
+	phases   *phases
 }
 
 // New checks the configuration and fills in its defaults.
@@ -200,10 +201,15 @@ func New(c Config) (*Reconciler, error) {
 		memory:   newMemory(),
 		asking:   newGrantCalls(),
 	}
+	r.phases = &phases{now: c.Now, left: r.leftPhase, of: map[string]phaseSince{}}
+	r.line.order.now, r.line.order.waited = c.Now, c.Metrics.waitedInQueue
+	oldest := r.line.order.oldest
+	c.Metrics.since.Store(&oldest)
 	r.requests = newRequests(c.Oplog, c.Repo, r.Enqueue)
 	r.resolver = resolver{revisions{c.Repo, c.Packages}, c.Reveal, newConnections(c, r.line.moved), newRenderings()}
 	c.Oplog.OnChange(func(op *lcm.Operation) {
 		r.line.operationChanged(oplog.OperationEntry{ID: op.ID, Instance: op.Instance, State: op.State, Automatic: op.Automatic})
+		r.phases.changed(op)
 		if op.State != lcm.Starting {
 			r.asking.drop(op.ID)
 		}
