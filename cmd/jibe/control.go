@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"net/http"
+	"net/url"
 
 	"github.com/spf13/cobra"
 
@@ -22,11 +23,15 @@ func newControl(verb, short, mode string) *cobra.Command {
 			if mode != "" {
 				body = map[string]string{"cancelMode": mode}
 			}
-			path := fmt.Sprintf("/vnflcm/v2/vnf_lcm_op_occs/%s/%s", args[0], verb)
+			id, err := c.operation(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			path := fmt.Sprintf("/vnflcm/v2/vnf_lcm_op_occs/%s/%s", url.PathEscape(id), verb)
 			if _, err := c.do(cmd.Context(), http.MethodPost, path, body, nil); err != nil {
 				return err
 			}
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s asked for; follow it with: jibe get operation %s --watch\n", verb, args[0])
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s asked for; follow it with: jibe get operation %s --watch\n", verb, id)
 			return err
 		},
 	}
