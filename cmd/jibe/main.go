@@ -57,6 +57,7 @@ func newRoot() *cobra.Command {
 	}
 	root.AddCommand(
 		newServe(),
+		newTry(),
 		newGet(),
 		newPlan(),
 		newValidate(),
