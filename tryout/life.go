@@ -138,8 +138,18 @@ func (l *life) fails(ctx context.Context, m member) error {
 	if err := l.settleFailed(ctx); err != nil {
 		return err
 	}
-	l.cloud.Fail(m.workers(), "image registry.example/"+m.product.Name+":"+m.product.Version+" can't be pulled: 503 Service Unavailable")
-	return l.scale(ctx, m, "SCALE_OUT")
+	for members := fleet(); ; m = members[mathrand.IntN(len(members))] {
+		l.cloud.Fail(m.workers(), "image registry.example/"+m.product.Name+":"+m.product.Version+" can't be pulled: 503 Service Unavailable")
+		err := l.scale(ctx, m, "SCALE_OUT")
+		var no *refused
+		if !errors.As(err, &no) {
+			return err
+		}
+		l.cloud.Fail(m.workers(), "") // it is busy, or at its bound: another one
+		if !pause(ctx, l.Pace/10) {
+			return nil
+		}
+	}
 }
 
 // settleFailed ends what made operations fail, and has them tried again, or taken back.

@@ -53,7 +53,9 @@ type Options struct {
 
 // At is where everything is.
 type At struct {
-	URL, Data, Clone string
+	URL, Data string
+	// Page opens the web page and logs in, once; "" where there is none.
+	Page string
 	// Instances is how many VNFs run, After how long it took until they did.
 	Instances int
 	After     time.Duration
@@ -205,13 +207,28 @@ func (l *life) run(ctx context.Context, begin time.Time) error {
 	}
 	l.cloud.SetLatency(settling)
 	if l.Ready != nil {
-		l.Ready(At{URL: l.url, Data: l.Data, Clone: l.clone, Instances: running, After: time.Since(begin)})
+		at := At{URL: l.url, Data: l.Data, Instances: running, After: time.Since(begin)}
+		if at.Page, err = l.page(ctx); err != nil {
+			return err
+		}
+		l.Ready(at)
 	}
 	if !l.Quiet {
 		l.live(ctx)
 	}
 	<-ctx.Done()
 	return nil
+}
+
+// page makes a link that opens the web page and logs in, "" where the server has no page.
+func (l *life) page(ctx context.Context) (string, error) {
+	var link struct{ Path string }
+	_, err := l.ask(ctx, people()[0], http.MethodPost, "/jibe/v1/ui-links", nil, &link)
+	var no *refused
+	if errors.As(err, &no) || err == nil && link.Path == "" {
+		return "", nil
+	}
+	return l.url + link.Path, err
 }
 
 // seed pushes the packages and the fleet, as a person would.

@@ -108,6 +108,7 @@ func TestTheFleetOfATryoutRunsLivesAndLeavesNothing(t *testing.T) {
 		t.Errorf("%d instances at %v", len(instances), sites)
 	}
 	// Each kind of event leaves its operation: a request, a commit, a repair, and one that fails.
+	seen := map[string]bool{}
 	kit.Eventually(t, func() error {
 		var ops []struct {
 			Operation, OperationState string
@@ -117,7 +118,6 @@ func TestTheFleetOfATryoutRunsLivesAndLeavesNothing(t *testing.T) {
 		if err := x.get(t.Context(), &ops, "operations"); err != nil {
 			return err
 		}
-		seen := map[string]bool{}
 		for _, op := range ops {
 			seen[op.Operation] = seen[op.Operation] || op.OperationState == "COMPLETED"
 			seen["repair"] = seen["repair"] || op.IsAutomaticInvocation && op.OperationState == "COMPLETED"

@@ -59,6 +59,7 @@ func newRoot() *cobra.Command {
 		newServe(),
 		newTry(),
 		newGet(),
+		newTop(),
 		newPlan(),
 		newValidate(),
 		newUpgrade(),

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"time"
@@ -86,9 +85,8 @@ func freeAddress(ctx context.Context) string {
 func showTry(ctx context.Context, out io.Writer, at tryout.At, quiet, noBrowser bool) {
 	s := screenOf(out)
 	fmt.Fprintf(out, "%s\n\n", s.paint(bold, fmt.Sprintf("%d VNFs run, after %.1f s.", at.Instances, at.After.Seconds())))
-	page := pageOfTry(ctx, at)
-	if page != "" {
-		fmt.Fprintf(out, "  page   %s\n", page)
+	if at.Page != "" {
+		fmt.Fprintf(out, "  page   %s\n         %s\n", at.Page, s.paint(faint, "(logs in once, within two minutes; another one: jibe ui)"))
 	}
 	fmt.Fprintf(out, "  API    %s/vnflcm/v2\n  git    %s/desired.git\n\nIn another terminal:\n\n", at.URL, at.Data)
 	fmt.Fprintf(out, "  export JIBE_SERVER=%s JIBE_DATA=%s\n", at.URL, at.Data)
@@ -105,29 +103,13 @@ func showTry(ctx context.Context, out io.Writer, at tryout.At, quiet, noBrowser 
 		end = "The fleet stands still (--quiet). " + end
 	}
 	fmt.Fprintf(out, "\n%s\n", end)
-	if page == "" || noBrowser || !s.live || os.Getenv("DISPLAY")+os.Getenv("WAYLAND_DISPLAY") == "" {
+	if at.Page == "" || noBrowser || !s.live || os.Getenv("DISPLAY")+os.Getenv("WAYLAND_DISPLAY") == "" {
 		return
 	}
 	if open, err := exec.LookPath("xdg-open"); err == nil {
-		cmd := exec.CommandContext(ctx, open, page)
+		cmd := exec.CommandContext(ctx, open, at.Page)
 		if cmd.Start() == nil {
 			go func() { _ = cmd.Wait() }() // whether a browser could be opened, the person sees
 		}
 	}
-}
-
-// pageOfTry is the address of the page, "" where this server has none.
-func pageOfTry(ctx context.Context, at tryout.At) string {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at.URL+"/ui/", http.NoBody)
-	if err != nil {
-		return ""
-	}
-	answer, err := http.DefaultTransport.RoundTrip(req)
-	if err != nil {
-		return ""
-	}
-	if answer.Body.Close() != nil || answer.StatusCode >= http.StatusBadRequest {
-		return ""
-	}
-	return at.URL + "/ui/"
 }
