@@ -17,7 +17,10 @@ func newControl(verb, short, mode string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   verb + " OPERATION",
 		Short: short,
-		Args:  cobra.ExactArgs(1),
+		Long: short + ", by its id or the beginning of it: " +
+			"`jibe get operations --state failed_temp` lists those that wait for a person.",
+		Example: "  jibe " + verb + " 3f2a9c1e",
+		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var body any
 			if mode != "" {
@@ -53,7 +56,8 @@ func newAccept() *cobra.Command {
 			"where it would end many instances at once; `curl …/readyz` and the log say so. A single instance is held back\n" +
 			"where its id was changed, or lost with a move, while it runs: to accept that terminates the VNF and begins\n" +
 			"another. `jibe get problems` lists what would be taken.",
-		Args: cobra.NoArgs,
+		Example: "  jibe get problems   # what is held back\n  jibe accept",
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var done app.Accepted
 			if _, err := c.do(cmd.Context(), http.MethodPost, "/jibe/v1/accept", nil, &done); err != nil {

@@ -22,6 +22,9 @@ func newHeal() *cobra.Command {
 		Long: "Make the named VNFCs anew, or without any the whole VNF: every object of its package, in order.\n" +
 			"INSTANCE is an id, or a vnfInstanceName that only one has. A VNFC is named as the API shows it: by the id in\n" +
 			"vnfcResourceInfo or vnfcInfo, or by its pod's name or server's id.",
+		Example: "  jibe heal site-a/upf-1 --wait                  the whole VNF, and wait for the end\n" +
+			"  jibe heal site-a/upf-1 upf-5d9c-x7k2p --cause hangs\n" +
+			"  jibe heal 3f2a --pods                            only its VNFCs",
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			body := object{}

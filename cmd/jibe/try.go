@@ -20,7 +20,7 @@ const usualAddress = "127.0.0.1:9890"
 
 // newTry is the command that shows Jibe without any cluster.
 func newTry() *cobra.Command {
-	o := tryout.Options{Version: version}
+	o := tryout.Options{}
 	var level string
 	var noBrowser bool
 	cmd := &cobra.Command{
@@ -39,6 +39,7 @@ func newTry() *cobra.Command {
 			if o.Log, err = newLog(level, "text"); err != nil {
 				return err
 			}
+			o.Version = cmd.Root().Version
 			klog.SetSlogLogger(o.Log)
 			if o.Binary, err = os.Executable(); err != nil {
 				return fmt.Errorf("path of this program, for the repository's push hook: %w", err)
