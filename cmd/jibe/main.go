@@ -57,7 +57,9 @@ func newRoot() *cobra.Command {
 	}
 	root.AddCommand(
 		newServe(),
+		newTry(),
 		newGet(),
+		newTop(),
 		newPlan(),
 		newValidate(),
 		newUpgrade(),

@@ -27,6 +27,9 @@ func newServe() *cobra.Command {
 		Short: "Run the VNF manager",
 		Long: "Run the VNF manager on a data directory. On first start it makes the directory, the\n" +
 			"desired repository, a package repository, an API token and an encryption key.",
+		Example: "  jibe serve --data /var/lib/jibe\n" +
+			"  jibe serve --data /var/lib/jibe --listen 0.0.0.0:9890 --tls-cert tls.crt --tls-key tls.key\n" +
+			"  jibe serve --data /var/lib/jibe --remote https://git.example.org/noc/vnfs.git",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			log, err := newLog(level, format)
