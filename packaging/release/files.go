@@ -131,7 +131,7 @@ func (c contents) debian(version, arch string, at time.Time) ([]byte, error) {
 	info.Depends = []string{"git", "ca-certificates", "systemd | systemd-standalone-sysusers", "systemd | systemd-standalone-tmpfiles"}
 	info.Recommends = []string{"openssh-client"}
 	info.Suggests = []string{"python3", "python3-yaml"}
-	info.Deb.Compression = "xz"
+	info.Deb.Compression = "gzip" // in seconds, and every dpkg reads it
 	info.Scripts = nfpm.Scripts{PostInstall: c.scripts["postinst"], PreRemove: c.scripts["prerm"], PostRemove: c.scripts["postrm"]}
 	for _, name := range slices.Sorted(maps.Keys(c.files)) {
 		to, compress := installed(name)
