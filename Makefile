@@ -11,6 +11,7 @@ OPENSTACK    := test/openstack/openstack
 GOLANGCI     := go tool -modfile=tools/go.mod golangci-lint
 
 # For your own wishes: PKG=./lcm/... GOTESTFLAGS="-race -run TestScale" FUZZTIME=1m SEED=7
+# RELEASE_KEY=FILE (of an SSH key) or gpg:ID signs a release, ARCH=amd64 makes it for one alone, IMAGES=0 without images.
 PKG          ?= ./...
 GOTESTFLAGS  ?=
 TEST_TIMEOUT ?= 60m
@@ -18,6 +19,9 @@ FUZZTIME     ?= 10s
 CRASH_POINTS ?= 200
 CHAOS_TIME   ?= 10m
 BENCHFLAGS   ?=
+
+# The release is made from another folder.
+abspath_key = $(if $(filter gpg:%,$(RELEASE_KEY)),$(RELEASE_KEY),$(abspath $(RELEASE_KEY)))
 
 # A control plane of its own, unless JIBE_TEST_KUBECONFIG names one that runs.
 ifdef JIBE_TEST_KUBECONFIG
@@ -51,9 +55,19 @@ build: ## bin/jibe, with its version in it
 	go build -ldflags "-X main.version=$(VERSION)" -o bin/jibe ./cmd/jibe
 
 .PHONY: release
-release: ## bin/jibe as it is given to others (static, stripped, reproducible), with bin/conformance.json
-	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/jibe ./cmd/jibe
+release: ## dist/ with all that a version is given to others as; also bin/jibe and bin/conformance.json
+	go run -C packaging -buildvcs=false ./release --root .. --out ../dist --binary ../bin/jibe --version "$(VERSION)" \
+		$(if $(ARCH),--arch "$(ARCH)") $(if $(RELEASE_KEY),--key "$(abspath_key)") $(if $(filter 0,$(IMAGES)),--images=false)
 	go run ./test/conformance -version "$(VERSION)" $(if $(RESULTS),-results "$(RESULTS)") > bin/conformance.json
+
+.PHONY: image
+image: ## bin/jibe-image.tar, the container image of this machine's architecture; WITH=python3,bash adds packages of Debian
+	@mkdir -p bin
+	packaging/image/build -o bin/jibe-image.tar --version "$(VERSION)" $(if $(WITH),--with "$(WITH)")
+
+.PHONY: vulncheck
+vulncheck: ## whether Jibe calls anything that Go's vulnerability database knows, where that can be reached
+	packaging/vulncheck
 
 .PHONY: test
 test: ## all tests, with a real Kubernetes and OpenStack (Debian 12) that are started and stopped
@@ -87,6 +101,7 @@ lint: ## gofmt, go vet and golangci-lint, which is built the first time (3 minut
 	if [ -n "$$files" ]; then echo "not formatted, run gofmt -w on:"; echo "$$files"; exit 1; fi
 	go vet $(PKG)
 	cd test/controlplane && go vet ./helper ./pause ./podnet
+	cd packaging && go vet ./...
 	$(GOLANGCI) run $(PKG)
 
 .PHONY: fuzz
@@ -138,4 +153,4 @@ openstack-down: ## stop it; test/openstack/openstack wipe forgets its data too
 
 .PHONY: clean
 clean: ## remove what was built here; what was prepared of Kubernetes and OpenStack stays in the cache
-	rm -rf bin .cache demo-data
+	rm -rf bin dist .cache demo-data
