@@ -42,6 +42,18 @@ func Open(dir string, log *slog.Logger) (*Dir, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
+	d, err := lockDir(dir, log)
+	if err != nil {
+		return nil, err
+	}
+	if Exists(d.path(UnfinishedFile)) {
+		return nil, errors.Join(unfinished(dir), d.Close())
+	}
+	return d, nil
+}
+
+// lockDir locks a directory that is there.
+func lockDir(dir string, log *slog.Logger) (*Dir, error) {
 	d := &Dir{Path: dir}
 	f, err := os.OpenFile(d.path("lock"), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
