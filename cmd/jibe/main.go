@@ -72,6 +72,8 @@ func newRoot() *cobra.Command {
 		newRepository(),
 		newSecret(),
 		newAudit(),
+		newBackup(),
+		newRestore(),
 		newSSH(),
 		newDriver(),
 		newHook(),
