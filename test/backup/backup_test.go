@@ -17,6 +17,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
@@ -120,9 +122,21 @@ func TestABackupAmidstOperationsIsRestoredWithNothingLostOrDoubledAtTheCluster(t
 	for _, p := range podsOf(t, client, namespaces) {
 		pods[p.uid] = p.namespace
 	}
-	// What is asked for now is under way while the backup is taken.
+	// What is asked for now is under way while the backup is taken: the cluster has no room for
+	// the pods of some.
+	full := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "full"}, Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("1")}}}
 	for i := range n {
 		if i < n/2-1 {
+			if _, err := client.CoreV1().ResourceQuotas(namespaces[i]).Create(t.Context(), full, metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			kit.Eventually(t, func() error {
+				q, err := client.CoreV1().ResourceQuotas(namespaces[i]).Get(t.Context(), full.Name, metav1.GetOptions{})
+				if err == nil && len(q.Status.Hard) == 0 {
+					err = errors.New("the quota doesn't count yet")
+				}
+				return err
+			})
 			asked = append(asked, ask(t, s, ids[i], "scale", scaleOut))
 		} else if i >= n/2 {
 			asked = append(asked, ask(t, s, ids[i], "instantiate", instantiation(namespaces[i])))
@@ -135,6 +149,9 @@ func TestABackupAmidstOperationsIsRestoredWithNothingLostOrDoubledAtTheCluster(t
 	}
 	open := unended(t, file, dir)
 	t.Logf("%d operations were under way in the backup of %d", len(open), len(asked))
+	if len(open) < n/2-1 {
+		t.Errorf("%d operations were under way in the backup, want %d at least", len(open), n/2-1)
+	}
 	s.KillGroup()
 	if err := os.RemoveAll(s.Data); err != nil {
 		t.Fatal(err)
@@ -142,6 +159,11 @@ func TestABackupAmidstOperationsIsRestoredWithNothingLostOrDoubledAtTheCluster(t
 
 	restored := filepath.Join(dir, "elsewhere")
 	must(t, "restore", file, "--data", restored)
+	for i := range n/2 - 1 {
+		if err := client.CoreV1().ResourceQuotas(namespaces[i]).Delete(t.Context(), full.Name, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
 	s = process.Start(t, restored)
 	all := ended(t, s)
 	for _, id := range asked {
