@@ -133,6 +133,7 @@ type Server struct {
 	certificate *certificate // nil without TLS
 	pushes      pushes
 	hooking     sync.Mutex // while hooks are written
+	backing     sync.Mutex // while a backup is taken
 	// identities and clientCAs are nil where everyone is let in, or no certificate is asked for.
 	identities *auth.Identities
 	clientCAs  *auth.ClientCAs
@@ -251,8 +252,7 @@ func (s *Server) open(ctx context.Context) error {
 		return err
 	}
 	if err := s.syncPackages(ctx); err != nil {
-		// The packages of an earlier fetch are still there; a repository that is away is no
-		// reason not to start.
+		// The packages of an earlier fetch are there: one that is away is no reason not to start.
 		s.Log.WarnContext(ctx, "package repositories were not all fetched", "error", err)
 	}
 	return s.wire(ctx)

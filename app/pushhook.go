@@ -29,7 +29,8 @@ const PushPath = "/jibe/v1/push"
 const maxSocketPath = len(syscall.RawSockaddrUnix{}.Path) - 1
 
 // pushHookServer answers the push hooks of the local repositories, on a socket that only this
-// user can open. Nothing else is served there: a hook's process needs no more.
+// user can open. Beside them it serves what who may open it could do by themselves, with more
+// trouble: a backup of the data directory, and its examination.
 func (s *Server) pushHookServer(context.Context) (*http.Server, net.Listener, error) {
 	path := s.data.Socket()
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -48,6 +49,8 @@ func (s *Server) pushHookServer(context.Context) (*http.Server, net.Listener, er
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST "+PushPath, s.push)
+	mux.HandleFunc("POST "+BackupPath, s.hostOnly("backup", s.takeBackup))
+	mux.HandleFunc("POST "+BackupKeptPath, s.hostOnly("", s.keptBackup))
 	return &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, ConnContext: func(ctx context.Context, c net.Conn) context.Context {
 		if uid, ok := peerUser(c); ok {
 			ctx = context.WithValue(ctx, peerKey{}, uid)

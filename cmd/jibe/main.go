@@ -71,6 +71,8 @@ func newRoot() *cobra.Command {
 		newRepository(),
 		newSecret(),
 		newAudit(),
+		newBackup(),
+		newRestore(),
 		newSSH(),
 		newDriver(),
 		newHook(),
