@@ -49,7 +49,7 @@ type Package struct {
 // by name. A name may be NAME=VERSION. Only one process at a time works in a cache.
 func (a Apt) Fetch(ctx context.Context, names ...string) ([]Package, error) {
 	dir := filepath.Join(a.Cache, Codename+"-"+a.Arch)
-	for _, d := range []string{"state/lists/partial", "archives/partial"} {
+	for _, d := range []string{"state/lists/partial", "archives/partial", "none/partial"} {
 		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
 			return nil, err
 		}
@@ -89,7 +89,8 @@ func (a Apt) Fetch(ctx context.Context, names ...string) ([]Package, error) {
 		return nil, err
 	}
 	install := append(options, "install")
-	list, err := run(ctx, "apt-get", append(append(slices.Clone(install), "--print-uris", "--reinstall"), names...)...)
+	// All are named where none of them has been fetched, as it seems.
+	list, err := run(ctx, "apt-get", append(append(slices.Clone(install), "--print-uris", "-o", "Dir::Cache::archives="+filepath.Join(dir, "none")), names...)...)
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package main
+package image
 
 import (
 	"archive/tar"
@@ -44,18 +44,18 @@ var provided = []string{
 //
 // Its times are those that the packages say, so that it is the same layer for every release that
 // is made of the same packages.
-func systemOf(ctx context.Context, o options, more []string) ([]byte, []debian.Package, error) {
+func systemOf(ctx context.Context, o Options) ([]byte, []debian.Package, error) {
 	cache, err := cacheDir()
 	if err != nil {
 		return nil, nil, err
 	}
-	apt := debian.Apt{Arch: o.arch, Cache: cache, Sources: o.sources}
+	apt := debian.Apt{Arch: o.Arch, Cache: cache, Sources: o.Sources}
 	for _, p := range provided {
-		if !slices.ContainsFunc(more, func(m string) bool { m, _, _ = strings.Cut(m, "="); return m == p }) {
+		if !slices.ContainsFunc(o.With, func(m string) bool { m, _, _ = strings.Cut(m, "="); return m == p }) {
 			apt.Provided = append(apt.Provided, p)
 		}
 	}
-	packages, err := apt.Fetch(ctx, slices.Concat(wanted, more)...)
+	packages, err := apt.Fetch(ctx, slices.Concat(wanted, o.With)...)
 	if err != nil {
 		return nil, nil, err
 	}
