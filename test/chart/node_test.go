@@ -59,6 +59,7 @@ func TestTheChartRunsVNFsOfRealPodsOnARealNodeAndKeepsAllOverUpgradeAndRollback(
 		do   func(*site)
 	}{
 		{"HelmInstallsItAndItIsReady", (*site).install},
+		{"ItsAPIServerTakesWhatIsOfKindsOfOthers", (*site).foreign},
 		{"HelmTestTakesAVNFThroughItsLife", (*site).test},
 		{"AVNFIsInstantiatedByAPushToTheService", (*site).instantiate},
 		{"ItIsScaledByAPush", (*site).scale},
