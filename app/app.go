@@ -95,6 +95,8 @@ type Options struct {
 	Binary  string
 	Version string
 	Log     *slog.Logger
+	// Given is what others keep for the data directory.
+	Given Given
 	// Packages says how packages are uploaded.
 	Packages PackageOptions
 	// Verify are the signatures that the host demands, whatever git says.
@@ -167,7 +169,7 @@ func (s *Server) open(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := errors.Join(s.checkListen(), s.checkHooks()); err != nil {
+	if err := errors.Join(s.checkListen(), s.checkHooks(), s.checkGiven()); err != nil {
 		return err
 	}
 	if err := s.loadTrust(); err != nil {
@@ -182,7 +184,7 @@ func (s *Server) open(ctx context.Context) error {
 	if err := s.data.MakePackages(ctx); err != nil {
 		return fmt.Errorf("package repository: %w", err)
 	}
-	if s.keeper, err = s.data.Keeper(s.Key, s.Reach); err != nil {
+	if s.keeper, err = s.openKeeper(); err != nil {
 		return err
 	}
 	if err := s.openAudit(); err != nil {
@@ -238,10 +240,8 @@ func (s *Server) open(ctx context.Context) error {
 	}
 	// A repository without a commit is new, or its first start was cut short.
 	s.first = s.repo.Head() == ""
-	if s.first && s.Remote == "" {
-		if err := s.repo.Seed(ctx, map[string][]byte{"repositories.yaml": []byte(datadir.FirstRepositories)}, "Say where packages come from"); err != nil {
-			return fmt.Errorf("desired repository: %w", err)
-		}
+	if err := s.seed(ctx); err != nil {
+		return err
 	}
 	if s.Remote == "" {
 		if err := s.installHook(s.data.Desired(), admission.DesiredRepository); err != nil {
@@ -486,7 +486,7 @@ func (s *Server) Welcome(w io.Writer) {
 	if s.InsecureDev {
 		b.WriteString("  API                 open to everyone (--insecure-dev)\n")
 	} else {
-		fmt.Fprintf(&b, "  API tokens          %s\n", datadir.TokensFile(s.data.Path))
+		fmt.Fprintf(&b, "  API tokens          %s\n", s.tokensFile())
 	}
 	fmt.Fprintf(&b, "  secrets             encrypt for %s\n", s.keeper.Recipient())
 	fmt.Fprintf(&b, "                      or keep them below %s\n", strings.Join(s.keeper.Dirs(), ", "))

@@ -11,7 +11,6 @@ import (
 
 	"github.com/jibe-vnfm/jibe/audit"
 	"github.com/jibe-vnfm/jibe/auth"
-	"github.com/jibe-vnfm/jibe/internal/datadir"
 )
 
 // Keystone is how callers with tokens of OpenStack's Keystone are let in. Without a URL they
@@ -56,7 +55,7 @@ func (s *Server) authenticator() (auth.Authenticator, error) {
 		return auth.Anyone{}, nil
 	}
 	var err error
-	if s.identities, err = auth.OpenIdentities(datadir.TokensFile(s.data.Path), s.Log); err != nil {
+	if s.identities, err = auth.OpenIdentities(s.tokensFile(), s.Log); err != nil {
 		return nil, err
 	}
 	s.identities.OnReload(s.identitiesChanged)

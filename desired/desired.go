@@ -216,7 +216,10 @@ type VIM struct {
 	Clouds string `json:"clouds,omitempty"`
 	Cloud  string `json:"cloud,omitempty"`
 	// Kubeconfig is a reference ("file:/path"); it replaces Endpoint, CACert and Credentials.
-	Kubeconfig  string      `json:"kubeconfig,omitempty"`
+	Kubeconfig string `json:"kubeconfig,omitempty"`
+	// InCluster makes the cluster in which Jibe runs as a pod the VIM, with the pod's service
+	// account. It replaces the same, and counts only where the host permits it.
+	InCluster   bool        `json:"inCluster,omitempty"`
 	Credentials Credentials `json:"credentials,omitzero"`
 }
 

@@ -62,6 +62,7 @@ func newRoot() *cobra.Command {
 		newUpgrade(),
 		newUpdate(),
 		newHeal(),
+		newSmokeTest(),
 		newControl("retry", "Try a failed operation again", ""),
 		newControl("rollback", "Undo a failed operation", ""),
 		newControl("fail", "Give a failed operation up", ""),

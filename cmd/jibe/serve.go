@@ -22,6 +22,7 @@ import (
 func newServe() *cobra.Command {
 	o := app.Options{Version: built().Version, KeepOperations: oplog.DefaultKeep()}
 	var level, format string
+	var inCluster bool
 	cmd := &cobra.Command{
 		Use:   "serve --data DIR",
 		Short: "Run the VNF manager",
@@ -37,6 +38,9 @@ func newServe() *cobra.Command {
 				return err
 			}
 			o.Log = log
+			if inCluster {
+				o.Reach.ServiceAccount = secret.ServiceAccountDir
+			}
 			klog.SetSlogLogger(log) // client-go's own messages
 			app.BoundMemory(cmd.Context(), log)
 			if o.Binary, err = os.Executable(); err != nil {
@@ -97,6 +101,10 @@ func newServe() *cobra.Command {
 	f.StringArrayVar(&o.Reach.Env, "secret-env", nil, "environment variable that \"env:\" references may name beside those that begin with "+secret.EnvPrefix+"; may be repeated")
 	f.BoolVar(&o.Reach.SkipVerification, "allow-skip-certificate-verification", false, "obey interfaceInfo.skipCertificateVerification of requests: the VIM's certificate isn't checked then")
 	f.BoolVar(&o.Reach.KubeconfigExec, "allow-kubeconfig-exec", false, "use kubeconfigs that name commands, which are run as this process's user, files and proxies")
+	f.BoolVar(&inCluster, "in-cluster", false, "let files under vims/ say inCluster: the VIM is the cluster that Jibe runs in, with the service account of its pod")
+	f.StringVar(&o.Given.Seed, "seed", "", "directory with the first content of a new desired repository: vims/, projects/, repositories.yaml, peers.yaml, granting.yaml; of no account once the repository has a commit")
+	f.StringVar(&o.Given.Tokens, "tokens", "", "token file that is kept elsewhere, as in a Secret (default: tokens.yaml in the data directory)")
+	f.StringVar(&o.Given.Identity, "identity", "", "file with the key (identity.age) that a data directory without one begins with")
 	f.DurationVar(&o.Notify.Retention, "notify-retention", notify.DefaultRetention, "how long a notification is kept, and sent again, that its subscriber doesn't take")
 	f.StringVar(&o.Notify.Cert, "notify-client-cert", "", "PEM file of the certificate that subscribers and their token endpoints are shown")
 	f.StringVar(&o.Notify.Key, "notify-client-key", "", "PEM file of its key")

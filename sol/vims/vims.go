@@ -150,8 +150,8 @@ func (a *api) set(w http.ResponseWriter, r *http.Request) error {
 	case v.Instance != "":
 		return provided(v)
 	case req.AuthURL != nil || req.AuthCred != nil || req.Project != nil:
-		if v.Kubeconfig != "" || v.Clouds != "" {
-			return rest.Problem(http.StatusConflict, "VIM %s is reached by a file that its own file refers to, so that only git can say how: edit %s", v.Name, desired.VIMFile(v.Name))
+		if v.Kubeconfig != "" || v.Clouds != "" || v.InCluster {
+			return rest.Problem(http.StatusConflict, "VIM %s is reached by what its file refers to, so that only git can say how: edit %s", v.Name, desired.VIMFile(v.Name))
 		}
 	}
 	next, err := req.apply(v, a.Keep)
