@@ -135,6 +135,7 @@ type Server struct {
 	identities *auth.Identities
 	clientCAs  *auth.ClientCAs
 	registry   *prometheus.Registry
+	meters     *meters
 	trust      csar.Trust
 	pkgm       *vnfpkgm.Service
 	listener   net.Listener
@@ -143,7 +144,7 @@ type Server struct {
 // Run starts everything, calls Ready, and works until ctx ends. Then it stops
 // in an order that loses nothing and returns nil.
 func Run(ctx context.Context, o Options) error {
-	s := &Server{Options: o}
+	s := &Server{Options: o, meters: newMeters(o.Version)}
 	// The parts outlive ctx for the moment that an orderly end takes.
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
@@ -197,7 +198,7 @@ func (s *Server) open(ctx context.Context) error {
 	if err := gitrepo.Create(ctx, s.data.Desired(), s.Branch); err != nil {
 		return fmt.Errorf("desired repository: %w", err)
 	}
-	if s.store, err = bolt.Open(s.data.Store(), bolt.WithLockTimeout(datadir.EndPatience)); err != nil {
+	if s.store, err = bolt.Open(s.data.Store(), bolt.WithLockTimeout(datadir.EndPatience), bolt.WithObserver(s.meters.observeStore)); err != nil {
 		return err
 	}
 	if s.oplog, err = oplog.Open(ctx, s.store, time.Now, oplog.WithLog(s.Log)); err != nil {
@@ -218,7 +219,7 @@ func (s *Server) open(ctx context.Context) error {
 	s.packages.LimitHooks(s.AllowHooks.Barred)
 	if s.repo, err = gitrepo.Open(ctx, gitrepo.Options{
 		Dir: s.data.Desired(), Branch: s.Branch, Remote: s.Remote, PollInterval: s.Poll, Log: s.Log, Operated: s.operated,
-		NeededRepositories: s.packages.Needed, Verify: verify, Key: s.keeper.Derive(gitPurpose),
+		NeededRepositories: s.packages.Needed, Verify: verify, Key: s.keeper.Derive(gitPurpose), Observe: s.meters.observeGit,
 	}); err != nil {
 		return fmt.Errorf("desired repository: %w", err)
 	}
@@ -270,8 +271,7 @@ func (s *Server) wire(ctx context.Context) error {
 	}
 	metrics := reconciler.NewMetrics()
 	s.oplog.OnChange(func(op *lcm.Operation) { metrics.Operation(op) })
-	s.registry = newRegistry(metrics)
-	s.registry.MustRegister(s.unconfinedHooks())
+	s.registry = s.newRegistry(metrics)
 	host, err := os.Hostname()
 	if err != nil {
 		return err
@@ -285,11 +285,11 @@ func (s *Server) wire(ctx context.Context) error {
 	}
 	s.recon, err = reconciler.New(reconciler.Config{
 		Repo: s.repo, Store: s.store, Oplog: s.oplog, Packages: s.packages, Secrets: secrets{s.keeper}, Permit: secrets{s.keeper}.Permit,
-		Driver: Drivers(s.keeper.Derive("render digest"), installation, s.Reach.KubeconfigExec, s.egress, s.Cloud, s.Log), Log: s.Log, Metrics: metrics,
+		Driver: s.drivers(installation), Log: s.Log, Metrics: metrics,
 		Holder: fmt.Sprintf("%s/%d", host, os.Getpid()), Workers: s.Workers,
 		Timeout: s.Timeout, StartTimeout: s.StartTimeout, Timeouts: s.Timeouts,
 		NFVO: &nfvo{resolve: s.nfvoSettings}, BaseURL: func() string { return strings.TrimSuffix(s.BaseURL, "/") },
-		Hooks: s.hookRunner(ctx), Reveal: secrets{s.keeper}.Reveal, Seal: s.keeper.Encrypt, HookTimeout: s.HookTimeout,
+		Hooks: meteredHooks{s.hookRunner(ctx), s.meters.hooks}, Reveal: secrets{s.keeper}.Reveal, Seal: s.keeper.Encrypt, HookTimeout: s.HookTimeout,
 		Peers: s.peer, Namespace: ownNamespace(),
 	})
 	if err != nil {
@@ -305,8 +305,6 @@ func (s *Server) wire(ctx context.Context) error {
 		},
 	})
 	s.disk = &disk{repo: s.repo, store: s.store, dirs: []string{s.data.Path, s.data.Desired()}, log: s.Log}
-	s.registry.MustRegister(newInventory(s), newProjectUse(s))
-	s.registry.MustRegister(append(s.auditCollectors(), s.entrance.failures)...)
 	if s.listener, err = s.data.Listen(s.Listen, s.Log); err != nil {
 		return fmt.Errorf("listen on %s: %w", s.Listen, err)
 	}
@@ -320,7 +318,7 @@ func (s *Server) wire(ctx context.Context) error {
 	if s.notify, err = s.newNotify(); err != nil {
 		return err
 	}
-	s.registry.MustRegister(newDeliveries(s.notify.States))
+	s.registerCollectors()
 	return nil
 }
 

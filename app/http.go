@@ -21,11 +21,20 @@ import (
 	"github.com/jibe-vnfm/jibe/sol/vims"
 )
 
-func newRegistry(m *reconciler.Metrics) *prometheus.Registry {
+// newRegistry makes the registry, with what is measured from the start.
+func (s *Server) newRegistry(m *reconciler.Metrics) *prometheus.Registry {
 	r := prometheus.NewRegistry()
-	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), s.unconfinedHooks())
 	r.MustRegister(m.Collectors()...)
+	r.MustRegister(s.meters.collectors()...)
 	return r
+}
+
+// registerCollectors registers what asks the parts at each scrape, once they are there.
+func (s *Server) registerCollectors() {
+	inventory := newInventory(s)
+	s.registry.MustRegister(inventory, newPopulation(s, inventory.exempt), newProjectUse(s), newDeliveries(s.notify.States), newFiles(s), s.entrance.failures)
+	s.registry.MustRegister(s.auditCollectors()...)
 }
 
 // handler is everything that the API's address serves.
@@ -42,7 +51,7 @@ func (s *Server) handler() http.Handler {
 			requests.WithLabelValues(route, method, http.StatusText(status)).Observe(took.Seconds())
 		}}
 	lifecycle := sol.New(sol.Config{Config: common,
-		Repo: apiRepo{s.recon.View().Counted(audited{s.repo})}, Operations: s.oplog, View: apiView{s.recon.View(), s.problems}, Secrets: s.keeper,
+		Repo: apiRepo{s.recon.View().Counted(audited{s.repo})}, Operations: s.oplog, View: apiView{s.recon.View(), s.problems, s.meters.rejectedRequest}, Secrets: s.keeper,
 		Subscriptions: s.notify.Lifecycle("/vnflcm/v2"), SubscriptionsV1: s.notify.Lifecycle("/vnflcm/v1"), Poke: s.recon.Enqueue,
 	})
 	mux.Handle("/vnflcm", lifecycle)

@@ -77,6 +77,7 @@ func (s *Server) push(w http.ResponseWriter, r *http.Request) {
 	if err == nil && len(v.Problems) == 0 {
 		err = s.acceptPush(r.Context(), by, &p)
 	} else if err == nil {
+		s.meters.rejectedPush(v.Forbidden, v.Problems)
 		s.auditRefusedPush(r.Context(), by, &p, v.Problems)
 	}
 	if err != nil {

@@ -313,8 +313,11 @@ func (r *Repo) remoteRef(ctx context.Context, ref string) (string, error) {
 func (r *Repo) fetch(ctx context.Context, ref, into string, within time.Duration) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	if _, err := r.git.Run(ctx, "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance",
-		"--", r.opt.Remote, "+"+ref+":"+into); err != nil {
+	began := time.Now()
+	_, err := r.git.Run(ctx, "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance",
+		"--", r.opt.Remote, "+"+ref+":"+into)
+	r.observed("fetch", began, err)
+	if err != nil {
 		return "", fmt.Errorf("%w: fetch: %w", desired.ErrUnavailable, err)
 	}
 	r.maint.packs.Add(1)
@@ -342,7 +345,9 @@ func (r *Repo) push(ctx context.Context, to, from string) error {
 	}
 	within, cancel := context.WithTimeout(ctx, r.opt.remoteTimeout)
 	defer cancel()
+	began := time.Now()
 	_, perr := r.git.Run(within, append(args, "--", r.opt.Remote, to+":"+r.ref())...)
+	r.observed("push", began, perr)
 	if perr == nil {
 		r.setHealth(healthRemote, nil)
 		return nil

@@ -242,8 +242,13 @@ func (w *worker) deliver(ctx context.Context, e oplog.Event) error {
 			w.gaveUp()
 			return nil
 		}
+		began := time.Now()
 		status, err := w.caller.call(ctx, http.MethodPost, w.rec.CallbackURI, text)
-		if err == nil && status >= 200 && status < 300 {
+		taken := err == nil && status >= 200 && status < 300
+		if w.Observe != nil && ctx.Err() == nil {
+			w.Observe(e, began, taken)
+		}
+		if taken {
 			if w.failing > 0 {
 				log.Info("the subscriber takes notifications again", "tries", w.failing+1)
 			}

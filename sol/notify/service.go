@@ -48,8 +48,11 @@ type Config struct {
 	// Sees says whether who made a subscription may be told of the event, as of now. nil is
 	// nothing.
 	Sees func(owner auth.Identity, e oplog.Event) bool
-	Now  func() time.Time // nil is the machine's clock
-	Log  *slog.Logger     // nil is silence
+	// Observe is told of each try to deliver an event that had an end, and must not block; nil
+	// where nobody listens.
+	Observe func(e oplog.Event, began time.Time, taken bool)
+	Now     func() time.Time // nil is the machine's clock
+	Log     *slog.Logger     // nil is silence
 	// SkipTest accepts callback URIs without calling them.
 	SkipTest bool
 	// RetryMin and RetryMax bound the pause before a delivery is tried again, which
