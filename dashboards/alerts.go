@@ -28,6 +28,10 @@ type alert struct {
 	Description string // plain: what it means, and the first thing to do
 }
 
+// unanswered selects the errors of VIMs that are no answers, which the histogram of requests
+// doesn't count.
+const unanswered = `cause=~"unreachable|timeout|certificate"`
+
 // group is alerts that are evaluated one after the other.
 type group struct {
 	Name   string
@@ -80,7 +84,7 @@ func operationAlerts(p pace) group {
 		},
 		{
 			Name: "VnfHookFails", Severity: warning,
-			Value: `sum by (job, stage, outcome) (increase(jibe_hook_duration_seconds_count{outcome!="done"}[` + p.over(time.Hour) + `]))`, Bad: "> 0",
+			Value: `sum by (job, stage, outcome) (increase(jibe_hook_duration_seconds_count{outcome!="ok"}[` + p.over(time.Hour) + `]))`, Bad: "> 0",
 			Summary:     "Hooks of packages fail ({{ $labels.stage }}: {{ $labels.outcome }})",
 			Description: "A program of a package, or an element manager that was asked, failed in the last hour: jibe get operation ID shows what it said.",
 		},
@@ -144,7 +148,8 @@ func vimAlerts(p pace) group {
 		},
 		{
 			Name: "VimRequestsFail", Severity: warning, For: 10 * time.Minute,
-			Value: `sum by (job, vim) (rate(jibe_vim_errors_total[` + p.over(10*time.Minute) + `])) / sum by (job, vim) (rate(jibe_vim_request_duration_seconds_count[` + p.over(10*time.Minute) + `]))`, Bad: "> 0.1",
+			Value: "sum by (job, vim) (rate(jibe_vim_errors_total[" + p.over(10*time.Minute) + "])) / ((sum by (job, vim) (rate(jibe_vim_request_duration_seconds_count[" + p.over(10*time.Minute) + "])) or 0 * sum by (job, vim) (jibe_vim_up))" +
+				" + sum by (job, vim) (rate(jibe_vim_errors_total{" + unanswered + "}[" + p.over(10*time.Minute) + "])))", Bad: "> 0.1",
 			Summary:     "{{ $value | humanizePercentage }} of the requests to the VIM {{ $labels.vim }} fail",
 			Description: "The dashboard VIMs shows them by cause: rights, limits, timeouts.",
 		},
@@ -156,9 +161,9 @@ func vimAlerts(p pace) group {
 		},
 		{
 			Name: "VimWatchBreaks", Severity: warning, For: 5 * time.Minute,
-			Value: `sum by (job, vim) (increase(jibe_vim_watch_restarts_total[` + p.over(time.Hour) + `]))`, Bad: "> 60",
-			Summary:     "The watch of the VIM {{ $labels.vim }} broke {{ $value | humanize }} times in the last hour",
-			Description: "Each time all that it holds is listed again, and drift is seen later: look for a proxy or load balancer that cuts long connections.",
+			Value: `sum by (job, vim) (increase(jibe_vim_watch_restarts_total[` + p.over(time.Hour) + `]))`, Bad: "> 1000",
+			Summary:     "Watches of the VIM {{ $labels.vim }} were begun again {{ $value | humanize }} times in the last hour",
+			Description: "Each ends by itself after some minutes; these are cut. Look for a proxy or load balancer that ends long connections.",
 		},
 	}}
 }
@@ -242,6 +247,12 @@ func processAlerts(p pace) group {
 			Value: `time() - (max by (job) (jibe_backup_last_success_timestamp_seconds) > 0)`, Bad: fmt.Sprintf("> %d", 2*day),
 			Summary:     "The last backup succeeded {{ $value | humanizeDuration }} ago",
 			Description: "The history of operations, the key of the secrets and local repositories are only as safe as the last backup: run jibe backup.",
+		},
+		{
+			Name: "SeriesAreLeftOut", Severity: info, For: 5 * time.Minute,
+			Value: `max by (job, metric) (jibe_series_omitted)`, Bad: "> 0",
+			Summary:     "{{ $value }} series of {{ $labels.metric }} are left out",
+			Description: "So much is out of the ordinary that metrics tell of a part only, and other alerts with them. The API and jibe get tell all.",
 		},
 		{
 			Name: "HooksAreUnconfined", Severity: info, For: 5 * time.Minute,

@@ -1,0 +1,161 @@
+package prometheus
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/jibe-vnfm/jibe/test/process"
+)
+
+// shipped is a rule of the chart's files.
+type shipped struct {
+	Alert, Expr, For    string
+	Labels, Annotations map[string]string
+}
+
+// shippedRules are the rules in the generated files below a folder.
+func shippedRules(t *testing.T, dir string) (list []shipped) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, "rules", "jibe.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct{ Groups []struct{ Rules []shipped } }
+	if err := yaml.Unmarshal(text, &file); err != nil {
+		t.Fatal(err)
+	}
+	for _, g := range file.Groups {
+		list = append(list, g.Rules...)
+	}
+	return list
+}
+
+// rules are the rules that Prometheus has.
+func (p *prometheus) rules(t *testing.T) (list []rule, err error) {
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.url+"/api/v1/rules", nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return nil, err
+	}
+	var answer struct {
+		Data struct{ Groups []struct{ Rules []rule } }
+	}
+	if err := json.Unmarshal(text, &answer); err != nil {
+		return nil, fmt.Errorf("%w in %s", err, text)
+	}
+	for _, g := range answer.Data.Groups {
+		list = append(list, g.Rules...)
+	}
+	return list, nil
+}
+
+// promtool runs Prometheus' own tool; input is a file for its standard input, "" is none.
+func promtool(t *testing.T, input string, args ...string) (string, error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	cmd := exec.CommandContext(ctx, need(t, "promtool", "prometheus"), args...)
+	if input != "" {
+		file, err := os.Open(input)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		cmd.Stdin = file
+	}
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+func TestPromtoolTakesTheRules(t *testing.T) {
+	if out, err := promtool(t, "", "check", "rules", filepath.Join(process.Root(), "charts", "jibe", "rules", "jibe.yaml")); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// scenario is one of testdata/alerts.yaml: series, each second line of which is its values at
+// every minute, when the alert fires, and when it is over.
+type scenario struct {
+	Alert string
+	// Series are values each minute, as promtool has them.
+	Series map[string]string
+	// Quiet, Fires and Over are times from the start: the alert is silent, fires, is silent
+	// again. Quiet may be left out.
+	Quiet, Fires, Over string
+	// Labels are those of the alert beside its name and severity.
+	Labels  map[string]string
+	Summary string
+}
+
+// TestEachAlertFiresAndResolvesAsItsScenarioSays has promtool play scenarios that are short for
+// who writes them.
+func TestEachAlertFiresAndResolvesAsItsScenarioSays(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("testdata", "alerts.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var scenarios []scenario
+	if err := yaml.Unmarshal(text, &scenarios); err != nil {
+		t.Fatal(err)
+	}
+	chart := filepath.Join(process.Root(), "charts", "jibe")
+	rules := shippedRules(t, chart)
+	type m = map[string]any
+	var tests []m
+	for _, s := range scenarios {
+		i := slices.IndexFunc(rules, func(r shipped) bool { return r.Alert == s.Alert })
+		if i < 0 {
+			t.Errorf("no rule is called %s", s.Alert)
+			continue
+		}
+		labels := m{"severity": rules[i].Labels["severity"]}
+		for k, v := range s.Labels {
+			labels[k] = v
+		}
+		var series []m
+		for name, values := range s.Series {
+			series = append(series, m{"series": name, "values": values})
+		}
+		at := []m{
+			{"alertname": s.Alert, "eval_time": s.Fires, "exp_alerts": []m{{"exp_labels": labels, "exp_annotations": m{
+				"summary": s.Summary, "description": rules[i].Annotations["description"], "runbook_url": rules[i].Annotations["runbook_url"]}}}},
+			{"alertname": s.Alert, "eval_time": s.Over, "exp_alerts": []m{}},
+		}
+		if s.Quiet != "" {
+			at = append(at, m{"alertname": s.Alert, "eval_time": s.Quiet, "exp_alerts": []m{}})
+		}
+		tests = append(tests, m{"name": s.Alert, "interval": "1m", "input_series": series, "alert_rule_test": at})
+	}
+	for _, r := range rules {
+		if !slices.ContainsFunc(scenarios, func(s scenario) bool { return s.Alert == r.Alert }) {
+			t.Errorf("%s has no scenario in testdata/alerts.yaml", r.Alert)
+		}
+	}
+	file, err := yaml.Marshal(m{"rule_files": []string{filepath.Join(chart, "rules", "jibe.yaml")}, "evaluation_interval": "15s", "tests": tests})
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "test.yaml")
+	write(t, path, string(file))
+	if out, err := promtool(t, "", "test", "rules", path); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
