@@ -172,13 +172,13 @@ func processAlerts(p pace) group {
 	return group{"jibe-itself", []alert{
 		{
 			Name: "JibeAway", Severity: critical, For: 2 * time.Minute,
-			Value: `up and on (job, instance) last_over_time(jibe_data_writable[` + p.over(24*time.Hour) + `])`, Bad: "== 0",
+			Value: `(up and on (job, instance) last_over_time(jibe_data_writable[` + p.over(24*time.Hour) + `]))`, Bad: "== 0",
 			Summary:     "Jibe at {{ $labels.instance }} doesn't answer",
 			Description: "VNFs run on, but nothing is changed or repaired, and pushes and requests are refused.",
 		},
 		{
 			Name: "JibeStartsOften", Severity: warning,
-			Value: `changes(process_start_time_seconds[` + p.over(30*time.Minute) + `]) and on (job, instance) jibe_data_writable`, Bad: "> 3",
+			Value: `(changes(process_start_time_seconds[` + p.over(30*time.Minute) + `]) and on (job, instance) jibe_data_writable)`, Bad: "> 3",
 			Summary:     "Jibe at {{ $labels.instance }} was started {{ $value }} times in half an hour",
 			Description: "Nothing is lost by a start, but something ends it: the log, and who started it (systemd, kubelet), say what.",
 		},

@@ -1,6 +1,7 @@
 package prometheus
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -19,7 +20,8 @@ import (
 
 // shipped is a rule of the chart's files.
 type shipped struct {
-	Alert, Expr, For    string
+	Alert, Expr         string
+	For                 string `yaml:"for,omitempty"`
 	Labels, Annotations map[string]string
 }
 
@@ -91,22 +93,25 @@ func TestPromtoolTakesTheRules(t *testing.T) {
 	}
 }
 
-// scenario is one of testdata/alerts.yaml: series, each second line of which is its values at
-// every minute, when the alert fires, and when it is over.
+// scenario is one of testdata/alerts.yaml: what an alert makes of some series.
 type scenario struct {
 	Alert string
-	// Series are values each minute, as promtool has them.
+	// Series are values, one Every so often (a minute unless given), as promtool has them.
 	Series map[string]string
+	Every  string
 	// Quiet, Fires and Over are times from the start: the alert is silent, fires, is silent
-	// again. Quiet may be left out.
+	// again.
 	Quiet, Fires, Over string
 	// Labels are those of the alert beside its name and severity.
 	Labels  map[string]string
 	Summary string
 }
 
-// TestEachAlertFiresAndResolvesAsItsScenarioSays has promtool play scenarios that are short for
-// who writes them.
+// m is YAML that is written.
+type m = map[string]any
+
+// TestEachAlertFiresAndResolvesAsItsScenarioSays has promtool play each scenario with its rule
+// alone, as it would evaluate all of them for days otherwise.
 func TestEachAlertFiresAndResolvesAsItsScenarioSays(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("testdata", "alerts.yaml"))
 	if err != nil {
@@ -116,46 +121,55 @@ func TestEachAlertFiresAndResolvesAsItsScenarioSays(t *testing.T) {
 	if err := yaml.Unmarshal(text, &scenarios); err != nil {
 		t.Fatal(err)
 	}
-	chart := filepath.Join(process.Root(), "charts", "jibe")
-	rules := shippedRules(t, chart)
-	type m = map[string]any
-	var tests []m
+	rules, dir := shippedRules(t, filepath.Join(process.Root(), "charts", "jibe")), t.TempDir()
+	args := []string{"test", "rules"}
 	for _, s := range scenarios {
 		i := slices.IndexFunc(rules, func(r shipped) bool { return r.Alert == s.Alert })
 		if i < 0 {
 			t.Errorf("no rule is called %s", s.Alert)
 			continue
 		}
-		labels := m{"severity": rules[i].Labels["severity"]}
-		for k, v := range s.Labels {
-			labels[k] = v
-		}
-		var series []m
-		for name, values := range s.Series {
-			series = append(series, m{"series": name, "values": values})
-		}
-		at := []m{
-			{"alertname": s.Alert, "eval_time": s.Fires, "exp_alerts": []m{{"exp_labels": labels, "exp_annotations": m{
-				"summary": s.Summary, "description": rules[i].Annotations["description"], "runbook_url": rules[i].Annotations["runbook_url"]}}}},
-			{"alertname": s.Alert, "eval_time": s.Over, "exp_alerts": []m{}},
-		}
-		if s.Quiet != "" {
-			at = append(at, m{"alertname": s.Alert, "eval_time": s.Quiet, "exp_alerts": []m{}})
-		}
-		tests = append(tests, m{"name": s.Alert, "interval": "1m", "input_series": series, "alert_rule_test": at})
+		only := m{"groups": []m{{"name": "only", "rules": []shipped{rules[i]}}}}
+		writeYAML(t, filepath.Join(dir, s.Alert+".rules.yaml"), only)
+		args = append(args, filepath.Join(dir, s.Alert+".yaml"))
+		writeYAML(t, args[len(args)-1], s.test(rules[i]))
 	}
 	for _, r := range rules {
 		if !slices.ContainsFunc(scenarios, func(s scenario) bool { return s.Alert == r.Alert }) {
 			t.Errorf("%s has no scenario in testdata/alerts.yaml", r.Alert)
 		}
 	}
-	file, err := yaml.Marshal(m{"rule_files": []string{filepath.Join(chart, "rules", "jibe.yaml")}, "evaluation_interval": "15s", "tests": tests})
+	if out, err := promtool(t, "", args...); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// test is the scenario as promtool has it.
+func (s scenario) test(r shipped) m {
+	labels := m{"severity": r.Labels["severity"]}
+	for k, v := range s.Labels {
+		labels[k] = v
+	}
+	var series []m
+	for name, values := range s.Series {
+		series = append(series, m{"series": name, "values": values})
+	}
+	told := m{"summary": s.Summary, "description": r.Annotations["description"], "runbook_url": r.Annotations["runbook_url"]}
+	every := cmp.Or(s.Every, "1m")
+	return m{"rule_files": []string{s.Alert + ".rules.yaml"}, "evaluation_interval": every, "tests": []m{{
+		"name": s.Alert, "interval": every, "input_series": series, "alert_rule_test": []m{
+			{"alertname": s.Alert, "eval_time": s.Quiet, "exp_alerts": []m{}},
+			{"alertname": s.Alert, "eval_time": s.Fires, "exp_alerts": []m{{"exp_labels": labels, "exp_annotations": told}}},
+			{"alertname": s.Alert, "eval_time": s.Over, "exp_alerts": []m{}},
+		},
+	}}}
+}
+
+func writeYAML(t *testing.T, path string, content any) {
+	t.Helper()
+	text, err := yaml.Marshal(content)
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(t.TempDir(), "test.yaml")
-	write(t, path, string(file))
-	if out, err := promtool(t, "", "test", "rules", path); err != nil {
-		t.Errorf("%v\n%s", err, out)
-	}
+	write(t, path, string(text))
 }
