@@ -78,13 +78,13 @@ func operationAlerts(p pace) group {
 		},
 		{
 			Name: "VnfGrantsAreNotAnswered", Severity: warning, For: 5 * time.Minute,
-			Value: `sum by (job, result) (increase(jibe_grant_duration_seconds_count{result=~"timeout|wrong|unavailable"}[` + p.over(15*time.Minute) + `]))`, Bad: "> 0",
+			Value: `sum by (job, result) (` + grown(`jibe_grant_duration_seconds_count{result=~"timeout|wrong|unavailable"}`, p.over(15*time.Minute)) + `)`, Bad: "> 0",
 			Summary:     "Grants aren't answered as they should be: {{ $labels.result }}",
 			Description: "The NFVO is away or answers what can't be followed, so that no operation begins: jibe get operations says what it said.",
 		},
 		{
 			Name: "VnfHookFails", Severity: warning,
-			Value: `sum by (job, stage, outcome) (increase(jibe_hook_duration_seconds_count{outcome!="ok"}[` + p.over(time.Hour) + `]))`, Bad: "> 0",
+			Value: `sum by (job, stage, outcome) (` + grown(`jibe_hook_duration_seconds_count{outcome="error"}`, p.over(time.Hour)) + `)`, Bad: "> 0",
 			Summary:     "Hooks of packages fail ({{ $labels.stage }}: {{ $labels.outcome }})",
 			Description: "A program of a package, or an element manager that was asked, failed in the last hour: jibe get operation ID shows what it said.",
 		},
@@ -125,7 +125,7 @@ func gitAlerts(p pace) group {
 		},
 		{
 			Name: "GitFails", Severity: warning, For: 5 * time.Minute,
-			Value: `sum by (job, command) (increase(jibe_git_duration_seconds_count{outcome!="ok"}[` + p.over(10*time.Minute) + `]))`, Bad: "> 3",
+			Value: `sum by (job, command) (` + grown(`jibe_git_duration_seconds_count{outcome="error"}`, p.over(15*time.Minute)) + `)`, Bad: "> 1",
 			Summary:     "git {{ $labels.command }} fails again and again",
 			Description: "Changes don't reach Jibe (fetch) or the forge (push), or requests are refused (commit): the log says why.",
 		},
@@ -214,7 +214,7 @@ func processAlerts(p pace) group {
 		},
 		{
 			Name: "NotificationsGivenUp", Severity: warning,
-			Value: `sum by (job, subscription) (increase(jibe_notifications_dropped_total[` + p.over(time.Hour) + `]))`, Bad: "> 0",
+			Value: `sum by (job, subscription) (` + grown(`jibe_notifications_dropped_total`, p.over(time.Hour)) + `)`, Bad: "> 0",
 			Summary:     "Notifications of subscription {{ $labels.subscription }} were given up",
 			Description: "The subscriber didn't take them within --notify-retention, and never gets them: it must read what it missed.",
 		},

@@ -117,6 +117,13 @@ func quantiles(metric, by string) []query {
 	return []query{{of("0.5"), "{{" + by + "}} median"}, {of("0.95"), "{{" + by + "}} 95%"}}
 }
 
+// grown is by how much counters have grown in a time, as far as they have. increase alone
+// knows nothing of a series that began in that time: the first failure of a kind would be
+// none.
+func grown(selector, in string) string {
+	return fmt.Sprintf("increase(%[1]s[%[2]s]) > 0 or (%[1]s > 0 unless %[1]s offset %[2]s)", selector, in)
+}
+
 // metric finds the metrics of an expression. Jibe's process also has those of Go and of
 // the operating system.
 var metric = regexp.MustCompile(`\b(?:jibe|go|process|up)(?:_[a-z_]+)?\b(\{)?`)

@@ -50,7 +50,11 @@ func TestEveryPanelAndRuleAnswersInARunWithFailuresAndAlertsFireAndResolve(t *te
 	n := p.everyPanelAnswers(t, ids)
 	p.everyRuleAnswers(t)
 	phase(t, p, fmt.Sprintf("%d queries of panels are answered", n))
-	draw(t, p, desired.DeriveID(patched))
+	if after, err := time.ParseDuration(os.Getenv(envLinger)); err == nil {
+		kit.Stays(t, time.Until(p.started.Add(after)), func() error { return nil }) // for there to be something to see
+	}
+	drawAll(t, p, desired.DeriveID(patched))
+	phase(t, p, "dashboards are drawn")
 	w.scrapeIsClean()
 
 	w.mends()

@@ -116,8 +116,8 @@ func (w *world) startMain(kubeconfig string) {
 	packages := []string{process.SmallPackage(),
 		process.NextVersion(t, process.SmallPackage(), "small-1.1", process.SmallVnfd, nextVnfd, "'1.0'", "'1.1'"),
 		process.NextVersion(t, process.SmallPackage(), "slow", process.SmallVnfd, slowVnfd, "    spec:\n      containers:", "    spec:\n      schedulerName: nobody\n      containers:"),
-		process.NextVersion(t, process.SmallPackage(), "hooked", process.SmallVnfd, hookedVnfd, "        vnfm_info:\n          - jibe\n",
-			"        vnfm_info:\n          - jibe\n      interfaces:\n        Vnflcm:\n          instantiate_start: {implementation: ../Scripts/well.sh}\n          instantiate_end: {implementation: ../Scripts/fails.sh}\n")}
+		process.NextVersion(t, process.SmallPackage(), "hooked", process.SmallVnfd, hookedVnfd, "        flavour_description: A front end (VDU1)\n",
+			"        flavour_description: A front end (VDU1)\n      interfaces:\n        Vnflcm:\n          instantiate_start: {implementation: ../Scripts/well.sh}\n          instantiate_end: {implementation: ../Scripts/fails.sh}\n")}
 	scripts := filepath.Join(packages[3], "Scripts")
 	if err := os.Mkdir(scripts, 0o755); err != nil {
 		t.Fatal(err)
