@@ -103,6 +103,8 @@ type Options struct {
 	ShareDesired bool
 	// Cloud is what VIMs of type sim run on; nil makes one.
 	Cloud *sim.Cloud
+	// Trace says whether operations are traced.
+	Trace TraceOptions
 	// Ready is called once, when requests are served.
 	Ready func(*Server)
 }
@@ -135,16 +137,16 @@ type Server struct {
 	identities *auth.Identities
 	clientCAs  *auth.ClientCAs
 	registry   *prometheus.Registry
-	meters     *meters
-	trust      csar.Trust
-	pkgm       *vnfpkgm.Service
-	listener   net.Listener
+	observers
+	trust    csar.Trust
+	pkgm     *vnfpkgm.Service
+	listener net.Listener
 }
 
 // Run starts everything, calls Ready, and works until ctx ends. Then it stops
 // in an order that loses nothing and returns nil.
 func Run(ctx context.Context, o Options) error {
-	s := &Server{Options: o, meters: newMeters(o.Version)}
+	s := &Server{Options: o, observers: observers{meters: newMeters(o.Version)}}
 	// The parts outlive ctx for the moment that an orderly end takes.
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
@@ -193,6 +195,9 @@ func (s *Server) open(ctx context.Context) error {
 	}
 	s.auth = judged{s.auth}
 	s.egress = s.newGuard()
+	if err := s.openTraces(); err != nil {
+		return err
+	}
 	fresh := !datadir.Exists(s.data.Desired())
 	// Before the store: one without its repository is refused at the next start.
 	if err := gitrepo.Create(ctx, s.data.Desired(), s.Branch); err != nil {
@@ -269,9 +274,10 @@ func (s *Server) wire(ctx context.Context) error {
 	if _, err := sol.Recover(ctx, s.repo, s.at, s.oplog, s.Log); err != nil {
 		return fmt.Errorf("requests that a former process left unfinished: %w", err)
 	}
-	metrics := reconciler.NewMetrics()
+	metrics := reconciler.NewMetrics(s.tracer)
 	s.oplog.OnChange(func(op *lcm.Operation) { metrics.Operation(op) })
 	s.registry = s.newRegistry(metrics)
+	s.followArrivals()
 	host, err := os.Hostname()
 	if err != nil {
 		return err
@@ -284,7 +290,7 @@ func (s *Server) wire(ctx context.Context) error {
 		return err
 	}
 	s.recon, err = reconciler.New(reconciler.Config{
-		Repo: s.repo, Store: s.store, Oplog: s.oplog, Packages: s.packages, Secrets: secrets{s.keeper}, Permit: secrets{s.keeper}.Permit,
+		Repo: s.traced(s.repo), Trace: s.tracer, Store: s.store, Oplog: s.oplog, Packages: s.packages, Secrets: secrets{s.keeper}, Permit: secrets{s.keeper}.Permit,
 		Driver: s.drivers(installation), Log: s.Log, Metrics: metrics,
 		Holder: fmt.Sprintf("%s/%d", host, os.Getpid()), Workers: s.Workers,
 		Timeout: s.Timeout, StartTimeout: s.StartTimeout, Timeouts: s.Timeouts,
@@ -349,13 +355,6 @@ func (s *Server) at(ctx context.Context, commit, instance string) (desired.Revis
 	return rev, nil
 }
 
-func (s *Server) scheme() string {
-	if s.TLSCert != "" {
-		return "https"
-	}
-	return "http"
-}
-
 // run serves until ctx ends; work is what the parts live in.
 func (s *Server) run(ctx, work context.Context) error {
 	work, stop := context.WithCancel(work)
@@ -375,6 +374,7 @@ func (s *Server) run(ctx, work context.Context) error {
 	g.Go(func() error { return s.pkgm.Run(gctx) })
 	g.Go(func() error { return s.disk.run(gctx) })
 	g.Go(func() error { return s.runAudit(gctx) })
+	g.Go(func() error { return s.runTraces(gctx) })
 	g.Go(func() error {
 		return (&pruner{oplog: s.oplog, store: s.store, keep: s.KeepOperations, log: s.Log}).run(gctx)
 	})
@@ -427,6 +427,7 @@ func closed(err error) error {
 // moved is called when the desired repository's branch has moved.
 func (s *Server) moved(ctx context.Context) func(ids []string, settings bool) {
 	return func(ids []string, settings bool) {
+		s.arrivals.seen(s.repo.Head())
 		for _, id := range ids {
 			s.recon.Moved(id)
 		}

@@ -56,5 +56,5 @@ func (s *Server) drivers(installation string) func(drivers.VIM) (drivers.Driver,
 
 // observeVIM measures what goes to a VIM.
 func (s *Server) observeVIM(vim string, next http.RoundTripper) http.RoundTripper {
-	return s.meters.vims.wrap(vim, next)
+	return s.meters.vims.wrap(vim, next, s.tracer)
 }

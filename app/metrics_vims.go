@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/jibe-vnfm/jibe/internal/trace"
 )
 
 // mostVIMs is how many VIMs have series of their own; the others share "other". A VIM keeps its
@@ -97,14 +99,15 @@ func (m *vimMeters) vim(name string) *vimMeter {
 
 // wrap measures what goes to a VIM through a transport. There are series of the VIM from the first
 // request on: drivers are also made to render for what is only proposed.
-func (m *vimMeters) wrap(vim string, next http.RoundTripper) http.RoundTripper {
-	return &meteredVIM{next, sync.OnceValue(func() *vimMeter { return m.vim(vim) })}
+func (m *vimMeters) wrap(vim string, next http.RoundTripper, tracer *trace.Tracer) http.RoundTripper {
+	return &meteredVIM{next, tracer, sync.OnceValue(func() *vimMeter { return m.vim(vim) })}
 }
 
 // meteredVIM implements [http.RoundTripper].
 type meteredVIM struct {
-	next  http.RoundTripper
-	meter func() *vimMeter
+	next   http.RoundTripper
+	tracer *trace.Tracer
+	meter  func() *vimMeter
 }
 
 // WrappedRoundTripper lets the connections below be closed.
@@ -124,7 +127,13 @@ func (t *meteredVIM) RoundTrip(r *http.Request) (*http.Response, error) {
 		method = "WATCH"
 		v.watches(r.URL.Path)
 	}
-	began := time.Now()
+	began, failed := time.Now(), true
+	if ctx, span := t.tracer.Start(r.Context(), "VIM "+method, trace.Client, trace.Attribute{Key: "jibe.vim", Value: v.name},
+		trace.Attribute{Key: "http.request.method", Value: r.Method}, trace.Attribute{Key: "url.path", Value: r.URL.Path}); span != nil {
+		r = r.Clone(ctx)
+		r.Header.Set(trace.Header, span.Context().Traceparent())
+		defer func() { span.End(failed) }()
+	}
 	resp, err := t.next.RoundTrip(r)
 	if err != nil {
 		if r.Context().Err() != nil && errors.Is(context.Cause(r.Context()), context.Canceled) {
@@ -135,6 +144,7 @@ func (t *meteredVIM) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	v.answer(method, resp.StatusCode).Observe(time.Since(began).Seconds())
+	failed = resp.StatusCode >= http.StatusBadRequest
 	cause, up := "", 1.0
 	switch code := resp.StatusCode; {
 	case code == http.StatusUnauthorized:

@@ -59,6 +59,7 @@ func (s *Server) pushHookServer(context.Context) (*http.Server, net.Listener, er
 // push answers a push hook: who pushes, whether they may, and what of it would be refused.
 func (s *Server) push(w http.ResponseWriter, r *http.Request) {
 	var p admission.Push
+	began := time.Now()
 	if !decodeProposal(w, r, &p) {
 		return
 	}
@@ -83,6 +84,9 @@ func (s *Server) push(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		respondUnreviewed(w, err)
 		return
+	}
+	if p.Repository == admission.DesiredRepository && len(v.Problems) == 0 {
+		s.arrivals.pushed(s.branchRef(), p.Updates, began)
 	}
 	respondJSON(w, http.StatusOK, v)
 }

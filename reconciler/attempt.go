@@ -10,6 +10,7 @@ import (
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/hooks"
+	"github.com/jibe-vnfm/jibe/internal/trace"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/lcm/oplog"
 	"github.com/jibe-vnfm/jibe/plan"
@@ -73,6 +74,7 @@ type attempts struct {
 	unobeyed  *unobeyed
 	metrics   *Metrics
 	phases    *phases
+	traces    *traces
 	// failureGrace is how long a failure must stand before it is believed.
 	failureGrace time.Duration
 }
@@ -80,6 +82,8 @@ type attempts struct {
 // operate carries an open operation on until nothing is left but waiting.
 func (x *attempts) operate(ctx context.Context, op *lcm.Operation) (time.Duration, error) {
 	log := x.log.With("operation", op.ID, "revision", op.After.Commit)
+	pass := ctx
+	ctx = x.traces.at(pass, op)
 	a, err := x.begin(ctx, op)
 	if err != nil {
 		return 0, x.outcomes.blind(ctx, &attempt{op: op, journal: op.Journal}, err)
@@ -90,9 +94,14 @@ func (x *attempts) operate(ctx context.Context, op *lcm.Operation) (time.Duratio
 		return 0, x.outcomes.blind(ctx, a, err)
 	}
 	for range staleBatches {
-		if err := x.observe(ctx, a); err != nil {
+		ctx = x.traces.at(pass, a.op)
+		look, seeing := x.traces.Start(ctx, "observe", trace.Internal)
+		err := x.observe(look, a)
+		seeing.Stop(err != nil)
+		if err != nil {
 			return 0, x.outcomes.blind(ctx, a, err)
 		}
+		_, planning := x.traces.Start(ctx, "plan", trace.Internal)
 		x.clocks.resume()
 		if a.op.Automatic {
 			// A repair isn't the heal that a spent tombstone once asked for: it must not
@@ -103,8 +112,11 @@ func (x *attempts) operate(ctx context.Context, op *lcm.Operation) (time.Duratio
 			a.journal = a.journal.Aim(a.want.Desired, a.seen)
 		}
 		steps := plan.Compute(a.want.Desired, a.seen, a.journal)
+		planning.Stop(false)
 		if len(steps) > 0 && steps[0].Action == plan.Grant {
 			x.phases.enter(a.op, phaseGrant)
+			seeing.Keep()
+			planning.Keep()
 			ready, again, err := x.grants.obtain(ctx, a, func() error { return x.admission.admit(ctx, a, steps) })
 			if err != nil {
 				return 0, x.outcomes.giveUp(ctx, a, err)
@@ -115,12 +127,15 @@ func (x *attempts) operate(ctx context.Context, op *lcm.Operation) (time.Duratio
 			if steps, err = x.grant(ctx, a, steps); err != nil {
 				return 0, x.outcomes.giveUp(ctx, a, err)
 			}
+			ctx = x.traces.at(pass, a.op) // it is in another state now
 		}
 		steps, ready, again, err := x.hooks.unobservable(ctx, a, steps)
 		if err != nil || !ready {
 			return again, err
 		}
 		if len(steps) == 0 {
+			seeing.Keep()
+			planning.Keep()
 			return 0, x.outcomes.converged(ctx, a)
 		}
 		if a.op.Type == lcm.ModifyInfo && len(a.op.Journal.Issued) == 0 {
@@ -153,7 +168,13 @@ func (x *attempts) operate(ctx context.Context, op *lcm.Operation) (time.Duratio
 			return 0, x.outcomes.broke(ctx, a, causeConflict, x.outcomes.undone(a))
 		}
 		log.InfoContext(ctx, "steps started", "steps", describe(batch))
-		err = a.drv.Do(ctx, a.want, batch...)
+		seeing.Keep()
+		planning.Keep()
+		began := time.Now()
+		doing, done := x.traces.Start(ctx, "do", trace.Internal)
+		err = a.drv.Do(doing, a.want, batch...)
+		done.End(err != nil)
+		x.traces.steps(batch, done, began, err != nil)
 		x.metrics.did(err, batch...)
 		x.clocks.begun(err == nil)
 		if err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/hooks"
+	"github.com/jibe-vnfm/jibe/internal/trace"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/lcm/oplog"
 	"github.com/jibe-vnfm/jibe/plan"
@@ -33,6 +34,7 @@ type hookSteps struct {
 	outcomes  *outcomes
 	metrics   *Metrics
 	phases    *phases
+	traces    *traces
 	vims      providedVIMs
 	reveal    reveal
 	seal      func(clear string) (string, error)
@@ -258,9 +260,12 @@ func (h *hookSteps) launch(ctx context.Context, a *attempt, name string, due dee
 
 // start has the deed done beside the pass.
 func (h *hookSteps) start(a *attempt, name string, due deed) {
-	operation := a.op.ID
+	op, operation := a.op, a.op.ID
 	h.underway.Start(h.id, operation, name, func(ctx context.Context, stop <-chan struct{}) (hooks.Output, error) {
-		return due.do(ctx, operation, stop)
+		ctx, span := h.traces.Start(h.traces.at(ctx, op), "hook", trace.Internal, trace.Attribute{Key: "jibe.hook", Value: name})
+		out, err := due.do(ctx, operation, stop)
+		span.End(err != nil)
+		return out, err
 	}, func() { h.enqueue(h.id) })
 }
 
@@ -288,6 +293,7 @@ func (p *program) prepare(op *lcm.Operation) {
 // gracefully comes to its end by itself.
 func (p *program) do(ctx context.Context, operation string, _ <-chan struct{}) (hooks.Output, error) {
 	h, name, call := p.h, p.name, *p.call
+	call.Traceparent = trace.From(ctx).Traceparent()
 	call.Started = func(at hooks.Process) error {
 		_, err := h.oplog.Record(ctx, operation, func(op *lcm.Operation, _ *lcm.Instance) error {
 			encoded, err := json.Marshal(at)

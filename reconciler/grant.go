@@ -13,6 +13,7 @@ import (
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/grant"
+	"github.com/jibe-vnfm/jibe/internal/trace"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/lcm/oplog"
 	"github.com/jibe-vnfm/jibe/plan"
@@ -33,6 +34,7 @@ type grantSteps struct {
 	deadlines deadlines
 	outcomes  *outcomes
 	metrics   *Metrics
+	traces    *traces
 	seal      func(clear string) (string, error)
 	base      func() string
 	enqueue   func(instance string)
@@ -168,7 +170,10 @@ func (g *grantSteps) ask(ctx context.Context, a *attempt, facts *grant.Facts, ad
 	}
 	request := facts.Request()
 	started := g.clocks.now()
+	asked := a.op
 	g.calls.start(a.op.ID, func(ctx context.Context) (answer grant.Answer, err error) {
+		ctx, span := g.traces.Start(g.traces.at(ctx, asked), "grant", trace.Client)
+		defer func() { span.End(err != nil) }()
 		if location != "" {
 			answer, err = g.nfvo.Poll(ctx, settings, location)
 		} else {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/jibe-vnfm/jibe/internal/trace"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/plan"
 )
@@ -26,6 +27,7 @@ type Metrics struct {
 	waits      [urgencies]prometheus.Observer
 	waited     *prometheus.HistogramVec
 	oldest     prometheus.GaugeFunc
+	trace      *trace.Tracer
 
 	// passOK and passFailed are of passes: the hot path looks nothing up.
 	passOK, passFailed prometheus.Observer
@@ -34,9 +36,10 @@ type Metrics struct {
 	since atomic.Pointer[func() time.Time]
 }
 
-// NewMetrics makes the metrics; register them with [Metrics.Collectors].
-func NewMetrics() *Metrics {
-	m := &Metrics{
+// NewMetrics makes the metrics; register them with [Metrics.Collectors]. Exemplars name what t
+// traces, which may be nil.
+func NewMetrics(t *trace.Tracer) *Metrics {
+	m := &Metrics{trace: t,
 		passes: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "jibe_reconcile_duration_seconds",
 			Help:    "Duration of one look at one instance, by result.",
@@ -121,7 +124,13 @@ func (m *Metrics) Collectors() []prometheus.Collector {
 func (m *Metrics) Operation(op *lcm.Operation) {
 	m.operations.WithLabelValues(string(op.Type), string(op.State)).Inc()
 	if op.State.Ended() {
-		m.durations.WithLabelValues(string(op.Type), string(op.State)).Observe(op.StateEntered.Sub(op.Started).Seconds())
+		took := op.StateEntered.Sub(op.Started).Seconds()
+		duration := m.durations.WithLabelValues(string(op.Type), string(op.State))
+		if traced, ok := duration.(prometheus.ExemplarObserver); ok && m.trace.Operation(op.ID).Valid() {
+			traced.ObserveWithExemplar(took, prometheus.Labels{"trace_id": m.trace.Operation(op.ID).Trace.String()})
+		} else {
+			duration.Observe(took)
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/jibe-vnfm/jibe/internal/trace"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/plan"
 )
@@ -49,7 +50,10 @@ func phaseOf(batch []plan.Step) phase {
 type phases struct {
 	now func() time.Time
 	// left is told of each phase that an operation has left.
-	left func(op *lcm.Operation, p phase, since, until time.Time)
+	left func(op *lcm.Operation, was phaseSince, until time.Time)
+
+	// span is the span that a phase of the operation belongs to.
+	span func(op *lcm.Operation) trace.SpanID
 
 	mu sync.Mutex
 	of map[string]phaseSince // by operation
@@ -58,6 +62,8 @@ type phases struct {
 type phaseSince struct {
 	phase
 	since time.Time
+	// span is that of the state in which the operation was then.
+	span trace.SpanID
 }
 
 // enter notes that the operation is at the phase.
@@ -72,17 +78,18 @@ func (x *phases) enter(op *lcm.Operation, p phase) {
 	if p == "" {
 		delete(x.of, op.ID)
 	} else {
-		x.of[op.ID] = phaseSince{p, now}
+		x.of[op.ID] = phaseSince{p, now, x.span(op)}
 	}
 	x.mu.Unlock()
 	if known {
-		x.left(op, was.phase, was.since, now)
+		x.left(op, was, now)
 	}
 }
 
 // leftPhase counts the time of a phase.
-func (r *Reconciler) leftPhase(op *lcm.Operation, p phase, since, until time.Time) {
-	r.Metrics.phases.WithLabelValues(string(op.Type), string(p)).Observe(until.Sub(since).Seconds())
+func (r *Reconciler) leftPhase(op *lcm.Operation, was phaseSince, until time.Time) {
+	r.Metrics.phases.WithLabelValues(string(op.Type), string(was.phase)).Observe(until.Sub(was.since).Seconds())
+	r.traces.phase(op, was, until)
 }
 
 // changed ends the phase of an operation that rests or has ended.

@@ -30,6 +30,7 @@ import (
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/grant"
 	"github.com/jibe-vnfm/jibe/hooks"
+	"github.com/jibe-vnfm/jibe/internal/trace"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/lcm/oplog"
 	"github.com/jibe-vnfm/jibe/store"
@@ -117,6 +118,8 @@ type Config struct {
 	Namespace string
 	Log       *slog.Logger
 	Metrics   *Metrics
+	// Trace follows operations; nil follows none.
+	Trace *trace.Tracer
 	// Now is the clock; Holder names this process in leases.
 	Now    func() time.Time
 	Holder string
@@ -157,6 +160,7 @@ type Reconciler struct {
 	underway *hooks.Registry // set by Run
 	asking   *grantCalls
 	phases   *phases
+	traces   *traces
 }
 
 // New checks the configuration and fills in its defaults.
@@ -189,7 +193,7 @@ func New(c Config) (*Reconciler, error) {
 		c.RepairPause = 10 * time.Second
 	}
 	if c.Metrics == nil {
-		c.Metrics = NewMetrics()
+		c.Metrics = NewMetrics(c.Trace)
 	}
 	r := &Reconciler{
 		Config:   c,
@@ -201,7 +205,9 @@ func New(c Config) (*Reconciler, error) {
 		memory:   newMemory(),
 		asking:   newGrantCalls(),
 	}
-	r.phases = &phases{now: c.Now, left: r.leftPhase, of: map[string]phaseSince{}}
+	r.traces = newTraces(c.Trace)
+	r.traces.load(c.Oplog.OpenOperations())
+	r.phases = &phases{now: c.Now, left: r.leftPhase, span: r.traces.span, of: map[string]phaseSince{}}
 	r.line.order.now, r.line.order.waited = c.Now, c.Metrics.waitedInQueue
 	oldest := r.line.order.oldest
 	c.Metrics.since.Store(&oldest)
@@ -210,6 +216,7 @@ func New(c Config) (*Reconciler, error) {
 	c.Oplog.OnChange(func(op *lcm.Operation) {
 		r.line.operationChanged(oplog.OperationEntry{ID: op.ID, Instance: op.Instance, State: op.State, Automatic: op.Automatic})
 		r.phases.changed(op)
+		r.traces.changed(op)
 		if op.State != lcm.Starting {
 			r.asking.drop(op.ID)
 		}
