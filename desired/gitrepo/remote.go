@@ -297,8 +297,10 @@ func isAncestor(ctx context.Context, runner git.Runner, old, now string) (bool, 
 func (r *Repo) remoteRef(ctx context.Context, ref string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.opt.remoteTimeout)
 	defer cancel()
+	began := time.Now()
 	out, err := r.git.Run(ctx, "ls-remote", "--quiet", "--", r.opt.Remote, ref)
 	if err != nil {
+		r.observed("fetch", began, err) // a remote that is away is asked for nothing more
 		return "", fmt.Errorf("%w: ask the remote: %w", desired.ErrUnavailable, err)
 	}
 	for line := range strings.Lines(out) {
