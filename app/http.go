@@ -38,7 +38,7 @@ func (s *Server) registerCollectors() {
 }
 
 // handler is everything that the API's address serves.
-func (s *Server) handler() http.Handler {
+func (s *Server) handler() (http.Handler, error) {
 	requests := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "jibe_http_request_duration_seconds",
 		Help:    "Duration of API requests, by route, method and status.",
@@ -60,14 +60,17 @@ func (s *Server) handler() http.Handler {
 	mux.Handle("/vnfpkgm", s.pkgm)
 	mux.Handle("/vnfpkgm/", s.pkgm)
 	mux.Handle("/v1.0/", vims.New(vims.Config{Config: common, Repo: audited{s.repo}, Keep: s.keeper.Keep, Check: s.checkSettings, Reach: s.reachVIM}))
-	mux.Handle("/", rest.NotFound(common))
+	mux.Handle("/", s.toPage(rest.NotFound(common)))
 	mux.Handle("/jibe/v1/", s.guardJibeAPI(s.jibeAPI()))
 	mux.Handle("/git/", s.git())
 	mux.HandleFunc("POST /webhook", s.webhook)
 	mux.Handle("GET /metrics", s.guardMetrics(promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{EnableOpenMetrics: true})))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { respondText(w, http.StatusOK, "ok\n") })
 	mux.Handle("GET /readyz", s.guardMetrics(http.HandlerFunc(s.ready)))
-	return s.entrance.wrap(s.traceRequests(rest.SingleSlashes(mux)))
+	if err := s.servePage(mux, common.Observe); err != nil {
+		return nil, err
+	}
+	return s.entrance.wrap(s.traceRequests(rest.SingleSlashes(mux))), nil
 }
 
 func respondText(w http.ResponseWriter, status int, text string) {

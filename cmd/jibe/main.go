@@ -75,6 +75,7 @@ func newRoot() *cobra.Command {
 		newBackup(),
 		newRestore(),
 		newSSH(),
+		newUI(),
 		newDriver(),
 		newHook(),
 		newVersion(),

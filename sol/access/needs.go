@@ -109,6 +109,9 @@ func makeTable() map[string]Need {
 		"GET /subscriptions": see, "GET /subscriptions/{id}": see, "POST /check": plan, "POST /plan": plan, "POST /accept": admin,
 		// A backup holds every key, and the examination tells of the host.
 		"POST /backup": admin, "POST /backup/kept": admin, "GET /doctor": admin,
+		// A link logs its caller in, and lets them do what they may.
+		"POST /ui-links": see,
 	})
+	add("/ui", map[string]Need{"GET /{$}": see, "GET /events": see})
 	return t
 }
