@@ -113,3 +113,24 @@ func TestATracerThatIsOffMakesNothingAndAllocatesNothing(t *testing.T) {
 		t.Errorf("it allocates %v times", allocated)
 	}
 }
+
+// BenchmarkSpansOfAPass is what tracing costs a pass that only waits: it asks where the operation
+// belongs, and begins two spans that aren't kept.
+func BenchmarkSpansOfAPass(b *testing.B) {
+	pass := func(b *testing.B, tracer *trace.Tracer) {
+		b.ReportAllocs()
+		for b.Loop() {
+			ctx := b.Context()
+			if tracer.On() {
+				ctx = trace.With(ctx, tracer.At(operation, "PROCESSING"))
+			}
+			_, observe := tracer.Start(ctx, "observe", trace.Internal)
+			observe.Stop(false)
+			_, plan := tracer.Start(ctx, "plan", trace.Internal)
+			plan.Stop(false)
+		}
+	}
+	b.Run("off", func(b *testing.B) { pass(b, nil) })
+	b.Run("not among the share", func(b *testing.B) { pass(b, trace.New(&kept{}, 0)) })
+	b.Run("traced", func(b *testing.B) { pass(b, trace.New(&kept{}, 1)) })
+}
