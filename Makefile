@@ -123,6 +123,10 @@ chaos: ## kill Jibe at CRASH_POINTS (200) points, then break everything for CHAO
 	JIBE_CRASH_POINTS=$(CRASH_POINTS) JIBE_CRASH_SEED=$(SEED) JIBE_CHAOS_DURATION=$(CHAOS_TIME) JIBE_CHAOS_SEED=$(SEED) \
 		$(with_cluster) go test -count=1 -p 1 -timeout 2h -v $(GOTESTFLAGS) ./test/crash ./test/chaos
 
+.PHONY: try
+try: build ## Jibe without any cluster: a small fleet that lives, on a simulated VIM, until ctrl-C
+	@bin/jibe try
+
 .PHONY: demo
 demo: ## a walk through Jibe on a real control plane; KEEP=1 leaves it running
 	test/demo/demo.sh

@@ -46,6 +46,9 @@ func (q *selection) flags(cmd *cobra.Command, states string, names ...string) {
 	}
 }
 
+// longestDays bounds a duration in days: a hundred years.
+const longestDays = 36525
+
 // sinceFlag is the flag --since: a moment, or how long ago it was.
 type sinceFlag struct {
 	said string
@@ -63,7 +66,7 @@ func (a *sinceFlag) Set(said string) error {
 		}
 	}
 	if days, ok := strings.CutSuffix(said, "d"); ok {
-		if n, err := strconv.ParseFloat(days, 64); err == nil && n > 0 {
+		if n, err := strconv.ParseFloat(days, 64); err == nil && n > 0 && n < longestDays {
 			a.ago = time.Duration(n * float64(24*time.Hour))
 			return nil
 		}

@@ -300,7 +300,7 @@ func sample(line string) (name string, labels map[string]string, value float64, 
 		}
 	}
 	fields := strings.Fields(rest)
-	if len(fields) == 0 {
+	if len(fields) == 0 || name == "" {
 		return "", nil, 0, false
 	}
 	value, err := strconv.ParseFloat(fields[0], 64)

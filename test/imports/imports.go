@@ -64,6 +64,10 @@ func Rules() []Rule {
 			Why: "intent is read and written without knowing who acts on it",
 		},
 		{
+			From: []string{"app"}, Never: []string{"tryout"},
+			Why: "what is only for trying stands above the server, and is no part of it",
+		},
+		{
 			From: []string{"automation/..."}, Never: []string{"reconciler/...", "drivers/...", "hooks/...", "sol/...", "admission/..."},
 			Why: "whoever commits by itself decides by git, packages and the operation log; what comes of a commit is the reconciler's",
 		},
