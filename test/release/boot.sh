@@ -6,7 +6,7 @@
 # DIR is at /out in there, and empty but for what the script needs. What is written elsewhere is
 # in memory, and gone at the end; processes, mounts and the network are its own. It ends when
 # the script has; the script's output is in DIR/log. Exit status 77 says that this machine can't do it.
-# Needs root, util-linux, and systemd. Whoever calls it bounds its time.
+# Needs root, util-linux, and systemd. After BOOT_SECONDS (270) it is ended.
 set -euo pipefail
 
 if [ "${1:-}" != --inside ]; then
@@ -37,7 +37,7 @@ if [ "${1:-}" != --inside ]; then
       for f in cpuset.cpus cpuset.mems; do [ ! -e "$part/$f" ] || cat "$part/../$f" >"$part/$f"; done
       echo "$BASHPID" >"$part/cgroup.procs"
     done
-    exec unshare --fork --kill-child --pid --mount --uts --ipc --net --cgroup --propagation private "$self" --inside "$dir" "$script"
+    exec timeout --kill-after=5 "${BOOT_SECONDS:-270}" unshare --fork --kill-child --pid --mount --uts --ipc --net --cgroup --propagation private "$self" --inside "$dir" "$script"
   ) || rc=$?
   exit "${rc:-0}"
 fi

@@ -14,13 +14,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
-
-// bootTimeout bounds what a whole system does on a machine that is busy with other tests.
-const bootTimeout = 5 * time.Minute
 
 // imageConfig is what the tests ask of an image's configuration.
 type imageConfig struct {
