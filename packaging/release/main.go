@@ -250,7 +250,7 @@ func (m *maker) notes() error {
 // what lies between tags it is the unreleased one.
 func sectionOf(log, version string) (string, error) {
 	heading := "[Unreleased]"
-	if tagged.MatchString(version) {
+	if isTag(version) {
 		heading = "[" + strings.TrimPrefix(version, "v") + "]"
 	}
 	_, rest, found := strings.Cut(log, "\n## "+heading)
