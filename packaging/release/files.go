@@ -193,7 +193,10 @@ func debianVersion(version string) string {
 		tag, after = m[1], "+"+m[2]+".g"+m[3]
 	}
 	if changed {
-		after += "+dirty"
+		if after == "" {
+			after = "+0"
+		}
+		after += ".dirty"
 	}
 	m := tagged.FindStringSubmatch(tag)
 	if m == nil {
