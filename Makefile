@@ -23,6 +23,9 @@ BENCHFLAGS   ?=
 # The release is made from another folder.
 abspath_key = $(if $(filter gpg:%,$(RELEASE_KEY)),$(RELEASE_KEY),$(abspath $(RELEASE_KEY)))
 
+# packaging/ is a module of its own, and tested where all is.
+packaging_test = $(if $(filter ./...,$(PKG)),go -C packaging test ./...,true)
+
 # A control plane of its own, unless JIBE_TEST_KUBECONFIG names one that runs.
 ifdef JIBE_TEST_KUBECONFIG
 with_cluster := env JIBE_TEST_REQUIRE=1
@@ -78,6 +81,7 @@ test: ## all tests, with a real Kubernetes and OpenStack (Debian 12) that are st
 	@/usr/bin/python3 -c 'import yaml' 2>/dev/null || test/need "yaml (a module of python3)" python3-yaml # for user data classes
 	@# Both halves run, and both results are shown: a failure of the first hides nothing of the second.
 	@first=passed second=passed; \
+	$(packaging_test) || first=FAILED; \
 	env -u JIBE_TEST_OS_CLOUD -u JIBE_TEST_REQUIRE_OPENSTACK $(with_cluster) go test -timeout $(TEST_TIMEOUT) $(GOTESTFLAGS) $(PKG) || first=FAILED; \
 	$(with_openstack) $(with_cluster) $(os_test) -run '$(OS_RUN)' $(GOTESTFLAGS) $(if $(filter ./...,$(PKG)),$(OS_PKG),$(PKG)) || second=FAILED; \
 	echo "make test: on Kubernetes: $$first; on OpenStack: $$second"; \
@@ -85,6 +89,7 @@ test: ## all tests, with a real Kubernetes and OpenStack (Debian 12) that are st
 
 .PHONY: unit
 unit: ## the tests that need no Kubernetes and no OpenStack; the others are skipped
+	$(packaging_test)
 	env -u JIBE_TEST_KUBECONFIG -u JIBE_TEST_REQUIRE -u JIBE_TEST_OS_CLOUD -u JIBE_TEST_REQUIRE_OPENSTACK go test -timeout $(TEST_TIMEOUT) $(GOTESTFLAGS) $(PKG)
 
 .PHONY: test-openstack
@@ -101,7 +106,7 @@ lint: ## gofmt, go vet and golangci-lint, which is built the first time (3 minut
 	if [ -n "$$files" ]; then echo "not formatted, run gofmt -w on:"; echo "$$files"; exit 1; fi
 	go vet $(PKG)
 	cd test/controlplane && go vet ./helper ./pause ./podnet
-	cd packaging && go vet ./...
+	go -C packaging vet ./...
 	$(GOLANGCI) run $(PKG)
 
 .PHONY: fuzz

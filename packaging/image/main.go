@@ -28,9 +28,10 @@ func main() {
 
 func run(ctx context.Context) error {
 	var o image.Options
-	var root, version, with string
+	var root, version, commit, with string
 	flag.StringVar(&root, "root", ".", "folder of Jibe's sources")
 	flag.StringVar(&version, "version", "", "version, which is the image's tag (default: what git describe says)")
+	flag.StringVar(&commit, "commit", "", "commit that the sources are of (default: git's)")
 	flag.StringVar(&with, "with", "", "more packages of Debian, with commas, for hooks of packages: python3,bash,coreutils")
 	flag.StringVar(&o.Out, "o", "", "file to write, a docker-archive (required)")
 	flag.StringVar(&o.Arch, "arch", runtime.GOARCH, "architecture: amd64 or arm64")
@@ -44,7 +45,7 @@ func run(ctx context.Context) error {
 		return errors.New("there is nothing to say behind the flags: " + strings.Join(flag.Args(), " "))
 	}
 	o.With = strings.FieldsFunc(with, func(r rune) bool { return r == ',' || r == ' ' })
-	release, err := build.Of(ctx, root, version)
+	release, err := build.Of(ctx, root, version, commit)
 	if err != nil {
 		return err
 	}

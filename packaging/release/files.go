@@ -128,7 +128,7 @@ func (c contents) debian(version, arch string, at time.Time) ([]byte, error) {
 		Description: "GitOps VNF manager\nKeeps the desired state of every virtualised network function in git, makes\nKubernetes and OpenStack jibe with it, and speaks ETSI NFV SOL002/SOL003.",
 		MTime:       at,
 	}
-	info.Depends = []string{"git", "ca-certificates", "systemd | systemd-standalone-sysusers", "systemd | systemd-standalone-tmpfiles"}
+	info.Depends = []string{"git (>= 1:2.36)", "ca-certificates", "systemd | systemd-standalone-sysusers", "systemd | systemd-standalone-tmpfiles"}
 	info.Recommends = []string{"openssh-client"}
 	info.Suggests = []string{"python3", "python3-yaml"}
 	info.Deb.Compression = "gzip" // in seconds, and every dpkg reads it
@@ -171,19 +171,40 @@ func (c contents) debian(version, arch string, at time.Time) ([]byte, error) {
 }
 
 var (
-	tagged    = regexp.MustCompile(`^v?\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?$`)
-	afterTag  = regexp.MustCompile(`^v?(\d+\.\d+\.\d+(?:-[0-9A-Za-z.]+)?)-(\d+)-g([0-9a-f]+)(-dirty)?$`)
+	tagged    = regexp.MustCompile(`^v?(\d+\.\d+\.\d+)(?:-([0-9A-Za-z.-]+))?$`)
+	afterTag  = regexp.MustCompile(`^(.+)-(\d+)-g([0-9a-f]+)$`)
 	notDebian = regexp.MustCompile(`[^0-9A-Za-z.+~]+`)
 )
+
+// dirty is what git describe says of sources that were changed since the commit.
+const dirty = "-dirty"
+
+// isTag says whether a version is a tag, and nothing that comes behind one.
+func isTag(version string) bool {
+	return tagged.MatchString(version) && !afterTag.MatchString(version) && !strings.HasSuffix(version, dirty)
+}
 
 // debianVersion is a version as Debian orders them: what comes before a release (v1.2.3-rc.1) is
 // older than it, what comes after (v1.2.3-4-gabc) newer, and what no tag precedes older than all.
 func debianVersion(version string) string {
-	if m := afterTag.FindStringSubmatch(version); m != nil {
-		return notDebian.ReplaceAllString(strings.Replace(m[1], "-", "~", 1)+"+"+m[2]+".g"+m[3]+strings.Replace(m[4], "-", ".", 1), ".")
+	tag, after := version, ""
+	tag, changed := strings.CutSuffix(tag, dirty)
+	if m := afterTag.FindStringSubmatch(tag); m != nil {
+		tag, after = m[1], "+"+m[2]+".g"+m[3]
 	}
-	if tagged.MatchString(version) {
-		return notDebian.ReplaceAllString(strings.Replace(strings.TrimPrefix(version, "v"), "-", "~", 1), ".")
+	if changed {
+		if after == "" {
+			after = "+0"
+		}
+		after += ".dirty"
 	}
-	return "0.0.0~" + notDebian.ReplaceAllString(version, ".")
+	m := tagged.FindStringSubmatch(tag)
+	if m == nil {
+		return "0.0.0~" + notDebian.ReplaceAllString(version, ".")
+	}
+	number := m[1]
+	if m[2] != "" {
+		number += "~" + notDebian.ReplaceAllString(m[2], ".")
+	}
+	return number + after
 }

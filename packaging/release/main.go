@@ -38,18 +38,19 @@ func main() {
 }
 
 func run(ctx context.Context) error {
-	var root, out, version, arches, key, sources, binary string
+	var root, out, version, commit, arches, key, sources, binary string
 	var images bool
 	flag.StringVar(&root, "root", "..", "folder of Jibe's sources")
 	flag.StringVar(&out, "out", "../dist", "folder to write to; what was in it is removed once all is made")
 	flag.StringVar(&version, "version", "", "version (default: what git describe says)")
+	flag.StringVar(&commit, "commit", "", "commit that the sources are of (default: git's)")
 	flag.StringVar(&arches, "arch", strings.Join(image.Architectures, ","), "architectures, with commas")
 	flag.StringVar(&key, "key", "", "key by which the checksums are signed: a file of an SSH key, or gpg:ID (default: they aren't)")
 	flag.StringVar(&sources, "sources", "", "file as /etc/apt/sources.list with the archives of Debian 12 (default: those of this machine)")
 	flag.StringVar(&binary, "binary", "", "file that this machine's binary is copied to, too")
 	flag.BoolVar(&images, "images", true, "make images, too")
 	flag.Parse()
-	release, err := build.Of(ctx, root, version)
+	release, err := build.Of(ctx, root, version, commit)
 	if err != nil {
 		return err
 	}
@@ -249,7 +250,7 @@ func (m *maker) notes() error {
 // what lies between tags it is the unreleased one.
 func sectionOf(log, version string) (string, error) {
 	heading := "[Unreleased]"
-	if tagged.MatchString(version) {
+	if isTag(version) {
 		heading = "[" + strings.TrimPrefix(version, "v") + "]"
 	}
 	_, rest, found := strings.Cut(log, "\n## "+heading)

@@ -24,13 +24,13 @@ type Release struct {
 }
 
 // Of reads from git, and from SOURCE_DATE_EPOCH where it is set, what the sources in root are. A
-// version that is given counts instead of git's.
-func Of(ctx context.Context, root, version string) (Release, error) {
+// version and a commit that are given count instead of git's.
+func Of(ctx context.Context, root, version, commit string) (Release, error) {
 	root, err := filepath.Abs(root)
 	if err != nil {
 		return Release{}, err
 	}
-	r := Release{Root: root, Version: version}
+	r := Release{Root: root, Version: version, Commit: commit}
 	git := func(args ...string) string {
 		out, err := exec.CommandContext(ctx, "git", append([]string{"-C", root}, args...)...).Output()
 		if err != nil {
@@ -44,7 +44,9 @@ func Of(ctx context.Context, root, version string) (Release, error) {
 	if r.Version == "" {
 		return r, errors.New("the version isn't known, as git tells none: give it (VERSION=…, or --version)")
 	}
-	r.Commit = git("rev-parse", "HEAD")
+	if r.Commit == "" {
+		r.Commit = git("rev-parse", "HEAD")
+	}
 	seconds := os.Getenv("SOURCE_DATE_EPOCH")
 	if seconds == "" {
 		seconds = git("log", "-1", "--format=%ct")
