@@ -68,6 +68,7 @@ func (s *Server) jibeAPI() *http.ServeMux {
 	mux.HandleFunc("POST /jibe/v1/backup", s.takeBackup)
 	mux.HandleFunc("POST /jibe/v1/backup/kept", s.keptBackup)
 	mux.HandleFunc("POST /jibe/v1/ui-links", s.makeLink)
+	mux.HandleFunc("GET /jibe/v1/doctor", s.examine)
 	mux.HandleFunc("POST /jibe/v1/check", s.review(false))
 	mux.HandleFunc("POST /jibe/v1/plan", s.review(true))
 	return mux

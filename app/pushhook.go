@@ -50,6 +50,7 @@ func (s *Server) pushHookServer(context.Context) (*http.Server, net.Listener, er
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST "+PushPath, s.push)
 	mux.HandleFunc("POST "+BackupPath, s.hostOnly("backup", s.takeBackup))
+	mux.HandleFunc("GET "+DoctorPath, s.hostOnly("", s.examine))
 	mux.HandleFunc("POST "+BackupKeptPath, s.hostOnly("", s.keptBackup))
 	return &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, ConnContext: func(ctx context.Context, c net.Conn) context.Context {
 		if uid, ok := peerUser(c); ok {

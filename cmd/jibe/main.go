@@ -73,6 +73,7 @@ func newRoot() *cobra.Command {
 		newSecret(),
 		newAudit(),
 		newBackup(),
+		newDoctor(),
 		newRestore(),
 		newSSH(),
 		newUI(),
