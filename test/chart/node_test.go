@@ -32,6 +32,8 @@ type site struct {
 	// jibe is the client's environment, to the server's node port.
 	jibe   []string
 	binary string
+	// dir outlives the parts of the test.
+	dir string
 }
 
 // envImage names the environment variable with an image of the tag "test" that is built already (packaging/image/build
@@ -52,7 +54,7 @@ func TestTheChartRunsVNFsOfRealPodsOnARealNodeAndKeepsAllOverUpgradeAndRollback(
 	if os.Getenv("CI") == "true" {
 		t.Setenv("JIBE_TEST_REQUIRE", "1")
 	}
-	s := &site{T: t, helm: helm(t), env: environment(t), binary: process.Binary(t)}
+	s := &site{T: t, helm: helm(t), env: environment(t), binary: process.Binary(t), dir: t.TempDir()}
 	s.Cluster = nodes.Start(t, "10.207.4.0/24", nodes.Options{Images: []string{"local/web:1.0", "local/web:2.0"}})
 	s.env = append(s.env, "KUBECONFIG="+s.Kubeconfig)
 	s.image()
@@ -183,7 +185,7 @@ func (s *site) connect() {
 	if err != nil {
 		s.Fatal(err)
 	}
-	ca := filepath.Join(s.TempDir(), "ca.crt")
+	ca := filepath.Join(s.dir, "ca.crt")
 	if err := os.WriteFile(ca, s.secret("jibe-tls")["ca.crt"], 0o600); err != nil {
 		s.Fatal(err)
 	}
