@@ -177,14 +177,15 @@ func (s *smokeTest) live(ctx context.Context, name, next, first string) error {
 		return fmt.Errorf("create VNF %s: %w", name, err)
 	}
 	s.instance = text(made, "id")
+	files := []string{"Files/kubernetes/deployment.yaml"}
 	for _, step := range []struct {
 		task string
 		body object
 	}{
-		{"instantiate", object{"flavourId": "simple", "additionalParams": object{"namespace": s.namespace}}},
+		{"instantiate", object{"flavourId": "simple", "additionalParams": object{"namespace": s.namespace, "lcm-kubernetes-def-files": files}}},
 		{"scale", object{"type": "SCALE_OUT", "aspectId": "size"}},
 		{"heal", object{}},
-		{"change_vnfpkg", object{"vnfdId": next}},
+		{"change_vnfpkg", object{"vnfdId": next, "additionalParams": object{"lcm-kubernetes-def-files": files}}},
 		{"scale", object{"type": "SCALE_IN", "aspectId": "size"}},
 		{"terminate", object{"terminationType": "FORCEFUL"}},
 	} {

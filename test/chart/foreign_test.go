@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -28,6 +29,9 @@ var definitions = []definition{
 		"deploy/crds/crd-certificates.yaml"},
 }
 
+// template matches a line with what helm would fill in.
+var template = regexp.MustCompile(`(?m)^.*\{\{.*\n`)
+
 // read is the definition's text.
 func (d definition) read(ctx context.Context) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", d.module+"@"+d.version)
@@ -42,7 +46,9 @@ func (d definition) read(ctx context.Context) ([]byte, error) {
 	if is.Sum != d.sum {
 		return nil, fmt.Errorf("%s %s has the checksum %s, not %s", d.module, d.version, is.Sum, d.sum)
 	}
-	return os.ReadFile(filepath.Join(is.Dir, d.file))
+	text, err := os.ReadFile(filepath.Join(is.Dir, d.file))
+	// One of them is a helm template, in its labels alone.
+	return template.ReplaceAll(text, nil), err
 }
 
 // foreign has the API server check what the chart makes of the kinds of others: by their own definitions,

@@ -32,7 +32,13 @@ type site struct {
 	// jibe is the client's environment, to the server's node port.
 	jibe   []string
 	binary string
+	// dir outlives the parts of the test.
+	dir string
 }
+
+// envImage names the environment variable with an image of the tag "test" that is built already (packaging/image/build
+// --version test), for those who run this again and again.
+const envImage = "JIBE_TEST_IMAGE"
 
 // The release and its namespace, the namespace of VNFs, and the image's tag.
 const (
@@ -48,7 +54,7 @@ func TestTheChartRunsVNFsOfRealPodsOnARealNodeAndKeepsAllOverUpgradeAndRollback(
 	if os.Getenv("CI") == "true" {
 		t.Setenv("JIBE_TEST_REQUIRE", "1")
 	}
-	s := &site{T: t, helm: helm(t), env: environment(t), binary: process.Binary(t)}
+	s := &site{T: t, helm: helm(t), env: environment(t), binary: process.Binary(t), dir: t.TempDir()}
 	s.Cluster = nodes.Start(t, "10.207.4.0/24", nodes.Options{Images: []string{"local/web:1.0", "local/web:2.0"}})
 	s.env = append(s.env, "KUBECONFIG="+s.Kubeconfig)
 	s.image()
@@ -59,7 +65,6 @@ func TestTheChartRunsVNFsOfRealPodsOnARealNodeAndKeepsAllOverUpgradeAndRollback(
 		do   func(*site)
 	}{
 		{"HelmInstallsItAndItIsReady", (*site).install},
-		{"ItsAPIServerTakesWhatIsOfKindsOfOthers", (*site).foreign},
 		{"HelmTestTakesAVNFThroughItsLife", (*site).test},
 		{"AVNFIsInstantiatedByAPushToTheService", (*site).instantiate},
 		{"ItIsScaledByAPush", (*site).scale},
@@ -68,6 +73,7 @@ func TestTheChartRunsVNFsOfRealPodsOnARealNodeAndKeepsAllOverUpgradeAndRollback(
 		{"HelmUpgradeAndRollbackKeepAll", (*site).upgradeAndRollback},
 		{"ItIsTerminatedAfterThat", (*site).terminate},
 		{"TheVolumeOutlivesTheRelease", (*site).reinstall},
+		{"ItsAPIServerTakesWhatIsOfKindsOfOthers", (*site).foreign},
 	} {
 		if !t.Run(part.name, func(t *testing.T) {
 			outer, since := s.T, time.Now()
@@ -99,13 +105,14 @@ func (s *site) tell() {
 	}
 }
 
-// image builds the image of this tree and has the node's containerd take it.
+// image has the node's containerd take the image of this tree.
 func (s *site) image() {
 	s.Helper()
 	began := time.Now()
-	file := filepath.Join(s.TempDir(), "jibe.tar")
-	if _, err := run(s.Context(), s.env, "", filepath.Join(process.Root(), "packaging", "image", "build"), "-o", file, "--version", tag); err != nil {
-		s.Fatal(err)
+	file := os.Getenv(envImage)
+	if file == "" {
+		file = filepath.Join(s.TempDir(), "jibe.tar")
+		s.build(file)
 	}
 	f, err := os.Open(file)
 	if err != nil {
@@ -116,6 +123,14 @@ func (s *site) image() {
 		s.Fatal(err)
 	}
 	s.Logf("the image was built and imported in %v", time.Since(began).Round(100*time.Millisecond))
+}
+
+// build makes the image of this tree.
+func (s *site) build(file string) {
+	s.Helper()
+	if _, err := run(s.Context(), s.env, "", filepath.Join(process.Root(), "packaging", "image", "build"), "-o", file, "--version", tag); err != nil {
+		s.Fatal(err)
+	}
 }
 
 // volume makes one on the node, as an administrator does who has no provisioner: of root, so that
@@ -170,7 +185,7 @@ func (s *site) connect() {
 	if err != nil {
 		s.Fatal(err)
 	}
-	ca := filepath.Join(s.TempDir(), "ca.crt")
+	ca := filepath.Join(s.dir, "ca.crt")
 	if err := os.WriteFile(ca, s.secret("jibe-tls")["ca.crt"], 0o600); err != nil {
 		s.Fatal(err)
 	}

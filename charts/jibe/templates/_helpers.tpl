@@ -13,9 +13,11 @@
 {{- end -}}
 {{- end -}}
 
+{{- /* The server's pod; that of helm test is another component. */ -}}
 {{- define "jibe.selector" -}}
 app.kubernetes.io/name: {{ include "jibe.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/component: server
 {{- end -}}
 
 {{- define "jibe.labels" -}}
