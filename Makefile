@@ -79,6 +79,9 @@ test: ## all tests, with a real Kubernetes and OpenStack (Debian 12) that are st
 	@test/need gpg gnupg # for signed commits and tags
 	@test/need ssh-keygen openssh-client # likewise
 	@/usr/bin/python3 -c 'import yaml' 2>/dev/null || test/need "yaml (a module of python3)" python3-yaml # for user data classes
+	@test/need prometheus prometheus # for dashboards and alerts
+	@test/need prometheus-alertmanager prometheus-alertmanager # likewise
+	@test/need chromium chromium # for drawing dashboards
 	@# Both halves run, and both results are shown: a failure of the first hides nothing of the second.
 	@first=passed second=passed; \
 	$(packaging_test) || first=FAILED; \
@@ -143,6 +146,10 @@ demo-openstack: ## a walk through VNFs of virtual machines on a real OpenStack; 
 .PHONY: demo-workers
 demo-workers: ## a walk through a Kubernetes cluster that is a VNF, on virtual machines; KEEP=1 leaves it running
 	test/demo/workers.sh
+
+.PHONY: pictures
+pictures: ## draw the dashboards to docs/pictures from a run with failures (5 minutes)
+	$(with_cluster) test/prometheus/pictures
 
 .PHONY: controlplane
 controlplane: ## start a control plane to play with, and say how to reach it

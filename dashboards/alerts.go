@@ -220,7 +220,7 @@ func processAlerts(p pace) group {
 		},
 		{
 			Name: "QueueNotWorkedOff", Severity: warning, For: 2 * time.Minute,
-			Value: `time() - (max by (job) (jibe_queue_oldest_timestamp_seconds) > 0)`, Bad: "> " + p.than(2*time.Minute),
+			Value: `max by (job) ((time() - jibe_queue_oldest_timestamp_seconds) * (jibe_queue_oldest_timestamp_seconds > bool 0))`, Bad: "> " + p.than(2*time.Minute),
 			Summary:     "An instance has waited for {{ $value | humanizeDuration }} to be looked at",
 			Description: "All workers are busy, or wait for a VIM: the dashboards Jibe itself and VIMs say which.",
 		},

@@ -110,6 +110,13 @@ func Rules() []Rule {
 			Why: "a store keeps bytes; a store that knew operations could not be replaced by another",
 		},
 		{
+			From: []string{"dashboards"}, Never: []string{
+				"admission/...", "app", "audit", "auth", "automation/...", "desired/...", "drivers/...", "grant", "hooks/...", "internal/...", "lcm/...", "plan", "reconciler/...", "sol/...", "store/...", "vnfd/...",
+				"net/http", "os/exec",
+			},
+			Why: "dashboards and alerts know metrics by their names alone, as Prometheus does",
+		},
+		{
 			From: []string{"..."}, Never: []string{"sigs.k8s.io/controller-runtime/..."},
 			Why: "Jibe is no Kubernetes operator: the pipeline is the same for every VIM",
 		},

@@ -54,6 +54,9 @@ func drawAll(t *testing.T, p *prometheus, instance string) {
 	browser, cancel := chromedp.NewContext(t.Context(), chromedp.WithAllocatorOptions(
 		chromedp.ExecPath(chromium), chromedp.NoSandbox, chromedp.UserDataDir(t.TempDir()), chromedp.WindowSize(1200, 900)))
 	defer cancel()
+	if err := chromedp.Do(browser); err != nil { // it lives as long as the context that it is started with
+		t.Fatalf("start chromium: %v", err)
+	}
 	from, to := p.started, time.Now()
 	for _, d := range dashboards(t) {
 		query := url.Values{"dashboard": {d.UID}, "from": {fmt.Sprint(from.Unix())}, "to": {fmt.Sprint(to.Unix())}, "step": {fmt.Sprint(max(1, int(to.Sub(from).Seconds())/300))},

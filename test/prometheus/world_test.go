@@ -50,6 +50,7 @@ type world struct {
 	contended          atomic.Bool // whether somebody undoes repairs
 	asleep             atomic.Bool // whether the NFVO is away for one instance
 	guessing           atomic.Bool
+	retried            atomic.Value      // the operation that is retried again and again, "" is none
 	at                 map[string]string // namespaces by instance
 	failing            map[string]string // operations that were made to fail
 	stop               func()
@@ -333,6 +334,11 @@ func (w *world) lives() {
 			_, _ = maps.Patch(ctx, "settings", types.MergePatchType, []byte(`{"data":{"LOG_LEVEL":"trace"}}`), metav1.PatchOptions{FieldManager: "stubborn-operator"})
 		}
 	})
+	again(time.Second, func(int) { // somebody who hopes that the hook works the next time
+		if op, _ := w.retried.Load().(string); op != "" {
+			_, _ = w.main.Do(ctx, http.MethodPost, process.Operations+"/"+op+"/retry", nil)
+		}
+	})
 	again(100*time.Millisecond, func(n int) {
 		if w.guessing.Load() {
 			_, _ = w.forge.Do(ctx, http.MethodGet, process.Instances, nil, "Authorization", fmt.Sprintf("Bearer guess-%d", n))
@@ -366,6 +372,7 @@ func (w *world) fails() {
 	w.operation(held, "FAILED_TEMP")
 	w.act(w.failing[held], "fail")
 	w.failing[hooked] = w.operation(hooked, "FAILED_TEMP")
+	w.retried.Store(w.failing[hooked])
 	w.operation(denied, "ROLLED_BACK")
 	w.wire.cut()
 	w.elsewhere.PushFiles(map[string]string{unread + "/vnf.yaml": "name: [unread\n"})
@@ -391,6 +398,7 @@ func (w *world) mends() {
 	w.asleep.Store(false)
 	w.guessing.Store(false)
 	w.deaf.Store(false)
+	w.retried.Store("")
 	w.wire.restore()
 	if err := os.Rename(w.bare+".away", w.bare); err != nil {
 		t.Fatal(err)
@@ -399,6 +407,7 @@ func (w *world) mends() {
 	w.quota(crowded, "9")
 	w.quota(held, "9")
 	w.act(w.failing[crowded], "retry")
+	w.operation(hooked, "FAILED_TEMP")
 	w.act(w.failing[hooked], "rollback")
 	w.certify(90 * 24 * time.Hour)
 	w.main.Await(t, w.scale(held, 1), "COMPLETED")
