@@ -33,8 +33,8 @@ func TestWhatOutsidersWriteIsShownAsItIsAndNeverRun(t *testing.T) {
 		files["instances/"+strings.ReplaceAll(text, "/", "⁄")+"/b/vnf.yaml"] = browser.VNF(200+i, "b", "state: notInstantiated\n")
 	}
 	s := browser.Serve(t, files)
-	// Somebody's name, too.
-	name, token := `<img src=x onerror=window.hit=1>`, "a-token-of-24-characters"
+	// Somebody's name, too, in which the token file takes no angle brackets.
+	name, token := `" autofocus onfocus="window.hit=1`, "a-token-of-24-characters"
 	file := filepath.Join(s.Data, "tokens.yaml")
 	if err := os.WriteFile(file, fmt.Appendf(nil, "tokens: [{name: %q, role: admin, token: %s}]\n", name, token), 0o600); err != nil {
 		t.Fatal(err)
