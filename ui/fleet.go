@@ -165,7 +165,13 @@ func (s *Service) showFleet(w http.ResponseWriter, r *http.Request) error {
 	if !scope.Everything() {
 		cells = slices.DeleteFunc(slices.Clone(cells), func(c *cell) bool { return !scope.Sees(c.place()) })
 	}
-	return s.render(w, r, "fleet", pageOf(cells, filterOf(r.URL.Query())))
+	f := filterOf(r.URL.Query())
+	if r.Header.Get(liveHeader) == "" && r.URL.Query().Has("group") && f.query() != r.URL.RawQuery {
+		// What a form has sent, with all its empty fields: an address that can be kept is shorter.
+		http.Redirect(w, r, f.link(), http.StatusSeeOther)
+		return nil
+	}
+	return s.render(w, r, "fleet", pageOf(cells, f))
 }
 
 // pageOf picks a page of the cells, which are in the order of [byPlace].
