@@ -197,12 +197,12 @@ func (a *api) deleteInstance(w http.ResponseWriter, r *http.Request) error {
 		Trailers: trailers("", "DELETE", rest.Caller(ctx).String()), By: author(rest.Caller(ctx)),
 		Change: func(at desired.Revision, _ desired.Files) (desired.Files, error) {
 			if at.Tree != k.head.Tree {
-				return nil, errMoved
+				return nil, ErrMoved
 			}
 			return nil, nil
 		},
 	})
-	if errors.Is(err, errMoved) {
+	if errors.Is(err, ErrMoved) {
 		return rest.Problem(http.StatusConflict, "VNF instance %s was changed meanwhile: read it again and repeat the request", k.id)
 	}
 	if err != nil {
