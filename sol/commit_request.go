@@ -84,8 +84,8 @@ func trailers(op, typ, by string) []desired.Trailer {
 	return t
 }
 
-// author returns the caller in the form of git.
-func author(who auth.Identity) string {
+// Author returns the caller in the form of git, "" for nobody.
+func Author(who auth.Identity) string {
 	if who.Name == "" {
 		return ""
 	}

@@ -99,7 +99,7 @@ func (e *movedError) Unwrap() []error { return []error{ErrMoved, &e.refused} }
 // draft is what the operation will commit.
 func (a *api) draft(ctx context.Context, k known, op lcm.Operation, note string, old, files desired.Files) *Draft {
 	return &Draft{Instance: k.id, Type: op.Type, At: k.head.Revision, Subject: fmt.Sprintf("%s %s", op.Type, k.head.Dir), Body: note,
-		Trailers: trailers("", string(op.Type), op.RequestedBy), By: author(rest.Caller(ctx)), Old: old, Files: files}
+		Trailers: trailers("", string(op.Type), op.RequestedBy), By: Author(rest.Caller(ctx)), Old: old, Files: files}
 }
 
 // File is the path of the draft's vnf.yaml in the desired repository.
