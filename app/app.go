@@ -8,12 +8,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -40,6 +38,7 @@ import (
 	"github.com/jibe-vnfm/jibe/sol/notify"
 	"github.com/jibe-vnfm/jibe/sol/vnfpkgm"
 	"github.com/jibe-vnfm/jibe/store/bolt"
+	"github.com/jibe-vnfm/jibe/ui"
 	"github.com/jibe-vnfm/jibe/vnfd/csar"
 )
 
@@ -101,6 +100,7 @@ type Options struct {
 	Verify VerifyOptions
 	// ShareDesired lets who may read some projects fetch the desired repository, which shows all.
 	ShareDesired bool
+	Page         PageOptions
 	// Cloud is what VIMs of type sim run on; nil makes one.
 	Cloud *sim.Cloud
 	// Ready is called once, when requests are served.
@@ -137,6 +137,7 @@ type Server struct {
 	registry   *prometheus.Registry
 	trust      csar.Trust
 	pkgm       *vnfpkgm.Service
+	page       *ui.Service // nil where it is left out
 	listener   net.Listener
 }
 
@@ -362,7 +363,11 @@ func (s *Server) scheme() string {
 func (s *Server) run(ctx, work context.Context) error {
 	work, stop := context.WithCancel(work)
 	defer stop()
-	server := defaultLimits().server(s.handler(), s.Log)
+	handler, err := s.handler()
+	if err != nil {
+		return err
+	}
+	server := defaultLimits().server(handler, s.Log)
 	local, hooks, err := s.pushHookServer(work)
 	if err != nil {
 		return err
@@ -377,6 +382,10 @@ func (s *Server) run(ctx, work context.Context) error {
 	g.Go(func() error { return s.pkgm.Run(gctx) })
 	g.Go(func() error { return s.disk.run(gctx) })
 	g.Go(func() error { return s.runAudit(gctx) })
+	if s.page != nil {
+		server.RegisterOnShutdown(s.page.Close)
+		g.Go(func() error { return s.page.Run(gctx) })
+	}
 	g.Go(func() error {
 		return (&pruner{oplog: s.oplog, store: s.store, keep: s.KeepOperations, log: s.Log}).run(gctx)
 	})
@@ -467,34 +476,5 @@ func (s *Server) close() error {
 
 // Address is where the API listens.
 func (s *Server) Address() string { return s.listener.Addr().String() }
-
-// Welcome writes for a person where everything is, and how to go on.
-func (s *Server) Welcome(w io.Writer) {
-	var b strings.Builder
-	fmt.Fprintf(&b, "jibe %s serves %s\n", s.Version, s.BaseURL)
-	fmt.Fprintf(&b, "  data directory      %s\n", s.data.Path)
-	if s.Remote != "" {
-		fmt.Fprintf(&b, "  desired repository  %s (branch %s)\n", s.Remote, s.Branch)
-	} else {
-		fmt.Fprintf(&b, "  desired repository  %s\n", s.data.Desired())
-		fmt.Fprintf(&b, "                      %s/git/desired.git\n", s.BaseURL)
-	}
-	locals, _ := filepath.Glob(filepath.Join(s.data.Packages(), "*.git"))
-	for _, dir := range locals {
-		fmt.Fprintf(&b, "  package repository  %s\n", dir)
-		fmt.Fprintf(&b, "                      %s/git/packages/%s\n", s.BaseURL, filepath.Base(dir))
-	}
-	if s.InsecureDev {
-		b.WriteString("  API                 open to everyone (--insecure-dev)\n")
-	} else {
-		fmt.Fprintf(&b, "  API tokens          %s\n", datadir.TokensFile(s.data.Path))
-	}
-	fmt.Fprintf(&b, "  secrets             encrypt for %s\n", s.keeper.Recipient())
-	fmt.Fprintf(&b, "                      or keep them below %s\n", strings.Join(s.keeper.Dirs(), ", "))
-	if s.first && s.Remote == "" {
-		fmt.Fprintf(&b, "\nFirst steps:\n  git clone %s\n  add vims/<name>.yaml and instances/<place>/<name>/vnf.yaml, commit, git push\n", s.data.Desired())
-	}
-	_, _ = io.WriteString(w, b.String()) // where it can't be written, nobody reads it
-}
 
 var _ desired.Repo = (*gitrepo.Repo)(nil)

@@ -29,7 +29,7 @@ func newRegistry(m *reconciler.Metrics) *prometheus.Registry {
 }
 
 // handler is everything that the API's address serves.
-func (s *Server) handler() http.Handler {
+func (s *Server) handler() (http.Handler, error) {
 	requests := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "jibe_http_request_duration_seconds",
 		Help:    "Duration of API requests, by route, method and status.",
@@ -37,10 +37,10 @@ func (s *Server) handler() http.Handler {
 	}, []string{"route", "method", "status"})
 	s.registry.MustRegister(requests)
 	mux := http.NewServeMux()
-	common := rest.Config{Auth: s.auth, BaseURL: s.BaseURL, Log: s.Log,
-		Observe: func(route, method string, status int, took time.Duration) {
-			requests.WithLabelValues(route, method, http.StatusText(status)).Observe(took.Seconds())
-		}}
+	observe := func(route, method string, status int, took time.Duration) {
+		requests.WithLabelValues(route, method, http.StatusText(status)).Observe(took.Seconds())
+	}
+	common := rest.Config{Auth: s.auth, BaseURL: s.BaseURL, Log: s.Log, Observe: observe}
 	lifecycle := sol.New(sol.Config{Config: common,
 		Repo: apiRepo{s.recon.View().Counted(audited{s.repo})}, Operations: s.oplog, View: apiView{s.recon.View(), s.problems}, Secrets: s.keeper,
 		Subscriptions: s.notify.Lifecycle("/vnflcm/v2"), SubscriptionsV1: s.notify.Lifecycle("/vnflcm/v1"), Poke: s.recon.Enqueue,
@@ -51,14 +51,17 @@ func (s *Server) handler() http.Handler {
 	mux.Handle("/vnfpkgm", s.pkgm)
 	mux.Handle("/vnfpkgm/", s.pkgm)
 	mux.Handle("/v1.0/", vims.New(vims.Config{Config: common, Repo: s.repo, Keep: s.keeper.Keep, Check: s.checkSettings, Reach: s.reachVIM}))
-	mux.Handle("/", rest.NotFound(common))
+	mux.Handle("/", s.toPage(rest.NotFound(common)))
 	mux.Handle("/jibe/v1/", s.guardJibeAPI(s.jibeAPI()))
 	mux.Handle("/git/", s.git())
 	mux.HandleFunc("POST /webhook", s.webhook)
 	mux.Handle("GET /metrics", s.guardMetrics(promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{})))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { respondText(w, http.StatusOK, "ok\n") })
 	mux.Handle("GET /readyz", s.guardMetrics(http.HandlerFunc(s.ready)))
-	return s.entrance.wrap(rest.SingleSlashes(mux))
+	if err := s.servePage(mux, observe); err != nil {
+		return nil, err
+	}
+	return s.entrance.wrap(rest.SingleSlashes(mux)), nil
 }
 
 func respondText(w http.ResponseWriter, status int, text string) {

@@ -66,6 +66,7 @@ func (s *Server) jibeAPI() *http.ServeMux {
 		}
 		respondJSON(w, http.StatusOK, Accepted{Taken: append([]*desired.Problem{}, taken...)})
 	})
+	mux.HandleFunc("POST /jibe/v1/ui-links", s.makeLink)
 	mux.HandleFunc("POST /jibe/v1/check", s.review(false))
 	mux.HandleFunc("POST /jibe/v1/plan", s.review(true))
 	return mux

@@ -73,6 +73,7 @@ func newRoot() *cobra.Command {
 		newSecret(),
 		newAudit(),
 		newSSH(),
+		newUI(),
 		newDriver(),
 		newHook(),
 		newVersion(),

@@ -17,6 +17,7 @@ import (
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/lcm/oplog"
 	"github.com/jibe-vnfm/jibe/sol/notify"
+	"github.com/jibe-vnfm/jibe/ui"
 )
 
 func newServe() *cobra.Command {
@@ -78,6 +79,9 @@ func newServe() *cobra.Command {
 	f.BoolVar(&o.Audit.AllowUnaudited, "allow-unaudited", false, "make changes also while no record of them can be written")
 	f.StringSliceVar(&o.Audit.TrustedProxies, "trusted-proxies", nil, "addresses or networks of proxies whose X-Forwarded-For is believed; may be repeated, or hold several with commas")
 	f.BoolVar(&o.ShareDesired, "share-desired", false, "let who may read some projects fetch the desired repository by git, which shows all of them")
+	f.BoolVar(&o.Page.Off, "no-ui", false, "leave the web page (/ui) out")
+	f.DurationVar(&o.Page.Session, "ui-session", ui.DefaultSession, "how long a session of the web page lasts at most")
+	f.DurationVar(&o.Page.Idle, "ui-idle", ui.DefaultIdle, "how long a session of the web page lasts without a request that a person has made")
 	f.StringVar(&o.TLSCert, "tls-cert", "", "PEM file of the API's certificate")
 	f.StringVar(&o.TLSKey, "tls-key", "", "PEM file of its key")
 	f.BoolVar(&o.AllowPlainHTTP, "allow-plain-http", false, "listen without a certificate where other machines reach the API, whose tokens then pass in clear")

@@ -107,6 +107,9 @@ func makeTable() map[string]Need {
 	add("/jibe/v1", map[string]Need{
 		"GET /packages": see, "GET /instances": see, "GET /drift": see, "GET /problems": see, "GET /projects": see, "GET /operations/{id}/story": see,
 		"GET /subscriptions": see, "GET /subscriptions/{id}": see, "POST /check": plan, "POST /plan": plan, "POST /accept": admin,
+		// A link logs its caller in, and lets them do what they may.
+		"POST /ui-links": see,
 	})
+	add("/ui", map[string]Need{"GET /{$}": see, "GET /events": see})
 	return t
 }

@@ -48,6 +48,10 @@ func Rules() []Rule {
 			Why: "an API request is a commit: the API must not have another way to a VIM",
 		},
 		{
+			From: []string{"ui"}, Never: []string{"reconciler/...", "drivers/...", "hooks/...", "admission/...", "app"},
+			Why: "the web page changes nothing in another way than the API does: it must not have another way to a VIM",
+		},
+		{
 			From: []string{"drivers/..."}, Never: []string{"reconciler/...", "sol/...", "store/...", "hooks/..."},
 			Why: "a driver does single steps at a VIM; what comes next and what is recorded is decided once, above it",
 		},
