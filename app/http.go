@@ -41,8 +41,9 @@ func (s *Server) handler() (http.Handler, error) {
 		requests.WithLabelValues(route, method, http.StatusText(status)).Observe(took.Seconds())
 	}
 	common := rest.Config{Auth: s.auth, BaseURL: s.BaseURL, Log: s.Log, Observe: observe}
+	repo := apiRepo{s.recon.View().Counted(audited{s.repo})}
 	lifecycle := sol.New(sol.Config{Config: common,
-		Repo: apiRepo{s.recon.View().Counted(audited{s.repo})}, Operations: s.oplog, View: apiView{s.recon.View(), s.problems}, Secrets: s.keeper,
+		Repo: repo, Operations: s.oplog, View: apiView{s.recon.View(), s.problems}, Secrets: s.keeper,
 		Subscriptions: s.notify.Lifecycle("/vnflcm/v2"), SubscriptionsV1: s.notify.Lifecycle("/vnflcm/v1"), Poke: s.recon.Enqueue,
 	})
 	mux.Handle("/vnflcm", lifecycle)
@@ -58,7 +59,7 @@ func (s *Server) handler() (http.Handler, error) {
 	mux.Handle("GET /metrics", s.guardMetrics(promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{})))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { respondText(w, http.StatusOK, "ok\n") })
 	mux.Handle("GET /readyz", s.guardMetrics(http.HandlerFunc(s.ready)))
-	if err := s.servePage(mux, observe); err != nil {
+	if err := s.servePage(mux, lifecycle, repo, observe); err != nil {
 		return nil, err
 	}
 	return s.entrance.wrap(rest.SingleSlashes(mux)), nil

@@ -14,6 +14,7 @@ import (
 	"github.com/jibe-vnfm/jibe/auth"
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/desired/gitrepo"
+	"github.com/jibe-vnfm/jibe/internal/git"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/reconciler"
 	"github.com/jibe-vnfm/jibe/sol"
@@ -175,16 +176,23 @@ func (h *pageHistory) Branches(ctx context.Context) ([]gitrepo.Branch, bool, err
 	return h.s.repo.Branches(ctx)
 }
 
-// Person implements [ui.History].
-func (h *pageHistory) Person(ctx context.Context, rev desired.Revision) string {
-	if rev.Commit == "" {
-		return ""
+// Moved implements [ui.History].
+func (h *pageHistory) Moved(ctx context.Context, commit, dir string) (bool, error) {
+	if err := h.s.repo.Refresh(ctx); err != nil {
+		return false, err
 	}
-	who, err := h.s.repo.Author(ctx, rev)
+	head := h.s.repo.Head()
+	switch {
+	case commit == head:
+		return false, nil
+	case !git.IsHash(commit):
+		return true, nil
+	}
+	t, err := h.s.repo.Touched(ctx, commit, head)
 	if err != nil {
-		return ""
+		return true, nil //nolint:nilerr // a commit that this repository never had
 	}
-	return who
+	return len(t.Outside) > 0 || slices.Contains(t.Dirs, dir), nil
 }
 
 // Followed implements [ui.History].

@@ -118,8 +118,9 @@ type History interface {
 	Branches(ctx context.Context) (list []gitrepo.Branch, more bool, err error)
 	// Review plans what a branch would change if it were merged now.
 	Review(ctx context.Context, who auth.Identity, branch string) (*Review, error)
-	// Person is who brought the instance's directory to its state at rev.
-	Person(ctx context.Context, rev desired.Revision) string
+	// Moved says whether, since head was at the commit, the directory or what belongs to no instance (VIMs,
+	// projects, repositories) has changed. An unknown commit has.
+	Moved(ctx context.Context, commit, dir string) (bool, error)
 	// Followed is the name of the branch that is followed.
 	Followed() string
 }
