@@ -135,6 +135,10 @@ openstack: ## install and start an OpenStack (Debian 12) to play with, and say h
 openstack-down: ## stop it; test/openstack/openstack wipe forgets its data too
 	@$(OPENSTACK) stop
 
+.PHONY: pictures
+pictures: ## the pictures of the web page that the guides show
+	test/browser/pictures
+
 .PHONY: clean
 clean: ## remove what was built here; what was prepared of Kubernetes and OpenStack stays in the cache
 	rm -rf bin .cache demo-data

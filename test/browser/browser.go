@@ -110,7 +110,7 @@ type seen struct {
 // Tab opens a tab for the server.
 func (b *Browser) Tab(t testing.TB, s *process.Server, v View) *Tab {
 	t.Helper()
-	ctx, end := chromedp.NewContext(b.ctx, chromedp.WithNewBrowserContext(), chromedp.WithErrorf(ignoreLine))
+	ctx, end := chromedp.NewContext(b.ctx, chromedp.WithNewBrowserContext())
 	t.Cleanup(end)
 	tab := &Tab{t: t, ctx: ctx, URL: s.URL, seen: &seen{}}
 	if err := chromedp.Listen(ctx, tab.heard); err != nil {
@@ -285,6 +285,14 @@ func (p *Tab) Eval(expression string) string {
 		p.t.Fatalf("%.200s: %v\nat %s", expression, err, p.where())
 	}
 	return value
+}
+
+// Into decodes the value of an expression.
+func (p *Tab) Into(expression string, v any) {
+	p.t.Helper()
+	if err := json.Unmarshal([]byte(p.Eval(expression)), v); err != nil {
+		p.t.Fatalf("%s: %v", expression, err)
+	}
 }
 
 // Eventually waits until an expression has a value.

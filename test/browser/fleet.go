@@ -95,7 +95,7 @@ func Sample(t testing.TB) (*process.Server, *sim.Cloud) {
 		"instances/hamburg/edge-1/upf-1/vnf.yaml":                   VNF(5, "upf-1", ""),
 		"instances/hamburg/edge-1/upf-2/vnf.yaml":                   VNF(6, "upf-2", "state: notInstantiated\n"),
 		"instances/hamburg/edge-2/upf-3/vnf.yaml":                   VNF(7, "upf-3", "state: notInstantiated\nheld: 0c6b1a52-5f0e-4d53-9d8a-3c1f5a0e7b11\n"),
-		"instances/paris/lab/ausf/vnf.yaml":                         VNF(8, "ausf", "levels: {VDU1_scale: 99}\n"),
+		"instances/paris/lab/ausf/vnf.yaml":                         VNF(8, "ausf", "levels: {front: 99}\n"),
 		"instances/paris/lab/udm-with-a-name-that-is-long/vnf.yaml": VNF(9, "udm-with-a-name-that-is-long", ""),
 		"instances/paris/lab/pcf/vnf.yaml":                          VNF(10, "pcf", ""),
 	}
@@ -112,9 +112,9 @@ func Sample(t testing.TB) (*process.Server, *sim.Cloud) {
 		await(t, s, n, "INSTANTIATED")
 	}
 	cloud.Drift(Object(3))
-	cloud.Fail(Object(5), "starting")
+	cloud.Hold(Object(5), true)
 	s.PushFiles(t, map[string]string{
-		"instances/hamburg/edge-1/upf-1/vnf.yaml": VNF(5, "upf-1", "levels: {front: 2}\n"),
+		"instances/hamburg/edge-1/upf-1/vnf.yaml": VNF(5, "upf-1", "state: notInstantiated\n"),
 		"instances/paris/lab/pcf/vnf.yaml":        VNF(10, "pcf", "state: stopped\n"),
 	})
 	return s, cloud

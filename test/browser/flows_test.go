@@ -1,6 +1,8 @@
 package browser_test
 
 import (
+	"bytes"
+	"encoding/json"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -20,7 +22,6 @@ func TestEachStateOfHealthIsShownByColourLetterAndWords(t *testing.T) {
 		// Without a reload: the page is live.
 		tab.Eventually(`[...document.querySelectorAll(".cell")].find(c => c.querySelector(".name").textContent === "`+name+`")?.className`, "cell h-"+want)
 	}
-	os.WriteFile("/tmp/ui1/fleet.png", tab.Screenshot(false), 0o644)
 	tab.Clean()
 }
 
@@ -185,4 +186,15 @@ func TestOnlyWhatIsTheCallersIsShown(t *testing.T) {
 		t.Errorf("the token of an element manager is answered with %q", text)
 	}
 	em.Clean()
+}
+
+// mustJSON is a text as a script's value is shown.
+func mustJSON(text string) string {
+	b, err := json.Marshal(text)
+	if err != nil {
+		panic(err)
+	}
+	b = bytes.ReplaceAll(b, []byte(`\u003c`), []byte("<"))
+	b = bytes.ReplaceAll(b, []byte(`\u003e`), []byte(">"))
+	return string(bytes.ReplaceAll(b, []byte(`\u0026`), []byte("&")))
 }
