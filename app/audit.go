@@ -204,7 +204,7 @@ func changes(r *http.Request) bool {
 		return false
 	}
 	path := r.URL.Path
-	return path != "/webhook" && path != "/jibe/v1/check" && path != "/jibe/v1/plan" && !strings.HasPrefix(path, "/git/")
+	return path != "/webhook" && path != "/jibe/v1/check" && path != "/jibe/v1/plan" && path != "/ui/propose" && !strings.HasPrefix(path, "/git/")
 }
 
 // serve answers a request by next, and records it before its answer leaves.

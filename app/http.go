@@ -50,8 +50,9 @@ func (s *Server) handler() (http.Handler, error) {
 		Observe: func(ctx context.Context, route, method string, status int, took time.Duration) {
 			observe(requests.WithLabelValues(route, method, http.StatusText(status)), took.Seconds(), requestTrace(ctx))
 		}}
+	repo := apiRepo{s.recon.View().Counted(audited{s.traced(s.repo)})}
 	lifecycle := sol.New(sol.Config{Config: common,
-		Repo: apiRepo{s.recon.View().Counted(audited{s.traced(s.repo)})}, Operations: s.oplog, View: apiView{s.recon.View(), s.problems, s.meters.rejectedRequest}, Secrets: s.keeper,
+		Repo: repo, Operations: s.oplog, View: apiView{s.recon.View(), s.problems, s.meters.rejectedRequest}, Secrets: s.keeper,
 		Subscriptions: s.notify.Lifecycle("/vnflcm/v2"), SubscriptionsV1: s.notify.Lifecycle("/vnflcm/v1"), Poke: s.recon.Enqueue,
 	})
 	mux.Handle("/vnflcm", lifecycle)
@@ -67,7 +68,7 @@ func (s *Server) handler() (http.Handler, error) {
 	mux.Handle("GET /metrics", s.guardMetrics(promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{EnableOpenMetrics: true})))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { respondText(w, http.StatusOK, "ok\n") })
 	mux.Handle("GET /readyz", s.guardMetrics(http.HandlerFunc(s.ready)))
-	if err := s.servePage(mux, common.Observe); err != nil {
+	if err := s.servePage(mux, lifecycle, repo, common.Observe); err != nil {
 		return nil, err
 	}
 	return s.entrance.wrap(s.traceRequests(rest.SingleSlashes(mux))), nil

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/jibe-vnfm/jibe/admission"
+	"github.com/jibe-vnfm/jibe/auth"
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/reconciler"
@@ -118,7 +119,7 @@ func (s *Server) review(steps bool) http.HandlerFunc {
 		if !decodeProposal(w, r, &p) {
 			return
 		}
-		if err := s.confine(r, &p); err != nil {
+		if err := s.confine(r.Context(), auth.From(r.Context()), &p); err != nil {
 			status := http.StatusInternalServerError
 			switch {
 			case errors.Is(err, errForeign):
@@ -132,7 +133,7 @@ func (s *Server) review(steps bool) http.HandlerFunc {
 		v, err := s.reviewer.Review(r.Context(), &p, steps)
 		if err == nil && p.Touched != nil {
 			// Somebody else may push it.
-			err = s.warnOfRights(r.Context(), &p, v)
+			err = s.warnOfRights(auth.From(r.Context()), &p, v)
 		}
 		if err != nil {
 			respondUnreviewed(w, err)

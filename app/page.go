@@ -12,6 +12,7 @@ import (
 	"github.com/jibe-vnfm/jibe/auth"
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/reconciler"
+	"github.com/jibe-vnfm/jibe/sol"
 	"github.com/jibe-vnfm/jibe/ui"
 )
 
@@ -25,13 +26,14 @@ type PageOptions struct {
 }
 
 // servePage adds the web page to mux.
-func (s *Server) servePage(mux *http.ServeMux, observe func(ctx context.Context, route, method string, status int, took time.Duration)) error {
+func (s *Server) servePage(mux *http.ServeMux, lifecycle *sol.Service, repo desired.Repo, observe func(ctx context.Context, route, method string, status int, took time.Duration)) error {
 	if s.Page.Off {
 		return nil
 	}
 	page, err := ui.New(ui.Config{
 		Repo: s.repo, Operations: s.oplog, View: pageView{s.recon.View(), s.problems}, Gate: pageGate{s}, Log: s.Log,
 		BaseURL: s.BaseURL, Version: s.Version, Keystone: s.Keystone.URL != "", Session: s.Page.Session, Idle: s.Page.Idle, Observe: observe,
+		Lifecycle: lifecycle, Facts: pageFacts{s}, Writer: &pageWriter{s: s, repo: repo}, History: newPageHistory(s),
 	})
 	if err != nil {
 		return fmt.Errorf("web page: %w", err)

@@ -139,12 +139,12 @@ func (s *Server) judgePush(ctx context.Context, by pusher, p *admission.Push) (*
 }
 
 // warnOfRights adds to the verdict on a proposal what of it the caller may not push.
-func (s *Server) warnOfRights(ctx context.Context, p *admission.Proposal, v *admission.Verdict) error {
+func (s *Server) warnOfRights(who auth.Identity, p *admission.Proposal, v *admission.Verdict) error {
 	settings, err := s.repo.Settings()
 	if err != nil {
 		return err
 	}
-	v.Warnings = append(v.Warnings, admission.Lacking(auth.From(ctx), settings, *p.Touched)...)
+	v.Warnings = append(v.Warnings, admission.Lacking(who, settings, *p.Touched)...)
 	return nil
 }
 

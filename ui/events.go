@@ -15,7 +15,6 @@ import (
 
 	"github.com/jibe-vnfm/jibe/auth"
 	"github.com/jibe-vnfm/jibe/internal/changed"
-	"github.com/jibe-vnfm/jibe/lcm"
 )
 
 // How many streams of events there may be, in all and of one caller.
@@ -80,13 +79,13 @@ func newEvents(f *fleet, log *slog.Logger) *events {
 		streams: map[*stream]bool{}, changed: map[string]string{}, done: make(chan struct{})}
 }
 
-// operationChanged is called for each state that an operation enters.
-func (e *events) operationChanged(op *lcm.Operation) {
-	e.fleet.moved.Note(op.Instance)
+// operationChanged is called for each change of an operation's record.
+func (e *events) operationChanged(operation, instance string) {
+	e.fleet.moved.Note(instance)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if len(e.streams) > 0 && len(e.changed) < mostNamed*4 {
-		e.changed[op.ID] = op.Instance
+		e.changed[operation] = instance
 	}
 }
 

@@ -92,6 +92,12 @@ func (s *Service) functions() template.FuncMap {
 		"ago":    ago,
 		"stamp":  func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 		"join":   strings.Join,
+		"inc":    func(n int) int { return n + 1 },
+		"args":   func(all ...any) []any { return all },
+		// A line of a diff: its sign, and the class of its colour.
+		"diffsign":   func(op byte) string { return strings.TrimSpace(string(op)) },
+		"diffclass":  diffClass,
+		"branchlink": branchLink,
 	}
 }
 

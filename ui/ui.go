@@ -62,6 +62,12 @@ type Config struct {
 	// where its scheme is https.
 	BaseURL string
 	Version string
+	// Lifecycle, Facts, Writer and History serve the pages of instances, operations and git, and what
+	// their buttons ask for; all are required.
+	Lifecycle Lifecycle
+	Facts     Facts
+	Writer    Writer
+	History   History
 	// Keystone says that tokens of Keystone are taken, too.
 	Keystone bool
 	// Session and Idle are how long a session lasts at most, and how long without a request
@@ -117,7 +123,7 @@ func New(c Config) (*Service, error) {
 	s.sessions = newSessions(c.Session, c.Idle, time.Now)
 	s.fleet = newFleet(c.Repo, c.Operations, c.View)
 	s.events = newEvents(s.fleet, c.Log)
-	c.Operations.OnChange(s.events.operationChanged)
+	c.Operations.OnRecord(s.events.operationChanged)
 	s.routes()
 	return s, nil
 }
@@ -134,6 +140,14 @@ func (s *Service) routes() {
 	s.public("GET "+Root+"/", s.notFound)
 	s.page("GET "+Root+"/{$}", s.showFleet)
 	s.page("GET "+Root+"/events", s.serveEvents)
+	s.page("GET "+Root+"/instances/{id}", s.showInstance)
+	s.page("GET "+Root+"/operations/{id}", s.showOperation)
+	s.page("GET "+Root+"/git", s.showGit)
+	s.page("GET "+Root+"/git/branch", s.toBranch)
+	s.page("GET "+Root+"/git/commits/{sha}", s.showCommit)
+	s.page("GET "+Root+"/git/branches/{name...}", s.showBranch)
+	s.page("POST "+Root+"/propose", s.propose)
+	s.page("POST "+Root+"/commit", s.commit)
 }
 
 // handler answers a request; an error becomes a page that says what to do ([Service.fail]).

@@ -26,7 +26,7 @@ type slot struct {
 // traits are what many instances have in common, and are kept once for all of them.
 type traits struct {
 	description, vnfdID, pkg, state, flavour, held, drift, em, vim string
-	suspend                                               bool
+	suspend                                                        bool
 }
 
 // holds makes the slot that of the instance in the file.

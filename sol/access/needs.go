@@ -112,6 +112,9 @@ func makeTable() map[string]Need {
 		// A link logs its caller in, and lets them do what they may.
 		"POST /ui-links": see,
 	})
-	add("/ui", map[string]Need{"GET /{$}": see, "GET /events": see})
+	add("/ui", map[string]Need{"GET /{$}": see, "GET /events": see, "GET /instances/{id}": see, "GET /operations/{id}": see,
+		"GET /git": see, "GET /git/branch": see, "GET /git/commits/{sha}": see, "GET /git/branches/{name...}": plan,
+		// What is committed needs what the request of the API does, in the instance's project.
+		"POST /propose": plan, "POST /commit": plan})
 	return t
 }
