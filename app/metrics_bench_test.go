@@ -39,11 +39,11 @@ func BenchmarkScrape(b *testing.B) {
 		}
 		return err
 	})
-	b.ReportMetric(float64(len(text)), "bytes")
-	b.ReportMetric(float64(strings.Count(text, "\njibe_")), "series")
 	for b.Loop() {
 		if _, err := read(b.Context()); err != nil {
 			b.Fatal(err)
 		}
 	}
+	b.ReportMetric(float64(len(text)), "bytes")
+	b.ReportMetric(float64(strings.Count(text, "\njibe_")), "series")
 }
