@@ -18,6 +18,7 @@ TEST_TIMEOUT ?= 60m
 FUZZTIME     ?= 10s
 CRASH_POINTS ?= 200
 CHAOS_TIME   ?= 10m
+BENCHFLAGS   ?=
 
 # The release is made from another folder.
 abspath_key = $(if $(filter gpg:%,$(RELEASE_KEY)),$(RELEASE_KEY),$(abspath $(RELEASE_KEY)))
@@ -118,9 +119,9 @@ fuzz: ## every fuzz target for FUZZTIME (10s)
 	done
 
 .PHONY: bench
-bench: ## Go benchmarks, then the figures of the whole on a real control plane
+bench: ## Go benchmarks, then the figures of the whole, which docs/benchmarks.md is written from; BENCHFLAGS=-short is quicker
 	go test -run '^$$' -bench . -benchmem $(GOTESTFLAGS) $(PKG)
-	$(with_openstack) $(with_cluster) test/bench/run
+	$(with_openstack) $(with_cluster) test/bench/run -page docs/benchmarks.md $(BENCHFLAGS)
 
 .PHONY: chaos
 chaos: ## kill Jibe at CRASH_POINTS (200) points, then break everything for CHAOS_TIME (10m); SEED repeats

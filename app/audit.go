@@ -350,6 +350,15 @@ func (a audited) Write(ctx context.Context, w desired.Write) (desired.Revision, 
 	return rev, err
 }
 
+// WriteVIM implements [desired.Repo].
+func (a audited) WriteVIM(ctx context.Context, name, subject string, trailers []desired.Trailer, change func(now []byte) ([]byte, error)) (commit string, err error) {
+	commit, err = a.Repo.WriteVIM(ctx, name, subject, trailers, change)
+	if commit != "" {
+		audit.Note(ctx, func(r *audit.Record) { r.Commit = commit })
+	}
+	return commit, err
+}
+
 // auditCollectors are what of the audit log is measured.
 func (s *Server) auditCollectors() []prometheus.Collector {
 	return []prometheus.Collector{

@@ -65,6 +65,8 @@ func (s *Server) jibeAPI() *http.ServeMux {
 		}
 		respondJSON(w, http.StatusOK, Accepted{Taken: append([]*desired.Problem{}, taken...)})
 	})
+	mux.HandleFunc("POST /jibe/v1/backup", s.takeBackup)
+	mux.HandleFunc("POST /jibe/v1/backup/kept", s.keptBackup)
 	mux.HandleFunc("POST /jibe/v1/check", s.review(false))
 	mux.HandleFunc("POST /jibe/v1/plan", s.review(true))
 	return mux

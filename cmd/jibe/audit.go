@@ -52,6 +52,8 @@ func newAuditVerify() *cobra.Command {
 			"first line that is wrong is named, and the exit status is 1.\n\n" +
 			"Whoever has the installation's key can write another log. What Jibe logged or showed elsewhere\n" +
 			"of where the log stood is held against it with --end.",
+		Example: "  jibe audit verify --data /var/lib/jibe\n" +
+			"  jibe audit verify --without-key --partial audit.jsonl.2026-05",
 		RunE: func(cmd *cobra.Command, files []string) error {
 			check := audit.Check{Partial: partial}
 			if !withoutKey {

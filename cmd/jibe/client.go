@@ -73,6 +73,9 @@ type archive struct {
 	size int64
 }
 
+// rawText is an answer that isn't JSON.
+type rawText []byte
+
 // exchange makes one request, with the body as JSON if not nil, and decodes the answer into
 // out, if not nil. It returns a [*url.Error] where no server was reached, and a [*refusal]
 // where the answer is no.
@@ -114,6 +117,10 @@ func exchange(ctx context.Context, via http.RoundTripper, header http.Header, me
 	}
 	if resp.StatusCode >= 300 {
 		return nil, refusalOf(resp, data)
+	}
+	if raw, ok := out.(*rawText); ok {
+		*raw = data
+		return resp.Header, nil
 	}
 	if out != nil && len(data) > 0 {
 		if err := json.Unmarshal(data, out); err != nil {

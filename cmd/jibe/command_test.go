@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 )
@@ -42,4 +43,22 @@ func output(t *testing.T, answers map[string]any, args ...string) string {
 		t.Fatal(err)
 	}
 	return out
+}
+
+// shownAs are the answers to a request of one instance: briefly, then all of it.
+func shownAs(instance map[string]any) map[string]any {
+	id := text(instance, "id")
+	return map[string]any{
+		instancesPath + "?" + briefly + "&filter=" + url.QueryEscape(expression("eq", "id", id)): []any{instance},
+		instancesPath + "/" + id: instance,
+	}
+}
+
+// listedAs are the answers to a request of a list that has one entry: which there are, then
+// what is shown of them.
+func listedAs(path, which, shown string, entry map[string]any) map[string]any {
+	return map[string]any{
+		path + "?" + which: []any{entry},
+		path + "?" + shown + "&filter=" + url.QueryEscape(expression("in", "id", text(entry, "id"))): []any{entry},
+	}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"net/http"
+	"net/url"
 
 	"github.com/spf13/cobra"
 
@@ -16,17 +17,24 @@ func newControl(verb, short, mode string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   verb + " OPERATION",
 		Short: short,
-		Args:  cobra.ExactArgs(1),
+		Long: short + ", by its id or the beginning of it: " +
+			"`jibe get operations --state failed_temp` lists those that wait for a person.",
+		Example: "  jibe " + verb + " 3f2a9c1e",
+		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var body any
 			if mode != "" {
 				body = map[string]string{"cancelMode": mode}
 			}
-			path := fmt.Sprintf("/vnflcm/v2/vnf_lcm_op_occs/%s/%s", args[0], verb)
+			id, err := c.operation(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			path := fmt.Sprintf("/vnflcm/v2/vnf_lcm_op_occs/%s/%s", url.PathEscape(id), verb)
 			if _, err := c.do(cmd.Context(), http.MethodPost, path, body, nil); err != nil {
 				return err
 			}
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s asked for; follow it with: jibe get operation %s --watch\n", verb, args[0])
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s asked for; follow it with: jibe get operation %s --watch\n", verb, id)
 			return err
 		},
 	}
@@ -48,7 +56,8 @@ func newAccept() *cobra.Command {
 			"where it would end many instances at once; `curl …/readyz` and the log say so. A single instance is held back\n" +
 			"where its id was changed, or lost with a move, while it runs: to accept that terminates the VNF and begins\n" +
 			"another. `jibe get problems` lists what would be taken.",
-		Args: cobra.NoArgs,
+		Example: "  jibe get problems   # what is held back\n  jibe accept",
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var done app.Accepted
 			if _, err := c.do(cmd.Context(), http.MethodPost, "/jibe/v1/accept", nil, &done); err != nil {

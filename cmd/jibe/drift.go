@@ -6,8 +6,8 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,7 +19,8 @@ import (
 // newDrift is the command that shows what differs from git, field by field.
 func newDrift() *cobra.Command {
 	var c client
-	var output, instance string
+	var q selection
+	var output string
 	var watch bool
 	cmd := &cobra.Command{
 		Use:   "drift",
@@ -32,50 +33,78 @@ func newDrift() *cobra.Command {
 			"  reported   drift: report in vnf.yaml\n" +
 			"  suspended  suspend: true in vnf.yaml\n" +
 			"  held       an operation was failed; the next request or commit lifts it",
+		Example: "  jibe get drift\n" +
+			"  jibe get drift --folder site-a --state fight,reported\n" +
+			"  jibe get drift --instance site-a/upf-1 -o yaml",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := known("state", q.states(), words(driftStates)); err != nil {
+				return err
+			}
 			path := "/jibe/v1/drift"
-			if instance != "" {
-				id, err := c.instance(cmd.Context(), instance)
+			if q.instance != "" {
+				id, err := c.instance(cmd.Context(), q.instance)
 				if err != nil {
 					return err
 				}
 				path += "?instance=" + url.QueryEscape(id)
 			}
-			return repeat(cmd.Context(), watch, cmd.OutOrStdout(), func(w io.Writer) error {
+			return repeat(cmd, watch, func(w io.Writer, s *sheet) error {
 				list := []reconciler.Drift{}
 				if _, err := c.do(cmd.Context(), http.MethodGet, path, nil, &list); err != nil {
 					return err
 				}
-				now := time.Now()
-				if watch {
-					now = time.Time{} // ages would differ every second, and nothing else
+				from := q.since.from(time.Now())
+				list = slices.DeleteFunc(list, func(d reconciler.Drift) bool {
+					return !q.within(d.Dir) || !q.in(string(d.State)) || d.Since.Before(from)
+				})
+				if output == "name" {
+					return printNames(w, driftedNames(list), func(o object) string { return text(o, "name") })
 				}
-				return show(w, output, list, func() { driftTable(w, list, now) })
+				s.wide = output == "wide"
+				return show(w, output, list, func() { driftTable(w, s, list) })
 			})
 		},
 	}
 	c.flags(cmd.Flags())
 	outputFlags(cmd, &output, &watch)
-	cmd.Flags().StringVar(&instance, "instance", "", "only this VNF instance, by its id or a name that only it has")
+	q.flags(cmd, driftStates, "folder", "state", "instance", "since")
 	return cmd
 }
 
+const driftStates = "mending,failing,fight,refused,reported,suspended,held"
+
+// driftedNames are the directories of the instances that have drifted, below instances/.
+func driftedNames(list []reconciler.Drift) []object {
+	var names []object
+	for _, d := range list {
+		names = append(names, object{"name": strings.TrimPrefix(d.Dir, "instances/")})
+	}
+	return names
+}
+
 // driftTable prints one line a deviation. Without now there are no ages in it.
-func driftTable(w io.Writer, list []reconciler.Drift, now time.Time) {
+func driftTable(w io.Writer, s *sheet, list []reconciler.Drift) {
 	if len(list) == 0 {
 		fmt.Fprintln(w, "nothing has drifted")
 		return
 	}
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "INSTANCE\tOBJECT\tFIELD\tWANT\tHAVE\tBY\tSINCE\tSTATE")
+	columns := []column{{title: "INSTANCE"}, {title: "OBJECT"}, {title: "FIELD"}, {title: "WANT"}, {title: "HAVE"}, {title: "BY"}, {title: "SINCE"}, {title: "STATE", state: true}}
+	if s.wide {
+		columns = append(columns, column{title: "INSTANCE ID"}, column{title: "OPERATION"})
+	}
+	var rows [][]string
 	for _, d := range list {
 		for _, v := range d.Deviations {
-			fmt.Fprintln(t, strings.Join([]string{d.Instance, v.Object, field(v), absent(v.Want), absent(v.Have), cmp.Or(v.By, "-"),
-				since(cmp.Or(v.At, d.Since), now), state(d, now)}, "\t"))
+			row := []string{cmp.Or(strings.TrimPrefix(d.Dir, "instances/"), d.Instance), v.Object, field(v), absent(v.Want), absent(v.Have), cmp.Or(v.By, "-"),
+				since(cmp.Or(v.At, d.Since), s), state(d, s.now)}
+			if s.wide {
+				row = append(row, d.Instance, d.Operation)
+			}
+			rows = append(rows, row)
 		}
 	}
-	t.Flush()
+	s.write(w, columns, rows)
 }
 
 func field(v drivers.Deviation) string { return cmp.Or(v.Field, "(all of it)") }
@@ -86,13 +115,17 @@ func absent(value string) string {
 	return clip(cmp.Or(value, "-"))
 }
 
-// since is a moment, behind its age where now is given.
-func since(at, now time.Time) string {
+// since is how long ago a moment was, behind it the moment where there is room. Without now it
+// is the moment.
+func since(at time.Time, s *sheet) string {
 	stamp := at.UTC().Format(time.RFC3339)
-	if now.IsZero() {
+	switch {
+	case s.now.IsZero():
 		return stamp
+	case s.wide:
+		return fmt.Sprintf("%s (%s)", shortAge(s.now.Sub(at)), stamp)
 	}
-	return fmt.Sprintf("%s (%s)", age(now.Sub(at)), stamp)
+	return shortAge(s.now.Sub(at))
 }
 
 // state says what is done about a drift, and when next.

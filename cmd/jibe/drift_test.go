@@ -26,9 +26,9 @@ func contended() []reconciler.Drift {
 	}}
 }
 
-func linesOf(list []reconciler.Drift, now time.Time) []string {
+func linesOf(list []reconciler.Drift, now time.Time, wide bool) []string {
 	var b strings.Builder
-	driftTable(&b, list, now)
+	driftTable(&b, &sheet{now: now, wide: wide}, list)
 	var lines []string
 	for line := range strings.Lines(b.String()) {
 		lines = append(lines, strings.Join(strings.Fields(line), " "))
@@ -37,11 +37,11 @@ func linesOf(list []reconciler.Drift, now time.Time) []string {
 }
 
 func TestDriftIsShownFieldByFieldWithWhoAndSinceWhen(t *testing.T) {
-	got := linesOf(contended(), moment)
+	got := linesOf(contended(), moment, true)
 	want := []string{
-		"INSTANCE OBJECT FIELD WANT HAVE BY SINCE STATE",
-		"i1 Deployment/demo/vdu1 spec.replicas 2 5 kubectl-scale 3 s (2026-05-04T03:01:58Z) fight, next repair in 40 s",
-		"i1 Service/demo/web (all of it) as rendered - - 2 min 5 s (2026-05-04T02:59:56Z) fight, next repair in 40 s",
+		"INSTANCE OBJECT FIELD WANT HAVE BY SINCE STATE INSTANCE ID OPERATION",
+		"site-a/web Deployment/demo/vdu1 spec.replicas 2 5 kubectl-scale 3s (2026-05-04T03:01:58Z) fight, next repair in 40 s i1 op1",
+		"site-a/web Service/demo/web (all of it) as rendered - - 2m5s (2026-05-04T02:59:56Z) fight, next repair in 40 s i1 op1",
 	}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
@@ -49,8 +49,8 @@ func TestDriftIsShownFieldByFieldWithWhoAndSinceWhen(t *testing.T) {
 }
 
 func TestAWatchedDriftHasNoAgesThatWouldShowItAgainEverySecond(t *testing.T) {
-	got := linesOf(contended(), time.Time{})
-	if want := "i1 Deployment/demo/vdu1 spec.replicas 2 5 kubectl-scale 2026-05-04T03:01:58Z fight, next repair at 2026-05-04T03:02:41Z"; got[1] != want {
+	got := linesOf(contended(), time.Time{}, false)
+	if want := "site-a/web Deployment/demo/vdu1 spec.replicas 2 5 kubectl-scale 2026-05-04T03:01:58Z fight, next repair at 2026-05-04T03:02:41Z"; got[1] != want {
 		t.Errorf("got  %s\nwant %s", got[1], want)
 	}
 }
@@ -65,7 +65,7 @@ func TestGetDriftSaysWhenNothingHasDrifted(t *testing.T) {
 }
 
 func TestGetDriftOfANamedInstanceAsYAMLIsWhatTheServerSays(t *testing.T) {
-	const known = "/vnflcm/v2/vnf_instances?exclude_default&filter="
+	const known = "/vnflcm/v2/vnf_instances?fields=vnfInstanceName,jibe&filter="
 	out := output(t, map[string]any{
 		known + url.QueryEscape("(eq,id,'web')"):              []any{},
 		known + url.QueryEscape("(eq,vnfInstanceName,'web')"): []any{map[string]any{"id": "i1"}},
@@ -123,21 +123,21 @@ func TestGetInstanceSaysWhatIsHeldAndWhatHasDrifted(t *testing.T) {
 		"jibe": map[string]any{"suspended": true, "held": "op7", "drifted": []string{"Service/demo/web"}}}
 	sick := map[string]any{"id": "i2", "jibe": map[string]any{"problems": []any{map[string]any{
 		"file": "instances/a/vnf.yaml", "message": "the package can't be used: " + strings.Repeat("a.yaml was changed; ", 9)}}}}
-	if got := output(t, map[string]any{"/vnflcm/v2/vnf_instances/i2": sick}, "get", "instance", "i2"); strings.Count(got, "a.yaml was changed") < 9 {
+	if got := output(t, shownAs(sick), "get", "instance", "i2"); strings.Count(got, "a.yaml was changed") < 9 {
 		t.Errorf("it doesn't tell all of the problem:\n%s", got)
 	}
-	got := output(t, map[string]any{"/vnflcm/v2/vnf_instances/i1": odd}, "get", "instance", "i1")
+	got := output(t, shownAs(odd), "get", "instance", "i1")
 	for _, want := range []string{"suspended, held, drifted (1)", "suspend: true", "jibe get operation op7", "Service/demo/web", "jibe get drift --instance i1"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("it doesn't say %q:\n%s", want, got)
 		}
 	}
-	got = output(t, map[string]any{"/vnflcm/v2/vnf_instances?all_fields": []any{odd}}, "get", "instances")
+	got = output(t, listedAs(instancesPath, briefly, briefly+",instantiatedVnfInfo", odd), "get", "instances")
 	if !strings.Contains(got, "NOTE") || !strings.Contains(got, "suspended, held, drifted (1)") {
 		t.Errorf("the list has no note:\n%s", got)
 	}
 	plain := map[string]any{"id": "i1", "instantiationState": "INSTANTIATED"}
-	if got := output(t, map[string]any{"/vnflcm/v2/vnf_instances/i1": plain}, "get", "instance", "i1"); strings.Contains(got, "NOTE") {
+	if got := output(t, shownAs(plain), "get", "instance", "i1"); strings.Contains(got, "NOTE") {
 		t.Errorf("there is nothing to note:\n%s", got)
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -24,61 +23,23 @@ type object = map[string]any
 
 // view says how one kind of resource is requested and shown.
 type view struct {
-	use, short, path string
-	one              string // path of one of them; %s is its id
-	story            string // path of the steps that one has done so far, "" where it has none
-	// id finds the id by a name; nil where they have no names.
-	id      func(c *client, ctx context.Context, name string) (string, error)
-	columns []string
-	row     func(o object) []string
-	order   func(a, b object) int // nil keeps the server's
-}
-
-func views() []view {
-	return []view{
-		{
-			use: "instances", short: "VNF instances",
-			path: "/vnflcm/v2/vnf_instances?all_fields", one: "/vnflcm/v2/vnf_instances/%s", id: (*client).instance,
-			columns: []string{"ID", "NAME", "STATE", "PRODUCT", "VERSION", "LEVELS", "VNFCS", "NOTE"},
-			row: func(o object) []string {
-				return []string{text(o, "id"), text(o, "vnfInstanceName"), text(o, "instantiationState"), text(o, "vnfProductName"),
-					text(o, "vnfdVersion"), scaleLevels(o), vnfcs(o), note(o)}
-			},
-		},
-		{
-			use: "operations", short: "VNF LCM operations",
-			path: "/vnflcm/v2/vnf_lcm_op_occs?all_fields", one: "/vnflcm/v2/vnf_lcm_op_occs/%s", story: "/jibe/v1/operations/%s/story",
-			order:   newestFirst,
-			columns: []string{"ID", "OPERATION", "STATE", "INSTANCE", "STARTED", "TOOK", "AUTO", "ERROR", "NOTE"},
-			row: func(o object) []string {
-				return []string{text(o, "id"), text(o, "operation"), text(o, "operationState"), text(o, "vnfInstanceId"),
-					second(text(o, "startTime")), took(o), text(o, "isAutomaticInvocation"), reason(text(dig(o, "error"), "detail")), waiting(o)}
-			},
-		},
-		{
-			use: "packages", short: "VNF packages that the repositories hold",
-			path:    "/jibe/v1/packages",
-			columns: []string{"VNFD", "VERSION", "REPOSITORY", "REF", "PATH", "TREE", "STATE", "PACKAGE", "PROBLEM"},
-			row: func(o object) []string {
-				return []string{text(o, "vnfdId"), text(o, "version"), text(o, "repository"), text(o, "ref"), text(o, "path"), text(o, "tree"), packageState(o), text(o, "id"), clip(text(o, "problem"))}
-			},
-		},
-		subscriptionsView(),
-	}
-}
-
-// newestFirst orders operations by their start: what is looked for stands at the top.
-func newestFirst(a, b object) int {
-	began := func(o object) time.Time {
-		t, _ := time.Parse(time.RFC3339Nano, text(o, "startTime")) // none is the oldest
-		return t
-	}
-	return began(b).Compare(began(a))
+	use, short, long     string
+	example, showExample string
+	one                  string // path of one of them; %s is its id
+	story                string // path of the steps that one has done so far, "" where it has none
+	flags                []string
+	states               string // what --state takes
+	// find returns, briefly, the one that a person means; nil where that takes the whole id.
+	find func(c *client, ctx context.Context, said string) (object, error)
+	// list gets those that are wanted, as much of each as the form of output shows.
+	list    func(c *client, ctx context.Context, q *selection, output string) (*page, error)
+	name    func(o object) string // what -o name prints
+	columns []column
 }
 
 func newGet() *cobra.Command {
 	get := &cobra.Command{Use: "get", Short: "Show what there is and what is going on"}
-	for _, v := range views() {
+	for _, v := range []view{instancesView(), operationsView(), packagesView(), subscriptionsView()} {
 		get.AddCommand(newList(v))
 		if v.one != "" {
 			get.AddCommand(newShow(v))
@@ -91,65 +52,95 @@ func newGet() *cobra.Command {
 
 func newList(v view) *cobra.Command {
 	var c client
+	var q selection
 	var output string
 	var watch bool
 	cmd := &cobra.Command{
-		Use:   v.use,
-		Short: v.short,
-		Args:  cobra.NoArgs,
+		Use:     v.use,
+		Short:   v.short,
+		Long:    v.long,
+		Example: v.example,
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return repeat(cmd.Context(), watch, cmd.OutOrStdout(), func(w io.Writer) error {
-				list, err := c.list(cmd.Context(), v.path)
+			if watch && v.story != "" && output == "table" && !screenOf(cmd.OutOrStdout()).live {
+				return c.followAll(cmd.Context(), cmd.OutOrStdout(), &q)
+			}
+			return repeat(cmd, watch, func(w io.Writer, s *sheet) error {
+				p, err := v.list(&c, cmd.Context(), &q, output)
 				if err != nil {
 					return err
 				}
-				if v.order != nil {
-					slices.SortStableFunc(list, v.order)
+				s.names, s.wide = p.names, output == "wide"
+				if output == "name" {
+					return printNames(w, p.list, v.name)
 				}
-				return show(w, output, list, func() { table(w, v, list) })
+				if err := show(w, output, p.list, func() { v.table(w, s, p.list) }); err != nil {
+					return err
+				}
+				if p.left > 0 {
+					fmt.Fprintf(cmd.ErrOrStderr(), "%d more %s; --limit 0 shows all\n", p.left, v.use)
+				}
+				return nil
 			})
 		},
 	}
 	c.flags(cmd.Flags())
+	q.limit = defaultLimit
+	q.flags(cmd, v.states, v.flags...)
 	outputFlags(cmd, &output, &watch)
 	return cmd
+}
+
+// printNames prints a name a line.
+func printNames(w io.Writer, list []object, name func(o object) string) error {
+	for _, o := range list {
+		if _, err := fmt.Fprintln(w, name(o)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func newShow(v view) *cobra.Command {
 	var c client
 	var output string
 	var watch bool
-	use := strings.TrimSuffix(v.use, "s") + " ID"
-	if v.id != nil {
+	singular := strings.TrimSuffix(v.use, "s")
+	use := singular + " ID"
+	if singular == "instance" {
 		use += "|NAME"
 	}
 	cmd := &cobra.Command{
-		Use:   use,
-		Short: "One of the " + v.use,
-		Args:  cobra.ExactArgs(1),
+		Use:     use,
+		Short:   "One of the " + v.use,
+		Example: v.showExample,
+		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			id := args[0]
-			return repeat(cmd.Context(), watch, cmd.OutOrStdout(), func(w io.Writer) error {
-				var o object
-				_, err := c.do(cmd.Context(), http.MethodGet, fmt.Sprintf(v.one, url.PathEscape(id)), nil, &o)
-				var no *refusal
-				if v.id != nil && errors.As(err, &no) && no.status == http.StatusNotFound {
-					if id, err = v.id(&c, cmd.Context(), id); err == nil {
-						_, err = c.do(cmd.Context(), http.MethodGet, fmt.Sprintf(v.one, url.PathEscape(id)), nil, &o)
-					}
+			id, brief := args[0], object(nil)
+			if v.find != nil {
+				var err error
+				if brief, err = v.find(&c, cmd.Context(), id); err != nil {
+					return err
 				}
+				id = text(brief, "id")
+			}
+			if watch && v.story != "" && (output == "table" || output == "wide") {
+				return c.watchStory(cmd, v, id)
+			}
+			return repeat(cmd, watch, func(w io.Writer, s *sheet) error {
+				o, err := c.one(cmd.Context(), v.one, id)
 				if err != nil {
 					return err
 				}
-				var story []lcm.StoryLine
-				if v.story != "" && output == "table" {
-					_, err := c.do(cmd.Context(), http.MethodGet, fmt.Sprintf(v.story, url.PathEscape(id)), nil, &story)
-					if err != nil && !(errors.As(err, &no) && no.status == http.StatusNotFound) { // an older server has none
-						return err
-					}
+				if output == "name" {
+					return printNames(w, []object{o}, func(object) string { return v.name(or(brief, o)) })
+				}
+				story, err := c.detail(cmd.Context(), v, s, output, o, brief)
+				if err != nil {
+					return err
 				}
 				return show(w, output, o, func() {
-					details(w, v, o)
+					v.details(w, s, o)
 					printStory(w, story)
 				})
 			})
@@ -160,8 +151,40 @@ func newShow(v view) *cobra.Command {
 	return cmd
 }
 
+// or is what is known briefly of a resource where that tells its directory, else the resource.
+func or(brief, o object) object {
+	if directory(brief) != "" {
+		return brief
+	}
+	return o
+}
+
+// detail gets what the table of one resource shows beside it: its story, and what the
+// instance is called. What is known of it briefly has its directory.
+func (c *client) detail(ctx context.Context, v view, s *sheet, output string, o, brief object) (story []lcm.StoryLine, err error) {
+	if dir := dig(brief, "jibe")["directory"]; dir != nil {
+		if dig(o, "jibe") == nil {
+			o["jibe"] = object{}
+		}
+		dig(o, "jibe")["directory"] = dir
+	}
+	s.wide = true
+	if v.story == "" || output != "table" && output != "wide" {
+		return nil, nil
+	}
+	if s.names, err = c.instanceNames(ctx, map[string]bool{text(o, "vnfInstanceId"): true}); err != nil {
+		return nil, err
+	}
+	_, err = c.do(ctx, http.MethodGet, fmt.Sprintf(v.story, url.PathEscape(text(o, "id"))), nil, &story)
+	var no *refusal
+	if errors.As(err, &no) && no.status == http.StatusNotFound { // an older server has none
+		err = nil
+	}
+	return story, err
+}
+
 func outputFlags(cmd *cobra.Command, output *string, watch *bool) {
-	cmd.Flags().StringVarP(output, "output", "o", "table", "table, json or yaml")
+	cmd.Flags().StringVarP(output, "output", "o", "table", "table, wide, name, json or yaml")
 	cmd.Flags().BoolVarP(watch, "watch", "w", false, "show again whenever something has changed")
 }
 
@@ -188,21 +211,34 @@ func nextPage(link string) string {
 	return strings.Trim(strings.TrimSpace(target), "<>")
 }
 
-// repeat prints once, or with watch whenever the text has changed, until the
-// user ends it.
-func repeat(ctx context.Context, watch bool, out io.Writer, print func(io.Writer) error) error {
-	last := ""
-	for {
+// repeat prints once, or with watch whenever the text has changed, until the user ends it. A
+// terminal shows it in the same place; elsewhere it has no ages, which change by themselves.
+func repeat(cmd *cobra.Command, watch bool, print func(w io.Writer, s *sheet) error) error {
+	ctx, out := cmd.Context(), cmd.OutOrStdout()
+	for last := ""; ; {
+		s := &sheet{screen: screenOf(out)}
+		if s.live || !watch {
+			s.now = time.Now()
+		}
 		var b strings.Builder
-		if err := print(&b); err != nil {
+		if err := print(&b, s); err != nil {
+			if watch && ctx.Err() != nil {
+				return nil
+			}
 			return err
 		}
 		if b.String() != last {
-			if last != "" {
-				fmt.Fprintln(out)
+			text := b.String()
+			switch {
+			case watch && s.live:
+				text = s.redraw(text, last == "")
+			case last != "":
+				text = "\n" + text
 			}
 			last = b.String()
-			fmt.Fprint(out, last)
+			if _, err := io.WriteString(out, text); err != nil {
+				return err
+			}
 		}
 		if !watch {
 			return nil
@@ -217,7 +253,7 @@ func repeat(ctx context.Context, watch bool, out io.Writer, print func(io.Writer
 
 func show(w io.Writer, output string, v any, asTable func()) error {
 	switch output {
-	case "table":
+	case "table", "wide":
 		asTable()
 		return nil
 	case "json":
@@ -232,35 +268,40 @@ func show(w io.Writer, output string, v any, asTable func()) error {
 		_, err = w.Write(data)
 		return err
 	}
-	return fmt.Errorf("--output %q: want table, json or yaml", output)
+	return fmt.Errorf("--output %q: want one of those that --help names, as table, json or yaml", output)
 }
 
-func table(w io.Writer, v view, list []object) {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, strings.Join(v.columns, "\t"))
-	for _, o := range list {
-		fmt.Fprintln(t, strings.Join(v.row(o), "\t"))
+// table shows a list.
+func (v *view) table(w io.Writer, s *sheet, list []object) {
+	columns := s.shown(v.columns)
+	rows := make([][]string, len(list))
+	for i, o := range list {
+		for _, c := range columns {
+			rows[i] = append(rows[i], c.cell(o, s))
+		}
 	}
-	t.Flush()
+	s.write(w, columns, rows)
 	if len(list) == 0 {
 		fmt.Fprintf(w, "no %s\n", v.use)
 	}
 }
 
 // details shows one resource: its columns, then its other sections.
-func details(w io.Writer, v view, o object) {
+func (v *view) details(w io.Writer, s *sheet, o object) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	for i, value := range v.row(o) {
-		if v.columns[i] != "ERROR" && value != "" {
-			fmt.Fprintf(t, "%s\t%s\n", v.columns[i], value)
+	failed := text(dig(o, "error"), "detail")
+	for _, c := range v.columns {
+		value := printable(c.cell(o, s))
+		if value != "" && value != "-" && (c.title != "NOTE" || failed == "") && c.title != "BY" {
+			fmt.Fprintf(t, "%s\t%s\n", c.title, value)
 		}
 	}
 	if who := text(dig(o, "jibe"), "requestedBy"); who != "" {
 		fmt.Fprintf(t, "REQUESTED BY\t%s\n", who)
 	}
 	t.Flush()
-	if detail := text(dig(o, "error"), "detail"); detail != "" {
-		fmt.Fprintf(w, "\nERROR\n  %s\n", detail)
+	if failed != "" {
+		fmt.Fprintf(w, "\nERROR\n  %s\n", failed)
 	}
 	notes(w, o)
 	for _, section := range []struct {
@@ -380,17 +421,4 @@ func second(stamp string) string {
 		return stamp
 	}
 	return t.Format(time.RFC3339)
-}
-
-func took(o object) string {
-	start, err1 := time.Parse(time.RFC3339, text(o, "startTime"))
-	entered, err2 := time.Parse(time.RFC3339, text(o, "stateEnteredTime"))
-	if err1 != nil || err2 != nil {
-		return ""
-	}
-	switch text(o, "operationState") {
-	case "STARTING", "PROCESSING", "ROLLING_BACK":
-		entered = time.Now()
-	}
-	return entered.Sub(start).Round(time.Millisecond).String()
 }

@@ -34,7 +34,9 @@ func TestWhatServersUseIsShown(t *testing.T) {
 			"NETWORK CHANGES\n  LINK_PORT_ADDED  internal  net1  p6,p7", "PORT CHANGES\n  ADDED  cp-p5  p5", "STORAGE CHANGES\n  REMOVED  data  v1",
 			"STEPS\n  03:02:01  PROCESSING\n  03:02:02  scale_end: worker5 joins\n"}},
 	} {
-		got := output(t, map[string]any{what: c.answer, "/jibe/v1/operations/o1/story": story}, c.args...)
+		answers := shownAs(c.answer)
+		answers[what], answers["/jibe/v1/operations/o1/story"] = c.answer, story
+		got := output(t, answers, c.args...)
 		for _, part := range c.want {
 			if !strings.Contains(got, part) {
 				t.Errorf("%q isn't in\n%s", part, got)

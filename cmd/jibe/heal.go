@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -23,6 +22,9 @@ func newHeal() *cobra.Command {
 		Long: "Make the named VNFCs anew, or without any the whole VNF: every object of its package, in order.\n" +
 			"INSTANCE is an id, or a vnfInstanceName that only one has. A VNFC is named as the API shows it: by the id in\n" +
 			"vnfcResourceInfo or vnfcInfo, or by its pod's name or server's id.",
+		Example: "  jibe heal site-a/upf-1 --wait                  the whole VNF, and wait for the end\n" +
+			"  jibe heal site-a/upf-1 upf-5d9c-x7k2p --cause hangs\n" +
+			"  jibe heal 3f2a --pods                            only its VNFCs",
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			body := object{}
@@ -47,28 +49,6 @@ func newHeal() *cobra.Command {
 	return cmd
 }
 
-// instance is the id of the VNF instance that a person means by its id or its name.
-func (c *client) instance(ctx context.Context, idOrName string) (string, error) {
-	for _, attr := range []string{"id", "vnfInstanceName"} {
-		filter := fmt.Sprintf("(eq,%s,'%s')", attr, strings.ReplaceAll(idOrName, "'", "''"))
-		list, err := c.list(ctx, "/vnflcm/v2/vnf_instances?exclude_default&filter="+url.QueryEscape(filter))
-		if err != nil {
-			return "", err
-		}
-		switch {
-		case len(list) == 1:
-			return text(list[0], "id"), nil
-		case len(list) > 1:
-			var which []string
-			for _, o := range list {
-				which = append(which, fmt.Sprintf("%s (%s)", text(o, "id"), strings.ToLower(text(o, "instantiationState"))))
-			}
-			return "", fmt.Errorf("%d VNF instances have the name %q: say which by its id, one of\n  %s", len(list), idOrName, strings.Join(which, "\n  "))
-		}
-	}
-	return "", fmt.Errorf("no VNF instance has the id or the name %q; jibe get instances lists them", idOrName)
-}
-
 // followPause lies between two looks at an operation.
 const followPause = 200 * time.Millisecond
 
@@ -88,13 +68,8 @@ func (c *client) follow(ctx context.Context, out io.Writer, op string) error {
 				return err
 			}
 		}
-		switch state {
-		case "COMPLETED":
-			return nil
-		case "FAILED_TEMP":
-			return fmt.Errorf("operation %s is in %s: %s (then: jibe retry|fail %s)", op, state, text(dig(o, "error"), "detail"), op)
-		case "FAILED", "ROLLED_BACK":
-			return fmt.Errorf("operation %s ended in %s: %s", op, state, text(dig(o, "error"), "detail"))
+		if !underWay(state) {
+			return ended(o)
 		}
 		select {
 		case <-ctx.Done():

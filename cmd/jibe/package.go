@@ -41,9 +41,10 @@ func checkPackage(cmd *cobra.Command, dir string) (fs.FS, error) {
 
 func newPackageValidate() *cobra.Command {
 	return &cobra.Command{
-		Use:   "validate DIR",
-		Short: "Check an expanded package",
-		Args:  cobra.ExactArgs(1),
+		Use:     "validate DIR",
+		Short:   "Check an expanded package",
+		Example: "  jibe package validate ./upf-1.0",
+		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			files, err := checkPackage(cmd, args[0])
 			if err != nil {
@@ -63,9 +64,10 @@ func newPackageValidate() *cobra.Command {
 func newPackageBuild() *cobra.Command {
 	var out string
 	cmd := &cobra.Command{
-		Use:   "build DIR",
-		Short: "Make a CSAR (zip) of an expanded package",
-		Args:  cobra.ExactArgs(1),
+		Use:     "build DIR",
+		Short:   "Make a CSAR (zip) of an expanded package",
+		Example: "  jibe package build ./upf-1.0 -o upf-1.0.csar",
+		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			files, err := checkPackage(cmd, args[0])
 			if err != nil {
@@ -114,9 +116,10 @@ func inside(folder, file string) bool {
 
 func newPackageRehash() *cobra.Command {
 	return &cobra.Command{
-		Use:   "rehash DIR",
-		Short: "Bring the hashes in TOSCA.meta up to date",
-		Args:  cobra.ExactArgs(1),
-		RunE:  func(_ *cobra.Command, args []string) error { return csar.Rehash(args[0]) },
+		Use:     "rehash DIR",
+		Short:   "Bring the hashes in TOSCA.meta up to date",
+		Example: "  jibe package rehash ./upf-1.0",
+		Args:    cobra.ExactArgs(1),
+		RunE:    func(_ *cobra.Command, args []string) error { return csar.Rehash(args[0]) },
 	}
 }

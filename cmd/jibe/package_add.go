@@ -34,6 +34,8 @@ func newPackageAdd() *cobra.Command {
 			"and archived first. The server checks it again and commits it to the package repository\n" +
 			"that is its own (\"onboarding: true\" in repositories.yaml). A package that the server has\n" +
 			"already, with the same content, is left alone.",
+		Example: "  jibe package add upf-1.0.csar\n" +
+			"  jibe package add ./upf-1.0 --timeout 1m   # a folder",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), limit)

@@ -85,6 +85,8 @@ func newValidate() *cobra.Command {
 		Long: "Check the working copy of the desired repository in which DIR stands (default: this folder), with what isn't\n" +
 			"committed yet, as the repository's hook would: files, ids, moved directories, mass terminations; packages and VIMs\n" +
 			"as the server knows them. In a plain folder, which has no git to compare with, what it would move or end isn't known.",
+		Example: "  jibe validate                  the files of this folder\n" +
+			"  jibe validate vnfs --offline   without a server",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			d, err := newDraft(cmd.Context(), &c, folder(args), "", offline)

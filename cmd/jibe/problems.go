@@ -6,8 +6,8 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strings"
-	"text/tabwriter"
+	"path"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -22,35 +22,44 @@ const haveProblems = exitError(2)
 // aren't obeyed.
 func newProblems() *cobra.Command {
 	var c client
-	var output, instance string
+	var q selection
+	var output string
 	var watch, exitCode bool
 	cmd := &cobra.Command{
 		Use:   "problems",
 		Short: "Files at git's head that can't be obeyed: line, reason, and what to do",
 		Long: "Files at the head of the desired repository that can't be obeyed: what is wrong, in which line, and what to do.\n" +
 			"What a file asked for when it was last obeyed stands until then: a VNF that runs is left as it is.",
+		Example: "  jibe get problems\n" +
+			"  jibe get problems --folder site-a --since 1h\n" +
+			"  jibe get problems --exit-code   # for scripts: exit code 2 where there is one",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			path := "/jibe/v1/problems"
-			if instance != "" {
-				id, err := c.instance(cmd.Context(), instance)
+			target := "/jibe/v1/problems"
+			if q.instance != "" {
+				id, err := c.instance(cmd.Context(), q.instance)
 				if err != nil {
 					return err
 				}
-				path += "?instance=" + url.QueryEscape(id)
+				target += "?instance=" + url.QueryEscape(id)
 			}
 			some := false
-			err := repeat(cmd.Context(), watch, cmd.OutOrStdout(), func(w io.Writer) error {
+			err := repeat(cmd, watch, func(w io.Writer, s *sheet) error {
 				list := []reconciler.Problem{}
-				if _, err := c.do(cmd.Context(), http.MethodGet, path, nil, &list); err != nil {
+				if _, err := c.do(cmd.Context(), http.MethodGet, target, nil, &list); err != nil {
 					return err
 				}
+				from := q.since.from(time.Now())
+				list = slices.DeleteFunc(list, func(p reconciler.Problem) bool { return !q.within(path.Dir(p.File)) || p.Since.Before(from) })
 				some = len(list) > 0
-				now := time.Now()
-				if watch {
-					now = time.Time{} // ages would differ every second, and nothing else
+				if output == "name" {
+					for _, p := range list {
+						fmt.Fprintln(w, p.File)
+					}
+					return nil
 				}
-				return show(w, output, list, func() { problemTable(w, list, now) })
+				s.wide = output == "wide"
+				return show(w, output, list, func() { problemTable(w, s, list) })
 			})
 			if err == nil && some && exitCode {
 				return haveProblems
@@ -60,19 +69,22 @@ func newProblems() *cobra.Command {
 	}
 	c.flags(cmd.Flags())
 	outputFlags(cmd, &output, &watch)
-	cmd.Flags().StringVar(&instance, "instance", "", "only this VNF instance, by its id or a name that only it has")
+	q.flags(cmd, "", "folder", "instance", "since")
 	cmd.Flags().BoolVar(&exitCode, "exit-code", false, "end with exit code 2 where there is a problem")
 	return cmd
 }
 
 // problemTable prints one line a problem. Without now there are no ages in it.
-func problemTable(w io.Writer, list []reconciler.Problem, now time.Time) {
+func problemTable(w io.Writer, s *sheet, list []reconciler.Problem) {
 	if len(list) == 0 {
 		fmt.Fprintln(w, "every file is obeyed")
 		return
 	}
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "FILE\tINSTANCE\tSINCE\tPROBLEM")
+	columns := []column{{title: "FILE"}, {title: "SINCE"}, {title: "PROBLEM"}}
+	if s.wide {
+		columns = append(columns, column{title: "INSTANCE ID"})
+	}
+	var rows [][]string
 	for _, p := range list {
 		at := p.File
 		if p.Line > 0 {
@@ -82,7 +94,11 @@ func problemTable(w io.Writer, list []reconciler.Problem, now time.Time) {
 		if p.Remedy != "" {
 			said += " (" + p.Remedy + ")"
 		}
-		fmt.Fprintln(t, strings.Join([]string{at, cmp.Or(p.Instance, "-"), since(p.Since, now), strings.Join(strings.Fields(said), " ")}, "\t"))
+		row := []string{at, since(p.Since, s), said}
+		if s.wide {
+			row = append(row, cmp.Or(p.Instance, "-"))
+		}
+		rows = append(rows, row)
 	}
-	t.Flush()
+	s.write(w, columns, rows)
 }

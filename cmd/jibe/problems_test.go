@@ -23,15 +23,15 @@ func unobeyed() []reconciler.Problem {
 
 func TestProblemsAreShownByFileAndLineWithInstanceReasonAndRemedy(t *testing.T) {
 	var b strings.Builder
-	problemTable(&b, unobeyed(), moment.Add(2*time.Minute))
+	problemTable(&b, &sheet{now: moment.Add(2 * time.Minute), wide: true}, unobeyed())
 	var lines []string
 	for line := range strings.Lines(b.String()) {
 		lines = append(lines, strings.Join(strings.Fields(line), " "))
 	}
 	want := []string{
-		"FILE INSTANCE SINCE PROBLEM",
-		"instances/a/vnf.yaml:4 i1 2 min (2026-05-04T03:02:01Z) scale level of aspect web is 9 (give 0 to 5)",
-		"vims/b.yaml - 30 s (2026-05-04T03:03:31Z) is a folder, not a file",
+		"FILE SINCE PROBLEM INSTANCE ID",
+		"instances/a/vnf.yaml:4 2m (2026-05-04T03:02:01Z) scale level of aspect web is 9 (give 0 to 5) i1",
+		"vims/b.yaml 30s (2026-05-04T03:03:31Z) is a folder, not a file -",
 	}
 	if strings.Join(lines, "\n") != strings.Join(want, "\n") {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(lines, "\n"), strings.Join(want, "\n"))
@@ -95,17 +95,17 @@ func TestTheNoteOfAnInstanceSaysWhatFailedAndWhyItsFileIsNotObeyed(t *testing.T)
 	}
 }
 
-func TestTheErrorColumnShowsTheReasonInOneLine(t *testing.T) {
-	got := output(t, map[string]any{"/vnflcm/v2/vnf_lcm_op_occs?all_fields": []any{object{"id": "o1", "operation": "SCALE", "operationState": "FAILED_TEMP",
-		"error": object{"detail": "VIM kube-a: Deployment/demo/web: first\nService/demo/web: second"}}}}, "get", "operations")
+func TestTheNoteOfAnOperationShowsTheReasonInOneLine(t *testing.T) {
+	got := output(t, listedAs(operationsPath, "exclude_default", "fields=error,jibe", object{"id": "o1", "operation": "SCALE", "operationState": "FAILED_TEMP",
+		"error": object{"detail": "VIM kube-a: Deployment/demo/web: first\nService/demo/web: second"}}), "get", "operations", "--limit", "0")
 	if !strings.HasSuffix(strings.TrimRight(got, " \n"), "VIM kube-a: Deployment/demo/web: first Service/demo/web: second") || strings.Count(got, "\n") != 2 {
 		t.Errorf("got\n%s", got)
 	}
 }
 
 func TestTheNoteOfAnOperationSaysWhatItWaitsForAndSinceWhen(t *testing.T) {
-	got := output(t, map[string]any{"/vnflcm/v2/vnf_lcm_op_occs?all_fields": []any{object{"id": "o1", "operation": "SCALE", "operationState": "STARTING",
-		"jibe": object{"waiting": object{"for": "the grant of nfvo-a: 502\nBad Gateway", "since": "2030-01-02T03:04:05.678Z"}}}}}, "get", "operations")
+	got := output(t, listedAs(operationsPath, "exclude_default", "fields=error,jibe", object{"id": "o1", "operation": "SCALE", "operationState": "STARTING",
+		"jibe": object{"waiting": object{"for": "the grant of nfvo-a: 502\nBad Gateway", "since": "2030-01-02T03:04:05.678Z"}}}), "get", "operations", "--limit", "0")
 	if !strings.HasSuffix(got, "  waits since 2030-01-02T03:04:05Z for the grant of nfvo-a: 502 Bad Gateway\n") {
 		t.Errorf("got\n%s", got)
 	}

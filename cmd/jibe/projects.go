@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -26,14 +25,21 @@ func newProjects() *cobra.Command {
 		Short: "Projects: their folders, and what their instances use of their quotas",
 		Long: "Projects of the desired repository (projects/<name>.yaml): the folders of instances that each claims, and how many\n" +
 			"instances and VNFCs it has of those that its quotas allow. What no project claims is of the project default.",
-		Args: cobra.NoArgs,
+		Example: "  jibe get projects\n  jibe get projects -o name",
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return repeat(cmd.Context(), watch, cmd.OutOrStdout(), func(w io.Writer) error {
+			return repeat(cmd, watch, func(w io.Writer, s *sheet) error {
 				list := []reconciler.ProjectUse{}
 				if _, err := c.do(cmd.Context(), http.MethodGet, "/jibe/v1/projects", nil, &list); err != nil {
 					return err
 				}
-				return show(w, output, list, func() { projectTable(w, list) })
+				if output == "name" {
+					for _, p := range list {
+						fmt.Fprintln(w, p.Name)
+					}
+					return nil
+				}
+				return show(w, output, list, func() { projectTable(w, s, list) })
 			})
 		},
 	}
@@ -43,9 +49,9 @@ func newProjects() *cobra.Command {
 }
 
 // projectTable prints one line a project.
-func projectTable(w io.Writer, list []reconciler.ProjectUse) {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "NAME\tFOLDERS\tINSTANCES\tVNFCS\tPOD SECURITY\tACCOUNT")
+func projectTable(w io.Writer, s *sheet, list []reconciler.ProjectUse) {
+	columns := []column{{title: "NAME"}, {title: "FOLDERS"}, {title: "INSTANCES"}, {title: "VNFCS"}, {title: "POD SECURITY"}, {title: "ACCOUNT"}}
+	var rows [][]string
 	for _, p := range list {
 		folders := cmp.Or(strings.Join(p.Instances, ", "), "-")
 		if p.Name == desired.DefaultProject {
@@ -55,9 +61,9 @@ func projectTable(w io.Writer, list []reconciler.ProjectUse) {
 		if !p.Impersonate.IsZero() {
 			account = p.Impersonate.Namespace + "/" + p.Impersonate.Name
 		}
-		fmt.Fprintln(t, strings.Join([]string{p.Name, folders, ofQuota(p.InstancesUsed, p.Quotas.Instances), ofQuota(p.VNFCsUsed, p.Quotas.VNFCs), p.PodSecurity, account}, "\t"))
+		rows = append(rows, []string{p.Name, folders, ofQuota(p.InstancesUsed, p.Quotas.Instances), ofQuota(p.VNFCsUsed, p.Quotas.VNFCs), p.PodSecurity, account})
 	}
-	t.Flush()
+	s.write(w, columns, rows)
 }
 
 // ofQuota is what is used, with the quota where there is one.

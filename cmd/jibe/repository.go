@@ -48,7 +48,8 @@ func newRepositoryArchive() *cobra.Command {
 			"With --keep or --keep-commits, the history before that is then removed from the desired repository,\n" +
 			"for which the server must be stopped. No commit changes: clones pull and push as before. What operations\n" +
 			"that haven't ended go by is kept, however old. The command may be interrupted and repeated at any point.",
-		Args: cobra.NoArgs,
+		Example: "  jibe repository archive --data /var/lib/jibe --output /backup/desired.git --keep 90d",
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {
 			case a.data == "":

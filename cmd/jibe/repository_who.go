@@ -23,7 +23,8 @@ func newRepositoryWho() *cobra.Command {
 		Long: "Say whether Jibe made a commit, or else who pushed it, when and from where. Only what the key of the data\n" +
 			"directory authenticates is believed: the author of a commit, its message and notes can be written by anybody.\n" +
 			"This only reads: the server may run. Exit code 1: nobody is known.",
-		Args: cobra.ExactArgs(1),
+		Example: "  jibe repository who 4f1c2d3 --data /var/lib/jibe",
+		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if data == "" {
 				return errors.New("no data directory: give one with --data")

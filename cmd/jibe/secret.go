@@ -22,7 +22,8 @@ func newSecret() *cobra.Command {
 		Short: "Encrypt a secret so that it may stand in vnf.yaml or vims/",
 		Long: "Read a secret from standard input and print the reference to write in its place. Only the server can\n" +
 			"decrypt it. `jibe serve` prints its recipient when it starts.",
-		Args: cobra.NoArgs,
+		Example: "  jibe secret encrypt --recipient age1qyqszqgpqyqszqgpqyqszqgpqyqszqgpqyqszqgpqyqszqgpqyqs3290gq < password.txt",
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if recipient == "" {
 				return errors.New("--recipient is needed: `jibe serve` prints it when it starts (age1…)")

@@ -44,7 +44,8 @@ func newRotate() *cobra.Command {
 			"the key from now on (--key-…), or no longer (--former-key-… alone).\n\n" +
 			"It may be interrupted and repeated at any point: a rotation that was begun is finished first. Former keys stay in\n" +
 			"the key's file, as commits of the past and records may need them. Make a copy of that file afterwards.",
-		Args: cobra.NoArgs,
+		Example: "  jibe secret rotate --data /var/lib/jibe",
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			r.out = cmd.OutOrStdout()
 			return r.run(cmd.Context())

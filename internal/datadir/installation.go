@@ -59,7 +59,12 @@ func writeDurably(file, text string) error {
 	if err := os.Rename(f.Name(), file); err != nil {
 		return errors.Join(err, os.Remove(f.Name()))
 	}
-	folder, err := os.Open(filepath.Dir(file))
+	return syncFolder(filepath.Dir(file))
+}
+
+// syncFolder makes the names in a folder durable.
+func syncFolder(dir string) error {
+	folder, err := os.Open(dir)
 	if err != nil {
 		return err
 	}

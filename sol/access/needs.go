@@ -107,6 +107,8 @@ func makeTable() map[string]Need {
 	add("/jibe/v1", map[string]Need{
 		"GET /packages": see, "GET /instances": see, "GET /drift": see, "GET /problems": see, "GET /projects": see, "GET /operations/{id}/story": see,
 		"GET /subscriptions": see, "GET /subscriptions/{id}": see, "POST /check": plan, "POST /plan": plan, "POST /accept": admin,
+		// A backup holds every key, and the examination tells of the host.
+		"POST /backup": admin, "POST /backup/kept": admin, "GET /doctor": admin,
 	})
 	return t
 }

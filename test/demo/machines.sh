@@ -103,7 +103,7 @@ shows() { # NUMBER
   [ "$(grep -c ' ACTIVE ' "$DATA/servers.txt")" = "$1" ] || die "not $1 servers"
 }
 # ops TYPE STATE: how many such operations there are
-ops() { jibe get operations | grep -c " $1 .* $2" || true; }
+ops() { jibe get operations --limit 0 | grep -c " $1 .* $2" || true; }
 # await_op TYPE STATE NUMBER: until so many such operations are there
 await_op() {
   local until=$((SECONDS + PATIENCE))
@@ -121,5 +121,5 @@ ask() {
   LOCATION=${answer##* }
   await_state "$LOCATION" "${3:-COMPLETED}"
 }
-id_of() { jibe get instances | awk -v name="$1" '$2 == name {print $1}'; } # NAME
+id_of() { jibe get instances -o wide | awk -v name="$1" '$3 == name {print $1}'; } # NAME
 edit() { git -C "$WORK" pull -q --rebase; sed -i "$1" "$2"; }

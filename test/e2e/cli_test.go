@@ -35,7 +35,7 @@ func TestGetShowsWhatIsGoingOn(t *testing.T) {
 	d.Push("Run")
 	var id string
 	kit.Eventually(t, func() error {
-		out, errs, code := s.cli(t, "get", "instances")
+		out, errs, code := s.cli(t, "get", "instances", "-o", "wide")
 		if code != 0 || !strings.Contains(out, " INSTANTIATED") {
 			return fmt.Errorf("%d: %s%s", code, out, errs)
 		}
@@ -43,12 +43,15 @@ func TestGetShowsWhatIsGoingOn(t *testing.T) {
 		return nil
 	})
 	for args, want := range map[string]string{
-		"get instances": "ID NAME STATE PRODUCT VERSION LEVELS VNFCS NOTE\nID web-a INSTANTIATED webapp 1.0 both=0,vdu1_aspect=1,vdu2_aspect=0 3",
+		"get instances":         "FOLDER NAME STATE PRODUCT VERSION LEVELS VNFCS NOTE\n- web-a INSTANTIATED webapp 1.0 both=0,vdu1_aspect=1,vdu2_aspect=0 3",
+		"get instances -o wide": "ID FOLDER NAME STATE PRODUCT VERSION VNFD LEVELS VNFCS NOTE\nID - web-a INSTANTIATED webapp 1.0 ID both=0,vdu1_aspect=1,vdu2_aspect=0 3",
+		"get instances -o name": "web-a",
 		"get instance " + id: `ID ID
 NAME web-a
 STATE INSTANTIATED
 PRODUCT webapp
 VERSION 1.0
+VNFD ID
 LEVELS both=0,vdu1_aspect=1,vdu2_aspect=0
 VNFCS 3
 
@@ -56,11 +59,12 @@ VNFCS
  VDU1 *
  VDU1 *
  VDU2 *`,
-		"get operations":           "ID OPERATION STATE INSTANCE STARTED TOOK AUTO ERROR NOTE\nID INSTANTIATE COMPLETED ID TIME TOOK false",
+		"get operations":           "ID OPERATION STATE INSTANCE STARTED TOOK AUTO NOTE\n* INSTANTIATE COMPLETED web-a TOOK TOOK false",
+		"get operations -o wide":   "ID OPERATION STATE INSTANCE INSTANCE ID STARTED TOOK AUTO BY NOTE\nID INSTANTIATE COMPLETED web-a ID TOOK TOOK false*",
 		"get subscriptions":        "ID CALLBACK VERBOSITY WAITING LAG DELIVERED DROPPED FAILED WHY\nno subscriptions",
 		"get operations -o json":   `*"operation": "INSTANTIATE"*`,
 		"get instances -o yaml":    `*vnfInstanceName: web-a*`,
-		"get packages":             "VNFD VERSION REPOSITORY REF PATH TREE*" + "ID 1.0 packages main webapp HASH*",
+		"get packages":             "VNFD VERSION REPOSITORY REF PATH STATE PROBLEM*ID 1.0 packages main webapp ENABLED IN_USE",
 		"get instances -o nothing": "",
 	} {
 		out, errs, code := s.cli(t, strings.Fields(args)...)

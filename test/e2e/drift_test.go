@@ -320,7 +320,7 @@ func TestDriftThatIsToBeReportedIsShownEverywhereAndRepairedWhenThatIsSwitchedOn
 			t.Errorf("jibe get drift (%d) doesn't show %q: %s%s", code, w, out, errs)
 		}
 	}
-	if out, _, _ := b.cli(t, "get", "instances"); !strings.Contains(lineOf(out, id), "drift") {
+	if out, _, _ := b.cli(t, "get", "instances", "-o", "wide"); !strings.Contains(lineOf(out, id), "drift") {
 		t.Errorf("jibe get instances doesn't tell of it: %s", lineOf(out, id))
 	}
 	shown := b.show(t, id)

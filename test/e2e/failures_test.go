@@ -127,7 +127,7 @@ func TestAnInstantiationThatFailsIsRolledBackAndCanBeAskedForAgain(t *testing.T)
 	pod := b.waiting()
 	b.kubelet(pod, "ImagePullBackOff", `Back-off pulling image "registry.invalid/web:1"`, 0)
 	b.says(b.await(t, path, "FAILED_TEMP"), pod, "ImagePullBackOff", "registry.invalid/web:1")
-	if out, _, _ := b.cli(t, "get", "instances"); !strings.Contains(lineOf(out, id), "INSTANTIATE "+strings.Split(filepath.Base(path), "-")[0]+" failed: ") {
+	if out, _, _ := b.cli(t, "get", "instances", "-o", "wide"); !strings.Contains(lineOf(out, id), "INSTANTIATE "+strings.Split(filepath.Base(path), "-")[0]+" failed: ") {
 		t.Errorf("jibe get instances has no note of the failed operation: %s", lineOf(out, id))
 	}
 	b.must(t, 202, "POST", path+"/rollback", nil)

@@ -219,7 +219,7 @@ func TestAMovedPackageBranchNeverChangesARunningVNF(t *testing.T) {
 		}
 	}
 	trees := func() string {
-		out, _, _ := b.cli(t, "get", "packages")
+		out, _, _ := b.cli(t, "get", "packages", "-o", "wide")
 		for line := range strings.SplitSeq(out, "\n") {
 			if strings.HasPrefix(line, id) {
 				return line

@@ -35,7 +35,7 @@ func TestASuspendedInstanceIsLeftAloneAndSaysSoUntilItIsResumed(t *testing.T) {
 	if b.show(t, id).get("jibe", "suspended") != true {
 		t.Errorf("the instance doesn't say so: %v", b.show(t, id)["jibe"])
 	}
-	if out, _, _ := b.cli(t, "get", "instances"); !strings.Contains(lineOf(out, id), "suspended") {
+	if out, _, _ := b.cli(t, "get", "instances", "-o", "wide"); !strings.Contains(lineOf(out, id), "suspended") {
 		t.Errorf("jibe get instances doesn't say so: %s", lineOf(out, id))
 	}
 	if out, _, _ := b.cli(t, "get", "drift"); !strings.Contains(lineOf(out, key), "suspended") {

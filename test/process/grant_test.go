@@ -274,7 +274,7 @@ func (f *forge) waits(op, what string) (since string) {
 		since = shown.Jibe.Waiting.Since
 		return nil
 	})
-	out, _ := f.cli("get", "operations")
+	out, _ := f.cli("get", "operations", "-o", "wide")
 	if line, _ := lineOf(out, op); !strings.Contains(line, "waits since ") || !strings.Contains(line, "for the grant of nfvo-a") {
 		f.t.Errorf("the list says:\n%s", out)
 	}
@@ -320,7 +320,7 @@ func TestWhileAGrantIsAwaitedAKillLosesNothingACancelEndsItAndANewerCommitTakesI
 	f.Want(t, http.StatusAccepted, http.MethodPost, process.Operations+"/"+op+"/cancel", map[string]any{"cancelMode": "FORCEFUL"}, nil)
 	f.Await(t, op, "ROLLED_BACK")
 	f.restored(desired.APIDir(id), "state: notInstantiated")
-	if out, _ := f.cli("get", "operations"); strings.Contains(out, "waits since") {
+	if out, _ := f.cli("get", "operations", "-o", "wide"); strings.Contains(out, "waits since") {
 		t.Errorf("it waits still:\n%s", out)
 	}
 

@@ -245,7 +245,7 @@ func TestOnAForgeALostIDIsTakenOnlyWithJibeAccept(t *testing.T) {
 	if p := f.until("the id of a VNF that runs was changed"); p.Instance != id {
 		t.Errorf("the problem is %+v", p)
 	}
-	if out, _ := f.cli("get", "instances"); !strings.Contains(out, "not obeyed: the id of a VNF that runs was changed") || strings.Contains(out, fresh) {
+	if out, _ := f.cli("get", "instances", "-o", "wide"); !strings.Contains(out, "not obeyed: the id of a VNF that runs was changed") || strings.Contains(out, fresh) {
 		t.Errorf("jibe get instances:\n%s", out)
 	}
 	f.Want(t, http.StatusConflict, http.MethodPost, process.Instances+"/"+id+"/terminate", map[string]any{"terminationType": "FORCEFUL"}, nil)

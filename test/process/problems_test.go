@@ -136,7 +136,7 @@ func TestEachFileOnAForgeThatCannotBeObeyedIsANoteAProblemAndInTheMetrics(t *tes
 			if p.File != tt.file || tt.line != "" && p.Line != line || p.Instance != tt.id || p.Since.IsZero() {
 				t.Errorf("the problem is %+v, want %s:%d of %q", p, tt.file, line, tt.id)
 			}
-			out, code := f.cli("get", "problems")
+			out, code := f.cli("get", "problems", "-o", "wide")
 			if shown, _ := lineOf(out, tt.file); !strings.Contains(shown, tt.says) || !strings.Contains(shown, tt.id) || code != 0 {
 				t.Errorf("jibe get problems: exit code %d:\n%s", code, out)
 			}
@@ -144,7 +144,7 @@ func TestEachFileOnAForgeThatCannotBeObeyedIsANoteAProblemAndInTheMetrics(t *tes
 				t.Errorf("jibe get problems --exit-code: exit code %d, want 2", code)
 			}
 			if tt.id != "" {
-				out, _ := f.cli("get", "instances")
+				out, _ := f.cli("get", "instances", "-o", "wide")
 				if shown, _ := lineOf(out, tt.id); !strings.Contains(shown, "not obeyed: ") {
 					t.Errorf("jibe get instances has no note of %s:\n%s", tt.id, out)
 				}

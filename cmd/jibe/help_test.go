@@ -1,0 +1,99 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+// visible yields the commands that people see.
+func visible(cmd *cobra.Command, yield func(*cobra.Command)) {
+	for _, c := range cmd.Commands() {
+		if c.IsAvailableCommand() && c.Name() != "help" && c.Name() != "completion" {
+			yield(c)
+			visible(c, yield)
+		}
+	}
+}
+
+func TestEveryCommandHasExamplesThatItsFlagsAndArgumentsTake(t *testing.T) {
+	root := newRoot()
+	n := 0
+	visible(root, func(cmd *cobra.Command) {
+		if cmd.Short == "" {
+			t.Errorf("%s has no Short", cmd.CommandPath())
+		}
+		if !cmd.Runnable() {
+			return
+		}
+		n++
+		if cmd.Example == "" && cmd.Name() != "version" {
+			t.Errorf("%s has no Example", cmd.CommandPath())
+		}
+		own := false
+		for line := range strings.SplitSeq(cmd.Example, "\n") {
+			for _, part := range strings.Split(line, "|") {
+				args := exampleArgs(part)
+				if args == nil {
+					continue
+				}
+				// A tree of its own: flags keep what they were given.
+				meant, rest, err := newRoot().Find(args)
+				if err != nil {
+					t.Errorf("%s: %q: %v", cmd.CommandPath(), part, err)
+					continue
+				}
+				own = own || meant.CommandPath() == cmd.CommandPath()
+				if err := meant.ParseFlags(rest); err != nil {
+					t.Errorf("%s: %q: %v", cmd.CommandPath(), part, err)
+					continue
+				}
+				if err := meant.ValidateArgs(meant.Flags().Args()); err != nil {
+					t.Errorf("%s: %q: %v", cmd.CommandPath(), part, err)
+				}
+				if err := meant.ValidateFlagGroups(); err != nil {
+					t.Errorf("%s: %q: %v", cmd.CommandPath(), part, err)
+				}
+			}
+		}
+		if cmd.Example != "" && !own {
+			t.Errorf("no example of %s begins with %q:\n%s", cmd.CommandPath(), cmd.CommandPath(), cmd.Example)
+		}
+	})
+	if n < 30 {
+		t.Errorf("only %d commands were looked at", n)
+	}
+}
+
+// exampleArgs are the arguments of jibe in one line of an example, nil where there are none. What
+// stands behind two spaces, or behind "#", explains the line.
+func exampleArgs(line string) []string {
+	line = strings.TrimSpace(line)
+	if line == "" || strings.HasPrefix(line, "#") {
+		return nil
+	}
+	line, _, _ = strings.Cut(line, "  ")
+	line, _, _ = strings.Cut(line, " #")
+	_, line, found := strings.Cut(" "+line, " jibe ")
+	if !found {
+		return nil
+	}
+	line, _, _ = strings.Cut(line, " <")
+	line, _, _ = strings.Cut(line, " >")
+	line, _, _ = strings.Cut(line, " &&")
+	line = strings.TrimRight(line, ")\";")
+	var args []string
+	quoted := false
+	for _, w := range strings.Fields(line) {
+		if quoted {
+			args[len(args)-1] += " " + w
+		} else {
+			args = append(args, w)
+		}
+		if strings.Count(w, "'")%2 == 1 {
+			quoted = !quoted
+		}
+	}
+	return args
+}
