@@ -91,9 +91,9 @@ type Options struct {
 	Key secret.LockOptions
 	// Binary is the path of jibe itself, for the push hook of the repository; "" installs
 	// none.
-	Binary  string
-	Version string
-	Log     *slog.Logger
+	Binary            string
+	Version, Revision string // of this process: its version, and the commit that it was built of
+	Log               *slog.Logger
 	// Given is what others keep for the data directory.
 	Given Given
 	// Packages says how packages are uploaded.
@@ -150,7 +150,7 @@ type Server struct {
 // Run starts everything, calls Ready, and works until ctx ends. Then it stops
 // in an order that loses nothing and returns nil.
 func Run(ctx context.Context, o Options) error {
-	s := &Server{Options: o, observers: observers{meters: newMeters(o.Version)}}
+	s := &Server{Options: o, observers: observers{meters: newMeters(o.Version, o.Revision)}}
 	// The parts outlive ctx for the moment that an orderly end takes.
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()

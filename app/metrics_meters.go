@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"runtime"
-	"runtime/debug"
 	"strings"
 	"time"
 
@@ -49,7 +48,7 @@ func outcomeOf(err error) string {
 	return outcomeOK
 }
 
-func newMeters(version string) *meters {
+func newMeters(version, revision string) *meters {
 	m := &meters{
 		build: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "jibe_build_info", Help: "1, by the version of Jibe, the revision that it was built of, and the version of Go.",
@@ -91,27 +90,13 @@ func newMeters(version string) *meters {
 		m.rejections.WithLabelValues(ruleOther, by)
 	}
 	m.notifications.WithLabelValues(outcomeOK)
-	m.build.WithLabelValues(cmp.Or(version, "unknown"), revision(), runtime.Version()).Set(1)
+	m.build.WithLabelValues(cmp.Or(version, "unknown"), cmp.Or(revision, "unknown"), runtime.Version()).Set(1)
 	return m
 }
 
 // collectors are all of them.
 func (m *meters) collectors() []prometheus.Collector {
 	return append(m.vims.collectors(), m.build, m.git, m.conflicts, m.store, m.hooks, m.notifications, m.rejections)
-}
-
-// revision is the commit that the binary was built of, "unknown" where it doesn't say so.
-func revision() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" {
-			return s.Value
-		}
-	}
-	return "unknown"
 }
 
 // observeGit implements [gitrepo.Options.Observe].

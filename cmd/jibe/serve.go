@@ -21,7 +21,7 @@ import (
 )
 
 func newServe() *cobra.Command {
-	o := app.Options{Version: built().Version, KeepOperations: oplog.DefaultKeep()}
+	o := app.Options{Version: built().Version, Revision: built().Commit, KeepOperations: oplog.DefaultKeep()}
 	var level, format string
 	var inCluster bool
 	cmd := &cobra.Command{
