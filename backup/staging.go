@@ -182,7 +182,7 @@ func (s *staging) repository(r *repository) error {
 	}, 0); err != nil {
 		return err
 	}
-	for _, dir := range []string{"refs", "objects/pack", "objects/info"} {
+	for _, dir := range []string{"refs/heads", "refs/tags", "objects/pack", "objects/info"} {
 		if err := os.MkdirAll(s.path(r.name+"/"+dir), 0o700); err != nil {
 			return err
 		}

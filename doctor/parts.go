@@ -46,7 +46,8 @@ func (t *Target) git(ctx context.Context) Finding {
 	if err != nil {
 		return found(Failed, "Install git 2.36 or newer.", "%v", err)
 	}
-	if _, err := (git.Runner{}).Run(ctx, "http-backend", "-h"); git.ExitCode(err) < 0 || err != nil && strings.Contains(err.Error(), "is not a git command") {
+	programs, err := git.Runner{}.Run(ctx, "--exec-path")
+	if err == nil && !datadir.Exists(filepath.Join(strings.TrimSpace(programs), "git-http-backend")) {
 		return found(Warning, "Install all of git: some systems have git-http-backend in a package of its own.", "%s has no http-backend, so that repositories can't be cloned and pushed over HTTP", strings.TrimSpace(version))
 	}
 	return ok("%s", strings.TrimSpace(version))
