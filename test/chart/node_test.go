@@ -65,6 +65,8 @@ func TestTheChartRunsVNFsOfRealPodsOnARealNodeAndKeepsAllOverUpgradeAndRollback(
 		do   func(*site)
 	}{
 		{"HelmInstallsItAndItIsReady", (*site).install},
+		{"ItIsReachedAsTheNotesSay", (*site).notes},
+		{"ItHasTheRightsThatTheValuesSayAndNoOthers", (*site).rights},
 		{"HelmTestTakesAVNFThroughItsLife", (*site).test},
 		{"AVNFIsInstantiatedByAPushToTheService", (*site).instantiate},
 		{"ItIsScaledByAPush", (*site).scale},
