@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
 	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -67,7 +67,7 @@ func (s *Server) openTraces() error {
 	}
 	s.exporter, err = otlp.New(otlp.Options{
 		Endpoint: o.Endpoint, Headers: headers, Transport: confidentialHeaders{transport, s, len(headers) > 0}, Log: s.Log,
-		Resource: []trace.Attribute{{Key: "service.name", Value: "jibe"}, {Key: "service.version", Value: s.Version}, {Key: "process.runtime.version", Value: runtime.Version()}},
+		Resource: []trace.Attribute{{Key: "service.name", Value: "jibe"}, {Key: "service.version", Value: s.Version}, {Key: "service.instance.id", Value: processID()}},
 	})
 	if err != nil {
 		return fmt.Errorf("--otlp-endpoint: %w", err)
@@ -404,3 +404,6 @@ func (a *arrivals) operation(op *lcm.Operation) {
 	s.Attributes = []trace.Attribute{{Key: "jibe.commit", Value: op.After.Commit}}
 	a.tracer.Record(s)
 }
+
+// processID tells this process from those before it, and from those of other installations.
+func processID() string { return uuid.NewString() }
