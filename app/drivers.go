@@ -3,6 +3,7 @@ package app
 import (
 	"log/slog"
 	"net/http"
+	"strings"
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/drivers"
@@ -39,7 +40,9 @@ func (o driverOptions) drivers() func(drivers.VIM) (drivers.Driver, error) {
 		case desired.VIMOpenStack:
 			return openstack.New(v, openstack.Options{Log: o.log.With("vim", v.Name), Installation: o.installation, Egress: o.guard, Wrap: wrap})
 		case desired.VIMSim:
-			o.made(v.Name)
+			if !strings.HasSuffix(v.Endpoint, ".invalid") { // else it only renders, and is no VIM to be shown
+				o.made(v.Name)
+			}
 			return sim.New(o.cloud, v), nil
 		}
 		return nil, &drivers.RefusedError{Field: "vim", Reason: "VIMs of type " + v.Type + " aren't known; use " + desired.VIMKubernetes + " or " + desired.VIMOpenStack}

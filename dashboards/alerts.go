@@ -161,7 +161,7 @@ func vimAlerts(p pace) group {
 		},
 		{
 			Name: "VimWatchBreaks", Severity: warning, For: 5 * time.Minute,
-			Value: `sum by (job, vim) (increase(jibe_vim_watch_restarts_total[` + p.over(time.Hour) + `]))`, Bad: "> 1000",
+			Value: `(sum by (job, vim) (increase(jibe_vim_watch_restarts_total[` + p.over(time.Hour) + `])) unless on (job, vim) (min by (job, vim) (jibe_vim_up) == 0))`, Bad: "> 1000",
 			Summary:     "Watches of the VIM {{ $labels.vim }} were begun again {{ $value | humanize }} times in the last hour",
 			Description: "Each ends by itself after some minutes; these are cut. Look for a proxy or load balancer that ends long connections.",
 		},

@@ -73,7 +73,7 @@ func instance() dashboard {
 			{"What differs", []panel{
 				table("Fields that differ from git", "s", "Each field, who wrote it last as the VIM says, what is done about it, and since when it differs.",
 					`sort_desc(time() - min by (object, field, by, state) (jibe_drift_since_timestamp_seconds{instance="$instance"}))`,
-					column{"object", "Object"}, column{"field", "Field"}, column{"by", "Written by"}, column{"state", "State"}, column{"Value", "Since"}).wide(columns),
+					column{"object", "Object"}, column{"field", "Field"}, column{"by", "Written by"}, column{"state", "State"}, column{"Value", "Since"}).wide(columns).high(6),
 				graph("Fields that differ", "short", "How many fields differed, by who wrote them. A line that comes and goes is a fight.",
 					query{`count by (by) (jibe_drift_since_timestamp_seconds{instance="$instance"})`, "{{by}}"}),
 				graph("Repairs in the fleet", "cps", "Objects that were put right, by kind, in all instances: is this one alone?",

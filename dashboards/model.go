@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"strings"
 )
 
 // schema is the version of Grafana's dashboard model that is written: Grafana 11's, which
@@ -224,6 +225,9 @@ func (p panel) json(id int, at object) object {
 		return o
 	}
 	defaults := object{"unit": p.Unit, "custom": object{}, "mappings": []object{}, "color": object{"mode": "palette-classic"}}
+	if p.Unit == "short" && strings.Contains(p.Queries[0].Expr, "increase(") {
+		defaults["decimals"] = 0 // Prometheus reckons beyond the samples, and half an operation is none
+	}
 	if p.Min != nil {
 		defaults["min"] = *p.Min
 	}

@@ -9,7 +9,7 @@ func operations() dashboard {
 			{"Now", []panel{
 				stat("Under way", "short", calm(), `sum(jibe_lcm_operations_open{state=~"STARTING|PROCESSING|ROLLING_BACK"}) or vector(0)`, "Operations that are worked on or wait for their VIM, grant or hook."),
 				stat("Wait for a person", "short", above(1, red), `sum(jibe_lcm_operations_open{state="FAILED_TEMP", automatic="false"}) or vector(0)`, "Operations in FAILED_TEMP that somebody asked for."),
-				stat("Automatic ones that failed", "short", above(1, yellow), `sum(jibe_lcm_operations_open{state="FAILED_TEMP", automatic="true"}) or vector(0)`, "Repairs in FAILED_TEMP: they are tried again by themselves."),
+				stat("Repairs that failed", "short", above(1, yellow), `sum(jibe_lcm_operations_open{state="FAILED_TEMP", automatic="true"}) or vector(0)`, "Repairs in FAILED_TEMP: they are tried again by themselves."),
 				stat("Begun", "short", calm(), `sum(increase(jibe_lcm_operation_transitions_total{state="STARTING"}[$__range]))`, "Operations that began in the time shown."),
 				gauge("Ended well", "percentunit", 0, 1, []step{{red, nil}, {yellow, num(0.9)}, {green, num(0.98)}},
 					`sum(increase(jibe_lcm_operation_transitions_total{state="COMPLETED"}[$__range])) / sum(increase(jibe_lcm_operation_transitions_total{state=~"COMPLETED|FAILED_TEMP|FAILED|ROLLED_BACK"}[$__range]))`,

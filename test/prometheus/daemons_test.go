@@ -134,7 +134,7 @@ scrape_configs:
 		"--web.listen-address="+strings.TrimPrefix(p.url, "http://"), "--enable-feature=exemplar-storage", "--log.level=warn")
 	kit.Eventually(t, func() error {
 		for _, ready := range []string{p.url, "http://" + alertmanager} {
-			resp, err := http.Get(ready + "/-/ready") //nolint:noctx // the look is repeated, and ends with the test
+			resp, err := http.Get(ready + "/-/ready")
 			if err != nil {
 				return err
 			}

@@ -2,7 +2,6 @@ package prometheus
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -72,9 +71,7 @@ func (p *prometheus) rules(t *testing.T) (list []rule, err error) {
 // promtool runs Prometheus' own tool; input is a file for its standard input, "" is none.
 func promtool(t *testing.T, input string, args ...string) (string, error) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	cmd := exec.CommandContext(ctx, need(t, "promtool", "prometheus"), args...)
+	cmd := exec.CommandContext(t.Context(), need(t, "promtool", "prometheus"), args...)
 	if input != "" {
 		file, err := os.Open(input)
 		if err != nil {

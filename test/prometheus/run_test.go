@@ -38,7 +38,7 @@ func TestEveryPanelAndRuleAnswersInARunWithFailuresAndAlertsFireAndResolve(t *te
 	p.rulesAreLoaded(t)
 	third := w.third.URL
 	w.third.KillGroup()
-	kit.EventuallyWithin(t, 2*time.Minute, func() error { return p.alerts.fired(fireAndResolve...) })
+	kit.Eventually(t, func() error { return p.alerts.fired(fireAndResolve...) })
 	phase(t, p, "alerts fire")
 	w.third = process.Start(t, w.thirdData, append(w.thirdFlags(false), "--listen", strings.TrimPrefix(third, "https://"))...)
 	p.until(t, `sum(up) == 3`)
@@ -59,7 +59,7 @@ func TestEveryPanelAndRuleAnswersInARunWithFailuresAndAlertsFireAndResolve(t *te
 
 	w.mends()
 	write(t, backup, time.Now().Format(time.RFC3339)+"\n")
-	kit.EventuallyWithin(t, 2*time.Minute, func() error { return p.alerts.resolved(fireAndResolve...) })
+	kit.Eventually(t, func() error { return p.alerts.resolved(fireAndResolve...) })
 	phase(t, p, "alerts are resolved")
 }
 

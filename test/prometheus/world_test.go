@@ -411,6 +411,7 @@ func (w *world) mends() {
 	w.act(w.failing[hooked], "rollback")
 	w.certify(90 * 24 * time.Hour)
 	w.main.Await(t, w.scale(held, 1), "COMPLETED")
+	w.main.Await(t, w.scale(fought, 1), "COMPLETED") // takes the place of the repair, which pauses for minutes
 }
 
 // quota bounds the pods of an instance's namespace, and returns when the bound is in force.

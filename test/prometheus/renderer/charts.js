@@ -68,7 +68,7 @@ const charts = {
 
   timeseries(box, panel, data, span) {
     const d = panel.fieldConfig.defaults, stacked = d.custom.stacking.mode === "normal";
-    const w = box.clientWidth - 16, h = box.clientHeight - 72, left = 62, bottom = 18;
+    const w = box.clientWidth - 16, h = box.clientHeight - 84, left = 62, bottom = 18;
     const svg = make(box, "svg", { width: w, height: h });
     const lines = data.map((s, i) => ({ name: s.name, colour: palette[i % palette.length], points: s.values.map(([t, v]) => [t, Number(v)]).filter(p => Number.isFinite(p[1])) })).filter(l => l.points.length);
     const sums = new Map();

@@ -31,7 +31,7 @@ function format(unit, x) {
 // shown is a value as a panel shows it: by its name where it has one.
 function shown(defaults, x) {
   for (const m of defaults.mappings || []) if (m.options[String(x)]) return m.options[String(x)].text;
-  return format(defaults.unit, x);
+  return format(defaults.unit, "decimals" in defaults ? Number(x.toFixed(defaults.decimals)) : x);
 }
 
 // colours are Grafana's names of colours in thresholds, dark enough to read on white.
