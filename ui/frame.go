@@ -9,6 +9,7 @@ import (
 	"html/template"
 	"io/fs"
 	"net/http"
+	"net/url"
 	"path"
 	"strings"
 	"sync"
@@ -241,7 +242,9 @@ func (s *Service) setTheme(w http.ResponseWriter, r *http.Request) error {
 // localPath is a path of the page that a request asks to be led to, the fleet where it is
 // anything else.
 func localPath(to string) string {
-	if !strings.HasPrefix(to, Root+"/") || strings.ContainsAny(to, "\\\r\n\t") || path.Clean("/"+to) == "/" || strings.HasPrefix(to, "//") {
+	u, err := url.Parse(to)
+	if err != nil || u.Scheme != "" || u.Host != "" || u.Opaque != "" || !strings.HasPrefix(to, Root+"/") || strings.Contains(to, "\\") ||
+		path.Clean(u.Path) != strings.TrimSuffix(u.Path, "/") { // browsers follow "..", also where it is encoded
 		return Root + "/"
 	}
 	return to
