@@ -23,6 +23,7 @@ import (
 	"github.com/jibe-vnfm/jibe/desired/secret"
 	"github.com/jibe-vnfm/jibe/internal/datadir"
 	"github.com/jibe-vnfm/jibe/internal/lru"
+	"github.com/jibe-vnfm/jibe/ui"
 )
 
 // AuditOptions say where records of writes, refusals and failed logins go.
@@ -199,6 +200,9 @@ func (a *recorder) refused(ctx context.Context, r audit.Record) {
 // changes says whether a request may change something, and so is recorded however it ends. What
 // is pushed by git is recorded where it is known what it is.
 func changes(r *http.Request) bool {
+	if r.URL.Path == ui.Root+"/login" && r.URL.Query().Has("code") { // a link that logs in
+		return true
+	}
 	switch r.Method {
 	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
 		return false

@@ -85,6 +85,10 @@ func TestALoginLinkOpensOneSessionAndNoneForAnotherSite(t *testing.T) {
 	if again, _ := ask(t, s, "POST", "/ui/login", url.Values{"code": {strings.TrimPrefix(link.Path, "/ui/login?code=")}}); again.StatusCode != http.StatusUnauthorized {
 		t.Errorf("the link, once more: %s", again.Status)
 	}
+	log, err := os.ReadFile(filepath.Join(s.Data, "audit.jsonl"))
+	if err != nil || !strings.Contains(string(log), `"login"`) || strings.Contains(string(log), strings.TrimPrefix(link.Path, "/ui/login?code=")) {
+		t.Errorf("the audit log: %v\n%s", err, log)
+	}
 	if strings.Contains(link.Path, s.Token) {
 		t.Error("the link has the token in it")
 	}

@@ -249,10 +249,12 @@ func (s *Service) serveEvents(w http.ResponseWriter, r *http.Request) error {
 		case <-one.end:
 			return nil
 		case <-heart.C:
-			if _, err := s.visitor(r); err != nil {
+			now, err := s.visitor(r)
+			if err != nil {
 				out.send("event: over\ndata: {}\n\n")
 				return nil
 			}
+			r = r.WithContext(auth.With(r.Context(), now.who)) // who may see less by now
 			out.send(": \n\n")
 			continue
 		case <-one.wake:

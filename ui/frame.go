@@ -4,12 +4,12 @@ import (
 	"bytes"
 	"compress/gzip"
 	"embed"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"html/template"
 	"io/fs"
 	"net/http"
+	"net/url"
 	"path"
 	"strings"
 	"sync"
@@ -248,7 +248,9 @@ func (s *Service) setTheme(w http.ResponseWriter, r *http.Request) error {
 // localPath is a path of the page that a request asks to be led to, the fleet where it is
 // anything else.
 func localPath(to string) string {
-	if !strings.HasPrefix(to, Root+"/") || strings.ContainsAny(to, "\\\r\n\t") || path.Clean("/"+to) == "/" || strings.HasPrefix(to, "//") {
+	u, err := url.Parse(to)
+	if err != nil || u.Scheme != "" || u.Host != "" || u.Opaque != "" || !strings.HasPrefix(to, Root+"/") || strings.Contains(to, "\\") ||
+		path.Clean(u.Path) != strings.TrimSuffix(u.Path, "/") { // browsers follow "..", also where it is encoded
 		return Root + "/"
 	}
 	return to
@@ -316,12 +318,4 @@ func (a *answer) end() {
 		zippers.Put(a.zip)
 		a.zip = nil
 	}
-}
-
-// writeJSON answers with a value for the script.
-func writeJSON(w http.ResponseWriter, status int, v any) error {
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", "no-store")
-	w.WriteHeader(status)
-	return json.NewEncoder(w).Encode(v)
 }

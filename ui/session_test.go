@@ -124,7 +124,7 @@ func TestAFormIsTakenFromItsOwnBrowserAlone(t *testing.T) {
 }
 
 func TestALoginLeadsToPagesHereAlone(t *testing.T) {
-	for _, to := range []string{"", "https://elsewhere.example", "//elsewhere.example", "/jibe/v1/accept", "/ui", `/ui/\elsewhere`, "javascript:alert(1)", "/ui/\nx"} {
+	for _, to := range []string{"", "https://elsewhere.example", "//elsewhere.example", "/jibe/v1/accept", "/ui", `/ui/\elsewhere`, "javascript:alert(1)", "/ui/\nx", "/ui/../../x", "/ui/%2e%2e/x", "/ui//x"} {
 		if got := localPath(to); got != Root+"/" {
 			t.Errorf("%q leads to %q", to, got)
 		}

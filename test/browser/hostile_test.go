@@ -61,7 +61,7 @@ func TestWhatOutsidersWriteIsShownAsItIsAndNeverRun(t *testing.T) {
 		untouched(fmt.Sprintf("fleet, text %d", i))
 	}
 	tab.Expect("404")
-	tab.Expect("400")
+	tab.Expect("401")
 	for _, x := range hostile() {
 		for _, path := range []string{"/ui/?q=", "/ui/?folder=", "/ui/?package=", "/ui/?state=", "/ui/?group=", "/ui/?page=", "/ui/login?back=", "/ui/login?code=", "/ui/theme?set=dark&back=", "/ui/"} {
 			tab.Open(path + url.QueryEscape(x))
