@@ -487,7 +487,7 @@ func (s *Server) Welcome(w io.Writer) {
 	if s.InsecureDev {
 		b.WriteString("  API                 open to everyone (--insecure-dev)\n")
 	} else {
-		fmt.Fprintf(&b, "  API tokens          %s\n", s.tokensFile())
+		fmt.Fprintf(&b, "  API tokens          %s\n", datadir.TokensFile(s.data.Path))
 	}
 	fmt.Fprintf(&b, "  secrets             encrypt for %s\n", s.keeper.Recipient())
 	fmt.Fprintf(&b, "                      or keep them below %s\n", strings.Join(s.keeper.Dirs(), ", "))
