@@ -1,0 +1,37 @@
+package desired_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/jibe-vnfm/jibe/desired"
+)
+
+func TestInClusterStandsForAWholeConnectionAndForKubernetesAlone(t *testing.T) {
+	const file = "vims/local.yaml"
+	good := "# here\ntype: kubernetes\ndefault: true\ninCluster: true\n"
+	v, err := desired.ParseVIM(file, []byte(good))
+	if err != nil || !v.InCluster || !v.Default || v.Type != desired.VIMKubernetes {
+		t.Fatalf("%+v, %v", v, err)
+	}
+	v.Description = "the cluster in Hall 3"
+	if text, err := desired.EditVIM(v, []byte(good)); err != nil || string(text) != good+"description: the cluster in Hall 3\n" {
+		t.Errorf("edited it is %q, %v", text, err)
+	}
+	for _, more := range []string{"kubeconfig: file:/x\n", "endpoint: https://h\n", "insecure: true\n", "credentials: {token: 'file:/x'}\n", "caCert: file:/x\n"} {
+		if _, err := desired.ParseVIM(file, []byte(good+more)); err == nil || !strings.Contains(err.Error(), `"inCluster" replaces everything else`) {
+			t.Errorf("%s: %v", more, err)
+		}
+	}
+	for text, want := range map[string]string{
+		"type: openstack\ninCluster: true\n":             `"inCluster" is for Kubernetes only`,
+		"type: sim\ninCluster: true\n":                   `"inCluster" is for Kubernetes only`,
+		"type: kubernetes\ninCluster: true\nregion: a\n": `"region" is for OpenStack only`,
+		"type: kubernetes\ninCluster: perhaps\n":         "inCluster",
+		"type: kubernetes\ninCluster: false\n":           `"endpoint" is missing`,
+	} {
+		if _, err := desired.ParseVIM(file, []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+}
