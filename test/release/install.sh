@@ -4,7 +4,7 @@ set -u
 says() { echo "says $1: $2"; }
 ready() { # ready: waits until the service is ready, or has failed
   for _ in $(seq 300); do
-    [ "$(jibe get instances --data /var/lib/jibe 2>&1 | head -c 2)" = ID ] && { echo ready; return; }
+    jibe get instances --data /var/lib/jibe >/dev/null 2>&1 && { echo ready; return; }
     [ "$(systemctl is-active jibe)" = failed ] && break
     sleep 0.2
   done
