@@ -427,7 +427,7 @@ func closed(err error) error {
 // moved is called when the desired repository's branch has moved.
 func (s *Server) moved(ctx context.Context) func(ids []string, settings bool) {
 	return func(ids []string, settings bool) {
-		s.arrivals.seen(s.repo.Head())
+		s.arrivals.seen(s.repo.Head(), ids)
 		for _, id := range ids {
 			s.recon.Moved(id)
 		}

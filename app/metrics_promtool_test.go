@@ -112,6 +112,8 @@ var rareFamilies = map[string]string{
 	"jibe_notification_failures_total":                  "counter",
 	"jibe_notification_last_failure_timestamp_seconds":  "gauge",
 	"jibe_notification_last_delivery_timestamp_seconds": "gauge",
+	"jibe_project_instances":                            "gauge",
+	"jibe_project_vnfcs":                                "gauge",
 	"jibe_vim_errors_total":                             "counter",
 	"jibe_vim_request_duration_seconds":                 "histogram",
 	"jibe_vim_watch_restarts_total":                     "counter",
@@ -145,7 +147,7 @@ func TestTheGuideListsEveryMetricAndNoOther(t *testing.T) {
 	}
 	for _, line := range []string{
 		`jibe_desired_instances{package_version="`, `jibe_desired_folder_instances{folder="."} 1`, `jibe_desired_folder_instances{folder="south"} 1`,
-		`jibe_lcm_operation_phase_duration_seconds_count{phase="wait",type="INSTANTIATE"}`, `jibe_plan_steps_count{type="INSTANTIATE"} 1`,
+		`jibe_lcm_operation_phase_duration_seconds_count{phase="apply",type="INSTANTIATE"}`, `jibe_plan_steps_count{type="INSTANTIATE"} 1`,
 		`jibe_steps_total{kind="apply",outcome="ok"}`, `jibe_git_duration_seconds_count{command="commit",outcome="ok"}`,
 		`jibe_queue_wait_seconds_count{priority="commit"}`, `jibe_store_duration_seconds_count{operation="view"}`, `jibe_store_size_bytes `,
 		`jibe_notification_delivery_duration_seconds_count{outcome="ok"}`, `jibe_vim_up{vim="cloud"} 1`, "jibe_build_info{",

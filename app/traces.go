@@ -14,15 +14,12 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/jibe-vnfm/jibe/desired"
-	"github.com/jibe-vnfm/jibe/desired/gitrepo"
 	"github.com/jibe-vnfm/jibe/internal/peer"
 	"github.com/jibe-vnfm/jibe/internal/trace"
 	"github.com/jibe-vnfm/jibe/internal/trace/otlp"
-	"github.com/jibe-vnfm/jibe/lcm"
 )
 
 // observers measure and follow what the process does.
@@ -309,7 +306,8 @@ func (a *tracedAnswer) Write(b []byte) (int, error) {
 // tracedRepo records the commits that are made for operations.
 type tracedRepo struct {
 	desired.Repo
-	tracer *trace.Tracer
+	tracer   *trace.Tracer
+	arrivals *arrivals
 }
 
 // traced is the repository with its commits recorded, the same one where nothing is traced.
@@ -317,18 +315,21 @@ func (s *Server) traced(repo desired.Repo) desired.Repo {
 	if !s.tracer.On() {
 		return repo
 	}
-	return tracedRepo{repo, s.tracer}
+	return tracedRepo{repo, s.tracer, s.arrivals}
 }
 
 // Write implements [desired.Repo].
 func (r tracedRepo) Write(ctx context.Context, w desired.Write) (desired.Revision, error) {
 	i := slices.IndexFunc(w.Trailers, func(t desired.Trailer) bool { return t.Key == desired.TrailerOperation })
 	if i < 0 {
-		return r.Repo.Write(ctx, w)
+		rev, err := r.Repo.Write(ctx, w)
+		r.arrivals.own(rev.Commit, "")
+		return rev, err
 	}
 	operation := w.Trailers[i].Value
 	began := time.Now()
 	rev, err := r.Repo.Write(ctx, w)
+	r.arrivals.own(rev.Commit, operation)
 	s := trace.Span{Context: trace.Context{Trace: r.tracer.Operation(operation).Trace}, Name: "commit", Kind: trace.Internal, Start: began, End: time.Now(), Failed: err != nil,
 		Attributes: []trace.Attribute{{Key: "jibe.commit", Value: rev.Commit}, {Key: "jibe.folder", Value: rev.Dir}}}
 	switch at := trace.From(ctx); {
@@ -341,68 +342,6 @@ func (r tracedRepo) Write(ctx context.Context, w desired.Write) (desired.Revisio
 	}
 	r.tracer.Record(s)
 	return rev, err
-}
-
-// mostArrivals is how many commits are remembered of which operations may be made.
-const mostArrivals = 1024
-
-// arrivals remember how commits came that nobody asked for by the API, so that their operations'
-// traces begin there. What a restart loses is the first span of operations that begin after it.
-type arrivals struct {
-	tracer *trace.Tracer
-	of     *lru.Cache[string, trace.Span] // by commit
-}
-
-// newArrivals is nil where nothing is traced.
-func newArrivals(t *trace.Tracer) (*arrivals, error) {
-	if !t.On() {
-		return nil, nil
-	}
-	of, err := lru.New[string, trace.Span](mostArrivals)
-	return &arrivals{t, of}, err
-}
-
-// followArrivals has the operations that are made of commits begin their traces there.
-func (s *Server) followArrivals() {
-	if s.arrivals != nil {
-		s.oplog.OnChange(s.arrivals.operation)
-	}
-}
-
-// pushed notes that a push was taken which began at a time.
-func (a *arrivals) pushed(branch string, updates []gitrepo.RefUpdate, began time.Time) {
-	if a == nil {
-		return
-	}
-	for _, u := range updates {
-		if u.Ref == branch {
-			a.of.Add(u.New, trace.Span{Name: "push", Kind: trace.Server, Start: began, End: time.Now()})
-		}
-	}
-}
-
-// seen notes that the branch was seen to have moved to a commit.
-func (a *arrivals) seen(commit string) {
-	if a == nil {
-		return
-	}
-	now := time.Now()
-	a.of.ContainsOrAdd(commit, trace.Span{Name: "commit", Kind: trace.Internal, Start: now, End: now})
-}
-
-// operation records how the commit came of which an operation was made.
-func (a *arrivals) operation(op *lcm.Operation) {
-	if op.State != lcm.Starting && !(op.Type == lcm.ModifyInfo && op.State == lcm.Processing) || op.Attempt > 1 {
-		return
-	}
-	s, ok := a.of.Get(op.After.Commit)
-	root := a.tracer.Operation(op.ID)
-	if !ok || !root.Valid() {
-		return
-	}
-	s.Context, s.Parent = trace.Context{Trace: root.Trace, Span: trace.SpanOf(op.ID, s.Name)}, root.Span
-	s.Attributes = []trace.Attribute{{Key: "jibe.commit", Value: op.After.Commit}}
-	a.tracer.Record(s)
 }
 
 // processID tells this process from those before it, and from those of other installations.

@@ -189,10 +189,8 @@ func TestOneTraceTellsOfAnOperationFromItsRequestOrPushToItsEndAlsoThroughAKill(
 	}
 
 	// A push, whose operation is under way when the process is killed.
-	n.Decide(func(a nfvo.Ask) nfvo.Decision {
-		d := inZone("zone-1")(a)
-		d.Later = 1 << 30
-		return d
+	n.Decide(func(nfvo.Ask) nfvo.Decision {
+		return nfvo.Decision{Raw: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }}
 	})
 	asked := len(n.Asked())
 	f.push(map[string]string{amfDir + "/vnf.yaml": amfText})
