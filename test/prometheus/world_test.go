@@ -415,7 +415,7 @@ func (w *world) mends() {
 	w.act(w.failing[hooked], "rollback")
 	w.certify(90 * 24 * time.Hour)
 	w.quota(held, "9")
-	w.scale(held, 1) // lifts the hold. Its end isn't awaited: the cluster tries again after pauses that have grown
+	w.scale(held, 1)                                 // lifts the hold. Its end isn't awaited: the cluster tries again after pauses that have grown
 	w.main.Await(t, w.scale(fought, 1), "COMPLETED") // takes the place of the repair, which pauses for minutes
 }
 
