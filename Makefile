@@ -11,12 +11,20 @@ OPENSTACK    := test/openstack/openstack
 GOLANGCI     := go tool -modfile=tools/go.mod golangci-lint
 
 # For your own wishes: PKG=./lcm/... GOTESTFLAGS="-race -run TestScale" FUZZTIME=1m SEED=7
+# RELEASE_KEY=FILE (of an SSH key) or gpg:ID signs a release, ARCH=amd64 makes it for one alone, IMAGES=0 without images.
 PKG          ?= ./...
 GOTESTFLAGS  ?=
 TEST_TIMEOUT ?= 60m
 FUZZTIME     ?= 10s
 CRASH_POINTS ?= 200
 CHAOS_TIME   ?= 10m
+BENCHFLAGS   ?=
+
+# The release is made from another folder.
+abspath_key = $(if $(filter gpg:%,$(RELEASE_KEY)),$(RELEASE_KEY),$(abspath $(RELEASE_KEY)))
+
+# packaging/ is a module of its own, and tested where all is.
+packaging_test = $(if $(filter ./...,$(PKG)),go -C packaging test ./...,true)
 
 # A control plane of its own, unless JIBE_TEST_KUBECONFIG names one that runs.
 ifdef JIBE_TEST_KUBECONFIG
@@ -50,9 +58,19 @@ build: ## bin/jibe, with its version in it
 	go build -ldflags "-X main.version=$(VERSION)" -o bin/jibe ./cmd/jibe
 
 .PHONY: release
-release: ## bin/jibe as it is given to others (static, stripped, reproducible), with bin/conformance.json
-	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/jibe ./cmd/jibe
+release: ## dist/ with all that a version is given to others as; also bin/jibe and bin/conformance.json
+	go run -C packaging -buildvcs=false ./release --root .. --out ../dist --binary ../bin/jibe --version "$(VERSION)" \
+		$(if $(ARCH),--arch "$(ARCH)") $(if $(RELEASE_KEY),--key "$(abspath_key)") $(if $(filter 0,$(IMAGES)),--images=false)
 	go run ./test/conformance -version "$(VERSION)" $(if $(RESULTS),-results "$(RESULTS)") > bin/conformance.json
+
+.PHONY: image
+image: ## bin/jibe-image.tar, the container image of this machine's architecture; WITH=python3,bash adds packages of Debian
+	@mkdir -p bin
+	packaging/image/build -o bin/jibe-image.tar --version "$(VERSION)" $(if $(WITH),--with "$(WITH)")
+
+.PHONY: vulncheck
+vulncheck: ## whether Jibe calls anything that Go's vulnerability database knows, where that can be reached
+	packaging/vulncheck
 
 .PHONY: test
 test: ## all tests, with a real Kubernetes and OpenStack (Debian 12) that are started and stopped
@@ -61,8 +79,12 @@ test: ## all tests, with a real Kubernetes and OpenStack (Debian 12) that are st
 	@test/need gpg gnupg # for signed commits and tags
 	@test/need ssh-keygen openssh-client # likewise
 	@/usr/bin/python3 -c 'import yaml' 2>/dev/null || test/need "yaml (a module of python3)" python3-yaml # for user data classes
+	@test/need prometheus prometheus # for dashboards and alerts
+	@test/need prometheus-alertmanager prometheus-alertmanager # likewise
+	@test/need chromium chromium # for drawing dashboards
 	@# Both halves run, and both results are shown: a failure of the first hides nothing of the second.
 	@first=passed second=passed; \
+	$(packaging_test) || first=FAILED; \
 	env -u JIBE_TEST_OS_CLOUD -u JIBE_TEST_REQUIRE_OPENSTACK $(with_cluster) go test -timeout $(TEST_TIMEOUT) $(GOTESTFLAGS) $(PKG) || first=FAILED; \
 	$(with_openstack) $(with_cluster) $(os_test) -run '$(OS_RUN)' $(GOTESTFLAGS) $(if $(filter ./...,$(PKG)),$(OS_PKG),$(PKG)) || second=FAILED; \
 	echo "make test: on Kubernetes: $$first; on OpenStack: $$second"; \
@@ -70,6 +92,7 @@ test: ## all tests, with a real Kubernetes and OpenStack (Debian 12) that are st
 
 .PHONY: unit
 unit: ## the tests that need no Kubernetes and no OpenStack; the others are skipped
+	$(packaging_test)
 	env -u JIBE_TEST_KUBECONFIG -u JIBE_TEST_REQUIRE -u JIBE_TEST_OS_CLOUD -u JIBE_TEST_REQUIRE_OPENSTACK go test -timeout $(TEST_TIMEOUT) $(GOTESTFLAGS) $(PKG)
 
 .PHONY: test-openstack
@@ -86,6 +109,7 @@ lint: ## gofmt, go vet and golangci-lint, which is built the first time (3 minut
 	if [ -n "$$files" ]; then echo "not formatted, run gofmt -w on:"; echo "$$files"; exit 1; fi
 	go vet $(PKG)
 	cd test/controlplane && go vet ./helper ./pause ./podnet
+	go -C packaging vet ./...
 	$(GOLANGCI) run $(PKG)
 
 .PHONY: fuzz
@@ -98,9 +122,9 @@ fuzz: ## every fuzz target for FUZZTIME (10s)
 	done
 
 .PHONY: bench
-bench: ## Go benchmarks, then the figures of the whole on a real control plane
+bench: ## Go benchmarks, then the figures of the whole, which docs/benchmarks.md is written from; BENCHFLAGS=-short is quicker
 	go test -run '^$$' -bench . -benchmem $(GOTESTFLAGS) $(PKG)
-	$(with_openstack) $(with_cluster) test/bench/run
+	$(with_openstack) $(with_cluster) test/bench/run -page docs/benchmarks.md $(BENCHFLAGS)
 
 .PHONY: chaos
 chaos: ## kill Jibe at CRASH_POINTS (200) points, then break everything for CHAOS_TIME (10m); SEED repeats
@@ -123,6 +147,10 @@ demo-openstack: ## a walk through VNFs of virtual machines on a real OpenStack; 
 demo-workers: ## a walk through a Kubernetes cluster that is a VNF, on virtual machines; KEEP=1 leaves it running
 	test/demo/workers.sh
 
+.PHONY: pictures
+pictures: ## draw the dashboards to docs/pictures from a run with failures (5 minutes)
+	$(with_cluster) test/prometheus/pictures
+
 .PHONY: controlplane
 controlplane: ## start a control plane to play with, and say how to reach it
 	@kubeconfig=$$($(CONTROLPLANE) start); \
@@ -139,6 +167,10 @@ openstack: ## install and start an OpenStack (Debian 12) to play with, and say h
 openstack-down: ## stop it; test/openstack/openstack wipe forgets its data too
 	@$(OPENSTACK) stop
 
+.PHONY: pictures
+pictures: ## the pictures of the web page that the guides show
+	test/browser/pictures
+
 .PHONY: clean
 clean: ## remove what was built here; what was prepared of Kubernetes and OpenStack stays in the cache
-	rm -rf bin .cache demo-data
+	rm -rf bin dist .cache demo-data

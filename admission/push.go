@@ -39,6 +39,9 @@ type Push struct {
 	// Touched is where the desired branch would differ. It is needed where the push updates
 	// that branch, unless there are problems.
 	Touched *gitrepo.Touched `json:"touched,omitempty"`
+	// Signers are who has signed the commits that the push brings to the desired branch, where
+	// they must be signed (--verify-desired).
+	Signers []gitrepo.CommitSigner `json:"signers,omitempty"`
 	// Problems are why git alone refuses the push. Who lacks the right to make it is told that.
 	Problems []*desired.Problem `json:"problems,omitempty"`
 	// Proposal is what the update of the desired branch would change, where there are no

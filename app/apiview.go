@@ -20,6 +20,7 @@ import (
 type apiView struct {
 	*reconciler.View
 	problems *problems
+	rejected func(error)
 }
 
 // Problems implements sol.View.
@@ -27,7 +28,9 @@ func (v apiView) Problems(instance string) []desired.Problem { return v.problems
 
 // Check implements sol.View.
 func (v apiView) Check(ctx context.Context, before, after *desired.Instance) error {
-	return inAPIWords(v.View.Check(ctx, nil, before, after))
+	err := v.View.Check(ctx, nil, before, after)
+	v.rejected(err)
+	return inAPIWords(err)
 }
 
 // Complete implements sol.View.

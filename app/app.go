@@ -8,12 +8,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -40,6 +38,7 @@ import (
 	"github.com/jibe-vnfm/jibe/sol/notify"
 	"github.com/jibe-vnfm/jibe/sol/vnfpkgm"
 	"github.com/jibe-vnfm/jibe/store/bolt"
+	"github.com/jibe-vnfm/jibe/ui"
 	"github.com/jibe-vnfm/jibe/vnfd/csar"
 )
 
@@ -92,17 +91,22 @@ type Options struct {
 	Key secret.LockOptions
 	// Binary is the path of jibe itself, for the push hook of the repository; "" installs
 	// none.
-	Binary  string
-	Version string
-	Log     *slog.Logger
+	Binary            string
+	Version, Revision string // of this process: its version, and the commit that it was built of
+	Log               *slog.Logger
+	// Given is what others keep for the data directory.
+	Given Given
 	// Packages says how packages are uploaded.
 	Packages PackageOptions
 	// Verify are the signatures that the host demands, whatever git says.
 	Verify VerifyOptions
 	// ShareDesired lets who may read some projects fetch the desired repository, which shows all.
 	ShareDesired bool
+	Page         PageOptions
 	// Cloud is what VIMs of type sim run on; nil makes one.
 	Cloud *sim.Cloud
+	// Trace says whether operations are traced.
+	Trace TraceOptions
 	// Ready is called once, when requests are served.
 	Ready func(*Server)
 }
@@ -131,19 +135,22 @@ type Server struct {
 	certificate *certificate // nil without TLS
 	pushes      pushes
 	hooking     sync.Mutex // while hooks are written
+	backing     sync.Mutex // while a backup is taken
 	// identities and clientCAs are nil where everyone is let in, or no certificate is asked for.
 	identities *auth.Identities
 	clientCAs  *auth.ClientCAs
 	registry   *prometheus.Registry
-	trust      csar.Trust
-	pkgm       *vnfpkgm.Service
-	listener   net.Listener
+	observers
+	trust    csar.Trust
+	pkgm     *vnfpkgm.Service
+	page     *ui.Service // nil where it is left out
+	listener net.Listener
 }
 
 // Run starts everything, calls Ready, and works until ctx ends. Then it stops
 // in an order that loses nothing and returns nil.
 func Run(ctx context.Context, o Options) error {
-	s := &Server{Options: o}
+	s := &Server{Options: o, observers: observers{meters: newMeters(o.Version, o.Revision)}}
 	// The parts outlive ctx for the moment that an orderly end takes.
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
@@ -163,7 +170,7 @@ func (s *Server) open(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := errors.Join(s.checkListen(), s.checkHooks()); err != nil {
+	if err := errors.Join(s.checkListen(), s.checkHooks(), s.checkGiven()); err != nil {
 		return err
 	}
 	if err := s.loadTrust(); err != nil {
@@ -178,7 +185,7 @@ func (s *Server) open(ctx context.Context) error {
 	if err := s.data.MakePackages(ctx); err != nil {
 		return fmt.Errorf("package repository: %w", err)
 	}
-	if s.keeper, err = s.data.Keeper(s.Key, s.Reach); err != nil {
+	if s.keeper, err = s.openKeeper(); err != nil {
 		return err
 	}
 	if err := s.openAudit(); err != nil {
@@ -192,12 +199,15 @@ func (s *Server) open(ctx context.Context) error {
 	}
 	s.auth = judged{s.auth}
 	s.egress = s.newGuard()
+	if err := s.openTraces(); err != nil {
+		return err
+	}
 	fresh := !datadir.Exists(s.data.Desired())
 	// Before the store: one without its repository is refused at the next start.
 	if err := gitrepo.Create(ctx, s.data.Desired(), s.Branch); err != nil {
 		return fmt.Errorf("desired repository: %w", err)
 	}
-	if s.store, err = bolt.Open(s.data.Store(), bolt.WithLockTimeout(datadir.EndPatience)); err != nil {
+	if s.store, err = bolt.Open(s.data.Store(), bolt.WithLockTimeout(datadir.EndPatience), bolt.WithObserver(s.meters.observeStore)); err != nil {
 		return err
 	}
 	if s.oplog, err = oplog.Open(ctx, s.store, time.Now, oplog.WithLog(s.Log)); err != nil {
@@ -218,7 +228,7 @@ func (s *Server) open(ctx context.Context) error {
 	s.packages.LimitHooks(s.AllowHooks.Barred)
 	if s.repo, err = gitrepo.Open(ctx, gitrepo.Options{
 		Dir: s.data.Desired(), Branch: s.Branch, Remote: s.Remote, PollInterval: s.Poll, Log: s.Log, Operated: s.operated,
-		NeededRepositories: s.packages.Needed, Verify: verify, Key: s.keeper.Derive(gitPurpose),
+		NeededRepositories: s.packages.Needed, Verify: verify, Key: s.keeper.Derive(gitPurpose), Observe: s.meters.observeGit,
 	}); err != nil {
 		return fmt.Errorf("desired repository: %w", err)
 	}
@@ -231,10 +241,8 @@ func (s *Server) open(ctx context.Context) error {
 	}
 	// A repository without a commit is new, or its first start was cut short.
 	s.first = s.repo.Head() == ""
-	if s.first && s.Remote == "" {
-		if err := s.repo.Seed(ctx, map[string][]byte{"repositories.yaml": []byte(datadir.FirstRepositories)}, "Say where packages come from"); err != nil {
-			return fmt.Errorf("desired repository: %w", err)
-		}
+	if err := s.seed(ctx); err != nil {
+		return err
 	}
 	if s.Remote == "" {
 		if err := s.installHook(s.data.Desired(), admission.DesiredRepository); err != nil {
@@ -245,8 +253,7 @@ func (s *Server) open(ctx context.Context) error {
 		return err
 	}
 	if err := s.syncPackages(ctx); err != nil {
-		// The packages of an earlier fetch are still there; a repository that is away is no
-		// reason not to start.
+		// The packages of an earlier fetch are there: one that is away is no reason not to start.
 		s.Log.WarnContext(ctx, "package repositories were not all fetched", "error", err)
 	}
 	return s.wire(ctx)
@@ -268,10 +275,10 @@ func (s *Server) wire(ctx context.Context) error {
 	if _, err := sol.Recover(ctx, s.repo, s.at, s.oplog, s.Log); err != nil {
 		return fmt.Errorf("requests that a former process left unfinished: %w", err)
 	}
-	metrics := reconciler.NewMetrics()
+	metrics := reconciler.NewMetrics(s.tracer)
 	s.oplog.OnChange(func(op *lcm.Operation) { metrics.Operation(op) })
-	s.registry = newRegistry(metrics)
-	s.registry.MustRegister(s.unconfinedHooks())
+	s.registry = s.newRegistry(metrics)
+	s.followArrivals()
 	host, err := os.Hostname()
 	if err != nil {
 		return err
@@ -284,12 +291,12 @@ func (s *Server) wire(ctx context.Context) error {
 		return err
 	}
 	s.recon, err = reconciler.New(reconciler.Config{
-		Repo: s.repo, Store: s.store, Oplog: s.oplog, Packages: s.packages, Secrets: secrets{s.keeper}, Permit: secrets{s.keeper}.Permit,
-		Driver: Drivers(s.keeper.Derive("render digest"), installation, s.Reach.KubeconfigExec, s.egress, s.Cloud, s.Log), Log: s.Log, Metrics: metrics,
+		Repo: s.traced(s.repo), Trace: s.tracer, Store: s.store, Oplog: s.oplog, Packages: s.packages, Secrets: secrets{s.keeper}, Permit: secrets{s.keeper}.Permit,
+		Driver: s.drivers(installation), Log: s.Log, Metrics: metrics,
 		Holder: fmt.Sprintf("%s/%d", host, os.Getpid()), Workers: s.Workers,
 		Timeout: s.Timeout, StartTimeout: s.StartTimeout, Timeouts: s.Timeouts,
 		NFVO: &nfvo{resolve: s.nfvoSettings}, BaseURL: func() string { return strings.TrimSuffix(s.BaseURL, "/") },
-		Hooks: s.hookRunner(ctx), Reveal: secrets{s.keeper}.Reveal, Seal: s.keeper.Encrypt, HookTimeout: s.HookTimeout,
+		Hooks: meteredHooks{s.hookRunner(ctx), s.meters.hooks}, Reveal: secrets{s.keeper}.Reveal, Seal: s.keeper.Encrypt, HookTimeout: s.HookTimeout,
 		Peers: s.peer, Namespace: ownNamespace(),
 	})
 	if err != nil {
@@ -305,8 +312,6 @@ func (s *Server) wire(ctx context.Context) error {
 		},
 	})
 	s.disk = &disk{repo: s.repo, store: s.store, dirs: []string{s.data.Path, s.data.Desired()}, log: s.Log}
-	s.registry.MustRegister(newInventory(s), newProjectUse(s))
-	s.registry.MustRegister(append(s.auditCollectors(), s.entrance.failures)...)
 	if s.listener, err = s.data.Listen(s.Listen, s.Log); err != nil {
 		return fmt.Errorf("listen on %s: %w", s.Listen, err)
 	}
@@ -320,7 +325,7 @@ func (s *Server) wire(ctx context.Context) error {
 	if s.notify, err = s.newNotify(); err != nil {
 		return err
 	}
-	s.registry.MustRegister(newDeliveries(s.notify.States))
+	s.registerCollectors()
 	return nil
 }
 
@@ -351,18 +356,15 @@ func (s *Server) at(ctx context.Context, commit, instance string) (desired.Revis
 	return rev, nil
 }
 
-func (s *Server) scheme() string {
-	if s.TLSCert != "" {
-		return "https"
-	}
-	return "http"
-}
-
 // run serves until ctx ends; work is what the parts live in.
 func (s *Server) run(ctx, work context.Context) error {
 	work, stop := context.WithCancel(work)
 	defer stop()
-	server := defaultLimits().server(s.handler(), s.Log)
+	handler, err := s.handler()
+	if err != nil {
+		return err
+	}
+	server := defaultLimits().server(handler, s.Log)
 	local, hooks, err := s.pushHookServer(work)
 	if err != nil {
 		return err
@@ -377,6 +379,11 @@ func (s *Server) run(ctx, work context.Context) error {
 	g.Go(func() error { return s.pkgm.Run(gctx) })
 	g.Go(func() error { return s.disk.run(gctx) })
 	g.Go(func() error { return s.runAudit(gctx) })
+	g.Go(func() error { return s.runTraces(gctx) })
+	if s.page != nil {
+		server.RegisterOnShutdown(s.page.Close)
+		g.Go(func() error { return s.page.Run(gctx) })
+	}
 	g.Go(func() error {
 		return (&pruner{oplog: s.oplog, store: s.store, keep: s.KeepOperations, log: s.Log}).run(gctx)
 	})
@@ -429,6 +436,7 @@ func closed(err error) error {
 // moved is called when the desired repository's branch has moved.
 func (s *Server) moved(ctx context.Context) func(ids []string, settings bool) {
 	return func(ids []string, settings bool) {
+		s.arrivals.seen(s.repo.Head(), ids)
 		for _, id := range ids {
 			s.recon.Moved(id)
 		}
@@ -467,34 +475,5 @@ func (s *Server) close() error {
 
 // Address is where the API listens.
 func (s *Server) Address() string { return s.listener.Addr().String() }
-
-// Welcome writes for a person where everything is, and how to go on.
-func (s *Server) Welcome(w io.Writer) {
-	var b strings.Builder
-	fmt.Fprintf(&b, "jibe %s serves %s\n", s.Version, s.BaseURL)
-	fmt.Fprintf(&b, "  data directory      %s\n", s.data.Path)
-	if s.Remote != "" {
-		fmt.Fprintf(&b, "  desired repository  %s (branch %s)\n", s.Remote, s.Branch)
-	} else {
-		fmt.Fprintf(&b, "  desired repository  %s\n", s.data.Desired())
-		fmt.Fprintf(&b, "                      %s/git/desired.git\n", s.BaseURL)
-	}
-	locals, _ := filepath.Glob(filepath.Join(s.data.Packages(), "*.git"))
-	for _, dir := range locals {
-		fmt.Fprintf(&b, "  package repository  %s\n", dir)
-		fmt.Fprintf(&b, "                      %s/git/packages/%s\n", s.BaseURL, filepath.Base(dir))
-	}
-	if s.InsecureDev {
-		b.WriteString("  API                 open to everyone (--insecure-dev)\n")
-	} else {
-		fmt.Fprintf(&b, "  API tokens          %s\n", datadir.TokensFile(s.data.Path))
-	}
-	fmt.Fprintf(&b, "  secrets             encrypt for %s\n", s.keeper.Recipient())
-	fmt.Fprintf(&b, "                      or keep them below %s\n", strings.Join(s.keeper.Dirs(), ", "))
-	if s.first && s.Remote == "" {
-		fmt.Fprintf(&b, "\nFirst steps:\n  git clone %s\n  add vims/<name>.yaml and instances/<place>/<name>/vnf.yaml, commit, git push\n", s.data.Desired())
-	}
-	_, _ = io.WriteString(w, b.String()) // where it can't be written, nobody reads it
-}
 
 var _ desired.Repo = (*gitrepo.Repo)(nil)

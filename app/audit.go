@@ -23,6 +23,7 @@ import (
 	"github.com/jibe-vnfm/jibe/desired/secret"
 	"github.com/jibe-vnfm/jibe/internal/datadir"
 	"github.com/jibe-vnfm/jibe/internal/lru"
+	"github.com/jibe-vnfm/jibe/ui"
 )
 
 // AuditOptions say where records of writes, refusals and failed logins go.
@@ -199,12 +200,15 @@ func (a *recorder) refused(ctx context.Context, r audit.Record) {
 // changes says whether a request may change something, and so is recorded however it ends. What
 // is pushed by git is recorded where it is known what it is.
 func changes(r *http.Request) bool {
+	if r.URL.Path == ui.Root+"/login" && r.URL.Query().Has("code") { // a link that logs in
+		return true
+	}
 	switch r.Method {
 	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
 		return false
 	}
 	path := r.URL.Path
-	return path != "/webhook" && path != "/jibe/v1/check" && path != "/jibe/v1/plan" && !strings.HasPrefix(path, "/git/")
+	return path != "/webhook" && path != "/jibe/v1/check" && path != "/jibe/v1/plan" && path != "/ui/propose" && !strings.HasPrefix(path, "/git/")
 }
 
 // serve answers a request by next, and records it before its answer leaves.
@@ -348,6 +352,15 @@ func (a audited) Write(ctx context.Context, w desired.Write) (desired.Revision, 
 		audit.Note(ctx, func(r *audit.Record) { r.Commit = rev.Commit })
 	}
 	return rev, err
+}
+
+// WriteVIM implements [desired.Repo].
+func (a audited) WriteVIM(ctx context.Context, name, subject string, trailers []desired.Trailer, change func(now []byte) ([]byte, error)) (commit string, err error) {
+	commit, err = a.Repo.WriteVIM(ctx, name, subject, trailers, change)
+	if commit != "" {
+		audit.Note(ctx, func(r *audit.Record) { r.Commit = commit })
+	}
+	return commit, err
 }
 
 // auditCollectors are what of the audit log is measured.

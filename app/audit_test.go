@@ -142,6 +142,37 @@ func TestEachWriteRefusalAndFailedLoginIsOnRecordWhenItIsAnswered(t *testing.T) 
 	}
 }
 
+func TestAChangedTokenFileAndTheCommitOfAVIMAreOnRecord(t *testing.T) {
+	data := t.TempDir()
+	s, stop := start(t, data, &sim.Cloud{}, "")
+	defer stop()
+	file := filepath.Join(data, "tokens.yaml")
+	last := func() audit.Record { all := records(t, data); return all[len(all)-1] }
+	tokens := fmt.Sprintf("tokens:\n- {name: anna, role: admin, token: %s}\n", s.Token)
+	for _, c := range []struct {
+		text    string
+		outcome audit.Outcome
+	}{{tokens, audit.Done}, {tokens + "- {name: short, role: admin, token: abc}\n", audit.Failed}, {tokens, audit.Done}} {
+		if err := os.WriteFile(file, []byte(c.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		send(t, s, "GET", "/vnflcm/v2/vnf_instances", "", "Authorization", "Bearer "+s.Token)
+		if r := last(); r.Action != "reload" || r.Object != "tokens.yaml" || r.Outcome != c.outcome {
+			t.Errorf("recorded %+v", r)
+		}
+		before := len(records(t, data))
+		send(t, s, "GET", "/vnflcm/v2/vnf_instances", "", "Authorization", "Bearer "+s.Token)
+		if now := len(records(t, data)); now > before {
+			t.Errorf("an unchanged file is on record %d times", now-before)
+		}
+	}
+	body := `{"vim": {"name": "kube-z", "type": "kubernetes", "auth_url": "https://192.0.2.1:6443", "auth_cred": {"username": "", "bearer_token": "a-token-of-nobody"}, "vim_project": {"name": "default"}}}`
+	res := send(t, s, "POST", "/v1.0/vims", body, "Authorization", "Bearer "+s.Token)
+	if r := last(); res.StatusCode != 201 || r.Action != "POST" || len(r.Commit) != 40 {
+		t.Errorf("%d, recorded %+v", res.StatusCode, r)
+	}
+}
+
 func TestWhoGuessesIsSlowedDownAndNotWhoIsKnown(t *testing.T) {
 	s, stop := start(t, t.TempDir(), &sim.Cloud{}, "")
 	defer stop()

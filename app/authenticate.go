@@ -2,14 +2,15 @@ package app
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"os"
 	"slices"
 
+	"github.com/jibe-vnfm/jibe/audit"
 	"github.com/jibe-vnfm/jibe/auth"
-	"github.com/jibe-vnfm/jibe/internal/datadir"
 )
 
 // Keystone is how callers with tokens of OpenStack's Keystone are let in. Without a URL they
@@ -34,6 +35,17 @@ type OIDC struct {
 	RolesFile                            string
 }
 
+// identitiesChanged records that somebody on the host has changed who is let in.
+func (s *Server) identitiesChanged(err error) {
+	r := audit.Record{Issuer: auth.IssuerHost, Action: "reload", Object: "tokens.yaml", Outcome: audit.Done}
+	if err != nil {
+		r.Outcome, r.Reason = audit.Failed, "it can't be used: the log of the process says why"
+	}
+	if err := s.audit.Record(context.Background(), r); err != nil {
+		s.Log.Error("change of the token file not recorded", "error", err)
+	}
+}
+
 // authenticator finds out who callers are, in all the ways that the options name.
 func (s *Server) authenticator() (auth.Authenticator, error) {
 	if s.InsecureDev {
@@ -43,9 +55,10 @@ func (s *Server) authenticator() (auth.Authenticator, error) {
 		return auth.Anyone{}, nil
 	}
 	var err error
-	if s.identities, err = auth.OpenIdentities(datadir.TokensFile(s.data.Path), s.Log); err != nil {
+	if s.identities, err = auth.OpenIdentities(s.tokensFile(), s.Log); err != nil {
 		return nil, err
 	}
+	s.identities.OnReload(s.identitiesChanged)
 	callers := &auth.Callers{Identities: s.identities}
 	if s.ClientCA != "" {
 		if s.TLSCert == "" {

@@ -2,6 +2,7 @@ package app
 
 import (
 	"log/slog"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -109,7 +110,10 @@ func TestARequestSwitchesTheCheckOfCertificatesOffOnlyWhereTheOperatorLetsIt(t *
 }
 
 func TestEveryKnownTypeOfVIMHasADriverThatRendersWithoutOne(t *testing.T) {
-	make := Drivers([]byte("key"), "test", false, nil, sim.NewCloud(), slog.New(slog.DiscardHandler))
+	make := driverOptions{
+		key: []byte("key"), installation: "test", cloud: sim.NewCloud(), log: slog.New(slog.DiscardHandler),
+		wrap: func(_ string, next http.RoundTripper) http.RoundTripper { return next }, made: func(string) {},
+	}.drivers()
 	for _, vimType := range []string{desired.VIMKubernetes, desired.VIMOpenStack, desired.VIMSim} {
 		v := drivers.VIM{Name: "none", Type: vimType, Endpoint: "https://nowhere.invalid", Username: "nobody", Password: "none", Project: "none"}
 		if drv, err := make(v); err != nil || drv == nil {

@@ -2,6 +2,8 @@ package app
 
 import (
 	"log/slog"
+	"net/http"
+	"strings"
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/drivers"
@@ -11,19 +13,51 @@ import (
 	"github.com/jibe-vnfm/jibe/internal/egress"
 )
 
-// Drivers makes the driver of each type of VIM. key is mixed into the digests
-// that drivers leave at the VIM, where installation says whose all is; exec lets kubeconfigs name commands and files; guard says which
-// addresses VIMs may have.
-func Drivers(key []byte, installation string, exec bool, guard *egress.Guard, cloud *sim.Cloud, log *slog.Logger) func(drivers.VIM) (drivers.Driver, error) {
+// driverOptions are what the drivers of all types of VIM are made with.
+type driverOptions struct {
+	// key is mixed into the digests that drivers leave at the VIM, where installation says whose
+	// all is.
+	key          []byte
+	installation string
+	// exec lets kubeconfigs name commands and files; guard says which addresses VIMs may have.
+	exec  bool
+	guard *egress.Guard
+	cloud *sim.Cloud
+	log   *slog.Logger
+	// wrap observes what goes to the VIM of a name.
+	wrap func(vim string, next http.RoundTripper) http.RoundTripper
+	// made is told of each driver whose VIM needs no requests.
+	made func(vim string)
+}
+
+// drivers makes the driver of each type of VIM.
+func (o driverOptions) drivers() func(drivers.VIM) (drivers.Driver, error) {
 	return func(v drivers.VIM) (drivers.Driver, error) {
+		wrap := func(next http.RoundTripper) http.RoundTripper { return o.wrap(v.Name, next) }
 		switch v.Type {
 		case desired.VIMKubernetes:
-			return kubernetes.New(v, kubernetes.Options{Log: log.With("vim", v.Name), DigestKey: key, Installation: installation, KubeconfigExec: exec, Egress: guard})
+			return kubernetes.New(v, kubernetes.Options{Log: o.log.With("vim", v.Name), DigestKey: o.key, Installation: o.installation, KubeconfigExec: o.exec, Egress: o.guard, Wrap: wrap})
 		case desired.VIMOpenStack:
-			return openstack.New(v, openstack.Options{Log: log.With("vim", v.Name), Installation: installation, Egress: guard})
+			return openstack.New(v, openstack.Options{Log: o.log.With("vim", v.Name), Installation: o.installation, Egress: o.guard, Wrap: wrap})
 		case desired.VIMSim:
-			return sim.New(cloud, v), nil
+			if !strings.HasSuffix(v.Endpoint, ".invalid") { // else it only renders, and is no VIM to be shown
+				o.made(v.Name)
+			}
+			return sim.New(o.cloud, v), nil
 		}
 		return nil, &drivers.RefusedError{Field: "vim", Reason: "VIMs of type " + v.Type + " aren't known; use " + desired.VIMKubernetes + " or " + desired.VIMOpenStack}
 	}
+}
+
+// drivers makes the drivers of this installation.
+func (s *Server) drivers(installation string) func(drivers.VIM) (drivers.Driver, error) {
+	return driverOptions{
+		key: s.keeper.Derive("render digest"), installation: installation, exec: s.Reach.KubeconfigExec, guard: s.egress, cloud: s.Cloud, log: s.Log,
+		wrap: s.observeVIM, made: func(vim string) { s.meters.vims.vim(vim).up.Set(1) },
+	}.drivers()
+}
+
+// observeVIM measures what goes to a VIM.
+func (s *Server) observeVIM(vim string, next http.RoundTripper) http.RoundTripper {
+	return s.meters.vims.wrap(vim, next, s.tracer)
 }

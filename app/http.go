@@ -21,15 +21,24 @@ import (
 	"github.com/jibe-vnfm/jibe/sol/vims"
 )
 
-func newRegistry(m *reconciler.Metrics) *prometheus.Registry {
+// newRegistry makes the registry, with what is measured from the start.
+func (s *Server) newRegistry(m *reconciler.Metrics) *prometheus.Registry {
 	r := prometheus.NewRegistry()
-	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), s.unconfinedHooks())
 	r.MustRegister(m.Collectors()...)
+	r.MustRegister(s.meters.collectors()...)
 	return r
 }
 
+// registerCollectors registers what asks the parts at each scrape, once they are there.
+func (s *Server) registerCollectors() {
+	inventory := newInventory(s)
+	s.registry.MustRegister(inventory, newPopulation(s, inventory.exempt), newProjectUse(s), newDeliveries(s.notify.States), newFiles(s), newSpanCounts(s.exporter), s.entrance.failures)
+	s.registry.MustRegister(s.auditCollectors()...)
+}
+
 // handler is everything that the API's address serves.
-func (s *Server) handler() http.Handler {
+func (s *Server) handler() (http.Handler, error) {
 	requests := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "jibe_http_request_duration_seconds",
 		Help:    "Duration of API requests, by route, method and status.",
@@ -38,11 +47,12 @@ func (s *Server) handler() http.Handler {
 	s.registry.MustRegister(requests)
 	mux := http.NewServeMux()
 	common := rest.Config{Auth: s.auth, BaseURL: s.BaseURL, Log: s.Log,
-		Observe: func(route, method string, status int, took time.Duration) {
-			requests.WithLabelValues(route, method, http.StatusText(status)).Observe(took.Seconds())
+		Observe: func(ctx context.Context, route, method string, status int, took time.Duration) {
+			observe(requests.WithLabelValues(route, method, http.StatusText(status)), took.Seconds(), requestTrace(ctx))
 		}}
+	repo := apiRepo{s.recon.View().Counted(audited{s.traced(s.repo)})}
 	lifecycle := sol.New(sol.Config{Config: common,
-		Repo: apiRepo{s.recon.View().Counted(audited{s.repo})}, Operations: s.oplog, View: apiView{s.recon.View(), s.problems}, Secrets: s.keeper,
+		Repo: repo, Operations: s.oplog, View: apiView{s.recon.View(), s.problems, s.meters.rejectedRequest}, Secrets: s.keeper,
 		Subscriptions: s.notify.Lifecycle("/vnflcm/v2"), SubscriptionsV1: s.notify.Lifecycle("/vnflcm/v1"), Poke: s.recon.Enqueue,
 	})
 	mux.Handle("/vnflcm", lifecycle)
@@ -50,15 +60,18 @@ func (s *Server) handler() http.Handler {
 	s.pkgm = s.newPackageAPI(common)
 	mux.Handle("/vnfpkgm", s.pkgm)
 	mux.Handle("/vnfpkgm/", s.pkgm)
-	mux.Handle("/v1.0/", vims.New(vims.Config{Config: common, Repo: s.repo, Keep: s.keeper.Keep, Check: s.checkSettings, Reach: s.reachVIM}))
-	mux.Handle("/", rest.NotFound(common))
+	mux.Handle("/v1.0/", vims.New(vims.Config{Config: common, Repo: audited{s.repo}, Keep: s.keeper.Keep, Check: s.checkSettings, Reach: s.reachVIM}))
+	mux.Handle("/", s.toPage(rest.NotFound(common)))
 	mux.Handle("/jibe/v1/", s.guardJibeAPI(s.jibeAPI()))
 	mux.Handle("/git/", s.git())
 	mux.HandleFunc("POST /webhook", s.webhook)
-	mux.Handle("GET /metrics", s.guardMetrics(promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{})))
+	mux.Handle("GET /metrics", s.guardMetrics(promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{EnableOpenMetrics: true})))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { respondText(w, http.StatusOK, "ok\n") })
 	mux.Handle("GET /readyz", s.guardMetrics(http.HandlerFunc(s.ready)))
-	return s.entrance.wrap(rest.SingleSlashes(mux))
+	if err := s.servePage(mux, lifecycle, repo, common.Observe); err != nil {
+		return nil, err
+	}
+	return s.entrance.wrap(s.traceRequests(rest.SingleSlashes(mux))), nil
 }
 
 func respondText(w http.ResponseWriter, status int, text string) {

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/jibe-vnfm/jibe/admission"
+	"github.com/jibe-vnfm/jibe/auth"
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/reconciler"
@@ -65,6 +66,10 @@ func (s *Server) jibeAPI() *http.ServeMux {
 		}
 		respondJSON(w, http.StatusOK, Accepted{Taken: append([]*desired.Problem{}, taken...)})
 	})
+	mux.HandleFunc("POST /jibe/v1/backup", s.takeBackup)
+	mux.HandleFunc("POST /jibe/v1/backup/kept", s.keptBackup)
+	mux.HandleFunc("POST /jibe/v1/ui-links", s.makeLink)
+	mux.HandleFunc("GET /jibe/v1/doctor", s.examine)
 	mux.HandleFunc("POST /jibe/v1/check", s.review(false))
 	mux.HandleFunc("POST /jibe/v1/plan", s.review(true))
 	return mux
@@ -114,7 +119,7 @@ func (s *Server) review(steps bool) http.HandlerFunc {
 		if !decodeProposal(w, r, &p) {
 			return
 		}
-		if err := s.confine(r, &p); err != nil {
+		if err := s.confine(r.Context(), auth.From(r.Context()), &p); err != nil {
 			status := http.StatusInternalServerError
 			switch {
 			case errors.Is(err, errForeign):
@@ -128,7 +133,7 @@ func (s *Server) review(steps bool) http.HandlerFunc {
 		v, err := s.reviewer.Review(r.Context(), &p, steps)
 		if err == nil && p.Touched != nil {
 			// Somebody else may push it.
-			err = s.warnOfRights(r.Context(), &p, v)
+			err = s.warnOfRights(auth.From(r.Context()), &p, v)
 		}
 		if err != nil {
 			respondUnreviewed(w, err)

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -105,13 +106,12 @@ var errForeign = errors.New("the proposal concerns what you may not have planned
 // confine takes out of a proposal what differs in nothing from head and isn't the caller's to
 // plan: who sees only some projects has a clone of all of them. Whatever else isn't theirs
 // refuses the proposal.
-func (s *Server) confine(r *http.Request, p *admission.Proposal) error {
-	who := auth.From(r.Context())
+func (s *Server) confine(ctx context.Context, who auth.Identity, p *admission.Proposal) error {
 	if who.May(auth.Planner, "") {
 		return nil
 	}
 	// What was pushed a moment ago counts: its ids are somebody's already.
-	if err := s.repo.Refresh(r.Context()); err != nil {
+	if err := s.repo.Refresh(ctx); err != nil {
 		return err
 	}
 	settings, err := s.repo.Settings()
@@ -153,7 +153,7 @@ func (s *Server) confine(r *http.Request, p *admission.Proposal) error {
 			return false
 		}
 		if known && c.File != "" && head.Dir == c.Dir {
-			files, ferr := s.repo.Files(r.Context(), head.Revision)
+			files, ferr := s.repo.Files(ctx, head.Revision)
 			if ferr == nil && string(files[desired.InstanceFile]) == c.File {
 				return true
 			}

@@ -3,6 +3,8 @@ package app
 import (
 	"cmp"
 	"context"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -30,7 +32,7 @@ type inventory struct {
 	instances, suspended, held *prometheus.Desc
 	open, contended, drifted   *prometheus.Desc
 	problems, problemSince     *prometheus.Desc
-	healthy, writable          *prometheus.Desc
+	healthy, writable, omitted *prometheus.Desc
 }
 
 func newInventory(s *Server) *inventory {
@@ -51,12 +53,13 @@ func newInventory(s *Server) *inventory {
 			"When a file at the head of the desired repository was first seen not to be obeyed, while it isn't.", []string{"file", "instance"}, nil),
 		healthy:  prometheus.NewDesc("jibe_desired_repository_healthy", "1 while the desired repository's branch is followed, else 0.", nil, nil),
 		writable: prometheus.NewDesc("jibe_data_writable", "1 while the store and the desired repository can be written, else 0: a full disk.", nil, nil),
+		omitted:  prometheus.NewDesc("jibe_series_omitted", "Series that are left out of a metric, as it has as many as it may have.", []string{"metric"}, nil),
 	}
 }
 
 // Describe implements prometheus.Collector.
 func (i *inventory) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{i.instances, i.suspended, i.held, i.open, i.contended, i.drifted, i.problems, i.problemSince, i.healthy, i.writable} {
+	for _, d := range []*prometheus.Desc{i.instances, i.suspended, i.held, i.open, i.contended, i.drifted, i.problems, i.problemSince, i.healthy, i.writable, i.omitted} {
 		ch <- d
 	}
 }
@@ -99,7 +102,7 @@ func (i *inventory) collectProblems(ch chan<- prometheus.Metric) {
 			since[s] = x.Since
 		}
 	}
-	for s, at := range since {
+	for s, at := range bounded(i, ch, "jibe_desired_problem_since_timestamp_seconds", since) {
 		gauge(ch, i.problemSince, stamp(at), s.file, s.instance)
 	}
 }
@@ -116,7 +119,7 @@ func (i *inventory) collectDrift(ch chan<- prometheus.Metric) {
 			}
 		}
 	}
-	for s, at := range since {
+	for s, at := range bounded(i, ch, "jibe_drift_since_timestamp_seconds", since) {
 		gauge(ch, i.drifted, stamp(at), s.instance, s.object, s.field, s.by, s.state)
 	}
 }
@@ -125,13 +128,33 @@ func (i *inventory) collectExempt(ctx context.Context, ch chan<- prometheus.Metr
 	x := i.exempt.read()
 	gauge(ch, i.instances, float64(x.instances))
 	gauge(ch, i.suspended, float64(x.suspended))
+	gauge(ch, i.omitted, float64(max(0, len(x.held)-mostInstances)), "jibe_instance_held_since_timestamp_seconds")
+	left := mostInstances
 	for instance, m := range x.held {
+		if left--; left < 0 {
+			break
+		}
 		since := m.seen
 		if op, err := i.oplog.Operation(ctx, m.operation); err == nil {
 			since = op.StateEntered
 		}
 		gauge(ch, i.held, stamp(since), instance)
 	}
+}
+
+// bounded returns at most as many series as a metric may have, those that began first, and says
+// how many are left out.
+func bounded[K comparable](i *inventory, ch chan<- prometheus.Metric, metric string, since map[K]time.Time) map[K]time.Time {
+	gauge(ch, i.omitted, float64(max(0, len(since)-mostInstances)), metric)
+	if len(since) <= mostInstances {
+		return since
+	}
+	oldest := slices.SortedFunc(maps.Keys(since), func(a, b K) int { return since[a].Compare(since[b]) })
+	kept := make(map[K]time.Time, mostInstances)
+	for _, k := range oldest[:mostInstances] {
+		kept[k] = since[k]
+	}
+	return kept
 }
 
 func (i *inventory) collectOperations(ch chan<- prometheus.Metric) {

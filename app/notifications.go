@@ -32,7 +32,7 @@ type NotifyOptions struct {
 
 // newNotify makes the service of subscriptions.
 func (s *Server) newNotify() (*notify.Service, error) {
-	c := notify.Config{Store: s.store, Oplog: s.oplog, Secrets: s.keeper, Egress: s.egress, Base: s.BaseURL, Log: s.Log, Retention: s.Notify.Retention, Sees: s.tell,
+	c := notify.Config{Store: s.store, Oplog: s.oplog, Secrets: s.keeper, Egress: s.egress, Base: s.BaseURL, Log: s.Log, Retention: s.Notify.Retention, Sees: s.tell, Trace: s.tracer, Observe: s.meters.observeNotification,
 		APIs: append(vnfpkgm.NotificationAPIs(), sol.NotificationsV1())}
 	switch {
 	case s.Notify.Retention < 0:

@@ -29,7 +29,8 @@ const PushPath = "/jibe/v1/push"
 const maxSocketPath = len(syscall.RawSockaddrUnix{}.Path) - 1
 
 // pushHookServer answers the push hooks of the local repositories, on a socket that only this
-// user can open. Nothing else is served there: a hook's process needs no more.
+// user can open. Beside them it serves what who may open it could do by themselves, with more
+// trouble: a backup of the data directory, and its examination.
 func (s *Server) pushHookServer(context.Context) (*http.Server, net.Listener, error) {
 	path := s.data.Socket()
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -48,6 +49,9 @@ func (s *Server) pushHookServer(context.Context) (*http.Server, net.Listener, er
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST "+PushPath, s.push)
+	mux.HandleFunc("POST "+BackupPath, s.hostOnly("backup", s.takeBackup))
+	mux.HandleFunc("GET "+DoctorPath, s.hostOnly("", s.examine))
+	mux.HandleFunc("POST "+BackupKeptPath, s.hostOnly("", s.keptBackup))
 	return &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, ConnContext: func(ctx context.Context, c net.Conn) context.Context {
 		if uid, ok := peerUser(c); ok {
 			ctx = context.WithValue(ctx, peerKey{}, uid)
@@ -59,6 +63,7 @@ func (s *Server) pushHookServer(context.Context) (*http.Server, net.Listener, er
 // push answers a push hook: who pushes, whether they may, and what of it would be refused.
 func (s *Server) push(w http.ResponseWriter, r *http.Request) {
 	var p admission.Push
+	began := time.Now()
 	if !decodeProposal(w, r, &p) {
 		return
 	}
@@ -77,11 +82,15 @@ func (s *Server) push(w http.ResponseWriter, r *http.Request) {
 	if err == nil && len(v.Problems) == 0 {
 		err = s.acceptPush(r.Context(), by, &p)
 	} else if err == nil {
+		s.meters.rejectedPush(v.Forbidden, v.Problems)
 		s.auditRefusedPush(r.Context(), by, &p, v.Problems)
 	}
 	if err != nil {
 		respondUnreviewed(w, err)
 		return
+	}
+	if p.Repository == admission.DesiredRepository && len(v.Problems) == 0 {
+		s.arrivals.pushed(s.branchRef(), p.Updates, began)
 	}
 	respondJSON(w, http.StatusOK, v)
 }
@@ -113,6 +122,7 @@ func (s *Server) judgePush(ctx context.Context, by pusher, p *admission.Push) (*
 	if p.Touched != nil {
 		lacking = append(lacking, admission.Lacking(by.who, settings, *p.Touched)...)
 	}
+	lacking = append(lacking, s.notTheirs(by, p)...)
 	if v := forbidden(lacking, p.Problems); len(v.Problems) > 0 {
 		return v, nil
 	}
@@ -129,12 +139,12 @@ func (s *Server) judgePush(ctx context.Context, by pusher, p *admission.Push) (*
 }
 
 // warnOfRights adds to the verdict on a proposal what of it the caller may not push.
-func (s *Server) warnOfRights(ctx context.Context, p *admission.Proposal, v *admission.Verdict) error {
+func (s *Server) warnOfRights(who auth.Identity, p *admission.Proposal, v *admission.Verdict) error {
 	settings, err := s.repo.Settings()
 	if err != nil {
 		return err
 	}
-	v.Warnings = append(v.Warnings, admission.Lacking(auth.From(ctx), settings, *p.Touched)...)
+	v.Warnings = append(v.Warnings, admission.Lacking(who, settings, *p.Touched)...)
 	return nil
 }
 

@@ -17,7 +17,7 @@ import (
 // start runs the whole of Jibe in this process, on a data directory and a simulated cloud;
 // remote is what its desired repository is a mirror of, "" where it is the only one. stop
 // ends it in order.
-func start(t *testing.T, data string, cloud *sim.Cloud, remote string) (s *process.Server, stop func()) {
+func start(t testing.TB, data string, cloud *sim.Cloud, remote string) (s *process.Server, stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	ready, done := make(chan string, 1), make(chan error, 1)

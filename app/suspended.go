@@ -31,6 +31,7 @@ type exempt struct {
 	instances int
 	suspended int
 	held      map[string]exemption // by instance
+	tally     tally
 }
 
 // exemption says that an instance is held.
@@ -55,9 +56,10 @@ func (e *exemptions) read() exempt {
 	if e.known.held != nil && e.known.head == head && now.Sub(e.known.at) < exemptAge {
 		return e.known
 	}
-	next := exempt{head: head, at: now, held: map[string]exemption{}}
+	next := exempt{head: head, at: now, held: map[string]exemption{}, tally: newTally()}
 	for h := range e.repo.Heads("") {
 		next.instances++
+		next.tally.add(h)
 		if h.Suspend {
 			next.suspended++
 		}

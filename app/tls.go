@@ -154,3 +154,10 @@ func (o Options) checkListening(l net.Listener) error {
 	}
 	return o.checkListen()
 }
+
+func (s *Server) scheme() string {
+	if s.TLSCert != "" {
+		return "https"
+	}
+	return "http"
+}

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"reflect"
 	"sync"
 	"time"
 )
@@ -24,9 +25,10 @@ type Identities struct {
 	good *Tokens
 	// seen is the file as it was read last, and read when that was. It is nil where the file
 	// wasn't there.
-	seen   fs.FileInfo
-	read   time.Time
-	broken error
+	seen     fs.FileInfo
+	read     time.Time
+	broken   error
+	onReload func(error)
 }
 
 // settle is how long a file is read again after it was written: its times tell nothing of a
@@ -70,12 +72,26 @@ func (i *Identities) current() *Tokens {
 		if i.broken != nil {
 			i.log.Info("the token file can be used again", "file", i.path)
 		}
+		if i.onReload != nil && (i.broken != nil || !reflect.DeepEqual(tokens, i.good)) {
+			i.onReload(nil)
+		}
 		i.good, i.broken = tokens, nil
 	case i.broken == nil || i.broken.Error() != err.Error():
 		i.broken = err
+		if i.onReload != nil {
+			i.onReload(err)
+		}
 		i.log.Error("the token file can't be used: who it let in before is let in still, and nobody else", "file", i.path, "error", err)
 	}
 	return i.good
+}
+
+// OnReload has f called when others are let in from now on because the file has changed, and when it
+// can't be used any more: err says why. f must not authenticate anybody.
+func (i *Identities) OnReload(f func(err error)) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.onReload = f
 }
 
 // Broken is why the file can't be used as it is now, nil where it can.

@@ -216,7 +216,10 @@ type VIM struct {
 	Clouds string `json:"clouds,omitempty"`
 	Cloud  string `json:"cloud,omitempty"`
 	// Kubeconfig is a reference ("file:/path"); it replaces Endpoint, CACert and Credentials.
-	Kubeconfig  string      `json:"kubeconfig,omitempty"`
+	Kubeconfig string `json:"kubeconfig,omitempty"`
+	// InCluster makes the cluster in which Jibe runs as a pod the VIM, with the pod's service
+	// account. It replaces the same, and counts only where the host permits it.
+	InCluster   bool        `json:"inCluster,omitempty"`
 	Credentials Credentials `json:"credentials,omitzero"`
 }
 
@@ -343,10 +346,10 @@ type Repo interface {
 	Read(ctx context.Context, rev Revision) (*Instance, error)
 	// Files returns the directory's content at rev.
 	Files(ctx context.Context, rev Revision) (Files, error)
-	// WriteVIM changes vims/<name>.yaml with one commit and returns when it is durable. change
-	// receives the content of the file, nil where there is none, and returns the new content,
-	// nil to remove the file. It may run several times.
-	WriteVIM(ctx context.Context, name, subject string, trailers []Trailer, change func(now []byte) ([]byte, error)) error
+	// WriteVIM changes vims/<name>.yaml with one commit and returns it when it is durable, ""
+	// where nothing differs. change receives the content of the file, nil where there is none,
+	// and returns the new content, nil to remove the file. It may run several times.
+	WriteVIM(ctx context.Context, name, subject string, trailers []Trailer, change func(now []byte) ([]byte, error)) (commit string, err error)
 	// Write makes one commit and returns when it is durable. If Change leaves the
 	// directory as it was, no commit is made and the present revision is returned.
 	Write(ctx context.Context, w Write) (Revision, error)

@@ -77,6 +77,7 @@ func ParseVIM(file string, data []byte) (*VIM, error) {
 		ref("clouds", &v.Clouds),
 		str("cloud", &v.Cloud),
 		ref("kubeconfig", &v.Kubeconfig),
+		field{"inCluster", func(_, n *yaml.Node) { v.InCluster = d.boolean(n, "inCluster") }},
 		field{"credentials", func(_, n *yaml.Node) {
 			d.mapping(n, "credentials",
 				ref("credentials.token", &v.Credentials.Token),
@@ -106,7 +107,11 @@ func (d *document) completeVIM(n *yaml.Node, v *VIM) {
 		d.fail(n, "add type: kubernetes (or openstack, sim)", "\"type\" is missing")
 	case v.Instance != "" && v.Type != VIMKubernetes:
 		d.fail(n, "remove it", "\"instance\" is for a Kubernetes cluster that is a VNF instance")
-	case v.Type == VIMSim:
+	case v.InCluster && v.Type != VIMKubernetes:
+		d.fail(n, "remove it, or write type: kubernetes", "\"inCluster\" is for Kubernetes only")
+	case v.InCluster && (v.Kubeconfig != "" || v.Endpoint != "" || v.CACert != "" || v.Insecure || c != Credentials{}):
+		d.fail(n, "remove inCluster, or kubeconfig, endpoint, caCert, insecure and credentials", "\"inCluster\" replaces everything else and can't stand beside it")
+	case v.Type == VIMSim, v.InCluster && len(v.forOpenStack()) == 0:
 	case v.Kubeconfig != "" && v.Type != VIMKubernetes:
 		d.fail(n, "remove it, and give endpoint and credentials", "\"kubeconfig\" is for Kubernetes only")
 	case v.Kubeconfig != "" && (v.Endpoint != "" || v.CACert != "" || v.Insecure || c != Credentials{}):
@@ -116,7 +121,7 @@ func (d *document) completeVIM(n *yaml.Node, v *VIM) {
 	case len(v.forOpenStack()) > 0:
 		d.fail(n, "remove it, or write type: openstack", "%q is for OpenStack only", v.forOpenStack()[0])
 	case v.Kubeconfig == "" && v.Endpoint == "":
-		d.fail(n, "add endpoint: https://… or, for Kubernetes, kubeconfig: file:/path", "the VIM can't be reached: \"endpoint\" is missing")
+		d.fail(n, "add endpoint: https://… or, for Kubernetes, kubeconfig: file:/path or inCluster: true", "the VIM can't be reached: \"endpoint\" is missing")
 	case v.Insecure && v.CACert != "":
 		d.fail(n, "remove one of them", "\"insecure\" and \"caCert\" contradict each other")
 	case (c.Username == "") != (c.Password == ""):

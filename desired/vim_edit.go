@@ -36,6 +36,7 @@ func EditVIM(v *VIM, now []byte) ([]byte, error) {
 		{[]string{"default"}, v.Default, was.Default},
 		{[]string{"instance"}, v.Instance, was.Instance},
 		{[]string{"kubeconfig"}, v.Kubeconfig, was.Kubeconfig},
+		{[]string{"inCluster"}, v.InCluster, was.InCluster},
 		{[]string{"clouds"}, v.Clouds, was.Clouds},
 		{[]string{"cloud"}, v.Cloud, was.Cloud},
 		{[]string{"endpoint"}, v.Endpoint, was.Endpoint},

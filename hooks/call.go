@@ -33,6 +33,9 @@ type Call struct {
 	// Timeout bounds the run, without the time in which it waits for its turn; 0 is
 	// ten minutes.
 	Timeout time.Duration
+	// Traceparent is the W3C Trace Context of the run, which the hook finds in the environment
+	// variable TRACEPARENT; "" where it isn't traced.
+	Traceparent string
 	// Orphan is the process of an interrupted run, which is ended first; nil where
 	// there is none.
 	Orphan *Process

@@ -459,3 +459,15 @@ func TestHooksThatAreWrittenOutTogetherAllStart(t *testing.T) {
 	}
 	wg.Wait()
 }
+
+func TestAHookFindsTheTraceThatItsRunBelongsTo(t *testing.T) {
+	c := shell(`echo "{\"message\": \"$TRACEPARENT, ${TRACEPARENT+set}\"}"`)
+	if got := run(t, newRunner(t), c); got != ", " {
+		t.Errorf("without a trace the environment says %q", got)
+	}
+	const parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+	c.Traceparent = parent
+	if got := run(t, newRunner(t), c); got != parent+", set" {
+		t.Errorf("the environment says %q", got)
+	}
+}

@@ -95,6 +95,9 @@ func (r *Runner) prepare(c Call, who *identity) (_ *workspace, err error) {
 	w.env = []string{
 		"PATH=" + search, "LANG=C.UTF-8", "HOME=" + home, "TMPDIR=" + tmp, hookVariable + "=" + c.Input.Hook,
 	}
+	if c.Traceparent != "" {
+		w.env = append(w.env, "TRACEPARENT="+c.Traceparent)
+	}
 	if err := os.Mkdir(files, 0o711); err != nil {
 		return nil, err
 	}

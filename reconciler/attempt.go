@@ -10,6 +10,7 @@ import (
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/hooks"
+	"github.com/jibe-vnfm/jibe/internal/trace"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/lcm/oplog"
 	"github.com/jibe-vnfm/jibe/plan"
@@ -71,6 +72,9 @@ type attempts struct {
 	deadlines deadlines
 	outcomes  *outcomes
 	unobeyed  *unobeyed
+	metrics   *Metrics
+	phases    *phases
+	traces    *traces
 	// failureGrace is how long a failure must stand before it is believed.
 	failureGrace time.Duration
 }
@@ -78,6 +82,8 @@ type attempts struct {
 // operate carries an open operation on until nothing is left but waiting.
 func (x *attempts) operate(ctx context.Context, op *lcm.Operation) (time.Duration, error) {
 	log := x.log.With("operation", op.ID, "revision", op.After.Commit)
+	pass := ctx
+	ctx = x.traces.at(pass, op)
 	a, err := x.begin(ctx, op)
 	if err != nil {
 		return 0, x.outcomes.blind(ctx, &attempt{op: op, journal: op.Journal}, err)
@@ -88,9 +94,14 @@ func (x *attempts) operate(ctx context.Context, op *lcm.Operation) (time.Duratio
 		return 0, x.outcomes.blind(ctx, a, err)
 	}
 	for range staleBatches {
-		if err := x.observe(ctx, a); err != nil {
+		ctx = x.traces.at(pass, a.op)
+		look, seeing := x.traces.Start(ctx, "observe", trace.Internal)
+		err := x.observe(look, a)
+		seeing.Stop(err != nil)
+		if err != nil {
 			return 0, x.outcomes.blind(ctx, a, err)
 		}
+		_, planning := x.traces.Start(ctx, "plan", trace.Internal)
 		x.clocks.resume()
 		if a.op.Automatic {
 			// A repair isn't the heal that a spent tombstone once asked for: it must not
@@ -101,7 +112,11 @@ func (x *attempts) operate(ctx context.Context, op *lcm.Operation) (time.Duratio
 			a.journal = a.journal.Aim(a.want.Desired, a.seen)
 		}
 		steps := plan.Compute(a.want.Desired, a.seen, a.journal)
+		planning.Stop(false)
 		if len(steps) > 0 && steps[0].Action == plan.Grant {
+			x.phases.enter(a.op, phaseGrant)
+			seeing.Keep()
+			planning.Keep()
 			ready, again, err := x.grants.obtain(ctx, a, func() error { return x.admission.admit(ctx, a, steps) })
 			if err != nil {
 				return 0, x.outcomes.giveUp(ctx, a, err)
@@ -112,12 +127,15 @@ func (x *attempts) operate(ctx context.Context, op *lcm.Operation) (time.Duratio
 			if steps, err = x.grant(ctx, a, steps); err != nil {
 				return 0, x.outcomes.giveUp(ctx, a, err)
 			}
+			ctx = x.traces.at(pass, a.op) // it is in another state now
 		}
 		steps, ready, again, err := x.hooks.unobservable(ctx, a, steps)
 		if err != nil || !ready {
 			return again, err
 		}
 		if len(steps) == 0 {
+			seeing.Keep()
+			planning.Keep()
 			return 0, x.outcomes.converged(ctx, a)
 		}
 		if a.op.Type == lcm.ModifyInfo && len(a.op.Journal.Issued) == 0 {
@@ -126,6 +144,7 @@ func (x *attempts) operate(ctx context.Context, op *lcm.Operation) (time.Duratio
 			}
 		}
 		batch := plan.Next(steps)
+		x.phases.enter(a.op, phaseOf(batch))
 		waiting := !slices.ContainsFunc(batch, func(s plan.Step) bool { return s.Action != plan.Wait })
 		if done, err := x.outcomes.cancelled(ctx, a, waiting); done || err != nil {
 			return 0, err
@@ -134,7 +153,7 @@ func (x *attempts) operate(ctx context.Context, op *lcm.Operation) (time.Duratio
 			return x.wait(ctx, a, batch)
 		}
 		if x.deadlines.timeLeft(a.op) <= 0 {
-			return 0, x.outcomes.broke(ctx, a, x.deadlines.overdue(a.op, batch, nil))
+			return 0, x.outcomes.broke(ctx, a, causeTimeout, x.deadlines.overdue(a.op, batch, nil))
 		}
 		fresh, err := x.issue(ctx, a, batch)
 		if err != nil {
@@ -146,10 +165,17 @@ func (x *attempts) operate(ctx context.Context, op *lcm.Operation) (time.Duratio
 			return wait, nil
 		case a.contended && times > 0, a.op.Automatic && times > patientRepeats:
 			a.contended = true
-			return 0, x.outcomes.broke(ctx, a, x.outcomes.undone(a))
+			return 0, x.outcomes.broke(ctx, a, causeConflict, x.outcomes.undone(a))
 		}
 		log.InfoContext(ctx, "steps started", "steps", describe(batch))
-		err = a.drv.Do(ctx, a.want, batch...)
+		seeing.Keep()
+		planning.Keep()
+		began := time.Now()
+		doing, done := x.traces.Start(ctx, "do", trace.Internal)
+		err = a.drv.Do(doing, a.want, batch...)
+		done.End(err != nil)
+		x.traces.steps(batch, done, began, err != nil)
+		x.metrics.did(err, batch...)
 		x.clocks.begun(err == nil)
 		if err != nil {
 			return 0, x.outcomes.giveUp(ctx, a, err)
@@ -233,6 +259,7 @@ func (x *attempts) grant(ctx context.Context, a *attempt, steps []plan.Step) ([]
 	if err := x.admission.admit(ctx, a, steps); err != nil {
 		return nil, err
 	}
+	planned := len(steps)
 	a.journal, steps = a.journal.Pass(steps)
 	steps, err := x.hooks.skipEmptyHooks(ctx, a, steps)
 	if err != nil {
@@ -256,6 +283,8 @@ func (x *attempts) grant(ctx context.Context, a *attempt, steps []plan.Step) ([]
 	if err != nil {
 		return nil, err
 	}
+	x.metrics.planned(op.Type, planned)
+	x.metrics.did(nil, plan.Step{Action: plan.Grant})
 	a.skipped = nil
 	known := a.journal.Known
 	a.op, a.journal = op, op.Journal
@@ -317,10 +346,10 @@ func describe(steps []plan.Step) []string {
 func (x *attempts) wait(ctx context.Context, a *attempt, batch []plan.Step) (time.Duration, error) {
 	left := x.deadlines.timeLeft(a.op)
 	if left <= 0 {
-		return 0, x.outcomes.broke(ctx, a, x.explained(ctx, a, batch))
+		return 0, x.outcomes.broke(ctx, a, causeTimeout, x.explained(ctx, a, batch))
 	}
 	if a.op.Automatic && x.movedOn(ctx) {
-		return 0, x.outcomes.broke(ctx, a, &lcm.ProblemDetails{Status: 409, Title: title(a.op), Detail: "gives way to a newer commit while it waits: " + batch[0].String()})
+		return 0, x.outcomes.broke(ctx, a, causeConflict, &lcm.ProblemDetails{Status: 409, Title: title(a.op), Detail: "gives way to a newer commit while it waits: " + batch[0].String()})
 	}
 	i := slices.IndexFunc(batch, func(s plan.Step) bool { return s.Failure != "" })
 	if i < 0 {
@@ -331,7 +360,7 @@ func (x *attempts) wait(ctx context.Context, a *attempt, batch []plan.Step) (tim
 	if stood := x.clocks.stands(reason); stood < x.failureGrace {
 		return min(left, x.failureGrace-stood), nil
 	}
-	return 0, x.outcomes.broke(ctx, a, &lcm.ProblemDetails{Status: 500, Title: title(a.op), Detail: reason})
+	return 0, x.outcomes.broke(ctx, a, causeVIM, &lcm.ProblemDetails{Status: 500, Title: title(a.op), Detail: reason})
 }
 
 // movedOn says whether git has something that no operation was made of yet.

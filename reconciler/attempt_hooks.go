@@ -14,6 +14,7 @@ import (
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/hooks"
+	"github.com/jibe-vnfm/jibe/internal/trace"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/lcm/oplog"
 	"github.com/jibe-vnfm/jibe/plan"
@@ -31,6 +32,9 @@ type hookSteps struct {
 	underway  *hooks.Registry
 	clocks    clocks
 	outcomes  *outcomes
+	metrics   *Metrics
+	phases    *phases
+	traces    *traces
 	vims      providedVIMs
 	reveal    reveal
 	seal      func(clear string) (string, error)
@@ -68,6 +72,7 @@ func (h *hookSteps) unobservable(ctx context.Context, a *attempt, steps []plan.S
 				return nil, false, 0, h.outcomes.giveUp(ctx, a, err)
 			}
 			if done = due == nil; !done {
+				h.phases.enter(a.op, phaseHook)
 				done, err = h.hook(ctx, a, name, due)
 				if err != nil || !done {
 					return nil, false, 0, err
@@ -75,6 +80,9 @@ func (h *hookSteps) unobservable(ctx context.Context, a *attempt, steps []plan.S
 			}
 		case plan.Drain:
 			wait, err := h.drained(ctx, a, name)
+			if wait > 0 {
+				h.phases.enter(a.op, phaseDrain)
+			}
 			if err != nil || wait > 0 {
 				return nil, false, wait, err
 			}
@@ -82,6 +90,9 @@ func (h *hookSteps) unobservable(ctx context.Context, a *attempt, steps []plan.S
 			return steps, true, 0, nil
 		}
 		head := steps[0].Action
+		if done || head == plan.Drain {
+			h.metrics.did(nil, steps[0])
+		}
 		a.journal, steps = a.journal.Pass(steps)
 		if done && slices.Contains(a.journal.Begun, name) || head == plan.Drain || len(a.skipped) > 0 {
 			if err := h.note(ctx, a); err != nil {
@@ -152,7 +163,7 @@ func (h *hookSteps) hook(ctx context.Context, a *attempt, name string, due deed)
 		switch {
 		case errors.As(err, &refused):
 			h.underway.Drop(h.id)
-			return false, h.outcomes.broke(ctx, a, &lcm.ProblemDetails{Status: 422, Title: "Hook " + name + " failed", Detail: err.Error()})
+			return false, h.outcomes.broke(ctx, a, causeHook, &lcm.ProblemDetails{Status: 422, Title: "Hook " + name + " failed", Detail: err.Error()})
 		case err != nil:
 			return false, err
 		}
@@ -168,12 +179,14 @@ func (h *hookSteps) hook(ctx context.Context, a *attempt, name string, due deed)
 			if done, err := h.outcomes.cancelled(ctx, a, false); done || err != nil {
 				return false, err
 			}
-			return false, h.outcomes.broke(ctx, a, &lcm.ProblemDetails{Status: 422, Title: "Coordination " + name + " failed", Detail: now.Err.Error()})
+			h.metrics.did(now.Err, plan.Step{Action: plan.Hook})
+			return false, h.outcomes.broke(ctx, a, causeHook, &lcm.ProblemDetails{Status: 422, Title: "Coordination " + name + " failed", Detail: now.Err.Error()})
 		}
 		if err := h.keepOutput(ctx, a, hooks.Output{HandOver: now.Output.HandOver}); err != nil {
 			return false, err
 		}
-		return false, h.outcomes.broke(ctx, a, &lcm.ProblemDetails{Status: 422, Title: "Hook " + name + " failed", Detail: now.Err.Error()})
+		h.metrics.did(now.Err, plan.Step{Action: plan.Hook})
+		return false, h.outcomes.broke(ctx, a, causeHook, &lcm.ProblemDetails{Status: 422, Title: "Hook " + name + " failed", Detail: now.Err.Error()})
 	}
 	if !awaited { // else whoever coordinates is to know that it was cancelled
 		if done, err := h.outcomes.cancelled(ctx, a, false); done || err != nil {
@@ -247,9 +260,12 @@ func (h *hookSteps) launch(ctx context.Context, a *attempt, name string, due dee
 
 // start has the deed done beside the pass.
 func (h *hookSteps) start(a *attempt, name string, due deed) {
-	operation := a.op.ID
+	op, operation := a.op, a.op.ID
 	h.underway.Start(h.id, operation, name, func(ctx context.Context, stop <-chan struct{}) (hooks.Output, error) {
-		return due.do(ctx, operation, stop)
+		ctx, span := h.traces.Start(h.traces.at(ctx, op), "hook", trace.Internal, trace.Attribute{Key: "jibe.hook", Value: name})
+		out, err := due.do(ctx, operation, stop)
+		span.End(err != nil)
+		return out, err
 	}, func() { h.enqueue(h.id) })
 }
 
@@ -277,6 +293,7 @@ func (p *program) prepare(op *lcm.Operation) {
 // gracefully comes to its end by itself.
 func (p *program) do(ctx context.Context, operation string, _ <-chan struct{}) (hooks.Output, error) {
 	h, name, call := p.h, p.name, *p.call
+	call.Traceparent = trace.From(ctx).Traceparent()
 	call.Started = func(at hooks.Process) error {
 		_, err := h.oplog.Record(ctx, operation, func(op *lcm.Operation, _ *lcm.Instance) error {
 			encoded, err := json.Marshal(at)

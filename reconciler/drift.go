@@ -191,6 +191,15 @@ func (v *View) Drift() []Drift {
 	return list
 }
 
+// DriftOf is the drift of one instance, if it has any.
+func (v *View) DriftOf(instance string) (Drift, bool) {
+	d := v.r.drifts
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	x, ok := d.of[instance]
+	return x.Drift, ok
+}
+
 // Drifted are the keys of the instance's objects that are known to differ.
 func (v *View) Drifted(instance string) []string {
 	d := v.r.drifts

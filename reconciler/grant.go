@@ -13,6 +13,7 @@ import (
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/grant"
+	"github.com/jibe-vnfm/jibe/internal/trace"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/lcm/oplog"
 	"github.com/jibe-vnfm/jibe/plan"
@@ -33,6 +34,7 @@ type grantSteps struct {
 	deadlines deadlines
 	outcomes  *outcomes
 	metrics   *Metrics
+	traces    *traces
 	seal      func(clear string) (string, error)
 	base      func() string
 	enqueue   func(instance string)
@@ -149,7 +151,7 @@ func (g *grantSteps) ask(ctx context.Context, a *attempt, facts *grant.Facts, ad
 			err = errors.New("the NFVO hasn't decided yet")
 		}
 		g.metrics.granted("nfvo", "timeout", 0)
-		return false, 0, g.outcomes.broke(ctx, a, g.deadlines.overdue(a.op, nil, err))
+		return false, 0, g.outcomes.broke(ctx, a, causeGrant, g.deadlines.overdue(a.op, nil, err))
 	case known && g.clocks.now().Before(call.next):
 		return false, min(call.next.Sub(g.clocks.now()), left), nil
 	case !known:
@@ -168,7 +170,10 @@ func (g *grantSteps) ask(ctx context.Context, a *attempt, facts *grant.Facts, ad
 	}
 	request := facts.Request()
 	started := g.clocks.now()
+	asked := a.op
 	g.calls.start(a.op.ID, func(ctx context.Context) (answer grant.Answer, err error) {
+		ctx, span := g.traces.Start(g.traces.at(ctx, asked), "grant", trace.Client)
+		defer func() { span.End(err != nil) }()
 		if location != "" {
 			answer, err = g.nfvo.Poll(ctx, settings, location)
 		} else {
@@ -309,7 +314,7 @@ func (g *grantSteps) commit(ctx context.Context, a *attempt) (ready bool, err er
 			},
 		})
 		if errors.Is(err, errMovedOn) {
-			return false, g.outcomes.broke(ctx, a, &lcm.ProblemDetails{Status: 409, Title: title(a.op),
+			return false, g.outcomes.broke(ctx, a, causeConflict, &lcm.ProblemDetails{Status: 409, Title: title(a.op),
 				Detail: "a newer commit changed the instance while the grant was awaited: it takes this operation's place, and asks for a grant of its own"})
 		}
 		if err != nil {

@@ -33,6 +33,7 @@ type outcomes struct {
 	provided  providedVIMs
 	// failureGrace is how long a refusal that may pass must stand before it is believed.
 	failureGrace time.Duration
+	metrics      *Metrics
 	// look has the instance looked at again, await after a while.
 	look  func(urgency)
 	await func(after time.Duration)
@@ -58,7 +59,7 @@ func (o *outcomes) cancelled(ctx context.Context, a *attempt, waiting bool) (boo
 	if a.op.CancelMode == "" || a.op.CancelMode == "GRACEFUL" && waiting && o.deadlines.timeLeft(a.op) > 0 {
 		return false, nil
 	}
-	return true, o.broke(ctx, a, &lcm.ProblemDetails{Status: 500, Title: title(a.op), Detail: "cancelled on request (" + a.op.CancelMode + ")"})
+	return true, o.broke(ctx, a, causeCancelled, &lcm.ProblemDetails{Status: 500, Title: title(a.op), Detail: "cancelled on request (" + a.op.CancelMode + ")"})
 }
 
 // giveUp sorts an error: one that can never pass ends the attempt, any other is returned, so
@@ -72,19 +73,19 @@ func (o *outcomes) giveUp(ctx context.Context, a *attempt, err error) error {
 	case errors.As(err, &refused) && refused.Owner != "" && o.leaving(ctx, refused.Owner):
 		return o.awaitOwner(ctx, a, refused)
 	case errors.As(err, &denied):
-		return o.broke(ctx, a, &lcm.ProblemDetails{Status: denied.Status, Title: denied.Title, Detail: denied.Detail})
+		return o.broke(ctx, a, causeGrant, &lcm.ProblemDetails{Status: denied.Status, Title: denied.Title, Detail: denied.Detail})
 	case errors.As(err, &wrong):
-		return o.broke(ctx, a, &lcm.ProblemDetails{Status: 502, Title: "Grant can't be followed", Detail: sentence(err)})
+		return o.broke(ctx, a, causeGrant, &lcm.ProblemDetails{Status: 502, Title: "Grant can't be followed", Detail: sentence(err)})
 	case errors.As(err, &refused) && refused.MayPass && o.deadlines.timeLeft(a.op) > 0 && o.clocks.doubts(refused.Subject()) < o.failureGrace:
 		return err
 	case errors.As(err, &refused), errors.As(err, &invalid):
-		broke := o.broke(ctx, a, &lcm.ProblemDetails{Status: 422, Title: title(a.op), Detail: sentence(err)})
+		broke := o.broke(ctx, a, causeRefused, &lcm.ProblemDetails{Status: 422, Title: title(a.op), Detail: sentence(err)})
 		if refused != nil && refused.Awaited {
 			o.clocks.obstructed(a.op)
 		}
 		return broke
 	case o.deadlines.timeLeft(a.op) <= 0:
-		return o.broke(ctx, a, o.deadlines.overdue(a.op, nil, err))
+		return o.broke(ctx, a, causeTimeout, o.deadlines.overdue(a.op, nil, err))
 	}
 	return err
 }
@@ -141,8 +142,8 @@ func (o *outcomes) leaving(ctx context.Context, instance string) bool {
 func sentence(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
 
 // broke ends the attempt: in ROLLED_BACK while nothing was touched, else in
-// FAILED_TEMP.
-func (o *outcomes) broke(ctx context.Context, a *attempt, problem *lcm.ProblemDetails) error {
+// FAILED_TEMP. why is what the metrics count.
+func (o *outcomes) broke(ctx context.Context, a *attempt, why cause, problem *lcm.ProblemDetails) error {
 	o.clocks.ended()
 	problem.Detail = hooks.Redact(problem.Detail, a.want.Source.Secrets) // a VIM likes to quote what it refuses
 	event := lcm.Broke
@@ -162,12 +163,15 @@ func (o *outcomes) broke(ctx context.Context, a *attempt, problem *lcm.ProblemDe
 		}
 		return nil
 	})
+	if err == nil {
+		o.metrics.failed(op.Type, why)
+	}
 	return o.ended(ctx, op, err)
 }
 
 func (o *outcomes) converged(ctx context.Context, a *attempt) error {
 	if a.contended && len(a.op.Journal.Issued) > 0 {
-		return o.broke(ctx, a, o.undone(a)) // whether it stands this time shows after a pause
+		return o.broke(ctx, a, causeConflict, o.undone(a)) // whether it stands this time shows after a pause
 	}
 	withdrawn, err := o.provided.withdrawn(a.op)
 	if err != nil {

@@ -56,13 +56,13 @@ func (r *Reconciler) newPass(id string) *pass {
 	vims := providedVIMs{id, log, r.Repo, seal}
 	p.outcomes = &outcomes{
 		id: id, log: log, oplog: r.Oplog, repo: r.Repo, revisions: r.revisions, clocks: p.clocks, deadlines: left, drifts: r.drifts,
-		pause: repairPause(r.RepairPause), provided: vims, failureGrace: r.FailureGrace,
+		pause: repairPause(r.RepairPause), provided: vims, failureGrace: r.FailureGrace, metrics: r.Metrics,
 		look: func(u urgency) { r.line.add(id, u) }, await: func(after time.Duration) { r.line.addAfter(id, atWork, after) },
 	}
 	identity := vimIdentity{id, r.Oplog, r.vims}
 	hooked := &hookSteps{
 		id: id, log: log, oplog: r.Oplog, revisions: r.revisions, checker: r.checker, runner: r.Hooks, underway: r.underway,
-		clocks: p.clocks, outcomes: p.outcomes, vims: vims, reveal: r.Reveal, seal: seal, timeout: r.HookTimeout, enqueue: r.Enqueue,
+		clocks: p.clocks, outcomes: p.outcomes, metrics: r.Metrics, phases: r.phases, traces: r.traces, vims: vims, reveal: r.Reveal, seal: seal, timeout: r.HookTimeout, enqueue: r.Enqueue,
 		peers: r.Peers, baseURL: r.BaseURL,
 	}
 	p.attempts = &attempts{
@@ -70,9 +70,9 @@ func (r *Reconciler) newPass(id string) *pass {
 		admission: admission{resolver: r.resolver, checker: r.checker, permit: r.Permit, unused: r.stillUnused},
 		grants: &grantSteps{
 			id: id, log: log, oplog: r.Oplog, repo: r.Repo, revisions: r.revisions, nfvo: r.NFVO, calls: r.asking, clocks: p.clocks, deadlines: left,
-			outcomes: p.outcomes, metrics: r.Metrics, seal: seal, base: r.BaseURL, enqueue: r.Enqueue,
+			outcomes: p.outcomes, metrics: r.Metrics, traces: r.traces, seal: seal, base: r.BaseURL, enqueue: r.Enqueue,
 		},
-		hooks: hooked, clocks: p.clocks, deadlines: left, outcomes: p.outcomes, unobeyed: r.unobeyed, failureGrace: r.FailureGrace,
+		hooks: hooked, clocks: p.clocks, deadlines: left, outcomes: p.outcomes, metrics: r.Metrics, phases: r.phases, traces: r.traces, unobeyed: r.unobeyed, failureGrace: r.FailureGrace,
 	}
 	mayRun := func(ctx context.Context, t lcm.Type, automatic bool, before, after *desired.Instance) error {
 		return r.checker.permitted(ctx, r.Repo.Settings, t, automatic, before, after)

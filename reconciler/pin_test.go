@@ -18,7 +18,7 @@ import (
 // vimFile writes vims/<name>.yaml.
 func (w *world) vimFile(name, text string) {
 	w.t.Helper()
-	err := w.repo.WriteVIM(w.t.Context(), name, "Change a VIM", nil, func([]byte) ([]byte, error) { return []byte(text), nil })
+	_, err := w.repo.WriteVIM(w.t.Context(), name, "Change a VIM", nil, func([]byte) ([]byte, error) { return []byte(text), nil })
 	if err != nil {
 		w.t.Fatal(err)
 	}

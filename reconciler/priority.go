@@ -3,6 +3,7 @@ package reconciler
 import (
 	"container/list"
 	"sync"
+	"time"
 
 	"k8s.io/client-go/util/workqueue"
 )
@@ -24,6 +25,11 @@ const (
 	urgencies
 )
 
+// String is how the metrics name the urgency.
+func (u urgency) String() string {
+	return [...]string{atWork: "operation", wanted: "commit", repairing: "repair", idle: "idle"}[u]
+}
+
 // patience is after how many turns of others one goes to the urgency, if it has
 // somebody waiting: nobody starves. The most urgent need none.
 var patience = [urgencies]int{wanted: 4, repairing: 8, idle: 16}
@@ -42,18 +48,23 @@ type priority struct {
 	skipped [urgencies]int
 	// taken is how urgent those were that are looked at now.
 	taken map[string]urgency
+	// now is the clock, and waited is told how long each waited.
+	now    func() time.Time
+	waited func(u urgency, waited time.Duration)
 }
 
 // place is that of one instance which waits.
 type place struct {
-	id string
-	u  urgency
+	id    string
+	u     urgency
+	since time.Time
 }
 
 var _ workqueue.Queue[string] = (*priority)(nil)
 
 func newPriority() *priority {
-	return &priority{asked: map[string]urgency{}, places: map[string]*list.Element{}, taken: map[string]urgency{}}
+	return &priority{asked: map[string]urgency{}, places: map[string]*list.Element{}, taken: map[string]urgency{},
+		now: time.Now, waited: func(urgency, time.Duration) {}}
 }
 
 // ask makes the next Push or Touch of the instance at least as urgent as u.
@@ -77,13 +88,29 @@ func (p *priority) wish(id string) urgency {
 func (p *priority) Push(id string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.put(id, p.wish(id))
+	p.put(id, p.wish(id), p.now())
 }
 
-// put is for an instance that doesn't wait. p.mu is held.
-func (p *priority) put(id string, u urgency) {
+// put is for an instance that has no place. p.mu is held.
+func (p *priority) put(id string, u urgency, since time.Time) {
 	delete(p.asked, id)
-	p.places[id] = p.waiting[u].PushBack(place{id, u})
+	p.places[id] = p.waiting[u].PushBack(place{id, u, since})
+}
+
+// oldest is since when the instance waits that has waited longest, the zero time where none does.
+// One that was moved up stands behind others that came later, so that it may be missed for their
+// turns.
+func (p *priority) oldest() (since time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for u := range urgencies {
+		if front := p.waiting[u].Front(); front != nil {
+			if at := front.Value.(place).since; since.IsZero() || at.Before(since) {
+				since = at
+			}
+		}
+	}
+	return since
 }
 
 // Touch implements [workqueue.Queue]: an instance that waits already moves up.
@@ -91,9 +118,9 @@ func (p *priority) Touch(id string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	u, at := p.wish(id), p.places[id]
-	if was := at.Value.(place).u; u < was {
-		p.waiting[was].Remove(at)
-		p.put(id, u)
+	if was := at.Value.(place); u < was.u {
+		p.waiting[was.u].Remove(at)
+		p.put(id, u, was.since)
 	}
 	delete(p.asked, id)
 }
@@ -111,10 +138,11 @@ func (p *priority) Pop() string {
 	defer p.mu.Unlock()
 	u := p.turn()
 	at := p.waiting[u].Front()
-	id := p.waiting[u].Remove(at).(place).id
-	delete(p.places, id)
-	p.taken[id] = u
-	return id
+	next := p.waiting[u].Remove(at).(place)
+	delete(p.places, next.id)
+	p.taken[next.id] = u
+	p.waited(u, p.now().Sub(next.since))
+	return next.id
 }
 
 // turn says whose turn it is: that of the least urgent whose patience is at its end, else of

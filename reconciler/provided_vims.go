@@ -88,7 +88,7 @@ func (p providedVIMs) publish(ctx context.Context, op *lcm.Operation, vims map[s
 		if vim == nil {
 			subject = "Take away VIM " + name + ", which is no more"
 		}
-		err := p.repo.WriteVIM(ctx, name, subject, []desired.Trailer{
+		_, err := p.repo.WriteVIM(ctx, name, subject, []desired.Trailer{
 			{Key: desired.TrailerOperation, Value: op.ID},
 			{Key: desired.TrailerType, Value: string(op.Type)},
 		}, func(now []byte) ([]byte, error) {

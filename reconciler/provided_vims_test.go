@@ -75,12 +75,12 @@ type lateRepo struct {
 	asked atomic.Int64
 }
 
-func (r *lateRepo) WriteVIM(ctx context.Context, name, subject string, trailers []desired.Trailer, change func([]byte) ([]byte, error)) error {
+func (r *lateRepo) WriteVIM(ctx context.Context, name, subject string, trailers []desired.Trailer, change func([]byte) ([]byte, error)) (string, error) {
 	r.asked.Add(1)
-	if err := r.Repo.WriteVIM(ctx, name, subject, trailers, change); err != nil || !r.away.Load() {
-		return err
+	if commit, err := r.Repo.WriteVIM(ctx, name, subject, trailers, change); err != nil || !r.away.Load() {
+		return commit, err
 	}
-	return fmt.Errorf("%w: no answer", desired.ErrUnavailable)
+	return "", fmt.Errorf("%w: no answer", desired.ErrUnavailable)
 }
 
 // builds is the catalogue with a hook that builds a cluster.

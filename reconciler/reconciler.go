@@ -30,6 +30,7 @@ import (
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/grant"
 	"github.com/jibe-vnfm/jibe/hooks"
+	"github.com/jibe-vnfm/jibe/internal/trace"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/lcm/oplog"
 	"github.com/jibe-vnfm/jibe/store"
@@ -117,6 +118,8 @@ type Config struct {
 	Namespace string
 	Log       *slog.Logger
 	Metrics   *Metrics
+	// Trace follows operations; nil follows none.
+	Trace *trace.Tracer
 	// Now is the clock; Holder names this process in leases.
 	Now    func() time.Time
 	Holder string
@@ -156,6 +159,8 @@ type Reconciler struct {
 	memory   *memory
 	underway *hooks.Registry // set by Run
 	asking   *grantCalls
+	phases   *phases
+	traces   *traces
 }
 
 // New checks the configuration and fills in its defaults.
@@ -188,7 +193,7 @@ func New(c Config) (*Reconciler, error) {
 		c.RepairPause = 10 * time.Second
 	}
 	if c.Metrics == nil {
-		c.Metrics = NewMetrics()
+		c.Metrics = NewMetrics(c.Trace)
 	}
 	r := &Reconciler{
 		Config:   c,
@@ -200,10 +205,18 @@ func New(c Config) (*Reconciler, error) {
 		memory:   newMemory(),
 		asking:   newGrantCalls(),
 	}
+	r.traces = newTraces(c.Trace)
+	r.traces.load(c.Oplog.OpenOperations())
+	r.phases = &phases{now: c.Now, left: r.leftPhase, span: r.traces.span, of: map[string]phaseSince{}}
+	r.line.order.now, r.line.order.waited = c.Now, c.Metrics.waitedInQueue
+	oldest := r.line.order.oldest
+	c.Metrics.since.Store(&oldest)
 	r.requests = newRequests(c.Oplog, c.Repo, r.Enqueue)
 	r.resolver = resolver{revisions{c.Repo, c.Packages}, c.Reveal, newConnections(c, r.line.moved), newRenderings()}
 	c.Oplog.OnChange(func(op *lcm.Operation) {
 		r.line.operationChanged(oplog.OperationEntry{ID: op.ID, Instance: op.Instance, State: op.State, Automatic: op.Automatic})
+		r.phases.changed(op)
+		r.traces.changed(op)
 		if op.State != lcm.Starting {
 			r.asking.drop(op.ID)
 		}

@@ -143,7 +143,7 @@ func (w *world) start() {
 		Driver:       func(v drivers.VIM) (drivers.Driver, error) { return sim.New(w.cloud, v), nil },
 		Log:          slog.New(slog.NewTextHandler(w.t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug})),
 		FailureGrace: 10 * time.Millisecond,
-		Metrics:      reconciler.NewMetrics(),
+		Metrics:      reconciler.NewMetrics(nil),
 		Now:          func() time.Time { return time.Now().Add(time.Duration(w.passed.Load())) },
 	}
 	if w.conf != nil {

@@ -61,7 +61,7 @@ func (a *api) begin(w http.ResponseWriter, r *http.Request, req request) error {
 	if seen.fresh {
 		next.Condemned = seen.Unspent(next.Condemned)
 	}
-	files, after, err := a.edited(ctx, k, now, next)
+	old, files, after, err := a.edited(ctx, k, now, next)
 	if err != nil {
 		return err
 	}
@@ -90,10 +90,14 @@ func (a *api) begin(w http.ResponseWriter, r *http.Request, req request) error {
 	if req.note != nil {
 		note = req.note(seen)
 	}
+	d := a.draft(ctx, k, op, note, old, files)
+	if done, err := drafted(ctx, d); done || err != nil {
+		return err
+	}
 	if err := a.Operations.Prepare(ctx, op); err != nil {
 		return err
 	}
-	rev, err := a.write(ctx, k, op, note, files)
+	rev, err := a.write(ctx, k, op, d)
 	if err != nil {
 		return err
 	}

@@ -5,68 +5,50 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/http"
 	"path"
 
 	"github.com/jibe-vnfm/jibe/auth"
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/lcm"
-	"github.com/jibe-vnfm/jibe/sol/rest"
 	"github.com/jibe-vnfm/jibe/vnfd"
 )
 
-// edited returns the directory's files with the change, and the intent as read back from
-// them, so that exactly what will be committed is checked.
-func (a *api) edited(ctx context.Context, k known, now, next *desired.Instance) (desired.Files, *desired.Instance, error) {
-	next, err := sealer{a.Secrets.Keep, a.secretNames(ctx, now, next)}.seal(next, now)
+// edited returns the directory's files before and after the change, and the intent as read back
+// from the latter, so that exactly what will be committed is checked.
+func (a *api) edited(ctx context.Context, k known, now, next *desired.Instance) (old, files desired.Files, after *desired.Instance, err error) {
+	next, err = sealer{a.Secrets.Keep, a.secretNames(ctx, now, next)}.seal(next, now)
 	if err != nil {
-		return nil, nil, fmt.Errorf("encrypt the credentials of instance %s: %w", k.id, err)
+		return nil, nil, nil, fmt.Errorf("encrypt the credentials of instance %s: %w", k.id, err)
 	}
-	old, err := a.Repo.Files(ctx, k.head.Revision)
-	if err != nil {
-		return nil, nil, fmt.Errorf("instance %s: %w", k.id, err)
+	if old, err = a.Repo.Files(ctx, k.head.Revision); err != nil {
+		return nil, nil, nil, fmt.Errorf("instance %s: %w", k.id, err)
 	}
 	file := path.Join(k.head.Dir, desired.InstanceFile)
 	text, after, err := desired.EditInstance(file, old[desired.InstanceFile], differences(now, next)...)
 	if err != nil {
-		return nil, nil, fmt.Errorf("instance %s: %w", k.id, err)
+		return nil, nil, nil, fmt.Errorf("instance %s: %w", k.id, err)
 	}
-	files := maps.Clone(old)
+	files = maps.Clone(old)
 	files[desired.InstanceFile] = text
 	if desired.IsInstantiated(after.State) {
 		after.Granted = now.Granted
 	} else {
 		delete(files, desired.GrantedFile) // it was granted to what ends
 	}
-	return files, after, nil
+	return old, files, after, nil
 }
 
-// errMoved is returned by a write's function when the directory was changed since the
-// request was checked.
-var errMoved = errors.New("the instance's directory was changed meanwhile")
-
-// write commits the files for the operation, with note as the body of the message.
-// If no commit was made, the operation is abandoned; if that isn't known, it stays
-// prepared.
-func (a *api) write(ctx context.Context, k known, op lcm.Operation, note string, files desired.Files) (desired.Revision, error) {
+// write commits the draft for the operation. If no commit was made, the operation is abandoned; if
+// that isn't known, it stays prepared.
+func (a *api) write(ctx context.Context, k known, op lcm.Operation, d *Draft) (desired.Revision, error) {
 	since := a.Repo.Head()
-	rev, err := a.Repo.Write(ctx, desired.Write{
-		Instance: k.id, Dir: k.head.Dir,
-		Subject:  fmt.Sprintf("%s %s", op.Type, k.head.Dir),
-		Body:     note,
-		Trailers: trailers(op.ID, string(op.Type), op.RequestedBy),
-		By:       author(rest.Caller(ctx)),
-		Change: func(at desired.Revision, _ desired.Files) (desired.Files, error) {
-			if at.Tree != k.head.Tree {
-				return nil, errMoved
-			}
-			return files, nil
-		},
-	})
+	w := d.Write()
+	w.Trailers = trailers(op.ID, string(op.Type), op.RequestedBy)
+	rev, err := a.Repo.Write(ctx, w)
 	if err == nil {
 		return rev, nil
 	}
-	if !errors.Is(err, errMoved) {
+	if !errors.Is(err, ErrMoved) {
 		// The error may have come after the commit: ask git before forgetting.
 		look, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 		defer cancel()
@@ -84,8 +66,8 @@ func (a *api) write(ctx context.Context, k known, op lcm.Operation, note string,
 	if aerr := a.Operations.Abandon(context.WithoutCancel(ctx), op.ID); aerr != nil {
 		a.Log.ErrorContext(ctx, "prepared operation could not be abandoned", "instance", k.id, "operation", op.ID, "error", aerr)
 	}
-	if errors.Is(err, errMoved) {
-		return rev, rest.Problem(http.StatusConflict, "VNF instance %s was changed by a commit while the request was checked: read it again and repeat the request", k.id)
+	if errors.Is(err, ErrMoved) {
+		return rev, moved("VNF instance %s was changed by a commit while the request was checked: read it again and repeat the request", k.id)
 	}
 	return rev, fmt.Errorf("commit the change of instance %s: %w", k.id, err)
 }
@@ -102,8 +84,8 @@ func trailers(op, typ, by string) []desired.Trailer {
 	return t
 }
 
-// author returns the caller in the form of git.
-func author(who auth.Identity) string {
+// Author returns the caller in the form of git, "" for nobody.
+func Author(who auth.Identity) string {
 	if who.Name == "" {
 		return ""
 	}

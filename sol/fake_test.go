@@ -154,8 +154,8 @@ func (r *memRepo) FormerSettings(context.Context, string, func(*desired.Settings
 	return nil, errors.New("the API has no need of former settings")
 }
 
-func (r *memRepo) WriteVIM(context.Context, string, string, []desired.Trailer, func([]byte) ([]byte, error)) error {
-	return errors.New("the API writes no VIMs")
+func (r *memRepo) WriteVIM(context.Context, string, string, []desired.Trailer, func([]byte) ([]byte, error)) (string, error) {
+	return "", errors.New("the API writes no VIMs")
 }
 
 func (r *memRepo) Write(_ context.Context, w desired.Write) (desired.Revision, error) {

@@ -1,6 +1,7 @@
 package sol_test
 
 import (
+	"context"
 	"net/http"
 	"strings"
 	"testing"
@@ -121,7 +122,7 @@ func TestRequestsAreObserved(t *testing.T) {
 	}
 	var got []seen
 	e := setup(t, func(c *sol.Config) {
-		c.Observe = func(route, method string, status int, _ time.Duration) {
+		c.Observe = func(_ context.Context, route, method string, status int, _ time.Duration) {
 			got = append(got, seen{route, method, status})
 		}
 	})

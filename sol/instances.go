@@ -72,7 +72,7 @@ func (a *api) createInstance(w http.ResponseWriter, r *http.Request) error {
 	}
 	rev, err := a.Repo.Write(ctx, desired.Write{
 		Instance: id, Dir: dir, Subject: "CREATE " + dir,
-		Trailers: trailers("", "CREATE", rest.Caller(ctx).String()), By: author(rest.Caller(ctx)),
+		Trailers: trailers("", "CREATE", rest.Caller(ctx).String()), By: Author(rest.Caller(ctx)),
 		Change: func(at desired.Revision, _ desired.Files) (desired.Files, error) {
 			if at.Tree != "" {
 				return nil, fmt.Errorf("instance %s exists already", id)
@@ -194,15 +194,15 @@ func (a *api) deleteInstance(w http.ResponseWriter, r *http.Request) error {
 	}
 	_, err = a.Repo.Write(ctx, desired.Write{
 		Instance: k.id, Dir: k.head.Dir, Subject: "DELETE " + k.head.Dir,
-		Trailers: trailers("", "DELETE", rest.Caller(ctx).String()), By: author(rest.Caller(ctx)),
+		Trailers: trailers("", "DELETE", rest.Caller(ctx).String()), By: Author(rest.Caller(ctx)),
 		Change: func(at desired.Revision, _ desired.Files) (desired.Files, error) {
 			if at.Tree != k.head.Tree {
-				return nil, errMoved
+				return nil, ErrMoved
 			}
 			return nil, nil
 		},
 	})
-	if errors.Is(err, errMoved) {
+	if errors.Is(err, ErrMoved) {
 		return rest.Problem(http.StatusConflict, "VNF instance %s was changed meanwhile: read it again and repeat the request", k.id)
 	}
 	if err != nil {

@@ -108,7 +108,7 @@ type api struct {
 }
 
 // New makes the handler of everything below /vnflcm/. Any other path is 404.
-func New(c Config) http.Handler {
+func New(c Config) *Service {
 	if c.NewID == nil {
 		c.NewID = uuid.NewString
 	}
@@ -127,7 +127,7 @@ func New(c Config) http.Handler {
 	older := a.v1()
 	mux.Handle(rootV1, older)
 	mux.Handle(rootV1+"/", older)
-	return mux
+	return &Service{Handler: mux, api: a}
 }
 
 // versionsV2 are those of SOL003 v3.3.1, which an answer has where none was asked for, and of

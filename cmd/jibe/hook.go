@@ -89,11 +89,11 @@ func (h pushHook) preReceive(ctx context.Context, stdin io.Reader, stderr io.Wri
 		return err
 	}
 	if h.keys != "" {
-		unsigned, err := pushed.CheckSigned(ctx, updates, h.keys)
+		unsigned, by, err := pushed.CheckSigned(ctx, updates, h.keys)
 		if err != nil {
 			return err
 		}
-		p.Problems = append(unsigned, p.Problems...)
+		p.Problems, p.Signers = append(unsigned, p.Problems...), by
 	}
 	if len(p.Problems) > 0 {
 		p.Proposal = nil

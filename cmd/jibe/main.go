@@ -13,9 +13,6 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// version is set by the build (-ldflags -X main.version=…).
-var version = "devel"
-
 // exitError ends the process with a code of its own and prints nothing more.
 type exitError int
 
@@ -51,7 +48,7 @@ func newRoot() *cobra.Command {
 		Short: "A GitOps VNF manager",
 		Long: "Jibe keeps the desired state of every VNF in git, makes Kubernetes jibe with it,\n" +
 			"and speaks ETSI NFV SOL002/SOL003. Start with: jibe serve --data DIR",
-		Version:       version,
+		Version:       built().Version,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
@@ -65,6 +62,7 @@ func newRoot() *cobra.Command {
 		newUpgrade(),
 		newUpdate(),
 		newHeal(),
+		newSmokeTest(),
 		newControl("retry", "Try a failed operation again", ""),
 		newControl("rollback", "Undo a failed operation", ""),
 		newControl("fail", "Give a failed operation up", ""),
@@ -74,22 +72,16 @@ func newRoot() *cobra.Command {
 		newRepository(),
 		newSecret(),
 		newAudit(),
+		newBackup(),
+		newDoctor(),
+		newRestore(),
 		newSSH(),
+		newUI(),
 		newDriver(),
 		newHook(),
 		newVersion(),
+		newMan(),
 	)
+	completeFromServer(root)
 	return root
-}
-
-func newVersion() *cobra.Command {
-	return &cobra.Command{
-		Use:   "version",
-		Short: "Print the version",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintln(cmd.OutOrStdout(), "jibe", version)
-			return err
-		},
-	}
 }

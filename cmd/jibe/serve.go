@@ -17,11 +17,13 @@ import (
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/lcm/oplog"
 	"github.com/jibe-vnfm/jibe/sol/notify"
+	"github.com/jibe-vnfm/jibe/ui"
 )
 
 func newServe() *cobra.Command {
-	o := app.Options{Version: version, KeepOperations: oplog.DefaultKeep()}
+	o := app.Options{Version: built().Version, Revision: built().Commit, KeepOperations: oplog.DefaultKeep()}
 	var level, format string
+	var inCluster bool
 	cmd := &cobra.Command{
 		Use:   "serve --data DIR",
 		Short: "Run the VNF manager",
@@ -37,6 +39,9 @@ func newServe() *cobra.Command {
 				return err
 			}
 			o.Log = log
+			if inCluster {
+				o.Reach.ServiceAccount = secret.ServiceAccountDir
+			}
 			klog.SetSlogLogger(log) // client-go's own messages
 			app.BoundMemory(cmd.Context(), log)
 			if o.Binary, err = os.Executable(); err != nil {
@@ -61,6 +66,7 @@ func newServe() *cobra.Command {
 	f.StringVar(&o.Packages.Trust, "package-trust", "", "file of certificates in PEM by which the signatures of uploaded packages are checked")
 	f.BoolVar(&o.Packages.RequireSignatures, "require-signatures", false, "refuse uploaded packages that aren't signed; needs --package-trust")
 	f.StringVar(&o.Verify.Desired, "verify-desired", "", "file of trusted keys (allowed signers, OpenPGP keys) by which each commit of the desired repository must be signed to be obeyed")
+	f.BoolVar(&o.Verify.Pusher, "require-signed-push", false, "refuse a push to the desired branch unless its pusher has signed each commit: the principal (user id) of the key in the file of --verify-desired is the pusher's name")
 	f.StringToStringVar(&o.Verify.Packages, "verify-packages", nil, "file of trusted keys (allowed signers, OpenPGP keys, certificates) by which the packages of a repository must be signed, whatever repositories.yaml says, as core=keys.txt; may be repeated; *=FILE is for those that have none")
 	f.BoolVar(&o.Packages.LocalSources, "local-package-sources", false, "let packages be fetched from this machine and link-local addresses, too")
 	f.BoolVar(&o.InsecureDev, "insecure-dev", false, "accept API requests without a token: for trying things out only")
@@ -81,6 +87,9 @@ func newServe() *cobra.Command {
 	f.BoolVar(&o.Audit.AllowUnaudited, "allow-unaudited", false, "make changes also while no record of them can be written")
 	f.StringSliceVar(&o.Audit.TrustedProxies, "trusted-proxies", nil, "addresses or networks of proxies whose X-Forwarded-For is believed; may be repeated, or hold several with commas")
 	f.BoolVar(&o.ShareDesired, "share-desired", false, "let who may read some projects fetch the desired repository by git, which shows all of them")
+	f.BoolVar(&o.Page.Off, "no-ui", false, "leave the web page (/ui) out")
+	f.DurationVar(&o.Page.Session, "ui-session", ui.DefaultSession, "how long a session of the web page lasts at most")
+	f.DurationVar(&o.Page.Idle, "ui-idle", ui.DefaultIdle, "how long a session of the web page lasts without a request that a person has made")
 	f.StringVar(&o.TLSCert, "tls-cert", "", "PEM file of the API's certificate")
 	f.StringVar(&o.TLSKey, "tls-key", "", "PEM file of its key")
 	f.BoolVar(&o.AllowPlainHTTP, "allow-plain-http", false, "listen without a certificate where other machines reach the API, whose tokens then pass in clear")
@@ -96,10 +105,17 @@ func newServe() *cobra.Command {
 	f.StringArrayVar(&o.Reach.Env, "secret-env", nil, "environment variable that \"env:\" references may name beside those that begin with "+secret.EnvPrefix+"; may be repeated")
 	f.BoolVar(&o.Reach.SkipVerification, "allow-skip-certificate-verification", false, "obey interfaceInfo.skipCertificateVerification of requests: the VIM's certificate isn't checked then")
 	f.BoolVar(&o.Reach.KubeconfigExec, "allow-kubeconfig-exec", false, "use kubeconfigs that name commands, which are run as this process's user, files and proxies")
+	f.BoolVar(&inCluster, "in-cluster", false, "let files under vims/ say inCluster: the VIM is the cluster that Jibe runs in, with the service account of its pod")
+	f.StringVar(&o.Given.Seed, "seed", "", "directory with the first content of a new desired repository: vims/, projects/, repositories.yaml, peers.yaml, granting.yaml; of no account once the repository has a commit")
+	f.StringVar(&o.Given.Tokens, "tokens", "", "token file that is kept elsewhere, as in a Secret (default: tokens.yaml in the data directory)")
+	f.StringVar(&o.Given.Identity, "identity", "", "file with the key (identity.age) that a data directory without one begins with")
 	f.DurationVar(&o.Notify.Retention, "notify-retention", notify.DefaultRetention, "how long a notification is kept, and sent again, that its subscriber doesn't take")
 	f.StringVar(&o.Notify.Cert, "notify-client-cert", "", "PEM file of the certificate that subscribers and their token endpoints are shown")
 	f.StringVar(&o.Notify.Key, "notify-client-key", "", "PEM file of its key")
 	f.StringVar(&o.Notify.CA, "notify-ca", "", "PEM file of the authorities of subscribers' certificates (default: the system's)")
+	f.StringVar(&o.Trace.Endpoint, "otlp-endpoint", "", "URL of a collector that takes traces by OTLP over HTTP, as https://collector.example:4318 (default: nothing is traced)")
+	f.StringVar(&o.Trace.HeadersFile, "otlp-headers-file", "", "file of the headers that it is sent, a line each, as Authorization: Bearer TOKEN")
+	f.Float64Var(&o.Trace.Ratio, "trace-ratio", 1, "share of the operations that are traced, above 0 and at most 1")
 	egressFlags(f, &o.Egress)
 	keyFlags(f, "key", &o.Key)
 	f.IntVar(&o.Workers, "workers", 64, "how many instances are worked on at once")

@@ -260,30 +260,13 @@ func (r *Repo) notedPush(ctx context.Context, commit string) (*Push, error) {
 	if len(r.opt.Key) == 0 {
 		return nil, nil
 	}
-	at, err := git.ReadRef(r.opt.Dir, notesRef)
-	if err != nil || at == "" {
-		return nil, err
-	}
-	root, err := r.rootOf(ctx, at)
+	text, err := r.noteOf(ctx, commit)
 	if err != nil {
 		return nil, err
 	}
-	for _, p := range []string{commit[:2] + "/" + commit[2:4] + "/" + commit[4:], commit[:2] + "/" + commit[2:], commit} {
-		e, ok, err := r.lookupPath(ctx, root, p)
-		if err != nil {
-			return nil, err
-		}
-		if !ok || !e.IsFile() {
-			continue
-		}
-		text, err := r.objects.Peek(ctx, git.KindBlob, e.Hash)
-		if err != nil {
-			return nil, err
-		}
-		for line := range strings.Lines(string(text)) {
-			if p, ok := r.parsePush(commit, strings.TrimSuffix(line, "\n")); ok {
-				return &p, nil
-			}
+	for line := range strings.Lines(text) {
+		if p, ok := r.parsePush(commit, strings.TrimSuffix(line, "\n")); ok {
+			return &p, nil
 		}
 	}
 	return nil, nil

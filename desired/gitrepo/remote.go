@@ -297,8 +297,10 @@ func isAncestor(ctx context.Context, runner git.Runner, old, now string) (bool, 
 func (r *Repo) remoteRef(ctx context.Context, ref string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.opt.remoteTimeout)
 	defer cancel()
+	began := time.Now()
 	out, err := r.git.Run(ctx, "ls-remote", "--quiet", "--", r.opt.Remote, ref)
 	if err != nil {
+		r.observed("fetch", began, err) // a remote that is away is asked for nothing more
 		return "", fmt.Errorf("%w: ask the remote: %w", desired.ErrUnavailable, err)
 	}
 	for line := range strings.Lines(out) {
@@ -313,8 +315,11 @@ func (r *Repo) remoteRef(ctx context.Context, ref string) (string, error) {
 func (r *Repo) fetch(ctx context.Context, ref, into string, within time.Duration) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	if _, err := r.git.Run(ctx, "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance",
-		"--", r.opt.Remote, "+"+ref+":"+into); err != nil {
+	began := time.Now()
+	_, err := r.git.Run(ctx, "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance",
+		"--", r.opt.Remote, "+"+ref+":"+into)
+	r.observed("fetch", began, err)
+	if err != nil {
 		return "", fmt.Errorf("%w: fetch: %w", desired.ErrUnavailable, err)
 	}
 	r.maint.packs.Add(1)
@@ -342,7 +347,9 @@ func (r *Repo) push(ctx context.Context, to, from string) error {
 	}
 	within, cancel := context.WithTimeout(ctx, r.opt.remoteTimeout)
 	defer cancel()
+	began := time.Now()
 	_, perr := r.git.Run(within, append(args, "--", r.opt.Remote, to+":"+r.ref())...)
+	r.observed("push", began, perr)
 	if perr == nil {
 		r.setHealth(healthRemote, nil)
 		return nil

@@ -54,7 +54,19 @@ type Options struct {
 	// nothing.
 	Key []byte
 
+	// Observe is told of each fetch, commit (a batch of writes, until it is durable) and push, and
+	// must not block; nil where nobody listens. A commit that has to be built anew, as the branch
+	// moved meanwhile, ends with an error that is [git.ErrRefMoved] or [git.ErrRefLocked].
+	Observe func(command string, took time.Duration, err error)
+
 	remoteTimeout time.Duration // 0 is defaultRemoteTimeout
+}
+
+// observed tells the observer of a command that began at a time.
+func (r *Repo) observed(command string, began time.Time, err error) {
+	if r.opt.Observe != nil {
+		r.opt.Observe(command, time.Since(began), err)
+	}
 }
 
 func (o Options) withDefaults() Options {

@@ -25,8 +25,8 @@ type slot struct {
 
 // traits are what many instances have in common, and are kept once for all of them.
 type traits struct {
-	description, vnfdID, pkg, state, flavour, held, drift string
-	suspend                                               bool
+	description, vnfdID, pkg, state, flavour, held, drift, em, vim string
+	suspend                                                        bool
 }
 
 // holds makes the slot that of the instance in the file.
@@ -37,7 +37,7 @@ func (s *slot) holds(in *desired.Instance) {
 
 func (s *slot) describe(in *desired.Instance) {
 	s.name = in.Name
-	s.traits = unique.Make(traits{description: in.Description, vnfdID: in.VnfdID, pkg: in.Package, state: in.State, flavour: in.Flavour, held: in.Held, drift: in.Drift, suspend: in.Suspend})
+	s.traits = unique.Make(traits{description: in.Description, vnfdID: in.VnfdID, pkg: in.Package, state: in.State, flavour: in.Flavour, held: in.Held, drift: in.Drift, em: in.EM, vim: in.VIM, suspend: in.Suspend})
 }
 
 // slotOf is the slot of an instance that was read at a revision.
@@ -60,7 +60,7 @@ func (s *slot) head() desired.Head {
 	if s.traits != (unique.Handle[traits]{}) {
 		t := s.traits.Value()
 		h.Description, h.VnfdID, h.Package = t.description, t.vnfdID, t.pkg
-		h.State, h.Flavour, h.Held, h.Drift, h.Suspend = t.state, t.flavour, t.held, t.drift, t.suspend
+		h.State, h.Flavour, h.Held, h.Drift, h.EM, h.VIM, h.Suspend = t.state, t.flavour, t.held, t.drift, t.em, t.vim, t.suspend
 	}
 	return h
 }

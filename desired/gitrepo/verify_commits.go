@@ -80,24 +80,26 @@ const verifiedAtOnce = 500
 
 // verify refuses the commits that come on top of head, "" for none, up to hash, unless each on the
 // line of first parents is signed. What a merge brings in is vouched for by who signed the merge.
-// Where there is no head, hash alone is looked at: its signature covers all that it holds.
-func (r *Reader) verify(ctx context.Context, v *Verification, head, hash string) error {
+// Where there is no head, hash alone is looked at: its signature covers all that it holds. It
+// returns the signers, each with the first of their commits.
+func (r *Reader) verify(ctx context.Context, v *Verification, head, hash string) (by []CommitSigner, err error) {
 	if v == nil {
-		return nil
+		return nil, nil
 	}
 	keys, err := v.keys()
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrUnverified, err)
+		return nil, fmt.Errorf("%w: %w", ErrUnverified, err)
 	}
 	commits := []string{hash}
 	if head != "" {
 		out, err := r.git.Run(ctx, "rev-list", "--first-parent", hash, "^"+head, "--")
 		if err != nil {
-			return fmt.Errorf("verify commits: %w", err)
+			return nil, fmt.Errorf("verify commits: %w", err)
 		}
 		commits = strings.Fields(out)
 	}
 	now := time.Now()
+	seen := map[string]bool{}
 	for len(commits) > 0 {
 		n := min(len(commits), verifiedAtOnce)
 		some := commits[:n]
@@ -106,23 +108,36 @@ func (r *Reader) verify(ctx context.Context, v *Verification, head, hash string)
 			if err != nil {
 				return r.damaged("commit "+some[i], err)
 			}
-			if _, err := keys.Commit(data, now); err != nil {
+			signer, err := keys.Commit(data, now)
+			if err != nil {
 				c, _ := git.ParseCommit(data)
 				return fmt.Errorf("%w: commit %s, which says that it is by %.100q: %w", ErrUnverified, some[i], c.Author, err)
+			}
+			if !seen[signer.Key] {
+				seen[signer.Key] = true
+				by = append(by, CommitSigner{Commit: some[i], Key: signer.Key, Names: signer.Names()})
 			}
 			return nil
 		})
 		if err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return nil
+	return by, nil
+}
+
+// CommitSigner is who has signed commits of a push.
+type CommitSigner struct {
+	Commit string `json:"commit"` // one of those that the key has signed
+	Key    string `json:"key"`    // its fingerprint
+	// Names are what the file of trusted keys calls the key's owner.
+	Names []string `json:"names"`
 }
 
 // vouched is verify for what is to be followed: an unsigned commit holds the branch back, and
 // nobody can accept it but who may change the keys.
 func (r *Repo) vouched(ctx context.Context, head, hash string) error {
-	err := r.verify(ctx, r.opt.Verify, head, hash)
+	_, err := r.verify(ctx, r.opt.Verify, head, hash)
 	if errors.Is(err, ErrUnverified) {
 		return fmt.Errorf("%w: %w (%s)", errHeld, err, asVerified)
 	}
@@ -142,20 +157,20 @@ func (r *Repo) unverified() []*desired.Problem {
 }
 
 // CheckSigned returns the reasons for which a push of the desired branch is refused where commits
-// must be signed by a key in the file. An error means that the push couldn't be checked, and must
-// be refused too.
-func (r *Reader) CheckSigned(ctx context.Context, updates []RefUpdate, file string) ([]*desired.Problem, error) {
-	var out []*desired.Problem
+// must be signed by a key in the file, and else who has signed. An error means that the push
+// couldn't be checked, and must be refused too.
+func (r *Reader) CheckSigned(ctx context.Context, updates []RefUpdate, file string) (out []*desired.Problem, by []CommitSigner, err error) {
 	for _, u := range updates {
 		if u.Ref != r.ref() || u.New == "" {
 			continue
 		}
-		err := r.verify(ctx, &Verification{file: file}, u.Old, u.New)
+		signers, err := r.verify(ctx, &Verification{file: file}, u.Old, u.New)
+		by = append(by, signers...)
 		if errors.Is(err, ErrUnverified) {
 			out = append(out, &desired.Problem{File: u.Ref, Message: err.Error(), Remedy: "sign the commits (git commit -S, or git rebase -S), with a key that the host trusts"})
 		} else if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	return out, nil
+	return out, by, nil
 }

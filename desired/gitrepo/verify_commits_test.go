@@ -226,7 +226,7 @@ func TestAPushIsRefusedWhoseCommitsAreNotAllSigned(t *testing.T) {
 		runGit(t, work, "push", "-q", "-f", "--no-verify", filepath.Join(s.dir, "quarantine.git"), "HEAD:main")
 		reader := newReader(git.Runner{Dir: filepath.Join(s.dir, "quarantine.git")}, "main", 1<<20)
 		defer reader.Close()
-		ps, err := reader.CheckSigned(t.Context(), []RefUpdate{{Ref: "refs/heads/main", Old: r.Head(), New: runGit(t, work, "rev-parse", "HEAD")}}, s.file)
+		ps, _, err := reader.CheckSigned(t.Context(), []RefUpdate{{Ref: "refs/heads/main", Old: r.Head(), New: runGit(t, work, "rev-parse", "HEAD")}}, s.file)
 		if err != nil {
 			t.Fatal(err)
 		}

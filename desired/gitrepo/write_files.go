@@ -16,7 +16,7 @@ import (
 // same path and keeps others; if nothing differs, no commit is made. It returns when the
 // commit is durable.
 func (r *Repo) Seed(ctx context.Context, files map[string][]byte, subject string) error {
-	err := r.writeFiles(ctx, desired.Write{Subject: subject}, func(ed *git.TreeEditor) error {
+	_, err := r.writeFiles(ctx, desired.Write{Subject: subject}, func(ed *git.TreeEditor) error {
 		for _, p := range slices.Sorted(maps.Keys(files)) {
 			if err := setFile(ed, p, files[p]); err != nil {
 				return err
@@ -33,8 +33,8 @@ func (r *Repo) Seed(ctx context.Context, files map[string][]byte, subject string
 // WriteVIM commits a change of vims/<name>.yaml. change receives the content of the file, nil
 // where there is none, and returns the new content, nil to remove the file. It runs again
 // where somebody else was faster. If nothing differs, no commit is made. WriteVIM returns when
-// the commit is durable and the settings are the new ones.
-func (r *Repo) WriteVIM(ctx context.Context, name, subject string, trailers []desired.Trailer, change func(now []byte) ([]byte, error)) error {
+// the commit is durable and the settings are the new ones, with the commit, "" for none.
+func (r *Repo) WriteVIM(ctx context.Context, name, subject string, trailers []desired.Trailer, change func(now []byte) ([]byte, error)) (commit string, err error) {
 	file := desired.VIMFile(name)
 	return r.writeFiles(ctx, desired.Write{Subject: subject, Trailers: trailers}, func(ed *git.TreeEditor) error {
 		e, found, err := ed.EntryAt(file)
@@ -84,46 +84,46 @@ func setFile(ed *git.TreeEditor, p string, data []byte) error {
 
 // writeFiles commits an edit of files outside of instances. edit runs again where the branch
 // has moved meanwhile.
-func (r *Repo) writeFiles(ctx context.Context, w desired.Write, edit func(ed *git.TreeEditor) error) error {
+func (r *Repo) writeFiles(ctx context.Context, w desired.Write, edit func(ed *git.TreeEditor) error) (commit string, err error) {
 	for turn := range maxTurns {
-		err := r.tryFiles(ctx, w, edit)
+		commit, err := r.tryFiles(ctx, w, edit)
 		if !errors.Is(err, git.ErrRefMoved) && !errors.Is(err, git.ErrRefLocked) {
-			return err
+			return commit, err
 		}
 		if errors.Is(err, git.ErrRefLocked) {
 			if err := r.breakLocks(); err != nil {
-				return fmt.Errorf("%w: %w", desired.ErrUnavailable, err)
+				return "", fmt.Errorf("%w: %w", desired.ErrUnavailable, err)
 			}
 		}
 		if err := wait(ctx, turnDelay(turn)); err != nil {
-			return err
+			return "", err
 		}
 	}
-	return fmt.Errorf("%w: branch %s moves too fast", desired.ErrUnavailable, r.opt.Branch)
+	return "", fmt.Errorf("%w: branch %s moves too fast", desired.ErrUnavailable, r.opt.Branch)
 }
 
-func (r *Repo) tryFiles(ctx context.Context, w desired.Write, edit func(ed *git.TreeEditor) error) error {
+func (r *Repo) tryFiles(ctx context.Context, w desired.Write, edit func(ed *git.TreeEditor) error) (commit string, err error) {
 	r.move.Lock()
 	defer r.move.Unlock()
 	if err := r.refreshLocked(ctx); err != nil {
-		return err
+		return "", err
 	}
 	if err := r.writable(); err != nil {
-		return err
+		return "", err
 	}
 	r.mu.RLock()
 	head, root := r.head, r.root
 	r.mu.RUnlock()
 	ed := r.editTrees(ctx, root, nil, git.NewPack())
 	if err := edit(ed); err != nil {
-		return err
+		return "", err
 	}
 	if ed.Root() == root {
-		return nil
+		return "", nil
 	}
-	commit := ed.Pack.Add(git.KindCommit, r.opt.Verify.sign(r.encode(ed.Root(), head, w)))
+	commit = ed.Pack.Add(git.KindCommit, r.opt.Verify.sign(r.encode(ed.Root(), head, w)))
 	if err := r.land(ctx, ed.Pack, commit, head); err != nil {
-		return err
+		return "", err
 	}
-	return r.refreshLocked(ctx)
+	return commit, r.refreshLocked(ctx)
 }

@@ -166,7 +166,9 @@ func (r *Repo) commitAll(ctx context.Context, ps []*pending, reuse git.Folders) 
 		return git.Folders{}
 	}
 	for turn := range maxTurns {
+		began := time.Now()
 		b, err := r.tryBatch(ctx, ps, reuse)
+		r.observed("commit", began, err)
 		switch {
 		case err == nil:
 			return b.Folders()

@@ -36,6 +36,9 @@ type Reach struct {
 	// KubeconfigExec lets kubeconfigs name commands, files and proxies; see package
 	// internal/kubeconfig.
 	KubeconfigExec bool
+	// ServiceAccount is the directory in which Kubernetes gives a pod its token and the
+	// cluster's CA: VIMs may say inCluster then. "" forbids that.
+	ServiceAccount string
 	// SkipVerification lets the vimConnectionInfo of a request switch off the check of its
 	// VIM's certificate.
 	SkipVerification bool
@@ -96,7 +99,7 @@ func (k *Keeper) With(r Reach) (*Keeper, error) {
 	if len(dirs) == 0 {
 		dirs = []string{filepath.Join(k.dir, DefaultDir)}
 	}
-	return &Keeper{keys: k.keys, dir: k.dir, reach: Reach{Dirs: dirs, Env: slices.Clone(r.Env), KubeconfigExec: r.KubeconfigExec, SkipVerification: r.SkipVerification}}, nil
+	return &Keeper{keys: k.keys, dir: k.dir, reach: Reach{Dirs: dirs, Env: slices.Clone(r.Env), KubeconfigExec: r.KubeconfigExec, SkipVerification: r.SkipVerification, ServiceAccount: r.ServiceAccount}}, nil
 }
 
 // PermitConnection says whether the connection may be used as it is; it reads nothing. The

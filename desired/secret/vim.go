@@ -55,6 +55,9 @@ func (k *Keeper) ResolveVIM(v *desired.VIM) (Connection, error) {
 	if v.Clouds != "" {
 		return k.resolveCloud(v)
 	}
+	if v.InCluster {
+		return k.resolveInCluster(v)
+	}
 	out := Connection{Name: v.Name, Type: v.Type, Endpoint: v.Endpoint, Insecure: v.Insecure, Username: []byte(v.Credentials.Username),
 		Region: v.Region, Project: v.Project, ProjectDomain: v.ProjectDomain, UserDomain: v.UserDomain,
 		ApplicationCredential: v.Credentials.ApplicationCredentialID}

@@ -56,6 +56,8 @@ type Options struct {
 	KubeconfigExec bool
 	// Egress says which addresses an API server may have; nil is the strictest guard.
 	Egress *egress.Guard
+	// Wrap, where it isn't nil, is put around what sends each request, to observe it.
+	Wrap func(http.RoundTripper) http.RoundTripper
 }
 
 // Driver speaks for one Kubernetes API server.
@@ -116,7 +118,7 @@ func New(vim drivers.VIM, o Options) (*Driver, error) {
 	config.UserAgent = "jibe"
 	config.WarningHandler = rest.NoWarnings{}
 	guard(config, o.Egress)
-	through, err := newTransport(config)
+	through, err := newTransport(config, o.Wrap)
 	if err != nil {
 		return nil, fmt.Errorf("VIM %s: %w", vim.Name, err)
 	}

@@ -22,10 +22,14 @@ type transport struct {
 	closed atomic.Bool
 }
 
-func newTransport(config *rest.Config) (*transport, error) {
+// newTransport returns the transport; wrap is [Options.Wrap].
+func newTransport(config *rest.Config, wrap func(http.RoundTripper) http.RoundTripper) (*transport, error) {
 	next, err := rest.TransportFor(config)
 	if err != nil {
 		return nil, err
+	}
+	if wrap != nil {
+		next = wrap(next)
 	}
 	return &transport{next: next}, nil
 }

@@ -57,17 +57,21 @@ func newCloud(life context.Context, vim drivers.VIM, o Options) (*cloud, error) 
 		}
 	}
 	c := &cloud{vim: vim, services: map[service]*gophercloud.ServiceClient{}}
+	var line http.RoundTripper = &http.Transport{
+		Proxy:               o.Egress.ProxyFor,
+		DialContext:         o.Egress.DialContext(10 * time.Second),
+		TLSClientConfig:     t,
+		TLSHandshakeTimeout: 10 * time.Second,
+		MaxIdleConnsPerHost: o.Parallel,
+		IdleConnTimeout:     90 * time.Second,
+	}
+	if o.Wrap != nil {
+		line = o.Wrap(line)
+	}
 	c.http = &http.Client{
 		Timeout:       o.RequestTimeout,
 		CheckRedirect: egress.SameServer,
-		Transport: newRetryTransport(life, &confidential{guard: o.Egress, next: &http.Transport{
-			Proxy:               o.Egress.ProxyFor,
-			DialContext:         o.Egress.DialContext(10 * time.Second),
-			TLSClientConfig:     t,
-			TLSHandshakeTimeout: 10 * time.Second,
-			MaxIdleConnsPerHost: o.Parallel,
-			IdleConnTimeout:     90 * time.Second,
-		}}, o.Parallel),
+		Transport:     newRetryTransport(life, &confidential{guard: o.Egress, next: line}, o.Parallel),
 	}
 	var secrets []string
 	for _, s := range []string{vim.Password, vim.ApplicationCredentialSecret, vim.Token} {

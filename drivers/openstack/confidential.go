@@ -11,7 +11,7 @@ import (
 // that are not.
 type confidential struct {
 	guard *egress.Guard
-	next  *http.Transport
+	next  http.RoundTripper
 }
 
 // RoundTrip implements [http.RoundTripper].
@@ -26,4 +26,8 @@ func (c *confidential) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // CloseIdleConnections closes those of the transport below.
-func (c *confidential) CloseIdleConnections() { c.next.CloseIdleConnections() }
+func (c *confidential) CloseIdleConnections() {
+	if next, ok := c.next.(interface{ CloseIdleConnections() }); ok {
+		next.CloseIdleConnections()
+	}
+}

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"strings"
 	"time"
 
@@ -44,6 +45,9 @@ type Options struct {
 	Parallel int
 	// Egress says which addresses the cloud's services may have; nil is the strictest guard.
 	Egress *egress.Guard
+	// Wrap, where it isn't nil, is put around what sends each request, to observe it: each try
+	// of a request that is repeated.
+	Wrap func(http.RoundTripper) http.RoundTripper
 }
 
 // Driver speaks for one project of one OpenStack.

@@ -26,6 +26,17 @@ type Dir struct {
 	crashed bool
 }
 
+// ErrInUse is returned for a data directory that another process has.
+var ErrInUse = errors.New("another server runs")
+
+// OpenExisting locks a data directory that is there already, for who only reads it.
+func OpenExisting(dir string, log *slog.Logger) (*Dir, error) {
+	if !Exists(filepath.Join(dir, "lock")) && !Exists(filepath.Join(dir, StoreFile)) {
+		return nil, fmt.Errorf("%s is no data directory of Jibe: no server was ever started on it", dir)
+	}
+	return Open(dir, log)
+}
+
 // Open makes the directory if need be and locks it: two processes on one data directory
 // would each believe that they alone may act.
 func Open(dir string, log *slog.Logger) (*Dir, error) {
@@ -42,13 +53,25 @@ func Open(dir string, log *slog.Logger) (*Dir, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
+	d, err := lockDir(dir, log)
+	if err != nil {
+		return nil, err
+	}
+	if Exists(d.path(UnfinishedFile)) {
+		return nil, errors.Join(unfinished(dir), d.Close())
+	}
+	return d, nil
+}
+
+// lockDir locks a directory that is there.
+func lockDir(dir string, log *slog.Logger) (*Dir, error) {
 	d := &Dir{Path: dir}
 	f, err := os.OpenFile(d.path("lock"), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("lock of the data directory: %w", err)
 	}
 	if err := lock(f, log); err != nil {
-		return nil, errors.Join(fmt.Errorf("data directory %s is in use by process %s; stop it, or give this one another --data", dir, holder(f)), f.Close())
+		return nil, errors.Join(fmt.Errorf("%w: data directory %s is in use by process %s; stop it, or give this one another --data", ErrInUse, dir, holder(f)), f.Close())
 	}
 	d.crashed = holder(f) != ""
 	if err := errors.Join(f.Truncate(0), writeAt(f, strconv.Itoa(os.Getpid())+"\n")); err != nil {
@@ -83,7 +106,10 @@ func (d *Dir) Packages() string { return d.path("packages") }
 func (d *Dir) Uploads() string { return d.path("uploads") }
 
 // Socket is where the push hook reaches the server.
-func (d *Dir) Socket() string { return d.path("hook.sock") }
+func (d *Dir) Socket() string { return d.path(SocketFile) }
+
+// SocketFile is the name of the socket by which the host reaches the server on a data directory.
+const SocketFile = "hook.sock"
 
 // Secrets is the directory whose files references may name, unless others are given.
 func (d *Dir) Secrets() string { return d.path(secret.DefaultDir) }

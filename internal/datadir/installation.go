@@ -26,6 +26,21 @@ var installationID = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$`)
 // written into it before the first start.
 func (d *Dir) Installation(seed []byte) (string, error) {
 	file := d.path(installationFile)
+	id, err := InstallationOf(d.Path)
+	if err == nil || !errors.Is(err, fs.ErrNotExist) {
+		return id, err
+	}
+	sum := sha256.Sum256(seed)
+	id = hex.EncodeToString(sum[:8])
+	if err := writeDurably(file, id+"\n"); err != nil {
+		return "", fmt.Errorf("id of the installation: %w", err)
+	}
+	return id, nil
+}
+
+// InstallationOf reads the id in a data directory; [fs.ErrNotExist] where it has none yet.
+func InstallationOf(dir string) (string, error) {
+	file := filepath.Join(dir, installationFile)
 	text, err := os.ReadFile(file)
 	if err == nil {
 		id := strings.TrimSpace(string(text))
@@ -35,15 +50,7 @@ func (d *Dir) Installation(seed []byte) (string, error) {
 		}
 		return id, nil
 	}
-	if !errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("id of the installation: %w", err)
-	}
-	sum := sha256.Sum256(seed)
-	id := hex.EncodeToString(sum[:8])
-	if err := writeDurably(file, id+"\n"); err != nil {
-		return "", fmt.Errorf("id of the installation: %w", err)
-	}
-	return id, nil
+	return "", fmt.Errorf("id of the installation: %w", err)
 }
 
 // writeDurably writes the file so that it is there as a whole or not at all, whatever happens.
@@ -59,7 +66,12 @@ func writeDurably(file, text string) error {
 	if err := os.Rename(f.Name(), file); err != nil {
 		return errors.Join(err, os.Remove(f.Name()))
 	}
-	folder, err := os.Open(filepath.Dir(file))
+	return syncFolder(filepath.Dir(file))
+}
+
+// syncFolder makes the names in a folder durable.
+func syncFolder(dir string) error {
+	folder, err := os.Open(dir)
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -59,4 +60,15 @@ func (d *Dir) Listen(address string, log *slog.Logger) (net.Listener, error) {
 			logged = true
 		}
 	}
+}
+
+// InUse says whether a process has the data directory. It waits for nothing and changes nothing.
+func InUse(dir string) bool {
+	f, err := os.Open(filepath.Join(dir, "lock"))
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	// It is free at once again, as f is closed.
+	return errors.Is(syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB), syscall.EWOULDBLOCK)
 }

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/jibe-vnfm/jibe/internal/egress"
+	"github.com/jibe-vnfm/jibe/internal/trace"
 )
 
 const (
@@ -141,6 +142,9 @@ func (c *Client) once(ctx context.Context, method, uri string, content []byte) (
 	}
 	req.Header.Set("Accept", "application/json, application/problem+json")
 	req.Header.Set("User-Agent", "jibe")
+	if parent := trace.From(ctx).Traceparent(); parent != "" {
+		req.Header.Set(trace.Header, parent)
+	}
 	if c.version != "" {
 		req.Header.Set("Version", c.version)
 	}

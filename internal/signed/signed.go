@@ -40,6 +40,19 @@ type Signer struct {
 
 func (s Signer) String() string { return s.Name + " (" + s.Key + ")" }
 
+// Names are what the signer may be called: each principal of the line, or the user id and the
+// address in it. A principal is a name here, not a pattern.
+func (s Signer) Names() []string {
+	if strings.HasPrefix(s.Key, "SHA256:") {
+		return strings.Split(s.Name, ",")
+	}
+	names := []string{s.Name}
+	if _, address, ok := strings.Cut(s.Name, "<"); ok {
+		names = append(names, strings.TrimSuffix(address, ">"))
+	}
+	return names
+}
+
 // Keys are trusted keys. They never change. The zero value trusts nobody.
 type Keys struct {
 	ssh    []allowed

@@ -83,6 +83,7 @@ type Log struct {
 
 	mu       sync.Mutex
 	onChange []func(*lcm.Operation)
+	onRecord []func(operation, instance string)
 	signals  map[chan struct{}]bool
 	end      uint64 // the newest event known
 }
@@ -117,6 +118,14 @@ func (l *Log) OnChange(f func(*lcm.Operation)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.onChange = append(l.onChange, f)
+}
+
+// OnRecord has f called after each change of an operation's record, be it a line of its story, once
+// the record is durable, in the goroutine that recorded it. f must not block.
+func (l *Log) OnRecord(f func(operation, instance string)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.onRecord = append(l.onRecord, f)
 }
 
 // Operation returns an operation, or [store.ErrNotFound]. One that is only
@@ -257,7 +266,7 @@ func (l *Log) commit(ctx context.Context, b *batch) error {
 		return err
 	}
 	l.mu.Lock()
-	hooks := l.onChange
+	hooks, recorded := l.onChange, l.onRecord
 	if told {
 		for c := range l.signals {
 			select {
@@ -267,6 +276,11 @@ func (l *Log) commit(ctx context.Context, b *batch) error {
 		}
 	}
 	l.mu.Unlock()
+	for _, op := range b.operations {
+		for _, f := range recorded {
+			f(op.ID, op.Instance)
+		}
+	}
 	for _, op := range b.states {
 		for _, f := range hooks {
 			f(op)

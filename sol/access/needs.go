@@ -107,6 +107,14 @@ func makeTable() map[string]Need {
 	add("/jibe/v1", map[string]Need{
 		"GET /packages": see, "GET /instances": see, "GET /drift": see, "GET /problems": see, "GET /projects": see, "GET /operations/{id}/story": see,
 		"GET /subscriptions": see, "GET /subscriptions/{id}": see, "POST /check": plan, "POST /plan": plan, "POST /accept": admin,
+		// A backup holds every key, and the examination tells of the host.
+		"POST /backup": admin, "POST /backup/kept": admin, "GET /doctor": admin,
+		// A link logs its caller in, and lets them do what they may.
+		"POST /ui-links": see,
 	})
+	add("/ui", map[string]Need{"GET /{$}": see, "GET /events": see, "GET /instances/{id}": see, "GET /operations/{id}": see,
+		"GET /git": see, "GET /git/branch": see, "GET /git/commits/{sha}": see, "GET /git/branches/{name...}": plan,
+		// What is committed needs what the request of the API does, in the instance's project.
+		"POST /propose": plan, "POST /commit": plan})
 	return t
 }

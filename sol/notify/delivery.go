@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/jibe-vnfm/jibe/internal/peer"
+	"github.com/jibe-vnfm/jibe/internal/trace"
 	"github.com/jibe-vnfm/jibe/lcm/oplog"
 	"github.com/jibe-vnfm/jibe/store"
 )
@@ -242,8 +243,15 @@ func (w *worker) deliver(ctx context.Context, e oplog.Event) error {
 			w.gaveUp()
 			return nil
 		}
-		status, err := w.caller.call(ctx, http.MethodPost, w.rec.CallbackURI, text)
-		if err == nil && status >= 200 && status < 300 {
+		began := time.Now()
+		called, span := w.traced(ctx, e)
+		status, err := w.caller.call(called, http.MethodPost, w.rec.CallbackURI, text)
+		taken := err == nil && status >= 200 && status < 300
+		span.End(!taken)
+		if w.Observe != nil && ctx.Err() == nil {
+			w.Observe(e, began, taken)
+		}
+		if taken {
 			if w.failing > 0 {
 				log.Info("the subscriber takes notifications again", "tries", w.failing+1)
 			}
@@ -266,6 +274,15 @@ func (w *worker) deliver(ctx context.Context, e oplog.Event) error {
 		}
 		pause(ctx, min(w.pauses.Step(), left))
 	}
+}
+
+// traced begins the span of a delivery, where the event is one of an operation that is traced.
+func (w *worker) traced(ctx context.Context, e oplog.Event) (context.Context, *trace.Active) {
+	if !w.Trace.On() || e.Operation == nil {
+		return ctx, nil
+	}
+	return w.Trace.Start(trace.With(ctx, w.Trace.Operation(e.Operation.ID)), "notification", trace.Client,
+		trace.Attribute{Key: "jibe.subscription", Value: w.rec.ID}, trace.Attribute{Key: "jibe.operation.state", Value: string(e.Operation.State)})
 }
 
 // backoff returns the pauses between tries: from RetryMin, doubled with each up to

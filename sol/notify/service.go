@@ -16,6 +16,7 @@ import (
 	"github.com/jibe-vnfm/jibe/auth"
 	"github.com/jibe-vnfm/jibe/internal/egress"
 	"github.com/jibe-vnfm/jibe/internal/peer"
+	"github.com/jibe-vnfm/jibe/internal/trace"
 	"github.com/jibe-vnfm/jibe/lcm/oplog"
 	"github.com/jibe-vnfm/jibe/store"
 )
@@ -48,8 +49,13 @@ type Config struct {
 	// Sees says whether who made a subscription may be told of the event, as of now. nil is
 	// nothing.
 	Sees func(owner auth.Identity, e oplog.Event) bool
-	Now  func() time.Time // nil is the machine's clock
-	Log  *slog.Logger     // nil is silence
+	// Trace follows deliveries of operations; nil doesn't.
+	Trace *trace.Tracer
+	// Observe is told of each try to deliver an event that had an end, and must not block; nil
+	// where nobody listens.
+	Observe func(e oplog.Event, began time.Time, taken bool)
+	Now     func() time.Time // nil is the machine's clock
+	Log     *slog.Logger     // nil is silence
 	// SkipTest accepts callback URIs without calling them.
 	SkipTest bool
 	// RetryMin and RetryMax bound the pause before a delivery is tried again, which

@@ -39,7 +39,7 @@ type Config struct {
 	Log      *slog.Logger
 	// Observe is called for each request that was answered, for metrics. route is the
 	// pattern, not the path.
-	Observe func(route, method string, status int, took time.Duration)
+	Observe func(ctx context.Context, route, method string, status int, took time.Duration)
 }
 
 const defaultPageSize = 1000
@@ -59,7 +59,7 @@ func (c Config) Complete() Config {
 		c.Auth = nobody{}
 	}
 	if c.Observe == nil {
-		c.Observe = func(string, string, int, time.Duration) {}
+		c.Observe = func(context.Context, string, string, int, time.Duration) {}
 	}
 	c.BaseURL = strings.TrimSuffix(c.BaseURL, "/")
 	return c
@@ -259,7 +259,7 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, route string, h Hand
 		}
 	}
 	rec.end(broken)
-	a.config.Observe(route, r.Method, rec.status, a.config.Now().Sub(start))
+	a.config.Observe(r.Context(), route, r.Method, rec.status, a.config.Now().Sub(start))
 	if broken {
 		panic(http.ErrAbortHandler)
 	}

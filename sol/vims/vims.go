@@ -43,7 +43,7 @@ type Config struct {
 // Repo is what the registry needs of the desired repository.
 type Repo interface {
 	Settings() (*desired.Settings, error)
-	WriteVIM(ctx context.Context, name, subject string, trailers []desired.Trailer, change func(now []byte) ([]byte, error)) error
+	WriteVIM(ctx context.Context, name, subject string, trailers []desired.Trailer, change func(now []byte) ([]byte, error)) (commit string, err error)
 }
 
 // api serves the registry.
@@ -150,8 +150,8 @@ func (a *api) set(w http.ResponseWriter, r *http.Request) error {
 	case v.Instance != "":
 		return provided(v)
 	case req.AuthURL != nil || req.AuthCred != nil || req.Project != nil:
-		if v.Kubeconfig != "" || v.Clouds != "" {
-			return rest.Problem(http.StatusConflict, "VIM %s is reached by a file that its own file refers to, so that only git can say how: edit %s", v.Name, desired.VIMFile(v.Name))
+		if v.Kubeconfig != "" || v.Clouds != "" || v.InCluster {
+			return rest.Problem(http.StatusConflict, "VIM %s is reached by what its file refers to, so that only git can say how: edit %s", v.Name, desired.VIMFile(v.Name))
 		}
 	}
 	next, err := req.apply(v, a.Keep)
@@ -220,7 +220,7 @@ func (a *api) write(r *http.Request, subject string, settings *desired.Settings,
 	if by := rest.Caller(ctx).String(); by != "" {
 		trailers = append(trailers, desired.Trailer{Key: desired.TrailerRequestedBy, Value: by})
 	}
-	return a.Repo.WriteVIM(ctx, name, subject, trailers, func(now []byte) ([]byte, error) {
+	_, err := a.Repo.WriteVIM(ctx, name, subject, trailers, func(now []byte) ([]byte, error) {
 		switch {
 		case v == nil && now != nil:
 			return nil, taken(name)
@@ -240,6 +240,7 @@ func (a *api) write(r *http.Request, subject string, settings *desired.Settings,
 		}
 		return desired.EditVIM(next, now)
 	})
+	return err
 }
 
 // refused makes one answer of problems.

@@ -60,6 +60,8 @@ type Store struct {
 	alone chan func()   // what the writer goroutine does between two transactions
 	done  chan struct{} // closed when the writer goroutine has ended
 	last  atomic.Pointer[outcome]
+	// observe is told how long each read and write took; nil where nobody listens.
+	observe func(operation string, took time.Duration)
 	// locked is how long to wait while another process has the file.
 	locked time.Duration
 
@@ -96,6 +98,25 @@ func WithClock(now func() time.Time) Option { return func(s *Store) { s.now = no
 // WithLockTimeout makes Open wait up to d, instead of a second, for another process that
 // has the file.
 func WithLockTimeout(d time.Duration) Option { return func(s *Store) { s.locked = d } }
+
+// The operations that an observer is told of.
+const (
+	View   = "view"   // a read transaction
+	Update = "update" // a write, from the call until it is durable
+)
+
+// WithObserver has f called after each [View] and [Update], whether or not it succeeded. f must
+// not block.
+func WithObserver(f func(operation string, took time.Duration)) Option {
+	return func(s *Store) { s.observe = f }
+}
+
+// observed tells the observer of what began at a time.
+func (s *Store) observed(operation string, began time.Time) {
+	if s.observe != nil {
+		s.observe(operation, time.Since(began))
+	}
+}
 
 // Open opens the file at path, or creates it (mode 0600). It fails after a second
 // if another process has the file, and at once if the file is damaged.
@@ -245,6 +266,9 @@ func (s *Store) view(ctx context.Context, f func(tx *bolt.Tx) error) (err error)
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	if s.observe != nil {
+		defer s.observed(View, time.Now())
+	}
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if s.closed {
@@ -275,6 +299,9 @@ func (s *Store) Put(ctx context.Context, recs ...store.Record) ([]store.Record, 
 	}
 	if err := check(recs); err != nil {
 		return nil, fmt.Errorf("put: %w", err)
+	}
+	if s.observe != nil {
+		defer s.observed(Update, time.Now())
 	}
 	var stored []store.Record
 	err := s.submit(ctx, func(tx *bolt.Tx) (err error) {

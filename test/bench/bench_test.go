@@ -2,6 +2,9 @@ package main
 
 import (
 	"bytes"
+	"encoding/xml"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -51,6 +54,38 @@ func TestATableDividesGrowthByThatOfTheWorkAndPointsAtWhatGrowsFaster(t *testing
 	}
 	if r.judged != 3 || r.missed != 2 {
 		t.Errorf("%d judged, %d missed, want 3 and 2", r.judged, r.missed)
+	}
+}
+
+func TestThePageHasEveryFigureWithItsLimitAndVerdict(t *testing.T) {
+	var out bytes.Buffer
+	r := &report{w: &out, page: &page{facts: [][2]string{{"version", "jibe 1"}}}}
+	r.section("From a push")
+	r.latency("push <&> shown", times{10 * time.Millisecond}, 20*time.Millisecond, "")
+	r.latency("  slow", times{30 * time.Millisecond}, 20*time.Millisecond, "why")
+	r.value("calls", "0", true, "= 0", "a|b")
+	r.line("  laid out")
+	r.note("left out: %s", "x")
+	file := filepath.Join(t.TempDir(), "benchmarks.md")
+	if err := r.page.write(file, r.total(time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"| version | jibe 1 |", "2 of 3 targets met", "## From a push", "| push <&> shown | p50 10 ms, p95 10 ms (1) | p50 <= 20 ms: met |",
+		"| · slow | p50 30 ms, p95 30 ms (1) | **p50 <= 20 ms: missed** | why |", "| calls | 0 | = 0: met | a\\|b |", "```\n  laid out\n```", "* left out: x", "(pictures/benchmarks.svg)"} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	picture, err := os.ReadFile(filepath.Join(filepath.Dir(file), "pictures", "benchmarks.svg"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := xml.Unmarshal(picture, new(struct{})); err != nil || strings.Count(string(picture), "<rect") != 2 || !strings.Contains(string(picture), `class="missed"`) || !strings.Contains(string(picture), "push &lt;&amp;&gt; shown") {
+		t.Errorf("%v: %s", err, picture)
 	}
 }
 

@@ -53,6 +53,7 @@ type options struct {
 	idleFor   time.Duration // how long those are left alone
 	binary    string
 	profiles  string // folder, "" for none
+	page      string // file for the page of the docs, "" for none
 }
 
 // bench is one run.
@@ -159,6 +160,11 @@ func run(ctx context.Context, args []string) (err error) {
 			return err
 		}
 	}
+	if b.options.page != "" {
+		if b.report.page, err = newPage(ctx, b.binary, args); err != nil {
+			return err
+		}
+	}
 	start := time.Now()
 	for _, p := range parts() {
 		if !slices.Contains(b.only, p.name) {
@@ -179,7 +185,10 @@ func run(ctx context.Context, args []string) (err error) {
 		}
 		b.tops(ctx)
 	}
-	b.total(time.Since(start))
+	total := b.total(time.Since(start))
+	if b.report.page != nil {
+		return b.report.page.write(b.options.page, total)
+	}
 	return nil
 }
 
@@ -216,6 +225,7 @@ func parse(args []string) (options, error) {
 	f.DurationVar(&o.soakFor, "soak", time.Hour, "how long the soak takes")
 	f.StringVar(&o.binary, "jibe", "", "binary to measure instead of one built from this tree")
 	f.StringVar(&o.profiles, "profile", "", "folder for profiles of the servers of each part, which are then this tree's; the first ten functions are printed")
+	f.StringVar(&o.page, "page", "", "file that the figures are written to as a page of the docs, with a picture: docs/benchmarks.md")
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}

@@ -12,6 +12,7 @@ import (
 type report struct {
 	w              io.Writer
 	judged, missed int
+	page           *page // takes the same figures; nil is none
 }
 
 // times are the samples of one figure.
@@ -28,13 +29,39 @@ func (t times) at(p float64) time.Duration {
 
 func (t times) median() time.Duration { return t.at(0.5) }
 
-func (r *report) section(title string) { fmt.Fprintf(r.w, "\n%s\n", title) }
+func (r *report) section(title string) {
+	fmt.Fprintf(r.w, "\n%s\n", title)
+	if r.page != nil {
+		r.page.sections = append(r.page.sections, &chapter{title: title})
+	}
+}
 
 // line prints text as it is.
-func (r *report) line(text string) { fmt.Fprintln(r.w, text) }
+func (r *report) line(text string) {
+	fmt.Fprintln(r.w, text)
+	if r.page != nil {
+		s := r.page.last()
+		s.text = append(s.text, text)
+	}
+}
 
 // note prints what no figure says.
-func (r *report) note(format string, args ...any) { fmt.Fprintf(r.w, "  - "+format+"\n", args...) }
+func (r *report) note(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	fmt.Fprintln(r.w, "  - "+text)
+	if r.page != nil {
+		s := r.page.last()
+		s.notes = append(s.notes, text)
+	}
+}
+
+// enter puts a figure on the page.
+func (r *report) enter(e entry) {
+	if r.page != nil {
+		s := r.page.last()
+		s.rows = append(s.rows, e)
+	}
+}
 
 // progress says how far a long part is, beside the figures.
 func (r *report) progress(format string, args ...any) {
@@ -43,6 +70,11 @@ func (r *report) progress(format string, args ...any) {
 
 // latency prints a figure of many samples. limit bounds the median; 0 is no limit.
 func (r *report) latency(name string, t times, limit time.Duration, more string) {
+	e := entry{name: name, measured: fmt.Sprintf("p50 %s, p95 %s (%d)", short(t.median()), short(t.at(0.95)), len(t)), more: more}
+	if limit > 0 {
+		e.held, e.met, e.share = "p50 <= "+short(limit), t.median() <= limit, float64(t.median())/float64(limit)
+	}
+	r.enter(e)
 	if limit > 0 {
 		more = r.verdict(t.median() <= limit, fmt.Sprintf("p50 <= %s", short(limit))) + "  " + more
 	}
@@ -51,6 +83,7 @@ func (r *report) latency(name string, t times, limit time.Duration, more string)
 
 // value prints a figure of one number. limit says what it is held against, "" nothing.
 func (r *report) value(name, value string, met bool, limit, more string) {
+	r.enter(entry{name: name, measured: value, held: limit, met: met, more: more})
 	if limit != "" {
 		more = r.verdict(met, limit) + "  " + more
 	}
@@ -66,8 +99,11 @@ func (r *report) verdict(met bool, limit string) string {
 	return fmt.Sprintf("[MISSED: %s]", limit)
 }
 
-func (r *report) total(took time.Duration) {
-	fmt.Fprintf(r.w, "\n%d of %d targets met, in %s\n", r.judged-r.missed, r.judged, short(took))
+// total prints how many of the limits are kept, and returns it in words.
+func (r *report) total(took time.Duration) string {
+	text := fmt.Sprintf("%d of %d targets met, in %s", r.judged-r.missed, r.judged, short(took))
+	fmt.Fprintf(r.w, "\n%s\n", text)
+	return text
 }
 
 // short is a duration with three figures.

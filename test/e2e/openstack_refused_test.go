@@ -20,7 +20,7 @@ func TestWhatTheCloudHasNotIsSaidBeforeAStackExists(t *testing.T) {
 	for _, file := range []string{"Definitions/vm_asg_types.yaml", "Definitions/vm_asg_top.vnfd.yaml"} {
 		top.Write(file, strings.ReplaceAll(top.Read(file), grouped1, odd))
 	}
-	top.Write("BaseHOT/simple/top.yaml", top.Read("BaseHOT/simple/top.yaml")+"\n  odd:\n    type: OS::Nova::Server\n    properties: {flavuor: m1.tiny}\n")
+	top.Write("BaseHOT/simple/top.yaml", top.Read("BaseHOT/simple/top.yaml")+"\n  odd:\n    type: OS::Cinder::Volume\n    properties: {sise: 1}\n")
 	d.Push("Publish nonsense")
 	c.process.AwaitPackages(c, odd)
 
@@ -41,7 +41,7 @@ func TestWhatTheCloudHasNotIsSaidBeforeAStackExists(t *testing.T) {
 		"image":    {vnfd: grouped1, body: body(), names: "no-such-image"},
 		"flavour":  {vnfd: grouped1, body: body(), names: "no.such.flavour"},
 		"network":  {vnfd: grouped1, body: body(), names: "no-such-network"},
-		"template": {vnfd: odd, body: body(), names: "flavuor"},
+		"template": {vnfd: odd, body: body(), names: "sise"},
 	}
 	trials["image"].body["additionalParams"] = nfv("VDU1", object{"vcImageId": "no-such-image"})
 	trials["flavour"].body["additionalParams"] = nfv("VDU2", object{"computeFlavourId": "no.such.flavour"})

@@ -48,6 +48,10 @@ func Rules() []Rule {
 			Why: "an API request is a commit: the API must not have another way to a VIM",
 		},
 		{
+			From: []string{"ui"}, Never: []string{"reconciler/...", "drivers/...", "hooks/...", "admission/...", "app"},
+			Why: "the web page changes nothing in another way than the API does: it must not have another way to a VIM",
+		},
+		{
 			From: []string{"drivers/..."}, Never: []string{"reconciler/...", "sol/...", "store/...", "hooks/..."},
 			Why: "a driver does single steps at a VIM; what comes next and what is recorded is decided once, above it",
 		},
@@ -104,6 +108,13 @@ func Rules() []Rule {
 		{
 			From: []string{"store/..."}, Never: []string{"desired/...", "drivers/...", "lcm/...", "reconciler/...", "sol/...", "vnfd/..."},
 			Why: "a store keeps bytes; a store that knew operations could not be replaced by another",
+		},
+		{
+			From: []string{"dashboards"}, Never: []string{
+				"admission/...", "app", "audit", "auth", "automation/...", "desired/...", "drivers/...", "grant", "hooks/...", "internal/...", "lcm/...", "plan", "reconciler/...", "sol/...", "store/...", "vnfd/...",
+				"net/http", "os/exec",
+			},
+			Why: "dashboards and alerts know metrics by their names alone, as Prometheus does",
 		},
 		{
 			From: []string{"..."}, Never: []string{"sigs.k8s.io/controller-runtime/..."},

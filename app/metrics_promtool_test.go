@@ -1,0 +1,159 @@
+package app_test
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/jibe-vnfm/jibe/drivers/sim"
+	"github.com/jibe-vnfm/jibe/lcm"
+	"github.com/jibe-vnfm/jibe/test/kit"
+	"github.com/jibe-vnfm/jibe/test/process"
+)
+
+// scrape is what a server that has worked shows on /metrics, in the format that accept asks for.
+func scrape(t *testing.T, s *process.Server, accept string) string {
+	t.Helper()
+	a, err := s.Do(t.Context(), http.MethodGet, "/metrics", nil, "Accept", accept)
+	if err != nil || a.Status != http.StatusOK {
+		t.Fatalf("scrape: %v: %+v", err, a)
+	}
+	return string(a.Body)
+}
+
+// worked is a server that has made a VNF, healed it, refused a push and told a subscriber.
+func worked(t *testing.T) *process.Server {
+	t.Helper()
+	cloud := sim.NewCloud()
+	s, stop := start(t, t.TempDir(), cloud, "")
+	t.Cleanup(stop)
+	listen(t, s)
+	const id = "3a5c1f0e-0000-4000-8000-00000000000a"
+	repository(t, s, map[string]string{
+		"vims/cloud.yaml":            "type: sim\ndefault: true\n",
+		"instances/north/vnf.yaml":   instance("id: " + id + "\n"),
+		"instances/south/b/vnf.yaml": strings.Replace(instance("state: notInstantiated\n"), "namespace: a", "namespace: b", 1),
+	})
+	kit.Eventually(t, func() error {
+		var ops []process.Operation
+		if err := s.Get(t.Context(), process.Operations, &ops); err != nil {
+			return err
+		}
+		if len(ops) != 1 || ops[0].State != string(lcm.Completed) {
+			return fmt.Errorf("operations are %+v", ops)
+		}
+		return nil
+	})
+	a, err := s.Do(t.Context(), http.MethodPost, "/vnflcm/v2/vnf_instances/"+id+"/heal", map[string]any{})
+	if err != nil || a.Status != http.StatusAccepted {
+		t.Fatalf("heal: %v: %+v", err, a)
+	}
+	s.Await(t, a.ID(), string(lcm.Completed))
+	if a, err := s.Do(t.Context(), http.MethodPost, "/vnflcm/v2/vnf_instances/"+id+"/scale", map[string]any{"type": "SCALE_OUT", "aspectId": "none"}); err != nil || a.Status < 400 {
+		t.Fatalf("scale by an aspect that isn't there: %v: %+v", err, a)
+	}
+	return s
+}
+
+// ourFamilies are the types of the families jibe_… of a scrape, by name.
+func ourFamilies(text string) map[string]string {
+	found := map[string]string{}
+	for _, m := range regexp.MustCompile(`(?m)^# TYPE (jibe_\w+) (\w+)$`).FindAllStringSubmatch(text, -1) {
+		found[m[1]] = m[2]
+	}
+	return found
+}
+
+func TestPromtoolFindsNothingWrongWithTheMetrics(t *testing.T) {
+	promtool, err := exec.LookPath("promtool")
+	if err != nil {
+		install := exec.CommandContext(t.Context(), filepath.Join(process.Root(), "test", "need"), "promtool", "prometheus")
+		if out, err := install.CombinedOutput(); err != nil {
+			if os.Getenv("JIBE_TEST_REQUIRE") == "1" || os.Getenv("CI") == "true" {
+				t.Fatalf("promtool is needed: %v\n%s", err, out)
+			}
+			t.Skipf("promtool isn't there (Debian: apt-get install prometheus): %v", err)
+		}
+		if promtool, err = exec.LookPath("promtool"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text := scrape(t, worked(t), "text/plain")
+	cmd := exec.CommandContext(t.Context(), promtool, "check", "metrics")
+	cmd.Stdin = strings.NewReader(text)
+	if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
+		t.Errorf("promtool check metrics: %v\n%s", err, out)
+	}
+	if len(ourFamilies(text)) < 30 {
+		t.Errorf("the scrape has the families %v alone", ourFamilies(text))
+	}
+}
+
+// rareFamilies are those that a run without a failure of their kind doesn't show. They are held
+// to be in the guide, too: another test shows each.
+var rareFamilies = map[string]string{
+	"jibe_audit_omitted_total":                          "counter",
+	"jibe_certificate_expiry_timestamp_seconds":         "gauge",
+	"jibe_desired_problem_since_timestamp_seconds":      "gauge",
+	"jibe_drift_repairs_total":                          "counter",
+	"jibe_drift_since_timestamp_seconds":                "gauge",
+	"jibe_grant_duration_seconds":                       "histogram",
+	"jibe_hook_duration_seconds":                        "histogram",
+	"jibe_instance_held_since_timestamp_seconds":        "gauge",
+	"jibe_lcm_operation_failures_total":                 "counter",
+	"jibe_lcm_operations_open":                          "gauge",
+	"jibe_login_failures_total":                         "counter",
+	"jibe_notification_failures_total":                  "counter",
+	"jibe_notification_last_failure_timestamp_seconds":  "gauge",
+	"jibe_notification_last_delivery_timestamp_seconds": "gauge",
+	"jibe_project_instances":                            "gauge",
+	"jibe_project_vnfcs":                                "gauge",
+	"jibe_vim_errors_total":                             "counter",
+	"jibe_vim_request_duration_seconds":                 "histogram",
+	"jibe_vim_watch_restarts_total":                     "counter",
+}
+
+func TestTheGuideListsEveryMetricAndNoOther(t *testing.T) {
+	text := scrape(t, worked(t), "text/plain")
+	shown := ourFamilies(text)
+	guide, err := os.ReadFile(filepath.Join(process.Root(), "docs", "guide", "metrics.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed := map[string]string{}
+	for _, m := range regexp.MustCompile("(?m)^\\| `(jibe_\\w+)` \\| (\\w+) \\|").FindAllStringSubmatch(string(guide), -1) {
+		listed[m[1]] = m[2]
+	}
+	for name, kind := range shown {
+		if listed[name] != kind {
+			t.Errorf("the server shows %s, a %s, and the guide lists it as %q", name, kind, listed[name])
+		}
+	}
+	for name, kind := range listed {
+		if shown[name] == "" && rareFamilies[name] != kind {
+			t.Errorf("the guide lists %s, a %s, which no server shows", name, kind)
+		}
+	}
+	for name := range rareFamilies {
+		if listed[name] == "" {
+			t.Errorf("the guide lacks %s", name)
+		}
+	}
+	for _, line := range []string{
+		`jibe_desired_instances{package_version="`, `jibe_desired_folder_instances{folder="."} 1`, `jibe_desired_folder_instances{folder="south"} 1`,
+		`jibe_lcm_operation_phase_duration_seconds_count{phase="apply",type="INSTANTIATE"}`, `jibe_plan_steps_count{type="INSTANTIATE"} 1`,
+		`jibe_steps_total{kind="apply",outcome="ok"}`, `jibe_git_duration_seconds_count{command="commit",outcome="ok"}`,
+		`jibe_queue_wait_seconds_count{priority="commit"}`, `jibe_store_duration_seconds_count{operation="view"}`, `jibe_store_size_bytes `,
+		`jibe_notification_delivery_duration_seconds_count{outcome="ok"}`, `jibe_vim_up{vim="cloud"} 1`, "jibe_build_info{",
+	} {
+		if !slices.ContainsFunc(strings.Split(text, "\n"), func(l string) bool { return strings.HasPrefix(l, line) && !strings.HasSuffix(l, "} 0") }) {
+			t.Errorf("after a run there is no %s", line)
+		}
+	}
+}

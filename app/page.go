@@ -1,0 +1,150 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/jibe-vnfm/jibe/audit"
+	"github.com/jibe-vnfm/jibe/auth"
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/reconciler"
+	"github.com/jibe-vnfm/jibe/sol"
+	"github.com/jibe-vnfm/jibe/ui"
+)
+
+// PageOptions are those of the web page.
+type PageOptions struct {
+	// Off leaves it out.
+	Off bool
+	// Session and Idle are how long a session lasts at most, and how long without a request that
+	// a person has made; 0 is the default of package ui.
+	Session, Idle time.Duration
+}
+
+// servePage adds the web page to mux.
+func (s *Server) servePage(mux *http.ServeMux, lifecycle *sol.Service, repo desired.Repo, observe func(ctx context.Context, route, method string, status int, took time.Duration)) error {
+	if s.Page.Off {
+		return nil
+	}
+	page, err := ui.New(ui.Config{
+		Repo: s.repo, Operations: s.oplog, View: pageView{s.recon.View(), s.problems}, Gate: pageGate{s}, Log: s.Log,
+		BaseURL: s.BaseURL, Version: s.Version, Keystone: s.Keystone.URL != "", Session: s.Page.Session, Idle: s.Page.Idle, Observe: observe,
+		Lifecycle: lifecycle, Facts: pageFacts{s}, Writer: &pageWriter{s: s, repo: repo}, History: newPageHistory(s),
+	})
+	if err != nil {
+		return fmt.Errorf("web page: %w", err)
+	}
+	s.page = page
+	mux.Handle(ui.Root, page)
+	mux.Handle(ui.Root+"/", page)
+	return nil
+}
+
+// makeLink answers with a link that opens the web page with the caller's own credential: [ui.Link].
+func (s *Server) makeLink(w http.ResponseWriter, r *http.Request) {
+	if s.page == nil {
+		respondProblem(w, http.StatusNotFound, "this server has no web page (--no-ui)")
+		return
+	}
+	link, err := s.page.Link(r, auth.From(r.Context()))
+	if err != nil {
+		respondProblem(w, http.StatusConflict, err.Error())
+		return
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	respondJSON(w, http.StatusCreated, link)
+}
+
+// pageView is what the web page may ask of the reconciler.
+type pageView struct {
+	*reconciler.View
+	problems *problems
+}
+
+// Drifting implements [ui.View].
+func (v pageView) Drifting() map[string]string {
+	all := map[string]string{}
+	for _, d := range v.Drift() {
+		text := string(d.State)
+		if n := len(d.Deviations); n > 0 {
+			text += ": " + d.Deviations[0].Object
+			if n > 1 {
+				text += fmt.Sprintf(" and %d more", n-1)
+			}
+		}
+		all[d.Instance] = text
+	}
+	return all
+}
+
+// Problems implements [ui.View].
+func (v pageView) Problems() []desired.Problem {
+	var all []desired.Problem
+	for _, p := range v.problems.list() {
+		x := p.Problem
+		x.Instance = p.Instance
+		all = append(all, x)
+	}
+	return all
+}
+
+// pageGate lets people in to the web page as the API lets callers in.
+type pageGate struct{ *Server }
+
+// with is the request with the credential, as the API would get it.
+func (g pageGate) with(r *http.Request, c ui.Credential, a *attempt) *http.Request {
+	as := r.Clone(withAttempt(r.Context(), a))
+	as.Header.Del("Authorization")
+	as.Header.Del("X-Auth-Token")
+	if c.Header != "" {
+		as.Header.Set(c.Header, c.Value)
+	}
+	return as
+}
+
+// Login implements [ui.Gate]: what is typed into the form is throttled, counted and logged as what
+// comes in a header is.
+func (g pageGate) Login(r *http.Request, c ui.Credential) (auth.Identity, error) {
+	source := g.entrance.source(r)
+	a, wait := g.entrance.throttle.begin(g.with(r, c, nil), source)
+	if wait > 0 {
+		g.entrance.failed(r, failedOften, a, source)
+		audit.Note(r.Context(), func(rec *audit.Record) { rec.Reason = "too many wrong credentials before" + claimText(a) })
+		return auth.Identity{}, &ui.ThrottledError{Wait: wait}
+	}
+	defer g.entrance.throttle.end(a)
+	who, err := g.auth.Authenticate(g.with(r, c, a))
+	if errors.Is(err, auth.ErrUnauthenticated) {
+		g.entrance.failed(r, failedWrong, a, source)
+	}
+	return who, err
+}
+
+// Again implements [ui.Gate].
+func (g pageGate) Again(r *http.Request, c ui.Credential) (auth.Identity, error) {
+	return g.auth.Authenticate(g.with(r, c, nil))
+}
+
+// Ambient implements [ui.Gate]. A request without a header isn't one that failed to log in: the
+// answer is the form.
+func (g pageGate) Ambient(r *http.Request) (auth.Identity, error) {
+	if presented(r) {
+		return g.auth.Authenticate(r)
+	}
+	return g.auth.Authenticate(g.with(r, ui.Credential{}, nil))
+}
+
+// toPage leads browsers from the server's root to the page; others are answered as ever.
+func (s *Server) toPage(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.page != nil && r.URL.Path == "/" && r.Method == http.MethodGet && strings.Contains(r.Header.Get("Accept"), "text/html") {
+			http.Redirect(w, r, ui.Root+"/", http.StatusSeeOther)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}

@@ -1,0 +1,298 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jibe-vnfm/jibe/admission"
+	"github.com/jibe-vnfm/jibe/auth"
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo"
+	"github.com/jibe-vnfm/jibe/internal/git"
+	"github.com/jibe-vnfm/jibe/lcm"
+	"github.com/jibe-vnfm/jibe/reconciler"
+	"github.com/jibe-vnfm/jibe/sol"
+	"github.com/jibe-vnfm/jibe/sol/access"
+	"github.com/jibe-vnfm/jibe/ui"
+)
+
+// Bounds on what one page of the history may cost.
+const (
+	mostScanned   = 300 // commits that are looked at for one page of a log
+	mostReviewed  = 50  // instances of a branch that are planned
+	mostAhead     = 50  // commits of a branch that are shown
+	mostOfCommit  = 20  // operations of a commit that are shown
+	mostTouched   = 200 // directories of a commit in which its operations are looked for
+	reviewsAtOnce = 2
+	historyTime   = 20 * time.Second
+)
+
+// pageHistory is the desired repository for the page. Whoever sees only some projects is shown what
+// commits say and change there.
+type pageHistory struct {
+	s     *Server
+	turns chan struct{} // of reviews
+}
+
+func newPageHistory(s *Server) *pageHistory {
+	return &pageHistory{s: s, turns: make(chan struct{}, reviewsAtOnce)}
+}
+
+// Log implements [ui.History].
+func (h *pageHistory) Log(ctx context.Context, scope *access.Scope, from string, most int, dir string) ([]*gitrepo.Logged, string, error) {
+	ctx, cancel := context.WithTimeout(ctx, historyTime)
+	defer cancel()
+	var paths []string
+	if dir != "" {
+		paths = []string{dir}
+	}
+	if scope.Everything() {
+		return h.s.repo.Log(ctx, from, most, paths...)
+	}
+	var shown []*gitrepo.Logged
+	for scanned := 0; scanned < mostScanned; scanned += most {
+		list, next, err := h.s.repo.Log(ctx, from, most, paths...)
+		if err != nil {
+			return nil, "", err
+		}
+		for i, l := range list {
+			if len(shown) == most {
+				return shown, list[i].Commit, nil
+			}
+			t, err := h.s.repo.Touched(ctx, firstParent(l), l.Commit)
+			if err != nil {
+				return nil, "", err
+			}
+			if h.confineLogged(scope, l, t) {
+				shown = append(shown, l)
+			}
+		}
+		if from = next; from == "" {
+			break
+		}
+	}
+	return shown, from, nil
+}
+
+func firstParent(l *gitrepo.Logged) string {
+	if len(l.Parents) == 0 {
+		return ""
+	}
+	return l.Parents[0]
+}
+
+// confineLogged takes out of a commit what isn't the caller's to see; it is false where nothing is.
+func (h *pageHistory) confineLogged(scope *access.Scope, l *gitrepo.Logged, t *gitrepo.Touched) bool {
+	if scope.Everything() {
+		return true
+	}
+	sees := func(dir string) bool { return scope.Sees(access.Instance{Dir: dir}) }
+	if !slices.ContainsFunc(t.Dirs, sees) {
+		return false
+	}
+	if len(t.Outside) > 0 || slices.ContainsFunc(t.Dirs, func(dir string) bool { return !sees(dir) }) {
+		l.Subject, l.Body = "A commit that also changes what isn't yours to see", ""
+	}
+	l.Outcomes = slices.DeleteFunc(l.Outcomes, func(line string) bool {
+		f := strings.Fields(line)
+		if len(f) < 2 {
+			return true
+		}
+		head, ok := h.s.repo.LookupHead(f[1])
+		return !ok || !sees(head.Dir)
+	})
+	return true
+}
+
+// sees says of which files the caller is told.
+func (h *pageHistory) sees(scope *access.Scope) func(string) bool {
+	if scope.Everything() {
+		return nil
+	}
+	return func(file string) bool { return seesFile(scope, file) }
+}
+
+// Commit implements [ui.History].
+func (h *pageHistory) Commit(ctx context.Context, scope *access.Scope, sha string) (*gitrepo.Logged, *gitrepo.Diffs, error) {
+	ctx, cancel := context.WithTimeout(ctx, historyTime)
+	defer cancel()
+	l, err := h.s.repo.Show(ctx, sha)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !scope.Everything() {
+		t, err := h.s.repo.Touched(ctx, firstParent(l), l.Commit)
+		if err != nil {
+			return nil, nil, err
+		}
+		if !h.confineLogged(scope, l, t) {
+			return nil, nil, fmt.Errorf("%w: commit %s", desired.ErrNotFound, l.Commit)
+		}
+	}
+	d, err := h.s.repo.Patch(ctx, firstParent(l), l.Commit, h.sees(scope))
+	return l, d, err
+}
+
+// Operations implements [ui.History].
+func (h *pageHistory) Operations(ctx context.Context, scope *access.Scope, l *gitrepo.Logged) []*lcm.Operation {
+	var ids []string
+	if l.Operation != "" {
+		ids = append(ids, l.Operation)
+	}
+	for _, line := range l.Outcomes {
+		if f := strings.Fields(line); len(f) > 4 {
+			ids = append(ids, strings.TrimSuffix(f[4], ":"))
+		}
+	}
+	if t, err := h.s.repo.Touched(ctx, firstParent(l), l.Commit); err == nil && len(t.Dirs) <= mostTouched {
+		if changes, _, err := h.s.repo.Diff(ctx, firstParent(l), l.Commit); err == nil {
+			for _, c := range changes {
+				ids = append(ids, reconciler.OperationID(l.Commit, c.After.Instance))
+			}
+		}
+	}
+	var list []*lcm.Operation
+	seen := map[string]bool{}
+	for _, id := range ids {
+		if seen[id] || len(list) == mostOfCommit {
+			continue
+		}
+		seen[id] = true
+		if op, err := h.s.oplog.Operation(ctx, id); err == nil && scope.Sees(sol.PlaceOf(h.s.repo, op)) {
+			list = append(list, op)
+		}
+	}
+	return list
+}
+
+// Branches implements [ui.History].
+func (h *pageHistory) Branches(ctx context.Context) ([]gitrepo.Branch, bool, error) {
+	return h.s.repo.Branches(ctx)
+}
+
+// Moved implements [ui.History].
+func (h *pageHistory) Moved(ctx context.Context, commit, dir string) (bool, error) {
+	if err := h.s.repo.Refresh(ctx); err != nil {
+		return false, err
+	}
+	head := h.s.repo.Head()
+	switch {
+	case commit == head:
+		return false, nil
+	case !git.IsHash(commit):
+		return true, nil
+	}
+	t, err := h.s.repo.Touched(ctx, commit, head)
+	if err != nil {
+		return true, nil //nolint:nilerr // a commit that this repository never had
+	}
+	return len(t.Outside) > 0 || slices.Contains(t.Dirs, dir), nil
+}
+
+// Followed implements [ui.History].
+func (h *pageHistory) Followed() string { return cmp.Or(h.s.Branch, "main") }
+
+// Review implements [ui.History].
+func (h *pageHistory) Review(ctx context.Context, who auth.Identity, branch string) (*ui.Review, error) {
+	ctx, cancel := context.WithTimeout(ctx, historyTime)
+	defer cancel()
+	select {
+	case h.turns <- struct{}{}:
+		defer func() { <-h.turns }()
+	case <-ctx.Done():
+		return nil, fmt.Errorf("%w: too many branches are being planned: try again", desired.ErrUnavailable)
+	}
+	scope, err := access.NewScope(who, h.s.repo.Settings)
+	if err != nil {
+		return nil, err
+	}
+	if err := h.s.repo.Refresh(ctx); err != nil {
+		return nil, err
+	}
+	tip, err := h.s.repo.Branch(ctx, branch)
+	if err != nil {
+		return nil, err
+	}
+	out := &ui.Review{Branch: branch, Commit: tip}
+	if out.Commits, out.More, err = h.s.repo.Ahead(ctx, tip, mostAhead); err != nil {
+		return nil, err
+	}
+	out.Merged = len(out.Commits) == 0
+	if !scope.Everything() {
+		if err := h.confineReview(ctx, scope, out); err != nil {
+			return nil, err
+		}
+	}
+	d, err := h.s.repo.DraftOf(ctx, tip)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	if out.Diffs, err = d.Patch(ctx, d.Update.Old, d.Update.New, h.sees(scope)); err != nil {
+		return nil, err
+	}
+	if out.Merged {
+		out.Verdict = &ui.Verdict{}
+		return out, nil
+	}
+	out.Verdict, err = h.judge(ctx, who, d)
+	return out, err
+}
+
+// confineReview takes out of a branch's commits what isn't the caller's to see.
+func (h *pageHistory) confineReview(ctx context.Context, scope *access.Scope, v *ui.Review) error {
+	var shown []*gitrepo.Logged
+	for _, l := range v.Commits {
+		t, err := h.s.repo.Touched(ctx, firstParent(l), l.Commit)
+		if err != nil {
+			return err
+		}
+		if h.confineLogged(scope, l, t) {
+			shown = append(shown, l)
+		}
+	}
+	if len(shown) == 0 && len(v.Commits) > 0 {
+		return ui.Missing("branch", v.Branch)
+	}
+	v.Commits = shown
+	return nil
+}
+
+// judge plans the draft of a branch, as "jibe plan --commit" does, for so many instances.
+func (h *pageHistory) judge(ctx context.Context, who auth.Identity, d *gitrepo.Draft) (*ui.Verdict, error) {
+	more := 0
+	v, err := admission.CheckPush(ctx, d.Reader, d.Update.Ref, []gitrepo.RefUpdate{d.Update}, nil, func(u gitrepo.RefUpdate) (*admission.Verdict, error) {
+		p, err := admission.FromUpdate(ctx, d.Reader, u)
+		if err != nil {
+			return nil, err
+		}
+		if err := h.s.confine(ctx, who, p); err != nil {
+			if errors.Is(err, errForeign) {
+				return &admission.Verdict{Problems: []*desired.Problem{{File: path.Clean(u.Ref), Message: err.Error(), Remedy: "have it planned by somebody who may plan all that the branch changes"}}}, nil
+			}
+			return nil, err
+		}
+		if more = max(0, len(p.Instances)-mostReviewed); more > 0 {
+			p.Instances = p.Instances[:mostReviewed]
+		}
+		v, err := h.s.reviewer.Review(ctx, p, true)
+		if err != nil {
+			return nil, err
+		}
+		return v, h.s.warnOfRights(who, p, v)
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := shownVerdict(v)
+	out.More = more
+	return out, nil
+}
+
+var _ ui.History = (*pageHistory)(nil)

@@ -1,0 +1,107 @@
+{{- define "jibe.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+
+{{- /* Pods are called after it, and sockets and labels bound its length. */ -}}
+{{- define "jibe.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 50 | trimSuffix "-" -}}
+{{- else if contains (include "jibe.name" .) .Release.Name -}}
+{{- .Release.Name | trunc 50 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name (include "jibe.name" .) | trunc 50 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* The server's pod; that of helm test is another component. */ -}}
+{{- define "jibe.selector" -}}
+app.kubernetes.io/name: {{ include "jibe.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/component: server
+{{- end -}}
+
+{{- define "jibe.labels" -}}
+{{ include "jibe.selector" . }}
+app.kubernetes.io/version: {{ .Values.image.tag | default .Chart.AppVersion | replace "+" "_" | trunc 63 | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
+{{- with .Values.labels }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{- define "jibe.image" -}}
+{{- $registry := .Values.global.imageRegistry | default .Values.image.registry -}}
+{{- with $registry }}{{ . | trimSuffix "/" }}/{{ end -}}
+{{ .Values.image.repository }}
+{{- if .Values.image.digest }}@{{ .Values.image.digest }}{{ else }}:{{ .Values.image.tag | default .Chart.AppVersion | replace "+" "_" }}{{ end -}}
+{{- end -}}
+
+{{- define "jibe.serviceAccount" -}}
+{{- if .Values.serviceAccount.create -}}
+{{- .Values.serviceAccount.name | default (include "jibe.fullname" .) -}}
+{{- else -}}
+{{- required "serviceAccount.name: name the service account that is there, or let serviceAccount.create make one" .Values.serviceAccount.name -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "jibe.tokens" -}}
+{{- .Values.tokens.existingSecret | default (printf "%s-tokens" (include "jibe.fullname" .)) -}}
+{{- end -}}
+
+{{- define "jibe.tlsSecret" -}}
+{{- if eq .Values.tls.mode "existingSecret" -}}
+{{- required "tls.existingSecret: name the Secret with tls.crt, tls.key and ca.crt" .Values.tls.existingSecret -}}
+{{- else -}}
+{{- printf "%s-tls" (include "jibe.fullname" .) -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "jibe.scheme" -}}
+{{- if eq .Values.tls.mode "none" }}http{{ else }}https{{ end -}}
+{{- end -}}
+
+{{- /* The names by which clients reach the Service, a JSON list. */ -}}
+{{- define "jibe.names" -}}
+{{- $name := include "jibe.fullname" . -}}
+{{- $ns := .Release.Namespace -}}
+{{- $names := list $name (printf "%s.%s" $name $ns) (printf "%s.%s.svc" $name $ns) (printf "%s.%s.svc.cluster.local" $name $ns) "localhost" -}}
+{{- concat $names .Values.tls.names | uniq | toJson -}}
+{{- end -}}
+
+{{- define "jibe.serviceURL" -}}
+{{ include "jibe.scheme" . }}://{{ include "jibe.fullname" . }}.{{ .Release.Namespace }}.svc:{{ .Values.service.port }}
+{{- end -}}
+
+{{- define "jibe.baseURL" -}}
+{{- if .Values.api.baseURL -}}
+{{- .Values.api.baseURL -}}
+{{- else if and .Values.ingress.enabled .Values.ingress.hosts -}}
+{{- $host := (first .Values.ingress.hosts).host -}}
+{{ if .Values.ingress.tls }}https{{ else }}http{{ end }}://{{ $host }}
+{{- else -}}
+{{- include "jibe.serviceURL" . -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* What can't be, with what to do about it. */ -}}
+{{- define "jibe.check" -}}
+{{- if gt (int .Values.replicas) 1 -}}
+{{- fail "replicas: at most 1. One process at a time works on a data directory; another pod takes over when the first has ended. Leave replicas at 1" -}}
+{{- end -}}
+{{- if and .Values.desired.remote .Values.desired.seed -}}
+{{- fail "desired.seed is for a repository on the volume: push the files to the forge that desired.remote names, or leave one of the two out" -}}
+{{- end -}}
+{{- if and (eq .Values.tls.mode "certManager") (not .Values.tls.certManager.issuerRef.name) -}}
+{{- fail "tls.certManager.issuerRef.name: name the Issuer or ClusterIssuer that signs the certificate" -}}
+{{- end -}}
+{{- if and (eq .Values.namespaces.scope "namespaces") .Values.vim.inCluster (not .Values.namespaces.names) -}}
+{{- fail "namespaces.names: name the namespaces in which VNFs may be, or set namespaces.scope to cluster" -}}
+{{- end -}}
+{{- if has .Release.Namespace .Values.namespaces.names -}}
+{{- fail (printf "namespaces.names: %s is the namespace of Jibe itself, in which no VNF may be: name another, or install Jibe elsewhere" .Release.Namespace) -}}
+{{- end -}}
+{{- if and .Values.httpRoute.enabled (not .Values.httpRoute.parentRefs) -}}
+{{- fail "httpRoute.parentRefs: name the Gateway to which the route belongs" -}}
+{{- end -}}
+{{- end -}}

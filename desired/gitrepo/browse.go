@@ -1,0 +1,213 @@
+package gitrepo
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/internal/git"
+)
+
+// FileDiff is what a change does to one file, as people read it.
+type FileDiff struct {
+	// Path is the file's, after the change where it has one then; Was is its former path where that
+	// is another one.
+	Path, Was string
+	Lines     []DiffLine
+	// Cut says that lines at the end are left out; Binary that the file is no text.
+	Cut, Binary bool
+}
+
+// DiffLine is a line of a diff. Op is '+', '-', ' ' or, for a line that says where in the file the next
+// ones are, '@'.
+type DiffLine struct {
+	Op   byte
+	Text string
+}
+
+// Bounds on a diff for people.
+const (
+	mostDiffFiles = 200
+	mostDiffLines = 4000 // of all files
+	mostFileLines = 1000
+	mostDiffLine  = 1000 // bytes
+)
+
+// Diffs is what differs between two commits.
+type Diffs struct {
+	Files []FileDiff
+	// Cut says that more files or lines differ than are told.
+	Cut bool
+}
+
+// Patch returns what differs from one commit to another; from "" is the empty repository. keep says
+// of which files the caller is told; nil is all. What is much is cut.
+func (r *Reader) Patch(ctx context.Context, from, to string, keep func(path string) bool) (*Diffs, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if from == "" {
+		from = emptyTree
+	}
+	for _, hash := range []string{from, to} {
+		if !git.IsHash(hash) {
+			return nil, fmt.Errorf("%w: commit %q", desired.ErrNotFound, clip(hash))
+		}
+	}
+	cmd := r.git.Command(ctx, "-c", "core.quotePath=false", "diff-tree", "-r", "-p", "--no-ext-diff", "--no-textconv", "--no-color", "--no-renames",
+		"--src-prefix=a/", "--dst-prefix=b/", from, to, "--")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("%w: git diff-tree: %w", desired.ErrUnavailable, err)
+	}
+	d, err := readPatch(out, keep)
+	if err == nil && d.Cut {
+		cancel() // the rest isn't told
+		_ = cmd.Wait()
+		return d, nil
+	}
+	return d, errors.Join(err, cmd.Wait())
+}
+
+// emptyTree is git's name of a tree without entries.
+const emptyTree = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
+
+// readPatch reads git's form of a diff.
+func readPatch(r io.Reader, keep func(string) bool) (*Diffs, error) {
+	d := &Diffs{}
+	in := bufio.NewReaderSize(r, 64<<10)
+	var f *FileDiff
+	skip, total, hunk := false, 0, false
+	for {
+		line, err := in.ReadSlice('\n')
+		text := strings.TrimRight(string(line), "\n")
+		for errors.Is(err, bufio.ErrBufferFull) { // the rest of a very long line
+			_, err = in.ReadSlice('\n')
+		}
+		if err != nil && !errors.Is(err, io.EOF) {
+			return nil, err
+		}
+		last := err != nil
+		switch {
+		case strings.HasPrefix(text, "diff --git "):
+			name := patchPath(text)
+			f, hunk = nil, false
+			if skip = keep != nil && !keep(name); skip {
+				break
+			}
+			if len(d.Files) == mostDiffFiles || total >= mostDiffLines {
+				d.Cut = true
+				return d, nil
+			}
+			d.Files = append(d.Files, FileDiff{Path: name})
+			f = &d.Files[len(d.Files)-1]
+		case skip || f == nil:
+		case strings.HasPrefix(text, "Binary files ") && !hunk:
+			f.Binary = true
+		case strings.HasPrefix(text, "@@ "):
+			hunk = true
+			f.add(DiffLine{'@', text}, &total)
+		case hunk && text != "" && strings.ContainsRune("+- ", rune(text[0])):
+			f.add(DiffLine{text[0], text[1:]}, &total)
+		}
+		if last {
+			return d, nil
+		}
+	}
+}
+
+// patchPath is the path in "diff --git a/PATH b/PATH". Without renames both are the same.
+func patchPath(line string) string {
+	rest := strings.TrimPrefix(line, "diff --git ")
+	if half := (len(rest) - 1) / 2; len(rest) > 4 && !strings.HasPrefix(rest, `"`) {
+		return strings.TrimPrefix(rest[half+1:], "b/")
+	}
+	_, second, _ := strings.Cut(rest, `" "`)
+	return strings.TrimPrefix(strings.TrimSuffix(second, `"`), "b/")
+}
+
+func (f *FileDiff) add(l DiffLine, total *int) {
+	if len(f.Lines) >= mostFileLines || *total >= mostDiffLines {
+		f.Cut = true
+		return
+	}
+	if len(l.Text) > mostDiffLine {
+		l.Text = l.Text[:mostDiffLine] + "…"
+	}
+	l.Text = strings.ToValidUTF8(l.Text, "�")
+	f.Lines = append(f.Lines, l)
+	*total++
+}
+
+// Branch is a branch of the desired repository beside the one that is followed.
+type Branch struct{ Name, Commit string }
+
+// mostBranches bounds how many branches are listed.
+const mostBranches = 500
+
+// Branches returns the branches beside the followed one, by name, with a remote those of the remote;
+// more says that there are more.
+func (r *Repo) Branches(ctx context.Context) (list []Branch, more bool, err error) {
+	var out string
+	if r.opt.Remote == "" {
+		out, err = r.git.Run(ctx, "for-each-ref", fmt.Sprintf("--count=%d", mostBranches+2), "--format=%(objectname) %(refname)", "refs/heads/")
+	} else {
+		ctx, cancel := context.WithTimeout(ctx, r.opt.remoteTimeout)
+		defer cancel()
+		out, err = r.git.Run(ctx, "ls-remote", "--heads", "--", r.opt.Remote)
+	}
+	if err != nil {
+		return nil, false, fmt.Errorf("%w: branches: %w", desired.ErrUnavailable, err)
+	}
+	for line := range strings.Lines(out) {
+		f := strings.Fields(line)
+		if len(f) != 2 || f[1] == r.ref() || !git.IsHash(f[0]) {
+			continue
+		}
+		if len(list) == mostBranches {
+			return list, true, nil
+		}
+		list = append(list, Branch{Name: strings.TrimPrefix(f[1], "refs/heads/"), Commit: f[0]})
+	}
+	slices.SortFunc(list, func(a, b Branch) int { return strings.Compare(a.Name, b.Name) })
+	return list, false, nil
+}
+
+// Branch returns the commit of a branch, which this repository has then, or [desired.ErrNotFound].
+func (r *Repo) Branch(ctx context.Context, name string) (string, error) {
+	ref := "refs/heads/" + name
+	if _, err := r.git.Run(ctx, "check-ref-format", ref); err != nil {
+		return "", fmt.Errorf("%w: branch %q", desired.ErrNotFound, clip(name))
+	}
+	var tip string
+	var err error
+	if r.opt.Remote == "" {
+		tip, err = git.ReadRef(r.opt.Dir, ref)
+	} else {
+		r.move.Lock()
+		defer r.move.Unlock()
+		if tip, err = r.remoteRef(ctx, ref); tip != "" && err == nil {
+			tip, err = r.fetch(ctx, ref, fetchedProposal, r.opt.remoteTimeout)
+		}
+	}
+	if err == nil && tip == "" {
+		err = fmt.Errorf("%w: branch %q", desired.ErrNotFound, clip(name))
+	}
+	return tip, err
+}
+
+// DraftOf is what a branch or commit would be if it were merged now, as [NewDraft] makes it of a
+// clone. [Draft.Close] removes it.
+func (r *Repo) DraftOf(ctx context.Context, commit string) (*Draft, error) {
+	if !git.IsHash(commit) {
+		return nil, fmt.Errorf("%w: commit %q", desired.ErrNotFound, clip(commit))
+	}
+	return NewDraft(ctx, r.opt.Dir, r.Head(), commit)
+}

@@ -1,0 +1,211 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo"
+	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/internal/datadir"
+	"github.com/jibe-vnfm/jibe/internal/git"
+)
+
+// store looks at the file of the store.
+func (t *Target) store(ctx context.Context) Finding {
+	f, err := t.Store(ctx)
+	if err != nil {
+		return found(Failed, "Restore a backup; what runs is in git, and isn't lost.", "%v", err)
+	}
+	text := fmt.Sprintf("%d KiB, %d%% of them free", f.Size>>10, 100*f.Free/max(1, f.Size))
+	if f.Records > 0 {
+		text += fmt.Sprintf(", %d records", f.Records)
+	}
+	if f.Crashed {
+		text += "; it wasn't closed in order, and the next start finds its free pages"
+	}
+	if left := leftover(t.Data); t.Health == nil && len(left) > 0 {
+		return found(Warning, "Nothing: the next start, or backup, removes them.", "%s; interrupted work left %s", text, strings.Join(left, ", "))
+	}
+	return ok("%s", text)
+}
+
+// git looks at the git that Jibe runs.
+func (t *Target) git(ctx context.Context) Finding {
+	if err := gitrepo.CheckGit(ctx); err != nil {
+		return found(Failed, "Install git 2.36 or newer.", "%v", err)
+	}
+	version, err := git.Runner{}.Run(ctx, "version")
+	if err != nil {
+		return found(Failed, "Install git 2.36 or newer.", "%v", err)
+	}
+	programs, err := git.Runner{}.Run(ctx, "--exec-path")
+	if err == nil && !datadir.Exists(filepath.Join(strings.TrimSpace(programs), "git-http-backend")) {
+		return found(Warning, "Install all of git: some systems have git-http-backend in a package of its own.", "%s has no http-backend, so that repositories can't be cloned and pushed over HTTP", strings.TrimSpace(version))
+	}
+	return ok("%s", strings.TrimSpace(version))
+}
+
+// desired looks at the desired repository.
+func (t *Target) desired(ctx context.Context) Finding {
+	dir := t.path("desired.git")
+	branch := t.Branch
+	if branch == "" {
+		branch = "main"
+	}
+	head, err := git.ReadRef(dir, "refs/heads/"+branch)
+	switch {
+	case err != nil:
+		return found(Failed, "Put the repository back from a backup or a clone.", "%v", err)
+	case head == "" && datadir.Exists(filepath.Join(dir, "jibe", "born")):
+		return found(Failed, "Set the branch again (git update-ref), or name the right one with --branch.", "branch %s is gone from %s", branch, dir)
+	case head == "":
+		return found(Warning, "Push a first commit.", "branch %s has no commit yet", branch)
+	}
+	if f := t.connected(ctx, dir); f.State != OK {
+		return f
+	}
+	return ok("branch %s is at %.12s, and all that refs lead to is there", branch, head)
+}
+
+// connected looks whether all is there that the refs of a repository lead to.
+func (t *Target) connected(ctx context.Context, dir string) Finding {
+	_, err := git.Runner{Dir: dir}.Run(ctx, "rev-list", "--all", "--objects", "--quiet", "--max-count=1000")
+	if err == nil {
+		_, err = git.Runner{Dir: dir}.Run(ctx, "fsck", "--connectivity-only", "--no-dangling", "--no-progress")
+	}
+	switch {
+	case err == nil:
+		return ok("all that its refs lead to is there")
+	case ctx.Err() != nil:
+		return skipped("the repository is large: it couldn't be looked through in the time of a check (git -C %s fsck --connectivity-only does)", dir)
+	}
+	return found(Failed, "Put the repository back from a backup or a clone.", "%s isn't whole: %v", dir, err)
+}
+
+// hook looks whether a push to a local repository is held against the rules.
+func (t *Target) hook(dir string) Finding {
+	socket, err := filepath.Abs(t.path(datadir.SocketFile))
+	if err != nil {
+		return skipped("%v", err)
+	}
+	if why := gitrepo.HookState(dir, socket); why != "" {
+		if t.Health == nil {
+			return found(Warning, "Start the server: it writes the hook anew.", "%s: %s", dir, why)
+		}
+		return found(Failed, "Restart the server: it writes the hook anew.", "%s: %s", dir, why)
+	}
+	return ok("pushes to %s are held against the rules", filepath.Base(dir))
+}
+
+// remote looks whether git reaches a repository elsewhere, and how its clock goes.
+func (t *Target) remote(ctx context.Context, at string) Finding {
+	where := hostOf(at)
+	if _, err := (git.Runner{}).Run(ctx, "ls-remote", "--heads", "--", at); err != nil {
+		if ctx.Err() != nil {
+			err = ctx.Err()
+		}
+		return found(Failed, "See whether the host is reached from here, and its credentials hold; meanwhile the last commit that was fetched counts.", "git can't read %s: %v", where, err)
+	}
+	if u, err := url.Parse(at); err == nil && strings.HasPrefix(u.Scheme, "http") {
+		if f := t.forgeClock(ctx, &url.URL{Scheme: u.Scheme, Host: u.Host, Path: "/"}); f.State != OK {
+			return f
+		}
+	}
+	return ok("git reads %s", where)
+}
+
+// hostOf is the host of a URL or of git's short form; nothing else of it is shown, as credentials
+// may stand there.
+func hostOf(at string) string {
+	if u, err := url.Parse(at); err == nil && u.Host != "" {
+		return u.Host
+	}
+	host, _, _ := strings.Cut(at, ":")
+	if i := strings.LastIndex(host, "@"); i >= 0 {
+		host = host[i+1:]
+	}
+	return host
+}
+
+// forgeClock compares this machine's clock with a server's, whatever it answers.
+func (t *Target) forgeClock(ctx context.Context, u *url.URL) Finding {
+	req, err := http.NewRequestWithContext(ctx, http.MethodHead, u.String(), nil)
+	if err != nil {
+		return ok("")
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	asked := time.Now()
+	resp, err := client.Do(req)
+	if err != nil {
+		return ok("") // git reaches it, maybe by a proxy or with an authority of its own
+	}
+	defer resp.Body.Close()
+	date, err := http.ParseTime(resp.Header.Get("Date"))
+	if err != nil {
+		return ok("")
+	}
+	return clock(u.Host, date.Sub(asked.Add(time.Since(asked)/2).Truncate(time.Second)))
+}
+
+// What clocks may differ: tokens and certificates fail at minutes.
+const (
+	skewWarning = 5 * time.Second
+	skewFailed  = 2 * time.Minute
+)
+
+// clock is what a difference of clocks means.
+func clock(whose string, skew time.Duration) Finding {
+	ahead := fmt.Sprintf("the clock of %s is %s ahead of this machine's", whose, skew.Round(time.Second))
+	if skew < 0 {
+		ahead = fmt.Sprintf("the clock of %s is %s behind this machine's", whose, (-skew).Round(time.Second))
+	}
+	const do = "Have both follow a time server."
+	switch {
+	case skew.Abs() >= skewFailed:
+		return found(Failed, do, "%s: tokens and certificates are refused", ahead)
+	case skew.Abs() >= skewWarning:
+		return found(Warning, do, "%s", ahead)
+	}
+	return ok("")
+}
+
+// vim looks at a VIM.
+func (t *Target) vim(ctx context.Context, v *desired.VIM) Finding {
+	if t.VIM == nil || v.Type == desired.VIMSim {
+		return skipped("%s: nothing to reach", v.Type)
+	}
+	s, err := t.VIM(ctx, v)
+	if err != nil {
+		var refused *drivers.RefusedError
+		if errors.As(err, &refused) {
+			return found(Failed, "Put "+desired.VIMFile(v.Name)+" right.", "%v", err)
+		}
+		if errors.Is(err, os.ErrNotExist) {
+			return found(Failed, "Put the file there that "+desired.VIMFile(v.Name)+" refers to.", "%v", err)
+		}
+		return found(Failed, "See whether it is reached from here, and whether "+desired.VIMFile(v.Name)+" has its address, authority and credentials.", "%v", err)
+	}
+	if s.Timed {
+		if f := clock(v.Name, s.Skew); f.State != OK {
+			return f
+		}
+	}
+	if !s.Expires.IsZero() {
+		if f := t.expiry("its certificate", s.Expires); f.State != OK {
+			return f
+		}
+	}
+	text := strings.Join(append([]string{s.Version}, s.Notes...), "; ")
+	if len(s.Lacking) > 0 {
+		return found(Warning, "Give the credentials what packages need of it; rights that they have in some namespaces only aren't seen here.", "%s; it lacks %s", text, strings.Join(s.Lacking, "; "))
+	}
+	return ok("%s; the credentials may do what packages usually need", text)
+}

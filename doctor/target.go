@@ -1,0 +1,112 @@
+package doctor
+
+import (
+	"context"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/desired/secret"
+	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/store/bolt"
+)
+
+// Target is the installation that is examined: the parts of a running server, or what can be had
+// of a data directory on which none runs.
+type Target struct {
+	// Data is the data directory, Branch and Remote are those of the desired repository, TLSCert
+	// is the certificate's file of the API, "" for none.
+	Data, Branch, Remote, TLSCert string
+	// Settings are those at head.
+	Settings func(ctx context.Context) (*desired.Settings, error)
+	// Store looks at the store's file.
+	Store func(ctx context.Context) (bolt.Facts, error)
+	// Keeper opens the key of the secrets, and never makes one.
+	Keeper func() (*secret.Keeper, error)
+	// VIM looks at a VIM; nil leaves VIMs out.
+	VIM func(ctx context.Context, v *desired.VIM) (drivers.Sight, error)
+	// Audit checks the end of the audit log, and says what it found.
+	Audit func(ctx context.Context) (string, error)
+	// Hooks says how hooks are confined here. HooksAllowed says whether any may run.
+	Hooks        func(ctx context.Context) (string, error)
+	HooksAllowed bool
+	// Health is what the server that runs says of itself; nil where none does.
+	Health func() error
+	Now    func() time.Time
+}
+
+// Checks are those of the target, in the order in which they are told.
+func (t *Target) Checks(ctx context.Context) []Check {
+	if t.Now == nil {
+		t.Now = time.Now
+	}
+	list := []Check{
+		{Name: "data directory", Run: t.dataDirectory},
+		{Name: "disk", Run: t.disk},
+		{Name: "installation id", Run: t.installation},
+		{Name: "store", Timeout: time.Minute, Run: t.store},
+		{Name: "git", Run: t.git},
+		{Name: "desired repository", Timeout: time.Minute, Run: t.desired},
+	}
+	if t.Remote == "" {
+		list = append(list, Check{Name: "push hook", Run: func(context.Context) Finding { return t.hook(t.path("desired.git")) }})
+	} else {
+		list = append(list, Check{Name: "forge", Run: func(ctx context.Context) Finding { return t.remote(ctx, t.Remote) }})
+	}
+	settings, err := t.Settings(ctx)
+	list = append(list, Check{Name: "settings", Run: func(context.Context) Finding {
+		if err != nil {
+			return found(Failed, "Look at jibe get problems, and put the files right by a commit.", "repositories.yaml, vims/ and what stands beside them can't be read: %v", err)
+		}
+		return ok("%d VIMs, %d package repositories", len(settings.VIMs), len(settings.Repositories))
+	}})
+	locals, _ := filepath.Glob(t.path("packages/*.git")) // the pattern is a constant one
+	for _, dir := range locals {
+		list = append(list, Check{Name: "packages " + filepath.Base(dir), Timeout: time.Minute, Run: func(ctx context.Context) Finding {
+			if f := t.connected(ctx, dir); f.State != OK {
+				return f
+			}
+			return t.hook(dir)
+		}})
+	}
+	if err == nil {
+		list = append(list, t.ofSettings(settings)...)
+	}
+	list = append(list,
+		Check{Name: "certificate", Run: t.certificate},
+		Check{Name: "tokens", Run: t.tokens},
+		Check{Name: "key", Run: t.key},
+		Check{Name: "audit log", Run: t.audit},
+		Check{Name: "hooks", Timeout: 40 * time.Second, Run: t.hooks},
+		Check{Name: "memory", Run: t.memory},
+		Check{Name: "open files", Run: t.openFiles},
+		Check{Name: "backup", Run: t.backup},
+		Check{Name: "server", Run: t.server},
+	)
+	return list
+}
+
+// ofSettings are the checks of what the settings name.
+func (t *Target) ofSettings(s *desired.Settings) (list []Check) {
+	for _, r := range s.Repositories {
+		if !remote(r.URL) {
+			continue
+		}
+		list = append(list, Check{Name: "package source " + r.Name, Run: func(ctx context.Context) Finding { return t.remote(ctx, r.URL) }})
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.VIMs)) {
+		list = append(list, Check{Name: "VIM " + name, Timeout: 30 * time.Second, Run: func(ctx context.Context) Finding { return t.vim(ctx, s.VIMs[name]) }})
+	}
+	return list
+}
+
+// remote says whether git reaches the URL over a network.
+func remote(url string) bool {
+	at := strings.Index(url, ":")
+	return strings.Contains(url, "://") && !strings.HasPrefix(url, "file://") || at > 0 && !strings.Contains(url[:at], "/")
+}
+
+func (t *Target) path(name string) string { return filepath.Join(t.Data, filepath.FromSlash(name)) }

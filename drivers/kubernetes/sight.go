@@ -1,0 +1,131 @@
+package kubernetes
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	authorization "k8s.io/client-go/kubernetes/typed/authorization/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/drivers/kubernetes/manifest"
+	"github.com/jibe-vnfm/jibe/internal/egress"
+)
+
+// sightAtOnce is how many rights are asked for at once.
+const sightAtOnce = 8
+
+// Look connects to the cluster, and asks for the rights that the driver needs in all namespaces
+// for the kinds that packages are usually made of. It changes nothing. The error says why the
+// cluster can't be reached or doesn't take the credentials.
+func Look(ctx context.Context, vim drivers.VIM, o Options) (drivers.Sight, error) {
+	config, err := restConfig(vim, o.KubeconfigExec)
+	if err != nil {
+		return drivers.Sight{}, err
+	}
+	config.UserAgent, config.WarningHandler, config.QPS = "jibe", rest.NoWarnings{}, -1
+	guard(config, o.Egress)
+	through, err := rest.TransportFor(config)
+	if err != nil {
+		return drivers.Sight{}, err
+	}
+	client := &http.Client{Transport: through, CheckRedirect: egress.SameServer}
+	defer client.CloseIdleConnections()
+	base, _, err := rest.DefaultServerUrlFor(config)
+	if err != nil {
+		return drivers.Sight{}, err
+	}
+	s, err := lookAtVersion(ctx, client, strings.TrimRight(base.String(), "/")+"/version")
+	if err != nil {
+		return s, err
+	}
+	reviews, err := authorization.NewForConfigAndClient(config, client)
+	if err != nil {
+		return s, err
+	}
+	s.Lacking, err = lacking(ctx, reviews.SelfSubjectAccessReviews())
+	return s, err
+}
+
+func lookAtVersion(ctx context.Context, client *http.Client, url string) (s drivers.Sight, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return s, err
+	}
+	asked := time.Now()
+	resp, err := client.Do(req)
+	if err != nil {
+		return s, err
+	}
+	defer resp.Body.Close()
+	if at, err := http.ParseTime(resp.Header.Get("Date")); err == nil {
+		s.Timed, s.Skew = true, at.Sub(asked.Add(time.Since(asked)/2).Truncate(time.Second))
+	}
+	if resp.TLS != nil && len(resp.TLS.PeerCertificates) > 0 {
+		s.Expires = resp.TLS.PeerCertificates[0].NotAfter
+	}
+	text, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
+	if err != nil {
+		return s, err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return s, fmt.Errorf("the API server answers %s: do the credentials hold?", resp.Status)
+	}
+	var v struct {
+		GitVersion string `json:"gitVersion"`
+	}
+	if err := json.Unmarshal(text, &v); err != nil || v.GitVersion == "" {
+		return s, fmt.Errorf("what answers at the endpoint is no Kubernetes API server")
+	}
+	s.Version = "Kubernetes " + v.GitVersion
+	return s, nil
+}
+
+// lacking are the rights that are missing, by kind.
+func lacking(ctx context.Context, reviews authorization.SelfSubjectAccessReviewInterface) ([]string, error) {
+	var mu sync.Mutex
+	missing := map[string][]string{}
+	var failed error
+	slots := make(chan struct{}, sightAtOnce)
+	var asking sync.WaitGroup
+	for gk, info := range manifest.Kinds {
+		if !info.Always {
+			continue
+		}
+		plural, _ := meta.UnsafeGuessKindToResource(gk.WithVersion(""))
+		for _, verb := range []string{"list", "watch", "create", "patch", "delete"} {
+			asking.Go(func() {
+				slots <- struct{}{}
+				defer func() { <-slots }()
+				r, err := reviews.Create(ctx, &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+					ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: verb, Group: gk.Group, Resource: plural.Resource},
+				}}, metav1.CreateOptions{})
+				mu.Lock()
+				defer mu.Unlock()
+				if err != nil {
+					failed = err
+				} else if !r.Status.Allowed {
+					missing[plural.GroupResource().String()] = append(missing[plural.GroupResource().String()], verb)
+				}
+			})
+		}
+	}
+	asking.Wait()
+	var out []string
+	for _, resource := range slices.Sorted(maps.Keys(missing)) {
+		slices.Sort(missing[resource])
+		out = append(out, resource+" ("+strings.Join(missing[resource], ", ")+")")
+	}
+	return out, failed
+}

@@ -1,0 +1,19 @@
+package drivers
+
+import "time"
+
+// Sight is what is seen of a VIM by looking at it once, for people: nothing is decided by it.
+type Sight struct {
+	// Version is what the VIM says that it is.
+	Version string
+	// Skew is how far its clock is ahead of this machine's; it is exact to a second. Timed says
+	// that the VIM tells its time.
+	Skew  time.Duration
+	Timed bool
+	// Expires is when its certificate does, the zero time where it has none.
+	Expires time.Time
+	// Lacking are rights that the credentials don't have, each in the VIM's words.
+	Lacking []string
+	// Notes are further facts: roles, quotas.
+	Notes []string
+}

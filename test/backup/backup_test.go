@@ -1,0 +1,525 @@
+// Package backup_test takes backups of a working "jibe serve" by the built binary, destroys the
+// data directory, restores, and proves that nothing acknowledged before is lost or doubled.
+package backup_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/jibe-vnfm/jibe/lcm"
+	"github.com/jibe-vnfm/jibe/lcm/oplog"
+	"github.com/jibe-vnfm/jibe/store/bolt"
+	"github.com/jibe-vnfm/jibe/test/kit"
+	"github.com/jibe-vnfm/jibe/test/process"
+	"github.com/jibe-vnfm/jibe/test/testenv"
+
+	"time"
+)
+
+// jibe runs the command and returns what it printed.
+func jibe(t testing.TB, args ...string) (string, error) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), process.Binary(t), args...)
+	cmd.Env = process.Environment()
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("jibe %s: %w: %s", strings.Join(args, " "), err, out)
+	}
+	return string(out), err
+}
+
+func must(t testing.TB, args ...string) string {
+	t.Helper()
+	out, err := jibe(t, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// create makes an instance and returns its id.
+func create(t testing.TB, s *process.Server, name string) string {
+	t.Helper()
+	return s.Want(t, http.StatusCreated, http.MethodPost, process.Instances, map[string]any{"vnfdId": process.SmallVnfd, "vnfInstanceName": name}, nil).ID()
+}
+
+// ask asks for a task and returns the operation's id.
+func ask(t testing.TB, s *process.Server, instance, task string, body any) string {
+	t.Helper()
+	return s.Want(t, http.StatusAccepted, http.MethodPost, process.Instances+"/"+instance+"/"+task, body, nil).ID()
+}
+
+func instantiation(namespace string) map[string]any {
+	params := map[string]any{"lcm-kubernetes-def-files": process.SmallManifests()}
+	if namespace != "" {
+		params["namespace"] = namespace
+	}
+	return map[string]any{"flavourId": "simple", "additionalParams": params}
+}
+
+var scaleOut = map[string]any{"type": "SCALE_OUT", "aspectId": "front", "numberOfSteps": 1}
+
+// ended waits until every operation has come to a good end, and returns all.
+func ended(t testing.TB, s *process.Server) []process.Operation {
+	t.Helper()
+	var all []process.Operation
+	kit.EventuallyWithin(t, 4*time.Minute, func() error {
+		var err error
+		if all, err = process.All[process.Operation](t.Context(), s, process.Operations); err != nil {
+			return err
+		}
+		for _, op := range all {
+			switch {
+			case op.State == string(lcm.Completed):
+			case op.State == string(lcm.FailedTemp): // for want of room, which is there by now
+				if _, err := s.Do(t.Context(), http.MethodPost, process.Operations+"/"+op.ID+"/retry", nil); err != nil {
+					return err
+				}
+				return fmt.Errorf("%s %s was tried again", op.Type, op.ID)
+			case lcm.State(op.State).Ended():
+				return kit.Final(fmt.Errorf("%s %s is %s: %s", op.Type, op.ID, op.State, op.Error.Detail))
+			default:
+				return fmt.Errorf("%s %s is %s: %s", op.Type, op.ID, op.State, op.Error.Detail)
+			}
+		}
+		return nil
+	})
+	return all
+}
+
+func TestABackupAmidstOperationsIsRestoredWithNothingLostOrDoubledAtTheCluster(t *testing.T) {
+	kubeconfig := testenv.Kubeconfig(t)
+	client, err := kubernetes.NewForConfig(testenv.RestConfig(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := process.ShortTempDir(t)
+	s := process.Start(t, filepath.Join(dir, "data"), "--secret-dir", filepath.Dir(kubeconfig))
+	s.PushPackages(t, []string{process.SmallVnfd}, process.SmallPackage())
+	s.PushFiles(t, map[string]string{"vims/test.yaml": "type: kubernetes\ndefault: true\nkubeconfig: file:" + kubeconfig + "\n"})
+	const n = 6
+	var ids, namespaces, asked []string
+	for i := range n {
+		namespaces = append(namespaces, testenv.Namespace(t, kubeconfig))
+		ids = append(ids, create(t, s, fmt.Sprintf("vnf-%d", i)))
+	}
+	for i := range n / 2 {
+		asked = append(asked, ask(t, s, ids[i], "instantiate", instantiation(namespaces[i])))
+	}
+	before := ended(t, s)
+	pods := map[string]string{} // UIDs of what stood before, and should stand afterwards
+	for _, p := range podsOf(t, client, namespaces) {
+		pods[p.uid] = p.namespace
+	}
+	// What is asked for now is under way while the backup is taken: the cluster has no room for
+	// the pods of some.
+	full := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "full"}, Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("1")}}}
+	for i := range n {
+		if i < n/2-1 {
+			if _, err := client.CoreV1().ResourceQuotas(namespaces[i]).Create(t.Context(), full, metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			kit.Eventually(t, func() error {
+				q, err := client.CoreV1().ResourceQuotas(namespaces[i]).Get(t.Context(), full.Name, metav1.GetOptions{})
+				if err == nil && len(q.Status.Hard) == 0 {
+					err = errors.New("the quota doesn't count yet")
+				}
+				return err
+			})
+			asked = append(asked, ask(t, s, ids[i], "scale", scaleOut))
+		} else if i >= n/2 {
+			asked = append(asked, ask(t, s, ids[i], "instantiate", instantiation(namespaces[i])))
+		}
+	}
+	file := filepath.Join(dir, "backup.tar.gz")
+	must(t, "backup", "--data", s.Data, file)
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the backup's file: %v, %v; want mode 0600", info.Mode(), err)
+	}
+	open := unended(t, file, dir)
+	t.Logf("%d operations were under way in the backup of %d", len(open), len(asked))
+	if len(open) < n/2-1 {
+		t.Errorf("%d operations were under way in the backup, want %d at least", len(open), n/2-1)
+	}
+	s.KillGroup()
+	if err := os.RemoveAll(s.Data); err != nil {
+		t.Fatal(err)
+	}
+
+	restored := filepath.Join(dir, "elsewhere")
+	must(t, "restore", file, "--data", restored)
+	for i := range n/2 - 1 {
+		if err := client.CoreV1().ResourceQuotas(namespaces[i]).Delete(t.Context(), full.Name, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s = process.Start(t, restored, "--secret-dir", filepath.Dir(kubeconfig))
+	all := ended(t, s)
+	for _, id := range asked {
+		if !slices.ContainsFunc(all, func(op process.Operation) bool { return op.ID == id }) {
+			t.Errorf("operation %s was acknowledged before the backup, and is lost", id)
+		}
+	}
+	if len(all) != len(asked) {
+		t.Errorf("there are %d operations, and %d were asked for: %+v", len(all), len(asked), all)
+	}
+	for _, was := range before {
+		if !slices.Contains(all, was) {
+			t.Errorf("%+v had ended before the backup, and is another one now", was)
+		}
+	}
+	count := map[string]int{}
+	var now []string
+	for _, p := range podsOf(t, client, namespaces) {
+		count[p.namespace]++
+		now = append(now, p.uid)
+	}
+	for i, namespace := range namespaces {
+		want := 1
+		if i < n/2-1 {
+			want = 2
+		}
+		if count[namespace] != want {
+			t.Errorf("%s has %d pods, want %d", namespace, count[namespace], want)
+		}
+	}
+	for uid, namespace := range pods {
+		if !slices.Contains(now, uid) {
+			t.Errorf("pod %s of %s ran before the backup and was made anew", uid, namespace)
+		}
+	}
+	// All rests: nothing is put right, nothing begins.
+	kit.Stays(t, 2*time.Second, func() error {
+		all, err := process.All[process.Operation](t.Context(), s, process.Operations)
+		if err == nil && len(all) != len(asked) {
+			err = fmt.Errorf("another operation began: %+v", all)
+		}
+		return err
+	})
+	s.PushFiles(t, map[string]string{"instances/README.md": "The restored repository takes pushes.\n"})
+	must(t, "audit", "verify", "--data", restored)
+}
+
+type pod struct{ uid, namespace string }
+
+func podsOf(t testing.TB, client kubernetes.Interface, namespaces []string) (all []pod) {
+	t.Helper()
+	for _, ns := range namespaces {
+		list, err := client.CoreV1().Pods(ns).List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range list.Items {
+			if p.DeletionTimestamp == nil {
+				all = append(all, pod{string(p.UID), ns})
+			}
+		}
+	}
+	return all
+}
+
+// unended restores a backup beside, and returns the operations that hadn't ended in it.
+func unended(t testing.TB, file, dir string) (ids []string) {
+	t.Helper()
+	beside := filepath.Join(dir, "beside")
+	must(t, "restore", file, "--data", beside)
+	for _, op := range records(t, beside) {
+		if !op.State.Ended() {
+			ids = append(ids, op.ID)
+		}
+	}
+	return ids
+}
+
+// records are the operations in the store of a data directory on which no server runs.
+func records(t testing.TB, data string) []*lcm.Operation {
+	t.Helper()
+	s, err := bolt.Open(filepath.Join(data, "store.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	log, err := oplog.Open(t.Context(), s, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := log.Operations(t.Context(), "", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	more, err := log.Unresolved(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(all, more...)
+}
+
+func TestABackupUnderLoadIsOfOneMoment(t *testing.T) {
+	dir := process.ShortTempDir(t)
+	s := process.Start(t, filepath.Join(dir, "data"))
+	s.PushPackages(t, []string{process.SmallVnfd}, process.SmallPackage())
+	s.PushFiles(t, map[string]string{"vims/sim.yaml": "type: sim\ndefault: true\n"})
+	var acked sync.Map // ids of operations that were answered
+	var number atomic.Int64
+	stop := make(chan struct{})
+	var clients sync.WaitGroup
+	for range 4 {
+		clients.Go(func() {
+			for n := number.Add(1); ; n = number.Add(1) {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				id, err := begun(t.Context(), s, fmt.Sprintf("load-%d", n))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				acked.Store(id, true)
+				time.Sleep(20 * time.Millisecond) // so that a slow machine isn't flooded
+			}
+		})
+	}
+	for round := range 3 {
+		at := int64(20 * (round + 1))
+		kit.Eventually(t, func() error {
+			if number.Load() < at {
+				return fmt.Errorf("%d requests so far", number.Load())
+			}
+			return nil
+		})
+		want := map[string]bool{}
+		acked.Range(func(id, _ any) bool { want[id.(string)] = true; return true })
+		file, data := filepath.Join(dir, fmt.Sprintf("%d.tar.gz", round)), filepath.Join(dir, fmt.Sprintf("restored-%d", round))
+		must(t, "backup", "--data", s.Data, file)
+		must(t, "restore", file, "--data", data)
+		known := map[string]bool{}
+		for _, op := range records(t, data) {
+			known[op.ID] = true
+		}
+		for id := range want {
+			if !known[id] {
+				t.Errorf("round %d: operation %s was acknowledged before the backup, and isn't in it", round, id)
+			}
+		}
+		// Each commit that names an operation has its record, and the commits that records name
+		// are there: neither store nor repository is ahead of the other.
+		history, err := process.ReadHistory(t.Context(), filepath.Join(data, "desired.git"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for id := range history.Trailers {
+			if !known[id] {
+				t.Errorf("round %d: a commit names operation %s, of which the store has no record", round, id)
+			}
+		}
+		for _, op := range records(t, data) {
+			if op.After.Commit == "" {
+				continue
+			}
+			if _, err := process.Git(t.Context(), filepath.Join(data, "desired.git"), "cat-file", "-e", op.After.Commit+"^{commit}"); err != nil {
+				t.Errorf("round %d: %s names commit %s, which isn't there: %v", round, op.ID, op.After.Commit, err)
+			}
+		}
+		if len(want) == 0 || len(history.Trailers) == 0 {
+			t.Errorf("round %d: nothing had happened before the backup, so that nothing is proven", round)
+		}
+	}
+	close(stop)
+	clients.Wait()
+	s.KillGroup()
+	if err := os.RemoveAll(s.Data); err != nil {
+		t.Fatal(err)
+	}
+	s = process.Start(t, filepath.Join(dir, "restored-2"))
+	seen := map[string]string{}
+	for _, op := range ended(t, s) {
+		if op.Automatic {
+			continue // the simulator's infrastructure went with its process: what ran is put up again
+		}
+		if other, twice := seen[op.Instance+op.Type]; twice {
+			t.Errorf("%s was operated on twice: %s and %s", op.Instance, other, op.ID)
+		}
+		seen[op.Instance+op.Type] = op.ID
+	}
+	t.Logf("%d operations are in the last backup", len(seen))
+}
+
+// begun creates an instance and asks for its instantiation.
+func begun(ctx context.Context, s *process.Server, name string) (operation string, err error) {
+	a, err := s.Do(ctx, http.MethodPost, process.Instances, map[string]any{"vnfdId": process.SmallVnfd, "vnfInstanceName": name})
+	if err == nil && a.Status != http.StatusCreated {
+		err = fmt.Errorf("create: %d: %s", a.Status, a.Body)
+	}
+	if err != nil {
+		return "", err
+	}
+	a, err = s.Do(ctx, http.MethodPost, process.Instances+"/"+a.ID()+"/instantiate", instantiation(""))
+	if err == nil && a.Status != http.StatusAccepted {
+		err = fmt.Errorf("instantiate: %d: %s", a.Status, a.Body)
+	}
+	if err != nil {
+		return "", err
+	}
+	return a.ID(), nil
+}
+
+// small is a server with a VIM, stopped in order, and a backup of it.
+func small(t testing.TB) (dir, file string) {
+	t.Helper()
+	dir = process.ShortTempDir(t)
+	s := process.Start(t, filepath.Join(dir, "data"))
+	s.PushFiles(t, map[string]string{"vims/sim.yaml": "type: sim\ndefault: true\n"})
+	if err := s.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	file = filepath.Join(dir, "backup.tar.gz")
+	must(t, "backup", "--data", s.Data, file)
+	return dir, file
+}
+
+func TestAnInterruptedBackupLeavesNoFileUnderItsName(t *testing.T) {
+	dir := process.ShortTempDir(t)
+	s := process.Start(t, filepath.Join(dir, "data"))
+	s.PushFiles(t, map[string]string{"vims/sim.yaml": "type: sim\ndefault: true\n", "large": strings.Repeat("a line of a large file\n", 1<<12)})
+	killed, whole := 0, 0
+	for delay := time.Duration(0); killed < 8; delay += 4 * time.Millisecond {
+		name := filepath.Join(dir, fmt.Sprintf("backup-%d.tar.gz", killed+whole))
+		cmd := exec.CommandContext(t.Context(), process.Binary(t), "backup", "--data", s.Data, name)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(delay) // when it is killed is what is varied; nothing waits for it
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		killed++
+		if _, err := os.Stat(name); err == nil {
+			whole++
+			must(t, "restore", name, "--verify")
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("%d of %d were whole before they were killed", whole, killed)
+	// The server that is killed meanwhile leaves none either, and the next backup is whole.
+	name := filepath.Join(dir, "of-the-killed.tar.gz")
+	cmd := exec.CommandContext(t.Context(), process.Binary(t), "backup", "--data", s.Data, name)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	kit.Until(t, "the backup has begun or ended", func() bool {
+		left, _ := filepath.Glob(filepath.Join(s.Data, ".backup-*"))
+		_, err := os.Stat(name)
+		return len(left) > 0 || err == nil
+	})
+	s.KillGroup()
+	err := cmd.Wait()
+	if _, serr := os.Stat(name); (serr == nil) != (err == nil) {
+		t.Errorf("the command ended with %v, and of its file: %v", err, serr)
+	}
+	s = process.Start(t, s.Data)
+	must(t, "backup", "--data", s.Data, filepath.Join(dir, "next.tar.gz"))
+	must(t, "restore", filepath.Join(dir, "next.tar.gz"), "--verify")
+	if left, err := filepath.Glob(filepath.Join(s.Data, ".backup-*")); err != nil || len(left) > 0 {
+		t.Errorf("the data directory keeps %v, %v", left, err)
+	}
+}
+
+func TestAnInterruptedRestoreLeavesNothingThatLooksWhole(t *testing.T) {
+	dir, file := small(t)
+	killed := 0
+	for delay := 5 * time.Millisecond; killed < 6; delay += 10 * time.Millisecond {
+		data := filepath.Join(dir, "restored")
+		cmd := exec.CommandContext(t.Context(), process.Binary(t), "restore", file, "--data", data)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(delay) // when it is killed is what is varied; nothing waits for it
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		killed++
+		_, marked := os.Stat(filepath.Join(data, "restore.unfinished"))
+		if _, err := os.Stat(filepath.Join(data, "store.db")); err == nil && marked != nil {
+			s := process.Start(t, data) // it was whole before it was killed
+			if err := s.Stop(); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.RemoveAll(data); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		if marked == nil {
+			if s, err := process.StartBinary(process.Binary(t), data); err == nil {
+				s.Kill()
+				t.Fatal("a server starts on a directory that was restored in part")
+			} else if !strings.Contains(err.Error(), "a restore was interrupted") {
+				t.Errorf("it isn't said why: %v", err)
+			}
+		}
+	}
+	data := filepath.Join(dir, "restored")
+	must(t, "restore", file, "--data", data) // over whatever the last one left
+	s := process.Start(t, data)
+	if err := s.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := jibe(t, "restore", file, "--data", data); err == nil || !strings.Contains(err.Error(), "isn't empty") {
+		t.Errorf("restore into a directory in use = %v", err)
+	}
+	must(t, "restore", file, "--verify")
+}
+
+func TestAnEncryptedBackupShowsNothingAndOpensForItsRecipientAlone(t *testing.T) {
+	dir, _ := small(t)
+	data := filepath.Join(dir, "data")
+	mine, other := filepath.Join(dir, "mine.key"), filepath.Join(dir, "other.key")
+	recipient := newIdentity(t, mine)
+	newIdentity(t, other)
+	out := must(t, "backup", "--data", data, "--recipient", recipient, dir)
+	files, err := filepath.Glob(filepath.Join(dir, "jibe-*.tar.gz.age"))
+	if err != nil || len(files) != 1 || !strings.Contains(out, files[0]) {
+		t.Fatalf("the backup's file: %v, %v; it was said: %s", files, err, out)
+	}
+	if strings.Contains(out, "in clear") {
+		t.Errorf("an encrypted backup is said to be in clear: %s", out)
+	}
+	for args, want := range map[string]string{"": "the backup is encrypted", other: "for others than the identities"} {
+		if _, err := jibe(t, "restore", files[0], "--verify", "--identity", args); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("with identity %q: %v, want %q", args, err, want)
+		}
+	}
+	must(t, "restore", files[0], "--identity", mine, "--data", filepath.Join(dir, "restored"))
+	a, err := os.ReadFile(filepath.Join(data, "identity.age"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(filepath.Join(dir, "restored", "identity.age"))
+	if err != nil || string(a) != string(b) {
+		t.Errorf("the key that was restored is another one: %v", err)
+	}
+	sealed, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(sealed), "AGE-SECRET-KEY") {
+		t.Error("the key is in the encrypted backup in clear")
+	}
+}

@@ -1,0 +1,136 @@
+package browser
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jibe-vnfm/jibe/app"
+	"github.com/jibe-vnfm/jibe/drivers/sim"
+	"github.com/jibe-vnfm/jibe/internal/egress"
+	"github.com/jibe-vnfm/jibe/lcm"
+	"github.com/jibe-vnfm/jibe/test/kit"
+	"github.com/jibe-vnfm/jibe/test/process"
+)
+
+// Serve starts "jibe serve" with a simulated VIM, the small package and these files.
+func Serve(t testing.TB, files map[string]string, args ...string) *process.Server {
+	t.Helper()
+	s := process.Start(t, filepath.Join(t.TempDir(), "d"), args...)
+	prepare(t, s, files)
+	return s
+}
+
+func prepare(t testing.TB, s *process.Server, files map[string]string) {
+	t.Helper()
+	s.PushPackages(t, []string{process.SmallVnfd}, process.SmallPackage())
+	all := map[string]string{"vims/sim.yaml": "type: sim\ndefault: true\n"}
+	for name, text := range files {
+		all[name] = text
+	}
+	s.PushFiles(t, all)
+}
+
+// InProcess runs the whole of Jibe in the test's process, so that the test has the simulated
+// cloud in its hand: what it fails and changes there, pages show.
+func InProcess(t testing.TB, cloud *sim.Cloud) *process.Server {
+	t.Helper()
+	data := filepath.Join(t.TempDir(), "d")
+	ctx, cancel := context.WithCancel(t.Context())
+	ready, done := make(chan string, 1), make(chan error, 1)
+	go func() {
+		done <- app.Run(ctx, app.Options{Data: data, Listen: "127.0.0.1:0", Egress: egress.Options{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}},
+			Branch: "main", Cloud: cloud, Version: "test", Log: slog.New(slog.DiscardHandler), Timeout: time.Hour,
+			Timeouts: map[lcm.Type]time.Duration{lcm.Instantiate: time.Second}, Ready: func(s *app.Server) { ready <- s.Address() }})
+	}()
+	stop := sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("the end of the server: %v", err)
+		}
+	})
+	t.Cleanup(stop)
+	select {
+	case err := <-done:
+		done <- err
+		t.Fatal(err)
+	case address := <-ready:
+		token, err := app.LocalToken(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &process.Server{URL: "http://" + address, Data: data, Token: token}
+	}
+	return nil
+}
+
+// ID is the id of the n-th instance of a test.
+func ID(n int) string { return fmt.Sprintf("3a5c1f0e-0000-4000-8000-%012x", n) }
+
+// VNF is the text of a vnf.yaml of the small package, in a namespace of its own; more are lines
+// that follow.
+func VNF(n int, name, more string) string {
+	return fmt.Sprintf("id: %s\nname: %s\nvnfdId: %s\nflavour: simple\nparams: {namespace: n%d}\n%s", ID(n), name, process.SmallVnfd, n, more)
+}
+
+// Object is the key of the object that the units of the n-th instance belong to.
+func Object(n int) string { return fmt.Sprintf("Workload/n%d/vdu1", n) }
+
+// Sample is a small fleet in which each state of health occurs. It returns when all do.
+func Sample(t testing.TB) (*process.Server, *sim.Cloud) {
+	t.Helper()
+	cloud := sim.NewCloud()
+	s := InProcess(t, cloud)
+	cloud.Fail(Object(1), "the image small:1 isn't there")
+	files := map[string]string{
+		"instances/berlin/core/amf-1/vnf.yaml":                      VNF(1, "amf-1", "description: control plane, west\n"),
+		"instances/berlin/core/smf-1/vnf.yaml":                      VNF(2, "smf-1", ""),
+		"instances/berlin/core/smf-2/vnf.yaml":                      VNF(3, "smf-2", "drift: report\n"),
+		"instances/berlin/core/nrf/vnf.yaml":                        VNF(4, "nrf", "suspend: true\n"),
+		"instances/hamburg/edge-1/upf-1/vnf.yaml":                   VNF(5, "upf-1", ""),
+		"instances/hamburg/edge-1/upf-2/vnf.yaml":                   VNF(6, "upf-2", "state: notInstantiated\n"),
+		"instances/hamburg/edge-2/upf-3/vnf.yaml":                   VNF(7, "upf-3", "state: notInstantiated\nheld: 0c6b1a52-5f0e-4d53-9d8a-3c1f5a0e7b11\n"),
+		"instances/paris/lab/ausf/vnf.yaml":                         VNF(8, "ausf", "levels: {front: 99}\n"),
+		"instances/paris/lab/udm-with-a-name-that-is-long/vnf.yaml": VNF(9, "udm-with-a-name-that-is-long", ""),
+		"instances/paris/lab/pcf/vnf.yaml":                          VNF(10, "pcf", ""),
+	}
+	for n := 11; n <= 30; n++ {
+		files[fmt.Sprintf("instances/hamburg/edge-3/upf-%d/vnf.yaml", n)] = VNF(n, fmt.Sprintf("upf-%d", n), "")
+	}
+	prepare(t, s, files)
+	await(t, s, 2, "INSTANTIATED")
+	await(t, s, 3, "INSTANTIATED")
+	await(t, s, 5, "INSTANTIATED")
+	await(t, s, 9, "INSTANTIATED")
+	await(t, s, 10, "INSTANTIATED")
+	for n := 11; n <= 30; n++ {
+		await(t, s, n, "INSTANTIATED")
+	}
+	cloud.Drift(Object(3))
+	cloud.Hold(Object(5), true)
+	s.PushFiles(t, map[string]string{
+		"instances/hamburg/edge-1/upf-1/vnf.yaml": VNF(5, "upf-1", "state: notInstantiated\n"),
+		"instances/paris/lab/pcf/vnf.yaml":        VNF(10, "pcf", "state: stopped\n"),
+	})
+	return s, cloud
+}
+
+// await waits until the API says that an instance is in a state.
+func await(t testing.TB, s *process.Server, n int, state string) {
+	t.Helper()
+	kit.Eventually(t, func() error {
+		var in struct{ InstantiationState string }
+		if err := s.Get(t.Context(), process.Instances+"/"+ID(n), &in); err != nil {
+			return err
+		}
+		if in.InstantiationState != state {
+			return fmt.Errorf("instance %d is %s, want %s", n, in.InstantiationState, state)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,224 @@
+package browser_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/jibe-vnfm/jibe/test/browser"
+	"github.com/jibe-vnfm/jibe/test/kit"
+	"github.com/jibe-vnfm/jibe/test/process"
+)
+
+// gitOf is what git says of the server's desired repository.
+func gitOf(t *testing.T, s *process.Server, args ...string) string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "git", append([]string{"--git-dir", filepath.Join(s.Data, "desired.git")}, args...)...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("git %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// look keeps a picture for people where JIBE_TEST_PICTURES names a folder.
+func look(t *testing.T, tab *browser.Tab, name string) {
+	t.Helper()
+	if dir := os.Getenv("JIBE_TEST_PICTURES"); dir != "" {
+		if err := os.WriteFile(filepath.Join(dir, name+".png"), tab.Screenshot(true), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestFromAFailingVNFCToCommitAndPersonItTakesAtMostThreeClicks(t *testing.T) {
+	s, _ := browser.Sample(t)
+	tab := browser.New(t).Tab(t, s, browser.View{})
+	tab.Login(s.Token)
+	clicks := 0
+	click := func(selector string) {
+		tab.Press(selector)
+		clicks++
+	}
+	tab.Open("/ui/?q=amf-1")
+	tab.Eventually(`document.querySelector("a.cell").className`, "cell h-failed")
+	click("a.cell")
+	tab.Eventually(`document.querySelectorAll(".box.unit.k-bad .cause a").length > 0`, true)
+	if text := tab.Text(".box.unit.k-bad"); !strings.Contains(text, "failing") || !strings.Contains(text, "VIM sim") || !strings.Contains(text, "small:1") {
+		t.Errorf("the failing VNFC says: %s", text)
+	}
+	tab.Accessible()
+	look(t, tab, "instance")
+	click(".box.unit.k-bad .cause a")
+	if text := tab.Text("main"); !strings.Contains(text, "INSTANTIATE") || !strings.Contains(text, "FAILED_TEMP") || !strings.Contains(text, "What to do") {
+		t.Errorf("the operation says: %s", text)
+	}
+	person := tab.Text("#person")
+	tab.Accessible()
+	look(t, tab, "operation")
+	click("#commit")
+	if clicks > 3 {
+		t.Errorf("it took %d clicks", clicks)
+	}
+	if got := tab.Text("#person"); got != person || got == "" {
+		t.Errorf("the commit is of %q, the operation of %q", got, person)
+	}
+	if text := tab.Text("main"); !strings.Contains(text, "instances/berlin/core/amf-1/vnf.yaml") || !strings.Contains(text, gitOf(t, s, "log", "-1", "--format=%H", "--", "instances/berlin/core/amf-1")) {
+		t.Errorf("the commit says: %s", text)
+	}
+	tab.Accessible()
+	look(t, tab, "commit")
+	tab.Clean()
+}
+
+func TestTheButtonsShowTheCommitAndThePlanAndThenMakeJustThat(t *testing.T) {
+	s, _ := browser.Sample(t)
+	tab := browser.New(t).Tab(t, s, browser.View{NoScript: true})
+	tab.Login(s.Token)
+	before := gitOf(t, s, "rev-parse", "main")
+	tab.Open("/ui/instances/" + browser.ID(2))
+	tab.Press(`form:has(input[name=type][value=SCALE_OUT]) button`)
+	message, diff := tab.Text("#message"), tab.Text(".diff")
+	if !strings.HasPrefix(message, "SCALE instances/berlin/core/smf-1") || !strings.Contains(message, "Requested-By: ") {
+		t.Errorf("the message: %s", message)
+	}
+	if !strings.Contains(diff, "levels") {
+		t.Errorf("the diff: %s", diff)
+	}
+	if text := tab.Text(".preview"); !strings.Contains(text, "scale ") || !strings.Contains(text, "->") {
+		t.Errorf("the plan: %s", text)
+	}
+	if now := gitOf(t, s, "rev-parse", "main"); now != before {
+		t.Fatalf("the preview made a commit")
+	}
+	tab.Accessible()
+	look(t, tab, "propose")
+
+	// Somebody is faster: nothing is committed, and what it would be now is shown.
+	s.PushFiles(t, map[string]string{"instances/berlin/core/smf-1/vnf.yaml": browser.VNF(2, "smf-1", "description: another\n")})
+	pushed := gitOf(t, s, "rev-parse", "main")
+	tab.Expect("409")
+	tab.Press("#commit-now")
+	if text := tab.Text("#moved"); !strings.Contains(text, "Nothing was committed") {
+		t.Errorf("after another commit: %s", text)
+	}
+	if now := gitOf(t, s, "rev-parse", "main"); now != pushed {
+		t.Fatal("it was committed although the file had changed")
+	}
+	kit.Eventually(t, func() error { // the push's own operation goes first
+		tab.Open("/ui/instances/" + browser.ID(2))
+		if tab.Eval(`document.querySelector("form:has(input[name=type][value=SCALE_OUT]) button").disabled`) == "true" {
+			return fmt.Errorf("no scaling yet: %s", tab.Text("main"))
+		}
+		return nil
+	})
+	tab.Press(`form:has(input[name=type][value=SCALE_OUT]) button`)
+	message, diff = tab.Text("#message"), tab.Text(".diff")
+	tab.Press("#commit-now")
+	if at := tab.Eval("location.pathname"); !strings.HasPrefix(at, `"/ui/operations/`) {
+		t.Fatalf("after the commit at %s: %s", at, tab.Text("main"))
+	}
+	commit := gitOf(t, s, "log", "-1", "--format=%H", "--author=@jibe.invalid", "main")
+	made := gitOf(t, s, "show", "--format=%B", commit)
+	for line := range strings.Lines(message) {
+		if !strings.Contains(made, strings.TrimSpace(line)) {
+			t.Errorf("the commit lacks %q:\n%s", line, made)
+		}
+	}
+	if parent := gitOf(t, s, "rev-parse", commit+"^"); parent != pushed {
+		t.Errorf("the commit stands on %s, not on what was shown, %s", parent, pushed)
+	}
+	kit.Eventually(t, func() error {
+		tab.Open("/ui/instances/" + browser.ID(2))
+		if text := tab.Text("main"); strings.Count(text, "gets traffic") < 2 && strings.Count(text, "READY") < 2 && !strings.Contains(text, "2 of 2 ready") {
+			return fmt.Errorf("not scaled yet: %s", text)
+		}
+		return nil
+	})
+	tab.Clean()
+	if audit, err := os.ReadFile(filepath.Join(s.Data, "audit.jsonl")); err != nil || !strings.Contains(string(audit), `"scale"`) || !strings.Contains(string(audit), commit) {
+		t.Errorf("the audit log doesn't say who scaled: %v", err)
+	}
+	_ = diff
+}
+
+func TestAChangeIsProposedAsABranchAndReviewed(t *testing.T) {
+	s, _ := browser.Sample(t)
+	tab := browser.New(t).Tab(t, s, browser.View{})
+	tab.Login(s.Token)
+	before := gitOf(t, s, "rev-parse", "main")
+	tab.Open("/ui/instances/" + browser.ID(9))
+	tab.Press("#do-suspend")
+	if text := tab.Text("#message"); !strings.HasPrefix(text, "Suspend instances/paris/lab/udm") {
+		t.Errorf("the message: %s", text)
+	}
+	tab.Press("#commit-branch")
+	tab.Eventually(`location.pathname.startsWith("/ui/git/branches/ui/")`, true)
+	var path string
+	if err := json.Unmarshal([]byte(tab.Eval("location.pathname")), &path); err != nil {
+		t.Fatal(err)
+	}
+	branch := strings.TrimPrefix(path, "/ui/git/branches/")
+	if now := gitOf(t, s, "rev-parse", "main"); now != before {
+		t.Error("the branch that runs has moved")
+	}
+	if text := gitOf(t, s, "show", branch+":instances/paris/lab/udm-with-a-name-that-is-long/vnf.yaml"); !strings.Contains(text, "suspend: true") {
+		t.Errorf("the branch has %s", text)
+	}
+	if text := tab.Text("main"); !strings.Contains(text, "suspend: true") || !strings.Contains(text, "git merge origin/"+branch) {
+		t.Errorf("the branch's page: %s", text)
+	}
+	tab.Accessible()
+	look(t, tab, "branch")
+	tab.Open("/ui/git")
+	if text := tab.Text(".branches"); !strings.Contains(text, branch) {
+		t.Errorf("branches: %s", text)
+	}
+	tab.Accessible()
+	look(t, tab, "git")
+	tab.Open("/ui/instances/" + browser.ID(3))
+	tab.Eventually(`!!document.querySelector("#h-drift")`, true)
+	tab.Accessible()
+	look(t, tab, "drift")
+	tab.Clean()
+}
+
+func TestWhatOutsidersWriteIsTextOnThePagesOfInstancesOperationsAndGit(t *testing.T) {
+	evil := `<img src=x onerror=alert(1)><script>alert(2)</script>`
+	s := browser.Serve(t, map[string]string{
+		"instances/a/web/vnf.yaml": browser.VNF(1, "'"+evil+"'", "description: '"+evil+"'\nmetadata: {note: '"+evil+"'}\n"),
+	})
+	tab := browser.New(t).Tab(t, s, browser.View{})
+	tab.Login(s.Token)
+	plain := func(where string) {
+		t.Helper()
+		if tab.Eval(`document.querySelectorAll("main img, main script, [onerror]").length`) != "0" {
+			t.Errorf("%s has elements that somebody else wrote", where)
+		}
+		if !strings.Contains(tab.Text("main"), "<img src=x") {
+			t.Errorf("%s doesn't show the text", where)
+		}
+	}
+	kit.Eventually(t, func() error {
+		tab.Open("/ui/instances/" + browser.ID(1))
+		if text := tab.Text("main"); !strings.Contains(text, "COMPLETED") {
+			return fmt.Errorf("not there yet: %s", text)
+		}
+		return nil
+	})
+	plain("the instance")
+	tab.Type(`form:has(#do-heal) input[name=cause]`, evil)
+	tab.Press("#do-heal")
+	plain("the proposal")
+	tab.Press("#commit-now")
+	plain("the operation")
+	tab.Press("#commit")
+	plain("the commit")
+	tab.Open("/ui/git")
+	tab.Open("/ui/git?dir=" + "%3Cimg%20src=x%20onerror=alert(1)%3E")
+	plain("the log of a directory")
+	tab.Clean()
+}

@@ -1,0 +1,63 @@
+// Package chart tests charts/jibe with helm itself: what it renders, what it refuses, what an
+// API server says of it, and what becomes of it on a real node.
+package chart
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/jibe-vnfm/jibe/test/process"
+	"github.com/jibe-vnfm/jibe/test/testenv"
+)
+
+// chartDir is the chart.
+func chartDir() string { return filepath.Join(process.Root(), "charts", "jibe") }
+
+// helm is the program, as this project builds it. Where it isn't built yet, the test is skipped,
+// or builds it if [testenv.EnvRequire] is "1".
+func helm(t testing.TB) string {
+	t.Helper()
+	script := filepath.Join(process.Root(), "test", "chart", "helm")
+	args := []string{"cached"}
+	if os.Getenv(testenv.EnvRequire) == "1" || os.Getenv("CI") == "true" {
+		args = nil
+	}
+	cmd := exec.CommandContext(t.Context(), script, args...)
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	out, err := cmd.Output()
+	switch {
+	case err == nil:
+		return strings.TrimSpace(string(out))
+	case args != nil:
+		t.Skip("helm isn't built yet: run test/chart/helm")
+	}
+	t.Fatalf("%s: %v: %s", script, err, &said)
+	return ""
+}
+
+// environment keeps helm's own files out of the home directory.
+func environment(t testing.TB) []string {
+	t.Helper()
+	dir := t.TempDir()
+	return append(os.Environ(), "HELM_CACHE_HOME="+dir, "HELM_CONFIG_HOME="+dir, "HELM_DATA_HOME="+dir)
+}
+
+// run runs a program and returns what it prints; the error has what it says.
+func run(ctx context.Context, env []string, stdin string, argv ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.Env = env
+	cmd.Stdin = strings.NewReader(stdin)
+	var out, said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &said
+	if err := cmd.Run(); err != nil {
+		return out.String(), fmt.Errorf("%s %s: %w: %s%s", filepath.Base(argv[0]), strings.Join(argv[1:min(len(argv), 4)], " "), err, &said, &out)
+	}
+	return out.String(), nil
+}

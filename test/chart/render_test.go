@@ -1,0 +1,256 @@
+package chart
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"github.com/jibe-vnfm/jibe/test/kit"
+	"github.com/jibe-vnfm/jibe/test/testenv"
+)
+
+func TestHelmLintFindsNothing(t *testing.T) {
+	bin, env := helm(t), environment(t)
+	for _, values := range valueFiles(t) {
+		if out, err := run(t.Context(), env, "", bin, "lint", "--strict", chartDir(), "--values", values); err != nil || strings.Contains(out, "[WARNING]") {
+			t.Errorf("%s: %v\n%s", values, err, out)
+		}
+	}
+}
+
+// valueFiles are the cases, each a file of values.
+func valueFiles(t *testing.T) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join("testdata", "values", "*.yaml"))
+	if err != nil || len(files) < 12 {
+		t.Fatalf("there are %d files of values, %v", len(files), err)
+	}
+	return files
+}
+
+// render is what helm makes of the values, object by object.
+func render(t *testing.T, namespace, values string, args ...string) []*unstructured.Unstructured {
+	t.Helper()
+	out, err := run(t.Context(), environment(t), "", append([]string{helm(t), "template", "jibe", chartDir(), "--namespace", namespace, "--values", values}, args...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return objects(t, out)
+}
+
+func objects(t *testing.T, text string) (all []*unstructured.Unstructured) {
+	t.Helper()
+	for doc := range strings.SplitSeq("\n"+text, "\n---\n") {
+		obj := map[string]any{}
+		if err := yaml.UnmarshalStrict([]byte(doc), &obj); err != nil {
+			t.Fatalf("%v in\n%s", err, doc)
+		}
+		if len(obj) > 0 {
+			all = append(all, &unstructured.Unstructured{Object: obj})
+		}
+	}
+	return all
+}
+
+// random is what differs from one render to the next.
+var random = regexp.MustCompile(`(?m)^(  (?:admin-token|metrics-token|tokens\.yaml|ca\.crt|tls\.crt|tls\.key)): \S{20,}$`)
+
+func TestEachFileOfValuesRendersWhatItIsMeantTo(t *testing.T) {
+	for _, values := range valueFiles(t) {
+		t.Run(strings.TrimSuffix(filepath.Base(values), ".yaml"), func(t *testing.T) {
+			var out bytes.Buffer
+			for _, obj := range render(t, "jibe-system", values) {
+				// What is in dashboards/ and rules/ has a test of its own.
+				if _, dashboard := obj.GetLabels()["grafana_dashboard"]; dashboard || obj.GetKind() == "PrometheusRule" {
+					continue
+				}
+				text, err := yaml.Marshal(obj.Object)
+				if err != nil {
+					t.Fatal(err)
+				}
+				fmt.Fprintf(&out, "---\n%s", random.ReplaceAll(text, []byte("$1: (made at the installation)")))
+			}
+			kit.Golden(t, filepath.Join("testdata", "golden", filepath.Base(values)), out.Bytes())
+		})
+	}
+}
+
+func TestWhatCannotBeIsRefusedWithWhatToDo(t *testing.T) {
+	bin, env := helm(t), environment(t)
+	for _, test := range []struct {
+		set  []string
+		want string
+	}{
+		{[]string{"replicas=2"}, "replicas: at most 1. One process at a time works on a data directory"},
+		{[]string{"replicas=-1"}, "/replicas"},
+		{[]string{"replica=1"}, "replica"}, // no such value
+		{[]string{"tls.mode=sometimes"}, "/tls/mode"},
+		{[]string{"tls.mode=existingSecret"}, "tls.existingSecret: name the Secret"},
+		{[]string{"tls.mode=certManager"}, "tls.certManager.issuerRef.name: name the Issuer"},
+		{[]string{"namespaces.names=[]"}, "namespaces.names: name the namespaces in which VNFs may be"},
+		{[]string{"namespaces.names={jibe-system}"}, "is the namespace of Jibe itself"},
+		{[]string{"namespaces.names={Not A Name}"}, "/namespaces/names/0"},
+		{[]string{"serviceAccount.create=false"}, "serviceAccount.name: name the service account"},
+		{[]string{"httpRoute.enabled=true"}, "httpRoute.parentRefs: name the Gateway"},
+		{[]string{"desired.remote=https://git.example.org/d.git", `desired.seed.peers\.yaml=x`}, "desired.seed is for a repository on the volume"},
+		{[]string{`desired.seed.instances/a/vnf\.yaml=x`}, "'instances/a/vnf.yaml' does not match"},
+		{[]string{"desired.poll=often"}, "/desired/poll"},
+		{[]string{"extraArgs={workers}"}, "/extraArgs/0"},
+		{[]string{"persistence.size=large"}, "/persistence/size"},
+		{[]string{"persistence.accessModes={}"}, "/persistence/accessModes"},
+		{[]string{"image.digest=latest"}, "/image/digest"},
+		{[]string{"image.pullPolicy=Sometimes"}, "/image/pullPolicy"},
+		{[]string{"runAsUser=0"}, "/runAsUser"},
+		{[]string{"api.baseURL=jibe.example.org"}, "/api/baseURL"},
+		{[]string{"rbac.impersonate[0].name=core"}, "/rbac/impersonate/0"},
+		{[]string{"service.port=70000"}, "/service/port"},
+		{[]string{"vim.tokenSeconds=60"}, "/vim/tokenSeconds"},
+	} {
+		args := []string{bin, "template", "jibe", chartDir(), "--namespace", "jibe-system"}
+		for _, set := range test.set {
+			flag := "--set"
+			if strings.HasSuffix(set, "=[]") {
+				flag = "--set-json" // the other has no empty list
+			}
+			args = append(args, flag, set)
+		}
+		out, err := run(t.Context(), env, "", args...)
+		if err == nil || !strings.Contains(strings.ReplaceAll(err.Error(), ".", "/"), strings.ReplaceAll(test.want, ".", "/")) {
+			t.Errorf("%v: %v, want %s\n%.200s", test.set, err, test.want, out)
+		}
+	}
+}
+
+// The schema must know all values, and no others: without that, a value that is misspelt is
+// passed over in silence.
+func TestTheSchemaKnowsEachValueAndNoOther(t *testing.T) {
+	read := func(name string, into any) {
+		t.Helper()
+		text, err := os.ReadFile(filepath.Join(chartDir(), name))
+		if err == nil {
+			err = yaml.Unmarshal(text, into)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	var values, schema map[string]any
+	read("values.yaml", &values)
+	read("values.schema.json", &schema)
+	var compare func(where string, values, schema map[string]any)
+	compare = func(where string, values, schema map[string]any) {
+		properties, _ := schema["properties"].(map[string]any)
+		for name, is := range values {
+			says, ok := properties[name].(map[string]any)
+			if !ok {
+				t.Errorf("%s%s isn't in values.schema.json", where, name)
+			} else if below, ok := is.(map[string]any); ok && len(below) > 0 && says["properties"] != nil {
+				compare(where+name+".", below, says)
+			}
+		}
+		for name := range properties {
+			if _, ok := values[name]; !ok && where+name != "resources.claims" {
+				t.Errorf("%s%s isn't in values.yaml", where, name)
+			}
+		}
+	}
+	compare("", values, schema)
+}
+
+func TestEachDashboardIsAConfigMapAndEachRuleIsInTheRules(t *testing.T) {
+	dashboards, err := filepath.Glob(filepath.Join(chartDir(), "dashboards", "*.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules, err := filepath.Glob(filepath.Join(chartDir(), "rules", "*.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	maps := map[string]string{}
+	for _, obj := range render(t, "jibe-system", filepath.Join("testdata", "values", "monitoring.yaml")) {
+		switch {
+		case obj.GetKind() == "PrometheusRule":
+			if obj.GetLabels()["release"] != "prometheus" {
+				t.Errorf("the rules have the labels %v", obj.GetLabels())
+			}
+			groups, _, _ := unstructured.NestedSlice(obj.Object, "spec", "groups")
+			for _, g := range groups {
+				names = append(names, g.(map[string]any)["name"].(string))
+			}
+		case obj.GetKind() == "ConfigMap" && obj.GetLabels()["grafana_dashboard"] == "1":
+			data, _, _ := unstructured.NestedStringMap(obj.Object, "data")
+			for name, text := range data {
+				maps[name] = text
+			}
+			if folder := obj.GetAnnotations()["grafana_folder"]; folder != "Jibe" {
+				t.Errorf("%s is in folder %q", obj.GetName(), folder)
+			}
+		}
+	}
+	if len(maps) != len(dashboards) {
+		t.Errorf("there are %d dashboards, and %d ConfigMaps", len(dashboards), len(maps))
+	}
+	for _, file := range dashboards {
+		var want, got any
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(text, &want); err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal([]byte(maps[filepath.Base(file)]), &got); err != nil || fmt.Sprint(want) != fmt.Sprint(got) {
+			t.Errorf("the ConfigMap of %s has something else: %v", filepath.Base(file), err)
+		}
+	}
+	for _, file := range rules {
+		var in struct{ Groups []struct{ Name string } }
+		text, err := os.ReadFile(file)
+		if err == nil {
+			err = yaml.Unmarshal(text, &in)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, g := range in.Groups {
+			if !slices.Contains(names, g.Name) {
+				t.Errorf("%s: the group %s isn't among %v", filepath.Base(file), g.Name, names)
+			}
+		}
+	}
+}
+
+// foreign are kinds of others, which the control plane doesn't know.
+var foreign = []string{"Certificate", "HTTPRoute", "PrometheusRule", "ServiceMonitor"}
+
+func TestAnAPIServerTakesWhatIsRendered(t *testing.T) {
+	kubeconfig := testenv.Kubeconfig(t)
+	namespace := testenv.Namespace(t, kubeconfig)
+	dynamicClient := clientOf(t, kubeconfig)
+	for _, values := range valueFiles(t) {
+		t.Run(strings.TrimSuffix(filepath.Base(values), ".yaml"), func(t *testing.T) {
+			// The namespaces of VNFs, and those of accounts, aren't there: what goes into them is sent to the test's own.
+			for _, obj := range render(t, namespace, values) {
+				if slices.Contains(foreign, obj.GetKind()) {
+					continue
+				}
+				if obj.GetNamespace() != "" {
+					obj.SetNamespace(namespace)
+				}
+				if err := dynamicClient.dryRun(t.Context(), obj); err != nil {
+					t.Errorf("%s %s: %v", obj.GetKind(), obj.GetName(), err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,43 @@
+package process_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/jibe-vnfm/jibe/test/process"
+)
+
+func TestTheSmokeTestTakesAVNFThroughItsLifeAndLeavesNothing(t *testing.T) {
+	s := process.Start(t, t.TempDir(), "--seed", seedOf(t, map[string]string{"vims/sim.yaml": "type: sim\ndefault: true\n"}))
+	for range 2 { // also a second time
+		out, said, code := s.CLI(t, "smoke-test", "--image", "registry.example/jibe:1", "--command", "/usr/bin/jibe,smoke-test,pod", "--namespace", "vnfs")
+		if code != 0 {
+			t.Fatalf("exit status %d: %s%s", code, out, said)
+		}
+		for _, want := range []string{"instantiate ", "scale ", "heal ", "change_vnfpkg ", "terminate ", "all works: "} {
+			if !strings.Contains(out, want) {
+				t.Errorf("it doesn't say %q:\n%s", want, out)
+			}
+		}
+	}
+	for list, version := range map[string]string{"/vnflcm/v2/vnf_instances": "2.0.0", "/vnfpkgm/v2/vnf_packages": "2.1.0"} {
+		var left []map[string]any
+		s.Want(t, http.StatusOK, http.MethodGet, list, nil, &left, "Version", version)
+		if len(left) > 0 {
+			t.Errorf("%s: %v is left", list, left)
+		}
+	}
+}
+
+func TestTheSmokeTestSaysWhatFailedAndTakesItAway(t *testing.T) {
+	s := process.Start(t, t.TempDir()) // it has no VIM
+	out, said, code := s.CLI(t, "smoke-test", "--image", "registry.example/jibe:1")
+	if code == 0 || !strings.Contains(said, "instantiate VNF smoke-test-") || !strings.Contains(said, "VIM") {
+		t.Errorf("exit status %d: %s%s", code, out, said)
+	}
+	left, err := process.All[map[string]any](t.Context(), s, "/vnflcm/v2/vnf_instances")
+	if err != nil || len(left) > 0 {
+		t.Errorf("%v is left, %v", left, err)
+	}
+}

@@ -1,0 +1,313 @@
+package prometheus
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jibe-vnfm/jibe/test/kit"
+	"github.com/jibe-vnfm/jibe/test/process"
+	"github.com/jibe-vnfm/jibe/test/testenv"
+)
+
+// need is the path of a program of Debian's package. Where it is missing the test is
+// skipped; where tests must not be left out the package is installed, or the test fails.
+func need(t testing.TB, program, pkg string) string {
+	t.Helper()
+	path, err := exec.LookPath(program)
+	if err == nil {
+		return path
+	}
+	if os.Getenv(testenv.EnvRequire) != "1" && os.Getenv("CI") != "true" {
+		t.Skipf("%s is missing: install it (Debian: apt-get install %s), or set %s=1 as root", program, pkg, testenv.EnvRequire)
+	}
+	if out, err := exec.CommandContext(t.Context(), filepath.Join(process.Root(), "test", "need"), program, pkg).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if path, err = exec.LookPath(program); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// daemon runs a program until the test ends, and shows the end of its log if it failed.
+func daemon(t *testing.T, program string, args ...string) {
+	t.Helper()
+	log := filepath.Join(t.TempDir(), filepath.Base(program)+".log")
+	file, err := os.Create(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(program, args...)
+	cmd.Stdout, cmd.Stderr = file, file
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill() // it may have ended already
+		_ = cmd.Wait()         // killed
+		file.Close()
+		if text, err := os.ReadFile(log); err == nil && t.Failed() {
+			t.Logf("the end of the log of %s:\n%s", filepath.Base(program), text[max(0, len(text)-4<<10):])
+		}
+	})
+}
+
+// freeAddress is an address of loopback at which nobody listens.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// target is a Jibe that is scraped.
+type target struct{ job, url string }
+
+// prometheus is Debian's, with the rules of the generator, and an Alertmanager that tells
+// the receiver.
+type prometheus struct {
+	url     string
+	started time.Time
+	alerts  *receiver
+}
+
+// hurry is by how much the times of the alerts are divided: 5 minutes are a second, a day is 24
+// seconds. Ranges of rates have a lower bound, of ten seconds.
+const hurry = 3600
+
+// generated are dashboards and rules as the generator writes them, in a new folder.
+func generated(t *testing.T, divided int) string {
+	t.Helper()
+	dir := t.TempDir()
+	cmd := exec.CommandContext(t.Context(), "go", "run", "./dashboards", "-o", dir, "-hurry", fmt.Sprint(divided))
+	cmd.Dir = process.Root()
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("go run ./dashboards: %v\n%s", err, out)
+	}
+	return dir
+}
+
+func startPrometheus(t *testing.T, targets ...target) *prometheus {
+	t.Helper()
+	server, manager := need(t, "prometheus", "prometheus"), need(t, "prometheus-alertmanager", "prometheus-alertmanager")
+	dir := t.TempDir()
+	p := &prometheus{url: "http://" + freeAddress(t), started: time.Now(), alerts: newReceiver(t)}
+	alertmanager := freeAddress(t)
+	write(t, filepath.Join(dir, "alertmanager.yml"), fmt.Sprintf(`route: {receiver: test, group_by: ['...'], group_wait: 100ms, group_interval: 1s, repeat_interval: 1h}
+receivers: [{name: test, webhook_configs: [{url: %q, send_resolved: true}]}]
+`, p.alerts.URL))
+	var jobs strings.Builder
+	for _, x := range targets {
+		u, err := url.Parse(x.url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&jobs, "- {job_name: %s, honor_labels: true, scheme: %s, tls_config: {insecure_skip_verify: true}, static_configs: [{targets: [%q]}]}\n", x.job, u.Scheme, u.Host)
+	}
+	write(t, filepath.Join(dir, "prometheus.yml"), fmt.Sprintf(`global: {scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s}
+rule_files: [%q]
+alerting: {alertmanagers: [{static_configs: [{targets: [%q]}]}]}
+scrape_configs:
+%s`, filepath.Join(generated(t, hurry), "rules", "*.yaml"), alertmanager, jobs.String()))
+	daemon(t, manager, "--config.file="+filepath.Join(dir, "alertmanager.yml"), "--storage.path="+filepath.Join(dir, "alerts"),
+		"--web.listen-address="+alertmanager, "--cluster.listen-address=")
+	daemon(t, server, "--config.file="+filepath.Join(dir, "prometheus.yml"), "--storage.tsdb.path="+filepath.Join(dir, "data"),
+		"--web.listen-address="+strings.TrimPrefix(p.url, "http://"), "--enable-feature=exemplar-storage", "--log.level=warn")
+	kit.Eventually(t, func() error {
+		for _, ready := range []string{p.url, "http://" + alertmanager} {
+			resp, err := http.Get(ready + "/-/ready")
+			if err != nil {
+				return err
+			}
+			resp.Body.Close()
+			if resp.StatusCode != http.StatusOK {
+				return fmt.Errorf("%s is %s", ready, resp.Status)
+			}
+		}
+		return nil
+	})
+	return p
+}
+
+func write(t *testing.T, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// series is one of an answer: its labels, and its values (one of an instant query).
+type series struct {
+	Metric map[string]string
+	Value  [2]any
+	Values [][2]any
+}
+
+// numbers are the values that are numbers.
+func (s series) numbers() int {
+	n := 0
+	for _, v := range append(s.Values, s.Value) {
+		if text, ok := v[1].(string); ok && text != "NaN" {
+			n++
+		}
+	}
+	return n
+}
+
+// ask is the answer of one of Prometheus' query APIs.
+func (p *prometheus) ask(ctx context.Context, api string, params url.Values) ([]series, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.url+"/api/v1/"+api+"?"+params.Encode(), nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return nil, err
+	}
+	var answer struct {
+		Status, Error string
+		Warnings      []string
+		Data          struct{ Result json.RawMessage }
+	}
+	if err := json.Unmarshal(text, &answer); err != nil {
+		return nil, fmt.Errorf("%s: %w: %s", api, err, text)
+	}
+	if answer.Status != "success" || len(answer.Warnings) > 0 {
+		return nil, fmt.Errorf("%s%v", answer.Error, answer.Warnings)
+	}
+	var list []series
+	if err := json.Unmarshal(answer.Data.Result, &list); err != nil {
+		return nil, fmt.Errorf("%w in %s", err, answer.Data.Result)
+	}
+	return list, nil
+}
+
+// now is the answer to an instant query.
+func (p *prometheus) now(ctx context.Context, expr string) ([]series, error) {
+	return p.ask(ctx, "query", url.Values{"query": {expr}})
+}
+
+// sofar is the answer to a query over the whole run.
+func (p *prometheus) sofar(ctx context.Context, expr string) ([]series, error) {
+	return p.ask(ctx, "query_range", url.Values{"query": {expr}, "step": {"1s"},
+		"start": {fmt.Sprint(p.started.Unix())}, "end": {fmt.Sprint(time.Now().Unix())}})
+}
+
+// until waits for an instant query to be answered with something.
+func (p *prometheus) until(t *testing.T, expr string) {
+	t.Helper()
+	kit.Eventually(t, func() error {
+		list, err := p.now(t.Context(), expr)
+		if err == nil && len(list) == 0 {
+			err = errors.New("it has no answer")
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", expr, err)
+		}
+		return nil
+	})
+}
+
+// receiver is where the Alertmanager sends alerts.
+type receiver struct {
+	*httptest.Server
+	mu   sync.Mutex
+	seen map[string]map[string]received // by name, then by its labels
+}
+
+// received is what was told of one alert.
+type received struct {
+	status  string // firing, resolved
+	fired   bool
+	alert   alert
+	changed time.Time
+}
+
+// alert is an alert as the Alertmanager sends it.
+type alert struct {
+	Status              string
+	Labels, Annotations map[string]string
+}
+
+func newReceiver(t *testing.T) *receiver {
+	r := &receiver{seen: map[string]map[string]received{}}
+	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		var body struct{ Alerts []alert }
+		if err := json.NewDecoder(q.Body).Decode(&body); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		for _, a := range body.Alerts {
+			name := a.Labels["alertname"]
+			if r.seen[name] == nil {
+				r.seen[name] = map[string]received{}
+			}
+			key := fmt.Sprint(a.Labels) // printed in the order of the keys
+			was := r.seen[name][key]
+			r.seen[name][key] = received{a.Status, was.fired || a.Status == "firing", a, time.Now()}
+		}
+	}))
+	t.Cleanup(r.Close)
+	return r
+}
+
+// fired returns an error unless each of the alerts was received firing at some time.
+func (r *receiver) fired(names ...string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var missing []string
+	for _, n := range names {
+		if !slices.ContainsFunc(slices.Collect(maps.Values(r.seen[n])), func(x received) bool { return x.fired }) {
+			missing = append(missing, n)
+		}
+	}
+	if len(missing) > 0 {
+		return fmt.Errorf("not received: %s", strings.Join(missing, ", "))
+	}
+	return nil
+}
+
+// resolved returns an error while one of the alerts fires, as far as was received.
+func (r *receiver) resolved(names ...string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var firing []string
+	for _, n := range names {
+		for _, x := range r.seen[n] {
+			if x.status != "resolved" {
+				firing = append(firing, fmt.Sprintf("%s %v: %s", n, x.alert.Labels, x.alert.Annotations["summary"]))
+			}
+		}
+	}
+	if len(firing) > 0 {
+		slices.Sort(firing)
+		return fmt.Errorf("still firing:\n%s", strings.Join(firing, "\n"))
+	}
+	return nil
+}

@@ -1,0 +1,172 @@
+package prometheus
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/jibe-vnfm/jibe/test/process"
+)
+
+// shipped is a rule of the chart's files.
+type shipped struct {
+	Alert, Expr         string
+	For                 string `yaml:"for,omitempty"`
+	Labels, Annotations map[string]string
+}
+
+// shippedRules are the rules in the generated files below a folder.
+func shippedRules(t *testing.T, dir string) (list []shipped) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, "rules", "jibe.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct{ Groups []struct{ Rules []shipped } }
+	if err := yaml.Unmarshal(text, &file); err != nil {
+		t.Fatal(err)
+	}
+	for _, g := range file.Groups {
+		list = append(list, g.Rules...)
+	}
+	return list
+}
+
+// rules are the rules that Prometheus has.
+func (p *prometheus) rules(t *testing.T) (list []rule, err error) {
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.url+"/api/v1/rules", nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return nil, err
+	}
+	var answer struct {
+		Data struct{ Groups []struct{ Rules []rule } }
+	}
+	if err := json.Unmarshal(text, &answer); err != nil {
+		return nil, fmt.Errorf("%w in %s", err, text)
+	}
+	for _, g := range answer.Data.Groups {
+		list = append(list, g.Rules...)
+	}
+	return list, nil
+}
+
+// promtool runs Prometheus' own tool; input is a file for its standard input, "" is none.
+func promtool(t *testing.T, input string, args ...string) (string, error) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), need(t, "promtool", "prometheus"), args...)
+	if input != "" {
+		file, err := os.Open(input)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		cmd.Stdin = file
+	}
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+func TestPromtoolTakesTheRules(t *testing.T) {
+	if out, err := promtool(t, "", "check", "rules", filepath.Join(process.Root(), "charts", "jibe", "rules", "jibe.yaml")); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// scenario is one of testdata/alerts.yaml: what an alert makes of some series.
+type scenario struct {
+	Alert string
+	// Series are values, one Every so often (a minute unless given), as promtool has them.
+	Series map[string]string
+	Every  string
+	// Quiet, Fires and Over are times from the start: the alert is silent, fires, is silent
+	// again.
+	Quiet, Fires, Over string
+	// Labels are those of the alert beside its name and severity.
+	Labels  map[string]string
+	Summary string
+}
+
+// m is YAML that is written.
+type m = map[string]any
+
+// TestEachAlertFiresAndResolvesAsItsScenarioSays has promtool play each scenario with its rule
+// alone, as it would evaluate all of them for days otherwise.
+func TestEachAlertFiresAndResolvesAsItsScenarioSays(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("testdata", "alerts.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var scenarios []scenario
+	if err := yaml.Unmarshal(text, &scenarios); err != nil {
+		t.Fatal(err)
+	}
+	rules, dir := shippedRules(t, filepath.Join(process.Root(), "charts", "jibe")), t.TempDir()
+	args := []string{"test", "rules"}
+	for _, s := range scenarios {
+		i := slices.IndexFunc(rules, func(r shipped) bool { return r.Alert == s.Alert })
+		if i < 0 {
+			t.Errorf("no rule is called %s", s.Alert)
+			continue
+		}
+		only := m{"groups": []m{{"name": "only", "rules": []shipped{rules[i]}}}}
+		writeYAML(t, filepath.Join(dir, s.Alert+".rules.yaml"), only)
+		args = append(args, filepath.Join(dir, s.Alert+".yaml"))
+		writeYAML(t, args[len(args)-1], s.test(rules[i]))
+	}
+	for _, r := range rules {
+		if !slices.ContainsFunc(scenarios, func(s scenario) bool { return s.Alert == r.Alert }) {
+			t.Errorf("%s has no scenario in testdata/alerts.yaml", r.Alert)
+		}
+	}
+	if out, err := promtool(t, "", args...); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// test is the scenario as promtool has it.
+func (s scenario) test(r shipped) m {
+	labels := m{"severity": r.Labels["severity"]}
+	for k, v := range s.Labels {
+		labels[k] = v
+	}
+	var series []m
+	for name, values := range s.Series {
+		series = append(series, m{"series": name, "values": values})
+	}
+	told := m{"summary": s.Summary, "description": r.Annotations["description"], "runbook_url": r.Annotations["runbook_url"]}
+	every := cmp.Or(s.Every, "1m")
+	return m{"rule_files": []string{s.Alert + ".rules.yaml"}, "evaluation_interval": every, "tests": []m{{
+		"name": s.Alert, "interval": every, "input_series": series, "alert_rule_test": []m{
+			{"alertname": s.Alert, "eval_time": s.Quiet, "exp_alerts": []m{}},
+			{"alertname": s.Alert, "eval_time": s.Fires, "exp_alerts": []m{{"exp_labels": labels, "exp_annotations": told}}},
+			{"alertname": s.Alert, "eval_time": s.Over, "exp_alerts": []m{}},
+		},
+	}}}
+}
+
+func writeYAML(t *testing.T, path string, content any) {
+	t.Helper()
+	text, err := yaml.Marshal(content)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, path, string(text))
+}

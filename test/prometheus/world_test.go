@@ -1,0 +1,436 @@
+package prometheus
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/test/kit"
+	"github.com/jibe-vnfm/jibe/test/nfvo"
+	"github.com/jibe-vnfm/jibe/test/process"
+	"github.com/jibe-vnfm/jibe/test/testenv"
+)
+
+// world is three Jibes, to which all happens that dashboards and alerts are made for.
+type world struct {
+	t *testing.T
+	// main has a cluster, a cluster that is reached by a wire, a simulated VIM, an NFVO and
+	// subscribers. forge follows a repository that no hook of Jibe's guards. third has a
+	// certificate that soon ends, and its hooks unconfined; it is what dies.
+	main, forge, third *process.Server
+	api                kubernetes.Interface
+	wire               *wire
+	desired, elsewhere *process.WorkTree
+	bare               string // the forge's repository
+	certificate        string // the third's, with its key in the same folder
+	thirdData          string
+	deaf               atomic.Bool // whether the subscriber answers no more
+	contended          atomic.Bool // whether somebody undoes repairs
+	asleep             atomic.Bool // whether the NFVO is away for one instance
+	guessing           atomic.Bool
+	retried            atomic.Value      // the operation that is retried again and again, "" is none
+	at                 map[string]string // namespaces by instance
+	failing            map[string]string // operations that were made to fail
+	stop               func()
+}
+
+// The instances that are out of the ordinary, by folder.
+const (
+	patched  = "instances/west/patched"  // somebody has written to it; drift: report
+	fought   = "instances/west/fought"   // somebody undoes each repair
+	crowded  = "instances/west/crowded"  // its scale-out is beyond a quota
+	held     = "instances/west/held"     // so was its, and it was failed
+	slow     = "instances/west/slow"     // its pod gets no node
+	far      = "instances/west/far"      // its cluster is away
+	hooked   = "instances/east/hooked"   // its hook fails
+	granted  = "instances/east/granted"  // its grant is awaited
+	denied   = "instances/east/denied"   // its grant is refused
+	unheard  = "instances/east/unheard"  // the NFVO doesn't answer for it
+	resting  = "instances/east/resting"  // suspended
+	unread   = "instances/lab/unread"    // of the forge: its file can't be read
+	ordinary = "instances/east/ordinary" // the beginning of those that are scaled all the time
+)
+
+// ordinaries is how many instances live an ordinary life.
+const ordinaries = 8
+
+// Packages beside process.SmallVnfd: the next version, one whose pod gets no node, one with hooks.
+const (
+	nextVnfd   = "3a5c1f0e-6d0b-4f7e-9c55-0f6f2a9e1bd2"
+	slowVnfd   = "3a5c1f0e-6d0b-4f7e-9c55-0f6f2a9e1bd3"
+	hookedVnfd = "3a5c1f0e-6d0b-4f7e-9c55-0f6f2a9e1bd4"
+)
+
+func newWorld(t *testing.T) *world {
+	w := &world{t: t, at: map[string]string{}, failing: map[string]string{}}
+	kubeconfig := testenv.Kubeconfig(t)
+	var err error
+	if w.api, err = kubernetes.NewForConfig(testenv.RestConfig(t)); err != nil {
+		t.Fatal(err)
+	}
+	w.wire = newWire(t)
+	w.wire.restore()
+	for _, dir := range []string{patched, fought, crowded, held, slow, far} {
+		w.at[dir] = testenv.Namespace(t, kubeconfig)
+	}
+	w.startMain(kubeconfig)
+	w.startForge()
+	w.startThird()
+	return w
+}
+
+// file is the vnf.yaml of an instance.
+func (w *world) file(dir, vnfd, more string) string {
+	params := "lcm-kubernetes-def-files: [" + strings.Join(process.SmallManifests(), ", ") + "]"
+	if ns := w.at[dir]; ns != "" {
+		params += ", namespace: " + ns
+	}
+	return fmt.Sprintf("id: %s\nname: %s\nvnfdId: %s\nflavour: simple\nparams: {%s}\n%s", desired.DeriveID(dir), filepath.Base(dir), vnfd, params, more)
+}
+
+func (w *world) startMain(kubeconfig string) {
+	t := w.t
+	data := filepath.Join(process.ShortTempDir(t), "data")
+	w.main = process.Start(t, data, "--allow-hooks", "--unconfined-hooks=false", "--notify-retention", "20s", "--start-timeout", "20m", "--timeout", "20m")
+	packages := []string{process.SmallPackage(),
+		process.NextVersion(t, process.SmallPackage(), "small-1.1", process.SmallVnfd, nextVnfd, "'1.0'", "'1.1'"),
+		process.NextVersion(t, process.SmallPackage(), "slow", process.SmallVnfd, slowVnfd, "    spec:\n      containers:", "    spec:\n      schedulerName: nobody\n      containers:"),
+		process.NextVersion(t, process.SmallPackage(), "hooked", process.SmallVnfd, hookedVnfd, "        flavour_description: A front end (VDU1)\n",
+			"        flavour_description: A front end (VDU1)\n      interfaces:\n        Vnflcm:\n          instantiate_start: {implementation: ../Scripts/well.sh}\n          instantiate_end: {implementation: ../Scripts/fails.sh}\n")}
+	scripts := filepath.Join(packages[3], "Scripts")
+	if err := os.Mkdir(scripts, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(scripts, "well.sh"), "#!/bin/sh\ncat >/dev/null\n")
+	write(t, filepath.Join(scripts, "fails.sh"), "#!/bin/sh\ncat >/dev/null\necho 'the licence server has no licence left' >&2\nexit 3\n")
+	w.main.PushPackages(t, []string{process.SmallVnfd, nextVnfd, slowVnfd, hookedVnfd}, packages...)
+
+	n := nfvo.New(t)
+	n.Decide(func(a nfvo.Ask) nfvo.Decision {
+		switch a.Text("vnfInstanceId") {
+		case desired.DeriveID(granted):
+			return nfvo.Decision{Later: 1 << 30}
+		case desired.DeriveID(denied):
+			return nfvo.Decision{Refused: "no room is left in the east"}
+		case desired.DeriveID(unheard):
+			if w.asleep.Load() {
+				return nfvo.Decision{Raw: func(rw http.ResponseWriter, _ *http.Request) { http.Error(rw, "away", http.StatusServiceUnavailable) }}
+			}
+		}
+		return nfvo.Decision{}
+	})
+	w.desired = process.NewWorkTree(t, w.main.Desired())
+	kept := func(kubeconfig string) string {
+		return w.main.Keep(t, "type: kubernetes\nkubeconfig: file:"+kubeconfig+"\n")
+	}
+	files := map[string]string{
+		"repositories.yaml":     "- name: packages\n  url: packages.git\n  branch: main\n  hooks: true\n",
+		"vims/cluster.yaml":     kept(kubeconfig),
+		"vims/far.yaml":         kept(w.wire.kubeconfig(t, kubeconfig)),
+		"vims/sim.yaml":         "type: sim\ndefault: true\n",
+		"projects/default.yaml": "vims: ['*']\nrepositories: ['*']\nkinds: {clusterScoped: [Namespace]}\n",
+		"peers.yaml":            "- {name: orchestrator, type: nfvo, endpoint: \"" + n.URL + "\"}\n",
+		"granting.yaml":         "nfvo: {name: orchestrator, wait: 1h}\n",
+	}
+	for i := range ordinaries {
+		dir, vnfd := fmt.Sprintf("%s-%d", ordinary, i), process.SmallVnfd
+		if i%3 == 0 {
+			vnfd = nextVnfd
+		}
+		files[dir+"/vnf.yaml"] = w.file(dir, vnfd, "")
+	}
+	files[patched+"/vnf.yaml"] = w.file(patched, process.SmallVnfd, "vim: cluster\ndrift: report\n")
+	files[far+"/vnf.yaml"] = w.file(far, process.SmallVnfd, "vim: far\n")
+	files[resting+"/vnf.yaml"] = w.file(resting, process.SmallVnfd, "suspend: true\n")
+	for _, dir := range []string{fought, crowded, held} {
+		files[dir+"/vnf.yaml"] = w.file(dir, process.SmallVnfd, "vim: cluster\n")
+	}
+	w.desired.PushFiles(files)
+	for _, dir := range []string{patched, far, fought, crowded, held} {
+		w.runs(dir)
+	}
+	for i := range ordinaries {
+		w.runs(fmt.Sprintf("%s-%d", ordinary, i))
+	}
+}
+
+// runs waits until the instance is instantiated and its operation has ended.
+func (w *world) runs(dir string) {
+	w.t.Helper()
+	kit.Eventually(w.t, func() error {
+		ops, err := process.All[process.Operation](w.t.Context(), w.main, process.Operations+"?filter=(eq,vnfInstanceId,"+desired.DeriveID(dir)+")")
+		if err != nil {
+			return err
+		}
+		if len(ops) == 0 || ops[len(ops)-1].State != "COMPLETED" {
+			return fmt.Errorf("%s doesn't run: %+v", dir, ops)
+		}
+		return nil
+	})
+}
+
+// operation waits until the newest operation of an instance is in the state, and returns its id.
+func (w *world) operation(dir, state string) (id string) {
+	w.t.Helper()
+	kit.Eventually(w.t, func() error {
+		ops, err := process.All[process.Operation](w.t.Context(), w.main, process.Operations+"?filter=(eq,vnfInstanceId,"+desired.DeriveID(dir)+")")
+		if err != nil {
+			return err
+		}
+		for _, op := range ops {
+			if op.State == state {
+				id = op.ID
+				return nil
+			}
+		}
+		return fmt.Errorf("%s has no operation in %s: %+v", dir, state, ops)
+	})
+	return id
+}
+
+// scale asks for a scale-out and returns the operation's id.
+func (w *world) scale(dir string, steps int) string {
+	w.t.Helper()
+	return w.main.Want(w.t, http.StatusAccepted, http.MethodPost, process.Instances+"/"+desired.DeriveID(dir)+"/scale",
+		map[string]any{"type": "SCALE_OUT", "aspectId": "front", "numberOfSteps": steps}, nil).ID()
+}
+
+// act asks for something to be done with an operation.
+func (w *world) act(operation, verb string) {
+	w.t.Helper()
+	status := http.StatusAccepted
+	if verb == "fail" {
+		status = http.StatusOK
+	}
+	w.main.Want(w.t, status, http.MethodPost, process.Operations+"/"+operation+"/"+verb, nil, nil)
+}
+
+func (w *world) startForge() {
+	t := w.t
+	w.bare = process.NewForge(t, map[string]string{
+		"repositories.yaml": "- name: packages\n  url: packages.git\n  branch: main\n",
+		"vims/sim.yaml":     "type: sim\ndefault: true\n",
+	})
+	w.forge = process.Start(t, filepath.Join(process.ShortTempDir(t), "data"), "--remote", "file://"+w.bare, "--poll", "300ms")
+	w.forge.PushPackages(t, []string{process.SmallVnfd}, process.SmallPackage())
+	w.elsewhere = process.NewWorkTree(t, w.bare)
+	w.elsewhere.PushFiles(map[string]string{unread + "/vnf.yaml": w.file(unread, process.SmallVnfd, "")})
+}
+
+func (w *world) startThird() {
+	t := w.t
+	w.certificate = filepath.Join(t.TempDir(), "cert.pem")
+	w.certify(36 * time.Hour)
+	w.thirdData = filepath.Join(process.ShortTempDir(t), "data")
+	w.third = process.Start(t, w.thirdData, w.thirdFlags(true)...)
+}
+
+// thirdFlags are those of the third Jibe, but for its address.
+func (w *world) thirdFlags(unconfined bool) []string {
+	return []string{"--tls-cert", w.certificate, "--tls-key", w.certificate + ".key", "--allow-hooks", fmt.Sprintf("--unconfined-hooks=%t", unconfined)}
+}
+
+// certify writes a certificate of its own that ends after some time.
+func (w *world) certify(valid time.Duration) {
+	w.t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(time.Now().UnixNano()), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(valid),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, BasicConstraintsValid: true}
+	cert, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	write(w.t, w.certificate+".key", string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})))
+	write(w.t, w.certificate, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert})))
+}
+
+// lives begins what goes on all the time: instances are scaled, changes are refused,
+// subscribers are told, and where the world says so, repairs are undone and passwords
+// guessed. It ends when the test does, or with stop.
+func (w *world) lives() {
+	t := w.t
+	ctx, cancel := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	w.stop = func() { cancel(); all.Wait() }
+	t.Cleanup(w.stop)
+	again := func(every time.Duration, do func(n int)) {
+		all.Go(func() {
+			for n := 0; ; n++ {
+				select {
+				case <-ctx.Done():
+					return
+				case <-time.After(every):
+					do(n)
+				}
+			}
+		})
+	}
+	for _, take := range []*atomic.Bool{{}, &w.deaf} {
+		subscriber := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
+			if take.Load() {
+				rw.WriteHeader(http.StatusServiceUnavailable)
+				return
+			}
+			rw.WriteHeader(http.StatusNoContent)
+		}))
+		t.Cleanup(subscriber.Close)
+		w.main.Want(t, http.StatusCreated, http.MethodPost, process.Subscriptions, map[string]any{"callbackUri": subscriber.URL}, nil)
+	}
+	for i := range 3 { // ordinary life
+		again(200*time.Millisecond, func(n int) {
+			dir := fmt.Sprintf("%s-%d", ordinary, (i+3*(n/2))%ordinaries)
+			direction := []string{"SCALE_OUT", "SCALE_IN"}[n%2]
+			// A refusal is life, too: two of them may meet at one instance.
+			_, _ = w.main.Do(ctx, http.MethodPost, process.Instances+"/"+desired.DeriveID(dir)+"/scale", map[string]any{"type": direction, "aspectId": "front"})
+		})
+	}
+	again(time.Second, func(int) { // beyond the highest level: refused
+		_, _ = w.main.Do(ctx, http.MethodPost, process.Instances+"/"+desired.DeriveID(patched)+"/scale", map[string]any{"type": "SCALE_OUT", "aspectId": "front", "numberOfSteps": 90})
+	})
+	clone := process.NewClone(t, w.main.Desired())
+	again(time.Second, func(n int) { // a push that is refused
+		if clone.Reset(ctx) != nil || clone.Write("instances/lab/slip/vnf.yaml", fmt.Sprintf("name: slip-%d\nflavor: simple\n", n)) != nil {
+			return
+		}
+		if _, err := clone.Commit(ctx, "Slip"); err == nil {
+			_ = clone.Push(ctx) // it is refused
+		}
+	})
+	again(150*time.Millisecond, func(int) { // a controller with its own idea of the data
+		if !w.contended.Load() {
+			return
+		}
+		maps := w.api.CoreV1().ConfigMaps(w.at[fought])
+		if c, err := maps.Get(ctx, "settings", metav1.GetOptions{}); err == nil && c.Data["LOG_LEVEL"] != "trace" {
+			_, _ = maps.Patch(ctx, "settings", types.MergePatchType, []byte(`{"data":{"LOG_LEVEL":"trace"}}`), metav1.PatchOptions{FieldManager: "stubborn-operator"})
+		}
+	})
+	again(time.Second, func(int) { // somebody who hopes that the hook works the next time
+		if op, _ := w.retried.Load().(string); op != "" {
+			_, _ = w.main.Do(ctx, http.MethodPost, process.Operations+"/"+op+"/retry", nil)
+		}
+	})
+	again(100*time.Millisecond, func(n int) {
+		if w.guessing.Load() {
+			_, _ = w.forge.Do(ctx, http.MethodGet, process.Instances, nil, "Authorization", fmt.Sprintf("Bearer guess-%d", n))
+		}
+	})
+}
+
+// fails makes all go wrong that can be mended again by mends.
+func (w *world) fails() {
+	t := w.t
+	w.contended.Store(true)
+	w.asleep.Store(true)
+	w.guessing.Store(true)
+	w.deaf.Store(true)
+	for _, dir := range []string{crowded, held} {
+		w.quota(dir, "1")
+		w.failing[dir] = w.scale(dir, 1)
+	}
+	if _, err := w.api.AppsV1().Deployments(w.at[patched]).Patch(t.Context(), "vdu1", types.StrategicMergePatchType,
+		[]byte(`{"spec":{"template":{"spec":{"containers":[{"name":"vdu1","image":"registry.example/pause:3.9"}]}}}}`), metav1.PatchOptions{FieldManager: "kubectl-set"}); err != nil {
+		t.Fatal(err)
+	}
+	w.desired.PushFiles(map[string]string{
+		slow + "/vnf.yaml":    w.file(slow, slowVnfd, "vim: cluster\n"),
+		hooked + "/vnf.yaml":  w.file(hooked, hookedVnfd, ""),
+		granted + "/vnf.yaml": w.file(granted, process.SmallVnfd, ""),
+		denied + "/vnf.yaml":  w.file(denied, process.SmallVnfd, ""),
+		unheard + "/vnf.yaml": w.file(unheard, process.SmallVnfd, ""),
+	})
+	w.operation(crowded, "FAILED_TEMP")
+	w.operation(held, "FAILED_TEMP")
+	w.act(w.failing[held], "fail")
+	w.failing[hooked] = w.operation(hooked, "FAILED_TEMP")
+	w.retried.Store(w.failing[hooked])
+	w.operation(denied, "ROLLED_BACK")
+	w.wire.cut()
+	w.elsewhere.PushFiles(map[string]string{unread + "/vnf.yaml": "name: [unread\n"})
+	kit.Eventually(t, func() error {
+		var list []struct{ File string }
+		if err := w.forge.Get(t.Context(), "/jibe/v1/problems", &list); err != nil {
+			return err
+		}
+		if len(list) == 0 {
+			return fmt.Errorf("the forge's file that can't be read is no problem")
+		}
+		return nil
+	})
+	if err := os.Rename(w.bare, w.bare+".away"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// mends takes back what fails did.
+func (w *world) mends() {
+	t := w.t
+	w.contended.Store(false)
+	w.asleep.Store(false)
+	w.guessing.Store(false)
+	w.deaf.Store(false)
+	w.retried.Store("")
+	w.wire.restore()
+	if err := os.Rename(w.bare+".away", w.bare); err != nil {
+		t.Fatal(err)
+	}
+	w.elsewhere.PushFiles(map[string]string{unread + "/vnf.yaml": w.file(unread, process.SmallVnfd, "")})
+	w.quota(crowded, "9")
+	w.quota(held, "9")
+	w.act(w.failing[crowded], "retry")
+	w.operation(hooked, "FAILED_TEMP")
+	w.act(w.failing[hooked], "rollback")
+	w.certify(90 * 24 * time.Hour)
+	w.main.Await(t, w.scale(held, 1), "COMPLETED")
+	w.main.Await(t, w.scale(fought, 1), "COMPLETED") // takes the place of the repair, which pauses for minutes
+}
+
+// quota bounds the pods of an instance's namespace, and returns when the bound is in force.
+func (w *world) quota(dir, pods string) {
+	w.t.Helper()
+	quotas := w.api.CoreV1().ResourceQuotas(w.at[dir])
+	hard := corev1.ResourceList{"pods": resource.MustParse(pods)}
+	_, err := quotas.Patch(w.t.Context(), "tight", types.MergePatchType, []byte(`{"spec": {"hard": {"pods": "`+pods+`"}}}`), metav1.PatchOptions{})
+	if err != nil {
+		_, err = quotas.Create(w.t.Context(), &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "tight"}, Spec: corev1.ResourceQuotaSpec{Hard: hard}}, metav1.CreateOptions{})
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	kit.Eventually(w.t, func() error {
+		now, err := quotas.Get(w.t.Context(), "tight", metav1.GetOptions{})
+		if err == nil && now.Status.Hard.Pods().Cmp(*hard.Pods()) != 0 {
+			err = fmt.Errorf("the quota isn't in force: %v", now.Status.Hard)
+		}
+		return err
+	})
+}

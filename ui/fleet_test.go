@@ -1,0 +1,178 @@
+package ui
+
+import (
+	"fmt"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+)
+
+// many are cells in sites of 50, each state of health among them.
+func many(n int) []*cell {
+	list := make([]*cell, n)
+	for i := range list {
+		h := HealthRunning
+		if i%17 == 0 {
+			h = healths()[i/17%len(healths())]
+		}
+		c := &cell{ID: fmt.Sprintf("3a5c1f0e-0000-4000-8000-%012x", i), Name: fmt.Sprintf("upf-%05d", i), Site: fmt.Sprintf("region-%02d/site-%04d", i/1000, i/50), Health: h,
+			Package: "UPF", Version: fmt.Sprintf("1.%d", i%3), VnfdID: "b1bb0ce7", VIM: fmt.Sprintf("k8s-%d", i/500)}
+		c.Dir = "instances/" + c.Site + "/" + c.Name
+		c.text = strings.ToLower(c.Name + "\x00" + c.Dir + "\x00" + c.Package + "\x00" + c.Version + "\x00" + c.VIM)
+		list[i] = c
+	}
+	return list
+}
+
+func TestTheFilterPicksByEachField(t *testing.T) {
+	cells := many(1000)
+	for query, want := range map[string]int{
+		"":                               1000,
+		"q=upf-00012":                    1,
+		"q=UPF-0001+site-0000":           10,
+		"q=name:upf-0001":                10,
+		"q=folder:site-0003":             50,
+		"q=version:1.0+folder:site-0000": 17,
+		"q=nothing:here":                 0,
+		"folder=region-00":               1000,
+		"folder=region-00/site-0001/":    50,
+		"folder=region-0":                0, // no folder, though the beginning of one's name
+		"version=1.1":                    333,
+		"vim=k8s-1":                      500,
+		"package=UPF&vim=k8s-0":          500,
+		"package=AMF":                    0,
+		"state=failed":                   7,
+	} {
+		q, err := url.ParseQuery(query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p := pageOf(cells, filterOf(q)); p.Found != want || p.All != 1000 {
+			t.Errorf("%q finds %d of %d, want %d", query, p.Found, p.All, want)
+		}
+	}
+}
+
+func TestPagesHaveEachInstanceOnce(t *testing.T) {
+	cells := many(2*perPage + 37)
+	for _, by := range []string{groupFolder, groupState, groupPackage, groupVIM} {
+		seen := map[string]int{}
+		for n := 1; ; n++ {
+			p := pageOf(cells, filterOf(url.Values{"page": {fmt.Sprint(n)}, "group": {by}}))
+			shown := 0
+			for _, g := range p.Groups {
+				shown += len(g.Cells)
+				for _, c := range g.Cells {
+					seen[c.ID]++
+				}
+				if g.All < len(g.Cells) {
+					t.Errorf("by %s: group %s has %d instances, and shows %d", by, g.Name, g.All, len(g.Cells))
+				}
+			}
+			if shown != p.Last-p.First+1 || shown > perPage {
+				t.Errorf("by %s: page %d shows %d cells, and says %d to %d", by, n, shown, p.First, p.Last)
+			}
+			if p.Next == "" {
+				if n != p.Pages || n != 3 {
+					t.Errorf("by %s: there are %d pages, and it says %d", by, n, p.Pages)
+				}
+				break
+			}
+		}
+		if len(seen) != len(cells) {
+			t.Errorf("by %s: %d of %d instances are on the pages", by, len(seen), len(cells))
+		}
+		for id, times := range seen {
+			if times != 1 {
+				t.Errorf("by %s: %s is shown %d times", by, id, times)
+			}
+		}
+	}
+	p := pageOf(cells, filterOf(url.Values{"page": {"9999"}}))
+	if p.Filter.Page != 3 || p.Found == 0 {
+		t.Errorf("behind the last page is page %d", p.Filter.Page)
+	}
+}
+
+func TestLinksOfTheFilterLeadToWhatTheyCount(t *testing.T) {
+	cells := many(1000)
+	p := pageOf(cells, filterOf(url.Values{"vim": {"k8s-1"}}))
+	for _, m := range p.Marks {
+		_, query, _ := strings.Cut(m.Link, "?")
+		q, err := url.ParseQuery(query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := pageOf(cells, filterOf(q)); got.Found != m.Count {
+			t.Errorf("%s says %d, and leads to %d", m.Health, m.Count, got.Found)
+		}
+	}
+	for _, g := range p.Groups {
+		_, query, _ := strings.Cut(g.Link, "?")
+		q, err := url.ParseQuery(query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := pageOf(cells, filterOf(q)); got.Found != g.All {
+			t.Errorf("%s says %d, and leads to %d", g.Name, g.All, got.Found)
+		}
+	}
+}
+
+// drawn is a service that can draw pages, and no more.
+func drawn(t testing.TB) *Service {
+	t.Helper()
+	s := &Service{sessions: newSessions(time.Hour, time.Hour, time.Now)}
+	var err error
+	if s.static, err = newStatic(); err != nil {
+		t.Fatal(err)
+	}
+	if s.pages, err = s.parse(); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestEachPageTellsTheBrowserWhatItMayDo(t *testing.T) {
+	for name, page := range drawn(t).pages {
+		var text strings.Builder
+		for _, part := range page.Templates() {
+			if part.Tree != nil {
+				text.WriteString(part.Tree.Root.String())
+			}
+		}
+		for _, inline := range []string{"style=", "onclick=", "<style", "onload=", "javascript:"} {
+			if strings.Contains(text.String(), inline) {
+				t.Errorf("%s.html has %q, which the policy forbids", name, inline)
+			}
+		}
+		if strings.Count(text.String(), "<script") != 1 {
+			t.Errorf("%s.html has another script than the page's own", name)
+		}
+	}
+}
+
+// BenchmarkFleet is what the server works for one page of a fleet of 10,000 instances.
+func BenchmarkFleet(b *testing.B) {
+	s, cells := drawn(b), many(10_000)
+	for name, query := range map[string]string{"first page": "", "search": "q=site-0100", "by state": "group=state"} {
+		b.Run(name, func(b *testing.B) {
+			q, err := url.ParseQuery(query)
+			if err != nil {
+				b.Fatal(err)
+			}
+			size := 0
+			for b.Loop() {
+				w := httptest.NewRecorder()
+				r := httptest.NewRequestWithContext(b.Context(), "GET", "/ui/?"+query, nil)
+				if err := s.render(w, r, "fleet", pageOf(cells, filterOf(q))); err != nil {
+					b.Fatal(err)
+				}
+				size = w.Body.Len()
+			}
+			b.ReportMetric(float64(size), "bytes/page")
+		})
+	}
+}
