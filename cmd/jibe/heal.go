@@ -20,7 +20,7 @@ func newHeal() *cobra.Command {
 		Use:   "heal INSTANCE [VNFC…]",
 		Short: "Make VNFCs, or a whole VNF, anew in place",
 		Long: "Make the named VNFCs anew, or without any the whole VNF: every object of its package, in order.\n" +
-			"INSTANCE is an id, or a vnfInstanceName that only one has. A VNFC is named as the API shows it: by the id in\n" +
+			"INSTANCE is folder/name, an id or its beginning, or a name that only one has. A VNFC is named as the API shows it: by the id in\n" +
 			"vnfcResourceInfo or vnfcInfo, or by its pod's name or server's id.",
 		Example: "  jibe heal site-a/upf-1 --wait                  the whole VNF, and wait for the end\n" +
 			"  jibe heal site-a/upf-1 upf-5d9c-x7k2p --cause hangs\n" +

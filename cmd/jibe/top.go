@@ -229,14 +229,14 @@ func (s *situation) write(w io.Writer, on *sheet) {
 		}
 	}
 	fmt.Fprint(w, "\nOperations ")
-	any := false
+	some := false
 	for _, state := range []string{"STARTING", "PROCESSING", "ROLLING_BACK", "FAILED_TEMP"} {
 		if n := s.Open[state]; n > 0 {
-			any = true
+			some = true
 			fmt.Fprintf(w, "  %s %s", state, on.paint(toneOf(state), strconv.Itoa(n)))
 		}
 	}
-	if !any {
+	if !some {
 		fmt.Fprint(w, " none under way")
 	}
 	fmt.Fprintf(w, "\nEnded       %.0f a minute", s.PerMinute)

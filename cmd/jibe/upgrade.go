@@ -19,7 +19,7 @@ func newUpgrade() *cobra.Command {
 		Use:   "upgrade INSTANCE VNFD-ID",
 		Short: "Change the package that a VNF runs",
 		Long: "Change the package that a running VNF runs to the one with the VNFD-ID (see: jibe get packages), also back to\n" +
-			"an earlier one. INSTANCE is an id, or a vnfInstanceName that only one has.\n" +
+			"an earlier one. INSTANCE is folder/name, an id or its beginning, or a name that only one has.\n" +
 			"  rolling     the workloads are brought to the new package and replace their pods themselves\n" +
 			"  blue-green  a second generation is made beside the first, and traffic moves to it at once\n" +
 			"Without --strategy, and for what else isn't said, vnf.yaml decides.",
@@ -74,7 +74,7 @@ func newUpdate() *cobra.Command {
 		Short: "Update only the images and the named config of a VNF",
 		Long: "Take over images, ConfigMaps and Secrets from the package with the VNFD-ID (see: jibe get packages) into a running\n" +
 			"VNF, and nothing else of it: the rest takes effect at the next heal of the whole VNF. Only pods that use what\n" +
-			"changes restart. INSTANCE is an id, or a vnfInstanceName that only one has.",
+			"changes restart. INSTANCE is folder/name, an id or its beginning, or a name that only one has.",
 		Example: "  jibe update web 7a0c… --config Files/kubernetes/configmap_1.yaml --config Files/kubernetes/secret_1.yaml --wait",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
