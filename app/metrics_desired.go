@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -68,7 +69,12 @@ type versions struct {
 
 	mu sync.Mutex
 	of map[string]versionOf
+	// missing are the trees that couldn't be read, and when that was tried.
+	missing map[string]time.Time
 }
+
+// missingAge is for how long a tree that couldn't be read isn't tried again.
+const missingAge = time.Minute
 
 // versionOf is what a VNFD says of its version, all empty where it can't be read.
 type versionOf struct{ product, software, version string }
@@ -83,9 +89,16 @@ func (v *versions) find(ctx context.Context, tree string) versionOf {
 	if known, ok := v.of[tree]; ok {
 		return known
 	}
+	if time.Since(v.missing[tree]) < missingAge {
+		return versionOf{}
+	}
 	pkg, err := v.open(ctx, tree)
 	if err != nil || pkg.VNFD == nil {
-		return versionOf{} // asked again at the next scrape
+		if len(v.missing) > mostDesired {
+			v.missing = map[string]time.Time{}
+		}
+		v.missing[tree] = time.Now()
+		return versionOf{}
 	}
 	if len(v.of) > 4*mostDesired {
 		v.of = map[string]versionOf{}
@@ -105,7 +118,7 @@ type population struct {
 
 func newPopulation(s *Server, exempt *exemptions) *population {
 	return &population{
-		exempt: exempt, versions: versions{open: s.packages.Open, of: map[string]versionOf{}},
+		exempt: exempt, versions: versions{open: s.packages.Open, of: map[string]versionOf{}, missing: map[string]time.Time{}},
 		packages: prometheus.NewDesc("jibe_desired_instances", "VNF instances that are to be instantiated, by what they are to run.",
 			[]string{"vnfd_id", "product", "software_version", "package_version"}, nil),
 		folders: prometheus.NewDesc("jibe_desired_folder_instances", "VNF instances in the desired repository, by the first folder under instances/.", []string{"folder"}, nil),

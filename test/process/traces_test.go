@@ -188,6 +188,15 @@ func TestOneTraceTellsOfAnOperationFromItsRequestOrPushToItsEndAlsoThroughAKill(
 		t.Error("no notification bore the trace")
 	}
 
+	shown := f.Want(t, http.StatusOK, http.MethodGet, "/metrics", nil, nil, "Accept", "application/openmetrics-text; version=1.0.0")
+	for _, metric := range []string{"jibe_lcm_operation_duration_seconds_bucket", "jibe_http_request_duration_seconds_bucket"} {
+		if !slices.ContainsFunc(strings.Split(string(shown.Body), "\n"), func(l string) bool {
+			return strings.HasPrefix(l, metric) && strings.Contains(l, ` # {`) && strings.Contains(l, `trace_id="`+traceOf(op)+`"`)
+		}) {
+			t.Errorf("%s has no exemplar that names the operation's trace", metric)
+		}
+	}
+
 	// A push, whose operation is under way when the process is killed.
 	n.Decide(func(nfvo.Ask) nfvo.Decision {
 		return nfvo.Decision{Raw: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }}

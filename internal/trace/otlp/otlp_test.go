@@ -118,11 +118,7 @@ func TestACollectorThatHangsHoldsNobodyUpAndWhatIsTooMuchIsCounted(t *testing.T)
 	if _, dropped, _ := e.Counts(); dropped < many-8192-512 || dropped >= many {
 		t.Errorf("%d of %d spans were dropped", dropped, many)
 	}
-	began := time.Now()
-	stop()
-	if took := time.Since(began); took > 2*time.Minute {
-		t.Errorf("the end took %v", took)
-	}
+	stop() // would not return if the end waited for the collector
 	exported, dropped, failed := e.Counts()
 	if exported != 0 || dropped+failed != many {
 		t.Errorf("exported %d, dropped %d, failed %d of %d", exported, dropped, failed, many)
