@@ -138,7 +138,7 @@ func auditEnd(o Options) (string, error) {
 	}
 	got, err := audit.Verify(audit.Check{Key: key, Ends: []audit.Head{end}, Partial: true}, file)
 	if errors.Is(err, audit.ErrEmpty) {
-		return "its present file is empty", nil
+		return "", fmt.Errorf("%s is empty, and the log was noted to end with record %d", file, end.Seq)
 	} else if err != nil {
 		return "", err
 	}

@@ -68,3 +68,40 @@ func TestABackupOverTheAPINeedsTheRoleAdminAndIsRecorded(t *testing.T) {
 		}
 	}
 }
+
+func TestAnEncryptedBackupShowsNothingAndOpensForItsRecipientAlone(t *testing.T) {
+	dir, _ := small(t)
+	data := filepath.Join(dir, "data")
+	mine, other := filepath.Join(dir, "mine.key"), filepath.Join(dir, "other.key")
+	recipient := newIdentity(t, mine)
+	newIdentity(t, other)
+	out := must(t, "backup", "--data", data, "--recipient", recipient, dir)
+	files, err := filepath.Glob(filepath.Join(dir, "jibe-*.tar.gz.age"))
+	if err != nil || len(files) != 1 || !strings.Contains(out, files[0]) {
+		t.Fatalf("the backup's file: %v, %v; it was said: %s", files, err, out)
+	}
+	if strings.Contains(out, "in clear") {
+		t.Errorf("an encrypted backup is said to be in clear: %s", out)
+	}
+	for args, want := range map[string]string{"": "the backup is encrypted", other: "for others than the identities"} {
+		if _, err := jibe(t, "restore", files[0], "--verify", "--identity", args); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("with identity %q: %v, want %q", args, err, want)
+		}
+	}
+	must(t, "restore", files[0], "--identity", mine, "--data", filepath.Join(dir, "restored"))
+	a, err := os.ReadFile(filepath.Join(data, "identity.age"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(filepath.Join(dir, "restored", "identity.age"))
+	if err != nil || string(a) != string(b) {
+		t.Errorf("the key that was restored is another one: %v", err)
+	}
+	sealed, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(sealed), "AGE-SECRET-KEY") {
+		t.Error("the key is in the encrypted backup in clear")
+	}
+}

@@ -106,6 +106,16 @@ func Rules() []Rule {
 			Why: "who calls is found out without knowing what they call: what may be done with what is decided where the resource is known",
 		},
 		{
+			From: []string{"backup"}, Never: []string{
+				"admission/...", "app", "automation/...", "desired/gitrepo", "drivers/...", "hooks/...", "lcm/...", "plan", "reconciler/...", "sol/...", "vnfd/...",
+			},
+			Why: "a backup copies what is there; one that knew what records and commits mean would have to change with them",
+		},
+		{
+			From: []string{"doctor"}, Never: []string{"admission/...", "app", "automation/...", "reconciler/...", "sol/..."},
+			Why: "an examination is no part of the server's work: it is handed what it looks at",
+		},
+		{
 			From: []string{"store/..."}, Never: []string{"desired/...", "drivers/...", "lcm/...", "reconciler/...", "sol/...", "vnfd/..."},
 			Why: "a store keeps bytes; a store that knew operations could not be replaced by another",
 		},
