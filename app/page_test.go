@@ -213,7 +213,8 @@ func TestEventsTellWhatIsTheCallersAndWhatTheyMissed(t *testing.T) {
 	if err := os.WriteFile(file, append(tokens, "- {name: eve, token: "+confined+", roles: [{role: viewer, projects: [east]}]}\n"...), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	kit.Eventually(t, func() error { return s.Get(t.Context(), "/vnflcm/v2/vnf_instances/"+west, nil) })
+	var seen struct{ ID string }
+	kit.Eventually(t, func() error { return s.Get(t.Context(), "/vnflcm/v2/vnf_instances/"+west, &seen) })
 
 	all, eve := events(t, s, s.Token, ""), events(t, s, confined, "")
 	for _, l := range []*listener{all, eve} {
