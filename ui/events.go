@@ -226,10 +226,10 @@ func (s *Service) serveEvents(w http.ResponseWriter, r *http.Request) error {
 		return &Failure{Status: http.StatusServiceUnavailable, Title: "Too many pages are open", Detail: "No more pages can be kept live at once.", Remedy: "Close some; this one shows what was when it was loaded."}
 	}
 	defer e.leave(one)
+	e.look() // what nobody was told of, as nobody listened
 	at, known := e.number(r.Header.Get("Last-Event-ID"))
 	if !known {
-		e.fleet.now() // what changed before is in the page
-		_, at, _ = e.since(0)
+		_, at, _ = e.since(0) // what changed before is in the page
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")

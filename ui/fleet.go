@@ -10,7 +10,7 @@ import (
 )
 
 // perPage is how many cells a page of the fleet has.
-const perPage = 400
+const perPage = 240
 
 // mostChoices is how many values a field of the filter offers.
 const mostChoices = 300

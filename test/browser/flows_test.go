@@ -152,7 +152,7 @@ func TestTheKeyboardIsEnough(t *testing.T) {
 func TestOnlyWhatIsTheCallersIsShown(t *testing.T) {
 	s := browser.Serve(t, map[string]string{
 		"instances/east/web/vnf.yaml": browser.VNF(1, "web-east", "state: notInstantiated\n"), "instances/west/db/vnf.yaml": browser.VNF(2, "db-west", "state: notInstantiated\n"),
-		"projects/east.yaml": "instances: [instances/east]\n",
+		"projects/east.yaml": "instances: [east]\n",
 	})
 	token := func(name, more string) string {
 		text := name + "-token-of-24-characters"
