@@ -66,7 +66,7 @@ func TestFromAFailingVNFCToCommitAndPersonItTakesAtMostThreeClicks(t *testing.T)
 	if got := tab.Text("#person"); got != person || got == "" {
 		t.Errorf("the commit is of %q, the operation of %q", got, person)
 	}
-	if text := tab.Text("main"); !strings.Contains(text, "instances/berlin/core/amf-1/vnf.yaml") || !strings.Contains(text, gitOf(t, s, "log", "-1", "--format=%H", "--author=test@example.org", "--", "instances/berlin/core/amf-1")) {
+	if text := tab.Text("main"); !strings.Contains(text, "instances/berlin/core/amf-1/vnf.yaml") || !strings.Contains(text, gitOf(t, s, "log", "-1", "--format=%H", "--diff-filter=A", "--", "instances/berlin/core/amf-1")) {
 		t.Errorf("the commit says: %s", text)
 	}
 	tab.Accessible()
