@@ -31,6 +31,8 @@ const (
 	mostTouched   = 200 // directories of a commit in which its operations are looked for
 	reviewsAtOnce = 2
 	historyTime   = 20 * time.Second
+	mostAsking    = 10 // commits among which a person's is looked for
+	askingTime    = 3 * time.Second
 )
 
 // pageHistory is the desired repository for the page. Whoever sees only some projects is shown what
@@ -174,6 +176,25 @@ func (h *pageHistory) Operations(ctx context.Context, scope *access.Scope, l *gi
 // Branches implements [ui.History].
 func (h *pageHistory) Branches(ctx context.Context) ([]gitrepo.Branch, bool, error) {
 	return h.s.repo.Branches(ctx)
+}
+
+// Asking implements [ui.History]. It looks at few commits, and not for long.
+func (h *pageHistory) Asking(ctx context.Context, rev desired.Revision) string {
+	ctx, cancel := context.WithTimeout(ctx, askingTime)
+	defer cancel()
+	if rev.Commit == "" {
+		return ""
+	}
+	byItself := func(l *gitrepo.Logged) bool { return l.Own && l.RequestedBy == "" }
+	l, err := h.s.repo.Show(ctx, rev.Commit)
+	if err != nil || !byItself(l) {
+		return rev.Commit
+	}
+	list, _, err := h.s.repo.Log(ctx, rev.Commit, mostAsking, rev.Dir)
+	if i := slices.IndexFunc(list, func(l *gitrepo.Logged) bool { return !byItself(l) }); err == nil && i >= 0 {
+		return list[i].Commit
+	}
+	return rev.Commit
 }
 
 // Moved implements [ui.History].

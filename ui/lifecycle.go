@@ -118,6 +118,9 @@ type History interface {
 	Branches(ctx context.Context) (list []gitrepo.Branch, more bool, err error)
 	// Review plans what a branch would change if it were merged now.
 	Review(ctx context.Context, who auth.Identity, branch string) (*Review, error)
+	// Asking is the commit by which a person brought the directory to its state at rev: where rev's own
+	// only fills in what Jibe adds, an earlier one.
+	Asking(ctx context.Context, rev desired.Revision) string
 	// Moved says whether, since head was at the commit, the directory or what belongs to no instance (VIMs,
 	// projects, repositories) has changed. An unknown commit has.
 	Moved(ctx context.Context, commit, dir string) (bool, error)

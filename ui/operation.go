@@ -28,6 +28,8 @@ type operationPage struct {
 	Person  string
 	Vouched bool
 	Commit  string
+	// Filled is the commit by which Jibe filled in what Commit left open, "" for none.
+	Filled string
 	// Params are operationParams as the API shows them.
 	Params  string
 	Changes []changeRow
@@ -63,7 +65,11 @@ func (s *Service) showOperation(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return s.explained(err, "operation", id)
 	}
-	return s.render(w, r, "operation", s.operation(auth.From(ctx), op))
+	p := s.operation(auth.From(ctx), op)
+	if asking := s.History.Asking(ctx, op.After); asking != "" && asking != p.Commit {
+		p.Commit, p.Filled = asking, p.Commit
+	}
+	return s.render(w, r, "operation", p)
 }
 
 func (s *Service) operation(who auth.Identity, op *lcm.Operation) *operationPage {
