@@ -148,8 +148,9 @@ demo-workers: ## a walk through a Kubernetes cluster that is a VNF, on virtual m
 	test/demo/workers.sh
 
 .PHONY: pictures
-pictures: ## draw the dashboards to docs/pictures from a run with failures (5 minutes)
+pictures: ## draw dashboards and web page anew to docs/pictures, from runs with failures (5 minutes)
 	$(with_cluster) test/prometheus/pictures
+	test/browser/pictures
 
 .PHONY: controlplane
 controlplane: ## start a control plane to play with, and say how to reach it
@@ -166,10 +167,6 @@ openstack: ## install and start an OpenStack (Debian 12) to play with, and say h
 .PHONY: openstack-down
 openstack-down: ## stop it; test/openstack/openstack wipe forgets its data too
 	@$(OPENSTACK) stop
-
-.PHONY: pictures
-pictures: ## the pictures of the web page that the guides show
-	test/browser/pictures
 
 .PHONY: clean
 clean: ## remove what was built here; what was prepared of Kubernetes and OpenStack stays in the cache
