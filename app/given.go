@@ -64,7 +64,7 @@ func beginIdentity(from, to string) error {
 	}
 	defer os.Remove(tmp.Name())
 	_, err = tmp.Write(key)
-	if err = errors.Join(err, tmp.Sync(), tmp.Close()); err != nil {
+	if err := errors.Join(err, tmp.Sync(), tmp.Close()); err != nil {
 		return err
 	}
 	return os.Link(tmp.Name(), to)

@@ -206,13 +206,13 @@ func beganOperation(ctx context.Context, operation string) bool {
 }
 
 // of is where the request belongs: to the operation that it has begun, else to the client's trace.
-func (r *tracedRequest) of() trace.Context {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if len(r.operations) > 0 {
-		return r.tracer.At(r.operations[0], spanRequest)
+func (t *tracedRequest) of() trace.Context {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.operations) > 0 {
+		return t.tracer.At(t.operations[0], spanRequest)
 	}
-	return r.client
+	return t.client
 }
 
 // requestTrace is where the request of a context belongs.

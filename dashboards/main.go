@@ -100,11 +100,12 @@ func current(dir string, files map[string][]byte) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		text, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(name)))
-		if errors.Is(err, fs.ErrNotExist) {
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
 			stale = append(stale, name+" (missing)")
-		} else if err != nil {
+		case err != nil:
 			return err
-		} else if string(text) != string(files[name]) {
+		case string(text) != string(files[name]):
 			stale = append(stale, name)
 		}
 	}

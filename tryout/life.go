@@ -194,10 +194,10 @@ func (l *life) upgrade(ctx context.Context, _ member) error {
 		r := git.Runner{Clone: l.clone}
 		_, err1 := r.Run(ctx, "fetch", "--quiet", "origin", "main")
 		_, err2 := r.Run(ctx, "reset", "--quiet", "--hard", "FETCH_HEAD")
-		if err = errors.Join(err1, err2); err != nil {
+		if err := errors.Join(err1, err2); err != nil {
 			return err
 		}
-		if err = l.edit(file, to); err != nil {
+		if err := l.edit(file, to); err != nil {
 			return err
 		}
 		if err = l.push(ctx, l.clone, "ben", fmt.Sprintf("%s %s to %s %s", verb, m.dir, to.Name, to.Version)); err == nil {

@@ -22,7 +22,7 @@ import (
 	"strings"
 	"time"
 
-	"gopkg.in/yaml.v2"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/jibe-vnfm/jibe/app"
 	"github.com/jibe-vnfm/jibe/auth"
@@ -153,7 +153,7 @@ func (l *life) hire() error {
 		return err
 	}
 	var known struct {
-		Tokens []map[string]any `json:"tokens"`
+		Tokens []map[string]any `yaml:"tokens"`
 	}
 	if err := yaml.Unmarshal(text, &known); err != nil {
 		return fmt.Errorf("%s is no token file", file) // the parser would quote the tokens

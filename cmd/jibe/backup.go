@@ -96,7 +96,7 @@ func (b *backingUp) file(ctx context.Context, to string) (name string, err error
 	}
 	defer os.Remove(f.Name()) // it has another name where all went well
 	err = b.write(ctx, f)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return "", err
 	}
 	if to == "" {

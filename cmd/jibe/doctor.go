@@ -86,11 +86,12 @@ func examination(cmd *cobra.Command, c *client, o app.Options) ([]doctor.Result,
 	ctx := cmd.Context()
 	var resp *http.Response
 	var err error
-	if cmd.Flags().Changed("server") || c.data == "" {
+	switch {
+	case cmd.Flags().Changed("server") || c.data == "":
 		resp, err = c.overAPI(ctx, http.MethodGet, app.DoctorPath, nil)
-	} else if datadir.InUse(c.data) {
+	case datadir.InUse(c.data):
 		resp, err = overSocket(ctx, c.data, http.MethodGet, app.DoctorPath, nil)
-	} else {
+	default:
 		o.Data, o.Log = c.data, slog.New(slog.DiscardHandler)
 		return app.Examine(ctx, o), nil
 	}

@@ -20,11 +20,11 @@ import (
 	"github.com/google/uuid"
 )
 
-// ID is that of a trace, SpanID that of a span within it. The zero value is none.
-type (
-	ID     [16]byte
-	SpanID [8]byte
-)
+// ID is that of a trace. The zero value is none.
+type ID [16]byte
+
+// SpanID is that of a span within its trace. The zero value is none.
+type SpanID [8]byte
 
 // String is the id in hexadecimal, as OpenTelemetry shows it.
 func (id ID) String() string { return hex.EncodeToString(id[:]) }
