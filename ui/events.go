@@ -74,6 +74,14 @@ type stream struct {
 	end     chan struct{}
 }
 
+// stir has the stream look for events.
+func (s *stream) stir() {
+	select {
+	case s.wake <- struct{}{}:
+	default: // it hasn't looked yet since the last time
+	}
+}
+
 func newEvents(f *fleet, log *slog.Logger) *events {
 	return &events{fleet: f, log: log, take: f.watchers.Watch(), epoch: strconv.FormatInt(time.Now().UnixNano(), 36),
 		streams: map[*stream]bool{}, changed: map[string]string{}, done: make(chan struct{})}
@@ -139,10 +147,7 @@ func (e *events) look() {
 		e.ring = slices.Delete(e.ring, 0, len(e.ring)-remembered)
 	}
 	for s := range e.streams {
-		select {
-		case s.wake <- struct{}{}:
-		default: // it hasn't looked yet since the last time
-		}
+		s.stir()
 	}
 }
 
@@ -239,7 +244,7 @@ func (s *Service) serveEvents(w http.ResponseWriter, r *http.Request) error {
 	out.send("retry: 3000\nid: %s\nevent: hello\ndata: {}\n\n", e.id(at))
 	heart := time.NewTicker(heartEvery)
 	defer heart.Stop()
-	one.wake <- struct{}{}
+	one.stir() // for what was missed
 	for out.err == nil {
 		select {
 		case <-r.Context().Done():
