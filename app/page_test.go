@@ -1,6 +1,8 @@
 package app_test
 
 import (
+	"bufio"
+	"context"
 	"io"
 	"net/http"
 	"net/url"
@@ -8,8 +10,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jibe-vnfm/jibe/drivers/sim"
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
 	"github.com/jibe-vnfm/jibe/ui"
 )
@@ -139,5 +143,115 @@ func TestPagesTellBrowsersWhatTheyMayDoAndFilesAreKept(t *testing.T) {
 	}
 	if resp, _ := ask(t, s, "GET", "/", nil, "Accept", "text/html"); resp.Header.Get("Location") != "/ui/" {
 		t.Errorf("a browser that asks for / is answered %s", resp.Status)
+	}
+}
+
+// listener reads the events of the page.
+type listener struct {
+	lines *bufio.Scanner
+	end   context.CancelFunc
+}
+
+func events(t *testing.T, s *process.Server, token, after string) *listener {
+	t.Helper()
+	ctx, end := context.WithTimeout(t.Context(), kit.Patience)
+	t.Cleanup(end)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+"/ui/events", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+token)
+	if after != "" {
+		r.Header.Set("Last-Event-ID", after)
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { resp.Body.Close() })
+	if resp.StatusCode != http.StatusOK {
+		t.Fatalf("events: %s", resp.Status)
+	}
+	return &listener{bufio.NewScanner(resp.Body), end}
+}
+
+// next returns the next event's id, kind and data.
+func (l *listener) next(t *testing.T) (id, kind, data string) {
+	t.Helper()
+	for l.lines.Scan() {
+		key, value, _ := strings.Cut(l.lines.Text(), ": ")
+		switch key {
+		case "id":
+			id = value
+		case "event":
+			kind = value
+		case "data":
+			data = value
+		case "":
+			if kind != "" {
+				return id, kind, data
+			}
+		}
+	}
+	t.Fatalf("no event came: %v", l.lines.Err())
+	return "", "", ""
+}
+
+func TestEventsTellWhatIsTheCallersAndWhatTheyMissed(t *testing.T) {
+	s, stop := start(t, t.TempDir(), sim.NewCloud(), "")
+	t.Cleanup(stop)
+	const east, west = "3a5c1f0e-0000-4000-8000-00000000000a", "3a5c1f0e-0000-4000-8000-00000000000b"
+	text := func(id, more string) string { return instance("id: " + id + "\nstate: notInstantiated\n" + more) }
+	c := repository(t, s, map[string]string{"vims/cloud.yaml": "type: sim\ndefault: true\n", "projects/east.yaml": "instances: [east]\n",
+		"instances/east/vnf.yaml": text(east, ""), "instances/west/vnf.yaml": text(west, "")})
+	const confined = "a-token-of-24-characters"
+	file := filepath.Join(s.Data, "tokens.yaml")
+	tokens, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, append(tokens, "- {name: eve, token: "+confined+", roles: [{role: viewer, projects: [east]}]}\n"...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var seen struct{ ID string }
+	kit.Eventually(t, func() error { return s.Get(t.Context(), "/vnflcm/v2/vnf_instances/"+west, &seen) })
+
+	all, eve := events(t, s, s.Token, ""), events(t, s, confined, "")
+	for _, l := range []*listener{all, eve} {
+		if _, kind, _ := l.next(t); kind != "hello" {
+			t.Fatalf("the first event is %s", kind)
+		}
+	}
+	at := ""
+	until := func(l *listener, id string) (said string) {
+		for !strings.Contains(said, id) {
+			var data string
+			at, _, data = l.next(t)
+			said += data
+		}
+		return said
+	}
+	change(t, c, map[string]string{"instances/west/vnf.yaml": text(west, "description: one\n")})
+	until(all, west)
+	before := at
+	change(t, c, map[string]string{"instances/east/vnf.yaml": text(east, "description: one\n")})
+	until(all, east)
+	if said := until(eve, east); strings.Contains(said, west) {
+		t.Errorf("who sees the project east is told %s", said)
+	}
+	all.end()
+	again := events(t, s, s.Token, before)
+	again.next(t)
+	if said := until(again, east); strings.Contains(said, west) || strings.Contains(said, `"all"`) {
+		t.Errorf("who comes back is told %s, which isn't what they missed", said)
+	}
+	other := events(t, s, s.Token, "anotherprocess-1")
+	other.next(t)
+	eve.end()
+
+	began := time.Now()
+	stop() // which streams that are open don't hold up
+	if took := time.Since(began); took > 8*time.Second {
+		t.Logf("the server took %s to end", took)
 	}
 }
