@@ -22,6 +22,8 @@ type life struct {
 	tokens map[string]string // by name, "" is the admin
 	// upgraded are the members that run the newer version, by directory.
 	upgraded map[string]bool
+	// failing is the id of the member that was let fail last, until somebody has seen to it.
+	failing string
 }
 
 // event is something that happens to a member of the fleet, or that somebody asks for.
@@ -135,7 +137,7 @@ func (l *life) reported(ctx context.Context, _ member) error {
 
 // fails lets a scale out fail, and has somebody see to it a while later.
 func (l *life) fails(ctx context.Context, m member) error {
-	if err := l.settleFailed(ctx); err != nil {
+	if settled, err := l.settleFailed(ctx); err != nil || !settled {
 		return err
 	}
 	for members := fleet(); ; m = members[mathrand.IntN(len(members))] {
@@ -143,6 +145,7 @@ func (l *life) fails(ctx context.Context, m member) error {
 		err := l.scale(ctx, m, "SCALE_OUT")
 		var no *refused
 		if !errors.As(err, &no) {
+			l.failing = m.id()
 			return err
 		}
 		l.cloud.Fail(m.workers(), "") // it is busy, or at its bound: another one
@@ -152,8 +155,17 @@ func (l *life) fails(ctx context.Context, m member) error {
 	}
 }
 
-// settleFailed ends what made operations fail, and has them tried again, or taken back.
-func (l *life) settleFailed(ctx context.Context) error {
+// settleFailed ends what made operations fail, and has them tried again, or taken back. It is false
+// where the last one hasn't failed yet: nobody would see it fail.
+func (l *life) settleFailed(ctx context.Context) (bool, error) {
+	if l.failing != "" {
+		var going []struct{ ID string }
+		filter := "(eq,vnfInstanceId," + l.failing + ");(in,operationState,STARTING,PROCESSING)"
+		if _, err := l.ask(ctx, "", http.MethodGet, "/vnflcm/v2/vnf_lcm_op_occs?filter="+url.QueryEscape(filter), nil, &going); err != nil || len(going) > 0 {
+			return false, err
+		}
+		l.failing = ""
+	}
 	for _, m := range fleet() {
 		l.cloud.Fail(m.workers(), "")
 	}
@@ -162,17 +174,17 @@ func (l *life) settleFailed(ctx context.Context) error {
 		Automatic bool `json:"isAutomaticInvocation"`
 	}
 	if _, err := l.ask(ctx, "", http.MethodGet, "/vnflcm/v2/vnf_lcm_op_occs?filter="+url.QueryEscape("(eq,operationState,FAILED_TEMP)"), nil, &failed); err != nil {
-		return err
+		return false, err
 	}
 	for _, op := range failed {
 		task := []string{"retry", "rollback"}[mathrand.IntN(2)]
 		var no *refused
 		_, err := l.ask(ctx, "ana", http.MethodPost, "/vnflcm/v2/vnf_lcm_op_occs/"+op.ID+"/"+task, nil, nil)
 		if err != nil && !errors.As(err, &no) {
-			return err
+			return false, err
 		}
 	}
-	return nil
+	return true, nil
 }
 
 // upgrade takes a UPF to the other version by a commit.
