@@ -33,11 +33,11 @@ import (
 	"github.com/jibe-vnfm/jibe/internal/egress"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/lcm/oplog"
+	"github.com/jibe-vnfm/jibe/members"
 	"github.com/jibe-vnfm/jibe/reconciler"
 	"github.com/jibe-vnfm/jibe/sol"
 	"github.com/jibe-vnfm/jibe/sol/notify"
 	"github.com/jibe-vnfm/jibe/sol/vnfpkgm"
-	"github.com/jibe-vnfm/jibe/store/bolt"
 	"github.com/jibe-vnfm/jibe/ui"
 	"github.com/jibe-vnfm/jibe/vnfd/csar"
 )
@@ -105,6 +105,8 @@ type Options struct {
 	Page         PageOptions
 	// Cloud is what VIMs of type sim run on; nil makes one.
 	Cloud *sim.Cloud
+	// Store says where records are kept.
+	Store StoreOptions
 	// Trace says whether operations are traced.
 	Trace TraceOptions
 	// Ready is called once, when requests are served.
@@ -120,7 +122,9 @@ type Server struct {
 	egress      *egress.Guard
 	repo        *gitrepo.Repo
 	packages    *catalogue
-	store       *bolt.Store
+	store       recordStore
+	serving     *serving // nil where the store is a file
+	member      *members.Member
 	disk        *disk
 	oplog       *oplog.Log
 	recon       *reconciler.Reconciler
@@ -155,11 +159,11 @@ func Run(ctx context.Context, o Options) error {
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	if err := s.open(work); err != nil {
-		return errors.Join(err, s.close())
+		return errors.Join(err, s.close(ctx))
 	}
 	err := s.run(ctx, work)
 	stop()
-	return errors.Join(err, s.close())
+	return errors.Join(err, s.close(ctx))
 }
 
 // open opens the parts, in the order in which they need each other.
@@ -207,10 +211,13 @@ func (s *Server) open(ctx context.Context) error {
 	if err := gitrepo.Create(ctx, s.data.Desired(), s.Branch); err != nil {
 		return fmt.Errorf("desired repository: %w", err)
 	}
-	if s.store, err = bolt.Open(s.data.Store(), bolt.WithLockTimeout(datadir.EndPatience), bolt.WithObserver(s.meters.observeStore)); err != nil {
+	if err := s.openStore(ctx); err != nil {
 		return err
 	}
-	if s.oplog, err = oplog.Open(ctx, s.store, time.Now, oplog.WithLog(s.Log)); err != nil {
+	if s.member, err = s.join(ctx); err != nil {
+		return err
+	}
+	if s.oplog, err = oplog.Open(ctx, s.store, time.Now, oplog.WithLog(s.Log), oplog.WithMember(s.member.Holder())); err != nil {
 		return err
 	}
 	s.packages = &catalogue{
@@ -279,10 +286,6 @@ func (s *Server) wire(ctx context.Context) error {
 	s.oplog.OnChange(func(op *lcm.Operation) { metrics.Operation(op) })
 	s.registry = s.newRegistry(metrics)
 	s.followArrivals()
-	host, err := os.Hostname()
-	if err != nil {
-		return err
-	}
 	if s.Cloud == nil {
 		s.Cloud = sim.NewCloud()
 	}
@@ -293,7 +296,11 @@ func (s *Server) wire(ctx context.Context) error {
 	s.recon, err = reconciler.New(reconciler.Config{
 		Repo: s.traced(s.repo), Trace: s.tracer, Store: s.store, Oplog: s.oplog, Packages: s.packages, Secrets: secrets{s.keeper}, Permit: secrets{s.keeper}.Permit,
 		Driver: s.drivers(installation), Log: s.Log, Metrics: metrics,
-		Holder: fmt.Sprintf("%s/%d", host, os.Getpid()), Workers: s.Workers,
+		Member: s.member, Workers: s.Workers,
+		Resolve: func(ctx context.Context, op *lcm.Operation) error {
+			_, err := sol.Resolve(ctx, s.repo, s.at, s.oplog, s.Log, op)
+			return err
+		},
 		Timeout: s.Timeout, StartTimeout: s.StartTimeout, Timeouts: s.Timeouts,
 		NFVO: &nfvo{resolve: s.nfvoSettings}, BaseURL: func() string { return strings.TrimSuffix(s.BaseURL, "/") },
 		Hooks: meteredHooks{s.hookRunner(ctx), s.meters.hooks}, Reveal: secrets{s.keeper}.Reveal, Seal: s.keeper.Encrypt, HookTimeout: s.HookTimeout,
@@ -378,6 +385,9 @@ func (s *Server) run(ctx, work context.Context) error {
 	g.Go(func() error { return s.notify.Run(gctx) })
 	g.Go(func() error { return s.pkgm.Run(gctx) })
 	g.Go(func() error { return s.disk.run(gctx) })
+	if s.serving != nil {
+		g.Go(func() error { return s.serving.run(gctx) })
+	}
 	g.Go(func() error { return s.runAudit(gctx) })
 	g.Go(func() error { return s.runTraces(gctx) })
 	if s.page != nil {
@@ -385,7 +395,7 @@ func (s *Server) run(ctx, work context.Context) error {
 		g.Go(func() error { return s.page.Run(gctx) })
 	}
 	g.Go(func() error {
-		return (&pruner{oplog: s.oplog, store: s.store, keep: s.KeepOperations, log: s.Log}).run(gctx)
+		return s.member.Only(gctx, "prune", (&pruner{oplog: s.oplog, store: s.store, keep: s.KeepOperations, log: s.Log}).run)
 	})
 	g.Go(func() error { return closed(local.Serve(hooks)) })
 	if s.certificate != nil {
@@ -452,7 +462,7 @@ func (s *Server) moved(ctx context.Context) func(ids []string, settings bool) {
 	}
 }
 
-func (s *Server) close() error {
+func (s *Server) close(ctx context.Context) error {
 	var errs []error
 	if s.listener != nil {
 		if err := s.listener.Close(); !errors.Is(err, net.ErrClosed) {
@@ -461,6 +471,9 @@ func (s *Server) close() error {
 	}
 	if s.repo != nil {
 		errs = append(errs, s.repo.Close())
+	}
+	if s.member != nil {
+		errs = append(errs, s.member.Leave(context.WithoutCancel(ctx)))
 	}
 	if s.store != nil {
 		errs = append(errs, s.store.Close())

@@ -112,6 +112,9 @@ func (s *Server) openAudit() error {
 		return err
 	}
 	s.audit = newRecorder(s.auditFile, s.Audit.AllowUnaudited)
+	if err := s.audit.restores(s.data.Path); err != nil {
+		return err
+	}
 	return s.audit.host("start", "jibe "+s.Version, s.Started)
 }
 

@@ -12,7 +12,6 @@ import (
 	"github.com/jibe-vnfm/jibe/auth"
 	"github.com/jibe-vnfm/jibe/backup"
 	"github.com/jibe-vnfm/jibe/internal/datadir"
-	"github.com/jibe-vnfm/jibe/store/bolt"
 )
 
 // BackupPath is where a server is asked for a backup of its data directory, and BackupKeptPath where it is told
@@ -44,7 +43,7 @@ func (s *Server) takeBackup(w http.ResponseWriter, r *http.Request) {
 	started := time.Now()
 	w.Header().Set("Content-Type", "application/gzip")
 	w.Header().Set("Trailer", TakenHeader)
-	m, err := backup.Take(r.Context(), backup.Source{Data: s.data.Path, Version: s.Version, Store: s.store, Still: s.repo.Still}, out)
+	m, err := backup.Take(r.Context(), backup.Source{Data: s.data.Path, Version: s.Version, Store: s.backupStore(), Still: s.repo.Still}, out)
 	switch {
 	case err != nil && !out.begun:
 		w.Header().Del("Trailer")
@@ -108,10 +107,17 @@ func (s *Server) hostOnly(action string, next http.HandlerFunc) http.HandlerFunc
 
 // BackupStopped takes a backup of a data directory on which no server runs. It fails where one does.
 func BackupStopped(ctx context.Context, d *datadir.Dir, version string, w io.Writer) (*backup.Manifest, error) {
-	if !datadir.Exists(d.Store()) || !datadir.Exists(d.Desired()) {
+	place, err := StoreOf(d.Path)
+	if err != nil {
+		return nil, err
+	}
+	if place == "" && !datadir.Exists(d.Store()) || !datadir.Exists(d.Desired()) {
 		return nil, fmt.Errorf("%s is no data directory of Jibe: it has no %s or no %s", d.Path, datadir.StoreFile, "desired.git")
 	}
-	store, err := bolt.Open(d.Store(), bolt.WithLockTimeout(datadir.EndPatience))
+	if place != "" {
+		return backup.Take(ctx, backup.Source{Data: d.Path, Version: version}, w)
+	}
+	store, err := openBolt(d)
 	if err != nil {
 		return nil, err
 	}

@@ -24,7 +24,6 @@ import (
 	"github.com/jibe-vnfm/jibe/internal/datadir"
 	"github.com/jibe-vnfm/jibe/internal/egress"
 	"github.com/jibe-vnfm/jibe/internal/git"
-	"github.com/jibe-vnfm/jibe/store/bolt"
 )
 
 // DoctorPath is where a server is asked to examine itself, at the API and on the socket in the
@@ -36,7 +35,6 @@ func (s *Server) examine(w http.ResponseWriter, r *http.Request) {
 	t := &doctor.Target{
 		Data: s.data.Path, Branch: s.Branch, Remote: s.Remote, TLSCert: s.TLSCert,
 		Settings: func(context.Context) (*desired.Settings, error) { return s.repo.Settings() },
-		Store:    s.store.Facts,
 		Keeper:   func() (*secret.Keeper, error) { return reopened(s.Options) },
 		VIM: func(ctx context.Context, v *desired.VIM) (drivers.Sight, error) {
 			return lookAt(ctx, v, s.keeper, s.Reach.KubeconfigExec, s.egress, s.Log)
@@ -48,8 +46,9 @@ func (s *Server) examine(w http.ResponseWriter, r *http.Request) {
 			return "it is written, and stands at record " + fmt.Sprint(s.auditFile.End().Seq), nil
 		},
 		Hooks: confinedHere(s.Confinement), HooksAllowed: s.AllowHooks.String() != "",
-		Health: func() error { return errors.Join(s.repo.Health(), s.disk.health(), s.audit.health()) },
+		Health: s.health,
 	}
+	s.lookAtStore(t)
 	respondJSON(w, http.StatusOK, doctor.Run(r.Context(), t.Checks(r.Context())))
 }
 
@@ -66,9 +65,6 @@ func Examine(ctx context.Context, o Options) []doctor.Result {
 	t := &doctor.Target{
 		Data: o.Data, Branch: o.Branch, Remote: o.Remote, TLSCert: o.TLSCert, Keeper: keeper,
 		Settings: func(ctx context.Context) (*desired.Settings, error) { return settingsOf(ctx, o) },
-		Store: func(ctx context.Context) (bolt.Facts, error) {
-			return bolt.Inspect(ctx, filepath.Join(o.Data, datadir.StoreFile))
-		},
 		VIM: func(ctx context.Context, v *desired.VIM) (drivers.Sight, error) {
 			k, err := keeper()
 			if err != nil {
@@ -78,6 +74,7 @@ func Examine(ctx context.Context, o Options) []doctor.Result {
 		},
 		Hooks: confinedHere(o.Confinement), HooksAllowed: o.AllowHooks.String() != "",
 	}
+	inspectStore(t, o)
 	if datadir.Exists(AuditFile(o.Data)) {
 		t.Audit = func(context.Context) (string, error) { return auditEnd(o) }
 	}

@@ -80,10 +80,15 @@ func respondText(w http.ResponseWriter, status int, text string) {
 	_, _ = w.Write([]byte(text)) // a client that went away needs no answer
 }
 
+// health returns why the process can't do all of its work.
+func (s *Server) health() error {
+	return errors.Join(s.repo.Health(), s.disk.health(), s.serving.health(), s.audit.health())
+}
+
 // ready says whether the desired repository can be read and followed, and whether it and
 // the store can be written.
 func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
-	if err := errors.Join(s.repo.Health(), s.disk.health(), s.audit.health()); err != nil {
+	if err := s.health(); err != nil {
 		respondText(w, http.StatusServiceUnavailable, err.Error()+"\n")
 		return
 	}

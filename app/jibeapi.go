@@ -102,6 +102,8 @@ func (s *Server) getStory(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case errors.Is(err, store.ErrNotFound), err == nil && !scope.Sees(sol.PlaceOf(s.repo, op)):
 		respondProblem(w, http.StatusNotFound, "no operation has the id "+r.PathValue("id")+" (see: jibe get operations)")
+	case errors.Is(err, store.ErrUnavailable):
+		respondProblem(w, http.StatusServiceUnavailable, err.Error())
 	case err != nil:
 		respondProblem(w, http.StatusInternalServerError, err.Error())
 	case op.Story == nil:
@@ -151,6 +153,9 @@ func respondJSON(w http.ResponseWriter, status int, v any) {
 
 func respondProblem(w http.ResponseWriter, status int, detail string) {
 	w.Header().Set("Content-Type", "application/problem+json")
+	if status == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", "5")
+	}
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(map[string]any{"status": status, "title": http.StatusText(status), "detail": detail})
 }

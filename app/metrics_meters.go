@@ -109,7 +109,7 @@ func (m *meters) observeGit(command string, took time.Duration, err error) {
 	m.git.WithLabelValues(command, outcome).Observe(took.Seconds())
 }
 
-// observeStore is for [bolt.WithObserver].
+// observeStore is the observer of the store, whose operations are called the same in all.
 func (m *meters) observeStore(operation string, took time.Duration) {
 	if operation == bolt.View {
 		m.view.Observe(took.Seconds())

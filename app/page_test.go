@@ -154,9 +154,14 @@ type listener struct {
 
 func events(t *testing.T, s *process.Server, token, after string) *listener {
 	t.Helper()
+	return eventsAt(t, s, "/ui/events", token, after)
+}
+
+func eventsAt(t *testing.T, s *process.Server, path, token, after string) *listener {
+	t.Helper()
 	ctx, end := context.WithTimeout(t.Context(), kit.Patience)
 	t.Cleanup(end)
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+"/ui/events", nil)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+path, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -245,6 +250,16 @@ func TestEventsTellWhatIsTheCallersAndWhatTheyMissed(t *testing.T) {
 	if said := until(again, east); strings.Contains(said, west) || strings.Contains(said, `"all"`) {
 		t.Errorf("who comes back is told %s, which isn't what they missed", said)
 	}
+	// What changes after a page was drawn, and before it listens, isn't on it.
+	_, page := ask(t, s, "GET", "/ui/instances/"+west, nil, "Authorization", "Bearer "+s.Token)
+	_, path, _ := strings.Cut(page, `data-events="`)
+	path, _, _ = strings.Cut(path, `"`)
+	change(t, c, map[string]string{"instances/west/vnf.yaml": text(west, "description: none\n")})
+	until(again, west)
+	late := eventsAt(t, s, path, s.Token, "")
+	until(late, west)
+	late.end()
+
 	other := events(t, s, s.Token, "anotherprocess-1")
 	other.next(t)
 	eve.end()

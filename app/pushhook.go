@@ -19,6 +19,7 @@ import (
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/desired/gitrepo"
 	"github.com/jibe-vnfm/jibe/internal/git"
+	"github.com/jibe-vnfm/jibe/store"
 )
 
 // PushPath is where the push hook asks, on its socket alone.
@@ -269,7 +270,7 @@ func decodeProposal(w http.ResponseWriter, r *http.Request, into any) bool {
 // respondUnreviewed answers that something couldn't be judged.
 func respondUnreviewed(w http.ResponseWriter, err error) {
 	status := http.StatusInternalServerError
-	if errors.Is(err, desired.ErrUnavailable) || errors.Is(err, audit.ErrUnavailable) {
+	if errors.Is(err, desired.ErrUnavailable) || errors.Is(err, audit.ErrUnavailable) || errors.Is(err, store.ErrUnavailable) {
 		status = http.StatusServiceUnavailable
 	}
 	respondProblem(w, status, strings.TrimSpace(err.Error()))

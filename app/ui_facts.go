@@ -8,6 +8,7 @@ import (
 	"github.com/jibe-vnfm/jibe/admission"
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/internal/natural"
 	"github.com/jibe-vnfm/jibe/plan"
 	"github.com/jibe-vnfm/jibe/sol/access"
 	"github.com/jibe-vnfm/jibe/ui"
@@ -49,7 +50,7 @@ func (f pageFacts) Choices(scope *access.Scope) []ui.Choice {
 		}
 	}
 	slices.SortFunc(list, func(a, b ui.Choice) int {
-		return cmp.Or(cmp.Compare(a.Product, b.Product), cmp.Compare(a.Version, b.Version), cmp.Compare(a.VnfdID, b.VnfdID))
+		return cmp.Or(natural.Compare(a.Product, b.Product), natural.Compare(a.Version, b.Version), cmp.Compare(a.VnfdID, b.VnfdID))
 	})
 	return list
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/jibe-vnfm/jibe/desired/gitrepo"
 	"github.com/jibe-vnfm/jibe/internal/git"
 	"github.com/jibe-vnfm/jibe/lcm"
+	"github.com/jibe-vnfm/jibe/lcm/oplog"
 	"github.com/jibe-vnfm/jibe/reconciler"
 	"github.com/jibe-vnfm/jibe/sol"
 	"github.com/jibe-vnfm/jibe/sol/access"
@@ -120,6 +122,31 @@ func (h *pageHistory) sees(scope *access.Scope) func(string) bool {
 	return func(file string) bool { return seesFile(scope, file) }
 }
 
+// hide takes secrets out of what differs between two commits: also those whose names the packages of
+// the instances declare.
+func (h *pageHistory) hide(ctx context.Context, r *gitrepo.Reader, from, to string) func([]gitrepo.DiffLine) {
+	var names desired.SecretNames
+	changes, _, err := r.Diff(ctx, from, to)
+	if err != nil {
+		return ui.Hide(names) // a file that can't be read has no package
+	}
+	for _, c := range changes[:min(len(changes), mostReviewed)] {
+		for _, rev := range []desired.Revision{c.Before, c.After} {
+			if rev.Tree == "" {
+				continue
+			}
+			in, err := r.Read(ctx, rev)
+			if err != nil {
+				continue
+			}
+			if pkg, err := h.s.recon.View().Package(ctx, in); err == nil {
+				names = names.With(pkg.VNFD.SecretParams...)
+			}
+		}
+	}
+	return ui.Hide(names)
+}
+
 // Commit implements [ui.History].
 func (h *pageHistory) Commit(ctx context.Context, scope *access.Scope, sha string) (*gitrepo.Logged, *gitrepo.Diffs, error) {
 	ctx, cancel := context.WithTimeout(ctx, historyTime)
@@ -137,13 +164,13 @@ func (h *pageHistory) Commit(ctx context.Context, scope *access.Scope, sha strin
 			return nil, nil, fmt.Errorf("%w: commit %s", desired.ErrNotFound, l.Commit)
 		}
 	}
-	d, err := h.s.repo.Patch(ctx, firstParent(l), l.Commit, h.sees(scope))
+	d, err := h.s.repo.Patch(ctx, firstParent(l), l.Commit, h.sees(scope), h.hide(ctx, h.s.repo.Reader, firstParent(l), l.Commit))
 	return l, d, err
 }
 
 // Operations implements [ui.History].
-func (h *pageHistory) Operations(ctx context.Context, scope *access.Scope, l *gitrepo.Logged) []*lcm.Operation {
-	var ids []string
+func (h *pageHistory) Operations(ctx context.Context, scope *access.Scope, l *gitrepo.Logged) []ui.Begun {
+	var ids, instances []string
 	if l.Operation != "" {
 		ids = append(ids, l.Operation)
 	}
@@ -155,22 +182,62 @@ func (h *pageHistory) Operations(ctx context.Context, scope *access.Scope, l *gi
 	if t, err := h.s.repo.Touched(ctx, firstParent(l), l.Commit); err == nil && len(t.Dirs) <= mostTouched {
 		if changes, _, err := h.s.repo.Diff(ctx, firstParent(l), l.Commit); err == nil {
 			for _, c := range changes {
-				ids = append(ids, reconciler.OperationID(l.Commit, c.After.Instance))
+				instance := cmp.Or(c.After.Instance, c.Before.Instance)
+				instances = append(instances, instance)
+				ids = append(ids, reconciler.OperationID(l.Commit, instance))
 			}
 		}
 	}
-	var list []*lcm.Operation
-	seen := map[string]bool{}
+	var list []ui.Begun
+	seen, began := map[string]bool{}, map[string]bool{}
+	add := func(b ui.Begun) {
+		if !seen[b.ID] && len(list) < mostOfCommit && scope.Sees(sol.PlaceOf(h.s.repo, b.Operation)) {
+			list = append(list, b)
+		}
+		seen[b.ID], began[b.Instance] = true, true
+	}
 	for _, id := range ids {
-		if seen[id] || len(list) == mostOfCommit {
+		if op, err := h.s.oplog.Operation(ctx, id); err == nil {
+			add(ui.Begun{Operation: op})
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, askingTime)
+	defer cancel()
+	for _, instance := range instances {
+		if began[instance] || len(list) == mostOfCommit {
 			continue
 		}
-		seen[id] = true
-		if op, err := h.s.oplog.Operation(ctx, id); err == nil && scope.Sees(sol.PlaceOf(h.s.repo, op)) {
-			list = append(list, op)
+		if op := h.firstWith(ctx, l.Commit, instance); op != nil {
+			add(ui.Begun{Operation: op, By: op.After.Commit, Filled: h.Asking(ctx, op.After) == l.Commit})
 		}
 	}
 	return list
+}
+
+// firstWith is the first operation on the instance whose revision has the commit in its history, and
+// the revision before it doesn't; nil where there is none, or git can't say in time. Jibe may have
+// filled in what the commit left open, or more commits may have been pushed at once.
+func (h *pageHistory) firstWith(ctx context.Context, commit, instance string) *lcm.Operation {
+	var ids []string // in the order of their starts, and so of their revisions
+	for e := range h.s.oplog.OperationEntries(oplog.OperationQuery{Instance: instance}) {
+		ids = append(ids, e.ID)
+	}
+	has := func(rev desired.Revision) bool {
+		ok, err := h.s.repo.Has(ctx, rev.Commit, commit)
+		return err == nil && ok
+	}
+	at := sort.Search(len(ids), func(i int) bool {
+		op, err := h.s.oplog.Operation(ctx, ids[i])
+		return err == nil && has(op.After)
+	})
+	if at == len(ids) {
+		return nil
+	}
+	op, err := h.s.oplog.Operation(ctx, ids[at])
+	if err != nil || has(op.Before) {
+		return nil
+	}
+	return op
 }
 
 // Branches implements [ui.History].
@@ -255,7 +322,7 @@ func (h *pageHistory) Review(ctx context.Context, who auth.Identity, branch stri
 		return nil, err
 	}
 	defer d.Close()
-	if out.Diffs, err = d.Patch(ctx, d.Update.Old, d.Update.New, h.sees(scope)); err != nil {
+	if out.Diffs, err = d.Patch(ctx, d.Update.Old, d.Update.New, h.sees(scope), h.hide(ctx, d.Reader, d.Update.Old, d.Update.New)); err != nil {
 		return nil, err
 	}
 	if out.Merged {

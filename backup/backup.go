@@ -59,18 +59,24 @@ func (m *Manifest) Size() (n int64) {
 	return n
 }
 
-// Source is the data directory that is backed up. All fields but Still and Now are required.
+// Source is the data directory that is backed up. All fields but Store, Still and Now are required.
 type Source struct {
 	// Data is its path. Nobody but the caller's process has it, and that takes one backup at a
 	// time.
 	Data string
 	// Version is that of Jibe.
 	Version string
-	Store   *bolt.Store
+	// Store is copied; nil where the records are elsewhere, and backed up there.
+	Store Copier
 	// Still calls a function while no commit of Jibe's own is made; nil where none can be, as
 	// nothing runs.
 	Still func(during func() error) error
 	Now   func() time.Time
+}
+
+// Copier is a store that can be copied while it is written to: [bolt.Store].
+type Copier interface {
+	Copy(ctx context.Context, path string) (*bolt.Copy, error)
 }
 
 // stagingPrefix begins the name of the folder in the data directory in which the parts are
@@ -128,21 +134,37 @@ func clearStaging(data string) error {
 	return nil
 }
 
+// copying is a copy of the store that is being made, as [bolt.Copy] is.
+type copying interface {
+	Take() error
+	Close() error
+}
+
+// nothing is the copy of a store that is elsewhere.
+type nothing struct{}
+
+func (nothing) Take() error  { return nil }
+func (nothing) Close() error { return nil }
+
 // gather reads the parts in their order.
 func (s *staging) gather(ctx context.Context, src Source, m *Manifest) error {
 	still := src.Still
 	if still == nil {
 		still = func(during func() error) error { return during() }
 	}
-	copied, err := src.Store.Copy(ctx, filepath.Join(s.dir, datadir.StoreFile))
-	if err != nil {
-		return err
+	var copied copying = nothing{}
+	if src.Store != nil {
+		c, err := src.Store.Copy(ctx, filepath.Join(s.dir, datadir.StoreFile))
+		if err != nil {
+			return err
+		}
+		copied = c
 	}
 	if err := s.tree("uploads", nil); err != nil {
 		return errors.Join(err, copied.Close())
 	}
 	desired := &repository{dir: datadir.Desired(src.Data), name: "desired.git"}
-	err = still(func() error {
+	err := still(func() error {
 		if err := copied.Take(); err != nil {
 			return err
 		}

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -66,7 +67,7 @@ func take(t testing.TB) (m *backup.Manifest, archive []byte) {
 }
 
 func restore(ctx context.Context, archive []byte, dir string) error {
-	_, err := backup.Restore(ctx, bytes.NewReader(archive), dir, slog.New(slog.DiscardHandler))
+	_, err := backup.Restore(ctx, bytes.NewReader(archive), dir, slog.New(slog.DiscardHandler), nil)
 	return err
 }
 
@@ -97,6 +98,28 @@ func TestWhatWasTakenIsRestored(t *testing.T) {
 	defer s.Close()
 	if rec, err := s.Get(t.Context(), "a"); err != nil || string(rec.Value) != "record" {
 		t.Errorf("the record is %q, %v", rec.Value, err)
+	}
+}
+
+func TestABackupHasNoStoreOnlyWhereTheRecordsAreElsewhere(t *testing.T) {
+	for place, want := range map[string]bool{"redis://redis.example:6379/0\n": true, "": false} {
+		dir, _ := data(t)
+		if place != "" {
+			if err := os.WriteFile(filepath.Join(dir, "store.url"), []byte(place), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var b bytes.Buffer
+		m, err := backup.Take(t.Context(), backup.Source{Data: dir, Version: "test"}, &b)
+		if err != nil || slices.ContainsFunc(m.Files, func(f backup.File) bool { return f.Name == "store.db" }) {
+			t.Fatalf("the backup has %+v, %v", m, err)
+		}
+		to := filepath.Join(t.TempDir(), "new")
+		if err := restore(t.Context(), b.Bytes(), to); (err == nil) != want {
+			t.Errorf("records at %q: restored with %v", place, err)
+		} else if got, _ := os.ReadFile(filepath.Join(to, "store.url")); string(got) != place {
+			t.Errorf("the restored directory has its records at %q, want %q", got, place)
+		}
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -38,7 +39,9 @@ func unpackChecked(ctx context.Context, r io.Reader, dir string, identities []Id
 	if err != nil {
 		return nil, err
 	}
-	if _, err := bolt.Inspect(ctx, filepath.Join(dir, datadir.StoreFile)); err != nil {
+	// One that says that its records are elsewhere has none.
+	elsewhere := slices.ContainsFunc(m.Files, func(f File) bool { return f.Name == datadir.StorePlace })
+	if _, err := bolt.Inspect(ctx, filepath.Join(dir, datadir.StoreFile)); err != nil && (!elsewhere || !errors.Is(err, os.ErrNotExist)) {
 		return nil, fmt.Errorf("the store in the backup: %w", err)
 	}
 	repositories, err := filepath.Glob(filepath.Join(dir, "packages", "*.git"))
@@ -66,7 +69,11 @@ const folder = ".restoring"
 // Restore makes an empty directory the data directory that the backup is of. All is checked before
 // anything is put in place. A restore that is interrupted leaves a directory on which no server
 // starts, and which the next restore takes for empty; one that fails leaves an empty one.
-func Restore(ctx context.Context, r io.Reader, data string, log *slog.Logger, identities ...Identity) (m *Manifest, err error) {
+//
+// Unless it is nil, settle is called when r was read to its end and all is known to be whole, with the
+// folder that becomes the data directory. What it writes there is put in place with the rest, or
+// nothing is where it returns an error.
+func Restore(ctx context.Context, r io.Reader, data string, log *slog.Logger, settle func(dir string, m *Manifest) error, identities ...Identity) (m *Manifest, err error) {
 	d, err := datadir.Restore(data, log)
 	if err != nil {
 		return nil, err
@@ -83,6 +90,11 @@ func Restore(ctx context.Context, r io.Reader, data string, log *slog.Logger, id
 	}
 	if m, err = unpackChecked(ctx, r, staged, identities); err != nil {
 		return nil, err
+	}
+	if settle != nil {
+		if err := settle(staged, m); err != nil {
+			return nil, err
+		}
 	}
 	if err := syncAll(staged); err != nil {
 		return nil, err

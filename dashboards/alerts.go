@@ -51,6 +51,11 @@ func (p pace) over(d time.Duration) string {
 	return fmt.Sprintf("%ds", max(10, int(d.Seconds())/int(p)))
 }
 
+// many is how many in the range of over(d) are as many as n in d.
+func (p pace) many(n int, d time.Duration) string {
+	return fmt.Sprintf("%d", max(1, n*max(10, int(d.Seconds())/int(p))/int(d.Seconds())))
+}
+
 // than is a time in seconds to compare with.
 func (p pace) than(d time.Duration) string {
 	return fmt.Sprintf("%d", max(1, int(d.Seconds())/int(p)))
@@ -161,7 +166,7 @@ func vimAlerts(p pace) group {
 		},
 		{
 			Name: "VimWatchBreaks", Severity: warning, For: 5 * time.Minute,
-			Value: `(sum by (job, vim) (increase(jibe_vim_watch_restarts_total[` + p.over(time.Hour) + `])) unless on (job, vim) (min by (job, vim) (jibe_vim_up) == 0))`, Bad: "> 1000",
+			Value: `(sum by (job, vim) (increase(jibe_vim_watch_restarts_total[` + p.over(time.Hour) + `])) unless on (job, vim) (min by (job, vim) (jibe_vim_up) == 0))`, Bad: "> " + p.many(1000, time.Hour),
 			Summary:     "Watches of the VIM {{ $labels.vim }} were begun again {{ $value | humanize }} times in the last hour",
 			Description: "Each ends by itself after some minutes; these are cut. Look for a proxy or load balancer that ends long connections.",
 		},
@@ -196,7 +201,7 @@ func processAlerts(p pace) group {
 		},
 		{
 			Name: "AuditLogLostRecords", Severity: critical,
-			Value: `jibe_audit_last_record - (jibe_audit_last_record offset ` + p.of(5*time.Minute) + `)`, Bad: "< 0",
+			Value: `max by (job) (jibe_audit_last_record) - max by (job) (max_over_time(jibe_audit_last_record[` + p.over(time.Hour) + `]))`, Bad: "< 0",
 			Summary:     "Records were removed from the audit log: {{ $value }}",
 			Description: "The number of the last record has fallen, which only somebody who writes the file can do: jibe audit verify.",
 		},

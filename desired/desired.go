@@ -320,6 +320,14 @@ type Repo interface {
 	Head() string
 	// Refresh makes sure that a push whose end its author has seen is seen here, too.
 	Refresh(ctx context.Context) error
+	// Knows says whether head has the commit in its history, so that what is decided here
+	// can't take back what another process has decided by it; "" is all that others have
+	// accepted of the branch. Where the commit is still to be fetched, Knows has that done. A
+	// commit that a person has taken out of the history counts as known.
+	Knows(ctx context.Context, commit string) (bool, error)
+	// WaitFor returns when head has the commit in its history, or with ErrUnavailable when ctx
+	// has ended: who has written at another process reads here what it wrote.
+	WaitFor(ctx context.Context, commit string) error
 	// Lookup finds an instance at head.
 	Lookup(instance string) (Revision, bool)
 	// LookupHead finds an instance at head, with what lists are filtered by.

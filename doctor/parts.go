@@ -20,6 +20,9 @@ import (
 
 // store looks at the file of the store.
 func (t *Target) store(ctx context.Context) Finding {
+	if t.Redis != nil {
+		return t.redis(ctx)
+	}
 	f, err := t.Store(ctx)
 	if err != nil {
 		return found(Failed, "Restore a backup; what runs is in git, and isn't lost.", "%v", err)

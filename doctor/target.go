@@ -12,6 +12,7 @@ import (
 	"github.com/jibe-vnfm/jibe/desired/secret"
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/store/bolt"
+	"github.com/jibe-vnfm/jibe/store/redis"
 )
 
 // Target is the installation that is examined: the parts of a running server, or what can be had
@@ -22,8 +23,10 @@ type Target struct {
 	Data, Branch, Remote, TLSCert string
 	// Settings are those at head.
 	Settings func(ctx context.Context) (*desired.Settings, error)
-	// Store looks at the store's file.
+	// Store looks at the store's file, Redis at the Redis that has the records instead; one of
+	// them is nil.
 	Store func(ctx context.Context) (bolt.Facts, error)
+	Redis func(ctx context.Context) (redis.Facts, error)
 	// Keeper opens the key of the secrets, and never makes one.
 	Keeper func() (*secret.Keeper, error)
 	// VIM looks at a VIM; nil leaves VIMs out.

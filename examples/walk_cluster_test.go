@@ -344,7 +344,7 @@ func (c *clusterWalk) end() {
 }
 
 func TestAClusterOfMachinesGrowsAndShrinksUnderLoadAndRunsAnotherVNF(t *testing.T) {
-	c := onNodes(t, "k8s-cluster", "k8s-cluster-1.0", "edge", "10.203.5.0/24")
+	c := onNodes(t, "k8s-cluster", "k8s-cluster-1.0", "edge", subnet(5))
 	c.edits[`vim_name: edge`] = "drain_timeout: 20s\n    vim_name: edge"
 	// It takes leave of its clients, and is no less Ready where it is slow.
 	c.copies["rolling-1.0"] = process.NextVersion(t, "packages/rolling-1.0", "rolling-1.0", "image: "+tenantImage, "image: "+tenantImage+`

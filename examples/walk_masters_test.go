@@ -61,8 +61,8 @@ func (c *clusterWalk) leader(address string) vnfc {
 }
 
 func TestAClusterWithThreeMastersOutlivesTheOneThatLeads(t *testing.T) {
-	const address = "10.203.7.100"
-	c := onNodes(t, "k8s-cluster-ha", "k8s-cluster-ha-1.0", "edge-ha", "10.203.7.0/24", func(spec *netns.Spec) {
+	address := address(7, 100)
+	c := onNodes(t, "k8s-cluster-ha", "k8s-cluster-ha-1.0", "edge-ha", subnet(7), func(spec *netns.Spec) {
 		// keepalived tells nobody but systemd that it runs.
 		spec.Files["/etc/systemd/system/keepalived.service.d/10-test.conf"] = netns.File{Data: []byte("[Service]\nType=simple\n")}
 	})

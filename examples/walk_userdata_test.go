@@ -66,7 +66,7 @@ func withUserData(t *testing.T) string {
 
 func TestAUserDataClassComputesWhatTheTemplateIsGiven(t *testing.T) {
 	t.Parallel()
-	v := onOpenStack(newWalk(t, "vm-rolling"), "10.203.6.0/24")
+	v := onOpenStack(newWalk(t, "vm-rolling"), subnet(6))
 	packages, err := filepath.Abs("packages")
 	if err != nil {
 		t.Fatal(err)

@@ -47,7 +47,7 @@ func onOpenStack(w *walk, subnet string, outfit ...func(*netns.Spec)) *vmWalk {
 			add(spec)
 		}
 	}}
-	if _, err := testenv.FindCloud(); err == nil || os.Getenv(testenv.EnvRequireCloud) == "1" {
+	if atRealCloud() {
 		cloud = testenv.OpenStack(w)
 		v.network = netns.StartOpenStack(w, cloud, subnet, how)
 		w.patience = vmPatience
@@ -66,6 +66,25 @@ func onOpenStack(w *walk, subnet string, outfit ...func(*netns.Spec)) *vmWalk {
 	// A walk that fails half-way leaves no stack, on whose servers the network's end hangs.
 	w.Cleanup(v.clear)
 	return v
+}
+
+// atRealCloud tells whether a cloud is given to walk at.
+func atRealCloud() bool {
+	_, err := testenv.FindCloud()
+	return err == nil || os.Getenv(testenv.EnvRequireCloud) == "1"
+}
+
+// subnet is the one of a number, which no other test has. One walk may be under way at a real
+// cloud and at one inside the process at once, as in "make test": each has its own.
+func subnet(number int) string { return address(number, 0) + "/24" }
+
+// address is a host's in the subnet of that number.
+func address(number, host int) string {
+	second := 203
+	if atRealCloud() {
+		second = 213
+	}
+	return fmt.Sprintf("10.%d.%d.%d", second, number, host)
 }
 
 // cloudsFile writes a clouds.yaml that leads to the VIM.
@@ -169,7 +188,7 @@ func (v *vmWalk) terminate() {
 
 func TestRollingRenewsOneVirtualMachineAfterTheOtherAndConfiguresEach(t *testing.T) {
 	t.Parallel()
-	v := onOpenStack(newWalk(t, "vm-rolling"), "10.203.1.0/24")
+	v := onOpenStack(newWalk(t, "vm-rolling"), subnet(1))
 	v.run("vm-rolling", "vm-asg-1.0", "vm-asg-1.1")
 	before := v.machines(3)
 	v.ask(http.MethodPost, "/change_vnfpkg", v.file("vm-rolling", "change_vnfpkg.json"))
@@ -267,14 +286,14 @@ func (f *front) sendsTo(to map[string]netns.Answer, version string) {
 
 func TestBlueGreenMovesTheBalancerToASecondStackAndBack(t *testing.T) {
 	t.Parallel()
-	v := onOpenStack(newWalk(t, "vm-blue-green"), "10.203.2.0/24")
-	f := v.balancer("10.203.2.50")
+	v := onOpenStack(newWalk(t, "vm-blue-green"), subnet(2))
+	f := v.balancer(address(2, 50))
 	password := filepath.Join(t.TempDir(), "password")
 	if err := os.WriteFile(password, []byte("ubuntu"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	v.edits[`file:/var/lib/jibe/secrets/[a-z]+-password`] = "file:" + password
-	v.edits[`10\.10\.0\.50`] = "10.203.2.50"
+	v.edits[`10\.10\.0\.50`] = address(2, 50)
 	v.run("vm-blue-green", "vm-blue-green-1.0", "vm-blue-green-1.1")
 	f.put(v.machines(2))
 	stop := v.clients(f.url)
@@ -300,13 +319,13 @@ func TestBlueGreenMovesTheBalancerToASecondStackAndBack(t *testing.T) {
 
 func TestATemplateWithPlainParametersIsUpgradedByARequestInTheFormOfOtherManagers(t *testing.T) {
 	t.Parallel()
-	v := onOpenStack(newWalk(t, "vm-sample"), "10.203.4.0/24")
-	f := v.balancer("10.203.4.50")
+	v := onOpenStack(newWalk(t, "vm-sample"), subnet(4))
+	f := v.balancer(address(4, 50))
 	v.edits[`ext_network_id: net0`] = "ext_network_id: " + v.network.Name
 	v.run("vm-sample", "vm-sample-1.0", "vm-sample-1.1")
 	old := v.machines(1)
 	f.put(old)
-	request := strings.ReplaceAll(string(v.file("vm-sample", "change_vnfpkg.json")), "10.10.0.50", "10.203.4.50")
+	request := strings.ReplaceAll(string(v.file("vm-sample", "change_vnfpkg.json")), "10.10.0.50", address(4, 50))
 	v.ask(http.MethodPost, "/change_vnfpkg", []byte(request))
 	now := v.machines(1)
 	f.sendsTo(now, "1.1")
@@ -323,7 +342,7 @@ func TestOneVNFHasPodsAndAVirtualMachine(t *testing.T) {
 	t.Parallel()
 	w := newWalk(t, "vm-mixed")
 	w.onKubernetes(kubeconfig)
-	v := onOpenStack(w, "10.203.3.0/24")
+	v := onOpenStack(w, subnet(3))
 	v.run("vm-mixed", "mixed-1.0")
 	v.imagesAre(2, "nginx:1.27-alpine")
 	if machines := v.machines(1); len(ids(machines, "DB")) != 1 {

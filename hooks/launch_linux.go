@@ -19,9 +19,6 @@ import (
 // probePatience bounds the question what the system can do.
 const probePatience = 30 * time.Second
 
-// spare is how much longer than the program's grace its launcher has to end the run.
-const spare = 3 * time.Second
-
 // process is the program of a run: the hook itself, or its launcher.
 type process struct {
 	cmd *exec.Cmd
@@ -29,6 +26,7 @@ type process struct {
 	patience time.Duration
 
 	spec *confine.Spec // nil where it isn't confined
+	mute bool          // for tests: Jibe gives no sign of life, as if it were stopped
 	// life tells the launcher what to do, and by its end that Jibe has ended; status is what
 	// the launcher says. theirs are the launcher's ends.
 	life   *os.File
@@ -65,7 +63,7 @@ func (r *Runner) process(w *workspace, who *identity, c Call) (*process, error) 
 	spec := &confine.Spec{
 		Argv: w.argv, Env: w.env, Dir: w.copy, UID: -1, GID: -1, Namespaces: r.able.namespaces,
 		Write: []string{at("home"), at("tmp")}, Read: append([]string{at("files")}, r.Confinement.Paths...),
-		Ports: r.Confinement.ports(&c), AnyPort: r.Confinement.AnyPort, Limits: r.Confinement.limits(), Grace: grace,
+		Ports: r.Confinement.ports(&c), AnyPort: r.Confinement.AnyPort, Limits: r.Confinement.limits(), Grace: grace, Silence: r.Silence,
 	}
 	spec.Limits.CPU = uint64(c.Timeout/time.Second) + 1
 	for _, name := range []string{"package", "other", "python_adapter"} {
@@ -117,7 +115,7 @@ func (r *Runner) launcher(spec *confine.Spec) (*process, error) {
 	} else {
 		cmd.SysProcAttr.Pdeathsig = 0 // it ends the run first, when its life file ends
 	}
-	p := &process{cmd: cmd, patience: grace + spare, spec: spec, life: life, theirs: cmd.ExtraFiles}
+	p := &process{cmd: cmd, patience: grace + spare, spec: spec, mute: r.mute, life: life, theirs: cmd.ExtraFiles}
 	p.status.from, p.status.done = status, make(chan struct{})
 	return p, nil
 }
@@ -172,7 +170,20 @@ func (p *process) goAhead() error {
 	if errors.Is(err, syscall.EPIPE) {
 		return nil // it has ended, and its status says so
 	}
+	if err == nil && p.spec.Silence > 0 && !p.mute {
+		go p.beat()
+	}
 	return err
+}
+
+// beat tells the launcher that Jibe lives, until either has ended.
+func (p *process) beat() {
+	for {
+		time.Sleep(p.spec.Silence / 4)
+		if _, err := p.life.Write([]byte{'\n'}); err != nil {
+			return
+		}
+	}
 }
 
 // ended says how the program ended, once the process has.
@@ -195,6 +206,8 @@ func (p *process) ended() end {
 		return end{reason: "its launcher was ended (" + state.String() + "): memory or processes may have run out", killed: true}
 	case err != nil:
 		return end{err: err}
+	case st.Silent && st.Signal != 0:
+		return end{err: ErrSilent, killed: true}
 	case st.Trouble != "":
 		return end{err: fmt.Errorf("confine it: %s", st.Trouble)}
 	case st.Errno != 0:

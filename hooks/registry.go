@@ -54,6 +54,13 @@ func (r *Registry) Get(instance, operation, hook string) (State, bool) {
 	return x.now, true
 }
 
+// Has says whether the instance has a hook that is under way, or whose end hasn't been looked at.
+func (r *Registry) Has(instance string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.runs[instance] != nil
+}
+
 // Drop ends the hook of the instance and forgets it.
 func (r *Registry) Drop(instance string) {
 	r.mu.Lock()

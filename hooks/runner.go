@@ -21,10 +21,20 @@ const (
 	// grace is how long a process group has between being asked to end and being
 	// killed, and how long its pipes are read after it has ended.
 	grace = 2 * time.Second
+	// spare is how much longer than the program's grace its launcher has to end the run.
+	spare = 3 * time.Second
 	// searchPath is the PATH of hooks. It isn't Jibe's own, which may have directories
 	// that hooks may not read.
 	searchPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 )
+
+// EndsWithin bounds how long a run takes to end once it is told to, or its launcher hears nothing of
+// Jibe any more.
+const EndsWithin = grace + spare
+
+// ErrSilent is returned for a run that was ended because Jibe gave no sign of life. To run it
+// again is right.
+var ErrSilent = errors.New("the run was ended, as Jibe itself gave no sign of life")
 
 // Runner runs hooks. It must not be copied once it has run one.
 type Runner struct {
@@ -41,6 +51,9 @@ type Runner struct {
 	// Tool is the executable of jibe, which hooks find in their PATH (for its commands for
 	// scripts) as a copy that User may run; "" is none.
 	Tool string
+	// Silence is after how long in which Jibe gives no sign of life, as it was stopped, the launcher ends
+	// a run with [ErrSilent]; 0 is never. What isn't confined has no launcher.
+	Silence time.Duration
 	// Parallel is how many hooks run at once at most; 0 is 8.
 	Parallel int
 	// Log is called with each line that a hook writes to standard error, without secrets,
@@ -56,6 +69,7 @@ type Runner struct {
 	}
 	able  ability
 	users userPool
+	mute  bool // for tests: runs are given no sign of life
 }
 
 // Run waits for its turn, runs the hook to its end, and returns what it wrote. Where the

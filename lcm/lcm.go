@@ -92,6 +92,9 @@ type Operation struct {
 	// Contended says that somebody undoes the repair again and again. The operation then
 	// goes back to FAILED_TEMP after each repair, and is retried with growing pauses.
 	Contended bool `json:"fight,omitempty"`
+	// Member is the member whose request it is of, while it is Prepared: as long as that one
+	// lives, nobody else may say what became of it. "" is one that is gone.
+	Member string `json:"member,omitempty"`
 	// RequestedBy is the API user, or the author of the commit.
 	RequestedBy string `json:"requestedBy,omitempty"`
 	// Before is the last operated revision when the operation was born; After is
@@ -131,6 +134,8 @@ type Operation struct {
 	// HookProcess identifies the process of the hook under way, so that a restarted Jibe
 	// can end it.
 	HookProcess json.RawMessage `json:"hookProcess,omitempty"`
+	// HookMember is the member that runs it.
+	HookMember string `json:"hookMember,omitempty"`
 	// HandOver is what hooks of this operation hand over to the next hook, encrypted.
 	HandOver string `json:"handOver,omitempty"`
 	// Coordinations are those that this operation asked for, RejectedCoordinations those that were

@@ -61,6 +61,7 @@ func (a *attempt) tell(op *lcm.Operation) {
 type attempts struct {
 	id        string
 	log       *slog.Logger
+	tenure    tenure
 	oplog     *oplog.Log
 	repo      desired.Repo
 	resolver  resolver
@@ -166,6 +167,9 @@ func (x *attempts) operate(ctx context.Context, op *lcm.Operation) (time.Duratio
 		case a.contended && times > 0, a.op.Automatic && times > patientRepeats:
 			a.contended = true
 			return 0, x.outcomes.broke(ctx, a, causeConflict, x.outcomes.undone(a))
+		}
+		if err := x.tenure.held(); err != nil {
+			return 0, err
 		}
 		log.InfoContext(ctx, "steps started", "steps", describe(batch))
 		seeing.Keep()

@@ -17,7 +17,9 @@ import (
 	"github.com/jibe-vnfm/jibe/internal/trace"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/lcm/oplog"
+	"github.com/jibe-vnfm/jibe/members"
 	"github.com/jibe-vnfm/jibe/plan"
+	"github.com/jibe-vnfm/jibe/store"
 )
 
 // hookSteps does the steps of one instance's operation that no VIM shows: it runs the hooks
@@ -40,6 +42,9 @@ type hookSteps struct {
 	seal      func(clear string) (string, error)
 	timeout   time.Duration // of one hook whose VNFD says nothing
 	enqueue   func(instance string)
+	// tenure is that in which hooks run, as the instance of member.
+	tenure tenure
+	member *members.Member
 	// peers resolves how whoever coordinates is called; nil calls nobody. baseURL says where
 	// the API is, for links.
 	peers   Peers
@@ -122,7 +127,7 @@ func (h *hookSteps) skipEmptyHooks(ctx context.Context, a *attempt, steps []plan
 // note makes the journal durable when a hook or a drain has ended, or a hook was skipped.
 func (h *hookSteps) note(ctx context.Context, a *attempt) error {
 	op, err := h.oplog.Record(ctx, a.op.ID, func(op *lcm.Operation, _ *lcm.Instance) error {
-		op.Journal, op.HookProcess, op.DrainFrom = a.journal, nil, time.Time{}
+		op.Journal, op.HookProcess, op.HookMember, op.DrainFrom = a.journal, nil, "", time.Time{}
 		op.AddToStory(h.clocks.now(), a.skipped...)
 		return nil
 	})
@@ -172,8 +177,12 @@ func (h *hookSteps) hook(ctx context.Context, a *attempt, name string, due deed)
 		return true, nil
 	case known:
 		h.underway.Drop(h.id)
-		if errors.Is(now.Err, context.Canceled) {
-			return false, nil // the process is stopping; the next one runs it again
+		if errors.Is(now.Err, context.Canceled) || errors.Is(now.Err, store.ErrFenced) {
+			return false, nil // the process is stopping, or has lost the instance; the next one runs it again
+		}
+		if errors.Is(now.Err, hooks.ErrSilent) {
+			h.enqueue(h.id) // it was ended because this process seemed to be lost
+			return false, nil
 		}
 		if coordination != nil {
 			if done, err := h.outcomes.cancelled(ctx, a, false); done || err != nil {
@@ -193,7 +202,22 @@ func (h *hookSteps) hook(ctx context.Context, a *attempt, name string, due deed)
 			return false, err
 		}
 	}
+	if wait := h.foreign(a, due); wait > 0 {
+		h.clocks.halt()
+		h.outcomes.await(wait)
+		return false, nil
+	}
 	return false, h.launch(ctx, a, name, due)
+}
+
+// foreign is how long to wait before a program is run again that another member had begun: that member
+// may only seem to be lost, and its launcher ends the program when it hears nothing of it.
+// Nobody else can see whether it still runs.
+func (h *hookSteps) foreign(a *attempt, due deed) time.Duration {
+	if _, runs := due.(*program); !runs || !h.member.Shared() || a.op.HookProcess == nil || a.op.HookMember == h.member.Holder() {
+		return 0
+	}
+	return h.tenure.since.Add(h.member.Lasts() + hooks.EndsWithin).Sub(h.clocks.now())
 }
 
 // keepOutput records what the hook wants to be kept, for later hooks and for git. Where
@@ -262,6 +286,8 @@ func (h *hookSteps) launch(ctx context.Context, a *attempt, name string, due dee
 func (h *hookSteps) start(a *attempt, name string, due deed) {
 	op, operation := a.op, a.op.ID
 	h.underway.Start(h.id, operation, name, func(ctx context.Context, stop <-chan struct{}) (hooks.Output, error) {
+		ctx, end := h.tenure.under(ctx)
+		defer end()
 		ctx, span := h.traces.Start(h.traces.at(ctx, op), "hook", trace.Internal, trace.Attribute{Key: "jibe.hook", Value: name})
 		out, err := due.do(ctx, operation, stop)
 		span.End(err != nil)
@@ -284,9 +310,10 @@ func (p *program) begins() string {
 }
 
 func (p *program) prepare(op *lcm.Operation) {
-	if op.HookProcess == nil {
+	if op.HookProcess == nil || op.HookMember != p.h.member.Holder() {
 		op.HookProcess = json.RawMessage(aboutToStart)
 	}
+	op.HookMember = p.h.member.Holder()
 }
 
 // do runs the program to its end, and records its process and what it says. One that is to end
@@ -361,8 +388,8 @@ func (h *hookSteps) due(ctx context.Context, a *attempt, name string) (deed, err
 		if err := json.Unmarshal(a.op.HookProcess, call.Orphan); err != nil {
 			return nil, fmt.Errorf("process of a hook of operation %s: %w", a.op.ID, err)
 		}
-		if call.Orphan.PID == 0 {
-			call.Orphan = nil // it was about to be started
+		if call.Orphan.PID == 0 || h.member.Shared() && a.op.HookMember != h.member.Holder() {
+			call.Orphan = nil // it was about to be started, or was on a machine that may be another
 		}
 	}
 	return &program{h, name, call}, nil
@@ -437,61 +464,4 @@ func (h *hookSteps) facts(ctx context.Context, a *attempt) (*hooks.Facts, error)
 		f.VIM = vimForHooks(list[0])
 	}
 	return f, nil
-}
-
-// takeHooks finds the package whose hooks take part in the operation, and refuses an
-// operation that begins and needs hooks that may not run.
-func (h *hookSteps) takeHooks(ctx context.Context, a *attempt) error {
-	a.hooks = sideOf(a.want.Source.Instance, a.want.Source.Package)
-	if _, never := a.drv.(nowhere); a.want.Source.Package == nil && !never {
-		pkg, err := h.revisions.packageOf(ctx, a.want.Source.Instance)
-		if err != nil {
-			return err
-		}
-		a.hooks = sideOf(a.want.Source.Instance, pkg)
-	}
-	before, err := h.revisions.read(ctx, a.op.Before)
-	if err != nil {
-		return err
-	}
-	after, err := h.revisions.read(ctx, a.op.After)
-	if err != nil {
-		return err
-	}
-	a.skipsHooks = hooks.Skipped(before, after)
-	untouched := a.op.State == lcm.Starting || a.op.Type == lcm.ModifyInfo && a.op.State == lcm.Processing && len(a.journal.Issued)+len(a.journal.Hooks) == 0
-	if !untouched {
-		return nil // each hook that is left is refused when its turn comes
-	}
-	return h.checker.permitted(ctx, h.revisions.repo.Settings, a.op.Type, a.op.Automatic, before, after)
-}
-
-// takeParams renders again with the parameters that hooks of the operation have set so far:
-// these count from then on.
-func (h *hookSteps) takeParams(a *attempt) error {
-	if a.journal.Rollback || a.want.Source.Package == nil || len(a.op.Modified.Params) == 0 {
-		return nil
-	}
-	inst, src := *a.want.Source.Instance, a.want.Source
-	inst.Params = a.op.Modified.Patch(inst.Params)
-	src.Instance = &inst
-	src.Clear, src.Secrets, src.Sealed = h.reveal.params(&inst)
-	made, err := a.drv.Render(src)
-	if err != nil {
-		return err
-	}
-	p, err := h.projectOf(a)
-	if err != nil {
-		return err
-	}
-	if err := newlyOut(a.drv, a.want, made, p, h.checker.own); err != nil {
-		return err
-	}
-	a.want = made
-	return nil
-}
-
-// projectOf is the project of the operation's instance.
-func (h *hookSteps) projectOf(a *attempt) (*desired.Project, error) {
-	return h.revisions.whose(a.want.Source.Instance)
 }

@@ -74,6 +74,13 @@ func (m *memory) with(id string, f func(*recollection)) {
 	m.of[id] = r
 }
 
+// forget drops what is remembered of the instance.
+func (m *memory) forget(id string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.of, id)
+}
+
 // clocks reads and sets what is remembered of one instance: since when it fails, how long
 // nothing could be done for its operation, how often a batch was started in vain. It touches
 // nothing else.

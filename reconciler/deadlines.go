@@ -15,10 +15,10 @@ type deadlines struct {
 	// starting bounds STARTING, attempt all else, but for the types that byType names.
 	starting, attempt time.Duration
 	byType            map[lcm.Type]time.Duration
-	// processStarted bounds how old a deadline may be: time in which no process ran doesn't
-	// count against an operation.
-	processStarted time.Time
-	clocks         clocks
+	// owned bounds how old a deadline may be: time in which no process owned the instance doesn't
+	// count against an operation, and whoever takes it over begins to count anew.
+	owned  time.Time
+	clocks clocks
 }
 
 // timeLeft is how long the attempt of the operation may still take; it isn't positive when
@@ -28,7 +28,7 @@ func (d deadlines) timeLeft(op *lcm.Operation) time.Duration {
 	if from.IsZero() {
 		from = op.Started
 	}
-	for _, later := range []time.Time{d.processStarted, d.clocks.clock()} {
+	for _, later := range []time.Time{d.owned, d.clocks.clock()} {
 		if from.Before(later) {
 			from = later
 		}

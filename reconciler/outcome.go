@@ -156,7 +156,7 @@ func (o *outcomes) broke(ctx context.Context, a *attempt, why cause, problem *lc
 		}
 		op.Journal = a.journal
 		op.Contended = a.contended
-		op.HookProcess, op.DrainFrom = nil, time.Time{}
+		op.HookProcess, op.HookMember, op.DrainFrom = nil, "", time.Time{}
 		if a.drv != nil {
 			a.tell(op)
 			inst.Units, inst.Resources = op.UnitsAfter, op.ResourcesAfter

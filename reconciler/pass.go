@@ -30,8 +30,8 @@ type pass struct {
 	requests    requests
 }
 
-// newPass puts together what looks at the instance.
-func (r *Reconciler) newPass(id string) *pass {
+// newPass puts together what looks at the instance, which is owned for the tenure.
+func (r *Reconciler) newPass(id string, t tenure) *pass {
 	log := r.Log.With("instance", id)
 	p := &pass{
 		id:          id,
@@ -48,7 +48,7 @@ func (r *Reconciler) newPass(id string) *pass {
 		id: id, log: log, oplog: r.Oplog, repo: r.Repo, revisions: r.revisions, checker: r.checker, problems: p.problems,
 		pins: &r.pins, now: r.Now, running: r.View().running, enqueue: r.Moved,
 	}
-	left := deadlines{starting: max(r.StartTimeout, r.grantWait()), attempt: r.Timeout, byType: r.Timeouts, processStarted: r.started, clocks: p.clocks}
+	left := deadlines{starting: max(r.StartTimeout, r.grantWait()), attempt: r.Timeout, byType: r.Timeouts, owned: t.since, clocks: p.clocks}
 	seal := r.Seal
 	if seal == nil {
 		seal = func(clear string) (string, error) { return clear, nil }
@@ -63,10 +63,10 @@ func (r *Reconciler) newPass(id string) *pass {
 	hooked := &hookSteps{
 		id: id, log: log, oplog: r.Oplog, revisions: r.revisions, checker: r.checker, runner: r.Hooks, underway: r.underway,
 		clocks: p.clocks, outcomes: p.outcomes, metrics: r.Metrics, phases: r.phases, traces: r.traces, vims: vims, reveal: r.Reveal, seal: seal, timeout: r.HookTimeout, enqueue: r.Enqueue,
-		peers: r.Peers, baseURL: r.BaseURL,
+		peers: r.Peers, baseURL: r.BaseURL, tenure: t, member: r.Member,
 	}
 	p.attempts = &attempts{
-		id: id, log: log, oplog: r.Oplog, repo: r.Repo, resolver: r.resolver, identity: identity,
+		id: id, log: log, tenure: t, oplog: r.Oplog, repo: r.Repo, resolver: r.resolver, identity: identity,
 		admission: admission{resolver: r.resolver, checker: r.checker, permit: r.Permit, unused: r.stillUnused},
 		grants: &grantSteps{
 			id: id, log: log, oplog: r.Oplog, repo: r.Repo, revisions: r.revisions, nfvo: r.NFVO, calls: r.asking, clocks: p.clocks, deadlines: left,
@@ -96,8 +96,15 @@ func (p *pass) run(ctx context.Context) (time.Duration, error) {
 		return 0, fmt.Errorf("record of instance %s: %w", p.id, err)
 	}
 	if inst.Prepared != "" {
-		p.requests.later(p.id)
-		return 0, nil
+		if resolved, err := p.requests.resolve(ctx, inst.Prepared); err != nil {
+			return preparedPause, err
+		} else if !resolved {
+			p.requests.later(p.id)
+			return 0, nil
+		}
+		if inst, err = p.oplog.Instance(ctx, p.id); err != nil {
+			return 0, err
+		}
 	}
 	if inst.OutstandingCommit != "" {
 		if err := p.outstanding.commit(ctx, inst); err != nil {
@@ -114,6 +121,11 @@ func (p *pass) run(ctx context.Context) (time.Duration, error) {
 		if op, err = p.oplog.Operation(ctx, inst.Open); err != nil {
 			return 0, fmt.Errorf("operation %s: %w", inst.Open, err)
 		}
+	}
+	if behind, err := p.behind(ctx, inst, op); err != nil {
+		return 0, err
+	} else if behind {
+		return behindPause, nil
 	}
 	if op == nil || op.State == lcm.FailedTemp {
 		var heldBack bool

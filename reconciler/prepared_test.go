@@ -34,7 +34,7 @@ func TestAnInstanceIsLeftToTheRequestThatIsAtIt(t *testing.T) {
 	repo := &oneHead{head: before}
 	looks := 0
 	var due []func()
-	r := requests{log, repo, func(string) { looks++ }, func(_ time.Duration, f func()) { due = append(due, f) }}
+	r := requests{oplog: log, repo: repo, enqueue: func(string) { looks++ }, after: func(_ time.Duration, f func()) { due = append(due, f) }}
 	pass := func(want int, what string) {
 		t.Helper()
 		for _, f := range due {

@@ -20,7 +20,6 @@ package reconciler
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"time"
 
@@ -33,6 +32,7 @@ import (
 	"github.com/jibe-vnfm/jibe/internal/trace"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/lcm/oplog"
+	"github.com/jibe-vnfm/jibe/members"
 	"github.com/jibe-vnfm/jibe/store"
 	"github.com/jibe-vnfm/jibe/vnfd"
 )
@@ -120,9 +120,15 @@ type Config struct {
 	Metrics   *Metrics
 	// Trace follows operations; nil follows none.
 	Trace *trace.Tracer
-	// Now is the clock; Holder names this process in leases.
-	Now    func() time.Time
-	Holder string
+	Now   func() time.Time // the clock
+	// Member is this process as one of those that serve the fleet: it says which instances are
+	// dealt to it, and its session is what leases last with. It must not leave before [Reconciler.Run]
+	// has returned.
+	Member *members.Member
+	// Resolve finds out whether the commit of a request that was only prepared has been made, and
+	// has its operation begin or abandons it. It is called for requests of members that are gone; nil
+	// leaves them.
+	Resolve func(ctx context.Context, prepared *lcm.Operation) error
 	// Workers is how many instances are worked on at once (default 64). A worker mostly waits,
 	// for the store's disk or the VIM's answer, so that there are far more than CPUs.
 	Workers int
@@ -147,10 +153,9 @@ type Reconciler struct {
 	// requests leave alone what API requests are at.
 	requests requests
 	checker  *Checker
-	// started bounds how old a deadline may be: time in which no process ran
-	// doesn't count against an operation.
-	started time.Time
-	drifts  *drifts
+	owned    *ownership
+	dealt    chan struct{} // has one where members have changed
+	drifts   *drifts
 
 	unobeyed *unobeyed
 	outside  *outside
@@ -165,7 +170,7 @@ type Reconciler struct {
 
 // New checks the configuration and fills in its defaults.
 func New(c Config) (*Reconciler, error) {
-	if c.Repo == nil || c.Store == nil || c.Oplog == nil || c.Packages == nil || c.Secrets == nil || c.Driver == nil || c.Log == nil {
+	if c.Repo == nil || c.Store == nil || c.Oplog == nil || c.Packages == nil || c.Secrets == nil || c.Driver == nil || c.Log == nil || c.Member == nil {
 		return nil, errors.New("reconciler: the configuration is incomplete")
 	}
 	if c.BaseURL == nil {
@@ -205,13 +210,14 @@ func New(c Config) (*Reconciler, error) {
 		memory:   newMemory(),
 		asking:   newGrantCalls(),
 	}
+	r.owned, r.dealt = newOwnership(c), make(chan struct{}, 1)
 	r.traces = newTraces(c.Trace)
 	r.traces.load(c.Oplog.OpenOperations())
 	r.phases = &phases{now: c.Now, left: r.leftPhase, span: r.traces.span, of: map[string]phaseSince{}}
 	r.line.order.now, r.line.order.waited = c.Now, c.Metrics.waitedInQueue
 	oldest := r.line.order.oldest
 	c.Metrics.since.Store(&oldest)
-	r.requests = newRequests(c.Oplog, c.Repo, r.Enqueue)
+	r.requests = newRequests(c, r.Enqueue)
 	r.resolver = resolver{revisions{c.Repo, c.Packages}, c.Reveal, newConnections(c, r.line.moved), newRenderings()}
 	c.Oplog.OnChange(func(op *lcm.Operation) {
 		r.line.operationChanged(oplog.OperationEntry{ID: op.ID, Instance: op.Instance, State: op.State, Automatic: op.Automatic})
@@ -228,7 +234,12 @@ func New(c Config) (*Reconciler, error) {
 	r.checker.earlier = c.Repo.Earlier
 	r.checker.own = c.Namespace
 	r.checker.usage = newUsage(c.Repo, r.checker.vnfcs)
-	r.started = c.Now()
+	c.Member.OnChange(func() {
+		select {
+		case r.dealt <- struct{}{}:
+		default: // it is still to be looked at
+		}
+	})
 	return r, nil
 }
 
@@ -248,13 +259,24 @@ func (r *Reconciler) Moved(instance string) {
 // which VIMs are still named. Those on which something is to be done go first.
 func (r *Reconciler) EnqueueAll() {
 	r.vims.lookForUnused()
+	r.enqueue(func(string) bool { return true })
+}
+
+// enqueue asks for a look at those instances that git or the store knows.
+func (r *Reconciler) enqueue(which func(instance string) bool) {
 	for _, rev := range r.Repo.List() {
+		if !which(rev.Instance) {
+			continue
+		}
 		if e, ok := r.Oplog.InstanceEntry(rev.Instance); !ok || e.Operated.Tree != rev.Tree {
 			r.line.add(rev.Instance, wanted)
 		}
 	}
 	// One whose directory is gone may still have an operation to end.
 	for e := range r.Oplog.InstanceEntries("") {
+		if !which(e.ID) {
+			continue
+		}
 		u := idle
 		if e.OutstandingCommit != "" || e.Prepared != "" {
 			u = atWork
@@ -263,17 +285,10 @@ func (r *Reconciler) EnqueueAll() {
 	}
 }
 
-// begin has all instances looked at, those first whose operation a former process left under way.
-func (r *Reconciler) begin() {
-	for _, e := range r.Oplog.OpenOperations() {
-		r.line.operationChanged(e)
-	}
-	r.EnqueueAll()
-}
-
 // Run works until ctx ends, then finishes the passes under way and returns nil.
 func (r *Reconciler) Run(ctx context.Context) error {
-	r.begin()
+	r.vims.lookForUnused()
+	r.deal()
 	defer r.vims.close() // when no pass uses a driver any more
 	g, ctx := errgroup.WithContext(ctx)
 	r.underway = hooks.NewRegistry(ctx)
@@ -281,6 +296,16 @@ func (r *Reconciler) Run(ctx context.Context) error {
 	r.asking.begin(ctx)
 	defer r.asking.wait()
 	g.Go(func() error { return r.vims.run(ctx) })
+	g.Go(func() error {
+		for {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-r.dealt:
+				r.deal()
+			}
+		}
+	})
 	for range r.Workers {
 		g.Go(func() error {
 			for r.next(ctx) {
@@ -302,6 +327,11 @@ func (r *Reconciler) next(ctx context.Context) bool {
 		return false
 	}
 	defer r.line.queue.Done(id)
+	if !r.mayLook(ctx, id) {
+		r.line.again(id)
+		r.line.queue.Forget(id)
+		return true
+	}
 	start := r.Now()
 	after, err := r.guarded(ctx, id)
 	r.Metrics.pass(r.Now().Sub(start), err, r.line.queue.Len())
@@ -309,8 +339,14 @@ func (r *Reconciler) next(ctx context.Context) bool {
 	switch {
 	case ctx.Err() != nil:
 		// A pass cut short by the end of the process says nothing.
+	case errors.Is(err, errNoSession):
+		r.line.queue.Forget(id)
+	case errors.Is(err, store.ErrFenced):
+		r.Log.WarnContext(ctx, "the instance is another member's by now", "instance", id, "error", err)
+		r.lost(id)
+		r.line.addAfter(id, u, r.Member.Heartbeat()/2)
 	case errors.Is(err, store.ErrHeld):
-		r.line.addAfter(id, u, leaseTTL/3)
+		r.line.addAfter(id, u, r.Member.Heartbeat()/2)
 	case err != nil:
 		r.Log.WarnContext(ctx, "pass failed, will be tried again", "instance", id, "error", err)
 		r.line.retry(id, u, after)
@@ -320,26 +356,36 @@ func (r *Reconciler) next(ctx context.Context) bool {
 			r.line.addAfter(id, u, after)
 		}
 	}
+	if !r.underway.Has(id) && (!r.Member.Mine(id) || r.unknown(id)) {
+		r.handOver(ctx, id)
+	}
 	return true
 }
 
-// leaseTTL is how long a process that died keeps others off an instance.
-const leaseTTL = 30 * time.Second
-
-// guarded makes one pass under the instance's lease.
-func (r *Reconciler) guarded(ctx context.Context, id string) (time.Duration, error) {
-	lease, err := r.Store.Acquire(ctx, "instance/"+id, r.Holder, leaseTTL)
-	if err != nil {
-		return 0, fmt.Errorf("lease of instance %s: %w", id, err)
+// unknown says whether nobody knows the instance any more.
+func (r *Reconciler) unknown(id string) bool {
+	if _, exists := r.Repo.Lookup(id); exists {
+		return false
 	}
-	defer func() {
-		// The lease is given back even while the process is stopping.
-		if err := r.Store.Release(context.WithoutCancel(ctx), lease); err != nil {
-			r.Log.WarnContext(ctx, "lease not given back", "instance", id, "error", err)
-		}
-	}()
-	// A pass never outlives its lease.
-	ctx, cancel := context.WithTimeout(ctx, leaseTTL*4/5)
+	_, known := r.Oplog.InstanceEntry(id)
+	return !known
+}
+
+// passTime bounds one pass, so that what never answers keeps no worker for ever.
+const passTime = 24 * time.Second
+
+// guarded makes one pass under the instance's lease, which is kept for the next.
+func (r *Reconciler) guarded(ctx context.Context, id string) (time.Duration, error) {
+	if x, ok := r.owned.get(id); ok && !x.session.Held() {
+		r.lost(id) // what is remembered is of another tenure
+	}
+	t, err := r.owned.take(ctx, id)
+	if err != nil {
+		return 0, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, passTime)
 	defer cancel()
-	return r.newPass(id).run(ctx)
+	ctx, end := t.under(ctx)
+	defer end()
+	return r.newPass(id, t).run(ctx)
 }

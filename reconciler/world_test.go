@@ -21,6 +21,7 @@ import (
 	"github.com/jibe-vnfm/jibe/drivers/sim"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/lcm/oplog"
+	"github.com/jibe-vnfm/jibe/members"
 	"github.com/jibe-vnfm/jibe/plan"
 	"github.com/jibe-vnfm/jibe/reconciler"
 	"github.com/jibe-vnfm/jibe/store/bolt"
@@ -135,11 +136,16 @@ func (w *world) start() {
 		w.t.Fatal(err)
 	}
 	w.repo = repo
-	if w.log, err = oplog.Open(ctx, db, time.Now); err != nil {
+	store := leased{db, w.t}
+	member, err := members.Join(ctx, members.Config{Store: store, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if w.log, err = oplog.Open(ctx, store, time.Now, oplog.WithMember(member.Holder())); err != nil {
 		w.t.Fatal(err)
 	}
 	c := reconciler.Config{
-		Repo: repo, Store: db, Oplog: w.log, Packages: shelf{}, Secrets: noSecrets{}, Holder: "test",
+		Repo: repo, Store: store, Oplog: w.log, Packages: shelf{}, Secrets: noSecrets{}, Member: member,
 		Driver:       func(v drivers.VIM) (drivers.Driver, error) { return sim.New(w.cloud, v), nil },
 		Log:          slog.New(slog.NewTextHandler(w.t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug})),
 		FailureGrace: 10 * time.Millisecond,
@@ -169,7 +175,7 @@ func (w *world) start() {
 				w.t.Error(err)
 			}
 		}
-		if err := errors.Join(repo.Close(), db.Close()); err != nil {
+		if err := errors.Join(member.Leave(context.WithoutCancel(ctx)), repo.Close(), db.Close()); err != nil {
 			w.t.Error(err)
 		}
 		w.stop = func() {}
@@ -222,7 +228,10 @@ func (w *world) last(typ lcm.Type, state lcm.State) *lcm.Operation {
 		if name == "" {
 			name = inst.Last
 		}
-		op, err = w.log.Operation(w.t.Context(), name)
+		if op, err = w.log.Operation(w.t.Context(), name); err != nil {
+			return false
+		}
+		inst, err = w.log.Instance(w.t.Context(), id) // it may have ended meanwhile
 		return err == nil && op.Type == typ && op.State == state && inst.OutstandingCommit == ""
 	})
 	return op

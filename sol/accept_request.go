@@ -3,6 +3,7 @@ package sol
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/jibe-vnfm/jibe/lcm/oplog"
 	"github.com/jibe-vnfm/jibe/plan"
 	"github.com/jibe-vnfm/jibe/sol/rest"
+	"github.com/jibe-vnfm/jibe/store"
 )
 
 // request is one change of an instance that a client asks for.
@@ -101,7 +103,14 @@ func (a *api) begin(w http.ResponseWriter, r *http.Request, req request) error {
 	if err != nil {
 		return err
 	}
-	if _, err := a.Operations.Commit(ctx, op.ID, rev); err != nil {
+	// The commit may have taken longer than the request has, where the remote was cut off.
+	begin, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
+	defer cancel()
+	if _, err := a.Operations.Commit(begin, op.ID, rev); errors.Is(err, store.ErrUnavailable) {
+		go a.commitLater(context.WithoutCancel(ctx), op, rev)
+		return fmt.Errorf("%w: commit %s of operation %s is made, but the store could not record it; the operation goes on when the store is back: %w",
+			desired.ErrUnavailable, rev.Commit, op.ID, err)
+	} else if err != nil {
 		return fmt.Errorf("%w: commit %s of operation %s is made, but the store could not record it; the operation goes on when the server is restarted: %w",
 			desired.ErrUnavailable, rev.Commit, op.ID, err)
 	}
@@ -110,6 +119,31 @@ func (a *api) begin(w http.ResponseWriter, r *http.Request, req request) error {
 	w.Header().Set("Location", a.Link("vnf_lcm_op_occs", op.ID))
 	w.WriteHeader(http.StatusAccepted)
 	return nil
+}
+
+// How often the store is asked again for what it couldn't record, and for how long. After that it
+// is done by the next start.
+const (
+	commitPause = time.Second
+	commitTime  = time.Hour
+)
+
+// commitLater records that a request was committed, once the store can be reached again.
+func (a *api) commitLater(ctx context.Context, op lcm.Operation, rev desired.Revision) {
+	for until := time.Now().Add(commitTime); time.Now().Before(until); {
+		time.Sleep(commitPause)
+		_, err := a.Operations.Commit(ctx, op.ID, rev)
+		switch {
+		case errors.Is(err, store.ErrUnavailable):
+			continue
+		case err == nil:
+			a.Log.InfoContext(ctx, "the store is back, the operation goes on", "instance", op.Instance, "operation", op.ID)
+		default: // it was recorded before the answer was lost, or the process ends
+			a.Log.WarnContext(ctx, "a committed operation is not recorded by this request any more", "instance", op.Instance, "operation", op.ID, "error", err)
+		}
+		a.Poke(op.Instance)
+		return
+	}
 }
 
 // look observes the instance, once for each request.

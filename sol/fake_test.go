@@ -118,6 +118,10 @@ func (r *memRepo) Heads(after string) iter.Seq[desired.Head] {
 	}
 }
 
+func (r *memRepo) Knows(context.Context, string) (bool, error) { return true, nil }
+
+func (r *memRepo) WaitFor(context.Context, string) error { return nil }
+
 func (r *memRepo) WatchHeads() changed.Take {
 	take := r.changes.Watch()
 	return func() ([]string, bool) {

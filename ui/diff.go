@@ -2,7 +2,6 @@ package ui
 
 import (
 	"bytes"
-	"fmt"
 	"maps"
 	"path"
 	"slices"
@@ -16,11 +15,10 @@ import (
 const (
 	mostCompared  = 4 << 20 // pairs of lines
 	mostDiffShown = 1000    // lines
-	diffContext   = 3       // lines around a change
 )
 
-// diffFiles is how the files of one directory differ.
-func diffFiles(dir string, old, now desired.Files) []gitrepo.FileDiff {
+// diffFiles is how the files of one directory differ. hide takes secrets out of the lines of a file.
+func diffFiles(dir string, old, now desired.Files, hide func([]gitrepo.DiffLine)) []gitrepo.FileDiff {
 	names := slices.Collect(maps.Keys(old))
 	for name := range now {
 		if _, ok := old[name]; !ok {
@@ -36,6 +34,8 @@ func diffFiles(dir string, old, now desired.Files) []gitrepo.FileDiff {
 				f.Binary = true
 			} else {
 				f.Lines = diffLines(linesOf(a), linesOf(b))
+				hide(f.Lines)
+				f.Lines = gitrepo.Hunks(f.Lines)
 			}
 			if len(f.Lines) > mostDiffShown {
 				f.Lines, f.Cut = f.Lines[:mostDiffShown], true
@@ -54,7 +54,7 @@ func linesOf(b []byte) []string {
 	return strings.Split(text, "\n")
 }
 
-// diffLines is the shortest difference of two texts, with what stands around each change.
+// diffLines is the shortest difference of two texts, with all lines of both.
 func diffLines(a, b []string) []gitrepo.DiffLine {
 	head := 0
 	for head < len(a) && head < len(b) && a[head] == b[head] {
@@ -72,7 +72,7 @@ func diffLines(a, b []string) []gitrepo.DiffLine {
 	for _, l := range a[len(a)-tail:] {
 		all = append(all, gitrepo.DiffLine{Op: ' ', Text: l})
 	}
-	return hunks(all)
+	return all
 }
 
 // changedLines compares by the longest common subsequence.
@@ -113,95 +113,6 @@ func changedLines(a, b []string) []gitrepo.DiffLine {
 		}
 	}
 	return out
-}
-
-// hunks leaves out what is far from any change, and says where in the files the rest is.
-func hunks(all []gitrepo.DiffLine) []gitrepo.DiffLine {
-	near := make([]bool, len(all))
-	for i, l := range all {
-		if l.Op != ' ' {
-			for j := max(0, i-diffContext); j <= min(len(all)-1, i+diffContext); j++ {
-				near[j] = true
-			}
-		}
-	}
-	var out []gitrepo.DiffLine
-	oldLine, newLine, gap := 1, 1, true
-	for i, l := range all {
-		switch {
-		case near[i] && gap:
-			out = append(out, gitrepo.DiffLine{Op: '@', Text: fmt.Sprintf("@@ -%d +%d @@", oldLine, newLine)}, l)
-		case near[i]:
-			out = append(out, l)
-		}
-		gap = !near[i]
-		if l.Op != '+' {
-			oldLine++
-		}
-		if l.Op != '-' {
-			newLine++
-		}
-	}
-	return out
-}
-
-// hiddenValue stands for the value of a secret.
-const hiddenValue = "(hidden)"
-
-// hideSecrets takes values of secrets that stand in clear out of a difference: a repository may have
-// them from before Jibe refused them. References to secrets stay.
-func hideSecrets(files []gitrepo.FileDiff, names desired.SecretNames) []gitrepo.FileDiff {
-	for i := range files {
-		files[i].Lines = slices.Clone(files[i].Lines)
-		below := map[byte]int{} // by side, the indentation of a secret's key whose value follows
-		for j, l := range files[i].Lines {
-			if l.Op == '@' {
-				clear(below)
-				continue
-			}
-			indent := len(l.Text) - len(strings.TrimLeft(l.Text, " "))
-			if at, in := below[l.Op]; in {
-				if strings.TrimSpace(l.Text) == "" || indent > at {
-					files[i].Lines[j].Text = l.Text[:indent] + hiddenValue
-					continue
-				}
-				delete(below, l.Op)
-			}
-			text, open := hideLine(l.Text, names)
-			files[i].Lines[j].Text = text
-			if open {
-				below[l.Op] = indent
-			}
-		}
-	}
-	return files
-}
-
-// hideLine hides what follows each name of a secret in a line of YAML; open says that its value stands
-// in the lines that follow.
-func hideLine(line string, names desired.SecretNames) (text string, open bool) {
-	for at := 0; ; {
-		i := strings.IndexByte(line[at:], ':')
-		if i < 0 {
-			return line, false
-		}
-		i += at
-		start := strings.LastIndexAny(line[:i], " ,{[\t") + 1
-		name := strings.Trim(line[start:i], `"'- `)
-		value := strings.TrimSpace(line[i+1:])
-		at = i + 1
-		if name == "" || !names.Match(name) {
-			continue
-		}
-		bare := strings.Trim(strings.TrimRight(value, ",}] "), `"'`)
-		switch {
-		case value == "", strings.HasPrefix(value, "|"), strings.HasPrefix(value, ">"):
-			return line, true
-		case desired.IsRef(bare):
-			continue
-		}
-		return line[:i+1] + " " + hiddenValue, false
-	}
 }
 
 // diffClass is the class of a line of a diff.

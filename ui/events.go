@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -60,7 +61,8 @@ type events struct {
 	streams map[*stream]bool
 	ring    []event
 	last    uint64
-	changed map[string]string // operations since the last tick -> instance
+	changed map[string]string // operations since the last look -> instance
+	more    bool              // than changed has room for
 	head    string
 	closed  bool
 	done    chan struct{}
@@ -92,8 +94,11 @@ func (e *events) operationChanged(operation, instance string) {
 	e.fleet.moved.Note(instance)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if len(e.streams) > 0 && len(e.changed) < mostNamed*4 {
+	// Also while nobody listens: somebody may be about to, with a page that was drawn before.
+	if len(e.changed) < mostNamed*4 {
 		e.changed[operation] = instance
+	} else {
+		e.more = true
 	}
 }
 
@@ -124,8 +129,8 @@ func (e *events) look() {
 	head := e.fleet.repo.Head()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	x := event{change: change{All: all}, operations: e.changed}
-	e.changed = map[string]string{}
+	x := event{change: change{All: all || e.more}, operations: e.changed}
+	e.changed, e.more = map[string]string{}, false
 	if e.head != "" && head != e.head {
 		x.Git = true
 	}
@@ -211,6 +216,13 @@ func (e *events) close() {
 	}
 }
 
+// now names the newest event.
+func (e *events) now() string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.id(e.last)
+}
+
 // id names a number of this process for Last-Event-ID.
 func (e *events) id(number uint64) string { return e.epoch + "-" + strconv.FormatUint(number, 10) }
 
@@ -222,7 +234,8 @@ func (e *events) number(id string) (uint64, bool) {
 }
 
 // serveEvents tells a browser what has changed, until it goes away, its session ends or the
-// server does. Who comes back gets what they missed, or is told that anything may have changed.
+// server does. Who comes back gets what they missed, or is told that anything may have changed; so does
+// a page, of what has changed since it was drawn.
 func (s *Service) serveEvents(w http.ResponseWriter, r *http.Request) error {
 	e, v := s.events, visitorOf(r.Context())
 	one := &stream{who: v.who, session: v.session, wake: make(chan struct{}, 1), end: make(chan struct{})}
@@ -232,9 +245,9 @@ func (s *Service) serveEvents(w http.ResponseWriter, r *http.Request) error {
 	}
 	defer e.leave(one)
 	e.look() // what nobody was told of, as nobody listened
-	at, known := e.number(r.Header.Get("Last-Event-ID"))
+	at, known := e.number(cmp.Or(r.Header.Get("Last-Event-ID"), r.URL.Query().Get("since")))
 	if !known {
-		_, at, _ = e.since(0) // what changed before is in the page
+		_, at, _ = e.since(0) // a client of its own, which asks for what comes
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/jibe-vnfm/jibe/internal/natural"
 )
 
 // perPage is how many cells a page of the fleet has.
@@ -201,7 +203,7 @@ func pageOf(cells []*cell, f fleetFilter) *fleetPage {
 		}
 	}
 	if f.Group != groupFolder {
-		slices.SortStableFunc(found, func(a, b *cell) int { return strings.Compare(f.groupOf(a), f.groupOf(b)) })
+		slices.SortStableFunc(found, func(a, b *cell) int { return natural.Compare(f.groupOf(a), f.groupOf(b)) })
 	}
 	p.Found = len(found)
 	p.Pages = max(1, (len(found)+perPage-1)/perPage)
@@ -294,6 +296,6 @@ func choices(set map[string]bool) []string {
 	for v := range set {
 		list = append(list, v)
 	}
-	slices.Sort(list)
+	slices.SortFunc(list, natural.Compare)
 	return list[:min(len(list), mostChoices)]
 }

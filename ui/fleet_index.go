@@ -10,6 +10,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/internal/changed"
+	"github.com/jibe-vnfm/jibe/internal/natural"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/lcm/oplog"
 	"github.com/jibe-vnfm/jibe/sol/access"
@@ -115,7 +116,7 @@ type fleet struct {
 	gone      map[string]access.Instance
 	mu        sync.Mutex
 	cells     map[string]*cell
-	ordered   []*cell // by site, name and id; nil where it must be made anew
+	ordered   []*cell // by site, name and id; nil where it must be made anew. Never altered: pages read it
 	drift     map[string]string
 	problems  map[string]string
 	forgotten []string // the oldest of gone first
@@ -152,7 +153,10 @@ func (f *fleet) now() []*cell {
 }
 
 func byPlace(a, b *cell) int {
-	return cmp.Or(strings.Compare(a.Site, b.Site), strings.Compare(a.Name, b.Name), strings.Compare(a.ID, b.ID))
+	if c := natural.Compare(a.Site, b.Site); c != 0 {
+		return c
+	}
+	return cmp.Or(natural.Compare(a.Name, b.Name), strings.Compare(a.ID, b.ID))
 }
 
 // place returns where an instance is, or was if it is gone, as of the last catching up.
@@ -204,9 +208,37 @@ func (f *fleet) catchUp() {
 		}
 	}
 	if len(told) > 0 {
-		f.ordered = nil
+		f.reorder(told)
 		f.watchers.Note(told...)
 	}
+}
+
+// mostPlaced is how many cells are put in their places one by one; from more on, all are sorted.
+const mostPlaced = 200
+
+// reorder brings the order up to date with the cells of these instances.
+func (f *fleet) reorder(ids []string) {
+	if f.ordered == nil || len(ids) > mostPlaced {
+		f.ordered = nil
+		return
+	}
+	stale := map[string]bool{}
+	for _, id := range ids {
+		stale[id] = true
+	}
+	next := make([]*cell, 0, len(f.cells))
+	for _, c := range f.ordered {
+		if !stale[c.ID] {
+			next = append(next, c)
+		}
+	}
+	for _, id := range ids {
+		if c := f.cells[id]; c != nil {
+			at, _ := slices.BinarySearchFunc(next, c, byPlace)
+			next = slices.Insert(next, at, c)
+		}
+	}
+	f.ordered = next
 }
 
 // differing are the keys whose values differ.

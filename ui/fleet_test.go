@@ -2,8 +2,10 @@ package ui
 
 import (
 	"fmt"
+	"maps"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -174,5 +176,63 @@ func BenchmarkFleet(b *testing.B) {
 			}
 			b.ReportMetric(float64(size), "bytes/page")
 		})
+	}
+}
+
+func TestAFewChangedCellsAreFoundInTheirPlaces(t *testing.T) {
+	f := &fleet{cells: map[string]*cell{}}
+	for _, c := range many(500) {
+		f.cells[c.ID] = c
+		f.ordered = append(f.ordered, c)
+	}
+	slices.SortFunc(f.ordered, byPlace)
+	was := slices.Clone(f.ordered)
+	read := f.ordered // by a page that is being drawn
+	ids := []string{f.ordered[3].ID, f.ordered[77].ID, f.ordered[499].ID, "a-new-one"}
+	renamed, moved := *f.cells[ids[0]], *f.cells[ids[1]]
+	renamed.Name, moved.Site = "upf-9", "region-00/site-2"
+	f.cells[ids[0]], f.cells[ids[1]] = &renamed, &moved
+	delete(f.cells, ids[2])
+	f.cells[ids[3]] = &cell{ID: ids[3], Name: "upf-10", Site: "region-00/site-2"}
+	f.reorder(ids)
+	want := slices.SortedFunc(maps.Values(f.cells), byPlace)
+	if !slices.Equal(f.ordered, want) {
+		t.Error("cells that have changed don't stand where sorting all would have them")
+	}
+	if !slices.Equal(read, was) {
+		t.Error("the order that a page reads was altered")
+	}
+}
+
+func TestCellsAndChoicesStandAsPeopleCount(t *testing.T) {
+	var cells []*cell
+	for _, site := range []string{"edge-11", "edge-2"} {
+		for _, n := range []int{11, 2, 101, 1} {
+			cells = append(cells, &cell{ID: fmt.Sprint(site, n), Name: fmt.Sprintf("upf-%d", n), Site: site, Version: fmt.Sprintf("1.%d", n), Package: "UPF", VIM: fmt.Sprintf("k8s-%d", n)})
+		}
+	}
+	slices.SortFunc(cells, byPlace)
+	p := pageOf(cells, filterOf(nil))
+	var names []string
+	for _, g := range p.Groups {
+		for _, c := range g.Cells {
+			names = append(names, g.Name+"/"+c.Name)
+		}
+	}
+	want := "edge-2/upf-1 edge-2/upf-2 edge-2/upf-11 edge-2/upf-101 edge-11/upf-1 edge-11/upf-2 edge-11/upf-11 edge-11/upf-101"
+	if got := strings.Join(names, " "); got != want {
+		t.Errorf("the cells stand as\n%s, want\n%s", got, want)
+	}
+	if got := strings.Join(p.Versions, " ") + "; " + strings.Join(p.Folders, " ") + "; " + strings.Join(p.VIMs, " "); got != "1.1 1.2 1.11 1.101; edge-2 edge-11; k8s-1 k8s-2 k8s-11 k8s-101" {
+		t.Errorf("the filter offers %s", got)
+	}
+	for by, want := range map[string]string{groupVIM: "k8s-1 k8s-2 k8s-11 k8s-101", groupPackage: "UPF 1.1 UPF 1.2 UPF 1.11 UPF 1.101"} {
+		var got []string
+		for _, g := range pageOf(cells, filterOf(url.Values{"group": {by}})).Groups {
+			got = append(got, g.Name)
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("groups by %s stand as %s, want %s", by, strings.Join(got, " "), want)
+		}
 	}
 }

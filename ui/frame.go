@@ -43,8 +43,10 @@ type Frame struct {
 	Path, URL string
 	// LoggedIn says that there is a session that can be ended.
 	LoggedIn bool
-	Now      time.Time
-	Data     any
+	// Since is the last event before the page was drawn: what changes from then on isn't on it.
+	Since string
+	Now   time.Time
+	Data  any
 }
 
 // Operator says whether the caller is an operator of some project: whether buttons that change
@@ -132,7 +134,7 @@ func (s *Service) render(w http.ResponseWriter, r *http.Request, page string, da
 func (s *Service) renderStatus(w http.ResponseWriter, r *http.Request, status int, page string, data any) error {
 	f := &Frame{Page: page, Theme: themeOf(r), Version: s.Version, Path: r.URL.Path, URL: r.URL.RequestURI(), Now: time.Now(), Data: data}
 	if v := visitorOf(r.Context()); v != nil {
-		f.Who, f.May, f.CSRF, f.LoggedIn = v.who, v.who.Describe(), v.formToken(), v.session != nil
+		f.Who, f.May, f.CSRF, f.LoggedIn, f.Since = v.who, v.who.Describe(), v.formToken(), v.session != nil, v.since
 	}
 	t, ok := s.pages[page]
 	if !ok {
@@ -181,6 +183,8 @@ func failureOf(err error) *Failure {
 		return &Failure{Status: http.StatusNotFound, Title: "Not found", Detail: "It doesn't exist, or it isn't yours to see.", Remedy: "Look for it in the fleet."}
 	case errors.Is(err, auth.ErrUnavailable):
 		return &Failure{Status: http.StatusServiceUnavailable, Title: "Nobody can say who you are", Detail: err.Error(), Remedy: "The issuer of your token doesn't answer. Try again in a moment."}
+	case errors.Is(err, store.ErrUnavailable):
+		return &Failure{Status: http.StatusServiceUnavailable, Title: "The store can't be reached", Detail: err.Error(), Remedy: "Try again in a moment; /readyz says what is wrong."}
 	case errors.Is(err, desired.ErrUnavailable):
 		return &Failure{Status: http.StatusServiceUnavailable, Title: "The desired repository can't be read", Detail: err.Error(), Remedy: "Try again in a moment; /readyz says what is wrong."}
 	}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/jibe-vnfm/jibe/auth"
-	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/desired/gitrepo"
 	"github.com/jibe-vnfm/jibe/lcm"
 )
@@ -48,6 +47,9 @@ type outcomeRow struct {
 	State               string
 	Kind                string
 	Detail              string
+	// By and Filled are those of [Begun].
+	By     string
+	Filled bool
 }
 
 // mostOutcomesShown is how many outcomes a commit's row has.
@@ -169,9 +171,10 @@ func (s *Service) showCommit(w http.ResponseWriter, r *http.Request) error {
 		return slow(ctx, err)
 	}
 	p := &commitPage{commitRow: s.commitRow(ctx, l, mostListed), Diffs: diffs}
-	p.Diffs.Files = hideSecrets(diffs.Files, desired.SecretNames{})
-	for _, op := range s.History.Operations(ctx, scope, l) {
-		p.Operations = append(p.Operations, outcomeOf(op))
+	for _, b := range s.History.Operations(ctx, scope, l) {
+		o := outcomeOf(b.Operation)
+		o.By, o.Filled = b.By, b.Filled
+		p.Operations = append(p.Operations, o)
 	}
 	return s.render(w, r, "commit", p)
 }
@@ -201,7 +204,6 @@ func (s *Service) showBranch(w http.ResponseWriter, r *http.Request) error {
 	for _, l := range v.Commits {
 		p.Rows = append(p.Rows, s.commitRow(ctx, l, mostOutcomesShown))
 	}
-	v.Diffs.Files = hideSecrets(v.Diffs.Files, desired.SecretNames{})
 	return s.render(w, r, "branch", p)
 }
 

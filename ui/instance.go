@@ -11,11 +11,13 @@ import (
 
 	"github.com/jibe-vnfm/jibe/auth"
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/internal/natural"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/lcm/oplog"
 	"github.com/jibe-vnfm/jibe/plan"
 	"github.com/jibe-vnfm/jibe/sol"
 	"github.com/jibe-vnfm/jibe/sol/access"
+	"github.com/jibe-vnfm/jibe/vnfd"
 )
 
 // Bounds on what the page of an instance lists.
@@ -37,14 +39,19 @@ type instancePage struct {
 	Head   desired.Head
 	InHead bool
 	// Marks say in a word each what matters.
-	Marks        []badge
-	Picture      *picture
-	Levels       []levelRow
-	Drift        *Drift
-	Problems     []desired.Problem
-	Connections  []connectionRow
-	Operations   []operationRow
-	Open         *lcm.Operation
+	Marks   []badge
+	Picture *picture
+	Levels  []levelRow
+	// Named are the instantiation levels of its flavour, ToLevel the button that leads to any level.
+	Named       []vnfd.Level
+	ToLevel     button
+	Drift       *Drift
+	Problems    []desired.Problem
+	Connections []connectionRow
+	Operations  []operationRow
+	Open        *lcm.Operation
+	// MayNot is why the caller may ask for nothing here, whatever its state; then no button is shown.
+	MayNot       string
 	Buttons      []button
 	Choices      []Choice
 	PackageError string
@@ -126,6 +133,7 @@ func (s *Service) instance(ctx context.Context, who auth.Identity, id string) (*
 	p.Operations = s.operationsOf(id, mostOperations)
 	p.connections()
 	rights := s.rightsOf(who, p.Dir, p.Head.EM)
+	p.MayNot = rights.plan
 	p.levels(ctx, s, rights)
 	p.Buttons = p.buttons(rights)
 	if scope, err := access.NewScope(who, s.Repo.Settings); err == nil {
@@ -227,6 +235,9 @@ func (p *instancePage) levels(ctx context.Context, s *Service, rights rights) {
 		}
 		p.Levels = append(p.Levels, row)
 	}
+	slices.SortStableFunc(p.Levels, func(a, b levelRow) int { return natural.Compare(a.Aspect, b.Aspect) })
+	p.Named = slices.SortedFunc(slices.Values(f.Levels), func(a, b vnfd.Level) int { return natural.Compare(a.ID, b.ID) })
+	p.ToLevel = button{Action: "scale_to_level", Text: "Scale to level", Why: why}
 }
 
 // why says why nothing can be asked for of the instance now; running says that the VNF must run.
@@ -287,7 +298,7 @@ func (p *instancePage) buttons(rights rights) []button {
 
 // connections lists where the instance runs and what it is connected to.
 func (p *instancePage) connections() {
-	for _, name := range slices.Sorted(maps.Keys(p.Body.VimConnectionInfo)) {
+	for _, name := range slices.SortedFunc(maps.Keys(p.Body.VimConnectionInfo), natural.Compare) {
 		c := p.Body.VimConnectionInfo[name]
 		p.Connections = append(p.Connections, connectionRow{"VIM", name, c.VimType})
 	}

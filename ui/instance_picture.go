@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/internal/natural"
 	"github.com/jibe-vnfm/jibe/plan"
 )
 
@@ -55,7 +56,7 @@ func newPicture(p *instancePage, seen plan.Observed, fresh bool) *picture {
 	}
 	units := slices.Clone(seen.Units)
 	slices.SortFunc(units, func(a, b plan.Unit) int {
-		return cmp.Or(cmp.Compare(a.VDU, b.VDU), cmp.Compare(a.Generation, b.Generation), cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID))
+		return cmp.Or(natural.Compare(a.VDU, b.VDU), natural.Compare(a.Generation, b.Generation), natural.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID))
 	})
 	pic.Units = len(units)
 	for _, u := range units {
@@ -63,7 +64,7 @@ func newPicture(p *instancePage, seen plan.Observed, fresh bool) *picture {
 			pic.Generations = append(pic.Generations, cmp.Or(u.Generation, firstGeneration))
 		}
 	}
-	slices.Sort(pic.Generations)
+	slices.SortFunc(pic.Generations, natural.Compare)
 	pic.traffic(p)
 	by, shown := map[string]int{}, 0
 	for _, u := range units {

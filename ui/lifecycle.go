@@ -112,8 +112,9 @@ type History interface {
 	Log(ctx context.Context, scope *access.Scope, from string, most int, dir string) (list []*gitrepo.Logged, next string, err error)
 	// Commit returns one commit and what it changed.
 	Commit(ctx context.Context, scope *access.Scope, sha string) (*gitrepo.Logged, *gitrepo.Diffs, error)
-	// Operations are those that the commit began on instances, the few first of them.
-	Operations(ctx context.Context, scope *access.Scope, l *gitrepo.Logged) []*lcm.Operation
+	// Operations are those that the commit began on instances, the few first of them. Where it began
+	// none on an instance that it changed, it is the first one whose revision has the commit in it.
+	Operations(ctx context.Context, scope *access.Scope, l *gitrepo.Logged) []Begun
 	// Branches are the branches beside the one that is followed.
 	Branches(ctx context.Context) (list []gitrepo.Branch, more bool, err error)
 	// Review plans what a branch would change if it were merged now.
@@ -126,6 +127,15 @@ type History interface {
 	Moved(ctx context.Context, commit, dir string) (bool, error)
 	// Followed is the name of the branch that is followed.
 	Followed() string
+}
+
+// Begun is an operation that came of a commit.
+type Begun struct {
+	*lcm.Operation
+	// By is the later commit that it began with, "" where it was the commit itself. Filled says that
+	// this one only has what Jibe filled in.
+	By     string
+	Filled bool
 }
 
 // Review is a branch as a reviewer reads it.

@@ -33,6 +33,8 @@ type operationPage struct {
 	// Params are operationParams as the API shows them.
 	Params  string
 	Changes []changeRow
+	// MayNot is why the caller may decide nothing here, whatever its state; then no button is shown.
+	MayNot  string
 	Buttons []button
 	Took    time.Duration
 	Remedy  string
@@ -102,7 +104,8 @@ func (s *Service) operation(who auth.Identity, op *lcm.Operation) *operationPage
 	}
 	p.changes()
 	p.Remedy = remedyOf(op)
-	p.Buttons = controls(op, s.rightsOf(who, p.Dir, em))
+	rights := s.rightsOf(who, p.Dir, em)
+	p.MayNot, p.Buttons = rights.operate, controls(op, rights)
 	return p
 }
 
@@ -124,11 +127,14 @@ func indented(b json.RawMessage) string {
 	if json.Unmarshal(b, &v) != nil {
 		return string(b)
 	}
-	out, err := json.MarshalIndent(v, "", "  ")
-	if err != nil {
+	var out strings.Builder
+	e := json.NewEncoder(&out)
+	e.SetEscapeHTML(false) // the template escapes it, and people read it
+	e.SetIndent("", "  ")
+	if e.Encode(v) != nil {
 		return string(b)
 	}
-	return string(out)
+	return strings.TrimSuffix(out.String(), "\n")
 }
 
 // changes lists what the operation changed.

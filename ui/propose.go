@@ -3,6 +3,7 @@ package ui
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
@@ -56,7 +57,9 @@ type proposePage struct {
 	Moved bool
 	// NoCommit and NoBranch are why the caller may not, "" where they may.
 	NoCommit, NoBranch string
-	Followed           string
+	// MayNot is why the caller may never commit it; then no button for that is shown.
+	MayNot   string
+	Followed string
 	// Effect says what happens where no commit is made at once.
 	Effect string
 }
@@ -67,7 +70,7 @@ func askedOf(form url.Values, who auth.Identity) (*asked, error) {
 	a := &asked{Action: get("action"), Fields: map[string][]string{}}
 	keep := func(keys ...string) {
 		for _, key := range append(keys, "action", "instance", "operation") {
-			if v := form[key]; len(v) > 0 && v[0] != "" {
+			if v := form[key]; slices.ContainsFunc(v, func(text string) bool { return text != "" }) {
 				a.Fields[key] = v
 			}
 		}
@@ -89,6 +92,13 @@ func askedOf(form url.Values, who auth.Identity) (*asked, error) {
 		body["type"], body["aspectId"], body["numberOfSteps"] = get("type"), get("aspect"), steps
 		task("scale", body)
 		a.Words = "Scale aspect " + get("aspect") + map[string]string{lcm.ScaleOut: " out", lcm.ScaleIn: " in"}[get("type")] + " by " + count(steps, "step")
+	case "scale_to_level":
+		keep("level", "aspect", "to")
+		var err error
+		if body, a.Words, err = toLevel(get("level"), form["aspect"], form["to"]); err != nil {
+			return nil, err
+		}
+		task("scale_to_level", body)
 	case "heal":
 		keep("vnfc", "cause")
 		if ids := slices.DeleteFunc(slices.Clone(form["vnfc"]), func(id string) bool { return id == "" }); len(ids) > 0 {
@@ -169,6 +179,28 @@ func askedOf(form url.Values, who auth.Identity) (*asked, error) {
 		return nil, &Failure{Status: http.StatusBadRequest, Title: "The form says not for what", Detail: "Neither an instance nor an operation is named.", Remedy: "Go back to the instance, and press the button there."}
 	}
 	return a, nil
+}
+
+// toLevel is the request of SOL003 clause 5.5.2.6 for an instantiation level, or else for the scale
+// level of each aspect, which stands at the same place in to; an aspect without one stays as it is.
+func toLevel(level string, aspects, to []string) (body map[string]any, words string, err error) {
+	if level != "" {
+		return map[string]any{"instantiationLevelId": level}, "Scale to instantiation level " + level, nil
+	}
+	var info []any
+	var said []string
+	for i, aspect := range aspects {
+		if i >= len(to) || strings.TrimSpace(to[i]) == "" {
+			continue
+		}
+		n, err := strconv.Atoi(strings.TrimSpace(to[i]))
+		if err != nil {
+			return nil, "", badField("to", to[i])
+		}
+		info = append(info, map[string]any{"aspectId": aspect, "scaleLevel": n})
+		said = append(said, fmt.Sprintf("%s %d", aspect, n))
+	}
+	return map[string]any{"scaleInfo": info}, "Scale to level " + strings.Join(said, ", "), nil
 }
 
 func (a *asked) instance() string {
@@ -254,7 +286,7 @@ func (s *Service) proposal(ctx context.Context, who auth.Identity, a *asked) (*p
 	}
 	p.Dir, p.Name = head.Dir, firstOf(head.Name, strings.TrimPrefix(head.Dir, "instances/"))
 	rights := s.rightsOf(who, head.Dir, head.EM)
-	p.NoBranch, p.NoCommit = rights.plan, rights.operate
+	p.NoBranch, p.NoCommit, p.MayNot = rights.plan, rights.operate, rights.operate
 	if p.Draft, err = s.draft(ctx, who, a); err != nil {
 		if p.Refusal, err = s.refusal(err, p.Instance); err != nil {
 			return nil, err
@@ -306,7 +338,7 @@ func (p *proposePage) describe(names desired.SecretNames) {
 	for _, t := range d.Trailers {
 		p.Message = append(p.Message, t.Key+": "+t.Value)
 	}
-	p.Diffs = hideSecrets(diffFiles(d.At.Dir, d.Old, d.Files), names)
+	p.Diffs = diffFiles(d.At.Dir, d.Old, d.Files, Hide(names))
 }
 
 // secretNames are the names of secrets in the files of an instance.
@@ -329,7 +361,7 @@ func (s *Service) decide(ctx context.Context, who auth.Identity, p *proposePage)
 		return s.explained(err, "operation", p.Asked.Task.ID)
 	}
 	shown := s.operation(who, op)
-	p.Operation, p.ETag, p.Instance, p.Name, p.Dir = op, etag, op.Instance, shown.Name, shown.Dir
+	p.Operation, p.ETag, p.Instance, p.Name, p.Dir, p.MayNot = op, etag, op.Instance, shown.Name, shown.Dir, shown.MayNot
 	for _, b := range shown.Buttons {
 		if b.Action == p.Asked.Action {
 			p.NoCommit = b.Why
@@ -359,7 +391,7 @@ func (s *Service) decide(ctx context.Context, who auth.Identity, p *proposePage)
 			return err
 		}
 	}
-	p.Diffs = hideSecrets(diffFiles(head.Dir, now, then), s.secretNames(ctx, head.Revision))
+	p.Diffs = diffFiles(head.Dir, now, then, Hide(s.secretNames(ctx, head.Revision)))
 	return nil
 }
 

@@ -208,6 +208,8 @@ type visitor struct {
 	// hasn't got it yet.
 	cookie string
 	fresh  bool
+	// since is the last event before the request was answered.
+	since string
 }
 
 type visitorKey struct{}

@@ -190,6 +190,7 @@ func (s *Service) page(pattern string, h handler) {
 			return &Failure{Status: http.StatusForbidden, Title: "You may not do this", Detail: err.Error(), Remedy: "Log in as somebody who may, or ask an administrator for the role."}
 		}
 		v.ensureCookie(w)
+		v.since = s.events.now()
 		r = r.WithContext(withVisitor(auth.With(r.Context(), v.who), v))
 		if method != http.MethodGet {
 			if err := v.checkForm(w, r); err != nil {

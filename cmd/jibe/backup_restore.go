@@ -6,10 +6,12 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/jibe-vnfm/jibe/app"
 	"github.com/jibe-vnfm/jibe/backup"
 )
 
@@ -22,7 +24,7 @@ func newRestore() *cobra.Command {
 		Long: "Make an empty directory the data directory that a backup is of. All of the backup is checked before anything\n" +
 			"is put in place. With --verify it is only checked.\n\n" +
 			"See to it that the server that the backup is of doesn't run any more: two on copies of one data directory\n" +
-			"would both work on the same VNFs.",
+			"would both work on the same VNFs. The audit log of the directory says who restored which backup, and when.",
 		Example: "  jibe restore jibe.tar.gz --data /var/lib/jibe\n" +
 			"  jibe restore jibe.tar.gz.age --identity operator.key --verify",
 		Args: cobra.ExactArgs(1),
@@ -34,7 +36,7 @@ func newRestore() *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("--identity: %w", err)
 			}
-			in := cmd.InOrStdin()
+			in, from := cmd.InOrStdin(), "standard input"
 			if args[0] != "-" {
 				f, err := os.Open(args[0])
 				if err != nil {
@@ -42,12 +44,15 @@ func newRestore() *cobra.Command {
 				}
 				defer f.Close()
 				in = f
+				if from, err = filepath.Abs(args[0]); err != nil {
+					return err
+				}
 			}
 			var m *backup.Manifest
 			if verify {
 				m, err = backup.Verify(cmd.Context(), in, "", identities...)
 			} else {
-				m, err = backup.Restore(cmd.Context(), in, data, slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)), identities...)
+				m, err = app.Restore(cmd.Context(), in, from, data, slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)), identities...)
 			}
 			if err != nil {
 				return err

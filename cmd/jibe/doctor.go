@@ -75,6 +75,7 @@ func newDoctor() *cobra.Command {
 	f.StringArrayVar(&o.Reach.Dirs, "secret-dir", nil, "directory whose files \"file:\" references may name, as of jibe serve; may be repeated")
 	f.StringArrayVar(&o.Reach.Env, "secret-env", nil, "environment variable that \"env:\" references may name, as of jibe serve; may be repeated")
 	f.BoolVar(&o.Reach.KubeconfigExec, "allow-kubeconfig-exec", false, "use kubeconfigs that name commands, as of jibe serve")
+	storeFlags(f, &o.Store)
 	hookFlags(f, &o)
 	egressFlags(f, &o.Egress)
 	keyFlags(f, "key", &o.Key)

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/internal/natural"
 	"github.com/jibe-vnfm/jibe/reconciler"
 )
 
@@ -58,6 +59,7 @@ func newDrift() *cobra.Command {
 				list = slices.DeleteFunc(list, func(d reconciler.Drift) bool {
 					return !q.within(d.Dir) || !q.in(string(d.State)) || d.Since.Before(from)
 				})
+				slices.SortStableFunc(list, func(a, b reconciler.Drift) int { return natural.Compare(a.Dir, b.Dir) })
 				if output == "name" {
 					return printNames(w, driftedNames(list), func(o object) string { return text(o, "name") })
 				}

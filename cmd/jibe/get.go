@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
+	"github.com/jibe-vnfm/jibe/internal/natural"
 	"github.com/jibe-vnfm/jibe/lcm"
 )
 
@@ -324,13 +326,18 @@ func (v *view) details(w io.Writer, s *sheet, o object) {
 		}
 		fmt.Fprintf(w, "\n%s\n", section.title)
 		t := tabwriter.NewWriter(w, 2, 0, 2, ' ', 0)
+		var rows []string
 		for _, x := range list {
 			row, _ := x.(object)
 			var cells []string
 			for _, c := range section.columns {
 				cells = append(cells, at(row, c))
 			}
-			fmt.Fprintln(t, "  "+strings.Join(cells, "\t"))
+			rows = append(rows, strings.Join(cells, "\t"))
+		}
+		slices.SortFunc(rows, natural.Compare)
+		for _, row := range rows {
+			fmt.Fprintln(t, "  "+row)
 		}
 		t.Flush()
 	}

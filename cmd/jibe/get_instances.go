@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/jibe-vnfm/jibe/internal/natural"
 )
 
 // instancesShown is how many instances a table shows by default.
@@ -118,7 +120,7 @@ func (c *client) listed(ctx context.Context, q *selection) ([]object, error) {
 		return !q.within(directory(o)) || want != nil && !slices.ContainsFunc(want, in)
 	})
 	slices.SortStableFunc(list, func(a, b object) int {
-		return cmp.Or(strings.Compare(folderOf(a), folderOf(b)), strings.Compare(nameOf(a), nameOf(b)), strings.Compare(text(a, "id"), text(b, "id")))
+		return cmp.Or(natural.Compare(folderOf(a), folderOf(b)), natural.Compare(nameOf(a), nameOf(b)), strings.Compare(text(a, "id"), text(b, "id")))
 	})
 	return list, nil
 }

@@ -5,6 +5,8 @@ import (
 	"context"
 	"slices"
 	"strings"
+
+	"github.com/jibe-vnfm/jibe/internal/natural"
 )
 
 func packagesView() view {
@@ -31,6 +33,9 @@ func packagesView() view {
 				}
 				broken := text(o, "problem") != "" && q.in("problem")
 				return q.state != "" && !broken && !q.in(cmp.Or(text(o, "state"), "-")) && !q.in(packageState(o))
+			})
+			slices.SortStableFunc(list, func(a, b object) int {
+				return cmp.Or(natural.Compare(text(a, "repository"), text(b, "repository")), natural.Compare(text(a, "path"), text(b, "path")), natural.Compare(text(a, "ref"), text(b, "ref")))
 			})
 			return &page{list: list}, err
 		},

@@ -56,3 +56,40 @@ func TestTheNewestOperationStandsFirst(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+func TestNamesInTablesStandAsPeopleCount(t *testing.T) {
+	var instances, drift, problems, projects, packages []any
+	for _, n := range []string{"11", "2", "101", "1"} {
+		dir := "instances/site-" + n + "/upf-" + n
+		instances = append(instances, map[string]any{"id": "i" + n, "jibe": map[string]any{"directory": dir}})
+		drift = append(drift, map[string]any{"instance": "i" + n, "dir": dir, "state": "reported"})
+		problems = append(problems, map[string]any{"file": dir + "/vnf.yaml", "message": "x"})
+		projects = append(projects, map[string]any{"name": "site-" + n})
+		packages = append(packages, map[string]any{"vnfdId": "upf-" + n, "repository": "packages", "path": "upf-" + n})
+	}
+	for use, c := range map[string]struct {
+		path string
+		list []any
+		want string
+	}{
+		"instances": {instancesPath + "?" + briefly, instances, "site-1/upf-1 site-2/upf-2 site-11/upf-11 site-101/upf-101"},
+		"drift":     {"/jibe/v1/drift", drift, "site-1/upf-1 site-2/upf-2 site-11/upf-11 site-101/upf-101"},
+		"problems":  {"/jibe/v1/problems", problems, "instances/site-1/upf-1/vnf.yaml instances/site-2/upf-2/vnf.yaml instances/site-11/upf-11/vnf.yaml instances/site-101/upf-101/vnf.yaml"},
+		"projects":  {"/jibe/v1/projects", projects, "site-1 site-2 site-11 site-101"},
+		"packages":  {"/jibe/v1/packages", packages, "upf-1 upf-2 upf-11 upf-101"},
+	} {
+		if got := strings.Join(strings.Fields(output(t, map[string]any{c.path: c.list}, "get", use, "-o", "name")), " "); got != c.want {
+			t.Errorf("%s stand as %s, want %s", use, got, c.want)
+		}
+	}
+	var b strings.Builder
+	vnfcs := []any{}
+	for _, n := range []string{"11", "2", "101"} {
+		vnfcs = append(vnfcs, map[string]any{"id": "u" + n, "vduId": "VDU1", "computeResource": map[string]any{"resourceId": "upf-" + n}})
+	}
+	v := instancesView()
+	v.details(&b, &sheet{}, map[string]any{"id": "i", "instantiatedVnfInfo": map[string]any{"vnfcResourceInfo": vnfcs}})
+	if got := b.String(); !(strings.Index(got, "upf-2 ") < strings.Index(got, "upf-11 ") && strings.Index(got, "upf-11 ") < strings.Index(got, "upf-101 ")) {
+		t.Errorf("the VNFCs stand as\n%s", got)
+	}
+}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/jibe-vnfm/jibe/internal/natural"
 	"github.com/jibe-vnfm/jibe/reconciler"
 )
 
@@ -51,6 +52,7 @@ func newProblems() *cobra.Command {
 				}
 				from := q.since.from(time.Now())
 				list = slices.DeleteFunc(list, func(p reconciler.Problem) bool { return !q.within(path.Dir(p.File)) || p.Since.Before(from) })
+				slices.SortStableFunc(list, func(a, b reconciler.Problem) int { return natural.Compare(a.File, b.File) })
 				some = len(list) > 0
 				if output == "name" {
 					for _, p := range list {

@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/internal/natural"
 	"github.com/jibe-vnfm/jibe/reconciler"
 )
 
@@ -33,6 +35,7 @@ func newProjects() *cobra.Command {
 				if _, err := c.do(cmd.Context(), http.MethodGet, "/jibe/v1/projects", nil, &list); err != nil {
 					return err
 				}
+				slices.SortStableFunc(list, func(a, b reconciler.ProjectUse) int { return natural.Compare(a.Name, b.Name) })
 				if output == "name" {
 					for _, p := range list {
 						fmt.Fprintln(w, p.Name)

@@ -143,6 +143,13 @@ func (a *archiving) cut(ctx context.Context, d *datadir.Dir, out io.Writer, log 
 	if a.keep > 0 {
 		opt.Since = time.Now().Add(-time.Duration(a.keep))
 	}
+	place, err := app.StoreOf(d.Path)
+	if err != nil {
+		return err
+	}
+	if place != "" {
+		return fmt.Errorf("the records of data directory %s are in Redis (%s), and without them it isn't known which revisions are needed: its history can't be cut", d.Path, place)
+	}
 	if datadir.Exists(d.Store()) {
 		if err := addNamed(ctx, d, &opt); err != nil {
 			return err

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"k8s.io/klog/v2"
 
 	"github.com/jibe-vnfm/jibe/app"
@@ -115,6 +116,7 @@ func newServe() *cobra.Command {
 	f.StringVar(&o.Notify.CA, "notify-ca", "", "PEM file of the authorities of subscribers' certificates (default: the system's)")
 	f.StringVar(&o.Trace.Endpoint, "otlp-endpoint", "", "URL of a collector that takes traces by OTLP over HTTP, as https://collector.example:4318 (default: nothing is traced)")
 	f.StringVar(&o.Trace.HeadersFile, "otlp-headers-file", "", "file of the headers that it is sent, a line each, as Authorization: Bearer TOKEN")
+	storeFlags(f, &o.Store)
 	f.Float64Var(&o.Trace.Ratio, "trace-ratio", 1, "share of the operations that are traced, above 0 and at most 1")
 	egressFlags(f, &o.Egress)
 	keyFlags(f, "key", &o.Key)
@@ -123,6 +125,14 @@ func newServe() *cobra.Command {
 	f.StringVar(&level, "log-level", "info", "debug, info, warn or error")
 	f.StringVar(&format, "log-format", "text", "text or json")
 	return cmd
+}
+
+// storeFlags say where records are kept.
+func storeFlags(f *pflag.FlagSet, o *app.StoreOptions) {
+	f.StringVar(&o.URL, "store", "", "URL of a Redis that keeps the records, as redis://HOST:6379/0, rediss://…, redis+sentinel://HOST:26379,…?master=NAME or redis+cluster://HOST:6379,… (default: a file in the data directory)")
+	f.StringVar(&o.Password, "store-password", "", "password of Redis, as file:PATH or env:NAME")
+	f.StringVar(&o.SentinelPassword, "store-sentinel-password", "", "password of Redis's sentinels, as file:PATH or env:NAME")
+	f.IntVar(&o.Replicas, "redis-wait", 0, "how many replicas of Redis must have a write before it is answered")
 }
 
 // timeouts is the flag --timeout-for.

@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/internal/git"
+	"github.com/jibe-vnfm/jibe/internal/natural"
 )
 
 // FileDiff is what a change does to one file, as people read it.
@@ -36,6 +38,10 @@ const (
 	mostDiffLines = 4000 // of all files
 	mostFileLines = 1000
 	mostDiffLine  = 1000 // bytes
+	diffContext   = 3    // lines around a change
+	// How many lines are read of one file, and of all, to tell what the changed ones belong to.
+	mostFileRead = 10_000
+	mostDiffRead = 100_000
 )
 
 // Diffs is what differs between two commits.
@@ -46,8 +52,9 @@ type Diffs struct {
 }
 
 // Patch returns what differs from one commit to another; from "" is the empty repository. keep says
-// of which files the caller is told; nil is all. What is much is cut.
-func (r *Reader) Patch(ctx context.Context, from, to string, keep func(path string) bool) (*Diffs, error) {
+// of which files the caller is told; nil is all. hide is called with all lines of each file, of both
+// sides and those that don't differ too, and alters the texts that nobody is shown. What is much is cut.
+func (r *Reader) Patch(ctx context.Context, from, to string, keep func(path string) bool, hide func([]DiffLine)) (*Diffs, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if from == "" {
@@ -58,7 +65,7 @@ func (r *Reader) Patch(ctx context.Context, from, to string, keep func(path stri
 			return nil, fmt.Errorf("%w: commit %q", desired.ErrNotFound, clip(hash))
 		}
 	}
-	cmd := r.git.Command(ctx, "-c", "core.quotePath=false", "diff-tree", "-r", "-p", "--no-ext-diff", "--no-textconv", "--no-color", "--no-renames",
+	cmd := r.git.Command(ctx, "-c", "core.quotePath=false", "diff-tree", "-r", "-p", "--no-ext-diff", "--no-textconv", "--no-color", "--no-renames", fmt.Sprintf("--unified=%d", mostFileRead),
 		"--src-prefix=a/", "--dst-prefix=b/", from, to, "--")
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -67,7 +74,7 @@ func (r *Reader) Patch(ctx context.Context, from, to string, keep func(path stri
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("%w: git diff-tree: %w", desired.ErrUnavailable, err)
 	}
-	d, err := readPatch(out, keep)
+	d, err := readPatch(out, keep, hide)
 	if err == nil && d.Cut {
 		cancel() // the rest isn't told
 		_ = cmd.Wait()
@@ -79,12 +86,23 @@ func (r *Reader) Patch(ctx context.Context, from, to string, keep func(path stri
 // emptyTree is git's name of a tree without entries.
 const emptyTree = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 
-// readPatch reads git's form of a diff.
-func readPatch(r io.Reader, keep func(string) bool) (*Diffs, error) {
+// readPatch reads git's form of a diff that has whole files.
+func readPatch(r io.Reader, keep func(string) bool, hide func([]DiffLine)) (*Diffs, error) {
 	d := &Diffs{}
 	in := bufio.NewReaderSize(r, 64<<10)
 	var f *FileDiff
-	skip, total, hunk := false, 0, false
+	skip, read, total, hunk := false, 0, 0, false
+	end := func() {
+		if f == nil {
+			return
+		}
+		hide(f.Lines)
+		f.Lines = Hunks(f.Lines)
+		if most := min(mostFileLines, mostDiffLines-total); len(f.Lines) > most {
+			f.Lines, f.Cut = f.Lines[:most], true
+		}
+		total += len(f.Lines)
+	}
 	for {
 		line, err := in.ReadSlice('\n')
 		text := strings.TrimRight(string(line), "\n")
@@ -97,12 +115,13 @@ func readPatch(r io.Reader, keep func(string) bool) (*Diffs, error) {
 		last := err != nil
 		switch {
 		case strings.HasPrefix(text, "diff --git "):
+			end()
 			name := patchPath(text)
 			f, hunk = nil, false
 			if skip = keep != nil && !keep(name); skip {
 				break
 			}
-			if len(d.Files) == mostDiffFiles || total >= mostDiffLines {
+			if len(d.Files) == mostDiffFiles || total >= mostDiffLines || read >= mostDiffRead {
 				d.Cut = true
 				return d, nil
 			}
@@ -112,12 +131,19 @@ func readPatch(r io.Reader, keep func(string) bool) (*Diffs, error) {
 		case strings.HasPrefix(text, "Binary files ") && !hunk:
 			f.Binary = true
 		case strings.HasPrefix(text, "@@ "):
-			hunk = true
-			f.add(DiffLine{'@', text}, &total)
+			// A part of a file alone doesn't tell what its lines belong to.
+			hunk = strings.HasPrefix(text, "@@ -1 ") || strings.HasPrefix(text, "@@ -1,") || strings.HasPrefix(text, "@@ -0,0 ")
+			f.Cut = f.Cut || !hunk
 		case hunk && text != "" && strings.ContainsRune("+- ", rune(text[0])):
-			f.add(DiffLine{text[0], text[1:]}, &total)
+			if len(f.Lines) == mostFileRead || read == mostDiffRead {
+				f.Cut, hunk = true, false
+				break
+			}
+			f.Lines = append(f.Lines, diffLine(text))
+			read++
 		}
 		if last {
+			end()
 			return d, nil
 		}
 	}
@@ -130,20 +156,51 @@ func patchPath(line string) string {
 		return strings.TrimPrefix(rest[half+1:], "b/")
 	}
 	_, second, _ := strings.Cut(rest, `" "`)
-	return strings.TrimPrefix(strings.TrimSuffix(second, `"`), "b/")
+	name, err := strconv.Unquote(`"` + second) // git quotes as C does, and so does Go
+	if err != nil {
+		name = strings.TrimSuffix(second, `"`)
+	}
+	return strings.TrimPrefix(name, "b/")
 }
 
-func (f *FileDiff) add(l DiffLine, total *int) {
-	if len(f.Lines) >= mostFileLines || *total >= mostDiffLines {
-		f.Cut = true
-		return
-	}
+func diffLine(text string) DiffLine {
+	l := DiffLine{Op: text[0], Text: text[1:]}
 	if len(l.Text) > mostDiffLine {
 		l.Text = l.Text[:mostDiffLine] + "…"
 	}
 	l.Text = strings.ToValidUTF8(l.Text, "�")
-	f.Lines = append(f.Lines, l)
-	*total++
+	return l
+}
+
+// Hunks leaves out of the lines of two whole files what is far from any change, and says where in
+// the files the rest is.
+func Hunks(all []DiffLine) []DiffLine {
+	near := make([]bool, len(all))
+	for i, l := range all {
+		if l.Op != ' ' {
+			for j := max(0, i-diffContext); j <= min(len(all)-1, i+diffContext); j++ {
+				near[j] = true
+			}
+		}
+	}
+	var out []DiffLine
+	oldLine, newLine, gap := 1, 1, true
+	for i, l := range all {
+		switch {
+		case near[i] && gap:
+			out = append(out, DiffLine{Op: '@', Text: fmt.Sprintf("@@ -%d +%d @@", oldLine, newLine)}, l)
+		case near[i]:
+			out = append(out, l)
+		}
+		gap = !near[i]
+		if l.Op != '+' {
+			oldLine++
+		}
+		if l.Op != '-' {
+			newLine++
+		}
+	}
+	return out
 }
 
 // Branch is a branch of the desired repository beside the one that is followed.
@@ -176,7 +233,7 @@ func (r *Repo) Branches(ctx context.Context) (list []Branch, more bool, err erro
 		}
 		list = append(list, Branch{Name: strings.TrimPrefix(f[1], "refs/heads/"), Commit: f[0]})
 	}
-	slices.SortFunc(list, func(a, b Branch) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(list, func(a, b Branch) int { return natural.Compare(a.Name, b.Name) })
 	return list, false, nil
 }
 

@@ -123,11 +123,15 @@ func (r *Repo) FormerSettings(ctx context.Context, since string, ok func(*desire
 
 // FindTrailer returns the commit of Jibe's own reachable from head that carries the trailer
 // (anybody can write the words), the newest if there are several, looking no further back than the commit since
-// (itself included; "" is the beginning), or desired.ErrNotFound.
+// (itself included; "" is the beginning), or desired.ErrNotFound. While it isn't known whether the
+// remote took a push, a commit that isn't found is desired.ErrUnavailable.
 func (r *Repo) FindTrailer(ctx context.Context, since, key, value string) (string, error) {
 	want := oneLine(key) + ": " + oneLine(value)
 	head := r.Head()
 	none := fmt.Errorf("%w: a commit with the trailer %q", desired.ErrNotFound, want)
+	if d := r.sent.doubt(); d != nil {
+		none = fmt.Errorf("find the commit with the trailer %q: %w", want, d)
+	}
 	if head == "" {
 		return "", none
 	}
@@ -163,7 +167,7 @@ func (r *Repo) FindTrailer(ctx context.Context, since, key, value string) (strin
 		return "", none
 	}
 	hash, err := find(ends...)
-	if errors.Is(err, desired.ErrNotFound) && len(ends) > 1 {
+	if errors.Is(err, none) && len(ends) > 1 {
 		return find("--no-walk", since)
 	}
 	return hash, err

@@ -82,6 +82,15 @@ func (r *Repo) Ahead(ctx context.Context, commit string, most int) (list []*Logg
 	return list, next != "", err
 }
 
+// Has says whether the history that ends at tip has the commit in it; a commit has itself. Where tip
+// is "" it has none.
+func (r *Repo) Has(ctx context.Context, tip, commit string) (bool, error) {
+	if !git.IsHash(tip) || !git.IsHash(commit) {
+		return false, nil
+	}
+	return r.isAncestor(ctx, commit, tip)
+}
+
 func (r *Repo) logged(ctx context.Context, most int, revs, paths []string) (list []*Logged, next string, err error) {
 	args := slices.Concat([]string{"--literal-pathspecs", "log", "--first-parent", fmt.Sprintf("-n%d", most+1), "--format=%H"}, revs, []string{"--"}, paths)
 	out, err := r.git.Run(ctx, args...)

@@ -83,6 +83,7 @@ func (r *Repo) fetchLoop() {
 			again = time.After(pause)
 		} else {
 			pause = 0
+			r.settleLeft(r.ctx)
 			r.pushNotes(r.ctx)
 			r.pushPins(r.ctx)
 		}
@@ -98,6 +99,9 @@ func (r *Repo) pull(ctx context.Context) error {
 	defer r.move.Unlock()
 	if err == nil {
 		err = r.takeTransferred(ctx, hash, head)
+	}
+	if now := r.Head(); err == nil && now != r.told {
+		r.accept(ctx, now, false)
 	}
 	if ctx.Err() == nil {
 		r.setHealth(healthRemote, err)
@@ -170,18 +174,23 @@ func (r *Repo) tryFetch(ctx context.Context) error {
 		return err
 	}
 	if head != "" {
-		if ok, err := r.isAncestor(ctx, head, hash); err != nil {
+		if err := r.rewritten(ctx, head, hash); err != nil {
 			return err
-		} else if !ok {
-			return fmt.Errorf("%w: its history was rewritten: %s was at %s and is at %s, which doesn't contain it (%s)", errHeld, r.opt.Branch, head, hash, asAccept)
 		}
 	}
 	return r.obey(ctx, hash, head)
 }
 
 // obey moves the branch from head to the remote's commit, which contains it, unless only a
-// person may decide that.
+// person may decide that. What others have accepted of it isn't judged again.
 func (r *Repo) obey(ctx context.Context, hash, head string) error {
+	hash, head, err := r.adoptAccepted(ctx, hash, head)
+	if err != nil {
+		return err
+	}
+	if hash == head {
+		return r.refreshLocked(ctx)
+	}
 	if err := r.vouched(ctx, head, hash); err != nil {
 		return err
 	}
@@ -278,6 +287,8 @@ func (r *Repo) acceptBranch(ctx context.Context) error {
 	if err := r.refs.Move(ctx, r.ref(), hash, head); err != nil {
 		return err
 	}
+	r.histories.Add(1)
+	r.accept(ctx, hash, true)
 	return r.fetchLocked(ctx)
 }
 
@@ -326,57 +337,18 @@ func (r *Repo) fetch(ctx context.Context, ref, into string, within time.Duration
 	return git.ReadRef(r.opt.Dir, into)
 }
 
-// writable refuses writes while the remote's history isn't the one that was read.
+// writable refuses writes while the remote's history isn't the one that was read, or while it
+// isn't known what became of a push.
 func (r *Repo) writable() error {
 	if r.opt.Remote != "" {
 		if err := r.Health(); errors.Is(err, errHeld) {
 			return err
 		}
+		if d := r.sent.doubt(); d != nil {
+			return fmt.Errorf("%w: %w", desired.ErrUnavailable, d)
+		}
 	}
 	return nil
-}
-
-// push moves the remote's branch from one commit to another, or not at all.
-// git's answer to a refused push has no type, and a lost connection has none:
-// the remote is asked again what happened. errRefMoved means that the mirror
-// has followed the remote and the batch must be built anew.
-func (r *Repo) push(ctx context.Context, to, from string) error {
-	args := []string{"push", "--quiet", "--porcelain", "--no-verify", "--force-with-lease=" + r.ref() + ":" + from}
-	for _, o := range r.opt.PushOptions {
-		args = append(args, "--push-option="+o)
-	}
-	within, cancel := context.WithTimeout(ctx, r.opt.remoteTimeout)
-	defer cancel()
-	began := time.Now()
-	_, perr := r.git.Run(within, append(args, "--", r.opt.Remote, to+":"+r.ref())...)
-	r.observed("push", began, perr)
-	if perr == nil {
-		r.setHealth(healthRemote, nil)
-		return nil
-	}
-	now, err := r.remoteRef(ctx, r.ref())
-	switch {
-	case err != nil:
-		r.setHealth(healthRemote, err)
-		return fmt.Errorf("%w: push: %w; whether the remote took it isn't known until it answers", desired.ErrUnavailable, perr)
-	case now == to:
-		return nil
-	case now == from:
-		return fmt.Errorf("%w: push: %w", desired.ErrUnavailable, perr)
-	}
-	if now != "" {
-		// Where that is more than fits into the time, the write is refused, and pull gets it.
-		if now, err = r.fetch(ctx, r.ref(), fetchedRef, r.opt.remoteTimeout); err != nil {
-			return err
-		}
-		if ours, err := r.isAncestor(ctx, to, now); err != nil || ours {
-			return err // someone has pushed on top of it already
-		}
-	}
-	if err := r.fetchLocked(ctx); err != nil {
-		return err
-	}
-	return fmt.Errorf("%w: the remote's is at %s", git.ErrRefMoved, now)
 }
 
 // pushNotes brings the remote the notes, joined with what it has, best effort.

@@ -6,11 +6,13 @@ import (
 	"log/slog"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/internal/changed"
 	"github.com/jibe-vnfm/jibe/internal/git"
+	"github.com/jibe-vnfm/jibe/internal/lru"
 )
 
 // Options say where the desired repository is and how Jibe writes to it.
@@ -22,6 +24,11 @@ type Options struct {
 	// Remote is the URL that is followed and pushed to; Dir is then its mirror.
 	// "" means that Dir itself is the desired repository.
 	Remote string
+	// Turn orders those who push to the remote's branch; nil: each tries by itself.
+	Turn Turn
+	// Accepted is the commit of the remote's branch that all who write to it have accepted; nil:
+	// nobody else does.
+	Accepted Accepted
 	// PushOptions are given to every push to the remote.
 	PushOptions []string
 	// PollInterval is how often the remote is asked for commits. A local ref is looked at as
@@ -123,7 +130,8 @@ type Repo struct {
 	settings settingsState
 	ills     []*healthError
 	watchers map[*watcher]struct{}
-	changes  changed.Feed // of heads
+	changes  changed.Feed  // of heads
+	moved    chan struct{} // closed when head moves
 
 	writer writer
 	notes  noteQueue
@@ -132,7 +140,17 @@ type Repo struct {
 	poke   chan struct{}
 	behind chan struct{} // the branch couldn't be followed: follow tries again
 	pinned string        // the pins that the remote has; of fetchLoop alone
+	sent   pushRecord
+	told   string // the newest commit that Accepted has of this mirror; under move
+
+	// known are commits that head has in its history, with the number of the history: it
+	// changes where a person has accepted another.
+	known     *lru.Cache[uint64]
+	histories atomic.Uint64
 }
+
+// knownCommits is of how many commits it is remembered that head has them.
+const knownCommits = 10_000
 
 var _ desired.Repo = (*Repo)(nil)
 
@@ -157,10 +175,13 @@ func Open(ctx context.Context, opt Options) (*Repo, error) {
 		refs:     git.NewRefUpdater(runner),
 		index:    newIndex(),
 		watchers: map[*watcher]struct{}{},
+		moved:    make(chan struct{}),
+		known:    lru.New[uint64](knownCommits, 1),
 		poke:     make(chan struct{}, 1),
 		behind:   make(chan struct{}, 1),
 	}
 	r.writer.init()
+	r.sent.name = filepath.Join(ownDir(dir), "push")
 	r.notes.init(filepath.Join(ownDir(dir), "notes"))
 	r.pushed = r.pushedBy
 	r.ctx, r.cancel = context.WithCancel(context.WithoutCancel(ctx))
@@ -176,9 +197,13 @@ func (r *Repo) open(ctx context.Context) error {
 		return err
 	}
 	if r.opt.Remote != "" {
+		if err := r.sent.recall(); err != nil {
+			return fmt.Errorf("open the desired repository %s: %w", r.opt.Dir, err)
+		}
 		if err := r.firstFetch(ctx); err != nil {
 			return err
 		}
+		r.settleLeft(ctx)
 	}
 	r.move.Lock()
 	err := r.refreshLocked(ctx)
@@ -217,6 +242,9 @@ func (r *Repo) open(ctx context.Context) error {
 	r.work.Go(r.keepGraph)
 	if r.opt.Remote != "" {
 		r.work.Go(r.fetchLoop)
+		if r.opt.Accepted != nil {
+			r.work.Go(r.watchAccepted)
+		}
 	}
 	return nil
 }
@@ -335,4 +363,6 @@ func (r *Repo) tryRefresh(ctx context.Context) error {
 func (r *Repo) setHeadLocked(head, root string, set settingsState) {
 	r.head, r.root, r.listed = head, root, nil
 	r.settings = set
+	close(r.moved)
+	r.moved = make(chan struct{})
 }

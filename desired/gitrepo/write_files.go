@@ -85,8 +85,11 @@ func setFile(ed *git.TreeEditor, p string, data []byte) error {
 // writeFiles commits an edit of files outside of instances. edit runs again where the branch
 // has moved meanwhile.
 func (r *Repo) writeFiles(ctx context.Context, w desired.Write, edit func(ed *git.TreeEditor) error) (commit string, err error) {
-	for turn := range maxTurns {
+	for n := range maxTurns {
 		commit, err := r.tryFiles(ctx, w, edit)
+		if d, ok := errors.AsType[*doubtError](err); ok {
+			commit, err = d.to, r.settle(ctx, d, turn{})
+		}
 		if !errors.Is(err, git.ErrRefMoved) && !errors.Is(err, git.ErrRefLocked) {
 			return commit, err
 		}
@@ -95,7 +98,7 @@ func (r *Repo) writeFiles(ctx context.Context, w desired.Write, edit func(ed *gi
 				return "", fmt.Errorf("%w: %w", desired.ErrUnavailable, err)
 			}
 		}
-		if err := wait(ctx, turnDelay(turn)); err != nil {
+		if err := wait(ctx, turnDelay(n)); err != nil {
 			return "", err
 		}
 	}

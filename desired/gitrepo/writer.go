@@ -72,6 +72,14 @@ func (q *writer) take(most int) []*pending {
 	return out
 }
 
+// waits says whether a write waits whose caller hasn't gone.
+func (q *writer) waits() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.queue = slices.DeleteFunc(q.queue, func(p *pending) bool { return p.state.Load() == abandoned })
+	return len(q.queue) > 0
+}
+
 func (q *writer) close() {
 	q.mu.Lock()
 	q.closed = true
@@ -123,12 +131,16 @@ func (r *Repo) writeLoop() {
 	for {
 		// A batch that has begun ends even when the repository closes.
 		ctx := context.WithoutCancel(r.ctx)
-		if ps := r.writer.take(r.opt.MaxBatch); len(ps) > 0 {
-			reuse = r.commitAll(ctx, ps, reuse)
-			for _, p := range ps {
-				close(p.done)
+		if r.writer.waits() {
+			t := r.takeTurn()
+			if ps := r.writer.take(r.opt.MaxBatch); len(ps) > 0 {
+				reuse = r.commitAll(ctx, ps, reuse, t)
+				for _, p := range ps {
+					close(p.done)
+				}
+				r.maintain()
 			}
-			r.maintain()
+			t.end()
 			continue
 		}
 		if r.writer.isClosed() {
@@ -156,7 +168,7 @@ const maxTurns = 200
 
 // commitAll answers every write of a batch in its rev and err. It returns the
 // folders that the next batch may start from.
-func (r *Repo) commitAll(ctx context.Context, ps []*pending, reuse git.Folders) git.Folders {
+func (r *Repo) commitAll(ctx context.Context, ps []*pending, reuse git.Folders, t turn) git.Folders {
 	fail := func(err error) git.Folders {
 		for _, p := range ps {
 			if p.err == nil {
@@ -165,9 +177,15 @@ func (r *Repo) commitAll(ctx context.Context, ps []*pending, reuse git.Folders) 
 		}
 		return git.Folders{}
 	}
-	for turn := range maxTurns {
+	for n := range maxTurns {
+		r.settleLeft(ctx)
 		began := time.Now()
 		b, err := r.tryBatch(ctx, ps, reuse)
+		if d, ok := errors.AsType[*doubtError](err); ok {
+			if err = r.settle(ctx, d, t); err == nil {
+				return git.Folders{}
+			}
+		}
 		r.observed("commit", began, err)
 		switch {
 		case err == nil:
@@ -180,7 +198,7 @@ func (r *Repo) commitAll(ctx context.Context, ps []*pending, reuse git.Folders) 
 				}
 			}
 			// Someone else writes: give way, a little longer each time.
-			_ = wait(ctx, turnDelay(turn))
+			_ = wait(ctx, turnDelay(n))
 		case errors.Is(err, desired.ErrUnavailable):
 			return fail(err)
 		default:
@@ -190,7 +208,7 @@ func (r *Repo) commitAll(ctx context.Context, ps []*pending, reuse git.Folders) 
 	return fail(fmt.Errorf("%w: branch %s moved %d times while the write was tried", desired.ErrUnavailable, r.opt.Branch, maxTurns))
 }
 
-func turnDelay(turn int) time.Duration { return time.Duration(min(turn, 50)) * time.Millisecond }
+func turnDelay(n int) time.Duration { return time.Duration(min(n, 50)) * time.Millisecond }
 
 func wait(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
@@ -268,7 +286,11 @@ func (r *Repo) land(ctx context.Context, pack *git.Pack, to, from string) error 
 			return fmt.Errorf("%w: %w", desired.ErrUnavailable, err)
 		}
 	}
-	return r.refs.Move(ctx, r.ref(), to, from)
+	err := r.refs.Move(ctx, r.ref(), to, from)
+	if err != nil && r.opt.Remote != "" {
+		return r.sent.open(to, from, err) // it is there, and the mirror has to follow
+	}
+	return err
 }
 
 // prefetch reads the directories of a batch's writes in two exchanges with git

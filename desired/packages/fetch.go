@@ -2,6 +2,7 @@ package packages
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path"
 	"path/filepath"
@@ -38,9 +39,23 @@ func (c *Catalogue) fetchRefs(ctx context.Context, url, refspec string) error {
 	runner := c.git
 	// No redirect leads to another protocol, which anybody on the way might read and change.
 	runner.Env = append(slices.Clip(runner.Env), "GIT_ALLOW_PROTOCOL="+protocol(url))
-	_, err := runner.Run(ctx, "fetch", "--quiet", "--prune", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance",
-		"--no-recurse-submodules", "--refmap=", "--", url, refspec)
-	return err
+	for try := 1; ; try++ {
+		_, err := runner.Run(ctx, "fetch", "--quiet", "--prune", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance",
+			"--no-recurse-submodules", "--refmap=", "--", url, refspec)
+		if try == fetchTries || !metAnother(err) {
+			return err
+		}
+	}
+}
+
+// fetchTries is how often a fetch is begun that meets another in its middle.
+const fetchTries = 5
+
+// metAnother says whether a fetch failed for a ref of a proposal: git compares what came with all
+// refs, and has listed its objects before another fetch brought the one that such a ref names.
+func metAnother(err error) bool {
+	var failed *git.Error
+	return errors.As(err, &failed) && strings.Contains(failed.Stderr, "bad object "+proposed)
 }
 
 // protocol is git's name of the way to the URL.

@@ -6,17 +6,16 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
-	"crypto/sha256"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"fmt"
-	"io/fs"
 	"math/big"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -27,8 +26,8 @@ import (
 	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
-// vaultModule is the module of the server.
-const vaultModule = "../../test/vault"
+// vaultScript builds the server, and says where it is.
+const vaultScript = "../../test/vault/vault"
 
 // vaultPolicy is what the guide has a token do, and no more.
 const vaultPolicy = `
@@ -45,54 +44,26 @@ type vault struct {
 	admin *api.Client
 }
 
-// vaultProgram returns the path of the server's program, which it builds where the cache hasn't
-// got it. It skips the test where that would take minutes that nobody asked for.
+// vaultProgram returns the path of the server's program, as this project builds it. Where it isn't
+// built yet, the test is skipped, or builds it if [testenv.EnvRequire] is "1".
 func vaultProgram(t *testing.T) string {
 	t.Helper()
-	cache := os.Getenv("JIBE_CACHE")
-	if cache == "" {
-		user, err := os.UserCacheDir()
-		if err != nil {
-			t.Fatal(err)
-		}
-		cache = filepath.Join(user, "jibe")
+	args := []string{"cached"}
+	if os.Getenv(testenv.EnvRequire) == "1" {
+		args = nil
 	}
-	sum := sha256.New()
-	err := filepath.WalkDir(vaultModule, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		text, err := os.ReadFile(path)
-		fmt.Fprintf(sum, "%s %d\n%s", path, len(text), text)
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
+	cmd := exec.CommandContext(t.Context(), vaultScript, args...)
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	out, err := cmd.Output()
+	switch {
+	case err == nil:
+		return strings.TrimSpace(string(out))
+	case args != nil:
+		t.Skipf("no server of Vault is built: run test/vault/vault, or set %s=1", testenv.EnvRequire)
 	}
-	program := filepath.Join(cache, "vault", fmt.Sprintf("server-%x", sum.Sum(nil)[:5]))
-	if _, err := os.Stat(program); err == nil {
-		return program
-	}
-	if os.Getenv(testenv.EnvRequire) != "1" {
-		t.Skipf("no server of Vault is built: run make test, or set %s=1", testenv.EnvRequire)
-	}
-	if err := os.MkdirAll(filepath.Dir(program), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	// Two may build at once: each its own, and one of them stays.
-	half := fmt.Sprintf("%s.%d", program, os.Getpid())
-	build := exec.CommandContext(t.Context(), "go", "build", "-C", vaultModule, "-buildvcs=false", "-tags", "minimal", "-ldflags", "-s -w", "-o", half, "./server")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	start := time.Now()
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build the server of Vault: %v: %s", err, out)
-	}
-	used := build.ProcessState
-	t.Logf("built the server of Vault in %s, %s of CPU", time.Since(start).Round(time.Second), (used.UserTime() + used.SystemTime()).Round(time.Second))
-	if err := os.Rename(half, program); err != nil {
-		t.Fatal(err)
-	}
-	return program
+	t.Fatalf("build the server of Vault: %v: %s", err, &said)
+	return ""
 }
 
 // startVault starts a server that is initialized and unsealed, has the key transit/jibe, and a

@@ -158,7 +158,7 @@ type speed struct {
 
 var (
 	fakeSpeed = speed{kit.Patience, openstack.Options{Busy: 30 * time.Millisecond, Rest: 300 * time.Millisecond}}
-	realSpeed = speed{20 * time.Minute, openstack.Options{Busy: 2 * time.Second, Rest: 20 * time.Second}}
+	realSpeed = speed{20 * time.Minute, openstack.Options{Busy: 2 * time.Second, Rest: 5 * time.Second}}
 )
 
 func connect(t *testing.T, vim drivers.VIM, o openstack.Options) *openstack.Driver {

@@ -57,6 +57,9 @@ type Spec struct {
 	Limits  Limits
 	// Grace is how long the program has between being asked to end and being killed.
 	Grace time.Duration
+	// Silence is after how long without a word from whoever started the launcher that one is taken
+	// for lost, as at its end; 0 is never.
+	Silence time.Duration
 	// Probe runs nothing: the status tells what the system can do.
 	Probe bool
 	// Enter makes the process the entrance; Devices are the run's own then. The launcher alone
@@ -90,6 +93,8 @@ type Status struct {
 	Signal syscall.Signal `json:",omitempty"`
 	// Exceeded is the limit for which the program was killed, "" where it was for none.
 	Exceeded string `json:",omitempty"`
+	// Silent says that the program was killed because of Spec.Silence.
+	Silent bool `json:",omitempty"`
 	// Errno is why the program couldn't be started, and Trouble why it wasn't confined;
 	// it didn't run then.
 	Errno   syscall.Errno `json:",omitempty"`

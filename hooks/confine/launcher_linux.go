@@ -10,6 +10,8 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -22,7 +24,8 @@ const endPatience = 5 * time.Second
 // Main is the launcher: it reads a [Spec] from the file lifeFile, runs its program with the
 // launcher's standard files, and writes a [Status] to the file statusFile once nothing of the
 // run is left. SIGTERM has the program asked to end, and killed after Spec.Grace. The end of
-// lifeFile, which is that of whoever started the launcher, has it killed at once.
+// lifeFile, which is that of whoever started the launcher, has it killed at once, and so has
+// Spec.Silence there.
 //
 // It must be called before the process has done anything else, and the process is to end with
 // what it returns.
@@ -46,9 +49,9 @@ func Main() (exit int) {
 	case s.Enter:
 		st = enter(&s) // where it returns
 	default:
-		dead := make(chan struct{})
-		go func() { defer close(dead); _, _ = io.Copy(io.Discard, life) }()
+		dead, silent := listen(life, s.Silence)
 		st = launch(&s, dead)
+		st.Silent = silent.Load()
 	}
 	if err := json.NewEncoder(status).Encode(st); err != nil {
 		return 1
@@ -56,7 +59,31 @@ func Main() (exit int) {
 	return 0
 }
 
-// launch runs the spec. dead is closed when whoever started the launcher has ended.
+// listen closes dead when life ends, or nothing is read from it for the time of silence, where that
+// isn't 0; silent then says so.
+func listen(life io.Reader, silence time.Duration) (dead chan struct{}, silent *atomic.Bool) {
+	dead, silent = make(chan struct{}), new(atomic.Bool)
+	end := sync.OnceFunc(func() { close(dead) })
+	var watchdog *time.Timer
+	if silence > 0 {
+		watchdog = time.AfterFunc(silence, func() { silent.Store(true); end() })
+	}
+	go func() {
+		defer end()
+		word := make([]byte, 64)
+		for {
+			if _, err := life.Read(word); err != nil {
+				return
+			}
+			if watchdog != nil {
+				watchdog.Reset(silence)
+			}
+		}
+	}()
+	return dead, silent
+}
+
+// launch runs the spec. dead is closed when whoever started the launcher has ended, or seems to have.
 func launch(s *Spec, dead <-chan struct{}) Status {
 	st := Status{ABI: landlockABI()}
 	trouble := func(err error) Status {

@@ -90,6 +90,9 @@ func (d *Dir) path(name string) string { return filepath.Join(d.Path, name) }
 // StoreFile is the name of the store's file.
 const StoreFile = "store.db"
 
+// StorePlace is the name of the file that says where the records are, if they aren't in StoreFile.
+const StorePlace = "store.url"
+
 // Store is the file of the store.
 func (d *Dir) Store() string { return d.path(StoreFile) }
 

@@ -58,3 +58,10 @@ func (c *Cache[V]) Add(key string, value V, size int) {
 		c.order.RemoveOldest()
 	}
 }
+
+// Clear drops all values.
+func (c *Cache[V]) Clear() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.order.Purge()
+}

@@ -19,7 +19,7 @@ func (l *Log) Prepare(ctx context.Context, op lcm.Operation) error {
 	if err := checkBirth(op); err != nil {
 		return err
 	}
-	return l.again(ctx, op.Instance, func() error {
+	return l.again(ctx, op.Instance, func(ctx context.Context) error {
 		var b batch
 		inst, was, err := l.instance(ctx, op.Instance)
 		if err != nil {
@@ -55,7 +55,7 @@ func (l *Log) Prepare(ctx context.Context, op lcm.Operation) error {
 			return ErrBusy{inst.ID, inst.OutstandingCommit, inst.LastState}
 		}
 		op := op
-		op.State = lcm.Prepared
+		op.State, op.Member = lcm.Prepared, l.member
 		if op.StateEntered.IsZero() {
 			op.StateEntered = l.now().UTC()
 		}
@@ -82,7 +82,7 @@ func (l *Log) Commit(ctx context.Context, opID string, after desired.Revision) (
 		return nil, err
 	}
 	var done *lcm.Operation
-	err = l.again(ctx, instance, func() error {
+	err = l.again(ctx, instance, func(ctx context.Context) error {
 		var b batch
 		op, prepared, err := l.prepared.hold(ctx, opID)
 		if errors.Is(err, store.ErrNotFound) {
@@ -96,7 +96,7 @@ func (l *Log) Commit(ctx context.Context, opID string, after desired.Revision) (
 		if err != nil {
 			return err
 		}
-		op.After = after
+		op.After, op.Member = after, ""
 		if err := l.begin(ctx, &b, op, inst); err != nil {
 			return err
 		}
@@ -129,7 +129,7 @@ func (l *Log) Abandon(ctx context.Context, opID string) error {
 	if err != nil {
 		return err
 	}
-	return l.again(ctx, instance, func() error {
+	return l.again(ctx, instance, func(ctx context.Context) error {
 		var b batch
 		op, prepared, err := l.prepared.hold(ctx, opID)
 		if errors.Is(err, store.ErrNotFound) {
@@ -161,7 +161,7 @@ func (l *Log) Born(ctx context.Context, op lcm.Operation) (*lcm.Operation, error
 		return nil, err
 	}
 	var done *lcm.Operation
-	err := l.again(ctx, op.Instance, func() error {
+	err := l.again(ctx, op.Instance, func(ctx context.Context) error {
 		var b batch
 		old, err := l.Operation(ctx, op.ID)
 		if err == nil {

@@ -12,9 +12,8 @@ import (
 	"github.com/jibe-vnfm/jibe/lcm"
 )
 
-// index holds, in memory, what lists and metrics ask of all records. The Log is the only
-// writer of the records, so it changes the index where a Put has succeeded, before it
-// answers. An operation's entry is in two places: with its instance, and in the tree of
+// index holds, in memory, what lists and metrics ask of all records. The Log changes it where
+// a Put of its own has succeeded, before it answers, and where it learns of another's. An operation's entry is in two places: with its instance, and in the tree of
 // its type and state, so that no question passes over more than it picks, but for times.
 type index struct {
 	mu        sync.Mutex
@@ -25,6 +24,10 @@ type index struct {
 	open      map[OperationKind]int
 	contended int
 	changes   changed.Feed // of instances
+	// byID finds operations, where others may remove them; else nil.
+	byID *byID
+	// touched are the instances that were changed while another index is made; else nil.
+	touched map[string]bool
 }
 
 // owner holds the operations of one instance, by position. The instance itself may be gone.
@@ -61,8 +64,8 @@ func (x *index) putInstance(i *lcm.Instance) {
 	if o := x.owners[id]; o != nil {
 		id = o.id
 	}
-	e := &InstanceEntry{ID: id, VNF: i.VNF, Operated: i.Operated, Settled: i.Settled,
-		Open: i.Open, Prepared: i.Prepared, OutstandingCommit: i.OutstandingCommit, Last: i.Last, LastState: i.LastState, Seq: i.Seq}
+	e := entryOfInstance(i)
+	e.ID = id
 	// Most texts are those of many instances, or come twice.
 	for _, s := range []*string{&e.VNF.VnfdID, &e.VNF.Provider, &e.VNF.ProductName, &e.VNF.SoftwareVersion, &e.VNF.VnfdVersion, &e.Operated.Commit} {
 		*s = unique.Make(*s).Value()
@@ -72,13 +75,24 @@ func (x *index) putInstance(i *lcm.Instance) {
 	e.Settled.Commit = share(e.Settled.Commit, e.Operated.Commit)
 	e.Open, e.OutstandingCommit = share(e.Open, e.Last), share(e.OutstandingCommit, e.Last)
 	x.instances.Set(id, e)
+	x.noted(id)
+}
+
+func entryOfInstance(i *lcm.Instance) *InstanceEntry {
+	return &InstanceEntry{ID: i.ID, VNF: i.VNF, Operated: i.Operated, Settled: i.Settled,
+		Open: i.Open, Prepared: i.Prepared, OutstandingCommit: i.OutstandingCommit, Last: i.Last, LastState: i.LastState, Seq: i.Seq}
+}
+
+// noted has watchers know of a changed instance. The caller has mu.
+func (x *index) noted(id string) {
+	x.touch(id)
 	x.changes.Note(id)
 }
 
 // removeInstance forgets an instance. The caller has mu.
 func (x *index) removeInstance(id string) {
 	x.instances.Delete(id)
-	x.changes.Note(id)
+	x.noted(id)
 }
 
 // share returns s in the memory of other, if they are equal.
@@ -123,6 +137,7 @@ func (x *index) compact(e OperationEntry) *compact {
 // putOperation takes over an operation's record. An operation never changes its start.
 // The caller has mu.
 func (x *index) putOperation(e OperationEntry) {
+	x.touch(e.Instance)
 	c := x.compact(e)
 	n, found := slices.BinarySearchFunc(c.owner.operations, c, position)
 	if found {
@@ -155,6 +170,7 @@ func (x *index) removeOperation(e OperationEntry) {
 	if !found {
 		return
 	}
+	x.touch(e.Instance)
 	x.uncount(o.operations[n])
 	o.operations = slices.Delete(o.operations, n, n+1)
 	if len(o.operations) == 0 {
@@ -170,6 +186,7 @@ func (x *index) uncount(c *compact) {
 
 func (x *index) count(c *compact, n int) {
 	x.total += n
+	x.byID.count(c, n)
 	if c.kind.state.Ended() {
 		return
 	}

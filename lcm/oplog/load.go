@@ -58,28 +58,28 @@ func (h *operationHead) entry() OperationEntry {
 		Started: h.Started, StateEntered: h.StateEntered}
 }
 
-// load reads the index from the store: the instances' records, and the histories of
+// load reads an index from the store: the instances' records, and the histories of
 // operations. Only operations that haven't ended are read themselves.
-func (l *Log) load(ctx context.Context) error {
-	l.index.mu.Lock()
-	defer l.index.mu.Unlock()
-	named, err := l.loadInstances(ctx)
+func (l *Log) load(ctx context.Context, x *index) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	named, err := l.loadInstances(ctx, x)
 	if err != nil {
 		return err
 	}
-	if err := l.loadOperations(ctx, named); err != nil {
+	if err := l.loadOperations(ctx, x, named); err != nil {
 		return err
 	}
 	missing := len(named) > 0
 	if !missing {
-		if missing, err = l.historyMissing(ctx); err != nil {
+		if missing, err = l.historyMissing(ctx, x); err != nil {
 			return err
 		}
 	}
 	if !missing {
 		return nil
 	}
-	return l.fillHistory(ctx)
+	return l.fillHistory(ctx, x)
 }
 
 // pages calls f with each page of the records under prefix.
@@ -99,6 +99,21 @@ func (l *Log) pages(ctx context.Context, prefix string, f func([]store.Record) e
 	}
 }
 
+// putEach is put where other processes may be about to write the same: what they have written
+// already is passed over.
+func (l *Log) putEach(ctx context.Context, recs []store.Record) error {
+	err := l.put(ctx, recs)
+	if !errors.Is(err, store.ErrConflict) {
+		return err
+	}
+	for _, rec := range recs {
+		if err := l.put(ctx, []store.Record{rec}); err != nil && !errors.Is(err, store.ErrConflict) {
+			return err
+		}
+	}
+	return nil
+}
+
 // put puts what there is.
 func (l *Log) put(ctx context.Context, recs []store.Record) error {
 	if len(recs) == 0 {
@@ -109,7 +124,7 @@ func (l *Log) put(ctx context.Context, recs []store.Record) error {
 }
 
 // loadInstances returns the operations that the instances name as open or last.
-func (l *Log) loadInstances(ctx context.Context) (named map[string]bool, err error) {
+func (l *Log) loadInstances(ctx context.Context, x *index) (named map[string]bool, err error) {
 	named = map[string]bool{}
 	err = l.pages(ctx, instancePrefix, func(recs []store.Record) error {
 		for _, rec := range recs {
@@ -117,7 +132,7 @@ func (l *Log) loadInstances(ctx context.Context) (named map[string]bool, err err
 			if err := json.Unmarshal(rec.Value, &head); err != nil {
 				return fmt.Errorf("instance %s: the record in the store can't be read: %w", strings.TrimPrefix(rec.Key, instancePrefix), err)
 			}
-			l.index.putInstance(head.instance())
+			x.putInstance(head.instance())
 			for _, id := range []string{head.Open, head.Last} {
 				if id != "" {
 					named[id] = true
@@ -130,7 +145,7 @@ func (l *Log) loadInstances(ctx context.Context) (named map[string]bool, err err
 }
 
 // loadOperations takes the operations that have a history out of named.
-func (l *Log) loadOperations(ctx context.Context, named map[string]bool) error {
+func (l *Log) loadOperations(ctx context.Context, x *index, named map[string]bool) error {
 	var all []*compact
 	err := l.pages(ctx, historyPrefix, func(recs []store.Record) error {
 		var ends []store.Record
@@ -151,11 +166,11 @@ func (l *Log) loadOperations(ctx context.Context, named map[string]bool) error {
 				}
 			}
 			delete(named, id)
-			all = append(all, l.index.compact(e))
+			all = append(all, x.compact(e))
 		}
-		return l.put(ctx, ends)
+		return l.putEach(ctx, ends)
 	})
-	l.index.fill(all)
+	x.fill(all)
 	return err
 }
 
@@ -174,14 +189,14 @@ func (l *Log) readEntry(ctx context.Context, id string) (OperationEntry, error) 
 
 // historyMissing says whether a former version wrote the store, and this one hasn't yet
 // filled it.
-func (l *Log) historyMissing(ctx context.Context) (bool, error) {
+func (l *Log) historyMissing(ctx context.Context, x *index) (bool, error) {
 	switch _, err := l.store.Get(ctx, fillingKey); {
 	case err == nil:
 		return true, nil
 	case !errors.Is(err, store.ErrNotFound):
 		return false, err
 	}
-	if l.index.total > 0 {
+	if x.total > 0 {
 		return false, nil
 	}
 	first, err := l.store.List(ctx, operationPrefix, "", 1)
@@ -190,7 +205,7 @@ func (l *Log) historyMissing(ctx context.Context) (bool, error) {
 
 // fillHistory writes the histories that a former version didn't write. It may be
 // interrupted at any point, and goes on at the next start.
-func (l *Log) fillHistory(ctx context.Context) error {
+func (l *Log) fillHistory(ctx context.Context, x *index) error {
 	l.log.InfoContext(ctx, "operations of a former version get their entries for lists, once; this may take a minute for a million of them")
 	began, filled := false, 0
 	if _, err := l.store.Get(ctx, fillingKey); err == nil {
@@ -206,7 +221,7 @@ func (l *Log) fillHistory(ctx context.Context) error {
 				continue
 			}
 			e := head.entry()
-			if l.index.has(e) {
+			if x.has(e) {
 				continue
 			}
 			entries = append(entries, e)
@@ -216,11 +231,11 @@ func (l *Log) fillHistory(ctx context.Context) error {
 			began = true
 			put = append(put, store.Record{Key: fillingKey, Value: []byte("true")})
 		}
-		if err := l.put(ctx, put); err != nil {
+		if err := l.putEach(ctx, put); err != nil {
 			return err
 		}
 		for _, e := range entries {
-			l.index.putOperation(e)
+			x.putOperation(e)
 		}
 		filled += len(entries)
 		return nil
@@ -229,7 +244,7 @@ func (l *Log) fillHistory(ctx context.Context) error {
 		return err
 	}
 	if rec, err := l.store.Get(ctx, fillingKey); err == nil {
-		if _, err := l.store.Put(ctx, store.Record{Key: fillingKey, Version: rec.Version, Delete: true}); err != nil {
+		if err := l.putEach(ctx, []store.Record{{Key: fillingKey, Version: rec.Version, Delete: true}}); err != nil {
 			return err
 		}
 	}

@@ -72,6 +72,10 @@ type Log struct {
 	log   *slog.Logger
 	index *index
 	locks locks
+	// shared is nil where nobody else writes the store.
+	shared *shared
+	// member is the member whose requests are prepared.
+	member string
 
 	instances            *records[lcm.Instance]
 	operations, prepared *records[lcm.Operation]
@@ -84,6 +88,9 @@ type Log struct {
 	mu       sync.Mutex
 	onChange []func(*lcm.Operation)
 	onRecord []func(operation, instance string)
+	followed []func(*lcm.Operation)
+	stored   []storedHook
+	onLost   []func()
 	signals  map[chan struct{}]bool
 	end      uint64 // the newest event known
 }
@@ -94,8 +101,11 @@ type Option func(*Log)
 // WithLog makes the Log say what takes long at its start.
 func WithLog(log *slog.Logger) Option { return func(l *Log) { l.log = log } }
 
-// Open makes a Log over s, whose only writer of the Log's keys it is from now on. It reads
-// what lists need of all records. now is the clock of all records.
+// WithMember names the member whose requests are prepared here: see [lcm.Operation.Member].
+func WithMember(holder string) Option { return func(l *Log) { l.member = holder } }
+
+// Open makes a Log over s, whose only writer of the Log's keys it is from now on, unless they
+// are [Shared]. It reads what lists need of all records. now is the clock of all records.
 func Open(ctx context.Context, s store.Store, now func() time.Time, options ...Option) (*Log, error) {
 	l := &Log{store: s, now: now, log: slog.New(slog.DiscardHandler), index: newIndex(), signals: map[chan struct{}]bool{},
 		instances:  newRecords(s, instancePrefix, cloneInstance),
@@ -105,23 +115,24 @@ func Open(ctx context.Context, s store.Store, now func() time.Time, options ...O
 	for _, o := range options {
 		o(l)
 	}
-	if err := l.load(ctx); err != nil {
+	if err := l.start(ctx); err != nil {
 		return nil, fmt.Errorf("operation log: %w", err)
 	}
 	return l, nil
 }
 
-// OnChange has f called after each state that an operation entered, once the
+// OnChange has f called after each state that an operation entered by this Log, once the
 // record is durable, in the goroutine that recorded it. f gets a copy without the
-// journal; it must not block, nor change a record.
+// journal; it must not block, nor change a record. What others record of a [Shared] store is
+// told by [Log.OnFollowed], so that nothing is counted twice.
 func (l *Log) OnChange(f func(*lcm.Operation)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.onChange = append(l.onChange, f)
 }
 
-// OnRecord has f called after each change of an operation's record, be it a line of its story, once
-// the record is durable, in the goroutine that recorded it. f must not block.
+// OnRecord has f called after each change of an operation's record, be it a line of its story and
+// whoever made it, once the record is durable and can be seen here. f must not block.
 func (l *Log) OnRecord(f func(operation, instance string)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -268,12 +279,7 @@ func (l *Log) commit(ctx context.Context, b *batch) error {
 	l.mu.Lock()
 	hooks, recorded := l.onChange, l.onRecord
 	if told {
-		for c := range l.signals {
-			select {
-			case c <- struct{}{}:
-			default: // an earlier signal still waits to be received
-			}
-		}
+		l.wake()
 	}
 	l.mu.Unlock()
 	for _, op := range b.operations {
@@ -289,13 +295,24 @@ func (l *Log) commit(ctx context.Context, b *batch) error {
 	return nil
 }
 
+// wake tells all who wait for events. The caller has mu.
+func (l *Log) wake() {
+	for c := range l.signals {
+		select {
+		case c <- struct{}{}:
+		default: // an earlier signal still waits to be received
+		}
+	}
+}
+
 // write makes the batch durable, with its events if anybody wants them.
 func (l *Log) write(ctx context.Context, b *batch) (told bool, err error) {
 	l.recording.RLock()
 	defer l.recording.RUnlock()
 	recs := b.recs
-	if told = len(b.events) > 0 && !l.unsubscribed; told {
+	if told = len(b.events) > 0 && (l.shared != nil || !l.unsubscribed); told {
 		for _, e := range b.events {
+			e.Replicated = l.shared != nil
 			rec, err := e.record()
 			if err != nil {
 				return false, err
@@ -311,6 +328,7 @@ func (l *Log) write(ctx context.Context, b *batch) (told bool, err error) {
 		l.reindex(context.WithoutCancel(ctx), b)
 		return false, err
 	}
+	l.shared.own(recs, stored)
 	l.apply(b)
 	l.seen(stored)
 	return told, nil
@@ -321,11 +339,15 @@ func (l *Log) write(ctx context.Context, b *batch) (told bool, err error) {
 const maxTurns = 10_000
 
 // again runs turn, which reads everything afresh, until it meets no conflict. It doesn't
-// pause: each conflict means that another writer has got on. Nobody else changes the
-// instance meanwhile, so that the index follows the store in the same order.
-func (l *Log) again(ctx context.Context, instance string, turn func() error) error {
+// pause: each conflict means that another writer has got on. No other goroutine changes the
+// instance meanwhile, so that the index follows the store in the same order. turn reads with
+// the context that it is given.
+func (l *Log) again(ctx context.Context, instance string, turn func(ctx context.Context) error) error {
 	defer l.locks.lock(instance)()
-	return retry(ctx, turn)
+	if l.shared != nil {
+		ctx = afresh(ctx)
+	}
+	return retry(ctx, func() error { return turn(ctx) })
 }
 
 func retry(ctx context.Context, turn func() error) error {

@@ -27,6 +27,9 @@ const (
 type Event struct {
 	// Seq orders events; it grows, with gaps. The store gives it.
 	Seq uint64 `json:"-"`
+	// Replicated says that one of several processes put it ([Shared]), into a store that may go
+	// back to what it was, and then gives the same Seq to another event.
+	Replicated bool `json:"replicated,omitempty"`
 	// API is the interface whose subscribers are told: "" for the life cycle of VNFs, else what
 	// was given to [Log.Tell]. An event of another interface has Type, Time and Content alone.
 	API      string    `json:"api,omitempty"`
@@ -84,7 +87,7 @@ func (e Event) record() (store.Record, error) {
 // SetSubscribed says whether anybody is notified of anything. While nobody is, nothing is
 // added to the outbox. Once SetSubscribed(true) has returned, everything that becomes durable
 // has its event. It is so from the beginning, too, as a start doesn't know who was notified
-// by the process before.
+// by the process before. A [Shared] store always gets its events.
 func (l *Log) SetSubscribed(subscribed bool) {
 	l.recording.Lock()
 	defer l.recording.Unlock()

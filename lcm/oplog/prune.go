@@ -189,6 +189,7 @@ func (l *Log) remove(ctx context.Context, entries []OperationEntry) (removed int
 	for _, id := range slices.Compact(held) {
 		unlock = append(unlock, l.locks.lock(id))
 	}
+	var gone []store.Record
 	err = retry(ctx, func() error {
 		var recs []store.Record
 		for _, e := range entries {
@@ -203,6 +204,7 @@ func (l *Log) remove(ctx context.Context, entries []OperationEntry) (removed int
 				recs = append(recs, store.Record{Key: rec.Key, Version: rec.Version, Delete: true})
 			}
 		}
+		gone = recs
 		return l.put(ctx, recs)
 	})
 	for _, e := range entries {
@@ -214,6 +216,7 @@ func (l *Log) remove(ctx context.Context, entries []OperationEntry) (removed int
 		}
 		return 0, err
 	}
+	l.shared.own(gone, gone)
 	l.index.mu.Lock()
 	defer l.index.mu.Unlock()
 	for _, e := range entries {

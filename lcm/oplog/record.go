@@ -26,7 +26,7 @@ func (l *Log) Record(ctx context.Context, opID string, change func(op *lcm.Opera
 		return nil, err
 	}
 	var done *lcm.Operation
-	err = l.again(ctx, of, func() error {
+	err = l.again(ctx, of, func(ctx context.Context) error {
 		var b batch
 		op, opWas, err := l.operations.hold(ctx, opID)
 		if err != nil {
@@ -141,7 +141,7 @@ func (l *Log) Cancel(ctx context.Context, opID, mode string) (*lcm.Operation, er
 // change of intent, or the outstanding commit was made. change is run again when another
 // writer was faster. An instance without a record gets none: [store.ErrNotFound].
 func (l *Log) Adopt(ctx context.Context, id string, change func(inst *lcm.Instance) error) error {
-	return l.again(ctx, id, func() error {
+	return l.again(ctx, id, func(ctx context.Context) error {
 		var b batch
 		inst, was, err := l.instances.hold(ctx, id)
 		if err != nil {
@@ -161,7 +161,7 @@ func (l *Log) Adopt(ctx context.Context, id string, change func(inst *lcm.Instan
 // Created records a new instance, not yet instantiated, whose directory is at rev, and
 // adds the event for its identifier. It does nothing where there is a record.
 func (l *Log) Created(ctx context.Context, id string, v lcm.VNF, rev desired.Revision) error {
-	return l.again(ctx, id, func() error {
+	return l.again(ctx, id, func(ctx context.Context) error {
 		var b batch
 		inst, was, err := l.instance(ctx, id)
 		if err != nil || was != nil {
@@ -178,7 +178,7 @@ func (l *Log) Created(ctx context.Context, id string, v lcm.VNF, rev desired.Rev
 // The operations stay. It returns [ErrBusy] while an operation has the instance, and does
 // nothing where there is no record.
 func (l *Log) Forget(ctx context.Context, id string) error {
-	return l.again(ctx, id, func() error {
+	return l.again(ctx, id, func(ctx context.Context) error {
 		var b batch
 		inst, was, err := l.instances.hold(ctx, id)
 		if errors.Is(err, store.ErrNotFound) {

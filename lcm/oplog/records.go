@@ -1,6 +1,7 @@
 package oplog
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -74,6 +75,9 @@ func (r *records[T]) read(ctx context.Context, id string) (*record[T], error) {
 	if err := checkID(r.noun(), id); err != nil {
 		return nil, err
 	}
+	if isAfresh(ctx) {
+		return r.readStored(ctx, id)
+	}
 	rec, _ := r.kept.Get(id)
 	if rec == nil {
 		stored, err := r.store.Get(ctx, r.prefix+id)
@@ -90,6 +94,30 @@ func (r *records[T]) read(ctx context.Context, id string) (*record[T], error) {
 		return nil, fmt.Errorf("%s %s: %w", r.noun(), id, store.ErrNotFound)
 	}
 	return rec, nil
+}
+
+// readStored is read of what the store has now, whatever is kept.
+func (r *records[T]) readStored(ctx context.Context, id string) (*record[T], error) {
+	stored, err := r.store.Get(ctx, r.prefix+id)
+	if err != nil {
+		return nil, fmt.Errorf("%s %s: %w", r.noun(), id, err)
+	}
+	if rec, _ := r.kept.Get(id); rec != nil && rec.version == stored.Version && bytes.Equal(rec.text, stored.Value) {
+		return rec, nil // which may have been decoded
+	}
+	return r.record(id, stored.Version, stored.Value), nil
+}
+
+// renew has readers see a record that another process has put, nil for one that it removed. The
+// caller has the instance's lock.
+func (r *records[T]) renew(id string, rec *record[T]) {
+	if old, _ := r.kept.Get(id); old == nil {
+		return
+	}
+	r.drop(id)
+	if rec != nil {
+		r.keep(id, rec)
+	}
 }
 
 // list returns at most limit records whose id is greater than after, by id. limit <= 0 means

@@ -58,6 +58,11 @@ func (c contents) archive(folder string, at time.Time) ([]byte, error) {
 		}
 		t.Add(folder+"/"+name, mode, data)
 	}
+	return packed(t, at)
+}
+
+// packed is a tree as a tar.gz.
+func packed(t rootfs.Tree, at time.Time) ([]byte, error) {
 	var tarred bytes.Buffer
 	if err := t.Write(&tarred, at); err != nil {
 		return nil, err

@@ -1,6 +1,6 @@
 // Command release makes what a version of Jibe is given to others as: for each architecture of
-// Linux an archive, a package of Debian, the image, and of what they are made; the changelog's
-// section; the checksums of all, signed where a key is given. All is the same, byte for byte,
+// Linux an archive, a package of Debian, the image, and of what they are made; the Helm chart; the
+// changelog's section; the checksums of all, signed where a key is given. All is the same, byte for byte,
 // for the same sources, Go and packages of Debian.
 package main
 
@@ -79,6 +79,9 @@ func run(ctx context.Context) error {
 		if err := m.architecture(ctx, arch); err != nil {
 			return fmt.Errorf("%s: %w", arch, err)
 		}
+	}
+	if err := m.chart(); err != nil {
+		return err
 	}
 	if err := m.notes(); err != nil {
 		return err

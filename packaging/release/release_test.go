@@ -4,6 +4,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"github.com/Masterminds/semver/v3"
 )
 
 func TestVersionsAreOrderedAsDebianOrdersThem(t *testing.T) {
@@ -17,6 +19,37 @@ func TestVersionsAreOrderedAsDebianOrdersThem(t *testing.T) {
 		if out, err := exec.CommandContext(t.Context(), "dpkg", "--compare-versions", older, "lt", newer).CombinedOutput(); err != nil || len(out) > 0 {
 			t.Errorf("%s is not older than %s: %v %s", older, newer, err, out)
 		}
+	}
+}
+
+func TestVersionsOfTheChartAreOrderedAsHelmOrdersThem(t *testing.T) {
+	// From the oldest to the newest.
+	ordered := []string{"0123456-dirty", "v0.9.0", "v1.0.0-rc.1", "v1.0.0-rc.1-3-g0123456", "v1.0.0-rc.2", "v1.0.0", "v1.0.0-dirty", "v1.0.0-4-gabcdef0", "v1.0.0-12-g0123456-dirty", "v1.0.1", "v1.10.0"}
+	var before *semver.Version
+	for _, version := range ordered {
+		v, err := semver.StrictNewVersion(chartVersion(version))
+		if err != nil {
+			t.Fatalf("%s is called %s: %v", version, chartVersion(version), err)
+		}
+		if before != nil && !before.LessThan(v) {
+			t.Errorf("%s is called %s, which is not newer than %s", version, v, before)
+		}
+		before = v
+	}
+	for version, want := range map[string]string{"v1.2.0": "1.2.0", "v1.2.0-rc.1": "1.2.0-rc.1", "v1.2.0-4-gabcdef0": "1.2.1-0.4.gabcdef0", "v1.2.0-rc.1-2-gabcdef0": "1.2.0-rc.1.0.2.gabcdef0", "156d719": "0.0.0-unreleased-156d719"} {
+		if got := chartVersion(version); got != want {
+			t.Errorf("%s is called %s, want %s", version, got, want)
+		}
+	}
+}
+
+func TestAChartOfAnotherFormIsNotReleased(t *testing.T) {
+	if _, err := versioned([]byte("name: jibe\nversion: 0.1.0\n"), "1.2.0", "v1.2.0"); err == nil || !strings.Contains(err.Error(), "appVersion") {
+		t.Errorf("a Chart.yaml without appVersion: %v", err)
+	}
+	got, err := versioned([]byte("name: jibe\nversion: 0.1.0\nappVersion: devel\n"), "1.2.0", "v1.2.0")
+	if want := "name: jibe\nversion: \"1.2.0\"\nappVersion: \"v1.2.0\"\n"; err != nil || string(got) != want {
+		t.Errorf("%q, %v; want %q", got, err, want)
 	}
 }
 

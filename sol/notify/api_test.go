@@ -37,7 +37,7 @@ func paints(root string) notify.API {
 			return c, json.Unmarshal(stored, c)
 		},
 		Notification: func(sub *notify.Subscription, base string, e oplog.Event) (any, error) {
-			return map[string]any{"id": notify.NotificationID(sub.ID, e.Seq), "colour": e.Content, "type": e.Type, "at": base + root}, nil
+			return map[string]any{"id": notify.NotificationID(sub.ID, e), "colour": e.Content, "type": e.Type, "at": base + root}, nil
 		},
 	}
 }

@@ -56,6 +56,7 @@ type worker struct {
 	rec    *record
 	shown  *Subscription // what API.Notification is given
 	caller *caller
+	claim  claim
 	log    *slog.Logger
 	stop   context.CancelFunc
 	done   chan struct{}
@@ -101,12 +102,16 @@ func (w *worker) work(ctx context.Context) {
 		switch {
 		case errors.Is(err, store.ErrNotFound): // deleted, by whichever process
 			return
+		case errors.Is(err, store.ErrFenced):
+			w.log.Info("another replica delivers to this subscription from now on")
+			return
+		case errors.Is(err, store.ErrConflict) && w.claim.shared(): // most likely deleted
 		case err != nil && ctx.Err() == nil:
 			w.log.Error("notifications are held up by the store", "error", err)
 			pause(ctx, storeRetry)
 		}
 	}
-	if err := w.keep(context.WithoutCancel(ctx)); err != nil && !errors.Is(err, store.ErrNotFound) {
+	if err := w.keep(context.WithoutCancel(ctx)); err != nil && !errors.Is(err, store.ErrNotFound) && !errors.Is(err, store.ErrFenced) {
 		w.log.Error("what was delivered last will be sent again, as it couldn't be stored", "error", err)
 	}
 }
@@ -231,7 +236,7 @@ func (w *worker) deliver(ctx context.Context, e oplog.Event) error {
 	if err != nil {
 		return fmt.Errorf("notification of event %d: %w", e.Seq, err)
 	}
-	log := w.log.With("notification", NotificationID(w.rec.ID, e.Seq), "instance", e.Instance)
+	log := w.log.With("notification", NotificationID(w.rec.ID, e), "instance", e.Instance)
 	expires := e.Time.Add(w.Retention)
 	for {
 		if err := ctx.Err(); err != nil {
@@ -242,6 +247,9 @@ func (w *worker) deliver(ctx context.Context, e oplog.Event) error {
 			log.Warn("a notification was given up: it is older than notifications are kept", "retention", w.Retention)
 			w.gaveUp()
 			return nil
+		}
+		if !w.claims.holds(w.claim) {
+			return fmt.Errorf("subscription %s: %w", w.rec.ID, store.ErrFenced)
 		}
 		began := time.Now()
 		called, span := w.traced(ctx, e)

@@ -28,6 +28,7 @@ type feed struct {
 	oplog *oplog.Log
 
 	mu      sync.Mutex
+	life    int                  // grows when all that was read is forgotten
 	seq     uint64               // everything up to it was counted
 	covers  uint64               // recent has all events after it, up to seq
 	recent  []oplog.Event        // the newest, in order
@@ -46,7 +47,7 @@ func (f *feed) run(ctx context.Context, log *slog.Logger) {
 	defer unsignal()
 	for ctx.Err() == nil {
 		f.mu.Lock()
-		after := f.seq
+		after, life := f.seq, f.life
 		f.mu.Unlock()
 		events, err := f.oplog.Events(ctx, after, page)
 		switch {
@@ -55,7 +56,7 @@ func (f *feed) run(ctx context.Context, log *slog.Logger) {
 			pause(ctx, storeRetry)
 		case err != nil:
 		case len(events) > 0:
-			f.take(events)
+			f.take(events, life)
 		default:
 			select {
 			case <-wake:
@@ -65,10 +66,22 @@ func (f *feed) run(ctx context.Context, log *slog.Logger) {
 	}
 }
 
-// take counts events and hands them to who waits.
-func (f *feed) take(events []oplog.Event) {
+// forget has everything read anew: the store went back, so that numbers come again. No worker
+// may have joined.
+func (f *feed) forget() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.life++
+	f.seq, f.covers, f.recent, f.units = 0, 0, nil, 0
+}
+
+// take counts events and hands them to who waits. They were read in a life of the feed.
+func (f *feed) take(events []oplog.Event, life int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if life != f.life {
+		return
+	}
 	for w := range f.readers {
 		w.count(events)
 	}

@@ -58,7 +58,7 @@ func NewNotification(subscription, verbosity, base string, e oplog.Event) Notifi
 // notificationBelow is NewNotification with links below the URI of a version of the interface.
 func notificationBelow(uri, subscription, verbosity string, e oplog.Event) Notification {
 	n := Notification{
-		ID:             NotificationID(subscription, e.Seq),
+		ID:             NotificationID(subscription, e),
 		Type:           notificationType(e.Type),
 		SubscriptionID: subscription,
 		TimeStamp:      e.Time.UTC(),
@@ -93,11 +93,16 @@ func notificationBelow(uri, subscription, verbosity string, e oplog.Event) Notif
 	return n
 }
 
-// NotificationID returns the same id for each delivery of one event to one subscription.
-func NotificationID(subscription string, seq uint64) string {
+// NotificationID returns the same id for each delivery of one event to one subscription,
+// whichever process makes it.
+func NotificationID(subscription string, e oplog.Event) string {
 	space, err := uuid.Parse(subscription)
 	if err != nil {
 		space = uuid.NewSHA1(uuid.NameSpaceOID, []byte(subscription))
 	}
-	return uuid.NewSHA1(space, strconv.AppendUint(nil, seq, 10)).String()
+	name := strconv.AppendUint(nil, e.Seq, 10)
+	if e.Replicated {
+		name = e.Time.UTC().AppendFormat(append(name, ' '), time.RFC3339Nano)
+	}
+	return uuid.NewSHA1(space, name).String()
 }

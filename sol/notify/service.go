@@ -49,6 +49,13 @@ type Config struct {
 	// Sees says whether who made a subscription may be told of the event, as of now. nil is
 	// nothing.
 	Sees func(owner auth.Identity, e oplog.Event) bool
+	// Session returns the lease that this process holds while it is alive, false while it has
+	// none: of several processes over one store, the one serves a subscription that has attached
+	// it to its session. nil where this process is the only one; else Oplog MUST be shared.
+	Session func() (store.Lease, bool)
+	// Mine says which subscriptions this process is to serve; nil is all that no other serves.
+	// It must not block, and is asked again and again.
+	Mine func(subscription string) bool
 	// Trace follows deliveries of operations; nil doesn't.
 	Trace *trace.Tracer
 	// Observe is told of each try to deliver an event that had an end, and must not block; nil
@@ -84,6 +91,7 @@ type Service struct {
 	run     context.Context // of Run, nil while it doesn't run
 	workers map[string]*worker
 	group   sync.WaitGroup
+	claims  *claims // nil where this process is the only one
 }
 
 // New makes a Service. It delivers nothing until [Service.Run].
@@ -104,6 +112,9 @@ func New(c Config) (*Service, error) {
 		return nil, err
 	}
 	s := &Service{Config: c, apis: map[string]*API{}, transport: transport, feed: newFeed(c.Oplog), wake: make(chan struct{}, 1), workers: map[string]*worker{}}
+	if c.Session != nil {
+		s.claims = newClaims(s)
+	}
 	for _, api := range append([]API{LifecycleAPI(lifecycleRoot, apiVersion, nil)}, c.APIs...) {
 		s.apis[api.Root] = &api
 	}
@@ -158,7 +169,11 @@ func (s *Service) add(ctx context.Context, rec *record) error {
 	); err != nil {
 		return fmt.Errorf("create subscription: %w", err)
 	}
-	s.start(rec)
+	if s.claims != nil {
+		s.claims.note(rec.ID)
+		return nil
+	}
+	s.start(rec, claim{})
 	return nil
 }
 
@@ -166,11 +181,7 @@ func (s *Service) add(ctx context.Context, rec *record) error {
 func (s *Service) remove(ctx context.Context, id string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if w := s.workers[id]; w != nil {
-		w.stop()
-		<-w.done
-		delete(s.workers, id)
-	}
+	s.end(ctx, id)
 	for {
 		var gone []store.Record
 		for _, key := range []string{subscriptionPrefix + id, cursorPrefix + id} {
@@ -209,10 +220,15 @@ func (s *Service) Run(ctx context.Context) error {
 		return err
 	}
 	s.run = ctx
-	for _, rec := range recs {
-		s.start(rec)
+	if s.claims == nil {
+		for _, rec := range recs {
+			s.start(rec, claim{})
+		}
 	}
 	s.mu.Unlock()
+	if s.claims != nil {
+		s.group.Go(func() { s.claims.run(ctx) })
+	}
 	s.group.Go(func() { s.feed.run(ctx, s.Log) })
 	defer func() {
 		s.mu.Lock()
@@ -231,7 +247,7 @@ func (s *Service) Run(ctx context.Context) error {
 		case <-s.wake:
 		case <-trim.C:
 			armed = false
-			if err := s.trim(ctx); err != nil && ctx.Err() == nil {
+			if err := s.trim(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrFenced) {
 				s.Log.Error("the outbox of notifications can't be trimmed; it grows", "error", err)
 			}
 			continue
@@ -243,8 +259,25 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 }
 
-// start begins delivery to a subscription, if the Service runs. The caller has mu.
-func (s *Service) start(rec *record) {
+// end ends delivery to a subscription here, and has others take it. The caller has mu.
+func (s *Service) end(ctx context.Context, id string) {
+	w := s.workers[id]
+	if w == nil {
+		return
+	}
+	w.stop()
+	<-w.done
+	delete(s.workers, id)
+	if !w.claim.shared() {
+		return
+	}
+	if err := s.Store.Release(context.WithoutCancel(ctx), w.claim.lease); err != nil {
+		s.Log.Warn("a subscription that is no longer served here can't be given to another replica before this one ends", "subscription", id, "error", err)
+	}
+}
+
+// start begins delivery to a subscription under a claim, if the Service runs. The caller has mu.
+func (s *Service) start(rec *record, under claim) {
 	if s.run == nil || s.workers[rec.ID] != nil {
 		return
 	}
@@ -255,6 +288,9 @@ func (s *Service) start(rec *record) {
 	}
 	ctx, stop := context.WithCancel(s.run)
 	w := newWorker(s, api, rec)
+	if w.claim = under; under.shared() {
+		ctx = store.Under(ctx, under.lease)
+	}
 	w.stop = stop
 	s.workers[rec.ID] = w
 	s.group.Go(func() {

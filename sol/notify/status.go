@@ -1,6 +1,9 @@
 package notify
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -8,6 +11,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/auth"
 	"github.com/jibe-vnfm/jibe/lcm/oplog"
+	"github.com/jibe-vnfm/jibe/store"
 )
 
 // Delivery is how the delivery to one subscription goes.
@@ -35,9 +39,12 @@ type State struct {
 	// API is the root of the interface that it was made through.
 	API      string   `json:"api"`
 	Delivery Delivery `json:"delivery"`
+	// Elsewhere says that another replica delivers, or is about to: of the delivery only what
+	// is stored is known here.
+	Elsewhere bool `json:"elsewhere,omitempty"`
 }
 
-// States returns those of all subscriptions that are served, by id.
+// States returns those of all subscriptions that are served here, by id.
 func (s *Service) States() []State {
 	s.mu.Lock()
 	workers := slices.Collect(maps.Values(s.workers))
@@ -45,7 +52,7 @@ func (s *Service) States() []State {
 	slices.SortFunc(workers, func(a, b *worker) int { return strings.Compare(a.rec.ID, b.rec.ID) })
 	out := make([]State, 0, len(workers))
 	for _, w := range workers {
-		out = append(out, State{w.shown, w.api.Root, w.delivery()})
+		out = append(out, State{Subscription: w.shown, API: w.api.Root, Delivery: w.delivery()})
 	}
 	return out
 }
@@ -59,6 +66,38 @@ func (s *Service) StatesOf(who auth.Identity) []State {
 		w := workers[state.ID]
 		return w == nil || !w.rec.of(who)
 	})
+}
+
+// AllStatesOf is StatesOf with the caller's subscriptions that other replicas serve.
+func (s *Service) AllStatesOf(ctx context.Context, who auth.Identity) ([]State, error) {
+	out := s.StatesOf(who)
+	if s.claims == nil {
+		return out, nil
+	}
+	recs, err := s.records(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, rec := range recs {
+		if s.apis[rec.API] == nil || !rec.of(who) || slices.ContainsFunc(out, func(x State) bool { return x.ID == rec.ID }) {
+			continue
+		}
+		stored, err := s.Store.Get(ctx, cursorPrefix+rec.ID)
+		if errors.Is(err, store.ErrNotFound) { // deleted meanwhile
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("cursor of subscription %s: %w", rec.ID, err)
+		}
+		c, err := readCursor(stored)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, State{Subscription: (&Subscriptions{s, s.apis[rec.API]}).view(rec), API: rec.API, Elsewhere: true,
+			Delivery: Delivery{LastDelivery: c.Delivered, LastFailure: c.Failed, Reason: c.Reason, Error: c.Error}})
+	}
+	slices.SortFunc(out, func(a, b State) int { return strings.Compare(a.ID, b.ID) })
+	return out, nil
 }
 
 // status is a worker's account of its delivery, under its mu.

@@ -15,17 +15,22 @@ const overdue = time.Minute
 func (s *Service) trim(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	ctx, ours, err := s.claims.trimmer(ctx)
+	if err != nil || !ours {
+		return err
+	}
+	// Before the cursors are listed: what comes after it belongs to a subscription that is being
+	// made by another process. New subscriptions begin at the end.
+	passed, err := s.Oplog.End(ctx)
+	if err != nil {
+		return err
+	}
 	cursors, err := s.Store.List(ctx, cursorPrefix, "", 0)
 	if err != nil {
 		return fmt.Errorf("list cursors: %w", err)
 	}
 	if len(cursors) == 0 {
 		s.Oplog.SetSubscribed(false)
-	}
-	// New subscriptions begin at the end.
-	passed, err := s.Oplog.End(ctx)
-	if err != nil {
-		return err
 	}
 	for _, rec := range cursors {
 		c, err := readCursor(rec)

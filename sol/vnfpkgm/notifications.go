@@ -286,7 +286,7 @@ func notificationAPI(root, version string) notify.API {
 			if err := json.Unmarshal(e.Content, &t); err != nil {
 				return nil, err
 			}
-			n := notification{ID: notify.NotificationID(sub.ID, e.Seq), Type: string(e.Type), SubscriptionID: sub.ID, TimeStamp: rest.Stamp(e.Time),
+			n := notification{ID: notify.NotificationID(sub.ID, e), Type: string(e.Type), SubscriptionID: sub.ID, TimeStamp: rest.Stamp(e.Time),
 				VnfPkgID: t.ID, VnfdID: t.VnfdID, ChangeType: t.ChangeType,
 				Links: map[string]link{"vnfPackage": {base + root + "/vnf_packages/" + t.ID}, "subscription": {base + root + "/subscriptions/" + sub.ID}}}
 			if n.Type == onboarding && root == "/vnfpkgm/v2" {

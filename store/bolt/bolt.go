@@ -16,11 +16,9 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
-	"unicode/utf8"
 
 	bolt "go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
@@ -43,10 +41,6 @@ const (
 	// maxBatch is how many writes one transaction takes at most, so that no caller waits
 	// long for the others' data.
 	maxBatch = 1024
-	// maxKey is the longest key in bytes.
-	maxKey = 512
-	// digits is the width of the number that completes an append key.
-	digits = 20
 )
 
 // Store is a [store.Store] in a file.
@@ -75,6 +69,7 @@ type Store struct {
 	touched  atomic.Int64 // see trim
 
 	leases leases
+	feed   feed
 
 	mu     sync.RWMutex // held for reading by each call, for writing by Close
 	closed bool
@@ -84,9 +79,10 @@ type Store struct {
 type call struct {
 	// apply does the write in tx. It must check everything before it writes, so that tx is
 	// unchanged when it returns an error.
-	apply func(tx *bolt.Tx) error
-	err   error
-	done  chan struct{}
+	apply  func(tx *bolt.Tx) error
+	stored []store.Record // what apply wrote
+	err    error
+	done   chan struct{}
 }
 
 // Option changes how a Store works.
@@ -141,7 +137,8 @@ func Open(path string, options ...Option) (*Store, error) {
 	if err := s.prepare(db); err != nil {
 		return nil, errors.Join(fmt.Errorf("store %s: %w", path, err), db.Close())
 	}
-	s.leases = leases{held: make(map[string]store.Lease), last: uint64(s.now().UnixNano())}
+	s.leases = leases{held: make(map[string]held), last: uint64(s.now().UnixNano())}
+	s.feed = newFeed(s.leases.last)
 	go s.write()
 	return s, nil
 }
@@ -297,43 +294,27 @@ func (s *Store) Put(ctx context.Context, recs ...store.Record) ([]store.Record, 
 	if len(recs) == 0 {
 		return nil, nil
 	}
-	if err := check(recs); err != nil {
+	if err := store.Check(recs); err != nil {
 		return nil, fmt.Errorf("put: %w", err)
 	}
 	if s.observe != nil {
 		defer s.observed(Update, time.Now())
 	}
 	var stored []store.Record
-	err := s.submit(ctx, func(tx *bolt.Tx) (err error) {
+	c := &call{done: make(chan struct{})}
+	c.apply = func(tx *bolt.Tx) error {
+		if err := s.fence(ctx); err != nil {
+			return err
+		}
+		var err error
 		stored, err = s.put(tx, recs)
+		c.stored = stored
 		return err
-	})
-	if err != nil {
+	}
+	if err := s.submit(ctx, c); err != nil {
 		return nil, fmt.Errorf("put %q: %w", recs[0].Key, err)
 	}
 	return stored, nil
-}
-
-// check refuses records that no store could keep.
-func check(recs []store.Record) error {
-	seen := make(map[string]bool, len(recs))
-	for _, r := range recs {
-		switch {
-		case r.Key == "" || len(r.Key) > maxKey || strings.ContainsRune(r.Key, 0) || !utf8.ValidString(r.Key):
-			return fmt.Errorf("key %.64q: keys are UTF-8 without NUL, 1 to %d bytes long", r.Key, maxKey)
-		case strings.HasSuffix(r.Key, "/"):
-			if r.Version != 0 || r.Delete {
-				return fmt.Errorf("key %q: a key that the store completes makes a new record", r.Key)
-			}
-			if len(r.Key)+digits > maxKey {
-				return fmt.Errorf("key %.64q: too long to be completed", r.Key)
-			}
-		case seen[r.Key]:
-			return fmt.Errorf("key %q: twice in one Put", r.Key)
-		}
-		seen[r.Key] = true
-	}
-	return nil
 }
 
 // put compares all records before it writes any, so that a conflict doesn't change the
@@ -341,7 +322,7 @@ func check(recs []store.Record) error {
 func (s *Store) put(tx *bolt.Tx, recs []store.Record) ([]store.Record, error) {
 	b := tx.Bucket(s.names.records)
 	for _, r := range recs {
-		if strings.HasSuffix(r.Key, "/") {
+		if r.Completed() {
 			continue
 		}
 		var have uint64
@@ -358,12 +339,12 @@ func (s *Store) put(tx *bolt.Tx, recs []store.Record) ([]store.Record, error) {
 	}
 	out := make([]store.Record, len(recs))
 	for i, r := range recs {
-		if strings.HasSuffix(r.Key, "/") {
+		if r.Completed() {
 			n, err := s.count(tx, []byte(r.Key))
 			if err != nil {
 				return nil, err
 			}
-			r.Key = fmt.Sprintf("%s%0*d", r.Key, digits, n)
+			r.Key = fmt.Sprintf("%s%0*d", r.Key, store.Digits, n)
 		}
 		r.Version++
 		out[i] = r

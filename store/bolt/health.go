@@ -54,7 +54,7 @@ func (s *Store) Probe(ctx context.Context, size int) error {
 		}
 	}
 	for _, step := range steps {
-		if err := s.submit(ctx, step); err != nil {
+		if err := s.submit(ctx, &call{apply: step, done: make(chan struct{})}); err != nil {
 			return fmt.Errorf("probe of the store: %w", err)
 		}
 	}

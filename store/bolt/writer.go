@@ -14,14 +14,13 @@ import (
 	"github.com/jibe-vnfm/jibe/store"
 )
 
-// submit hands apply to the writer goroutine and waits until it is durable. Once the write
+// submit hands a write to the writer goroutine and waits until it is durable. Once the write
 // is queued, submit waits for it even if ctx ends, so that the caller always gets its
 // outcome.
-func (s *Store) submit(ctx context.Context, apply func(tx *bolt.Tx) error) error {
+func (s *Store) submit(ctx context.Context, c *call) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	c := &call{apply: apply, done: make(chan struct{})}
 	s.mu.RLock()
 	if s.closed {
 		s.mu.RUnlock()
@@ -113,6 +112,7 @@ func (s *Store) commit(batch []*call) {
 	}
 	if err == nil {
 		s.last.Store(&outcome{at: time.Now()})
+		s.feed.add(batch)
 		return
 	}
 	if noRoom(err) {

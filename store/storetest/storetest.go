@@ -25,6 +25,9 @@ type Harness struct {
 	// Reopen closes the store and opens it again on the same data; nil where the
 	// data doesn't outlive the store.
 	Reopen func(t *testing.T, s store.Store) store.Store
+	// Pass lets time pass for the leases of the store that was opened last; nil where they
+	// expire by the clock that Open was given.
+	Pass func(t *testing.T, d time.Duration)
 }
 
 // patience bounds a hang and measures nothing: a loaded machine is slow.
@@ -35,6 +38,11 @@ func Run(t *testing.T, h Harness) {
 	clock := &clock{at: time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)}
 	each := func(name string, f func(t *testing.T, s store.Store)) {
 		t.Run(name, func(t *testing.T) {
+			clock.passed = func(d time.Duration) {
+				if h.Pass != nil {
+					h.Pass(t, d)
+				}
+			}
 			s := h.Open(t, clock.now)
 			t.Cleanup(func() { _ = s.Close() })
 			f(t, s)
@@ -57,6 +65,11 @@ func Run(t *testing.T, h Harness) {
 	each("AClosedStoreSaysSo", closed)
 	each("ALeaseHasOneHolder", lease)
 	each("ALeaseRefusesNonsense", leaseNonsense)
+	each("AttachedLeasesLastWithTheirSession", attached)
+	each("APutUnderALostLeaseIsFenced", fenced)
+	each("ChangesAreToldInTheOrderOfPuts", changes)
+	each("OneWhoFollowsMissesNothing", followed)
+	each("ASessionThatExpiresLosesWhatIsAttached", func(t *testing.T, s store.Store) { sessionExpiry(t, s, clock) })
 	if h.Reopen != nil {
 		each("RecordsAndCountersOutliveTheStore", func(t *testing.T, s store.Store) { durable(t, s, h.Reopen) })
 		each("ALeaseExpiresAndItsTokenGrows", func(t *testing.T, s store.Store) { leaseExpiry(t, s, clock) })
@@ -64,6 +77,8 @@ func Run(t *testing.T, h Harness) {
 }
 
 type clock struct {
+	passed func(d time.Duration)
+
 	mu sync.Mutex
 	at time.Time
 }
@@ -75,6 +90,7 @@ func (c *clock) now() time.Time {
 }
 
 func (c *clock) pass(d time.Duration) {
+	defer c.passed(d)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.at = c.at.Add(d)

@@ -182,8 +182,12 @@ func (b *bench) bareRolling(ctx context.Context, ns string, turn int) (time.Dura
 	return at.Sub(start), err
 }
 
+// proxiesFollow is how long whoever switches a Service waits for the proxies of the nodes before
+// the old pods go, lest connections are refused: Jibe does, and so does the bare client.
+const proxiesFollow = 2 * time.Second
+
 // bareBlueGreen does by hand what an operator would: a second workload, the Service's
-// selector, its EndpointSlices, and then the first workload goes.
+// selector, its EndpointSlices, the nodes' proxies, and then the first workload goes.
 func (b *bench) bareBlueGreen(ctx context.Context, ns string, turn int) (time.Duration, error) {
 	c := b.cluster
 	old, err := c.AppsV1().Deployments(ns).List(ctx, metav1.ListOptions{})
@@ -238,6 +242,7 @@ func (b *bench) bareBlueGreen(ctx context.Context, ns string, turn int) (time.Du
 			return 0, errors.New("the Service never led to the second workload")
 		}
 	}
+	time.Sleep(proxiesFollow)
 	background := metav1.DeletePropagationBackground
 	if err := c.AppsV1().Deployments(ns).Delete(ctx, old.Items[0].Name, metav1.DeleteOptions{PropagationPolicy: &background}); err != nil {
 		return 0, err

@@ -107,12 +107,26 @@ type seen struct {
 	wrong, ignored []string
 }
 
-// Tab opens a tab for the server.
+// Tab opens a tab for the server, with cookies of its own.
 func (b *Browser) Tab(t testing.TB, s *process.Server, v View) *Tab {
 	t.Helper()
 	ctx, end := chromedp.NewContext(b.ctx, chromedp.WithNewBrowserContext())
 	t.Cleanup(end)
-	tab := &Tab{t: t, ctx: ctx, URL: s.URL, seen: &seen{}}
+	return open(ctx, t, s.URL, v)
+}
+
+// Another opens a second tab beside the first, with the same cookies.
+func (p *Tab) Another() *Tab {
+	p.t.Helper()
+	ctx, end := chromedp.NewContext(p.ctx)
+	p.t.Cleanup(end)
+	return open(ctx, p.t, p.URL, View{})
+}
+
+// open makes the tab of a context.
+func open(ctx context.Context, t testing.TB, url string, v View) *Tab {
+	t.Helper()
+	tab := &Tab{t: t, ctx: ctx, URL: url, seen: &seen{}}
 	if err := chromedp.Listen(ctx, tab.heard); err != nil {
 		t.Fatalf("open a tab: %v", err)
 	}

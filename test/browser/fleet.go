@@ -69,6 +69,21 @@ func InProcess(t testing.TB, cloud *sim.Cloud) *process.Server {
 	return nil
 }
 
+// Empty is the whole of Jibe in the test's process ([InProcess]) with nothing in git.
+func Empty(t testing.TB) (*process.Server, *sim.Cloud) {
+	t.Helper()
+	cloud := sim.NewCloud()
+	return InProcess(t, cloud), cloud
+}
+
+// Small is [Empty] with the small package, a simulated VIM and these files.
+func Small(t testing.TB, files map[string]string) (*process.Server, *sim.Cloud) {
+	t.Helper()
+	s, cloud := Empty(t)
+	prepare(t, s, files)
+	return s, cloud
+}
+
 // ID is the id of the n-th instance of a test.
 func ID(n int) string { return fmt.Sprintf("3a5c1f0e-0000-4000-8000-%012x", n) }
 
@@ -103,13 +118,13 @@ func Sample(t testing.TB) (*process.Server, *sim.Cloud) {
 		files[fmt.Sprintf("instances/hamburg/edge-3/upf-%d/vnf.yaml", n)] = VNF(n, fmt.Sprintf("upf-%d", n), "")
 	}
 	prepare(t, s, files)
-	await(t, s, 2, "INSTANTIATED")
-	await(t, s, 3, "INSTANTIATED")
-	await(t, s, 5, "INSTANTIATED")
-	await(t, s, 9, "INSTANTIATED")
-	await(t, s, 10, "INSTANTIATED")
+	Await(t, s, 2, "INSTANTIATED")
+	Await(t, s, 3, "INSTANTIATED")
+	Await(t, s, 5, "INSTANTIATED")
+	Await(t, s, 9, "INSTANTIATED")
+	Await(t, s, 10, "INSTANTIATED")
 	for n := 11; n <= 30; n++ {
-		await(t, s, n, "INSTANTIATED")
+		Await(t, s, n, "INSTANTIATED")
 	}
 	cloud.Drift(Object(3))
 	cloud.Hold(Object(5), true)
@@ -120,8 +135,8 @@ func Sample(t testing.TB) (*process.Server, *sim.Cloud) {
 	return s, cloud
 }
 
-// await waits until the API says that an instance is in a state.
-func await(t testing.TB, s *process.Server, n int, state string) {
+// Await waits until the API says that an instance is in a state.
+func Await(t testing.TB, s *process.Server, n int, state string) {
 	t.Helper()
 	kit.Eventually(t, func() error {
 		var in struct{ InstantiationState string }

@@ -49,9 +49,7 @@ func TestWhatOutsidersWriteIsShownAsItIsAndNeverRun(t *testing.T) {
 	}
 	untouched := func(where string) {
 		t.Helper()
-		if got := tab.Eval(`[window.hit === undefined, document.querySelectorAll("main img, main svg[onload], main script").length, [...document.querySelectorAll("a")].filter(a => a.protocol === "javascript:").length]`); got != "[true,0,0]" {
-			t.Errorf("%s: something of an outsider's was run or became an element: %s", where, got)
-		}
+		inert(t, tab, where)
 	}
 	text := shown()
 	for i, x := range hostile() {

@@ -439,7 +439,7 @@ func (s *site) pod() string {
 func (s *site) upgradeAndRollback() {
 	before, pod := s.all(), s.pod()
 	for _, args := range [][]string{
-		{"upgrade", release, chartDir(), "--reuse-values", "--set", "log.level=debug", "--wait", "--timeout", "5m"},
+		{"upgrade", release, chartDir(), "--reset-then-reuse-values", "--set", "log.level=debug", "--wait", "--timeout", "5m"},
 		{"rollback", release, "1", "--wait", "--timeout", "5m"},
 	} {
 		s.do(args...)

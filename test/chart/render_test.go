@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
@@ -23,6 +24,38 @@ func TestHelmLintFindsNothing(t *testing.T) {
 	for _, values := range valueFiles(t) {
 		if out, err := run(t.Context(), env, "", bin, "lint", "--strict", chartDir(), "--values", values); err != nil || strings.Contains(out, "[WARNING]") {
 			t.Errorf("%s: %v\n%s", values, err, out)
+		}
+	}
+}
+
+// helm 3 is what many have still: nothing that it renders may differ.
+func TestHelm3RendersTheSame(t *testing.T) {
+	bin, env := helm(t), environment(t)
+	if out, err := run(t.Context(), env, "", bin+"3", "version", "--short"); err != nil || !strings.HasPrefix(out, "v3.") {
+		t.Fatalf("helm 3 says %q, %v", out, err)
+	}
+	for _, values := range valueFiles(t) {
+		if out, err := run(t.Context(), env, "", bin+"3", "lint", "--strict", chartDir(), "--values", values); err != nil || strings.Contains(out, "[WARNING]") {
+			t.Errorf("%s: %v\n%s", values, err, out)
+		}
+		by := func(bin string) map[string]string {
+			out, err := run(t.Context(), env, "", bin, "template", "jibe", chartDir(), "--namespace", "jibe-system", "--values", values,
+				"--kube-version", "1.36.0") // helm 3 built from source takes the oldest for granted
+			if err != nil {
+				t.Fatal(err)
+			}
+			all := map[string]string{}
+			for _, obj := range objects(t, out) {
+				text, err := yaml.Marshal(obj.Object)
+				if err != nil {
+					t.Fatal(err)
+				}
+				all[obj.GetKind()+" "+obj.GetNamespace()+"/"+obj.GetName()] = string(random.ReplaceAll(text, []byte("$1: (made at the installation)")))
+			}
+			return all
+		}
+		if diff := cmp.Diff(by(bin), by(bin+"3")); diff != "" {
+			t.Errorf("%s (-helm 4, +helm 3):\n%s", values, diff)
 		}
 	}
 }
@@ -114,6 +147,18 @@ func TestWhatCannotBeIsRefusedWithWhatToDo(t *testing.T) {
 		{[]string{"rbac.impersonate[0].name=core"}, "/rbac/impersonate/0"},
 		{[]string{"service.port=70000"}, "/service/port"},
 		{[]string{"vim.tokenSeconds=60"}, "/vim/tokenSeconds"},
+		{[]string{"desired.requireSignedPush=true"}, "desired.requireSignedPush: name the file of trusted keys in desired.verify"},
+		{[]string{"packages.requireSignatures=true"}, "packages.requireSignatures: name the file of certificates in packages.trust"},
+		{[]string{"identity.kms.ca.secret=vault", "identity.kms.ca.key=ca"}, "identity.kms.url: name the key that keeps Jibe's own"},
+		{[]string{"tracing.headers.secret=c", "tracing.headers.key=h"}, "tracing.endpoint: name the collector"},
+		{[]string{"tracing.headers.configMap=c", "tracing.headers.key=h"}, "/tracing/headers"}, // it is a secret
+		{[]string{"tracing.ratio=0"}, "/tracing/ratio"},
+		{[]string{"auth.oidc.ca.secret=noc"}, "/auth/oidc/ca"}, // which key of it?
+		{[]string{"auth.oidc.ca.secret=noc", "auth.oidc.ca.configMap=noc", "auth.oidc.ca.key=ca"}, "/auth/oidc/ca"},
+		{[]string{"operations.timeouts.HEEL=2m"}, "HEEL"},
+		{[]string{"operations.timeout=soon"}, "/operations/timeout"},
+		{[]string{"egress.deny={everybody}"}, "/egress/deny/0"},
+		{[]string{"hooks.ports={many}"}, "/hooks/ports/0"},
 	} {
 		args := []string{bin, "template", "jibe", chartDir(), "--namespace", "jibe-system"}
 		for _, set := range test.set {

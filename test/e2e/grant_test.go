@@ -96,5 +96,6 @@ func TestPodsAreMadeForTheZoneAndOfTheImageThatTheNFVOGrants(t *testing.T) {
 		return nil
 	})
 	b.awaitPods(2)
+	b.outcome(id, 3, "HEAL COMPLETED") // Jibe sees the pods a moment later than the test
 	b.run(t, id, "terminate", object{"terminationType": "FORCEFUL"})
 }

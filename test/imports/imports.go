@@ -64,6 +64,10 @@ func Rules() []Rule {
 			Why: "intent is read and written without knowing who acts on it",
 		},
 		{
+			From: []string{"members"}, Never: []string{"app", "desired/...", "lcm/...", "reconciler/...", "drivers/...", "hooks/...", "sol/...", "vnfd/..."},
+			Why: "who serves the fleet is known by the store alone; what is done for an instance, and whether it may be, is decided above",
+		},
+		{
 			From: []string{"app"}, Never: []string{"tryout"},
 			Why: "what is only for trying stands above the server, and is no part of it",
 		},

@@ -106,7 +106,8 @@ func generated(t *testing.T, divided int) string {
 	return dir
 }
 
-func startPrometheus(t *testing.T, targets ...target) *prometheus {
+// startPrometheus scrapes the targets, and evaluates the rules in a folder.
+func startPrometheus(t *testing.T, rules string, targets ...target) *prometheus {
 	t.Helper()
 	server, manager := need(t, "prometheus", "prometheus"), need(t, "prometheus-alertmanager", "prometheus-alertmanager")
 	dir := t.TempDir()
@@ -127,7 +128,7 @@ receivers: [{name: test, webhook_configs: [{url: %q, send_resolved: true}]}]
 rule_files: [%q]
 alerting: {alertmanagers: [{static_configs: [{targets: [%q]}]}]}
 scrape_configs:
-%s`, filepath.Join(generated(t, hurry), "rules", "*.yaml"), alertmanager, jobs.String()))
+%s`, filepath.Join(rules, "*.yaml"), alertmanager, jobs.String()))
 	daemon(t, manager, "--config.file="+filepath.Join(dir, "alertmanager.yml"), "--storage.path="+filepath.Join(dir, "alerts"),
 		"--web.listen-address="+alertmanager, "--cluster.listen-address=")
 	daemon(t, server, "--config.file="+filepath.Join(dir, "prometheus.yml"), "--storage.tsdb.path="+filepath.Join(dir, "data"),

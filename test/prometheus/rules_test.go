@@ -5,11 +5,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
 	"go.yaml.in/yaml/v3"
@@ -107,17 +110,22 @@ type scenario struct {
 // m is YAML that is written.
 type m = map[string]any
 
-// TestEachAlertFiresAndResolvesAsItsScenarioSays has promtool play each scenario with its rule
-// alone, as it would evaluate all of them for days otherwise.
-func TestEachAlertFiresAndResolvesAsItsScenarioSays(t *testing.T) {
+func allScenarios(t *testing.T) (list []scenario) {
+	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", "alerts.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	var scenarios []scenario
-	if err := yaml.Unmarshal(text, &scenarios); err != nil {
+	if err := yaml.Unmarshal(text, &list); err != nil {
 		t.Fatal(err)
 	}
+	return list
+}
+
+// TestEachAlertFiresAndResolvesAsItsScenarioSays has promtool play each scenario with its rule
+// alone, as it would evaluate all of them for days otherwise.
+func TestEachAlertFiresAndResolvesAsItsScenarioSays(t *testing.T) {
+	scenarios := allScenarios(t)
 	rules, dir := shippedRules(t, filepath.Join(process.Root(), "charts", "jibe")), t.TempDir()
 	args := []string{"test", "rules"}
 	for _, s := range scenarios {
@@ -160,6 +168,85 @@ func (s scenario) test(r shipped) m {
 			{"alertname": s.Alert, "eval_time": s.Over, "exp_alerts": []m{}},
 		},
 	}}}
+}
+
+// notScraped are labels that are no metric's own: its name, and from where it was scraped.
+var notScraped = []string{"__name__", "job", "instance"}
+
+// scenariosAreOfWhatIsScraped holds the series of each scenario to those that Prometheus has of a Jibe
+// that runs: a metric, a label or a bucket that is called otherwise makes a rule that never fires.
+func (p *prometheus) scenariosAreOfWhatIsScraped(t *testing.T) {
+	t.Helper()
+	for _, s := range allScenarios(t) {
+		for selector := range s.Series {
+			name, labels := split(t, selector)
+			real, err := p.now(t.Context(), "last_over_time("+name+"[1h])")
+			if err != nil {
+				t.Fatalf("%s: %v", s.Alert, err)
+			}
+			if !slices.ContainsFunc(real, func(x series) bool {
+				return slices.Equal(names(labels), names(x.Metric)) && labels["le"] == x.Metric["le"]
+			}) {
+				t.Errorf("%s: no series like %s is scraped: %s", s.Alert, selector, like(real))
+			}
+		}
+	}
+}
+
+// split is the name and the labels of a series as promtool has them.
+func split(t *testing.T, selector string) (name string, labels map[string]string) {
+	t.Helper()
+	name, rest, ok := strings.Cut(strings.TrimSuffix(selector, "}"), "{")
+	labels = map[string]string{}
+	for pair := range strings.SplitSeq(rest, ", ") {
+		key, value, cut := strings.Cut(pair, "=")
+		text, err := strconv.Unquote(value)
+		if ok = ok && cut && err == nil; !ok {
+			t.Fatalf("%s isn't name{label=\"value\", …}", selector)
+		}
+		labels[key] = text
+	}
+	return name, labels
+}
+
+// names are those of the labels that a metric has of its own.
+func names(labels map[string]string) []string {
+	list := slices.Sorted(maps.Keys(labels))
+	return slices.DeleteFunc(list, func(l string) bool { return slices.Contains(notScraped, l) })
+}
+
+// like is what there is in place of a series that there isn't.
+func like(list []series) string {
+	seen := map[string]bool{}
+	for _, x := range list {
+		seen[fmt.Sprint(names(x.Metric), " le=", x.Metric["le"])] = true
+	}
+	if len(seen) == 0 {
+		return "the metric isn't there"
+	}
+	return "there are " + strings.Join(slices.Sorted(maps.Keys(seen)), "; ")
+}
+
+// TestEveryAlertIsSeenFiring fails for an alert that no run makes fire.
+func TestEveryAlertIsSeenFiring(t *testing.T) {
+	seen := map[string]string{}
+	for where, names := range map[string][]string{"the run with failures": fireAndResolve, "the machine that wears out": fireOnAWornMachine} {
+		for _, name := range names {
+			if other := seen[name]; other != "" {
+				t.Errorf("%s fires in %s and in %s", name, where, other)
+			}
+			seen[name] = where
+		}
+	}
+	for _, r := range shippedRules(t, filepath.Join(process.Root(), "charts", "jibe")) {
+		if seen[r.Alert] == "" {
+			t.Errorf("no run makes %s fire: cause it in one of them", r.Alert)
+		}
+		delete(seen, r.Alert)
+	}
+	for name, where := range seen {
+		t.Errorf("%s is to fire in %s, and there is no such alert", name, where)
+	}
 }
 
 func writeYAML(t *testing.T, path string, content any) {

@@ -14,9 +14,7 @@ import (
 	"github.com/jibe-vnfm/jibe/test/process"
 )
 
-// fireAndResolve are the alerts that the run makes fire, and resolve. The others are held by
-// testdata/alerts.yaml alone, as what they wait for isn't done to a test's machine: a full
-// disk, a slow one, a log that somebody shortens, thousands of series.
+// fireAndResolve are the alerts that the run makes fire, and resolve.
 var fireAndResolve = []string{
 	"VnfOperationWaitsForAPerson", "VnfGrantsAreNotAnswered", "VnfHookFails", "VnfDriftNotPutRight", "VnfDriftIsFoughtOver", "VnfHeldForLong",
 	"DesiredRepositoryNotFollowed", "DesiredFileNotObeyed", "GitFails", "VimAway", "VimRequestsFail", "JibeAway", "CredentialsAreGuessed",
@@ -26,7 +24,7 @@ var fireAndResolve = []string{
 func TestEveryPanelAndRuleAnswersInARunWithFailuresAndAlertsFireAndResolve(t *testing.T) {
 	need(t, "prometheus", "prometheus") // before minutes are spent on the world
 	w := newWorld(t)
-	p := startPrometheus(t, target{"jibe", w.main.URL}, target{"jibe-forge", w.forge.URL}, target{"jibe-third", w.third.URL})
+	p := startPrometheus(t, filepath.Join(generated(t, hurry), "rules"), target{"jibe", w.main.URL}, target{"jibe-forge", w.forge.URL}, target{"jibe-third", w.third.URL})
 	backup := filepath.Join(w.thirdData, "backup.last")
 	write(t, backup, time.Now().Add(-72*time.Hour).Format(time.RFC3339)+"\n")
 	w.lives()
@@ -49,6 +47,7 @@ func TestEveryPanelAndRuleAnswersInARunWithFailuresAndAlertsFireAndResolve(t *te
 	}
 	n := p.everyPanelAnswers(t, ids)
 	p.everyRuleAnswers(t)
+	p.scenariosAreOfWhatIsScraped(t)
 	phase(t, p, fmt.Sprintf("%d queries of panels are answered", n))
 	if after, err := time.ParseDuration(os.Getenv(envLinger)); err == nil {
 		kit.Stays(t, time.Until(p.started.Add(after)), func() error { return nil }) // for there to be something to see

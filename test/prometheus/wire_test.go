@@ -97,8 +97,15 @@ func (w *wire) restore() {
 
 func (w *wire) cut() {
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	w.whole = false
+	w.mu.Unlock()
+	w.drop()
+}
+
+// drop ends the connections that there are; new ones can be made.
+func (w *wire) drop() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	for _, c := range w.conns {
 		c.Close()
 	}

@@ -145,7 +145,7 @@ func TestAReleaseIsTheSameFromAnotherFolder(t *testing.T) {
 	if diff := cmp.Diff(sums(first), sums(second)); diff != "" {
 		t.Errorf("the second one differs:\n%s", diff)
 	}
-	for _, what := range []string{".tar.gz", ".deb", "image_" + runtime.GOARCH + ".tar", "image_" + runtime.GOARCH + ".cdx.json", ".packages.txt", "release-notes.md"} {
+	for _, what := range []string{".tar.gz", ".deb", "image_" + runtime.GOARCH + ".tar", "image_" + runtime.GOARCH + ".cdx.json", ".packages.txt", chartName, "release-notes.md"} {
 		if !strings.Contains(sums(first), what+"\n") {
 			t.Errorf("a release has no %s:\n%s", what, sums(first))
 		}

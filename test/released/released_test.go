@@ -1,6 +1,6 @@
 // Package released_test holds the newest Jibe to the data directories of released versions: each
-// was written by that version's own binary (see the script make beside), which was killed with an
-// operation open.
+// was written by that version's own binary (see the script make beside), which was killed with
+// operations open.
 package released_test
 
 import (
@@ -27,6 +27,37 @@ type made struct {
 	// Open is the operation that had begun when the process was killed.
 	Open      string            `json:"open"`
 	Instances map[string]string `json:"instances"` // ids by name
+	// Address is where the subscriber is, and the package that was being fetched; "" in data of
+	// versions for which there was nothing but the operation.
+	Address string `json:"address"`
+	// The operations in other states that last.
+	Failed      string `json:"failed"`
+	Processing  string `json:"processing"`
+	RollingBack string `json:"rollingBack"`
+	Packages    struct {
+		Empty   string `json:"empty"`
+		Fetched string `json:"fetched"`
+	} `json:"packages"`
+}
+
+// began are the states of operations when the process was killed, by id.
+func (m *made) began() map[string]lcm.State {
+	open := map[string]lcm.State{m.Open: lcm.Starting}
+	if m.Address != "" {
+		open[m.Failed], open[m.Processing], open[m.RollingBack] = lcm.FailedTemp, lcm.Processing, lcm.RollingBack
+	}
+	return open
+}
+
+// ends is the state in which an operation ends, once that which failed is tried again.
+func (m *made) ends(id string) lcm.State {
+	switch id {
+	case m.Open: // its VIM is away still, so that its time to start passes
+		return lcm.RolledBack
+	case m.RollingBack:
+		return lcm.RolledBack
+	}
+	return lcm.Completed
 }
 
 func TestTheDataOfEveryReleasedVersionIsOpenedAndItsOperationsGoOn(t *testing.T) {
@@ -56,22 +87,30 @@ func open(t *testing.T, archive string) {
 		t.Fatal(err)
 	}
 	before := states(t, data)
-	if before[m.Open] != lcm.Starting {
-		t.Fatalf("the data of %s has no open operation: %s is %s", m.Commit, m.Open, before[m.Open])
+	for id, state := range m.began() {
+		if before[id] != state {
+			t.Fatalf("of the data of %s operation %s is %s, want %s", m.Commit, id, before[id], state)
+		}
 	}
-	s := process.Start(t, data, "--start-timeout", "5s")
+	args := []string{"--start-timeout", "5s"}
+	var e *elsewhere
+	if m.Address != "" {
+		e = listen(t, m.Address)
+		args = append(args, "--allow-hooks", "--unconfined-hooks", "--local-package-sources", "--notify-retention", "876000h") // the data are from years ago some day
+	}
+	s := process.Start(t, data, args...)
+	if m.Failed != "" {
+		// Nobody but a person goes on with it.
+		s.Want(t, http.StatusAccepted, http.MethodPost, process.Operations+"/"+m.Failed+"/retry", nil, nil)
+	}
 	var ops []process.Operation
 	kit.Eventually(t, func() (err error) {
 		if ops, err = process.All[process.Operation](t.Context(), s, process.Operations); err != nil {
 			return err
 		}
 		for _, op := range ops {
-			want := lcm.Completed
-			if op.ID == m.Open {
-				want = lcm.RolledBack // its VIM is away still, so that its time to start passes
-			}
-			if op.State != string(want) {
-				return fmt.Errorf("%s %s is %s: %s", op.Type, op.ID, op.State, op.Error.Detail)
+			if want := m.ends(op.ID); op.State != string(want) {
+				return fmt.Errorf("%s %s is %s, want %s: %s", op.Type, op.ID, op.State, want, op.Error.Detail)
 			}
 		}
 		return nil
@@ -87,7 +126,14 @@ func open(t *testing.T, archive string) {
 	if asked < len(before) || asked < 6 {
 		t.Errorf("%d of the %d operations are there", asked, len(before))
 	}
-	for name, want := range map[string]string{"one": "INSTANTIATED", "two": "INSTANTIATED", "three": "NOT_INSTANTIATED"} {
+	if e != nil {
+		e.gets(t, &m)
+		m.keeps(t, s)
+	}
+	for name, want := range map[string]string{"one": "INSTANTIATED", "two": "INSTANTIATED", "three": "NOT_INSTANTIATED", "fails": "INSTANTIATED", "back": "INSTANTIATED", "runs": "INSTANTIATED"} {
+		if m.Instances[name] == "" {
+			continue // the data are of a version before there were such instances
+		}
 		var in struct {
 			Name  string `json:"vnfInstanceName"`
 			State string `json:"instantiationState"`

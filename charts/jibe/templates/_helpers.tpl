@@ -101,6 +101,18 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- if has .Release.Namespace .Values.namespaces.names -}}
 {{- fail (printf "namespaces.names: %s is the namespace of Jibe itself, in which no VNF may be: name another, or install Jibe elsewhere" .Release.Namespace) -}}
 {{- end -}}
+{{- if and .Values.desired.requireSignedPush (not .Values.desired.verify) -}}
+{{- fail "desired.requireSignedPush: name the file of trusted keys in desired.verify" -}}
+{{- end -}}
+{{- if and .Values.packages.requireSignatures (not .Values.packages.trust) -}}
+{{- fail "packages.requireSignatures: name the file of certificates in packages.trust" -}}
+{{- end -}}
+{{- if and (or .Values.identity.kms.token .Values.identity.kms.ca) (not .Values.identity.kms.url) -}}
+{{- fail "identity.kms.url: name the key that keeps Jibe's own, or leave token and ca out" -}}
+{{- end -}}
+{{- if and .Values.tracing.headers (not .Values.tracing.endpoint) -}}
+{{- fail "tracing.endpoint: name the collector that the headers are for" -}}
+{{- end -}}
 {{- if and .Values.httpRoute.enabled (not .Values.httpRoute.parentRefs) -}}
 {{- fail "httpRoute.parentRefs: name the Gateway to which the route belongs" -}}
 {{- end -}}

@@ -57,6 +57,9 @@ type Fact struct {
 	// revision numbers a Deployment's present template, and a ReplicaSet's; of a
 	// StatefulSet it names the template that its pods should have.
 	revision string
+	// unheeded says of a Deployment or StatefulSet that its controller hasn't taken note of its
+	// last change yet: revision is that of what was wanted before.
+	unheeded bool
 	// kept is what a successor takes over of it, of a Service only ([keep]).
 	kept string
 	// Fields are those that Jibe manages. Instances of one package share them.
@@ -165,6 +168,8 @@ func FactOf(i manifest.Installation, gk schema.GroupKind, u *unstructured.Unstru
 		}
 	}
 	switch gk {
+	case manifest.KindDeployment:
+		f.unheeded = unheeded(u)
 	case manifest.KindJob:
 		f.immutable = annotations[manifest.AnnotationImmutable]
 	case manifest.KindReplicaSet:
@@ -174,7 +179,7 @@ func FactOf(i manifest.Installation, gk schema.GroupKind, u *unstructured.Unstru
 		n, _, _ := unstructured.NestedInt64(u.Object, "status", "desiredNumberScheduled")
 		f.scheduled = int(n)
 	case manifest.KindStatefulSet:
-		f.manual = onDelete(u)
+		f.manual, f.unheeded = onDelete(u), unheeded(u)
 		f.revision, _, _ = unstructured.NestedString(u.Object, "status", "updateRevision")
 	case manifest.KindService:
 		f.traffic = &traffic{generation: shared(manifest.Selector(u)[manifest.LabelGeneration])}

@@ -98,11 +98,23 @@ func assessFailures(f *Fact, u *unstructured.Unstructured) {
 		f.failure = fmt.Sprintf("gave up waiting for its pods (ProgressDeadlineExceeded): %s", raw.String(c, "message"))
 		f.Reason = f.failure
 	}
-	if c := condition(u, "ReplicaFailure"); c["status"] == "True" {
+	if c := condition(u, "ReplicaFailure"); c["status"] == "True" && short(f, u) {
 		// "pods "a" is forbidden: exceeded quota: …": what the API server said.
 		f.failure = fmt.Sprintf("its pods can't be created: %s", raw.String(c, "message"))
 		f.Reason = f.failure
 	}
+}
+
+// short says whether a workload has fewer pods of its present template than it should. A pod that
+// couldn't be made for want of quota is no longer missed where the size was taken back since,
+// and a busy controller says for seconds yet that it couldn't.
+func short(f *Fact, u *unstructured.Unstructured) bool {
+	field := "replicas"
+	if f.GroupKind == manifest.KindDeployment {
+		field = "updatedReplicas"
+	}
+	has, _, _ := unstructured.NestedInt64(u.Object, "status", field)
+	return has < int64(f.Count)
 }
 
 func assessPod(f *Fact, u *unstructured.Unstructured) {

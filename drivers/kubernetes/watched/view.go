@@ -139,12 +139,16 @@ func (v *view) claim(namespace, name string) *Fact {
 	return nil
 }
 
+// outdated says whether the pod is of a template that its owner had before. All are, as long as
+// the owner's controller hasn't seen what it has now: a busy one takes seconds for that.
 func (v *view) outdated(f, top *Fact) bool {
-	switch top.GroupKind {
-	case manifest.KindDeployment:
+	switch {
+	case top.unheeded:
+		return true
+	case top.GroupKind == manifest.KindDeployment:
 		set := v.byUID[f.controller.uid]
 		return set != nil && set.GroupKind == manifest.KindReplicaSet && top.revision != "" && set.revision != top.revision
-	case manifest.KindStatefulSet:
+	case top.GroupKind == manifest.KindStatefulSet:
 		return top.revision != "" && f.pod.template != "" && f.pod.template != top.revision
 	}
 	return false

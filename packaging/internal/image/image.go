@@ -50,7 +50,7 @@ func Make(ctx context.Context, release build.Release, o Options) (string, error)
 	if !slices.Contains(Architectures, o.Arch) {
 		return "", fmt.Errorf("--arch %s: want one of %s", o.Arch, strings.Join(Architectures, ", "))
 	}
-	tag, err := name.NewTag(o.Name+":"+tagOf(release.Version), name.WithDefaultRegistry(""))
+	tag, err := name.NewTag(o.Name+":"+Tag(release.Version), name.WithDefaultRegistry(""))
 	if err != nil {
 		return "", fmt.Errorf("--name %s: %w", o.Name, err)
 	}
@@ -119,8 +119,8 @@ func Make(ctx context.Context, release build.Release, o Options) (string, error)
 
 var untaggable = regexp.MustCompile(`[^A-Za-z0-9_.-]`)
 
-// tagOf is a version as the tag of an image, which may have no plus sign.
-func tagOf(version string) string { return untaggable.ReplaceAllString(version, "_") }
+// Tag is a version as the tag of an image, which may have no plus sign.
+func Tag(version string) string { return untaggable.ReplaceAllString(version, "_") }
 
 // assemble puts two layers above nothing: the system, which is the same for many releases, and
 // what is Jibe's own.
@@ -145,7 +145,13 @@ func assemble(release build.Release, arch string, layers ...[]byte) (v1.Image, e
 	}
 	config = config.DeepCopy()
 	config.Architecture, config.OS, config.Created = arch, "linux", created
-	config.Config = v1.Config{
+	config.Config = configOf(release)
+	return mutate.ConfigFile(image, config)
+}
+
+// configOf is how the image is run. The Dockerfile says the same, which a test holds.
+func configOf(release build.Release) v1.Config {
+	return v1.Config{
 		User:         fmt.Sprintf("%d:%d", userID, userID),
 		ExposedPorts: map[string]struct{}{"9890/tcp": {}},
 		Env:          []string{"PATH=/usr/bin:/bin", "HOME=" + dataDir, "JIBE_DATA=" + dataDir, "SSL_CERT_FILE=/" + certificates},
@@ -162,7 +168,6 @@ func assemble(release build.Release, arch string, layers ...[]byte) (v1.Image, e
 			"org.opencontainers.image.licenses":    "Apache-2.0",
 		},
 	}
-	return mutate.ConfigFile(image, config)
 }
 
 // write writes the image beside the file's name first, so that nobody finds half of it.

@@ -1,0 +1,206 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/jibe-vnfm/jibe/store"
+	"github.com/jibe-vnfm/jibe/store/redis"
+)
+
+const (
+	// serveLease is the lease of the one process that works with a store.
+	serveLease = "serve"
+	// serveTTL is how long a process that died keeps the next one waiting. The lease is renewed
+	// serveBeats times meanwhile.
+	serveTTL   = 6 * time.Second
+	serveBeats = 6
+)
+
+// serving is a store in Redis of which this process is the only user, by a lease. What the process
+// has in memory is what only it writes. While it doesn't have the lease, nothing is begun and
+// nothing is written; what was put under it is fenced by Redis itself.
+type serving struct {
+	*redis.Store
+	ctx    context.Context // of the process, without its end
+	holder string
+	ttl    time.Duration // of the lease
+	log    *slog.Logger
+
+	mu    sync.Mutex
+	lease store.Lease
+	mark  store.Mark // of the moment when the lease was taken
+}
+
+var _ recordStore = (*serving)(nil)
+
+// take gets the lease. A process that was killed has it for a moment, which is waited for.
+func (s *serving) take(ctx context.Context) error {
+	told := false
+	for until := time.Now().Add(s.ttl + s.ttl/serveBeats); ; {
+		lease, err := s.Store.Acquire(ctx, serveLease, s.holder, s.ttl)
+		switch {
+		case err == nil:
+			s.set(lease)
+			return s.begin(ctx)
+		case !errors.Is(err, store.ErrHeld):
+			return err
+		case time.Now().After(until):
+			return fmt.Errorf("another process serves from this store already (%w): end it, or name another database or prefix of Redis", err)
+		case !told:
+			s.log.InfoContext(ctx, "the store is another process's still, waiting for its end", "error", err)
+			told = true
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(s.ttl / serveBeats / 4):
+		}
+	}
+}
+
+// begin frees what a former process held, and notes where the store stands.
+func (s *serving) begin(ctx context.Context) error {
+	left, err := s.Store.Leases(ctx, "")
+	if err != nil {
+		return err
+	}
+	for _, l := range left {
+		if l.Name != serveLease {
+			if err := s.Store.Release(ctx, l); err != nil {
+				return err
+			}
+		}
+	}
+	s.mark, err = s.Store.Mark(ctx)
+	return err
+}
+
+func (s *serving) set(l store.Lease) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lease = l
+}
+
+// mine returns the lease, or [store.ErrUnavailable] where it has ended.
+func (s *serving) mine() (store.Lease, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !time.Now().Before(s.lease.Expires) {
+		return s.lease, fmt.Errorf("%w: the lease by which this process alone writes to it has ended, and Redis hasn't given it again", store.ErrUnavailable)
+	}
+	return s.lease, nil
+}
+
+// health returns why nothing may be begun.
+func (s *serving) health() error {
+	if s == nil {
+		return nil
+	}
+	_, err := s.mine()
+	return err
+}
+
+// run renews the lease until ctx ends. Its error ends the process: what it has in memory may no
+// longer be what is stored.
+func (s *serving) run(ctx context.Context) error {
+	tick := time.NewTicker(s.ttl / serveBeats)
+	defer tick.Stop()
+	away := false
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		err := s.renew(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, store.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded):
+			if !away {
+				s.log.ErrorContext(ctx, "the store can't be reached: nothing is begun until it can", "error", err)
+			}
+			away = true
+		case err != nil:
+			return err
+		case away:
+			s.log.InfoContext(ctx, "the store can be reached again")
+			away = false
+		}
+	}
+}
+
+func (s *serving) renew(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, s.ttl/2)
+	defer cancel()
+	known := s.Store.Known()
+	mark, err := s.Store.Mark(ctx)
+	if err != nil {
+		return err
+	}
+	if mark.Epoch != s.mark.Epoch {
+		return errors.New("the Redis has lost records that it had said were written: this process ends, as what it has in memory is no longer what is stored; start it again")
+	}
+	old, ended := s.mine()
+	lease, err := s.Store.Acquire(ctx, serveLease, s.holder, s.ttl)
+	switch {
+	case errors.Is(err, store.ErrHeld) && ended == nil:
+		return nil // it can't be so yet: Redis's clock runs ahead of this one
+	case errors.Is(err, store.ErrHeld):
+		return fmt.Errorf("another process serves from this store now, and this one ends: %w", err)
+	case err != nil:
+		return err
+	case lease.Token != old.Token && mark.Put > known.Put:
+		return errors.New("another process has written to the store while this one couldn't reach it: this one ends, as what it has in memory is no longer what is stored; start it again")
+	}
+	s.set(lease)
+	return nil
+}
+
+// Put implements [store.Store]. It is made under the lease, unless it is made under another.
+func (s *serving) Put(ctx context.Context, recs ...store.Record) ([]store.Record, error) {
+	lease, err := s.mine()
+	if err != nil {
+		return nil, err
+	}
+	if _, under := store.LeaseOf(ctx); !under {
+		ctx = store.Under(ctx, lease)
+	}
+	return s.Store.Put(ctx, recs...)
+}
+
+// Acquire implements [store.Store].
+func (s *serving) Acquire(ctx context.Context, name, holder string, ttl time.Duration) (store.Lease, error) {
+	if _, err := s.mine(); err != nil {
+		return store.Lease{}, fmt.Errorf("acquire lease %q: %w", name, err)
+	}
+	return s.Store.Acquire(ctx, name, holder, ttl)
+}
+
+// Attach implements [store.Store].
+func (s *serving) Attach(ctx context.Context, name string, session store.Lease) (store.Lease, error) {
+	if _, err := s.mine(); err != nil {
+		return store.Lease{}, fmt.Errorf("attach lease %q: %w", name, err)
+	}
+	return s.Store.Attach(ctx, name, session)
+}
+
+// Close implements [store.Store]. The next process need not wait.
+func (s *serving) Close() error {
+	s.mu.Lock()
+	lease := s.lease
+	s.mu.Unlock()
+	if lease.Token != 0 {
+		ctx, cancel := context.WithTimeout(s.ctx, s.ttl/serveBeats)
+		defer cancel()
+		if err := s.Store.Release(ctx, lease); err != nil {
+			s.log.Warn("the store's lease is not given back, the next process waits for its end", "error", err)
+		}
+	}
+	return s.Store.Close()
+}

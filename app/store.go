@@ -1,0 +1,248 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/jibe-vnfm/jibe/backup"
+	"github.com/jibe-vnfm/jibe/doctor"
+	"github.com/jibe-vnfm/jibe/internal/datadir"
+	"github.com/jibe-vnfm/jibe/members"
+	"github.com/jibe-vnfm/jibe/store"
+	"github.com/jibe-vnfm/jibe/store/bolt"
+	"github.com/jibe-vnfm/jibe/store/redis"
+)
+
+// StoreOptions say where records are kept; the zero value is a file in the data directory.
+type StoreOptions struct {
+	// URL is that of Redis, as [redis.Options.URL] has it.
+	URL string
+	// Password and SentinelPassword are references: file:PATH or env:NAME.
+	Password, SentinelPassword string
+	// Replicas is how many replicas of Redis must have a write before it is answered.
+	Replicas int
+}
+
+// redis resolves the references.
+func (o StoreOptions) redis() (redis.Options, error) {
+	if !redis.IsURL(o.URL) {
+		// Not told again: it may hold a password in a form that isn't known.
+		return redis.Options{}, errors.New("--store: want a URL of Redis, as redis://HOST:6379/0")
+	}
+	r := redis.Options{URL: o.URL, Replicas: o.Replicas}
+	var err, serr error
+	r.Password, err = resolve("--store-password", o.Password)
+	r.SentinelPassword, serr = resolve("--store-sentinel-password", o.SentinelPassword)
+	return r, errors.Join(err, serr)
+}
+
+// resolve reads what a reference names. It isn't shown where it is no reference: it may be the
+// password itself.
+func resolve(flag, reference string) (string, error) {
+	kind, name, _ := strings.Cut(reference, ":")
+	switch {
+	case reference == "":
+		return "", nil
+	case kind == "env":
+		if v, ok := os.LookupEnv(name); ok {
+			return v, nil
+		}
+		return "", fmt.Errorf("%s: the environment has no %s", flag, name)
+	case kind == "file":
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return "", fmt.Errorf("%s: %w", flag, err)
+		}
+		return strings.TrimRight(string(text), "\r\n"), nil
+	}
+	return "", fmt.Errorf("%s: want file:PATH or env:NAME", flag)
+}
+
+// recordStore is what the server needs of its store, wherever that is.
+type recordStore interface {
+	store.Store
+	// LastWrite returns when the last write ended, and its error if it failed.
+	LastWrite() (at time.Time, err error)
+	// Probe tries to write size bytes that nobody reads.
+	Probe(ctx context.Context, size int) error
+}
+
+// openStore opens the store that the options name, and takes it for this process alone.
+func (s *Server) openStore(ctx context.Context) error {
+	place, err := StoreOf(s.data.Path)
+	if err != nil {
+		return err
+	}
+	if s.Store.URL == "" {
+		if place != "" {
+			return fmt.Errorf("the records of data directory %s are in Redis (%s): give --store; to begin without them, remove %s", s.data.Path, place, filepath.Join(s.data.Path, datadir.StorePlace))
+		}
+		b, err := openBolt(s.data, bolt.WithObserver(s.meters.observeStore))
+		if err != nil {
+			return err
+		}
+		s.store = b
+		return nil
+	}
+	o, err := s.Store.redis()
+	if err != nil {
+		return err
+	}
+	o.Observe = s.meters.observeStore
+	r, err := redis.Open(ctx, o)
+	if err != nil {
+		return err
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return errors.Join(err, r.Close())
+	}
+	s.serving = &serving{Store: r, ctx: context.WithoutCancel(ctx), ttl: serveTTL, holder: fmt.Sprintf("%s/%d/%s", host, os.Getpid(), uuid.NewString()), log: s.Log}
+	s.store = s.serving
+	if err := s.serving.take(ctx); err != nil {
+		return err
+	}
+	if place == "" {
+		if err := s.moveStore(ctx); err != nil {
+			return err
+		}
+	}
+	return datadir.WriteDurably(filepath.Join(s.data.Path, datadir.StorePlace), s.Store.URL+"\n")
+}
+
+// join makes this process a member of those that serve the store, which has no other.
+func (s *Server) join(ctx context.Context) (*members.Member, error) {
+	host, err := os.Hostname()
+	if err != nil {
+		return nil, err
+	}
+	return members.Join(ctx, members.Config{Store: s.store, Log: s.Log, Host: host, Version: s.Version})
+}
+
+func openBolt(d *datadir.Dir, options ...bolt.Option) (*bolt.Store, error) {
+	return bolt.Open(d.Store(), append(options, bolt.WithLockTimeout(datadir.EndPatience))...)
+}
+
+// StoreOf returns the URL of the Redis that has the records of a data directory, "" where they
+// are in the directory.
+func StoreOf(data string) (string, error) {
+	text, err := os.ReadFile(filepath.Join(data, datadir.StorePlace))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	return strings.TrimSpace(string(text)), err
+}
+
+// movedSuffix is the suffix of a store's file whose records went to Redis.
+const movedSuffix = ".moved"
+
+// moveStore copies the records of a file in the data directory to Redis. One that was interrupted
+// is carried on by the next start: until it is done, Redis has nothing that the file hasn't.
+func (s *Server) moveStore(ctx context.Context) error {
+	if !datadir.Exists(s.data.Store()) {
+		return nil
+	}
+	from, err := openBolt(s.data)
+	if err != nil {
+		return err
+	}
+	n, err := moveRecords(ctx, from, s.store)
+	if err := errors.Join(err, from.Close()); err != nil {
+		return fmt.Errorf("move the records of %s to Redis: %w", s.data.Store(), err)
+	}
+	if err := os.Rename(s.data.Store(), s.data.Store()+movedSuffix); err != nil {
+		return err
+	}
+	s.Log.InfoContext(ctx, "the records of the data directory are in Redis now", "records", n, "file", s.data.Store()+movedSuffix)
+	return nil
+}
+
+// movePage is how many records are moved at once.
+const movePage = 200
+
+func moveRecords(ctx context.Context, from, to store.Store) (n int, err error) {
+	for after := ""; ; {
+		there, err := to.List(ctx, "", after, movePage)
+		if err != nil {
+			return 0, err
+		}
+		if len(there) == 0 {
+			break
+		}
+		for _, r := range there {
+			if mine, err := from.Get(ctx, r.Key); err != nil || string(mine.Value) != string(r.Value) {
+				return 0, errors.Join(fmt.Errorf("the Redis has records of another installation already (%s): name another database or prefix", r.Key), err)
+			}
+		}
+		after = there[len(there)-1].Key
+	}
+	for after := ""; ; {
+		recs, err := from.List(ctx, "", after, movePage)
+		if err != nil || len(recs) == 0 {
+			return n, err
+		}
+		after = recs[len(recs)-1].Key
+		for i := range recs {
+			// Versions only tell changes from each other, and these begin anew.
+			recs[i].Version = 0
+			if old, err := to.Get(ctx, recs[i].Key); err == nil {
+				recs[i].Version = old.Version
+			} else if !errors.Is(err, store.ErrNotFound) {
+				return n, err
+			}
+		}
+		if _, err := to.Put(ctx, recs...); err != nil {
+			return n, err
+		}
+		n += len(recs)
+	}
+}
+
+// backupStore is the part of the store that backups copy, nil where Redis has the records.
+func (s *Server) backupStore() backup.Copier {
+	c, _ := s.store.(backup.Copier)
+	return c
+}
+
+// lookAtStore tells the doctor where to look.
+func (s *Server) lookAtStore(t *doctor.Target) {
+	switch st := s.store.(type) {
+	case *bolt.Store:
+		t.Store = st.Facts
+	case *serving:
+		t.Redis = st.Facts
+	}
+}
+
+// inspectStore is lookAtStore where no server runs.
+func inspectStore(t *doctor.Target, o Options) {
+	if place, _ := StoreOf(o.Data); o.Store.URL == "" && place != "" {
+		o.Store.URL = place
+	}
+	if o.Store.URL == "" {
+		t.Store = func(ctx context.Context) (bolt.Facts, error) {
+			return bolt.Inspect(ctx, filepath.Join(o.Data, datadir.StoreFile))
+		}
+		return
+	}
+	t.Redis = func(ctx context.Context) (redis.Facts, error) {
+		ro, err := o.Store.redis()
+		if err != nil {
+			return redis.Facts{}, err
+		}
+		r, err := redis.Open(ctx, ro)
+		if err != nil {
+			return redis.Facts{}, err
+		}
+		defer r.Close()
+		return r.Facts(ctx)
+	}
+}

@@ -1,0 +1,129 @@
+package gitrepo
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/internal/git"
+)
+
+// pushOutcome is what is known of a push when git has ended.
+type pushOutcome int
+
+const (
+	pushTaken   pushOutcome = iota
+	pushUnsent              // the remote got nothing that could move the branch
+	pushRefused             // the remote has answered that it didn't take it
+	pushUnknown             // the remote may have taken it, or may still take it
+)
+
+// push moves the remote's branch from one commit to another, or not at all. git.ErrRefMoved
+// means that the mirror has followed the remote and the batch must be built anew, and a
+// [*doubtError] that nobody knows yet: the caller settles it.
+func (r *Repo) push(ctx context.Context, to, from string) error {
+	outcome, perr := r.send(ctx, to, from)
+	if outcome == pushUnknown {
+		return r.sent.open(to, from, perr)
+	}
+	var err error
+	if outcome != pushTaken {
+		err = r.refused(ctx, to, from, outcome, perr)
+	}
+	if _, ok := errors.AsType[*doubtError](err); !ok {
+		r.sent.forget()
+	}
+	if err != nil {
+		return err
+	}
+	r.setHealth(healthRemote, nil)
+	r.accept(ctx, to, false)
+	return nil
+}
+
+// refused says what a push that was refused comes to. nil means that the remote has the commit
+// nevertheless: where a connection breaks, HTTP clients repeat a request by themselves, and of two
+// that arrive the second is refused.
+func (r *Repo) refused(ctx context.Context, to, from string, outcome pushOutcome, perr error) error {
+	now, err := r.remoteRef(ctx, r.ref())
+	switch {
+	case err != nil && outcome == pushUnsent:
+		r.setHealth(healthRemote, err)
+		return fmt.Errorf("%w: push: %w", desired.ErrUnavailable, perr)
+	case err != nil:
+		return r.sent.open(to, from, perr)
+	case now == to:
+		return nil
+	case now == from:
+		return fmt.Errorf("%w: push: %w", desired.ErrUnavailable, perr)
+	}
+	if now != "" {
+		// Where that is more than fits into the time, it is settled without a lock.
+		if now, err = r.fetch(ctx, r.ref(), fetchedRef, r.opt.remoteTimeout); err != nil && outcome == pushUnsent {
+			return err
+		} else if err != nil {
+			return r.sent.open(to, from, perr)
+		}
+		if ours, err := r.isAncestor(ctx, to, now); err != nil || ours {
+			return err // someone has pushed on top of it already
+		}
+	}
+	if err := r.fetchLocked(ctx); err != nil {
+		return err
+	}
+	return fmt.Errorf("%w: the remote's is at %s", git.ErrRefMoved, now)
+}
+
+// send pushes once, after a record of it that outlives the process.
+func (r *Repo) send(ctx context.Context, to, from string) (pushOutcome, error) {
+	if err := r.sent.keep(to, from); err != nil {
+		return pushUnsent, err
+	}
+	args := []string{"push", "--quiet", "--porcelain", "--no-verify", "--force-with-lease=" + r.ref() + ":" + from}
+	for _, o := range r.opt.PushOptions {
+		args = append(args, "--push-option="+o)
+	}
+	trace := filepath.Join(ownDir(r.opt.Dir), git.TmpPrefix+"push")
+	defer os.Remove(trace)
+	_ = os.Remove(trace)
+	runner := r.git
+	runner.Env = append(runner.Env[:len(runner.Env):len(runner.Env)], "GIT_TRACE2_EVENT="+trace)
+	within, cancel := context.WithTimeout(ctx, r.opt.remoteTimeout)
+	defer cancel()
+	began := time.Now()
+	out, err := runner.Run(within, append(args, "--", r.opt.Remote, to+":"+r.ref())...)
+	r.observed("push", began, err)
+	if err == nil {
+		return pushTaken, nil
+	}
+	return failedPush(out, r.ref(), trace), err
+}
+
+// failedPush says what is known of a push that failed. git says why for people alone, but two
+// things are sure: what the remote reports of a ref that it refused, and that nothing can move
+// before git has begun the pack.
+func failedPush(out, ref, trace string) pushOutcome {
+	for line := range strings.Lines(out) {
+		flag, rest, _ := strings.Cut(strings.TrimSpace(line), "\t")
+		refs, said, ok := strings.Cut(rest, "\t")
+		if !ok || !strings.HasSuffix(refs, ":"+ref) {
+			continue
+		}
+		switch {
+		case flag == "!" && strings.HasPrefix(said, "[rejected]"): // by git itself
+			return pushUnsent
+		case flag == "!" && strings.HasPrefix(said, "[remote rejected]"):
+			return pushRefused
+		}
+	}
+	if text, err := os.ReadFile(trace); err == nil && len(text) > 0 && !bytes.Contains(text, []byte(`"pack-objects"`)) {
+		return pushUnsent
+	}
+	return pushUnknown
+}

@@ -1,0 +1,270 @@
+package reconciler_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo"
+	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/drivers/sim"
+	"github.com/jibe-vnfm/jibe/lcm"
+	"github.com/jibe-vnfm/jibe/lcm/oplog"
+	"github.com/jibe-vnfm/jibe/members"
+	"github.com/jibe-vnfm/jibe/plan"
+	"github.com/jibe-vnfm/jibe/reconciler"
+	"github.com/jibe-vnfm/jibe/store"
+	"github.com/jibe-vnfm/jibe/store/bolt"
+	"github.com/jibe-vnfm/jibe/test/kit"
+)
+
+// fleet is several replicas on one store, one repository and one VIM.
+type fleet struct {
+	t     *testing.T
+	repo  *gitrepo.Repo
+	puts  *puts
+	log   *oplog.Log
+	cloud *sim.Cloud
+}
+
+func newFleet(t *testing.T) *fleet {
+	t.Helper()
+	dir := t.TempDir()
+	repo, err := gitrepo.Open(t.Context(), gitrepo.Options{Dir: filepath.Join(dir, "desired.git")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	db, err := bolt.Open(filepath.Join(dir, "store.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(repo.Close(), db.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	f := &fleet{t: t, repo: repo, cloud: sim.NewCloud(), puts: &puts{Store: leased{db, t}, tokens: map[string]uint64{}, by: map[string][]string{}, fenced: map[string]int{}}}
+	if f.log, err = oplog.Open(t.Context(), f.puts, time.Now); err != nil {
+		t.Fatal(err)
+	}
+	if err := repo.Seed(t.Context(), map[string][]byte{"vims/lab.yaml": []byte("type: sim\ndefault: true\n")}, "A VIM"); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// puts is a store that knows who has put what, in the order of the Puts.
+type puts struct {
+	store.Store
+	mu sync.Mutex
+	// tokens are the last with which each instance was written, and by are the holders that wrote each
+	// operation; older are writes of a lease that another one had followed.
+	tokens map[string]uint64
+	by     map[string][]string
+	older  []string
+	// fenced counts the refused Puts of each holder.
+	fenced map[string]int
+}
+
+func (p *puts) Put(ctx context.Context, recs ...store.Record) ([]store.Record, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	stored, err := p.Store.Put(ctx, recs...)
+	lease, under := store.LeaseOf(ctx)
+	switch {
+	case !under:
+	case errors.Is(err, store.ErrFenced):
+		p.fenced[lease.Holder]++
+	case err == nil:
+		if last := p.tokens[lease.Name]; lease.Token < last {
+			p.older = append(p.older, fmt.Sprintf("%s with token %d after %d", lease.Name, lease.Token, last))
+		}
+		p.tokens[lease.Name] = lease.Token
+		for _, r := range recs {
+			if op, ok := strings.CutPrefix(r.Key, "operation/"); ok && !slices.Contains(p.by[op], lease.Holder) {
+				p.by[op] = append(p.by[op], lease.Holder)
+			}
+		}
+	}
+	return stored, err
+}
+
+// gate holds back whatever a process does while it is stopped.
+type gate struct {
+	mu      sync.Mutex
+	stopped chan struct{} // nil while it runs
+	at      time.Time     // when its clock was stopped
+}
+
+func (g *gate) stop() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.stopped, g.at = make(chan struct{}), time.Now()
+}
+
+func (g *gate) wake() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.stopped != nil {
+		close(g.stopped)
+		g.stopped = nil
+	}
+}
+
+func (g *gate) pass() {
+	g.mu.Lock()
+	stopped := g.stopped
+	g.mu.Unlock()
+	if stopped != nil {
+		<-stopped
+	}
+}
+
+// now is a clock that stands still while the process is stopped: it believes that no time has passed.
+func (g *gate) now() time.Time {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.stopped != nil {
+		return g.at
+	}
+	return time.Now()
+}
+
+// gated is a replica's way to the store.
+type gated struct {
+	store.Store
+	*gate
+}
+
+func (g gated) Acquire(ctx context.Context, name, holder string, ttl time.Duration) (store.Lease, error) {
+	g.pass()
+	return g.Store.Acquire(ctx, name, holder, ttl)
+}
+
+// gatedDriver is a replica's way to the VIM.
+type gatedDriver struct {
+	*sim.Driver
+	*gate
+}
+
+func (g gatedDriver) Do(ctx context.Context, want drivers.Rendering, steps ...plan.Step) error {
+	g.pass()
+	return g.Driver.Do(ctx, want, steps...)
+}
+
+func (g gatedDriver) Observe(ctx context.Context, want drivers.Rendering) (plan.Observed, error) {
+	g.pass()
+	return g.Driver.Observe(ctx, want)
+}
+
+// replica is one process but for the API.
+type replica struct {
+	*gate
+	member *members.Member
+	recon  *reconciler.Reconciler
+	// kill ends it without a word to the others.
+	kill func()
+}
+
+func (f *fleet) start(conf func(*reconciler.Config)) *replica {
+	f.t.Helper()
+	r := &replica{gate: &gate{}}
+	log := slog.New(slog.NewTextHandler(f.t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
+	to := gated{f.puts, r.gate}
+	var err error
+	r.member, err = members.Join(f.t.Context(), members.Config{Store: to, Log: log, Shared: true, Session: 2 * time.Second, Heartbeat: 200 * time.Millisecond, Now: r.now})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	c := reconciler.Config{
+		Repo: f.repo, Store: to, Oplog: f.log, Packages: shelf{}, Secrets: noSecrets{}, Member: r.member, Log: log.With("replica", r.member.Holder()[:8]),
+		Driver:  func(v drivers.VIM) (drivers.Driver, error) { return gatedDriver{sim.New(f.cloud, v), r.gate}, nil },
+		Workers: 4, FailureGrace: 10 * time.Millisecond, Now: r.now,
+	}
+	if conf != nil {
+		conf(&c)
+	}
+	if r.recon, err = reconciler.New(c); err != nil {
+		f.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(f.t.Context()))
+	ended := make(chan error, 1)
+	go func() { ended <- r.recon.Run(ctx) }()
+	end := sync.OnceFunc(func() {
+		cancel()
+		r.wake()
+		if err := <-ended; err != nil {
+			f.t.Error(err)
+		}
+	})
+	r.kill = func() { r.stop(); cancel() }
+	f.t.Cleanup(func() {
+		end()
+		if err := r.member.Leave(context.WithoutCancel(f.t.Context())); err != nil {
+			f.t.Error(err)
+		}
+	})
+	return r
+}
+
+// instances are n ids of instances.
+func instances(n int) (ids []string) {
+	for i := range n {
+		ids = append(ids, uuid.NewSHA1(uuid.NameSpaceOID, fmt.Append(nil, i)).String())
+	}
+	return ids
+}
+
+// want commits what the instance is to be, and tells all replicas.
+func (f *fleet) want(instance, extra string, tell ...*replica) {
+	f.t.Helper()
+	_, err := f.repo.Write(f.t.Context(), desired.Write{
+		Instance: instance, Dir: "instances/" + instance, Subject: "change", By: "Ann <ann@example.com>",
+		Change: func(desired.Revision, desired.Files) (desired.Files, error) {
+			return desired.Files{desired.InstanceFile: []byte(strings.ReplaceAll(file("instantiated", extra), id, instance))}, nil
+		},
+	})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	for _, r := range tell {
+		r.recon.Moved(instance)
+	}
+}
+
+// settled waits until each instance runs what git says.
+func (f *fleet) settled(ids []string) {
+	f.t.Helper()
+	kit.Eventually(f.t, func() error {
+		for _, id := range ids {
+			inst, err := f.log.Instance(f.t.Context(), id)
+			if err != nil {
+				return err
+			}
+			head, _ := f.repo.Lookup(id)
+			if inst.Open != "" || inst.LastState != lcm.Completed || inst.Operated.Tree != head.Tree {
+				return fmt.Errorf("instance %s: %+v, head %+v", id, inst, head)
+			}
+		}
+		return nil
+	})
+}
+
+func (f *fleet) inOrder() {
+	f.t.Helper()
+	f.puts.mu.Lock()
+	defer f.puts.mu.Unlock()
+	if len(f.puts.older) > 0 {
+		f.t.Errorf("written out of order: %v", f.puts.older)
+	}
+}

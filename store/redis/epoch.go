@@ -1,0 +1,137 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/jibe-vnfm/jibe/store"
+)
+
+// known is what this process knows of Redis: what it was told, and can therefore miss.
+type known struct {
+	mu    sync.Mutex
+	mark  store.Mark
+	token uint64
+	run   string        // of Redis, as it was met last
+	ttl   time.Duration // of the longest lease that was asked for
+}
+
+// place returns the newest Mark that is known.
+func (k *known) place() (epoch, put uint64) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.mark.Epoch, k.mark.Put
+}
+
+// put notes the number of a Put of the present epoch.
+func (k *known) put(n uint64) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.mark.Put = max(k.mark.Put, n)
+}
+
+// given notes the token of a lease.
+func (k *known) given(token uint64) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.token = max(k.token, token)
+}
+
+// lasts notes for how long a lease may last.
+func (k *known) lasts(ttl time.Duration) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.ttl = max(k.ttl, ttl)
+}
+
+// Known returns the place of the newest Put that this process knows of, without asking Redis.
+func (s *Store) Known() store.Mark {
+	epoch, put := s.known.place()
+	return store.Mark{Epoch: epoch, Put: put}
+}
+
+// node is what [Store.meet] needs of a connection.
+type node interface {
+	redis.Scripter
+	Info(ctx context.Context, sections ...string) *redis.StringCmd
+}
+
+// connected compares a new connection's Redis with what is known, before it is used. It may be
+// another Redis than before, or the same that was started from an older file.
+func (s *Store) connected(ctx context.Context, cn *redis.Conn) error {
+	m, err := s.meetOn(ctx, cn)
+	switch {
+	case err != nil && !strings.HasPrefix(err.Error(), "MOVED "):
+		return err
+	case err != nil || m == store.Mark{}: // another node of the cluster, a sentinel
+		return nil
+	}
+	// A Redis that was started again has forgotten the scripts.
+	return s.scripts.put.Load(ctx, cn).Err()
+}
+
+// meet does so again, where Redis doesn't have what is known.
+func (s *Store) meet(ctx context.Context) (store.Mark, error) {
+	switch c := s.client.(type) {
+	case *redis.ClusterClient:
+		master, err := c.MasterForKey(ctx, s.keys.state)
+		if err != nil {
+			return store.Mark{}, err
+		}
+		return s.meetOn(ctx, master)
+	case node:
+		return s.meetOn(ctx, c)
+	}
+	return store.Mark{}, errors.ErrUnsupported
+}
+
+func (s *Store) meetOn(ctx context.Context, n node) (store.Mark, error) {
+	text, err := n.Info(ctx, "server").Result()
+	if err != nil {
+		return store.Mark{}, err
+	}
+	info := parseInfo(text)
+	if info["redis_mode"] == "sentinel" { // the library asks it where the master is
+		return store.Mark{}, nil
+	}
+	run := info["run_id"]
+	if run == "" {
+		return store.Mark{}, errors.New("it doesn't tell its run_id (INFO server)")
+	}
+	k := &s.known
+	k.mu.Lock()
+	args := []any{k.mark.Epoch, k.mark.Put, k.token, k.run, run, k.ttl.Microseconds(), kept}
+	k.mu.Unlock()
+	answer, err := s.scripts.meet.Run(ctx, n, []string{s.keys.state, s.keys.runs, s.keys.changes}, args...).StringSlice()
+	if err != nil {
+		return store.Mark{}, err
+	}
+	if len(answer) != 2 {
+		return store.Mark{}, fmt.Errorf("answer %q to what is known", answer)
+	}
+	m := store.Mark{Epoch: number(answer[0]), Put: number(answer[1])}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.run = run
+	if k.mark.Before(m) {
+		k.mark = m
+	}
+	return m, nil
+}
+
+// parseInfo reads the answer to INFO.
+func parseInfo(text string) map[string]string {
+	info := map[string]string{}
+	for line := range strings.Lines(text) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
+			info[name] = value
+		}
+	}
+	return info
+}

@@ -1,0 +1,158 @@
+package redis
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+)
+
+// place is where Redis is.
+type place struct {
+	redis.UniversalOptions
+	prefix, name string
+}
+
+// How long Redis may take. A connection that is lost silently is noticed after answerTime.
+const (
+	dialTime   = 2 * time.Second
+	answerTime = 5 * time.Second
+)
+
+// IsURL says whether a text names a store in Redis.
+func IsURL(text string) bool {
+	scheme, _, ok := strings.Cut(text, "://")
+	return ok && (strings.HasPrefix(scheme, "redis") || scheme == "unix")
+}
+
+// parse reads the options. Its errors hold nothing of a URL that has a password.
+func parse(o Options) (*place, error) {
+	scheme, rest, ok := strings.Cut(o.URL, "://")
+	rest, query, _ := strings.Cut(rest, "?")
+	authority, path, _ := strings.Cut(rest, "/")
+	user, hosts := "", authority
+	if i := strings.LastIndex(authority, "@"); i >= 0 {
+		user, hosts = authority[:i], authority[i+1:]
+	}
+	if strings.Contains(user, ":") {
+		return nil, errors.New("the store's URL holds a password, which others can read in the list of processes: leave it out, and give it with --store-password file:PATH or env:NAME")
+	}
+	user, err := url.PathUnescape(user)
+	params, perr := url.ParseQuery(query)
+	if !ok || err != nil || perr != nil {
+		return nil, fmt.Errorf("store %q: want a URL, as redis://HOST:6379/0", o.URL)
+	}
+	bad := func(format string, args ...any) error {
+		return fmt.Errorf("store %s: %s", o.URL, fmt.Sprintf(format, args...))
+	}
+	param := func(name string) string {
+		v := params.Get(name)
+		params.Del(name)
+		return v
+	}
+	p := &place{prefix: DefaultPrefix, name: scheme + "://" + hosts}
+	p.Username, p.Password, p.SentinelPassword = user, o.Password, o.SentinelPassword
+	p.DialTimeout, p.DialerRetries, p.ReadTimeout, p.WriteTimeout = dialTime, 1, answerTime, answerTime
+	p.ContextTimeoutEnabled = true
+	// A Put whose answer is lost must not be sent again by the library, which can't tell it
+	// from another one; see writer.go.
+	p.MaxRetries = -1
+	p.DisableIdentity = true
+	p.Protocol = 2
+	p.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	if v := param("prefix"); v != "" {
+		if strings.ContainsAny(v, "{}*?[]\\\n") {
+			return nil, bad("the prefix %q has a character that isn't for keys", v)
+		}
+		p.prefix = v
+	}
+	p.MasterName, p.SentinelUsername = param("master"), param("sentinel-user")
+	base, kind, _ := strings.Cut(scheme, "+")
+	if base == "rediss" {
+		if p.TLSConfig, err = tlsConfig(param("ca"), param("cert"), param("key")); err != nil {
+			return nil, bad("%v", err)
+		}
+	}
+	db := path
+	switch {
+	case scheme == "unix":
+		p.Addrs, db = []string{"/" + path}, param("db")
+		p.name = "unix:///" + path
+	case base != "redis" && base != "rediss":
+		return nil, bad("the scheme is one of redis, rediss, redis+sentinel, rediss+sentinel, redis+cluster, rediss+cluster and unix")
+	default:
+		port := "6379"
+		if kind == "sentinel" {
+			port = "26379"
+		}
+		for host := range strings.SplitSeq(hosts, ",") {
+			if host == "" {
+				return nil, bad("a host is missing")
+			}
+			if strings.LastIndex(host, ":") <= strings.LastIndex(host, "]") {
+				host += ":" + port
+			}
+			p.Addrs = append(p.Addrs, host)
+		}
+	}
+	if db != "" {
+		if p.DB, err = strconv.Atoi(db); err != nil || p.DB < 0 {
+			return nil, bad("the database %q is no number", db)
+		}
+	}
+	switch kind {
+	case "":
+		if len(p.Addrs) > 1 {
+			return nil, bad("several hosts are for redis+sentinel and redis+cluster")
+		}
+	case "sentinel":
+		if p.MasterName == "" {
+			return nil, bad("the name of the master is missing: add ?master=NAME")
+		}
+	case "cluster":
+		p.IsClusterMode = true
+		if p.DB != 0 {
+			return nil, bad("a cluster has one database, 0")
+		}
+	default:
+		return nil, bad("there is no scheme %s", scheme)
+	}
+	if kind != "sentinel" && p.MasterName != "" {
+		return nil, bad("master is for redis+sentinel")
+	}
+	for name := range params {
+		return nil, bad("there is no parameter %q", name)
+	}
+	return p, nil
+}
+
+// tlsConfig reads the files of a URL; "" are the system's authorities, and no certificate.
+func tlsConfig(ca, cert, key string) (*tls.Config, error) {
+	c := &tls.Config{MinVersion: tls.VersionTLS12}
+	if ca != "" {
+		pem, err := os.ReadFile(ca)
+		if err != nil {
+			return nil, err
+		}
+		c.RootCAs = x509.NewCertPool()
+		if !c.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("%s holds no certificate in PEM", ca)
+		}
+	}
+	if cert != "" || key != "" {
+		pair, err := tls.LoadX509KeyPair(cert, key)
+		if err != nil {
+			return nil, fmt.Errorf("the client's certificate: %w", err)
+		}
+		c.Certificates = []tls.Certificate{pair}
+	}
+	return c, nil
+}

@@ -1,0 +1,104 @@
+// Package halves tests the script of this folder.
+package halves
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/jibe-vnfm/jibe/test/kit"
+)
+
+// meet is a command that says its name and ends when both are under way: where one ran after the
+// other, the first would wait without end.
+const meet = `echo NAME; touch NAME; until [ -e first ] && [ -e second ]; do sleep 0.05; done; echo NAME ends`
+
+func met(name string) string { return strings.ReplaceAll(meet, "NAME", name) }
+
+func TestBothHalvesRunAtOnceAndBothResultsAreShown(t *testing.T) {
+	said := "first\nfirst ends\nsecond\nsecond ends\nmake test: on Kubernetes: "
+	for _, test := range []struct {
+		name, first, second string
+		said                string
+		good                bool
+	}{
+		{name: "both pass", first: met("first"), second: met("second"), said: said + "passed; on OpenStack: passed\n", good: true},
+		{name: "the first fails", first: met("first") + "; exit 3", second: met("second"), said: said + "FAILED; on OpenStack: passed\n"},
+		{name: "the second fails", first: met("first"), second: met("second") + "; exit 1", said: said + "passed; on OpenStack: FAILED\n"},
+		{name: "both fail", first: met("first") + "; false", second: met("second") + "; false", said: said + "FAILED; on OpenStack: FAILED\n"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			cmd := halves(t, test.first, test.second)
+			cmd.Stderr = os.Stderr
+			out, err := cmd.Output()
+			if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
+				t.Fatal(err)
+			}
+			if good := err == nil; good != test.good {
+				t.Errorf("it ends with %v, want success: %v", err, test.good)
+			}
+			if diff := cmp.Diff(test.said, string(out)); diff != "" {
+				t.Errorf("it says something else (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestASignalEndsBothHalvesAndAllThatTheyRun(t *testing.T) {
+	// Each half runs another program, and clears away what it has at its end.
+	const work = `trap 'touch NAME.cleared; exit 1' TERM; sleep 1000 & echo $! >NAME.pid.tmp; mv NAME.pid.tmp NAME.pid; wait`
+	cmd := halves(t, strings.ReplaceAll(work, "NAME", "first"), strings.ReplaceAll(work, "NAME", "second"))
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var pids []int
+	for _, name := range []string{"first", "second"} {
+		kit.Eventually(t, func() error {
+			text, err := os.ReadFile(filepath.Join(cmd.Dir, name+".pid"))
+			if err != nil {
+				return err
+			}
+			pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+			pids = append(pids, pid)
+			return err
+		})
+	}
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	var exit *exec.ExitError
+	if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != 143 {
+		t.Errorf("it ends with %v, want the status 143", err)
+	}
+	for _, name := range []string{"first", "second"} {
+		if _, err := os.Stat(filepath.Join(cmd.Dir, name+".cleared")); err != nil {
+			t.Errorf("the %s half didn't clear away: %v", name, err)
+		}
+	}
+	for _, pid := range pids {
+		kit.Until(t, "the end of what a half ran", func() bool {
+			stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+			return err != nil || strings.Contains(string(stat), ") Z ") // whose parent hasn't looked yet
+		})
+	}
+}
+
+// halves is the script with two commands, in a folder of their own.
+func halves(t *testing.T, first, second string) *exec.Cmd {
+	t.Helper()
+	script, err := filepath.Abs("halves")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), script, first, second)
+	cmd.Dir = t.TempDir()
+	return cmd
+}

@@ -1,0 +1,164 @@
+// Package redisserver runs real Redis servers for tests: each in a folder of its own, on a free
+// port of the loopback address. It owns starting, stopping and killing them, and nothing of what
+// is kept there.
+package redisserver
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// EnvRequire has a test fail, not be skipped, where the program is missing.
+const EnvRequire = "JIBE_TEST_REQUIRE"
+
+// patience bounds the wait for a server to answer, or to end.
+const patience = 2 * time.Minute
+
+// Server is a Redis server. Its methods may be called from the test's goroutine alone.
+type Server struct {
+	// Dir is where its files are; Address is HOST:PORT.
+	Dir, Address string
+
+	args     []string
+	sentinel string // its configuration, where it is a sentinel
+	cmd      *exec.Cmd
+	log      bytes.Buffer
+}
+
+// Start starts a server whose writes are on the disk when they are answered. args are more of
+// its configuration, as "--requirepass x". It ends with the test.
+func Start(t testing.TB, args ...string) *Server {
+	t.Helper()
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		if os.Getenv(EnvRequire) == "1" {
+			t.Fatal("redis-server is missing: install Debian's redis-server")
+		}
+		t.Skip("redis-server is missing: install Debian's redis-server, or set " + EnvRequire + "=1 to have this fail")
+	}
+	s := &Server{Dir: t.TempDir(), Address: Free(t), args: args}
+	s.Start(t)
+	t.Cleanup(s.Kill)
+	return s
+}
+
+// Free returns an address that nobody listens on.
+func Free(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// Sentinel starts a sentinel that watches a master under a name, and fails over by itself.
+func Sentinel(t testing.TB, name string, master *Server) *Server {
+	t.Helper()
+	s := &Server{Dir: t.TempDir(), Address: Free(t)}
+	host, port, _ := net.SplitHostPort(master.Address)
+	config := filepath.Join(s.Dir, "sentinel.conf")
+	text := fmt.Sprintf("sentinel monitor %[1]s %[2]s %[3]s 1\nsentinel down-after-milliseconds %[1]s 1000\nsentinel failover-timeout %[1]s 5000\n", name, host, port)
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.sentinel = config
+	s.Start(t)
+	t.Cleanup(s.Kill)
+	return s
+}
+
+// Start starts it again, on the files that it has, and returns when it answers.
+func (s *Server) Start(t testing.TB) {
+	t.Helper()
+	host, port, _ := net.SplitHostPort(s.Address)
+	args := append([]string{
+		"--bind", host, "--port", port, "--dir", s.Dir, "--save", "", "--appendonly", "yes", "--appendfsync", "always",
+	}, s.args...)
+	if s.sentinel != "" {
+		args = []string{s.sentinel, "--sentinel", "--bind", host, "--port", port, "--dir", s.Dir}
+	}
+	s.cmd = exec.Command("redis-server", args...)
+	s.log.Reset()
+	s.cmd.Stdout, s.cmd.Stderr = &s.log, &s.log
+	if err := s.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for until := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+		err := s.answers(t.Context())
+		if err == nil {
+			return
+		}
+		if time.Now().After(until) {
+			s.Kill()
+			t.Fatalf("redis-server at %s doesn't answer: %v\n%s", s.Address, err, s.log.String())
+		}
+	}
+}
+
+// answers asks for nothing that a password would be needed for.
+func (s *Server) answers(ctx context.Context) error {
+	c := redis.NewClient(&redis.Options{Addr: s.Address, MaxRetries: -1, DialerRetries: 1, DisableIdentity: true, Protocol: 2})
+	defer c.Close()
+	err := c.Ping(ctx).Err()
+	if err != nil && (strings.HasPrefix(err.Error(), "NOAUTH") || strings.HasPrefix(err.Error(), "NOPERM")) {
+		return nil
+	}
+	return err
+}
+
+// Kill ends it as kill -9 does. What it had answered is in its files.
+func (s *Server) Kill() {
+	_ = s.cmd.Process.Kill()
+	_ = s.cmd.Wait()
+}
+
+// Client is one of the default user.
+func (s *Server) Client(t testing.TB) *redis.Client {
+	t.Helper()
+	c := redis.NewClient(&redis.Options{Addr: s.Address, Protocol: 2, DisableIdentity: true})
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// URL is where a store is on it; parameters as "prefix=x".
+func (s *Server) URL(parameters ...string) string {
+	return fmt.Sprintf("redis://%s/0?%s", s.Address, strings.Join(parameters, "&"))
+}
+
+// Keep copies its files as they are to a folder, and Restore puts them back while it is down.
+func (s *Server) Keep(t testing.TB) string {
+	t.Helper()
+	to := filepath.Join(t.TempDir(), "kept")
+	if err := os.CopyFS(to, os.DirFS(s.Dir)); err != nil {
+		t.Fatal(err)
+	}
+	return to
+}
+
+// Restore replaces its files by those of a copy. It isn't running meanwhile.
+func (s *Server) Restore(t testing.TB, from string) {
+	t.Helper()
+	entries, err := os.ReadDir(s.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if err := os.RemoveAll(filepath.Join(s.Dir, e.Name())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.CopyFS(s.Dir, os.DirFS(from)); err != nil {
+		t.Fatal(err)
+	}
+}
