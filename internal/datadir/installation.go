@@ -53,9 +53,12 @@ func InstallationOf(dir string) (string, error) {
 	return "", fmt.Errorf("id of the installation: %w", err)
 }
 
+// temporary is how the name of a file begins until all of it is written.
+func temporary(name string) string { return ".new-" + name + "-" }
+
 // writeDurably writes the file so that it is there as a whole or not at all, whatever happens.
 func writeDurably(file, text string) error {
-	f, err := os.CreateTemp(filepath.Dir(file), ".new-"+filepath.Base(file)+"-")
+	f, err := os.CreateTemp(filepath.Dir(file), temporary(filepath.Base(file)))
 	if err != nil {
 		return err
 	}

@@ -48,6 +48,10 @@ func own(name string) bool {
 	return name == "lock" || name == "lost+found" || strings.HasPrefix(name, "..")
 }
 
+// begun says whether an entry is the beginning of an [UnfinishedFile] whose writer was killed
+// before it had its name. Nothing else of a restore was there yet.
+func begun(name string) bool { return strings.HasPrefix(name, temporary(UnfinishedFile)) }
+
 func checkEmpty(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -57,7 +61,7 @@ func checkEmpty(dir string) error {
 		return nil
 	}
 	for _, e := range entries {
-		if !own(e.Name()) {
+		if !own(e.Name()) && !begun(e.Name()) {
 			return fmt.Errorf("data directory %s isn't empty (it has %s): a backup is restored into an empty one only. "+
 				"Name another with --data, or move the content of this one away and keep it until the restored one works", dir, e.Name())
 		}
