@@ -124,6 +124,12 @@ func (r *Repo) Fetch(ctx context.Context) error {
 // transfer gets the commits that the remote has and the mirror hasn't. It returns where the
 // remote's branch is, "" for nowhere, and where the mirror's was when the remote was asked.
 func (r *Repo) transfer(ctx context.Context) (hash, head string, err error) {
+	select {
+	case r.asking <- struct{}{}:
+		defer func() { <-r.asking }()
+	case <-ctx.Done():
+		return "", "", ctx.Err()
+	}
 	if head, err = git.ReadRef(r.opt.Dir, r.ref()); err != nil {
 		return "", "", err
 	}
