@@ -166,6 +166,9 @@ func (o *Operation) Advance(e Event, now time.Time, p *ProblemDetails) error {
 		o.Error = nil
 	}
 	line := string(to)
+	if e == CancelAsked && to == o.State {
+		line = fmt.Sprintf("cancel asked for (%s)", o.CancelMode)
+	}
 	if p != nil {
 		line += ": " + p.Detail
 	}
