@@ -344,7 +344,8 @@ func (r *Repo) writable() error {
 			return err
 		}
 		if d := r.sent.doubt(); d != nil {
-			return fmt.Errorf("%w: %w", desired.ErrUnavailable, d)
+			// As text: the doubt itself is returned only to who has to settle it.
+			return fmt.Errorf("%w: %s", desired.ErrUnavailable, d)
 		}
 	}
 	return nil
