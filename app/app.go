@@ -55,6 +55,8 @@ type Options struct {
 	Remote  string
 	Branch  string
 	Poll    time.Duration
+	// PushInterval is how far apart pushes to Remote are at least; 0 doesn't keep them apart.
+	PushInterval time.Duration
 	// InsecureDev lets everyone in without a token.
 	InsecureDev bool
 	Audit       AuditOptions
@@ -250,7 +252,7 @@ func (s *Server) open(ctx context.Context) error {
 	}
 	s.packages.LimitHooks(s.AllowHooks.Barred)
 	options := gitrepo.Options{
-		Dir: s.data.Desired(), Branch: s.Branch, Remote: s.Remote, PollInterval: s.Poll, Log: s.Log, Operated: s.operated,
+		Dir: s.data.Desired(), Branch: s.Branch, Remote: s.Remote, PollInterval: s.Poll, PushInterval: s.PushInterval, Log: s.Log, Operated: s.operated,
 		NeededRepositories: s.packages.Needed, Verify: verify, Key: s.keeper.Derive(gitPurpose), Observe: s.meters.observeGit,
 	}
 	s.together(&options)

@@ -55,7 +55,6 @@ type noteQueue struct {
 	retry   time.Time     // nothing is written before
 
 	folder git.Folders // of the notes' tree, the writer's own
-	pushed string      // what the remote has, the fetch loop's own
 }
 
 // lateNote are the lines that wait for a note of one commit.
