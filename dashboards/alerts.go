@@ -271,6 +271,10 @@ func processAlerts(p pace) group {
 	}}
 }
 
+// serving is the number of members as those see it who can know: a replica without a session shows what it
+// saw last.
+const serving = `jibe_members and on (job, instance) (jibe_member_session_held == 1)`
+
 func replicaAlerts(p pace) group {
 	return group{"jibe-replicas", []alert{
 		{
@@ -281,10 +285,10 @@ func replicaAlerts(p pace) group {
 		},
 		{
 			// A count must have lasted for two minutes: a replica that was killed and started again is two
-			// members until the former session has ended. A replica without a session doesn't know who lives.
+			// members until the former session has ended.
 			Name: "ReplicaIsMissing", Severity: warning, For: 5 * time.Minute,
-			Value: `max_over_time(min_over_time(max by (job) (jibe_members)[` + p.over(2*time.Minute) + `:` + p.of(30*time.Second) + `])[` + p.over(time.Hour) + `:` + p.of(time.Minute) + `])` +
-				` - max by (job) (jibe_members and on (job, instance) (jibe_member_session_held == 1))`, Bad: "> 0",
+			Value: `max_over_time(min_over_time(max by (job) (` + serving + `)[` + p.over(2*time.Minute) + `:` + p.of(30*time.Second) + `])[` + p.over(time.Hour) + `:` + p.of(time.Minute) + `])` +
+				` - max by (job) (` + serving + `)`, Bad: "> 0",
 			Summary:     "{{ $value }} of the replicas of {{ $labels.job }} that served in the last hour are missing",
 			Description: "The others have taken its instances over; there is less in reserve. jibe get members names those that serve.",
 		},
