@@ -37,7 +37,7 @@ backend jibe
     balance roundrobin
     http-reuse never
     option httpchk GET /readyz
-    default-server check inter 250ms fall 1 rise 2 on-marked-down shutdown-sessions
+    default-server check inter 250ms fall 1 rise 2
 `
 
 // balancer is a haproxy before the replicas.

@@ -27,6 +27,9 @@ const (
 // longRun is from when a run has time.
 const longRun = 2 * time.Minute
 
+// settleWait bounds how long everything may take once nothing breaks any more.
+const settleWait = 3 * time.Minute
+
 // takeoverLimit is how long the last instance of a replica that was killed may be nobody's.
 const takeoverLimit = 5 * time.Second
 
@@ -64,6 +67,7 @@ func TestNothingIsLostWhereReplicasAndWhatTheyDependOnBreak(t *testing.T) {
 		}
 	})
 	w, people := populate(t, r, seed)
+	w.Patience = settleWait
 	longest := shortStop
 	if duration >= longRun {
 		longest = longStop

@@ -9,13 +9,17 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"filippo.io/age"
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -67,6 +71,8 @@ type Rig struct {
 	redis    *redisSet
 	balancer *balancer
 	stop     context.CancelFunc
+	warden   *exec.Cmd
+	alive    io.Closer
 	began    time.Time
 
 	mu   sync.Mutex
@@ -76,12 +82,16 @@ type Rig struct {
 // Start starts all of it, and returns when each replica is ready. The caller closes it.
 func Start(ctx context.Context, o Options) (_ *Rig, err error) {
 	r := &Rig{Options: o, Servers: &process.Mortal{}, began: time.Now()}
+	redis.SetLogger(&logging.VoidLogger{}) // what it says is in the errors of calls, too
 	ctx, r.stop = context.WithCancel(ctx)
 	defer func() {
 		if err != nil {
 			r.Close()
 		}
 	}()
+	if err := r.guard(); err != nil {
+		return nil, err
+	}
 	if r.Forge, err = NewForge(ctx, r.folder("forge"), desiredRepository, packageRepository); err != nil {
 		return nil, err
 	}
@@ -140,6 +150,21 @@ func Start(ctx context.Context, o Options) (_ *Rig, err error) {
 	r.Forge.Webhook(url + "/webhook")
 	r.Servers.Serve(&process.Server{URL: url, Token: token})
 	return r, r.Ready(ctx)
+}
+
+// guard starts a process that sees this one end, however it does, and then ends all processes
+// that have a file below the rig's folder in their command line.
+func (r *Rig) guard() error {
+	r.warden = exec.Command("bash", "-c", `cat >/dev/null
+		for p in /proc/[0-9]*; do
+			if [ "${p#/proc/}" != $$ ] && tr '\0' ' ' <"$p/cmdline" 2>/dev/null | grep -qF -- "$0/"; then kill -9 "${p#/proc/}" 2>/dev/null; fi
+		done; exit 0`, r.Dir)
+	r.warden.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	var err error
+	if r.alive, err = r.warden.StdinPipe(); err != nil {
+		return err
+	}
+	return r.warden.Start()
 }
 
 // store are the flags that say where a replica's records are.
@@ -232,8 +257,22 @@ func (r *Rig) Ready(ctx context.Context) error {
 				}
 			}
 		}
-		return nil
+		return r.balanced(ctx)
 	})
+}
+
+// balanced says whether the balancer has seen, too, that replicas are ready.
+func (r *Rig) balanced(ctx context.Context) error {
+	for range 2 * len(r.Replicas) {
+		a, err := r.Servers.Present().Do(ctx, http.MethodGet, "/readyz", nil)
+		if err == nil && a.Status != http.StatusOK {
+			err = fmt.Errorf("the balancer answers %d: %s", a.Status, a.Body)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // at is a replica as who asks it past the balancer sees it.
@@ -344,6 +383,10 @@ func (r *Rig) Close() {
 	}
 	if r.Forge != nil {
 		r.Forge.Close()
+	}
+	if r.alive != nil {
+		_ = r.alive.Close()
+		_ = r.warden.Wait()
 	}
 }
 

@@ -7,6 +7,7 @@
 package load
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,7 +24,7 @@ import (
 	"github.com/jibe-vnfm/jibe/test/process"
 )
 
-// settleWait bounds how long everything that was asked for may take once nothing breaks any more.
+// settleWait is the usual [World.Patience].
 const settleWait = 8 * time.Minute
 
 // World is what all who work with a fleet share. The exported fields but Servers may not change
@@ -41,6 +42,9 @@ type World struct {
 	// Busy says which answers, beside 409 and 404, a request may get at any time without having
 	// begun anything that was promised. nil is none.
 	Busy func(*process.Answer) bool
+	// Patience bounds how long everything that was asked for may take once nothing breaks any
+	// more, 0 is [settleWait].
+	Patience time.Duration
 	// Events are the subscribers, each from its own subscription.
 	Events []*Subscriber
 	// Sent and Acked get a value, where somebody listens, when a request or push is under way,
@@ -201,7 +205,7 @@ func (w *World) push(ctx context.Context, server *process.Server, rng *rand.Rand
 func (w *World) Prove(ctx context.Context) error {
 	var operations []process.Operation
 	var errs []error
-	err := kit.Poll(ctx, settleWait, func() (err error) {
+	err := kit.Poll(ctx, cmp.Or(w.Patience, settleWait), func() (err error) {
 		operations, err = w.atRest(ctx)
 		return err
 	})
@@ -209,7 +213,7 @@ func (w *World) Prove(ctx context.Context) error {
 		errs = append(errs, fmt.Errorf("it doesn't come to rest: %w", err))
 	}
 	errs = append(errs, w.Kept(ctx), w.checkOperations(ctx, operations), w.checkHeals(ctx))
-	err = kit.Poll(ctx, settleWait, func() error {
+	err = kit.Poll(ctx, cmp.Or(w.Patience, settleWait), func() error {
 		var created, deleted []string
 		w.mu.Lock()
 		for _, r := range w.requests {
