@@ -101,7 +101,7 @@ func (f *Faults) kill(ctx context.Context, rng *rand.Rand, stop <-chan struct{})
 	f.tell("replica killed", "kill %s, start it again after %s", x.Name, away.Round(time.Millisecond))
 	x.Kill()
 	pause(ctx, stop, away)
-	return x.Start(ctx)
+	return x.Revive(ctx)
 }
 
 // pause stops a replica for longer or shorter than its session lasts.

@@ -2,7 +2,6 @@ package ha
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -62,7 +61,20 @@ func (r *Rig) newReplica(i int) (*Replica, error) {
 // log is the file of what the replica logs; it stays over its starts.
 func (x *Replica) log() string { return x.Data + ".log" }
 
-// Start starts the replica, and returns when it serves or wait has passed.
+// Revive is Start for when what the replica needs may be away: it is started again until it
+// serves, as by its machine.
+func (x *Replica) Revive(ctx context.Context) error {
+	for {
+		err := x.Start(ctx)
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		x.rig.Tell("%s doesn't start yet: %s", x.Name, lastLine(err.Error()))
+		pause(ctx, nil, restartPause)
+	}
+}
+
+// Start starts the replica, and returns when it serves.
 func (x *Replica) Start(ctx context.Context) error {
 	x.mu.Lock()
 	x.wanted = true
@@ -72,13 +84,12 @@ func (x *Replica) Start(ctx context.Context) error {
 		return fmt.Errorf("%s: %w", x.Name, err)
 	}
 	x.mu.Lock()
-	x.server = s
-	wanted := x.wanted
-	x.mu.Unlock()
-	if !wanted || ctx.Err() != nil {
+	defer x.mu.Unlock()
+	if ctx.Err() != nil {
 		s.KillGroup()
-		return nil
+		return ctx.Err()
 	}
+	x.server = s
 	go x.watch(ctx, s)
 	return nil
 }
@@ -96,23 +107,8 @@ func (x *Replica) watch(ctx context.Context, s *process.Server) {
 		return
 	}
 	x.rig.Tell("%s ended by itself, and is started again: %s", x.Name, lastLine(s.Log()))
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(restartPause):
-		}
-		x.mu.Lock()
-		go_ := x.wanted && x.server == s
-		x.mu.Unlock()
-		if !go_ {
-			return
-		}
-		err := x.Start(ctx)
-		if err == nil {
-			return
-		}
-		x.rig.Tell("%s doesn't start yet: %s", x.Name, lastLine(err.Error()))
+	if pause(ctx, nil, restartPause) {
+		_ = x.Revive(ctx) // else all of it ends
 	}
 }
 
@@ -158,7 +154,7 @@ func (x *Replica) signal(s syscall.Signal, paused bool) error {
 		return nil
 	}
 	x.paused = paused
-	return errors.Join(syscall.Kill(-x.server.Pid(), s))
+	return syscall.Kill(-x.server.Pid(), s)
 }
 
 // State is what the replica is now, in a word.
