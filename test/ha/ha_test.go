@@ -1,18 +1,14 @@
 package ha_test
 
 import (
-	"context"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/jibe-vnfm/jibe/test/ha"
-	"github.com/jibe-vnfm/jibe/test/load"
 	"github.com/jibe-vnfm/jibe/test/process"
 	"github.com/jibe-vnfm/jibe/test/published"
 	"github.com/jibe-vnfm/jibe/test/testenv"
@@ -29,9 +25,6 @@ const longRun = 2 * time.Minute
 
 // settleWait bounds how long everything may take once nothing breaks any more.
 const settleWait = 3 * time.Minute
-
-// takeoverLimit is how long the last instance of a replica that was killed may be nobody's.
-const takeoverLimit = 5 * time.Second
 
 func TestNothingIsLostWhereReplicasAndWhatTheyDependOnBreak(t *testing.T) {
 	kubeconfig := testenv.Kubeconfig(t)
@@ -66,14 +59,23 @@ func TestNothingIsLostWhereReplicasAndWhatTheyDependOnBreak(t *testing.T) {
 			t.Log(logs(dir))
 		}
 	})
-	w, people := populate(t, r, seed)
+	people, err := r.Invite(t.Context(), seed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := people.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+	w := people.World
 	w.Patience = settleWait
 	longest := shortStop
 	if duration >= longRun {
 		longest = longStop
 	}
 
-	stop := people.begin(t.Context())
+	stop := people.Begin(t.Context())
 	faults := ha.NewFaults(r, longest)
 	faults.Flush = os.Getenv("JIBE_HA_FLUSH") == "1"
 	calm := make(chan struct{})
@@ -97,11 +99,10 @@ func TestNothingIsLostWhereReplicasAndWhatTheyDependOnBreak(t *testing.T) {
 	if failures := w.Failures(before); len(failures) > 0 {
 		t.Errorf("%d requests failed while the replicas were restarted one after the other:\n%s", len(failures), strings.Join(failures, "\n"))
 	}
-	if n, took, err := r.Takeover(t.Context()); err != nil || took > takeoverLimit {
-		t.Errorf("the last of %d instances of a killed replica was another's after %s, want %s at most: %v", n, took, takeoverLimit, err)
+	if n, took, err := r.Takeover(t.Context()); err != nil || took > ha.TakeoverLimit {
+		t.Errorf("the last of %d instances of a killed replica was another's after %s, want %s at most: %v", n, took, ha.TakeoverLimit, err)
 	}
-	stop()
-	for _, err := range people.failed {
+	if err := stop(); err != nil {
 		t.Error(err)
 	}
 	r.Tell("nothing breaks any more, the proof begins")
@@ -120,76 +121,6 @@ func TestNothingIsLostWhereReplicasAndWhatTheyDependOnBreak(t *testing.T) {
 			t.Errorf("git fsck of %s: %v\n%s", repository, err, out)
 		}
 	}
-}
-
-// people are those who work with the rig.
-type people struct {
-	work   []func(ctx context.Context, stop <-chan struct{}) error
-	mu     sync.Mutex
-	failed []error
-}
-
-// How many work with instances of their own, and how many only heal.
-const (
-	slots   = 5
-	healers = 2
-)
-
-// populate has subscribers and people come, who have all that they need.
-func populate(t *testing.T, r *ha.Rig, seed uint64) (*load.World, *people) {
-	t.Helper()
-	w := r.World()
-	t.Cleanup(func() {
-		if err := w.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
-	})
-	for range 3 {
-		s, err := w.Subscribe(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.Late = true
-	}
-	p := &people{}
-	clone := func(name string) *process.Clone {
-		c, err := r.Clone(t.Context(), name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return c
-	}
-	for i := range slots {
-		name := fmt.Sprintf("slot-%d", i)
-		s := &load.Slot{World: w, Name: name, Rng: rand.New(rand.NewPCG(seed, uint64(i+1))), Clone: clone(name), Pause: time.Second}
-		p.work = append(p.work, s.Work)
-	}
-	for i := range healers {
-		name := fmt.Sprintf("healed-%d", i)
-		h := &load.Healer{World: w, Name: name, Rng: rand.New(rand.NewPCG(seed, uint64(100+i))), Clone: clone(name), Pause: time.Second}
-		if err := h.Begin(t.Context()); err != nil {
-			t.Fatalf("%v\n%s", err, logs(r.Dir))
-		}
-		t.Cleanup(h.End)
-		p.work = append(p.work, h.Work)
-	}
-	return w, p
-}
-
-// begin lets all of them work until the returned function is called.
-func (p *people) begin(ctx context.Context) (end func()) {
-	stop := make(chan struct{})
-	var wg sync.WaitGroup
-	for _, work := range p.work {
-		wg.Go(func() {
-			if err := work(ctx, stop); err != nil {
-				p.mu.Lock()
-				defer p.mu.Unlock()
-				p.failed = append(p.failed, err)
-			}
-		})
-	}
-	return func() { close(stop); wg.Wait() }
 }
 
 // binary is that of this tree, or the one that JIBE_HA_BINARY names.

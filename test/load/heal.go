@@ -96,13 +96,11 @@ func (h *Healer) Begin(ctx context.Context) (err error) {
 }
 
 // End ends the watch of its pods.
-func (h *Healer) End() { h.stop() }
-
-// ID and Namespace are the instance's.
-func (h *Healer) ID() string { return h.id }
-
-// Namespace is where the instance's objects are.
-func (h *Healer) Namespace() string { return h.namespace }
+func (h *Healer) End() {
+	if h.stop != nil {
+		h.stop()
+	}
+}
 
 func (h *Healer) see(p *corev1.Pod) {
 	h.mu.Lock()
@@ -162,7 +160,7 @@ func (h *Healer) heal(ctx context.Context, server *process.Server) error {
 	}
 	switch a.Status {
 	case http.StatusAccepted:
-		h.acknowledge(request{string(lcm.Heal), a.ID(), h.id, h.dir})
+		h.acknowledge(request{what: string(lcm.Heal), operation: a.ID(), instance: h.id, dir: h.dir})
 		return nil
 	case http.StatusBadRequest: // it was healed a moment ago
 		return nil

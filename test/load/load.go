@@ -64,7 +64,11 @@ type World struct {
 
 // request is an acknowledged request of the API: CREATE (201), DELETE (204), or one that
 // began an operation (202).
-type request struct{ what, operation, instance, dir string }
+type request struct {
+	what, operation, instance, dir string
+	// doubtful lets it be refused by what a former request came to.
+	doubtful bool
+}
 
 // failure is an answer that a client would call a failure of the service.
 type failure struct {
@@ -118,12 +122,22 @@ func (w *World) Counts() string {
 	for _, r := range w.requests {
 		what[r.what]++
 	}
-	events := 0
-	for _, s := range w.Events {
-		events += s.Number()
-	}
 	return fmt.Sprintf("acknowledged: %d requests %v, %d pushes; without an answer: %d; refused: %v; notifications: %d",
-		len(w.requests), what, len(w.pushes), w.unanswered, w.refusals, events)
+		len(w.requests), what, len(w.pushes), w.unanswered, w.refusals, w.events())
+}
+
+// events is how many notifications all subscribers have got.
+func (w *World) events() (n int) {
+	for _, s := range w.Events {
+		n += s.Number()
+	}
+	return n
+}
+
+// Summary says in a few words what the world has seen so far.
+func (w *World) Summary() string {
+	requests, pushes := w.Acknowledged()
+	return fmt.Sprintf("%d requests, %d pushes, %d heals, %d events", requests, pushes, w.Heals(), w.events())
 }
 
 // Acknowledged is how many requests and pushes were acknowledged so far.
@@ -168,13 +182,20 @@ func (w *World) refused(what string, a *process.Answer) error {
 	if a.Status != http.StatusConflict && a.Status != http.StatusNotFound && !busy {
 		return fmt.Errorf("%s was answered with %d: %s", what, a.Status, a.Body)
 	}
+	w.count(what, a)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.refusals[fmt.Sprintf("%s %d", what, a.Status)]++
 	if a.Status >= http.StatusInternalServerError {
 		w.failed = append(w.failed, failure{time.Now(), fmt.Sprintf("%s: %d %s", what, a.Status, a.Body)})
 	}
 	return nil
+}
+
+// count counts an answer that says no.
+func (w *World) count(what string, a *process.Answer) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.refusals[fmt.Sprintf("%s %d", what, a.Status)]++
 }
 
 // push pushes what next makes of an instance's file; nil removes its directory.

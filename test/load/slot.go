@@ -33,7 +33,8 @@ type Slot struct {
 	// Pause is the longest pause between two changes, 0 the usual one.
 	Pause time.Duration
 
-	dir string // of the present instance, "" before the first
+	dir      string // of the present instance, "" before the first
+	doubtful bool   // nobody knows what came of a request
 }
 
 // gitDir is where the slot puts the instances that it makes by git. There it is always
@@ -160,34 +161,37 @@ func (s *Slot) create(ctx context.Context, server *process.Server) error {
 		return s.refused("CREATE", a)
 	}
 	s.dir = desired.APIDir(a.ID())
-	s.acknowledge(request{"CREATE", "", a.ID(), s.dir})
+	s.acknowledge(request{what: "CREATE", instance: a.ID(), dir: s.dir})
 	return nil
 }
 
-// ask makes a request on the slot's instance.
+// ask makes a request on the slot's instance. What a former one came to that nobody knows of may
+// show at any later moment, also between the slot's look at the instance and this request.
 func (s *Slot) ask(ctx context.Context, server *process.Server, what, method, instance, task string, body any) error {
-	_, err := s.World.ask(ctx, server, request{what: what, instance: instance, dir: s.dir}, method, task, body)
+	known, err := s.World.ask(ctx, server, request{what: what, instance: instance, dir: s.dir, doubtful: s.doubtful}, method, task, body)
+	s.doubtful = s.doubtful || !known
 	return err
 }
 
-// ask makes a request on an instance, and returns what was acknowledged of it, "" where nothing
-// was.
-func (w *World) ask(ctx context.Context, server *process.Server, r request, method, task string, body any) (operation string, err error) {
+// ask makes a request on an instance, and says whether it is known what came of it.
+func (w *World) ask(ctx context.Context, server *process.Server, r request, method, task string, body any) (known bool, err error) {
 	signal(w.Sent)
 	a, err := server.Do(ctx, method, process.Instances+"/"+r.instance+task, body)
 	if err != nil {
-		return "", w.unanswer(ctx, r.what, err)
+		return false, w.unanswer(ctx, r.what, err)
 	}
-	switch a.Status {
-	case http.StatusAccepted:
+	switch {
+	case a.Status == http.StatusAccepted:
 		r.operation = a.ID()
 		w.acknowledge(r)
-	case http.StatusNoContent:
+	case a.Status == http.StatusNoContent:
 		w.acknowledge(r)
+	case a.Status == http.StatusBadRequest && r.doubtful:
+		w.count(r.what, a)
 	default:
-		return "", w.refused(r.what, a)
+		return a.Status < http.StatusInternalServerError, w.refused(r.what, a)
 	}
-	return r.operation, nil
+	return true, nil
 }
 
 // intent is the slot's instance at head, nil where there is none. It is read with git,
