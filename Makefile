@@ -78,17 +78,7 @@ vulncheck: ## whether Jibe calls anything that Go's vulnerability database knows
 .PHONY: test
 test: needs ## all tests, with a real Kubernetes and OpenStack (Debian 12) that are started and stopped
 	@$(install_openstack)
-	@# One after the other: Nova and Neutron on two processors lose each other's ports where both are loaded.
-	@# AT_ONCE=1 is for larger machines. A failure of the first hides nothing of the second.
-ifdef AT_ONCE
 	@$(with_cluster) test/halves/halves "make --no-print-directory kubernetes-half" "make --no-print-directory openstack-half"
-else
-	@first=passed second=passed; \
-	$(MAKE) --no-print-directory kubernetes-half || first=FAILED; \
-	$(MAKE) --no-print-directory openstack-half || second=FAILED; \
-	echo "make test: on Kubernetes: $$first; on OpenStack: $$second"; \
-	[ "$$first$$second" = passedpassed ]
-endif
 
 # Debian's packages come one after the other, before anything runs that may want to install more.
 .PHONY: needs

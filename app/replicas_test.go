@@ -169,6 +169,10 @@ func TestReplicasShareTheWorkAndEachServesTheWholeAPI(t *testing.T) {
 		if err := s[(n+1)%3].Get(t.Context(), process.Operations+"/"+op, &seen); err != nil {
 			t.Errorf("another replica doesn't show the operation: %v", err)
 		}
+		var list []process.Operation
+		if err := s[(n+2)%3].Get(t.Context(), process.Operations+"?filter=(eq,id,"+op+")", &list); err != nil || len(list) != 1 {
+			t.Errorf("another replica's list doesn't have the operation: %v, %v", list, err)
+		}
 		s[(n+2)%3].Await(t, op, "COMPLETED")
 		r.runs(s[(n+1)%3], id, 2)
 	}

@@ -53,9 +53,6 @@ func (l *Log) OnLost(f func()) {
 	l.onLost = append(l.onLost, f)
 }
 
-// Follows says whether other processes write the store too: see [Shared].
-func (l *Log) Follows() bool { return l.shared != nil }
-
 // Sync returns once what this Log shows is as new as the store is now: whoever was answered by
 // another process finds what that wrote. It returns at once where nobody else writes. It ends
 // with the error of ctx, or of a store that can't say how new it is.

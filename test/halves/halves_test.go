@@ -52,6 +52,25 @@ func TestBothHalvesRunAtOnceAndBothResultsAreShown(t *testing.T) {
 	}
 }
 
+func TestTheFirstHalfHasALesserShareOfTheProcessors(t *testing.T) {
+	shares, err := os.OpenFile("/sys/fs/cgroup/cpu/cpu.shares", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip("this process may not make control groups: ", err)
+	}
+	_ = shares.Close()
+	out, err := halves(t, "cat /proc/self/cgroup", "echo second; cat /proc/self/cgroup").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, second, _ := strings.Cut(string(out), "second")
+	if !strings.Contains(first, ":/halves-") || strings.Contains(second, ":/halves-") {
+		t.Errorf("the first half is in\n%s\nand the second in\n%s", first, second)
+	}
+	if left, err := filepath.Glob("/sys/fs/cgroup/cpu/halves-*"); err != nil || len(left) > 1 { // these tests may run in one themselves
+		t.Errorf("groups are left: %v, %v", left, err)
+	}
+}
+
 func TestASignalEndsBothHalvesAndAllThatTheyRun(t *testing.T) {
 	// Each half runs another program, and clears away what it has at its end.
 	const work = `trap 'touch NAME.cleared; exit 1' TERM; sleep 1000 & echo $! >NAME.pid.tmp; mv NAME.pid.tmp NAME.pid; wait`
