@@ -146,15 +146,19 @@ func (r *redisSet) failOver(ctx context.Context) error {
 	return errors.Join(err, old.Run(ctx), r.complete(ctx))
 }
 
-// count is a counter of the master's INFO, as total_commands_processed.
-func (r *redisSet) count(ctx context.Context, name string) (n int, err error) {
-	text, err := ask(ctx, r.master(ctx), func(c *redis.Client) (string, error) { return c.Info(ctx, "stats").Result() })
+// RedisAddress is where the master of Redis is.
+func (r *Rig) RedisAddress(ctx context.Context) string { return r.redis.at(ctx) }
+
+// RedisCommands is how many commands the master of Redis has processed since its start.
+func (r *Rig) RedisCommands(ctx context.Context) (n int, err error) {
+	text, err := ask(ctx, r.redis.master(ctx), func(c *redis.Client) (string, error) { return c.Info(ctx, "stats").Result() })
 	if err != nil {
 		return 0, err
 	}
-	_, after, ok := strings.Cut(text, "\n"+name+":")
+	const name = "\ntotal_commands_processed:"
+	_, after, ok := strings.Cut(text, name)
 	if !ok {
-		return 0, fmt.Errorf("INFO has no %s", name)
+		return 0, fmt.Errorf("INFO of Redis has no %q", name)
 	}
 	_, err = fmt.Sscan(after, &n)
 	return n, err

@@ -280,6 +280,14 @@ func (r *Rig) at(x *Replica) *process.Server {
 	return &process.Server{URL: "http://" + x.Address, Token: token}
 }
 
+// Direct are the replicas as who asks them past the balancer sees them.
+func (r *Rig) Direct() (list []*process.Server) {
+	for _, x := range r.Replicas {
+		list = append(list, r.at(x))
+	}
+	return list
+}
+
 // World is one in which people work with the rig.
 func (r *Rig) World() *load.World {
 	w := load.New(r.Servers, r.Client, r.Forge.Repository(desiredRepository))
