@@ -172,6 +172,6 @@ func (b *bench) redisPeer(ctx context.Context, r *ha.Rig, s replicaSetup, rate f
 		return fmt.Errorf("redis-benchmark says %q: %w", out, err)
 	}
 	b.value("  redis-benchmark SET of the same Redis", fmt.Sprintf("%.0f/s", sets), true, "",
-		fmt.Sprintf("%d bytes, %d clients; a request to Jibe is some five writes and a commit: %s", recordSize, b.clients, ratio(rate, sets)))
+		fmt.Sprintf("%d bytes, %d clients; a request to Jibe is several writes and a commit on the git server: %s", recordSize, b.clients, ratio(rate, sets)))
 	return nil
 }
