@@ -91,6 +91,7 @@ needs:
 	@test/need prometheus prometheus # for dashboards and alerts
 	@test/need prometheus-alertmanager prometheus-alertmanager # likewise
 	@test/need redis-server redis-server # for records in Redis
+	@test/need haproxy haproxy # for several replicas
 	@test/need chromium chromium # for drawing dashboards
 	@test/need strace strace # for a disk that is slow
 
@@ -150,6 +151,10 @@ chaos: ## kill Jibe at CRASH_POINTS (200) points, break everything for CHAOS_TIM
 		$(with_cluster) go test -count=1 -p 1 -timeout 2h -v $(GOTESTFLAGS) ./test/crash ./test/chaos
 	JIBE_ALERTS_UNTIL_RESOLVED=1 $(with_cluster) go test -count=1 -timeout 1h -v $(GOTESTFLAGS) -run 'TestAlertsOf' ./test/prometheus
 
+.PHONY: chaos-ha
+chaos-ha: needs ## break three replicas, Redis and the git server for CHAOS_TIME (10m) under load, and prove that nothing is lost; SEED repeats
+	JIBE_HA_DURATION=$(CHAOS_TIME) JIBE_HA_SEED=$(SEED) $(with_cluster) go test -count=1 -timeout 2h -v $(GOTESTFLAGS) ./test/ha
+
 .PHONY: try
 try: build ## Jibe without any cluster: a small fleet that lives, on a simulated VIM, until ctrl-C
 	@bin/jibe try
@@ -165,6 +170,11 @@ demo-openstack: ## a walk through VNFs of virtual machines on a real OpenStack; 
 .PHONY: demo-workers
 demo-workers: ## a walk through a Kubernetes cluster that is a VNF, on virtual machines; KEEP=1 leaves it running
 	test/demo/workers.sh
+
+# On KUBECONFIG's cluster where it is set, as make demo.
+.PHONY: demo-ha
+demo-ha: build needs ## three replicas, Redis and a git server that break while people work, and the proof that nothing is lost (2 minutes)
+	$(if $(KUBECONFIG),,$(CONTROLPLANE) run --) go run ./test/ha/demo -jibe bin/jibe $(if $(SEED),-seed $(SEED))
 
 .PHONY: pictures
 pictures: ## draw dashboards and web page anew to docs/pictures, from runs with failures (5 minutes)

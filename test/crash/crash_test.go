@@ -18,7 +18,9 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/jibe-vnfm/jibe/test/load"
 	"github.com/jibe-vnfm/jibe/test/process"
+	"github.com/jibe-vnfm/jibe/test/published"
 	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
@@ -39,61 +41,71 @@ func TestNothingIsLostOrDoubledByKills(t *testing.T) {
 	seed := uint64(process.Number(t, "JIBE_CRASH_SEED", int(time.Now().UnixNano()&0x7fffffff)))
 	t.Logf("%d kills; repeat with JIBE_CRASH_SEED=%d", points, seed)
 
-	w := &world{
-		t: t, data: filepath.Join(process.ShortTempDir(t), "data"), binary: process.Binary(t), client: client,
-		namespaces: map[string]string{}, sent: make(chan struct{}, 1), acked: make(chan struct{}, 1),
-		refusals: map[string]int{},
+	w := &world{t: t, data: filepath.Join(process.ShortTempDir(t), "data"), binary: process.Binary(t), kills: map[string]int{}}
+	w.World = load.New(&w.Mortal, client, filepath.Join(w.data, "desired.git"))
+	w.Remote = func(s *process.Server, rng *rand.Rand) string {
+		if rng.IntN(2) == 0 {
+			return s.Desired()
+		}
+		return s.DesiredURL()
 	}
-	t.Cleanup(w.removeNamespaces)
+	t.Cleanup(func() {
+		if err := w.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
 	t.Cleanup(w.end)
 	w.start()
-	w.Present().PushPackages(t, []string{process.SmallVnfd, nextVnfd}, process.SmallPackage(), nextPackage(t))
+	next := filepath.Join(t.TempDir(), "small-next")
+	if err := load.WriteNextPackage(next); err != nil {
+		t.Fatal(err)
+	}
+	w.Present().PushPackages(t, []string{process.SmallVnfd, load.NextVnfd}, process.SmallPackage(), next)
 	w.Present().PushFiles(t, map[string]string{"vims/test.yaml": w.Present().Keep(t, "type: kubernetes\ndefault: true\nkubeconfig: file:"+kubeconfig+"\n")})
-	w.subscribe()
+	published.Held(t)
+	if _, err := w.Subscribe(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 
 	stop := make(chan struct{})
 	var slots sync.WaitGroup
 	for i := range process.Number(t, "JIBE_CRASH_SLOTS", 6) {
-		s := &slot{world: w, name: fmt.Sprintf("slot-%d", i), rng: rand.New(rand.NewPCG(seed, uint64(i+1))), clone: process.NewClone(t, w.Present().Desired())}
-		slots.Go(func() { s.work(t.Context(), stop) })
+		s := &load.Slot{World: w.World, Name: fmt.Sprintf("slot-%d", i), Rng: rand.New(rand.NewPCG(seed, uint64(i+1))), Clone: process.NewClone(t, w.Present().Desired())}
+		slots.Go(func() {
+			if err := s.Work(t.Context(), stop); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 	killer := rand.New(rand.NewPCG(seed, 0))
 	for killed := 0; killed < points && !t.Failed(); {
 		killed += w.strike(killer)
-		if err := w.checkAcknowledged(t.Context()); err != nil {
+		if err := w.Kept(t.Context()); err != nil {
 			t.Errorf("after %d kills: %v", killed, err)
 		}
 	}
 	close(stop)
 	slots.Wait()
-	w.checkEverything()
-	w.report()
+	if err := w.Prove(t.Context()); err != nil {
+		t.Error(err)
+	}
+	for _, repository := range []string{"desired.git", "packages/packages.git"} {
+		out, err := process.Git(t.Context(), filepath.Join(w.data, repository), "fsck", "--full", "--strict", "--no-dangling", "--no-progress")
+		if err != nil || out != "" {
+			t.Errorf("git fsck of %s: %v\n%s", repository, err, out)
+		}
+	}
+	t.Logf("killed: %v; %s", w.kills, w.Counts()) // an idle run can't pass for a proof
 }
 
 // world is what all parts of the test share.
 type world struct {
+	*load.World
 	process.Mortal
 	t            *testing.T
 	binary, data string
-	client       kubernetes.Interface
-	subscriber   subscriber
-	// sent and acked tell the killer that a request or push is under way, and that one
-	// was acknowledged.
-	sent, acked chan struct{}
-
-	mu sync.Mutex
-	// namespaces are those that were made, and the directory of whose instance each is.
-	namespaces map[string]string
-	requests   []request      // acknowledged through the API
-	pushes     []process.Push // accepted by git
-	unanswered int            // requests and pushes of which nobody knows
-	refusals   map[string]int
-	kills      map[string]int
+	kills        map[string]int
 }
-
-// request is an acknowledged request of the API: CREATE (201), DELETE (204), or one that
-// began an operation (202).
-type request struct{ what, operation, instance, dir string }
 
 // start starts the process and lets the slots at it.
 func (w *world) start() {
@@ -111,23 +123,23 @@ func (w *world) strike(rng *rand.Rand) int {
 	w.t.Helper()
 	// Some work gets done between two kills, else only starting would be tested.
 	for range rng.IntN(5) {
-		w.expect(w.acked)
+		w.expect(w.Acked)
 	}
 	how, killed := "at any moment", 1
 	delay := time.Duration(rng.Int64N(int64(400 * time.Millisecond)))
 	switch rng.IntN(4) {
 	case 0:
 		how = "right after an acknowledgement"
-		w.expect(w.acked)
+		w.expect(w.Acked)
 		delay = time.Duration(rng.Int64N(int64(5 * time.Millisecond)))
 	case 1:
 		how = "within a request or push"
-		w.expect(w.sent)
+		w.expect(w.Sent)
 		delay = time.Duration(rng.Int64N(int64(40 * time.Millisecond)))
 	}
 	w.pause(delay)
 	kill(rng, w.Take())
-	w.count(how)
+	w.kills[how]++
 	for rng.IntN(4) == 0 {
 		s, err := process.Spawn(w.binary, w.data, "--start-timeout", startTimeout.String())
 		if err != nil {
@@ -135,7 +147,7 @@ func (w *world) strike(rng *rand.Rand) int {
 		}
 		w.pause(time.Duration(rng.Int64N(int64(200 * time.Millisecond))))
 		kill(rng, s)
-		w.count("while it starts")
+		w.kills["while it starts"]++
 		killed++
 	}
 	w.start()
@@ -181,33 +193,4 @@ func (w *world) end() {
 		w.t.Logf("the end of the log of the last process:\n%s", s.Log())
 	}
 	s.Kill()
-}
-
-func (w *world) count(how string) {
-	if w.kills == nil {
-		w.kills = map[string]int{}
-	}
-	w.kills[how]++
-}
-
-// report says what the run consisted of, so that an idle one can't pass for a proof.
-func (w *world) report() {
-	what := map[string]int{}
-	for _, r := range w.requests {
-		what[r.what]++
-	}
-	w.t.Logf("killed: %v", w.kills)
-	w.t.Logf("acknowledged: %d requests %v, %d pushes; without an answer: %d; refused: %v; notifications: %d",
-		len(w.requests), what, len(w.pushes), w.unanswered, w.refusals, w.subscriber.number())
-	if len(w.requests) == 0 || len(w.pushes) == 0 {
-		w.t.Error("there were no requests or no pushes: nothing is proven")
-	}
-}
-
-// signal tells the killer, if it listens.
-func signal(c chan<- struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
 }

@@ -47,17 +47,25 @@ func (s *Server) AwaitPackages(t testing.TB, vnfdIDs ...string) {
 	})
 }
 
-// NextVersion copies an expanded package into a folder of another name that goes when
-// the test ends, and replaces text in all of its files: old and new by turns, as its
-// vnfdId, versions and images. The copy has no checksums. It returns the folder.
+// NextVersion is [WriteNextVersion] for a folder of a name that goes when the test ends. It
+// returns the folder.
 func NextVersion(t testing.TB, dir, name string, oldnew ...string) string {
 	t.Helper()
 	to := filepath.Join(t.TempDir(), name)
-	if err := os.CopyFS(to, os.DirFS(dir)); err != nil {
+	if err := WriteNextVersion(dir, to, oldnew...); err != nil {
 		t.Fatal(err)
 	}
+	return to
+}
+
+// WriteNextVersion copies an expanded package to a folder, and replaces text in all of its
+// files: old and new by turns, as its vnfdId, versions and images. The copy has no checksums.
+func WriteNextVersion(dir, to string, oldnew ...string) error {
+	if err := os.CopyFS(to, os.DirFS(dir)); err != nil {
+		return err
+	}
 	replace := strings.NewReplacer(oldnew...)
-	err := filepath.WalkDir(to, func(file string, d fs.DirEntry, err error) error {
+	return filepath.WalkDir(to, func(file string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
@@ -71,10 +79,6 @@ func NextVersion(t testing.TB, dir, name string, oldnew ...string) string {
 		}
 		return os.WriteFile(file, []byte(replace.Replace(string(text))), 0o644)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return to
 }
 
 // SmallVnfd is the vnfdId of the package in SmallPackage: one Deployment, whose scaling

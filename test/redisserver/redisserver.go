@@ -21,10 +21,12 @@ import (
 // EnvRequire has a test fail, not be skipped, where the program is missing.
 const EnvRequire = "JIBE_TEST_REQUIRE"
 
+const program = "redis-server"
+
 // patience bounds the wait for a server to answer, or to end.
 const patience = 2 * time.Minute
 
-// Server is a Redis server. Its methods may be called from the test's goroutine alone.
+// Server is a Redis server, or a sentinel. Its methods may be called from one goroutine at a time.
 type Server struct {
 	// Dir is where its files are; Address is HOST:PORT.
 	Dir, Address string
@@ -39,48 +41,87 @@ type Server struct {
 // its configuration, as "--requirepass x". It ends with the test.
 func Start(t testing.TB, args ...string) *Server {
 	t.Helper()
-	if _, err := exec.LookPath("redis-server"); err != nil {
+	if _, err := exec.LookPath(program); err != nil {
 		if os.Getenv(EnvRequire) == "1" {
 			t.Fatal("redis-server is missing: install Debian's redis-server")
 		}
 		t.Skip("redis-server is missing: install Debian's redis-server, or set " + EnvRequire + "=1 to have this fail")
 	}
-	s := &Server{Dir: t.TempDir(), Address: Free(t), args: args}
-	s.Start(t)
+	s, err := Launch(t.Context(), t.TempDir(), args...)
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(s.Kill)
 	return s
+}
+
+// Launch is [Start] for those who have no test: dir is a folder that exists, and the caller ends
+// the server.
+func Launch(ctx context.Context, dir string, args ...string) (*Server, error) {
+	address, err := FreeAddress()
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{Dir: dir, Address: address, args: args}
+	return s, s.Run(ctx)
 }
 
 // Free returns an address that nobody listens on.
 func Free(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := FreeAddress()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().String()
+	return address
+}
+
+// FreeAddress is [Free] for those who have no test.
+func FreeAddress() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return l.Addr().String(), l.Close()
 }
 
 // Sentinel starts a sentinel that watches a master under a name, and fails over by itself.
 func Sentinel(t testing.TB, name string, master *Server) *Server {
 	t.Helper()
-	s := &Server{Dir: t.TempDir(), Address: Free(t)}
-	host, port, _ := net.SplitHostPort(master.Address)
-	config := filepath.Join(s.Dir, "sentinel.conf")
-	text := fmt.Sprintf("sentinel monitor %[1]s %[2]s %[3]s 1\nsentinel down-after-milliseconds %[1]s 1000\nsentinel failover-timeout %[1]s 5000\n", name, host, port)
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+	s, err := LaunchSentinel(t.Context(), t.TempDir(), name, master, 1)
+	if err != nil {
 		t.Fatal(err)
 	}
-	s.sentinel = config
-	s.Start(t)
 	t.Cleanup(s.Kill)
 	return s
+}
+
+// LaunchSentinel is [Sentinel] for one of several, of which quorum must agree that the master is
+// away. dir is a folder that exists, and the caller ends the sentinel.
+func LaunchSentinel(ctx context.Context, dir, name string, master *Server, quorum int) (*Server, error) {
+	address, err := FreeAddress()
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{Dir: dir, Address: address, sentinel: filepath.Join(dir, "sentinel.conf")}
+	host, port, _ := net.SplitHostPort(master.Address)
+	text := fmt.Sprintf("sentinel monitor %[1]s %[2]s %[3]s %[4]d\nsentinel down-after-milliseconds %[1]s 1000\nsentinel failover-timeout %[1]s 5000\n", name, host, port, quorum)
+	if err := os.WriteFile(s.sentinel, []byte(text), 0o600); err != nil {
+		return nil, err
+	}
+	return s, s.Run(ctx)
 }
 
 // Start starts it again, on the files that it has, and returns when it answers.
 func (s *Server) Start(t testing.TB) {
 	t.Helper()
+	if err := s.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Run is [Server.Start] for those who have no test.
+func (s *Server) Run(ctx context.Context) error {
 	host, port, _ := net.SplitHostPort(s.Address)
 	args := append([]string{
 		"--bind", host, "--port", port, "--dir", s.Dir, "--save", "", "--appendonly", "yes", "--appendfsync", "always",
@@ -88,20 +129,20 @@ func (s *Server) Start(t testing.TB) {
 	if s.sentinel != "" {
 		args = []string{s.sentinel, "--sentinel", "--bind", host, "--port", port, "--dir", s.Dir}
 	}
-	s.cmd = exec.Command("redis-server", args...)
+	s.cmd = exec.Command(program, args...)
 	s.log.Reset()
 	s.cmd.Stdout, s.cmd.Stderr = &s.log, &s.log
 	if err := s.cmd.Start(); err != nil {
-		t.Fatal(err)
+		return err
 	}
 	for until := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
-		err := s.answers(t.Context())
+		err := s.answers(ctx)
 		if err == nil {
-			return
+			return nil
 		}
-		if time.Now().After(until) {
+		if time.Now().After(until) || ctx.Err() != nil {
 			s.Kill()
-			t.Fatalf("redis-server at %s doesn't answer: %v\n%s", s.Address, err, s.log.String())
+			return fmt.Errorf("redis-server at %s doesn't answer: %w\n%s", s.Address, err, s.log.String())
 		}
 	}
 }
@@ -126,10 +167,18 @@ func (s *Server) Kill() {
 // Client is one of the default user.
 func (s *Server) Client(t testing.TB) *redis.Client {
 	t.Helper()
-	c := redis.NewClient(&redis.Options{Addr: s.Address, Protocol: 2, DisableIdentity: true})
+	c := s.Dial()
 	t.Cleanup(func() { _ = c.Close() })
 	return c
 }
+
+// Dial is [Server.Client] for those who have no test. The caller closes it.
+func (s *Server) Dial() *redis.Client {
+	return redis.NewClient(&redis.Options{Addr: s.Address, Protocol: 2, DisableIdentity: true})
+}
+
+// Pid is the id of its process.
+func (s *Server) Pid() int { return s.cmd.Process.Pid }
 
 // URL is where a store is on it; parameters as "prefix=x".
 func (s *Server) URL(parameters ...string) string {

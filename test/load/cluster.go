@@ -1,4 +1,4 @@
-package crash_test
+package load
 
 import (
 	"context"
@@ -22,8 +22,8 @@ import (
 
 // namespace makes the namespace of the instance in a directory, once. Each has its own,
 // as the package's objects have the same names in all of them.
-func (w *world) namespace(ctx context.Context, dir string) (string, error) {
-	name := "crash-" + path.Base(dir)[:6] + "-" + uuid.NewString()[:8]
+func (w *World) namespace(ctx context.Context, dir string) (string, error) {
+	name := "load-" + path.Base(dir)[:6] + "-" + uuid.NewString()[:8]
 	w.mu.Lock()
 	for have, of := range w.namespaces {
 		if of == dir {
@@ -33,32 +33,38 @@ func (w *world) namespace(ctx context.Context, dir string) (string, error) {
 	}
 	w.namespaces[name] = dir
 	w.mu.Unlock()
-	_, err := w.client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	_, err := w.Client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 	if err != nil {
 		return "", fmt.Errorf("create namespace %s: %w", name, err)
 	}
 	// Without its service account the API server refuses every pod.
 	return name, kit.Poll(ctx, requestWait, func() error {
-		_, err := w.client.CoreV1().ServiceAccounts(name).Get(ctx, "default", metav1.GetOptions{})
+		_, err := w.Client.CoreV1().ServiceAccounts(name).Get(ctx, "default", metav1.GetOptions{})
 		return err
 	})
 }
 
-func (w *world) removeNamespaces() {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+// Close removes from the cluster what the world has made there, and ends its subscribers.
+func (w *World) Close(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
+	var errs []error
 	for name := range w.namespaces {
-		err := w.client.CoreV1().Namespaces().Delete(ctx, name, metav1.DeleteOptions{})
+		err := w.Client.CoreV1().Namespaces().Delete(ctx, name, metav1.DeleteOptions{})
 		if err != nil && !apierrors.IsNotFound(err) {
-			w.t.Errorf("delete namespace %s: %v", name, err)
+			errs = append(errs, fmt.Errorf("delete namespace %s: %w", name, err))
 		}
 	}
+	for _, s := range w.Events {
+		s.Close()
+	}
+	return errors.Join(errs...)
 }
 
 // checkCluster says where what runs isn't what head wants: the number of replicas and
 // pods, all of one generation and of the version's content, and nothing at all in the
 // namespaces of instances that are gone.
-func (w *world) checkCluster(ctx context.Context) error {
+func (w *World) checkCluster(ctx context.Context) error {
 	want := map[string][]string{}
 	for name, dir := range w.namespaces {
 		in, err := w.intent(ctx, dir)
@@ -104,14 +110,14 @@ func render(in *desired.Instance) []string {
 }
 
 // objects are the kinds, names and sizes of what is in each of the test's namespaces.
-func (w *world) objects(ctx context.Context) (map[string][]string, error) {
+func (w *World) objects(ctx context.Context) (map[string][]string, error) {
 	all := map[string][]string{}
 	add := func(namespace, format string, args ...any) {
 		if _, ours := w.namespaces[namespace]; ours {
 			all[namespace] = append(all[namespace], fmt.Sprintf(format, args...))
 		}
 	}
-	deployments, err := w.client.AppsV1().Deployments("").List(ctx, metav1.ListOptions{})
+	deployments, err := w.Client.AppsV1().Deployments("").List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, err
 	}
@@ -120,7 +126,7 @@ func (w *world) objects(ctx context.Context) (map[string][]string, error) {
 		deployed[d.Namespace] = d.UID
 		add(d.Namespace, "Deployment %s of %d", d.Name, *d.Spec.Replicas)
 	}
-	sets, err := w.client.AppsV1().ReplicaSets("").List(ctx, metav1.ListOptions{})
+	sets, err := w.Client.AppsV1().ReplicaSets("").List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, err
 	}
@@ -129,7 +135,7 @@ func (w *world) objects(ctx context.Context) (map[string][]string, error) {
 			add(r.Namespace, "ReplicaSet of %d", *r.Spec.Replicas)
 		}
 	}
-	settings, err := w.client.CoreV1().ConfigMaps("").List(ctx, metav1.ListOptions{})
+	settings, err := w.Client.CoreV1().ConfigMaps("").List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, err
 	}
@@ -138,7 +144,7 @@ func (w *world) objects(ctx context.Context) (map[string][]string, error) {
 			add(c.Namespace, "ConfigMap %s: %s", c.Name, c.Data["LOG_LEVEL"])
 		}
 	}
-	pods, err := w.client.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
+	pods, err := w.Client.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, err
 	}

@@ -1,7 +1,8 @@
-package crash_test
+package load
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -20,26 +21,35 @@ import (
 // slowest is how long the subscriber takes at most for a notification.
 const slowest = 200 * time.Millisecond
 
-// subscriber keeps the notifications that it was sent, each once, in the order of their
-// first arrival.
-type subscriber struct {
+// Subscriber keeps the notifications that it was sent, each once, in the order of their
+// first arrival. Its fields may be set before anybody works.
+type Subscriber struct {
+	// Late lets one come again after later ones: a replica that slept may carry on with a request
+	// that it had begun before.
+	Late bool
+
+	server *httptest.Server
 	mu     sync.Mutex
 	order  []notify.Notification
 	seen   map[string]bool
+	again  int      // how many came that had come before
 	broken []string // what no subscriber should get
 }
 
-// subscribe starts the subscriber, which outlives every process, and subscribes it.
-func (w *world) subscribe() {
-	w.t.Helper()
-	published.Held(w.t)
-	w.subscriber.seen = map[string]bool{}
-	s := httptest.NewServer(&w.subscriber)
-	w.t.Cleanup(s.Close)
-	w.Present().Want(w.t, http.StatusCreated, http.MethodPost, process.Subscriptions, map[string]any{"callbackUri": s.URL + "/notify"}, nil)
+func newSubscriber() *Subscriber {
+	s := &Subscriber{seen: map[string]bool{}}
+	s.server = httptest.NewServer(s)
+	return s
 }
 
-func (s *subscriber) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+// Close ends it. It is told of nothing more.
+func (s *Subscriber) Close() {
+	s.server.CloseClientConnections()
+	s.server.Close()
+}
+
+// ServeHTTP is what it takes notifications with.
+func (s *Subscriber) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodGet {
 		w.WriteHeader(http.StatusNoContent)
 		return
@@ -72,14 +82,17 @@ func (s *subscriber) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if err := published.Notification(text); err != nil {
 			s.broken = append(s.broken, fmt.Sprintf("%s doesn't conform: %v", text, err))
 		}
-	case s.order[len(s.order)-1].ID != n.ID:
+	case s.order[len(s.order)-1].ID != n.ID && !s.Late:
 		// Only the last one can have been without an answer.
 		s.broken = append(s.broken, fmt.Sprintf("%s of %s %s came again after later ones", n.ID, n.Type, n.InstanceID))
+	default:
+		s.again++
 	}
 	w.WriteHeader(http.StatusNoContent)
 }
 
-func (s *subscriber) number() int {
+// Number is how many notifications it has got, each counted once.
+func (s *Subscriber) Number() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.order)
@@ -87,7 +100,7 @@ func (s *subscriber) number() int {
 
 // check says where the notifications don't tell the story of the operations: every
 // state, in the order of the state machine, up to the last.
-func (s *subscriber) check(operations []process.Operation, created, deleted []string) []error {
+func (s *Subscriber) check(operations []process.Operation, created, deleted []string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var errs []error
@@ -127,5 +140,39 @@ func (s *subscriber) check(operations []process.Operation, created, deleted []st
 			errs = append(errs, fmt.Errorf("the subscriber was notified %d times that instance %s was deleted", n, id))
 		}
 	}
-	return errs
+	return errors.Join(errs...)
+}
+
+// sameOrder says where subscribers were told of the same events in different orders.
+func sameOrder(all []*Subscriber) error {
+	var first []string
+	for i, s := range all {
+		s.mu.Lock()
+		var told []string
+		for _, n := range s.order {
+			what := n.Type + " of instance " + n.InstanceID
+			if n.OperationPart != nil {
+				what = fmt.Sprintf("%s %s is %s", n.Operation, n.OperationID, n.State)
+			}
+			told = append(told, what)
+		}
+		s.mu.Unlock()
+		if i == 0 {
+			first = told
+		}
+		for at := range max(len(first), len(told)) {
+			if at >= len(first) || at >= len(told) || first[at] != told[at] {
+				return fmt.Errorf("subscriber %d was told of %d events and subscriber 0 of %d; the first that differ are %q and %q, number %d",
+					i, len(told), len(first), entry(told, at), entry(first, at), at)
+			}
+		}
+	}
+	return nil
+}
+
+func entry(list []string, i int) string {
+	if i < len(list) {
+		return list[i]
+	}
+	return "none"
 }

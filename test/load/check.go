@@ -1,4 +1,4 @@
-package crash_test
+package load
 
 import (
 	"context"
@@ -6,29 +6,22 @@ import (
 	"fmt"
 	"net/http"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/lcm"
-	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
 )
 
-// history is the desired branch as it is now.
-func (w *world) history(ctx context.Context) (*process.History, error) {
-	return process.ReadHistory(ctx, filepath.Join(w.data, "desired.git"))
-}
-
-// checkAcknowledged says what was acknowledged before a kill and isn't there after it.
-// It is cheap enough to be done at every start.
-func (w *world) checkAcknowledged(ctx context.Context) error {
+// Kept says what was acknowledged and isn't there any more. It is cheap enough to be asked for
+// after every fault.
+func (w *World) Kept(ctx context.Context) error {
 	w.mu.Lock()
 	requests, pushes := slices.Clone(w.requests), slices.Clone(w.pushes)
 	w.mu.Unlock()
-	server := w.Present()
-	h, err := w.history(ctx)
+	server := w.Servers.Present()
+	h, err := process.ReadHistory(ctx, w.Repository)
 	if err != nil {
 		return err
 	}
@@ -63,59 +56,24 @@ func (w *world) checkAcknowledged(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// checkEverything lets all work come to its end, and then compares what was asked for
-// with git, the operations, the cluster and what the subscriber was notified of.
-func (w *world) checkEverything() {
-	w.t.Helper()
-	ctx := w.t.Context()
-	var operations []process.Operation
-	err := kit.Poll(ctx, settleWait, func() error {
-		var err error
-		if operations, err = process.All[process.Operation](ctx, w.Present(), process.Operations); err != nil {
-			return err
-		}
-		for _, op := range operations {
-			if !lcm.State(op.State).Ended() {
-				return fmt.Errorf("%s %s of instance %s is %s (%d %s)", op.Type, op.ID, op.Instance, op.State, op.Error.Status, op.Error.Detail)
-			}
-		}
-		return errors.Join(w.checkCluster(ctx), w.checkInstances(ctx), w.checkPushes(ctx, operations))
-	})
+// atRest returns the operations, and an error while one of them hasn't ended or what is shown,
+// what runs and what head says differ.
+func (w *World) atRest(ctx context.Context) ([]process.Operation, error) {
+	operations, err := process.All[process.Operation](ctx, w.Servers.Present(), process.Operations)
 	if err != nil {
-		w.t.Errorf("it doesn't come to rest: %v", err)
+		return nil, err
 	}
-	if err := w.checkAcknowledged(ctx); err != nil {
-		w.t.Error(err)
-	}
-	if err := w.checkOperations(ctx, operations); err != nil {
-		w.t.Error(err)
-	}
-	err = kit.Poll(ctx, settleWait, func() error {
-		var created, deleted []string
-		for _, r := range w.requests {
-			switch {
-			case r.what == "CREATE":
-				created = append(created, r.instance)
-			case r.what == "DELETE" && process.Identity(r.dir) == path.Base(r.dir):
-				deleted = append(deleted, r.instance)
-			}
-		}
-		return errors.Join(w.subscriber.check(operations, created, deleted)...)
-	})
-	if err != nil {
-		w.t.Error(err)
-	}
-	for _, repository := range []string{"desired.git", "packages/packages.git"} {
-		out, err := process.Git(ctx, filepath.Join(w.data, repository), "fsck", "--full", "--strict", "--no-dangling", "--no-progress")
-		if err != nil || out != "" {
-			w.t.Errorf("git fsck of %s: %v\n%s", repository, err, out)
+	for _, op := range operations {
+		if !lcm.State(op.State).Ended() {
+			return operations, fmt.Errorf("%s %s of instance %s is %s (%d %s)", op.Type, op.ID, op.Instance, op.State, op.Error.Status, op.Error.Detail)
 		}
 	}
+	return operations, errors.Join(w.checkCluster(ctx), w.checkInstances(ctx), w.checkPushes(ctx, operations))
 }
 
 // checkInstances compares what the API shows with head: the same instances, each as
 // instantiated as head says, and gone where it was deleted.
-func (w *world) checkInstances(ctx context.Context) error {
+func (w *World) checkInstances(ctx context.Context) error {
 	type shown struct {
 		ID    string `json:"id"`
 		Vnfd  string `json:"vnfdId"`
@@ -128,7 +86,7 @@ func (w *world) checkInstances(ctx context.Context) error {
 			} `json:"scaleStatus"`
 		} `json:"instantiatedVnfInfo"`
 	}
-	instances, err := process.All[shown](ctx, w.Present(), process.Instances+"?all_fields")
+	instances, err := process.All[shown](ctx, w.Servers.Present(), process.Instances+"?all_fields")
 	if err != nil {
 		return err
 	}
@@ -143,7 +101,7 @@ func (w *world) checkInstances(ctx context.Context) error {
 		}
 		have[in.ID] = text
 	}
-	files, err := process.Git(ctx, filepath.Join(w.data, "desired.git"), "ls-tree", "-r", "--name-only", "main", "instances/")
+	files, err := process.Git(ctx, w.Repository, "ls-tree", "-r", "--name-only", "main", "instances/")
 	if err != nil {
 		return err
 	}
@@ -169,8 +127,8 @@ func (w *world) checkInstances(ctx context.Context) error {
 }
 
 // checkPushes says which accepted pushes nothing came of.
-func (w *world) checkPushes(ctx context.Context, operations []process.Operation) error {
-	h, err := w.history(ctx)
+func (w *World) checkPushes(ctx context.Context, operations []process.Operation) error {
+	h, err := process.ReadHistory(ctx, w.Repository)
 	if err != nil {
 		return err
 	}
@@ -180,8 +138,8 @@ func (w *world) checkPushes(ctx context.Context, operations []process.Operation)
 // checkOperations says where an operation isn't that of exactly one commit, or a commit
 // has two operations on one instance, or one did not succeed: nothing but kills
 // happened, and none of them is a reason to fail.
-func (w *world) checkOperations(ctx context.Context, operations []process.Operation) error {
-	h, err := w.history(ctx)
+func (w *World) checkOperations(ctx context.Context, operations []process.Operation) error {
+	h, err := process.ReadHistory(ctx, w.Repository)
 	if err != nil {
 		return err
 	}
@@ -210,7 +168,7 @@ func (w *world) checkOperations(ctx context.Context, operations []process.Operat
 		if r.what != "DELETE" || process.Identity(r.dir) != path.Base(r.dir) {
 			continue
 		}
-		a, err := w.Present().Do(ctx, http.MethodGet, process.Instances+"/"+r.instance, nil)
+		a, err := w.Servers.Present().Do(ctx, http.MethodGet, process.Instances+"/"+r.instance, nil)
 		if err != nil {
 			return err
 		}

@@ -1,0 +1,175 @@
+package ha
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/jibe-vnfm/jibe/test/kit"
+	"github.com/jibe-vnfm/jibe/test/redisserver"
+)
+
+// masterName is the sentinels' name for the master.
+const masterName = "jibe"
+
+// redisWait bounds the wait for Redis to be what is wanted.
+const redisWait = time.Minute
+
+// redisSet is a master of Redis with replicas, and the sentinels that watch it.
+type redisSet struct {
+	servers, sentinels []*redisserver.Server
+}
+
+// startRedis starts them. A single server has no sentinels. args are more of the servers'
+// configuration.
+func startRedis(ctx context.Context, dir string, servers int, args ...string) (_ *redisSet, err error) {
+	r := &redisSet{}
+	defer func() {
+		if err != nil {
+			r.kill()
+		}
+	}()
+	folder := func(name string, i int) (string, error) {
+		to := filepath.Join(dir, fmt.Sprintf("%s-%d", name, i))
+		return to, os.Mkdir(to, 0o755)
+	}
+	for i := range servers {
+		to, err := folder("redis", i)
+		if err != nil {
+			return nil, err
+		}
+		own := args
+		if i > 0 {
+			host, port, _ := net.SplitHostPort(r.servers[0].Address)
+			own = append([]string{"--replicaof", host + " " + port}, args...)
+		}
+		s, err := redisserver.Launch(ctx, to, own...)
+		if err != nil {
+			return nil, err
+		}
+		r.servers = append(r.servers, s)
+	}
+	if servers == 1 {
+		return r, nil
+	}
+	for i := range servers {
+		to, err := folder("sentinel", i)
+		if err != nil {
+			return nil, err
+		}
+		s, err := redisserver.LaunchSentinel(ctx, to, masterName, r.servers[0], servers/2+1)
+		if err != nil {
+			return nil, err
+		}
+		r.sentinels = append(r.sentinels, s)
+	}
+	return r, r.complete(ctx)
+}
+
+func (r *redisSet) kill() {
+	for _, s := range append(append([]*redisserver.Server{}, r.sentinels...), r.servers...) {
+		s.Kill()
+	}
+}
+
+// complete waits until each sentinel knows all replicas and all other sentinels, and the master
+// has its replicas: only then does a failover lose nothing.
+func (r *redisSet) complete(ctx context.Context) error {
+	return kit.Poll(ctx, redisWait, func() error {
+		for _, s := range r.sentinels {
+			text, err := ask(ctx, s, func(c *redis.Client) (string, error) { return c.Info(ctx, "sentinel").Result() })
+			if err != nil {
+				return err
+			}
+			if want := fmt.Sprintf("status=ok,address=%s,slaves=%d,sentinels=%d", r.at(ctx), len(r.servers)-1, len(r.sentinels)); !strings.Contains(text, want) {
+				return fmt.Errorf("a sentinel says %q, want %q", text, want)
+			}
+		}
+		m := r.master(ctx)
+		if m == nil {
+			return errors.New("no server says that it is the master")
+		}
+		text, err := ask(ctx, m, func(c *redis.Client) (string, error) { return c.Info(ctx, "replication").Result() })
+		if n := strings.Count(text, "state=online"); err == nil && n != len(r.servers)-1 {
+			err = fmt.Errorf("the master has %d replicas: %s", n, text)
+		}
+		return err
+	})
+}
+
+// at is the address of the master, as the first sentinel says.
+func (r *redisSet) at(ctx context.Context) string {
+	if len(r.sentinels) == 0 {
+		return r.servers[0].Address
+	}
+	text, err := ask(ctx, r.sentinels[0], func(c *redis.Client) (string, error) {
+		parts, err := c.Do(ctx, "SENTINEL", "get-master-addr-by-name", masterName).StringSlice()
+		return strings.Join(parts, ":"), err
+	})
+	if err != nil {
+		return ""
+	}
+	return text
+}
+
+// master is the server that the sentinels name, nil where there is none.
+func (r *redisSet) master(ctx context.Context) *redisserver.Server {
+	address := r.at(ctx)
+	for _, s := range r.servers {
+		if s.Address == address {
+			return s
+		}
+	}
+	return nil
+}
+
+// failOver kills the master, waits until another one is named and starts the killed one again.
+func (r *redisSet) failOver(ctx context.Context) error {
+	old := r.master(ctx)
+	if old == nil {
+		return errors.New("fail over: there is no master")
+	}
+	old.Kill()
+	err := kit.Poll(ctx, redisWait, func() error {
+		if now := r.at(ctx); now == old.Address || now == "" {
+			return errors.New("the sentinels name no other master")
+		}
+		return nil
+	})
+	return errors.Join(err, old.Run(ctx), r.complete(ctx))
+}
+
+// RedisAddress is where the master of Redis is.
+func (r *Rig) RedisAddress(ctx context.Context) string { return r.redis.at(ctx) }
+
+// RedisCommands is how many commands the master of Redis has processed since its start.
+func (r *Rig) RedisCommands(ctx context.Context) (n int, err error) {
+	text, err := ask(ctx, r.redis.master(ctx), func(c *redis.Client) (string, error) { return c.Info(ctx, "stats").Result() })
+	if err != nil {
+		return 0, err
+	}
+	const name = "\ntotal_commands_processed:"
+	_, after, ok := strings.Cut(text, name)
+	if !ok {
+		return 0, fmt.Errorf("INFO of Redis has no %q", name)
+	}
+	_, err = fmt.Sscan(after, &n)
+	return n, err
+}
+
+// ask asks a server one thing.
+func ask(ctx context.Context, s *redisserver.Server, question func(*redis.Client) (string, error)) (string, error) {
+	if s == nil {
+		return "", errors.New("no server to ask")
+	}
+	c := s.Dial()
+	defer c.Close()
+	return question(c)
+}
