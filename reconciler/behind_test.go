@@ -85,7 +85,7 @@ func TestAReplicaWhoseMirrorIsBehindLeavesWhatAnotherHasMadeAsItIs(t *testing.T)
 		return passes(t, metrics) >= from+3*uint64(len(ids))
 	})
 	if n := f.log.Counts().Operations; n != len(ids) {
-		t.Errorf("%d operations, want one instantiation of each of %d instances", n, len(ids))
+		t.Fatalf("%d operations, want one instantiation of each of %d instances", n, len(ids))
 	}
 	if n := len(late.List()); n > 0 {
 		t.Fatalf("the second mirror has %d instances already", n)
