@@ -34,7 +34,7 @@ func TestNothingIsLostWhereReplicasAndWhatTheyDependOnBreak(t *testing.T) {
 		}
 		t.Skip(err)
 	}
-	duration := 15 * time.Second
+	duration := 12 * time.Second
 	if text := os.Getenv("JIBE_HA_DURATION"); text != "" {
 		var err error
 		if duration, err = time.ParseDuration(text); err != nil {
@@ -91,11 +91,13 @@ func TestNothingIsLostWhereReplicasAndWhatTheyDependOnBreak(t *testing.T) {
 	}
 
 	// What is broken no more has to be as quick, and as good, as if it had never been.
-	time.Sleep(2 * time.Second) // the balancer looks at each replica twice
+	w.RequestsAlone(true)
+	time.Sleep(5 * time.Second) // what was under way before may still fail
 	before := time.Now()
 	if err := r.Roll(t.Context()); err != nil {
 		t.Error(err)
 	}
+	w.RequestsAlone(false)
 	if failures := w.Failures(before); len(failures) > 0 {
 		t.Errorf("%d requests failed while the replicas were restarted one after the other:\n%s", len(failures), strings.Join(failures, "\n"))
 	}

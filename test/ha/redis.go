@@ -130,8 +130,12 @@ func (r *redisSet) master(ctx context.Context) *redisserver.Server {
 	return nil
 }
 
-// failOver kills the master, waits until another one is named and starts the killed one again.
+// failOver kills the master, waits until another one is named and starts the killed one again,
+// which becomes a replica in its own time. It begins when all is as it was before the last one.
 func (r *redisSet) failOver(ctx context.Context) error {
+	if err := r.complete(ctx); err != nil {
+		return err
+	}
 	old := r.master(ctx)
 	if old == nil {
 		return errors.New("fail over: there is no master")
@@ -143,7 +147,7 @@ func (r *redisSet) failOver(ctx context.Context) error {
 		}
 		return nil
 	})
-	return errors.Join(err, old.Run(ctx), r.complete(ctx))
+	return errors.Join(err, old.Run(ctx))
 }
 
 // RedisAddress is where the master of Redis is.

@@ -14,9 +14,8 @@ const TakeoverLimit = 5 * time.Second
 const sleep = 7 * time.Second
 
 // Break breaks the rig in an order in which it can be followed, and holds it to what it promises
-// meanwhile. title is told of each part before it begins, and failures are the requests since a
-// moment that people would call failed.
-func (r *Rig) Break(ctx context.Context, title func(string), failures func(since time.Time) []string) error {
+// meanwhile. title is told of each part before it begins.
+func (r *Rig) Break(ctx context.Context, people *People, title func(string)) error {
 	title("A replica is killed: the others take over its instances")
 	n, took, err := r.Takeover(ctx)
 	if err != nil {
@@ -52,12 +51,14 @@ func (r *Rig) Break(ctx context.Context, title func(string), failures func(since
 	}
 
 	title("All replicas are restarted, one after the other: no request fails")
+	people.World.RequestsAlone(true)
+	defer people.World.RequestsAlone(false)
 	pause(ctx, nil, settled)
 	before := time.Now()
 	if err := r.Roll(ctx); err != nil {
 		return err
 	}
-	if list := failures(before); len(list) > 0 {
+	if list := people.World.Failures(before); len(list) > 0 {
 		return fmt.Errorf("%d requests failed while the replicas were restarted:\n%s", len(list), strings.Join(list, "\n"))
 	}
 	r.Tell("no request has failed")

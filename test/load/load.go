@@ -16,6 +16,7 @@ import (
 	"path"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/client-go/kubernetes"
@@ -50,6 +51,8 @@ type World struct {
 	// Sent and Acked get a value, where somebody listens, when a request or push is under way,
 	// and when one was acknowledged.
 	Sent, Acked chan struct{}
+
+	apiOnly atomic.Bool
 
 	mu sync.Mutex
 	// namespaces are those that were made, and the directory of whose instance each is.
@@ -99,6 +102,11 @@ func (w *World) Subscribe(ctx context.Context) (*Subscriber, error) {
 	w.Events = append(w.Events, s)
 	return s, nil
 }
+
+// RequestsAlone has people push nothing from now on, or again. A request begins anew whenever a
+// push to the branch was faster: where the machine takes no more pushes than people make, it may
+// take longer than any server has for its end.
+func (w *World) RequestsAlone(on bool) { w.apiOnly.Store(on) }
 
 // Failures are the answers since a moment that a client would call failures of the service: none,
 // and those of the classes 5xx. Answers that say that an instance is busy are none.
@@ -200,6 +208,9 @@ func (w *World) count(what string, a *process.Answer) {
 
 // push pushes what next makes of an instance's file; nil removes its directory.
 func (w *World) push(ctx context.Context, server *process.Server, rng *rand.Rand, clone *process.Clone, dir, message string, next func(old []byte) ([]byte, error)) (commit string, err error) {
+	if w.apiOnly.Load() {
+		return "", nil
+	}
 	commit, err = clone.ChangeInstance(ctx, func() string {
 		signal(w.Sent)
 		return w.Remote(server, rng)

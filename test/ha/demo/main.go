@@ -77,7 +77,7 @@ func run(ctx context.Context) (err error) {
 	title(out, "People work with seven VNFs, through ETSI's API and by git push")
 	end := people.Begin(ctx)
 	rest(ctx, 10*time.Second)
-	what := r.Break(ctx, func(s string) { title(out, s) }, w.Failures)
+	what := r.Break(ctx, people, func(s string) { title(out, s) })
 	worked := end()
 	if err := errors.Join(what, worked); err != nil {
 		return err
