@@ -281,7 +281,7 @@ func replicaAlerts(p pace) group {
 			Name: "ReplicaHasNoSession", Severity: critical, For: time.Minute,
 			Value: `min by (job, instance) (jibe_member_session_held)`, Bad: "== 0",
 			Summary:     "Jibe at {{ $labels.instance }} has no session in the store",
-			Description: "It begins nothing and refuses writes until it can reach the store; other replicas that can have taken its instances over: /readyz says why.",
+			Description: "It begins nothing and refuses writes until it reaches the store. Replicas that reach it have taken its instances over: /readyz says why.",
 		},
 		{
 			// A count must have lasted for two minutes: a replica that was killed and started again is two
