@@ -127,6 +127,7 @@ type Server struct {
 	member      *members.Member
 	disk        *disk
 	oplog       *oplog.Log
+	rebuilder   *rebuilder
 	recon       *reconciler.Reconciler
 	problems    *problems
 	reviewer    *admission.Reviewer
@@ -282,6 +283,7 @@ func (s *Server) wire(ctx context.Context) error {
 	if _, err := sol.Recover(ctx, s.repo, s.at, s.oplog, s.Log); err != nil {
 		return fmt.Errorf("requests that a former process left unfinished: %w", err)
 	}
+	s.rebuilder = s.rebuild(ctx)
 	metrics := reconciler.NewMetrics(s.tracer)
 	s.oplog.OnChange(func(op *lcm.Operation) { metrics.Operation(op) })
 	s.registry = s.newRegistry(metrics)
@@ -296,7 +298,7 @@ func (s *Server) wire(ctx context.Context) error {
 	s.recon, err = reconciler.New(reconciler.Config{
 		Repo: s.traced(s.repo), Trace: s.tracer, Store: s.store, Oplog: s.oplog, Packages: s.packages, Secrets: secrets{s.keeper}, Permit: secrets{s.keeper}.Permit,
 		Driver: s.drivers(installation), Log: s.Log, Metrics: metrics,
-		Member: s.member, Workers: s.Workers,
+		Member: s.member, Whole: s.rebuilder.Whole, Workers: s.Workers,
 		Resolve: func(ctx context.Context, op *lcm.Operation) error {
 			_, err := sol.Resolve(ctx, s.repo, s.at, s.oplog, s.Log, op)
 			return err
@@ -378,6 +380,7 @@ func (s *Server) run(ctx, work context.Context) error {
 	}
 	g, gctx := errgroup.WithContext(work)
 	g.Go(func() error { return s.recon.Run(gctx) })
+	g.Go(func() error { return s.rebuilder.run(gctx, s.recon.EnqueueAll) })
 	g.Go(func() error { return s.repo.Watch(gctx, s.moved(gctx)) })
 	g.Go(func() error { return s.watchPackages(gctx) })
 	g.Go(func() error { return s.problems.run(gctx) })
