@@ -299,4 +299,3 @@ func (r *rebuilder) vouch(ctx context.Context, told map[string][]lcm.Told) {
 		}
 	}
 }
-

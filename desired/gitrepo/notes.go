@@ -188,7 +188,9 @@ func (r *Repo) Note(commit, line string) {
 }
 
 // Attest implements [desired.Repo]: it is Note of a line with facts, which [Repo.Evidence] reads again.
-func (r *Repo) Attest(commit, line string, facts []byte) { r.Note(commit, r.noteLine(commit, line, facts)) }
+func (r *Repo) Attest(commit, line string, facts []byte) {
+	r.Note(commit, r.noteLine(commit, line, facts))
+}
 
 // notesMove is a move of the notes' ref whose objects are in the batch's pack.
 type notesMove struct {
