@@ -14,7 +14,10 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
@@ -38,6 +41,8 @@ import (
 	"github.com/jibe-vnfm/jibe/sol"
 	"github.com/jibe-vnfm/jibe/sol/notify"
 	"github.com/jibe-vnfm/jibe/sol/vnfpkgm"
+	"github.com/jibe-vnfm/jibe/store/branch"
+	"github.com/jibe-vnfm/jibe/store/redis"
 	"github.com/jibe-vnfm/jibe/ui"
 	"github.com/jibe-vnfm/jibe/vnfd/csar"
 )
@@ -123,8 +128,13 @@ type Server struct {
 	repo        *gitrepo.Repo
 	packages    *catalogue
 	store       recordStore
-	serving     *serving // nil where the store is a file
+	serving     *serving                                   // nil where the store is a file, or others share it
+	facts       func(context.Context) (redis.Facts, error) // nil where the store is a file
+	holder      string                                     // of leases: this process
 	member      *members.Member
+	accepted    *branch.Accepted // nil unless the store is shared, as freshness
+	freshness   *freshness
+	announcing  atomic.Bool // whether subscribers are told of packages here
 	disk        *disk
 	oplog       *oplog.Log
 	rebuilder   *rebuilder
@@ -175,7 +185,7 @@ func (s *Server) open(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := errors.Join(s.checkListen(), s.checkHooks(), s.checkGiven()); err != nil {
+	if err := errors.Join(s.checkListen(), s.checkHooks(), s.checkGiven(), s.checkShared()); err != nil {
 		return err
 	}
 	if err := s.loadTrust(); err != nil {
@@ -187,8 +197,10 @@ func (s *Server) open(ctx context.Context) error {
 	if err := s.data.CheckComplete(s.Remote); err != nil {
 		return err
 	}
-	if err := s.data.MakePackages(ctx); err != nil {
-		return fmt.Errorf("package repository: %w", err)
+	if !s.shared() {
+		if err := s.data.MakePackages(ctx); err != nil {
+			return fmt.Errorf("package repository: %w", err)
+		}
 	}
 	if s.keeper, err = s.openKeeper(); err != nil {
 		return err
@@ -215,16 +227,20 @@ func (s *Server) open(ctx context.Context) error {
 	if err := s.openStore(ctx); err != nil {
 		return err
 	}
-	if s.member, err = s.join(ctx); err != nil {
+	if err := s.agree(ctx); err != nil {
 		return err
 	}
-	if s.oplog, err = oplog.Open(ctx, s.store, time.Now, oplog.WithLog(s.Log), oplog.WithMember(s.member.Holder())); err != nil {
+	s.holder = uuid.NewString()
+	if err := s.openLog(ctx); err != nil {
 		return err
 	}
 	s.packages = &catalogue{
 		Catalogue: packages.New(s.data.Desired(), s.data.Packages(), s.Log),
 		ctx:       ctx,
 		settings:  func() (*desired.Settings, error) { return s.repo.Settings() },
+	}
+	if s.shared() {
+		s.packages.RemoteOnly()
 	}
 	if err := s.verifyPackages(); err != nil {
 		return err
@@ -234,10 +250,12 @@ func (s *Server) open(ctx context.Context) error {
 		return err
 	}
 	s.packages.LimitHooks(s.AllowHooks.Barred)
-	if s.repo, err = gitrepo.Open(ctx, gitrepo.Options{
+	options := gitrepo.Options{
 		Dir: s.data.Desired(), Branch: s.Branch, Remote: s.Remote, PollInterval: s.Poll, Log: s.Log, Operated: s.operated,
 		NeededRepositories: s.packages.Needed, Verify: verify, Key: s.keeper.Derive(gitPurpose), Observe: s.meters.observeGit,
-	}); err != nil {
+	}
+	s.together(&options)
+	if s.repo, err = gitrepo.Open(ctx, options); err != nil {
 		return fmt.Errorf("desired repository: %w", err)
 	}
 	if err := s.checkKnown(ctx); err != nil {
@@ -267,6 +285,21 @@ func (s *Server) open(ctx context.Context) error {
 	return s.wire(ctx)
 }
 
+// openLog opens the operation log.
+func (s *Server) openLog(ctx context.Context) (err error) {
+	options := []oplog.Option{oplog.WithLog(s.Log), oplog.WithMember(s.holder)}
+	if s.shared() {
+		options = append(options, oplog.Shared())
+	}
+	if s.oplog, err = oplog.Open(ctx, s.store, time.Now, options...); err != nil {
+		return err
+	}
+	if s.shared() {
+		s.freshness = newFreshness(s)
+	}
+	return nil
+}
+
 // operated are the revisions that were last operated on.
 func (s *Server) operated(context.Context) ([]desired.Revision, error) {
 	var revs []desired.Revision
@@ -280,8 +313,10 @@ func (s *Server) operated(context.Context) ([]desired.Revision, error) {
 
 // wire makes the parts that hold no files.
 func (s *Server) wire(ctx context.Context) error {
-	if _, err := sol.Recover(ctx, s.repo, s.at, s.oplog, s.Log); err != nil {
-		return fmt.Errorf("requests that a former process left unfinished: %w", err)
+	if !s.shared() { // else the owner of the instance does so, once the member is gone
+		if _, err := sol.Recover(ctx, s.repo, s.at, s.oplog, s.Log); err != nil {
+			return fmt.Errorf("requests that a former process left unfinished: %w", err)
+		}
 	}
 	s.rebuilder = s.rebuild(ctx)
 	metrics := reconciler.NewMetrics(s.tracer)
@@ -295,11 +330,19 @@ func (s *Server) wire(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	// Not before: what is dealt to a member waits for it.
+	if err := s.join(ctx); err != nil {
+		return err
+	}
 	s.recon, err = reconciler.New(reconciler.Config{
 		Repo: s.traced(s.repo), Trace: s.tracer, Store: s.store, Oplog: s.oplog, Packages: s.packages, Secrets: secrets{s.keeper}, Permit: secrets{s.keeper}.Permit,
 		Driver: s.drivers(installation), Log: s.Log, Metrics: metrics,
 		Member: s.member, Whole: s.rebuilder.Whole, Workers: s.Workers,
 		Resolve: func(ctx context.Context, op *lcm.Operation) error {
+			// The member may have pushed the commit, and told nobody.
+			if err := s.repo.Fetch(ctx); err != nil {
+				return err
+			}
 			_, err := sol.Resolve(ctx, s.repo, s.at, s.oplog, s.Log, op)
 			return err
 		},
@@ -313,6 +356,7 @@ func (s *Server) wire(ctx context.Context) error {
 	}
 	s.follower = s.newFollower()
 	s.oplog.OnChange(s.follower.OperationChanged)
+	s.oplog.OnFollowed(s.follower.OperationChanged)
 	s.problems = newProblems(s)
 	s.reviewer = admission.NewReviewer(admission.Config{
 		Repo: s.repo, View: s.recon.View(), Packages: s.packages, FetchProposed: s.packages.fetchProposed,
@@ -384,12 +428,16 @@ func (s *Server) run(ctx, work context.Context) error {
 	g.Go(func() error { return s.repo.Watch(gctx, s.moved(gctx)) })
 	g.Go(func() error { return s.watchPackages(gctx) })
 	g.Go(func() error { return s.problems.run(gctx) })
-	g.Go(func() error { return s.follower.Run(gctx) })
+	g.Go(func() error { return s.member.Only(gctx, "follow", s.follower.Run) })
 	g.Go(func() error { return s.notify.Run(gctx) })
 	g.Go(func() error { return s.pkgm.Run(gctx) })
 	g.Go(func() error { return s.disk.run(gctx) })
 	if s.serving != nil {
 		g.Go(func() error { return s.serving.run(gctx) })
+	}
+	if s.shared() {
+		g.Go(func() error { return s.oplog.Follow(gctx) })
+		g.Go(func() error { return s.member.Only(gctx, "announce-packages", s.announcePackages) })
 	}
 	g.Go(func() error { return s.runAudit(gctx) })
 	g.Go(func() error { return s.runTraces(gctx) })

@@ -35,6 +35,7 @@ func (s *Server) registerCollectors() {
 	inventory := newInventory(s)
 	s.registry.MustRegister(inventory, newPopulation(s, inventory.exempt), newProjectUse(s), newDeliveries(s.notify.States), newFiles(s), newSpanCounts(s.exporter), s.entrance.failures)
 	s.registry.MustRegister(s.auditCollectors()...)
+	s.registry.MustRegister(s.memberCollectors()...)
 }
 
 // handler is everything that the API's address serves.
@@ -55,14 +56,14 @@ func (s *Server) handler() (http.Handler, error) {
 		Repo: repo, Operations: s.oplog, View: apiView{s.recon.View(), s.problems, s.meters.rejectedRequest}, Secrets: s.keeper,
 		Subscriptions: s.notify.Lifecycle("/vnflcm/v2"), SubscriptionsV1: s.notify.Lifecycle("/vnflcm/v1"), Poke: s.recon.Enqueue,
 	})
-	mux.Handle("/vnflcm", lifecycle)
-	mux.Handle("/vnflcm/", lifecycle)
+	mux.Handle("/vnflcm", s.fresh(lifecycle))
+	mux.Handle("/vnflcm/", s.fresh(lifecycle))
 	s.pkgm = s.newPackageAPI(common)
-	mux.Handle("/vnfpkgm", s.pkgm)
-	mux.Handle("/vnfpkgm/", s.pkgm)
+	mux.Handle("/vnfpkgm", s.fresh(s.pkgm))
+	mux.Handle("/vnfpkgm/", s.fresh(s.pkgm))
 	mux.Handle("/v1.0/", vims.New(vims.Config{Config: common, Repo: audited{s.repo}, Keep: s.keeper.Keep, Check: s.checkSettings, Reach: s.reachVIM}))
 	mux.Handle("/", s.toPage(rest.NotFound(common)))
-	mux.Handle("/jibe/v1/", s.guardJibeAPI(s.jibeAPI()))
+	mux.Handle("/jibe/v1/", s.fresh(s.guardJibeAPI(s.jibeAPI())))
 	mux.Handle("/git/", s.git())
 	mux.HandleFunc("POST /webhook", s.webhook)
 	mux.Handle("GET /metrics", s.guardMetrics(promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{EnableOpenMetrics: true})))
@@ -82,7 +83,7 @@ func respondText(w http.ResponseWriter, status int, text string) {
 
 // health returns why the process can't do all of its work.
 func (s *Server) health() error {
-	return errors.Join(s.repo.Health(), s.disk.health(), s.serving.health(), s.audit.health())
+	return errors.Join(s.repo.Health(), s.disk.health(), s.serving.health(), s.sessionHealth(), s.audit.health())
 }
 
 // ready says whether the desired repository can be read and followed, and whether it and

@@ -55,6 +55,7 @@ func (s *Server) jibeAPI() *http.ServeMux {
 	mux.HandleFunc("GET /jibe/v1/drift", s.listDrift)
 	mux.HandleFunc("GET /jibe/v1/problems", s.listProblems)
 	mux.HandleFunc("GET /jibe/v1/projects", s.listProjects)
+	mux.HandleFunc("GET /jibe/v1/members", s.listMembers)
 	mux.HandleFunc("GET /jibe/v1/subscriptions", s.listSubscriptions)
 	mux.HandleFunc("GET /jibe/v1/subscriptions/{id}", s.showSubscription)
 	mux.HandleFunc("GET /jibe/v1/operations/{id}/story", s.getStory)

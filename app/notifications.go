@@ -34,6 +34,7 @@ type NotifyOptions struct {
 func (s *Server) newNotify() (*notify.Service, error) {
 	c := notify.Config{Store: s.store, Oplog: s.oplog, Secrets: s.keeper, Egress: s.egress, Base: s.BaseURL, Log: s.Log, Retention: s.Notify.Retention, Sees: s.tell, Trace: s.tracer, Observe: s.meters.observeNotification,
 		APIs: append(vnfpkgm.NotificationAPIs(), sol.NotificationsV1())}
+	s.serves(&c)
 	switch {
 	case s.Notify.Retention < 0:
 		return nil, fmt.Errorf("--notify-retention %v: want a duration above zero, as 24h", s.Notify.Retention)
@@ -67,12 +68,22 @@ func (s *Server) newNotify() (*notify.Service, error) {
 
 // listSubscriptions answers with how the delivery to each subscription of the caller goes: [notify.State].
 func (s *Server) listSubscriptions(w http.ResponseWriter, r *http.Request) {
-	respondJSON(w, http.StatusOK, s.notify.StatesOf(auth.From(r.Context())))
+	states, err := s.notify.AllStatesOf(r.Context(), auth.From(r.Context()))
+	if err != nil {
+		respondProblem(w, http.StatusServiceUnavailable, err.Error())
+		return
+	}
+	respondJSON(w, http.StatusOK, states)
 }
 
 // showSubscription answers with one of listSubscriptions.
 func (s *Server) showSubscription(w http.ResponseWriter, r *http.Request) {
-	for _, state := range s.notify.StatesOf(auth.From(r.Context())) {
+	states, err := s.notify.AllStatesOf(r.Context(), auth.From(r.Context()))
+	if err != nil {
+		respondProblem(w, http.StatusServiceUnavailable, err.Error())
+		return
+	}
+	for _, state := range states {
 		if state.ID == r.PathValue("id") {
 			respondJSON(w, http.StatusOK, state)
 			return

@@ -36,6 +36,7 @@ func (s *Server) newPackageAPI(common rest.Config) *vnfpkgm.Service {
 		Config: common, Catalogue: s.packages.Catalogue, Settings: s.repo.Settings, Dir: s.data.Uploads(), Secrets: s.keeper, Used: s.usedPackages,
 		Trust: s.trust, Egress: s.packageSources(),
 		Subscriptions: s.notify.Subscriptions, Outbox: s.oplog, Store: s.store, Audit: s.audit,
+		Announces: func() bool { return !s.shared() || s.announcing.Load() },
 	})
 }
 

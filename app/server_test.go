@@ -19,12 +19,20 @@ import (
 // ends it in order.
 func start(t testing.TB, data string, cloud *sim.Cloud, remote string) (s *process.Server, stop func()) {
 	t.Helper()
+	return startWith(t, app.Options{Data: data, Remote: remote, Cloud: cloud, Poll: 50 * time.Millisecond})
+}
+
+// startWith is start with more options.
+func startWith(t testing.TB, o app.Options) (s *process.Server, stop func()) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	ready, done := make(chan string, 1), make(chan error, 1)
-	go func() {
-		done <- app.Run(ctx, app.Options{Data: data, Listen: "127.0.0.1:0", Egress: egress.Options{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}, Branch: "main", Remote: remote, Poll: 50 * time.Millisecond, Cloud: cloud,
-			Log: slog.New(slog.DiscardHandler), Ready: func(s *app.Server) { ready <- s.Address() }})
-	}()
+	o.Listen, o.Branch, o.Egress = "127.0.0.1:0", "main", egress.Options{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	o.Ready = func(s *app.Server) { ready <- s.Address() }
+	go func() { done <- app.Run(ctx, o) }()
 	stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-done; err != nil {
@@ -36,11 +44,11 @@ func start(t testing.TB, data string, cloud *sim.Cloud, remote string) (s *proce
 		cancel()
 		t.Fatal(err)
 	case address := <-ready:
-		token, err := app.LocalToken(data)
+		token, err := app.LocalToken(o.Data)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return &process.Server{URL: "http://" + address, Data: data, Token: token}, stop
+		return &process.Server{URL: "http://" + address, Data: o.Data, Token: token}, stop
 	}
 	return nil, nil
 }

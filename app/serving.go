@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/jibe-vnfm/jibe/members"
 	"github.com/jibe-vnfm/jibe/store"
 	"github.com/jibe-vnfm/jibe/store/redis"
 )
@@ -41,6 +42,9 @@ var _ recordStore = (*serving)(nil)
 // take gets the lease. A process that was killed has it for a moment, which is waited for.
 func (s *serving) take(ctx context.Context) error {
 	told := false
+	if err := s.alone(ctx); err != nil {
+		return err
+	}
 	for until := time.Now().Add(s.ttl + s.ttl/serveBeats); ; {
 		lease, err := s.Store.Acquire(ctx, serveLease, s.holder, s.ttl)
 		switch {
@@ -61,6 +65,20 @@ func (s *serving) take(ctx context.Context) error {
 		case <-time.After(s.ttl / serveBeats / 4):
 		}
 	}
+}
+
+// alone refuses a store that replicas serve, which other processes may join at any moment.
+func (s *serving) alone(ctx context.Context) error {
+	list, err := members.List(ctx, s.Store)
+	if err != nil {
+		return err
+	}
+	for _, m := range list {
+		if m.Shared {
+			return fmt.Errorf("replicas with --remote serve from this store (%d, one on %s), and a process without shares it with nobody: give it --remote, or name another database or prefix of Redis", len(list), m.Host)
+		}
+	}
+	return nil
 }
 
 // begin frees what a former process held, and notes where the store stands.

@@ -101,15 +101,25 @@ func (s *Server) openStore(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if s.shared() {
+		s.store, s.facts = r, r.Facts
+		return s.keepPlace(ctx, place)
+	}
 	host, err := os.Hostname()
 	if err != nil {
 		return errors.Join(err, r.Close())
 	}
+	s.facts = r.Facts
 	s.serving = &serving{Store: r, ctx: context.WithoutCancel(ctx), ttl: serveTTL, holder: fmt.Sprintf("%s/%d/%s", host, os.Getpid(), uuid.NewString()), log: s.Log}
 	s.store = s.serving
 	if err := s.serving.take(ctx); err != nil {
 		return err
 	}
+	return s.keepPlace(ctx, place)
+}
+
+// keepPlace notes where the records are, and brings those there that the data directory has.
+func (s *Server) keepPlace(ctx context.Context, place string) error {
 	if place == "" {
 		if err := s.moveStore(ctx); err != nil {
 			return err
@@ -118,13 +128,21 @@ func (s *Server) openStore(ctx context.Context) error {
 	return datadir.WriteDurably(filepath.Join(s.data.Path, datadir.StorePlace), s.Store.URL+"\n")
 }
 
-// join makes this process a member of those that serve the store, which has no other.
-func (s *Server) join(ctx context.Context) (*members.Member, error) {
+// join makes this process a member of those that serve the store.
+func (s *Server) join(ctx context.Context) error {
 	host, err := os.Hostname()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return members.Join(ctx, members.Config{Store: s.store, Log: s.Log, Host: host, Version: s.Version})
+	s.member, err = members.Join(ctx, members.Config{Store: s.store, Log: s.Log, Holder: s.holder, Host: host, Version: s.Version, Shared: s.shared()})
+	if err != nil || !s.shared() {
+		return err
+	}
+	alone, err := s.store.Leases(ctx, serveLease)
+	if err == nil && len(alone) > 0 {
+		err = fmt.Errorf("a process without --remote serves from this store (%s), which lets no other do so: give it --remote, or end it", alone[0].Holder)
+	}
+	return err
 }
 
 func openBolt(d *datadir.Dir, options ...bolt.Option) (*bolt.Store, error) {
@@ -214,12 +232,11 @@ func (s *Server) backupStore() backup.Copier {
 
 // lookAtStore tells the doctor where to look.
 func (s *Server) lookAtStore(t *doctor.Target) {
-	switch st := s.store.(type) {
-	case *bolt.Store:
+	if st, ok := s.store.(*bolt.Store); ok {
 		t.Store = st.Facts
-	case *serving:
-		t.Redis = st.Facts
+		return
 	}
+	t.Redis = s.facts
 }
 
 // inspectStore is lookAtStore where no server runs.

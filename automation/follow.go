@@ -70,10 +70,10 @@ type Config struct {
 // restart loses nothing.
 type Follower struct {
 	Config
-	queue   workqueue.TypedRateLimitingInterface[string]
 	history *history
 
 	mu        sync.Mutex
+	queue     workqueue.TypedRateLimitingInterface[string] // of the present Run, nil outside of one
 	following map[string]bool
 	settled   map[string]settled // by instance
 }
@@ -94,9 +94,7 @@ const followWorkers = 8
 // NewFollower makes a follower, which does nothing until [Follower.Run].
 func NewFollower(c Config) *Follower {
 	return &Follower{
-		Config: c,
-		queue: workqueue.NewTypedRateLimitingQueue(
-			workqueue.NewTypedItemExponentialFailureRateLimiter[string](200*time.Millisecond, 30*time.Second)),
+		Config:    c,
 		history:   newHistory(c.Repo, c.Oplog),
 		following: map[string]bool{},
 		settled:   map[string]settled{},
@@ -106,7 +104,17 @@ func NewFollower(c Config) *Follower {
 // InstancesChanged notifies the follower that something of these instances has changed
 // in git. It returns at once.
 func (f *Follower) InstancesChanged(ids ...string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	for _, id := range ids {
+		f.add(id)
+	}
+}
+
+// add has an instance looked at; f.mu is held. Outside of [Follower.Run] nobody looks, and the next
+// one looks at all.
+func (f *Follower) add(id string) {
+	if f.queue != nil {
 		f.queue.Add(id)
 	}
 }
@@ -131,7 +139,7 @@ func (f *Follower) SettingsChanged() {
 // lookAtAll has every instance that follows looked at; f.mu is held.
 func (f *Follower) lookAtAll() {
 	for id := range f.following {
-		f.queue.Add(id)
+		f.add(id)
 	}
 }
 
@@ -144,45 +152,53 @@ func (f *Follower) OperationChanged(op *lcm.Operation) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.following[op.Instance] {
-		f.queue.Add(op.Instance)
+		f.add(op.Instance)
 	}
 }
 
 // Run looks at all instances, and then at those that something has changed of, until ctx
-// ends.
+// ends. It may be run again, but not twice at a time.
 func (f *Follower) Run(ctx context.Context) error {
+	queue := workqueue.NewTypedRateLimitingQueue(
+		workqueue.NewTypedItemExponentialFailureRateLimiter[string](200*time.Millisecond, 30*time.Second))
+	f.mu.Lock()
+	f.queue = queue
+	f.mu.Unlock()
 	for _, rev := range f.Repo.List() {
-		f.queue.Add(rev.Instance)
+		queue.Add(rev.Instance)
 	}
 	var g errgroup.Group
 	for range followWorkers {
 		g.Go(func() error {
-			for f.next(ctx) {
+			for f.next(ctx, queue) {
 			}
 			return nil
 		})
 	}
 	<-ctx.Done()
-	f.queue.ShutDown()
+	f.mu.Lock()
+	f.queue = nil
+	f.mu.Unlock()
+	queue.ShutDown()
 	return g.Wait()
 }
 
-func (f *Follower) next(ctx context.Context) bool {
-	id, shutdown := f.queue.Get()
+func (f *Follower) next(ctx context.Context, queue workqueue.TypedRateLimitingInterface[string]) bool {
+	id, shutdown := queue.Get()
 	if shutdown {
 		return false
 	}
-	defer f.queue.Done(id)
+	defer queue.Done(id)
 	busy, err := f.follow(ctx, id)
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:
 		f.Log.WarnContext(ctx, "package not followed, will be tried again", "instance", id, "error", err)
-		f.queue.AddRateLimited(id)
+		queue.AddRateLimited(id)
 	case busy:
-		f.queue.AddRateLimited(id)
+		queue.AddRateLimited(id)
 	default:
-		f.queue.Forget(id)
+		queue.Forget(id)
 	}
 	return true
 }

@@ -47,6 +47,8 @@ type Config struct {
 	// Session is how long a session lasts beyond its last renewal, and Heartbeat how often it is
 	// renewed; 0 is the default: 4 s and 1 s where the store is shared, else 30 s and 10 s.
 	Session, Heartbeat time.Duration
+	// Holder is the name of this process in leases, which no process had before; "" makes one.
+	Holder string
 	// Host and Version are for people: where the member runs, and what.
 	Host, Version string
 	// Now is the clock by which sessions end; nil is time.Now, whose readings are monotonic.
@@ -90,7 +92,7 @@ func Join(ctx context.Context, c Config) (*Member, error) {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	m := &Member{config: c, holder: uuid.NewString(), since: c.Now().UTC(), stopped: make(chan struct{}), changed: make(chan struct{})}
+	m := &Member{config: c, holder: cmp.Or(c.Holder, uuid.NewString()), since: c.Now().UTC(), stopped: make(chan struct{}), changed: make(chan struct{})}
 	m.living.Store(newTable([]string{m.holder}))
 	if err := m.beat(ctx); err != nil {
 		if s := m.session.Load(); s != nil {

@@ -21,6 +21,8 @@ type Record struct {
 	Version string `json:"version"`
 	// Since is when it joined, by its own clock.
 	Since time.Time `json:"since"`
+	// Shared says that it lets others have the store open beside it.
+	Shared bool `json:"shared,omitempty"`
 }
 
 // List returns the records of the living members, by holder.
@@ -55,7 +57,7 @@ func (m *Member) record(ctx context.Context) error {
 		return err
 	}
 	var err error
-	if own.Value, err = json.Marshal(Record{m.holder, m.config.Host, m.config.Version, m.since}); err != nil {
+	if own.Value, err = json.Marshal(Record{m.holder, m.config.Host, m.config.Version, m.since, m.config.Shared}); err != nil {
 		return err
 	}
 	removals, err := m.left(ctx, m.Living())

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/jibe-vnfm/jibe/lcm"
+	"github.com/jibe-vnfm/jibe/lcm/oplog"
 	"github.com/jibe-vnfm/jibe/members"
 	"github.com/jibe-vnfm/jibe/store"
 )
@@ -82,6 +84,9 @@ func (o *ownership) holds(id string) bool {
 	x, ok := o.get(id)
 	return ok && x.session.Held()
 }
+
+// Owned is how many instances this process owns.
+func (r *Reconciler) Owned() int { return len(r.owned.list()) }
 
 // list returns the instances that are owned.
 func (o *ownership) list() (ids []string) {
@@ -178,6 +183,18 @@ func (r *Reconciler) forget(id string) {
 	r.outside.clear(id)
 }
 
+// followed has the owner of an instance look at what another member has recorded of an operation:
+// a request that it took, or what it did before the instance came here.
+func (r *Reconciler) followed(op *lcm.Operation) {
+	r.line.operationChanged(oplog.OperationEntry{ID: op.ID, Instance: op.Instance, State: op.State, Automatic: op.Automatic})
+	if op.State != lcm.Starting {
+		r.asking.drop(op.ID)
+	}
+	if r.Member.Mine(op.Instance) {
+		r.line.add(op.Instance, r.line.urgency(op.Instance, wanted))
+	}
+}
+
 // deal has this process look at the instances that are dealt to it and that it doesn't own yet,
 // those first on which most is to be done, and give back those that are another's.
 func (r *Reconciler) deal() {
@@ -187,7 +204,14 @@ func (r *Reconciler) deal() {
 	for _, e := range r.Oplog.OpenOperations() {
 		r.line.operationChanged(e)
 	}
-	r.enqueue(func(id string) bool { return r.Member.Mine(id) && !r.owned.holds(id) })
+	r.enqueue(func(id string) bool {
+		if !r.Member.Mine(id) {
+			return false
+		}
+		// The member whose request is prepared may be the one that has gone.
+		e, known := r.Oplog.InstanceEntry(id)
+		return !r.owned.holds(id) || known && e.Prepared != ""
+	})
 	for _, id := range r.owned.list() {
 		if !r.Member.Mine(id) {
 			r.line.add(id, idle)

@@ -234,6 +234,8 @@ func New(c Config) (*Reconciler, error) {
 			r.vims.lookForUnused() // it may have been the last that needed a VIM
 		}
 	})
+	c.Oplog.OnFollowed(r.followed)
+	c.Oplog.OnLost(r.EnqueueAll)
 	r.checker = NewChecker(c.Packages, c.Driver, c.Reveal)
 	r.checker.earlier = c.Repo.Earlier
 	r.checker.own = c.Namespace

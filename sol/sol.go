@@ -127,9 +127,6 @@ func New(c Config) *Service {
 	older := a.v1()
 	mux.Handle(rootV1, older)
 	mux.Handle(rootV1+"/", older)
-	if c.Operations.Follows() {
-		return &Service{Handler: rest.Fresh(c.Operations.Sync, mux), api: a}
-	}
 	return &Service{Handler: mux, api: a}
 }
 

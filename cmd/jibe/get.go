@@ -48,7 +48,7 @@ func newGet() *cobra.Command {
 		}
 	}
 	get.AddCommand(newDrift())
-	get.AddCommand(newProblems(), newProjects())
+	get.AddCommand(newProblems(), newProjects(), newMembers())
 	return get
 }
 

@@ -109,9 +109,27 @@ func (r *Repo) pull(ctx context.Context) error {
 	return err
 }
 
+// Fetch brings the repository to the remote's commit before it returns; without a remote it is
+// [Repo.Refresh]. It is for what mustn't be decided by a mirror that is behind.
+func (r *Repo) Fetch(ctx context.Context) error {
+	if r.opt.Remote == "" {
+		return r.Refresh(ctx)
+	}
+	if err := r.pull(ctx); err != nil {
+		return fmt.Errorf("%w: fetch the desired repository: %w", desired.ErrUnavailable, err)
+	}
+	return nil
+}
+
 // transfer gets the commits that the remote has and the mirror hasn't. It returns where the
 // remote's branch is, "" for nowhere, and where the mirror's was when the remote was asked.
 func (r *Repo) transfer(ctx context.Context) (hash, head string, err error) {
+	select {
+	case r.asking <- struct{}{}:
+		defer func() { <-r.asking }()
+	case <-ctx.Done():
+		return "", "", ctx.Err()
+	}
 	if head, err = git.ReadRef(r.opt.Dir, r.ref()); err != nil {
 		return "", "", err
 	}

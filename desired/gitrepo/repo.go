@@ -138,6 +138,7 @@ type Repo struct {
 	pushes pushLog
 	maint  maintenance
 	poke   chan struct{}
+	asking chan struct{} // has an item while the remote is asked for commits: two would meet at one ref
 	behind chan struct{} // the branch couldn't be followed: follow tries again
 	pinned string        // the pins that the remote has; of fetchLoop alone
 	sent   pushRecord
@@ -178,6 +179,7 @@ func Open(ctx context.Context, opt Options) (*Repo, error) {
 		moved:    make(chan struct{}),
 		known:    lru.New[uint64](knownCommits, 1),
 		poke:     make(chan struct{}, 1),
+		asking:   make(chan struct{}, 1),
 		behind:   make(chan struct{}, 1),
 	}
 	r.writer.init()

@@ -119,6 +119,8 @@ type Catalogue struct {
 	kept    sync.Map // pinned tree -> its VNFD id
 
 	barred func(desired.Repository) string // set by LimitHooks
+
+	remoteOnly bool
 }
 
 // index is immutable.
@@ -230,6 +232,8 @@ func (c *Catalogue) fetch(ctx context.Context, prefix string, repos []desired.Re
 			err := error(nil)
 			if why := r.Unprotected(); why != "" {
 				err = errors.New(why)
+			} else if c.remoteOnly && Local(r) {
+				err = errLocal
 			} else {
 				err = c.fetchRefs(ctx, c.location(r), refspec(r, prefix))
 			}

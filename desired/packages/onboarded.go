@@ -50,6 +50,22 @@ func Local(r desired.Repository) bool {
 	return !strings.Contains(r.URL, ":") && !filepath.IsAbs(r.URL)
 }
 
+// RemoteOnly refuses repositories below the data directory's packages/ folder: where several
+// replicas serve, each has a disk of its own. It is to be called before anything else.
+func (c *Catalogue) RemoteOnly() { c.remoteOnly = true }
+
+// errLocal is of a repository that only one of several replicas could have.
+var errLocal = errors.New("it is a folder of this replica's disk, which the other replicas don't have: put it on a git server, and its URL into " + desired.RepositoriesFile)
+
+// home is the repository that Jibe writes to.
+func (c *Catalogue) home() (desired.Repository, error) {
+	home, err := Onboarding(c.Repositories())
+	if err == nil && c.remoteOnly && Local(home) {
+		err = fmt.Errorf("package repository %s is %w: %w", home.Name, ErrReadOnly, errLocal)
+	}
+	return home, err
+}
+
 // Onboarded is a package as the API shows it: content, or a place for some, under an id.
 type Onboarded struct {
 	ID string

@@ -35,7 +35,7 @@ type Imported struct {
 // must not exist and is gone afterwards. What was written is read again as the catalogue reads
 // it: the error is [ErrUnsound] where it can't be used.
 func (c *Catalogue) Import(ctx context.Context, files fs.FS, scratch string) (in Imported, err error) {
-	home, err := Onboarding(c.Repositories())
+	home, err := c.home()
 	if err != nil {
 		return Imported{}, err
 	}
@@ -250,7 +250,7 @@ const editAttempts = 20
 // Edit makes one commit and brings the catalogue up to date with it. The commit is durable
 // when Edit returns; where only reading it again failed, the next Sync does that.
 func (c *Catalogue) Edit(ctx context.Context, e Edit) error {
-	home, err := Onboarding(c.Repositories())
+	home, err := c.home()
 	if err != nil {
 		return err
 	}
@@ -297,7 +297,7 @@ func (c *Catalogue) Edit(ctx context.Context, e Edit) error {
 
 // Maintain lets git tidy the package repository that Jibe writes to, if it finds that due.
 func (c *Catalogue) Maintain(ctx context.Context) error {
-	home, err := Onboarding(c.Repositories())
+	home, err := c.home()
 	if err != nil {
 		return nil // there is none
 	}

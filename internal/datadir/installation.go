@@ -38,6 +38,22 @@ func (d *Dir) Installation(seed []byte) (string, error) {
 	return id, nil
 }
 
+// InstallationGiven is the id of this installation where others with other data directories are
+// the same one: a directory that has none yet takes theirs. One that has another keeps it.
+func (d *Dir) InstallationGiven(id string) (string, error) {
+	own, err := InstallationOf(d.Path)
+	if err == nil || !errors.Is(err, fs.ErrNotExist) {
+		return own, err
+	}
+	if !installationID.MatchString(id) {
+		return "", fmt.Errorf("%.60q can't be the id of an installation", id)
+	}
+	if err := writeDurably(d.path(installationFile), id+"\n"); err != nil {
+		return "", fmt.Errorf("id of the installation: %w", err)
+	}
+	return id, nil
+}
+
 // InstallationOf reads the id in a data directory; [fs.ErrNotExist] where it has none yet.
 func InstallationOf(dir string) (string, error) {
 	file := filepath.Join(dir, installationFile)

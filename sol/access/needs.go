@@ -105,7 +105,7 @@ func makeTable() map[string]Need {
 		"GET /vims/{id}": list, "PUT /vims/{id}": admin, "DELETE /vims/{id}": admin})
 	see, plan := Need{Role: auth.Viewer, NotSOL002: true}, Need{Role: auth.Planner, NotSOL002: true}
 	add("/jibe/v1", map[string]Need{
-		"GET /packages": see, "GET /instances": see, "GET /drift": see, "GET /problems": see, "GET /projects": see, "GET /operations/{id}/story": see,
+		"GET /packages": see, "GET /instances": see, "GET /drift": see, "GET /problems": see, "GET /projects": see, "GET /members": {Role: auth.Viewer, Everywhere: true, NotSOL002: true}, "GET /operations/{id}/story": see,
 		"GET /subscriptions": see, "GET /subscriptions/{id}": see, "POST /check": plan, "POST /plan": plan, "POST /accept": admin,
 		// A backup holds every key, and the examination tells of the host.
 		"POST /backup": admin, "POST /backup/kept": admin, "GET /doctor": admin,

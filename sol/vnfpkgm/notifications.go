@@ -63,6 +63,10 @@ func (s *Service) Announce(ctx context.Context) error {
 	}
 	s.telling.Lock()
 	defer s.telling.Unlock()
+	if s.Announces != nil && !s.Announces() {
+		s.told = nil // another replica goes on with it
+		return nil
+	}
 	if s.told == nil {
 		if err := s.remember(ctx); err != nil {
 			return err

@@ -56,6 +56,9 @@ type Config struct {
 	Subscriptions func(root string) *notify.Subscriptions
 	Outbox        Outbox
 	Store         store.Store
+	// Announces says whether this process is the one of several that tells subscribers of packages;
+	// nil: it is the only one.
+	Announces func() bool
 	// Limits bound archives; zero fields are [csar.DefaultLimits].
 	Limits csar.Limits
 	// Trust says which signatures are believed.

@@ -27,8 +27,11 @@ type accepted struct {
 
 // NewAccepted is the accepted commit of the branch with a name. by names the process.
 func NewAccepted(s store.Store, branch, by string) *Accepted {
-	return &Accepted{store: s, key: "branch/" + branch, by: by, now: time.Now}
+	return &Accepted{store: s, key: AcceptedKey(branch), by: by, now: time.Now}
 }
+
+// AcceptedKey is the key of the record of the accepted commit of the branch with a name.
+func AcceptedKey(branch string) string { return "branch/" + branch }
 
 // Load returns the commit, "" where none was accepted yet.
 func (a *Accepted) Load(ctx context.Context) (string, error) {

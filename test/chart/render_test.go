@@ -123,7 +123,10 @@ func TestWhatCannotBeIsRefusedWithWhatToDo(t *testing.T) {
 		set  []string
 		want string
 	}{
-		{[]string{"replicas=2"}, "replicas: at most 1. One process at a time works on a data directory"},
+		{[]string{"replicas=2"}, "name a Redis in store.url and a git server in desired.remote"},
+		{[]string{"replicas=2", "store.url=redis://redis:6379/0", "desired.remote=https://git.example.org/vnfs.git"}, "name the Secret that has it in identity.existingSecret"},
+		{[]string{"replicas=2", "store.url=redis://redis:6379/0", "desired.remote=https://git.example.org/vnfs.git", "identity.existingSecret=key", "persistence.existingClaim=one"}, "a volume of its own"},
+		{[]string{"replicas=2", "store.url=redis://redis:6379/0", "desired.remote=https://git.example.org/vnfs.git", "identity.existingSecret=key", "hooks.unconfined=true", "hooks.allow={core}"}, "must be confined"},
 		{[]string{"replicas=-1"}, "/replicas"},
 		{[]string{"replica=1"}, "replica"}, // no such value
 		{[]string{"tls.mode=sometimes"}, "/tls/mode"},

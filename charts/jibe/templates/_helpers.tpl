@@ -87,7 +87,18 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- /* What can't be, with what to do about it. */ -}}
 {{- define "jibe.check" -}}
 {{- if gt (int .Values.replicas) 1 -}}
-{{- fail "replicas: at most 1. One process at a time works on a data directory; another pod takes over when the first has ended. Leave replicas at 1" -}}
+{{- if not (and .Values.store.url .Values.desired.remote) -}}
+{{- fail "replicas: more than 1 share their records and the desired repository: name a Redis in store.url and a git server in desired.remote (docs/guide/replicas.md), or leave replicas at 1" -}}
+{{- end -}}
+{{- if not .Values.identity.existingSecret -}}
+{{- fail "replicas: more than 1 need the same key: name the Secret that has it in identity.existingSecret, or leave replicas at 1" -}}
+{{- end -}}
+{{- if .Values.persistence.existingClaim -}}
+{{- fail "replicas: each of several has a volume of its own: leave persistence.existingClaim out, or replicas at 1" -}}
+{{- end -}}
+{{- if and .Values.hooks.unconfined .Values.hooks.allow -}}
+{{- fail "hooks.unconfined: hooks of several replicas must be confined, as nobody else could end those of one that is stopped: leave it out, or replicas at 1" -}}
+{{- end -}}
 {{- end -}}
 {{- if and .Values.desired.remote .Values.desired.seed -}}
 {{- fail "desired.seed is for a repository on the volume: push the files to the forge that desired.remote names, or leave one of the two out" -}}

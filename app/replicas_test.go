@@ -1,0 +1,251 @@
+package app_test
+
+import (
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/jibe-vnfm/jibe/app"
+	"github.com/jibe-vnfm/jibe/desired/secret"
+	"github.com/jibe-vnfm/jibe/drivers/sim"
+	"github.com/jibe-vnfm/jibe/test/kit"
+	"github.com/jibe-vnfm/jibe/test/process"
+	"github.com/jibe-vnfm/jibe/test/redisserver"
+)
+
+// replicas are several on one Redis and one remote, and the cloud that they work on.
+type replicas struct {
+	*testing.T
+	redis    *redisserver.Server
+	remote   string
+	identity string // a file
+	cloud    *sim.Cloud
+	stop     []func()
+	work     *process.WorkTree
+}
+
+// newReplicas starts a number of replicas.
+func newReplicas(t *testing.T, n int) (*replicas, []*process.Server) {
+	t.Helper()
+	packages := filepath.Join(t.TempDir(), "packages.git")
+	process.InitBare(t, packages)
+	p := process.NewClone(t, packages)
+	if err := os.CopyFS(filepath.Join(p.Dir, "small"), os.DirFS(process.SmallPackage())); err != nil {
+		t.Fatal(err)
+	}
+	push(t, p)
+	r := &replicas{T: t, redis: redisserver.Start(t), cloud: sim.NewCloud()}
+	r.remote = process.NewForge(t, map[string]string{
+		"repositories.yaml": "- {name: small, url: " + packages + ", path: small, branch: main}\n",
+		"vims/cloud.yaml":   "type: sim\ndefault: true\n",
+	})
+	r.work = process.NewWorkTree(t, r.remote)
+	var list []*process.Server
+	for range n {
+		list = append(list, r.start())
+	}
+	return r, list
+}
+
+func (r *replicas) options() app.Options {
+	return app.Options{Data: r.TempDir(), Remote: r.remote, Cloud: r.cloud, Store: app.StoreOptions{URL: r.redis.URL()},
+		Given: app.Given{Identity: r.identity}, Log: slog.New(slog.NewTextHandler(r.Output(), &slog.HandlerOptions{Level: slog.LevelInfo}))}
+}
+
+// start starts one more. All have the key of the first.
+func (r *replicas) start() *process.Server {
+	r.Helper()
+	s, stop := startWith(r, r.options())
+	if r.identity == "" {
+		r.identity = filepath.Join(s.Data, secret.IdentityFile)
+	}
+	r.Cleanup(stop)
+	r.stop = append(r.stop, stop)
+	return s
+}
+
+// members waits until a replica sees that many, and returns them.
+func (r *replicas) members(s *process.Server, n int) (list []app.Member) {
+	r.Helper()
+	kit.Eventually(r, func() error {
+		if err := s.Get(r.Context(), "/jibe/v1/members", &list); err != nil {
+			return err
+		}
+		if len(list) != n {
+			return fmt.Errorf("%d members, want %d: %+v", len(list), n, list)
+		}
+		return nil
+	})
+	return list
+}
+
+// create makes instances by pushes to the remote, and waits until all run.
+func (r *replicas) create(s *process.Server, n int) (ids []string) {
+	r.Helper()
+	files := map[string]string{}
+	for i := range n {
+		id := fmt.Sprintf("3a5c1f0e-0000-4000-8000-%012d", i)
+		files[fmt.Sprintf("instances/n%d/vnf.yaml", i)] = strings.Replace(instance("id: "+id+"\n"), "namespace: a", fmt.Sprintf("namespace: n%d", i), 1)
+		ids = append(ids, id)
+	}
+	r.work.WriteFiles(files)
+	r.work.Push("Add instances")
+	r.poke(s)
+	for _, id := range ids {
+		r.runs(s, id, 1)
+	}
+	return ids
+}
+
+// poke tells one replica of a push, as a forge's webhook does. The others learn of it from that one.
+func (r *replicas) poke(s *process.Server) {
+	r.Helper()
+	if a, err := s.Do(r.Context(), http.MethodPost, "/webhook", nil); err != nil || a.Status != http.StatusAccepted {
+		r.Fatalf("webhook: %v: %+v", err, a)
+	}
+}
+
+type shown struct {
+	State string `json:"instantiationState"`
+	Info  struct {
+		Units []struct {
+			ID string `json:"id"`
+		} `json:"vnfcResourceInfo"`
+	} `json:"instantiatedVnfInfo"`
+}
+
+// runs waits until a replica shows that many units of an instance.
+func (r *replicas) runs(s *process.Server, id string, n int) {
+	r.Helper()
+	kit.Eventually(r, func() error {
+		var in shown
+		if err := s.Get(r.Context(), process.Instances+"/"+id, &in); err != nil {
+			return err
+		}
+		if len(in.Info.Units) != n {
+			return fmt.Errorf("instance %s is %s with %d units, want %d", id, in.State, len(in.Info.Units), n)
+		}
+		return nil
+	})
+}
+
+// scale asks a replica for one more unit, and returns the operation's URL without its server.
+func (r *replicas) scale(s *process.Server, id string) string {
+	r.Helper()
+	a, err := s.Do(r.Context(), http.MethodPost, process.Instances+"/"+id+"/scale", map[string]any{"type": "SCALE_OUT", "aspectId": "front"})
+	if err != nil || a.Status != http.StatusAccepted {
+		r.Fatalf("scale: %v: %+v", err, a)
+	}
+	location := a.Header.Get("Location")
+	return location[strings.LastIndexByte(location, '/')+1:]
+}
+
+func TestReplicasShareTheWorkAndEachServesTheWholeAPI(t *testing.T) {
+	r, s := newReplicas(t, 3)
+	for _, one := range s {
+		r.members(one, 3)
+	}
+	told, _ := listen(t, s[1])
+	ids := r.create(s[0], 12)
+	list, all := r.members(s[2], 3), 0
+	for _, m := range list {
+		if m.Instances == 0 {
+			t.Errorf("no instance is dealt to %s: %+v", m.Holder, list)
+		}
+		all += m.Instances
+	}
+	if all != len(ids) {
+		t.Errorf("%d of %d instances are dealt: %+v", all, len(ids), list)
+	}
+	made := r.cloud.Calls().Scales
+	for n, id := range ids {
+		// Taken by one, seen at once by the next, done by whoever has it.
+		op := r.scale(s[n%3], id)
+		var seen process.Operation
+		if err := s[(n+1)%3].Get(t.Context(), process.Operations+"/"+op, &seen); err != nil {
+			t.Errorf("another replica doesn't show the operation: %v", err)
+		}
+		s[(n+2)%3].Await(t, op, "COMPLETED")
+		r.runs(s[(n+1)%3], id, 2)
+	}
+	if n := r.cloud.Calls().Scales - made; n != int64(len(ids)) {
+		t.Errorf("%d instances were scaled %d times", len(ids), n)
+	}
+	for _, id := range ids {
+		told.tells(t, id, "Creation, INSTANTIATE STARTING, INSTANTIATE PROCESSING, INSTANTIATE COMPLETED, SCALE STARTING, SCALE PROCESSING, SCALE COMPLETED")
+	}
+}
+
+func TestTheInstancesOfAReplicaThatEndsAreTakenOver(t *testing.T) {
+	r, s := newReplicas(t, 3)
+	ids := r.create(s[0], 8)
+	r.stop[0]()
+	r.members(s[1], 2)
+	for n, id := range ids {
+		s[1+n%2].Await(t, r.scale(s[1+n%2], id), "COMPLETED")
+		// Drift, which somebody has to put right.
+		r.cloud.Resize(fmt.Sprintf("Workload/n%d/vdu1", n), 1)
+	}
+	for _, id := range ids {
+		r.runs(s[2], id, 2)
+	}
+	next := r.start()
+	r.members(next, 3)
+	for _, id := range ids {
+		next.Await(t, r.scale(next, id), "COMPLETED")
+	}
+}
+
+func TestAReplicaThatDiffersIsRefused(t *testing.T) {
+	r, _ := newReplicas(t, 1)
+	refused := func(o app.Options, words ...string) {
+		t.Helper()
+		err := app.Run(t.Context(), o)
+		for _, w := range words {
+			if err == nil || !strings.Contains(err.Error(), w) {
+				t.Errorf("the start ends with %v, want %q", err, w)
+			}
+		}
+	}
+	o := r.options()
+	o.Given.Identity = ""
+	refused(o, "another key", "--identity")
+	o = r.options()
+	o.Remote = ""
+	refused(o, "replicas with --remote", "--remote")
+	o = r.options()
+	o.Branch = "other"
+	refused(o, "follow branch main", "other")
+	o = r.options()
+	if err := os.WriteFile(filepath.Join(o.Data, "installation"), []byte("elsewhere\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	refused(o, "installation elsewhere")
+	o = r.options()
+	o.Confinement.Unconfined = true
+	if err := o.AllowHooks.Set("small"); err != nil {
+		t.Fatal(err)
+	}
+	refused(o, "--unconfined-hooks")
+}
+
+func TestALocalPackageRepositoryIsNotFetchedByReplicas(t *testing.T) {
+	r, s := newReplicas(t, 1)
+	r.work.WriteFiles(map[string]string{"repositories.yaml": "- {name: packages, url: packages.git, branch: main}\n"})
+	r.work.Push("Name a folder")
+	r.poke(s[0])
+	kit.Eventually(t, func() error {
+		a, err := s[0].Do(t.Context(), http.MethodPost, "/vnfpkgm/v2/vnf_packages", map[string]any{}, "Version", "2.1.0")
+		if err != nil {
+			return err
+		}
+		if a.Status != http.StatusConflict || !strings.Contains(string(a.Body), "git server") {
+			return fmt.Errorf("an upload is answered with %d %s", a.Status, a.Body)
+		}
+		return nil
+	})
+}
