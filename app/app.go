@@ -318,7 +318,6 @@ func (s *Server) wire(ctx context.Context) error {
 			return fmt.Errorf("requests that a former process left unfinished: %w", err)
 		}
 	}
-	s.rebuilder = s.rebuild(ctx)
 	metrics := reconciler.NewMetrics(s.tracer)
 	s.oplog.OnChange(func(op *lcm.Operation) { metrics.Operation(op) })
 	s.registry = s.newRegistry(metrics)
@@ -334,6 +333,7 @@ func (s *Server) wire(ctx context.Context) error {
 	if err := s.join(ctx); err != nil {
 		return err
 	}
+	s.rebuilder = s.rebuild(ctx)
 	s.recon, err = reconciler.New(reconciler.Config{
 		Repo: s.traced(s.repo), Trace: s.tracer, Store: s.store, Oplog: s.oplog, Packages: s.packages, Secrets: secrets{s.keeper}, Permit: secrets{s.keeper}.Permit,
 		Driver: s.drivers(installation), Log: s.Log, Metrics: metrics,

@@ -41,6 +41,8 @@ type rebuilder struct {
 	member *members.Member
 	log    *slog.Logger
 	open   func(ctx context.Context, tree string) (*vnfd.Package, error)
+	// agree has the store say again what replicas have in common.
+	agree func(ctx context.Context) error
 
 	// whole is the session in which the store was found to be whole. Where the store loses records, sessions end.
 	whole atomic.Pointer[members.Session]
@@ -49,7 +51,7 @@ type rebuilder struct {
 
 // rebuild makes the rebuilder, and waits a while until the store is whole.
 func (s *Server) rebuild(ctx context.Context) *rebuilder {
-	r := &rebuilder{store: s.store, repo: s.repo, oplog: s.oplog, member: s.member, log: s.Log, open: s.packages.Open, wake: make(chan struct{}, 1)}
+	r := &rebuilder{store: s.store, repo: s.repo, oplog: s.oplog, member: s.member, log: s.Log, open: s.packages.Open, agree: s.agree, wake: make(chan struct{}, 1)}
 	r.oplog.OnLost(r.look)
 	within, cancel := context.WithTimeout(ctx, rebuildPatience)
 	defer cancel()
@@ -163,6 +165,9 @@ type sums struct{ instances, operations, open int }
 func (r *rebuilder) work(ctx context.Context) error {
 	epoch, version, said, err := r.marked(ctx)
 	if err != nil || epoch == said {
+		return err
+	}
+	if err := r.agree(ctx); err != nil {
 		return err
 	}
 	evidence, err := r.repo.Evidence(ctx)
