@@ -1,6 +1,9 @@
 package app_test
 
 import (
+	"log/slog"
+	"os"
+
 	"fmt"
 	"maps"
 	"net/http"
@@ -9,6 +12,10 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/jibe-vnfm/jibe/app"
+	"github.com/jibe-vnfm/jibe/drivers/sim"
+	"github.com/jibe-vnfm/jibe/hooks"
 
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
@@ -142,5 +149,146 @@ func TestAnEmptiedStoreIsRebuiltFromGitAndNoVNFNotices(t *testing.T) {
 	}
 	if text.String() != "SCALESCALE" {
 		t.Errorf("since then there were %s", text.String())
+	}
+}
+
+// hooked is one server whose records are in a file, with a package whose hooks for scaling say in a file that
+// they run, and wait while another one is there.
+type hooked struct {
+	*process.Server
+	t     *testing.T
+	cloud *sim.Cloud
+	stop  func()
+	dir   string // of these files
+}
+
+func newHooked(t *testing.T) *hooked {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "hooked") // which the hooks' user may write
+	if err == nil {
+		err = os.Chmod(dir, 0o777)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	h := &hooked{t: t, cloud: sim.NewCloud(), dir: dir}
+	h.start(t.TempDir())
+	t.Cleanup(func() { h.stop() })
+	p := process.NewClone(t, filepath.Join(h.Data, "packages", "packages.git"))
+	small := filepath.Join(p.Dir, "small")
+	if err := os.CopyFS(small, os.DirFS(process.SmallPackage())); err != nil {
+		t.Fatal(err)
+	}
+	script := "#!/bin/sh\ninput=$(cat)\nnamed() { case \"$input\" in *\"$1\"*) echo $1;; esac; }\nhook=$(named scale_start)$(named scale_end)\n" +
+		"interrupted=; case $(printf %s \"$input\" | tr -d ' ') in *'\"interrupted\":true'*) interrupted=' interrupted';; esac\n" +
+		"echo \"$hook$interrupted\" >> " + dir + "/log\nwhile [ -e " + dir + "/$hook ]; do sleep 0.1; done\n"
+	if err := os.WriteFile(filepath.Join(small, "Files", "hook.sh"), []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join(small, "Definitions", "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		const node, hook = "      type: examples.small.VNF\n      properties:\n        flavour_description", "{implementation: ../Files/hook.sh}"
+		next := strings.Replace(string(text), node, "      interfaces: {Vnflcm: {scale_start: "+hook+", scale_end: "+hook+"}}\n"+node, 1)
+		if err := os.WriteFile(file, []byte(next), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	push(t, p)
+	change(t, process.NewClone(t, h.Desired()), map[string]string{
+		"repositories.yaml": "- {name: small, url: packages.git, path: small, branch: main, hooks: true}\n",
+		"vims/cloud.yaml":   "type: sim\ndefault: true\n",
+	})
+	return h
+}
+
+func (h *hooked) start(data string) {
+	h.t.Helper()
+	o := app.Options{Data: data, Cloud: h.cloud, Confinement: hooks.Confinement{Unconfined: true}, Log: slog.New(slog.NewTextHandler(h.t.Output(), nil))}
+	if err := o.AllowHooks.Set("small"); err != nil {
+		h.t.Fatal(err)
+	}
+	h.Server, h.stop = startWith(h.t, o)
+}
+
+// block has the hook wait from now on, and let go on.
+func (h *hooked) block(hook string, wait bool) {
+	h.t.Helper()
+	file := filepath.Join(h.dir, hook)
+	err := os.Remove(file)
+	if wait {
+		err = os.WriteFile(file, nil, 0o644)
+	}
+	if err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// ran waits until the hooks have run that often, and returns the runs.
+func (h *hooked) ran(n int) (runs []string) {
+	h.t.Helper()
+	kit.Eventually(h.t, func() error {
+		text, err := os.ReadFile(filepath.Join(h.dir, "log"))
+		if runs = strings.FieldsFunc(string(text), func(c rune) bool { return c == '\n' }); len(runs) < n {
+			return fmt.Errorf("the hooks that ran are %q, want %d: %w", runs, n, err)
+		}
+		return nil
+	})
+	return runs
+}
+
+// lose ends the server, removes its records and starts it again.
+func (h *hooked) lose() {
+	h.t.Helper()
+	h.stop()
+	if err := os.Remove(filepath.Join(h.Data, "store.db")); err != nil {
+		h.t.Fatal(err)
+	}
+	h.start(h.Data)
+}
+
+func TestAnOperationWhoseRecordIsLostEndsUnderTheSameIDAndRepeatsNoHookOfWhatIsDone(t *testing.T) {
+	h := newHooked(t)
+	r := &replicas{T: t}
+	id := h.Want(t, http.StatusCreated, http.MethodPost, process.Instances, map[string]string{"vnfdId": process.SmallVnfd}, nil).ID()
+	h.Await(t, r.asks(h.Server, id, "instantiate", map[string]any{"flavourId": "simple", "additionalParams": map[string]any{"namespace": "a"}}), "COMPLETED")
+
+	// All is done but for the last hook: nobody knows whether it has ended.
+	h.block("scale_end", true)
+	op := r.asks(h.Server, id, "scale", map[string]any{"type": "SCALE_OUT", "aspectId": "front"})
+	want := h.ran(2)
+	calls := h.cloud.Calls().VIM()
+	h.lose()
+	h.block("scale_end", false)
+	if got := h.Await(t, op, "COMPLETED"); got.Type != "SCALE" || got.Instance != id {
+		t.Errorf("the operation is now %+v", got)
+	}
+	if have := h.ran(2); !slices.Equal(have, want) {
+		t.Errorf("the hooks that ran are %q, were %q", have, want)
+	}
+	if n := h.cloud.Calls().VIM(); n != calls {
+		t.Errorf("the VIM was called %d times for what was done", n-calls)
+	}
+
+	// Nothing is done yet: the hook runs again, and is told that it may have begun before.
+	h.block("scale_start", true)
+	op = r.asks(h.Server, id, "scale", map[string]any{"type": "SCALE_OUT", "aspectId": "front"})
+	want = h.ran(3)
+	h.lose()
+	h.block("scale_start", false)
+	h.Await(t, op, "COMPLETED")
+	if have := h.ran(5); !slices.Equal(have, append(want, "scale_start interrupted", "scale_end interrupted")) {
+		t.Errorf("the hooks that ran are %q", have)
+	}
+	r.runs(h.Server, id, 3)
+	if n := len(history(t, h.Server)); n != 3 {
+		t.Errorf("%d operations: %v", n, history(t, h.Server))
 	}
 }
