@@ -44,9 +44,26 @@ type rebuilder struct {
 	// agree has the store say again what replicas have in common.
 	agree func(ctx context.Context) error
 
-	// whole is the session in which the store was found to be whole. Where the store loses records, sessions end.
-	whole atomic.Pointer[members.Session]
+	// whole is when the store was found to be whole last.
+	whole atomic.Pointer[moment]
 	wake  chan struct{}
+}
+
+// moment is for how long what was found of the store holds: an emptied store ends the session, one that went
+// back may have it still, and then has another epoch.
+type moment struct {
+	session *members.Session
+	epoch   uint64
+}
+
+// now is the present moment, without asking the store. Whoever has a connection to a store that went back
+// has been told its epoch.
+func (r *rebuilder) now() moment {
+	m := moment{session: r.member.Session()}
+	if k, ok := r.store.(interface{ Known() store.Mark }); ok {
+		m.epoch = k.Known().Epoch
+	}
+	return m
 }
 
 // rebuild makes the rebuilder, and waits a while until the store is whole.
@@ -59,9 +76,10 @@ func (s *Server) rebuild(ctx context.Context) *rebuilder {
 	return r
 }
 
-// Whole says whether the store is known to be whole in the present session.
+// Whole says whether the store is known to be whole now.
 func (r *rebuilder) Whole() bool {
-	if now := r.member.Session(); now != nil && r.whole.Load() == now {
+	now := r.now()
+	if was := r.whole.Load(); was != nil && *was == now && now.session != nil {
 		return true
 	}
 	r.look()
@@ -93,13 +111,13 @@ func (r *rebuilder) run(ctx context.Context, again func()) error {
 func (r *rebuilder) ensure(ctx context.Context) bool {
 	told := false
 	for ; ; wait(ctx, rebuildPause) {
-		session := r.member.Session()
+		now := r.now()
 		whole, err := r.isWhole(ctx)
-		if whole && session != nil {
-			r.whole.Store(session)
+		if whole && now.session != nil {
+			r.whole.Store(&now)
 			return true
 		}
-		if err == nil && session != nil {
+		if err == nil && now.session != nil {
 			err = r.once(ctx)
 		}
 		if ctx.Err() != nil {

@@ -35,7 +35,7 @@ func history(t *testing.T, s *process.Server) map[string]string {
 	return out
 }
 
-// remembers waits until a replica shows these operations again, and sees that it stays so.
+// remembers waits a while until a replica shows these operations again, and sees that it stays so.
 func remembers(t *testing.T, s *process.Server, want map[string]string) {
 	t.Helper()
 	same := func() error {
@@ -290,5 +290,62 @@ func TestAnOperationWhoseRecordIsLostEndsUnderTheSameIDAndRepeatsNoHookOfWhatIsD
 	r.runs(h.Server, id, 3)
 	if n := len(history(t, h.Server)); n != 3 {
 		t.Errorf("%d operations: %v", n, history(t, h.Server))
+	}
+}
+
+func TestAStoreThatWentBackIsBroughtUpToWhatGitSays(t *testing.T) {
+	r, s := newReplicas(t, 2)
+	_, asked := r.lived(s[0])
+	old := r.redis.Keep(t)
+	s[0].Await(t, r.scale(s[0], asked), "COMPLETED")
+	r.runs(s[0], asked, 3)
+	s[0].Await(t, r.asks(s[0], asked, "heal", map[string]any{"cause": "again"}), "COMPLETED")
+	r.runs(s[0], asked, 3)
+	young := r.create(s[0], 2)[1]
+	want, healed, calls := history(t, s[0]), units(t, s[0], asked), r.cloud.Calls().VIM()
+	r.redis.Kill()
+	r.redis.Restore(t, old)
+	r.redis.Start(t)
+	for _, one := range s {
+		remembers(t, one, want)
+	}
+	if have := units(t, s[0], asked); !slices.Equal(have, healed) {
+		t.Errorf("units are %v, were %v", have, healed)
+	}
+	if n := r.cloud.Calls().VIM(); n != calls {
+		t.Errorf("the VIM was called %d times after the store went back", n-calls)
+	}
+	for _, id := range []string{asked, young} {
+		s[1].Await(t, r.scale(s[1], id), "COMPLETED")
+	}
+	r.runs(s[0], asked, 4)
+}
+
+func TestAnOperationUnderWayOutlivesAnEmptiedStore(t *testing.T) {
+	r, s := newReplicas(t, 2)
+	pushed := r.create(s[0], 1)[0]
+	r.cloud.SetLatency(4 * time.Second)
+	scales := r.cloud.Calls().Scales
+	op := r.scale(s[0], pushed)
+	kit.Eventually(t, func() error {
+		if n := r.cloud.Calls().Scales; n == scales {
+			return fmt.Errorf("the VIM was called %d times", n)
+		}
+		return nil
+	})
+	if err := r.redis.Client(t).FlushAll(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	kit.Eventually(t, func() error { // whose end is seen before it is rebuilt is gone for a moment
+		var o process.Operation
+		return s[1].Get(t.Context(), process.Operations+"/"+op, &o)
+	})
+	s[1].Await(t, op, "COMPLETED")
+	r.runs(s[1], pushed, 2)
+	if n := r.cloud.Calls().Scales - scales; n != 1 {
+		t.Errorf("it was scaled %d times", n)
+	}
+	if have := history(t, s[0]); len(have) != 2 {
+		t.Errorf("the operations are %v", have)
 	}
 }
