@@ -137,19 +137,18 @@ func wait(ctx context.Context, d time.Duration) {
 	}
 }
 
-// once does the work, or returns when another member has done it.
+// once does the work, or returns after a moment where another member is at it or no lease is given yet: a
+// store that lost records gives none for some seconds.
 func (r *rebuilder) once(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	go func() {
-		for ctx.Err() == nil {
-			if whole, _ := r.isWhole(ctx); whole {
-				stop()
-			}
-			wait(ctx, rebuildPause)
+	free := time.AfterFunc(rebuildPause, stop)
+	return r.member.Only(ctx, "rebuild", func(ctx context.Context) error {
+		if !free.Stop() {
+			return nil // it was given up a moment ago
 		}
-	}()
-	return r.member.Only(ctx, "rebuild", r.work)
+		return r.work(ctx)
+	})
 }
 
 // epoch is that of the store. A file doesn't go back by itself, and counts its openings.
