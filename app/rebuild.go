@@ -201,7 +201,10 @@ func (r *rebuilder) work(ctx context.Context) error {
 	if said == "" {
 		r.vouch(ctx, told)
 	}
-	if n != (sums{}) || said != "" {
+	switch {
+	case n == (sums{}) && said != "":
+		r.log.InfoContext(ctx, "the store can't tell whether it lost records; held against git, it lacks no operation")
+	case n != (sums{}):
 		r.log.WarnContext(ctx, "the store has lost records: what git says was put back; subscriptions, events that weren't delivered and the stories of operations are gone",
 			"instances", n.instances, "operations", n.operations, "open", n.open)
 	}

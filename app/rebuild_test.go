@@ -245,9 +245,10 @@ func (h *hooked) ran(n int) (runs []string) {
 }
 
 // lose ends the server, removes its records and starts it again.
-func (h *hooked) lose() {
+func (h *hooked) lose(meanwhile func()) {
 	h.t.Helper()
 	h.stop()
+	meanwhile()
 	if err := os.Remove(filepath.Join(h.Data, "store.db")); err != nil {
 		h.t.Fatal(err)
 	}
@@ -265,7 +266,7 @@ func TestAnOperationWhoseRecordIsLostEndsUnderTheSameIDAndRepeatsNoHookOfWhatIsD
 	op := r.asks(h.Server, id, "scale", map[string]any{"type": "SCALE_OUT", "aspectId": "front"})
 	want := h.ran(2)
 	calls := h.cloud.Calls().VIM()
-	h.lose()
+	h.lose(func() {})
 	h.block("scale_end", false)
 	if got := h.Await(t, op, "COMPLETED"); got.Type != "SCALE" || got.Instance != id {
 		t.Errorf("the operation is now %+v", got)
@@ -281,7 +282,7 @@ func TestAnOperationWhoseRecordIsLostEndsUnderTheSameIDAndRepeatsNoHookOfWhatIsD
 	h.block("scale_start", true)
 	op = r.asks(h.Server, id, "scale", map[string]any{"type": "SCALE_OUT", "aspectId": "front"})
 	want = h.ran(3)
-	h.lose()
+	h.lose(func() {})
 	h.block("scale_start", false)
 	h.Await(t, op, "COMPLETED")
 	if have := h.ran(5); !slices.Equal(have, append(want, "scale_start interrupted", "scale_end interrupted")) {
@@ -291,6 +292,26 @@ func TestAnOperationWhoseRecordIsLostEndsUnderTheSameIDAndRepeatsNoHookOfWhatIsD
 	if n := len(history(t, h.Server)); n != 3 {
 		t.Errorf("%d operations: %v", n, history(t, h.Server))
 	}
+
+	// Somebody removes the VNF while nobody can carry that out, nor remember it.
+	h.lose(func() {
+		p := process.NewClone(t, h.Desired())
+		if err := os.RemoveAll(filepath.Join(p.Dir, "instances")); err != nil {
+			t.Fatal(err)
+		}
+		push(t, p)
+	})
+	kit.Eventually(t, func() error {
+		if left := h.cloud.Instances(); len(left) > 0 {
+			return fmt.Errorf("%v still runs", left)
+		}
+		for _, what := range history(t, h.Server) {
+			if strings.HasPrefix(what, "TERMINATE COMPLETED") {
+				return nil
+			}
+		}
+		return fmt.Errorf("the operations are %v", history(t, h.Server))
+	})
 }
 
 func TestAStoreThatWentBackIsBroughtUpToWhatGitSays(t *testing.T) {
