@@ -137,6 +137,7 @@ type Server struct {
 	announcing  atomic.Bool // whether subscribers are told of packages here
 	disk        *disk
 	oplog       *oplog.Log
+	rebuilder   *rebuilder
 	recon       *reconciler.Reconciler
 	problems    *problems
 	reviewer    *admission.Reviewer
@@ -332,10 +333,11 @@ func (s *Server) wire(ctx context.Context) error {
 	if err := s.join(ctx); err != nil {
 		return err
 	}
+	s.rebuilder = s.rebuild(ctx)
 	s.recon, err = reconciler.New(reconciler.Config{
 		Repo: s.traced(s.repo), Trace: s.tracer, Store: s.store, Oplog: s.oplog, Packages: s.packages, Secrets: secrets{s.keeper}, Permit: secrets{s.keeper}.Permit,
 		Driver: s.drivers(installation), Log: s.Log, Metrics: metrics,
-		Member: s.member, Workers: s.Workers,
+		Member: s.member, Whole: s.rebuilder.Whole, Workers: s.Workers,
 		Resolve: func(ctx context.Context, op *lcm.Operation) error {
 			// The member may have pushed the commit, and told nobody.
 			if err := s.repo.Fetch(ctx); err != nil {

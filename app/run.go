@@ -26,6 +26,7 @@ func (s *Server) run(ctx, work context.Context) error {
 	}
 	g, gctx := errgroup.WithContext(work)
 	g.Go(func() error { return s.recon.Run(gctx) })
+	g.Go(func() error { return s.rebuilder.run(gctx, s.recon.EnqueueAll) })
 	g.Go(func() error { return s.repo.Watch(gctx, s.moved(gctx)) })
 	g.Go(func() error { return s.watchPackages(gctx) })
 	g.Go(func() error { return s.problems.run(gctx) })

@@ -186,6 +186,11 @@ func (r *Repo) Note(commit, line string) {
 	}
 }
 
+// Attest implements [desired.Repo]: it is Note of a line with facts, which [Repo.Evidence] reads again.
+func (r *Repo) Attest(commit, line string, facts []byte) {
+	r.Note(commit, r.noteLine(commit, line, facts))
+}
+
 // notesMove is a move of the notes' ref whose objects are in the batch's pack.
 type notesMove struct {
 	notes    map[string][]string
