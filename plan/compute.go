@@ -60,15 +60,6 @@ func Compute(d Desired, o Observed, j Journal) []Step {
 	return p.steps
 }
 
-// shows says whether a VIM shows that the step is done.
-func (s Step) shows() bool {
-	switch s.Action {
-	case Grant, Hook, Drain, Post:
-		return false
-	}
-	return true
-}
-
 // UserData is the hook that computes parameters ([Desired.UserData]).
 const UserData = "user_data"
 

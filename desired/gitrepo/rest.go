@@ -150,6 +150,11 @@ func (r *Repo) joinRemoteNotes(ctx context.Context) error {
 	if joined, err := r.has(ctx, theirs, ours); err != nil || joined {
 		return err
 	}
+	return r.joinNotes(ctx)
+}
+
+// joinNotes makes the union of the remote's notes and ours.
+func (r *Repo) joinNotes(ctx context.Context) error {
 	if _, err := r.fetch(ctx, notesRef, fetchedNotes, r.opt.remoteTimeout); err != nil {
 		return err
 	}
