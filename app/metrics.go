@@ -52,7 +52,7 @@ func newInventory(s *Server) *inventory {
 		problemSince: prometheus.NewDesc("jibe_desired_problem_since_timestamp_seconds",
 			"When a file at the head of the desired repository was first seen not to be obeyed, while it isn't.", []string{"file", "instance"}, nil),
 		healthy:  prometheus.NewDesc("jibe_desired_repository_healthy", "1 while the desired repository's branch is followed, else 0.", nil, nil),
-		writable: prometheus.NewDesc("jibe_data_writable", "1 while the store and the desired repository can be written, else 0: a full disk.", nil, nil),
+		writable: prometheus.NewDesc("jibe_data_writable", "1 while the store and the desired repository can be written, else 0: a full disk, or a Redis that is away.", nil, nil),
 		omitted:  prometheus.NewDesc("jibe_series_omitted", "Series that are left out of a metric, as it has as many as it may have.", []string{"metric"}, nil),
 	}
 }

@@ -194,7 +194,7 @@ func processAlerts(p pace) group {
 			Name: "DataNotWritable", Severity: critical, For: time.Minute,
 			Value: `min by (job, instance) (jibe_data_writable)`, Bad: "== 0",
 			Summary:     "Jibe at {{ $labels.instance }} can't write its store or desired repository",
-			Description: "A full disk, mostly. Requests and pushes are refused there and operations stand still: /readyz says why.",
+			Description: "A full disk, or a Redis that is away. Requests and pushes are refused there and operations stand still: /readyz says why.",
 		},
 		{
 			Name: "AuditLogNotWritable", Severity: critical, For: time.Minute,

@@ -8,7 +8,7 @@ func itself() dashboard {
 		Rows: []row{
 			{"Now", []panel{
 				stat("Runs for", "s", calm(), `time() - max(process_start_time_seconds and on (job, instance) jibe_data_writable)`, "How long the process that was started last has run."),
-				stat("Can write", "short", below(1, red), `min(jibe_data_writable)`, "Whether the store and the desired repository can be written; no is a full disk.").named(yesNo),
+				stat("Can write", "short", below(1, red), `min(jibe_data_writable)`, "Whether the store and the desired repository can be written; no is a full disk, or a Redis that is away.").named(yesNo),
 				stat("Keeps records", "short", below(1, red), `min(jibe_audit_writable)`, "Whether records can be written to the audit log; while they can't, changes are refused.").named(yesNo),
 				stat("Oldest in the queue", "s", above(60, red), `max((time() - jibe_queue_oldest_timestamp_seconds) * (jibe_queue_oldest_timestamp_seconds > bool 0))`, "How long the instance that waits longest has waited to be looked at."),
 				stat("Certificate ends in", "s", []step{{red, nil}, {yellow, num(2 * day)}, {green, num(14 * day)}}, `min(jibe_certificate_expiry_timestamp_seconds) - time()`, "Time until the first of its certificates is no longer valid."),

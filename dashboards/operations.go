@@ -55,7 +55,7 @@ func git() dashboard {
 		Rows: []row{
 			{"Now", []panel{
 				stat("Followed", "short", below(1, red), `min(jibe_desired_repository_healthy)`, "Whether the branch of the desired repository is followed; with several Jibes, of all of them.").named(yesNo),
-				stat("Can be written", "short", below(1, red), `min(jibe_data_writable)`, "Whether the store and the desired repository can be written; no is a full disk.").named(yesNo),
+				stat("Can be written", "short", below(1, red), `min(jibe_data_writable)`, "Whether the store and the desired repository can be written; no is a full disk, or a Redis that is away.").named(yesNo),
 				stat("Not obeyed", "short", above(1, red), `count(max by (job, file, instance) (jibe_desired_problem_since_timestamp_seconds)) or vector(0)`, "Files at head that can't be obeyed: jibe get problems lists why."),
 				stat("Not obeyed for", "s", above(120, red), `time() - min(jibe_desired_problem_since_timestamp_seconds) or vector(0)`, "How long the oldest of it has stood at head."),
 				stat("Refused", "short", above(1, yellow), `sum(`+grown("jibe_admission_rejections_total", "$__range")+`) or vector(0)`, "Pushes, pull requests and requests that a rule refused in the time shown."),
