@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 
 	ll "github.com/landlock-lsm/go-landlock/landlock/syscall"
 	"golang.org/x/sys/unix"
@@ -22,12 +23,13 @@ const (
 // whose programs may be run.
 var System = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store"}
 
-// settings are the files of the system that libraries and interpreters read. The rest of /etc is
-// not for programs of packages.
+// settings are the files of the system that libraries and interpreters read, as patterns of
+// [filepath.Glob]: Debian's Python reads a file of its version's folder at each start. The rest of
+// /etc is not for programs of packages.
 var settings = []string{
 	"/etc/alternatives", "/etc/ca-certificates", "/etc/ca-certificates.conf", "/etc/debian_version", "/etc/gai.conf", "/etc/group", "/etc/host.conf",
 	"/etc/hostname", "/etc/hosts", "/etc/inputrc", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/localtime", "/etc/locale.alias", "/etc/magic",
-	"/etc/mime.types", "/etc/nsswitch.conf", "/etc/os-release", "/etc/passwd", "/etc/pki/ca-trust", "/etc/pki/tls/certs", "/etc/protocols", "/etc/python3",
+	"/etc/mime.types", "/etc/nsswitch.conf", "/etc/os-release", "/etc/passwd", "/etc/pki/ca-trust", "/etc/pki/tls/certs", "/etc/protocols", "/etc/python3", "/etc/python3.*",
 	"/etc/resolv.conf", "/etc/services", "/etc/ssh/ssh_config", "/etc/ssh/ssh_config.d", "/etc/ssl/cert.pem", "/etc/ssl/certs", "/etc/ssl/openssl.cnf",
 	"/etc/terminfo", "/etc/timezone", "/sys/devices/system/cpu", "/sys/kernel/mm/transparent_hugepage",
 }
@@ -91,6 +93,15 @@ func newRuleset(s *Spec, abi int) (*ruleset, error) {
 	return r, nil
 }
 
+// present are the paths that the patterns, which are constant, match.
+func present(patterns []string) (paths []string) {
+	for _, pattern := range patterns {
+		found, _ := filepath.Glob(pattern)
+		paths = append(paths, found...)
+	}
+	return paths
+}
+
 // allow adds the rules about files. What of the system isn't there needs no rule; what is the
 // run's own must be there.
 func (r *ruleset) allow(s *Spec) error {
@@ -100,7 +111,7 @@ func (r *ruleset) allow(s *Spec) error {
 		must   bool
 	}{
 		{System, running, false},
-		{settings, reading, false},
+		{present(settings), reading, false},
 		{[]string{"/dev/null", "/dev/zero", "/dev/full"}, reading | ll.AccessFSWriteFile, false},
 		{[]string{"/dev/random", "/dev/urandom"}, reading, false},
 		{s.Read, running, true},

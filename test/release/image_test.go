@@ -16,6 +16,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/jibe-vnfm/jibe/test/process"
 )
 
 // imageConfig is what the tests ask of an image's configuration.
@@ -31,12 +33,17 @@ type imageConfig struct {
 // unpacked is the image's files, in a folder, with its configuration.
 func unpacked(t *testing.T) (string, imageConfig) {
 	t.Helper()
-	dir := dist(t)
+	return unpack(t, filepath.Join(dist(t), "jibe_"+version+"_image_"+runtime.GOARCH+".tar"))
+}
+
+// unpack is [unpacked] for another image of the same version.
+func unpack(t *testing.T, image string) (string, imageConfig) {
+	t.Helper()
 	archive := filepath.Join(t.TempDir(), "archive")
 	if err := os.Mkdir(archive, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	run(t, archive, "tar", "-xf", filepath.Join(dir, "jibe_"+version+"_image_"+runtime.GOARCH+".tar"))
+	run(t, archive, "tar", "-xf", image)
 	var manifest []struct {
 		Config   string
 		RepoTags []string
@@ -199,6 +206,35 @@ func TestTheImageRunsJibeAndGitAsAnOrdinaryUser(t *testing.T) {
 	out := inImage(t, root, config.Config.User, "/bin/sh", "-c", push)
 	if !strings.Contains(out, "repositories.yaml") || !strings.HasSuffix(out, "pushed\n") {
 		t.Errorf("a push to what runs in the image:\n%s", out)
+	}
+}
+
+func TestAnImageWithPythonRunsHooksThatAreWrittenInIt(t *testing.T) {
+	plain, config := unpacked(t)
+	if os.Geteuid() != 0 {
+		t.Skip("only root may run programs in the image without a container engine")
+	}
+	image := filepath.Join(t.TempDir(), "image.tar")
+	run(t, process.Root(), filepath.Join("packaging", "image", "build"), "-o", image, "--with", "python3,python3-yaml", "--version", version, "--binary", filepath.Join(plain, "usr", "bin", "jibe"))
+	root, _ := unpack(t, image)
+	pkg := filepath.Join(root, "tmp", "small")
+	if err := os.CopyFS(pkg, os.DirFS(process.SmallPackage())); err != nil {
+		t.Fatal(err)
+	}
+	const hook = `import bz2, ctypes, hashlib, json, lzma, socket, sqlite3, ssl, subprocess, sys, tempfile
+import yaml
+given = json.load(sys.stdin)
+with tempfile.TemporaryFile() as f:
+    f.write(b"x")
+print(json.dumps({"message": given["hook"] + " trusts " + yaml.safe_load("some: {of: them}")["some"]["of"] if ssl.create_default_context().get_ca_certs() else "nobody"}))
+`
+	if err := os.WriteFile(filepath.Join(pkg, "hook.py"), []byte(hook), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	// Standard output and standard error: an interpreter that misses something of the system's would say so.
+	out := inImage(t, root, config.Config.User, "/usr/bin/jibe", "package", "test-hook", "/tmp/small", "coordinate_new", "--program", "hook.py")
+	if strings.Join(strings.Fields(out), " ") != `{ "message": "coordinate_new trusts them" }` {
+		t.Errorf("the hook says %s", out)
 	}
 }
 
