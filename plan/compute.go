@@ -495,10 +495,3 @@ func (p *planner) adoptable(u *Unit) bool {
 		return g.VDU == u.VDU && (u.Generation == "" || u.Generation == p.desired.Generation)
 	})
 }
-
-func because(what, why string) string {
-	if why == "" {
-		return what
-	}
-	return what + ": " + why
-}

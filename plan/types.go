@@ -367,3 +367,10 @@ func (s Step) shows() bool {
 	}
 	return true
 }
+
+func because(what, why string) string {
+	if why == "" {
+		return what
+	}
+	return what + ": " + why
+}
