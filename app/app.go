@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/http"
 	"os"
 	"strings"
 	"sync"
@@ -20,7 +19,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/jibe-vnfm/jibe/admission"
 	"github.com/jibe-vnfm/jibe/audit"
@@ -55,6 +53,8 @@ type Options struct {
 	Remote  string
 	Branch  string
 	Poll    time.Duration
+	// PushInterval is how far apart pushes to Remote are at least; 0 doesn't keep them apart.
+	PushInterval time.Duration
 	// InsecureDev lets everyone in without a token.
 	InsecureDev bool
 	Audit       AuditOptions
@@ -137,6 +137,7 @@ type Server struct {
 	announcing  atomic.Bool // whether subscribers are told of packages here
 	disk        *disk
 	oplog       *oplog.Log
+	rebuilder   *rebuilder
 	recon       *reconciler.Reconciler
 	problems    *problems
 	reviewer    *admission.Reviewer
@@ -250,7 +251,7 @@ func (s *Server) open(ctx context.Context) error {
 	}
 	s.packages.LimitHooks(s.AllowHooks.Barred)
 	options := gitrepo.Options{
-		Dir: s.data.Desired(), Branch: s.Branch, Remote: s.Remote, PollInterval: s.Poll, Log: s.Log, Operated: s.operated,
+		Dir: s.data.Desired(), Branch: s.Branch, Remote: s.Remote, PollInterval: s.Poll, PushInterval: s.PushInterval, Log: s.Log, Operated: s.operated,
 		NeededRepositories: s.packages.Needed, Verify: verify, Key: s.keeper.Derive(gitPurpose), Observe: s.meters.observeGit,
 	}
 	s.together(&options)
@@ -332,10 +333,11 @@ func (s *Server) wire(ctx context.Context) error {
 	if err := s.join(ctx); err != nil {
 		return err
 	}
+	s.rebuilder = s.rebuild(ctx)
 	s.recon, err = reconciler.New(reconciler.Config{
 		Repo: s.traced(s.repo), Trace: s.tracer, Store: s.store, Oplog: s.oplog, Packages: s.packages, Secrets: secrets{s.keeper}, Permit: secrets{s.keeper}.Permit,
 		Driver: s.drivers(installation), Log: s.Log, Metrics: metrics,
-		Member: s.member, Workers: s.Workers,
+		Member: s.member, Whole: s.rebuilder.Whole, Workers: s.Workers,
 		Resolve: func(ctx context.Context, op *lcm.Operation) error {
 			// The member may have pushed the commit, and told nobody.
 			if err := s.repo.Fetch(ctx); err != nil {
@@ -406,135 +408,5 @@ func (s *Server) at(ctx context.Context, commit, instance string) (desired.Revis
 	}
 	return rev, nil
 }
-
-// run serves until ctx ends; work is what the parts live in.
-func (s *Server) run(ctx, work context.Context) error {
-	work, stop := context.WithCancel(work)
-	defer stop()
-	handler, err := s.handler()
-	if err != nil {
-		return err
-	}
-	server := defaultLimits().server(handler, s.Log)
-	local, hooks, err := s.pushHookServer(work)
-	if err != nil {
-		return err
-	}
-	g, gctx := errgroup.WithContext(work)
-	g.Go(func() error { return s.recon.Run(gctx) })
-	g.Go(func() error { return s.repo.Watch(gctx, s.moved(gctx)) })
-	g.Go(func() error { return s.watchPackages(gctx) })
-	g.Go(func() error { return s.problems.run(gctx) })
-	g.Go(func() error { return s.member.Only(gctx, "follow", s.follower.Run) })
-	g.Go(func() error { return s.notify.Run(gctx) })
-	g.Go(func() error { return s.pkgm.Run(gctx) })
-	g.Go(func() error { return s.disk.run(gctx) })
-	if s.serving != nil {
-		g.Go(func() error { return s.serving.run(gctx) })
-	}
-	if s.shared() {
-		g.Go(func() error { return s.oplog.Follow(gctx) })
-		g.Go(func() error { return s.member.Only(gctx, "announce-packages", s.announcePackages) })
-	}
-	g.Go(func() error { return s.runAudit(gctx) })
-	g.Go(func() error { return s.runTraces(gctx) })
-	if s.page != nil {
-		server.RegisterOnShutdown(s.page.Close)
-		g.Go(func() error { return s.page.Run(gctx) })
-	}
-	g.Go(func() error {
-		return s.member.Only(gctx, "prune", (&pruner{oplog: s.oplog, store: s.store, keep: s.KeepOperations, log: s.Log}).run)
-	})
-	g.Go(func() error { return closed(local.Serve(hooks)) })
-	if s.certificate != nil {
-		server.TLSConfig = tlsConfig(s.certificate)
-		if s.clientCAs != nil {
-			s.clientCAs.Configure(server.TLSConfig)
-		}
-		g.Go(func() error { return s.certificate.run(gctx) })
-	}
-	g.Go(func() error {
-		if s.certificate != nil {
-			return closed(server.ServeTLS(s.listener, "", ""))
-		}
-		return closed(server.Serve(s.listener))
-	})
-	g.Go(func() error {
-		select {
-		case <-ctx.Done():
-		case <-gctx.Done():
-		}
-		// Requests under way are answered before the parts that answer them stop.
-		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
-		defer cancel()
-		err := errors.Join(server.Shutdown(grace), local.Shutdown(grace))
-		stop()
-		if errors.Is(err, context.DeadlineExceeded) {
-			err = errors.Join(server.Close(), local.Close())
-		}
-		return err
-	})
-	if s.Ready != nil {
-		s.Ready(s)
-	}
-	err = g.Wait()
-	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		return nil
-	}
-	return err
-}
-
-func closed(err error) error {
-	if errors.Is(err, http.ErrServerClosed) {
-		return nil
-	}
-	return err
-}
-
-// moved is called when the desired repository's branch has moved.
-func (s *Server) moved(ctx context.Context) func(ids []string, settings bool) {
-	return func(ids []string, settings bool) {
-		s.arrivals.seen(s.repo.Head(), ids)
-		for _, id := range ids {
-			s.recon.Moved(id)
-		}
-		s.follower.InstancesChanged(ids...)
-		if !settings {
-			return
-		}
-		if err := s.syncPackages(ctx); err != nil {
-			s.Log.WarnContext(ctx, "package repositories were not all fetched", "error", err)
-		}
-		s.follower.SettingsChanged()
-		s.recon.EnqueueAll()
-	}
-}
-
-func (s *Server) close(ctx context.Context) error {
-	var errs []error
-	if s.listener != nil {
-		if err := s.listener.Close(); !errors.Is(err, net.ErrClosed) {
-			errs = append(errs, err)
-		}
-	}
-	if s.repo != nil {
-		errs = append(errs, s.repo.Close())
-	}
-	if s.member != nil {
-		errs = append(errs, s.member.Leave(context.WithoutCancel(ctx)))
-	}
-	if s.store != nil {
-		errs = append(errs, s.store.Close())
-	}
-	errs = append(errs, s.closeAudit())
-	if s.data != nil {
-		_ = os.Remove(s.data.Hooks()) // empty, or not there: no hook runs any more
-		errs = append(errs, s.data.Close())
-	}
-	return errors.Join(errs...)
-}
-
-// Address is where the API listens.
-func (s *Server) Address() string { return s.listener.Addr().String() }
 
 var _ desired.Repo = (*gitrepo.Repo)(nil)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -37,7 +38,7 @@ func (s *Server) git() http.Handler {
 	turns := make(chan struct{}, atOnce)
 	mux := http.NewServeMux()
 	mux.HandleFunc("/git/desired.git/", func(w http.ResponseWriter, r *http.Request) {
-		s.serveGit(w, r, gitAccess{dir: s.data.Desired(), name: admission.DesiredRepository, prefix: "/git/desired.git", turns: turns, may: s.mayDesired})
+		s.serveGit(w, r, gitAccess{dir: s.data.Desired(), name: admission.DesiredRepository, prefix: "/git/desired.git", turns: turns, may: s.mayDesired, catchUp: s.repo.CatchUp})
 	})
 	mux.HandleFunc("/git/packages/{name}/", func(w http.ResponseWriter, r *http.Request) {
 		name := r.PathValue("name")
@@ -54,6 +55,8 @@ type gitAccess struct {
 	// may returns why somebody may not fetch or push at all, "" where they may. What a push may
 	// change is asked for later, by the hook.
 	may func(who auth.Identity, push bool) string
+	// catchUp is as [gitrepo.Served.CatchUp] has it.
+	catchUp func(context.Context) error
 }
 
 // serveGit answers one request for a repository.
@@ -85,7 +88,7 @@ func (s *Server) serveGit(w http.ResponseWriter, r *http.Request, a gitAccess) {
 	unbound(w)
 	r.Header.Del("Authorization") // the repositories' hooks have no need of it
 	r.Header.Del("X-Auth-Token")
-	served := gitrepo.Served{Dir: a.dir, OwnRefs: who.May(auth.Admin, ""), Log: s.Log}
+	served := gitrepo.Served{Dir: a.dir, OwnRefs: who.May(auth.Admin, ""), CatchUp: a.catchUp, Log: s.Log}
 	if receive {
 		select {
 		case a.turns <- struct{}{}:
@@ -138,7 +141,7 @@ func (s *Server) installPackageHooks() error {
 func (s *Server) mayDesired(who auth.Identity, push bool) string {
 	switch {
 	case push && s.Remote != "":
-		return "this is the mirror of a desired repository on a forge: push there"
+		return "this is the mirror of a desired repository on a forge, and takes no pushes: push to " + withoutCredentials(s.Remote)
 	case push && s.Binary == "" && !who.May(auth.Admin, ""):
 		return "this server has no push hook, so that only the role admin may push"
 	case push && !who.MayAnywhere(auth.Operator):
@@ -148,6 +151,23 @@ func (s *Server) mayDesired(who auth.Identity, push bool) string {
 			"(an administrator lets those who may read some projects read all with jibe serve --share-desired)", auth.Viewer, who.Name, who.Describe())
 	}
 	return ""
+}
+
+// withoutCredentials is the URL of a remote without those by which Jibe logs in. Whom one logs in
+// as over SSH is no secret, and part of the address.
+func withoutCredentials(remote string) string {
+	u, err := url.Parse(remote)
+	switch {
+	case err != nil && strings.Contains(remote, "://"):
+		return "the repository that --remote names"
+	case err != nil:
+		return remote // as git@forge.example:vnf/desired.git, which has no place for a password
+	case u.User != nil && u.Scheme == "ssh":
+		u.User = url.User(u.User.Username())
+	default:
+		u.User = nil
+	}
+	return u.String()
 }
 
 // mayPackages says why somebody may not fetch or push a package repository.

@@ -237,6 +237,18 @@ func TestAReplicaThatDiffersIsRefused(t *testing.T) {
 	refused(o, "--unconfined-hooks")
 }
 
+func TestAReplicaIsRefusedWhereAProcessHasTheStoreForItself(t *testing.T) {
+	r, _ := newReplicas(t, 0)
+	o := r.options()
+	o.Remote = ""
+	_, stop := startWith(t, o)
+	t.Cleanup(stop)
+	o = r.options()
+	if err := app.Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "a process without --remote serves from this store") {
+		t.Errorf("the start ends with %v", err)
+	}
+}
+
 func TestALocalPackageRepositoryIsNotFetchedByReplicas(t *testing.T) {
 	r, s := newReplicas(t, 1)
 	r.work.WriteFiles(map[string]string{"repositories.yaml": "- {name: packages, url: packages.git, branch: main}\n"})

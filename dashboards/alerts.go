@@ -62,16 +62,17 @@ func (p pace) than(d time.Duration) string {
 }
 
 // alerts are all of them. Values keep the label job, so that several installations are
-// told apart.
+// told apart. An installation may have several replicas: what each of them shows alike is
+// taken once (max, min), what each has of its own keeps its label instance or is added up.
 func alerts(p pace) []group {
-	return []group{operationAlerts(p), gitAlerts(p), vimAlerts(p), processAlerts(p)}
+	return []group{operationAlerts(p), gitAlerts(p), vimAlerts(p), processAlerts(p), replicaAlerts(p)}
 }
 
 func operationAlerts(p pace) group {
 	return group{"jibe-operations", []alert{
 		{
 			Name: "VnfOperationWaitsForAPerson", Severity: warning, For: time.Minute,
-			Value: `sum by (job, type) (jibe_lcm_operations_open{state="FAILED_TEMP", automatic="false"})`, Bad: "> 0",
+			Value: `max by (job, type) (jibe_lcm_operations_open{state="FAILED_TEMP", automatic="false"})`, Bad: "> 0",
 			Summary:     "{{ $value }} of {{ $labels.type }} failed and wait for a person",
 			Description: "Nothing more is done to these VNF instances until somebody decides: jibe get operations, then retry, rollback or fail.",
 		},
@@ -101,7 +102,7 @@ func operationAlerts(p pace) group {
 		},
 		{
 			Name: "VnfDriftIsFoughtOver", Severity: warning, For: time.Minute,
-			Value: `sum by (job) (jibe_fights)`, Bad: "> 0",
+			Value: `max by (job) (jibe_fights)`, Bad: "> 0",
 			Summary:     "{{ $value }} repairs are undone again and again by somebody",
 			Description: "Another manager writes what Jibe writes: jibe get drift names it. One of them must let go.",
 		},
@@ -129,8 +130,9 @@ func gitAlerts(p pace) group {
 			Description: "What the file said before stays in force: jibe get problems says what is wrong with it, and what to do.",
 		},
 		{
+			// Of one replica: a forge that was away once fails once at each of them.
 			Name: "GitFails", Severity: warning, For: 5 * time.Minute,
-			Value: `sum by (job, command) (` + grown(`jibe_git_duration_seconds_count{outcome="error"}`, p.over(15*time.Minute)) + `)`, Bad: "> 1",
+			Value: `max by (job, command) (` + grown(`jibe_git_duration_seconds_count{outcome="error"}`, p.over(15*time.Minute)) + `)`, Bad: "> 1",
 			Summary:     "git {{ $labels.command }} fails again and again",
 			Description: "Changes don't reach Jibe (fetch) or the forge (push), or requests are refused (commit): the log says why.",
 		},
@@ -165,8 +167,9 @@ func vimAlerts(p pace) group {
 			Description: "Operations there take longer by as much for each of their steps.",
 		},
 		{
+			// Of one replica: each has watches of its own, which end by themselves, too.
 			Name: "VimWatchBreaks", Severity: warning, For: 5 * time.Minute,
-			Value: `(sum by (job, vim) (increase(jibe_vim_watch_restarts_total[` + p.over(time.Hour) + `])) unless on (job, vim) (min by (job, vim) (jibe_vim_up) == 0))`, Bad: "> " + p.many(1000, time.Hour),
+			Value: `(max by (job, vim) (increase(jibe_vim_watch_restarts_total[` + p.over(time.Hour) + `])) unless on (job, vim) (min by (job, vim) (jibe_vim_up) == 0))`, Bad: "> " + p.many(1000, time.Hour),
 			Summary:     "Watches of the VIM {{ $labels.vim }} were begun again {{ $value | humanize }} times in the last hour",
 			Description: "Each ends by itself after some minutes; these are cut. Look for a proxy or load balancer that ends long connections.",
 		},
@@ -177,8 +180,8 @@ func processAlerts(p pace) group {
 	return group{"jibe-itself", []alert{
 		{
 			Name: "JibeAway", Severity: critical, For: 2 * time.Minute,
-			Value: `(up and on (job, instance) last_over_time(jibe_data_writable[` + p.over(24*time.Hour) + `]))`, Bad: "== 0",
-			Summary:     "Jibe at {{ $labels.instance }} doesn't answer",
+			Value: `max by (job) (up and on (job, instance) last_over_time(jibe_data_writable[` + p.over(24*time.Hour) + `]))`, Bad: "== 0",
+			Summary:     "No Jibe of {{ $labels.job }} answers",
 			Description: "VNFs run on, but nothing is changed or repaired, and pushes and requests are refused.",
 		},
 		{
@@ -189,20 +192,20 @@ func processAlerts(p pace) group {
 		},
 		{
 			Name: "DataNotWritable", Severity: critical, For: time.Minute,
-			Value: `min by (job) (jibe_data_writable)`, Bad: "== 0",
-			Summary:     "The store or the desired repository can't be written",
-			Description: "A full disk, mostly. Requests and pushes are refused and operations stand still: /readyz says why.",
+			Value: `min by (job, instance) (jibe_data_writable)`, Bad: "== 0",
+			Summary:     "Jibe at {{ $labels.instance }} can't write its store or desired repository",
+			Description: "A full disk, mostly. Requests and pushes are refused there and operations stand still: /readyz says why.",
 		},
 		{
 			Name: "AuditLogNotWritable", Severity: critical, For: time.Minute,
-			Value: `min by (job) (jibe_audit_writable)`, Bad: "== 0",
-			Summary:     "The audit log can't be written",
-			Description: "Changes are refused, as no record of them can be kept: /readyz says why.",
+			Value: `min by (job, instance) (jibe_audit_writable)`, Bad: "== 0",
+			Summary:     "Jibe at {{ $labels.instance }} can't write its audit log",
+			Description: "Changes are refused there, as no record of them can be kept: /readyz says why.",
 		},
 		{
 			Name: "AuditLogLostRecords", Severity: critical,
-			Value: `max by (job) (jibe_audit_last_record) - max by (job) (max_over_time(jibe_audit_last_record[` + p.over(time.Hour) + `]))`, Bad: "< 0",
-			Summary:     "Records were removed from the audit log: {{ $value }}",
+			Value: `max by (job, instance) (jibe_audit_last_record) - max by (job, instance) (max_over_time(jibe_audit_last_record[` + p.over(time.Hour) + `]))`, Bad: "< 0",
+			Summary:     "Records were removed from the audit log of Jibe at {{ $labels.instance }}: {{ $value }}",
 			Description: "The number of the last record has fallen, which only somebody who writes the file can do: jibe audit verify.",
 		},
 		{
@@ -264,6 +267,30 @@ func processAlerts(p pace) group {
 			Value: `max by (job) (jibe_hooks_unconfined)`, Bad: "== 1",
 			Summary:     "Hooks of packages run with all the rights of their user",
 			Description: "The flag --unconfined-hooks is set: whoever may push a package may run anything on Jibe's machine as that user.",
+		},
+	}}
+}
+
+// serving is the number of members as those see it who can know: a replica without a session shows what it
+// saw last.
+const serving = `jibe_members and on (job, instance) (jibe_member_session_held == 1)`
+
+func replicaAlerts(p pace) group {
+	return group{"jibe-replicas", []alert{
+		{
+			Name: "ReplicaHasNoSession", Severity: critical, For: time.Minute,
+			Value: `min by (job, instance) (jibe_member_session_held)`, Bad: "== 0",
+			Summary:     "Jibe at {{ $labels.instance }} has no session in the store",
+			Description: "It begins nothing and refuses writes until it reaches the store. Replicas that reach it have taken its instances over: /readyz says why.",
+		},
+		{
+			// A count must have lasted for two minutes: a replica that was killed and started again is two
+			// members until the former session has ended.
+			Name: "ReplicaIsMissing", Severity: warning, For: 5 * time.Minute,
+			Value: `max_over_time(min_over_time(max by (job) (` + serving + `)[` + p.over(2*time.Minute) + `:` + p.of(30*time.Second) + `])[` + p.over(time.Hour) + `:` + p.of(time.Minute) + `])` +
+				` - max by (job) (` + serving + `)`, Bad: "> 0",
+			Summary:     "{{ $value }} of the replicas of {{ $labels.job }} that served in the last hour are missing",
+			Description: "The others have taken its instances over; there is less in reserve. jibe get members names those that serve.",
 		},
 	}}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -98,6 +99,73 @@ func TestEachPanelSaysWhatItShows(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestWhatEachReplicaShowsAlikeIsTakenOnce holds every expression to what the guide says of its metrics:
+// a fact of the installation stands in the series of each replica.
+func TestWhatEachReplicaShowsAlikeIsTakenOnce(t *testing.T) {
+	guide, err := os.ReadFile(filepath.Join(docsFolder, "guide", "metrics.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := map[string]string{}
+	for _, m := range regexp.MustCompile("(?m)^\\| `(jibe_\\w+)` \\|.*\\| ([a-z, ]+) \\|$").FindAllStringSubmatch(string(guide), -1) {
+		of[m[1]] = m[2]
+	}
+	for name, replicas := range of {
+		if !slices.Contains([]string{"all", "one", "all, one", "own"}, replicas) {
+			t.Errorf("the guide says of %s that it is of %q replicas", name, replicas)
+		}
+	}
+	for expr, twice := range map[string]bool{
+		"sum(jibe_instances)":                                          true,
+		"sum by (job) (jibe_fights)":                                   true,
+		"sum(max by (job) (jibe_instances))":                           false,
+		"sum(max by (job) (jibe_fights)) + sum by (job) (jibe_fights)": true,
+		"sum(jibe_queue_length)":                                       false,
+	} {
+		if counted := countedTwice(expr, of) != ""; counted != twice {
+			t.Errorf("%s counts twice: %t", expr, counted)
+		}
+	}
+	hold := func(where, expr string) {
+		if name := countedTwice(expr, of); name != "" {
+			t.Errorf("%s: each replica shows %s, which must stand in a max or min: %s", where, name, expr)
+		}
+	}
+	for _, d := range all() {
+		for _, r := range d.Rows {
+			for _, p := range r.Panels {
+				for _, q := range p.Queries {
+					hold(d.UID+": "+p.Title, q.Expr)
+				}
+			}
+		}
+	}
+	for _, g := range alerts(1) {
+		for _, a := range g.Alerts {
+			hold(a.Name, a.Value)
+		}
+	}
+}
+
+// once is what stands before a metric of which the highest or lowest among replicas is taken.
+var once = regexp.MustCompile(`\b(?:max|min)(?: by \([a-z_, ]+\) ?)?\((?:[a-z]+_over_time\()*$`)
+
+// countedTwice is the first metric of an expression that would count once for each replica, though all
+// show the same; "" is none. The guide says of each whether they do.
+func countedTwice(expr string, of map[string]string) string {
+	for _, at := range regexp.MustCompile(`\bjibe_\w+`).FindAllStringIndex(expr, -1) {
+		name := expr[at[0]:at[1]]
+		if strings.Contains(of[name], "all") && !once.MatchString(expr[:at[0]]) {
+			return name
+		}
+		base := strings.NewReplacer("_bucket", "", "_count", "", "_sum", "").Replace(name)
+		if of[name] == "" && of[base] == "" {
+			return name + " (which the guide doesn't have)"
+		}
+	}
+	return ""
 }
 
 func TestEachMetricIsNarrowedToTheChosenInstallations(t *testing.T) {

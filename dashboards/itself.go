@@ -4,7 +4,7 @@ package main
 func itself() dashboard {
 	return dashboard{
 		UID: "jibe-itself", Title: "Jibe / Jibe itself", Range: "6h",
-		Description: "The process: version, memory, queue, store, API, logins, notifications, audit log, certificates and backups.",
+		Description: "The process and its replicas: version, members, memory, queue, store, API, logins, notifications, audit log, certificates and backups.",
 		Rows: []row{
 			{"Now", []panel{
 				stat("Runs for", "s", calm(), `time() - max(process_start_time_seconds and on (job, instance) jibe_data_writable)`, "How long the process that was started last has run."),
@@ -17,6 +17,14 @@ func itself() dashboard {
 					column{"job", "Jibe"}, column{"version", "Version"}, column{"revision", "Revision"}, column{"goversion", "Go"}, column{"Value", "Processes"}).high(6),
 				table("Certificates", "s", "Time until each certificate file's first certificate is no longer valid.", `sort(min by (job, file) (jibe_certificate_expiry_timestamp_seconds) - time())`,
 					column{"file", "File"}, column{"job", "Jibe"}, column{"Value", "Ends in"}).high(6),
+			}},
+			{"Replicas", []panel{
+				graph("Members", "short", "Replicas that serve, as each of them sees them: where the lowest and the highest differ for more than some seconds, some don't reach the store.",
+					query{`min by (job) (jibe_members)`, "{{job}} lowest"}, query{`max by (job) (jibe_members)`, "{{job}} highest"}).wide(8),
+				graph("Sessions held", "short", "Replicas whose session in the store is held. One without begins nothing.",
+					query{`sum by (job) (jibe_member_session_held)`, "{{job}}"}).wide(8),
+				graph("Instances owned, by replica", "short", "VNF instances that each replica looks after. When one goes, the others take its instances over.",
+					query{`max by (job, instance) (jibe_instances_owned)`, "{{job}} {{instance}}"}).stacked().wide(8),
 			}},
 			{"Work", []panel{
 				graph("Instances that wait to be looked at", "short", "The length of the queue. It is ordered by urgency.", query{`sum by (job) (jibe_queue_length)`, "{{job}}"}),
@@ -51,13 +59,13 @@ func itself() dashboard {
 			}},
 			{"Machine", []panel{
 				graph("Memory", "bytes", "Resident memory, and what Go's heap uses of it.",
-					query{`sum by (job) (process_resident_memory_bytes and on (job, instance) jibe_data_writable)`, "{{job}} resident"},
-					query{`sum by (job) (go_memstats_heap_inuse_bytes and on (job, instance) jibe_data_writable)`, "{{job}} heap"}).wide(8),
+					query{`sum by (job, instance) (process_resident_memory_bytes and on (job, instance) jibe_data_writable)`, "{{job}} {{instance}} resident"},
+					query{`sum by (job, instance) (go_memstats_heap_inuse_bytes and on (job, instance) jibe_data_writable)`, "{{job}} {{instance}} heap"}).wide(8),
 				graph("Processors", "short", "How many processors it keeps busy, without the hooks and git that it runs.",
-					query{`sum by (job) (rate(process_cpu_seconds_total[$__rate_interval]) and on (job, instance) jibe_data_writable)`, "{{job}}"}).wide(8),
+					query{`sum by (job, instance) (rate(process_cpu_seconds_total[$__rate_interval]) and on (job, instance) jibe_data_writable)`, "{{job}} {{instance}}"}).wide(8),
 				graph("Goroutines and files", "short", "Goroutines and open files.",
-					query{`sum by (job) (go_goroutines and on (job, instance) jibe_data_writable)`, "{{job}} goroutines"},
-					query{`sum by (job) (process_open_fds and on (job, instance) jibe_data_writable)`, "{{job}} files"}).wide(8),
+					query{`sum by (job, instance) (go_goroutines and on (job, instance) jibe_data_writable)`, "{{job}} {{instance}} goroutines"},
+					query{`sum by (job, instance) (process_open_fds and on (job, instance) jibe_data_writable)`, "{{job}} {{instance}} files"}).wide(8),
 			}},
 		},
 	}

@@ -7,9 +7,9 @@ func operations() dashboard {
 		Description: "VNF LCM operations: how many, how long, in which phase, and why they fail.",
 		Rows: []row{
 			{"Now", []panel{
-				stat("Under way", "short", calm(), `sum(jibe_lcm_operations_open{state=~"STARTING|PROCESSING|ROLLING_BACK"}) or vector(0)`, "Operations that are worked on or wait for their VIM, grant or hook."),
-				stat("Wait for a person", "short", above(1, red), `sum(jibe_lcm_operations_open{state="FAILED_TEMP", automatic="false"}) or vector(0)`, "Operations in FAILED_TEMP that somebody asked for."),
-				stat("Repairs that failed", "short", above(1, yellow), `sum(jibe_lcm_operations_open{state="FAILED_TEMP", automatic="true"}) or vector(0)`, "Repairs in FAILED_TEMP: they are tried again by themselves."),
+				stat("Under way", "short", calm(), `sum(max by (job, type, state, automatic) (jibe_lcm_operations_open{state=~"STARTING|PROCESSING|ROLLING_BACK"})) or vector(0)`, "Operations that are worked on or wait for their VIM, grant or hook."),
+				stat("Wait for a person", "short", above(1, red), `sum(max by (job, type) (jibe_lcm_operations_open{state="FAILED_TEMP", automatic="false"})) or vector(0)`, "Operations in FAILED_TEMP that somebody asked for."),
+				stat("Repairs that failed", "short", above(1, yellow), `sum(max by (job, type) (jibe_lcm_operations_open{state="FAILED_TEMP", automatic="true"})) or vector(0)`, "Repairs in FAILED_TEMP: they are tried again by themselves."),
 				stat("Begun", "short", calm(), `sum(increase(jibe_lcm_operation_transitions_total{state="STARTING"}[$__range]))`, "Operations that began in the time shown."),
 				gauge("Ended well", "percentunit", 0, 1, []step{{red, nil}, {yellow, num(0.9)}, {green, num(0.98)}},
 					`sum(increase(jibe_lcm_operation_transitions_total{state="COMPLETED"}[$__range])) / sum(increase(jibe_lcm_operation_transitions_total{state=~"COMPLETED|FAILED_TEMP|FAILED|ROLLED_BACK"}[$__range]))`,
@@ -21,7 +21,7 @@ func operations() dashboard {
 				graph("Begun, by type", "ops", "Operations that began, a second.", query{`sum by (type) (rate(jibe_lcm_operation_transitions_total{state="STARTING"}[$__rate_interval]))`, "{{type}}"}).stacked(),
 				graph("States entered", "ops", "Changes of state, a second: COMPLETED and ROLLED_BACK are ends, FAILED_TEMP waits.",
 					query{`sum by (state) (rate(jibe_lcm_operation_transitions_total[$__rate_interval]))`, "{{state}}"}),
-				graph("Open, by state", "short", "Operations that haven't ended.", query{`sum by (state) (jibe_lcm_operations_open)`, "{{state}}"}).stacked(),
+				graph("Open, by state", "short", "Operations that haven't ended.", query{`sum by (state) (max by (job, type, state, automatic) (jibe_lcm_operations_open))`, "{{state}}"}).stacked(),
 				graph("Failures, by cause", "ops", "Why operations failed: refused (a rule or the VIM), grant, vim (away or its error), hook, timeout, conflict, other.",
 					query{`sum by (cause) (rate(jibe_lcm_operation_failures_total[$__rate_interval]))`, "{{cause}}"}),
 				table("Failures in the time shown", "short", "By type and cause. jibe get operations lists them with their errors.",
@@ -56,7 +56,7 @@ func git() dashboard {
 			{"Now", []panel{
 				stat("Followed", "short", below(1, red), `min(jibe_desired_repository_healthy)`, "Whether the branch of the desired repository is followed; with several Jibes, of all of them.").named(yesNo),
 				stat("Can be written", "short", below(1, red), `min(jibe_data_writable)`, "Whether the store and the desired repository can be written; no is a full disk.").named(yesNo),
-				stat("Not obeyed", "short", above(1, red), `sum(jibe_desired_problems)`, "What at head can't be obeyed: the lines of jibe get problems."),
+				stat("Not obeyed", "short", above(1, red), `count(max by (job, file, instance) (jibe_desired_problem_since_timestamp_seconds)) or vector(0)`, "Files at head that can't be obeyed: jibe get problems lists why."),
 				stat("Not obeyed for", "s", above(120, red), `time() - min(jibe_desired_problem_since_timestamp_seconds) or vector(0)`, "How long the oldest of it has stood at head."),
 				stat("Refused", "short", above(1, yellow), `sum(`+grown("jibe_admission_rejections_total", "$__range")+`) or vector(0)`, "Pushes, pull requests and requests that a rule refused in the time shown."),
 				stat("Conflicts", "short", above(10, yellow), `sum(increase(jibe_git_conflicts_total[$__range]))`, "How often Jibe's own commit found the branch moved and was made anew, in the time shown."),
@@ -94,8 +94,8 @@ func vims() dashboard {
 		Vars:        []variable{{"vim", "VIM", `label_values(jibe_vim_up{job=~"$job"}, vim)`, true}},
 		Rows: []row{
 			{"Now", []panel{
-				stat("Answer", "short", calm(), `sum(jibe_vim_up{vim=~"$vim"})`, "VIMs that answered when they were last asked.").wide(6),
-				stat("Don't answer", "short", above(1, red), `count(jibe_vim_up{vim=~"$vim"} == 0) or vector(0)`, "VIMs that didn't. Their instances stay as they are; operations there wait.").wide(6),
+				stat("Answer", "short", calm(), `sum(min by (job, vim) (jibe_vim_up{vim=~"$vim"}))`, "VIMs that answered when they were last asked, each replica of Jibe.").wide(6),
+				stat("Don't answer", "short", above(1, red), `count(min by (job, vim) (jibe_vim_up{vim=~"$vim"}) == 0) or vector(0)`, "VIMs that didn't. Their instances stay as they are; operations there wait.").wide(6),
 				gauge("Requests that failed", "percentunit", 0, 1, []step{{green, nil}, {yellow, num(0.05)}, {red, num(0.2)}},
 					`sum(increase(jibe_vim_errors_total{vim=~"$vim"}[$__range])) / (sum(increase(jibe_vim_request_duration_seconds_count{vim=~"$vim"}[$__range])) + sum(increase(jibe_vim_errors_total{vim=~"$vim", `+unanswered+`}[$__range])))`,
 					"Share of requests to VIMs that ended with an error, in the time shown.").wide(6),

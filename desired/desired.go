@@ -311,6 +311,13 @@ const (
 	TrailerType        = "Operation"
 	TrailerRequestedBy = "Requested-By"
 	TrailerGrant       = "Grant"
+	// TrailerParams is what the request asked for (operationParams), free of secrets: see [OneLine].
+	TrailerParams = "Operation-Params"
+	// TrailerOutcome is of a commit by which an operation ends that another commit began: the
+	// state in which it ended.
+	TrailerOutcome = "Outcome"
+	// TrailerPinned is the VIM that Jibe filled in as the request named none.
+	TrailerPinned = "Pinned-Vim"
 )
 
 // Repo is the desired repository. It is safe for concurrent use, and what it
@@ -367,9 +374,10 @@ type Repo interface {
 	// Author is who brought the directory to its state at rev, as git writes
 	// people: "name <mail>".
 	Author(ctx context.Context, rev Revision) (string, error)
-	// Note appends a line to the commit's note (refs/notes/jibe), best effort,
-	// and returns at once.
-	Note(commit, line string)
+	// Attest appends a line to the commit's note (refs/notes/jibe), best effort, and returns at
+	// once. Facts are JSON and stand behind it: Jibe itself reads them again when its records are
+	// lost, and believes them by its seal.
+	Attest(commit, line string, facts []byte)
 }
 
 // Errors that callers decide on.

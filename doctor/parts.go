@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -180,8 +181,8 @@ func clock(whose string, skew time.Duration) Finding {
 	return ok("")
 }
 
-// vim looks at a VIM.
-func (t *Target) vim(ctx context.Context, v *desired.VIM) Finding {
+// vim looks at a VIM. as is an account as which a project writes there, "" where none does.
+func (t *Target) vim(ctx context.Context, v *desired.VIM, as string) Finding {
 	if t.VIM == nil || v.Type == desired.VIMSim {
 		return skipped("%s: nothing to reach", v.Type)
 	}
@@ -206,9 +207,16 @@ func (t *Target) vim(ctx context.Context, v *desired.VIM) Finding {
 			return f
 		}
 	}
-	text := strings.Join(append([]string{s.Version}, s.Notes...), "; ")
-	if len(s.Lacking) > 0 {
-		return found(Warning, "Give the credentials what packages need of it; rights that they have in some namespaces only aren't seen here.", "%s; it lacks %s", text, strings.Join(s.Lacking, "; "))
+	text, lacking := strings.Join(append([]string{s.Version}, s.Notes...), "; "), s.Lacking
+	switch {
+	case len(s.Unwritten) == 0:
+	case as != "":
+		text += "; projects write as accounts of their own (" + as + " …), and it lacks itself " + strings.Join(s.Unwritten, "; ")
+	default:
+		lacking = slices.Concat(lacking, s.Unwritten)
+	}
+	if len(lacking) > 0 {
+		return found(Warning, "Give the credentials what packages need of it.", "%s; it lacks %s", text, strings.Join(lacking, "; "))
 	}
 	return ok("%s; the credentials may do what packages usually need", text)
 }

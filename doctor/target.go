@@ -101,9 +101,19 @@ func (t *Target) ofSettings(s *desired.Settings) (list []Check) {
 		list = append(list, Check{Name: "package source " + r.Name, Run: func(ctx context.Context) Finding { return t.remote(ctx, r.URL) }})
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.VIMs)) {
-		list = append(list, Check{Name: "VIM " + name, Timeout: 30 * time.Second, Run: func(ctx context.Context) Finding { return t.vim(ctx, s.VIMs[name]) }})
+		list = append(list, Check{Name: "VIM " + name, Timeout: 30 * time.Second, Run: func(ctx context.Context) Finding { return t.vim(ctx, s.VIMs[name], accountAt(s, name)) }})
 	}
 	return list
+}
+
+// accountAt is the first account, by the projects' names, as which a project writes to the VIM, "" for none.
+func accountAt(s *desired.Settings, vim string) string {
+	for _, name := range slices.Sorted(maps.Keys(s.Projects)) {
+		if p := s.Projects[name]; !p.Impersonate.IsZero() && p.MayUseVIM(vim) {
+			return p.Impersonate.Namespace + "/" + p.Impersonate.Name
+		}
+	}
+	return ""
 }
 
 // remote says whether git reaches the URL over a network.

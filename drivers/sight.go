@@ -14,6 +14,9 @@ type Sight struct {
 	Expires time.Time
 	// Lacking are rights that the credentials don't have, each in the VIM's words.
 	Lacking []string
+	// Unwritten are such rights to write. They aren't needed where projects write as accounts of
+	// their own.
+	Unwritten []string
 	// Notes are further facts: roles, quotas.
 	Notes []string
 }

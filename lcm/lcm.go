@@ -147,6 +147,9 @@ type Operation struct {
 	// that it provides. VIMs are committed just before the operation is COMPLETED, entries
 	// just after.
 	Modified Entries `json:"modified,omitzero"`
+	// Rebuilt says that the record was lost and made again of what git says ([Rebuild]): any hook
+	// may have been begun before.
+	Rebuilt bool `json:"rebuilt,omitempty"`
 	// DrainFrom is when the drain under way began.
 	DrainFrom time.Time `json:"drainFrom,omitzero"`
 	// Story lists what the operation has done so far, for people.

@@ -141,12 +141,12 @@ func (o *Operation) Advance(e Event, now time.Time, p *ProblemDetails) error {
 			// The rollback may have undone what the hooks and posts did, so they are due again.
 			o.Journal.Hooks, o.Journal.Posted = nil, nil
 		}
-		o.Journal.Rollback = false
+		o.Journal.Rollback, o.Journal.Rebuilt = false, false
 		o.Journal.Issued = nil
 		o.Attempt++
 		o.AttemptStarted = now
 	case RollbackAsked:
-		o.Journal.Rollback = true
+		o.Journal.Rollback, o.Journal.Rebuilt = true, false
 		o.Journal.Issued = nil
 		o.AttemptStarted = now
 	case CancelAsked:
@@ -166,6 +166,9 @@ func (o *Operation) Advance(e Event, now time.Time, p *ProblemDetails) error {
 		o.Error = nil
 	}
 	line := string(to)
+	if e == CancelAsked && to == o.State {
+		line = fmt.Sprintf("cancel asked for (%s)", o.CancelMode)
+	}
 	if p != nil {
 		line += ": " + p.Detail
 	}

@@ -22,7 +22,8 @@ import (
 // rollback from which traffic needn't be switched back takes the new one down first. Grant
 // and hooks appear only while an operation is open. Waits that lie in the future
 // (behind a step that hasn't been done) are part of the answer, so that a preview
-// shows them.
+// shows them. The plan of an operation whose journal was lost is empty where the VIM shows all that is
+// wanted ([Journal.Rebuilt]).
 func Compute(d Desired, o Observed, j Journal) []Step {
 	p := newPlanner(d, o, j)
 	p.begin()
@@ -53,6 +54,9 @@ func Compute(d Desired, o Observed, j Journal) []Step {
 		p.coordinateArriving()
 	}
 	p.finish()
+	if j.blank() && !slices.ContainsFunc(p.steps, Step.shows) {
+		return nil
+	}
 	return p.steps
 }
 

@@ -37,6 +37,10 @@ type Journal struct {
 	Leaving []string `json:"leaving,omitempty"`
 	// Kept is [ObservedObject.Keep], by key, of objects that were deleted to be made anew.
 	Kept map[string]string `json:"kept,omitempty"`
+	// Rebuilt is set where the journal was lost in the first attempt: what the operation had done so
+	// far can only be told by the VIM. Where that shows all that is wanted, nothing is left to do: hooks
+	// and posts that were due on the way there aren't due again.
+	Rebuilt bool `json:"rebuilt,omitempty"`
 	// Known are the units that lived when the operation was asked for. They stand in
 	// its record already, so they aren't encoded once more.
 	Known []Unit `json:"-"`
@@ -137,6 +141,11 @@ func (j Journal) IssuedOn(key string) bool {
 // issuedAgainst says whether a step of this attempt deletes the incarnation.
 func (j Journal) issuedAgainst(incarnation string) bool {
 	return slices.ContainsFunc(j.Issued, func(step StepKey) bool { return step.deletes(incarnation) })
+}
+
+// blank says whether nothing was done since the journal was lost.
+func (j Journal) blank() bool {
+	return j.Rebuilt && len(j.Issued) == 0 && len(j.Hooks) == 0 && len(j.Begun) == 0 && len(j.Posted) == 0
 }
 
 // Pass takes the step at the head of the plan as done: the grant, a hook or a drain, of

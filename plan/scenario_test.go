@@ -288,7 +288,7 @@ func (s *scenario) set(section string, words []word) error {
 		return err
 	case "journal":
 		return attributes(words, map[string]any{"operation": &s.journal.Operation, "granted": &s.journal.Granted,
-			"rollback": &s.journal.Rollback, "redirected": &s.journal.Redirected})
+			"rollback": &s.journal.Rollback, "redirected": &s.journal.Redirected, "rebuilt": &s.journal.Rebuilt})
 	}
 	return fmt.Errorf("%s has no lines that begin with %q", section, kind)
 }

@@ -358,3 +358,12 @@ func (s Step) String() string {
 	}
 	return line
 }
+
+// shows says whether a VIM shows that the step is done.
+func (s Step) shows() bool {
+	switch s.Action {
+	case Grant, Hook, Drain, Post:
+		return false
+	}
+	return true
+}

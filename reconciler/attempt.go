@@ -269,8 +269,12 @@ func (x *attempts) grant(ctx context.Context, a *attempt, steps []plan.Step) ([]
 	if err != nil {
 		return nil, err
 	}
+	var begun []string // one write says that it may, and what it begins with
 	if batch := plan.Next(steps); len(batch) > 0 && batch[0].Action != plan.Hook {
-		a.journal, _ = a.journal.Issue(batch)
+		var fresh bool
+		if a.journal, fresh = a.journal.Issue(batch); fresh {
+			begun = describe(batch)
+		}
 	}
 	op, err := x.oplog.Record(ctx, a.op.ID, func(op *lcm.Operation, _ *lcm.Instance) error {
 		op.Journal = a.journal
@@ -281,7 +285,7 @@ func (x *attempts) grant(ctx context.Context, a *attempt, steps []plan.Step) ([]
 		if err := op.Advance(lcm.Granted, x.clocks.now(), nil); err != nil {
 			return err
 		}
-		op.AddToStory(x.clocks.now(), a.skipped...)
+		op.AddToStory(x.clocks.now(), append(slices.Clone(a.skipped), begun...)...)
 		return nil
 	})
 	if err != nil {

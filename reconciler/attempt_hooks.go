@@ -382,6 +382,7 @@ func (h *hookSteps) due(ctx context.Context, a *attempt, name string) (deed, err
 	if call == nil || err != nil {
 		return nil, err
 	}
+	call.Input.Interrupted = a.op.Rebuilt // nobody knows whether it was begun before
 	if a.op.HookProcess != nil {
 		call.Input.Interrupted = true
 		call.Orphan = &hooks.Process{}

@@ -190,6 +190,11 @@ func (o *outcomes) converged(ctx context.Context, a *attempt) error {
 	}
 	o.clocks.ended()
 	op, err := o.oplog.Record(ctx, a.op.ID, func(op *lcm.Operation, inst *lcm.Instance) error {
+		if op.State == lcm.Starting { // its record was rebuilt, and the VIM shows what is wanted
+			if err := op.Advance(lcm.Granted, o.clocks.now(), nil); err != nil {
+				return err
+			}
+		}
 		if err := op.Advance(lcm.Converged, o.clocks.now(), nil); err != nil {
 			return err
 		}
@@ -202,7 +207,7 @@ func (o *outcomes) converged(ctx context.Context, a *attempt) error {
 	return o.ended(ctx, op, err)
 }
 
-// ended logs and notes what became of the operation, and has the instance looked at again:
+// ended logs what became of the operation, and has the instance looked at again:
 // git may have moved on meanwhile, or a commit may be outstanding.
 func (o *outcomes) ended(ctx context.Context, op *lcm.Operation, err error) error {
 	if err != nil {
@@ -213,12 +218,6 @@ func (o *outcomes) ended(ctx context.Context, op *lcm.Operation, err error) erro
 		level, detail = slog.LevelWarn, op.Error.Detail
 	}
 	o.log.Log(ctx, level, "operation changed state", "operation", op.ID, "type", op.Type, "state", op.State, "error", detail)
-	if op.State.Ended() && op.After.Commit != "" {
-		o.repo.Note(op.After.Commit, noteLine(op))
-		if op.Grant != nil && op.Grant.Asked != "" {
-			o.repo.Note(op.Grant.Asked, noteLine(op)) // where its author looks
-		}
-	}
 	// What has just been done need not be looked at before what is still to do.
 	if head, exists := o.repo.Lookup(o.id); exists && head.Tree == op.After.Tree && op.State == lcm.Completed && !op.Modified.OfInstance() {
 		o.look(repairing)
@@ -226,14 +225,6 @@ func (o *outcomes) ended(ctx context.Context, op *lcm.Operation, err error) erro
 		o.look(wanted)
 	}
 	return nil
-}
-
-func noteLine(op *lcm.Operation) string {
-	line := fmt.Sprintf("%s %s %s %s %s", op.StateEntered.UTC().Format(time.RFC3339), op.Instance, op.Type, op.State, op.ID)
-	if op.Error != nil {
-		line += ": " + op.Error.Detail
-	}
-	return line
 }
 
 func title(op *lcm.Operation) string { return string(op.Type) + " failed" }

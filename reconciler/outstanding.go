@@ -66,6 +66,7 @@ func (o outstanding) commit(ctx context.Context, inst *lcm.Instance) error {
 		Trailers: []desired.Trailer{
 			{Key: desired.TrailerOperation, Value: op.ID},
 			{Key: desired.TrailerType, Value: string(op.Type)},
+			{Key: desired.TrailerOutcome, Value: string(op.State)},
 		},
 		Change: func(at desired.Revision, now desired.Files) (desired.Files, error) {
 			if at.Tree == op.After.Tree {
@@ -120,6 +121,7 @@ func (o outstanding) keepModified(ctx context.Context, op *lcm.Operation) error 
 		Trailers: []desired.Trailer{
 			{Key: desired.TrailerOperation, Value: op.ID},
 			{Key: desired.TrailerType, Value: string(op.Type)},
+			{Key: desired.TrailerOutcome, Value: string(op.State)},
 		},
 		Change: func(at desired.Revision, now desired.Files) (desired.Files, error) {
 			settled = at.Tree == op.After.Tree

@@ -129,6 +129,9 @@ type Config struct {
 	// has its operation begin or abandons it. It is called for requests of members that are gone; nil
 	// leaves them.
 	Resolve func(ctx context.Context, prepared *lcm.Operation) error
+	// Whole says whether the store has what git says was done: nothing is looked at while it doesn't, as all that
+	// runs would look new. Whoever makes it whole calls [Reconciler.EnqueueAll] then. nil is always.
+	Whole func() bool
 	// Workers is how many instances are worked on at once (default 64). A worker mostly waits,
 	// for the store's disk or the VIM's answer, so that there are far more than CPUs.
 	Workers int
@@ -221,6 +224,7 @@ func New(c Config) (*Reconciler, error) {
 	r.resolver = resolver{revisions{c.Repo, c.Packages}, c.Reveal, newConnections(c, r.line.moved), newRenderings()}
 	c.Oplog.OnChange(func(op *lcm.Operation) {
 		r.line.operationChanged(oplog.OperationEntry{ID: op.ID, Instance: op.Instance, State: op.State, Automatic: op.Automatic})
+		r.attest(op)
 		r.phases.changed(op)
 		r.traces.changed(op)
 		if op.State != lcm.Starting {
@@ -329,7 +333,7 @@ func (r *Reconciler) next(ctx context.Context) bool {
 		return false
 	}
 	defer r.line.queue.Done(id)
-	if !r.mayLook(ctx, id) {
+	if r.Whole != nil && !r.Whole() || !r.mayLook(ctx, id) {
 		r.line.again(id)
 		r.line.queue.Forget(id)
 		return true

@@ -273,13 +273,19 @@ func (w *world) wait(d time.Duration) {
 }
 
 // passes is how many passes the process has made.
-func (w *world) passes() (n uint64) {
+func (w *world) passes() uint64 {
 	w.t.Helper()
+	return passes(w.t, w.metrics)
+}
+
+// passes is how many passes the metrics have counted.
+func passes(t *testing.T, m *reconciler.Metrics) (n uint64) {
+	t.Helper()
 	reg := prometheus.NewRegistry()
-	reg.MustRegister(w.metrics.Collectors()...)
+	reg.MustRegister(m.Collectors()...)
 	families, err := reg.Gather()
 	if err != nil {
-		w.t.Fatal(err)
+		t.Fatal(err)
 	}
 	for _, f := range families {
 		for _, m := range f.GetMetric() {

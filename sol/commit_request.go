@@ -43,7 +43,7 @@ func (a *api) edited(ctx context.Context, k known, now, next *desired.Instance) 
 func (a *api) write(ctx context.Context, k known, op lcm.Operation, d *Draft) (desired.Revision, error) {
 	since := a.Repo.Head()
 	w := d.Write()
-	w.Trailers = trailers(op.ID, string(op.Type), op.RequestedBy)
+	w.Trailers = begins(op)
 	rev, err := a.Repo.Write(ctx, w)
 	if err == nil {
 		return rev, nil
@@ -71,6 +71,23 @@ func (a *api) write(ctx context.Context, k known, op lcm.Operation, d *Draft) (d
 	}
 	return rev, fmt.Errorf("commit the change of instance %s: %w", k.id, err)
 }
+
+// begins are the trailers of the commit that begins an operation: with the instance's revision, which
+// the repository adds, they are what its record is made of again should the store lose it.
+func begins(op lcm.Operation) []desired.Trailer {
+	t := trailers(op.ID, string(op.Type), op.RequestedBy)
+	if op.PinnedVIM != "" {
+		t = append(t, desired.Trailer{Key: desired.TrailerPinned, Value: op.PinnedVIM})
+	}
+	if text := desired.OneLine(op.Params); text != "" && text != "null" && text != "{}" && len(text) <= mostParams {
+		t = append(t, desired.Trailer{Key: desired.TrailerParams, Value: text})
+	}
+	return t
+}
+
+// mostParams bounds what of a request stands in its commit beside the change, in bytes. Behaviour depends on short
+// ones alone, as the time that a termination leaves.
+const mostParams = 16 << 10
 
 func trailers(op, typ, by string) []desired.Trailer {
 	var t []desired.Trailer

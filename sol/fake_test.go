@@ -225,7 +225,7 @@ func (r *memRepo) Author(context.Context, desired.Revision) (string, error) {
 	return "Ann <ann@example.com>", nil
 }
 
-func (r *memRepo) Note(string, string) {}
+func (r *memRepo) Attest(string, string, []byte) {}
 
 // push writes a file as a person would.
 func (r *memRepo) push(id, text string) desired.Revision {

@@ -83,12 +83,16 @@ func TestHealCondemnsWhatIsMeantAndNothingElse(t *testing.T) {
 		if commit.Body != want.note || commit.Subject != "HEAL "+commit.Dir {
 			t.Errorf("%s: %q, %q", body, commit.Subject, commit.Body)
 		}
-		if d := cmp.Diff([]desired.Trailer{{Key: desired.TrailerOperation, Value: op}, {Key: desired.TrailerType, Value: "HEAL"}, {Key: desired.TrailerRequestedBy, Value: "nfvo"}}, commit.Trailers); d != "" {
-			t.Errorf("%s: %s", body, d)
-		}
 		record, err := e.oplog.Operation(t.Context(), op)
 		if err != nil {
 			t.Fatal(err)
+		}
+		trailers := []desired.Trailer{{Key: desired.TrailerOperation, Value: op}, {Key: desired.TrailerType, Value: "HEAL"}, {Key: desired.TrailerRequestedBy, Value: "nfvo"}}
+		if string(record.Params) != "{}" {
+			trailers = append(trailers, desired.Trailer{Key: desired.TrailerParams, Value: desired.OneLine(record.Params)})
+		}
+		if d := cmp.Diff(trailers, commit.Trailers); d != "" {
+			t.Errorf("%s: %s", body, d)
 		}
 		var targets []plan.Target
 		for _, key := range slices.Sorted(maps.Keys(want.condemned)) {

@@ -113,7 +113,8 @@ func TestInstantiateCommitsOneOperationAndShowsWhatRuns(t *testing.T) {
 		t.Errorf("shown before the operation has completed: %+v", in)
 	}
 	w := e.repo.commits[1]
-	if !cmp.Equal(w.Trailers, []desired.Trailer{{Key: desired.TrailerOperation, Value: op}, {Key: desired.TrailerType, Value: "INSTANTIATE"}, {Key: desired.TrailerRequestedBy, Value: "nfvo"}}) {
+	if !cmp.Equal(w.Trailers, []desired.Trailer{{Key: desired.TrailerOperation, Value: op}, {Key: desired.TrailerType, Value: "INSTANTIATE"}, {Key: desired.TrailerRequestedBy, Value: "nfvo"},
+		{Key: desired.TrailerParams, Value: string(o.OperationParams)}}) {
 		t.Errorf("trailers %v", w.Trailers)
 	}
 	text := e.repo.text(id)

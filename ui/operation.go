@@ -202,7 +202,7 @@ func impossible(op *lcm.Operation, e lcm.Event) string {
 		err = op.CanRollback()
 	}
 	switch {
-	case err == nil && e == lcm.CancelAsked && op.CancelMode != "":
+	case err == nil && e == lcm.CancelAsked && op.CancelMode == lcm.Forceful: // a graceful one that takes too long can become forceful
 		return "it is being cancelled already"
 	case err == nil:
 		return ""

@@ -14,6 +14,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/jibe-vnfm/jibe/app"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo"
 	"github.com/jibe-vnfm/jibe/desired/secret"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/lcm/oplog"
@@ -40,6 +41,9 @@ func newServe() *cobra.Command {
 				return err
 			}
 			o.Log = log
+			if err := checkPushInterval(o); err != nil {
+				return err
+			}
 			if inCluster {
 				o.Reach.ServiceAccount = secret.ServiceAccountDir
 			}
@@ -64,6 +68,7 @@ func newServe() *cobra.Command {
 	f.StringVar(&o.Remote, "remote", "", "URL of a desired repository on a forge; default is a local one in the data directory")
 	f.StringVar(&o.Branch, "branch", "main", "branch of the desired repository")
 	f.DurationVar(&o.Poll, "poll", 30*time.Second, "how often remote repositories are fetched (a webhook makes it at once)")
+	f.DurationVar(&o.PushInterval, "push-interval", 0, "how far apart pushes to --remote are at least, for a forge that limits them (six a minute: 10s); up to 1m")
 	f.StringVar(&o.Packages.Trust, "package-trust", "", "file of certificates in PEM by which the signatures of uploaded packages are checked")
 	f.BoolVar(&o.Packages.RequireSignatures, "require-signatures", false, "refuse uploaded packages that aren't signed; needs --package-trust")
 	f.StringVar(&o.Verify.Desired, "verify-desired", "", "file of trusted keys (allowed signers, OpenPGP keys) by which each commit of the desired repository must be signed to be obeyed")
@@ -125,6 +130,18 @@ func newServe() *cobra.Command {
 	f.StringVar(&level, "log-level", "info", "debug, info, warn or error")
 	f.StringVar(&format, "log-format", "text", "text or json")
 	return cmd
+}
+
+// checkPushInterval refuses a --push-interval that nothing would follow, or that requests couldn't
+// wait for.
+func checkPushInterval(o app.Options) error {
+	switch d := o.PushInterval; {
+	case d < 0 || d > gitrepo.MaxPushInterval:
+		return fmt.Errorf("--push-interval %s: want a duration of 0 (pushes aren't kept apart) to %s", d, gitrepo.MaxPushInterval)
+	case d > 0 && o.Remote == "":
+		return fmt.Errorf("--push-interval %s: there is no --remote to push to: give it, or leave the interval out", d)
+	}
+	return nil
 }
 
 // storeFlags say where records are kept.

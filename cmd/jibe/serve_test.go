@@ -62,3 +62,17 @@ func TestServeRefusesABadTimeoutBeforeItStarts(t *testing.T) {
 		t.Errorf("the error is %v, and doesn't name the flag", err)
 	}
 }
+
+func TestServeRefusesAPushIntervalThatNothingFollows(t *testing.T) {
+	for _, tt := range []struct{ args, want string }{
+		{"--push-interval=10s", "--remote"},
+		{"--remote=https://git.example.org/vnfs.git --push-interval=-1s", "0 (pushes aren't kept apart) to 1m0s"},
+		{"--remote=https://git.example.org/vnfs.git --push-interval=61s", "to 1m0s"},
+	} {
+		root := newRoot()
+		root.SetArgs(append([]string{"serve", "--data", t.TempDir()}, strings.Fields(tt.args)...))
+		if err := root.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), "--push-interval") || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: the error is %v, and doesn't say %q", tt.args, err, tt.want)
+		}
+	}
+}

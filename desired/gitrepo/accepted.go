@@ -224,6 +224,22 @@ func (r *Repo) contains(ctx context.Context, commit string) (bool, error) {
 	return ok, nil
 }
 
+// CatchUp waits until the mirror has all that is accepted when it is called, or ctx ends. Where
+// nobody else writes to the branch, it has.
+func (r *Repo) CatchUp(ctx context.Context) error {
+	if r.opt.Accepted == nil || r.opt.Remote == "" {
+		return nil
+	}
+	is, err := r.opt.Accepted.Load(ctx)
+	if err != nil {
+		return fmt.Errorf("%w: which commit is accepted: %w", desired.ErrUnavailable, err)
+	}
+	if is == "" {
+		return nil
+	}
+	return r.WaitFor(ctx, is)
+}
+
 // WaitFor implements [desired.Repo].
 func (r *Repo) WaitFor(ctx context.Context, commit string) error {
 	for {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/jibe-vnfm/jibe/desired"
@@ -139,6 +140,9 @@ func (b *batch) apply(w desired.Write) (desired.Revision, error) {
 	}
 	if err := b.Set(at.Dir, git.Entry{Mode: git.ModeDir, Hash: next.Tree}); err != nil {
 		return desired.Revision{}, err
+	}
+	if asks(w) && len(b.r.opt.Key) > 0 {
+		w.Trailers = append(slices.Clip(w.Trailers), revisionOf(at, next))
 	}
 	next.Commit = b.commit(b.r.encode(b.Root(), b.parent, w))
 	s.rev = next

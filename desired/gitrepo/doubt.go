@@ -84,7 +84,7 @@ func (r *Repo) ascertain(ctx context.Context, d *doubtError, repeat bool) (lande
 		return r.isAncestor(ctx, d.to, now)
 	}
 	if repeat || d.from == "" {
-		outcome, err := r.send(ctx, d.to, d.from)
+		outcome, err := r.sendNext(ctx, d.to, d.from)
 		switch outcome {
 		case pushTaken:
 			return true, nil
@@ -119,12 +119,23 @@ func (r *Repo) pass(ctx context.Context, d *doubtError) error {
 		return err
 	}
 	r.maint.packs.Add(1)
-	outcome, err := r.send(ctx, marker, d.from)
+	outcome, err := r.sendNext(ctx, marker, d.from)
 	if outcome == pushTaken {
 		return nil
 	}
 	// The doubt is still the former commit's.
 	return errors.Join(err, r.sent.keep(d.to, d.from))
+}
+
+// sendNext pushes once, as soon as the next push may begin. Where the repository closes before,
+// nothing is known.
+func (r *Repo) sendNext(ctx context.Context, to, from string) (pushOutcome, error) {
+	k, err := r.pace.wait(r.ctx)
+	if err != nil {
+		return pushUnknown, err
+	}
+	defer k.end(true)
+	return r.send(ctx, to, from, rest{})
 }
 
 // followResolved brings the mirror to where the remote is. What Jibe itself has committed was

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/jibe-vnfm/jibe/internal/git"
 )
@@ -22,6 +23,12 @@ type httpForge struct {
 
 	mu     sync.Mutex
 	pushes int
+	// limit is how many pushes it takes within a time, 0 for all; came is when those that it took
+	// did, and refused counts the others.
+	limit   int
+	within  time.Duration
+	came    []time.Time
+	refused int
 	// mishap is called for a push instead of taking it; take does that, and may be called later.
 	mishap func(w http.ResponseWriter, take func() *httptest.ResponseRecorder)
 	work   sync.WaitGroup
@@ -66,6 +73,13 @@ func (f *httpForge) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 	f.mu.Lock()
 	f.pushes++
+	if n := len(f.came); f.limit > 0 && n >= f.limit && time.Since(f.came[n-f.limit]) < f.within {
+		f.refused++
+		f.mu.Unlock()
+		http.Error(w, "too many pushes", http.StatusTooManyRequests)
+		return
+	}
+	f.came = append(f.came, time.Now())
 	mishap := f.mishap
 	f.mishap = nil
 	f.mu.Unlock()

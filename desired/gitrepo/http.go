@@ -2,6 +2,7 @@ package gitrepo
 
 import (
 	"compress/gzip"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/jibe-vnfm/jibe/internal/git"
 )
@@ -41,12 +43,20 @@ type Served struct {
 	// OwnRefs shows the refs that are Jibe's own, such as the pins of packages, and gives any
 	// object to who knows its name: a backup needs the pins. Nobody can push to them.
 	OwnRefs bool
+	// CatchUp is called before the refs are shown to who fetches, with a context of a second, to
+	// bring a mirror to where it should be; nil for a repository that is no mirror. What goes wrong
+	// with it is no reason to show nothing: whoever pushes what they made of it is refused by the
+	// remote.
+	CatchUp func(context.Context) error
 	Log     *slog.Logger
 }
 
+// catchUpWithin is how long a fetch waits for what other processes have pushed.
+const catchUpWithin = time.Second
+
 // HTTPHandler serves the desired repository as a client sees it who may have a backup.
 func (r *Repo) HTTPHandler() http.Handler {
-	return Served{Dir: r.opt.Dir, OwnRefs: true, Log: r.log}
+	return Served{Dir: r.opt.Dir, OwnRefs: true, CatchUp: r.CatchUp, Log: r.log}
 }
 
 // ServeHTTP serves git clone, fetch and push of a bare repository over HTTP, by
@@ -64,6 +74,14 @@ func (s Served) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	if !smart(req) {
 		http.NotFound(w, req)
 		return
+	}
+	if s.CatchUp != nil && req.URL.Query().Get("service") == "git-upload-pack" {
+		ctx, cancel := context.WithTimeout(req.Context(), catchUpWithin)
+		err := s.CatchUp(ctx)
+		cancel()
+		if err != nil {
+			s.Log.Warn("a fetch is answered with what the mirror has", "repository", s.Dir, "error", err)
+		}
 	}
 	body, err := spool(w, req)
 	defer func() { _ = body.Close() }()

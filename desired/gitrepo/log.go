@@ -142,8 +142,8 @@ func (r *Repo) Show(ctx context.Context, commit string) (*Logged, error) {
 				l.Operation = value
 			case desired.TrailerRequestedBy + ": ":
 				l.RequestedBy = value
-			case sealTrailer:
-				continue
+			case sealTrailer, revisionTrailer + ": ", desired.TrailerParams + ": ":
+				continue // they are for Jibe itself
 			}
 			body = append(body, strings.TrimRight(line, "\n"))
 		}
@@ -190,6 +190,7 @@ func (r *Repo) outcomes(ctx context.Context, l *Logged) error {
 		lines, l.MoreOutcomes = lines[n:], n
 	}
 	for _, line := range lines {
+		line = r.plainNote(l.Commit, line)
 		if len(line) > mostOutcomeLine {
 			line = strings.ToValidUTF8(line[:mostOutcomeLine], "") + "…"
 		}

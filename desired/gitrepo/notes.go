@@ -55,7 +55,6 @@ type noteQueue struct {
 	retry   time.Time     // nothing is written before
 
 	folder git.Folders // of the notes' tree, the writer's own
-	pushed string      // what the remote has, the fetch loop's own
 }
 
 // lateNote are the lines that wait for a note of one commit.
@@ -185,6 +184,11 @@ func (r *Repo) Note(commit, line string) {
 	if line = oneLine(line); git.IsHash(commit) && line != "" {
 		r.notes.put(note{commit, line})
 	}
+}
+
+// Attest implements [desired.Repo]: it is Note of a line with facts, which [Repo.Evidence] reads again.
+func (r *Repo) Attest(commit, line string, facts []byte) {
+	r.Note(commit, r.noteLine(commit, line, facts))
 }
 
 // notesMove is a move of the notes' ref whose objects are in the batch's pack.

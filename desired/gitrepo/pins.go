@@ -2,7 +2,6 @@ package gitrepo
 
 import (
 	"context"
-	"strings"
 )
 
 // pinRefs are the refs that keep the packages which instances run. Package desired/packages
@@ -16,20 +15,4 @@ func (r *Repo) fetchPins(ctx context.Context) {
 		"--", r.opt.Remote, pinRefs+":"+pinRefs); err != nil {
 		r.log.Warn("pins of packages not fetched", "error", err)
 	}
-}
-
-// pushPins pushes the pins that the remote doesn't have yet, best effort: the next poll tries
-// again.
-func (r *Repo) pushPins(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, r.opt.remoteTimeout)
-	defer cancel()
-	out, err := r.git.Run(ctx, "for-each-ref", "--format=%(refname)", strings.TrimSuffix(pinRefs, "/*"))
-	if err != nil || out == "" || out == r.pinned {
-		return
-	}
-	if _, err := r.git.Run(ctx, "push", "--quiet", "--no-verify", "--", r.opt.Remote, pinRefs+":"+pinRefs); err != nil {
-		r.log.Warn("pins of packages not pushed: only this mirror keeps them", "error", err)
-		return
-	}
-	r.pinned = out
 }

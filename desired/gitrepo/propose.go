@@ -33,7 +33,12 @@ func (r *Repo) Propose(ctx context.Context, branch string, w desired.Write) (des
 		return desired.Revision{}, fmt.Errorf("propose a change of instance %s: %q can't be a branch", w.Instance, clip(branch))
 	}
 	for turn := range maxTurns {
-		rev, err := r.tryPropose(ctx, ref, w)
+		k, err := r.pace.wait(ctx)
+		if err != nil {
+			return desired.Revision{}, fmt.Errorf("propose on branch %s: %w: wait for the next push: %w", branch, desired.ErrUnavailable, err)
+		}
+		rev, err := r.tryPropose(ctx, ref, w, k)
+		k.end(false)
 		if !errors.Is(err, git.ErrRefMoved) && !errors.Is(err, git.ErrRefLocked) {
 			if err != nil {
 				err = fmt.Errorf("propose on branch %s: %w", branch, err)
@@ -52,7 +57,7 @@ func (r *Repo) Propose(ctx context.Context, branch string, w desired.Write) (des
 	return desired.Revision{}, fmt.Errorf("%w: branch %s moves too fast", desired.ErrUnavailable, branch)
 }
 
-func (r *Repo) tryPropose(ctx context.Context, ref string, w desired.Write) (desired.Revision, error) {
+func (r *Repo) tryPropose(ctx context.Context, ref string, w desired.Write, k permit) (desired.Revision, error) {
 	r.move.Lock()
 	defer r.move.Unlock()
 	if err := r.refreshLocked(ctx); err != nil {
@@ -85,6 +90,7 @@ func (r *Repo) tryPropose(ctx context.Context, ref string, w desired.Write) (des
 	}
 	r.maint.packs.Add(1)
 	if r.opt.Remote != "" {
+		defer k.end(true)
 		return rev, r.pushProposed(ctx, ref, rev.Commit, tip)
 	}
 	return rev, r.refs.Move(ctx, ref, rev.Commit, tip)

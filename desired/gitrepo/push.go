@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"os"
 	"path/filepath"
 	"strings"
@@ -27,14 +28,16 @@ const (
 // push moves the remote's branch from one commit to another, or not at all. git.ErrRefMoved
 // means that the mirror has followed the remote and the batch must be built anew, and a
 // [*doubtError] that nobody knows yet: the caller settles it.
-func (r *Repo) push(ctx context.Context, to, from string) error {
-	outcome, perr := r.send(ctx, to, from)
+func (r *Repo) push(ctx context.Context, to, from string, k permit) error {
+	with := r.restToPush(ctx, false)
+	outcome, perr := r.send(ctx, to, from, with)
+	k.end(true)
 	if outcome == pushUnknown {
 		return r.sent.open(to, from, perr)
 	}
 	var err error
 	if outcome != pushTaken {
-		err = r.refused(ctx, to, from, outcome, perr)
+		err = r.refused(ctx, to, from, with, outcome, perr)
 	}
 	if _, ok := errors.AsType[*doubtError](err); !ok {
 		r.sent.forget()
@@ -50,7 +53,7 @@ func (r *Repo) push(ctx context.Context, to, from string) error {
 // refused says what a push that was refused comes to. nil means that the remote has the commit
 // nevertheless: where a connection breaks, HTTP clients repeat a request by themselves, and of two
 // that arrive the second is refused.
-func (r *Repo) refused(ctx context.Context, to, from string, outcome pushOutcome, perr error) error {
+func (r *Repo) refused(ctx context.Context, to, from string, with rest, outcome pushOutcome, perr error) error {
 	now, err := r.remoteRef(ctx, r.ref())
 	switch {
 	case err != nil && outcome == pushUnsent:
@@ -60,6 +63,9 @@ func (r *Repo) refused(ctx context.Context, to, from string, outcome pushOutcome
 		return r.sent.open(to, from, perr)
 	case now == to:
 		return nil
+	case now == from && outcome == pushRefused && !with.none():
+		r.restApart(perr)
+		return fmt.Errorf("%w: the commits are pushed again, alone", git.ErrRefMoved)
 	case now == from:
 		return fmt.Errorf("%w: push: %w", desired.ErrUnavailable, perr)
 	}
@@ -80,8 +86,9 @@ func (r *Repo) refused(ctx context.Context, to, from string, outcome pushOutcome
 	return fmt.Errorf("%w: the remote's is at %s", git.ErrRefMoved, now)
 }
 
-// send pushes once, after a record of it that outlives the process.
-func (r *Repo) send(ctx context.Context, to, from string) (pushOutcome, error) {
+// send pushes once, after a record of it that outlives the process, and takes other refs along.
+// What becomes of those is of no account for the outcome.
+func (r *Repo) send(ctx context.Context, to, from string, with rest) (pushOutcome, error) {
 	if err := r.sent.keep(to, from); err != nil {
 		return pushUnsent, err
 	}
@@ -97,28 +104,31 @@ func (r *Repo) send(ctx context.Context, to, from string) (pushOutcome, error) {
 	within, cancel := context.WithTimeout(ctx, r.opt.remoteTimeout)
 	defer cancel()
 	began := time.Now()
-	out, err := runner.Run(within, append(args, "--", r.opt.Remote, to+":"+r.ref())...)
-	r.observed("push", began, err)
-	if err == nil {
-		return pushTaken, nil
+	out, err := runner.Run(within, append(append(args, "--", r.opt.Remote, to+":"+r.ref()), with.specs...)...)
+	outcome := pushTaken
+	if err != nil {
+		outcome = failedPush(out, r.ref(), trace)
 	}
-	return failedPush(out, r.ref(), trace), err
+	if outcome == pushTaken {
+		r.restPushed(with, out, err)
+		err = nil
+	}
+	r.observed("push", began, err)
+	return outcome, err
 }
 
-// failedPush says what is known of a push that failed. git says why for people alone, but two
-// things are sure: what the remote reports of a ref that it refused, and that nothing can move
+// failedPush says what is known of a push that failed, for one ref at least. git says why for
+// people alone, but two things are sure: what is reported of the ref, and that nothing can move
 // before git has begun the pack.
 func failedPush(out, ref, trace string) pushOutcome {
-	for line := range strings.Lines(out) {
-		flag, rest, _ := strings.Cut(strings.TrimSpace(line), "\t")
-		refs, said, ok := strings.Cut(rest, "\t")
-		if !ok || !strings.HasSuffix(refs, ":"+ref) {
-			continue
-		}
+	for name, r := range refReports(out) {
 		switch {
-		case flag == "!" && strings.HasPrefix(said, "[rejected]"): // by git itself
+		case name != ref:
+		case r.taken():
+			return pushTaken
+		case r.byGit():
 			return pushUnsent
-		case flag == "!" && strings.HasPrefix(said, "[remote rejected]"):
+		case r.byRemote():
 			return pushRefused
 		}
 	}
@@ -126,4 +136,28 @@ func failedPush(out, ref, trace string) pushOutcome {
 		return pushUnsent
 	}
 	return pushUnknown
+}
+
+// refReport is what git push --porcelain says of one ref.
+type refReport struct{ flag, said string }
+
+func (r refReport) taken() bool { return len(r.flag) == 1 && strings.Contains(" +*=", r.flag) }
+
+// byGit says that git itself has rejected the ref, byRemote that the remote has.
+func (r refReport) byGit() bool { return r.flag == "!" && strings.HasPrefix(r.said, "[rejected]") }
+func (r refReport) byRemote() bool {
+	return r.flag == "!" && strings.HasPrefix(r.said, "[remote rejected]")
+}
+
+// refReports are the reports by the refs of the remote.
+func refReports(out string) iter.Seq2[string, refReport] {
+	return func(yield func(string, refReport) bool) {
+		for line := range strings.Lines(out) {
+			flag, rest, _ := strings.Cut(strings.TrimRight(line, "\r\n"), "\t")
+			refs, said, ok := strings.Cut(rest, "\t")
+			if _, to, names := strings.Cut(refs, ":"); ok && names && !yield(to, refReport{flag, said}) {
+				return
+			}
+		}
+	}
 }

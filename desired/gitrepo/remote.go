@@ -84,8 +84,7 @@ func (r *Repo) fetchLoop() {
 		} else {
 			pause = 0
 			r.settleLeft(r.ctx)
-			r.pushNotes(r.ctx)
-			r.pushPins(r.ctx)
+			r.pushRest(r.ctx)
 		}
 	}
 }
@@ -363,52 +362,9 @@ func (r *Repo) writable() error {
 			return err
 		}
 		if d := r.sent.doubt(); d != nil {
-			return fmt.Errorf("%w: %w", desired.ErrUnavailable, d)
+			// As text: the doubt itself is returned only to who has to settle it.
+			return fmt.Errorf("%w: %s", desired.ErrUnavailable, d)
 		}
 	}
 	return nil
-}
-
-// pushNotes brings the remote the notes, joined with what it has, best effort.
-func (r *Repo) pushNotes(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, r.opt.remoteTimeout)
-	defer cancel()
-	ours, err := git.ReadRef(r.opt.Dir, notesRef)
-	if err != nil || ours == "" || ours == r.notes.pushed {
-		return
-	}
-	err = func() error {
-		theirs, err := r.remoteRef(ctx, notesRef)
-		if err != nil {
-			return err
-		}
-		if theirs != "" && theirs != ours {
-			if err := r.joinNotes(ctx); err != nil {
-				return err
-			}
-		}
-		if ours, err = git.ReadRef(r.opt.Dir, notesRef); err != nil {
-			return err
-		}
-		_, err = r.git.Run(ctx, "push", "--quiet", "--no-verify", "--", r.opt.Remote, ours+":"+notesRef)
-		return err
-	}()
-	if err != nil {
-		r.log.Warn("notes not pushed", "ref", notesRef, "error", err)
-		return
-	}
-	r.notes.pushed = ours
-}
-
-// joinNotes makes the union of the remote's notes and ours.
-func (r *Repo) joinNotes(ctx context.Context) error {
-	if _, err := r.fetch(ctx, notesRef, fetchedNotes, r.opt.remoteTimeout); err != nil {
-		return err
-	}
-	r.move.Lock()
-	defer r.move.Unlock()
-	name, mail, _ := strings.Cut(git.Ident(r.opt.Author, r.opt.Author), " <")
-	_, err := r.git.Run(ctx, "-c", "user.name="+name, "-c", "user.email="+strings.TrimSuffix(mail, ">"),
-		"notes", "--ref="+notesRef, "merge", "--quiet", "--strategy=union", fetchedNotes)
-	return err
 }

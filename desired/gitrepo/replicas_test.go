@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -240,4 +241,37 @@ func TestReplicasWithoutTheirStoreStillWriteWithoutLoss(t *testing.T) {
 	}
 	all.Wait()
 	onceEach(t, history(t, forge), acked)
+}
+
+func TestAFetchFromOneReplicaHasWhatAnotherHasPushed(t *testing.T) {
+	f := newHTTPForge(t)
+	s := sharedStore(t)
+	one, two := replica(t, s, f.url, "one", Options{}), replica(t, s, f.url, "two", Options{})
+	served := httptest.NewServer(two.HTTPHandler())
+	t.Cleanup(served.Close)
+	shown := func() string {
+		commit, _, _ := strings.Cut(runGit(t, "", "ls-remote", served.URL, "refs/heads/main"), "\t")
+		return commit
+	}
+	for i := range 5 {
+		rev, err := scale(t.Context(), one, 1, fmt.Sprint("op-", i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := shown(); got != rev.Commit {
+			t.Errorf("fetch %d shows %s, want %s", i, got, rev.Commit)
+		}
+	}
+	before := one.Head()
+	f.deny.Store("git-upload-pack") // two can't fetch
+	if _, err := scale(t.Context(), one, 1, "behind"); err != nil {
+		t.Fatal(err)
+	}
+	if got := shown(); got != before {
+		t.Errorf("while the forge is away, a fetch shows %s, want what the mirror has: %s", got, before)
+	}
+	f.deny.Store("")
+	if got := shown(); got != one.Head() {
+		t.Errorf("a fetch shows %s, want %s", got, one.Head())
+	}
 }

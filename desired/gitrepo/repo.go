@@ -29,6 +29,10 @@ type Options struct {
 	// Accepted is the commit of the remote's branch that all who write to it have accepted; nil:
 	// nobody else does.
 	Accepted Accepted
+	// PushInterval is how far apart pushes to the remote are at least, for one that limits how
+	// many it takes; 0 to [MaxPushInterval]. Writes that wait for it share a push, those of up to
+	// MaxBatch commits. Where there are turns, it holds for all who take them together.
+	PushInterval time.Duration
 	// PushOptions are given to every push to the remote.
 	PushOptions []string
 	// PollInterval is how often the remote is asked for commits. A local ref is looked at as
@@ -41,7 +45,7 @@ type Options struct {
 	Now func() time.Time
 	// Log is never nil after Open; nil discards.
 	Log *slog.Logger
-	// MaxBatch is the most commits that one ref update carries; 0 is 256.
+	// MaxBatch is the most commits that one ref update carries; 0 is 256, with a push interval 4096.
 	MaxBatch int
 	// CacheBytes bounds what is kept of objects and parsed instances; 0 is 128 MiB, which holds
 	// 100,000 instances.
@@ -94,7 +98,9 @@ func (o Options) withDefaults() Options {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	if o.MaxBatch <= 0 {
-		o.MaxBatch = 256
+		if o.MaxBatch = 256; o.PushInterval > 0 {
+			o.MaxBatch = 4096
+		}
 	}
 	if o.CacheBytes <= 0 {
 		o.CacheBytes = 128 << 20
@@ -140,7 +146,8 @@ type Repo struct {
 	poke   chan struct{}
 	asking chan struct{} // has an item while the remote is asked for commits: two would meet at one ref
 	behind chan struct{} // the branch couldn't be followed: follow tries again
-	pinned string        // the pins that the remote has; of fetchLoop alone
+	rest   restState
+	pace   *pacer
 	sent   pushRecord
 	told   string // the newest commit that Accepted has of this mirror; under move
 
@@ -165,6 +172,9 @@ func Open(ctx context.Context, opt Options) (*Repo, error) {
 		return nil, fmt.Errorf("open the desired repository: no directory given")
 	}
 	opt.Dir = dir
+	if opt.PushInterval < 0 || opt.PushInterval > MaxPushInterval || opt.PushInterval > 0 && opt.Remote == "" {
+		return nil, fmt.Errorf("open the desired repository: a push interval of %s: want one of 0 to %s, and none without a remote", opt.PushInterval, MaxPushInterval)
+	}
 	if err := prepare(ctx, dir, opt.Branch); err != nil {
 		return nil, err
 	}
@@ -184,6 +194,7 @@ func Open(ctx context.Context, opt Options) (*Repo, error) {
 	}
 	r.writer.init()
 	r.sent.name = filepath.Join(ownDir(dir), "push")
+	r.pace = newPacer(opt, r.sent.name)
 	r.notes.init(filepath.Join(ownDir(dir), "notes"))
 	r.pushed = r.pushedBy
 	r.ctx, r.cancel = context.WithCancel(context.WithoutCancel(ctx))
@@ -251,8 +262,8 @@ func (r *Repo) open(ctx context.Context) error {
 	return nil
 }
 
-// Close ends what Open started, after the writes and notes that wait. A write
-// that comes later is refused.
+// Close ends what Open started, after the writes and notes that wait. A write that comes later
+// is refused, as are those that a push interval holds up.
 func (r *Repo) Close() error {
 	r.writer.close()
 	r.cancel()

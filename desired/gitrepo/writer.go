@@ -132,10 +132,15 @@ func (r *Repo) writeLoop() {
 		// A batch that has begun ends even when the repository closes.
 		ctx := context.WithoutCancel(r.ctx)
 		if r.writer.waits() {
-			t := r.takeTurn()
+			t, err := r.takeTurn()
 			if ps := r.writer.take(r.opt.MaxBatch); len(ps) > 0 {
-				reuse = r.commitAll(ctx, ps, reuse, t)
+				if err == nil {
+					reuse = r.commitAll(ctx, ps, reuse, t)
+				}
 				for _, p := range ps {
+					if err != nil {
+						p.err = err
+					}
 					close(p.done)
 				}
 				r.maintain()
@@ -163,6 +168,16 @@ func (r *Repo) writeLoop() {
 	}
 }
 
+// pushAgain waits until a batch that has begun anew may be pushed.
+func (r *Repo) pushAgain(ctx context.Context) (permit, error) {
+	r.settleLeft(ctx)
+	k, err := r.pace.wait(r.ctx)
+	if err != nil {
+		return permit{}, errClosed
+	}
+	return k, nil
+}
+
 // maxTurns bounds how often one batch starts anew because the branch moved.
 const maxTurns = 200
 
@@ -178,9 +193,15 @@ func (r *Repo) commitAll(ctx context.Context, ps []*pending, reuse git.Folders, 
 		return git.Folders{}
 	}
 	for n := range maxTurns {
-		r.settleLeft(ctx)
+		if n > 0 {
+			var err error
+			if t.permit, err = r.pushAgain(ctx); err != nil {
+				return fail(err)
+			}
+		}
 		began := time.Now()
-		b, err := r.tryBatch(ctx, ps, reuse)
+		b, err := r.tryBatch(ctx, ps, reuse, t.permit)
+		t.permit.end(false) // it was made use of, unless nothing was pushed
 		if d, ok := errors.AsType[*doubtError](err); ok {
 			if err = r.settle(ctx, d, t); err == nil {
 				return git.Folders{}
@@ -223,7 +244,7 @@ func wait(ctx context.Context, d time.Duration) error {
 
 // tryBatch builds the batch on the branch as it stands, makes its objects
 // durable, and moves the ref. Each Change runs on every turn.
-func (r *Repo) tryBatch(ctx context.Context, ps []*pending, reuse git.Folders) (b *batch, err error) {
+func (r *Repo) tryBatch(ctx context.Context, ps []*pending, reuse git.Folders, k permit) (b *batch, err error) {
 	r.move.Lock()
 	defer r.move.Unlock()
 	if err := r.refreshLocked(ctx); err != nil {
@@ -257,7 +278,7 @@ func (r *Repo) tryBatch(ctx context.Context, ps []*pending, reuse git.Folders) (
 			r.notes.again(noted.notes)
 		}
 	}()
-	if err := r.land(ctx, b.Pack, b.parent, base); err != nil {
+	if err := r.land(ctx, b.Pack, b.parent, base, k); err != nil {
 		return nil, err
 	}
 	b.keep()
@@ -271,13 +292,13 @@ func (r *Repo) tryBatch(ctx context.Context, ps []*pending, reuse git.Folders) (
 
 // land makes a pack durable and moves the branch, the remote's first, from one
 // commit to another. Nothing is visible before the ref moves.
-func (r *Repo) land(ctx context.Context, pack *git.Pack, to, from string) error {
+func (r *Repo) land(ctx context.Context, pack *git.Pack, to, from string, k permit) error {
 	if err := pack.Write(r.opt.Dir, ownDir(r.opt.Dir)); err != nil {
 		return fmt.Errorf("%w: write the objects of %s: %w", desired.ErrUnavailable, to, err)
 	}
 	r.maint.packs.Add(1)
 	if r.opt.Remote != "" {
-		if err := r.push(ctx, to, from); err != nil {
+		if err := r.push(ctx, to, from, k); err != nil {
 			return err
 		}
 	}

@@ -5,29 +5,22 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
-	"slices"
 	"strings"
-	"sync"
 	"time"
 
-	authorizationv1 "k8s.io/api/authorization/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
 	authorization "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/jibe-vnfm/jibe/drivers"
-	"github.com/jibe-vnfm/jibe/drivers/kubernetes/manifest"
 	"github.com/jibe-vnfm/jibe/internal/egress"
 )
 
-// sightAtOnce is how many rights are asked for at once.
-const sightAtOnce = 8
-
-// Look connects to the cluster, and asks for the rights that the driver needs in all namespaces
-// for the kinds that packages are usually made of. It changes nothing. The error says why the
+// Look connects to the cluster, and asks for the rights that the driver needs for the kinds that
+// packages are usually made of: to read them in all namespaces, and to write them in all or, where
+// the credentials may write workloads in some alone, in those. It changes nothing. The error says why the
 // cluster can't be reached or doesn't take the credentials.
 func Look(ctx context.Context, vim drivers.VIM, o Options) (drivers.Sight, error) {
 	config, err := restConfig(vim, o.KubeconfigExec)
@@ -54,7 +47,12 @@ func Look(ctx context.Context, vim drivers.VIM, o Options) (drivers.Sight, error
 	if err != nil {
 		return s, err
 	}
-	s.Lacking, err = lacking(ctx, reviews.SelfSubjectAccessReviews())
+	objects, err := dynamic.NewForConfigAndClient(config, client)
+	if err != nil {
+		return s, err
+	}
+	rights := sightOfRights{reviews.SelfSubjectAccessReviews(), objects.Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"})}
+	err = rights.look(ctx, &s)
 	return s, err
 }
 
@@ -90,42 +88,4 @@ func lookAtVersion(ctx context.Context, client *http.Client, url string) (s driv
 	}
 	s.Version = "Kubernetes " + v.GitVersion
 	return s, nil
-}
-
-// lacking are the rights that are missing, by kind.
-func lacking(ctx context.Context, reviews authorization.SelfSubjectAccessReviewInterface) ([]string, error) {
-	var mu sync.Mutex
-	missing := map[string][]string{}
-	var failed error
-	slots := make(chan struct{}, sightAtOnce)
-	var asking sync.WaitGroup
-	for gk, info := range manifest.Kinds {
-		if !info.Always {
-			continue
-		}
-		plural, _ := meta.UnsafeGuessKindToResource(gk.WithVersion(""))
-		for _, verb := range []string{"list", "watch", "create", "patch", "delete"} {
-			asking.Go(func() {
-				slots <- struct{}{}
-				defer func() { <-slots }()
-				r, err := reviews.Create(ctx, &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
-					ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: verb, Group: gk.Group, Resource: plural.Resource},
-				}}, metav1.CreateOptions{})
-				mu.Lock()
-				defer mu.Unlock()
-				if err != nil {
-					failed = err
-				} else if !r.Status.Allowed {
-					missing[plural.GroupResource().String()] = append(missing[plural.GroupResource().String()], verb)
-				}
-			})
-		}
-	}
-	asking.Wait()
-	var out []string
-	for _, resource := range slices.Sorted(maps.Keys(missing)) {
-		slices.Sort(missing[resource])
-		out = append(out, resource+" ("+strings.Join(missing[resource], ", ")+")")
-	}
-	return out, failed
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jibe-vnfm/jibe/store"
@@ -25,16 +26,19 @@ type Turns struct {
 	store  store.Store
 	queue  string // prefix of the tickets
 	waits  string // prefix of the leases, by holder
+	pushed string // lease that lasts until the next push may begin
 	holder string
 	ttl    time.Duration
 
 	mu   sync.Mutex // one of this process at a time has a ticket
 	last uint64     // the number of its last ticket, under mu
+
+	paced atomic.Uint64 // how often Pace was called
 }
 
 // NewTurns are the turns at the branch with a name. holder is unique to the process.
 func NewTurns(s store.Store, branch, holder string) *Turns {
-	return &Turns{store: s, queue: "turn/" + branch + "/", waits: "turn-of/" + branch + "/", holder: holder, ttl: turnTTL}
+	return &Turns{store: s, queue: "turn/" + branch + "/", waits: "turn-of/" + branch + "/", pushed: "pushed/" + branch, holder: holder, ttl: turnTTL}
 }
 
 // Take waits for the turn until ctx ends. others says that somebody else may have had it since
@@ -70,7 +74,7 @@ func (t *Turns) Take(ctx context.Context) (others bool, give func(), err error) 
 	}
 	n := number(mine.Key)
 	others, t.last = n != t.last+1, n
-	stop := t.renew(context.WithoutCancel(ctx))
+	stop := t.renew(context.WithoutCancel(ctx), lease.Name, t.holder, t.ttl)
 	done = true
 	var once sync.Once
 	return others, func() {
@@ -175,21 +179,21 @@ func (t *Turns) drop(ctx context.Context, ticket store.Record) error {
 	return err
 }
 
-// renew keeps the lease as long as the turn is used. Where that fails, others go on when it
+// renew keeps a lease as long as what it is for goes on. Where that fails, others go on when it
 // ends.
-func (t *Turns) renew(ctx context.Context) (stop func()) {
+func (t *Turns) renew(ctx context.Context, name, holder string, ttl time.Duration) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		tick := time.NewTicker(t.ttl / 4)
+		tick := time.NewTicker(ttl / 4)
 		defer tick.Stop()
 		for {
 			select {
 			case <-ctx.Done():
 				return
 			case <-tick.C:
-				_, _ = t.store.Acquire(ctx, t.waits+t.holder, t.holder, t.ttl)
+				_, _ = t.store.Acquire(ctx, name, holder, ttl)
 			}
 		}
 	}()

@@ -181,12 +181,15 @@ var ofNobody = []string{
 	"POST /api/v1/namespaces/VNFS/pods/x/exec", "GET /api/v1/namespaces/VNFS/pods/x/log", "DELETE /api/v1/namespaces/VNFS/pods", "PUT /apis/apps/v1/namespaces/VNFS/deployments/x",
 }
 
+// noRoles is what jibe doctor says where rbac.roles is false.
+const noRoles = "packages can't bring roles.rbac.authorization.k8s.io, rolebindings.rbac.authorization.k8s.io"
+
 func TestTheRightsOfTheChartAreEnoughForJibeAndNoMore(t *testing.T) {
 	for _, test := range []struct {
 		name, values    string
 		passed, refused []string
-		doctor, lacking string // its state; a part of what it says is lacking
-		smoke           bool   // a VNF is taken through its life
+		doctor          []string // parts of what it says, which is no warning
+		smoke           bool     // a VNF is taken through its life
 	}{
 		{
 			name: "in namespaces", values: "namespaces: {names: [VNFS]}",
@@ -198,18 +201,17 @@ func TestTheRightsOfTheChartAreEnoughForJibeAndNoMore(t *testing.T) {
 				"POST /apis/apps/v1/namespaces/OTHER/deployments", "PATCH /api/v1/namespaces/OTHER/secrets/x", "DELETE /api/v1/namespaces/OTHER/pods/x",
 				"PATCH /api/v1/namespaces/SYSTEM/secrets/x", "DELETE /api/v1/namespaces/SYSTEM/pods/x", "DELETE /apis/apps/v1/namespaces/SYSTEM/statefulsets/x",
 			},
-			doctor: "warning", lacking: "deployments.apps (create, delete, patch)", smoke: true,
+			doctor: []string{"it may write in namespace VNFS alone", noRoles}, smoke: true,
 		},
 		{
 			name: "in the whole cluster", values: "namespaces: {scope: cluster}",
 			passed: []string{"POST /apis/apps/v1/namespaces/OTHER/deployments", "PATCH /api/v1/namespaces/OTHER/secrets/x"},
-			// rbac.roles has to say so, also here.
-			doctor: "warning", lacking: "roles.rbac.authorization.k8s.io (create, delete, list, patch, watch)", smoke: true,
+			doctor: []string{noRoles}, smoke: true, // rbac.roles has to say so, also here
 		},
 		{
 			name: "without secrets", values: "namespaces: {names: [VNFS]}\nrbac: {secrets: false}",
 			refused: []string{"GET /api/v1/secrets", "GET /api/v1/namespaces/OTHER/secrets/x", "GET /api/v1/namespaces/VNFS/secrets", "PATCH /api/v1/namespaces/VNFS/secrets/x"},
-			doctor:  "warning", lacking: "secrets (create, delete, list, patch, watch)",
+			doctor:  []string{"it may write in namespace VNFS alone", "packages can't bring secrets, roles.rbac.authorization.k8s.io"},
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -228,8 +230,14 @@ func TestTheRightsOfTheChartAreEnoughForJibeAndNoMore(t *testing.T) {
 				t.Error("it may act as another account")
 			}
 			s := a.serves(nil)
-			if state, means := examined(t, s); state != test.doctor || !strings.Contains(means, test.lacking) {
-				t.Errorf("jibe doctor: %s, %s; want %s, %s", state, means, test.doctor, test.lacking)
+			state, means := examined(t, s)
+			if state != "ok" || strings.Contains(means, "lacks") {
+				t.Errorf("jibe doctor warns of what the chart means to be so: %s, %s", state, means)
+			}
+			for _, part := range test.doctor {
+				if part = strings.ReplaceAll(part, "VNFS", a.vnfs); !strings.Contains(means, part) {
+					t.Errorf("jibe doctor says %s; want %s", means, part)
+				}
 			}
 			if !test.smoke {
 				return
@@ -239,6 +247,63 @@ func TestTheRightsOfTheChartAreEnoughForJibeAndNoMore(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestARightThatTheChartGivesAndSomebodyTookAwayIsAWarning(t *testing.T) {
+	a := installRights(t, "namespaces: {names: [VNFS, TENANTS]}\nrbac: {roles: true}")
+	s := a.serves(nil)
+	if state, means := examined(t, s); state != "ok" || strings.Contains(means, "can't bring") {
+		t.Errorf("before: %s, %s", state, means)
+	}
+	roles, global := a.admin.RbacV1().ClusterRoles(), a.system+":"+release
+	for kind, alter := range map[string]func(*rbacv1.PolicyRule){
+		"read": func(r *rbacv1.PolicyRule) {
+			r.Resources = slices.DeleteFunc(r.Resources, func(name string) bool { return name == "replicasets" || name == "endpointslices" || name == "events" })
+		},
+		"write": func(r *rbacv1.PolicyRule) {
+			r.Resources = slices.DeleteFunc(r.Resources, func(name string) bool { return name == "services" })
+		},
+	} {
+		role, err := roles.Get(t.Context(), global+":"+kind, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range role.Rules {
+			if alter(&role.Rules[i]); len(role.Rules[i].Resources) == 0 {
+				role.Rules[i].Resources = []string{"nothing"}
+			}
+		}
+		if _, err := roles.Update(t.Context(), role, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	says := func(want ...string) {
+		t.Helper()
+		kit.Eventually(t, func() error { // an API server learns of a role by its own watch
+			state, means := examined(t, s)
+			for _, part := range want {
+				if state != "warning" || !strings.Contains(means, part) {
+					return fmt.Errorf("jibe doctor: %s, %s; want a warning of %s", state, means, part)
+				}
+			}
+			return nil
+		})
+	}
+	says("endpointslices.discovery.k8s.io (get, list, watch)", "events (list, watch)", "replicasets.apps (get, list, watch)", "services (create, delete, patch)")
+	// Another binding in one of both namespaces.
+	if _, err := a.admin.RbacV1().RoleBindings(a.vnfs).Create(t.Context(), &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "more"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "edit"},
+		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: a.system, Name: release}},
+	}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	says("services in namespace " + a.tenants + " (create, delete, patch)")
+	for _, binding := range [][2]string{{a.vnfs, "more"}, {a.vnfs, global + ":write"}, {a.tenants, global + ":write"}} {
+		if err := a.admin.RbacV1().RoleBindings(binding[0]).Delete(t.Context(), binding[1], metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	says("deployments.apps (create, delete, patch)")
 }
 
 func TestAProjectWritesAsTheAccountThatTheChartLetsJibeBe(t *testing.T) {
@@ -282,6 +347,14 @@ func TestAProjectWritesAsTheAccountThatTheChartLetsJibeBe(t *testing.T) {
 		}
 	}
 	s := a.serves(map[string]string{"projects/core.yaml": "instances: [core]\nvims: [own]\nrepositories: [packages]\nnamespaces: [" + a.vnfs + "]\nimpersonate: {serviceAccount: " + a.tenants + "/core}\n"})
+	// Where all that writes is accounts of projects, Jibe's own needs no right to.
+	if err := a.admin.RbacV1().RoleBindings(a.vnfs).Delete(t.Context(), a.system+":"+release+":write", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	kit.Until(t, "it may write nothing by itself", func() bool { return a.refused("POST /api/v1/namespaces/VNFS/configmaps", "") })
+	if state, means := examined(t, s); state != "ok" || !strings.Contains(means, "projects write as accounts of their own ("+a.tenants+"/core …)") {
+		t.Errorf("jibe doctor, of rights that nobody needs: %s, %s", state, means)
+	}
 	s.PushPackages(t, []string{process.SmallVnfd}, process.SmallPackage())
 	s.PushFiles(t, map[string]string{"instances/core/web/vnf.yaml": "name: web\nvnfdId: " + process.SmallVnfd + "\nflavour: simple\nparams: {namespace: " + a.vnfs + "}\n"})
 	kit.Eventually(t, func() error {

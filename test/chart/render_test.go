@@ -140,6 +140,8 @@ func TestWhatCannotBeIsRefusedWithWhatToDo(t *testing.T) {
 		{[]string{"desired.remote=https://git.example.org/d.git", `desired.seed.peers\.yaml=x`}, "desired.seed is for a repository on the volume"},
 		{[]string{`desired.seed.instances/a/vnf\.yaml=x`}, "'instances/a/vnf.yaml' does not match"},
 		{[]string{"desired.poll=often"}, "/desired/poll"},
+		{[]string{"desired.pushInterval=6"}, "/desired/pushInterval"},
+		{[]string{"desired.pushInterval=10s"}, "desired.pushInterval is for a forge"},
 		{[]string{"extraArgs={workers}"}, "/extraArgs/0"},
 		{[]string{"persistence.size=large"}, "/persistence/size"},
 		{[]string{"persistence.accessModes={}"}, "/persistence/accessModes"},

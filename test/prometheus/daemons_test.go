@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -79,8 +80,13 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// target is a Jibe that is scraped.
-type target struct{ job, url string }
+// target is an installation that is scraped: its only process, or its replicas.
+type target struct {
+	job  string
+	urls []string
+}
+
+func at(job string, urls ...string) target { return target{job, urls} }
 
 // prometheus is Debian's, with the rules of the generator, and an Alertmanager that tells
 // the receiver.
@@ -118,11 +124,17 @@ receivers: [{name: test, webhook_configs: [{url: %q, send_resolved: true}]}]
 `, p.alerts.URL))
 	var jobs strings.Builder
 	for _, x := range targets {
-		u, err := url.Parse(x.url)
-		if err != nil {
-			t.Fatal(err)
+		var scheme string
+		var hosts []string
+		for _, one := range x.urls {
+			u, err := url.Parse(one)
+			if err != nil {
+				t.Fatal(err)
+			}
+			scheme, hosts = u.Scheme, append(hosts, strconv.Quote(u.Host))
 		}
-		fmt.Fprintf(&jobs, "- {job_name: %s, honor_labels: true, scheme: %s, tls_config: {insecure_skip_verify: true}, static_configs: [{targets: [%q]}]}\n", x.job, u.Scheme, u.Host)
+		fmt.Fprintf(&jobs, "- {job_name: %s, honor_labels: true, scheme: %s, tls_config: {insecure_skip_verify: true}, static_configs: [{targets: [%s]}]}\n",
+			x.job, scheme, strings.Join(hosts, ", "))
 	}
 	write(t, filepath.Join(dir, "prometheus.yml"), fmt.Sprintf(`global: {scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s}
 rule_files: [%q]

@@ -19,27 +19,32 @@ var fireAndResolve = []string{
 	"VnfOperationWaitsForAPerson", "VnfGrantsAreNotAnswered", "VnfHookFails", "VnfDriftNotPutRight", "VnfDriftIsFoughtOver", "VnfHeldForLong",
 	"DesiredRepositoryNotFollowed", "DesiredFileNotObeyed", "GitFails", "VimAway", "VimRequestsFail", "JibeAway", "CredentialsAreGuessed",
 	"SubscriberNotNotified", "NotificationsGivenUp", "CertificateEnds", "CertificateEndsAtOnce", "BackupIsOld", "HooksAreUnconfined",
+	"ReplicaHasNoSession", "ReplicaIsMissing",
 }
 
 func TestEveryPanelAndRuleAnswersInARunWithFailuresAndAlertsFireAndResolve(t *testing.T) {
 	need(t, "prometheus", "prometheus") // before minutes are spent on the world
 	w := newWorld(t)
-	p := startPrometheus(t, filepath.Join(generated(t, hurry), "rules"), target{"jibe", w.main.URL}, target{"jibe-forge", w.forge.URL}, target{"jibe-third", w.third.URL})
+	p := startPrometheus(t, filepath.Join(generated(t, hurry), "rules"), at("jibe", w.main.URL), at("jibe-forge", w.forge.URL), at("jibe-third", w.third.URL),
+		at(replicasJob, w.replicas.first.URL, w.replicas.second.URL))
 	backup := filepath.Join(w.thirdData, "backup.last")
 	write(t, backup, time.Now().Add(-72*time.Hour).Format(time.RFC3339)+"\n")
 	w.lives()
-	p.until(t, `sum(up) == 3`)
+	p.until(t, `sum(up) == 5`)
 	phase(t, p, "what lives is scraped")
 	w.fails()
 	phase(t, p, "all has failed")
 
 	p.rulesAreLoaded(t)
+	p.replicasCountOnce(t)
+	w.replicas.fail(t, p)
+	phase(t, p, "a replica is missing")
 	third := w.third.URL
 	w.third.KillGroup()
 	kit.Eventually(t, func() error { return p.alerts.fired(fireAndResolve...) })
 	phase(t, p, "alerts fire")
 	w.third = process.Start(t, w.thirdData, append(w.thirdFlags(false), "--listen", strings.TrimPrefix(third, "https://"))...)
-	p.until(t, `sum(up) == 3`)
+	p.until(t, `sum(up) == 4`) // a replica is away still
 
 	var ids []string
 	for _, dir := range []string{patched, held, unread} {

@@ -33,13 +33,14 @@ import (
 	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
-// world is three Jibes, to which all happens that dashboards and alerts are made for.
+// world is three Jibes and two replicas of a fourth, to which all happens that dashboards and alerts are made for.
 type world struct {
 	t *testing.T
 	// main has a cluster, a cluster that is reached by a wire, a simulated VIM, an NFVO and
 	// subscribers. forge follows a repository that no hook of Jibe's guards. third has a
 	// certificate that soon ends, and its hooks unconfined; it is what dies.
 	main, forge, third *process.Server
+	replicas           *replicas
 	api                kubernetes.Interface
 	wire               *wire
 	desired, elsewhere *process.WorkTree
@@ -99,6 +100,7 @@ func newWorld(t *testing.T) *world {
 	w.startMain(kubeconfig)
 	w.startForge()
 	w.startThird()
+	w.replicas = startReplicas(t)
 	return w
 }
 
@@ -414,6 +416,7 @@ func (w *world) mends() {
 	w.operation(hooked, "FAILED_TEMP")
 	w.act(w.failing[hooked], "rollback")
 	w.certify(90 * 24 * time.Hour)
+	w.replicas.mend(t)
 	w.quota(held, "9")
 	w.scale(held, 1)                                 // lifts the hold. Its end isn't awaited: the cluster tries again after pauses that have grown
 	w.main.Await(t, w.scale(fought, 1), "COMPLETED") // takes the place of the repair, which pauses for minutes

@@ -81,7 +81,7 @@ func TestAlertsOfAMachineThatWearsOutFireAndResolve(t *testing.T) {
 	w.startForge()
 	w.startStore()
 	w.startDisk()
-	p := startPrometheus(t, only(t, fireOnAWornMachine), target{"far", w.far.URL}, target{"forge", w.forge.URL}, target{"store", w.store.URL}, target{"disk", w.disk.Present().URL})
+	p := startPrometheus(t, only(t, fireOnAWornMachine), at("far", w.far.URL), at("forge", w.forge.URL), at("store", w.store.URL), at("disk", w.disk.Present().URL))
 	ctx, stop := context.WithCancel(t.Context())
 	w.stop = func() { stop(); w.all.Wait() }
 	t.Cleanup(w.stop)

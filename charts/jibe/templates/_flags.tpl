@@ -42,6 +42,9 @@ They are mounted beside the folders of secretFiles, so that no reference in git 
 - {{ printf "--verify-packages=%s=/etc/jibe/files/verify-packages-%s" $repository ($repository | replace "*" "_any") | quote }}
 {{- end }}
 {{- with .Values.desired }}
+{{- with .pushInterval }}
+- --push-interval={{ . }}
+{{- end }}
 {{- if .requireSignedPush }}
 - --require-signed-push
 {{- end }}

@@ -103,6 +103,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- if and .Values.desired.remote .Values.desired.seed -}}
 {{- fail "desired.seed is for a repository on the volume: push the files to the forge that desired.remote names, or leave one of the two out" -}}
 {{- end -}}
+{{- if and .Values.desired.pushInterval (not .Values.desired.remote) -}}
+{{- fail "desired.pushInterval is for a forge: name it in desired.remote, or leave the interval out" -}}
+{{- end -}}
 {{- if and (eq .Values.tls.mode "certManager") (not .Values.tls.certManager.issuerRef.name) -}}
 {{- fail "tls.certManager.issuerRef.name: name the Issuer or ClusterIssuer that signs the certificate" -}}
 {{- end -}}

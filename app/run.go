@@ -1,0 +1,143 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"os"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// run serves until ctx ends; work is what the parts live in.
+func (s *Server) run(ctx, work context.Context) error {
+	work, stop := context.WithCancel(work)
+	defer stop()
+	handler, err := s.handler()
+	if err != nil {
+		return err
+	}
+	server := defaultLimits().server(handler, s.Log)
+	local, hooks, err := s.pushHookServer(work)
+	if err != nil {
+		return err
+	}
+	g, gctx := errgroup.WithContext(work)
+	g.Go(func() error { return s.recon.Run(gctx) })
+	g.Go(func() error { return s.rebuilder.run(gctx, s.recon.EnqueueAll) })
+	g.Go(func() error { return s.repo.Watch(gctx, s.moved(gctx)) })
+	g.Go(func() error { return s.watchPackages(gctx) })
+	g.Go(func() error { return s.problems.run(gctx) })
+	g.Go(func() error { return s.member.Only(gctx, "follow", s.follower.Run) })
+	g.Go(func() error { return s.notify.Run(gctx) })
+	g.Go(func() error { return s.pkgm.Run(gctx) })
+	g.Go(func() error { return s.disk.run(gctx) })
+	if s.serving != nil {
+		g.Go(func() error { return s.serving.run(gctx) })
+	}
+	if s.shared() {
+		g.Go(func() error { return s.oplog.Follow(gctx) })
+		g.Go(func() error { return s.member.Only(gctx, "announce-packages", s.announcePackages) })
+	}
+	g.Go(func() error { return s.runAudit(gctx) })
+	g.Go(func() error { return s.runTraces(gctx) })
+	if s.page != nil {
+		server.RegisterOnShutdown(s.page.Close)
+		g.Go(func() error { return s.page.Run(gctx) })
+	}
+	g.Go(func() error {
+		return s.member.Only(gctx, "prune", (&pruner{oplog: s.oplog, store: s.store, keep: s.KeepOperations, log: s.Log}).run)
+	})
+	g.Go(func() error { return closed(local.Serve(hooks)) })
+	if s.certificate != nil {
+		server.TLSConfig = tlsConfig(s.certificate)
+		if s.clientCAs != nil {
+			s.clientCAs.Configure(server.TLSConfig)
+		}
+		g.Go(func() error { return s.certificate.run(gctx) })
+	}
+	g.Go(func() error {
+		if s.certificate != nil {
+			return closed(server.ServeTLS(s.listener, "", ""))
+		}
+		return closed(server.Serve(s.listener))
+	})
+	g.Go(func() error {
+		select {
+		case <-ctx.Done():
+		case <-gctx.Done():
+		}
+		// Requests under way are answered before the parts that answer them stop.
+		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+		defer cancel()
+		err := errors.Join(server.Shutdown(grace), local.Shutdown(grace))
+		stop()
+		if errors.Is(err, context.DeadlineExceeded) {
+			err = errors.Join(server.Close(), local.Close())
+		}
+		return err
+	})
+	if s.Ready != nil {
+		s.Ready(s)
+	}
+	err = g.Wait()
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+func closed(err error) error {
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}
+
+// moved is called when the desired repository's branch has moved.
+func (s *Server) moved(ctx context.Context) func(ids []string, settings bool) {
+	return func(ids []string, settings bool) {
+		s.arrivals.seen(s.repo.Head(), ids)
+		for _, id := range ids {
+			s.recon.Moved(id)
+		}
+		s.follower.InstancesChanged(ids...)
+		if !settings {
+			return
+		}
+		if err := s.syncPackages(ctx); err != nil {
+			s.Log.WarnContext(ctx, "package repositories were not all fetched", "error", err)
+		}
+		s.follower.SettingsChanged()
+		s.recon.EnqueueAll()
+	}
+}
+
+func (s *Server) close(ctx context.Context) error {
+	var errs []error
+	if s.listener != nil {
+		if err := s.listener.Close(); !errors.Is(err, net.ErrClosed) {
+			errs = append(errs, err)
+		}
+	}
+	if s.repo != nil {
+		errs = append(errs, s.repo.Close())
+	}
+	if s.member != nil {
+		errs = append(errs, s.member.Leave(context.WithoutCancel(ctx)))
+	}
+	if s.store != nil {
+		errs = append(errs, s.store.Close())
+	}
+	errs = append(errs, s.closeAudit())
+	if s.data != nil {
+		_ = os.Remove(s.data.Hooks()) // empty, or not there: no hook runs any more
+		errs = append(errs, s.data.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// Address is where the API listens.
+func (s *Server) Address() string { return s.listener.Addr().String() }

@@ -1,0 +1,233 @@
+package gitrepo
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/internal/git"
+)
+
+// revisionTrailer is what a commit of an operation says of itself: the instance, the tree of its
+// directory before and after ([git.ZeroHash] for none), and the directory. To find that out by comparing
+// trees would read two trees of the whole fleet for each commit.
+const revisionTrailer = "Jibe-Revision"
+
+// revisionOf is the trailer of a commit that leads from one revision to another.
+func revisionOf(before, after desired.Revision) desired.Trailer {
+	tree := func(hash string) string {
+		if hash == "" {
+			return git.ZeroHash
+		}
+		return hash
+	}
+	return desired.Trailer{Key: revisionTrailer, Value: fmt.Sprintf("%s %s %s %s", after.Instance, tree(before.Tree), tree(after.Tree), after.Dir)}
+}
+
+// revisions reads what revisionOf has written.
+func revisions(text, commit, parent string) (before, after desired.Revision, ok bool) {
+	f := strings.SplitN(text, " ", 4)
+	if len(f) != 4 || !git.IsHash(f[1]) || !git.IsHash(f[2]) {
+		return before, after, false
+	}
+	tree := func(hash string) string {
+		if hash == git.ZeroHash {
+			return ""
+		}
+		return hash
+	}
+	before = desired.Revision{Instance: f[0], Dir: f[3], Commit: parent, Tree: tree(f[1])}
+	after = desired.Revision{Instance: f[0], Dir: f[3], Commit: commit, Tree: tree(f[2])}
+	return before, after, true
+}
+
+// asks says whether the write is one that an operation makes.
+func asks(w desired.Write) bool {
+	return slices.ContainsFunc(w.Trailers, func(t desired.Trailer) bool { return t.Key == desired.TrailerOperation })
+}
+
+// OwnCommit is a commit of an operation, as this installation has sealed it.
+type OwnCommit struct {
+	At            time.Time
+	Before, After desired.Revision // of the instance's directory; After's commit is this one
+	Trailers      map[string]string
+}
+
+// OwnNote is a line of a commit's note with its facts, as this installation has sealed it.
+type OwnNote struct {
+	Commit, Line string
+	Facts        []byte // JSON
+}
+
+// Evidence is what git says of operations and this installation's key proves.
+type Evidence struct {
+	Commits []OwnCommit // those in head's history, the oldest first
+	Notes   []OwnNote   // those of a commit are in the order in which they came
+}
+
+// Evidence reads what the whole history says of operations; where there is a remote, what that has,
+// too, and an error where it is away. What anybody else has written isn't in it, whatever words
+// they used. It is for the rare moment when records are lost: it reads all commits of operations and
+// all notes.
+func (r *Repo) Evidence(ctx context.Context) (*Evidence, error) {
+	if err := r.freshen(ctx); err != nil {
+		return nil, fmt.Errorf("%w: %w", desired.ErrUnavailable, err)
+	}
+	e := &Evidence{}
+	if err := r.ownCommits(ctx, e); err != nil {
+		return nil, fmt.Errorf("commits of operations: %w", err)
+	}
+	if err := r.ownNotes(ctx, e); err != nil {
+		return nil, fmt.Errorf("notes of operations: %w", err)
+	}
+	return e, nil
+}
+
+// freshen brings all that waits, and all that the remote has, to where it is read.
+func (r *Repo) freshen(ctx context.Context) error {
+	r.flushNotes(ctx, true)
+	if r.opt.Remote == "" {
+		return r.Refresh(ctx)
+	}
+	if err := r.pull(ctx); err != nil {
+		return err
+	}
+	theirs, err := r.remoteRef(ctx, notesRef)
+	if err != nil {
+		return err
+	}
+	ours, err := git.ReadRef(r.opt.Dir, notesRef)
+	if err != nil || theirs == "" || theirs == ours {
+		return err
+	}
+	return r.joinNotes(ctx)
+}
+
+// evidencePage is how many objects are read at once.
+const evidencePage = 256
+
+func (r *Repo) ownCommits(ctx context.Context, e *Evidence) error {
+	head := r.Head()
+	if head == "" || len(r.opt.Key) == 0 {
+		return nil
+	}
+	out, err := r.git.Run(ctx, "log", "--topo-order", "--reverse", "--fixed-strings", "--grep="+revisionTrailer+": ", "--format=%H", head, "--")
+	if err != nil {
+		return err
+	}
+	for hashes := range slices.Chunk(strings.Fields(out), evidencePage) {
+		found, err := r.objects.GetMany(ctx, git.KindCommit, hashes)
+		if err != nil {
+			return err
+		}
+		for i, data := range found {
+			if c, ok := r.ownCommit(hashes[i], data); ok {
+				e.Commits = append(e.Commits, c)
+			}
+		}
+	}
+	return nil
+}
+
+func (r *Repo) ownCommit(hash string, data []byte) (c OwnCommit, ok bool) {
+	if !r.sealed(data) {
+		return c, false
+	}
+	parsed, err := git.ParseCommit(data)
+	if err != nil {
+		return c, false
+	}
+	head, message, _ := strings.Cut(string(data), "\n\n")
+	c = OwnCommit{At: committed(head), Trailers: map[string]string{}}
+	// The trailers are the last paragraph. What stands before it may be a person's words.
+	message = strings.TrimRight(message, "\n")
+	for line := range strings.Lines(message[strings.LastIndex(message, "\n\n")+1:]) {
+		if key, value, found := strings.Cut(strings.TrimRight(line, "\n"), ": "); found {
+			c.Trailers[key] = value
+		}
+	}
+	parent := ""
+	if len(parsed.Parents) > 0 {
+		parent = parsed.Parents[0]
+	}
+	c.Before, c.After, ok = revisions(c.Trailers[revisionTrailer], hash, parent)
+	return c, ok
+}
+
+func (r *Repo) ownNotes(ctx context.Context, e *Evidence) error {
+	at, err := git.ReadRef(r.opt.Dir, notesRef)
+	if err != nil || at == "" || len(r.opt.Key) == 0 {
+		return err
+	}
+	root, err := r.rootOf(ctx, at)
+	if err != nil {
+		return err
+	}
+	files, err := r.listFiles(ctx, root)
+	if err != nil {
+		return err
+	}
+	for _, f := range files {
+		commit := strings.ReplaceAll(f.path, "/", "")
+		if !git.IsHash(commit) || !f.IsFile() {
+			continue
+		}
+		text, err := r.objects.Peek(ctx, git.KindBlob, f.Hash)
+		if err != nil {
+			return err
+		}
+		for line := range bytes.Lines(text) {
+			if n, ok := r.parseNote(commit, strings.TrimRight(string(line), "\n")); ok && n.Facts != nil {
+				e.Notes = append(e.Notes, n)
+			}
+		}
+	}
+	return nil
+}
+
+// factsMark stands before the facts of a line, and sealMark before its seal. Within JSON neither can
+// stand: a quotation mark is escaped there.
+const (
+	factsMark = ` of {"`
+	sealMark  = ` seal `
+)
+
+// noteLine is a line of a note with its facts, sealed where there is a key: whoever else writes the
+// same can't seal it, and the line of one commit doesn't hold for another.
+func (r *Repo) noteLine(commit, line string, facts []byte) string {
+	line = oneLine(line)
+	if line == "" || facts == nil {
+		return line
+	}
+	line += " of " + desired.OneLine(facts)
+	if len(r.opt.Key) == 0 {
+		return line
+	}
+	return line + sealMark + r.seal("note", commit, line)
+}
+
+// parseNote reads what noteLine has written of the commit; ok is false where the seal isn't ours.
+func (r *Repo) parseNote(commit, text string) (n OwnNote, ok bool) {
+	i := strings.LastIndex(text, sealMark)
+	if i < 0 || len(r.opt.Key) == 0 || !hmac.Equal([]byte(text[i+len(sealMark):]), []byte(r.seal("note", commit, text[:i]))) {
+		return n, false
+	}
+	n = OwnNote{Commit: commit, Line: text[:i]}
+	if i := strings.LastIndex(n.Line, factsMark); i >= 0 {
+		n.Line, n.Facts = n.Line[:i], []byte(n.Line[i+len(" of "):])
+	}
+	return n, true
+}
+
+// plainNote is the line of a note as people read it.
+func (r *Repo) plainNote(commit, text string) string {
+	if n, ok := r.parseNote(commit, text); ok {
+		return n.Line
+	}
+	return text
+}

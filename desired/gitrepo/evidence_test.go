@@ -1,0 +1,56 @@
+package gitrepo
+
+import (
+	"testing"
+
+	"github.com/jibe-vnfm/jibe/desired"
+)
+
+func TestOnlyWhatTheKeyProvesIsEvidence(t *testing.T) {
+	r := openRepo(t, Options{Key: testKey})
+	id := testID(1)
+	trailers := []desired.Trailer{{Key: desired.TrailerOperation, Value: "made"}, {Key: desired.TrailerParams, Value: `{"a":"b"}`}}
+	w, err := r.Write(t.Context(), desired.Write{Instance: id, Dir: shardDir(id), Subject: "Scale", Change: setLevel(id, 1), Trailers: trailers,
+		Body: desired.TrailerOperation + ": of a person's words"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	facts := []byte(`{"id": "made", "why": "a of {\"b seal c"}`)
+	r.Attest(w.Commit, "2026 made COMPLETED: it is of {\"x seal y", facts)
+	r.flushNotes(t.Context(), true)
+	seen, err := r.Show(t.Context(), w.Commit)
+	if err != nil || len(seen.Outcomes) != 1 || seen.Outcomes[0] != "2026 made COMPLETED: it is of {\"x seal y" {
+		t.Errorf("people see %+v (%v)", seen, err)
+	}
+
+	// Somebody pushes the same words, takes the line of one commit to another, and changes it.
+	dir := clone(t, r)
+	put(t, dir, shardDir(id)+"/vnf.yaml", vnfFile(id, 2))
+	message := runGit(t, dir, "log", "-1", "--format=%B", w.Commit)
+	commitPush(t, dir, message)
+	if err := r.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	line := runGit(t, r.opt.Dir, "notes", "--ref=jibe", "show", w.Commit)
+	r.Note(r.Head(), line)
+	r.Note(w.Commit, "2026 made FAILED of {\"id\":\"made\"}")
+	r.Note(w.Commit, "2026 made FAILED of {\"id\":\"made\"} seal "+r.seal("push", w.Commit, "2026 made FAILED of {\"id\":\"made\"}"))
+
+	e, err := r.Evidence(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(e.Commits) != 1 || e.Commits[0].After != w || e.Commits[0].Trailers[desired.TrailerOperation] != "made" || e.Commits[0].Trailers[desired.TrailerParams] != `{"a":"b"}` {
+		t.Errorf("commits %+v, want that of %+v", e.Commits, w)
+	}
+	if len(e.Notes) != 1 || e.Notes[0].Commit != w.Commit || string(e.Notes[0].Facts) != desired.OneLine(facts) {
+		t.Errorf("notes %+v", e.Notes)
+	}
+
+	other := openRepo(t, Options{Key: []byte("another key")})
+	other.Reader = r.Reader
+	other.opt.Dir = r.opt.Dir
+	if e, err := other.Evidence(t.Context()); err != nil || len(e.Commits)+len(e.Notes) > 0 {
+		t.Errorf("with another key there is %+v (%v)", e, err)
+	}
+}

@@ -1,0 +1,114 @@
+package prometheus
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/desired/secret"
+	"github.com/jibe-vnfm/jibe/test/kit"
+	"github.com/jibe-vnfm/jibe/test/process"
+	"github.com/jibe-vnfm/jibe/test/redisserver"
+)
+
+// replicasJob is the job under which replicas are scraped. They have no label that tells their series of a
+// VNF instance apart, as somebody may scrape them who hasn't read the guide.
+const replicasJob = "jibe-replicas"
+
+// The instances of replicas: how many run, and the one whose file can't be read at first.
+const (
+	replicated = 3
+	misread    = "instances/lab/misread"
+)
+
+// replicas are two Jibes on one Redis and one remote.
+type replicas struct {
+	redis         *redisserver.Server
+	first, second *process.Server
+	flags         []string // those of the second, but for its address
+	files         *process.WorkTree
+}
+
+func startReplicas(t *testing.T) *replicas {
+	t.Helper()
+	need(t, "redis-server", "redis-server")
+	packages := filepath.Join(t.TempDir(), "packages.git")
+	process.InitBare(t, packages)
+	p := process.NewWorkTree(t, packages)
+	if err := os.CopyFS(p.Dir(), os.DirFS(process.SmallPackage())); err != nil {
+		t.Fatal(err)
+	}
+	p.Push("Add a package")
+	files := map[string]string{
+		"repositories.yaml":   "- name: packages\n  url: " + packages + "\n  branch: main\n",
+		"vims/sim.yaml":       "type: sim\ndefault: true\n",
+		misread + "/vnf.yaml": "name: [unread\n",
+	}
+	for i := range replicated {
+		dir := fmt.Sprintf("instances/lab/vnf-%d", i)
+		files[dir+"/vnf.yaml"] = small(dir, process.SmallVnfd, params(""))
+	}
+	bare := process.NewForge(t, files)
+	r := &replicas{redis: redisserver.Start(t), files: process.NewWorkTree(t, bare)}
+	flags := []string{"--store", r.redis.URL(), "--remote", "file://" + bare, "--poll", "1s"}
+	data := filepath.Join(process.ShortTempDir(t), "data")
+	r.first = process.Start(t, data, flags...)
+	r.flags = append(flags, "--identity", filepath.Join(data, secret.IdentityFile))
+	r.second = process.Start(t, filepath.Join(process.ShortTempDir(t), "data"), r.flags...)
+	for i := range replicated {
+		completed(t, r.first, desired.DeriveID(fmt.Sprintf("instances/lab/vnf-%d", i)))
+	}
+	return r
+}
+
+// replicasCountOnce fails the test where the fleet of two replicas is shown as two.
+func (p *prometheus) replicasCountOnce(t *testing.T) {
+	t.Helper()
+	for title, want := range map[string]string{"Instances": fmt.Sprint(replicated), "Files not obeyed": "1"} {
+		expr := ""
+		for _, d := range dashboards(t) {
+			for _, x := range d.Panels {
+				if d.UID == "jibe-fleet" && x.Title == title {
+					expr = strings.ReplaceAll(x.Targets[0].Expr, "$job", replicasJob)
+				}
+			}
+		}
+		p.is(t, expr, want)
+	}
+	p.is(t, `sum(jibe_instances{job="`+replicasJob+`"})`, fmt.Sprint(2*replicated)) // each shows all
+	p.is(t, `sum(jibe_instances_owned{job="`+replicasJob+`"})`, fmt.Sprint(replicated))
+}
+
+// is waits until an instant query is answered with one value.
+func (p *prometheus) is(t *testing.T, expr, want string) {
+	t.Helper()
+	kit.Eventually(t, func() error {
+		list, err := p.now(t.Context(), expr)
+		if err == nil && (len(list) != 1 || list[0].Value[1] != want) {
+			err = fmt.Errorf("the answer is %v, and not %s", list, want)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", expr, err)
+		}
+		return nil
+	})
+}
+
+// fail ends one replica, and once that is told, Redis.
+func (r *replicas) fail(t *testing.T, p *prometheus) {
+	t.Helper()
+	r.second.KillGroup()
+	kit.Eventually(t, func() error { return p.alerts.fired("ReplicaIsMissing") })
+	r.redis.Kill()
+}
+
+// mend has all serve again.
+func (r *replicas) mend(t *testing.T) {
+	t.Helper()
+	r.redis.Start(t)
+	r.second = process.Start(t, r.second.Data, append(r.flags, "--listen", strings.TrimPrefix(r.second.URL, "http://"))...)
+	r.files.PushFiles(map[string]string{misread + "/vnf.yaml": small(misread, process.SmallVnfd, params(""))})
+}
