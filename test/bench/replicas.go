@@ -22,6 +22,9 @@ const (
 	recordSize = 700
 	// recordSets is how many it writes.
 	recordSets = 20_000
+	// replicaWrites is how many requests are made at most, one an instance: what a git server takes
+	// bounds the rate, and it is seen soon.
+	replicaWrites = 1000
 	// replicaRest is how long replicas are left alone.
 	replicaRest = 20 * time.Second
 	// quietBefore lets what the load began come to its end.
@@ -80,7 +83,7 @@ func (b *bench) answered(ctx context.Context, i int, s replicaSetup, file float6
 	server := r.Servers.Present()
 	server.Data = r.Forge.Dir // where the repository of instances is
 	j := &jibe{Server: server}
-	n := min(b.instances, b.writes)
+	n := min(b.instances, b.writes, replicaWrites)
 	err = j.addUnseen(ctx, "fill", 0, n, func(_ int, id string) string {
 		return fmt.Sprintf("id: %s\nname: bench\nvnfdId: %s\nstate: notInstantiated\n", id, process.SmallVnfd)
 	})
@@ -172,6 +175,6 @@ func (b *bench) redisPeer(ctx context.Context, r *ha.Rig, s replicaSetup, rate f
 		return fmt.Errorf("redis-benchmark says %q: %w", out, err)
 	}
 	b.value("  redis-benchmark SET of the same Redis", fmt.Sprintf("%.0f/s", sets), true, "",
-		fmt.Sprintf("%d bytes, %d clients; a request to Jibe is several writes and a commit on the git server: %s", recordSize, b.clients, ratio(rate, sets)))
+		fmt.Sprintf("%d bytes, %d clients; %.0f of them for each request to Jibe, which is several writes and a commit on the git server", recordSize, b.clients, sets/rate))
 	return nil
 }

@@ -34,7 +34,7 @@ func TestNothingIsLostWhereReplicasAndWhatTheyDependOnBreak(t *testing.T) {
 		}
 		t.Skip(err)
 	}
-	duration := 12 * time.Second
+	duration := 20 * time.Second
 	if text := os.Getenv("JIBE_HA_DURATION"); text != "" {
 		var err error
 		if duration, err = time.ParseDuration(text); err != nil {
