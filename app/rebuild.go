@@ -96,8 +96,11 @@ func (r *rebuilder) look() {
 // run keeps the store whole until ctx ends. again has all instances looked at.
 func (r *rebuilder) run(ctx context.Context, again func()) error {
 	for {
-		if !r.Whole() && r.ensure(ctx) {
-			again()
+		if !r.Whole() {
+			r.repo.ShareNotes(ctx) // whoever rebuilds may be another replica
+			if r.ensure(ctx) {
+				again()
+			}
 		}
 		select {
 		case <-ctx.Done():

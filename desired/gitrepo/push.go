@@ -8,6 +8,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -147,6 +148,12 @@ func (r refReport) taken() bool { return len(r.flag) == 1 && strings.Contains(" 
 func (r refReport) byGit() bool { return r.flag == "!" && strings.HasPrefix(r.said, "[rejected]") }
 func (r refReport) byRemote() bool {
 	return r.flag == "!" && strings.HasPrefix(r.said, "[remote rejected]")
+}
+
+// overtaken says that the remote has rejected the ref as somebody else was moving it at that moment: a
+// replica that pushes the same pin, mostly.
+func (r refReport) overtaken() bool {
+	return r.byRemote() && slices.ContainsFunc([]string{"already exists", "failed to update ref", "cannot lock ref", "incorrect old value"}, func(why string) bool { return strings.Contains(r.said, why) })
 }
 
 // refReports are the reports by the refs of the remote.

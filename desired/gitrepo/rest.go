@@ -69,7 +69,7 @@ func (r *Repo) restPushed(w rest, out string, err error) {
 			default:
 				pins = pins && is.taken()
 			}
-			refused = refused || is.byRemote()
+			refused = refused || is.byRemote() && !is.overtaken()
 		}
 	}
 	if refused {
@@ -118,6 +118,15 @@ func (r *Repo) pushRest(ctx context.Context) {
 		r.log.Warn("notes, or pins of packages, not pushed: only this mirror has them", "error", err)
 	}
 	r.restPushed(w, out, err)
+}
+
+// ShareNotes has the remote get all notes now, best effort, also those that wait for commits that would take them
+// along: another replica is about to read them.
+func (r *Repo) ShareNotes(ctx context.Context) {
+	r.flushNotes(ctx, true)
+	if r.opt.Remote != "" {
+		r.pushRest(ctx)
+	}
 }
 
 // gatherNotes writes the notes that wait, joined with the remote's, so that the next push takes
