@@ -110,6 +110,7 @@ func (a *attacked) beside() {
 	a.Helper()
 	at := make(chan string, 1)
 	c := shell("exec sleep 3600")
+	c.Timeout = time.Hour // it ends with the test, however slow the machine is
 	c.Package.Files.(fstest.MapFS)["secret"] = &fstest.MapFile{Data: []byte("x")}
 	c.Files = map[string][]byte{"KUBECONFIG": []byte("x")}
 	c.Started = func(p hooks.Process) error { at <- p.Dir; return nil }

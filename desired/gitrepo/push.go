@@ -142,7 +142,13 @@ func failedPush(out, ref, trace string) pushOutcome {
 // refReport is what git push --porcelain says of one ref.
 type refReport struct{ flag, said string }
 
-func (r refReport) taken() bool { return len(r.flag) == 1 && strings.Contains(" +*=", r.flag) }
+func (r refReport) taken() bool {
+	switch r.flag {
+	case " ", "+", "*", "=":
+		return true
+	}
+	return false
+}
 
 // byGit says that git itself has rejected the ref, byRemote that the remote has.
 func (r refReport) byGit() bool { return r.flag == "!" && strings.HasPrefix(r.said, "[rejected]") }

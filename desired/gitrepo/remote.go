@@ -363,7 +363,7 @@ func (r *Repo) writable() error {
 		}
 		if d := r.sent.doubt(); d != nil {
 			// As text: the doubt itself is returned only to who has to settle it.
-			return fmt.Errorf("%w: %s", desired.ErrUnavailable, d)
+			return fmt.Errorf("%w: %s", desired.ErrUnavailable, d.Error())
 		}
 	}
 	return nil

@@ -6,7 +6,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"io"
-	"log"
+	"log/slog"
 	"net/http"
 	"net/http/cgi"
 	"net/http/httptest"
@@ -58,7 +58,7 @@ func NewForge(ctx context.Context, dir string, repositories ...string) (*Forge, 
 		Env: append(process.Environment(), "GIT_PROJECT_ROOT="+dir, "GIT_HTTP_EXPORT_ALL=1", "REMOTE_USER=person"),
 	}
 	f.server = httptest.NewUnstartedServer(f.handler(backend))
-	f.server.Config.ErrorLog = log.New(io.Discard, "", 0) // of clients that were killed
+	f.server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError) // of clients that were killed
 	f.server.StartTLS()
 	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: f.server.Certificate().Raw})
 	return f, os.WriteFile(f.CA, certificate, 0o644)

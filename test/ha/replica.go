@@ -177,7 +177,13 @@ func (x *Replica) State() string {
 
 // Cut cuts the replica's way to Redis and the sentinels, and Silence lets nothing through and
 // tells nobody; Slow delays all, and Mend has all go through again.
-func (x *Replica) Cut()     { x.network.set(cutOff) }
+func (x *Replica) Cut() { x.network.set(cutOff) }
+
+// Silence has nothing pass between the replica and Redis.
 func (x *Replica) Silence() { x.network.set(silent) }
-func (x *Replica) Slow()    { x.network.set(slow) }
-func (x *Replica) Mend()    { x.network.set(passing) }
+
+// Slow has what passes between them take long.
+func (x *Replica) Slow() { x.network.set(slow) }
+
+// Mend ends what Silence or Slow began.
+func (x *Replica) Mend() { x.network.set(passing) }

@@ -336,7 +336,7 @@ func (r *Rig) Told() []string {
 func (r *Rig) Holders(ctx context.Context) (map[string]string, error) {
 	m := r.redis.master(ctx)
 	if m == nil {
-		return nil, errors.New("Redis has no master")
+		return nil, errors.New("no master is left of Redis")
 	}
 	c := m.Dial()
 	defer c.Close()
