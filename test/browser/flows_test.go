@@ -74,6 +74,7 @@ func TestARevokedTokenEndsItsSessions(t *testing.T) {
 	s := browser.Serve(t, nil)
 	tab := browser.New(t).Tab(t, s, browser.View{})
 	tab.Login(s.Token)
+	tab.Expect("/ui/events") // the page may learn of the end by its events, before it is opened again
 	file := filepath.Join(s.Data, "tokens.yaml")
 	if err := os.WriteFile(file, []byte("tokens: [{name: somebody, role: viewer, token: another-token-of-24-chars}]\n"), 0o600); err != nil {
 		t.Fatal(err)
