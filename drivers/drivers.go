@@ -307,8 +307,8 @@ type RefusedError struct {
 	// Conflict says that the request would be right if something else didn't rule
 	// over the object now (an autoscaler): HTTP 409 and not 400.
 	Conflict bool
-	// MayPass says that somebody else's webhook refused, who
-	// may think otherwise when asked again: it is believed only when it stands.
+	// MayPass says that somebody else refused (a webhook, a quota), who may think otherwise
+	// when asked again: it is believed only when it stands.
 	MayPass bool
 	// Owner is the VNF instance that has the object, where that is why: it is refused only
 	// as long as that one doesn't give it up.

@@ -28,7 +28,8 @@ func classify(key string, err error) error {
 		if lacksRight(err) || comesLater(err) {
 			return watched.Unavailable(err)
 		}
-		return &drivers.RefusedError{Object: key, Reason: err.Error()}
+		// A quota still counts what has just gone, for as long as its controller takes to notice.
+		return &drivers.RefusedError{Object: key, Reason: err.Error(), MayPass: overQuota(err)}
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsMethodNotSupported(err),
 		apierrors.IsRequestEntityTooLargeError(err), apierrors.IsNotAcceptable(err), apierrors.IsUnsupportedMediaType(err):
 		return &drivers.RefusedError{Object: key, Reason: err.Error()}

@@ -69,7 +69,8 @@ func (d *Driver) Verify(ctx context.Context, rendering drivers.Rendering, steps 
 }
 
 // A webhook that denies now and then would never let all objects pass at one look,
-// as every look asks about all of them: what it denies is asked again, soon.
+// as every look asks about all of them: what it denies is asked again, soon. So is what a quota
+// has no room for.
 func denialBackoff() wait.Backoff {
 	return wait.Backoff{Duration: 50 * time.Millisecond, Factor: 1.5, Steps: 5}
 }

@@ -60,6 +60,9 @@ type Fact struct {
 	// unheeded says of a Deployment or StatefulSet that its controller hasn't taken note of its
 	// last change yet: revision is that of what was wanted before.
 	unheeded bool
+	// replaces says of a Deployment or StatefulSet that its controller replaces every unit of a former
+	// template: none is left once it is done.
+	replaces bool
 	// kept is what a successor takes over of it, of a Service only ([keep]).
 	kept string
 	// Fields are those that Jibe manages. Instances of one package share them.
@@ -169,7 +172,7 @@ func FactOf(i manifest.Installation, gk schema.GroupKind, u *unstructured.Unstru
 	}
 	switch gk {
 	case manifest.KindDeployment:
-		f.unheeded = unheeded(u)
+		f.unheeded, f.replaces = unheeded(u), true
 	case manifest.KindJob:
 		f.immutable = annotations[manifest.AnnotationImmutable]
 	case manifest.KindReplicaSet:
@@ -181,6 +184,8 @@ func FactOf(i manifest.Installation, gk schema.GroupKind, u *unstructured.Unstru
 	case manifest.KindStatefulSet:
 		f.manual, f.unheeded = onDelete(u), unheeded(u)
 		f.revision, _, _ = unstructured.NestedString(u.Object, "status", "updateRevision")
+		kept, _, _ := unstructured.NestedInt64(u.Object, "spec", "updateStrategy", "rollingUpdate", "partition")
+		f.replaces = !f.manual && kept == 0
 	case manifest.KindService:
 		f.traffic = &traffic{generation: shared(manifest.Selector(u)[manifest.LabelGeneration])}
 	case manifest.KindCRD:

@@ -40,14 +40,15 @@ type view struct {
 	byUID map[types.UID]*Fact
 	// failing and waiting are, by owner's key, what its first pod in trouble says.
 	failing, waiting map[string]string
-	// running counts, by owner's key, its pods that are ready.
-	running map[string]int
+	// running counts, by owner's key, its pods that are ready; former those that are of a template
+	// which its controller replaces.
+	running, former map[string]int
 	// creationFailure is why a workload's controller couldn't make a pod, or "".
 	creationFailure func(types.UID) string
 }
 
 func newView(facts []*Fact) *view {
-	v := &view{facts: facts, byUID: make(map[types.UID]*Fact, len(facts)), failing: map[string]string{}, waiting: map[string]string{}, running: map[string]int{}}
+	v := &view{facts: facts, byUID: make(map[types.UID]*Fact, len(facts)), failing: map[string]string{}, waiting: map[string]string{}, running: map[string]int{}, former: map[string]int{}}
 	slices.SortFunc(facts, func(a, b *Fact) int { return cmp.Compare(a.Key, b.Key) })
 	for _, f := range facts {
 		v.byUID[f.UID] = f
@@ -60,8 +61,12 @@ func newView(facts []*Fact) *view {
 		if top == nil {
 			continue
 		}
-		if f.ready {
+		if top.replaces && v.outdated(f, top) {
+			v.former[top.Key]++
+		} else if f.ready {
 			v.running[top.Key]++
+		}
+		if f.ready {
 			continue
 		}
 		reason, failure := v.trouble(f, top)
@@ -240,9 +245,14 @@ func (v *view) object(f *Fact) plan.ObservedObject {
 	if f.Dead {
 		o.Dead = f.failure
 	}
-	// A controller counts in its status what was; a pod may have gone since.
-	if due := max(f.Count, f.scheduled); f.ready && v.running[f.Key] < due {
+	// A controller counts in its status what was; a pod may have gone since. And its status may be
+	// seen before its last pods are: two watches aren't in step.
+	switch due := max(f.Count, f.scheduled); {
+	case !f.ready:
+	case v.running[f.Key] < due:
 		o.Ready, o.Reason = false, fmt.Sprintf("%d of %d pods are ready", v.running[f.Key], due)
+	case v.former[f.Key] > 0:
+		o.Ready, o.Reason = false, fmt.Sprintf("%d pods of its former template are still there", v.former[f.Key])
 	}
 	if f.ready || f.Deleting || f.GroupKind == manifest.KindPod {
 		return o

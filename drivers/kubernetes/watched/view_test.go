@@ -55,3 +55,57 @@ func TestAPodOfAFormerTemplateIsNoFailure(t *testing.T) {
 		})
 	}
 }
+
+// TestAWorkloadIsReadyOnceItsFormerPodsAreSeenToGo has two watches in mind that aren't in step: the
+// workload's says that all is replaced, that of pods is behind.
+func TestAWorkloadIsReadyOnceItsFormerPodsAreSeenToGo(t *testing.T) {
+	deployment := "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d, uid: d, generation: 2, labels: {vnf.jibe.dev/vdu: V}, annotations: {vnf.jibe.dev/digest: x, deployment.kubernetes.io/revision: '2'}}\n" +
+		"spec: {replicas: 2}\nstatus: {observedGeneration: 2, replicas: 2, updatedReplicas: 2, readyReplicas: 2, availableReplicas: 2, conditions: [{type: Available, status: 'True'}]}"
+	set := func(strategy string) string {
+		return "apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {name: d, uid: d, generation: 2, annotations: {vnf.jibe.dev/digest: x}}\n" +
+			"spec: {replicas: 2, updateStrategy: " + strategy + "}\nstatus: {observedGeneration: 2, replicas: 2, updatedReplicas: 2, readyReplicas: 2, currentReplicas: 2, currentRevision: d-2, updateRevision: d-2}"
+	}
+	replicas := func(revision int) string {
+		return fmt.Sprintf("apiVersion: apps/v1\nkind: ReplicaSet\nmetadata: {name: r%d, uid: r%[1]d, annotations: {deployment.kubernetes.io/revision: '%[1]d'}, "+
+			"ownerReferences: [{apiVersion: apps/v1, kind: Deployment, name: d, uid: d, controller: true}]}", revision)
+	}
+	pod := func(name, kind, owner, more, template string) string {
+		return fmt.Sprintf("apiVersion: v1\nkind: Pod\nmetadata: {name: %s, uid: %[1]s, %s labels: {controller-revision-hash: %s, vnf.jibe.dev/vdu: V}, ownerReferences: [{apiVersion: apps/v1, kind: %s, name: %s, uid: %[5]s, controller: true}]}\n"+
+			"status: {phase: Running, conditions: [{type: Ready, status: 'True'}]}", name, more, template, kind, owner)
+	}
+	of := func(revision int, name string) string {
+		return pod(name, "ReplicaSet", fmt.Sprintf("r%d", revision), "", "x")
+	}
+	leaving := pod("a", "ReplicaSet", "r1", "deletionTimestamp: 2026-01-01T00:00:00Z,", "x")
+	member := func(name, template string) string { return pod(name, "StatefulSet", "d", "", template) }
+	rolling, onDelete, partition := "{type: RollingUpdate}", "{type: OnDelete}", "{type: RollingUpdate, rollingUpdate: {partition: 1}}"
+	for _, c := range []struct {
+		name    string
+		objects []string
+		ready   bool
+	}{
+		{"all are new", []string{deployment, replicas(1), replicas(2), of(2, "b"), of(2, "c")}, true},
+		{"a former one is being deleted", []string{deployment, replicas(1), replicas(2), leaving, of(2, "b"), of(2, "c")}, true},
+		{"a former one isn't seen to go yet, and a new one isn't seen", []string{deployment, replicas(1), replicas(2), of(1, "a"), of(2, "b")}, false},
+		{"a former one isn't seen to go yet", []string{deployment, replicas(1), replicas(2), of(1, "a"), of(2, "b"), of(2, "c")}, false},
+		{"the new ReplicaSet isn't seen yet", []string{deployment, replicas(1), of(2, "b"), of(2, "c")}, true},
+		{"all of a StatefulSet are new", []string{set(rolling), member("d-0", "d-2"), member("d-1", "d-2")}, true},
+		{"a former one of a StatefulSet", []string{set(rolling), member("d-0", "d-1"), member("d-1", "d-2")}, false},
+		{"a StatefulSet that keeps some by its partition", []string{set(partition), member("d-0", "d-1"), member("d-1", "d-2")}, true},
+		{"a StatefulSet that leaves its pods alone", []string{set(onDelete), member("d-0", "d-1"), member("d-1", "d-1")}, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var facts []*Fact
+			for _, text := range c.objects {
+				u := sample.Object(t, text)
+				facts = append(facts, FactOf("", u.GroupVersionKind().GroupKind(), u))
+			}
+			top := facts[0]
+			v := newView(facts)
+			v.creationFailure = func(types.UID) string { return "" }
+			if o := v.object(top); o.Ready != c.ready {
+				t.Errorf("ready: %v (%s), want %v", o.Ready, o.Reason, c.ready)
+			}
+		})
+	}
+}
