@@ -1,14 +1,23 @@
 package gitrepo
 
-import "github.com/jibe-vnfm/jibe/internal/git"
+import (
+	"errors"
 
-// breakLocks removes stale locks of the branch, and logs which.
+	"github.com/jibe-vnfm/jibe/internal/git"
+)
+
+// breakLocks removes stale locks of the branch and of the notes, and logs which.
 func (r *Repo) breakLocks() error {
-	broken, err := git.BreakStaleLocks(r.opt.Dir, r.ref())
+	var broken []string
+	var errs []error
+	for _, ref := range []string{r.ref(), notesRef} {
+		names, err := git.BreakStaleLocks(r.opt.Dir, ref)
+		broken, errs = append(broken, names...), append(errs, err)
+	}
 	if len(broken) > 0 {
 		r.log.Warn("removed locks that a crash left", "locks", broken)
 	}
-	return err
+	return errors.Join(errs...)
 }
 
 // keepUnlocked looks for such locks as long as the repository is open: a push meets

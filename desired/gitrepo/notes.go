@@ -57,9 +57,10 @@ type noteQueue struct {
 	folder git.Folders // of the notes' tree, the writer's own
 }
 
-// lateNote are the lines that wait for a note of one commit.
+// lateNote are the lines that wait for a note of one commit, each once.
 type lateNote struct {
 	lines []string
+	has   map[string]bool
 	bytes int // of lines
 	since time.Time
 }
@@ -110,9 +111,7 @@ func (q *noteQueue) take(all bool) (map[string][]string, error) {
 	q.queue, q.taken = nil, time.Now()
 	q.mu.Unlock()
 	now := time.Now()
-	for _, n := range came {
-		q.wait(n.commit, now, n.line)
-	}
+	came = slices.DeleteFunc(came, func(n note) bool { return q.wait(n.commit, now, n.line) == nil })
 	out := map[string][]string{}
 	if all || !now.Before(q.retry) {
 		for commit, l := range q.late {
@@ -126,16 +125,22 @@ func (q *noteQueue) take(all bool) (map[string][]string, error) {
 	return out, q.journal.add(slices.DeleteFunc(came, func(n note) bool { return q.late[n.commit] == nil }))
 }
 
-func (q *noteQueue) wait(commit string, since time.Time, lines ...string) {
+// wait lets lines wait for a note of the commit, and returns those that didn't yet.
+func (q *noteQueue) wait(commit string, since time.Time, lines ...string) (more []string) {
 	l := q.late[commit]
 	if l == nil {
-		l = &lateNote{since: since}
+		l = &lateNote{since: since, has: map[string]bool{}}
 		q.late[commit] = l
 	}
-	l.lines = append(l.lines, lines...)
 	for _, line := range lines {
-		l.bytes += len(line) + 1
+		if l.has[line] {
+			continue
+		}
+		l.has[line] = true
+		l.lines, l.bytes = append(l.lines, line), l.bytes+len(line)+1
+		more = append(more, line)
 	}
+	return more
 }
 
 func (q *noteQueue) mark() {
@@ -153,20 +158,23 @@ func (q *noteQueue) again(notes map[string][]string) {
 	}
 }
 
-// back takes notes that could not be written. They are tried again after a pause.
+// back takes notes that could not be written. They are tried again after a pause. The journal is
+// written anew with all that waits: however often it is tried, it grows by none.
 func (q *noteQueue) back(notes map[string][]string) error {
-	var again []note
 	now := time.Now()
 	for commit, lines := range notes {
 		q.wait(commit, now, lines...)
-		for _, line := range lines {
-			again = append(again, note{commit, line})
-		}
 	}
 	q.pause = min(max(2*q.pause, notesPause), maxNotesPause)
 	q.retry = now.Add(q.pause)
 	q.mark()
-	return q.journal.add(again)
+	var all []note
+	for commit, l := range q.late {
+		for _, line := range l.lines {
+			all = append(all, note{commit, line})
+		}
+	}
+	return q.journal.replace(all)
 }
 
 // written forgets the journal once nothing waits any more.
@@ -319,6 +327,9 @@ func (r *Repo) moveNotes(ctx context.Context, m *notesMove) {
 	}
 	if m.to != m.from {
 		if err := r.refs.Move(ctx, notesRef, m.to, m.from); err != nil {
+			if errors.Is(err, git.ErrRefLocked) { // by a git that a crash ended, perhaps
+				err = errors.Join(err, r.breakLocks())
+			}
 			r.notesBack(m, err)
 			return
 		}

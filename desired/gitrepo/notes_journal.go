@@ -1,9 +1,11 @@
 package gitrepo
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -49,25 +51,52 @@ func (j *noteJournal) add(notes []note) error {
 	return nil
 }
 
-// read returns the notes that a former process left.
+// replace makes the notes all that the journal holds.
+func (j *noteJournal) replace(notes []note) error {
+	tmp := noteJournal{name: j.name + ".new"}
+	if err := os.Remove(tmp.name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("keep notes: %w", err)
+	}
+	if len(notes) == 0 {
+		return j.clear()
+	}
+	if err := tmp.add(notes); err != nil {
+		return err
+	}
+	if err := os.Rename(tmp.name, j.name); err != nil {
+		return fmt.Errorf("keep notes: %w", err)
+	}
+	j.holds = true
+	return git.SyncDir(filepath.Dir(j.name))
+}
+
+// read returns the notes that a former process left, each once.
 func (j *noteJournal) read() ([]note, error) {
-	data, err := os.ReadFile(j.name)
+	f, err := os.Open(j.name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the notes that wait: %w", err)
 	}
+	defer f.Close()
 	j.holds = true
 	var out []note
-	for line := range strings.Lines(string(data)) {
-		commit, text, ok := strings.Cut(line, " ")
-		// A line without its end was being written when the process died.
-		if text, whole := strings.CutSuffix(text, "\n"); ok && whole && git.IsHash(commit) && text != "" {
-			out = append(out, note{commit, text})
+	seen := map[note]bool{}
+	for r := bufio.NewReader(f); ; {
+		line, err := r.ReadString('\n')
+		if errors.Is(err, io.EOF) { // a line without its end was being written when the process died
+			return out, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read the notes that wait: %w", err)
+		}
+		commit, text, ok := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+		if n := (note{commit, text}); ok && git.IsHash(commit) && text != "" && !seen[n] {
+			seen[n] = true
+			out = append(out, n)
 		}
 	}
-	return out, nil
 }
 
 // clear forgets all notes: they are in git.

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 func noteLine(i int) string {
@@ -108,5 +109,63 @@ func TestNotesThatCantBeWrittenAreTriedAgain(t *testing.T) {
 	}
 	if got := noteLines(t, r.opt.Dir, commit); !slices.Equal(got, []string{"op-1 COMPLETED"}) {
 		t.Errorf("the note is %q", got)
+	}
+}
+
+// TestNotesThatALockHoldsUpDontGrow has a crash in mind that left the lock of the notes: before, each try wrote
+// all that waits into the journal once more, and each start read all of it.
+func TestNotesThatALockHoldsUpDontGrow(t *testing.T) {
+	r := openRepo(t, Options{})
+	commit := mustWrite(t, r, testID(1), "instances/a", 1).Commit
+	r.Note(commit, noteLine(0))
+	r.flushNotes(t.Context(), true)
+	lock := filepath.Join(r.opt.Dir, "refs", "notes", "jibe.lock")
+	if err := os.WriteFile(lock, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{noteLine(0)}
+	for i := range 10 {
+		want = append(want, noteLine(i+1))
+	}
+	journal := filepath.Join(ownDir(r.opt.Dir), "notes")
+	size := func() int64 {
+		st, err := os.Stat(journal)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return st.Size()
+	}
+	for range 3 { // starts
+		for range 5 { // tries of each
+			for _, l := range want {
+				r.Note(commit, l)
+			}
+			r.flushNotes(t.Context(), true)
+		}
+		if most := int64(len(want) * (len(commit) + len(want[10]) + 2)); size() > most {
+			t.Fatalf("the journal has %d bytes, want at most %d", size(), most)
+		}
+		if err := r.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if got := noteLines(t, r.opt.Dir, commit); !slices.Equal(got, want[:1]) {
+			t.Fatalf("the note is %q beside the lock", got)
+		}
+		r = openRepo(t, Options{Dir: r.opt.Dir})
+	}
+	old := time.Now().Add(-time.Minute)
+	if err := os.Chtimes(lock, old, old); err != nil {
+		t.Fatal(err)
+	}
+	r.flushNotes(t.Context(), true) // breaks the lock
+	r.flushNotes(t.Context(), true)
+	if got := noteLines(t, r.opt.Dir, commit); !slices.Equal(got, want) {
+		t.Errorf("the note is %q, want %q", got, want)
+	}
+	if exists(journal) {
+		t.Error("what waited is still in the journal")
+	}
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
 	}
 }
