@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/plan"
 	"github.com/jibe-vnfm/jibe/sol/rest"
 )
@@ -62,7 +63,7 @@ func FuzzHeal(f *testing.F) {
 		}
 		var doomed map[string]string
 		if err == nil {
-			doomed, err = target.choose("id", seen)
+			doomed, err = target.choose(&desired.Instance{ID: "id"}, seen)
 		}
 		if err != nil {
 			var invalid *rest.InvalidError

@@ -33,7 +33,7 @@ func (a *api) heal(w http.ResponseWriter, r *http.Request) error {
 			if err := running(now); err != nil {
 				return nil, err
 			}
-			doomed, err := target.choose(now.ID, seen)
+			doomed, err := target.choose(now, seen)
 			if err != nil {
 				return nil, err
 			}
@@ -91,8 +91,10 @@ func targetOf(req healVnfRequest) (healTarget, error) {
 // whole says whether every object is created again, and not VNFCs alone.
 func (t healTarget) whole() bool { return len(t.ids) == 0 && !t.units }
 
-// choose returns tombstones for the target, of what runs now.
-func (t healTarget) choose(instance string, seen sight) (map[string]string, error) {
+// choose returns tombstones for the target, of what runs now. There are none for a VNF of which nothing
+// runs, and which is held for an operation that failed: its heal brings it back.
+func (t healTarget) choose(now *desired.Instance, seen sight) (map[string]string, error) {
+	instance := now.ID
 	if !seen.fresh {
 		return nil, rest.Problem(http.StatusServiceUnavailable, "the VIM of VNF instance %s can't be seen now, so it isn't known what runs there: ask again when it is back", instance)
 	}
@@ -106,6 +108,9 @@ func (t healTarget) choose(instance string, seen sight) (map[string]string, erro
 	}
 	for _, u := range units {
 		doomed[u.Key] = u.ID
+	}
+	if len(doomed) == 0 && now.Held != "" && len(t.ids) == 0 {
+		return nil, nil
 	}
 	if len(doomed) == 0 {
 		return nil, rest.Problem(http.StatusConflict, "there is nothing to heal on VNF instance %s: nothing of it runs now that isn't being deleted already", instance)

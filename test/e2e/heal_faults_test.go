@@ -223,3 +223,41 @@ func TestAHealThatWasCutShortByAKillHealsOnce(t *testing.T) {
 	}
 	b.awaitPods(1)
 }
+
+// TestAHealBringsBackAHeldVNFOfWhichNothingRuns has a heal in mind that had deleted everything when it failed: who
+// fails it must get the VNF back by the next heal.
+func TestAHealBringsBackAHeldVNFOfWhichNothingRuns(t *testing.T) {
+	b := newBench(t, usual)
+	id := b.runs(plain)
+	b.quota("1")
+	path := b.begin(t, id, "scale", scale("SCALE_OUT", "web_aspect", 1))
+	b.await(t, path, "FAILED_TEMP")
+	b.must(t, 200, "POST", path+"/fail", nil)
+	b.quota("9")
+	its := metav1.ListOptions{LabelSelector: "vnf.jibe.dev/instance=" + id}
+	list, err := b.api.CoreV1().Services(b.namespace).List(t.Context(), its)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range list.Items {
+		if err := b.api.CoreV1().Services(b.namespace).Delete(t.Context(), s.Name, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, err := range []error{
+		b.api.AppsV1().Deployments(b.namespace).DeleteCollection(t.Context(), metav1.DeleteOptions{}, its),
+		b.api.AppsV1().StatefulSets(b.namespace).DeleteCollection(t.Context(), metav1.DeleteOptions{}, its),
+		b.api.CoreV1().ConfigMaps(b.namespace).DeleteCollection(t.Context(), metav1.DeleteOptions{}, its),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.awaitPods(0)
+	b.run(t, id, "heal", object{"cause": "nothing of it is left"})
+	b.awaitPods(1)
+	if held := b.show(t, id).get("instantiatedVnfInfo", "metadata", "held"); held != nil {
+		t.Errorf("the heal didn't lift the hold: %v", held)
+	}
+	b.undrifted(id)
+}
