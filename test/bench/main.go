@@ -96,6 +96,7 @@ func parts() []part {
 		{name: "takeover", title: "Instances taken over from a replica that is killed", run: (*bench).takeover},
 		{name: "uploads", title: "A large package onboarded by API", run: (*bench).uploads},
 		{name: "operations", title: "Operations of many clients", run: (*bench).operations},
+		{name: "cost", title: "What metrics and traces cost", run: (*bench).cost},
 		{name: "notifications", title: "Notifications to many subscribers, one dead and one slow", run: (*bench).notifications},
 		{name: "lists", title: "Lists, by what people filter by", run: (*bench).lists},
 		{name: "push", title: "From a push, or a request, to the API server", needs: onCluster, run: (*bench).push},
@@ -247,8 +248,10 @@ func parse(args []string) (options, error) {
 		return o, errors.New("-profile is of this tree's server, which -jibe isn't")
 	}
 	o.only, o.laid = strings.Split(*only, ","), strings.Split(*laid, ",")
-	if o.binary != "" && slices.Contains(o.only, "soak") {
-		return o, errors.New("the soak is of this tree's server, which -jibe isn't")
+	for _, name := range []string{"soak", "cost"} {
+		if o.binary != "" && slices.Contains(o.only, name) {
+			return o, fmt.Errorf("the part %s is of this tree's server, which -jibe isn't: leave one of them out (-only)", name)
+		}
 	}
 	for _, name := range o.only {
 		if !slices.Contains(names, name) {

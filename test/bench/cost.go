@@ -1,0 +1,243 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/jibe-vnfm/jibe/test/kit"
+	"github.com/jibe-vnfm/jibe/test/process"
+)
+
+const (
+	// metricsShare and tracesShare are what metrics, and traces beside them, may add to the CPU time of
+	// an operation.
+	metricsShare, tracesShare = 0.03, 0.10
+	// costInstances and costOperations bound how many instances each server has, and on how many of
+	// them there is an operation in each round.
+	costInstances, costOperations = 4000, 500
+	// leastRounds is how many rounds there are at least.
+	leastRounds = 4
+	// lookPause is that between two questions for the looks so far, and looksOver how long there is
+	// none where all is done.
+	lookPause, looksOver = 50 * time.Millisecond, 300 * time.Millisecond
+)
+
+// observed is a server that is observed in some way.
+type observed struct {
+	*jibe
+	name  string
+	args  []string
+	looks func(context.Context) (int, error)
+	// operations and resyncs are the CPU time that each took, by round.
+	operations, resyncs times
+}
+
+// cost measures what metrics and traces add to the CPU time of operations and of looks at what
+// is at rest: three servers of this tree do the same in turns, round by round, so that whatever else
+// the machine does is the same for all.
+func (b *bench) cost(ctx context.Context) (err error) {
+	var spans atomic.Int64
+	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if n, err := io.Copy(io.Discard, r.Body); err == nil {
+			spans.Add(n)
+		}
+	}))
+	defer collector.Close()
+	all := []*observed{
+		{name: "off", args: []string{"--unmeasured"}},
+		{name: "metrics"},
+		{name: "traces", args: []string{"--otlp-endpoint", collector.URL}},
+	}
+	n := min(b.instances, costInstances)
+	for _, o := range all {
+		if err := b.observe(ctx, o, n); err != nil {
+			return fmt.Errorf("%s: %w", o.name, err)
+		}
+		defer o.Kill()
+	}
+	rounds := max(leastRounds, b.samples/2)
+	for round := range rounds {
+		for i := range all {
+			o := all[(round+i)%len(all)]
+			if err := errors.Join(o.operate(ctx, round, min(n, costOperations)), o.resync(ctx, round, n)); err != nil {
+				return fmt.Errorf("%s: %w; the server's log:\n%s", o.name, err, o.Log())
+			}
+		}
+	}
+	for _, o := range all {
+		c, err := o.counts(ctx)
+		if err == nil && (c.passes == 0) != (o.name == "off") {
+			err = fmt.Errorf("%s: the metrics tell of %d looks", o.name, c.passes)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if spans.Load() == 0 {
+		return errors.New("the collector has got nothing")
+	}
+	b.note("CPU time of the server, without that of git and the clients; medians of %d rounds, in each of which three servers do the same, one after the other", rounds)
+	b.note("more is the median of the rounds' ratios, and in brackets what lies between the quarters of them")
+	operations, resyncs := func(o *observed) times { return o.operations }, func(o *observed) times { return o.resyncs }
+	off, metrics, traces := all[0], all[1], all[2]
+	b.value(fmt.Sprintf("an operation (SCALE), of %d at once, nothing measured", min(n, costOperations)), short(off.operations.median()), true, "", "")
+	b.added("  with metrics", off, metrics, operations, metricsShare)
+	b.added("  with traces of all beside the metrics", metrics, traces, operations, tracesShare)
+	b.value(fmt.Sprintf("a look at an instance at rest, of %d at once, nothing measured", n), short(off.resyncs.median()), true, "", "")
+	b.added("  with metrics", off, metrics, resyncs, metricsShare)
+	b.added("  with traces of all beside the metrics", metrics, traces, resyncs, tracesShare)
+	return nil
+}
+
+// added prints what is taken by one server more than by another.
+func (b *bench) added(name string, without, with *observed, of func(*observed) times, limit float64) {
+	var ratios []float64
+	for i, t := range of(with) {
+		ratios = append(ratios, float64(t)/float64(of(without)[i])-1)
+	}
+	slices.Sort(ratios)
+	at := func(p float64) float64 { return ratios[min(len(ratios)-1, int(p*float64(len(ratios))))] }
+	b.value(name, short(of(with).median()), at(0.5) <= limit, fmt.Sprintf("<= %.0f%% more", 100*limit),
+		fmt.Sprintf("%+.1f%% (%+.1f%% to %+.1f%%)", 100*at(0.5), 100*at(0.25), 100*at(0.75)))
+}
+
+// observe starts a server, and has n instances run at it.
+func (b *bench) observe(ctx context.Context, o *observed, n int) error {
+	s, err := b.spawnLab(filepath.Join(b.tmp, "cost-"+o.name), o.args...)
+	if err != nil {
+		return err
+	}
+	if o.jibe, err = furnish(ctx, s, map[string]string{"sim": simVIM}); err != nil {
+		return err
+	}
+	o.looks = looker(s.Data)
+	if err = o.fill(ctx, 0, n, "instantiated"); err == nil {
+		err = kit.Poll(ctx, sizeWait, func() error {
+			var known, idle []struct{}
+			if err := o.Get(ctx, "/jibe/v1/instances", &known); err != nil {
+				return err
+			}
+			err := o.Get(ctx, process.Instances+"?filter="+url.QueryEscape("(eq,instantiationState,NOT_INSTANTIATED)"), &idle)
+			if err == nil && (len(known) < n || len(idle) > 0) {
+				err = fmt.Errorf("%d of %d instances are known, %d or more of them don't run", len(known), n, len(idle))
+			}
+			return err
+		})
+	}
+	if err == nil {
+		err = o.still(ctx, 0)
+	}
+	if err != nil {
+		o.Kill()
+		return fmt.Errorf("%w; the server's log:\n%s", err, o.Log())
+	}
+	return nil
+}
+
+// still waits until the server has looked at least so often, and no longer does.
+func (o *observed) still(ctx context.Context, least int) error {
+	last, since := -1, time.Now()
+	for deadline := time.Now().Add(endWait); ; {
+		n, err := o.looks(ctx)
+		if err != nil {
+			return err
+		}
+		if n != last || n < least {
+			last, since = n, time.Now()
+		}
+		switch {
+		case time.Since(since) > looksOver:
+			return nil
+		case time.Now().After(deadline):
+			return fmt.Errorf("after %s there are %d looks, of at least %d", endWait, n, least)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(lookPause):
+		}
+	}
+}
+
+// operate scales n instances, out and in by turns.
+func (o *observed) operate(ctx context.Context, round, n int) error {
+	l := scaling([]string{"SCALE_OUT", "SCALE_IN"}[round%2])
+	locations := make([]string, n)
+	before, err := processorTime(o.Pid())
+	if err != nil {
+		return err
+	}
+	if err := o.clients(ctx, writers, n, func(w *wire, i int) error {
+		a, err := l.send(w, i)
+		locations[i] = a.location
+		return err
+	}); err != nil {
+		return err
+	}
+	if err := o.still(ctx, 0); err != nil {
+		return err
+	}
+	after, err := processorTime(o.Pid())
+	if err != nil {
+		return err
+	}
+	o.operations = append(o.operations, (after-before)/time.Duration(n))
+	return o.clients(ctx, 1, n, func(w *wire, i int) error {
+		_, err := w.completed(ctx, locations[i], askPause, endWait)
+		return err
+	})
+}
+
+// resync has the server look at all instances, by a change of the settings.
+func (o *observed) resync(ctx context.Context, round, n int) error {
+	if err := o.follow(ctx); err != nil {
+		return err
+	}
+	if err := o.write("vims/other.yaml", fmt.Sprintf("type: sim\ndescription: round %d\n", round)); err != nil {
+		return err
+	}
+	if err := commit(ctx, o.clone, "Change a VIM that nobody uses"); err != nil {
+		return err
+	}
+	looks, err := o.looks(ctx)
+	if err != nil {
+		return err
+	}
+	before, err := processorTime(o.Pid())
+	if err != nil {
+		return err
+	}
+	if _, err := o.push(ctx); err != nil {
+		return err
+	}
+	if err := o.still(ctx, looks+n); err != nil {
+		return err
+	}
+	after, err := processorTime(o.Pid())
+	if err != nil {
+		return err
+	}
+	o.resyncs = append(o.resyncs, (after-before)/time.Duration(n))
+	return nil
+}
+
+// processorTime is what a process has used so far, to the nanosecond: its clock (clock_getcpuclockid).
+func processorTime(pid int) (time.Duration, error) {
+	const scheduled = 2 // CPUCLOCK_SCHED
+	var t unix.Timespec
+	if err := unix.ClockGettime(int32(^pid<<3|scheduled), &t); err != nil {
+		return 0, fmt.Errorf("CPU time of process %d: %w", pid, err)
+	}
+	return time.Duration(t.Nano()), nil
+}
