@@ -9,7 +9,6 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"path/filepath"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -26,8 +25,9 @@ const (
 	// costInstances and costOperations bound how many instances each server has, and on how many of
 	// them there is an operation in each round.
 	costInstances, costOperations = 4000, 500
-	// leastRounds is how many rounds there are at least.
-	leastRounds = 4
+	// leastRounds is how many rounds there are at least, and roundsEach one of how many samples of a
+	// latency is a round. resyncs is how often in each all instances are looked at.
+	leastRounds, roundsEach, resyncs = 3, 3, 3
 	// lookPause is that between two questions for the looks so far, and looksOver how long there is
 	// none where all is done.
 	lookPause, looksOver = 50 * time.Millisecond, 300 * time.Millisecond
@@ -66,11 +66,11 @@ func (b *bench) cost(ctx context.Context) (err error) {
 		}
 		defer o.Kill()
 	}
-	rounds := max(leastRounds, b.samples/2)
+	rounds := max(leastRounds, b.samples/roundsEach)
 	for round := range rounds {
 		for i := range all {
 			o := all[(round+i)%len(all)]
-			if err := errors.Join(o.operate(ctx, round, min(n, costOperations)), o.resync(ctx, round, n)); err != nil {
+			if err := errors.Join(o.operate(ctx, round, min(n, costOperations)), o.resync(ctx, n)); err != nil {
 				return fmt.Errorf("%s: %w; the server's log:\n%s", o.name, err, o.Log())
 			}
 		}
@@ -87,29 +87,44 @@ func (b *bench) cost(ctx context.Context) (err error) {
 	if spans.Load() == 0 {
 		return errors.New("the collector has got nothing")
 	}
-	b.note("CPU time of the server, without that of git and the clients; medians of %d rounds, in each of which three servers do the same, one after the other", rounds)
-	b.note("more is the median of the rounds' ratios, and in brackets what lies between the quarters of them")
-	operations, resyncs := func(o *observed) times { return o.operations }, func(o *observed) times { return o.resyncs }
+	b.note("CPU time of the server, without that of git and the clients, of %d rounds together, in each of which three servers do the same, one after the other", rounds)
+	b.note("in brackets: what the first and the second half of the rounds say by themselves; what they differ by is no more than noise")
+	of := func(operations bool) func(*observed) times {
+		return func(o *observed) times {
+			if operations {
+				return o.operations
+			}
+			return o.resyncs
+		}
+	}
 	off, metrics, traces := all[0], all[1], all[2]
-	b.value(fmt.Sprintf("an operation (SCALE), of %d at once, nothing measured", min(n, costOperations)), short(off.operations.median()), true, "", "")
-	b.added("  with metrics", off, metrics, operations, metricsShare)
-	b.added("  with traces of all beside the metrics", metrics, traces, operations, tracesShare)
-	b.value(fmt.Sprintf("a look at an instance at rest, of %d at once, nothing measured", n), short(off.resyncs.median()), true, "", "")
-	b.added("  with metrics", off, metrics, resyncs, metricsShare)
-	b.added("  with traces of all beside the metrics", metrics, traces, resyncs, tracesShare)
+	for i, name := range []string{fmt.Sprintf("an operation (SCALE), %d at once", min(n, costOperations)), fmt.Sprintf("a look at an instance at rest, %d at once", n)} {
+		of := of(i == 0)
+		b.value(name+": nothing measured", fine(of(off).mean()), true, "", "")
+		b.added("  with metrics", of(off), of(metrics), metricsShare)
+		b.added("  with metrics and traces of all", of(metrics), of(traces), tracesShare)
+	}
 	return nil
 }
 
-// added prints what is taken by one server more than by another.
-func (b *bench) added(name string, without, with *observed, of func(*observed) times, limit float64) {
-	var ratios []float64
-	for i, t := range of(with) {
-		ratios = append(ratios, float64(t)/float64(of(without)[i])-1)
+// mean is the sum of the samples by their number.
+func (t times) mean() (sum time.Duration) {
+	for _, x := range t {
+		sum += x
 	}
-	slices.Sort(ratios)
-	at := func(p float64) float64 { return ratios[min(len(ratios)-1, int(p*float64(len(ratios))))] }
-	b.value(name, short(of(with).median()), at(0.5) <= limit, fmt.Sprintf("<= %.0f%% more", 100*limit),
-		fmt.Sprintf("%+.1f%% (%+.1f%% to %+.1f%%)", 100*at(0.5), 100*at(0.25), 100*at(0.75)))
+	return sum / time.Duration(max(1, len(t)))
+}
+
+// fine is a short time.
+func fine(d time.Duration) string { return fmt.Sprintf("%.1f µs", float64(d)/1e3) }
+
+// added prints what is taken with something more than without it.
+func (b *bench) added(name string, without, with times, limit float64) {
+	more := func(from, to int) float64 { return float64(with[from:to].mean())/float64(without[from:to].mean()) - 1 }
+	n := len(with)
+	all := more(0, n)
+	b.value(name, fine(with.mean()), all <= limit, fmt.Sprintf("<= %.0f%% more", 100*limit),
+		fmt.Sprintf("%+.1f%% (%+.1f%%, %+.1f%%)", 100*all, 100*more(0, n/2), 100*more(n/2, n)))
 }
 
 // observe starts a server, and has n instances run at it.
@@ -199,36 +214,40 @@ func (o *observed) operate(ctx context.Context, round, n int) error {
 	})
 }
 
-// resync has the server look at all instances, by a change of the settings.
-func (o *observed) resync(ctx context.Context, round, n int) error {
+// resync has the server look at all instances some times, by changes of the settings.
+func (o *observed) resync(ctx context.Context, n int) error {
 	if err := o.follow(ctx); err != nil {
 		return err
 	}
-	if err := o.write("vims/other.yaml", fmt.Sprintf("type: sim\ndescription: round %d\n", round)); err != nil {
-		return err
+	var sum time.Duration
+	for range resyncs {
+		if err := o.write("vims/other.yaml", fmt.Sprintf("type: sim\ndescription: change %d\n", time.Now().UnixNano())); err != nil {
+			return err
+		}
+		if err := commit(ctx, o.clone, "Change a VIM that nobody uses"); err != nil {
+			return err
+		}
+		looks, err := o.looks(ctx)
+		if err != nil {
+			return err
+		}
+		before, err := processorTime(o.Pid())
+		if err != nil {
+			return err
+		}
+		if _, err := o.push(ctx); err != nil {
+			return err
+		}
+		if err := o.still(ctx, looks+n); err != nil {
+			return err
+		}
+		after, err := processorTime(o.Pid())
+		if err != nil {
+			return err
+		}
+		sum += after - before
 	}
-	if err := commit(ctx, o.clone, "Change a VIM that nobody uses"); err != nil {
-		return err
-	}
-	looks, err := o.looks(ctx)
-	if err != nil {
-		return err
-	}
-	before, err := processorTime(o.Pid())
-	if err != nil {
-		return err
-	}
-	if _, err := o.push(ctx); err != nil {
-		return err
-	}
-	if err := o.still(ctx, looks+n); err != nil {
-		return err
-	}
-	after, err := processorTime(o.Pid())
-	if err != nil {
-		return err
-	}
-	o.resyncs = append(o.resyncs, (after-before)/time.Duration(n))
+	o.resyncs = append(o.resyncs, sum/time.Duration(resyncs*n))
 	return nil
 }
 

@@ -183,9 +183,11 @@ func run(ctx context.Context, args []string) (err error) {
 			b.note("left out: it needs an OpenStack, and %s is not set (make bench starts one)", testenv.EnvCloud)
 			continue
 		}
+		began := time.Now()
 		if err := p.run(b, ctx); err != nil {
 			return fmt.Errorf("%s: %w", p.name, err)
 		}
+		b.progress("%s took %s", p.name, short(time.Since(began)))
 		b.tops(ctx)
 	}
 	total := b.total(time.Since(start))
@@ -205,7 +207,7 @@ func parse(args []string) (options, error) {
 	}
 	o := options{}
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
-	short := f.Bool("short", false, "small sizes: some two minutes, to see that it works")
+	short := f.Bool("short", false, "small sizes: some minutes, to see that it works")
 	only := f.String("only", strings.Join(usual, ","), "the parts to run, of "+strings.Join(names, ", "))
 	sizes := f.String("sizes", "1,100,300,10000", "instances in the repository while one of them is changed, ascending")
 	grown := f.String("grown", "1000,10000,50000,100000", "numbers of instances that are measured side by side, ascending")

@@ -24,10 +24,10 @@ const (
 	recordSize = 700
 	// recordSets is how many it writes.
 	recordSets = 20_000
-	// replicaWrites is how many requests are made at most, one an instance: what a git server takes
-	// bounds the rate, and it is seen soon.
-	replicaWrites = 1000
-	// replicaRest is how long replicas are left alone.
+	// replicaWrites is one of how many requests of the part writes is made here: what a git server
+	// takes bounds the rate, and it is seen soon.
+	replicaWrites = 6
+	// replicaRest is how long replicas are left alone, at most.
 	replicaRest = 20 * time.Second
 	// At rest a replica asks twice a heartbeat, which is once a second (renew the session, see who
 	// lives), and once in listenSeconds for what others have written. What is beyond atRestSlack of
@@ -42,6 +42,7 @@ type replicaSetup struct {
 	name     string
 	replicas int
 	fsync    string // of Redis, "" for a file in the data directory
+	rest     bool   // says what Redis is asked at rest, which is the same however it writes
 }
 
 // replicas measures requests at one and three replicas whose records are in Redis, beside one
@@ -56,11 +57,11 @@ func (b *bench) replicas(ctx context.Context) error {
 	b.note("an operation of that kind changes nothing at a VIM: 202 -> COMPLETED is Jibe's own time")
 	file := 0.0
 	for i, s := range []replicaSetup{
-		{"one process, records in a file (bbolt)", 1, ""},
-		{"one replica, Redis, appendfsync always", 1, "always"},
-		{"three replicas, Redis, appendfsync always", 3, "always"},
-		{"one replica, Redis, appendfsync everysec", 1, "everysec"},
-		{"three replicas, Redis, appendfsync everysec", 3, "everysec"},
+		{"one process, records in a file (bbolt)", 1, "", false},
+		{"one replica, Redis, appendfsync always", 1, "always", true},
+		{"three replicas, Redis, appendfsync always", 3, "always", true},
+		{"one replica, Redis, appendfsync everysec", 1, "everysec", false},
+		{"three replicas, Redis, appendfsync everysec", 3, "everysec", false},
 	} {
 		rate, err := b.answered(ctx, i, s, file)
 		if err != nil {
@@ -91,7 +92,7 @@ func (b *bench) answered(ctx context.Context, i int, s replicaSetup, file float6
 	server := r.Servers.Present()
 	server.Data = r.Forge.Dir // where the repository of instances is
 	j := &jibe{Server: server}
-	n := min(b.instances, b.writes, replicaWrites)
+	n := min(b.instances, max(b.clients, b.writes/replicaWrites))
 	err = j.addUnseen(ctx, "fill", 0, n, func(_ int, id string) string {
 		return fmt.Sprintf("id: %s\nname: bench\nvnfdId: %s\nstate: notInstantiated\n", id, process.SmallVnfd)
 	})
@@ -116,7 +117,10 @@ func (b *bench) answered(ctx context.Context, i int, s replicaSetup, file float6
 	if s.fsync == "" {
 		return rate, nil
 	}
-	return rate, errors.Join(b.askedAtRest(ctx, r, s, n), b.redisPeer(ctx, r, rate))
+	if s.rest {
+		err = b.askedAtRest(ctx, r, s, n)
+	}
+	return rate, errors.Join(err, b.redisPeer(ctx, r, rate))
 }
 
 // modifications are what many clients saw of requests to modify one instance each.
@@ -170,18 +174,19 @@ func (b *bench) askedAtRest(ctx context.Context, r *ha.Rig, s replicaSetup, n in
 		return ctx.Err()
 	case <-time.After(quietBefore):
 	}
-	asked, err := r.RedisAsked(ctx, replicaRest)
+	left := min(replicaRest, b.idleFor/2)
+	asked, err := r.RedisAsked(ctx, left)
 	if err != nil {
 		return err
 	}
-	rate := float64(asked.Total()) / replicaRest.Seconds()
+	rate := float64(asked.Total()) / left.Seconds()
 	limit := float64(s.replicas) * (beatAsks + 1/listenSeconds) * atRestSlack
 	var said []string
 	for _, command := range slices.Sorted(maps.Keys(asked.Requests)) {
 		said = append(said, fmt.Sprintf("%d %s", asked.Requests[command], command))
 	}
 	b.value("  requests to Redis at rest", fmt.Sprintf("%.1f/s", rate), rate <= limit, fmt.Sprintf("<= %.1f/s, the heartbeats alone", limit),
-		fmt.Sprintf("%.2f/s for each 1,000 instances, of which there are %d; %s in %s, and %d commands inside scripts", rate*1000/float64(n), n, strings.Join(said, ", "), short(replicaRest), asked.Within))
+		fmt.Sprintf("%.2f/s for each 1,000 instances, of which there are %d; %s in %s, and %d commands inside scripts", rate*1000/float64(n), n, strings.Join(said, ", "), short(left), asked.Within))
 	return nil
 }
 

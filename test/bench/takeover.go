@@ -85,6 +85,7 @@ func (b *bench) takeover(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		t.progress("killed: %d instances looked at by others after %s", one.instances, short(one.looks))
 		all = append(all, one)
 	}
 	t.print(all)
