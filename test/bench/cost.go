@@ -25,10 +25,9 @@ const (
 	metricsShare, tracesShare = 0.03, 0.10
 	// costInstances and costOperations bound how many instances each server has, and on how many of
 	// them there is an operation in each round.
-	costInstances, costOperations = 3000, 300
-	// leastRounds is how many rounds there are at least, and roundsEach one of how many samples of a
-	// latency is a round. resyncs is how often in each all instances are looked at.
-	leastRounds, roundsEach, resyncs = 3, 3, 3
+	costInstances, costOperations = 1000, 300
+	// resyncs is how often all instances are looked at in each round.
+	resyncs = 3
 	// lookPause is that between two questions for the looks so far, and looksOver how long there is
 	// none where all is done.
 	lookPause, looksOver = 50 * time.Millisecond, 300 * time.Millisecond
@@ -67,9 +66,8 @@ func (b *bench) cost(ctx context.Context) (err error) {
 		}
 		defer o.Kill()
 	}
-	rounds := max(leastRounds, b.samples/roundsEach)
-	for round := range rounds {
-		b.progress("round %d of %d", round+1, rounds)
+	for round := range b.samples {
+		b.progress("round %d of %d", round+1, b.samples)
 		for i := range all {
 			o := all[(round+i)%len(all)]
 			if err := errors.Join(o.operate(ctx, round, min(n, costOperations)), o.resync(ctx, n)); err != nil {
@@ -89,7 +87,7 @@ func (b *bench) cost(ctx context.Context) (err error) {
 	if spans.Load() == 0 {
 		return errors.New("the collector has got nothing")
 	}
-	b.note("CPU time of the server, without that of git and the clients, of %d rounds together, in each of which three servers do the same, one after the other", rounds)
+	b.note("CPU time of the server, without that of git and the clients, of %d rounds together, in each of which three servers do the same, one after the other", b.samples)
 	b.note("in brackets: what the first and the second half of the rounds say by themselves; what they differ by is no more than noise")
 	of := func(operations bool) func(*observed) times {
 		return func(o *observed) times {
@@ -139,7 +137,11 @@ func (b *bench) observe(ctx context.Context, o *observed, n int) error {
 		return err
 	}
 	o.looks = looker(s.Data)
+	b.progress("%d instances at the server %s", n, o.name)
 	if err = o.addUnseen(ctx, "fill", 0, n, func(_ int, id string) string { return o.vnf(id, "instantiated", "vim: sim\n") }); err == nil {
+		err = o.still(ctx, n)
+	}
+	if err == nil {
 		err = kit.Poll(ctx, sizeWait, func() error {
 			var known, idle []struct{}
 			if err := o.Get(ctx, "/jibe/v1/instances", &known); err != nil {
