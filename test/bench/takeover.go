@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -45,7 +44,8 @@ type tookOver struct {
 
 // takeover measures how soon the instances of a replica that is killed are looked after by the
 // others. Each replica has a simulator of its own. So that a takeover finds what is wanted, as it
-// would at a VIM that all share, the survivors have looked after every instance before.
+// would at a VIM that all share, each of the survivors has looked before after what is dealt to it
+// while the third one is away: whatever its name, it takes from each what goes back there.
 func (b *bench) takeover(ctx context.Context) error {
 	if err := ha.Missing(); err != nil {
 		b.note("left out: %s", strings.ReplaceAll(err.Error(), "\n", "; "))
@@ -77,7 +77,7 @@ func (b *bench) takeover(ctx context.Context) error {
 			if err := t.doomed.Start(ctx); err != nil {
 				return err
 			}
-			if err := t.still(ctx, append(slices.Clone(t.survivors), t.lost)); err != nil {
+			if err := t.still(ctx, t.all()); err != nil {
 				return err
 			}
 		}
@@ -92,16 +92,11 @@ func (b *bench) takeover(ctx context.Context) error {
 	return nil
 }
 
-// fill has all instances run in the simulators of both survivors, and those that are dealt to the
-// third replica in its own.
+// fill has each replica's instances run in its simulator, and those of the third one in the
+// simulators of the others too.
 func (t *taking) fill(ctx context.Context) error {
-	packages := t.rig.Forge.Repository("packages.git")
-	tree, err := process.Git(ctx, packages, "rev-parse", "main:small")
+	tree, err := process.Git(ctx, t.rig.Forge.Repository("packages.git"), "rev-parse", "main:small")
 	if err != nil {
-		return err
-	}
-	one, two := t.rig.Replicas[0], t.rig.Replicas[1]
-	if err := errors.Join(two.Pause(), t.doomed.Pause()); err != nil {
 		return err
 	}
 	forge := &jibe{Server: &process.Server{Data: t.rig.Forge.Dir}}
@@ -111,22 +106,24 @@ func (t *taking) fill(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	for i, x := range []*ha.Replica{one, two} {
-		if i == 1 {
-			if err := errors.Join(two.Continue(), one.Pause()); err != nil {
-				return err
-			}
-		}
-		t.progress("%d instances at %s", t.instances, x.Name)
-		if err := t.survivors[i].completed(ctx, t.instances, takeoverWait); err != nil {
-			return fmt.Errorf("%s: %w", x.Name, err)
-		}
-	}
-	if err := errors.Join(one.Continue(), t.doomed.Continue()); err != nil {
+	t.progress("%d instances at three replicas", t.instances)
+	if err := t.still(ctx, t.all()); err != nil {
 		return err
 	}
-	return t.still(ctx, append(slices.Clone(t.survivors), t.lost))
+	t.progress("%d instances at two of them", t.instances)
+	if err := t.doomed.Pause(); err != nil {
+		return err
+	}
+	if err := t.still(ctx, t.survivors); err != nil {
+		return err
+	}
+	if err := t.doomed.Continue(); err != nil {
+		return err
+	}
+	return t.still(ctx, t.all())
 }
+
+func (t *taking) all() []*jibe { return append(slices.Clone(t.survivors), t.lost) }
 
 // together are the metrics of several replicas, added up.
 func together(ctx context.Context, replicas []*jibe) (sum counts, err error) {
@@ -144,7 +141,8 @@ func together(ctx context.Context, replicas []*jibe) (sum counts, err error) {
 	return sum, nil
 }
 
-// still waits until each of these replicas looks after its share, and nothing is left to do.
+// still waits until each of these replicas looks after its share, the last among them, and nothing
+// is left to do.
 func (t *taking) still(ctx context.Context, replicas []*jibe) error {
 	last, since := -1, time.Now()
 	for deadline := time.Now().Add(takeoverWait); ; {
@@ -152,7 +150,7 @@ func (t *taking) still(ctx context.Context, replicas []*jibe) error {
 		if err != nil {
 			return err
 		}
-		own, err := t.lost.counts(ctx)
+		own, err := replicas[len(replicas)-1].counts(ctx)
 		if err != nil {
 			return err
 		}
