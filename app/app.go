@@ -69,6 +69,9 @@ type Options struct {
 	AllowPlainHTTP bool
 	// ProtectMetrics has /metrics and /readyz ask for the role of a viewer of all projects.
 	ProtectMetrics bool
+	// Unmeasured has nothing measured that happens again and again: operations, passes, requests, git, store and
+	// notifications. It is for finding out what measuring costs.
+	Unmeasured bool
 	// Connections bound those of the API; its zero value is the defaults.
 	Connections           Connections
 	Timeout, StartTimeout time.Duration
@@ -166,6 +169,7 @@ type Server struct {
 // in an order that loses nothing and returns nil.
 func Run(ctx context.Context, o Options) error {
 	s := &Server{Options: o, observers: observers{meters: newMeters(o.Version, o.Revision)}}
+	s.meters.off = o.Unmeasured
 	// The parts outlive ctx for the moment that an orderly end takes.
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
@@ -318,8 +322,11 @@ func (s *Server) wire(ctx context.Context) error {
 			return fmt.Errorf("requests that a former process left unfinished: %w", err)
 		}
 	}
-	metrics := reconciler.NewMetrics(s.tracer)
-	s.oplog.OnChange(func(op *lcm.Operation) { metrics.Operation(op) })
+	var metrics *reconciler.Metrics
+	if !s.Unmeasured {
+		metrics = reconciler.NewMetrics(s.tracer)
+		s.oplog.OnChange(func(op *lcm.Operation) { metrics.Operation(op) })
+	}
 	s.registry = s.newRegistry(metrics)
 	s.followArrivals()
 	if s.Cloud == nil {

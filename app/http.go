@@ -49,7 +49,9 @@ func (s *Server) handler() (http.Handler, error) {
 	mux := http.NewServeMux()
 	common := rest.Config{Auth: s.auth, BaseURL: s.BaseURL, Log: s.Log,
 		Observe: func(ctx context.Context, route, method string, status int, took time.Duration) {
-			observe(requests.WithLabelValues(route, method, http.StatusText(status)), took.Seconds(), requestTrace(ctx))
+			if !s.Unmeasured {
+				observe(requests.WithLabelValues(route, method, http.StatusText(status)), took.Seconds(), requestTrace(ctx))
+			}
 		}}
 	repo := apiRepo{s.recon.View().Counted(audited{s.traced(s.repo)})}
 	lifecycle := sol.New(sol.Config{Config: common,

@@ -29,6 +29,8 @@ type meters struct {
 	notifications *prometheus.HistogramVec
 	rejections    *prometheus.CounterVec
 	vims          *vimMeters
+	// off has nothing counted of git, store and notifications.
+	off bool
 
 	// view and update are of store: the hot path looks nothing up.
 	view, update prometheus.Observer
@@ -101,6 +103,9 @@ func (m *meters) collectors() []prometheus.Collector {
 
 // observeGit implements [gitrepo.Options.Observe].
 func (m *meters) observeGit(command string, took time.Duration, err error) {
+	if m.off {
+		return
+	}
 	outcome := outcomeOf(err)
 	if errors.Is(err, git.ErrRefMoved) || errors.Is(err, git.ErrRefLocked) {
 		outcome = outcomeConflict
@@ -111,15 +116,20 @@ func (m *meters) observeGit(command string, took time.Duration, err error) {
 
 // observeStore is the observer of the store, whose operations are called the same in all.
 func (m *meters) observeStore(operation string, took time.Duration) {
-	if operation == bolt.View {
+	switch {
+	case m.off:
+	case operation == bolt.View:
 		m.view.Observe(took.Seconds())
-		return
+	default:
+		m.update.Observe(took.Seconds())
 	}
-	m.update.Observe(took.Seconds())
 }
 
 // observeNotification implements [notify.Config.Observe].
 func (m *meters) observeNotification(_ oplog.Event, began time.Time, taken bool) {
+	if m.off {
+		return
+	}
 	outcome := outcomeOK
 	if !taken {
 		outcome = outcomeError

@@ -12,7 +12,7 @@ import (
 	"github.com/jibe-vnfm/jibe/plan"
 )
 
-// Metrics are the reconciler's, for a Prometheus registry.
+// Metrics are the reconciler's, for a Prometheus registry. A nil one measures nothing.
 type Metrics struct {
 	passes     *prometheus.HistogramVec
 	queue      prometheus.Gauge
@@ -111,17 +111,26 @@ func NewMetrics(t *trace.Tracer) *Metrics {
 
 // granted counts an answer to the question for a grant.
 func (m *Metrics) granted(by, result string, took time.Duration) {
+	if m == nil {
+		return
+	}
 	m.grants.WithLabelValues(by, result).Observe(took.Seconds())
 }
 
 // Collectors are all metrics.
 func (m *Metrics) Collectors() []prometheus.Collector {
+	if m == nil {
+		return nil
+	}
 	return []prometheus.Collector{m.passes, m.queue, m.operations, m.durations, m.repairs, m.grants,
 		m.failures, m.phases, m.plans, m.steps, m.waited, m.oldest}
 }
 
 // Operation counts an operation's change of state.
 func (m *Metrics) Operation(op *lcm.Operation) {
+	if m == nil {
+		return
+	}
 	m.operations.WithLabelValues(string(op.Type), string(op.State)).Inc()
 	if op.State.Ended() {
 		took := op.StateEntered.Sub(op.Started).Seconds()
@@ -135,9 +144,16 @@ func (m *Metrics) Operation(op *lcm.Operation) {
 }
 
 // Repaired counts an object that is repaired.
-func (m *Metrics) Repaired(kind string) { m.repairs.WithLabelValues(kind).Inc() }
+func (m *Metrics) Repaired(kind string) {
+	if m != nil {
+		m.repairs.WithLabelValues(kind).Inc()
+	}
+}
 
 func (m *Metrics) pass(took time.Duration, err error, waiting int) {
+	if m == nil {
+		return
+	}
 	if err != nil {
 		m.passFailed.Observe(took.Seconds())
 	} else {
@@ -148,6 +164,9 @@ func (m *Metrics) pass(took time.Duration, err error, waiting int) {
 
 // waitedInQueue notes how long an instance waited to be looked at.
 func (m *Metrics) waitedInQueue(u urgency, waited time.Duration) {
+	if m == nil {
+		return
+	}
 	m.waits[u].Observe(waited.Seconds())
 }
 
@@ -168,16 +187,41 @@ const (
 
 // failed counts an attempt that failed.
 func (m *Metrics) failed(t lcm.Type, c cause) {
+	if m == nil {
+		return
+	}
 	m.failures.WithLabelValues(string(t), string(cmp.Or(c, causeOther))).Inc()
+}
+
+// left notes how long an operation was in a phase.
+func (m *Metrics) left(t lcm.Type, p phase, took time.Duration) {
+	if m == nil {
+		return
+	}
+	m.phases.WithLabelValues(string(t), string(p)).Observe(took.Seconds())
+}
+
+// showOldest has since say when the instance began to wait that has waited longest.
+func (m *Metrics) showOldest(since func() time.Time) {
+	if m == nil {
+		return
+	}
+	m.since.Store(&since)
 }
 
 // planned notes how many steps an operation begins with.
 func (m *Metrics) planned(t lcm.Type, steps int) {
+	if m == nil {
+		return
+	}
 	m.plans.WithLabelValues(string(t)).Observe(float64(steps))
 }
 
 // did counts steps that were done.
 func (m *Metrics) did(err error, steps ...plan.Step) {
+	if m == nil {
+		return
+	}
 	outcome := "ok"
 	if err != nil {
 		outcome = "error"

@@ -88,7 +88,7 @@ func (x *phases) enter(op *lcm.Operation, p phase) {
 
 // leftPhase counts the time of a phase.
 func (r *Reconciler) leftPhase(op *lcm.Operation, was phaseSince, until time.Time) {
-	r.Metrics.phases.WithLabelValues(string(op.Type), string(was.phase)).Observe(until.Sub(was.since).Seconds())
+	r.Metrics.left(op.Type, was.phase, until.Sub(was.since))
 	r.traces.phase(op, was, until)
 }
 

@@ -117,7 +117,7 @@ type Config struct {
 	// writes there.
 	Namespace string
 	Log       *slog.Logger
-	Metrics   *Metrics
+	Metrics   *Metrics // nil measures nothing
 	// Trace follows operations; nil follows none.
 	Trace *trace.Tracer
 	Now   func() time.Time // the clock
@@ -200,9 +200,6 @@ func New(c Config) (*Reconciler, error) {
 	if c.RepairPause == 0 {
 		c.RepairPause = 10 * time.Second
 	}
-	if c.Metrics == nil {
-		c.Metrics = NewMetrics(c.Trace)
-	}
 	r := &Reconciler{
 		Config:   c,
 		line:     newLine(),
@@ -218,8 +215,7 @@ func New(c Config) (*Reconciler, error) {
 	r.traces.load(c.Oplog.OpenOperations())
 	r.phases = &phases{now: c.Now, left: r.leftPhase, span: r.traces.span, of: map[string]phaseSince{}}
 	r.line.order.now, r.line.order.waited = c.Now, c.Metrics.waitedInQueue
-	oldest := r.line.order.oldest
-	c.Metrics.since.Store(&oldest)
+	c.Metrics.showOldest(r.line.order.oldest)
 	r.requests = newRequests(c, r.Enqueue)
 	r.resolver = resolver{revisions{c.Repo, c.Packages}, c.Reveal, newConnections(c, r.line.moved), newRenderings()}
 	c.Oplog.OnChange(func(op *lcm.Operation) {

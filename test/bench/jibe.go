@@ -213,6 +213,8 @@ func fastImport(ctx context.Context, dir string, in *bytes.Buffer) error {
 type counts struct {
 	completed, failed int // operations that entered such a state
 	passes, queue     int
+	looks             int // passes that came to their end
+	owned             int // instances that this replica looks after
 	resident          int // bytes
 	goroutines        int
 }
@@ -232,6 +234,11 @@ func (j *jibe) counts(ctx context.Context) (c counts, err error) {
 		switch metric, _, _ := strings.Cut(name, "{"); metric {
 		case "jibe_reconcile_duration_seconds_count":
 			c.passes += int(n)
+			if strings.Contains(name, `result="ok"`) {
+				c.looks += int(n)
+			}
+		case "jibe_instances_owned":
+			c.owned = int(n)
 		case "jibe_queue_length":
 			c.queue = int(n)
 		case "go_goroutines":

@@ -24,8 +24,8 @@ import (
 )
 
 // The laboratory is this program run as the server, with what the binary doesn't have: it
-// profiles itself, and lets others change what runs in its simulator. Its settings are those
-// of cmd/jibe.
+// profiles itself, may measure nothing, and lets others see and change what its simulator does.
+// Its settings are those of cmd/jibe.
 const (
 	// labVerb makes this program the server; it is the one of jibe too, as whoever starts
 	// a server knows no other.
@@ -56,6 +56,9 @@ func serveLab(ctx context.Context, args []string) (err error) {
 	f.DurationVar(&o.Poll, "poll", 30*time.Second, "how often remote repositories are fetched")
 	f.Var(&o.KeepOperations, "keep-operations", "how long an ended operation is kept, and how many of each instance however old; or all")
 	f.DurationVar(&o.Timeout, "timeout", 500*time.Second, "how long one attempt of an operation may take")
+	f.StringVar(&o.Trace.Endpoint, "otlp-endpoint", "", "URL of a collector of traces")
+	f.Float64Var(&o.Trace.Ratio, "trace-ratio", 1, "share of the operations that are traced")
+	f.BoolVar(&o.Unmeasured, "unmeasured", false, "measure nothing")
 	f.DurationVar(&o.StartTimeout, "start-timeout", time.Minute, "how long an operation may stay in STARTING")
 	if err := f.Parse(args); err != nil {
 		return err
@@ -70,6 +73,10 @@ func serveLab(ctx context.Context, args []string) (err error) {
 		return err
 	}
 	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			fmt.Fprint(w, o.Cloud.Calls().Observes)
+			return
+		}
 		n, err := strconv.Atoi(r.FormValue("units"))
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
@@ -143,29 +150,49 @@ func (b *bench) spawnLab(data string, args ...string) (*process.Server, error) {
 	return process.StartBinary(self, data, args...)
 }
 
-// meddler changes what runs in the simulator of a laboratory.
-func meddler(data string) func(ctx context.Context, object string, units int) error {
-	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+// labClient calls a laboratory at its simulator.
+func labClient(data string) *http.Client {
+	return &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", labSocket(data))
 	}}}
+}
+
+// askLab makes one call and returns what it is answered with.
+func askLab(ctx context.Context, client *http.Client, method, query string) (string, error) {
+	req, err := http.NewRequestWithContext(ctx, method, "http://lab/?"+query, http.NoBody)
+	if err != nil {
+		return "", err
+	}
+	a, err := client.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer a.Body.Close()
+	text, err := io.ReadAll(a.Body)
+	if err == nil && a.StatusCode != http.StatusOK {
+		err = fmt.Errorf("laboratory: %s: %s", a.Status, text)
+	}
+	return string(text), err
+}
+
+// meddler changes what runs in the simulator of a laboratory.
+func meddler(data string) func(ctx context.Context, object string, units int) error {
+	client := labClient(data)
 	return func(ctx context.Context, object string, units int) error {
-		target := fmt.Sprintf("http://lab/?object=%s&units=%d", object, units)
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, target, http.NoBody)
+		_, err := askLab(ctx, client, http.MethodPost, fmt.Sprintf("object=%s&units=%d", object, units))
+		return err
+	}
+}
+
+// looker says how often the simulator of a laboratory was looked at.
+func looker(data string) func(ctx context.Context) (int, error) {
+	client := labClient(data)
+	return func(ctx context.Context) (int, error) {
+		text, err := askLab(ctx, client, http.MethodGet, "")
 		if err != nil {
-			return err
+			return 0, err
 		}
-		a, err := client.Do(req)
-		if err != nil {
-			return err
-		}
-		defer a.Body.Close()
-		if _, err := io.Copy(io.Discard, a.Body); err != nil {
-			return err
-		}
-		if a.StatusCode != http.StatusOK {
-			return fmt.Errorf("units of %s: %s", object, a.Status)
-		}
-		return nil
+		return strconv.Atoi(text)
 	}
 }
 

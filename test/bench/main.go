@@ -93,8 +93,10 @@ func parts() []part {
 		{name: "sizes", title: "Starts, pushes, commits, writes and lists, by the size of the repository", run: (*bench).bySize},
 		{name: "writes", title: "Durable writes through the API", run: (*bench).durable},
 		{name: "replicas", title: "One and three replicas on Redis", run: (*bench).replicas},
+		{name: "takeover", title: "Instances taken over from a replica that is killed", run: (*bench).takeover},
 		{name: "uploads", title: "A large package onboarded by API", run: (*bench).uploads},
 		{name: "operations", title: "Operations of many clients", run: (*bench).operations},
+		{name: "cost", title: "What metrics and traces cost", run: (*bench).cost},
 		{name: "notifications", title: "Notifications to many subscribers, one dead and one slow", run: (*bench).notifications},
 		{name: "lists", title: "Lists, by what people filter by", run: (*bench).lists},
 		{name: "push", title: "From a push, or a request, to the API server", needs: onCluster, run: (*bench).push},
@@ -181,9 +183,11 @@ func run(ctx context.Context, args []string) (err error) {
 			b.note("left out: it needs an OpenStack, and %s is not set (make bench starts one)", testenv.EnvCloud)
 			continue
 		}
+		began := time.Now()
 		if err := p.run(b, ctx); err != nil {
 			return fmt.Errorf("%s: %w", p.name, err)
 		}
+		b.progress("%s took %s", p.name, short(time.Since(began)))
 		b.tops(ctx)
 	}
 	total := b.total(time.Since(start))
@@ -203,7 +207,7 @@ func parse(args []string) (options, error) {
 	}
 	o := options{}
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
-	short := f.Bool("short", false, "small sizes: some two minutes, to see that it works")
+	short := f.Bool("short", false, "small sizes: some minutes, to see that it works")
 	only := f.String("only", strings.Join(usual, ","), "the parts to run, of "+strings.Join(names, ", "))
 	sizes := f.String("sizes", "1,100,300,10000", "instances in the repository while one of them is changed, ascending")
 	grown := f.String("grown", "1000,10000,50000,100000", "numbers of instances that are measured side by side, ascending")
@@ -246,8 +250,10 @@ func parse(args []string) (options, error) {
 		return o, errors.New("-profile is of this tree's server, which -jibe isn't")
 	}
 	o.only, o.laid = strings.Split(*only, ","), strings.Split(*laid, ",")
-	if o.binary != "" && slices.Contains(o.only, "soak") {
-		return o, errors.New("the soak is of this tree's server, which -jibe isn't")
+	for _, name := range []string{"soak", "cost"} {
+		if o.binary != "" && slices.Contains(o.only, name) {
+			return o, fmt.Errorf("the part %s is of this tree's server, which -jibe isn't: leave one of them out (-only)", name)
+		}
 	}
 	for _, name := range o.only {
 		if !slices.Contains(names, name) {

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -22,11 +24,15 @@ const (
 	recordSize = 700
 	// recordSets is how many it writes.
 	recordSets = 20_000
-	// replicaWrites is how many requests are made at most, one an instance: what a git server takes
-	// bounds the rate, and it is seen soon.
-	replicaWrites = 1000
-	// replicaRest is how long replicas are left alone.
+	// replicaWrites is one of how many requests of the part writes is made here: what a git server
+	// takes bounds the rate, and it is seen soon.
+	replicaWrites = 6
+	// replicaRest is how long replicas are left alone, at most.
 	replicaRest = 20 * time.Second
+	// At rest a replica asks twice a second for its heartbeat (renew the session, see who lives), and
+	// five times in five seconds for what others have written and whether Redis can be written. What is
+	// beyond atRestSlack of that is asked for something else.
+	beatAsks, healthAsks, atRestSlack = 2.0, 1.0, 1.1
 	// quietBefore lets what the load began come to its end.
 	quietBefore = 10 * time.Second
 )
@@ -36,23 +42,26 @@ type replicaSetup struct {
 	name     string
 	replicas int
 	fsync    string // of Redis, "" for a file in the data directory
+	rest     bool   // says what Redis is asked at rest, which is the same however it writes
 }
 
 // replicas measures requests at one and three replicas whose records are in Redis, beside one
-// whose records are in a file. All have their desired repository on the same kind of git server,
+// whose records are in a file (bbolt), which others can't share. All have their desired repository on the same kind of git server,
 // and a balancer before them.
 func (b *bench) replicas(ctx context.Context) error {
 	if err := ha.Missing(); err != nil {
 		b.note("left out: %s", strings.ReplaceAll(err.Error(), "\n", "; "))
 		return nil
 	}
+	b.note("requests modify one instance each; all setups have the desired repository on a git server and a balancer before them, and share the machine's CPUs with these")
+	b.note("an operation of that kind changes nothing at a VIM: 202 -> COMPLETED is Jibe's own time")
 	file := 0.0
 	for i, s := range []replicaSetup{
-		{"one process, records in a file", 1, ""},
-		{"one replica, Redis with appendfsync always", 1, "always"},
-		{"three replicas, Redis with appendfsync always", 3, "always"},
-		{"one replica, Redis with appendfsync everysec", 1, "everysec"},
-		{"three replicas, Redis with appendfsync everysec", 3, "everysec"},
+		{"one process, records in a file (bbolt)", 1, "", false},
+		{"one replica, Redis, appendfsync always", 1, "always", true},
+		{"three replicas, Redis, appendfsync always", 3, "always", true},
+		{"one replica, Redis, appendfsync everysec", 1, "everysec", false},
+		{"three replicas, Redis, appendfsync everysec", 3, "everysec", false},
 	} {
 		rate, err := b.answered(ctx, i, s, file)
 		if err != nil {
@@ -83,7 +92,7 @@ func (b *bench) answered(ctx context.Context, i int, s replicaSetup, file float6
 	server := r.Servers.Present()
 	server.Data = r.Forge.Dir // where the repository of instances is
 	j := &jibe{Server: server}
-	n := min(b.instances, b.writes, replicaWrites)
+	n := min(b.instances, max(b.clients, b.writes/replicaWrites))
 	err = j.addUnseen(ctx, "fill", 0, n, func(_ int, id string) string {
 		return fmt.Sprintf("id: %s\nname: bench\nvnfdId: %s\nstate: notInstantiated\n", id, process.SmallVnfd)
 	})
@@ -93,22 +102,53 @@ func (b *bench) answered(ctx context.Context, i int, s replicaSetup, file float6
 	if err := knownByAll(ctx, r, n); err != nil {
 		return 0, err
 	}
-	load := *b
-	load.writes = n
-	took, _, wall, err := load.patches(ctx, j)
+	l, err := b.modified(ctx, j, n)
 	if err != nil {
 		return 0, err
 	}
-	rate = float64(len(took)) / wall.Seconds()
-	more := fmt.Sprintf("p50 %s, p99 %s, n=%d, %d clients", short(took.median()), short(took.at(0.99)), len(took), b.clients)
+	rate = float64(n) / l.wall.Seconds()
+	more := fmt.Sprintf("%d requests of %d clients", n, b.clients)
 	if file > 0 {
-		more += fmt.Sprintf("; one process with a file: %s", ratio(rate, file))
+		more += "; of one process with a file " + ratio(rate, file)
 	}
-	b.value(s.name+": requests to 202", fmt.Sprintf("%.0f/s", rate), true, "", more)
+	b.value(s.name+": requests", fmt.Sprintf("%.0f/s", rate), true, "", more)
+	b.value("  request -> 202", fmt.Sprintf("p50 %s, p99 %s", short(l.answered.median()), short(l.answered.at(0.99))), true, "", "its commit is on the git server, its operation in the records")
+	b.value("  202 -> operation COMPLETED", fmt.Sprintf("p50 %s, p99 %s", short(l.ended.median()), short(l.ended.at(0.99))), true, "", "")
 	if s.fsync == "" {
 		return rate, nil
 	}
-	return rate, errors.Join(b.commandsAtRest(ctx, r, s, n), b.redisPeer(ctx, r, s, rate))
+	if s.rest {
+		err = b.askedAtRest(ctx, r, s, n)
+	}
+	return rate, errors.Join(err, b.redisPeer(ctx, r, rate))
+}
+
+// modifications are what many clients saw of requests to modify one instance each.
+type modifications struct {
+	answered, ended times
+	wall            time.Duration // until the last was answered
+}
+
+// modified makes n requests, each on an instance of its own.
+func (b *bench) modified(ctx context.Context, j *jibe, n int) (m modifications, err error) {
+	m.answered, m.ended = make(times, n), make(times, n)
+	at, locations := make([]time.Time, n), make([]string, n)
+	start := time.Now()
+	if err := j.clients(ctx, b.clients, n, func(w *wire, i int) error {
+		begin := time.Now()
+		a, err := modifying().send(w, i)
+		at[i], locations[i] = time.Now(), a.location
+		m.answered[i] = at[i].Sub(begin)
+		return err
+	}); err != nil {
+		return m, err
+	}
+	m.wall = time.Since(start)
+	return m, j.clients(ctx, askers, n, func(w *wire, i int) error {
+		o, err := w.completed(ctx, locations[i], askPause, endWait)
+		m.ended[i] = max(0, o.Entered.Sub(at[i]))
+		return err
+	})
 }
 
 // knownByAll waits until each replica has all instances.
@@ -127,38 +167,31 @@ func knownByAll(ctx context.Context, r *ha.Rig, n int) error {
 	})
 }
 
-// commandsAtRest is what Redis is asked while nothing happens.
-func (b *bench) commandsAtRest(ctx context.Context, r *ha.Rig, s replicaSetup, n int) error {
-	rest := func(d time.Duration) error {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(d):
-			return nil
-		}
+// askedAtRest is what Redis is asked while nothing happens.
+func (b *bench) askedAtRest(ctx context.Context, r *ha.Rig, s replicaSetup, n int) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(quietBefore):
 	}
-	if err := rest(quietBefore); err != nil {
-		return err
-	}
-	before, err := r.RedisCommands(ctx)
+	left := min(replicaRest, b.idleFor/2)
+	asked, err := r.RedisAsked(ctx, left)
 	if err != nil {
 		return err
 	}
-	if err := rest(replicaRest); err != nil {
-		return err
+	rate := float64(asked.Total()) / left.Seconds()
+	limit := float64(s.replicas) * (beatAsks + healthAsks) * atRestSlack
+	var said []string
+	for _, command := range slices.Sorted(maps.Keys(asked.Requests)) {
+		said = append(said, fmt.Sprintf("%d %s", asked.Requests[command], command))
 	}
-	after, err := r.RedisCommands(ctx)
-	if err != nil {
-		return err
-	}
-	rate := float64(after-before) / replicaRest.Seconds()
-	b.value("  commands to Redis at rest", fmt.Sprintf("%.1f/s", rate), true, "",
-		fmt.Sprintf("%d instances, %d replicas: %.2f/s for each 1,000 instances", n, s.replicas, rate*1000/float64(n)))
+	b.value("  requests to Redis at rest", fmt.Sprintf("%.1f/s", rate), rate <= limit, fmt.Sprintf("<= %.1f/s, for heartbeats and health alone", limit),
+		fmt.Sprintf("%.2f/s for each 1,000 instances, of which there are %d; %s in %s, and %d commands inside scripts", rate*1000/float64(n), n, strings.Join(said, ", "), short(left), asked.Within))
 	return nil
 }
 
 // redisPeer is what Redis itself does of writes of that size, from as many clients.
-func (b *bench) redisPeer(ctx context.Context, r *ha.Rig, s replicaSetup, rate float64) error {
+func (b *bench) redisPeer(ctx context.Context, r *ha.Rig, rate float64) error {
 	host, port, err := net.SplitHostPort(r.RedisAddress(ctx))
 	if err != nil {
 		return err
@@ -175,6 +208,6 @@ func (b *bench) redisPeer(ctx context.Context, r *ha.Rig, s replicaSetup, rate f
 		return fmt.Errorf("redis-benchmark says %q: %w", out, err)
 	}
 	b.value("  redis-benchmark SET of the same Redis", fmt.Sprintf("%.0f/s", sets), true, "",
-		fmt.Sprintf("%d bytes, %d clients; %.0f of them for each request to Jibe, which is several writes and a commit on the git server", recordSize, b.clients, sets/rate))
+		fmt.Sprintf("%d bytes, %d clients; requests to Jibe: %.4fx of it, as each is several writes and a commit on the git server", recordSize, b.clients, rate/sets))
 	return nil
 }

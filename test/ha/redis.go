@@ -1,9 +1,11 @@
 package ha
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -153,19 +155,65 @@ func (r *redisSet) failOver(ctx context.Context) error {
 // RedisAddress is where the master of Redis is.
 func (r *Rig) RedisAddress(ctx context.Context) string { return r.redis.at(ctx) }
 
-// RedisCommands is how many commands the master of Redis has processed since its start.
-func (r *Rig) RedisCommands(ctx context.Context) (n int, err error) {
-	text, err := ask(ctx, r.redis.master(ctx), func(c *redis.Client) (string, error) { return c.Info(ctx, "stats").Result() })
+// Asked is what clients have asked Redis for in a while.
+type Asked struct {
+	// Requests are those of clients, by their command: one script is one of them. Within are the
+	// commands that scripts run inside Redis.
+	Requests map[string]int
+	Within   int
+}
+
+// Total is how many requests there were.
+func (a Asked) Total() (n int) {
+	for _, x := range a.Requests {
+		n += x
+	}
+	return n
+}
+
+// RedisAsked watches what the master of Redis is asked for so long (MONITOR).
+func (r *Rig) RedisAsked(ctx context.Context, d time.Duration) (a Asked, err error) {
+	a.Requests = map[string]int{}
+	m := r.redis.master(ctx)
+	if m == nil {
+		return a, errors.New("no master is left of Redis")
+	}
+	ctx, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", m.Address)
 	if err != nil {
-		return 0, err
+		return a, err
 	}
-	const name = "\ntotal_commands_processed:"
-	_, after, ok := strings.Cut(text, name)
-	if !ok {
-		return 0, fmt.Errorf("INFO of Redis has no %q", name)
+	defer conn.Close()
+	if deadline, ok := ctx.Deadline(); ok {
+		if err := conn.SetDeadline(deadline); err != nil {
+			return a, err
+		}
 	}
-	_, err = fmt.Sscan(after, &n)
-	return n, err
+	if _, err := io.WriteString(conn, "MONITOR\r\n"); err != nil {
+		return a, err
+	}
+	lines := bufio.NewReader(conn)
+	// A line is +TIME [DATABASE CLIENT] "COMMAND" "ARGUMENT"…, where the client of a script is lua.
+	for {
+		line, err := lines.ReadString('\n')
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			return a, nil
+		}
+		if err != nil {
+			return a, fmt.Errorf("monitor Redis: %w", err)
+		}
+		client, command, ok := strings.Cut(line, "] \"")
+		if !ok {
+			continue // OK, which is no command
+		}
+		if strings.HasSuffix(client, " lua") {
+			a.Within++
+			continue
+		}
+		command, _, _ = strings.Cut(command, "\"")
+		a.Requests[strings.ToUpper(command)]++
+	}
 }
 
 // ask asks a server one thing.

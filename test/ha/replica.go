@@ -140,6 +140,16 @@ func (x *Replica) Stop() error {
 	return nil
 }
 
+// Pid is the process's id, 0 where it is down.
+func (x *Replica) Pid() int {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.server == nil {
+		return 0
+	}
+	return x.server.Pid()
+}
+
 // Pause stops the replica and all that it started, as a machine does that is suspended; Continue
 // has them go on where they were.
 func (x *Replica) Pause() error { return x.signal(syscall.SIGSTOP, true) }
