@@ -19,6 +19,7 @@ import (
 type Preview struct {
 	Instance string      `json:"instance"`
 	Dir      string      `json:"dir"`
+	Name     string      `json:"name,omitempty"`
 	Type     lcm.Type    `json:"operation,omitempty"`
 	Steps    []plan.Step `json:"steps"`
 	// Filled is what Jibe would fill in beside the change: "generation: 1".
@@ -26,6 +27,8 @@ type Preview struct {
 	// Diff is what the steps would change, object by object and field by field, where
 	// the VIM can be asked. Values of secrets are never in it.
 	Diff []drivers.Deviation `json:"diff,omitempty"`
+	// VDUs are those of the objects whose units are their VNFCs, by key.
+	VDUs map[string]string `json:"vdus,omitempty"`
 	// Error says why the change would be refused, or why nothing can be said.
 	Error string `json:"error,omitempty"`
 }
@@ -66,6 +69,7 @@ func (v *View) plan(ctx context.Context, settings *desired.Settings, rev desired
 	if named == nil {
 		return nil
 	}
+	p.Name = named.Name
 	pkg, err := v.Package(ctx, named)
 	if err != nil {
 		return err
@@ -118,6 +122,16 @@ func (v *View) plan(ctx context.Context, settings *desired.Settings, rev desired
 		return err
 	}
 	want.Coordinated = sideOf(named, pkg).Coordinated(t)
+	for _, g := range want.Groups {
+		if p.VDUs == nil {
+			p.VDUs = map[string]string{}
+		}
+		if was := p.VDUs[g.Owner]; was != "" {
+			p.VDUs[g.Owner] = was + ", " + g.VDU
+		} else {
+			p.VDUs[g.Owner] = g.VDU
+		}
+	}
 	var seen plan.Observed
 	if known {
 		if seen, err = drv.Observe(ctx, want); err != nil {

@@ -20,7 +20,7 @@ func printed(t *testing.T, answer string) string {
 		t.Fatal(err)
 	}
 	var b strings.Builder
-	printPlan(&b, v)
+	printPlan(&b, v, admission.GroupPreviews(v.Previews))
 	return b.String()
 }
 
@@ -89,13 +89,13 @@ func TestAPlanOfAVIMThatCanNotCompareFieldsShowsTheStepsAlone(t *testing.T) {
 		{"stage": 1, "action": "apply", "object": "Workload/a/y", "from": -1, "to": 1, "reason": "new"}]},
 	{"instance": "i2", "dir": "instances/b", "steps": []},
 	{"instance": "i3", "dir": "instances/c", "operation": "CHANGE_VNFPKG", "steps": [], "error": "update.strategy: StatefulSet/c/db has volumeClaimTemplates"}]}`)
-	want := `instances/a: INSTANTIATE
+	want := `instances/c: update.strategy: StatefulSet/c/db has volumeClaimTemplates
+instances/a: INSTANTIATE
    1. grant grant
    2. apply Workload/a/x 0 -> 2 (new)
    2. apply Workload/a/y 0 -> 1 (new)
   2 objects are new
 instances/b: no change of what runs
-instances/c: update.strategy: StatefulSet/c/db has volumeClaimTemplates
 1 instance would change
 `
 	if diff := cmp.Diff(want, got); diff != "" {

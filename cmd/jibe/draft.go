@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -22,9 +23,10 @@ type draft struct {
 	now []desired.Revision
 }
 
-// newDraft makes the draft of the desired repository in which dir is. commit is a branch or
+// newDraft makes the draft of the desired repository in which dir is. base is the branch or
+// commit that it would be pushed to, "" means where the server stands; commit is a branch or
 // commit of it, "" means its files. Offline, no server is needed.
-func newDraft(ctx context.Context, c *client, dir, commit string, offline bool) (*draft, error) {
+func newDraft(ctx context.Context, c *client, dir, base, commit string, offline bool) (*draft, error) {
 	root, clone, err := gitrepo.FindRoot(ctx, dir)
 	if err != nil {
 		return nil, err
@@ -40,9 +42,9 @@ func newDraft(ctx context.Context, c *client, dir, commit string, offline bool) 
 	}
 	switch {
 	case clone:
-		d.clone, err = gitrepo.NewDraft(ctx, root, head, commit)
-	case commit != "":
-		err = fmt.Errorf("%s is no clone of the desired repository, and has no branch or commit %q", root, commit)
+		d.clone, err = gitrepo.NewDraft(ctx, root, head, base, commit)
+	case cmp.Or(commit, base) != "":
+		err = fmt.Errorf("%s is no clone of the desired repository, and has no branch or commit %q", root, cmp.Or(commit, base))
 	default:
 		d.plain, err = gitrepo.WorkingCopy(root)
 	}

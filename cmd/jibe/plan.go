@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -18,7 +19,7 @@ const wouldChange = exitError(2)
 
 func newPlan() *cobra.Command {
 	var c client
-	var commit, output string
+	var base, commit, output string
 	var options []string
 	cmd := &cobra.Command{
 		Use:   "plan [DIR]",
@@ -28,13 +29,15 @@ func newPlan() *cobra.Command {
 			"run at the VIM shows what each would change, field by field: \"+\" is new, \"-\" goes, \"~\" is another value;\n" +
 			"values of secrets are redacted. What Jibe would fill in beside the change is marked \"filled in\".\n" +
 			"Only what differs from the branch that the clone follows is looked at; a branch that isn't merged yet is looked at\n" +
-			"as it would be once merged. Where the push would be refused, the reasons are printed instead, as by `jibe validate`.\n" +
+			"as it would be once merged. Instances of which it would make the same are put together, what is refused and what\n" +
+			"takes most away goes first. Where the push would be refused, the reasons are printed instead, as by `jibe validate`.\n" +
 			"Exit code 0: nothing would change; 2: something would; 1: error.",
 		Example: "  jibe plan                         the files of this folder\n" +
-			"  jibe plan vnfs --commit upgrade   the branch of a pull request",
+			"  jibe plan vnfs --head upgrade     the branch of a pull request\n" +
+			"  jibe plan --base main --head \"$SHA\" -o markdown >comment.md   in a forge's CI, with the role planner",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			d, err := newDraft(cmd.Context(), &c, folder(args), commit, false)
+			d, err := newDraft(cmd.Context(), &c, folder(args), base, commit, false)
 			if err != nil {
 				return err
 			}
@@ -49,7 +52,13 @@ func newPlan() *cobra.Command {
 			}
 			d.hint(cmd.ErrOrStderr())
 			w := cmd.OutOrStdout()
-			if err := show(w, output, v, func() { printPlan(w, *v) }); err != nil {
+			groups := admission.GroupPreviews(v.Previews)
+			if output == "markdown" {
+				err = markdownPlan(w, *v, groups)
+			} else {
+				err = show(w, output, planOutput{v, groups}, func() { printPlan(w, *v, groups) })
+			}
+			if err != nil {
 				return err
 			}
 			if len(v.Problems) > 0 {
@@ -69,8 +78,11 @@ func newPlan() *cobra.Command {
 		},
 	}
 	c.flags(cmd.Flags())
-	cmd.Flags().StringVar(&commit, "commit", "", "a branch or commit of DIR's repository, instead of its files")
-	cmd.Flags().StringVarP(&output, "output", "o", "table", "table, json or yaml")
+	cmd.Flags().StringVar(&commit, "head", "", "a branch or commit of DIR's repository, instead of its files")
+	cmd.Flags().StringVar(&commit, "commit", "", "the same as --head")
+	cmd.Flags().StringVar(&base, "base", "", "the branch or commit that it would be merged into (default: where the server stands)")
+	cmd.MarkFlagsMutuallyExclusive("head", "commit")
+	cmd.Flags().StringVarP(&output, "output", "o", "table", "table, markdown (for a pull request's comment), json or yaml")
 	pushOptions(cmd, &options)
 	return cmd
 }
@@ -89,11 +101,11 @@ func newValidate() *cobra.Command {
 			"  jibe validate vnfs --offline   without a server",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			d, err := newDraft(cmd.Context(), &c, folder(args), "", offline)
+			d, err := newDraft(cmd.Context(), &c, folder(args), "", "", offline)
 			away := errors.Is(err, errUnreachable)
 			if away {
 				unreachable := err
-				if d, err = newDraft(cmd.Context(), &c, folder(args), "", true); err == nil {
+				if d, err = newDraft(cmd.Context(), &c, folder(args), "", "", true); err == nil {
 					err = unreachable
 				}
 			}
@@ -167,29 +179,75 @@ func folder(args []string) string {
 	return args[0]
 }
 
-func printPlan(w io.Writer, v admission.Verdict) {
+// planOutput is the plan for those who read it by machine.
+type planOutput struct {
+	*admission.Verdict
+	Groups []admission.Group `json:"groups"`
+}
+
+func printPlan(w io.Writer, v admission.Verdict, groups []admission.Group) {
 	for _, p := range v.Warnings {
 		fmt.Fprintln(w, "warning: "+p.Error())
 	}
 	for _, p := range v.Problems {
 		fmt.Fprintln(w, p.Error())
 	}
-	changes := 0
-	for _, p := range v.Previews {
-		switch {
-		case p.Error != "":
-			fmt.Fprintf(w, "%s: %s\n", p.Dir, p.Error)
-		case p.Type == "":
-			fmt.Fprintf(w, "%s: no change of what runs\n", p.Dir)
-		default:
-			changes++
-			fmt.Fprintf(w, "%s: %s\n", p.Dir, p.Type)
-			printSteps(w, p)
+	for _, g := range groups {
+		fmt.Fprintf(w, "%s: %s\n", headline(g), whatHappens(g))
+		if len(g.Dirs) > 1 {
+			fmt.Fprintf(w, "  %s\n", someOf(g.Dirs, shownDirs))
+		}
+		if g.Error == "" && g.Operation != "" {
+			printSteps(w, g.Shared)
 		}
 	}
 	if len(v.Problems) == 0 {
-		fmt.Fprintf(w, "%s would change\n", count(changes, "instance"))
+		fmt.Fprintf(w, "%s would change\n", count(changing(groups), "instance"))
 	}
+}
+
+// changing is the number of instances that an operation would begin of.
+func changing(groups []admission.Group) int {
+	n := 0
+	for _, g := range groups {
+		if g.Error == "" && g.Operation != "" {
+			n += len(g.Dirs)
+		}
+	}
+	return n
+}
+
+// shownDirs is how many instances of a group are named.
+const shownDirs = 4
+
+// headline names a group's only instance, or says how many it has.
+func headline(g admission.Group) string {
+	if len(g.Dirs) == 1 {
+		return g.Dirs[0]
+	}
+	return count(len(g.Dirs), "instance")
+}
+
+func whatHappens(g admission.Group) string {
+	same := ""
+	if len(g.Dirs) > 1 {
+		same = fmt.Sprintf(", the same %s", count(len(g.Shared.Steps), "step"))
+	}
+	switch {
+	case g.Error != "":
+		return g.Error
+	case g.Operation == "":
+		return "no change of what runs"
+	}
+	return string(g.Operation) + same
+}
+
+// someOf names the first n, and says how many more there are.
+func someOf(dirs []string, n int) string {
+	if len(dirs) <= n+1 {
+		return strings.Join(dirs, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(dirs[:n], ", "), len(dirs)-n)
 }
 
 // count is "1 problem", "2 problems".

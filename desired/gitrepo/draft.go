@@ -68,15 +68,17 @@ type Draft struct {
 }
 
 // NewDraft makes the draft of a clone at root ([FindRoot]). head is the commit at which the
-// server stands, "" where it can't be asked. commit is a branch or commit of the clone; ""
-// is its files, committed or not, but for those that git ignores. [Draft.Close] removes it.
-func NewDraft(ctx context.Context, root, head, commit string) (*Draft, error) {
+// server stands, "" where it can't be asked. base is the branch or commit of the clone that the
+// push would be made to; "" is that head, or what the clone last fetched. commit is a branch or
+// commit of the clone; "" is its files, committed or not, but for those that git ignores.
+// [Draft.Close] removes it.
+func NewDraft(ctx context.Context, root, head, base, commit string) (*Draft, error) {
 	tmp, err := os.MkdirTemp("", "jibe-draft-")
 	if err != nil {
 		return nil, err
 	}
 	d := &Draft{tmp: tmp}
-	if err := d.make(ctx, root, head, commit); err != nil {
+	if err := d.make(ctx, root, head, base, commit); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
 	return d, nil
@@ -91,7 +93,7 @@ func (d *Draft) Close() error {
 	return errors.Join(err, os.RemoveAll(d.tmp))
 }
 
-func (d *Draft) make(ctx context.Context, root, head, commit string) error {
+func (d *Draft) make(ctx context.Context, root, head, base, commit string) error {
 	clone := cloneAt(root)
 	objects, err := clone.Run(ctx, "rev-parse", "--path-format=absolute", "--git-path", "objects")
 	if err != nil {
@@ -113,6 +115,9 @@ func (d *Draft) make(ctx context.Context, root, head, commit string) error {
 	d.Reader = newReader(git.Runner{Dir: repo}, draftBranch, 16<<20)
 
 	trunk, err := clone.trunk(ctx, head)
+	if err == nil && base != "" {
+		trunk, err = clone.named(ctx, base)
+	}
 	if err != nil {
 		return err
 	}
@@ -190,6 +195,19 @@ func (g *draftClone) commit(ctx context.Context, name string) (string, error) {
 	return strings.TrimSpace(out), err
 }
 
+// named is the commit of a branch, tag or hash. A branch need not have been checked out: that of
+// a pull request is known as the origin's.
+func (g *draftClone) named(ctx context.Context, name string) (string, error) {
+	at, err := g.commit(ctx, name)
+	if err == nil && at == "" {
+		at, err = g.commit(ctx, "refs/remotes/origin/"+name)
+	}
+	if err == nil && at == "" {
+		err = fmt.Errorf("%s has no branch or commit %q (git fetch?)", g.Clone, name)
+	}
+	return at, err
+}
+
 // mergeBase is the commit from which two have parted, "" where they have nothing in common.
 func (g *draftClone) mergeBase(ctx context.Context, a, b string) (string, error) {
 	out, err := g.Run(ctx, "merge-base", a, b)
@@ -218,15 +236,9 @@ func (g *draftClone) trunk(ctx context.Context, head string) (string, error) {
 // and the commit there that it is compared with. For a commit that is part of the trunk that
 // is its own tree. Without a trunk, all of its tree counts.
 func (g *draftClone) merged(ctx context.Context, name, trunk string) (old, tree string, err error) {
-	at, err := g.commit(ctx, name)
-	if err == nil && at == "" {
-		at, err = g.commit(ctx, "refs/remotes/origin/"+name) // the branch of a pull request need not have been checked out
-	}
+	at, err := g.named(ctx, name)
 	if err != nil {
 		return "", "", err
-	}
-	if at == "" {
-		return "", "", fmt.Errorf("%s has no branch or commit %q (git fetch?)", g.Clone, name)
 	}
 	tree = at + "^{tree}"
 	if trunk == "" {

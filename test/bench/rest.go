@@ -90,7 +90,7 @@ func (b *bench) resting(ctx context.Context, j *jibe, cloud *sim.Cloud) error {
 	b.value(fmt.Sprintf("resync of all %d with nothing to do, push included", b.instances), short(took), took <= resyncLimit, "<= "+short(resyncLimit), "")
 	calls := after.VIM() - before.VIM()
 	b.value("VIM calls of that resync", fmt.Sprint(calls), calls == 0, "= 0", fmt.Sprintf("%d looks at the driver's cache", after.Observes-before.Observes))
-	return nil
+	return b.planned(ctx, j)
 }
 
 // passed waits until the instances were looked at n times since the start.
