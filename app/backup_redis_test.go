@@ -15,7 +15,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/jibe-vnfm/jibe/app"
 	"github.com/jibe-vnfm/jibe/backup"
@@ -91,7 +90,7 @@ func TestABackupAmidstOperationsOfReplicasIsRestoredIntoAnEmptiedRedis(t *testin
 			w.WriteHeader(http.StatusServiceUnavailable)
 			return
 		}
-		body, _ := io.ReadAll(q.Body); t.Logf("GOT %s %.200s", q.Method, body); if bytes.Contains(body, []byte("OperationOccurrence")) {
+		if body, _ := io.ReadAll(q.Body); bytes.Contains(body, []byte("OperationOccurrence")) {
 			late.Add(1)
 		}
 		w.WriteHeader(http.StatusNoContent)
@@ -137,13 +136,9 @@ func TestABackupAmidstOperationsOfReplicasIsRestoredIntoAnEmptiedRedis(t *testin
 	if have := story(t, s[1], ended); have != was {
 		t.Errorf("the story is\n%s\nwas\n%s", have, was)
 	}
-	time.Sleep(3 * time.Second)
 	kit.Eventually(t, func() error {
 		if n := late.Load(); n < 12 {
-			dump, _ := r.redis.Client(t).Keys(t.Context(), "*").Result()
-			a, _ := s[0].Do(t.Context(), http.MethodGet, "/jibe/v1/subscriptions", nil)
-			t.Log(dump, string(a.Body))
-			return kit.Final(fmt.Errorf("%d notifications came that weren't delivered before", n))
+			return fmt.Errorf("%d notifications came that weren't delivered before", n)
 		}
 		return nil
 	})

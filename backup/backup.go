@@ -43,7 +43,7 @@ type Manifest struct {
 	// Records is the URL of the Redis that the records were in, "" where they were in a file. The
 	// backup has them as a file in any case.
 	Records string `json:"records,omitempty"`
-	Files []File `json:"files"`
+	Files   []File `json:"files"`
 }
 
 // File is one file of the data directory.

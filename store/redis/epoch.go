@@ -123,7 +123,9 @@ func (s *Store) LastNumber() uint64 {
 // numbers is how many numbers complete keys in an epoch: put.lua has ten digits for them.
 const numbers = 10_000_000_000
 
-func (s *Store) meetOn(ctx context.Context, n node) (store.Mark, error) { return s.meetKnowing(ctx, n, 0) }
+func (s *Store) meetOn(ctx context.Context, n node) (store.Mark, error) {
+	return s.meetKnowing(ctx, n, 0)
+}
 
 // meetKnowing is meetOn for who claims to know of a number of epochs more than it does.
 func (s *Store) meetKnowing(ctx context.Context, n node, more uint64) (store.Mark, error) {
