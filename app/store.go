@@ -94,7 +94,7 @@ func (s *Server) openStore(ctx context.Context) error {
 		return err
 	}
 	o.Observe = s.meters.observeStore
-	r, err := redis.Open(ctx, o)
+	r, err := s.awaitRedis(ctx, o)
 	if err != nil {
 		return err
 	}
