@@ -65,6 +65,9 @@ func (s *serving) take(ctx context.Context) error {
 			return s.begin(ctx)
 		case !errors.Is(err, store.ErrHeld):
 			return err
+		case errors.Is(err, redis.ErrLeasesLost):
+			// That ends by itself, and a start anew would meet it again.
+			until = time.Now().Add(s.ttl)
 		case time.Now().After(until):
 			return fmt.Errorf("another process serves from this store already (%w): end it, or name another database or prefix of Redis", err)
 		case !told:
