@@ -68,6 +68,10 @@ func (s *serving) take(ctx context.Context) error {
 		case errors.Is(err, redis.ErrLeasesLost):
 			// That ends by itself, and a start anew would meet it again.
 			until = time.Now().Add(s.ttl)
+			if !told {
+				s.log.InfoContext(ctx, "the store has lost leases, waiting until all of them must have ended")
+				told = true
+			}
 		case time.Now().After(until):
 			return fmt.Errorf("another process serves from this store already (%w): end it, or name another database or prefix of Redis", err)
 		case !told:
