@@ -152,8 +152,9 @@ type Server struct {
 	entrance    *entrance
 	certificate *certificate // nil without TLS
 	pushes      pushes
-	hooking     sync.Mutex // while hooks are written
-	backing     sync.Mutex // while a backup is taken
+	hooking     sync.Mutex      // while hooks are written
+	backing     sync.Mutex      // while a backup is taken
+	ending      <-chan struct{} // closed when the process is told to end
 	// identities and clientCAs are nil where everyone is let in, or no certificate is asked for.
 	identities *auth.Identities
 	clientCAs  *auth.ClientCAs
@@ -173,7 +174,10 @@ func Run(ctx context.Context, o Options) error {
 	// The parts outlive ctx for the moment that an orderly end takes.
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	if err := s.open(work); err != nil {
+	s.ending = ctx.Done()
+	if err := s.open(work); errors.Is(err, errEnded) {
+		return s.close(ctx)
+	} else if err != nil {
 		return errors.Join(err, s.close(ctx))
 	}
 	err := s.run(ctx, work)

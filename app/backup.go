@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 	"github.com/jibe-vnfm/jibe/auth"
 	"github.com/jibe-vnfm/jibe/backup"
 	"github.com/jibe-vnfm/jibe/internal/datadir"
+	"github.com/jibe-vnfm/jibe/store/redis"
 )
 
 // BackupPath is where a server is asked for a backup of its data directory, and BackupKeptPath where it is told
@@ -43,7 +45,7 @@ func (s *Server) takeBackup(w http.ResponseWriter, r *http.Request) {
 	started := time.Now()
 	w.Header().Set("Content-Type", "application/gzip")
 	w.Header().Set("Trailer", TakenHeader)
-	m, err := backup.Take(r.Context(), backup.Source{Data: s.data.Path, Version: s.Version, Store: s.backupStore(), Still: s.repo.Still}, out)
+	m, err := backup.Take(r.Context(), s.backupSource(), out)
 	switch {
 	case err != nil && !out.begun:
 		w.Header().Del("Trailer")
@@ -56,6 +58,36 @@ func (s *Server) takeBackup(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set(TakenHeader, m.Taken.Format(time.RFC3339Nano))
 		s.Log.InfoContext(r.Context(), "backup taken", "files", len(m.Files), "bytes", m.Size(), "head", m.Head, "took", time.Since(started))
 	}
+}
+
+// backupSource is what a backup is taken of.
+func (s *Server) backupSource() backup.Source {
+	b := backup.Source{Data: s.data.Path, Version: s.Version, Store: s.store, Place: s.Store.URL, Still: s.repo.Still}
+	if s.shared() {
+		b.Follow = s.followAccepted
+	}
+	return b
+}
+
+// followPatience is how long a backup waits for the commits of other replicas.
+const followPatience = 10 * time.Second
+
+// followAccepted waits for the commits that other replicas have pushed. Where the git server is away, a backup
+// does without: that server has them.
+func (s *Server) followAccepted(ctx context.Context) error {
+	within, cancel := context.WithTimeout(ctx, followPatience)
+	defer cancel()
+	commit, err := s.accepted.Load(within)
+	if err == nil && commit != "" {
+		err = s.repo.WaitFor(within, commit)
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err != nil {
+		s.Log.WarnContext(ctx, "the backup's mirror may lack the newest commits, which the git server has", "error", err)
+	}
+	return nil
 }
 
 // answer knows whether an answer has begun.
@@ -105,8 +137,9 @@ func (s *Server) hostOnly(action string, next http.HandlerFunc) http.HandlerFunc
 	}
 }
 
-// BackupStopped takes a backup of a data directory on which no server runs. It fails where one does.
-func BackupStopped(ctx context.Context, d *datadir.Dir, version string, w io.Writer) (*backup.Manifest, error) {
+// BackupStopped takes a backup of a data directory on which no server runs. It fails where one does. o is
+// for records in Redis; its URL may be left out.
+func BackupStopped(ctx context.Context, d *datadir.Dir, o StoreOptions, version string, w io.Writer) (m *backup.Manifest, err error) {
 	place, err := StoreOf(d.Path)
 	if err != nil {
 		return nil, err
@@ -114,13 +147,31 @@ func BackupStopped(ctx context.Context, d *datadir.Dir, version string, w io.Wri
 	if place == "" && !datadir.Exists(d.Store()) || !datadir.Exists(d.Desired()) {
 		return nil, fmt.Errorf("%s is no data directory of Jibe: it has no %s or no %s", d.Path, datadir.StoreFile, "desired.git")
 	}
-	if place != "" {
-		return backup.Take(ctx, backup.Source{Data: d.Path, Version: version}, w)
+	src := backup.Source{Data: d.Path, Version: version, Place: place}
+	if place == "" {
+		src.Store, err = openBolt(d)
+	} else {
+		src.Store, err = openPlace(ctx, o, place)
 	}
-	store, err := openBolt(d)
 	if err != nil {
 		return nil, err
 	}
-	defer store.Close()
-	return backup.Take(ctx, backup.Source{Data: d.Path, Version: version, Store: store}, w)
+	defer func() { err = errors.Join(err, src.Store.Close()) }()
+	return backup.Take(ctx, src, w)
+}
+
+// openPlace opens the Redis that has the records of a data directory.
+func openPlace(ctx context.Context, o StoreOptions, place string) (*redis.Store, error) {
+	if o.URL == "" {
+		o.URL = place
+	}
+	ro, err := o.redis()
+	if err != nil {
+		return nil, err
+	}
+	s, err := redis.Open(ctx, ro)
+	if err != nil {
+		return nil, fmt.Errorf("the records of the data directory are in Redis (is a --store-password needed?): %w", err)
+	}
+	return s, nil
 }

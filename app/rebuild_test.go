@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"context"
 	"log/slog"
 	"os"
 
@@ -19,6 +20,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
+	"github.com/jibe-vnfm/jibe/test/redisserver"
 )
 
 // history is what a replica shows of all operations, by id.
@@ -152,17 +154,19 @@ func TestAnEmptiedStoreIsRebuiltFromGitAndNoVNFNotices(t *testing.T) {
 	}
 }
 
-// hooked is one server whose records are in a file, with a package whose hooks for scaling say in a file that
+// hooked is one server whose records are in a file, or in Redis, with a package whose hooks for scaling say in a file that
 // they run, and wait while another one is there.
 type hooked struct {
 	*process.Server
 	t     *testing.T
 	cloud *sim.Cloud
 	stop  func()
-	dir   string // of these files
+	dir   string              // of these files
+	redis *redisserver.Server // nil for a file
+	ended chan error          // of a server with Redis
 }
 
-func newHooked(t *testing.T) *hooked {
+func newHooked(t *testing.T, redis *redisserver.Server) *hooked {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "hooked") // which the hooks' user may write
 	if err == nil {
@@ -172,7 +176,7 @@ func newHooked(t *testing.T) *hooked {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	h := &hooked{t: t, cloud: sim.NewCloud(), dir: dir}
+	h := &hooked{t: t, cloud: sim.NewCloud(), dir: dir, redis: redis}
 	h.start(t.TempDir())
 	t.Cleanup(func() { h.stop() })
 	p := process.NewClone(t, filepath.Join(h.Data, "packages", "packages.git"))
@@ -215,7 +219,33 @@ func (h *hooked) start(data string) {
 	if err := o.AllowHooks.Set("small"); err != nil {
 		h.t.Fatal(err)
 	}
-	h.Server, h.stop = startWith(h.t, o)
+	if h.redis == nil {
+		h.Server, h.stop = startWith(h.t, o)
+		return
+	}
+	ctx, cancel := context.WithCancel(h.t.Context())
+	ready, ended := make(chan string, 1), make(chan error, 1)
+	o.Listen, o.Branch, o.Store = "127.0.0.1:0", "main", app.StoreOptions{URL: h.redis.URL()}
+	o.Ready = func(s *app.Server) { ready <- s.Address() }
+	go func() { ended <- app.Run(ctx, o) }()
+	h.stop = func() {
+		cancel()
+		if err := <-ended; err != nil {
+			h.t.Errorf("the end of the server: %v", err)
+		}
+	}
+	h.ended = ended
+	select {
+	case err := <-ended:
+		cancel()
+		h.t.Fatal(err)
+	case address := <-ready:
+		token, err := app.LocalToken(data)
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		h.Server = &process.Server{URL: "http://" + address, Data: data, Token: token}
+	}
 }
 
 // block has the hook wait from now on, and let go on.
@@ -244,9 +274,21 @@ func (h *hooked) ran(n int) (runs []string) {
 	return runs
 }
 
-// lose ends the server, removes its records and starts it again.
+// lose ends the server, removes its records and starts it again. One whose Redis is emptied while it works
+// ends by itself.
 func (h *hooked) lose(meanwhile func()) {
 	h.t.Helper()
+	if h.redis != nil {
+		if err := h.redis.Client(h.t).FlushAll(h.t.Context()).Err(); err != nil {
+			h.t.Fatal(err)
+		}
+		if err := <-h.ended; err == nil || !strings.Contains(err.Error(), "start it again") {
+			h.t.Fatalf("the server whose Redis was emptied ends with %v", err)
+		}
+		meanwhile()
+		h.start(h.Data)
+		return
+	}
 	h.stop()
 	meanwhile()
 	if err := os.Remove(filepath.Join(h.Data, "store.db")); err != nil {
@@ -256,7 +298,11 @@ func (h *hooked) lose(meanwhile func()) {
 }
 
 func TestAnOperationWhoseRecordIsLostEndsUnderTheSameIDAndRepeatsNoHookOfWhatIsDone(t *testing.T) {
-	h := newHooked(t)
+	t.Run("file", func(t *testing.T) { operationsWhoseRecordsAreLost(t, newHooked(t, nil)) })
+	t.Run("Redis", func(t *testing.T) { operationsWhoseRecordsAreLost(t, newHooked(t, redisserver.Start(t))) })
+}
+
+func operationsWhoseRecordsAreLost(t *testing.T, h *hooked) {
 	r := &replicas{T: t}
 	id := h.Want(t, http.StatusCreated, http.MethodPost, process.Instances, map[string]string{"vnfdId": process.SmallVnfd}, nil).ID()
 	h.Await(t, r.asks(h.Server, id, "instantiate", map[string]any{"flavourId": "simple", "additionalParams": map[string]any{"namespace": "a"}}), "COMPLETED")

@@ -54,16 +54,12 @@ func (s *Server) agree(ctx context.Context) error {
 	}
 	mine := common{Key: hex.EncodeToString(s.keeper.Derive("replicas")[:8]), Branch: cmp.Or(s.Branch, "main")}
 	for {
-		rec, err := s.store.Get(ctx, installationKey)
-		if err == nil {
-			var theirs common
-			if err := json.Unmarshal(rec.Value, &theirs); err != nil {
-				return fmt.Errorf("what the replicas have in common (%s in the store): %w", installationKey, err)
-			}
-			return s.follow(mine, theirs)
-		}
-		if !errors.Is(err, store.ErrNotFound) {
+		theirs, ok, err := commonOf(ctx, s.store)
+		if err != nil {
 			return err
+		}
+		if ok {
+			return s.follow(mine, theirs)
 		}
 		if mine.Installation, err = s.data.Installation(s.keeper.Derive("installation")); err != nil {
 			return err

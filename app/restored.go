@@ -26,22 +26,61 @@ import (
 // audit log is still to get, one a line.
 const restoredFile = "restored.jsonl"
 
-// Restore makes an empty directory the data directory of the backup that r reads, and has its
-// audit log say who did so, when, and with which backup; from is how the backup is called there. A
-// log that the backup hasn't, as it is kept elsewhere, or whose key is kept by somebody else, gets
-// the record at the server's next start.
-func Restore(ctx context.Context, r io.Reader, from, data string, log *slog.Logger, identities ...backup.Identity) (*backup.Manifest, error) {
+// Restoring says what is restored, and where. From and Data or Store are required.
+type Restoring struct {
+	// From is how the backup is called where it is read.
+	From string
+	// Data is an empty directory that becomes the data directory; "" leaves data directories alone.
+	Data string
+	// Store names the Redis that gets the records; its zero value leaves them in the data directory.
+	Store StoreOptions
+	// Force has records that are in Redis replaced.
+	Force bool
+	Log   *slog.Logger
+}
+
+// Restore makes an empty directory the data directory of the backup that r reads, or has a Redis of
+// which no process is a member get its records, or both. It has the audit log say who did so, when, and
+// with which backup. A log that the backup hasn't, as it is kept elsewhere, or whose key is kept by
+// somebody else, gets the record at the server's next start. It may be done again where it was interrupted.
+func Restore(ctx context.Context, r io.Reader, o Restoring, identities ...backup.Identity) (*backup.Manifest, error) {
 	sum := sha256.New()
 	read := io.TeeReader(r, sum)
-	return backup.Restore(ctx, read, data, log, func(dir string, m *backup.Manifest) error {
+	settle := func(dir string, m *backup.Manifest) error {
 		if _, err := io.Copy(io.Discard, read); err != nil { // the end of the file, which nothing but the sum needs
 			return err
 		}
-		return recordRestore(ctx, dir, audit.Record{
-			Time: time.Now(), Identity: hostUser(), Issuer: auth.IssuerHost, Action: "restore", Object: from, Outcome: audit.Done,
-			Reason: fmt.Sprintf("the data directory is that of %s now, by jibe %s; the backup's file has the SHA-256 %x", m.Taken.UTC().Format(time.RFC3339Nano), m.Jibe, sum.Sum(nil)),
-		}, log)
-	}, identities...)
+		what := "the data directory is"
+		if o.Store.URL != "" {
+			what = "the records in Redis are"
+		}
+		note := audit.Record{
+			Time: time.Now(), Identity: hostUser(), Issuer: auth.IssuerHost, Action: "restore", Object: o.From, Outcome: audit.Done,
+			Reason: fmt.Sprintf("%s that of %s now, by jibe %s; the backup's file has the SHA-256 %x", what, m.Taken.UTC().Format(time.RFC3339Nano), m.Jibe, sum.Sum(nil)),
+		}
+		var err error
+		if o.Store.URL == "" {
+			err = forgetWhole(ctx, dir)
+		} else if err = restoreRecords(ctx, dir, m, o, note); err == nil && o.Data != "" {
+			err = elsewhere(dir, o.Store.URL)
+		}
+		if err != nil || o.Data == "" {
+			return err
+		}
+		return recordRestore(ctx, dir, note, o.Log)
+	}
+	if o.Data == "" {
+		return backup.Verify(ctx, read, "", settle, identities...)
+	}
+	return backup.Restore(ctx, read, o.Data, o.Log, settle, identities...)
+}
+
+// elsewhere has a folder that becomes a data directory say that its records are in Redis.
+func elsewhere(dir, url string) error {
+	if err := os.Remove(filepath.Join(dir, datadir.StoreFile)); err != nil {
+		return err
+	}
+	return datadir.WriteDurably(filepath.Join(dir, datadir.StorePlace), url+"\n")
 }
 
 // recordRestore adds a record to the audit log in a folder that becomes a data directory, or notes
@@ -103,25 +142,34 @@ func (a *recorder) restores(data string) error {
 	} else if err != nil {
 		return fmt.Errorf("restores that the audit log is to get: %w", err)
 	}
-	lines := bufio.NewScanner(bytes.NewReader(noted))
-	for lines.Scan() {
-		var r audit.Record
-		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
-			r = audit.Record{Object: file, Outcome: audit.Failed, Reason: "it isn't known who restored which backup: " + err.Error()}
-		}
-		r.Action, r.Issuer = "restore", auth.IssuerHost
-		if err := a.Record(context.Background(), r); err != nil {
-			if a.anyway {
-				return nil // the note stays for another start
-			}
-			return err
-		}
-	}
-	if err := lines.Err(); err != nil {
-		return fmt.Errorf("restores that the audit log is to get, in %s: %w", file, err)
+	if recorded, err := a.restored(noted, file); err != nil || !recorded {
+		return err // the note stays for another start
 	}
 	if err := os.Remove(file); err != nil {
 		return fmt.Errorf("restores that the audit log has got: %w", err)
 	}
 	return nil
+}
+
+// restored records restores that are noted at a place, one a line. It returns false where they can't be
+// recorded, and that is no reason not to go on.
+func (a *recorder) restored(noted []byte, at string) (recorded bool, err error) {
+	lines := bufio.NewScanner(bytes.NewReader(noted))
+	for lines.Scan() {
+		var r audit.Record
+		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
+			r = audit.Record{Object: at, Outcome: audit.Failed, Reason: "it isn't known who restored which backup: " + err.Error()}
+		}
+		r.Action, r.Issuer = "restore", auth.IssuerHost
+		if err := a.Record(context.Background(), r); err != nil {
+			if a.anyway {
+				err = nil
+			}
+			return false, err
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return false, fmt.Errorf("restores that the audit log is to get, in %s: %w", at, err)
+	}
+	return true, nil
 }

@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"sync"
 	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/jibe-vnfm/jibe/members"
 	"github.com/jibe-vnfm/jibe/store"
@@ -39,6 +42,15 @@ type serving struct {
 
 var _ recordStore = (*serving)(nil)
 
+// newServing is a store in Redis that is still to be taken.
+func newServing(ctx context.Context, r *redis.Store, log *slog.Logger) (*serving, error) {
+	host, err := os.Hostname()
+	if err != nil {
+		return nil, err
+	}
+	return &serving{Store: r, ctx: context.WithoutCancel(ctx), ttl: serveTTL, holder: fmt.Sprintf("%s/%d/%s", host, os.Getpid(), uuid.NewString()), log: log}, nil
+}
+
 // take gets the lease. A process that was killed has it for a moment, which is waited for.
 func (s *serving) take(ctx context.Context) error {
 	told := false
@@ -53,6 +65,13 @@ func (s *serving) take(ctx context.Context) error {
 			return s.begin(ctx)
 		case !errors.Is(err, store.ErrHeld):
 			return err
+		case errors.Is(err, redis.ErrLeasesLost):
+			// That ends by itself, and a start anew would meet it again.
+			until = time.Now().Add(s.ttl)
+			if !told {
+				s.log.InfoContext(ctx, "the store has lost leases, waiting until all of them must have ended")
+				told = true
+			}
 		case time.Now().After(until):
 			return fmt.Errorf("another process serves from this store already (%w): end it, or name another database or prefix of Redis", err)
 		case !told:
@@ -83,6 +102,10 @@ func (s *serving) alone(ctx context.Context) error {
 
 // begin frees what a former process held, and notes where the store stands.
 func (s *serving) begin(ctx context.Context) error {
+	// One that came before the lease was taken has seen none.
+	if err := s.alone(ctx); err != nil {
+		return err
+	}
 	left, err := s.Store.Leases(ctx, "")
 	if err != nil {
 		return err
@@ -95,6 +118,33 @@ func (s *serving) begin(ctx context.Context) error {
 		}
 	}
 	s.mark, err = s.Store.Mark(ctx)
+	return err
+}
+
+// Renew begins an epoch of Redis. It isn't called while run does its work.
+func (s *serving) Renew(ctx context.Context) error {
+	err := s.Store.Renew(ctx)
+	if err == nil {
+		s.mark, err = s.Mark(ctx)
+	}
+	return err
+}
+
+// during keeps the lease while f does its work.
+func (s *serving) during(ctx context.Context, f func(ctx context.Context) error) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	var g sync.WaitGroup
+	defer g.Wait()
+	defer stop(nil)
+	g.Go(func() {
+		if err := s.run(ctx); err != nil {
+			stop(err)
+		}
+	})
+	err := f(ctx)
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
 	return err
 }
 

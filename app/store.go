@@ -10,9 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
-
-	"github.com/jibe-vnfm/jibe/backup"
 	"github.com/jibe-vnfm/jibe/doctor"
 	"github.com/jibe-vnfm/jibe/internal/datadir"
 	"github.com/jibe-vnfm/jibe/members"
@@ -97,7 +94,7 @@ func (s *Server) openStore(ctx context.Context) error {
 		return err
 	}
 	o.Observe = s.meters.observeStore
-	r, err := redis.Open(ctx, o)
+	r, err := s.awaitRedis(ctx, o)
 	if err != nil {
 		return err
 	}
@@ -105,12 +102,10 @@ func (s *Server) openStore(ctx context.Context) error {
 		s.store, s.facts = r, r.Facts
 		return s.keepPlace(ctx, place)
 	}
-	host, err := os.Hostname()
-	if err != nil {
+	s.facts = r.Facts
+	if s.serving, err = newServing(ctx, r, s.Log); err != nil {
 		return errors.Join(err, r.Close())
 	}
-	s.facts = r.Facts
-	s.serving = &serving{Store: r, ctx: context.WithoutCancel(ctx), ttl: serveTTL, holder: fmt.Sprintf("%s/%d/%s", host, os.Getpid(), uuid.NewString()), log: s.Log}
 	s.store = s.serving
 	if err := s.serving.take(ctx); err != nil {
 		return err
@@ -120,10 +115,11 @@ func (s *Server) openStore(ctx context.Context) error {
 
 // keepPlace notes where the records are, and brings those there that the data directory has.
 func (s *Server) keepPlace(ctx context.Context, place string) error {
-	if place == "" {
-		if err := s.moveStore(ctx); err != nil {
-			return err
-		}
+	if err := s.moveStore(ctx, place == "" && datadir.Exists(s.data.Store())); err != nil {
+		return err
+	}
+	if err := s.recordRestored(ctx); err != nil {
+		return err
 	}
 	return datadir.WriteDurably(filepath.Join(s.data.Path, datadir.StorePlace), s.Store.URL+"\n")
 }
@@ -157,77 +153,6 @@ func StoreOf(data string) (string, error) {
 		return "", nil
 	}
 	return strings.TrimSpace(string(text)), err
-}
-
-// movedSuffix is the suffix of a store's file whose records went to Redis.
-const movedSuffix = ".moved"
-
-// moveStore copies the records of a file in the data directory to Redis. One that was interrupted
-// is carried on by the next start: until it is done, Redis has nothing that the file hasn't.
-func (s *Server) moveStore(ctx context.Context) error {
-	if !datadir.Exists(s.data.Store()) {
-		return nil
-	}
-	from, err := openBolt(s.data)
-	if err != nil {
-		return err
-	}
-	n, err := moveRecords(ctx, from, s.store)
-	if err := errors.Join(err, from.Close()); err != nil {
-		return fmt.Errorf("move the records of %s to Redis: %w", s.data.Store(), err)
-	}
-	if err := os.Rename(s.data.Store(), s.data.Store()+movedSuffix); err != nil {
-		return err
-	}
-	s.Log.InfoContext(ctx, "the records of the data directory are in Redis now", "records", n, "file", s.data.Store()+movedSuffix)
-	return nil
-}
-
-// movePage is how many records are moved at once.
-const movePage = 200
-
-func moveRecords(ctx context.Context, from, to store.Store) (n int, err error) {
-	for after := ""; ; {
-		there, err := to.List(ctx, "", after, movePage)
-		if err != nil {
-			return 0, err
-		}
-		if len(there) == 0 {
-			break
-		}
-		for _, r := range there {
-			if mine, err := from.Get(ctx, r.Key); err != nil || string(mine.Value) != string(r.Value) {
-				return 0, errors.Join(fmt.Errorf("the Redis has records of another installation already (%s): name another database or prefix", r.Key), err)
-			}
-		}
-		after = there[len(there)-1].Key
-	}
-	for after := ""; ; {
-		recs, err := from.List(ctx, "", after, movePage)
-		if err != nil || len(recs) == 0 {
-			return n, err
-		}
-		after = recs[len(recs)-1].Key
-		for i := range recs {
-			// Versions only tell changes from each other, and these begin anew.
-			recs[i].Version = 0
-			if old, err := to.Get(ctx, recs[i].Key); err == nil {
-				recs[i].Version = old.Version
-			} else if !errors.Is(err, store.ErrNotFound) {
-				return n, err
-			}
-		}
-		if _, err := to.Put(ctx, recs...); err != nil {
-			return n, err
-		}
-		n += len(recs)
-	}
-}
-
-// backupStore is the part of the store that backups copy, nil where Redis has the records.
-func (s *Server) backupStore() backup.Copier {
-	c, _ := s.store.(backup.Copier)
-	return c
 }
 
 // lookAtStore tells the doctor where to look.

@@ -19,7 +19,7 @@ import (
 	"time"
 
 	"github.com/jibe-vnfm/jibe/internal/datadir"
-	"github.com/jibe-vnfm/jibe/store/bolt"
+	"github.com/jibe-vnfm/jibe/store"
 )
 
 // Format is the version of the form of backups that this package writes, and the newest that it
@@ -39,8 +39,11 @@ type Manifest struct {
 	// Installation is the id under which objects stand at VIMs.
 	Installation string `json:"installation,omitempty"`
 	// Head is the commit of the desired branch, "" where there was none.
-	Head  string `json:"head,omitempty"`
-	Files []File `json:"files"`
+	Head string `json:"head,omitempty"`
+	// Records is the URL of the Redis that the records were in, "" where they were in a file. The
+	// backup has them as a file in any case.
+	Records string `json:"records,omitempty"`
+	Files   []File `json:"files"`
 }
 
 // File is one file of the data directory.
@@ -59,24 +62,24 @@ func (m *Manifest) Size() (n int64) {
 	return n
 }
 
-// Source is the data directory that is backed up. All fields but Store, Still and Now are required.
+// Source is the data directory that is backed up. Data, Version and Store are required.
 type Source struct {
 	// Data is its path. Nobody but the caller's process has it, and that takes one backup at a
 	// time.
 	Data string
 	// Version is that of Jibe.
 	Version string
-	// Store is copied; nil where the records are elsewhere, and backed up there.
-	Store Copier
+	// Store is copied, wherever it keeps its records. Place is the URL of where that is, "" for a
+	// file of the data directory.
+	Store store.Store
+	Place string
 	// Still calls a function while no commit of Jibe's own is made; nil where none can be, as
 	// nothing runs.
 	Still func(during func() error) error
-	Now   func() time.Time
-}
-
-// Copier is a store that can be copied while it is written to: [bolt.Store].
-type Copier interface {
-	Copy(ctx context.Context, path string) (*bolt.Copy, error)
+	// Follow has the desired repository catch up with what other processes have written to the
+	// store, as their commits are made elsewhere; nil where there are none.
+	Follow func(ctx context.Context) error
+	Now    func() time.Time
 }
 
 // stagingPrefix begins the name of the folder in the data directory in which the parts are
@@ -96,7 +99,8 @@ const stagingPrefix = ".backup-"
 //	audit log           has what was answered, and its end is noted behind it
 //
 // A commit of Jibe's own and the records before and behind it are one fact, which Still keeps from
-// being cut through.
+// being cut through. Those of other processes are on the remote, and whoever starts on a restored
+// store holds it against git.
 func Take(ctx context.Context, src Source, w io.Writer) (*Manifest, error) {
 	if src.Now == nil {
 		src.Now = time.Now
@@ -134,48 +138,44 @@ func clearStaging(data string) error {
 	return nil
 }
 
-// copying is a copy of the store that is being made, as [bolt.Copy] is.
-type copying interface {
-	Take() error
-	Close() error
-}
-
-// nothing is the copy of a store that is elsewhere.
-type nothing struct{}
-
-func (nothing) Take() error  { return nil }
-func (nothing) Close() error { return nil }
-
 // gather reads the parts in their order.
 func (s *staging) gather(ctx context.Context, src Source, m *Manifest) error {
 	still := src.Still
 	if still == nil {
 		still = func(during func() error) error { return during() }
 	}
-	var copied copying = nothing{}
-	if src.Store != nil {
-		c, err := src.Store.Copy(ctx, filepath.Join(s.dir, datadir.StoreFile))
-		if err != nil {
-			return err
-		}
-		copied = c
+	copied, err := copyRecords(ctx, src.Store, filepath.Join(s.dir, datadir.StoreFile))
+	if err != nil {
+		return err
 	}
+	m.Records = src.Place
 	if err := s.tree("uploads", nil); err != nil {
 		return errors.Join(err, copied.Close())
 	}
 	desired := &repository{dir: datadir.Desired(src.Data), name: "desired.git"}
-	err := still(func() error {
-		if err := copied.Take(); err != nil {
-			return err
-		}
-		m.Taken = src.Now().UTC()
+	refs := func() error {
 		for _, journal := range []string{"jibe/notes", "jibe/pushes"} {
 			if err := s.text("desired.git/"+journal, filepath.Join(desired.dir, filepath.FromSlash(journal))); err != nil {
 				return err
 			}
 		}
 		return desired.readRefs(ctx)
+	}
+	err = still(func() error {
+		if err := copied.Take(); err != nil {
+			return err
+		}
+		m.Taken = src.Now().UTC()
+		if src.Follow != nil {
+			return nil
+		}
+		return refs()
 	})
+	if err == nil && src.Follow != nil {
+		if err = src.Follow(ctx); err == nil {
+			err = still(refs)
+		}
+	}
 	if err := errors.Join(err, copied.Close()); err != nil {
 		return err
 	}

@@ -1,8 +1,12 @@
 package backup_test
 
 import (
+	"archive/tar"
 	"bytes"
+	"compress/gzip"
 	"context"
+	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -19,6 +23,8 @@ import (
 	"github.com/jibe-vnfm/jibe/backup"
 	"github.com/jibe-vnfm/jibe/store"
 	"github.com/jibe-vnfm/jibe/store/bolt"
+	"github.com/jibe-vnfm/jibe/store/redis"
+	"github.com/jibe-vnfm/jibe/test/redisserver"
 )
 
 // data makes a small data directory: a store, two repositories, keys.
@@ -101,26 +107,128 @@ func TestWhatWasTakenIsRestored(t *testing.T) {
 	}
 }
 
-func TestABackupHasNoStoreOnlyWhereTheRecordsAreElsewhere(t *testing.T) {
+func TestRecordsInRedisAreInABackupAsAFile(t *testing.T) {
+	dir, _ := data(t)
+	if err := os.WriteFile(filepath.Join(dir, "store.url"), []byte("redis://redis.example:6379/0\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r, err := redis.Open(t.Context(), redis.Options{URL: redisserver.Start(t).URL()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	out, err := r.Put(t.Context(), store.Record{Key: "b", Value: []byte("in Redis")}, store.Record{Key: "log/"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	m, err := backup.Take(t.Context(), backup.Source{Data: dir, Version: "test", Store: r, Place: "redis://redis.example:6379/0"}, &b)
+	if err != nil || m.Records == "" {
+		t.Fatalf("the manifest is %+v, %v", m, err)
+	}
+	to := filepath.Join(t.TempDir(), "new")
+	if err := restore(t.Context(), b.Bytes(), to); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(to, "store.url")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the restored directory says that its records are elsewhere: %v", err)
+	}
+	s, err := bolt.Open(filepath.Join(to, "store.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	recs, err := s.List(t.Context(), "", "", 0)
+	if err != nil || len(recs) != 2 || string(recs[0].Value) != "in Redis" {
+		t.Errorf("the records are %+v, %v", recs, err)
+	}
+	if next, err := s.Put(t.Context(), store.Record{Key: "log/"}); err != nil || next[0].Key <= out[1].Key {
+		t.Errorf("after %s comes %+v, %v", out[1].Key, next, err)
+	}
+}
+
+func TestABackupWithoutRecordsIsRestoredOnlyWhereItSaysThatTheyAreElsewhere(t *testing.T) {
 	for place, want := range map[string]bool{"redis://redis.example:6379/0\n": true, "": false} {
-		dir, _ := data(t)
-		if place != "" {
-			if err := os.WriteFile(filepath.Join(dir, "store.url"), []byte(place), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
-		var b bytes.Buffer
-		m, err := backup.Take(t.Context(), backup.Source{Data: dir, Version: "test"}, &b)
-		if err != nil || slices.ContainsFunc(m.Files, func(f backup.File) bool { return f.Name == "store.db" }) {
-			t.Fatalf("the backup has %+v, %v", m, err)
-		}
+		_, archive := take(t)
+		archive = older(t, archive, place)
 		to := filepath.Join(t.TempDir(), "new")
-		if err := restore(t.Context(), b.Bytes(), to); (err == nil) != want {
+		if err := restore(t.Context(), archive, to); (err == nil) != want {
 			t.Errorf("records at %q: restored with %v", place, err)
 		} else if got, _ := os.ReadFile(filepath.Join(to, "store.url")); string(got) != place {
 			t.Errorf("the restored directory has its records at %q, want %q", got, place)
 		}
 	}
+}
+
+// older makes a backup as one was that has no records, but the URL of where they are, unless that is "".
+func older(t testing.TB, archive []byte, place string) []byte {
+	t.Helper()
+	zipped, err := gzip.NewReader(bytes.NewReader(archive))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	again := gzip.NewWriter(&b)
+	in, out := tar.NewReader(zipped), tar.NewWriter(again)
+	write := func(name string, text []byte) {
+		t.Helper()
+		err := out.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o600, Size: int64(len(text))})
+		if err == nil {
+			_, err = out.Write(text)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for {
+		h, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if h.Typeflag == tar.TypeDir {
+			if err := out.WriteHeader(h); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		text, err := io.ReadAll(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch h.Name {
+		case "store.db":
+			continue
+		case backup.ManifestFile:
+			var m backup.Manifest
+			if err := json.Unmarshal(text, &m); err != nil {
+				t.Fatal(err)
+			}
+			m.Files = slices.DeleteFunc(m.Files, func(f backup.File) bool { return f.Name == "store.db" })
+			if place != "" {
+				write("store.url", []byte(place))
+				m.Files = append(m.Files, backup.File{Name: "store.url", Size: int64(len(place)), SHA256: fmt.Sprintf("%x", sha256.Sum256([]byte(place)))})
+			}
+			if text, err = json.Marshal(m); err != nil {
+				t.Fatal(err)
+			}
+		}
+		write(h.Name, text)
+	}
+	if err := errors.Join(out.Close(), again.Close()); err != nil {
+		t.Fatal(err)
+	}
+	end, err := gzip.NewWriterLevel(&b, gzip.DefaultCompression)
+	if err != nil {
+		t.Fatal(err)
+	}
+	end.Comment = fmt.Sprintf("jibe backup sha256:%x", sha256.Sum256(b.Bytes()))
+	if err := end.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
 }
 
 // TestEachByteThatChangedIsNoticed changes one byte at a time of a whole backup.

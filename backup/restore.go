@@ -19,14 +19,22 @@ import (
 )
 
 // Verify reads a backup whole, and checks it as [Restore] does; it leaves nothing behind. The files
-// are written below temp meanwhile, "" for the system's folder for such.
-func Verify(ctx context.Context, r io.Reader, temp string, identities ...Identity) (*Manifest, error) {
+// are written below temp meanwhile, "" for the system's folder for such. Unless it is nil, use is
+// called with their folder once all is known to be whole.
+func Verify(ctx context.Context, r io.Reader, temp string, use func(dir string, m *Manifest) error, identities ...Identity) (*Manifest, error) {
 	dir, err := os.MkdirTemp(temp, "jibe-verify-")
 	if err != nil {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	return unpackChecked(ctx, r, dir, identities)
+	m, err := unpackChecked(ctx, r, dir, identities)
+	if err == nil && use != nil {
+		err = use(dir, m)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return m, nil
 }
 
 // unpackChecked unpacks a backup into an empty folder, and opens what is in it.
@@ -39,7 +47,7 @@ func unpackChecked(ctx context.Context, r io.Reader, dir string, identities []Id
 	if err != nil {
 		return nil, err
 	}
-	// One that says that its records are elsewhere has none.
+	// One that an older version made of a data directory whose records are elsewhere has none.
 	elsewhere := slices.ContainsFunc(m.Files, func(f File) bool { return f.Name == datadir.StorePlace })
 	if _, err := bolt.Inspect(ctx, filepath.Join(dir, datadir.StoreFile)); err != nil && (!elsewhere || !errors.Is(err, os.ErrNotExist)) {
 		return nil, fmt.Errorf("the store in the backup: %w", err)

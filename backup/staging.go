@@ -303,7 +303,7 @@ func (s *staging) packages(ctx context.Context) error {
 }
 
 // rest takes whatever else is in the data directory and belongs to it: keys, tokens, secrets, the
-// installation's id.
+// installation's id. Where its records are is left out, as a backup has them itself.
 func (s *staging) rest() error {
 	entries, err := os.ReadDir(s.data)
 	if err != nil {
@@ -312,7 +312,7 @@ func (s *staging) rest() error {
 	for _, e := range entries {
 		name := e.Name()
 		switch {
-		case slices.Contains([]string{"desired.git", "packages", "uploads", "programs", "lock", "lost+found", LastFile, datadir.UnfinishedFile, ManifestFile}, name),
+		case slices.Contains([]string{"desired.git", "packages", "uploads", "programs", "lock", "lost+found", LastFile, datadir.UnfinishedFile, datadir.StorePlace, ManifestFile}, name),
 			strings.HasPrefix(name, datadir.StoreFile), strings.HasPrefix(name, "."), strings.HasPrefix(name, "audit."):
 			continue
 		}

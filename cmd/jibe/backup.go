@@ -25,12 +25,14 @@ import (
 func newBackup() *cobra.Command {
 	var c client
 	var recipients []string
+	var store app.StoreOptions
 	cmd := &cobra.Command{
 		Use:   "backup FILE|DIRECTORY|-",
 		Short: "Copy the data directory into one file, while the server works",
 		Long: "Copy the data directory into one file: store, repositories, keys, audit log, as they are at one moment.\n\n" +
 			"With --data the server on that directory is asked by its socket, and the directory is read where no server\n" +
-			"runs on it. Without, the server at --server is asked, which needs the role admin. The file appears under its\n" +
+			"runs on it. Without, the server at --server is asked, which needs the role admin. Records that are in Redis are\n" +
+			"in the backup as well; --store-password is for where no server runs. The file appears under its\n" +
 			"name when it is whole; in a DIRECTORY it is named after the installation and the time. - is the standard output.\n\n" +
 			"The keys are in it: with --recipient it is encrypted; without, keep it as you would keep the keys.",
 		Example: "  jibe backup --data /var/lib/jibe /backup/\n" +
@@ -38,7 +40,7 @@ func newBackup() *cobra.Command {
 			"  jibe backup --server https://jibe.example:9890 --token-file admin.token jibe.tar.gz",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			b := &backingUp{client: &c, remote: cmd.Flags().Changed("server") || c.data == ""}
+			b := &backingUp{client: &c, remote: cmd.Flags().Changed("server") || c.data == "", store: store}
 			var err error
 			if b.recipients, err = backup.ParseRecipients(recipients); err != nil {
 				return fmt.Errorf("--recipient: %w", err)
@@ -48,6 +50,7 @@ func newBackup() *cobra.Command {
 	}
 	c.flags(cmd.Flags())
 	cmd.Flags().StringArrayVar(&recipients, "recipient", nil, "age recipient (age1…) for whom the backup is encrypted; may be repeated")
+	storeFlags(cmd.Flags(), &store)
 	return cmd
 }
 
@@ -56,6 +59,7 @@ type backingUp struct {
 	*client
 	remote     bool // the server is asked by its address
 	recipients backup.Recipients
+	store      app.StoreOptions // where no server runs
 	check      backup.Checker
 	taken      time.Time
 }
@@ -144,7 +148,7 @@ func (b *backingUp) take(ctx context.Context, w io.Writer) error {
 	if !b.remote {
 		d, err := datadir.OpenExisting(b.data, slog.New(slog.DiscardHandler))
 		if err == nil {
-			m, err := app.BackupStopped(ctx, d, version, w)
+			m, err := app.BackupStopped(ctx, d, b.store, version, w)
 			if err == nil {
 				b.taken = m.Taken
 				err = backup.SetLast(d.Path, m.Taken)

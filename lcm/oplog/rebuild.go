@@ -35,13 +35,13 @@ func (l *Log) Rebuild(ctx context.Context, inst *lcm.Instance, ops []*lcm.Operat
 		if err != nil {
 			return err
 		}
-		since, behind, err := l.behind(ctx, stored, was != nil, inst, ops)
+		next, behind, err := l.behind(ctx, stored, was != nil, inst, ops)
 		if err != nil {
 			return err
 		}
 		var b batch
-		for _, op := range ops {
-			put, err := l.rebuildOperation(ctx, &b, op, since, behind || was == nil)
+		for i, op := range ops {
+			put, err := l.rebuildOperation(ctx, &b, op, i >= next && (behind || was == nil))
 			if err != nil {
 				return err
 			}
@@ -76,26 +76,30 @@ func (l *Log) Rebuild(ctx context.Context, inst *lcm.Instance, ops []*lcm.Operat
 	return done, nil
 }
 
-// behind says whether the instance's record is older than what git says, and since when operations may
-// be lacking. Whatever began before that and isn't there was pruned.
-func (l *Log) behind(ctx context.Context, stored *lcm.Instance, known bool, inst *lcm.Instance, ops []*lcm.Operation) (since time.Time, behind bool, err error) {
+// behind says whether the instance's record is older than what git says, and which is the first operation that
+// may be lacking then. Whatever came before that and isn't there was pruned.
+func (l *Log) behind(ctx context.Context, stored *lcm.Instance, known bool, inst *lcm.Instance, ops []*lcm.Operation) (next int, behind bool, err error) {
 	last := ops[len(ops)-1]
 	switch at := slices.IndexFunc(ops, func(op *lcm.Operation) bool { return op.ID == stored.Last }); {
 	case !known:
-		return time.Time{}, false, nil
+		return 0, false, nil
 	case at >= 0:
-		since, behind = ops[at].Started, at < len(ops)-1
-	case stored.Last == "":
-		behind = true // it was created since
+		next = at + 1
+	case stored.Last == "": // it was created since
 	default:
 		newest, err := l.Operation(ctx, stored.Last)
 		if errors.Is(err, store.ErrNotFound) {
-			return last.Started, false, nil
+			return len(ops), false, nil
 		} else if err != nil {
-			return since, false, err
+			return 0, false, err
 		}
-		since, behind = newest.Started, newest.Started.Before(last.Started)
+		// Commits tell the second only.
+		next = slices.IndexFunc(ops, func(op *lcm.Operation) bool { return !op.Started.Before(newest.Started.Truncate(time.Second)) })
+		if next < 0 {
+			next = len(ops)
+		}
 	}
+	behind = next < len(ops)
 	if behind && stored.Prepared != "" && stored.Prepared == last.ID {
 		behind = false // whoever resolves the request begins it
 	}
@@ -103,19 +107,19 @@ func (l *Log) behind(ctx context.Context, stored *lcm.Instance, known bool, inst
 		// Its end is known, or has come to git.
 		behind = stored.Open == last.ID && last.State.Ended() || stored.OutstandingCommit == last.ID && inst.OutstandingCommit == ""
 	}
-	return since, behind, nil
+	return next, behind, nil
 }
 
-// rebuildOperation adds the operation's record to the batch where it is lacking, or where the store has
-// it still open and git tells its end.
-func (l *Log) rebuildOperation(ctx context.Context, b *batch, op *lcm.Operation, since time.Time, lacking bool) (put bool, err error) {
+// rebuildOperation adds the operation's record to the batch where it isn't there and may be lacking, or where
+// the store has it still open and git tells its end.
+func (l *Log) rebuildOperation(ctx context.Context, b *batch, op *lcm.Operation, lacking bool) (put bool, err error) {
 	if err := checkBirth(*op); err != nil {
 		return false, err
 	}
 	stored, was, err := l.operations.hold(ctx, op.ID)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		if !lacking || !since.IsZero() && !op.Started.After(since) {
+		if !lacking {
 			return false, nil
 		}
 		l.putOperation(b, op, nil, lcm.Prepared)

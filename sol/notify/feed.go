@@ -35,10 +35,11 @@ type feed struct {
 	units   int                  // of recent
 	readers map[*worker]struct{} // those that are counted for
 	news    chan struct{}        // closed, and replaced, when seq grows
+	anew    chan struct{}        // wakes run when all was forgotten
 }
 
 func newFeed(l *oplog.Log) *feed {
-	return &feed{oplog: l, readers: map[*worker]struct{}{}, news: make(chan struct{})}
+	return &feed{oplog: l, readers: map[*worker]struct{}{}, news: make(chan struct{}), anew: make(chan struct{}, 1)}
 }
 
 // run reads what is there, and then what is added, until ctx ends.
@@ -60,6 +61,7 @@ func (f *feed) run(ctx context.Context, log *slog.Logger) {
 		default:
 			select {
 			case <-wake:
+			case <-f.anew:
 			case <-ctx.Done():
 			}
 		}
@@ -73,6 +75,10 @@ func (f *feed) forget() {
 	defer f.mu.Unlock()
 	f.life++
 	f.seq, f.covers, f.recent, f.units = 0, 0, nil, 0
+	select {
+	case f.anew <- struct{}{}:
+	default: // it is about to read
+	}
 }
 
 // take counts events and hands them to who waits. They were read in a life of the feed.

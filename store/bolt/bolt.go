@@ -367,16 +367,40 @@ func (s *Store) put(tx *bolt.Tx, recs []store.Record) ([]store.Record, error) {
 // number is used twice.
 func (s *Store) count(tx *bolt.Tx, prefix []byte) (uint64, error) {
 	b := tx.Bucket(s.names.counters)
-	var n uint64
-	if v := b.Get(prefix); len(v) == 8 {
-		n = binary.BigEndian.Uint64(v)
-	}
-	n++
+	n := max(counter(b, prefix), counter(b, []byte(least))) + 1
 	s.changed.note(s.names.counters, string(prefix))
 	if err := b.Put(prefix, binary.BigEndian.AppendUint64(nil, n)); err != nil {
 		return 0, fmt.Errorf("count %q: %w: %w", prefix, errHalfway, err)
 	}
 	return n, nil
+}
+
+// least is the name of a counter that all others begin behind. It is no prefix, as those end in "/".
+const least = "least"
+
+func counter(b *bolt.Bucket, name []byte) (n uint64) {
+	if v := b.Get(name); len(v) == 8 {
+		n = binary.BigEndian.Uint64(v)
+	}
+	return n
+}
+
+// CountFrom has the numbers that complete keys be greater than n from now on, as those are that
+// another store gave whose records were copied into this one.
+func (s *Store) CountFrom(ctx context.Context, n uint64) error {
+	c := &call{done: make(chan struct{})}
+	c.apply = func(tx *bolt.Tx) error {
+		b := tx.Bucket(s.names.counters)
+		if counter(b, []byte(least)) >= n {
+			return nil
+		}
+		s.changed.note(s.names.counters, least)
+		if err := b.Put([]byte(least), binary.BigEndian.AppendUint64(nil, n)); err != nil {
+			return fmt.Errorf("count from %d: %w: %w", n, errHalfway, err)
+		}
+		return nil
+	}
+	return s.submit(ctx, c)
 }
 
 // encode puts the version, 8 bytes, before the value.

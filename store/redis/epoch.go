@@ -78,20 +78,57 @@ func (s *Store) connected(ctx context.Context, cn *redis.Conn) error {
 
 // meet does so again, where Redis doesn't have what is known.
 func (s *Store) meet(ctx context.Context) (store.Mark, error) {
-	switch c := s.client.(type) {
-	case *redis.ClusterClient:
-		master, err := c.MasterForKey(ctx, s.keys.state)
-		if err != nil {
-			return store.Mark{}, err
-		}
-		return s.meetOn(ctx, master)
-	case node:
-		return s.meetOn(ctx, c)
+	n, err := s.master(ctx)
+	if err != nil {
+		return store.Mark{}, err
 	}
-	return store.Mark{}, errors.ErrUnsupported
+	return s.meetOn(ctx, n)
 }
 
+// master is the Redis that has the records.
+func (s *Store) master(ctx context.Context) (node, error) {
+	switch c := s.client.(type) {
+	case *redis.ClusterClient:
+		return c.MasterForKey(ctx, s.keys.state)
+	case node:
+		return c, nil
+	}
+	return nil, errors.ErrUnsupported
+}
+
+// Renew begins an epoch: whatever was read before says nothing about what is stored from now on, and
+// no number that was given comes again, here or in a store whose records are put here. It is for who
+// puts the records of another time into Redis, while nobody else works with them.
+func (s *Store) Renew(ctx context.Context) error {
+	err := s.repeat(ctx, func() error {
+		n, err := s.master(ctx)
+		if err != nil {
+			return err
+		}
+		_, err = s.meetKnowing(ctx, n, 1)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("begin an epoch: %w", err)
+	}
+	return nil
+}
+
+// LastNumber is one that no number is greater than which completes a key in the present epoch.
+func (s *Store) LastNumber() uint64 {
+	epoch, _ := s.known.place()
+	return epoch*numbers + numbers - 1
+}
+
+// numbers is how many numbers complete keys in an epoch: put.lua has ten digits for them.
+const numbers = 10_000_000_000
+
 func (s *Store) meetOn(ctx context.Context, n node) (store.Mark, error) {
+	return s.meetKnowing(ctx, n, 0)
+}
+
+// meetKnowing is meetOn for who claims to know of a number of epochs more than it does.
+func (s *Store) meetKnowing(ctx context.Context, n node, more uint64) (store.Mark, error) {
 	text, err := n.Info(ctx, "server").Result()
 	if err != nil {
 		return store.Mark{}, err
@@ -106,7 +143,10 @@ func (s *Store) meetOn(ctx context.Context, n node) (store.Mark, error) {
 	}
 	k := &s.known
 	k.mu.Lock()
-	args := []any{k.mark.Epoch, k.mark.Put, k.token, k.run, run, k.ttl.Microseconds(), kept}
+	args := []any{k.mark.Epoch + more, k.mark.Put, k.token, k.run, run, k.ttl.Microseconds(), kept}
+	if more > 0 {
+		args[5] = 0 // nobody's lease was lost
+	}
 	k.mu.Unlock()
 	answer, err := s.scripts.meet.Run(ctx, n, []string{s.keys.state, s.keys.runs, s.keys.changes}, args...).StringSlice()
 	if err != nil {

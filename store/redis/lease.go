@@ -13,6 +13,10 @@ import (
 	"github.com/jibe-vnfm/jibe/store"
 )
 
+// ErrLeasesLost is returned by Acquire and Attach after Redis has lost leases, for as long as the longest of them
+// may have lasted. It wraps [store.ErrHeld].
+var ErrLeasesLost = fmt.Errorf("the Redis has lost leases, whose holders may still be at work for as long as these lasted: %w", store.ErrHeld)
+
 // Acquire implements [store.Store]. The lease ends by Redis's clock; Expires is counted from
 // before Redis was asked, by this machine's, and is therefore earlier.
 func (s *Store) Acquire(ctx context.Context, name, holder string, ttl time.Duration) (store.Lease, error) {
@@ -79,7 +83,7 @@ func (s *Store) lease(ctx context.Context, script *redis.Script, args func() []a
 		}
 		return nil, fmt.Errorf("by %s%s: %w", answer[1], left, store.ErrHeld)
 	case "waits":
-		return nil, fmt.Errorf("the Redis has lost leases, whose holders may still be at work for as long as these lasted: %w", store.ErrHeld)
+		return nil, ErrLeasesLost
 	case "fenced":
 		return nil, fmt.Errorf("the session has ended: %w", store.ErrFenced)
 	}

@@ -262,6 +262,13 @@ func refused(err error) bool {
 	return errors.As(err, &answer)
 }
 
+// Refused says of an error of [Open] whether Redis answered with it, as to a wrong password, so that waiting is
+// of no use.
+func Refused(err error) bool {
+	var answer redis.Error
+	return errors.As(err, &answer) && !passing(answer)
+}
+
 // passing says whether an answer is that of a Redis that starts, or changes its master.
 func passing(err error) bool {
 	for _, begin := range []string{"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "NOSCRIPT", "UNBLOCKED"} {
