@@ -143,7 +143,9 @@ func (s *site) asked(task string, body map[string]any) {
 
 func (s *site) liveAtReplicas() {
 	s.instance = s.api.Want(s, http.StatusCreated, http.MethodPost, process.Instances, map[string]any{"vnfdId": vnfds[0], "vnfInstanceName": "web"}, nil).ID()
-	s.asked("instantiate", map[string]any{"flavourId": "simple", "additionalParams": map[string]any{"namespace": s.vnfs}})
+	s.asked("instantiate", map[string]any{"flavourId": "simple", "additionalParams": map[string]any{
+		"namespace": s.vnfs, "lcm-kubernetes-def-files": process.SmallManifests(),
+	}})
 	s.runs(1, "1.0")
 	s.asked("scale", map[string]any{"type": "SCALE_OUT", "aspectId": "front", "numberOfSteps": 2})
 	s.heal()
