@@ -44,6 +44,7 @@ func TestTheChartRunsVNFsOfRealPodsOnARealNodeAndKeepsAllOverUpgradeAndRollback(
 	})
 	s.replicated().parts([]part{
 		{"ThreeReplicasAreInstalledBesideIt", (*site).installReplicas},
+		{"HelmTestTakesAVNFOfPackagesThatAreThereThroughItsLife", (*site).test},
 		{"AVNFIsInstantiatedScaledAndHealedByRequestsToTheirService", (*site).liveAtReplicas},
 		{"WhatAReplicaWasDoingIsCarriedOnWhenItsPodIsDeleted", (*site).takeOver},
 		{"HelmUpgradeReplacesAllThreeAndNoRequestFails", (*site).rollReplicas},

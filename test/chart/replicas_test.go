@@ -36,6 +36,7 @@ tls: {names: [%[5]s]}
 drainSeconds: 2
 podDisruptionBudget: {enabled: true}
 networkPolicy: {enabled: true}
+tests: {packages: [%[6]s]}
 `
 
 // What Redis and the git server ask for.
@@ -64,7 +65,10 @@ func (s *site) replicated() *site {
 
 // installReplicas does what the guide says, as an operator of a new site would.
 func (s *site) installReplicas() {
-	s.push("packages/packages.git", s.packages())
+	files, smoke := s.packages(), s.TempDir()
+	ids := s.client("smoke-test", "packages", smoke, "--image", "jibe:"+tag, "--command", "/usr/bin/jibe,smoke-test,pod")
+	s.add(files, smoke, "smoke-test")
+	s.push("packages/packages.git", files)
 	repositories := "- {name: packages, url: " + s.forge.URL("packages/packages.git") + ", branch: main}\n"
 	vim := "type: kubernetes\ndefault: true\ninCluster: true\n"
 	s.push("desired.git", map[string]*string{"repositories.yaml": &repositories, "vims/local.yaml": &vim})
@@ -73,7 +77,7 @@ func (s *site) installReplicas() {
 		s.volume(fmt.Sprintf("%s-%d", s.release, i))
 	}
 	values := filepath.Join(s.dir, "values.yaml")
-	text := fmt.Sprintf(replicaValues, tag, s.redis.Address, s.forge.URL("desired.git"), s.vnfs, s.Master.Addr())
+	text := fmt.Sprintf(replicaValues, tag, s.redis.Address, s.forge.URL("desired.git"), s.vnfs, s.Master.Addr(), strings.TrimSpace(ids))
 	if err := os.WriteFile(values, []byte(text), 0o600); err != nil {
 		s.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -242,23 +243,29 @@ func (s *site) packages() map[string]*string {
 	for i, id := range vnfds {
 		version := fmt.Sprintf("%d.0", i+1)
 		dir := process.NextVersion(s, process.SmallPackage(), "web-"+version, process.SmallVnfd, id, "'1.0'", "'"+version+"'", "registry.k8s.io/pause:3.10", "local/web:"+version)
-		if err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
-			if err != nil || d.IsDir() {
-				return err
-			}
-			data, err := os.ReadFile(path)
-			rel, _ := filepath.Rel(dir, path) // both are absolute
-			text := string(data)
-			if s.forge != nil { // a change that takes a moment is one that can be interrupted
-				text = strings.Replace(text, "\n  replicas: 1\n", "\n  replicas: 1\n  minReadySeconds: 1\n", 1)
-			}
-			files["web-"+version+"/"+rel] = &text
-			return err
-		}); err != nil {
-			s.Fatal(err)
-		}
+		s.add(files, dir, "web-"+version)
 	}
 	return files
+}
+
+// add puts the files of a folder below another one.
+func (s *site) add(files map[string]*string, from, to string) {
+	s.Helper()
+	if err := filepath.WalkDir(from, func(file string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(file)
+		rel, _ := filepath.Rel(from, file) // both begin alike
+		text := string(data)
+		if s.forge != nil { // a change that takes a moment is one that can be interrupted
+			text = strings.Replace(text, "\n  replicas: 1\n", "\n  replicas: 1\n  minReadySeconds: 1\n", 1)
+		}
+		files[path.Join(to, rel)] = &text
+		return err
+	}); err != nil {
+		s.Fatal(err)
+	}
 }
 
 // vnf is the file of the VNF at a level.

@@ -84,6 +84,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- end -}}
 {{- end -}}
 
+{{- /* "yes" where other replicas may serve beside one, which then takes no uploads of packages. */ -}}
+{{- define "jibe.shared" -}}
+{{- if and .Values.store.url .Values.desired.remote }}yes{{ end -}}
+{{- end -}}
+
 {{- /* What can't be, with what to do about it. */ -}}
 {{- define "jibe.check" -}}
 {{- if gt (int .Values.replicas) 1 -}}
