@@ -67,7 +67,7 @@ func (s *site) replicated() *site {
 func (s *site) installReplicas() {
 	files, smoke := s.packages(), s.TempDir()
 	ids := s.client("smoke-test", "packages", smoke, "--image", "jibe:"+tag, "--command", "/usr/bin/jibe,smoke-test,pod")
-	s.add(files, smoke, "smoke-test")
+	s.add(files, smoke, "")
 	s.push("packages/packages.git", files)
 	repositories := "- {name: packages, url: " + s.forge.URL("packages/packages.git") + ", branch: main}\n"
 	vim := "type: kubernetes\ndefault: true\ninCluster: true\n"
@@ -236,7 +236,7 @@ func (s *site) breakReplicas() {
 		return fmt.Errorf("pod %s has an image: %+v", last, pod.Status.ContainerStatuses)
 	})
 	s.members(2)
-	s.do("rollback", s.release, "2", "--wait", "--timeout", "5m")
+	s.do("rollback", s.release, "--wait", "--timeout", "5m")
 	s.members(3)
 	kept := slices.DeleteFunc(s.pods(), func(uid string) bool { return !slices.Contains(before, uid) })
 	if len(kept) != 2 {
