@@ -131,7 +131,7 @@ func TestWhatCannotBeIsRefusedWithWhatToDo(t *testing.T) {
 		{[]string{"replicas=-1"}, "/replicas"},
 		{[]string{"git.sshKey.secret=forge", "git.sshKey.key=key"}, "git.sshKey and git.knownHosts go together"},
 		{[]string{"git.credentials.configMap=forge", "git.credentials.key=c"}, "/git/credentials"}, // it is a secret
-		{[]string{"tests.packages={3a5c1f0e-6d0b-4f7e-9c55-0f6f2a9e1b01}"}, "/tests/packages"}, // there are two
+		{[]string{"tests.packages={3a5c1f0e-6d0b-4f7e-9c55-0f6f2a9e1b01}"}, "/tests/packages"},     // there are two
 		{[]string{"replica=1"}, "replica"}, // no such value
 		{[]string{"tls.mode=sometimes"}, "/tls/mode"},
 		{[]string{"tls.mode=existingSecret"}, "tls.existingSecret: name the Secret"},

@@ -31,7 +31,8 @@ git: {credentials: {secret: forge, key: credentials}, ca: {secret: forge, key: c
 identity: {existingSecret: jibe-key}
 namespaces: {names: [%[4]s]}
 persistence: {storageClass: "-"}
-service: {type: NodePort}
+service: {type: NodePort, nodePort: 30990}
+api: {baseURL: "https://%[5]s:30990"}
 tls: {names: [%[5]s]}
 drainSeconds: 2
 podDisruptionBudget: {enabled: true}
@@ -139,10 +140,16 @@ func (s *site) members(count int) (list []app.Member) {
 	return list
 }
 
-// asked begins a task of an instance and waits until its operation is COMPLETED.
+// ask begins a task of the VNF, and returns the id of its operation.
+func (s *site) ask(task string, body map[string]any) string {
+	s.Helper()
+	return s.api.Want(s, http.StatusAccepted, http.MethodPost, process.Instances+"/"+s.instance+"/"+task, body, nil).ID()
+}
+
+// asked is ask, and waits until the operation is COMPLETED.
 func (s *site) asked(task string, body map[string]any) {
 	s.Helper()
-	s.api.Await(s, s.api.Want(s, http.StatusAccepted, http.MethodPost, process.Instances+"/"+s.instance+"/"+task, body, nil).ID(), "COMPLETED")
+	s.api.Await(s, s.ask(task, body), "COMPLETED")
 }
 
 func (s *site) liveAtReplicas() {
@@ -157,7 +164,7 @@ func (s *site) liveAtReplicas() {
 
 // takeOver deletes the pod of the replica that upgrades the VNF.
 func (s *site) takeOver() {
-	s.client("upgrade", "web", vnfds[1], "--strategy", "rolling")
+	op := s.ask("change_vnfpkg", map[string]any{"vnfdId": vnfds[1], "additionalParams": map[string]any{"lcm-kubernetes-def-files": process.SmallManifests()}})
 	kit.Eventually(s, func() error {
 		pods, err := s.Client.CoreV1().Pods(s.vnfs).List(s.Context(), metav1.ListOptions{LabelSelector: "app=vdu1"})
 		if err == nil && !slices.ContainsFunc(pods.Items, func(p corev1.Pod) bool { return strings.HasSuffix(p.Spec.Containers[0].Image, ":2.0") }) {
@@ -176,17 +183,26 @@ func (s *site) takeOver() {
 	}
 	began := time.Now()
 	kit.Eventually(s, func() error {
-		list := s.operations()
-		if i := slices.IndexFunc(list, func(op string) bool { return strings.Contains(op, " CHANGE_VNFPKG ") }); i < 0 || !strings.HasSuffix(list[i], " PROCESSING") {
-			return kit.Final(fmt.Errorf("the upgrade was to be under way when its replica went: %v", list))
+		var now process.Operation
+		if err := s.api.Get(s.Context(), process.Operations+"/"+op, &now); err != nil {
+			return err // the Service may lead to the pod for a moment
+		}
+		if now.State != "PROCESSING" {
+			return kit.Final(fmt.Errorf("the upgrade was to be under way when its replica went: %+v", now))
 		}
 		return nil
 	})
+	s.api.Await(s, op, "COMPLETED")
 	s.runs(3, "2.0")
-	s.settled()
 	s.Logf("%s looked after the VNF; the upgrade was done %v after its pod was deleted", owner.Host, time.Since(began).Round(100*time.Millisecond))
-	if n := strings.Count(strings.Join(s.operations(), "\n"), " CHANGE_VNFPKG "); n != 1 {
-		s.Errorf("there are %d operations of the one upgrade: %v", n, s.operations())
+	all, err := process.All[process.Operation](s.Context(), s.api, process.Operations)
+	if err != nil {
+		s.Fatal(err)
+	}
+	for _, o := range all {
+		if o.Instance == s.instance && o.Type == "CHANGE_VNFPKG" && o.ID != op {
+			s.Errorf("the upgrade has another operation: %+v", o)
+		}
 	}
 	if slices.ContainsFunc(s.members(3), func(m app.Member) bool { return m.Holder == owner.Holder }) {
 		s.Errorf("%s is a member still, with its former session", owner.Host)

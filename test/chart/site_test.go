@@ -242,7 +242,11 @@ func (s *site) packages() map[string]*string {
 	files := map[string]*string{}
 	for i, id := range vnfds {
 		version := fmt.Sprintf("%d.0", i+1)
-		dir := process.NextVersion(s, process.SmallPackage(), "web-"+version, process.SmallVnfd, id, "'1.0'", "'"+version+"'", "registry.k8s.io/pause:3.10", "local/web:"+version)
+		changes := []string{process.SmallVnfd, id, "'1.0'", "'" + version + "'", "registry.k8s.io/pause:3.10", "local/web:" + version}
+		if s.forge != nil { // a change that takes a moment is one that can be interrupted
+			changes = append(changes, "\n  replicas: 1\n", "\n  replicas: 1\n  minReadySeconds: 1\n")
+		}
+		dir := process.NextVersion(s, process.SmallPackage(), "web-"+version, changes...)
 		s.add(files, dir, "web-"+version)
 	}
 	return files
@@ -258,9 +262,6 @@ func (s *site) add(files map[string]*string, from, to string) {
 		data, err := os.ReadFile(file)
 		rel, _ := filepath.Rel(from, file) // both begin alike
 		text := string(data)
-		if s.forge != nil { // a change that takes a moment is one that can be interrupted
-			text = strings.Replace(text, "\n  replicas: 1\n", "\n  replicas: 1\n  minReadySeconds: 1\n", 1)
-		}
 		files[path.Join(to, rel)] = &text
 		return err
 	}); err != nil {
