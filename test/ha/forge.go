@@ -112,7 +112,7 @@ func (f *Forge) listen() error {
 // known lets in who has the password; "" lets in everybody.
 func known(password string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if _, given, _ := r.BasicAuth(); given != password {
+		if _, given, _ := r.BasicAuth(); password != "" && given != password {
 			w.Header().Set("WWW-Authenticate", `Basic realm="git"`)
 			w.WriteHeader(http.StatusUnauthorized)
 			return
