@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -9,6 +10,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/http"
 	"net/url"
@@ -20,6 +22,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 //go:embed smoketest
@@ -32,6 +35,7 @@ type smokeTest struct {
 
 	image, namespace string
 	command          []string
+	given            []string // vnfdIds of packages that are there already
 	keep             bool
 	limit            time.Duration
 
@@ -51,11 +55,17 @@ func newSmokeTest() *cobra.Command {
 			"needs the role admin, or operator and packager. The namespace must be there, and mustn't be\n" +
 			"that of Jibe.\n\n" +
 			"The image is run with --command, and must answer GET / on port 8080; Jibe's own image does with\n" +
-			"--command /usr/bin/jibe,smoke-test,pod.",
-		Example: "  jibe smoke-test --namespace vnfs --image registry.example/jibe:1.0 --command /usr/bin/jibe,smoke-test,pod",
-		Args:    cobra.NoArgs,
+			"--command /usr/bin/jibe,smoke-test,pod.\n\n" +
+			"Several replicas take no uploads: there, push what \"jibe smoke-test packages\" writes to a package\n" +
+			"repository once, and name the two by --packages. They stay.",
+		Example: "  jibe smoke-test --namespace vnfs --image registry.example/jibe:1.0 --command /usr/bin/jibe,smoke-test,pod\n" +
+			"  jibe smoke-test --namespace vnfs --packages ID,ID",
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s.cmd = cmd
+			if n := len(s.given); n != 0 && n != 2 {
+				return fmt.Errorf("--packages names %d packages: name two, by their vnfdIds", n)
+			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), s.limit)
 			defer cancel()
 			return s.run(ctx)
@@ -63,15 +73,57 @@ func newSmokeTest() *cobra.Command {
 	}
 	s.flags(cmd.Flags())
 	f := cmd.Flags()
-	f.StringVar(&s.image, "image", "", "image of the VNF's container")
-	f.StringSliceVar(&s.command, "command", nil, "what the container runs (default: what the image says)")
+	s.imageFlags(f)
+	f.StringSliceVar(&s.given, "packages", nil, "vnfdIds of the two packages, which are in a package repository already")
 	f.StringVar(&s.namespace, "namespace", "default", "namespace of the VNF")
 	f.BoolVar(&s.keep, "keep", false, "leave what failed as it is, to look at it")
 	f.DurationVar(&s.limit, "timeout", 5*time.Minute, "how long it may take in all")
-	_ = cmd.MarkFlagRequired("image") // it fails only for a flag that isn't there
-	cmd.AddCommand(newSmokeTestPod())
+	cmd.MarkFlagsOneRequired("image", "packages")
+	cmd.MarkFlagsMutuallyExclusive("image", "packages")
+	cmd.AddCommand(newSmokeTestPod(), newSmokeTestPackages())
 	return cmd
 }
+
+// imageFlags are those that say what the packages run.
+func (s *smokeTest) imageFlags(f *pflag.FlagSet) {
+	f.StringVar(&s.image, "image", "", "image of the VNF's container")
+	f.StringSliceVar(&s.command, "command", nil, "what the container runs (default: what the image says)")
+}
+
+// newSmokeTestPackages writes the packages, for a package repository.
+func newSmokeTestPackages() *cobra.Command {
+	var s smokeTest
+	cmd := &cobra.Command{
+		Use:   "packages DIR",
+		Short: "Write the two packages of the smoke test, to push them to a package repository",
+		Long: "Write the two packages of the smoke test to DIR/smoke-test-1.0 and DIR/smoke-test-2.0, and print their\n" +
+			"vnfdIds, which are new each time, as --packages of jibe smoke-test takes them.",
+		Example: "  jibe smoke-test packages . --image registry.example/jibe:1.0 --command /usr/bin/jibe,smoke-test,pod",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var ids []string
+			for _, version := range smokeVersions {
+				id := uuid.NewString()
+				dir := filepath.Join(args[0], "smoke-test-"+version)
+				if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+					return fmt.Errorf("%s is there already: name another folder, or remove it: %w", dir, cmp.Or(err, fs.ErrExist))
+				}
+				if err := s.write(dir, id, version); err != nil {
+					return err
+				}
+				ids = append(ids, id)
+			}
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), strings.Join(ids, ","))
+			return err
+		},
+	}
+	s.imageFlags(cmd.Flags())
+	_ = cmd.MarkFlagRequired("image") // it fails only for a flag that isn't there
+	return cmd
+}
+
+// smokeVersions are those of the packages.
+var smokeVersions = [2]string{"1.0", "2.0"}
 
 // newSmokeTestPod is what the container of the VNF may run.
 func newSmokeTestPod() *cobra.Command {
@@ -98,12 +150,17 @@ func newSmokeTestPod() *cobra.Command {
 func (s *smokeTest) run(ctx context.Context) error {
 	s.began = time.Now()
 	name := "smoke-test-" + strings.ToLower(rand.Text()[:8])
-	var packages [2]string // vnfdIds: each run has its own
-	for i := range packages {
-		packages[i] = uuid.NewString()
-		if err := s.onboard(ctx, packages[i], fmt.Sprintf("%d.0", i+1)); err != nil {
-			return fmt.Errorf("onboard package %d.0: %w", i+1, err)
+	packages := s.given
+	var own []string // vnfdIds that go with the run
+	if len(packages) == 0 {
+		for _, version := range smokeVersions {
+			id := uuid.NewString()
+			if err := s.onboard(ctx, id, version); err != nil {
+				return fmt.Errorf("onboard package %s: %w", version, err)
+			}
+			own = append(own, id)
 		}
+		packages = own
 	}
 	err := s.live(ctx, name, packages[1], packages[0])
 	if err != nil && s.keep {
@@ -111,8 +168,8 @@ func (s *smokeTest) run(ctx context.Context) error {
 	}
 	clear, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
-	if left := s.clear(clear, packages[:]); left != nil {
-		return errors.Join(err, fmt.Errorf("remove what the test has made (VNF %s, packages %s): %w", name, strings.Join(packages[:], ", "), left))
+	if left := s.clear(clear, own); left != nil {
+		return errors.Join(err, fmt.Errorf("remove what the test has made (VNF %s, packages %s): %w", name, strings.Join(own, ", "), left))
 	}
 	if err == nil {
 		_, err = fmt.Fprintf(s.cmd.OutOrStdout(), "all works: %s\n", time.Since(s.began).Round(100*time.Millisecond))
@@ -127,6 +184,14 @@ func (s *smokeTest) onboard(ctx context.Context, vnfdID, version string) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
+	if err := s.write(dir, vnfdID, version); err != nil {
+		return err
+	}
+	return addPackage(ctx, s.cmd, &s.client, dir)
+}
+
+// write makes one of the packages, expanded.
+func (s *smokeTest) write(dir, vnfdID, version string) error {
 	command, err := json.Marshal(s.command)
 	if err != nil {
 		return err
@@ -157,10 +222,7 @@ func (s *smokeTest) onboard(ctx context.Context, vnfdID, version string) error {
 			return err
 		}
 	}
-	if err := put(filepath.Join(dir, "TOSCA-Metadata", "TOSCA.meta"), meta); err != nil {
-		return err
-	}
-	return addPackage(ctx, s.cmd, &s.client, dir)
+	return put(filepath.Join(dir, "TOSCA-Metadata", "TOSCA.meta"), meta)
 }
 
 func put(file, text string) error {

@@ -127,7 +127,11 @@ func TestWhatCannotBeIsRefusedWithWhatToDo(t *testing.T) {
 		{[]string{"replicas=2", "store.url=redis://redis:6379/0", "desired.remote=https://git.example.org/vnfs.git"}, "name the Secret that has it in identity.existingSecret"},
 		{[]string{"replicas=2", "store.url=redis://redis:6379/0", "desired.remote=https://git.example.org/vnfs.git", "identity.existingSecret=key", "persistence.existingClaim=one"}, "a volume of its own"},
 		{[]string{"replicas=2", "store.url=redis://redis:6379/0", "desired.remote=https://git.example.org/vnfs.git", "identity.existingSecret=key", "hooks.unconfined=true", "hooks.allow={core}"}, "must be confined"},
+		{[]string{"replicas=2", "store.url=redis://redis:6379/0", "desired.remote=https://git.example.org/vnfs.git", "identity.existingSecret=key", "drainSeconds=60"}, "give less than terminationGracePeriodSeconds"},
 		{[]string{"replicas=-1"}, "/replicas"},
+		{[]string{"git.sshKey.secret=forge", "git.sshKey.key=key"}, "git.sshKey and git.knownHosts go together"},
+		{[]string{"git.credentials.configMap=forge", "git.credentials.key=c"}, "/git/credentials"}, // it is a secret
+		{[]string{"tests.packages={3a5c1f0e-6d0b-4f7e-9c55-0f6f2a9e1b01}"}, "/tests/packages"},     // there are two
 		{[]string{"replica=1"}, "replica"}, // no such value
 		{[]string{"tls.mode=sometimes"}, "/tls/mode"},
 		{[]string{"tls.mode=existingSecret"}, "tls.existingSecret: name the Secret"},

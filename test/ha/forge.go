@@ -3,13 +3,21 @@ package ha
 import (
 	"bytes"
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/pem"
 	"fmt"
 	"io"
 	"log/slog"
+	"math/big"
+	"net"
 	"net/http"
 	"net/http/cgi"
 	"net/http/httptest"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path"
@@ -27,6 +35,7 @@ type Forge struct {
 	// Dir has the bare repositories; CA is the file of the authority of its certificate.
 	Dir, CA string
 
+	at     netip.Addr // zero: httptest's
 	server *httptest.Server
 	away   atomic.Bool
 	lose   atomic.Int32 // how many answers of pushes are lost next
@@ -37,9 +46,20 @@ type Forge struct {
 // webhookWait bounds one call of the webhook, which nothing depends on.
 const webhookWait = 2 * time.Second
 
-// NewForge starts a git server with empty repositories in a folder.
+// NewForge starts a git server with empty repositories in a folder, for this machine alone.
 func NewForge(ctx context.Context, dir string, repositories ...string) (*Forge, error) {
-	f := &Forge{Dir: dir, CA: filepath.Join(dir, "ca.pem")}
+	return newForge(ctx, &Forge{Dir: dir}, "", repositories)
+}
+
+// NewForgeAt is [NewForge] for a server that others reach at an address of this machine. It lets in
+// who has the password, under any name.
+func NewForgeAt(ctx context.Context, dir string, at netip.Addr, password string, repositories ...string) (*Forge, error) {
+	return newForge(ctx, &Forge{Dir: dir, at: at}, password, repositories)
+}
+
+func newForge(ctx context.Context, f *Forge, password string, repositories []string) (*Forge, error) {
+	dir := f.Dir
+	f.CA = filepath.Join(dir, "ca.pem")
 	for _, name := range repositories {
 		repository := f.Repository(name)
 		if _, err := process.Git(ctx, dir, "init", "--quiet", "--bare", "--initial-branch=main", repository); err != nil {
@@ -57,11 +77,48 @@ func NewForge(ctx context.Context, dir string, repositories ...string) (*Forge, 
 		Path: filepath.Join(strings.TrimSpace(string(core)), "git-http-backend"), Dir: dir, Stderr: io.Discard,
 		Env: append(process.Environment(), "GIT_PROJECT_ROOT="+dir, "GIT_HTTP_EXPORT_ALL=1", "REMOTE_USER=person"),
 	}
-	f.server = httptest.NewUnstartedServer(f.handler(backend))
+	f.server = httptest.NewUnstartedServer(known(password, f.handler(backend)))
 	f.server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError) // of clients that were killed
+	if f.at.IsValid() {
+		if err := f.listen(); err != nil {
+			return nil, err
+		}
+	}
 	f.server.StartTLS()
 	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: f.server.Certificate().Raw})
 	return f, os.WriteFile(f.CA, certificate, 0o644)
+}
+
+// listen has the server be at its address, with a certificate that names that.
+func (f *Forge) listen() error {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return err
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
+		IPAddresses: []net.IP{f.at.AsSlice()}, IsCA: true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		return err
+	}
+	_ = f.server.Listener.Close() // nobody has been told of it
+	f.server.TLS = &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}
+	f.server.Listener, err = net.Listen("tcp", netip.AddrPortFrom(f.at, 0).String())
+	return err
+}
+
+// known lets in who has the password; "" lets in everybody.
+func known(password string, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, given, _ := r.BasicAuth(); password != "" && given != password {
+			w.Header().Set("WWW-Authenticate", `Basic realm="git"`)
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // Close ends it.

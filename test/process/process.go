@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -64,6 +65,8 @@ func Binary(t testing.TB, flags ...string) string {
 type Server struct {
 	// URL is where its API is; Data its data directory; Token lets in as an admin.
 	URL, Data, Token string
+	// HTTP makes the requests; nil is http.DefaultClient.
+	HTTP *http.Client
 
 	cmd  *exec.Cmd
 	log  *os.File

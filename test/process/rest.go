@@ -2,6 +2,7 @@ package process
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -61,7 +62,7 @@ func (s *Server) Do(ctx context.Context, method, target string, body any, header
 	for i := 0; i+1 < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := cmp.Or(s.HTTP, http.DefaultClient).Do(req)
 	if err != nil {
 		return nil, err
 	}

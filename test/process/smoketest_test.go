@@ -2,6 +2,7 @@ package process_test
 
 import (
 	"net/http"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -27,6 +28,34 @@ func TestTheSmokeTestTakesAVNFThroughItsLifeAndLeavesNothing(t *testing.T) {
 		if len(left) > 0 {
 			t.Errorf("%s: %v is left", list, left)
 		}
+	}
+}
+
+func TestTheSmokeTestTakesItsPackagesFromARepositoryAndLeavesThemThere(t *testing.T) {
+	s := process.Start(t, t.TempDir(), "--seed", seedOf(t, map[string]string{"vims/sim.yaml": "type: sim\ndefault: true\n"}))
+	dir := t.TempDir()
+	write := []string{"smoke-test", "packages", dir, "--image", "registry.example/jibe:1", "--command", "/usr/bin/jibe,smoke-test,pod"}
+	out, said, code := s.CLI(t, write...)
+	ids := strings.Split(strings.TrimSpace(out), ",")
+	if code != 0 || len(ids) != 2 {
+		t.Fatalf("exit status %d: %s%s", code, out, said)
+	}
+	if _, said, code := s.CLI(t, write...); code == 0 || !strings.Contains(said, "is there already") {
+		t.Errorf("it wrote over packages that were there: exit status %d: %s", code, said)
+	}
+	s.PushPackages(t, ids, filepath.Join(dir, "smoke-test-1.0"), filepath.Join(dir, "smoke-test-2.0"))
+	for range 2 { // also a second time
+		if out, said, code := s.CLI(t, "smoke-test", "--namespace", "vnfs", "--packages", strings.Join(ids, ",")); code != 0 || !strings.Contains(out, "all works: ") {
+			t.Fatalf("exit status %d: %s%s", code, out, said)
+		}
+	}
+	var left []map[string]any
+	s.Want(t, http.StatusOK, http.MethodGet, "/vnfpkgm/v2/vnf_packages", nil, &left, "Version", "2.1.0")
+	if len(left) != 2 {
+		t.Errorf("the packages are %v", left)
+	}
+	if _, said, code := s.CLI(t, "smoke-test", "--packages", ids[0]); code == 0 || !strings.Contains(said, "name two") {
+		t.Errorf("one package alone: exit status %d: %s", code, said)
 	}
 }
 

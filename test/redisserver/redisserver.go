@@ -1,5 +1,5 @@
 // Package redisserver runs real Redis servers for tests: each in a folder of its own, on a free
-// port of the loopback address. It owns starting, stopping and killing them, and nothing of what
+// port of the loopback address, or of another one of this machine. It owns starting, stopping and killing them, and nothing of what
 // is kept there.
 package redisserver
 
@@ -21,7 +21,10 @@ import (
 // EnvRequire has a test fail, not be skipped, where the program is missing.
 const EnvRequire = "JIBE_TEST_REQUIRE"
 
-const program = "redis-server"
+const (
+	program  = "redis-server"
+	loopback = "127.0.0.1"
+)
 
 // patience bounds the wait for a server to answer, or to end.
 const patience = 2 * time.Minute
@@ -41,13 +44,19 @@ type Server struct {
 // its configuration, as "--requirepass x". It ends with the test.
 func Start(t testing.TB, args ...string) *Server {
 	t.Helper()
+	return StartAt(t, loopback, args...)
+}
+
+// StartAt is [Start] for a server that others reach at an address of this machine.
+func StartAt(t testing.TB, host string, args ...string) *Server {
+	t.Helper()
 	if _, err := exec.LookPath(program); err != nil {
 		if os.Getenv(EnvRequire) == "1" {
 			t.Fatal("redis-server is missing: install Debian's redis-server")
 		}
 		t.Skip("redis-server is missing: install Debian's redis-server, or set " + EnvRequire + "=1 to have this fail")
 	}
-	s, err := Launch(t.Context(), t.TempDir(), args...)
+	s, err := launchAt(t.Context(), host, t.TempDir(), args...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +67,11 @@ func Start(t testing.TB, args ...string) *Server {
 // Launch is [Start] for those who have no test: dir is a folder that exists, and the caller ends
 // the server.
 func Launch(ctx context.Context, dir string, args ...string) (*Server, error) {
-	address, err := FreeAddress()
+	return launchAt(ctx, loopback, dir, args...)
+}
+
+func launchAt(ctx context.Context, host, dir string, args ...string) (*Server, error) {
+	address, err := freeAt(host)
 	if err != nil {
 		return nil, err
 	}
@@ -77,8 +90,10 @@ func Free(t testing.TB) string {
 }
 
 // FreeAddress is [Free] for those who have no test.
-func FreeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+func FreeAddress() (string, error) { return freeAt(loopback) }
+
+func freeAt(host string) (string, error) {
+	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
 	if err != nil {
 		return "", err
 	}

@@ -3,6 +3,10 @@ They are mounted beside the folders of secretFiles, so that no reference in git 
 {{- define "jibe.files" -}}
 {{- $files := dict
   "verify-desired" .Values.desired.verify
+  "git-credentials" .Values.git.credentials
+  "git-ca" .Values.git.ca
+  "git-ssh-key" .Values.git.sshKey
+  "git-known-hosts" .Values.git.knownHosts
   "package-trust" .Values.packages.trust
   "keystone-ca" .Values.auth.keystone.ca
   "oidc-ca" .Values.auth.oidc.ca
@@ -33,8 +37,8 @@ They are mounted beside the folders of secretFiles, so that no reference in git 
 {{- define "jibe.flags" -}}
 {{- $repositories := .Values.packages.verify }}
 {{- range $flag, $_ := include "jibe.files" . | fromYaml }}
-{{- /* The URL of the store names its authority's certificate, and its passwords are references. */}}
-{{- if not (or (hasPrefix "verify-packages-" $flag) (eq "store-ca" $flag)) }}
+{{- /* Those of git are for git. The URL of the store names its authority's certificate, and its passwords are references. */}}
+{{- if not (or (hasPrefix "verify-packages-" $flag) (hasPrefix "git-" $flag) (eq "store-ca" $flag)) }}
 - --{{ $flag }}={{ ternary "file:" "" (hasPrefix "store-" $flag) }}/etc/jibe/files/{{ $flag }}
 {{- end }}
 {{- end }}

@@ -84,6 +84,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- end -}}
 {{- end -}}
 
+{{- /* "yes" where other replicas may serve beside one, which then takes no uploads of packages. */ -}}
+{{- define "jibe.shared" -}}
+{{- if and .Values.store.url .Values.desired.remote }}yes{{ end -}}
+{{- end -}}
+
 {{- /* What can't be, with what to do about it. */ -}}
 {{- define "jibe.check" -}}
 {{- if gt (int .Values.replicas) 1 -}}
@@ -96,9 +101,15 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- if .Values.persistence.existingClaim -}}
 {{- fail "replicas: each of several has a volume of its own: leave persistence.existingClaim out, or replicas at 1" -}}
 {{- end -}}
+{{- if ge (int .Values.drainSeconds) (int .Values.terminationGracePeriodSeconds) -}}
+{{- fail "drainSeconds: give less than terminationGracePeriodSeconds, in which a pod ends what is under way, too" -}}
+{{- end -}}
 {{- if and .Values.hooks.unconfined .Values.hooks.allow -}}
 {{- fail "hooks.unconfined: hooks of several replicas must be confined, as nobody else could end those of one that is stopped: leave it out, or replicas at 1" -}}
 {{- end -}}
+{{- end -}}
+{{- if ne (empty .Values.git.sshKey) (empty .Values.git.knownHosts) -}}
+{{- fail "git.sshKey and git.knownHosts go together: name the key by which git servers know Jibe, and the file of theirs, by which it knows them" -}}
 {{- end -}}
 {{- if and .Values.desired.remote .Values.desired.seed -}}
 {{- fail "desired.seed is for a repository on the volume: push the files to the forge that desired.remote names, or leave one of the two out" -}}
