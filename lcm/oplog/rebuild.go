@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/store"
@@ -26,22 +25,19 @@ const rebuildBatch = 100
 // says that the instance isn't there any more: then it gets no record, and its operations alone come back. Rebuild may be
 // interrupted and run again.
 func (l *Log) Rebuild(ctx context.Context, inst *lcm.Instance, ops []*lcm.Operation, forgotten bool) (done Rebuilt, err error) {
-	if len(ops) == 0 {
-		return done, nil
-	}
 	err = l.again(ctx, inst.ID, func(ctx context.Context) error {
 		done = Rebuilt{}
 		stored, was, err := l.instance(ctx, inst.ID)
 		if err != nil {
 			return err
 		}
-		since, behind, err := l.behind(ctx, stored, was != nil, inst, ops)
+		first, behind, err := l.behind(ctx, stored, was != nil, inst, ops)
 		if err != nil {
 			return err
 		}
 		var b batch
-		for _, op := range ops {
-			put, err := l.rebuildOperation(ctx, &b, op, since, behind || was == nil)
+		for i, op := range ops {
+			put, err := l.rebuildOperation(ctx, &b, op, i >= first && (behind || was == nil))
 			if err != nil {
 				return err
 			}
@@ -76,26 +72,28 @@ func (l *Log) Rebuild(ctx context.Context, inst *lcm.Instance, ops []*lcm.Operat
 	return done, nil
 }
 
-// behind says whether the instance's record is older than what git says, and since when operations may
-// be lacking. Whatever began before that and isn't there was pruned.
-func (l *Log) behind(ctx context.Context, stored *lcm.Instance, known bool, inst *lcm.Instance, ops []*lcm.Operation) (since time.Time, behind bool, err error) {
+// behind says whether the instance's record is older than what git says, and which is the first operation
+// that may be lacking. Whatever began before that and isn't there was pruned.
+func (l *Log) behind(ctx context.Context, stored *lcm.Instance, known bool, inst *lcm.Instance, ops []*lcm.Operation) (first int, behind bool, err error) {
+	if !known || len(ops) == 0 {
+		return 0, false, nil
+	}
 	last := ops[len(ops)-1]
 	switch at := slices.IndexFunc(ops, func(op *lcm.Operation) bool { return op.ID == stored.Last }); {
-	case !known:
-		return time.Time{}, false, nil
 	case at >= 0:
-		since, behind = ops[at].Started, at < len(ops)-1
-	case stored.Last == "":
-		behind = true // it was created since
-	default:
+		first = at + 1
+	case stored.Last != "": // it isn't in git yet: the others began before it, or after
 		newest, err := l.Operation(ctx, stored.Last)
 		if errors.Is(err, store.ErrNotFound) {
-			return last.Started, false, nil
+			return len(ops), false, nil
 		} else if err != nil {
-			return since, false, err
+			return 0, false, err
 		}
-		since, behind = newest.Started, newest.Started.Before(last.Started)
+		if first = slices.IndexFunc(ops, func(op *lcm.Operation) bool { return op.Started.After(newest.Started) }); first < 0 {
+			first = len(ops)
+		}
 	}
+	behind = first < len(ops)
 	if behind && stored.Prepared != "" && stored.Prepared == last.ID {
 		behind = false // whoever resolves the request begins it
 	}
@@ -103,19 +101,19 @@ func (l *Log) behind(ctx context.Context, stored *lcm.Instance, known bool, inst
 		// Its end is known, or has come to git.
 		behind = stored.Open == last.ID && last.State.Ended() || stored.OutstandingCommit == last.ID && inst.OutstandingCommit == ""
 	}
-	return since, behind, nil
+	return first, behind, nil
 }
 
-// rebuildOperation adds the operation's record to the batch where it is lacking, or where the store has
+// rebuildOperation adds the operation's record to the batch where it isn't there and lacking, or where the store has
 // it still open and git tells its end.
-func (l *Log) rebuildOperation(ctx context.Context, b *batch, op *lcm.Operation, since time.Time, lacking bool) (put bool, err error) {
+func (l *Log) rebuildOperation(ctx context.Context, b *batch, op *lcm.Operation, lacking bool) (put bool, err error) {
 	if err := checkBirth(*op); err != nil {
 		return false, err
 	}
 	stored, was, err := l.operations.hold(ctx, op.ID)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		if !lacking || !since.IsZero() && !op.Started.After(since) {
+		if !lacking {
 			return false, nil
 		}
 		l.putOperation(b, op, nil, lcm.Prepared)
