@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
+	"net/http"
 	"slices"
 	"strconv"
 	"sync/atomic"
@@ -84,6 +85,30 @@ func (r *rebuilder) Whole() bool {
 	}
 	r.look()
 	return false
+}
+
+// requestPatience is how long a request that changes something waits until the store is whole.
+const requestPatience = 2 * time.Second
+
+// whole has requests wait that would change something while the store may lack records: to it an
+// instance on which an operation is under way seems to be idle, and one that exists to be new.
+func (s *Server) whole(next http.Handler) http.Handler {
+	if !s.shared() {
+		return next // it was made whole before it serves
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			ctx, cancel := context.WithTimeout(r.Context(), requestPatience)
+			defer cancel()
+			for !s.rebuilder.Whole() {
+				if wait(ctx, rebuildPause/10); ctx.Err() != nil {
+					respondProblem(w, http.StatusServiceUnavailable, "nothing was begun: the store can't be reached, or has lost records that are being put back from git; try again in a moment")
+					return
+				}
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 func (r *rebuilder) look() {

@@ -7,16 +7,22 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
 )
 
-// Forgotten is called when the servers have lost what only their store had: subscriptions, and the
-// events that weren't delivered. Everybody subscribes again. Of what was under way until then, or
-// wasn't told yet, they may have been told in part; all else must be as ever.
+// Forgotten is called when the servers have just lost what only their store had: subscriptions, and
+// the events that weren't delivered. Everybody subscribes again. Of what was under way until then, or
+// wasn't told yet, they may have been told in part, and what git doesn't say the end of may end once
+// more; all else must be as ever.
 func (w *World) Forgotten(ctx context.Context) error {
+	ended, err := w.attested(ctx)
+	if err != nil {
+		return err
+	}
 	for _, s := range w.Events {
 		err := kit.Poll(ctx, cmp.Or(w.Patience, settleWait), func() error { return w.subscribe(ctx, s) })
 		if err != nil {
@@ -28,16 +34,33 @@ func (w *World) Forgotten(ctx context.Context) error {
 		return err
 	}
 	var operations []process.Operation
-	err := kit.Poll(ctx, cmp.Or(w.Patience, settleWait), func() (err error) {
+	err = kit.Poll(ctx, cmp.Or(w.Patience, settleWait), func() (err error) {
 		operations, err = process.All[process.Operation](ctx, w.Servers.Present(), process.Operations)
 		return err
 	})
 	created, deleted := w.identifiers()
 	for _, s := range w.Events {
-		s.forgotten(operations, created, deleted)
+		s.forgotten(operations, ended, created, deleted)
 	}
 	return err
 }
+
+// attested are the operations whose end git knows.
+func (w *World) attested(ctx context.Context) (map[string]bool, error) {
+	text, err := process.Git(ctx, w.Repository, "grep", "-h", "-o", "-E", "(COMPLETED|FAILED|ROLLED_BACK) "+uuidPattern, "refs/notes/jibe")
+	if err != nil {
+		return nil, err
+	}
+	ended := map[string]bool{}
+	for line := range strings.Lines(text) {
+		_, id, _ := strings.Cut(strings.TrimSpace(line), " ")
+		ended[id] = true
+	}
+	return ended, nil
+}
+
+// uuidPattern is that of an operation's id.
+const uuidPattern = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 
 // subscribe has the servers know of the subscriber.
 func (w *World) subscribe(ctx context.Context, s *Subscriber) error {
@@ -55,13 +78,13 @@ func (w *World) subscribe(ctx context.Context, s *Subscriber) error {
 }
 
 // forgotten notes of what the subscriber wasn't told to the end.
-func (s *Subscriber) forgotten(operations []process.Operation, created, deleted []string) {
+func (s *Subscriber) forgotten(operations []process.Operation, ended map[string]bool, created, deleted []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.losses++
 	told := s.story()
 	for _, op := range operations {
-		if want := wanted(op); len(told.states[op.ID]) < len(want) || !lcm.State(op.State).Ended() {
+		if want := wanted(op); len(told.states[op.ID]) < len(want) || !lcm.State(op.State).Ended() || !ended[op.ID] {
 			s.partly[op.ID] = true
 		}
 	}
