@@ -229,7 +229,7 @@ func (r *rebuilder) work(ctx context.Context) error {
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(told)) {
-		if err := r.instance(ctx, id, told[id], &n); err != nil {
+		if err := r.instance(ctx, id, told[id], said == "", &n); err != nil {
 			return err
 		}
 	}
@@ -298,7 +298,7 @@ func tell(e *gitrepo.Evidence) map[string][]lcm.Told {
 }
 
 // instance puts back what the store lacks of one instance.
-func (r *rebuilder) instance(ctx context.Context, id string, told []lcm.Told, n *sums) error {
+func (r *rebuilder) instance(ctx context.Context, id string, told []lcm.Told, emptied bool, n *sums) error {
 	inst, ops := lcm.Rebuild(id, told)
 	for _, op := range ops {
 		r.name(ctx, op)
@@ -306,7 +306,7 @@ func (r *rebuilder) instance(ctx context.Context, id string, told []lcm.Told, n 
 	inst.VNF = ops[len(ops)-1].VNF
 	_, exists := r.repo.Lookup(id)
 	forgotten := !exists && inst.Open == "" && inst.OutstandingCommit == "" && !r.ran(ctx, inst.Operated)
-	done, err := r.oplog.Rebuild(ctx, inst, ops, forgotten)
+	done, err := r.oplog.Rebuild(ctx, inst, ops, forgotten, emptied)
 	if err != nil {
 		return err
 	}
@@ -327,7 +327,7 @@ func (r *rebuilder) created(ctx context.Context, at desired.Revision, n *sums) e
 	if in, err := r.repo.Read(ctx, at); err == nil {
 		inst.VNF = r.vnf(ctx, in)
 	}
-	done, err := r.oplog.Rebuild(ctx, inst, nil, false)
+	done, err := r.oplog.Rebuild(ctx, inst, nil, false, false)
 	if err == nil && done.Instance {
 		n.instances++
 	}

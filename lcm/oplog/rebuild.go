@@ -22,9 +22,10 @@ const rebuildBatch = 100
 // Rebuild puts the records that the store lacks of an instance, as [lcm.Rebuild] has made them: all of
 // them where it has none, and what is newer than those it has where it went back to an older state. What the
 // store has and git doesn't contradict stays. Nobody is notified, as nothing has happened. forgotten
-// says that the instance isn't there any more: then it gets no record, and its operations alone come back. Rebuild may be
-// interrupted and run again.
-func (l *Log) Rebuild(ctx context.Context, inst *lcm.Instance, ops []*lcm.Operation, forgotten bool) (done Rebuilt, err error) {
+// says that the instance isn't there any more: then it gets no record, and its operations alone come back. emptied
+// says that the store had lost everything: what isn't there was lost then, and not pruned, also where
+// something was put since. Rebuild may be interrupted and run again.
+func (l *Log) Rebuild(ctx context.Context, inst *lcm.Instance, ops []*lcm.Operation, forgotten, emptied bool) (done Rebuilt, err error) {
 	err = l.again(ctx, inst.ID, func(ctx context.Context) error {
 		done = Rebuilt{}
 		stored, was, err := l.instance(ctx, inst.ID)
@@ -37,7 +38,7 @@ func (l *Log) Rebuild(ctx context.Context, inst *lcm.Instance, ops []*lcm.Operat
 		}
 		var b batch
 		for i, op := range ops {
-			put, err := l.rebuildOperation(ctx, &b, op, i >= first && (behind || was == nil))
+			put, err := l.rebuildOperation(ctx, &b, op, emptied || i >= first && (behind || was == nil))
 			if err != nil {
 				return err
 			}
