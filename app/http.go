@@ -58,8 +58,9 @@ func (s *Server) handler() (http.Handler, error) {
 		Repo: repo, Operations: s.oplog, View: apiView{s.recon.View(), s.problems, s.meters.rejectedRequest}, Secrets: s.keeper,
 		Subscriptions: s.notify.Lifecycle("/vnflcm/v2"), SubscriptionsV1: s.notify.Lifecycle("/vnflcm/v1"), Poke: s.recon.Enqueue,
 	})
-	mux.Handle("/vnflcm", s.fresh(lifecycle))
-	mux.Handle("/vnflcm/", s.fresh(lifecycle))
+	whole := s.fresh(s.whole(lifecycle))
+	mux.Handle("/vnflcm", whole)
+	mux.Handle("/vnflcm/", whole)
 	s.pkgm = s.newPackageAPI(common)
 	mux.Handle("/vnfpkgm", s.fresh(s.pkgm))
 	mux.Handle("/vnfpkgm/", s.fresh(s.pkgm))

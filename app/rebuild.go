@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
+	"net/http"
 	"slices"
 	"strconv"
 	"sync/atomic"
@@ -84,6 +85,30 @@ func (r *rebuilder) Whole() bool {
 	}
 	r.look()
 	return false
+}
+
+// requestPatience is how long a request that changes something waits until the store is whole.
+const requestPatience = 2 * time.Second
+
+// whole has requests wait that would change something while the store may lack records: to it an
+// instance on which an operation is under way seems to be idle, and one that exists to be new.
+func (s *Server) whole(next http.Handler) http.Handler {
+	if !s.shared() {
+		return next // it was made whole before it serves
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			ctx, cancel := context.WithTimeout(r.Context(), requestPatience)
+			defer cancel()
+			for !s.rebuilder.Whole() {
+				if wait(ctx, rebuildPause/10); ctx.Err() != nil {
+					respondProblem(w, http.StatusServiceUnavailable, "nothing was begun: the store can't be reached, or has lost records that are being put back from git; try again in a moment")
+					return
+				}
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 func (r *rebuilder) look() {
@@ -196,8 +221,15 @@ func (r *rebuilder) work(ctx context.Context) error {
 	}
 	told := tell(evidence)
 	var n sums
+	for _, c := range evidence.Commits {
+		if _, operated := told[c.After.Instance]; c.Trailers[desired.TrailerType] == desired.TypeCreate && !operated {
+			if err := r.created(ctx, c.After, &n); err != nil {
+				return err
+			}
+		}
+	}
 	for _, id := range slices.Sorted(maps.Keys(told)) {
-		if err := r.instance(ctx, id, told[id], &n); err != nil {
+		if err := r.instance(ctx, id, told[id], said == "", &n); err != nil {
 			return err
 		}
 	}
@@ -226,6 +258,9 @@ func tell(e *gitrepo.Evidence) map[string][]lcm.Told {
 		return of[key]
 	}
 	for _, c := range e.Commits {
+		if c.Trailers[desired.TrailerOperation] == "" {
+			continue // it created the instance
+		}
 		t := told(c.After.Instance, c.Trailers[desired.TrailerOperation])
 		outcome, settles := c.Trailers[desired.TrailerOutcome]
 		_, granted := c.Trailers[desired.TrailerGrant]
@@ -235,6 +270,7 @@ func tell(e *gitrepo.Evidence) map[string][]lcm.Told {
 		case granted:
 			t.Granted = c.After
 		case t.Begun == nil:
+			t.Place = c.Place
 			t.Begun = &lcm.Begun{At: c.At, Type: lcm.Type(c.Trailers[desired.TrailerType]), By: c.Trailers[desired.TrailerRequestedBy],
 				Params: json.RawMessage(c.Trailers[desired.TrailerParams]), PinnedVIM: c.Trailers[desired.TrailerPinned], Before: c.Before, After: c.After}
 			if len(t.Begun.Params) == 0 {
@@ -247,6 +283,9 @@ func tell(e *gitrepo.Evidence) map[string][]lcm.Told {
 		if json.Unmarshal(n.Facts, &f) == nil && f.ID != "" && f.Instance != "" {
 			t := told(f.Instance, f.ID)
 			t.Facts = append(t.Facts, f)
+			if t.Begun == nil && n.Place > 0 && (t.Place == 0 || n.Place < t.Place) {
+				t.Place = n.Place
+			}
 		}
 	}
 	out := map[string][]lcm.Told{}
@@ -259,7 +298,7 @@ func tell(e *gitrepo.Evidence) map[string][]lcm.Told {
 }
 
 // instance puts back what the store lacks of one instance.
-func (r *rebuilder) instance(ctx context.Context, id string, told []lcm.Told, n *sums) error {
+func (r *rebuilder) instance(ctx context.Context, id string, told []lcm.Told, emptied bool, n *sums) error {
 	inst, ops := lcm.Rebuild(id, told)
 	for _, op := range ops {
 		r.name(ctx, op)
@@ -267,7 +306,7 @@ func (r *rebuilder) instance(ctx context.Context, id string, told []lcm.Told, n 
 	inst.VNF = ops[len(ops)-1].VNF
 	_, exists := r.repo.Lookup(id)
 	forgotten := !exists && inst.Open == "" && inst.OutstandingCommit == "" && !r.ran(ctx, inst.Operated)
-	done, err := r.oplog.Rebuild(ctx, inst, ops, forgotten)
+	done, err := r.oplog.Rebuild(ctx, inst, ops, forgotten, emptied)
 	if err != nil {
 		return err
 	}
@@ -276,6 +315,32 @@ func (r *rebuilder) instance(ctx context.Context, id string, told []lcm.Told, n 
 	}
 	n.operations, n.open = n.operations+done.Operations, n.open+done.Open
 	return nil
+}
+
+// created puts back the record of an instance that a request has created, and that wasn't operated on
+// since: that it exists has been told.
+func (r *rebuilder) created(ctx context.Context, at desired.Revision, n *sums) error {
+	if _, exists := r.repo.Lookup(at.Instance); !exists {
+		return nil
+	}
+	inst := &lcm.Instance{ID: at.Instance, Operated: at, Settled: at}
+	if in, err := r.repo.Read(ctx, at); err == nil {
+		inst.VNF = r.vnf(ctx, in)
+	}
+	done, err := r.oplog.Rebuild(ctx, inst, nil, false, false)
+	if err == nil && done.Instance {
+		n.instances++
+	}
+	return err
+}
+
+// vnf is what notifications say of the VNF, as far as its package can be read.
+func (r *rebuilder) vnf(ctx context.Context, in *desired.Instance) lcm.VNF {
+	pkg, err := r.open(ctx, in.Package)
+	if err != nil {
+		pkg = nil
+	}
+	return reconciler.VNFOf(in, pkg)
 }
 
 // ran says whether the VNF was to run at the revision.
@@ -304,11 +369,7 @@ func (r *rebuilder) name(ctx context.Context, op *lcm.Operation) {
 	if err != nil {
 		return
 	}
-	pkg, err := r.open(ctx, in.Package)
-	if err != nil {
-		pkg = nil
-	}
-	op.VNF = reconciler.VNFOf(in, pkg)
+	op.VNF = r.vnf(ctx, in)
 }
 
 // vouch has git keep how the last operations ended that a former version of Jibe has carried out: it

@@ -154,6 +154,24 @@ func TestAnEmptiedStoreIsRebuiltFromGitAndNoVNFNotices(t *testing.T) {
 	}
 }
 
+func TestThatAnInstanceWasCreatedIsToldOnceAlsoWhereTheStoreWasEmptiedSince(t *testing.T) {
+	r, s := newReplicas(t, 2)
+	id := s[0].Want(t, http.StatusCreated, http.MethodPost, process.Instances, map[string]string{"vnfdId": process.SmallVnfd}, nil).ID()
+	if err := r.redis.Client(t).FlushAll(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	kit.Eventually(t, func() error {
+		a, err := s[1].Do(t.Context(), http.MethodPost, process.Subscriptions, map[string]any{"callbackUri": "http://127.0.0.1:1/nobody"})
+		if err == nil && a.Status == http.StatusServiceUnavailable {
+			err = fmt.Errorf("subscribe: %d: %s", a.Status, a.Body)
+		}
+		return err
+	})
+	h, _ := listen(t, s[1])
+	s[1].Await(t, r.asks(s[1], id, "instantiate", map[string]any{"flavourId": "simple", "additionalParams": map[string]any{"namespace": "a"}}), "COMPLETED")
+	h.tells(t, id, "INSTANTIATE STARTING, INSTANTIATE PROCESSING, INSTANTIATE COMPLETED")
+}
+
 // hooked is one server whose records are in a file, or in Redis, with a package whose hooks for scaling say in a file that
 // they run, and wait while another one is there.
 type hooked struct {

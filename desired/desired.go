@@ -318,6 +318,9 @@ const (
 	TrailerOutcome = "Outcome"
 	// TrailerPinned is the VIM that Jibe filled in as the request named none.
 	TrailerPinned = "Pinned-Vim"
+	// TypeCreate is the type in the commit of the request that created an instance, which no operation
+	// begins.
+	TypeCreate = "CREATE"
 )
 
 // Repo is the desired repository. It is safe for concurrent use, and what it

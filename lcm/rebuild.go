@@ -13,6 +13,9 @@ import (
 // in their notes. Only what the installation's key proves belongs in it.
 type Told struct {
 	ID, Instance string
+	// Place is that of its commit in the history: it grows from each commit to those that follow it. 0
+	// is not in the history.
+	Place int
 	// Begun is the commit of the request that began it, nil where a push or Jibe itself did.
 	Begun *Begun
 	// Granted is the revision with what was granted, if that made a commit of its own.
@@ -43,7 +46,8 @@ type Begun struct {
 	Before, After desired.Revision
 }
 
-// latest are the facts of the state that it entered last, nil where none are known.
+// latest are the facts of the state that it entered last, nil where none are known. Each is of the clock of
+// the machine that recorded it; those say no more than what follows from the states themselves.
 func (t *Told) latest() *Facts {
 	if len(t.Facts) == 0 {
 		return nil
@@ -55,7 +59,13 @@ func (t *Told) latest() *Facts {
 		case b.State.Ended() && !a.State.Ended():
 			return -1
 		}
-		return a.Entered.Compare(b.Entered)
+		begun := func(f Facts) int { // what an attempt begins with comes before all else of it
+			if f.State == Starting || f.State == Processing {
+				return 0
+			}
+			return 1
+		}
+		return cmp.Or(cmp.Compare(a.Attempt, b.Attempt), cmp.Compare(begun(a), begun(b)), a.Entered.Compare(b.Entered))
 	})
 	return &newest
 }
@@ -72,13 +82,26 @@ func (t *Told) started() time.Time {
 	return t.Begun.At.Add(time.Second - time.Nanosecond)
 }
 
+// order is that in which two operations of an instance began. Each was operated on a commit that has the
+// former one's in its history; on one and the same, Jibe repaired by itself afterwards. The clocks of
+// several machines decide where nothing else does.
+func order(a, b Told) int {
+	automatic := func(t *Told) int {
+		if f := t.latest(); f != nil && f.Automatic {
+			return 1
+		}
+		return 0
+	}
+	return cmp.Or(cmp.Compare(a.Place, b.Place), cmp.Compare(automatic(&a), automatic(&b)), a.started().Compare(b.started()))
+}
+
 // Rebuild makes the records of an instance and its operations of what git says of them. An operation
 // that has begun, and of which git tells no end, is open if it is the last: it is to be planned again,
 // under the same id. If another one followed, it did end. Settled and Operated of the instance are what
 // they were when the last of them began or ended. The operations are in the order in which they began.
 func Rebuild(id string, told []Told) (*Instance, []*Operation) {
 	told = slices.Clone(told)
-	slices.SortStableFunc(told, func(a, b Told) int { return a.started().Compare(b.started()) })
+	slices.SortStableFunc(told, order)
 	inst := &Instance{ID: id, Seq: uint64(len(told))}
 	ops := make([]*Operation, 0, len(told))
 	for i := range told {

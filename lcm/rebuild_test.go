@@ -32,6 +32,12 @@ func noted(t *testing.T, told lcm.Told, state lcm.State, n int) lcm.Told {
 	return told
 }
 
+// placed is the operation with the place of its commit in the history.
+func placed(told lcm.Told, place int) lcm.Told {
+	told.Place = place
+	return told
+}
+
 func TestRecordsAreMadeOfWhatGitSays(t *testing.T) {
 	born := noted(t, request("1", lcm.Instantiate, 1, "", "a"), lcm.Completed, 2)
 	scaled := request("2", lcm.Scale, 3, "a", "b")
@@ -56,7 +62,13 @@ func TestRecordsAreMadeOfWhatGitSays(t *testing.T) {
 		"it was rolled back":                               {told: []lcm.Told{born, settled(noted(t, scaled, lcm.RolledBack, 5), lcm.RolledBack)}, state: lcm.RolledBack, operated: "back", settled: "back"},
 		"it was failed, and the note is lost":              {told: []lcm.Told{born, settled(scaled, lcm.Failed)}, state: lcm.Failed, operated: "back", settled: "a"},
 		"hooks found something":                            {told: []lcm.Told{born, settled(noted(t, scaled, lcm.Completed, 5), lcm.Completed)}, state: lcm.Completed, operated: "back", settled: "back"},
-		"the end of the one before is lost":                {told: []lcm.Told{request("1", lcm.Instantiate, 1, "", "a"), noted(t, scaled, lcm.Completed, 4)}, state: lcm.Completed, operated: "b", settled: "b"},
+		"the machine that began it was an hour behind": {told: []lcm.Told{placed(noted(t, request("2", lcm.Scale, -3600, "a", "b"), lcm.Completed, -3599), 2), placed(born, 1)},
+			state: lcm.Completed, operated: "b", settled: "b"},
+		"the machine that began the one before was an hour ahead": {told: []lcm.Told{placed(scaled, 2), placed(noted(t, request("1", lcm.Instantiate, 3600, "", "a"), lcm.Completed, 3601), 1)},
+			state: lcm.Starting, open: "2", operated: "b", settled: "a", blank: true},
+		"it failed by the clock of a machine that was behind": {told: []lcm.Told{born, noted(t, noted(t, request("2", lcm.ModifyInfo, 3, "a", "b"), lcm.FailedTemp, -3600), lcm.Failed, -3599)},
+			state: lcm.Failed, outstanding: "2", operated: "b", settled: "a"},
+		"the end of the one before is lost": {told: []lcm.Told{request("1", lcm.Instantiate, 1, "", "a"), noted(t, scaled, lcm.Completed, 4)}, state: lcm.Completed, operated: "b", settled: "b"},
 	} {
 		inst, ops := lcm.Rebuild("i", c.told)
 		last := ops[len(ops)-1]

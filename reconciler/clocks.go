@@ -2,6 +2,7 @@ package reconciler
 
 import (
 	"reflect"
+	"strconv"
 	"sync"
 	"time"
 
@@ -24,6 +25,8 @@ type recollection struct {
 	// be done before: the VIM was away, or the instance suspended.
 	from    time.Time
 	stopped bool
+	// attempt is the attempt that was seen of the open operation, and rests the end of a repair.
+	attempt, rests sighting
 	// repeats counts batches that had to be started again although they had been
 	// before; started says that the last one was, without an error; quiet is until
 	// when nothing is started again.
@@ -161,6 +164,33 @@ func (c clocks) resume() {
 func (c clocks) clock() (from time.Time) {
 	c.memory.with(c.id, func(r *recollection) { from = r.from })
 	return from
+}
+
+// attempt is when this process saw the operation's attempt first. Its record says when it began by the
+// clock of some machine, which may have been set since, and needn't be this one.
+func (c clocks) attempt(op *lcm.Operation) (since time.Time) {
+	what := op.ID + " " + strconv.FormatInt(op.AttemptStarted.UnixNano(), 10)
+	c.memory.with(c.id, func(r *recollection) {
+		if r.attempt.what != what {
+			r.attempt = sighting{what, c.now()}
+		}
+		since = r.attempt.since
+	})
+	return since
+}
+
+// rests is since when the operation is in its state. A record's time is believed only once, when it is
+// seen first, and not if it is still to come: a clock that is set later changes nothing.
+func (c clocks) rests(op *lcm.Operation) (since time.Time) {
+	what := op.ID + " " + strconv.FormatInt(op.StateEntered.UnixNano(), 10)
+	c.memory.with(c.id, func(r *recollection) {
+		if r.rests.what != what {
+			now := c.now()
+			r.rests = sighting{what, now.Add(-max(now.Sub(op.StateEntered), 0))}
+		}
+		since = r.rests.since
+	})
+	return since
 }
 
 // A batch that is due again and again although it was started is undone by

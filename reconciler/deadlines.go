@@ -15,23 +15,17 @@ type deadlines struct {
 	// starting bounds STARTING, attempt all else, but for the types that byType names.
 	starting, attempt time.Duration
 	byType            map[lcm.Type]time.Duration
-	// owned bounds how old a deadline may be: time in which no process owned the instance doesn't
-	// count against an operation, and whoever takes it over begins to count anew.
-	owned  time.Time
+	// clocks count from when this process saw the attempt: time in which no process owned the instance
+	// doesn't count against an operation, and whoever takes it over begins to count anew.
 	clocks clocks
 }
 
 // timeLeft is how long the attempt of the operation may still take; it isn't positive when
 // its time is up.
 func (d deadlines) timeLeft(op *lcm.Operation) time.Duration {
-	from := op.AttemptStarted
-	if from.IsZero() {
-		from = op.Started
-	}
-	for _, later := range []time.Time{d.owned, d.clocks.clock()} {
-		if from.Before(later) {
-			from = later
-		}
+	from := d.clocks.attempt(op)
+	if later := d.clocks.clock(); from.Before(later) {
+		from = later
 	}
 	return from.Add(d.timeout(op)).Sub(d.clocks.now())
 }

@@ -411,7 +411,7 @@ func (r *driftRepair) mayNotRepair(ctx context.Context, err error) (time.Duratio
 // over, when everything is right without it, when something new is wrong, or when
 // what stood in its way has gone.
 func (r *driftRepair) again(ctx context.Context, failed *lcm.Operation, l sight, due []plan.Step) (time.Duration, error) {
-	next := failed.StateEntered.Add(r.pause.of(failed))
+	next := r.clocks.rests(failed).Add(r.pause.of(failed))
 	wait := next.Sub(r.clocks.now())
 	repaired := len(due) == 0 && !failed.Contended
 	news := len(failed.Journal.Issued) > 0 && slices.ContainsFunc(plan.Next(due), func(s plan.Step) bool { return !failed.Journal.IssuedOn(s.Object) })
@@ -455,7 +455,7 @@ func (r *driftRepair) freed(ctx context.Context, failed *lcm.Operation, l sight,
 	if failed.Contended || len(due) == 0 {
 		return false, 0
 	}
-	stands := r.clocks.now().Sub(failed.StateEntered)
+	stands := r.clocks.now().Sub(r.clocks.rests(failed))
 	was, asked := r.clocks.refusedBefore(failed)
 	if left := asked.Add(freedPause).Sub(r.clocks.now()); left > 0 {
 		return false, left

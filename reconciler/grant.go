@@ -380,7 +380,7 @@ func (r *driftRepair) refusedLately(ctx context.Context, inst *lcm.Instance) (ti
 	if err != nil || !last.Automatic || last.Journal.Granted {
 		return 0, err
 	}
-	next := last.StateEntered.Add(refusedRest)
+	next := r.clocks.rests(last).Add(refusedRest)
 	wait := next.Sub(r.clocks.now())
 	if wait > 0 {
 		r.drifts.state(r.id, DriftFailing, last.ID, next)

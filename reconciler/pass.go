@@ -48,7 +48,7 @@ func (r *Reconciler) newPass(id string, t tenure) *pass {
 		id: id, log: log, oplog: r.Oplog, repo: r.Repo, revisions: r.revisions, checker: r.checker, problems: p.problems,
 		pins: &r.pins, now: r.Now, running: r.View().running, enqueue: r.Moved,
 	}
-	left := deadlines{starting: max(r.StartTimeout, r.grantWait()), attempt: r.Timeout, byType: r.Timeouts, owned: t.since, clocks: p.clocks}
+	left := deadlines{starting: max(r.StartTimeout, r.grantWait()), attempt: r.Timeout, byType: r.Timeouts, clocks: p.clocks}
 	seal := r.Seal
 	if seal == nil {
 		seal = func(clear string) (string, error) { return clear, nil }

@@ -72,7 +72,7 @@ func (a *api) createInstance(w http.ResponseWriter, r *http.Request) error {
 	}
 	rev, err := a.Repo.Write(ctx, desired.Write{
 		Instance: id, Dir: dir, Subject: "CREATE " + dir,
-		Trailers: trailers("", "CREATE", rest.Caller(ctx).String()), By: Author(rest.Caller(ctx)),
+		Trailers: trailers("", desired.TypeCreate, rest.Caller(ctx).String()), By: Author(rest.Caller(ctx)),
 		Change: func(at desired.Revision, _ desired.Files) (desired.Files, error) {
 			if at.Tree != "" {
 				return nil, fmt.Errorf("instance %s exists already", id)

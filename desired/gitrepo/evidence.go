@@ -46,13 +46,18 @@ func revisions(text, commit, parent string) (before, after desired.Revision, ok 
 	return before, after, true
 }
 
-// asks says whether the write is one that an operation makes.
+// asks says whether the write is one that an operation makes, or a request that creates an instance.
 func asks(w desired.Write) bool {
-	return slices.ContainsFunc(w.Trailers, func(t desired.Trailer) bool { return t.Key == desired.TrailerOperation })
+	return slices.ContainsFunc(w.Trailers, func(t desired.Trailer) bool {
+		return t.Key == desired.TrailerOperation || t.Key == desired.TrailerType && t.Value == desired.TypeCreate
+	})
 }
 
-// OwnCommit is a commit of an operation, as this installation has sealed it.
+// OwnCommit is a commit of an operation, or the one that created an instance, as this installation has
+// sealed it.
 type OwnCommit struct {
+	// Place grows from each commit of head's history to those that follow it.
+	Place         int
 	At            time.Time
 	Before, After desired.Revision // of the instance's directory; After's commit is this one
 	Trailers      map[string]string
@@ -60,6 +65,8 @@ type OwnCommit struct {
 
 // OwnNote is a line of a commit's note with its facts, as this installation has sealed it.
 type OwnNote struct {
+	// Place is the commit's, as that of an [OwnCommit], 0 for one that isn't in head's history.
+	Place        int
 	Commit, Line string
 	Facts        []byte // JSON
 }
@@ -85,7 +92,34 @@ func (r *Repo) Evidence(ctx context.Context) (*Evidence, error) {
 	if err := r.ownNotes(ctx, e); err != nil {
 		return nil, fmt.Errorf("notes of operations: %w", err)
 	}
+	if err := r.places(ctx, e); err != nil {
+		return nil, fmt.Errorf("order of the commits: %w", err)
+	}
 	return e, nil
+}
+
+// places says where in the history each commit stands.
+func (r *Repo) places(ctx context.Context, e *Evidence) error {
+	head := r.Head()
+	if head == "" || len(e.Commits)+len(e.Notes) == 0 {
+		return nil
+	}
+	out, err := r.git.Run(ctx, "rev-list", "--topo-order", "--reverse", head, "--")
+	if err != nil {
+		return err
+	}
+	at, n := map[string]int{}, 0
+	for commit := range strings.FieldsSeq(string(out)) {
+		n++
+		at[commit] = n
+	}
+	for i := range e.Commits {
+		e.Commits[i].Place = at[e.Commits[i].After.Commit]
+	}
+	for i := range e.Notes {
+		e.Notes[i].Place = at[e.Notes[i].Commit]
+	}
+	return nil
 }
 
 // freshen brings all that waits, and all that the remote has, to where it is read.

@@ -23,25 +23,23 @@ const rebuildBatch = 100
 // Rebuild puts the records that the store lacks of an instance, as [lcm.Rebuild] has made them: all of
 // them where it has none, and what is newer than those it has where it went back to an older state. What the
 // store has and git doesn't contradict stays. Nobody is notified, as nothing has happened. forgotten
-// says that the instance isn't there any more: then it gets no record, and its operations alone come back. Rebuild may be
-// interrupted and run again.
-func (l *Log) Rebuild(ctx context.Context, inst *lcm.Instance, ops []*lcm.Operation, forgotten bool) (done Rebuilt, err error) {
-	if len(ops) == 0 {
-		return done, nil
-	}
+// says that the instance isn't there any more: then it gets no record, and its operations alone come back. emptied
+// says that the store had lost everything: what isn't there was lost then, and not pruned, also where
+// something was put since. Rebuild may be interrupted and run again.
+func (l *Log) Rebuild(ctx context.Context, inst *lcm.Instance, ops []*lcm.Operation, forgotten, emptied bool) (done Rebuilt, err error) {
 	err = l.again(ctx, inst.ID, func(ctx context.Context) error {
 		done = Rebuilt{}
 		stored, was, err := l.instance(ctx, inst.ID)
 		if err != nil {
 			return err
 		}
-		next, behind, err := l.behind(ctx, stored, was != nil, inst, ops)
+		first, behind, err := l.behind(ctx, stored, was != nil, inst, ops)
 		if err != nil {
 			return err
 		}
 		var b batch
 		for i, op := range ops {
-			put, err := l.rebuildOperation(ctx, &b, op, i >= next && (behind || was == nil))
+			put, err := l.rebuildOperation(ctx, &b, op, emptied || i >= first && (behind || was == nil))
 			if err != nil {
 				return err
 			}
@@ -76,17 +74,17 @@ func (l *Log) Rebuild(ctx context.Context, inst *lcm.Instance, ops []*lcm.Operat
 	return done, nil
 }
 
-// behind says whether the instance's record is older than what git says, and which is the first operation that
-// may be lacking then. Whatever came before that and isn't there was pruned.
-func (l *Log) behind(ctx context.Context, stored *lcm.Instance, known bool, inst *lcm.Instance, ops []*lcm.Operation) (next int, behind bool, err error) {
+// behind says whether the instance's record is older than what git says, and which is the first operation
+// that may be lacking. Whatever began before that and isn't there was pruned.
+func (l *Log) behind(ctx context.Context, stored *lcm.Instance, known bool, inst *lcm.Instance, ops []*lcm.Operation) (first int, behind bool, err error) {
+	if !known || len(ops) == 0 {
+		return 0, false, nil
+	}
 	last := ops[len(ops)-1]
 	switch at := slices.IndexFunc(ops, func(op *lcm.Operation) bool { return op.ID == stored.Last }); {
-	case !known:
-		return 0, false, nil
 	case at >= 0:
-		next = at + 1
-	case stored.Last == "": // it was created since
-	default:
+		first = at + 1
+	case stored.Last != "": // it isn't in git yet: the others began before it, or after
 		newest, err := l.Operation(ctx, stored.Last)
 		if errors.Is(err, store.ErrNotFound) {
 			return len(ops), false, nil
@@ -94,12 +92,12 @@ func (l *Log) behind(ctx context.Context, stored *lcm.Instance, known bool, inst
 			return 0, false, err
 		}
 		// Commits tell the second only.
-		next = slices.IndexFunc(ops, func(op *lcm.Operation) bool { return !op.Started.Before(newest.Started.Truncate(time.Second)) })
-		if next < 0 {
-			next = len(ops)
+		from := newest.Started.Truncate(time.Second)
+		if first = slices.IndexFunc(ops, func(op *lcm.Operation) bool { return !op.Started.Before(from) }); first < 0 {
+			first = len(ops)
 		}
 	}
-	behind = next < len(ops)
+	behind = first < len(ops)
 	if behind && stored.Prepared != "" && stored.Prepared == last.ID {
 		behind = false // whoever resolves the request begins it
 	}
@@ -107,11 +105,11 @@ func (l *Log) behind(ctx context.Context, stored *lcm.Instance, known bool, inst
 		// Its end is known, or has come to git.
 		behind = stored.Open == last.ID && last.State.Ended() || stored.OutstandingCommit == last.ID && inst.OutstandingCommit == ""
 	}
-	return next, behind, nil
+	return first, behind, nil
 }
 
-// rebuildOperation adds the operation's record to the batch where it isn't there and may be lacking, or where
-// the store has it still open and git tells its end.
+// rebuildOperation adds the operation's record to the batch where it isn't there and lacking, or where the store has
+// it still open and git tells its end.
 func (l *Log) rebuildOperation(ctx context.Context, b *batch, op *lcm.Operation, lacking bool) (put bool, err error) {
 	if err := checkBirth(*op); err != nil {
 		return false, err

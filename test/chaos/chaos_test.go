@@ -176,7 +176,7 @@ func (w *world) startJibe() error {
 	for _, what := range []lcm.Type{lcm.Heal, lcm.Scale, lcm.ChangePackage, lcm.ModifyInfo} {
 		args = append(args, "--timeout-for", fmt.Sprintf("%s=%s", what, w.timeout))
 	}
-	s, err := process.StartLogged(w.binary, w.data, filepath.Join(w.dir, "jibe.log"), args...)
+	s, err := process.StartLogged(w.binary, w.data, filepath.Join(w.dir, "jibe.log"), nil, args...)
 	if err != nil {
 		return err
 	}

@@ -16,8 +16,11 @@ type Faults struct {
 	// Longest is how long a replica is stopped at most, a part of the net away at most a quarter of
 	// that.
 	Longest time.Duration
-	// Flush also empties Redis.
-	Flush bool
+	// Emptied is called when Redis was emptied: whoever was told something by the replicas sees to it
+	// that it is told again.
+	Emptied func(ctx context.Context) error
+	// Clocks says that the binary's clock can be moved.
+	Clocks bool
 
 	mu     sync.Mutex
 	counts map[string]int
@@ -45,18 +48,24 @@ func (f *Faults) tell(kind, format string, args ...any) {
 // fault is one of the kinds.
 type fault func(ctx context.Context, rng *rand.Rand, stop <-chan struct{}) error
 
-// Break breaks replicas and, at the same time, what they depend on, until stop is closed. Both
-// begin with each of their kinds in turn, so that also a short time has each once if it can.
+// Break breaks replicas, their machines and, at the same time, what they depend on, until stop is
+// closed. Each begins with each of its kinds in turn, so that also a short time has each once if it
+// can.
 func (f *Faults) Break(ctx context.Context, seed uint64, stop <-chan struct{}) error {
-	around := []fault{f.loseAnswers, f.failOver, f.gitAway}
-	if f.Flush {
-		around = append(around, f.flush)
+	var machines []fault
+	if f.Clocks {
+		machines = append(machines, f.moveAhead, f.moveBack)
+	}
+	if f.OwnDisks {
+		machines = append(machines, f.fill)
 	}
 	var wg sync.WaitGroup
-	var errs [2]error
-	for i, kinds := range [][]fault{{f.kill, f.pause, f.cut, f.silence, f.slow}, around} {
+	var errs [3]error
+	for i, kinds := range [][]fault{{f.kill, f.pause, f.cut, f.silence, f.slow}, {f.loseAnswers, f.failOver, f.gitAway, f.flush}, machines} {
 		rng := rand.New(rand.NewPCG(seed, uint64(1000+i)))
-		wg.Go(func() { errs[i] = f.each(ctx, rng, stop, kinds) })
+		if len(kinds) > 0 {
+			wg.Go(func() { errs[i] = f.each(ctx, rng, stop, kinds) })
+		}
 	}
 	wg.Wait()
 	return errors.Join(errs[:]...)
@@ -142,21 +151,27 @@ func (f *Faults) failOver(ctx context.Context, _ *rand.Rand, _ <-chan struct{}) 
 	return err
 }
 
-// flush empties Redis.
+// flush empties Redis, and its replicas.
 func (f *Faults) flush(ctx context.Context, _ *rand.Rand, _ <-chan struct{}) error {
-	f.tell("Redis emptied", "empty Redis")
+	if err := f.redis.complete(ctx); err != nil { // else a failover may bring back what was there
+		return err
+	}
 	m := f.redis.master(ctx)
 	if m == nil {
 		return errors.New("empty Redis: there is no master")
 	}
+	f.tell("Redis emptied", "empty Redis")
 	c := m.Dial()
 	defer c.Close()
-	return c.FlushAll(ctx).Err()
+	if err := c.FlushAll(ctx).Err(); err != nil {
+		return fmt.Errorf("empty Redis: %w", err)
+	}
+	return f.Emptied(ctx)
 }
 
 // gitAway has the git server cut each connection for a while.
 func (f *Faults) gitAway(ctx context.Context, rng *rand.Rand, stop <-chan struct{}) error {
-	away := upTo(rng, f.Longest/2)
+	away := upTo(rng, f.Longest)
 	f.tell("git server away", "the git server is away for %s", away.Round(time.Millisecond))
 	f.Forge.Away(true)
 	pause(ctx, stop, away)
@@ -166,116 +181,41 @@ func (f *Faults) gitAway(ctx context.Context, rng *rand.Rand, stop <-chan struct
 
 // loseAnswers has the git server take pushes whose answers are lost.
 func (f *Faults) loseAnswers(_ context.Context, rng *rand.Rand, _ <-chan struct{}) error {
-	n := 1 + rng.IntN(3)
-	f.tell("answers of pushes lost", "the answers of the next %d pushes are lost", n)
-	f.Forge.Lose(n)
+	n, wrong := 1+rng.IntN(3), rng.IntN(2) == 0
+	if wrong {
+		f.tell("answers of pushes wrong", "the next %d pushes are taken, and answered with an error", n)
+	} else {
+		f.tell("answers of pushes lost", "the answers of the next %d pushes are lost", n)
+	}
+	f.Forge.Lose(n, wrong)
 	return nil
 }
 
-// Roll ends each replica in order and starts it again, one after the other, as a new version is
-// rolled out: the next one's turn is when it is ready.
-func (r *Rig) Roll(ctx context.Context) error {
-	for _, x := range r.Replicas {
-		r.Tell("restart %s in order", x.Name)
-		if err := x.Stop(); err != nil {
-			return err
-		}
-		if err := x.Start(ctx); err != nil {
-			return err
-		}
-		if err := r.Ready(ctx); err != nil {
-			return err
-		}
-		// As a rollout does (minReadySeconds): the balancer has seen it, too.
-		if !pause(ctx, nil, 2*time.Second) {
-			return ctx.Err()
-		}
-	}
-	return nil
+// leap is by how much a clock is moved.
+const leap = time.Hour
+
+func (f *Faults) moveAhead(ctx context.Context, rng *rand.Rand, stop <-chan struct{}) error {
+	return f.move(ctx, rng, stop, "clock ahead", leap)
 }
 
-// takeoverWait bounds the wait for a dead replica's instances to be others'.
-const takeoverWait = time.Minute
-
-// Takeover kills a replica that looks after instances, and returns how many it had, and how long
-// it took until the last of them was another's. The replica is started again.
-func (r *Rig) Takeover(ctx context.Context) (instances int, took time.Duration, err error) {
-	before, err := r.Holders(ctx)
-	if err != nil {
-		return 0, 0, err
-	}
-	of, err := r.holdersByReplica(ctx)
-	if err != nil {
-		return 0, 0, err
-	}
-	var x *Replica
-	var holder string
-	for name, h := range of {
-		n := 0
-		for _, owner := range before {
-			if owner == h {
-				n++
-			}
-		}
-		if n > instances {
-			instances, holder = n, h
-			x = r.replica(name)
-		}
-	}
-	if x == nil {
-		return 0, 0, fmt.Errorf("no replica looks after any instance: %v, %v", before, of)
-	}
-	r.Tell("kill %s, which looks after %d instances", x.Name, instances)
-	x.Kill()
-	killed := time.Now()
-	for {
-		now, err := r.Holders(ctx)
-		left := 0
-		for id, was := range before {
-			if is, held := now[id]; was == holder && (!held || is == holder) {
-				left++
-			}
-		}
-		took = time.Since(killed)
-		if err == nil && left == 0 {
-			break
-		}
-		if took > takeoverWait {
-			return instances, took, errors.Join(err, fmt.Errorf("%d of %d instances of %s have no new holder after %s", left, instances, x.Name, takeoverWait))
-		}
-		if !pause(ctx, nil, 10*time.Millisecond) {
-			return instances, took, ctx.Err()
-		}
-	}
-	r.Tell("all of them are others' after %s", took.Round(time.Millisecond))
-	return instances, took, errors.Join(x.Start(ctx), r.Ready(ctx))
+func (f *Faults) moveBack(ctx context.Context, rng *rand.Rand, stop <-chan struct{}) error {
+	return f.move(ctx, rng, stop, "clock behind", -leap)
 }
 
-func (r *Rig) replica(name string) *Replica {
-	for _, x := range r.Replicas {
-		if x.Name == name {
-			return x
-		}
-	}
-	return nil
+// move has the clock of a replica's machine jump, and a while later jump back.
+func (f *Faults) move(ctx context.Context, rng *rand.Rand, stop <-chan struct{}, what string, by time.Duration) error {
+	x, wrong := f.any(rng), time.Second+upTo(rng, f.Longest)
+	f.tell(what, "the clock of %s jumps by %s, and back after %s", x.Name, by, wrong.Round(time.Millisecond))
+	err := x.clock.Move(by)
+	pause(ctx, stop, wrong)
+	return errors.Join(err, x.clock.Move(0))
 }
 
-// holdersByReplica asks each replica by which name it holds leases.
-func (r *Rig) holdersByReplica(ctx context.Context) (map[string]string, error) {
-	of := map[string]string{}
-	for _, x := range r.Replicas {
-		var list []struct {
-			Holder string `json:"holder"`
-			Self   bool   `json:"self"`
-		}
-		if err := r.at(x).Get(ctx, "/jibe/v1/members", &list); err != nil {
-			return nil, err
-		}
-		for _, m := range list {
-			if m.Self {
-				of[x.Name] = m.Holder
-			}
-		}
-	}
-	return of, nil
+// fill leaves no room on a replica's disk.
+func (f *Faults) fill(ctx context.Context, rng *rand.Rand, stop <-chan struct{}) error {
+	x, full := f.any(rng), time.Second+upTo(rng, f.Longest)
+	f.tell("disk full", "the disk of %s is full for %s", x.Name, full.Round(time.Millisecond))
+	err := x.disk.fill()
+	pause(ctx, stop, full)
+	return errors.Join(err, x.disk.free())
 }

@@ -39,6 +39,7 @@ type Forge struct {
 	server *httptest.Server
 	away   atomic.Bool
 	lose   atomic.Int32 // how many answers of pushes are lost next
+	wrong  atomic.Bool  // whether there is an error instead of those
 	lost   atomic.Int32
 	hook   atomic.Pointer[string]
 }
@@ -137,8 +138,12 @@ func (f *Forge) Repository(name string) string { return filepath.Join(f.Dir, nam
 // Away says whether each connection is cut from now on.
 func (f *Forge) Away(away bool) { f.away.Store(away) }
 
-// Lose has the answers of the next n pushes lost, which are taken.
-func (f *Forge) Lose(n int) { f.lose.Store(int32(n)) }
+// Lose has the answers of the next n pushes lost, which are taken: the connection is cut, or the
+// answer is an error.
+func (f *Forge) Lose(n int, wrong bool) {
+	f.wrong.Store(wrong)
+	f.lose.Store(int32(n))
+}
 
 // Lost is how many answers were lost so far.
 func (f *Forge) Lost() int { return int(f.lost.Load()) }
@@ -165,7 +170,11 @@ func (f *Forge) handler(backend http.Handler) http.Handler {
 			f.told()
 			if f.lose.Add(-1) >= 0 {
 				f.lost.Add(1)
-				cut(w)
+				if f.wrong.Load() {
+					http.Error(w, "taken, and nobody is told", http.StatusInternalServerError)
+				} else {
+					cut(w)
+				}
 				return
 			}
 			f.lose.Store(0)

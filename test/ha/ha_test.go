@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/jibe-vnfm/jibe/test/ha"
+	"github.com/jibe-vnfm/jibe/test/ha/clock"
+	"github.com/jibe-vnfm/jibe/test/load"
 	"github.com/jibe-vnfm/jibe/test/process"
 	"github.com/jibe-vnfm/jibe/test/published"
 	"github.com/jibe-vnfm/jibe/test/testenv"
@@ -22,6 +24,9 @@ const (
 
 // longRun is from when a run has time.
 const longRun = 2 * time.Minute
+
+// warmUp is how long people work before the replicas are upgraded.
+const warmUp = 5 * time.Second
 
 // settleWait bounds how long everything may take once nothing breaks any more.
 const settleWait = 3 * time.Minute
@@ -45,10 +50,15 @@ func TestNothingIsLostWhereReplicasAndWhatTheyDependOnBreak(t *testing.T) {
 	t.Logf("faults for %s; repeat with JIBE_HA_SEED=%d", duration, seed)
 	published.Held(t)
 
+	newest, movable := binary(t)
+	older, version, err := ha.Older(t.Context(), t.TempDir(), os.Getenv("JIBE_HA_FROM"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	dir := process.ShortTempDir(t)
 	r, err := ha.Start(t.Context(), ha.Options{
-		Dir: dir, Binary: binary(t), Replicas: process.Number(t, "JIBE_HA_REPLICAS", 3), Redis: 3, Kubeconfig: kubeconfig,
-		Out: t.Output(), Args: []string{"--start-timeout", "5m"},
+		Dir: dir, Binary: older, Replicas: process.Number(t, "JIBE_HA_REPLICAS", 3), Redis: 3, Kubeconfig: kubeconfig,
+		Out: t.Output(), Args: []string{"--start-timeout", "5m"}, OwnDisks: os.Geteuid() == 0,
 	})
 	if err != nil {
 		t.Fatalf("%v\n%s", err, logs(dir))
@@ -57,6 +67,7 @@ func TestNothingIsLostWhereReplicasAndWhatTheyDependOnBreak(t *testing.T) {
 		r.Close()
 		if t.Failed() {
 			t.Log(logs(dir))
+			t.Logf("all logs are in %s", keep(t, r, dir))
 		}
 	})
 	people, err := r.Invite(t.Context(), seed)
@@ -76,8 +87,15 @@ func TestNothingIsLostWhereReplicasAndWhatTheyDependOnBreak(t *testing.T) {
 	}
 
 	stop := people.Begin(t.Context())
+	time.Sleep(warmUp)
+	r.Tell("upgrade from %s", version)
+	unfailing(t, w, "upgraded", func() error { return r.Upgrade(t.Context(), newest) })
+	if err := w.Kept(t.Context()); err != nil {
+		t.Error(err)
+	}
+
 	faults := ha.NewFaults(r, longest)
-	faults.Flush = os.Getenv("JIBE_HA_FLUSH") == "1"
+	faults.Clocks, faults.Emptied = movable, w.Forgotten
 	calm := make(chan struct{})
 	time.AfterFunc(duration, func() { close(calm) })
 	if err := faults.Break(t.Context(), seed, calm); err != nil {
@@ -91,16 +109,7 @@ func TestNothingIsLostWhereReplicasAndWhatTheyDependOnBreak(t *testing.T) {
 	}
 
 	// What is broken no more has to be as quick, and as good, as if it had never been.
-	w.RequestsAlone(true)
-	time.Sleep(5 * time.Second) // what was under way before may still fail
-	before := time.Now()
-	if err := r.Roll(t.Context()); err != nil {
-		t.Error(err)
-	}
-	w.RequestsAlone(false)
-	if failures := w.Failures(before); len(failures) > 0 {
-		t.Errorf("%d requests failed while the replicas were restarted one after the other:\n%s", len(failures), strings.Join(failures, "\n"))
-	}
+	unfailing(t, w, "restarted", func() error { return r.Roll(t.Context(), newest) })
 	if n, took, err := r.Takeover(t.Context()); err != nil || took > ha.TakeoverLimit {
 		t.Errorf("the last of %d instances of a killed replica was another's after %s, want %s at most: %v", n, took, ha.TakeoverLimit, err)
 	}
@@ -117,21 +126,60 @@ func TestNothingIsLostWhereReplicasAndWhatTheyDependOnBreak(t *testing.T) {
 	if w.Heals() == 0 {
 		t.Error("no pod was healed: nothing is proven of that")
 	}
-	for _, repository := range append([]string{r.Forge.Repository("desired.git")}, mirrors(t, dir)...) {
-		out, err := process.Git(t.Context(), repository, "fsck", "--full", "--strict", "--no-dangling", "--no-progress")
-		if err != nil || out != "" {
+	sound(t, r.Forge.Repository("desired.git"), false)
+	for _, mirror := range mirrors(t, dir) {
+		sound(t, mirror, true)
+	}
+}
+
+// sound holds a repository to it that nothing is missing of what it refers to, and no object is
+// broken. A fetch or merge that breaks off, as the disk is full or its process killed, leaves objects
+// in a mirror that nothing refers to, and that refer to others that never came.
+func sound(t *testing.T, repository string, brokenOff bool) {
+	t.Helper()
+	out, err := process.Git(t.Context(), repository, "rev-list", "--objects", "--all", "--quiet")
+	if err != nil {
+		t.Errorf("the history in %s isn't whole: %v\n%s", repository, err, out)
+	}
+	out, err = process.Git(t.Context(), repository, "fsck", "--full", "--strict", "--no-dangling", "--no-progress")
+	for line := range strings.Lines(out) {
+		line = strings.TrimSpace(line)
+		if !brokenOff || !strings.HasPrefix(line, "missing ") && !strings.HasPrefix(line, "broken link from ") && !strings.HasPrefix(line, "to ") {
 			t.Errorf("git fsck of %s: %v\n%s", repository, err, out)
+			return
 		}
 	}
 }
 
-// binary is that of this tree, or the one that JIBE_HA_BINARY names.
-func binary(t *testing.T) string {
+// settled is how long requests that were under way while something broke may still take.
+const settled = 5 * time.Second
+
+// unfailing holds what is done to the replicas, one after the other, to it that no request fails.
+func unfailing(t *testing.T, w *load.World, what string, do func() error) {
+	t.Helper()
+	w.RequestsAlone(true)
+	defer w.RequestsAlone(false)
+	time.Sleep(settled)
+	before := time.Now()
+	if err := do(); err != nil {
+		t.Error(err)
+	}
+	if failures := w.Failures(before); len(failures) > 0 {
+		t.Errorf("%d requests failed while the replicas were %s one after the other:\n%s", len(failures), what, strings.Join(failures, "\n"))
+	}
+}
+
+// binary is that of this tree, whose clock can be moved, or the one that JIBE_HA_BINARY names.
+func binary(t *testing.T) (name string, movable bool) {
 	t.Helper()
 	if name := os.Getenv("JIBE_HA_BINARY"); name != "" {
-		return name
+		return name, false
 	}
-	return process.Binary(t)
+	name, err := clock.Build(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return name, true
 }
 
 // mirrors are the replicas' own repositories.
@@ -142,6 +190,22 @@ func mirrors(t *testing.T, dir string) []string {
 		t.Fatalf("no repositories of replicas in %s: %v", dir, err)
 	}
 	return all
+}
+
+// keep copies what is needed to find out what happened to a folder that stays.
+func keep(t *testing.T, r *ha.Rig, dir string) string {
+	to, err := os.MkdirTemp("", "jibe-ha-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, _ := filepath.Glob(filepath.Join(dir, "*.log"))
+	for _, name := range files {
+		text, _ := os.ReadFile(name)
+		_ = os.WriteFile(filepath.Join(to, filepath.Base(name)), text, 0o644)
+	}
+	_ = os.WriteFile(filepath.Join(to, "rig.log"), []byte(strings.Join(r.Told(), "\n")+"\n"), 0o644)
+	_ = os.CopyFS(filepath.Join(to, "desired.git"), os.DirFS(r.Forge.Repository("desired.git")))
+	return to
 }
 
 // logEnd is how much of each replica's log is shown, bytes.

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/jibe-vnfm/jibe/test/ha/clock"
 	"github.com/jibe-vnfm/jibe/test/process"
 	"github.com/jibe-vnfm/jibe/test/redisserver"
 )
@@ -25,8 +26,11 @@ type Replica struct {
 	rig     *Rig
 	args    []string
 	network *network
+	clock   *clock.Clock
+	disk    *disk // nil where its data directory is on the machine's
 
 	mu     sync.Mutex
+	binary string
 	server *process.Server
 	wanted bool
 	paused bool
@@ -34,16 +38,25 @@ type Replica struct {
 }
 
 func (r *Rig) newReplica(i int) (*Replica, error) {
-	x := &Replica{Name: fmt.Sprintf("replica-%d", i), rig: r}
+	x := &Replica{Name: fmt.Sprintf("replica-%d", i), rig: r, binary: r.Binary}
 	x.Data = filepath.Join(r.Dir, x.Name)
 	if err := os.Mkdir(x.Data, 0o700); err != nil {
+		return nil, err
+	}
+	r.Replicas = append(r.Replicas, x) // so that what follows is taken away again
+	var err error
+	if r.OwnDisks {
+		if x.disk, err = mountDisk(x.Data); err != nil {
+			return nil, err
+		}
+	}
+	if x.clock, err = clock.New(r.folder("clock-" + x.Name)); err != nil {
 		return nil, err
 	}
 	// The first one's tokens let in at all of them.
 	if err := os.WriteFile(filepath.Join(x.Data, "tokens.yaml"), []byte("tokens:\n- {name: admin, role: admin, token: "+token+"}\n"), 0o600); err != nil {
 		return nil, err
 	}
-	var err error
 	if x.Address, err = redisserver.FreeAddress(); err != nil {
 		return nil, err
 	}
@@ -78,8 +91,9 @@ func (x *Replica) Revive(ctx context.Context) error {
 func (x *Replica) Start(ctx context.Context) error {
 	x.mu.Lock()
 	x.wanted = true
+	binary := x.binary
 	x.mu.Unlock()
-	s, err := process.StartLogged(x.rig.Binary, x.Data, x.log(), x.args...)
+	s, err := process.StartLogged(binary, x.Data, x.log(), []string{x.clock.Environment()}, x.args...)
 	if err != nil {
 		return fmt.Errorf("%s: %w", x.Name, err)
 	}
@@ -122,6 +136,13 @@ func (x *Replica) Kill() {
 	if s != nil {
 		s.KillGroup()
 	}
+}
+
+// Install has the replica be another binary from its next start on.
+func (x *Replica) Install(binary string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.binary = binary
 }
 
 // Stop ends the replica in order, as a new version of it is rolled out. It isn't started again
@@ -197,3 +218,14 @@ func (x *Replica) Slow() { x.network.set(slow) }
 
 // Mend ends what Silence or Slow began.
 func (x *Replica) Mend() { x.network.set(passing) }
+
+// close ends the replica, and takes away what it had of the machine.
+func (x *Replica) close() {
+	x.Kill()
+	if x.network != nil {
+		x.network.close()
+	}
+	if err := x.disk.close(); err != nil {
+		x.rig.Tell("%s: %v", x.Name, err)
+	}
+}

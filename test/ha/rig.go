@@ -54,6 +54,9 @@ type Options struct {
 	Kubeconfig string
 	// Args are more flags of each replica.
 	Args []string
+	// OwnDisks has each data directory be a disk of its own, which is gone with the rig. It needs the
+	// rights of root.
+	OwnDisks bool
 	// Out gets a line for whatever happens; nil is nobody.
 	Out io.Writer
 }
@@ -123,7 +126,6 @@ func Start(ctx context.Context, o Options) (_ *Rig, err error) {
 		if err != nil {
 			return nil, err
 		}
-		r.Replicas = append(r.Replicas, x)
 		addresses = append(addresses, x.Address)
 	}
 	if r.balancer, err = startBalancer(ctx, o.Dir, addresses); err != nil {
@@ -153,12 +155,13 @@ func Start(ctx context.Context, o Options) (_ *Rig, err error) {
 }
 
 // guard starts a process that sees this one end, however it does, and then ends all processes
-// that have a file below the rig's folder in their command line.
+// that have a file below the rig's folder in their command line, and takes their disks away.
 func (r *Rig) guard() error {
 	r.warden = exec.Command("bash", "-c", `cat >/dev/null
 		for p in /proc/[0-9]*; do
 			if [ "${p#/proc/}" != $$ ] && tr '\0' ' ' <"$p/cmdline" 2>/dev/null | grep -qF -- "$0/"; then kill -9 "${p#/proc/}" 2>/dev/null; fi
-		done; exit 0`, r.Dir)
+		done
+		umount -l "$0"/replica-* 2>/dev/null; exit 0`, r.Dir)
 	r.warden.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	var err error
 	if r.alive, err = r.warden.StdinPipe(); err != nil {
@@ -380,8 +383,7 @@ func (r *Rig) Holders(ctx context.Context) (map[string]string, error) {
 func (r *Rig) Close() {
 	r.stop()
 	for _, x := range r.Replicas {
-		x.Kill()
-		x.network.close()
+		x.close()
 	}
 	if r.balancer != nil {
 		r.balancer.stop()

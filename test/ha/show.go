@@ -55,7 +55,7 @@ func (r *Rig) Break(ctx context.Context, people *People, title func(string)) err
 	defer people.World.RequestsAlone(false)
 	pause(ctx, nil, settled)
 	before := time.Now()
-	if err := r.Roll(ctx); err != nil {
+	if err := r.Roll(ctx, r.Binary); err != nil {
 		return err
 	}
 	if list := people.World.Failures(before); len(list) > 0 {

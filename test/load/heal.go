@@ -222,7 +222,7 @@ func (w *World) condemned(ctx context.Context, dir string) (map[string]bool, err
 		return nil, err
 	}
 	all := map[string]bool{}
-	pattern := regexp.MustCompile(`^\+.*Pod/.*([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})`)
+	pattern := regexp.MustCompile(`^\+.*Pod/.*(` + uuidPattern + `)`)
 	for line := range strings.SplitSeq(log, "\n") {
 		if m := pattern.FindStringSubmatch(line); m != nil {
 			all[m[1]] = true

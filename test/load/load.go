@@ -91,11 +91,7 @@ func New(servers *process.Mortal, client kubernetes.Interface, repository string
 // closes it.
 func (w *World) Subscribe(ctx context.Context) (*Subscriber, error) {
 	s := newSubscriber()
-	a, err := w.Servers.Present().Do(ctx, http.MethodPost, process.Subscriptions, map[string]any{"callbackUri": s.server.URL + "/notify"})
-	if err == nil && a.Status != http.StatusCreated {
-		err = fmt.Errorf("subscribe: %d: %s", a.Status, a.Body)
-	}
-	if err != nil {
+	if err := w.subscribe(ctx, s); err != nil {
 		s.Close()
 		return nil, err
 	}
@@ -246,17 +242,7 @@ func (w *World) Prove(ctx context.Context) error {
 	}
 	errs = append(errs, w.Kept(ctx), w.checkOperations(ctx, operations), w.checkHeals(ctx))
 	err = kit.Poll(ctx, cmp.Or(w.Patience, settleWait), func() error {
-		var created, deleted []string
-		w.mu.Lock()
-		for _, r := range w.requests {
-			switch {
-			case r.what == "CREATE":
-				created = append(created, r.instance)
-			case r.what == "DELETE" && process.Identity(r.dir) == path.Base(r.dir):
-				deleted = append(deleted, r.instance)
-			}
-		}
-		w.mu.Unlock()
+		created, deleted := w.identifiers()
 		var errs []error
 		for _, s := range w.Events {
 			errs = append(errs, s.check(operations, created, deleted))
@@ -264,6 +250,22 @@ func (w *World) Prove(ctx context.Context) error {
 		return errors.Join(append(errs, sameOrder(w.Events))...)
 	})
 	return errors.Join(slices.Concat(errs, []error{err, w.Worked()})...)
+}
+
+// identifiers are the instances that were created through the API, and those of them that were
+// deleted.
+func (w *World) identifiers() (created, deleted []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, r := range w.requests {
+		switch {
+		case r.what == "CREATE":
+			created = append(created, r.instance)
+		case r.what == "DELETE" && process.Identity(r.dir) == path.Base(r.dir):
+			deleted = append(deleted, r.instance)
+		}
+	}
+	return created, deleted
 }
 
 // signal tells whoever listens.

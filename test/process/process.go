@@ -6,6 +6,7 @@ package process
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -38,27 +39,35 @@ func Root() string {
 // for another package's tests. flags are more flags of "go build", as -race.
 func Binary(t testing.TB, flags ...string) string {
 	t.Helper()
+	binary := filepath.Join(Root(), ".cache", "test", "jibe"+strings.Join(flags, ""))
+	if err := Build(t.Context(), Root(), binary, flags...); err != nil {
+		t.Fatal(err)
+	}
+	return binary
+}
+
+// Build builds the jibe of a source tree as binary, which isn't linked again where it is up to date.
+func Build(ctx context.Context, tree, binary string, flags ...string) error {
 	dir := filepath.Join(Root(), ".cache", "test")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
+		return err
 	}
 	// Packages are tested side by side: the first one builds, the others find it built.
 	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
 	defer lock.Close()
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
-		t.Fatalf("lock %s: %v", lock.Name(), err)
+		return fmt.Errorf("lock %s: %w", lock.Name(), err)
 	}
-	binary := filepath.Join(dir, "jibe"+strings.Join(flags, ""))
 	args := append([]string{"build", "-buildvcs=false", "-o", binary}, flags...)
-	cmd := exec.CommandContext(t.Context(), "go", append(args, "./cmd/jibe")...)
-	cmd.Dir = Root()
+	cmd := exec.CommandContext(ctx, "go", append(args, "./cmd/jibe")...)
+	cmd.Dir = tree
 	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build jibe: %v\n%s", err, out)
+		return fmt.Errorf("build the jibe of %s: %w\n%s", tree, err, out)
 	}
-	return binary
+	return nil
 }
 
 // Server is a running "jibe serve". Its methods may be called from any goroutine.
@@ -104,13 +113,14 @@ func StartBinary(binary, data string, args ...string) (*Server, error) {
 	return s.whenReady()
 }
 
-// StartLogged is [StartBinary] with a log that stays: it is appended to a file.
-func StartLogged(binary, data, log string, args ...string) (*Server, error) {
+// StartLogged is [StartBinary] with a log that stays: it is appended to a file. environment is what
+// the process gets beside [Environment].
+func StartLogged(binary, data, log string, environment []string, args ...string) (*Server, error) {
 	file, err := os.OpenFile(log, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o644)
 	if err != nil {
 		return nil, err
 	}
-	s, err := spawn(binary, data, file, args)
+	s, err := spawn(binary, data, file, environment, args)
 	if err != nil {
 		return nil, err
 	}
@@ -137,14 +147,14 @@ func Spawn(binary, data string, args ...string) (*Server, error) {
 	if err := os.Remove(log.Name()); err != nil { // its content stays while it is open
 		return nil, errors.Join(err, log.Close())
 	}
-	return spawn(binary, data, log, args)
+	return spawn(binary, data, log, nil, args)
 }
 
-func spawn(binary, data string, log *os.File, args []string) (*Server, error) {
+func spawn(binary, data string, log *os.File, environment, args []string) (*Server, error) {
 	cmd := exec.Command(binary, append([]string{"serve", "--data", data, "--listen", "127.0.0.1:0", "--egress-allow", "127.0.0.0/8,::1"}, args...)...)
 	// A group of its own, so that KillGroup reaches the git processes below it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Env = Environment()
+	cmd.Env = append(Environment(), environment...)
 	cmd.Stderr = log
 	// Not StdoutPipe, which Wait closes: the first line may be read after the end.
 	stdout, w, err := os.Pipe()

@@ -1,0 +1,172 @@
+package load
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/jibe-vnfm/jibe/lcm"
+	"github.com/jibe-vnfm/jibe/test/kit"
+	"github.com/jibe-vnfm/jibe/test/process"
+)
+
+// Forgotten is called when the servers have just lost what only their store had: subscriptions, and
+// the events that weren't delivered. Everybody subscribes again. Of what was under way until then, or
+// wasn't told yet, they may have been told in part, and what git doesn't say the end of may end once
+// more; all else must be as ever.
+func (w *World) Forgotten(ctx context.Context) error {
+	ended, err := w.attested(ctx)
+	if err != nil {
+		return err
+	}
+	for _, s := range w.Events {
+		err := kit.Poll(ctx, cmp.Or(w.Patience, settleWait), func() error { return w.subscribe(ctx, s) })
+		if err != nil {
+			return err
+		}
+	}
+	// What was acknowledged is back, and what is asked for from now on is told.
+	if err := kit.Poll(ctx, cmp.Or(w.Patience, settleWait), func() error { return w.Kept(ctx) }); err != nil {
+		return err
+	}
+	var operations []process.Operation
+	err = kit.Poll(ctx, cmp.Or(w.Patience, settleWait), func() (err error) {
+		operations, err = process.All[process.Operation](ctx, w.Servers.Present(), process.Operations)
+		return err
+	})
+	created, deleted := w.identifiers()
+	for _, s := range w.Events {
+		s.forgotten(operations, ended, created, deleted)
+	}
+	return err
+}
+
+// attested are the operations whose end git knows.
+func (w *World) attested(ctx context.Context) (map[string]bool, error) {
+	text, err := process.Git(ctx, w.Repository, "grep", "-h", "-o", "-E", "(COMPLETED|FAILED|ROLLED_BACK) "+uuidPattern, "refs/notes/jibe")
+	if err != nil {
+		return nil, err
+	}
+	ended := map[string]bool{}
+	for line := range strings.Lines(text) {
+		_, id, _ := strings.Cut(strings.TrimSpace(line), " ")
+		ended[id] = true
+	}
+	return ended, nil
+}
+
+// uuidPattern is that of an operation's id.
+const uuidPattern = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+
+// subscribe has the servers know of the subscriber.
+func (w *World) subscribe(ctx context.Context, s *Subscriber) error {
+	a, err := w.Servers.Present().Do(ctx, http.MethodPost, process.Subscriptions, map[string]any{"callbackUri": s.server.URL + "/notify"})
+	if err == nil && a.Status != http.StatusCreated {
+		err = fmt.Errorf("subscribe: %d: %s", a.Status, a.Body)
+	}
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.subscriptions[a.ID()] = true
+	return nil
+}
+
+// forgotten notes of what the subscriber wasn't told to the end.
+func (s *Subscriber) forgotten(operations []process.Operation, ended map[string]bool, created, deleted []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.losses++
+	told := s.story()
+	for _, op := range operations {
+		if want := wanted(op); len(told.states[op.ID]) < len(want) || !lcm.State(op.State).Ended() || !ended[op.ID] {
+			s.partly[op.ID] = true
+		}
+	}
+	for of, ids := range map[string][]string{creation: created, deletion: deleted} {
+		for _, id := range ids {
+			if told.identifiers[of+id] == 0 {
+				s.partly[id] = true
+			}
+		}
+	}
+}
+
+// sameOrder says where subscribers were told of the same events in different orders. What one of
+// them wasn't told of because it was forgotten isn't compared.
+func sameOrder(all []*Subscriber) error {
+	lists := make([][]told, len(all))
+	skip, losses := map[string]bool{}, 0
+	for i, s := range all {
+		s.mu.Lock()
+		lists[i] = s.told()
+		maps.Copy(skip, s.partly)
+		losses = max(losses, s.losses)
+		s.mu.Unlock()
+	}
+	if losses > 0 {
+		for id := range unequal(lists) {
+			skip[id] = true
+		}
+	}
+	var first []told
+	for i, list := range lists {
+		list = slices.DeleteFunc(list, func(t told) bool { return skip[t.about] })
+		if i == 0 {
+			first = list
+		}
+		for at := range max(len(first), len(list)) {
+			if at >= len(first) || at >= len(list) || first[at] != list[at] {
+				return fmt.Errorf("subscriber %d was told of %d events and subscriber 0 of %d; the first that differ are %q and %q, number %d",
+					i, len(list), len(first), entry(list, at), entry(first, at), at)
+			}
+		}
+	}
+	return nil
+}
+
+// told is one event: which operation or instance it is about, and what happened to it.
+type told struct{ about, what string }
+
+func (s *Subscriber) told() (list []told) {
+	for _, n := range s.own() {
+		if n.OperationPart != nil {
+			list = append(list, told{n.OperationID, fmt.Sprintf("%s is %s", n.Operation, n.State)})
+		} else {
+			list = append(list, told{n.InstanceID, n.Type})
+		}
+	}
+	return list
+}
+
+// unequal are the instances and repairs of which some were told more often than others. Operations
+// that exist are held against what each was told already.
+func unequal(lists [][]told) map[string]bool {
+	counts := make([]map[string]int, len(lists))
+	ids := map[string]bool{}
+	for i, list := range lists {
+		counts[i] = map[string]int{}
+		for _, t := range list {
+			counts[i][t.about]++
+			ids[t.about] = true
+		}
+	}
+	for id := range ids {
+		if !slices.ContainsFunc(counts, func(c map[string]int) bool { return c[id] != counts[0][id] }) {
+			delete(ids, id)
+		}
+	}
+	return ids
+}
+
+func entry(list []told, i int) string {
+	if i < len(list) {
+		return list[i].about + ": " + list[i].what
+	}
+	return "none"
+}
