@@ -151,6 +151,8 @@ type Repo struct {
 	sent   pushRecord
 	told   string // the newest commit that Accepted has of this mirror; under move
 
+	pushedLast atomic.Pointer[string] // the commit that this process has pushed last
+
 	// known are commits that head has in its history, with the number of the history: it
 	// changes where a person has accepted another.
 	known     *lru.Cache[uint64]

@@ -65,11 +65,13 @@ func (r *Repo) takeTurn() (turn, error) {
 		t.end()
 		return turn{}, errClosed
 	}
-	if others || r.opt.PushInterval > 0 {
-		_ = r.pull(r.ctx) // an error is in Health, and the push meets it again
-	}
-	if r.opt.PushInterval > 0 {
+	// An error is in Health, and the push meets it again.
+	switch {
+	case r.opt.PushInterval > 0: // a push that is lost would cost an interval
+		_ = r.pull(r.ctx)
 		r.gatherNotes(r.ctx)
+	case others:
+		_ = r.pullAccepted(r.ctx)
 	}
 	return t, nil
 }
