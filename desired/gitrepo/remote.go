@@ -68,6 +68,8 @@ func (r *Repo) fetchLoop() {
 	tick := time.NewTicker(r.opt.PollInterval)
 	defer tick.Stop()
 	var again <-chan time.Time // when a remote that couldn't be followed is tried again
+	var late <-chan time.Time  // when notes and pins go alone
+	var went time.Time         // when they did last
 	pause := time.Duration(0)
 	for {
 		likely := false
@@ -78,6 +80,11 @@ func (r *Repo) fetchLoop() {
 		case <-again:
 		case <-r.poke:
 			likely = true
+		case <-late:
+			late = nil
+			r.pushRest(r.ctx)
+			went = time.Now()
+			continue
 		}
 		err := r.pullOf(r.ctx, likely)
 		if again = nil; err != nil {
@@ -86,7 +93,9 @@ func (r *Repo) fetchLoop() {
 		} else {
 			pause = 0
 			r.settleLeft(r.ctx)
-			r.pushRest(r.ctx)
+			if late == nil {
+				late = time.After(restPause - time.Since(went))
+			}
 		}
 	}
 }
