@@ -86,7 +86,7 @@ func setFile(ed *git.TreeEditor, p string, data []byte) error {
 // has moved meanwhile.
 func (r *Repo) writeFiles(ctx context.Context, w desired.Write, edit func(ed *git.TreeEditor) error) (commit string, err error) {
 	for n := range maxTurns {
-		k, err := r.pace.wait(ctx)
+		k, err := r.nextPush(ctx)
 		if err != nil {
 			return "", fmt.Errorf("%w: wait for the next push: %w", desired.ErrUnavailable, err)
 		}

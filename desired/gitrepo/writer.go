@@ -22,6 +22,7 @@ const (
 
 type pending struct {
 	write  desired.Write
+	since  time.Time
 	state  atomic.Int32
 	rev    desired.Revision
 	err    error
@@ -106,7 +107,7 @@ func (r *Repo) Write(ctx context.Context, w desired.Write) (desired.Revision, er
 	if err := ctx.Err(); err != nil {
 		return desired.Revision{}, err
 	}
-	p := &pending{write: w, done: make(chan struct{})}
+	p := &pending{write: w, since: time.Now(), done: make(chan struct{})}
 	if err := r.writer.put(p); err != nil {
 		return desired.Revision{}, err
 	}
@@ -140,6 +141,8 @@ func (r *Repo) writeLoop() {
 				for _, p := range ps {
 					if err != nil {
 						p.err = err
+					} else {
+						r.held(later(t.asked, p.since), t.began)
 					}
 					close(p.done)
 				}
@@ -168,10 +171,17 @@ func (r *Repo) writeLoop() {
 	}
 }
 
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
 // pushAgain waits until a batch that has begun anew may be pushed.
-func (r *Repo) pushAgain(ctx context.Context) (permit, error) {
+func (r *Repo) pushAgain(ctx context.Context, ps []*pending) (permit, error) {
 	r.settleLeft(ctx)
-	k, err := r.pace.wait(r.ctx)
+	k, err := r.nextPush(r.ctx, ps...)
 	if err != nil {
 		return permit{}, errClosed
 	}
@@ -195,7 +205,7 @@ func (r *Repo) commitAll(ctx context.Context, ps []*pending, reuse git.Folders, 
 	for n := range maxTurns {
 		if n > 0 {
 			var err error
-			if t.permit, err = r.pushAgain(ctx); err != nil {
+			if t.permit, err = r.pushAgain(ctx, ps); err != nil {
 				return fail(err)
 			}
 			ps = append(ps, r.writer.take(r.opt.MaxBatch-len(ps))...)
