@@ -93,6 +93,7 @@ func parts() []part {
 		{name: "sizes", title: "Starts, pushes, commits, writes and lists, by the size of the repository", run: (*bench).bySize},
 		{name: "writes", title: "Durable writes through the API", run: (*bench).durable},
 		{name: "replicas", title: "One and three replicas on Redis", run: (*bench).replicas},
+		{name: "contended", title: "Writes while somebody else pushes to the same branch", run: (*bench).contended},
 		{name: "uploads", title: "A large package onboarded by API", run: (*bench).uploads},
 		{name: "operations", title: "Operations of many clients", run: (*bench).operations},
 		{name: "notifications", title: "Notifications to many subscribers, one dead and one slow", run: (*bench).notifications},
