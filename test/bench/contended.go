@@ -14,10 +14,15 @@ import (
 )
 
 const (
-	// contendedClients write, each to an instance of its own, with a pause behind each answer: what
-	// is asked for is how long one write takes, and not how many there may be.
+	// contendedClients write, with a pause behind each answer: what is asked for is how long one
+	// write takes, and not how many there may be.
 	contendedClients = 4
 	contendedPause   = 500 * time.Millisecond
+	// contendedEach is how many instances a client writes to, in turn, so that none has an operation
+	// under way.
+	contendedEach = 64
+	// contendedAll has two more, which are the person's and the script's.
+	contendedAll = contendedClients*contendedEach + 2
 	// contendedFor is how long each is measured.
 	contendedFor = 30 * time.Second
 	// contendedMost bounds the writes, but for one in a hundred, and contendedWorst all of them, while
@@ -47,10 +52,10 @@ func (b *bench) contended(ctx context.Context) error {
 	server.Data = r.Forge.Dir // where the repository of instances is
 	j := &jibe{Server: server}
 	file := func(_ int, id string) string { return planned(id, "bench") }
-	if err := j.addUnseen(ctx, "fill", 0, contendedClients+1, file); err != nil {
+	if err := j.addUnseen(ctx, "fill", 0, contendedAll, file); err != nil {
 		return err
 	}
-	if err := knownByAll(ctx, r, contendedClients+1); err != nil {
+	if err := knownByAll(ctx, r, contendedAll); err != nil {
 		return err
 	}
 	for _, every := range []time.Duration{0, 2 * time.Second, time.Second} {
@@ -102,7 +107,7 @@ func patching(ctx context.Context, j *jibe) (took times, err error) {
 		all.Go(func() {
 			for n := 0; time.Now().Before(until); n++ {
 				began := time.Now()
-				_, failed := j.patch(ctx, instanceID("fill", c), fmt.Sprint("name-", n))
+				_, failed := j.patch(ctx, instanceID("fill", c*contendedEach+n%contendedEach), fmt.Sprint("name-", began.UnixNano()))
 				mu.Lock()
 				if took = append(took, time.Since(began)); failed != nil {
 					err = failed
@@ -153,7 +158,7 @@ func (b *bench) personPushes(ctx context.Context, r *ha.Rig, every time.Duration
 	}
 	tick := time.NewTicker(every)
 	defer tick.Stop()
-	id := instanceID("fill", contendedClients)
+	id := instanceID("fill", contendedAll-1)
 	for n := 0; ; n++ {
 		select {
 		case <-ctx.Done():
@@ -175,7 +180,7 @@ func (b *bench) script(ctx context.Context, r *ha.Rig) (took times, err error) {
 	if err != nil {
 		return nil, err
 	}
-	id := instanceID("fill", 0)
+	id := instanceID("fill", contendedAll-2)
 	for until := time.Now().Add(contendedFor); time.Now().Before(until); time.Sleep(contendedPause) {
 		began := time.Now()
 		if err := w.Rebase(ctx); err != nil {
