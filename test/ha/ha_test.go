@@ -1,6 +1,7 @@
 package ha_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/jibe-vnfm/jibe/test/ha"
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
 	"github.com/jibe-vnfm/jibe/test/published"
 	"github.com/jibe-vnfm/jibe/test/testenv"
@@ -22,6 +24,9 @@ const (
 
 // longRun is from when a run has time.
 const longRun = 2 * time.Minute
+
+// fsckWait bounds the wait for a repository to be whole once nobody works any more.
+const fsckWait = 30 * time.Second
 
 // settleWait bounds how long everything may take once nothing breaks any more.
 const settleWait = 3 * time.Minute
@@ -118,9 +123,16 @@ func TestNothingIsLostWhereReplicasAndWhatTheyDependOnBreak(t *testing.T) {
 		t.Error("no pod was healed: nothing is proven of that")
 	}
 	for _, repository := range append([]string{r.Forge.Repository("desired.git")}, mirrors(t, dir)...) {
-		out, err := process.Git(t.Context(), repository, "fsck", "--full", "--strict", "--no-dangling", "--no-progress")
-		if err != nil || out != "" {
-			t.Errorf("git fsck of %s: %v\n%s", repository, err, out)
+		// Replicas still fetch each other's last notes: what comes while git looks, it calls missing.
+		err := kit.Poll(t.Context(), fsckWait, func() error {
+			out, err := process.Git(t.Context(), repository, "fsck", "--full", "--strict", "--no-dangling", "--no-progress")
+			if err == nil && out != "" {
+				err = errors.New(out)
+			}
+			return err
+		})
+		if err != nil {
+			t.Errorf("git fsck of %s: %v", repository, err)
 		}
 	}
 }
