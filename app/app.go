@@ -260,7 +260,7 @@ func (s *Server) open(ctx context.Context) error {
 	s.packages.LimitHooks(s.AllowHooks.Barred)
 	options := gitrepo.Options{
 		Dir: s.data.Desired(), Branch: s.Branch, Remote: s.Remote, PollInterval: s.Poll, PushInterval: s.PushInterval, Log: s.Log, Operated: s.operated,
-		NeededRepositories: s.packages.Needed, Verify: verify, Key: s.keeper.Derive(gitPurpose), Observe: s.meters.observeGit,
+		NeededRepositories: s.packages.Needed, Verify: verify, Key: s.keeper.Derive(gitPurpose), Observe: s.meters.observeGit, Held: s.meters.observeHeld,
 	}
 	s.together(&options)
 	if s.repo, err = gitrepo.Open(ctx, options); err != nil {

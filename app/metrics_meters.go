@@ -24,6 +24,7 @@ type meters struct {
 	build         *prometheus.GaugeVec
 	git           *prometheus.HistogramVec
 	conflicts     prometheus.Counter
+	held          prometheus.Histogram
 	store         *prometheus.HistogramVec
 	hooks         *prometheus.HistogramVec
 	notifications *prometheus.HistogramVec
@@ -63,6 +64,11 @@ func newMeters(version, revision string) *meters {
 		conflicts: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "jibe_git_conflicts_total", Help: "Commits that were built anew, as the branch had moved meanwhile.",
 		}),
+		held: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name:    "jibe_git_push_wait_seconds",
+			Help:    "Time that writes to the desired repository waited until they might be pushed, as pushes are kept an interval apart.",
+			Buckets: []float64{0, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300},
+		}),
 		store: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "jibe_store_duration_seconds",
 			Help:    "Duration of reads of the store (view), and of writes until they are durable (update).",
@@ -98,7 +104,7 @@ func newMeters(version, revision string) *meters {
 
 // collectors are all of them.
 func (m *meters) collectors() []prometheus.Collector {
-	return append(m.vims.collectors(), m.build, m.git, m.conflicts, m.store, m.hooks, m.notifications, m.rejections)
+	return append(m.vims.collectors(), m.build, m.git, m.conflicts, m.held, m.store, m.hooks, m.notifications, m.rejections)
 }
 
 // observeGit implements [gitrepo.Options.Observe].
@@ -113,6 +119,9 @@ func (m *meters) observeGit(command string, took time.Duration, err error) {
 	}
 	m.git.WithLabelValues(command, outcome).Observe(took.Seconds())
 }
+
+// observeHeld implements [gitrepo.Options.Held].
+func (m *meters) observeHeld(waited time.Duration) { m.held.Observe(waited.Seconds()) }
 
 // observeStore is the observer of the store, whose operations are called the same in all.
 func (m *meters) observeStore(operation string, took time.Duration) {

@@ -77,7 +77,10 @@ func git() dashboard {
 					query{`sum by (command, outcome) (rate(jibe_git_duration_seconds_count[$__rate_interval]))`, "{{command}} {{outcome}}"}),
 				graph("Conflicts", "cps", "Jibe's own commits that found the branch moved. They are made anew; many of them mean that many people and programs write at once.",
 					query{`sum(rate(jibe_git_conflicts_total[$__rate_interval]))`, "conflicts"}),
-				graph("Followed", "short", "1 while the branch is followed, 0 while it isn't.", query{`min by (job) (jibe_desired_repository_healthy)`, "{{job}}"}),
+				graph("Wait for the next push", "s", "How long writes waited for their push, where --push-interval keeps pushes apart. Median and 95th percentile.",
+					query{`histogram_quantile(0.5, sum by (le) (rate(jibe_git_push_wait_seconds_bucket[$__rate_interval])))`, "median"},
+					query{`histogram_quantile(0.95, sum by (le) (rate(jibe_git_push_wait_seconds_bucket[$__rate_interval])))`, "95%"}),
+				graph("Followed", "short", "1 while the branch is followed, 0 while it isn't.", query{`min by (job) (jibe_desired_repository_healthy)`, "{{job}}"}).wide(columns),
 			}},
 		},
 	}

@@ -30,6 +30,7 @@ type grantSteps struct {
 	revisions revisions
 	nfvo      NFVO // nil where none can be asked
 	calls     *grantCalls
+	commits   committer
 	clocks    clocks
 	deadlines deadlines
 	outcomes  *outcomes
@@ -295,7 +296,7 @@ func (g *grantSteps) commit(ctx context.Context, a *attempt) (ready bool, err er
 	wanted := granted(asked, a.op.Grant.Text)
 	rev := a.op.After
 	if !sameFiles(asked, wanted) {
-		rev, err = g.repo.Write(ctx, desired.Write{
+		w := desired.Write{
 			Instance: g.id, Dir: a.op.After.Dir,
 			Subject: fmt.Sprintf("Keep what was granted to %s of %s", a.op.Type, a.op.After.Dir),
 			Trailers: []desired.Trailer{
@@ -312,7 +313,8 @@ func (g *grantSteps) commit(ctx context.Context, a *attempt) (ready bool, err er
 				}
 				return nil, errMovedOn
 			},
-		})
+		}
+		rev, err = commitOf(ctx, g.commits, "what was granted to operation "+a.op.ID, func(ctx context.Context) (desired.Revision, error) { return g.repo.Write(ctx, w) })
 		if errors.Is(err, errMovedOn) {
 			return false, g.outcomes.broke(ctx, a, causeConflict, &lcm.ProblemDetails{Status: 409, Title: title(a.op),
 				Detail: "a newer commit changed the instance while the grant was awaited: it takes this operation's place, and asks for a grant of its own"})

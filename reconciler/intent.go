@@ -39,6 +39,7 @@ type intentReader struct {
 	checker   *Checker
 	problems  headProblems
 	pins      *pause
+	commits   committer
 	now       func() time.Time
 	// running is what the VIM has of the instance.
 	running func(ctx context.Context, record *lcm.Instance) (plan.Observed, error)

@@ -70,6 +70,8 @@ func (o *outcomes) giveUp(ctx context.Context, a *attempt, err error) error {
 	var wrong *grant.WrongError
 	var invalid *desired.Problem
 	switch {
+	case errors.Is(err, errCommitting):
+		return err
 	case errors.As(err, &refused) && refused.Owner != "" && o.leaving(ctx, refused.Owner):
 		return o.awaitOwner(ctx, a, refused)
 	case errors.As(err, &denied):
@@ -182,7 +184,9 @@ func (o *outcomes) converged(ctx context.Context, a *attempt) error {
 	if a.op.State != lcm.RollingBack {
 		vims = a.op.Modified.With(withdrawn)
 	}
-	if err := o.provided.publish(ctx, a.op, vims.VIMs); err != nil {
+	if err := o.provided.publish(ctx, a.op, vims.VIMs); errors.Is(err, errCommitting) {
+		return err
+	} else if err != nil {
 		if done, err := o.cancelled(ctx, a, false); done || err != nil {
 			return err
 		}

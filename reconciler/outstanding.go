@@ -18,6 +18,26 @@ type outstanding struct {
 	id    string
 	oplog *oplog.Log
 	repo  desired.Repo
+	// commits makes the commits.
+	commits committer
+}
+
+// outcomeCommit is the commit of an outcome; settled says that git has what it was made for.
+type outcomeCommit struct {
+	rev     desired.Revision
+	settled bool
+}
+
+// write makes the commit. change says whether git has then what it is made for.
+func (o outstanding) write(ctx context.Context, op *lcm.Operation, w desired.Write, change func(at desired.Revision, now desired.Files) (files desired.Files, settled bool, err error)) (outcomeCommit, error) {
+	return commitOf(ctx, o.commits, "the outcome of operation "+op.ID, func(ctx context.Context) (c outcomeCommit, err error) {
+		w.Change = func(at desired.Revision, now desired.Files) (files desired.Files, err error) {
+			files, c.settled, err = change(at, now)
+			return files, err
+		}
+		c.rev, err = o.repo.Write(ctx, w)
+		return c, err
+	})
 }
 
 // commit commits the outcome of an operation that ended ROLLED_BACK or FAILED:
@@ -57,8 +77,7 @@ func (o outstanding) commit(ctx context.Context, inst *lcm.Instance) error {
 	if dir == "" {
 		dir = op.Before.Dir
 	}
-	settled := false
-	rev, err := o.repo.Write(ctx, desired.Write{
+	made, err := o.write(ctx, op, desired.Write{
 		Instance: o.id,
 		Dir:      dir,
 		Subject:  subject,
@@ -68,25 +87,24 @@ func (o outstanding) commit(ctx context.Context, inst *lcm.Instance) error {
 			{Key: desired.TrailerType, Value: string(op.Type)},
 			{Key: desired.TrailerOutcome, Value: string(op.State)},
 		},
-		Change: func(at desired.Revision, now desired.Files) (desired.Files, error) {
-			if at.Tree == op.After.Tree {
-				settled = true
-				return restored(op, dir, old, now)
-			}
-			if beside, ok := besides(dir, asked, now); ok {
-				settled = true
-				return restored(op, dir, old, now, beside...)
-			}
-			// A push may have asked for the rollback by taking the change back itself.
-			if same, back := takenBackBy(dir, old, asked, now); same || back {
-				settled = true
-				if same {
-					return now, nil
-				}
-				return restored(op, dir, old, now)
-			}
-			return now, nil
-		},
+	}, func(at desired.Revision, now desired.Files) (files desired.Files, settled bool, err error) {
+		if at.Tree == op.After.Tree {
+			files, err = restored(op, dir, old, now)
+			return files, true, err
+		}
+		if beside, ok := besides(dir, asked, now); ok {
+			files, err = restored(op, dir, old, now, beside...)
+			return files, true, err
+		}
+		// A push may have asked for the rollback by taking the change back itself.
+		switch same, back := takenBackBy(dir, old, asked, now); {
+		case same:
+			return now, true, nil
+		case back:
+			files, err = restored(op, dir, old, now)
+			return files, true, err
+		}
+		return now, false, nil
 	})
 	if err != nil {
 		return fmt.Errorf("commit the outcome of operation %s: %w", op.ID, err)
@@ -97,10 +115,10 @@ func (o outstanding) commit(ctx context.Context, inst *lcm.Instance) error {
 		}
 		i.OutstandingCommit = ""
 		switch {
-		case settled:
-			i.Operated = rev
+		case made.settled:
+			i.Operated = made.rev
 			if op.State == lcm.RolledBack {
-				i.Settled = rev
+				i.Settled = made.rev
 			}
 		case op.State == lcm.RolledBack:
 			i.Operated = op.Before // which stands: what the newer commit asks for is told from there
@@ -113,8 +131,7 @@ func (o outstanding) commit(ctx context.Context, inst *lcm.Instance) error {
 // metadata and extensions to be. Where someone has moved the directory on meanwhile, the
 // entries are set in theirs.
 func (o outstanding) keepModified(ctx context.Context, op *lcm.Operation) error {
-	settled := false
-	rev, err := o.repo.Write(ctx, desired.Write{
+	made, err := o.write(ctx, op, desired.Write{
 		Instance: o.id,
 		Dir:      op.After.Dir,
 		Subject:  fmt.Sprintf("Keep what hooks of %s of %s found", op.Type, op.After.Dir),
@@ -123,17 +140,15 @@ func (o outstanding) keepModified(ctx context.Context, op *lcm.Operation) error 
 			{Key: desired.TrailerType, Value: string(op.Type)},
 			{Key: desired.TrailerOutcome, Value: string(op.State)},
 		},
-		Change: func(at desired.Revision, now desired.Files) (desired.Files, error) {
-			settled = at.Tree == op.After.Tree
-			if now == nil {
-				return nil, nil
-			}
-			text, err := desired.Edit(at.Dir+"/"+desired.InstanceFile, now[desired.InstanceFile], entries(op.Modified)...)
-			if err != nil {
-				return nil, err
-			}
-			return with(now, desired.InstanceFile, text), nil
-		},
+	}, func(at desired.Revision, now desired.Files) (files desired.Files, settled bool, err error) {
+		if now == nil {
+			return nil, at.Tree == op.After.Tree, nil
+		}
+		text, err := desired.Edit(at.Dir+"/"+desired.InstanceFile, now[desired.InstanceFile], entries(op.Modified)...)
+		if err != nil {
+			return nil, false, err
+		}
+		return with(now, desired.InstanceFile, text), at.Tree == op.After.Tree, nil
 	})
 	if err != nil {
 		return fmt.Errorf("commit what hooks of operation %s found: %w", op.ID, err)
@@ -143,8 +158,8 @@ func (o outstanding) keepModified(ctx context.Context, op *lcm.Operation) error 
 			return nil
 		}
 		i.OutstandingCommit = ""
-		if settled {
-			i.Operated, i.Settled = rev, rev
+		if made.settled {
+			i.Operated, i.Settled = made.rev, made.rev
 		}
 		return nil
 	})

@@ -145,7 +145,7 @@ func (o *ownership) release(ctx context.Context, id string) error {
 // mayLook says whether this process is to look at the instance: it is dealt to it, or has something
 // under way at this process that has to come to its end here. What is dealt to another member is given back.
 func (r *Reconciler) mayLook(ctx context.Context, id string) bool {
-	if r.Member.Mine(id) || r.owned.holds(id) && r.underway.Has(id) {
+	if r.Member.Mine(id) || r.owned.holds(id) && (r.underway.Has(id) || r.commits.has(id)) {
 		return true
 	}
 	r.handOver(ctx, id)
@@ -174,6 +174,7 @@ func (r *Reconciler) lost(id string) {
 // next sees it anew.
 func (r *Reconciler) forget(id string) {
 	r.underway.Drop(id)
+	r.commits.drop(id)
 	if e, ok := r.Oplog.InstanceEntry(id); ok && e.Open != "" {
 		r.asking.drop(e.Open)
 	}

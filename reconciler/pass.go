@@ -2,6 +2,7 @@ package reconciler
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -33,6 +34,7 @@ type pass struct {
 // newPass puts together what looks at the instance, which is owned for the tenure.
 func (r *Reconciler) newPass(id string, t tenure) *pass {
 	log := r.Log.With("instance", id)
+	writes := committer{id, t, r.commits}
 	p := &pass{
 		id:          id,
 		oplog:       r.Oplog,
@@ -40,20 +42,20 @@ func (r *Reconciler) newPass(id string, t tenure) *pass {
 		revisions:   r.revisions,
 		drifts:      r.drifts,
 		requests:    r.requests,
-		outstanding: outstanding{id, r.Oplog, r.Repo},
+		outstanding: outstanding{id, r.Oplog, r.Repo, writes},
 		problems:    headProblems{id, r.Repo, r.unobeyed, r.Now},
 		clocks:      clocks{r.memory, id, r.Now},
 	}
 	p.intents = &intentReader{
 		id: id, log: log, oplog: r.Oplog, repo: r.Repo, revisions: r.revisions, checker: r.checker, problems: p.problems,
-		pins: &r.pins, now: r.Now, running: r.View().running, enqueue: r.Moved,
+		pins: &r.pins, commits: writes, now: r.Now, running: r.View().running, enqueue: r.Moved,
 	}
 	left := deadlines{starting: max(r.StartTimeout, r.grantWait()), attempt: r.Timeout, byType: r.Timeouts, clocks: p.clocks}
 	seal := r.Seal
 	if seal == nil {
 		seal = func(clear string) (string, error) { return clear, nil }
 	}
-	vims := providedVIMs{id, log, r.Repo, seal}
+	vims := providedVIMs{id, log, r.Repo, seal, writes}
 	p.outcomes = &outcomes{
 		id: id, log: log, oplog: r.Oplog, repo: r.Repo, revisions: r.revisions, clocks: p.clocks, deadlines: left, drifts: r.drifts,
 		pause: repairPause(r.RepairPause), provided: vims, failureGrace: r.FailureGrace, metrics: r.Metrics,
@@ -69,7 +71,7 @@ func (r *Reconciler) newPass(id string, t tenure) *pass {
 		id: id, log: log, tenure: t, oplog: r.Oplog, repo: r.Repo, resolver: r.resolver, identity: identity,
 		admission: admission{resolver: r.resolver, checker: r.checker, permit: r.Permit, unused: r.stillUnused},
 		grants: &grantSteps{
-			id: id, log: log, oplog: r.Oplog, repo: r.Repo, revisions: r.revisions, nfvo: r.NFVO, calls: r.asking, clocks: p.clocks, deadlines: left,
+			id: id, log: log, oplog: r.Oplog, repo: r.Repo, revisions: r.revisions, nfvo: r.NFVO, calls: r.asking, commits: writes, clocks: p.clocks, deadlines: left,
 			outcomes: p.outcomes, metrics: r.Metrics, traces: r.traces, seal: seal, base: r.BaseURL, enqueue: r.Enqueue,
 		},
 		hooks: hooked, clocks: p.clocks, deadlines: left, outcomes: p.outcomes, metrics: r.Metrics, phases: r.phases, traces: r.traces, unobeyed: r.unobeyed, failureGrace: r.FailureGrace,
@@ -107,7 +109,9 @@ func (p *pass) run(ctx context.Context) (time.Duration, error) {
 		}
 	}
 	if inst.OutstandingCommit != "" {
-		if err := p.outstanding.commit(ctx, inst); err != nil {
+		if err := p.outstanding.commit(ctx, inst); errors.Is(err, errCommitting) {
+			return 0, err
+		} else if err != nil {
 			p.problems.outstanding(inst, err)
 			return 0, err
 		}

@@ -85,7 +85,7 @@ func (r *intentReader) settled(ctx context.Context, record *lcm.Instance, head d
 			err = r.fillIn(ctx, head, "Pin the id and the VIM of "+head.Dir, filledIn(inst, &full))
 		}
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, errCommitting) {
 		r.pins.rest(r.now().Add(pinPause))
 		r.log.WarnContext(ctx, "an instance that runs was not pinned to its id and VIM", "error", err)
 	}
@@ -120,7 +120,7 @@ func (r *intentReader) notePinned(ctx context.Context, record *lcm.Instance, ins
 // fillIn commits edits that complete what the author of head asked for.
 func (r *intentReader) fillIn(ctx context.Context, head desired.Revision, subject string, edits []desired.KeyValue) error {
 	edits = append([]desired.KeyValue{{Path: []string{"id"}, Value: r.id}}, edits...)
-	_, err := r.repo.Write(ctx, desired.Write{
+	w := desired.Write{
 		Instance: r.id,
 		Dir:      head.Dir,
 		By:       r.author(ctx, head),
@@ -140,7 +140,8 @@ func (r *intentReader) fillIn(ctx context.Context, head desired.Revision, subjec
 			}
 			return next, nil
 		},
-	})
+	}
+	_, err := commitOf(ctx, r.commits, subject+" at "+head.Tree, func(ctx context.Context) (desired.Revision, error) { return r.repo.Write(ctx, w) })
 	if err != nil {
 		return fmt.Errorf("commit what is filled in for instance %s: %w", r.id, err)
 	}

@@ -22,6 +22,8 @@ type providedVIMs struct {
 	log  *slog.Logger
 	repo desired.Repo
 	seal func(clear string) (string, error)
+	// commits makes the commits.
+	commits committer
 }
 
 // named returns the VIMs that a hook says the instance is, as they may reach git. A
@@ -82,6 +84,16 @@ func (p providedVIMs) withdrawn(op *lcm.Operation) (lcm.Entries, error) {
 // publish commits the VIMs that the instance provides from now on, and deletes those that it
 // no longer does (nil). Where somebody else has taken the name meanwhile, their file stays.
 func (p providedVIMs) publish(ctx context.Context, op *lcm.Operation, vims map[string]*desired.VIM) error {
+	if len(vims) == 0 {
+		return nil
+	}
+	what := "VIMs of operation " + op.ID + ": " + strings.Join(slices.Sorted(maps.Keys(vims)), " ")
+	_, err := commitOf(ctx, p.commits, what, func(ctx context.Context) (struct{}, error) { return struct{}{}, p.write(ctx, op, vims) })
+	return err
+}
+
+// write makes the commits of publish.
+func (p providedVIMs) write(ctx context.Context, op *lcm.Operation, vims map[string]*desired.VIM) error {
 	for _, name := range slices.Sorted(maps.Keys(vims)) {
 		vim := vims[name]
 		subject := fmt.Sprintf("Provide VIM %s, which %s is", name, op.After.Dir)

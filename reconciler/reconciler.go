@@ -167,6 +167,7 @@ type Reconciler struct {
 	memory   *memory
 	underway *hooks.Registry // set by Run
 	asking   *grantCalls
+	commits  *commits
 	phases   *phases
 	traces   *traces
 }
@@ -210,6 +211,7 @@ func New(c Config) (*Reconciler, error) {
 		memory:   newMemory(),
 		asking:   newGrantCalls(),
 	}
+	r.commits = newCommits(r.Enqueue)
 	r.owned, r.dealt = newOwnership(c), make(chan struct{}, 1)
 	r.traces = newTraces(c.Trace)
 	r.traces.load(c.Oplog.OpenOperations())
@@ -297,6 +299,8 @@ func (r *Reconciler) Run(ctx context.Context) error {
 	defer r.underway.Wait()
 	r.asking.begin(ctx)
 	defer r.asking.wait()
+	r.commits.begin(ctx)
+	defer r.commits.wait()
 	g.Go(func() error { return r.vims.run(ctx) })
 	g.Go(func() error {
 		for {
@@ -335,7 +339,12 @@ func (r *Reconciler) next(ctx context.Context) bool {
 		return true
 	}
 	start := r.Now()
+	ended := r.commits.ended(id)
 	after, err := r.guarded(ctx, id)
+	r.commits.forget(id, ended)
+	if errors.Is(err, errCommitting) {
+		err = nil // after is until a deadline
+	}
 	r.Metrics.pass(r.Now().Sub(start), err, r.line.queue.Len())
 	u := r.line.again(id)
 	switch {
@@ -358,7 +367,7 @@ func (r *Reconciler) next(ctx context.Context) bool {
 			r.line.addAfter(id, u, after)
 		}
 	}
-	if !r.underway.Has(id) && (!r.Member.Mine(id) || r.unknown(id)) {
+	if !r.underway.Has(id) && !r.commits.has(id) && (!r.Member.Mine(id) || r.unknown(id)) {
 		r.handOver(ctx, id)
 	}
 	return true

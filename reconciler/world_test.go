@@ -108,6 +108,8 @@ type world struct {
 	stop  func()
 	data  string
 	conf  func(*reconciler.Config)
+	// git changes how the desired repository is opened, where it isn't nil.
+	git func(*gitrepo.Options)
 	// passed is the time that the reconciler takes to have passed beyond what did, and metrics
 	// are those of the process.
 	passed  atomic.Int64
@@ -127,7 +129,11 @@ func newWorld(t *testing.T, conf func(*reconciler.Config)) *world {
 func (w *world) start() {
 	w.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	repo, err := gitrepo.Open(ctx, gitrepo.Options{Dir: filepath.Join(w.data, "desired.git")})
+	opt := gitrepo.Options{Dir: filepath.Join(w.data, "desired.git")}
+	if w.git != nil {
+		w.git(&opt)
+	}
+	repo, err := gitrepo.Open(ctx, opt)
 	if err != nil {
 		w.t.Fatal(err)
 	}

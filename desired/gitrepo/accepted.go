@@ -39,6 +39,22 @@ func (r *Repo) accepted(ctx context.Context) string {
 	return commit
 }
 
+// acceptOwn is accept of a commit that was just pushed on top of another. This mirror has it: it
+// isn't fetched when the move is told of.
+func (r *Repo) acceptOwn(ctx context.Context, commit, parent string) {
+	if r.opt.Accepted == nil {
+		return
+	}
+	r.pushedLast.Store(&commit)
+	ctx, cancel := context.WithTimeout(ctx, acceptedWithin)
+	defer cancel()
+	if moved, err := r.opt.Accepted.Move(ctx, parent, commit); err == nil && moved {
+		r.told = commit
+		return
+	}
+	r.accept(ctx, commit, false)
+}
+
 // accept tells the others of a commit that was judged, or pushed. Best effort: the next pull
 // does it again. With anew it counts whatever the others have.
 func (r *Repo) accept(ctx context.Context, commit string, anew bool) {
@@ -160,7 +176,11 @@ func (r *Repo) watchAccepted() {
 	for pause := firstRetry; r.ctx.Err() == nil; pause = min(2*pause, r.opt.PollInterval) {
 		err := r.opt.Accepted.Watch(r.ctx, func() {
 			pause = firstRetry
-			if is := r.accepted(r.ctx); is != "" && is != r.Head() {
+			is := r.accepted(r.ctx)
+			if own := r.pushedLast.Load(); own != nil && *own == is {
+				return
+			}
+			if is != "" && is != r.Head() {
 				r.Poke()
 			}
 		})

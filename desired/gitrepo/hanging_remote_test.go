@@ -126,7 +126,7 @@ func TestAPullThatOverlapsWithWritesIsNotTakenForARewrittenHistory(t *testing.T)
 		commitPush(t, dir, "By a person")
 		return runGit(t, forge.dir, "rev-parse", "main")
 	}()
-	hash, head, err := r.transfer(t.Context())
+	hash, head, err := r.transfer(t.Context(), true)
 	if err != nil || hash != foreign || head != asked {
 		t.Fatalf("transferred %s beside %s, %v", hash, head, err)
 	}

@@ -16,6 +16,11 @@ const MaxPushInterval = time.Minute
 // alone. Else they would often have the push that a request waits for.
 const restIntervals = 6
 
+// restPause is how far apart notes and pins are pushed alone at least. Where several replicas
+// have notes, each first gets those of the others: after each commit of anybody, that would be as
+// much work as the commits themselves, and in their way.
+const restPause = 2 * time.Second
+
 // restPatience bounds how long notes and pins wait for a push of their own before the next poll
 // tries again.
 const restPatience = time.Second

@@ -225,3 +225,43 @@ func TestNotesThatTheRemoteDoesNotTakeFailNoCommit(t *testing.T) {
 		})
 	}
 }
+
+func TestItIsToldHowLongEachWriteWasHeldUpByTheInterval(t *testing.T) {
+	const interval = time.Second
+	var mu sync.Mutex
+	var held []time.Duration
+	r := openRepo(t, Options{Remote: newHTTPForge(t).url, PollInterval: time.Hour, PushInterval: interval,
+		Held: func(d time.Duration) { mu.Lock(); held = append(held, d); mu.Unlock() }})
+	if _, err := scale(t.Context(), r, 1, "at-once"); err != nil {
+		t.Fatal(err)
+	}
+	pushed := time.Now()
+	waits := func(n int) func() bool {
+		return func() bool {
+			r.writer.mu.Lock()
+			defer r.writer.mu.Unlock()
+			return len(r.writer.queue) == n
+		}
+	}
+	var all sync.WaitGroup
+	late := func(n int) {
+		all.Go(func() {
+			if _, err := scale(t.Context(), r, n, fmt.Sprint("late-", n)); err != nil {
+				t.Error(err)
+			}
+		})
+		kit.Until(t, "it waits", waits(n))
+	}
+	late(1)
+	time.Sleep(interval / 2)
+	late(2)
+	all.Wait()
+	took := time.Since(pushed)
+	if len(held) != 3 {
+		t.Fatalf("%d writes were held up: %v", len(held), held)
+	}
+	first, second := max(held[1], held[2]), min(held[1], held[2])
+	if held[0] > interval/4 || first > took || first < interval/2 || first-second < interval/2 || first-second > took-interval/2 {
+		t.Errorf("held up for %v within %s", held, took)
+	}
+}

@@ -33,7 +33,7 @@ func (r *Repo) Propose(ctx context.Context, branch string, w desired.Write) (des
 		return desired.Revision{}, fmt.Errorf("propose a change of instance %s: %q can't be a branch", w.Instance, clip(branch))
 	}
 	for turn := range maxTurns {
-		k, err := r.pace.wait(ctx)
+		k, err := r.nextPush(ctx)
 		if err != nil {
 			return desired.Revision{}, fmt.Errorf("propose on branch %s: %w: wait for the next push: %w", branch, desired.ErrUnavailable, err)
 		}

@@ -21,6 +21,7 @@ type pushOutcome int
 
 const (
 	pushTaken   pushOutcome = iota
+	pushLost                // git saw that the branch has moved, and sent nothing
 	pushUnsent              // the remote got nothing that could move the branch
 	pushRefused             // the remote has answered that it didn't take it
 	pushUnknown             // the remote may have taken it, or may still take it
@@ -29,10 +30,9 @@ const (
 // push moves the remote's branch from one commit to another, or not at all. git.ErrRefMoved
 // means that the mirror has followed the remote and the batch must be built anew, and a
 // [*doubtError] that nobody knows yet: the caller settles it.
-func (r *Repo) push(ctx context.Context, to, from string, k permit) error {
-	with := r.restToPush(ctx, false)
+func (r *Repo) push(ctx context.Context, to, from string, with rest, k permit) error {
 	outcome, perr := r.send(ctx, to, from, with)
-	k.end(true)
+	k.end(outcome != pushLost) // to the remote that was a fetch
 	if outcome == pushUnknown {
 		return r.sent.open(to, from, perr)
 	}
@@ -47,21 +47,24 @@ func (r *Repo) push(ctx context.Context, to, from string, k permit) error {
 		return err
 	}
 	r.setHealth(healthRemote, nil)
-	r.accept(ctx, to, false)
+	r.acceptOwn(ctx, to, from)
 	return nil
 }
 
 // refused says what a push that was refused comes to. nil means that the remote has the commit
 // nevertheless: where a connection breaks, HTTP clients repeat a request by themselves, and of two
-// that arrive the second is refused.
+// that arrive the second is refused. As others may push again at any moment, the remote is asked
+// once, and what it has is obeyed at once.
 func (r *Repo) refused(ctx context.Context, to, from string, with rest, outcome pushOutcome, perr error) error {
-	now, err := r.remoteRef(ctx, r.ref())
+	sent := outcome != pushUnsent && outcome != pushLost
+	now, err := r.fetchBranch(ctx, fetchedRef, r.opt.remoteTimeout)
 	switch {
-	case err != nil && outcome == pushUnsent:
+	case err != nil && sent:
+		// Where what came is more than fits into the time, it is settled without a lock.
+		return r.sent.open(to, from, perr)
+	case err != nil:
 		r.setHealth(healthRemote, err)
 		return fmt.Errorf("%w: push: %w", desired.ErrUnavailable, perr)
-	case err != nil:
-		return r.sent.open(to, from, perr)
 	case now == to:
 		return nil
 	case now == from && outcome == pushRefused && !with.none():
@@ -70,18 +73,16 @@ func (r *Repo) refused(ctx context.Context, to, from string, with rest, outcome 
 	case now == from:
 		return fmt.Errorf("%w: push: %w", desired.ErrUnavailable, perr)
 	}
-	if now != "" {
-		// Where that is more than fits into the time, it is settled without a lock.
-		if now, err = r.fetch(ctx, r.ref(), fetchedRef, r.opt.remoteTimeout); err != nil && outcome == pushUnsent {
-			return err
-		} else if err != nil {
-			return r.sent.open(to, from, perr)
-		}
+	if now != "" && sent {
 		if ours, err := r.isAncestor(ctx, to, now); err != nil || ours {
 			return err // someone has pushed on top of it already
 		}
 	}
-	if err := r.fetchLocked(ctx); err != nil {
+	err = r.takeFetched(ctx, now)
+	if ctx.Err() == nil {
+		r.setHealth(healthRemote, err)
+	}
+	if err != nil {
 		return err
 	}
 	return fmt.Errorf("%w: the remote's is at %s", git.ErrRefMoved, now)
@@ -128,7 +129,7 @@ func failedPush(out, ref, trace string) pushOutcome {
 		case r.taken():
 			return pushTaken
 		case r.byGit():
-			return pushUnsent
+			return pushLost
 		case r.byRemote():
 			return pushRefused
 		}

@@ -68,23 +68,34 @@ func (r *Repo) fetchLoop() {
 	tick := time.NewTicker(r.opt.PollInterval)
 	defer tick.Stop()
 	var again <-chan time.Time // when a remote that couldn't be followed is tried again
+	var late <-chan time.Time  // when notes and pins go alone
+	var went time.Time         // when they did last
 	pause := time.Duration(0)
 	for {
+		likely := false
 		select {
 		case <-r.ctx.Done():
 			return
 		case <-tick.C:
 		case <-again:
 		case <-r.poke:
+			likely = true
+		case <-late:
+			late = nil
+			r.pushRest(r.ctx)
+			went = time.Now()
+			continue
 		}
-		err := r.pull(r.ctx)
+		err := r.pullOf(r.ctx, likely)
 		if again = nil; err != nil {
 			pause = min(max(2*pause, 10*firstRetry), r.opt.PollInterval)
 			again = time.After(pause)
 		} else {
 			pause = 0
 			r.settleLeft(r.ctx)
-			r.pushRest(r.ctx)
+			if late == nil {
+				late = time.After(restPause - time.Since(went))
+			}
 		}
 	}
 }
@@ -92,8 +103,47 @@ func (r *Repo) fetchLoop() {
 // pull brings the mirror and the index to the remote's commit, and Health says how that went.
 // The remote is asked, and its commits come, while others read and write: one that hangs holds
 // up nobody.
-func (r *Repo) pull(ctx context.Context) error {
-	hash, head, err := r.transfer(ctx)
+func (r *Repo) pull(ctx context.Context) error { return r.pullOf(ctx, false) }
+
+// pullOf is pull; likely says that the branch has probably moved.
+func (r *Repo) pullOf(ctx context.Context, likely bool) error {
+	asked, err := r.ask(ctx)
+	if err != nil {
+		return err
+	}
+	defer asked()
+	return r.pullAsked(ctx, likely)
+}
+
+// pullAccepted is pull where the mirror lacks something that others have accepted. Mostly it has
+// that by then, or is about to: whoever is told of a move fetches.
+func (r *Repo) pullAccepted(ctx context.Context) error {
+	asked, err := r.ask(ctx)
+	if err != nil {
+		return err
+	}
+	defer asked()
+	if is := r.accepted(ctx); is != "" {
+		if has, err := r.contains(ctx, is); err == nil && has {
+			return nil
+		}
+	}
+	return r.pullAsked(ctx, true)
+}
+
+// ask waits until nobody else fetches the branch: two would meet at one ref, and bring the same.
+func (r *Repo) ask(ctx context.Context) (asked func(), err error) {
+	select {
+	case r.asking <- struct{}{}:
+		return func() { <-r.asking }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// pullAsked is pull for who has asked.
+func (r *Repo) pullAsked(ctx context.Context, likely bool) error {
+	hash, head, err := r.transfer(ctx, likely)
 	r.move.Lock()
 	defer r.move.Unlock()
 	if err == nil {
@@ -120,23 +170,29 @@ func (r *Repo) Fetch(ctx context.Context) error {
 	return nil
 }
 
-// transfer gets the commits that the remote has and the mirror hasn't. It returns where the
-// remote's branch is, "" for nowhere, and where the mirror's was when the remote was asked.
-func (r *Repo) transfer(ctx context.Context) (hash, head string, err error) {
-	select {
-	case r.asking <- struct{}{}:
-		defer func() { <-r.asking }()
-	case <-ctx.Done():
-		return "", "", ctx.Err()
-	}
+// transfer gets the commits that the remote has and the mirror hasn't, for who has asked. It
+// returns where the remote's branch is, "" for nowhere, and where the mirror's was when the
+// remote was asked. One that is likely to have moved isn't asked before where it is.
+func (r *Repo) transfer(ctx context.Context, likely bool) (hash, head string, err error) {
 	if head, err = git.ReadRef(r.opt.Dir, r.ref()); err != nil {
 		return "", "", err
 	}
-	if hash, err = r.remoteRef(ctx, r.ref()); err != nil || hash == "" || hash == head {
-		return hash, head, err
+	if !likely {
+		if hash, err = r.remoteRef(ctx, r.ref()); err != nil || hash == "" || hash == head {
+			return hash, head, err
+		}
 	}
-	hash, err = r.fetch(ctx, r.ref(), aheadRef, transferTimeout)
+	hash, err = r.fetchBranch(ctx, aheadRef, transferTimeout)
 	return hash, head, err
+}
+
+// fetchBranch is fetch of the branch: "" where the remote hasn't one.
+func (r *Repo) fetchBranch(ctx context.Context, into string, within time.Duration) (string, error) {
+	hash, err := r.fetch(ctx, r.ref(), into, within)
+	if err != nil && strings.Contains(err.Error(), "couldn't find remote ref") {
+		return r.remoteRef(ctx, r.ref())
+	}
+	return hash, err
 }
 
 // takeTransferred obeys the remote's branch as transfer found it, under move.
@@ -181,14 +237,25 @@ func (r *Repo) tryFetch(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if hash == head {
-		return r.refreshLocked(ctx)
+	if hash != head && hash != "" {
+		if hash, err = r.fetch(ctx, r.ref(), fetchedRef, r.opt.remoteTimeout); err != nil {
+			return err
+		}
 	}
-	if hash == "" {
-		return fmt.Errorf("%w: branch %s is gone; it was at %s (push it again, nothing is changed meanwhile)", errHeld, r.opt.Branch, head)
-	}
-	if hash, err = r.fetch(ctx, r.ref(), fetchedRef, r.opt.remoteTimeout); err != nil {
+	return r.takeFetched(ctx, hash)
+}
+
+// takeFetched obeys the remote's branch as it was fetched, "" for none, while nothing moves the
+// mirror's.
+func (r *Repo) takeFetched(ctx context.Context, hash string) error {
+	head, err := git.ReadRef(r.opt.Dir, r.ref())
+	switch {
+	case err != nil:
 		return err
+	case hash == head:
+		return r.refreshLocked(ctx)
+	case hash == "":
+		return fmt.Errorf("%w: branch %s is gone; it was at %s (push it again, nothing is changed meanwhile)", errHeld, r.opt.Branch, head)
 	}
 	if head != "" {
 		if err := r.rewritten(ctx, head, hash); err != nil {
@@ -266,7 +333,13 @@ func (r *Repo) manyEnd(ctx context.Context, head, hash string) error {
 // are obeyed now.
 func (r *Repo) Accept(ctx context.Context) ([]*desired.Problem, error) {
 	if r.opt.Remote != "" {
-		if _, _, err := r.transfer(ctx); err != nil {
+		asked, err := r.ask(ctx)
+		if err != nil {
+			return nil, err
+		}
+		_, _, err = r.transfer(ctx, false)
+		asked()
+		if err != nil {
 			return nil, err
 		}
 	}

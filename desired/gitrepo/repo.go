@@ -69,6 +69,9 @@ type Options struct {
 	// must not block; nil where nobody listens. A commit that has to be built anew, as the branch
 	// moved meanwhile, ends with an error that is [git.ErrRefMoved] or [git.ErrRefLocked].
 	Observe func(command string, took time.Duration, err error)
+	// Held is told of each write, as often as it had to wait for its push because of PushInterval,
+	// how long that was, 0 for one that went at once. It must not block; nil where nobody listens.
+	Held func(waited time.Duration)
 
 	remoteTimeout time.Duration // 0 is defaultRemoteTimeout
 }
@@ -77,6 +80,13 @@ type Options struct {
 func (r *Repo) observed(command string, began time.Time, err error) {
 	if r.opt.Observe != nil {
 		r.opt.Observe(command, time.Since(began), err)
+	}
+}
+
+// held tells the observer that a write had to wait for its push from one moment to another.
+func (r *Repo) held(from, to time.Time) {
+	if r.opt.Held != nil && r.opt.PushInterval > 0 {
+		r.opt.Held(max(0, to.Sub(from)))
 	}
 }
 
@@ -150,6 +160,8 @@ type Repo struct {
 	pace   *pacer
 	sent   pushRecord
 	told   string // the newest commit that Accepted has of this mirror; under move
+
+	pushedLast atomic.Pointer[string] // the commit that this process has pushed last
 
 	// known are commits that head has in its history, with the number of the history: it
 	// changes where a person has accepted another.

@@ -55,6 +55,16 @@ func (r *Repo) restToPush(ctx context.Context, alone bool) rest {
 	return w
 }
 
+// restOfRound is what a batch takes along that has begun anew n times. One that was overtaken goes
+// with as little as possible, for the remote has to look at each ref; the rest waits for the next.
+// Where pushes are kept apart, that would be too long.
+func (r *Repo) restOfRound(ctx context.Context, n int) rest {
+	if r.opt.Remote == "" || n > 0 && r.opt.PushInterval == 0 {
+		return rest{}
+	}
+	return r.restToPush(ctx, false)
+}
+
 // restPushed notes what a push with the rest has brought the remote. out is what git says of it,
 // where not all was taken.
 func (r *Repo) restPushed(w rest, out string, err error) {

@@ -28,6 +28,8 @@ type Turn interface {
 type turn struct {
 	give   func()
 	permit permit
+	// asked is when it was asked for, and began when the push might begin.
+	asked, began time.Time
 }
 
 func (t turn) end() {
@@ -37,12 +39,24 @@ func (t turn) end() {
 	}
 }
 
+// nextPush waits until a push may begin, for some writes, or for one.
+func (r *Repo) nextPush(ctx context.Context, ps ...*pending) (permit, error) {
+	from := time.Now()
+	k, err := r.pace.wait(ctx)
+	if err == nil {
+		for range max(1, len(ps)) {
+			r.held(from, time.Now())
+		}
+	}
+	return k, err
+}
+
 // takeTurn waits until a batch may be written and pushed, while nobody holds up readers and writes
 // that are withdrawn, and brings the mirror to what others have pushed meanwhile. Where there are no
 // turns now, the batch is tried without. It fails only where the repository closes, and the push
 // interval would hold the batch up.
 func (r *Repo) takeTurn() (turn, error) {
-	var t turn
+	t := turn{asked: time.Now()}
 	others := false
 	if r.opt.Remote == "" {
 		return t, nil
@@ -65,11 +79,14 @@ func (r *Repo) takeTurn() (turn, error) {
 		t.end()
 		return turn{}, errClosed
 	}
-	if others || r.opt.PushInterval > 0 {
-		_ = r.pull(r.ctx) // an error is in Health, and the push meets it again
-	}
-	if r.opt.PushInterval > 0 {
+	t.began = time.Now()
+	// An error is in Health, and the push meets it again.
+	switch {
+	case r.opt.PushInterval > 0: // a push that is lost would cost an interval
+		_ = r.pull(r.ctx)
 		r.gatherNotes(r.ctx)
+	case others:
+		_ = r.pullAccepted(r.ctx)
 	}
 	return t, nil
 }

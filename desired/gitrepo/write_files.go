@@ -86,11 +86,11 @@ func setFile(ed *git.TreeEditor, p string, data []byte) error {
 // has moved meanwhile.
 func (r *Repo) writeFiles(ctx context.Context, w desired.Write, edit func(ed *git.TreeEditor) error) (commit string, err error) {
 	for n := range maxTurns {
-		k, err := r.pace.wait(ctx)
+		k, err := r.nextPush(ctx)
 		if err != nil {
 			return "", fmt.Errorf("%w: wait for the next push: %w", desired.ErrUnavailable, err)
 		}
-		commit, err := r.tryFiles(ctx, w, edit, k)
+		commit, err := r.tryFiles(ctx, w, edit, r.restOfRound(ctx, n), k)
 		k.end(false)
 		if d, ok := errors.AsType[*doubtError](err); ok {
 			commit, err = d.to, r.settle(ctx, d, turn{})
@@ -102,15 +102,15 @@ func (r *Repo) writeFiles(ctx context.Context, w desired.Write, edit func(ed *gi
 			if err := r.breakLocks(); err != nil {
 				return "", fmt.Errorf("%w: %w", desired.ErrUnavailable, err)
 			}
-		}
-		if err := wait(ctx, turnDelay(n)); err != nil {
-			return "", err
+			if err := wait(ctx, turnDelay(n)); err != nil {
+				return "", err
+			}
 		}
 	}
 	return "", fmt.Errorf("%w: branch %s moves too fast", desired.ErrUnavailable, r.opt.Branch)
 }
 
-func (r *Repo) tryFiles(ctx context.Context, w desired.Write, edit func(ed *git.TreeEditor) error, k permit) (commit string, err error) {
+func (r *Repo) tryFiles(ctx context.Context, w desired.Write, edit func(ed *git.TreeEditor) error, with rest, k permit) (commit string, err error) {
 	r.move.Lock()
 	defer r.move.Unlock()
 	if err := r.refreshLocked(ctx); err != nil {
@@ -130,7 +130,7 @@ func (r *Repo) tryFiles(ctx context.Context, w desired.Write, edit func(ed *git.
 		return "", nil
 	}
 	commit = ed.Pack.Add(git.KindCommit, r.opt.Verify.sign(r.encode(ed.Root(), head, w)))
-	if err := r.land(ctx, ed.Pack, commit, head, k); err != nil {
+	if err := r.land(ctx, ed.Pack, commit, head, with, k); err != nil {
 		return "", err
 	}
 	return commit, r.refreshLocked(ctx)

@@ -22,6 +22,7 @@ const (
 
 type pending struct {
 	write  desired.Write
+	since  time.Time
 	state  atomic.Int32
 	rev    desired.Revision
 	err    error
@@ -106,7 +107,7 @@ func (r *Repo) Write(ctx context.Context, w desired.Write) (desired.Revision, er
 	if err := ctx.Err(); err != nil {
 		return desired.Revision{}, err
 	}
-	p := &pending{write: w, done: make(chan struct{})}
+	p := &pending{write: w, since: time.Now(), done: make(chan struct{})}
 	if err := r.writer.put(p); err != nil {
 		return desired.Revision{}, err
 	}
@@ -135,11 +136,13 @@ func (r *Repo) writeLoop() {
 			t, err := r.takeTurn()
 			if ps := r.writer.take(r.opt.MaxBatch); len(ps) > 0 {
 				if err == nil {
-					reuse = r.commitAll(ctx, ps, reuse, t)
+					ps, reuse = r.commitAll(ctx, ps, reuse, t)
 				}
 				for _, p := range ps {
 					if err != nil {
 						p.err = err
+					} else {
+						r.held(later(t.asked, p.since), t.began)
 					}
 					close(p.done)
 				}
@@ -168,10 +171,17 @@ func (r *Repo) writeLoop() {
 	}
 }
 
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
 // pushAgain waits until a batch that has begun anew may be pushed.
-func (r *Repo) pushAgain(ctx context.Context) (permit, error) {
+func (r *Repo) pushAgain(ctx context.Context, ps []*pending) (permit, error) {
 	r.settleLeft(ctx)
-	k, err := r.pace.wait(r.ctx)
+	k, err := r.nextPush(r.ctx, ps...)
 	if err != nil {
 		return permit{}, errClosed
 	}
@@ -181,42 +191,44 @@ func (r *Repo) pushAgain(ctx context.Context) (permit, error) {
 // maxTurns bounds how often one batch starts anew because the branch moved.
 const maxTurns = 200
 
-// commitAll answers every write of a batch in its rev and err. It returns the
-// folders that the next batch may start from.
-func (r *Repo) commitAll(ctx context.Context, ps []*pending, reuse git.Folders, t turn) git.Folders {
-	fail := func(err error) git.Folders {
+// commitAll answers every write of a batch in its rev and err. It returns them, with those that
+// have come while it began anew, and the folders that the next batch may start from.
+func (r *Repo) commitAll(ctx context.Context, ps []*pending, reuse git.Folders, t turn) ([]*pending, git.Folders) {
+	fail := func(err error) ([]*pending, git.Folders) {
 		for _, p := range ps {
 			if p.err == nil {
 				p.rev, p.err = desired.Revision{}, err
 			}
 		}
-		return git.Folders{}
+		return ps, git.Folders{}
 	}
 	for n := range maxTurns {
 		if n > 0 {
 			var err error
-			if t.permit, err = r.pushAgain(ctx); err != nil {
+			if t.permit, err = r.pushAgain(ctx, ps); err != nil {
 				return fail(err)
 			}
+			ps = append(ps, r.writer.take(r.opt.MaxBatch-len(ps))...)
 		}
 		began := time.Now()
-		b, err := r.tryBatch(ctx, ps, reuse, t.permit)
+		b, err := r.tryBatch(ctx, ps, reuse, r.restOfRound(ctx, n), t.permit)
 		t.permit.end(false) // it was made use of, unless nothing was pushed
 		if d, ok := errors.AsType[*doubtError](err); ok {
 			if err = r.settle(ctx, d, t); err == nil {
-				return git.Folders{}
+				return ps, git.Folders{}
 			}
 		}
 		r.observed("commit", began, err)
 		switch {
 		case err == nil:
-			return b.Folders()
-		case errors.Is(err, git.ErrRefMoved), errors.Is(err, git.ErrRefLocked):
+			return ps, b.Folders()
+		case errors.Is(err, git.ErrRefMoved):
+			// Somebody else was faster. Whatever is waited for now, they may be again.
 			reuse = git.Folders{}
-			if errors.Is(err, git.ErrRefLocked) {
-				if err := r.breakLocks(); err != nil {
-					return fail(fmt.Errorf("%w: %w", desired.ErrUnavailable, err))
-				}
+		case errors.Is(err, git.ErrRefLocked):
+			reuse = git.Folders{}
+			if err := r.breakLocks(); err != nil {
+				return fail(fmt.Errorf("%w: %w", desired.ErrUnavailable, err))
 			}
 			// Someone else writes: give way, a little longer each time.
 			_ = wait(ctx, turnDelay(n))
@@ -244,7 +256,7 @@ func wait(ctx context.Context, d time.Duration) error {
 
 // tryBatch builds the batch on the branch as it stands, makes its objects
 // durable, and moves the ref. Each Change runs on every turn.
-func (r *Repo) tryBatch(ctx context.Context, ps []*pending, reuse git.Folders, k permit) (b *batch, err error) {
+func (r *Repo) tryBatch(ctx context.Context, ps []*pending, reuse git.Folders, with rest, k permit) (b *batch, err error) {
 	r.move.Lock()
 	defer r.move.Unlock()
 	if err := r.refreshLocked(ctx); err != nil {
@@ -278,7 +290,7 @@ func (r *Repo) tryBatch(ctx context.Context, ps []*pending, reuse git.Folders, k
 			r.notes.again(noted.notes)
 		}
 	}()
-	if err := r.land(ctx, b.Pack, b.parent, base, k); err != nil {
+	if err := r.land(ctx, b.Pack, b.parent, base, with, k); err != nil {
 		return nil, err
 	}
 	b.keep()
@@ -292,13 +304,13 @@ func (r *Repo) tryBatch(ctx context.Context, ps []*pending, reuse git.Folders, k
 
 // land makes a pack durable and moves the branch, the remote's first, from one
 // commit to another. Nothing is visible before the ref moves.
-func (r *Repo) land(ctx context.Context, pack *git.Pack, to, from string, k permit) error {
+func (r *Repo) land(ctx context.Context, pack *git.Pack, to, from string, with rest, k permit) error {
 	if err := pack.Write(r.opt.Dir, ownDir(r.opt.Dir)); err != nil {
 		return fmt.Errorf("%w: write the objects of %s: %w", desired.ErrUnavailable, to, err)
 	}
 	r.maint.packs.Add(1)
 	if r.opt.Remote != "" {
-		if err := r.push(ctx, to, from, k); err != nil {
+		if err := r.push(ctx, to, from, with, k); err != nil {
 			return err
 		}
 	}

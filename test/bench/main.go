@@ -94,6 +94,7 @@ func parts() []part {
 		{name: "writes", title: "Durable writes through the API", run: (*bench).durable},
 		{name: "replicas", title: "One and three replicas on Redis", run: (*bench).replicas},
 		{name: "takeover", title: "Instances taken over from a replica that is killed", run: (*bench).takeover},
+		{name: "contended", title: "Writes while somebody else pushes to the same branch", run: (*bench).contended},
 		{name: "uploads", title: "A large package onboarded by API", run: (*bench).uploads},
 		{name: "operations", title: "Operations of many clients", run: (*bench).operations},
 		{name: "cost", title: "What metrics and traces cost", run: (*bench).cost},

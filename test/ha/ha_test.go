@@ -10,6 +10,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/test/ha"
 	"github.com/jibe-vnfm/jibe/test/ha/clock"
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/load"
 	"github.com/jibe-vnfm/jibe/test/process"
 	"github.com/jibe-vnfm/jibe/test/published"
@@ -27,6 +28,9 @@ const longRun = 2 * time.Minute
 
 // warmUp is how long people work before the replicas are upgraded.
 const warmUp = 5 * time.Second
+
+// fsckWait bounds the wait for a repository to be whole once nobody works any more.
+const fsckWait = 30 * time.Second
 
 // settleWait bounds how long everything may take once nothing breaks any more.
 const settleWait = 3 * time.Minute
@@ -137,17 +141,22 @@ func TestNothingIsLostWhereReplicasAndWhatTheyDependOnBreak(t *testing.T) {
 // in a mirror that nothing refers to, and that refer to others that never came.
 func sound(t *testing.T, repository string, brokenOff bool) {
 	t.Helper()
-	out, err := process.Git(t.Context(), repository, "rev-list", "--objects", "--all", "--quiet")
-	if err != nil {
-		t.Errorf("the history in %s isn't whole: %v\n%s", repository, err, out)
-	}
-	out, err = process.Git(t.Context(), repository, "fsck", "--full", "--strict", "--no-dangling", "--no-progress")
-	for line := range strings.Lines(out) {
-		line = strings.TrimSpace(line)
-		if !brokenOff || !strings.HasPrefix(line, "missing ") && !strings.HasPrefix(line, "broken link from ") && !strings.HasPrefix(line, "to ") {
-			t.Errorf("git fsck of %s: %v\n%s", repository, err, out)
-			return
+	// Replicas still fetch each other's last notes: what comes while git looks, it calls missing.
+	err := kit.Poll(t.Context(), fsckWait, func() error {
+		if out, err := process.Git(t.Context(), repository, "rev-list", "--objects", "--all", "--quiet"); err != nil {
+			return fmt.Errorf("the history isn't whole: %w\n%s", err, out)
 		}
+		out, err := process.Git(t.Context(), repository, "fsck", "--full", "--strict", "--no-dangling", "--no-progress")
+		for line := range strings.Lines(out) {
+			line = strings.TrimSpace(line)
+			if !brokenOff || !strings.HasPrefix(line, "missing ") && !strings.HasPrefix(line, "broken link from ") && !strings.HasPrefix(line, "to ") {
+				return fmt.Errorf("git fsck: %w\n%s", err, out)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Errorf("%s: %v", repository, err)
 	}
 }
 

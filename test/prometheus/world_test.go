@@ -236,7 +236,7 @@ func (w *world) startForge() {
 		"repositories.yaml": "- name: packages\n  url: packages.git\n  branch: main\n",
 		"vims/sim.yaml":     "type: sim\ndefault: true\n",
 	})
-	w.forge = process.Start(t, filepath.Join(process.ShortTempDir(t), "data"), "--remote", "file://"+w.bare, "--poll", "300ms")
+	w.forge = process.Start(t, filepath.Join(process.ShortTempDir(t), "data"), "--remote", "file://"+w.bare, "--poll", "300ms", "--push-interval", "1s")
 	w.forge.PushPackages(t, []string{process.SmallVnfd}, process.SmallPackage())
 	w.elsewhere = process.NewWorkTree(t, w.bare)
 	w.elsewhere.PushFiles(map[string]string{unread + "/vnf.yaml": w.file(unread, process.SmallVnfd, "")})
@@ -344,6 +344,9 @@ func (w *world) lives() {
 		if op, _ := w.retried.Load().(string); op != "" {
 			_, _ = w.main.Do(ctx, http.MethodPost, process.Operations+"/"+op+"/retry", nil)
 		}
+	})
+	again(2*time.Second, func(n int) { // somebody who writes to a forge that limits pushes
+		_, _ = w.forge.Do(ctx, http.MethodPost, process.Instances, map[string]any{"vnfdId": process.SmallVnfd, "vnfInstanceName": fmt.Sprintf("planned-%d", n)})
 	})
 	again(100*time.Millisecond, func(n int) {
 		if w.guessing.Load() {
