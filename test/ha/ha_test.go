@@ -114,8 +114,12 @@ func TestNothingIsLostWhereReplicasAndWhatTheyDependOnBreak(t *testing.T) {
 
 	// What is broken no more has to be as quick, and as good, as if it had never been.
 	unfailing(t, w, "restarted", func() error { return r.Roll(t.Context(), newest) })
-	if n, took, err := r.Takeover(t.Context()); err != nil || took > ha.TakeoverLimit {
-		t.Errorf("the last of %d instances of a killed replica was another's after %s, want %s at most: %v", n, took, ha.TakeoverLimit, err)
+	limit := ha.TakeoverLimit
+	if duration < longRun {
+		limit *= 3 // beside other tests the replicas have a part of a processor
+	}
+	if n, took, err := r.Takeover(t.Context()); err != nil || took > limit {
+		t.Errorf("the last of %d instances of a killed replica was another's after %s, want %s at most: %v", n, took, limit, err)
 	}
 	if err := stop(); err != nil {
 		t.Error(err)
