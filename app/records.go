@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/jibe-vnfm/jibe/audit"
 	"github.com/jibe-vnfm/jibe/backup"
@@ -58,8 +59,7 @@ func bring(ctx context.Context, by string, from *bolt.Store, to target, kept fun
 		if n, err = transfer.Level(ctx, from, to, stays); err != nil {
 			return err
 		}
-		done := append(note, store.Record{Key: unfinishedKey, Version: mark.Version + 1, Delete: true})
-		_, err = to.Put(ctx, done...)
+		_, err = to.Put(ctx, append(slices.Clone(note), store.Record{Key: unfinishedKey, Version: mark.Version + 1, Delete: true})...)
 		return err
 	})
 	return n, err

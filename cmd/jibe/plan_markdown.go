@@ -56,11 +56,12 @@ func markdownPlan(w io.Writer, v admission.Verdict, groups []admission.Group) er
 	}
 	for i, g := range groups {
 		var steps bytes.Buffer
-		if g.Error != "" {
+		switch {
+		case g.Error != "":
 			fmt.Fprintf(&steps, "%s\n", g.Error)
-		} else if g.Operation != "" {
+		case g.Operation != "":
 			printSteps(&steps, g.Shared)
-		} else {
+		default:
 			continue
 		}
 		text := fmt.Sprintf("<details><summary>%s: %s</summary>\n\n%s\n\n%s\n</details>\n\n", inMarkdown(headline(g)), operationOf(g),

@@ -109,7 +109,7 @@ func (r *Repo) places(ctx context.Context, e *Evidence) error {
 		return err
 	}
 	at, n := map[string]int{}, 0
-	for commit := range strings.FieldsSeq(string(out)) {
+	for commit := range strings.FieldsSeq(out) {
 		n++
 		at[commit] = n
 	}

@@ -60,11 +60,17 @@ func (b *bench) cost(ctx context.Context) (err error) {
 		{name: "traces", args: []string{"--otlp-endpoint", collector.URL}},
 	}
 	n := min(b.instances, costInstances)
+	var begun []*observed
+	defer func() {
+		for _, o := range begun {
+			o.Kill()
+		}
+	}()
 	for _, o := range all {
 		if err := b.observe(ctx, o, n); err != nil {
 			return fmt.Errorf("%s: %w", o.name, err)
 		}
-		defer o.Kill()
+		begun = append(begun, o)
 	}
 	for round := range b.samples {
 		b.progress("round %d of %d", round+1, b.samples)

@@ -224,7 +224,7 @@ func (t *taking) kill(ctx context.Context) (x tookOver, err error) {
 	// What the replicas say of themselves is held against what Redis has.
 	holders, err := t.rig.Holders(ctx)
 	if err == nil && len(holders) != t.instances {
-		err = fmt.Errorf("Redis has the leases of %d of %d instances", len(holders), t.instances)
+		err = fmt.Errorf("there are the leases of %d of %d instances", len(holders), t.instances)
 	}
 	return x, err
 }

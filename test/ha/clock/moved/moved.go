@@ -27,10 +27,10 @@ const Size = 8
 var vdsoClockgettimeSym uintptr
 
 // offset is read by wallClock: where the file is mapped.
-var offset *int64
+var offset *int64 //nolint:unused // by wallClock, in assembly
 
 // wallClock is called as the kernel's clock_gettime is, from Go's runtime alone.
-func wallClock()
+func wallClock() //nolint:unused // its address is taken in assembly
 
 // addressOfWallClock is what the runtime has to call.
 func addressOfWallClock() uintptr
