@@ -2,6 +2,7 @@ package sol
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -124,6 +125,10 @@ func (a *api) upgraded(ctx context.Context, now *desired.Instance, req changeVnf
 // request lists (nil where it lists none).
 func (a *api) listing(ctx context.Context, now, after *desired.Instance, listed []string) (*desired.Instance, error) {
 	files, err := a.View.Definitions(ctx, now, after, listed)
+	if now.Package == "" && errors.Is(err, ErrUnknownPackage) {
+		// The commit that a person pushed is known already, and that which fills in its pin isn't.
+		return nil, rest.Problem(http.StatusConflict, "the package of VNF instance %s isn't pinned yet: ask again in a moment", now.ID)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("manifests of vnfdId %s: %w", after.VnfdID, err)
 	}
