@@ -69,8 +69,7 @@ func (d *Driver) Verify(ctx context.Context, rendering drivers.Rendering, steps 
 }
 
 // A webhook that denies now and then would never let all objects pass at one look,
-// as every look asks about all of them: what it denies is asked again, soon. So is what a quota
-// has no room for.
+// as every look asks about all of them: what it denies is asked again, soon.
 func denialBackoff() wait.Backoff {
 	return wait.Backoff{Duration: 50 * time.Millisecond, Factor: 1.5, Steps: 5}
 }
@@ -114,7 +113,12 @@ func (d *Driver) dryRun(ctx context.Context, src drivers.Source, r *manifest.For
 				return owner
 			}
 		}
-		return drivers.About("dry run of "+s.Object, classifyAs(src.Bounds, s.Object, err))
+		said := classifyAs(src.Bounds, s.Object, err)
+		var refused *drivers.RefusedError
+		if overQuota(err) && errors.As(said, &refused) {
+			refused.MayPass = false // nothing goes while it is asked, that could make room
+		}
+		return drivers.About("dry run of "+s.Object, said)
 	}
 	if d.mine(gk, s.Object, instance) || manifest.InfoOf(gk).Shared {
 		return nil
