@@ -2,6 +2,7 @@ package ui
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/url"
 	"strings"
@@ -197,6 +198,10 @@ func (s *Service) showBranch(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		if f := failureOf(err); f != nil && f.Status == http.StatusNotFound {
 			return &Failure{Status: http.StatusNotFound, Title: "No such branch", Detail: "The desired repository has no branch " + clipped(name) + ", or it isn't yours to see.", Remedy: "It may have been merged and deleted: look at the log."}
+		}
+		if errors.Is(err, gitrepo.ErrConflict) {
+			return &Failure{Status: http.StatusConflict, Title: "The branch conflicts", Detail: clipped(name) + " and " + s.History.Followed() + " change the same lines, so nobody can say yet what the branch would do.",
+				Remedy: "Rebase the branch, and push it again: git pull --rebase origin " + s.History.Followed() + "."}
 		}
 		return slow(ctx, err)
 	}

@@ -14,6 +14,9 @@ import (
 	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
+// ErrConflict is returned for a branch that changes the same lines as the branch that it would be merged into.
+var ErrConflict = errors.New("conflicts with the branch that it would be merged into")
+
 // FindRoot finds the desired repository that dir stands in: the root of a clone, from any
 // folder of it (clone is true), or dir itself where it is a plain folder with the files of
 // one. The error says what such a repository looks like.
@@ -253,7 +256,7 @@ func (g *draftClone) merged(ctx context.Context, name, trunk string) (old, tree 
 		return trunk, out, nil
 	}
 	if len(out) >= len(at) { // it names a tree with conflicts in it
-		return "", "", fmt.Errorf("%s conflicts with the branch that it would be merged into: rebase it first", name)
+		return "", "", fmt.Errorf("%s %w: rebase it first", name, ErrConflict)
 	}
 	return base, tree, nil // a git that can't merge without a work tree
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -109,10 +110,16 @@ func TestAServiceIsReadyOnlyWhenItsSlicesHoldTheGenerationAlone(t *testing.T) {
 	says(t, d, want, key, func(x plan.ObservedObject) bool {
 		return !x.Ready && x.Reason == "its EndpointSlices still hold 2 addresses of generation 7" && x.Failure == ""
 	})
-	o := observe(t, d, want)
-	if x := seen(t, o, "Deployment/"+namespace+"/front-7"); x.Generation != "7" || x.Keep != `{"replicas":2}` {
-		t.Errorf("the Deployment of the other generation is %+v", x)
-	}
+	// Each kind has a watch of its own: slices may be seen before the Deployment, or its pods, are.
+	var o plan.Observed
+	kit.Eventually(t, func() error {
+		o = observe(t, d, want)
+		at := slices.IndexFunc(o.Objects, func(x plan.ObservedObject) bool { return x.Key == "Deployment/"+namespace+"/front-7" })
+		if at < 0 || o.Objects[at].Generation != "7" || o.Objects[at].Keep != `{"replicas":2}` {
+			return fmt.Errorf("the Deployment of the other generation isn't among %+v", o.Objects)
+		}
+		return nil
+	})
 	if x := seen(t, o, "Deployment/"+namespace+"/front"); x.Generation != "0" || x.Keep != "" {
 		t.Errorf("the Deployment is %+v", x)
 	}

@@ -2,10 +2,12 @@ package browser_test
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/jibe-vnfm/jibe/test/browser"
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
 )
 
@@ -31,6 +33,7 @@ func TestSecretsAreHiddenInEveryDifference(t *testing.T) {
 	}
 	begun, both := push(files("old", "")), push(files("new", ""))
 	encrypted := push(map[string]string{"instances/a/web/vnf.yaml": strings.Replace(vnf("new", ""), "plain-new-1", sealed, 1)})
+	pinned(t, s, "instances/a/web/vnf.yaml") // a branch from before it would conflict
 	w := process.NewWorkTree(t, s.Desired())
 	w.WriteFiles(files("branch", "suspend: true\n"))
 	w.Commit("Change all once more")
@@ -64,6 +67,39 @@ func TestSecretsAreHiddenInEveryDifference(t *testing.T) {
 	tab.Press("#do-suspend")
 	if got := tab.Eval("document.documentElement.outerHTML"); strings.Contains(got, "plain-") {
 		t.Error("the proposal shows a secret")
+	}
+	tab.Clean()
+}
+
+// pinned waits until Jibe has filled in what a new VNF runs as, and where.
+func pinned(t *testing.T, s *process.Server, file string) {
+	t.Helper()
+	kit.Eventually(t, func() error {
+		if text := gitOf(t, s, "show", "main:"+file); !strings.Contains(text, "\npackage: ") || !strings.Contains(text, "\nvim: ") {
+			return fmt.Errorf("%s isn't pinned: %s", file, text)
+		}
+		return nil
+	})
+}
+
+func TestABranchThatConflictsIsSaidToBe(t *testing.T) {
+	const file = "instances/a/web/vnf.yaml"
+	s, _ := browser.Small(t, map[string]string{file: browser.VNF(1, "web", "")})
+	pinned(t, s, file)
+	w := process.NewWorkTree(t, s.Desired())
+	w.WriteFiles(map[string]string{file: browser.VNF(1, "this", "")})
+	w.Commit("Name it this")
+	w.Git("push", "--quiet", "origin", "HEAD:refs/heads/change")
+	s.PushFiles(t, map[string]string{file: browser.VNF(1, "that", "")})
+
+	tab := browser.New(t).Tab(t, s, browser.View{})
+	tab.Login(s.Token)
+	tab.Expect("status of 409")
+	if status := tab.Open("/ui/git/branches/change"); status != http.StatusConflict {
+		t.Errorf("the page of a branch that conflicts is answered with %d", status)
+	}
+	if got := tab.Text("main"); !strings.Contains(got, "The branch conflicts") || !strings.Contains(got, "git pull --rebase origin main") {
+		t.Errorf("the page of a branch that conflicts: %s", got)
 	}
 	tab.Clean()
 }
