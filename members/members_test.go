@@ -169,11 +169,18 @@ func TestASessionEndsByItsHoldersClockWhenTheStoreIsAway(t *testing.T) {
 		within, cancel := session.Within(t.Context())
 		defer cancel()
 		cut.off.Store(true)
+		before := session.Left()
 		later(3 * time.Second)
 		if !session.Held() || within.Err() != nil {
 			t.Error("the session ended before its time")
 		}
+		if left := session.Left(); left <= 0 || left > before-2*time.Second {
+			t.Errorf("%s are left of the session after 3 s without a renewal, and were %s", left, before)
+		}
 		later(time.Second)
+		if left := session.Left(); left != 0 {
+			t.Errorf("%s are left of a session that has ended", left)
+		}
 		if session.Held() || m.Session() != nil || !errors.Is(context.Cause(within), members.ErrEnded) {
 			t.Errorf("the session is held without a renewal; its context: %v", context.Cause(within))
 		}

@@ -57,6 +57,17 @@ func (s *Session) Held() bool {
 	return false
 }
 
+// Left is for how long the session is held yet if it isn't renewed, 0 once it has ended. It asks the
+// clock, as [Session.Held] does.
+func (s *Session) Left() time.Duration {
+	if !s.Held() {
+		return 0
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.until.Sub(s.now())
+}
+
 // due ends the session if it is time, and else comes back when it may be.
 func (s *Session) due() {
 	if !s.Held() {

@@ -155,10 +155,14 @@ func (g gated) Acquire(ctx context.Context, name, holder string, ttl time.Durati
 type gatedDriver struct {
 	*sim.Driver
 	*gate
+	t testing.TB
 }
 
 func (g gatedDriver) Do(ctx context.Context, want drivers.Rendering, steps ...plan.Step) error {
 	g.pass()
+	if limit, err := drivers.MayChange(ctx); limit == 0 && err == nil {
+		g.t.Error("the driver isn't told of the lease under which it changes the VIM")
+	}
 	return g.Driver.Do(ctx, want, steps...)
 }
 
@@ -188,7 +192,7 @@ func (f *fleet) start(conf func(*reconciler.Config)) *replica {
 	}
 	c := reconciler.Config{
 		Repo: f.repo, Store: to, Oplog: f.log, Packages: shelf{}, Secrets: noSecrets{}, Member: r.member, Log: log.With("replica", r.member.Holder()[:8]),
-		Driver:  func(v drivers.VIM) (drivers.Driver, error) { return gatedDriver{sim.New(f.cloud, v), r.gate}, nil },
+		Driver:  func(v drivers.VIM) (drivers.Driver, error) { return gatedDriver{sim.New(f.cloud, v), r.gate, f.t}, nil },
 		Workers: 4, FailureGrace: 10 * time.Millisecond, Now: r.now,
 	}
 	if conf != nil {

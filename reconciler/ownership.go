@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/lcm/oplog"
 	"github.com/jibe-vnfm/jibe/members"
@@ -22,13 +23,19 @@ var errNoSession = errors.New("this process has no session in the store")
 type tenure struct {
 	lease   store.Lease
 	session *members.Session
+	// shared says that another process may take the instance once the session has ended.
+	shared bool
 	// since is when it began. What the instance waits for is waited for anew from then on.
 	since time.Time
 }
 
 // under returns a context that ends with the session, and whose Puts the store refuses once the
-// lease is lost. All that is done for the instance is done in one.
+// lease is lost. All that is done for the instance is done in one. Where others may take the instance,
+// drivers are told how much of the session is left.
 func (t tenure) under(ctx context.Context) (context.Context, context.CancelFunc) {
+	if t.shared {
+		ctx = drivers.Leased(ctx, t.session.Left)
+	}
 	return t.session.Within(store.Under(ctx, t.lease))
 }
 
@@ -67,7 +74,7 @@ func leaseName(id string) string { return "instance/" + id }
 
 func (o *ownership) tenure(id string, x owned) tenure {
 	own := x.session.Lease()
-	return tenure{since: x.since, session: x.session,
+	return tenure{since: x.since, session: x.session, shared: o.member.Shared(),
 		lease: store.Lease{Name: leaseName(id), Holder: own.Holder, Token: x.token, Expires: own.Expires, Session: own.Name}}
 }
 

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/jibe-vnfm/jibe/drivers"
 )
 
 const (
@@ -75,6 +77,15 @@ func (t *retryTransport) once(r *http.Request) (*http.Response, error) {
 				_ = r.Body.Close() // the contract of RoundTripper asks for it; nobody reads an error
 			}
 			return nil, errClosed
+		}
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			// No service takes a limit: what comes late is refused while other work is under way, or is drift.
+			if _, err := drivers.MayChange(r.Context()); err != nil {
+				if r.Body != nil {
+					_ = r.Body.Close() // likewise
+				}
+				return nil, err
+			}
 		}
 		return t.next.RoundTrip(r)
 	case <-r.Context().Done():

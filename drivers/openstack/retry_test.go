@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/jibe-vnfm/jibe/drivers"
 )
 
 // scripted is a service that gives one answer after another, and notes when it was asked.
@@ -137,4 +139,35 @@ func TestWhoWaitsForAServiceStopsWithTheContextAndWithTheDriver(t *testing.T) {
 			t.Errorf("the service was asked at %v", service.asked)
 		}
 	})
+}
+
+func TestNoChangeIsBegunOnceTheLeaseIsAsGoodAsOver(t *testing.T) {
+	left := 3 * time.Second
+	ctx := drivers.Leased(t.Context(), func() time.Duration { return left })
+	s := &scripted{answers: []http.Response{{StatusCode: http.StatusOK}}}
+	line := newRetryTransport(t.Context(), s, 1)
+	send := func(method string) error {
+		t.Helper()
+		r, err := http.NewRequestWithContext(ctx, method, "https://heat.example/v1/p/stacks", strings.NewReader("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := line.RoundTrip(r)
+		if err == nil {
+			_ = answer.Body.Close()
+		}
+		return err
+	}
+	if err := errors.Join(send(http.MethodPost), send(http.MethodGet)); err != nil {
+		t.Fatal(err)
+	}
+	left = 0
+	for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
+		if err := send(method); !errors.Is(err, drivers.ErrUnavailable) {
+			t.Errorf("%s: %v", method, err)
+		}
+	}
+	if err := send(http.MethodGet); err != nil || len(s.asked) != 3 {
+		t.Errorf("a look: %v, and %d requests were sent, want 3", err, len(s.asked))
+	}
 }
