@@ -2,7 +2,9 @@ package drivers
 
 import (
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
+	"fmt"
 )
 
 // UntrustedError is returned where a VIM shows a certificate that its connection doesn't
@@ -12,8 +14,16 @@ import (
 type UntrustedError struct{ err error }
 
 // Untrusted makes an [*UntrustedError] of the error of a request whose server's certificate
-// wasn't trusted. It returns any other error as it is.
+// wasn't trusted. A certificate that isn't valid now is only [ErrUnavailable], also to an operation that
+// hasn't begun: it may be this machine's clock that is wrong, and else the certificate will be renewed. It
+// returns any other error as it is.
 func Untrusted(err error) error {
+	if invalid, ok := errors.AsType[x509.CertificateInvalidError](err); ok && invalid.Reason == x509.Expired {
+		if errors.Is(err, ErrUnavailable) {
+			return err
+		}
+		return fmt.Errorf("%w: the VIM's certificate isn't valid at what is now by the clock of this machine: renew it, or set the clock: %w", ErrUnavailable, err)
+	}
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); !ok {
 		return err
 	}

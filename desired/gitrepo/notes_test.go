@@ -1,14 +1,21 @@
 package gitrepo
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/test/kit"
 )
 
 func noteLine(i int) string {
@@ -167,5 +174,43 @@ func TestNotesThatALockHoldsUpDontGrow(t *testing.T) {
 	}
 	if err := r.Close(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+func TestNotesOutliveAKillHoweverLongTheRemoteIsAwayAndWritesAreTried(t *testing.T) {
+	forge := bareRemote(t)
+	r := openRepo(t, Options{Remote: forge, PollInterval: time.Hour})
+	commit := mustWrite(t, r, testID(1), shardDir(testID(1)), 1).Commit
+	if err := os.Rename(forge, forge+".away"); err != nil {
+		t.Fatal(err)
+	}
+	// The writer never rests.
+	ctx, stop := context.WithCancel(t.Context())
+	var tried sync.WaitGroup
+	defer tried.Wait()
+	defer stop()
+	for i := range 3 {
+		tried.Go(func() {
+			for ctx.Err() == nil {
+				_, _ = r.Write(ctx, desired.Write{Instance: testID(1), Subject: "s", Change: setLevel(testID(1), 2+i)})
+			}
+		})
+	}
+	r.Note(commit, "how it ended")
+	kit.Eventually(t, func() error {
+		out, err := exec.Command("git", "-C", r.opt.Dir, "notes", "--ref=jibe", "show", commit).CombinedOutput()
+		if err == nil && !strings.Contains(string(out), "how it ended") {
+			err = errors.New("not yet")
+		}
+		return err
+	})
+	stop()
+	tried.Wait()
+	if err := os.Rename(forge+".away", forge); err != nil {
+		t.Fatal(err)
+	}
+	r.ShareNotes(t.Context())
+	if got := noteLines(t, forge, commit); !slices.Contains(got, "how it ended") {
+		t.Errorf("the remote's note is %q", got)
 	}
 }

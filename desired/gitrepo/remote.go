@@ -88,6 +88,7 @@ func (r *Repo) fetchLoop() {
 		}
 		err := r.pullOf(r.ctx, likely)
 		if again = nil; err != nil {
+			r.flushNotes(r.ctx, false) // no commits take them along, and they are to outlive this process
 			pause = min(max(2*pause, 10*firstRetry), r.opt.PollInterval)
 			again = time.After(pause)
 		} else {

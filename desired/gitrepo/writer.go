@@ -146,6 +146,11 @@ func (r *Repo) writeLoop() {
 					}
 					close(p.done)
 				}
+				if slices.ContainsFunc(ps, func(p *pending) bool { return errors.Is(p.err, desired.ErrUnavailable) }) {
+					// Writes may wait for as long as the remote is away, and no notes travel with them: those are
+					// to outlive this process.
+					r.flushNotes(ctx, false)
+				}
 				r.maintain()
 			}
 			t.end()

@@ -4,8 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"net/http"
 	"slices"
 	"time"
+
+	"github.com/jibe-vnfm/jibe/test/process"
 )
 
 // Roll ends each replica in order and starts it again, one after the other, with the binary that is
@@ -56,7 +60,8 @@ func (r *Rig) Upgrade(ctx context.Context, binary string) error {
 const takeoverWait = time.Minute
 
 // Takeover kills a replica that looks after instances, and returns how many it had, and how long
-// it took until the last of them was another's. The replica is started again.
+// it took until the last of them was another's, apart from those that were removed meanwhile. The
+// replica is started again.
 func (r *Rig) Takeover(ctx context.Context) (instances int, took time.Duration, err error) {
 	before, err := r.Holders(ctx)
 	if err != nil {
@@ -84,22 +89,30 @@ func (r *Rig) Takeover(ctx context.Context) (instances int, took time.Duration, 
 		return 0, 0, fmt.Errorf("no replica looks after any instance: %v, %v", before, of)
 	}
 	r.Tell("kill %s, which looks after %d instances", x.Name, instances)
+	left := map[string]bool{} // that have had no other holder yet
+	for id, h := range before {
+		if h == holder {
+			left[id] = true
+		}
+	}
 	x.Kill()
-	killed := time.Now()
-	for {
+	killed, asked := time.Now(), time.Now()
+	for len(left) > 0 {
 		now, err := r.Holders(ctx)
-		left := 0
-		for id, was := range before {
-			if is, held := now[id]; was == holder && (!held || is == holder) {
-				left++
+		maps.DeleteFunc(left, func(id string, _ bool) bool {
+			is, held := now[id]
+			if held = held && is != holder; held {
+				took = time.Since(killed)
 			}
+			return held
+		})
+		if time.Since(asked) > askPause { // people work on: what they have removed is nobody's
+			maps.DeleteFunc(left, func(id string, _ bool) bool { return r.removed(ctx, id) })
+			asked = time.Now()
 		}
-		took = time.Since(killed)
-		if err == nil && left == 0 {
-			break
-		}
-		if took > takeoverWait {
-			return instances, took, errors.Join(err, fmt.Errorf("%d of %d instances of %s have no new holder after %s", left, instances, x.Name, takeoverWait))
+		if waited := time.Since(killed); len(left) > 0 && waited > takeoverWait {
+			err = errors.Join(err, fmt.Errorf("%d of %d instances of %s have no new holder after %s: %v", len(left), instances, x.Name, takeoverWait, slices.Sorted(maps.Keys(left))))
+			return instances, waited, errors.Join(err, x.Start(ctx), r.Ready(ctx))
 		}
 		if !pause(ctx, nil, 10*time.Millisecond) {
 			return instances, took, ctx.Err()
@@ -107,6 +120,15 @@ func (r *Rig) Takeover(ctx context.Context) (instances int, took time.Duration, 
 	}
 	r.Tell("all of them are others' after %s", took.Round(time.Millisecond))
 	return instances, took, errors.Join(x.Start(ctx), r.Ready(ctx))
+}
+
+// askPause is that between two questions for what has been removed.
+const askPause = time.Second
+
+// removed says whether the instance is no more, as who asks for it is told.
+func (r *Rig) removed(ctx context.Context, id string) bool {
+	a, err := r.Servers.Present().Do(ctx, http.MethodGet, process.Instances+"/"+id, nil)
+	return err == nil && a.Status == http.StatusNotFound
 }
 
 func (r *Rig) replica(name string) *Replica {
