@@ -33,7 +33,7 @@ const DoctorPath = "/jibe/v1/doctor"
 // examine answers with what the checks found: [doctor.Result].
 func (s *Server) examine(w http.ResponseWriter, r *http.Request) {
 	t := &doctor.Target{
-		Data: s.data.Path, Branch: s.Branch, Remote: s.Remote, TLSCert: s.TLSCert,
+		Data: s.data.Path, Branch: s.Branch, Remote: s.Remote, Certificates: certificates(s.Options),
 		Settings: func(context.Context) (*desired.Settings, error) { return s.repo.Settings() },
 		Keeper:   func() (*secret.Keeper, error) { return reopened(s.Options) },
 		VIM: func(ctx context.Context, v *desired.VIM) (drivers.Sight, error) {
@@ -63,7 +63,7 @@ func Examine(ctx context.Context, o Options) []doctor.Result {
 	guardOptions.Log = o.Log
 	guard := egress.New(guardOptions)
 	t := &doctor.Target{
-		Data: o.Data, Branch: o.Branch, Remote: o.Remote, TLSCert: o.TLSCert, Keeper: keeper,
+		Data: o.Data, Branch: o.Branch, Remote: o.Remote, Certificates: certificates(o), Keeper: keeper,
 		Settings: func(ctx context.Context) (*desired.Settings, error) { return settingsOf(ctx, o) },
 		VIM: func(ctx context.Context, v *desired.VIM) (drivers.Sight, error) {
 			k, err := keeper()
@@ -79,6 +79,14 @@ func Examine(ctx context.Context, o Options) []doctor.Result {
 		t.Audit = func(context.Context) (string, error) { return auditEnd(o) }
 	}
 	return doctor.Run(ctx, t.Checks(ctx))
+}
+
+// certificates are the files that flags name, whose expiry is also shown as a metric.
+func certificates(o Options) []doctor.Certificate {
+	return []doctor.Certificate{
+		{Flag: "--tls-cert", File: o.TLSCert}, {Flag: "--client-ca", File: o.ClientCA, Authorities: true},
+		{Flag: "--notify-client-cert", File: o.Notify.Cert}, {Flag: "--notify-ca", File: o.Notify.CA, Authorities: true},
+	}
 }
 
 // settingsOf reads the settings at head.

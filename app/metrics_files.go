@@ -50,9 +50,9 @@ func newFiles(s *Server) *files {
 		oldest: prometheus.NewDesc("jibe_notification_oldest_timestamp_seconds",
 			"When the oldest of them came to be that is being delivered, 0 where there is none.", nil, nil),
 	}
-	for _, file := range []string{s.TLSCert, s.ClientCA, s.Notify.Cert, s.Notify.CA} {
-		if file != "" {
-			f.certificates = append(f.certificates, file)
+	for _, c := range certificates(s.Options) {
+		if c.File != "" {
+			f.certificates = append(f.certificates, c.File)
 		}
 	}
 	return f

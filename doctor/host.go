@@ -2,8 +2,6 @@ package doctor
 
 import (
 	"context"
-	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -91,19 +89,27 @@ func (t *Target) disk(context.Context) Finding {
 		if err := syscall.Statfs(t.path(name), &st); err != nil {
 			return found(Failed, "See whether the volume is mounted.", "%s: %v", t.path(name), err)
 		}
-		free := st.Bavail * uint64(st.Bsize)
-		switch {
-		case free < tightRoom:
-			return found(Failed, "Make room: changes are refused while they can't be written.", "%s has %d MiB left", t.path(name), free>>20)
-		case free < littleRoom:
-			worst = found(Warning, "Make room before it is full; a backup needs some, too.", "%s has %d MiB left", t.path(name), free>>20)
-		case st.Files > 0 && float64(st.Ffree) < fewInodes*float64(st.Files):
-			worst = found(Warning, "Remove files from the file system, or give it more inodes.", "%s has %d of %d inodes left", t.path(name), st.Ffree, st.Files)
-		case worst.State == OK:
-			worst = ok("%d GiB and %d inodes are left", free>>30, st.Ffree)
+		switch f := room(t.path(name), st.Bavail*uint64(st.Bsize), st.Ffree, st.Files); {
+		case f.State == Failed:
+			return f
+		case f.State == Warning || worst.State == OK:
+			worst = f
 		}
 	}
 	return worst
+}
+
+// room is what free bytes, and free inodes of so many, mean; a file system that counts no inodes has 0.
+func room(path string, free, inodes, ofInodes uint64) Finding {
+	switch {
+	case free < tightRoom:
+		return found(Failed, "Make room: changes are refused while they can't be written.", "%s has %d MiB left", path, free>>20)
+	case free < littleRoom:
+		return found(Warning, "Make room before it is full; a backup needs some, too.", "%s has %d MiB left", path, free>>20)
+	case ofInodes > 0 && float64(inodes) < fewInodes*float64(ofInodes):
+		return found(Warning, "Remove files from the file system, or give it more inodes.", "%s has %d of %d inodes left", path, inodes, ofInodes)
+	}
+	return ok("%d GiB and %d inodes are left", free>>30, inodes)
 }
 
 // installation reads the id that objects at VIMs bear.
@@ -116,40 +122,6 @@ func (t *Target) installation(context.Context) Finding {
 		return found(Failed, "Put the file back that you have a copy of.", "%v", err)
 	}
 	return ok("%s: what Jibe makes at VIMs bears it", id)
-}
-
-// soon is from when on an expiry is told of.
-const soon = 21 * 24 * time.Hour
-
-// expiry is what an expiry means.
-func (t *Target) expiry(what string, at time.Time) Finding {
-	switch left := at.Sub(t.Now()); {
-	case left <= 0:
-		return found(Failed, "Renew it.", "%s expired on %s", what, at.UTC().Format(time.RFC3339))
-	case left < soon:
-		return found(Warning, "Renew it; Jibe reads it anew by itself.", "%s expires on %s, in %d days", what, at.UTC().Format(time.RFC3339), int(left.Hours()/24))
-	}
-	return ok("%s holds until %s", what, at.UTC().Format(time.DateOnly))
-}
-
-// certificate looks at the one of the API.
-func (t *Target) certificate(context.Context) Finding {
-	if t.TLSCert == "" {
-		return skipped("the API has no certificate of its own, or it wasn't named (--tls-cert)")
-	}
-	text, err := os.ReadFile(t.TLSCert)
-	if err != nil {
-		return found(Failed, "Put the file where --tls-cert says.", "%v", err)
-	}
-	block, _ := pem.Decode(text)
-	if block == nil {
-		return found(Failed, "Put a certificate in PEM there.", "%s holds none", t.TLSCert)
-	}
-	cert, err := x509.ParseCertificate(block.Bytes)
-	if err != nil {
-		return found(Failed, "Put a certificate in PEM there.", "%s: %v", t.TLSCert, err)
-	}
-	return t.expiry("the API's certificate", cert.NotAfter)
 }
 
 // tokens reads the file of the API's callers as the server does.

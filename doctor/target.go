@@ -18,9 +18,10 @@ import (
 // Target is the installation that is examined: the parts of a running server, or what can be had
 // of a data directory on which none runs.
 type Target struct {
-	// Data is the data directory, Branch and Remote are those of the desired repository, TLSCert
-	// is the certificate's file of the API, "" for none.
-	Data, Branch, Remote, TLSCert string
+	// Data is the data directory, Branch and Remote are those of the desired repository.
+	Data, Branch, Remote string
+	// Certificates are files that flags name; those without a file are left out.
+	Certificates []Certificate
 	// Settings are those at head.
 	Settings func(ctx context.Context) (*desired.Settings, error)
 	// Store looks at the store's file, Redis at the Redis that has the records instead; one of
@@ -64,7 +65,7 @@ func (t *Target) Checks(ctx context.Context) []Check {
 		if err != nil {
 			return found(Failed, "Look at jibe get problems, and put the files right by a commit.", "repositories.yaml, vims/ and what stands beside them can't be read: %v", err)
 		}
-		return ok("%d VIMs, %d package repositories", len(settings.VIMs), len(settings.Repositories))
+		return ok("VIMs: %d, package repositories: %d", len(settings.VIMs), len(settings.Repositories))
 	}})
 	locals, _ := filepath.Glob(t.path("packages/*.git")) // the pattern is a constant one
 	for _, dir := range locals {
@@ -79,7 +80,7 @@ func (t *Target) Checks(ctx context.Context) []Check {
 		list = append(list, t.ofSettings(settings)...)
 	}
 	list = append(list,
-		Check{Name: "certificate", Run: t.certificate},
+		Check{Name: "certificate", Run: t.certificates},
 		Check{Name: "tokens", Run: t.tokens},
 		Check{Name: "key", Run: t.key},
 		Check{Name: "audit log", Run: t.audit},

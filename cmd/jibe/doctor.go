@@ -72,6 +72,9 @@ func newDoctor() *cobra.Command {
 	f.StringVar(&o.Remote, "remote", "", "URL of the desired repository on a forge, as of jibe serve")
 	f.StringVar(&o.Branch, "branch", "main", "branch of the desired repository")
 	f.StringVar(&o.TLSCert, "tls-cert", "", "PEM file of the API's certificate, as of jibe serve")
+	f.StringVar(&o.ClientCA, "client-ca", "", "PEM file of the authorities of callers' certificates, as of jibe serve")
+	f.StringVar(&o.Notify.Cert, "notify-client-cert", "", "PEM file of the certificate that subscribers are shown, as of jibe serve")
+	f.StringVar(&o.Notify.CA, "notify-ca", "", "PEM file of the authorities of subscribers' certificates, as of jibe serve")
 	f.StringArrayVar(&o.Reach.Dirs, "secret-dir", nil, "directory whose files \"file:\" references may name, as of jibe serve; may be repeated")
 	f.StringArrayVar(&o.Reach.Env, "secret-env", nil, "environment variable that \"env:\" references may name, as of jibe serve; may be repeated")
 	f.BoolVar(&o.Reach.KubeconfigExec, "allow-kubeconfig-exec", false, "use kubeconfigs that name commands, as of jibe serve")
@@ -121,7 +124,7 @@ func printExamination(w io.Writer, results []doctor.Result) error {
 			fmt.Fprintf(&b, "%-7s  %-*s  → %s\n", "", width, "", oneLine(r.Do))
 		}
 	}
-	fmt.Fprintf(&b, "\n%d ok, %d warnings, %d failed, %d skipped\n", count[doctor.OK], count[doctor.Warning], count[doctor.Failed], count[doctor.Skipped])
+	fmt.Fprintf(&b, "\nok: %d, warnings: %d, failed: %d, skipped: %d\n", count[doctor.OK], count[doctor.Warning], count[doctor.Failed], count[doctor.Skipped])
 	_, err := io.WriteString(w, b.String())
 	return err
 }

@@ -14,7 +14,7 @@ import (
 type Commit struct {
 	Tree    string
 	Parents []string
-	Author  string // "name <mail>"
+	Author  string // "name <mail>", or the name alone where the commit has no mail
 }
 
 // ParseCommit decodes a commit object.
@@ -29,7 +29,10 @@ func ParseCommit(data []byte) (Commit, error) {
 	if c.TreeHash.IsZero() {
 		return Commit{}, fmt.Errorf("malformed commit: no tree")
 	}
-	info := Commit{Tree: c.TreeHash.String(), Author: fmt.Sprintf("%s <%s>", c.Author.Name, c.Author.Email)}
+	info := Commit{Tree: c.TreeHash.String(), Author: c.Author.Name}
+	if c.Author.Email != "" {
+		info.Author = fmt.Sprintf("%s <%s>", c.Author.Name, c.Author.Email)
+	}
 	for _, parent := range c.ParentHashes {
 		info.Parents = append(info.Parents, parent.String())
 	}

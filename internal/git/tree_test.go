@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 )
@@ -92,6 +93,15 @@ func FuzzParseTree(f *testing.F) {
 			t.Errorf("%q becomes %q", raw, back)
 		}
 	})
+}
+
+func TestTheAuthorOfACommitIsWrittenAsGitWritesPeopleAndWithoutAMailByTheNameAlone(t *testing.T) {
+	for by, want := range map[string]string{"Ben <ben@example.org>": "Ben <ben@example.org>", "ben": "ben", "ben <>": "ben", "": "Jibe <jibe@localhost>"} {
+		c, err := ParseCommit(EncodeCommit(strings.Repeat("1", 40), "", by, "Jibe <jibe@localhost>", time.Unix(1767323045, 0), "Pin it"))
+		if err != nil || c.Author != want {
+			t.Errorf("the author %q is read as %q, %v, want %q", by, c.Author, err, want)
+		}
+	}
 }
 
 func FuzzParseCommit(f *testing.F) {

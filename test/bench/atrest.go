@@ -104,6 +104,8 @@ func (b *bench) idle(ctx context.Context, j *jibe, between *counter) error {
 	load := (now - used).Seconds() / took.Seconds()
 	b.value("CPU of the process, mean of that time", fmt.Sprintf("%.2f%% of a core", 100*load), load < restCPU, fmt.Sprintf("< %g%%", 100*restCPU),
 		fmt.Sprintf("%s of CPU time", short(now-used)))
+	b.headline(headline{"at rest", fmt.Sprintf("%d instances with %d pods each for %s: API calls, CPU", b.standing, podsEach, short(took)), fmt.Sprintf("%d, %.2f%% of a core", n, 100*load),
+		"watches tell what changes: no calls", "-"})
 	b.memory(j, after, "resident memory at rest")
 	return nil
 }

@@ -342,6 +342,11 @@ func (b *bench) compare(n int, v verb, jibe moments, completed time.Duration, ba
 		fmt.Sprintf("<= %.2fx of the bare loop", appliedLimit), fmt.Sprintf("%s; %.1f calls an instance", ratio(jibe.applied.Seconds(), bare.applied.Seconds()), float64(jibe.calls)/float64(n)))
 	b.value(what+": one push -> all ready", short(jibe.ready), jibe.ready.Seconds() <= readyLimit*bare.ready.Seconds(),
 		fmt.Sprintf("<= %.2fx of the bare loop", readyLimit), fmt.Sprintf("%s; all COMPLETED after %s", ratio(jibe.ready.Seconds(), bare.ready.Seconds()), short(completed)))
+	if v.name == verbs()[toCreate].name {
+		b.headline(headline{"new instances", fmt.Sprintf("%d from one push: all applied, all ready", n), short(jibe.applied) + ", " + short(jibe.ready),
+			fmt.Sprintf("a bare loop, %d at once: %s, %s", bareWorkers, short(bare.applied), short(bare.ready)),
+			ratio(jibe.applied.Seconds(), bare.applied.Seconds()) + ", " + ratio(jibe.ready.Seconds(), bare.ready.Seconds())})
+	}
 }
 
 // each calls f for every namespace, several at once.

@@ -42,7 +42,7 @@ func (s *size) laidOut(ctx context.Context, l layout) (err error) {
 		return err
 	}
 	s.took(expected("first start -> serves"), took)
-	if err := s.lookedAt(ctx, "serves -> every instance looked at, the first time"); err != nil {
+	if _, err := s.lookedAt(ctx, "serves -> every instance looked at, the first time"); err != nil {
 		return err
 	}
 	if err := s.memory(figure{}, mostly("  most resident until then")); err != nil {
@@ -51,12 +51,22 @@ func (s *size) laidOut(ctx context.Context, l layout) (err error) {
 	if err := s.server.Stop(); err != nil {
 		return err
 	}
+	read, err := gitReads(ctx, s.server.Desired(), "main")
+	if err != nil {
+		return err
+	}
+	s.took(expected("limit: git reads all files of the branch"), read)
 	if took, err = s.restart(); err != nil {
 		return err
 	}
 	s.took(figure{"restart, warm -> serves", seconds, growing, startLimit}, took)
-	if err := s.lookedAt(ctx, "serves -> every instance looked at"); err != nil {
+	looked, err := s.lookedAt(ctx, "serves -> every instance looked at")
+	if err != nil {
 		return err
+	}
+	if took += looked; l.word == layouts()[0].word {
+		s.headline(headline{"start", fmt.Sprintf("%d instances: restart until each is looked at", s.n), short(took),
+			"git reads all files of the branch: " + short(read), ratio(took.Seconds(), read.Seconds())})
 	}
 	if err := s.memory(figure{}, mostly("  most resident until then, after the restart")); err != nil {
 		return err
@@ -83,14 +93,15 @@ func startLimit(n int) float64 {
 	return 0
 }
 
-// lookedAt waits until all instances were looked at, and nothing is left to do.
-func (s *size) lookedAt(ctx context.Context, name string) error {
+// lookedAt waits until all instances were looked at, which it takes, and nothing is left to do.
+func (s *size) lookedAt(ctx context.Context, name string) (took time.Duration, err error) {
 	begin := time.Now()
 	if err := s.awaitAll(ctx, s.n, passes); err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+		return 0, fmt.Errorf("%s: %w", name, err)
 	}
-	s.took(figure{name, seconds, growing, only(50_000, 20)}, time.Since(begin))
-	return s.server.quiet(ctx, 5*time.Minute)
+	took = time.Since(begin)
+	s.took(figure{name, seconds, growing, only(50_000, 20)}, took)
+	return took, s.server.quiet(ctx, 5*time.Minute)
 }
 
 // layOut commits all instances at once, past the hook, and clones the repository without

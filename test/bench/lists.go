@@ -31,6 +31,8 @@ const (
 	listLeast  = 3
 	// walkBudget ends a walk through all pages of a server that is slow.
 	walkBudget = 30 * time.Second
+	// byName is the question that stands for all at the head of the page.
+	byName = "instances by name, one"
 	// rarely is one of how many instances doesn't run.
 	rarely = 1000
 	// commitOf is how many instances are added by one commit, where that isn't measured.
@@ -79,7 +81,7 @@ func questions(n int, since time.Time, operation string) []question {
 	return []question{
 		{name: "show one instance", target: in + "/" + last},
 		{name: "instances by id", finds: 1, target: filtered(in, "(eq,id,"+last+")")},
-		{name: "instances by name, one", finds: 1, target: filtered(in, "(eq,vnfInstanceName,"+nameOf(one)+")")},
+		{name: byName, finds: 1, target: filtered(in, "(eq,vnfInstanceName,"+nameOf(one)+")")},
 		{name: "instances by name, none", target: filtered(in, "(eq,vnfInstanceName,nobody)")},
 		{name: "instances by state, one in 1000", finds: 1, target: filtered(in, "(eq,instantiationState,NOT_INSTANTIATED)")},
 		{name: "instances by vnfdId, a page", finds: 1, target: filtered(in, "(eq,vnfdId,"+vnfdID+")"), page: true},
@@ -144,6 +146,18 @@ func (b *bench) lists(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	bare, stop, err := bareLoop()
+	if err != nil {
+		return err
+	}
+	defer stop()
+	limits := map[int]times{}
+	for _, clients := range []int{1, listClients} {
+		if limits[clients], _, err = bare.ask(ctx, question{target: process.Instances}, clients, b.samples); err != nil {
+			return err
+		}
+		b.latency(fmt.Sprintf("limit: a request that a bare loop answers, of %d at once", clients), limits[clients], 0, "")
+	}
 	for _, q := range questions(b.instances, since, operation) {
 		for _, clients := range []int{1, listClients} {
 			name := fmt.Sprintf("%s, %d clients", q.name, clients)
@@ -156,8 +170,17 @@ func (b *bench) lists(ctx context.Context) error {
 				break
 			}
 			b.latency(name, took, q.bound(clients), entries)
+			if q.name == byName {
+				b.headline(headline{"lists", name + ", of " + fmt.Sprint(b.instances) + ", p50", short(took.median()), "a bare loop answers: p50 " + short(limits[clients].median()),
+					ratio(float64(took.median()), float64(limits[clients].median()))})
+			}
 		}
 	}
+	rate, err := encoded(b.instances, j.URL)
+	if err != nil {
+		return err
+	}
+	b.value("limit: encoding of such entries alone", fmt.Sprintf("%.0f entries/s", rate), true, "", "")
 	for _, q := range walks() {
 		if err := b.walked(ctx, j, q); err != nil {
 			b.note("FAILED %s: %s", q.name, err)

@@ -284,7 +284,11 @@ func numbers(list string) ([]int, error) {
 // build makes the binary that is measured.
 func build(ctx context.Context, dir string) (string, error) {
 	binary := filepath.Join(dir, "jibe")
-	cmd := exec.CommandContext(ctx, "go", "build", "-o", binary, "./cmd/jibe")
+	version := "devel"
+	if described, err := process.Git(ctx, process.Root(), "describe", "--tags", "--always", "--dirty"); err == nil {
+		version = described // sources without git have none
+	}
+	cmd := exec.CommandContext(ctx, "go", "build", "-ldflags", "-X main.version="+version, "-o", binary, "./cmd/jibe")
 	cmd.Dir = process.Root()
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build jibe: %w\n%s", err, out)

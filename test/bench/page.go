@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 )
@@ -16,8 +17,18 @@ import (
 // page is what one run prints, as a page of the docs: docs/benchmarks.md, with a picture of what
 // each latency is of its limit.
 type page struct {
-	facts    [][2]string // of the machine and the run
-	sections []*chapter
+	facts     [][2]string // of the machine and the run
+	headlines []headline
+	sections  []*chapter
+}
+
+// headline is a number that people ask for first, beside what nothing that does the same is faster than
+// in the same run: the disk, plain git, a bare client of the cluster.
+type headline struct {
+	// kind is what it is a number of, as "drift repair".
+	kind string
+	// what was done, what it took, the limit with its name, and the number in parts of it.
+	what, measured, limit, share string
 }
 
 // chapter is one part of a page.
@@ -94,6 +105,12 @@ func (p *page) write(file, total string) error {
 	if picture != "" {
 		b.WriteString("\n![The median of each latency that has a limit, in parts of the limit](pictures/benchmarks.svg)\n")
 	}
+	if len(p.headlines) > 0 {
+		b.WriteString("\n## In short\n\n| | what | measured | physical limit, or peer, of the same run | |\n|---|---|---|---|---|\n")
+	}
+	for _, h := range p.ordered() {
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", cell(h.kind), cell(h.what), cell(h.measured), cell(h.limit), cell(h.share))
+	}
 	for _, s := range p.sections {
 		fmt.Fprintf(&b, "\n## %s\n\n", s.title)
 		if len(s.rows) > 0 {
@@ -134,6 +151,14 @@ func (p *page) write(file, total string) error {
 		return err
 	}
 	return os.WriteFile(filepath.Join(dir, "benchmarks.svg"), []byte(picture), 0o644)
+}
+
+// ordered are the headlines in the order in which people ask for them.
+func (p *page) ordered() []headline {
+	kinds := []string{"commit to applied", "new instances", "drift repair", "at rest", "operation overhead", "durable writes", "lists", "start"}
+	return slices.SortedStableFunc(slices.Values(p.headlines), func(a, b headline) int {
+		return slices.Index(kinds, a.kind) - slices.Index(kinds, b.kind)
+	})
 }
 
 // cell is a text in a table.

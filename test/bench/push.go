@@ -105,6 +105,10 @@ func (b *bench) push(ctx context.Context) error {
 		return err
 	}
 	defer t.Kill()
+	bare, err := b.bare(ctx, "bare-push")
+	if err != nil {
+		return err
+	}
 	plain := filepath.Join(b.tmp, "plain.git")
 	if _, err := process.Git(ctx, b.tmp, "clone", "--quiet", "--bare", t.Desired(), plain); err != nil {
 		return err
@@ -123,7 +127,7 @@ func (b *bench) push(ctx context.Context) error {
 		if _, err := process.Git(ctx, t.clone, "push", "--quiet", "--force", plain, "HEAD:refs/heads/main"); err != nil {
 			return err
 		}
-		if err := b.pushes(ctx, t, plain, have); err != nil {
+		if err := b.pushes(ctx, t, plain, bare, have); err != nil {
 			return err
 		}
 		if err := b.requests(ctx, t, have); err != nil {
@@ -133,8 +137,10 @@ func (b *bench) push(ctx context.Context) error {
 	return t.Stop()
 }
 
-func (b *bench) pushes(ctx context.Context, t *target, plain string, size int) error {
-	var shown, pushed, bare times
+// pushes are measured beside a push to a plain repository, and a patch by a bare client in a namespace of
+// its own.
+func (b *bench) pushes(ctx context.Context, t *target, plain, ns string, size int) error {
+	var shown, pushed, whole, bare, patched times
 	early := 0
 	for range b.samples {
 		if err := t.follow(ctx); err != nil {
@@ -162,7 +168,7 @@ func (b *bench) pushes(ctx context.Context, t *target, plain string, size int) e
 			return err
 		}
 		w.stop()
-		pushed = append(pushed, returned.Sub(start))
+		pushed, whole = append(pushed, returned.Sub(start)), append(whole, at.Sub(start))
 		if at.Before(returned) {
 			early++
 			at = returned
@@ -171,12 +177,43 @@ func (b *bench) pushes(ctx context.Context, t *target, plain string, size int) e
 		if err := t.settle(ctx, ""); err != nil {
 			return err
 		}
+		took, err := b.barePatch(ctx, ns)
+		if err != nil {
+			return err
+		}
+		patched = append(patched, took)
 	}
 	b.latency(fmt.Sprintf("%5d instances: push returned -> replicas at the API server", size), shown, showLimit,
 		fmt.Sprintf("%d of %d were there before", early, len(shown)))
 	b.latency(fmt.Sprintf("%5d instances: git push itself, checked by the hook", size), pushed, 0,
 		fmt.Sprintf("%s of a push to a plain bare repository: p50 %s (neither hook nor fsync)", ratio(float64(pushed.median()), float64(bare.median())), short(bare.median())))
+	b.latency(fmt.Sprintf("%5d instances: limit: a patch by a bare client -> replicas at the API server", size), patched, 0, "")
+	least := bare.median() + patched.median()
+	b.headline(headline{"commit to applied", fmt.Sprintf("%d instances: git push -> the change is at the API server, p50", size), short(whole.median()),
+		fmt.Sprintf("a push to a plain repository, and a bare client's patch: p50 %s + %s", short(bare.median()), short(patched.median())), ratio(float64(whole.median()), float64(least))})
 	return nil
+}
+
+// barePatch is how long a bare client's patch, to two replicas or to one, takes until a watch shows it.
+func (b *bench) barePatch(ctx context.Context, ns string) (time.Duration, error) {
+	w, err := b.cluster.watch(ctx, ns)
+	if err != nil {
+		return 0, err
+	}
+	defer w.stop()
+	if _, err := w.until(ctx, func(v *view) bool { return v.deployment != nil }); err != nil {
+		return 0, err
+	}
+	replicas := 2
+	if w.shows(replicas) {
+		replicas = 1
+	}
+	start := time.Now()
+	if err := b.cluster.scale(ctx, ns, replicas); err != nil {
+		return 0, err
+	}
+	at, err := w.until(ctx, func(v *view) bool { return v.shows(replicas) })
+	return at.Sub(start), err
 }
 
 func (b *bench) requests(ctx context.Context, t *target, size int) error {

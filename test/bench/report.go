@@ -63,6 +63,18 @@ func (r *report) enter(e entry) {
 	}
 }
 
+// headline puts a number at the head of the page. The last one of its kind stays: sizes ascend.
+func (r *report) headline(h headline) {
+	if r.page == nil {
+		return
+	}
+	if i := slices.IndexFunc(r.page.headlines, func(x headline) bool { return x.kind == h.kind }); i >= 0 {
+		r.page.headlines[i] = h
+		return
+	}
+	r.page.headlines = append(r.page.headlines, h)
+}
+
 // progress says how far a long part is, beside the figures.
 func (r *report) progress(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, "bench: "+format+"\n", args...)

@@ -39,6 +39,8 @@ func (b *bench) share(ctx context.Context) error {
 	own := whole.median() - bare.median()
 	b.value("Jibe's own share: difference of the medians", short(own), own <= shareLimit, "<= "+short(shareLimit),
 		ratio(float64(whole.median()), float64(bare.median()))+" of the bare client")
+	b.headline(headline{"operation overhead", "scale by REST: request -> COMPLETED, p50", short(whole.median()),
+		"a bare client: patch -> all pods ready, p50 " + short(bare.median()), ratio(float64(whole.median()), float64(bare.median()))})
 	b.latency("  of it: request -> replicas at the API server", before, 0, "")
 	b.latency("  of it: pods ready -> COMPLETED", after, 0, "")
 	return t.Stop()

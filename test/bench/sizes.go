@@ -2,11 +2,8 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,7 +11,6 @@ import (
 	"time"
 
 	"github.com/jibe-vnfm/jibe/desired"
-	"github.com/jibe-vnfm/jibe/test/process"
 )
 
 const (
@@ -269,53 +265,5 @@ func ignoreMissing(err error) error {
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
-	return err
-}
-
-// limits takes what nothing that does the same can be faster than here.
-func (s *size) limits(ctx context.Context) error {
-	type entry struct {
-		ID       string                       `json:"id"`
-		Name     string                       `json:"vnfInstanceName"`
-		VnfdID   string                       `json:"vnfdId"`
-		Provider string                       `json:"vnfProvider"`
-		Product  string                       `json:"vnfProductName"`
-		Version  string                       `json:"vnfSoftwareVersion"`
-		State    string                       `json:"instantiationState"`
-		Links    map[string]map[string]string `json:"_links"`
-	}
-	begin := time.Now()
-	for i := range s.n {
-		id := instanceID("fill", i)
-		links := map[string]map[string]string{}
-		for _, name := range []string{"self", "terminate", "scale", "heal", "changeExtConn", "changeCurrentVnfPkg"} {
-			links[name] = map[string]string{"href": s.server.URL + process.Instances + "/" + id + "/" + name}
-		}
-		if _, err := json.Marshal(entry{id, nameOf(i), vnfdID, "Jibe Benchmarks", "tiny", "1.0", "INSTANTIATED", links}); err != nil {
-			return err
-		}
-	}
-	s.set(s.column, figure{name: "limit: encoding of such entries alone", unit: perSecond}, float64(s.n)/time.Since(begin).Seconds())
-	took, err := syncs(s.tmp)
-	if err != nil {
-		return err
-	}
-	s.took(fixed("limit: 4 KiB and fsync, p50"), took.median())
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
-	empty := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) })}
-	defer empty.Close()
-	go func() { _ = empty.Serve(listener) }() // it ends with Close
-	bare := &jibe{Server: &process.Server{URL: "http://" + listener.Addr().String()}}
-	all := make(times, writersMake)
-	err = bare.clients(ctx, writers, len(all), func(w *wire, i int) error {
-		begin := time.Now()
-		_, err := modifying().send(w, i)
-		all[i] = time.Since(begin)
-		return err
-	})
-	s.took(fixed(fmt.Sprintf("limit: the same requests of %d clients, answered by a bare loop, p50", writers)), all.median())
 	return err
 }

@@ -136,8 +136,7 @@ func (t *target) changePackage(ctx context.Context, way string, turn int) (time.
 
 // bareTen gives the bare client's workload its pods, and a Service.
 func (b *bench) bareTen(ctx context.Context, ns string) error {
-	text := `{"apiVersion":"v1","kind":"Service","metadata":{"name":"web"},"spec":{"selector":{"app":"web"},"ports":[{"name":"http","port":80}]}}`
-	if _, err := b.cluster.CoreV1().Services(ns).Patch(ctx, workload, types.ApplyPatchType, []byte(text), metav1.PatchOptions{FieldManager: "bench", Force: new(true)}); err != nil {
+	if err := b.cluster.expose(ctx, ns); err != nil {
 		return err
 	}
 	w, err := b.cluster.watch(ctx, ns)

@@ -48,6 +48,10 @@ func (s *site) notes() {
 			if _, err := run(s.Context(), env, "", s.binary, "get", "instances"); err != nil {
 				s.Error(err)
 			}
+			link, err := run(s.Context(), env, "", s.binary, "ui")
+			if err != nil || !strings.HasPrefix(link, "https://localhost:"+m[1]+"/ui/login?code=") {
+				s.Errorf("jibe ui says %q, %v", link, err)
+			}
 			return
 		}
 	}

@@ -60,6 +60,35 @@ func TestHelm3RendersTheSame(t *testing.T) {
 	}
 }
 
+func TestTheNotesLeadToThePageAndToTheDashboardsThatThereAre(t *testing.T) {
+	for name, c := range map[string]struct {
+		set        string
+		has, hasnt []string
+	}{
+		"as it comes":       {"replicas=1", []string{"jibe ui ", "git clone https://admin:$JIBE_TOKEN@localhost:9890/git/desired.git", "test jibe --logs", "Nothing is scraped"}, []string{"Jibe / Fleet", "<no value>"}},
+		"with dashboards":   {"metrics.dashboards.enabled=true", []string{`begin with "Jibe / Fleet"`}, []string{"Nothing is scraped"}},
+		"with alerts alone": {"metrics.prometheusRule.enabled=true", nil, []string{"Jibe / Fleet", "Nothing is scraped"}},
+		"without a page":    {"ui.enabled=false", []string{"JIBE_TOKEN"}, []string{"jibe ui"}},
+		"kept by nobody":    {"persistence.enabled=false", []string{"all is lost with the pod"}, nil},
+	} {
+		out, err := run(t.Context(), environment(t), "", helm(t), "install", "jibe", chartDir(), "--namespace", "jibe-system", "--dry-run=client", "--set", c.set)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, notes, _ := strings.Cut(out, "\nNOTES:\n")
+		for _, text := range c.has {
+			if !strings.Contains(notes, text) {
+				t.Errorf("%s: no %q in\n%s", name, text, notes)
+			}
+		}
+		for _, text := range c.hasnt {
+			if strings.Contains(notes, text) {
+				t.Errorf("%s: %q in\n%s", name, text, notes)
+			}
+		}
+	}
+}
+
 // valueFiles are the cases, each a file of values.
 func valueFiles(t *testing.T) []string {
 	t.Helper()
