@@ -23,6 +23,8 @@ type push struct {
 	pusher
 	repository string
 	asked      bool
+	// lands says that it is to land, and that the hook which lands it hasn't asked yet.
+	lands bool
 	// judged is what came of it, where it was accepted: it is told apart from what git makes
 	// of it afterwards.
 	accepted *acceptedPush
@@ -65,6 +67,29 @@ func (p *pushes) claim(id, repository string) (pusher, error) {
 		return pusher{}, errNoPush
 	}
 	found.asked = true
+	return found.pusher, nil
+}
+
+// lands notes that a push is to land; it is false where the push has ended.
+func (p *pushes) lands(id string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	found := p.under[id]
+	if found != nil {
+		found.lands = true
+	}
+	return found != nil
+}
+
+// claimLanding returns who makes a push that is to land, once.
+func (p *pushes) claimLanding(id string) (pusher, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	found := p.under[id]
+	if found == nil || !found.lands {
+		return pusher{}, errNoPush
+	}
+	found.lands = false
 	return found.pusher, nil
 }
 

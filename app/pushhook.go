@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -50,6 +51,7 @@ func (s *Server) pushHookServer(context.Context) (*http.Server, net.Listener, er
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST "+PushPath, s.push)
+	mux.HandleFunc("POST "+LandPath, s.land)
 	mux.HandleFunc("POST "+BackupPath, s.hostOnly("backup", s.takeBackup))
 	mux.HandleFunc("GET "+DoctorPath, s.hostOnly("", s.examine))
 	mux.HandleFunc("POST "+BackupKeptPath, s.hostOnly("", s.keptBackup))
@@ -134,7 +136,7 @@ func (s *Server) judgePush(ctx context.Context, by pusher, p *admission.Push) (*
 	case p.Touched == nil || p.Proposal == nil:
 		return nil, errors.New("the push hook doesn't say what the push changes: it is that of another version of jibe, which the next start of the server replaces")
 	case p.Updates[i].Old != s.repo.Head():
-		return &admission.Verdict{Problems: []*desired.Problem{{File: p.Updates[i].Ref, Message: "another commit was faster than this push", Remedy: "fetch first, then push again"}}}, nil
+		return &admission.Verdict{Problems: []*desired.Problem{{File: p.Updates[i].Ref, Message: "another commit was faster than this push", Remedy: "fetch first, then push again; or have it merged: git push origin HEAD:" + s.landingRef()}}}, nil
 	}
 	return s.reviewer.Review(ctx, p.Proposal, false)
 }
@@ -157,12 +159,12 @@ func forbidden(lacking, problems []*desired.Problem) *admission.Verdict {
 	return &admission.Verdict{Problems: problems}
 }
 
-func (s *Server) branchRef() string {
-	if s.Branch == "" {
-		return "refs/heads/main"
-	}
-	return "refs/heads/" + s.Branch
-}
+func (s *Server) branchRef() string { return "refs/heads/" + s.branch() }
+
+// landingRef is what is pushed to so that it lands on the desired branch.
+func (s *Server) landingRef() string { return gitrepo.LandingRef(s.branch()) }
+
+func (s *Server) branch() string { return cmp.Or(s.Branch, "main") }
 
 // acceptedPush is a push that git was told to take.
 type acceptedPush struct {
@@ -175,6 +177,13 @@ type acceptedPush struct {
 func (s *Server) acceptPush(ctx context.Context, by pusher, p *admission.Push) error {
 	if err := s.audit.health(); err != nil {
 		return err
+	}
+	if p.Repository == admission.DesiredRepository && gitrepo.Lands(p.Updates) {
+		// What becomes of the branch is judged, and written down, when it lands.
+		if p.ID != "" && !s.pushes.lands(p.ID) {
+			return errNoPush
+		}
+		return nil
 	}
 	if p.Repository == admission.DesiredRepository {
 		for _, u := range p.Updates {

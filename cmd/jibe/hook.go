@@ -34,11 +34,22 @@ func newHook() *cobra.Command {
 			return h.preReceive(cmd.Context(), cmd.InOrStdin(), cmd.ErrOrStderr())
 		},
 	}
-	receive.Flags().StringVar(&h.socket, "socket", "", "socket of the server")
-	receive.Flags().StringVar(&h.repository, "repository", admission.DesiredRepository, "what the server calls the repository")
-	receive.Flags().StringVar(&h.branch, "branch", "", "branch of the desired state (default: the one that HEAD names)")
 	receive.Flags().StringVar(&h.keys, "verify-desired", "", "file of the keys of which one must have signed each commit")
-	cmd.AddCommand(receive)
+	land := &cobra.Command{
+		Use:  "proc-receive --socket PATH",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			unlimited()
+			h.push = os.Getenv(gitrepo.EnvPush)
+			return h.procReceive(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	for _, c := range []*cobra.Command{receive, land} {
+		c.Flags().StringVar(&h.socket, "socket", "", "socket of the server")
+		c.Flags().StringVar(&h.repository, "repository", admission.DesiredRepository, "what the server calls the repository")
+		c.Flags().StringVar(&h.branch, "branch", "", "branch of the desired state (default: the one that HEAD names)")
+	}
+	cmd.AddCommand(receive, land)
 	return cmd
 }
 
@@ -100,19 +111,15 @@ func (h pushHook) preReceive(ctx context.Context, stdin io.Reader, stderr io.Wri
 	}
 	v, err := h.ask(ctx, p)
 	switch {
+	case errors.Is(err, errNoServer) && gitrepo.Lands(updates):
+		return fmt.Errorf("nothing lands while no server runs, so nothing was changed (start it, or push to %s): %w", h.branch, err)
 	case h.push == "" && errors.Is(err, errNoServer):
 		fmt.Fprintf(stderr, "jibe: no server answers, so only the files were checked: packages, levels and VIMs are when it runs (%v)\n", err)
 		v = &admission.Verdict{Problems: p.Problems}
 	case err != nil:
 		return fmt.Errorf("the server couldn't check this push, so nothing was changed (push fewer instances at once if it is a large one): %w", err)
 	}
-	for n, warning := range v.Warnings {
-		if n == mostShown {
-			fmt.Fprintf(stderr, "jibe warns: and %d times more\n", len(v.Warnings)-n)
-			break
-		}
-		fmt.Fprintln(stderr, "jibe warns: "+warning.Error())
-	}
+	warn(stderr, v.Warnings)
 	problems := v.Problems
 	if len(problems) == 0 {
 		problems = p.Problems // whatever a server makes of them
@@ -129,10 +136,27 @@ func (h pushHook) preReceive(ctx context.Context, stdin io.Reader, stderr io.Wri
 				return err
 			}
 			if overtaken {
-				problems = []*desired.Problem{{File: u.Ref, Message: "another commit was faster than this push", Remedy: fetchFirst}}
+				problems = []*desired.Problem{{File: u.Ref, Message: "another commit was faster than this push", Remedy: fetchFirst + gitrepo.LandingRef(h.branch)}}
 			}
 		}
 	}
+	refuse(stderr, problems)
+	return exitError(1)
+}
+
+// warn shows what refuses nothing.
+func warn(stderr io.Writer, warnings []*desired.Problem) {
+	for n, warning := range warnings {
+		if n == mostShown {
+			fmt.Fprintf(stderr, "jibe warns: and %d times more\n", len(warnings)-n)
+			break
+		}
+		fmt.Fprintln(stderr, "jibe warns: "+warning.Error())
+	}
+}
+
+// refuse shows why a push is refused.
+func refuse(stderr io.Writer, problems []*desired.Problem) {
 	fmt.Fprintln(stderr, "jibe refuses this push; nothing was changed:")
 	for n, p := range problems {
 		if n == mostShown {
@@ -141,7 +165,6 @@ func (h pushHook) preReceive(ctx context.Context, stdin io.Reader, stderr io.Wri
 		}
 		fmt.Fprintln(stderr, "  "+p.Error())
 	}
-	return exitError(1)
 }
 
 // mostShown is how many warnings, or problems, of one push are shown: one push may bring very
@@ -149,7 +172,7 @@ func (h pushHook) preReceive(ctx context.Context, stdin io.Reader, stderr io.Wri
 const mostShown = 50
 
 // fetchFirst is the remedy where a push isn't based on the newest commit.
-const fetchFirst = "fetch first, then push again"
+const fetchFirst = "fetch first, then push again; or have it merged: git push origin HEAD:"
 
 // desiredBranch is the branch that the repository's HEAD names.
 func desiredBranch(ctx context.Context) (string, error) {
@@ -164,20 +187,25 @@ func desiredBranch(ctx context.Context) (string, error) {
 // reason is none that doesn't answer: then it isn't known what the server would say.
 var errNoServer = errors.New("no server runs")
 
-// ask has the server judge the push, over its socket.
+// ask has the server judge the push.
 func (h pushHook) ask(ctx context.Context, p *admission.Push) (*admission.Verdict, error) {
+	var v admission.Verdict
+	return &v, h.post(ctx, app.PushPath, p, &v)
+}
+
+// post asks the server, over its socket.
+func (h pushHook) post(ctx context.Context, path string, body, answer any) error {
 	if h.socket == "" {
-		return nil, errNoServer
+		return errNoServer
 	}
 	via := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", h.socket)
 	}}
 	defer via.CloseIdleConnections()
-	var v admission.Verdict
-	_, err := exchange(ctx, via, http.Header{}, http.MethodPost, "http://jibe"+app.PushPath, p, &v)
+	_, err := exchange(ctx, via, http.Header{}, http.MethodPost, "http://jibe"+path, body, answer)
 	var none *net.OpError
 	if errors.As(err, &none) && none.Op == "dial" && (errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, os.ErrNotExist)) {
 		err = fmt.Errorf("%w: %w", errNoServer, err)
 	}
-	return &v, err
+	return err
 }

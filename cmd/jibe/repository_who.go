@@ -39,16 +39,17 @@ func newRepositoryWho() *cobra.Command {
 			}
 			w := cmd.OutOrStdout()
 			fmt.Fprintf(w, "commit %s\nauthor %s (not authenticated)\n", p.Commit, p.Author)
-			switch {
-			case p.Own:
+			if p.Own {
 				fmt.Fprintln(w, "made by this Jibe (authenticated), with all that its message says")
+			}
+			switch {
 			case p.Push != nil:
 				from := p.Push.From
 				if from == "" {
 					from = "the host"
 				}
 				fmt.Fprintf(w, "pushed by %s from %s at %s (authenticated)\n", p.Push.Pusher, from, p.Push.At.Format(time.RFC3339))
-			default:
+			case !p.Own:
 				return errors.New("nobody is known who pushed it: it came from a forge, before pushes were noted, or while no server ran")
 			}
 			return nil

@@ -266,5 +266,5 @@ func (r *Repo) DraftOf(ctx context.Context, commit string) (*Draft, error) {
 	if !git.IsHash(commit) {
 		return nil, fmt.Errorf("%w: commit %q", desired.ErrNotFound, clip(commit))
 	}
-	return NewDraft(ctx, r.opt.Dir, r.Head(), "", commit)
+	return newDraft(ctx, r.opt.Dir, r.Head(), "", commit, r.sealed)
 }

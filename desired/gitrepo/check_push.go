@@ -31,9 +31,13 @@ type PushPolicy struct {
 // CheckPush returns the reasons in git alone for which a push is refused: files that can't be
 // parsed, duplicate ids, moved directories without an id, links and submodules, oversized
 // files, too many terminations, secrets in clear that weren't there before, and what
-// [Reader.CheckRefs] finds. What other branches and tags hold passes. An error means that the
+// [Reader.CheckRefs] finds. What other branches and tags hold passes, and what is to land is judged
+// when it does. An error means that the
 // push couldn't be checked, and must be refused too.
 func (r *Reader) CheckPush(ctx context.Context, updates []RefUpdate, policy PushPolicy) ([]*desired.Problem, error) {
+	if Lands(updates) {
+		return r.checkLanding(ctx, updates)
+	}
 	var out []*desired.Problem
 	for _, u := range updates {
 		switch {
@@ -60,6 +64,14 @@ func (r *Reader) CheckPush(ctx context.Context, updates []RefUpdate, policy Push
 }
 
 func (r *Reader) checkMain(ctx context.Context, u RefUpdate, policy PushPolicy) ([]*desired.Problem, error) {
+	if u.Old != "" {
+		if forward, err := r.forward(ctx, u); err != nil {
+			return nil, err
+		} else if !forward {
+			return []*desired.Problem{{File: u.Ref, Message: "its history can't be rewritten: it has commits that this push lacks (non-fast-forward)",
+				Remedy: "fetch first, or have the change merged: git push origin HEAD:" + LandingRef(r.branch)}}, nil
+		}
+	}
 	d, err := r.diff(ctx, u.Old, u.New)
 	if err != nil {
 		return nil, err

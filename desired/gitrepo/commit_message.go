@@ -35,3 +35,18 @@ func clip(s string) string {
 	}
 	return s
 }
+
+// said is what the message of a commit, as git keeps it, says: its subject, and its trailers, which
+// are its last paragraph. What stands before that may be a person's words.
+func said(commit []byte) (subject string, trailers map[string]string) {
+	_, message, _ := strings.Cut(string(commit), "\n\n")
+	message = strings.TrimRight(message, "\n")
+	subject, _, _ = strings.Cut(message, "\n")
+	trailers = map[string]string{}
+	for line := range strings.Lines(message[strings.LastIndex(message, "\n\n")+1:]) {
+		if key, value, found := strings.Cut(strings.TrimRight(line, "\n"), ": "); found {
+			trailers[key] = value
+		}
+	}
+	return subject, trailers
+}

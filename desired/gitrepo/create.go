@@ -28,6 +28,7 @@ func repositoryConfig() [][2]string {
 		{"receive.denyDeletes", "true"},
 		{"receive.denyNonFastForwards", "true"},
 		{"receive.advertisePushOptions", "true"},
+		{"receive.procReceiveRefs", strings.TrimSuffix(landingRefs, "/")},
 		{"receive.fsckObjects", "true"},
 		{"receive.unpackLimit", "1"},
 		{"receive.maxInputSize", "268435456"},

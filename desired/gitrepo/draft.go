@@ -14,7 +14,7 @@ import (
 	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
-// ErrConflict is returned for a branch that changes the same lines as the branch that it would be merged into.
+// ErrConflict is returned for a branch that changes the same as the branch that it would be merged into.
 var ErrConflict = errors.New("conflicts with the branch that it would be merged into")
 
 // FindRoot finds the desired repository that dir stands in: the root of a clone, from any
@@ -68,6 +68,7 @@ type Draft struct {
 	Behind bool
 
 	tmp string
+	own func([]byte) bool
 }
 
 // NewDraft makes the draft of a clone at root ([FindRoot]). head is the commit at which the
@@ -76,11 +77,16 @@ type Draft struct {
 // commit of the clone; "" is its files, committed or not, but for those that git ignores.
 // [Draft.Close] removes it.
 func NewDraft(ctx context.Context, root, head, base, commit string) (*Draft, error) {
+	return newDraft(ctx, root, head, base, commit, claimsSeal)
+}
+
+// newDraft is [NewDraft] where own says which commits are Jibe's, by their content.
+func newDraft(ctx context.Context, root, head, base, commit string, own func([]byte) bool) (*Draft, error) {
 	tmp, err := os.MkdirTemp("", "jibe-draft-")
 	if err != nil {
 		return nil, err
 	}
-	d := &Draft{tmp: tmp}
+	d := &Draft{tmp: tmp, own: own}
 	if err := d.make(ctx, root, head, base, commit); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
@@ -130,7 +136,7 @@ func (d *Draft) make(ctx context.Context, root, head, base, commit string) error
 		if old, tree, err = d.files(ctx, clone, trunk); err != nil {
 			return err
 		}
-	} else if old, tree, err = clone.merged(ctx, commit, trunk); err != nil {
+	} else if old, tree, err = d.merged(ctx, clone, commit, trunk); err != nil {
 		return err
 	}
 	args := []string{"commit-tree", "-m", "Draft", tree}
@@ -237,9 +243,10 @@ func (g *draftClone) trunk(ctx context.Context, head string) (string, error) {
 
 // merged returns the tree that a branch or commit would make if it were merged into the trunk,
 // and the commit there that it is compared with. For a commit that is part of the trunk that
-// is its own tree. Without a trunk, all of its tree counts.
-func (g *draftClone) merged(ctx context.Context, name, trunk string) (old, tree string, err error) {
-	at, err := g.named(ctx, name)
+// is its own tree. Without a trunk, all of its tree counts. What it and the trunk change both is
+// merged as a landing merges it, and else as git, and so a forge, does.
+func (d *Draft) merged(ctx context.Context, clone *draftClone, name, trunk string) (old, tree string, err error) {
+	at, err := clone.named(ctx, name)
 	if err != nil {
 		return "", "", err
 	}
@@ -247,16 +254,28 @@ func (g *draftClone) merged(ctx context.Context, name, trunk string) (old, tree 
 	if trunk == "" {
 		return "", tree, nil
 	}
-	base, err := g.mergeBase(ctx, trunk, at)
+	base, err := clone.mergeBase(ctx, trunk, at)
 	if err != nil || base == trunk || base == at || base == "" {
 		return trunk, tree, err
 	}
-	out, err := g.Run(ctx, "merge-tree", "--write-tree", "--no-messages", trunk, at)
+	m := &merger{Reader: d.Reader, git: clone.Runner, own: d.own, onto: "the branch that it would be merged into"}
+	by, err := m.merge(ctx, trunk, at)
+	if err != nil {
+		return "", "", err
+	}
+	switch {
+	case len(by.conflicts) > 0:
+	case by.pack.Empty():
+		return trunk, by.tree, nil
+	default:
+		return trunk, by.tree, by.pack.Write(d.git.Dir, d.tmp)
+	}
+	out, err := clone.Run(ctx, "merge-tree", "--write-tree", "--no-messages", trunk, at)
 	if out = strings.TrimSpace(out); err == nil {
 		return trunk, out, nil
 	}
 	if len(out) >= len(at) { // it names a tree with conflicts in it
-		return "", "", fmt.Errorf("%s %w: rebase it first", name, ErrConflict)
+		return "", "", fmt.Errorf("%s %w: rebase it first (%s: %s)", name, ErrConflict, by.conflicts[0].File, by.conflicts[0].Message)
 	}
 	return base, tree, nil // a git that can't merge without a work tree
 }

@@ -176,15 +176,9 @@ func (r *Repo) ownCommit(hash string, data []byte) (c OwnCommit, ok bool) {
 	if err != nil {
 		return c, false
 	}
-	head, message, _ := strings.Cut(string(data), "\n\n")
-	c = OwnCommit{At: committed(head), Trailers: map[string]string{}}
-	// The trailers are the last paragraph. What stands before it may be a person's words.
-	message = strings.TrimRight(message, "\n")
-	for line := range strings.Lines(message[strings.LastIndex(message, "\n\n")+1:]) {
-		if key, value, found := strings.Cut(strings.TrimRight(line, "\n"), ": "); found {
-			c.Trailers[key] = value
-		}
-	}
+	head, _, _ := strings.Cut(string(data), "\n\n")
+	c = OwnCommit{At: committed(head)}
+	_, c.Trailers = said(data)
 	parent := ""
 	if len(parsed.Parents) > 0 {
 		parent = parsed.Parents[0]

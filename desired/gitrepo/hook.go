@@ -115,10 +115,11 @@ func (r *Repo) InstallHooks(h Hook) error {
 	return InstallHook(r.opt.Dir, h)
 }
 
-// InstallHook makes git ask the hook about every push to the bare repository at dir. It may be
-// repeated, and costs no more than to read a small file where the hook is there; a running push
-// sees the old hook or the new one, never half of one. A hook that somebody else has put there
-// becomes pre-receive.local, and runs after Jibe's.
+// InstallHook makes git ask the hook about every push to the bare repository at dir, and have it land
+// what is pushed to refs/for/. It may be repeated, and costs no more than to read small files where
+// the hooks are there; a running push sees the old hook or the new one, never half of one. A hook that
+// somebody else has put there becomes pre-receive.local, and runs after Jibe's; proc-receive.local
+// never runs, as one alone can answer.
 func InstallHook(dir string, h Hook) error {
 	for _, p := range []string{h.Binary, h.Socket} {
 		if !filepath.IsAbs(p) || strings.ContainsAny(p, "\n\x00") {
@@ -126,34 +127,36 @@ func InstallHook(dir string, h Hook) error {
 		}
 	}
 	dir = filepath.Join(dir, "hooks")
-	name, local := filepath.Join(dir, "pre-receive"), filepath.Join(dir, "pre-receive.local")
+	for _, name := range []string{"pre-receive", "proc-receive"} {
+		if name == "proc-receive" && h.Branch == "" {
+			continue
+		}
+		if err := h.install(dir, name); err != nil {
+			return fmt.Errorf("%w: install hooks: %w", desired.ErrUnavailable, err)
+		}
+	}
+	return nil
+}
+
+// install writes the hook of one name.
+func (h Hook) install(dir, hook string) error {
+	name := filepath.Join(dir, hook)
+	local := name + ".local"
 	old, err := os.ReadFile(name)
 	if err == nil && !strings.Contains(string(old), strings.TrimSpace(hookMark)) {
 		err = os.Rename(name, local)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%w: install hooks: %w", desired.ErrUnavailable, err)
+		return err
 	}
-	command := shellQuote(h.Binary) + " hook pre-receive --socket " + shellQuote(h.Socket) + " --repository " + shellQuote(h.Repository)
-	if h.Branch != "" {
-		command += " --branch " + shellQuote(h.Branch)
-	}
-	if h.keys != "" {
-		command += " --verify-desired " + shellQuote(h.keys)
-	}
-	script := "#!/bin/sh\n" + hookMark + "# It refuses a push that couldn't be obeyed or may not be made, with the reason.\n"
-	if st, err := os.Stat(local); err == nil && st.Mode()&0o111 != 0 {
-		script += "updates=$(cat)\nprintf '%s\\n' \"$updates\" | " + command + " || exit 1\nprintf '%s\\n' \"$updates\" | exec " + shellQuote(local) + "\n"
-	} else {
-		script += "exec " + command + "\n"
-	}
+	script := h.script(hook, local)
 	if string(old) == script {
 		return nil
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("%w: install hooks: %w", desired.ErrUnavailable, err)
+		return err
 	}
-	tmp := filepath.Join(dir, ".pre-receive.new")
+	tmp := filepath.Join(dir, "."+hook+".new")
 	err = git.WriteSynced(tmp, []byte(script))
 	if err == nil {
 		err = os.Chmod(tmp, 0o755)
@@ -164,10 +167,27 @@ func InstallHook(dir string, h Hook) error {
 	if err == nil {
 		err = git.SyncDir(dir)
 	}
-	if err != nil {
-		return fmt.Errorf("%w: install hooks: %w", desired.ErrUnavailable, err)
+	return err
+}
+
+// script is what git runs as the hook; local is where somebody else's may be.
+func (h Hook) script(hook, local string) string {
+	command := shellQuote(h.Binary) + " hook " + hook + " --socket " + shellQuote(h.Socket) + " --repository " + shellQuote(h.Repository)
+	if h.Branch != "" {
+		command += " --branch " + shellQuote(h.Branch)
 	}
-	return nil
+	script := "#!/bin/sh\n" + hookMark
+	if hook == "proc-receive" {
+		return script + "# It lands what is pushed to " + landingRefs + ".\nexec " + command + "\n"
+	}
+	if h.keys != "" {
+		command += " --verify-desired " + shellQuote(h.keys)
+	}
+	script += "# It refuses a push that couldn't be obeyed or may not be made, with the reason.\n"
+	if st, err := os.Stat(local); err == nil && st.Mode()&0o111 != 0 {
+		return script + "updates=$(cat)\nprintf '%s\\n' \"$updates\" | " + command + " || exit 1\nprintf '%s\\n' \"$updates\" | exec " + shellQuote(local) + "\n"
+	}
+	return script + "exec " + command + "\n"
 }
 
 func shellQuote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }

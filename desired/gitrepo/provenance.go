@@ -15,7 +15,8 @@ type Provenance struct {
 	// Own says that Jibe made the commit, as its message says.
 	Own bool
 	// Push is the push that brought the commit, nil where none is known: it came from a forge,
-	// in a time before pushes were noted, or while no server ran.
+	// in a time before pushes were noted, or while no server ran. One of Jibe's own has one where
+	// it landed what was pushed.
 	Push *Push
 }
 
@@ -33,7 +34,12 @@ func WhoMade(ctx context.Context, dir, branch, commit string, key []byte) (*Prov
 		return nil, err
 	}
 	p := &Provenance{Commit: full, Author: c.Author}
-	if p.Own, err = r.Sealed(ctx, full); err != nil || p.Own {
+	if p.Own, err = r.Sealed(ctx, full); err != nil {
+		return p, err
+	}
+	if p.Own {
+		// A merge that landed a push, which is nobody else's.
+		p.Push, err = r.notedPush(ctx, full)
 		return p, err
 	}
 	p.Push, err = r.pushOf(ctx, full)

@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"strings"
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/internal/git"
@@ -26,13 +27,13 @@ func (r *Repo) seal(parts ...string) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// encode makes the commit of a write, sealed where there is a key.
-func (r *Repo) encode(tree, parent string, w desired.Write) []byte {
+// encode makes the commit of a write, sealed where there is a key. Others are merged by it.
+func (r *Repo) encode(tree, parent string, w desired.Write, others ...string) []byte {
 	text := message(w)
 	if len(r.opt.Key) > 0 && len(w.Trailers) == 0 {
 		text += "\n" // before the trailers
 	}
-	data := git.EncodeCommit(tree, parent, w.By, r.opt.Author, r.opt.Now(), text)
+	data := git.EncodeCommit(tree, parent, w.By, r.opt.Author, r.opt.Now(), text, others...)
 	if len(r.opt.Key) > 0 {
 		data = append(data, sealTrailer+r.seal("commit", string(data))+"\n"...) // a message is the end of a commit
 	}
@@ -65,4 +66,11 @@ func (r *Repo) sealed(data []byte) bool {
 	}
 	said, want := data[i+1:], sealTrailer+r.seal("commit", string(data[:i+1]))+"\n"
 	return hmac.Equal(said, []byte(want))
+}
+
+// claimsSeal says whether a commit looks like one of Jibe's. Anybody can have it look so: it is for
+// who has no key and only looks.
+func claimsSeal(commit []byte) bool {
+	_, trailers := said(signed.Unsigned(commit))
+	return trailers[strings.TrimSuffix(sealTrailer, ": ")] != ""
 }

@@ -22,6 +22,7 @@ const (
 
 type pending struct {
 	write  desired.Write
+	alone  func() // instead of a write: what is done while nothing is written
 	since  time.Time
 	state  atomic.Int32
 	rev    desired.Revision
@@ -64,13 +65,28 @@ func (q *writer) take(most int) []*pending {
 	defer q.mu.Unlock()
 	var out []*pending
 	n := 0
-	for ; n < len(q.queue) && len(out) < most; n++ {
+	for ; n < len(q.queue) && len(out) < most && q.queue[n].alone == nil; n++ {
 		if p := q.queue[n]; p.state.CompareAndSwap(waiting, taken) {
 			out = append(out, p)
 		}
 	}
 	q.queue = slices.Delete(q.queue, 0, n)
 	return out
+}
+
+// takeAlone returns what is to be done alone, where that is the next in order.
+func (q *writer) takeAlone() *pending {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.queue) == 0 || q.queue[0].alone == nil {
+		return nil
+	}
+	p := q.queue[0]
+	q.queue = slices.Delete(q.queue, 0, 1)
+	if !p.state.CompareAndSwap(waiting, taken) {
+		return nil
+	}
+	return p
 }
 
 // waits says whether a write waits whose caller hasn't gone.
@@ -108,18 +124,35 @@ func (r *Repo) Write(ctx context.Context, w desired.Write) (desired.Revision, er
 		return desired.Revision{}, err
 	}
 	p := &pending{write: w, since: time.Now(), done: make(chan struct{})}
-	if err := r.writer.put(p); err != nil {
+	if err := r.await(ctx, p); err != nil {
 		return desired.Revision{}, err
+	}
+	return p.rev, p.err
+}
+
+// await queues what the writer's goroutine is to do, and returns when it is done. An error says
+// that it wasn't.
+func (r *Repo) await(ctx context.Context, p *pending) error {
+	if err := r.writer.put(p); err != nil {
+		return err
 	}
 	select {
 	case <-p.done:
 	case <-ctx.Done():
 		if p.state.CompareAndSwap(waiting, abandoned) {
-			return desired.Revision{}, ctx.Err()
+			return ctx.Err()
 		}
 		<-p.done
 	}
-	return p.rev, p.err
+	return nil
+}
+
+// writeAlone runs do on the writer's goroutine: meanwhile no write moves the branch, and those that
+// come wait. do mustn't write.
+func (r *Repo) writeAlone(ctx context.Context, do func() error) error {
+	var err error
+	p := &pending{since: time.Now(), done: make(chan struct{}), alone: func() { err = do() }}
+	return errors.Join(r.await(ctx, p), err)
 }
 
 // noteDelay is how long a note waits for a batch to travel with.
@@ -132,6 +165,11 @@ func (r *Repo) writeLoop() {
 	for {
 		// A batch that has begun ends even when the repository closes.
 		ctx := context.WithoutCancel(r.ctx)
+		if p := r.writer.takeAlone(); p != nil {
+			p.alone()
+			close(p.done)
+			continue
+		}
 		if r.writer.waits() {
 			t, err := r.takeTurn()
 			if ps := r.writer.take(r.opt.MaxBatch); len(ps) > 0 {

@@ -39,9 +39,9 @@ func ParseCommit(data []byte) (Commit, error) {
 	return info, nil
 }
 
-// EncodeCommit makes a commit object on top of parent, "" for none. by is the author
-// and may be "": then it is the committer, "name <mail>".
-func EncodeCommit(tree, parent, by, committer string, at time.Time, message string) []byte {
+// EncodeCommit makes a commit object on top of parent, "" for none, that merges others into it. by is
+// the author and may be "": then it is the committer, "name <mail>".
+func EncodeCommit(tree, parent, by, committer string, at time.Time, message string, others ...string) []byte {
 	c := gitobject.Commit{
 		TreeHash:  plumbing.NewHash(tree),
 		Author:    signature(Ident(by, committer), at),
@@ -50,6 +50,9 @@ func EncodeCommit(tree, parent, by, committer string, at time.Time, message stri
 	}
 	if parent != "" {
 		c.ParentHashes = []plumbing.Hash{plumbing.NewHash(parent)}
+	}
+	for _, other := range others {
+		c.ParentHashes = append(c.ParentHashes, plumbing.NewHash(other))
 	}
 	raw := new(memoryObject)
 	if err := c.Encode(raw); err != nil {

@@ -69,6 +69,9 @@ func (p *Pack) offsetOf(hash string) (int, bool) {
 	return p.entries[i].offset, true
 }
 
+// Empty says that no object was put in.
+func (p *Pack) Empty() bool { return len(p.entries) == 0 }
+
 // Add puts an object in, once, and returns its name.
 func (p *Pack) Add(kind string, data []byte) string {
 	hash := hashObject(kind, data)

@@ -1,0 +1,122 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/jibe-vnfm/jibe/admission"
+	"github.com/jibe-vnfm/jibe/audit"
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/desired/gitrepo"
+	"github.com/jibe-vnfm/jibe/internal/git"
+)
+
+// LandPath is where the hook that lands what was pushed to refs/for/ asks, on the hook's socket alone.
+const LandPath = "/jibe/v1/land"
+
+// landing is one that is under way.
+type landing struct {
+	admission.Landing
+	s  *Server
+	by pusher
+	// verdict is what was made of it last, and push what of.
+	verdict *admission.Verdict
+	push    *admission.Push
+	// accepted is set once git was to take it.
+	accepted *gitrepo.RefUpdate
+}
+
+// errRefused is returned for a landing that the verdict refuses.
+var errRefused = errors.New("the landing is refused")
+
+// land answers the hook: what was pushed is on the branch then, or why it can't be.
+func (s *Server) land(w http.ResponseWriter, r *http.Request) {
+	var asked admission.Landing
+	began := time.Now()
+	if !decodeProposal(w, r, &asked) {
+		return
+	}
+	var by pusher
+	var err error
+	if asked.ID != "" {
+		by, err = s.pushes.claimLanding(asked.ID)
+	} else {
+		by, err = localPusher(r.Context())
+	}
+	if err == nil && !git.IsHash(asked.Commit) {
+		err = fmt.Errorf("%q is no commit", asked.Commit)
+	}
+	if err != nil {
+		respondProblem(w, http.StatusForbidden, err.Error())
+		return
+	}
+	l := &landing{Landing: asked, s: s, by: by, verdict: &admission.Verdict{}}
+	u, err := s.repo.Land(r.Context(), gitrepo.Landing{Commit: asked.Commit, Judge: l.judge, Accept: l.accept})
+	if err != nil {
+		l.lost(r.Context())
+	}
+	if invalid, ok := errors.AsType[*desired.InvalidError](err); ok {
+		l.verdict, err = &admission.Verdict{Problems: invalid.Problems}, errRefused
+	}
+	switch {
+	case errors.Is(err, errRefused):
+		s.meters.rejectedPush(l.verdict.Forbidden, l.verdict.Problems)
+		s.auditRefusedPush(r.Context(), by, &admission.Push{Repository: admission.DesiredRepository,
+			Updates: []gitrepo.RefUpdate{{Ref: s.branchRef(), New: asked.Commit}}}, l.verdict.Problems)
+		respondJSON(w, http.StatusOK, admission.Landed{Verdict: *l.verdict})
+	case err != nil:
+		respondUnreviewed(w, err)
+	default:
+		if u.Old != u.New {
+			s.arrivals.pushed(u.Ref, []gitrepo.RefUpdate{u}, began)
+		}
+		respondJSON(w, http.StatusOK, admission.Landed{Verdict: *l.verdict, Update: u})
+	}
+}
+
+// judge holds what the branch would become against all that a push of it is held against.
+func (l *landing) judge(ctx context.Context, u gitrepo.RefUpdate) error {
+	p, err := admission.DescribeLanding(ctx, l.s.repo.Reader, l.Landing, u, l.s.Verify.Desired)
+	if err != nil {
+		return err
+	}
+	v, err := l.s.judgePush(ctx, l.by, p)
+	if now := l.s.repo.Head(); now != u.Old { // it may have been held against that
+		return fmt.Errorf("%w: it is at %s", git.ErrRefMoved, now)
+	}
+	if err != nil {
+		return err
+	}
+	if l.verdict, l.push = v, p; len(v.Problems) > 0 {
+		return errRefused
+	}
+	return nil
+}
+
+// accept writes down who lands it, before git is told to.
+func (l *landing) accept(ctx context.Context, u gitrepo.RefUpdate) error {
+	l.lost(ctx)
+	if err := l.s.acceptPush(ctx, l.by, l.push); err != nil {
+		return err
+	}
+	l.accepted = &u
+	return nil
+}
+
+// lost tells the audit log of what git didn't take although it was to. Where the landing came over
+// HTTP, [Server.pushEnded] does so for what was accepted last.
+func (l *landing) lost(ctx context.Context) {
+	if l.accepted == nil {
+		return
+	}
+	s, updates := l.s, []gitrepo.RefUpdate{*l.accepted}
+	if l.accepted = nil; l.ID != "" {
+		s.pushes.accept(l.ID, nil)
+	}
+	if err := s.auditPush(context.WithoutCancel(ctx), l.by, admission.DesiredRepository, updates, audit.Failed, "git didn't take it: another commit was faster"); err != nil {
+		s.Log.ErrorContext(ctx, "push not recorded", "error", err)
+	}
+}

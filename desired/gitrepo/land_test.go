@@ -1,0 +1,380 @@
+package gitrepo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/internal/git"
+)
+
+// lander has a clone, and lands what they change in it.
+type lander struct {
+	testing.TB
+	r   *Repo
+	dir string
+}
+
+func newLander(tb testing.TB, r *Repo) *lander { return &lander{tb, r, clone(tb, r)} }
+
+func (p *lander) file(n int) string { return shardDir(testID(n)) + "/vnf.yaml" }
+
+// commit commits the whole work tree, and returns the commit.
+func (p *lander) commit(message string) string {
+	p.Helper()
+	runGit(p, p.dir, "add", "-A")
+	runGit(p, p.dir, "commit", "-q", "--allow-empty", "-m", message)
+	return runGit(p, p.dir, "rev-parse", "HEAD")
+}
+
+// land brings the commit's objects where the hook leaves them, and lands it.
+func (p *lander) land(commit string) (RefUpdate, error) {
+	p.Helper()
+	runGit(p, p.dir, "push", "-q", "origin", commit+":refs/heads/objects-of-"+commit)
+	nothing := func(context.Context, RefUpdate) error { return nil }
+	return p.r.Land(p.Context(), Landing{Commit: commit, Judge: nothing, Accept: nothing})
+}
+
+// edit replaces text in the file of an instance.
+func (p *lander) edit(n int, old, text string) {
+	p.Helper()
+	data, err := os.ReadFile(filepath.Join(p.dir, p.file(n)))
+	if err != nil || !strings.Contains(string(data), old) {
+		p.Fatalf("%q isn't in %s: %v", old, data, err)
+	}
+	put(p, p.dir, p.file(n), []byte(strings.Replace(string(data), old, text, 1)))
+}
+
+// jibeSets has Jibe change keys of an instance, as it does with trailers.
+func jibeSets(tb testing.TB, r *Repo, n int, trailers []desired.Trailer, edits ...desired.KeyValue) {
+	tb.Helper()
+	_, err := r.Write(context.Background(), desired.Write{Instance: testID(n), Subject: "Pin the package", By: "A Person <person@example.com>", Trailers: trailers,
+		Change: func(at desired.Revision, old desired.Files) (desired.Files, error) {
+			text, err := desired.Edit(at.Dir+"/vnf.yaml", old["vnf.yaml"], edits...)
+			return desired.Files{"vnf.yaml": text}, err
+		}})
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
+var pin = desired.KeyValue{Path: []string{"package"}, Value: "a" + strings.Repeat("1", 39)}
+
+// at is a file as the branch has it.
+func at(tb testing.TB, r *Repo, file string) string {
+	tb.Helper()
+	return runGit(tb, r.opt.Dir, "show", "main:"+file)
+}
+
+func TestAChangeLandsOnTopOfWhatCameMeanwhile(t *testing.T) {
+	r := openRepo(t, Options{Key: testKey})
+	for n := range 3 {
+		mustWrite(t, r, testID(n), shardDir(testID(n)), 1)
+	}
+	p := newLander(t, r)
+	p.edit(0, "vdu1_aspect: 1", "vdu1_aspect: 2 # until Friday")
+	first := p.commit("Scale")
+	if u, err := p.land(first); err != nil || u.New != first || r.Head() != first {
+		t.Fatalf("%+v %v: not as a push to the branch would be", u, err)
+	}
+	// Jibe pins what has landed, and somebody else is changed; the person goes on with what they have.
+	jibeSets(t, r, 0, nil, pin)
+	mustWrite(t, r, testID(1), shardDir(testID(1)), 7)
+	p.edit(0, "name: vnf", "name: front")
+	second := p.commit("Rename\n\nBecause.")
+	head := r.Head()
+	u, err := p.land(second)
+	if err != nil || u.Old != head || r.Head() != u.New {
+		t.Fatalf("%+v %v", u, err)
+	}
+	if got := runGit(t, r.opt.Dir, "log", "-1", "--format=%P|%cn <%ce>|%an|%s", "main"); got != head+" "+second+`|Jibe <jibe@localhost>|Jibe|Merge "Rename" into main` {
+		t.Errorf("the merge is %s", got)
+	}
+	text := at(t, r, p.file(0))
+	for _, part := range []string{"name: front\n", "vdu1_aspect: 2 # until Friday\n", "package: a1"} {
+		if !strings.Contains(text, part) {
+			t.Errorf("%q isn't in\n%s", part, text)
+		}
+	}
+	if level := levelOf(t, r, testID(1)); level != 7 {
+		t.Errorf("the change that came meanwhile is lost: level %d", level)
+	}
+	// What has landed lands again without effect, also where the answer was lost.
+	if again, err := p.land(second); err != nil || again.Old != u.New || again.New != u.New || r.Head() != u.New {
+		t.Errorf("again: %+v %v", again, err)
+	}
+	// A merge by the person, crosswise with Jibe's, has nothing that is new.
+	runGit(t, p.dir, "fetch", "-q", "origin")
+	runGit(t, p.dir, "merge", "-q", "-m", "Merge", head+"~1")
+	p.edit(2, "vdu1_aspect: 1", "vdu1_aspect: 5")
+	if _, err := p.land(p.commit("Scale another")); err != nil || levelOf(t, r, testID(2)) != 5 {
+		t.Errorf("after a merge: %v", err)
+	}
+	sameAsFresh(t, r)
+	fsck(t, r)
+}
+
+func TestWhatBothHaveChangedIsAConflictThatIsTold(t *testing.T) {
+	for name, c := range map[string]struct {
+		meanwhile, change func(p *lander)
+		want              string // "" lands
+	}{
+		"a person's edit of another key": {
+			meanwhile: func(p *lander) {
+				other := newLander(p, p.r)
+				other.edit(0, "name: vnf", "name: theirs")
+				other.commit("Rename it")
+				runGit(p, other.dir, "push", "-q", "origin", "HEAD:main")
+			},
+			change: func(p *lander) { p.edit(0, "vdu1_aspect: 1", "vdu1_aspect: 2") },
+			want:   `name: changed on main too, by A Person <person@example.com> (`,
+		},
+		"a request of the API": {
+			meanwhile: func(p *lander) {
+				jibeSets(p, p.r, 0, []desired.Trailer{{Key: desired.TrailerOperation, Value: "o"}, {Key: desired.TrailerType, Value: "SCALE"}, {Key: desired.TrailerRequestedBy, Value: "nfvo (token)"}},
+					desired.KeyValue{Path: []string{"levels", "vdu1_aspect"}, Value: 3})
+			},
+			change: func(p *lander) { p.edit(0, "name: vnf", "name: mine") },
+			want:   `levels.vdu1_aspect: changed on main too, by nfvo (token) (`,
+		},
+		"a rollback": {
+			meanwhile: func(p *lander) {
+				jibeSets(p, p.r, 0, []desired.Trailer{{Key: desired.TrailerOperation, Value: "o"}, {Key: desired.TrailerType, Value: "SCALE"}, {Key: desired.TrailerOutcome, Value: "ROLLED_BACK"}},
+					desired.KeyValue{Path: []string{"levels", "vdu1_aspect"}, Value: 3})
+			},
+			change: func(p *lander) { p.edit(0, "name: vnf", "name: mine") },
+			want:   `levels.vdu1_aspect: changed on main too, by Jibe (`,
+		},
+		"another value of what Jibe filled in": {
+			meanwhile: func(p *lander) {
+				jibeSets(p, p.r, 0, nil, desired.KeyValue{Path: []string{"vim"}, Value: "kube-a"}, pin)
+			},
+			change: func(p *lander) { p.edit(0, "name: vnf", "vim: kube-b\nname: vnf") },
+			want:   `vim: set to other values on main, by Jibe (`,
+		},
+		"a commit that says it is Jibe's": {
+			meanwhile: func(p *lander) {
+				other := newLander(p, p.r)
+				other.edit(0, "name: vnf", "name: theirs")
+				other.commit("Pin\n\nJibe-Seal: " + strings.Repeat("0", 64))
+				runGit(p, other.dir, "push", "-q", "origin", "HEAD:main")
+			},
+			change: func(p *lander) { p.edit(0, "vdu1_aspect: 1", "vdu1_aspect: 2") },
+			want:   `name: changed on main too, by A Person`,
+		},
+		"a file beside it": {
+			meanwhile: func(p *lander) {
+				other := newLander(p, p.r)
+				put(p, other.dir, "README.md", []byte("theirs\n"))
+				other.commit("Explain")
+				runGit(p, other.dir, "push", "-q", "origin", "HEAD:main")
+			},
+			change: func(p *lander) { put(p, p.dir, "README.md", []byte("mine\n")) },
+			want:   `README.md: was changed on main too, by A Person`,
+		},
+		"a removal of what Jibe pinned": {
+			meanwhile: func(p *lander) { jibeSets(p, p.r, 0, nil, pin) },
+			change:    func(p *lander) { runGit(p, p.dir, "rm", "-q", "-r", shardDir(testID(0))) },
+		},
+		"a removal of what a person changed": {
+			meanwhile: func(p *lander) {
+				other := newLander(p, p.r)
+				other.edit(0, "name: vnf", "name: theirs")
+				other.commit("Rename it")
+				runGit(p, other.dir, "push", "-q", "origin", "HEAD:main")
+			},
+			change: func(p *lander) { runGit(p, p.dir, "rm", "-q", "-r", shardDir(testID(0))) },
+			want:   `name: changed on main too, by A Person`,
+		},
+		"a move of what Jibe pinned": {
+			meanwhile: func(p *lander) { jibeSets(p, p.r, 0, nil, pin) },
+			change: func(p *lander) {
+				if err := os.MkdirAll(filepath.Join(p.dir, "instances/b"), 0o755); err != nil {
+					p.Fatal(err)
+				}
+				runGit(p, p.dir, "mv", shardDir(testID(0)), "instances/b/moved")
+			},
+			want: `and is moved to instances/b/moved here`,
+		},
+		"no history in common": {
+			meanwhile: func(*lander) {},
+			change:    func(p *lander) { runGit(p, p.dir, "checkout", "-q", "--orphan", "other") },
+			want:      `has no commit in common with main`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := openRepo(t, Options{Key: testKey})
+			mustWrite(t, r, testID(0), shardDir(testID(0)), 1)
+			mustWrite(t, r, testID(1), shardDir(testID(1)), 1)
+			p := newLander(t, r)
+			c.meanwhile(p)
+			c.change(p)
+			if err := r.Refresh(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			head := r.Head()
+			_, err := p.land(p.commit("Mine"))
+			if c.want == "" {
+				if _, there := r.Lookup(testID(0)); err != nil || there {
+					t.Errorf("not landed: %v", err)
+				}
+				return
+			}
+			var invalid *desired.InvalidError
+			if !errors.As(err, &invalid) || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "git pull --rebase origin main") {
+				t.Errorf("%v, want %q", err, c.want)
+			}
+			if now := runGit(t, r.opt.Dir, "rev-parse", "main"); now != head {
+				t.Errorf("main is at %s, not at %s", now, head)
+			}
+		})
+	}
+}
+
+func TestALandingThatIsRefusedLeavesTheBranchAndAnotherHeadIsJudgedAnew(t *testing.T) {
+	r := openRepo(t, Options{Key: testKey})
+	mustWrite(t, r, testID(0), shardDir(testID(0)), 1)
+	mustWrite(t, r, testID(1), shardDir(testID(1)), 1)
+	p := newLander(t, r)
+	p.edit(0, "vdu1_aspect: 1", "vdu1_aspect: 2")
+	commit := p.commit("Scale")
+	runGit(t, p.dir, "push", "-q", "origin", commit+":refs/heads/mine")
+	no := errors.New("no")
+	pass := func(context.Context, RefUpdate) error { return nil }
+	refuse := func(context.Context, RefUpdate) error { return no }
+	head := r.Head()
+	for _, l := range []Landing{{Judge: refuse, Accept: pass}, {Judge: pass, Accept: refuse}} {
+		l.Commit = commit
+		if _, err := r.Land(t.Context(), l); !errors.Is(err, no) || r.Head() != head {
+			t.Errorf("%v, main at %s", err, r.Head())
+		}
+	}
+	// The branch moves each time between the judgement and the move, until nobody else may write.
+	level, judged := 1, []string{}
+	var late sync.WaitGroup
+	u, err := r.Land(t.Context(), Landing{Commit: commit, Accept: pass, Judge: func(ctx context.Context, u RefUpdate) error {
+		judged = append(judged, u.Old)
+		level++
+		write := func() { mustWrite(t, r, testID(1), shardDir(testID(1)), level) }
+		if len(judged) > landFreely {
+			late.Go(write)
+		} else {
+			write()
+		}
+		return nil
+	}})
+	late.Wait()
+	if err != nil || len(judged) != landFreely+1 || u.Old != judged[landFreely] || levelOf(t, r, testID(0)) != 2 || levelOf(t, r, testID(1)) != level {
+		t.Errorf("%+v %v, judged at %q", u, err, judged)
+	}
+	for _, hash := range []string{runGit(t, r.opt.Dir, "rev-parse", "main^{tree}"), git.ZeroHash} {
+		if _, err := r.Land(t.Context(), Landing{Commit: hash, Judge: pass, Accept: pass}); err == nil {
+			t.Errorf("%s has landed, and is no commit", hash)
+		}
+	}
+	fsck(t, r)
+}
+
+func TestEveryLandingSucceedsOrConflictsWhileTheAPIWritesAllTheTime(t *testing.T) {
+	const people, landings = 4, 6
+	r := openRepo(t, Options{Key: testKey, RepackAbove: 10})
+	for n := range people + 3 {
+		mustWrite(t, r, testID(n), shardDir(testID(n)), 1)
+	}
+	var clones []*lander
+	for range people {
+		clones = append(clones, newLander(t, r))
+	}
+	var stop atomic.Bool
+	var writers, landers sync.WaitGroup
+	var written atomic.Int64
+	for n := range 2 { // one instance each, all the time
+		writers.Go(func() {
+			for level := 2; !stop.Load(); level++ {
+				mustWrite(t, r, testID(people+n), shardDir(testID(people+n)), level)
+				written.Add(1)
+			}
+		})
+	}
+	shared := people + 2
+	var landed, refused atomic.Int64
+	for n, p := range clones {
+		landers.Go(func() {
+			for i := range landings {
+				p.edit(n, fmt.Sprintf("vdu1_aspect: %d", i+1), fmt.Sprintf("vdu1_aspect: %d", i+2))
+				commit := p.commit(fmt.Sprintf("Scale %d for the %d. time", n, i+1))
+				if _, err := p.land(commit); err != nil {
+					t.Errorf("person %d: %v", n, err)
+					return
+				}
+				jibeSets(t, r, n, nil, desired.KeyValue{Path: []string{"package"}, Value: fmt.Sprintf("a%039d", i)}) // as Jibe does, of its own
+			}
+			// All of them at one file: the first one lands, the others are told.
+			p.edit(shared, "name: vnf", fmt.Sprintf("name: of-%d", n))
+			if _, err := p.land(p.commit("Take it")); err == nil {
+				landed.Add(1)
+			} else if strings.Contains(err.Error(), "name: changed on main too, by A Person") {
+				refused.Add(1)
+			} else {
+				t.Errorf("person %d: %v", n, err)
+			}
+		})
+	}
+	landers.Wait()
+	stop.Store(true)
+	writers.Wait()
+	if landed.Load() != 1 || refused.Load() != people-1 || written.Load() == 0 {
+		t.Errorf("%d landed and %d were refused of %d at one file, beside %d writes", landed.Load(), refused.Load(), people, written.Load())
+	}
+	for n := range people {
+		if got := levelOf(t, r, testID(n)); got != landings+1 {
+			t.Errorf("instance %d is at level %d", n, got)
+		}
+		if text := at(t, r, shardDir(testID(n))+"/vnf.yaml"); !strings.Contains(text, fmt.Sprintf("a%039d", landings-1)) {
+			t.Errorf("the last pin is lost:\n%s", text)
+		}
+	}
+	if got := strings.Count(runGit(t, r.opt.Dir, "log", "--no-merges", "--format=%s", "main"), ". time"); got != people*landings {
+		t.Errorf("%d commits of %d are in the history", got, people*landings)
+	}
+	sameAsFresh(t, r)
+	fsck(t, r)
+}
+
+func TestALandingsMergeIsSignedAndItsPusherIsKnown(t *testing.T) {
+	s := newSeal(t, "alice")
+	r := openRepo(t, Options{Key: testKey, Verify: s.verification()})
+	mustWrite(t, r, testID(0), shardDir(testID(0)), 1)
+	mustWrite(t, r, testID(1), shardDir(testID(1)), 1)
+	p := newLander(t, r)
+	mustWrite(t, r, testID(1), shardDir(testID(1)), 2)
+	p.edit(0, "vdu1_aspect: 1", "vdu1_aspect: 2")
+	commit, head := p.commit("Scale"), r.Head()
+	runGit(t, p.dir, "push", "-q", "origin", commit+":refs/heads/mine")
+	u, err := r.Land(t.Context(), Landing{Commit: commit, Judge: func(context.Context, RefUpdate) error { return nil }, Accept: func(_ context.Context, u RefUpdate) error {
+		return r.Pushing(Push{Pusher: "ann", From: "192.0.2.7", Old: u.Old, New: u.New})
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.verify(t.Context(), r.opt.Verify, head, u.New); err != nil {
+		t.Errorf("the merge isn't signed: %v", err)
+	}
+	noted(t, r, Push{Pusher: "ann", From: "192.0.2.7", Old: head, New: u.New})
+	rev, _ := r.Lookup(testID(0))
+	if who, err := r.Author(t.Context(), rev); err != nil || who != "ann" {
+		t.Errorf("it is by %q %v", who, err)
+	}
+	for _, hash := range []string{commit, u.New} {
+		if p, err := WhoMade(t.Context(), r.opt.Dir, "main", hash, testKey); err != nil || p.Push == nil || p.Push.Pusher != "ann" || p.Own != (hash == u.New) {
+			t.Errorf("%s: %+v %v", hash, p, err)
+		}
+	}
+}
