@@ -32,13 +32,15 @@ type fleetFilter struct {
 	Text string
 	// Folder is a folder of sites, or one above them.
 	Folder, State, Package, Version, VIM string
-	Group                                string
-	Page                                 int
+	// Older picks those that run an older version of their package than others do.
+	Older bool
+	Group string
+	Page  int
 }
 
 func filterOf(q url.Values) fleetFilter {
 	f := fleetFilter{Text: strings.TrimSpace(q.Get("q")), Folder: strings.Trim(strings.TrimSpace(q.Get("folder")), "/"), State: q.Get("state"),
-		Package: strings.TrimSpace(q.Get("package")), Version: strings.TrimSpace(q.Get("version")), VIM: strings.TrimSpace(q.Get("vim")), Group: q.Get("group")}
+		Package: strings.TrimSpace(q.Get("package")), Version: strings.TrimSpace(q.Get("version")), VIM: strings.TrimSpace(q.Get("vim")), Older: q.Get("older") != "", Group: q.Get("group")}
 	if !slices.Contains([]string{groupState, groupPackage, groupVIM}, f.Group) {
 		f.Group = groupFolder
 	}
@@ -54,6 +56,9 @@ func (f fleetFilter) query() string {
 		if value != "" {
 			q.Set(key, value)
 		}
+	}
+	if f.Older {
+		q.Set("older", "1")
 	}
 	if f.Group != groupFolder {
 		q.Set("group", f.Group)
@@ -142,8 +147,13 @@ type mark struct {
 type fleetPage struct {
 	Filter fleetFilter
 	// All are the instances that the caller sees, and Found those that the filter picks.
-	All, Found  int
-	Marks       []mark
+	All, Found int
+	Marks      []mark
+	// Older is how many of those that the filter picks otherwise run an older version of their package than
+	// others do, and OlderLink leads to them, or back to all.
+	Older       int
+	OlderLink   string
+	outdated    map[versionOf]string
 	Groups      []group
 	First, Last int // of the cells on the page, from 1
 	Pages       int
@@ -178,12 +188,19 @@ func (s *Service) showFleet(w http.ResponseWriter, r *http.Request) error {
 
 // pageOf picks a page of the cells, which are in the order of [byPlace].
 func pageOf(cells []*cell, f fleetFilter) *fleetPage {
-	p := &fleetPage{Filter: f, All: len(cells), Cleared: fleetFilter{Group: f.Group}.link()}
+	p := &fleetPage{Filter: f, All: len(cells), Cleared: fleetFilter{Group: f.Group}.link(), outdated: outdated(cells)}
 	words := strings.Fields(strings.ToLower(f.Text))
 	counts := map[Health]int{}
 	var found []*cell
 	for _, c := range cells {
 		if !f.match(c, words) {
+			continue
+		}
+		older := p.NewerThan(c) != ""
+		if older && (f.State == "" || string(c.Health) == f.State) {
+			p.Older++
+		}
+		if f.Older && !older {
 			continue
 		}
 		counts[c.Health]++
@@ -202,6 +219,9 @@ func pageOf(cells []*cell, f fleetFilter) *fleetPage {
 			p.Marks = append(p.Marks, mark{h, counts[h], with.link(), on})
 		}
 	}
+	with := f
+	with.Older, with.Page = !f.Older, 1
+	p.OlderLink = with.link()
 	if f.Group != groupFolder {
 		slices.SortStableFunc(found, func(a, b *cell) int { return natural.Compare(f.groupOf(a), f.groupOf(b)) })
 	}

@@ -57,6 +57,34 @@ func TestTheFilterPicksByEachField(t *testing.T) {
 	}
 }
 
+func TestInstancesOfAnOlderVersionThanOthersOfTheirPackageAreMarkedAndFound(t *testing.T) {
+	of := func(id, pkg, version string) *cell {
+		return &cell{ID: id, Name: id, Site: "a", Package: pkg, Version: version, Health: HealthRunning}
+	}
+	cells := []*cell{of("1", "amf", "1.10"), of("2", "amf", "1.9"), of("3", "amf", "1.10.0"), of("4", "upf", "2.0.0-rc.1"), of("5", "upf", "2.0.0"),
+		of("6", "dns", "bookworm-9"), of("7", "dns", "bookworm-11"), of("8", "old", "0.1"), of("9", "", "3"), of("10", "", "4"), of("11", "amf", "")}
+	p := pageOf(cells, filterOf(url.Values{}))
+	got := map[string]string{}
+	for _, c := range cells {
+		if by := p.NewerThan(c); by != "" {
+			got[c.ID] = by
+		}
+	}
+	if want := map[string]string{"2": "1.10", "4": "2.0.0", "6": "bookworm-11"}; !maps.Equal(got, want) {
+		t.Errorf("older are %v, want %v", got, want)
+	}
+	q, err := url.ParseQuery(strings.TrimPrefix(p.OlderLink, Root+"/?"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if older := pageOf(cells, filterOf(q)); p.Older != 3 || older.Found != 3 || older.Older != 3 || older.OlderLink != Root+"/" {
+		t.Errorf("%d are older; %q finds %d, and leads back to %q", p.Older, p.OlderLink, older.Found, older.OlderLink)
+	}
+	if one := pageOf(cells, filterOf(url.Values{"package": {"amf"}, "version": {"1.9"}})); one.Older != 1 {
+		t.Errorf("of those that the filter picks %d are older, though the newer one isn't picked, want 1", one.Older)
+	}
+}
+
 func TestPagesHaveEachInstanceOnce(t *testing.T) {
 	cells := many(2*perPage + 37)
 	for _, by := range []string{groupFolder, groupState, groupPackage, groupVIM} {

@@ -12,6 +12,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/jibe-vnfm/jibe/test/browser"
+	"github.com/jibe-vnfm/jibe/test/process"
 )
 
 func TestEachStateOfHealthIsShownByColourLetterAndWords(t *testing.T) {
@@ -198,4 +199,24 @@ func mustJSON(text string) string {
 	b = bytes.ReplaceAll(b, []byte(`\u003c`), []byte("<"))
 	b = bytes.ReplaceAll(b, []byte(`\u003e`), []byte(">"))
 	return string(bytes.ReplaceAll(b, []byte(`\u0026`), []byte("&")))
+}
+
+func TestAnInstanceOfAnOlderVersionIsMarkedInTheFleet(t *testing.T) {
+	s, _ := browser.Small(t, map[string]string{"instances/a/old/vnf.yaml": browser.VNF(1, "old", ""), "instances/a/older/vnf.yaml": browser.VNF(2, "older", "")})
+	tab := browser.New(t).Tab(t, s, browser.View{})
+	tab.Login(s.Token)
+	tab.Eventually(`document.querySelectorAll(".cell").length * 10 + document.querySelectorAll(".older, .older-link").length`, 20)
+	s.PushPackages(t, []string{nextVnfd}, process.NextVersion(t, process.SmallPackage(), "next", process.SmallVnfd, nextVnfd, "'1.0'", "'2.0'"))
+	s.PushFiles(t, map[string]string{"instances/b/new/vnf.yaml": strings.Replace(browser.VNF(3, "new", ""), process.SmallVnfd, nextVnfd, 1)})
+	tab.Open("/ui/")
+	tab.Eventually(`document.querySelectorAll(".cell").length * 10 + document.querySelectorAll(".cell .older").length`, 32)
+	if got := tab.Text(".cells li:first-child"); !strings.Contains(got, "1.0") || !strings.Contains(got, "2.0 is newer") {
+		t.Errorf("the cell says %q", got)
+	}
+	tab.Accessible()
+	look(t, tab, "older")
+	tab.Press(".older-link")
+	tab.Eventually(`document.querySelectorAll(".cell").length * 10 + document.querySelectorAll(".older-link[aria-current=true]").length`, 21)
+	tab.Accessible()
+	tab.Clean()
 }

@@ -40,6 +40,7 @@ Left running (KEEP=1). To go on:
   export KUBECONFIG=$KUBECONFIG JIBE_SERVER=$JIBE_SERVER JIBE_DATA=$JIBE_DATA PATH=$PATH
   cd $WORK                 # a clone of the desired repository
   jibe get instances       # and: jibe get operations --watch, jibe plan
+  jibe ui                  # a link that opens the web page
 To stop: kill $SERVER_PID${OWN_CLUSTER:+; $CONTROLPLANE wipe --dir $CLUSTER}
 TXT
 }
