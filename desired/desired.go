@@ -377,6 +377,10 @@ type Repo interface {
 	// Author is who brought the directory to its state at rev, as git writes
 	// people: "name <mail>".
 	Author(ctx context.Context, rev Revision) (string, error)
+	// Requested returns the trailers of the commit that brought the directory to its state at rev, by
+	// key, where Jibe made that for a request whose operation it begins; nil where another one did, or
+	// where it lies some way back.
+	Requested(ctx context.Context, rev Revision) (map[string]string, error)
 	// Attest appends a line to the commit's note (refs/notes/jibe), best effort, and returns at
 	// once. Facts are JSON and stand behind it: Jibe itself reads them again when its records are
 	// lost, and believes them by its seal.

@@ -40,7 +40,7 @@ type fleet struct {
 func newFleet(t *testing.T) *fleet {
 	t.Helper()
 	dir := t.TempDir()
-	repo, err := gitrepo.Open(t.Context(), gitrepo.Options{Dir: filepath.Join(dir, "desired.git")})
+	repo, err := gitrepo.Open(t.Context(), gitrepo.Options{Dir: filepath.Join(dir, "desired.git"), Key: []byte("the installation's")})
 	if err != nil {
 		t.Fatal(err)
 	}

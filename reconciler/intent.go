@@ -2,6 +2,7 @@ package reconciler
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -123,7 +124,12 @@ func (r *intentReader) change(ctx context.Context, inst *lcm.Instance, failed *l
 	if !due {
 		return failed, r.adopt(ctx, inst, head, exists)
 	}
-	op.RequestedBy = r.author(ctx, head)
+	if err := r.requested(ctx, &op, head); err != nil {
+		return nil, err
+	}
+	if op.RequestedBy == "" {
+		op.RequestedBy = r.author(ctx, head)
+	}
 	born, err := r.oplog.Born(ctx, op)
 	var busy oplog.ErrBusy
 	if errors.As(err, &busy) {
@@ -217,6 +223,28 @@ func (r *intentReader) birth(ctx context.Context, record *lcm.Instance, to desir
 	names := declared(pkg, was)
 	op.Params, op.PkgChange, op.ChangedInfo = names.StripJSON(op.Params), names.StripJSON(op.PkgChange), names.StripJSON(op.ChangedInfo)
 	return op, due, nil
+}
+
+// requested has the operation be the one that a request began whose commit this is: its record was
+// lost with the store before it was kept, and after git was read for what the store had lost. The client, and
+// git, know it by that id.
+func (r *intentReader) requested(ctx context.Context, op *lcm.Operation, head desired.Revision) error {
+	said, err := r.repo.Requested(ctx, head)
+	if err != nil {
+		return fmt.Errorf("commit %s of instance %s: %w", head.Commit, r.id, err)
+	}
+	if said == nil || said[desired.TrailerType] != string(op.Type) {
+		return nil
+	}
+	op.ID, op.RequestedBy = said[desired.TrailerOperation], said[desired.TrailerRequestedBy]
+	if params := said[desired.TrailerParams]; params != "" {
+		op.Params = json.RawMessage(params)
+	}
+	if pinned := said[desired.TrailerPinned]; pinned != "" {
+		op.PinnedVIM = pinned
+	}
+	r.log.WarnContext(ctx, "the record of a request was lost, its operation begins by what git says", "operation", op.ID, "revision", head.Commit)
+	return nil
 }
 
 // author is who made the change; "" where that isn't known, which is no reason

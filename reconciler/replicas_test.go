@@ -2,6 +2,7 @@ package reconciler_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -11,10 +12,14 @@ import (
 	"testing/fstest"
 	"time"
 
+	"github.com/google/uuid"
+
+	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/hooks"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/lcm/oplog"
 	"github.com/jibe-vnfm/jibe/reconciler"
+	"github.com/jibe-vnfm/jibe/store"
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/vnfd"
 )
@@ -248,4 +253,35 @@ func TestARequestThatWasOnlyPreparedIsResolvedOnceItsMemberIsGone(t *testing.T) 
 		inst, err := f.log.Instance(t.Context(), id)
 		return err == nil && inst.Prepared == "" && len(resolved) > 0
 	})
+}
+
+func TestARequestWhoseRecordIsLostAfterItsCommitBeginsUnderItsID(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	one := f.start(nil)
+	f.want(id, "", one)
+	f.settled([]string{id})
+	asked := uuid.NewString()
+	rev, err := f.repo.Write(t.Context(), desired.Write{
+		Instance: id, Dir: "instances/" + id, Subject: "SCALE", By: "Bob <bob@example.com>",
+		Trailers: []desired.Trailer{
+			{Key: desired.TrailerOperation, Value: asked}, {Key: desired.TrailerType, Value: string(lcm.Scale)},
+			{Key: desired.TrailerRequestedBy, Value: "bob"}, {Key: desired.TrailerParams, Value: `{"type":"SCALE_OUT"}`},
+		},
+		Change: func(desired.Revision, desired.Files) (desired.Files, error) {
+			return desired.Files{desired.InstanceFile: []byte(file("instantiated", "levels: {web: 1}\n"))}, nil
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	one.recon.Moved(id)
+	f.settled([]string{id})
+	op, err := f.log.Operation(t.Context(), asked)
+	if err != nil || op.State != lcm.Completed || op.RequestedBy != "bob" || string(op.Params) != `{"type":"SCALE_OUT"}` || op.After.Commit != rev.Commit {
+		t.Errorf("the operation of the request: %+v, %v", op, err)
+	}
+	if op, err := f.log.Operation(t.Context(), reconciler.OperationID(rev.Commit, id)); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("the commit has another operation: %+v, %v", op, err)
+	}
 }

@@ -221,6 +221,10 @@ func (r *memRepo) FindTrailer(_ context.Context, _, key, value string) (string, 
 
 func (r *memRepo) Refresh(context.Context) error { return nil }
 
+func (r *memRepo) Requested(context.Context, desired.Revision) (map[string]string, error) {
+	return nil, nil
+}
+
 func (r *memRepo) Author(context.Context, desired.Revision) (string, error) {
 	return "Ann <ann@example.com>", nil
 }

@@ -187,6 +187,38 @@ func (r *Repo) ownCommit(hash string, data []byte) (c OwnCommit, ok bool) {
 	return c, ok
 }
 
+// maxRequestSearch bounds how many commits are looked at for the one that a request made. A mirror
+// gets as many at once as others have pushed in the meantime.
+const maxRequestSearch = 16
+
+// Requested implements [desired.Repo].
+func (r *Repo) Requested(ctx context.Context, rev desired.Revision) (map[string]string, error) {
+	if len(r.opt.Key) == 0 || rev.Tree == "" {
+		return nil, nil
+	}
+	at := rev.Commit
+	for range maxRequestSearch {
+		data, err := r.objects.Get(ctx, git.KindCommit, at)
+		if err != nil {
+			return nil, r.damaged("commit "+at, err)
+		}
+		if c, ok := r.ownCommit(at, data); ok && c.After.Instance == rev.Instance {
+			_, settles := c.Trailers[desired.TrailerOutcome]
+			_, granted := c.Trailers[desired.TrailerGrant]
+			if c.After.Tree != rev.Tree || c.Trailers[desired.TrailerOperation] == "" || settles || granted {
+				return nil, nil
+			}
+			return c.Trailers, nil
+		}
+		parsed, err := r.commit(ctx, at)
+		if err != nil || len(parsed.Parents) == 0 {
+			return nil, err
+		}
+		at = parsed.Parents[0]
+	}
+	return nil, nil
+}
+
 func (r *Repo) ownNotes(ctx context.Context, e *Evidence) error {
 	at, err := git.ReadRef(r.opt.Dir, notesRef)
 	if err != nil || at == "" || len(r.opt.Key) == 0 {

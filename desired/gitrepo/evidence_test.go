@@ -54,3 +54,57 @@ func TestOnlyWhatTheKeyProvesIsEvidence(t *testing.T) {
 		t.Errorf("with another key there is %+v (%v)", e, err)
 	}
 }
+
+func TestTheRequestBehindARevisionIsFoundWhereJibeMadeItsCommit(t *testing.T) {
+	r := openRepo(t, Options{Key: testKey})
+	id, other := testID(1), testID(2)
+	write := func(instance string, level int, trailers ...desired.Trailer) desired.Revision {
+		t.Helper()
+		rev, err := r.Write(t.Context(), desired.Write{Instance: instance, Dir: shardDir(instance), Subject: "s", Change: setLevel(instance, level), Trailers: trailers})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return rev
+	}
+	asked := func(rev desired.Revision) string {
+		t.Helper()
+		said, err := r.Requested(t.Context(), rev)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return said[desired.TrailerOperation]
+	}
+	operation := desired.Trailer{Key: desired.TrailerOperation, Value: "made"}
+	rev := write(id, 1, operation)
+	if got := asked(rev); got != "made" {
+		t.Errorf("the request is %q", got)
+	}
+	later := write(other, 1)
+	if got := asked(desired.Revision{Instance: id, Dir: rev.Dir, Commit: later.Commit, Tree: rev.Tree}); got != "made" {
+		t.Errorf("seen at a later commit the request is %q", got)
+	}
+	for name, rev := range map[string]desired.Revision{
+		"of another instance":  later,
+		"that settles":         write(id, 2, operation, desired.Trailer{Key: desired.TrailerOutcome, Value: "ROLLED_BACK"}),
+		"that grants":          write(id, 3, operation, desired.Trailer{Key: desired.TrailerGrant, Value: "g"}),
+		"without an operation": write(id, 4),
+		"that isn't at head":   {Instance: id, Dir: rev.Dir, Commit: r.Head(), Tree: rev.Tree},
+		"of a directory's end": {Instance: id, Dir: rev.Dir, Commit: rev.Commit},
+	} {
+		if got := asked(rev); got != "" {
+			t.Errorf("a commit %s is taken for the request %q", name, got)
+		}
+	}
+
+	// A person pushes the same words.
+	dir := clone(t, r)
+	put(t, dir, shardDir(id)+"/vnf.yaml", vnfFile(id, 5))
+	commitPush(t, dir, runGit(t, dir, "log", "-1", "--format=%B", rev.Commit))
+	if err := r.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	pushed, _ := r.Lookup(id)
+	if got := asked(pushed); got != "" {
+		t.Errorf("a pushed commit is taken for the request %q", got)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 )
@@ -24,6 +25,11 @@ type Faults struct {
 
 	mu     sync.Mutex
 	counts map[string]int
+
+	// back is since when the git server is back, and owing are the replicas that were away then: what
+	// they did before may be in nobody's git yet. Both are of the goroutine that breaks what replicas depend on.
+	back  time.Time
+	owing []*Replica
 }
 
 // NewFaults are the faults of a rig.
@@ -151,8 +157,21 @@ func (f *Faults) failOver(ctx context.Context, _ *rand.Rand, _ <-chan struct{}) 
 	return err
 }
 
-// flush empties Redis, and its replicas.
-func (f *Faults) flush(ctx context.Context, _ *rand.Rand, _ <-chan struct{}) error {
+// noteTime is how long replicas have to tell git what they did while it was away.
+const noteTime = 5 * time.Second
+
+// flush empties Redis, and its replicas. Who did something while the git server was away has to have
+// told it: what only a dead machine knows, nobody can put back.
+func (f *Faults) flush(ctx context.Context, _ *rand.Rand, stop <-chan struct{}) error {
+	for len(f.owing) > 0 || time.Since(f.back) < noteTime {
+		if !pause(ctx, stop, noteTime/10) {
+			return nil
+		}
+		n := len(f.owing)
+		if f.owing = slices.DeleteFunc(f.owing, func(x *Replica) bool { return x.State() == "serves" }); len(f.owing) < n {
+			f.back = time.Now()
+		}
+	}
 	if err := f.redis.complete(ctx); err != nil { // else a failover may bring back what was there
 		return err
 	}
@@ -176,6 +195,12 @@ func (f *Faults) gitAway(ctx context.Context, rng *rand.Rand, stop <-chan struct
 	f.Forge.Away(true)
 	pause(ctx, stop, away)
 	f.Forge.Away(false)
+	f.back = time.Now()
+	for _, x := range f.Replicas {
+		if x.State() != "serves" && !slices.Contains(f.owing, x) {
+			f.owing = append(f.owing, x)
+		}
+	}
 	return nil
 }
 
