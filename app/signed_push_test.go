@@ -12,6 +12,19 @@ import (
 	"github.com/jibe-vnfm/jibe/test/process"
 )
 
+// newKey makes a key of SSH in a file, and returns the line of its public half.
+func newKey(t *testing.T, file string) (public []byte) {
+	t.Helper()
+	if out, err := exec.CommandContext(t.Context(), "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", filepath.Base(file), "-f", file).CombinedOutput(); err != nil {
+		t.Fatalf("ssh-keygen: %v\n%s", err, out)
+	}
+	public, err := os.ReadFile(file + ".pub")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return public
+}
+
 func TestOnlyWhatItsPusherHasSignedIsTakenWhereThatIsAskedFor(t *testing.T) {
 	data, keys := process.ShortTempDir(t), t.TempDir()
 	if err := os.MkdirAll(data, 0o700); err != nil {
@@ -22,14 +35,7 @@ func TestOnlyWhatItsPusherHasSignedIsTakenWhereThatIsAskedFor(t *testing.T) {
 	}
 	var trusted strings.Builder
 	for _, name := range []string{"ops", "noc", "stranger"} {
-		key := filepath.Join(keys, name)
-		if out, err := exec.CommandContext(t.Context(), "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", key).CombinedOutput(); err != nil {
-			t.Fatalf("ssh-keygen: %v\n%s", err, out)
-		}
-		public, err := os.ReadFile(key + ".pub")
-		if err != nil {
-			t.Fatal(err)
-		}
+		public := newKey(t, filepath.Join(keys, name))
 		if name != "stranger" {
 			fmt.Fprintf(&trusted, "%[1]s,%[1]s@example.com %[2]s", name, public)
 		}

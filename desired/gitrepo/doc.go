@@ -9,7 +9,8 @@
 // Where to look: repo.go opens the repository and follows its branch, lookup.go
 // answers for head, snapshot.go for any other commit. index.go knows which directory
 // is obeyed for an id, diff_dirs.go which directories differ between two commits.
-// writer.go and batch.go make commits, propose.go makes them on other branches,
+// writer.go and batch.go make commits, propose.go makes them on other branches, land.go and
+// merge.go put what people push on top of them,
 // remote.go exchanges them with a remote. check_push.go is what the push hook asks.
 // recover_*.go find after a start what head alone doesn't say.
 package gitrepo

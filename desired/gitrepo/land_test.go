@@ -378,3 +378,51 @@ func TestALandingsMergeIsSignedAndItsPusherIsKnown(t *testing.T) {
 		}
 	}
 }
+
+func TestABranchFromBeforeAPinIsPreviewedAsItWouldLand(t *testing.T) {
+	r := openRepo(t, Options{Key: testKey})
+	mustWrite(t, r, testID(0), shardDir(testID(0)), 1)
+	p := newLander(t, r)
+	p.edit(0, "vdu1_aspect: 1\n", "vdu1_aspect: 1\nvim: kube-a\n") // where Jibe writes its pin too
+	mine := p.commit("Say where")
+	runGit(t, p.dir, "push", "-q", "origin", "HEAD:refs/heads/mine")
+	jibeSets(t, r, 0, nil, pin)
+	runGit(t, p.dir, "fetch", "-q", "origin")
+	if out, err := tryGit(p.dir, "merge-tree", "--write-tree", "origin/main", mine); err == nil {
+		t.Fatalf("git merges it by itself: %s", out)
+	}
+	for name, draft := range map[string]func() (*Draft, error){
+		"by the server":  func() (*Draft, error) { return r.DraftOf(t.Context(), mine) },
+		"from the clone": func() (*Draft, error) { return NewDraft(t.Context(), p.dir, r.Head(), "", mine) },
+	} {
+		d, err := draft()
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		changes, _, err := d.Diff(t.Context(), d.Update.Old, d.Update.New)
+		if err != nil || len(changes) != 1 || d.Update.Old != r.Head() {
+			t.Fatalf("%s: %+v %v", name, changes, err)
+		}
+		if in, err := d.Read(t.Context(), changes[0].After); err != nil || in.VIM != "kube-a" || in.Package != pin.Value {
+			t.Errorf("%s: %+v %v", name, in, err)
+		}
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	// A person's change of the same lines is a conflict in both.
+	other := newLander(t, r)
+	other.edit(0, "name: vnf", "name: theirs")
+	other.commit("Rename it")
+	runGit(t, other.dir, "push", "-q", "origin", "HEAD:main")
+	if err := r.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	p.edit(0, "name: vnf", "name: mine")
+	mine = p.commit("Rename it too")
+	runGit(t, p.dir, "push", "-q", "origin", "HEAD:refs/heads/mine")
+	if d, err := r.DraftOf(t.Context(), mine); !errors.Is(err, ErrConflict) || !strings.Contains(err.Error(), "changed on the branch") {
+		t.Errorf("%+v %v", d, err)
+	}
+}
