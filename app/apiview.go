@@ -26,6 +26,16 @@ type apiView struct {
 // Problems implements sol.View.
 func (v apiView) Problems(instance string) []desired.Problem { return v.problems.of(instance) }
 
+// Waiting implements sol.View.
+func (v apiView) Waiting(instance string) (sol.StartWait, bool) {
+	x, ok := v.WaitingOf(instance)
+	w := sol.StartWait{Operation: x.Type, Commit: x.Commit, For: x.Why}
+	if !x.Until.IsZero() {
+		w.Until = rest.Stamp(x.Until)
+	}
+	return w, ok
+}
+
 // Check implements sol.View.
 func (v apiView) Check(ctx context.Context, before, after *desired.Instance) error {
 	err := v.View.Check(ctx, nil, before, after)

@@ -357,7 +357,8 @@ func (s *Server) wire(ctx context.Context) error {
 			_, err := sol.Resolve(ctx, s.repo, s.at, s.oplog, s.Log, op)
 			return err
 		},
-		Timeout: s.Timeout, StartTimeout: s.StartTimeout, Timeouts: s.Timeouts,
+		Overridden: s.auditOverride,
+		Timeout:    s.Timeout, StartTimeout: s.StartTimeout, Timeouts: s.Timeouts,
 		NFVO: &nfvo{resolve: s.nfvoSettings}, BaseURL: func() string { return strings.TrimSuffix(s.BaseURL, "/") },
 		Hooks: meteredHooks{s.hookRunner(ctx), s.meters.hooks}, Reveal: secrets{s.keeper}.Reveal, Seal: s.keeper.Encrypt, HookTimeout: s.HookTimeout,
 		Peers: s.peer, Namespace: ownNamespace(),

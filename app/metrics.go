@@ -25,11 +25,13 @@ type inventory struct {
 	repo   *gitrepo.Repo
 	oplog  *oplog.Log
 	drift  func() []reconciler.Drift
+	waits  func() []reconciler.Waiting
 	listed func() []reconciler.Problem
 	exempt *exemptions
 	disk   *disk
 
 	instances, suspended, held *prometheus.Desc
+	waiting                    *prometheus.Desc
 	open, contended, drifted   *prometheus.Desc
 	problems, problemSince     *prometheus.Desc
 	healthy, writable, omitted *prometheus.Desc
@@ -37,9 +39,11 @@ type inventory struct {
 
 func newInventory(s *Server) *inventory {
 	return &inventory{
-		repo: s.repo, oplog: s.oplog, drift: s.recon.View().Drift, listed: s.problems.list, exempt: newExemptions(s.repo), disk: s.disk,
+		repo: s.repo, oplog: s.oplog, drift: s.recon.View().Drift, waits: s.recon.View().Waiting, listed: s.problems.list, exempt: newExemptions(s.repo), disk: s.disk,
 		instances: prometheus.NewDesc("jibe_instances", "VNF instances in the desired repository.", nil, nil),
 		suspended: prometheus.NewDesc("jibe_instances_suspended", "VNF instances for which nothing is done, as suspend: true says.", nil, nil),
+		waiting: prometheus.NewDesc("jibe_instances_waiting_for_window",
+			"VNF instances on which an operation isn't begun yet, as a maintenance window is closed or a freeze holds, by type of operation and whether an end is in sight.", []string{"type", "end"}, nil),
 		held: prometheus.NewDesc("jibe_instance_held_since_timestamp_seconds",
 			"When the operation failed for which the VNF instance is held until the next request or commit.", []string{"instance"}, nil),
 		open: prometheus.NewDesc("jibe_lcm_operations_open",
@@ -59,7 +63,7 @@ func newInventory(s *Server) *inventory {
 
 // Describe implements prometheus.Collector.
 func (i *inventory) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{i.instances, i.suspended, i.held, i.open, i.contended, i.drifted, i.problems, i.problemSince, i.healthy, i.writable, i.omitted} {
+	for _, d := range []*prometheus.Desc{i.instances, i.suspended, i.held, i.waiting, i.open, i.contended, i.drifted, i.problems, i.problemSince, i.healthy, i.writable, i.omitted} {
 		ch <- d
 	}
 }
@@ -80,6 +84,7 @@ func (i *inventory) Collect(ch chan<- prometheus.Metric) {
 	}
 	gauge(ch, i.writable, writable)
 	i.collectDrift(ch)
+	i.collectWaiting(ch)
 	i.collectExempt(ctx, ch)
 	i.collectOperations(ch)
 }
@@ -121,6 +126,17 @@ func (i *inventory) collectDrift(ch chan<- prometheus.Metric) {
 	}
 	for s, at := range bounded(i, ch, "jibe_drift_since_timestamp_seconds", since) {
 		gauge(ch, i.drifted, stamp(at), s.instance, s.object, s.field, s.by, s.state)
+	}
+}
+
+func (i *inventory) collectWaiting(ch chan<- prometheus.Metric) {
+	type series struct{ operation, end string }
+	n := map[series]int{}
+	for _, x := range i.waits() {
+		n[series{string(x.Type), strconv.FormatBool(!x.Until.IsZero())}]++
+	}
+	for s, count := range n {
+		gauge(ch, i.waiting, float64(count), s.operation, s.end)
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/desired/gitrepo"
 	"github.com/jibe-vnfm/jibe/internal/git"
+	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/store"
 )
 
@@ -190,7 +191,7 @@ func (s *Server) acceptPush(ctx context.Context, by pusher, p *admission.Push) e
 			if u.Ref != s.branchRef() {
 				continue
 			}
-			if err := s.repo.Pushing(gitrepo.Push{Pusher: by.who.String(), From: by.from, Old: u.Old, New: u.New}); err != nil {
+			if err := s.repo.Pushing(gitrepo.Push{Pusher: by.who.String(), From: by.from, Admin: by.who.May(auth.Admin, ""), Old: u.Old, New: u.New}); err != nil {
 				return err
 			}
 		}
@@ -255,6 +256,16 @@ func (s *Server) auditPush(ctx context.Context, by pusher, repository string, up
 		}
 	}
 	return nil
+}
+
+// auditOverride records that an administrator's commit has an operation begin outside of its windows. A request
+// that does so has a record of its own.
+func (s *Server) auditOverride(ctx context.Context, op *lcm.Operation, by, reason string) {
+	r := audit.Record{Identity: by, Action: "override", Object: fmt.Sprintf("%s of VNF instance %s", op.Type, op.Instance), Outcome: audit.Done,
+		Reason: "overrides maintenance windows: " + reason, Commit: op.After.Commit, Result: "/vnflcm/v2/vnf_lcm_op_occs/" + op.ID}
+	if err := s.audit.Record(ctx, r); err != nil {
+		s.Log.ErrorContext(ctx, "override not recorded", "operation", op.ID, "error", err)
+	}
 }
 
 // mostRecorded is how many refs of one push have a record of their own.

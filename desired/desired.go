@@ -311,6 +311,9 @@ const (
 	TrailerType        = "Operation"
 	TrailerRequestedBy = "Requested-By"
 	TrailerGrant       = "Grant"
+	// TrailerOverride is why what the commit asks for may begin outside of windows and in freezes. An
+	// administrator writes it; of anybody else it means nothing.
+	TrailerOverride = "Override"
 	// TrailerParams is what the request asked for (operationParams), free of secrets: see [OneLine].
 	TrailerParams = "Operation-Params"
 	// TrailerOutcome is of a commit by which an operation ends that another commit began: the
@@ -357,6 +360,14 @@ type Repo interface {
 	// Settings returns vims/, repositories.yaml and granting.yaml at head. A file that
 	// instances need counts as it last was when head has removed or broken it.
 	Settings() (*Settings, error)
+	// Maintenance returns the files at head that rule when operations may begin on the instance in
+	// a directory, the outermost first; none where they may at any time. The error is an
+	// [*InvalidError] where one can't be read: then nobody knows what it allows.
+	Maintenance(ctx context.Context, dir string) ([]*Maintenance, error)
+	// Override is the reason for which what rev asks for may begin in spite of [Repo.Maintenance],
+	// as the last commit of its directory says (TrailerOverride), and who pushed that; "" where
+	// it says so without the right to, or not at all.
+	Override(ctx context.Context, rev Revision) (reason, by string, err error)
 	// FormerSettings are the newest settings in head's history that ok accepts, no older
 	// than those of the commit since ("": however old), or ErrNotFound.
 	FormerSettings(ctx context.Context, since string, ok func(*Settings) bool) (*Settings, error)

@@ -68,6 +68,7 @@ type driftRepair struct {
 	metrics  *Metrics
 	checker  *Checker
 	outside  *outside
+	gate     gate
 	// mayRun refuses an operation that needs hooks which may not run.
 	mayRun func(ctx context.Context, t lcm.Type, automatic bool, before, after *desired.Instance) error
 	// operate carries the operation on.
@@ -367,6 +368,13 @@ func secretField(names desired.SecretNames, field string) bool {
 func (r *driftRepair) repair(ctx context.Context, inst *lcm.Instance, l sight, due []plan.Step) (time.Duration, error) {
 	if err := r.mayRun(ctx, lcm.Heal, true, l.want.Source.Instance, l.want.Source.Instance); err != nil {
 		return r.mayNotRepair(ctx, err)
+	}
+	// A file that can't be read binds no repair: none does that doesn't name HEAL.
+	if meets, why, err := r.gate.ask(ctx, r.id, inst.Operated.Dir, lcm.Heal); err == nil && why != "" {
+		if r.drifts.refused(r.id, why) {
+			r.log.InfoContext(ctx, "drift waits for its window", "why", why)
+		}
+		return meets.Again(r.clocks.now(), awayAgain), nil
 	}
 	cause := "drift: " + r.drifts.story(r.id)
 	params, err := json.Marshal(map[string]string{"cause": cause})

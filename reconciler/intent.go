@@ -42,6 +42,10 @@ type intentReader struct {
 	pins      *pause
 	commits   committer
 	now       func() time.Time
+	gate      gate
+	waits     *waits
+	// audit records that windows were overridden.
+	audit func(ctx context.Context, op *lcm.Operation, by, reason string)
 	// running is what the VIM has of the instance.
 	running func(ctx context.Context, record *lcm.Instance) (plan.Observed, error)
 	enqueue func(instance string)
@@ -59,6 +63,7 @@ func (r *intentReader) next(ctx context.Context, inst *lcm.Instance, failed *lcm
 		r.problems.obeyed()
 	}
 	if head.Tree == inst.Operated.Tree {
+		r.waits.clear(r.id)
 		if !exists && failed == nil {
 			return nil, false, r.forget(ctx, inst)
 		}
@@ -68,6 +73,12 @@ func (r *intentReader) next(ctx context.Context, inst *lcm.Instance, failed *lcm
 		return failed, false, nil
 	}
 	op, err = r.change(ctx, inst, failed, head, exists)
+	var closed *closedError
+	if errors.As(err, &closed) {
+		r.problems.obeyed() // there is nothing to repair in it
+		return failed, true, nil
+	}
+	r.waits.clear(r.id)
 	if err == nil {
 		r.problems.obeyed()
 		return op, false, nil
@@ -102,15 +113,22 @@ func (r *intentReader) change(ctx context.Context, inst *lcm.Instance, failed *l
 			return back, err
 		}
 	}
+	if err := r.stillWaits(ctx, head); err != nil {
+		return nil, err
+	}
+	free, err := r.overridden(ctx, head)
+	if err != nil {
+		return nil, err
+	}
 	if after != nil && desired.IsInstantiated(after.State) {
 		if err := r.feasible(ctx, before, after); err != nil {
 			return nil, err
 		}
-		if pinned, err := r.pin(ctx, inst, head, before, after); pinned || err != nil {
+		if pinned, err := r.pin(ctx, inst, head, before, after, free); pinned || err != nil {
 			return nil, err // the pin is a commit, which brings the instance back here
 		}
 	} else if after != nil {
-		if unpinned, err := r.unpin(ctx, inst, head, before, after); unpinned || err != nil {
+		if unpinned, err := r.unpin(ctx, inst, head, before, after, free); unpinned || err != nil {
 			return nil, err
 		}
 	}
@@ -127,7 +145,14 @@ func (r *intentReader) change(ctx context.Context, inst *lcm.Instance, failed *l
 	if err := r.requested(ctx, &op, head); err != nil {
 		return nil, err
 	}
-	if op.RequestedBy == "" {
+	passes := false
+	if op.RequestedBy == "" { // a request was let in when it was accepted
+		if err := r.waitFor(ctx, head, op.Type); err != nil {
+			if passes = free.reason != "" && errors.As(err, new(*closedError)); !passes {
+				return nil, err
+			}
+			op.AddToStory(r.now(), free.story())
+		}
 		op.RequestedBy = r.author(ctx, head)
 	}
 	born, err := r.oplog.Born(ctx, op)
@@ -141,6 +166,10 @@ func (r *intentReader) change(ctx context.Context, inst *lcm.Instance, failed *l
 	if born.State.Ended() {
 		// This very commit had its operation already, and is head again.
 		return nil, r.adopt(ctx, inst, head, exists)
+	}
+	if passes {
+		r.log.WarnContext(ctx, "windows are overridden", "operation", born.ID, "by", free.by, "reason", free.reason)
+		r.audit(ctx, born, free.by, free.reason)
 	}
 	r.log.InfoContext(ctx, "operation begins", "operation", born.ID, "type", born.Type, "revision", head.Commit)
 	return born, nil

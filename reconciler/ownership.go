@@ -188,6 +188,7 @@ func (r *Reconciler) forget(id string) {
 	r.memory.forget(id)
 	r.drifts.clear(id)
 	r.unobeyed.clear(id)
+	r.waits.clear(id)
 	r.outside.clear(id)
 }
 

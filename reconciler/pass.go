@@ -29,6 +29,7 @@ type pass struct {
 	revisions   revisions
 	drifts      *drifts
 	requests    requests
+	waits       *waits
 }
 
 // newPass puts together what looks at the instance, which is owned for the tenure.
@@ -42,6 +43,7 @@ func (r *Reconciler) newPass(id string, t tenure) *pass {
 		revisions:   r.revisions,
 		drifts:      r.drifts,
 		requests:    r.requests,
+		waits:       r.waits,
 		outstanding: outstanding{id, r.Oplog, r.Repo, writes},
 		problems:    headProblems{id, r.Repo, r.unobeyed, r.Now},
 		clocks:      clocks{r.memory, id, r.Now},
@@ -49,6 +51,7 @@ func (r *Reconciler) newPass(id string, t tenure) *pass {
 	p.intents = &intentReader{
 		id: id, log: log, oplog: r.Oplog, repo: r.Repo, revisions: r.revisions, checker: r.checker, problems: p.problems,
 		pins: &r.pins, commits: writes, now: r.Now, running: r.View().running, enqueue: r.Moved,
+		gate: r.gate(), waits: r.waits, audit: r.Overridden,
 	}
 	left := deadlines{starting: max(r.StartTimeout, r.grantWait()), attempt: r.Timeout, byType: r.Timeouts, clocks: p.clocks}
 	seal := r.Seal
@@ -82,7 +85,7 @@ func (r *Reconciler) newPass(id string, t tenure) *pass {
 	p.repair = &driftRepair{
 		id: id, log: log, oplog: r.Oplog, repo: r.Repo, packages: r.Packages, resolver: r.resolver, identity: identity, problems: p.problems,
 		drifts: r.drifts, away: r.away, clocks: p.clocks, pause: repairPause(r.RepairPause), metrics: r.Metrics,
-		checker: r.checker, outside: r.outside, mayRun: mayRun, operate: p.attempts.operate,
+		checker: r.checker, outside: r.outside, gate: r.gate(), mayRun: mayRun, operate: p.attempts.operate,
 	}
 	return p
 }
@@ -138,8 +141,8 @@ func (p *pass) run(ctx context.Context) (time.Duration, error) {
 		}
 		if op == nil || op.State == lcm.FailedTemp {
 			again, err := p.repair.look(ctx, op, heldBack)
-			if heldBack && (again == 0 || again > headAgain) {
-				again = headAgain
+			if soon := p.waits.again(p.id, p.intents.now()); heldBack && (again == 0 || again > soon) {
+				again = soon
 			}
 			return again, err
 		}

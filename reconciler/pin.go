@@ -17,7 +17,7 @@ import (
 // whatever else a change of package needs ([Checker.Complete]). A mark of an earlier
 // failure goes with it: what brought us here is the change that lifts it. pin says
 // whether it made a commit.
-func (r *intentReader) pin(ctx context.Context, record *lcm.Instance, head desired.Revision, before, inst *desired.Instance) (bool, error) {
+func (r *intentReader) pin(ctx context.Context, record *lcm.Instance, head desired.Revision, before, inst *desired.Instance, free override) (bool, error) {
 	settings, err := r.repo.Settings()
 	if err != nil {
 		return false, fmt.Errorf("VIMs of the desired repository: %w", err)
@@ -34,13 +34,13 @@ func (r *intentReader) pin(ctx context.Context, record *lcm.Instance, head desir
 		return false, err
 	}
 	edits := slices.Concat(r.spent(ctx, record, inst), filled, []desired.KeyValue{{Path: []string{"held"}}})
-	return true, r.fillIn(ctx, head, tidySubject(filled, head.Dir), edits)
+	return true, r.fillIn(ctx, head, tidySubject(filled, head.Dir), edits, free)
 }
 
 // unpin commits that a VNF which is to be terminated has no VIM any more, where that was
 // Jibe's to say, and nothing that was granted: the next instantiation finds its
 // own. It says whether it made a commit.
-func (r *intentReader) unpin(ctx context.Context, record *lcm.Instance, head desired.Revision, before, after *desired.Instance) (bool, error) {
+func (r *intentReader) unpin(ctx context.Context, record *lcm.Instance, head desired.Revision, before, after *desired.Instance, free override) (bool, error) {
 	if before == nil || !desired.IsInstantiated(before.State) {
 		return false, nil
 	}
@@ -51,7 +51,7 @@ func (r *intentReader) unpin(ctx context.Context, record *lcm.Instance, head des
 	if len(open) == 0 && after.Granted == nil {
 		return false, nil
 	}
-	return true, r.fillIn(ctx, head, "Leave the VIM of "+head.Dir+" open, which is to be terminated", open)
+	return true, r.fillIn(ctx, head, "Leave the VIM of "+head.Dir+" open, which is to be terminated", open, free)
 }
 
 // pinPause is how long to leave it after pins of instances that run couldn't be committed.
@@ -82,7 +82,7 @@ func (r *intentReader) settled(ctx context.Context, record *lcm.Instance, head d
 			return // there is no default VIM, which is reported where it is looked for
 		}
 		if err = r.notePinned(ctx, record, inst, &full); err == nil {
-			err = r.fillIn(ctx, head, "Pin the id and the VIM of "+head.Dir, filledIn(inst, &full))
+			err = r.fillIn(ctx, head, "Pin the id and the VIM of "+head.Dir, filledIn(inst, &full), override{})
 		}
 	}
 	if err != nil && !errors.Is(err, errCommitting) {
@@ -117,8 +117,9 @@ func (r *intentReader) notePinned(ctx context.Context, record *lcm.Instance, ins
 	return nil
 }
 
-// fillIn commits edits that complete what the author of head asked for.
-func (r *intentReader) fillIn(ctx context.Context, head desired.Revision, subject string, edits []desired.KeyValue) error {
+// fillIn commits edits that complete what the author of head asked for. What lets that begin outside of its
+// windows is handed on.
+func (r *intentReader) fillIn(ctx context.Context, head desired.Revision, subject string, edits []desired.KeyValue, free override) error {
 	edits = append([]desired.KeyValue{{Path: []string{"id"}, Value: r.id}}, edits...)
 	w := desired.Write{
 		Instance: r.id,
@@ -140,6 +141,9 @@ func (r *intentReader) fillIn(ctx context.Context, head desired.Revision, subjec
 			}
 			return next, nil
 		},
+	}
+	if free.reason != "" {
+		w.Trailers = append(w.Trailers, desired.Trailer{Key: desired.TrailerOverride, Value: free.reason})
 	}
 	_, err := commitOf(ctx, r.commits, subject+" at "+head.Tree, func(ctx context.Context) (desired.Revision, error) { return r.repo.Write(ctx, w) })
 	if err != nil {

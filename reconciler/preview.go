@@ -22,6 +22,9 @@ type Preview struct {
 	Name     string      `json:"name,omitempty"`
 	Type     lcm.Type    `json:"operation,omitempty"`
 	Steps    []plan.Step `json:"steps"`
+	// Waits says why the operation wouldn't begin now, by maintenance windows, and when it would; ""
+	// where it would begin.
+	Waits string `json:"waits,omitempty"`
 	// Filled is what Jibe would fill in beside the change: "generation: 1".
 	Filled []string `json:"filled,omitempty"`
 	// Diff is what the steps would change, object by object and field by field, where
@@ -85,6 +88,10 @@ func (v *View) plan(ctx context.Context, settings *desired.Settings, rev desired
 		return nil
 	}
 	p.Type = t
+	// A file that can't be read is a problem of its own, and no reason to show no steps.
+	if p.Waits, _, err = v.MayBegin(ctx, rev.Instance, rev.Dir, t); err != nil {
+		p.Waits = err.Error()
+	}
 	want := drivers.Absent(named)
 	if after == nil || !desired.IsInstantiated(after.State) {
 		settings = nil // an instance that ends is taken down by head's VIMs: the change may take them along

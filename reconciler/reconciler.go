@@ -132,6 +132,9 @@ type Config struct {
 	// Whole says whether the store has what git says was done: nothing is looked at while it doesn't, as all that
 	// runs would look new. Whoever makes it whole calls [Reconciler.EnqueueAll] then. nil is always.
 	Whole func() bool
+	// Overridden is told of an operation that begins outside of its windows, as an administrator has
+	// written: who that was, "" where the commit is Jibe's own, and why. nil tells nobody.
+	Overridden func(ctx context.Context, op *lcm.Operation, by, reason string)
 	// Workers is how many instances are worked on at once (default 64). A worker mostly waits,
 	// for the store's disk or the VIM's answer, so that there are far more than CPUs.
 	Workers int
@@ -161,6 +164,7 @@ type Reconciler struct {
 	drifts   *drifts
 
 	unobeyed *unobeyed
+	waits    *waits
 	outside  *outside
 	pins     pause
 	away     *absences
@@ -198,6 +202,9 @@ func New(c Config) (*Reconciler, error) {
 	if c.HookTimeout == 0 {
 		c.HookTimeout = 10 * time.Minute
 	}
+	if c.Overridden == nil {
+		c.Overridden = func(context.Context, *lcm.Operation, string, string) {}
+	}
 	if c.RepairPause == 0 {
 		c.RepairPause = 10 * time.Second
 	}
@@ -206,6 +213,7 @@ func New(c Config) (*Reconciler, error) {
 		line:     newLine(),
 		drifts:   newDrifts(),
 		unobeyed: newUnobeyed(),
+		waits:    newWaits(),
 		outside:  newOutside(),
 		away:     newAbsences(),
 		memory:   newMemory(),

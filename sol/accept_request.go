@@ -54,6 +54,13 @@ func (a *api) begin(w http.ResponseWriter, r *http.Request, req request) error {
 	if err != nil {
 		return err
 	}
+	start, err := a.start(ctx, w, r, req.typ)
+	if err != nil {
+		return err
+	}
+	if err := start.may(ctx, k.id, k.head.Dir); err != nil {
+		return err
+	}
 	seen := a.look(ctx, k.id)
 	seen.pinnedVIM = k.record.PinnedVIM
 	next, err := req.next(ctx, now, seen)
@@ -96,10 +103,11 @@ func (a *api) begin(w http.ResponseWriter, r *http.Request, req request) error {
 	if done, err := drafted(ctx, d); done || err != nil {
 		return err
 	}
+	start.note(ctx, &op, d)
 	if err := a.Operations.Prepare(ctx, op); err != nil {
 		return err
 	}
-	rev, err := a.write(ctx, k, op, d)
+	rev, err := a.write(ctx, k, op, d, start)
 	if err != nil {
 		return err
 	}
@@ -248,6 +256,9 @@ func (a *api) idle(ctx context.Context, k known) (*desired.Instance, error) {
 		}
 	}
 	if t, _, due := lcm.Classify(was, now); due {
+		if why, _, err := a.View.MayBegin(ctx, k.id, k.head.Dir, t); err == nil && why != "" {
+			return nil, rest.Problem(http.StatusConflict, "commit %s changed VNF instance %s, and its %s waits: %s; revert the commit, or ask again when it has ended", k.head.Commit, k.id, t, why)
+		}
 		return nil, rest.Problem(http.StatusConflict, "commit %s changed VNF instance %s, and its %s has not begun yet: ask again when it has ended", k.head.Commit, k.id, t)
 	}
 	if was != nil {

@@ -40,10 +40,13 @@ func (a *api) edited(ctx context.Context, k known, now, next *desired.Instance) 
 
 // write commits the draft for the operation. If no commit was made, the operation is abandoned; if
 // that isn't known, it stays prepared.
-func (a *api) write(ctx context.Context, k known, op lcm.Operation, d *Draft) (desired.Revision, error) {
+func (a *api) write(ctx context.Context, k known, op lcm.Operation, d *Draft, s *start) (desired.Revision, error) {
 	since := a.Repo.Head()
-	w := d.Write()
+	w := s.guarded(ctx, k, d.Write())
 	w.Trailers = begins(op)
+	if d.override != "" {
+		w.Trailers = append(w.Trailers, desired.Trailer{Key: desired.TrailerOverride, Value: d.override})
+	}
 	rev, err := a.Repo.Write(ctx, w)
 	if err == nil {
 		return rev, nil

@@ -28,6 +28,8 @@ type Draft struct {
 	By string
 	// Old and Files are the directory's content before and after the commit.
 	Old, Files desired.Files
+	// override is the reason for which the operation begins outside of its windows, "" where it doesn't.
+	override string
 }
 
 // Text is the content of vnf.yaml after the commit, "" where there would be none.

@@ -13,9 +13,11 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/internal/changed"
+	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/plan"
 	"github.com/jibe-vnfm/jibe/sol"
 	"github.com/jibe-vnfm/jibe/sol/rest"
@@ -154,6 +156,14 @@ func (r *memRepo) Earlier(context.Context, string, func(*desired.Instance) bool)
 	return errors.New("the API has no need of earlier files")
 }
 
+func (r *memRepo) Maintenance(context.Context, string) ([]*desired.Maintenance, error) {
+	return nil, nil
+}
+
+func (r *memRepo) Override(context.Context, desired.Revision) (reason, by string, err error) {
+	return "", "", nil
+}
+
 func (r *memRepo) FormerSettings(context.Context, string, func(*desired.Settings) bool) (*desired.Settings, error) {
 	return nil, errors.New("the API has no need of former settings")
 }
@@ -268,6 +278,8 @@ type memView struct {
 	units  map[string][]plan.Unit
 	stale  bool
 	refuse error
+	// closed answers MayBegin; nil says yes.
+	closed func(t lcm.Type) (why string, until time.Time, err error)
 	pkg    *vnfd.Package
 	// newer are further packages; of those with one vnfdId the last is the newest.
 	newer []*vnfd.Package
@@ -313,6 +325,17 @@ func (v *memView) Workloads(_ context.Context, id string) (map[string]any, error
 	}
 	return v.workloads[id], nil
 }
+
+func (v *memView) MayBegin(_ context.Context, _, _ string, t lcm.Type) (why string, until time.Time, err error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.closed == nil {
+		return "", until, nil
+	}
+	return v.closed(t)
+}
+
+func (v *memView) Waiting(string) (sol.StartWait, bool) { return sol.StartWait{}, false }
 
 func (v *memView) Problems(id string) []desired.Problem {
 	v.mu.Lock()

@@ -244,7 +244,10 @@ func (a *api) status(ctx context.Context, id string, head *desired.Head, open st
 		Suspended: head.Suspend, Held: head.Held, Drifted: a.View.Drifted(id), DriftPolicy: cmp.Or(head.Drift, desired.DriftCorrect),
 		Failed: a.failed(ctx, open), Problems: a.View.Problems(id),
 	}
-	if !s.Suspended && s.Held == "" && len(s.Drifted) == 0 && s.DriftPolicy == desired.DriftCorrect && s.Failed == nil && len(s.Problems) == 0 {
+	if w, ok := a.View.Waiting(id); ok {
+		s.Waiting = &w
+	}
+	if s.Waiting == nil && !s.Suspended && s.Held == "" && len(s.Drifted) == 0 && s.DriftPolicy == desired.DriftCorrect && s.Failed == nil && len(s.Problems) == 0 {
 		return nil
 	}
 	return &s

@@ -17,6 +17,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/internal/lru"
+	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/lcm/oplog"
 	"github.com/jibe-vnfm/jibe/plan"
 	"github.com/jibe-vnfm/jibe/sol/rest"
@@ -36,6 +37,13 @@ type View interface {
 	Workloads(ctx context.Context, instance string) (map[string]any, error)
 	// Drifted returns the keys of objects that are known to differ from what git says.
 	Drifted(instance string) []string
+	// MayBegin says whether an operation of a type may begin now on the instance in a directory,
+	// by maintenance windows: why is "" where it may, and else tells people why not, and until is
+	// when it may, zero for no time in sight.
+	MayBegin(ctx context.Context, instance, dir string, t lcm.Type) (why string, until time.Time, err error)
+	// Waiting says which operation isn't begun yet on the instance, and why; ok is false where none
+	// waits.
+	Waiting(instance string) (w StartWait, ok bool)
 	// Problems returns why the instance's file at head isn't obeyed; none where it is.
 	Problems(instance string) []desired.Problem
 	// Check says whether the change would be refused: by the render, by the VNFD's

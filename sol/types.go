@@ -49,8 +49,21 @@ type InstanceStatus struct {
 	// Failed is the operation in FAILED_TEMP. It waits for a client, unless it is
 	// automatic.
 	Failed *FailedOperation `json:"failed,omitempty"`
+	// Waiting is what isn't begun yet, since a maintenance window is closed or a freeze holds.
+	Waiting *StartWait `json:"waiting,omitempty"`
 	// Problems say why the instance's file in git isn't obeyed.
 	Problems []desired.Problem `json:"problems,omitempty"`
+}
+
+// StartWait is an operation that isn't begun yet.
+type StartWait struct {
+	Operation lcm.Type `json:"operation"`
+	// Commit asks for it.
+	Commit string `json:"commit,omitempty"`
+	// For tells people what it waits for, and until when.
+	For string `json:"for"`
+	// Until is when it may begin, "" for no time in sight.
+	Until string `json:"until,omitempty"`
 }
 
 // FailedOperation is an operation in FAILED_TEMP, as the instance shows it.

@@ -163,6 +163,9 @@ func (p *instancePage) marks() {
 	if p.Head.Held != "" {
 		add("warn", "held")
 	}
+	if p.Body.Jibe != nil && p.Body.Jibe.Waiting != nil {
+		add("warn", string(p.Body.Jibe.Waiting.Operation)+" waits: "+p.Body.Jibe.Waiting.For)
+	}
 	if p.Drift != nil {
 		add("warn", "drift: "+p.Drift.State)
 	}

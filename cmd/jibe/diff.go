@@ -16,6 +16,9 @@ const indent = "        "
 // printSteps prints the steps of a preview, and below each what it would change: a
 // line a field. "+" is new, "-" goes, "~" is another value.
 func printSteps(w io.Writer, p reconciler.Preview) {
+	if p.Waits != "" {
+		fmt.Fprintf(w, "  waits: %s\n", p.Waits)
+	}
 	for _, f := range p.Filled {
 		fmt.Fprintf(w, "  %s (filled in)\n", f)
 	}

@@ -20,6 +20,9 @@ func note(o object) string {
 	if f := dig(about, "failed"); f != nil {
 		said = append(said, reason(fmt.Sprintf("%s %s failed: %s", text(f, "operation"), clipID(text(f, "id")), text(f, "reason"))))
 	}
+	if w := dig(about, "waiting"); w != nil {
+		said = append(said, reason(text(w, "operation")+" waits: "+text(w, "for")))
+	}
 	if list := problemsOf(o); len(list) > 0 {
 		said = append(said, reason("not obeyed: "+text(list[0], "message")))
 	}

@@ -94,6 +94,7 @@ func (r *Reader) checkMain(ctx context.Context, u RefUpdate, policy PushPolicy) 
 		func() ([]*desired.Problem, error) { return checkTerminations(d, policy), nil },
 		func() ([]*desired.Problem, error) { return r.checkSecrets(ctx, d) },
 		func() ([]*desired.Problem, error) { return r.checkGranted(ctx, d) },
+		func() ([]*desired.Problem, error) { return r.checkMaintenance(ctx, u, root) },
 	} {
 		ps, err := check()
 		if err != nil {

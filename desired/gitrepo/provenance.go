@@ -49,12 +49,17 @@ func WhoMade(ctx context.Context, dir, branch, commit string, key []byte) (*Prov
 // pushOf finds the push that brought a commit: that of the first commit on the branch, from
 // this one on, which the branch was ever pushed to.
 func (r *Repo) pushOf(ctx context.Context, commit string) (*Push, error) {
+	return r.broughtBy(ctx, commit, r.notedPush)
+}
+
+// broughtBy is pushOf by what is known of pushes up to a commit.
+func (r *Repo) broughtBy(ctx context.Context, commit string, known func(context.Context, string) (*Push, error)) (*Push, error) {
 	later, err := r.git.Run(ctx, "rev-list", "--reverse", "--ancestry-path", commit+".."+r.ref(), "--")
 	if err != nil {
 		return nil, fmt.Errorf("commits that follow %s: %w", commit, err)
 	}
 	for _, tip := range append([]string{commit}, strings.Fields(later)...) {
-		p, err := r.notedPush(ctx, tip)
+		p, err := known(ctx, tip)
 		switch {
 		case err != nil:
 			return nil, err

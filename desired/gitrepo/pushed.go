@@ -26,6 +26,8 @@ type Push struct {
 	Pusher string `json:"pusher"`
 	// From is the address that it came from, "" where it was made on the host.
 	From string `json:"from,omitempty"`
+	// Admin says that the pusher was an administrator of everything: what the commits override counts.
+	Admin bool `json:"admin,omitempty"`
 	// At is when it was accepted; Pushing sets it.
 	At time.Time `json:"at"`
 	// Old and New are where the branch stood before and stands afterwards.
@@ -200,6 +202,9 @@ func (r *Repo) pushedBy(ctx context.Context, commit string) (*Push, error) {
 	return r.notedPush(ctx, commit)
 }
 
+// asAdmin ends the line of a push by an administrator.
+const asAdmin = " as admin"
+
 // pushLine is what a note says of a push. The seal authenticates it: whoever else writes the
 // same words can't seal them, and those of one commit don't hold for another.
 func (r *Repo) pushLine(p Push) string {
@@ -208,6 +213,9 @@ func (r *Repo) pushLine(p Push) string {
 		old = git.ZeroHash
 	}
 	line := oneLine(fmt.Sprintf("pushed by %q from %q at %s after %s", p.Pusher, p.From, p.At.Format(time.RFC3339), old))
+	if p.Admin {
+		line += asAdmin
+	}
 	if len(r.opt.Key) == 0 {
 		return line
 	}
@@ -244,6 +252,7 @@ func (r *Repo) parsePush(commit, line string) (p Push, ok bool) {
 			return Push{}, false
 		}
 	}
+	rest, p.Admin = strings.CutSuffix(rest, asAdmin)
 	at, old, ok := strings.Cut(rest, " after ")
 	var err error
 	if p.At, err = time.Parse(time.RFC3339, at); err != nil || !ok || !git.IsHash(old) {

@@ -64,6 +64,10 @@ func Rules() []Rule {
 			Why: "intent is read and written without knowing who acts on it",
 		},
 		{
+			From: []string{"desired/window"}, Never: append([]string{"desired", "desired/gitrepo", "lcm/..."}, clients...),
+			Why: "when work may begin is a function of rules and a time, and needs nothing to run",
+		},
+		{
 			From: []string{"members"}, Never: []string{"app", "desired/...", "lcm/...", "reconciler/...", "drivers/...", "hooks/...", "sol/...", "vnfd/..."},
 			Why: "who serves the fleet is known by the store alone; what is done for an instance, and whether it may be, is decided above",
 		},
