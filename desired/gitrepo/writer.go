@@ -22,6 +22,8 @@ const (
 
 type pending struct {
 	write  desired.Write
+	many   *desired.WriteMany // instead of write
+	wrote  desired.Written    // of many
 	since  time.Time
 	state  atomic.Int32
 	rev    desired.Revision
@@ -108,18 +110,26 @@ func (r *Repo) Write(ctx context.Context, w desired.Write) (desired.Revision, er
 		return desired.Revision{}, err
 	}
 	p := &pending{write: w, since: time.Now(), done: make(chan struct{})}
-	if err := r.writer.put(p); err != nil {
+	if err := r.await(ctx, p); err != nil {
 		return desired.Revision{}, err
+	}
+	return p.rev, p.err
+}
+
+// await puts a write before the writer and waits for its outcome. An error is that it was withdrawn.
+func (r *Repo) await(ctx context.Context, p *pending) error {
+	if err := r.writer.put(p); err != nil {
+		return err
 	}
 	select {
 	case <-p.done:
 	case <-ctx.Done():
 		if p.state.CompareAndSwap(waiting, abandoned) {
-			return desired.Revision{}, ctx.Err()
+			return ctx.Err()
 		}
 		<-p.done
 	}
-	return p.rev, p.err
+	return nil
 }
 
 // noteDelay is how long a note waits for a batch to travel with.
@@ -197,7 +207,7 @@ func (r *Repo) commitAll(ctx context.Context, ps []*pending, reuse git.Folders, 
 	fail := func(err error) ([]*pending, git.Folders) {
 		for _, p := range ps {
 			if p.err == nil {
-				p.rev, p.err = desired.Revision{}, err
+				p.rev, p.wrote, p.err = desired.Revision{}, desired.Written{}, err
 			}
 		}
 		return ps, git.Folders{}
@@ -270,7 +280,11 @@ func (r *Repo) tryBatch(ctx context.Context, ps []*pending, reuse git.Folders, w
 	b.prefetch(ps)
 	for _, p := range ps {
 		before := b.commits
-		p.rev, p.err = b.apply(p.write)
+		if p.many != nil {
+			p.wrote, p.err = b.applyMany(p.many)
+		} else {
+			p.rev, p.err = b.apply(p.write)
+		}
 		if errors.Is(p.err, desired.ErrUnavailable) {
 			return nil, p.err
 		}
@@ -329,14 +343,23 @@ func (r *Repo) land(ctx context.Context, pack *git.Pack, to, from string, with r
 // prefetch reads the directories of a batch's writes in two exchanges with git
 // instead of two for each.
 func (b *batch) prefetch(ps []*pending) {
-	if len(ps) < 2 {
-		return
-	}
 	var trees []string
-	for _, p := range ps {
-		if s, ok := b.lookup(p.write.Instance); ok {
+	add := func(instance string) {
+		if s, ok := b.lookup(instance); ok {
 			trees = append(trees, s.rev.Tree)
 		}
+	}
+	for _, p := range ps {
+		if p.many == nil {
+			add(p.write.Instance)
+			continue
+		}
+		for _, c := range p.many.Instances {
+			add(c.Instance)
+		}
+	}
+	if len(trees) < 2 {
+		return
 	}
 	var blobs []string
 	ignore := func(int, []byte, error) error { return nil }
