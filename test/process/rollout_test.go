@@ -226,3 +226,16 @@ func TestARolloutWaitsForApprovalAndIsPausedAndAbortedByCommitsOfWhoAsks(t *test
 		t.Errorf("the commits are %s (%v)", out, err)
 	}
 }
+
+func TestAPushOfARolloutThatCannotBeObeyedOrOverlapsAnotherIsRefused(t *testing.T) {
+	f := newLocal(t)
+	good := "select: {folders: [edge]}\nto: {vnfdId: " + nextSmallVnfd + "}\nstate: paused\n"
+	f.refused(map[string]string{"rollouts/a.yaml": good + "atOnce: 0\n"}, "rollouts/a.yaml:4: ", "atOnce")
+	f.refused(map[string]string{"rollouts/a.yaml": good + "windows: []\n"}, `"windows" isn't supported`)
+	f.refused(map[string]string{"rollouts/.state/x.yaml": "nonsense: 1\n"}, "rollouts/.state/x.yaml:1: ")
+	f.refused(map[string]string{"rollouts": "a file\n"}, "is not a folder")
+	f.push(map[string]string{"rollouts/a.yaml": good})
+	f.refused(map[string]string{"rollouts/b.yaml": strings.Replace(good, "edge", "edge/north", 1)}, "rollouts/b.yaml: it may select instances that rollouts/a.yaml selects")
+	f.push(map[string]string{"rollouts/b.yaml": strings.Replace(good, "edge", "core", 1), "rollouts/README.md": "Our rollouts\n"})
+	f.push(map[string]string{"rollouts/a.yaml": strings.Replace(good, "paused", "aborted", 1), "rollouts/c.yaml": good})
+}
