@@ -46,7 +46,7 @@ func (r *Repo) newBatch(ctx context.Context, reuse git.Folders) *batch {
 	return &batch{
 		TreeEditor: r.editTrees(ctx, r.root, reuse, git.NewPack()),
 		r:          r, ctx: ctx, parent: r.head,
-		slots: map[string]*slot{}, ids: map[string]string{}, made: map[string]madeDir{},
+		slots: map[string]*slot{}, ids: map[string]string{},
 	}
 }
 
@@ -355,6 +355,9 @@ func (b *batch) addDir(files, old desired.Files, entries []fileEntry) string {
 		put(p, e)
 	}
 	tree := b.addFolder(folders, "")
+	if b.made == nil {
+		b.made = map[string]madeDir{}
+	}
 	b.made[tree] = madeDir{maps.Clone(files), left}
 	return tree
 }
