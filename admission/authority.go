@@ -10,14 +10,19 @@ import (
 )
 
 // Lacking names what of a change of the desired repository somebody may not make: what stands
-// outside of instances/ is an admin's, and a directory below it the operators' of its project,
+// outside of instances/ is an admin's, but for the files of rollouts, which are those of operators in
+// all projects; and a directory below it is the operators' of its project,
 // as settings, those at the present head, tell projects. What the change itself says of
 // projects counts for nothing.
 func Lacking(who auth.Identity, settings *desired.Settings, t gitrepo.Touched) []*desired.Problem {
 	var out []*desired.Problem
-	if !who.May(auth.Admin, "") {
-		for _, file := range t.Outside {
-			out = append(out, lacks(who, file, auth.Admin, ""))
+	for _, file := range t.Outside {
+		role := auth.Admin
+		if desired.IsRolloutFile(file) { // not its ledger
+			role = auth.Operator
+		}
+		if !who.May(role, "") {
+			out = append(out, lacks(who, file, role, ""))
 		}
 	}
 	may := map[string]bool{} // by project

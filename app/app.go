@@ -145,6 +145,7 @@ type Server struct {
 	problems    *problems
 	reviewer    *admission.Reviewer
 	follower    *automation.Follower
+	rollouts    *automation.Rollouts
 	notify      *notify.Service
 	auth        auth.Authenticator
 	audit       *recorder
@@ -369,6 +370,9 @@ func (s *Server) wire(ctx context.Context) error {
 	s.follower = s.newFollower()
 	s.oplog.OnChange(s.follower.OperationChanged)
 	s.oplog.OnFollowed(s.follower.OperationChanged)
+	s.rollouts = s.newRollouts()
+	s.oplog.OnChange(s.rollouts.OperationChanged)
+	s.oplog.OnFollowed(s.rollouts.OperationChanged)
 	s.problems = newProblems(s)
 	s.reviewer = admission.NewReviewer(admission.Config{
 		Repo: s.repo, View: s.recon.View(), Packages: s.packages, FetchProposed: s.packages.fetchProposed,

@@ -114,6 +114,8 @@ var rareFamilies = map[string]string{
 	"jibe_notification_last_delivery_timestamp_seconds": "gauge",
 	"jibe_project_instances":                            "gauge",
 	"jibe_project_vnfcs":                                "gauge",
+	"jibe_rollout_instances":                            "gauge",
+	"jibe_rollout_phase":                                "gauge",
 	"jibe_vim_errors_total":                             "counter",
 	"jibe_vim_request_duration_seconds":                 "histogram",
 	"jibe_vim_watch_restarts_total":                     "counter",

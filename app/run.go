@@ -31,6 +31,7 @@ func (s *Server) run(ctx, work context.Context) error {
 	g.Go(func() error { return s.watchPackages(gctx) })
 	g.Go(func() error { return s.problems.run(gctx) })
 	g.Go(func() error { return s.member.Only(gctx, "follow", s.follower.Run) })
+	g.Go(func() error { return s.member.Only(gctx, "rollouts", s.rollouts.Run) })
 	g.Go(func() error { return s.notify.Run(gctx) })
 	g.Go(func() error { return s.pkgm.Run(gctx) })
 	g.Go(func() error { return s.disk.run(gctx) })

@@ -112,6 +112,12 @@ func operationAlerts(p pace) group {
 			Summary:     "{{ $labels.instance }} has been held for {{ $value | humanizeDuration }} since an operation was failed",
 			Description: "Nothing is done for it, not even a repair, until the next commit or request.",
 		},
+		{
+			Name: "RolloutHalted", Severity: warning,
+			Value: `max by (job, rollout, phase) (jibe_rollout_phase{phase=~"halted|problem"})`, Bad: "> 0",
+			Summary:     "Rollout {{ $labels.rollout }} begins nothing more ({{ $labels.phase }})",
+			Description: "Its failures have spent the budget, nobody knows what came of an instance, or its file can't be obeyed: jibe get rollouts -o wide says which.",
+		},
 	}}
 }
 

@@ -302,6 +302,40 @@ type Write struct {
 	Change Change
 }
 
+// WriteMany is one commit on the directories of many instances and on files of rollouts.
+type WriteMany struct {
+	// Instances are written where their Change allows. One that refuses, is gone or is held as it
+	// was drops out: the others are committed without it.
+	Instances []InstanceChange
+	// Files are paths below rollouts/ that Change reads. Change makes their new content (nil
+	// removes a file), after it is known which instances are written. An error of it refuses all
+	// of the write. As [Change], it runs again where somebody else was faster.
+	Files  []string
+	Change func(now map[string][]byte, done []Revised) (map[string][]byte, error)
+	// Subject, Body, Trailers and By are those of [Write].
+	Subject, Body string
+	Trailers      []Trailer
+	By            string
+}
+
+// InstanceChange is the change of one instance's directory.
+type InstanceChange struct {
+	Instance string
+	Change   Change
+}
+
+// Revised is an instance before and after a commit.
+type Revised struct{ Before, After Revision }
+
+// Written is what came of a [WriteMany].
+type Written struct {
+	// Commit is "" where nothing differed.
+	Commit string
+	// Done are the instances that were written, Refused the errors of the others.
+	Done    []Revised
+	Refused map[string]error
+}
+
 // Trailer is one "Key: value" line at the end of a commit message.
 type Trailer struct{ Key, Value string }
 
@@ -321,6 +355,10 @@ const (
 	TrailerOutcome = "Outcome"
 	// TrailerPinned is the VIM that Jibe filled in as the request named none.
 	TrailerPinned = "Pinned-Vim"
+	// TrailerRollout and TrailerWave are of commits that rollouts make: the name and id of the rollout,
+	// and the number of the wave, from 1.
+	TrailerRollout = "Rollout"
+	TrailerWave    = "Rollout-Wave"
 	// TypeCreate is the type in the commit of the request that created an instance, which no operation
 	// begins.
 	TypeCreate = "CREATE"

@@ -47,6 +47,7 @@ func (e *InvalidError) Unwrap() []error {
 // document reads one YAML file strictly, collecting what is wrong with it.
 type document struct {
 	file     string
+	most     int // bytes; 0 is maxFile
 	problems []*Problem
 }
 
@@ -72,9 +73,13 @@ func (d *document) fail(n *yaml.Node, remedy, format string, args ...any) {
 // root parses data into the node of its only document, nil where it is empty or
 // unusable.
 func (d *document) root(data []byte) *yaml.Node {
-	if len(data) > maxFile {
+	most := d.most
+	if most == 0 {
+		most = maxFile
+	}
+	if len(data) > most {
 		d.fail(nil, "split it, or move large values into the package",
-			"the file has %d bytes; at most %d are read", len(data), maxFile)
+			"the file has %d bytes; at most %d are read", len(data), most)
 		return nil
 	}
 	if !utf8.Valid(data) {

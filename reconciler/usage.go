@@ -303,14 +303,35 @@ type counted struct {
 
 // Write implements [desired.Repo].
 func (c counted) Write(ctx context.Context, w desired.Write) (desired.Revision, error) {
-	change := w.Change
 	var release []func()
 	defer func() {
 		for _, free := range release {
 			free()
 		}
 	}()
-	w.Change = func(at desired.Revision, old desired.Files) (desired.Files, error) {
+	w.Change = c.within(ctx, w.Change, &release)
+	return c.Repo.Write(ctx, w)
+}
+
+// WriteMany is [View.Counted] for a commit on many instances, which write makes.
+func (v *View) WriteMany(ctx context.Context, repo desired.Repo, w desired.WriteMany, write func(context.Context, desired.WriteMany) (desired.Written, error)) (desired.Written, error) {
+	c := counted{repo, v.checker.usage}
+	var release []func()
+	defer func() {
+		for _, free := range release {
+			free()
+		}
+	}()
+	w.Instances = slices.Clone(w.Instances)
+	for i := range w.Instances {
+		w.Instances[i].Change = c.within(ctx, w.Instances[i].Change, &release)
+	}
+	return write(ctx, w)
+}
+
+// within is the change within the quotas of its project. What it reserves is given up by release.
+func (c counted) within(ctx context.Context, change desired.Change, release *[]func()) desired.Change {
+	return func(at desired.Revision, old desired.Files) (desired.Files, error) {
 		files, err := change(at, old)
 		if err != nil || len(files) == 0 {
 			return files, err
@@ -335,10 +356,9 @@ func (c counted) Write(ctx context.Context, w desired.Write) (desired.Revision, 
 		if err != nil {
 			return nil, err
 		}
-		release = append(release, free)
+		*release = append(*release, free)
 		return files, nil
 	}
-	return c.Repo.Write(ctx, w)
 }
 
 // ProjectUse is a project with what its instances use.

@@ -114,6 +114,24 @@ func (v *View) Complete(ctx context.Context, before, after *desired.Instance) (*
 	return v.checker.Complete(ctx, settings, before, after)
 }
 
+// Prepare returns the edits by which Jibe completes the change from before to after, for who makes
+// a commit that needs no other to complete it. Its error is why the change would be refused, or why
+// that can't be known ([Refused]).
+func (v *View) Prepare(ctx context.Context, before, after *desired.Instance) ([]desired.KeyValue, error) {
+	if err := v.Check(ctx, nil, before, after); err != nil {
+		return nil, err
+	}
+	full, err := v.Complete(ctx, before, after)
+	if err != nil {
+		return nil, err
+	}
+	if full.VIM != after.VIM { // which is noted before it is committed
+		other := *full
+		other.VIM, full = after.VIM, &other
+	}
+	return filledIn(after, full), nil
+}
+
 // Definitions is [Checker.Definitions] with the settings of head.
 func (v *View) Definitions(ctx context.Context, before, after *desired.Instance, listed []string) ([]string, error) {
 	settings, err := v.r.Repo.Settings()

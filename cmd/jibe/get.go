@@ -48,7 +48,7 @@ func newGet() *cobra.Command {
 		}
 	}
 	get.AddCommand(newDrift())
-	get.AddCommand(newProblems(), newProjects(), newMembers())
+	get.AddCommand(newProblems(), newProjects(), newMembers(), newRollouts())
 	return get
 }
 

@@ -67,6 +67,7 @@ func newRoot() *cobra.Command {
 		newControl("rollback", "Undo a failed operation", ""),
 		newControl("fail", "Give a failed operation up", ""),
 		newControl("cancel", "Stop a running operation", "GRACEFUL"),
+		newRollout(),
 		newAccept(),
 		newPackage(),
 		newRepository(),

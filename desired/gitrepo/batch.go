@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -19,12 +20,19 @@ type batch struct {
 	r      *Repo
 	ctx    context.Context // of the batch
 	parent string
-	slots  map[string]*slot  // by directory; nil is removed
-	ids    map[string]string // id -> directory, "" is removed
-	order  []string          // directories in the order of their writes
-	fresh  []freshObject     // new objects that readers will ask for next
+	slots  map[string]*slot   // by directory; nil is removed
+	ids    map[string]string  // id -> directory, "" is removed
+	order  []string           // directories in the order of their writes
+	fresh  []freshObject      // new objects that readers will ask for next
+	made   map[string]madeDir // directories of instances that this batch has written, by tree
 	// commits counts the commits on the branch; the pack holds more objects.
 	commits int
+}
+
+// madeDir is the content of a directory that no reader can read yet.
+type madeDir struct {
+	files   desired.Files
+	entries []fileEntry
 }
 
 type freshObject struct {
@@ -100,54 +108,78 @@ func (b *batch) slotAt(dir string) *slot {
 	return nil
 }
 
-// apply runs one write and adds its commit. An error refuses that write alone,
-// unless it is desired.ErrUnavailable.
-func (b *batch) apply(w desired.Write) (desired.Revision, error) {
+// prepared is a write of which nothing stands in the batch yet.
+type prepared struct {
+	at, next desired.Revision
+	slot     *slot
+}
+
+// prepare runs one write's Change. An error refuses that write alone, unless it is
+// desired.ErrUnavailable.
+func (b *batch) prepare(w desired.Write) (p prepared, err error) {
 	at, file, err := b.locate(w)
 	if err != nil {
-		return desired.Revision{}, err
+		return p, err
 	}
-	old, entries, err := b.r.readFiles(b.ctx, at.Tree)
+	old, entries, err := b.readDir(at.Tree)
 	if err != nil {
-		return desired.Revision{}, fmt.Errorf("%w: %w", desired.ErrUnavailable, b.r.damaged(at.Dir, err))
+		return p, fmt.Errorf("%w: %w", desired.ErrUnavailable, b.r.damaged(at.Dir, err))
 	}
 	files, err := w.Change(at, old)
 	if err != nil {
-		return desired.Revision{}, err
+		return p, err
 	}
 	next, s := at, &slot{}
 	if len(files) == 0 {
 		next.Tree = ""
 	} else {
 		if err := checkFiles(at.Dir, files); err != nil {
-			return desired.Revision{}, err
+			return p, err
 		}
 		next.Tree = b.addDir(files, old, entries)
 	}
-	if next.Tree == at.Tree {
-		return at, nil
-	}
-	if next.Tree != "" {
+	if next.Tree != "" && next.Tree != at.Tree {
 		in, err := b.r.parse(at.Dir, next.Tree, files[desired.InstanceFile])
 		if err != nil {
-			return desired.Revision{}, fmt.Errorf("write instance %s: %w", w.Instance, err)
+			return p, fmt.Errorf("write instance %s: %w", w.Instance, err)
 		}
 		if in.ID != w.Instance {
-			return desired.Revision{}, fmt.Errorf("write instance %s: %s would have the id %s (an instance keeps its id: write it into the file)", w.Instance, file, in.ID)
+			return p, fmt.Errorf("write instance %s: %s would have the id %s (an instance keeps its id: write it into the file)", w.Instance, file, in.ID)
 		}
 		s.holds(in)
 		s.exposed = secretsIn(file, files[desired.InstanceFile], in)
 	}
-	if err := b.Set(at.Dir, git.Entry{Mode: git.ModeDir, Hash: next.Tree}); err != nil {
+	return prepared{at, next, s}, nil
+}
+
+// readDir is the content of an instance's directory, also of one that this batch has written.
+func (b *batch) readDir(tree string) (desired.Files, []fileEntry, error) {
+	if d, made := b.made[tree]; made {
+		return maps.Clone(d.files), d.entries, nil
+	}
+	return b.r.readFiles(b.ctx, tree)
+}
+
+// apply runs one write and adds its commit. An error refuses that write alone,
+// unless it is desired.ErrUnavailable.
+func (b *batch) apply(w desired.Write) (desired.Revision, error) {
+	p, err := b.prepare(w)
+	if err != nil {
+		return desired.Revision{}, err
+	}
+	if p.next.Tree == p.at.Tree {
+		return p.at, nil
+	}
+	if err := b.Set(p.at.Dir, git.Entry{Mode: git.ModeDir, Hash: p.next.Tree}); err != nil {
 		return desired.Revision{}, err
 	}
 	if asks(w) && len(b.r.opt.Key) > 0 {
-		w.Trailers = append(slices.Clip(w.Trailers), revisionOf(at, next))
+		w.Trailers = append(slices.Clip(w.Trailers), revisionOf(p.at, p.next))
 	}
-	next.Commit = b.commit(b.r.encode(b.Root(), b.parent, w))
-	s.rev = next
-	b.record(w.Instance, s)
-	return next, nil
+	p.next.Commit = b.commit(b.r.encode(b.Root(), b.parent, w))
+	p.slot.rev = p.next
+	b.record(w.Instance, p.slot)
+	return p.next, nil
 }
 
 func (b *batch) commit(data []byte) string {
@@ -289,6 +321,7 @@ func checkFiles(dir string, files desired.Files) error {
 // submodules, which a Change can't see, stay.
 func (b *batch) addDir(files, old desired.Files, entries []fileEntry) string {
 	folders := map[string][]git.Entry{"": nil}
+	var left []fileEntry
 	put := func(p string, e git.Entry) {
 		for up := path.Dir(p); up != "."; up = path.Dir(up) {
 			if _, ok := folders[up]; !ok {
@@ -300,6 +333,7 @@ func (b *batch) addDir(files, old desired.Files, entries []fileEntry) string {
 			up = ""
 		}
 		folders[up] = append(folders[up], git.Entry{Mode: e.Mode, Name: path.Base(p), Hash: e.Hash})
+		left = append(left, fileEntry{path: p, Entry: git.Entry{Mode: e.Mode, Name: path.Base(p), Hash: e.Hash}})
 	}
 	was := map[string]git.Entry{}
 	for _, e := range entries {
@@ -320,7 +354,12 @@ func (b *batch) addDir(files, old desired.Files, entries []fileEntry) string {
 		}
 		put(p, e)
 	}
-	return b.addFolder(folders, "")
+	tree := b.addFolder(folders, "")
+	if b.made == nil {
+		b.made = map[string]madeDir{}
+	}
+	b.made[tree] = madeDir{maps.Clone(files), left}
+	return tree
 }
 
 func (b *batch) addFolder(folders map[string][]git.Entry, at string) string {

@@ -95,6 +95,7 @@ func (r *Reader) checkMain(ctx context.Context, u RefUpdate, policy PushPolicy) 
 		func() ([]*desired.Problem, error) { return r.checkSecrets(ctx, d) },
 		func() ([]*desired.Problem, error) { return r.checkGranted(ctx, d) },
 		func() ([]*desired.Problem, error) { return r.checkMaintenance(ctx, u, root) },
+		func() ([]*desired.Problem, error) { return r.checkRollouts(ctx, u) },
 	} {
 		ps, err := check()
 		if err != nil {

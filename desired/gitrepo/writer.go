@@ -22,7 +22,9 @@ const (
 
 type pending struct {
 	write  desired.Write
-	alone  func() // instead of a write: what is done while nothing is written
+	alone  func()             // instead of a write: what is done while nothing is written
+	many   *desired.WriteMany // instead of write
+	wrote  desired.Written    // of many
 	since  time.Time
 	state  atomic.Int32
 	rev    desired.Revision
@@ -240,7 +242,7 @@ func (r *Repo) commitAll(ctx context.Context, ps []*pending, reuse git.Folders, 
 	fail := func(err error) ([]*pending, git.Folders) {
 		for _, p := range ps {
 			if p.err == nil {
-				p.rev, p.err = desired.Revision{}, err
+				p.rev, p.wrote, p.err = desired.Revision{}, desired.Written{}, err
 			}
 		}
 		return ps, git.Folders{}
@@ -313,7 +315,11 @@ func (r *Repo) tryBatch(ctx context.Context, ps []*pending, reuse git.Folders, w
 	b.prefetch(ps)
 	for _, p := range ps {
 		before := b.commits
-		p.rev, p.err = b.apply(p.write)
+		if p.many != nil {
+			p.wrote, p.err = b.applyMany(p.many)
+		} else {
+			p.rev, p.err = b.apply(p.write)
+		}
 		if errors.Is(p.err, desired.ErrUnavailable) {
 			return nil, p.err
 		}
@@ -372,14 +378,23 @@ func (r *Repo) land(ctx context.Context, pack *git.Pack, to, from string, with r
 // prefetch reads the directories of a batch's writes in two exchanges with git
 // instead of two for each.
 func (b *batch) prefetch(ps []*pending) {
-	if len(ps) < 2 {
-		return
-	}
 	var trees []string
-	for _, p := range ps {
-		if s, ok := b.lookup(p.write.Instance); ok {
+	add := func(instance string) {
+		if s, ok := b.lookup(instance); ok {
 			trees = append(trees, s.rev.Tree)
 		}
+	}
+	for _, p := range ps {
+		if p.many == nil {
+			add(p.write.Instance)
+			continue
+		}
+		for _, c := range p.many.Instances {
+			add(c.Instance)
+		}
+	}
+	if len(trees) < 2 {
+		return
 	}
 	var blobs []string
 	ignore := func(int, []byte, error) error { return nil }

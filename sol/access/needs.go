@@ -106,6 +106,8 @@ func makeTable() map[string]Need {
 	see, plan := Need{Role: auth.Viewer, NotSOL002: true}, Need{Role: auth.Planner, NotSOL002: true}
 	add("/jibe/v1", map[string]Need{
 		"GET /packages": see, "GET /instances": see, "GET /drift": see, "GET /problems": see, "GET /projects": see, "GET /members": {Role: auth.Viewer, Everywhere: true, NotSOL002: true}, "GET /operations/{id}/story": see,
+		// A rollout concerns instances of any project.
+		"GET /rollouts": {Role: auth.Viewer, Everywhere: true, NotSOL002: true}, "POST /rollouts/{name}/{action}": {Role: auth.Operator, Everywhere: true, NotSOL002: true},
 		"GET /subscriptions": see, "GET /subscriptions/{id}": see, "POST /check": plan, "POST /plan": plan, "POST /accept": admin,
 		// A backup holds every key, and the examination tells of the host.
 		"POST /backup": admin, "POST /backup/kept": admin, "GET /doctor": admin,

@@ -80,6 +80,10 @@ func Rules() []Rule {
 			Why: "whoever commits by itself decides by git, packages and the operation log; what comes of a commit is the reconciler's",
 		},
 		{
+			From: []string{"automation/rollout"}, Never: append([]string{"desired/gitrepo", "desired/packages", "lcm/...", "store/...", "members"}, clients...),
+			Why: "what a rollout does next is decided by what is handed in: it must be the same wherever and whenever it is asked",
+		},
+		{
 			From: []string{"admission/..."}, Never: []string{"sol/...", "app"},
 			Why: "a proposal is judged in one way for the push hook, the API's clients and the command line; it is never carried out or recorded here",
 		},

@@ -386,7 +386,7 @@ func (w *world) fails() {
 	w.retried.Store(w.failing[hooked])
 	w.operation(denied, "ROLLED_BACK")
 	w.wire.cut()
-	w.elsewhere.PushFiles(map[string]string{unread + "/vnf.yaml": "name: [unread\n"})
+	w.elsewhere.PushFiles(map[string]string{unread + "/vnf.yaml": "name: [unread\n", "rollouts/unread.yaml": "select: [\n"})
 	kit.Eventually(t, func() error {
 		var list []struct{ File string }
 		if err := w.forge.Get(t.Context(), "/jibe/v1/problems", &list); err != nil {
@@ -414,7 +414,8 @@ func (w *world) mends() {
 	if err := os.Rename(w.bare+".away", w.bare); err != nil {
 		t.Fatal(err)
 	}
-	w.elsewhere.PushFiles(map[string]string{unread + "/vnf.yaml": w.file(unread, process.SmallVnfd, "")})
+	w.elsewhere.PushFiles(map[string]string{unread + "/vnf.yaml": w.file(unread, process.SmallVnfd, ""),
+		"rollouts/unread.yaml": "select: {folders: [nowhere]}\nto: {vnfdId: " + process.SmallVnfd + "}\nstate: paused\n"})
 	w.act(w.failing[crowded], "rollback")
 	w.operation(hooked, "FAILED_TEMP")
 	w.act(w.failing[hooked], "rollback")

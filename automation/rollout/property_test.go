@@ -1,0 +1,147 @@
+package rollout_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/jibe-vnfm/jibe/automation/rollout"
+)
+
+const fileOf = `select: {folders: [instances/**]}
+to: {vnfdId: amf-2, package: cccccccccccccccccccccccccccccccccccccccc%s}
+order: [{percent: 10}, {percent: 40}, {percent: 100}]
+atOnce: %d
+perVIM: %d
+after: {soak: 5m}
+failures: {budget: %d}
+state: %s
+`
+
+// Whatever fails, whatever is lost between a commit and its record, and however often the file is
+// edited in the middle: the limits hold, the budget stops it, nothing is begun twice for one target,
+// and where nothing fails any more the end is reached.
+func TestLimitsAndBudgetHoldAndNothingIsBegunTwiceAndTheEndIsReached(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWorld()
+		atOnce, perVIM := rapid.IntRange(1, 8).Draw(t, "atOnce"), rapid.IntRange(1, 5).Draw(t, "perVIM")
+		budget := rapid.IntRange(1, 4).Draw(t, "budget")
+		drain, state := "", "running"
+		edit := func() {
+			if err := w.set(fmt.Sprintf(fileOf, drain, atOnce, perVIM, budget, state)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		edit()
+		for i := range rapid.IntRange(1, 40).Draw(t, "sites") {
+			w.add(fmt.Sprintf("instances/s%02d", i), fmt.Sprintf("vim-%d", i%3))
+		}
+		failures := func() (n int) {
+			for _, list := range w.l.Attempts {
+				for _, a := range list {
+					if a.Failed() && a.Target == w.r.To.Digest() {
+						n++
+					}
+				}
+			}
+			return n - w.l.Forgiven
+		}
+		next := func(lost bool) {
+			d := w.decide()
+			if lost { // a kill before the commit: nothing of it has happened
+				return
+			}
+			if err := w.carryOut(d); err != nil {
+				t.Fatal(err)
+			}
+			occupied, at := 0, map[string]int{}
+			for _, f := range w.facts {
+				if f.Found.Occupies() {
+					occupied++
+					at[f.VIM]++
+				}
+			}
+			for vim, n := range at {
+				if len(d.Start) > 0 && n > perVIM {
+					t.Fatalf("%d are under way at %s, and perVIM is %d", n, vim, perVIM)
+				}
+			}
+			switch {
+			case len(d.Start) > 0 && occupied > atOnce:
+				t.Fatalf("%d are under way, and atOnce is %d", occupied, atOnce)
+			case len(d.Start) > 0 && failures() >= budget:
+				t.Fatalf("%v were begun after %d failures, and the budget is %d", d.Start, failures(), budget)
+			case len(d.Start) > 0 && (state != "running" || d.Phase != rollout.Running):
+				t.Fatalf("%v were begun although the file says %s and the rollout is %s", d.Start, state, d.Phase)
+			}
+			for key, n := range w.begun {
+				if n > 1 {
+					t.Fatalf("%s was begun %d times", key, n)
+				}
+			}
+		}
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+			next(rapid.Bool().Draw(t, "killed"))
+			dirs := w.underWay(rollout.UnderWay, rollout.Waiting)
+			switch what := rapid.SampledFrom([]string{"ends", "ends", "ends", "fails", "healed", "joins", "held", "time", "edit", "target", "pause"}).Draw(t, "what"); what {
+			case "ends", "fails":
+				if len(dirs) == 0 {
+					break
+				}
+				f := w.facts[rapid.SampledFrom(dirs).Draw(t, "which")]
+				f.Ended = w.now
+				if f.Found = rollout.Completed; what == "fails" {
+					f.Found = rapid.SampledFrom([]rollout.Found{rollout.FailedTemp, rollout.Failed, rollout.Superseded, rollout.Unknown}).Draw(t, "how")
+				}
+			case "healed": // by hand
+				for _, dir := range w.underWay(rollout.FailedTemp) {
+					w.facts[dir].Found = rollout.Completed
+				}
+			case "joins":
+				if dir := fmt.Sprintf("instances/j%02d", len(w.facts)); len(w.facts) < 60 {
+					w.add(dir, "vim-0")
+				}
+			case "held":
+				dir := rapid.SampledFrom(w.dirs()).Draw(t, "which")
+				w.facts[dir].Passed = rapid.SampledFrom([]string{"", "held"}).Draw(t, "why")
+			case "time":
+				w.now = w.now.Add(time.Duration(rapid.IntRange(1, 300).Draw(t, "seconds")) * time.Second)
+			case "edit":
+				atOnce, budget = rapid.IntRange(1, 8).Draw(t, "atOnce"), rapid.IntRange(1, 4).Draw(t, "budget")
+				edit()
+			case "target":
+				drain = rapid.SampledFrom([]string{"", ", drain: 1s", ", drain: 2s"}).Draw(t, "drain")
+				if w.l.Ended == nil {
+					edit()
+				}
+			case "pause":
+				state = rapid.SampledFrom([]string{"running", "paused"}).Draw(t, "state")
+				edit()
+			}
+		}
+		// From here on everything goes well.
+		state = "running"
+		edit()
+		for n := 0; w.l.Ended == nil; n++ {
+			if n > 2000 {
+				d := w.decide()
+				t.Fatalf("the rollout doesn't end: it is %s and waits for %s", d.Phase, d.Waits)
+			}
+			if w.l.Halted != nil {
+				if err := w.does([]string{"resume"}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, f := range w.facts {
+				f.Passed, f.Busy = "", ""
+				if f.Found.Occupies() {
+					f.Found, f.Ended = rollout.Completed, w.now
+				}
+			}
+			w.now = w.now.Add(time.Minute)
+			next(false)
+		}
+	})
+}

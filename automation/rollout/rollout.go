@@ -1,0 +1,441 @@
+// Package rollout decides what a rollout does next. It is pure: it reads nothing, writes nothing
+// and knows no clock but the time that it is given. What it decides is data; the runner in package
+// automation carries it out with one commit, which holds the ledger that the decision was made for.
+package rollout
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jibe-vnfm/jibe/desired"
+)
+
+// Found is what became of an instance's latest attempt, as operations tell.
+type Found string
+
+// What can be found.
+const (
+	Nothing    Found = ""           // there is no attempt
+	Waiting    Found = "waiting"    // committed, and no operation of it has begun
+	UnderWay   Found = "underWay"   // its operation hasn't ended
+	FailedTemp Found = "failedTemp" // its operation waits for a person
+	Completed  Found = "completed"
+	Failed     Found = "failed"
+	Superseded Found = "superseded" // somebody did something else with the instance meanwhile
+	Unknown    Found = "unknown"    // nobody can tell
+)
+
+// Occupies says whether the attempt takes a place of atOnce.
+func (f Found) Occupies() bool { return f == Waiting || f == UnderWay || f == FailedTemp }
+
+// Fact is what is known of one instance.
+type Fact struct {
+	Instance, Dir, VIM string
+	// Selected says that the rollout concerns it now. What isn't may still have an attempt.
+	Selected bool
+	// Reached says that its file at head asks for the target.
+	Reached bool
+	// Passed is why it is passed over, "" where it isn't: it is held, suspended, or follows its package.
+	Passed string
+	// Busy is why nothing can be begun with it now, "" where it can.
+	Busy string
+	// Found is what became of its latest attempt, since Ended where that has ended, with Reason
+	// where it failed.
+	Found  Found
+	Ended  time.Time
+	Reason string
+}
+
+// Phase is where a rollout stands.
+type Phase string
+
+// The phases.
+const (
+	Running   Phase = "running"
+	Soaking   Phase = "soaking"
+	Approving Phase = "waiting for approval"
+	Paused    Phase = "paused"
+	Halted    Phase = "halted"
+	Aborting  Phase = "aborting"
+	Aborted   Phase = "aborted"
+	Done      Phase = "completed"
+)
+
+// Decision is what comes next.
+type Decision struct {
+	// Ledger is the one that is to stand from now on. Where Changed is false it is the one that
+	// was given. It must be committed in the same commit as what Start leads to, or before.
+	Ledger  *desired.Ledger
+	Changed bool
+	// Start are the instances to begin with, in one commit.
+	Start []string
+	Phase Phase
+	// Waits says what the rollout waits for, for people.
+	Waits string
+	// Wake is when to ask again although nothing has changed; zero is never.
+	Wake time.Time
+	// Gate is the digest that a person approves, while Phase is Approving.
+	Gate string
+	// Counts are of the instances that the rollout concerns, for the target that counts.
+	Counts Counts
+	// Left is how long it will take at the present pace, without approvals; 0 is unknown.
+	Left time.Duration
+}
+
+// Counts are numbers of instances.
+type Counts struct {
+	Selected  int `json:"selected"`
+	Completed int `json:"completed"` // by the rollout
+	Already   int `json:"already"`   // at the target without it
+	Failed    int `json:"failed"`
+	UnderWay  int `json:"underWay"`
+	Pending   int `json:"pending"`
+	Passed    int `json:"passed"` // passed over, or superseded
+}
+
+// Decide says what comes next for the rollout r, whose ledger is l. now is the present time.
+//
+// It never starts an instance twice for one target, never more than atOnce and perVIM allow
+// together with what is under way, and nothing once the budget of failures is spent.
+func Decide(r *desired.Rollout, l *desired.Ledger, facts []Fact, now time.Time) Decision {
+	d := &decider{r: r, was: l, l: l.Clone(), target: r.To.Digest(), facts: slices.Clone(facts), now: now}
+	if l.Ended != nil {
+		d.l.Target = cmp.Or(d.l.Target, d.target)
+		d.target = d.l.Target
+	}
+	d.sort()
+	out := d.decide()
+	out.Ledger = d.l
+	if !d.changed {
+		out.Ledger = l
+	}
+	out.Changed = d.changed
+	out.Counts = d.counts()
+	out.Left = d.left()
+	return out
+}
+
+type decider struct {
+	r       *desired.Rollout
+	was, l  *desired.Ledger
+	target  string // digest
+	facts   []Fact
+	wave    map[string]int
+	now     time.Time
+	changed bool
+}
+
+// sort puts the facts in the order in which instances are begun: by wave, then by rank.
+func (d *decider) sort() {
+	d.wave = make(map[string]int, len(d.facts))
+	rank := make(map[string]uint64, len(d.facts))
+	for i, f := range d.facts {
+		n, ok := d.r.WaveOf(f.Instance, f.Dir)
+		if !ok {
+			d.facts[i].Selected = false
+		}
+		d.wave[f.Instance], rank[f.Instance] = n, d.r.Rank(f.Instance)
+	}
+	slices.SortFunc(d.facts, func(a, b Fact) int {
+		return cmp.Or(cmp.Compare(d.wave[a.Instance], d.wave[b.Instance]), cmp.Compare(rank[a.Instance], rank[b.Instance]), cmp.Compare(a.Instance, b.Instance))
+	})
+}
+
+func (d *decider) decide() Decision {
+	if d.l.Ended != nil {
+		if d.l.Ended.As == desired.RolloutAborted {
+			return Decision{Phase: Aborted}
+		}
+		return Decision{Phase: Done}
+	}
+	d.aim()
+	d.outcomes()
+	d.budget()
+	active := d.active()
+	switch {
+	case d.r.State == desired.RolloutAborted && active == 0:
+		d.end(desired.RolloutAborted)
+		return Decision{Phase: Aborted}
+	case d.r.State == desired.RolloutAborted:
+		return Decision{Phase: Aborting, Waits: fmt.Sprintf("the end of %s", operations(active))}
+	case d.l.Halted != nil:
+		return Decision{Phase: Halted, Waits: "a person: jibe rollout resume " + d.r.Name + ", or abort (" + d.l.Halted.Reason + ")"}
+	case d.r.State == desired.RolloutPaused:
+		return Decision{Phase: Paused, Waits: "jibe rollout resume " + d.r.Name}
+	}
+	return d.proceed()
+}
+
+// aim begins anew where a person has changed the target.
+func (d *decider) aim() {
+	if d.l.Target == d.target {
+		return
+	}
+	d.l.Target, d.l.Wave, d.l.Soak, d.l.Approved, d.l.Halted, d.l.Forgiven = d.target, 0, time.Time{}, nil, nil, 0
+	d.changed = true
+}
+
+// outcomes writes down what became of attempts.
+func (d *decider) outcomes() {
+	for _, f := range d.facts {
+		list := d.l.Attempts[f.Instance]
+		if len(list) == 0 || list[len(list)-1].Outcome != "" {
+			continue
+		}
+		a := &list[len(list)-1]
+		switch f.Found {
+		case Completed:
+			a.Outcome = desired.OutcomeCompleted
+		case Failed, FailedTemp:
+			a.Outcome = desired.OutcomeFailed
+		case Superseded:
+			a.Outcome = desired.OutcomeSuperseded
+		case Unknown:
+			a.Outcome = desired.OutcomeUnknown
+		default:
+			continue
+		}
+		a.Ended, a.Reason = f.Ended, f.Reason
+		if a.Ended.IsZero() {
+			a.Ended = d.now
+		}
+		d.changed = true
+	}
+}
+
+// budget halts the rollout at the failure that is one too many, and at an outcome that nobody knows.
+func (d *decider) budget() {
+	if d.l.Halted != nil {
+		return
+	}
+	unknown, last := 0, ""
+	for _, f := range d.facts {
+		if a := d.l.Of(f.Instance, d.target); a != nil && a.Failed() {
+			last = cmp.Or(last, f.Dir)
+			if a.Outcome == desired.OutcomeUnknown {
+				unknown++
+			}
+		}
+	}
+	switch fresh := d.l.Failures() - d.l.Forgiven; {
+	case fresh > 0 && unknown > 0:
+		d.halt(fmt.Sprintf("of %s nobody knows what came: the records of operations don't tell", instances(unknown)))
+	case fresh >= d.r.Failures.Budget:
+		d.halt(fmt.Sprintf("%d failed, and the budget is %d: %s", fresh, d.r.Failures.Budget, last))
+	}
+}
+
+func (d *decider) halt(reason string) {
+	d.l.Halted = &desired.Halt{At: d.now, Reason: reason}
+	d.changed = true
+}
+
+func (d *decider) end(as string) {
+	d.l.Ended = &desired.RolloutEnd{At: d.now, As: as}
+	d.changed = true
+}
+
+// active counts the attempts of which no outcome is written down.
+func (d *decider) active() (n int) {
+	for _, f := range d.facts {
+		if list := d.l.Attempts[f.Instance]; len(list) > 0 && list[len(list)-1].Outcome == "" {
+			n++
+		}
+	}
+	return n
+}
+
+// pending says whether the rollout has still to begin with the instance.
+func (d *decider) pending(f Fact) bool {
+	return f.Selected && !f.Reached && f.Passed == "" && d.l.Of(f.Instance, d.target) == nil
+}
+
+// proceed begins what may begin, and passes gates.
+func (d *decider) proceed() Decision {
+	last := len(d.r.Waves()) - 1
+	for {
+		if d.l.Soak.IsZero() {
+			if out, open := d.begin(); open {
+				return out
+			}
+			if d.l.Wave >= last {
+				d.end(string(Done))
+				return Decision{Phase: Done}
+			}
+			completed, tried := d.ended(d.l.Wave)
+			switch {
+			case tried == 0 || d.r.After.IsZero():
+				d.next() // an empty wave has no gate
+				continue
+			case completed == 0 && d.l.Failures() > d.l.Forgiven: // else a person had it go on
+				d.halt(fmt.Sprintf("no instance of wave %d was completed", d.l.Wave+1))
+				return Decision{Phase: Halted, Waits: "a person: jibe rollout resume " + d.r.Name + ", or abort (" + d.l.Halted.Reason + ")"}
+			}
+			d.l.Soak, d.changed = d.now, true
+		}
+		if until := d.l.Soak.Add(d.r.After.Soak); d.now.Before(until) {
+			return Decision{Phase: Soaking, Wake: until, Waits: fmt.Sprintf("wave %d to be watched until %s", d.l.Wave+1, until.UTC().Format(time.RFC3339))}
+		}
+		if gate := d.l.Gate(); d.r.After.Approve && (d.l.Approved == nil || d.l.Approved.Gate != gate) {
+			return Decision{Phase: Approving, Gate: gate, Waits: fmt.Sprintf("approval of wave %d: jibe rollout approve %s", d.l.Wave+2, d.r.Name)}
+		}
+		d.next()
+	}
+}
+
+func (d *decider) next() {
+	d.l.Wave++
+	d.l.Soak, d.l.Approved, d.changed = time.Time{}, nil, true
+}
+
+// begin picks who starts now. open is false where the wave under way has ended.
+func (d *decider) begin() (out Decision, open bool) {
+	occupied, selected, busy, pending := 0, 0, 0, 0
+	perVIM, atVIM := map[string]int{}, map[string]int{}
+	for _, f := range d.facts {
+		if f.Found.Occupies() {
+			occupied++
+			perVIM[f.VIM]++
+		}
+		if f.Selected {
+			selected++
+			atVIM[f.VIM]++
+		}
+	}
+	out.Phase = Running
+	most := d.r.AtOnce.Of(selected)
+	waits := ""
+	for _, f := range d.facts {
+		if d.wave[f.Instance] > d.l.Wave {
+			break
+		}
+		if !d.pending(f) {
+			continue
+		}
+		pending++
+		switch {
+		case f.Busy != "":
+			busy++
+			waits = cmp.Or(waits, f.Dir+": "+f.Busy)
+		case occupied >= most, !d.r.PerVIM.IsZero() && perVIM[f.VIM] >= d.r.PerVIM.Of(atVIM[f.VIM]):
+		default:
+			occupied++
+			perVIM[f.VIM]++
+			out.Start = append(out.Start, f.Instance)
+		}
+	}
+	active := d.active()
+	switch {
+	case selected == 0 && len(d.l.Attempts) == 0:
+		out.Waits = "instances that meet select: there are none"
+		return out, true
+	case pending == 0 && active == 0:
+		return out, false
+	}
+	switch {
+	case active > 0 || len(out.Start) > 0:
+		out.Waits = fmt.Sprintf("the end of %s", operations(active+len(out.Start)))
+	case busy > 0:
+		out.Waits = fmt.Sprintf("%s of which something else is under way (%s)", instances(busy), waits)
+	default:
+		out.Waits = fmt.Sprintf("a place: %d of %d are taken by what has failed and waits for a person", occupied, most)
+	}
+	return out, true
+}
+
+// ended counts the attempts of a wave that have been completed, and those that count for its gate.
+func (d *decider) ended(wave int) (completed, tried int) {
+	for _, f := range d.facts {
+		a := d.l.Of(f.Instance, d.target)
+		if a == nil || a.Wave != wave || a.Outcome == desired.OutcomeSuperseded {
+			continue
+		}
+		tried++
+		if a.Outcome == desired.OutcomeCompleted {
+			completed++
+		}
+	}
+	return completed, tried
+}
+
+func (d *decider) counts() (c Counts) {
+	for _, f := range d.facts {
+		a := d.l.Of(f.Instance, d.target)
+		if !f.Selected && a == nil {
+			continue
+		}
+		c.Selected++
+		switch {
+		case a != nil && a.Outcome == "":
+			c.UnderWay++
+		case a != nil && a.Outcome == desired.OutcomeCompleted:
+			c.Completed++
+		case a != nil && a.Failed():
+			c.Failed++
+		case a != nil:
+			c.Passed++
+		case f.Reached:
+			c.Already++
+		case f.Passed != "":
+			c.Passed++
+		default:
+			c.Pending++
+		}
+	}
+	return c
+}
+
+// left is the time that the rest takes at the pace of what was completed.
+func (d *decider) left() time.Duration {
+	if d.l.Ended != nil {
+		return 0
+	}
+	var took time.Duration
+	n, rest, selected := 0, 0, 0
+	for _, f := range d.facts {
+		a := d.l.Of(f.Instance, d.target)
+		if f.Selected {
+			selected++
+		}
+		switch {
+		case a != nil && a.Outcome == desired.OutcomeCompleted:
+			took += a.Ended.Sub(a.Began)
+			n++
+		case a != nil && a.Outcome == "", d.pending(f):
+			rest++
+		}
+	}
+	if n == 0 || rest == 0 {
+		return 0
+	}
+	most := d.r.AtOnce.Of(selected)
+	turns := time.Duration((rest + most - 1) / most)
+	gates := time.Duration(max(0, len(d.r.Waves())-1-d.l.Wave))
+	return turns*(took/time.Duration(n)) + gates*d.r.After.Soak
+}
+
+func operations(n int) string { return plural(n, "operation") }
+func instances(n int) string  { return plural(n, "instance") }
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// Begin is the ledger in which the attempts at what was started stand. trees are the trees of the
+// directories by instance, before and after the commit; refused says of others why they were
+// refused, which is a failure.
+func Begin(r *desired.Rollout, l *desired.Ledger, started map[string][2]string, refused map[string]string, now time.Time) *desired.Ledger {
+	next := l.Clone()
+	for id, trees := range started {
+		next.Attempts[id] = append(next.Attempts[id], desired.Attempt{Target: r.To.Digest(), Wave: l.Wave, Prior: trees[0], Tree: trees[1], Began: now})
+	}
+	for id, why := range refused {
+		next.Attempts[id] = append(next.Attempts[id], desired.Attempt{Target: r.To.Digest(), Wave: l.Wave, Began: now, Outcome: desired.OutcomeFailed, Ended: now, Reason: why})
+	}
+	return next
+}

@@ -1,0 +1,618 @@
+package automation
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	lru "github.com/hashicorp/golang-lru/v2"
+
+	"github.com/jibe-vnfm/jibe/automation/rollout"
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/lcm"
+	"github.com/jibe-vnfm/jibe/lcm/oplog"
+)
+
+// RolloutRepo is what rollouts need of the desired repository.
+type RolloutRepo interface {
+	Heads(after string) iter.Seq[desired.Head]
+	Read(ctx context.Context, rev desired.Revision) (*desired.Instance, error)
+	Files(ctx context.Context, rev desired.Revision) (desired.Files, error)
+	// RolloutFiles are the files below rollouts/ with the hashes of their contents.
+	RolloutFiles(ctx context.Context) (map[string]string, error)
+	Content(ctx context.Context, hash string) ([]byte, error)
+	WriteMany(ctx context.Context, w desired.WriteMany) (desired.Written, error)
+	// Moved is closed when head moves.
+	Moved() <-chan struct{}
+}
+
+// RolloutOperations is what rollouts need of the operation log.
+type RolloutOperations interface {
+	InstanceEntry(id string) (*oplog.InstanceEntry, bool)
+	Operation(ctx context.Context, id string) (*lcm.Operation, error)
+	OperationEntries(q oplog.OperationQuery) iter.Seq[oplog.OperationEntry]
+}
+
+// RolloutConfig is what [Rollouts] work with. Everything in it is required.
+type RolloutConfig struct {
+	Repo  RolloutRepo
+	Oplog RolloutOperations
+	// Package is the tree and the product's name of the package with the vnfdId: the one that is
+	// pinned where that has it, else the newest.
+	Package func(ctx context.Context, vnfdID, pinned string) (tree, product string, err error)
+	// Prepare returns the edits by which Jibe completes a change, or why it would be refused.
+	Prepare func(ctx context.Context, before, after *desired.Instance) ([]desired.KeyValue, error)
+	// Refused says whether an error of Prepare stays as long as the instance is what it is.
+	Refused func(err error) bool
+	Now     func() time.Time
+	Log     *slog.Logger
+}
+
+// Rollouts carry out what the files of rollouts ask for. What to do is decided by the package
+// rollout alone, by git and the operation log: nothing is remembered here that a restart would
+// miss, and two that run at once can't begin anything twice, as each commit is made only where
+// file and ledger are what was decided on.
+type Rollouts struct {
+	RolloutConfig
+	wake chan struct{}
+	// files and ledgers are what was parsed, by hash.
+	files   *lru.Cache[string, parsedRollout]
+	ledgers *lru.Cache[string, *desired.Ledger]
+	mu      sync.Mutex // one pass at a time
+}
+
+type parsedRollout struct {
+	text []byte
+	r    *desired.Rollout
+	err  error
+}
+
+// The pauses of the loop.
+const (
+	rolloutPause = 100 * time.Millisecond // between passes, so that what ends together is one commit
+	rolloutRetry = 2 * time.Second        // after an error
+	rolloutIdle  = time.Minute            // without any news
+	// unknownAfter is how long after an attempt its operation must be known: records of other
+	// replicas come a moment later than their commits.
+	unknownAfter = time.Minute
+)
+
+// NewRollouts makes the runner, which does nothing until [Rollouts.Run].
+func NewRollouts(c RolloutConfig) *Rollouts {
+	r := &Rollouts{RolloutConfig: c, wake: make(chan struct{}, 1)}
+	var err, lerr error
+	r.files, err = lru.New[string, parsedRollout](256)
+	r.ledgers, lerr = lru.New[string, *desired.Ledger](64)
+	if err != nil || lerr != nil {
+		panic(errors.Join(err, lerr)) // only for a size that isn't positive
+	}
+	return r
+}
+
+// OperationChanged notifies of an operation's new state. It returns at once.
+func (r *Rollouts) OperationChanged(*lcm.Operation) {
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run carries rollouts out until ctx ends.
+func (r *Rollouts) Run(ctx context.Context) error {
+	for ctx.Err() == nil {
+		moved := r.Repo.Moved()
+		next, err := r.pass(ctx)
+		pause := rolloutIdle
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil:
+			r.Log.WarnContext(ctx, "rollouts couldn't be carried on, will be tried again", "error", err)
+			pause = rolloutRetry
+		case !next.IsZero():
+			pause = min(pause, max(next.Sub(r.Now()), rolloutPause))
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+		case <-moved:
+		case <-r.wake:
+		case <-timer.C:
+		}
+		timer.Stop()
+		select {
+		case <-ctx.Done():
+		case <-time.After(rolloutPause):
+		}
+	}
+	return nil
+}
+
+// loaded is a rollout as it stands at head.
+type loaded struct {
+	file, ledgerFile string
+	text, ledgerText []byte
+	r                *desired.Rollout // nil where the file can't be obeyed
+	l                *desired.Ledger  // nil before the start
+	problem          error
+}
+
+// load reads all rollouts: those that have begun first, the oldest first.
+func (r *Rollouts) load(ctx context.Context) ([]*loaded, error) {
+	files, err := r.Repo.RolloutFiles(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []*loaded
+	ids := map[string]string{} // id -> file
+	for _, file := range sortedKeys(files) {
+		if !desired.IsRolloutFile(file) {
+			continue
+		}
+		p, err := r.parse(ctx, file, files[file])
+		if err != nil {
+			return nil, err
+		}
+		x := &loaded{file: file, text: p.text, r: p.r, problem: p.err}
+		out = append(out, x)
+		if x.r == nil || x.r.ID == "" {
+			continue
+		}
+		if other, twice := ids[x.r.ID]; twice {
+			x.problem, x.r = fmt.Errorf("%s has the id of %s: remove it, and Jibe fills in another", file, other), nil
+			continue
+		}
+		ids[x.r.ID], x.ledgerFile = file, desired.LedgerFile(x.r.ID)
+		if hash := files[x.ledgerFile]; hash != "" {
+			if x.ledgerText, err = r.Repo.Content(ctx, hash); err != nil {
+				return nil, err
+			}
+			if x.l, err = r.ledger(x.ledgerFile, hash, x.ledgerText); err != nil {
+				x.problem, x.r = err, nil
+			}
+		}
+	}
+	slices.SortStableFunc(out, func(a, b *loaded) int { return cmp.Compare(a.began(), b.began()) })
+	return out, nil
+}
+
+// began orders rollouts: what hasn't begun comes last.
+func (x *loaded) began() int64 {
+	if x.l == nil {
+		return 1<<63 - 1
+	}
+	return x.l.Started.UnixNano()
+}
+
+func (r *Rollouts) parse(ctx context.Context, file, hash string) (parsedRollout, error) {
+	key := file + " " + hash
+	if p, known := r.files.Get(key); known {
+		return p, nil
+	}
+	text, err := r.Repo.Content(ctx, hash)
+	if err != nil {
+		return parsedRollout{}, err
+	}
+	p := parsedRollout{text: text}
+	p.r, p.err = desired.ParseRollout(file, text)
+	r.files.Add(key, p)
+	return p, nil
+}
+
+func (r *Rollouts) ledger(file, hash string, text []byte) (*desired.Ledger, error) {
+	if l, known := r.ledgers.Get(hash); known {
+		return l, nil
+	}
+	l, err := desired.ParseLedger(file, text)
+	if err == nil {
+		r.ledgers.Add(hash, l)
+	}
+	return l, err
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// pass looks at all rollouts and does what comes next with each, once. next is when to look again
+// although nothing has changed.
+func (r *Rollouts) pass(ctx context.Context) (next time.Time, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	list, err := r.load(ctx)
+	if err != nil {
+		return next, err
+	}
+	claims := map[string]string{}
+	var errs []error
+	for _, x := range list {
+		if x.r == nil || x.l != nil && x.l.Ended != nil {
+			continue
+		}
+		s, err := r.look(ctx, x, claims)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("rollout %s: %w", x.r.Name, err))
+			continue
+		}
+		if err := r.carryOut(ctx, s); err != nil && !errors.Is(err, errMoved) {
+			errs = append(errs, fmt.Errorf("rollout %s: %w", x.r.Name, err))
+		}
+		if w := s.decision.Wake; !w.IsZero() && (next.IsZero() || w.Before(next)) {
+			next = w
+		}
+	}
+	return next, errors.Join(errs...)
+}
+
+// seen is a rollout with what is known of its instances, and what comes next.
+type seen struct {
+	*loaded
+	tree     string // of the package, where the file doesn't have it yet
+	heads    map[string]desired.Head
+	facts    []rollout.Fact
+	decision rollout.Decision
+	overlaps string // the rollout that goes first
+}
+
+// look finds out what there is of the rollout's instances. claims are the instances that other
+// rollouts have, to which it adds its own.
+func (r *Rollouts) look(ctx context.Context, x *loaded, claims map[string]string) (*seen, error) {
+	s := &seen{loaded: x, heads: map[string]desired.Head{}}
+	product := ""
+	if x.l == nil || x.l.Ended == nil {
+		tree, of, err := r.Package(ctx, x.r.To.VnfdID, x.r.To.Package)
+		if err != nil {
+			return nil, fmt.Errorf("%s: package of vnfdId %s: %w", x.file, x.r.To.VnfdID, err)
+		}
+		product = of
+		if tree != x.r.To.Package {
+			s.tree = tree
+		}
+	}
+	var attempts map[string][]desired.Attempt
+	if x.l != nil {
+		attempts = x.l.Attempts
+	}
+	for h := range r.Repo.Heads("") {
+		e, _ := r.Oplog.InstanceEntry(h.Instance)
+		if e == nil {
+			e = &oplog.InstanceEntry{}
+		}
+		tried := attempts[h.Instance]
+		selected := x.r.Selects(h.Dir, e.VNF.ProductName)
+		if !selected && len(tried) == 0 {
+			continue
+		}
+		if selected {
+			if first, claimed := claims[h.Instance]; claimed && s.overlaps == "" {
+				s.overlaps = first
+			}
+		}
+		f := rollout.Fact{Instance: h.Instance, Dir: h.Dir, VIM: h.VIM, Selected: selected,
+			Reached: h.VnfdID == x.r.To.VnfdID && h.Package == x.r.To.Package}
+		if selected && !f.Reached {
+			var err error
+			if f.Passed, err = r.passed(ctx, h, e, product); err != nil {
+				return nil, err
+			}
+			f.Busy = busy(h, e)
+		}
+		if len(tried) > 0 {
+			if err := r.find(ctx, &f, tried[len(tried)-1], h, e); err != nil {
+				return nil, err
+			}
+		}
+		s.heads[h.Instance] = h
+		s.facts = append(s.facts, f)
+	}
+	for id := range attempts {
+		if _, known := s.heads[id]; !known {
+			s.facts = append(s.facts, rollout.Fact{Instance: id, Dir: id, Found: rollout.Superseded, Reason: "the instance is gone"})
+		}
+	}
+	if x.l == nil {
+		s.decision = rollout.Decision{Phase: rollout.Running, Waits: "its start"}
+		if x.r.State != desired.RolloutRunning {
+			s.decision = rollout.Decision{Phase: rollout.Phase(x.r.State), Waits: "state: running"}
+		}
+	} else {
+		decided := x.r
+		if s.tree != "" || s.overlaps != "" { // first the pin; who overlaps begins nothing
+			paused := *x.r
+			paused.State = cmp.Or(map[bool]string{true: desired.RolloutAborted}[x.r.State == desired.RolloutAborted], desired.RolloutPaused)
+			decided = &paused
+		}
+		s.decision = rollout.Decide(decided, x.l, s.facts, r.Now())
+	}
+	if s.overlaps != "" {
+		s.decision.Waits = "the end of rollout " + s.overlaps + ", which selects some of the same instances"
+	} else if x.l == nil || x.l.Ended == nil {
+		for _, f := range s.facts {
+			if f.Selected {
+				claims[f.Instance] = x.r.Name
+			}
+		}
+	}
+	return s, nil
+}
+
+// passed is why the instance is passed over, "" where it isn't.
+func (r *Rollouts) passed(ctx context.Context, h desired.Head, e *oplog.InstanceEntry, product string) (string, error) {
+	switch {
+	case h.Suspend:
+		return "it is suspended", nil
+	case h.Held != "":
+		return "it is held", nil
+	case !desired.IsInstantiated(h.State):
+		return "it isn't instantiated", nil
+	case e.VNF.ProductName != "" && product != "" && e.VNF.ProductName != product:
+		return fmt.Sprintf("it runs %s, and the package is of %s", e.VNF.ProductName, product), nil
+	}
+	in, err := r.Repo.Read(ctx, h.Revision)
+	if err != nil {
+		return "", err
+	}
+	if in.Follow.Versions != "" {
+		return "it follows its package by itself", nil
+	}
+	return "", nil
+}
+
+// busy is why nothing can be begun with the instance now.
+func busy(h desired.Head, e *oplog.InstanceEntry) string {
+	switch {
+	case e.Open != "":
+		return "operation " + e.Open + " is under way"
+	case e.Prepared != "" || e.OutstandingCommit != "":
+		return "a request or its end isn't in git yet"
+	case e.Operated.Tree != h.Tree:
+		return "its last commit hasn't been operated on"
+	}
+	return ""
+}
+
+// find tells what became of the instance's latest attempt.
+func (r *Rollouts) find(ctx context.Context, f *rollout.Fact, a desired.Attempt, h desired.Head, e *oplog.InstanceEntry) error {
+	switch {
+	case a.Tree == "": // refused before anything was written
+		return nil
+	case a.Outcome != "" && e.Open == "":
+		return nil // it is written down, and takes no place
+	}
+	op, err := r.operationOf(ctx, f.Instance, a)
+	if err != nil {
+		return err
+	}
+	ours := f.Reached || h.Tree == a.Tree
+	if op == nil {
+		switch {
+		case e.Open == "" && e.Operated.Tree == a.Tree && e.Settled.Tree == a.Tree:
+			f.Found = rollout.Completed // nothing had to be done
+		case ours || r.Now().Sub(a.Began) < unknownAfter:
+			f.Found = rollout.Waiting
+		default:
+			f.Found, f.Reason = rollout.Unknown, "no operation of the rollout's commit is known"
+		}
+		return nil
+	}
+	f.Ended = op.StateEntered
+	if op.Error != nil {
+		f.Reason = clipped(op.Error.Detail)
+	}
+	switch {
+	case op.State == lcm.Completed && (ours || op.After.Tree == a.Tree):
+		f.Found, f.Reason = rollout.Completed, ""
+	case op.SupersededBy != "", op.State == lcm.Completed:
+		f.Found = rollout.Superseded
+	case op.State == lcm.FailedTemp:
+		f.Found = rollout.FailedTemp
+	case op.State.Ended():
+		f.Found = rollout.Failed
+	default:
+		f.Found = rollout.UnderWay
+	}
+	return nil
+}
+
+// clipped keeps a reason short: thousands of them stand in one file.
+func clipped(s string) string {
+	s = strings.Join(strings.Fields(s), " ")
+	if r := []rune(s); len(r) > 200 {
+		return string(r[:200]) + "…"
+	}
+	return s
+}
+
+// operationOf is the operation that the attempt's commit led to, nil where none is known. It is known
+// by its trees: which commit brought a directory to its state isn't known for ever.
+func (r *Rollouts) operationOf(ctx context.Context, instance string, a desired.Attempt) (*lcm.Operation, error) {
+	for e := range r.Oplog.OperationEntries(oplog.OperationQuery{Instance: instance, From: a.Began.Add(-unknownAfter)}) {
+		if e.Automatic {
+			continue
+		}
+		op, err := r.Oplog.Operation(ctx, e.ID)
+		if err != nil {
+			return nil, fmt.Errorf("operation %s of instance %s: %w", e.ID, instance, err)
+		}
+		if op.After.Tree == a.Tree || op.Before.Tree == a.Prior && op.After.Tree != a.Prior && !op.Started.Before(a.Began) {
+			return op, nil
+		}
+	}
+	return nil, nil
+}
+
+// errMoved is returned by a change where something isn't any more what was decided on. The next pass
+// sees it as it is.
+var errMoved = errors.New("it was changed meanwhile")
+
+// carryOut commits what was decided.
+func (r *Rollouts) carryOut(ctx context.Context, s *seen) error {
+	if s.l == nil || s.tree != "" {
+		if s.r.State != desired.RolloutRunning || s.overlaps != "" {
+			return nil
+		}
+		return r.start(ctx, s)
+	}
+	d := s.decision
+	if !d.Changed && len(d.Start) == 0 {
+		return nil
+	}
+	began := r.Now()
+	var changes []desired.InstanceChange
+	refused := map[string]string{}
+	for _, id := range d.Start {
+		change, err := r.changeOf(ctx, s.r, s.heads[id])
+		switch {
+		case err == nil:
+			changes = append(changes, desired.InstanceChange{Instance: id, Change: change})
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case r.Refused(err):
+			refused[id] = clipped(err.Error())
+			r.Log.WarnContext(ctx, "an instance of a rollout would be refused", "rollout", s.r.Name, "instance", id, "error", err)
+		default:
+			return fmt.Errorf("prepare instance %s: %w", id, err)
+		}
+	}
+	out, err := r.commit(ctx, s.loaded, subject(s.r, d, len(changes)), d.Ledger.Wave, "rollout/"+s.r.Name, changes, func(done []desired.Revised) ([]byte, *desired.Ledger, error) {
+		started := map[string][2]string{}
+		for _, c := range done {
+			started[c.After.Instance] = [2]string{c.Before.Tree, c.After.Tree}
+		}
+		return s.text, rollout.Begin(s.r, d.Ledger, started, refused, began), nil
+	})
+	if err != nil {
+		return err
+	}
+	for id, err := range out.Refused {
+		if !errors.Is(err, errMoved) {
+			r.Log.WarnContext(ctx, "an instance of a rollout wasn't written", "rollout", s.r.Name, "instance", id, "error", err)
+		}
+	}
+	r.Log.InfoContext(ctx, "rollout goes on", "rollout", s.r.Name, "phase", string(d.Phase), "wave", d.Ledger.Wave+1, "begun", len(out.Done), "revision", out.Commit)
+	return nil
+}
+
+func subject(r *desired.Rollout, d rollout.Decision, begun int) string {
+	switch {
+	case begun > 0:
+		return fmt.Sprintf("Roll %s out, wave %d: begin with %d", r.Name, d.Ledger.Wave+1, begun)
+	case d.Phase == rollout.Halted:
+		return fmt.Sprintf("Halt rollout %s: %s", r.Name, d.Ledger.Halted.Reason)
+	case d.Ledger.Ended != nil:
+		return fmt.Sprintf("End rollout %s: %s", r.Name, d.Ledger.Ended.As)
+	}
+	return fmt.Sprintf("Note how rollout %s goes: %s", r.Name, d.Phase)
+}
+
+// changeOf is the change that brings the instance to the target, with all that Jibe would fill in.
+func (r *Rollouts) changeOf(ctx context.Context, ro *desired.Rollout, h desired.Head) (desired.Change, error) {
+	in, err := r.Repo.Read(ctx, h.Revision)
+	if err != nil {
+		return nil, err
+	}
+	old, err := r.Repo.Files(ctx, h.Revision)
+	if err != nil {
+		return nil, err
+	}
+	file := h.Dir + "/" + desired.InstanceFile
+	edits := ro.To.Edits()
+	if in.Derived {
+		edits = append(edits, desired.KeyValue{Path: []string{"id"}, Value: h.Instance})
+	}
+	text, after, err := desired.EditInstance(file, old[desired.InstanceFile], edits...)
+	if err != nil {
+		return nil, err
+	}
+	after.Granted = in.Granted
+	fills, err := r.Prepare(ctx, in, after)
+	if err != nil {
+		return nil, err
+	}
+	if text, err = desired.Edit(file, text, fills...); err != nil {
+		return nil, err
+	}
+	return func(at desired.Revision, now desired.Files) (desired.Files, error) {
+		if at.Tree != h.Tree {
+			return nil, errMoved
+		}
+		if e, known := r.Oplog.InstanceEntry(h.Instance); !known || busy(h, e) != "" {
+			return nil, errMoved
+		}
+		next := desired.Files{}
+		for name, data := range now {
+			next[name] = data
+		}
+		next[desired.InstanceFile] = text
+		return next, nil
+	}, nil
+}
+
+// start pins the rollout's id and its package in the file, and begins its ledger.
+func (r *Rollouts) start(ctx context.Context, s *seen) error {
+	x := *s.loaded
+	edits := []desired.KeyValue{}
+	id := x.r.ID
+	if id == "" {
+		id = uuid.NewString()
+		edits = append(edits, desired.KeyValue{Path: []string{"id"}, Value: id})
+	}
+	if s.tree != "" {
+		edits = append(edits, desired.KeyValue{Path: []string{"to", "package"}, Value: s.tree})
+	}
+	x.ledgerFile = desired.LedgerFile(id)
+	_, err := r.commit(ctx, &x, "Start rollout "+x.r.Name, 0, "rollout/"+x.r.Name, nil, func([]desired.Revised) ([]byte, *desired.Ledger, error) {
+		text, pinned, err := desired.EditRollout(x.file, x.text, edits...)
+		if err != nil {
+			return nil, nil, err
+		}
+		l := x.l
+		if l == nil {
+			l = &desired.Ledger{Rollout: x.r.Name, Started: r.Now(), Target: pinned.To.Digest()}
+		}
+		return text, l, nil
+	})
+	return err
+}
+
+// commit writes the rollout's file and its ledger, which must be what was read, with the changes of
+// instances.
+func (r *Rollouts) commit(ctx context.Context, x *loaded, subject string, wave int, by string, changes []desired.InstanceChange,
+	make func(done []desired.Revised) (file []byte, l *desired.Ledger, err error),
+) (desired.Written, error) {
+	id := strings.TrimSuffix(strings.TrimPrefix(x.ledgerFile, desired.RolloutStateDir+"/"), ".yaml")
+	out, err := r.Repo.WriteMany(ctx, desired.WriteMany{
+		Instances: changes, Files: []string{x.file, x.ledgerFile}, Subject: subject,
+		Trailers: []desired.Trailer{{Key: desired.TrailerRollout, Value: x.r.Name + " " + id}, {Key: desired.TrailerWave, Value: strconv.Itoa(wave + 1)},
+			{Key: desired.TrailerRequestedBy, Value: by}},
+		Change: func(now map[string][]byte, done []desired.Revised) (map[string][]byte, error) {
+			if !bytes.Equal(now[x.file], x.text) || !bytes.Equal(now[x.ledgerFile], x.ledgerText) {
+				return nil, errMoved
+			}
+			file, l, err := make(done)
+			if err != nil {
+				return nil, err
+			}
+			return map[string][]byte{x.file: file, x.ledgerFile: l.Encode()}, nil
+		},
+	})
+	if err != nil {
+		return out, fmt.Errorf("commit: %w", err)
+	}
+	return out, nil
+}

@@ -1,0 +1,124 @@
+package desired_test
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jibe-vnfm/jibe/desired"
+)
+
+const wholeRollout = `# to 1.5
+select: {folders: [instances/tokyo/**, osaka/*/edge], product: amf}
+to: {vnfdId: amf-2, strategy: blueGreen, drain: 30s}
+order: [{instances: [instances/tokyo/lab/amf]}, {percent: 5}, {percent: 100}]
+atOnce: 10%
+perVIM: 5
+after: {soak: 30m, approve: true}
+failures: {budget: 2, then: halt}
+state: paused
+`
+
+func TestARolloutIsReadAsItIsWritten(t *testing.T) {
+	r, err := desired.ParseRollout("rollouts/amf-1.5.yaml", []byte(wholeRollout))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &desired.Rollout{Name: "amf-1.5", Select: desired.RolloutSelect{Folders: []string{"tokyo", "osaka/*/edge"}, Product: "amf"},
+		To:     desired.RolloutTarget{VnfdID: "amf-2", Strategy: "blueGreen", Drain: "30s"},
+		Order:  []desired.RolloutWave{{Instances: []string{"instances/tokyo/lab/amf"}}, {Percent: 5}, {Percent: 100}},
+		AtOnce: desired.Share{Percent: 10}, PerVIM: desired.Share{Number: 5}, After: desired.RolloutGate{Soak: 30 * time.Minute, Approve: true},
+		Failures: desired.RolloutFailures{Budget: 2, Then: "halt"}, State: "paused"}
+	if !reflect.DeepEqual(r, want) {
+		t.Fatalf("got  %+v\nwant %+v", r, want)
+	}
+	for dir, selected := range map[string]bool{"instances/tokyo/a/b": true, "instances/osaka/x/edge/amf": true, "instances/osaka/x/core/amf": false, "instances/tokyo2/a": false} {
+		if r.Selects(dir, "amf") != selected || r.Selects(dir, "smf") {
+			t.Errorf("%s: selected %v, and %v with another product", dir, r.Selects(dir, "amf"), r.Selects(dir, "smf"))
+		}
+	}
+	text, edited, err := desired.EditRollout("rollouts/amf-1.5.yaml", []byte(wholeRollout),
+		desired.KeyValue{Path: []string{"id"}, Value: "5f0c1f8e-53e4-4f6e-9f0e-0d3f6a7b8c9d"},
+		desired.KeyValue{Path: []string{"to", "package"}, Value: strings.Repeat("c", 40)},
+		desired.KeyValue{Path: []string{"state"}, Value: "running"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if edited.ID == "" || edited.To.Package == "" || edited.State != "running" || !strings.Contains(string(text), "# to 1.5\n") {
+		t.Fatalf("edited to %+v:\n%s", edited, text)
+	}
+}
+
+func TestARolloutThatCannotBeCarriedOutIsRefusedWithLineAndReason(t *testing.T) {
+	const good = "select: {folders: [a]}\nto: {vnfdId: x}\n"
+	for text, want := range map[string]string{
+		"":                         "the rollout selects no instances",
+		"select: {folders: [a]}\n": `"to.vnfdId" is missing`,
+		good + "atOnce: 0\n":       "rollouts/r.yaml:3: ",
+		good + "atOnce: 200%\n":    "rollouts/r.yaml:3: \"atOnce\" isn't a share",
+		good + "windows: []\n":     "rollouts/r.yaml:3: \"windows\" isn't supported",
+		good + "after: {prometheus: {query: x}}\n":                                       "rollouts/r.yaml:3: \"after.prometheus\" isn't supported",
+		good + "after: {soak: soon}\n":                                                   "rollouts/r.yaml:3: \"after.soak\" isn't a time",
+		good + "failures: {then: rollback}\n":                                            "rollouts/r.yaml:3: \"failures.then\" can't be \"rollback\"",
+		good + "order: [{percent: 50}]\n":                                                "rollouts/r.yaml:3: \"order\" ends at 50 percent",
+		good + "order: [{percent: 50}, {percent: 10}, {percent: 100}]\n":                 "can't be 10",
+		good + "order: [{percent: 5, instances: [instances/a]}, {percent: 100}]\n":       "must have one of instances and percent",
+		good + "order: [{instances: [amf]}, {percent: 100}]\n":                           "can't be an instance",
+		good + "order: [{instances: [instances/a]}, {instances: [instances/a]}]\n":       "stands in the order already",
+		good + "order: []\n":                                                             "\"order\" has no waves",
+		good + "state: runing\n":                                                         "did you mean \"running\"?",
+		good + "sate: running\n":                                                         "unknown key \"sate\"",
+		"select: {labels: {tier: edge}}\nto: {vnfdId: x}\n":                              "instances have no labels",
+		"select: {folders: [a]}\nto: {version: 1.5.x}\n":                                 "\"to.version\" isn't supported",
+		"select: {folders: [a]}\nto: {vnfdId: x, params: {a: b}}\n":                      "\"to.params\" isn't supported",
+		"select: {folders: [a]}\nto: {vnfdId: x, strategy: container}\n":                 "\"to.strategy\" can't be \"container\"",
+		"select: {folders: [../a]}\nto: {vnfdId: x}\n":                                   "can't be a folder",
+		"select: {folders: [a]}\nto: {vnfdId: x, drain: 30s}\norder: [{percent: 101}]\n": "can't be 101",
+		"select: {folders: [a]}\nto: {vnfdId: x}\nid: me\n":                              "isn't a UUID",
+	} {
+		_, err := desired.ParseRollout("rollouts/r.yaml", []byte(text))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %v, want %q", text, err, want)
+		}
+	}
+	if _, err := desired.ParseRollout("rollouts/a/b.yaml", []byte(good)); err == nil {
+		t.Error("a file in a folder below rollouts/ is taken for a rollout")
+	}
+}
+
+func TestALedgerIsReadAsItWasWritten(t *testing.T) {
+	at := time.Date(2026, 3, 1, 12, 0, 0, 123000000, time.UTC)
+	l := &desired.Ledger{Rollout: "amf", Started: at, Target: "12345678", Wave: 2, Soak: at, Forgiven: 1, Attempts: map[string][]desired.Attempt{
+		"1": {{Target: "00000000", Prior: "p", Tree: "t", Began: at, Outcome: "failed", Ended: at, Reason: "no: \"pods\" {}\n# x"}, {Target: "1e5", Wave: 1, Prior: "p", Tree: "t", Began: at}},
+		"b": {{Target: "12345678", Began: at, Outcome: "unknown", Ended: at}},
+	}, Approved: &desired.Approval{Gate: "77", By: "bob: x", At: at}, Halted: &desired.Halt{At: at, Reason: "- two"}, Ended: &desired.RolloutEnd{At: at, As: "completed"}}
+	back, err := desired.ParseLedger("rollouts/.state/x.yaml", l.Encode())
+	if err != nil {
+		t.Fatalf("%v\n%s", err, l.Encode())
+	}
+	if !reflect.DeepEqual(l, back) {
+		t.Fatalf("got  %+v\nwant %+v", back, l)
+	}
+	if _, err := desired.ParseLedger("rollouts/.state/x.yaml", append(l.Encode(), "more: 1\n"...)); err == nil || !strings.Contains(err.Error(), "rollouts/.state/x.yaml:") {
+		t.Fatalf("a ledger with a key too many is read: %v", err)
+	}
+}
+
+func FuzzRolloutsAndLedgersAreReadOrRefused(f *testing.F) {
+	f.Add([]byte(wholeRollout))
+	f.Add((&desired.Ledger{Rollout: "a", Attempts: map[string][]desired.Attempt{"i": {{Target: "t"}}}}).Encode())
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if r, err := desired.ParseRollout("rollouts/r.yaml", data); err == nil {
+			r.WaveOf("id", "instances/a")
+		}
+		l, err := desired.ParseLedger("rollouts/.state/r.yaml", data)
+		if err != nil {
+			return
+		}
+		again, err := desired.ParseLedger("rollouts/.state/r.yaml", l.Encode())
+		if err != nil || string(again.Encode()) != string(l.Encode()) {
+			t.Fatalf("the ledger isn't read back as it was written: %v", err)
+		}
+	})
+}
