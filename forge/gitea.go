@@ -2,6 +2,7 @@ package forge
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"code.gitea.io/sdk/gitea"
@@ -72,6 +73,10 @@ func (g giteaClient) SetComment(ctx context.Context, number int64, name, text st
 	text = marked(name, text)
 	comments, _, err := api.ListIssueComments(g.owner, g.name, number, gitea.ListIssueCommentOptions{}) // all: it knows no pages
 	if err != nil {
+		// Of one that isn't there, Gitea says that it has failed.
+		if _, _, not := api.GetPullRequest(g.owner, g.name, number); errors.Is(not, ErrNotFound) {
+			err = not
+		}
 		return g.said("comments on a pull request", err)
 	}
 	for _, c := range comments {
