@@ -31,7 +31,7 @@ var (
 )
 
 const (
-	// maxDelivery is the most that a forge sends (GitHub documents 25 MB).
+	// maxDelivery is far above what a push makes forges send.
 	maxDelivery = 25 << 20
 	// deliveriesKept and deliveryKept bound what is remembered of deliveries, by number and time.
 	deliveriesKept = 10_000

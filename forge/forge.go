@@ -177,7 +177,7 @@ func (p place) said(what string, err error) error {
 // What forges take. The smallest counts for all, so that the same is read everywhere.
 const (
 	maxDescription = 140    // characters; GitHub
-	maxComment     = 65_536 // characters; GitHub
+	maxComment     = 65_536 // characters; GitHub refuses more
 )
 
 // mark begins a comment of Jibe's; forges don't show it. It names which one of them it is.
