@@ -55,6 +55,9 @@ type Options struct {
 	Poll    time.Duration
 	// PushInterval is how far apart pushes to Remote are at least; 0 doesn't keep them apart.
 	PushInterval time.Duration
+	// WebhookSecret is a reference (file:PATH or env:NAME) to what a forge signs its deliveries to
+	// /webhook with; "" takes them unsigned.
+	WebhookSecret string
 	// InsecureDev lets everyone in without a token.
 	InsecureDev bool
 	Audit       AuditOptions
@@ -151,6 +154,7 @@ type Server struct {
 	audit       *recorder
 	auditFile   *audit.File
 	entrance    *entrance
+	webhook     *webhook
 	certificate *certificate // nil without TLS
 	pushes      pushes
 	hooking     sync.Mutex      // while hooks are written
@@ -218,6 +222,9 @@ func (s *Server) open(ctx context.Context) error {
 		return err
 	}
 	if s.entrance, err = s.newEntrance(); err != nil {
+		return err
+	}
+	if s.webhook, err = s.newWebhook(); err != nil {
 		return err
 	}
 	if s.auth, err = s.authenticator(); err != nil {

@@ -33,7 +33,7 @@ func (s *Server) newRegistry(m *reconciler.Metrics) *prometheus.Registry {
 // registerCollectors registers what asks the parts at each scrape, once they are there.
 func (s *Server) registerCollectors() {
 	inventory := newInventory(s)
-	s.registry.MustRegister(inventory, newPopulation(s, inventory.exempt), newProjectUse(s), newRolloutMetrics(s), newDeliveries(s.notify.States), newFiles(s), newSpanCounts(s.exporter), s.entrance.failures)
+	s.registry.MustRegister(inventory, newPopulation(s, inventory.exempt), newProjectUse(s), newRolloutMetrics(s), newDeliveries(s.notify.States), newFiles(s), newSpanCounts(s.exporter), s.entrance.failures, s.webhook.outcomes)
 	s.registry.MustRegister(s.auditCollectors()...)
 	s.registry.MustRegister(s.memberCollectors()...)
 }
@@ -68,7 +68,7 @@ func (s *Server) handler() (http.Handler, error) {
 	mux.Handle("/", s.toPage(rest.NotFound(common)))
 	mux.Handle("/jibe/v1/", s.fresh(s.guardJibeAPI(s.jibeAPI())))
 	mux.Handle("/git/", s.git())
-	mux.HandleFunc("POST /webhook", s.webhook)
+	mux.Handle("POST /webhook", s.webhook)
 	mux.Handle("GET /metrics", s.guardMetrics(promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{EnableOpenMetrics: true})))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { respondText(w, http.StatusOK, "ok\n") })
 	mux.Handle("GET /readyz", s.guardMetrics(http.HandlerFunc(s.ready)))
@@ -97,13 +97,6 @@ func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
 		return
 	}
 	respondText(w, http.StatusOK, "ok\n")
-}
-
-// webhook makes a fetch happen now. Nothing in the request is believed, so that it needs no
-// credentials, and many requests are the same as one.
-func (s *Server) webhook(w http.ResponseWriter, _ *http.Request) {
-	s.repo.Poke()
-	w.WriteHeader(http.StatusAccepted)
 }
 
 // guardMetrics lets only those in, where that was asked for, who may see everything: metrics and

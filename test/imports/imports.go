@@ -128,6 +128,12 @@ func Rules() []Rule {
 			Why: "an examination is no part of the server's work: it is handed what it looks at",
 		},
 		{
+			From: []string{"forge"}, Never: []string{
+				"admission/...", "app", "audit", "auth", "automation/...", "desired/...", "drivers/...", "hooks/...", "lcm/...", "plan", "reconciler/...", "sol/...", "store/...", "vnfd/...", "os/exec",
+			},
+			Why: "a forge is told what others have decided to tell: its clients know statuses, comments and branches, and no VNF",
+		},
+		{
 			From: []string{"store/..."}, Never: []string{"desired/...", "drivers/...", "lcm/...", "reconciler/...", "sol/...", "vnfd/..."},
 			Why: "a store keeps bytes; a store that knew operations could not be replaced by another",
 		},

@@ -3,6 +3,7 @@ They are mounted beside the folders of secretFiles, so that no reference in git 
 {{- define "jibe.files" -}}
 {{- $files := dict
   "verify-desired" .Values.desired.verify
+  "webhook-secret" .Values.desired.webhookSecret
   "git-credentials" .Values.git.credentials
   "git-ca" .Values.git.ca
   "git-ssh-key" .Values.git.sshKey
@@ -37,9 +38,9 @@ They are mounted beside the folders of secretFiles, so that no reference in git 
 {{- define "jibe.flags" -}}
 {{- $repositories := .Values.packages.verify }}
 {{- range $flag, $_ := include "jibe.files" . | fromYaml }}
-{{- /* Those of git are for git. The URL of the store names its authority's certificate, and its passwords are references. */}}
+{{- /* Those of git are for git. The URL of the store names its authority's certificate; its passwords, and the secret of webhooks, are references. */}}
 {{- if not (or (hasPrefix "verify-packages-" $flag) (hasPrefix "git-" $flag) (eq "store-ca" $flag)) }}
-- --{{ $flag }}={{ ternary "file:" "" (hasPrefix "store-" $flag) }}/etc/jibe/files/{{ $flag }}
+- --{{ $flag }}={{ ternary "file:" "" (or (hasPrefix "store-" $flag) (eq "webhook-secret" $flag)) }}/etc/jibe/files/{{ $flag }}
 {{- end }}
 {{- end }}
 {{- range $repository, $_ := $repositories }}

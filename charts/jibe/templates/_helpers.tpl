@@ -117,6 +117,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- if and .Values.desired.pushInterval (not .Values.desired.remote) -}}
 {{- fail "desired.pushInterval is for a forge: name it in desired.remote, or leave the interval out" -}}
 {{- end -}}
+{{- if and .Values.desired.webhookSecret (not .Values.desired.remote) -}}
+{{- fail "desired.webhookSecret is for a forge: name it in desired.remote, or leave the secret out" -}}
+{{- end -}}
 {{- if and (eq .Values.tls.mode "certManager") (not .Values.tls.certManager.issuerRef.name) -}}
 {{- fail "tls.certManager.issuerRef.name: name the Issuer or ClusterIssuer that signs the certificate" -}}
 {{- end -}}

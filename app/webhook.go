@@ -1,0 +1,89 @@
+package app
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/time/rate"
+
+	"github.com/jibe-vnfm/jibe/forge"
+)
+
+// webhook makes a fetch happen when a forge says that something was pushed. Nothing else in a
+// delivery is believed: what the branch is, is asked of the forge.
+type webhook struct {
+	deliveries *forge.Deliveries // nil where --webhook-secret isn't given
+	outcomes   *prometheus.CounterVec
+	lines      *rate.Limiter // of the log, about those that are refused
+	server     *Server
+}
+
+// What became of a delivery, as the metric has it.
+const (
+	deliveryTaken    = "taken"
+	deliveryUnsigned = "unsigned"
+	deliveryForged   = "forged"
+	deliveryReplayed = "replayed"
+	deliveryUnread   = "unread"
+)
+
+// newWebhook resolves the secret.
+func (s *Server) newWebhook() (*webhook, error) {
+	h := &webhook{server: s, lines: rate.NewLimiter(1.0/60, 5), outcomes: prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "jibe_webhook_deliveries_total",
+		Help: "Calls of /webhook, by what became of them: taken, or refused as unsigned, forged, replayed (taken before) or unread (cut off, or too long).",
+	}, []string{"outcome"})}
+	for _, outcome := range []string{deliveryTaken, deliveryUnsigned, deliveryForged, deliveryReplayed, deliveryUnread} {
+		h.outcomes.WithLabelValues(outcome) // shown before the first
+	}
+	if s.WebhookSecret == "" {
+		return h, nil
+	}
+	secret, err := resolve("--webhook-secret", s.WebhookSecret)
+	if err != nil {
+		return nil, err
+	}
+	if len(secret) < minWebhookSecret {
+		return nil, errors.New("--webhook-secret: the secret is too short to keep anybody out: make one of 16 characters or more (openssl rand -hex 20)")
+	}
+	h.deliveries = forge.NewDeliveries(secret)
+	return h, nil
+}
+
+// minWebhookSecret is the least length of a secret: whoever gets hold of one delivery may try
+// secrets without asking anybody.
+const minWebhookSecret = 16
+
+// ServeHTTP implements http.Handler. Without a secret it takes every call, and many are the same as
+// one; with one it takes what the forge has signed, once.
+func (h *webhook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if h.deliveries != nil {
+		if err := h.deliveries.Take(r.Header, r.Body); err != nil {
+			h.refuse(w, r, err)
+			return
+		}
+	}
+	h.outcomes.WithLabelValues(deliveryTaken).Inc()
+	h.server.repo.Poke()
+	w.WriteHeader(http.StatusAccepted)
+}
+
+func (h *webhook) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	outcome, status := deliveryUnread, http.StatusBadRequest
+	switch {
+	case errors.Is(err, forge.ErrUnsigned):
+		outcome, status = deliveryUnsigned, http.StatusForbidden
+	case errors.Is(err, forge.ErrForged):
+		outcome, status = deliveryForged, http.StatusForbidden
+	case errors.Is(err, forge.ErrReplayed):
+		outcome, status = deliveryReplayed, http.StatusConflict
+	case errors.Is(err, forge.ErrTooLong):
+		status = http.StatusRequestEntityTooLarge
+	}
+	h.outcomes.WithLabelValues(outcome).Inc()
+	if h.lines.Allow() {
+		h.server.Log.WarnContext(r.Context(), "a call of /webhook was refused", "address", addressText(h.server.entrance.source(r)), "error", err)
+	}
+	respondProblem(w, status, err.Error())
+}

@@ -1,0 +1,199 @@
+package process_test
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"code.gitea.io/sdk/gitea"
+	"github.com/google/uuid"
+
+	"github.com/jibe-vnfm/jibe/test/kit"
+	"github.com/jibe-vnfm/jibe/test/process"
+	"github.com/jibe-vnfm/jibe/test/testenv"
+)
+
+// hookSecret is what the forge and Jibe both know.
+const hookSecret = "0123456789abcdef0123"
+
+// deliver calls /webhook as a forge does, and returns the status of the answer.
+func deliver(t *testing.T, s *process.Server, body string, header ...string) int {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL+"/webhook", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer.Body.Close()
+	return answer.StatusCode
+}
+
+func signedAsGitea(body string) string {
+	m := hmac.New(sha256.New, []byte(hookSecret))
+	m.Write([]byte(body))
+	return hex.EncodeToString(m.Sum(nil))
+}
+
+// delivered is how many deliveries had an outcome, by the metrics.
+func delivered(t *testing.T, s *process.Server, outcome string) string {
+	t.Helper()
+	answer, err := s.Do(t.Context(), http.MethodGet, "/metrics", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(answer.Body)) {
+		if n, ok := strings.CutPrefix(strings.TrimSpace(line), fmt.Sprintf("jibe_webhook_deliveries_total{outcome=%q} ", outcome)); ok {
+			return n
+		}
+	}
+	return ""
+}
+
+func TestWhatARealGiteaDeliversHasJibeFetchAndWhatNobodySignedDoesNot(t *testing.T) {
+	forge := testenv.Gitea(t)
+	admin, err := gitea.NewClient(forge.URL, gitea.SetToken(forge.Token))
+	if err != nil {
+		t.Fatal(err)
+	}
+	me, _, err := admin.GetMyUserInfo()
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := "desired-" + uuid.NewString()[:8]
+	repo, _, err := admin.CreateRepo(gitea.CreateRepoOption{Name: name, AutoInit: true, DefaultBranch: "main", Private: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(path, text string) string {
+		t.Helper()
+		f, _, err := admin.CreateFile(me.UserName, name, path, gitea.CreateFileOptions{
+			FileOptions: gitea.FileOptions{Message: "Write " + path, BranchName: "main"},
+			Content:     base64.StdEncoding.EncodeToString([]byte(text)),
+		})
+		if err != nil {
+			t.Fatalf("write %s: %v", path, err)
+		}
+		return f.Commit.SHA
+	}
+	write("vims/sim.yaml", "type: sim\ndefault: true\n")
+	write("repositories.yaml", "- name: packages\n  url: packages.git\n  branch: main\n")
+
+	dir := t.TempDir()
+	secret := filepath.Join(dir, "webhook-secret")
+	if err := os.WriteFile(secret, []byte(hookSecret+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	data := filepath.Join(dir, "data")
+	config := filepath.Join(dir, "gitconfig")
+	credentials := "[http]\n\textraHeader = Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte(me.UserName+":"+forge.Token)) + "\n"
+	if err := os.WriteFile(config, []byte(credentials), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, err := process.StartLogged(process.Binary(t), data, filepath.Join(dir, "log"),
+		[]string{"GIT_CONFIG_GLOBAL=" + config},
+		"--remote", repo.CloneURL, "--poll", "24h", "--webhook-secret", "file:"+secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		s.KillGroup()
+		if t.Failed() {
+			t.Logf("the end of Jibe's log:\n%s", s.Log())
+		}
+	})
+	mirror := func() string {
+		head, err := process.Git(context.WithoutCancel(t.Context()), s.Desired(), "rev-parse", "refs/heads/main")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.TrimSpace(head)
+	}
+	before := mirror()
+
+	hook := func(secret string) *gitea.Hook {
+		t.Helper()
+		h, _, err := admin.CreateRepoHook(me.UserName, name, gitea.CreateHookOption{
+			Type: gitea.HookTypeGitea, Active: true, Events: []string{"push"}, BranchFilter: "main",
+			Config: map[string]string{"url": s.URL + "/webhook", "content_type": "json", "secret": secret},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return h
+	}
+	wrong := hook("another secret, of another forge")
+	pushed := write("one.txt", "1")
+	kit.Eventually(t, func() error {
+		if n := delivered(t, s, "forged"); n != "1" {
+			return fmt.Errorf("%q deliveries were refused as forged, want 1", n)
+		}
+		return nil
+	})
+	if got := mirror(); got != before {
+		t.Errorf("the mirror went to %s by a delivery with a wrong signature", got)
+	}
+	if _, err := admin.DeleteRepoHook(me.UserName, name, wrong.ID); err != nil {
+		t.Fatal(err)
+	}
+
+	hook(hookSecret)
+	pushed = write("two.txt", pushed)
+	kit.Eventually(t, func() error {
+		if got := mirror(); got != pushed {
+			return fmt.Errorf("the mirror is at %s, and %s was pushed", got, pushed)
+		}
+		return nil
+	})
+	if n := delivered(t, s, "taken"); n != "1" {
+		t.Errorf("%q deliveries were taken, want 1", n)
+	}
+
+	body := `{"ref":"refs/heads/main"}`
+	for _, test := range []struct {
+		what    string
+		want    int
+		headers []string
+	}{
+		{"nothing signed", http.StatusForbidden, nil},
+		{"signed wrongly", http.StatusForbidden, []string{"X-Gitea-Signature", signedAsGitea(body + " ")}},
+		{"signed", http.StatusAccepted, []string{"X-Gitea-Signature", signedAsGitea(body), "X-Gitea-Delivery", "1"}},
+		{"signed, again", http.StatusConflict, []string{"X-Gitea-Signature", signedAsGitea(body), "X-Gitea-Delivery", "2"}},
+	} {
+		if got := deliver(t, s, body, test.headers...); got != test.want {
+			t.Errorf("%s: answered with %d, want %d", test.what, got, test.want)
+		}
+	}
+	if strings.Contains(s.Log(), hookSecret) {
+		t.Error("the secret is in the log")
+	}
+}
+
+func TestASecretOfTheWebhookThatKeepsNobodyOutIsRefused(t *testing.T) {
+	short := filepath.Join(t.TempDir(), "short")
+	if err := os.WriteFile(short, []byte("hunter2\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct{ value, want string }{
+		"too short":                   {"file:" + short, "too short"},
+		"the secret, not a reference": {"hunter2hunter2hunter2", "file:PATH or env:NAME"},
+		"a file that isn't there":     {"file:" + short + "er", "no such file"},
+	} {
+		if out := refusedStart(t, t.TempDir(), "--webhook-secret", test.value); !strings.Contains(out, test.want) || strings.Contains(out, "hunter2") {
+			t.Errorf("%s: %s", name, out)
+		}
+	}
+}
