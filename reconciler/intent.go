@@ -142,17 +142,26 @@ func (r *intentReader) change(ctx context.Context, inst *lcm.Instance, failed *l
 	if !due {
 		return failed, r.adopt(ctx, inst, head, exists)
 	}
-	if err := r.requested(ctx, &op, head); err != nil {
+	asked, err := r.requested(ctx, &op, head)
+	if err != nil {
 		return nil, err
 	}
 	passes := false
-	if op.RequestedBy == "" { // a request was let in when it was accepted
-		if err := r.waitFor(ctx, head, op.Type); err != nil {
-			if passes = free.reason != "" && errors.As(err, new(*closedError)); !passes {
-				return nil, err
-			}
-			op.AddToStory(r.now(), free.story())
+	if asked { // it was let in when it was accepted
+		old, err := r.oplog.Operation(ctx, op.ID)
+		if err == nil && !old.State.Ended() {
+			return nil, nil // its request has just begun it, and has the instance looked at
 		}
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return nil, fmt.Errorf("operation %s of instance %s: %w", op.ID, r.id, err)
+		}
+	} else if err := r.waitFor(ctx, head, op.Type); err != nil {
+		if passes = free.reason != "" && errors.As(err, new(*closedError)); !passes {
+			return nil, err
+		}
+		op.AddToStory(r.now(), free.story())
+	}
+	if op.RequestedBy == "" {
 		op.RequestedBy = r.author(ctx, head)
 	}
 	born, err := r.oplog.Born(ctx, op)
@@ -170,6 +179,9 @@ func (r *intentReader) change(ctx context.Context, inst *lcm.Instance, failed *l
 	if passes {
 		r.log.WarnContext(ctx, "windows are overridden", "operation", born.ID, "by", free.by, "reason", free.reason)
 		r.audit(ctx, born, free.by, free.reason)
+	}
+	if asked {
+		r.log.WarnContext(ctx, "the record of a request was lost, its operation begins by what git says", "operation", born.ID, "revision", head.Commit)
 	}
 	r.log.InfoContext(ctx, "operation begins", "operation", born.ID, "type", born.Type, "revision", head.Commit)
 	return born, nil
@@ -254,16 +266,16 @@ func (r *intentReader) birth(ctx context.Context, record *lcm.Instance, to desir
 	return op, due, nil
 }
 
-// requested has the operation be the one that a request began whose commit this is: its record was
-// lost with the store before it was kept, and after git was read for what the store had lost. The client, and
-// git, know it by that id.
-func (r *intentReader) requested(ctx context.Context, op *lcm.Operation, head desired.Revision) error {
+// requested has the operation be the one that a request began whose commit this is, if it is one's.
+// Such an operation is born here only where its record was lost with the store, after git was read for
+// what the store had lost. The client, and git, know it by that id.
+func (r *intentReader) requested(ctx context.Context, op *lcm.Operation, head desired.Revision) (asked bool, err error) {
 	said, err := r.repo.Requested(ctx, head)
 	if err != nil {
-		return fmt.Errorf("commit %s of instance %s: %w", head.Commit, r.id, err)
+		return false, fmt.Errorf("commit %s of instance %s: %w", head.Commit, r.id, err)
 	}
 	if said == nil || said[desired.TrailerType] != string(op.Type) {
-		return nil
+		return false, nil
 	}
 	op.ID, op.RequestedBy = said[desired.TrailerOperation], said[desired.TrailerRequestedBy]
 	if params := said[desired.TrailerParams]; params != "" {
@@ -272,8 +284,7 @@ func (r *intentReader) requested(ctx context.Context, op *lcm.Operation, head de
 	if pinned := said[desired.TrailerPinned]; pinned != "" {
 		op.PinnedVIM = pinned
 	}
-	r.log.WarnContext(ctx, "the record of a request was lost, its operation begins by what git says", "operation", op.ID, "revision", head.Commit)
-	return nil
+	return true, nil
 }
 
 // author is who made the change; "" where that isn't known, which is no reason
