@@ -382,3 +382,49 @@ func TestLandingsSurviveTheServersDeathAndABusyAPI(t *testing.T) {
 		t.Errorf("%s %v", out, err)
 	}
 }
+
+func TestAScaleLandsOverThePinThatJibeMadeMeanwhile(t *testing.T) {
+	s := process.Start(t, process.ShortTempDir(t))
+	s.PushPackages(t, []string{process.SmallVnfd}, process.SmallPackage())
+	w := process.NewWorkTree(t, s.Desired())
+	w.WriteFiles(map[string]string{"vims/sim.yaml": "type: sim\ndefault: true\n",
+		"instances/a/web/vnf.yaml": "name: web # of site A\nvnfdId: " + process.SmallVnfd + "\nflavour: simple\nlevels: {front: 0}\nparams: {namespace: a}\n"})
+	w.Commit("Run it")
+	w.Git("push", "-q", "origin", "HEAD:main")
+	file := func() string {
+		text, err := process.Git(t.Context(), s.Desired(), "show", "main:instances/a/web/vnf.yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	kit.Until(t, "Jibe pins the package", func() bool { return strings.Contains(file(), "package: ") && strings.Contains(file(), "id: ") })
+	completed := func(typ string) {
+		t.Helper()
+		kit.Until(t, typ+" is completed", func() bool {
+			ops, err := process.All[process.Operation](t.Context(), s, process.Operations)
+			if err != nil {
+				return false
+			}
+			for _, op := range ops {
+				if op.Type == typ && op.State == "COMPLETED" {
+					return true
+				}
+			}
+			return false
+		})
+	}
+	completed("INSTANTIATE")
+	pinned := file()
+	w.Replace("instances/a/web/vnf.yaml", "front: 0}", "front: 1} # for the fair")
+	w.Commit("More front ends")
+	w.Git("push", "-q", "origin", "HEAD:refs/for/main")
+	if got, want := file(), strings.Replace(pinned, "front: 0}", "front: 1} # for the fair", 1); got != want {
+		t.Errorf("merged to\n%s\nwant\n%s", got, want)
+	}
+	completed("SCALE")
+	w.Git("rm", "-q", "-r", "instances/a/web")
+	w.Commit("Close the site") // from a clone that has neither the pin nor the merge
+	w.Git("push", "-q", "origin", "HEAD:refs/for/main")
+	completed("TERMINATE")
+}
