@@ -38,15 +38,15 @@ func TestAFreezeHoldsRequestsAndPushesAndOnlyAnAdministratorPasses(t *testing.T)
 	must(push("root", "A VIM", map[string]string{"vims/sim.yaml": "type: sim\ndefault: true\n"}))
 	until := time.Now().Add(time.Hour)
 	freeze := fmt.Sprintf("freezes:\n- {until: %s, reason: new year}\n", until.Format(time.RFC3339))
-	if err := push("east", "Freeze", map[string]string{"instances/east/maintenance.yaml": "freezes:\n- {until: soon}\n"}); err == nil || !strings.Contains(err.Error(), "instances/east/maintenance.yaml:2") {
+	if err := push("ops", "Freeze", map[string]string{"instances/else/maintenance.yaml": "freezes:\n- {until: soon}\n"}); err == nil || !strings.Contains(err.Error(), "instances/else/maintenance.yaml:2") {
 		t.Fatalf("a file that can't be read is pushed: %v", err)
 	}
-	if err := push("east", "Freeze", map[string]string{"instances/east/amf/maintenance.yaml": freeze}); err == nil || !strings.Contains(err.Error(), "own directory") {
+	if err := push("ops", "Freeze", map[string]string{"instances/else/amf/maintenance.yaml": freeze}); err == nil || !strings.Contains(err.Error(), "own directory") {
 		t.Fatalf("a file in an instance's own directory is pushed: %v", err)
 	}
-	must(push("east", "Freeze", map[string]string{"instances/east/maintenance.yaml": freeze}))
+	must(push("ops", "Freeze", map[string]string{"instances/else/maintenance.yaml": freeze}))
 
-	id := desired.DeriveID("instances/east/amf")
+	id := desired.DeriveID("instances/else/amf")
 	ask := func(who string, status int, header ...string) *process.Answer {
 		t.Helper()
 		asks := *s
@@ -54,7 +54,7 @@ func TestAFreezeHoldsRequestsAndPushesAndOnlyAnAdministratorPasses(t *testing.T)
 		return asks.Want(t, status, http.MethodPost, "/vnflcm/v2/vnf_instances/"+id+"/instantiate", map[string]any{"flavourId": "simple"}, nil, header...)
 	}
 	refused := ask("ops", http.StatusConflict)
-	if said := string(refused.Body); !strings.Contains(said, "frozen (new year), by instances/east/maintenance.yaml") || !strings.Contains(said, until.UTC().Format(time.RFC3339)) || refused.Header.Get("Retry-After") == "" {
+	if said := string(refused.Body); !strings.Contains(said, "frozen (new year), by instances/else/maintenance.yaml") || !strings.Contains(said, until.UTC().Format(time.RFC3339)) || refused.Header.Get("Retry-After") == "" {
 		t.Errorf("it is refused by %s, Retry-After %q", said, refused.Header.Get("Retry-After"))
 	}
 	ask("ops", http.StatusForbidden, "Jibe-Override", "I am in a hurry")
@@ -67,16 +67,16 @@ func TestAFreezeHoldsRequestsAndPushesAndOnlyAnAdministratorPasses(t *testing.T)
 	}
 	scaled := func(name string) map[string]string {
 		w.Reset()
-		text := w.Read("instances/east/amf/vnf.yaml")
-		return map[string]string{"instances/east/amf/vnf.yaml": strings.Replace(text, "name: amf-east", "name: "+name, 1)}
+		text := w.Read("instances/else/amf/vnf.yaml")
+		return map[string]string{"instances/else/amf/vnf.yaml": strings.Replace(text, "name: amf-else", "name: "+name, 1)}
 	}
-	must(push("east", "Rename\n\nOverride: I write this myself", scaled("amf-one-")))
+	must(push("ops", "Rename\n\nOverride: I write this myself", scaled("amf-one-")))
 	kit.Until(t, "the commit waits", func() bool { return strings.Contains(note(), "MODIFY_INFO waits: frozen (new year)") })
 	must(push("root", "Rename\n\nOverride: emergency calls fail still", scaled("amf-one-")))
 	if !strings.Contains(note(), "MODIFY_INFO waits") {
 		t.Error("an empty commit of an administrator freed somebody else's change")
 	}
-	must(push("root", "Rename\n\nOverride: emergency calls fail still", map[string]string{"instances/east/amf/vnf.yaml": strings.Replace(w.Read("instances/east/amf/vnf.yaml"), "amf-one-", "amf-two-", 1)}))
+	must(push("root", "Rename\n\nOverride: emergency calls fail still", map[string]string{"instances/else/amf/vnf.yaml": strings.Replace(w.Read("instances/else/amf/vnf.yaml"), "amf-one-", "amf-two-", 1)}))
 	kit.Until(t, "the commit is carried out", func() bool { return !strings.Contains(note(), "waits") })
 	kit.Until(t, "both overrides are in the audit log", func() bool {
 		text, err := os.ReadFile(app.AuditFile(s.Data))
