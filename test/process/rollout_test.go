@@ -42,7 +42,7 @@ func newFleet(t *testing.T, sites, failing int) *fleet {
 			n, process.SmallVnfd, vim, strings.Join(process.SmallManifests(), ", "), n)
 	}
 	f.PushFiles(t, files)
-	kit.EventuallyWithin(t, 2*kit.Patience, func() error {
+	kit.EventuallyWithin(t, f.patience(), func() error {
 		ops, err := f.operations(t, "INSTANTIATE")
 		if err != nil {
 			return err
@@ -54,6 +54,9 @@ func newFleet(t *testing.T, sites, failing int) *fleet {
 	})
 	return f
 }
+
+// patience grows with the fleet.
+func (f *fleet) patience() time.Duration { return kit.Patience * time.Duration(2+f.sites/300) }
 
 func (f *fleet) dir(n int) string { return fmt.Sprintf("instances/edge/s%02d", n) }
 
@@ -87,7 +90,7 @@ func (f *fleet) rollout(t *testing.T, name string) (automation.RolloutStatus, er
 // becomes waits for a phase of the rollout.
 func (f *fleet) becomes(t *testing.T, name, phase string) (r automation.RolloutStatus) {
 	t.Helper()
-	kit.EventuallyWithin(t, 2*kit.Patience, func() (err error) {
+	kit.EventuallyWithin(t, f.patience(), func() (err error) {
 		if r, err = f.rollout(t, name); err == nil && string(r.Phase) != phase {
 			err = fmt.Errorf("rollout %s is %s, not %s: %+v", name, cmp.Or(string(r.Phase), r.Problem), phase, r)
 		}
@@ -129,8 +132,9 @@ func (f *fleet) within(t *testing.T, atOnce int) int {
 }
 
 func TestARolloutKeepsItsLimitsThroughKillsHaltsAtItsBudgetAndUpgradesNothingTwice(t *testing.T) {
-	const atOnce, failing = 7, 4
+	const failing = 4
 	sites := process.Number(t, "JIBE_ROLLOUT_SITES", 60)
+	atOnce := max(7, sites/60)
 	f := newFleet(t, sites, failing)
 	f.PushFiles(t, map[string]string{"rollouts/edge.yaml": fmt.Sprintf(
 		"# to 1.1\nselect: {folders: [instances/edge/**]}\nto: {vnfdId: %s}\norder: [{instances: [%s]}, {percent: 30}, {percent: 100}]\natOnce: %d\nafter: {soak: 1s}\nfailures: {budget: 3, then: halt}\n",
@@ -138,7 +142,7 @@ func TestARolloutKeepsItsLimitsThroughKillsHaltsAtItsBudgetAndUpgradesNothingTwi
 
 	// The process is killed at random moments until the budget is spent.
 	halted := automation.RolloutStatus{}
-	kit.EventuallyWithin(t, 4*kit.Patience, func() error {
+	kit.EventuallyWithin(t, 2*f.patience(), func() error {
 		time.Sleep(time.Duration(200+rand.IntN(1500)) * time.Millisecond) //nolint:gosec // any moment will do
 		r, err := f.rollout(t, "edge")
 		if err == nil && r.Phase == "halted" {
