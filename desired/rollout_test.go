@@ -67,7 +67,7 @@ func TestARolloutThatCannotBeCarriedOutIsRefusedWithLineAndReason(t *testing.T) 
 		good + "order: [{instances: [amf]}, {percent: 100}]\n":                           "can't be an instance",
 		good + "order: [{instances: [instances/a]}, {instances: [instances/a]}]\n":       "stands in the order already",
 		good + "order: []\n":                                                             "\"order\" has no waves",
-		good + "state: runing\n":                                                         "did you mean \"running\"?",
+		good + "state: runnning\n":                                                       "did you mean \"running\"?",
 		good + "sate: running\n":                                                         "unknown key \"sate\"",
 		"select: {labels: {tier: edge}}\nto: {vnfdId: x}\n":                              "instances have no labels",
 		"select: {folders: [a]}\nto: {version: 1.5.x}\n":                                 "\"to.version\" isn't supported",

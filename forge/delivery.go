@@ -105,7 +105,7 @@ func (d *Deliveries) Take(h http.Header, body io.Reader) error {
 		return ErrUnsigned
 	}
 	mac := hmac.New(sha256.New, key)
-	io.WriteString(mac, of)
+	mac.Write([]byte(of))
 	if err := readInto(mac, body); err != nil {
 		return err
 	}
@@ -126,7 +126,7 @@ func (d *Deliveries) takeToken(h http.Header, body io.Reader) error {
 		return ErrForged
 	}
 	sum := sha256.New()
-	io.WriteString(sum, h.Get("Idempotency-Key")+"\n"+h.Get("X-Gitlab-Event-UUID")+"\n") // GitLab's test events are all alike
+	sum.Write([]byte(h.Get("Idempotency-Key") + "\n" + h.Get("X-Gitlab-Event-UUID") + "\n")) // GitLab's test events are all alike
 	if err := readInto(sum, body); err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package process_test
 
 import (
+	"errors"
 	"cmp"
 	"fmt"
 	"math/rand/v2"
@@ -151,7 +152,7 @@ func TestARolloutKeepsItsLimitsThroughKillsHaltsAtItsBudgetAndUpgradesNothingTwi
 		}
 		f.Kill()
 		f.Server = process.Start(t, f.Data)
-		return fmt.Errorf("the rollout isn't halted: %+v, %v", r, err)
+		return errors.Join(fmt.Errorf("the rollout isn't halted: %+v", r), err)
 	})
 	if halted.Counts.Failed < 3 || halted.Counts.Failed > failing || len(halted.Failed) != halted.Counts.Failed {
 		t.Errorf("halted at %+v", halted)
