@@ -35,7 +35,7 @@ func TestAFreezeHoldsRequestsAndPushesAndOnlyAnAdministratorPasses(t *testing.T)
 			t.Fatal(err)
 		}
 	}
-	must(push("root", "A VIM", map[string]string{"vims/sim.yaml": "type: sim\ndefault: true\n"}))
+	must(push("root", "A VIM", map[string]string{"vims/sim.yaml": "type: sim\ndefault: true\n", "projects/default.yaml": "vims: [sim]\nnamespaces: [a]\n"}))
 	until := time.Now().Add(time.Hour)
 	freeze := fmt.Sprintf("freezes:\n- {until: %s, reason: new year}\n", until.Format(time.RFC3339))
 	if err := push("ops", "Freeze", map[string]string{"instances/else/maintenance.yaml": "freezes:\n- {until: soon}\n"}); err == nil || !strings.Contains(err.Error(), "instances/else/maintenance.yaml:2") {

@@ -2,10 +2,8 @@ package reconciler_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,7 +11,6 @@ import (
 	"github.com/jibe-vnfm/jibe/desired/gitrepo"
 	"github.com/jibe-vnfm/jibe/drivers/sim"
 	"github.com/jibe-vnfm/jibe/lcm"
-	"github.com/jibe-vnfm/jibe/plan"
 	"github.com/jibe-vnfm/jibe/reconciler"
 )
 
@@ -156,35 +153,6 @@ func TestARepairWaitsOnlyWhereHealIsNamed(t *testing.T) {
 	w.passed.Add(int64(2 * time.Hour))
 	w.looks()
 	w.last(lcm.Heal, lcm.Completed)
-}
-
-func TestWhatTookTooLongBeforeIsNotBegunInWhatIsLeft(t *testing.T) {
-	w := newWorld(t, nil)
-	w.commit(file("instantiated", ""))
-	w.last(lcm.Instantiate, lcm.Completed)
-	var slow atomic.Bool
-	slow.Store(true)
-	w.cloud.BeforeStep(func(string, plan.Step) error {
-		if slow.Load() {
-			return errors.New("not yet")
-		}
-		return nil
-	})
-	w.commit(file("instantiated", "levels: {web: 2}\n"))
-	w.last(lcm.Scale, lcm.Processing)
-	w.recorded.Add(int64(3 * time.Hour)) // it takes that long
-	slow.Store(false)
-	w.looks()
-	w.last(lcm.Scale, lcm.Completed)
-	now := time.Now()
-	w.rule(fmt.Sprintf("freezes:\n- {from: %s, until: %s}\n", now.Add(2*time.Hour).Format(time.RFC3339), now.Add(5*time.Hour).Format(time.RFC3339)))
-	w.commit(file("instantiated", "levels: {web: 3}\n"))
-	if x := w.waiting(lcm.Scale); !strings.Contains(x.Why, "before the work would be done, which took 3h0m") {
-		t.Errorf("it waits by %+v", x)
-	}
-	w.passed.Add(int64(6 * time.Hour))
-	w.looks()
-	w.last(lcm.Scale, lcm.Completed)
 }
 
 func TestAFileThatCannotBeReadHoldsWhatIsBelowIt(t *testing.T) {

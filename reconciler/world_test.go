@@ -112,10 +112,8 @@ type world struct {
 	git func(*gitrepo.Options)
 	// passed is the time that the reconciler takes to have passed beyond what did, and metrics
 	// are those of the process.
-	passed atomic.Int64
-	// recorded is the time that the operation log takes to have passed beyond what did.
-	recorded atomic.Int64
-	metrics  *reconciler.Metrics
+	passed  atomic.Int64
+	metrics *reconciler.Metrics
 }
 
 func newWorld(t *testing.T, conf func(*reconciler.Config)) *world {
@@ -149,7 +147,7 @@ func (w *world) start() {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	if w.log, err = oplog.Open(ctx, store, func() time.Time { return time.Now().Add(time.Duration(w.recorded.Load())) }, oplog.WithMember(member.Holder())); err != nil {
+	if w.log, err = oplog.Open(ctx, store, time.Now, oplog.WithMember(member.Holder())); err != nil {
 		w.t.Fatal(err)
 	}
 	c := reconciler.Config{
