@@ -1,8 +1,8 @@
 package process_test
 
 import (
-	"errors"
 	"cmp"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
