@@ -66,17 +66,7 @@ func ParseMaintenance(file string, data []byte) (*Maintenance, error) {
 		return m, d.err()
 	}
 	d.mapping(n, "",
-		field{"windows", func(_, v *yaml.Node) {
-			d.list(v, "windows", func(where string, v *yaml.Node) {
-				m.Calendar.Windows = append(m.Calendar.Windows, d.window(v, where))
-			})
-			if len(d.problems) == 0 && len(m.Calendar.Windows) == 0 {
-				d.fail(v, "remove it: without windows, work may begin at any time outside of freezes", `"windows" has none`)
-			}
-			if len(m.Calendar.Windows) > maxWindows {
-				d.fail(v, "put several into one rule, such as BYDAY=TU,WE", `"windows" has more than %d`, maxWindows)
-			}
-		}},
+		field{"windows", func(_, v *yaml.Node) { m.Calendar.Windows = d.windows(v) }},
 		field{"freezes", func(_, v *yaml.Node) {
 			d.list(v, "freezes", func(where string, v *yaml.Node) {
 				m.Calendar.Freezes = append(m.Calendar.Freezes, d.freeze(v, where))
@@ -99,6 +89,18 @@ func ParseMaintenance(file string, data []byte) (*Maintenance, error) {
 		return nil, err
 	}
 	return m, nil
+}
+
+// windows reads those of which one must be open for work to begin.
+func (d *document) windows(n *yaml.Node) (out []window.Window) {
+	d.list(n, "windows", func(where string, v *yaml.Node) { out = append(out, d.window(v, where)) })
+	if len(d.problems) == 0 && len(out) == 0 {
+		d.fail(n, "remove it: without windows, work may begin at any time", `"windows" has none`)
+	}
+	if len(out) > maxWindows {
+		d.fail(n, "put several into one rule, such as BYDAY=TU,WE", `"windows" has more than %d`, maxWindows)
+	}
+	return out
 }
 
 // window reads one window; what its rule is wrong in is said where its field stands.

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/jibe-vnfm/jibe/desired/window"
 )
 
 // RolloutDir holds a file a rollout, and RolloutStateDir, in it, what Jibe remembers of each.
@@ -41,6 +43,8 @@ type Rollout struct {
 	PerVIM   Share           `json:"perVIM,omitzero"`
 	After    RolloutGate     `json:"after,omitzero"`
 	Failures RolloutFailures `json:"failures"`
+	// Windows are the times in which instances are begun with; none is at any time.
+	Windows []window.Window `json:"-"`
 	// State is RolloutRunning (the default), RolloutPaused or RolloutAborted.
 	State string `json:"state"`
 }

@@ -78,7 +78,7 @@ func (d *document) rollout(n *yaml.Node) *Rollout {
 				field{"then", func(_, v *yaml.Node) { r.Failures.Then = d.oneOf(v, "failures.then", ThenHalt) }},
 			)
 		}},
-		d.notYet("windows", "remove it: pause and resume the rollout by hand (jibe rollout pause, resume)"),
+		field{"windows", func(_, v *yaml.Node) { r.Windows = d.windows(v) }},
 		field{"state", func(_, v *yaml.Node) {
 			r.State = d.oneOf(v, "state", RolloutRunning, RolloutPaused, RolloutAborted)
 		}},

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/desired/window"
 )
 
 // Found is what became of an instance's latest attempt, as operations tell.
@@ -326,6 +327,9 @@ func (d *decider) begin() (out Decision, open bool) {
 			out.Start = append(out.Start, f.Instance)
 		}
 	}
+	if len(out.Start) > 0 {
+		d.await(&out)
+	}
 	active := d.active()
 	switch {
 	case selected == 0 && len(d.l.Attempts) == 0:
@@ -337,12 +341,41 @@ func (d *decider) begin() (out Decision, open bool) {
 	switch {
 	case active > 0 || len(out.Start) > 0:
 		out.Waits = fmt.Sprintf("the end of %s", operations(active+len(out.Start)))
+	case out.Waits != "": // for its window
 	case busy > 0:
 		out.Waits = fmt.Sprintf("%s of which something else is under way (%s)", instances(busy), waits)
 	default:
 		out.Waits = fmt.Sprintf("a place: %d of %d are taken by what has failed and waits for a person", occupied, most)
 	}
 	return out, true
+}
+
+// await leaves what would start until one of the rollout's windows is open for as long as an
+// instance takes. What has begun is never cut short.
+func (d *decider) await(out *Decision) {
+	takes := d.longest()
+	w := window.Ask([]window.Calendar{{Windows: d.r.Windows}}, d.now, takes)
+	if w.Open {
+		return
+	}
+	out.Start, out.Wake, out.Waits = nil, w.Until, "its window, which opens at no time in sight"
+	if !w.Until.IsZero() {
+		out.Waits = "its window, which opens at " + w.Until.UTC().Format(time.RFC3339)
+	}
+	if w.Short {
+		out.Waits += fmt.Sprintf(" (an instance took up to %s, which is more than is left)", takes.Round(time.Second))
+	}
+}
+
+// longest is how long the slowest instance took that was completed; 0 where none was, as a guess would
+// hold back what fits.
+func (d *decider) longest() (most time.Duration) {
+	for _, f := range d.facts {
+		if a := d.l.Of(f.Instance, d.target); a != nil && a.Outcome == desired.OutcomeCompleted {
+			most = max(most, a.Ended.Sub(a.Began))
+		}
+	}
+	return most
 }
 
 // ended counts the attempts of a wave that have been completed, and those that count for its gate.

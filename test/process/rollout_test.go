@@ -236,7 +236,7 @@ func TestAPushOfARolloutThatCannotBeObeyedOrOverlapsAnotherIsRefused(t *testing.
 	f := newLocal(t)
 	good := "select: {folders: [edge]}\nto: {vnfdId: " + nextSmallVnfd + "}\nstate: paused\n"
 	f.refused(map[string]string{"rollouts/a.yaml": good + "atOnce: 0\n"}, "rollouts/a.yaml:4: ", "atOnce")
-	f.refused(map[string]string{"rollouts/a.yaml": good + "windows: []\n"}, `"windows" isn't supported`)
+	f.refused(map[string]string{"rollouts/a.yaml": good + "windows: []\n"}, `"windows" has none`)
 	f.refused(map[string]string{"rollouts/.state/x.yaml": "nonsense: 1\n"}, "rollouts/.state/x.yaml:1: ")
 	f.refused(map[string]string{"rollouts": "a file\n"}, "is not a folder")
 	f.push(map[string]string{"rollouts/a.yaml": good})
