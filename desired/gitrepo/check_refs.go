@@ -2,9 +2,11 @@ package gitrepo
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
 // CheckRefs returns the reasons for which updates of refs are refused, whatever their commits
@@ -43,5 +45,11 @@ func (r *Reader) CheckRefs(ctx context.Context, updates ...RefUpdate) ([]*desire
 
 // forward says whether the new commit follows the old one.
 func (r *Reader) forward(ctx context.Context, u RefUpdate) (bool, error) {
+	// Most pushes are one commit on top of what is there, which needs no process of git to see.
+	if data, err := r.objects.Get(ctx, git.KindCommit, u.New); err == nil {
+		if c, err := git.ParseCommit(data); err == nil && slices.Contains(c.Parents, u.Old) {
+			return true, nil
+		}
+	}
 	return isAncestor(ctx, r.git, u.Old, u.New)
 }
