@@ -106,6 +106,7 @@ var rareFamilies = map[string]string{
 	"jibe_grant_duration_seconds":                       "histogram",
 	"jibe_hook_duration_seconds":                        "histogram",
 	"jibe_instance_held_since_timestamp_seconds":        "gauge",
+	"jibe_instances_waiting_for_window":                 "gauge",
 	"jibe_lcm_operation_failures_total":                 "counter",
 	"jibe_lcm_operations_open":                          "gauge",
 	"jibe_login_failures_total":                         "counter",
