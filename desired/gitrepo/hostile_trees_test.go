@@ -60,6 +60,18 @@ func TestATreeThatUnfoldsToBillionsIsRefusedAtAdmission(t *testing.T) {
 	mustWrite(t, r, testID(1), "", 2)
 }
 
+func TestFilesWithWindowsThatUnfoldToBillionsAreRefused(t *testing.T) {
+	r := withHook(t)
+	mustWrite(t, r, testID(1), shardDir(testID(1)), 1)
+	dir := clone(t, r)
+	commitBomb(t, dir, 9, desired.MaintenanceFile)
+	out, err := tryGit(dir, "push", "origin", "main")
+	if err == nil || !strings.Contains(out, desired.MaintenanceFile+": more than 1000 files of this name") || !strings.Contains(out, "push them in parts") {
+		t.Fatalf("it is pushed with %v:\n%s", err, out)
+	}
+	mustWrite(t, r, testID(1), "", 2)
+}
+
 func TestFoldersWithoutInstancesCostNothingHoweverManyTheyUnfoldTo(t *testing.T) {
 	r := withHook(t)
 	mustWrite(t, r, testID(1), shardDir(testID(1)), 1)

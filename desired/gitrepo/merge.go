@@ -60,6 +60,7 @@ func (m *merger) merge(ctx context.Context, ours, theirs string) (*merged, error
 		return nil, err
 	}
 	if len(w.twice) > 0 {
+		w.folders = 0
 		s := &settling{merger: m, ours: ours, theirs: theirs, fork: fork, theirsRoot: theirsRoot, pack: w.pack}
 		if err := s.settle(ctx, w.twice); err != nil || len(s.conflicts) > 0 {
 			return &merged{conflicts: s.conflicts}, err
@@ -112,6 +113,7 @@ type treeMerge struct {
 	pack    *git.Pack
 	settled map[string]git.Entry
 	twice   []changedTwice
+	folders int // that both sides have made different, so far
 }
 
 // folder merges three versions of a folder, by the hashes of their trees, "" for none, and returns
@@ -120,6 +122,9 @@ type treeMerge struct {
 func (w *treeMerge) folder(dir, base, ours, theirs string, depth int) (string, error) {
 	if depth > maxDepth {
 		return "", tooDeep(dir)
+	}
+	if w.folders++; w.folders > maxChanged {
+		return "", fmt.Errorf("%s: %w: more than %d folders were changed on both sides", dir, errUnfolds, maxChanged)
 	}
 	var trees [3]*git.Tree
 	for i, hash := range []string{base, ours, theirs} {

@@ -54,9 +54,12 @@ func (r *Reader) maintenance(ctx context.Context, root, dir string) ([]*desired.
 // checkMaintenance refuses files with windows and freezes that can't be obeyed among those that an
 // update brings or changes.
 func (r *Reader) checkMaintenance(ctx context.Context, u RefUpdate, root string) ([]*desired.Problem, error) {
-	names, err := r.changedMaintenance(ctx, u)
+	names, few, err := r.changedMaintenance(ctx, u, root)
 	if err != nil {
 		return nil, err
+	}
+	if !few {
+		return []*desired.Problem{{File: desired.MaintenanceFile, Message: fmt.Sprintf("more than %d files of this name are new or changed", mostMaintenance), Remedy: "push them in parts"}}, nil
 	}
 	var out []*desired.Problem
 	for _, name := range names {
@@ -98,22 +101,89 @@ func (r *Reader) checkMaintenance(ctx context.Context, u RefUpdate, root string)
 	return out, nil
 }
 
-// changedMaintenance are the paths that an update changes and that are, or seem to be meant as,
-// files with windows.
-func (r *Reader) changedMaintenance(ctx context.Context, u RefUpdate) ([]string, error) {
-	old := u.Old
-	if old == "" {
-		old = emptyTree
+// mostMaintenance is how many files with windows one update may bring or change.
+const mostMaintenance = 1000
+
+// maintenanceNode is what differs at and below a pair of folders, wherever it stands.
+type maintenanceNode struct {
+	files []string    // names of files with windows, or that seem to be meant as such
+	subs  []namedPair // folders that have some
+	many  int         // of them all, at most one more than mostMaintenance
+}
+
+// changedMaintenance are the paths that an update brings or changes and that are, or seem to be meant
+// as, files with windows; nil and false where there are more than mostMaintenance. Each pair of folders is
+// read once, however often it stands there, and is unfolded only where it has such files: a few kilobytes
+// of folders that name each other can unfold to billions.
+func (r *Reader) changedMaintenance(ctx context.Context, u RefUpdate, root string) (names []string, few bool, err error) {
+	top := pair{after: root}
+	if u.Old != "" {
+		if top.before, err = r.rootOf(ctx, u.Old); err != nil {
+			return nil, false, notFound(err)
+		}
 	}
-	args := []string{"diff-tree", "-r", "-z", "--name-only", "--no-renames", old, u.New, "--"}
-	for _, name := range []string{desired.MaintenanceFile, "maintenance.yml"} {
-		args = append(args, ":(icase,glob)**/"+name)
+	nodes := map[pair]*maintenanceNode{}
+	if err := r.findMaintenance(ctx, nodes, top, "", 0); err != nil {
+		return nil, false, err
 	}
-	text, err := r.git.Run(ctx, args...)
-	if err != nil {
-		return nil, fmt.Errorf("look for changed files with windows: %w", err)
+	if nodes[top].many > mostMaintenance {
+		return nil, false, nil
 	}
-	names := strings.FieldsFunc(text, func(c rune) bool { return c == 0 })
+	var unfold func(p pair, dir string)
+	unfold = func(p pair, dir string) {
+		for _, name := range nodes[p].files {
+			names = append(names, path.Join(dir, name))
+		}
+		for _, sub := range nodes[p].subs {
+			unfold(sub.pair, path.Join(dir, sub.name))
+		}
+	}
+	unfold(top, "")
 	slices.Sort(names)
-	return names, nil
+	return names, true, nil
+}
+
+// findMaintenance fills nodes in for a pair of folders and all below; dir is where it stands first.
+func (r *Reader) findMaintenance(ctx context.Context, nodes map[pair]*maintenanceNode, p pair, dir string, depth int) error {
+	if nodes[p] != nil {
+		return nil
+	}
+	if depth > maxDepth {
+		return tooDeep(dir)
+	}
+	before, err := r.tree(ctx, p.before)
+	if err != nil {
+		return r.damaged(dir+" (tree "+p.before+")", err)
+	}
+	after, err := r.tree(ctx, p.after)
+	if err != nil {
+		return r.damaged(dir+" (tree "+p.after+")", err)
+	}
+	n := &maintenanceNode{}
+	var subs []namedPair
+	git.DiffTrees(before, after, func(b, a git.Entry) {
+		switch {
+		case a.Name == "": // it goes
+		case strings.EqualFold(a.Name, desired.MaintenanceFile), strings.EqualFold(a.Name, "maintenance.yml"):
+			n.files = append(n.files, a.Name)
+		case a.IsDir():
+			sub := namedPair{name: a.Name, pair: pair{after: a.Hash}}
+			if b.IsDir() {
+				sub.before = b.Hash
+			}
+			subs = append(subs, sub)
+		}
+	})
+	n.many = len(n.files)
+	nodes[p] = n
+	for _, sub := range subs {
+		if err := r.findMaintenance(ctx, nodes, sub.pair, path.Join(dir, sub.name), depth+1); err != nil {
+			return err
+		}
+		if more := nodes[sub.pair].many; more > 0 {
+			n.subs = append(n.subs, sub)
+			n.many = min(n.many+more, mostMaintenance+1)
+		}
+	}
+	return nil
 }
