@@ -33,6 +33,11 @@ func mktree(tb testing.TB, dir string, lines ...string) string {
 // has ten that are one tree, and so on: 10^depth directories with a file of that name.
 func commitBomb(tb testing.TB, dir string, depth int, file string) {
 	tb.Helper()
+	commitBombAt(tb, dir, "instances", depth, file)
+}
+
+func commitBombAt(tb testing.TB, dir, folder string, depth int, file string) {
+	tb.Helper()
 	put(tb, dir, "content", vnfFile("", 1))
 	blob := runGit(tb, dir, "hash-object", "-w", "content")
 	tree := mktree(tb, dir, "100644 blob "+blob+"\t"+file)
@@ -43,7 +48,7 @@ func commitBomb(tb testing.TB, dir string, depth int, file string) {
 		}
 		tree = mktree(tb, dir, lines...)
 	}
-	root := mktree(tb, dir, "040000 tree "+tree+"\tinstances")
+	root := mktree(tb, dir, "040000 tree "+tree+"\t"+folder)
 	commit := runGit(tb, dir, "-c", "user.name=p", "-c", "user.email=p", "commit-tree", "-p", "HEAD", "-m", "Unfold", root)
 	runGit(tb, dir, "update-ref", "refs/heads/main", commit)
 }
@@ -64,7 +69,7 @@ func TestFilesWithWindowsThatUnfoldToBillionsAreRefused(t *testing.T) {
 	r := withHook(t)
 	mustWrite(t, r, testID(1), shardDir(testID(1)), 1)
 	dir := clone(t, r)
-	commitBomb(t, dir, 9, desired.MaintenanceFile)
+	commitBombAt(t, dir, "beside", 9, desired.MaintenanceFile)
 	out, err := tryGit(dir, "push", "origin", "main")
 	if err == nil || !strings.Contains(out, desired.MaintenanceFile+": more than 1000 files of this name") || !strings.Contains(out, "push them in parts") {
 		t.Fatalf("it is pushed with %v:\n%s", err, out)
