@@ -54,13 +54,13 @@ type Fact struct {
 	// Reason is why it isn't ready.
 	Reason  string
 	failure string
-	// revision numbers a Deployment's present template, and a ReplicaSet's; of a
+	// revision numbers a Deployment's or DaemonSet's present template, and a ReplicaSet's; of a
 	// StatefulSet it names the template that its pods should have.
 	revision string
 	// unheeded says of a Deployment or StatefulSet that its controller hasn't taken note of its
 	// last change yet: revision is that of what was wanted before.
 	unheeded bool
-	// replaces says of a Deployment or StatefulSet that its controller replaces every unit of a former
+	// replaces says of a Deployment, StatefulSet or DaemonSet that its controller replaces every unit of a former
 	// template: none is left once it is done.
 	replaces bool
 	// kept is what a successor takes over of it, of a Service only ([keep]).
@@ -105,6 +105,8 @@ type podFact struct {
 	finished bool // it ran to its end, well or not
 	waiting  bool // for a node
 	template string
+	// revision is, of a pod of a DaemonSet, the number of its template.
+	revision string
 	grace    int // how many seconds it has to end, once it is being deleted
 	claims   []string
 }
@@ -121,7 +123,7 @@ func (f *Fact) same(g *Fact) bool {
 			return false
 		}
 		p.claims, q.claims = nil, nil
-		if p.node != q.node || p.ip != q.ip || p.images != q.images || p.config != q.config || p.finished != q.finished || p.waiting != q.waiting || p.template != q.template || p.grace != q.grace {
+		if p.node != q.node || p.ip != q.ip || p.images != q.images || p.config != q.config || p.finished != q.finished || p.waiting != q.waiting || p.template != q.template || p.revision != q.revision || p.grace != q.grace {
 			return false
 		}
 	}
@@ -178,7 +180,8 @@ func FactOf(i manifest.Installation, gk schema.GroupKind, u *unstructured.Unstru
 	case manifest.KindReplicaSet:
 		f.manual = true
 	case manifest.KindDaemonSet:
-		f.manual = onDelete(u)
+		f.manual, f.revision = onDelete(u), annotations["deprecated.daemonset.template.generation"]
+		f.replaces = !f.manual
 		n, _, _ := unstructured.NestedInt64(u.Object, "status", "desiredNumberScheduled")
 		f.scheduled = int(n)
 	case manifest.KindStatefulSet:

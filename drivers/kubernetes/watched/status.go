@@ -211,6 +211,7 @@ func podFactOf(u *unstructured.Unstructured) *podFact {
 		images:  imagesOf(u.Object, "spec"), config: shared(u.GetAnnotations()[manifest.AnnotationConfig]),
 		finished: phase == "Succeeded" || phase == "Failed",
 		template: u.GetLabels()["controller-revision-hash"],
+		revision: u.GetLabels()["pod-template-generation"],
 	}
 	if seconds := u.GetDeletionGracePeriodSeconds(); seconds != nil {
 		p.grace = int(*seconds)

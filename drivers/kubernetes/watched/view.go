@@ -43,15 +43,24 @@ type view struct {
 	// running counts, by owner's key, its pods that are ready; former those that are of a template
 	// which its controller replaces.
 	running, former map[string]int
+	// templates are, by key, those of DaemonSets of which a pod has the present number.
+	templates map[string]string
 	// creationFailure is why a workload's controller couldn't make a pod, or "".
 	creationFailure func(types.UID) string
 }
 
 func newView(facts []*Fact) *view {
-	v := &view{facts: facts, byUID: make(map[types.UID]*Fact, len(facts)), failing: map[string]string{}, waiting: map[string]string{}, running: map[string]int{}, former: map[string]int{}}
+	v := &view{facts: facts, byUID: make(map[types.UID]*Fact, len(facts)), failing: map[string]string{}, waiting: map[string]string{}, running: map[string]int{}, former: map[string]int{}, templates: map[string]string{}}
 	slices.SortFunc(facts, func(a, b *Fact) int { return cmp.Compare(a.Key, b.Key) })
 	for _, f := range facts {
 		v.byUID[f.UID] = f
+	}
+	for _, f := range facts {
+		if f.GroupKind == manifest.KindPod && f.controller.kind == manifest.KindDaemonSet.Kind {
+			if top := v.top(f); top != nil && f.pod.revision != "" && f.pod.revision == top.revision {
+				v.templates[top.Key] = f.pod.template
+			}
+		}
 	}
 	for _, f := range facts {
 		if f.GroupKind != manifest.KindPod || f.Deleting || f.pod.finished && f.controller.uid != "" {
@@ -155,6 +164,10 @@ func (v *view) outdated(f, top *Fact) bool {
 		return set != nil && set.GroupKind == manifest.KindReplicaSet && top.revision != "" && set.revision != top.revision
 	case top.GroupKind == manifest.KindStatefulSet:
 		return top.revision != "" && f.pod.template != "" && f.pod.template != top.revision
+	case top.GroupKind == manifest.KindDaemonSet:
+		// One that had this template before, and has it again, leaves pods of the lower number as they are.
+		now := v.templates[top.Key]
+		return now != "" && f.pod.template != "" && f.pod.template != now
 	}
 	return false
 }

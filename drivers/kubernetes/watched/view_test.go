@@ -78,6 +78,13 @@ func TestAWorkloadIsReadyOnceItsFormerPodsAreSeenToGo(t *testing.T) {
 	}
 	leaving := pod("a", "ReplicaSet", "r1", "deletionTimestamp: 2026-01-01T00:00:00Z,", "x")
 	member := func(name, template string) string { return pod(name, "StatefulSet", "d", "", template) }
+	agent := func(strategy string) string {
+		return "apiVersion: apps/v1\nkind: DaemonSet\nmetadata: {name: d, uid: d, generation: 3, annotations: {vnf.jibe.dev/digest: x, deprecated.daemonset.template.generation: '3'}}\n" +
+			"spec: {updateStrategy: " + strategy + "}\nstatus: {observedGeneration: 3, desiredNumberScheduled: 2, currentNumberScheduled: 2, updatedNumberScheduled: 2, numberReady: 2, numberAvailable: 2}"
+	}
+	on := func(name, template, number string) string {
+		return pod(name, "DaemonSet", "d", "", template+", pod-template-generation: '"+number+"'")
+	}
 	rolling, onDelete, partition := "{type: RollingUpdate}", "{type: OnDelete}", "{type: RollingUpdate, rollingUpdate: {partition: 1}}"
 	for _, c := range []struct {
 		name    string
@@ -93,6 +100,11 @@ func TestAWorkloadIsReadyOnceItsFormerPodsAreSeenToGo(t *testing.T) {
 		{"a former one of a StatefulSet", []string{set(rolling), member("d-0", "d-1"), member("d-1", "d-2")}, false},
 		{"a StatefulSet that keeps some by its partition", []string{set(partition), member("d-0", "d-1"), member("d-1", "d-2")}, true},
 		{"a StatefulSet that leaves its pods alone", []string{set(onDelete), member("d-0", "d-1"), member("d-1", "d-1")}, true},
+		{"all of a DaemonSet are new", []string{agent(rolling), on("a", "h3", "3"), on("b", "h3", "3")}, true},
+		{"a former one of a DaemonSet", []string{agent(rolling), on("a", "h2", "2"), on("b", "h3", "3")}, false},
+		{"a DaemonSet that went back has left a pod as it was", []string{agent(rolling), on("a", "h1", "1"), on("b", "h1", "3")}, true},
+		{"a DaemonSet that went back before it had replaced any", []string{agent(rolling), on("a", "h1", "1"), on("b", "h1", "1")}, true},
+		{"a DaemonSet that leaves its pods alone", []string{agent(onDelete), on("a", "h2", "2"), on("b", "h3", "3")}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var facts []*Fact
