@@ -80,7 +80,7 @@ func git() dashboard {
 				graph("Wait for the next push", "s", "How long writes waited for their push, where --push-interval keeps pushes apart. Median and 95th percentile.",
 					query{`histogram_quantile(0.5, sum by (le) (rate(jibe_git_push_wait_seconds_bucket[$__rate_interval])))`, "median"},
 					query{`histogram_quantile(0.95, sum by (le) (rate(jibe_git_push_wait_seconds_bucket[$__rate_interval])))`, "95%"}),
-				graph("Calls of the webhook", "cps", "What became of the forge's deliveries to /webhook. Those that are refused as forged or unsigned come from elsewhere, or the forge has another secret.",
+				graph("Calls of the webhook", "ops", "What became of the forge's deliveries to /webhook. Those that are refused as forged or unsigned come from elsewhere, or the forge has another secret.",
 					query{`sum by (outcome) (rate(jibe_webhook_deliveries_total[$__rate_interval]))`, "{{outcome}}"}),
 				graph("Followed", "short", "1 while the branch is followed, 0 while it isn't.", query{`min by (job) (jibe_desired_repository_healthy)`, "{{job}}"}),
 			}},
