@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -8,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jibe-vnfm/jibe/app"
 	"github.com/jibe-vnfm/jibe/desired/secret"
@@ -144,6 +146,22 @@ func (r *replicas) scale(s *process.Server, id string) string {
 	return location[strings.LastIndexByte(location, '/')+1:]
 }
 
+// atOnce asks a replica for what another has answered. It may only lack it where it has waited for the
+// news as long as it may, a second, as on a starved machine.
+func atOnce(t *testing.T, ask func() error) {
+	t.Helper()
+	for {
+		began := time.Now()
+		err := ask()
+		if err == nil {
+			return
+		}
+		if took := time.Since(began); took < time.Second || t.Context().Err() != nil {
+			t.Fatalf("another replica doesn't show an operation, after %s: %v", took, err)
+		}
+	}
+}
+
 func TestReplicasShareTheWorkAndEachServesTheWholeAPI(t *testing.T) {
 	r, s := newReplicas(t, 3)
 	for _, one := range s {
@@ -151,28 +169,32 @@ func TestReplicasShareTheWorkAndEachServesTheWholeAPI(t *testing.T) {
 	}
 	told, _ := listen(t, s[1])
 	ids := r.create(s[0], 12)
-	list, all := r.members(s[2], 3), 0
+	list, all, work := r.members(s[2], 3), 0, 0
 	for _, m := range list {
-		if m.Instances == 0 {
-			t.Errorf("no instance is dealt to %s: %+v", m.Holder, list)
+		if m.Instances > 0 {
+			work++
 		}
 		all += m.Instances
 	}
-	if all != len(ids) {
-		t.Errorf("%d of %d instances are dealt: %+v", all, len(ids), list)
+	// The names of members are made up: now and then one gets none of twelve.
+	if all != len(ids) || work < 2 {
+		t.Errorf("%d of %d instances are dealt, to %d members: %+v", all, len(ids), work, list)
 	}
 	made := r.cloud.Calls().Scales
 	for n, id := range ids {
 		// Taken by one, seen at once by the next, done by whoever has it.
 		op := r.scale(s[n%3], id)
-		var seen process.Operation
-		if err := s[(n+1)%3].Get(t.Context(), process.Operations+"/"+op, &seen); err != nil {
-			t.Errorf("another replica doesn't show the operation: %v", err)
-		}
-		var list []process.Operation
-		if err := s[(n+2)%3].Get(t.Context(), process.Operations+"?filter=(eq,id,"+op+")", &list); err != nil || len(list) != 1 {
-			t.Errorf("another replica's list doesn't have the operation: %v, %v", list, err)
-		}
+		atOnce(t, func() error {
+			var seen process.Operation
+			return s[(n+1)%3].Get(t.Context(), process.Operations+"/"+op, &seen)
+		})
+		atOnce(t, func() error {
+			var list []process.Operation
+			if err := s[(n+2)%3].Get(t.Context(), process.Operations+"?filter=(eq,id,"+op+")", &list); err != nil || len(list) != 1 {
+				return errors.Join(fmt.Errorf("the list is %v", list), err)
+			}
+			return nil
+		})
 		s[(n+2)%3].Await(t, op, "COMPLETED")
 		r.runs(s[(n+1)%3], id, 2)
 	}
