@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -155,7 +156,7 @@ func (r *Rollouts) load(ctx context.Context) ([]*loaded, error) {
 	}
 	var out []*loaded
 	ids := map[string]string{} // id -> file
-	for _, file := range sortedKeys(files) {
+	for _, file := range slices.Sorted(maps.Keys(files)) {
 		if !desired.IsRolloutFile(file) {
 			continue
 		}
@@ -218,15 +219,6 @@ func (r *Rollouts) ledger(file, hash string, text []byte) (*desired.Ledger, erro
 		r.ledgers.Add(hash, l)
 	}
 	return l, err
-}
-
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 // pass looks at all rollouts and does what comes next with each, once. next is when to look again
