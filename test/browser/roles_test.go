@@ -170,8 +170,8 @@ func TestWhoMayPlanOrLookIsOfferedNoMoreAndIsRefusedByTheURLToo(t *testing.T) {
 }
 
 func TestASessionThatIsIdleEndsAndThePageSaysSo(t *testing.T) {
-	// Long enough for a login, from its redirect to the page that this leads to.
-	s := browser.Serve(t, map[string]string{"instances/a/web/vnf.yaml": browser.VNF(1, "web", "state: notInstantiated\n")}, "--ui-idle", "10s")
+	// Long enough for two logins and a page on a machine that is busy with other tests.
+	s := browser.Serve(t, map[string]string{"instances/a/web/vnf.yaml": browser.VNF(1, "web", "state: notInstantiated\n")}, "--ui-idle", "40s")
 	b := browser.New(t)
 	tab, other := b.Tab(t, s, browser.View{}), b.Tab(t, s, browser.View{})
 	tab.Login(s.Token)

@@ -138,7 +138,9 @@ func TestALimitInGitIsCompletedShownBeforeAndTakenBackByARevert(t *testing.T) {
 	d.Git("checkout", "--quiet", "main")
 	d.Git("pull", "--quiet", "--ff-only", "origin", "main") // other tests push there too
 	d.Git("merge", "--quiet", "--no-edit", "upgrade")
-	d.Git("push", "--quiet", "origin", "main")
+	if out, err := d.TryPush(); err != nil {
+		t.Fatalf("push: %v\n%s", err, out)
+	}
 	b.outcome(id, 1, "CHANGE_VNFPKG COMPLETED")
 	b.awaitImages(map[string]int{"web " + image(1): 2, "back " + image(2): 1})
 	d.Pull()
