@@ -172,7 +172,7 @@ func (r *Rollouts) find(ctx context.Context, f *rollout.Fact, a desired.Attempt,
 		f.Found, f.Reason = rollout.Completed, ""
 	case op.SupersededBy != "", op.State == lcm.Completed:
 		f.Found = rollout.Superseded
-	case op.State == lcm.FailedTemp:
+	case op.State == lcm.FailedTemp && !op.GaveWay:
 		f.Found = rollout.FailedTemp
 	case op.State.Ended():
 		f.Found = rollout.Failed

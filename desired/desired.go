@@ -41,6 +41,9 @@ const (
 // HooksSkip is the value of Instance.Hooks that runs no hook of the package.
 const HooksSkip = "skip"
 
+// SupersedeNever is the value of Instance.Supersede that keeps the order of commits.
+const SupersedeNever = "never"
+
 // InstanceFile is the name of the file that makes a directory below instances/
 // an instance.
 const InstanceFile = "vnf.yaml"
@@ -111,6 +114,9 @@ type Instance struct {
 	// operations; "" is the default one.
 	EM      string `json:"em,omitempty"`
 	Suspend bool   `json:"suspend,omitempty"`
+	// Supersede is SupersedeNever where the change has to wait until the operation under way has ended;
+	// "" lets it take the place of one that only waits.
+	Supersede string `json:"supersede,omitempty"`
 	// Held is the operation that failed on this instance; the next request lifts it.
 	Held string `json:"held,omitempty"`
 	// Derived says that the file gives no id, so that ID follows from the directory.

@@ -135,6 +135,7 @@ func instance() *rapid.Generator[*desired.Instance] {
 			},
 			Drift:       rapid.SampledFrom([]string{desired.DriftCorrect, desired.DriftReport}).Draw(t, "drift"),
 			Hooks:       rapid.SampledFrom([]string{"", desired.HooksSkip}).Draw(t, "hooks"),
+			Supersede:   rapid.SampledFrom([]string{"", desired.SupersedeNever}).Draw(t, "supersede"),
 			EM:          rapid.SampledFrom([]string{"", "em-a", "1", "no"}).Draw(t, "em"),
 			Params:      rapid.MapOfN(word(), free(2), 0, 3).Draw(t, "params"),
 			Condemned:   rapid.MapOfN(word(), word(), 0, 2).Draw(t, "condemned"),

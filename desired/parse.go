@@ -127,6 +127,7 @@ func (d *document) instance(n *yaml.Node) *Instance {
 			}
 		}},
 		field{"suspend", func(_, v *yaml.Node) { in.Suspend = d.boolean(v, "suspend") }},
+		field{"supersede", func(_, v *yaml.Node) { in.Supersede = d.oneOf(v, "supersede", SupersedeNever) }},
 		str("held", &in.Held, maxName),
 	)
 	if !named && len(d.problems) == 0 {

@@ -97,8 +97,9 @@ type Operation struct {
 	Member string `json:"member,omitempty"`
 	// RequestedBy is the API user, or the author of the commit.
 	RequestedBy string `json:"requestedBy,omitempty"`
-	// Before is the last operated revision when the operation was born; After is
-	// the one that it brings about. An empty Tree means that nothing should exist.
+	// Before is what the instance was left at when the operation was born: the last operated revision, or the
+	// last settled one where it took the place of an operation that didn't come to its end. After is the one
+	// that it brings about. An empty Tree means that nothing should exist.
 	Before desired.Revision `json:"before"`
 	After  desired.Revision `json:"after"`
 	// Params is operationParams as the API shows it, free of secrets.
@@ -163,6 +164,9 @@ type Operation struct {
 	NoRollback string `json:"noRollback,omitempty"`
 	// PinnedVIM is the VIM that Jibe filled in as vim: for an INSTANTIATE that named none.
 	PinnedVIM string `json:"pinnedVim,omitempty"`
+	// GaveWay says that it rests in FAILED_TEMP for a newer commit to take its place. It is carried on
+	// where that commit has gone.
+	GaveWay bool `json:"gaveWay,omitempty"`
 	// SupersededBy is the operation that took this one's place in FAILED_TEMP.
 	SupersededBy string `json:"supersededBy,omitempty"`
 }

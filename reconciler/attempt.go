@@ -43,6 +43,8 @@ type attempt struct {
 	stale bool
 	// contended says that somebody undoes what is done.
 	contended bool
+	// gaveWay says that the attempt ends for a newer commit.
+	gaveWay bool
 	// drain is how long connections get after traffic was switched, or before a
 	// graceful termination.
 	drain time.Duration
@@ -73,6 +75,7 @@ type attempts struct {
 	deadlines deadlines
 	outcomes  *outcomes
 	unobeyed  *unobeyed
+	intents   *intentReader
 	metrics   *Metrics
 	phases    *phases
 	traces    *traces
@@ -148,6 +151,9 @@ func (x *attempts) operate(ctx context.Context, op *lcm.Operation) (time.Duratio
 		x.phases.enter(a.op, phaseOf(batch))
 		waiting := !slices.ContainsFunc(batch, func(s plan.Step) bool { return s.Action != plan.Wait })
 		if done, err := x.outcomes.cancelled(ctx, a, waiting); done || err != nil {
+			return 0, err
+		}
+		if gone, err := x.givesWay(ctx, a, batch, waiting); gone || err != nil {
 			return 0, err
 		}
 		if waiting {
@@ -356,9 +362,6 @@ func (x *attempts) wait(ctx context.Context, a *attempt, batch []plan.Step) (tim
 	if left <= 0 {
 		return 0, x.outcomes.broke(ctx, a, causeTimeout, x.explained(ctx, a, batch))
 	}
-	if a.op.Automatic && x.movedOn(ctx) {
-		return 0, x.outcomes.broke(ctx, a, causeConflict, &lcm.ProblemDetails{Status: 409, Title: title(a.op), Detail: "gives way to a newer commit while it waits: " + batch[0].String()})
-	}
 	i := slices.IndexFunc(batch, func(s plan.Step) bool { return s.Failure != "" })
 	if i < 0 {
 		x.clocks.stands("")
@@ -369,13 +372,6 @@ func (x *attempts) wait(ctx context.Context, a *attempt, batch []plan.Step) (tim
 		return min(left, x.failureGrace-stood), nil
 	}
 	return 0, x.outcomes.broke(ctx, a, causeVIM, &lcm.ProblemDetails{Status: 500, Title: title(a.op), Detail: reason})
-}
-
-// movedOn says whether git has something that no operation was made of yet.
-func (x *attempts) movedOn(ctx context.Context) bool {
-	inst, err := x.oplog.Instance(ctx, x.id)
-	head, exists := x.repo.Lookup(x.id)
-	return err == nil && !x.unobeyed.at(head) && (!exists || head.Tree != inst.Operated.Tree)
 }
 
 // explained is overdue with what the VIM noted last of the object that was waited

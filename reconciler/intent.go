@@ -132,7 +132,11 @@ func (r *intentReader) change(ctx context.Context, inst *lcm.Instance, failed *l
 			return nil, err
 		}
 	}
-	op, due, err := r.birth(ctx, inst, head, before, after)
+	describe := func() (lcm.Operation, bool, error) { return r.birth(ctx, inst, inst.Operated, head, before, after) }
+	if failed != nil {
+		describe = func() (lcm.Operation, bool, error) { return r.successor(ctx, inst, head, before, after) }
+	}
+	op, due, err := describe()
 	if err != nil {
 		return nil, err
 	}
@@ -222,13 +226,13 @@ func (r *intentReader) pushedBack(ctx context.Context, failed *lcm.Operation, af
 	return op, nil
 }
 
-// birth describes the operation between two revisions; due is false where
-// nothing that matters has changed.
-func (r *intentReader) birth(ctx context.Context, record *lcm.Instance, to desired.Revision, before, after *desired.Instance) (op lcm.Operation, due bool, err error) {
+// birth describes the operation between two revisions, whose intents are before and after; due is
+// false where nothing that matters has changed.
+func (r *intentReader) birth(ctx context.Context, record *lcm.Instance, from, to desired.Revision, before, after *desired.Instance) (op lcm.Operation, due bool, err error) {
 	op = lcm.Operation{
 		ID:       OperationID(to.Commit, r.id),
 		Instance: r.id,
-		Before:   record.Operated,
+		Before:   from,
 		After:    to,
 	}
 	named := after

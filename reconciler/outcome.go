@@ -157,7 +157,7 @@ func (o *outcomes) broke(ctx context.Context, a *attempt, why cause, problem *lc
 			return err
 		}
 		op.Journal = a.journal
-		op.Contended = a.contended
+		op.Contended, op.GaveWay = a.contended, a.gaveWay
 		op.HookProcess, op.HookMember, op.DrainFrom = nil, "", time.Time{}
 		if a.drv != nil {
 			a.tell(op)

@@ -235,6 +235,8 @@ func besides(dir string, asked, now desired.Files) (changes []desired.KeyValue, 
 			changes = append(changes, desired.KeyValue{Path: []string{key}, Value: is.Drift})
 		case "hooks":
 			changes = append(changes, desired.KeyValue{Path: []string{key}, Value: orNil(is.Hooks)})
+		case "supersede":
+			changes = append(changes, desired.KeyValue{Path: []string{key}, Value: orNil(is.Supersede)})
 		case "suspend":
 			changes = append(changes, desired.KeyValue{Path: []string{key}, Value: is.Suspend})
 		default:

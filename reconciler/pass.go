@@ -77,7 +77,7 @@ func (r *Reconciler) newPass(id string, t tenure) *pass {
 			id: id, log: log, oplog: r.Oplog, repo: r.Repo, revisions: r.revisions, nfvo: r.NFVO, calls: r.asking, commits: writes, clocks: p.clocks, deadlines: left,
 			outcomes: p.outcomes, metrics: r.Metrics, traces: r.traces, seal: seal, base: r.BaseURL, enqueue: r.Enqueue,
 		},
-		hooks: hooked, clocks: p.clocks, deadlines: left, outcomes: p.outcomes, metrics: r.Metrics, phases: r.phases, traces: r.traces, unobeyed: r.unobeyed, failureGrace: r.FailureGrace,
+		hooks: hooked, clocks: p.clocks, deadlines: left, outcomes: p.outcomes, metrics: r.Metrics, phases: r.phases, traces: r.traces, unobeyed: r.unobeyed, intents: p.intents, failureGrace: r.FailureGrace,
 	}
 	mayRun := func(ctx context.Context, t lcm.Type, automatic bool, before, after *desired.Instance) error {
 		return r.checker.permitted(ctx, r.Repo.Settings, t, automatic, before, after)
@@ -138,6 +138,12 @@ func (p *pass) run(ctx context.Context) (time.Duration, error) {
 		var heldBack bool
 		if op, heldBack, err = p.intents.next(ctx, inst, op); err != nil {
 			return 0, err
+		}
+		if op != nil && op.State == lcm.FailedTemp && op.GaveWay {
+			// The commit that it gave way to has gone, or may not begin any more.
+			if op, err = p.oplog.Retry(ctx, op.ID); err != nil {
+				return 0, fmt.Errorf("carry operation %s on: %w", inst.Open, err)
+			}
 		}
 		if op == nil || op.State == lcm.FailedTemp {
 			again, err := p.repair.look(ctx, op, heldBack)

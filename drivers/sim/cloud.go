@@ -88,11 +88,23 @@ func NewCloud() *Cloud {
 }
 
 // SetLatency is the time that a unit takes from now on to become ready and to
-// go. It never delays a call.
+// go; 0 also ends what is under way. It never delays a call.
 func (c *Cloud) SetLatency(d time.Duration) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.latency = d
+	var ids []string
+	if d == 0 {
+		ids = slices.Collect(maps.Keys(c.instances))
+		for _, id := range ids {
+			for _, x := range c.instances[id] {
+				x.hasten(time.Now())
+			}
+		}
+	}
+	c.mu.Unlock()
+	for _, id := range ids {
+		c.changed(id)
+	}
 }
 
 // SetAway makes every call fail with an error that wraps
@@ -333,6 +345,23 @@ func (c *Cloud) resize(x *object, now time.Time) {
 			x.units[i].leaving = now.Add(c.latency)
 			live--
 		}
+	}
+}
+
+// hasten has come by now what was to come.
+func (x *object) hasten(now time.Time) {
+	earlier := func(t *time.Time) {
+		if t.After(now) {
+			*t = now
+		}
+	}
+	earlier(&x.leaving)
+	for i := range x.units {
+		earlier(&x.units[i].ready)
+		earlier(&x.units[i].leaving)
+	}
+	if x.route != nil {
+		earlier(&x.route.since)
 	}
 }
 

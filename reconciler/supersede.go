@@ -1,0 +1,131 @@
+package reconciler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/lcm"
+	"github.com/jibe-vnfm/jibe/plan"
+)
+
+// givesWay ends an attempt in FAILED_TEMP where a newer commit is to take its operation's place. batch is
+// what is next of it. The operation's own successor begins in the pass that follows.
+func (x *attempts) givesWay(ctx context.Context, a *attempt, batch []plan.Step, waiting bool) (bool, error) {
+	var problem *lcm.ProblemDetails
+	switch {
+	case a.op.Automatic:
+		if !waiting || !x.movedOn(ctx) {
+			return false, nil
+		}
+		problem = &lcm.ProblemDetails{Status: http.StatusConflict, Detail: "gives way to a newer commit while it waits: " + batch[0].String()}
+	default:
+		newer, overtakes, err := x.intents.overtakes(ctx, a.op)
+		if err != nil || !overtakes {
+			return false, err
+		}
+		problem = &lcm.ProblemDetails{Status: http.StatusConflict, Detail: fmt.Sprintf("gives way to the newer commit %.12s, before: %s", newer.Commit, batch[0])}
+		a.gaveWay = true
+	}
+	problem.Title = title(a.op)
+	return true, x.outcomes.broke(ctx, a, causeConflict, problem)
+}
+
+// movedOn says whether git has something that no operation was made of yet.
+func (x *attempts) movedOn(ctx context.Context) bool {
+	inst, err := x.oplog.Instance(ctx, x.id)
+	head, exists := x.repo.Lookup(x.id)
+	return err == nil && !x.unobeyed.at(head) && (!exists || head.Tree != inst.Operated.Tree)
+}
+
+// pastReturn says whether an operation has done what its successor couldn't take into account: a hook has
+// ended that the VNF was prepared by, or traffic was switched. It then goes on to its own end.
+func pastReturn(j plan.Journal) bool {
+	return j.Redirected || slices.ContainsFunc(j.Begun, func(name string) bool { return slices.Contains(j.Hooks, name) })
+}
+
+// overtakes says whether git's head asks for another operation than the one that is PROCESSING, which could
+// begin now: not where it changes nothing for the VNF, is not feasible, waits for its window, or says that it
+// is to wait ("supersede: never").
+func (r *intentReader) overtakes(ctx context.Context, op *lcm.Operation) (head desired.Revision, overtakes bool, err error) {
+	head, exists := r.repo.Lookup(r.id)
+	if !exists {
+		head = desired.Revision{Instance: r.id, Dir: op.After.Dir, Commit: r.repo.Head()}
+	}
+	if op.State != lcm.Processing || head.Tree == op.After.Tree || pastReturn(op.Journal) || r.problems.unobeyed.at(head) {
+		return head, false, nil
+	}
+	asked, err := r.revisions.read(ctx, op.After)
+	if err != nil {
+		return head, false, err
+	}
+	after, err := r.revisions.read(ctx, head)
+	if err != nil {
+		return head, false, nil // what can't be read is shown when the operation has ended
+	}
+	says := after
+	if says == nil {
+		says = asked
+	}
+	if says == nil || says.Suspend || says.Supersede == desired.SupersedeNever {
+		return head, false, nil
+	}
+	due, err := r.due(ctx, op, head, asked, after)
+	if errors.As(err, new(*closedError)) || err != nil && r.problems.stuck(ctx, head, err) {
+		return head, false, nil
+	}
+	return head, due, err
+}
+
+// due says whether an operation from what one under way was asked for to head is due, and could begin now.
+func (r *intentReader) due(ctx context.Context, op *lcm.Operation, head desired.Revision, asked, after *desired.Instance) (bool, error) {
+	settings, err := r.repo.Settings()
+	if err != nil {
+		return false, fmt.Errorf("VIMs of the desired repository: %w", err)
+	}
+	full := after
+	if after != nil && desired.IsInstantiated(after.State) {
+		if full, err = r.checker.Complete(ctx, settings, asked, r.checker.unpinned(ctx, asked, after)); err != nil {
+			return false, err
+		}
+	}
+	next, due, err := r.birth(ctx, &lcm.Instance{ID: r.id}, op.After, head, asked, full)
+	if err != nil || !due {
+		return false, err
+	}
+	free, err := r.overridden(ctx, head)
+	if err != nil {
+		return false, err
+	}
+	if free.reason == "" {
+		if err := r.waitFor(ctx, head, next.Type); err != nil {
+			return false, err
+		}
+	}
+	if full != nil && desired.IsInstantiated(full.State) {
+		if err := r.checker.Check(ctx, settings, asked, full); err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// successor describes the operation that leads to head and takes the place of one that didn't come to its end.
+// It begins at what was settled last, which is what its rollback brings back. Where what was operated on last or head doesn't run, or
+// nothing differs, it begins at what was operated on last: what that has made or ended so far has to go or
+// come back.
+func (r *intentReader) successor(ctx context.Context, inst *lcm.Instance, head desired.Revision, before, after *desired.Instance) (op lcm.Operation, due bool, err error) {
+	if inst.Settled.Tree != inst.Operated.Tree && before != nil && after != nil && desired.IsInstantiated(before.State) && desired.IsInstantiated(after.State) {
+		settled, err := r.revisions.read(ctx, inst.Settled)
+		if err != nil {
+			return op, false, err
+		}
+		if op, due, err = r.birth(ctx, inst, inst.Settled, head, settled, after); due || err != nil {
+			return op, due, err
+		}
+	}
+	return r.birth(ctx, inst, inst.Operated, head, before, after)
+}
