@@ -176,6 +176,11 @@ demo-workers: ## a walk through a Kubernetes cluster that is a VNF, on virtual m
 demo-ha: build needs ## three replicas, Redis and a git server that break while people work, and the proof that nothing is lost (2 minutes)
 	$(if $(KUBECONFIG),,$(CONTROLPLANE) run --) go run ./test/ha/demo -jibe bin/jibe $(if $(SEED),-seed $(SEED))
 
+# On KUBECONFIG's cluster where it is set, as make demo.
+.PHONY: demo-fleet
+demo-fleet: needs ## a fleet of 300 sites on a real forge: pull request, waves, approval, halt, freeze; SITES, and KEEP=1 leaves it running
+	test/demo/fleet.sh
+
 .PHONY: pictures
 pictures: ## draw dashboards and web page anew to docs/pictures, from runs with failures (5 minutes)
 	$(with_cluster) test/prometheus/pictures

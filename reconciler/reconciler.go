@@ -398,9 +398,13 @@ func (r *Reconciler) guarded(ctx context.Context, id string) (time.Duration, err
 	if x, ok := r.owned.get(id); ok && !x.session.Held() {
 		r.lost(id) // what is remembered is of another tenure
 	}
+	_, mine := r.owned.get(id)
 	t, err := r.owned.take(ctx, id)
 	if err != nil {
 		return 0, err
+	}
+	if !mine && t.shared {
+		r.attestAgain(ctx, id)
 	}
 	ctx, cancel := context.WithTimeout(ctx, passTime)
 	defer cancel()

@@ -285,3 +285,40 @@ func TestARequestWhoseRecordIsLostAfterItsCommitBeginsUnderItsID(t *testing.T) {
 		t.Errorf("the commit has another operation: %+v, %v", op, err)
 	}
 }
+
+// attested is a repository that takes down which operations git is to keep, and in which state.
+type attested struct {
+	desired.Repo
+	mu    sync.Mutex
+	lines []string
+}
+
+func (a *attested) Attest(_, line string, _ []byte) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.lines = append(a.lines, line)
+}
+
+func (a *attested) has(words string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.ContainsFunc(a.lines, func(line string) bool { return strings.Contains(line, words) })
+}
+
+func TestWhoeverTakesAnInstanceOverAttestsItsLatestOperationsAgain(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	dies := &attested{Repo: f.repo} // its notes go with it
+	one := f.start(func(c *reconciler.Config) { c.Repo = dies })
+	f.want(id, "", one)
+	f.settled([]string{id})
+	one.kill()
+
+	takes := &attested{Repo: f.repo}
+	log, err := oplog.Open(t.Context(), f.puts, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.start(func(c *reconciler.Config) { c.Repo, c.Oplog = takes, log })
+	kit.Until(t, "the instantiation is attested by the other one", func() bool { return takes.has("INSTANTIATE COMPLETED") })
+}

@@ -215,8 +215,21 @@ func (r *Repo) Requested(ctx context.Context, rev desired.Revision) (map[string]
 			return nil, err
 		}
 		at = parsed.Parents[0]
+		if same, err := r.hasTree(ctx, at, rev); !same || err != nil {
+			return nil, err // somebody has changed the directory since whatever request there was
+		}
 	}
 	return nil, nil
+}
+
+// hasTree says whether a commit has the revision's directory with its content.
+func (r *Repo) hasTree(ctx context.Context, commit string, rev desired.Revision) (bool, error) {
+	root, err := r.rootOf(ctx, commit)
+	if err != nil {
+		return false, err
+	}
+	e, ok, err := r.lookupPath(ctx, root, rev.Dir)
+	return ok && e.Hash == rev.Tree, err
 }
 
 func (r *Repo) ownNotes(ctx context.Context, e *Evidence) error {

@@ -1,6 +1,7 @@
 package gitrepo
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/jibe-vnfm/jibe/desired"
@@ -106,5 +107,23 @@ func TestTheRequestBehindARevisionIsFoundWhereJibeMadeItsCommit(t *testing.T) {
 	pushed, _ := r.Lookup(id)
 	if got := asked(pushed); got != "" {
 		t.Errorf("a pushed commit is taken for the request %q", got)
+	}
+
+	// A request's content comes back by a push, with another one's between them.
+	again := write(id, 7, desired.Trailer{Key: desired.TrailerOperation, Value: "seven"})
+	for _, level := range []int{8, 7} {
+		runGit(t, dir, "pull", "-q", "--rebase", "origin", "main")
+		put(t, dir, shardDir(id)+"/vnf.yaml", vnfFile(id, level))
+		commitPush(t, dir, fmt.Sprintf("Level %d", level))
+	}
+	if err := r.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	pushed, _ = r.Lookup(id)
+	if pushed.Tree != again.Tree {
+		t.Fatalf("the push made %+v, want the content of %+v", pushed, again)
+	}
+	if got := asked(pushed); got != "" {
+		t.Errorf("a push of what a request has once asked for is taken for the request %q", got)
 	}
 }

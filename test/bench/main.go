@@ -102,6 +102,7 @@ func parts() []part {
 		{name: "lists", title: "Lists, by what people filter by", run: (*bench).lists},
 		{name: "push", title: "From a push, or a request, to the API server", needs: onCluster, run: (*bench).push},
 		{name: "share", title: "Jibe's own share of an operation", needs: onCluster, run: (*bench).share},
+		{name: "newer", title: "A push that takes the place of an operation that waits", needs: onCluster, run: (*bench).newer},
 		{name: "heal", title: "Jibe's own share of a heal", needs: onCluster, run: (*bench).heal},
 		{name: "drift", title: "Changes by hand, repaired", needs: onCluster, run: (*bench).drift},
 		{name: "upgrade", title: "Jibe's own share of a change of package, and many in one commit", needs: onCluster, run: (*bench).upgrade},
@@ -238,7 +239,7 @@ func parse(args []string) (options, error) {
 	if *short {
 		given := map[string]bool{}
 		f.Visit(func(x *flag.Flag) { given[x.Name] = true })
-		for name, value := range map[string]string{"sizes": "1,100", "grown": "100,1000", "n": "20", "samples": "8", "instances": "1000", "writes": "900", "upgraded": "20",
+		for name, value := range map[string]string{"sizes": "1,100", "grown": "1000,3000", "n": "20", "samples": "8", "instances": "1000", "writes": "900", "upgraded": "20",
 			"standing": "100", "upload": "50", "resting": "20s", "stacks": "2"} {
 			if !given[name] {
 				if err := f.Set(name, value); err != nil {

@@ -256,7 +256,7 @@ func TestCancelIsShownAsPendingUntilWhatWasStartedIsOver(t *testing.T) {
 	b.await(t, path, "COMPLETED")
 }
 
-func TestASecondRequestIsRefusedAndASecondPushWaits(t *testing.T) {
+func TestASecondRequestIsRefusedAndASecondPushWaitsWhereItSaysSo(t *testing.T) {
 	b := newBench(t, usual)
 	d := b.clone(t, "desired.git")
 	file := "instances/wait/" + b.namespace + "/vnf.yaml"
@@ -269,7 +269,7 @@ func TestASecondRequestIsRefusedAndASecondPushWaits(t *testing.T) {
 		t.Errorf("the refusal doesn't say what runs: %s", a.Body)
 	}
 	d.Pull()
-	d.Replace(file, "web_aspect: 0", "web_aspect: 1")
+	d.Replace(file, "levels: {web_aspect: 0}", "levels: {web_aspect: 1}\nsupersede: never")
 	d.Push("And one more")
 	if ops := b.history(t, id); len(ops) != 1 || ops[0].text("operationState") != "PROCESSING" {
 		t.Errorf("the second push didn't wait: %v", ops)
