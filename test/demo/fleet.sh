@@ -30,12 +30,20 @@ finish() {
   if [ "$rc" = 0 ] && [ "${KEEP:-}" = 1 ]; then keep; return; fi
   if [ -n "$SERVER_PID" ]; then kill "$SERVER_PID" 2>/dev/null && wait "$SERVER_PID" 2>/dev/null || true; fi
   "$FORGE" stop --dir "$DATA/forge" >/dev/null 2>&1 || true
-  if [ -n "$OWN_CLUSTER" ]; then "$CONTROLPLANE" stop --dir "$CLUSTER" >/dev/null 2>&1 || true; fi
+  leave_cluster
   exit "$rc"
 }
 trap finish EXIT
 trap 'exit 130' INT TERM
 
+# leave_cluster: what the sites have made there goes
+leave_cluster() {
+  if [ -n "$OWN_CLUSTER" ]; then
+    "$CONTROLPLANE" wipe --dir "$CLUSTER" >/dev/null 2>&1 || true
+  elif [ -n "${KUBECTL:-}" ]; then
+    for n in $(seq "$REAL"); do kube delete namespace "fleet-$n" --ignore-not-found --wait=false >/dev/null 2>&1 || true; done
+  fi
+}
 keep() {
   disown -a
   cat <<TXT
@@ -78,12 +86,12 @@ land() {
 phase() { jibe get rollouts -o json | python3 -c "
 import json, sys
 print(next((r['phase'] for r in json.load(sys.stdin) if r['name'] == '$1'), 'unknown'))"; }
-is_phase() { case $(phase "$1") in $2) return 0 ;; *) return 1 ;; esac; }
-# follow ROLLOUT PHASES: shows how it goes until it is in one of the phases (a pattern)
+is_phase() { [[ $(phase "$1") =~ ^($2)$ ]]; }
+# follow ROLLOUT PHASES: shows how it goes until it is in one of the phases (a regular expression)
 follow() {
   local until=$((SECONDS + 300 + SITES)) last='' line
   while :; do
-    line=$(jibe get rollouts | awk -v name="$1" 'NR == 1 || $1 == name')
+    line=$(jibe get rollouts | awk -v name="$1" 'NR == 1 {head = $0} $1 == name {print head; print}')
     [ "$line" = "$last" ] || printf '%s\n' "$line" | if [ -z "$last" ]; then sed 's/^/   /'; else sed -n '2s/^/   /p'; fi
     last=$line
     if is_phase "$1" "$2"; then return 0; fi
@@ -116,6 +124,7 @@ else
   step "Starting a real control plane (etcd, kube-apiserver, controller-manager, scheduler; kwok plays the nodes)"
   t=$(now)
   OWN_CLUSTER=1
+  "$CONTROLPLANE" wipe --dir "$CLUSTER" >/dev/null 2>&1 || true # of a walk that was killed
   KUBECONFIG=$("$CONTROLPLANE" start --dir "$CLUSTER")
   export KUBECONFIG
   KUBECTL=$("$CONTROLPLANE" path)/kubectl
@@ -159,14 +168,14 @@ for n in $(seq "$REAL"); do
   site "lab/r$n/web" lab "fleet-$n"
 done
 commit "The network, on version 1.0"
-git -C "$WORK" push -q origin main
+git -C "$WORK" push -q origin main 2>/dev/null
 
 step "Starting jibe on it"
 export JIBE_DATA=$DATA/jibe
 openssl rand -hex 20 >"$DATA/secrets/webhook"
-hand "jibe serve --data $JIBE_DATA --remote $REPO --webhook-secret file:$DATA/secrets/webhook"
+hand "jibe serve --data $JIBE_DATA --remote $REPO --webhook-secret file:$DATA/secrets/webhook --secret-dir $DATA/secrets"
 t=$(now)
-jibe serve --data "$JIBE_DATA" --remote "$REPO" --webhook-secret "file:$DATA/secrets/webhook" --egress-allow 127.0.0.0/8 --listen 127.0.0.1:0 >"$DATA/serve.out" 2>"$DATA/serve.log" &
+jibe serve --data "$JIBE_DATA" --remote "$REPO" --webhook-secret "file:$DATA/secrets/webhook" --secret-dir "$DATA/secrets" --egress-allow 127.0.0.0/8 --listen 127.0.0.1:0 >"$DATA/serve.out" 2>"$DATA/serve.log" &
 SERVER_PID=$!
 wait_for 60 "jibe serves" grep -q '^jibe .* serves ' "$DATA/serve.out"
 JIBE_SERVER=$(sed -n 's/^jibe .* serves //p' "$DATA/serve.out")
@@ -262,7 +271,7 @@ wait_for 60 "the scaling has given way" sh -c 'jibe get operations -o json | gre
 took "$t"
 kube get nodes -o name | xargs -n1 "$KUBECTL" --kubeconfig "$KUBECONFIG" uncordon >/dev/null
 wait_for 60 "everything is at rest" at_rest
-jibe get operations | awk 'NR == 1 || /SCALE/' | sed 's/^/   /'
+jibe get operations --limit 0 | awk 'NR == 1 || /SCALE/' | sed 's/^/   /'
 
 step "A freeze: nothing begins, and whoever asks is told until when"
 git -C "$WORK" pull -q --rebase
