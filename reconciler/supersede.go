@@ -118,14 +118,18 @@ func (r *intentReader) due(ctx context.Context, op *lcm.Operation, head desired.
 // nothing differs, it begins at what was operated on last: what that has made or ended so far has to go or
 // come back.
 func (r *intentReader) successor(ctx context.Context, inst *lcm.Instance, head desired.Revision, before, after *desired.Instance) (op lcm.Operation, due bool, err error) {
+	op, due, err = r.birth(ctx, inst, inst.Operated, head, before, after)
+	if err != nil || !due {
+		return op, due, err // nothing that matters has changed since
+	}
 	if inst.Settled.Tree != inst.Operated.Tree && before != nil && after != nil && desired.IsInstantiated(before.State) && desired.IsInstantiated(after.State) {
 		settled, err := r.revisions.read(ctx, inst.Settled)
 		if err != nil {
 			return op, false, err
 		}
-		if op, due, err = r.birth(ctx, inst, inst.Settled, head, settled, after); due || err != nil {
-			return op, due, err
+		if from, differs, err := r.birth(ctx, inst, inst.Settled, head, settled, after); differs || err != nil {
+			return from, differs, err
 		}
 	}
-	return r.birth(ctx, inst, inst.Operated, head, before, after)
+	return op, due, nil
 }
