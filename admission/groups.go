@@ -89,20 +89,20 @@ type general struct {
 	of, shared reconciler.Preview
 }
 
-// values are what instances of one shape may have differently: what is filled in, and the
-// fields' values.
+// values are what instances of one shape may have differently: what is filled in, the fields' values, and
+// at last for whom each waits.
 func (g general) values() []string {
 	all := slices.Clone(g.shared.Filled)
 	for _, d := range g.shared.Diff {
 		all = append(all, d.Have, d.Want)
 	}
-	return all
+	return append(all, g.shared.WaitsFor)
 }
 
 // shape is everything but the values.
 func (g general) shape() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n%s\n%s\n", g.shared.Type, g.shared.Error, g.shared.Waits)
+	fmt.Fprintf(&b, "%s\n%s\n%s\n%t\n", g.shared.Type, g.shared.Error, g.shared.Waits, g.shared.WaitsFor != "")
 	for _, s := range g.shared.Steps {
 		fmt.Fprintf(&b, "%d %s %d\n", s.Stage, s, s.From)
 	}
@@ -191,6 +191,9 @@ func withOwn(p reconciler.Preview, own []bool) reconciler.Preview {
 			d.Want = eachItsOwn
 		}
 	}
+	if own[len(own)-1] {
+		p.WaitsFor = "other instances " + eachItsOwn
+	}
 	return p
 }
 
@@ -199,6 +202,7 @@ func generalize(p reconciler.Preview) general {
 	names := newNames(p)
 	shared := p
 	shared.Instance, shared.Dir, shared.Error = "", "", names.in(p.Error)
+	shared.WaitsFor = names.in(p.WaitsFor)
 	shared.Filled = nil
 	for _, f := range p.Filled {
 		shared.Filled = append(shared.Filled, names.in(f))

@@ -116,3 +116,23 @@ func TestEffectsAreCounted(t *testing.T) {
 		}
 	}
 }
+
+func TestInstancesThatEachWaitForTheirOwnAreOneGroupAndThoseThatWaitForOneAreAnother(t *testing.T) {
+	var previews []reconciler.Preview
+	for n := range 40 {
+		p := upgrade(n, "amf:2")
+		p.WaitsFor = fmt.Sprintf("what it needs: instances/site/udm-%d, which isn't instantiated", n)
+		previews = append(previews, p)
+	}
+	free := upgrade(100, "amf:2")
+	groups := admission.GroupPreviews(append(previews, free))
+	if len(groups) != 2 || len(groups[0].Dirs) != 40 || groups[0].Shared.WaitsFor != "other instances (each its own)" || groups[1].Shared.WaitsFor != "" {
+		t.Errorf("%d groups: %+v", len(groups), groups)
+	}
+	for i := range previews {
+		previews[i].WaitsFor = "what it needs: instances/core/udm, which is stopped"
+	}
+	if groups = admission.GroupPreviews(previews); len(groups) != 1 || groups[0].Shared.WaitsFor != previews[0].WaitsFor {
+		t.Errorf("%+v", groups)
+	}
+}

@@ -26,12 +26,14 @@ type inventory struct {
 	oplog  *oplog.Log
 	drift  func() []reconciler.Drift
 	waits  func() []reconciler.Waiting
+	needs  func() []reconciler.InstanceWait
 	listed func() []reconciler.Problem
 	exempt *exemptions
 	disk   *disk
 
 	instances, suspended, held *prometheus.Desc
 	waiting                    *prometheus.Desc
+	needing, needingSince      *prometheus.Desc
 	open, contended, drifted   *prometheus.Desc
 	problems, problemSince     *prometheus.Desc
 	healthy, writable, omitted *prometheus.Desc
@@ -39,11 +41,15 @@ type inventory struct {
 
 func newInventory(s *Server) *inventory {
 	return &inventory{
-		repo: s.repo, oplog: s.oplog, drift: s.recon.View().Drift, waits: s.recon.View().Waiting, listed: s.problems.list, exempt: newExemptions(s.repo), disk: s.disk,
+		repo: s.repo, oplog: s.oplog, drift: s.recon.View().Drift, waits: s.recon.View().Waiting, needs: s.recon.View().WaitingForInstances, listed: s.problems.list, exempt: newExemptions(s.repo), disk: s.disk,
 		instances: prometheus.NewDesc("jibe_instances", "VNF instances in the desired repository.", nil, nil),
 		suspended: prometheus.NewDesc("jibe_instances_suspended", "VNF instances for which nothing is done, as suspend: true says.", nil, nil),
 		waiting: prometheus.NewDesc("jibe_instances_waiting_for_window",
 			"VNF instances on which an operation isn't begun yet, as a maintenance window is closed or a freeze holds, by type of operation and whether an end is in sight.", []string{"type", "end"}, nil),
+		needing: prometheus.NewDesc("jibe_lcm_operations_waiting_for_instances",
+			"VNF LCM operations that wait for other instances before anything of them begins, by type.", []string{"type"}, nil),
+		needingSince: prometheus.NewDesc("jibe_lcm_operations_waiting_for_instances_since_timestamp_seconds",
+			"When the VNF LCM operation began to wait for other instances that has waited longest, by type.", []string{"type"}, nil),
 		held: prometheus.NewDesc("jibe_instance_held_since_timestamp_seconds",
 			"When the operation failed for which the VNF instance is held until the next request or commit.", []string{"instance"}, nil),
 		open: prometheus.NewDesc("jibe_lcm_operations_open",
@@ -63,7 +69,7 @@ func newInventory(s *Server) *inventory {
 
 // Describe implements prometheus.Collector.
 func (i *inventory) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{i.instances, i.suspended, i.held, i.waiting, i.open, i.contended, i.drifted, i.problems, i.problemSince, i.healthy, i.writable, i.omitted} {
+	for _, d := range []*prometheus.Desc{i.instances, i.suspended, i.held, i.waiting, i.needing, i.needingSince, i.open, i.contended, i.drifted, i.problems, i.problemSince, i.healthy, i.writable, i.omitted} {
 		ch <- d
 	}
 }
@@ -85,6 +91,7 @@ func (i *inventory) Collect(ch chan<- prometheus.Metric) {
 	gauge(ch, i.writable, writable)
 	i.collectDrift(ch)
 	i.collectWaiting(ch)
+	i.collectNeeding(ch)
 	i.collectExempt(ctx, ch)
 	i.collectOperations(ch)
 }
@@ -137,6 +144,20 @@ func (i *inventory) collectWaiting(ch chan<- prometheus.Metric) {
 	}
 	for s, count := range n {
 		gauge(ch, i.waiting, float64(count), s.operation, s.end)
+	}
+}
+
+func (i *inventory) collectNeeding(ch chan<- prometheus.Metric) {
+	n, since := map[string]int{}, map[string]time.Time{}
+	for _, x := range i.needs() {
+		t := string(x.Type)
+		if n[t]++; n[t] == 1 || x.Since.Before(since[t]) {
+			since[t] = x.Since
+		}
+	}
+	for t, count := range n {
+		gauge(ch, i.needing, float64(count), t)
+		gauge(ch, i.needingSince, stamp(since[t]), t)
 	}
 }
 

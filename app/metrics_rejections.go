@@ -31,7 +31,7 @@ const (
 // ruleFields are the fields of vnf.yaml that rules are about and that count by themselves.
 var ruleFields = []string{
 	"vim", "vims", "vimConnectionInfo", "hooks", "levels", "params", "package", "vnfdId", "update", "placement", "vdus", "flavour", "instantiationLevel",
-	"extVirtualLinks", "state", "generation", "id", "em", "project",
+	"extVirtualLinks", "state", "generation", "id", "em", "needs", "project",
 }
 
 // rejectedPush counts a push that is refused, by its first problem.

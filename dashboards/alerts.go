@@ -83,6 +83,12 @@ func operationAlerts(p pace) group {
 			Description: "So many failures at once mostly have one cause: a VIM, a quota, a package. The dashboard Operations shows them by cause.",
 		},
 		{
+			Name: "VnfOperationWaitsForInstances", Severity: warning,
+			Value: `time() - min by (job, type) (jibe_lcm_operations_waiting_for_instances_since_timestamp_seconds)`, Bad: "> " + p.than(time.Hour),
+			Summary:     "{{ $labels.type }} has waited for other instances for {{ $value | humanizeDuration }}",
+			Description: "What its instance needs isn't ready, or what it is needed by hasn't gone, and nothing of it begins before: jibe get operations says which.",
+		},
+		{
 			Name: "VnfGrantsAreNotAnswered", Severity: warning, For: 5 * time.Minute,
 			Value: `sum by (job, result) (` + grown(`jibe_grant_duration_seconds_count{result=~"timeout|wrong|unavailable"}`, p.over(15*time.Minute)) + `)`, Bad: "> 0",
 			Summary:     "Grants aren't answered as they should be: {{ $labels.result }}",

@@ -7,9 +7,10 @@ func operations() dashboard {
 		Description: "VNF LCM operations: how many, how long, in which phase, and why they fail.",
 		Rows: []row{
 			{"Now", []panel{
-				stat("Under way", "short", calm(), `sum(max by (job, type, state, automatic) (jibe_lcm_operations_open{state=~"STARTING|PROCESSING|ROLLING_BACK"})) or vector(0)`, "Operations that are worked on or wait for their VIM, grant or hook."),
-				stat("Wait for a person", "short", above(1, red), `sum(max by (job, type) (jibe_lcm_operations_open{state="FAILED_TEMP", automatic="false"})) or vector(0)`, "Operations in FAILED_TEMP that somebody asked for."),
-				stat("Repairs that failed", "short", above(1, yellow), `sum(max by (job, type) (jibe_lcm_operations_open{state="FAILED_TEMP", automatic="true"})) or vector(0)`, "Repairs in FAILED_TEMP: they are tried again by themselves."),
+				stat("Under way", "short", calm(), `sum(max by (job, type, state, automatic) (jibe_lcm_operations_open{state=~"STARTING|PROCESSING|ROLLING_BACK"})) or vector(0)`, "Operations that are worked on or wait for their VIM, grant or hook.").wide(3),
+				stat("Wait for a person", "short", above(1, red), `sum(max by (job, type) (jibe_lcm_operations_open{state="FAILED_TEMP", automatic="false"})) or vector(0)`, "Operations in FAILED_TEMP that somebody asked for.").wide(3),
+				stat("Wait for instances", "short", calm(), `sum(max by (job, instance, type) (jibe_lcm_operations_waiting_for_instances)) or vector(0)`, "Operations that haven't begun, as what their instance needs isn't ready, or others need the instance: jibe get operations says which.").wide(3),
+				stat("Repairs that failed", "short", above(1, yellow), `sum(max by (job, type) (jibe_lcm_operations_open{state="FAILED_TEMP", automatic="true"})) or vector(0)`, "Repairs in FAILED_TEMP: they are tried again by themselves.").wide(3),
 				stat("Begun", "short", calm(), `sum(increase(jibe_lcm_operation_transitions_total{state="STARTING"}[$__range]))`, "Operations that began in the time shown."),
 				gauge("Ended well", "percentunit", 0, 1, []step{{red, nil}, {yellow, num(0.9)}, {green, num(0.98)}},
 					`sum(increase(jibe_lcm_operation_transitions_total{state="COMPLETED"}[$__range])) / sum(increase(jibe_lcm_operation_transitions_total{state=~"COMPLETED|FAILED_TEMP|FAILED|ROLLED_BACK"}[$__range]))`,
@@ -31,7 +32,7 @@ func operations() dashboard {
 			{"How long", []panel{
 				graph("From start to end, by type", "s", "Median and 95th percentile of operations that ended. Waiting for a person is in it.",
 					quantiles("jibe_lcm_operation_duration_seconds_bucket", "type")...),
-				graph("By phase", "s", "Where the time goes: grant, hook, applying, waiting for what runs to be ready, switching traffic, pruning. 95th percentile.",
+				graph("By phase", "s", "Where the time goes: waiting for other instances, grant, hook, applying, waiting for what runs to be ready, switching traffic, pruning. 95th percentile.",
 					query{`histogram_quantile(0.95, sum by (le, phase) (rate(jibe_lcm_operation_phase_duration_seconds_bucket[$__rate_interval])))`, "{{phase}}"}),
 				graph("Grants", "s", "How long it took until a grant was decided, by who was asked. 95th percentile.",
 					query{`histogram_quantile(0.95, sum by (le, by, result) (rate(jibe_grant_duration_seconds_bucket[$__rate_interval])))`, "{{by}} {{result}}"}),

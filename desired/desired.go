@@ -93,6 +93,9 @@ type Instance struct {
 	// Placement says which VDUs run at another VIM than the others: VDU -> name of a file
 	// under vims/, or key in VIMConnections.
 	Placement map[string]string `json:"placement,omitempty"`
+	// Needs are the instances that must be there and ready before this one is instantiated or
+	// changed, and that are terminated after it.
+	Needs []Need `json:"needs,omitempty"`
 	// ExtVirtualLinks and ExtManagedVirtualLinks are the networks that the VNF is
 	// connected to, and those that take the place of its own.
 	ExtVirtualLinks        []ExtVirtualLink        `json:"extVirtualLinks,omitempty"`
@@ -391,6 +394,8 @@ type Repo interface {
 	LookupHead(instance string) (Head, bool)
 	// List returns every instance at head, by id.
 	List() []Revision
+	// InDir finds the instance that counts at head in a directory ("instances/core/udm").
+	InDir(dir string) (Head, bool)
 	// Heads are the instances at head whose ids follow after ("" is all), by id. They are those
 	// of the moment in which the iteration begins, and it keeps nobody waiting.
 	Heads(after string) iter.Seq[Head]

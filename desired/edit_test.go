@@ -147,6 +147,9 @@ func instance() *rapid.Generator[*desired.Instance] {
 			in.Base, in.Package = treeA, treeC
 			in.Overlays = []desired.Overlay{{Package: treeB}, {Package: treeC, Paths: rapid.SliceOfN(word(), 1, 3).Draw(t, "paths")}}
 		}
+		if rapid.Bool().Draw(t, "needy") {
+			in.Needs = []desired.Need{{Instance: "instances/core/udm", Version: rapid.SampledFrom([]string{"", ">=2.1", "1"}).Draw(t, "needed")}, {Instance: "instances/1"}}
+		}
 		if rapid.Bool().Draw(t, "linked") {
 			in.ExtVirtualLinks, in.ExtManagedVirtualLinks = links(t), []desired.ExtManagedVirtualLink{{ID: "m", VirtualLinkDescID: "vl", ResourceID: "1e3"}}
 			in.Placement = map[string]string{"VDU2": rapid.SampledFrom([]string{"core", "1", "yes"}).Draw(t, "placed")}

@@ -19,10 +19,12 @@ type Head struct {
 	EM string
 	// VIM names the VIM that the file names, "" where it names none.
 	VIM string
+	// Needs are those of the file; they aren't to be altered.
+	Needs []Need
 }
 
 // HeadOf is the instance in that was read at rev.
 func HeadOf(rev Revision, in *Instance) Head {
 	return Head{Revision: rev, Name: in.Name, Description: in.Description, VnfdID: in.VnfdID, Package: in.Package, State: in.State,
-		Flavour: in.Flavour, Held: in.Held, Suspend: in.Suspend, Drift: in.Drift, EM: in.EM, VIM: in.VIM}
+		Flavour: in.Flavour, Held: in.Held, Suspend: in.Suspend, Drift: in.Drift, EM: in.EM, VIM: in.VIM, Needs: in.Needs}
 }

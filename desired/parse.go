@@ -112,6 +112,7 @@ func (d *document) instance(n *yaml.Node) *Instance {
 		}},
 		field{"vimConnectionInfo", func(_, v *yaml.Node) { in.VIMConnections = d.connections(v) }},
 		field{"placement", func(_, v *yaml.Node) { in.Placement = d.placement(v) }},
+		field{needsKey, func(_, v *yaml.Node) { in.Needs = d.needs(v) }},
 		field{linksKey, func(_, v *yaml.Node) { in.ExtVirtualLinks = d.links(v) }},
 		field{"extManagedVirtualLinks", func(_, v *yaml.Node) { in.ExtManagedVirtualLinks = d.managed(v) }},
 		object("params", &in.Params),

@@ -61,8 +61,10 @@ func (a *attempt) tell(op *lcm.Operation) {
 // attempts carries the open operation of one instance on: it observes, plans, asks for the
 // grant and hands steps to the driver. How an attempt ends is for outcomes to say.
 type attempts struct {
-	id        string
-	log       *slog.Logger
+	id  string
+	log *slog.Logger
+	// needs has the operation wait for other instances before anything of it begins.
+	needs     *needsGate
 	tenure    tenure
 	oplog     *oplog.Log
 	repo      desired.Repo
@@ -85,6 +87,10 @@ type attempts struct {
 
 // operate carries an open operation on until nothing is left but waiting.
 func (x *attempts) operate(ctx context.Context, op *lcm.Operation) (time.Duration, error) {
+	op, again, err := x.needs.pass(ctx, op)
+	if op == nil || err != nil {
+		return again, err
+	}
 	log := x.log.With("operation", op.ID, "revision", op.After.Commit)
 	pass := ctx
 	ctx = x.traces.at(pass, op)

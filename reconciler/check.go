@@ -32,6 +32,8 @@ type Checker struct {
 	// has.
 	usage    *usage
 	proposed map[string]used
+	// needs holds instances against those that they need; nil knows of no others.
+	needs *needsCheck
 }
 
 // NewChecker makes a Checker. driver and reveal are [Config.Driver] and [Config.Reveal].
@@ -109,6 +111,9 @@ func (c *Checker) pkg(ctx context.Context, inst *desired.Instance) (*vnfd.Packag
 // other error means that there is no answer now. settings are those that the change
 // would meet.
 func (c *Checker) Check(ctx context.Context, settings *desired.Settings, before, after *desired.Instance) error {
+	if err := c.needs.check(ctx, settings, before, after); err != nil {
+		return err
+	}
 	if after == nil {
 		return c.hooks(ctx, settings, before, nil)
 	}

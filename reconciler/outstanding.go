@@ -235,6 +235,12 @@ func besides(dir string, asked, now desired.Files) (changes []desired.KeyValue, 
 			changes = append(changes, desired.KeyValue{Path: []string{key}, Value: is.Drift})
 		case "hooks":
 			changes = append(changes, desired.KeyValue{Path: []string{key}, Value: orNil(is.Hooks)})
+		case needsField:
+			var needs any // nil removes them
+			if len(is.Needs) > 0 {
+				needs = is.Needs
+			}
+			changes = append(changes, desired.KeyValue{Path: []string{key}, Value: needs})
 		case "supersede":
 			changes = append(changes, desired.KeyValue{Path: []string{key}, Value: orNil(is.Supersede)})
 		case "suspend":

@@ -189,6 +189,7 @@ func (r *Reconciler) forget(id string) {
 	r.drifts.clear(id)
 	r.unobeyed.clear(id)
 	r.waits.clear(id)
+	r.awaited.done(id)
 	r.outside.clear(id)
 }
 
@@ -202,6 +203,7 @@ func (r *Reconciler) followed(op *lcm.Operation) {
 	if r.Member.Mine(op.Instance) {
 		r.line.add(op.Instance, r.line.urgency(op.Instance, wanted))
 	}
+	r.operationMoved(op)
 }
 
 // deal has this process look at the instances that are dealt to it and that it doesn't own yet,

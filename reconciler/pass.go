@@ -71,7 +71,8 @@ func (r *Reconciler) newPass(id string, t tenure) *pass {
 		peers: r.Peers, baseURL: r.BaseURL, tenure: t, member: r.Member,
 	}
 	p.attempts = &attempts{
-		id: id, log: log, tenure: t, oplog: r.Oplog, repo: r.Repo, resolver: r.resolver, identity: identity,
+		needs: &needsGate{id, log, r.needing(), r.awaited, p.clocks, r.phases, p.outcomes, p.intents},
+		id:    id, log: log, tenure: t, oplog: r.Oplog, repo: r.Repo, resolver: r.resolver, identity: identity,
 		admission: admission{resolver: r.resolver, checker: r.checker, permit: r.Permit, unused: r.stillUnused},
 		grants: &grantSteps{
 			id: id, log: log, oplog: r.Oplog, repo: r.Repo, revisions: r.revisions, nfvo: r.NFVO, calls: r.asking, commits: writes, clocks: p.clocks, deadlines: left,
@@ -124,7 +125,9 @@ func (p *pass) run(ctx context.Context) (time.Duration, error) {
 		}
 	}
 	var op *lcm.Operation
-	if inst.Open != "" {
+	if inst.Open == "" {
+		p.attempts.needs.awaited.done(p.id)
+	} else {
 		if op, err = p.oplog.Operation(ctx, inst.Open); err != nil {
 			return 0, fmt.Errorf("operation %s: %w", inst.Open, err)
 		}

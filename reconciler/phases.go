@@ -14,6 +14,7 @@ type phase string
 
 // The phases.
 const (
+	phaseNeeds  phase = "needs"  // other instances are awaited
 	phaseGrant  phase = "grant"  // the policy is asked, or the NFVO's answer awaited
 	phaseHook   phase = "hook"   // a hook runs, or a coordination action is awaited
 	phaseApply  phase = "apply"  // objects and units are made, changed, started or stopped

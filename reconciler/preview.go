@@ -25,6 +25,9 @@ type Preview struct {
 	// Waits says why the operation wouldn't begin now, by maintenance windows, and when it would; ""
 	// where it would begin.
 	Waits string `json:"waits,omitempty"`
+	// WaitsFor says for which other instances the operation would wait before anything of it begins, as
+	// they are now; "" is for none.
+	WaitsFor string `json:"waitsFor,omitempty"`
 	// Filled is what Jibe would fill in beside the change: "generation: 1".
 	Filled []string `json:"filled,omitempty"`
 	// Diff is what the steps would change, object by object and field by field, where
@@ -91,6 +94,9 @@ func (v *View) plan(ctx context.Context, settings *desired.Settings, rev desired
 	// A file that can't be read is a problem of its own, and no reason to show no steps.
 	if p.Waits, _, err = v.MayBegin(ctx, rev.Instance, rev.Dir, t); err != nil {
 		p.Waits = err.Error()
+	}
+	if p.WaitsFor, err = v.WaitsFor(ctx, rev.Instance, rev.Dir, t, before, after); err != nil {
+		p.WaitsFor = err.Error()
 	}
 	want := drivers.Absent(named)
 	if after == nil || !desired.IsInstantiated(after.State) {

@@ -165,6 +165,9 @@ func ProblemOf(dir, text string, err error) (*desired.Problem, bool) {
 		return nil, false
 	}
 	p.Line, p.Message = LineOf(text, field), reason
+	if need, ok := strings.CutPrefix(field, needsField+"."); ok {
+		p.Line = lineOfNeed(text, need)
+	}
 	return p, true
 }
 

@@ -74,7 +74,7 @@ func renewed(settings *desired.Settings, before, after *desired.Instance) anew {
 		case "vim", "vimConnectionInfo", "placement":
 			a.places = true
 		case "name", "description", "follow", "state", "instantiationLevel", "levels", "update", "condemned", "metadata", "extensions",
-			"vnfConfigurableProperties", "drift", "hooks", "em", "suspend", "supersede", "held":
+			"vnfConfigurableProperties", "drift", "hooks", "em", "needs", "suspend", "supersede", "held":
 			// No object is made of these, or they say only how many there are.
 		default:
 			a.contents = true

@@ -172,8 +172,11 @@ type Reconciler struct {
 	underway *hooks.Registry // set by Run
 	asking   *grantCalls
 	commits  *commits
-	phases   *phases
-	traces   *traces
+	// dependents and awaited are of instances that need each other.
+	dependents *dependents
+	awaited    *awaited
+	phases     *phases
+	traces     *traces
 }
 
 // New checks the configuration and fills in its defaults.
@@ -218,6 +221,7 @@ func New(c Config) (*Reconciler, error) {
 		away:     newAbsences(),
 		memory:   newMemory(),
 		asking:   newGrantCalls(),
+		awaited:  newAwaited(),
 	}
 	r.commits = newCommits(r.Enqueue)
 	r.owned, r.dealt = newOwnership(c), make(chan struct{}, 1)
@@ -227,9 +231,10 @@ func New(c Config) (*Reconciler, error) {
 	r.line.order.now, r.line.order.waited = c.Now, c.Metrics.waitedInQueue
 	c.Metrics.showOldest(r.line.order.oldest)
 	r.requests = newRequests(c, r.Enqueue)
-	r.resolver = resolver{revisions{c.Repo, c.Packages}, c.Reveal, newConnections(c, r.line.moved), newRenderings()}
+	r.resolver = resolver{revisions{c.Repo, c.Packages}, c.Reveal, newConnections(c, r.stirred), newRenderings()}
 	c.Oplog.OnChange(func(op *lcm.Operation) {
 		r.line.operationChanged(oplog.OperationEntry{ID: op.ID, Instance: op.Instance, State: op.State, Automatic: op.Automatic})
+		r.operationMoved(op)
 		r.attest(op)
 		r.phases.changed(op)
 		r.traces.changed(op)
@@ -246,6 +251,8 @@ func New(c Config) (*Reconciler, error) {
 	r.checker.earlier = c.Repo.Earlier
 	r.checker.own = c.Namespace
 	r.checker.usage = newUsage(c.Repo, r.checker.vnfcs)
+	r.dependents = newDependents(c.Repo, c.Oplog)
+	r.checker.needs = &needsCheck{repo: c.Repo, dependents: r.dependents}
 	c.Member.OnChange(func() {
 		select {
 		case r.dealt <- struct{}{}:
@@ -265,6 +272,7 @@ func (r *Reconciler) Moved(instance string) {
 	if !r.requests.leave(instance) {
 		r.line.add(instance, wanted)
 	}
+	r.wake(instance)
 }
 
 // EnqueueAll asks for a look at every instance that git or the store knows, and at

@@ -47,15 +47,15 @@ func pastReturn(j plan.Journal) bool {
 	return j.Redirected || slices.ContainsFunc(j.Begun, func(name string) bool { return slices.Contains(j.Hooks, name) })
 }
 
-// overtakes says whether git's head asks for another operation than the one that is PROCESSING, which could
-// begin now: not where it changes nothing for the VNF, is not feasible, waits for its window, or says that it
+// overtakes says whether git's head asks for another operation than the one that waits in STARTING, or is
+// PROCESSING, which could begin now: not where it changes nothing for the VNF, is not feasible, waits for its window, or says that it
 // is to wait ("supersede: never").
 func (r *intentReader) overtakes(ctx context.Context, op *lcm.Operation) (head desired.Revision, overtakes bool, err error) {
 	head, exists := r.repo.Lookup(r.id)
 	if !exists {
 		head = desired.Revision{Instance: r.id, Dir: op.After.Dir, Commit: r.repo.Head()}
 	}
-	if op.State != lcm.Processing || head.Tree == op.After.Tree || pastReturn(op.Journal) || r.problems.unobeyed.at(head) {
+	if op.State != lcm.Processing && op.State != lcm.Starting || head.Tree == op.After.Tree || pastReturn(op.Journal) || r.problems.unobeyed.at(head) {
 		return head, false, nil
 	}
 	asked, err := r.revisions.read(ctx, op.After)
@@ -118,14 +118,18 @@ func (r *intentReader) due(ctx context.Context, op *lcm.Operation, head desired.
 // nothing differs, it begins at what was operated on last: what that has made or ended so far has to go or
 // come back.
 func (r *intentReader) successor(ctx context.Context, inst *lcm.Instance, head desired.Revision, before, after *desired.Instance) (op lcm.Operation, due bool, err error) {
+	op, due, err = r.birth(ctx, inst, inst.Operated, head, before, after)
+	if err != nil || !due {
+		return op, due, err // nothing that matters has changed since
+	}
 	if inst.Settled.Tree != inst.Operated.Tree && before != nil && after != nil && desired.IsInstantiated(before.State) && desired.IsInstantiated(after.State) {
 		settled, err := r.revisions.read(ctx, inst.Settled)
 		if err != nil {
 			return op, false, err
 		}
-		if op, due, err = r.birth(ctx, inst, inst.Settled, head, settled, after); due || err != nil {
-			return op, due, err
+		if from, differs, err := r.birth(ctx, inst, inst.Settled, head, settled, after); differs || err != nil {
+			return from, differs, err
 		}
 	}
-	return r.birth(ctx, inst, inst.Operated, head, before, after)
+	return op, due, nil
 }

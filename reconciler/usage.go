@@ -277,7 +277,7 @@ func (c *Checker) fits(ctx context.Context, settings *desired.Settings, p *desir
 }
 
 // Together is the view of somebody who considers all these changes at once: each counts
-// towards the quotas of its project. nil is an instance that goes.
+// towards the quotas of its project, and meets what the others need. nil is an instance that goes.
 func (v *View) Together(ctx context.Context, settings *desired.Settings, changes map[string]*desired.Instance) *View {
 	other := *v.checker
 	other.proposed = map[string]used{}
@@ -288,6 +288,7 @@ func (v *View) Together(ctx context.Context, settings *desired.Settings, changes
 		// What can't be counted is refused by itself, for the reason.
 		other.proposed[id], _ = v.checker.usage.usedBy(ctx, in)
 	}
+	other.needs = v.checker.needs.with(changes)
 	return &View{v.r, &other}
 }
 

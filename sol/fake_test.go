@@ -107,6 +107,15 @@ func (r *memRepo) LookupHead(id string) (desired.Head, bool) {
 	return d.head(), ok
 }
 
+func (r *memRepo) InDir(dir string) (desired.Head, bool) {
+	for h := range r.Heads("") {
+		if h.Dir == dir {
+			return h, true
+		}
+	}
+	return desired.Head{}, false
+}
+
 func (r *memRepo) Heads(after string) iter.Seq[desired.Head] {
 	return func(yield func(desired.Head) bool) {
 		for _, rev := range r.List() {
@@ -355,7 +364,7 @@ func (v *memView) Check(ctx context.Context, _, after *desired.Instance) error {
 	if v.refuse != nil {
 		return v.refuse
 	}
-	if after.State != desired.Instantiated {
+	if after == nil || after.State != desired.Instantiated {
 		return nil
 	}
 	pkg, err := v.Package(ctx, after)

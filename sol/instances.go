@@ -192,6 +192,9 @@ func (a *api) deleteInstance(w http.ResponseWriter, r *http.Request) error {
 	if k.record.Open != "" {
 		return rest.Problem(http.StatusConflict, "VNF instance %s has operation %s in FAILED_TEMP: fail it first", k.id, k.record.Open)
 	}
+	if err := a.View.Check(ctx, now, nil); err != nil {
+		return err // others need it
+	}
 	_, err = a.Repo.Write(ctx, desired.Write{
 		Instance: k.id, Dir: k.head.Dir, Subject: "DELETE " + k.head.Dir,
 		Trailers: trailers("", "DELETE", rest.Caller(ctx).String()), By: Author(rest.Caller(ctx)),

@@ -19,6 +19,9 @@ func printSteps(w io.Writer, p reconciler.Preview) {
 	if p.Waits != "" {
 		fmt.Fprintf(w, "  waits: %s\n", p.Waits)
 	}
+	if p.WaitsFor != "" {
+		fmt.Fprintf(w, "  waits for %s\n", p.WaitsFor)
+	}
 	for _, f := range p.Filled {
 		fmt.Fprintf(w, "  %s (filled in)\n", f)
 	}

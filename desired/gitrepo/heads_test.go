@@ -1,6 +1,7 @@
 package gitrepo
 
 import (
+	"reflect"
 	"testing"
 
 	"github.com/jibe-vnfm/jibe/desired"
@@ -20,8 +21,9 @@ func TestHeadsAreTheInstancesAsTheyCountByIdAfterAnyOfThem(t *testing.T) {
 				t.Fatal(err)
 			}
 			one, ok := r.LookupHead(h.Instance)
-			if want := desired.HeadOf(list[at], in); h != want || !ok || one != want {
-				t.Errorf("after %q, number %d is %+v, alone %+v, want %+v", after, at, h, one, want)
+			there, found := r.InDir(h.Dir)
+			if want := desired.HeadOf(list[at], in); !reflect.DeepEqual(h, want) || !ok || !reflect.DeepEqual(one, want) || !found || !reflect.DeepEqual(there, want) {
+				t.Errorf("after %q, number %d is %+v, alone %+v, in its directory %+v, want %+v", after, at, h, one, there, want)
 			}
 			at++
 		}
@@ -31,6 +33,27 @@ func TestHeadsAreTheInstancesAsTheyCountByIdAfterAnyOfThem(t *testing.T) {
 	}
 	if h, ok := r.LookupHead("none"); ok {
 		t.Errorf("none is %+v", h)
+	}
+	if h, ok := r.InDir("instances"); ok {
+		t.Errorf("in a directory of none there is %+v", h)
+	}
+}
+
+func TestWhatAnInstanceNeedsStandsAtHeadAlsoWhereItsFileIsntObeyed(t *testing.T) {
+	dir := t.TempDir() + "/desired.git"
+	r := openRepo(t, Options{Dir: dir})
+	mustWrite(t, r, testID(1), "instances/a", 1)
+	c := clone(t, r)
+	put(t, c, "instances/a/vnf.yaml", []byte("id: "+testID(1)+"\nvnfdId: x\nneeds: [{instance: instances/b, version: \">=2\"}]\n"))
+	commitPush(t, c, "Need another")
+	put(t, c, "instances/a/vnf.yaml", []byte("state: [\n"))
+	commitPush(t, c, "Break it")
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r = openRepo(t, Options{Dir: dir})
+	if h, ok := r.InDir("instances/a"); !ok || !reflect.DeepEqual(h.Needs, []desired.Need{{Instance: "instances/b", Version: ">=2"}}) {
+		t.Errorf("it is %+v", h)
 	}
 }
 
@@ -69,14 +92,14 @@ func TestTheHeadOfAnInstanceThatIsntObeyedIsThatOfItsLastGoodFile(t *testing.T) 
 	if err := r.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if got, ok := r.LookupHead(testID(1)); !ok || got != want || want.VnfdID == "" || want.State != desired.Instantiated {
+	if got, ok := r.LookupHead(testID(1)); !ok || !reflect.DeepEqual(got, want) || want.VnfdID == "" || want.State != desired.Instantiated {
 		t.Errorf("it is %+v, want %+v", got, want)
 	}
 	if err := r.Close(); err != nil {
 		t.Fatal(err)
 	}
 	r = openRepo(t, Options{Dir: dir})
-	if got, ok := r.LookupHead(testID(1)); !ok || got != want {
+	if got, ok := r.LookupHead(testID(1)); !ok || !reflect.DeepEqual(got, want) {
 		t.Errorf("after a restart it is %+v, want %+v", got, want)
 	}
 }

@@ -34,6 +34,21 @@ func (r *Repo) LookupHead(instance string) (desired.Head, bool) {
 	return s.head(), true
 }
 
+// InDir implements [desired.Repo].
+func (r *Repo) InDir(dir string) (desired.Head, bool) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	at, ok := r.index.byDir.find(dir)
+	if !ok || at.rev.Instance == "" {
+		return desired.Head{}, false
+	}
+	s, ok := r.index.byID.find(at.rev.Instance)
+	if !ok || s.rev.Dir != dir {
+		return desired.Head{}, false // another directory has its id
+	}
+	return s.head(), true
+}
+
 // Heads implements [desired.Repo].
 func (r *Repo) Heads(after string) iter.Seq[desired.Head] {
 	return func(yield func(desired.Head) bool) {

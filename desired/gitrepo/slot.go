@@ -11,6 +11,7 @@ type slot struct {
 	rev    desired.Revision // Instance "" where no content could ever be parsed
 	name   string           // of the VNF
 	traits unique.Handle[traits]
+	needs  []desired.Need
 	// problems are set where the directory's content isn't obeyed: rev is then the last good
 	// revision.
 	problems []*desired.Problem
@@ -36,7 +37,7 @@ func (s *slot) holds(in *desired.Instance) {
 }
 
 func (s *slot) describe(in *desired.Instance) {
-	s.name = in.Name
+	s.name, s.needs = in.Name, in.Needs
 	s.traits = unique.Make(traits{description: in.Description, vnfdID: in.VnfdID, pkg: in.Package, state: in.State, flavour: in.Flavour, held: in.Held, drift: in.Drift, em: in.EM, vim: in.VIM, suspend: in.Suspend})
 }
 
@@ -52,11 +53,13 @@ func (s *slot) state() string { return s.head().State }
 
 // obeyed returns a new slot of the same instance at the same revision, with nothing said
 // against it.
-func (s *slot) obeyed() *slot { return &slot{rev: s.rev, name: s.name, traits: s.traits} }
+func (s *slot) obeyed() *slot {
+	return &slot{rev: s.rev, name: s.name, traits: s.traits, needs: s.needs}
+}
 
 // head returns the instance of the slot.
 func (s *slot) head() desired.Head {
-	h := desired.Head{Revision: s.rev, Name: s.name}
+	h := desired.Head{Revision: s.rev, Name: s.name, Needs: s.needs}
 	if s.traits != (unique.Handle[traits]{}) {
 		t := s.traits.Value()
 		h.Description, h.VnfdID, h.Package = t.description, t.vnfdID, t.pkg

@@ -69,6 +69,7 @@ const (
 	hooked   = "instances/east/hooked"   // its hook fails
 	granted  = "instances/east/granted"  // its grant is awaited
 	denied   = "instances/east/denied"   // its grant is refused
+	waiting  = "instances/east/waiting"  // it needs the one before
 	unheard  = "instances/east/unheard"  // the NFVO doesn't answer for it
 	resting  = "instances/east/resting"  // suspended
 	unread   = "instances/lab/unread"    // of the forge: its file can't be read
@@ -376,6 +377,7 @@ func (w *world) fails() {
 		hooked + "/vnf.yaml":  w.file(hooked, hookedVnfd, ""),
 		granted + "/vnf.yaml": w.file(granted, process.SmallVnfd, ""),
 		denied + "/vnf.yaml":  w.file(denied, process.SmallVnfd, ""),
+		waiting + "/vnf.yaml": w.file(waiting, process.SmallVnfd, "needs: ["+denied+"]\n"),
 		unheard + "/vnf.yaml": w.file(unheard, process.SmallVnfd, ""),
 	})
 	w.pushing.Store(false)
@@ -385,6 +387,7 @@ func (w *world) fails() {
 	w.failing[hooked] = w.operation(hooked, "FAILED_TEMP")
 	w.retried.Store(w.failing[hooked])
 	w.operation(denied, "ROLLED_BACK")
+	w.failing[waiting] = w.operation(waiting, "STARTING")
 	w.wire.cut()
 	w.elsewhere.PushFiles(map[string]string{unread + "/vnf.yaml": "name: [unread\n", "rollouts/unread.yaml": "select: [\n"})
 	kit.Eventually(t, func() error {
@@ -417,6 +420,7 @@ func (w *world) mends() {
 	w.elsewhere.PushFiles(map[string]string{unread + "/vnf.yaml": w.file(unread, process.SmallVnfd, ""),
 		"rollouts/unread.yaml": "select: {folders: [nowhere]}\nto: {vnfdId: " + process.SmallVnfd + "}\nstate: paused\n"})
 	w.act(w.failing[crowded], "rollback")
+	w.main.Want(t, http.StatusAccepted, http.MethodPost, process.Operations+"/"+w.failing[waiting]+"/cancel", map[string]any{"cancelMode": "FORCEFUL"}, nil)
 	w.operation(hooked, "FAILED_TEMP")
 	w.act(w.failing[hooked], "rollback")
 	w.certify(90 * 24 * time.Hour)
