@@ -48,7 +48,8 @@ func bring(ctx context.Context, by string, from *bolt.Store, to target, kept fun
 		return 0, err
 	}
 	mark := store.Record{Key: unfinishedKey, Version: rec.Version, Value: []byte(by)}
-	if _, err := to.Put(ctx, mark); err != nil {
+	marked, err := to.Put(ctx, mark)
+	if err != nil {
 		return 0, err
 	}
 	// Numbers that were given elsewhere don't come again, and who has slept since reads everything anew.
@@ -59,7 +60,7 @@ func bring(ctx context.Context, by string, from *bolt.Store, to target, kept fun
 		if n, err = transfer.Level(ctx, from, to, stays); err != nil {
 			return err
 		}
-		_, err = to.Put(ctx, append(slices.Clone(note), store.Record{Key: unfinishedKey, Version: mark.Version + 1, Delete: true})...)
+		_, err = to.Put(ctx, append(slices.Clone(note), store.Record{Key: unfinishedKey, Version: marked[0].Version, Delete: true})...)
 		return err
 	})
 	return n, err

@@ -19,7 +19,10 @@ type Record struct {
 	// greater than every one it gave under that prefix before; such records become
 	// visible in the order of their numbers.
 	Key string
-	// Version is 0 for a record that doesn't exist, and grows by 1 with each Put.
+	// Version is 0 for a record that doesn't exist, and grows by 1 with each Put. That of a
+	// record that is made is the store's to say, and is what Put returns: it is greater than any
+	// that the key had before. So who has read a record that was removed and came again since
+	// meets [ErrConflict]. A key that the store completes never comes again, and begins with 1.
 	Version uint64
 	Value   []byte
 	// Delete, in a Put, removes the record.

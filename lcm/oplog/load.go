@@ -16,8 +16,6 @@ import (
 const (
 	// loadPage is how many records are read at once, so that a start needs little memory.
 	loadPage = 1000
-	// openHistory is the version of an operation's history until its end.
-	openHistory = 1
 	// fillingKey exists while histories are missing in a store that a former version wrote.
 	fillingKey = "filling-history"
 )
@@ -252,8 +250,8 @@ func (l *Log) fillHistory(ctx context.Context, x *index) error {
 	return nil
 }
 
-// apply takes a batch that is durable over into the index, and then lets readers see it.
-func (l *Log) apply(b *batch) {
+// apply takes a batch that is durable over into the index, and then lets readers see it, as it is stored.
+func (l *Log) apply(b *batch, stored []store.Record) {
 	l.index.mu.Lock()
 	defer l.index.mu.Unlock()
 	for _, inst := range b.instances {
@@ -266,7 +264,7 @@ func (l *Log) apply(b *batch) {
 		l.index.putOperation(entryOfOperation(op))
 	}
 	for _, f := range b.kept {
-		f()
+		f(stored)
 	}
 }
 

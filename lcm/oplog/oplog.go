@@ -28,6 +28,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/jibe-vnfm/jibe/internal/lru"
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/store"
 )
@@ -79,6 +80,8 @@ type Log struct {
 
 	instances            *records[lcm.Instance]
 	operations, prepared *records[lcm.Operation]
+	// histories are the versions of the histories of operations that began here, 0 where it isn't known.
+	histories *lru.Cache[uint64]
 
 	// recording is held for reading from the decision whether a change gets its events until it
 	// is durable, and for writing while that decision changes.
@@ -111,6 +114,7 @@ func Open(ctx context.Context, s store.Store, now func() time.Time, options ...O
 		instances:  newRecords(s, instancePrefix, cloneInstance),
 		operations: newRecords(s, operationPrefix, cloneOperation),
 		prepared:   newRecords(s, preparedPrefix, cloneOperation),
+		histories:  lru.New[uint64](historiesKept, historiesKept),
 	}
 	for _, o := range options {
 		o(l)
@@ -222,7 +226,9 @@ type batch struct {
 	err        error
 	// hidden are called before the batch is put, kept once it is durable, and dropped if that
 	// isn't known.
-	hidden, kept, dropped []func()
+	hidden, dropped []func()
+	kept            []func(stored []store.Record)
+	ends            []int // those of recs that are histories whose versions aren't known here
 }
 
 func (l *Log) putInstance(b *batch, inst *lcm.Instance, was *record[lcm.Instance]) {
@@ -239,9 +245,15 @@ func (l *Log) putOperation(b *batch, op *lcm.Operation, was *record[lcm.Operatio
 	b.operations = append(b.operations, op)
 	switch {
 	case was == nil:
+		n := len(b.recs)
 		b.recs = append(b.recs, store.Record{Key: historyPrefix + op.ID, Value: entryOfOperation(op).line()})
+		b.kept = append(b.kept, func(stored []store.Record) { l.histories.Add(op.ID, stored[n].Version, 8) })
 	case op.State.Ended() && !from.Ended():
-		b.recs = append(b.recs, store.Record{Key: historyPrefix + op.ID, Version: openHistory, Value: entryOfOperation(op).line()})
+		version, _ := l.histories.Get(op.ID)
+		if version == 0 {
+			b.ends = append(b.ends, len(b.recs))
+		}
+		b.recs = append(b.recs, store.Record{Key: historyPrefix + op.ID, Version: version, Value: entryOfOperation(op).line()})
 	}
 }
 
@@ -309,6 +321,13 @@ func (l *Log) wake() {
 func (l *Log) write(ctx context.Context, b *batch) (told bool, err error) {
 	l.recording.RLock()
 	defer l.recording.RUnlock()
+	for _, n := range b.ends {
+		is, err := l.store.Get(ctx, b.recs[n].Key)
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return false, err
+		}
+		b.recs[n].Version = is.Version
+	}
 	recs := b.recs
 	if told = len(b.events) > 0 && (l.shared != nil || !l.unsubscribed); told {
 		for _, e := range b.events {
@@ -325,11 +344,14 @@ func (l *Log) write(ctx context.Context, b *batch) (told bool, err error) {
 	}
 	stored, err := l.store.Put(ctx, recs...)
 	if err != nil {
+		for _, op := range b.operations {
+			l.histories.Add(op.ID, 0, 8) // the next turn reads them
+		}
 		l.reindex(context.WithoutCancel(ctx), b)
 		return false, err
 	}
 	l.shared.own(recs, stored)
-	l.apply(b)
+	l.apply(b, stored)
 	l.seen(stored)
 	return told, nil
 }

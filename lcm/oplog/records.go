@@ -42,6 +42,8 @@ const (
 	// recordsKept bounds the texts of one kind of records that are kept, in bytes: of more
 	// operations than are carried out at once.
 	recordsKept = 16 << 20
+	// historiesKept bounds what is known of versions of histories, in bytes: of some thousand operations.
+	historiesKept = 1 << 20
 	// recordLargest is the longest text that is kept, in bytes.
 	recordLargest = 1 << 20
 )
@@ -209,8 +211,9 @@ func put[T any](b *batch, r *records[T], id string, was *record[T], value *T) (c
 	} else {
 		b.hidden = append(b.hidden, func() { r.kept.Add(id, new(record[T]), 0) })
 	}
+	n := len(b.recs)
 	b.recs = append(b.recs, store.Record{Key: r.prefix + id, Version: version, Value: text})
-	b.kept = append(b.kept, func() { r.keep(id, r.record(id, version+1, text)) })
+	b.kept = append(b.kept, func(stored []store.Record) { r.keep(id, r.record(id, stored[n].Version, text)) })
 	b.dropped = append(b.dropped, func() { r.drop(id) })
 	return true
 }
@@ -218,7 +221,7 @@ func put[T any](b *batch, r *records[T], id string, was *record[T], value *T) (c
 // remove adds the removal of a record to the batch.
 func remove[T any](b *batch, r *records[T], id string, was *record[T]) {
 	b.recs = append(b.recs, store.Record{Key: r.prefix + id, Version: was.version, Delete: true})
-	b.kept = append(b.kept, func() { r.drop(id) })
+	b.kept = append(b.kept, func([]store.Record) { r.drop(id) })
 	b.dropped = append(b.dropped, func() { r.drop(id) })
 }
 

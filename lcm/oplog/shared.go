@@ -38,8 +38,8 @@ type shared struct {
 // mostMine is how many keys are remembered as put by this Log, twice.
 const mostMine = 10_000
 
-// own remembers what this Log has put, of operations and events. An instance that is forgotten
-// and comes again has the same versions again: what is told of one is always looked at.
+// own remembers what this Log has put, of operations and events. What is told of an instance is
+// always looked at: it is one small record.
 func (s *shared) own(put, stored []store.Record) {
 	if s == nil {
 		return

@@ -74,6 +74,7 @@ func (s *Service) Announce(ctx context.Context) error {
 	}
 	var events []oplog.Event
 	var recs []store.Record
+	made := false
 	next := maps.Clone(s.told)
 	add := func(kind string, t told) error {
 		gone := t.ChangeType == deletion
@@ -88,6 +89,7 @@ func (s *Service) Announce(ctx context.Context) error {
 			return err
 		}
 		version := s.told[t.ID].version
+		made = made || version == 0
 		recs = append(recs, store.Record{Key: toldPrefix + t.ID, Version: version, Value: value, Delete: gone})
 		if gone {
 			delete(next, t.ID)
@@ -145,7 +147,9 @@ func (s *Service) Announce(ctx context.Context) error {
 		s.told = nil // whether it was stored isn't known: the next call reads it
 		return fmt.Errorf("notifications of packages: %w", err)
 	}
-	s.told = next
+	if s.told = next; made {
+		s.told = nil // the versions of new records are the store's to say
+	}
 	return nil
 }
 

@@ -338,7 +338,16 @@ func (s *Store) put(tx *bolt.Tx, recs []store.Record) ([]store.Record, error) {
 		}
 	}
 	out := make([]store.Record, len(recs))
+	counters := tx.Bucket(s.names.counters)
+	removed := counter(counters, []byte(removedVersion))
+	highest := removed
 	for i, r := range recs {
+		switch {
+		case r.Delete && r.Version > 0:
+			highest = max(highest, r.Version+1)
+		case r.Version == 0 && !r.Completed() && !r.Delete:
+			r.Version = removed
+		}
 		if r.Completed() {
 			n, err := s.count(tx, []byte(r.Key))
 			if err != nil {
@@ -360,8 +369,19 @@ func (s *Store) put(tx *bolt.Tx, recs []store.Record) ([]store.Record, error) {
 			return nil, fmt.Errorf("%q: %w: %w", r.Key, errHalfway, err)
 		}
 	}
+	if highest > removed {
+		s.changed.note(s.names.counters, removedVersion)
+		if err := counters.Put([]byte(removedVersion), binary.BigEndian.AppendUint64(nil, highest)); err != nil {
+			return nil, fmt.Errorf("%s: %w: %w", removedVersion, errHalfway, err)
+		}
+	}
 	return out, nil
 }
+
+// removedVersion names the counter that holds the greatest version which a record had when it was
+// removed: what is made later begins above it. One number for all keys, so that nothing is kept
+// of each that is gone. The names of the others end in "/", but for least.
+const removedVersion = "removed"
 
 // count returns the next number under prefix. The counter outlives the records, so that no
 // number is used twice.

@@ -160,7 +160,7 @@ func TestStoreDoesAsANaiveModelDoes(t *testing.T) {
 		}
 		defer func() { _ = s.Close(); _ = os.Remove(path) }()
 		model := map[string]store.Record{}
-		counters := map[string]uint64{}
+		counters, greatest := map[string]uint64{}, map[string]uint64{}
 		key := rapid.SampledFrom([]string{"a", "b", "a/1", "a/2", "b/1", "log/"})
 		r.Repeat(map[string]func(*rapid.T){
 			"put": func(r *rapid.T) {
@@ -190,6 +190,10 @@ func TestStoreDoesAsANaiveModelDoes(t *testing.T) {
 							r.Fatalf("completed to %q, want %q", rec.Key, want)
 						}
 					}
+					if rec.Version <= greatest[rec.Key] {
+						r.Fatalf("%s has version %d, and had %d", rec.Key, rec.Version, greatest[rec.Key])
+					}
+					greatest[rec.Key] = rec.Version
 					if rec.Delete {
 						delete(model, rec.Key)
 					} else {

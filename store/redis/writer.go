@@ -239,7 +239,9 @@ func (s *Store) answered(c *call, answer []string) error {
 		c.stored = make([]store.Record, len(c.recs))
 		for i, r := range c.recs {
 			r.Key = told[i].Key
-			r.Version++
+			if r.Version++; !r.Delete {
+				r.Version = told[i].Version
+			}
 			c.stored[i] = r
 		}
 		return nil

@@ -5,7 +5,24 @@
 -- many changes are kept, prefix of records' keys, the lease's name ('' is none), holder and token, the
 -- sender and its round, then for each record its key, the version that it must have ('' is none) and
 -- its new content ('' removes).
-local state = redis.call('HMGET', KEYS[1], 'epoch', 'put')
+
+-- The version of a record, 8 bytes of which the first count most.
+local function decoded(bytes)
+  local n = 0
+  for i = 1, 8 do n = n * 256 + string.byte(bytes, i) end
+  return n
+end
+
+local function encoded(n)
+  local bytes = {}
+  for i = 8, 1, -1 do
+    bytes[i] = string.char(n % 256)
+    n = math.floor(n / 256)
+  end
+  return table.concat(bytes)
+end
+
+local state = redis.call('HMGET', KEYS[1], 'epoch', 'put', 'removed')
 if state[1] ~= ARGV[1] or tonumber(state[2] or '0') < tonumber(ARGV[2]) then return {'epoch'} end
 
 -- What was on its way in a connection that its sender has given up comes too late: the sender has
@@ -42,8 +59,17 @@ end
 -- The first write is one that Redis refuses where it is out of memory: then nothing was written.
 local put = string.format('%.0f', redis.call('HINCRBY', KEYS[1], 'put', 1))
 local told = {}
+-- The greatest version that a record had when it was removed: what is made begins above it, so that
+-- no key has a version twice. One number for all keys, so that nothing is kept of each that is gone.
+local removed = tonumber(state[3] or '0')
+local highest = removed
 for i = 12, #ARGV, 3 do
-  local key, content = ARGV[i], ARGV[i + 2]
+  local key, have, content = ARGV[i], ARGV[i + 1], ARGV[i + 2]
+  if have ~= '' and content == '' then
+    highest = math.max(highest, decoded(have) + 1)
+  elseif have == '' and content ~= '' and removed > 0 and string.sub(key, -1) ~= '/' then
+    content = encoded(removed + 1) .. string.sub(content, 9)
+  end
   if string.sub(key, -1) == '/' then
     -- The epoch goes first, so that no number comes again where the counter went back.
     key = key .. string.format('%010.0f%010.0f', tonumber(ARGV[1]), redis.call('HINCRBY', KEYS[3], key, 1))
@@ -58,6 +84,7 @@ for i = 12, #ARGV, 3 do
     told[#told + 1] = string.sub(content, 1, 8) .. key
   end
 end
+if highest > removed then redis.call('HSET', KEYS[1], 'removed', string.format('%.0f', highest)) end
 local changes = table.concat(told, '\0')
 redis.call('XADD', KEYS[4], 'MAXLEN', '~', ARGV[5], ARGV[1] .. '-' .. put, 'by', ARGV[3], 'keys', changes)
 return {'put', put, changes}
