@@ -140,6 +140,7 @@ type Server struct {
 	member      *members.Member
 	accepted    *branch.Accepted // nil unless the store is shared, as freshness
 	freshness   *freshness
+	uploads     *uploads
 	announcing  atomic.Bool // whether subscribers are told of packages here
 	disk        *disk
 	oplog       *oplog.Log
@@ -257,6 +258,10 @@ func (s *Server) open(ctx context.Context) error {
 	}
 	if s.shared() {
 		s.packages.RemoteOnly()
+		s.packages.Share(s.packageHead)
+	}
+	if s.Remote != "" {
+		s.packages.NeverWrite(s.Remote)
 	}
 	if err := s.verifyPackages(); err != nil {
 		return err
@@ -284,6 +289,9 @@ func (s *Server) open(ctx context.Context) error {
 	// A repository without a commit is new, or its first start was cut short.
 	s.first = s.repo.Head() == ""
 	if err := s.seed(ctx); err != nil {
+		return err
+	}
+	if err := s.checkPackages(); err != nil {
 		return err
 	}
 	if s.Remote == "" {

@@ -32,12 +32,17 @@ func (s *Server) loadTrust() error {
 
 // newPackageAPI makes the VNF package management interface.
 func (s *Server) newPackageAPI(common rest.Config) *vnfpkgm.Service {
-	return vnfpkgm.New(vnfpkgm.Config{
+	config := vnfpkgm.Config{
 		Config: common, Catalogue: s.packages.Catalogue, Settings: s.repo.Settings, Dir: s.data.Uploads(), Secrets: s.keeper, Used: s.usedPackages,
 		Trust: s.trust, Egress: s.packageSources(),
 		Subscriptions: s.notify.Subscriptions, Outbox: s.oplog, Store: s.store, Audit: s.audit,
 		Announces: func() bool { return !s.shared() || s.announcing.Load() },
-	})
+	}
+	if s.shared() {
+		s.uploads = newUploads(s.store, s.member, s.Log)
+		config.Claims = s.uploads
+	}
+	return vnfpkgm.New(config)
 }
 
 // usedPackages says of which vnfdIds and trees there are instances now.

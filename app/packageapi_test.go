@@ -21,8 +21,8 @@ import (
 	"github.com/jibe-vnfm/jibe/test/published"
 )
 
-// uploaded brings a package to the server by API and returns its path there.
-func uploaded(t *testing.T, s *process.Server, dir string) string {
+// archive is a package as it is uploaded.
+func archive(t *testing.T, dir string) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	z := zip.NewWriter(&b)
@@ -32,24 +32,41 @@ func uploaded(t *testing.T, s *process.Server, dir string) string {
 	if err := z.Close(); err != nil {
 		t.Fatal(err)
 	}
-	var made struct {
-		ID string `json:"id"`
-	}
-	const list = "/vnfpkgm/v2/vnf_packages"
-	s.Want(t, http.StatusCreated, http.MethodPost, list, map[string]any{}, &made, "Version", "2.1.0")
-	one := list + "/" + made.ID
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPut, s.URL+one+"/package_content", &b)
+	return b.Bytes()
+}
+
+// sendArchive uploads an archive to a path, and returns the status and what is said.
+func sendArchive(t *testing.T, s *process.Server, one string, archive []byte) (status int, said string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPut, s.URL+one+"/package_content", bytes.NewReader(archive))
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.Header = http.Header{"Version": {"2.1.0"}, "Authorization": {"Bearer " + s.Token}, "Content-Type": {"application/zip"}}
 	a, err := http.DefaultClient.Do(r)
 	if err != nil {
-		t.Fatal(err)
+		t.Error(err)
+		return 0, ""
 	}
-	a.Body.Close()
-	if a.StatusCode != http.StatusAccepted {
-		t.Fatalf("the upload was answered %s", a.Status)
+	defer a.Body.Close()
+	text, err := io.ReadAll(a.Body)
+	if err != nil {
+		t.Error(err)
+	}
+	return a.StatusCode, string(text)
+}
+
+// uploaded brings a package to the server by API and returns its path there.
+func uploaded(t *testing.T, s *process.Server, dir string) string {
+	t.Helper()
+	var made struct {
+		ID string `json:"id"`
+	}
+	const list = "/vnfpkgm/v2/vnf_packages"
+	s.Want(t, http.StatusCreated, http.MethodPost, list, map[string]any{}, &made, "Version", "2.1.0")
+	one := list + "/" + made.ID
+	if status, said := sendArchive(t, s, one, archive(t, dir)); status != http.StatusAccepted {
+		t.Fatalf("the upload was answered %d %s", status, said)
 	}
 	kit.Eventually(t, func() error {
 		var p map[string]any

@@ -3,6 +3,7 @@ package app
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -13,7 +14,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/desired/gitrepo"
+	"github.com/jibe-vnfm/jibe/desired/packages"
 	"github.com/jibe-vnfm/jibe/members"
 	"github.com/jibe-vnfm/jibe/sol/notify"
 	"github.com/jibe-vnfm/jibe/sol/rest"
@@ -126,7 +129,29 @@ func (s *Server) serves(c *notify.Config) {
 // freshness has requests see what other replicas have answered before.
 type freshness struct {
 	*Server
-	moved, seen atomic.Uint64 // how often the accepted commit was moved, and was then seen to be here
+	// desired and onboarded are commits of the desired and of the package repository, working the
+	// packages that replicas work on. uploaded holds something where one of the latter may have moved.
+	desired, onboarded, working news
+	uploaded                    chan struct{}
+}
+
+// news is something that any replica may move, as far as this one has it.
+type news struct {
+	moved, seen atomic.Uint64 // how often it was moved, and was then seen to be here
+}
+
+// wait has f wait until what was moved is here, unless it was seen since.
+func (n *news) wait(f func() error) error {
+	moved := n.moved.Load()
+	if n.seen.Load() >= moved {
+		return nil
+	}
+	if err := f(); err != nil {
+		return err
+	}
+	for seen := n.seen.Load(); seen < moved && !n.seen.CompareAndSwap(seen, moved); seen = n.seen.Load() {
+	}
+	return nil
 }
 
 // fresh wraps a handler of what other replicas may have changed.
@@ -138,34 +163,43 @@ func (s *Server) fresh(next http.Handler) http.Handler {
 }
 
 func newFreshness(s *Server) *freshness {
-	f := &freshness{Server: s}
-	f.moved.Store(1)
-	moved := func() { f.moved.Add(1) }
-	s.oplog.OnStored(branch.AcceptedKey(cmp.Or(s.Branch, "main")), func(store.Change) { moved() })
-	s.oplog.OnLost(moved)
+	f := &freshness{Server: s, uploaded: make(chan struct{}, 1)}
+	for prefix, moved := range map[string]func(){
+		branch.AcceptedKey(cmp.Or(s.Branch, "main")): func() { f.desired.moved.Add(1) },
+		branch.AcceptedKey(packageBranches):          func() { f.packagesMoved(&f.onboarded) },
+		uploadPrefix:                                 func() { f.packagesMoved(&f.working) },
+	} {
+		moved()
+		s.oplog.OnStored(prefix, func(store.Change) { moved() })
+		s.oplog.OnLost(moved)
+	}
 	return f
 }
 
-// sync returns when the records and the desired repository are here as any replica has had them
-// when it was called.
+func (f *freshness) packagesMoved(n *news) {
+	n.moved.Add(1)
+	select {
+	case f.uploaded <- struct{}{}:
+	default: // somebody is about to look
+	}
+}
+
+// sync returns when the records, the desired repository and the packages are here as any replica has
+// had them when it was called.
 func (f *freshness) sync(ctx context.Context) error {
 	if err := f.oplog.Sync(ctx); err != nil {
 		return err
 	}
-	moved := f.moved.Load()
-	if seen := f.seen.Load(); seen >= moved {
-		return nil
-	}
-	commit, err := f.accepted.Load(ctx)
-	if err == nil && commit != "" {
-		err = f.repo.WaitFor(ctx, commit)
-	}
-	if err != nil {
-		return err
-	}
-	for seen := f.seen.Load(); seen < moved && !f.seen.CompareAndSwap(seen, moved); seen = f.seen.Load() {
-	}
-	return nil
+	return errors.Join(
+		f.desired.wait(func() error {
+			commit, err := f.accepted.Load(ctx)
+			if err == nil && commit != "" {
+				err = f.repo.WaitFor(ctx, commit)
+			}
+			return err
+		}),
+		f.onboarded.wait(func() error { return f.packages.WaitFor(ctx) }),
+		f.working.wait(func() error { return f.uploads.load(ctx) }))
 }
 
 // sessionHealth returns why this replica begins nothing, nil where it may.
@@ -186,6 +220,65 @@ func (s *Server) announcePackages(ctx context.Context) error {
 	}
 	<-ctx.Done()
 	return nil
+}
+
+// packageBranches begins the names of the records with the heads of package repositories.
+const packageBranches = "packages/"
+
+// packageHead is the head of a package repository that Jibe writes to, as all replicas take it. One of
+// another URL is another repository.
+func (s *Server) packageHead(home desired.Repository) packages.Head {
+	sum := sha256.Sum256([]byte(home.URL + "#" + home.Branch))
+	return branch.NewAccepted(s.store, packageBranches+hex.EncodeToString(sum[:16]), s.holder)
+}
+
+// checkPackages refuses package repositories that the other replicas couldn't have.
+func (s *Server) checkPackages() error {
+	if !s.shared() {
+		return nil
+	}
+	settings, err := s.repo.Settings()
+	if err != nil {
+		return nil // that is shown as a problem, and has no repositories
+	}
+	if err := packages.LocalError(settings.Repositories); err != nil {
+		return fmt.Errorf("%w, on branch %s of %s; or serve with one process, without --store or --remote", err, cmp.Or(s.Branch, "main"), withoutCredentials(s.Remote))
+	}
+	return nil
+}
+
+// packagesPause is how long it takes until what other replicas have written into the package repository
+// is fetched again where that failed, mostPackagesPause how long at most.
+const (
+	packagesPause     = time.Second
+	mostPackagesPause = 30 * time.Second
+)
+
+// followPackages fetches what other replicas have written into the package repository, until ctx ends.
+func (s *Server) followPackages(ctx context.Context) error {
+	for {
+		select {
+		case <-s.freshness.uploaded:
+		case <-ctx.Done():
+			return nil
+		}
+		catchUp := func() error { return errors.Join(s.packages.CatchUp(ctx), s.uploads.load(ctx)) }
+		pause := packagesPause
+		for err := catchUp(); err != nil; err = catchUp() {
+			s.Log.WarnContext(ctx, "packages that other replicas have written are not fetched yet, it is tried again", "pause", pause, "error", err)
+			select {
+			case <-time.After(pause):
+			case <-ctx.Done():
+				return nil
+			}
+			pause = min(2*pause, mostPackagesPause)
+		}
+		if err := s.pkgm.Announce(ctx); err != nil {
+			s.Log.ErrorContext(ctx, "subscribers aren't told of packages yet", "error", err)
+		}
+		s.recon.EnqueueUnobeyed() // the packages that they name may be there now
+		s.follower.PackagesChanged()
+	}
 }
 
 // Member is a replica as GET /jibe/v1/members shows it.

@@ -40,6 +40,8 @@ func (s *Server) run(ctx, work context.Context) error {
 	}
 	if s.shared() {
 		g.Go(func() error { return s.oplog.Follow(gctx) })
+		g.Go(func() error { return s.followPackages(gctx) })
+		g.Go(func() error { return s.uploads.run(gctx) })
 		g.Go(func() error { return s.member.Only(gctx, "announce-packages", s.announcePackages) })
 	}
 	g.Go(func() error { return s.runAudit(gctx) })

@@ -92,8 +92,8 @@ func (d *document) repository(n *yaml.Node, where string) Repository {
 		d.fail(n, "add url: …", "%q is missing", at("url"))
 	case r.Branch != "" && r.Tags != "":
 		d.fail(n, "keep one: branch follows a branch, tags makes each matching tag a version", "%q has both branch and tags", r.Name)
-	case r.Onboarding && (r.Branch == "" || strings.Contains(r.URL, ":") || path.IsAbs(r.URL)):
-		d.fail(n, "give it a branch, and the path of a bare repository below packages/ as its url", "%q is for onboarding, and can't be written to", r.Name)
+	case r.Onboarding && r.Branch == "":
+		d.fail(n, "give it a branch: uploads are commits there", "%q is for onboarding, and can't be written to", r.Name)
 	case r.Onboarding && r.Verify.Signers != "":
 		d.fail(n, "keep uploads apart from what others sign; verify: with csar: holds uploads to their own signatures", "%q is for onboarding, and nobody signs the commits of uploads", r.Name)
 	case r.Verify.Tags && r.Tags == "":

@@ -121,6 +121,9 @@ type Catalogue struct {
 	barred func(desired.Repository) string // set by LimitHooks
 
 	remoteOnly bool
+	heads      func(home desired.Repository) Head // set by Share
+	apart      string                             // set by NeverWrite
+	shown      signal
 }
 
 // index is immutable.
@@ -144,6 +147,7 @@ type index struct {
 	// them and of the entries.
 	records   []*Record
 	onboarded []Onboarded
+	at        string // the commit at which they are, "" for none
 
 	// What needn't be read again.
 	commits map[string]place   // commit and path -> what is there
@@ -235,7 +239,7 @@ func (c *Catalogue) fetch(ctx context.Context, prefix string, repos []desired.Re
 			} else if c.remoteOnly && Local(r) {
 				err = errLocal
 			} else {
-				err = c.fetchRefs(ctx, c.location(r), refspec(r, prefix))
+				err = c.fetchAs(ctx, r, prefix)
 			}
 			if err != nil {
 				errs[i] = &RepositoryError{r.Name, err}
@@ -275,6 +279,7 @@ func (c *Catalogue) readAll(ctx context.Context, repos []desired.Repository, pru
 	}
 	c.offered.remember(next)
 	c.index.Store(next)
+	c.shown.tell()
 	if !prune {
 		return nil
 	}

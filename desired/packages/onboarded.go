@@ -40,7 +40,7 @@ func Onboarding(repos []desired.Repository) (desired.Repository, error) {
 		i = slices.IndexFunc(repos, func(r desired.Repository) bool { return path.Clean(r.URL) == firstRepository && r.Branch != "" })
 	}
 	if i < 0 {
-		return desired.Repository{}, fmt.Errorf("no package repository is %w: in %s, add \"onboarding: true\" and a branch to one below packages/", ErrReadOnly, desired.RepositoriesFile)
+		return desired.Repository{}, fmt.Errorf("no package repository is %w: in %s, add \"onboarding: true\" and a branch to one that Jibe may push to", ErrReadOnly, desired.RepositoriesFile)
 	}
 	return repos[i], nil
 }
@@ -54,16 +54,40 @@ func Local(r desired.Repository) bool {
 // replicas serve, each has a disk of its own. It is to be called before anything else.
 func (c *Catalogue) RemoteOnly() { c.remoteOnly = true }
 
+// LocalError says of which of the repositories replicas can't make use, nil where there is none.
+func LocalError(repos []desired.Repository) error {
+	for _, r := range repos {
+		if Local(r) {
+			return fmt.Errorf("package repository %s (%s): %w", r.Name, r.URL, errLocal)
+		}
+	}
+	return nil
+}
+
 // errLocal is of a repository that only one of several replicas could have.
 var errLocal = errors.New("it is a folder of this replica's disk, which the other replicas don't have: put it on a git server, and its URL into " + desired.RepositoriesFile)
 
 // home is the repository that Jibe writes to.
 func (c *Catalogue) home() (desired.Repository, error) {
 	home, err := Onboarding(c.Repositories())
-	if err == nil && c.remoteOnly && Local(home) {
+	switch {
+	case err != nil:
+	case c.remoteOnly && Local(home):
 		err = fmt.Errorf("package repository %s is %w: %w", home.Name, ErrReadOnly, errLocal)
+	case c.apart != "" && sameURL(home.URL, c.apart):
+		err = fmt.Errorf("package repository %s is %w: it is the desired repository, to which only instances and settings are written: give packages a repository of their own", home.Name, ErrReadOnly)
 	}
 	return home, err
+}
+
+// NeverWrite names the desired repository on its git server: whoever may upload packages must not
+// write there. It is to be called before anything else.
+func (c *Catalogue) NeverWrite(url string) { c.apart = url }
+
+// sameURL says whether both are written as the same repository.
+func sameURL(a, b string) bool {
+	clean := func(s string) string { return strings.TrimSuffix(strings.TrimRight(s, "/"), ".git") }
+	return clean(a) == clean(b)
 }
 
 // Onboarded is a package as the API shows it: content, or a place for some, under an id.
@@ -158,7 +182,7 @@ func (b *builder) record(r desired.Repository, versions []version) error {
 	if err != nil {
 		return fmt.Errorf("read records at %s: %w", at.name, err)
 	}
-	b.next.records = records
+	b.next.records, b.next.at = records, at.commit
 	for name, err := range problems {
 		b.next.problems = append(b.next.problems, Unusable{Repository: r.Name, Ref: at.name, Path: name, Err: err})
 	}

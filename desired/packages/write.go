@@ -39,7 +39,7 @@ func (c *Catalogue) Import(ctx context.Context, files fs.FS, scratch string) (in
 	if err != nil {
 		return Imported{}, err
 	}
-	dir := c.location(home)
+	dir := c.workshop(home).Dir
 	runner := writer(scratch)
 	defer func() { err = errors.Join(err, os.RemoveAll(scratch)) }()
 	if _, err := (git.Runner{}).Run(ctx, "init", "--quiet", "--bare", "--initial-branch="+importBranch, scratch); err != nil {
@@ -248,7 +248,8 @@ type Edit struct {
 const editAttempts = 20
 
 // Edit makes one commit and brings the catalogue up to date with it. The commit is durable
-// when Edit returns; where only reading it again failed, the next Sync does that.
+// when Edit returns, and pushed where the repository is on a git server; where only reading it
+// again failed, the next Sync does that. It returns [ErrAway] where the server can't be reached.
 func (c *Catalogue) Edit(ctx context.Context, e Edit) error {
 	home, err := c.home()
 	if err != nil {
@@ -256,9 +257,13 @@ func (c *Catalogue) Edit(ctx context.Context, e Edit) error {
 	}
 	c.writing.Lock()
 	defer c.writing.Unlock()
-	runner := writer(c.location(home))
+	branch := c.branch(home)
 	for range editAttempts {
-		tip, err := c.tip(ctx, runner, home)
+		at, err := branch.at(ctx)
+		if err != nil {
+			return fmt.Errorf("package repository %s: %w", home.Name, err)
+		}
+		tip, err := c.tip(ctx, home, at)
 		if err != nil {
 			return fmt.Errorf("package repository %s: %w", home.Name, err)
 		}
@@ -277,47 +282,98 @@ func (c *Catalogue) Edit(ctx context.Context, e Edit) error {
 		if err != nil {
 			return err
 		}
-		err = fastImport(ctx, runner, func(w *bufio.Writer) error {
-			_, err := w.WriteString(commit)
-			return err
-		})
-		if err == nil {
-			if err := c.SyncOne(ctx, home.Name); err != nil {
+		switch err := branch.move(ctx, tip.commit, commit); {
+		case err == nil:
+			if err := branch.read(ctx); err != nil {
 				c.log.WarnContext(ctx, "package repository not read again after a commit", "repository", home.Name, "error", err)
 			}
 			return nil
-		}
-		now, rerr := git.ReadRef(runner.Dir, "refs/heads/"+home.Branch)
-		if rerr != nil || now == tip.commit {
+		case !errors.Is(err, git.ErrRefMoved):
 			return fmt.Errorf("package repository %s: %w", home.Name, err)
 		}
 	}
 	return fmt.Errorf("%w: %s", ErrMoved, home.Name)
 }
 
+// branch is the branch of the repository that Jibe writes to.
+type branch interface {
+	// at says where it is now, "" for nowhere.
+	at(ctx context.Context) (commit string, err error)
+	// move makes a commit on top of from and moves the branch there, or returns [git.ErrRefMoved] where it
+	// has moved. commit is what fast-import reads, behind the line that names the branch.
+	move(ctx context.Context, from, commit string) error
+	// read brings the catalogue up to date with it.
+	read(ctx context.Context) error
+}
+
+// branch is that of the repository.
+func (c *Catalogue) branch(home desired.Repository) branch {
+	if Local(home) {
+		return localBranch{c, home}
+	}
+	return remoteBranch{c, home}
+}
+
+// workshop runs git on the repository in which commits for home are made: home itself, or the
+// store of the catalogue, which has all of a remote one.
+func (c *Catalogue) workshop(home desired.Repository) git.Runner {
+	if Local(home) {
+		return writer(c.location(home))
+	}
+	return writer(c.git.Dir)
+}
+
+// localBranch is one on this disk.
+type localBranch struct {
+	c    *Catalogue
+	home desired.Repository
+}
+
+func (b localBranch) at(context.Context) (string, error) {
+	return git.ReadRef(b.c.location(b.home), "refs/heads/"+b.home.Branch)
+}
+
+func (b localBranch) move(ctx context.Context, from, commit string) error {
+	ref := "refs/heads/" + b.home.Branch
+	err := importCommit(ctx, writer(b.c.location(b.home)), ref, commit)
+	if err == nil {
+		return nil
+	}
+	if now, rerr := b.at(ctx); rerr != nil || now == from {
+		return err
+	}
+	return git.ErrRefMoved
+}
+
+func (b localBranch) read(ctx context.Context) error { return b.c.SyncOne(ctx, b.home.Name) }
+
+// importCommit makes a commit and moves the ref there.
+func importCommit(ctx context.Context, runner git.Runner, ref, commit string) error {
+	return fastImport(ctx, runner, func(w *bufio.Writer) error {
+		_, err := w.WriteString("commit " + ref + "\n" + commit)
+		return err
+	})
+}
+
 // Maintain lets git tidy the package repository that Jibe writes to, if it finds that due.
 func (c *Catalogue) Maintain(ctx context.Context) error {
 	home, err := c.home()
-	if err != nil {
-		return nil // there is none
+	if err != nil || !Local(home) {
+		return nil // there is none, or its server tidies it
 	}
-	runner := writer(c.location(home))
+	runner := c.workshop(home)
 	runner.Config = append(runner.Config, "gc.auto=2000", "gc.autoDetach=false")
 	_, err = runner.Run(ctx, "gc", "--auto", "--quiet")
 	return err
 }
 
-// tip reads the repository.
-func (c *Catalogue) tip(ctx context.Context, runner git.Runner, home desired.Repository) (*Tip, error) {
-	commit, err := git.ReadRef(runner.Dir, "refs/heads/"+home.Branch)
-	if err != nil {
-		return nil, err
-	}
-	t := &Tip{repo: home, commit: commit, Folders: map[string]string{}, files: map[string]string{}}
+// tip reads the repository at a commit.
+func (c *Catalogue) tip(ctx context.Context, home desired.Repository, commit string) (t *Tip, err error) {
+	t = &Tip{repo: home, commit: commit, Folders: map[string]string{}, files: map[string]string{}}
 	if commit == "" {
 		return t, nil
 	}
-	store := newObjects(ctx, runner, c.most)
+	store := newObjects(ctx, c.workshop(home), c.most)
 	defer store.close()
 	if t.Records, _, err = store.records(commit, home.Path); err != nil {
 		return nil, err
@@ -343,10 +399,9 @@ func (c *Catalogue) tip(ctx context.Context, runner git.Runner, home desired.Rep
 	return t, nil
 }
 
-// commitOf writes the change as fast-import reads it.
+// commitOf writes the change as fast-import reads it, behind the name of the branch.
 func commitOf(t *Tip, e Edit, c Change, at time.Time) (string, error) {
 	var b strings.Builder
-	fmt.Fprintf(&b, "commit refs/heads/%s\n", t.repo.Branch)
 	fmt.Fprintf(&b, "author %s %d +0000\ncommitter %s %d +0000\n", git.Ident(e.By, committer), at.Unix(), committer, at.Unix())
 	subject := strings.Join(strings.Fields(e.Subject), " ") + "\n"
 	fmt.Fprintf(&b, "data %d\n%s\n", len(subject), subject)

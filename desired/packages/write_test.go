@@ -183,7 +183,7 @@ func TestEditsOfManyAtOnceAreAllKept(t *testing.T) {
 	}
 }
 
-func TestARepositoryThatIsNotLocalIsNeverWrittenTo(t *testing.T) {
+func TestARepositoryThatIsNotForOnboardingIsNeverWrittenTo(t *testing.T) {
 	l := newLab(t)
 	up := l.upstream("remote")
 	l.commit(up, "")

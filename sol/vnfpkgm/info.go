@@ -105,9 +105,10 @@ func resource() rest.Resource {
 
 // state is the onboarding state.
 func (s *Service) state(o *packages.Onboarded) string {
+	busy := s.working(o.ID)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch busy := s.busy[o.ID]; {
+	switch {
 	case busy != "":
 		return busy
 	case o.Problem != nil, s.failed[o.ID] != nil, o.Record != nil && (o.Record.Failure != nil || o.Record.VnfdID != "" && o.Entry == nil):

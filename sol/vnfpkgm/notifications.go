@@ -130,7 +130,7 @@ func (s *Service) Announce(ctx context.Context) error {
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(s.told)) {
-		if _, there := present[id]; there || s.working(id) {
+		if _, there := present[id]; there || s.working(id) != "" {
 			continue
 		}
 		t := s.told[id].told
@@ -151,13 +151,6 @@ func (s *Service) Announce(ctx context.Context) error {
 		s.told = nil // the versions of new records are the store's to say
 	}
 	return nil
-}
-
-// working says whether something goes on with the package.
-func (s *Service) working(id string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.busy[id] != ""
 }
 
 // remember reads what was told.

@@ -31,9 +31,7 @@ func (s *Service) onboard(ctx context.Context, id string) (packages.Onboarded, e
 			return packages.Onboarded{}, err
 		}
 	}
-	s.mu.Lock()
-	s.busy[id] = processing
-	s.mu.Unlock()
+	s.proceed(ctx, id, processing)
 	a, err := s.open(p)
 	if err != nil {
 		return packages.Onboarded{}, err
@@ -78,6 +76,9 @@ func (s *Service) binding(t *packages.Tip, id string, a *archive, in packages.Im
 	record := t.Record(id)
 	if record == nil {
 		return packages.Change{}, rest.Problem(http.StatusConflict, "VNF package %s was deleted, by a push, while its content was processed", id)
+	}
+	if record.VnfdID != "" && record.VnfdID != vnfdID {
+		return packages.Change{}, rest.Problem(http.StatusConflict, "VNF package %s got other content while this was processed, with the VNFD id %s: create another package for this one", id, record.VnfdID)
 	}
 	if err := s.conflict(t, vnfdID, in.Tree); err != nil {
 		return packages.Change{}, err

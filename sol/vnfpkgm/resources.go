@@ -178,10 +178,10 @@ func (e edition) remove(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := e.claim(o.ID, processing); err != nil {
+	if err := e.claim(r.Context(), o.ID, processing); err != nil {
 		return err
 	}
-	defer e.release(o.ID)
+	defer e.release(r.Context(), o.ID)
 	if o.Entry != nil && o.Problem == nil {
 		switch {
 		case e.Used()(o.Entry.VnfdID):
@@ -196,7 +196,7 @@ func (e edition) remove(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	e.forget(r.Context(), o.ID)
-	e.release(o.ID) // what is busy isn't told of
+	e.release(r.Context(), o.ID) // what is busy isn't told of
 	e.announce(r.Context())
 	w.WriteHeader(http.StatusNoContent)
 	return nil

@@ -23,27 +23,10 @@ import (
 // stall is how long a client may send nothing in the middle of an archive.
 const stall = time.Minute
 
-// claim takes the package for work in the state, or says that it has some already.
-func (s *Service) claim(id, state string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if now := s.busy[id]; now != "" {
-		return rest.Problem(http.StatusConflict, "VNF package %s is busy: its onboardingState is %s", id, now)
-	}
-	s.busy[id] = state
-	return nil
-}
-
-func (s *Service) release(id string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.busy, id)
-}
-
 // enqueue hands a claimed package to [Service.Run].
-func (s *Service) enqueue(id, state string) {
+func (s *Service) enqueue(ctx context.Context, id, state string) {
+	s.proceed(ctx, id, state)
 	s.mu.Lock()
-	s.busy[id] = state
 	delete(s.failed, id)
 	s.queue = append(s.queue, id)
 	s.mu.Unlock()
@@ -59,16 +42,16 @@ func (e edition) begin(r *http.Request) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := e.claim(o.ID, uploading); err != nil {
+	if err := e.claim(r.Context(), o.ID, uploading); err != nil {
 		return "", err
 	}
 	// Seen again, now that nobody else works on it.
 	if o, err = e.Catalogue.Onboard(o.ID); err != nil {
-		e.release(o.ID)
+		e.release(r.Context(), o.ID)
 		return "", rest.Problem(http.StatusNotFound, "VNF package %.100s does not exist", r.PathValue("id"))
 	}
 	if o.Entry != nil || o.Record == nil {
-		e.release(o.ID)
+		e.release(r.Context(), o.ID)
 		return "", rest.Problem(http.StatusConflict, "VNF package %s has its content already; create another package for other content", o.ID)
 	}
 	return o.ID, nil
@@ -81,10 +64,10 @@ func (e edition) upload(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if err := e.receive(w, r, id); err != nil {
-		e.release(id)
+		e.release(r.Context(), id)
 		return err
 	}
-	e.enqueue(id, processing)
+	e.enqueue(r.Context(), id, processing)
 	w.WriteHeader(http.StatusAccepted)
 	return nil
 }
@@ -227,10 +210,10 @@ func (e edition) uploadFromURI(w http.ResponseWriter, r *http.Request) error {
 	}
 	p := e.spool(id)
 	if err := errors.Join(p.clear(), p.begin(ask)); err != nil {
-		e.release(id)
+		e.release(r.Context(), id)
 		return e.noRoom(err)
 	}
-	e.enqueue(id, uploading)
+	e.enqueue(r.Context(), id, uploading)
 	w.WriteHeader(http.StatusAccepted)
 	return nil
 }
@@ -260,7 +243,7 @@ func (s *Service) Run(ctx context.Context) error {
 		return err
 	}
 	for _, id := range ids {
-		s.enqueue(id, processing)
+		s.enqueue(ctx, id, processing)
 	}
 	s.announce(ctx)
 	slots := make(chan struct{}, maxWork)
@@ -302,6 +285,9 @@ func drain(slots chan struct{}) error {
 	return nil
 }
 
+// awayPause is how long an archive waits that the git server couldn't be given.
+const awayPause = 5 * time.Second
+
 // work brings one archive into git, or records why not.
 func (s *Service) work(ctx context.Context, id string) {
 	ask, _ := s.spool(id).begun() // without it there is an error below, too
@@ -309,13 +295,22 @@ func (s *Service) work(ctx context.Context, id string) {
 	if ctx.Err() != nil {
 		return // the next process goes on with it
 	}
+	if errors.Is(err, packages.ErrAway) {
+		s.Log.WarnContext(ctx, "an archive waits for the git server of the package repository", "package", id, "error", err)
+		time.AfterFunc(awayPause, func() {
+			if ctx.Err() == nil {
+				s.enqueue(ctx, id, processing)
+			}
+		})
+		return
+	}
 	s.record(ctx, id, ask, err)
 	if err == nil {
 		s.Log.InfoContext(ctx, "package onboarded", "package", id, "vnfdId", done.Entry.VnfdID, "version", done.Entry.Version)
 	} else {
 		s.fail(ctx, id, err)
 	}
-	s.release(id)
+	s.release(ctx, id)
 	if err == nil {
 		s.announce(ctx)
 	}

@@ -59,6 +59,8 @@ type Config struct {
 	// Announces says whether this process is the one of several that tells subscribers of packages;
 	// nil: it is the only one.
 	Announces func() bool
+	// Claims say which of several processes works on which package; nil: none but this one does.
+	Claims Claims
 	// Limits bound archives; zero fields are [csar.DefaultLimits].
 	Limits csar.Limits
 	// Trust says which signatures are believed.
@@ -200,7 +202,7 @@ func status(err error) int {
 		return http.StatusUnprocessableEntity
 	case errors.Is(err, csar.ErrTooLarge):
 		return http.StatusRequestEntityTooLarge
-	case errors.Is(err, packages.ErrMoved), errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT), errors.As(err, &path):
+	case errors.Is(err, packages.ErrMoved), errors.Is(err, packages.ErrAway), errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT), errors.As(err, &path):
 		return http.StatusServiceUnavailable
 	}
 	return 0
