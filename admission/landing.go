@@ -10,7 +10,9 @@ import (
 // desired repository by now, lands on the desired branch.
 type Landing struct {
 	// ID is the server's own id of a push over HTTP; "" is one by path, on the host.
-	ID      string   `json:"id,omitempty"`
+	ID string `json:"id,omitempty"`
+	// Ref is what was pushed to.
+	Ref     string   `json:"ref"`
 	Commit  string   `json:"commit"`
 	Options []string `json:"options,omitempty"` // of the push ("terminate=12")
 }

@@ -294,10 +294,8 @@ func (s *Server) open(ctx context.Context) error {
 	if err := s.checkPackages(); err != nil {
 		return err
 	}
-	if s.Remote == "" {
-		if err := s.installHook(s.data.Desired(), admission.DesiredRepository); err != nil {
-			return fmt.Errorf("desired repository: %w", err)
-		}
+	if err := s.installHook(s.data.Desired(), admission.DesiredRepository); err != nil {
+		return fmt.Errorf("desired repository: %w", err)
 	}
 	if err := s.installPackageHooks(); err != nil {
 		return err

@@ -140,8 +140,8 @@ func (s *Server) installPackageHooks() error {
 // some of its folders from who fetches it, so that only who may read all projects may.
 func (s *Server) mayDesired(who auth.Identity, push bool) string {
 	switch {
-	case push && s.Remote != "":
-		return "this is the mirror of a desired repository on a forge, and takes no pushes: push to " + withoutCredentials(s.Remote)
+	case push && s.Remote != "" && s.Binary == "":
+		return "this is the mirror of a desired repository on a forge, and has no push hook: push to " + withoutCredentials(s.Remote)
 	case push && s.Binary == "" && !who.May(auth.Admin, ""):
 		return "this server has no push hook, so that only the role admin may push"
 	case push && !who.MayAnywhere(auth.Operator):

@@ -54,7 +54,7 @@ func (s *Server) land(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	l := &landing{Landing: asked, s: s, by: by, verdict: &admission.Verdict{}}
-	u, err := s.repo.Land(r.Context(), gitrepo.Landing{Commit: asked.Commit, Judge: l.judge, Accept: l.accept})
+	u, err := s.repo.Land(r.Context(), gitrepo.Landing{Commit: asked.Commit, Plain: asked.Ref == s.branchRef(), Judge: l.judge, Accept: l.accept})
 	if err != nil {
 		l.lost(r.Context())
 	}

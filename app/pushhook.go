@@ -82,8 +82,17 @@ func (s *Server) push(w http.ResponseWriter, r *http.Request) {
 		respondProblem(w, http.StatusForbidden, err.Error())
 		return
 	}
-	v, err := s.judgePush(r.Context(), by, &p)
+	mirrored := s.Remote != "" && p.Repository == admission.DesiredRepository
+	v := &admission.Verdict{}
+	if mirrored {
+		v.Problems, err = s.checkMirrored(r.Context(), &p)
+	}
 	if err == nil && len(v.Problems) == 0 {
+		v, err = s.judgePush(r.Context(), by, &p)
+	}
+	if err == nil && len(v.Problems) == 0 && mirrored {
+		err = s.acceptMirrored(&p)
+	} else if err == nil && len(v.Problems) == 0 {
 		err = s.acceptPush(r.Context(), by, &p)
 	} else if err == nil {
 		s.meters.rejectedPush(v.Forbidden, v.Problems)
@@ -93,7 +102,7 @@ func (s *Server) push(w http.ResponseWriter, r *http.Request) {
 		respondUnreviewed(w, err)
 		return
 	}
-	if p.Repository == admission.DesiredRepository && len(v.Problems) == 0 {
+	if p.Repository == admission.DesiredRepository && len(v.Problems) == 0 && !mirrored {
 		s.arrivals.pushed(s.branchRef(), p.Updates, began)
 	}
 	respondJSON(w, http.StatusOK, v)
@@ -107,9 +116,6 @@ func (s *Server) judgePush(ctx context.Context, by pusher, p *admission.Push) (*
 			return nil, err
 		}
 		return forbidden(admission.LackingRefs(by.who, auth.Packager, projects, p.Updates), p.Problems), nil
-	}
-	if s.Remote != "" {
-		return nil, errors.New("this repository is the mirror of one on a forge: push there")
 	}
 	// What head says of projects counts. Where it moves after this, git refuses the push: its
 	// branch must stand where the pusher's commits begin.

@@ -108,7 +108,7 @@ func (s *Server) together(o *gitrepo.Options) {
 	}
 	name := cmp.Or(s.Branch, "main")
 	s.accepted = branch.NewAccepted(s.store, name, s.holder)
-	o.Turn, o.Accepted = branch.NewTurns(s.store, name, s.holder), s.accepted
+	o.Turn, o.Accepted, o.Pushers = branch.NewTurns(s.store, name, s.holder), s.accepted, branch.NewPushers(s.store, name)
 }
 
 // serves gives the notifications what says which subscriptions this replica serves.

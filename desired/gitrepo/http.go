@@ -43,7 +43,7 @@ type Served struct {
 	// OwnRefs shows the refs that are Jibe's own, such as the pins of packages, and gives any
 	// object to who knows its name: a backup needs the pins. Nobody can push to them.
 	OwnRefs bool
-	// CatchUp is called before the refs are shown to who fetches, with a context of a second, to
+	// CatchUp is called before the refs are shown to who fetches or pushes, with a context of a second, to
 	// bring a mirror to where it should be; nil for a repository that is no mirror. What goes wrong
 	// with it is no reason to show nothing: whoever pushes what they made of it is refused by the
 	// remote.
@@ -75,12 +75,12 @@ func (s Served) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		http.NotFound(w, req)
 		return
 	}
-	if s.CatchUp != nil && req.URL.Query().Get("service") == "git-upload-pack" {
+	if s.CatchUp != nil && req.URL.Query().Has("service") {
 		ctx, cancel := context.WithTimeout(req.Context(), catchUpWithin)
 		err := s.CatchUp(ctx)
 		cancel()
 		if err != nil {
-			s.Log.Warn("a fetch is answered with what the mirror has", "repository", s.Dir, "error", err)
+			s.Log.Warn("refs are shown as the mirror has them", "repository", s.Dir, "error", err)
 		}
 	}
 	body, err := spool(w, req)

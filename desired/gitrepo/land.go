@@ -15,6 +15,9 @@ import (
 // since its author fetched.
 type Landing struct {
 	Commit string
+	// Plain has the commit land only on top of the branch as it stands, as what is pushed to the branch
+	// itself does: it is never merged.
+	Plain bool
 	// Judge holds an update of the branch against the rules; the new commit can be read. It runs again
 	// where the branch has moved, and its error ends the landing. Where it was about another head than
 	// the update's old commit, it is a [git.ErrRefMoved].
@@ -37,16 +40,14 @@ const (
 // Land brings a commit to the desired branch: as it is where the branch hasn't moved, else by a merge
 // of Jibe's own, with the commit as its second parent. It returns when that is durable, with what the
 // branch was and is; both are the same where it has the commit already. An [*desired.InvalidError]
-// says what is in conflict. Where it fails nothing was changed, but for objects that nothing leads to.
+// says what is in conflict. Where it fails nothing was changed, but for objects that nothing leads to. With
+// a remote, the commit is on the remote's branch first.
 func (r *Repo) Land(ctx context.Context, l Landing) (u RefUpdate, err error) {
-	if r.opt.Remote != "" {
-		return u, fmt.Errorf("land %s: this is the mirror of a remote: push there", l.Commit)
-	}
 	if _, err := r.commit(ctx, l.Commit); err != nil {
 		return u, fmt.Errorf("land: %w", err)
 	}
 	for range landFreely {
-		if u, err = r.tryLand(ctx, l); !movedOrLocked(err) {
+		if u, err = r.tryLand(ctx, l, r.writeAlone); !movedOrLocked(err) {
 			return u, err
 		}
 	}
@@ -54,7 +55,7 @@ func (r *Repo) Land(ctx context.Context, l Landing) (u RefUpdate, err error) {
 		ctx, cancel := context.WithTimeout(ctx, landAlone)
 		defer cancel()
 		for n := range maxLandings {
-			if u, err = r.tryLand(ctx, l); !movedOrLocked(err) {
+			if u, err = r.tryLand(ctx, l, func(_ context.Context, do func() error) error { return do() }); !movedOrLocked(err) {
 				break
 			}
 			if err := wait(ctx, turnDelay(n)); err != nil {
@@ -73,9 +74,9 @@ func movedOrLocked(err error) bool {
 	return errors.Is(err, git.ErrRefMoved) || errors.Is(err, git.ErrRefLocked)
 }
 
-// tryLand lands on the branch as it stands.
-func (r *Repo) tryLand(ctx context.Context, l Landing) (RefUpdate, error) {
-	if err := r.Refresh(ctx); err != nil {
+// tryLand lands on the branch as it stands. alone runs what mustn't meet other writes.
+func (r *Repo) tryLand(ctx context.Context, l Landing, alone func(context.Context, func() error) error) (RefUpdate, error) {
+	if err := r.Fetch(ctx); err != nil {
 		return RefUpdate{}, err
 	}
 	u := RefUpdate{Ref: r.ref(), Old: r.Head(), New: l.Commit}
@@ -84,6 +85,10 @@ func (r *Repo) tryLand(ctx context.Context, l Landing) (RefUpdate, error) {
 			return RefUpdate{Ref: u.Ref, Old: u.Old, New: u.Old}, err
 		}
 		follows, err := r.isAncestor(ctx, u.Old, l.Commit)
+		if err == nil && !follows && l.Plain {
+			return u, &desired.InvalidError{Problems: []*desired.Problem{{File: u.Ref, Message: "another commit was faster than this push",
+				Remedy: "fetch first, then push again; or have it merged: git push origin HEAD:" + LandingRef(r.opt.Branch)}}}
+		}
 		if err == nil && !follows {
 			u.New, err = r.mergeLanded(ctx, u.Old, l.Commit)
 		}
@@ -94,7 +99,10 @@ func (r *Repo) tryLand(ctx context.Context, l Landing) (RefUpdate, error) {
 	if err := l.Judge(ctx, u); err != nil {
 		return u, err
 	}
-	return u, r.moveLanded(ctx, u, l)
+	if r.opt.Remote == "" {
+		return u, r.moveLanded(ctx, u, l)
+	}
+	return u, alone(ctx, func() error { return r.landOnRemote(ctx, u, l) })
 }
 
 // mergeLanded makes the commit that merges another one into head. Nothing leads to it yet.

@@ -51,7 +51,7 @@ func (r *Reader) checkLanding(ctx context.Context, updates []RefUpdate) ([]*desi
 		}
 		if kind = strings.TrimSpace(kind); kind != "commit" {
 			why = "only a commit can land, and this is a " + kind
-		} else if !slices.Contains(strings.Fields(refs), strings.TrimSuffix(landingRefs, "/")) {
+		} else if set := strings.Fields(refs); !slices.Contains(set, strings.TrimSuffix(landingRefs, "/")) && !slices.Contains(set, mirrorRefs) {
 			why, remedy = "this repository isn't set up for it (receive.procReceiveRefs)", "start the server again, which does that, or push to "+r.branch
 		}
 	}

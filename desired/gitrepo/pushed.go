@@ -51,9 +51,59 @@ type pushLog struct {
 	lines   int             // in the file
 }
 
+// Pushers keeps who pushed through mirrors, where every process that has one finds it: a commit comes
+// to the others before the note that says so.
+type Pushers interface {
+	// Keep makes durable what is known of the push of a commit.
+	Keep(ctx context.Context, commit string, push []byte) error
+	// Find returns it, nil where nothing is known.
+	Find(ctx context.Context, commit string) (push []byte, err error)
+}
+
+// pushersWithin bounds a question to [Pushers].
+const pushersWithin = 5 * time.Second
+
+// keptPush is a push through the mirror of any process, nil where there was none.
+func (r *Repo) keptPush(ctx context.Context, commit string) (*Push, error) {
+	if r.opt.Pushers == nil {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, pushersWithin)
+	defer cancel()
+	text, err := r.opt.Pushers.Find(ctx, commit)
+	if err != nil || text == nil {
+		return nil, err
+	}
+	var p Push
+	if err := json.Unmarshal(text, &p); err != nil {
+		return nil, fmt.Errorf("who pushed %s: %w", commit, err)
+	}
+	return &p, nil
+}
+
+// keepPush has the other processes know of a push.
+func (r *Repo) keepPush(p Push) error {
+	if r.opt.Pushers == nil {
+		return nil
+	}
+	text, err := json.Marshal(p)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(r.ctx, pushersWithin)
+	defer cancel()
+	if err := r.opt.Pushers.Keep(ctx, p.New, text); err != nil {
+		return fmt.Errorf("%w: write down who pushes: %w", desired.ErrUnavailable, err)
+	}
+	return nil
+}
+
 // Pushing makes durable who pushes, before git is told to take the push.
 func (r *Repo) Pushing(p Push) error {
 	p.At = r.opt.Now().UTC().Truncate(time.Second)
+	if err := r.keepPush(p); err != nil {
+		return err
+	}
 	l := &r.pushes
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -199,7 +249,10 @@ func (r *Repo) pushedBy(ctx context.Context, commit string) (*Push, error) {
 	if ok {
 		return &p, nil
 	}
-	return r.notedPush(ctx, commit)
+	if noted, err := r.notedPush(ctx, commit); err != nil || noted != nil {
+		return noted, err
+	}
+	return r.keptPush(ctx, commit)
 }
 
 // asAdmin ends the line of a push by an administrator.

@@ -29,6 +29,8 @@ type Options struct {
 	// Accepted is the commit of the remote's branch that all who write to it have accepted; nil:
 	// nobody else does.
 	Accepted Accepted
+	// Pushers keeps who pushed through the mirror of any process; nil: there are no others.
+	Pushers Pushers
 	// PushInterval is how far apart pushes to the remote are at least, for one that limits how
 	// many it takes; 0 to [MaxPushInterval]. Writes that wait for it share a push, those of up to
 	// MaxBatch commits. Where there are turns, it holds for all who take them together.
@@ -191,6 +193,11 @@ func Open(ctx context.Context, opt Options) (*Repo, error) {
 		return nil, err
 	}
 	runner := git.Runner{Dir: dir}
+	if opt.Remote != "" {
+		if _, err := runner.Run(ctx, "config", "--local", "receive.procReceiveRefs", mirrorRefs); err != nil {
+			return nil, fmt.Errorf("%w: configure %s: %w", desired.ErrUnavailable, dir, err)
+		}
+	}
 	r := &Repo{
 		Reader:   newReader(runner, opt.Branch, opt.CacheBytes),
 		opt:      opt,
