@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/jibe-vnfm/jibe/admission/plantext"
 	"github.com/jibe-vnfm/jibe/app"
 	"github.com/jibe-vnfm/jibe/doctor"
 	"github.com/jibe-vnfm/jibe/internal/datadir"
@@ -119,9 +120,9 @@ func printExamination(w io.Writer, results []doctor.Result) error {
 	}
 	var b strings.Builder
 	for _, r := range results {
-		fmt.Fprintf(&b, "%-7s  %-*s  %s\n", r.State, width, r.Name, oneLine(r.Means))
+		fmt.Fprintf(&b, "%-7s  %-*s  %s\n", r.State, width, r.Name, plantext.OneLine(r.Means))
 		if r.Do != "" && r.State != doctor.OK {
-			fmt.Fprintf(&b, "%-7s  %-*s  → %s\n", "", width, "", oneLine(r.Do))
+			fmt.Fprintf(&b, "%-7s  %-*s  → %s\n", "", width, "", plantext.OneLine(r.Do))
 		}
 	}
 	fmt.Fprintf(&b, "\nok: %d, warnings: %d, failed: %d, skipped: %d\n", count[doctor.OK], count[doctor.Warning], count[doctor.Failed], count[doctor.Skipped])

@@ -1,4 +1,4 @@
-package main
+package plantext
 
 import (
 	"bytes"
@@ -13,32 +13,32 @@ import (
 // characters.
 const maxComment = 60_000
 
-// markdownPlan writes the plan as a pull request's comment: what is refused first, a table of
+// Markdown writes the plan as a pull request's comment: what is refused first, a table of
 // what happens to how many, and the steps of each group to unfold. Groups that a comment has no
 // room for are counted.
-func markdownPlan(w io.Writer, v admission.Verdict, groups []admission.Group) error {
+func Markdown(w io.Writer, v admission.Verdict, groups []admission.Group) error {
 	var b bytes.Buffer
 	switch n := changing(groups); {
 	case len(v.Problems) > 0:
-		fmt.Fprintf(&b, "### Jibe: %s, this would be refused\n\n", count(len(v.Problems), "problem"))
+		fmt.Fprintf(&b, "### Jibe: %s, this would be refused\n\n", Count(len(v.Problems), "problem"))
 	case n == 0:
 		b.WriteString("### Jibe: nothing that runs would change\n\n")
 	default:
-		fmt.Fprintf(&b, "### Jibe: %s would change\n\n", count(n, "instance"))
+		fmt.Fprintf(&b, "### Jibe: %s would change\n\n", Count(n, "instance"))
 	}
 	for i, p := range v.Problems {
 		if i == shownProblems {
 			fmt.Fprintf(&b, "* … and %d more\n", len(v.Problems)-i)
 			break
 		}
-		fmt.Fprintf(&b, "* %s\n", inMarkdown(p.Error()))
+		fmt.Fprintf(&b, "* %s\n", InMarkdown(p.Error()))
 	}
 	for i, p := range v.Warnings {
 		if i == shownProblems {
 			fmt.Fprintf(&b, "* … and %d more warnings\n", len(v.Warnings)-i)
 			break
 		}
-		fmt.Fprintf(&b, "* warning: %s\n", inMarkdown(p.Error()))
+		fmt.Fprintf(&b, "* warning: %s\n", InMarkdown(p.Error()))
 	}
 	if len(v.Problems)+len(v.Warnings) > 0 {
 		b.WriteByte('\n')
@@ -47,10 +47,10 @@ func markdownPlan(w io.Writer, v admission.Verdict, groups []admission.Group) er
 		b.WriteString("| instances | operation | of each |\n|---|---|---|\n")
 		for i, g := range groups {
 			if i == shownGroups {
-				fmt.Fprintf(&b, "| … | %s more | |\n", count(len(groups)-i, "kind"))
+				fmt.Fprintf(&b, "| … | %s more | |\n", Count(len(groups)-i, "kind"))
 				break
 			}
-			fmt.Fprintf(&b, "| %s | %s | %s |\n", inMarkdown(headline(g)), operationOf(g), inMarkdown(g.Effect.String()))
+			fmt.Fprintf(&b, "| %s | %s | %s |\n", InMarkdown(headline(g)), operationOf(g), InMarkdown(g.Effect.String()))
 		}
 		b.WriteByte('\n')
 	}
@@ -64,10 +64,10 @@ func markdownPlan(w io.Writer, v admission.Verdict, groups []admission.Group) er
 		default:
 			continue
 		}
-		text := fmt.Sprintf("<details><summary>%s: %s</summary>\n\n%s\n\n%s\n</details>\n\n", inMarkdown(headline(g)), operationOf(g),
-			inMarkdown(someOf(g.Dirs, shownInstances)), fenced(steps.String()))
+		text := fmt.Sprintf("<details><summary>%s: %s</summary>\n\n%s\n\n%s\n</details>\n\n", InMarkdown(headline(g)), operationOf(g),
+			InMarkdown(someOf(g.Dirs, shownInstances)), fenced(steps.String()))
 		if b.Len()+len(text) > maxComment {
-			fmt.Fprintf(&b, "The steps of %s more have no room here: `jibe plan` prints them.\n", count(len(groups)-i, "kind"))
+			fmt.Fprintf(&b, "The steps of %s more have no room here: `jibe plan` prints them.\n", Count(len(groups)-i, "kind"))
 			break
 		}
 		b.WriteString(text)
@@ -89,10 +89,10 @@ func operationOf(g admission.Group) string {
 	return string(g.Operation)
 }
 
-// inMarkdown is the text as a forge shows it letter by letter: what others wrote is in it.
-func inMarkdown(text string) string {
+// InMarkdown is the text as a forge shows it letter by letter: what others wrote is in it.
+func InMarkdown(text string) string {
 	var b strings.Builder
-	for _, r := range oneLine(text) {
+	for _, r := range OneLine(text) {
 		switch {
 		case strings.ContainsRune("\\`*_{}[]()#+-.!|~@", r):
 			b.WriteByte('\\')
