@@ -72,6 +72,7 @@ func newDoctor() *cobra.Command {
 	f.StringVarP(&output, "output", "o", "", "text or json")
 	f.StringVar(&o.Remote, "remote", "", "URL of the desired repository on a forge, as of jibe serve")
 	f.StringVar(&o.Branch, "branch", "main", "branch of the desired repository")
+	forgeFlags(f, &o.Forge)
 	f.StringVar(&o.TLSCert, "tls-cert", "", "PEM file of the API's certificate, as of jibe serve")
 	f.StringVar(&o.ClientCA, "client-ca", "", "PEM file of the authorities of callers' certificates, as of jibe serve")
 	f.StringVar(&o.Notify.Cert, "notify-client-cert", "", "PEM file of the certificate that subscribers are shown, as of jibe serve")
