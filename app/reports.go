@@ -22,6 +22,7 @@ import (
 	"github.com/jibe-vnfm/jibe/desired/gitrepo"
 	"github.com/jibe-vnfm/jibe/forge"
 	"github.com/jibe-vnfm/jibe/internal/egress"
+	"github.com/jibe-vnfm/jibe/internal/markdown"
 	"github.com/jibe-vnfm/jibe/internal/peer"
 	"github.com/jibe-vnfm/jibe/report"
 	"github.com/jibe-vnfm/jibe/ui"
@@ -167,7 +168,7 @@ func (s *Server) planBranch(ctx context.Context, branch string) (report.Plan, er
 	made := report.Plan{Commit: tip}
 	d, err := s.repo.DraftOf(ctx, tip)
 	if errors.Is(err, gitrepo.ErrConflict) {
-		made.Text = "### Jibe: this can't be merged\n\n" + plantext.InMarkdown(err.Error())
+		made.Text = "### Jibe: this can't be merged\n\n" + markdown.Escape(err.Error())
 		return made, nil
 	} else if err != nil {
 		return report.Plan{}, err
@@ -191,7 +192,7 @@ func (s *Server) planBranch(ctx context.Context, branch string) (report.Plan, er
 		return report.Plan{}, err
 	}
 	if unplanned != "" {
-		made.Text = "### Jibe: this isn't planned by itself\n\n" + plantext.InMarkdown(unplanned) +
+		made.Text = "### Jibe: this isn't planned by itself\n\n" + markdown.Escape(unplanned) +
 			" Somebody with the role planner can look at it: `jibe plan --head BRANCH`."
 		return made, nil
 	}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/jibe-vnfm/jibe/admission/plantext"
+	"github.com/jibe-vnfm/jibe/internal/markdown"
 )
 
 // shownOutcomes is how many instances the table of a comment has.
@@ -19,7 +19,7 @@ func openComment(x *pull) string {
 // was planned.
 func mergedComment(x *pull, s summary, link string, operation func(id string) string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "### Jibe: merged, %s\n\nMerged as %s.\n\n", plantext.InMarkdown(s.text()), linked(fmt.Sprintf("%.12s", x.Merged), link))
+	fmt.Fprintf(&b, "### Jibe: merged, %s\n\nMerged as %s.\n\n", markdown.Escape(s.text()), linked(fmt.Sprintf("%.12s", x.Merged), link))
 	if len(s.all) > 0 {
 		b.WriteString("| instance | operation | state |\n|---|---|---|\n")
 		for i, o := range s.all {
@@ -38,10 +38,10 @@ func mergedComment(x *pull, s summary, link string, operation func(id string) st
 			default:
 				what, state = string(o.Type), string(o.State)
 				if o.Operation != "" {
-					what = linked(plantext.InMarkdown(what), operation(o.Operation))
+					what = linked(markdown.Escape(what), operation(o.Operation))
 				}
 			}
-			fmt.Fprintf(&b, "| %s | %s | %s |\n", plantext.InMarkdown(o.Dir), what, plantext.InMarkdown(state))
+			fmt.Fprintf(&b, "| %s | %s | %s |\n", markdown.Escape(o.Dir), what, markdown.Escape(state))
 		}
 		b.WriteByte('\n')
 	}

@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/jibe-vnfm/jibe/admission"
+	"github.com/jibe-vnfm/jibe/internal/markdown"
 )
 
 // maxComment is how long a comment may be: the least of what the common forges take is 65,536
@@ -31,14 +31,14 @@ func Markdown(w io.Writer, v admission.Verdict, groups []admission.Group) error 
 			fmt.Fprintf(&b, "* … and %d more\n", len(v.Problems)-i)
 			break
 		}
-		fmt.Fprintf(&b, "* %s\n", InMarkdown(p.Error()))
+		fmt.Fprintf(&b, "* %s\n", markdown.Escape(p.Error()))
 	}
 	for i, p := range v.Warnings {
 		if i == shownProblems {
 			fmt.Fprintf(&b, "* … and %d more warnings\n", len(v.Warnings)-i)
 			break
 		}
-		fmt.Fprintf(&b, "* warning: %s\n", InMarkdown(p.Error()))
+		fmt.Fprintf(&b, "* warning: %s\n", markdown.Escape(p.Error()))
 	}
 	if len(v.Problems)+len(v.Warnings) > 0 {
 		b.WriteByte('\n')
@@ -50,7 +50,7 @@ func Markdown(w io.Writer, v admission.Verdict, groups []admission.Group) error 
 				fmt.Fprintf(&b, "| … | %s more | |\n", Count(len(groups)-i, "kind"))
 				break
 			}
-			fmt.Fprintf(&b, "| %s | %s | %s |\n", InMarkdown(headline(g)), operationOf(g), InMarkdown(g.Effect.String()))
+			fmt.Fprintf(&b, "| %s | %s | %s |\n", markdown.Escape(headline(g)), operationOf(g), markdown.Escape(g.Effect.String()))
 		}
 		b.WriteByte('\n')
 	}
@@ -64,8 +64,8 @@ func Markdown(w io.Writer, v admission.Verdict, groups []admission.Group) error 
 		default:
 			continue
 		}
-		text := fmt.Sprintf("<details><summary>%s: %s</summary>\n\n%s\n\n%s\n</details>\n\n", InMarkdown(headline(g)), operationOf(g),
-			InMarkdown(someOf(g.Dirs, shownInstances)), fenced(steps.String()))
+		text := fmt.Sprintf("<details><summary>%s: %s</summary>\n\n%s\n\n%s\n</details>\n\n", markdown.Escape(headline(g)), operationOf(g),
+			markdown.Escape(someOf(g.Dirs, shownInstances)), markdown.Fenced(steps.String()))
 		if b.Len()+len(text) > maxComment {
 			fmt.Fprintf(&b, "The steps of %s more have no room here: `jibe plan` prints them.\n", Count(len(groups)-i, "kind"))
 			break
@@ -87,34 +87,4 @@ func operationOf(g admission.Group) string {
 		return "none"
 	}
 	return string(g.Operation)
-}
-
-// InMarkdown is the text as a forge shows it letter by letter: what others wrote is in it.
-func InMarkdown(text string) string {
-	var b strings.Builder
-	for _, r := range OneLine(text) {
-		switch {
-		case strings.ContainsRune("\\`*_{}[]()#+-.!|~@", r):
-			b.WriteByte('\\')
-			b.WriteRune(r)
-		case r == '<':
-			b.WriteString("&lt;")
-		case r == '>':
-			b.WriteString("&gt;")
-		case r == '&':
-			b.WriteString("&amp;")
-		default:
-			b.WriteRune(r)
-		}
-	}
-	return b.String()
-}
-
-// fenced is the text as a block of code, whatever backticks are in it.
-func fenced(text string) string {
-	fence := "```"
-	for strings.Contains(text, fence) {
-		fence += "`"
-	}
-	return fence + "\n" + strings.TrimRight(text, "\n") + "\n" + fence
 }
