@@ -128,12 +128,50 @@ func TestACommitOfNoInstanceIsNotSpokenOfAndOneThatChangesNothingThatRunsIsGood(
 	})
 }
 
+func TestACommitWhoseOperationGaveWayBecomesWhatTheOneBecomesThatTookItsPlace(t *testing.T) {
+	inWorld(t, func(w *world) {
+		one := w.commit(map[string]string{"amf": "1"})
+		first := w.begin(lcm.Instantiate, "amf")
+		w.pass(3 * time.Second)
+		two := w.commit(map[string]string{"amf": "2"})
+		w.mu.Lock()
+		first.GaveWay = true
+		w.mu.Unlock()
+		w.enter(first, lcm.FailedTemp)
+		w.pass(3 * time.Second)
+		for _, s := range w.said(one) {
+			if !strings.HasPrefix(s, "pending") {
+				t.Errorf("while it rests: %s", s)
+			}
+		}
+		second := w.begin(lcm.Instantiate, "amf")
+		w.mu.Lock()
+		first.SupersededBy = second.ID
+		w.mu.Unlock()
+		w.enter(first, lcm.Failed)
+		w.pass(3 * time.Second)
+		w.enter(second, lcm.Completed)
+		w.pass(3 * time.Second)
+		for _, c := range []string{one, two} {
+			w.last(c, "success: 1 operation completed")
+			for _, s := range w.said(c) {
+				if strings.HasPrefix(s, "failure") {
+					t.Errorf("of %s: %s", c, s)
+				}
+			}
+		}
+	})
+}
+
 func TestARepairSaysNothingOfTheCommitThatItRestores(t *testing.T) {
 	inWorld(t, func(w *world) {
 		c := w.commit(map[string]string{"amf": "1"})
 		w.enter(w.begin(lcm.Instantiate, "amf"), lcm.Completed)
 		w.pass(3 * time.Second)
 		repair := w.begin(lcm.Heal, "amf")
+		w.mu.Lock()
+		repair.Automatic = true
+		w.mu.Unlock()
 		w.enter(repair, lcm.FailedTemp)
 		w.restart()
 		w.last(c, "success: 1 operation completed")

@@ -55,6 +55,8 @@ func (f *finder) outcome(ctx context.Context, commit string, t Target, was outco
 	switch {
 	case err != nil:
 		return outcome{}, fmt.Errorf("operation of commit %s on instance %s: %w", commit, t.Instance, err)
+	case op != nil && op.GaveWay && !op.State.Ended(): // it rests until the one begins that takes its place
+		return outcome{Target: t, fate: runs, Operation: op.ID, Type: op.Type, State: op.State}, nil
 	case op != nil:
 		return outcome{Target: t, fate: fateOf(op.State), Operation: op.ID, Type: op.Type, State: op.State}, nil
 	case f.Refused(t.Instance):
@@ -66,8 +68,22 @@ func (f *finder) outcome(ctx context.Context, commit string, t Target, was outco
 }
 
 // operation is the one that brings a commit about at an instance, nil for none yet: the first whose
-// revision has the commit in its history. Operations of one instance follow each other.
+// revision has the commit in its history, or the one to which that gave way. Operations of one instance
+// follow each other.
 func (f *finder) operation(ctx context.Context, commit, instance string, was outcome) (*lcm.Operation, error) {
+	op, err := f.first(ctx, commit, instance, was)
+	for err == nil && op != nil && op.GaveWay && op.SupersededBy != "" {
+		next, gone := f.Oplog.Operation(ctx, op.SupersededBy)
+		if errors.Is(gone, store.ErrNotFound) {
+			return op, nil
+		}
+		op, err = next, gone
+	}
+	return op, err
+}
+
+// first is the first operation whose revision has the commit in its history, nil for none.
+func (f *finder) first(ctx context.Context, commit, instance string, was outcome) (*lcm.Operation, error) {
 	if was.Operation != "" {
 		op, err := f.Oplog.Operation(ctx, was.Operation)
 		if !errors.Is(err, store.ErrNotFound) {
@@ -87,7 +103,7 @@ func (f *finder) operation(ctx context.Context, commit, instance string, was out
 		if err != nil {
 			return nil, err
 		}
-		if op.Before.Tree == op.After.Tree {
+		if op.Automatic && op.Before.Tree == op.After.Tree {
 			continue // a repair: git said so all along
 		}
 		has, err := f.reaches(ctx, op.After.Commit, commit)
