@@ -109,7 +109,7 @@ func (s *Server) moved(ctx context.Context) func(ids []string, settings bool) {
 		}
 		s.follower.InstancesChanged(ids...)
 		if s.reporter != nil {
-			s.reporter.InstancesChanged(ids...)
+			s.reporter.Moved(ids...)
 		}
 		if !settings {
 			return

@@ -19,7 +19,7 @@ import (
 const (
 	// lookPause is how far apart the forge is asked for its pull requests at least, however many
 	// deliveries come.
-	lookPause = 2 * time.Second
+	lookPause = 5 * time.Second
 	// leastPoll is how far apart it is asked without a delivery at least.
 	leastPoll = 30 * time.Second
 	// mostPulls is how many pull requests are looked after.

@@ -13,7 +13,7 @@ func TestAPullRequestHasOneCommentThatFollowsItToItsOutcome(t *testing.T) {
 		w.commit(map[string]string{"amf": "1"})
 		w.enter(w.begin(lcm.Instantiate, "amf"), lcm.Completed)
 		n := w.propose("scale", map[string]string{"amf": "2"})
-		w.pass(5 * time.Second)
+		w.pass(10 * time.Second)
 		if got := w.comments[n]; !strings.HasPrefix(got, "plan 1 of scale") || w.edits[n] != 1 {
 			t.Errorf("at first: %d times, %q", w.edits[n], got)
 		}
@@ -23,7 +23,7 @@ func TestAPullRequestHasOneCommentThatFollowsItToItsOutcome(t *testing.T) {
 			t.Errorf("said %d times and planned %d times while nothing changed", w.edits[n], w.plans)
 		}
 		w.propose("scale", map[string]string{"amf": "3"})
-		w.pass(5 * time.Second)
+		w.pass(10 * time.Second)
 		if got := w.comments[n]; !strings.HasPrefix(got, "plan 2 of scale") || w.edits[n] != 2 {
 			t.Errorf("after a push: %d times, %q", w.edits[n], got)
 		}
@@ -33,14 +33,14 @@ func TestAPullRequestHasOneCommentThatFollowsItToItsOutcome(t *testing.T) {
 		}
 		merged := w.merge(n)
 		op := w.begin(lcm.Scale, "amf")
-		w.pass(5 * time.Second)
+		w.pass(10 * time.Second)
 		if got := w.comments[n]; !strings.Contains(got, "merged, 1 operation waits or runs") || !strings.Contains(got, merged[:12]) {
 			t.Errorf("once merged: %q", got)
 		}
 		w.end() // it completes while nobody reports
 		w.enter(op, lcm.Completed)
 		w.start()
-		w.pass(5 * time.Second)
+		w.pass(10 * time.Second)
 		got := w.comments[n]
 		for _, want := range []string{"merged, 1 operation completed", "[SCALE](https://jibe/op/" + op.ID + ")", `COMPLETED`, "plan 2 of scale"} {
 			if !strings.Contains(got, want) {
@@ -58,10 +58,10 @@ func TestAPullRequestHasOneCommentThatFollowsItToItsOutcome(t *testing.T) {
 func TestThePullRequestOfAFailureSaysSoWithoutWhatAVIMHasSaid(t *testing.T) {
 	inWorld(t, func(w *world) {
 		n := w.propose("new", map[string]string{"amf": "1", "a_b|c": "1"})
-		w.pass(5 * time.Second)
+		w.pass(10 * time.Second)
 		w.merge(n)
 		w.enter(w.begin(lcm.Instantiate, "amf"), lcm.FailedTemp)
-		w.pass(5 * time.Second)
+		w.pass(10 * time.Second)
 		got := w.comments[n]
 		if !strings.Contains(got, "1 of 2 operations failed") || !strings.Contains(got, `| instances/a\_b\|c | not begun yet | waits |`) || strings.Contains(got, "hunter2") {
 			t.Error(got)
@@ -72,13 +72,13 @@ func TestThePullRequestOfAFailureSaysSoWithoutWhatAVIMHasSaid(t *testing.T) {
 func TestAPullRequestThatIsClosedIsForgottenAndPlannedAnewWhereItIsOpenedAgain(t *testing.T) {
 	inWorld(t, func(w *world) {
 		n := w.propose("idea", map[string]string{"amf": "1"})
-		w.pass(5 * time.Second)
+		w.pass(10 * time.Second)
 		was := w.opened
 		w.mu.Lock()
 		w.opened = nil
 		w.mu.Unlock()
 		w.reporter.Delivered()
-		w.pass(5 * time.Second)
+		w.pass(10 * time.Second)
 		if left, err := w.store.List(t.Context(), pullPrefix, "", 0); err != nil || len(left) > 0 {
 			t.Errorf("%d records, %v", len(left), err)
 		}
@@ -86,7 +86,7 @@ func TestAPullRequestThatIsClosedIsForgottenAndPlannedAnewWhereItIsOpenedAgain(t
 		w.opened = was
 		w.mu.Unlock()
 		w.reporter.Delivered()
-		w.pass(5 * time.Second)
+		w.pass(10 * time.Second)
 		if w.plans != 2 || w.edits[n] != 2 {
 			t.Errorf("planned %d times, said %d times", w.plans, w.edits[n])
 		}

@@ -122,12 +122,15 @@ func New(c Config) *Reporter {
 }
 
 // OperationChanged notifies the reporter of an operation's new state.
-func (r *Reporter) OperationChanged(op *lcm.Operation) { r.InstancesChanged(op.Instance) }
+func (r *Reporter) OperationChanged(op *lcm.Operation) {
+	r.tell(func(n *news) { n.instances[op.Instance] = true })
+}
 
-// InstancesChanged notifies the reporter that head moved, and that something of these instances
-// differs there.
-func (r *Reporter) InstancesChanged(ids ...string) {
+// Moved notifies the reporter that head moved, and that something of these instances differs there. Maybe
+// a pull request was merged: of several replicas, another one may be who was told so.
+func (r *Reporter) Moved(ids ...string) {
 	r.tell(func(n *news) {
+		n.delivered = true
 		for _, id := range ids {
 			n.instances[id] = true
 		}

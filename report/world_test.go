@@ -99,7 +99,7 @@ func (w *world) start() {
 func (w *world) restart() {
 	w.end()
 	w.start()
-	w.pass(5 * time.Second)
+	w.pass(10 * time.Second)
 }
 
 // pass lets time pass.
@@ -120,7 +120,7 @@ func (w *world) commit(trees map[string]string) string {
 
 func (w *world) moved(ids ...string) {
 	if w.reporter != nil {
-		w.reporter.InstancesChanged(ids...)
+		w.reporter.Moved(ids...)
 	}
 }
 
@@ -147,7 +147,7 @@ func (w *world) begin(typ lcm.Type, id string) *lcm.Operation {
 	w.operated[id] = to
 	w.ops[id] = append(w.ops[id], op)
 	w.mu.Unlock()
-	w.moved(id)
+	w.reporter.OperationChanged(op)
 	return op
 }
 
