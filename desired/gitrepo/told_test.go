@@ -68,6 +68,6 @@ func TestABranchOfTheRemoteIsFetchedWithoutMovingAnything(t *testing.T) {
 	if draft, err := r.DraftOf(t.Context(), got); err != nil {
 		t.Errorf("it can't be planned: %v", err)
 	} else {
-		draft.Close()
+		_ = draft.Close()
 	}
 }
