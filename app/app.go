@@ -29,6 +29,7 @@ import (
 	"github.com/jibe-vnfm/jibe/desired/packages"
 	"github.com/jibe-vnfm/jibe/desired/secret"
 	"github.com/jibe-vnfm/jibe/drivers/sim"
+	"github.com/jibe-vnfm/jibe/forge"
 	"github.com/jibe-vnfm/jibe/hooks"
 	"github.com/jibe-vnfm/jibe/internal/datadir"
 	"github.com/jibe-vnfm/jibe/internal/egress"
@@ -36,6 +37,7 @@ import (
 	"github.com/jibe-vnfm/jibe/lcm/oplog"
 	"github.com/jibe-vnfm/jibe/members"
 	"github.com/jibe-vnfm/jibe/reconciler"
+	"github.com/jibe-vnfm/jibe/report"
 	"github.com/jibe-vnfm/jibe/sol"
 	"github.com/jibe-vnfm/jibe/sol/notify"
 	"github.com/jibe-vnfm/jibe/sol/vnfpkgm"
@@ -58,6 +60,8 @@ type Options struct {
 	// WebhookSecret is a reference (file:PATH or env:NAME) to what a forge signs its deliveries to
 	// /webhook with; "" takes them unsigned.
 	WebhookSecret string
+	// Forge says which forge is told what becomes of commits and pull requests of Remote.
+	Forge ForgeOptions
 	// InsecureDev lets everyone in without a token.
 	InsecureDev bool
 	Audit       AuditOptions
@@ -156,7 +160,9 @@ type Server struct {
 	auditFile   *audit.File
 	entrance    *entrance
 	webhook     *webhook
-	certificate *certificate // nil without TLS
+	forge       forge.Client     // nil where no forge is told
+	reporter    *report.Reporter // likewise
+	certificate *certificate     // nil without TLS
 	pushes      pushes
 	hooking     sync.Mutex      // while hooks are written
 	backing     sync.Mutex      // while a backup is taken
@@ -233,6 +239,9 @@ func (s *Server) open(ctx context.Context) error {
 	}
 	s.auth = judged{s.auth}
 	s.egress = s.newGuard()
+	if s.forge, err = forgeClient(s.Options, s.egress); err != nil {
+		return err
+	}
 	if err := s.openTraces(); err != nil {
 		return err
 	}
@@ -387,6 +396,10 @@ func (s *Server) wire(ctx context.Context) error {
 	s.oplog.OnChange(s.rollouts.OperationChanged)
 	s.oplog.OnFollowed(s.rollouts.OperationChanged)
 	s.problems = newProblems(s)
+	if s.reporter = s.newReporter(); s.reporter != nil {
+		s.oplog.OnChange(s.reporter.OperationChanged)
+		s.oplog.OnFollowed(s.reporter.OperationChanged)
+	}
 	s.reviewer = admission.NewReviewer(admission.Config{
 		Repo: s.repo, View: s.recon.View(), Packages: s.packages, FetchProposed: s.packages.fetchProposed,
 		Forbidden: func(settings, known *desired.Settings) []*desired.Problem {

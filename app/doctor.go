@@ -48,6 +48,9 @@ func (s *Server) examine(w http.ResponseWriter, r *http.Request) {
 		Hooks: confinedHere(s.Confinement), HooksAllowed: s.AllowHooks.String() != "",
 		Health: s.health,
 	}
+	if s.forge != nil {
+		t.Token = s.forge.Check
+	}
 	s.lookAtStore(t)
 	respondJSON(w, http.StatusOK, doctor.Run(r.Context(), t.Checks(r.Context())))
 }
@@ -73,6 +76,15 @@ func Examine(ctx context.Context, o Options) []doctor.Result {
 			return lookAt(ctx, v, k, o.Reach.KubeconfigExec, guard, o.Log)
 		},
 		Hooks: confinedHere(o.Confinement), HooksAllowed: o.AllowHooks.String() != "",
+	}
+	if o.Forge.Token != "" {
+		t.Token = func(ctx context.Context) error {
+			client, err := forgeClient(o, guard)
+			if err != nil {
+				return err
+			}
+			return client.Check(ctx)
+		}
 	}
 	inspectStore(t, o)
 	if datadir.Exists(AuditFile(o.Data)) {

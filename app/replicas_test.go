@@ -28,10 +28,17 @@ type replicas struct {
 	cloud    *sim.Cloud
 	stop     []func()
 	work     *process.WorkTree
+	change   func(*app.Options) // nil for none
 }
 
 // newReplicas starts a number of replicas.
 func newReplicas(t *testing.T, n int) (*replicas, []*process.Server) {
+	t.Helper()
+	return newReplicasWith(t, n, nil)
+}
+
+// newReplicasWith starts a number of replicas with other options.
+func newReplicasWith(t *testing.T, n int, change func(*app.Options)) (*replicas, []*process.Server) {
 	t.Helper()
 	packages := filepath.Join(t.TempDir(), "packages.git")
 	process.InitBare(t, packages)
@@ -40,7 +47,7 @@ func newReplicas(t *testing.T, n int) (*replicas, []*process.Server) {
 		t.Fatal(err)
 	}
 	push(t, p)
-	r := &replicas{T: t, redis: redisserver.Start(t), cloud: sim.NewCloud()}
+	r := &replicas{T: t, redis: redisserver.Start(t), cloud: sim.NewCloud(), change: change}
 	r.remote = process.NewForge(t, map[string]string{
 		"repositories.yaml": "- {name: small, url: " + packages + ", path: small, branch: main}\n",
 		"vims/cloud.yaml":   "type: sim\ndefault: true\n",
@@ -54,8 +61,12 @@ func newReplicas(t *testing.T, n int) (*replicas, []*process.Server) {
 }
 
 func (r *replicas) options() app.Options {
-	return app.Options{Data: r.TempDir(), Remote: r.remote, Cloud: r.cloud, Store: app.StoreOptions{URL: r.redis.URL()},
+	o := app.Options{Data: r.TempDir(), Remote: r.remote, Cloud: r.cloud, Store: app.StoreOptions{URL: r.redis.URL()},
 		Given: app.Given{Identity: r.identity}, Log: slog.New(slog.NewTextHandler(r.Output(), &slog.HandlerOptions{Level: slog.LevelInfo}))}
+	if r.change != nil {
+		r.change(&o)
+	}
+	return o
 }
 
 // start starts one more. All have the key of the first.

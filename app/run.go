@@ -32,6 +32,9 @@ func (s *Server) run(ctx, work context.Context) error {
 	g.Go(func() error { return s.problems.run(gctx) })
 	g.Go(func() error { return s.member.Only(gctx, "follow", s.follower.Run) })
 	g.Go(func() error { return s.member.Only(gctx, "rollouts", s.rollouts.Run) })
+	if s.reporter != nil {
+		g.Go(func() error { return s.member.Only(gctx, "report", s.reporter.Run) })
+	}
 	g.Go(func() error { return s.notify.Run(gctx) })
 	g.Go(func() error { return s.pkgm.Run(gctx) })
 	g.Go(func() error { return s.disk.run(gctx) })
@@ -107,6 +110,9 @@ func (s *Server) moved(ctx context.Context) func(ids []string, settings bool) {
 			s.recon.Moved(id)
 		}
 		s.follower.InstancesChanged(ids...)
+		if s.reporter != nil {
+			s.reporter.Moved(ids...)
+		}
 		if !settings {
 			return
 		}

@@ -66,6 +66,9 @@ func (h *webhook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	h.outcomes.WithLabelValues(deliveryTaken).Inc()
 	h.server.repo.Poke()
+	if r := h.server.reporter; r != nil {
+		r.Delivered()
+	}
 	w.WriteHeader(http.StatusAccepted)
 }
 

@@ -149,6 +149,12 @@ func gitAlerts(p pace) group {
 			Description: "Changes don't reach Jibe (fetch) or the forge (push), or requests are refused (commit): the log says why.",
 		},
 		{
+			Name: "ForgeNotTold", Severity: warning, For: time.Minute,
+			Value: `time() - min by (job) (jibe_forge_report_outstanding_since_timestamp_seconds)`, Bad: "> " + p.than(10*time.Minute),
+			Summary:     "The forge hasn't been told for {{ $value | humanizeDuration }} what became of a commit or pull request",
+			Description: "Commits and pull requests show an old state there. What runs isn't concerned: jibe doctor says whether the token holds, the log what the forge answers.",
+		},
+		{
 			Name: "GitIsSlow", Severity: info, For: 10 * time.Minute,
 			Value: `histogram_quantile(0.9, sum by (job, command, le) (rate(jibe_git_duration_seconds_bucket{command!="fetch"}[` + p.over(10*time.Minute) + `])))`, Bad: "> 5",
 			Summary:     "git {{ $labels.command }} takes {{ $value | humanizeDuration }}",

@@ -15,6 +15,7 @@ import (
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/desired/gitrepo"
 	"github.com/jibe-vnfm/jibe/drivers"
+	"github.com/jibe-vnfm/jibe/forge"
 	"github.com/jibe-vnfm/jibe/internal/datadir"
 	"github.com/jibe-vnfm/jibe/internal/git"
 )
@@ -107,6 +108,18 @@ func (t *Target) hook(dir string) Finding {
 		return found(Failed, "Restart the server: it writes the hook anew.", "%s: %s", dir, why)
 	}
 	return ok("pushes to %s are held against the rules", filepath.Base(dir))
+}
+
+// token looks at the token by which the forge is told what becomes of commits and pull requests.
+func (t *Target) token(ctx context.Context) Finding {
+	err := t.Token(ctx)
+	switch {
+	case err == nil:
+		return ok("the forge takes it, and its user may write to the repository")
+	case errors.Is(err, forge.ErrDenied), errors.Is(err, forge.ErrNotFound):
+		return found(Failed, "Give --forge-token a token that holds, of a user who may write to the repository; its scopes are in the guide, Use your forge. Until then no commit gets a status and no pull request its comment.", "%v", err)
+	}
+	return found(Warning, "See whether the forge's API is reached from here. What it is to be told waits, and is said then.", "%v", err)
 }
 
 // remote looks whether git reaches a repository elsewhere, and how its clock goes.

@@ -22,6 +22,8 @@ type Target struct {
 	Data, Branch, Remote string
 	// Certificates are files that flags name; those without a file are left out.
 	Certificates []Certificate
+	// Token asks the forge's API whether its token may do what Jibe does with it; nil where it has none.
+	Token func(ctx context.Context) error
 	// Settings are those at head.
 	Settings func(ctx context.Context) (*desired.Settings, error)
 	// Store looks at the store's file, Redis at the Redis that has the records instead; one of
@@ -59,6 +61,9 @@ func (t *Target) Checks(ctx context.Context) []Check {
 		list = append(list, Check{Name: "push hook", Run: func(context.Context) Finding { return t.hook(t.path("desired.git")) }})
 	} else {
 		list = append(list, Check{Name: "forge", Run: func(ctx context.Context) Finding { return t.remote(ctx, t.Remote) }})
+	}
+	if t.Token != nil {
+		list = append(list, Check{Name: "forge token", Timeout: 30 * time.Second, Run: t.token})
 	}
 	settings, err := t.Settings(ctx)
 	list = append(list, Check{Name: "settings", Run: func(context.Context) Finding {

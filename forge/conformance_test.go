@@ -18,6 +18,10 @@ type world interface {
 	statuses(t *testing.T, commit, context string) []Status
 	// comments are all on a pull request, oldest first.
 	comments(t *testing.T, number int64) []string
+	// merge merges a pull request.
+	merge(t *testing.T, number int64)
+	// reader are the settings of a client whose token's user may only read.
+	reader(t *testing.T) Settings
 	// comment is made by somebody else.
 	comment(t *testing.T, number int64, text string)
 }
@@ -160,9 +164,40 @@ func conform(t *testing.T, w world) {
 		}
 	})
 
+	t.Run("what became of a pull request is told", func(t *testing.T) {
+		if got, err := c.Outcome(t.Context(), one.Number); err != nil || got != (Outcome{}) {
+			t.Errorf("of one that was closed: %+v, %v", got, err)
+		}
+		all, err := c.Opened(t.Context(), "main")
+		if err != nil || len(all) == 0 {
+			t.Fatalf("open are %+v, %v", all, err)
+		}
+		at := all[0].Number
+		if got, err := c.Outcome(t.Context(), at); err != nil || got != (Outcome{Open: true}) {
+			t.Errorf("of one that is open: %+v, %v", got, err)
+		}
+		w.merge(t, at)
+		if got, err := c.Outcome(t.Context(), at); err != nil || got != (Outcome{Merged: w.commit(t, "main")}) {
+			t.Errorf("of one that was merged: %+v, %v; main is at %s", got, err, w.commit(t, "main"))
+		}
+		if _, err := c.Outcome(t.Context(), 999_999); !errors.Is(err, ErrNotFound) {
+			t.Errorf("of one that isn't there: %v", err)
+		}
+	})
+
 	t.Run("a branch that isn't there can't be proposed", func(t *testing.T) {
 		if _, err := c.Open(t.Context(), Proposal{Branch: "nowhere", Base: "main", Title: "X"}); err == nil {
 			t.Error("no error")
+		}
+	})
+
+	t.Run("a token that may only read is told", func(t *testing.T) {
+		reader, err := New(w.reader(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := reader.Check(t.Context()); !errors.Is(err, ErrDenied) || !strings.Contains(err.Error(), "not write") {
+			t.Errorf("got %v", err)
 		}
 	})
 }

@@ -29,6 +29,7 @@ type fake struct {
 	allStatus  []fakeStatus
 	pulls      []*fakePull
 	allComment []*fakeComment
+	readOnly   bool // the token's user may not write
 	// refuse answers in place of the API where it isn't nil.
 	refuse http.HandlerFunc
 }
@@ -43,6 +44,7 @@ type fakePull struct {
 	number       int64
 	branch, base string
 	open         bool
+	merged       string // the commit that it was merged as
 }
 
 type fakeComment struct {
@@ -96,6 +98,12 @@ func (f *fake) comments(_ *testing.T, number int64) (all []string) {
 	return all
 }
 
+func (f *fake) merge(_ *testing.T, number int64) {
+	p := f.pulls[number-1]
+	p.open, p.merged = false, strings.Repeat("9", 40)
+	f.branches[p.base] = p.merged
+}
+
 func (f *fake) comment(_ *testing.T, number int64, text string) { f.add(number, otherID, text) }
 
 func (f *fake) add(pull, author int64, text string) *fakeComment {
@@ -132,7 +140,7 @@ func (f *fake) propose(branch, base string) (*fakePull, string) {
 			return nil, "already exists"
 		}
 	}
-	p := &fakePull{int64(len(f.pulls) + 1), branch, base, true}
+	p := &fakePull{number: int64(len(f.pulls) + 1), branch: branch, base: base, open: true}
 	f.pulls = append(f.pulls, p)
 	return p, ""
 }

@@ -62,10 +62,19 @@ type Proposal struct {
 	Title, Text  string
 }
 
+// Outcome is what became of a pull request.
+type Outcome struct {
+	Open bool
+	// Merged is the commit that brought it into its base, "" where none has: the merge, or the last
+	// of the commits that were made anew.
+	Merged string
+}
+
 // Client speaks to one repository on one forge. It is safe for concurrent use. An error is one of
 // those below where it has been decided what that means, and holds no credentials.
 type Client interface {
-	// Check says whether the forge is there, and the token one that may read the repository.
+	// Check says whether the forge is there, and whether the token's user may read the repository and
+	// write to it, as far as the forge tells: [ErrDenied] where it may only read.
 	Check(ctx context.Context) error
 	// SetStatus MUST leave the commit with this status in its context, and MUST NOT add another
 	// where it has that already: forges keep every one, and limit how many.
@@ -76,6 +85,8 @@ type Client interface {
 	SetComment(ctx context.Context, number int64, name, text string) error
 	// Opened returns the open pull requests into base whose branch is one of the repository's own.
 	Opened(ctx context.Context, base string) ([]PullRequest, error)
+	// Outcome says what became of a pull request.
+	Outcome(ctx context.Context, number int64) (Outcome, error)
 	// Open opens a pull request, or returns the one that is open for the same two branches.
 	Open(ctx context.Context, p Proposal) (PullRequest, error)
 	// Close closes the pull request that is open for the two branches, if any. It doesn't merge,
@@ -172,6 +183,11 @@ func (p place) said(what string, err error) error {
 		err = e
 	}
 	return fmt.Errorf("%s of %s on %s: %w", what, p.path, p.url.Host, err)
+}
+
+// readOnly is the error of a check where the token's user may not write.
+func (p place) readOnly(needed string) error {
+	return p.said("look", fmt.Errorf("%w: its user may read the repository and not write to it (give it %s)", ErrDenied, needed))
 }
 
 // What forges take. The smallest counts for all, so that the same is read everywhere.

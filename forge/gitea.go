@@ -26,8 +26,12 @@ func (g giteaClient) Check(ctx context.Context) error {
 	if err == nil {
 		_, _, err = api.GetMyUserInfo()
 	}
+	var repo *gitea.Repository
 	if err == nil {
-		_, _, err = api.GetRepo(g.owner, g.name)
+		repo, _, err = api.GetRepo(g.owner, g.name)
+	}
+	if err == nil && repo.Permissions != nil && !repo.Permissions.Push {
+		return g.readOnly("the permission to write")
 	}
 	return g.said("look", err)
 }
@@ -118,6 +122,23 @@ func (g giteaClient) Opened(ctx context.Context, base string) (all []PullRequest
 
 func giteaPull(p *gitea.PullRequest) PullRequest {
 	return PullRequest{Number: p.Index, Branch: p.Head.Ref, Base: p.Base.Ref, Commit: p.Head.Sha, Link: p.HTMLURL}
+}
+
+// Outcome implements [Client].
+func (g giteaClient) Outcome(ctx context.Context, number int64) (o Outcome, err error) {
+	api, err := g.api(ctx)
+	var p *gitea.PullRequest
+	if err == nil {
+		p, _, err = api.GetPullRequest(g.owner, g.name, number)
+	}
+	if err != nil {
+		return o, g.said("pull request", err)
+	}
+	o.Open = p.State == gitea.StateOpen
+	if p.HasMerged && p.MergedCommitID != nil {
+		o.Merged = *p.MergedCommitID
+	}
+	return o, nil
 }
 
 // Open implements [Client].

@@ -1,6 +1,7 @@
 package forge
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/internal/egress"
 	"github.com/jibe-vnfm/jibe/internal/peer"
+	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
@@ -30,8 +32,9 @@ type realGitea struct {
 	forge       testenv.Forge
 	owner, name string
 	// admin is who looks, and other is somebody who comments.
-	admin, other *gitea.Client
-	through      http.RoundTripper
+	admin, other             *gitea.Client
+	otherName, otherPassword string
+	through                  http.RoundTripper
 }
 
 func newRealGitea(t *testing.T) *realGitea {
@@ -47,8 +50,9 @@ func newRealGitea(t *testing.T) *realGitea {
 	}
 	w.owner = me.UserName
 	other, change := "other-"+uuid.NewString()[:8], false
+	w.otherName, w.otherPassword = other, uuid.NewString()
 	_, _, err = w.admin.AdminCreateUser(gitea.CreateUserOption{
-		Username: other, Email: other + "@example.org", Password: uuid.NewString(), MustChangePassword: &change,
+		Username: other, Email: other + "@example.org", Password: w.otherPassword, MustChangePassword: &change,
 	})
 	if err != nil {
 		t.Fatalf("make another user: %v", err)
@@ -114,6 +118,33 @@ func (w *realGitea) comments(t *testing.T, number int64) (all []string) {
 		all = append(all, c.Body)
 	}
 	return all
+}
+
+func (w *realGitea) merge(t *testing.T, number int64) {
+	t.Helper()
+	// Gitea finds out beside the request whether it can be merged.
+	kit.Eventually(t, func() error {
+		ok, _, err := w.admin.MergePullRequest(w.owner, w.name, number, gitea.MergePullRequestOption{Style: gitea.MergeStyleMerge})
+		if err == nil && !ok {
+			err = errors.New("not merged")
+		}
+		return err
+	})
+}
+
+func (w *realGitea) reader(t *testing.T) Settings {
+	t.Helper()
+	self, err := gitea.NewClient(w.forge.URL, gitea.SetBasicAuth(w.otherName, w.otherPassword))
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, _, err := self.CreateAccessToken(gitea.CreateAccessTokenOption{Name: "reader", Scopes: []gitea.AccessTokenScope{gitea.AccessTokenScopeAll}})
+	if err != nil {
+		t.Fatalf("make a token: %v", err)
+	}
+	s := w.settings()
+	s.Token = made.Token
+	return s
 }
 
 func (w *realGitea) comment(t *testing.T, number int64, text string) {

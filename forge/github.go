@@ -33,8 +33,12 @@ func newGitHub(at place) (Client, error) {
 // Check implements [Client].
 func (g githubClient) Check(ctx context.Context) error {
 	_, _, err := g.api.Users.Get(ctx, "")
+	var repo *github.Repository
 	if err == nil {
-		_, _, err = g.api.Repositories.Get(ctx, g.owner, g.name)
+		repo, _, err = g.api.Repositories.Get(ctx, g.owner, g.name)
+	}
+	if err == nil && repo.Permissions != nil && !repo.Permissions.GetPush() {
+		return g.readOnly("the role Write")
 	}
 	return g.said("look", err)
 }
@@ -116,6 +120,19 @@ func (g githubClient) list(ctx context.Context, o github.PullRequestListOptions)
 
 func githubPull(p *github.PullRequest) PullRequest {
 	return PullRequest{Number: int64(p.GetNumber()), Branch: p.GetHead().GetRef(), Base: p.GetBase().GetRef(), Commit: p.GetHead().GetSHA(), Link: p.GetHTMLURL()}
+}
+
+// Outcome implements [Client].
+func (g githubClient) Outcome(ctx context.Context, number int64) (o Outcome, err error) {
+	p, _, err := g.api.PullRequests.Get(ctx, g.owner, g.name, int(number))
+	if err != nil {
+		return o, g.said("pull request", err)
+	}
+	o.Open = p.GetState() == "open"
+	if p.GetMerged() { // before, it is what a merge would be
+		o.Merged = p.GetMergeCommitSHA()
+	}
+	return o, nil
 }
 
 // of returns the pull request that is open for two branches.

@@ -25,13 +25,18 @@ func (g fakeGitHub) settings() Settings {
 	return Settings{Kind: GitHub, URL: g.url, Repository: "noc/vnfs", Token: fakeToken, Transport: transport(g.t)}
 }
 
+func (g fakeGitHub) reader(*testing.T) Settings {
+	g.readOnly = true
+	return g.settings()
+}
+
 func githubRoutes(f *fake, mux *http.ServeMux) {
 	const repo = "/api/v3/repos/noc/vnfs"
 	user := func(id int64) map[string]any { return map[string]any{"id": id, "login": fmt.Sprintf("user%d", id)} }
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { answer(w, 404, map[string]any{"message": "Not Found"}) })
 	mux.HandleFunc("GET /api/v3/user", func(w http.ResponseWriter, _ *http.Request) { answer(w, 200, user(jibeID)) })
 	mux.HandleFunc("GET "+repo, func(w http.ResponseWriter, _ *http.Request) {
-		answer(w, 200, map[string]any{"id": 1, "full_name": "noc/vnfs"})
+		answer(w, 200, map[string]any{"id": 1, "full_name": "noc/vnfs", "permissions": map[string]any{"pull": true, "push": !f.readOnly}})
 	})
 
 	link := func(w http.ResponseWriter, r *http.Request, next int) {
@@ -125,7 +130,11 @@ func githubRoutes(f *fake, mux *http.ServeMux) {
 		at := func(branch string) map[string]any {
 			return map[string]any{"ref": branch, "sha": f.branches[branch], "repo": map[string]any{"id": 1}}
 		}
-		return map[string]any{"number": p.number, "state": state, "head": at(p.branch), "base": at(p.base), "html_url": fmt.Sprintf("%s/noc/vnfs/pull/%d", f.url, p.number)}
+		merge := p.merged
+		if merge == "" {
+			merge = strings.Repeat("8", 40) // what a merge would be, to try it
+		}
+		return map[string]any{"merged": p.merged != "", "merge_commit_sha": merge, "number": p.number, "state": state, "head": at(p.branch), "base": at(p.base), "html_url": fmt.Sprintf("%s/noc/vnfs/pull/%d", f.url, p.number)}
 	}
 	mux.HandleFunc("GET "+repo+"/pulls", func(w http.ResponseWriter, r *http.Request) {
 		q := r.URL.Query()
@@ -138,6 +147,13 @@ func githubRoutes(f *fake, mux *http.ServeMux) {
 		part, next := page(r, all)
 		link(w, r, next)
 		answer(w, 200, part)
+	})
+	mux.HandleFunc("GET "+repo+"/pulls/{number}", func(w http.ResponseWriter, r *http.Request) {
+		if p := f.pull(r); p != nil {
+			answer(w, 200, pull(p))
+			return
+		}
+		answer(w, 404, map[string]any{"message": "Not Found"})
 	})
 	mux.HandleFunc("POST "+repo+"/pulls", func(w http.ResponseWriter, r *http.Request) {
 		in := body(r)

@@ -1,6 +1,7 @@
 package forge
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 
@@ -32,8 +33,21 @@ func newGitLab(at place) (Client, error) {
 // Check implements [Client].
 func (g gitlabClient) Check(ctx context.Context) error {
 	_, _, err := g.api.Users.CurrentUser(gitlab.WithContext(ctx))
+	var project *gitlab.Project
 	if err == nil {
-		_, _, err = g.api.Projects.GetProject(g.path, nil, gitlab.WithContext(ctx))
+		project, _, err = g.api.Projects.GetProject(g.path, nil, gitlab.WithContext(ctx))
+	}
+	if err == nil && project.Permissions != nil {
+		has, told := gitlab.NoPermissions, false // a server's administrator is told neither
+		if p := project.Permissions.ProjectAccess; p != nil {
+			has, told = p.AccessLevel, true
+		}
+		if p := project.Permissions.GroupAccess; p != nil {
+			has, told = max(has, p.AccessLevel), true
+		}
+		if told && has < gitlab.DeveloperPermissions {
+			return g.readOnly("the role Developer")
+		}
 	}
 	return g.said("look", err)
 }
@@ -130,6 +144,19 @@ func (g gitlabClient) list(ctx context.Context, o gitlab.ListProjectMergeRequest
 
 func gitlabPull(r *gitlab.BasicMergeRequest) PullRequest {
 	return PullRequest{Number: r.IID, Branch: r.SourceBranch, Base: r.TargetBranch, Commit: r.SHA, Link: r.WebURL}
+}
+
+// Outcome implements [Client].
+func (g gitlabClient) Outcome(ctx context.Context, number int64) (o Outcome, err error) {
+	r, _, err := g.api.MergeRequests.GetMergeRequest(g.path, number, nil, gitlab.WithContext(ctx))
+	if err != nil {
+		return o, g.said("merge request", err)
+	}
+	o.Open = r.State == "opened" || r.State == "locked" // locked is while it is being merged
+	if r.State == "merged" {
+		o.Merged = cmp.Or(r.MergeCommitSHA, r.SquashCommitSHA, r.SHA) // without a merge commit, it is what was merged
+	}
+	return o, nil
 }
 
 // of returns the merge request that is open for two branches.

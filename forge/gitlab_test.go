@@ -35,6 +35,11 @@ func (g fakeGitLab) statuses(t *testing.T, commit, context string) []Status {
 	return all
 }
 
+func (g fakeGitLab) reader(*testing.T) Settings {
+	g.readOnly = true
+	return g.settings()
+}
+
 func gitlabRoutes(f *fake, mux *http.ServeMux) {
 	const project = "/api/v4/projects/{project}"
 	user := func(id int64) map[string]any { return map[string]any{"id": id, "username": fmt.Sprintf("user%d", id)} }
@@ -55,7 +60,10 @@ func gitlabRoutes(f *fake, mux *http.ServeMux) {
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { answer(w, 404, map[string]any{"error": "404 Not Found"}) })
 	mux.HandleFunc("GET /api/v4/user", func(w http.ResponseWriter, _ *http.Request) { answer(w, 200, user(jibeID)) })
-	mine("GET "+project, func(w http.ResponseWriter, _ *http.Request) { answer(w, 200, map[string]any{"id": 1}) })
+	mine("GET "+project, func(w http.ResponseWriter, _ *http.Request) {
+		level := map[bool]int{true: 20, false: 30}[f.readOnly] // Reporter, Developer
+		answer(w, 200, map[string]any{"id": 1, "permissions": map[string]any{"project_access": map[string]any{"access_level": level}, "group_access": nil}})
+	})
 
 	status := func(s fakeStatus) map[string]any {
 		return map[string]any{"id": s.id, "sha": s.commit, "status": s.State, "name": s.Context, "description": s.Description, "target_url": s.Link}
@@ -140,7 +148,12 @@ func gitlabRoutes(f *fake, mux *http.ServeMux) {
 
 	request := func(p *fakePull) map[string]any {
 		state := map[bool]string{true: "opened", false: "closed"}[p.open]
+		var merge any
+		if p.merged != "" {
+			state, merge = "merged", p.merged
+		}
 		return map[string]any{
+			"merge_commit_sha": merge, "squash_commit_sha": nil,
 			"iid": p.number, "state": state, "source_branch": p.branch, "target_branch": p.base, "sha": f.branches[p.branch],
 			"source_project_id": 1, "target_project_id": 1, "web_url": fmt.Sprintf("%s/noc/tokyo/vnfs/-/merge_requests/%d", f.url, p.number),
 		}
@@ -156,6 +169,13 @@ func gitlabRoutes(f *fake, mux *http.ServeMux) {
 		part, n := page(r, all)
 		next(w, n)
 		answer(w, 200, part)
+	})
+	mine("GET "+project+"/merge_requests/{number}", func(w http.ResponseWriter, r *http.Request) {
+		if p := f.pull(r); p != nil {
+			answer(w, 200, request(p))
+			return
+		}
+		answer(w, 404, map[string]any{"message": "404 Not found"})
 	})
 	mine("POST "+project+"/merge_requests", func(w http.ResponseWriter, r *http.Request) {
 		in := body(r)

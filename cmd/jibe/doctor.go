@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/jibe-vnfm/jibe/admission/plantext"
 	"github.com/jibe-vnfm/jibe/app"
 	"github.com/jibe-vnfm/jibe/doctor"
 	"github.com/jibe-vnfm/jibe/internal/datadir"
@@ -71,6 +72,7 @@ func newDoctor() *cobra.Command {
 	f.StringVarP(&output, "output", "o", "", "text or json")
 	f.StringVar(&o.Remote, "remote", "", "URL of the desired repository on a forge, as of jibe serve")
 	f.StringVar(&o.Branch, "branch", "main", "branch of the desired repository")
+	forgeFlags(f, &o.Forge)
 	f.StringVar(&o.TLSCert, "tls-cert", "", "PEM file of the API's certificate, as of jibe serve")
 	f.StringVar(&o.ClientCA, "client-ca", "", "PEM file of the authorities of callers' certificates, as of jibe serve")
 	f.StringVar(&o.Notify.Cert, "notify-client-cert", "", "PEM file of the certificate that subscribers are shown, as of jibe serve")
@@ -119,9 +121,9 @@ func printExamination(w io.Writer, results []doctor.Result) error {
 	}
 	var b strings.Builder
 	for _, r := range results {
-		fmt.Fprintf(&b, "%-7s  %-*s  %s\n", r.State, width, r.Name, oneLine(r.Means))
+		fmt.Fprintf(&b, "%-7s  %-*s  %s\n", r.State, width, r.Name, plantext.OneLine(r.Means))
 		if r.Do != "" && r.State != doctor.OK {
-			fmt.Fprintf(&b, "%-7s  %-*s  → %s\n", "", width, "", oneLine(r.Do))
+			fmt.Fprintf(&b, "%-7s  %-*s  → %s\n", "", width, "", plantext.OneLine(r.Do))
 		}
 	}
 	fmt.Fprintf(&b, "\nok: %d, warnings: %d, failed: %d, skipped: %d\n", count[doctor.OK], count[doctor.Warning], count[doctor.Failed], count[doctor.Skipped])

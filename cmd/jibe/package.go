@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/jibe-vnfm/jibe/admission/plantext"
 	"github.com/jibe-vnfm/jibe/vnfd"
 	"github.com/jibe-vnfm/jibe/vnfd/csar"
 )
@@ -34,7 +35,7 @@ func checkPackage(cmd *cobra.Command, dir string) (fs.FS, error) {
 		}
 	}
 	if wrong > 0 {
-		return nil, fmt.Errorf("%s in package %s", count(wrong, "problem"), dir)
+		return nil, fmt.Errorf("%s in package %s", plantext.Count(wrong, "problem"), dir)
 	}
 	return files, nil
 }

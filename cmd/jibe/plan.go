@@ -3,14 +3,13 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/jibe-vnfm/jibe/admission"
+	"github.com/jibe-vnfm/jibe/admission/plantext"
 	"github.com/jibe-vnfm/jibe/desired"
 )
 
@@ -54,15 +53,15 @@ func newPlan() *cobra.Command {
 			w := cmd.OutOrStdout()
 			groups := admission.GroupPreviews(v.Previews)
 			if output == "markdown" {
-				err = markdownPlan(w, *v, groups)
+				err = plantext.Markdown(w, *v, groups)
 			} else {
-				err = show(w, output, planOutput{v, groups}, func() { printPlan(w, *v, groups) })
+				err = show(w, output, planOutput{v, groups}, func() { plantext.Text(w, *v, groups) })
 			}
 			if err != nil {
 				return err
 			}
 			if len(v.Problems) > 0 {
-				return fmt.Errorf("%s; nothing of this would be accepted", count(len(v.Problems), "problem"))
+				return fmt.Errorf("%s; nothing of this would be accepted", plantext.Count(len(v.Problems), "problem"))
 			}
 			for _, preview := range v.Previews {
 				if preview.Error != "" {
@@ -140,7 +139,7 @@ func newValidate() *cobra.Command {
 				fmt.Fprintln(w, p.Error())
 			}
 			if len(v.Problems) > 0 {
-				return fmt.Errorf("%s: a push would be refused", count(len(v.Problems), "problem"))
+				return fmt.Errorf("%s: a push would be refused", plantext.Count(len(v.Problems), "problem"))
 			}
 			if away {
 				return fmt.Errorf("%w\nthe files themselves are sound; packages, levels and VIMs need the server (or --offline)", err)
@@ -152,13 +151,13 @@ func newValidate() *cobra.Command {
 				fmt.Fprintln(w, p.Error())
 			}
 			if len(problems) > 0 {
-				return fmt.Errorf("%s: the branch has them already, and a push that leaves them there isn't refused for that", count(len(problems), "problem"))
+				return fmt.Errorf("%s: the branch has them already, and a push that leaves them there isn't refused for that", plantext.Count(len(problems), "problem"))
 			}
 			said := "no problems"
 			if offline {
 				said = "the files are sound (packages, levels and VIMs were not checked)"
 			}
-			_, err = fmt.Fprintf(w, "%s: %s, %s\n", d.root, count(n, "instance"), said)
+			_, err = fmt.Fprintf(w, "%s: %s, %s\n", d.root, plantext.Count(n, "instance"), said)
 			return err
 		},
 	}
@@ -183,77 +182,4 @@ func folder(args []string) string {
 type planOutput struct {
 	*admission.Verdict
 	Groups []admission.Group `json:"groups"`
-}
-
-func printPlan(w io.Writer, v admission.Verdict, groups []admission.Group) {
-	for _, p := range v.Warnings {
-		fmt.Fprintln(w, "warning: "+p.Error())
-	}
-	for _, p := range v.Problems {
-		fmt.Fprintln(w, p.Error())
-	}
-	for _, g := range groups {
-		fmt.Fprintf(w, "%s: %s\n", headline(g), whatHappens(g))
-		if len(g.Dirs) > 1 {
-			fmt.Fprintf(w, "  %s\n", someOf(g.Dirs, shownDirs))
-		}
-		if g.Error == "" && g.Operation != "" {
-			printSteps(w, g.Shared)
-		}
-	}
-	if len(v.Problems) == 0 {
-		fmt.Fprintf(w, "%s would change\n", count(changing(groups), "instance"))
-	}
-}
-
-// changing is the number of instances that an operation would begin of.
-func changing(groups []admission.Group) int {
-	n := 0
-	for _, g := range groups {
-		if g.Error == "" && g.Operation != "" {
-			n += len(g.Dirs)
-		}
-	}
-	return n
-}
-
-// shownDirs is how many instances of a group are named.
-const shownDirs = 4
-
-// headline names a group's only instance, or says how many it has.
-func headline(g admission.Group) string {
-	if len(g.Dirs) == 1 {
-		return g.Dirs[0]
-	}
-	return count(len(g.Dirs), "instance")
-}
-
-func whatHappens(g admission.Group) string {
-	same := ""
-	if len(g.Dirs) > 1 {
-		same = fmt.Sprintf(", the same %s", count(len(g.Shared.Steps), "step"))
-	}
-	switch {
-	case g.Error != "":
-		return g.Error
-	case g.Operation == "":
-		return "no change of what runs"
-	}
-	return string(g.Operation) + same
-}
-
-// someOf names the first n, and says how many more there are.
-func someOf(dirs []string, n int) string {
-	if len(dirs) <= n+1 {
-		return strings.Join(dirs, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(dirs[:n], ", "), len(dirs)-n)
-}
-
-// count is "1 problem", "2 problems".
-func count(n int, noun string) string {
-	if n != 1 {
-		noun += "s"
-	}
-	return fmt.Sprintf("%d %s", n, noun)
 }

@@ -9,6 +9,8 @@ import (
 	"unicode"
 
 	"golang.org/x/term"
+
+	"github.com/jibe-vnfm/jibe/admission/plantext"
 )
 
 // screen is what a command writes to. Its zero value is a file or a pipe, which gets plain
@@ -75,7 +77,7 @@ func printable(text string) string {
 			return unicode.ReplacementChar
 		}
 		return r
-	}, oneLine(text))
+	}, plantext.OneLine(text))
 }
 
 // column is one column of a table.

@@ -70,6 +70,7 @@ func newServe() *cobra.Command {
 	f.DurationVar(&o.Poll, "poll", 30*time.Second, "how often remote repositories are fetched (a webhook makes it at once)")
 	f.DurationVar(&o.PushInterval, "push-interval", 0, "how far apart pushes to --remote are at least, for a forge that limits them (six a minute: 10s); up to 1m")
 	f.StringVar(&o.WebhookSecret, "webhook-secret", "", "secret of the forge's webhook, as file:PATH or env:NAME: /webhook then takes only what the forge has signed with it, each delivery once")
+	forgeFlags(f, &o.Forge)
 	f.StringVar(&o.Packages.Trust, "package-trust", "", "file of certificates in PEM by which the signatures of uploaded packages are checked")
 	f.BoolVar(&o.Packages.RequireSignatures, "require-signatures", false, "refuse uploaded packages that aren't signed; needs --package-trust")
 	f.StringVar(&o.Verify.Desired, "verify-desired", "", "file of trusted keys (allowed signers, OpenPGP keys) by which each commit of the desired repository must be signed to be obeyed")
@@ -143,6 +144,15 @@ func checkPushInterval(o app.Options) error {
 		return fmt.Errorf("--push-interval %s: there is no --remote to push to: give it, or leave the interval out", d)
 	}
 	return nil
+}
+
+// forgeFlags say which forge is told what becomes of commits and pull requests.
+func forgeFlags(f *pflag.FlagSet, o *app.ForgeOptions) {
+	f.StringVar(&o.Token, "forge-token", "", "access token of the forge that --remote is on, as file:PATH or env:NAME: it is told what becomes of commits and pull requests")
+	f.StringVar(&o.Kind, "forge", "", "which forge that is: gitea (Forgejo, too), github or gitlab (default: by the host, where it is github.com or gitlab.com)")
+	f.StringVar(&o.URL, "forge-url", "", "its URL, as people open it (default: https and the host of --remote)")
+	f.StringVar(&o.Repository, "forge-repository", "", "the repository there, as OWNER/NAME (default: that of --remote)")
+	f.Float64Var(&o.Rate, "forge-rate", app.DefaultForgeRate, "how many requests a second it is sent at most")
 }
 
 // storeFlags say where records are kept.

@@ -134,6 +134,10 @@ func Rules() []Rule {
 			Why: "a forge is told what others have decided to tell: its clients know statuses, comments and branches, and no VNF",
 		},
 		{
+			From: []string{"report"}, Never: []string{"app", "automation/...", "drivers/...", "hooks/...", "reconciler/...", "sol/...", "ui"},
+			Why: "whoever tells a forge decides and changes nothing: it knows git, the operation log and words",
+		},
+		{
 			From: []string{"store/..."}, Never: []string{"desired/...", "drivers/...", "lcm/...", "reconciler/...", "sol/...", "vnfd/..."},
 			Why: "a store keeps bytes; a store that knew operations could not be replaced by another",
 		},

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
-	"encoding/base64"
 	"encoding/hex"
 	"fmt"
 	"net/http"
@@ -13,12 +12,8 @@ import (
 	"strings"
 	"testing"
 
-	"code.gitea.io/sdk/gitea"
-	"github.com/google/uuid"
-
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
-	"github.com/jibe-vnfm/jibe/test/testenv"
 )
 
 // hookSecret is what the forge and Jibe both know.
@@ -64,57 +59,9 @@ func delivered(t *testing.T, s *process.Server, outcome string) string {
 }
 
 func TestWhatARealGiteaDeliversHasJibeFetchAndWhatNobodySignedDoesNot(t *testing.T) {
-	forge := testenv.Gitea(t)
-	admin, err := gitea.NewClient(forge.URL, gitea.SetToken(forge.Token))
-	if err != nil {
-		t.Fatal(err)
-	}
-	me, _, err := admin.GetMyUserInfo()
-	if err != nil {
-		t.Fatal(err)
-	}
-	name := "desired-" + uuid.NewString()[:8]
-	repo, _, err := admin.CreateRepo(gitea.CreateRepoOption{Name: name, AutoInit: true, DefaultBranch: "main", Private: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	write := func(path, text string) string {
-		t.Helper()
-		f, _, err := admin.CreateFile(me.UserName, name, path, gitea.CreateFileOptions{
-			FileOptions: gitea.FileOptions{Message: "Write " + path, BranchName: "main"},
-			Content:     base64.StdEncoding.EncodeToString([]byte(text)),
-		})
-		if err != nil {
-			t.Fatalf("write %s: %v", path, err)
-		}
-		return f.Commit.SHA
-	}
-	write("vims/sim.yaml", "type: sim\ndefault: true\n")
-	write("repositories.yaml", "- name: packages\n  url: packages.git\n  branch: main\n")
-
-	dir := t.TempDir()
-	secret := filepath.Join(dir, "webhook-secret")
-	if err := os.WriteFile(secret, []byte(hookSecret+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	data := filepath.Join(dir, "data")
-	config := filepath.Join(dir, "gitconfig")
-	credentials := "[http]\n\textraHeader = Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte(me.UserName+":"+forge.Token)) + "\n"
-	if err := os.WriteFile(config, []byte(credentials), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	s, err := process.StartLogged(process.Binary(t), data, filepath.Join(dir, "log"),
-		[]string{"GIT_CONFIG_GLOBAL=" + config},
-		"--remote", repo.CloneURL, "--poll", "24h", "--webhook-secret", "file:"+secret)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		s.KillGroup()
-		if t.Failed() {
-			t.Logf("the end of Jibe's log:\n%s", s.Log())
-		}
-	})
+	g := newGiteaRepo(t)
+	write := func(path, text string) string { return g.write("main", path, text) }
+	s := g.start("--poll", "24h", "--webhook-secret", "file:"+g.keep("webhook-secret", hookSecret+"\n"))
 	mirror := func() string {
 		head, err := process.Git(context.WithoutCancel(t.Context()), s.Desired(), "rev-parse", "refs/heads/main")
 		if err != nil {
@@ -124,18 +71,7 @@ func TestWhatARealGiteaDeliversHasJibeFetchAndWhatNobodySignedDoesNot(t *testing
 	}
 	before := mirror()
 
-	hook := func(secret string) *gitea.Hook {
-		t.Helper()
-		h, _, err := admin.CreateRepoHook(me.UserName, name, gitea.CreateHookOption{
-			Type: gitea.HookTypeGitea, Active: true, Events: []string{"push"}, BranchFilter: "main",
-			Config: map[string]string{"url": s.URL + "/webhook", "content_type": "json", "secret": secret},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return h
-	}
-	wrong := hook("another secret, of another forge")
+	wrong := g.hook(s, "another secret, of another forge", "push")
 	pushed := write("one.txt", "1")
 	kit.Eventually(t, func() error {
 		if n := delivered(t, s, "forged"); n != "1" {
@@ -146,11 +82,11 @@ func TestWhatARealGiteaDeliversHasJibeFetchAndWhatNobodySignedDoesNot(t *testing
 	if got := mirror(); got != before {
 		t.Errorf("the mirror went to %s by a delivery with a wrong signature", got)
 	}
-	if _, err := admin.DeleteRepoHook(me.UserName, name, wrong.ID); err != nil {
+	if _, err := g.admin.DeleteRepoHook(g.owner, g.name, wrong.ID); err != nil {
 		t.Fatal(err)
 	}
 
-	hook(hookSecret)
+	g.hook(s, hookSecret, "push")
 	pushed = write("two.txt", pushed)
 	kit.Eventually(t, func() error {
 		if got := mirror(); got != pushed {

@@ -18,7 +18,7 @@ import (
 var fireAndResolve = []string{
 	"VnfOperationWaitsForAPerson", "VnfOperationWaitsForInstances", "VnfGrantsAreNotAnswered", "VnfHookFails", "VnfDriftNotPutRight", "VnfDriftIsFoughtOver", "VnfHeldForLong",
 	"RolloutHalted",
-	"DesiredRepositoryNotFollowed", "DesiredFileNotObeyed", "GitFails", "VimAway", "VimRequestsFail", "JibeAway", "CredentialsAreGuessed",
+	"DesiredRepositoryNotFollowed", "DesiredFileNotObeyed", "ForgeNotTold", "GitFails", "VimAway", "VimRequestsFail", "JibeAway", "CredentialsAreGuessed",
 	"SubscriberNotNotified", "NotificationsGivenUp", "CertificateEnds", "CertificateEndsAtOnce", "BackupIsOld", "HooksAreUnconfined",
 	"ReplicaHasNoSession", "ReplicaIsMissing",
 }

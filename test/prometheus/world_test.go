@@ -45,6 +45,7 @@ type world struct {
 	wire               *wire
 	desired, elsewhere *process.WorkTree
 	bare               string // the forge's repository
+	told               told   // its API
 	certificate        string // the third's, with its key in the same folder
 	thirdData          string
 	deaf               atomic.Bool // whether the subscriber answers no more
@@ -237,7 +238,10 @@ func (w *world) startForge() {
 		"repositories.yaml": "- name: packages\n  url: packages.git\n  branch: main\n",
 		"vims/sim.yaml":     "type: sim\ndefault: true\n",
 	})
-	w.forge = process.Start(t, filepath.Join(process.ShortTempDir(t), "data"), "--remote", "file://"+w.bare, "--poll", "300ms", "--push-interval", "1s")
+	token := filepath.Join(t.TempDir(), "token")
+	write(t, token, "of nobody\n")
+	w.forge = process.Start(t, filepath.Join(process.ShortTempDir(t), "data"), "--remote", "file://"+w.bare, "--poll", "300ms", "--push-interval", "1s",
+		"--forge", "gitea", "--forge-url", w.told.serve(t), "--forge-repository", "noc/vnfs", "--forge-token", "file:"+token, "--forge-rate", "100")
 	w.forge.PushPackages(t, []string{process.SmallVnfd}, process.SmallPackage())
 	w.elsewhere = process.NewWorkTree(t, w.bare)
 	w.elsewhere.PushFiles(map[string]string{unread + "/vnf.yaml": w.file(unread, process.SmallVnfd, "")})
@@ -413,6 +417,7 @@ func (w *world) mends() {
 	w.guessing.Store(false)
 	w.deaf.Store(false)
 	w.retried.Store("")
+	w.told.mended.Store(true)
 	w.wire.restore()
 	if err := os.Rename(w.bare+".away", w.bare); err != nil {
 		t.Fatal(err)

@@ -4,6 +4,7 @@ They are mounted beside the folders of secretFiles, so that no reference in git 
 {{- $files := dict
   "verify-desired" .Values.desired.verify
   "webhook-secret" .Values.desired.webhookSecret
+  "forge-token" .Values.desired.forge.token
   "git-credentials" .Values.git.credentials
   "git-ca" .Values.git.ca
   "git-ssh-key" .Values.git.sshKey
@@ -38,9 +39,9 @@ They are mounted beside the folders of secretFiles, so that no reference in git 
 {{- define "jibe.flags" -}}
 {{- $repositories := .Values.packages.verify }}
 {{- range $flag, $_ := include "jibe.files" . | fromYaml }}
-{{- /* Those of git are for git. The URL of the store names its authority's certificate; its passwords, and the secret of webhooks, are references. */}}
+{{- /* Those of git are for git. The URL of the store names its authority's certificate; its passwords, the secret of webhooks and the token of the forge are references. */}}
 {{- if not (or (hasPrefix "verify-packages-" $flag) (hasPrefix "git-" $flag) (eq "store-ca" $flag)) }}
-- --{{ $flag }}={{ ternary "file:" "" (or (hasPrefix "store-" $flag) (eq "webhook-secret" $flag)) }}/etc/jibe/files/{{ $flag }}
+- --{{ $flag }}={{ ternary "file:" "" (or (hasPrefix "store-" $flag) (eq "webhook-secret" $flag) (eq "forge-token" $flag)) }}/etc/jibe/files/{{ $flag }}
 {{- end }}
 {{- end }}
 {{- range $repository, $_ := $repositories }}
@@ -49,6 +50,20 @@ They are mounted beside the folders of secretFiles, so that no reference in git 
 {{- with .Values.desired }}
 {{- with .pushInterval }}
 - --push-interval={{ . }}
+{{- end }}
+{{- with .forge }}
+{{- with .kind }}
+- --forge={{ . }}
+{{- end }}
+{{- with .url }}
+- --forge-url={{ . }}
+{{- end }}
+{{- with .repository }}
+- --forge-repository={{ . }}
+{{- end }}
+{{- with .rate }}
+- --forge-rate={{ . }}
+{{- end }}
 {{- end }}
 {{- if .requireSignedPush }}
 - --require-signed-push

@@ -120,6 +120,12 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- if and .Values.desired.webhookSecret (not .Values.desired.remote) -}}
 {{- fail "desired.webhookSecret is for a forge: name it in desired.remote, or leave the secret out" -}}
 {{- end -}}
+{{- if and .Values.desired.forge.token (not .Values.desired.remote) -}}
+{{- fail "desired.forge.token is for a forge: name it in desired.remote, or leave the token out" -}}
+{{- end -}}
+{{- if and (or .Values.desired.forge.kind .Values.desired.forge.url .Values.desired.forge.repository) (not .Values.desired.forge.token) -}}
+{{- fail "desired.forge: the forge is told nothing without a token: name its Secret in desired.forge.token" -}}
+{{- end -}}
 {{- if and (eq .Values.tls.mode "certManager") (not .Values.tls.certManager.issuerRef.name) -}}
 {{- fail "tls.certManager.issuerRef.name: name the Issuer or ClusterIssuer that signs the certificate" -}}
 {{- end -}}

@@ -1,4 +1,4 @@
-package main
+package plantext
 
 import (
 	"encoding/json"
@@ -20,7 +20,7 @@ func printed(t *testing.T, answer string) string {
 		t.Fatal(err)
 	}
 	var b strings.Builder
-	printPlan(&b, v, admission.GroupPreviews(v.Previews))
+	Text(&b, v, admission.GroupPreviews(v.Previews))
 	return b.String()
 }
 

@@ -1,4 +1,4 @@
-package main
+package plantext
 
 import (
 	"encoding/json"
@@ -19,7 +19,7 @@ func commented(t *testing.T, answer string) string {
 		t.Fatal(err)
 	}
 	var b strings.Builder
-	if err := markdownPlan(&b, v, admission.GroupPreviews(v.Previews)); err != nil {
+	if err := Markdown(&b, v, admission.GroupPreviews(v.Previews)); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()

@@ -1,14 +1,91 @@
-package main
+// Package plantext writes what a proposed change would do, as people read it: in a terminal, and in
+// the comment of a pull request. It decides and asks nothing: all that it says is in a verdict.
+package plantext
 
 import (
 	"fmt"
 	"io"
 	"strings"
 
+	"github.com/jibe-vnfm/jibe/admission"
 	"github.com/jibe-vnfm/jibe/drivers"
 	"github.com/jibe-vnfm/jibe/plan"
 	"github.com/jibe-vnfm/jibe/reconciler"
 )
+
+// Text writes the plan for a terminal: what is refused, and each group with its steps.
+func Text(w io.Writer, v admission.Verdict, groups []admission.Group) {
+	for _, p := range v.Warnings {
+		fmt.Fprintln(w, "warning: "+p.Error())
+	}
+	for _, p := range v.Problems {
+		fmt.Fprintln(w, p.Error())
+	}
+	for _, g := range groups {
+		fmt.Fprintf(w, "%s: %s\n", headline(g), whatHappens(g))
+		if len(g.Dirs) > 1 {
+			fmt.Fprintf(w, "  %s\n", someOf(g.Dirs, shownDirs))
+		}
+		if g.Error == "" && g.Operation != "" {
+			printSteps(w, g.Shared)
+		}
+	}
+	if len(v.Problems) == 0 {
+		fmt.Fprintf(w, "%s would change\n", Count(changing(groups), "instance"))
+	}
+}
+
+// changing is the number of instances that an operation would begin of.
+func changing(groups []admission.Group) int {
+	n := 0
+	for _, g := range groups {
+		if g.Error == "" && g.Operation != "" {
+			n += len(g.Dirs)
+		}
+	}
+	return n
+}
+
+// shownDirs is how many instances of a group are named.
+const shownDirs = 4
+
+// headline names a group's only instance, or says how many it has.
+func headline(g admission.Group) string {
+	if len(g.Dirs) == 1 {
+		return g.Dirs[0]
+	}
+	return Count(len(g.Dirs), "instance")
+}
+
+func whatHappens(g admission.Group) string {
+	same := ""
+	if len(g.Dirs) > 1 {
+		same = fmt.Sprintf(", the same %s", Count(len(g.Shared.Steps), "step"))
+	}
+	switch {
+	case g.Error != "":
+		return g.Error
+	case g.Operation == "":
+		return "no change of what runs"
+	}
+	return string(g.Operation) + same
+}
+
+// someOf names the first n, and says how many more there are.
+func someOf(dirs []string, n int) string {
+	if len(dirs) <= n+1 {
+		return strings.Join(dirs, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(dirs[:n], ", "), len(dirs)-n)
+}
+
+// Count is "1 problem", "2 problems".
+func Count(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprintf("%d %s", n, noun)
+}
 
 // indent begins the lines about a step.
 const indent = "        "
@@ -61,18 +138,19 @@ func printFields(w io.Writer, s plan.Step, list []drivers.Deviation, dryRun bool
 		switch {
 		case d.Field == "":
 		case isNew:
-			fmt.Fprintf(w, "%s+   %s: %s\n", indent, d.Field, oneLine(d.Want))
+			fmt.Fprintf(w, "%s+   %s: %s\n", indent, d.Field, OneLine(d.Want))
 		case d.Have == "":
-			fmt.Fprintf(w, "%s+ %s: %s\n", indent, d.Field, oneLine(d.Want))
+			fmt.Fprintf(w, "%s+ %s: %s\n", indent, d.Field, OneLine(d.Want))
 		case d.Want == "":
-			fmt.Fprintf(w, "%s- %s: %s\n", indent, d.Field, oneLine(d.Have))
+			fmt.Fprintf(w, "%s- %s: %s\n", indent, d.Field, OneLine(d.Have))
 		default:
-			fmt.Fprintf(w, "%s~ %s: %s -> %s\n", indent, d.Field, oneLine(d.Have), oneLine(d.Want))
+			fmt.Fprintf(w, "%s~ %s: %s -> %s\n", indent, d.Field, OneLine(d.Have), OneLine(d.Want))
 		}
 	}
 }
 
-func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+// OneLine is the text without line ends, and with one space where there were several.
+func OneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 // summary counts what becomes of objects: "3 objects change, 2 are new, 1 goes".
 func summary(steps []plan.Step) string {
@@ -104,12 +182,12 @@ func summary(steps []plan.Step) string {
 		}
 		said := fmt.Sprint(n)
 		if !objects {
-			said, objects = count(n, "object"), true
+			said, objects = Count(n, "object"), true
 		}
 		parts = append(parts, said+" "+verb(n, say[1], say[2]))
 	}
 	if n := number["unit"]; n > 0 {
-		parts = append(parts, count(n, "unit")+" "+verb(n, "is", "are")+" replaced")
+		parts = append(parts, Count(n, "unit")+" "+verb(n, "is", "are")+" replaced")
 	}
 	return strings.Join(parts, ", ")
 }

@@ -1,0 +1,93 @@
+package gitrepo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/internal/git"
+)
+
+// fetchedReview is where [Repo.FetchBranch] fetches to.
+const fetchedReview = "refs/jibe/remote/review"
+
+// Step is a commit with the one that it is compared with.
+type Step struct {
+	Commit string `json:"commit"`
+	// Parent is the first one, "" for the first commit of all.
+	Parent string `json:"parent,omitempty"`
+	// Own says that Jibe made the commit, for a request of the API or by itself.
+	Own bool `json:"own,omitempty"`
+}
+
+// Since returns up to most of the commits that the history of tip has and that of since lacks, the
+// newest first; more says that there are more. since "" lacks all. One that this repository doesn't
+// have is [desired.ErrNotFound].
+func (r *Repo) Since(ctx context.Context, since, tip string, most int) (list []Step, more bool, err error) {
+	revs := []string{tip}
+	if since != "" {
+		revs = append(revs, "^"+since)
+	}
+	for _, c := range []string{since, tip} {
+		if c == "" {
+			continue
+		}
+		if _, err := r.resolve(ctx, c+"^{commit}"); err != nil {
+			return nil, false, err
+		}
+	}
+	args := append([]string{"log", fmt.Sprintf("-n%d", most+1), "--topo-order", "--format=%H %P"}, revs...)
+	out, err := r.git.Run(ctx, append(args, "--")...)
+	if err != nil {
+		return nil, false, fmt.Errorf("%w: log: %w", desired.ErrUnavailable, err)
+	}
+	for line := range strings.Lines(out) {
+		if len(list) == most {
+			return list, true, nil
+		}
+		f := strings.Fields(line)
+		s := Step{Commit: f[0]}
+		if len(f) > 1 {
+			s.Parent = f[1]
+		}
+		if s.Own, err = r.Sealed(ctx, s.Commit); err != nil {
+			return nil, false, err
+		}
+		list = append(list, s)
+	}
+	return list, false, nil
+}
+
+// Reaches is [Repo.Has], where nothing is reached from a tip that this repository doesn't have: one
+// of a history that was cut or rewritten.
+func (r *Repo) Reaches(ctx context.Context, tip, commit string) (bool, error) {
+	has, err := r.Has(ctx, tip, commit)
+	if err != nil && ctx.Err() == nil {
+		if _, gone := r.resolve(ctx, tip+"^{commit}"); errors.Is(gone, desired.ErrNotFound) {
+			return false, nil
+		}
+	}
+	return has, err
+}
+
+// FetchBranch returns the commit of a branch of the remote, which this repository has then, or
+// [desired.ErrNotFound]. Unlike [Repo.Branch] it holds up no write, and MUST be called by one at a time.
+func (r *Repo) FetchBranch(ctx context.Context, name string) (string, error) {
+	ref := "refs/heads/" + name
+	if _, err := r.git.Run(ctx, "check-ref-format", ref); err != nil {
+		return "", fmt.Errorf("%w: branch %q", desired.ErrNotFound, clip(name))
+	}
+	tip, err := r.remoteRef(ctx, ref)
+	if err == nil && tip == "" {
+		err = fmt.Errorf("%w: branch %q", desired.ErrNotFound, clip(name))
+	}
+	if err != nil {
+		return "", err
+	}
+	if tip, err = r.fetch(ctx, ref, fetchedReview, transferTimeout); err == nil && !git.IsHash(tip) {
+		err = fmt.Errorf("%w: branch %q", desired.ErrNotFound, clip(name))
+	}
+	return tip, err
+}

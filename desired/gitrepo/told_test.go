@@ -1,0 +1,73 @@
+package gitrepo
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/jibe-vnfm/jibe/desired"
+)
+
+func TestCommitsSinceOneAreListedWithWhoMadeThem(t *testing.T) {
+	remote := bareRemote(t)
+	r := openRepo(t, Options{Remote: remote, Key: []byte("a key of the installation"), Now: tick()})
+	own := mustWrite(t, r, testID(1), shardDir(testID(1)), 1)
+	work := t.TempDir()
+	runGit(t, work, "clone", "--quiet", remote, ".")
+	put(t, work, flatDir(testID(2))+"/vnf.yaml", vnfFile(testID(2), 1))
+	commitPush(t, work, "By a person")
+	if err := r.Fetch(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	person := r.Head()
+	list, more, err := r.Since(t.Context(), "", person, 2)
+	if err != nil || len(list) != 2 || list[0] != (Step{Commit: person, Parent: own.Commit}) || list[1].Commit != own.Commit || !list[1].Own {
+		t.Errorf("all: %+v, more %t, %v", list, more, err)
+	}
+	if list, more, err = r.Since(t.Context(), own.Commit, person, 9); err != nil || len(list) != 1 || list[0].Commit != person || more {
+		t.Errorf("since the first: %+v, more %t, %v", list, more, err)
+	}
+	nowhere := strings.Repeat("1", 40)
+	if _, _, err = r.Since(t.Context(), nowhere, person, 9); !errors.Is(err, desired.ErrNotFound) {
+		t.Errorf("since one that isn't there: %v", err)
+	}
+	for _, test := range []struct {
+		tip, commit string
+		want        bool
+	}{{person, own.Commit, true}, {person, person, true}, {own.Commit, person, false}, {nowhere, person, false}} {
+		if has, err := r.Reaches(t.Context(), test.tip, test.commit); err != nil || has != test.want {
+			t.Errorf("%s reaches %s: %t, %v", test.tip, test.commit, has, err)
+		}
+	}
+}
+
+func TestABranchOfTheRemoteIsFetchedWithoutMovingAnything(t *testing.T) {
+	remote := bareRemote(t)
+	r := openRepo(t, Options{Remote: remote, Now: tick()})
+	mustWrite(t, r, testID(1), shardDir(testID(1)), 1)
+	head := r.Head()
+	if _, err := r.FetchBranch(t.Context(), "upgrade"); !errors.Is(err, desired.ErrNotFound) {
+		t.Errorf("of a branch that isn't there: %v", err)
+	}
+	if _, err := r.FetchBranch(t.Context(), "--upload-pack=x"); err == nil {
+		t.Error("a name that is no branch's was taken")
+	}
+	work := t.TempDir()
+	runGit(t, work, "clone", "--quiet", remote, ".")
+	put(t, work, flatDir(testID(2))+"/vnf.yaml", vnfFile(testID(2), 1))
+	runGit(t, work, "add", ".")
+	runGit(t, work, "commit", "--quiet", "-m", "Propose")
+	want := runGit(t, work, "rev-parse", "HEAD")
+	runGit(t, work, "push", "--quiet", "origin", "HEAD:refs/heads/upgrade")
+	r.move.Lock() // as a write under way has it
+	got, err := r.FetchBranch(t.Context(), "upgrade")
+	r.move.Unlock()
+	if err != nil || got != want || r.Head() != head {
+		t.Errorf("%s, %v; want %s, and head at %s, not %s", got, err, want, head, r.Head())
+	}
+	if draft, err := r.DraftOf(t.Context(), got); err != nil {
+		t.Errorf("it can't be planned: %v", err)
+	} else {
+		_ = draft.Close()
+	}
+}
