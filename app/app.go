@@ -58,6 +58,8 @@ type Options struct {
 	// WebhookSecret is a reference (file:PATH or env:NAME) to what a forge signs its deliveries to
 	// /webhook with; "" takes them unsigned.
 	WebhookSecret string
+	// Prometheus is asked by the gates of rollouts.
+	Prometheus PrometheusOptions
 	// InsecureDev lets everyone in without a token.
 	InsecureDev bool
 	Audit       AuditOptions
@@ -383,7 +385,9 @@ func (s *Server) wire(ctx context.Context) error {
 	s.follower = s.newFollower()
 	s.oplog.OnChange(s.follower.OperationChanged)
 	s.oplog.OnFollowed(s.follower.OperationChanged)
-	s.rollouts = s.newRollouts()
+	if s.rollouts, err = s.newRollouts(); err != nil {
+		return err
+	}
 	s.oplog.OnChange(s.rollouts.OperationChanged)
 	s.oplog.OnFollowed(s.rollouts.OperationChanged)
 	s.problems = newProblems(s)
