@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/jibe-vnfm/jibe/automation/rollout"
 	"github.com/jibe-vnfm/jibe/desired"
@@ -74,8 +76,9 @@ func (r *Rollouts) look(ctx context.Context, x *loaded, claims map[string]string
 			if err := r.find(ctx, &f, tried, h, e); err != nil {
 				return nil, err
 			}
-			if a := x.l.Of(h.Instance, x.l.Target); a != nil && x.r.Failures.Then != desired.ThenHalt {
-				if err := r.returns(ctx, &f, x.r.Failures.Then, *a, h, e); err != nil {
+			at := slices.IndexFunc(tried, func(a desired.Attempt) bool { return a.Target == x.l.Target && !a.Back && !a.Retried })
+			if at >= 0 && x.r.Failures.Then != desired.ThenHalt {
+				if err := r.returns(ctx, &f, x.r.Failures.Then, tried[:at+1], h, e); err != nil {
 					return nil, err
 				}
 			}
@@ -197,8 +200,9 @@ func busy(h desired.Head, e *oplog.InstanceEntry) string {
 // requested says that a request of the instance, or the end of one, isn't in git yet.
 func requested(e *oplog.InstanceEntry) bool { return e.Prepared != "" || e.OutstandingCommit != "" }
 
-// returns tells whether the instance can be taken back to where it was before the attempt a.
-func (r *Rollouts) returns(ctx context.Context, f *rollout.Fact, then string, a desired.Attempt, h desired.Head, e *oplog.InstanceEntry) error {
+// returns tells whether the instance can be taken back to where it was before the last of the attempts.
+func (r *Rollouts) returns(ctx context.Context, f *rollout.Fact, then string, tried []desired.Attempt, h desired.Head, e *oplog.InstanceEntry) error {
+	a := tried[len(tried)-1]
 	switch {
 	case a.Tree == "":
 		return nil
@@ -212,7 +216,7 @@ func (r *Rollouts) returns(ctx context.Context, f *rollout.Fact, then string, a 
 	case a.Failed() && then == desired.ThenRollback && e.Open == "" && e.Settled.Tree == h.Tree:
 		f.Stays = "somebody has healed it"
 	case h.Tree != a.Tree: // unless an NFVO's grant has moved it
-		op, err := r.operationOf(ctx, f.Instance, a)
+		op, err := r.operationOf(ctx, f.Instance, tried)
 		if err != nil {
 			return err
 		}
@@ -235,7 +239,7 @@ func (r *Rollouts) find(ctx context.Context, f *rollout.Fact, tried []desired.At
 	case a.Outcome != "" && e.Open == "":
 		return nil // it is written down, and takes no place
 	}
-	op, err := r.operationOf(ctx, f.Instance, a)
+	op, err := r.operationOf(ctx, f.Instance, tried)
 	if op == nil && err == nil && a.Back {
 		err = r.rolledBack(ctx, f, tried)
 	}
@@ -280,7 +284,7 @@ func (r *Rollouts) rolledBack(ctx context.Context, f *rollout.Fact, tried []desi
 		if tried[i].Back {
 			continue
 		}
-		op, err := r.operationOf(ctx, f.Instance, tried[i])
+		op, err := r.operationOf(ctx, f.Instance, tried[:i+1])
 		if op == nil || err != nil {
 			return err
 		}
@@ -309,11 +313,19 @@ func clipped(s string) string {
 	return s
 }
 
-// operationOf is the operation that the attempt's commit led to, nil where none is known. It is known
-// by its trees: which commit brought a directory to its state isn't known for ever.
-func (r *Rollouts) operationOf(ctx context.Context, instance string, a desired.Attempt) (*lcm.Operation, error) {
+// operationOf is the operation that the commit of the last attempt led to, nil where none is known. It is
+// known by its trees: which commit brought a directory to its state isn't known for ever. One that an
+// earlier attempt at the same tree led to began before that attempt had ended.
+func (r *Rollouts) operationOf(ctx context.Context, instance string, tried []desired.Attempt) (*lcm.Operation, error) {
+	a := tried[len(tried)-1]
+	var ended time.Time
+	for _, before := range tried[:len(tried)-1] {
+		if before.Tree == a.Tree && before.Ended.After(ended) {
+			ended = before.Ended
+		}
+	}
 	for e := range r.Oplog.OperationEntries(oplog.OperationQuery{Instance: instance, From: a.Began.Add(-unknownAfter)}) {
-		if e.Automatic {
+		if e.Automatic || !ended.IsZero() && !e.Started.After(ended) {
 			continue
 		}
 		op, err := r.Oplog.Operation(ctx, e.ID)

@@ -147,8 +147,31 @@ func TestOnlyWhatIsAsTheAttemptLeftItIsTakenBack(t *testing.T) {
 		}
 		f := rollout.Fact{Instance: "i", Found: c.found}
 		a := desired.Attempt{Prior: "old", Tree: "new", Outcome: c.outcome}
-		if err := r.returns(t.Context(), &f, then, a, c.head, c.entry); err != nil || f.Back != c.back || (f.Stays != "") != c.stays || (f.Busy != "") != c.busy {
+		if err := r.returns(t.Context(), &f, then, []desired.Attempt{a}, c.head, c.entry); err != nil || f.Back != c.back || (f.Stays != "") != c.stays || (f.Busy != "") != c.busy {
 			t.Errorf("%s: %+v, %v", name, f, err)
+		}
+	}
+}
+
+func TestAnAttemptThatWasMadeAnewIsToldByAnOperationOfItsOwn(t *testing.T) {
+	began := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	op := func(id string, state lcm.State, at time.Duration) *lcm.Operation {
+		return &lcm.Operation{ID: id, Before: desired.Revision{Tree: "old"}, After: desired.Revision{Tree: "new"}, State: state, Started: began.Add(at)}
+	}
+	former := op("former", lcm.RolledBack, -5*time.Second)
+	for name, c := range map[string]struct {
+		ops  records
+		want rollout.Found
+	}{
+		"its own isn't known yet": {records{former}, rollout.Waiting},
+		"its own is under way":    {records{former, op("own", lcm.Processing, time.Millisecond)}, rollout.UnderWay},
+		"a clock is behind":       {records{former, op("own", lcm.Completed, -time.Second)}, rollout.Completed},
+	} {
+		r := NewRollouts(RolloutConfig{Oplog: c.ops, Now: func() time.Time { return began.Add(time.Second) }})
+		f := rollout.Fact{Instance: "i", Reached: true}
+		tried := []desired.Attempt{{Retried: true, Prior: "old", Tree: "new", Began: began.Add(-6 * time.Second), Outcome: desired.OutcomeFailed, Ended: began.Add(-2 * time.Second)}, {Prior: "old", Tree: "new", Began: began}}
+		if err := r.find(t.Context(), &f, tried, desired.Head{Revision: desired.Revision{Tree: "new"}}, &oplog.InstanceEntry{Open: "x"}); err != nil || f.Found != c.want {
+			t.Errorf("%s: found %q, %v; want %q", name, f.Found, err, c.want)
 		}
 	}
 }
