@@ -11,10 +11,10 @@ import (
 )
 
 // How long an answer of Prometheus counts, so that pages and metrics don't ask it each time, and how long all
-// queries of a gate may take.
+// queries of a gate may take: a scrape of metrics waits for them.
 const (
 	checkedFor  = 10 * time.Second
-	checkedTime = 10 * time.Second
+	checkedTime = 3 * time.Second
 )
 
 // checks are the queries of gates with their last answers.

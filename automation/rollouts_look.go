@@ -29,11 +29,11 @@ type seen struct {
 // rollouts have, to which it adds its own.
 func (r *Rollouts) look(ctx context.Context, x *loaded, claims map[string]string) (*seen, error) {
 	s := &seen{loaded: x, heads: map[string]desired.Head{}}
-	if len(x.r.After.Prometheus) > 0 && r.Query == nil {
-		return nil, fmt.Errorf("%s: after.prometheus needs a Prometheus: give jibe serve --prometheus URL, or remove it", x.file)
-	}
 	product := ""
 	if x.l == nil || x.l.Ended == nil {
+		if len(x.r.After.Prometheus) > 0 && r.Query == nil {
+			return nil, fmt.Errorf("%s: after.prometheus needs a Prometheus: give jibe serve --prometheus URL, or remove it", x.file)
+		}
 		var err error
 		if product, err = r.pin(ctx, s); err != nil {
 			return nil, err

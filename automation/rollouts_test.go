@@ -2,7 +2,9 @@ package automation
 
 import (
 	"context"
+	"errors"
 	"iter"
+	"strings"
 	"testing"
 	"time"
 
@@ -173,5 +175,46 @@ func TestAnAttemptThatWasMadeAnewIsToldByAnOperationOfItsOwn(t *testing.T) {
 		if err := r.find(t.Context(), &f, tried, desired.Head{Revision: desired.Revision{Tree: "new"}}, &oplog.InstanceEntry{Open: "x"}); err != nil || f.Found != c.want {
 			t.Errorf("%s: found %q, %v; want %q", name, f.Found, err, c.want)
 		}
+	}
+}
+
+func TestQueriesOfAGateAreAskedOnceInAWhileAndOneThatNobodyCanTellOfIsNotMet(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	asked := 0
+	answers := map[string]error{"down": errors.New("connection refused")}
+	c := newChecks(func(_ context.Context, q desired.RolloutQuery, _ time.Time) (string, error) {
+		asked++
+		if q.Query == "no" {
+			return "it has no answer", nil
+		}
+		return "", answers[q.Query]
+	})
+	ask := func(queries ...string) *rollout.Checked {
+		var all []desired.RolloutQuery
+		for _, q := range queries {
+			all = append(all, desired.RolloutQuery{Query: q})
+		}
+		return c.ask(t.Context(), all, now)
+	}
+	if got := ask("a", "b"); !got.Met || asked != 2 {
+		t.Errorf("%+v after %d queries", got, asked)
+	}
+	if got := ask("a", "no"); got.Met || got.Why != "no (it has no answer)" || asked != 3 {
+		t.Errorf("%+v after %d queries", got, asked)
+	}
+	if got := ask("down", "a"); got.Met || got.Why != "down (nobody can tell: connection refused)" || asked != 4 {
+		t.Errorf("%+v after %d queries", got, asked)
+	}
+	answers["down"] = nil
+	if got := ask("down"); got.Met || asked != 4 {
+		t.Errorf("at once it is asked again: %+v", got)
+	}
+	now = now.Add(checkedFor)
+	if got := ask("down", "a"); !got.Met || asked != 6 {
+		t.Errorf("later it is %+v after %d queries", got, asked)
+	}
+	ro := &desired.Rollout{After: desired.RolloutGate{Prometheus: []desired.RolloutQuery{{Query: "a"}}}}
+	if _, err := NewRollouts(RolloutConfig{}).look(t.Context(), &loaded{file: "rollouts/r.yaml", r: ro}, nil); err == nil || !strings.Contains(err.Error(), "--prometheus") {
+		t.Errorf("without a Prometheus its file is obeyed: %v", err)
 	}
 }
