@@ -11,14 +11,14 @@ import (
 
 // Lacking names what of a change of the desired repository somebody may not make: what stands
 // outside of instances/ is an admin's, but for the files of rollouts, which are those of operators in
-// all projects; and a directory below it is the operators' of its project,
+// all projects unless they pass maintenance windows; and a directory below it is the operators' of its project,
 // as settings, those at the present head, tell projects. What the change itself says of
 // projects counts for nothing.
 func Lacking(who auth.Identity, settings *desired.Settings, t gitrepo.Touched) []*desired.Problem {
 	var out []*desired.Problem
 	for _, file := range t.Outside {
 		role := auth.Admin
-		if desired.IsRolloutFile(file) { // not its ledger
+		if desired.IsRolloutFile(file) && !slices.Contains(t.Anytime, file) { // not its ledger
 			role = auth.Operator
 		}
 		if !who.May(role, "") {

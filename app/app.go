@@ -62,6 +62,8 @@ type Options struct {
 	WebhookSecret string
 	// Forge says which forge is told what becomes of commits and pull requests of Remote.
 	Forge ForgeOptions
+	// Prometheus is asked by the gates of rollouts.
+	Prometheus PrometheusOptions
 	// InsecureDev lets everyone in without a token.
 	InsecureDev bool
 	Audit       AuditOptions
@@ -392,7 +394,9 @@ func (s *Server) wire(ctx context.Context) error {
 	s.follower = s.newFollower()
 	s.oplog.OnChange(s.follower.OperationChanged)
 	s.oplog.OnFollowed(s.follower.OperationChanged)
-	s.rollouts = s.newRollouts()
+	if s.rollouts, err = s.newRollouts(); err != nil {
+		return err
+	}
 	s.oplog.OnChange(s.rollouts.OperationChanged)
 	s.oplog.OnFollowed(s.rollouts.OperationChanged)
 	s.problems = newProblems(s)

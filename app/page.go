@@ -33,7 +33,7 @@ func (s *Server) servePage(mux *http.ServeMux, lifecycle *sol.Service, repo desi
 	page, err := ui.New(ui.Config{
 		Repo: s.repo, Operations: s.oplog, View: pageView{s.recon.View(), s.problems}, Gate: pageGate{s}, Log: s.Log,
 		BaseURL: s.BaseURL, Version: s.Version, Keystone: s.Keystone.URL != "", Session: s.Page.Session, Idle: s.Page.Idle, Observe: observe,
-		Lifecycle: lifecycle, Facts: pageFacts{s}, Writer: &pageWriter{s: s, repo: repo}, History: newPageHistory(s),
+		Lifecycle: lifecycle, Facts: pageFacts{s}, Writer: &pageWriter{s: s, repo: repo}, History: newPageHistory(s), Rollouts: pageRollouts{s},
 	})
 	if err != nil {
 		return fmt.Errorf("web page: %w", err)

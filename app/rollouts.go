@@ -6,6 +6,8 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -32,9 +34,13 @@ func (r rolloutRepo) WriteMany(ctx context.Context, w desired.WriteMany) (desire
 }
 
 // newRollouts makes the runner of rollouts.
-func (s *Server) newRollouts() *automation.Rollouts {
+func (s *Server) newRollouts() (*automation.Rollouts, error) {
+	query, err := newPrometheusQuery(s.Prometheus)
+	if err != nil {
+		return nil, err
+	}
 	return automation.NewRollouts(automation.RolloutConfig{
-		Repo: rolloutRepo{s.repo, s.recon.View()}, Oplog: s.oplog, Log: s.Log, Now: time.Now,
+		Repo: rolloutRepo{s.repo, s.recon.View()}, Oplog: s.oplog, Log: s.Log, Now: time.Now, Query: query,
 		Package: func(ctx context.Context, vnfdID, pinned string) (tree, product string, err error) {
 			if pinned != "" {
 				if pkg, err := s.packages.Open(ctx, pinned); err == nil && pkg.VNFD.ID == vnfdID {
@@ -52,6 +58,13 @@ func (s *Server) newRollouts() *automation.Rollouts {
 			}
 			return tree, pkg.VNFD.ProductName, nil
 		},
+		Best: func(product, versions string) (vnfdID, tree, version string, err error) {
+			v, err := s.packages.Best(product, versions)
+			if err != nil {
+				return "", "", "", err
+			}
+			return v.VnfdID, v.Tree, v.Semver.Original(), nil
+		},
 		Prepare: func(ctx context.Context, before, after *desired.Instance) ([]desired.KeyValue, error) {
 			return s.recon.View().Prepare(ctx, before, after)
 		},
@@ -59,7 +72,7 @@ func (s *Server) newRollouts() *automation.Rollouts {
 			_, _, refused := reconciler.Refused(err)
 			return refused
 		},
-	})
+	}), nil
 }
 
 // listRollouts answers with where all rollouts stand ([automation.RolloutStatus]).
@@ -73,8 +86,10 @@ func (s *Server) listRollouts(w http.ResponseWriter, r *http.Request) {
 }
 
 // RolloutAsked is the body of a request for a rollout. Gate is needed to approve: what the caller saw.
+// Instance is the one to retry; without it, all that have failed.
 type RolloutAsked struct {
-	Gate string `json:"gate,omitempty"`
+	Gate     string `json:"gate,omitempty"`
+	Instance string `json:"instance,omitempty"`
 }
 
 // RolloutAnswer names the commit that a request for a rollout made, "" for none.
@@ -82,7 +97,7 @@ type RolloutAnswer struct {
 	Commit string `json:"commit"`
 }
 
-// askRollout pauses, resumes, approves or aborts a rollout, by a commit of the caller's.
+// askRollout does with a rollout what the caller asks for, by a commit of the caller's.
 func (s *Server) askRollout(w http.ResponseWriter, r *http.Request) {
 	var asked RolloutAsked
 	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, 4<<10))
@@ -92,24 +107,12 @@ func (s *Server) askRollout(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	name, action := r.PathValue("name"), r.PathValue("action")
-	switch action {
-	case automation.RolloutPause, automation.RolloutResume, automation.RolloutApprove, automation.RolloutAbort:
-	default:
-		respondProblem(w, http.StatusNotFound, "a rollout can be asked to pause, resume, approve or abort, not to "+action)
+	if !slices.Contains(automation.RolloutActions(), action) {
+		respondProblem(w, http.StatusNotFound, "a rollout can't be asked to "+action+"; it can be asked to: "+strings.Join(automation.RolloutActions(), ", "))
 		return
 	}
-	if s.Remote == "" {
-		// What was pushed a moment ago counts.
-		if err := s.repo.Refresh(r.Context()); err != nil {
-			respondUnreviewed(w, err)
-			return
-		}
-	}
 	who := auth.From(r.Context())
-	commit, err := s.rollouts.Ask(r.Context(), name, action, asked.Gate, who.String(), sol.Author(who))
-	audit.Note(r.Context(), func(rec *audit.Record) {
-		rec.Action, rec.Object, rec.Commit = "rollout "+action, desired.RolloutFile(name), commit
-	})
+	commit, err := pageRollouts{s}.Ask(r.Context(), automation.RolloutAsk{Name: name, Action: action, Gate: asked.Gate, Instance: asked.Instance, By: who.String(), Author: sol.Author(who)})
 	switch {
 	case errors.Is(err, automation.ErrNoRollout):
 		respondProblem(w, http.StatusNotFound, err.Error())
@@ -120,6 +123,48 @@ func (s *Server) askRollout(w http.ResponseWriter, r *http.Request) {
 	default:
 		respondJSON(w, http.StatusOK, RolloutAnswer{Commit: commit})
 	}
+}
+
+// pageRollouts are the rollouts as the web page and the API ask for them.
+type pageRollouts struct{ s *Server }
+
+// List implements [ui.Rollouts].
+func (p pageRollouts) List(ctx context.Context) ([]automation.RolloutStatus, error) {
+	return p.s.rollouts.List(ctx)
+}
+
+// One implements [ui.Rollouts].
+func (p pageRollouts) One(ctx context.Context, name string) (automation.RolloutStatus, []byte, error) {
+	return p.s.rollouts.One(ctx, name)
+}
+
+// Draft implements [ui.Rollouts].
+func (p pageRollouts) Draft(ctx context.Context, a automation.RolloutAsk) (*automation.RolloutDraft, error) {
+	if err := p.refresh(ctx); err != nil {
+		return nil, err
+	}
+	return p.s.rollouts.Draft(ctx, a)
+}
+
+// Ask implements [ui.Rollouts]. It notes for the audit log what was asked.
+func (p pageRollouts) Ask(ctx context.Context, a automation.RolloutAsk) (string, error) {
+	err := p.refresh(ctx)
+	commit := ""
+	if err == nil {
+		commit, err = p.s.rollouts.Ask(ctx, a)
+	}
+	audit.Note(ctx, func(rec *audit.Record) {
+		rec.Action, rec.Object, rec.Commit = "rollout "+a.Action, desired.RolloutFile(a.Name), commit
+	})
+	return commit, err
+}
+
+// refresh has what was pushed a moment ago count.
+func (p pageRollouts) refresh(ctx context.Context) error {
+	if p.s.Remote != "" {
+		return nil
+	}
+	return p.s.repo.Refresh(ctx)
 }
 
 // rolloutMetrics are the metrics of rollouts that haven't ended, and of those whose files aren't obeyed.
@@ -155,7 +200,7 @@ func (c *rolloutMetrics) Collect(ch chan<- prometheus.Metric) {
 	}
 	told := 0
 	for _, st := range list {
-		if st.Phase == rollout.Done || st.Phase == rollout.Aborted || told == maxRollouts {
+		if !st.Ended.IsZero() || st.Phase == rollout.Aborted || told == maxRollouts {
 			continue
 		}
 		told++
@@ -165,7 +210,7 @@ func (c *rolloutMetrics) Collect(ch chan<- prometheus.Metric) {
 		}
 		ch <- prometheus.MustNewConstMetric(c.state, prometheus.GaugeValue, 1, st.Name, phase)
 		for state, n := range map[string]int{"completed": st.Counts.Completed, "already": st.Counts.Already, "failed": st.Counts.Failed,
-			"underWay": st.Counts.UnderWay, "pending": st.Counts.Pending, "passed": st.Counts.Passed} {
+			"underWay": st.Counts.UnderWay, "pending": st.Counts.Pending, "passed": st.Counts.Passed, "takenBack": st.Counts.Back} {
 			ch <- prometheus.MustNewConstMetric(c.instances, prometheus.GaugeValue, float64(n), st.Name, state)
 		}
 	}

@@ -44,19 +44,24 @@ type RolloutOperations interface {
 	OperationEntries(q oplog.OperationQuery) iter.Seq[oplog.OperationEntry]
 }
 
-// RolloutConfig is what [Rollouts] work with. Everything in it is required.
+// RolloutConfig is what [Rollouts] work with. Everything in it but Query is required.
 type RolloutConfig struct {
 	Repo  RolloutRepo
 	Oplog RolloutOperations
 	// Package is the tree and the product's name of the package with the vnfdId: the one that is
 	// pinned where that has it, else the newest.
 	Package func(ctx context.Context, vnfdID, pinned string) (tree, product string, err error)
+	// Best is the newest package of the product that a constraint of semantic versions takes.
+	Best func(product, versions string) (vnfdID, tree, version string, err error)
 	// Prepare returns the edits by which Jibe completes a change, or why it would be refused.
 	Prepare func(ctx context.Context, before, after *desired.Instance) ([]desired.KeyValue, error)
 	// Refused says whether an error of Prepare stays as long as the instance is what it is.
 	Refused func(err error) bool
-	Now     func() time.Time
-	Log     *slog.Logger
+	// Query asks Prometheus. It returns why the query isn't met, "" where it is; its error is that
+	// nobody can tell. nil is without a Prometheus.
+	Query func(ctx context.Context, q desired.RolloutQuery, now time.Time) (why string, err error)
+	Now   func() time.Time
+	Log   *slog.Logger
 }
 
 // Rollouts carry out what the files of rollouts ask for. What to do is decided by the package
@@ -69,6 +74,7 @@ type Rollouts struct {
 	// files and ledgers are what was parsed, by hash.
 	files   *lru.Cache[string, parsedRollout]
 	ledgers *lru.Cache[string, *desired.Ledger]
+	checks  *checks
 	mu      sync.Mutex // one pass at a time
 }
 
@@ -90,7 +96,7 @@ const (
 
 // NewRollouts makes the runner, which does nothing until [Rollouts.Run].
 func NewRollouts(c RolloutConfig) *Rollouts {
-	r := &Rollouts{RolloutConfig: c, wake: make(chan struct{}, 1)}
+	r := &Rollouts{RolloutConfig: c, wake: make(chan struct{}, 1), checks: newChecks(c.Query)}
 	var err, lerr error
 	r.files, err = lru.New[string, parsedRollout](256)
 	r.ledgers, lerr = lru.New[string, *desired.Ledger](64)
@@ -257,39 +263,46 @@ var errMoved = errors.New("it was changed meanwhile")
 
 // carryOut commits what was decided.
 func (r *Rollouts) carryOut(ctx context.Context, s *seen) error {
-	if s.l == nil || s.tree != "" {
+	if s.l == nil || len(s.pins) > 0 {
 		if s.r.State != desired.RolloutRunning || s.overlaps != "" {
 			return nil
 		}
 		return r.start(ctx, s)
 	}
 	d := s.decision
-	if !d.Changed && len(d.Start) == 0 {
+	if !d.Changed && len(d.Start)+len(d.Back) == 0 {
 		return nil
 	}
-	began := r.Now()
+	began, back, change := r.Now(), len(d.Back) > 0, r.changeOf
+	if back {
+		change = r.backOf
+	}
 	var changes []desired.InstanceChange
 	refused := map[string]string{}
-	for _, id := range d.Start {
-		change, err := r.changeOf(ctx, s.r, s.heads[id])
+	for _, id := range append(slices.Clone(d.Start), d.Back...) {
+		c, err := change(ctx, s, id)
 		switch {
 		case err == nil:
-			changes = append(changes, desired.InstanceChange{Instance: id, Change: change})
+			changes = append(changes, desired.InstanceChange{Instance: id, Change: c})
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case r.Refused(err):
+		case r.Refused(err), back && errors.Is(err, desired.ErrNotFound):
 			refused[id] = clipped(err.Error())
 			r.Log.WarnContext(ctx, "an instance of a rollout would be refused", "rollout", s.r.Name, "instance", id, "error", err)
 		default:
 			return fmt.Errorf("prepare instance %s: %w", id, err)
 		}
 	}
-	out, err := r.commit(ctx, s.loaded, subject(s.r, d, len(changes)), d.Ledger.Wave, "rollout/"+s.r.Name, changes, func(done []desired.Revised) ([]byte, *desired.Ledger, error) {
+	var trailers []desired.Trailer
+	if back && s.r.Failures.RollbackAnytime {
+		trailers = []desired.Trailer{{Key: desired.TrailerOverride, Value: "rollout " + s.r.Name + " takes back what it did (rollbackAnytime)"}}
+	}
+	out, err := r.commit(ctx, s.loaded, subject(s.r, d, len(changes)), d.Ledger.Wave, trailers, changes, func(done []desired.Revised) ([]byte, *desired.Ledger, error) {
 		started := map[string][2]string{}
 		for _, c := range done {
 			started[c.After.Instance] = [2]string{c.Before.Tree, c.After.Tree}
 		}
-		return s.text, rollout.Begin(s.r, d.Ledger, started, refused, began), nil
+		return s.text, rollout.Begin(d.Ledger, back, started, refused, began), nil
 	})
 	if err != nil {
 		return err
@@ -305,6 +318,8 @@ func (r *Rollouts) carryOut(ctx context.Context, s *seen) error {
 
 func subject(r *desired.Rollout, d rollout.Decision, begun int) string {
 	switch {
+	case begun > 0 && len(d.Back) > 0:
+		return fmt.Sprintf("Take %d back from rollout %s", begun, r.Name)
 	case begun > 0:
 		return fmt.Sprintf("Roll %s out, wave %d: begin with %d", r.Name, d.Ledger.Wave+1, begun)
 	case d.Phase == rollout.Halted:
@@ -316,7 +331,8 @@ func subject(r *desired.Rollout, d rollout.Decision, begun int) string {
 }
 
 // changeOf is the change that brings the instance to the target, with all that Jibe would fill in.
-func (r *Rollouts) changeOf(ctx context.Context, ro *desired.Rollout, h desired.Head) (desired.Change, error) {
+func (r *Rollouts) changeOf(ctx context.Context, s *seen, id string) (desired.Change, error) {
+	h := s.heads[id]
 	in, err := r.Repo.Read(ctx, h.Revision)
 	if err != nil {
 		return nil, err
@@ -326,7 +342,7 @@ func (r *Rollouts) changeOf(ctx context.Context, ro *desired.Rollout, h desired.
 		return nil, err
 	}
 	file := h.Dir + "/" + desired.InstanceFile
-	edits := ro.To.Edits()
+	edits := s.r.To.Edits()
 	if in.Derived {
 		edits = append(edits, desired.KeyValue{Path: []string{"id"}, Value: h.Instance})
 	}
@@ -349,11 +365,48 @@ func (r *Rollouts) changeOf(ctx context.Context, ro *desired.Rollout, h desired.
 		if e, known := r.Oplog.InstanceEntry(h.Instance); !known || busy(h, e) != "" {
 			return nil, errMoved
 		}
-		next := desired.Files{}
-		for name, data := range now {
-			next[name] = data
-		}
+		next := maps.Clone(now)
 		next[desired.InstanceFile] = text
+		return next, nil
+	}, nil
+}
+
+// backOf is the change that takes the instance back to where it was before the attempt. What an NFVO
+// has granted meanwhile stays: only a new grant changes that.
+func (r *Rollouts) backOf(ctx context.Context, s *seen, id string) (desired.Change, error) {
+	h, a := s.heads[id], s.decision.Ledger.Of(id, s.decision.Ledger.Target)
+	prior := desired.Revision{Instance: id, Dir: h.Dir, Tree: a.Prior}
+	old, err := r.Repo.Files(ctx, prior)
+	if err != nil {
+		return nil, err
+	}
+	at := slices.IndexFunc(s.facts, func(f rollout.Fact) bool { return f.Instance == id })
+	failed := at >= 0 && s.facts[at].Found == rollout.FailedTemp // then the commit is the rollback of its operation
+	if !failed {
+		now, err := r.Repo.Read(ctx, h.Revision)
+		if err != nil {
+			return nil, err
+		}
+		then, err := r.Repo.Read(ctx, prior)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := r.Prepare(ctx, now, then); err != nil {
+			return nil, err
+		}
+	}
+	return func(at desired.Revision, now desired.Files) (desired.Files, error) {
+		if at.Tree != h.Tree {
+			return nil, errMoved
+		}
+		if e, known := r.Oplog.InstanceEntry(id); !known || !failed && busy(h, e) != "" || failed && requested(e) {
+			return nil, errMoved
+		}
+		next := maps.Clone(old)
+		delete(next, desired.GrantedFile)
+		if granted, ok := now[desired.GrantedFile]; ok {
+			next[desired.GrantedFile] = granted
+		}
 		return next, nil
 	}, nil
 }
@@ -367,11 +420,9 @@ func (r *Rollouts) start(ctx context.Context, s *seen) error {
 		id = uuid.NewString()
 		edits = append(edits, desired.KeyValue{Path: []string{"id"}, Value: id})
 	}
-	if s.tree != "" {
-		edits = append(edits, desired.KeyValue{Path: []string{"to", "package"}, Value: s.tree})
-	}
+	edits = append(edits, s.pins...)
 	x.ledgerFile = desired.LedgerFile(id)
-	_, err := r.commit(ctx, &x, "Start rollout "+x.r.Name, 0, "rollout/"+x.r.Name, nil, func([]desired.Revised) ([]byte, *desired.Ledger, error) {
+	_, err := r.commit(ctx, &x, "Start rollout "+x.r.Name+s.starts, 0, nil, nil, func([]desired.Revised) ([]byte, *desired.Ledger, error) {
 		text, pinned, err := desired.EditRollout(x.file, x.text, edits...)
 		if err != nil {
 			return nil, nil, err
@@ -387,14 +438,14 @@ func (r *Rollouts) start(ctx context.Context, s *seen) error {
 
 // commit writes the rollout's file and its ledger, which must be what was read, with the changes of
 // instances.
-func (r *Rollouts) commit(ctx context.Context, x *loaded, subject string, wave int, by string, changes []desired.InstanceChange,
+func (r *Rollouts) commit(ctx context.Context, x *loaded, subject string, wave int, more []desired.Trailer, changes []desired.InstanceChange,
 	make func(done []desired.Revised) (file []byte, l *desired.Ledger, err error),
 ) (desired.Written, error) {
 	id := strings.TrimSuffix(strings.TrimPrefix(x.ledgerFile, desired.RolloutStateDir+"/"), ".yaml")
 	out, err := r.Repo.WriteMany(ctx, desired.WriteMany{
 		Instances: changes, Files: []string{x.file, x.ledgerFile}, Subject: subject,
-		Trailers: []desired.Trailer{{Key: desired.TrailerRollout, Value: x.r.Name + " " + id}, {Key: desired.TrailerWave, Value: strconv.Itoa(wave + 1)},
-			{Key: desired.TrailerRequestedBy, Value: by}},
+		Trailers: append([]desired.Trailer{{Key: desired.TrailerRollout, Value: x.r.Name + " " + id}, {Key: desired.TrailerWave, Value: strconv.Itoa(wave + 1)},
+			{Key: desired.TrailerRequestedBy, Value: "rollout/" + x.r.Name}}, more...),
 		Change: func(now map[string][]byte, done []desired.Revised) (map[string][]byte, error) {
 			if !bytes.Equal(now[x.file], x.text) || !bytes.Equal(now[x.ledgerFile], x.ledgerText) {
 				return nil, errMoved

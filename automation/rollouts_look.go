@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/jibe-vnfm/jibe/automation/rollout"
 	"github.com/jibe-vnfm/jibe/desired"
@@ -15,7 +17,8 @@ import (
 // seen is a rollout with what is known of its instances, and what comes next.
 type seen struct {
 	*loaded
-	tree     string // of the package, where the file doesn't have it yet
+	pins     []desired.KeyValue // what the file is still to say of its target
+	starts   string             // what the version is that is pinned, for the commit's subject
 	heads    map[string]desired.Head
 	facts    []rollout.Fact
 	decision rollout.Decision
@@ -28,13 +31,12 @@ func (r *Rollouts) look(ctx context.Context, x *loaded, claims map[string]string
 	s := &seen{loaded: x, heads: map[string]desired.Head{}}
 	product := ""
 	if x.l == nil || x.l.Ended == nil {
-		tree, of, err := r.Package(ctx, x.r.To.VnfdID, x.r.To.Package)
-		if err != nil {
-			return nil, fmt.Errorf("%s: package of vnfdId %s: %w", x.file, x.r.To.VnfdID, err)
+		if len(x.r.After.Prometheus) > 0 && r.Query == nil {
+			return nil, fmt.Errorf("%s: after.prometheus needs a Prometheus: give jibe serve --prometheus URL, or remove it", x.file)
 		}
-		product = of
-		if tree != x.r.To.Package {
-			s.tree = tree
+		var err error
+		if product, err = r.pin(ctx, s); err != nil {
+			return nil, err
 		}
 	}
 	var attempts map[string][]desired.Attempt
@@ -51,23 +53,34 @@ func (r *Rollouts) look(ctx context.Context, x *loaded, claims map[string]string
 		if !selected && len(tried) == 0 {
 			continue
 		}
+		reached, labelled, err := r.reached(ctx, x.r, h)
+		if err != nil {
+			return nil, err
+		}
+		if selected = selected && labelled; !selected && len(tried) == 0 {
+			continue
+		}
 		if selected {
 			if first, claimed := claims[h.Instance]; claimed && s.overlaps == "" {
 				s.overlaps = first
 			}
 		}
-		f := rollout.Fact{Instance: h.Instance, Dir: h.Dir, VIM: h.VIM, Selected: selected,
-			Reached: h.VnfdID == x.r.To.VnfdID && h.Package == x.r.To.Package}
+		f := rollout.Fact{Instance: h.Instance, Dir: h.Dir, VIM: h.VIM, Selected: selected, Reached: reached}
 		if selected && !f.Reached {
-			var err error
 			if f.Passed, err = r.passed(ctx, h, e, product); err != nil {
 				return nil, err
 			}
 			f.Busy = busy(h, e)
 		}
-		if len(tried) > 0 {
-			if err := r.find(ctx, &f, tried[len(tried)-1], h, e); err != nil {
+		if len(tried) > 0 && !tried[len(tried)-1].Retried {
+			if err := r.find(ctx, &f, tried, h, e); err != nil {
 				return nil, err
+			}
+			at := slices.IndexFunc(tried, func(a desired.Attempt) bool { return a.Target == x.l.Target && !a.Back && !a.Retried })
+			if at >= 0 && x.r.Failures.Then != desired.ThenHalt {
+				if err := r.returns(ctx, &f, x.r.Failures.Then, tried[:at+1], h, e); err != nil {
+					return nil, err
+				}
 			}
 		}
 		s.heads[h.Instance] = h
@@ -75,7 +88,7 @@ func (r *Rollouts) look(ctx context.Context, x *loaded, claims map[string]string
 	}
 	for id := range attempts {
 		if _, known := s.heads[id]; !known {
-			s.facts = append(s.facts, rollout.Fact{Instance: id, Dir: id, Found: rollout.Superseded, Reason: "the instance is gone"})
+			s.facts = append(s.facts, rollout.Fact{Instance: id, Dir: id, Found: rollout.Superseded, Reason: "the instance is gone", Stays: "it is gone"})
 		}
 	}
 	if x.l == nil {
@@ -85,12 +98,14 @@ func (r *Rollouts) look(ctx context.Context, x *loaded, claims map[string]string
 		}
 	} else {
 		decided := x.r
-		if s.tree != "" || s.overlaps != "" { // first the pin; who overlaps begins nothing
+		if len(s.pins) > 0 || s.overlaps != "" { // first the pin; who overlaps begins nothing
 			paused := *x.r
 			paused.State = cmp.Or(map[bool]string{true: desired.RolloutAborted}[x.r.State == desired.RolloutAborted], desired.RolloutPaused)
 			decided = &paused
 		}
-		s.decision = rollout.Decide(decided, x.l, s.facts, r.Now())
+		if s.decision = rollout.Decide(decided, x.l, s.facts, nil, r.Now()); s.decision.Ask {
+			s.decision = rollout.Decide(decided, x.l, s.facts, r.checks.ask(ctx, x.r.After.Prometheus, r.Now()), r.Now())
+		}
 	}
 	if s.overlaps != "" {
 		s.decision.Waits = "the end of rollout " + s.overlaps + ", which selects some of the same instances"
@@ -102,6 +117,49 @@ func (r *Rollouts) look(ctx context.Context, x *loaded, claims map[string]string
 		}
 	}
 	return s, nil
+}
+
+// pin finds out which package the target names, and what of that its file doesn't say yet.
+func (r *Rollouts) pin(ctx context.Context, s *seen) (product string, err error) {
+	to := s.r.To
+	set := func(key string, value any) {
+		s.pins = append(s.pins, desired.KeyValue{Path: []string{"to", key}, Value: value})
+	}
+	if to.Version != "" {
+		vnfdID, tree, version, err := r.Best(s.r.Select.Product, to.Version)
+		if err != nil {
+			return "", fmt.Errorf("%s: version %s of %s: %w", s.file, to.Version, s.r.Select.Product, err)
+		}
+		set("version", nil)
+		set("vnfdId", vnfdID)
+		set("package", tree)
+		s.starts = fmt.Sprintf(" to version %s (%s)", version, to.Version)
+		return s.r.Select.Product, nil
+	}
+	if to.VnfdID == "" {
+		return "", nil // whatever runs goes on to run
+	}
+	tree, product, err := r.Package(ctx, to.VnfdID, to.Package)
+	if err != nil {
+		return "", fmt.Errorf("%s: package of vnfdId %s: %w", s.file, to.VnfdID, err)
+	}
+	if tree != to.Package {
+		set("package", tree)
+	}
+	return product, nil
+}
+
+// reached says whether the instance asks for the target already, and whether it has the labels that the
+// rollout selects by. Its file is read only where the rollout looks at more than its package.
+func (r *Rollouts) reached(ctx context.Context, ro *desired.Rollout, h desired.Head) (reached, labelled bool, err error) {
+	if len(ro.Select.Labels) == 0 && !ro.To.Beside() {
+		return h.VnfdID == ro.To.VnfdID && h.Package == ro.To.Package, true, nil
+	}
+	in, err := r.Repo.Read(ctx, h.Revision)
+	if err != nil {
+		return false, false, err
+	}
+	return ro.To.Reached(in), ro.Select.Labelled(in.Metadata), nil
 }
 
 // passed is why the instance is passed over, "" where it isn't.
@@ -139,16 +197,53 @@ func busy(h desired.Head, e *oplog.InstanceEntry) string {
 	return ""
 }
 
+// requested says that a request of the instance, or the end of one, isn't in git yet.
+func requested(e *oplog.InstanceEntry) bool { return e.Prepared != "" || e.OutstandingCommit != "" }
+
+// returns tells whether the instance can be taken back to where it was before the last of the attempts.
+func (r *Rollouts) returns(ctx context.Context, f *rollout.Fact, then string, tried []desired.Attempt, h desired.Head, e *oplog.InstanceEntry) error {
+	a := tried[len(tried)-1]
+	switch {
+	case a.Tree == "":
+		return nil
+	case h.Tree == a.Prior:
+		f.Back = true
+		return nil
+	case h.Held != "":
+		f.Stays = "it is held"
+	case h.Suspend:
+		f.Stays = "it is suspended"
+	case a.Failed() && then == desired.ThenRollback && e.Open == "" && e.Settled.Tree == h.Tree:
+		f.Stays = "somebody has healed it"
+	case h.Tree != a.Tree: // unless an NFVO's grant has moved it
+		op, err := r.operationOf(ctx, f.Instance, tried)
+		if err != nil {
+			return err
+		}
+		if op == nil || op.After.Tree != h.Tree {
+			f.Stays = "somebody changed it since"
+		}
+	}
+	if f.Stays == "" && (f.Found != rollout.FailedTemp || requested(e)) {
+		f.Busy = busy(h, e)
+	}
+	return nil
+}
+
 // find tells what became of the instance's latest attempt.
-func (r *Rollouts) find(ctx context.Context, f *rollout.Fact, a desired.Attempt, h desired.Head, e *oplog.InstanceEntry) error {
+func (r *Rollouts) find(ctx context.Context, f *rollout.Fact, tried []desired.Attempt, h desired.Head, e *oplog.InstanceEntry) error {
+	a := tried[len(tried)-1]
 	switch {
 	case a.Tree == "": // refused before anything was written
 		return nil
 	case a.Outcome != "" && e.Open == "":
 		return nil // it is written down, and takes no place
 	}
-	op, err := r.operationOf(ctx, f.Instance, a)
-	if err != nil {
+	op, err := r.operationOf(ctx, f.Instance, tried)
+	if op == nil && err == nil && a.Back {
+		err = r.rolledBack(ctx, f, tried)
+	}
+	if err != nil || f.Found != rollout.Nothing {
 		return err
 	}
 	ours := f.Reached || h.Tree == a.Tree
@@ -182,6 +277,33 @@ func (r *Rollouts) find(ctx context.Context, f *rollout.Fact, a desired.Attempt,
 	return nil
 }
 
+// rolledBack tells what became of an attempt to take an instance back that is the rollback of the
+// operation before. It tells nothing where it isn't.
+func (r *Rollouts) rolledBack(ctx context.Context, f *rollout.Fact, tried []desired.Attempt) error {
+	for i := len(tried) - 2; i >= 0; i-- {
+		if tried[i].Back {
+			continue
+		}
+		op, err := r.operationOf(ctx, f.Instance, tried[:i+1])
+		if op == nil || err != nil {
+			return err
+		}
+		switch {
+		case op.State == lcm.RolledBack:
+			f.Found, f.Ended = rollout.Completed, op.StateEntered
+		case op.State == lcm.RollingBack:
+			f.Found = rollout.UnderWay
+		case op.State == lcm.FailedTemp && op.Journal.Rollback: // it was tried, and has failed
+			f.Found, f.Ended = rollout.FailedTemp, op.StateEntered
+			if op.Error != nil {
+				f.Reason = clipped(op.Error.Detail)
+			}
+		}
+		return nil
+	}
+	return nil
+}
+
 // clipped keeps a reason short: thousands of them stand in one file.
 func clipped(s string) string {
 	s = strings.Join(strings.Fields(s), " ")
@@ -191,18 +313,27 @@ func clipped(s string) string {
 	return s
 }
 
-// operationOf is the operation that the attempt's commit led to, nil where none is known. It is known
-// by its trees: which commit brought a directory to its state isn't known for ever.
-func (r *Rollouts) operationOf(ctx context.Context, instance string, a desired.Attempt) (*lcm.Operation, error) {
+// operationOf is the operation that the commit of the last attempt led to, nil where none is known. It is
+// known by its trees: which commit brought a directory to its state isn't known for ever. One that an
+// earlier attempt at the same tree led to began before that attempt had ended.
+func (r *Rollouts) operationOf(ctx context.Context, instance string, tried []desired.Attempt) (*lcm.Operation, error) {
+	a := tried[len(tried)-1]
+	var ended time.Time
+	for _, before := range tried[:len(tried)-1] {
+		if before.Tree == a.Tree && before.Ended.After(ended) {
+			ended = before.Ended
+		}
+	}
 	for e := range r.Oplog.OperationEntries(oplog.OperationQuery{Instance: instance, From: a.Began.Add(-unknownAfter)}) {
-		if e.Automatic {
+		if e.Automatic || !ended.IsZero() && !e.Started.After(ended) {
 			continue
 		}
 		op, err := r.Oplog.Operation(ctx, e.ID)
 		if err != nil {
 			return nil, fmt.Errorf("operation %s of instance %s: %w", e.ID, instance, err)
 		}
-		if op.After.Tree == a.Tree || op.Before.Tree == a.Prior && op.After.Tree != a.Prior && !op.Started.Before(a.Began) {
+		leads := op.After.Tree == a.Tree && (!a.Back || op.Before.Tree == a.Prior) // an earlier one may have led to where it goes back to
+		if leads || op.Before.Tree == a.Prior && op.After.Tree != a.Prior && !op.Started.Before(a.Began) {
 			return op, nil
 		}
 	}

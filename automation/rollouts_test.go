@@ -2,7 +2,9 @@ package automation
 
 import (
 	"context"
+	"errors"
 	"iter"
+	"strings"
 	"testing"
 	"time"
 
@@ -74,8 +76,145 @@ func TestWhatCameOfAnAttemptIsToldByTheTreesOfOperationsAndElseUnknown(t *testin
 		r := NewRollouts(RolloutConfig{Oplog: c.ops, Now: func() time.Time { return began.Add(time.Second + c.later) }})
 		f := rollout.Fact{Instance: "i", Reached: c.reached}
 		a := desired.Attempt{Prior: "old", Tree: "new", Began: began}
-		if err := r.find(t.Context(), &f, a, desired.Head{Revision: desired.Revision{Tree: c.head}}, &c.entry); err != nil || f.Found != c.want {
+		if err := r.find(t.Context(), &f, []desired.Attempt{a}, desired.Head{Revision: desired.Revision{Tree: c.head}}, &c.entry); err != nil || f.Found != c.want {
 			t.Errorf("%s: found %q, %v; want %q", name, f.Found, err, c.want)
 		}
+	}
+}
+
+func TestWhatCameOfTakingAnInstanceBackIsToldByItsOwnOperationOrTheRollbackOfTheOneBefore(t *testing.T) {
+	began := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	op := func(before, after string, state lcm.State, at time.Duration) *lcm.Operation {
+		return &lcm.Operation{ID: before + after + string(state), Before: desired.Revision{Tree: before}, After: desired.Revision{Tree: after}, State: state, Started: began.Add(at)}
+	}
+	again := op("old", "new", lcm.FailedTemp, -time.Hour)
+	again.Journal.Rollback = true
+	for name, c := range map[string]struct {
+		ops   records
+		head  string
+		later time.Duration
+		want  rollout.Found
+	}{
+		"the commit isn't seen yet":                   {ops: records{op("old", "new", lcm.FailedTemp, -time.Hour)}, head: "old", want: rollout.Waiting},
+		"the operation rolls back":                    {ops: records{op("old", "new", lcm.RollingBack, -time.Hour)}, head: "old", want: rollout.UnderWay},
+		"it was rolled back":                          {ops: records{op("old", "new", lcm.RolledBack, -time.Hour)}, head: "old", want: rollout.Completed},
+		"the rollback has failed":                     {ops: records{again}, head: "old", want: rollout.FailedTemp},
+		"a change of its own is under way":            {ops: records{op("old", "new", lcm.Completed, -time.Hour), op("new", "old", lcm.Processing, time.Second)}, head: "old", want: rollout.UnderWay},
+		"a change of its own was completed":           {ops: records{op("old", "new", lcm.Completed, -time.Hour), op("new", "old", lcm.Completed, time.Second)}, head: "old", want: rollout.Completed},
+		"an operation before led to where it goes":    {ops: records{op("", "old", lcm.Completed, -time.Second)}, head: "old", want: rollout.Waiting},
+		"a person did something else with it":         {ops: records{op("new", "other", lcm.Completed, time.Second)}, head: "other", want: rollout.Superseded},
+		"nobody knows":                                {head: "other", later: time.Hour, want: rollout.Unknown},
+		"the operation before is no word of this one": {ops: records{op("old", "new", lcm.Completed, -time.Hour)}, head: "other", later: time.Hour, want: rollout.Unknown},
+	} {
+		r := NewRollouts(RolloutConfig{Oplog: c.ops, Now: func() time.Time { return began.Add(time.Second + c.later) }})
+		f := rollout.Fact{Instance: "i"}
+		tried := []desired.Attempt{{Target: "t", Prior: "old", Tree: "new", Began: began.Add(-time.Hour), Outcome: desired.OutcomeFailed}, {Target: "t", Back: true, Prior: "new", Tree: "old", Began: began}}
+		if err := r.find(t.Context(), &f, tried, desired.Head{Revision: desired.Revision{Tree: c.head}}, &oplog.InstanceEntry{Open: "x"}); err != nil || f.Found != c.want {
+			t.Errorf("%s: found %q, %v; want %q", name, f.Found, err, c.want)
+		}
+	}
+}
+
+func TestOnlyWhatIsAsTheAttemptLeftItIsTakenBack(t *testing.T) {
+	r := NewRollouts(RolloutConfig{Oplog: records{{ID: "granted", Before: desired.Revision{Tree: "old"}, After: desired.Revision{Tree: "granted"}, State: lcm.Completed}}, Now: time.Now})
+	at := func(tree string) desired.Head { return desired.Head{Revision: desired.Revision{Tree: tree}} }
+	held, suspended := at("new"), at("new")
+	held.Held, suspended.Suspend = "x", true
+	settled := &oplog.InstanceEntry{Operated: desired.Revision{Tree: "new"}, Settled: desired.Revision{Tree: "new"}}
+	for name, c := range map[string]struct {
+		head    desired.Head
+		entry   *oplog.InstanceEntry
+		found   rollout.Found
+		then    string
+		outcome string
+		back    bool
+		stays   bool
+		busy    bool
+	}{
+		"as it was left":                     {head: at("new"), entry: settled, outcome: desired.OutcomeCompleted},
+		"back already":                       {head: at("old"), entry: settled, back: true},
+		"held":                               {head: held, entry: settled, stays: true},
+		"suspended":                          {head: suspended, entry: settled, stays: true},
+		"changed since":                      {head: at("other"), entry: settled, stays: true},
+		"moved by its grant":                 {head: at("granted"), entry: &oplog.InstanceEntry{Operated: desired.Revision{Tree: "granted"}}, outcome: desired.OutcomeCompleted},
+		"healed by a person":                 {head: at("new"), entry: settled, outcome: desired.OutcomeFailed, stays: true},
+		"healed, and everything goes back":   {head: at("new"), entry: settled, outcome: desired.OutcomeFailed, then: desired.ThenRollbackAll},
+		"failed, and it waits":               {head: at("new"), entry: &oplog.InstanceEntry{Open: "op", Operated: desired.Revision{Tree: "new"}}, found: rollout.FailedTemp, outcome: desired.OutcomeFailed},
+		"failed, and its rollback isn't yet": {head: at("new"), entry: &oplog.InstanceEntry{OutstandingCommit: "op"}, found: rollout.Failed, outcome: desired.OutcomeFailed, busy: true},
+		"something else is under way":        {head: at("new"), entry: &oplog.InstanceEntry{Open: "op"}, outcome: desired.OutcomeCompleted, busy: true},
+	} {
+		then := c.then
+		if then == "" {
+			then = desired.ThenRollback
+		}
+		f := rollout.Fact{Instance: "i", Found: c.found}
+		a := desired.Attempt{Prior: "old", Tree: "new", Outcome: c.outcome}
+		if err := r.returns(t.Context(), &f, then, []desired.Attempt{a}, c.head, c.entry); err != nil || f.Back != c.back || (f.Stays != "") != c.stays || (f.Busy != "") != c.busy {
+			t.Errorf("%s: %+v, %v", name, f, err)
+		}
+	}
+}
+
+func TestAnAttemptThatWasMadeAnewIsToldByAnOperationOfItsOwn(t *testing.T) {
+	began := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	op := func(id string, state lcm.State, at time.Duration) *lcm.Operation {
+		return &lcm.Operation{ID: id, Before: desired.Revision{Tree: "old"}, After: desired.Revision{Tree: "new"}, State: state, Started: began.Add(at)}
+	}
+	former := op("former", lcm.RolledBack, -5*time.Second)
+	for name, c := range map[string]struct {
+		ops  records
+		want rollout.Found
+	}{
+		"its own isn't known yet": {records{former}, rollout.Waiting},
+		"its own is under way":    {records{former, op("own", lcm.Processing, time.Millisecond)}, rollout.UnderWay},
+		"a clock is behind":       {records{former, op("own", lcm.Completed, -time.Second)}, rollout.Completed},
+	} {
+		r := NewRollouts(RolloutConfig{Oplog: c.ops, Now: func() time.Time { return began.Add(time.Second) }})
+		f := rollout.Fact{Instance: "i", Reached: true}
+		tried := []desired.Attempt{{Retried: true, Prior: "old", Tree: "new", Began: began.Add(-6 * time.Second), Outcome: desired.OutcomeFailed, Ended: began.Add(-2 * time.Second)}, {Prior: "old", Tree: "new", Began: began}}
+		if err := r.find(t.Context(), &f, tried, desired.Head{Revision: desired.Revision{Tree: "new"}}, &oplog.InstanceEntry{Open: "x"}); err != nil || f.Found != c.want {
+			t.Errorf("%s: found %q, %v; want %q", name, f.Found, err, c.want)
+		}
+	}
+}
+
+func TestQueriesOfAGateAreAskedOnceInAWhileAndOneThatNobodyCanTellOfIsNotMet(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	asked := 0
+	answers := map[string]error{"down": errors.New("connection refused")}
+	c := newChecks(func(_ context.Context, q desired.RolloutQuery, _ time.Time) (string, error) {
+		asked++
+		if q.Query == "no" {
+			return "it has no answer", nil
+		}
+		return "", answers[q.Query]
+	})
+	ask := func(queries ...string) *rollout.Checked {
+		var all []desired.RolloutQuery
+		for _, q := range queries {
+			all = append(all, desired.RolloutQuery{Query: q})
+		}
+		return c.ask(t.Context(), all, now)
+	}
+	if got := ask("a", "b"); !got.Met || asked != 2 {
+		t.Errorf("%+v after %d queries", got, asked)
+	}
+	if got := ask("a", "no"); got.Met || got.Why != "no (it has no answer)" || asked != 3 {
+		t.Errorf("%+v after %d queries", got, asked)
+	}
+	if got := ask("down", "a"); got.Met || got.Why != "down (nobody can tell: connection refused)" || asked != 4 {
+		t.Errorf("%+v after %d queries", got, asked)
+	}
+	answers["down"] = nil
+	if got := ask("down"); got.Met || asked != 4 {
+		t.Errorf("at once it is asked again: %+v", got)
+	}
+	now = now.Add(checkedFor)
+	if got := ask("down", "a"); !got.Met || asked != 6 {
+		t.Errorf("later it is %+v after %d queries", got, asked)
+	}
+	ro := &desired.Rollout{After: desired.RolloutGate{Prometheus: []desired.RolloutQuery{{Query: "a"}}}}
+	if _, err := NewRollouts(RolloutConfig{}).look(t.Context(), &loaded{file: "rollouts/r.yaml", r: ro}, nil); err == nil || !strings.Contains(err.Error(), "--prometheus") {
+		t.Errorf("without a Prometheus its file is obeyed: %v", err)
 	}
 }

@@ -120,9 +120,9 @@ func operationAlerts(p pace) group {
 		},
 		{
 			Name: "RolloutHalted", Severity: warning,
-			Value: `max by (job, rollout, phase) (jibe_rollout_phase{phase=~"halted|problem"})`, Bad: "> 0",
+			Value: `max by (job, rollout, phase) (jibe_rollout_phase{phase=~"halted|rolling back|problem"})`, Bad: "> 0",
 			Summary:     "Rollout {{ $labels.rollout }} begins nothing more ({{ $labels.phase }})",
-			Description: "Its failures have spent the budget, nobody knows what came of an instance, or its file can't be obeyed: jibe get rollouts -o wide says which.",
+			Description: "Its failures have spent the budget (what it did may be taken back just now), nobody knows what came of an instance, or its file can't be obeyed: jibe get rollouts -o wide says which.",
 		},
 	}}
 }

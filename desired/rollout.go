@@ -1,11 +1,14 @@
 package desired
 
 import (
+	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -26,8 +29,12 @@ const (
 	RolloutAborted = "aborted"
 )
 
-// ThenHalt is the value of RolloutFailures.Then: nothing more is begun.
-const ThenHalt = "halt"
+// The values of RolloutFailures.Then: what comes beside that nothing more is begun.
+const (
+	ThenHalt        = "halt"        // nothing
+	ThenRollback    = "rollback"    // what has failed goes back to where it was before
+	ThenRollbackAll = "rollbackAll" // and so does all that was completed, the last one first
+)
 
 // Rollout is a parsed rollouts/<name>.yaml: instances that are brought to a package, wave by wave.
 type Rollout struct {
@@ -55,17 +62,27 @@ type RolloutSelect struct {
 	Folders []string `json:"folders,omitempty"`
 	// Product is the vnfProductName of the VNFD that runs.
 	Product string `json:"product,omitempty"`
+	// Labels are values of which metadata (SOL003 VnfInstance.metadata) has one for each key.
+	Labels map[string][]string `json:"labels,omitempty"`
 }
 
 // RolloutTarget is what instances are brought to.
 type RolloutTarget struct {
 	VnfdID string `json:"vnfdId"`
+	// Version is a constraint of semantic versions. When the rollout starts, Jibe puts VnfdID and Package
+	// in its place, those of the newest version then of the product that is selected.
+	Version string `json:"version,omitempty"`
 	// Package is the git tree hash of the package. Jibe fills it in when the rollout starts, so
 	// that all waves get the same.
 	Package string `json:"package,omitempty"`
 	// Strategy and Drain are written to update: of each instance; "" leaves what stands there.
 	Strategy string `json:"strategy,omitempty"`
 	Drain    string `json:"drain,omitempty"`
+	// Levels, Params and Update are keys of vnf.yaml's levels:, params: and update: with the values
+	// that they get. Keys that aren't named stay as they are.
+	Levels map[string]int `json:"levels,omitempty"`
+	Params map[string]any `json:"params,omitempty"`
+	Update map[string]any `json:"update,omitempty"`
 }
 
 // RolloutWave is one wave: either named instances, or the percentage of all that shall be done when
@@ -80,19 +97,42 @@ type RolloutWave struct {
 type RolloutGate struct {
 	// Soak is how long a wave that ended is watched.
 	Soak time.Duration `json:"soak,omitempty"`
+	// Prometheus are queries that must be met after that.
+	Prometheus []RolloutQuery `json:"prometheus,omitempty"`
 	// Approve has a person say that the next wave may begin.
 	Approve bool `json:"approve,omitempty"`
 }
 
+// RolloutQuery is a query of PromQL. It is met where it has had an answer all the time, and no 0
+// ("bool") in it.
+type RolloutQuery struct {
+	Query string `json:"query"`
+	// For is the time, of which all must be after the wave's end; 0 is now.
+	For time.Duration `json:"for,omitempty"`
+}
+
 // IsZero says whether nothing must be met.
-func (g RolloutGate) IsZero() bool { return g == RolloutGate{} }
+func (g RolloutGate) IsZero() bool { return g.Soak == 0 && !g.Approve && len(g.Prometheus) == 0 }
+
+// Watched is how long a wave is watched at least after its end.
+func (g RolloutGate) Watched() time.Duration {
+	most := g.Soak
+	for _, q := range g.Prometheus {
+		most = max(most, q.For)
+	}
+	return most
+}
 
 // RolloutFailures says how many failures a rollout ends at, and what then.
 type RolloutFailures struct {
-	// Budget is the failure at which nothing more is begun, from 1.
+	// Budget is the failure at which nothing more is begun, from 1. As many that can't be taken back
+	// end a rollback.
 	Budget int `json:"budget"`
-	// Then is ThenHalt.
+	// Then is ThenHalt, ThenRollback or ThenRollbackAll.
 	Then string `json:"then"`
+	// RollbackAnytime has a rollback begin outside of windows, those of the rollout and those of
+	// the instances' folders, as an administrator may.
+	RollbackAnytime bool `json:"rollbackAnytime,omitempty"`
 }
 
 // Share is a number, or a percentage of all.
@@ -119,7 +159,7 @@ func (s Share) Of(n int) int {
 func (t RolloutTarget) Digest() string {
 	text, err := json.Marshal(t)
 	if err != nil {
-		panic(err) // of strings alone
+		panic(err) // the parser has seen that it can be
 	}
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:8])
@@ -127,23 +167,88 @@ func (t RolloutTarget) Digest() string {
 
 // Edits are the edits of a vnf.yaml that bring an instance to the target.
 func (t RolloutTarget) Edits() []KeyValue {
-	edits := []KeyValue{{Path: []string{"vnfdId"}, Value: t.VnfdID}, {Path: []string{"package"}, Value: t.Package}}
+	var edits []KeyValue
+	set := func(value any, path ...string) { edits = append(edits, KeyValue{Path: path, Value: value}) }
+	if t.VnfdID != "" {
+		set(t.VnfdID, "vnfdId")
+		set(t.Package, "package")
+	}
 	if t.Strategy != "" {
-		edits = append(edits, KeyValue{Path: []string{"update", "strategy"}, Value: t.Strategy})
+		set(t.Strategy, "update", "strategy")
 	}
 	if t.Drain != "" {
-		edits = append(edits, KeyValue{Path: []string{"update", "drain"}, Value: t.Drain})
+		set(t.Drain, "update", "drain")
+	}
+	for _, key := range slices.Sorted(maps.Keys(t.Levels)) {
+		set(t.Levels[key], "levels", key)
+	}
+	for _, key := range slices.Sorted(maps.Keys(t.Params)) {
+		set(t.Params[key], "params", key)
+	}
+	for _, key := range slices.Sorted(maps.Keys(t.Update)) {
+		set(t.Update[key], "update", key)
 	}
 	return edits
 }
 
+// Beside says whether the target has more than a package: then vnfdId and package alone don't tell
+// whether an instance is there.
+func (t RolloutTarget) Beside() bool { return len(t.Levels)+len(t.Params)+len(t.Update) > 0 }
+
 // Reached says whether an instance's file asks for the target already.
 func (t RolloutTarget) Reached(in *Instance) bool {
-	return in.VnfdID == t.VnfdID && in.Package == t.Package
+	if t.VnfdID != "" && (in.VnfdID != t.VnfdID || in.Package != t.Package) {
+		return false
+	}
+	for key, level := range t.Levels {
+		if now, set := in.Levels[key]; !set || now != level {
+			return false
+		}
+	}
+	for key, value := range t.Params {
+		if now, set := in.Params[key]; !set || !sameJSON(now, value) {
+			return false
+		}
+	}
+	if len(t.Update) == 0 {
+		return true
+	}
+	update := map[string]any{}
+	text, err := json.Marshal(in.Update)
+	if err != nil || json.Unmarshal(text, &update) != nil {
+		return false // it has a number that JSON doesn't know, and the target has none
+	}
+	for key, value := range t.Update {
+		if !sameJSON(update[key], value) {
+			return false
+		}
+	}
+	return true
+}
+
+// sameJSON says whether two values are the same in JSON, whatever their types here.
+func sameJSON(a, b any) bool {
+	x, err := json.Marshal(a)
+	if err != nil {
+		return false
+	}
+	y, err := json.Marshal(b)
+	return err == nil && bytes.Equal(x, y)
+}
+
+// Labelled says whether an instance's metadata has what the rollout selects by.
+func (s RolloutSelect) Labelled(metadata map[string]any) bool {
+	for key, values := range s.Labels {
+		value, set := metadata[key]
+		if !set || !slices.Contains(values, fmt.Sprint(value)) {
+			return false
+		}
+	}
+	return true
 }
 
 // Selects says whether the rollout concerns an instance in dir ("instances/site-a/amf") whose VNFD
-// names the product.
+// names the product, if it has the labels ([RolloutSelect.Labelled]).
 func (r *Rollout) Selects(dir, product string) bool {
 	if r.Select.Product != "" && r.Select.Product != product {
 		return false
@@ -186,6 +291,12 @@ func (r *Rollout) Rank(instance string) uint64 {
 func (r *Rollout) Meets(other *Rollout) bool {
 	if r.Select.Product != "" && other.Select.Product != "" && r.Select.Product != other.Select.Product {
 		return false
+	}
+	for key, values := range r.Select.Labels {
+		others, both := other.Select.Labels[key]
+		if both && !slices.ContainsFunc(values, func(v string) bool { return slices.Contains(others, v) }) {
+			return false
+		}
 	}
 	if len(r.Select.Folders) == 0 || len(other.Select.Folders) == 0 {
 		return true
@@ -241,9 +352,14 @@ type Approval struct {
 type Halt struct {
 	At     time.Time
 	Reason string
+	// Unknown says that of some instance nobody knows what came. Then nothing is taken back either.
+	Unknown bool
 }
 
-// RolloutEnd is how a rollout has ended: "completed" or "aborted".
+// RolledBack is the value of RolloutEnd.As for a rollout that has taken back what it did.
+const RolledBack = "rolled back"
+
+// RolloutEnd is how a rollout has ended: "completed", "aborted" or RolledBack.
 type RolloutEnd struct {
 	At time.Time
 	As string
@@ -257,8 +373,11 @@ const (
 	OutcomeUnknown    = "unknown"
 )
 
-// Attempt is one try to bring an instance to a target.
+// Attempt is one try to bring an instance to a target, or with Back to take it back from there.
 type Attempt struct {
+	Back bool
+	// Retried says that a person had it made anew: it counts no more.
+	Retried bool
 	// Target is the target's digest, and Wave the wave that was under way.
 	Target string
 	Wave   int
@@ -275,14 +394,32 @@ type Attempt struct {
 func (a Attempt) Failed() bool { return a.Outcome == OutcomeFailed || a.Outcome == OutcomeUnknown }
 
 // Of is the instance's attempt at the target, nil where there is none.
-func (l *Ledger) Of(instance, target string) *Attempt {
+func (l *Ledger) Of(instance, target string) *Attempt { return l.find(instance, target, false) }
+
+// BackOf is the attempt to take the instance back from the target, nil where there is none.
+func (l *Ledger) BackOf(instance, target string) *Attempt { return l.find(instance, target, true) }
+
+func (l *Ledger) find(instance, target string, back bool) *Attempt {
 	list := l.Attempts[instance]
 	for i := range list {
-		if list[i].Target == target {
+		if list[i].Target == target && list[i].Back == back && !list[i].Retried {
 			return &list[i]
 		}
 	}
 	return nil
+}
+
+// Retry has the instance's attempts at the target count no more, so that it is begun with again. The
+// wave under way goes on with it. Their outcomes must be known.
+func (l *Ledger) Retry(instance string) {
+	if a := l.Of(instance, l.Target); a != nil && a.Failed() && l.Forgiven > 0 {
+		l.Forgiven-- // else a failure to come would be forgiven beforehand
+	}
+	list := l.Attempts[instance]
+	for i := range list {
+		list[i].Retried = list[i].Retried || list[i].Target == l.Target
+	}
+	l.Soak, l.Approved = time.Time{}, nil
 }
 
 // Failures counts the attempts at the target that have failed, forgiven or not.

@@ -30,7 +30,11 @@ func (l *Ledger) Encode() []byte {
 		line("approved", map[string]string{"gate": a.Gate, "by": a.By, "at": stampOf(a.At)})
 	}
 	if h := l.Halted; h != nil {
-		line("halted", map[string]string{"at": stampOf(h.At), "reason": h.Reason})
+		halted := map[string]any{"at": stampOf(h.At), "reason": h.Reason}
+		if h.Unknown {
+			halted["unknown"] = true
+		}
+		line("halted", halted)
 	}
 	if l.Forgiven > 0 {
 		line("forgiven", l.Forgiven)
@@ -45,7 +49,14 @@ func (l *Ledger) Encode() []byte {
 	for _, id := range l.instances() {
 		fmt.Fprintf(&b, "  %s:\n", inJSON(id))
 		for _, a := range l.Attempts[id] {
-			fmt.Fprintf(&b, "    - {target: %s, wave: %d, prior: %s, tree: %s, began: %q", inJSON(a.Target), a.Wave, inJSON(a.Prior), inJSON(a.Tree), stampOf(a.Began))
+			b.WriteString("    - {")
+			if a.Back {
+				b.WriteString("back: true, ")
+			}
+			if a.Retried {
+				b.WriteString("retried: true, ")
+			}
+			fmt.Fprintf(&b, "target: %s, wave: %d, prior: %s, tree: %s, began: %q", inJSON(a.Target), a.Wave, inJSON(a.Prior), inJSON(a.Tree), stampOf(a.Began))
 			if a.Outcome != "" {
 				fmt.Fprintf(&b, ", outcome: %s, ended: %q", a.Outcome, stampOf(a.Ended))
 			}
@@ -99,6 +110,7 @@ func ParseLedger(file string, data []byte) (*Ledger, error) {
 			d.mapping(v, "halted",
 				field{"at", func(_, v *yaml.Node) { l.Halted.At = d.moment(v, "halted.at") }},
 				field{"reason", func(_, v *yaml.Node) { l.Halted.Reason = d.text(v, "halted.reason", 0) }},
+				field{"unknown", func(_, v *yaml.Node) { l.Halted.Unknown = d.boolean(v, "halted.unknown") }},
 			)
 		}},
 		field{"forgiven", func(_, v *yaml.Node) { l.Forgiven = d.count(v, "forgiven") }},
@@ -131,6 +143,8 @@ func (d *document) attempt(n *yaml.Node, where string) (a Attempt) {
 		return field{key, func(_, v *yaml.Node) { *to = d.moment(v, dotted(where, key)) }}
 	}
 	d.mapping(n, where, text("target", &a.Target), text("prior", &a.Prior), text("tree", &a.Tree), text("reason", &a.Reason),
+		field{"retried", func(_, v *yaml.Node) { a.Retried = d.boolean(v, dotted(where, "retried")) }},
+		field{"back", func(_, v *yaml.Node) { a.Back = d.boolean(v, dotted(where, "back")) }},
 		field{"wave", func(_, v *yaml.Node) { a.Wave = d.count(v, dotted(where, "wave")) }},
 		field{"outcome", func(_, v *yaml.Node) {
 			a.Outcome = d.oneOf(v, dotted(where, "outcome"), OutcomeCompleted, OutcomeFailed, OutcomeSuperseded, OutcomeUnknown)

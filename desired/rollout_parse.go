@@ -3,6 +3,7 @@ package desired
 import (
 	"fmt"
 	"path"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +16,9 @@ const (
 	maxSoak        = 30 * 24 * time.Hour
 	rolloutAtOnce  = 10 // without atOnce
 	maxRolloutWave = 100
+
+	maxRolloutQueries = 20
+	maxRolloutQuery   = 4096 // bytes
 )
 
 // ParseRollout reads a rollouts/<name>.yaml strictly; its name is the file's. The error is an
@@ -56,11 +60,6 @@ func EditRollout(file string, data []byte, changes ...KeyValue) ([]byte, *Rollou
 	return t.data, r, err
 }
 
-// notYet is the field of a key that is reserved, and refused.
-func (d *document) notYet(key, why string) field {
-	return field{path.Base(strings.ReplaceAll(key, ".", "/")), func(k, _ *yaml.Node) { d.fail(k, why, "%q isn't supported", key) }}
-}
-
 func (d *document) rollout(n *yaml.Node) *Rollout {
 	r := &Rollout{State: RolloutRunning, AtOnce: Share{Number: rolloutAtOnce}, Failures: RolloutFailures{Budget: 1, Then: ThenHalt}}
 	selects, to := false, false
@@ -75,7 +74,10 @@ func (d *document) rollout(n *yaml.Node) *Rollout {
 		field{"failures", func(_, v *yaml.Node) {
 			d.mapping(v, "failures",
 				field{"budget", func(_, v *yaml.Node) { r.Failures.Budget = d.bound(v, "failures.budget") }},
-				field{"then", func(_, v *yaml.Node) { r.Failures.Then = d.oneOf(v, "failures.then", ThenHalt) }},
+				field{"then", func(_, v *yaml.Node) {
+					r.Failures.Then = d.oneOf(v, "failures.then", ThenHalt, ThenRollback, ThenRollbackAll)
+				}},
+				field{"rollbackAnytime", func(_, v *yaml.Node) { r.Failures.RollbackAnytime = d.boolean(v, "failures.rollbackAnytime") }},
 			)
 		}},
 		field{"windows", func(_, v *yaml.Node) { r.Windows = d.windows(v) }},
@@ -86,10 +88,13 @@ func (d *document) rollout(n *yaml.Node) *Rollout {
 	if len(d.problems) > 0 {
 		return r
 	}
-	if !selects || len(r.Select.Folders) == 0 && r.Select.Product == "" {
+	if !selects || len(r.Select.Folders)+len(r.Select.Labels) == 0 && r.Select.Product == "" {
 		d.fail(n, "add select: {folders: [tokyo/**], product: amf}", "the rollout selects no instances")
 	}
-	if !to || r.To.VnfdID == "" {
+	switch {
+	case r.To.Version != "" && r.Select.Product == "":
+		d.fail(n, "add select: {product: amf}, or name to.vnfdId", "\"to.version\" doesn't say of which product")
+	case !to || r.To.VnfdID+r.To.Version == "" && !r.To.Beside():
 		d.fail(n, "add to: {vnfdId: …}, the descriptor_id of a package in repositories.yaml", "\"to.vnfdId\" is missing")
 	}
 	return r
@@ -111,15 +116,51 @@ func (d *document) rolloutSelect(n *yaml.Node) (s RolloutSelect) {
 			})
 		}},
 		field{"product", func(_, v *yaml.Node) { s.Product = d.text(v, "select.product", maxName) }},
-		d.notYet("select.labels", "remove it: instances have no labels; name folders"),
+		field{"labels", func(_, v *yaml.Node) { s.Labels = d.labels(v) }},
 	)
 	return s
 }
 
+// The syntax of keys and values of Kubernetes' labels.
+var (
+	labelKey   = regexp.MustCompile(`^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$`)
+	labelValue = regexp.MustCompile(`^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$`)
+)
+
+// labels reads {tier: edge, region: [tokyo, osaka]}.
+func (d *document) labels(n *yaml.Node) map[string][]string {
+	out := map[string][]string{}
+	d.entries(n, "select.labels", func(k, v *yaml.Node) {
+		where := dotted("select.labels", k.Value)
+		if !labelKey.MatchString(k.Value) {
+			d.fail(k, "write it as a label of Kubernetes: letters, digits, \"-\", \"_\" and \".\", at most 63", "%q can't be a label", clip(k.Value))
+		}
+		one := func(where string, v *yaml.Node) {
+			text := d.text(v, where, 0)
+			if !labelValue.MatchString(text) {
+				d.fail(v, "write it as a label of Kubernetes: letters, digits, \"-\", \"_\" and \".\", at most 63", "%q can't be a label's value: %q", where, clip(text))
+			}
+			out[k.Value] = append(out[k.Value], text)
+		}
+		if v.Kind != yaml.SequenceNode {
+			one(where, v)
+			return
+		}
+		if len(v.Content) == 0 {
+			d.fail(v, "name the values, of which one suffices", "%q has no values", where)
+		}
+		d.list(v, where, one)
+	})
+	return out
+}
+
 func (d *document) rolloutTarget(n *yaml.Node) (t RolloutTarget) {
-	const one = "remove it: a rollout brings a vnfdId, with strategy and drain; what else is to change is changed by a commit of its own"
 	d.mapping(n, "to",
 		field{"vnfdId", func(_, v *yaml.Node) { t.VnfdID = d.text(v, "to.vnfdId", maxName) }},
+		field{"version", func(_, v *yaml.Node) {
+			t.Version = d.text(v, "to.version", maxName)
+			d.constraint(v, "to.version", t.Version)
+		}},
 		field{"package", func(_, v *yaml.Node) { t.Package = d.tree(v, "to.package") }},
 		field{"strategy", func(_, v *yaml.Node) { t.Strategy = d.oneOf(v, "to.strategy", Rolling, BlueGreen) }},
 		field{"drain", func(_, v *yaml.Node) {
@@ -128,9 +169,28 @@ func (d *document) rolloutTarget(n *yaml.Node) (t RolloutTarget) {
 				t.Drain = ""
 			}
 		}},
-		d.notYet("to.version", "name the vnfdId of one version"),
-		d.notYet("to.levels", one), d.notYet("to.params", one), d.notYet("to.update", one),
+		field{"levels", func(_, v *yaml.Node) { t.Levels = d.levels(v) }},
+		field{"params", func(_, v *yaml.Node) {
+			t.Params = d.object(v, "to.params")
+			d.secretsAsReferences(v, "to.params")
+		}},
+		field{"update", func(_, v *yaml.Node) {
+			var policy UpdatePolicy
+			d.update(v, &policy)
+			if policy.Strategy == Container {
+				d.fail(v, "write rolling or blueGreen", "\"to.update.strategy\" can't be %q: a rollout changes packages", Container)
+			}
+			t.Update = d.object(v, "to.update")
+		}},
 	)
+	switch _, strategy := t.Update["strategy"]; {
+	case t.Version != "" && t.VnfdID+t.Package != "":
+		d.fail(n, "keep version, and Jibe puts vnfdId and package in its place when the rollout starts; or keep these", "\"to\" has a version, and a vnfdId or package")
+	case t.Package != "" && t.VnfdID == "":
+		d.fail(n, "add to.vnfdId, or remove to.package", "\"to.package\" stands there without \"to.vnfdId\"")
+	case strategy && t.Strategy != "", t.Update["drain"] != nil && t.Drain != "":
+		d.fail(n, "say it once: in to.update, or right in to", "\"to\" says twice how instances are updated")
+	}
 	return t
 }
 
@@ -138,9 +198,25 @@ func (d *document) gate(n *yaml.Node) (g RolloutGate) {
 	d.mapping(n, "after",
 		field{"soak", func(_, v *yaml.Node) { g.Soak, _ = d.duration(v, "after.soak", maxSoak) }},
 		field{"approve", func(_, v *yaml.Node) { g.Approve = d.boolean(v, "after.approve") }},
-		d.notYet("after.prometheus", "remove it, and add approve: true: a person looks at the query's answer"),
+		field{"prometheus", func(_, v *yaml.Node) {
+			d.list(v, "after.prometheus", func(where string, v *yaml.Node) { g.Prometheus = append(g.Prometheus, d.rolloutQuery(v, where)) })
+			if len(g.Prometheus) > maxRolloutQueries {
+				d.fail(v, "put them together with \"and\"", "\"after.prometheus\" has %d queries; at most %d are allowed", len(g.Prometheus), maxRolloutQueries)
+			}
+		}},
 	)
 	return g
+}
+
+func (d *document) rolloutQuery(n *yaml.Node, where string) (q RolloutQuery) {
+	d.mapping(n, where,
+		field{"query", func(_, v *yaml.Node) { q.Query = strings.TrimSpace(d.text(v, where+".query", maxRolloutQuery)) }},
+		field{"for", func(_, v *yaml.Node) { q.For, _ = d.duration(v, where+".for", maxSoak) }},
+	)
+	if n.Kind == yaml.MappingNode && q.Query == "" {
+		d.fail(n, "write {query: 'sum(rate(errors_total[5m])) < 1', for: 10m}", "%q has no query", where)
+	}
+	return q
 }
 
 // duration reads a time as "30m", of at most most.

@@ -58,21 +58,34 @@ func TestARolloutThatCannotBeCarriedOutIsRefusedWithLineAndReason(t *testing.T) 
 		good + "atOnce: 0\n":       "rollouts/r.yaml:3: ",
 		good + "atOnce: 200%\n":    "rollouts/r.yaml:3: \"atOnce\" isn't a share",
 		good + "windows: []\n":     "rollouts/r.yaml:3: \"windows\" has none",
-		good + "windows: [{cron: 0 1 * * TUE, timezone: Asia/Tokio, lasts: 4h}]\n": "\"windows[0].timezone\"",
-		good + "after: {prometheus: {query: x}}\n":                                 "rollouts/r.yaml:3: \"after.prometheus\" isn't supported",
-		good + "after: {soak: soon}\n":                                             "rollouts/r.yaml:3: \"after.soak\" isn't a time",
-		good + "failures: {then: rollback}\n":                                      "rollouts/r.yaml:3: \"failures.then\" can't be \"rollback\"",
-		good + "order: [{percent: 50}]\n":                                          "rollouts/r.yaml:3: \"order\" ends at 50 percent",
-		good + "order: [{percent: 50}, {percent: 10}, {percent: 100}]\n":           "can't be 10",
-		good + "order: [{percent: 5, instances: [instances/a]}, {percent: 100}]\n": "must have one of instances and percent",
-		good + "order: [{instances: [amf]}, {percent: 100}]\n":                     "can't be an instance",
-		good + "order: [{instances: [instances/a]}, {instances: [instances/a]}]\n": "stands in the order already",
+		good + "windows: [{cron: 0 1 * * TUE, timezone: Asia/Tokio, lasts: 4h}]\n":       "\"windows[0].timezone\"",
+		good + "after: {prometheus: [{for: 5m}]}\n":                                      "rollouts/r.yaml:3: \"after.prometheus[0]\" has no query",
+		good + "after: {prometheus: [{query: x, for: ever}]}\n":                          "\"after.prometheus[0].for\" isn't a time",
+		good + "after: {soak: soon}\n":                                                   "rollouts/r.yaml:3: \"after.soak\" isn't a time",
+		good + "failures: {then: undo}\n":                                                "rollouts/r.yaml:3: \"failures.then\" can't be \"undo\"",
+		good + "failures: {rollbackAnytime: often}\n":                                    "rollouts/r.yaml:3: \"failures.rollbackAnytime\"",
+		good + "order: [{percent: 50}]\n":                                                "rollouts/r.yaml:3: \"order\" ends at 50 percent",
+		good + "order: [{percent: 50}, {percent: 10}, {percent: 100}]\n":                 "can't be 10",
+		good + "order: [{percent: 5, instances: [instances/a]}, {percent: 100}]\n":       "must have one of instances and percent",
+		good + "order: [{instances: [amf]}, {percent: 100}]\n":                           "can't be an instance",
+		good + "order: [{instances: [instances/a]}, {instances: [instances/a]}]\n":       "stands in the order already",
 		good + "order: []\n":                                                             "\"order\" has no waves",
 		good + "state: runnning\n":                                                       "did you mean \"running\"?",
 		good + "sate: running\n":                                                         "unknown key \"sate\"",
-		"select: {labels: {tier: edge}}\nto: {vnfdId: x}\n":                              "instances have no labels",
-		"select: {folders: [a]}\nto: {version: 1.5.x}\n":                                 "\"to.version\" isn't supported",
-		"select: {folders: [a]}\nto: {vnfdId: x, params: {a: b}}\n":                      "\"to.params\" isn't supported",
+		"select: {labels: {tier: an edge}}\nto: {vnfdId: x}\n":                           "\"select.labels.tier\" can't be a label's value: \"an edge\"",
+		"select: {labels: {-tier: edge}}\nto: {vnfdId: x}\n":                             "\"-tier\" can't be a label",
+		"select: {labels: {tier: []}}\nto: {vnfdId: x}\n":                                "\"select.labels.tier\" has no values",
+		"select: {labels: {}}\nto: {vnfdId: x}\n":                                        "the rollout selects no instances",
+		"select: {folders: [a]}\nto: {version: 1.5.x}\n":                                 "\"to.version\" doesn't say of which product",
+		"select: {product: a}\nto: {version: soon}\n":                                    "\"to.version\" isn't a constraint of versions",
+		"select: {product: a}\nto: {version: 1.5.x, vnfdId: x}\n":                        "\"to\" has a version, and a vnfdId or package",
+		"select: {folders: [a]}\nto: {params: {password: s3cr3t}}\n":                     "rollouts/r.yaml:2: \"to.params.password\"",
+		"select: {folders: [a]}\nto: {params: {a: .inf}}\n":                              "isn't a number that JSON knows",
+		"select: {folders: [a]}\nto: {levels: {a: -1}}\n":                                "is a scale level and can't be -1",
+		"select: {folders: [a]}\nto: {update: {strategy: container}}\n":                  "\"to.update.strategy\" can't be \"container\"",
+		"select: {folders: [a]}\nto: {drain: 3s, update: {drain: 2s}, vnfdId: x}\n":      "says twice how instances are updated",
+		"select: {folders: [a]}\nto: {strategy: rolling}\n":                              "\"to.vnfdId\" is missing",
+		"select: {folders: [a]}\nto: {vim: b}\n":                                         "unknown key \"to.vim\"",
 		"select: {folders: [a]}\nto: {vnfdId: x, strategy: container}\n":                 "\"to.strategy\" can't be \"container\"",
 		"select: {folders: [../a]}\nto: {vnfdId: x}\n":                                   "can't be a folder",
 		"select: {folders: [a]}\nto: {vnfdId: x, drain: 30s}\norder: [{percent: 101}]\n": "can't be 101",
@@ -91,9 +104,9 @@ func TestARolloutThatCannotBeCarriedOutIsRefusedWithLineAndReason(t *testing.T) 
 func TestALedgerIsReadAsItWasWritten(t *testing.T) {
 	at := time.Date(2026, 3, 1, 12, 0, 0, 123000000, time.UTC)
 	l := &desired.Ledger{Rollout: "amf", Started: at, Target: "12345678", Wave: 2, Soak: at, Forgiven: 1, Attempts: map[string][]desired.Attempt{
-		"1": {{Target: "00000000", Prior: "p", Tree: "t", Began: at, Outcome: "failed", Ended: at, Reason: "no: \"pods\" {}\n# x"}, {Target: "1e5", Wave: 1, Prior: "p", Tree: "t", Began: at}},
-		"b": {{Target: "12345678", Began: at, Outcome: "unknown", Ended: at}},
-	}, Approved: &desired.Approval{Gate: "77", By: "bob: x", At: at}, Halted: &desired.Halt{At: at, Reason: "- two"}, Ended: &desired.RolloutEnd{At: at, As: "completed"}}
+		"1": {{Retried: true, Target: "00000000", Prior: "p", Tree: "t", Began: at, Outcome: "failed", Ended: at, Reason: "no: \"pods\" {}\n# x"}, {Target: "1e5", Wave: 1, Prior: "p", Tree: "t", Began: at}},
+		"b": {{Target: "12345678", Began: at, Outcome: "unknown", Ended: at}, {Back: true, Target: "12345678", Prior: "t", Tree: "p", Began: at}},
+	}, Approved: &desired.Approval{Gate: "77", By: "bob: x", At: at}, Halted: &desired.Halt{At: at, Reason: "- two", Unknown: true}, Ended: &desired.RolloutEnd{At: at, As: "completed"}}
 	back, err := desired.ParseLedger("rollouts/.state/x.yaml", l.Encode())
 	if err != nil {
 		t.Fatalf("%v\n%s", err, l.Encode())
@@ -103,6 +116,50 @@ func TestALedgerIsReadAsItWasWritten(t *testing.T) {
 	}
 	if _, err := desired.ParseLedger("rollouts/.state/x.yaml", append(l.Encode(), "more: 1\n"...)); err == nil || !strings.Contains(err.Error(), "rollouts/.state/x.yaml:") {
 		t.Fatalf("a ledger with a key too many is read: %v", err)
+	}
+}
+
+func TestARolloutSelectsByMetadataAndBringsAnyOfTheKeysThatItNames(t *testing.T) {
+	r, err := desired.ParseRollout("rollouts/r.yaml", []byte(`select: {labels: {tier: edge, region: [tokyo, osaka], n: "3"}}
+to: {levels: {front: 2}, params: {mode: {a: [1, 2]}}, update: {drain: 30s, vdus: [front]}}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, selected := range map[string]bool{"{tier: edge, region: osaka, n: 3, more: x}": true, "{tier: edge, region: kyoto, n: 3}": false, "{tier: edge, region: tokyo}": false, "{}": false} {
+		in, err := desired.ParseInstance("instances/a/vnf.yaml", []byte("vnfdId: x\nmetadata: "+text+"\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Select.Labelled(in.Metadata) != selected {
+			t.Errorf("%s: selected %v", text, !selected)
+		}
+	}
+	before := "# kept\nvnfdId: x\nlevels: {front: 1, back: 4}\nparams: {other: 1}\n"
+	after, in, err := desired.EditInstance("instances/a/vnf.yaml", []byte(before), r.To.Edits()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !r.To.Reached(in) || in.Levels["back"] != 4 || in.Params["other"] == nil || in.VnfdID != "x" || !strings.HasPrefix(string(after), "# kept\n") {
+		t.Errorf("it is reached: %v, by:\n%s", r.To.Reached(in), after)
+	}
+	for _, other := range []string{strings.Replace(string(after), "front: 2", "front: 3", 1), strings.Replace(string(after), "30s", "31s", 1), before} {
+		if in, err := desired.ParseInstance("instances/a/vnf.yaml", []byte(other)); err != nil || r.To.Reached(in) {
+			t.Errorf("it is reached by (%v):\n%s", err, other)
+		}
+	}
+	meets := func(a, b string) bool {
+		of := func(labels string) *desired.Rollout {
+			r, err := desired.ParseRollout("rollouts/r.yaml", []byte("select: {labels: "+labels+"}\nto: {vnfdId: x}\n"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return r
+		}
+		return of(a).Meets(of(b))
+	}
+	if meets("{tier: [edge, lab]}", "{tier: core}") || !meets("{tier: [edge, lab]}", "{tier: [core, lab]}") || !meets("{tier: edge}", "{region: tokyo}") {
+		t.Error("whether two rollouts can select the same instance isn't told by their labels")
 	}
 }
 

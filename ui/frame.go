@@ -53,6 +53,9 @@ type Frame struct {
 // something are worth showing at all.
 func (f *Frame) Operator() bool { return f.Who.MayAnywhere(auth.Operator) }
 
+// Everywhere says whether the caller may look at what belongs to no project, such as rollouts.
+func (f *Frame) Everywhere() bool { return f.Who.May(auth.Viewer, "") && f.Who.EM == "" }
+
 // parse reads all templates: each page is the layout with the page's own blocks ("title",
 // "where", "content") in it. Templates whose names begin with "part-" are known to all pages.
 func (s *Service) parse() (pages, error) {

@@ -68,6 +68,8 @@ type Config struct {
 	Facts     Facts
 	Writer    Writer
 	History   History
+	// Rollouts are required, too.
+	Rollouts Rollouts
 	// Keystone says that tokens of Keystone are taken, too.
 	Keystone bool
 	// Session and Idle are how long a session lasts at most, and how long without a request
@@ -146,6 +148,10 @@ func (s *Service) routes() {
 	s.page("GET "+Root+"/git/branch", s.toBranch)
 	s.page("GET "+Root+"/git/commits/{sha}", s.showCommit)
 	s.page("GET "+Root+"/git/branches/{name...}", s.showBranch)
+	s.page("GET "+Root+"/rollouts", s.showRollouts)
+	s.page("GET "+Root+"/rollouts/{name}", s.showRollout)
+	s.page("POST "+Root+"/rollouts/{name}/propose", s.proposeRollout)
+	s.page("POST "+Root+"/rollouts/{name}/commit", s.commitRollout)
 	s.page("POST "+Root+"/propose", s.propose)
 	s.page("POST "+Root+"/commit", s.commit)
 }

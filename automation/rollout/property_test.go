@@ -16,7 +16,7 @@ order: [{percent: 10}, {percent: 40}, {percent: 100}]
 atOnce: %d
 perVIM: %d
 after: {soak: 5m}
-failures: {budget: %d}
+failures: {budget: %d, then: %s}
 state: %s
 `
 
@@ -29,8 +29,9 @@ func TestLimitsAndBudgetHoldAndNothingIsBegunTwiceAndTheEndIsReached(t *testing.
 		atOnce, perVIM := rapid.IntRange(1, 8).Draw(t, "atOnce"), rapid.IntRange(1, 5).Draw(t, "perVIM")
 		budget := rapid.IntRange(1, 4).Draw(t, "budget")
 		drain, state := "", "running"
+		then := rapid.SampledFrom([]string{"halt", "rollback", "rollbackAll"}).Draw(t, "then")
 		edit := func() {
-			if err := w.set(fmt.Sprintf(fileOf, drain, atOnce, perVIM, budget, state)); err != nil {
+			if err := w.set(fmt.Sprintf(fileOf, drain, atOnce, perVIM, budget, then, state)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -41,7 +42,7 @@ func TestLimitsAndBudgetHoldAndNothingIsBegunTwiceAndTheEndIsReached(t *testing.
 		failures := func() (n int) {
 			for _, list := range w.l.Attempts {
 				for _, a := range list {
-					if a.Failed() && a.Target == w.r.To.Digest() {
+					if a.Failed() && !a.Back && a.Target == w.r.To.Digest() {
 						n++
 					}
 				}
@@ -50,6 +51,11 @@ func TestLimitsAndBudgetHoldAndNothingIsBegunTwiceAndTheEndIsReached(t *testing.
 		}
 		next := func(lost bool) {
 			d := w.decide()
+			for _, dir := range d.Back {
+				if a := d.Ledger.Of(dir, d.Ledger.Target); a.Outcome != "failed" && (then != "rollbackAll" || a.Outcome != "completed") {
+					t.Fatalf("%s is taken back although it is %q and the file says %s", dir, a.Outcome, then)
+				}
+			}
 			if lost { // a kill before the commit: nothing of it has happened
 				return
 			}
@@ -71,6 +77,10 @@ func TestLimitsAndBudgetHoldAndNothingIsBegunTwiceAndTheEndIsReached(t *testing.
 			switch {
 			case len(d.Start) > 0 && occupied > atOnce:
 				t.Fatalf("%d are under way, and atOnce is %d", occupied, atOnce)
+			case len(d.Start) > 0 && len(d.Back) > 0:
+				t.Fatalf("%v are begun and %v taken back at once", d.Start, d.Back)
+			case len(d.Back) > 0 && (state != "running" || failures() < budget && w.l.Wave == 0 && w.l.Halted == nil):
+				t.Fatalf("%v are taken back although the file says %s and %d failed", d.Back, state, failures())
 			case len(d.Start) > 0 && failures() >= budget:
 				t.Fatalf("%v were begun after %d failures, and the budget is %d", d.Start, failures(), budget)
 			case len(d.Start) > 0 && (state != "running" || d.Phase != rollout.Running):
@@ -109,6 +119,7 @@ func TestLimitsAndBudgetHoldAndNothingIsBegunTwiceAndTheEndIsReached(t *testing.
 			case "time":
 				w.now = w.now.Add(time.Duration(rapid.IntRange(1, 300).Draw(t, "seconds")) * time.Second)
 			case "edit":
+				then = rapid.SampledFrom([]string{"halt", "rollback", "rollbackAll"}).Draw(t, "then")
 				atOnce, budget = rapid.IntRange(1, 8).Draw(t, "atOnce"), rapid.IntRange(1, 4).Draw(t, "budget")
 				edit()
 			case "target":

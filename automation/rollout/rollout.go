@@ -42,6 +42,10 @@ type Fact struct {
 	Passed string
 	// Busy is why nothing can be begun with it now, "" where it can.
 	Busy string
+	// Back says that it stands where it was before its attempt at the target, and Stays why it can't be
+	// taken back there, "" where it can. Both are known of what has such an attempt.
+	Back  bool
+	Stays string
 	// Found is what became of its latest attempt, since Ended where that has ended, with Reason
 	// where it failed.
 	Found  Found
@@ -54,14 +58,17 @@ type Phase string
 
 // The phases.
 const (
-	Running   Phase = "running"
-	Soaking   Phase = "soaking"
-	Approving Phase = "waiting for approval"
-	Paused    Phase = "paused"
-	Halted    Phase = "halted"
-	Aborting  Phase = "aborting"
-	Aborted   Phase = "aborted"
-	Done      Phase = "completed"
+	Running     Phase = "running"
+	Soaking     Phase = "soaking"
+	Checking    Phase = "checking"
+	Approving   Phase = "waiting for approval"
+	Paused      Phase = "paused"
+	Halted      Phase = "halted"
+	RollingBack Phase = "rolling back"
+	Aborting    Phase = "aborting"
+	Aborted     Phase = "aborted"
+	Done        Phase = "completed"
+	RolledBack  Phase = desired.RolledBack
 )
 
 // Decision is what comes next.
@@ -70,38 +77,42 @@ type Decision struct {
 	// was given. It must be committed in the same commit as what Start leads to, or before.
 	Ledger  *desired.Ledger
 	Changed bool
-	// Start are the instances to begin with, in one commit.
-	Start []string
-	Phase Phase
+	// Start are the instances to begin with, in one commit, and Back those to take back; there are
+	// never both.
+	Start, Back []string
+	Phase       Phase
 	// Waits says what the rollout waits for, for people.
 	Waits string
 	// Wake is when to ask again although nothing has changed; zero is never.
 	Wake time.Time
+	// Ask says that the queries of the gate are to be asked, and Decide once more with what they say.
+	Ask bool
 	// Gate is the digest that a person approves, while Phase is Approving.
 	Gate string
-	// Counts are of the instances that the rollout concerns, for the target that counts.
+	// Counts are of the instances that the rollout concerns, for the target that counts; Waves are
+	// the same wave by wave.
 	Counts Counts
+	Waves  []Counts
 	// Left is how long it will take at the present pace, without approvals; 0 is unknown.
 	Left time.Duration
 }
 
-// Counts are numbers of instances.
-type Counts struct {
-	Selected  int `json:"selected"`
-	Completed int `json:"completed"` // by the rollout
-	Already   int `json:"already"`   // at the target without it
-	Failed    int `json:"failed"`
-	UnderWay  int `json:"underWay"`
-	Pending   int `json:"pending"`
-	Passed    int `json:"passed"` // passed over, or superseded
+// Checked is what the queries of a gate say now.
+type Checked struct {
+	Met bool
+	Why string // where they aren't met
 }
 
-// Decide says what comes next for the rollout r, whose ledger is l. now is the present time.
+// recheck is after how long queries are asked again that aren't met.
+const recheck = 15 * time.Second
+
+// Decide says what comes next for the rollout r, whose ledger is l. checked is what the queries of the
+// gate say, nil where they weren't asked: see [Decision.Ask]. now is the present time.
 //
-// It never starts an instance twice for one target, never more than atOnce and perVIM allow
-// together with what is under way, and nothing once the budget of failures is spent.
-func Decide(r *desired.Rollout, l *desired.Ledger, facts []Fact, now time.Time) Decision {
-	d := &decider{r: r, was: l, l: l.Clone(), target: r.To.Digest(), facts: slices.Clone(facts), now: now}
+// It never starts an instance twice for one target, nor takes it back twice, never more than atOnce and
+// perVIM allow together with what is under way, and nothing once the budget of failures is spent.
+func Decide(r *desired.Rollout, l *desired.Ledger, facts []Fact, checked *Checked, now time.Time) Decision {
+	d := &decider{r: r, was: l, l: l.Clone(), target: r.To.Digest(), facts: slices.Clone(facts), checked: checked, now: now}
 	if l.Ended != nil {
 		d.l.Target = cmp.Or(d.l.Target, d.target)
 		d.target = d.l.Target
@@ -113,8 +124,10 @@ func Decide(r *desired.Rollout, l *desired.Ledger, facts []Fact, now time.Time) 
 		out.Ledger = l
 	}
 	out.Changed = d.changed
-	out.Counts = d.counts()
-	out.Left = d.left()
+	out.Counts, out.Waves = d.counts()
+	if out.Phase != RollingBack {
+		out.Left = d.left()
+	}
 	return out
 }
 
@@ -124,6 +137,7 @@ type decider struct {
 	target  string // digest
 	facts   []Fact
 	wave    map[string]int
+	checked *Checked
 	now     time.Time
 	changed bool
 }
@@ -146,10 +160,7 @@ func (d *decider) sort() {
 
 func (d *decider) decide() Decision {
 	if d.l.Ended != nil {
-		if d.l.Ended.As == desired.RolloutAborted {
-			return Decision{Phase: Aborted}
-		}
-		return Decision{Phase: Done}
+		return Decision{Phase: Phase(d.l.Ended.As)}
 	}
 	d.aim()
 	d.outcomes()
@@ -162,7 +173,7 @@ func (d *decider) decide() Decision {
 	case d.r.State == desired.RolloutAborted:
 		return Decision{Phase: Aborting, Waits: fmt.Sprintf("the end of %s", operations(active))}
 	case d.l.Halted != nil:
-		return Decision{Phase: Halted, Waits: "a person: jibe rollout resume " + d.r.Name + ", or abort (" + d.l.Halted.Reason + ")"}
+		return d.halted()
 	case d.r.State == desired.RolloutPaused:
 		return Decision{Phase: Paused, Waits: "jibe rollout resume " + d.r.Name}
 	}
@@ -223,6 +234,7 @@ func (d *decider) budget() {
 	switch fresh := d.l.Failures() - d.l.Forgiven; {
 	case fresh > 0 && unknown > 0:
 		d.halt(fmt.Sprintf("of %s nobody knows what came: the records of operations don't tell", instances(unknown)))
+		d.l.Halted.Unknown = true
 	case fresh >= d.r.Failures.Budget:
 		d.halt(fmt.Sprintf("%d failed, and the budget is %d: %s", fresh, d.r.Failures.Budget, last))
 	}
@@ -272,12 +284,15 @@ func (d *decider) proceed() Decision {
 				continue
 			case completed == 0 && d.l.Failures() > d.l.Forgiven: // else a person had it go on
 				d.halt(fmt.Sprintf("no instance of wave %d was completed", d.l.Wave+1))
-				return Decision{Phase: Halted, Waits: "a person: jibe rollout resume " + d.r.Name + ", or abort (" + d.l.Halted.Reason + ")"}
+				return d.halted()
 			}
 			d.l.Soak, d.changed = d.now, true
 		}
-		if until := d.l.Soak.Add(d.r.After.Soak); d.now.Before(until) {
+		if until := d.l.Soak.Add(d.r.After.Watched()); d.now.Before(until) {
 			return Decision{Phase: Soaking, Wake: until, Waits: fmt.Sprintf("wave %d to be watched until %s", d.l.Wave+1, until.UTC().Format(time.RFC3339))}
+		}
+		if out, met := d.check(); !met {
+			return out
 		}
 		if gate := d.l.Gate(); d.r.After.Approve && (d.l.Approved == nil || d.l.Approved.Gate != gate) {
 			return Decision{Phase: Approving, Gate: gate, Waits: fmt.Sprintf("approval of wave %d: jibe rollout approve %s", d.l.Wave+2, d.r.Name)}
@@ -286,7 +301,21 @@ func (d *decider) proceed() Decision {
 	}
 }
 
+// check says whether the queries of the gate are met.
+func (d *decider) check() (out Decision, met bool) {
+	switch {
+	case len(d.r.After.Prometheus) == 0:
+		return out, true
+	case d.checked == nil:
+		return Decision{Phase: Checking, Ask: true, Waits: "an answer of Prometheus"}, false
+	case d.checked.Met:
+		return out, true
+	}
+	return Decision{Phase: Checking, Wake: d.now.Add(recheck), Waits: fmt.Sprintf("its queries after wave %d: %s", d.l.Wave+1, d.checked.Why)}, false
+}
+
 func (d *decider) next() {
+	d.checked = nil // it was about the wave before
 	d.l.Wave++
 	d.l.Soak, d.l.Approved, d.changed = time.Time{}, nil, true
 }
@@ -358,7 +387,7 @@ func (d *decider) await(out *Decision) {
 	if w.Open {
 		return
 	}
-	out.Start, out.Wake, out.Waits = nil, w.Until, "its window, which opens at no time in sight"
+	out.Start, out.Back, out.Wake, out.Waits = nil, nil, w.Until, "its window, which opens at no time in sight"
 	if !w.Until.IsZero() {
 		out.Waits = "its window, which opens at " + w.Until.UTC().Format(time.RFC3339)
 	}
@@ -393,62 +422,6 @@ func (d *decider) ended(wave int) (completed, tried int) {
 	return completed, tried
 }
 
-func (d *decider) counts() (c Counts) {
-	for _, f := range d.facts {
-		a := d.l.Of(f.Instance, d.target)
-		if !f.Selected && a == nil {
-			continue
-		}
-		c.Selected++
-		switch {
-		case a != nil && a.Outcome == "":
-			c.UnderWay++
-		case a != nil && a.Outcome == desired.OutcomeCompleted:
-			c.Completed++
-		case a != nil && a.Failed():
-			c.Failed++
-		case a != nil:
-			c.Passed++
-		case f.Reached:
-			c.Already++
-		case f.Passed != "":
-			c.Passed++
-		default:
-			c.Pending++
-		}
-	}
-	return c
-}
-
-// left is the time that the rest takes at the pace of what was completed.
-func (d *decider) left() time.Duration {
-	if d.l.Ended != nil {
-		return 0
-	}
-	var took time.Duration
-	n, rest, selected := 0, 0, 0
-	for _, f := range d.facts {
-		a := d.l.Of(f.Instance, d.target)
-		if f.Selected {
-			selected++
-		}
-		switch {
-		case a != nil && a.Outcome == desired.OutcomeCompleted:
-			took += a.Ended.Sub(a.Began)
-			n++
-		case a != nil && a.Outcome == "", d.pending(f):
-			rest++
-		}
-	}
-	if n == 0 || rest == 0 {
-		return 0
-	}
-	most := d.r.AtOnce.Of(selected)
-	turns := time.Duration((rest + most - 1) / most)
-	gates := time.Duration(max(0, len(d.r.Waves())-1-d.l.Wave))
-	return turns*(took/time.Duration(n)) + gates*d.r.After.Soak
-}
-
 func operations(n int) string { return plural(n, "operation") }
 func instances(n int) string  { return plural(n, "instance") }
 
@@ -459,16 +432,27 @@ func plural(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// Begin is the ledger in which the attempts at what was started stand. trees are the trees of the
-// directories by instance, before and after the commit; refused says of others why they were
-// refused, which is a failure.
-func Begin(r *desired.Rollout, l *desired.Ledger, started map[string][2]string, refused map[string]string, now time.Time) *desired.Ledger {
+// Begin is the ledger in which the attempts at what was started stand, or, with back, those to take
+// it back. trees are the trees of the directories by instance, before and after the commit; refused
+// says of others why they were refused, which is a failure.
+func Begin(l *desired.Ledger, back bool, started map[string][2]string, refused map[string]string, now time.Time) *desired.Ledger {
 	next := l.Clone()
+	attempt := func(id string) desired.Attempt {
+		a := desired.Attempt{Back: back, Target: l.Target, Wave: l.Wave, Began: now}
+		if back {
+			a.Wave = l.Of(id, l.Target).Wave
+		}
+		return a
+	}
 	for id, trees := range started {
-		next.Attempts[id] = append(next.Attempts[id], desired.Attempt{Target: r.To.Digest(), Wave: l.Wave, Prior: trees[0], Tree: trees[1], Began: now})
+		a := attempt(id)
+		a.Prior, a.Tree = trees[0], trees[1]
+		next.Attempts[id] = append(next.Attempts[id], a)
 	}
 	for id, why := range refused {
-		next.Attempts[id] = append(next.Attempts[id], desired.Attempt{Target: r.To.Digest(), Wave: l.Wave, Began: now, Outcome: desired.OutcomeFailed, Ended: now, Reason: why})
+		a := attempt(id)
+		a.Outcome, a.Ended, a.Reason = desired.OutcomeFailed, now, why
+		next.Attempts[id] = append(next.Attempts[id], a)
 	}
 	return next
 }

@@ -89,6 +89,12 @@ func answer(out *bytes.Buffer, d rollout.Decision) {
 	if len(d.Start) > 0 {
 		fmt.Fprintf(out, "  start in wave %d: %s\n", d.Ledger.Wave+1, strings.Join(d.Start, " "))
 	}
+	if len(d.Back) > 0 {
+		fmt.Fprintf(out, "  take back: %s\n", strings.Join(d.Back, " "))
+	}
+	if c.Back > 0 {
+		fmt.Fprintf(out, "  %d taken back\n", c.Back)
+	}
 	if d.Left > 0 {
 		fmt.Fprintf(out, "  about %s left\n", d.Left)
 	}
@@ -130,6 +136,8 @@ func (w *world) does(words []string) error {
 		return each(func(f *rollout.Fact) { f.Reached = true })
 	case "held":
 		return each(func(f *rollout.Fact) { f.Passed = "held" })
+	case "changed":
+		return each(func(f *rollout.Fact) { f.Stays = "somebody changed it since" })
 	case "busy":
 		return each(func(f *rollout.Fact) { f.Busy = "an operation is under way" })
 	case "free":
@@ -148,6 +156,12 @@ func (w *world) does(words []string) error {
 		t, err := time.ParseDuration(args[0])
 		w.now = w.now.Add(t)
 		return err
+	case "unmet":
+		w.unmet = strings.Join(args, " ")
+		return nil
+	case "met":
+		w.unmet = ""
+		return nil
 	case "approve":
 		w.l.Approved = &desired.Approval{Gate: w.l.Gate(), By: "bob", At: w.now}
 		return nil
@@ -155,7 +169,7 @@ func (w *world) does(words []string) error {
 		w.l.Halted = nil
 		for _, list := range w.l.Attempts {
 			for _, a := range list {
-				if a.Failed() && a.Target == w.l.Target {
+				if a.Failed() && !a.Back && a.Target == w.l.Target {
 					w.l.Forgiven++
 				}
 			}

@@ -17,6 +17,9 @@ type world struct {
 	l     *desired.Ledger
 	facts map[string]*rollout.Fact // by directory, which is the id as well
 	now   time.Time
+	// unmet is what the queries of gates say, "" where they are met; asked counts how often they were asked.
+	unmet string
+	asked int
 	// begun counts how often an instance was begun, by target and directory.
 	begun map[string]int
 }
@@ -34,7 +37,7 @@ func (w *world) set(text string) error {
 	}
 	if w.r != nil && w.r.To.Digest() != r.To.Digest() {
 		for _, f := range w.facts {
-			f.Reached = false
+			f.Reached, f.Back = false, false
 		}
 	}
 	w.r = r
@@ -60,7 +63,12 @@ func (w *world) decide() rollout.Decision {
 	for _, dir := range w.dirs() {
 		facts = append(facts, *w.facts[dir])
 	}
-	return rollout.Decide(w.r, w.l, facts, w.now)
+	d := rollout.Decide(w.r, w.l, facts, nil, w.now)
+	if d.Ask {
+		w.asked++
+		d = rollout.Decide(w.r, w.l, facts, &rollout.Checked{Met: w.unmet == "", Why: w.unmet}, w.now)
+	}
+	return d
 }
 
 // carryOut makes what was decided so.
@@ -74,7 +82,17 @@ func (w *world) carryOut(d rollout.Decision) error {
 		w.begun[w.r.To.Digest()+" "+dir]++
 	}
 	if len(started) > 0 {
-		l = rollout.Begin(w.r, l, started, nil, w.now)
+		l = rollout.Begin(l, false, started, nil, w.now)
+	}
+	returned := map[string][2]string{}
+	for _, dir := range d.Back {
+		f := w.facts[dir]
+		f.Reached, f.Found, f.Ended, f.Reason, f.Back = false, rollout.UnderWay, time.Time{}, "", true
+		returned[dir] = [2]string{strings.Repeat("b", 40), strings.Repeat("a", 40)}
+		w.begun[w.r.To.Digest()+" back "+dir]++
+	}
+	if len(returned) > 0 {
+		l = rollout.Begin(l, true, returned, nil, w.now)
 	}
 	back, err := desired.ParseLedger("rollouts/.state/test.yaml", l.Encode())
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -81,6 +82,9 @@ func rolloutTable(w io.Writer, s *sheet, list []automation.RolloutStatus) {
 			for _, i := range r.Failed {
 				rows = append(rows, []string{"  " + i.Dir, "failed", "", "", "", "", "", "", cmp.Or(i.Reason, "-")})
 			}
+			for _, i := range r.Stays {
+				rows = append(rows, []string{"  " + i.Dir, "not taken back", "", "", "", "", "", "", cmp.Or(i.Reason, "-")})
+			}
 			for _, i := range r.Passed {
 				rows = append(rows, []string{"  " + i.Dir, "passed over", "", "", "", "", "", "", cmp.Or(i.Reason, "-")})
 			}
@@ -91,11 +95,13 @@ func rolloutTable(w io.Writer, s *sheet, list []automation.RolloutStatus) {
 
 // newRollout is the command with what can be asked of a rollout.
 func newRollout() *cobra.Command {
-	cmd := &cobra.Command{Use: "rollout", Short: "Pause, resume, approve or abort a rollout"}
+	cmd := &cobra.Command{Use: "rollout", Short: "Pause, resume, approve, retry or abort a rollout"}
 	cmd.AddCommand(
 		newRolloutAsk(automation.RolloutPause, "Begin nothing more of a rollout until it is resumed", "What is under way goes on to its end."),
 		newRolloutAsk(automation.RolloutResume, "Have a rollout go on that is paused or halted", "Failures so far count no more against the budget."),
 		newRolloutAsk(automation.RolloutApprove, "Let a rollout begin its next wave", "What is approved is what has come of the waves so far: where that has changed meanwhile, it is refused."),
+		newRolloutAsk(automation.RolloutRetry, "Begin once more with what of a rollout has failed, or with one instance of it",
+			"An operation that still waits in FAILED_TEMP is retried by itself: jibe retry. A rollout that is halted begins nothing more before it is resumed."),
 		newRolloutAsk(automation.RolloutAbort, "End a rollout", "What is under way goes on to its end, and what was done stays. A rollout that has ended can't be resumed."),
 	)
 	return cmd
@@ -104,11 +110,18 @@ func newRollout() *cobra.Command {
 func newRolloutAsk(action, short, long string) *cobra.Command {
 	var c client
 	var gate string
+	use, args := action+" NAME", cobra.ExactArgs(1)
+	if action == automation.RolloutRetry {
+		use, args = use+" [INSTANCE]", cobra.RangeArgs(1, 2)
+	}
 	cmd := &cobra.Command{
-		Use: action + " NAME", Short: short, Long: short + ". " + long + "\nIt is a commit, and needs the role operator in all projects.",
-		Example: "  jibe rollout " + action + " amf-1.5", Args: cobra.ExactArgs(1),
+		Use: use, Short: short, Long: short + ". " + long + "\nIt is a commit, and needs the role operator in all projects.",
+		Example: "  jibe rollout " + action + " amf-1.5", Args: args,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			asked := app.RolloutAsked{Gate: gate}
+			if len(args) > 1 {
+				asked.Instance = strings.TrimSuffix(args[1], "/")
+			}
 			if action == automation.RolloutApprove && gate == "" {
 				r, err := c.rollout(cmd, args[0])
 				if err != nil {

@@ -71,6 +71,8 @@ func newServe() *cobra.Command {
 	f.DurationVar(&o.PushInterval, "push-interval", 0, "how far apart pushes to --remote are at least, for a forge that limits them (six a minute: 10s); up to 1m")
 	f.StringVar(&o.WebhookSecret, "webhook-secret", "", "secret of the forge's webhook, as file:PATH or env:NAME: /webhook then takes only what the forge has signed with it, each delivery once")
 	forgeFlags(f, &o.Forge)
+	f.StringVar(&o.Prometheus.URL, "prometheus", "", "URL of the Prometheus that the gates of rollouts ask (after.prometheus)")
+	f.StringVar(&o.Prometheus.Token, "prometheus-token", "", "bearer token for --prometheus, as file:PATH or env:NAME")
 	f.StringVar(&o.Packages.Trust, "package-trust", "", "file of certificates in PEM by which the signatures of uploaded packages are checked")
 	f.BoolVar(&o.Packages.RequireSignatures, "require-signatures", false, "refuse uploaded packages that aren't signed; needs --package-trust")
 	f.StringVar(&o.Verify.Desired, "verify-desired", "", "file of trusted keys (allowed signers, OpenPGP keys) by which each commit of the desired repository must be signed to be obeyed")

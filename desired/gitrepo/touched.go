@@ -3,7 +3,10 @@ package gitrepo
 import (
 	"context"
 	"path"
+	"slices"
+	"strings"
 
+	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
@@ -17,6 +20,9 @@ type Touched struct {
 	// Dirs are the directories of instances that differ in anything, before or after, and
 	// those directories below instances/ that have other files which differ.
 	Dirs []string `json:"dirs,omitempty"`
+	// Anytime are the files of rollouts among Outside that pass maintenance windows as the change
+	// leaves them ([desired.RolloutFailures]).
+	Anytime []string `json:"anytime,omitempty"`
 }
 
 // maxOutside is how many paths outside of instances/ are named: one suffices to need the right
@@ -38,6 +44,9 @@ func (r *Reader) Touched(ctx context.Context, old, now string) (*Touched, error)
 	if err := r.touchedOutside(ctx, pair{oldRoot, newRoot}, "", t); err != nil {
 		return nil, err
 	}
+	if err := r.touchedAnytime(ctx, newRoot, t); err != nil {
+		return nil, err
+	}
 	oldTop, err := r.instancesTree(ctx, oldRoot)
 	if err != nil {
 		return nil, err
@@ -55,6 +64,31 @@ func (r *Reader) Touched(ctx context.Context, old, now string) (*Touched, error)
 		t.Outside = append(t.Outside, instancesDir)
 	}
 	return t, nodes.touched(top, instancesDir, 0, t)
+}
+
+// touchedAnytime reads the files of rollouts that differ. One that can't be parsed is refused elsewhere.
+func (r *Reader) touchedAnytime(ctx context.Context, root string, t *Touched) error {
+	if !slices.ContainsFunc(t.Outside, func(name string) bool { return strings.HasPrefix(name, desired.RolloutDir+"/") }) {
+		return nil
+	}
+	files, err := r.rolloutFiles(ctx, root)
+	if err != nil {
+		return err
+	}
+	for _, name := range t.Outside {
+		hash, there := files[name]
+		if !there || !desired.IsRolloutFile(name) {
+			continue
+		}
+		data, err := r.Content(ctx, hash)
+		if err != nil {
+			return err
+		}
+		if ro, err := desired.ParseRollout(name, data); err == nil && ro.Failures.RollbackAnytime {
+			t.Anytime = append(t.Anytime, name)
+		}
+	}
+	return nil
 }
 
 // touchedOutside names what differs between two trees outside of instances/. dir is "" for the

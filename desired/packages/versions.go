@@ -1,6 +1,7 @@
 package packages
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/Masterminds/semver/v3"
@@ -42,6 +43,45 @@ func (c *Catalogue) Versions(tree, vnfdID string) (now *semver.Version, all []Ve
 		}
 	}
 	return now, all
+}
+
+// Best returns the newest package of the product (vnfProductName) whose version the constraint takes: the
+// semantic version of its tag, else its descriptor_version. Packages that couldn't be used are left
+// out. Two of the same version under different VNFD ids are an error, as nobody knows which is meant. It
+// costs no I/O.
+func (c *Catalogue) Best(product, constraint string) (Version, error) {
+	takes, err := semver.NewConstraint(constraint)
+	if err != nil {
+		return Version{}, fmt.Errorf("%q is no constraint of versions: %w", constraint, err)
+	}
+	ix := c.index.Load()
+	var best Version
+	var other string // VNFD id of another one of that version
+	for _, e := range ix.entries {
+		if _, bad := ix.unsound[e]; bad || e.About == nil || e.About.ProductName != product || ix.disabled(e.VnfdID) != nil {
+			continue
+		}
+		v := semverOf(e.Ref)
+		if v == nil {
+			v = semverOf(e.Version)
+		}
+		if v == nil || !takes.Check(v) {
+			continue
+		}
+		switch {
+		case best.Semver == nil || v.GreaterThan(best.Semver):
+			best, other = Version{*e, v}, ""
+		case v.Equal(best.Semver) && e.VnfdID != best.VnfdID:
+			other = e.VnfdID
+		}
+	}
+	switch {
+	case best.Semver == nil:
+		return Version{}, fmt.Errorf("%w: no repository has one of that product and range", ErrUnknown)
+	case other != "":
+		return Version{}, fmt.Errorf("two packages are of version %s: %s and %s; name to.vnfdId", best.Semver, best.VnfdID, other)
+	}
+	return best, nil
 }
 
 // home returns an entry with a semantic version that is the tree, or has taken its place.

@@ -1,10 +1,12 @@
 package packages
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/jibe-vnfm/jibe/desired"
@@ -117,5 +119,35 @@ func TestVersionsSurviveAnUpstreamThatIsAway(t *testing.T) {
 	}
 	if got := l.versions(tree, ""); got != "1.0.0 of 1.0.0 1.1.0" {
 		t.Error(got)
+	}
+}
+
+func TestTheBestOfARangeIsTheNewestOfTheProductAndNeverOneOfTwo(t *testing.T) {
+	l := newLab(t)
+	up, other := l.upstream("amf"), l.upstream("other")
+	trees := map[string]string{}
+	for _, v := range []string{"1.5.2", "1.5.10", "1.6.0", "2.0.0-rc.1"} {
+		trees[v] = l.release(up, "amf", v)
+	}
+	amf, others := desired.Repository{Name: "amf", URL: "amf", Tags: "v*"}, desired.Repository{Name: "other", URL: "other", Tags: "v*"}
+	l.sync(amf)
+	product := ""
+	for _, e := range l.c.List() {
+		product = e.About.ProductName
+	}
+	for constraint, want := range map[string]string{"1.5.x": "1.5.10", ">=1.5, <2": "1.6.0", "*": "1.6.0", "~1.5.2": "1.5.10", "=1.5.2": "1.5.2"} {
+		if got, err := l.c.Best(product, constraint); err != nil || got.Tree != trees[want] || got.Semver.String() != want || got.VnfdID != "vnfd-amf"+want {
+			t.Errorf("%s: %+v, %v; want %s", constraint, got, err, want)
+		}
+	}
+	for _, c := range []struct{ product, constraint string }{{product, "3.x"}, {product + "x", "1.5.x"}} {
+		if got, err := l.c.Best(c.product, c.constraint); !errors.Is(err, ErrUnknown) {
+			t.Errorf("%v: %+v, %v", c, got, err)
+		}
+	}
+	l.release(other, "another", "1.5.10")
+	l.sync(amf, others)
+	if got, err := l.c.Best(product, "1.5.x"); err == nil || !strings.Contains(err.Error(), "two packages are of version 1.5.10") {
+		t.Errorf("of two packages of one version it is %+v, %v", got, err)
 	}
 }

@@ -104,10 +104,11 @@ func makeTable() map[string]Need {
 	add("/v1.0", map[string]Need{"GET /vims": list, "POST /vims": admin, "GET /vims.json": list, "POST /vims.json": admin,
 		"GET /vims/{id}": list, "PUT /vims/{id}": admin, "DELETE /vims/{id}": admin})
 	see, plan := Need{Role: auth.Viewer, NotSOL002: true}, Need{Role: auth.Planner, NotSOL002: true}
+	operateAll := Need{Role: auth.Operator, Everywhere: true, NotSOL002: true}
 	add("/jibe/v1", map[string]Need{
 		"GET /packages": see, "GET /instances": see, "GET /drift": see, "GET /problems": see, "GET /projects": see, "GET /members": {Role: auth.Viewer, Everywhere: true, NotSOL002: true}, "GET /operations/{id}/story": see,
 		// A rollout concerns instances of any project.
-		"GET /rollouts": {Role: auth.Viewer, Everywhere: true, NotSOL002: true}, "POST /rollouts/{name}/{action}": {Role: auth.Operator, Everywhere: true, NotSOL002: true},
+		"GET /rollouts": list, "POST /rollouts/{name}/{action}": operateAll,
 		"GET /subscriptions": see, "GET /subscriptions/{id}": see, "POST /check": plan, "POST /plan": plan, "POST /accept": admin,
 		// A backup holds every key, and the examination tells of the host.
 		"POST /backup": admin, "POST /backup/kept": admin, "GET /doctor": admin,
@@ -117,6 +118,8 @@ func makeTable() map[string]Need {
 	add("/ui", map[string]Need{"GET /{$}": see, "GET /events": see, "GET /instances/{id}": see, "GET /operations/{id}": see,
 		"GET /git": see, "GET /git/branch": see, "GET /git/commits/{sha}": see, "GET /git/branches/{name...}": plan,
 		// What is committed needs what the request of the API does, in the instance's project.
-		"POST /propose": plan, "POST /commit": plan})
+		"POST /propose": plan, "POST /commit": plan,
+		// As the API has it.
+		"GET /rollouts": list, "GET /rollouts/{name}": list, "POST /rollouts/{name}/propose": operateAll, "POST /rollouts/{name}/commit": operateAll})
 	return t
 }

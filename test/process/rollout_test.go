@@ -213,6 +213,11 @@ func TestARolloutWaitsForApprovalAndIsPausedAndAbortedByCommitsOfWhoAsks(t *test
 		return nil
 	})
 	f.becomes(t, "edge", "waiting for approval")
+	for _, args := range [][]string{{"retry", "edge"}, {"retry", "edge", f.dir(0) + "/"}} {
+		if out, stderr, code := f.CLI(t, append([]string{"rollout"}, args...)...); code == 0 || !strings.Contains(stderr, "there is nothing to retry: ") {
+			t.Errorf("%v of what hasn't failed: %s%s", args, out, stderr)
+		}
+	}
 	for _, do := range []struct{ action, phase string }{{"pause", "paused"}, {"resume", "waiting for approval"}, {"abort", "aborted"}} {
 		if out, stderr, code := f.CLI(t, "rollout", do.action, "edge"); code != 0 {
 			t.Fatalf("%s: %s%s", do.action, out, stderr)

@@ -72,6 +72,7 @@ const (
 	denied   = "instances/east/denied"   // its grant is refused
 	waiting  = "instances/east/waiting"  // it needs the one before
 	unheard  = "instances/east/unheard"  // the NFVO doesn't answer for it
+	frozen   = "instances/north/frozen"  // below a folder that is frozen
 	resting  = "instances/east/resting"  // suspended
 	unread   = "instances/lab/unread"    // of the forge: its file can't be read
 	ordinary = "instances/east/ordinary" // the beginning of those that are scaled all the time
@@ -383,6 +384,10 @@ func (w *world) fails() {
 		denied + "/vnf.yaml":  w.file(denied, process.SmallVnfd, ""),
 		waiting + "/vnf.yaml": w.file(waiting, process.SmallVnfd, "needs: ["+denied+"]\n"),
 		unheard + "/vnf.yaml": w.file(unheard, process.SmallVnfd, ""),
+		// What waits for a window, and a rollout that waits for instances.
+		frozen + "/vnf.yaml":                       w.file(frozen, process.SmallVnfd, ""),
+		filepath.Dir(frozen) + "/maintenance.yaml": "freezes: [{until: 2999-01-01T00:00:00Z, reason: new year}]\n",
+		"rollouts/nobody.yaml":                     "select: {folders: [nowhere]}\nto: {vnfdId: " + process.SmallVnfd + "}\n",
 	})
 	w.pushing.Store(false)
 	w.operation(crowded, "FAILED_TEMP")

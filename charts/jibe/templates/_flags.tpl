@@ -10,6 +10,7 @@ They are mounted beside the folders of secretFiles, so that no reference in git 
   "git-ssh-key" .Values.git.sshKey
   "git-known-hosts" .Values.git.knownHosts
   "package-trust" .Values.packages.trust
+  "prometheus-token" .Values.rollouts.prometheusToken
   "keystone-ca" .Values.auth.keystone.ca
   "oidc-ca" .Values.auth.oidc.ca
   "oidc-roles" .Values.auth.oidc.rolesFile
@@ -39,9 +40,9 @@ They are mounted beside the folders of secretFiles, so that no reference in git 
 {{- define "jibe.flags" -}}
 {{- $repositories := .Values.packages.verify }}
 {{- range $flag, $_ := include "jibe.files" . | fromYaml }}
-{{- /* Those of git are for git. The URL of the store names its authority's certificate; its passwords, the secret of webhooks and the token of the forge are references. */}}
+{{- /* Those of git are for git. The URL of the store names its authority's certificate; its passwords, the secret of webhooks and the tokens of the forge and of Prometheus are references. */}}
 {{- if not (or (hasPrefix "verify-packages-" $flag) (hasPrefix "git-" $flag) (eq "store-ca" $flag)) }}
-- --{{ $flag }}={{ ternary "file:" "" (or (hasPrefix "store-" $flag) (eq "webhook-secret" $flag) (eq "forge-token" $flag)) }}/etc/jibe/files/{{ $flag }}
+- --{{ $flag }}={{ ternary "file:" "" (or (hasPrefix "store-" $flag) (has $flag (list "webhook-secret" "forge-token" "prometheus-token"))) }}/etc/jibe/files/{{ $flag }}
 {{- end }}
 {{- end }}
 {{- range $repository, $_ := $repositories }}
@@ -98,6 +99,9 @@ They are mounted beside the folders of secretFiles, so that no reference in git 
 {{- range .roles }}
 - {{ printf "--oidc-role=%s" . | quote }}
 {{- end }}
+{{- end }}
+{{- with .Values.rollouts.prometheus }}
+- {{ printf "--prometheus=%s" . | quote }}
 {{- end }}
 {{- with .Values.audit }}
 {{- if .stdout }}
