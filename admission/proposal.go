@@ -20,6 +20,8 @@ type Proposal struct {
 	Settings *desired.Settings `json:"settings,omitempty"`
 	// Instances are the directories that would change.
 	Instances []Candidate `json:"instances"`
+	// Rollouts are the files of rollouts that would come or change, by path.
+	Rollouts map[string]string `json:"rollouts,omitempty"`
 	// Touched is where anything at all would differ, for the right to it; nil where that isn't
 	// known.
 	Touched *gitrepo.Touched `json:"touched,omitempty"`
@@ -72,6 +74,9 @@ func FromUpdate(ctx context.Context, r *gitrepo.Reader, u gitrepo.RefUpdate) (*P
 	}
 	p := &Proposal{Instances: []Candidate{}}
 	if p.Touched, err = r.Touched(ctx, u.Old, u.New); err != nil {
+		return nil, err
+	}
+	if p.Rollouts, err = r.Rollouts(ctx, u.New, p.Touched); err != nil {
 		return nil, err
 	}
 	for _, c := range changes {

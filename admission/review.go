@@ -3,6 +3,7 @@ package admission
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/jibe-vnfm/jibe/desired"
@@ -49,6 +50,16 @@ type Config struct {
 	// Forbidden are the VIMs and peers that the installation doesn't use, as they refer to
 	// something forbidden. Those that are the same in known are passed over.
 	Forbidden func(settings, known *desired.Settings) []*desired.Problem
+	// Rolled returns what a rollout would make of the instances that it selects, were it to start now.
+	Rolled func(ctx context.Context, file string, r *desired.Rollout) ([]Rolled, error)
+}
+
+// Rolled is an instance that a rollout selects.
+type Rolled struct {
+	Head desired.Revision
+	// After is what the rollout makes of it, nil where it is passed over, for the reason given.
+	After  *desired.Instance
+	Passed string
 }
 
 // Reviewer is the server's side of admission.
@@ -118,10 +129,47 @@ func (r *Reviewer) Review(ctx context.Context, p *Proposal, steps bool) (*Verdic
 		v.Previews = append(v.Previews, view.Plan(ctx, settings, rev, after))
 	}
 	v.Warnings = review.warnings
+	if steps {
+		if err := r.rolled(ctx, view, settings, p, v); err != nil {
+			return nil, err
+		}
+	}
 	warnings, err := r.leftOutside(ctx, view, now, settings, p)
 	if err != nil {
 		return nil, err
 	}
 	v.Warnings = append(v.Warnings, warnings...)
 	return v, nil
+}
+
+// rolled adds what the proposed rollouts would do, instance by instance, as if all waves began now.
+func (r *Reviewer) rolled(ctx context.Context, view *reconciler.View, settings *desired.Settings, p *Proposal, v *Verdict) error {
+	for _, file := range slices.Sorted(maps.Keys(p.Rollouts)) {
+		ro, err := desired.ParseRollout(file, []byte(p.Rollouts[file]))
+		if err != nil || ro.State == desired.RolloutAborted {
+			continue // what can't be read is a problem of the push
+		}
+		list, err := r.Rolled(ctx, file, ro)
+		if err != nil {
+			v.Warnings = append(v.Warnings, &desired.Problem{File: file, Message: "what it would do can't be said: " + err.Error()})
+			continue
+		}
+		passed := map[string]int{}
+		for _, x := range list {
+			if x.After == nil {
+				passed[x.Passed]++
+				continue
+			}
+			if slices.ContainsFunc(p.Instances, func(c Candidate) bool { return c.Dir == x.Head.Dir }) {
+				continue // the change itself comes first
+			}
+			preview := view.Plan(ctx, settings, x.Head, x.After)
+			preview.Rollout = ro.Name
+			v.Previews = append(v.Previews, preview)
+		}
+		for _, why := range slices.Sorted(maps.Keys(passed)) {
+			v.Warnings = append(v.Warnings, &desired.Problem{File: file, Message: fmt.Sprintf("it passes %d of its instances over: %s", passed[why], why)})
+		}
+	}
+	return nil
 }

@@ -128,6 +128,7 @@ func (s *Server) confine(ctx context.Context, who auth.Identity, p *admission.Pr
 		}
 		p.Settings = nil
 	}
+	p.Rollouts = nil // a rollout may select instances of any project
 	may := func(dir string) error {
 		if project := settings.ProjectNameOf(dir); !who.May(auth.Planner, project) {
 			return fmt.Errorf("%w: %s: %w", errForeign, dir, &access.DeniedError{Who: who, Role: auth.Planner, Project: project})

@@ -14,6 +14,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/audit"
 	"github.com/jibe-vnfm/jibe/auth"
+	"github.com/jibe-vnfm/jibe/admission"
 	"github.com/jibe-vnfm/jibe/automation"
 	"github.com/jibe-vnfm/jibe/automation/rollout"
 	"github.com/jibe-vnfm/jibe/desired"
@@ -214,4 +215,14 @@ func (c *rolloutMetrics) Collect(ch chan<- prometheus.Metric) {
 			ch <- prometheus.MustNewConstMetric(c.instances, prometheus.GaugeValue, float64(n), st.Name, state)
 		}
 	}
+}
+
+// rolled is what a proposed rollout would make of the instances that it selects.
+func (s *Server) rolled(ctx context.Context, file string, ro *desired.Rollout) ([]admission.Rolled, error) {
+	list, err := s.rollouts.Rolled(ctx, file, ro)
+	out := make([]admission.Rolled, 0, len(list))
+	for _, x := range list {
+		out = append(out, admission.Rolled(x))
+	}
+	return out, err
 }

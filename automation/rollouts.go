@@ -333,24 +333,11 @@ func subject(r *desired.Rollout, d rollout.Decision, begun int) string {
 // changeOf is the change that brings the instance to the target, with all that Jibe would fill in.
 func (r *Rollouts) changeOf(ctx context.Context, s *seen, id string) (desired.Change, error) {
 	h := s.heads[id]
-	in, err := r.Repo.Read(ctx, h.Revision)
-	if err != nil {
-		return nil, err
-	}
-	old, err := r.Repo.Files(ctx, h.Revision)
-	if err != nil {
-		return nil, err
-	}
 	file := h.Dir + "/" + desired.InstanceFile
-	edits := s.r.To.Edits()
-	if in.Derived {
-		edits = append(edits, desired.KeyValue{Path: []string{"id"}, Value: h.Instance})
-	}
-	text, after, err := desired.EditInstance(file, old[desired.InstanceFile], edits...)
+	in, text, after, err := r.edited(ctx, s.r.To, h)
 	if err != nil {
 		return nil, err
 	}
-	after.Granted = in.Granted
 	fills, err := r.Prepare(ctx, in, after)
 	if err != nil {
 		return nil, err
@@ -369,6 +356,27 @@ func (r *Rollouts) changeOf(ctx context.Context, s *seen, id string) (desired.Ch
 		next[desired.InstanceFile] = text
 		return next, nil
 	}, nil
+}
+
+// edited is the instance as it is, and as the target makes it.
+func (r *Rollouts) edited(ctx context.Context, to desired.RolloutTarget, h desired.Head) (in *desired.Instance, text []byte, after *desired.Instance, err error) {
+	if in, err = r.Repo.Read(ctx, h.Revision); err != nil {
+		return nil, nil, nil, err
+	}
+	old, err := r.Repo.Files(ctx, h.Revision)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	edits := to.Edits()
+	if in.Derived {
+		edits = append(edits, desired.KeyValue{Path: []string{"id"}, Value: h.Instance})
+	}
+	text, after, err = desired.EditInstance(h.Dir+"/"+desired.InstanceFile, old[desired.InstanceFile], edits...)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	after.Granted = in.Granted
+	return in, text, after, nil
 }
 
 // backOf is the change that takes the instance back to where it was before the attempt. What an NFVO

@@ -28,6 +28,8 @@ type Preview struct {
 	// WaitsFor says for which other instances the operation would wait before anything of it begins, as
 	// they are now; "" is for none.
 	WaitsFor string `json:"waitsFor,omitempty"`
+	// Rollout is the rollout that would begin it, in its wave; "" where the change itself does.
+	Rollout string `json:"rollout,omitempty"`
 	// Filled is what Jibe would fill in beside the change: "generation: 1".
 	Filled []string `json:"filled,omitempty"`
 	// Diff is what the steps would change, object by object and field by field, where

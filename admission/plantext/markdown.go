@@ -86,5 +86,5 @@ func operationOf(g admission.Group) string {
 	case g.Operation == "":
 		return "none"
 	}
-	return string(g.Operation)
+	return begun(g)
 }

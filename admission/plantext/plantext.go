@@ -68,7 +68,15 @@ func whatHappens(g admission.Group) string {
 	case g.Operation == "":
 		return "no change of what runs"
 	}
-	return string(g.Operation) + same
+	return begun(g) + same
+}
+
+// begun is the operation, and what begins it where that isn't the change itself.
+func begun(g admission.Group) string {
+	if g.Shared.Rollout == "" {
+		return string(g.Operation)
+	}
+	return string(g.Operation) + " by rollout " + g.Shared.Rollout + ", wave by wave"
 }
 
 // someOf names the first n, and says how many more there are.

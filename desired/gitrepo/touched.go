@@ -25,6 +25,34 @@ type Touched struct {
 	Anytime []string `json:"anytime,omitempty"`
 }
 
+// Rollouts returns the files of rollouts among what an update has touched, as a commit has them.
+func (r *Reader) Rollouts(ctx context.Context, commit string, t *Touched) (map[string]string, error) {
+	if !slices.ContainsFunc(t.Outside, desired.IsRolloutFile) {
+		return nil, nil
+	}
+	root, err := r.rootOf(ctx, commit)
+	if err != nil {
+		return nil, notFound(err)
+	}
+	files, err := r.rolloutFiles(ctx, root)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]string{}
+	for _, name := range t.Outside {
+		hash, there := files[name]
+		if !there || !desired.IsRolloutFile(name) {
+			continue
+		}
+		data, err := r.Content(ctx, hash)
+		if err != nil {
+			return nil, err
+		}
+		out[name] = string(data)
+	}
+	return out, nil
+}
+
 // maxOutside is how many paths outside of instances/ are named: one suffices to need the right
 // to all of them.
 const maxOutside = 1000
