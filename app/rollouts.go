@@ -12,9 +12,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/jibe-vnfm/jibe/admission"
 	"github.com/jibe-vnfm/jibe/audit"
 	"github.com/jibe-vnfm/jibe/auth"
-	"github.com/jibe-vnfm/jibe/admission"
 	"github.com/jibe-vnfm/jibe/automation"
 	"github.com/jibe-vnfm/jibe/automation/rollout"
 	"github.com/jibe-vnfm/jibe/desired"
