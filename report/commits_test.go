@@ -124,7 +124,7 @@ func TestACommitOfNoInstanceIsNotSpokenOfAndOneThatChangesNothingThatRunsIsGood(
 		w.operated["amf"] = rev
 		w.mu.Unlock()
 		w.pass(5 * time.Second)
-		w.last(comment, "success: nothing of what runs changes")
+		w.last(comment, "success: it begins no operation by itself")
 	})
 }
 

@@ -130,7 +130,7 @@ func (s summary) text() string {
 	case len(parts) == 0 && s.n[completed] > 0:
 		parts = append(parts, count(s.n[completed], "operation")+" completed")
 	case len(parts) == 0:
-		parts = append(parts, "nothing of what runs changes")
+		parts = append(parts, "it begins no operation by itself")
 	}
 	return strings.Join(parts, "; ")
 }
