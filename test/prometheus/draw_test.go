@@ -40,7 +40,7 @@ const (
 	// there is something to see, as 3m.
 	envLinger = "JIBE_TEST_PICTURES_AFTER"
 	// mostBytes is how large a picture in the guides may be.
-	mostBytes = 150_000
+	mostBytes = 200_000
 )
 
 // drawAll draws each dashboard in Chromium, and keeps the pictures where a person asked for
