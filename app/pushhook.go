@@ -90,11 +90,13 @@ func (s *Server) push(w http.ResponseWriter, r *http.Request) {
 	if err == nil && len(v.Problems) == 0 {
 		v, err = s.judgePush(r.Context(), by, &p)
 	}
-	if err == nil && len(v.Problems) == 0 && mirrored {
+	switch {
+	case err != nil:
+	case len(v.Problems) == 0 && mirrored:
 		err = s.acceptMirrored(&p)
-	} else if err == nil && len(v.Problems) == 0 {
+	case len(v.Problems) == 0:
 		err = s.acceptPush(r.Context(), by, &p)
-	} else if err == nil {
+	default:
 		s.meters.rejectedPush(v.Forbidden, v.Problems)
 		s.auditRefusedPush(r.Context(), by, &p, v.Problems)
 	}

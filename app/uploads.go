@@ -77,9 +77,9 @@ func (u *uploads) Take(ctx context.Context, id, state string) (elsewhere string,
 			return "", fmt.Errorf("package %s: %w", id, err)
 		}
 		u.mu.Lock()
-		defer u.mu.Unlock()
 		u.mine[id] = true
 		delete(u.leaving, id)
+		u.mu.Unlock()
 		return "", nil
 	}
 }

@@ -29,7 +29,7 @@ func TestNeedsAreReadStrictly(t *testing.T) {
 		"needs:\n- core/udm":                                      `"needs" can't be the directory of an instance: "core/udm"`,
 		"needs:\n- instances/../udm":                              `can't be the directory`,
 		"needs:\n- {version: \">=2\"}":                            `an entry of "needs" has no "instance"`,
-		"needs:\n- {instance: instances/a, versoin: \">=2\"}":     `unknown key "needs.versoin" (did you mean "version"?)`,
+		"needs:\n- {instance: instances/a, versions: \">=2\"}":    `unknown key "needs.versions" (did you mean "version"?)`,
 		"needs:\n- {instance: instances/a, version: about 2}":     `"needs.version" isn't a constraint of versions`,
 		"needs:\n- instances/a\n- {instance: instances/a}":        `"needs" has instances/a twice`,
 		"needs:\n" + many.String():                                `"needs" has more than 50 entries`,
