@@ -195,7 +195,10 @@ func TestAHostBehindAnotherIsReachedThroughIt(t *testing.T) {
 		h := h
 		h.Port = 2222
 		err := refused(t, h, Options{Wait: 1500 * time.Millisecond})
-		says(t, err, "Connection refused", "from the jump host", "tries: 3")
+		says(t, err, "Connection refused", "from the jump host", "tries: ")
+		if strings.Contains(err.Error(), "tries: 1,") { // how often depends on how busy the machine is
+			t.Errorf("it was tried once: %v", err)
+		}
 	})
 	t.Run("the inner host's key is asked about by its name", func(t *testing.T) {
 		h := h
