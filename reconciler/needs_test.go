@@ -106,7 +106,7 @@ func TestInstancesOfOneCommitBeginAfterThoseThatTheyNeedAndEndBefore(t *testing.
 	if list := w.cloud.Instances(); len(list) != 1 {
 		t.Errorf("%v run", list)
 	}
-	w.cloud.SetLatency(0)
+	w.cloud.Hasten()
 	inTurn(t, w.op(udmID, lcm.Instantiate, lcm.Completed), w.op(id, lcm.Instantiate, lcm.Completed))
 	if list := w.recon.View().WaitingForInstances(); len(list) > 0 {
 		t.Errorf("%v is still seen to wait", list)
@@ -313,7 +313,7 @@ func TestUnitsThatBecomeReadyAtTheVIMWakeWhoeverWaitsForThem(t *testing.T) {
 	w.commit(file("instantiated", needs))
 	w.waitsFor(id, lcm.Instantiate, udmDir+", of which not all runs: ")
 	ready := time.Now()
-	w.cloud.SetLatency(0)
+	w.cloud.Hasten()
 	if at := begunAt(t, w.last(lcm.Instantiate, lcm.Completed)); at.Sub(ready) > 10*time.Second {
 		t.Errorf("it began %s later", at.Sub(ready))
 	}

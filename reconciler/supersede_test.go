@@ -61,7 +61,7 @@ func TestANewerCommitTakesThePlaceOfAnOperationThatOnlyWaits(t *testing.T) {
 	if next.Before.Tree != settled.Tree || next.NoRollback != "" {
 		t.Errorf("it begins at %s (no rollback: %q), want what was settled last, %s", next.Before, next.NoRollback, settled)
 	}
-	w.cloud.SetLatency(0)
+	w.cloud.Hasten()
 	w.last(lcm.Scale, lcm.Completed)
 	if n := w.units("VDU1"); n != 2 {
 		t.Errorf("%d units run, want the 2 of level 1", n)
@@ -75,7 +75,7 @@ func TestACommitOfWhatWasBeforeRollsAnOperationThatWaitsBack(t *testing.T) {
 		state := w.operation(old.ID).State
 		return state == lcm.RollingBack || state == lcm.RolledBack
 	})
-	w.cloud.SetLatency(0)
+	w.cloud.Hasten()
 	if op := w.last(lcm.Scale, lcm.RolledBack); op.ID != old.ID || w.begun() != 2 {
 		t.Errorf("%s was rolled back, and there were %d operations; want %s, and 2", op.ID, w.begun(), old.ID)
 	}
@@ -109,7 +109,7 @@ func TestWhatAsksForNothingElseOrMayNotBeginLeavesAnOperationAlone(t *testing.T)
 			if now := w.operation(old.ID); now.State != lcm.Processing || now.Attempt != 1 || w.begun() != 2 {
 				t.Errorf("the operation is %s in attempt %d, and %d were begun", now.State, now.Attempt, w.begun())
 			}
-			w.cloud.SetLatency(0)
+			w.cloud.Hasten()
 			w.until("it is completed", func() bool {
 				w.recon.Enqueue(id)
 				return w.operation(old.ID).State == lcm.Completed || strings.Contains(c.more, "suspend")
@@ -122,7 +122,7 @@ func TestOneThatIsToWaitFollowsInItsTurn(t *testing.T) {
 	w, old, _ := stuck(t)
 	w.commit(file("instantiated", "levels: {web: 1}\nsupersede: never\n"))
 	w.looks()
-	w.cloud.SetLatency(0)
+	w.cloud.Hasten()
 	w.recon.Enqueue(id)
 	w.until("both are completed", func() bool { return w.begun() == 3 && w.operation(old.ID).State == lcm.Completed })
 	if op := w.last(lcm.Scale, lcm.Completed); op.Before.Tree != old.After.Tree {
@@ -141,7 +141,7 @@ func TestAnInstantiationThatWaitsIsSupersededByOne(t *testing.T) {
 	w.superseded(old, next)
 	w.commit("")
 	w.until("the VNF is being taken away", func() bool { return w.operation(next.ID).State == lcm.Failed })
-	w.cloud.SetLatency(0)
+	w.cloud.Hasten()
 	w.until("it has gone", func() bool { w.recon.Enqueue(id); return len(w.cloud.Instances()) == 0 })
 }
 
@@ -154,7 +154,7 @@ func TestATerminationThatWaitsIsSupersededByAnInstantiation(t *testing.T) {
 	old := w.waits(lcm.Terminate)
 	w.commit(file("instantiated", "levels: {web: 1}\n"))
 	w.until("it is superseded", func() bool { return w.operation(old.ID).State == lcm.Failed })
-	w.cloud.SetLatency(0)
+	w.cloud.Hasten()
 	w.recon.Enqueue(id)
 	w.last(lcm.Instantiate, lcm.Completed)
 	if n := w.units("VDU1"); n != 2 {
@@ -174,7 +174,7 @@ func TestABlueGreenChangeThatWaitsIsSupersededAndNothingOfItStays(t *testing.T) 
 	if settled := w.operation(old.ID).Before; next.Before.Tree != settled.Tree {
 		t.Errorf("it begins at %s, want %s", next.Before, settled)
 	}
-	w.cloud.SetLatency(0)
+	w.cloud.Hasten()
 	w.recon.Enqueue(id)
 	w.last(lcm.ChangePackage, lcm.Completed)
 	if got, want := w.generations(), []string{w.head().Generation}; !slices.Equal(got, want) || want[0] == "" {
@@ -205,7 +205,7 @@ func TestNothingIsSupersededOnceAHookHasPreparedTheVNF(t *testing.T) {
 	if now := w.operation(old.ID); now.State != lcm.Processing {
 		t.Errorf("the operation is %s: %+v", now.State, now.Error)
 	}
-	w.cloud.SetLatency(0)
+	w.cloud.Hasten()
 	w.recon.Enqueue(id)
 	w.until("the next one is completed too", func() bool {
 		return w.operation(old.ID).State == lcm.Completed && w.begun() == 3
@@ -222,7 +222,7 @@ func TestAnOperationThatGaveWayToACommitThatHasGoneIsCarriedOn(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	w.cloud.SetLatency(0)
+	w.cloud.Hasten()
 	w.recon.Enqueue(id)
 	if op := w.last(lcm.Scale, lcm.Completed); op.ID != old.ID || op.Attempt != 2 {
 		t.Errorf("%s was completed in attempt %d, want %s in its second", op.ID, op.Attempt, old.ID)

@@ -88,17 +88,22 @@ func NewCloud() *Cloud {
 }
 
 // SetLatency is the time that a unit takes from now on to become ready and to
-// go; 0 also ends what is under way. It never delays a call.
+// go. It never delays a call.
 func (c *Cloud) SetLatency(d time.Duration) {
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.latency = d
-	var ids []string
-	if d == 0 {
-		ids = slices.Collect(maps.Keys(c.instances))
-		for _, id := range ids {
-			for _, x := range c.instances[id] {
-				x.hasten(time.Now())
-			}
+}
+
+// Hasten has units take no time from now on to become ready and to go, those that are
+// on their way too.
+func (c *Cloud) Hasten() {
+	c.mu.Lock()
+	c.latency = 0
+	ids := slices.Collect(maps.Keys(c.instances))
+	for _, id := range ids {
+		for _, x := range c.instances[id] {
+			x.hasten(time.Now())
 		}
 	}
 	c.mu.Unlock()
