@@ -100,8 +100,11 @@ func TestADiskThatRefusesIsUnavailableAndRecovers(t *testing.T) {
 func TestLocksThatACrashLeftAreBroken(t *testing.T) {
 	r := openRepo(t, Options{})
 	mustWrite(t, r, testID(1), shardDir(testID(1)), 1)
-	for i, name := range []string{"refs/heads/main.lock", "HEAD.lock", "packed-refs.lock"} {
+	for i, name := range []string{"refs/heads/main.lock", "HEAD.lock", "packed-refs.lock", "refs/jibe/packages/191a7a5c2653cc2f8bdd0001651b2ad9306c5c8a.lock"} {
 		lock := filepath.Join(r.opt.Dir, name)
+		if err := os.MkdirAll(filepath.Dir(lock), 0o755); err != nil {
+			t.Fatal(err)
+		}
 		if err := os.WriteFile(lock, nil, 0o644); err != nil {
 			t.Fatal(err)
 		}

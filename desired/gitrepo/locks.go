@@ -2,15 +2,20 @@ package gitrepo
 
 import (
 	"errors"
+	"io/fs"
+	"path/filepath"
+	"strings"
 
 	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
-// breakLocks removes stale locks of the branch and of the notes, and logs which.
+// breakLocks removes stale locks of the branch, of the notes and of Jibe's own refs, such as the pins
+// of packages, and logs which.
 func (r *Repo) breakLocks() error {
+	own, err := lockedBelow(r.opt.Dir, ownRefs)
 	var broken []string
-	var errs []error
-	for _, ref := range []string{r.ref(), notesRef} {
+	errs := []error{err}
+	for _, ref := range append([]string{r.ref(), notesRef}, own...) {
 		names, err := git.BreakStaleLocks(r.opt.Dir, ref)
 		broken, errs = append(broken, names...), append(errs, err)
 	}
@@ -28,4 +33,28 @@ func (r *Repo) keepUnlocked() {
 			r.log.Warn("a lock that a crash left stands in the way of pushes", "error", err)
 		}
 	}
+}
+
+// ownRefs is the folder of refs that only Jibe moves.
+const ownRefs = "refs/jibe"
+
+// lockedBelow returns the refs in a folder of refs that have a lock, of whatever age.
+func lockedBelow(gitDir, folder string) (refs []string, err error) {
+	err = filepath.WalkDir(filepath.Join(gitDir, filepath.FromSlash(folder)), func(name string, e fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // it went meanwhile, or there are none
+		}
+		if err != nil || e.IsDir() {
+			return err
+		}
+		if ref, locked := strings.CutSuffix(name, ".lock"); locked {
+			rel, err := filepath.Rel(gitDir, ref)
+			if err != nil {
+				return err
+			}
+			refs = append(refs, filepath.ToSlash(rel))
+		}
+		return nil
+	})
+	return refs, err
 }
