@@ -103,6 +103,7 @@ func TestInstancesOfOneCommitBeginAfterThoseThatTheyNeedAndEndBefore(t *testing.
 	w.cloud.SetLatency(time.Hour)
 	w.together(file("instantiated", needs), udm("instantiated", ""))
 	w.waitsFor(id, lcm.Instantiate, "what it needs: "+udmDir+", whose INSTANTIATE is under way")
+	w.until("the other one is being made", func() bool { return len(w.cloud.Instances()) > 0 })
 	if list := w.cloud.Instances(); len(list) != 1 {
 		t.Errorf("%v run", list)
 	}
