@@ -76,7 +76,7 @@ func (h *Healer) Begin(ctx context.Context) (err error) {
 	}
 	text, err := desired.Format(&desired.Instance{
 		Name: h.Name, VnfdID: process.SmallVnfd, State: desired.Instantiated, Flavour: "simple",
-		Levels: map[string]int{"front": healerLevel}, Params: params(h.namespace),
+		Levels: map[string]int{"front": healerLevel}, Params: params(h.namespace), Supersede: desired.SupersedeNever,
 	})
 	if err != nil {
 		return err

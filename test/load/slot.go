@@ -101,6 +101,7 @@ func (s *Slot) change(ctx context.Context, server *process.Server) error {
 			return desired.Format(&desired.Instance{
 				Name: s.Name, VnfdID: process.SmallVnfd, State: desired.Instantiated, Flavour: "simple",
 				Levels: map[string]int{"front": s.Rng.IntN(maxLevel + 1)}, Params: params(namespace),
+				Supersede: desired.SupersedeNever,
 			})
 		})
 	case now.State == desired.NotInstantiated && dice < 20:
@@ -140,7 +141,7 @@ func (s *Slot) change(ctx context.Context, server *process.Server) error {
 		return s.edit(ctx, server, "End "+s.Name, desired.KeyValue{Path: []string{"state"}, Value: desired.NotInstantiated})
 	case dice < 92:
 		return s.ask(ctx, server, "OPERATE", http.MethodPost, now.ID, "/operate", map[string]any{"changeStateTo": "STOPPED"})
-	case dice < 96:
+	case dice < 96 || now.Supersede == "": // a removal would go first, where no push has said that it may not
 		return s.edit(ctx, server, "Stop "+s.Name, desired.KeyValue{Path: []string{"state"}, Value: desired.Stopped})
 	}
 	return s.push(ctx, server, "Remove "+s.Name, func([]byte) ([]byte, error) { return nil, nil })
@@ -205,12 +206,14 @@ func (s *Slot) edit(ctx context.Context, server *process.Server, message string,
 	return s.push(ctx, server, message, edited(s.dir, changes...))
 }
 
-// edited is what an edit makes of the file of the instance in a directory.
+// edited is what an edit makes of the file of the instance in a directory. It waits its turn: each push
+// that is accepted is to be operated on.
 func edited(dir string, changes ...desired.KeyValue) func(old []byte) ([]byte, error) {
 	return func(old []byte) ([]byte, error) {
 		if old == nil {
 			return nil, nil // it went meanwhile
 		}
+		changes := append([]desired.KeyValue{{Path: []string{"supersede"}, Value: desired.SupersedeNever}}, changes...)
 		return desired.Edit(path.Join(dir, desired.InstanceFile), old, changes...)
 	}
 }
