@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -23,6 +24,12 @@ func TestASuspendedInstanceIsLeftAloneAndSaysSoUntilItIsResumed(t *testing.T) {
 		d.Push("Suspend or resume")
 	}
 	suspend(true)
+	kit.Eventually(t, func() error { // else the change by hand may be put right before the push is seen
+		if b.show(t, id).get("jibe", "suspended") != true {
+			return errors.New("the instance isn't suspended yet")
+		}
+		return nil
+	})
 	key := "ConfigMap/" + b.namespace + "/settings"
 	b.patch("ConfigMap/settings", "hand", "{'data': {'mode': 'slow'}}")
 	b.drifted(id, key, "suspended")

@@ -149,7 +149,7 @@ func TestWhatOnlyTheAPIServerCanRefuseIsSaidBeforeAnythingMoves(t *testing.T) {
 func TestOfTwoUpgradesAtOnceTheRequestIsRefusedAndTheCommitWaitsItsTurn(t *testing.T) {
 	b := newStage(t)
 	b.publish(standard(1), stuck(2), standard(3))
-	id, file, d := b.pushed(b.vnfdID(1), "")
+	id, file, d := b.pushed(b.vnfdID(1), "supersede: never\n")
 	b.upgraded(d, file, 1, 2)
 	b.unplaced()
 	a := b.rest(t, http.MethodPost, instances+"/"+id+"/change_vnfpkg", b.changing(3, "RollingUpdate"))
