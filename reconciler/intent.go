@@ -132,11 +132,13 @@ func (r *intentReader) change(ctx context.Context, inst *lcm.Instance, failed *l
 			return nil, err
 		}
 	}
-	describe := func() (lcm.Operation, bool, error) { return r.birth(ctx, inst, inst.Operated, head, before, after) }
+	var op lcm.Operation
+	var due bool
 	if failed != nil {
-		describe = func() (lcm.Operation, bool, error) { return r.successor(ctx, inst, head, before, after) }
+		op, due, err = r.successor(ctx, inst, head, before, after)
+	} else {
+		op, due, err = r.birth(ctx, inst, inst.Operated, head, before, after)
 	}
-	op, due, err := describe()
 	if err != nil {
 		return nil, err
 	}

@@ -162,6 +162,7 @@ func (p *pass) run(ctx context.Context) (time.Duration, error) {
 	if p.suspended(ctx) {
 		return 0, nil // its end is a commit, which brings the instance back here
 	}
+	p.waits.clear(p.id) // what is left to begin when it has ended may be of another type
 	again, err := p.attempts.operate(ctx, op)
 	if err != nil {
 		again = p.attempts.deadlines.timeLeft(op)

@@ -2,7 +2,6 @@ package reconciler
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -48,8 +47,8 @@ func pastReturn(j plan.Journal) bool {
 }
 
 // overtakes says whether git's head asks for another operation than the one that waits in STARTING, or is
-// PROCESSING, which could begin now: not where it changes nothing for the VNF, is not feasible, waits for its window, or says that it
-// is to wait ("supersede: never").
+// PROCESSING, which could begin now: not where it changes nothing for the VNF, is not feasible, waits for
+// its window, or says that it is to wait ("supersede: never").
 func (r *intentReader) overtakes(ctx context.Context, op *lcm.Operation) (head desired.Revision, overtakes bool, err error) {
 	head, exists := r.repo.Lookup(r.id)
 	if !exists {
@@ -73,15 +72,21 @@ func (r *intentReader) overtakes(ctx context.Context, op *lcm.Operation) (head d
 	if says == nil || says.Suspend || says.Supersede == desired.SupersedeNever {
 		return head, false, nil
 	}
-	due, err := r.due(ctx, op, head, asked, after)
-	if errors.As(err, new(*closedError)) || err != nil && r.problems.stuck(ctx, head, err) {
+	due, err := r.due(ctx, head, asked, after)
+	if err != nil && r.problems.stuck(ctx, head, err) {
 		return head, false, nil
 	}
 	return head, due, err
 }
 
-// due says whether an operation from what one under way was asked for to head is due, and could begin now.
-func (r *intentReader) due(ctx context.Context, op *lcm.Operation, head desired.Revision, asked, after *desired.Instance) (bool, error) {
+// due says whether the operation that would take the place of one under way could begin now. It is the very
+// one that [intentReader.change] would give birth to: what gave way to one that may not begin would have to be
+// taken up again, and would give way again.
+func (r *intentReader) due(ctx context.Context, head desired.Revision, asked, after *desired.Instance) (bool, error) {
+	inst, err := r.oplog.Instance(ctx, r.id)
+	if err != nil {
+		return false, fmt.Errorf("record of instance %s: %w", r.id, err)
+	}
 	settings, err := r.repo.Settings()
 	if err != nil {
 		return false, fmt.Errorf("VIMs of the desired repository: %w", err)
@@ -92,7 +97,7 @@ func (r *intentReader) due(ctx context.Context, op *lcm.Operation, head desired.
 			return false, err
 		}
 	}
-	next, due, err := r.birth(ctx, &lcm.Instance{ID: r.id}, op.After, head, asked, full)
+	next, due, err := r.successor(ctx, inst, head, asked, full)
 	if err != nil || !due {
 		return false, err
 	}
@@ -101,7 +106,8 @@ func (r *intentReader) due(ctx context.Context, op *lcm.Operation, head desired.
 		return false, err
 	}
 	if free.reason == "" {
-		if err := r.waitFor(ctx, head, next.Type); err != nil {
+		// Not noted as waiting: once the operation under way has ended, another type of operation may be left.
+		if _, why, err := r.gate.ask(ctx, r.id, head.Dir, next.Type); err != nil || why != "" {
 			return false, err
 		}
 	}
@@ -114,9 +120,9 @@ func (r *intentReader) due(ctx context.Context, op *lcm.Operation, head desired.
 }
 
 // successor describes the operation that leads to head and takes the place of one that didn't come to its end.
-// It begins at what was settled last, which is what its rollback brings back. Where what was operated on last or head doesn't run, or
-// nothing differs, it begins at what was operated on last: what that has made or ended so far has to go or
-// come back.
+// It begins at what was settled last, which is what its rollback brings back. Where what was operated on last
+// or head doesn't run, or nothing differs, it begins at what was operated on last: what that has made or ended
+// so far has to go or come back.
 func (r *intentReader) successor(ctx context.Context, inst *lcm.Instance, head desired.Revision, before, after *desired.Instance) (op lcm.Operation, due bool, err error) {
 	op, due, err = r.birth(ctx, inst, inst.Operated, head, before, after)
 	if err != nil || !due {

@@ -228,3 +228,21 @@ func TestAnOperationThatGaveWayToACommitThatHasGoneIsCarriedOn(t *testing.T) {
 		t.Errorf("%s was completed in attempt %d, want %s in its second", op.ID, op.Attempt, old.ID)
 	}
 }
+
+func TestNoOperationGivesWayToOneThatHasToWaitForItsWindow(t *testing.T) {
+	w, _ := upgradable(t, nil)
+	w.cloud.SetLatency(time.Hour)
+	w.commit(upgraded("params: {router: true}\n"))
+	old := w.waits(lcm.ChangePackage)
+	w.rule(frozen(time.Hour) + "binds: [CHANGE_VNFPKG]\n")
+	// Beside what is under way it only scales. Its successor would have to change the package as well.
+	w.commit(upgraded("params: {router: true}\nlevels: {web: 1}\n"))
+	w.looks()
+	if now := w.operation(old.ID); now.State != lcm.Processing || now.Attempt != 1 {
+		t.Errorf("the operation is %s in attempt %d", now.State, now.Attempt)
+	}
+	w.cloud.Hasten()
+	w.recon.Enqueue(id)
+	w.until("the change of package is completed", func() bool { return w.operation(old.ID).State == lcm.Completed })
+	w.last(lcm.Scale, lcm.Completed)
+}
