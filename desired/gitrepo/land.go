@@ -130,10 +130,8 @@ func (r *Repo) mergeLanded(ctx context.Context, head, commit string) (string, er
 	return made, nil
 }
 
-// moveLanded moves the branch, unless it stands elsewhere than what was judged.
-func (r *Repo) moveLanded(ctx context.Context, u RefUpdate, l Landing) error {
-	r.move.Lock()
-	defer r.move.Unlock()
+// mayLand has a landing accepted, where the branch still stands at what it was made on. r.move is held.
+func (r *Repo) mayLand(ctx context.Context, u RefUpdate, l Landing) error {
 	if err := r.refreshLocked(ctx); err != nil {
 		return err
 	}
@@ -143,7 +141,14 @@ func (r *Repo) moveLanded(ctx context.Context, u RefUpdate, l Landing) error {
 	if head := r.Head(); head != u.Old {
 		return fmt.Errorf("%w: it is at %s", git.ErrRefMoved, head)
 	}
-	if err := l.Accept(ctx, u); err != nil {
+	return l.Accept(ctx, u)
+}
+
+// moveLanded moves the branch, unless it stands elsewhere than what was judged.
+func (r *Repo) moveLanded(ctx context.Context, u RefUpdate, l Landing) error {
+	r.move.Lock()
+	defer r.move.Unlock()
+	if err := r.mayLand(ctx, u, l); err != nil {
 		return err
 	}
 	// What was accepted is carried out, also if its pusher goes away now.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/jibe-vnfm/jibe/desired"
-	"github.com/jibe-vnfm/jibe/internal/git"
 )
 
 // mirrorRefs have git hand every push to a mirror to the hook proc-receive: nothing moves there that the
@@ -33,16 +32,7 @@ func (r *Repo) landOnRemote(ctx context.Context, u RefUpdate, l Landing) error {
 func (r *Repo) pushOn(ctx context.Context, u RefUpdate, l Landing, k permit) error {
 	r.move.Lock()
 	defer r.move.Unlock()
-	if err := r.refreshLocked(ctx); err != nil {
-		return err
-	}
-	if err := r.writable(); err != nil {
-		return err
-	}
-	if head := r.Head(); head != u.Old {
-		return fmt.Errorf("%w: it is at %s", git.ErrRefMoved, head)
-	}
-	if err := l.Accept(ctx, u); err != nil {
+	if err := r.mayLand(ctx, u, l); err != nil {
 		return err
 	}
 	// What was accepted is carried out, also if its pusher goes away now.

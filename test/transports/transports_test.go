@@ -29,6 +29,7 @@ type exchange struct {
 	b              *testing.B
 	remote, mirror string
 	url            string
+	goGit          *gogit.Remote
 	n              int
 }
 
@@ -49,6 +50,9 @@ func newExchange(b *testing.B, instances int) *exchange {
 	})
 	b.Cleanup(server.Close)
 	x.url = server.URL + "/remote.git"
+	repo, err := gogit.PlainOpen(x.mirror)
+	x.must(err)
+	x.goGit = gogit.NewRemote(repo.Storer, &config.RemoteConfig{Name: "origin", URLs: []string{x.url}})
 	return x
 }
 
@@ -62,11 +66,7 @@ func (x *exchange) commit(dir string) (before, after plumbing.Hash, objects []pl
 	data := file(0, 1+x.n%9, x.n)
 	in := fmt.Sprintf("commit refs/heads/main\ncommitter A Person <person@example.com> %d +0000\ndata 3\none\nfrom refs/heads/main^0\nM 100644 inline %s/vnf.yaml\ndata %d\n%s\n",
 		1767323046+x.n, changed, len(data), data)
-	cmd := exec.Command("git", "--git-dir="+dir, "fast-import", "--quiet")
-	cmd.Stdin = strings.NewReader(in)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		x.b.Fatalf("git fast-import: %v\n%s", err, out)
-	}
+	x.fastImport(dir, strings.NewReader(in))
 	after = plumbing.NewHash(strings.TrimSpace(run(x.b, dir, "rev-parse", "refs/heads/main")))
 	for line := range strings.Lines(run(x.b, dir, "rev-list", "--objects", after.String(), "^"+before.String())) {
 		hash, _, _ := strings.Cut(strings.TrimSpace(line), " ")
@@ -86,81 +86,56 @@ func (x *exchange) must(err error) {
 // does it; by go-git as its users call it; and for pushes by go-git's transport with a pack of the objects that are known
 // to be new.
 func BenchmarkExchange(b *testing.B) {
+	ways := []struct {
+		name string
+		// from is where the commit is made, and to where it has to come.
+		from, to func(*exchange) string
+		exchange func(x *exchange, before, after plumbing.Hash, objects []plumbing.Hash) error
+	}{
+		{"fetch/git", (*exchange).theirs, (*exchange).ours, func(x *exchange, _, _ plumbing.Hash, _ []plumbing.Hash) error {
+			run(x.b, x.mirror, "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--", x.url, "+refs/heads/main:refs/heads/main")
+			return nil
+		}},
+		{"fetch/go-git", (*exchange).theirs, (*exchange).ours, func(x *exchange, _, _ plumbing.Hash, _ []plumbing.Hash) error {
+			return x.goGit.FetchContext(x.b.Context(), &gogit.FetchOptions{RefSpecs: []config.RefSpec{"+refs/heads/main:refs/heads/main"}, Tags: gogit.NoTags, Force: true})
+		}},
+		{"push/git", (*exchange).ours, (*exchange).theirs, func(x *exchange, before, after plumbing.Hash, _ []plumbing.Hash) error {
+			run(x.b, x.mirror, "push", "--quiet", "--porcelain", "--no-verify", "--force-with-lease=refs/heads/main:"+before.String(), "--", x.url, after.String()+":refs/heads/main")
+			return nil
+		}},
+		{"push/go-git", (*exchange).ours, (*exchange).theirs, func(x *exchange, before, _ plumbing.Hash, _ []plumbing.Hash) error {
+			return x.goGit.PushContext(x.b.Context(), &gogit.PushOptions{RemoteName: "origin", RefSpecs: []config.RefSpec{"refs/heads/main:refs/heads/main"},
+				RequireRemoteRefs: []config.RefSpec{config.RefSpec(before.String() + ":refs/heads/main")}})
+		}},
+		{"push/go-git-own-pack", (*exchange).ours, (*exchange).theirs, (*exchange).ownPack},
+	}
 	for _, instances := range []int{100, 100_000} {
-		b.Run(fmt.Sprintf("fetch/git/instances=%d", instances), func(b *testing.B) {
-			x := newExchange(b, instances)
-			for b.Loop() {
-				b.StopTimer()
-				_, after, _ := x.commit(x.remote)
-				b.StartTimer()
-				run(b, x.mirror, "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--", x.url, "+refs/heads/main:refs/heads/main")
-				b.StopTimer()
-				x.is(x.mirror, after)
-				b.StartTimer()
-			}
-		})
-		b.Run(fmt.Sprintf("fetch/go-git/instances=%d", instances), func(b *testing.B) {
-			x := newExchange(b, instances)
-			repo, err := gogit.PlainOpen(x.mirror)
-			x.must(err)
-			remote := gogit.NewRemote(repo.Storer, &config.RemoteConfig{Name: "origin", URLs: []string{x.url}})
-			for b.Loop() {
-				b.StopTimer()
-				_, after, _ := x.commit(x.remote)
-				b.StartTimer()
-				x.must(remote.FetchContext(b.Context(), &gogit.FetchOptions{RefSpecs: []config.RefSpec{"+refs/heads/main:refs/heads/main"}, Tags: gogit.NoTags, Force: true}))
-				b.StopTimer()
-				x.is(x.mirror, after)
-				b.StartTimer()
-			}
-		})
-		b.Run(fmt.Sprintf("push/git/instances=%d", instances), func(b *testing.B) {
-			x := newExchange(b, instances)
-			for b.Loop() {
-				b.StopTimer()
-				before, after, _ := x.commit(x.mirror)
-				b.StartTimer()
-				run(b, x.mirror, "push", "--quiet", "--porcelain", "--no-verify", "--force-with-lease=refs/heads/main:"+before.String(), "--", x.url, after.String()+":refs/heads/main")
-				b.StopTimer()
-				x.is(x.remote, after)
-				b.StartTimer()
-			}
-		})
-		b.Run(fmt.Sprintf("push/go-git/instances=%d", instances), func(b *testing.B) {
-			x := newExchange(b, instances)
-			repo, err := gogit.PlainOpen(x.mirror)
-			x.must(err)
-			remote := gogit.NewRemote(repo.Storer, &config.RemoteConfig{Name: "origin", URLs: []string{x.url}})
-			for b.Loop() {
-				b.StopTimer()
-				before, after, _ := x.commit(x.mirror)
-				b.StartTimer()
-				x.must(remote.PushContext(b.Context(), &gogit.PushOptions{RemoteName: "origin", RefSpecs: []config.RefSpec{"refs/heads/main:refs/heads/main"},
-					RequireRemoteRefs: []config.RefSpec{config.RefSpec(before.String() + ":refs/heads/main")}}))
-				b.StopTimer()
-				x.is(x.remote, after)
-				b.StartTimer()
-			}
-		})
-		b.Run(fmt.Sprintf("push/go-git-own-pack/instances=%d", instances), func(b *testing.B) {
-			x := newExchange(b, instances)
-			endpoint, err := transport.NewEndpoint(x.url)
-			x.must(err)
-			for b.Loop() {
-				b.StopTimer()
-				before, after, objects := x.commit(x.mirror)
-				b.StartTimer()
-				x.must(x.ownPack(endpoint, before, after, objects))
-				b.StopTimer()
-				x.is(x.remote, after)
-				b.StartTimer()
-			}
-		})
+		for _, way := range ways {
+			b.Run(fmt.Sprintf("%s/instances=%d", way.name, instances), func(b *testing.B) {
+				x := newExchange(b, instances)
+				for b.Loop() {
+					b.StopTimer()
+					before, after, objects := x.commit(way.from(x))
+					b.StartTimer()
+					x.must(way.exchange(x, before, after, objects))
+					b.StopTimer()
+					x.is(way.to(x), after)
+					b.StartTimer()
+				}
+			})
+		}
 	}
 }
 
+func (x *exchange) ours() string   { return x.mirror }
+func (x *exchange) theirs() string { return x.remote }
+
 // ownPack pushes a pack of the objects, from one commit to another or not at all.
-func (x *exchange) ownPack(endpoint *transport.Endpoint, before, after plumbing.Hash, objects []plumbing.Hash) error {
+func (x *exchange) ownPack(before, after plumbing.Hash, objects []plumbing.Hash) error {
+	endpoint, err := transport.NewEndpoint(x.url)
+	if err != nil {
+		return err
+	}
 	repo, err := gogit.PlainOpen(x.mirror)
 	if err != nil {
 		return err
@@ -205,8 +180,13 @@ func (x *exchange) fill(instances int) {
 		data := file(i, 1, 0)
 		fmt.Fprintf(&in, "M 100644 inline %s/vnf.yaml\ndata %d\n%s\n", folder(i), len(data), data)
 	}
-	cmd := exec.Command("git", "--git-dir="+x.remote, "fast-import", "--quiet")
-	cmd.Stdin = &in
+	x.fastImport(x.remote, &in)
+}
+
+func (x *exchange) fastImport(dir string, in io.Reader) {
+	x.b.Helper()
+	cmd := exec.Command("git", "--git-dir="+dir, "fast-import", "--quiet")
+	cmd.Stdin = in
 	if out, err := cmd.CombinedOutput(); err != nil {
 		x.b.Fatalf("git fast-import: %v\n%s", err, out)
 	}
