@@ -46,6 +46,26 @@ push() { # MESSAGE
   git -C "$WORK" push -q 2>&1 | sed 's/^/   /'
 }
 
+# cluster uses that of KUBECONFIG, or starts one in $CLUSTER: KUBECONFIG, KUBECTL, and OWN_CLUSTER where it is ours.
+cluster() {
+  if [ -n "${KUBECONFIG:-}" ]; then
+    step "Using the cluster of KUBECONFIG=$KUBECONFIG"
+    command -v kubectl >/dev/null || need kubectl kubernetes-client
+    KUBECTL=kubectl
+  else
+    step "Starting a real control plane (etcd, kube-apiserver, controller-manager, scheduler; kwok plays the nodes)"
+    t=$(now)
+    # shellcheck disable=SC2034 # read by the demos
+    OWN_CLUSTER=1
+    KUBECONFIG=$("$CONTROLPLANE" start --dir "$CLUSTER")
+    export KUBECONFIG
+    KUBECTL=$("$CONTROLPLANE" path)/kubectl
+    took "$t"
+  fi
+  PATH=$(dirname "$(command -v "$KUBECTL")"):$PATH
+}
+kube() { "$KUBECTL" --kubeconfig "$KUBECONFIG" "$@"; }
+
 # serve starts Jibe on a new data directory: SERVER_PID, JIBE_SERVER, JIBE_DATA, TOKEN.
 serve() {
   step "Starting jibe on a new data directory"

@@ -45,7 +45,6 @@ To stop: kill $SERVER_PID${OWN_CLUSTER:+; $CONTROLPLANE wipe --dir $CLUSTER}
 TXT
 }
 
-kube() { "$KUBECTL" --kubeconfig "$KUBECONFIG" "$@"; }
 ready_pods() { # VDU, number
   local n; n=$(kube -n demo get pods -l "vnf.jibe.dev/vdu=$1" -o jsonpath='{range .items[?(@.status.phase=="Running")]}{.metadata.name}{"\n"}{end}' | grep -c .) || n=0
   [ "$n" = "$2" ]
@@ -73,20 +72,7 @@ command -v go >/dev/null || die "Go is missing: install Go 1.26 or newer (https:
 step "Building jibe"
 t=$(now); make -s build; took "$t"
 
-if [ -n "${KUBECONFIG:-}" ]; then
-  step "Using the cluster of KUBECONFIG=$KUBECONFIG"
-  command -v kubectl >/dev/null || need kubectl kubernetes-client
-  KUBECTL=kubectl
-else
-  step "Starting a real control plane (etcd, kube-apiserver, controller-manager, scheduler; kwok plays the nodes)"
-  t=$(now)
-  OWN_CLUSTER=1
-  KUBECONFIG=$("$CONTROLPLANE" start --dir "$CLUSTER")
-  export KUBECONFIG
-  KUBECTL=$("$CONTROLPLANE" path)/kubectl
-  took "$t"
-fi
-PATH=$(dirname "$(command -v "$KUBECTL")"):$PATH
+cluster
 
 serve
 

@@ -21,6 +21,7 @@ FORGE=$ROOT/test/forge/forge
 CLUSTER=$DATA/cluster
 OWN_CLUSTER=
 SERVER_PID=
+REAL=3 # sites on the cluster
 
 # shellcheck source=test/demo/common.sh
 . test/demo/common.sh
@@ -57,7 +58,6 @@ To stop: kill $SERVER_PID; $FORGE wipe --dir $DATA/forge${OWN_CLUSTER:+; $CONTRO
 TXT
 }
 
-kube() { "$KUBECTL" --kubeconfig "$KUBECONFIG" "$@"; }
 # gitea METHOD PATH [BODY]: asks the forge's API
 gitea() {
   local body=(); [ $# -lt 3 ] || body=(-H 'Content-Type: application/json' -d "$3")
@@ -111,26 +111,12 @@ export PATH=$ROOT/bin:$PATH:/usr/local/go/bin
 command -v go >/dev/null || die "Go is missing: install Go 1.26 or newer (https://go.dev/dl)"
 V1=3a5c1f0e-6d0b-4f7e-9c55-0f6f2a9e1b10
 V2=3a5c1f0e-6d0b-4f7e-9c55-0f6f2a9e1b11
-REAL=3 # sites on the cluster
 
 step "Building jibe"
 t=$(now); make -s build; took "$t"
 
-if [ -n "${KUBECONFIG:-}" ]; then
-  step "Using the cluster of KUBECONFIG=$KUBECONFIG"
-  command -v kubectl >/dev/null || need kubectl kubernetes-client
-  KUBECTL=kubectl
-else
-  step "Starting a real control plane (etcd, kube-apiserver, controller-manager, scheduler; kwok plays the nodes)"
-  t=$(now)
-  OWN_CLUSTER=1
-  "$CONTROLPLANE" wipe --dir "$CLUSTER" >/dev/null 2>&1 || true # of a walk that was killed
-  KUBECONFIG=$("$CONTROLPLANE" start --dir "$CLUSTER")
-  export KUBECONFIG
-  KUBECTL=$("$CONTROLPLANE" path)/kubectl
-  took "$t"
-fi
-PATH=$(dirname "$(command -v "$KUBECTL")"):$PATH
+[ -n "${KUBECONFIG:-}" ] || "$CONTROLPLANE" wipe --dir "$CLUSTER" >/dev/null 2>&1 || true # of a walk that was killed
+cluster
 
 step "Starting a real forge (Gitea), with an empty repository for the network's desired state"
 t=$(now)
