@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/http"
 	"net/url"
+	"regexp"
 	"time"
 
 	"github.com/prometheus/client_golang/api"
@@ -72,7 +73,22 @@ const (
 	queryStep   = 15 * time.Second
 )
 
-// ask says why the query isn't met, "" where it is: it had an answer all the time, and no 0.
+// comparison is what a filter of PromQL has outside of selectors and texts, and quoted what those are.
+var (
+	quoted     = regexp.MustCompile("\\{[^}]*\\}|\"(?:[^\"\\\\]|\\\\.)*\"|'(?:[^'\\\\]|\\\\.)*'|`[^`]*`")
+	comparison = regexp.MustCompile(`[<>]|==|!=`)
+	asNumber   = regexp.MustCompile(`\bbool\b`)
+)
+
+// filters says whether an answer of the query means that it holds, whatever its value, as in an alerting rule:
+// a comparison has the values that meet it for an answer, which may be 0. With "bool", or without a
+// comparison, 0 is a no.
+func filters(query string) bool {
+	query = quoted.ReplaceAllString(query, " ")
+	return comparison.MatchString(query) && !asNumber.MatchString(query)
+}
+
+// ask says why the query isn't met, "" where it is: it had an answer all the time that is no "no".
 func (p prometheusQuery) ask(ctx context.Context, q desired.RolloutQuery, now time.Time) (why string, err error) {
 	step := max(queryStep, (q.For / queryPoints).Round(time.Second))
 	begin := now.Add(-q.For)
@@ -84,10 +100,11 @@ func (p prometheusQuery) ask(ctx context.Context, q desired.RolloutQuery, now ti
 	if !ok {
 		return "", fmt.Errorf("the answer is a %s", v.Type())
 	}
+	zeroHolds := filters(q.Query)
 	answered := map[model.Time]bool{}
 	for _, series := range matrix {
 		for _, s := range series.Values {
-			if value := float64(s.Value); value == 0 || math.IsNaN(value) {
+			if value := float64(s.Value); value == 0 && !zeroHolds || math.IsNaN(value) {
 				return fmt.Sprintf("%s is %v at %s", series.Metric, value, s.Timestamp.Time().UTC().Format(time.RFC3339)), nil
 			}
 			answered[s.Timestamp] = true

@@ -12,11 +12,11 @@ import (
 	"github.com/jibe-vnfm/jibe/desired"
 )
 
-func TestAQueryIsMetWhereItHasAnAnswerAllTheTimeAndNoZero(t *testing.T) {
+func TestAQueryIsMetWhereItHasAnAnswerAllTheTimeThatIsNoNo(t *testing.T) {
 	var answer func(at int64) string // the samples of one time, in JSON
 	status := http.StatusOK
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("Authorization") != "Bearer t0ken" || r.FormValue("query") != "up == 1" {
+		if r.Header.Get("Authorization") != "Bearer t0ken" || r.FormValue("query") != "up" {
 			t.Errorf("asked for %q with %q", r.FormValue("query"), r.Header.Get("Authorization"))
 		}
 		var values []string
@@ -62,18 +62,35 @@ func TestAQueryIsMetWhereItHasAnAnswerAllTheTimeAndNoZero(t *testing.T) {
 		"a hole in between": {func(at int64) string { return map[bool]string{true: "1"}[at != now.Unix()-120] }, 10 * time.Minute, "it has no answer at 2026-03-01T11:58:00Z"},
 	} {
 		answer = c.answer
-		why, err := ask(t.Context(), desired.RolloutQuery{Query: "up == 1", For: c.over}, now)
+		why, err := ask(t.Context(), desired.RolloutQuery{Query: "up", For: c.over}, now)
 		if err != nil || c.why == "" && why != "" || !strings.Contains(why, c.why) {
 			t.Errorf("%s: %q, %v; want %q", name, why, err, c.why)
 		}
 	}
 	status = http.StatusBadRequest
-	if why, err := ask(t.Context(), desired.RolloutQuery{Query: "up == 1"}, now); err == nil || !strings.Contains(err.Error(), "no such function") {
+	if why, err := ask(t.Context(), desired.RolloutQuery{Query: "up"}, now); err == nil || !strings.Contains(err.Error(), "no such function") {
 		t.Errorf("an error of Prometheus is %q, %v", why, err)
 	}
 	for _, o := range []PrometheusOptions{{Token: "env:PROMETHEUS_TOKEN"}, {URL: "prometheus:9090"}, {URL: "http://me:secret@prometheus"}, {URL: srv.URL, Token: "t0ken"}} {
 		if _, err := newPrometheusQuery(o); err == nil || strings.Contains(err.Error(), "t0ken") || strings.Contains(err.Error(), "me:secret") {
 			t.Errorf("%+v is taken: %v", o, err)
+		}
+	}
+}
+
+func TestAnAnswerToAComparisonHoldsWhateverItsValue(t *testing.T) {
+	for query, want := range map[string]bool{
+		"sum(rate(amf_rejects[5m])) < 0.1":       true, // of a VNF that refuses nothing this is 0
+		`errors{job!="a>b"} == 0`:                true,
+		"up != 0":                                true,
+		"up":                                     false,
+		`sum(up{job!="x",site=~"a<b"})`:          false,
+		`label_replace(up, "a", "x>y", "b", "")`: false,
+		"errors < bool 1":                        false,
+		"errors < 1 and on() (up > bool 0)":      false,
+	} {
+		if got := filters(query); got != want {
+			t.Errorf("%s: an answer of 0 holds: %t, want %t", query, got, want)
 		}
 	}
 }

@@ -103,8 +103,8 @@ type RolloutGate struct {
 	Approve bool `json:"approve,omitempty"`
 }
 
-// RolloutQuery is a query of PromQL. It is met where it has had an answer all the time, and no 0
-// ("bool") in it.
+// RolloutQuery is a query of PromQL. It is met where it has had an answer all the time, as in an alerting
+// rule; without a comparison, or with "bool", an answer of 0 is a no.
 type RolloutQuery struct {
 	Query string `json:"query"`
 	// For is the time, of which all must be after the wave's end; 0 is now.

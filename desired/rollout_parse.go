@@ -199,6 +199,10 @@ func (d *document) gate(n *yaml.Node) (g RolloutGate) {
 		field{"soak", func(_, v *yaml.Node) { g.Soak, _ = d.duration(v, "after.soak", maxSoak) }},
 		field{"approve", func(_, v *yaml.Node) { g.Approve = d.boolean(v, "after.approve") }},
 		field{"prometheus", func(_, v *yaml.Node) {
+			if v.Kind == yaml.MappingNode {
+				g.Prometheus = []RolloutQuery{d.rolloutQuery(v, "after.prometheus")}
+				return
+			}
 			d.list(v, "after.prometheus", func(where string, v *yaml.Node) { g.Prometheus = append(g.Prometheus, d.rolloutQuery(v, where)) })
 			if len(g.Prometheus) > maxRolloutQueries {
 				d.fail(v, "put them together with \"and\"", "\"after.prometheus\" has %d queries; at most %d are allowed", len(g.Prometheus), maxRolloutQueries)
@@ -212,6 +216,9 @@ func (d *document) rolloutQuery(n *yaml.Node, where string) (q RolloutQuery) {
 	d.mapping(n, where,
 		field{"query", func(_, v *yaml.Node) { q.Query = strings.TrimSpace(d.text(v, where+".query", maxRolloutQuery)) }},
 		field{"for", func(_, v *yaml.Node) { q.For, _ = d.duration(v, where+".for", maxSoak) }},
+		field{"vim", func(_, v *yaml.Node) {
+			d.fail(v, "leave it out: the one of jibe serve --prometheus is asked; tell VIMs apart by labels in the query", "%q isn't built: there is no Prometheus for each VIM", where+".vim")
+		}},
 	)
 	if n.Kind == yaml.MappingNode && q.Query == "" {
 		d.fail(n, "write {query: 'sum(rate(errors_total[5m])) < 1', for: 10m}", "%q has no query", where)

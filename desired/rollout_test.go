@@ -59,6 +59,7 @@ func TestARolloutThatCannotBeCarriedOutIsRefusedWithLineAndReason(t *testing.T) 
 		good + "atOnce: 200%\n":    "rollouts/r.yaml:3: \"atOnce\" isn't a share",
 		good + "windows: []\n":     "rollouts/r.yaml:3: \"windows\" has none",
 		good + "windows: [{cron: 0 1 * * TUE, timezone: Asia/Tokio, lasts: 4h}]\n":       "\"windows[0].timezone\"",
+		good + "after: {prometheus: {vim: lab, query: x}}\n":                               "\"after.prometheus.vim\" isn't built",
 		good + "after: {prometheus: [{for: 5m}]}\n":                                      "rollouts/r.yaml:3: \"after.prometheus[0]\" has no query",
 		good + "after: {prometheus: [{query: x, for: ever}]}\n":                          "\"after.prometheus[0].for\" isn't a time",
 		good + "after: {soak: soon}\n":                                                   "rollouts/r.yaml:3: \"after.soak\" isn't a time",
