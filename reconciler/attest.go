@@ -2,10 +2,12 @@ package reconciler
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/lcm/oplog"
+	"github.com/jibe-vnfm/jibe/store"
 )
 
 // attest has git keep the states of an operation by which it is found again should the store lose it.
@@ -30,8 +32,12 @@ const attestedAgain = time.Hour
 func (r *Reconciler) attestAgain(ctx context.Context, id string) {
 	for e := range r.Oplog.OperationEntries(oplog.OperationQuery{Instance: id, From: r.Now().Add(-attestedAgain)}) {
 		op, err := r.Oplog.Operation(ctx, e.ID)
+		if errors.Is(err, store.ErrNotFound) {
+			continue // it was pruned meanwhile
+		}
 		if err != nil {
-			r.Log.WarnContext(ctx, "an operation of an instance that was taken over is not attested again", "instance", id, "operation", e.ID, "error", err)
+			r.Log.WarnContext(ctx, "git isn't told again of an operation of an instance that was taken over: its history may lack it if the store loses its record too",
+				"instance", id, "operation", e.ID, "error", err)
 			continue
 		}
 		r.attest(op)

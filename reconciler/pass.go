@@ -145,8 +145,9 @@ func (p *pass) run(ctx context.Context) (time.Duration, error) {
 		if op != nil && op.State == lcm.FailedTemp && op.GaveWay {
 			// The commit that it gave way to has gone, or may not begin any more.
 			if op, err = p.oplog.Retry(ctx, op.ID); err != nil {
-				return 0, fmt.Errorf("carry operation %s on: %w", inst.Open, err)
+				return 0, fmt.Errorf("carry operation %s on, as the commit that it gave way to isn't operated on: %w", inst.Open, err)
 			}
+			p.attempts.log.InfoContext(ctx, "an operation goes on, as the commit that it gave way to isn't operated on", "operation", op.ID)
 		}
 		if op == nil || op.State == lcm.FailedTemp {
 			again, err := p.repair.look(ctx, op, heldBack)
