@@ -204,12 +204,12 @@ func TestABlueGreenUpgradeShowsItsGenerationsAndWhereTrafficGoes(t *testing.T) {
 			if reaches := reached(cloud, 1); sentence != want || len(now) != 2 || !slices.Equal(now, reaches) {
 				return fmt.Errorf("%s: it says %q, %q get traffic, which reaches %q; want %q", what, sentence, now, reaches, want)
 			}
+			if got := tab.Text(".routes"); !strings.Contains(got, "generation "+generation) {
+				return fmt.Errorf("%s: the router says %q", what, got)
+			}
 			traffic = now
 			return nil
 		})
-		if got := tab.Text(".routes"); !strings.Contains(got, "generation "+generation) {
-			t.Errorf("%s: the router says %q", what, got)
-		}
 		tab.Accessible()
 		look(t, tab, "blue-green-"+generation)
 		return traffic
@@ -232,11 +232,11 @@ func TestABlueGreenUpgradeShowsItsGenerationsAndWhereTrafficGoes(t *testing.T) {
 		if sentence != "" || former || len(traffic) != 2 || !slices.Equal(traffic, reached(cloud, 1)) {
 			return fmt.Errorf("at its end it says %q, and %q get traffic", sentence, traffic)
 		}
+		if got := tab.Text(".routes"); !strings.Contains(got, "generation "+green) {
+			return fmt.Errorf("at its end the router says %q", got)
+		}
 		return nil
 	})
-	if got := tab.Text(".routes"); !strings.Contains(got, "generation "+green) {
-		t.Errorf("at its end the router says %q", got)
-	}
 	tab.Clean()
 }
 

@@ -58,6 +58,7 @@ func TestTheFirstHalfHasALesserShareOfTheProcessors(t *testing.T) {
 		t.Skip("this process may not make control groups: ", err)
 	}
 	_ = shares.Close()
+	before := groups(t) // these tests may run in one themselves, and one that was killed leaves its own
 	out, err := halves(t, "cat /proc/self/cgroup", "echo second; cat /proc/self/cgroup").Output()
 	if err != nil {
 		t.Fatal(err)
@@ -70,9 +71,19 @@ func TestTheFirstHalfHasALesserShareOfTheProcessors(t *testing.T) {
 	if !strings.Contains(first, ":/halves-") || first == string(own) || !strings.Contains(second, string(own)) {
 		t.Errorf("the first half is in\n%s\nand the second in\n%s", first, second)
 	}
-	if left, err := filepath.Glob("/sys/fs/cgroup/cpu/halves-*"); err != nil || len(left) > 1 { // these tests may run in one themselves
-		t.Errorf("groups are left: %v, %v", left, err)
+	if diff := cmp.Diff(before, groups(t)); diff != "" {
+		t.Errorf("groups are left, or others gone (-before +after):\n%s", diff)
 	}
+}
+
+// groups are the control groups of halves that there are.
+func groups(t *testing.T) []string {
+	t.Helper()
+	all, err := filepath.Glob("/sys/fs/cgroup/cpu/halves-*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
 }
 
 func TestASignalEndsBothHalvesAndAllThatTheyRun(t *testing.T) {

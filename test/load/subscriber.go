@@ -110,6 +110,7 @@ type story struct {
 	states      map[string][]lcm.State // by operation
 	identifiers map[string]int         // by type of notification and instance
 	automatic   map[string]bool        // operations
+	subject     map[string]string      // what an operation is, and of which instance
 }
 
 // own are the notifications by its own subscriptions.
@@ -118,11 +119,12 @@ func (s *Subscriber) own() []notify.Notification {
 }
 
 func (s *Subscriber) story() story {
-	told := story{map[string][]lcm.State{}, map[string]int{}, map[string]bool{}}
+	told := story{map[string][]lcm.State{}, map[string]int{}, map[string]bool{}, map[string]string{}}
 	for _, n := range s.own() {
 		if n.OperationPart != nil {
 			told.states[n.OperationID] = append(told.states[n.OperationID], n.State)
 			told.automatic[n.OperationID] = n.Automatic
+			told.subject[n.OperationID] = fmt.Sprintf("%s %s of instance %s, told last at %s", n.Operation, n.OperationID, n.InstanceID, n.TimeStamp.Format(time.RFC3339Nano))
 		} else {
 			told.identifiers[n.Type+" "+n.InstanceID]++
 		}
@@ -153,12 +155,12 @@ func (s *Subscriber) check(operations []process.Operation, created, deleted []st
 		got, want := told.states[op.ID], wanted(op)
 		delete(told.states, op.ID)
 		if !slices.Equal(got, want) && !(s.partly[op.ID] && inPart(got, want, s.losses)) {
-			errs = append(errs, fmt.Errorf("the subscriber was notified of %q of %s %s, which is %s; want %q", got, op.Type, op.ID, op.State, want))
+			errs = append(errs, fmt.Errorf("the subscriber was notified of %q of %s %s of instance %s, which is %s since %s; want %q", got, op.Type, op.ID, op.Instance, op.State, op.Entered, want))
 		}
 	}
 	for id, got := range told.states {
 		if !(s.losses > 0 && told.automatic[id]) { // a repair that is lost while it is under way begins anew
-			errs = append(errs, fmt.Errorf("the subscriber was notified of %q of operation %s, which doesn't exist", got, id))
+			errs = append(errs, fmt.Errorf("the subscriber was notified of %q of %s, which doesn't exist", got, told.subject[id]))
 		}
 	}
 	for _, id := range created {

@@ -139,6 +139,8 @@ type Operation struct {
 	Type      string `json:"operation"`
 	State     string `json:"operationState"`
 	Automatic bool   `json:"isAutomaticInvocation"`
+	Started   string `json:"startTime"`
+	Entered   string `json:"stateEnteredTime"`
 	Error     struct {
 		Status int    `json:"status"`
 		Detail string `json:"detail"`
