@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/google/uuid"
+
 	"github.com/jibe-vnfm/jibe/lcm"
 	"github.com/jibe-vnfm/jibe/test/kit"
 	"github.com/jibe-vnfm/jibe/test/process"
@@ -17,9 +19,9 @@ import (
 // Forgotten is called when the servers have just lost what only their store had: subscriptions, and
 // the events that weren't delivered. Everybody subscribes again. Of what was under way until then, or
 // wasn't told yet, they may have been told in part, and what git doesn't say the end of may end once
-// more; all else must be as ever.
+// more; of a push's operation that git doesn't know at all nothing may be left; all else must be as ever.
 func (w *World) Forgotten(ctx context.Context) error {
-	ended, err := w.attested(ctx)
+	inGit, err := w.attested(ctx)
 	if err != nil {
 		return err
 	}
@@ -40,24 +42,28 @@ func (w *World) Forgotten(ctx context.Context) error {
 	})
 	created, deleted := w.identifiers()
 	for _, s := range w.Events {
-		s.forgotten(operations, ended, created, deleted)
+		s.forgotten(operations, inGit, created, deleted)
 	}
 	return err
 }
 
-// attested are the operations whose end git knows.
+// attested are the operations of which the notes in git tell, and whether they tell the end.
 func (w *World) attested(ctx context.Context) (map[string]bool, error) {
-	text, err := process.Git(ctx, w.Repository, "grep", "-h", "-o", "-E", "(COMPLETED|FAILED|ROLLED_BACK) "+uuidPattern, "refs/notes/jibe")
+	text, err := process.Git(ctx, w.Repository, "grep", "-h", "-o", "-E",
+		"(STARTING|PROCESSING|ROLLING_BACK|FAILED_TEMP|COMPLETED|FAILED|ROLLED_BACK) "+uuidPattern, "refs/notes/jibe")
 	if err != nil {
 		return nil, err
 	}
 	ended := map[string]bool{}
 	for line := range strings.Lines(text) {
-		_, id, _ := strings.Cut(strings.TrimSpace(line), " ")
-		ended[id] = true
+		state, id, _ := strings.Cut(strings.TrimSpace(line), " ")
+		ended[id] = ended[id] || lcm.State(state).Ended()
 	}
 	return ended, nil
 }
+
+// pushed is the version of the ids of operations that pushes begin: they are made of the commit's.
+const pushed uuid.Version = 5
 
 // uuidPattern is that of an operation's id.
 const uuidPattern = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
@@ -77,7 +83,8 @@ func (w *World) subscribe(ctx context.Context, s *Subscriber) error {
 	return nil
 }
 
-// forgotten notes of what the subscriber wasn't told to the end.
+// forgotten notes of what the subscriber wasn't told to the end, and of which operation git knew nothing yet.
+// ended are the operations of which git tells.
 func (s *Subscriber) forgotten(operations []process.Operation, ended map[string]bool, created, deleted []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -86,6 +93,17 @@ func (s *Subscriber) forgotten(operations []process.Operation, ended map[string]
 	for _, op := range operations {
 		if want := wanted(op); len(told.states[op.ID]) < len(want) || !lcm.State(op.State).Ended() || !ended[op.ID] {
 			s.partly[op.ID] = true
+		}
+	}
+	for id := range ended { // a replica that has to put back much may not show it yet
+		if states := told.states[id]; len(states) == 0 || !states[len(states)-1].Ended() {
+			s.partly[id] = true
+		}
+	}
+	for id := range told.states {
+		// Of what a request begins, its commit tells; a push's operation is in a note that comes a moment later.
+		if _, known := ended[id]; !known && uuid.MustParse(id).Version() == pushed {
+			s.gone[id] = true
 		}
 	}
 	for of, ids := range map[string][]string{creation: created, deletion: deleted} {

@@ -38,13 +38,15 @@ type Subscriber struct {
 	// of everything, too.
 	subscriptions map[string]bool
 	// losses is how often the server forgot whom to notify, and partly are the operations and instances
-	// of which it may have been told only in part therefore.
+	// of which it may have been told only in part therefore. gone are operations that the server may
+	// not know any more.
 	losses int
 	partly map[string]bool
+	gone   map[string]bool
 }
 
 func newSubscriber() *Subscriber {
-	s := &Subscriber{seen: map[string]bool{}, subscriptions: map[string]bool{}, partly: map[string]bool{}}
+	s := &Subscriber{seen: map[string]bool{}, subscriptions: map[string]bool{}, partly: map[string]bool{}, gone: map[string]bool{}}
 	s.server = httptest.NewServer(s)
 	return s
 }
@@ -159,7 +161,7 @@ func (s *Subscriber) check(operations []process.Operation, created, deleted []st
 		}
 	}
 	for id, got := range told.states {
-		if !(s.losses > 0 && told.automatic[id]) { // a repair that is lost while it is under way begins anew
+		if !s.gone[id] && !(s.losses > 0 && told.automatic[id]) { // a repair that is lost while it is under way begins anew
 			errs = append(errs, fmt.Errorf("the subscriber was notified of %q of %s, which doesn't exist", got, told.subject[id]))
 		}
 	}
