@@ -23,9 +23,9 @@ func TestPicturesOfThePage(t *testing.T) {
 	if dir == "" {
 		t.Skipf("%s names no folder (test/browser/pictures does)", picturesOf)
 	}
-	s, _ := browser.Sample(t)
 	b := browser.New(t)
 	picture := func(tab *browser.Tab, name string) {
+		t.Helper()
 		if name != "page-proposal" { // what is asked for doesn't change while it is read
 			tab.Eventually(`document.getElementById("live").dataset.state`, "live")
 		}
@@ -38,6 +38,8 @@ func TestPicturesOfThePage(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	picture(halfway(t, b), "page-rollout")
+	s, _ := browser.Sample(t)
 	for name, v := range map[string]browser.View{
 		"page-fleet": {Width: 1200, Height: 780}, "page-fleet-dark": {Width: 1200, Height: 780, Dark: true}, "page-fleet-phone": {Width: 390, Height: 780, Phone: true},
 	} {
@@ -58,6 +60,37 @@ func TestPicturesOfThePage(t *testing.T) {
 	tab.Open("/ui/instances/" + browser.ID(2))
 	tab.Press(`form:has(input[name=type][value=SCALE_OUT]) button`)
 	picture(tab, "page-proposal")
+}
+
+// halfway is the page of a rollout that waits for its second approval, one of whose sites has failed.
+func halfway(t *testing.T, b *browser.Browser) *browser.Tab {
+	t.Helper()
+	const sites, broken = 24, 5
+	files := map[string]string{}
+	for n := 1; n <= sites; n++ {
+		site := fmt.Sprintf("%s-%02d", []string{"tokyo", "osaka", "nagoya"}[n%3], n)
+		files["instances/"+site+"/amf/vnf.yaml"] = browser.VNF(n, "amf-"+site, "")
+	}
+	s, cloud := browser.Small(t, files)
+	for n := 1; n <= sites; n++ {
+		browser.Await(t, s, n, "INSTANTIATED")
+	}
+	s.PushPackages(t, []string{nextVnfd}, process.NextVersion(t, process.SmallPackage(), "next", process.SmallVnfd, nextVnfd, "'1.0'", "'2.0'"))
+	cloud.Fail(browser.Object(broken), "the image small:2 isn't there")
+	s.PushFiles(t, map[string]string{"rollouts/amf-2.0.yaml": "select: {folders: [instances/**]}\nto: {vnfdId: " + nextVnfd + "}\n" +
+		"order: [{instances: [instances/tokyo-03/amf]}, {percent: 50}, {percent: 100}]\natOnce: 20\nafter: {approve: true}\nfailures: {budget: 2, then: rollback}\n"})
+	tab := b.Tab(t, s, browser.View{Width: 1200, Height: 900})
+	tab.Login(s.Token)
+	tab.Open("/ui/rollouts/amf-2.0")
+	approve := func(wave string) {
+		tab.Eventually(`document.querySelector("#wave-`+wave+`[aria-current]") && !document.getElementById("do-approve").disabled`, true)
+	}
+	approve("1")
+	tab.Press("#do-approve")
+	tab.Press("#commit-now")
+	tab.Open("/ui/rollouts/amf-2.0")
+	approve("2")
+	return tab
 }
 
 // BenchmarkFirstPaint is how long a browser waits, with the answer of the server in it, for the
