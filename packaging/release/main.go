@@ -69,6 +69,9 @@ func run(ctx context.Context) error {
 	}
 	defer os.RemoveAll(work)
 	m := maker{release: release, dir: dir, work: work, sources: sources, images: images}
+	if err := m.notes(); err != nil { // first: what else is made takes minutes
+		return err
+	}
 	if err := m.documents(ctx); err != nil {
 		return err
 	}
@@ -81,9 +84,6 @@ func run(ctx context.Context) error {
 		}
 	}
 	if err := m.chart(); err != nil {
-		return err
-	}
-	if err := m.notes(); err != nil {
 		return err
 	}
 	if err := m.sums(ctx, key); err != nil {
