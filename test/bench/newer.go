@@ -14,23 +14,42 @@ import (
 const newerLimit = time.Second
 
 // newer measures how soon a push takes the place of an operation that waits for pods without a node, beside
-// pushes of the same kind on an instance at rest.
+// pushes of the same kind on an instance at rest, and beside Flux, which leaves its wait off as well.
 func (b *bench) newer(ctx context.Context) (err error) {
+	ns, err := b.cluster.namespace(ctx, "flux")
+	if err != nil {
+		return err
+	}
+	if err := b.cluster.usable(ctx, ns); err != nil {
+		return err
+	}
+	f, err := b.startFlux(ctx, ns)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.close(context.WithoutCancel(ctx))) }()
 	t, err := b.onCluster(ctx, "newer")
 	if err != nil {
 		return err
 	}
 	defer t.Kill()
-	var rest, waiting times
-	for range b.samples {
-		took, err := b.shownAfter(ctx, t, 1-t.level)
-		if err != nil {
+	var rest, fluxRest, waiting, fluxWaiting times
+	took, fluxTook := time.Duration(0), time.Duration(0)
+	for i := range b.samples {
+		if took, err = b.shownAfter(ctx, t, 1-t.level); err != nil {
 			return err
 		}
 		if err := t.settle(ctx, ""); err != nil {
 			return err
 		}
-		rest = append(rest, took)
+		n := 2 - i%2
+		if fluxTook, err = f.shownAfter(ctx, b.cluster, n); err != nil {
+			return err
+		}
+		if err := f.await(ctx, b.cluster, n, func(v *view) bool { return v.settled(n) }); err != nil {
+			return err
+		}
+		rest, fluxRest = append(rest, took), append(fluxRest, fluxTook)
 	}
 	if t.level != 0 {
 		if _, err := b.shownAfter(ctx, t, 0); err != nil {
@@ -44,21 +63,31 @@ func (b *bench) newer(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, b.cluster.cordon(context.WithoutCancel(ctx), false)) }()
-	if _, err := b.shownAfter(ctx, t, 1); err != nil { // it waits from now on
+	if _, err := b.shownAfter(ctx, t, 1); err != nil { // both wait from now on
 		return err
 	}
-	for range b.samples {
-		took, err := b.shownAfter(ctx, t, 3-t.level)
-		if err != nil {
+	if _, err := f.shownAfter(ctx, b.cluster, waitingFor); err != nil {
+		return err
+	}
+	for i := range b.samples {
+		if took, err = b.shownAfter(ctx, t, 3-t.level); err != nil {
 			return err
 		}
-		waiting = append(waiting, took)
+		if fluxTook, err = f.shownAfter(ctx, b.cluster, waitingFor+1-i%2); err != nil {
+			return err
+		}
+		waiting, fluxWaiting = append(waiting, took), append(fluxWaiting, fluxTook)
 	}
 	b.latency("git push -> the change is at the API server, at rest", rest, 0, "")
+	b.latency("  by Flux, which is told of the push at once", fluxRest, 0, ratio(float64(rest.median()), float64(fluxRest.median()))+" of it is Jibe's")
 	b.latency("the same while an operation waits for pods without a node", waiting, newerLimit,
 		ratio(float64(waiting.median()), float64(rest.median()))+" of that at rest; the operation that waits is FAILED, superseded")
+	b.latency("  by Flux, which leaves off its health check", fluxWaiting, 0, ratio(float64(waiting.median()), float64(fluxWaiting.median()))+" of it is Jibe's")
 	return nil // pods that have no node never end the last operation
 }
+
+// waitingFor is how many replicas Flux is to wait for, and one more.
+const waitingFor = 3
 
 // shownAfter pushes a scale level, and returns after how long the API server shows it.
 func (b *bench) shownAfter(ctx context.Context, t *target, level int) (time.Duration, error) {
