@@ -139,6 +139,7 @@ func (l *Log) rebuildOperation(ctx context.Context, b *batch, op *lcm.Operation,
 func (l *Log) rebuildInstance(ctx context.Context, b *batch, inst, stored *lcm.Instance, was *record[lcm.Instance]) error {
 	next := *inst
 	next.Seq = max(inst.Seq, stored.Seq+1)
+	next.Proposed, next.Withdraw = stored.Proposed, stored.Withdraw
 	next.Prepared, next.VIMs, next.Units, next.Resources = stored.Prepared, stored.VIMs, stored.Units, stored.Resources
 	if stored.Open != "" && stored.Open != next.Open {
 		open, held, err := l.operations.hold(ctx, stored.Open)
