@@ -18,11 +18,10 @@ import (
 
 func TestAnNFVOIsAskedBeforeAPullRequestIsOpenedAndWhatItGrantsIsCommittedAfterItsMerge(t *testing.T) {
 	n := nfvo.New(t)
-	p := newProposing(t, "pull-request", map[string]string{
+	p := newProposing(t, "{pullRequest: [INSTANTIATE, SCALE]}", map[string]string{
 		"peers.yaml":    "- {name: nfvo-a, type: nfvo, endpoint: \"" + n.URL + "\"}\n",
 		"granting.yaml": "nfvo: {name: nfvo-a}\n",
 	})
-	asked := len(n.Asked())
 	n.Decide(func(nfvo.Ask) nfvo.Decision { return nfvo.Decision{Refused: "no room in the north"} })
 	op := p.scaleOut()
 	p.rolledBack(op, "no room in the north")
@@ -31,6 +30,9 @@ func TestAnNFVOIsAskedBeforeAPullRequestIsOpenedAndWhatItGrantsIsCommittedAfterI
 		t.Errorf("it was proposed as %+v", pr)
 	}
 
+	n.Decide(func(nfvo.Ask) nfvo.Decision { return nfvo.Decision{} })
+	p.Await(t, p.ask(http.StatusAccepted, "terminate", map[string]any{"terminationType": "FORCEFUL"}), "COMPLETED")
+	asked := len(n.Asked())
 	n.Decide(func(nfvo.Ask) nfvo.Decision {
 		return nfvo.Decision{
 			With: map[string]any{"zones": []any{map[string]any{"id": "z", "zoneId": "zone-1"}}},
@@ -41,23 +43,23 @@ func TestAnNFVOIsAskedBeforeAPullRequestIsOpenedAndWhatItGrantsIsCommittedAfterI
 			},
 		}
 	})
-	op = p.scaleOut()
+	op = p.ask(http.StatusAccepted, "instantiate", map[string]any{"flavourId": "simple"})
 	pr := p.opened(op)
-	if got := len(n.Asked()); got != asked+2 {
-		t.Errorf("the NFVO was asked %d times before the merge, want %d", got, asked+2)
+	if got := len(n.Asked()); got != asked+1 {
+		t.Errorf("the NFVO was asked %d times before the merge, want %d", got, asked+1)
 	}
 	p.restart()
 	p.opened(op)
 	p.merge(pr, "squash", nil)
 	p.Await(t, op, "COMPLETED")
-	if got := len(n.Asked()); got != asked+2 {
-		t.Errorf("the NFVO was asked %d times, want %d", got, asked+2)
+	if got := len(n.Asked()); got != asked+1 {
+		t.Errorf("the NFVO was asked %d times, want %d", got, asked+1)
 	}
 	p.work.Pull()
 	if got := p.work.Read("instances/a/granted.yaml"); !strings.Contains(got, "zone-1") {
 		t.Errorf("granted.yaml says %q", got)
 	}
-	p.units(2)
+	p.units(1)
 }
 
 func TestWhatIsMergedInAFreezeBeginsWhenItIsOver(t *testing.T) {
