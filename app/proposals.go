@@ -3,6 +3,7 @@ package app
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/jibe-vnfm/jibe/audit"
 	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/forge"
 	"github.com/jibe-vnfm/jibe/forge/proposal"
 	"github.com/jibe-vnfm/jibe/internal/markdown"
 	"github.com/jibe-vnfm/jibe/lcm"
@@ -78,7 +80,22 @@ func (p *proposals) Keep(op *lcm.Operation, tell func()) reconciler.PullRequest 
 		Branch: lcm.ProposalBranch(op.ID), Number: op.Proposal.Number, Link: op.Proposal.Link,
 		Title: fmt.Sprintf("%s %s", op.Type, op.After.Dir), Text: p.text(op), Changed: tell,
 	})
-	return reconciler.PullRequest{Number: is.Number, Link: is.Link, Merged: is.Merged, Closed: is.Closed(), Err: is.Err}
+	return reconciler.PullRequest{Number: is.Number, Link: is.Link, Merged: is.Merged, Closed: is.Closed(), Trouble: trouble(is.Err)}
+}
+
+// trouble is what people are told of an error of the forge. It is the same for the same trouble: operations have a line
+// for each change of it.
+func trouble(err error) string {
+	refusal := new(forge.Error)
+	switch {
+	case err == nil:
+		return ""
+	case errors.Is(err, forge.ErrDenied):
+		return "the forge denies it to Jibe's token"
+	case errors.Is(err, forge.ErrAway), errors.Is(err, forge.ErrLimited), !errors.As(err, &refusal):
+		return "the forge can't be asked now"
+	}
+	return fmt.Sprintf("the forge refuses it (%d %s)", refusal.Status, refusal.Message)
 }
 
 // text is what a pull request says when it is opened.

@@ -185,6 +185,14 @@ func TestAProposedRequestGoesOnWhenItsPullRequestIsMergedInWhateverWay(t *testin
 			t.Errorf("the pull request says %q", pr.text)
 		}
 		p.units(1 + n)
+		for page, has := range map[string]string{
+			"/ui/operations/" + op:        fmt.Sprintf(`<a id="pull-request" href="https://forge.example/noc/vnfs/pulls/%d">%d</a>, not merged`, pr.number, pr.number),
+			"/ui/instances/" + proposedID: "SCALE is STARTING",
+		} {
+			if _, text := ask(t, p.Server, "GET", page, nil, "Authorization", "Bearer "+p.Token); !strings.Contains(text, has) {
+				t.Errorf("%s lacks %q:\n%s", page, has, text)
+			}
+		}
 		if at := strings.TrimSpace(p.work.Git("ls-remote", "origin", "refs/heads/main")); at != before {
 			t.Errorf("main moved from %s to %s before the merge", before, at)
 		}
@@ -195,6 +203,10 @@ func TestAProposedRequestGoesOnWhenItsPullRequestIsMergedInWhateverWay(t *testin
 		if got := p.api.said(pr.number, "<!-- jibe: closed -->"); len(got) > 0 {
 			t.Errorf("of a pull request that was merged (%s) was said: %q", how, got)
 		}
+	}
+	log, err := os.ReadFile(filepath.Join(p.Data, "audit.jsonl"))
+	if err != nil || strings.Count(string(log), `"action":"merge"`) != 3 || !strings.Contains(string(log), "merges what admin asked for") {
+		t.Errorf("the audit log: %v\n%s", err, log)
 	}
 	metrics := scrape(t, p.Server, "text/plain")
 	if strings.Contains(metrics, "jibe_lcm_operations_waiting_for_merge{") {
@@ -277,6 +289,9 @@ func TestACancelClosesThePullRequestAndARestartForgetsNothing(t *testing.T) {
 	second := p.scaleOut()
 	pr = p.opened(second)
 	p.api.goAway(true)
+	p.told()
+	waitsFor(t, p.Server, proposedID, fmt.Sprintf("the merge of pull request %d (https://forge.example/noc/vnfs/pulls/%d); the forge can't be asked now", pr.number, pr.number))
+	metrics(t, p.Server, `jibe_lcm_operations_waiting_for_merge{forge="away",type="SCALE"} 1`)
 	p.Want(t, http.StatusAccepted, http.MethodPost, process.Operations+"/"+second+"/cancel", map[string]any{"cancelMode": "GRACEFUL"}, nil)
 	p.rolledBack(second, "cancelled")
 	p.restart()

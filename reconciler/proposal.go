@@ -39,8 +39,8 @@ type PullRequest struct {
 	// has closed it instead.
 	Merged string
 	Closed bool
-	// Err is why the forge couldn't be asked last.
-	Err error
+	// Trouble is why the forge couldn't be asked or told last, for people; "" where it was.
+	Trouble string
 }
 
 // proposalAgain is how often an operation is looked at at the least that waits for its pull request: whatever moves,
@@ -221,7 +221,7 @@ func (g *proposalGate) look(ctx context.Context, inst *lcm.Instance) (next *lcm.
 			return ended(causeConflict, g.refused(op, is, fmt.Sprintf("was merged (commit %.12s), and what was asked for isn't in the branch", is.Merged)))
 		}
 	}
-	g.waiting.tell(op, is.Err != nil)
+	g.waiting.tell(op, is.Trouble != "")
 	return inst, false, proposalAgain, g.tell(ctx, op, is, waitsFor(op, is))
 }
 
@@ -234,8 +234,8 @@ func waitsFor(op *lcm.Operation, is PullRequest) string {
 	if is.Merged != "" {
 		what = fmt.Sprintf("commit %.12s, as which pull request %d was merged", is.Merged, is.Number)
 	}
-	if is.Err != nil {
-		what += "; the forge can't be asked now"
+	if is.Trouble != "" {
+		what += "; " + is.Trouble
 	}
 	return what
 }

@@ -29,6 +29,8 @@ const (
 	breath = 2 * time.Second
 	// firstPause and longestPause are how long a forge is left alone that is away; each failure doubles the time.
 	firstPause, longestPause = time.Second, 30 * time.Second
+	// longestAgain is the same for one pull request or branch that is refused, which others don't wait for.
+	longestAgain = 10 * time.Minute
 	// commentName is what the mark of the comment says that tells why a pull request was closed.
 	commentName = "closed"
 )
@@ -96,6 +98,7 @@ type kept struct {
 	Wanted
 	state State
 	fresh bool // nothing was asked of it yet
+	again
 }
 
 type leaving struct {
@@ -103,7 +106,27 @@ type leaving struct {
 	done bool
 	err  error
 	tell func()
+	again
 }
+
+// again is when one is tried again that failed.
+type again struct {
+	at   time.Time // zero: it didn't fail
+	wait time.Duration
+}
+
+// failed notes an error, or its end.
+func (a *again) failed(now time.Time, err error) {
+	if err == nil {
+		*a = again{}
+		return
+	}
+	a.wait = min(max(2*a.wait, firstPause), longestAgain)
+	a.at = now.Add(a.wait)
+}
+
+// due says whether one that failed may be tried, or another one at all.
+func (a *again) due(now time.Time) bool { return !now.Before(a.at) }
 
 // New makes a keeper, which does nothing until [Keeper.Run].
 func New(c Config) *Keeper {
@@ -175,24 +198,17 @@ func (k *Keeper) poke() {
 
 // Run works until ctx ends.
 func (k *Keeper) Run(ctx context.Context) error {
-	pause := time.Duration(0) // after a failure
+	pause := time.Duration(0) // after a failure of the forge as a whole
 	for {
-		wait := max(k.Poll, leastPoll)
-		if pause > 0 {
-			wait = pause
+		wake := k.wake
+		if pause > 0 { // one that is away isn't asked more often because more is wanted
+			wake = nil
 		}
-		timer := time.NewTimer(wait)
-		if pause > 0 { // a forge that is away isn't asked more often because more is wanted
-			select {
-			case <-ctx.Done():
-			case <-timer.C:
-			}
-		} else {
-			select {
-			case <-ctx.Done():
-			case <-timer.C:
-			case <-k.wake:
-			}
+		timer := time.NewTimer(k.rest(pause))
+		select {
+		case <-ctx.Done():
+		case <-timer.C:
+		case <-wake:
 		}
 		timer.Stop()
 		if ctx.Err() != nil {
@@ -213,6 +229,28 @@ func (k *Keeper) Run(ctx context.Context) error {
 	}
 }
 
+// rest is how long there is nothing to do, unless something is wanted. pause is how long the forge is left alone.
+func (k *Keeper) rest(pause time.Duration) time.Duration {
+	if pause > 0 {
+		return pause
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now, rest := k.Now(), max(k.Poll, leastPoll)
+	sooner := func(a again) {
+		if !a.at.IsZero() {
+			rest = min(rest, max(a.at.Sub(now), time.Millisecond))
+		}
+	}
+	for _, x := range k.wanted {
+		sooner(x.again)
+	}
+	for _, x := range k.leaving {
+		sooner(x.again)
+	}
+	return rest
+}
+
 // work is what one turn has to do, as it stood when the turn began.
 type work struct {
 	wanted  []Wanted
@@ -223,15 +261,16 @@ type work struct {
 func (k *Keeper) take() (w work, ok bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	due := k.look || k.Now().Sub(k.asked) >= max(k.Poll, leastPoll)
+	now := k.Now()
+	due := k.look || now.Sub(k.asked) >= max(k.Poll, leastPoll)
 	w.leaving = map[string]string{}
 	for branch, x := range k.leaving {
-		if !x.done {
+		if !x.done && x.due(now) {
 			w.leaving[branch] = x.why
 		}
 	}
 	for _, branch := range slices.Sorted(maps.Keys(k.wanted)) {
-		if x := k.wanted[branch]; due || x.fresh || x.state.Err != nil {
+		if x := k.wanted[branch]; x.due(now) && (due || x.fresh || x.state.Err != nil) {
 			want := x.Wanted
 			want.Number, want.Link = cmp.Or(want.Number, x.state.Number), cmp.Or(want.Link, x.state.Link)
 			w.wanted = append(w.wanted, want)
@@ -241,7 +280,7 @@ func (k *Keeper) take() (w work, ok bool) {
 		return w, false
 	}
 	if due {
-		k.asked, k.look = k.Now(), false
+		k.asked, k.look = now, false
 	}
 	return w, true
 }
@@ -277,14 +316,14 @@ func (k *Keeper) turn(ctx context.Context) error {
 	for _, branch := range slices.Sorted(maps.Keys(w.leaving)) {
 		err := stop
 		if err == nil {
-			if err = k.withdraw(ctx, branch, w.leaving[branch], open); away(err) {
+			if err = k.close(ctx, branch, w.leaving[branch], open); away(err) {
 				stop = err
 			}
 		}
-		k.left(branch, err)
-	}
-	if stop == nil {
-		stop = k.retry()
+		if err == nil && k.Remove != nil {
+			err = k.Remove(ctx, branch)
+		}
+		k.left(branch, err, stop == nil)
 	}
 	if stop == nil { // deliveries come in numbers
 		t := time.NewTimer(breath)
@@ -300,23 +339,6 @@ func (k *Keeper) turn(ctx context.Context) error {
 // away says whether an error is of the forge as a whole.
 func away(err error) bool {
 	return err != nil && (errors.Is(err, forge.ErrAway) || errors.Is(err, forge.ErrLimited) || errors.Is(err, forge.ErrDenied) || !errors.As(err, new(*forge.Error)))
-}
-
-// retry returns the error of one that is to be tried again, nil where there is none.
-func (k *Keeper) retry() error {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for _, x := range k.wanted {
-		if x.state.Err != nil {
-			return x.state.Err
-		}
-	}
-	for _, x := range k.leaving {
-		if x.err != nil {
-			return x.err
-		}
-	}
-	return nil
 }
 
 // follow finds what became of a pull request, and opens it where there never was one.
@@ -357,6 +379,9 @@ func (k *Keeper) learn(branch string, change func(*State)) {
 	was := x.state
 	change(&x.state)
 	x.fresh = false
+	if x.failed(k.Now(), x.state.Err); x.state.Err != nil && away(x.state.Err) {
+		x.again = again{} // it is no fault of its own
+	}
 	news := was.Number != x.state.Number || was.Open != x.state.Open || was.Merged != x.state.Merged || (was.Err == nil) != (x.state.Err == nil)
 	tell := x.Changed
 	k.mu.Unlock()
@@ -365,27 +390,26 @@ func (k *Keeper) learn(branch string, change func(*State)) {
 	}
 }
 
-// withdraw closes what is open for a branch, and removes the branch.
-func (k *Keeper) withdraw(ctx context.Context, branch, why string, open map[string]forge.PullRequest) error {
-	if is, found := open[branch]; found {
-		if why != "" {
-			if err := k.Client.SetComment(ctx, is.Number, commentName, why); err != nil {
-				return err
-			}
-		}
-		if err := k.Client.Close(ctx, branch, k.Base); err != nil {
-			return err
-		}
-		k.Log.InfoContext(ctx, "pull request closed", "branch", branch, "number", is.Number)
-	}
-	if k.Remove == nil {
+// close closes what is open for a branch.
+func (k *Keeper) close(ctx context.Context, branch, why string, open map[string]forge.PullRequest) error {
+	is, found := open[branch]
+	if !found {
 		return nil
 	}
-	return k.Remove(ctx, branch)
+	if why != "" {
+		if err := k.Client.SetComment(ctx, is.Number, commentName, why); err != nil {
+			return err
+		}
+	}
+	if err := k.Client.Close(ctx, branch, k.Base); err != nil {
+		return err
+	}
+	k.Log.InfoContext(ctx, "pull request closed", "branch", branch, "number", is.Number)
+	return nil
 }
 
-// left notes how far a branch has gone.
-func (k *Keeper) left(branch string, err error) {
+// left notes how far a branch has gone. own says that an error is none of the forge as a whole.
+func (k *Keeper) left(branch string, err error, own bool) {
 	k.mu.Lock()
 	x := k.leaving[branch]
 	if x == nil {
@@ -393,6 +417,9 @@ func (k *Keeper) left(branch string, err error) {
 		return
 	}
 	x.done, x.err = err == nil, err
+	if x.failed(k.Now(), err); !own {
+		x.again = again{}
+	}
 	tell := x.tell
 	k.mu.Unlock()
 	if err == nil && tell != nil {

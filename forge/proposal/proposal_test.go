@@ -23,6 +23,7 @@ type memory struct {
 	away     error
 	lost     bool // the answer of the next Open is lost
 	requests int
+	refused  map[string]bool // branches that can't be proposed, or removed
 	comments map[int64]string
 }
 
@@ -78,6 +79,9 @@ func (m *memory) Open(_ context.Context, w forge.Proposal) (forge.PullRequest, e
 	if err := m.asked(); err != nil {
 		return forge.PullRequest{}, err
 	}
+	if m.refused[w.Branch] {
+		return forge.PullRequest{}, &forge.Error{Status: 422}
+	}
 	p := &pull{PullRequest: forge.PullRequest{Number: int64(len(m.pulls) + 1), Branch: w.Branch, Base: w.Base, Link: "page"}, open: true}
 	m.pulls = append(m.pulls, p)
 	if m.lost {
@@ -120,7 +124,13 @@ func inMemory(t *testing.T, f func(t *testing.T, m *memory, k func() *proposal.K
 			ctx, cancel := context.WithCancel(t.Context())
 			keeper = proposal.New(proposal.Config{Client: m, Base: "main", Poll: time.Minute, Log: slog.New(slog.DiscardHandler),
 				Remove: func(_ context.Context, branch string) error {
-					m.set(func() { delete(m.branches, branch) })
+					m.mu.Lock()
+					defer m.mu.Unlock()
+					if m.refused[branch] {
+						m.requests++
+						return errors.New("the branch is protected")
+					}
+					delete(m.branches, branch)
 					return nil
 				}})
 			done := make(chan error, 1)
@@ -221,6 +231,39 @@ func TestAPullRequestThatIsNotWantedAnyMoreIsClosedWithItsBranch(t *testing.T) {
 		}
 		if m.pulls[0].open || m.branches["a"] || m.comments[1] != "cancelled" || told == 0 {
 			t.Errorf("left: %+v, branches %v, comments %v, told %d times", m.pulls[0], m.branches, m.comments, told)
+		}
+	})
+}
+
+func TestOneThatIsRefusedHoldsUpNoOther(t *testing.T) {
+	inMemory(t, func(t *testing.T, m *memory, k func() *proposal.Keeper, _ func()) {
+		m.set(func() { m.refused = map[string]bool{"a": true, "b": true} })
+		k().Keep(proposal.Wanted{Branch: "a", Title: "A"})
+		k().Withdraw("b", "", nil)
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if s := k().Keep(proposal.Wanted{Branch: "a", Title: "A"}); s.Err == nil || s.Known() {
+			t.Errorf("the one that is refused: %+v", s)
+		}
+		if done, err := k().Withdraw("b", "", nil); done || err == nil {
+			t.Errorf("the one that can't be removed: %v, %v", done, err)
+		}
+		if m.requests > 200 {
+			t.Errorf("%d requests in an hour", m.requests)
+		}
+		k().Keep(proposal.Wanted{Branch: "c", Title: "C"})
+		settle()
+		if s := k().Keep(proposal.Wanted{Branch: "c", Title: "C"}); !s.Open {
+			t.Errorf("another: %+v", s)
+		}
+		m.set(func() { m.refused = nil })
+		time.Sleep(11 * time.Minute)
+		synctest.Wait()
+		if s := k().Keep(proposal.Wanted{Branch: "a", Title: "A"}); !s.Open {
+			t.Errorf("once it is taken: %+v", s)
+		}
+		if done, err := k().Withdraw("b", "", nil); !done || err != nil {
+			t.Errorf("once it can be removed: %v, %v", done, err)
 		}
 	})
 }

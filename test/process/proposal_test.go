@@ -74,6 +74,9 @@ func (w *told) proposed(operation string) (open *gitea.PullRequest) {
 		}
 		return nil
 	})
+	if out, _, code := w.CLI(w.T, "get", "operation", operation); code != 0 || !strings.Contains(out, "PULL REQUEST") || !strings.Contains(out, open.HTMLURL) {
+		w.Errorf("jibe get operation says\n%s", out)
+	}
 	if want := "jibe/op/" + operation; open.Head.Ref != want {
 		w.Errorf("the branch is %s, want %s", open.Head.Ref, want)
 	}
