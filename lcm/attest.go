@@ -31,7 +31,7 @@ type Facts struct {
 	Error      *ProblemDetails `json:"error,omitempty"`
 	// Proposed says that it was only proposed: nothing of After was brought about.
 	Proposed bool `json:"proposed,omitempty"`
-	VNF        VNF             `json:"vnf,omitzero"`
+	VNF      VNF  `json:"vnf,omitzero"`
 }
 
 // Attest returns the line that git is to keep of the operation's present state, for people, and the
