@@ -164,6 +164,7 @@ type Server struct {
 	webhook     *webhook
 	forge       forge.Client     // nil where no forge is told
 	reporter    *report.Reporter // likewise
+	proposals   *proposals       // likewise
 	certificate *certificate     // nil without TLS
 	pushes      pushes
 	hooking     sync.Mutex      // while hooks are written
@@ -346,8 +347,9 @@ func (s *Server) operated(context.Context) ([]desired.Revision, error) {
 
 // wire makes the parts that hold no files.
 func (s *Server) wire(ctx context.Context) error {
+	s.proposals = s.newProposals()
 	if !s.shared() { // else the owner of the instance does so, once the member is gone
-		if _, err := sol.Recover(ctx, s.repo, s.at, s.oplog, s.Log); err != nil {
+		if _, err := sol.Recover(ctx, s.repo, s.proposed(), s.at, s.oplog, s.Log); err != nil {
 			return fmt.Errorf("requests that a former process left unfinished: %w", err)
 		}
 	}
@@ -370,7 +372,7 @@ func (s *Server) wire(ctx context.Context) error {
 		return err
 	}
 	s.rebuilder = s.rebuild(ctx)
-	s.recon, err = reconciler.New(reconciler.Config{
+	config := reconciler.Config{
 		Repo: s.traced(s.repo), Trace: s.tracer, Store: s.store, Oplog: s.oplog, Packages: s.packages, Secrets: secrets{s.keeper}, Permit: secrets{s.keeper}.Permit,
 		Driver: s.drivers(installation), Log: s.Log, Metrics: metrics,
 		Member: s.member, Whole: s.rebuilder.Whole, Workers: s.Workers,
@@ -379,16 +381,19 @@ func (s *Server) wire(ctx context.Context) error {
 			if err := s.repo.Fetch(ctx); err != nil {
 				return err
 			}
-			_, err := sol.Resolve(ctx, s.repo, s.at, s.oplog, s.Log, op)
+			_, err := sol.Resolve(ctx, s.repo, s.proposed(), s.at, s.oplog, s.Log, op)
 			return err
 		},
 		Overridden: s.auditOverride,
 		Timeout:    s.Timeout, StartTimeout: s.StartTimeout, Timeouts: s.Timeouts,
 		NFVO: &nfvo{resolve: s.nfvoSettings}, BaseURL: func() string { return strings.TrimSuffix(s.BaseURL, "/") },
 		Hooks: meteredHooks{s.hookRunner(ctx), s.meters.hooks}, Reveal: secrets{s.keeper}.Reveal, Seal: s.keeper.Encrypt, HookTimeout: s.HookTimeout,
-		Peers: s.peer, Namespace: ownNamespace(),
-	})
-	if err != nil {
+		Peers: s.peer, Namespace: ownNamespace(), ProposalMerged: s.auditMerged,
+	}
+	if s.proposals != nil {
+		config.Proposals = s.proposals
+	}
+	if s.recon, err = reconciler.New(config); err != nil {
 		return err
 	}
 	s.follower = s.newFollower()

@@ -33,7 +33,7 @@ func (s *Server) newRegistry(m *reconciler.Metrics) *prometheus.Registry {
 // registerCollectors registers what asks the parts at each scrape, once they are there.
 func (s *Server) registerCollectors() {
 	inventory := newInventory(s)
-	s.registry.MustRegister(inventory, newPopulation(s, inventory.exempt), newProjectUse(s), newRolloutMetrics(s), newDeliveries(s.notify.States), newFiles(s), newSpanCounts(s.exporter), s.entrance.failures, s.webhook.outcomes, newReportMetrics(s.reporter))
+	s.registry.MustRegister(inventory, newPopulation(s, inventory.exempt), newProjectUse(s), newRolloutMetrics(s), newDeliveries(s.notify.States), newFiles(s), newSpanCounts(s.exporter), s.entrance.failures, s.webhook.outcomes, newReportMetrics(s.reporter), newProposalMetrics(s.recon.View().WaitingForPullRequests))
 	s.registry.MustRegister(s.auditCollectors()...)
 	s.registry.MustRegister(s.memberCollectors()...)
 }
@@ -56,7 +56,7 @@ func (s *Server) handler() (http.Handler, error) {
 	repo := apiRepo{s.recon.View().Counted(audited{s.traced(s.repo)})}
 	lifecycle := sol.New(sol.Config{Config: common,
 		Repo: repo, Operations: s.oplog, View: apiView{s.recon.View(), s.problems, s.meters.rejectedRequest}, Secrets: s.keeper,
-		Subscriptions: s.notify.Lifecycle("/vnflcm/v2"), SubscriptionsV1: s.notify.Lifecycle("/vnflcm/v1"), Poke: s.recon.Enqueue,
+		Subscriptions: s.notify.Lifecycle("/vnflcm/v2"), SubscriptionsV1: s.notify.Lifecycle("/vnflcm/v1"), Poke: s.recon.Enqueue, Proposals: s.proposed(),
 	})
 	whole := s.fresh(s.whole(lifecycle))
 	mux.Handle("/vnflcm", whole)

@@ -264,6 +264,7 @@ func tell(e *gitrepo.Evidence) map[string][]lcm.Told {
 		t := told(c.After.Instance, c.Trailers[desired.TrailerOperation])
 		outcome, settles := c.Trailers[desired.TrailerOutcome]
 		_, granted := c.Trailers[desired.TrailerGrant]
+		t.Proposed = t.Proposed || c.Proposed
 		switch {
 		case settles:
 			t.Outcome, t.Settled, t.SettledFrom = lcm.State(outcome), c.After, c.Before.Tree

@@ -69,6 +69,9 @@ func (h *webhook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r := h.server.reporter; r != nil {
 		r.Delivered()
 	}
+	if p := h.server.proposals; p != nil {
+		p.keeper.Delivered()
+	}
 	w.WriteHeader(http.StatusAccepted)
 }
 

@@ -229,7 +229,7 @@ func (f *Follower) follow(ctx context.Context, id string) (busy bool, err error)
 	switch {
 	case err != nil:
 		return false, err
-	case record.Open != "":
+	case record.Open != "", record.Proposed != "":
 		return false, nil // its end brings the instance back
 	case record.Prepared != "" || record.OutstandingCommit != "" || record.Operated.Tree != rev.Tree:
 		return true, nil

@@ -189,6 +189,8 @@ func busy(h desired.Head, e *oplog.InstanceEntry) string {
 	switch {
 	case e.Open != "":
 		return "operation " + e.Open + " is under way"
+	case e.Proposed != "":
+		return "operation " + e.Proposed + " waits for its pull request"
 	case e.Prepared != "" || e.OutstandingCommit != "":
 		return "a request or its end isn't in git yet"
 	case e.Operated.Tree != h.Tree:

@@ -89,6 +89,12 @@ func operationAlerts(p pace) group {
 			Description: "What its instance needs isn't ready, or what it is needed by hasn't gone, and nothing of it begins before: jibe get operations says which.",
 		},
 		{
+			Name: "VnfRequestWaitsForMerge", Severity: warning,
+			Value: `time() - min by (job, type) (jibe_lcm_operations_waiting_for_merge_since_timestamp_seconds)`, Bad: "> " + p.than(24*time.Hour),
+			Summary:     "{{ $labels.type }} has waited for the merge of its pull request for {{ $value | humanizeDuration }}",
+			Description: "Somebody asked for an operation, and nobody has merged or closed its pull request, or the forge is away: jibe get operations says which.",
+		},
+		{
 			Name: "VnfGrantsAreNotAnswered", Severity: warning, For: 5 * time.Minute,
 			Value: `sum by (job, result) (` + grown(`jibe_grant_duration_seconds_count{result=~"timeout|wrong|unavailable"}`, p.over(15*time.Minute)) + `)`, Bad: "> 0",
 			Summary:     "Grants aren't answered as they should be: {{ $labels.result }}",

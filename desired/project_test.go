@@ -62,6 +62,26 @@ impersonate: {serviceAccount: jibe/core}
 	}
 }
 
+func TestAProjectSaysWhichRequestsAreProposed(t *testing.T) {
+	for text, want := range map[string][]string{
+		"":                    nil,
+		"write: direct":       nil,
+		"write: pull-request": {"INSTANTIATE", "SCALE", "TERMINATE", "MODIFY_INFO", "HEAL"},
+		"write: {pullRequest: [SCALE, MODIFY_INFO]}": {"SCALE", "MODIFY_INFO"},
+	} {
+		p, err := desired.ParseProject("projects/core.yaml", []byte(text))
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		for _, typ := range []string{"INSTANTIATE", "SCALE", "TERMINATE", "MODIFY_INFO", "HEAL"} {
+			if p.Write.Proposes(typ) != slices.Contains(want, typ) {
+				t.Errorf("%s: a %s is proposed: %v", text, typ, p.Write.Proposes(typ))
+			}
+		}
+	}
+}
+
 func TestAProjectThatIsWrongIsRefusedWithItsLine(t *testing.T) {
 	for text, says := range map[string]string{
 		"instance: [a]":                                     `did you mean "instances"`,
@@ -83,6 +103,11 @@ func TestAProjectThatIsWrongIsRefusedWithItsLine(t *testing.T) {
 		"quotas: {instances: 0}":                            "can't be 0",
 		"quotas: {vnfcs: -1}":                               "can't be -1",
 		"quotas: {vnfcs: 99999999999}":                      "can't be 99999999999",
+		"write: merge-request":                              `allowed: direct, pull-request`,
+		"write: {}":                                         "names no type of operation",
+		"write: {pullRequest: []}":                          "names no type of operation",
+		"write: {pullRequest: [SCALEE]}":                    `did you mean "SCALE"`,
+		"write: {pullrequest: [SCALE]}":                     `did you mean "pullRequest"`,
 		"impersonate: {}":                                   "names no account",
 		"impersonate: {serviceAccount: core}":               "can't name a service account",
 		"impersonate: {serviceAccount: a/b/c}":              "can't name a service account",

@@ -29,13 +29,17 @@ type Facts struct {
 	NoRollback string          `json:"noRollback,omitempty"`
 	Params     json.RawMessage `json:"params,omitempty"`
 	Error      *ProblemDetails `json:"error,omitempty"`
-	VNF        VNF             `json:"vnf,omitzero"`
+	// Proposed says that it was only proposed: nothing of After was brought about.
+	Proposed bool `json:"proposed,omitempty"`
+	VNF      VNF  `json:"vnf,omitzero"`
 }
 
 // Attest returns the line that git is to keep of the operation's present state, for people, and the
-// facts behind it, for Jibe. pushed says that no commit of Jibe's own has begun the operation. ok
+// facts behind it, for Jibe. pushed says that no commit of Jibe's own has begun the operation; that of one that was
+// proposed may not be what was merged. ok
 // is false for a state that nobody needs to find again: it follows from the one before.
 func (o *Operation) Attest(pushed bool) (line string, facts []byte, ok bool) {
+	pushed = pushed || o.Proposal != nil && !o.Proposed()
 	first := o.Attempt <= 1 && (o.State == Starting || o.Type == ModifyInfo && o.State == Processing)
 	switch {
 	case o.After.Commit == "":
@@ -50,7 +54,7 @@ func (o *Operation) Attest(pushed bool) (line string, facts []byte, ok bool) {
 	}
 	f := Facts{ID: o.ID, Instance: o.Instance, Type: o.Type, State: o.State, Entered: o.StateEntered.UTC(), Started: o.Started.UTC(),
 		Automatic: o.Automatic, By: o.RequestedBy, Attempt: o.Attempt, Before: o.Before, After: o.After, PinnedVIM: o.PinnedVIM,
-		Error: o.Error, VNF: o.VNF}
+		Error: o.Error, Proposed: o.Proposed(), VNF: o.VNF}
 	if pushed && first {
 		f.NoRollback, f.Params = o.NoRollback, o.Params
 	}

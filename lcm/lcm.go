@@ -109,6 +109,8 @@ type Operation struct {
 	AttemptStarted time.Time `json:"attemptStarted,omitzero"`
 	// Journal holds what plan.Compute can't observe at the VIM.
 	Journal plan.Journal `json:"journal"`
+	// Proposal says how a pull request proposes the change; nil where it was committed at once.
+	Proposal *Proposal `json:"proposal,omitempty"`
 	// Grant is what an NFVO said; nil where none was asked, or hasn't answered.
 	Grant *Grant          `json:"grant,omitempty"`
 	Error *ProblemDetails `json:"error,omitempty"`
@@ -190,6 +192,11 @@ type Instance struct {
 	Open string `json:"open,omitempty"`
 	// Prepared is the operation whose commit isn't known to be durable yet.
 	Prepared string `json:"prepared,omitempty"`
+	// Proposed is the operation that waits in STARTING for its pull request to be merged. It isn't Open: nothing
+	// of it is under way, and what runs is looked after meanwhile. No other request is taken.
+	Proposed string `json:"proposed,omitempty"`
+	// Withdraw are the operations whose pull request and branch have still to go: they have ended, or were merged.
+	Withdraw []string `json:"withdraw,omitempty"`
 	// Operated is the revision of the last operation that was begun. A head that differs
 	// from it asks for something new.
 	Operated desired.Revision `json:"operated"`

@@ -18,6 +18,8 @@ type Told struct {
 	Place int
 	// Begun is the commit of the request that began it, nil where a push or Jibe itself did.
 	Begun *Begun
+	// Proposed says that the commit stands on a branch of its own, for a pull request.
+	Proposed bool
 	// Granted is the revision with what was granted, if that made a commit of its own.
 	Granted desired.Revision
 	// Facts are those of its states, in any order.
@@ -35,6 +37,9 @@ type Told struct {
 func (t *Told) settles(op *Operation) bool {
 	return t.Settled.Commit != "" && (op.State != Completed || t.SettledFrom == op.After.Tree)
 }
+
+// onlyProposed says that git has the change on a branch alone, and nothing of an operation that it began.
+func (t *Told) onlyProposed() bool { return t.Proposed && len(t.Facts) == 0 && t.Outcome == "" }
 
 // Begun is what the commit of a request says.
 type Begun struct {
@@ -92,7 +97,18 @@ func order(a, b Told) int {
 		}
 		return 0
 	}
-	return cmp.Or(cmp.Compare(a.Place, b.Place), cmp.Compare(automatic(&a), automatic(&b)), a.started().Compare(b.started()))
+	return cmp.Or(later(a.onlyProposed(), b.onlyProposed()), cmp.Compare(a.Place, b.Place), cmp.Compare(automatic(&a), automatic(&b)), a.started().Compare(b.started()))
+}
+
+// later orders what isn't so before what is.
+func later(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return 1
+	}
+	return -1
 }
 
 // Rebuild makes the records of an instance and its operations of what git says of them. An operation
@@ -108,6 +124,21 @@ func Rebuild(id string, told []Told) (*Instance, []*Operation) {
 		t := &told[i]
 		op := t.operation(inst.Operated, i == len(told)-1)
 		ops = append(ops, op)
+		if t.Proposed && (op.State.Ended() || op.Proposal == nil) {
+			inst.Withdraw = append(inst.Withdraw, op.ID)
+		}
+		if op.Proposed() { // it counts when it is merged
+			if inst.Operated.Commit == "" {
+				inst.Operated, inst.Settled = op.Before, op.Before
+			}
+			inst.Last, inst.LastState, inst.Open, inst.VNF = op.ID, "", "", op.VNF
+			if op.State.Ended() {
+				inst.LastState = op.State
+			} else {
+				inst.Open = op.ID // until it waits for its pull request again
+			}
+			continue
+		}
 		inst.Operated, inst.Last, inst.LastState, inst.Open = op.After, op.ID, "", ""
 		inst.VNF = op.VNF
 		inst.OutstandingCommit = ""
@@ -159,6 +190,9 @@ func (t *Told) operation(before desired.Revision, last bool) *Operation {
 		op.Before, op.After, op.Attempt, op.Error, op.VNF, op.PinnedVIM = f.Before, f.After, f.Attempt, f.Error, f.VNF, f.PinnedVIM
 	}
 	op.Journal.Operation, op.Rebuilt = string(op.Type), true
+	if f != nil && f.Proposed || t.onlyProposed() {
+		op.Proposal = &Proposal{}
+	}
 	switch {
 	case f != nil && f.State.Ended():
 		op.State = f.State
@@ -171,6 +205,8 @@ func (t *Told) operation(before desired.Revision, last bool) *Operation {
 		// A former attempt may have failed by a hook, which the VIM doesn't show.
 		op.State, op.Journal.Granted, op.Journal.Touched = f.State, true, true
 		op.Journal.Rollback = f.State == RollingBack
+	case op.Proposal != nil:
+		op.State = Starting
 	case op.Type == ModifyInfo:
 		op.State, op.Journal.Granted, op.Journal.Rebuilt = Processing, true, true
 	default:

@@ -109,7 +109,7 @@ func Path(from, to State) []State {
 // doesn't allow changes nothing and returns [ErrState], wrapped.
 //
 // A MODIFY_INFO passes STARTING at once, as it asks for no grant (SOL003 clause
-// 5.6.2.2).
+// 5.6.2.2), unless a pull request proposes it, which is waited for there.
 func (o *Operation) Advance(e Event, now time.Time, p *ProblemDetails) error {
 	to, err := Next(o.State, e)
 	if err != nil {
@@ -129,7 +129,7 @@ func (o *Operation) Advance(e Event, now time.Time, p *ProblemDetails) error {
 		if o.Started.IsZero() {
 			o.Started = now
 		}
-		if o.Type == ModifyInfo {
+		if o.Type == ModifyInfo && o.Proposal == nil {
 			o.Journal.Granted = true
 			to = Processing
 		}

@@ -64,7 +64,9 @@ type attempts struct {
 	id  string
 	log *slog.Logger
 	// needs has the operation wait for other instances before anything of it begins.
-	needs     *needsGate
+	needs *needsGate
+	// proposals has one that is only proposed wait for its pull request.
+	proposals *proposalGate
 	tenure    tenure
 	oplog     *oplog.Log
 	repo      desired.Repo
@@ -87,9 +89,14 @@ type attempts struct {
 
 // operate carries an open operation on until nothing is left but waiting.
 func (x *attempts) operate(ctx context.Context, op *lcm.Operation) (time.Duration, error) {
-	op, again, err := x.needs.pass(ctx, op)
-	if op == nil || err != nil {
+	if op.Proposed() {
+		if at, again, err := x.proposals.begin(ctx, op); !at || err != nil {
+			return again, err
+		}
+	} else if next, again, err := x.needs.pass(ctx, op); next == nil || err != nil {
 		return again, err
+	} else {
+		op = next
 	}
 	log := x.log.With("operation", op.ID, "revision", op.After.Commit)
 	pass := ctx
@@ -134,10 +141,19 @@ func (x *attempts) operate(ctx context.Context, op *lcm.Operation) (time.Duratio
 			if !ready {
 				return again, nil
 			}
+			if a.op.Proposed() {
+				if err := x.admission.admit(ctx, a, steps); err != nil {
+					return 0, x.outcomes.giveUp(ctx, a, err)
+				}
+				return 0, x.proposals.park(ctx, a)
+			}
 			if steps, err = x.grant(ctx, a, steps); err != nil {
 				return 0, x.outcomes.giveUp(ctx, a, err)
 			}
 			ctx = x.traces.at(pass, a.op) // it is in another state now
+		}
+		if a.op.Proposed() {
+			return 0, x.proposals.park(ctx, a)
 		}
 		steps, ready, again, err := x.hooks.unobservable(ctx, a, steps)
 		if err != nil || !ready {

@@ -14,7 +14,7 @@ const behindPause = 200 * time.Millisecond
 // hasn't got yet. To decide by older ones would take back what they do. An instance without a
 // record may be one that they have ended.
 func (p *pass) behind(ctx context.Context, inst *lcm.Instance, op *lcm.Operation) (bool, error) {
-	if op != nil && op.After.Commit != "" {
+	if op != nil && op.After.Commit != "" && !op.Proposed() {
 		if known, err := p.repo.Knows(ctx, op.After.Commit); err != nil || !known {
 			return !known, err
 		}

@@ -354,7 +354,7 @@ func (v *connections) runs(ctx context.Context, instance string) bool {
 	if !ok {
 		return false
 	}
-	if rec.Open != "" || rec.Prepared != "" {
+	if rec.Open != "" || rec.Prepared != "" || rec.Proposed != "" {
 		return true
 	}
 	if rec.Operated.Tree == "" {

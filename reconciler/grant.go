@@ -286,7 +286,7 @@ func (g *grantSteps) commit(ctx context.Context, a *attempt) (ready bool, err er
 	if a.op.State != lcm.Starting {
 		return false, nil
 	}
-	if !a.op.Grant.Uncommitted {
+	if !a.op.Grant.Uncommitted || a.op.Proposed() { // what is only proposed has no directory of its own yet
 		return true, nil
 	}
 	asked, err := g.repo.Files(ctx, a.op.After)

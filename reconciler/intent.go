@@ -283,6 +283,13 @@ func (r *intentReader) requested(ctx context.Context, op *lcm.Operation, head de
 	if said == nil || said[desired.TrailerType] != string(op.Type) {
 		return false, nil
 	}
+	was, err := r.oplog.Operation(ctx, said[desired.TrailerOperation])
+	switch {
+	case err == nil && was.State.Ended() && was.Proposed():
+		return false, nil // its pull request was refused; whoever brings the change nevertheless begins an operation of their own
+	case err != nil && !errors.Is(err, store.ErrNotFound):
+		return false, fmt.Errorf("operation %s of instance %s: %w", said[desired.TrailerOperation], r.id, err)
+	}
 	op.ID, op.RequestedBy = said[desired.TrailerOperation], said[desired.TrailerRequestedBy]
 	if params := said[desired.TrailerParams]; params != "" {
 		op.Params = json.RawMessage(params)

@@ -171,6 +171,20 @@ func (o *outcomes) broke(ctx context.Context, a *attempt, why cause, problem *lc
 	return o.ended(ctx, op, err)
 }
 
+// unmerged ends an operation of which nothing was done, as what it proposes isn't to be. Another one may be under way.
+func (o *outcomes) unmerged(ctx context.Context, op *lcm.Operation, why cause, problem *lcm.ProblemDetails) error {
+	op, err := o.oplog.Record(ctx, op.ID, func(op *lcm.Operation, _ *lcm.Instance) error {
+		if op.State.Ended() {
+			return nil // it was cancelled meanwhile
+		}
+		return op.Advance(lcm.Refused, o.clocks.now(), problem)
+	})
+	if err == nil {
+		o.metrics.failed(op.Type, why)
+	}
+	return o.ended(ctx, op, err)
+}
+
 func (o *outcomes) converged(ctx context.Context, a *attempt) error {
 	if a.contended && len(a.op.Journal.Issued) > 0 {
 		return o.broke(ctx, a, causeConflict, o.undone(a)) // whether it stands this time shows after a pause

@@ -185,6 +185,10 @@ func (r *Reconciler) forget(id string) {
 	if e, ok := r.Oplog.InstanceEntry(id); ok && e.Open != "" {
 		r.asking.drop(e.Open)
 	}
+	if e, ok := r.Oplog.InstanceEntry(id); ok && e.Proposed != "" && r.Proposals != nil {
+		r.Proposals.Forget(e.Proposed)
+	}
+	r.proposed.done(id)
 	r.memory.forget(id)
 	r.drifts.clear(id)
 	r.unobeyed.clear(id)

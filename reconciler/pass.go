@@ -30,6 +30,7 @@ type pass struct {
 	drifts      *drifts
 	requests    requests
 	waits       *waits
+	proposals   *proposalGate
 }
 
 // newPass puts together what looks at the instance, which is owned for the tenure.
@@ -70,9 +71,14 @@ func (r *Reconciler) newPass(id string, t tenure) *pass {
 		clocks: p.clocks, outcomes: p.outcomes, metrics: r.Metrics, phases: r.phases, traces: r.traces, vims: vims, reveal: r.Reveal, seal: seal, timeout: r.HookTimeout, enqueue: r.Enqueue,
 		peers: r.Peers, baseURL: r.BaseURL, tenure: t, member: r.Member,
 	}
+	p.proposals = &proposalGate{
+		id: id, log: log, oplog: r.Oplog, repo: r.Repo, revisions: r.revisions, forge: r.Proposals, commits: writes, clocks: p.clocks, outcomes: p.outcomes,
+		intents: p.intents, gate: r.gate(), waiting: r.proposed, phases: r.phases, enqueue: r.Enqueue, merged: r.ProposalMerged,
+	}
 	p.attempts = &attempts{
-		needs: &needsGate{id, log, r.needing(), r.awaited, p.clocks, r.phases, p.outcomes, p.intents},
-		id:    id, log: log, tenure: t, oplog: r.Oplog, repo: r.Repo, resolver: r.resolver, identity: identity,
+		proposals: p.proposals,
+		needs:     &needsGate{id, log, r.needing(), r.awaited, p.clocks, r.phases, p.outcomes, p.intents},
+		id:        id, log: log, tenure: t, oplog: r.Oplog, repo: r.Repo, resolver: r.resolver, identity: identity,
 		admission: admission{resolver: r.resolver, checker: r.checker, permit: r.Permit, unused: r.stillUnused},
 		grants: &grantSteps{
 			id: id, log: log, oplog: r.Oplog, repo: r.Repo, revisions: r.revisions, nfvo: r.NFVO, calls: r.asking, commits: writes, clocks: p.clocks, deadlines: left,
@@ -97,31 +103,49 @@ const headAgain = 15 * time.Second
 // run makes the pass and returns after how long to look again (0: when something moves). With
 // an error, that is what is left until a deadline: the pass is tried again before it.
 func (p *pass) run(ctx context.Context) (time.Duration, error) {
+	again, sooner, err := p.parts(ctx)
+	if err == nil && sooner > 0 && (again == 0 || again > sooner) {
+		again = sooner
+	}
+	return again, err
+}
+
+// parts asks the parts in their order. sooner is when what is proposed wants to be looked at again at the latest.
+func (p *pass) parts(ctx context.Context) (again, sooner time.Duration, err error) {
 	inst, err := p.oplog.Instance(ctx, p.id)
 	if err != nil {
-		return 0, fmt.Errorf("record of instance %s: %w", p.id, err)
+		return 0, 0, fmt.Errorf("record of instance %s: %w", p.id, err)
 	}
 	if inst.Prepared != "" {
 		if resolved, err := p.requests.resolve(ctx, inst.Prepared); err != nil {
-			return preparedPause, err
+			return preparedPause, 0, err
 		} else if !resolved {
 			p.requests.later(p.id)
-			return 0, nil
+			return 0, sooner, nil
 		}
 		if inst, err = p.oplog.Instance(ctx, p.id); err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 	}
 	if inst.OutstandingCommit != "" {
 		if err := p.outstanding.commit(ctx, inst); errors.Is(err, errCommitting) {
-			return 0, err
+			return 0, 0, err
 		} else if err != nil {
 			p.problems.outstanding(inst, err)
-			return 0, err
+			return 0, 0, err
 		}
 		p.problems.obeyed()
 		if inst, err = p.oplog.Instance(ctx, p.id); err != nil {
-			return 0, err
+			return 0, 0, err
+		}
+	}
+	if err := p.proposals.tidy(ctx, inst); err != nil {
+		return 0, 0, err
+	}
+	merged := false // and not begun
+	if inst.Proposed != "" {
+		if inst, merged, sooner, err = p.proposals.look(ctx, inst); err != nil {
+			return 0, 0, err
 		}
 	}
 	var op *lcm.Operation
@@ -129,46 +153,48 @@ func (p *pass) run(ctx context.Context) (time.Duration, error) {
 		p.attempts.needs.awaited.done(p.id)
 	} else {
 		if op, err = p.oplog.Operation(ctx, inst.Open); err != nil {
-			return 0, fmt.Errorf("operation %s: %w", inst.Open, err)
+			return 0, 0, fmt.Errorf("operation %s: %w", inst.Open, err)
 		}
 	}
 	if behind, err := p.behind(ctx, inst, op); err != nil {
-		return 0, err
+		return 0, 0, err
 	} else if behind {
-		return behindPause, nil
+		return behindPause, 0, nil
 	}
 	if op == nil || op.State == lcm.FailedTemp {
-		var heldBack bool
-		if op, heldBack, err = p.intents.next(ctx, inst, op); err != nil {
-			return 0, err
+		heldBack := merged
+		if !merged {
+			if op, heldBack, err = p.intents.next(ctx, inst, op); err != nil {
+				return 0, 0, err
+			}
 		}
 		if op != nil && op.State == lcm.FailedTemp && op.GaveWay {
 			// The commit that it gave way to has gone, or may not begin any more.
 			if op, err = p.oplog.Retry(ctx, op.ID); err != nil {
-				return 0, fmt.Errorf("carry operation %s on, as the commit that it gave way to isn't operated on: %w", inst.Open, err)
+				return 0, 0, fmt.Errorf("carry operation %s on, as the commit that it gave way to isn't operated on: %w", inst.Open, err)
 			}
 			p.attempts.log.InfoContext(ctx, "an operation goes on, as the commit that it gave way to isn't operated on", "operation", op.ID)
 		}
 		if op == nil || op.State == lcm.FailedTemp {
-			again, err := p.repair.look(ctx, op, heldBack)
-			if soon := p.waits.again(p.id, p.intents.now()); heldBack && (again == 0 || again > soon) {
+			again, err = p.repair.look(ctx, op, heldBack)
+			if soon := p.waits.again(p.id, p.intents.now()); heldBack && !merged && (again == 0 || again > soon) {
 				again = soon
 			}
-			return again, err
+			return again, sooner, err
 		}
 	}
 	if !op.Automatic {
 		p.drifts.clear(p.id)
 	}
 	if p.suspended(ctx) {
-		return 0, nil // its end is a commit, which brings the instance back here
+		return 0, sooner, nil // its end is a commit, which brings the instance back here
 	}
 	p.waits.clear(p.id) // what is left to begin when it has ended may be of another type
-	again, err := p.attempts.operate(ctx, op)
+	again, err = p.attempts.operate(ctx, op)
 	if err != nil {
 		again = p.attempts.deadlines.timeLeft(op)
 	}
-	return again, err
+	return again, sooner, err
 }
 
 // suspended says whether a person has stopped everything for the instance. The

@@ -16,6 +16,7 @@ type phase string
 const (
 	phaseNeeds  phase = "needs"  // other instances are awaited
 	phaseGrant  phase = "grant"  // the policy is asked, or the NFVO's answer awaited
+	phaseMerge  phase = "merge"  // somebody is to merge the pull request
 	phaseHook   phase = "hook"   // a hook runs, or a coordination action is awaited
 	phaseApply  phase = "apply"  // objects and units are made, changed, started or stopped
 	phaseWait   phase = "wait"   // the VIM is at work

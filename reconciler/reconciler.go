@@ -132,6 +132,10 @@ type Config struct {
 	// Whole says whether the store has what git says was done: nothing is looked at while it doesn't, as all that
 	// runs would look new. Whoever makes it whole calls [Reconciler.EnqueueAll] then. nil is always.
 	Whole func() bool
+	// Proposals are the pull requests that propose what requests ask for; nil where no forge is told.
+	Proposals Proposals
+	// ProposalMerged is told of an operation whose change was merged, and by whom, "" where that isn't known.
+	ProposalMerged func(ctx context.Context, op *lcm.Operation, by string)
 	// Overridden is told of an operation that begins outside of its windows, as an administrator has
 	// written: who that was, "" where the commit is Jibe's own, and why. nil tells nobody.
 	Overridden func(ctx context.Context, op *lcm.Operation, by, reason string)
@@ -175,6 +179,7 @@ type Reconciler struct {
 	// dependents and awaited are of instances that need each other.
 	dependents *dependents
 	awaited    *awaited
+	proposed   *proposed
 	phases     *phases
 	traces     *traces
 }
@@ -208,6 +213,9 @@ func New(c Config) (*Reconciler, error) {
 	if c.Overridden == nil {
 		c.Overridden = func(context.Context, *lcm.Operation, string, string) {}
 	}
+	if c.ProposalMerged == nil {
+		c.ProposalMerged = func(context.Context, *lcm.Operation, string) {}
+	}
 	if c.RepairPause == 0 {
 		c.RepairPause = 10 * time.Second
 	}
@@ -222,6 +230,7 @@ func New(c Config) (*Reconciler, error) {
 		memory:   newMemory(),
 		asking:   newGrantCalls(),
 		awaited:  newAwaited(),
+		proposed: newProposed(),
 	}
 	r.commits = newCommits(r.Enqueue)
 	r.owned, r.dealt = newOwnership(c), make(chan struct{}, 1)

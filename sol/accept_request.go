@@ -58,8 +58,14 @@ func (a *api) begin(w http.ResponseWriter, r *http.Request, req request) error {
 	if err != nil {
 		return err
 	}
-	if err := start.may(ctx, k.id, k.head.Dir); err != nil {
+	proposes, err := a.proposes(k, req.typ)
+	if err != nil {
 		return err
+	}
+	if !proposes { // else it may begin when somebody has merged it
+		if err := start.may(ctx, k.id, k.head.Dir); err != nil {
+			return err
+		}
 	}
 	seen := a.look(ctx, k.id)
 	seen.pinnedVIM = k.record.PinnedVIM
@@ -79,6 +85,9 @@ func (a *api) begin(w http.ResponseWriter, r *http.Request, req request) error {
 		ID: a.NewID(), Instance: k.id, Type: req.typ, RequestedBy: rest.Caller(ctx).String(),
 		Before: k.head.Revision, Params: names.StripJSON(req.params), VNF: a.vnf(ctx, after), UnitsBefore: k.record.Units,
 		ResourcesBefore: k.record.Resources, ExtLinks: lcm.ChangedLinks(now, after),
+	}
+	if proposes && !sameFiles(old, files) {
+		op.Proposal = &lcm.Proposal{Anytime: start.reason != ""}
 	}
 	if req.born != nil {
 		if err := req.born(&op, now, after); err != nil {
@@ -225,6 +234,9 @@ func (a *api) idle(ctx context.Context, k known) (*desired.Instance, error) {
 	rec := k.record
 	if rec.Prepared != "" {
 		return nil, oplog.ErrBusy{Instance: k.id, Operation: rec.Prepared, State: lcm.Prepared}
+	}
+	if rec.Proposed != "" {
+		return nil, oplog.ErrBusy{Instance: k.id, Operation: rec.Proposed, State: lcm.Starting}
 	}
 	if rec.Open != "" {
 		open, err := a.Operations.Operation(ctx, rec.Open)

@@ -189,7 +189,7 @@ func TestRecoverFinishesWhatAnEndOfTheProcessInterrupted(t *testing.T) {
 	e.want(409, "POST", api+"/vnf_instances/"+forgotten+"/scale", scaleOut)
 
 	for range 2 { // the second time there is nothing to do
-		if _, err := sol.Recover(t.Context(), e.repo, e.repo.locate, e.oplog, quiet); err != nil {
+		if _, err := sol.Recover(t.Context(), e.repo, nil, e.repo.locate, e.oplog, quiet); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -41,6 +41,9 @@ func (a *api) edited(ctx context.Context, k known, now, next *desired.Instance) 
 // write commits the draft for the operation. If no commit was made, the operation is abandoned; if
 // that isn't known, it stays prepared.
 func (a *api) write(ctx context.Context, k known, op lcm.Operation, d *Draft, s *start) (desired.Revision, error) {
+	if op.Proposal != nil {
+		return a.propose(ctx, k, op, d)
+	}
 	since := a.Repo.Head()
 	w := s.guarded(ctx, k, d.Write())
 	w.Trailers = begins(op)
@@ -66,13 +69,7 @@ func (a *api) write(ctx context.Context, k known, op lcm.Operation, d *Draft, s 
 			return rev, fmt.Errorf("%w: it isn't known whether operation %s was committed; that shows when the server is restarted: %w", desired.ErrUnavailable, op.ID, errors.Join(err, lerr))
 		}
 	}
-	if aerr := a.Operations.Abandon(context.WithoutCancel(ctx), op.ID); aerr != nil {
-		a.Log.ErrorContext(ctx, "prepared operation could not be abandoned", "instance", k.id, "operation", op.ID, "error", aerr)
-	}
-	if errors.Is(err, ErrMoved) {
-		return rev, moved("VNF instance %s was changed by a commit while the request was checked: read it again and repeat the request", k.id)
-	}
-	return rev, fmt.Errorf("commit the change of instance %s: %w", k.id, err)
+	return rev, a.abandon(ctx, k, op, err)
 }
 
 // begins are the trailers of the commit that begins an operation: with the instance's revision, which

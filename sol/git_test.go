@@ -145,7 +145,7 @@ func TestRecoverFindsTheRevisionInGit(t *testing.T) {
 		}
 		return rev, nil
 	}
-	ids, err := sol.Recover(t.Context(), repo, at, e.oplog, e.config.Log)
+	ids, err := sol.Recover(t.Context(), repo, nil, at, e.oplog, e.config.Log)
 	if err != nil || len(ids) != 1 {
 		t.Fatalf("%v, %v", ids, err)
 	}

@@ -96,7 +96,7 @@ func (r *row) directory() string {
 func (r *row) known() known {
 	e := r.entry
 	return known{id: r.id, head: r.head, inHead: r.inHead, lacksUnits: true, record: &lcm.Instance{ID: r.id, Seq: e.Seq, VNF: e.VNF,
-		Operated: e.Operated, Settled: e.Settled, Open: e.Open, Prepared: e.Prepared,
+		Operated: e.Operated, Settled: e.Settled, Open: e.Open, Prepared: e.Prepared, Proposed: e.Proposed,
 		OutstandingCommit: e.OutstandingCommit, Last: e.Last, LastState: e.LastState}}
 }
 

@@ -120,6 +120,9 @@ func (a *api) operationBody(op *lcm.Operation) *VnfLcmOpOcc {
 	if w, waits := op.Waiting(); waits {
 		status.Waiting = &Waiting{For: w.For, Since: rest.Stamp(w.Since)}
 	}
+	if p := op.Proposal; p != nil && p.Number != 0 {
+		status.PullRequest = &PullRequest{Number: p.Number, Link: p.Link}
+	}
 	if status != (OperationStatus{}) {
 		v.Jibe = &status
 	}

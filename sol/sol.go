@@ -84,6 +84,8 @@ type Config struct {
 	Operations *oplog.Log
 	View       View
 	Secrets    Secrets
+	// Proposals propose the requests of projects that want them proposed; nil where no forge is told.
+	Proposals Proposals
 	// Subscriptions serves /subscriptions; nil answers 404 there.
 	Subscriptions Subscriptions
 	// SubscriptionsV1 is Subscriptions of /vnflcm/v1.

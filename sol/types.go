@@ -153,6 +153,15 @@ type OperationStatus struct {
 	// RequestedBy is who asked for it: the caller, who pushed, or else the author that a commit
 	// of a forge names, with a mail address, whom nobody vouches for.
 	RequestedBy string `json:"requestedBy,omitempty"`
+	// PullRequest is the one that proposes what was asked for, once it is open.
+	PullRequest *PullRequest `json:"pullRequest,omitempty"`
+}
+
+// PullRequest is one on the forge of the desired repository.
+type PullRequest struct {
+	Number int64 `json:"number"`
+	// Link is the URL of its page.
+	Link string `json:"link,omitempty"`
 }
 
 // Waiting is what an operation waits for beside its VIM, for people.

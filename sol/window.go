@@ -66,11 +66,14 @@ func (s *start) may(ctx context.Context, instance, dir string) error {
 
 // note takes down, where it was needed, why the operation passes: in its story, its commit and the audit log.
 func (s *start) note(ctx context.Context, op *lcm.Operation, d *Draft) {
-	if !s.passed {
+	how := "begun"
+	if op.Proposal != nil && op.Proposal.Anytime { // whether it is needed shows when somebody has merged it
+		how = "may begin"
+	} else if !s.passed {
 		return
 	}
 	by := rest.Caller(ctx).String()
-	op.AddToStory(s.api.Now(), "begun outside of its maintenance windows, as "+by+" overrides them: "+s.reason)
+	op.AddToStory(s.api.Now(), how+" outside of its maintenance windows, as "+by+" overrides them: "+s.reason)
 	d.override = s.reason
 	audit.Note(ctx, func(r *audit.Record) { r.Reason = "overrides maintenance windows: " + s.reason })
 	s.api.Log.WarnContext(ctx, "windows are overridden", "instance", op.Instance, "operation", op.ID, "by", by, "reason", s.reason)

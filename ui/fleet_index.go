@@ -316,7 +316,7 @@ func (f *fleet) make(id string, open map[string]oplog.OperationEntry) *cell {
 	}
 	c := &cell{ID: id, Name: cmp.Or(head.Name, entry.VNF.Name), Description: head.Description, Dir: cmp.Or(head.Dir, entry.Operated.Dir), em: head.EM,
 		Package: entry.VNF.ProductName, Version: cmp.Or(entry.VNF.SoftwareVersion, entry.VNF.VnfdVersion),
-		VnfdID: cmp.Or(head.VnfdID, entry.VNF.VnfdID), VIM: head.VIM, Operation: entry.Open}
+		VnfdID: cmp.Or(head.VnfdID, entry.VNF.VnfdID), VIM: head.VIM, Operation: cmp.Or(entry.Open, entry.Proposed)}
 	c.Name = cmp.Or(c.Name, path.Base(c.Dir), id)
 	c.Package = cmp.Or(c.Package, c.VnfdID)
 	if c.Site = strings.TrimPrefix(path.Dir(c.Dir), "instances"); c.Site == "" || c.Site == "." {

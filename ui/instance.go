@@ -119,8 +119,8 @@ func (s *Service) instance(ctx context.Context, who auth.Identity, id string) (*
 			return nil, err
 		}
 	}
-	if record.Open != "" {
-		if p.Open, err = s.Operations.Operation(ctx, record.Open); err != nil {
+	if open := cmp.Or(record.Open, record.Proposed); open != "" {
+		if p.Open, err = s.Operations.Operation(ctx, open); err != nil {
 			return nil, err
 		}
 	}

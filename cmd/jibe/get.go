@@ -301,6 +301,9 @@ func (v *view) details(w io.Writer, s *sheet, o object) {
 	if who := text(dig(o, "jibe"), "requestedBy"); who != "" {
 		fmt.Fprintf(t, "REQUESTED BY\t%s\n", who)
 	}
+	if pull := dig(dig(o, "jibe"), "pullRequest"); pull["number"] != nil {
+		fmt.Fprintf(t, "PULL REQUEST\t%s\n", printable(strings.TrimSpace(fmt.Sprintf("%v %s", pull["number"], text(pull, "link")))))
+	}
 	t.Flush()
 	if failed != "" {
 		fmt.Fprintf(w, "\nERROR\n  %s\n", failed)

@@ -61,6 +61,8 @@ type OwnCommit struct {
 	At            time.Time
 	Before, After desired.Revision // of the instance's directory; After's commit is this one
 	Trailers      map[string]string
+	// Proposed says that it is the tip of a branch on which a request is proposed, and Place is 0.
+	Proposed bool
 }
 
 // OwnNote is a line of a commit's note with its facts, as this installation has sealed it.
@@ -73,7 +75,7 @@ type OwnNote struct {
 
 // Evidence is what git says of operations and this installation's key proves.
 type Evidence struct {
-	Commits []OwnCommit // those in head's history, the oldest first
+	Commits []OwnCommit // those in head's history, the oldest first, and then those that are proposed
 	Notes   []OwnNote   // those of a commit are in the order in which they came
 }
 
@@ -88,6 +90,9 @@ func (r *Repo) Evidence(ctx context.Context) (*Evidence, error) {
 	e := &Evidence{}
 	if err := r.ownCommits(ctx, e); err != nil {
 		return nil, fmt.Errorf("commits of operations: %w", err)
+	}
+	if err := r.proposedCommits(ctx, e); err != nil {
+		return nil, fmt.Errorf("branches of operations: %w", err)
 	}
 	if err := r.ownNotes(ctx, e); err != nil {
 		return nil, fmt.Errorf("notes of operations: %w", err)
@@ -140,6 +145,54 @@ func (r *Repo) freshen(ctx context.Context) error {
 		return err
 	}
 	return r.joinNotes(ctx)
+}
+
+const (
+	// proposedBranches is where the remote has the branches on which requests are proposed ([lcm.ProposalBranch]).
+	proposedBranches = "refs/heads/jibe/op/"
+	// fetchedProposals is where they are fetched to.
+	fetchedProposals = "refs/jibe/remote/op/"
+)
+
+// proposedCommits reads what is proposed on the remote. A branch that somebody has put a commit on still tells of its
+// operation, by Jibe's own commit beneath.
+func (r *Repo) proposedCommits(ctx context.Context, e *Evidence) error {
+	if r.opt.Remote == "" || len(r.opt.Key) == 0 {
+		return nil
+	}
+	fetching, cancel := context.WithTimeout(ctx, transferTimeout)
+	defer cancel()
+	if _, err := r.git.Run(fetching, "fetch", "--quiet", "--prune", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance",
+		"--", r.opt.Remote, "+"+proposedBranches+"*:"+fetchedProposals+"*"); err != nil {
+		return fmt.Errorf("%w: fetch: %w", desired.ErrUnavailable, err)
+	}
+	out, err := r.git.Run(ctx, "for-each-ref", "--format=%(objectname) %(refname)", fetchedProposals)
+	if err != nil {
+		return err
+	}
+	for line := range strings.Lines(out) {
+		at, ref, _ := strings.Cut(strings.TrimSpace(line), " ")
+		id := strings.TrimPrefix(ref, fetchedProposals)
+		for range maxRequestSearch {
+			data, err := r.objects.Get(ctx, git.KindCommit, at)
+			if err != nil {
+				return err
+			}
+			if c, ok := r.ownCommit(at, data); ok {
+				if c.Trailers[desired.TrailerOperation] == id {
+					c.Proposed = true
+					e.Commits = append(e.Commits, c)
+				}
+				break
+			}
+			parsed, err := git.ParseCommit(data)
+			if err != nil || len(parsed.Parents) == 0 {
+				break
+			}
+			at = parsed.Parents[0]
+		}
+	}
+	return nil
 }
 
 // evidencePage is how many objects are read at once.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/jibe-vnfm/jibe/desired"
@@ -137,6 +138,9 @@ func (r *Repo) buildProposal(ctx context.Context, head desired.Revision, parent 
 	b.Forget(head.Dir)
 	if err := b.Set(head.Dir, git.Entry{Mode: git.ModeDir, Hash: next.Tree}); err != nil {
 		return nil, desired.Revision{}, err
+	}
+	if asks(w) && len(r.opt.Key) > 0 {
+		w.Trailers = append(slices.Clip(w.Trailers), revisionOf(at, next))
 	}
 	next.Commit = b.commit(r.encode(b.Root(), parent, w))
 	return b, next, nil

@@ -161,7 +161,9 @@ type Repo struct {
 	rest   restState
 	pace   *pacer
 	sent   pushRecord
-	told   string // the newest commit that Accepted has of this mirror; under move
+	// reviewing is held while a branch is fetched that isn't followed: one ref takes them all.
+	reviewing sync.Mutex
+	told      string // the newest commit that Accepted has of this mirror; under move
 
 	pushedLast atomic.Pointer[string] // the commit that this process has pushed last
 

@@ -73,8 +73,10 @@ func (r *Repo) Reaches(ctx context.Context, tip, commit string) (bool, error) {
 }
 
 // FetchBranch returns the commit of a branch of the remote, which this repository has then, or
-// [desired.ErrNotFound]. Unlike [Repo.Branch] it holds up no write, and MUST be called by one at a time.
+// [desired.ErrNotFound]. Unlike [Repo.Branch] it holds up no write.
 func (r *Repo) FetchBranch(ctx context.Context, name string) (string, error) {
+	r.reviewing.Lock() // one ref takes what is fetched
+	defer r.reviewing.Unlock()
 	ref := "refs/heads/" + name
 	if _, err := r.git.Run(ctx, "check-ref-format", ref); err != nil {
 		return "", fmt.Errorf("%w: branch %q", desired.ErrNotFound, clip(name))
@@ -90,4 +92,25 @@ func (r *Repo) FetchBranch(ctx context.Context, name string) (string, error) {
 		err = fmt.Errorf("%w: branch %q", desired.ErrNotFound, clip(name))
 	}
 	return tip, err
+}
+
+// RemoveBranch removes a branch of the remote, whoever has moved it; that is done where it isn't there.
+func (r *Repo) RemoveBranch(ctx context.Context, name string) error {
+	ref := "refs/heads/" + name
+	if ref == r.ref() {
+		return fmt.Errorf("remove branch %s: it is the one that runs", name)
+	}
+	if _, err := r.git.Run(ctx, "check-ref-format", ref); err != nil {
+		return fmt.Errorf("remove branch %q: there can be none", clip(name))
+	}
+	tip, err := r.remoteRef(ctx, ref)
+	if err != nil || tip == "" {
+		return err
+	}
+	k, err := r.nextPush(ctx)
+	if err != nil {
+		return fmt.Errorf("remove branch %s: %w: wait for the next push: %w", name, desired.ErrUnavailable, err)
+	}
+	defer k.end(true)
+	return r.pushProposed(ctx, ref, "", tip)
 }

@@ -41,6 +41,9 @@ func (l *Log) Prepare(ctx context.Context, op lcm.Operation) error {
 		if inst.Prepared != "" {
 			return ErrBusy{inst.ID, inst.Prepared, lcm.Prepared}
 		}
+		if inst.Proposed != "" {
+			return ErrBusy{inst.ID, inst.Proposed, lcm.Starting}
+		}
 		if inst.Open != "" {
 			open, err := l.Operation(ctx, inst.Open)
 			if err != nil {
@@ -178,6 +181,9 @@ func (l *Log) Born(ctx context.Context, op lcm.Operation) (*lcm.Operation, error
 		if inst.Prepared != "" {
 			return ErrBusy{inst.ID, inst.Prepared, lcm.Prepared}
 		}
+		if inst.Proposed != "" && !op.Automatic {
+			return ErrBusy{inst.ID, inst.Proposed, lcm.Starting}
+		}
 		op := op
 		op.State = lcm.Prepared
 		if was == nil {
@@ -201,21 +207,8 @@ func (l *Log) Born(ctx context.Context, op lcm.Operation) (*lcm.Operation, error
 // op out of Prepared. The caller puts op and inst.
 func (l *Log) begin(ctx context.Context, b *batch, op *lcm.Operation, inst *lcm.Instance) error {
 	now := l.now()
-	if inst.Open != "" {
-		old, was, err := l.operations.hold(ctx, inst.Open)
-		if err != nil {
-			return err
-		}
-		if old.State != lcm.FailedTemp {
-			return ErrBusy{inst.ID, old.ID, old.State}
-		}
-		if err := old.Advance(lcm.Superseded, now, nil); err != nil {
-			return err
-		}
-		old.SupersededBy = op.ID
-		op.Journal = op.Journal.Inherit(old.Journal)
-		l.putOperation(b, old, was, lcm.FailedTemp)
-		b.transition(old, lcm.FailedTemp)
+	if err := l.supersede(ctx, b, op, inst); err != nil {
+		return err
 	}
 	if inst.LastState == lcm.Failed {
 		failed, err := l.Operation(ctx, inst.Last)
@@ -232,14 +225,44 @@ func (l *Log) begin(ctx context.Context, b *batch, op *lcm.Operation, inst *lcm.
 		return err
 	}
 	inst.Open, inst.Last, inst.LastState = op.ID, op.ID, ""
-	inst.Operated = op.After
-	if op.Type == lcm.Instantiate {
-		inst.PinnedVIM, inst.VIMs = op.PinnedVIM, nil
+	if !op.Proposed() {
+		operates(op, inst)
 	}
 	inst.OutstandingCommit = "" // the newer operation makes the outstanding commit obsolete
 	inst.VNF = op.VNF
 	inst.Seq++
 	b.transition(op, lcm.Prepared)
+	return nil
+}
+
+// operates says in the instance's record that the operation brings its revision about.
+func operates(op *lcm.Operation, inst *lcm.Instance) {
+	inst.Operated = op.After
+	if op.Type == lcm.Instantiate {
+		inst.PinnedVIM, inst.VIMs = op.PinnedVIM, nil
+	}
+}
+
+// supersede ends an open operation in FAILED_TEMP, if there is one, as op takes its place. The caller puts op and
+// inst.
+func (l *Log) supersede(ctx context.Context, b *batch, op *lcm.Operation, inst *lcm.Instance) error {
+	if inst.Open == "" {
+		return nil
+	}
+	old, was, err := l.operations.hold(ctx, inst.Open)
+	if err != nil {
+		return err
+	}
+	if old.State != lcm.FailedTemp {
+		return ErrBusy{inst.ID, old.ID, old.State}
+	}
+	if err := old.Advance(lcm.Superseded, l.now(), nil); err != nil {
+		return err
+	}
+	old.SupersededBy = op.ID
+	op.Journal = op.Journal.Inherit(old.Journal)
+	l.putOperation(b, old, was, lcm.FailedTemp)
+	b.transition(old, lcm.FailedTemp)
 	return nil
 }
 

@@ -19,8 +19,11 @@ type InstanceEntry struct {
 	VNF                                     lcm.VNF
 	Operated, Settled                       desired.Revision
 	Open, Prepared, OutstandingCommit, Last string
-	LastState                               lcm.State
-	Seq                                     uint64
+	Proposed                                string
+	// Withdraws says that pull requests or branches of ended operations have still to go.
+	Withdraws bool
+	LastState lcm.State
+	Seq       uint64
 }
 
 // OperationEntry is what lists need of an operation's record without reading it.

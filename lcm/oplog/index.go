@@ -80,7 +80,7 @@ func (x *index) putInstance(i *lcm.Instance) {
 
 func entryOfInstance(i *lcm.Instance) *InstanceEntry {
 	return &InstanceEntry{ID: i.ID, VNF: i.VNF, Operated: i.Operated, Settled: i.Settled,
-		Open: i.Open, Prepared: i.Prepared, OutstandingCommit: i.OutstandingCommit, Last: i.Last, LastState: i.LastState, Seq: i.Seq}
+		Open: i.Open, Prepared: i.Prepared, Proposed: i.Proposed, Withdraws: len(i.Withdraw) > 0, OutstandingCommit: i.OutstandingCommit, Last: i.Last, LastState: i.LastState, Seq: i.Seq}
 }
 
 // noted has watchers know of a changed instance. The caller has mu.

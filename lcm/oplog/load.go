@@ -27,6 +27,8 @@ type (
 		Seq               uint64           `json:"seq"`
 		Open              string           `json:"open"`
 		Prepared          string           `json:"prepared"`
+		Proposed          string           `json:"proposed"`
+		Withdraw          []string         `json:"withdraw"`
 		Operated          desired.Revision `json:"operated"`
 		Settled           desired.Revision `json:"settled"`
 		OutstandingCommit string           `json:"owed"`
@@ -47,7 +49,7 @@ type (
 )
 
 func (h *instanceHead) instance() *lcm.Instance {
-	return &lcm.Instance{ID: h.ID, Seq: h.Seq, Open: h.Open, Prepared: h.Prepared, Operated: h.Operated, Settled: h.Settled,
+	return &lcm.Instance{ID: h.ID, Seq: h.Seq, Open: h.Open, Prepared: h.Prepared, Proposed: h.Proposed, Withdraw: h.Withdraw, Operated: h.Operated, Settled: h.Settled,
 		OutstandingCommit: h.OutstandingCommit, Last: h.Last, LastState: h.LastState, VNF: h.VNF}
 }
 
@@ -131,7 +133,7 @@ func (l *Log) loadInstances(ctx context.Context, x *index) (named map[string]boo
 				return fmt.Errorf("instance %s: the record in the store can't be read: %w", strings.TrimPrefix(rec.Key, instancePrefix), err)
 			}
 			x.putInstance(head.instance())
-			for _, id := range []string{head.Open, head.Last} {
+			for _, id := range []string{head.Open, head.Proposed, head.Last} {
 				if id != "" {
 					named[id] = true
 				}

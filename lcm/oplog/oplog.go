@@ -260,7 +260,7 @@ func (l *Log) putOperation(b *batch, op *lcm.Operation, was *record[lcm.Operatio
 // transition appends an event for each state that op has passed since from.
 func (b *batch) transition(op *lcm.Operation, from lcm.State) {
 	path := lcm.Path(from, op.State)
-	if from == lcm.Prepared && op.Type == lcm.ModifyInfo {
+	if from == lcm.Prepared && op.Type == lcm.ModifyInfo && op.Proposal == nil {
 		path = []lcm.State{lcm.Processing} // it has no STARTING
 	}
 	for _, s := range path {

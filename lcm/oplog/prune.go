@@ -163,7 +163,7 @@ func (x *index) prunable(instance string, newest int, before int64) []OperationE
 		if kept || !c.kind.state.Ended() || c.entered >= before {
 			continue
 		}
-		if id := c.name(); !exists || !slices.Contains([]string{inst.Last, inst.Open, inst.Prepared, inst.OutstandingCommit}, id) {
+		if id := c.name(); !exists || !slices.Contains([]string{inst.Last, inst.Open, inst.Prepared, inst.Proposed, inst.OutstandingCommit}, id) {
 			out = append(out, c.entry())
 		}
 	}

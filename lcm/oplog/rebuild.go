@@ -33,6 +33,9 @@ func (l *Log) Rebuild(ctx context.Context, inst *lcm.Instance, ops []*lcm.Operat
 		if err != nil {
 			return err
 		}
+		if was != nil && stored.Proposed != "" { // it waits as it did
+			ops = slices.DeleteFunc(slices.Clone(ops), func(op *lcm.Operation) bool { return op.ID == stored.Proposed && !op.State.Ended() })
+		}
 		first, behind, err := l.behind(ctx, stored, was != nil, inst, ops)
 		if err != nil {
 			return err
@@ -139,6 +142,12 @@ func (l *Log) rebuildOperation(ctx context.Context, b *batch, op *lcm.Operation,
 func (l *Log) rebuildInstance(ctx context.Context, b *batch, inst, stored *lcm.Instance, was *record[lcm.Instance]) error {
 	next := *inst
 	next.Seq = max(inst.Seq, stored.Seq+1)
+	next.Proposed = stored.Proposed
+	for _, id := range stored.Withdraw {
+		if !slices.Contains(next.Withdraw, id) {
+			next.Withdraw = append(next.Withdraw, id)
+		}
+	}
 	next.Prepared, next.VIMs, next.Units, next.Resources = stored.Prepared, stored.VIMs, stored.Units, stored.Resources
 	if stored.Open != "" && stored.Open != next.Open {
 		open, held, err := l.operations.hold(ctx, stored.Open)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 
 	"github.com/jibe-vnfm/jibe/desired"
 	"github.com/jibe-vnfm/jibe/lcm"
@@ -44,7 +45,7 @@ func (l *Log) Record(ctx context.Context, opID string, change func(op *lcm.Opera
 		if op.ID != opID || inst.ID != op.Instance {
 			return fmt.Errorf("operation %s: a record can't change whose it is", opID)
 		}
-		ended := op.State != state && op.State.Ended() && inst.Open == op.ID
+		ended := op.State != state && op.State.Ended() && (inst.Open == op.ID || inst.Proposed == op.ID)
 		if reflect.DeepEqual(inst.Units, units) { // change didn't set them itself
 			if !reflect.DeepEqual(op.UnitsAfter, unitsAfter) || ended && settles(op, state) {
 				inst.Units = op.UnitsAfter
@@ -80,6 +81,17 @@ func settles(op *lcm.Operation, from lcm.State) bool {
 
 // closeOn writes an operation's end into its instance's record.
 func closeOn(op *lcm.Operation, inst *lcm.Instance, from lcm.State) {
+	if op.Proposed() { // what it proposed never counted
+		inst.Withdraw = append(slices.Clip(inst.Withdraw), op.ID)
+		if inst.Proposed == op.ID {
+			inst.Proposed = ""
+			if inst.Open != "" || inst.Last != op.ID {
+				return // a repair came later
+			}
+		}
+		inst.Open, inst.Last, inst.LastState = "", op.ID, op.State
+		return
+	}
 	inst.Open = ""
 	inst.Last, inst.LastState = op.ID, op.State
 	moved := op.Before.Tree != op.After.Tree
@@ -189,6 +201,9 @@ func (l *Log) Forget(ctx context.Context, id string) error {
 		}
 		if inst.Prepared != "" {
 			return ErrBusy{id, inst.Prepared, lcm.Prepared}
+		}
+		if inst.Proposed != "" {
+			return ErrBusy{id, inst.Proposed, lcm.Starting}
 		}
 		if inst.Open != "" {
 			open, err := l.Operation(ctx, inst.Open)

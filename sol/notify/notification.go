@@ -75,7 +75,7 @@ func notificationBelow(uri, subscription, verbosity string, e oplog.Event) Notif
 		Status: "RESULT", State: op.State, Operation: op.Type, Automatic: op.Automatic,
 		Verbosity: verbosity, OperationID: op.ID,
 	}
-	if op.State == lcm.Starting || op.Type == lcm.ModifyInfo && op.State == lcm.Processing && op.Attempt <= 1 {
+	if op.State == lcm.Starting || op.Type == lcm.ModifyInfo && op.Proposal == nil && op.State == lcm.Processing && op.Attempt <= 1 {
 		n.Status = "START"
 	}
 	switch op.State {

@@ -128,7 +128,7 @@ func Rules() []Rule {
 			Why: "an examination is no part of the server's work: it is handed what it looks at",
 		},
 		{
-			From: []string{"forge"}, Never: []string{
+			From: []string{"forge/..."}, Never: []string{
 				"admission/...", "app", "audit", "auth", "automation/...", "desired/...", "drivers/...", "hooks/...", "lcm/...", "plan", "reconciler/...", "sol/...", "store/...", "vnfd/...", "os/exec",
 			},
 			Why: "a forge is told what others have decided to tell: its clients know statuses, comments and branches, and no VNF",

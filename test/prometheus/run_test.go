@@ -16,7 +16,7 @@ import (
 
 // fireAndResolve are the alerts that the run makes fire, and resolve.
 var fireAndResolve = []string{
-	"VnfOperationWaitsForAPerson", "VnfOperationWaitsForInstances", "VnfGrantsAreNotAnswered", "VnfHookFails", "VnfDriftNotPutRight", "VnfDriftIsFoughtOver", "VnfHeldForLong",
+	"VnfOperationWaitsForAPerson", "VnfOperationWaitsForInstances", "VnfRequestWaitsForMerge", "VnfGrantsAreNotAnswered", "VnfHookFails", "VnfDriftNotPutRight", "VnfDriftIsFoughtOver", "VnfHeldForLong",
 	"RolloutHalted",
 	"DesiredRepositoryNotFollowed", "DesiredFileNotObeyed", "ForgeNotTold", "GitFails", "VimAway", "VimRequestsFail", "JibeAway", "CredentialsAreGuessed",
 	"SubscriberNotNotified", "NotificationsGivenUp", "CertificateEnds", "CertificateEndsAtOnce", "BackupIsOld", "HooksAreUnconfined",

@@ -1,0 +1,187 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/jibe-vnfm/jibe/audit"
+	"github.com/jibe-vnfm/jibe/desired"
+	"github.com/jibe-vnfm/jibe/forge"
+	"github.com/jibe-vnfm/jibe/forge/proposal"
+	"github.com/jibe-vnfm/jibe/internal/markdown"
+	"github.com/jibe-vnfm/jibe/lcm"
+	"github.com/jibe-vnfm/jibe/reconciler"
+	"github.com/jibe-vnfm/jibe/sol"
+	"github.com/jibe-vnfm/jibe/ui"
+)
+
+// proposals are the branches and pull requests on which requests are proposed.
+type proposals struct {
+	s      *Server
+	keeper *proposal.Keeper
+}
+
+// newProposals makes them; nil where no forge is told.
+func (s *Server) newProposals() *proposals {
+	if s.forge == nil {
+		return nil
+	}
+	return &proposals{s, proposal.New(proposal.Config{
+		Client: s.forge, Base: cmp.Or(s.Branch, "main"), Poll: s.Poll, Remove: s.repo.RemoveBranch, Log: s.Log,
+	})}
+}
+
+// proposed is what requests are proposed by; nil where no forge is told.
+func (s *Server) proposed() sol.Proposals {
+	if s.proposals == nil {
+		return nil
+	}
+	return s.proposals
+}
+
+// Propose implements [sol.Proposals].
+func (p *proposals) Propose(ctx context.Context, branch string, w desired.Write) (desired.Revision, error) {
+	return p.s.repo.Propose(ctx, branch, w)
+}
+
+// Proposed implements [sol.Proposals].
+func (p *proposals) Proposed(ctx context.Context, branch, instance string) (desired.Revision, error) {
+	tip, err := p.s.repo.FetchBranch(ctx, branch)
+	if err != nil {
+		return desired.Revision{}, err
+	}
+	rev, err := p.s.at(ctx, tip, instance)
+	if err == nil && rev.Tree == "" {
+		err = fmt.Errorf("%w: instance %s on branch %s", desired.ErrNotFound, instance, branch)
+	}
+	return rev, err
+}
+
+// FetchBranch implements [reconciler.Proposals].
+func (p *proposals) FetchBranch(ctx context.Context, branch string) (string, error) {
+	return p.s.repo.FetchBranch(ctx, branch)
+}
+
+// Reaches implements [reconciler.Proposals].
+func (p *proposals) Reaches(ctx context.Context, tip, commit string) (bool, error) {
+	return p.s.repo.Reaches(ctx, tip, commit)
+}
+
+// Keep implements [reconciler.Proposals].
+func (p *proposals) Keep(op *lcm.Operation, tell func()) reconciler.PullRequest {
+	is := p.keeper.Keep(proposal.Wanted{
+		Branch: lcm.ProposalBranch(op.ID), Number: op.Proposal.Number, Link: op.Proposal.Link,
+		Title: fmt.Sprintf("%s %s", op.Type, op.After.Dir), Text: p.text(op), Changed: tell,
+	})
+	return reconciler.PullRequest{Number: is.Number, Link: is.Link, Merged: is.Merged, Closed: is.Closed(), Trouble: trouble(is.Err)}
+}
+
+// trouble is what people are told of an error of the forge. It is the same for the same trouble: operations have a line
+// for each change of it.
+func trouble(err error) string {
+	refusal := new(forge.Error)
+	switch {
+	case err == nil:
+		return ""
+	case errors.Is(err, forge.ErrDenied):
+		return "the forge denies it to Jibe's token"
+	case errors.Is(err, forge.ErrAway), errors.Is(err, forge.ErrLimited), !errors.As(err, &refusal):
+		return "the forge can't be asked now"
+	}
+	return fmt.Sprintf("the forge refuses it (%d %s)", refusal.Status, refusal.Message)
+}
+
+// text is what a pull request says when it is opened.
+func (p *proposals) text(op *lcm.Operation) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s of `%s` was asked for", op.Type, op.After.Dir)
+	if op.RequestedBy != "" {
+		fmt.Fprintf(&b, " by %s", markdown.Escape(op.RequestedBy))
+	}
+	fmt.Fprintf(&b, ", as operation %s. It waits in STARTING:\n\n", p.named(op))
+	b.WriteString("* merging this begins it;\n* closing this ends it as ROLLED_BACK;\n* edits, or another change of the same directory meanwhile, end it as ROLLED_BACK, and what is merged then begins an operation of its own.\n")
+	return b.String()
+}
+
+// named is an operation with a link to its page, where there is one.
+func (p *proposals) named(op *lcm.Operation) string {
+	if p.s.Page.Off {
+		return "`" + op.ID + "`"
+	}
+	return fmt.Sprintf("[%s](%s)", op.ID, strings.TrimSuffix(p.s.BaseURL, "/")+ui.Root+"/operations/"+url.PathEscape(op.ID))
+}
+
+// Withdraw implements [reconciler.Proposals].
+func (p *proposals) Withdraw(op *lcm.Operation, tell func()) (done bool, err error) {
+	why := ""
+	switch {
+	case op.State.Ended():
+		why = fmt.Sprintf("Operation %s ended %s: this isn't wanted any more.", p.named(op), op.State)
+	case op.State != "":
+		why = fmt.Sprintf("The branch has this change already, and operation %s goes on.", p.named(op))
+	}
+	return p.keeper.Withdraw(lcm.ProposalBranch(op.ID), why, tell)
+}
+
+// Forget implements [reconciler.Proposals].
+func (p *proposals) Forget(operation string) { p.keeper.Forget(lcm.ProposalBranch(operation)) }
+
+// auditMerged records that a request was let go on, by whoever has merged its pull request.
+func (s *Server) auditMerged(ctx context.Context, op *lcm.Operation, by string) {
+	r := audit.Record{Identity: by, Action: "merge", Object: fmt.Sprintf("%s of VNF instance %s", op.Type, op.Instance), Outcome: audit.Done,
+		Reason: fmt.Sprintf("merges what %s asked for", cmp.Or(op.RequestedBy, "somebody")), Commit: op.After.Commit, Result: "/vnflcm/v2/vnf_lcm_op_occs/" + op.ID}
+	if err := s.audit.Record(ctx, r); err != nil {
+		s.Log.ErrorContext(ctx, "the merge of a request is not recorded", "operation", op.ID, "error", err)
+	}
+}
+
+// proposalMetrics show which operations wait for their pull requests to be merged.
+type proposalMetrics struct {
+	waiting      func() []reconciler.ProposalWait
+	count, since *prometheus.Desc
+}
+
+func newProposalMetrics(waiting func() []reconciler.ProposalWait) *proposalMetrics {
+	return &proposalMetrics{
+		waiting: waiting,
+		count: prometheus.NewDesc("jibe_lcm_operations_waiting_for_merge",
+			"VNF LCM operations that wait in STARTING for their pull request to be merged, by type and whether the forge can be asked (forge: there, away).", []string{"type", "forge"}, nil),
+		since: prometheus.NewDesc("jibe_lcm_operations_waiting_for_merge_since_timestamp_seconds",
+			"When the VNF LCM operation was asked for that has waited longest for its pull request to be merged, by type.", []string{"type"}, nil),
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (m *proposalMetrics) Describe(ch chan<- *prometheus.Desc) {
+	ch <- m.count
+	ch <- m.since
+}
+
+// Collect implements prometheus.Collector.
+func (m *proposalMetrics) Collect(ch chan<- prometheus.Metric) {
+	type kind struct{ typ, forge string }
+	counts, oldest := map[kind]int{}, map[string]time.Time{}
+	for _, w := range m.waiting() {
+		k := kind{string(w.Type), "there"}
+		if w.Away {
+			k.forge = "away"
+		}
+		counts[k]++
+		if since, known := oldest[k.typ]; !known || w.Since.Before(since) {
+			oldest[k.typ] = w.Since
+		}
+	}
+	for k, n := range counts {
+		gauge(ch, m.count, float64(n), k.typ, k.forge)
+	}
+	for typ, since := range oldest {
+		gauge(ch, m.since, stamp(since), typ)
+	}
+}

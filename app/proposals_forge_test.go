@@ -1,0 +1,164 @@
+package app_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/jibe-vnfm/jibe/test/process"
+)
+
+// pullAPI is the API of a Gitea that keeps pull requests of a bare repository.
+type pullAPI struct {
+	t   testing.TB
+	dir string // of the repository
+
+	mu    sync.Mutex
+	pulls []*pulled
+	notes map[int][]string // comments, by pull request
+	away  bool
+}
+
+type pulled struct {
+	number       int
+	branch, text string
+	open         bool
+	merged       string
+}
+
+func (f *pullAPI) body(p *pulled) map[string]any {
+	state := map[bool]string{true: "open", false: "closed"}[p.open]
+	return map[string]any{"number": p.number, "state": state, "merged": p.merged != "", "merge_commit_sha": p.merged, "html_url": fmt.Sprintf("https://forge.example/noc/vnfs/pulls/%d", p.number),
+		"head": map[string]any{"ref": p.branch, "sha": f.at(p.branch), "repo_id": 1}, "base": map[string]any{"ref": "main", "repo_id": 1}}
+}
+
+// at is where a branch is, "" for nowhere.
+func (f *pullAPI) at(branch string) string {
+	out, err := process.Git(f.t.Context(), f.dir, "rev-parse", "--verify", "--quiet", "refs/heads/"+branch)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(out)
+}
+
+// ServeHTTP implements http.Handler.
+func (f *pullAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	answer := func(status int, v any) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(status)
+		_ = json.NewEncoder(w).Encode(v)
+	}
+	if f.away {
+		answer(http.StatusBadGateway, map[string]any{})
+		return
+	}
+	path := strings.TrimPrefix(r.URL.Path, "/api/v1")
+	rest, ofRepo := strings.CutPrefix(path, "/repos/noc/vnfs")
+	var in map[string]any
+	if r.Method != http.MethodGet {
+		_ = json.NewDecoder(r.Body).Decode(&in)
+	}
+	text := func(key string) string { s, _ := in[key].(string); return s }
+	number := func(s string) int { n, _ := strconv.Atoi(s); return n }
+	switch {
+	case path == "/user":
+		answer(200, map[string]any{"id": 7, "login": "jibe"})
+	case !ofRepo:
+		answer(404, map[string]any{})
+	case rest == "":
+		answer(200, map[string]any{"permissions": map[string]any{"push": true}})
+	case rest == "/pulls" && r.Method == http.MethodPost:
+		p := &pulled{number: len(f.pulls) + 1, branch: text("head"), text: text("title") + "\n" + text("body"), open: true}
+		f.pulls = append(f.pulls, p)
+		answer(201, f.body(p))
+	case rest == "/pulls":
+		all := []any{}
+		if page := r.URL.Query().Get("page"); page == "" || page == "1" {
+			for _, p := range f.pulls {
+				if p.open {
+					all = append(all, f.body(p))
+				}
+			}
+		}
+		answer(200, all)
+	case strings.HasPrefix(rest, "/pulls/main/"):
+		branch := strings.TrimPrefix(rest, "/pulls/main/")
+		for _, p := range f.pulls {
+			if p.branch == branch {
+				answer(200, f.body(p))
+				return
+			}
+		}
+		answer(404, map[string]any{})
+	case strings.HasPrefix(rest, "/pulls/"):
+		n := number(strings.TrimPrefix(rest, "/pulls/"))
+		if n < 1 || n > len(f.pulls) {
+			answer(404, map[string]any{})
+			return
+		}
+		if r.Method == http.MethodPatch && text("state") == "closed" {
+			f.pulls[n-1].open = false
+		}
+		answer(200, f.body(f.pulls[n-1]))
+	case strings.HasPrefix(rest, "/issues/"):
+		n := number(strings.Split(rest, "/")[2])
+		if r.Method == http.MethodPost {
+			f.notes[n] = append(f.notes[n], text("body"))
+			answer(201, map[string]any{"id": len(f.notes[n]), "body": text("body")})
+			return
+		}
+		answer(200, []any{})
+	case r.Method == http.MethodPost:
+		answer(201, map[string]any{"id": 1})
+	default:
+		answer(200, []any{})
+	}
+}
+
+// of is the pull request of a branch as it is now; its number is 0 where there is none.
+func (f *pullAPI) of(branch string) pulled {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	found := pulled{}
+	for _, p := range f.pulls {
+		if p.branch != branch {
+			continue
+		}
+		if found.number != 0 {
+			f.t.Errorf("branch %s has two pull requests, %d and %d", branch, found.number, p.number)
+		}
+		found = *p
+	}
+	return found
+}
+
+// became says that a pull request was merged as a commit, or closed.
+func (f *pullAPI) became(number int, merged string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.pulls[number-1].open, f.pulls[number-1].merged = false, merged
+}
+
+// said are the comments on a pull request that have these words.
+func (f *pullAPI) said(number int, words string) (list []string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, text := range f.notes[number] {
+		if strings.Contains(text, words) {
+			list = append(list, text)
+		}
+	}
+	return list
+}
+
+func (f *pullAPI) goAway(is bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.away = is
+}

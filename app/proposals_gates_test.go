@@ -1,0 +1,172 @@
+package app_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jibe-vnfm/jibe/app"
+	"github.com/jibe-vnfm/jibe/test/kit"
+	"github.com/jibe-vnfm/jibe/test/nfvo"
+	"github.com/jibe-vnfm/jibe/test/process"
+)
+
+func TestAnNFVOIsAskedBeforeAPullRequestIsOpenedAndWhatItGrantsIsCommittedAfterItsMerge(t *testing.T) {
+	n := nfvo.New(t)
+	p := newProposing(t, "{pullRequest: [INSTANTIATE, SCALE]}", map[string]string{
+		"peers.yaml":    "- {name: nfvo-a, type: nfvo, endpoint: \"" + n.URL + "\"}\n",
+		"granting.yaml": "nfvo: {name: nfvo-a}\n",
+	})
+	n.Decide(func(nfvo.Ask) nfvo.Decision { return nfvo.Decision{Refused: "no room in the north"} })
+	op := p.scaleOut()
+	p.rolledBack(op, "no room in the north")
+	p.tidied(op)
+	if pr := p.api.of(branchOf(op)); pr.number != 0 {
+		t.Errorf("it was proposed as %+v", pr)
+	}
+
+	n.Decide(func(nfvo.Ask) nfvo.Decision { return nfvo.Decision{} })
+	p.Await(t, p.ask(http.StatusAccepted, "terminate", map[string]any{"terminationType": "FORCEFUL"}), "COMPLETED")
+	asked := len(n.Asked())
+	n.Decide(func(nfvo.Ask) nfvo.Decision {
+		return nfvo.Decision{
+			With: map[string]any{"zones": []any{map[string]any{"id": "z", "zoneId": "zone-1"}}},
+			Each: func(resource, info map[string]any) {
+				if resource["type"] == "COMPUTE" {
+					info["zoneId"] = "z"
+				}
+			},
+		}
+	})
+	op = p.ask(http.StatusAccepted, "instantiate", map[string]any{"flavourId": "simple"})
+	pr := p.opened(op)
+	if got := len(n.Asked()); got != asked+1 {
+		t.Errorf("the NFVO was asked %d times before the merge, want %d", got, asked+1)
+	}
+	p.restart()
+	p.opened(op)
+	p.merge(pr, "squash", nil)
+	p.Await(t, op, "COMPLETED")
+	if got := len(n.Asked()); got != asked+1 {
+		t.Errorf("the NFVO was asked %d times, want %d", got, asked+1)
+	}
+	p.work.Pull()
+	if got := p.work.Read("instances/a/granted.yaml"); !strings.Contains(got, "zone-1") {
+		t.Errorf("granted.yaml says %q", got)
+	}
+	p.units(1)
+}
+
+func TestWhatIsMergedInAFreezeBeginsWhenItIsOver(t *testing.T) {
+	p := newProposing(t, "pull-request", nil)
+	frozen := fmt.Sprintf("freezes:\n- {from: %s, until: %s, reason: new year}\n", time.Now().Add(-time.Hour).UTC().Format(time.RFC3339), time.Now().Add(time.Hour).UTC().Format(time.RFC3339))
+	freeze := func(is bool) {
+		t.Helper()
+		p.work.Pull()
+		if is {
+			p.work.Write("maintenance.yaml", frozen)
+		} else {
+			p.work.Remove("maintenance.yaml")
+		}
+		p.work.Push("Freeze, or not")
+		p.told()
+	}
+	op := p.scaleOut()
+	pr := p.opened(op)
+	freeze(true)
+	p.merge(pr, "merge", nil)
+	waitsFor(t, p.Server, proposedID, "is merged; it can't begin now: frozen (new year)")
+	p.ask(http.StatusConflict, "heal", map[string]any{})
+	p.cloud.Lose("Workload/a/vdu1")
+	kit.Eventually(t, func() error {
+		all, err := process.All[process.Operation](t.Context(), p.Server, process.Operations+"?filter=(eq,isAutomaticInvocation,true)")
+		if err == nil && (len(all) != 1 || all[0].State != "COMPLETED") {
+			err = fmt.Errorf("repairs: %+v", all)
+		}
+		return err
+	})
+	p.units(1)
+
+	// In a freeze, a request can be made: who reviews it has the time.
+	freeze(false)
+	p.Await(t, op, "COMPLETED")
+	p.units(2)
+	freeze(true)
+	kit.Eventually(t, func() error {
+		a, err := p.Do(t.Context(), http.MethodPost, process.Instances+"/"+proposedID+"/scale", map[string]any{"type": "SCALE_OUT", "aspectId": "front"}, "Jibe-Override", "emergency calls fail")
+		if err == nil && a.Status != http.StatusAccepted {
+			err = fmt.Errorf("%d %s", a.Status, a.Body)
+		}
+		if err == nil {
+			op = a.ID()
+		}
+		return err
+	})
+	p.merge(p.opened(op), "merge", nil)
+	p.Await(t, op, "COMPLETED")
+	p.units(3)
+}
+
+func TestAReplicaCarriesOnWhatAnotherHasProposed(t *testing.T) {
+	api := &pullAPI{t: t, notes: map[int][]string{}}
+	forge := httptest.NewServer(api)
+	defer forge.Close()
+	token := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(token, []byte("of Jibe\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r, list := newReplicasWith(t, 2, func(o *app.Options) {
+		o.Forge = app.ForgeOptions{Kind: "gitea", URL: forge.URL, Repository: "noc/vnfs", Token: "file:" + token, Rate: 1000}
+	})
+	api.dir = r.remote
+	r.members(list[1], 2)
+	ids := r.create(list[0], 6)
+	r.work.Write("projects/default.yaml", "write: pull-request\n")
+	r.work.Push("Propose requests")
+	r.poke(list[0])
+	kit.Eventually(t, func() error {
+		for _, s := range list {
+			a, err := s.Do(t.Context(), http.MethodGet, "/jibe/v1/projects", nil)
+			if err != nil || !strings.Contains(string(a.Body), "pullRequest") {
+				return fmt.Errorf("the project isn't known yet: %w, %s", err, a.Body)
+			}
+		}
+		return nil
+	})
+	ops := map[string]string{}
+	for n, id := range ids { // some are asked of whom the instance isn't dealt to
+		ops[id] = r.scale(list[n%2], id)
+	}
+	for _, id := range ids {
+		waitsFor(t, list[1], id, "the merge of pull request")
+	}
+	r.stop[0]()
+	r.members(list[1], 1)
+	for _, id := range ids {
+		pr := api.of(branchOf(ops[id]))
+		if !pr.open {
+			t.Errorf("operation %s has the pull request %+v", ops[id], pr)
+		}
+		r.work.Pull()
+		r.work.Git("fetch", "--quiet", "origin", pr.branch)
+		r.work.Git("merge", "--quiet", "--no-ff", "-m", "Merge", "FETCH_HEAD")
+		r.work.Git("push", "--quiet", "origin", "HEAD:main")
+		api.became(pr.number, strings.TrimSpace(r.work.Git("rev-parse", "HEAD")))
+	}
+	r.poke(list[1])
+	for _, id := range ids {
+		list[1].Await(t, ops[id], "COMPLETED")
+		r.runs(list[1], id, 2)
+		kit.Eventually(t, func() error {
+			if at := api.at(branchOf(ops[id])); at != "" {
+				return fmt.Errorf("branch %s is left", branchOf(ops[id]))
+			}
+			return nil
+		})
+	}
+}
